@@ -1,0 +1,215 @@
+package vmspec
+
+// A Spec is the vm section: what one virtual machine looks like, in the
+// user's terms. The zero value of a field means "not given"; WithDefaults says
+// what is used then. A field tagged min can't be given as less than that, so
+// that an explicit 0 is told from an absent key when the file is read.
+type Spec struct {
+	// Name of the VM; also QEMU's -name and part of default directories.
+	Name string `yaml:"name"`
+	// UUID of the machine (SMBIOS); kept in the data directory if absent.
+	UUID string `yaml:"uuid"`
+
+	// MachineType is QEMU's -machine type or alias. Empty means what the VM
+	// type chooses (q35 in the standard type). An alias is pinned to the
+	// concrete version at the VM's first start.
+	MachineType string `yaml:"machineType"`
+	// Accelerator that runs the guest's code.
+	Accelerator Accelerator `yaml:"accelerator"`
+	// Firmware the guest boots from.
+	Firmware Firmware `yaml:"firmware"`
+	// BootMenu shows the firmware's boot menu.
+	BootMenu bool `yaml:"bootMenu"`
+	// Kernel boots a Linux kernel directly, without a boot loader.
+	Kernel *Kernel `yaml:"kernel"`
+	// UseTPM adds a TPM 2.0, emulated by swtpm.
+	UseTPM bool `yaml:"useTpm"`
+
+	// CPUModel is QEMU's -cpu: a model name and its properties.
+	CPUModel string `yaml:"cpuModel"`
+	// MaximumCPUs is how many CPUs may be plugged while the VM runs.
+	MaximumCPUs int `yaml:"maximumCpus" min:"1"`
+	// CurrentCPUs is how many CPUs the guest sees now, at most MaximumCPUs;
+	// live changeable.
+	CurrentCPUs int `yaml:"currentCpus" min:"1"`
+	// Sockets, DiesPerSocket, CoresPerDie and ThreadsPerCore are the CPU
+	// topology. 0 leaves a level to QEMU. Their product is MaximumCPUs.
+	Sockets        int `yaml:"sockets"`
+	DiesPerSocket  int `yaml:"diesPerSocket"`
+	CoresPerDie    int `yaml:"coresPerDie"`
+	ThreadsPerCore int `yaml:"threadsPerCore"`
+
+	// MaximumRAM is the memory the machine is started with: whole MiB.
+	MaximumRAM Bytes `yaml:"maximumRam" min:"1"`
+	// CurrentRAM is the memory the guest may use now (balloon): whole MiB, at
+	// most MaximumRAM; live changeable.
+	CurrentRAM Bytes `yaml:"currentRam" min:"1"`
+
+	// RTCBase is QEMU's -rtc base: utc, localtime or a date-time.
+	RTCBase string `yaml:"rtcBase"`
+	// RTCClock is QEMU's -rtc clock: host, rt or vm.
+	RTCClock string `yaml:"rtcClock"`
+
+	// PowerdownTimeout is how long a guest may take to shut down before it is
+	// stopped by force; 0 stops it by force at once. Live changeable. Never nil
+	// after WithDefaults.
+	PowerdownTimeout *Seconds `yaml:"powerdownTimeout"`
+
+	// Network lists the network interfaces. Absent means one tap; an empty
+	// list means none.
+	Network []Network `yaml:"network"`
+	// Drives lists disks and CD drives.
+	Drives []Drive `yaml:"drives"`
+	// Display says how the screen can be reached; absent means no screen.
+	Display *Display `yaml:"display"`
+	// SerialConsole is the guest's first serial port (ttyS0).
+	SerialConsole *SerialConsole `yaml:"serialConsole"`
+
+	// Options are handed to the VM type as they are: what a type of your own
+	// needs beyond the vm section. The values are nil, bool, int64, float64,
+	// string, []any and map[string]any.
+	Options map[string]any `yaml:"options"`
+}
+
+// Accelerator names what runs the guest's code; see QEMU's -accel.
+type Accelerator string
+
+// The accelerators.
+const (
+	AcceleratorAuto Accelerator = "auto" // kvm where /dev/kvm opens, else tcg
+	AcceleratorKVM  Accelerator = "kvm"
+	AcceleratorTCG  Accelerator = "tcg"
+	AcceleratorNone Accelerator = "none" // no -accel option at all
+)
+
+// Firmware names what the guest boots from.
+type Firmware string
+
+// The kinds of firmware. The 4M kinds use the larger flash image that current
+// distributions prefer; the secure kinds have secure boot (and SMM).
+const (
+	FirmwareBIOS     Firmware = "bios"
+	FirmwareUEFI     Firmware = "uefi"
+	FirmwareUEFI4M   Firmware = "uefi-4m"
+	FirmwareSecure   Firmware = "secure"
+	FirmwareSecure4M Firmware = "secure-4m"
+)
+
+// Kernel is a Linux kernel that QEMU loads itself (-kernel, -initrd, -append).
+type Kernel struct {
+	Image       string `yaml:"image"`
+	Initrd      string `yaml:"initrd"`
+	CommandLine string `yaml:"commandLine"`
+}
+
+// Network is one network interface and what is behind it.
+type Network struct {
+	// Type is "tap" (a host bridge), "user" (QEMU's user-mode network) or
+	// "masquerade" (a private subnet behind the runner's network namespace).
+	Type NetworkType `yaml:"type"`
+	// Device is the QEMU device of the card, virtio-net-pci by default.
+	Device string `yaml:"device"`
+	// MAC is the hardware address; derived from the uuid if absent.
+	MAC string `yaml:"mac"`
+	// Bridge is the host bridge of a tap.
+	Bridge string `yaml:"bridge"`
+	// Ifname is the name of the tap on the host; derived from the uuid if absent.
+	Ifname string `yaml:"ifname"`
+	// Net is the guest's IPv4 subnet (user, masquerade), as CIDR.
+	Net string `yaml:"net"`
+	// Ports are forwarded from the host to the guest (user, masquerade).
+	Ports []PortForward `yaml:"ports"`
+}
+
+// NetworkType names what is behind a network interface.
+type NetworkType string
+
+// The types of networks.
+const (
+	NetworkTap        NetworkType = "tap"
+	NetworkUser       NetworkType = "user"
+	NetworkMasquerade NetworkType = "masquerade"
+)
+
+// PortForward makes a port of the guest reachable on the host.
+type PortForward struct {
+	// Protocol is "tcp" (default) or "udp".
+	Protocol string `yaml:"protocol"`
+	// Address of the host to listen on; empty means 127.0.0.1 with a user
+	// network and every address with masquerade.
+	Address string `yaml:"address"`
+	// Host is the port on the host, Guest the port in the guest (default: the
+	// same).
+	Host  int `yaml:"host"`
+	Guest int `yaml:"guest" min:"1"`
+}
+
+// Drive is a disk or a CD drive.
+type Drive struct {
+	// Type is "raw" (a disk, the default) or "ide-cd" (a CD drive).
+	Type DriveType `yaml:"type"`
+	// Bootindex orders boot devices, lowest first; absent means not bootable
+	// by order.
+	Bootindex *int `yaml:"bootindex"`
+	// File is an image file of the host, or a URL for a CD. A CD drive without
+	// a file is empty.
+	File string `yaml:"file"`
+	// Device is a block device of the host.
+	Device string `yaml:"device"`
+	// Resource is a file or a block device; which one is found out at start.
+	Resource string `yaml:"resource"`
+	// Format of the image: "raw" (default) or "qcow2".
+	Format string `yaml:"format"`
+	// Bus of a CD drive: "ide" (default) or "scsi".
+	Bus string `yaml:"bus"`
+	// ReadOnly disks can't be written by the guest.
+	ReadOnly bool `yaml:"readOnly"`
+}
+
+// DriveType tells disks from CD drives.
+type DriveType string
+
+// The types of drives.
+const (
+	DriveRaw   DriveType = "raw"
+	DriveIDECD DriveType = "ide-cd"
+)
+
+// Display says how the guest's screen can be reached.
+type Display struct {
+	// Outputs is the number of monitors.
+	Outputs int `yaml:"outputs" min:"1"`
+	// LoggedInUser is logged in by the agent in the guest; live changeable.
+	LoggedInUser string `yaml:"loggedInUser"`
+	Spice        *Spice `yaml:"spice"`
+	VNC          *VNC   `yaml:"vnc"`
+}
+
+// Spice is a SPICE server; see QEMU's -spice.
+type Spice struct {
+	// Port is the TCP port to listen on.
+	Port int `yaml:"port" min:"1"`
+	// Address to listen on; empty means all.
+	Address string `yaml:"address"`
+	// StreamingVideo is off, all or filter.
+	StreamingVideo string `yaml:"streamingVideo"`
+	// USBRedirects is how many of the client's USB devices the guest can have.
+	USBRedirects *int `yaml:"usbRedirects"`
+}
+
+// VNC is a VNC server on a unix socket in the runtime directory, "vnc.sock".
+type VNC struct {
+	// Port makes the server listen on TCP port Port as well, if not 0; 5900 or
+	// more, since QEMU counts displays from there.
+	Port int `yaml:"port"`
+	// Address to listen on if Port is set; empty means 127.0.0.1.
+	Address string `yaml:"address"`
+}
+
+// SerialConsole is the guest's first serial port.
+type SerialConsole struct {
+	// Enabled is true unless switched off.
+	Enabled *bool `yaml:"enabled"`
+	// Log is a file to which the output is appended; empty means none.
+	Log string `yaml:"log"`
+}

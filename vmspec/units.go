@@ -1,0 +1,202 @@
+package vmspec
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+)
+
+// Bytes is a size in bytes.
+type Bytes int64
+
+// The units in which sizes of memory are counted.
+const (
+	KiB Bytes = 1 << 10
+	MiB Bytes = 1 << 20
+	GiB Bytes = 1 << 30
+)
+
+// Seconds is a duration in whole seconds.
+type Seconds int64
+
+// A SizeError says why a text is no size, and what would be right.
+type SizeError struct {
+	Size    string // as it was written
+	Message string
+	Hint    string // what would be right; may be empty
+}
+
+// Error returns size, message and hint on one line.
+func (e *SizeError) Error() string {
+	text := strconv.Quote(e.Size) + ": " + e.Message
+	if e.Hint != "" {
+		text += " (" + e.Hint + ")"
+	}
+	return text
+}
+
+// longestSize bounds what ParseBytes looks at: the largest size has 19 digits.
+const longestSize = 64
+
+// ParseBytes reads a size: a number, which may have a fraction, and a unit.
+//
+// It understands the units of two grammars, both case-sensitive. With or
+// without a blank before them: B, kB, MB, GB, TB, PB, EB (powers of 1000) and
+// KiB, MiB, GiB, TiB, PiB, EiB (powers of 1024). And those of Kubernetes
+// (https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/):
+// k, M, G, T, P, E and Ki, Mi, Gi, Ti, Pi, Ei, or a decimal exponent as in 1e9.
+// A number alone counts bytes.
+//
+// The result is exact. What is not a whole number of bytes, less than zero or
+// above 2^63-1 is an error of type *SizeError.
+func ParseBytes(s string) (Bytes, error) {
+	text := strings.TrimSpace(s)
+	refuse := func(message, hint string) (Bytes, error) {
+		return 0, &SizeError{Size: clip(s), Message: message, Hint: hint}
+	}
+	if text == "" {
+		return refuse("is no size", "a number and a unit, such as 8 GiB")
+	}
+	if len(text) > longestSize {
+		return refuse("is too long for a size", "a number and a unit, such as 8 GiB")
+	}
+	number, exponent, unit := splitSize(text)
+	value, ok := new(big.Rat).SetString(number)
+	if !ok {
+		return refuse("is no size", "a number and a unit, such as 8 GiB")
+	}
+	if value.Sign() < 0 {
+		return refuse("is less than nothing", "")
+	}
+	factor, ok := scale(exponent, unit)
+	if !ok {
+		return refuse("unknown unit "+strconv.Quote(clip(unit+exponent)), suggestUnit(unit))
+	}
+	value.Mul(value, factor)
+	if !value.IsInt() {
+		below := new(big.Int).Quo(value.Num(), value.Denom())
+		return refuse("is not a whole number of bytes", fmt.Sprintf("%s or %s bytes are", below, new(big.Int).Add(below, big.NewInt(1))))
+	}
+	if !value.Num().IsInt64() {
+		return refuse("is more than can be counted", "the most is "+strconv.FormatInt(math.MaxInt64, 10)+" bytes, just below 8 EiB")
+	}
+	return Bytes(value.Num().Int64()), nil
+}
+
+// splitSize cuts "1.5 GiB" into number and unit, "1e9" into number and exponent.
+// A number that is none comes back as "".
+func splitSize(s string) (number, exponent, unit string) {
+	digits, dots, end := 0, 0, 0
+	for end < len(s) {
+		switch c := s[end]; {
+		case c >= '0' && c <= '9':
+			digits++
+		case c == '.':
+			dots++
+		case (c == '-' || c == '+') && end == 0:
+		default:
+			goto done
+		}
+		end++
+	}
+done:
+	if digits == 0 || dots > 1 {
+		return "", "", ""
+	}
+	// A fraction may lack the digits on one side of its point: big.Rat reads both.
+	number, rest := s[:end], s[end:]
+	if len(rest) > 1 && (rest[0] == 'e' || rest[0] == 'E') && strings.Trim(rest[1:], "+-0123456789") == "" {
+		return number, rest[1:], ""
+	}
+	return number, "", strings.TrimLeft(rest, " \t")
+}
+
+// scale returns what the number before it is multiplied with.
+func scale(exponent, unit string) (*big.Rat, bool) {
+	if exponent != "" {
+		n, err := strconv.Atoi(exponent)
+		if err != nil || n < -longestSize || n > longestSize {
+			return nil, false
+		}
+		factor := new(big.Rat).SetInt(power(10, max(n, -n)))
+		if n < 0 {
+			factor.Inv(factor)
+		}
+		return factor, true
+	}
+	for _, u := range units() {
+		if unit == u.name {
+			return new(big.Rat).SetInt(power(u.base, u.exponent)), true
+		}
+	}
+	return nil, false
+}
+
+func power(base int64, exponent int) *big.Int {
+	return new(big.Int).Exp(big.NewInt(base), big.NewInt(int64(exponent)), nil)
+}
+
+type unit struct {
+	name     string
+	base     int64
+	exponent int
+}
+
+// units returns all units, the spelling with B first.
+func units() []unit {
+	all := []unit{{"B", 1, 1}, {"", 1, 1}}
+	for i, prefix := range []string{"k", "M", "G", "T", "P", "E"} {
+		binary := strings.ToUpper(prefix) + "i"
+		all = append(all,
+			unit{binary + "B", 1024, i + 1}, unit{prefix + "B", 1000, i + 1},
+			unit{binary, 1024, i + 1}, unit{prefix, 1000, i + 1})
+	}
+	return all
+}
+
+// suggestUnit says which unit may have been meant.
+func suggestUnit(written string) string {
+	if written == "m" {
+		return "m is a thousandth in Kubernetes; did you mean M or Mi?"
+	}
+	for _, u := range units() {
+		if u.name != "" && strings.EqualFold(u.name, written) {
+			return "did you mean " + u.name + "?"
+		}
+	}
+	return "units are B, kB, MB, GB, TB … and KiB, MiB, GiB, TiB …"
+}
+
+// String returns the size in the largest unit in which it is a whole number,
+// binary units first: "8 GiB", "1 GB", "1536 MiB", "1001 B". ParseBytes reads
+// the same size back.
+func (b Bytes) String() string {
+	if b == 0 {
+		return "0 B"
+	}
+	for _, base := range []Bytes{1024, 1000} {
+		value, steps := b, 0
+		for steps < 6 && value%base == 0 {
+			value /= base
+			steps++
+		}
+		if steps > 0 {
+			prefix := [2]string{"kMGTPE", "B"}
+			if base == 1024 {
+				prefix = [2]string{"KMGTPE", "iB"}
+			}
+			return strconv.FormatInt(int64(value), 10) + " " + prefix[0][steps-1:steps] + prefix[1]
+		}
+	}
+	return strconv.FormatInt(int64(b), 10) + " B"
+}
+
+// clip shortens what is quoted in a message.
+func clip(s string) string {
+	if len(s) <= 2*longestSize {
+		return s
+	}
+	return strings.ToValidUTF8(s[:2*longestSize], "") + "…"
+}
