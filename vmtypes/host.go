@@ -1,0 +1,161 @@
+package vmtypes
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.starlark.net/starlark"
+
+	"vmop/vmtypes/plan"
+)
+
+// A Host is what a VM type may know of the place it runs: the same Host and
+// the same vm section make the same plan.
+type Host struct {
+	// DataDir is what survives, RuntimeDir what is of this run.
+	DataDir, RuntimeDir string
+	// Arch is the machine's architecture as QEMU spells it: "x86_64".
+	Arch string
+	// KVM says that /dev/kvm can be opened.
+	KVM bool
+	// CloudInitImage is the path of the NoCloud image; empty means none.
+	CloudInitImage string
+	// HasDisplayPassword says that a password for the display is configured.
+	HasDisplayPassword bool
+	// Machines maps machine aliases (q35) to the concrete versions that this
+	// VM was first started with (pc-q35-7.2).
+	Machines map[string]string
+	// Exists says whether a file is there.
+	Exists func(path string) bool
+	// Firmware returns QEMU's firmware descriptors found on this host, in
+	// QEMU's order of precedence; see docs/interop/firmware.json of QEMU. It
+	// may be nil.
+	Firmware func() []FirmwareDescriptor
+}
+
+// A FirmwareDescriptor is the part of QEMU's firmware descriptor that matters
+// here. Only those with a flash mapping are listed.
+type FirmwareDescriptor struct {
+	Description  string
+	Executable   string   // path of the read-only image
+	Format       string   // of the executable: raw or qcow2
+	Vars         string   // path of the template of the variables; "" if combined
+	VarsFormat   string   // of the template
+	Architecture []string // targets[].architecture
+	Machines     []string // targets[].machines, patterns such as pc-q35-*
+	Features     []string // secure-boot, enrolled-keys, requires-smm, …
+}
+
+// hostValue is host in Starlark.
+type hostValue struct{ host *Host }
+
+var _ starlark.HasAttrs = hostValue{}
+
+var errUnhashable = errors.New("unhashable")
+
+func (hostValue) String() string        { return "host" }
+func (hostValue) Type() string          { return "host" }
+func (hostValue) Freeze()               {}
+func (hostValue) Truth() starlark.Bool  { return true }
+func (hostValue) Hash() (uint32, error) { return 0, errUnhashable }
+
+// AttrNames implements starlark.HasAttrs.
+func (hostValue) AttrNames() []string {
+	return []string{"arch", "cloudInitImage", "dataDir", "exists", "find", "firmware", "hasDisplayPassword", "kvm", "runtimeDir"}
+}
+
+// Attr implements starlark.HasAttrs.
+func (h hostValue) Attr(name string) (starlark.Value, error) {
+	switch name {
+	case "arch":
+		return starlark.String(h.host.Arch), nil
+	case "cloudInitImage":
+		return orNone(h.host.CloudInitImage), nil
+	case "dataDir":
+		return starlark.String(h.host.DataDir), nil
+	case "runtimeDir":
+		return starlark.String(h.host.RuntimeDir), nil
+	case "hasDisplayPassword":
+		return starlark.Bool(h.host.HasDisplayPassword), nil
+	case "kvm":
+		return starlark.Bool(h.host.KVM), nil
+	case "exists":
+		return starlark.NewBuiltin("host.exists", h.exists), nil
+	case "find":
+		return starlark.NewBuiltin("host.find", h.find), nil
+	case "firmware":
+		return starlark.NewBuiltin("host.firmware", h.firmware), nil
+	}
+	return nil, nil // the interpreter names the attribute and suggests
+}
+
+func orNone(s string) starlark.Value {
+	if s == "" {
+		return starlark.None
+	}
+	return starlark.String(s)
+}
+
+// exists is host.exists(path).
+func (h hostValue) exists(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var path string
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "path", &path); err != nil {
+		return nil, err
+	}
+	return starlark.Bool(h.host.Exists(path)), nil
+}
+
+// find is host.find(candidates, package=None): the first file that exists, or
+// an error that names them all, and the package if one is named.
+func (h hostValue) find(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var candidates starlark.Iterable
+	var what string
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "candidates", &candidates, "hint?", &what); err != nil {
+		return nil, err
+	}
+	var tried []string
+	iter := candidates.Iterate()
+	defer iter.Done()
+	var v starlark.Value
+	for iter.Next(&v) {
+		path, ok := starlark.AsString(v)
+		if !ok {
+			return nil, fmt.Errorf("%s: got %s among the candidates, want strings", b.Name(), v.Type())
+		}
+		if h.host.Exists(path) {
+			return v, nil
+		}
+		tried = append(tried, path)
+	}
+	msg := "none of these files exists on this host: " + strings.Join(tried, ", ")
+	if what != "" {
+		msg += "; " + what
+	}
+	return nil, errors.New(msg)
+}
+
+// firmware is host.firmware(): the descriptors as a list of structs.
+func (h hostValue) firmware(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs); err != nil {
+		return nil, err
+	}
+	var list []starlark.Value
+	if h.host.Firmware != nil {
+		for _, d := range h.host.Firmware() {
+			list = append(list, newRecords().value("firmware", d))
+		}
+	}
+	return starlark.NewList(list), nil
+}
+
+// pinMachine replaces the alias of a machine type by the pinned version.
+func (h *Host) pinMachine(p *plan.Plan) {
+	m := p.Machine()
+	if m == nil {
+		return
+	}
+	if version, ok := h.Machines[m.Value]; ok {
+		m.Value = version
+	}
+}

@@ -1,0 +1,55 @@
+package vmtypes
+
+import (
+	"go.starlark.net/starlark"
+	"go.starlark.net/starlarkstruct"
+
+	"vmop/vmtypes/plan"
+)
+
+// hotplug is the module whose functions make rules: what may change while the
+// VM runs. Rules are data; how QEMU is told is the runner's knowledge.
+func hotplug() *starlarkstruct.Module {
+	return &starlarkstruct.Module{Name: "hotplug", Members: starlark.StringDict{
+		"cpus":     starlark.NewBuiltin("hotplug.cpus", hotplugCPUs),
+		"balloon":  starlark.NewBuiltin("hotplug.balloon", hotplugBalloon),
+		"medium":   starlark.NewBuiltin("hotplug.medium", hotplugMedium),
+		"password": starlark.NewBuiltin("hotplug.password", hotplugPassword),
+	}}
+}
+
+func newRule(r plan.Rule) starlark.Value {
+	return &ruleValue{value: value{kind: "hotplug rule", text: r.String()}, rule: r}
+}
+
+func hotplugCPUs(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	r := plan.CPUs{Boot: 1, ID: "cpu-%d"}
+	if err := unpack(b, args, kwargs, "maximum", &r.Maximum, "boot?", &r.Boot, "id?", &r.ID); err != nil {
+		return nil, err
+	}
+	return newRule(r), nil
+}
+
+func hotplugBalloon(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var r plan.Balloon
+	if err := unpack(b, args, kwargs, "device", &r.Device, "maximum", &r.Maximum); err != nil {
+		return nil, err
+	}
+	return newRule(r), nil
+}
+
+func hotplugMedium(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var r plan.Medium
+	if err := unpack(b, args, kwargs, "drive", &r.Drive, "device", &r.Device); err != nil {
+		return nil, err
+	}
+	return newRule(r), nil
+}
+
+func hotplugPassword(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var r plan.Password
+	if err := unpack(b, args, kwargs, "protocol", &r.Protocol, "display?", &r.Display); err != nil {
+		return nil, err
+	}
+	return newRule(r), nil
+}

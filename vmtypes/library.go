@@ -1,0 +1,156 @@
+package vmtypes
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.starlark.net/starlark"
+)
+
+// stock are the modules that every runner has.
+//
+//go:embed standard.star lib/*.star
+var stock embed.FS
+
+// DefaultDir is where custom types are looked for.
+const DefaultDir = "/opt/vmrunner/vmtypes"
+
+// A Library finds VM types by name: the stock ones, and those of one folder.
+type Library struct {
+	dir    string
+	custom fs.FS // nil: there is no folder
+	close  func() error
+}
+
+// Open returns the library with the custom types of dir. A dir that doesn't
+// exist, or "", is a library of stock types only.
+func Open(dir string) (*Library, error) {
+	l := &Library{dir: dir, close: func() error { return nil }}
+	if dir == "" {
+		return l, nil
+	}
+	root, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return l, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open folder of VM types: %w", err)
+	}
+	l.custom, l.close = root.FS(), root.Close
+	return l, nil
+}
+
+// Close releases the folder.
+func (l *Library) Close() error { return l.close() }
+
+// Names returns the names of all VM types, sorted; a custom file that has the
+// name of a stock type is not among them: stock types can't be shadowed.
+func (l *Library) Names() []string {
+	list := entryNames(stock)
+	if l.custom != nil {
+		for _, name := range entryNames(l.custom) {
+			if !slices.Contains(list, name) {
+				list = append(list, name)
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// entryNames returns the modules at the top of a folder that may be types.
+func entryNames(fsys fs.FS) []string {
+	files, err := fs.Glob(fsys, "*.star")
+	if err != nil {
+		return nil // only a malformed pattern is an error
+	}
+	var list []string
+	for _, f := range files {
+		if name := strings.TrimSuffix(f, ".star"); !strings.HasSuffix(name, "_test") && name != "testing" {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// Load finds the type called name, evaluates its modules and checks that it is
+// one. A name that is an absolute path is a file anywhere.
+func (l *Library) Load(ctx context.Context, name string) (*Type, error) {
+	if filepath.IsAbs(name) {
+		return l.loadPath(ctx, name)
+	}
+	name = strings.TrimSuffix(name, ".star")
+	entry := name + ".star"
+	if _, err := fs.Stat(stock, entry); err == nil {
+		return loadType(ctx, name, stockPrefix+entry, l.read, precompiled)
+	}
+	if l.custom == nil || !fs.ValidPath(entry) || strings.Contains(name, "/") {
+		return nil, l.unknown(name)
+	}
+	if _, err := fs.Stat(l.custom, entry); err != nil {
+		return nil, l.unknown(name)
+	}
+	return loadType(ctx, name, entry, l.read, precompiled)
+}
+
+// loadPath loads a type from a file outside of the library's folder.
+func (l *Library) loadPath(ctx context.Context, file string) (*Type, error) {
+	dir, base := filepath.Split(file)
+	other, err := Open(filepath.Clean(dir))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = other.Close() }() // it was only read
+	return loadType(ctx, strings.TrimSuffix(base, ".star"), base, other.read, precompiled)
+}
+
+func (l *Library) unknown(name string) error {
+	where := "there is no folder of custom types"
+	if l.dir != "" {
+		where = "custom types are looked for in " + l.dir
+	}
+	known := l.Names()
+	return &Error{Message: fmt.Sprintf("there is no VM type %q%s; known are %s; %s", name, didYouMean(name, known), strings.Join(known, ", "), where)}
+}
+
+// read returns the source of a module.
+func (l *Library) read(module string) (string, error) {
+	if file, ok := strings.CutPrefix(module, stockPrefix); ok {
+		b, err := stock.ReadFile(file)
+		if err != nil {
+			return "", fmt.Errorf("the library has no module %s%s", module, didYouMean(module, stockModules()))
+		}
+		return string(b), nil
+	}
+	if l.custom == nil {
+		return "", fmt.Errorf("there is no module %s: there is no folder of custom types", module)
+	}
+	b, err := fs.ReadFile(l.custom, module)
+	if err != nil {
+		return "", fmt.Errorf("read module %s: %w", filepath.Join(l.dir, module), err)
+	}
+	return string(b), nil
+}
+
+// stockModules returns the names of all embedded modules.
+func stockModules() []string {
+	var list []string
+	_ = fs.WalkDir(stock, ".", func(p string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			list = append(list, stockPrefix+p)
+		}
+		return nil
+	})
+	return list
+}
+
+// precompiled returns the compiled form of a stock module whose source is the
+// embedded one, or nil.
+func precompiled(module, source string) *starlark.Program { return nil }

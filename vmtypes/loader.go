@@ -1,0 +1,196 @@
+package vmtypes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"go.starlark.net/resolve"
+	"go.starlark.net/starlark"
+	"go.starlark.net/syntax"
+)
+
+// stockPrefix is how load spells the embedded library.
+const stockPrefix = "@vmtypes//"
+
+// maxSteps bounds one call or one module; the standard type takes about 3,000
+// steps and 300 for each further disk.
+const maxSteps = 10_000_000
+
+// fileOptions are the dialect: Starlark's standard, with sets.
+func fileOptions() *syntax.FileOptions { return &syntax.FileOptions{Set: true} }
+
+// loader loads one module graph. It is used by one goroutine.
+type loader struct {
+	ctx         context.Context
+	read        func(module string) (string, error)
+	compiled    func(module, source string) *starlark.Program // nil: not there
+	predeclared starlark.StringDict
+	// entries are the modules found so far; nil marks one that is being loaded.
+	entries map[string]*module
+	order   []*module // in the order in which loading ended
+}
+
+// A module is one evaluated file.
+type module struct {
+	name    string
+	source  string
+	globals starlark.StringDict
+	err     error
+}
+
+func newLoader(ctx context.Context, read func(string) (string, error)) *loader {
+	return &loader{ctx: ctx, read: read, predeclared: Predeclared(), entries: map[string]*module{}}
+}
+
+// resolveLoad returns the name of the module that from means by spec.
+func resolveLoad(from, spec string) (string, error) {
+	local, stock := strings.CutPrefix(spec, stockPrefix)
+	switch {
+	case path.Ext(spec) != ".star":
+		return "", fmt.Errorf("load %q: modules are files that end in .star", spec)
+	case stock && fs.ValidPath(local):
+		return spec, nil
+	case strings.ContainsAny(spec, `/\:`):
+		return "", fmt.Errorf("load %q: want %qNAME.star for the library or NAME.star for the file beside this one", spec, stockPrefix)
+	}
+	if rest, ok := strings.CutPrefix(from, stockPrefix); ok {
+		return stockPrefix + path.Join(path.Dir(rest), spec), nil
+	}
+	return spec, nil
+}
+
+// load returns the module, evaluated.
+func (l *loader) load(name string) (*module, error) {
+	if m, ok := l.entries[name]; ok {
+		if m == nil {
+			return nil, fmt.Errorf("%s loads itself, through the modules named here", name)
+		}
+		return m, m.err
+	}
+	l.entries[name] = nil
+	m := &module{name: name}
+	m.source, m.err = l.read(name)
+	if m.err == nil {
+		m.globals, m.err = l.exec(m)
+	}
+	if m.err != nil && m.source != "" {
+		m.err = explain(m.err, l.source)
+	}
+	l.entries[name] = m
+	l.order = append(l.order, m)
+	return m, m.err
+}
+
+func (l *loader) exec(m *module) (globals starlark.StringDict, err error) {
+	defer recoverAs(&err)
+	program, err := l.program(m)
+	if err != nil {
+		return nil, err
+	}
+	thread := &starlark.Thread{
+		Name:  "load " + m.name,
+		Print: discardPrint,
+		Load: func(_ *starlark.Thread, spec string) (starlark.StringDict, error) {
+			name, err := resolveLoad(m.name, spec)
+			if err != nil {
+				return nil, err
+			}
+			loaded, err := l.load(name)
+			if err != nil {
+				return nil, err
+			}
+			return loaded.globals, nil
+		},
+	}
+	// The entry is nil while it is loaded; errors want its source all the same.
+	l.entries[m.name] = nil
+	stop := limit(l.ctx, thread)
+	defer stop()
+	globals, err = program.Init(thread, l.predeclared)
+	globals.Freeze()
+	return globals, explainLimit(l.ctx, thread, err)
+}
+
+// program returns the compiled form of a module.
+func (l *loader) program(m *module) (*starlark.Program, error) {
+	if l.compiled != nil {
+		if p := l.compiled(m.name, m.source); p != nil {
+			return p, nil
+		}
+	}
+	file, program, err := starlark.SourceProgramOptions(fileOptions(), m.name, m.source, l.predeclared.Has)
+	var list resolve.ErrorList
+	if errors.As(err, &list) {
+		for i := range list {
+			list[i].Msg += suggestName(list[i].Msg, file, l.predeclared)
+		}
+		return nil, explain(list, func(string) string { return m.source })
+	}
+	if err != nil {
+		return nil, explain(err, func(string) string { return m.source })
+	}
+	return program, nil
+}
+
+// suggestName returns a suggestion for "undefined: name".
+func suggestName(msg string, file *syntax.File, predeclared starlark.StringDict) string {
+	name, ok := strings.CutPrefix(msg, "undefined: ")
+	if !ok || file == nil {
+		return ""
+	}
+	candidates := names(predeclared, starlark.Universe)
+	syntax.Walk(file, func(n syntax.Node) bool {
+		if id, ok := n.(*syntax.Ident); ok && id.Binding != nil && id.Name != name {
+			if b, ok := id.Binding.(*resolve.Binding); ok && b.Scope != resolve.Undefined {
+				candidates = append(candidates, id.Name)
+			}
+		}
+		return true
+	})
+	return didYouMean(name, candidates)
+}
+
+// source returns the text of a module that was read, or "".
+func (l *loader) source(name string) string {
+	for _, m := range l.order {
+		if m.name == name {
+			return m.source
+		}
+	}
+	src, err := l.read(name)
+	if err != nil {
+		return ""
+	}
+	return src
+}
+
+// limit bounds what a thread may do; the returned function must be called.
+func limit(ctx context.Context, thread *starlark.Thread) (stop func() bool) {
+	thread.SetMaxExecutionSteps(maxSteps)
+	return context.AfterFunc(ctx, func() { thread.Cancel(context.Cause(ctx).Error()) })
+}
+
+// explainLimit says in plain words that a limit was reached.
+func explainLimit(ctx context.Context, thread *starlark.Thread, err error) error {
+	var eval *starlark.EvalError
+	if errors.As(err, &eval) && strings.HasPrefix(eval.Msg, "Starlark computation cancelled") {
+		if thread.ExecutionSteps() >= maxSteps || ctx.Err() != nil {
+			eval.Msg = limitReason(ctx)
+		}
+	}
+	return err
+}
+
+// recoverAs turns a panic of the interpreter into an error.
+func recoverAs(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("the interpreter gave up: %v", r)
+	}
+}
+
+// discardPrint is print() in a module: types are pure, so it says nothing.
+func discardPrint(*starlark.Thread, string) {}

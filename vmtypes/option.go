@@ -1,0 +1,186 @@
+package vmtypes
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.starlark.net/starlark"
+
+	"vmop/vmtypes/plan"
+)
+
+// optionValue is an option in Starlark, made by option(): immutable, and it
+// knows where it was made.
+type optionValue struct{ opt plan.Option }
+
+var _ starlark.HasAttrs = (*optionValue)(nil)
+
+func (o *optionValue) String() string {
+	return strings.Join(o.opt.Words(func(name string) string { return "<" + name + ">" }), " ")
+}
+func (o *optionValue) Type() string          { return "option" }
+func (o *optionValue) Freeze()               {}
+func (o *optionValue) Truth() starlark.Bool  { return true }
+func (o *optionValue) Hash() (uint32, error) { return 0, errUnhashable }
+
+// AttrNames implements starlark.HasAttrs.
+func (o *optionValue) AttrNames() []string { return []string{"flag", "props", "value"} }
+
+// Attr implements starlark.HasAttrs.
+func (o *optionValue) Attr(name string) (starlark.Value, error) {
+	switch name {
+	case "flag":
+		return starlark.String(o.opt.Flag), nil
+	case "value":
+		return orNone(o.opt.Value), nil
+	case "props":
+		d := starlark.NewDict(len(o.opt.Properties))
+		for _, p := range o.opt.Properties {
+			v := p.Value
+			if p.Descriptor != "" {
+				v = "<" + p.Descriptor + ">"
+			}
+			if err := d.SetKey(starlark.String(p.Key), starlark.String(v)); err != nil {
+				return nil, err
+			}
+		}
+		d.Freeze()
+		return d, nil
+	}
+	return nil, nil
+}
+
+// option is option(flag, value=None, props=None).
+func option(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var flag string
+	var value, props starlark.Value = starlark.None, starlark.None
+	if err := unpack(b, args, kwargs, "flag", &flag, "value?", &value, "props?", &props); err != nil {
+		return nil, err
+	}
+	if len(flag) < 2 || flag[0] != '-' {
+		return nil, fmt.Errorf("option: flag %q must start with a dash, as in QEMU's manual: %q", flag, "-"+strings.TrimLeft(flag, "-"))
+	}
+	o := plan.Option{Flag: flag, Origin: origin(thread)}
+	switch v := value.(type) {
+	case starlark.NoneType:
+	case starlark.String:
+		o.Value = string(v)
+	case starlark.Int:
+		o.Value = v.String()
+	default:
+		return nil, fmt.Errorf("option: %s: value is a %s, want a string or a number", flag, value.Type())
+	}
+	if props == starlark.None {
+		return &optionValue{o}, nil
+	}
+	dict, ok := props.(*starlark.Dict)
+	if !ok {
+		return nil, fmt.Errorf("option: %s: props is a %s, want a dict of QEMU's property names", flag, props.Type())
+	}
+	o.List = true
+	var err error
+	if o.Properties, err = properties(flag, dict); err != nil {
+		return nil, err
+	}
+	return &optionValue{o}, nil
+}
+
+// properties converts a dict; None drops a property.
+func properties(flag string, dict *starlark.Dict) ([]plan.Property, error) {
+	list := make([]plan.Property, 0, dict.Len())
+	for k, v := range dict.Entries() {
+		if v == starlark.None {
+			continue
+		}
+		key, ok := starlark.AsString(k)
+		if !ok || key == "" || strings.ContainsAny(key, ",=\x00") {
+			return nil, fmt.Errorf("option: %s: property name %s is not a name in QEMU's sense", flag, k)
+		}
+		p := plan.Property{Key: key}
+		switch v := v.(type) {
+		case starlark.String:
+			p.Value = string(v)
+		case starlark.Bool:
+			p.Value = onOff(bool(v))
+		case starlark.Int:
+			p.Value = v.String()
+		case descriptor:
+			p.Descriptor = v.descriptor()
+		default:
+			return nil, fmt.Errorf("option: %s: property %s is a %s, want a string, number, True, False, None, tap or listener", flag, key, v.Type())
+		}
+		list = append(list, p)
+	}
+	return list, nil
+}
+
+// onOff spells a boolean as QEMU does.
+func onOff(b bool) string {
+	if b {
+		return "on"
+	}
+	return "off"
+}
+
+// descriptor is a value whose number as a file descriptor is known when the
+// process starts.
+type descriptor interface{ descriptor() string }
+
+// vocabulary is the module whose wrappers of option() are left out of origins:
+// they say what QEMU calls a thing, not why it is there.
+const vocabulary = "@vmtypes//lib/qemu.star"
+
+// origin returns the calls that led to the running builtin, innermost first.
+func origin(thread *starlark.Thread) plan.Origin {
+	depth := thread.CallStackDepth()
+	o := make(plan.Origin, 0, depth)
+	for i := 1; i < depth; i++ {
+		f := thread.CallFrame(i)
+		if file := f.Pos.Filename(); file != vocabulary && f.Name != "<toplevel>" && f.Pos.Line > 0 {
+			o = append(o, plan.Frame{File: file, Line: int(f.Pos.Line), Function: f.Name})
+		}
+	}
+	return o
+}
+
+// selects says whether a selector, "-device sound0", names the option: by its
+// id or node-name, or, without one, by its value; a flag alone names all.
+func selects(selector string, o *plan.Option) bool {
+	flag, name, named := strings.Cut(selector, " ")
+	if flag != o.Flag {
+		return false
+	}
+	return !named || name == o.ID() || o.ID() == "" && name == o.Value
+}
+
+// selector returns how an option is selected.
+func selector(o *plan.Option) string {
+	switch {
+	case o.ID() != "":
+		return o.Flag + " " + o.ID()
+	case o.List && o.Value != "" && o.Flag == "-device":
+		return o.Flag + " " + o.Value
+	}
+	return o.Flag
+}
+
+var errKeyword = errors.New("unexpected keyword argument")
+
+// unpack is starlark.UnpackArgs with a suggestion for a misspelt keyword.
+func unpack(b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple, pairs ...any) error {
+	for _, kw := range kwargs {
+		name := string(kw[0].(starlark.String))
+		var names []string
+		known := false
+		for i := 0; i < len(pairs); i += 2 {
+			param := strings.TrimRight(pairs[i].(string), "?")
+			names = append(names, param)
+			known = known || param == name
+		}
+		if !known {
+			return fmt.Errorf("%s: %w %s%s", b.Name(), errKeyword, name, didYouMean(name, names))
+		}
+	}
+	return starlark.UnpackArgs(b.Name(), args, kwargs, pairs...)
+}

@@ -1,0 +1,341 @@
+package vmtypes
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.starlark.net/starlark"
+
+	"vmop/vmtypes/plan"
+)
+
+// partValue is a part in Starlark: what one concept needs. It is immutable;
+// combine and replace make new ones.
+type partValue struct {
+	executable string
+	machine    []plan.Property // in order; the key "type" is the machine type
+	options    []plan.Option
+	env        []plan.Variable
+	helpers    []plan.Process
+	files      []plan.CopyOnce
+	taps       []plan.Tap
+	listeners  []plan.Listener
+	sockets    []plan.Socket
+	rules      []plan.Rule
+}
+
+var _ starlark.HasAttrs = (*partValue)(nil)
+
+func (p *partValue) String() string        { return fmt.Sprintf("<part with %d options>", len(p.options)) }
+func (p *partValue) Type() string          { return "part" }
+func (p *partValue) Freeze()               {}
+func (p *partValue) Truth() starlark.Bool  { return true }
+func (p *partValue) Hash() (uint32, error) { return 0, errUnhashable }
+
+// AttrNames implements starlark.HasAttrs.
+func (p *partValue) AttrNames() []string { return []string{"options"} }
+
+// Attr implements starlark.HasAttrs: a type may look at the options of a part.
+func (p *partValue) Attr(name string) (starlark.Value, error) {
+	if name != "options" {
+		return nil, nil
+	}
+	list := make(starlark.Tuple, len(p.options))
+	for i := range p.options {
+		list[i] = &optionValue{p.options[i]}
+	}
+	return list, nil
+}
+
+// part is part(executable=, machine=, options=, env=, helpers=, files=, taps=,
+// listeners=, sockets=, hotplug=).
+func part(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	if len(args) > 0 {
+		return nil, fmt.Errorf("part: takes keyword arguments only: part(options = [...])")
+	}
+	p := &partValue{}
+	var machine, env, sockets *starlark.Dict
+	var options, helpers, files, taps, listeners, rules starlark.Iterable
+	err := unpack(b, args, kwargs, "executable?", &p.executable, "machine??", &machine, "options??", &options, "env??", &env,
+		"helpers??", &helpers, "files??", &files, "taps??", &taps, "listeners??", &listeners, "sockets??", &sockets, "hotplug??", &rules)
+	if err != nil {
+		return nil, err
+	}
+	if machine != nil {
+		if p.machine, err = properties("-machine", machine); err != nil {
+			return nil, err
+		}
+	}
+	for k, v := range dictEntries(env) {
+		p.env = append(p.env, plan.Variable{Name: k, Value: v})
+	}
+	for k, v := range dictEntries(sockets) {
+		p.sockets = append(p.sockets, plan.Socket{Role: k, Path: v})
+	}
+	err = firstError(
+		collect("options", options, func(o *optionValue) { p.options = append(p.options, o.opt) }),
+		collect("helpers", helpers, func(h *processValue) { p.helpers = append(p.helpers, h.process) }),
+		collect("files", files, func(f *fileValue) { p.files = append(p.files, f.file) }),
+		collect("taps", taps, func(t *tapValue) { p.taps = append(p.taps, t.tap) }),
+		collect("listeners", listeners, func(l *listenerValue) { p.listeners = append(p.listeners, l.listener) }),
+		collect("hotplug", rules, func(r *ruleValue) { p.rules = append(p.rules, r.rule) }),
+	)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// dictEntries iterates over a dict of strings; other values are spelled as
+// Starlark prints them, None drops the entry.
+func dictEntries(d *starlark.Dict) func(yield func(k, v string) bool) {
+	return func(yield func(k, v string) bool) {
+		if d == nil {
+			return
+		}
+		for k, v := range d.Entries() {
+			if v == starlark.None {
+				continue
+			}
+			key, _ := starlark.AsString(k)
+			value, ok := starlark.AsString(v)
+			if !ok {
+				value = v.String()
+			}
+			if !yield(key, value) {
+				return
+			}
+		}
+	}
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxDepth bounds lists within lists; a cyclic list ends here, too.
+const maxDepth = 16
+
+// collect calls add for each element of type T, in lists within lists; None
+// stands for nothing.
+func collect[T starlark.Value](field string, from starlark.Iterable, add func(T)) error {
+	if from == nil {
+		return nil
+	}
+	return collectAt(field, from, add, 0)
+}
+
+func collectAt[T starlark.Value](field string, from starlark.Iterable, add func(T), depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("%s: lists nested deeper than %d; does a list contain itself?", field, maxDepth)
+	}
+	iter := from.Iterate()
+	defer iter.Done()
+	var v starlark.Value
+	for i := 0; iter.Next(&v); i++ {
+		switch v := v.(type) {
+		case starlark.NoneType:
+		case T:
+			add(v)
+		case *starlark.List, starlark.Tuple:
+			if err := collectAt(fmt.Sprintf("%s[%d]", field, i), v.(starlark.Iterable), add, depth+1); err != nil {
+				return err
+			}
+		default:
+			var want T
+			return fmt.Errorf("%s[%d] is a %s, want %s or None", field, i, v.Type(), article(want))
+		}
+	}
+	return nil
+}
+
+func article(v starlark.Value) string {
+	name := v.Type()
+	if strings.ContainsRune("aeiou", rune(name[0])) {
+		return "an " + name
+	}
+	return "a " + name
+}
+
+// combine is combine(*parts): the sum. None stands for nothing.
+func combine(_ *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	if len(kwargs) > 0 {
+		return nil, fmt.Errorf("combine: takes parts, no keyword arguments")
+	}
+	sum := &partValue{}
+	var conflict error
+	err := collect("combine: argument", args, func(p *partValue) {
+		if conflict == nil {
+			conflict = sum.add(p)
+		}
+	})
+	if err = firstError(err, conflict); err != nil {
+		return nil, err
+	}
+	return sum, nil
+}
+
+func (p *partValue) add(q *partValue) error {
+	if q.executable != "" {
+		if p.executable != "" && p.executable != q.executable {
+			return fmt.Errorf("combine: two parts name different executables, %s and %s; use replace", p.executable, q.executable)
+		}
+		p.executable = q.executable
+	}
+	for _, m := range q.machine {
+		i := slices.IndexFunc(p.machine, func(have plan.Property) bool { return have.Key == m.Key })
+		if i >= 0 && p.machine[i] != m {
+			return fmt.Errorf("combine: two parts set machine property %s, to %s and %s; use replace", m.Key, p.machine[i].Value, m.Value)
+		}
+		if i < 0 {
+			p.machine = append(p.machine, m)
+		}
+	}
+	p.options = append(p.options, q.options...)
+	p.env = append(p.env, q.env...)
+	p.helpers = append(p.helpers, q.helpers...)
+	p.files = append(p.files, q.files...)
+	p.taps = append(p.taps, q.taps...)
+	p.listeners = append(p.listeners, q.listeners...)
+	p.sockets = append(p.sockets, q.sockets...)
+	p.rules = append(p.rules, q.rules...)
+	return nil
+}
+
+// replace is replace(part, *options, machine=, executable=, remove=).
+func replace(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	if len(args) == 0 {
+		return nil, fmt.Errorf("replace: want a part and the options to put in place of its own")
+	}
+	old, ok := args[0].(*partValue)
+	if !ok {
+		return nil, fmt.Errorf("replace: the first argument is a %s, want a part", args[0].Type())
+	}
+	var machine *starlark.Dict
+	var executable string
+	var remove starlark.Iterable
+	if err := unpack(b, nil, kwargs, "machine??", &machine, "executable?", &executable, "remove??", &remove); err != nil {
+		return nil, err
+	}
+	p := &partValue{}
+	if err := p.add(old); err != nil {
+		return nil, err
+	}
+	if executable != "" {
+		p.executable = executable
+	}
+	err := firstError(
+		collectStrings("remove", remove, p.remove),
+		p.replaceMachine(machine),
+	)
+	if err != nil {
+		return nil, err
+	}
+	var missing error
+	err = collect("replace: argument", args[1:], func(o *optionValue) {
+		if missing == nil {
+			missing = p.replaceOption(o.opt)
+		}
+	})
+	if err = firstError(err, missing); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func collectStrings(field string, from starlark.Iterable, add func(string) error) error {
+	if from == nil {
+		return nil
+	}
+	iter := from.Iterate()
+	defer iter.Done()
+	var v starlark.Value
+	for iter.Next(&v) {
+		s, ok := starlark.AsString(v)
+		if !ok {
+			return fmt.Errorf("replace: %s contains a %s, want strings such as %q", field, v.Type(), "-device sound0")
+		}
+		if err := add(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove drops the options that a selector names.
+func (p *partValue) remove(sel string) error {
+	n := len(p.options)
+	p.options = slices.DeleteFunc(slices.Clone(p.options), func(o plan.Option) bool { return selects(sel, &o) })
+	if len(p.options) == n {
+		return fmt.Errorf("replace: nothing to remove: no option is %q%s", sel, didYouMean(sel, p.selectors()))
+	}
+	return nil
+}
+
+func (p *partValue) replaceMachine(machine *starlark.Dict) error {
+	if machine == nil {
+		return nil
+	}
+	for k := range machine.Entries() {
+		key, _ := starlark.AsString(k)
+		p.machine = slices.DeleteFunc(slices.Clone(p.machine), func(m plan.Property) bool { return m.Key == key })
+	}
+	props, err := properties("-machine", machine)
+	p.machine = append(p.machine, props...)
+	return err
+}
+
+// replaceOption puts o in the place of the one option it is selected like.
+func (p *partValue) replaceOption(o plan.Option) error {
+	sel, at := selector(&o), -1
+	for i := range p.options {
+		if !selects(sel, &p.options[i]) {
+			continue
+		}
+		if at >= 0 {
+			return fmt.Errorf("replace: several options are %q; give them an id to tell them apart", sel)
+		}
+		at = i
+	}
+	if at < 0 {
+		return fmt.Errorf("replace: no option is %q, so there is nothing to replace; add it with combine(…, part(options = […]))%s", sel, didYouMean(sel, p.selectors()))
+	}
+	p.options = slices.Clone(p.options)
+	p.options[at] = o
+	return nil
+}
+
+func (p *partValue) selectors() []string {
+	list := make([]string, len(p.options))
+	for i := range p.options {
+		list[i] = selector(&p.options[i])
+	}
+	return list
+}
+
+// plan returns the part as the plan of a VM type.
+func (p *partValue) plan(name string) *plan.Plan {
+	machine := plan.Option{Flag: "-machine", List: true}
+	for _, m := range p.machine {
+		if m.Key == "type" {
+			machine.Value = m.Value
+			continue
+		}
+		machine.Properties = append(machine.Properties, m)
+	}
+	args := p.options
+	if machine.Value != "" || len(machine.Properties) > 0 {
+		args = append([]plan.Option{machine}, p.options...)
+	}
+	return &plan.Plan{
+		Type:    name,
+		QEMU:    plan.Process{Name: "qemu", Executable: p.executable, Args: args, Env: p.env},
+		Helpers: p.helpers, Files: p.files, Taps: p.taps, Listeners: p.listeners, Sockets: p.sockets, Rules: p.rules,
+	}
+}

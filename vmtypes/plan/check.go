@@ -1,0 +1,271 @@
+package plan
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// Bounds of a plan. Linux allows 128 KiB for one argument and 2 MiB for all
+// (execve(2)); a path of a unix socket has 107 bytes and a NUL (unix(7)).
+const (
+	MaxOptions    = 16384
+	MaxWord       = 128<<10 - 1
+	MaxArgv       = 1 << 20
+	MaxSocketPath = 107
+	maxIfname     = 15
+)
+
+// A Fault is something wrong with a plan.
+type Fault struct {
+	// Message says what is wrong and what would be right.
+	Message string
+	// Origin is where the VM type made it; it may be empty.
+	Origin Origin
+}
+
+// String returns the message and the place.
+func (f Fault) String() string {
+	if len(f.Origin) == 0 {
+		return f.Message
+	}
+	return f.Message + "\n    made at " + f.Origin.String()
+}
+
+// Check returns everything that is wrong with the plan, or nil.
+func (p *Plan) Check() []Fault {
+	c := &checker{plan: p, defined: map[string]map[string]Origin{}}
+	for _, proc := range p.Processes() {
+		c.process(proc)
+	}
+	c.descriptors()
+	for _, o := range p.QEMU.Args {
+		c.define(o)
+	}
+	for _, o := range p.QEMU.Args {
+		c.own(o)
+		c.references(o)
+	}
+	c.sockets()
+	c.rules()
+	return c.faults
+}
+
+type checker struct {
+	plan *Plan
+	// defined maps a kind of thing ("chardev") and an id to where it was made.
+	defined map[string]map[string]Origin
+	faults  []Fault
+}
+
+func (c *checker) fault(origin Origin, format string, args ...any) {
+	c.faults = append(c.faults, Fault{Message: fmt.Sprintf(format, args...), Origin: origin})
+}
+
+// process checks what holds for every command.
+func (c *checker) process(p Process) {
+	switch {
+	case p.Executable == "":
+		c.fault(nil, "%s has no executable; a part must say which program it is", p.Name)
+	case !filepath.IsAbs(p.Executable):
+		c.fault(nil, "%s: executable %q is not an absolute path", p.Name, p.Executable)
+	}
+	if len(p.Args) > MaxOptions {
+		c.fault(nil, "%s has %d options, at most %d are allowed", p.Name, len(p.Args), MaxOptions)
+		return
+	}
+	total := 0
+	for _, o := range p.Args {
+		for _, w := range o.Words(symbolic) {
+			total += len(w) + 1
+			if strings.IndexByte(w, 0) >= 0 {
+				c.fault(o.Origin, "%s: %s contains a NUL byte: %q", p.Name, o.Flag, w)
+			}
+			if len(w) > MaxWord {
+				c.fault(o.Origin, "%s: %s is %d bytes long, Linux allows %d for one argument", p.Name, o.Flag, len(w), MaxWord)
+			}
+		}
+	}
+	if total > MaxArgv {
+		c.fault(nil, "%s: the arguments take %d bytes, at most %d are allowed", p.Name, total, MaxArgv)
+	}
+	for _, v := range p.Env {
+		if v.Name == "" || strings.ContainsAny(v.Name, "=\x00") || strings.IndexByte(v.Value, 0) >= 0 {
+			c.fault(nil, "%s: environment variable %q=%q cannot be set", p.Name, v.Name, v.Value)
+		}
+	}
+}
+
+// descriptors checks that each descriptor is made once and used once.
+func (c *checker) descriptors() {
+	made := map[string]Origin{}
+	add := func(name string, origin Origin) {
+		if before, ok := made[name]; ok {
+			c.fault(origin, "descriptor %q is made twice, first at %s", name, before)
+			return
+		}
+		made[name] = origin
+	}
+	for _, t := range c.plan.Taps {
+		add(t.Name, t.Origin)
+		if t.Name == "" || len(t.Name) > maxIfname || strings.ContainsAny(t.Name, "/ \t\n\x00") {
+			c.fault(t.Origin, "tap %q: the name of an interface has 1 to %d bytes, no slash and no blank", t.Name, maxIfname)
+		}
+	}
+	for _, l := range c.plan.Listeners {
+		add(l.Name, l.Origin)
+	}
+	users := map[string]string{}
+	for _, p := range c.plan.Processes() {
+		for _, name := range p.Descriptors() {
+			if _, ok := made[name]; !ok {
+				c.fault(nil, "%s wants descriptor %q, but no part has a tap or a listener of that name", p.Name, name)
+			}
+			if other, ok := users[name]; ok {
+				c.fault(made[name], "descriptor %q is used by %s and by %s", name, other, p.Name)
+			}
+			users[name] = p.Name
+		}
+	}
+	for _, t := range c.plan.Taps {
+		if users[t.Name] == "" {
+			c.fault(t.Origin, "tap %q is not used by any option; say fd = the tap", t.Name)
+		}
+	}
+	for _, l := range c.plan.Listeners {
+		if users[l.Name] == "" {
+			c.fault(l.Origin, "listener %q is not used by any option; say fd = the listener", l.Name)
+		}
+	}
+}
+
+// kinds maps flags to the kind of thing an option with this flag makes.
+var kinds = map[string]string{
+	"-device": "device", "-object": "object", "-chardev": "chardev", "-netdev": "netdev",
+	"-blockdev": "block node", "-drive": "block node", "-tpmdev": "tpmdev", "-audiodev": "audiodev",
+	"-fsdev": "fsdev",
+}
+
+func (c *checker) define(o Option) {
+	kind, id := kinds[o.Flag], o.ID()
+	if kind == "" || id == "" {
+		return
+	}
+	if c.defined[kind] == nil {
+		c.defined[kind] = map[string]Origin{}
+	}
+	if before, ok := c.defined[kind][id]; ok {
+		c.fault(o.Origin, "%s: the %s %q exists already, made at %s", o.Flag, kind, id, before)
+		return
+	}
+	c.defined[kind][id] = o.Origin
+}
+
+// runners are options that are the runner's own business.
+var runners = map[string]string{
+	"-S":           "the runner starts the machine paused by itself",
+	"-mon":         "the runner makes the monitor by itself",
+	"-monitor":     "the runner makes the monitor by itself",
+	"-qmp":         "the runner makes the monitor by itself",
+	"-qmp-pretty":  "the runner makes the monitor by itself",
+	"-daemonize":   "the runner must be QEMU's parent",
+	"-pidfile":     "the runner knows QEMU's process",
+	"-writeconfig": "it writes a file and ends QEMU",
+	"-readconfig":  "options from elsewhere cannot be checked or explained",
+}
+
+func (c *checker) own(o Option) {
+	flag := "-" + strings.TrimLeft(o.Flag, "-")
+	if why, ok := runners[flag]; ok {
+		c.fault(o.Origin, "%s cannot be used by a VM type: %s", o.Flag, why)
+	}
+	if !strings.HasPrefix(o.Flag, "-") {
+		c.fault(o.Origin, "%q is not an option of QEMU: it must start with a dash", o.Flag)
+	}
+}
+
+// references of properties of certain options to what other options make.
+var references = map[string]map[string]string{
+	"-device": {
+		"chardev": "chardev", "netdev": "netdev", "drive": "block node", "rng": "object", "memdev": "object",
+		"iothread": "object", "tpmdev": "tpmdev", "audiodev": "audiodev", "fsdev": "fsdev", "cryptodev": "object",
+	},
+	"-tpmdev":  {"chardev": "chardev"},
+	"-netdev":  {"chardev": "chardev"},
+	"-object":  {"chardev": "chardev"},
+	"-machine": {"pflash0": "block node", "pflash1": "block node", "memory-backend": "object"},
+	"-numa":    {"memdev": "object"},
+}
+
+func (c *checker) references(o Option) {
+	for _, p := range o.Properties {
+		kind := references[o.Flag][p.Key]
+		if o.Flag == "-blockdev" && (p.Key == "file" || p.Key == "backing") {
+			kind = "block node"
+		}
+		if kind == "" || p.Value == "" || p.Descriptor != "" {
+			continue
+		}
+		if _, ok := c.defined[kind][p.Value]; !ok {
+			c.fault(o.Origin, "%s %s: %s=%s, but no option makes a %s of that name", o.Flag, o.Value, p.Key, p.Value, kind)
+		}
+	}
+}
+
+func (c *checker) sockets() {
+	users := map[string]string{}
+	check := func(path, what string, origin Origin) {
+		if len(path) > MaxSocketPath {
+			c.fault(origin, "socket %s (%s): the path has %d bytes, unix sockets allow %d; use a shorter runtimeDir", path, what, len(path), MaxSocketPath)
+		}
+		if other, ok := users[path]; ok {
+			c.fault(origin, "socket %s is meant for %s and for %s", path, other, what)
+		}
+		users[path] = what
+	}
+	for _, l := range c.plan.Listeners {
+		check(l.Path, l.Name, l.Origin)
+	}
+	for _, s := range c.plan.Sockets {
+		check(s.Path, s.Role, nil)
+	}
+	for _, o := range c.plan.QEMU.Args {
+		if path, ok := o.Get("path"); ok && o.Flag == "-chardev" && o.Value == "socket" && len(path) > MaxSocketPath {
+			c.fault(o.Origin, "-chardev socket: the path %s has %d bytes, unix sockets allow %d", path, len(path), MaxSocketPath)
+		}
+	}
+}
+
+// rules checks that what a rule names is there to be changed.
+func (c *checker) rules() {
+	device := func(kind, id string) {
+		if _, ok := c.defined["device"][id]; !ok {
+			c.fault(nil, "hotplug.%s: there is no device with the id %q", kind, id)
+		}
+	}
+	seen := map[string]bool{}
+	for _, r := range c.plan.Rules {
+		if key := r.String(); seen[key] {
+			c.fault(nil, "hotplug.%s is there twice: %s", r.Kind(), key)
+		} else {
+			seen[key] = true
+		}
+		switch r := r.(type) {
+		case CPUs:
+			if strings.Count(r.ID, "%d") != 1 || strings.Count(r.ID, "%") != 1 {
+				c.fault(nil, "hotplug.cpus: id = %q must contain one %%d, for the number of the CPU", r.ID)
+			}
+			if r.Boot < 1 || r.Maximum < r.Boot {
+				c.fault(nil, "hotplug.cpus: boot = %d, maximum = %d; want 1 <= boot <= maximum", r.Boot, r.Maximum)
+			}
+		case Balloon:
+			device("balloon", r.Device)
+		case Medium:
+			device("medium", r.Device)
+		case Password:
+			if r.Protocol != "spice" && r.Protocol != "vnc" {
+				c.fault(nil, "hotplug.password: protocol = %q, want spice or vnc", r.Protocol)
+			}
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package plan
+
+import (
+	"strconv"
+	"strings"
+)
+
+// An Option is one command line option: -flag value,key=value,….
+type Option struct {
+	// Flag with its dashes, "-device"; of a plain argument, all there is.
+	Flag string
+	// Value is what follows, up to the first comma: "virtio-blk-pci" or "".
+	Value string
+	// Properties follow the value. If List is false there are none, and Value
+	// is passed on as it is, commas and all (-append, -cpu).
+	Properties []Property
+	// List says that value and properties are a list separated by commas.
+	List bool
+	// Origin is where in the VM type's source the option was made.
+	Origin Origin
+}
+
+// A Property is a key and a value within an option.
+type Property struct {
+	Key   string
+	Value string
+	// Descriptor, if set, is the name of the descriptor whose number is the
+	// value; Value is empty then.
+	Descriptor string
+}
+
+// Origin is where something was made: the innermost call first.
+type Origin []Frame
+
+// A Frame is a place in a module and the function around it.
+type Frame struct {
+	File     string
+	Line     int
+	Function string
+}
+
+// String returns "file:line function".
+func (f Frame) String() string {
+	return f.File + ":" + strconv.Itoa(f.Line) + " " + f.Function
+}
+
+// String returns all frames on one line, the innermost first.
+func (o Origin) String() string {
+	var b strings.Builder
+	for i, f := range o {
+		if i > 0 {
+			b.WriteString(" < ")
+		}
+		b.WriteString(f.String())
+	}
+	return b.String()
+}
+
+// Get returns the value of the property key.
+func (o Option) Get(key string) (string, bool) {
+	for _, p := range o.Properties {
+		if p.Key == key {
+			return p.Value, true
+		}
+	}
+	return "", false
+}
+
+// ID returns the name by which other options, or QMP, refer to what the option
+// makes: its id or node-name, or "".
+func (o Option) ID() string {
+	for _, p := range o.Properties {
+		if p.Key == "id" || p.Key == "node-name" {
+			return p.Value
+		}
+	}
+	return ""
+}
+
+// Words returns the option as words of a command line, with the numbers that
+// the descriptors have in the process. This is the only place where commas are
+// doubled (QEMU's manual, "-device", and QemuOpts).
+func (o Option) Words(number func(descriptor string) string) []string {
+	if !o.List {
+		if o.Value == "" {
+			return []string{o.Flag}
+		}
+		return []string{o.Flag, o.Value}
+	}
+	n := len(o.Value)
+	for _, p := range o.Properties {
+		n += len(p.Key) + len(p.Value) + 2
+	}
+	var b strings.Builder
+	b.Grow(n + 8)
+	writeEscaped(&b, o.Value)
+	for i, p := range o.Properties {
+		if i > 0 || o.Value != "" {
+			b.WriteByte(',')
+		}
+		b.WriteString(p.Key)
+		b.WriteByte('=')
+		if p.Descriptor != "" {
+			b.WriteString(number(p.Descriptor))
+		} else {
+			writeEscaped(&b, p.Value)
+		}
+	}
+	return []string{o.Flag, b.String()}
+}
+
+func writeEscaped(b *strings.Builder, s string) {
+	if strings.IndexByte(s, ',') < 0 {
+		b.WriteString(s)
+		return
+	}
+	b.WriteString(strings.ReplaceAll(s, ",", ",,"))
+}
+
+// Descriptors returns the names of the descriptors that the process needs, in
+// the order of the numbers it gets: 3 for the first.
+func (p Process) Descriptors() []string {
+	var names []string
+	seen := map[string]bool{}
+	for _, o := range p.Args {
+		for _, prop := range o.Properties {
+			if d := prop.Descriptor; d != "" && !seen[d] {
+				seen[d] = true
+				names = append(names, d)
+			}
+		}
+	}
+	return names
+}
+
+// firstDescriptor is the number of the first inherited descriptor; 0, 1 and 2
+// are the standard streams.
+const firstDescriptor = 3
+
+// Argv returns the arguments, without the executable, for a process that
+// inherits Descriptors from number 3 on.
+func (p Process) Argv() []string {
+	numbers := map[string]string{}
+	for i, name := range p.Descriptors() {
+		numbers[name] = strconv.Itoa(firstDescriptor + i)
+	}
+	argv := make([]string, 0, 2*len(p.Args))
+	for _, o := range p.Args {
+		argv = append(argv, o.Words(func(name string) string { return numbers[name] })...)
+	}
+	return argv
+}

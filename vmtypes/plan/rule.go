@@ -1,0 +1,81 @@
+package plan
+
+import "fmt"
+
+// A Rule says what may change while the VM runs, and how QEMU knows it. The
+// kinds are the types in this file; no rule, no change.
+type Rule interface {
+	// Kind is the rule's name in Starlark: "cpus" for hotplug.cpus.
+	Kind() string
+	// String is the rule's line in the text form.
+	String() string
+	rule()
+}
+
+// Rules are all rules of a plan.
+type Rules []Rule
+
+// CPUs says that CPUs can be plugged and unplugged (device_add, device_del).
+type CPUs struct {
+	// Boot is how many CPUs QEMU starts with, Maximum how many there may be.
+	Boot    int `json:"boot"`
+	Maximum int `json:"maximum"`
+	// ID is the pattern of the ids of plugged CPUs, with one %d.
+	ID string `json:"id"`
+}
+
+// Balloon says that memory can be taken back from the guest and returned
+// (balloon).
+type Balloon struct {
+	// Device is the id of the balloon device, Maximum the whole memory in bytes.
+	Device  string `json:"device"`
+	Maximum int64  `json:"maximum"`
+}
+
+// Medium says that the medium of a CD drive can be changed.
+type Medium struct {
+	// Drive is the index in vm.drives whose file is the wanted medium.
+	Drive int `json:"drive"`
+	// Device is the id of the drive's device.
+	Device string `json:"device"`
+}
+
+// Password says that the password of a display can be set (set_password,
+// expire_password).
+type Password struct {
+	// Protocol is "spice" or "vnc".
+	Protocol string `json:"protocol"`
+	// Display is the id of the VNC display; empty means the first.
+	Display string `json:"display,omitempty"`
+}
+
+// Kind implements Rule.
+func (CPUs) Kind() string     { return "cpus" }
+func (Balloon) Kind() string  { return "balloon" }
+func (Medium) Kind() string   { return "medium" }
+func (Password) Kind() string { return "password" }
+
+// String implements Rule.
+func (r CPUs) String() string {
+	return fmt.Sprintf("cpus boot=%d maximum=%d id=%s", r.Boot, r.Maximum, r.ID)
+}
+
+func (r Balloon) String() string {
+	return fmt.Sprintf("balloon device=%s maximum=%d", r.Device, r.Maximum)
+}
+
+func (r Medium) String() string {
+	return fmt.Sprintf("medium drive=%d device=%s", r.Drive, r.Device)
+}
+
+func (r Password) String() string {
+	if r.Display == "" {
+		return "password protocol=" + r.Protocol
+	}
+	return "password protocol=" + r.Protocol + " display=" + r.Display
+}
+
+func (CPUs) rule()     {}
+func (Balloon) rule()  {}
+func (Medium) rule()   {}
+func (Password) rule() {}

@@ -1,0 +1,199 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Text returns the plan in the form that people read and goldens keep: one
+// line for each option, descriptors by name, in a fixed order.
+func (p *Plan) Text() string { return p.render(false) }
+
+// Why returns Text with the origin after each option.
+func (p *Plan) Why() string { return p.render(true) }
+
+func (p *Plan) render(why bool) string {
+	w := &textWriter{why: why}
+	w.line("type "+p.Type, nil)
+	for _, f := range p.Files {
+		w.line("file "+f.To+" once from "+f.From+kindSuffix(f.Kind), f.Origin)
+	}
+	for _, t := range p.Taps {
+		w.line("tap "+t.String(), t.Origin)
+	}
+	for _, l := range p.Listeners {
+		w.line("listen "+l.Name+" "+l.Path, l.Origin)
+	}
+	for _, h := range p.Helpers {
+		w.process("helper "+h.Name, h)
+	}
+	w.process("qemu", p.QEMU)
+	for _, s := range p.Sockets {
+		w.line("socket "+s.Role+" "+s.Path, nil)
+	}
+	for _, r := range p.Rules {
+		w.line("rule "+r.String(), nil)
+	}
+	return w.b.String()
+}
+
+func kindSuffix(kind string) string {
+	if kind == "" {
+		return ""
+	}
+	return " kind " + kind
+}
+
+// String returns the tap's line in the text form.
+func (t Tap) String() string {
+	if t.Subnet == "" {
+		return t.Name + " bridge=" + t.Bridge
+	}
+	s := t.Name + " masquerade=" + t.Subnet + " mac=" + t.MAC
+	if t.Hostname != "" {
+		s += " hostname=" + t.Hostname
+	}
+	for _, f := range t.Forwards {
+		s += fmt.Sprintf(" forward=%s:%s:%d-%d", f.Protocol, f.Address, f.Host, f.Guest)
+	}
+	return s
+}
+
+// originColumn is where origins start in Why, if the line is shorter.
+const originColumn = 72
+
+type textWriter struct {
+	b   strings.Builder
+	why bool
+}
+
+func (w *textWriter) line(text string, origin Origin) {
+	w.b.WriteString(text)
+	if w.why && len(origin) > 0 {
+		if n := originColumn - len(text); n > 0 {
+			w.b.WriteString(strings.Repeat(" ", n))
+		}
+		w.b.WriteString("  # " + origin.String())
+	}
+	w.b.WriteByte('\n')
+}
+
+func (w *textWriter) process(title string, p Process) {
+	w.line(title+" "+p.Executable, nil)
+	if p.Dir != "" {
+		w.line("    in "+p.Dir, nil)
+	}
+	for _, v := range p.Env {
+		w.line("    env "+v.Name+"="+v.Value, nil)
+	}
+	for _, o := range p.Args {
+		w.line("    "+strings.Join(o.Words(symbolic), " "), o.Origin)
+	}
+	if p.Ready != "" {
+		w.line("    ready when "+p.Ready+" exists", nil)
+	}
+}
+
+// symbolic names a descriptor instead of numbering it.
+func symbolic(name string) string { return "<" + name + ">" }
+
+// Shell returns commands that can be pasted into a shell to see what happens
+// without the runner. Descriptors appear as their numbers, explained in comments.
+func (p *Plan) Shell() string {
+	var b strings.Builder
+	for _, f := range p.Files {
+		fmt.Fprintf(&b, "[ -e %[1]s ] || cp %[2]s %[1]s\n", quote(f.To), quote(f.From))
+	}
+	for _, proc := range p.Processes() {
+		for i, name := range proc.Descriptors() {
+			fmt.Fprintf(&b, "# %s: descriptor %d is %s, opened by the runner\n", proc.Name, firstDescriptor+i, name)
+		}
+		if proc.Dir != "" {
+			fmt.Fprintf(&b, "cd %s && ", quote(proc.Dir))
+		}
+		for _, v := range proc.Env {
+			fmt.Fprintf(&b, "%s=%s ", v.Name, quote(v.Value))
+		}
+		b.WriteString(quote(proc.Executable))
+		words := proc.shellWords()
+		for _, w := range words {
+			b.WriteString(" \\\n    " + w)
+		}
+		if proc.Name != p.QEMU.Name {
+			b.WriteString(" &")
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// shellWords returns one quoted line for each option.
+func (p Process) shellWords() []string {
+	numbers := map[string]string{}
+	for i, name := range p.Descriptors() {
+		numbers[name] = fmt.Sprint(firstDescriptor + i)
+	}
+	lines := make([]string, len(p.Args))
+	for i, o := range p.Args {
+		words := o.Words(func(name string) string { return numbers[name] })
+		for j := range words {
+			words[j] = quote(words[j])
+		}
+		lines[i] = strings.Join(words, " ")
+	}
+	return lines
+}
+
+// plainShell are the bytes that no shell interprets.
+const plainShell = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=,+@%^"
+
+// quote returns s as one word of a POSIX shell.
+func quote(s string) string {
+	if s != "" && strings.Trim(s, plainShell) == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// JSON returns the plan for programs, indented.
+func (p *Plan) JSON() ([]byte, error) {
+	b, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode plan: %w", err)
+	}
+	return append(b, '\n'), nil
+}
+
+// MarshalJSON adds the words that the option becomes, with named descriptors,
+// and its origin.
+func (o Option) MarshalJSON() ([]byte, error) {
+	type property struct {
+		Key        string `json:"key"`
+		Value      string `json:"value,omitempty"`
+		Descriptor string `json:"descriptor,omitempty"`
+	}
+	out := struct {
+		Words      []string   `json:"words"`
+		Flag       string     `json:"flag"`
+		Value      string     `json:"value,omitempty"`
+		Properties []property `json:"properties,omitempty"`
+		Origin     []string   `json:"origin,omitempty"`
+	}{Words: o.Words(symbolic), Flag: o.Flag, Value: o.Value}
+	for _, p := range o.Properties {
+		out.Properties = append(out.Properties, property(p))
+	}
+	for _, f := range o.Origin {
+		out.Origin = append(out.Origin, f.String())
+	}
+	return json.Marshal(out)
+}
+
+// MarshalJSON puts each rule behind its kind: [{"cpus": {…}}, …].
+func (rs Rules) MarshalJSON() ([]byte, error) {
+	out := make([]map[string]Rule, len(rs))
+	for i, r := range rs {
+		out[i] = map[string]Rule{r.Kind(): r}
+	}
+	return json.Marshal(out)
+}

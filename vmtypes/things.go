@@ -1,0 +1,175 @@
+package vmtypes
+
+import (
+	"fmt"
+
+	"go.starlark.net/starlark"
+
+	"vmop/vmtypes/plan"
+)
+
+// value is what all the values share that a type only passes on.
+type value struct{ kind, text string }
+
+func (v *value) String() string        { return "<" + v.kind + " " + v.text + ">" }
+func (v *value) Type() string          { return v.kind }
+func (v *value) Freeze()               {}
+func (v *value) Truth() starlark.Bool  { return true }
+func (v *value) Hash() (uint32, error) { return 0, errUnhashable }
+
+type (
+	processValue struct {
+		value
+		process plan.Process
+	}
+	fileValue struct {
+		value
+		file plan.CopyOnce
+	}
+	tapValue struct {
+		value
+		tap plan.Tap
+	}
+	listenerValue struct {
+		value
+		listener plan.Listener
+	}
+	ruleValue struct {
+		value
+		rule plan.Rule
+	}
+)
+
+// A nil pointer must know its kind, for messages that say what is wanted.
+func (*processValue) Type() string  { return "process" }
+func (*fileValue) Type() string     { return "file" }
+func (*tapValue) Type() string      { return "tap" }
+func (*listenerValue) Type() string { return "listener" }
+func (*ruleValue) Type() string     { return "hotplug rule" }
+
+func (t *tapValue) descriptor() string      { return t.tap.Name }
+func (l *listenerValue) descriptor() string { return l.listener.Name }
+
+// process is process(name, executable, args, env=, dir=, ready=).
+func process(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	p := &processValue{value: value{kind: "process"}}
+	var words starlark.Iterable
+	var env *starlark.Dict
+	err := unpack(b, args, kwargs, "name", &p.process.Name, "executable", &p.process.Executable, "args", &words,
+		"env??", &env, "dir?", &p.process.Dir, "ready?", &p.process.Ready)
+	if err != nil {
+		return nil, err
+	}
+	p.text = p.process.Name
+	for k, v := range dictEntries(env) {
+		p.process.Env = append(p.process.Env, plan.Variable{Name: k, Value: v})
+	}
+	return p, p.addArgs("process: args", words, 0)
+}
+
+// addArgs takes words, options, and lists of these.
+func (p *processValue) addArgs(field string, from starlark.Iterable, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("%s: lists nested deeper than %d; does a list contain itself?", field, maxDepth)
+	}
+	iter := from.Iterate()
+	defer iter.Done()
+	var v starlark.Value
+	for i := 0; iter.Next(&v); i++ {
+		switch v := v.(type) {
+		case starlark.NoneType:
+		case starlark.String:
+			p.process.Args = append(p.process.Args, plan.Option{Flag: string(v)})
+		case starlark.Int:
+			p.process.Args = append(p.process.Args, plan.Option{Flag: v.String()})
+		case *optionValue:
+			p.process.Args = append(p.process.Args, v.opt)
+		case *starlark.List, starlark.Tuple:
+			if err := p.addArgs(fmt.Sprintf("%s[%d]", field, i), v.(starlark.Iterable), depth+1); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("%s[%d] is a %s, want a string, a number, an option or a list of these", field, i, v.Type())
+		}
+	}
+	return nil
+}
+
+// copyOnce is copy_once(source, to, kind="").
+func copyOnce(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	f := &fileValue{value: value{kind: "file"}}
+	if err := unpack(b, args, kwargs, "source", &f.file.From, "to", &f.file.To, "kind?", &f.file.Kind); err != nil {
+		return nil, err
+	}
+	f.text, f.file.Origin = f.file.To, origin(thread)
+	return f, nil
+}
+
+// tap is tap(name, bridge=) or tap(name, subnet=, mac=, hostname=, ports=).
+func tap(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	t := &tapValue{value: value{kind: "tap"}}
+	var bridge, subnet, mac, hostname starlark.Value = starlark.None, starlark.None, starlark.None, starlark.None
+	var ports starlark.Iterable
+	err := unpack(b, args, kwargs, "name", &t.tap.Name, "bridge?", &bridge, "subnet?", &subnet, "mac?", &mac, "hostname?", &hostname, "ports??", &ports)
+	if err != nil {
+		return nil, err
+	}
+	t.tap.Bridge, _ = starlark.AsString(bridge)
+	t.tap.Subnet, _ = starlark.AsString(subnet)
+	t.tap.MAC, _ = starlark.AsString(mac)
+	t.tap.Hostname, _ = starlark.AsString(hostname)
+	if (t.tap.Bridge == "") == (t.tap.Subnet == "") {
+		return nil, fmt.Errorf("tap: %s: want either bridge, to join one, or subnet, for a private network of its own", t.tap.Name)
+	}
+	if t.tap.Forwards, err = forwards(ports); err != nil {
+		return nil, err
+	}
+	t.text, t.tap.Origin = t.tap.Name, origin(thread)
+	return t, nil
+}
+
+// forwards reads values that look like vm.network[].ports[].
+func forwards(ports starlark.Iterable) ([]plan.Forward, error) {
+	if ports == nil {
+		return nil, nil
+	}
+	var list []plan.Forward
+	iter := ports.Iterate()
+	defer iter.Done()
+	var v starlark.Value
+	for i := 0; iter.Next(&v); i++ {
+		attrs, ok := v.(starlark.HasAttrs)
+		if !ok {
+			return nil, fmt.Errorf("tap: ports[%d] is a %s, want a struct with protocol, address, host and guest", i, v.Type())
+		}
+		var f plan.Forward
+		for name, to := range map[string]*string{"protocol": &f.Protocol, "address": &f.Address} {
+			s, err := attrs.Attr(name)
+			if err != nil {
+				return nil, fmt.Errorf("tap: ports[%d]: %w", i, err)
+			}
+			*to, _ = starlark.AsString(s)
+		}
+		for name, to := range map[string]*int{"host": &f.Host, "guest": &f.Guest} {
+			n, err := attrs.Attr(name)
+			if err != nil || n == nil {
+				return nil, fmt.Errorf("tap: ports[%d] has no %s", i, name)
+			}
+			if err := starlark.AsInt(n, to); err != nil {
+				return nil, fmt.Errorf("tap: ports[%d].%s: %w", i, name, err)
+			}
+		}
+		list = append(list, f)
+	}
+	return list, nil
+}
+
+// listen is listen(name, path).
+func listen(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	l := &listenerValue{value: value{kind: "listener"}}
+	if err := unpack(b, args, kwargs, "name", &l.listener.Name, "path", &l.listener.Path); err != nil {
+		return nil, err
+	}
+	l.text, l.listener.Origin = l.listener.Path, origin(thread)
+	return l, nil
+}
