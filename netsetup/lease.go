@@ -1,0 +1,131 @@
+package netsetup
+
+import (
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/insomniacslk/dhcp/dhcpv4"
+)
+
+const (
+	// leaseTime lets a machine keep its address while its caller restarts; the
+	// address never changes while the network exists.
+	leaseTime  = 24 * time.Hour
+	serverPort = 67
+	clientPort = 68
+)
+
+// lease is the one thing the DHCP server has to give.
+type lease struct {
+	mac      net.HardwareAddr // the only client that gets an answer
+	guest    netip.Prefix     // the client's address in its subnet
+	gateway  netip.Addr       // router and server
+	dns      []netip.Addr     // may be empty
+	search   []string         // domains for names without a dot, may be empty
+	mtu      int              // bytes
+	hostname string           // may be empty
+}
+
+// reply is an answer and where it goes to.
+type reply struct {
+	message *dhcpv4.DHCPv4
+	to      netip.AddrPort
+}
+
+// answer decides what a request is answered with; ok is false where the server
+// has to be silent. Sources: RFC 2131 section 4.3 (what to answer) and 4.1
+// (where to), RFC 6842 (client identifier), RFC 3397 (search domains).
+//
+// All requests come from a link with a single machine on it. Answers to a
+// client without an address are always broadcast: that reaches it whatever it
+// set as its broadcast flag.
+func (l lease) answer(request *dhcpv4.DHCPv4) (r reply, ok bool, err error) {
+	kind, ok := l.kindOfAnswer(request)
+	if !ok {
+		return reply{}, false, nil
+	}
+	options := []dhcpv4.Modifier{
+		dhcpv4.WithMessageType(kind),
+		dhcpv4.WithOption(dhcpv4.OptServerIdentifier(l.gateway.AsSlice())),
+		dhcpv4.WithOptionCopied(request, dhcpv4.OptionClientIdentifier),
+	}
+	if kind != dhcpv4.MessageTypeNak {
+		options = append(options, l.parameters()...)
+	}
+	renewing := request.ClientIPAddr != nil && !request.ClientIPAddr.IsUnspecified()
+	switch {
+	case kind == dhcpv4.MessageTypeNak:
+		renewing = false
+	case request.MessageType() == dhcpv4.MessageTypeInform:
+		// The client has its address from elsewhere: parameters only.
+	default:
+		options = append(options,
+			dhcpv4.WithYourIP(l.guest.Addr().AsSlice()),
+			dhcpv4.WithOption(dhcpv4.OptIPAddressLeaseTime(leaseTime)))
+	}
+	message, err := dhcpv4.NewReplyFromRequest(request, options...)
+	if err != nil {
+		return reply{}, false, err
+	}
+	to := netip.AddrPortFrom(netip.AddrFrom4([4]byte{255, 255, 255, 255}), clientPort)
+	if renewing {
+		to = netip.AddrPortFrom(l.guest.Addr(), clientPort)
+	}
+	return reply{message, to}, true, nil
+}
+
+func (l lease) kindOfAnswer(request *dhcpv4.DHCPv4) (dhcpv4.MessageType, bool) {
+	relayed := request.GatewayIPAddr != nil && !request.GatewayIPAddr.IsUnspecified()
+	if request.OpCode != dhcpv4.OpcodeBootRequest || relayed || request.ClientHWAddr.String() != l.mac.String() {
+		return 0, false
+	}
+	switch request.MessageType() {
+	case dhcpv4.MessageTypeDiscover:
+		return dhcpv4.MessageTypeOffer, true
+	case dhcpv4.MessageTypeInform:
+		return dhcpv4.MessageTypeAck, true
+	case dhcpv4.MessageTypeRequest:
+		if server := request.ServerIdentifier(); server != nil && !server.Equal(l.gateway.AsSlice()) {
+			return 0, false // the client took another server's offer
+		}
+		wanted := request.RequestedIPAddress()
+		if wanted == nil || wanted.IsUnspecified() {
+			wanted = request.ClientIPAddr
+		}
+		if !wanted.Equal(l.guest.Addr().AsSlice()) {
+			return dhcpv4.MessageTypeNak, true
+		}
+		return dhcpv4.MessageTypeAck, true
+	default:
+		return 0, false
+	}
+}
+
+// parameters are what a client learns besides its address.
+func (l lease) parameters() []dhcpv4.Modifier {
+	mask := net.CIDRMask(l.guest.Bits(), 32)
+	mtu := binary.BigEndian.AppendUint16(nil, uint16(l.mtu))
+	options := []dhcpv4.Modifier{
+		dhcpv4.WithNetmask(mask),
+		dhcpv4.WithRouter(l.gateway.AsSlice()),
+		dhcpv4.WithGeneric(dhcpv4.OptionInterfaceMTU, mtu),
+	}
+	if len(l.dns) > 0 {
+		servers := make([]net.IP, len(l.dns))
+		for i, server := range l.dns {
+			servers[i] = server.AsSlice()
+		}
+		options = append(options, dhcpv4.WithDNS(servers...))
+	}
+	if len(l.search) > 0 {
+		options = append(options,
+			dhcpv4.WithOption(dhcpv4.OptDomainName(l.search[0])),
+			dhcpv4.WithDomainSearchList(l.search...))
+	}
+	if l.hostname != "" {
+		options = append(options, dhcpv4.WithOption(dhcpv4.OptHostName(l.hostname)))
+	}
+	return options
+}

@@ -1,0 +1,134 @@
+package netsetup_test
+
+import (
+	"net"
+	"os/exec"
+	"runtime"
+	"testing"
+
+	"github.com/containernetworking/plugins/pkg/ns"
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// place is a network namespace of a test. It exists only as a descriptor, so
+// that nothing of it remains, even when the test is killed.
+type place struct {
+	t         *testing.T
+	namespace ns.NetNS
+}
+
+// newPlace makes an empty namespace, its loopback interface up, and goes there.
+func newPlace(t *testing.T) place {
+	t.Helper()
+	namespace, err := ns.TempNetNS()
+	require.NoError(t, err, "make a network namespace (tests of netsetup need root)")
+	t.Cleanup(func() { namespace.Close() })
+	p := place{t, namespace}
+	p.enter()
+	lo, err := netlink.LinkByName("lo")
+	require.NoError(t, err)
+	require.NoError(t, netlink.LinkSetUp(lo))
+	return p
+}
+
+// enter takes the test's goroutine to the place for good. Its thread stays
+// locked, and ends with the goroutine.
+func (p place) enter() {
+	p.t.Helper()
+	runtime.LockOSThread()
+	require.NoError(p.t, p.namespace.Set())
+}
+
+// newPodAndWorld makes two places joined by a cable with an MTU of 1450, as a
+// pod often has it, and goes to the pod. The pod is 192.0.2.10, with its
+// default route to the world, 192.0.2.1.
+func newPodAndWorld(t *testing.T) (pod, world place) {
+	t.Helper()
+	world = newPlace(t)
+	pod = newPlace(t)
+	cable := &netlink.Veth{
+		LinkAttrs: netlink.LinkAttrs{Name: "eth0", MTU: 1450}, PeerName: "pod",
+		PeerNamespace: netlink.NsFd(world.namespace.Fd()),
+	}
+	require.NoError(t, netlink.LinkAdd(cable))
+	configure(t, "eth0", "192.0.2.10/24")
+	require.NoError(t, netlink.RouteAdd(&netlink.Route{Gw: net.IPv4(192, 0, 2, 1)}))
+	world.enter()
+	configure(t, "pod", "192.0.2.1/24")
+	pod.enter()
+	return pod, world
+}
+
+// configure gives an interface an address and brings it up.
+func configure(t *testing.T, name, address string) netlink.Link {
+	t.Helper()
+	link, err := netlink.LinkByName(name)
+	require.NoError(t, err)
+	a, err := netlink.ParseAddr(address)
+	require.NoError(t, err)
+	require.NoError(t, netlink.AddrAdd(link, a))
+	require.NoError(t, netlink.LinkSetUp(link))
+	return link
+}
+
+// newBridge makes a bridge with an MTU of its own.
+func newBridge(t *testing.T, name string, mtu int) *netlink.Bridge {
+	t.Helper()
+	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: name, MTU: mtu}}
+	require.NoError(t, netlink.LinkAdd(bridge))
+	require.NoError(t, netlink.LinkSetUp(bridge))
+	return bridge
+}
+
+// say runs a program where the test is and returns what it writes.
+func say(t *testing.T, debianPackage, program string, args ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		t.Fatalf("%s is missing: install the Debian package %s", program, debianPackage)
+	}
+	out, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput()
+	require.NoError(t, err, "%s %v: %s", program, args, out)
+	return string(out)
+}
+
+// everything describes what a place contains: interfaces, addresses, routes,
+// rules and sockets.
+func everything(t *testing.T) string {
+	t.Helper()
+	return say(t, "iproute2", "ip", "-oneline", "address") +
+		say(t, "iproute2", "ip", "route", "show", "table", "all") +
+		say(t, "nftables", "nft", "list", "ruleset") +
+		say(t, "iproute2", "ss", "-Hanut")
+}
+
+// becomeNobody takes all rights from the test's thread, and only from it: Go's
+// own setuid would change the whole process.
+func becomeNobody(t *testing.T) {
+	t.Helper()
+	const nobody = 65534
+	runtime.LockOSThread()
+	for _, call := range []uintptr{unix.SYS_SETRESGID, unix.SYS_SETRESUID} {
+		_, _, errno := unix.RawSyscall(call, nobody, nobody, nobody)
+		require.Zero(t, errno)
+	}
+}
+
+// ownMounts gives the test's thread a mount table of its own.
+func ownMounts(t *testing.T) {
+	t.Helper()
+	runtime.LockOSThread()
+	require.NoError(t, unix.Unshare(unix.CLONE_FS|unix.CLONE_NEWNS))
+	require.NoError(t, unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""))
+}
+
+// exists tells whether there is an interface of the name here.
+func exists(t *testing.T, name string) bool {
+	t.Helper()
+	_, err := netlink.LinkByName(name)
+	if err != nil {
+		require.ErrorAs(t, err, new(netlink.LinkNotFoundError))
+	}
+	return err == nil
+}

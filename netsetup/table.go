@@ -1,0 +1,148 @@
+package netsetup
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/google/nftables"
+	mdlayher "github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// tableOwned is NFT_TABLE_F_OWNER of linux/netfilter/nf_tables.h: only the
+// socket that made the table may change it, and the kernel removes the table
+// when that socket is closed. Since Linux 5.12.
+const tableOwned = 2
+
+// table holds the rules of one network for as long as it is open. While it is,
+// no other process can replace it: that makes it the lock on the network's
+// name as well.
+type table struct {
+	conn   *nftables.Conn
+	socket *mdlayher.Conn // the one of conn: the table's owner
+	table  *nftables.Table
+}
+
+// openTable makes the empty table for a tap and replaces what a run that could
+// not own its table has left.
+//
+// The kernel is addressed in its own protocol, not by the program nft (as
+// containernetworking's packages do): that saves a package in the image and the
+// 25 ms of its start, and only a socket that stays open can own a table.
+func openTable(doing, tap string) (*table, error) {
+	t := &table{table: &nftables.Table{Name: "vmop-" + tap, Family: nftables.TableFamilyINet}}
+	keep := func(socket *mdlayher.Conn) error {
+		t.socket = socket
+		return nil
+	}
+	conn, err := nftables.New(nftables.AsLasting(), nftables.WithSockOptions(keep))
+	if err != nil {
+		return nil, rulesRefused(doing, err)
+	}
+	t.conn = conn
+	if err := t.replace(doing, tap); err != nil {
+		return nil, errors.Join(err, conn.CloseLasting())
+	}
+	return t, nil
+}
+
+func (t *table) replace(doing, tap string) error {
+	tables, err := t.conn.ListTablesOfFamily(t.table.Family)
+	if err != nil {
+		return rulesRefused(doing, err)
+	}
+	for _, old := range tables {
+		if old.Name != t.table.Name {
+			continue
+		}
+		t.conn.DelTable(t.table)
+		err := t.conn.Flush()
+		if errors.Is(err, unix.EPERM) {
+			return &Error{
+				Doing: doing, Fault: NameTaken, Err: err,
+				Detail: fmt.Sprintf("another process holds the rules of network %s", tap),
+				Remedy: "see whether this machine is running already",
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("%s: remove the rules of an earlier run: %w", doing, err)
+		}
+	}
+	err = t.createOwned()
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) {
+		t.conn.AddTable(t.table)
+		err = t.conn.Flush()
+	}
+	if err != nil {
+		return rulesRefused(doing, err)
+	}
+	return nil
+}
+
+// createOwned does by hand what nftables.Conn.AddTable does, because that
+// always sends zero flags.
+func (t *table) createOwned() error {
+	attributes, err := mdlayher.MarshalAttributes([]mdlayher.Attribute{
+		{Type: unix.NFTA_TABLE_NAME, Data: []byte(t.table.Name + "\x00")},
+		{Type: unix.NFTA_TABLE_FLAGS, Data: binary.BigEndian.AppendUint32(nil, tableOwned)},
+	})
+	if err != nil {
+		return err
+	}
+	subsystem := []byte{unix.NFPROTO_UNSPEC, unix.NFNETLINK_V0, 0, unix.NFNL_SUBSYS_NFTABLES}
+	create := mdlayher.Header{
+		Type:  unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_NEWTABLE,
+		Flags: mdlayher.Request | mdlayher.Acknowledge | mdlayher.Create | mdlayher.Excl,
+	}
+	_, err = t.socket.SendMessages([]mdlayher.Message{
+		{Header: mdlayher.Header{Type: unix.NFNL_MSG_BATCH_BEGIN, Flags: mdlayher.Request}, Data: subsystem},
+		{Header: create, Data: append([]byte{byte(t.table.Family), unix.NFNETLINK_V0, 0, 0}, attributes...)},
+		{Header: mdlayher.Header{Type: unix.NFNL_MSG_BATCH_END, Flags: mdlayher.Request}, Data: subsystem},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = t.socket.Receive()
+	return err
+}
+
+// fill adds the chains, all or none.
+func (t *table) fill(doing string, chains []chain) error {
+	accept := nftables.ChainPolicyAccept
+	for _, c := range chains {
+		added := t.conn.AddChain(&nftables.Chain{
+			Name: c.name, Table: t.table, Type: c.kind, Hooknum: c.hook, Priority: c.priority, Policy: &accept,
+		})
+		for _, r := range c.rules {
+			t.conn.AddRule(&nftables.Rule{Table: t.table, Chain: added, Exprs: r})
+		}
+	}
+	if err := t.conn.Flush(); err != nil {
+		return rulesRefused(doing, err)
+	}
+	return nil
+}
+
+// Close removes the table. Deleting it before the socket is closed serves
+// kernels that do not know owners.
+func (t *table) Close() error {
+	t.conn.DelTable(t.table)
+	if err := errors.Join(t.conn.Flush(), t.conn.CloseLasting()); err != nil {
+		return fmt.Errorf("remove table %s of nftables: %w", t.table.Name, err)
+	}
+	return nil
+}
+
+func rulesRefused(doing string, err error) error {
+	for _, unknown := range []error{unix.EPROTONOSUPPORT, unix.EAFNOSUPPORT, unix.EOPNOTSUPP, unix.ENOENT} {
+		if errors.Is(err, unknown) {
+			return &Error{
+				Doing: doing, Fault: NoNftables, Err: err,
+				Detail: "the kernel cannot do what the network's rules need",
+				Remedy: "load the kernel modules nf_tables, nft_chain_nat, nft_masq, nft_ct and nft_fib_inet",
+			}
+		}
+	}
+	return noAdmin(doing+": set the rules of nftables", err)
+}

@@ -1,0 +1,263 @@
+package netsetup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// maxName is the longest name of an interface in bytes: IFNAMSIZ less the
+	// closing NUL.
+	maxName = unix.IFNAMSIZ - 1
+	// markPrefix and the owner make the alias (ip link: "alias") by which a
+	// later run recognises its own taps.
+	markPrefix = "vmop:"
+	tunDevice  = "/dev/net/tun"
+)
+
+// TapConfig describes a tap that is attached to an existing bridge.
+type TapConfig struct {
+	// Name is the interface's name, 1 to 15 bytes.
+	Name string
+	// Bridge is the name of the bridge to attach to.
+	Bridge string
+	// Owner tells whose tap this is, the machine's uuid for example. An
+	// interface called Name that was made for the same owner is a left-over
+	// and is replaced, so the caller must know that no other process runs
+	// this machine now. Empty: nothing is ever replaced.
+	Owner string
+}
+
+// Tap is an interface of the host whose other end is a descriptor.
+type Tap struct {
+	file *os.File
+	name string
+	mtu  int
+}
+
+// OpenTap makes a tap, gives it the bridge's MTU, attaches it to the bridge
+// and brings it up. It has one queue and carries virtio-net headers but no
+// packet information (IFF_VNET_HDR, IFF_NO_PI), as QEMU expects of a
+// descriptor it is handed. It is not persistent: the kernel removes it with the
+// last descriptor.
+//
+// The tap's own hardware address begins with fe, so that a bridge without a
+// fixed address, which takes the lowest of its ports', is not given a new one
+// whenever a machine starts.
+func OpenTap(cfg TapConfig) (*Tap, error) {
+	doing := "open tap " + cfg.Name
+	bridge, err := findBridge(doing, cfg.Bridge)
+	if err != nil {
+		return nil, err
+	}
+	tap, link, err := createTap(doing, cfg.Name, cfg.Owner)
+	if err != nil {
+		return nil, err
+	}
+	tap.mtu = bridge.Attrs().MTU
+	own := highAddress(link.Attrs().HardwareAddr)
+	// The MTU comes before the bridge: a bridge takes the smallest of its ports'.
+	if err := tap.prepare(doing, link, own); err != nil {
+		return nil, errors.Join(err, tap.Close())
+	}
+	if err := netlink.LinkSetMaster(link, bridge); err != nil {
+		err = noAdmin(fmt.Sprintf("%s: attach it to bridge %s", doing, cfg.Bridge), err)
+		return nil, errors.Join(err, tap.Close())
+	}
+	if err := netlink.LinkSetUp(link); err != nil {
+		return nil, errors.Join(noAdmin(doing+": bring it up", err), tap.Close())
+	}
+	return tap, nil
+}
+
+// File returns the descriptor for QEMU. It stays the property of the Tap.
+func (t *Tap) File() *os.File { return t.file }
+
+// Name returns the interface's name.
+func (t *Tap) Name() string { return t.name }
+
+// MTU returns the largest packet in bytes, without the Ethernet header. The
+// machine should use the same (QEMU: host_mtu of virtio-net devices).
+func (t *Tap) MTU() int { return t.mtu }
+
+// Close gives up the descriptor. The interface goes when QEMU has ended too.
+func (t *Tap) Close() error {
+	if err := t.file.Close(); err != nil {
+		return fmt.Errorf("close tap %s: %w", t.name, err)
+	}
+	return nil
+}
+
+// prepare sets the properties that have to be there before the tap comes up.
+func (t *Tap) prepare(doing string, link netlink.Link, own net.HardwareAddr) error {
+	if err := netlink.LinkSetMTU(link, t.mtu); err != nil {
+		return noAdmin(fmt.Sprintf("%s: set its MTU to %d", doing, t.mtu), err)
+	}
+	if err := netlink.LinkSetHardwareAddr(link, own); err != nil {
+		return noAdmin(fmt.Sprintf("%s: set its address to %s", doing, own), err)
+	}
+	return nil
+}
+
+// highAddress returns a copy of a hardware address that sorts after all usual
+// ones: its first byte is fe.
+func highAddress(mac net.HardwareAddr) net.HardwareAddr {
+	high := append(net.HardwareAddr(nil), mac...)
+	high[0] = 0xfe
+	return high
+}
+
+func findBridge(doing, name string) (netlink.Link, error) {
+	link, err := netlink.LinkByName(name)
+	var missing netlink.LinkNotFoundError
+	if errors.As(err, &missing) || name == "" {
+		return nil, &Error{
+			Doing: doing, Fault: NoBridge,
+			Detail: fmt.Sprintf("bridge %q does not exist", name),
+			Remedy: fmt.Sprintf("create it with `ip link add %[1]s type bridge && ip link set %[1]s up`, "+
+				"or choose another kind of network (masquerade, user)", orBr0(name)),
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: look up bridge %s: %w", doing, name, err)
+	}
+	if link.Type() != "bridge" {
+		return nil, &Error{
+			Doing: doing, Fault: NotABridge,
+			Detail: fmt.Sprintf("%s is not a bridge but an interface of kind %q", name, link.Type()),
+			Remedy: "name the bridge that this interface belongs to",
+		}
+	}
+	return link, nil
+}
+
+func orBr0(name string) string {
+	if name == "" {
+		return "br0"
+	}
+	return name
+}
+
+// createTap makes a tap that did not exist before and marks it as the owner's.
+func createTap(doing, name, owner string) (*Tap, netlink.Link, error) {
+	if err := checkName(doing, name); err != nil {
+		return nil, nil, err
+	}
+	if err := removeLeftOver(doing, name, owner); err != nil {
+		return nil, nil, err
+	}
+	file, err := openTun(doing)
+	if err != nil {
+		return nil, nil, err
+	}
+	tap := &Tap{file: file, name: name}
+	link, err := tap.register(doing, owner)
+	if err != nil {
+		return nil, nil, errors.Join(err, tap.Close())
+	}
+	return tap, link, nil
+}
+
+// register turns the open device into an interface.
+// Source: Documentation/networking/tuntap.rst of Linux.
+func (t *Tap) register(doing, owner string) (netlink.Link, error) {
+	request, err := unix.NewIfreq(t.name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	request.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_VNET_HDR | unix.IFF_TUN_EXCL)
+	err = unix.IoctlIfreq(int(t.file.Fd()), unix.TUNSETIFF, request)
+	if errors.Is(err, unix.EBUSY) {
+		return nil, nameTaken(doing, t.name, err)
+	}
+	if err != nil {
+		return nil, noAdmin(doing, os.NewSyscallError("TUNSETIFF", err))
+	}
+	link, err := netlink.LinkByName(t.name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: look it up: %w", doing, err)
+	}
+	if owner == "" {
+		return link, nil
+	}
+	if err := netlink.LinkSetAlias(link, markPrefix+owner); err != nil {
+		return nil, noAdmin(doing+": mark it", err)
+	}
+	return link, nil
+}
+
+// openTun opens the device in blocking mode: nobody reads here, and a tun
+// device cannot be polled before it is an interface.
+func openTun(doing string) (*os.File, error) {
+	fd, err := unix.Open(tunDevice, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err == nil {
+		return os.NewFile(uintptr(fd), tunDevice), nil
+	}
+	fault := &Error{Doing: doing, Fault: NoTunDevice, Err: err}
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		fault.Detail = tunDevice + " may not be opened"
+		fault.Remedy = "make it readable and writable for the program's user and, in a container, allow the device"
+	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENODEV), errors.Is(err, syscall.ENXIO):
+		fault.Detail = tunDevice + " does not exist"
+		fault.Remedy = "load the kernel module tun (`modprobe tun`) or, in a container, mount the device"
+	default:
+		return nil, fmt.Errorf("%s: open %s: %w", doing, tunDevice, err)
+	}
+	return nil, fault
+}
+
+// removeLeftOver makes sure that no interface has the name.
+func removeLeftOver(doing, name, owner string) error {
+	link, err := netlink.LinkByName(name)
+	var missing netlink.LinkNotFoundError
+	if errors.As(err, &missing) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: look for a left-over: %w", doing, err)
+	}
+	if _, isTap := link.(*netlink.Tuntap); !isTap || owner == "" || link.Attrs().Alias != markPrefix+owner {
+		return nameTaken(doing, name, nil)
+	}
+	if err := netlink.LinkDel(link); err != nil {
+		return noAdmin(doing+": remove the left-over of an earlier run", err)
+	}
+	return nil
+}
+
+func nameTaken(doing, name string, err error) error {
+	return &Error{
+		Doing: doing, Fault: NameTaken, Err: err,
+		Detail: fmt.Sprintf("an interface %s exists already and belongs to somebody else", name),
+		Remedy: fmt.Sprintf("choose another name, or see who made it with `ip -details link show %s`", name),
+	}
+}
+
+// checkName applies the kernel's rule for names of interfaces (dev_valid_name),
+// and refuses %, which TUNSETIFF would take for a pattern.
+func checkName(doing, name string) error {
+	detail := ""
+	switch {
+	case name == "":
+		detail = "the interface has no name"
+	case len(name) > maxName:
+		detail = fmt.Sprintf("the name has %d bytes, an interface's name has at most %d", len(name), maxName)
+	case name == "." || name == ".." || strings.ContainsAny(name, "/:% \t\n\v\f\r\x00"):
+		detail = fmt.Sprintf("%q cannot be the name of an interface", name)
+	default:
+		return nil
+	}
+	return &Error{
+		Doing: doing, Fault: NameInvalid, Detail: detail,
+		Remedy: "use at most 15 letters, digits, dots and dashes",
+	}
+}
