@@ -72,7 +72,10 @@ func ParseBytes(s string) (Bytes, error) {
 	}
 	factor, ok := scale(exponent, unit)
 	if !ok {
-		return refuse("unknown unit "+strconv.Quote(clip(unit+exponent)), suggestUnit(unit))
+		if exponent != "" {
+			return refuse("has an exponent out of range", "-64 to 64")
+		}
+		return refuse("unknown unit "+strconv.Quote(unit), suggestUnit(unit))
 	}
 	value.Mul(value, factor)
 	if !value.IsInt() {
@@ -86,27 +89,9 @@ func ParseBytes(s string) (Bytes, error) {
 }
 
 // splitSize cuts "1.5 GiB" into number and unit, "1e9" into number and exponent.
-// A number that is none comes back as "".
 func splitSize(s string) (number, exponent, unit string) {
-	digits, dots, end := 0, 0, 0
-	for end < len(s) {
-		switch c := s[end]; {
-		case c >= '0' && c <= '9':
-			digits++
-		case c == '.':
-			dots++
-		case (c == '-' || c == '+') && end == 0:
-		default:
-			goto done
-		}
-		end++
-	}
-done:
-	if digits == 0 || dots > 1 {
-		return "", "", ""
-	}
-	// A fraction may lack the digits on one side of its point: big.Rat reads both.
-	number, rest := s[:end], s[end:]
+	rest := strings.TrimLeft(s, "+-.0123456789")
+	number = s[:len(s)-len(rest)]
 	if len(rest) > 1 && (rest[0] == 'e' || rest[0] == 'E') && strings.Trim(rest[1:], "+-0123456789") == "" {
 		return number, rest[1:], ""
 	}
@@ -169,28 +154,21 @@ func suggestUnit(written string) string {
 	return "units are B, kB, MB, GB, TB … and KiB, MiB, GiB, TiB …"
 }
 
-// String returns the size in the largest unit in which it is a whole number,
-// binary units first: "8 GiB", "1 GB", "1536 MiB", "1001 B". ParseBytes reads
-// the same size back.
+// String returns the size in the largest unit in which it is a whole number:
+// "8 GiB", "8 GB", "1536 MiB", "1001 B". ParseBytes reads the same size back.
 func (b Bytes) String() string {
-	if b == 0 {
-		return "0 B"
-	}
-	for _, base := range []Bytes{1024, 1000} {
-		value, steps := b, 0
-		for steps < 6 && value%base == 0 {
-			value /= base
-			steps++
+	factor, name := Bytes(1), "B"
+	binary, decimal := Bytes(1), Bytes(1)
+	for _, prefix := range []string{"k", "M", "G", "T", "P", "E"} {
+		binary, decimal = binary*1024, decimal*1000
+		if b != 0 && b%decimal == 0 {
+			factor, name = decimal, prefix+"B"
 		}
-		if steps > 0 {
-			prefix := [2]string{"kMGTPE", "B"}
-			if base == 1024 {
-				prefix = [2]string{"KMGTPE", "iB"}
-			}
-			return strconv.FormatInt(int64(value), 10) + " " + prefix[0][steps-1:steps] + prefix[1]
+		if b != 0 && b%binary == 0 {
+			factor, name = binary, strings.ToUpper(prefix)+"iB"
 		}
 	}
-	return strconv.FormatInt(int64(b), 10) + " B"
+	return strconv.FormatInt(int64(b/factor), 10) + " " + name
 }
 
 // clip shortens what is quoted in a message.

@@ -1,0 +1,109 @@
+package vmspec
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+func (c *checker) drives() {
+	if len(c.spec.Drives) > mostDevices {
+		c.add("vm.drives", "has %d drives", len(c.spec.Drives)).hint("the most is %d", mostDevices)
+		return
+	}
+	order := map[int]string{}
+	for i, d := range c.spec.Drives {
+		path := fmt.Sprintf("vm.drives[%d]", i)
+		if b := d.Bootindex; b != nil {
+			c.bootindex(path+".bootindex", *b, order)
+		}
+		oneOf(c, path+".format", d.Format, "raw", "qcow2")
+		if !oneOf(c, path+".type", d.Type, DriveRaw, DriveIDECD) {
+			continue
+		}
+		if d.Type == DriveIDECD {
+			c.compactDisc(path, d)
+		} else {
+			c.disk(path, d)
+		}
+	}
+}
+
+func (c *checker) bootindex(path string, index int, seen map[int]string) {
+	if index < 0 {
+		c.add(path, "can't be %d", index).hint("0 or more, lowest first")
+		return
+	}
+	if first, taken := seen[index]; taken {
+		c.add(path, "%d is taken", index).hint("by %s", first).also(first)
+		return
+	}
+	seen[index] = path
+}
+
+func (c *checker) compactDisc(path string, d Drive) {
+	oneOf(c, path+".bus", d.Bus, "ide", "scsi")
+	for _, source := range []struct{ key, value string }{{"device", d.Device}, {"resource", d.Resource}} {
+		if source.value != "" {
+			c.add(path+"."+source.key, "is not for a CD drive").hint("its medium is given by file").also(path + ".type")
+		}
+	}
+}
+
+func (c *checker) disk(path string, d Drive) {
+	if d.Bus != "" {
+		c.add(path+".bus", "is for CD drives only").hint("a disk is attached by virtio").also(path + ".type")
+	}
+	var given []string
+	for _, source := range []struct{ key, value string }{{"file", d.File}, {"device", d.Device}, {"resource", d.Resource}} {
+		if source.value != "" {
+			given = append(given, source.key)
+		}
+	}
+	switch len(given) {
+	case 1:
+	case 0:
+		c.add(path, "has nothing to read from").hint("give file, device or resource").
+			also(path+".type", path+".file", path+".device", path+".resource")
+	default:
+		c.add(path+"."+given[1], "%s are given", strings.Join(given, " and ")).hint("give one of them").also(path + "." + given[0])
+	}
+}
+
+func (c *checker) display() {
+	d := c.spec.Display
+	if d == nil {
+		return
+	}
+	if d.Outputs < 1 || d.Outputs > mostOutputs {
+		c.add("vm.display.outputs", "can't be %d", d.Outputs).hint("1 to %d", mostOutputs)
+	}
+	if s := d.Spice; s != nil {
+		c.portNumber("vm.display.spice.port", s.Port, 1)
+		c.address("vm.display.spice.address", s.Address)
+		if s.StreamingVideo != "" {
+			oneOf(c, "vm.display.spice.streamingVideo", s.StreamingVideo, "off", "all", "filter")
+		}
+		if n := s.USBRedirects; n != nil && (*n < 0 || *n > mostUSB) {
+			c.add("vm.display.spice.usbRedirects", "can't be %d", *n).hint("0 to %d", mostUSB)
+		}
+	}
+	if v := d.VNC; v != nil {
+		if v.Port != 0 {
+			c.portNumber("vm.display.vnc.port", v.Port, firstVNC)
+		} else if v.Address != "" {
+			c.add("vm.display.vnc.address", "means nothing without a port").hint("give port as well").also("vm.display.vnc.port")
+		}
+		c.address("vm.display.vnc.address", v.Address)
+	}
+}
+
+// address wants an address to listen on: an IP address, a host name or nothing.
+func (c *checker) address(path, text string) {
+	if text == "" || isWord(text) {
+		return
+	}
+	if _, err := netip.ParseAddr(text); err != nil {
+		c.add(path, "%s is not an address to listen on", quote(text)).hint("such as 127.0.0.1, ::1 or localhost")
+	}
+}

@@ -1,0 +1,54 @@
+package vmspec
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net"
+	"strconv"
+	"strings"
+)
+
+// MAC returns the hardware address of a VM's network interface, counted from
+// 0, when none is given. It is always the same for the same uuid and index,
+// unicast and locally administered (IEEE 802), so it meets no address of a
+// manufacturer.
+func MAC(uuid string, index int) string {
+	sum := digest("mac", uuid, index)
+	address := net.HardwareAddr(sum[:6])
+	address[0] = address[0]&^1 | 2
+	return address.String()
+}
+
+// Ifname returns the name on the host of the tap of a VM's network interface,
+// counted from 0, when none is given: "vm", nine hexadecimal digits of the VM,
+// "n" and the index. Up to index 999 it fits the 15 characters of an interface
+// name on Linux (IFNAMSIZ).
+func Ifname(uuid string, index int) string {
+	sum := digest("ifname", uuid, 0)
+	return "vm" + hex.EncodeToString(sum[:5])[:9] + "n" + strconv.Itoa(index)
+}
+
+func digest(purpose, uuid string, index int) [sha256.Size]byte {
+	return sha256.Sum256([]byte(purpose + " " + strings.ToLower(uuid) + " " + strconv.Itoa(index)))
+}
+
+// ValidUUID tells whether s is a uuid in its usual form: 32 hexadecimal digits
+// in groups of 8, 4, 4, 4 and 12 (RFC 9562).
+func ValidUUID(s string) bool {
+	if len(s) != 36 {
+		return false
+	}
+	for i, c := range s {
+		switch i {
+		case 8, 13, 18, 23:
+			if c != '-' {
+				return false
+			}
+		default:
+			if !strings.ContainsRune("0123456789abcdefABCDEF", c) {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,131 @@
+package vmspec
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestParseBytes(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Bytes{
+		"0":                   0,
+		"1073741824":          GiB,
+		"010":                 10,
+		"8Gi":                 8 * GiB,
+		"8 GiB":               8 * GiB,
+		"8GiB":                8 * GiB,
+		" 8\tGiB ":            8 * GiB,
+		"8 GB":                8e9,
+		"8GB":                 8e9,
+		"8G":                  8e9,
+		"8k":                  8000,
+		"8 kB":                8000,
+		"512 B":               512,
+		"1.5Gi":               1536 * MiB,
+		"1.5 GB":              1500 * 1000 * 1000,
+		".5Ki":                512,
+		"2.Ki":                2048,
+		"1e9":                 1e9,
+		"1E9":                 1e9,
+		"1.5e3":               1500,
+		"1E":                  1e18,
+		"1 EB":                1e18,
+		"7Ei":                 7 << 60,
+		"9223372036854775807": math.MaxInt64,
+		"+1Ki":                1024,
+	} {
+		got, err := ParseBytes(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
+	}
+}
+
+func TestParseBytesSaysWhatWouldBeRight(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                      `"": is no size (a number and a unit, such as 8 GiB)`,
+		"lots":                  `"lots": is no size (a number and a unit, such as 8 GiB)`,
+		"GiB":                   `"GiB": is no size (a number and a unit, such as 8 GiB)`,
+		"1.2.3":                 `"1.2.3": is no size (a number and a unit, such as 8 GiB)`,
+		"0x10":                  `"0x10": unknown unit "x10" (units are B, kB, MB, GB, TB … and KiB, MiB, GiB, TiB …)`,
+		"8 gb":                  `"8 gb": unknown unit "gb" (did you mean GB?)`,
+		"8gib":                  `"8gib": unknown unit "gib" (did you mean GiB?)`,
+		"8 KB":                  `"8 KB": unknown unit "KB" (did you mean kB?)`,
+		"100m":                  `"100m": unknown unit "m" (m is a thousandth in Kubernetes; did you mean M or Mi?)`,
+		"8 Gib of it":           `"8 Gib of it": unknown unit "Gib of it" (units are B, kB, MB, GB, TB … and KiB, MiB, GiB, TiB …)`,
+		"-1":                    `"-1": is less than nothing`,
+		"0.1":                   `"0.1": is not a whole number of bytes (0 or 1 bytes are)`,
+		"1.0001 KiB":            `"1.0001 KiB": is not a whole number of bytes (1024 or 1025 bytes are)`,
+		"1e-1":                  `"1e-1": is not a whole number of bytes (0 or 1 bytes are)`,
+		"8Ei":                   `"8Ei": is more than can be counted (the most is 9223372036854775807 bytes, just below 8 EiB)`,
+		"9223372036854775808":   `"9223372036854775808": is more than can be counted (the most is 9223372036854775807 bytes, just below 8 EiB)`,
+		"1e64":                  `"1e64": is more than can be counted (the most is 9223372036854775807 bytes, just below 8 EiB)`,
+		"1e999999999":           `"1e999999999": has an exponent out of range (-64 to 64)`,
+		strings.Repeat("1", 70): `"` + strings.Repeat("1", 70) + `": is too long for a size (a number and a unit, such as 8 GiB)`,
+	} {
+		_, err := ParseBytes(text)
+		require.EqualError(t, err, want)
+		require.ErrorAs(t, err, new(*SizeError))
+	}
+}
+
+func TestBytesAreShownInTheLargestExactUnit(t *testing.T) {
+	t.Parallel()
+	for size, want := range map[Bytes]string{
+		0:             "0 B",
+		1:             "1 B",
+		1001:          "1001 B",
+		1023:          "1023 B",
+		1024:          "1 KiB",
+		1000:          "1 kB",
+		1e9:           "1 GB",
+		1536 * MiB:    "1536 MiB",
+		8 * GiB:       "8 GiB",
+		7 << 60:       "7 EiB",
+		-GiB:          "-1 GiB",
+		math.MaxInt64: "9223372036854775807 B",
+	} {
+		require.Equal(t, want, size.String())
+	}
+}
+
+func FuzzParseBytes(f *testing.F) {
+	for _, seed := range []string{"8Gi", "8 GiB", "8 GB", "1.5e3", "1E", "100m", "-1", ".", "+.5Ki", "1e-99"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		size, err := ParseBytes(text)
+		if err != nil {
+			require.ErrorAs(t, err, new(*SizeError))
+			return
+		}
+		require.GreaterOrEqual(t, size, Bytes(0))
+		again, err := ParseBytes(size.String())
+		require.NoError(t, err)
+		require.Equal(t, size, again)
+	})
+}
+
+func TestNearest(t *testing.T) {
+	t.Parallel()
+	keys := []string{"maximumRam", "maximumCpus", "currentRam", "streamingVideo", "name", "net", "network", "uuid", "file"}
+	for word, want := range map[string]string{
+		"maximumRm":       "maximumRam",
+		"maxmiumRam":      "maximumRam",
+		"maximumram":      "maximumRam",
+		"maximumCPUs":     "maximumCpus",
+		"streaming-video": "streamingVideo",
+		"nmae":            "name",
+		"networks":        "network",
+		"UUID":            "uuid",
+		"flie":            "file",
+		"template":        "",
+		"x":               "",
+		"":                "",
+	} {
+		require.Equal(t, want, Nearest(word, keys), word)
+	}
+}
