@@ -52,6 +52,18 @@ func (e *Error) Error() string {
 // Unwrap returns what the interpreter reported.
 func (e *Error) Unwrap() error { return e.cause }
 
+// Errors are several mistakes that were found at once.
+type Errors []*Error
+
+// Error returns all of them, one after the other.
+func (es Errors) Error() string {
+	lines := make([]string, len(es))
+	for i, e := range es {
+		lines[i] = e.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
 // A FaultsError says that a VM type computed a plan that cannot work.
 type FaultsError struct {
 	Type   string
@@ -74,44 +86,112 @@ func didYouMean(word string, candidates []string) string {
 	return ""
 }
 
-// explain turns an error of the interpreter into one or more *Error; source
+// explain turns an error of the interpreter into an *Error or Errors; source
 // returns the text of a module.
 func explain(err error, source func(module string) string) error {
-	var already *Error
-	if errors.As(err, &already) {
-		return already
-	}
-	var list resolve.ErrorList
+	var one *Error
+	var several Errors
+	var undefined resolve.ErrorList
 	var syntaxErr syntax.Error
 	var evalErr *starlark.EvalError
 	switch {
-	case errors.As(err, &list):
-		all := make([]error, len(list))
-		for i, e := range list {
-			all[i] = at(e.Pos, e.Msg, nil, err, source)
+	case errors.As(err, &several):
+		return several
+	case errors.As(err, &one):
+		return one
+	case errors.As(err, &undefined):
+		for _, e := range undefined {
+			several = append(several, at(e.Pos, e.Msg, nil, err, source))
 		}
-		return errors.Join(all...)
+		return several
 	case errors.As(err, &syntaxErr):
-		return at(syntaxErr.Pos, syntaxErr.Msg, nil, err, source)
+		return explainSyntax(syntaxErr, source)
 	case errors.As(err, &evalErr):
 		return explainEval(evalErr, source)
 	}
 	return &Error{Message: err.Error(), cause: err}
 }
 
+// explainSyntax puts an unexpected end of line where the line ends, not at the
+// beginning of the next one.
+func explainSyntax(err syntax.Error, source func(string) string) error {
+	pos := err.Pos
+	if strings.HasPrefix(err.Msg, "got newline") && pos.Col == 1 && pos.Line > 1 {
+		pos.Line--
+		pos.Col = int32(len(sourceLine(source(pos.Filename()), int(pos.Line)))) + 1
+	}
+	return at(pos, err.Msg, nil, err, source)
+}
+
 func explainEval(err *starlark.EvalError, source func(string) string) error {
-	var calls plan.Origin
-	var place syntax.Position
-	for _, f := range reversed(err.CallStack) {
+	stack := reversed(err.CallStack)
+	msg := strings.TrimPrefix(err.Msg, "fail: ")
+	// A call with wrong arguments is the caller's mistake.
+	if len(stack) > 1 && isArgumentError(msg, stack[0].Name) {
+		msg += suggestParameter(msg, stack[0], source)
+		stack = stack[1:]
+	}
+	place, calls := placeOf(stack)
+	return at(place, msg, calls, err, source)
+}
+
+// placeOf returns the innermost place that is in a module, and the calls that
+// led there.
+func placeOf(stack []starlark.CallFrame) (place syntax.Position, calls plan.Origin) {
+	for _, f := range stack {
 		switch {
 		case f.Pos.Line == 0:
 		case place.Line == 0:
 			place = f.Pos
-		case f.Pos.Filename() != "":
+		default:
 			calls = append(calls, plan.Frame{File: f.Pos.Filename(), Line: int(f.Pos.Line), Function: f.Name})
 		}
 	}
-	return at(place, strings.TrimPrefix(err.Msg, "fail: "), calls, err, source)
+	return place, calls
+}
+
+// isArgumentError recognises what the interpreter says when a function of a
+// module is called with arguments it does not take.
+func isArgumentError(msg, function string) bool {
+	rest, ok := strings.CutPrefix(msg, "function "+function+" ")
+	return ok && (strings.HasPrefix(rest, "got an unexpected") || strings.HasPrefix(rest, "missing") ||
+		strings.HasPrefix(rest, "accepts") || strings.HasPrefix(rest, "got multiple"))
+}
+
+// suggestParameter returns a suggestion for a keyword that the function of
+// frame does not know.
+func suggestParameter(msg string, frame starlark.CallFrame, source func(string) string) string {
+	_, quoted, ok := strings.Cut(msg, "unexpected keyword argument ")
+	name, err := strconv.Unquote(quoted)
+	if !ok || err != nil {
+		return ""
+	}
+	file, err := fileOptions().Parse(frame.Pos.Filename(), source(frame.Pos.Filename()), 0)
+	if err != nil {
+		return ""
+	}
+	var params []string
+	for _, stmt := range file.Stmts {
+		if def, ok := stmt.(*syntax.DefStmt); ok && def.Name.Name == frame.Name {
+			params = append(params, parameterNames(def)...)
+		}
+	}
+	return didYouMean(name, params)
+}
+
+func parameterNames(def *syntax.DefStmt) []string {
+	var list []string
+	for _, p := range def.Params {
+		switch p := p.(type) {
+		case *syntax.Ident:
+			list = append(list, p.Name)
+		case *syntax.BinaryExpr: // name = default
+			if id, ok := p.X.(*syntax.Ident); ok {
+				list = append(list, id.Name)
+			}
+		}
+	}
+	return list
 }
 
 func reversed(stack starlark.CallStack) []starlark.CallFrame {
@@ -124,11 +204,21 @@ func reversed(stack starlark.CallStack) []starlark.CallFrame {
 
 func at(pos syntax.Position, msg string, calls plan.Origin, cause error, source func(string) string) *Error {
 	e := &Error{Message: msg, File: pos.Filename(), Line: int(pos.Line), Column: int(pos.Col), Calls: calls, cause: cause}
-	lines := strings.Split(source(e.File), "\n")
-	if e.Line >= 1 && e.Line <= len(lines) {
-		e.Source = lines[e.Line-1]
-	}
+	e.Source = sourceLine(source(e.File), e.Line)
 	return e
+}
+
+// sourceLine returns a line of a text, counted from 1, or "".
+func sourceLine(text string, line int) string {
+	for ; line > 1; line-- {
+		_, rest, ok := strings.Cut(text, "\n")
+		if !ok {
+			return ""
+		}
+		text = rest
+	}
+	first, _, _ := strings.Cut(text, "\n")
+	return first
 }
 
 // limitReason explains why a thread was cancelled.

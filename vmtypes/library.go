@@ -125,16 +125,20 @@ func (l *Library) read(module string) (string, error) {
 	if file, ok := strings.CutPrefix(module, stockPrefix); ok {
 		b, err := stock.ReadFile(file)
 		if err != nil {
-			return "", fmt.Errorf("the library has no module %s%s", module, didYouMean(module, stockModules()))
+			return "", fmt.Errorf("the library has no such module%s", didYouMean(module, stockModules()))
 		}
 		return string(b), nil
 	}
 	if l.custom == nil {
-		return "", fmt.Errorf("there is no module %s: there is no folder of custom types", module)
+		return "", errors.New("there is no folder of custom types")
 	}
 	b, err := fs.ReadFile(l.custom, module)
+	if errors.Is(err, fs.ErrNotExist) {
+		files, _ := fs.Glob(l.custom, "*.star") // only a malformed pattern is an error
+		return "", fmt.Errorf("there is no such file in %s%s", l.dir, didYouMean(module, files))
+	}
 	if err != nil {
-		return "", fmt.Errorf("read module %s: %w", filepath.Join(l.dir, module), err)
+		return "", fmt.Errorf("read it from %s: %w", l.dir, err)
 	}
 	return string(b), nil
 }

@@ -31,6 +31,7 @@ type loader struct {
 	predeclared starlark.StringDict
 	// entries are the modules found so far; nil marks one that is being loaded.
 	entries map[string]*module
+	loading []string  // names of those being loaded, outermost first
 	order   []*module // in the order in which loading ended
 }
 
@@ -51,11 +52,11 @@ func resolveLoad(from, spec string) (string, error) {
 	local, stock := strings.CutPrefix(spec, stockPrefix)
 	switch {
 	case path.Ext(spec) != ".star":
-		return "", fmt.Errorf("load %q: modules are files that end in .star", spec)
+		return "", errors.New("modules are files that end in .star")
 	case stock && fs.ValidPath(local):
 		return spec, nil
 	case strings.ContainsAny(spec, `/\:`):
-		return "", fmt.Errorf("load %q: want %qNAME.star for the library or NAME.star for the file beside this one", spec, stockPrefix)
+		return "", fmt.Errorf("want %sNAME.star for the library, or NAME.star for the file beside this one", stockPrefix)
 	}
 	if rest, ok := strings.CutPrefix(from, stockPrefix); ok {
 		return stockPrefix + path.Join(path.Dir(rest), spec), nil
@@ -67,11 +68,13 @@ func resolveLoad(from, spec string) (string, error) {
 func (l *loader) load(name string) (*module, error) {
 	if m, ok := l.entries[name]; ok {
 		if m == nil {
-			return nil, fmt.Errorf("%s loads itself, through the modules named here", name)
+			return nil, fmt.Errorf("modules load each other in a circle: %s", strings.Join(append(l.loading, name), " loads "))
 		}
 		return m, m.err
 	}
 	l.entries[name] = nil
+	l.loading = append(l.loading, name)
+	defer func() { l.loading = l.loading[:len(l.loading)-1] }()
 	m := &module{name: name}
 	m.source, m.err = l.read(name)
 	if m.err == nil {
@@ -86,12 +89,22 @@ func (l *loader) load(name string) (*module, error) {
 }
 
 func (l *loader) exec(m *module) (globals starlark.StringDict, err error) {
-	defer recoverAs(&err)
 	program, err := l.program(m)
 	if err != nil {
 		return nil, err
 	}
-	thread := &starlark.Thread{
+	thread := l.thread(m)
+	defer recoverAs(thread, &err)
+	stop := limit(l.ctx, thread)
+	defer stop()
+	globals, err = program.Init(thread, l.predeclared)
+	globals.Freeze()
+	return globals, explainLimit(l.ctx, thread, err)
+}
+
+// thread returns a thread in which m's load statements work.
+func (l *loader) thread(m *module) *starlark.Thread {
+	return &starlark.Thread{
 		Name:  "load " + m.name,
 		Print: discardPrint,
 		Load: func(_ *starlark.Thread, spec string) (starlark.StringDict, error) {
@@ -106,13 +119,6 @@ func (l *loader) exec(m *module) (globals starlark.StringDict, err error) {
 			return loaded.globals, nil
 		},
 	}
-	// The entry is nil while it is loaded; errors want its source all the same.
-	l.entries[m.name] = nil
-	stop := limit(l.ctx, thread)
-	defer stop()
-	globals, err = program.Init(thread, l.predeclared)
-	globals.Freeze()
-	return globals, explainLimit(l.ctx, thread, err)
 }
 
 // program returns the compiled form of a module.
@@ -128,7 +134,6 @@ func (l *loader) program(m *module) (*starlark.Program, error) {
 		for i := range list {
 			list[i].Msg += suggestName(list[i].Msg, file, l.predeclared)
 		}
-		return nil, explain(list, func(string) string { return m.source })
 	}
 	if err != nil {
 		return nil, explain(err, func(string) string { return m.source })
@@ -185,10 +190,11 @@ func explainLimit(ctx context.Context, thread *starlark.Thread, err error) error
 	return err
 }
 
-// recoverAs turns a panic of the interpreter into an error.
-func recoverAs(err *error) {
+// recoverAs turns a panic of the interpreter into an error at the place where
+// the thread was.
+func recoverAs(thread *starlark.Thread, err *error) {
 	if r := recover(); r != nil {
-		*err = fmt.Errorf("the interpreter gave up: %v", r)
+		*err = &starlark.EvalError{Msg: fmt.Sprintf("the interpreter gave up: %v", r), CallStack: thread.CallStack()}
 	}
 }
 

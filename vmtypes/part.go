@@ -15,6 +15,7 @@ import (
 type partValue struct {
 	executable string
 	machine    []plan.Property // in order; the key "type" is the machine type
+	machineAt  plan.Origin     // where the first of them was said
 	options    []plan.Option
 	env        []plan.Variable
 	helpers    []plan.Process
@@ -50,7 +51,7 @@ func (p *partValue) Attr(name string) (starlark.Value, error) {
 
 // part is part(executable=, machine=, options=, env=, helpers=, files=, taps=,
 // listeners=, sockets=, hotplug=).
-func part(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func part(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	if len(args) > 0 {
 		return nil, fmt.Errorf("part: takes keyword arguments only: part(options = [...])")
 	}
@@ -66,6 +67,7 @@ func part(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs [
 		if p.machine, err = properties("-machine", machine); err != nil {
 			return nil, err
 		}
+		p.machineAt = origin(thread)
 	}
 	for k, v := range dictEntries(env) {
 		p.env = append(p.env, plan.Variable{Name: k, Value: v})
@@ -187,6 +189,9 @@ func (p *partValue) add(q *partValue) error {
 			return fmt.Errorf("combine: two parts name different executables, %s and %s; use replace", p.executable, q.executable)
 		}
 		p.executable = q.executable
+	}
+	if p.machineAt == nil {
+		p.machineAt = q.machineAt
 	}
 	for _, m := range q.machine {
 		i := slices.IndexFunc(p.machine, func(have plan.Property) bool { return have.Key == m.Key })
@@ -321,7 +326,7 @@ func (p *partValue) selectors() []string {
 
 // plan returns the part as the plan of a VM type.
 func (p *partValue) plan(name string) *plan.Plan {
-	machine := plan.Option{Flag: "-machine", List: true}
+	machine := plan.Option{Flag: "-machine", List: true, Origin: p.machineAt}
 	for _, m := range p.machine {
 		if m.Key == "type" {
 			machine.Value = m.Value

@@ -61,11 +61,15 @@ func loadType(ctx context.Context, name, entry string, read func(string) (string
 func entryPoint(m *module) (*starlark.Function, error) {
 	v, ok := m.globals["launch"]
 	if !ok {
-		return nil, &Error{Message: m.name + ": a VM type must define launch(vm, host)" + didYouMean("launch", m.globals.Keys())}
+		msg := m.name + ": a VM type must define launch(vm, host)"
+		if near := vmspec.Nearest("launch", m.globals.Keys()); near != "" {
+			msg += "; is " + near + " misspelt?"
+		}
+		return nil, &Error{Message: msg}
 	}
 	fn, ok := v.(*starlark.Function)
 	if !ok {
-		return nil, &Error{Message: fmt.Sprintf("%s: launch is a %s, want a function launch(vm, host)", m.name, v.Type())}
+		return nil, &Error{Message: fmt.Sprintf("%s: launch is %s, want a function launch(vm, host)", m.name, article(v))}
 	}
 	var params []string
 	for i := range fn.NumParams() {
@@ -88,7 +92,7 @@ func (t *Type) Launch(ctx context.Context, spec vmspec.Spec, host Host) (*plan.P
 	p, ok := result.(*partValue)
 	if !ok {
 		return nil, fmt.Errorf("VM type %s: %w", t.name, at(t.launch.Position(),
-			fmt.Sprintf("launch returned a %s, want a part", result.Type()), nil, nil, t.source))
+			fmt.Sprintf("launch returned %s, want a part", article(result)), nil, nil, t.source))
 	}
 	made := p.plan(t.name)
 	host.pinMachine(made)
@@ -99,8 +103,8 @@ func (t *Type) Launch(ctx context.Context, spec vmspec.Spec, host Host) (*plan.P
 }
 
 func (t *Type) call(ctx context.Context, args ...starlark.Value) (result starlark.Value, err error) {
-	defer recoverAs(&err)
 	thread := &starlark.Thread{Name: "launch " + t.name, Print: discardPrint}
+	defer recoverAs(thread, &err)
 	stop := limit(ctx, thread)
 	defer stop()
 	result, err = starlark.Call(thread, t.launch, args, nil)
@@ -115,4 +119,3 @@ func (t *Type) source(name string) string {
 	}
 	return ""
 }
-

@@ -76,6 +76,9 @@ func (c *checker) process(p Process) {
 	}
 	total := 0
 	for _, o := range p.Args {
+		if o.List && o.Value == "" && len(o.Properties) == 0 {
+			c.fault(o.Origin, "%s: %s has neither a value nor properties; leave the option out (None)", p.Name, o.Flag)
+		}
 		for _, w := range o.Words(symbolic) {
 			total += len(w) + 1
 			if strings.IndexByte(w, 0) >= 0 {

@@ -1,0 +1,168 @@
+package plan_test
+
+import (
+	"encoding/json"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/vmtypes/plan"
+)
+
+func device(driver string, props ...string) plan.Option {
+	o := plan.Option{Flag: "-device", Value: driver, List: true, Origin: plan.Origin{{File: "x.star", Line: 3, Function: "launch"}}}
+	for i := 0; i < len(props); i += 2 {
+		o.Properties = append(o.Properties, plan.Property{Key: props[i], Value: props[i+1]})
+	}
+	return o
+}
+
+func machine(options ...plan.Option) *plan.Plan {
+	return &plan.Plan{Type: "test", QEMU: plan.Process{Name: "qemu", Executable: "/usr/bin/qemu", Args: options}}
+}
+
+func faults(p *plan.Plan) string {
+	var lines []string
+	for _, f := range p.Check() {
+		lines = append(lines, f.String())
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestWordsDoubleCommasInListsOnly(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		option plan.Option
+		want   []string
+	}{
+		"flag":            {plan.Option{Flag: "-nodefaults"}, []string{"-nodefaults"}},
+		"raw value":       {plan.Option{Flag: "-append", Value: "a,b"}, []string{"-append", "a,b"}},
+		"list":            {device("virtio-blk-pci", "serial", "a,b"), []string{"-device", "virtio-blk-pci,serial=a,,b"}},
+		"value in list":   {device("x,y=z"), []string{"-device", "x,,y=z"}},
+		"properties only": {plan.Option{Flag: "-name", List: true, Properties: []plan.Property{{Key: "guest", Value: "vm"}}}, []string{"-name", "guest=vm"}},
+		"empty list":      {plan.Option{Flag: "-boot", List: true}, []string{"-boot", ""}},
+	} {
+		require.Equal(t, c.want, c.option.Words(func(string) string { return "" }), name)
+	}
+}
+
+func TestDescriptorsAreNumberedInOrderOfUse(t *testing.T) {
+	t.Parallel()
+	netdev := func(id, tap string) plan.Option {
+		return plan.Option{Flag: "-netdev", Value: "tap", List: true, Properties: []plan.Property{{Key: "id", Value: id}, {Key: "fd", Descriptor: tap}}}
+	}
+	p := machine(netdev("net0", "vmtap1"), netdev("net1", "vmtap0"))
+	p.Taps = []plan.Tap{{Name: "vmtap0", Bridge: "br0"}, {Name: "vmtap1", Bridge: "br0"}}
+	require.Empty(t, faults(p))
+	require.Equal(t, []string{"vmtap1", "vmtap0"}, p.QEMU.Descriptors())
+	require.Equal(t, []string{"-netdev", "tap,id=net0,fd=3", "-netdev", "tap,id=net1,fd=4"}, p.QEMU.Argv())
+}
+
+func TestCheckFindsWhatQEMUWouldFindLate(t *testing.T) {
+	t.Parallel()
+	withTap := machine()
+	withTap.Taps = []plan.Tap{{Name: "a-name-of-16-byte", Bridge: "br0"}}
+	wantsTap := machine(plan.Option{Flag: "-netdev", Value: "tap", List: true, Properties: []plan.Property{{Key: "fd", Descriptor: "nobody"}}})
+	noExecutable := machine()
+	noExecutable.QEMU.Executable = ""
+	longSocket := machine()
+	longSocket.Sockets = []plan.Socket{{Role: "console", Path: "/" + strings.Repeat("x", plan.MaxSocketPath)}}
+	rule := func(r plan.Rule) *plan.Plan { p := machine(); p.Rules = plan.Rules{r}; return p }
+	twice := rule(plan.Password{Protocol: "vnc"})
+	twice.Rules = append(twice.Rules, plan.Password{Protocol: "vnc"})
+	for name, c := range map[string]struct {
+		plan *plan.Plan
+		want string
+	}{
+		"no executable":      {noExecutable, "qemu has no executable"},
+		"duplicate id":       {machine(device("a", "id", "x"), device("b", "id", "x")), `the device "x" exists already, made at x.star:3 launch`},
+		"missing chardev":    {machine(device("virtserialport", "chardev", "nope")), "no option makes a chardev of that name"},
+		"missing drive":      {machine(device("virtio-blk-pci", "drive", "nope")), "no option makes a block node of that name"},
+		"missing object":     {machine(device("virtio-rng-pci", "rng", "nope")), "no option makes a object of that name"},
+		"paused":             {machine(plan.Option{Flag: "-S"}), "the runner starts the machine paused by itself"},
+		"paused, two dashes": {machine(plan.Option{Flag: "--S"}), "the runner starts the machine paused by itself"},
+		"monitor":            {machine(plan.Option{Flag: "-qmp", Value: "stdio"}), "the runner makes the monitor by itself"},
+		"NUL":                {machine(device("a", "b", "c\x00d")), "contains a NUL byte"},
+		"nothing said":       {machine(plan.Option{Flag: "-boot", List: true}), "neither a value nor properties"},
+		"long word":          {machine(device("a", "b", strings.Repeat("c", plan.MaxWord))), "Linux allows"},
+		"many options":       {machine(make([]plan.Option, plan.MaxOptions+1)...), "at most 16384 are allowed"},
+		"unused tap":         {withTap, "is not used by any option"},
+		"long tap":           {withTap, "1 to 15 bytes"},
+		"unknown tap":        {wantsTap, "no part has a tap or a listener of that name"},
+		"long socket":        {longSocket, "unix sockets allow 107"},
+		"no balloon":         {rule(plan.Balloon{Device: "balloon0", Maximum: 1}), `no device with the id "balloon0"`},
+		"cpu pattern":        {rule(plan.CPUs{Boot: 1, Maximum: 2, ID: "cpu-%s"}), "must contain one %d"},
+		"cpu bounds":         {rule(plan.CPUs{Boot: 2, Maximum: 1, ID: "cpu-%d"}), "1 <= boot <= maximum"},
+		"no medium":          {rule(plan.Medium{Device: "cd0"}), `no device with the id "cd0"`},
+		"protocol":           {rule(plan.Password{Protocol: "rdp"}), "want spice or vnc"},
+		"rule twice":         {twice, "is there twice"},
+	} {
+		require.Contains(t, faults(c.plan), c.want, name)
+	}
+}
+
+// What Shell prints gives a POSIX shell the same words that QEMU gets.
+func TestShellFormMeansTheSame(t *testing.T) {
+	t.Parallel()
+	p := machine(device("x", "serial", `it's $(id) "quoted"`, "empty", ""), plan.Option{Flag: "-append", Value: "a\nb *"})
+	p.QEMU.Executable = "/usr/bin/printf"
+	p.QEMU.Args = append([]plan.Option{{Flag: `%s\0`}}, p.QEMU.Args...)
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", p.Shell()).Output()
+	require.NoError(t, err)
+	require.Equal(t, p.QEMU.Argv()[1:], strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"))
+}
+
+func TestJSONNamesRulesAndOrigins(t *testing.T) {
+	t.Parallel()
+	p := machine(device("virtio-balloon-pci", "id", "balloon0"))
+	p.Rules = plan.Rules{plan.Balloon{Device: "balloon0", Maximum: 1024}}
+	b, err := p.JSON()
+	require.NoError(t, err)
+	var back struct {
+		QEMU struct {
+			Args []struct{ Words, Origin []string }
+		}
+		Rules []map[string]map[string]any
+	}
+	require.NoError(t, json.Unmarshal(b, &back))
+	require.Equal(t, []string{"-device", "virtio-balloon-pci,id=balloon0"}, back.QEMU.Args[0].Words)
+	require.Equal(t, []string{"x.star:3 launch"}, back.QEMU.Args[0].Origin)
+	require.InEpsilon(t, 1024, back.Rules[0]["balloon"]["maximum"], 0)
+}
+
+// FuzzWords: whatever the values are, reading the list as QEMU does (a comma
+// ends a property unless it is doubled) gives the same properties.
+func FuzzWords(f *testing.F) {
+	f.Add("virtio-blk-pci", "/a,b", "x=y")
+	f.Add("x", ",", ",,")
+	f.Add("x", "a,id=evil", "")
+	f.Fuzz(func(t *testing.T, value, first, second string) {
+		if value == "" {
+			return
+		}
+		o := device(value, "first", first, "second", second)
+		got := split(o.Words(nil)[1])
+		want := []string{value, "first=" + first, "second=" + second}
+		require.Equal(t, want, got)
+	})
+}
+
+// split reads a QemuOpts list: util/qemu-option.c, get_opt_value.
+func split(list string) []string {
+	var parts []string
+	var part strings.Builder
+	for i := 0; i < len(list); i++ {
+		if list[i] == ',' {
+			if i+1 >= len(list) || list[i+1] != ',' {
+				parts = append(parts, part.String())
+				part.Reset()
+				continue
+			}
+			i++
+		}
+		part.WriteByte(list[i])
+	}
+	return append(parts, part.String())
+}
