@@ -1,0 +1,67 @@
+package guest
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// archive collects files for an initramfs: a cpio archive in the "newc" format
+// of the kernel's Documentation/driver-api/early-userspace/buffer-format.rst.
+// Times, owners and inode numbers are fixed, and the order is that of the names:
+// the same files make the same bytes.
+type archive struct {
+	entries []entry
+}
+
+type entry struct {
+	name    string
+	mode    uint32 // type and permissions as in stat(2)
+	content []byte
+}
+
+// dir adds a folder. Folders sort before what they hold, as the kernel needs it.
+func (a *archive) dir(name string) {
+	a.entries = append(a.entries, entry{name: name, mode: 0o040755})
+}
+
+// file adds a regular file with the given permissions.
+func (a *archive) file(name string, permissions uint32, content []byte) {
+	a.entries = append(a.entries, entry{name: name, mode: 0o100000 | permissions, content: content})
+}
+
+func (a *archive) bytes() []byte {
+	slices.SortFunc(a.entries, func(x, y entry) int { return strings.Compare(x.name, y.name) })
+	var out bytes.Buffer
+	for i, e := range a.entries {
+		e.write(&out, i+1)
+	}
+	entry{name: "TRAILER!!!"}.write(&out, 0)
+	return out.Bytes()
+}
+
+// write appends the header, thirteen numbers of eight hexadecimal digits, the
+// name with its NUL, and the content, each padded to four bytes.
+func (e entry) write(out *bytes.Buffer, inode int) {
+	links := 1
+	const uid, gid, mtime, major, minor, rmajor, rminor, check = 0, 0, 0, 0, 0, 0, 0, 0
+	out.WriteString("070701")
+	for _, field := range []int{
+		inode, int(e.mode), uid, gid, links, mtime, len(e.content),
+		major, minor, rmajor, rminor, len(e.name) + 1, check,
+	} {
+		fmt.Fprintf(out, "%08x", field)
+	}
+	out.WriteString(e.name)
+	out.WriteByte(0)
+	pad(out)
+	out.Write(e.content)
+	pad(out)
+}
+
+func pad(out *bytes.Buffer) {
+	for out.Len()%4 != 0 {
+		out.WriteByte(0)
+	}
+}
