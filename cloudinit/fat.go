@@ -1,0 +1,193 @@
+package cloudinit
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+
+	"github.com/diskfs/go-diskfs/filesystem"
+	"github.com/diskfs/go-diskfs/filesystem/fat12"
+	"github.com/diskfs/go-diskfs/filesystem/fat16"
+)
+
+// This file makes FAT images by go-diskfs 1.9.4 and keeps clear of its faults. Without that, fsck.vfat objects to every
+// image:
+//
+//   - A FAT12 or FAT16 is created with its first data cluster, number 2, marked as used by nobody. freeFirstCluster gives it
+//     back, and the file system is read in again.
+//   - A file of no bytes keeps a cluster. So none is written: Seed.files has no empty file.
+//   - The table has room for more clusters than there are, and the library hands them out. So the size is computed for
+//     the files beforehand, and memory refuses to be written beyond its end.
+//   - The time of every entry is the clock's, or comes from an environment variable of the whole process. setTimes
+//     replaces it.
+//   - A FAT32 has more faults of that kind. FAT12 and FAT16 are enough here.
+
+const (
+	volumeLabel = "CIDATA"
+	sector      = 512
+
+	// A FAT12 has the size and geometry of the 1.44 MB floppy disk: 2880 sectors less the boot sector, two tables of 9 and
+	// a root directory of 14 sectors.
+	floppySize     = 2880 * sector
+	floppyClusters = 2847
+
+	// A FAT16 has by definition at least 4085 clusters. Its boot sector, reserved sectors and root directory are 36 sectors.
+	minFAT16Clusters = 4085
+	fat16Overhead    = 36
+)
+
+// file is one file in the root directory of the image.
+type file struct {
+	name    string
+	content []byte
+}
+
+// volume is what FAT12 and FAT16 have in common.
+type volume interface {
+	OpenFile(name string, flag int) (filesystem.File, error)
+}
+
+// format is a kind of FAT: the calls to make one, and where its table says who uses cluster 2.
+type format struct {
+	create      func(m *memory) error
+	read        func(m *memory) (volume, error)
+	freeCluster func(table []byte)
+}
+
+func buildFAT(files []file) (*memory, error) {
+	size, f := floppySize, fat12Format()
+	if clusters(files, sector) > floppyClusters {
+		size, f = fat16Size(files), fat16Format()
+	}
+	m := &memory{data: make([]byte, size)}
+	if err := f.create(m); err != nil {
+		return nil, fmt.Errorf("format a file system of %d bytes: %w", size, err)
+	}
+	freeFirstCluster(m.data, f.freeCluster)
+	v, err := f.read(m)
+	if err != nil {
+		return nil, fmt.Errorf("open the new file system: %w", err)
+	}
+	for _, f := range files {
+		if err := writeFile(v, f); err != nil {
+			return nil, fmt.Errorf("write %s: %w", f.name, err)
+		}
+	}
+	setTimes(m.data)
+	return m, nil
+}
+
+// writeFile writes the content by a single call: each call rewrites the tables.
+func writeFile(v volume, f file) error {
+	out, err := v.OpenFile(f.name, os.O_CREATE|os.O_RDWR)
+	if err != nil {
+		return err
+	}
+	if _, err := out.Write(f.content); err != nil {
+		return err
+	}
+	return out.Close()
+}
+
+func fat12Format() format {
+	return format{
+		create: func(m *memory) error {
+			_, err := fat12.Create(m, int64(len(m.data)), 0, sector, volumeLabel, true)
+			return err
+		},
+		read: func(m *memory) (volume, error) { return fat12.Read(m, int64(len(m.data)), 0, sector) },
+		freeCluster: func(table []byte) { // entries of 12 bits: the third is byte 3 and half of byte 4
+			table[3] = 0
+			table[4] &= 0xf0
+		},
+	}
+}
+
+func fat16Format() format {
+	return format{
+		create: func(m *memory) error {
+			_, err := fat16.Create(m, int64(len(m.data)), 0, sector, volumeLabel, true)
+			return err
+		},
+		read:        func(m *memory) (volume, error) { return fat16.Read(m, int64(len(m.data)), 0, sector) },
+		freeCluster: func(table []byte) { table[4], table[5] = 0, 0 },
+	}
+}
+
+// fat16Size returns the size in bytes of a FAT16 with room for the files. It follows the library's choice of clusters: two
+// sectors up to 32 MiB, then four (and up to 128 MiB, of which MaxData stays clear).
+func fat16Size(files []file) int {
+	const smallClusters = 32 << 20
+	if size := fat16SizeFor(files, 2); size <= smallClusters {
+		return size
+	}
+	return max(fat16SizeFor(files, 4), smallClusters+fat16Granularity)
+}
+
+// fat16Granularity is what sizes are rounded up to, in bytes. The space gained hides that the size of a table is rounded,
+// too.
+const fat16Granularity = 64 << 10
+
+func fat16SizeFor(files []file, sectorsPerCluster int) int {
+	n := max(clusters(files, sectorsPerCluster*sector), minFAT16Clusters)
+	table := n/254 + 2 // a sector holds 256 entries; the library makes the table for itself, too
+	size := (fat16Overhead + 2*table + n*sectorsPerCluster) * sector
+	return (size + fat16Granularity - 1) / fat16Granularity * fat16Granularity
+}
+
+// clusters counts the clusters of the given size that the files take.
+func clusters(files []file, size int) int {
+	n := 0
+	for _, f := range files {
+		n += (len(f.content) + size - 1) / size
+	}
+	return n
+}
+
+// layout says where the parts of an image are, as its boot sector has it. Offsets are in bytes.
+type layout struct {
+	tables  [2]int
+	root    int
+	rootEnd int
+}
+
+func layoutOf(image []byte) layout {
+	reserved := int(binary.LittleEndian.Uint16(image[14:]))
+	rootEntries := int(binary.LittleEndian.Uint16(image[17:]))
+	table := int(binary.LittleEndian.Uint16(image[22:]))
+	root := (reserved + 2*table) * sector
+	return layout{
+		tables:  [2]int{reserved * sector, (reserved + table) * sector},
+		root:    root,
+		rootEnd: root + rootEntries*entrySize,
+	}
+}
+
+// freeFirstCluster marks cluster 2 as free in both copies of the table.
+func freeFirstCluster(image []byte, free func(table []byte)) {
+	for _, table := range layoutOf(image).tables {
+		free(image[table:])
+	}
+}
+
+const (
+	entrySize    = 32   // bytes of a directory entry
+	longNamePart = 0x0f // attributes of an entry that carries a piece of a long name, and no times
+	firstOfDates = 1<<5 | 1
+)
+
+// setTimes gives all entries of the root directory the first time that FAT knows, 1980-01-01 00:00.
+func setTimes(image []byte) {
+	l := layoutOf(image)
+	for at := l.root; at < l.rootEnd && image[at] != 0; at += entrySize {
+		entry := image[at : at+entrySize]
+		if entry[11] == longNamePart {
+			continue
+		}
+		clear(entry[13:16])                                     // created: hundredths, time
+		binary.LittleEndian.PutUint16(entry[16:], firstOfDates) // created: date
+		binary.LittleEndian.PutUint16(entry[18:], firstOfDates) // read: date
+		clear(entry[22:24])                                     // written: time
+		binary.LittleEndian.PutUint16(entry[24:], firstOfDates) // written: date
+	}
+}

@@ -1,0 +1,55 @@
+package cloudinit
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/diskfs/go-diskfs/backend"
+)
+
+// memory is a disk of fixed size in memory, as go-diskfs wants its disks. The file systems use ReadAt and WriteAt only.
+type memory struct {
+	data []byte
+	used int // bytes from the beginning up to the end of what was written
+}
+
+var _ interface {
+	backend.Storage
+	backend.WritableFile
+} = (*memory)(nil)
+
+func (m *memory) ReadAt(p []byte, off int64) (int, error) {
+	if off < 0 || off > int64(len(m.data)) {
+		return 0, fmt.Errorf("read at %d of a disk of %d bytes: %w", off, len(m.data), fs.ErrInvalid)
+	}
+	n := copy(p, m.data[off:])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func (m *memory) WriteAt(p []byte, off int64) (int, error) {
+	if off < 0 || off+int64(len(p)) > int64(len(m.data)) {
+		return 0, fmt.Errorf("write %d bytes at %d of a disk of %d bytes: %w", len(p), off, len(m.data), io.ErrShortWrite)
+	}
+	m.used = max(m.used, int(off)+len(p))
+	return copy(m.data[off:], p), nil
+}
+
+func (m *memory) Writable() (backend.WritableFile, error) { return m, nil }
+
+func (m *memory) Path() string { return "" }
+
+func (m *memory) Close() error { return nil }
+
+func (m *memory) Read([]byte) (int, error) { return 0, errors.ErrUnsupported }
+
+func (m *memory) Seek(int64, int) (int64, error) { return 0, errors.ErrUnsupported }
+
+func (m *memory) Stat() (fs.FileInfo, error) { return nil, errors.ErrUnsupported }
+
+func (m *memory) Sys() (*os.File, error) { return nil, errors.ErrUnsupported }

@@ -1,0 +1,228 @@
+package cloudinit
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// maxNodes bounds what aliases may expand to: more keys and values than any data that fit on the disk need in earnest.
+const maxNodes = 1 << 20
+
+// KeyError says what is wrong with one key of the section. It never quotes a value: values hold passwords.
+type KeyError struct {
+	Key          string // as in the configuration, below cloudInit: "metaData"
+	Line, Column int    // in the configuration, from 1; 0 if unknown
+	Problem      string // "got a list, want a mapping"
+}
+
+func (e *KeyError) Error() string {
+	if e.Line == 0 {
+		return fmt.Sprintf("cloudInit.%s: %s", e.Key, e.Problem)
+	}
+	return fmt.Sprintf("cloudInit.%s: %s (line %d)", e.Key, e.Problem, e.Line)
+}
+
+func fault(key string, at *yaml.Node, problem string) *KeyError {
+	return &KeyError{Key: key, Line: at.Line, Column: at.Column, Problem: problem}
+}
+
+// readMapping resolves a key that must hold a mapping. A missing key or a null makes an empty one.
+func readMapping(key string, n *yaml.Node) (*yaml.Node, error) {
+	node, err := resolve(key, n)
+	switch {
+	case err != nil:
+		return nil, err
+	case node == nil:
+		return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}, nil
+	case node.Kind != yaml.MappingNode:
+		return nil, fault(key, node, "got "+describe(node)+", want a mapping")
+	}
+	return node, nil
+}
+
+// resolve copies a node so that it stands for itself: aliases and merge keys are replaced by what they mean, anchors and
+// comments are gone, tags and styles are kept. A missing node and a null make nil.
+func resolve(key string, n *yaml.Node) (*yaml.Node, error) {
+	if n.Kind == yaml.DocumentNode && len(n.Content) == 1 {
+		n = n.Content[0]
+	}
+	if n.Kind == 0 {
+		return nil, nil
+	}
+	r := resolver{key: key}
+	node, err := r.copy(n)
+	if err != nil {
+		return nil, err
+	}
+	if node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null" {
+		return nil, nil
+	}
+	node.Style &^= yaml.FlowStyle // the outermost level reads better line by line
+	return node, nil
+}
+
+// resolver is the state of one walk through a key's nodes.
+type resolver struct {
+	key     string
+	nodes   int          // copied so far
+	size    int          // bytes of scalars copied so far
+	aliased []*yaml.Node // targets of the aliases that the walk is inside of
+}
+
+func (r *resolver) copy(n *yaml.Node) (*yaml.Node, error) {
+	r.nodes++
+	r.size += len(n.Value)
+	if r.nodes > maxNodes {
+		return nil, fault(r.key, n, fmt.Sprintf("holds more than %d keys and values once aliases are followed", maxNodes))
+	}
+	if r.size > MaxData {
+		return nil, fault(r.key, n, fmt.Sprintf("holds more than %d MiB once aliases are followed", MaxData>>20))
+	}
+	out := &yaml.Node{Kind: n.Kind, Style: plainStyle(n.Style), Tag: n.Tag, Value: n.Value, Line: n.Line, Column: n.Column}
+	if n.Kind == yaml.ScalarNode && n.Value == "" && n.ShortTag() == "!!null" {
+		out.Value = "null" // yaml.v3 writes a value that isn't there as the string '' between braces
+	}
+	switch n.Kind {
+	case yaml.AliasNode:
+		return r.follow(n)
+	case yaml.MappingNode:
+		return out, r.copyMapping(n, out)
+	case yaml.SequenceNode:
+		out.Content = make([]*yaml.Node, 0, len(n.Content))
+		for _, item := range n.Content {
+			copied, err := r.copy(item)
+			if err != nil {
+				return nil, err
+			}
+			out.Content = append(out.Content, copied)
+		}
+	}
+	return out, nil
+}
+
+// plainStyle replaces the folded style, in which yaml.v3 writes some texts with a line end too many.
+func plainStyle(style yaml.Style) yaml.Style {
+	if style&yaml.FoldedStyle != 0 {
+		return style&^yaml.FoldedStyle | yaml.LiteralStyle
+	}
+	return style
+}
+
+func (r *resolver) follow(alias *yaml.Node) (*yaml.Node, error) {
+	if slices.Contains(r.aliased, alias.Alias) {
+		return nil, fault(r.key, alias, fmt.Sprintf("the anchor %q contains itself", alias.Value))
+	}
+	r.aliased = append(r.aliased, alias.Alias)
+	defer func() { r.aliased = r.aliased[:len(r.aliased)-1] }()
+	return r.copy(alias.Alias)
+}
+
+// copyMapping copies the pairs of a mapping. What merge keys bring stands in their place; the mapping's own keys win over
+// it, and an earlier merge wins over a later one (https://yaml.org/type/merge.html).
+func (r *resolver) copyMapping(from, to *yaml.Node) error {
+	taken := make(map[scalarKey]bool, len(from.Content)/2)
+	for i := 0; i+1 < len(from.Content); i += 2 {
+		name := from.Content[i]
+		if name.Kind != yaml.ScalarNode || isMerge(name) {
+			continue
+		}
+		if taken[keyOf(name)] {
+			return fault(r.key, name, fmt.Sprintf("the key %q is there twice", name.Value))
+		}
+		taken[keyOf(name)] = true
+	}
+	for i := 0; i+1 < len(from.Content); i += 2 {
+		value, err := r.copy(from.Content[i+1])
+		if err != nil {
+			return err
+		}
+		if isMerge(from.Content[i]) {
+			if err := r.merge(value, to, taken); err != nil {
+				return err
+			}
+			continue
+		}
+		name, err := r.copy(from.Content[i])
+		if err != nil {
+			return err
+		}
+		to.Content = append(to.Content, name, value)
+	}
+	return nil
+}
+
+// merge appends the pairs of a resolved mapping, or list of mappings, whose keys aren't taken yet.
+func (r *resolver) merge(source, to *yaml.Node, taken map[scalarKey]bool) error {
+	switch source.Kind {
+	case yaml.SequenceNode:
+		for _, item := range source.Content {
+			if item.Kind == yaml.SequenceNode {
+				return fault(r.key, item, "got a list in the list of the merge key <<, want mappings")
+			}
+			if err := r.merge(item, to, taken); err != nil {
+				return err
+			}
+		}
+		return nil
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(source.Content); i += 2 {
+			name := source.Content[i]
+			if name.Kind == yaml.ScalarNode {
+				if taken[keyOf(name)] {
+					continue
+				}
+				taken[keyOf(name)] = true
+			}
+			to.Content = append(to.Content, name, source.Content[i+1])
+		}
+		return nil
+	}
+	return fault(r.key, source, "got "+describe(source)+" for the merge key <<, want a mapping")
+}
+
+// scalarKey tells keys of a mapping apart: the number 1 isn't the string "1".
+type scalarKey struct{ tag, value string }
+
+func keyOf(n *yaml.Node) scalarKey { return scalarKey{n.ShortTag(), n.Value} }
+
+func isMerge(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!merge" }
+
+// encode renders a resolved node as a YAML document.
+func encode(key string, n *yaml.Node) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(n); err != nil {
+		return nil, fault(key, n, "write as YAML: "+err.Error())
+	}
+	if err := encoder.Close(); err != nil {
+		return nil, fault(key, n, "write as YAML: "+err.Error())
+	}
+	return out.Bytes(), nil
+}
+
+// describe names the kind of a node in the words of an error message.
+func describe(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	switch tag := n.ShortTag(); tag {
+	case "!!str":
+		return "a string"
+	case "!!int", "!!float":
+		return "a number"
+	case "!!bool":
+		return "a boolean"
+	case "!!null":
+		return "nothing"
+	default:
+		return "a value of type " + strings.TrimLeft(tag, "!")
+	}
+}
