@@ -107,7 +107,7 @@ func check(doing string, cfg MasqueradeConfig) (MasqueradeConfig, error) {
 
 // open makes everything, what can be refused first.
 func (m *Masquerade) open(ctx context.Context, doing string, cfg MasqueradeConfig, logger *slog.Logger) error {
-	table, err := openTable(doing, cfg.Name)
+	table, err := openTable(doing, cfg.Name, tableOwned)
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (m *Masquerade) openTap(doing string, cfg MasqueradeConfig) error {
 		return err
 	}
 	m.tap = tap
-	m.closers = append(m.closers, tap.Close)
+	m.closers = append(m.closers, tap.close)
 	around, err := look(link)
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
@@ -293,7 +293,9 @@ func (m *Masquerade) Guest() netip.Addr { return m.guest.Addr() }
 func (m *Masquerade) Gateway() netip.Addr { return m.gateway }
 
 // Close takes everything down. The tap itself goes when QEMU has ended too.
-func (m *Masquerade) Close() error {
+func (m *Masquerade) Close() error { return unforked(m.close) }
+
+func (m *Masquerade) close() error {
 	var errs []error
 	for i := len(m.closers) - 1; i >= 0; i-- {
 		errs = append(errs, m.closers[i]())

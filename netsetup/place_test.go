@@ -2,8 +2,10 @@ package netsetup_test
 
 import (
 	"net"
+	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/containernetworking/plugins/pkg/ns"
@@ -30,7 +32,18 @@ func newPlace(t *testing.T) place {
 	lo, err := netlink.LinkByName("lo")
 	require.NoError(t, err)
 	require.NoError(t, netlink.LinkSetUp(lo))
+	// A new namespace takes its settings over from the computer's first one.
+	set(t, "net/ipv4/ip_forward", "0")
+	// The addresses of IPv6 come and go by themselves.
+	set(t, "net/ipv6/conf/all/disable_ipv6", "1")
+	set(t, "net/ipv6/conf/default/disable_ipv6", "1")
 	return p
+}
+
+// set changes a setting of the namespace the test is in.
+func set(t *testing.T, name, value string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile("/proc/sys/"+name, []byte(value), 0))
 }
 
 // enter takes the test's goroutine to the place for good. Its thread stays
@@ -94,11 +107,13 @@ func say(t *testing.T, debianPackage, program string, args ...string) string {
 }
 
 // everything describes what a place contains: interfaces, addresses, routes,
-// rules and sockets.
+// rules and sockets. Whether the kernel has noticed that a cable is plugged in
+// is left out.
 func everything(t *testing.T) string {
 	t.Helper()
+	routes := say(t, "iproute2", "ip", "route", "show", "table", "all")
 	return say(t, "iproute2", "ip", "-oneline", "address") +
-		say(t, "iproute2", "ip", "route", "show", "table", "all") +
+		strings.ReplaceAll(routes, " linkdown", "") +
 		say(t, "nftables", "nft", "list", "ruleset") +
 		say(t, "iproute2", "ss", "-Hanut")
 }

@@ -39,7 +39,8 @@ const (
 //	             iifname "vm0" ip saddr != 10.0.2.2 ip saddr != 0.0.0.0 drop
 //	             iifname "vm0" ip daddr 127.0.0.0/8 drop
 //	private:     oifname "vm0" ct state new ct status ! dnat drop
-//	forward-in:  iifname != "vm0" fib daddr type local tcp dport 2222 dnat ip to 10.0.2.2:22
+//	forward-in:  iifname != "vm0" meta nfproto ipv4 fib daddr type local tcp dport 2222 \
+//	             dnat ip to 10.0.2.2:22
 //	forward-own: the same for what the namespace itself sends
 //	masquerade:  ip saddr 10.0.2.2 oifname != "vm0" masquerade
 //	             oifname "vm0" ip saddr 127.0.0.0/8 masquerade
@@ -62,9 +63,9 @@ func chains(tap string, guest netip.Addr, forwards []Forward) []chain {
 	return []chain{
 		{"guard", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, nftables.ChainPriorityRaw, []rule{
 			slices.Concat(in, family(false), drop),
-			slices.Concat(in, address(sourceOffset, guest, false),
+			slices.Concat(in, family(true), address(sourceOffset, guest, false),
 				address(sourceOffset, netip.IPv4Unspecified(), false), drop),
-			slices.Concat(in, within(destinationOffset, loopback), drop),
+			slices.Concat(in, family(true), within(destinationOffset, loopback), drop),
 		}},
 		{"private", nftables.ChainTypeFilter, nftables.ChainHookForward, nftables.ChainPriorityFilter, []rule{
 			slices.Concat(out, tracked(expr.CtKeySTATE, expr.CtStateBitNEW, true),

@@ -25,12 +25,13 @@ type table struct {
 }
 
 // openTable makes the empty table for a tap and replaces what a run that could
-// not own its table has left.
+// not own its table has left. The flags are tableOwned; where the kernel does
+// not know them the table has none.
 //
 // The kernel is addressed in its own protocol, not by the program nft (as
 // containernetworking's packages do): that saves a package in the image and the
 // 25 ms of its start, and only a socket that stays open can own a table.
-func openTable(doing, tap string) (*table, error) {
+func openTable(doing, tap string, flags uint32) (*table, error) {
 	t := &table{table: &nftables.Table{Name: "vmop-" + tap, Family: nftables.TableFamilyINet}}
 	keep := func(socket *mdlayher.Conn) error {
 		t.socket = socket
@@ -41,13 +42,13 @@ func openTable(doing, tap string) (*table, error) {
 		return nil, rulesRefused(doing, err)
 	}
 	t.conn = conn
-	if err := t.replace(doing, tap); err != nil {
+	if err := t.replace(doing, tap, flags); err != nil {
 		return nil, errors.Join(err, conn.CloseLasting())
 	}
 	return t, nil
 }
 
-func (t *table) replace(doing, tap string) error {
+func (t *table) replace(doing, tap string, flags uint32) error {
 	tables, err := t.conn.ListTablesOfFamily(t.table.Family)
 	if err != nil {
 		return rulesRefused(doing, err)
@@ -69,7 +70,7 @@ func (t *table) replace(doing, tap string) error {
 			return fmt.Errorf("%s: remove the rules of an earlier run: %w", doing, err)
 		}
 	}
-	err = t.createOwned()
+	err = t.create(flags)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) {
 		t.conn.AddTable(t.table)
 		err = t.conn.Flush()
@@ -80,12 +81,12 @@ func (t *table) replace(doing, tap string) error {
 	return nil
 }
 
-// createOwned does by hand what nftables.Conn.AddTable does, because that
-// always sends zero flags.
-func (t *table) createOwned() error {
+// create does by hand what nftables.Conn.AddTable does, because that always
+// sends zero flags.
+func (t *table) create(flags uint32) error {
 	attributes, err := mdlayher.MarshalAttributes([]mdlayher.Attribute{
 		{Type: unix.NFTA_TABLE_NAME, Data: []byte(t.table.Name + "\x00")},
-		{Type: unix.NFTA_TABLE_FLAGS, Data: binary.BigEndian.AppendUint32(nil, tableOwned)},
+		{Type: unix.NFTA_TABLE_FLAGS, Data: binary.BigEndian.AppendUint32(nil, flags)},
 	})
 	if err != nil {
 		return err
@@ -128,7 +129,11 @@ func (t *table) fill(doing string, chains []chain) error {
 // kernels that do not know owners.
 func (t *table) Close() error {
 	t.conn.DelTable(t.table)
-	if err := errors.Join(t.conn.Flush(), t.conn.CloseLasting()); err != nil {
+	err := t.conn.Flush()
+	if errors.Is(err, unix.ENOENT) { // somebody flushed the rules
+		err = nil
+	}
+	if err := errors.Join(err, t.conn.CloseLasting()); err != nil {
 		return fmt.Errorf("remove table %s of nftables: %w", t.table.Name, err)
 	}
 	return nil

@@ -88,8 +88,20 @@ func (t *Tap) Name() string { return t.name }
 // machine should use the same (QEMU: host_mtu of virtio-net devices).
 func (t *Tap) MTU() int { return t.mtu }
 
-// Close gives up the descriptor. The interface goes when QEMU has ended too.
-func (t *Tap) Close() error {
+// Close gives up the descriptor. The interface goes when QEMU has ended too,
+// and at once if it was never handed on.
+func (t *Tap) Close() error { return unforked(t.close) }
+
+// unforked runs f while no process is being started. A child has all of our
+// descriptors until it executes its program; a descriptor closed here meanwhile
+// would not be the last one, and what hangs on it would go a moment later.
+func unforked(f func() error) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return f()
+}
+
+func (t *Tap) close() error {
 	if err := t.file.Close(); err != nil {
 		return fmt.Errorf("close tap %s: %w", t.name, err)
 	}

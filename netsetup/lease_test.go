@@ -1,0 +1,135 @@
+package netsetup
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/insomniacslk/dhcp/dhcpv4"
+	"github.com/stretchr/testify/require"
+)
+
+func testLease() lease {
+	return lease{
+		mac: net.HardwareAddr{2, 0, 0, 0, 0, 1}, guest: netip.MustParsePrefix("10.0.2.2/24"),
+		gateway: netip.MustParseAddr("10.0.2.1"), dns: []netip.Addr{netip.MustParseAddr("192.0.2.53")},
+		search: []string{"ns.svc.cluster.local", "cluster.local"}, mtu: 1450, hostname: "guest",
+	}
+}
+
+func TestLeaseAnswers(t *testing.T) {
+	t.Parallel()
+	const (
+		broadcast = "255.255.255.255:68"
+		unicast   = "10.0.2.2:68"
+		silence   = dhcpv4.MessageTypeNone
+	)
+	from := func(s string) dhcpv4.Modifier { return dhcpv4.WithClientIP(net.ParseIP(s)) }
+	wanting := func(s string) dhcpv4.Modifier {
+		return dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(net.ParseIP(s)))
+	}
+	chosen := func(s string) dhcpv4.Modifier {
+		return dhcpv4.WithOption(dhcpv4.OptServerIdentifier(net.ParseIP(s)))
+	}
+	stranger := dhcpv4.WithHwAddr(net.HardwareAddr{2, 0, 0, 0, 0, 9})
+	tests := []struct {
+		name    string
+		kind    dhcpv4.MessageType
+		details []dhcpv4.Modifier
+		answer  dhcpv4.MessageType
+		address string // yiaddr
+		to      string
+	}{
+		{"first word", dhcpv4.MessageTypeDiscover, nil, dhcpv4.MessageTypeOffer, "10.0.2.2", broadcast},
+		{
+			"taking the offer", dhcpv4.MessageTypeRequest,
+			[]dhcpv4.Modifier{wanting("10.0.2.2"), chosen("10.0.2.1")},
+			dhcpv4.MessageTypeAck, "10.0.2.2", broadcast,
+		},
+		{
+			"taking another's offer", dhcpv4.MessageTypeRequest,
+			[]dhcpv4.Modifier{wanting("10.0.2.2"), chosen("10.0.2.3")},
+			silence, "", "",
+		},
+		{
+			"back after a reboot", dhcpv4.MessageTypeRequest,
+			[]dhcpv4.Modifier{wanting("10.0.2.2")},
+			dhcpv4.MessageTypeAck, "10.0.2.2", broadcast,
+		},
+		{
+			"back from another network", dhcpv4.MessageTypeRequest,
+			[]dhcpv4.Modifier{wanting("192.168.1.7")},
+			dhcpv4.MessageTypeNak, "0.0.0.0", broadcast,
+		},
+		{"renewing", dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{from("10.0.2.2")}, dhcpv4.MessageTypeAck, "10.0.2.2", unicast},
+		{"renewing something else", dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{from("10.0.2.9")}, dhcpv4.MessageTypeNak, "0.0.0.0", broadcast},
+		{"asking for no address at all", dhcpv4.MessageTypeRequest, nil, dhcpv4.MessageTypeNak, "0.0.0.0", broadcast},
+		{"asking for parameters", dhcpv4.MessageTypeInform, []dhcpv4.Modifier{from("10.0.2.2")}, dhcpv4.MessageTypeAck, "0.0.0.0", unicast},
+		{"going away", dhcpv4.MessageTypeRelease, []dhcpv4.Modifier{from("10.0.2.2")}, silence, "", ""},
+		{"refusing the address", dhcpv4.MessageTypeDecline, nil, silence, "", ""},
+		{"a BOOTP client", dhcpv4.MessageTypeNone, nil, silence, "", ""},
+		{"a stranger", dhcpv4.MessageTypeDiscover, []dhcpv4.Modifier{stranger}, silence, "", ""},
+		{"through a relay", dhcpv4.MessageTypeDiscover, []dhcpv4.Modifier{dhcpv4.WithGatewayIP(net.IPv4(10, 0, 2, 9))}, silence, "", ""},
+		{"another server's answer", dhcpv4.MessageTypeOffer, []dhcpv4.Modifier{func(d *dhcpv4.DHCPv4) {
+			d.OpCode = dhcpv4.OpcodeBootReply
+		}}, silence, "", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			request, err := dhcpv4.New(append([]dhcpv4.Modifier{
+				dhcpv4.WithHwAddr(testLease().mac), dhcpv4.WithMessageType(test.kind),
+			}, test.details...)...)
+			require.NoError(t, err)
+			reply, ok, err := testLease().answer(request)
+			require.NoError(t, err)
+			require.Equal(t, test.answer != silence, ok)
+			if !ok {
+				return
+			}
+			require.Equal(t, test.answer, reply.message.MessageType())
+			require.Equal(t, test.address, reply.message.YourIPAddr.String())
+			require.Equal(t, test.to, reply.to.String())
+			require.Equal(t, "10.0.2.1", reply.message.ServerIdentifier().String())
+			require.Equal(t, request.TransactionID, reply.message.TransactionID)
+		})
+	}
+}
+
+func TestLeaseTellsTheNetwork(t *testing.T) {
+	t.Parallel()
+	request, err := dhcpv4.NewDiscovery(testLease().mac, dhcpv4.WithOption(dhcpv4.OptClientIdentifier([]byte("me"))))
+	require.NoError(t, err)
+	reply, ok, err := testLease().answer(request)
+	require.NoError(t, err)
+	require.True(t, ok)
+
+	heard, err := dhcpv4.FromBytes(reply.message.ToBytes())
+	require.NoError(t, err)
+	require.Equal(t, net.CIDRMask(24, 32), heard.SubnetMask())
+	require.Equal(t, "10.0.2.1", heard.Router()[0].String())
+	require.Equal(t, "192.0.2.53", heard.DNS()[0].String())
+	require.Equal(t, "ns.svc.cluster.local", heard.DomainName())
+	require.Equal(t, []string{"ns.svc.cluster.local", "cluster.local"}, heard.DomainSearch().Labels)
+	require.Equal(t, "guest", heard.HostName())
+	require.Equal(t, []byte{1450 >> 8, 1450 & 0xff}, heard.Options.Get(dhcpv4.OptionInterfaceMTU))
+	require.Equal(t, 24*time.Hour, heard.IPAddressLeaseTime(0))
+	require.Equal(t, []byte("me"), heard.Options.Get(dhcpv4.OptionClientIdentifier))
+}
+
+func FuzzLeaseAnswer(f *testing.F) {
+	discovery, err := dhcpv4.NewDiscovery(testLease().mac)
+	require.NoError(f, err)
+	f.Add(discovery.ToBytes())
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, datagram []byte) {
+		request, err := dhcpv4.FromBytes(datagram)
+		if err != nil {
+			return
+		}
+		if reply, ok, err := testLease().answer(request); err == nil && ok {
+			require.NotEmpty(t, reply.message.ToBytes())
+		}
+	})
+}

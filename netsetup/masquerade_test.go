@@ -1,0 +1,323 @@
+package netsetup_test
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"vmop/netsetup"
+)
+
+// network is the configuration of most tests.
+func network(name string, forwards ...netsetup.Forward) netsetup.MasqueradeConfig {
+	return netsetup.MasqueradeConfig{
+		Name: name, Owner: "owner of " + name, MAC: net.HardwareAddr{2, 0, 0, 0, 0, 1}, Hostname: "guest",
+		DNS: []netip.Addr{netip.MustParseAddr("192.0.2.53")}, Search: []string{"example.org"}, Forwards: forwards,
+	}
+}
+
+func open(t *testing.T, cfg netsetup.MasqueradeConfig) (*netsetup.Masquerade, error) {
+	t.Helper()
+	return netsetup.OpenMasquerade(t.Context(), cfg, slog.New(slog.NewTextHandler(t.Output(), nil)))
+}
+
+func TestMasqueradeSetsUpAndLeavesNothing(t *testing.T) {
+	t.Parallel()
+	newPodAndWorld(t)
+	before := everything(t)
+
+	m, err := open(t, network("vm0",
+		netsetup.Forward{HostPort: 2222, GuestPort: 22},
+		netsetup.Forward{Protocol: "udp", Address: netip.MustParseAddr("192.0.2.10"), HostPort: 53}))
+	require.NoError(t, err)
+	require.Equal(t, "vm0", m.Name())
+	require.Equal(t, "10.0.2.1", m.Gateway().String())
+	require.Equal(t, "10.0.2.2", m.Guest().String())
+	require.Equal(t, 1450, m.MTU(), "that of the pod's way out")
+
+	link, err := netlink.LinkByName("vm0")
+	require.NoError(t, err)
+	require.Equal(t, 1450, link.Attrs().MTU)
+	require.Equal(t, "fe:00:00:00:00:01", link.Attrs().HardwareAddr.String())
+	require.Contains(t, say(t, "iproute2", "ip", "route"), "10.0.2.0/24 dev vm0 proto kernel scope link src 10.0.2.1")
+	forwarding, err := os.ReadFile("/proc/sys/net/ipv4/ip_forward")
+	require.NoError(t, err)
+	require.Equal(t, "1\n", string(forwarding))
+	require.Equal(t, rulesOfVM0, say(t, "nftables", "nft", "list", "ruleset"))
+
+	require.NoError(t, m.Close())
+	require.Equal(t, before, everything(t))
+	require.NoError(t, m.Close(), "closing again does no harm")
+}
+
+// rulesOfVM0 is what nft says of the network above. It cannot change the
+// table: its owner is another process, whose name nft shows.
+var rulesOfVM0 = `table inet vmop-vm0 { # progname netsetup.test
+	flags owner
+
+	chain guard {
+		type filter hook prerouting priority raw; policy accept;
+		iifname "vm0" meta nfproto != ipv4 drop
+		iifname "vm0" ip saddr != 10.0.2.2 ip saddr != 0.0.0.0 drop
+		iifname "vm0" ip daddr 127.0.0.0/8 drop
+	}
+
+	chain private {
+		type filter hook forward priority filter; policy accept;
+		oifname "vm0" ct state new ct status ! dnat drop
+	}
+
+	chain forward-in {
+		type nat hook prerouting priority dstnat; policy accept;
+		iifname != "vm0" meta nfproto ipv4 fib daddr type local tcp dport 2222 dnat ip to 10.0.2.2:22
+		iifname != "vm0" ip daddr 192.0.2.10 udp dport 53 dnat ip to 10.0.2.2:53
+	}
+
+	chain forward-own {
+		type nat hook output priority -100; policy accept;
+		meta nfproto ipv4 fib daddr type local tcp dport 2222 dnat ip to 10.0.2.2:22
+		ip daddr 192.0.2.10 udp dport 53 dnat ip to 10.0.2.2:53
+	}
+
+	chain masquerade {
+		type nat hook postrouting priority srcnat; policy accept;
+		ip saddr 10.0.2.2 oifname != "vm0" masquerade
+		oifname "vm0" ip saddr 127.0.0.0/8 masquerade
+	}
+}
+`
+
+func TestMasqueradeFaults(t *testing.T) {
+	t.Parallel()
+	with := func(change func(*netsetup.MasqueradeConfig)) netsetup.MasqueradeConfig {
+		cfg := network("vm0")
+		change(&cfg)
+		return cfg
+	}
+	subnet := func(s string) netsetup.MasqueradeConfig {
+		return with(func(c *netsetup.MasqueradeConfig) { c.Subnet = netip.MustParsePrefix(s) })
+	}
+	nothing := func(*testing.T) {}
+	tests := []struct {
+		name  string
+		cfg   netsetup.MasqueradeConfig
+		given func(t *testing.T)
+		fault netsetup.Fault
+		text  string
+	}{
+		{
+			"no right", network("vm0"), becomeNobody, netsetup.NoRight,
+			"open masquerade network vm0: set the rules of nftables: the right to administer the network is missing",
+		},
+		{
+			"forwarding off for good", network("vm0"), sealSysctls, netsetup.ForwardingOff,
+			"open masquerade network vm0: IPv4 forwarding is off and cannot be switched on from here " +
+				"(open /proc/sys/net/ipv4/ip_forward: read-only file system); run `sysctl -w net.ipv4.ip_forward=1`",
+		},
+		{
+			"no tun device", network("vm0"), func(t *testing.T) {
+				ownMounts(t)
+				require.NoError(t, unix.Mount("none", "/dev/net", "tmpfs", 0, ""))
+			}, netsetup.NoTunDevice, "/dev/net/tun does not exist",
+		},
+		{"long name", network("a-long-name-0123"), nothing, netsetup.NameInvalid, "the name has 16 bytes"},
+		{
+			"foreign interface", network("vm0"), func(t *testing.T) {
+				say(t, "iproute2", "ip", "link", "add", "vm0", "type", "veth")
+			}, netsetup.NameTaken, "an interface vm0 exists already and belongs to somebody else",
+		},
+		{
+			"no address of the machine", with(func(c *netsetup.MasqueradeConfig) { c.MAC = nil }),
+			nothing, netsetup.MACInvalid, `"" is not the hardware address of one machine`,
+		},
+		{
+			"a group's address", with(func(c *netsetup.MasqueradeConfig) { c.MAC[0] = 3 }),
+			nothing, netsetup.MACInvalid, `"03:00:00:00:00:01" is not the hardware address of one machine`,
+		},
+		{"small subnet", subnet("10.9.9.0/31"), nothing, netsetup.SubnetInvalid, "10.9.9.0/31 is not an IPv4 subnet of /8 to /30"},
+		{"IPv6 subnet", subnet("fd00::/64"), nothing, netsetup.SubnetInvalid, "fd00::/64 is not an IPv4 subnet"},
+		{
+			"subnet of the pod", subnet("192.0.2.128/25"), nothing, netsetup.SubnetTaken,
+			"subnet 192.0.2.128/25 overlaps with interface",
+		},
+		{
+			"subnet with a route", subnet("10.7.0.0/24"), func(t *testing.T) {
+				say(t, "iproute2", "ip", "route", "add", "10.7.0.0/24", "dev", "eth0")
+			}, netsetup.SubnetTaken, "subnet 10.7.0.0/24 has a route already",
+		},
+		{
+			"unknown protocol", network("vm0", netsetup.Forward{Protocol: "sctp", HostPort: 80}),
+			nothing, netsetup.ForwardInvalid, `protocol "sctp" of a forwarded port is neither tcp nor udp`,
+		},
+		{"no port", network("vm0", netsetup.Forward{GuestPort: 80}), nothing, netsetup.ForwardInvalid, "a forwarded port has no number"},
+		{
+			"IPv6 forward", network("vm0", netsetup.Forward{Address: netip.IPv6Loopback(), HostPort: 80}),
+			nothing, netsetup.ForwardInvalid, "address ::1 of forwarded port 80 is not an IPv4 address",
+		},
+		{
+			"somebody else's address", network("vm0", netsetup.Forward{Address: netip.MustParseAddr("192.0.2.77"), HostPort: 80}),
+			nothing, netsetup.ForwardInvalid, "192.0.2.77 is not an address of this computer",
+		},
+		{"port in use", network("vm0", netsetup.Forward{HostPort: 8080}), func(t *testing.T) {
+			listener, err := net.Listen("tcp4", "127.0.0.1:8080")
+			require.NoError(t, err)
+			t.Cleanup(func() { listener.Close() })
+		}, netsetup.PortTaken, "forward tcp 0.0.0.0:8080 to port 8080: tcp port 8080 is in use"},
+		{
+			"port twice", network("vm0", netsetup.Forward{HostPort: 8080}, netsetup.Forward{HostPort: 8080, GuestPort: 80}),
+			nothing, netsetup.PortTaken, "forward tcp 0.0.0.0:8080 to port 80: tcp port 8080 is in use",
+		},
+		{
+			"another DHCP server", network("vm0"), func(t *testing.T) {
+				server, err := net.ListenPacket("udp4", ":67")
+				require.NoError(t, err)
+				t.Cleanup(func() { server.Close() })
+			}, netsetup.PortTaken, "another DHCP server occupies UDP port 67 of all interfaces",
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			newPodAndWorld(t)
+			test.given(t)
+			_, err := open(t, test.cfg)
+			require.ErrorContains(t, err, test.text)
+			require.Equal(t, test.fault, netsetup.FaultOf(err))
+			if test.fault != netsetup.NoRight {
+				require.Empty(t, say(t, "nftables", "nft", "list", "ruleset"))
+			}
+			require.Equal(t, test.name == "foreign interface", exists(t, "vm0"), "nothing is left")
+		})
+	}
+}
+
+// sealSysctls makes /proc/sys read-only, as container runtimes do.
+func sealSysctls(t *testing.T) {
+	t.Helper()
+	ownMounts(t)
+	require.NoError(t, unix.Mount("/proc/sys", "/proc/sys", "", unix.MS_BIND, ""))
+	require.NoError(t, unix.Mount("", "/proc/sys", "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+}
+
+func TestMasqueradeWorksWithSealedSysctlsWhenForwardingIsOn(t *testing.T) {
+	t.Parallel()
+	newPodAndWorld(t)
+	set(t, "net/ipv4/ip_forward", "1")
+	sealSysctls(t)
+	m, err := open(t, network("vm0", netsetup.Forward{HostPort: 2222}))
+	require.NoError(t, err, "only the forward from the loopback address is missing")
+	require.NoError(t, m.Close())
+}
+
+func TestMasqueradesShareAPlace(t *testing.T) {
+	t.Parallel()
+	place, _ := newPodAndWorld(t)
+	before := everything(t)
+	const machines = 8
+	opened := make([]*netsetup.Masquerade, machines)
+	faults := make([]error, machines)
+	var all sync.WaitGroup
+	for i := range machines {
+		all.Go(func() {
+			place.enter()
+			opened[i], faults[i] = open(t, network(fmt.Sprintf("vm%d", i)))
+		})
+	}
+	all.Wait()
+	subnets := map[netip.Addr]bool{}
+	for i := range machines {
+		require.NoError(t, faults[i])
+		subnets[opened[i].Gateway()] = true
+	}
+	require.Len(t, subnets, machines, "every machine has a subnet of its own")
+	for _, m := range opened {
+		require.NoError(t, m.Close())
+	}
+	require.Equal(t, before, everything(t))
+}
+
+func TestMasqueradeOfARunningMachineIsNotReplaced(t *testing.T) {
+	t.Parallel()
+	newPodAndWorld(t)
+	m, err := open(t, network("vm0"))
+	require.NoError(t, err)
+	before := everything(t)
+	_, err = open(t, network("vm0"))
+	require.Equal(t, netsetup.NameTaken, netsetup.FaultOf(err))
+	require.ErrorContains(t, err, "another process holds the rules of network vm0")
+	require.Equal(t, before, everything(t))
+	require.NoError(t, m.Close())
+}
+
+func TestMasqueradeOutlivesAReloadOfTheFirewall(t *testing.T) {
+	t.Parallel()
+	newPodAndWorld(t)
+	m, err := open(t, network("vm0"))
+	require.NoError(t, err)
+	before := everything(t)
+	say(t, "nftables", "nft", "flush", "ruleset")
+	require.Equal(t, before, everything(t))
+	require.NoError(t, m.Close())
+}
+
+func TestMasqueradeReplacesTheTableOfAnOldKernel(t *testing.T) {
+	t.Parallel()
+	newPodAndWorld(t)
+	before := everything(t)
+	say(t, "nftables", "nft", "add table inet vmop-vm0; add chain inet vmop-vm0 forward-in")
+	m, err := open(t, network("vm0"))
+	require.NoError(t, err)
+	require.Contains(t, say(t, "nftables", "nft", "list", "ruleset"), "flags owner")
+	require.NoError(t, m.Close())
+	require.Equal(t, before, everything(t))
+}
+
+// holdVariable makes TestKilledProcessLeavesNothing be the process to kill.
+const holdVariable = "NETSETUP_TEST_HOLD"
+
+func TestKilledProcessLeavesNothing(t *testing.T) {
+	t.Parallel()
+	if os.Getenv(holdVariable) != "" {
+		holdNetworks(t)
+	}
+	newPodAndWorld(t)
+	newBridge(t, "br0", 1500)
+	before := everything(t)
+
+	child := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestKilledProcessLeavesNothing$")
+	child.Env = append(os.Environ(), holdVariable+"=1")
+	out, err := child.StdoutPipe()
+	require.NoError(t, err)
+	child.Stderr = t.Output()
+	require.NoError(t, child.Start())
+	_, err = fmt.Fscanln(out, new(string))
+	require.NoError(t, err)
+	require.True(t, exists(t, "vm0"))
+	require.True(t, exists(t, "vm1"))
+	require.Contains(t, say(t, "nftables", "nft", "list", "ruleset"), "vmop-vm1")
+
+	require.NoError(t, child.Process.Kill())
+	require.ErrorContains(t, child.Wait(), "killed")
+	require.Equal(t, before, everything(t))
+}
+
+// holdNetworks opens a network of each kind and waits to be killed.
+func holdNetworks(t *testing.T) {
+	tap, err := netsetup.OpenTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0"})
+	require.NoError(t, err)
+	defer tap.Close()
+	m, err := open(t, network("vm1", netsetup.Forward{HostPort: 2222}))
+	require.NoError(t, err)
+	defer m.Close()
+	fmt.Println("ready")
+	select {}
+}
