@@ -1,0 +1,134 @@
+package qmp
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"unicode/utf8"
+)
+
+// Command is a QMP command, a plain value that can be compared and kept.
+//
+// Printing it in any way (fmt, slog, encoding/json) shows the arguments without
+// what may be secret: members whose name speaks of a password, a secret, a
+// token or a key, and text in members that hold free content (data, value,
+// command-line, buf-b64). Only the session writes a command in full.
+type Command struct {
+	Execute   string
+	Arguments any // encoded as JSON, nil for none
+}
+
+// hidden stands for a value that is not printed.
+const hidden = `"***"`
+
+// String returns the command's name and its arguments as JSON, redacted.
+func (c Command) String() string {
+	if c.Arguments == nil {
+		return c.Execute
+	}
+	return c.Execute + " " + string(c.redacted())
+}
+
+// Format prints String whatever the verb.
+func (c Command) Format(f fmt.State, _ rune) { io.WriteString(f, c.String()) }
+
+// LogValue returns String.
+func (c Command) LogValue() slog.Value { return slog.StringValue(c.String()) }
+
+// MarshalJSON returns the command as QMP writes it, but redacted: it is for
+// reports. The session has an encoding of its own.
+func (c Command) MarshalJSON() ([]byte, error) {
+	var arguments json.RawMessage
+	if c.Arguments != nil {
+		arguments = c.redacted()
+	}
+	return json.Marshal(wireCommand{Execute: c.Execute, Arguments: arguments})
+}
+
+// wireCommand is a command as QMP writes it.
+type wireCommand struct {
+	Execute   string          `json:"execute"`
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+	ID        uint64          `json:"id,omitempty"`
+}
+
+// encode returns the line that is sent for the command.
+func (c Command) encode(id uint64) ([]byte, error) {
+	wire := wireCommand{Execute: c.Execute, ID: id}
+	if c.Arguments != nil {
+		arguments, err := json.Marshal(c.Arguments)
+		if err != nil {
+			return nil, fmt.Errorf("encode the arguments: %w", err)
+		}
+		if !utf8.Valid(arguments) { // QEMU's answer would have no id
+			return nil, errors.New("encode the arguments: json: not UTF-8")
+		}
+		wire.Arguments = arguments
+	}
+	line, err := json.Marshal(wire)
+	if err != nil {
+		return nil, fmt.Errorf("encode the command: %w", err)
+	}
+	return append(line, '\n'), nil
+}
+
+func (c Command) redacted() json.RawMessage {
+	text, err := json.Marshal(c.Arguments)
+	if err != nil {
+		return json.RawMessage(hidden)
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	var value any
+	if err := dec.Decode(&value); err != nil {
+		return json.RawMessage(hidden)
+	}
+	if text, err = json.Marshal(redact("", value)); err != nil {
+		return json.RawMessage(hidden)
+	}
+	return text
+}
+
+// redact returns value, the member called key, without what may be secret.
+func redact(key string, value any) any {
+	if secretName(key) {
+		return json.RawMessage(hidden)
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		for k, member := range v {
+			v[k] = redact(k, member)
+		}
+	case []any:
+		for i, element := range v {
+			v[i] = redact(key, element)
+		}
+	case string:
+		if freeContent(key) {
+			return json.RawMessage(hidden)
+		}
+	}
+	return value
+}
+
+func secretName(key string) bool {
+	key = strings.ToLower(key)
+	for _, word := range [...]string{"password", "passwd", "passphrase", "secret", "token", "credential"} {
+		if strings.Contains(key, word) {
+			return true
+		}
+	}
+	return key == "key" || strings.HasSuffix(key, "-key")
+}
+
+func freeContent(key string) bool {
+	switch key {
+	case "data", "value", "command-line", "buf-b64", "input-data", "arg", "env":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,113 @@
+package qmp
+
+import (
+	"fmt"
+	"time"
+)
+
+const (
+	maxBatch  = 64 << 10    // bytes of commands in one write
+	lastWords = time.Second // what QEMU gets to end a connection that takes no more
+)
+
+// enqueue registers a command and leaves it to write.
+func (s *Session) enqueue(p *Pending, c Command) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return s.err
+	}
+	s.lastID++
+	line, err := c.encode(s.lastID)
+	if err != nil {
+		return err
+	}
+	p.id, p.line = s.lastID, line
+	s.waiting[p.id] = p
+	s.outbox = append(s.outbox, p)
+	select {
+	case s.wake <- struct{}{}:
+	default: // it has been told already
+	}
+	return nil
+}
+
+// forgetLine marks the command as no longer to be sent. Called with the session's
+// mu held.
+func (p *Pending) forgetLine() {
+	clear(p.line) // it may have held a password
+	p.line = nil
+}
+
+// write sends what is in the outbox, several commands at a time.
+func (s *Session) write() {
+	var buf []byte
+	for {
+		select {
+		case <-s.wake:
+		case <-s.done:
+			return
+		}
+		for {
+			buf = s.nextBatch(buf[:0])
+			if len(buf) == 0 {
+				break
+			}
+			_, err := s.conn.Write(buf)
+			clear(buf)
+			if err != nil {
+				s.writeFailed(err)
+				return
+			}
+			if cap(buf) > maxBatch {
+				buf = nil
+			}
+		}
+	}
+}
+
+// nextBatch moves commands from the outbox to buf.
+func (s *Session) nextBatch(buf []byte) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.outbox) > 0 {
+		p := s.outbox[0]
+		if len(buf) > 0 && len(buf)+len(p.line) > maxBatch {
+			break
+		}
+		buf = append(buf, p.line...)
+		p.forgetLine()
+		s.outbox[0] = nil
+		s.outbox = s.outbox[1:]
+	}
+	return buf
+}
+
+// writeFailed leaves the end to the reader: what QEMU said last, a SHUTDOWN
+// perhaps, is worth more than the broken pipe, and the end of the connection
+// follows. Should it not, the session ends all the same.
+func (s *Session) writeFailed(err error) {
+	s.log.Debug("QMP write ended", "err", err)
+	if err := s.conn.SetReadDeadline(time.Now().Add(lastWords)); err != nil {
+		s.fail(fmt.Errorf("write to QEMU: %w", err))
+	}
+}
+
+// withdraw takes a command back that has not been sent, and reports whether it
+// could.
+func (s *Session) withdraw(p *Pending) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.line == nil || s.waiting[p.id] != p {
+		return false
+	}
+	for i, queued := range s.outbox {
+		if queued == p {
+			s.outbox = append(s.outbox[:i], s.outbox[i+1:]...)
+			break
+		}
+	}
+	delete(s.waiting, p.id)
+	p.forgetLine()
+	return true
+}
