@@ -1,0 +1,237 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"vmop/cloudinit"
+	"vmop/vmspec"
+)
+
+// DefaultFile is read when no other file is asked for.
+const DefaultFile = "/etc/opt/vmrunner/config.yaml"
+
+// DefaultVMType is the VM type of a configuration that names none.
+const DefaultVMType = "standard"
+
+// Config is the section "/Runner" of a configuration file: what one runner is
+// to do.
+type Config struct {
+	// DataDir holds what must survive a restart; see [Config.DataDirectory].
+	DataDir string `yaml:"dataDir"`
+	// RuntimeDir holds what lives as long as the run; see
+	// [Config.RuntimeDirectory].
+	RuntimeDir string `yaml:"runtimeDir"`
+	// Namespace of the VM's custom resource. Empty means that of the pod, if
+	// the runner is in one.
+	Namespace string `yaml:"namespace"`
+	// CloudInit, if not nil, asks for a cloud-init disk, even if it is empty.
+	CloudInit *cloudinit.Config `yaml:"cloudInit"`
+	// GuestShutdownStops makes a shutdown by the guest final: the VM's desired
+	// state becomes Stopped.
+	GuestShutdownStops bool `yaml:"guestShutdownStops"`
+	// ResetCounter resets the VM whenever it becomes larger than it was; the
+	// first value that a runner sees does nothing.
+	ResetCounter *int64 `yaml:"resetCounter"`
+	// VMType names the program that turns the vm section into a launch plan.
+	VMType string `yaml:"vmType"`
+	// UpdateVMType takes the VM type as it is now, instead of the copy that was
+	// kept at the VM's first start.
+	UpdateVMType bool `yaml:"updateVmType"`
+	// VM is the vm section, without defaults.
+	VM vmspec.Spec `yaml:"vm"`
+}
+
+// section is Config with the keys of the original that became others.
+type section struct {
+	Config         `yaml:",inline"`
+	Template       string `yaml:"template"`
+	UpdateTemplate bool   `yaml:"updateTemplate"`
+}
+
+// Load reads the configuration file at a path. What is wrong with its content
+// is an error of type Faults; all faults are reported at once.
+//
+// Config.VM is as the user wrote it, but known to be without fault once
+// WithDefaults has been applied.
+func Load(file string) (*Config, []Warning, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read configuration: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, largestFile+1))
+	if err != nil {
+		return nil, nil, fmt.Errorf("read configuration: %w", err)
+	}
+	return Parse(file, data)
+}
+
+// Parse reads the content of a configuration file, at most 1 MiB; name is what
+// it is called in messages. See Load.
+func Parse(name string, data []byte) (*Config, []Warning, error) {
+	r := &report{file: name}
+	root := r.parse(data)
+	if root == nil {
+		return nil, nil, r.err()
+	}
+	d := newDecoder(r)
+	var s section
+	if d.root(root, &s) {
+		d.vmType(&s)
+		d.cloudInit(&s)
+		d.vm(&s)
+	}
+	if err := r.err(); err != nil {
+		return nil, r.warnings, err
+	}
+	return &s.Config, r.warnings, nil
+}
+
+// root finds and decodes the section "/Runner". Sections of other components
+// ("/Other", "_Other") are none of our business.
+func (d *decoder) root(root *yaml.Node, s *section) bool {
+	if root.Kind != yaml.MappingNode {
+		d.refuse(root, "", "got "+describe(root)+`, want the section "/Runner"`, "")
+		return false
+	}
+	var found []entry
+	faults := len(d.faults)
+	for _, e := range d.entries("", root) {
+		switch key := e.key.Value; {
+		case key == "/Runner" || key == "_Runner":
+			found = append(found, e)
+		case strings.HasPrefix(key, "/") || strings.HasPrefix(key, "_"):
+			d.warn(e.key.Line, e.key.Column, "", "the section "+strconv.Quote(clip(key))+" is ignored", "a runner reads /Runner")
+		default:
+			d.refuse(e.key, clip(key), "unknown section", suggestSection(key))
+		}
+	}
+	switch {
+	case len(found) == 0:
+		if len(d.faults) == faults {
+			d.refuse(root, "", `there is no section "/Runner"`, "")
+		}
+		return false
+	case isEmpty(found[0].value):
+		d.refuse(found[0].key, "", "the section "+found[0].key.Value+" is empty", "its key vm describes the VM")
+		return false
+	}
+	for _, e := range found[1:] {
+		d.refuse(e.key, "", "the section is here twice", fmt.Sprintf("first on line %d, as %s", found[0].key.Line, found[0].key.Value))
+	}
+	d.decode("", found[0].key, found[0].value, reflect.ValueOf(s).Elem())
+	return true
+}
+
+func suggestSection(key string) string {
+	if strings.EqualFold(key, "Runner") || vmspec.Nearest(key, []string{"/Runner"}) != "" {
+		return `did you mean "/Runner"?`
+	}
+	for known := range keysOf("", reflect.TypeFor[section]()) {
+		if known == key {
+			return `it belongs into the section "/Runner": indent it`
+		}
+	}
+	return `the section of a runner is "/Runner"`
+}
+
+// given tells whether a key is in the file.
+func (d *decoder) given(path string) bool {
+	at, found := d.places[path]
+	return found && !isEmpty(at.value)
+}
+
+// refuseAt notes a fault at a path of the file, or of what is there of it. It
+// is left out if it may only be a consequence of another fault.
+func (d *decoder) refuseAt(path string, also []string, message, hint string) {
+	for _, rests := range append([]string{path}, also...) {
+		if slices.ContainsFunc(d.doubtful, func(doubt string) bool { return within(rests, doubt) }) {
+			return
+		}
+	}
+	there := path
+	for there != "" {
+		if _, found := d.places[there]; found {
+			break
+		}
+		there = parent(there)
+	}
+	line, column := d.places[there].position()
+	d.add(line, column, path, message, hint)
+}
+
+// vmType settles which VM type is used, and understands the template that the
+// original calls its standard.
+func (d *decoder) vmType(s *section) {
+	if d.given("template") {
+		const moved = "VM types, written in Starlark, take the place of FreeMarker templates; see docs/vm-types"
+		line, column := d.places["template"].position()
+		switch {
+		case d.given("vmType"):
+			d.refuseAt("template", []string{"vmType"}, "vmType is given as well", "leave template out: "+moved)
+		case path.Base(s.Template) == "Standard-VM-latest.ftl.yaml":
+			d.warn(line, column, "template", "is understood as vmType: "+DefaultVMType, moved)
+			s.VMType = DefaultVMType
+		default:
+			d.refuseAt("template", nil, strconv.Quote(clip(s.Template))+" can't be used", moved)
+		}
+	}
+	if d.given("updateTemplate") {
+		line, column := d.places["updateTemplate"].key.Line, d.places["updateTemplate"].key.Column
+		if d.given("updateVmType") {
+			d.refuseAt("updateTemplate", nil, "updateVmType is given as well", "leave updateTemplate out")
+		} else {
+			d.warn(line, column, "updateTemplate", "is understood as updateVmType", "use the new name")
+			s.UpdateVMType = s.UpdateTemplate
+		}
+	}
+	if strings.HasSuffix(s.VMType, ".ftl.yaml") {
+		d.refuseAt("vmType", nil, strconv.Quote(clip(s.VMType))+" is a FreeMarker template", "a VM type such as standard; see docs/vm-types")
+	}
+	if s.VMType == "" {
+		s.VMType = DefaultVMType
+	}
+}
+
+// cloudInit has the data rendered once, so that what is wrong with them is said
+// with everything else.
+func (d *decoder) cloudInit(s *section) {
+	if s.CloudInit == nil {
+		return
+	}
+	_, err := s.CloudInit.Seed(s.VM.Name)
+	for _, err := range split(err) {
+		var wrong *cloudinit.KeyError
+		switch {
+		case errors.As(err, &wrong) && wrong.Line > 0:
+			d.add(wrong.Line, wrong.Column, "cloudInit."+wrong.Key, wrong.Problem, "")
+		case err != nil:
+			d.refuseAt("cloudInit", nil, err.Error(), "")
+		}
+	}
+}
+
+// split returns the errors that were joined.
+func split(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	return []error{err}
+}
+
+// vm checks the vm section as it will be used.
+func (d *decoder) vm(s *section) {
+	for _, fault := range s.VM.WithDefaults().Check() {
+		d.refuseAt(fault.Path, fault.Also, fault.Message, fault.Hint)
+	}
+}

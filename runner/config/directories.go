@@ -1,0 +1,86 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// programDir is the name of a runner's directories below those of the user.
+const programDir = "vmrunner"
+
+// Env is what the directory rules ask the host.
+type Env struct {
+	// Getenv returns the value of an environment variable, or "".
+	Getenv func(key string) string
+	// UserName is the name of the user, HomeDir their home; either may be "".
+	UserName, HomeDir string
+	// Writable tells whether a directory is there and can be written to, or
+	// could be made. It changes nothing.
+	Writable func(dir string) bool
+}
+
+// HostEnv returns the environment of this process.
+func HostEnv() Env {
+	env := Env{Getenv: os.Getenv, UserName: strconv.Itoa(os.Getuid()), Writable: writable}
+	if u, err := user.Current(); err == nil {
+		env.UserName, env.HomeDir = u.Username, u.HomeDir
+	}
+	if home := os.Getenv("HOME"); home != "" {
+		env.HomeDir = home
+	}
+	return env
+}
+
+func writable(dir string) bool {
+	const write, search = 2, 1 // W_OK and X_OK of access(2)
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir):
+		return writable(filepath.Dir(dir))
+	case err != nil || !info.IsDir():
+		return false
+	}
+	return syscall.Access(dir, write|search) == nil
+}
+
+// DataDirectory returns the directory that holds what must survive a restart:
+// the configured one, else $XDG_DATA_HOME/vmrunner/NAME, else
+// ~/.local/share/vmrunner/NAME. Variables that are not absolute count as unset
+// (https://specifications.freedesktop.org/basedir-spec/latest/).
+func (c *Config) DataDirectory(env Env) (string, error) {
+	if c.DataDir != "" {
+		return c.DataDir, nil
+	}
+	base := env.Getenv("XDG_DATA_HOME")
+	if !filepath.IsAbs(base) {
+		if !filepath.IsAbs(env.HomeDir) {
+			return "", errors.New("find a data directory: neither XDG_DATA_HOME nor HOME is set; dataDir in the configuration is missing")
+		}
+		base = filepath.Join(env.HomeDir, ".local", "share")
+	}
+	return filepath.Join(base, programDir, c.VM.Name), nil
+}
+
+// RuntimeDirectory returns the directory that holds the sockets and images of
+// a run: the configured one, else $XDG_RUNTIME_DIR/vmrunner/NAME, else
+// /run/USER/vmrunner/NAME if /run/USER can be used, else
+// /tmp/USER/vmrunner/NAME. Who makes it must make it with mode 0700, and in
+// /tmp see to it that it belongs to the user.
+func (c *Config) RuntimeDirectory(env Env) string {
+	if c.RuntimeDir != "" {
+		return c.RuntimeDir
+	}
+	base := env.Getenv("XDG_RUNTIME_DIR")
+	if !filepath.IsAbs(base) {
+		base = filepath.Join("/run", env.UserName)
+		if !env.Writable(base) {
+			base = filepath.Join("/tmp", env.UserName)
+		}
+	}
+	return filepath.Join(base, programDir, c.VM.Name)
+}

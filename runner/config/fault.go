@@ -1,0 +1,173 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// A Fault is something wrong in a configuration file.
+type Fault struct {
+	// File is the name that the file was read under.
+	File string
+	// Line and Column count from 1, columns in characters.
+	Line, Column int
+	// Path of the key below the section: "vm.network[0].mac"; "" for the file
+	// as a whole.
+	Path string
+	// Message says what is wrong.
+	Message string
+	// Hint says what would be right; may be empty.
+	Hint string
+	// Source is the line of the file; empty where it may hold a secret.
+	Source string
+}
+
+// Error returns the fault on one line, "file:line:column: path: message (hint)".
+func (f Fault) Error() string {
+	return fmt.Sprintf("%s:%d:%d: %s", f.File, f.Line, f.Column, f.text())
+}
+
+func (f Fault) text() string {
+	text := f.Message
+	if f.Path != "" {
+		text = f.Path + ": " + text
+	}
+	if f.Hint != "" {
+		text += " (" + f.Hint + ")"
+	}
+	return text
+}
+
+// widestExcerpt bounds the characters of a source line that Excerpt shows.
+const widestExcerpt = 96
+
+// Excerpt returns the fault for a terminal: Error, the line of the file and a
+// caret below the place.
+//
+//	config.yaml:7:3: vm.maximumRm: unknown key (did you mean maximumRam?)
+//	   7 |   maximumRm: 8Gi
+//	     |   ^
+func (f Fault) Excerpt() string {
+	if f.Source == "" {
+		return f.Error() + "\n"
+	}
+	line, column := []rune(f.Source), f.Column-1
+	if column > widestExcerpt-16 {
+		cut := min(column-widestExcerpt/2, len(line))
+		line, column = append([]rune("…"), line[cut:]...), column-cut+1
+	}
+	if len(line) > widestExcerpt {
+		line = append(line[:widestExcerpt:widestExcerpt], '…')
+	}
+	indent := make([]rune, 0, column)
+	for i := range column {
+		if i < len(line) && line[i] == '\t' {
+			indent = append(indent, '\t')
+		} else {
+			indent = append(indent, ' ')
+		}
+	}
+	return fmt.Sprintf("%s\n%4d | %s\n     | %s^\n", f.Error(), f.Line, printable(line), string(indent))
+}
+
+// printable replaces what would disturb a terminal.
+func printable(line []rune) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\t' && !strconv.IsPrint(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, string(line))
+}
+
+// Faults are all faults of a file in the order of their places.
+type Faults []Fault
+
+// Error returns one line for each fault.
+func (f Faults) Error() string {
+	lines := make([]string, len(f))
+	for i, fault := range f {
+		lines[i] = fault.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Excerpts returns all faults for a terminal; see Fault.Excerpt.
+func (f Faults) Excerpts() string {
+	var text strings.Builder
+	for _, fault := range f {
+		text.WriteString(fault.Excerpt())
+	}
+	return text.String()
+}
+
+// Unwrap returns the faults one by one, for errors.As.
+func (f Faults) Unwrap() []error {
+	all := make([]error, len(f))
+	for i, fault := range f {
+		all[i] = fault
+	}
+	return all
+}
+
+// A Warning is something that works but that the user should know.
+type Warning Fault
+
+// String returns the warning on one line, as Fault.Error does.
+func (w Warning) String() string { return Fault(w).Error() }
+
+// mostFaults bounds what is reported: nobody reads more.
+const mostFaults = 100
+
+// A report collects what is wrong with one file.
+type report struct {
+	file     string
+	lines    []string
+	faults   Faults
+	warnings []Warning
+	more     int
+}
+
+// add notes a fault at a place. What lies outside the file is moved to its
+// nearest end: YAML places what is absent after its last line.
+func (r *report) add(line, column int, path, message, hint string) {
+	if len(r.faults) == mostFaults {
+		r.more++
+		return
+	}
+	r.faults = append(r.faults, r.fault(line, column, path, message, hint))
+}
+
+func (r *report) warn(line, column int, path, message, hint string) {
+	r.warnings = append(r.warnings, Warning(r.fault(line, column, path, message, hint)))
+}
+
+func (r *report) fault(line, column int, path, message, hint string) Fault {
+	line = max(1, min(line, len(r.lines)))
+	source := r.lines[line-1]
+	column = max(1, min(column, utf8.RuneCountInString(source)+1))
+	if path == "cloudInit" || strings.HasPrefix(path, "cloudInit.") {
+		source = "" // there are passwords in there
+	}
+	return Fault{File: r.file, Line: line, Column: column, Path: path, Message: message, Hint: hint, Source: source}
+}
+
+// err returns the faults, sorted, as an error; nil if there are none.
+func (r *report) err() error {
+	if len(r.faults) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(r.faults, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	if r.more > 0 {
+		last := r.faults[len(r.faults)-1]
+		last.Path, last.Message, last.Hint, last.Source = "", fmt.Sprintf("%d more faults", r.more), "", ""
+		r.faults = append(r.faults, last)
+	}
+	return r.faults
+}

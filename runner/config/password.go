@@ -1,0 +1,126 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// The files beside the configuration, as a Kubernetes Secret provides them.
+const (
+	passwordFile = "display-password"
+	expiryFile   = "password-expiry"
+)
+
+// largestSecret bounds these files, in bytes.
+const largestSecret = 4096
+
+// A Password hides itself from whatever prints it. Its zero value is empty.
+type Password struct {
+	// text is a pointer because fmt prints the fields of a struct it is in
+	// without asking String.
+	text *string
+}
+
+// NewPassword returns text as a password.
+func NewPassword(text string) Password { return Password{&text} }
+
+// Reveal returns the password itself.
+func (p Password) Reveal() string {
+	if p.text == nil {
+		return ""
+	}
+	return *p.text
+}
+
+// Equal tells whether two passwords are the same.
+func (p Password) Equal(other Password) bool { return p.Reveal() == other.Reveal() }
+
+const hidden = "(hidden)"
+
+// String returns a text that stands for any password.
+func (p Password) String() string { return hidden }
+
+// GoString is String for %#v.
+func (p Password) GoString() string { return hidden }
+
+// LogValue is String for package slog.
+func (p Password) LogValue() slog.Value { return slog.StringValue(hidden) }
+
+// MarshalText is String for JSON and other encodings.
+func (p Password) MarshalText() ([]byte, error) { return []byte(hidden), nil }
+
+// ReadDisplayPassword reads the file display-password in a directory, without
+// the line break at its end. It returns false if there is no such file. An
+// empty password, and one with control characters in it, is an error; the
+// error doesn't quote it.
+func ReadDisplayPassword(dir string) (Password, bool, error) {
+	text, found, err := readSecret(filepath.Join(dir, passwordFile))
+	text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
+	switch {
+	case err != nil || !found:
+		return Password{}, false, err
+	case text == "":
+		return Password{}, false, fmt.Errorf("read %s: the password is empty; remove the file to have none", filepath.Join(dir, passwordFile))
+	case strings.IndexFunc(text, unicode.IsControl) >= 0:
+		return Password{}, false, fmt.Errorf("read %s: the password holds a line break or another control character", filepath.Join(dir, passwordFile))
+	}
+	return NewPassword(text), true, nil
+}
+
+// ReadPasswordExpiry reads the file password-expiry in a directory: when the
+// display's password expires, in the words of QEMU's command expire_password
+// (https://www.qemu.org/docs/master/interop/qemu-qmp-ref.html): "now", "never",
+// "+n" in n seconds, or "n", seconds since 1970. It returns false if there is
+// no such file. QEMU itself accepts anything, so what is none of these is an
+// error.
+func ReadPasswordExpiry(dir string) (string, bool, error) {
+	file := filepath.Join(dir, expiryFile)
+	text, found, err := readSecret(file)
+	if err != nil || !found {
+		return "", false, err
+	}
+	text = strings.TrimSpace(text)
+	if !isExpiry(text) {
+		return "", false, fmt.Errorf("read %s: %q is no time of expiry: now, never, +n (in n seconds) or n (seconds since 1970)", file, clip(text))
+	}
+	return text, true, nil
+}
+
+func isExpiry(text string) bool {
+	if text == "now" || text == "never" {
+		return true
+	}
+	digits := strings.TrimPrefix(text, "+")
+	if digits == "" || strings.Trim(digits, "0123456789") != "" {
+		return false
+	}
+	_, err := strconv.ParseInt(digits, 10, 64)
+	return err == nil
+}
+
+func readSecret(file string) (text string, found bool, err error) {
+	f, err := os.Open(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", false, nil
+	case err != nil:
+		return "", false, fmt.Errorf("read %s: %w", file, errors.Unwrap(err))
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, largestSecret+1))
+	switch {
+	case err != nil:
+		return "", false, fmt.Errorf("read %s: %w", file, errors.Unwrap(err))
+	case len(data) > largestSecret:
+		return "", false, fmt.Errorf("read %s: the file has more than %d bytes", file, largestSecret)
+	}
+	return string(data), true, nil
+}

@@ -1,0 +1,76 @@
+package config
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"vmop/vmspec"
+)
+
+// uuidFile in the data directory holds the machine's uuid in its first line.
+const uuidFile = "uuid.txt"
+
+// PlaceholderUUID stands for a uuid that is made only when the VM starts.
+const PlaceholderUUID = "00000000-0000-4000-8000-000000000000"
+
+// EnsureUUID returns the uuid of the machine whose data directory is given: the
+// explicit one, if there is one, which is not stored; else the first line of
+// uuid.txt; else a random one (version 4), which is stored there, in a data
+// directory that exists. With create false nothing is written, and
+// PlaceholderUUID is returned instead of a new uuid.
+func EnsureUUID(dataDir, explicit string, create bool) (string, error) {
+	if explicit != "" {
+		return explicit, nil
+	}
+	file := filepath.Join(dataDir, uuidFile)
+	data, err := os.ReadFile(file)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("read the VM's uuid: %w", err)
+	case len(bytes.TrimSpace(data)) > 0: // an empty file is left by a crash
+		first, _, _ := strings.Cut(string(data), "\n")
+		id := strings.TrimSpace(first)
+		if !vmspec.ValidUUID(id) {
+			return "", fmt.Errorf("read the VM's uuid: the first line of %s is %q, not a uuid; correct it or remove the file", file, clip(id))
+		}
+		return id, nil
+	case !create:
+		return PlaceholderUUID, nil
+	}
+	id := newUUID()
+	if err := store(file, id+"\n"); err != nil {
+		return "", fmt.Errorf("store the VM's uuid: %w", err)
+	}
+	return id, nil
+}
+
+// newUUID returns a random uuid (RFC 9562, version 4).
+func newUUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails, see crypto/rand
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// store writes a file that is either there as a whole or not at all, even
+// after a power failure.
+func store(file, text string) error {
+	temporary, err := os.CreateTemp(filepath.Dir(file), uuidFile+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temporary.Name()) // is gone when all went well
+	_, err = temporary.WriteString(text)
+	err = errors.Join(err, temporary.Chmod(0o644), temporary.Sync(), temporary.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(temporary.Name(), file)
+}
