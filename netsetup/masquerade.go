@@ -54,7 +54,7 @@ type Masquerade struct {
 //
 // IPv4 forwarding of the namespace is switched on if it is off. A firewall of
 // the namespace that drops forwarded packets still does so: a rule of another
-// table cannot let pass what it refuses.
+// table cannot let pass what it refuses. The log warns of one.
 func OpenMasquerade(ctx context.Context, cfg MasqueradeConfig, logger *slog.Logger) (*Masquerade, error) {
 	doing := "open masquerade network " + cfg.Name
 	plan, err := check(doing, cfg)
@@ -127,8 +127,8 @@ func (m *Masquerade) open(ctx context.Context, doing string, cfg MasqueradeConfi
 		return err
 	}
 	allowLoopback(cfg, logger)
-	if len(cfg.DNS) == 0 {
-		logger.Warn("guest gets no name servers")
+	if err := warn(table, cfg, logger); err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
 	}
 	server, err := startDHCP(ctx, cfg.Name, lease{
 		mac: cfg.MAC, guest: m.guest, gateway: m.gateway, mtu: m.tap.mtu,
@@ -139,6 +139,18 @@ func (m *Masquerade) open(ctx context.Context, doing string, cfg MasqueradeConfi
 	}
 	m.closers = append(m.closers, server.Close)
 	return nil
+}
+
+// warn tells what may keep the network from being of use.
+func warn(table *table, cfg MasqueradeConfig, logger *slog.Logger) error {
+	if len(cfg.DNS) == 0 {
+		logger.Warn("guest gets no name servers")
+	}
+	barriers, err := table.barriers()
+	for _, chain := range barriers {
+		logger.Warn("firewall drops forwarded packets that it has no rule for", "chain", chain, "interface", cfg.Name)
+	}
+	return err
 }
 
 // openTap makes the tap with the gateway's address. There is no bridge: with

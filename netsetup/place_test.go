@@ -130,6 +130,17 @@ func becomeNobody(t *testing.T) {
 	}
 }
 
+// loseLowPorts takes the right to ports below 1024 from the test's thread.
+func loseLowPorts(t *testing.T) {
+	t.Helper()
+	runtime.LockOSThread()
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	require.NoError(t, unix.Capget(&header, &sets[0]))
+	sets[0].Effective &^= 1 << unix.CAP_NET_BIND_SERVICE
+	require.NoError(t, unix.Capset(&header, &sets[0]))
+}
+
 // ownMounts gives the test's thread a mount table of its own.
 func ownMounts(t *testing.T) {
 	t.Helper()

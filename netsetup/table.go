@@ -125,6 +125,24 @@ func (t *table) fill(doing string, chains []chain) error {
 	return nil
 }
 
+// barriers names the chains of others that drop forwarded packets unless one of
+// their rules accepts them: "filter FORWARD" where Docker is installed.
+func (t *table) barriers() ([]string, error) {
+	chains, err := t.conn.ListChains()
+	if err != nil {
+		return nil, fmt.Errorf("list the chains of nftables: %w", err)
+	}
+	var found []string
+	for _, c := range chains {
+		ipv4 := c.Table.Family == nftables.TableFamilyIPv4 || c.Table.Family == nftables.TableFamilyINet
+		forward := c.Hooknum != nil && *c.Hooknum == *nftables.ChainHookForward
+		if ipv4 && forward && c.Policy != nil && *c.Policy == nftables.ChainPolicyDrop {
+			found = append(found, fmt.Sprintf("%s %s", c.Table.Name, c.Name))
+		}
+	}
+	return found, nil
+}
+
 // Close removes the table. Deleting it before the socket is closed serves
 // kernels that do not know owners.
 func (t *table) Close() error {
