@@ -1,0 +1,189 @@
+package guest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"vmop/runner/qmp"
+)
+
+// ErrClosed is what calls end with when QEMU has closed the socket, or Close was
+// called. Dial again.
+var ErrClosed = errors.New("the guest agent's socket is closed")
+
+// Agent is a guest agent, synchronised unless a call ended early; then the next
+// call begins by synchronising.
+type Agent struct {
+	conn net.Conn
+	turn chan struct{} // holds one token: whoever has it owns what follows
+
+	in     *reader
+	lastID int64
+	synced bool
+}
+
+// Dial connects to the socket of the agent's port and waits until the agent has
+// answered, which is for ever if none runs: give ctx a deadline.
+func Dial(ctx context.Context, path string) (*Agent, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("connect to guest agent %s: %w", path, err)
+	}
+	a := newAgent(conn)
+	err = a.exclusively(ctx, func() error { return nil })
+	if err != nil {
+		a.Close()
+		return nil, fmt.Errorf("synchronise with guest agent %s: %w", path, err)
+	}
+	return a, nil
+}
+
+func newAgent(conn net.Conn) *Agent {
+	a := &Agent{
+		conn: conn,
+		turn: make(chan struct{}, 1),
+		in:   newReader(conn),
+		// Another process may have left questions of its own on the wire.
+		lastID: rand.Int64N(1 << 48),
+	}
+	a.turn <- struct{}{}
+	return a
+}
+
+// Close closes the socket, which ends a call that is under way.
+func (a *Agent) Close() error { return a.conn.Close() }
+
+// Run sends a command and returns the value of "return" in its reply. Errors:
+// *qmp.Error if the agent refused, ErrClosed, the context's, or the description
+// of what is wrong with the reply. Like a qmp.Command it may carry a password;
+// errors do not tell its arguments.
+func (a *Agent) Run(ctx context.Context, c qmp.Command) (json.RawMessage, error) {
+	var value json.RawMessage
+	err := a.exclusively(ctx, func() error {
+		id, err := a.send(c)
+		if err != nil {
+			return err
+		}
+		value, err = a.receive(id)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("guest agent %s: %w", c.Execute, err)
+	}
+	return value, nil
+}
+
+// exclusively runs a dialogue with the agent: alone, synchronised, and until ctx
+// ends. A dialogue that ends with anything but success or a refusal leaves the
+// agent unsynchronised.
+func (a *Agent) exclusively(ctx context.Context, dialogue func() error) error {
+	select {
+	case <-a.turn:
+		defer func() { a.turn <- struct{}{} }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := a.conn.SetDeadline(time.Time{}); err != nil {
+		return ErrClosed
+	}
+	interrupted := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		a.conn.SetDeadline(time.Unix(1, 0))
+		close(interrupted)
+	})
+	err := a.synchronise()
+	if err == nil {
+		err = dialogue()
+	}
+	if !stop() {
+		<-interrupted // it must not hit the next dialogue
+	}
+	var refusal *qmp.Error
+	a.synced = a.synced && (err == nil || errors.As(err, &refusal))
+	return a.explain(ctx, err)
+}
+
+// explain names the cause of an error of the connection.
+func (a *Agent) explain(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() != nil:
+		return fmt.Errorf("no reply: %w", context.Cause(ctx))
+	case isEnd(err):
+		a.conn.Close()
+		return ErrClosed
+	}
+	return err
+}
+
+// request is a command on the wire. The agent repeats the id in its reply.
+type request struct {
+	Execute   string `json:"execute"`
+	Arguments any    `json:"arguments,omitempty"`
+	ID        int64  `json:"id"`
+}
+
+// reply is everything that an agent sends.
+type reply struct {
+	ID     json.RawMessage `json:"id"`
+	Return json.RawMessage `json:"return"`
+	Error  *qmp.Error      `json:"error"`
+}
+
+func (a *Agent) send(c qmp.Command) (id int64, err error) {
+	a.lastID++
+	line, err := json.Marshal(request{c.Execute, c.Arguments, a.lastID})
+	if err != nil {
+		return 0, fmt.Errorf("encode the command: %w", err)
+	}
+	_, err = a.conn.Write(append(line, '\n'))
+	return a.lastID, err
+}
+
+// receive returns the reply to the command with the id. Replies to others, which
+// can only come from an agent that is out of its mind, are skipped.
+func (a *Agent) receive(id int64) (json.RawMessage, error) {
+	for {
+		line, err := a.in.line()
+		if err != nil {
+			return nil, err
+		}
+		if len(line) == 0 {
+			continue
+		}
+		r, err := parse(line)
+		if err != nil {
+			return nil, err
+		}
+		if value, err, mine := r.to(id); mine {
+			return value, err
+		}
+	}
+}
+
+// to returns what the reply says if it belongs to the command with the id, as one
+// without any id does too.
+func (r *reply) to(id int64) (value json.RawMessage, err error, mine bool) {
+	if r.ID != nil && string(r.ID) != strconv.FormatInt(id, 10) {
+		return nil, nil, false
+	}
+	switch {
+	case r.Error != nil:
+		return nil, &qmp.Error{Class: qmp.Class(printable(string(r.Error.Class))), Desc: printable(r.Error.Desc)}, true
+	case r.Return != nil:
+		return r.Return, nil, true
+	}
+	return nil, nil, false
+}

@@ -1,0 +1,137 @@
+package guest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"vmop/runner/qmp"
+)
+
+// Info is what an agent says of itself (guest-info).
+type Info struct {
+	Version  string
+	Commands map[string]bool // whether enabled, by name
+}
+
+// OSInfo is what an agent says of its guest (guest-get-osinfo). Members that the
+// guest does not tell are empty. They are the guest's word, printable and short.
+type OSInfo struct {
+	ID            string `json:"id"`   // debian
+	Name          string `json:"name"` // Debian GNU/Linux
+	PrettyName    string `json:"pretty-name"`
+	Version       string `json:"version"`
+	VersionID     string `json:"version-id"` // 12
+	Variant       string `json:"variant"`
+	VariantID     string `json:"variant-id"`
+	KernelRelease string `json:"kernel-release"`
+	KernelVersion string `json:"kernel-version"`
+	Machine       string `json:"machine"` // x86_64
+}
+
+// Ping asks for a sign of life.
+func (a *Agent) Ping(ctx context.Context) error {
+	_, err := a.Run(ctx, qmp.Command{Execute: "guest-ping"})
+	return err
+}
+
+// Info asks for the agent's version and commands.
+func (a *Agent) Info(ctx context.Context) (Info, error) {
+	var said struct {
+		Version  string `json:"version"`
+		Commands []struct {
+			Name    string `json:"name"`
+			Enabled bool   `json:"enabled"`
+		} `json:"supported_commands"`
+	}
+	if err := a.query(ctx, "guest-info", &said); err != nil {
+		return Info{}, err
+	}
+	info := Info{Version: printable(said.Version), Commands: make(map[string]bool, len(said.Commands))}
+	for _, c := range said.Commands {
+		info.Commands[printable(c.Name)] = c.Enabled
+	}
+	return info, nil
+}
+
+// OSInfo asks what runs in the guest.
+func (a *Agent) OSInfo(ctx context.Context) (OSInfo, error) {
+	var info OSInfo
+	if err := a.query(ctx, "guest-get-osinfo", &info); err != nil {
+		return OSInfo{}, err
+	}
+	for _, text := range []*string{
+		&info.ID, &info.Name, &info.PrettyName, &info.Version, &info.VersionID,
+		&info.Variant, &info.VariantID, &info.KernelRelease, &info.KernelVersion, &info.Machine,
+	} {
+		*text = printable(*text)
+	}
+	return info, nil
+}
+
+func (a *Agent) query(ctx context.Context, name string, into any) error {
+	value, err := a.Run(ctx, qmp.Command{Execute: name})
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(value, into); err != nil {
+		return fmt.Errorf("guest agent %s: read the reply: %s", name, printable(err.Error()))
+	}
+	return nil
+}
+
+// Mode is a way of shutting down.
+type Mode string
+
+// The modes of guest-shutdown.
+const (
+	PowerDown Mode = "powerdown"
+	Halt      Mode = "halt" // the virtual machine stays; no event tells of it
+	Reboot    Mode = "reboot"
+)
+
+// Shutdown asks the guest to shut down. nil means that the agent has begun to,
+// not that the guest is down: QEMU's event SHUTDOWN tells that.
+//
+// guest-shutdown has no reply unless it is refused. So a guest-sync-delimited
+// follows it at once: its answer, or the end of the socket, shows that no refusal
+// will come.
+func (a *Agent) Shutdown(ctx context.Context, mode Mode) error {
+	asked := false
+	err := a.exclusively(ctx, func() error {
+		id, err := a.send(qmp.Command{Execute: "guest-shutdown", Arguments: map[string]Mode{"mode": mode}})
+		if err != nil {
+			return err
+		}
+		asked = true
+		syncID, err := a.askSync()
+		if err != nil {
+			return err
+		}
+		said, err := a.awaitSync(syncID, true)
+		if err != nil {
+			return err
+		}
+		return refusal(said, id)
+	})
+	if err == nil || asked && errors.Is(err, ErrClosed) {
+		return nil
+	}
+	return fmt.Errorf("guest agent guest-shutdown: %w", err)
+}
+
+// refusal returns the error reply to the command with the id among lines.
+func refusal(lines []byte, id int64) error {
+	for line := range bytes.Lines(lines) {
+		r, err := parse(bytes.TrimSpace(line))
+		if err != nil {
+			continue
+		}
+		if _, err, mine := r.to(id); mine && err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package guest_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/guest"
+	"vmop/runner/qmp"
+)
+
+// startQEMUGA starts the real agent on this machine. It gets its socket by
+// systemd's protocol of socket activation, so nobody waits for it, and is not
+// allowed to shut anything down.
+func startQEMUGA(t testing.TB) string {
+	binary, err := exec.LookPath("qemu-ga")
+	if err != nil {
+		binary = "/usr/sbin/qemu-ga"
+	}
+	require.FileExists(t, binary, "Debian package qemu-guest-agent")
+	l, path := listen(t)
+	socket, err := l.File()
+	require.NoError(t, err)
+	defer socket.Close()
+	dir := filepath.Dir(path)
+	agent := exec.Command("sh", "-c", `LISTEN_FDS=1 LISTEN_PID=$$ exec "$0" "$@"`,
+		binary, "--method=unix-listen", "--block-rpcs=guest-shutdown",
+		"--statedir="+dir, "--pidfile="+filepath.Join(dir, "pid"))
+	agent.ExtraFiles = []*os.File{socket}
+	agent.Stderr = os.Stderr
+	require.NoError(t, agent.Start())
+	t.Cleanup(func() {
+		agent.Process.Kill()
+		agent.Wait()
+	})
+	return path
+}
+
+func TestTheRealAgent(t *testing.T) {
+	t.Parallel()
+	path := startQEMUGA(t)
+	a := dial(t, path)
+	ctx := timeout(t)
+	require.NoError(t, a.Ping(ctx))
+
+	info, err := a.Info(ctx)
+	require.NoError(t, err)
+	require.NotEmpty(t, info.Version)
+	require.True(t, info.Commands["guest-get-osinfo"])
+	require.False(t, info.Commands["guest-shutdown"])
+
+	system, err := a.OSInfo(ctx)
+	require.NoError(t, err)
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	require.NoError(t, err)
+	require.Equal(t, strings.TrimSpace(string(release)), system.KernelRelease)
+
+	for range 2 {
+		err = a.Shutdown(ctx, guest.PowerDown)
+		require.ErrorIs(t, err, qmp.CommandNotFound)
+		require.ErrorContains(t, err, "guest-shutdown has been disabled")
+	}
+	_, err = a.Run(ctx, qmp.Command{Execute: "guest-file-close", Arguments: map[string]int{"handle": 99}})
+	require.ErrorIs(t, err, qmp.GenericError)
+	require.NoError(t, a.Ping(ctx))
+	require.NoError(t, a.Close())
+
+	require.NoError(t, dial(t, path).Ping(ctx), "the next client")
+}
+
+func BenchmarkPing(b *testing.B) {
+	a := dial(b, startQEMUGA(b))
+	ctx := timeout(b)
+	for b.Loop() {
+		if err := a.Ping(ctx); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

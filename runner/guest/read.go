@@ -1,0 +1,150 @@
+package guest
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"unicode"
+)
+
+// Bounds on what a guest may say.
+const (
+	MaxReply = 1 << 20 // bytes of one reply
+	MaxDepth = 32      // arrays and objects inside each other
+	MaxText  = 256     // characters of one text of Info and OSInfo
+)
+
+// malformed is the error of a reply that cannot be used.
+type malformed string
+
+// Error says what is wrong.
+func (m malformed) Error() string { return string(m) }
+
+func isMalformed(err error) bool {
+	var m malformed
+	return errors.As(err, &m)
+}
+
+// isEnd reports whether err says that the socket is closed at either end.
+func isEnd(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) ||
+		errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
+}
+
+type reader struct{ r *bufio.Reader }
+
+func newReader(r io.Reader) *reader { return &reader{bufio.NewReaderSize(r, 4<<10)} }
+
+// upTo returns what has arrived before the first of the stops, at least one byte
+// unless a stop is next, and that stop if it has arrived too; the stop is next
+// then. What is returned is valid until the next call.
+func (r *reader) upTo(stops ...byte) (part []byte, stop byte, err error) {
+	if _, err := r.r.Peek(1); err != nil {
+		return nil, 0, err
+	}
+	part, _ = r.r.Peek(r.r.Buffered())
+	for _, s := range stops {
+		if i := bytes.IndexByte(part, s); i >= 0 {
+			part, stop = part[:i], s
+		}
+	}
+	_, err = r.r.Discard(len(part))
+	return part, stop, err
+}
+
+// line returns the next line without its end. A sentinel in it is an error, and
+// is next.
+func (r *reader) line() ([]byte, error) {
+	var line []byte
+	for {
+		part, stop, err := r.upTo('\n', sentinel)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(line)+len(part) > MaxReply:
+			return nil, malformed(fmt.Sprintf("the reply has more than %d bytes", MaxReply))
+		case stop == sentinel:
+			return nil, malformed("a new reply begins inside the reply")
+		}
+		line = append(line, part...)
+		if stop == '\n' {
+			_, err = r.r.Discard(1)
+			return bytes.TrimSpace(line), err
+		}
+	}
+}
+
+// skip reads up to and including the sentinel. With keep, it returns what was
+// before that, but not more than MaxReply bytes.
+func (r *reader) skip(keep bool) (skipped []byte, err error) {
+	for {
+		part, stop, err := r.upTo(sentinel)
+		if err != nil {
+			return nil, err
+		}
+		if keep {
+			skipped = append(skipped, part[:min(len(part), MaxReply-len(skipped))]...)
+		}
+		if stop == sentinel {
+			_, err = r.r.Discard(1)
+			return skipped, err
+		}
+	}
+}
+
+// parse reads a reply.
+func parse(line []byte) (*reply, error) {
+	if tooDeep(line) {
+		return nil, malformed(fmt.Sprintf("the reply is nested more than %d deep", MaxDepth))
+	}
+	r := new(reply)
+	if err := json.Unmarshal(line, r); err != nil {
+		return nil, malformed("the reply is not JSON: " + printable(err.Error()))
+	}
+	return r, nil
+}
+
+func tooDeep(line []byte) bool {
+	depth, inText, escaped := 0, false, false
+	for _, b := range line {
+		switch {
+		case escaped:
+			escaped = false
+		case inText:
+			inText, escaped = b != '"', b == '\\'
+		case b == '"':
+			inText = true
+		case b == '[' || b == '{':
+			if depth++; depth > MaxDepth {
+				return true
+			}
+		case b == ']' || b == '}':
+			depth--
+		}
+	}
+	return false
+}
+
+// printable returns a guest's text fit for a log and a terminal: other characters
+// than printable ones become U+FFFD, and it ends after MaxText.
+func printable(text string) string {
+	var b strings.Builder
+	n := 0
+	for _, r := range text {
+		if n++; n > MaxText {
+			b.WriteRune('…')
+			break
+		}
+		if !unicode.IsPrint(r) {
+			r = unicode.ReplacementChar
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

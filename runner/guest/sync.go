@@ -1,0 +1,63 @@
+package guest
+
+import (
+	"fmt"
+
+	"vmop/runner/qmp"
+)
+
+// sentinel ends whatever the agent's parser was in the middle of, and announces
+// the answer to guest-sync-delimited. It occurs in no JSON text.
+const sentinel = 0xFF
+
+// synchronise brings both ends to the same place, if they are not.
+func (a *Agent) synchronise() error {
+	if a.synced {
+		return nil
+	}
+	if _, err := a.conn.Write([]byte{sentinel}); err != nil {
+		return err
+	}
+	id, err := a.askSync()
+	if err != nil {
+		return err
+	}
+	if _, err := a.awaitSync(id, false); err != nil {
+		return err
+	}
+	a.synced = true
+	return nil
+}
+
+func (a *Agent) askSync() (id int64, err error) {
+	return a.send(qmp.Command{
+		Execute:   "guest-sync-delimited",
+		Arguments: map[string]int64{"id": a.lastID + 1},
+	})
+}
+
+// awaitSync skips everything up to the answer to the guest-sync-delimited of the
+// id: junk, late replies, and the answers to earlier ones. With keep, it returns
+// what it skipped, up to MaxReply bytes.
+func (a *Agent) awaitSync(id int64, keep bool) (skipped []byte, err error) {
+	want := fmt.Sprint(id)
+	for {
+		junk, err := a.in.skip(keep)
+		if err != nil {
+			return nil, err
+		}
+		if room := MaxReply - len(skipped); keep && room > 0 {
+			skipped = append(skipped, junk[:min(len(junk), room)]...)
+		}
+		line, err := a.in.line()
+		if err != nil {
+			if isMalformed(err) {
+				continue // not an answer, so not ours
+			}
+			return nil, err
+		}
+		if r, err := parse(line); err == nil && r.Error == nil && string(r.Return) == want {
+			return skipped, nil
+		}
+	}
+}
