@@ -1,0 +1,61 @@
+# vmop: virtual machines from Starlark types, stand-alone and in Kubernetes.
+# "make help" lists the targets; a text behind two hashes is what it prints.
+
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+PROGRAMS := $(notdir $(wildcard cmd/*))
+TOOL     := go tool -modfile=tools/go.mod
+GOFUMPT  := $(TOOL) gofumpt
+FUZZTIME ?= 30s
+TIMEOUT  ?= 40m
+CONFIG   ?= examples/standalone/config.yaml
+
+# Where nobody sits at a terminal, the machine is told to power off when the
+# guest has reported.
+UNATTENDED = $(shell test -t 0 || echo "--poweroff-on 'TINY .* READY'")
+
+.PHONY: help build run test check bench fuzz generate format clean packages-run packages-test guest
+
+help: ## Show this list.
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## Build the programs into bin/.
+	@mkdir -p bin
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ $(PROGRAMS:%=./cmd/%)
+
+run: packages-run build guest ## Boot a small Linux guest and show its console (Ctrl-C asks it to power off).
+	bin/vmrunner run -c $(CONFIG) --console $(UNATTENDED)
+
+test: packages-test check ## Install what tests need, check, and run all tests against the real QEMU.
+	go run ./test/report -timeout $(TIMEOUT) ./...
+
+check: ## Check formatting, vet, lint, and that generated files are current.
+	@unformatted=$$($(GOFUMPT) -l .); test -z "$$unformatted" || { echo "make format would change:"; echo "$$unformatted"; exit 1; }
+	go vet ./...
+	$(TOOL) staticcheck ./...
+	go run ./third_party -check
+
+bench: packages-test ## Run the benchmarks, then the comparison with other tools.
+	go test -run '^$$' -bench . -benchmem ./...
+	@test ! -d test/bench || go run ./test/bench
+
+fuzz: ## Run every fuzz test for a while (FUZZTIME=30s each).
+	@for target in $$(grep -roE '^func Fuzz[A-Za-z0-9_]*' --include='*_test.go' . | sed 's,/[^/]*:func ,:,'); do \
+		echo "fuzz $$target"; \
+		go test -run '^$$' -fuzz "^$${target#*:}$$" -fuzztime $(FUZZTIME) "$${target%:*}" || exit 1; \
+	done
+
+generate: ## Make the generated files anew.
+	go generate ./...
+
+format: ## Format Go and Starlark files.
+	$(GOFUMPT) -w .
+	git ls-files -co --exclude-standard '*.star' | xargs -r $(TOOL) buildifier -type=default
+
+clean: ## Remove what was built.
+	rm -rf bin build
+
+guest:
+	go run ./test/guest/tinyguest -o build/guest
+
+packages-%:
+	@scripts/install-packages $*

@@ -1,0 +1,276 @@
+package vmop
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// rule is something that holds for the whole tree. It names each place where it
+// does not, with what to do about it.
+type rule struct {
+	name   string
+	why    string
+	broken func(tree) []string
+}
+
+var architectureRules = []rule{
+	{"drawn", "a package that is in no layer has no direction", undrawn},
+	{"layers", "imports that point downwards make every package understandable by what is below it", upward},
+	{"fences", "a library known in one place can be replaced there", overFence},
+}
+
+func TestArchitecture(t *testing.T) {
+	t.Parallel()
+	enforce(t, architectureRules)
+}
+
+func enforce(t *testing.T, rules []rule) {
+	t.Helper()
+	whole := readTree(t, os.DirFS("."))
+	for _, r := range rules {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			broken := r.broken(whole)
+			require.Empty(t, broken, "because %s:\n%s", r.why, strings.Join(broken, "\n"))
+		})
+	}
+}
+
+// The runner must stay small: 13 MB resident instead of 26 to 30.
+func TestRunnerCarriesNoKubernetesMachinery(t *testing.T) {
+	t.Parallel()
+	var stderr strings.Builder
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "./cmd/vmrunner")
+	list.Stderr = &stderr
+	out, err := list.Output()
+	require.NoError(t, err, "%s", &stderr)
+	for _, heavy := range []string{"k8s.io/api/", "k8s.io/client-go/kubernetes", "k8s.io/client-go/informers", "sigs.k8s.io/controller-runtime"} {
+		require.NotContains(t, string(out), heavy)
+	}
+}
+
+// tree is the source that rules are about: all of the module's files, and the Go
+// files among them parsed.
+type tree struct {
+	files   fs.FS
+	names   []string
+	fset    *token.FileSet
+	sources []source
+}
+
+type source struct {
+	path   string // from the module's root, with slashes
+	text   string
+	syntax *ast.File
+}
+
+func (s source) test() bool     { return strings.HasSuffix(s.path, "_test.go") }
+func (s source) program() bool  { return s.syntax.Name.Name == "main" }
+func (s source) folder() string { return path.Dir(s.path) }
+func (s source) lines() int     { return strings.Count(s.text, "\n") }
+func (s source) imports() []string {
+	var all []string
+	for _, spec := range s.syntax.Imports {
+		name, _ := strconv.Unquote(spec.Path.Value) // the parser has seen that it is quoted
+		all = append(all, name)
+	}
+	return all
+}
+
+// at says where a node is, as file:line.
+func (tr tree) at(n ast.Node) string {
+	p := tr.fset.Position(n.Pos())
+	return fmt.Sprintf("%s:%d", p.Filename, p.Line)
+}
+
+// code returns the parsed files that are not tests.
+func (tr tree) code() []source {
+	return slices.DeleteFunc(slices.Clone(tr.sources), source.test)
+}
+
+func (tr tree) read(name string) string {
+	text, err := fs.ReadFile(tr.files, name)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// readTree reads all files but what git or make own, and the tools' module.
+func readTree(t *testing.T, files fs.FS) tree {
+	t.Helper()
+	tr := tree{files: files, fset: token.NewFileSet()}
+	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && slices.Contains([]string{".git", "bin", "build", "tools"}, name):
+			return fs.SkipDir
+		case !entry.Type().IsRegular():
+			return nil
+		}
+		tr.names = append(tr.names, name)
+		if path.Ext(name) != ".go" {
+			return nil
+		}
+		s := source{path: name, text: tr.read(name)}
+		s.syntax, err = parser.ParseFile(tr.fset, name, s.text, parser.ParseComments|parser.SkipObjectResolution)
+		tr.sources = append(tr.sources, s)
+		return err
+	})
+	require.NoError(t, err)
+	return tr
+}
+
+// block returns the lines of a fenced block of ARCHITECTURE.md.
+func (tr tree) block(name string) []string {
+	_, rest, _ := strings.Cut(tr.read("ARCHITECTURE.md"), "```"+name+"\n")
+	text, _, _ := strings.Cut(rest, "```")
+	return strings.Split(strings.TrimSpace(text), "\n")
+}
+
+const beside = -1 // the layer of what may import everything
+
+// drawing returns the layer of each package in the drawing, and which of them
+// are only planned.
+func (tr tree) drawing() (layers map[string]int, planned map[string]bool) {
+	layers, planned = map[string]int{}, map[string]bool{}
+	line := regexp.MustCompile(`^(?:layer (\d+)|beside) +(.*)$`)
+	for _, text := range tr.block("layers") {
+		match := line.FindStringSubmatch(text)
+		if match == nil {
+			continue
+		}
+		layer, err := strconv.Atoi(match[1])
+		if err != nil {
+			layer = beside
+		}
+		for _, word := range strings.Fields(match[2]) {
+			name := strings.Trim(word, "()")
+			layers[name] = layer
+			planned[name] = name != word
+		}
+	}
+	return layers, planned
+}
+
+func undrawn(tr tree) []string {
+	layers, planned := tr.drawing()
+	exists := map[string]bool{}
+	for _, s := range tr.code() {
+		exists[s.folder()] = s.folder() != "." && !strings.Contains(s.path, "testdata/")
+	}
+	var broken []string
+	for _, name := range slices.Sorted(maps.Keys(exists)) {
+		if _, drawn := layers[name]; exists[name] && !drawn {
+			broken = append(broken, name+" is not in the drawing of ARCHITECTURE.md: put it into its layer")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(layers)) {
+		switch {
+		case planned[name] && exists[name]:
+			broken = append(broken, name+" exists: take the parentheses from its name in ARCHITECTURE.md")
+		case !planned[name] && !exists[name]:
+			broken = append(broken, name+" is drawn in ARCHITECTURE.md and does not exist")
+		}
+	}
+	return broken
+}
+
+func upward(tr tree) []string {
+	layers, _ := tr.drawing()
+	var broken []string
+	for _, s := range tr.code() {
+		from, drawn := layers[s.folder()]
+		if !drawn || from == beside {
+			continue
+		}
+		for _, imported := range s.imports() {
+			name, ours := strings.CutPrefix(imported, "vmop/")
+			if to, drawn := layers[name]; ours && drawn && (to == beside || to >= from) {
+				broken = append(broken, fmt.Sprintf("%s (layer %d) imports %s (%s)", s.path, from, name, layerName(to)))
+			}
+		}
+	}
+	return broken
+}
+
+func layerName(layer int) string {
+	if layer == beside {
+		return "beside the layers"
+	}
+	return "layer " + strconv.Itoa(layer)
+}
+
+func overFence(tr tree) []string {
+	owners := map[string][]string{}
+	for _, line := range tr.block("fences") {
+		if words := strings.Fields(line); len(words) > 1 {
+			library := words[len(words)-1]
+			owners[library] = append(owners[library], words[:len(words)-1]...)
+		}
+	}
+	owners["github.com/bazelbuild/buildtools"] = []string{"nothing but tests"}
+	owners["github.com/stretchr/testify"] = []string{"nothing but tests", "test/guest"}
+	var broken []string
+	for _, s := range tr.code() {
+		for _, imported := range s.imports() {
+			for library, allowed := range owners {
+				inside := imported == library || strings.HasPrefix(imported, library+"/")
+				if inside && !slices.Contains(allowed, s.folder()) {
+					broken = append(broken, fmt.Sprintf("%s imports %s, which only %s may", s.path, imported, strings.Join(allowed, ", ")))
+				}
+			}
+		}
+	}
+	return broken
+}
+
+// Each rule finds what it is there to find.
+func TestArchitectureRulesBite(t *testing.T) {
+	t.Parallel()
+	const drawing = "```layers\nlayer 1  a  (later)\nlayer 0  b  c\nbeside   test/x\n```\n```fences\na  example.org/lib\n```\n"
+	tests := []struct {
+		rule, file, text, want string
+	}{
+		{"drawn", "odd/x.go", "package odd", "odd is not in the drawing"},
+		{"drawn", "later/x.go", "package later", "later exists: take the parentheses"},
+		{"drawn", "a/x.go", "package a", "b is drawn in ARCHITECTURE.md and does not exist"},
+		{"layers", "b/x.go", `package b; import "vmop/a"`, "b/x.go (layer 0) imports a (layer 1)"},
+		{"layers", "b/x.go", `package b; import "vmop/c"`, "b/x.go (layer 0) imports c (layer 0)"},
+		{"layers", "a/x.go", `package a; import "vmop/test/x"`, "a/x.go (layer 1) imports test/x (beside the layers)"},
+		{"fences", "b/x.go", `package b; import "example.org/lib/sub"`, "b/x.go imports example.org/lib/sub, which only a may"},
+		{"fences", "b/x.go", `package b; import "github.com/stretchr/testify/require"`, "nothing but tests"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.want, func(t *testing.T) {
+			t.Parallel()
+			bite(t, architectureRules, tt.rule, tt.want, fstest.MapFS{
+				"ARCHITECTURE.md": {Data: []byte(drawing)}, tt.file: {Data: []byte(tt.text)},
+			})
+		})
+	}
+}
+
+// bite requires that the rule called name finds want in the files.
+func bite(t *testing.T, rules []rule, name, want string, files fs.FS) {
+	t.Helper()
+	found := slices.IndexFunc(rules, func(r rule) bool { return r.name == name })
+	require.GreaterOrEqual(t, found, 0, "no rule is called %s", name)
+	require.Contains(t, strings.Join(rules[found].broken(readTree(t, files)), "\n"), want)
+}

@@ -1,0 +1,395 @@
+package vmop
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"unicode/utf8"
+
+	"github.com/bazelbuild/buildtools/build"
+)
+
+// The bounds keep the tail short: everybody's median function is good, and code
+// becomes ugly in its longest ones.
+const (
+	longestFunction = 60
+	longestFile     = 500
+)
+
+// longFunctions are those that may be longer, each with its reason.
+var longFunctions = map[string]string{}
+
+var styleRules = []rule{
+	{"package comments", "whoever opens a package wants to know what it is for", uncommentedPackages},
+	{"package names", "a package is named after what it is", vagueNames},
+	{"identifier comments", "a public identifier is a contract", uncommentedIdentifiers},
+	{"function length", "a function is read in one look", longFunctionsIn},
+	{"file length", "a file is about one thing", longFiles},
+	{"error texts", "an error says what was being done to what; that it failed is known", failedTo},
+	{"no init", "what happens before main can't be tested, ordered or left out", initFunctions},
+	{"no package state", "two of a thing must be able to live in one process", packageState},
+	{"no package work", "every start of a program would pay for it", packageWork},
+	{"contexts", "who can't be told to stop hangs", ownContexts},
+	{"no skips", "a skipped test proves nothing, and looks like a passed one", skippedTests},
+	{"machine paths", "the tree is the same on every machine", machinePaths},
+	{"formatted Starlark", "make format ends the discussion", unformattedStarlark},
+	{"changelog", "a change that users notice is written down before it is released", changelog},
+}
+
+func TestStyle(t *testing.T) {
+	t.Parallel()
+	enforce(t, styleRules)
+}
+
+func uncommentedPackages(tr tree) []string {
+	documented := map[string]bool{}
+	for _, s := range tr.code() {
+		documented[s.folder()] = documented[s.folder()] || s.syntax.Doc != nil
+	}
+	var broken []string
+	for folder, ok := range documented {
+		if !ok {
+			broken = append(broken, "package "+folder+" has no comment")
+		}
+	}
+	return broken
+}
+
+func vagueNames(tr tree) []string {
+	var broken []string
+	for _, s := range tr.sources {
+		if slices.Contains([]string{"util", "utils", "common", "helper", "helpers", "misc"}, path.Base(s.folder())) {
+			broken = append(broken, s.path+" is in a package that could hold anything")
+		}
+	}
+	return broken
+}
+
+// uncommentedIdentifiers leaves out programs, which nobody imports, and methods
+// whose contract is that of an interface, a well-known one or one of the package.
+func uncommentedIdentifiers(tr tree) []string {
+	contracts := map[string]bool{}
+	tr.find(func(s source, n ast.Node) string {
+		if i, ok := n.(*ast.InterfaceType); ok {
+			for _, method := range i.Methods.List {
+				if len(method.Names) == 1 && (method.Doc != nil || method.Comment != nil) {
+					contracts[s.folder()+"."+method.Names[0].Name] = true
+				}
+			}
+		}
+		return ""
+	})
+	var broken []string
+	for _, s := range tr.code() {
+		if s.program() {
+			continue
+		}
+		for _, declaration := range s.syntax.Decls {
+			for _, name := range uncommented(declaration) {
+				if f, ok := declaration.(*ast.FuncDecl); ok && f.Recv != nil && contracts[s.folder()+"."+name] {
+					continue
+				}
+				broken = append(broken, fmt.Sprintf("%s: %s has no comment", tr.at(declaration), name))
+			}
+		}
+	}
+	return broken
+}
+
+func uncommented(declaration ast.Decl) []string {
+	switch d := declaration.(type) {
+	case *ast.FuncDecl:
+		if d.Doc == nil && d.Name.IsExported() && publicReceiver(d) && !wellKnown(d) {
+			return []string{d.Name.Name}
+		}
+	case *ast.GenDecl:
+		var names []string
+		for _, spec := range d.Specs {
+			switch s := spec.(type) {
+			case *ast.TypeSpec:
+				if d.Doc == nil && s.Doc == nil && s.Name.IsExported() {
+					names = append(names, s.Name.Name)
+				}
+			case *ast.ValueSpec:
+				if d.Doc == nil && s.Doc == nil && s.Comment == nil && s.Names[0].IsExported() {
+					names = append(names, s.Names[0].Name)
+				}
+			}
+		}
+		return names
+	}
+	return nil
+}
+
+func publicReceiver(f *ast.FuncDecl) bool {
+	if f.Recv == nil {
+		return true
+	}
+	receiver := f.Recv.List[0].Type
+	if star, ok := receiver.(*ast.StarExpr); ok {
+		receiver = star.X
+	}
+	name, ok := receiver.(*ast.Ident)
+	return ok && name.IsExported()
+}
+
+// wellKnown are the methods of error, fmt.Stringer, sort.Interface, io, YAML and
+// JSON, and of Starlark's values.
+func wellKnown(f *ast.FuncDecl) bool {
+	return f.Recv != nil && slices.Contains([]string{
+		"Error", "Unwrap", "Is", "As", "String", "GoString", "LogValue", "Len", "Less", "Swap", "Read", "Write", "Close",
+		"MarshalJSON", "UnmarshalJSON", "MarshalYAML", "UnmarshalYAML", "MarshalText", "UnmarshalText",
+		"Type", "Freeze", "Truth", "Hash", "Attr", "AttrNames", "Binary", "CompareSameType", "Name", "CallInternal",
+	}, f.Name.Name)
+}
+
+func longFunctionsIn(tr tree) []string {
+	var broken []string
+	for _, s := range tr.code() {
+		for _, declaration := range s.syntax.Decls {
+			f, ok := declaration.(*ast.FuncDecl)
+			if !ok || longFunctions[s.folder()+"."+f.Name.Name] != "" {
+				continue
+			}
+			if lines := tr.fset.Position(f.End()).Line - tr.fset.Position(f.Pos()).Line + 1; lines > longestFunction {
+				broken = append(broken, fmt.Sprintf("%s: %s has %d lines, more than %d", tr.at(f), f.Name.Name, lines, longestFunction))
+			}
+		}
+	}
+	return broken
+}
+
+func longFiles(tr tree) []string {
+	var broken []string
+	for _, s := range tr.code() {
+		if s.lines() > longestFile {
+			broken = append(broken, fmt.Sprintf("%s has %d lines, more than %d", s.path, s.lines(), longestFile))
+		}
+	}
+	return broken
+}
+
+func failedTo(tr tree) []string {
+	return tr.find(func(s source, n ast.Node) string {
+		text, ok := n.(*ast.BasicLit)
+		if !ok || s.test() || text.Kind != token.STRING || !strings.Contains(strings.ToLower(text.Value), "failed to") {
+			return ""
+		}
+		return "say what was being done, not that it failed: " + text.Value
+	})
+}
+
+func initFunctions(tr tree) []string {
+	return tr.find(func(_ source, n ast.Node) string {
+		if f, ok := n.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
+			return "func init"
+		}
+		return ""
+	})
+}
+
+// packageState finds package-level variables made to be changed: locks, channels,
+// pools, maps without content. Tables, embedded files and error values are not.
+func packageState(tr tree) []string {
+	return tr.values(func(v *ast.ValueSpec) string {
+		for _, e := range append([]ast.Expr{v.Type}, v.Values...) {
+			switch {
+			case e == nil:
+			case isChannel(e), strings.HasPrefix(words(e), "sync."), strings.HasPrefix(words(e), "atomic."):
+				return "variable " + v.Names[0].Name + " is state of the package"
+			case isMake(e):
+				return "variable " + v.Names[0].Name + " is made to be filled"
+			}
+		}
+		return ""
+	})
+}
+
+func isChannel(e ast.Expr) bool {
+	_, ok := e.(*ast.ChanType)
+	return ok
+}
+
+func isMake(e ast.Expr) bool {
+	call, ok := e.(*ast.CallExpr)
+	return ok && words(call) == "make"
+}
+
+// packageWork finds what is computed before main although it could be later.
+func packageWork(tr tree) []string {
+	return tr.values(func(v *ast.ValueSpec) string {
+		for _, e := range v.Values {
+			if name := words(e); strings.HasPrefix(name, "regexp.") || strings.HasPrefix(name, "template.") {
+				return "variable " + v.Names[0].Name + " is compiled at every start"
+			}
+		}
+		return ""
+	})
+}
+
+// words returns pkg.Name for a type, a call or a literal of that name.
+func words(e ast.Expr) string {
+	switch x := e.(type) {
+	case *ast.Ident:
+		return x.Name
+	case *ast.SelectorExpr:
+		return words(x.X) + "." + x.Sel.Name
+	case *ast.CallExpr:
+		return words(x.Fun)
+	case *ast.CompositeLit:
+		return words(x.Type)
+	case *ast.StarExpr:
+		return words(x.X)
+	case *ast.UnaryExpr:
+		return words(x.X)
+	}
+	return ""
+}
+
+func ownContexts(tr tree) []string {
+	return tr.find(func(s source, n ast.Node) string {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || s.test() {
+			return ""
+		}
+		switch name := words(call); {
+		case name == "context.TODO":
+			return "context.TODO"
+		case name == "context.Background" && !s.program():
+			return "context.Background below main: let the caller hand one on"
+		}
+		return ""
+	})
+}
+
+func skippedTests(tr tree) []string {
+	return tr.find(func(_ source, n ast.Node) string {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return ""
+		}
+		switch words(call) {
+		case "t.Skip", "t.Skipf", "t.SkipNow", "b.Skip", "b.Skipf", "b.SkipNow", "tb.Skip", "tb.Skipf", "tb.SkipNow":
+			return "a skipped test: fail, and name the package to install"
+		}
+		return ""
+	})
+}
+
+func machinePaths(tr tree) []string {
+	paths := regexp.MustCompile(`(?:^|[^\w.])(/(?:home/[a-z]+|root/(?:go|\.cache)|work/(?:main|shared))\b\S*)`)
+	var broken []string
+	for _, name := range tr.names {
+		text := tr.read(name)
+		if !utf8.ValidString(text) || name == "style_test.go" {
+			continue
+		}
+		for i, line := range strings.Split(text, "\n") {
+			if match := paths.FindStringSubmatch(line); match != nil {
+				broken = append(broken, fmt.Sprintf("%s:%d: %s is there on one machine only", name, i+1, match[1]))
+			}
+		}
+	}
+	return broken
+}
+
+func unformattedStarlark(tr tree) []string {
+	var broken []string
+	for _, name := range tr.names {
+		if path.Ext(name) != ".star" || strings.Contains(name, "testdata/") {
+			continue
+		}
+		text := tr.read(name)
+		file, err := build.ParseDefault(name, []byte(text))
+		switch {
+		case err != nil:
+			broken = append(broken, err.Error())
+		case string(build.Format(file)) != text:
+			broken = append(broken, name+" is not formatted: make format")
+		}
+	}
+	return broken
+}
+
+func changelog(tr tree) []string {
+	_, rest, _ := strings.Cut(tr.read("CHANGELOG.md"), "\n## ")
+	if title, _, _ := strings.Cut(rest, "\n"); title != "Unreleased" {
+		return []string{"the first section of CHANGELOG.md is not Unreleased"}
+	}
+	return nil
+}
+
+// find shows every node of every file to look, which returns a complaint or "".
+func (tr tree) find(look func(source, ast.Node) string) []string {
+	var broken []string
+	for _, s := range tr.sources {
+		ast.Inspect(s.syntax, func(n ast.Node) bool {
+			if n == nil {
+				return false
+			}
+			if complaint := look(s, n); complaint != "" {
+				broken = append(broken, tr.at(n)+": "+complaint)
+			}
+			return true
+		})
+	}
+	return broken
+}
+
+// values shows every package-level variable of the code to look.
+func (tr tree) values(look func(*ast.ValueSpec) string) []string {
+	var broken []string
+	for _, s := range tr.code() {
+		for _, declaration := range s.syntax.Decls {
+			d, ok := declaration.(*ast.GenDecl)
+			if !ok || d.Tok != token.VAR {
+				continue
+			}
+			for _, spec := range d.Specs {
+				if complaint := look(spec.(*ast.ValueSpec)); complaint != "" {
+					broken = append(broken, tr.at(spec)+": "+complaint)
+				}
+			}
+		}
+	}
+	return broken
+}
+
+func TestStyleRulesBite(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		rule, file, text, want string
+	}{
+		{"package comments", "a/x.go", "package a", "package a has no comment"},
+		{"package names", "a/util/x.go", "package util", "a/util/x.go is in a package"},
+		{"identifier comments", "a/x.go", "package a\nfunc F() {}", "a/x.go:2: F has no comment"},
+		{"identifier comments", "a/x.go", "package a\ntype T int", "T has no comment"},
+		{"identifier comments", "a/x.go", "package a\n// T is.\ntype T int\nfunc (t *T) M() {}", "x.go:4: M has no comment"},
+		{"identifier comments", "a/x.go", "package a\nconst C = 1", "C has no comment"},
+		{"function length", "a/x.go", "package a\nfunc f() {" + strings.Repeat("\n", 60) + "}", "f has 61 lines"},
+		{"file length", "a/x.go", "package a" + strings.Repeat("\n", 501), "a/x.go has 501 lines"},
+		{"error texts", "a/x.go", "package a\nconst c = `Failed to x`", "x.go:2: say what was being done"},
+		{"no init", "a/x.go", "package a\nfunc init() {}", "x.go:2: func init"},
+		{"no package state", "a/x.go", "package a\nvar v sync.Mutex", "v is state of the package"},
+		{"no package state", "a/x.go", "package a\nvar v = &sync.Pool{}", "v is state of the package"},
+		{"no package state", "a/x.go", "package a\nvar v = make(map[int]int)", "v is made to be filled"},
+		{"no package work", "a/x.go", "package a\nvar v = regexp.MustCompile(`x`)", "v is compiled at every start"},
+		{"contexts", "a/x.go", "package a\nfunc f() { g(context.Background()) }", "context.Background below main"},
+		{"no skips", "a/x_test.go", "package a\nfunc f() { t.Skip() }", "x_test.go:2: a skipped test"},
+		{"machine paths", "x.md", "see /home/anna/x", "x.md:1: /home/anna/x is there on one machine only"},
+		{"formatted Starlark", "x.star", "x=1\n", "x.star is not formatted"},
+		{"changelog", "CHANGELOG.md", "# Changes\n\n## 1.0\n\n## Unreleased\n", "not Unreleased"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.rule+"/"+tt.want, func(t *testing.T) {
+			t.Parallel()
+			bite(t, styleRules, tt.rule, tt.want, fstest.MapFS{tt.file: {Data: []byte(tt.text)}})
+		})
+	}
+}

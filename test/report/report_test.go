@@ -1,0 +1,79 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestReport(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		events string
+		want   string
+		counts counts
+	}{
+		{
+			name: "what passed says nothing but the package's line",
+			events: `{"Action":"run","Package":"a","Test":"TestX"}
+				{"Action":"output","Package":"a","Test":"TestX","Output":"=== RUN   TestX\n"}
+				{"Action":"output","Package":"a","Test":"TestX","Output":"    x_test.go:1: noise\n"}
+				{"Action":"pass","Package":"a","Test":"TestX"}
+				{"Action":"output","Package":"a","Output":"PASS\n"}
+				{"Action":"output","Package":"a","Output":"ok  \ta\t0.1s\n"}
+				{"Action":"pass","Package":"a"}`,
+			want:   "ok  \ta\t0.1s\n1 passed, 0 failed, 0 skipped\n",
+			counts: counts{passed: 1},
+		},
+		{
+			name: "what failed or was skipped says why, though packages run side by side",
+			events: `{"Action":"output","Package":"a","Test":"TestX","Output":"    x_test.go:1: wrong\n"}
+				{"Action":"output","Package":"b","Test":"TestX","Output":"    y_test.go:1: no swtpm\n"}
+				{"Action":"output","Package":"a","Test":"TestX","Output":"--- FAIL: TestX (0.00s)\n"}
+				{"Action":"fail","Package":"a","Test":"TestX"}
+				{"Action":"skip","Package":"b","Test":"TestX"}
+				{"Action":"output","Package":"a","Output":"FAIL\ta\t0.1s\n"}
+				{"Action":"fail","Package":"a"}
+				{"Action":"output","Package":"b","Output":"ok  \tb\t0.1s\n"}
+				{"Action":"pass","Package":"b"}`,
+			want: "    x_test.go:1: wrong\n--- FAIL: TestX (0.00s)\n    y_test.go:1: no swtpm\n" +
+				"FAIL\ta\t0.1s\nok  \tb\t0.1s\n0 passed, 1 failed, 1 skipped\n",
+			counts: counts{failed: 1, skipped: 1},
+		},
+		{
+			name: "a test that stopped the program",
+			events: `{"Action":"output","Package":"a","Test":"TestX","Output":"panic: oh\n"}
+				{"Action":"output","Package":"a","Output":"FAIL\ta\t0.1s\n"}
+				{"Action":"fail","Package":"a"}`,
+			want: "panic: oh\nFAIL\ta\t0.1s\n0 passed, 0 failed, 0 skipped\n",
+		},
+		{
+			name: "a package that does not compile, and one without tests",
+			events: `{"Action":"build-output","ImportPath":"a","Output":"a.go:1: syntax error\n"}
+				{"Action":"build-fail","ImportPath":"a"}
+				{"Action":"output","Package":"a","Output":"FAIL\ta [build failed]\n"}
+				{"Action":"fail","Package":"a","FailedBuild":"a"}
+				{"Action":"output","Package":"b","Output":"?   \tb\t[no test files]\n"}
+				{"Action":"skip","Package":"b"}`,
+			want: "a.go:1: syntax error\nFAIL\ta [build failed]\n?   \tb\t[no test files]\n0 passed, 0 failed, 0 skipped\n",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var out strings.Builder
+			counted, err := report(strings.NewReader(tt.events), &out)
+			require.NoError(t, err)
+			require.Equal(t, tt.want, out.String())
+			require.Equal(t, tt.counts, counted)
+		})
+	}
+}
+
+func TestReportRefusesWhatIsNotAnEvent(t *testing.T) {
+	t.Parallel()
+	_, err := report(strings.NewReader("go: no such tool\n"), &strings.Builder{})
+	require.ErrorContains(t, err, "read the events of go test")
+}
