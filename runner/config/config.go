@@ -54,8 +54,8 @@ type Config struct {
 // section is Config with the keys of the original that became others.
 type section struct {
 	Config         `yaml:",inline"`
-	Template       string `yaml:"template"`
-	UpdateTemplate bool   `yaml:"updateTemplate"`
+	Template       string `yaml:"template" former:"vmType"`
+	UpdateTemplate bool   `yaml:"updateTemplate" former:"updateVmType"`
 }
 
 // Load reads the configuration file at a path. What is wrong with its content

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
 
@@ -115,9 +116,10 @@ func (d *decoder) list(path string, n *yaml.Node, to reflect.Value) {
 
 // A field is one that a mapping can set: by its key, from the tag yaml.
 type field struct {
-	key   string
-	value reflect.Value
-	least string // the tag min
+	key    string
+	value  reflect.Value
+	least  string // the tag min
+	former bool   // the tag former: known, but not to be used any more
 }
 
 // fieldsOf lists the fields of a struct, those of an embedded one included.
@@ -129,7 +131,8 @@ func fieldsOf(v reflect.Value) []field {
 		case key == ",inline":
 			fields = append(fields, fieldsOf(v.Field(i))...)
 		case key != "" && key != "-":
-			fields = append(fields, field{key, v.Field(i), f.Tag.Get("min")})
+			_, former := f.Tag.Lookup("former")
+			fields = append(fields, field{key, v.Field(i), f.Tag.Get("min"), former})
 		}
 	}
 	return fields
@@ -171,9 +174,11 @@ func (d *decoder) unknownKey(path string, key *yaml.Node, fields []field) {
 		d.more++
 		return
 	}
-	names := make([]string, len(fields))
-	for i, f := range fields {
-		names[i] = f.key
+	names := make([]string, 0, len(fields))
+	for _, f := range fields {
+		if !f.former {
+			names = append(names, f.key)
+		}
 	}
 	var meant, hint string
 	if meant = foreignKey(join(path, key.Value)); meant != "" {
@@ -280,10 +285,13 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
+// clip makes a word of the file fit for a message: short, and without what
+// would disturb a terminal.
 func clip(s string) string {
 	const most = 60
-	if runes := []rune(s); len(runes) > most {
-		return string(runes[:most]) + "…"
+	runes := []rune(s[:min(len(s), most*utf8.UTFMax)])
+	if len(runes) > most || len(s) > most*utf8.UTFMax {
+		runes = append(runes[:min(len(runes), most)], '…')
 	}
-	return s
+	return printable(runes)
 }

@@ -1,0 +1,383 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
+
+	"vmop/vmspec"
+)
+
+// parse reads a file without faults.
+func parse(t *testing.T, lines ...string) (*Config, []Warning) {
+	t.Helper()
+	c, warnings, err := Parse("config.yaml", []byte(strings.Join(lines, "\n")))
+	require.NoError(t, err)
+	return c, warnings
+}
+
+// parseVM reads a vm section of which all but the name is given.
+func parseVM(t *testing.T, lines ...string) vmspec.Spec {
+	t.Helper()
+	text := []string{"/Runner:", "  vm:", "    name: test"}
+	for _, line := range lines {
+		text = append(text, "    "+line)
+	}
+	c, warnings := parse(t, text...)
+	require.Empty(t, warnings)
+	return c.VM
+}
+
+// everyKey is a file with all keys of a section but the original's.
+const everyKey = `
+"/Runner":
+  dataDir: /var/local/vm-data
+  runtimeDir: /run/test
+  namespace: default
+  guestShutdownStops: true
+  resetCounter: 3
+  vmType: hugepages
+  updateVmType: true
+  cloudInit:
+    metaData: {local-hostname: guest}
+    userData: {password: secret}
+    networkConfig: {version: 2}
+    vendorData: {packages: [vim]}
+  vm:
+    name: test
+    uuid: 2d5e8b6c-5a0f-4c4e-9d3a-6f1b0c7a9e21
+    machineType: q35
+    accelerator: tcg
+    firmware: secure-4m
+    bootMenu: true
+    kernel: {image: /vmlinuz, initrd: /initrd, commandLine: console=ttyS0}
+    useTpm: true
+    cpuModel: max
+    maximumCpus: 16
+    currentCpus: 2
+    sockets: 2
+    diesPerSocket: 2
+    coresPerDie: 2
+    threadsPerCore: 2
+    maximumRam: 8Gi
+    currentRam: 4 GiB
+    rtcBase: 2026-03-01
+    rtcClock: vm
+    powerdownTimeout: 60
+    network:
+      - {type: user, device: e1000e, mac: "52:54:00:12:34:56", net: 10.0.3.0/24, ports: [{protocol: udp, address: 127.0.0.1, host: 8053, guest: 53}]}
+      - {type: tap, bridge: br1, ifname: tap7}
+    drives:
+      - {type: raw, bootindex: 0, file: /a.qcow2, format: qcow2, readOnly: true}
+      - {type: ide-cd, bus: scsi, file: https://example.org/boot.iso}
+      - device: /dev/vg/b
+      - resource: /c
+    display:
+      outputs: 2
+      loggedInUser: test
+      spice: {port: 5901, address: "::1", streamingVideo: off, usbRedirects: 0}
+      vnc: {port: 5902, address: 127.0.0.1}
+    serialConsole: {enabled: false, log: /var/log/serial}
+    options:
+      pages: 4
+      share: 1.5
+      on: yes
+      "off": no
+      nothing:
+      nodes: [{id: 0}, x, 2026-03-01, true]
+`
+
+func TestEveryKey(t *testing.T) {
+	t.Parallel()
+	c, warnings := parse(t, everyKey)
+	require.Empty(t, warnings)
+	require.Equal(t, yaml.MappingNode, c.CloudInit.UserData.Kind)
+	c.CloudInit = nil
+	require.Equal(t, &Config{
+		DataDir: "/var/local/vm-data", RuntimeDir: "/run/test", Namespace: "default",
+		GuestShutdownStops: true, ResetCounter: new(int64(3)), VMType: "hugepages", UpdateVMType: true,
+		VM: vmspec.Spec{
+			Name: "test", UUID: "2d5e8b6c-5a0f-4c4e-9d3a-6f1b0c7a9e21",
+			MachineType: "q35", Accelerator: vmspec.AcceleratorTCG, Firmware: vmspec.FirmwareSecure4M, BootMenu: true,
+			Kernel: &vmspec.Kernel{Image: "/vmlinuz", Initrd: "/initrd", CommandLine: "console=ttyS0"}, UseTPM: true,
+			CPUModel: "max", MaximumCPUs: 16, CurrentCPUs: 2, Sockets: 2, DiesPerSocket: 2, CoresPerDie: 2, ThreadsPerCore: 2,
+			MaximumRAM: 8 * vmspec.GiB, CurrentRAM: 4 * vmspec.GiB,
+			RTCBase: "2026-03-01", RTCClock: "vm", PowerdownTimeout: new(vmspec.Seconds(60)),
+			Network: []vmspec.Network{
+				{
+					Type: vmspec.NetworkUser, Device: "e1000e", MAC: "52:54:00:12:34:56", Net: "10.0.3.0/24",
+					Ports: []vmspec.PortForward{{Protocol: "udp", Address: "127.0.0.1", Host: 8053, Guest: 53}},
+				},
+				{Type: vmspec.NetworkTap, Bridge: "br1", Ifname: "tap7"},
+			},
+			Drives: []vmspec.Drive{
+				{Type: vmspec.DriveRaw, Bootindex: new(0), File: "/a.qcow2", Format: "qcow2", ReadOnly: true},
+				{Type: vmspec.DriveIDECD, Bus: "scsi", File: "https://example.org/boot.iso"},
+				{Device: "/dev/vg/b"},
+				{Resource: "/c"},
+			},
+			Display: &vmspec.Display{
+				Outputs: 2, LoggedInUser: "test",
+				Spice: &vmspec.Spice{Port: 5901, Address: "::1", StreamingVideo: "off", USBRedirects: new(0)},
+				VNC:   &vmspec.VNC{Port: 5902, Address: "127.0.0.1"},
+			},
+			SerialConsole: &vmspec.SerialConsole{Enabled: new(false), Log: "/var/log/serial"},
+			Options: map[string]any{
+				"pages": int64(4), "share": 1.5, "on": "yes", "off": "no", "nothing": nil,
+				"nodes": []any{map[string]any{"id": int64(0)}, "x", "2026-03-01", true},
+			},
+		},
+	}, c)
+}
+
+func TestTheFileOfEveryKeyHasEveryKey(t *testing.T) {
+	t.Parallel()
+	for key := range keysOf("", reflect.TypeFor[section]()) {
+		if key != "template" && key != "updateTemplate" {
+			last := key[strings.LastIndex(key, ".")+1:]
+			require.Contains(t, everyKey, last+":", key)
+		}
+	}
+}
+
+func TestSmallestFile(t *testing.T) {
+	t.Parallel()
+	want := &Config{VMType: "standard", VM: vmspec.Spec{Name: "test"}}
+	for _, text := range []string{
+		`"/Runner": {vm: {name: test}}`,
+		`_Runner: {vm: {name: test}}`,
+		"\uFEFF/Runner:\r\n  vm:\r\n    name: test\r\n",
+		`{"/Runner": {"vm": {"name": "test"}}}`,
+		"/Runner:\n  cloudInit:\n  resetCounter: ~\n  vm: {name: test, display: null, drives: [], kernel: }",
+	} {
+		c, warnings := parse(t, text)
+		require.Empty(t, warnings)
+		if len(c.VM.Drives) == 0 {
+			c.VM.Drives = nil
+		}
+		require.Equal(t, want, c, text)
+	}
+}
+
+func TestAbsentAndEmptyNetworksDiffer(t *testing.T) {
+	t.Parallel()
+	require.Nil(t, parseVM(t).Network)
+	for _, line := range []string{"network: []", "network:", "network: null"} {
+		network := parseVM(t, line).Network
+		require.NotNil(t, network, line)
+		require.Empty(t, network, line)
+	}
+}
+
+func TestScalarsMeanWhatTheyLookLike(t *testing.T) {
+	t.Parallel()
+	vm := parseVM(t, `maximumCpus: "4"`, "powerdownTimeout: '900'", "maximumRam: 1073741824", "currentRam: 5.24288e8",
+		"useTpm: on", "bootMenu: No", "cpuModel: 1.10", "rtcBase: 2026-03-01T12:00:00", "uuid:")
+	require.Equal(t, vmspec.Spec{
+		Name: "test", MaximumCPUs: 4, PowerdownTimeout: new(vmspec.Seconds(900)), MaximumRAM: vmspec.GiB, CurrentRAM: 500 * vmspec.MiB,
+		UseTPM: true, CPUModel: "1.10", RTCBase: "2026-03-01T12:00:00",
+	}, vm)
+	require.Equal(t, vmspec.Seconds(0), *parseVM(t, "powerdownTimeout: 0").PowerdownTimeout, "an explicit 0 is kept")
+	require.Equal(t, "no", must(parse(t, "/Runner: {vm: {name: no}}")).VM.Name)
+}
+
+func TestAnchorsAndMergeKeys(t *testing.T) {
+	t.Parallel()
+	c, warnings := parse(t,
+		"_common: &common {type: user, device: e1000e}",
+		"/Runner:",
+		"  vm:",
+		"    name: &name test",
+		"    network:",
+		"    - &first {<<: *common, mac: '52:54:00:12:34:56'}",
+		"    - {device: rtl8139, <<: [*first, *common], mac: }",
+		"    options: {<<: {a: 1, b: *name}, a: 2}",
+	)
+	require.Equal(t, []vmspec.Network{
+		{Type: vmspec.NetworkUser, Device: "e1000e", MAC: "52:54:00:12:34:56"},
+		{Type: vmspec.NetworkUser, Device: "rtl8139"},
+	}, c.VM.Network)
+	require.Equal(t, map[string]any{"a": int64(2), "b": "test"}, c.VM.Options)
+	require.Len(t, warnings, 1)
+	require.Equal(t, `config.yaml:1:1: the section "_common" is ignored (a runner reads /Runner)`, warnings[0].String())
+}
+
+func TestTemplatesOfTheOriginal(t *testing.T) {
+	t.Parallel()
+	for _, template := range []string{"Standard-VM-latest.ftl.yaml", "/opt/vmrunner/templates/Standard-VM-latest.ftl.yaml"} {
+		c, warnings := parse(t, "/Runner:", "  template: "+template, "  updateTemplate: true", "  vm: {name: test}")
+		require.Equal(t, "standard", c.VMType)
+		require.True(t, c.UpdateVMType)
+		require.Len(t, warnings, 2)
+		require.Contains(t, warnings[0].String(), "config.yaml:2:13: template: is understood as vmType: standard (")
+		require.Equal(t, "config.yaml:3:3: updateTemplate: is understood as updateVmType (use the new name)", warnings[1].String())
+	}
+}
+
+func TestConsequencesAreNotReported(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ vm, want string }{
+		{"nmae: test", "vm.nmae: unknown key (did you mean name?)"},
+		{"name: test, maximumRm: 8Gi, currentRam: 4Gi", "vm.maximumRm: unknown key (did you mean maximumRam?)"},
+		{"name: test, maximumCpus: four, currentCpus: 2, sockets: 2", `vm.maximumCpus: got the text "four", want a whole number`},
+		{"name: test, drives: [{flie: a}]", "vm.drives[0].flie: unknown key (did you mean file?)"},
+		{"name: test, network: [{type: 1, net: 10.0.2.0/24}]", `vm.network[0].type: can't be "1" (it can be tap, user or masquerade)`},
+		{"name: test, network: [{tpye: user, net: 10.0.2.0/24}]", "vm.network[0].tpye: unknown key (did you mean type?)"},
+		{"name: test, kernel: {imgae: a}", "vm.kernel.imgae: unknown key (did you mean image?)"},
+		{"name: test, display: {vnc: {prot: 5900, address: '::1'}}", "vm.display.vnc.prot: unknown key (did you mean port?)"},
+	} {
+		_, _, err := Parse("f", []byte("/Runner: {vm: {"+test.vm+"}}"))
+		var faults Faults
+		require.ErrorAs(t, err, &faults)
+		require.Len(t, faults, 1, test.vm)
+		require.Equal(t, test.want, faults[0].text())
+	}
+}
+
+func TestFaultsAsErrors(t *testing.T) {
+	t.Parallel()
+	_, _, err := Parse("dir/config.yaml", []byte("/Runner:\n  vm:\n    nmae: x\n    useTPM: true\n"))
+	require.EqualError(t, err, "dir/config.yaml:3:5: vm.nmae: unknown key (did you mean name?)\n"+
+		"dir/config.yaml:4:5: vm.useTPM: unknown key (did you mean useTpm?)")
+	var fault Fault
+	require.ErrorAs(t, err, &fault)
+	require.Equal(t, Fault{
+		File: "dir/config.yaml", Line: 3, Column: 5, Path: "vm.nmae",
+		Message: "unknown key", Hint: "did you mean name?", Source: "    nmae: x",
+	}, fault)
+}
+
+func TestKeysCannotDisturbATerminal(t *testing.T) {
+	t.Parallel()
+	_, _, err := Parse("f", []byte(`/Runner: {"\e[31m\nred": 1, vm: {name: test, cpuModel: "\a"}}`))
+	require.EqualError(t, err, "f:1:11: \uFFFD[31m\uFFFDred: unknown key (known are cloudInit, dataDir, guestShutdownStops, namespace, "+
+		"resetCounter, runtimeDir, updateVmType, vm, vmType)\n"+
+		`f:1:56: vm.cpuModel: "\a" holds a control character or a line break`)
+}
+
+// TestHostileFiles: files that are made to take long take a moment only, or go
+// test's time-out ends them.
+func TestHostileFiles(t *testing.T) {
+	t.Parallel()
+	times := func(text string, n int) string { return strings.Repeat(text, n/len(text)) }
+	wide := "x: &x {" + times("a,", 200_000) + "b: 1}\n"
+	for name, text := range map[string]string{
+		"unknown keys":     "/Runner:\n" + times("  abcdefg: 1\n", largestFile-100),
+		"unknown sections": times("- a\n", largestFile-100),
+		"list of options":  "/Runner: {vm: {name: x, options: {a: [" + times("1,", largestFile-100) + "]}}}",
+		"long key":         "/Runner: {vm: {name: x, options: {? " + times("k", 500_000) + " : [" + times("{a: 1},", 400_000) + "]}}}",
+		"nested":           times("[", 9000),
+		"nested deeper":    times("[", largestFile-100),
+		"nested keys":      "/Runner: {vm: {name: x, options: " + times("{a: ", 30000) + times("}", 7500) + "}}",
+		"merges":           "_a:\n  " + wide + "/Runner: {vm: {name: x, options: {a: [" + times("{<<: *x},", 300_000) + "]}}}",
+		"late syntax":      "/Runner:\n" + times("  abcdefg: 1\n", largestFile/8-100) + " x\n",
+		"later syntax":     "/Runner:\n" + times("  abcdefg: 1\n", largestFile-100) + " x\n",
+		"open quote":       "/Runner: \"" + times("a\n", largestFile/8-100),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, _, err := Parse("f", []byte(text))
+			var faults Faults
+			if err != nil {
+				require.ErrorAs(t, err, &faults)
+				require.LessOrEqual(t, len(faults), mostFaults+1)
+				require.Less(t, len(faults.Excerpts()), 100_000)
+			}
+		})
+	}
+}
+
+func TestExcerptsOfLongLines(t *testing.T) {
+	t.Parallel()
+	long := "/Runner: {vm: {name: " + strings.Repeat("é", 100) + ", \tkez: 1, name2: " + strings.Repeat("x", 500) + "}}"
+	_, _, err := Parse("f", []byte(long))
+	var faults Faults
+	require.ErrorAs(t, err, &faults)
+	for _, line := range strings.Split(faults[0].Excerpt(), "\n")[1:] {
+		require.LessOrEqual(t, len([]rune(line)), widestExcerpt+9)
+	}
+	lines := strings.Split(faults[0].Excerpt(), "\n")
+	caret := strings.IndexRune(lines[2], '^')
+	require.Equal(t, "kez", string([]rune(lines[1])[caret:caret+3]), "the caret is below the key")
+}
+
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "config.yaml")
+	_, _, err := Load(file)
+	require.EqualError(t, err, "read configuration: open "+file+": no such file or directory")
+
+	_, _, err = Load(dir)
+	require.EqualError(t, err, "read configuration: read "+dir+": is a directory")
+
+	require.NoError(t, os.WriteFile(file, []byte("/Runner: {vm: {name: test}}"), 0o600))
+	c, _, err := Load(file)
+	require.NoError(t, err)
+	require.Equal(t, "test", c.VM.Name)
+
+	require.NoError(t, os.WriteFile(file, make([]byte, largestFile+1), 0o600))
+	_, _, err = Load(file)
+	require.EqualError(t, err, file+":1:1: the file has 1048577 bytes (the most is 1 MiB)")
+}
+
+// FuzzParse wants no panic, and faults to lie within the file.
+func FuzzParse(f *testing.F) {
+	files, err := filepath.Glob("testdata/*.yaml")
+	require.NoError(f, err)
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		require.NoError(f, err)
+		f.Add(data)
+	}
+	f.Add([]byte(everyKey))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, _, err := Parse("f", data)
+		if err == nil {
+			require.Empty(t, c.VM.WithDefaults().Check())
+			return
+		}
+		var faults Faults
+		require.True(t, errors.As(err, &faults), "%v", err)
+		lines := splitLines([]byte(strings.TrimPrefix(string(data), "\uFEFF")))
+		for _, fault := range faults {
+			require.LessOrEqual(t, 1, fault.Line)
+			require.LessOrEqual(t, fault.Line, len(lines))
+			require.LessOrEqual(t, 1, fault.Column)
+			require.LessOrEqual(t, fault.Column, 1+len([]rune(lines[fault.Line-1])))
+			require.NotEmpty(t, fault.Message)
+			require.NotEmpty(t, fault.Excerpt())
+		}
+	})
+}
+
+func BenchmarkParse(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, _, err := Parse("config.yaml", []byte(everyKey)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkParse1000Disks(b *testing.B) {
+	var text strings.Builder
+	text.WriteString("/Runner:\n  vm:\n    name: test\n    drives:\n")
+	for i := range 1000 {
+		fmt.Fprintf(&text, "    - {file: /disks/%d.img, bootindex: %d}\n", i, i)
+	}
+	for b.Loop() {
+		if _, _, err := Parse("config.yaml", []byte(text.String())); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func must(c *Config, _ []Warning) *Config { return c }

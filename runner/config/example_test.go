@@ -1,0 +1,47 @@
+package config_test
+
+import (
+	"errors"
+	"fmt"
+
+	"vmop/runner/config"
+)
+
+func ExampleParse() {
+	c, _, err := config.Parse("config.yaml", []byte(`
+"/Runner":
+  vm:
+    name: test
+    maximumCpus: 4
+    maximumRam: 8 GiB
+`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	vm := c.VM.WithDefaults()
+	fmt.Println(vm.Name, vm.CurrentCPUs, vm.CurrentRAM, c.VMType)
+	// Output: test 4 8 GiB standard
+}
+
+// All faults are reported at once.
+func ExampleFaults_Excerpts() {
+	_, _, err := config.Parse("config.yaml", []byte(`
+"/Runner":
+  vm:
+    name: test
+    maximumRm: 8 GiB
+    firmware: uefi4m
+`))
+	var faults config.Faults
+	if errors.As(err, &faults) {
+		fmt.Print(faults.Excerpts())
+	}
+	// Output:
+	// config.yaml:5:5: vm.maximumRm: unknown key (did you mean maximumRam?)
+	//    5 |     maximumRm: 8 GiB
+	//      |     ^
+	// config.yaml:6:15: vm.firmware: can't be "uefi4m" (did you mean uefi-4m? It can be bios, uefi, uefi-4m, secure or secure-4m)
+	//    6 |     firmware: uefi4m
+	//      |               ^
+}
