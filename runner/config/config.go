@@ -7,7 +7,6 @@ import (
 	"os"
 	"path"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -49,6 +48,8 @@ type Config struct {
 	UpdateVMType bool `yaml:"updateVmType"`
 	// VM is the vm section, without defaults.
 	VM vmspec.Spec `yaml:"vm"`
+
+	places *places
 }
 
 // section is Config with the keys of the original that became others.
@@ -94,6 +95,7 @@ func Parse(name string, data []byte) (*Config, []Warning, error) {
 	if err := r.err(); err != nil {
 		return nil, r.warnings, err
 	}
+	s.places = d.places
 	return &s.Config, r.warnings, nil
 }
 
@@ -145,29 +147,14 @@ func suggestSection(key string) string {
 	return `the section of a runner is "/Runner"`
 }
 
-// given tells whether a key is in the file.
-func (d *decoder) given(path string) bool {
-	at, found := d.places[path]
-	return found && !isEmpty(at.value)
-}
-
 // refuseAt notes a fault at a path of the file, or of what is there of it. It
 // is left out if it may only be a consequence of another fault.
 func (d *decoder) refuseAt(path string, also []string, message, hint string) {
-	for _, rests := range append([]string{path}, also...) {
-		if slices.ContainsFunc(d.doubtful, func(doubt string) bool { return within(rests, doubt) }) {
-			return
-		}
+	if d.consequence(path) || d.consequence(also...) {
+		return
 	}
-	there := path
-	for there != "" {
-		if _, found := d.places[there]; found {
-			break
-		}
-		there = parent(there)
-	}
-	line, column := d.places[there].position()
-	d.add(line, column, path, message, hint)
+	at := d.nearest(path)
+	d.add(at.line, at.column, path, message, hint)
 }
 
 // vmType settles which VM type is used, and understands the template that the
@@ -175,23 +162,23 @@ func (d *decoder) refuseAt(path string, also []string, message, hint string) {
 func (d *decoder) vmType(s *section) {
 	if d.given("template") {
 		const moved = "VM types, written in Starlark, take the place of FreeMarker templates; see docs/vm-types"
-		line, column := d.places["template"].position()
+		at := d.nearest("template")
 		switch {
 		case d.given("vmType"):
 			d.refuseAt("template", []string{"vmType"}, "vmType is given as well", "leave template out: "+moved)
 		case path.Base(s.Template) == "Standard-VM-latest.ftl.yaml":
-			d.warn(line, column, "template", "is understood as vmType: "+DefaultVMType, moved)
+			d.warn(at.line, at.column, "template", "is understood as vmType: "+DefaultVMType, moved)
 			s.VMType = DefaultVMType
 		default:
 			d.refuseAt("template", nil, strconv.Quote(clip(s.Template))+" can't be used", moved)
 		}
 	}
 	if d.given("updateTemplate") {
-		line, column := d.places["updateTemplate"].key.Line, d.places["updateTemplate"].key.Column
+		at := d.nearest("updateTemplate")
 		if d.given("updateVmType") {
 			d.refuseAt("updateTemplate", nil, "updateVmType is given as well", "leave updateTemplate out")
 		} else {
-			d.warn(line, column, "updateTemplate", "is understood as updateVmType", "use the new name")
+			d.warn(at.line, at.column, "updateTemplate", "is understood as updateVmType", "use the new name")
 			s.UpdateVMType = s.UpdateTemplate
 		}
 	}

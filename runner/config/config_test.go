@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -99,7 +100,7 @@ func TestEveryKey(t *testing.T) {
 	c, warnings := parse(t, everyKey)
 	require.Empty(t, warnings)
 	require.Equal(t, yaml.MappingNode, c.CloudInit.UserData.Kind)
-	c.CloudInit = nil
+	c.CloudInit, c.places = nil, nil
 	require.Equal(t, &Config{
 		DataDir: "/var/local/vm-data", RuntimeDir: "/run/test", Namespace: "default",
 		GuestShutdownStops: true, ResetCounter: new(int64(3)), VMType: "hugepages", UpdateVMType: true,
@@ -162,6 +163,7 @@ func TestSmallestFile(t *testing.T) {
 		if len(c.VM.Drives) == 0 {
 			c.VM.Drives = nil
 		}
+		c.places = nil
 		require.Equal(t, want, c, text)
 	}
 }
@@ -217,7 +219,7 @@ func TestTemplatesOfTheOriginal(t *testing.T) {
 		require.True(t, c.UpdateVMType)
 		require.Len(t, warnings, 2)
 		require.Contains(t, warnings[0].String(), "config.yaml:2:13: template: is understood as vmType: standard (")
-		require.Equal(t, "config.yaml:3:3: updateTemplate: is understood as updateVmType (use the new name)", warnings[1].String())
+		require.Equal(t, "config.yaml:3:19: updateTemplate: is understood as updateVmType (use the new name)", warnings[1].String())
 	}
 }
 
@@ -292,6 +294,17 @@ func TestHostileFiles(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestFaultsFoundLaterAreLocated(t *testing.T) {
+	t.Parallel()
+	c, _ := parse(t, "/Runner:", "  vm:", "    name: test", "    drives:", "    - resource: /gone")
+	_, faults := vmspec.ResolveResources(c.VM.WithDefaults(), func(string) (fs.FileMode, error) { return 0, fs.ErrNotExist })
+	require.EqualError(t, c.Locate(faults), `config.yaml:5:17: vm.drives[0].resource: "/gone" does not exist`)
+	require.ErrorContains(t, c.Locate([]vmspec.Fault{{Path: "vm.drives[0].format", Message: "no"}}), "config.yaml:5:7: vm.drives[0].format: no")
+	require.ErrorContains(t, c.Locate([]vmspec.Fault{{Path: "vm.display.vnc", Message: "no"}}), "config.yaml:2:3: vm.display.vnc: no")
+	require.ErrorContains(t, new(Config).Locate(faults), `configuration:1:1: vm.drives[0].resource: "/gone" does not exist`)
+	require.NoError(t, c.Locate(nil))
 }
 
 func TestExcerptsOfLongLines(t *testing.T) {

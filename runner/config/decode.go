@@ -24,8 +24,7 @@ const (
 // on where it finds a fault.
 type decoder struct {
 	*report
-	// places of all paths that were decoded.
-	places map[string]place
+	*places // of all paths that were decoded
 	// doubtful are paths with a fault, and those that misspelt keys may mean:
 	// a fault that rests on them may only be a consequence.
 	doubtful []string
@@ -37,7 +36,11 @@ type decoder struct {
 }
 
 func newDecoder(r *report) *decoder {
-	return &decoder{report: r, places: map[string]place{}, listed: map[string]bool{}}
+	return &decoder{
+		report: r,
+		places: &places{file: r.file, lines: r.lines, at: map[string]place{}},
+		listed: map[string]bool{},
+	}
 }
 
 // refuse notes a fault of the value or key n at path.
@@ -49,7 +52,7 @@ func (d *decoder) refuse(n *yaml.Node, path, message, hint string) {
 // decode fills to from n. Null counts as absent, except that it makes a list an
 // empty one.
 func (d *decoder) decode(path string, key, n *yaml.Node, to reflect.Value) {
-	d.places[path] = place{key, n}
+	d.at[path] = placeOf(key, n)
 	n, leave := d.enter(path, n)
 	if n == nil {
 		return

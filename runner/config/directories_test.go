@@ -13,7 +13,7 @@ import (
 func host(variables map[string]string, writable ...string) Env {
 	return Env{
 		Getenv:   func(key string) string { return variables[key] },
-		UserName: "joe", HomeDir: "/home/joe",
+		UserName: "joe", HomeDir: "/users/joe",
 		Writable: func(dir string) bool { return slices.Contains(writable, dir) },
 	}
 }
@@ -37,8 +37,8 @@ func TestDataDirectory(t *testing.T) {
 	}{
 		{explicit, host(map[string]string{"XDG_DATA_HOME": "/data"}), "/var/local/vm-data"},
 		{named(), host(map[string]string{"XDG_DATA_HOME": "/data"}), "/data/vmrunner/test"},
-		{named(), host(map[string]string{"XDG_DATA_HOME": "relative"}), "/home/joe/.local/share/vmrunner/test"},
-		{named(), host(nil), "/home/joe/.local/share/vmrunner/test"},
+		{named(), host(map[string]string{"XDG_DATA_HOME": "relative"}), "/users/joe/.local/share/vmrunner/test"},
+		{named(), host(nil), "/users/joe/.local/share/vmrunner/test"},
 	} {
 		dir, err := test.config.DataDirectory(test.env)
 		require.NoError(t, err)

@@ -28,7 +28,7 @@
 //
 // # Around the file
 //
-// DataDir and RuntimeDir apply the directory rules, EnsureUUID keeps the
+// DataDirectory and RuntimeDirectory apply the directory rules, EnsureUUID keeps the
 // machine's identity in the data directory, and ReadDisplayPassword and
 // ReadPasswordExpiry read what a Kubernetes Secret puts beside the file.
 package config

@@ -1,25 +1,77 @@
 package config
 
 import (
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"vmop/vmspec"
 )
+
+// places says where the paths of a file stand in it.
+type places struct {
+	file  string
+	lines []string
+	at    map[string]place
+}
 
 // A place is where a path stands in the file.
 type place struct {
-	key   *yaml.Node // nil in a list
-	value *yaml.Node
+	line, column int
+	empty        bool // the value is null or nothing at all
 }
 
-// position is that of the value if it is a single one, else that of the key,
-// which is what one reads first.
-func (p place) position() (line, column int) {
-	at := p.value
-	if p.key != nil && (at.Kind != yaml.ScalarNode && at.Kind != yaml.AliasNode || isEmpty(at)) {
-		at = p.key
+// placeOf is the place of the value if it is a single one, else that of the
+// key, which is what one reads first. A list's items have no key.
+func placeOf(key, value *yaml.Node) place {
+	at := value
+	if key != nil && (at.Kind != yaml.ScalarNode && at.Kind != yaml.AliasNode || isEmpty(at)) {
+		at = key
 	}
-	return at.Line, at.Column
+	return place{line: at.Line, column: at.Column, empty: isEmpty(value)}
+}
+
+// nearest returns the place of a path, or of what is there of it.
+func (p *places) nearest(path string) place {
+	for {
+		if at, found := p.at[path]; found || path == "" {
+			return at
+		}
+		path = parent(path)
+	}
+}
+
+// given tells whether a key is in the file.
+func (p *places) given(path string) bool {
+	at, found := p.at[path]
+	return found && !at.empty
+}
+
+// Locate returns faults of the vm section as Faults with their places in the
+// file that the configuration was read from; nil if there are none. It serves
+// checks that go beyond what Load can know, such as vmspec.ResolveResources.
+func (c *Config) Locate(faults []vmspec.Fault) error {
+	r := &report{file: "configuration", lines: []string{""}}
+	where := c.places
+	if where != nil {
+		r.file, r.lines = where.file, where.lines
+	} else {
+		where = &places{}
+	}
+	for _, f := range faults {
+		at := where.nearest(f.Path)
+		r.add(at.line, at.column, f.Path, f.Message, f.Hint)
+	}
+	return r.err()
+}
+
+// consequence tells whether a fault of these paths may only follow from one
+// that was found before.
+func (d *decoder) consequence(paths ...string) bool {
+	return slices.ContainsFunc(paths, func(path string) bool {
+		return slices.ContainsFunc(d.doubtful, func(doubt string) bool { return within(path, doubt) })
+	})
 }
 
 // parent returns the path that a path is part of: of "vm.network[0].mac" it is
