@@ -55,35 +55,51 @@ func (o *optionValue) Attr(name string) (starlark.Value, error) {
 func option(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	var flag string
 	var value, props starlark.Value = starlark.None, starlark.None
-	if err := unpack(b, args, kwargs, "flag", &flag, "value?", &value, "props?", &props); err != nil {
-		return nil, err
+	if !positional(args, kwargs, &flag, &value, &props) {
+		if err := unpack(b, args, kwargs, "flag", &flag, "value?", &value, "props?", &props); err != nil {
+			return nil, err
+		}
 	}
 	if len(flag) < 2 || flag[0] != '-' {
 		return nil, fmt.Errorf("option: flag %q must start with a dash, as in QEMU's manual: %q", flag, "-"+strings.TrimLeft(flag, "-"))
 	}
-	o := plan.Option{Flag: flag, Origin: origin(thread)}
+	o := &optionValue{plan.Option{Flag: flag, Origin: origin(thread)}}
 	switch v := value.(type) {
 	case starlark.NoneType:
 	case starlark.String:
-		o.Value = string(v)
+		o.opt.Value = string(v)
 	case starlark.Int:
-		o.Value = v.String()
+		o.opt.Value = v.String()
 	default:
 		return nil, fmt.Errorf("option: %s: value is a %s, want a string or a number", flag, value.Type())
 	}
 	if props == starlark.None {
-		return &optionValue{o}, nil
+		return o, nil
 	}
 	dict, ok := props.(*starlark.Dict)
 	if !ok {
 		return nil, fmt.Errorf("option: %s: props is a %s, want a dict of QEMU's property names", flag, props.Type())
 	}
-	o.List = true
+	o.opt.List = true
 	var err error
-	if o.Properties, err = properties(flag, dict); err != nil {
-		return nil, err
+	o.opt.Properties, err = properties(flag, dict)
+	return o, err
+}
+
+// positional is unpack for the way option is nearly always called.
+func positional(args starlark.Tuple, kwargs []starlark.Tuple, flag *string, value, props *starlark.Value) bool {
+	if len(kwargs) > 0 || len(args) == 0 || len(args) > 3 {
+		return false
 	}
-	return &optionValue{o}, nil
+	s, ok := args[0].(starlark.String)
+	*flag = string(s)
+	if len(args) > 1 {
+		*value = args[1]
+	}
+	if len(args) > 2 {
+		*props = args[2]
+	}
+	return ok
 }
 
 // properties converts a dict; None drops a property.
@@ -97,22 +113,44 @@ func properties(flag string, dict *starlark.Dict) ([]plan.Property, error) {
 		if !ok || key == "" || strings.ContainsAny(key, ",=\x00") {
 			return nil, fmt.Errorf("option: %s: property name %s is not a name in QEMU's sense", flag, k)
 		}
-		p := plan.Property{Key: key}
-		switch v := v.(type) {
-		case starlark.String:
-			p.Value = string(v)
-		case starlark.Bool:
-			p.Value = onOff(bool(v))
-		case starlark.Int:
-			p.Value = v.String()
-		case descriptor:
-			p.Descriptor = v.descriptor()
-		default:
-			return nil, fmt.Errorf("option: %s: property %s is a %s, want a string, number, True, False, None, tap or listener", flag, key, v.Type())
+		var err error
+		if list, err = appendProperty(list, flag, key, v); err != nil {
+			return nil, err
 		}
-		list = append(list, p)
 	}
 	return list, nil
+}
+
+// appendProperty adds key=v; a list stands for a property that is repeated,
+// once for each element, as hostfwd may be in -netdev user.
+func appendProperty(list []plan.Property, flag, key string, v starlark.Value) ([]plan.Property, error) {
+	p := plan.Property{Key: key}
+	switch v := v.(type) {
+	case starlark.String:
+		p.Value = string(v)
+	case starlark.Bool:
+		p.Value = onOff(bool(v))
+	case starlark.Int:
+		p.Value = v.String()
+	case descriptor:
+		p.Descriptor = v.descriptor()
+	case *starlark.List:
+		for i := range v.Len() {
+			element := v.Index(i)
+			_, nested := element.(*starlark.List)
+			if nested || element == starlark.None {
+				return nil, fmt.Errorf("option: %s: property %s[%d] is a %s, want a string, number, True, False, tap or listener", flag, key, i, element.Type())
+			}
+			var err error
+			if list, err = appendProperty(list, flag, key, element); err != nil {
+				return nil, err
+			}
+		}
+		return list, nil
+	default:
+		return nil, fmt.Errorf("option: %s: property %s is a %s, want a string, number, True, False, None, tap, listener or a list of these", flag, key, v.Type())
+	}
+	return append(list, p), nil
 }
 
 // onOff spells a boolean as QEMU does.

@@ -1,0 +1,130 @@
+package vmtypestest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"vmop/vmspec"
+	"vmop/vmtypes"
+)
+
+// HostFacts describe a computer on which a VM could run. The zero value is a
+// Debian 12 without KVM, with QEMU, OVMF and swtpm.
+type HostFacts struct {
+	// Files are the files that exist: paths, and names of distributions
+	// ("debian-12") for the files that QEMU, OVMF and swtpm have there. Absent
+	// means debian-12.
+	Files []string `json:"files"`
+	// DataDir is "/data" and RuntimeDir "/run/vm" if absent.
+	DataDir    string `json:"dataDir"`
+	RuntimeDir string `json:"runtimeDir"`
+	// Arch is "x86_64" if absent.
+	Arch string `json:"arch"`
+	// KVM says that the host has it.
+	KVM                bool                         `json:"kvm"`
+	CloudInitImage     string                       `json:"cloudInitImage"`
+	HasDisplayPassword bool                         `json:"hasDisplayPassword"`
+	Machines           map[string]string            `json:"machines"`
+	Firmware           []vmtypes.FirmwareDescriptor `json:"firmware"`
+}
+
+// ParseHost reads facts as a JSON object.
+func ParseHost(data []byte) (HostFacts, error) {
+	var h HostFacts
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&h); err != nil {
+		return HostFacts{}, fmt.Errorf("read host: %s", explainJSON(err))
+	}
+	for _, f := range h.Files {
+		if _, known := distributions()[f]; !known && !strings.HasPrefix(f, "/") {
+			return HostFacts{}, fmt.Errorf("read host: files: %q is neither a path nor one of %s", f, strings.Join(Distributions(), ", "))
+		}
+	}
+	return h, nil
+}
+
+// explainJSON adds what would be right to the decoder's message.
+func explainJSON(err error) string {
+	msg := strings.TrimPrefix(err.Error(), "json: ")
+	quoted, ok := strings.CutPrefix(msg, "unknown field ")
+	if !ok {
+		return msg
+	}
+	fields := []string{"files", "dataDir", "runtimeDir", "arch", "kvm", "cloudInitImage", "hasDisplayPassword", "machines", "firmware"}
+	if near := vmspec.Nearest(strings.Trim(quoted, `"`), fields); near != "" {
+		return fmt.Sprintf("%s (did you mean %s?)", msg, near)
+	}
+	return msg + "; known are " + strings.Join(fields, ", ")
+}
+
+// Host returns the host that these facts are true of.
+func (h HostFacts) Host() vmtypes.Host {
+	exists := map[string]bool{}
+	files := h.Files
+	if files == nil {
+		files = []string{"debian-12"}
+	}
+	for _, f := range files {
+		if strings.HasPrefix(f, "/") {
+			exists[f] = true
+		}
+		for _, path := range distributions()[f] {
+			exists[path] = true
+		}
+	}
+	return vmtypes.Host{
+		DataDir: or(h.DataDir, "/data"), RuntimeDir: or(h.RuntimeDir, "/run/vm"), Arch: or(h.Arch, "x86_64"),
+		KVM: h.KVM, CloudInitImage: h.CloudInitImage, HasDisplayPassword: h.HasDisplayPassword, Machines: h.Machines,
+		Exists:   func(path string) bool { return exists[path] },
+		Firmware: func() []vmtypes.FirmwareDescriptor { return h.Firmware },
+	}
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// Distributions returns the names that HostFacts.Files knows, sorted.
+func Distributions() []string { return slices.Sorted(maps.Keys(distributions())) }
+
+// distributions are the files of QEMU, swtpm and the x86-64 firmware where
+// distributions install them.
+func distributions() map[string][]string {
+	programs := []string{"/usr/bin/qemu-system-x86_64", "/usr/bin/swtpm"}
+	with := func(dir string, names ...string) []string {
+		files := slices.Clone(programs)
+		for _, name := range names {
+			files = append(files, dir+name)
+		}
+		return files
+	}
+	return map[string][]string{
+		// ovmf 2022.11
+		"debian-12": with("/usr/share/OVMF/OVMF_", "CODE.fd", "CODE.ms.fd", "CODE.secboot.fd", "CODE_4M.fd", "CODE_4M.ms.fd",
+			"CODE_4M.secboot.fd", "CODE_4M.snakeoil.fd", "VARS.fd", "VARS.ms.fd", "VARS_4M.fd", "VARS_4M.ms.fd", "VARS_4M.snakeoil.fd"),
+		// ovmf 2025.02: the small flash is no more
+		"debian-13": with("/usr/share/OVMF/OVMF_", "CODE_4M.fd", "CODE_4M.ms.fd", "CODE_4M.secboot.fd", "CODE_4M.secboot.strictnx.fd",
+			"CODE_4M.snakeoil.fd", "VARS_4M.fd", "VARS_4M.ms.fd", "VARS_4M.snakeoil.fd"),
+		// edk2-ovmf: large flash as qcow2
+		"fedora": with("/usr/share/edk2/ovmf/OVMF_", "CODE.fd", "CODE.secboot.fd", "VARS.fd", "VARS.secboot.fd",
+			"CODE_4M.qcow2", "CODE_4M.secboot.qcow2", "VARS_4M.qcow2", "VARS_4M.secboot.qcow2"),
+		// edk2-ovmf 202411 and later; no enrolled keys
+		"arch":     with("/usr/share/edk2/x64/OVMF_", "CODE.4m.fd", "CODE.secboot.4m.fd", "VARS.4m.fd"),
+		"arch-old": with("/usr/share/edk2-ovmf/x64/OVMF_", "CODE.fd", "CODE.secboot.fd", "VARS.fd"),
+		"alpine":   with("/usr/share/OVMF/", "OVMF.fd", "OVMF_CODE.fd", "OVMF_VARS.fd"),
+		"suse": with("/usr/share/qemu/ovmf-x86_64-", "code.bin", "vars.bin", "4m-code.bin", "4m-vars.bin",
+			"smm-ms-code.bin", "smm-ms-vars.bin"),
+		// QEMU's own, as make install puts it
+		"upstream": with("/usr/share/qemu/edk2-", "x86_64-code.fd", "x86_64-secure-code.fd", "i386-vars.fd"),
+		// no firmware at all
+		"bare": programs,
+	}
+}

@@ -1,0 +1,188 @@
+package vmtypestest
+
+import (
+	"fmt"
+
+	"go.starlark.net/starlark"
+	"go.starlark.net/starlarkstruct"
+
+	"vmop/vmtypes/plan"
+)
+
+// planValue returns a plan as tests see it.
+func planValue(p *plan.Plan) starlark.Value {
+	files := map[string]string{}
+	for _, l := range p.Listeners {
+		files[l.Name] = l.Path
+	}
+	sockets := map[string]string{}
+	for _, s := range p.Sockets {
+		sockets[s.Role] = s.Path
+	}
+	fields := starlark.StringDict{
+		"executable": starlark.String(p.QEMU.Executable),
+		"argv":       texts(p.QEMU.Argv()),
+		"text":       starlark.String(p.Text()),
+		"machine":    starlark.NewDict(0),
+		"option":     starlark.NewBuiltin("plan.option", one(p)),
+		"options":    starlark.NewBuiltin("plan.options", all(p)),
+		"helpers":    list(p.Helpers, helperValue),
+		"files":      list(p.Files, fileValue),
+		"taps":       list(p.Taps, tapValue),
+		"rules":      list(p.Rules, func(r plan.Rule) starlark.Value { return starlark.String(r.String()) }),
+		"listeners":  dict(files),
+		"sockets":    dict(sockets),
+	}
+	if m := p.Machine(); m != nil {
+		fields["machine"] = properties(plan.Option{Properties: append([]plan.Property{{Key: "type", Value: m.Value}}, m.Properties...)})
+	}
+	return starlarkstruct.FromStringDict(starlark.String("plan"), fields)
+}
+
+// all is plan.options(flag): all options with this flag.
+func all(p *plan.Plan) func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) {
+	return func(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+		var flag string
+		if err := starlark.UnpackArgs(b.Name(), args, kwargs, "flag", &flag); err != nil {
+			return nil, err
+		}
+		var found []plan.Option
+		for _, o := range p.QEMU.Args {
+			if o.Flag == flag {
+				found = append(found, o)
+			}
+		}
+		return list(found, optionValue), nil
+	}
+}
+
+// one is plan.option(flag, id=None): the option with this flag and id, or None.
+func one(p *plan.Plan) func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) {
+	return func(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+		var flag, id string
+		if err := starlark.UnpackArgs(b.Name(), args, kwargs, "flag", &flag, "id?", &id); err != nil {
+			return nil, err
+		}
+		var found []plan.Option
+		for _, o := range p.QEMU.Args {
+			if o.Flag == flag && (id == "" || o.ID() == id) {
+				found = append(found, o)
+			}
+		}
+		switch len(found) {
+		case 0:
+			return starlark.None, nil
+		case 1:
+			return optionValue(found[0]), nil
+		}
+		return nil, fmt.Errorf("%s: %d options are %s; say which by id, or use plan.options", b.Name(), len(found), flag)
+	}
+}
+
+func optionValue(o plan.Option) starlark.Value {
+	return record("option", starlark.StringDict{
+		"flag": starlark.String(o.Flag), "value": text(o.Value), "props": properties(o), "text": starlark.String(words(o)),
+	})
+}
+
+// properties returns the properties as they are spelled on the command line;
+// one that is repeated has a list.
+func properties(o plan.Option) *starlark.Dict {
+	values := map[string][]starlark.Value{}
+	var keys []string
+	for _, p := range o.Properties {
+		if len(values[p.Key]) == 0 {
+			keys = append(keys, p.Key)
+		}
+		value := p.Value
+		if p.Descriptor != "" {
+			value = symbolic(p.Descriptor)
+		}
+		values[p.Key] = append(values[p.Key], starlark.String(value))
+	}
+	d := starlark.NewDict(len(keys))
+	for _, key := range keys {
+		var value starlark.Value = values[key][0]
+		if len(values[key]) > 1 {
+			value = starlark.NewList(values[key])
+		}
+		set(d, key, value)
+	}
+	return d
+}
+
+func words(o plan.Option) string {
+	text := ""
+	for i, w := range o.Words(symbolic) {
+		if i > 0 {
+			text += " "
+		}
+		text += w
+	}
+	return text
+}
+
+func symbolic(descriptor string) string { return "<" + descriptor + ">" }
+
+func helperValue(p plan.Process) starlark.Value {
+	var argv []string
+	for _, o := range p.Args {
+		argv = append(argv, o.Words(symbolic)...)
+	}
+	return record("process", starlark.StringDict{
+		"name": text(p.Name), "executable": text(p.Executable), "dir": text(p.Dir), "argv": texts(argv), "ready": text(p.Ready),
+	})
+}
+
+func fileValue(f plan.CopyOnce) starlark.Value {
+	return record("file", starlark.StringDict{"source": text(f.From), "to": text(f.To), "kind": text(f.Kind)})
+}
+
+func tapValue(t plan.Tap) starlark.Value {
+	forward := func(f plan.Forward) starlark.Value {
+		return starlark.String(fmt.Sprintf("%s:%s:%d-%d", f.Protocol, f.Address, f.Host, f.Guest))
+	}
+	return record("tap", starlark.StringDict{
+		"name": text(t.Name), "bridge": text(t.Bridge), "subnet": text(t.Subnet), "mac": text(t.MAC),
+		"hostname": text(t.Hostname), "ports": list(t.Forwards, forward),
+	})
+}
+
+func record(name string, fields starlark.StringDict) starlark.Value {
+	return starlarkstruct.FromStringDict(starlark.String(name), fields)
+}
+
+// text is None for what is not there.
+func text(s string) starlark.Value {
+	if s == "" {
+		return starlark.None
+	}
+	return starlark.String(s)
+}
+
+func texts(words []string) starlark.Value {
+	return list(words, func(w string) starlark.Value { return starlark.String(w) })
+}
+
+func list[T any](from []T, convert func(T) starlark.Value) starlark.Value {
+	values := make([]starlark.Value, len(from))
+	for i, v := range from {
+		values[i] = convert(v)
+	}
+	return starlark.NewList(values)
+}
+
+func dict(from map[string]string) starlark.Value {
+	d := starlark.NewDict(len(from))
+	for key, value := range from {
+		set(d, key, starlark.String(value))
+	}
+	return d
+}
+
+// set can't fail: the dict is new, and strings can be hashed.
+func set(d *starlark.Dict, key string, value starlark.Value) {
+	if err := d.SetKey(starlark.String(key), value); err != nil {
+		panic(err)
+	}
+}
