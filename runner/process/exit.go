@@ -1,0 +1,49 @@
+package process
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Exit is how a process ended. The zero Exit is success.
+type Exit struct {
+	Code   int            // exit status 0 to 255; -1 if a signal ended it, or nobody knows
+	Signal syscall.Signal // what killed it, 0 if nothing did
+	Core   bool           // it left a core dump
+}
+
+// String returns "exit status 1" or "killed by signal 9 (SIGKILL)".
+func (e Exit) String() string {
+	switch {
+	case e.Signal != 0 && e.Core:
+		return fmt.Sprintf("killed by signal %d (%s), core dumped", int(e.Signal), signalName(e.Signal))
+	case e.Signal != 0:
+		return fmt.Sprintf("killed by signal %d (%s)", int(e.Signal), signalName(e.Signal))
+	case e.Code < 0:
+		return "exit status unknown"
+	}
+	return fmt.Sprintf("exit status %d", e.Code)
+}
+
+func signalName(sig syscall.Signal) string {
+	if name := unix.SignalName(sig); name != "" {
+		return name
+	}
+	return fmt.Sprintf("signal %d", int(sig))
+}
+
+// exitOf reads what os.Process.Wait returned. It has an error if somebody else has
+// collected the process.
+func exitOf(state *os.ProcessState, err error) Exit {
+	if err != nil {
+		return Exit{Code: -1}
+	}
+	status, ok := state.Sys().(syscall.WaitStatus)
+	if !ok || !status.Signaled() {
+		return Exit{Code: state.ExitCode()}
+	}
+	return Exit{Code: -1, Signal: status.Signal(), Core: status.CoreDump()}
+}

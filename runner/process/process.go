@@ -1,0 +1,196 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// killTime is how long the kernel gets to end a process after SIGKILL. It takes
+// long only if the process is stuck in a system call.
+const killTime = 10 * time.Second
+
+// Spec says what to start.
+type Spec struct {
+	Name  string     // for log and errors
+	Path  string     // of the program; $PATH is not searched
+	Args  []string   // without the program's own name
+	Dir   string     // working directory, "" for the caller's
+	Env   []string   // NAME=value; nil for the caller's environment
+	Files []*os.File // become the descriptors 3, 4 …; the caller still closes them
+}
+
+// Process is a child process that was started. Its methods may be called from any
+// goroutine and at any time.
+type Process struct {
+	name string
+	proc *os.Process
+	out  *stream
+	err  *stream
+	done chan struct{} // closed when exit is set
+	exit Exit
+}
+
+// Start starts a process. Its standard input is /dev/null. Errors say what is wrong
+// with the program, the working directory or the arguments, and wrap the errno.
+func Start(spec Spec, logger *slog.Logger) (*Process, error) {
+	p := &Process{name: spec.Name, done: make(chan struct{})}
+	logger = logger.With("process", spec.Name)
+	p.out = newStream("stdout", logger, 0)
+	p.err = newStream("stderr", logger, TailSize)
+	if err := p.start(spec); err != nil {
+		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
+	}
+	go p.out.read()
+	go p.err.read()
+	go p.wait()
+	return p, nil
+}
+
+func (p *Process) start(spec Spec) (err error) {
+	if err := spec.check(); err != nil {
+		return err
+	}
+	var ours, theirs []*os.File
+	defer func() {
+		closeAll(theirs)
+		if err != nil {
+			closeAll(ours)
+		}
+	}()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return err
+	}
+	theirs = append(theirs, null)
+	for _, s := range []*stream{p.out, p.err} {
+		r, w, err := pipe(s.name)
+		if err != nil {
+			return err
+		}
+		s.r = r
+		ours, theirs = append(ours, r), append(theirs, w)
+	}
+	p.proc, err = os.StartProcess(spec.Path, append([]string{spec.Path}, spec.Args...), &os.ProcAttr{
+		Dir:   spec.Dir,
+		Env:   spec.Env,
+		Files: append(theirs[:len(theirs):len(theirs)], spec.Files...),
+		Sys:   &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err != nil {
+		return spec.explain(err)
+	}
+	return nil
+}
+
+// pipe returns a pipe whose reading end waits without a thread, and whose writing
+// end blocks, as programs expect of their output. (os.Pipe makes both ends
+// non-blocking.)
+func pipe(name string) (r, w *os.File, err error) {
+	var fds [2]int
+	if err := syscall.Pipe2(fds[:], syscall.O_CLOEXEC); err != nil {
+		return nil, nil, os.NewSyscallError("pipe2", err)
+	}
+	if err := syscall.SetNonblock(fds[0], true); err != nil {
+		syscall.Close(fds[0])
+		syscall.Close(fds[1])
+		return nil, nil, os.NewSyscallError("fcntl", err)
+	}
+	return os.NewFile(uintptr(fds[0]), name), os.NewFile(uintptr(fds[1]), name), nil
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
+// wait waits for the end of the process and of what it said.
+func (p *Process) wait() {
+	// While the ended process has not been collected its number, and so its
+	// group's, cannot belong to others.
+	if p.awaitEnd() == nil {
+		_ = syscall.Kill(-p.proc.Pid, syscall.SIGKILL)
+	}
+	state, err := p.proc.Wait()
+	p.out.finish()
+	p.err.finish()
+	p.exit = exitOf(state, err)
+	close(p.done)
+}
+
+// awaitEnd waits until the process has ended and leaves it to be collected.
+func (p *Process) awaitEnd() error {
+	for {
+		err := unix.Waitid(unix.P_PID, p.proc.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}
+
+// Name returns the Spec's name.
+func (p *Process) Name() string { return p.name }
+
+// Pid returns the process's number, for the log. Signal is the way to signal it.
+func (p *Process) Pid() int { return p.proc.Pid }
+
+// Done is closed when the process has ended and all that it said is logged. What
+// others say who inherited its output is not waited for.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Exit returns how the process ended, once Done is closed; before, the zero Exit.
+func (p *Process) Exit() Exit {
+	select {
+	case <-p.done:
+		return p.exit
+	default:
+		return Exit{}
+	}
+}
+
+// Tail returns the last of what the process has written to stderr, up to TailSize
+// bytes of it, without a beginning that was cut off in a line. It is text for
+// people: made printable, with the line ends.
+func (p *Process) Tail() string { return p.err.tail.text() }
+
+// Signal sends a signal to the process, not to its group. After the process's end
+// the error wraps os.ErrProcessDone.
+func (p *Process) Signal(sig syscall.Signal) error {
+	if err := p.proc.Signal(sig); err != nil {
+		return fmt.Errorf("send %s to %s: %w", signalName(sig), p.name, err)
+	}
+	return nil
+}
+
+// Terminate ends the process: by SIGTERM, and if it has not ended when the grace is
+// over, or ctx ends, by SIGKILL. It returns when the process has ended. An error
+// means that it has not, 10 seconds after SIGKILL. It may be called more than
+// once, and after the end.
+func (p *Process) Terminate(ctx context.Context, grace time.Duration) error {
+	// An error of a signal means that the end has come in between.
+	_ = p.Signal(syscall.SIGTERM)
+	_ = p.Signal(syscall.SIGCONT) // a stopped process would not see SIGTERM
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+		return nil
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	_ = p.Signal(syscall.SIGKILL)
+	timer.Reset(killTime)
+	select {
+	case <-p.done:
+		return nil
+	case <-timer.C:
+		return fmt.Errorf("end %s: process %d is still there %s after SIGKILL", p.name, p.Pid(), killTime)
+	}
+}
