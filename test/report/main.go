@@ -43,8 +43,16 @@ func run(ctx context.Context, args []string, strict bool) error {
 	if err := errors.Join(err, test.Wait()); err != nil {
 		return fmt.Errorf("go test: %w", err)
 	}
-	if strict && counted.skipped > 0 {
-		return fmt.Errorf("%d tests were skipped, and none may be", counted.skipped)
+	return verdict(counted, strict)
+}
+
+// verdict judges a go test that succeeded.
+func verdict(c counts, strict bool) error {
+	switch {
+	case c.passed == 0:
+		return errors.New("no test ran")
+	case strict && c.skipped > 0:
+		return fmt.Errorf("%d tests were skipped, and none may be", c.skipped)
 	}
 	return nil
 }

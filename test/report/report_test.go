@@ -77,3 +77,11 @@ func TestReportRefusesWhatIsNotAnEvent(t *testing.T) {
 	_, err := report(strings.NewReader("go: no such tool\n"), &strings.Builder{})
 	require.ErrorContains(t, err, "read the events of go test")
 }
+
+func TestVerdict(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, verdict(counts{passed: 2}, true))
+	require.NoError(t, verdict(counts{passed: 2, skipped: 1}, false))
+	require.EqualError(t, verdict(counts{passed: 2, skipped: 1}, true), "1 tests were skipped, and none may be")
+	require.EqualError(t, verdict(counts{}, false), "no test ran")
+}
