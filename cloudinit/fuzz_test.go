@@ -22,7 +22,7 @@ func FuzzImage(f *testing.F) {
 	f.Add([]byte("a"), bytes.Repeat([]byte{7}, 999), []byte("b"), bytes.Repeat([]byte{8}, 515), uint16(2000))
 	fuzzing := flag.Lookup("test.fuzz").Value.String() != ""
 	f.Fuzz(func(t *testing.T, meta, user, network, vendor []byte, times uint16) {
-		repeat := min(int(times), 4<<20/(len(user)+len(vendor)+1))
+		repeat := min(int(times), 2<<20/(len(user)+len(vendor)+1))
 		seed := Seed{MetaData: meta, UserData: bytes.Repeat(user, repeat), NetworkConfig: network, VendorData: bytes.Repeat(vendor, repeat)}
 		image, err := seed.Image()
 		require.NoError(t, err)
@@ -70,7 +70,7 @@ func readFAT(t *testing.T, image []byte) map[string][]byte {
 	}
 	end := map[bool]int{false: 0xff8, true: 0xfff8}[count >= 4085]
 
-	files, owned, longName := map[string][]byte{}, map[int]bool{}, ""
+	files, owned, longName := map[string][]byte{}, make([]bool, count+2), ""
 	for at := root; at < data && image[at] != 0; at += 32 {
 		entry := image[at : at+32]
 		if entry[11] == 0x0f {
@@ -84,8 +84,9 @@ func readFAT(t *testing.T, image []byte) map[string][]byte {
 		longName = ""
 		content := []byte{}
 		for n := int(le.Uint16(entry[26:])); n != 0 && n < end; n = next(n) {
-			require.True(t, n >= 2 && n < count+2, "cluster %d of %d", n, count)
-			require.False(t, owned[n], "cluster %d has two owners", n)
+			if n < 2 || n >= count+2 || owned[n] {
+				require.FailNow(t, "cluster out of range or with two owners", "%d of %d", n, count)
+			}
 			owned[n] = true
 			content = append(content, image[data+(n-2)*clusterSize:][:clusterSize]...)
 		}
@@ -94,7 +95,9 @@ func readFAT(t *testing.T, image []byte) map[string][]byte {
 		files[name] = content[:size]
 	}
 	for n := 2; n < count+2; n++ {
-		require.Equal(t, owned[n], next(n) != 0, "cluster %d", n)
+		if owned[n] != (next(n) != 0) {
+			require.FailNow(t, "cluster without an owner", "%d", n)
+		}
 	}
 	return files
 }
