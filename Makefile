@@ -49,7 +49,7 @@ generate: ## Make the generated files anew.
 
 format: ## Format Go and Starlark files.
 	$(GOFUMPT) -w .
-	git ls-files -co --exclude-standard '*.star' | xargs -r $(TOOL) buildifier -type=default
+	git ls-files -co --exclude-standard '*.star' ':!vmtypes/compiled' ':!*testdata*' | xargs -r $(TOOL) buildifier -type=default
 
 clean: ## Remove what was built.
 	rm -rf bin build
