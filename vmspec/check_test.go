@@ -144,7 +144,7 @@ func TestNetworkFaults(t *testing.T) {
 		{with(Network{Type: NetworkUser, Net: "fd00::/64"}), `vm.network[0].net: "fd00::/64" is not an IPv4 subnet (such as 10.0.2.0/24)`},
 		{with(Network{Type: NetworkUser, Net: "10.0.2.5/24"}), `vm.network[0].net: "10.0.2.5/24" is an address within a subnet (the subnet is 10.0.2.0/24)`},
 		{with(Network{Type: NetworkUser, Net: "10.0.2.0/31"}), `vm.network[0].net: "10.0.2.0/31" has no sensible size (/8 to /28)`},
-		{with(nic(NetworkMasquerade), nic(NetworkMasquerade)), `vm.network[1].net: 10.0.2.0/24 overlaps with vm.network[0].net (give each masqueraded network a subnet of its own)`},
+		{with(Network{Type: NetworkMasquerade, Net: "10.0.2.0/24"}, Network{Type: NetworkMasquerade, Net: "10.0.0.0/16"}), `vm.network[1].net: 10.0.0.0/16 overlaps with vm.network[0].net (give each masqueraded network a subnet of its own)`},
 		{ports(PortForward{Guest: 22}), `vm.network[0].ports[0].host: missing (the port of the host, 1 to 65535)`},
 		{ports(PortForward{Host: 65536}), `vm.network[0].ports[0].host: can't be 65536 (1 to 65535)`},
 		{ports(PortForward{Host: 8022, Guest: -22}), `vm.network[0].ports[0].guest: can't be -22 (1 to 65535)`},

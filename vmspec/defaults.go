@@ -128,13 +128,7 @@ func networkDefaults() []Default {
 				}
 			}
 		}),
-		derived("vm.network[].net", "10.0.2.0/24 for masquerade; QEMU's choice, the same, for user", func(s *Spec) {
-			for i := range s.Network {
-				if n := &s.Network[i]; n.Net == "" && n.Type == NetworkMasquerade {
-					n.Net = "10.0.2.0/24"
-				}
-			}
-		}),
+		noted("vm.network[].net", "masquerade: a subnet that is free; user: QEMU's choice, 10.0.2.0/24"),
 		noted("vm.network[].ports", "none"),
 		fixed("vm.network[].ports[].protocol", "tcp", "", eachPort(func(p *PortForward) *string { return &p.Protocol })),
 		noted("vm.network[].ports[].address", "127.0.0.1 with a user network, every address with masquerade"),

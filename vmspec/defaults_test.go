@@ -76,7 +76,7 @@ func TestDefaultsThatDependOnWhatIsGiven(t *testing.T) {
 		},
 		{
 			Type: NetworkMasquerade, Device: "virtio-net-pci", MAC: "52:54:00:12:34:56",
-			Ifname: Ifname(someUUID, 1), Net: "10.0.2.0/24",
+			Ifname: Ifname(someUUID, 1),
 		},
 	}, several)
 

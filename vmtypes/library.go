@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"go.starlark.net/starlark"
 )
 
 // stock are the modules that every runner has.
@@ -154,7 +152,3 @@ func stockModules() []string {
 	})
 	return list
 }
-
-// precompiled returns the compiled form of a stock module whose source is the
-// embedded one, or nil.
-func precompiled(module, source string) *starlark.Program { return nil }

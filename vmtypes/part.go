@@ -16,7 +16,7 @@ type partValue struct {
 	executable string
 	machine    []plan.Property // in order; the key "type" is the machine type
 	machineAt  plan.Origin     // where the first of them was said
-	options    []plan.Option
+	options    []*plan.Option
 	env        []plan.Variable
 	helpers    []plan.Process
 	files      []plan.CopyOnce
@@ -44,7 +44,7 @@ func (p *partValue) Attr(name string) (starlark.Value, error) {
 	}
 	list := make(starlark.Tuple, len(p.options))
 	for i := range p.options {
-		list[i] = &optionValue{p.options[i]}
+		list[i] = &optionValue{*p.options[i]}
 	}
 	return list, nil
 }
@@ -76,7 +76,7 @@ func part(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwa
 		p.sockets = append(p.sockets, plan.Socket{Role: k, Path: v})
 	}
 	err = firstError(
-		collect("options", options, func(o *optionValue) { p.options = append(p.options, o.opt) }),
+		collect("options", options, func(o *optionValue) { p.options = append(p.options, &o.opt) }),
 		collect("helpers", helpers, func(h *processValue) { p.helpers = append(p.helpers, h.process) }),
 		collect("files", files, func(f *fileValue) { p.files = append(p.files, f.file) }),
 		collect("taps", taps, func(t *tapValue) { p.taps = append(p.taps, t.tap) }),
@@ -170,7 +170,7 @@ func combine(_ *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwarg
 	if len(kwargs) > 0 {
 		return nil, fmt.Errorf("combine: takes parts, no keyword arguments")
 	}
-	sum := &partValue{}
+	sum := &partValue{options: make([]*plan.Option, 0, countOptions(args))}
 	var conflict error
 	err := collect("combine: argument", args, func(p *partValue) {
 		if conflict == nil {
@@ -181,6 +181,18 @@ func combine(_ *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwarg
 		return nil, err
 	}
 	return sum, nil
+}
+
+// countOptions returns how many options the parts have, those in lists left
+// out: it only saves growing the sum.
+func countOptions(parts starlark.Tuple) int {
+	n := 0
+	for _, v := range parts {
+		if p, ok := v.(*partValue); ok {
+			n += len(p.options)
+		}
+	}
+	return n
 }
 
 func (p *partValue) add(q *partValue) error {
@@ -245,7 +257,7 @@ func replace(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwarg
 	var missing error
 	err = collect("replace: argument", args[1:], func(o *optionValue) {
 		if missing == nil {
-			missing = p.replaceOption(o.opt)
+			missing = p.replaceOption(&o.opt)
 		}
 	})
 	if err = firstError(err, missing); err != nil {
@@ -276,7 +288,7 @@ func collectStrings(field string, from starlark.Iterable, add func(string) error
 // remove drops the options that a selector names.
 func (p *partValue) remove(sel string) error {
 	n := len(p.options)
-	p.options = slices.DeleteFunc(slices.Clone(p.options), func(o plan.Option) bool { return selects(sel, &o) })
+	p.options = slices.DeleteFunc(slices.Clone(p.options), func(o *plan.Option) bool { return selects(sel, o) })
 	if len(p.options) == n {
 		return fmt.Errorf("replace: nothing to remove: no option is %q%s", sel, didYouMean(sel, p.selectors()))
 	}
@@ -297,10 +309,10 @@ func (p *partValue) replaceMachine(machine *starlark.Dict) error {
 }
 
 // replaceOption puts o in the place of the one option it is selected like.
-func (p *partValue) replaceOption(o plan.Option) error {
-	sel, at := selector(&o), -1
+func (p *partValue) replaceOption(o *plan.Option) error {
+	sel, at := selector(o), -1
 	for i := range p.options {
-		if !selects(sel, &p.options[i]) {
+		if !selects(sel, p.options[i]) {
 			continue
 		}
 		if at >= 0 {
@@ -319,7 +331,7 @@ func (p *partValue) replaceOption(o plan.Option) error {
 func (p *partValue) selectors() []string {
 	list := make([]string, len(p.options))
 	for i := range p.options {
-		list[i] = selector(&p.options[i])
+		list[i] = selector(p.options[i])
 	}
 	return list
 }
@@ -334,9 +346,12 @@ func (p *partValue) plan(name string) *plan.Plan {
 		}
 		machine.Properties = append(machine.Properties, m)
 	}
-	args := p.options
+	args := make([]plan.Option, 0, len(p.options)+1)
 	if machine.Value != "" || len(machine.Properties) > 0 {
-		args = append([]plan.Option{machine}, p.options...)
+		args = append(args, machine)
+	}
+	for _, o := range p.options {
+		args = append(args, *o)
 	}
 	return &plan.Plan{
 		Type:    name,

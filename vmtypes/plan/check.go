@@ -34,27 +34,30 @@ func (f Fault) String() string {
 
 // Check returns everything that is wrong with the plan, or nil.
 func (p *Plan) Check() []Fault {
-	c := &checker{plan: p, defined: map[string]map[string]Origin{}}
+	c := &checker{plan: p, defined: make(map[thing]Origin, len(p.QEMU.Args))}
 	for _, proc := range p.Processes() {
 		c.process(proc)
 	}
 	c.descriptors()
-	for _, o := range p.QEMU.Args {
-		c.define(o)
+	for i := range p.QEMU.Args {
+		c.define(&p.QEMU.Args[i])
 	}
-	for _, o := range p.QEMU.Args {
-		c.own(o)
-		c.references(o)
+	for i := range p.QEMU.Args {
+		c.own(&p.QEMU.Args[i])
+		c.references(&p.QEMU.Args[i])
 	}
 	c.sockets()
 	c.rules()
 	return c.faults
 }
 
+// A thing is what an option makes for others to refer to.
+type thing struct{ kind, id string } // "chardev", "serial0"
+
 type checker struct {
 	plan *Plan
-	// defined maps a kind of thing ("chardev") and an id to where it was made.
-	defined map[string]map[string]Origin
+	// defined says where things were made.
+	defined map[thing]Origin
 	faults  []Fault
 }
 
@@ -75,18 +78,18 @@ func (c *checker) process(p Process) {
 		return
 	}
 	total := 0
-	for _, o := range p.Args {
+	for i := range p.Args {
+		o := &p.Args[i]
 		if o.List && o.Value == "" && len(o.Properties) == 0 {
 			c.fault(o.Origin, "%s: %s has neither a value nor properties; leave the option out (None)", p.Name, o.Flag)
 		}
-		for _, w := range o.Words(symbolic) {
-			total += len(w) + 1
-			if strings.IndexByte(w, 0) >= 0 {
-				c.fault(o.Origin, "%s: %s contains a NUL byte: %q", p.Name, o.Flag, w)
-			}
-			if len(w) > MaxWord {
-				c.fault(o.Origin, "%s: %s is %d bytes long, Linux allows %d for one argument", p.Name, o.Flag, len(w), MaxWord)
-			}
+		size := o.size()
+		total += size + len(o.Flag)
+		if o.hasNUL() {
+			c.fault(o.Origin, "%s: %s contains a NUL byte: %q", p.Name, o.Flag, o.Words(symbolic))
+		}
+		if size > MaxWord || len(o.Flag) > MaxWord {
+			c.fault(o.Origin, "%s: %.40s is %d bytes long, Linux allows %d for one argument", p.Name, o.Flag, size, MaxWord)
 		}
 	}
 	if total > MaxArgv {
@@ -149,19 +152,16 @@ var kinds = map[string]string{
 	"-fsdev": "fsdev",
 }
 
-func (c *checker) define(o Option) {
+func (c *checker) define(o *Option) {
 	kind, id := kinds[o.Flag], o.ID()
 	if kind == "" || id == "" {
 		return
 	}
-	if c.defined[kind] == nil {
-		c.defined[kind] = map[string]Origin{}
-	}
-	if before, ok := c.defined[kind][id]; ok {
+	if before, ok := c.defined[thing{kind, id}]; ok {
 		c.fault(o.Origin, "%s: the %s %q exists already, made at %s", o.Flag, kind, id, before)
 		return
 	}
-	c.defined[kind][id] = o.Origin
+	c.defined[thing{kind, id}] = o.Origin
 }
 
 // runners are options that are the runner's own business.
@@ -177,7 +177,7 @@ var runners = map[string]string{
 	"-readconfig":  "options from elsewhere cannot be checked or explained",
 }
 
-func (c *checker) own(o Option) {
+func (c *checker) own(o *Option) {
 	flag := "-" + strings.TrimLeft(o.Flag, "-")
 	if why, ok := runners[flag]; ok {
 		c.fault(o.Origin, "%s cannot be used by a VM type: %s", o.Flag, why)
@@ -200,16 +200,17 @@ var references = map[string]map[string]string{
 	"-numa":    {"memdev": "object"},
 }
 
-func (c *checker) references(o Option) {
+func (c *checker) references(o *Option) {
+	known := references[o.Flag]
 	for _, p := range o.Properties {
-		kind := references[o.Flag][p.Key]
+		kind := known[p.Key]
 		if o.Flag == "-blockdev" && (p.Key == "file" || p.Key == "backing") {
 			kind = "block node"
 		}
 		if kind == "" || p.Value == "" || p.Descriptor != "" {
 			continue
 		}
-		if _, ok := c.defined[kind][p.Value]; !ok {
+		if _, ok := c.defined[thing{kind, p.Value}]; !ok {
 			c.fault(o.Origin, "%s %s: %s=%s, but no option makes a %s of that name", o.Flag, o.Value, p.Key, p.Value, kind)
 		}
 	}
@@ -242,7 +243,7 @@ func (c *checker) sockets() {
 // rules checks that what a rule names is there to be changed.
 func (c *checker) rules() {
 	device := func(kind, id string) {
-		if _, ok := c.defined["device"][id]; !ok {
+		if _, ok := c.defined[thing{"device", id}]; !ok {
 			c.fault(nil, "hotplug.%s: there is no device with the id %q", kind, id)
 		}
 	}

@@ -77,6 +77,28 @@ func (o Option) ID() string {
 	return ""
 }
 
+// size is about how many bytes the words after the flag take; commas that will
+// be doubled and numbers of descriptors are not counted.
+func (o *Option) size() int {
+	n := len(o.Value)
+	for i := range o.Properties {
+		n += len(o.Properties[i].Key) + len(o.Properties[i].Value) + 2
+	}
+	return n
+}
+
+func (o *Option) hasNUL() bool {
+	if strings.IndexByte(o.Flag, 0) >= 0 || strings.IndexByte(o.Value, 0) >= 0 {
+		return true
+	}
+	for i := range o.Properties {
+		if strings.IndexByte(o.Properties[i].Value, 0) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Words returns the option as words of a command line, with the numbers that
 // the descriptors have in the process. This is the only place where commas are
 // doubled (QEMU's manual, "-device", and QemuOpts).
@@ -87,12 +109,8 @@ func (o Option) Words(number func(descriptor string) string) []string {
 		}
 		return []string{o.Flag, o.Value}
 	}
-	n := len(o.Value)
-	for _, p := range o.Properties {
-		n += len(p.Key) + len(p.Value) + 2
-	}
 	var b strings.Builder
-	b.Grow(n + 8)
+	b.Grow(o.size() + 8)
 	writeEscaped(&b, o.Value)
 	for i, p := range o.Properties {
 		if i > 0 || o.Value != "" {

@@ -62,7 +62,8 @@ type Tap struct {
 	// Name of the interface, at most 15 bytes; also the descriptor's name.
 	Name   string `json:"name"`
 	Bridge string `json:"bridge,omitempty"`
-	// Subnet is a CIDR, "10.0.2.0/24": the guest gets an address by DHCP.
+	// Subnet is a CIDR, "10.0.2.0/24", or AutoSubnet: the guest gets an address
+	// by DHCP.
 	Subnet string `json:"subnet,omitempty"`
 	// MAC is the guest's hardware address, for the DHCP server.
 	MAC string `json:"mac,omitempty"`
@@ -72,6 +73,9 @@ type Tap struct {
 	Forwards []Forward `json:"forwards,omitempty"`
 	Origin   Origin    `json:"-"`
 }
+
+// AutoSubnet asks for a private subnet that nobody uses yet.
+const AutoSubnet = "auto"
 
 // Forward leads a port of the host to a port of the guest.
 type Forward struct {

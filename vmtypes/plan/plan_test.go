@@ -166,3 +166,11 @@ func split(list string) []string {
 	}
 	return append(parts, part.String())
 }
+
+func TestBlameFindsTheOptionQEMUComplainsAbout(t *testing.T) {
+	t.Parallel()
+	p := machine(device("virtio-blk-pci"), device("virtio-blk-pci", "drive", "a,b")).QEMU
+	require.Equal(t, &p.Args[1], p.Blame("qemu-system-x86_64: -device virtio-blk-pci,drive=a,,b: Can't find it\n"))
+	require.Equal(t, &p.Args[0], p.Blame("qemu-system-x86_64: -device virtio-blk-pci: drive property not set"))
+	require.Nil(t, p.Blame("qemu-system-x86_64: terminating on signal 15"))
+}

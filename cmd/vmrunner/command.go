@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"vmop/runner/config"
+	"vmop/vmtypes"
+)
+
+// version is set when the program is built: -ldflags "-X main.version=…".
+var version = "devel"
+
+// usageError is a wrong call of the program.
+type usageError struct{ error }
+
+// flags are those of all verbs.
+type flags struct {
+	config   string
+	vmTypes  string
+	logLevel string
+	logForm  string
+}
+
+func newCommand() *cobra.Command {
+	var f flags
+	run := newRun(&f)
+	root := &cobra.Command{
+		Use:           "vmrunner",
+		Short:         "Run one virtual machine with QEMU",
+		Long:          "vmrunner runs the virtual machine that a configuration file describes.\nWithout a verb it does the same as \"vmrunner run\".",
+		Args:          cobra.NoArgs,
+		RunE:          run.RunE,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	p := root.PersistentFlags()
+	p.StringVarP(&f.config, "config", "c", config.DefaultFile, "configuration `file` of the VM")
+	p.StringVar(&f.vmTypes, "vmtypes", vmtypes.DefaultDir, "`folder` of custom VM types")
+	p.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
+	p.StringVar(&f.logForm, "log-format", "auto", "text, json or auto (text on a terminal)")
+	root.Flags().AddFlagSet(run.Flags())
+	root.AddCommand(run, newPlan(&f), newVersion())
+	return root
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "vmrunner", version)
+			return err
+		},
+	}
+}
+
+// logger returns the program's log, on standard error.
+func (f *flags) logger() (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
+		return nil, usageError{fmt.Errorf("--log-level %q: want debug, info, warn or error", f.logLevel)}
+	}
+	options := &slog.HandlerOptions{Level: level}
+	form := f.logForm
+	if form == "auto" {
+		form = "json"
+		if term.IsTerminal(int(os.Stderr.Fd())) {
+			form = "text"
+		}
+	}
+	switch form {
+	case "text":
+		return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level, ReplaceAttr: forPeople})), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(os.Stderr, options)), nil
+	}
+	return nil, usageError{fmt.Errorf("--log-format %q: want text, json or auto", f.logForm)}
+}
+
+// forPeople shortens log lines on a terminal: the time of day is enough, and
+// only levels other than INFO are worth a word.
+func forPeople(_ []string, a slog.Attr) slog.Attr {
+	switch {
+	case a.Key == slog.TimeKey:
+		return slog.String(a.Key, a.Value.Time().Format(time.TimeOnly))
+	case a.Key == slog.LevelKey && a.Value.String() == slog.LevelInfo.String():
+		return slog.Attr{}
+	}
+	return a
+}

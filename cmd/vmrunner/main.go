@@ -1,0 +1,93 @@
+// Command vmrunner runs one virtual machine with QEMU.
+//
+//	vmrunner [run] -c FILE   runs the VM that a configuration file describes
+//	vmrunner plan -c FILE    prints what would be done, and why
+//	vmrunner version         prints the version
+//
+// It exits with 0 when the guest or the user ended the VM, with 2 when it was
+// called wrongly or the configuration has faults, with 3 when the VM runs
+// already, with 1 or QEMU's own code when the VM failed, and with 128 and the
+// signal's number when a signal ended it before the guest ran.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"vmop/runner"
+	"vmop/runner/config"
+)
+
+func main() {
+	ctx, stop := untilSignal(context.Background())
+	err := newCommand().ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "vmrunner:", describe(err))
+	}
+	os.Exit(exitCode(err))
+}
+
+// signalError says which signal asked the runner to stop.
+type signalError struct{ signal syscall.Signal }
+
+func (e signalError) Error() string { return "signal " + e.signal.String() }
+
+// untilSignal returns a context that is done at the first TERM or INT. Further
+// signals change nothing: the guest is being asked already.
+func untilSignal(parent context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	go func() {
+		for s := range signals {
+			cancel(signalError{s.(syscall.Signal)})
+		}
+	}()
+	return ctx, func() { signal.Stop(signals); cancel(nil) }
+}
+
+// Exit codes; see the package comment.
+const (
+	exitFailed = 1
+	exitUsage  = 2
+	exitLocked = 3
+	exitSignal = 128
+)
+
+// outcomeError carries QEMU's exit code.
+type outcomeError struct{ outcome runner.Outcome }
+
+func (e outcomeError) Error() string { return "the VM ended: " + e.outcome.String() }
+
+func exitCode(err error) int {
+	var outcome outcomeError
+	var sig signalError
+	var faults config.Faults
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &outcome):
+		return outcome.outcome.ExitCode()
+	case errors.As(err, &sig):
+		return exitSignal + int(sig.signal)
+	case errors.Is(err, runner.ErrLocked):
+		return exitLocked
+	case errors.As(err, &faults), errors.As(err, new(usageError)):
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// describe returns the text for people: faults of a file with their lines.
+func describe(err error) string {
+	var faults config.Faults
+	if errors.As(err, &faults) {
+		return fmt.Sprintf("%d fault(s) in the configuration\n%s", len(faults), faults.Excerpts())
+	}
+	return err.Error()
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+
+	"github.com/spf13/cobra"
+
+	"vmop/runner"
+)
+
+func newRun(f *flags) *cobra.Command {
+	var console bool
+	var powerOffOn string
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run the VM until it ends",
+		Long: "run starts the VM and stays until it has ended. TERM and INT (Ctrl-C) ask the\n" +
+			"guest to shut down: by its agent, then by the power button, then by force when\n" +
+			"powerdownTimeout is over.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := f.logger()
+			if err != nil {
+				return err
+			}
+			opts := runner.Options{ConfigFile: f.config, VMTypes: f.vmTypes, Log: log}
+			if !console && powerOffOn == "" {
+				return run(cmd.Context(), opts)
+			}
+			ctx, cancel := context.WithCancelCause(cmd.Context())
+			defer cancel(nil)
+			view := &consoleView{out: cmd.OutOrStdout(), log: log, powerOff: cancel}
+			if powerOffOn != "" {
+				if view.until, err = regexp.Compile(powerOffOn); err != nil {
+					return usageError{fmt.Errorf("--poweroff-on: %w", err)}
+				}
+			}
+			opts.OnPaused = view.attach
+			err = run(ctx, opts)
+			view.close()
+			if err == nil && view.missed() {
+				return fmt.Errorf("the VM ended, but its console said nothing that matches %q", powerOffOn)
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&console, "console", false, "show the guest's serial console; on a terminal, ^] detaches and Ctrl-C asks the guest to power off")
+	cmd.Flags().StringVar(&powerOffOn, "poweroff-on", "", "power the guest off when a line of its serial console matches this `regexp`")
+	return cmd
+}
+
+// run runs the VM; an outcome that is not good is an error.
+func run(ctx context.Context, opts runner.Options) error {
+	outcome, err := runner.Run(ctx, opts)
+	if err == nil && outcome.ExitCode() != 0 {
+		return outcomeError{outcome}
+	}
+	return err
+}

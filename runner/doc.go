@@ -1,0 +1,21 @@
+// Package runner runs one virtual machine, from its configuration to its end.
+//
+// Prepare makes everything of the machine that can be computed: the vm section
+// with its defaults, the pinned VM type, the launch plan. It starts nothing,
+// and `vmrunner plan` is little more than a call of it. Run carries the plan
+// out. It reads like the states it goes through:
+//
+//	Initializing   prepare.go  configuration, directories, VM type, plan
+//	Starting       start.go    files, cloud-init image, taps, helpers, QEMU -S
+//	               boot.go     QMP: CPUs, balloon, passwords, then cont
+//	Booting        run.go      the guest runs; wait for its end or for the word
+//	Terminating    stop.go     guest agent, ACPI, quit, TERM, KILL
+//	Stopped        outcome.go  who ended it, and the exit code
+//
+// What is started is ended in the reverse order, whichever way the function is
+// left (cleanup.go). QEMU and the helpers are processes of their own groups: a
+// signal for the runner asks the guest to shut down, it doesn't hit QEMU.
+//
+// Only one runner can run a VM: a lock in the data directory is held by the
+// runner and inherited by QEMU, so it lasts as long as either lives.
+package runner

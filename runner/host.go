@@ -1,0 +1,125 @@
+package runner
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sort"
+
+	"vmop/vmtypes"
+)
+
+// firmwareDirs are where QEMU's firmware descriptors are, the most specific
+// first; see docs/interop/firmware.json of QEMU.
+var firmwareDirs = []string{"/etc/qemu/firmware", "/usr/share/qemu/firmware"}
+
+// newHost returns what VM types may know of this machine.
+func newHost(dataDir, runtimeDir string) vmtypes.Host {
+	return vmtypes.Host{
+		DataDir: dataDir, RuntimeDir: runtimeDir,
+		Arch:     qemuArch(runtime.GOARCH),
+		KVM:      kvmOpens(),
+		Exists:   exists,
+		Firmware: func() []vmtypes.FirmwareDescriptor { return readFirmware(firmwareDirs) },
+	}
+}
+
+// qemuArch spells an architecture as QEMU does.
+func qemuArch(goarch string) string {
+	switch goarch {
+	case "amd64":
+		return "x86_64"
+	case "arm64":
+		return "aarch64"
+	}
+	return goarch
+}
+
+// kvmOpens says whether this process may use KVM. That it opens doesn't say
+// that guests run: a nested KVM may stop them with an internal error.
+func kvmOpens() bool {
+	f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	return f.Close() == nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// descriptor is the part of QEMU's firmware descriptor that is used.
+type descriptor struct {
+	Description string
+	Mapping     struct {
+		Device     string
+		Executable struct{ Filename, Format string }
+		Template   struct{ Filename, Format string } `json:"nvram-template"`
+	}
+	Targets []struct {
+		Architecture string
+		Machines     []string
+	}
+	Features []string
+}
+
+// readFirmware reads the descriptors of all directories in QEMU's order: by
+// file name; a file of an earlier directory hides one of the same name, and an
+// empty file hides without replacing.
+func readFirmware(dirs []string) []vmtypes.FirmwareDescriptor {
+	paths := map[string]string{}
+	for i := len(dirs) - 1; i >= 0; i-- {
+		files, err := filepath.Glob(filepath.Join(dirs[i], "*.json"))
+		if err != nil {
+			continue // only a malformed pattern is an error
+		}
+		for _, f := range files {
+			paths[filepath.Base(f)] = f
+		}
+	}
+	names := make([]string, 0, len(paths))
+	for name := range paths {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	var list []vmtypes.FirmwareDescriptor
+	for _, name := range names {
+		if d, ok := readDescriptor(paths[name]); ok {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// readDescriptor returns false for files that don't describe flash firmware.
+func readDescriptor(path string) (out vmtypes.FirmwareDescriptor, ok bool) {
+	data, err := os.ReadFile(path)
+	var d descriptor
+	if err != nil || json.Unmarshal(data, &d) != nil || d.Mapping.Device != "flash" {
+		return out, false
+	}
+	out = vmtypes.FirmwareDescriptor{
+		Description: d.Description, Features: d.Features,
+		Executable: d.Mapping.Executable.Filename, Format: d.Mapping.Executable.Format,
+		Vars: d.Mapping.Template.Filename, VarsFormat: d.Mapping.Template.Format,
+	}
+	for _, t := range d.Targets {
+		out.Architecture = append(out.Architecture, t.Architecture)
+		out.Machines = append(out.Machines, t.Machines...)
+	}
+	return out, true
+}
+
+// fileMode is what a path leads to, for drives that name a resource.
+func fileMode(path string) (fs.FileMode, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, errors.Unwrap(err)
+	}
+	return info.Mode(), nil
+}

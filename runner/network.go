@@ -1,0 +1,50 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+
+	"vmop/netsetup"
+	"vmop/vmtypes/plan"
+)
+
+// network is an open tap, with or without a private subnet behind it.
+type network interface {
+	io.Closer
+	File() *os.File
+}
+
+// openTap makes what the plan says about a tap. owner is the VM's uuid, by
+// which left-overs of a killed runner are recognised.
+func openTap(ctx context.Context, t plan.Tap, owner string, log *slog.Logger) (network, error) {
+	if t.Subnet == "" {
+		return netsetup.OpenTap(netsetup.TapConfig{Name: t.Name, Bridge: t.Bridge, Owner: owner})
+	}
+	var subnet netip.Prefix // zero: one that is free
+	var err error
+	if t.Subnet != plan.AutoSubnet {
+		if subnet, err = netip.ParsePrefix(t.Subnet); err != nil {
+			return nil, fmt.Errorf("tap %s: subnet: %w", t.Name, err)
+		}
+	}
+	mac, err := net.ParseMAC(t.MAC)
+	if err != nil {
+		return nil, fmt.Errorf("tap %s: %w", t.Name, err)
+	}
+	cfg := netsetup.MasqueradeConfig{Name: t.Name, Owner: owner, MAC: mac, Subnet: subnet, Hostname: t.Hostname}
+	for _, f := range t.Forwards {
+		forward := netsetup.Forward{Protocol: f.Protocol, HostPort: uint16(f.Host), GuestPort: uint16(f.Guest)}
+		if f.Address != "" {
+			if forward.Address, err = netip.ParseAddr(f.Address); err != nil {
+				return nil, fmt.Errorf("tap %s: forward: %w", t.Name, err)
+			}
+		}
+		cfg.Forwards = append(cfg.Forwards, forward)
+	}
+	return netsetup.OpenMasquerade(ctx, cfg, log)
+}

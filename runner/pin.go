@@ -1,0 +1,130 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"vmop/vmtypes"
+)
+
+// What a VM keeps of its type, in the data directory.
+const (
+	pinnedType     = "vmtype.txtar"
+	pinnedMachines = "machines.txt"
+)
+
+// A pin is the type that a VM is run with, and the machine versions.
+type pin struct {
+	vmType   *vmtypes.Type
+	machines map[string]string
+	// archive is to be written to the data directory; nil means that it is there.
+	archive []byte
+}
+
+// loadPin returns the pinned type of the data directory, if it has one and it
+// is the wanted type, or else the library's. With update it is always the
+// library's, and machine versions start anew.
+func loadPin(ctx context.Context, library *vmtypes.Library, dataDir, name string, update bool) (*pin, error) {
+	if !update {
+		p, err := readPin(ctx, dataDir, name)
+		if p != nil || err != nil {
+			return p, err
+		}
+	}
+	vmType, err := library.Load(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	archive, err := vmType.Archive()
+	if err != nil {
+		return nil, err
+	}
+	p := &pin{vmType: vmType, archive: archive}
+	if !update {
+		p.machines, err = readMachines(dataDir)
+	}
+	return p, err
+}
+
+// readPin returns nil if nothing is pinned, or another type.
+func readPin(ctx context.Context, dataDir, name string) (*pin, error) {
+	data, err := os.ReadFile(filepath.Join(dataDir, pinnedType))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read pinned VM type: %w", err)
+	}
+	vmType, err := vmtypes.LoadArchive(ctx, data)
+	if err != nil {
+		return nil, fmt.Errorf("pinned in %s: %w; set updateVmType: true to take the type from the library again", filepath.Join(dataDir, pinnedType), err)
+	}
+	wanted := strings.TrimSuffix(filepath.Base(name), ".star")
+	if vmType.Name() != wanted {
+		return nil, nil
+	}
+	p := &pin{vmType: vmType}
+	p.machines, err = readMachines(dataDir)
+	return p, err
+}
+
+// hasVersion says that a machine type is one that is pinned.
+func (p *pin) hasVersion(machine string) bool {
+	for _, version := range p.machines {
+		if version == machine {
+			return true
+		}
+	}
+	return false
+}
+
+// write stores the type.
+func (p *pin) write(dataDir string) error {
+	if p.archive == nil {
+		return nil
+	}
+	return writeFile(filepath.Join(dataDir, pinnedType), p.archive)
+}
+
+// readMachines reads lines of the form "q35 pc-q35-7.2".
+func readMachines(dataDir string) (map[string]string, error) {
+	path := filepath.Join(dataDir, pinnedMachines)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read pinned machine versions: %w", err)
+	}
+	machines := map[string]string{}
+	for i, line := range strings.Split(strings.TrimSpace(string(data)), "\n") {
+		fields := strings.Fields(line)
+		if len(fields) != 2 {
+			return nil, fmt.Errorf("%s:%d: got %q, want an alias and a machine version", path, i+1, line)
+		}
+		machines[fields[0]] = fields[1]
+	}
+	return machines, nil
+}
+
+// writeMachine remembers the version that an alias stands for. An alias that is
+// a version already needs no memory.
+func writeMachine(dataDir string, machines map[string]string, alias, version string) error {
+	if alias == version || machines[alias] == version {
+		return nil
+	}
+	var b bytes.Buffer
+	for a, v := range machines {
+		if a != alias {
+			fmt.Fprintln(&b, a, v)
+		}
+	}
+	fmt.Fprintln(&b, alias, version)
+	return writeFile(filepath.Join(dataDir, pinnedMachines), b.Bytes())
+}

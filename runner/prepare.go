@@ -1,0 +1,172 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"vmop/cloudinit"
+	"vmop/runner/config"
+	"vmop/runner/reconcile"
+	"vmop/vmspec"
+	"vmop/vmtypes"
+	"vmop/vmtypes/plan"
+)
+
+// evaluationTime bounds loading and calling a VM type.
+const evaluationTime = 5 * time.Second
+
+// Files in the runtime directory that are the runner's own.
+const (
+	monitorSocket  = "monitor.sock"
+	cloudInitImage = "cloud-init.img"
+)
+
+// Options say where things are; the zero value means the defaults.
+type Options struct {
+	// ConfigFile is the path of the configuration.
+	ConfigFile string
+	// VMTypes is the folder of custom VM types.
+	VMTypes string
+	// Log gets what happens.
+	Log *slog.Logger
+	// OnPaused is called when QEMU answers and the guest does not run yet:
+	// the moment to attach to its consoles. It may be nil.
+	OnPaused func(ctx context.Context, vm *VM) error
+}
+
+// A VM is a virtual machine that is ready to be started.
+type VM struct {
+	Config *config.Config
+	// Spec is the vm section with defaults, absolute paths and uuid.
+	Spec vmspec.Spec
+	// Plan is what has to be done.
+	Plan *plan.Plan
+	// DataDir and RuntimeDir are absolute.
+	DataDir, RuntimeDir string
+	// Warnings about the configuration, for people.
+	Warnings []string
+
+	pin      *pin
+	seed     *cloudinit.Seed // nil: no cloud-init
+	password *reconcile.Password
+}
+
+// Prepare reads the configuration and computes the plan. It changes nothing:
+// a VM without a uuid gets one only when it is run (newUUID).
+func Prepare(ctx context.Context, opts Options) (*VM, error) {
+	return prepare(ctx, opts, false)
+}
+
+// prepare keeps a new uuid in the data directory if keep is set.
+func prepare(ctx context.Context, opts Options, keep bool) (*VM, error) {
+	cfg, warnings, err := config.Load(opts.ConfigFile)
+	if err != nil {
+		return nil, err
+	}
+	vm := &VM{Config: cfg}
+	for _, w := range warnings {
+		vm.Warnings = append(vm.Warnings, w.String())
+	}
+	env := config.HostEnv()
+	if vm.DataDir, err = cfg.DataDirectory(env); err != nil {
+		return nil, err
+	}
+	vm.RuntimeDir = cfg.RuntimeDirectory(env)
+	here, err := filepath.Abs(filepath.Dir(opts.ConfigFile))
+	if err != nil {
+		return nil, fmt.Errorf("folder of %s: %w", opts.ConfigFile, err)
+	}
+	makeAbsolute(here, &vm.DataDir, &vm.RuntimeDir)
+	if keep {
+		if err := os.MkdirAll(vm.DataDir, 0o700); err != nil {
+			return nil, fmt.Errorf("make data directory: %w", err)
+		}
+	}
+	if vm.Spec, err = resolveSpec(cfg, vm.DataDir, here, keep); err != nil {
+		return nil, err
+	}
+	if err := vm.readSecrets(here); err != nil {
+		return nil, err
+	}
+	return vm, vm.makePlan(ctx, opts.VMTypes)
+}
+
+// resolveSpec returns the vm section with everything filled in that depends on
+// this host: uuid, absolute paths, what a resource is. Paths are relative to
+// the folder of the configuration file, here.
+func resolveSpec(cfg *config.Config, dataDir, here string, keep bool) (vmspec.Spec, error) {
+	spec := cfg.VM
+	var err error
+	if spec.UUID, err = config.EnsureUUID(dataDir, spec.UUID, keep); err != nil {
+		return spec, err
+	}
+	spec = spec.WithDefaults()
+	for i := range spec.Drives {
+		d := &spec.Drives[i]
+		makeAbsolute(here, &d.File, &d.Device, &d.Resource)
+	}
+	if spec.Kernel != nil {
+		makeAbsolute(here, &spec.Kernel.Image, &spec.Kernel.Initrd)
+	}
+	if spec.SerialConsole != nil {
+		makeAbsolute(here, &spec.SerialConsole.Log)
+	}
+	spec, faults := vmspec.ResolveResources(spec, fileMode)
+	return spec, cfg.Locate(faults)
+}
+
+// makeAbsolute joins relative paths with a folder; URLs stay.
+func makeAbsolute(folder string, paths ...*string) {
+	for _, path := range paths {
+		if *path != "" && !filepath.IsAbs(*path) && !strings.Contains(*path, "://") {
+			*path = filepath.Join(folder, *path)
+		}
+	}
+}
+
+// readSecrets reads the display password beside the configuration file.
+func (vm *VM) readSecrets(dir string) error {
+	password, ok, err := config.ReadDisplayPassword(dir)
+	if err != nil || !ok {
+		return err
+	}
+	expiry, _, err := config.ReadPasswordExpiry(dir)
+	if err != nil {
+		return err
+	}
+	vm.password = &reconcile.Password{Text: password, Expiry: expiry}
+	return nil
+}
+
+// makePlan loads the VM type and calls it.
+func (vm *VM) makePlan(ctx context.Context, vmTypes string) (err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, evaluationTime, fmt.Errorf("a VM type has %s", evaluationTime))
+	defer cancel()
+	library, err := vmtypes.Open(vmTypes)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, library.Close()) }()
+	vm.pin, err = loadPin(ctx, library, vm.DataDir, vm.Config.VMType, vm.Config.UpdateVMType)
+	if err != nil {
+		return err
+	}
+	host := newHost(vm.DataDir, vm.RuntimeDir)
+	host.HasDisplayPassword = vm.password != nil
+	if vm.Config.CloudInit != nil {
+		host.CloudInitImage = filepath.Join(vm.RuntimeDir, cloudInitImage)
+		seed, err := vm.Config.CloudInit.Seed(vm.Spec.Name)
+		if err != nil {
+			return err
+		}
+		vm.seed = &seed
+	}
+	vm.Plan, err = vm.pin.vmType.Launch(ctx, vm.Spec, host)
+	return err
+}

@@ -1,0 +1,174 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"vmop/runner/process"
+	"vmop/runner/qmp"
+)
+
+// Run runs the VM until it ends. When ctx is done, the guest is asked to shut
+// down, and the VM is ended by force when it doesn't within powerdownTimeout.
+//
+// An error means that the VM could not be started; everything that was started
+// has been ended again then. Otherwise the outcome says how the VM ended.
+func Run(ctx context.Context, opts Options) (result Outcome, err error) {
+	log := opts.Log
+	log.Info("initializing", "state", "Initializing", "config", opts.ConfigFile)
+	vm, err := prepare(ctx, opts, true)
+	if err != nil {
+		return Outcome{}, err
+	}
+	log = log.With("vm", vm.Spec.Name)
+	for _, w := range vm.Warnings {
+		log.Warn("configuration", "warning", w)
+	}
+	m := &machine{vm: vm, log: log, undo: &cleanup{log: log}}
+	defer func() {
+		undoErr := m.undo.run()
+		log.Info("stopped", "state", "Stopped", "outcome", result.String())
+		if err == nil && undoErr != nil {
+			err = fmt.Errorf("clean up: %w", undoErr)
+		}
+	}()
+	if m.lock, err = lockVM(vm.DataDir); err != nil {
+		return Outcome{}, err
+	}
+	m.undo.add("lock", m.lock.Close)
+	log.Info("starting", "state", "Starting", "vmType", vm.Plan.Type, "uuid", vm.Spec.UUID)
+	if err := m.start(ctx); err != nil {
+		return Outcome{}, m.stopped(ctx, err)
+	}
+	if err := m.boot(ctx, opts.OnPaused); err != nil {
+		return Outcome{}, m.stopped(ctx, err)
+	}
+	log.Info("booting", "state", "Booting")
+	m.keepPin(ctx)
+	return m.supervise(ctx), nil
+}
+
+// stopped makes clear that a start was given up because of the user.
+func (m *machine) stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("stopped while the VM was being started: %w", context.Cause(ctx))
+	}
+	return err
+}
+
+// keepPin stores the VM type and the machine version that this VM has proved
+// to start with. A full disk must not end a VM that runs, so faults are logged.
+func (m *machine) keepPin(ctx context.Context) {
+	err := errors.Join(m.vm.pin.write(m.vm.DataDir), m.keepMachine(ctx))
+	if err != nil && ctx.Err() == nil {
+		m.log.Warn("VM type is not pinned", "err", err)
+	}
+}
+
+// keepMachine remembers which version the machine's alias stands for.
+func (m *machine) keepMachine(ctx context.Context) error {
+	option := m.vm.Plan.Machine()
+	if option == nil || m.vm.pin.hasVersion(option.Value) {
+		return nil
+	}
+	version, err := m.machineType(ctx)
+	if err != nil {
+		return err
+	}
+	return writeMachine(m.vm.DataDir, m.vm.pin.machines, option.Value, version)
+}
+
+// supervise waits for the end of QEMU, or for the word to end it.
+func (m *machine) supervise(ctx context.Context) Outcome {
+	var events sync.WaitGroup
+	var last *shutdown
+	events.Go(func() { last = m.follow(context.WithoutCancel(ctx)) })
+	for _, h := range m.helpers {
+		go m.watchHelper(h)
+	}
+	asked, forced := false, false
+	select {
+	case <-m.qemu.Done():
+	case <-ctx.Done():
+		asked = true
+		m.log.Info("terminating", "state", "Terminating", "cause", context.Cause(ctx).Error())
+		// The word has been given: what follows has time-outs of its own.
+		forced = m.stop(context.WithoutCancel(ctx))
+	}
+	// QEMU's end closes the monitor; a monitor that is kept open by somebody
+	// else must not keep the runner.
+	select {
+	case <-m.session.Done():
+	case <-time.After(endTime):
+		_ = m.session.Close()
+	}
+	events.Wait()
+	return outcome(last, m.qemu.Exit(), asked, forced)
+}
+
+// follow logs QEMU's events until the monitor is closed, and returns the last
+// SHUTDOWN.
+func (m *machine) follow(ctx context.Context) *shutdown {
+	var last *shutdown
+	for e := range m.session.Events() {
+		m.log.Log(ctx, eventLevel(e), "event", "event", e.Name, "data", string(e.Data))
+		switch e.Name {
+		case "SHUTDOWN":
+			var s shutdown
+			if err := json.Unmarshal(e.Data, &s); err == nil {
+				last = &s
+			}
+		case "STOP":
+			go m.explainStop(ctx)
+		}
+	}
+	return last
+}
+
+// explainStop says why a machine stands still that nobody has paused.
+func (m *machine) explainStop(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, agentTime)
+	defer cancel()
+	var state struct{ Status string }
+	if err := m.query(ctx, "query-status", nil, &state); err != nil {
+		return // it has ended meanwhile
+	}
+	switch state.Status {
+	case "internal-error":
+		m.log.Error("KVM cannot run this guest here; accelerator: tcg runs it without KVM", "state", state.Status)
+	case "io-error":
+		m.log.Error("a disk has failed; the machine waits", "state", state.Status)
+	case "guest-panicked":
+		m.log.Error("the guest has panicked", "state", state.Status)
+	}
+}
+
+// eventLevel shows what a person wants to know, and hides what happens often.
+func eventLevel(e qmp.Event) slog.Level {
+	switch e.Name {
+	case "SHUTDOWN", "RESET", "POWERDOWN", "GUEST_PANICKED", "STOP", "RESUME", "WATCHDOG":
+		return slog.LevelInfo
+	case "BLOCK_IO_ERROR", "MEMORY_FAILURE":
+		return slog.LevelWarn
+	}
+	return slog.LevelDebug
+}
+
+// watchHelper reports a helper that ends while QEMU runs. QEMU lives on: a
+// guest without its TPM is worth more than none.
+func (m *machine) watchHelper(h *process.Process) {
+	select {
+	case <-m.qemu.Done():
+	case <-h.Done():
+		select {
+		case <-m.qemu.Done(): // it ends with QEMU
+		case <-time.After(endTime):
+			m.log.Warn("helper ended while the VM runs", "process", h.Name(), "exit", h.Exit().String())
+		}
+	}
+}

@@ -1,0 +1,292 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"vmop/runner/process"
+	"vmop/runner/qmp"
+	"vmop/vmtypes/plan"
+)
+
+// Bounds of the steps of a start.
+const (
+	helperTime = 10 * time.Second // until a helper is ready
+	bootTime   = 60 * time.Second // from QEMU's start until the guest runs
+)
+
+// The runner's own name for QEMU's monitor.
+const monitorID = "vmop-monitor"
+
+// machine is a VM whose processes have been started.
+type machine struct {
+	vm      *VM
+	log     *slog.Logger
+	undo    *cleanup
+	lock    *os.File
+	files   map[string]*os.File // open descriptors, by their name in the plan
+	helpers []*process.Process
+	qemu    *process.Process
+	session *qmp.Session
+}
+
+// start brings the machine to the point where QEMU runs, paused. Whatever was
+// done is noted in m.undo, also when it fails.
+func (m *machine) start(ctx context.Context) error {
+	vm := m.vm
+	if err := m.takeRuntimeDir(); err != nil {
+		return err
+	}
+	for _, f := range vm.Plan.Files {
+		replaced, err := copyOnce(f)
+		if err != nil {
+			return fmt.Errorf("make %s: %w", f.To, err)
+		}
+		if replaced != "" {
+			m.log.Warn("file of another kind set aside", "file", f.To, "kept", replaced, "kind", f.Kind)
+		}
+	}
+	if err := m.openDescriptors(ctx); err != nil {
+		return err
+	}
+	monitor, err := m.openMonitor()
+	if err != nil {
+		return err
+	}
+	defer monitor.Close() // QEMU has its own
+	// The image is written while the helpers start.
+	var steps errgroup.Group
+	if vm.seed != nil {
+		steps.Go(m.writeSeed)
+	}
+	steps.Go(func() error { return m.startHelpers(ctx) })
+	if err := steps.Wait(); err != nil {
+		return err
+	}
+	if err := m.startQEMU(monitor); err != nil {
+		return err
+	}
+	m.closeDescriptors()
+	return nil
+}
+
+// takeRuntimeDir makes the runtime directory, removes sockets that an earlier
+// run left, and notes what to remove at the end.
+func (m *machine) takeRuntimeDir() error {
+	vm := m.vm
+	if err := makePrivateDir(vm.RuntimeDir); err != nil {
+		return fmt.Errorf("make runtime directory: %w", err)
+	}
+	m.undo.add("runtime directory", func() error {
+		if entries, err := os.ReadDir(vm.RuntimeDir); err != nil || len(entries) > 0 {
+			return nil // not ours alone
+		}
+		return os.Remove(vm.RuntimeDir)
+	})
+	paths := []string{filepath.Join(vm.RuntimeDir, monitorSocket), filepath.Join(vm.RuntimeDir, cloudInitImage)}
+	for _, l := range vm.Plan.Listeners {
+		paths = append(paths, l.Path)
+	}
+	for _, s := range vm.Plan.Sockets {
+		paths = append(paths, s.Path)
+	}
+	for _, path := range paths {
+		if err := removeIfThere(path); err != nil {
+			return fmt.Errorf("remove what an earlier run left: %w", err)
+		}
+		m.undo.add(path, func() error { return removeIfThere(path) })
+	}
+	return nil
+}
+
+// makePrivateDir makes a directory that only this user can look into. One that
+// is there must be this user's: below /tmp somebody else may have made it.
+func makePrivateDir(path string) error {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return err
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !info.IsDir() || !ok || int(owner.Uid) != os.Geteuid() {
+		return fmt.Errorf("%s is not a directory of user %d; choose another with runtimeDir", path, os.Geteuid())
+	}
+	return os.Chmod(path, 0o700)
+}
+
+func removeIfThere(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// writeSeed writes the cloud-init image.
+func (m *machine) writeSeed() error {
+	return m.vm.seed.WriteImage(filepath.Join(m.vm.RuntimeDir, cloudInitImage))
+}
+
+// openDescriptors makes the taps and listening sockets.
+func (m *machine) openDescriptors(ctx context.Context) error {
+	m.files = map[string]*os.File{}
+	for _, t := range m.vm.Plan.Taps {
+		tap, err := openTap(ctx, t, m.vm.Spec.UUID, m.log)
+		if err != nil {
+			return err
+		}
+		m.undo.add("tap "+t.Name, tap.Close)
+		m.files[t.Name] = tap.File()
+	}
+	for _, l := range m.vm.Plan.Listeners {
+		f, err := listen(l.Path)
+		if err != nil {
+			return fmt.Errorf("listen on socket of %s: %w", l.Name, err)
+		}
+		m.files[l.Name] = f
+	}
+	return nil
+}
+
+// closeDescriptors closes the listening sockets, which the processes have
+// inherited: when the process that serves one ends, connections must end, too.
+func (m *machine) closeDescriptors() {
+	for _, l := range m.vm.Plan.Listeners {
+		if f := m.files[l.Name]; f != nil {
+			_ = f.Close() // it was only handed on
+			delete(m.files, l.Name)
+		}
+	}
+}
+
+// listen returns a listening unix socket (mode 0600) as a file.
+func listen(path string) (*os.File, error) {
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false)
+	f, err := l.File()
+	err = errors.Join(err, l.Close())
+	if err == nil {
+		err = os.Chmod(path, 0o600)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// openMonitor makes the listening socket of QEMU's monitor and connects to it:
+// what is said before QEMU runs waits in the socket.
+func (m *machine) openMonitor() (*os.File, error) {
+	path := filepath.Join(m.vm.RuntimeDir, monitorSocket)
+	f, err := qmp.Listen(path)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("connect to QEMU's monitor: %w", err), f.Close())
+	}
+	m.session = qmp.New(conn, qmp.WithTrace(m.log))
+	m.undo.add("monitor", m.session.Close)
+	return f, nil
+}
+
+// startHelpers starts all helpers and waits until they are ready.
+func (m *machine) startHelpers(ctx context.Context) error {
+	for _, h := range m.vm.Plan.Helpers {
+		p, err := m.startProcess(h, nil, nil)
+		if err != nil {
+			return err
+		}
+		m.helpers = append(m.helpers, p)
+	}
+	for i, h := range m.vm.Plan.Helpers {
+		if h.Ready == "" {
+			continue
+		}
+		if err := waitReady(ctx, m.helpers[i], h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waitReady waits for the path by which a helper says that it can be used.
+func waitReady(ctx context.Context, p *process.Process, h plan.Process) error {
+	ctx, cancel := context.WithTimeout(ctx, helperTime)
+	defer cancel()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !exists(h.Ready) {
+		select {
+		case <-tick.C:
+		case <-p.Done():
+			return fmt.Errorf("%s ended before it was ready: %s%s", h.Name, p.Exit(), tail(p))
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not ready after %s: %s does not exist%s", h.Name, helperTime, h.Ready, tail(p))
+		}
+	}
+	return nil
+}
+
+// tail returns, indented, the last that a process had to say, for an error.
+func tail(p *process.Process) string {
+	text := p.Tail()
+	if text == "" {
+		return ""
+	}
+	return "\n  " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ")
+}
+
+// startQEMU starts QEMU, paused, with the monitor on its listening socket.
+func (m *machine) startQEMU(monitor *os.File) error {
+	q := m.vm.Plan.QEMU
+	fd := 3 + len(q.Descriptors())
+	own := []string{
+		"-S",
+		"-chardev", "socket,id=" + monitorID + ",fd=" + strconv.Itoa(fd) + ",server=on,wait=off",
+		"-mon", "chardev=" + monitorID + ",mode=control",
+	}
+	var err error
+	m.qemu, err = m.startProcess(q, own, []*os.File{monitor, m.lock})
+	return err
+}
+
+// startProcess starts a process of the plan, with arguments and descriptors of
+// the runner's own after those of the plan.
+func (m *machine) startProcess(p plan.Process, args []string, files []*os.File) (*process.Process, error) {
+	spec := process.Spec{Name: p.Name, Path: p.Executable, Args: append(p.Argv(), args...), Dir: p.Dir}
+	if len(p.Env) > 0 {
+		spec.Env = os.Environ()
+		for _, v := range p.Env {
+			spec.Env = append(spec.Env, v.Name+"="+v.Value)
+		}
+	}
+	for _, name := range p.Descriptors() {
+		spec.Files = append(spec.Files, m.files[name])
+	}
+	spec.Files = slices.Concat(spec.Files, files)
+	started, err := process.Start(spec, m.log)
+	if err != nil {
+		return nil, err
+	}
+	m.undo.add(p.Name, func() error { return endProcess(started) })
+	return started, nil
+}

@@ -1,0 +1,177 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	"vmop/runner/guest"
+	"vmop/runner/process"
+	"vmop/runner/qmp"
+)
+
+// Times of the steps that end a VM. The guest has powerdownTimeout; what
+// follows is for a QEMU that obeys, and for one that doesn't.
+const (
+	quitTime  = 10 * time.Second // to flush its caches and end
+	termTime  = 5 * time.Second
+	agentTime = 2 * time.Second // for the agent to answer that it is there
+	// pressAgain: a guest that was still in its firmware has missed the power
+	// button.
+	pressAgain = 20 * time.Second
+)
+
+// A stopStep is one way to end the VM, and the time it has to work.
+type stopStep struct {
+	how  method
+	time time.Duration
+}
+
+// method is a way to end a VM, from kind to rude.
+type method string
+
+const (
+	byAgent   method = "guest agent"
+	byACPI    method = "ACPI power button"
+	byQuit    method = "QMP quit"
+	bySIGTERM method = "SIGTERM"
+	bySIGKILL method = "SIGKILL"
+)
+
+// stopSteps shares the guest's time between the ways of asking it: an agent
+// that accepts and then does nothing must leave time for the power button.
+func stopSteps(timeout time.Duration, agent bool) []stopStep {
+	var steps []stopStep
+	if timeout > 0 {
+		if agent {
+			steps = append(steps, stopStep{byAgent, timeout / 2})
+			timeout -= timeout / 2
+		}
+		steps = append(steps, stopStep{byACPI, timeout})
+	}
+	return append(steps, stopStep{byQuit, quitTime}, stopStep{bySIGTERM, termTime}, stopStep{bySIGKILL, termTime})
+}
+
+// forces says that a method leaves the guest no choice.
+func (m method) forces() bool { return m == byQuit || m == bySIGTERM || m == bySIGKILL }
+
+// stop ends the VM and returns whether it had to be forced.
+func (m *machine) stop(ctx context.Context) (forced bool) {
+	agent := m.connectAgent(ctx)
+	if agent != nil {
+		defer agent.Close()
+	}
+	timeout := time.Duration(*m.vm.Spec.PowerdownTimeout) * time.Second
+	for _, step := range stopSteps(timeout, agent != nil) {
+		forced = forced || step.how.forces()
+		m.log.Info("stopping", "method", string(step.how), "timeout", step.time.String())
+		if err := m.try(ctx, step, agent); err != nil {
+			m.log.Warn("stopping", "method", string(step.how), "err", err)
+			continue
+		}
+		if m.ended(step) {
+			return forced
+		}
+	}
+	<-m.qemu.Done() // killed: the kernel ends it as soon as it can
+	return forced
+}
+
+// connectAgent returns the guest agent, if the guest runs one.
+func (m *machine) connectAgent(ctx context.Context) *guest.Agent {
+	path := m.vm.Plan.Socket("guestAgent")
+	if path == "" || *m.vm.Spec.PowerdownTimeout == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, agentTime)
+	defer cancel()
+	if !m.portIsOpen(ctx, path) {
+		return nil
+	}
+	agent, err := guest.Dial(ctx, path)
+	if err != nil {
+		m.log.Warn("the guest agent does not answer", "err", err)
+		return nil
+	}
+	return agent
+}
+
+// portIsOpen says whether somebody in the guest has opened the port behind a
+// socket: QEMU accepts connections even if nobody will ever answer.
+func (m *machine) portIsOpen(ctx context.Context, path string) bool {
+	var chardevs []struct {
+		Filename string `json:"filename"`
+		Open     bool   `json:"frontend-open"`
+	}
+	if err := m.query(ctx, "query-chardev", nil, &chardevs); err != nil {
+		m.log.Warn("asking for the guest agent", "err", err)
+		return false
+	}
+	for _, c := range chardevs {
+		if strings.HasPrefix(c.Filename, "unix:"+path+",") || strings.HasPrefix(c.Filename, "disconnected:unix:"+path+",") {
+			return c.Open
+		}
+	}
+	return false
+}
+
+// try takes one step; it does not wait for the VM's end.
+func (m *machine) try(ctx context.Context, step stopStep, agent *guest.Agent) error {
+	ctx, cancel := context.WithTimeout(ctx, min(step.time, quitTime))
+	defer cancel()
+	switch step.how {
+	case byAgent:
+		return agent.Shutdown(ctx, guest.PowerDown)
+	case byACPI:
+		return m.command(ctx, "system_powerdown")
+	case byQuit:
+		return m.command(ctx, "quit")
+	case bySIGTERM:
+		return m.qemu.Signal(syscall.SIGTERM)
+	default:
+		return m.qemu.Signal(syscall.SIGKILL)
+	}
+}
+
+func (m *machine) command(ctx context.Context, name string) error {
+	_, err := m.session.Run(ctx, qmp.Command{Execute: name})
+	return err
+}
+
+// ended waits for the VM's end, as long as the step has time. The power button
+// is pressed again from time to time.
+func (m *machine) ended(step stopStep) bool {
+	timer := time.NewTimer(step.time)
+	defer timer.Stop()
+	again := time.NewTicker(pressAgain)
+	defer again.Stop()
+	for {
+		select {
+		case <-m.qemu.Done():
+			return true
+		case <-timer.C:
+			return false
+		case <-again.C:
+			if step.how == byACPI {
+				m.session.Start(qmp.Command{Execute: "system_powerdown"})
+			}
+		}
+	}
+}
+
+// endProcess ends a process that is left when everything else has been done.
+func endProcess(p *process.Process) error {
+	select {
+	case <-p.Done():
+		return nil
+	default:
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*termTime)
+	defer cancel()
+	if err := p.Terminate(ctx, termTime); err != nil {
+		return fmt.Errorf("end %s: %w", p.Name(), err)
+	}
+	return nil
+}

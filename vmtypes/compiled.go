@@ -1,0 +1,85 @@
+package vmtypes
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"go.starlark.net/starlark"
+)
+
+// compiled are the stock modules in the interpreter's own form, so that a
+// runner needn't parse them: a third of the time until QEMU is started. Each
+// begins with the hash of its source.
+//
+//go:generate go run ./compile
+//go:embed all:compiled
+var compiled embed.FS
+
+// precompiled returns the compiled form of a stock module if it was made from
+// this very source, or nil. It serves pinned types as well.
+func precompiled(module, source string) *starlark.Program {
+	file, ok := strings.CutPrefix(module, stockPrefix)
+	if !ok {
+		return nil
+	}
+	data, err := compiled.ReadFile("compiled/" + file)
+	if err != nil || len(data) < sha256.Size {
+		return nil
+	}
+	hash := sha256.Sum256([]byte(source))
+	if !bytes.Equal(data[:sha256.Size], hash[:]) {
+		return nil
+	}
+	program, err := starlark.CompiledProgram(bytes.NewReader(data[sha256.Size:]))
+	if err != nil {
+		return nil // made by another version of the interpreter
+	}
+	return program
+}
+
+// Compile writes the compiled form of all stock modules to a folder, anew. It
+// is for go generate.
+func Compile(dir string) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	return fs.WalkDir(stock, ".", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := compileStock(file)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(dir, file)
+		if err := os.MkdirAll(path.Dir(target), 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(target, data, 0o644)
+	})
+}
+
+func compileStock(file string) ([]byte, error) {
+	source, err := stock.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	predeclared := Predeclared()
+	_, program, err := starlark.SourceProgramOptions(fileOptions(), stockPrefix+file, source, predeclared.Has)
+	if err != nil {
+		return nil, fmt.Errorf("compile %s: %w", file, err)
+	}
+	hash := sha256.Sum256(source)
+	data := bytes.NewBuffer(hash[:])
+	if err := program.Write(data); err != nil {
+		return nil, fmt.Errorf("compile %s: %w", file, err)
+	}
+	return data.Bytes(), nil
+}

@@ -1,0 +1,314 @@
+package vmtypes_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"vmop/runner/qmp"
+	"vmop/vmtypes/plan"
+	"vmop/vmtypes/vmtypestest"
+)
+
+// patience is how long a test waits for QEMU; far more than it takes.
+const patience = 2 * time.Minute
+
+// The real QEMU accepts the plan of every golden, and what its rules name can
+// be changed.
+func TestQEMUAcceptsGoldens(t *testing.T) {
+	t.Parallel()
+	paths, err := vmtypestest.Goldens(goldens)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(paths), 30)
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			g, err := vmtypestest.ReadGolden(path)
+			require.NoError(t, err)
+			s := newSandbox(t)
+			p := s.plan(g)
+			q := start(t, p)
+			if usesKVM(p) && !canUseKVM() {
+				require.Contains(t, q.refusal(), "KVM", "without KVM, that is the only thing to complain about")
+				return
+			}
+			q.accepts(p)
+			q.followsRules(p)
+		})
+	}
+}
+
+func usesKVM(p *plan.Plan) bool {
+	return slices.ContainsFunc(p.QEMU.Args, func(o plan.Option) bool { return o.Flag == "-accel" && o.Value == "kvm" })
+}
+
+func canUseKVM() bool {
+	kvm, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	kvm.Close()
+	return true
+}
+
+// qemu is a QEMU that was started from a plan and runs paused.
+type qemu struct {
+	t       *testing.T
+	session *qmp.Session
+	stderr  *bytes.Buffer // to be read when ended is closed
+	ended   chan struct{}
+}
+
+// start carries a plan out, as the runner does: listeners, taps, helpers, QEMU
+// with a monitor. All is in a network namespace of its own, where every port
+// is free and every interface is new.
+func start(t *testing.T, p *plan.Plan) *qemu {
+	t.Helper()
+	open := map[string]*os.File{}
+	t.Cleanup(func() {
+		for _, f := range open {
+			f.Close()
+		}
+	})
+	for _, l := range p.Listeners {
+		listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: l.Path, Net: "unix"})
+		require.NoError(t, err)
+		listener.SetUnlinkOnClose(false)
+		open[l.Name], err = listener.File()
+		require.NoError(t, err)
+		listener.Close()
+	}
+	near, far := socketPair(t)
+	defer far.Close()
+	q := &qemu{t: t, session: qmp.New(near), stderr: &bytes.Buffer{}, ended: make(chan struct{})}
+	t.Cleanup(func() { q.session.Close() })
+	started := make(chan error)
+	go func() { started <- q.startInNamespace(p, open, far) }()
+	require.NoError(t, <-started)
+	return q
+}
+
+// startInNamespace never gives its thread back: it ends with the goroutine.
+func (q *qemu) startInNamespace(p *plan.Plan, open map[string]*os.File, monitor *os.File) error {
+	runtime.LockOSThread()
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		return os.NewSyscallError("make a network namespace (this test needs root): unshare", err)
+	}
+	if err := upLoopback(); err != nil {
+		return err
+	}
+	for _, tap := range p.Taps {
+		file, err := openTap(tap.Name)
+		if err != nil {
+			return err
+		}
+		open[tap.Name] = file
+	}
+	for _, helper := range p.Helpers {
+		helper.Executable = program(q.t, filepath.Base(helper.Executable), helper.Name)
+		if _, err := q.run(helper, open, nil); err != nil {
+			return err
+		}
+	}
+	machine := p.QEMU
+	fd := strconv.Itoa(3 + len(machine.Descriptors()))
+	machine.Args = append(slices.Clone(machine.Args), plan.Option{Flag: "-S"},
+		plan.Option{Flag: "-chardev", Value: "socket,id=monitor,fd=" + fd}, plan.Option{Flag: "-mon", Value: "chardev=monitor,mode=control"})
+	wait, err := q.run(machine, open, monitor)
+	if err != nil {
+		return err
+	}
+	go func() { wait(); close(q.ended) }()
+	q.t.Cleanup(func() { <-q.ended })
+	return nil
+}
+
+// run starts a process of the plan; at the end of the test it is killed.
+func (q *qemu) run(p plan.Process, open map[string]*os.File, more *os.File) (wait func(), err error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(q.t.Context()))
+	cmd := exec.CommandContext(ctx, p.Executable, p.Argv()...)
+	cmd.Dir = p.Dir
+	for _, name := range p.Descriptors() {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, open[name])
+	}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if more != nil {
+		cmd.ExtraFiles, cmd.Stderr = append(cmd.ExtraFiles, more), q.stderr
+	}
+	if err := cmd.Start(); err != nil {
+		cancel()
+		return nil, err
+	}
+	done := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(done) }() // how it ends is seen by what it says
+	q.t.Cleanup(func() { cancel(); <-done })
+	return func() { <-done }, nil
+}
+
+func socketPair(t *testing.T) (near net.Conn, far *os.File) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	file := os.NewFile(uintptr(fds[0]), "monitor")
+	defer file.Close()
+	near, err = net.FileConn(file)
+	require.NoError(t, err)
+	return near, os.NewFile(uintptr(fds[1]), "monitor of QEMU")
+}
+
+func upLoopback() error {
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("socket", err)
+	}
+	defer unix.Close(socket)
+	lo, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	lo.SetUint16(unix.IFF_UP)
+	return os.NewSyscallError("bring the loopback interface up: ioctl", unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, lo))
+}
+
+func openTap(name string) (*os.File, error) {
+	tun, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("open /dev/net/tun", err)
+	}
+	request, err := unix.NewIfreq(name)
+	if err != nil {
+		return nil, err
+	}
+	request.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_VNET_HDR)
+	if err := unix.IoctlIfreq(tun, unix.TUNSETIFF, request); err != nil {
+		return nil, os.NewSyscallError("make the tap "+name+": ioctl", err)
+	}
+	return os.NewFile(uintptr(tun), name), nil
+}
+
+// ask runs a QMP command, which must succeed, and decodes what it returns.
+func (q *qemu) ask(command string, arguments, result any) {
+	q.t.Helper()
+	ctx, cancel := context.WithTimeout(q.t.Context(), patience)
+	defer cancel()
+	reply, err := q.session.Run(ctx, qmp.Command{Execute: command, Arguments: arguments})
+	if err != nil && q.session.Err() != nil {
+		<-q.ended
+		q.t.Fatalf("%s: %v; QEMU said:\n%s", command, err, q.stderr)
+	}
+	require.NoError(q.t, err, command)
+	if result != nil {
+		require.NoError(q.t, json.Unmarshal(reply, result))
+	}
+}
+
+// refusal waits for QEMU to end and returns what it said.
+func (q *qemu) refusal() string {
+	q.t.Helper()
+	select {
+	case <-q.ended:
+		return q.stderr.String()
+	case <-time.After(patience):
+		q.t.Fatal("QEMU goes on")
+		return ""
+	}
+}
+
+// accepts checks that the machine waits for its start with all that was
+// planned.
+func (q *qemu) accepts(p *plan.Plan) {
+	q.t.Helper()
+	var status struct{ Status string }
+	q.ask("query-status", nil, &status)
+	require.Equal(q.t, "prelaunch", status.Status)
+	for _, s := range p.Sockets {
+		info, err := os.Stat(s.Path)
+		require.NoError(q.t, err)
+		require.Equal(q.t, os.ModeSocket, info.Mode().Type(), s.Path)
+	}
+	var tpms []struct{ Model string }
+	q.ask("query-tpm", nil, &tpms)
+	require.Len(q.t, tpms, len(p.Helpers))
+	for _, o := range p.QEMU.Args {
+		if o.Flag != "-device" || o.ID() == "" {
+			continue
+		}
+		want, given := o.Get("addr")
+		if !given {
+			continue
+		}
+		var got int
+		q.ask("qom-get", map[string]string{"path": "/machine/peripheral/" + o.ID(), "property": "addr"}, &got)
+		slot, function, _ := strings.Cut(want, ".")
+		require.Equal(q.t, number(slot)<<3|number(function), got, "place of %s", o.ID())
+	}
+}
+
+// number reads "0x1c"; nothing is 0.
+func number(hex string) int {
+	n, err := strconv.ParseInt(strings.TrimPrefix(hex, "0x"), 16, 32)
+	if err != nil {
+		return 0
+	}
+	return int(n)
+}
+
+// followsRules does once what each rule allows.
+func (q *qemu) followsRules(p *plan.Plan) {
+	q.t.Helper()
+	for _, rule := range p.Rules {
+		switch r := rule.(type) {
+		case plan.CPUs:
+			q.plugCPU(r)
+		case plan.Balloon:
+			q.ask("balloon", map[string]int64{"value": r.Maximum}, nil)
+		case plan.Medium:
+			q.ask("blockdev-change-medium", map[string]string{"id": r.Device, "filename": p.QEMU.Executable, "format": "raw", "read-only-mode": "read-only"}, nil)
+		case plan.Password:
+			q.ask("set_password", map[string]string{"protocol": r.Protocol, "password": "secret"}, nil)
+		default:
+			q.t.Fatalf("no test for %s", rule)
+		}
+	}
+	q.plugDisk()
+}
+
+func (q *qemu) plugCPU(r plan.CPUs) {
+	q.t.Helper()
+	var cpus []struct {
+		Type    string
+		Props   map[string]any
+		QOMPath string `json:"qom-path"`
+	}
+	q.ask("query-hotpluggable-cpus", nil, &cpus)
+	require.Len(q.t, cpus, r.Maximum)
+	for i := len(cpus) - 1; i >= 0; i-- {
+		if c := cpus[i]; c.QOMPath == "" {
+			c.Props["driver"], c.Props["id"] = c.Type, strings.Replace(r.ID, "%d", "1", 1)
+			q.ask("device_add", c.Props, nil)
+			return
+		}
+	}
+	q.t.Fatal("no CPU can be plugged in")
+}
+
+// plugDisk uses one of the ports that are reserved for it.
+func (q *qemu) plugDisk() {
+	q.t.Helper()
+	q.ask("blockdev-add", map[string]string{"driver": "null-co", "node-name": "plugged"}, nil)
+	q.ask("device_add", map[string]string{"driver": "virtio-blk-pci", "id": "plugged", "drive": "plugged", "bus": "hotplug0"}, nil)
+}
