@@ -22,6 +22,9 @@ import (
 //go:embed all:compiled
 var compiled embed.FS
 
+// compiledSuffix is added to a module's name: lib/tpm.star.bin.
+const compiledSuffix = ".bin"
+
 // precompiled returns the compiled form of a stock module if it was made from
 // this very source, or nil. It serves pinned types as well.
 func precompiled(module, source string) *starlark.Program {
@@ -29,7 +32,7 @@ func precompiled(module, source string) *starlark.Program {
 	if !ok {
 		return nil
 	}
-	data, err := compiled.ReadFile("compiled/" + file)
+	data, err := compiled.ReadFile("compiled/" + file + compiledSuffix)
 	if err != nil || len(data) < sha256.Size {
 		return nil
 	}
@@ -58,7 +61,7 @@ func Compile(dir string) error {
 		if err != nil {
 			return err
 		}
-		target := filepath.Join(dir, file)
+		target := filepath.Join(dir, file+compiledSuffix)
 		if err := os.MkdirAll(path.Dir(target), 0o755); err != nil {
 			return err
 		}
