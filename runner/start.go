@@ -76,7 +76,7 @@ func (m *machine) start(ctx context.Context) error {
 	if err := steps.Wait(); err != nil {
 		return err
 	}
-	if err := m.startQEMU(monitor); err != nil {
+	if err := m.startQEMU(ctx, monitor); err != nil {
 		return err
 	}
 	m.closeDescriptors()
@@ -211,7 +211,7 @@ func (m *machine) openMonitor() (*os.File, error) {
 // startHelpers starts all helpers and waits until they are ready.
 func (m *machine) startHelpers(ctx context.Context) error {
 	for _, h := range m.vm.Plan.Helpers {
-		p, err := m.startProcess(h, nil, nil)
+		p, err := m.startProcess(ctx, h, nil, nil)
 		if err != nil {
 			return err
 		}
@@ -256,7 +256,7 @@ func tail(p *process.Process) string {
 }
 
 // startQEMU starts QEMU, paused, with the monitor on its listening socket.
-func (m *machine) startQEMU(monitor *os.File) error {
+func (m *machine) startQEMU(ctx context.Context, monitor *os.File) error {
 	q := m.vm.Plan.QEMU
 	fd := 3 + len(q.Descriptors())
 	own := []string{
@@ -265,13 +265,13 @@ func (m *machine) startQEMU(monitor *os.File) error {
 		"-mon", "chardev=" + monitorID + ",mode=control",
 	}
 	var err error
-	m.qemu, err = m.startProcess(q, own, []*os.File{monitor, m.lock})
+	m.qemu, err = m.startProcess(ctx, q, own, []*os.File{monitor, m.lock})
 	return err
 }
 
 // startProcess starts a process of the plan, with arguments and descriptors of
 // the runner's own after those of the plan.
-func (m *machine) startProcess(p plan.Process, args []string, files []*os.File) (*process.Process, error) {
+func (m *machine) startProcess(ctx context.Context, p plan.Process, args []string, files []*os.File) (*process.Process, error) {
 	spec := process.Spec{Name: p.Name, Path: p.Executable, Args: append(p.Argv(), args...), Dir: p.Dir}
 	if len(p.Env) > 0 {
 		spec.Env = os.Environ()
@@ -287,6 +287,6 @@ func (m *machine) startProcess(p plan.Process, args []string, files []*os.File) 
 	if err != nil {
 		return nil, err
 	}
-	m.undo.add(p.Name, func() error { return endProcess(started) })
+	m.undo.add(p.Name, func() error { return endProcess(ctx, started) })
 	return started, nil
 }

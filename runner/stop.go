@@ -162,13 +162,9 @@ func (m *machine) ended(step stopStep) bool {
 }
 
 // endProcess ends a process that is left when everything else has been done.
-func endProcess(p *process.Process) error {
-	select {
-	case <-p.Done():
-		return nil
-	default:
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*termTime)
+// Its time is its own: it is called when the runner's is over.
+func endProcess(ctx context.Context, p *process.Process) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*termTime)
 	defer cancel()
 	if err := p.Terminate(ctx, termTime); err != nil {
 		return fmt.Errorf("end %s: %w", p.Name(), err)
