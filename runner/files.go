@@ -17,57 +17,67 @@ import (
 const kindSuffix = ".kind"
 
 // copyOnce makes sure that the guest has its own copy of a template. A copy
-// that is good for something else (other firmware) is kept beside the new one.
+// that is good for something else (other firmware) is kept beside the new one,
+// under the name that is returned.
 //
 // A copy without a record of its kind comes from the original system. It is
 // taken over if it is as large as the template: flash images of one size are
 // interchangeable, of another they hang the guest.
 func copyOnce(f plan.CopyOnce) (replaced string, err error) {
-	kind, err := kindOf(f)
+	have, err := inspect(f)
 	if err != nil {
 		return "", err
 	}
-	if kind == f.Kind {
-		return "", os.WriteFile(f.To+kindSuffix, []byte(f.Kind+"\n"), 0o600)
-	}
-	if kind != "" {
-		if replaced, err = setAside(f.To, kind); err != nil {
+	if have.exists && have.kind != f.Kind {
+		if replaced, err = setAside(f.To, have.kind); err != nil {
 			return "", err
 		}
+		have.exists = false
 	}
-	if err := copyFile(f.From, f.To); err != nil {
-		return "", err
+	if !have.exists {
+		if err := copyFile(f.From, f.To); err != nil {
+			return replaced, err
+		}
 	}
-	return replaced, os.WriteFile(f.To+kindSuffix, []byte(f.Kind+"\n"), 0o600)
+	if have.recorded && have.kind == f.Kind {
+		return replaced, nil
+	}
+	return replaced, writeFile(f.To+kindSuffix, []byte(f.Kind+"\n"))
 }
 
 // unknownKind is the kind of a copy that fits nothing that is known.
 const unknownKind = "unknown"
 
-// kindOf returns what the existing copy is good for, "" if there is none.
-func kindOf(f plan.CopyOnce) (string, error) {
+// A copyState is what is known of a guest's copy.
+type copyState struct {
+	exists, recorded bool
+	kind             string
+}
+
+// inspect returns what the existing copy is good for.
+func inspect(f plan.CopyOnce) (copyState, error) {
 	have, err := os.Stat(f.To)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
+		return copyState{}, nil
 	}
 	if err != nil {
-		return "", err
+		return copyState{}, err
 	}
 	recorded, err := os.ReadFile(f.To + kindSuffix)
 	if err == nil {
-		return strings.TrimSpace(string(recorded)), nil
+		return copyState{exists: true, recorded: true, kind: strings.TrimSpace(string(recorded))}, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		return "", err
+		return copyState{}, err
 	}
 	template, err := os.Stat(f.From)
 	if err != nil {
-		return "", err
+		return copyState{}, err
 	}
 	if have.Size() == template.Size() {
-		return f.Kind, nil
+		return copyState{exists: true, kind: f.Kind}, nil
 	}
-	return unknownKind, nil
+	return copyState{exists: true, kind: unknownKind}, nil
 }
 
 // setAside renames a file to a name that is free.

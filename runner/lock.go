@@ -16,9 +16,12 @@ const lockFile = "lock"
 // ErrLocked says that the VM runs already.
 var ErrLocked = errors.New("the VM runs already")
 
-// lockVM takes the lock of the data directory. The lock belongs to the open
+// lockVM takes the lock of the data directory, which it makes if need be. The lock belongs to the open
 // file: QEMU inherits it, and it lasts until the last process that has it ends.
 func lockVM(dataDir string) (*os.File, error) {
+	if err := os.MkdirAll(dataDir, 0o700); err != nil {
+		return nil, fmt.Errorf("make data directory: %w", err)
+	}
 	path := filepath.Join(dataDir, lockFile)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

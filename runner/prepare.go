@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -52,19 +51,24 @@ type VM struct {
 	// Warnings about the configuration, for people.
 	Warnings []string
 
+	folder   string // of the configuration file, absolute
 	pin      *pin
 	seed     *cloudinit.Seed // nil: no cloud-init
 	password *reconcile.Password
 }
 
-// Prepare reads the configuration and computes the plan. It changes nothing:
-// a VM without a uuid gets one only when it is run (newUUID).
+// Prepare reads the configuration and computes the plan. It changes nothing: a
+// VM that was never run has no uuid yet, and gets a placeholder.
 func Prepare(ctx context.Context, opts Options) (*VM, error) {
-	return prepare(ctx, opts, false)
+	vm, err := open(opts)
+	if err != nil {
+		return nil, err
+	}
+	return vm, vm.plan(ctx, opts, false)
 }
 
-// prepare keeps a new uuid in the data directory if keep is set.
-func prepare(ctx context.Context, opts Options, keep bool) (*VM, error) {
+// open reads the configuration and finds out where the VM lives.
+func open(opts Options) (*VM, error) {
 	cfg, warnings, err := config.Load(opts.ConfigFile)
 	if err != nil {
 		return nil, err
@@ -73,28 +77,28 @@ func prepare(ctx context.Context, opts Options, keep bool) (*VM, error) {
 	for _, w := range warnings {
 		vm.Warnings = append(vm.Warnings, w.String())
 	}
+	if vm.folder, err = filepath.Abs(filepath.Dir(opts.ConfigFile)); err != nil {
+		return nil, fmt.Errorf("folder of %s: %w", opts.ConfigFile, err)
+	}
 	env := config.HostEnv()
 	if vm.DataDir, err = cfg.DataDirectory(env); err != nil {
 		return nil, err
 	}
 	vm.RuntimeDir = cfg.RuntimeDirectory(env)
-	here, err := filepath.Abs(filepath.Dir(opts.ConfigFile))
-	if err != nil {
-		return nil, fmt.Errorf("folder of %s: %w", opts.ConfigFile, err)
+	makeAbsolute(vm.folder, &vm.DataDir, &vm.RuntimeDir)
+	return vm, nil
+}
+
+// plan computes everything else. With keep set, a new uuid is kept in the data
+// directory.
+func (vm *VM) plan(ctx context.Context, opts Options, keep bool) (err error) {
+	if vm.Spec, err = resolveSpec(vm.Config, vm.DataDir, vm.folder, keep); err != nil {
+		return err
 	}
-	makeAbsolute(here, &vm.DataDir, &vm.RuntimeDir)
-	if keep {
-		if err := os.MkdirAll(vm.DataDir, 0o700); err != nil {
-			return nil, fmt.Errorf("make data directory: %w", err)
-		}
+	if err := vm.readSecrets(vm.folder); err != nil {
+		return err
 	}
-	if vm.Spec, err = resolveSpec(cfg, vm.DataDir, here, keep); err != nil {
-		return nil, err
-	}
-	if err := vm.readSecrets(here); err != nil {
-		return nil, err
-	}
-	return vm, vm.makePlan(ctx, opts.VMTypes)
+	return vm.evaluate(ctx, opts.VMTypes)
 }
 
 // resolveSpec returns the vm section with everything filled in that depends on
@@ -144,8 +148,8 @@ func (vm *VM) readSecrets(dir string) error {
 	return nil
 }
 
-// makePlan loads the VM type and calls it.
-func (vm *VM) makePlan(ctx context.Context, vmTypes string) (err error) {
+// evaluate loads the VM type and calls it.
+func (vm *VM) evaluate(ctx context.Context, vmTypes string) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, evaluationTime, fmt.Errorf("a VM type has %s", evaluationTime))
 	defer cancel()
 	library, err := vmtypes.Open(vmTypes)

@@ -21,26 +21,31 @@ import (
 func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 	log := opts.Log
 	log.Info("initializing", "state", "Initializing", "config", opts.ConfigFile)
-	vm, err := prepare(ctx, opts, true)
+	vm, err := open(opts)
 	if err != nil {
 		return Outcome{}, err
 	}
-	log = log.With("vm", vm.Spec.Name)
+	log = log.With("vm", vm.Config.VM.Name)
 	for _, w := range vm.Warnings {
 		log.Warn("configuration", "warning", w)
 	}
 	m := &machine{vm: vm, log: log, undo: &cleanup{log: log}}
 	defer func() {
 		undoErr := m.undo.run()
-		log.Info("stopped", "state", "Stopped", "outcome", result.String())
 		if err == nil && undoErr != nil {
 			err = fmt.Errorf("clean up: %w", undoErr)
+		}
+		if err == nil {
+			log.Info("stopped", "state", "Stopped", "outcome", result.String())
 		}
 	}()
 	if m.lock, err = lockVM(vm.DataDir); err != nil {
 		return Outcome{}, err
 	}
 	m.undo.add("lock", m.lock.Close)
+	if err := vm.plan(ctx, opts, true); err != nil {
+		return Outcome{}, err
+	}
 	log.Info("starting", "state", "Starting", "vmType", vm.Plan.Type, "uuid", vm.Spec.UUID)
 	if err := m.start(ctx); err != nil {
 		return Outcome{}, m.stopped(ctx, err)
@@ -116,7 +121,11 @@ func (m *machine) supervise(ctx context.Context) Outcome {
 func (m *machine) follow(ctx context.Context) *shutdown {
 	var last *shutdown
 	for e := range m.session.Events() {
-		m.log.Log(ctx, eventLevel(e), "event", "event", e.Name, "data", string(e.Data))
+		attrs := []any{"event", e.Name}
+		if len(e.Data) > 0 {
+			attrs = append(attrs, "data", string(e.Data))
+		}
+		m.log.Log(ctx, eventLevel(e), "QMP event", attrs...)
 		switch e.Name {
 		case "SHUTDOWN":
 			var s shutdown

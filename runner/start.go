@@ -79,8 +79,7 @@ func (m *machine) start(ctx context.Context) error {
 	if err := m.startQEMU(ctx, monitor); err != nil {
 		return err
 	}
-	m.closeDescriptors()
-	return nil
+	return m.closeListeners()
 }
 
 // takeRuntimeDir makes the runtime directory, removes sockets that an earlier
@@ -157,20 +156,27 @@ func (m *machine) openDescriptors(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("listen on socket of %s: %w", l.Name, err)
 		}
+		m.undo.add("listener "+l.Name, func() error { return closeOnce(f) })
 		m.files[l.Name] = f
 	}
 	return nil
 }
 
-// closeDescriptors closes the listening sockets, which the processes have
+// closeListeners closes the listening sockets, which the processes have
 // inherited: when the process that serves one ends, connections must end, too.
-func (m *machine) closeDescriptors() {
+func (m *machine) closeListeners() error {
+	var errs []error
 	for _, l := range m.vm.Plan.Listeners {
-		if f := m.files[l.Name]; f != nil {
-			_ = f.Close() // it was only handed on
-			delete(m.files, l.Name)
-		}
+		errs = append(errs, closeOnce(m.files[l.Name]))
 	}
+	return errors.Join(errs...)
+}
+
+func closeOnce(f *os.File) error {
+	if err := f.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return nil
 }
 
 // listen returns a listening unix socket (mode 0600) as a file.

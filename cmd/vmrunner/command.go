@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/lmittmann/tint"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -66,7 +67,6 @@ func (f *flags) logger() (*slog.Logger, error) {
 	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
 		return nil, usageError{fmt.Errorf("--log-level %q: want debug, info, warn or error", f.logLevel)}
 	}
-	options := &slog.HandlerOptions{Level: level}
 	form := f.logForm
 	if form == "auto" {
 		form = "json"
@@ -76,21 +76,9 @@ func (f *flags) logger() (*slog.Logger, error) {
 	}
 	switch form {
 	case "text":
-		return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level, ReplaceAttr: forPeople})), nil
+		return slog.New(tint.NewHandler(os.Stderr, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != ""})), nil
 	case "json":
-		return slog.New(slog.NewJSONHandler(os.Stderr, options)), nil
+		return slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level})), nil
 	}
 	return nil, usageError{fmt.Errorf("--log-format %q: want text, json or auto", f.logForm)}
-}
-
-// forPeople shortens log lines on a terminal: the time of day is enough, and
-// only levels other than INFO are worth a word.
-func forPeople(_ []string, a slog.Attr) slog.Attr {
-	switch {
-	case a.Key == slog.TimeKey:
-		return slog.String(a.Key, a.Value.Time().Format(time.TimeOnly))
-	case a.Key == slog.LevelKey && a.Value.String() == slog.LevelInfo.String():
-		return slog.Attr{}
-	}
-	return a
 }
