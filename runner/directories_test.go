@@ -1,0 +1,123 @@
+package runner
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/vmtypes/plan"
+)
+
+func TestMakeAbsolute(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"disk.img":                  "/etc/vm/disk.img",
+		"../disk.img":               "/etc/disk.img",
+		"/srv/disk.img":             "/srv/disk.img",
+		"":                          "",
+		"https://example.org/a.iso": "https://example.org/a.iso",
+	} {
+		got := path
+		makeAbsolute("/etc/vm", &got)
+		require.Equal(t, want, got, path)
+	}
+}
+
+func mode(t *testing.T, path string) os.FileMode {
+	t.Helper()
+	info, err := os.Lstat(path)
+	require.NoError(t, err)
+	return info.Mode().Perm()
+}
+
+func TestPrivateDirectory(t *testing.T) {
+	t.Parallel()
+	t.Run("is made for this user only", func(t *testing.T) {
+		t.Parallel()
+		dir := filepath.Join(t.TempDir(), "a", "b")
+		require.NoError(t, makePrivateDir(dir))
+		require.Equal(t, os.FileMode(0o700), mode(t, dir))
+		require.Equal(t, os.FileMode(0o700), mode(t, filepath.Dir(dir)))
+	})
+	t.Run("is closed to others if it was open", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		require.NoError(t, os.Chmod(dir, 0o777))
+		require.NoError(t, makePrivateDir(dir))
+		require.Equal(t, os.FileMode(0o700), mode(t, dir))
+	})
+	t.Run("is refused if another user made it", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		require.NoError(t, os.Chown(dir, 65534, 65534), "this test needs root")
+		require.ErrorContains(t, makePrivateDir(dir), dir+" is not a directory of user 0; choose another with runtimeDir")
+	})
+	t.Run("is refused if it is a link", func(t *testing.T) {
+		t.Parallel()
+		link := filepath.Join(t.TempDir(), "link")
+		require.NoError(t, os.Symlink(t.TempDir(), link))
+		require.ErrorContains(t, makePrivateDir(link), "is not a directory")
+	})
+	t.Run("is refused if it is a file", func(t *testing.T) {
+		t.Parallel()
+		file := filepath.Join(t.TempDir(), "file")
+		require.NoError(t, os.WriteFile(file, nil, 0o600))
+		require.ErrorIs(t, makePrivateDir(file), syscall.ENOTDIR)
+	})
+}
+
+// The runtime directory is emptied of what a killed runner left and goes at the
+// end, unless somebody else has put something there.
+func TestRuntimeDirectory(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		what  string
+		other files
+		gone  bool
+	}{
+		{"only ours", nil, true},
+		{"with a stranger's file", files{"stranger": ""}, false},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "run")
+			at := func(name string) string { return filepath.Join(dir, name) }
+			m := &machine{log: slog.New(slog.DiscardHandler), undo: &cleanup{}, vm: &VM{RuntimeDir: dir, Plan: &plan.Plan{
+				Listeners: []plan.Listener{{Name: "swtpm", Path: at("swtpm-sock")}},
+				Sockets:   []plan.Socket{{Role: "console", Path: at("console.sock")}},
+			}}}
+			require.NoError(t, os.Mkdir(dir, 0o755))
+			ours := files{monitorSocket: "", cloudInitImage: "", "swtpm-sock": "", "console.sock": ""}
+			fill(t, dir, ours)
+			fill(t, dir, tt.other)
+			require.NoError(t, m.takeRuntimeDir())
+			require.Len(t, contents(t, dir), len(tt.other))
+			require.Equal(t, os.FileMode(0o700), mode(t, dir))
+
+			fill(t, dir, ours)
+			require.NoError(t, m.undo.run())
+			require.Equal(t, tt.gone, !exists(dir))
+			if !tt.gone {
+				require.Len(t, contents(t, dir), 1)
+			}
+		})
+	}
+}
+
+func TestListeningSocketIsPrivate(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "x")
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	f, err := listen(filepath.Join(dir, "s"))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), mode(t, filepath.Join(dir, "s")))
+	require.NoError(t, f.Close())
+	require.True(t, exists(filepath.Join(dir, "s")), "it is removed at the end of the run")
+	_, err = listen(filepath.Join(dir, "s"))
+	require.ErrorIs(t, err, syscall.EADDRINUSE)
+}

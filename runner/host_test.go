@@ -1,0 +1,94 @@
+package runner
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/vmtypes"
+)
+
+const secureDescriptor = `{
+  "description": "UEFI with secure boot",
+  "interface-types": ["uefi"],
+  "mapping": {
+    "device": "flash",
+    "executable": {"filename": "/fw/CODE.secboot.qcow2", "format": "qcow2"},
+    "nvram-template": {"filename": "/fw/VARS.ms.fd", "format": "raw"}
+  },
+  "targets": [{"architecture": "x86_64", "machines": ["pc-q35-*"]}, {"architecture": "i386", "machines": ["pc-i440fx-*"]}],
+  "features": ["secure-boot", "requires-smm"],
+  "tags": []
+}`
+
+func flash(description string) string {
+	return `{"description": "` + description + `", "mapping": {"device": "flash"}}`
+}
+
+// The order of precedence is that of docs/interop/firmware.json of QEMU.
+func TestFirmwareDescriptorsInTheOrderOfQEMU(t *testing.T) {
+	t.Parallel()
+	etc, share := t.TempDir(), t.TempDir()
+	fill(t, share, files{
+		"60-plain.json":    flash("plain of the distribution"),
+		"50-secure.json":   secureDescriptor,
+		"70-hidden.json":   flash("hidden"),
+		"40-memory.json":   `{"description": "no flash", "mapping": {"device": "memory", "filename": "/fw/bios.bin"}}`,
+		"30-broken.json":   `{"description": `,
+		"20-readme.txt":    "no descriptor",
+		"90-last.json":     flash("last"),
+		"10-replaced.json": flash("replaced"),
+	})
+	fill(t, etc, files{
+		"70-hidden.json":   "",
+		"10-replaced.json": flash("replacement"),
+		"55-own.json":      flash("the administrator's"),
+	})
+	require.NoError(t, os.Mkdir(filepath.Join(share, "80-folder.json"), 0o700))
+
+	var names []string
+	list := readFirmware([]string{etc, share})
+	for _, d := range list {
+		names = append(names, d.Description)
+	}
+	require.Equal(t, []string{"replacement", "UEFI with secure boot", "the administrator's", "plain of the distribution", "last"}, names)
+	require.Equal(t, vmtypes.FirmwareDescriptor{
+		Description: "UEFI with secure boot",
+		Executable:  "/fw/CODE.secboot.qcow2", Format: "qcow2",
+		Vars: "/fw/VARS.ms.fd", VarsFormat: "raw",
+		Architecture: []string{"x86_64", "i386"},
+		Machines:     []string{"pc-q35-*", "pc-i440fx-*"},
+		Features:     []string{"secure-boot", "requires-smm"},
+	}, list[1])
+}
+
+func TestNoFirmwareDescriptors(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, readFirmware([]string{filepath.Join(t.TempDir(), "absent"), t.TempDir()}))
+	require.Empty(t, readFirmware(nil))
+}
+
+func TestHostIsThisMachine(t *testing.T) {
+	t.Parallel()
+	host := newHost("/data", "/run")
+	require.Equal(t, "/data", host.DataDir)
+	require.Equal(t, "/run", host.RuntimeDir)
+	require.Equal(t, qemuArch(runtime.GOARCH), host.Arch)
+	require.True(t, host.Exists(t.TempDir()))
+	require.False(t, host.Exists("/does/not/exist"))
+	for goarch, arch := range map[string]string{"amd64": "x86_64", "arm64": "aarch64", "riscv64": "riscv64"} {
+		require.Equal(t, arch, qemuArch(goarch))
+	}
+}
+
+func TestFileModeOfAResource(t *testing.T) {
+	t.Parallel()
+	mode, err := fileMode("/dev/null")
+	require.NoError(t, err)
+	require.NotZero(t, mode&os.ModeCharDevice)
+	_, err = fileMode("/does/not/exist")
+	require.EqualError(t, err, "no such file or directory")
+}

@@ -1,0 +1,52 @@
+package runner
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/process"
+)
+
+// Who ended the machine, and what the runner's own exit code tells of it.
+func TestOutcomeTellsWhoEndedTheMachine(t *testing.T) {
+	t.Parallel()
+	guestOff := &shutdown{Guest: true, Reason: "guest-shutdown"}
+	killed := process.Exit{Code: -1, Signal: syscall.SIGKILL}
+	tests := []struct {
+		what          string
+		last          *shutdown
+		exit          process.Exit
+		asked, forced bool
+		want          Cause
+		code          int
+		text          string
+	}{
+		{"guest powers off", guestOff, process.Exit{}, false, false, CauseGuest, 0, "guest shutdown (guest-shutdown)"},
+		{"guest powers off because it was asked", guestOff, process.Exit{}, true, false, CauseAsked, 0, "asked (guest-shutdown)"},
+		{"asked, and QEMU says nothing", nil, process.Exit{}, true, false, CauseAsked, 0, "asked"},
+		{"guest resets where that ends the machine", &shutdown{true, "guest-reset"}, process.Exit{}, false, false, CauseReset, 0, "guest reset (guest-reset)"},
+		{"guest panics", &shutdown{true, "guest-panic"}, process.Exit{}, false, false, CausePanic, 1, "guest panic (guest-panic)"},
+		{"told by quit", &shutdown{false, "host-qmp-quit"}, process.Exit{}, true, true, CauseForced, 0, "forced (host-qmp-quit)"},
+		{"had to be killed", nil, killed, true, true, CauseForced, 137, "forced, QEMU: killed by signal 9 (SIGKILL)"},
+		{"killed by somebody", nil, killed, false, false, CauseKilled, 137, "killed, QEMU: killed by signal 9 (SIGKILL)"},
+		{"killed while it was asked", nil, killed, true, false, CauseKilled, 137, "killed, QEMU: killed by signal 9 (SIGKILL)"},
+		{"aborts", nil, process.Exit{Code: -1, Signal: syscall.SIGABRT, Core: true}, false, false, CauseKilled, 134, "killed, QEMU: killed by signal 6 (SIGABRT), core dumped"},
+		{"crashes", nil, process.Exit{Code: 1}, false, false, CauseCrashed, 1, "crashed, QEMU: exit status 1"},
+		{"crashes with a code of its own", nil, process.Exit{Code: 42}, false, false, CauseCrashed, 42, "crashed, QEMU: exit status 42"},
+		{"crashes after the guest's end", guestOff, process.Exit{Code: 1}, false, false, CauseCrashed, 1, "crashed (guest-shutdown), QEMU: exit status 1"},
+		{"somebody sends TERM to QEMU", &shutdown{false, "host-signal"}, process.Exit{}, false, false, CauseKilled, 1, "killed (host-signal)"},
+		{"somebody says quit", &shutdown{false, "host-qmp-quit"}, process.Exit{}, false, false, CauseKilled, 1, "killed (host-qmp-quit)"},
+		{"ends without a word", nil, process.Exit{}, false, false, CauseKilled, 1, "killed"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.what, func(t *testing.T) {
+			t.Parallel()
+			got := outcome(tt.last, tt.exit, tt.asked, tt.forced)
+			require.Equal(t, tt.want, got.Cause)
+			require.Equal(t, tt.code, got.ExitCode())
+			require.Equal(t, tt.text, got.String())
+		})
+	}
+}

@@ -1,0 +1,137 @@
+package runner
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/vmtypes"
+)
+
+const (
+	oldType = "def launch(vm, host):\n    \"\"\"As it was.\"\"\"\n    return part()\n"
+	newType = "def launch(vm, host):\n    \"\"\"As it is now.\"\"\"\n    return part()\n"
+)
+
+// A library whose type mine was changed after a VM had been started with it.
+func changedLibrary(t *testing.T, dataDir string) *vmtypes.Library {
+	t.Helper()
+	folder := t.TempDir()
+	library, err := vmtypes.Open(folder)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, library.Close()) })
+	fill(t, folder, files{"mine.star": oldType, "other.star": oldType})
+	first, err := loadPin(t.Context(), library, dataDir, "mine", false)
+	require.NoError(t, err)
+	require.NotEmpty(t, first.archive)
+	require.Empty(t, contents(t, dataDir), "it is kept when the VM has proved to start")
+	require.NoError(t, first.write(dataDir))
+	require.NoError(t, writeMachine(dataDir, first.machines, "q35", "pc-q35-7.2"))
+	fill(t, folder, files{"mine.star": newType})
+	return library
+}
+
+func TestPinnedTypeIsKeptUntilTheUserWantsAnother(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		what     string
+		name     string
+		update   bool
+		source   string
+		stored   bool
+		machines map[string]string
+	}{
+		{"a later start", "mine", false, oldType, false, map[string]string{"q35": "pc-q35-7.2"}},
+		{"the same type by its file name", "mine.star", false, oldType, false, map[string]string{"q35": "pc-q35-7.2"}},
+		{"the same type by its path", "/elsewhere/mine.star", false, oldType, false, map[string]string{"q35": "pc-q35-7.2"}},
+		{"updateVmType", "mine", true, newType, true, nil},
+		{"another type, the same hardware", "other", false, oldType, true, map[string]string{"q35": "pc-q35-7.2"}},
+		{"another type and updateVmType", "other", true, oldType, true, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.what, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			p, err := loadPin(t.Context(), changedLibrary(t, dir), dir, tt.name, tt.update)
+			require.NoError(t, err)
+			require.Equal(t, tt.machines, p.machines)
+			require.Equal(t, tt.stored, p.archive != nil)
+			archive, err := p.vmType.Archive()
+			require.NoError(t, err)
+			require.Contains(t, string(archive), tt.source)
+			require.NoError(t, p.write(dir))
+			kept, err := os.ReadFile(filepath.Join(dir, pinnedType))
+			require.NoError(t, err)
+			require.Equal(t, string(archive), string(kept))
+		})
+	}
+}
+
+func TestBrokenPinSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ what, file, text, want string }{
+		{"no archive", pinnedType, "nonsense", "set updateVmType: true to take the type from the library again"},
+		{"empty archive", pinnedType, "", "set updateVmType: true"},
+		{"a line of machines.txt", pinnedMachines, "q35 pc-q35-7.2\nq35\n", pinnedMachines + `:2: got "q35", want an alias and a machine version`},
+		{"an empty machines.txt", pinnedMachines, "", pinnedMachines + ":1:"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.what, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			library := changedLibrary(t, dir)
+			fill(t, dir, files{tt.file: tt.text})
+			_, err := loadPin(t.Context(), library, dir, "mine", false)
+			require.ErrorContains(t, err, tt.want)
+			require.ErrorContains(t, err, filepath.Join(dir, tt.file))
+			_, err = loadPin(t.Context(), library, dir, "mine", true)
+			require.NoError(t, err, "updateVmType helps")
+		})
+	}
+}
+
+func TestUnreadablePin(t *testing.T) {
+	t.Parallel()
+	library, err := vmtypes.Open("")
+	require.NoError(t, err)
+	for _, name := range []string{pinnedType, pinnedMachines} {
+		dir := t.TempDir()
+		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
+		_, err := loadPin(t.Context(), library, dir, "standard", false)
+		require.ErrorContains(t, err, "is a directory")
+		require.ErrorContains(t, err, filepath.Join(dir, name))
+	}
+}
+
+func TestMachineVersions(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	none, err := readMachines(dir)
+	require.NoError(t, err)
+	require.Nil(t, none)
+
+	require.NoError(t, writeMachine(dir, nil, "pc-q35-7.2", "pc-q35-7.2"))
+	require.Empty(t, contents(t, dir), "a version needs no memory")
+	require.NoError(t, writeMachine(dir, nil, "q35", "pc-q35-7.2"))
+	require.Equal(t, "q35 pc-q35-7.2\n", contents(t, dir)[pinnedMachines])
+
+	machines, err := readMachines(dir)
+	require.NoError(t, err)
+	require.NoError(t, writeMachine(dir, machines, "pc", "pc-i440fx-7.2"))
+	machines, err = readMachines(dir)
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"q35": "pc-q35-7.2", "pc": "pc-i440fx-7.2"}, machines)
+
+	p := &pin{machines: machines}
+	require.True(t, p.hasVersion("pc-q35-7.2"))
+	require.False(t, p.hasVersion("q35"))
+	require.False(t, p.hasVersion("pc-q35-9.2"))
+
+	// An update takes what the alias stands for now.
+	require.NoError(t, writeMachine(dir, machines, "q35", "pc-q35-9.2"))
+	machines, err = readMachines(dir)
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"q35": "pc-q35-9.2", "pc": "pc-i440fx-7.2"}, machines)
+}
