@@ -143,7 +143,7 @@ func (h hostValue) firmware(_ *starlark.Thread, b *starlark.Builtin, args starla
 	var list []starlark.Value
 	if h.host.Firmware != nil {
 		for _, d := range h.host.Firmware() {
-			list = append(list, newRecords().value("firmware", d))
+			list = append(list, new(records).value("firmware", d))
 		}
 	}
 	return starlark.NewList(list), nil

@@ -24,7 +24,7 @@ func newRule(r plan.Rule) starlark.Value {
 
 func hotplugCPUs(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	r := plan.CPUs{Boot: 1, ID: "cpu-%d"}
-	if err := unpack(b, args, kwargs, "maximum", &r.Maximum, "boot?", &r.Boot, "id?", &r.ID); err != nil {
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "maximum", &r.Maximum, "boot?", &r.Boot, "id?", &r.ID); err != nil {
 		return nil, err
 	}
 	return newRule(r), nil
@@ -32,7 +32,7 @@ func hotplugCPUs(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, k
 
 func hotplugBalloon(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	var r plan.Balloon
-	if err := unpack(b, args, kwargs, "device", &r.Device, "maximum", &r.Maximum); err != nil {
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "device", &r.Device, "maximum", &r.Maximum); err != nil {
 		return nil, err
 	}
 	return newRule(r), nil
@@ -40,7 +40,7 @@ func hotplugBalloon(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple
 
 func hotplugMedium(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	var r plan.Medium
-	if err := unpack(b, args, kwargs, "drive", &r.Drive, "device", &r.Device); err != nil {
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "drive", &r.Drive, "device", &r.Device); err != nil {
 		return nil, err
 	}
 	return newRule(r), nil
@@ -48,7 +48,7 @@ func hotplugMedium(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple,
 
 func hotplugPassword(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	var r plan.Password
-	if err := unpack(b, args, kwargs, "protocol", &r.Protocol, "display?", &r.Display); err != nil {
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "protocol", &r.Protocol, "display?", &r.Display); err != nil {
 		return nil, err
 	}
 	return newRule(r), nil

@@ -1,7 +1,6 @@
 package vmtypes
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -56,7 +55,7 @@ func option(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, k
 	var flag string
 	var value, props starlark.Value = starlark.None, starlark.None
 	if !positional(args, kwargs, &flag, &value, &props) {
-		if err := unpack(b, args, kwargs, "flag", &flag, "value?", &value, "props?", &props); err != nil {
+		if err := starlark.UnpackArgs(b.Name(), args, kwargs, "flag", &flag, "value?", &value, "props?", &props); err != nil {
 			return nil, err
 		}
 	}
@@ -86,7 +85,7 @@ func option(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, k
 	return o, err
 }
 
-// positional is unpack for the way option is nearly always called.
+// positional unpacks the arguments in the way option is nearly always called.
 func positional(args starlark.Tuple, kwargs []starlark.Tuple, flag *string, value, props *starlark.Value) bool {
 	if len(kwargs) > 0 || len(args) == 0 || len(args) > 3 {
 		return false
@@ -201,24 +200,4 @@ func selector(o *plan.Option) string {
 		return o.Flag + " " + o.Value
 	}
 	return o.Flag
-}
-
-var errKeyword = errors.New("unexpected keyword argument")
-
-// unpack is starlark.UnpackArgs with a suggestion for a misspelt keyword.
-func unpack(b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple, pairs ...any) error {
-	for _, kw := range kwargs {
-		name := string(kw[0].(starlark.String))
-		var names []string
-		known := false
-		for i := 0; i < len(pairs); i += 2 {
-			param := strings.TrimRight(pairs[i].(string), "?")
-			names = append(names, param)
-			known = known || param == name
-		}
-		if !known {
-			return fmt.Errorf("%s: %w %s%s", b.Name(), errKeyword, name, didYouMean(name, names))
-		}
-	}
-	return starlark.UnpackArgs(b.Name(), args, kwargs, pairs...)
 }

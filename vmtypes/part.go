@@ -56,32 +56,38 @@ func part(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwa
 		return nil, fmt.Errorf("part: takes keyword arguments only: part(options = [...])")
 	}
 	p := &partValue{}
-	var machine, env, sockets *starlark.Dict
-	var options, helpers, files, taps, listeners, rules starlark.Iterable
-	err := unpack(b, args, kwargs, "executable?", &p.executable, "machine??", &machine, "options??", &options, "env??", &env,
-		"helpers??", &helpers, "files??", &files, "taps??", &taps, "listeners??", &listeners, "sockets??", &sockets, "hotplug??", &rules)
+	var in struct { // one variable: each would be allocated
+		machine, env, sockets                             *starlark.Dict
+		options, helpers, files, taps, listeners, hotplug starlark.Iterable
+	}
+	err := starlark.UnpackArgs(b.Name(), args, kwargs, "executable?", &p.executable, "machine??", &in.machine, "options??", &in.options,
+		"env??", &in.env, "helpers??", &in.helpers, "files??", &in.files, "taps??", &in.taps, "listeners??", &in.listeners,
+		"sockets??", &in.sockets, "hotplug??", &in.hotplug)
 	if err != nil {
 		return nil, err
 	}
-	if machine != nil {
-		if p.machine, err = properties("-machine", machine); err != nil {
+	if in.machine != nil {
+		if p.machine, err = properties("-machine", in.machine); err != nil {
 			return nil, err
 		}
 		p.machineAt = origin(thread)
 	}
-	for k, v := range dictEntries(env) {
+	for k, v := range dictEntries(in.env) {
 		p.env = append(p.env, plan.Variable{Name: k, Value: v})
 	}
-	for k, v := range dictEntries(sockets) {
+	for k, v := range dictEntries(in.sockets) {
 		p.sockets = append(p.sockets, plan.Socket{Role: k, Path: v})
 	}
+	if n := starlark.Len(in.options); n > 0 {
+		p.options = make([]*plan.Option, 0, n)
+	}
 	err = firstError(
-		collect("options", options, func(o *optionValue) { p.options = append(p.options, &o.opt) }),
-		collect("helpers", helpers, func(h *processValue) { p.helpers = append(p.helpers, h.process) }),
-		collect("files", files, func(f *fileValue) { p.files = append(p.files, f.file) }),
-		collect("taps", taps, func(t *tapValue) { p.taps = append(p.taps, t.tap) }),
-		collect("listeners", listeners, func(l *listenerValue) { p.listeners = append(p.listeners, l.listener) }),
-		collect("hotplug", rules, func(r *ruleValue) { p.rules = append(p.rules, r.rule) }),
+		collect("options", in.options, func(o *optionValue) { p.options = append(p.options, &o.opt) }),
+		collect("helpers", in.helpers, func(h *processValue) { p.helpers = append(p.helpers, h.process) }),
+		collect("files", in.files, func(f *fileValue) { p.files = append(p.files, f.file) }),
+		collect("taps", in.taps, func(t *tapValue) { p.taps = append(p.taps, t.tap) }),
+		collect("listeners", in.listeners, func(l *listenerValue) { p.listeners = append(p.listeners, l.listener) }),
+		collect("hotplug", in.hotplug, func(r *ruleValue) { p.rules = append(p.rules, r.rule) }),
 	)
 	if err != nil {
 		return nil, err
@@ -237,7 +243,7 @@ func replace(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwarg
 	var machine *starlark.Dict
 	var executable string
 	var remove starlark.Iterable
-	if err := unpack(b, nil, kwargs, "machine??", &machine, "executable?", &executable, "remove??", &remove); err != nil {
+	if err := starlark.UnpackArgs(b.Name(), nil, kwargs, "machine??", &machine, "executable?", &executable, "remove??", &remove); err != nil {
 		return nil, err
 	}
 	p := &partValue{}

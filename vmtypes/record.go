@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"sort"
+	"sync"
 
 	"go.starlark.net/starlark"
 )
@@ -35,15 +36,16 @@ func (r *record) Attr(name string) (starlark.Value, error) {
 	return nil, nil // the interpreter names the attribute and suggests
 }
 
-// records converts Go values; it remembers the shape of each struct type.
-type records struct{ shapes map[reflect.Type]*shape }
+// records converts Go values; it remembers the shape of each struct type. It can
+// be used by several goroutines at once.
+type records struct{ shapes sync.Map } // reflect.Type to *shape
 
+// A shape is the attributes of a struct type: their names, sorted, and the
+// numbers of the fields.
 type shape struct {
 	names  []string
 	fields []int
 }
-
-func newRecords() *records { return &records{shapes: map[reflect.Type]*shape{}} }
 
 // value returns v, a struct, as a record called name.
 func (rs *records) value(name string, v any) starlark.Value {
@@ -51,19 +53,20 @@ func (rs *records) value(name string, v any) starlark.Value {
 }
 
 func (rs *records) shape(t reflect.Type) *shape {
-	if s := rs.shapes[t]; s != nil {
-		return s
+	if s, ok := rs.shapes.Load(t); ok {
+		return s.(*shape)
 	}
-	s := &shape{}
-	for i := range t.NumField() {
-		s.fields = append(s.fields, i)
+	s := &shape{names: make([]string, t.NumField()), fields: make([]int, t.NumField())}
+	fields := make(map[string]int, t.NumField())
+	for i := range s.names {
+		s.names[i] = attrName(t.Field(i))
+		fields[s.names[i]] = i
 	}
-	key := func(i int) string { return attrName(t.Field(i)) }
-	sort.Slice(s.fields, func(i, j int) bool { return key(s.fields[i]) < key(s.fields[j]) })
-	for _, i := range s.fields {
-		s.names = append(s.names, key(i))
+	sort.Strings(s.names)
+	for i, name := range s.names {
+		s.fields[i] = fields[name]
 	}
-	rs.shapes[t] = s
+	rs.shapes.Store(t, s)
 	return s
 }
 
@@ -75,7 +78,8 @@ func attrName(f reflect.StructField) string {
 	return string(f.Name[0]|0x20) + f.Name[1:]
 }
 
-func (rs *records) convert(name string, v reflect.Value) starlark.Value {
+// scalar returns nil for values that contain others.
+func scalar(v reflect.Value) starlark.Value {
 	switch v.Kind() {
 	case reflect.Bool:
 		return starlark.Bool(v.Bool())
@@ -87,6 +91,16 @@ func (rs *records) convert(name string, v reflect.Value) starlark.Value {
 		return starlark.MakeUint64(v.Uint())
 	case reflect.String:
 		return starlark.String(v.String())
+	}
+	return nil
+}
+
+// convert names the records in v after the path that leads to them.
+func (rs *records) convert(name string, v reflect.Value) starlark.Value {
+	if value := scalar(v); value != nil {
+		return value
+	}
+	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
 		if v.IsNil() {
 			return starlark.None
@@ -104,7 +118,10 @@ func (rs *records) convert(name string, v reflect.Value) starlark.Value {
 		s := rs.shape(v.Type())
 		r := &record{name: name, names: s.names, values: make([]starlark.Value, len(s.fields))}
 		for i, f := range s.fields {
-			r.values[i] = rs.convert(name+"."+s.names[i], v.Field(f))
+			field := v.Field(f)
+			if r.values[i] = scalar(field); r.values[i] == nil {
+				r.values[i] = rs.convert(name+"."+s.names[i], field)
+			}
 		}
 		return r
 	}

@@ -77,7 +77,7 @@ func (s *Script) Explain(err error) error { return explain(err, s.loader.source)
 // Launch calls a VM type's launch function in a thread of a script and returns
 // the plan, as [Type.Launch] does.
 func Launch(thread *starlark.Thread, name string, launch starlark.Callable, spec vmspec.Spec, host Host) (*plan.Plan, error) {
-	result, err := starlark.Call(thread, launch, starlark.Tuple{newRecords().value("vm", spec), hostValue{&host}}, nil)
+	result, err := starlark.Call(thread, launch, starlark.Tuple{new(records).value("vm", spec), hostValue{&host}}, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ func process(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwarg
 	p := &processValue{value: value{kind: "process"}}
 	var words starlark.Iterable
 	var env *starlark.Dict
-	err := unpack(b, args, kwargs, "name", &p.process.Name, "executable", &p.process.Executable, "args", &words,
+	err := starlark.UnpackArgs(b.Name(), args, kwargs, "name", &p.process.Name, "executable", &p.process.Executable, "args", &words,
 		"env??", &env, "dir?", &p.process.Dir, "ready?", &p.process.Ready)
 	if err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (p *processValue) addArgs(field string, from starlark.Iterable, depth int) 
 // copyOnce is copy_once(source, to, kind="").
 func copyOnce(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	f := &fileValue{value: value{kind: "file"}}
-	if err := unpack(b, args, kwargs, "source", &f.file.From, "to", &f.file.To, "kind?", &f.file.Kind); err != nil {
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "source", &f.file.From, "to", &f.file.To, "kind?", &f.file.Kind); err != nil {
 		return nil, err
 	}
 	f.text, f.file.Origin = f.file.To, origin(thread)
@@ -110,7 +110,7 @@ func tap(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwar
 	t := &tapValue{value: value{kind: "tap"}}
 	var bridge, subnet, mac, hostname starlark.Value = starlark.None, starlark.None, starlark.None, starlark.None
 	var ports starlark.Iterable
-	err := unpack(b, args, kwargs, "name", &t.tap.Name, "bridge?", &bridge, "subnet?", &subnet, "mac?", &mac, "hostname?", &hostname, "ports??", &ports)
+	err := starlark.UnpackArgs(b.Name(), args, kwargs, "name", &t.tap.Name, "bridge?", &bridge, "subnet?", &subnet, "mac?", &mac, "hostname?", &hostname, "ports??", &ports)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func forwards(ports starlark.Iterable) ([]plan.Forward, error) {
 // listen is listen(name, path).
 func listen(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	l := &listenerValue{value: value{kind: "listener"}}
-	if err := unpack(b, args, kwargs, "name", &l.listener.Name, "path", &l.listener.Path); err != nil {
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "name", &l.listener.Name, "path", &l.listener.Path); err != nil {
 		return nil, err
 	}
 	l.text, l.listener.Origin = l.listener.Path, origin(thread)

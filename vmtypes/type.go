@@ -18,6 +18,7 @@ type Type struct {
 	entry   string // the module that defines launch
 	modules []*module
 	launch  *starlark.Function
+	records *records // the shapes of the vm section
 }
 
 // Name returns the name of the type.
@@ -54,7 +55,7 @@ func loadType(ctx context.Context, name, entry string, read func(string) (string
 	if err != nil {
 		return nil, fmt.Errorf("VM type %s: %w", name, err)
 	}
-	return &Type{name: name, entry: entry, modules: l.order, launch: fn}, nil
+	return &Type{name: name, entry: entry, modules: l.order, launch: fn, records: new(records)}, nil
 }
 
 // entryPoint returns launch(vm, host) of the module, or says what is wrong.
@@ -85,7 +86,7 @@ func entryPoint(m *module) (*starlark.Function, error) {
 // Launch returns the plan for a VM: spec, with its defaults, on host. The plan
 // is returned together with a *FaultsError if it cannot work.
 func (t *Type) Launch(ctx context.Context, spec vmspec.Spec, host Host) (*plan.Plan, error) {
-	result, err := t.call(ctx, newRecords().value("vm", spec), hostValue{&host})
+	result, err := t.call(ctx, t.records.value("vm", spec), hostValue{&host})
 	if err != nil {
 		return nil, fmt.Errorf("VM type %s: %w", t.name, explain(err, t.source))
 	}
