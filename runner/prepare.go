@@ -162,7 +162,7 @@ func (vm *VM) evaluate(ctx context.Context, vmTypes string) (err error) {
 		return err
 	}
 	host := newHost(vm.DataDir, vm.RuntimeDir)
-	host.HasDisplayPassword = vm.password != nil
+	host.HasDisplayPassword, host.Machines = vm.password != nil, vm.pin.machines
 	if vm.Config.CloudInit != nil {
 		host.CloudInitImage = filepath.Join(vm.RuntimeDir, cloudInitImage)
 		seed, err := vm.Config.CloudInit.Seed(vm.Spec.Name)

@@ -1,0 +1,116 @@
+package runner_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner"
+	"vmop/test/guest"
+)
+
+// guests are the places of guests that run at the same time: more would only
+// slow each other down.
+var guests = make(chan struct{}, 2)
+
+// takePlace waits for a place for a guest.
+func takePlace(t *testing.T) {
+	t.Helper()
+	guests <- struct{}{}
+	t.Cleanup(func() { <-guests })
+}
+
+// kernel returns the lines of a vm section that boot the tiny guest.
+func kernel(t *testing.T, commandLine string) []string {
+	t.Helper()
+	image := guest.Tiny(t)
+	return []string{
+		"accelerator: tcg",
+		"firmware: bios",
+		"maximumRam: 256 MiB",
+		"kernel:",
+		"  image: " + image.Kernel,
+		"  initrd: " + image.Initrd,
+		"  commandLine: console=ttyS0 quiet panic=-1 " + commandLine,
+	}
+}
+
+// console is the guest's serial console.
+type console struct {
+	t     *testing.T
+	conn  net.Conn
+	lines chan string
+	said  []string // what was read from lines
+}
+
+// attach returns the console of a VM; it must be called before the VM starts.
+func attach(v *vm) *console {
+	c := &console{t: v.t, lines: make(chan string, 8192)}
+	v.onPaused = func(ctx context.Context, vm *runner.VM) error {
+		var err error
+		c.conn, err = new(net.Dialer).DialContext(ctx, "unix", vm.Plan.Socket("console"))
+		if err != nil {
+			return err
+		}
+		v.t.Cleanup(func() { c.conn.Close() })
+		go func() {
+			defer close(c.lines)
+			for scan := bufio.NewScanner(c.conn); scan.Scan(); {
+				c.lines <- strings.TrimRight(scan.Text(), "\r")
+			}
+		}()
+		return nil
+	}
+	return c
+}
+
+// await returns the submatches of the next line that matches.
+func (c *console) await(pattern string) []string {
+	c.t.Helper()
+	expected, late := regexp.MustCompile(pattern), time.After(patience)
+	for {
+		select {
+		case line, open := <-c.lines:
+			require.True(c.t, open, "the console ended before %q came, with:\n%s", pattern, strings.Join(c.said, "\n"))
+			c.said = append(c.said, line)
+			if match := expected.FindStringSubmatch(line); match != nil {
+				return match
+			}
+		case <-late:
+			require.FailNow(c.t, "no line in time", "%q, only:\n%s", pattern, strings.Join(c.said, "\n"))
+		}
+	}
+}
+
+// type types a line.
+func (c *console) typeLine(line string) {
+	c.t.Helper()
+	_, err := fmt.Fprintln(c.conn, line)
+	require.NoError(c.t, err)
+}
+
+// text is everything that was awaited.
+func (c *console) text() string { return strings.Join(c.said, "\n") }
+
+// agent is a guest agent as a shell script. It answers guest-sync-delimited with
+// the byte 0xFF and the id, and to guest-shutdown does what it is told to.
+const agent = `sh for p in /sys/class/virtio-ports/*; do case $(cat $p/name) in org.qemu.guest_agent.0) ` +
+	`(while read -r line; do case $line in ` +
+	`*guest-sync-delimited*) id=${line##*\"id\":}; for n in $(echo "$line" | grep -o '[0-9]*'); do :; done; ` +
+	`arg=$(echo "$line" | sed 's/.*arguments[^0-9]*\([0-9]*\).*/\1/'); printf '\377{"return": %s}\n' "$arg";; ` +
+	`*guest-shutdown*) echo "AGENT was asked" >/dev/console; %s;; ` +
+	`esac; done) <>/dev/${p##*/} >&0 2>/dev/null & ;; esac; done`
+
+// startAgent starts an agent in the guest that reacts to guest-shutdown.
+func (c *console) startAgent(reaction string) {
+	c.t.Helper()
+	c.typeLine(strings.ReplaceAll(agent, "%s;;", reaction+";;"))
+	c.await(`^rc=0$`)
+}

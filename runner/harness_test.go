@@ -1,0 +1,357 @@
+package runner_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner"
+	"vmop/runner/qmp"
+)
+
+// patience bounds every wait. It is long because a machine without KVM may be
+// busy; what is waited for is an event each time.
+const patience = 4 * time.Minute
+
+// errEnough is why a test ends a VM.
+var errEnough = errors.New("the test has seen enough")
+
+// vm is a VM of a test, in a folder of its own.
+type vm struct {
+	t      *testing.T
+	dir    string // holds config.yaml, data and run
+	log    *logbook
+	cancel context.CancelCauseFunc
+	ended  chan struct{} // closed when outcome and err are set
+
+	onPaused func(context.Context, *runner.VM) error
+	paused   chan *runner.VM // gets the VM when it is about to run
+
+	outcome runner.Outcome
+	err     error
+}
+
+// newVM writes the configuration of a VM of a type: the lines of its vm section
+// besides the name. PATH in the lines is the VM's folder.
+func newVM(t *testing.T, vmType string, section ...string) *vm {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "r") // short, for the paths of sockets
+	require.NoError(t, err)
+	v := &vm{t: t, dir: dir, log: newLogbook(), paused: make(chan *runner.VM, 1)}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the runner's log:\n%s", v.log.text())
+		}
+		require.NoError(t, os.RemoveAll(dir))
+	})
+	v.configure(vmType, nil, section...)
+	return v
+}
+
+// configure writes the configuration anew, with more lines for the runner
+// itself.
+func (v *vm) configure(vmType string, runnerLines []string, section ...string) {
+	v.t.Helper()
+	lines := []string{`"/Runner":`, "  dataDir: data", "  runtimeDir: run", "  vmType: " + vmType}
+	for _, line := range runnerLines {
+		lines = append(lines, "  "+line)
+	}
+	lines = append(lines, "  vm:", "    name: test")
+	for _, line := range section {
+		lines = append(lines, "    "+strings.ReplaceAll(line, "PATH", v.dir))
+	}
+	v.write("config.yaml", strings.Join(lines, "\n")+"\n")
+}
+
+func (v *vm) path(parts ...string) string { return filepath.Join(append([]string{v.dir}, parts...)...) }
+
+func (v *vm) write(name, text string) {
+	v.t.Helper()
+	require.NoError(v.t, os.WriteFile(v.path(name), []byte(text), 0o600))
+}
+
+func (v *vm) read(parts ...string) string {
+	v.t.Helper()
+	text, err := os.ReadFile(v.path(parts...))
+	require.NoError(v.t, err)
+	return string(text)
+}
+
+// start runs the VM in the background. When the test ends it is told to stop.
+func (v *vm) start() {
+	v.t.Helper()
+	var ctx context.Context
+	ctx, v.cancel = context.WithCancelCause(v.t.Context())
+	v.ended = make(chan struct{})
+	v.t.Cleanup(func() {
+		v.cancel(errEnough)
+		<-v.ended
+	})
+	go func() {
+		defer close(v.ended)
+		v.outcome, v.err = runner.Run(ctx, v.options())
+	}()
+}
+
+func (v *vm) options() runner.Options {
+	return runner.Options{
+		ConfigFile: v.path("config.yaml"),
+		VMTypes:    filepath.Join("testdata", "vmtypes"),
+		Log:        v.log.logger(),
+		OnPaused: func(ctx context.Context, vm *runner.VM) error {
+			if v.onPaused != nil {
+				if err := v.onPaused(ctx, vm); err != nil {
+					return err
+				}
+			}
+			v.paused <- vm
+			return nil
+		},
+	}
+}
+
+// runs starts the VM and waits until it runs.
+func (v *vm) runs() {
+	v.t.Helper()
+	v.start()
+	v.log.await(v.t, v.ended, "booting")
+}
+
+// wait waits for the VM's end.
+func (v *vm) wait() (runner.Outcome, error) {
+	v.t.Helper()
+	select {
+	case <-v.ended:
+	case <-time.After(patience):
+		require.FailNow(v.t, "the VM does not end", v.log.text())
+	}
+	return v.outcome, v.err
+}
+
+// stop tells the VM to stop and waits for its end.
+func (v *vm) stop() (runner.Outcome, error) {
+	v.t.Helper()
+	v.cancel(errEnough)
+	return v.wait()
+}
+
+// nothingLeft requires that no process, socket or directory of the run is left.
+func (v *vm) nothingLeft() {
+	v.t.Helper()
+	require.Empty(v.t, v.processes(), "processes are left")
+	_, err := os.Stat(v.path("run"))
+	require.ErrorIs(v.t, err, fs.ErrNotExist, "the runtime directory is left")
+}
+
+// processes returns the processes of the VM by their programs' names: all whose
+// arguments, or whose working directory, name the VM's folder.
+func (v *vm) processes() map[string]int {
+	v.t.Helper()
+	found := map[string]int{}
+	proc, err := os.ReadDir("/proc")
+	require.NoError(v.t, err)
+	for _, entry := range proc {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		// A process may end while it is looked at.
+		words := arguments(pid)
+		cwd, _ := os.Readlink(filepath.Join("/proc", entry.Name(), "cwd"))
+		if strings.HasPrefix(cwd, v.dir) || slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, v.dir+"/") }) {
+			found[filepath.Base(words[0])] = pid
+		}
+	}
+	return found
+}
+
+// arguments returns the command line of a process.
+func arguments(pid int) []string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may have ended
+	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+}
+
+// value returns the word that follows a flag in a command line.
+func value(words []string, flag string) string {
+	if i := slices.Index(words, flag); i >= 0 && i+1 < len(words) {
+		return words[i+1]
+	}
+	return ""
+}
+
+const qemuProgram = "qemu-system-x86_64"
+
+// qemu returns QEMU's process number.
+func (v *vm) qemu() int {
+	v.t.Helper()
+	pid := v.processes()[qemuProgram]
+	require.NotZero(v.t, pid, "QEMU does not run")
+	return pid
+}
+
+func (v *vm) signal(program string, sig syscall.Signal) {
+	v.t.Helper()
+	pid := v.processes()[program]
+	require.NotZero(v.t, pid, "%s does not run", program)
+	require.NoError(v.t, syscall.Kill(pid, sig))
+}
+
+// observed makes QEMU have a second monitor, for the test; it returns the line
+// of the vm section that says so.
+func (v *vm) observed() string {
+	v.t.Helper()
+	path, err := exec.LookPath(qemuProgram)
+	require.NoError(v.t, err, "install the Debian package qemu-system-x86")
+	v.write("qemu", "#!/bin/sh\nexec "+path+" \"$@\" -qmp unix:"+v.path("observer.sock")+",server=on,wait=off\n")
+	require.NoError(v.t, os.Chmod(v.path("qemu"), 0o700))
+	return "qemu: " + v.path("qemu")
+}
+
+// ask runs a command in the second monitor and decodes the answer.
+func (v *vm) ask(into any, command string, arguments any) {
+	v.t.Helper()
+	ctx, cancel := context.WithTimeout(v.t.Context(), patience)
+	defer cancel()
+	session, err := qmp.Dial(ctx, v.path("observer.sock"))
+	require.NoError(v.t, err)
+	defer session.Close()
+	reply, err := session.Run(ctx, qmp.Command{Execute: command, Arguments: arguments})
+	require.NoError(v.t, err)
+	require.NoError(v.t, json.Unmarshal(reply, into))
+}
+
+// property returns a property of one of the VM's objects.
+func (v *vm) property(object, name string) (value any) {
+	v.t.Helper()
+	v.ask(&value, "qom-get", map[string]string{"path": object, "property": name})
+	return value
+}
+
+// logbook keeps what is logged, at every level.
+type logbook struct {
+	mu      sync.Mutex
+	lines   strings.Builder
+	records []record
+	changed chan struct{}
+	on      func(record) // called for each record
+}
+
+// record is one record of a log.
+type record map[string]any
+
+func newLogbook() *logbook { return &logbook{changed: make(chan struct{})} }
+
+func (l *logbook) logger() *slog.Logger {
+	return slog.New(slog.NewJSONHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// Write takes one record.
+func (l *logbook) Write(line []byte) (int, error) {
+	var r record
+	if err := json.Unmarshal(line, &r); err != nil {
+		return 0, err
+	}
+	l.mu.Lock()
+	l.lines.Write(line)
+	l.records = append(l.records, r)
+	close(l.changed)
+	l.changed = make(chan struct{})
+	on := l.on
+	l.mu.Unlock()
+	if on != nil {
+		on(r)
+	}
+	return len(line), nil
+}
+
+func (l *logbook) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lines.String()
+}
+
+// matches says that a record has a message, and values of keys.
+func (r record) matches(message string, pairs []string) bool {
+	for i := 0; i < len(pairs); i += 2 {
+		if value, _ := r[pairs[i]].(string); !strings.Contains(value, pairs[i+1]) {
+			return false
+		}
+	}
+	return r["msg"] == message
+}
+
+// find returns the records that match.
+func (l *logbook) find(message string, pairs ...string) []record {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var found []record
+	for _, r := range l.records {
+		if r.matches(message, pairs) {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+// await waits until a matching record is there, or the VM has ended.
+func (l *logbook) await(t *testing.T, ended <-chan struct{}, message string, pairs ...string) record {
+	t.Helper()
+	late := time.After(patience)
+	for {
+		l.mu.Lock()
+		changed := l.changed
+		l.mu.Unlock()
+		over := false
+		select {
+		case <-ended:
+			over = true
+		default:
+		}
+		if found := l.find(message, pairs...); found != nil {
+			return found[0]
+		}
+		require.False(t, over, "the VM ended before %q %q was logged", message, pairs)
+		select {
+		case <-changed:
+		case <-ended:
+		case <-late:
+			require.FailNow(t, "not logged in time", "%q %q", message, pairs)
+		}
+	}
+}
+
+// has requires that matching records were logged.
+func (v *vm) logged(message string, pairs ...string) {
+	v.t.Helper()
+	require.NotEmpty(v.t, v.log.find(message, pairs...), "%q %q is not in the log:\n%s", message, pairs, v.log.text())
+}
+
+func (v *vm) notLogged(message string, pairs ...string) {
+	v.t.Helper()
+	require.Empty(v.t, v.log.find(message, pairs...), "%q %q is in the log", message, pairs)
+}
+
+// listenTCP takes a port of this machine for the length of the test.
+func listenTCP(t *testing.T, address string) int {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
+	return l.Addr().(*net.TCPAddr).Port
+}
