@@ -74,8 +74,14 @@ func assertEq(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple,
 	if equal {
 		return starlark.None, nil
 	}
-	return fail(thread, "got  %s\nwant %s", got, want)
+	if gotText, wantText := got.String(), want.String(); len(gotText)+len(wantText) > oneLine {
+		return fail(thread, "they differ:\n    got  %s\n    want %s", gotText, wantText)
+	}
+	return fail(thread, "got %s, want %s", got, want)
 }
+
+// oneLine is how much fits on one line beside the place.
+const oneLine = 60
 
 func assertNe(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	var one, other starlark.Value
