@@ -1,8 +1,11 @@
 package vmtypes_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
+	"github.com/bazelbuild/buildtools/build"
 	"github.com/stretchr/testify/require"
 
 	"vmop/vmtypes"
@@ -23,4 +26,42 @@ func TestGoldens(t *testing.T) {
 func TestStockTypes(t *testing.T) {
 	t.Parallel()
 	vmtypestest.Run(t, "testdata/tests")
+}
+
+// What people read as examples is formatted as buildifier does it.
+func TestStarlarkIsFormatted(t *testing.T) {
+	t.Parallel()
+	for _, pattern := range []string{"*.star", "lib/*.star", "testdata/tests/*.star"} {
+		files, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, files)
+		for _, name := range files {
+			text, err := os.ReadFile(name)
+			require.NoError(t, err)
+			file, err := build.ParseDefault(name, text)
+			require.NoError(t, err)
+			require.Equal(t, string(build.Format(file)), string(text), "%s: make format", name)
+		}
+	}
+}
+
+// Every function of the library says what it is for.
+func TestStarlarkFunctionsHaveDocstrings(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("lib/*.star")
+	require.NoError(t, err)
+	for _, name := range append(files, "standard.star") {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		file, err := build.ParseDefault(name, text)
+		require.NoError(t, err)
+		for _, statement := range file.Stmt {
+			def, ok := statement.(*build.DefStmt)
+			if !ok {
+				continue
+			}
+			_, documented := def.Body[0].(*build.StringExpr)
+			require.True(t, documented, "%s: %s has no docstring", name, def.Name)
+		}
+	}
 }

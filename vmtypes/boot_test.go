@@ -1,0 +1,122 @@
+package vmtypes_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/cloudinit"
+	"vmop/test/guest"
+	"vmop/vmspec"
+	"vmop/vmtypes"
+	"vmop/vmtypes/plan"
+	"vmop/vmtypes/vmtypestest"
+)
+
+// A guest with secure boot, without KVM: its CPUs are there from the start,
+// since it would hang if one were plugged in; its disks have the names of their
+// order, and the cloud-init disk comes last.
+func TestGuestWithSecureBoot(t *testing.T) {
+	t.Parallel()
+	image := guest.Tiny(t)
+	s := newSandbox(t)
+	seed := s.path("run", "seed.img")
+	data, err := (&cloudinit.Config{}).Seed("one")
+	require.NoError(t, err)
+	require.NoError(t, data.WriteImage(seed))
+	log := s.path("images", "console.log")
+	spec := vmspec.Spec{
+		Name: "a,b", UUID: vmtypestest.UUID, Accelerator: vmspec.AcceleratorTCG, Firmware: vmspec.FirmwareSecure4M, UseTPM: true,
+		MaximumCPUs: 4, CurrentCPUs: 2, MaximumRAM: 512 * vmspec.MiB,
+		Kernel:        &vmspec.Kernel{Image: image.Kernel, Initrd: image.Initrd, CommandLine: "console=ttyS0 panic=-1"},
+		Network:       []vmspec.Network{{Type: vmspec.NetworkUser}},
+		SerialConsole: &vmspec.SerialConsole{Log: log},
+	}
+	for n := range 9 {
+		spec.Drives = append(spec.Drives, vmspec.Drive{File: s.image(fmt.Sprintf("%d.img", n), "raw"), Bootindex: new(n)})
+	}
+	p := s.launch(spec, vmtypestest.HostFacts{CloudInitImage: seed})
+	q := start(t, p)
+	q.accepts(p)
+	q.ask("cont", nil, nil)
+	console := waitForLine(t, q, log, "READY")
+	require.Contains(t, console, "Secure boot enabled")
+	require.Contains(t, console, "nocloud device=/dev/vdj ", "the tenth disk, after nine others")
+	require.Contains(t, console, "cpus count=2 online=0-1 present=0-1 possible=0-3")
+	require.Contains(t, console, "tpm version=2 ")
+	q.ask("system_powerdown", nil, nil)
+	q.refusal()
+}
+
+// launch returns the plan of the stock type for spec, in the sandbox.
+func (s sandbox) launch(spec vmspec.Spec, facts vmtypestest.HostFacts) *plan.Plan {
+	s.t.Helper()
+	spec = spec.WithDefaults()
+	require.Empty(s.t, spec.Check())
+	facts.DataDir, facts.RuntimeDir = s.path("data"), s.path("run")
+	library, err := vmtypes.Open("")
+	require.NoError(s.t, err)
+	vmType, err := library.Load(s.t.Context(), "standard")
+	require.NoError(s.t, err)
+	p, err := vmType.Launch(s.t.Context(), spec, facts.Host())
+	require.NoError(s.t, err)
+	p.QEMU.Executable = program(s.t, "qemu-system-x86_64", "qemu-system-x86")
+	s.firmware(p)
+	return p
+}
+
+// waitForLine reads what the guest wrote until word is in it.
+func waitForLine(t *testing.T, q *qemu, log, word string) string {
+	t.Helper()
+	deadline := time.After(2 * patience)
+	for {
+		console, err := os.ReadFile(log)
+		require.NoError(t, err)
+		if bytes.Contains(console, []byte(word)) {
+			return string(console)
+		}
+		select {
+		case <-q.ended:
+			t.Fatalf("QEMU ended: %s\nconsole:\n%s", q.stderr, console)
+		case <-deadline:
+			t.Fatalf("the guest does not say %s:\n%s", word, console)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// More devices than slots: a hundred disks, of which 36 are SCSI disks, and
+// twenty cards.
+func TestQEMUAcceptsManyDevices(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	spec := vmspec.Spec{
+		Name: "many", UUID: vmtypestest.UUID, Accelerator: vmspec.AcceleratorTCG, Firmware: vmspec.FirmwareBIOS, MaximumCPUs: 2,
+		Display: &vmspec.Display{VNC: &vmspec.VNC{}},
+	}
+	for n := range 100 {
+		spec.Drives = append(spec.Drives, vmspec.Drive{File: s.image(fmt.Sprintf("%d.img", n), "raw")})
+	}
+	for range 20 {
+		spec.Network = append(spec.Network, vmspec.Network{Type: vmspec.NetworkUser})
+	}
+	p := s.launch(spec, vmtypestest.HostFacts{})
+	q := start(t, p)
+	q.accepts(p)
+	q.followsRules(p)
+	var blocks []struct{ QDev string }
+	q.ask("query-block", nil, &blocks)
+	disks := 0
+	for _, b := range blocks {
+		if strings.Contains(b.QDev, "disk") {
+			disks++
+		}
+	}
+	require.Equal(t, 100, disks)
+	q.quits()
+}
