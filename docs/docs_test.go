@@ -1,0 +1,255 @@
+// Package docs_test keeps the documents true: their tables against the code's
+// own, their examples by running them, the library's page against the
+// docstrings it is made of. Where links lead is checked by style_test.go.
+//
+//go:generate go test . -run TestLibrary -update
+package docs_test
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bazelbuild/buildtools/build"
+	"github.com/stretchr/testify/require"
+	"go.starlark.net/starlarkstruct"
+	"gopkg.in/yaml.v3"
+
+	"vmop/runner/config"
+	"vmop/vmspec"
+	"vmop/vmtypes"
+	"vmop/vmtypes/vmtypestest"
+)
+
+var update = flag.Bool("update", false, "write vm-types/library.md anew")
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// rows returns the cells of the tables whose first cell is a key in backquotes.
+func rows(t *testing.T, file string) map[string][]string {
+	t.Helper()
+	found := map[string][]string{}
+	for line := range strings.Lines(read(t, file)) {
+		if !strings.HasPrefix(line, "| `") {
+			continue
+		}
+		var cells []string
+		for cell := range strings.SplitSeq(strings.Trim(strings.TrimSpace(line), "|"), "|") {
+			cells = append(cells, strings.TrimSpace(cell))
+		}
+		key := strings.Trim(cells[0], "`")
+		require.NotContains(t, found, key, "two rows of %s are about %s", file, key)
+		found[key] = cells
+	}
+	return found
+}
+
+// keys returns the paths of all yaml keys of a struct: "vm.network[].mac".
+func keys(path string, of reflect.Type) []string {
+	for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
+		if of.Kind() == reflect.Slice {
+			path += "[]"
+		}
+		of = of.Elem()
+	}
+	if of.Kind() != reflect.Struct || of == reflect.TypeFor[yaml.Node]() {
+		return nil
+	}
+	var list []string
+	for i := range of.NumField() {
+		key := of.Field(i).Tag.Get("yaml")
+		if key == "" {
+			continue
+		}
+		if path != "" {
+			key = path + "." + key
+		}
+		list = append(list, key)
+		list = append(list, keys(key, of.Field(i).Type)...)
+	}
+	return list
+}
+
+func TestConfigurationHasEveryKey(t *testing.T) {
+	t.Parallel()
+	documented := slices.Sorted(maps.Keys(rows(t, "configuration.md")))
+	known := slices.Sorted(slices.Values(keys("", reflect.TypeFor[config.Config]())))
+	require.Equal(t, known, documented)
+}
+
+func TestConfigurationHasTheDefaults(t *testing.T) {
+	t.Parallel()
+	documented := rows(t, "configuration.md")
+	for _, d := range vmspec.Defaults() {
+		want := d.Note
+		if d.Value != "" {
+			want = "`" + d.Value + "`"
+			if d.Note != "" {
+				want += ": " + d.Note
+			}
+		}
+		cells := documented[d.Path]
+		require.GreaterOrEqual(t, len(cells), 3, d.Path)
+		require.Equal(t, want, cells[1], "the default of %s", d.Path)
+		if d.Unit != "" {
+			require.Equal(t, d.Unit, cells[2], "the unit of %s", d.Path)
+		}
+	}
+}
+
+func TestBuiltinsAreDocumented(t *testing.T) {
+	t.Parallel()
+	text := read(t, "vm-types/README.md")
+	for name, value := range vmtypes.Predeclared() {
+		if module, ok := value.(*starlarkstruct.Module); ok {
+			for member := range module.Members {
+				require.Contains(t, text, "\n#### `"+name+"."+member+"(")
+			}
+			continue
+		}
+		require.Contains(t, text, "\n#### `"+name+"(")
+	}
+}
+
+// documents returns the Markdown files of this folder.
+func documents(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, pattern := range []string{"*.md", "*/*.md"} {
+		files, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		all = append(all, files...)
+	}
+	return all
+}
+
+// A block is an example in a document. Its name is what a comment before it
+// says: <!-- file: first.star -->.
+type block struct{ name, language, text string }
+
+func blocks(t *testing.T, file string) []block {
+	t.Helper()
+	pattern := regexp.MustCompile("(?m)(?:^<!-- file: (\\S+) -->\n+)?^```([a-z]*)\n((?:.*\n)*?)```$")
+	var all []block
+	for _, match := range pattern.FindAllStringSubmatch(read(t, file), -1) {
+		all = append(all, block{match[1], match[2], match[3]})
+	}
+	return all
+}
+
+func TestConfigurationsInDocumentsAreRead(t *testing.T) {
+	t.Parallel()
+	count := 0
+	for _, file := range documents(t) {
+		for _, b := range blocks(t, file) {
+			if b.language != "yaml" || !strings.Contains(b.text, "/Runner") {
+				continue
+			}
+			count++
+			_, _, err := config.Parse(file, []byte(b.text))
+			require.NoError(t, err, b.text)
+		}
+	}
+	require.NotZero(t, count)
+}
+
+func TestTypesInDocumentsWork(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var types []string
+	for _, file := range documents(t) {
+		for _, b := range blocks(t, file) {
+			if filepath.Ext(b.name) != ".star" {
+				continue
+			}
+			require.NoFileExists(t, filepath.Join(dir, b.name))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, b.name), []byte(b.text), 0o644))
+			parsed, err := build.ParseDefault(b.name, []byte(b.text))
+			require.NoError(t, err)
+			require.Equal(t, string(build.Format(parsed)), b.text, "the format of %s in %s", b.name, file)
+			if !strings.HasSuffix(b.name, "_test.star") {
+				types = append(types, strings.TrimSuffix(b.name, ".star"))
+			}
+		}
+	}
+	require.NotEmpty(t, types)
+	library, err := vmtypes.Open(dir)
+	require.NoError(t, err)
+	defer library.Close()
+	vm, err := vmtypestest.ParseVM([]byte("options: {watchdog: reset}\n"))
+	require.NoError(t, err)
+	for _, name := range types {
+		vmType, err := library.Load(t.Context(), name)
+		require.NoError(t, err)
+		_, err = vmType.Launch(t.Context(), vm, vmtypestest.HostFacts{}.Host())
+		require.NoError(t, err)
+	}
+	vmtypestest.Run(t, dir)
+}
+
+func TestLibraryIsDocumented(t *testing.T) {
+	t.Parallel()
+	const page = "vm-types/library.md"
+	files, err := filepath.Glob("../vmtypes/lib/*.star")
+	require.NoError(t, err)
+	var b strings.Builder
+	b.WriteString("# The stock library\n\nMade of the modules' docstrings by `make generate`; don't edit.\n\n" +
+		"A module is loaded by the name in its title. What is in it is explained in [VM types](README.md).\n" +
+		"`vmtypes/` holds the sources.\n")
+	for _, file := range append([]string{"../vmtypes/standard.star"}, files...) {
+		describe(t, &b, file)
+	}
+	if *update {
+		require.NoError(t, os.WriteFile(page, []byte(b.String()), 0o644))
+	}
+	require.Equal(t, b.String(), read(t, page), "make generate writes it anew")
+}
+
+// describe writes what a module says of itself.
+func describe(t *testing.T, b *strings.Builder, file string) {
+	t.Helper()
+	parsed, err := build.ParseDefault(file, []byte(read(t, file)))
+	require.NoError(t, err)
+	name, err := filepath.Rel("../vmtypes", file)
+	require.NoError(t, err)
+	fmt.Fprintf(b, "\n## `@vmtypes//%s`\n", name)
+	for i, statement := range parsed.Stmt {
+		switch s := statement.(type) {
+		case *build.StringExpr:
+			if i == 0 {
+				fmt.Fprintf(b, "\n%s\n", strings.TrimSpace(s.Value))
+			}
+		case *build.DefStmt:
+			var parameters []string
+			for _, p := range s.Params {
+				parameters = append(parameters, build.FormatString(p))
+			}
+			fmt.Fprintf(b, "\n- `%s(%s)`", s.Name, strings.Join(parameters, ", "))
+			if doc, ok := s.Body[0].(*build.StringExpr); ok {
+				b.WriteString("  \n  " + strings.ReplaceAll(indented(doc.Value), "\n", "\n  "))
+			}
+			b.WriteString("\n")
+		}
+	}
+}
+
+// indented returns a docstring without the blanks of its place in the source.
+func indented(doc string) string {
+	var lines []string
+	for line := range strings.Lines(strings.TrimSpace(doc)) {
+		lines = append(lines, strings.TrimSpace(line))
+	}
+	return strings.Join(lines, "\n")
+}
