@@ -11,6 +11,7 @@ import (
 
 	"vmop/runner/process"
 	"vmop/runner/qmp"
+	"vmop/vmspec"
 )
 
 // Run runs the VM until it ends. When ctx is done, the guest is asked to shut
@@ -44,6 +45,9 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 	}
 	m.undo.add("lock", m.lock.Close)
 	if err := vm.plan(ctx, opts, true); err != nil {
+		return Outcome{}, err
+	}
+	if err := vm.Config.Locate(vmspec.MissingFiles(vm.Spec, fileMode)); err != nil {
 		return Outcome{}, err
 	}
 	log.Info("starting", "state", "Starting", "vmType", vm.Plan.Type, "uuid", vm.Spec.UUID)

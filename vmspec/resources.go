@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 )
 
 // ResolveResources returns a copy in which each drive's resource has become
@@ -34,4 +35,30 @@ func ResolveResources(s Spec, stat func(path string) (fs.FileMode, error)) (Spec
 		}
 	}
 	return s, c.faults
+}
+
+// MissingFiles returns a fault for every file of the host that the vm section
+// names and that is not there. stat is as for ResolveResources; URLs are not
+// looked at.
+func MissingFiles(s Spec, stat func(path string) (fs.FileMode, error)) []Fault {
+	c := &checker{spec: &s}
+	check := func(path, file string) {
+		if file == "" || strings.Contains(file, "://") {
+			return
+		}
+		if _, err := stat(file); errors.Is(err, fs.ErrNotExist) {
+			c.add(path, "%s does not exist", quote(file))
+		} else if err != nil {
+			c.add(path, "%s: %v", quote(file), err)
+		}
+	}
+	for i, d := range s.Drives {
+		check(fmt.Sprintf("vm.drives[%d].file", i), d.File)
+		check(fmt.Sprintf("vm.drives[%d].device", i), d.Device)
+	}
+	if s.Kernel != nil {
+		check("vm.kernel.image", s.Kernel.Image)
+		check("vm.kernel.initrd", s.Kernel.Initrd)
+	}
+	return c.faults
 }
