@@ -76,7 +76,7 @@ func (e *FaultsError) Error() string {
 	for i, f := range e.Faults {
 		lines[i] = f.String()
 	}
-	return fmt.Sprintf("the plan of VM type %s has %d fault(s):\n  %s", e.Type, len(e.Faults), strings.Join(lines, "\n  "))
+	return fmt.Sprintf("the plan of VM type %s cannot work:\n  %s", e.Type, strings.Join(lines, "\n  "))
 }
 
 func didYouMean(word string, candidates []string) string {

@@ -87,7 +87,15 @@ func exitCode(err error) int {
 func describe(err error) string {
 	var faults config.Faults
 	if errors.As(err, &faults) {
-		return fmt.Sprintf("%d fault(s) in the configuration\n%s", len(faults), faults.Excerpts())
+		return fmt.Sprintf("%s in the configuration\n%s", count(len(faults), "fault"), faults.Excerpts())
 	}
 	return err.Error()
+}
+
+// count returns "1 fault", "2 faults".
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
