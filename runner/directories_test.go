@@ -95,6 +95,7 @@ func TestRuntimeDirectory(t *testing.T) {
 			fill(t, dir, ours)
 			fill(t, dir, tt.other)
 			require.NoError(t, m.takeRuntimeDir())
+			require.NoError(t, m.makeWayForSockets())
 			require.Len(t, contents(t, dir), len(tt.other))
 			require.Equal(t, os.FileMode(0o700), mode(t, dir))
 

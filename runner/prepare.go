@@ -81,6 +81,13 @@ func open(opts Options) (*VM, error) {
 		return nil, fmt.Errorf("folder of %s: %w", opts.ConfigFile, err)
 	}
 	env := config.HostEnv()
+	if cfg.CloudInit != nil {
+		seed, err := cfg.CloudInit.Seed(cfg.VM.Name)
+		if err != nil {
+			return nil, err
+		}
+		vm.seed = &seed
+	}
 	if vm.DataDir, err = cfg.DataDirectory(env); err != nil {
 		return nil, err
 	}
@@ -163,13 +170,8 @@ func (vm *VM) evaluate(ctx context.Context, vmTypes string) (err error) {
 	}
 	host := newHost(vm.DataDir, vm.RuntimeDir)
 	host.HasDisplayPassword, host.Machines = vm.password != nil, vm.pin.machines
-	if vm.Config.CloudInit != nil {
+	if vm.seed != nil {
 		host.CloudInitImage = filepath.Join(vm.RuntimeDir, cloudInitImage)
-		seed, err := vm.Config.CloudInit.Seed(vm.Spec.Name)
-		if err != nil {
-			return err
-		}
-		vm.seed = &seed
 	}
 	vm.Plan, err = vm.pin.vmType.Launch(ctx, vm.Spec, host)
 	return err

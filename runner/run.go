@@ -44,6 +44,10 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 		return Outcome{}, err
 	}
 	m.undo.add("lock", m.lock.Close)
+	if err := m.takeRuntimeDir(); err != nil {
+		return Outcome{}, err
+	}
+	m.seeding.Go(m.writeSeed) // while the VM type is evaluated
 	if err := vm.plan(ctx, opts, true); err != nil {
 		return Outcome{}, err
 	}

@@ -41,13 +41,14 @@ type machine struct {
 	helpers []*process.Process
 	qemu    *process.Process
 	session *qmp.Session
+	seeding errgroup.Group // writes the cloud-init image
 }
 
 // start brings the machine to the point where QEMU runs, paused. Whatever was
 // done is noted in m.undo, also when it fails.
 func (m *machine) start(ctx context.Context) error {
 	vm := m.vm
-	if err := m.takeRuntimeDir(); err != nil {
+	if err := m.makeWayForSockets(); err != nil {
 		return err
 	}
 	for _, f := range vm.Plan.Files {
@@ -67,13 +68,10 @@ func (m *machine) start(ctx context.Context) error {
 		return err
 	}
 	defer monitor.Close() // QEMU has its own
-	// The image is written while the helpers start.
-	var steps errgroup.Group
-	if vm.seed != nil {
-		steps.Go(m.writeSeed)
+	if err := m.startHelpers(ctx); err != nil {
+		return err
 	}
-	steps.Go(func() error { return m.startHelpers(ctx) })
-	if err := steps.Wait(); err != nil {
+	if err := m.seeding.Wait(); err != nil {
 		return err
 	}
 	if err := m.startQEMU(ctx, monitor); err != nil {
@@ -82,24 +80,34 @@ func (m *machine) start(ctx context.Context) error {
 	return m.closeListeners()
 }
 
-// takeRuntimeDir makes the runtime directory, removes sockets that an earlier
-// run left, and notes what to remove at the end.
+// takeRuntimeDir makes the runtime directory, which is removed at the end.
 func (m *machine) takeRuntimeDir() error {
-	vm := m.vm
-	if err := makePrivateDir(vm.RuntimeDir); err != nil {
+	dir := m.vm.RuntimeDir
+	if err := makePrivateDir(dir); err != nil {
 		return fmt.Errorf("make runtime directory: %w", err)
 	}
 	m.undo.add("runtime directory", func() error {
-		if entries, err := os.ReadDir(vm.RuntimeDir); err != nil || len(entries) > 0 {
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
 			return nil // not ours alone
 		}
-		return os.Remove(vm.RuntimeDir)
+		return os.Remove(dir)
 	})
-	paths := []string{filepath.Join(vm.RuntimeDir, monitorSocket), filepath.Join(vm.RuntimeDir, cloudInitImage)}
-	for _, l := range vm.Plan.Listeners {
+	image := filepath.Join(dir, cloudInitImage)
+	m.undo.add(image, func() error {
+		_ = m.seeding.Wait() // its error has been reported, or came too late to matter
+		return removeIfThere(image)
+	})
+	return removeIfThere(image)
+}
+
+// makeWayForSockets removes sockets that an earlier run left, and notes what to
+// remove at the end.
+func (m *machine) makeWayForSockets() error {
+	paths := []string{filepath.Join(m.vm.RuntimeDir, monitorSocket)}
+	for _, l := range m.vm.Plan.Listeners {
 		paths = append(paths, l.Path)
 	}
-	for _, s := range vm.Plan.Sockets {
+	for _, s := range m.vm.Plan.Sockets {
 		paths = append(paths, s.Path)
 	}
 	for _, path := range paths {
@@ -135,8 +143,11 @@ func removeIfThere(path string) error {
 	return nil
 }
 
-// writeSeed writes the cloud-init image.
+// writeSeed writes the cloud-init image, if there is one.
 func (m *machine) writeSeed() error {
+	if m.vm.seed == nil {
+		return nil
+	}
 	return m.vm.seed.WriteImage(filepath.Join(m.vm.RuntimeDir, cloudInitImage))
 }
 
