@@ -106,8 +106,8 @@ func (h hostValue) exists(_ *starlark.Thread, b *starlark.Builtin, args starlark
 	return starlark.Bool(h.host.Exists(path)), nil
 }
 
-// find is host.find(candidates, package=None): the first file that exists, or
-// an error that names them all, and the package if one is named.
+// find is host.find(candidates, hint=""): the first file that exists, or an
+// error that names them all, and says the hint.
 func (h hostValue) find(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	var candidates starlark.Iterable
 	var what string

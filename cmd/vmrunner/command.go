@@ -67,16 +67,18 @@ func (f *flags) logger() (*slog.Logger, error) {
 	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
 		return nil, usageError{fmt.Errorf("--log-level %q: want debug, info, warn or error", f.logLevel)}
 	}
-	form := f.logForm
-	if form == "auto" {
-		form = "json"
-		if term.IsTerminal(int(os.Stderr.Fd())) {
-			form = "text"
+	terminal := term.IsTerminal(int(os.Stderr.Fd()))
+	if f.logForm == "auto" {
+		f.logForm = "json"
+		if terminal {
+			f.logForm = "text"
 		}
 	}
-	switch form {
+	switch f.logForm {
 	case "text":
-		return slog.New(tint.NewHandler(os.Stderr, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != ""})), nil
+		return slog.New(tint.NewHandler(os.Stderr, &tint.Options{
+			Level: level, TimeFormat: time.TimeOnly, NoColor: !terminal || os.Getenv("NO_COLOR") != "",
+		})), nil
 	case "json":
 		return slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level})), nil
 	}

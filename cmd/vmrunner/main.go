@@ -14,23 +14,44 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"vmop/runner"
 	"vmop/runner/config"
 )
 
 func main() {
+	harden()
 	ctx, stop := untilSignal(context.Background())
 	err := newCommand().ExecuteContext(ctx)
 	stop()
-	if err != nil {
+	if err != nil && !errors.As(err, new(loggedError)) {
 		fmt.Fprintln(os.Stderr, "vmrunner:", describe(err))
 	}
 	os.Exit(exitCode(err))
 }
+
+// harden keeps what is ours from others: files and sockets, QEMU's too, are for
+// this user only, and no descriptor that was left open by whoever started us
+// reaches QEMU.
+func harden() {
+	unix.Umask(0o077)
+	_ = unix.CloseRange(firstInherited, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) // Linux 5.11; before, they stay
+}
+
+// firstInherited is the first descriptor that is not a standard stream.
+const firstInherited = 3
+
+// loggedError is an error that the log has told already: a log of JSON is read
+// by programs, which want everything in it.
+type loggedError struct{ error }
+
+func (e loggedError) Unwrap() error { return e.error }
 
 // signalError says which signal asked the runner to stop.
 type signalError struct{ signal syscall.Signal }

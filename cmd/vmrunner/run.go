@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"regexp"
 
 	"github.com/spf13/cobra"
@@ -27,7 +28,7 @@ func newRun(f *flags) *cobra.Command {
 			}
 			opts := runner.Options{ConfigFile: f.config, VMTypes: f.vmTypes, Log: log}
 			if !console && powerOffOn == "" {
-				return run(cmd.Context(), opts)
+				return f.tell(log, run(cmd.Context(), opts))
 			}
 			ctx, cancel := context.WithCancelCause(cmd.Context())
 			defer cancel(nil)
@@ -41,9 +42,9 @@ func newRun(f *flags) *cobra.Command {
 			err = run(ctx, opts)
 			view.close()
 			if err == nil && view.missed() {
-				return fmt.Errorf("the VM ended, but its console said nothing that matches %q", powerOffOn)
+				err = fmt.Errorf("the VM ended, but its console said nothing that matches %q", powerOffOn)
 			}
-			return err
+			return f.tell(log, err)
 		},
 	}
 	cmd.Flags().BoolVar(&console, "console", false, "show the guest's serial console; on a terminal, ^] detaches and Ctrl-C asks the guest to power off")
@@ -58,4 +59,13 @@ func run(ctx context.Context, opts runner.Options) error {
 		return outcomeError{outcome}
 	}
 	return err
+}
+
+// tell puts an error into a log that programs read; otherwise main prints it.
+func (f *flags) tell(log *slog.Logger, err error) error {
+	if err == nil || f.logForm != "json" {
+		return err
+	}
+	log.Error("stopped", "state", "Stopped", "err", err.Error())
+	return loggedError{err}
 }

@@ -211,7 +211,7 @@ func (c *checker) references(o *Option) {
 			continue
 		}
 		if _, ok := c.defined[thing{kind, p.Value}]; !ok {
-			c.fault(o.Origin, "%s %s: %s=%s, but no option makes a %s of that name", o.Flag, o.Value, p.Key, p.Value, kind)
+			c.fault(o.Origin, "%s %s: %s=%s, but there is no %s of that name", o.Flag, o.Value, p.Key, p.Value, kind)
 		}
 	}
 }

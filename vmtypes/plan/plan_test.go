@@ -78,9 +78,9 @@ func TestCheckFindsWhatQEMUWouldFindLate(t *testing.T) {
 	}{
 		"no executable":      {noExecutable, "qemu has no executable"},
 		"duplicate id":       {machine(device("a", "id", "x"), device("b", "id", "x")), `the device "x" exists already, made at x.star:3 launch`},
-		"missing chardev":    {machine(device("virtserialport", "chardev", "nope")), "no option makes a chardev of that name"},
-		"missing drive":      {machine(device("virtio-blk-pci", "drive", "nope")), "no option makes a block node of that name"},
-		"missing object":     {machine(device("virtio-rng-pci", "rng", "nope")), "no option makes a object of that name"},
+		"missing chardev":    {machine(device("virtserialport", "chardev", "nope")), "there is no chardev of that name"},
+		"missing drive":      {machine(device("virtio-blk-pci", "drive", "nope")), "there is no block node of that name"},
+		"missing object":     {machine(device("virtio-rng-pci", "rng", "nope")), "there is no object of that name"},
 		"paused":             {machine(plan.Option{Flag: "-S"}), "the runner starts the machine paused by itself"},
 		"paused, two dashes": {machine(plan.Option{Flag: "--S"}), "the runner starts the machine paused by itself"},
 		"monitor":            {machine(plan.Option{Flag: "-qmp", Value: "stdio"}), "the runner makes the monitor by itself"},
