@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -32,15 +33,16 @@ func precompiled(module, source string) *starlark.Program {
 	if !ok {
 		return nil
 	}
-	data, err := compiled.ReadFile("compiled/" + file + compiledSuffix)
-	if err != nil || len(data) < sha256.Size {
+	data, err := compiled.Open("compiled/" + file + compiledSuffix)
+	if err != nil {
 		return nil
 	}
-	hash := sha256.Sum256([]byte(source))
-	if !bytes.Equal(data[:sha256.Size], hash[:]) {
+	defer data.Close()
+	var made [sha256.Size]byte
+	if _, err := io.ReadFull(data, made[:]); err != nil || made != sha256.Sum256([]byte(source)) {
 		return nil
 	}
-	program, err := starlark.CompiledProgram(bytes.NewReader(data[sha256.Size:]))
+	program, err := starlark.CompiledProgram(data)
 	if err != nil {
 		return nil // made by another version of the interpreter
 	}
