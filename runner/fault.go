@@ -10,8 +10,11 @@ import (
 	"vmop/runner/qmp"
 )
 
-// endTime is how long a closed monitor waits for the end of its process.
-const endTime = 2 * time.Second
+// Times that ends are waited for.
+const (
+	endTime       = 2 * time.Second        // of the process, when its monitor is closed
+	helperEndTime = 200 * time.Millisecond // of all helpers, when QEMU has ended
+)
 
 // StartError says that a process ended before the guest ran.
 type StartError struct {
@@ -51,14 +54,24 @@ func (m *machine) blame(err error) error {
 	if o := m.vm.Plan.QEMU.Blame(e.Output); o != nil {
 		e.Option, e.Origin = strings.Join(o.Words(func(name string) string { return "<" + name + ">" }), " "), o.Origin.String()
 	}
+	e.Output = strings.TrimSpace(e.Output + m.endedHelpers())
+	return e
+}
+
+// endedHelpers tells of the helpers that have ended badly: QEMU knows only that
+// nobody answers. Their ends may be noticed a moment after QEMU's.
+func (m *machine) endedHelpers() string {
+	var text strings.Builder
+	late := time.After(helperEndTime)
 	for _, h := range m.helpers {
 		select {
 		case <-h.Done():
-			if exit := h.Exit(); exit.Code != 0 || exit.Signal != 0 {
-				e.Output += tail(h)
-			}
-		default:
+		case <-late:
+			return text.String()
+		}
+		if exit := h.Exit(); exit.Code != 0 || exit.Signal != 0 {
+			fmt.Fprintf(&text, "\n%s ended, too: %s%s", h.Name(), exit, tail(h))
 		}
 	}
-	return e
+	return text.String()
 }

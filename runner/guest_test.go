@@ -7,6 +7,7 @@ import (
 	"net"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,11 +21,14 @@ import (
 // slow each other down.
 var guests = make(chan struct{}, 2)
 
-// takePlace waits for a place for a guest.
-func takePlace(t *testing.T) {
+// takePlace waits for a place for a guest, which leave gives back: a guest that
+// has booted disturbs nobody.
+func takePlace(t *testing.T) (leave func()) {
 	t.Helper()
 	guests <- struct{}{}
-	t.Cleanup(func() { <-guests })
+	leave = sync.OnceFunc(func() { <-guests })
+	t.Cleanup(leave)
+	return leave
 }
 
 // kernel returns the lines of a vm section that boot the tiny guest.
@@ -99,18 +103,18 @@ func (c *console) typeLine(line string) {
 // text is everything that was awaited.
 func (c *console) text() string { return strings.Join(c.said, "\n") }
 
-// agent is a guest agent as a shell script. It answers guest-sync-delimited with
-// the byte 0xFF and the id, and to guest-shutdown does what it is told to.
+// agent is a guest agent as a shell script: it answers guest-sync-delimited with
+// the byte 0xFF and the id in the arguments, and does REACTION on guest-shutdown.
+// Its port reads as ended while nobody is connected to the other end.
 const agent = `sh for p in /sys/class/virtio-ports/*; do case $(cat $p/name) in org.qemu.guest_agent.0) ` +
-	`(while read -r line; do case $line in ` +
-	`*guest-sync-delimited*) id=${line##*\"id\":}; for n in $(echo "$line" | grep -o '[0-9]*'); do :; done; ` +
-	`arg=$(echo "$line" | sed 's/.*arguments[^0-9]*\([0-9]*\).*/\1/'); printf '\377{"return": %s}\n' "$arg";; ` +
-	`*guest-shutdown*) echo "AGENT was asked" >/dev/console; %s;; ` +
-	`esac; done) <>/dev/${p##*/} >&0 2>/dev/null & ;; esac; done`
+	`(echo AGENT listens >/dev/console; while :; do while read -r line; do case $line in ` +
+	`*guest-sync-delimited*) id=$(echo "$line" | sed 's/.*arguments[^0-9]*\([0-9]*\).*/\1/'); printf '\377{"return": %s}\n' "$id";; ` +
+	`*guest-shutdown*) echo AGENT was asked >/dev/console; REACTION;; ` +
+	`esac; done; usleep 100000; done) <>/dev/${p##*/} >&0 2>/dev/null & ;; esac; done`
 
 // startAgent starts an agent in the guest that reacts to guest-shutdown.
 func (c *console) startAgent(reaction string) {
 	c.t.Helper()
-	c.typeLine(strings.ReplaceAll(agent, "%s;;", reaction+";;"))
-	c.await(`^rc=0$`)
+	c.typeLine(strings.ReplaceAll(agent, "REACTION", reaction))
+	c.await(`^AGENT listens`)
 }

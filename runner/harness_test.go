@@ -73,6 +73,9 @@ func (v *vm) configure(vmType string, runnerLines []string, section ...string) {
 		lines = append(lines, "  "+line)
 	}
 	lines = append(lines, "  vm:", "    name: test")
+	if !slices.ContainsFunc(section, func(line string) bool { return strings.HasPrefix(line, "powerdownTimeout:") }) {
+		section = append(section, "powerdownTimeout: 1") // a test that goes wrong must end, too
+	}
 	for _, line := range section {
 		lines = append(lines, "    "+strings.ReplaceAll(line, "PATH", v.dir))
 	}
@@ -159,8 +162,8 @@ func (v *vm) nothingLeft() {
 	require.ErrorIs(v.t, err, fs.ErrNotExist, "the runtime directory is left")
 }
 
-// processes returns the processes of the VM by their programs' names: all whose
-// arguments, or whose working directory, name the VM's folder.
+// processes returns the processes of the VM by their programs' names: all that
+// have a file of the VM's folder open (QEMU has the lock), or work in there.
 func (v *vm) processes() map[string]int {
 	v.t.Helper()
 	found := map[string]int{}
@@ -168,17 +171,26 @@ func (v *vm) processes() map[string]int {
 	require.NoError(v.t, err)
 	for _, entry := range proc {
 		pid, err := strconv.Atoi(entry.Name())
-		if err != nil {
+		if err != nil || !v.uses(pid) {
 			continue
 		}
-		// A process may end while it is looked at.
-		words := arguments(pid)
-		cwd, _ := os.Readlink(filepath.Join("/proc", entry.Name(), "cwd"))
-		if strings.HasPrefix(cwd, v.dir) || slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, v.dir+"/") }) {
-			found[filepath.Base(words[0])] = pid
+		// This process, and its children before they have become others, don't count.
+		if program := arguments(pid)[0]; program != os.Args[0] {
+			found[filepath.Base(program)] = pid
 		}
 	}
 	return found
+}
+
+// uses tells whether a process, which may end meanwhile, uses the VM's folder.
+func (v *vm) uses(pid int) bool {
+	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	for _, link := range append(links, fmt.Sprintf("/proc/%d/cwd", pid)) {
+		if path, _ := os.Readlink(link); strings.HasPrefix(path, v.dir+"/") {
+			return true
+		}
+	}
+	return false
 }
 
 // arguments returns the command line of a process.

@@ -49,7 +49,7 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 	}
 	m.seeding.Go(m.writeSeed) // while the VM type is evaluated
 	if err := vm.plan(ctx, opts, true); err != nil {
-		return Outcome{}, err
+		return Outcome{}, m.stopped(ctx, err)
 	}
 	if err := vm.Config.Locate(vmspec.MissingFiles(vm.Spec, fileMode)); err != nil {
 		return Outcome{}, err

@@ -64,9 +64,13 @@ func (m *machine) stop(ctx context.Context) (forced bool) {
 		defer agent.Close()
 	}
 	timeout := time.Duration(*m.vm.Spec.PowerdownTimeout) * time.Second
+	end := time.Now().Add(timeout)
 	for _, step := range stopSteps(timeout, agent != nil) {
+		if step.how == byACPI {
+			step.time = time.Until(end) // an agent that refuses has not used up its share
+		}
 		forced = forced || step.how.forces()
-		m.log.Info("stopping", "method", string(step.how), "timeout", step.time.String())
+		m.log.Info("stopping", "method", string(step.how), "timeout", step.time.Round(time.Second).String())
 		if err := m.try(ctx, step, agent); err != nil {
 			m.log.Warn("stopping", "method", string(step.how), "err", err)
 			continue

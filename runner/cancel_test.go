@@ -1,0 +1,116 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner"
+)
+
+// quick is a VM with everything that has to be undone, that ends at once.
+func quick(t *testing.T) *vm {
+	t.Helper()
+	v := newVM(t, "standard")
+	v.configure("standard", []string{"cloudInit: {}"},
+		"accelerator: tcg", "firmware: uefi-4m", "useTpm: true", "maximumCpus: 4", "currentCpus: 2", "network: [{type: user}]",
+		"display: {vnc: {}}", "powerdownTimeout: 0")
+	return v
+}
+
+// The word to stop comes at some moment of the start: nothing is left, and the
+// error says why there is no VM. When the guest runs already, it is ended.
+func TestStopDuringTheStart(t *testing.T) {
+	t.Parallel()
+	at := func(message string, pairs ...string) func(*vm) {
+		return func(v *vm) {
+			v.log.on = func(r record) {
+				if r.matches(message, pairs) {
+					v.cancel(errEnough)
+				}
+			}
+		}
+	}
+	tests := []struct {
+		moment string
+		set    func(*vm)
+		runs   bool
+	}{
+		{"when the configuration is read", at("initializing"), false},
+		{"when directories, image and swtpm are made", at("starting"), false},
+		{"when QEMU is there", at("QMP command", "command", "qmp_capabilities"), false},
+		{"when QEMU answers", at("QMP reply", "command", "qmp_capabilities"), false},
+		{"when CPUs are plugged", at("QMP command", "command", "device_add"), false},
+		{"when the machine is paused", func(v *vm) {
+			v.onPaused = func(context.Context, *runner.VM) error { v.cancel(errEnough); return nil }
+		}, false},
+		{"when the guest runs", at("booting"), true},
+		{"when the machine version is asked for", at("QMP command", "command", "qom-get"), true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.moment, func(t *testing.T) {
+			t.Parallel()
+			v := quick(t)
+			tt.set(v)
+			v.start()
+			outcome, err := v.wait()
+			if tt.runs {
+				require.NoError(t, err)
+				require.Equal(t, runner.CauseForced, outcome.Cause)
+			} else {
+				require.ErrorIs(t, err, errEnough)
+				require.ErrorContains(t, err, "stopped while the VM was being started")
+				v.notLogged("booting")
+			}
+			v.notLogged("cleaning up")
+			v.nothingLeft()
+		})
+	}
+}
+
+func TestRunIsToldToStopBeforeItBegins(t *testing.T) {
+	t.Parallel()
+	v := quick(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errEnough)
+	_, err := runner.Run(ctx, v.options())
+	require.ErrorIs(t, err, errEnough)
+	v.nothingLeft()
+}
+
+// What goes wrong while attaching to the paused machine ends it.
+func TestAttachingGoesWrong(t *testing.T) {
+	t.Parallel()
+	v := quick(t)
+	wrong := errors.New("no console")
+	v.onPaused = func(context.Context, *runner.VM) error { return wrong }
+	v.start()
+	_, err := v.wait()
+	require.ErrorIs(t, err, wrong)
+	v.nothingLeft()
+}
+
+// Wherever the word to stop hits, nothing is left.
+func TestStopAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		moment := rand.N(250 * time.Millisecond)
+		t.Run("after "+moment.String(), func(t *testing.T) {
+			v := quick(t)
+			v.start()
+			time.AfterFunc(moment, func() { v.cancel(errEnough) })
+			outcome, err := v.wait()
+			if err == nil {
+				require.Equal(t, runner.CauseForced, outcome.Cause)
+			} else {
+				require.ErrorIs(t, err, errEnough)
+			}
+			v.notLogged("cleaning up")
+			v.nothingLeft()
+		})
+	}
+}

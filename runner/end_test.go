@@ -1,0 +1,168 @@
+package runner_test
+
+import (
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner"
+)
+
+// Somebody else ends the processes of a VM.
+func TestEndFromOutside(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		what   string
+		signal syscall.Signal
+		cause  runner.Cause
+		reason string
+		code   int
+	}{
+		{"kill -9", syscall.SIGKILL, runner.CauseKilled, "", 137},
+		{"a crash", syscall.SIGSEGV, runner.CauseKilled, "", 139},
+		{"an abort", syscall.SIGABRT, runner.CauseKilled, "", 134},
+		{"TERM for QEMU itself", syscall.SIGTERM, runner.CauseKilled, "host-signal", 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.what, func(t *testing.T) {
+			t.Parallel()
+			v := newVM(t, "bare")
+			v.runs()
+			v.signal(qemuProgram, tt.signal)
+			outcome, err := v.wait()
+			require.NoError(t, err)
+			require.Equal(t, tt.cause, outcome.Cause)
+			require.Equal(t, tt.reason, outcome.Reason)
+			require.Equal(t, tt.code, outcome.ExitCode())
+			v.logged("stopped", "outcome", "killed")
+			v.nothingLeft()
+		})
+	}
+}
+
+// A QEMU that gives up by itself has an exit code, which is handed on.
+func TestQEMUExitsWithACode(t *testing.T) {
+	t.Parallel()
+	v := newVM(t, "bare")
+	v.write("qemu", "#!/bin/sh\n/usr/bin/"+qemuProgram+" \"$@\"\nexit 42\n")
+	require.NoError(t, os.Chmod(v.path("qemu"), 0o700))
+	v.configure("bare", nil, "options: {qemu: PATH/qemu}")
+	v.runs()
+	v.signal(qemuProgram, syscall.SIGTERM)
+	outcome, err := v.wait()
+	require.NoError(t, err)
+	require.Equal(t, runner.CauseCrashed, outcome.Cause)
+	require.Equal(t, 42, outcome.ExitCode())
+	v.nothingLeft()
+}
+
+// A guest that ignores the power button is ended by quit when its time is over;
+// without a time it is not even asked. Both are a success.
+func TestDeafGuestIsForced(t *testing.T) {
+	t.Parallel()
+	t.Run("after its time", func(t *testing.T) {
+		t.Parallel()
+		v := newVM(t, "bare", "powerdownTimeout: 1")
+		v.runs()
+		outcome, err := v.stop()
+		require.NoError(t, err)
+		require.Equal(t, runner.Outcome{Cause: runner.CauseForced, Reason: "host-qmp-quit"}, outcome)
+		require.Zero(t, outcome.ExitCode())
+		v.logged("QMP event", "event", "POWERDOWN")
+		v.logged("stopping", "method", "ACPI power button")
+		v.logged("stopping", "method", "QMP quit")
+		v.notLogged("stopping", "method", "SIGTERM")
+		v.nothingLeft()
+	})
+	t.Run("without time", func(t *testing.T) {
+		t.Parallel()
+		v := newVM(t, "bare", "powerdownTimeout: 0")
+		v.runs()
+		outcome, err := v.stop()
+		require.NoError(t, err)
+		require.Equal(t, runner.CauseForced, outcome.Cause)
+		v.notLogged("QMP event", "event", "POWERDOWN")
+		v.notLogged("stopping", "method", "ACPI power button")
+		v.nothingLeft()
+	})
+	t.Run("when it has booted", func(t *testing.T) {
+		t.Parallel()
+		takePlace(t)
+		v := newVM(t, "standard", append(kernel(t, "tiny.nopower"), "network: []", "powerdownTimeout: 2")...)
+		c := attach(v)
+		v.runs()
+		c.await(`READY`)
+		outcome, err := v.stop()
+		require.NoError(t, err)
+		require.Equal(t, runner.CauseForced, outcome.Cause)
+		require.Zero(t, outcome.ExitCode())
+		c.await(`powerbutton pressed`)
+		v.nothingLeft()
+	})
+}
+
+// A QEMU that stands still answers nothing and sees no TERM.
+func TestFrozenQEMUIsKilled(t *testing.T) {
+	t.Parallel()
+	v := newVM(t, "standard", "accelerator: tcg", "firmware: bios", "useTpm: true", "network: []", "powerdownTimeout: 1")
+	v.runs()
+	v.signal(qemuProgram, syscall.SIGSTOP)
+	outcome, err := v.stop()
+	require.NoError(t, err)
+	require.Equal(t, runner.CauseForced, outcome.Cause)
+	require.Equal(t, syscall.SIGKILL, outcome.Exit.Signal)
+	require.Equal(t, 137, outcome.ExitCode())
+	for _, method := range []string{"ACPI power button", "QMP quit", "SIGTERM", "SIGKILL"} {
+		v.logged("stopping", "method", method)
+	}
+	v.nothingLeft()
+}
+
+// An agent is asked before the power button is pressed, and one that only says
+// yes leaves time for it.
+func TestGuestAgentIsAskedFirst(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		what, reaction string
+		button         bool
+	}{
+		{"an agent that obeys", "poweroff -f", false},
+		{"an agent that does nothing", ":", true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.what, func(t *testing.T) {
+			t.Parallel()
+			leave := takePlace(t)
+			v := newVM(t, "standard", append(kernel(t, ""), "network: []", "powerdownTimeout: 20")...)
+			c := attach(v)
+			v.runs()
+			c.await(`READY`)
+			c.startAgent(tt.reaction)
+			leave()
+			outcome, err := v.stop()
+			require.NoError(t, err)
+			require.Equal(t, runner.CauseAsked, outcome.Cause)
+			c.await(`AGENT was asked`)
+			v.logged("stopping", "method", "guest agent", "timeout", "10s")
+			require.Equal(t, tt.button, v.log.find("QMP event", "event", "POWERDOWN") != nil)
+			v.nothingLeft()
+		})
+	}
+}
+
+// When QEMU loses its TPM, the guest lives on; the log says why it may complain.
+func TestTPMEndsWhileTheVMRuns(t *testing.T) {
+	t.Parallel()
+	v := newVM(t, "standard", "accelerator: tcg", "firmware: bios", "useTpm: true", "network: []", "powerdownTimeout: 0")
+	v.runs()
+	v.signal("swtpm", syscall.SIGKILL)
+	r := v.log.await(t, v.ended, "helper ended while the VM runs", "process", "swtpm")
+	require.Equal(t, "WARN", r["level"])
+	require.Contains(t, r["exit"], "SIGKILL")
+	outcome, err := v.stop()
+	require.NoError(t, err)
+	require.Equal(t, runner.CauseForced, outcome.Cause)
+	v.nothingLeft()
+}
