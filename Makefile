@@ -34,9 +34,10 @@ check: ## Check formatting, vet, lint, and that generated files are current.
 	$(TOOL) staticcheck ./...
 	go run ./third_party -check
 
-bench: packages-test ## Run the benchmarks, then the comparison with other tools.
+bench: packages-test build ## Run the benchmarks, then the comparison with other tools.
 	go test -run '^$$' -bench . -benchmem ./...
-	@test ! -d test/bench || go run ./test/bench
+	@mkdir -p build
+	go run ./test/bench -json build/bench.json
 
 fuzz: ## Run every fuzz test for a while (FUZZTIME=30s each).
 	@for target in $$(grep -roE '^func Fuzz[A-Za-z0-9_]*' --include='*_test.go' . | sed 's,/[^/]*:func ,:,'); do \

@@ -1,0 +1,129 @@
+// Command bare does in Go what driver/bare.c and driver/mark.c of the benchmark
+// do in C, for machines without a C compiler:
+//
+//	bare [-t SOCKET DIR PROGRAM ARG... --] QEMU ARG...
+//
+// starts QEMU, and swtpm with its listening socket, in the shortest way, prints
+// "cont" when the guest runs, and ends both when its own input ends. Under the
+// name mark it writes the time of its start to the file of its own name with
+// ".time" appended, CLOCK_MONOTONIC in nanoseconds.
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+func main() {
+	do := bare
+	if filepath.Base(os.Args[0]) == "mark" {
+		do = mark
+	}
+	if err := do(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "bare:", err)
+		os.Exit(1)
+	}
+}
+
+func mark([]string) error {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return err
+	}
+	return os.WriteFile(os.Args[0]+".time", []byte(strconv.FormatInt(now.Nano(), 10)), 0o600)
+}
+
+func bare(args []string) error {
+	if len(args) > 4 && args[0] == "-t" {
+		end := slices.Index(args, "--")
+		if end < 4 {
+			return errors.New("the arguments after -t have no end")
+		}
+		tpm, err := startTPM(args[1], args[2], args[3:end])
+		if err != nil {
+			return fmt.Errorf("start %s: %w", args[3], err)
+		}
+		defer kill(tpm)
+		args = args[end+1:]
+	}
+	if len(args) == 0 {
+		return errors.New("which QEMU?")
+	}
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("make a pair of sockets: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "monitor"), os.NewFile(uintptr(pair[1]), "monitor")
+	if _, err := io.WriteString(ours, "{\"execute\":\"qmp_capabilities\"}\n{\"execute\":\"cont\"}\n"); err != nil {
+		return err
+	}
+	args = append(args, "-S", "-chardev", "socket,id=monitor-socket,fd=3", "-mon", "chardev=monitor-socket,mode=control")
+	qemu, err := start(args, "", theirs)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", args[0], err)
+	}
+	defer kill(qemu)
+	if err := errors.Join(theirs.Close(), await(ours)); err != nil {
+		return err
+	}
+	fmt.Println("cont")
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+// startTPM starts a program with a listening socket as its descriptor 3.
+func startTPM(socket, dir string, argv []string) (*os.Process, error) {
+	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	listener.SetUnlinkOnClose(false)
+	file, err := listener.File()
+	if err != nil {
+		return nil, err
+	}
+	p, err := start(argv, dir, file)
+	return p, errors.Join(err, file.Close(), listener.Close())
+}
+
+func start(argv []string, dir string, three *os.File) (*os.Process, error) {
+	return os.StartProcess(argv[0], argv, &os.ProcAttr{Dir: dir, Files: []*os.File{nil, os.Stdout, os.Stderr, three}})
+}
+
+// kill ends a process; an error means that it has ended.
+func kill(p *os.Process) {
+	_ = p.Kill()
+	_, _ = p.Wait()
+}
+
+// await reads until both commands are answered; events and the greeting are
+// lines of other kinds.
+func await(monitor *os.File) error {
+	lines := bufio.NewScanner(monitor)
+	for answers := 0; answers < 2; {
+		if !lines.Scan() {
+			return fmt.Errorf("QEMU closed its monitor: %w", errors.Join(lines.Err(), io.EOF))
+		}
+		if strings.Contains(lines.Text(), `"error"`) {
+			return errors.New(lines.Text())
+		}
+		if strings.Contains(lines.Text(), `"return"`) {
+			answers++
+		}
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// drivers are the sources of the C programs.
+//
+//go:embed driver/*.c
+var drivers embed.FS
+
+// build makes one of the small programs that are compared with or stand in for
+// QEMU, in C, or where there is no compiler in Go. It returns its path and the
+// language.
+func (b *bench) build(name string) (path, language string, err error) {
+	path = filepath.Join(b.dir, "bin", name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", "", err
+	}
+	cc, lookErr := exec.LookPath(b.cc)
+	if lookErr == nil {
+		source, err := drivers.ReadFile("driver/" + name + ".c")
+		if err != nil {
+			return "", "", err
+		}
+		file := path + ".c"
+		if err := os.WriteFile(file, source, 0o600); err != nil {
+			return "", "", err
+		}
+		for _, linkage := range []string{"-static", "-no-pie"} { // a static C library may be missing
+			if err = exec.CommandContext(b.ctx, cc, "-O2", linkage, "-o", path, file).Run(); err == nil {
+				return path, "C", nil
+			}
+		}
+	}
+	out, err := exec.CommandContext(b.ctx, "go", "build", "-ldflags", "-s -w", "-o", path, "vmop/test/bench/bare").CombinedOutput()
+	if err != nil {
+		return "", "", fmt.Errorf("build %s: %w\n%s", name, err, out)
+	}
+	return path, "Go", nil
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// buildDrivers returns a folder with bare and mark in a language.
+func buildDrivers(t *testing.T, language string) string {
+	t.Helper()
+	dir := t.TempDir()
+	b := &bench{ctx: t.Context(), dir: dir, cc: "cc"}
+	if language == "Go" {
+		b.cc = "no-such-compiler"
+	}
+	for _, name := range []string{"bare", "mark"} {
+		_, made, err := b.build(name)
+		require.NoError(t, err)
+		require.Equal(t, language, made, "install the package gcc")
+	}
+	return filepath.Join(dir, "bin")
+}
+
+// Both drivers start a real QEMU and its swtpm, say when the machine runs, and
+// leave nothing behind.
+func TestDrivers(t *testing.T) {
+	t.Parallel()
+	for _, language := range []string{"C", "Go"} {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			bin := buildDrivers(t, language)
+			dir, err := os.MkdirTemp("", "x") // short: a socket is in it
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+			tpm := filepath.Join(dir, "tpm")
+			cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "bare"),
+				"-t", tpm, dir, "/usr/bin/swtpm", "socket", "--tpm2", "--tpmstate", "dir=.", "--ctrl", "type=unixio,fd=3", "--terminate", "--",
+				"/usr/bin/qemu-system-x86_64", "-M", "q35", "-nodefaults", "-display", "none", "-accel", "tcg",
+				"-chardev", "socket,id=tpm,path="+tpm, "-tpmdev", "emulator,id=tpm0,chardev=tpm", "-device", "tpm-tis,tpmdev=tpm0")
+			stdin, err := cmd.StdinPipe()
+			require.NoError(t, err)
+			stdout, err := cmd.StdoutPipe()
+			require.NoError(t, err)
+			var stderr strings.Builder
+			cmd.Stderr = &stderr
+			require.NoError(t, cmd.Start(), "install the packages qemu-system-x86 and swtpm")
+			line := make([]byte, len("cont\n"))
+			_, err = io.ReadFull(stdout, line)
+			require.NoError(t, err)
+			require.Equal(t, "cont\n", string(line))
+			require.NoError(t, stdin.Close())
+			rest, err := io.ReadAll(stdout) // ends when the last process that has it does
+			require.NoError(t, err)
+			require.Empty(t, rest)
+			require.NoError(t, cmd.Wait(), "%s", &stderr)
+		})
+	}
+}
+
+func TestMark(t *testing.T) {
+	t.Parallel()
+	for _, language := range []string{"C", "Go"} {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			mark := filepath.Join(buildDrivers(t, language), "mark")
+			before, err := monotonic()
+			require.NoError(t, err)
+			require.NoError(t, exec.CommandContext(t.Context(), mark).Run())
+			after, err := monotonic()
+			require.NoError(t, err)
+			at, err := strconv.ParseInt(read(mark+".time"), 10, 64)
+			require.NoError(t, err)
+			require.Less(t, before, at)
+			require.Less(t, at, after)
+		})
+	}
+}

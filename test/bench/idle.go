@@ -1,0 +1,111 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// How long a runner is left alone before and while it is watched.
+const (
+	settleTime = 3 * time.Second
+	idleTime   = 20 * time.Second
+)
+
+// measureIdle looks at a runner that has nothing to do.
+func measureIdle(b *bench) (list []result, err error) {
+	v, err := b.newVM("idle", "standard", true)
+	if err != nil {
+		return nil, err
+	}
+	r, err := v.run()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.stop()) }()
+	if err := b.wait(settleTime); err != nil {
+		return nil, err
+	}
+	switchesBefore, err := r.switches()
+	if err != nil {
+		return nil, err
+	}
+	cpuBefore, err := r.cpuMillis()
+	if err != nil {
+		return nil, err
+	}
+	if err := b.wait(idleTime); err != nil {
+		return nil, err
+	}
+	switches, err := r.switches()
+	if err != nil {
+		return nil, err
+	}
+	cpu, err := r.cpuMillis()
+	if err != nil {
+		return nil, err
+	}
+	rollup := read(fmt.Sprintf("/proc/%d/smaps_rollup", r.cmd.Process.Pid))
+	rss, private := megabytes(rollup, "Rss"), megabytes(rollup, "Private_Clean", "Private_Dirty")
+	resident := one("resident (RSS)", "MB", rss)
+	resident.Goal = 14
+	return []result{
+		resident,
+		one("PSS", "MB", megabytes(rollup, "Pss")),
+		one("private", "MB", private),
+		one("private, not of the program's file", "MB", megabytes(rollup, "Anonymous")),
+		one("threads", "", float64(len(tasks(r.cmd.Process.Pid)))),
+		one("context switches in a second", "", float64(switches-switchesBefore)/idleTime.Seconds()),
+		one("CPU time in a minute", "ms", (cpu-cpuBefore)/idleTime.Minutes()),
+	}, nil
+}
+
+func (b *bench) wait(d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-b.ctx.Done():
+		return b.ctx.Err()
+	}
+}
+
+func tasks(pid int) []string {
+	list, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
+	if err != nil {
+		return nil // only a malformed pattern is an error
+	}
+	return list
+}
+
+// switches counts the context switches of all threads so far.
+func (r *running) switches() (int, error) {
+	total := 0
+	for _, task := range tasks(r.cmd.Process.Pid) {
+		status := read(task + "/status")
+		for _, name := range []string{"voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"} {
+			n, err := strconv.Atoi(field(status, name))
+			if err != nil {
+				return 0, fmt.Errorf("%s of %s: %w", name, task, err)
+			}
+			total += n
+		}
+	}
+	return total, nil
+}
+
+// megabytes adds fields of smaps_rollup, which counts in KiB.
+func megabytes(rollup string, names ...string) float64 {
+	total := 0.0
+	for _, name := range names {
+		kib, err := strconv.ParseFloat(strings.TrimSuffix(field(rollup, name), " kB"), 64)
+		if err == nil {
+			total += kib * 1024 / 1e6
+		}
+	}
+	return total
+}

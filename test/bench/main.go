@@ -1,0 +1,107 @@
+// Command bench measures what the project promises of speed and size, beside
+// the same work done by others:
+//
+//	go run ./test/bench [-rounds 15] [-json FILE] [-vmrunner bin/vmrunner]
+//
+// It prints the machine, the versions and the load, then a table of medians. The
+// candidates of a comparison take turns, each round in the opposite order of the
+// one before, and the ratio is the median of the rounds' ratios: what disturbs the
+// machine disturbs all of them. The first round is thrown away. A peer that is
+// not installed is shown as skipped; no number is ever taken from elsewhere.
+//
+// docs/performance.md explains each line of the table.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// bench is what the measurements share.
+type bench struct {
+	ctx      context.Context
+	rounds   int
+	vmrunner string // path of the program
+	cc       string // the C compiler; it may be missing
+	dir      string // for everything that is made, removed at the end
+	log      io.Writer
+}
+
+// section measures things that belong together.
+type section struct {
+	title   string
+	measure func(*bench) ([]result, error)
+}
+
+func run(ctx context.Context, args []string, out io.Writer) (err error) {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	rounds := flags.Int("rounds", 15, "how often each candidate is measured")
+	jsonFile := flags.String("json", "", "also write all samples to this `file`")
+	program := flags.String("vmrunner", "bin/vmrunner", "the `program` to measure")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	path, err := filepath.Abs(*program)
+	if err != nil {
+		return err
+	}
+	if _, err := exec.LookPath(path); err != nil {
+		return fmt.Errorf("%w; make build builds it", err)
+	}
+	dir, err := os.MkdirTemp("", "bench") // short: sockets are in it
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	b := &bench{ctx: ctx, rounds: max(*rounds, 1), vmrunner: path, cc: "cc", dir: dir, log: os.Stderr}
+	r, err := b.measure()
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(out, r.table())
+	if *jsonFile == "" {
+		return nil
+	}
+	return r.writeJSON(*jsonFile)
+}
+
+func (b *bench) measure() (report, error) {
+	r := report{Machine: thisMachine(b.ctx), Rounds: b.rounds, LoadBefore: loadAverage()}
+	for _, s := range []section{
+		{"Start of a VM: swtpm, OVMF, cloud-init, 2 of 4 CPUs", measureStart},
+		{"Start until QEMU is executed, without TPM", measureExec},
+		{"VM type: the standard one, for a desktop", measureVMType},
+		{"cloud-init image", measureImage},
+		{"Beside a VM that runs, idle", measureIdle},
+		{"The program", measureProgram},
+	} {
+		fmt.Fprintln(b.log, "measuring:", s.title)
+		results, err := s.measure(b)
+		if err != nil {
+			return r, fmt.Errorf("%s: %w", s.title, err)
+		}
+		for i := range results {
+			results[i].Section = s.title
+		}
+		r.Results = append(r.Results, results...)
+	}
+	r.LoadAfter = loadAverage()
+	return r, nil
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// A report is all that one run has found.
+type report struct {
+	Machine    machine  `json:"machine"`
+	Rounds     int      `json:"rounds"`
+	LoadBefore string   `json:"loadBefore"`
+	LoadAfter  string   `json:"loadAfter"`
+	Results    []result `json:"results"`
+}
+
+// A result is one line of the table.
+type result struct {
+	Section string    `json:"section"`
+	Name    string    `json:"name"`
+	Unit    string    `json:"unit"`
+	Samples []float64 `json:"samples,omitempty"`
+	// Ratio is the median of the ratios to the candidate RatioTo; 0: none.
+	Ratio   float64 `json:"ratio,omitempty"`
+	RatioTo string  `json:"ratioTo,omitempty"`
+	// Goal is the most that is promised for the median, GoalRatio for Ratio.
+	Goal      float64 `json:"goal,omitempty"`
+	GoalRatio float64 `json:"goalRatio,omitempty"`
+	// Skipped says why there are no samples.
+	Skipped string `json:"skipped,omitempty"`
+}
+
+// one is the result of something that is measured once.
+func one(name, unit string, number float64) result {
+	return result{Name: name, Unit: unit, Samples: []float64{number}}
+}
+
+// withGoal returns the results with a goal for the median of one of them.
+func withGoal(results []result, name string, goal, ratio float64) []result {
+	for i := range results {
+		if results[i].Name == name {
+			results[i].Goal, results[i].GoalRatio = goal, ratio
+		}
+	}
+	return results
+}
+
+// verdict says whether the goals are met, "" if there are none.
+func (r result) verdict() string {
+	switch {
+	case r.Skipped != "" || r.Goal == 0 && r.GoalRatio == 0:
+		return ""
+	case r.Goal > 0 && median(r.Samples) > r.Goal, r.GoalRatio > 0 && r.Ratio > r.GoalRatio:
+		return "missed"
+	}
+	return "met"
+}
+
+func (r result) goal() string {
+	switch {
+	case r.GoalRatio > 0:
+		return fmt.Sprintf("<= %.2f x", r.GoalRatio)
+	case r.Goal > 0:
+		return "<= " + number(r.Goal) + " " + r.Unit
+	}
+	return ""
+}
+
+// number shows three digits, which is what the rounds agree on at best.
+func number(n float64) string {
+	switch {
+	case n >= 100 || n == float64(int(n)):
+		return fmt.Sprintf("%.0f", n)
+	case n >= 10:
+		return fmt.Sprintf("%.1f", n)
+	}
+	return fmt.Sprintf("%.2f", n)
+}
+
+// table returns the report for people, as Markdown.
+func (r report) table() string {
+	var b strings.Builder
+	b.WriteString(r.Machine.String())
+	fmt.Fprintf(&b, "load      %s before, %s after; %d rounds\n\n", r.LoadBefore, r.LoadAfter, r.Rounds)
+	w := tabwriter.NewWriter(&b, 0, 0, 1, ' ', 0)
+	line := func(cells ...string) { fmt.Fprintln(w, "| "+strings.Join(cells, "\t| ")+"\t|") }
+	line("", "median", "least", "ratio", "goal", "")
+	fmt.Fprintln(w, "|---\t|---:\t|---:\t|---:\t|---\t|---\t|")
+	title := ""
+	for _, res := range r.Results {
+		if res.Section != title {
+			title = res.Section
+			line("**"+title+"**", "", "", "", "", "")
+		}
+		if res.Skipped != "" {
+			line(res.Name, "skipped: "+res.Skipped, "", "", "", "")
+			continue
+		}
+		ratio := ""
+		if res.Ratio != 0 {
+			ratio = fmt.Sprintf("%.2f x", res.Ratio)
+		}
+		least := ""
+		if len(res.Samples) > 1 {
+			least = number(slices.Min(res.Samples))
+		}
+		line(res.Name, number(median(res.Samples))+" "+res.Unit, least, ratio, res.goal(), res.verdict())
+	}
+	_ = w.Flush() // into memory
+	return b.String()
+}
+
+func (r report) writeJSON(path string) error {
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode report: %w", err)
+	}
+	return os.WriteFile(path, append(b, '\n'), 0o644)
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+)
+
+// A candidate is one way to do what is compared.
+type candidate struct {
+	name string
+	// once does it once and returns what was measured, by the name of the
+	// quantity; everything that is not measured is done before and after.
+	once func() (map[string]float64, error)
+	// skipped says why it cannot be measured here, or "".
+	skipped string
+}
+
+// samples are the numbers of all rounds: by candidate, then by quantity.
+type samples map[string]map[string][]float64
+
+// interleave measures all candidates in turns.
+func (b *bench) interleave(candidates []candidate) (samples, error) {
+	all := samples{}
+	for round := range b.rounds + 1 {
+		for _, c := range order(candidates, round) {
+			if err := b.ctx.Err(); err != nil {
+				return nil, err
+			}
+			if c.skipped != "" {
+				continue
+			}
+			numbers, err := c.once()
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", c.name, err)
+			}
+			if round > 0 {
+				all.add(c.name, numbers)
+			}
+		}
+	}
+	return all, nil
+}
+
+// order is that of the round: reversed in each other one.
+func order(candidates []candidate, round int) []candidate {
+	list := slices.Clone(candidates)
+	if round%2 == 1 {
+		slices.Reverse(list)
+	}
+	return list
+}
+
+func (s samples) add(name string, numbers map[string]float64) {
+	if s[name] == nil {
+		s[name] = map[string][]float64{}
+	}
+	for quantity, n := range numbers {
+		s[name][quantity] = append(s[name][quantity], n)
+	}
+}
+
+// median of at least one number.
+func median(numbers []float64) float64 {
+	sorted := slices.Sorted(slices.Values(numbers))
+	half := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[half]
+	}
+	return (sorted[half-1] + sorted[half]) / 2
+}
+
+// ratios of two candidates, round by round.
+func ratios(of, to []float64) []float64 {
+	list := make([]float64, min(len(of), len(to)))
+	for i := range list {
+		list[i] = of[i] / to[i]
+	}
+	return list
+}
+
+// list makes a result of each candidate.
+func (s samples) list(candidates []candidate, quantity, unit string) []result {
+	var list []result
+	for _, c := range candidates {
+		list = append(list, result{Name: c.name, Unit: unit, Samples: s[c.name][quantity], Skipped: c.skipped})
+	}
+	return list
+}
+
+// compare makes a result of each candidate, with the ratio to the first.
+func (s samples) compare(candidates []candidate, quantity, unit string) []result {
+	list := s.list(candidates, quantity, unit)
+	for i := 1; i < len(list); i++ {
+		if list[i].Skipped == "" && list[0].Skipped == "" {
+			list[i].Ratio = median(ratios(list[i].Samples, list[0].Samples))
+			list[i].RatioTo = list[0].Name
+		}
+	}
+	return list
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// measureStart compares whole starts, until QEMU has acknowledged cont.
+func measureStart(b *bench) ([]result, error) {
+	v, err := b.newVM("start", "standard", true)
+	if err != nil {
+		return nil, err
+	}
+	// The first start makes uuid, firmware variables, TPM state and pinned type.
+	first, err := v.run()
+	if err != nil {
+		return nil, err
+	}
+	image, err := os.ReadFile(filepath.Join(v.runtimeDir(), "cloud-init.img"))
+	err = errors.Join(err, os.WriteFile(filepath.Join(v.dir, "seed.img"), image, 0o600), first.stop())
+	if err != nil {
+		return nil, err
+	}
+	bare, language, err := b.build("bare")
+	if err != nil {
+		return nil, err
+	}
+	todo, err := v.plan()
+	if err != nil {
+		return nil, err
+	}
+	name := "bare QEMU, by a driver in " + language
+	candidates := []candidate{
+		{name: name, once: func() (map[string]float64, error) { return v.runBare(bare, todo, image) }},
+		{name: "vmrunner", once: v.runMeasured},
+		b.libvirt(v),
+	}
+	all, err := b.interleave(candidates)
+	if err != nil {
+		return nil, err
+	}
+	list := withGoal(all.compare(candidates, "start", "ms"), "vmrunner", 0, 1.10)
+	cpu := result{Name: "CPU time of vmrunner until then", Unit: "ms", Samples: all["vmrunner"]["cpu"], Goal: 5}
+	return append(list, cpu), nil
+}
+
+// runMeasured starts and ends the VM by vmrunner.
+func (v *vm) runMeasured() (map[string]float64, error) {
+	r, err := v.run()
+	if err != nil {
+		return nil, err
+	}
+	cpu, err := r.cpuMillis()
+	return map[string]float64{"start": r.millis, "cpu": cpu}, errors.Join(err, r.stop())
+}
+
+// runBare starts and ends the VM by the driver. The folder of the sockets and the
+// cloud-init image are there already.
+func (v *vm) runBare(driver string, todo launch, image []byte) (numbers map[string]float64, err error) {
+	if err := os.MkdirAll(v.runtimeDir(), 0o700); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(v.runtimeDir())) }()
+	if err := os.WriteFile(filepath.Join(v.runtimeDir(), "cloud-init.img"), image, 0o600); err != nil {
+		return nil, err
+	}
+	if len(todo.Helpers) != 1 || len(todo.Sockets) != 1 {
+		return nil, fmt.Errorf("the plan has %d helpers and %d sockets to listen on, want one of each", len(todo.Helpers), len(todo.Sockets))
+	}
+	args := append([]string{"-t", todo.Sockets[0].Path, todo.Helpers[0].Dir}, todo.Helpers[0].argv()...)
+	args = append(append(args, "--"), todo.QEMU.argv()...)
+	cmd := exec.CommandContext(v.bench.ctx, driver, args...)
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	begin := time.Now()
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	took := millis(time.Since(begin))
+	_ = stdin.Close() // it may have ended
+	_, _ = io.Copy(io.Discard, stdout)
+	if err := errors.Join(err, cmd.Wait()); err != nil || line != "cont\n" {
+		return nil, fmt.Errorf("the driver said %q: %w\n%s", line, err, &complaints)
+	}
+	return map[string]float64{"start": took}, nil
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A vm is the virtual machine that is measured: its files are below one folder.
+type vm struct {
+	bench   *bench
+	dir     string
+	config  string // the file
+	vmTypes string // folder of custom types
+}
+
+// newVM writes the configuration of a desktop: OVMF, a screen, a disk, a network
+// card, cloud-init.
+func (b *bench) newVM(name, vmType string, useTPM bool) (*vm, error) {
+	v := &vm{bench: b, dir: filepath.Join(b.dir, name), vmTypes: b.dir}
+	v.config = filepath.Join(v.dir, "config.yaml")
+	if err := os.MkdirAll(v.dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(os.WriteFile(v.disk(), nil, 0o600), os.Truncate(v.disk(), 1<<30)); err != nil {
+		return nil, err
+	}
+	return v, os.WriteFile(v.config, fmt.Appendf(nil, `"/Runner":
+  dataDir: data
+  runtimeDir: %s
+  vmType: %s
+  cloudInit:
+    metaData: {local-hostname: bench}
+    userData:
+      users: [{name: bench, sudo: "ALL=(ALL) NOPASSWD:ALL"}]
+  vm:
+    name: bench
+    accelerator: tcg
+    firmware: uefi-4m
+    useTpm: %t
+    maximumCpus: 4
+    currentCpus: 2
+    maximumRam: 1 GiB
+    network: [{type: user}]
+    display: {vnc: {}}
+    drives: [{file: disk.img}]
+    powerdownTimeout: 0
+`, v.runtimeDir(), vmType, useTPM), 0o600)
+}
+
+func (v *vm) disk() string       { return filepath.Join(v.dir, "disk.img") }
+func (v *vm) dataDir() string    { return filepath.Join(v.dir, "data") }
+func (v *vm) runtimeDir() string { return filepath.Join(v.dir, "run") }
+
+func (v *vm) command(verb string, args ...string) *exec.Cmd {
+	args = append([]string{verb, "-c", v.config, "--vmtypes", v.vmTypes, "--log-format", "json"}, args...)
+	return exec.CommandContext(v.bench.ctx, v.bench.vmrunner, args...)
+}
+
+// running is a vmrunner whose guest runs.
+type running struct {
+	cmd    *exec.Cmd
+	log    *bufio.Reader
+	millis float64 // from the start of vmrunner until cont was acknowledged
+}
+
+// run starts the runner and returns when the guest runs.
+func (v *vm) run() (*running, error) {
+	cmd := v.command("run")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	r := &running{cmd: cmd, log: bufio.NewReader(stderr)}
+	begin := time.Now()
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	var text strings.Builder
+	for {
+		line, err := r.log.ReadString('\n')
+		if strings.Contains(line, `"msg":"booting"`) {
+			r.millis = millis(time.Since(begin))
+			return r, nil
+		}
+		text.WriteString(line)
+		if err != nil {
+			return nil, fmt.Errorf("the VM does not start: %w\n%s", errors.Join(cmd.Wait(), err), &text)
+		}
+	}
+}
+
+// stop ends the VM and waits for the end.
+func (r *running) stop() error {
+	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("end vmrunner: %w", err)
+	}
+	rest, err := io.ReadAll(r.log)
+	if err = errors.Join(err, r.cmd.Wait()); err != nil {
+		return fmt.Errorf("end the VM: %w\n%s", err, rest)
+	}
+	return nil
+}
+
+// cpuMillis is how long the threads of the process have run; not those of
+// processes that it started.
+func (r *running) cpuMillis() (float64, error) {
+	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", r.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	total := 0.0
+	for _, path := range stats {
+		first, _, _ := strings.Cut(read(path), " ")
+		nanos, err := strconv.ParseFloat(first, 64)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", path, err)
+		}
+		total += nanos / 1e6
+	}
+	return total, nil
+}
+
+// launch is the part of a launch plan that is needed to carry it out.
+type launch struct {
+	QEMU    process   `json:"qemu"`
+	Helpers []process `json:"helpers"`
+	Sockets []struct {
+		Path string `json:"path"`
+	} `json:"listeners"`
+}
+
+type process struct {
+	Executable string `json:"executable"`
+	Dir        string `json:"dir"`
+	Args       []struct {
+		Words []string `json:"words"`
+	} `json:"args"`
+}
+
+// argv is the command with its program; descriptors, of which there is at most
+// one here, have the number 3.
+func (p process) argv() []string {
+	words := []string{p.Executable}
+	for _, a := range p.Args {
+		words = append(words, a.Words...)
+	}
+	for i := range words {
+		if before, after, ok := strings.Cut(words[i], "fd=<"); ok {
+			_, after, _ = strings.Cut(after, ">")
+			words[i] = before + "fd=3" + after
+		}
+	}
+	return words
+}
+
+// plan asks vmrunner what it does to start the VM.
+func (v *vm) plan() (launch, error) {
+	var l launch
+	out, err := v.command("plan", "-o", "json").Output()
+	if err != nil {
+		return l, fmt.Errorf("vmrunner plan: %w", err)
+	}
+	if err := json.Unmarshal(out, &l); err != nil {
+		return l, fmt.Errorf("read the plan: %w", err)
+	}
+	return l, nil
+}
+
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
