@@ -76,7 +76,7 @@ func (f *flags) logger() (*slog.Logger, error) {
 	}
 	switch f.logForm {
 	case "text":
-		return slog.New(tint.NewHandler(os.Stderr, &tint.Options{
+		return slog.New(tint.NewTextHandler(os.Stderr, &tint.Options{
 			Level: level, TimeFormat: time.TimeOnly, NoColor: !terminal || os.Getenv("NO_COLOR") != "",
 		})), nil
 	case "json":

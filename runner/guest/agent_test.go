@@ -217,7 +217,7 @@ func TestTheGuestsWordsArePrintable(t *testing.T) {
 		if q.Execute == "guest-ping" {
 			return fmt.Sprintf(`{"error": {"class": "\u001b[31m", "desc": "a\nb"}, "id": %d}`+"\n", q.ID)
 		}
-		return q.answer(`{"pretty-name": "` + strings.Repeat("ä", 300) + `", "name": "\u001b]0;x\u0007` + "\xfe" + `‮evil"}`)
+		return q.answer(`{"pretty-name": "` + strings.Repeat("ä", 300) + `", "name": "\u001b]0;x\u0007` + "\xfe" + `\u202eevil"}`)
 	})))
 	info, err := a.OSInfo(timeout(t))
 	require.NoError(t, err)
