@@ -130,16 +130,24 @@ func firstError(errs ...error) error {
 // maxDepth bounds lists within lists; a cyclic list ends here, too.
 const maxDepth = 16
 
-// collect calls add for each element of type T, in lists within lists; None
-// stands for nothing.
+// collect calls add for each element of type T, in lists within lists.
 func collect[T starlark.Value](field string, from starlark.Iterable, add func(T)) error {
 	if from == nil {
 		return nil
 	}
-	return collectAt(field, from, add, 0)
+	var want T
+	return walk(field, from, 0, article(want)+" or None", func(v starlark.Value) bool {
+		element, ok := v.(T)
+		if ok {
+			add(element)
+		}
+		return ok
+	})
 }
 
-func collectAt[T starlark.Value](field string, from starlark.Iterable, add func(T), depth int) error {
+// walk calls take for each element, in lists within lists; None stands for
+// nothing. What take doesn't know is an error that says what is wanted.
+func walk(field string, from starlark.Iterable, depth int, want string, take func(starlark.Value) bool) error {
 	if depth > maxDepth {
 		return fmt.Errorf("%s: lists nested deeper than %d; does a list contain itself?", field, maxDepth)
 	}
@@ -147,17 +155,15 @@ func collectAt[T starlark.Value](field string, from starlark.Iterable, add func(
 	defer iter.Done()
 	var v starlark.Value
 	for i := 0; iter.Next(&v); i++ {
-		switch v := v.(type) {
-		case starlark.NoneType:
-		case T:
-			add(v)
-		case *starlark.List, starlark.Tuple:
-			if err := collectAt(fmt.Sprintf("%s[%d]", field, i), v.(starlark.Iterable), add, depth+1); err != nil {
-				return err
-			}
-		default:
-			var want T
-			return fmt.Errorf("%s[%d] is a %s, want %s or None", field, i, v.Type(), article(want))
+		if v == starlark.None || take(v) {
+			continue
+		}
+		list, ok := v.(starlark.Sequence)
+		if _, dict := v.(*starlark.Dict); !ok || dict {
+			return fmt.Errorf("%s[%d] is a %s, want %s", field, i, v.Type(), want)
+		}
+		if err := walk(fmt.Sprintf("%s[%d]", field, i), list, depth+1, want, take); err != nil {
+			return err
 		}
 	}
 	return nil

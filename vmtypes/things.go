@@ -64,35 +64,22 @@ func process(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwarg
 	for k, v := range dictEntries(env) {
 		p.process.Env = append(p.process.Env, plan.Variable{Name: k, Value: v})
 	}
-	return p, p.addArgs("process: args", words, 0)
+	return p, walk("process: args", words, 0, "a string, a number, an option or a list of these", p.addArg)
 }
 
-// addArgs takes words, options, and lists of these.
-func (p *processValue) addArgs(field string, from starlark.Iterable, depth int) error {
-	if depth > maxDepth {
-		return fmt.Errorf("%s: lists nested deeper than %d; does a list contain itself?", field, maxDepth)
+// addArg takes a word or an option.
+func (p *processValue) addArg(v starlark.Value) bool {
+	switch v := v.(type) {
+	case starlark.String:
+		p.process.Args = append(p.process.Args, plan.Option{Flag: string(v)})
+	case starlark.Int:
+		p.process.Args = append(p.process.Args, plan.Option{Flag: v.String()})
+	case *optionValue:
+		p.process.Args = append(p.process.Args, v.opt)
+	default:
+		return false
 	}
-	iter := from.Iterate()
-	defer iter.Done()
-	var v starlark.Value
-	for i := 0; iter.Next(&v); i++ {
-		switch v := v.(type) {
-		case starlark.NoneType:
-		case starlark.String:
-			p.process.Args = append(p.process.Args, plan.Option{Flag: string(v)})
-		case starlark.Int:
-			p.process.Args = append(p.process.Args, plan.Option{Flag: v.String()})
-		case *optionValue:
-			p.process.Args = append(p.process.Args, v.opt)
-		case *starlark.List, starlark.Tuple:
-			if err := p.addArgs(fmt.Sprintf("%s[%d]", field, i), v.(starlark.Iterable), depth+1); err != nil {
-				return err
-			}
-		default:
-			return fmt.Errorf("%s[%d] is a %s, want a string, a number, an option or a list of these", field, i, v.Type())
-		}
-	}
-	return nil
+	return true
 }
 
 // copyOnce is copy_once(source, to, kind="").
