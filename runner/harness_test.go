@@ -36,12 +36,12 @@ var errEnough = errors.New("the test has seen enough")
 type vm struct {
 	t      *testing.T
 	dir    string // holds config.yaml, data and run
+	types  string // the folder of VM types
 	log    *logbook
 	cancel context.CancelCauseFunc
 	ended  chan struct{} // closed when outcome and err are set
 
 	onPaused func(context.Context, *runner.VM) error
-	paused   chan *runner.VM // gets the VM when it is about to run
 
 	outcome runner.Outcome
 	err     error
@@ -53,7 +53,7 @@ func newVM(t *testing.T, vmType string, section ...string) *vm {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "r") // short, for the paths of sockets
 	require.NoError(t, err)
-	v := &vm{t: t, dir: dir, log: newLogbook(), paused: make(chan *runner.VM, 1)}
+	v := &vm{t: t, dir: dir, types: filepath.Join("testdata", "vmtypes"), log: newLogbook()}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the runner's log:\n%s", v.log.text())
@@ -115,17 +115,9 @@ func (v *vm) start() {
 func (v *vm) options() runner.Options {
 	return runner.Options{
 		ConfigFile: v.path("config.yaml"),
-		VMTypes:    filepath.Join("testdata", "vmtypes"),
+		VMTypes:    v.types,
 		Log:        v.log.logger(),
-		OnPaused: func(ctx context.Context, vm *runner.VM) error {
-			if v.onPaused != nil {
-				if err := v.onPaused(ctx, vm); err != nil {
-					return err
-				}
-			}
-			v.paused <- vm
-			return nil
-		},
+		OnPaused:   v.onPaused,
 	}
 }
 
@@ -232,7 +224,7 @@ func (v *vm) observed() string {
 	require.NoError(v.t, err, "install the Debian package qemu-system-x86")
 	v.write("qemu", "#!/bin/sh\nexec "+path+" \"$@\" -qmp unix:"+v.path("observer.sock")+",server=on,wait=off\n")
 	require.NoError(v.t, os.Chmod(v.path("qemu"), 0o700))
-	return "qemu: " + v.path("qemu")
+	return "options: {qemu: " + v.path("qemu") + "}"
 }
 
 // ask runs a command in the second monitor and decodes the answer.
@@ -246,13 +238,6 @@ func (v *vm) ask(into any, command string, arguments any) {
 	reply, err := session.Run(ctx, qmp.Command{Execute: command, Arguments: arguments})
 	require.NoError(v.t, err)
 	require.NoError(v.t, json.Unmarshal(reply, into))
-}
-
-// property returns a property of one of the VM's objects.
-func (v *vm) property(object, name string) (value any) {
-	v.t.Helper()
-	v.ask(&value, "qom-get", map[string]string{"path": object, "property": name})
-	return value
 }
 
 // logbook keeps what is logged, at every level.
