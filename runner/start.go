@@ -68,13 +68,16 @@ func (m *machine) start(ctx context.Context) error {
 		return err
 	}
 	defer monitor.Close() // QEMU has its own
-	if err := m.startHelpers(ctx); err != nil {
+	if err := m.startHelpers(ctx, true); err != nil {
 		return err
 	}
 	if err := m.seeding.Wait(); err != nil {
 		return err
 	}
 	if err := m.startQEMU(ctx, monitor); err != nil {
+		return err
+	}
+	if err := m.startHelpers(ctx, false); err != nil {
 		return err
 	}
 	return m.closeListeners()
@@ -225,20 +228,29 @@ func (m *machine) openMonitor() (*os.File, error) {
 	return f, nil
 }
 
-// startHelpers starts all helpers and waits until they are ready.
-func (m *machine) startHelpers(ctx context.Context) error {
+// startHelpers starts the helpers that QEMU must find ready, and waits until
+// they are; or it starts the others, which QEMU finds at a listening socket: QEMU
+// takes longer to get there than they do to come up.
+func (m *machine) startHelpers(ctx context.Context, awaited bool) error {
+	var list []plan.Process
 	for _, h := range m.vm.Plan.Helpers {
+		if awaited == (h.Ready != "") {
+			list = append(list, h)
+		}
+	}
+	first := len(m.helpers)
+	for _, h := range list {
 		p, err := m.startProcess(ctx, h, nil, nil)
 		if err != nil {
 			return err
 		}
 		m.helpers = append(m.helpers, p)
 	}
-	for i, h := range m.vm.Plan.Helpers {
-		if h.Ready == "" {
-			continue
-		}
-		if err := waitReady(ctx, m.helpers[i], h); err != nil {
+	if !awaited {
+		return nil
+	}
+	for i, h := range list {
+		if err := waitReady(ctx, m.helpers[first+i], h); err != nil {
 			return err
 		}
 	}
