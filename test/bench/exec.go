@@ -42,7 +42,7 @@ func measureExec(b *bench) ([]result, error) {
 // newMarkedVM returns a VM that runs mark in place of QEMU. Its first start, with
 // a real QEMU, has pinned its type, as with every VM.
 func (b *bench) newMarkedVM(mark string) (*vm, error) {
-	v, err := b.newVM("exec", "marked", false)
+	v, err := b.newVM("exec", hardware{vmType: "marked", cpus: 2, max: 4})
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ const (
 
 // measureIdle looks at a runner that has nothing to do.
 func measureIdle(b *bench) (list []result, err error) {
-	v, err := b.newVM("idle", "standard", true)
+	v, err := b.newVM("idle", hardware{vmType: "standard", tpm: true, cpus: 2, max: 4})
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ const domainName = "vmop-bench"
 
 // libvirt starts the VM by virsh, where a libvirt daemon answers. It has its own
 // TPM, firmware variables and copy of the cloud-init image.
-func (b *bench) libvirt(v *vm) candidate {
+func (b *bench) libvirt(v *vm, image []byte) candidate {
 	c := candidate{name: "virsh: create, then resume"}
 	if c.skipped = absent("virsh", "libvirt-daemon-system"); c.skipped != "" {
 		return c
@@ -30,7 +30,7 @@ func (b *bench) libvirt(v *vm) candidate {
 		c.skipped = "virsh version: " + firstLine(string(bytes.TrimSpace(out)))
 		return c
 	}
-	file, err := v.writeDomain()
+	file, err := v.writeDomain(image)
 	c.once = func() (map[string]float64, error) {
 		if err != nil {
 			return nil, err
@@ -40,20 +40,16 @@ func (b *bench) libvirt(v *vm) candidate {
 	return c
 }
 
-func (v *vm) writeDomain() (string, error) {
-	image := filepath.Join(v.dir, "libvirt-seed.img")
-	data, err := os.ReadFile(filepath.Join(v.dir, "seed.img"))
-	if err != nil {
-		return "", err
-	}
+func (v *vm) writeDomain(image []byte) (string, error) {
+	seed := filepath.Join(v.dir, "libvirt-seed.img")
 	parsed, err := template.New("domain").Parse(domain)
 	if err != nil {
 		return "", err
 	}
 	var text bytes.Buffer
-	err = parsed.Execute(&text, map[string]string{"Name": domainName, "Disk": v.disk(), "Seed": image, "Dir": v.dir})
+	err = parsed.Execute(&text, map[string]string{"Name": domainName, "Disk": v.disk(), "Seed": seed, "Dir": v.dir})
 	file := filepath.Join(v.dir, "domain.xml")
-	return file, errors.Join(err, os.WriteFile(image, data, 0o644), os.WriteFile(file, text.Bytes(), 0o644))
+	return file, errors.Join(err, os.WriteFile(seed, image, 0o644), os.WriteFile(file, text.Bytes(), 0o644))
 }
 
 func (b *bench) runDomain(file string) (map[string]float64, error) {

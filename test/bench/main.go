@@ -85,7 +85,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 func (b *bench) measure() (report, error) {
 	r := report{Machine: thisMachine(b.ctx), Rounds: b.rounds, LoadBefore: loadAverage()}
 	for _, s := range []section{
-		{"Start of a VM: swtpm, OVMF, cloud-init, 2 of 4 CPUs", measureStart},
+		{"Start of a VM with TPM, OVMF and cloud-init", measureStart},
 		{"Start until QEMU is executed, without TPM", measureExec},
 		{"VM type: the standard one, for a desktop", measureVMType},
 		{"cloud-init image", measureImage},

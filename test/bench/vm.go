@@ -23,9 +23,16 @@ type vm struct {
 	vmTypes string // folder of custom types
 }
 
+// hardware is in what the measured machines differ.
+type hardware struct {
+	vmType    string
+	tpm       bool
+	cpus, max int
+}
+
 // newVM writes the configuration of a desktop: OVMF, a screen, a disk, a network
 // card, cloud-init.
-func (b *bench) newVM(name, vmType string, useTPM bool) (*vm, error) {
+func (b *bench) newVM(name string, h hardware) (*vm, error) {
 	v := &vm{bench: b, dir: filepath.Join(b.dir, name), vmTypes: b.dir}
 	v.config = filepath.Join(v.dir, "config.yaml")
 	if err := os.MkdirAll(v.dir, 0o700); err != nil {
@@ -47,14 +54,14 @@ func (b *bench) newVM(name, vmType string, useTPM bool) (*vm, error) {
     accelerator: tcg
     firmware: uefi-4m
     useTpm: %t
-    maximumCpus: 4
-    currentCpus: 2
+    maximumCpus: %d
+    currentCpus: %d
     maximumRam: 1 GiB
     network: [{type: user}]
     display: {vnc: {}}
     drives: [{file: disk.img}]
     powerdownTimeout: 0
-`, v.runtimeDir(), vmType, useTPM), 0o600)
+`, v.runtimeDir(), h.vmType, h.tpm, h.max, h.cpus), 0o600)
 }
 
 func (v *vm) disk() string       { return filepath.Join(v.dir, "disk.img") }
