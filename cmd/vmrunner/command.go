@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"vmop/runner/config"
+	"vmop/vmspec"
 	"vmop/vmtypes"
 )
 
@@ -35,7 +36,7 @@ func newCommand() *cobra.Command {
 		Use:           "vmrunner",
 		Short:         "Run one virtual machine with QEMU",
 		Long:          "vmrunner runs the virtual machine that a configuration file describes.\nWithout a verb it does the same as \"vmrunner run\".",
-		Args:          cobra.NoArgs,
+		Args:          noArguments,
 		RunE:          run.RunE,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -51,9 +52,28 @@ func newCommand() *cobra.Command {
 	return root
 }
 
+// noArguments refuses what is no flag and no verb.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var verbs []string
+	for _, verb := range cmd.Commands() {
+		verbs = append(verbs, verb.Name())
+	}
+	if verbs == nil {
+		return usageError{fmt.Errorf("%s takes no arguments besides flags, got %q", cmd.CommandPath(), args[0])}
+	}
+	hint := "\"vmrunner help\" lists them"
+	if near := vmspec.Nearest(args[0], verbs); near != "" {
+		hint = "did you mean " + near + "?"
+	}
+	return usageError{fmt.Errorf("there is no verb %q (%s)", args[0], hint)}
+}
+
 func newVersion() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		Use: "version", Short: "Print the version", Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), "vmrunner", version)
 			return err

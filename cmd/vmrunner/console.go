@@ -11,6 +11,7 @@ import (
 	"os"
 	"regexp"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
@@ -20,6 +21,9 @@ import (
 
 // detachKey leaves the console: ^], as in telnet and virsh.
 const detachKey = 0x1d
+
+// restTime bounds the wait for output that is still in the socket.
+const restTime = time.Second
 
 // longestLine is how much of an unfinished line is kept to look for a pattern.
 const longestLine = 4096
@@ -53,22 +57,29 @@ func (c *consoleView) attach(ctx context.Context, vm *runner.VM) error {
 	if err != nil {
 		return fmt.Errorf("connect to the serial console: %w", err)
 	}
-	c.conn, c.done = conn, make(chan struct{})
-	if term.IsTerminal(int(os.Stdin.Fd())) && c.until == nil {
+	onTerminal := term.IsTerminal(int(os.Stdin.Fd())) && c.until == nil
+	if onTerminal {
 		if c.restore, err = consoleMode(int(os.Stdin.Fd())); err != nil {
 			return errors.Join(err, conn.Close())
 		}
 		fmt.Fprintf(os.Stderr, "Serial console of %s. ^] detaches, Ctrl-C asks the guest to power off.\n", vm.Spec.Name)
+	}
+	c.conn, c.done = conn, make(chan struct{})
+	go c.show()
+	if onTerminal {
 		go c.typeInto()
 	}
-	go c.show()
 	return nil
 }
 
-// close gives the terminal back. It waits for the rest of the output.
+// close shows the rest of the output and gives the terminal back.
 func (c *consoleView) close() {
-	if c.conn != nil {
-		_ = c.conn.Close() // QEMU has closed its end, or is about to
+	if c.done != nil {
+		select {
+		case <-c.done: // QEMU has ended, and with it the output
+		case <-time.After(restTime):
+		}
+		_ = c.conn.Close() // it was only read from
 		<-c.done
 	}
 	if c.restore != nil {
@@ -106,7 +117,7 @@ func (c *consoleView) scan(data []byte) {
 		if !ok {
 			break
 		}
-		if c.until.Match(line) && !c.matched.Swap(true) {
+		if c.until.Match(bytes.TrimRight(line, "\r")) && !c.matched.Swap(true) {
 			c.powerOff(errReported)
 		}
 		c.line = rest

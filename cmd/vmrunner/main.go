@@ -17,6 +17,7 @@ import (
 	"math"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -108,7 +109,7 @@ func exitCode(err error) int {
 func describe(err error) string {
 	var faults config.Faults
 	if errors.As(err, &faults) {
-		return fmt.Sprintf("%s in the configuration\n%s", count(len(faults), "fault"), faults.Excerpts())
+		return fmt.Sprintf("%s in the configuration\n%s", count(len(faults), "fault"), strings.TrimSuffix(faults.Excerpts(), "\n"))
 	}
 	return err.Error()
 }

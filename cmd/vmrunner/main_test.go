@@ -1,0 +1,74 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner"
+	"vmop/runner/config"
+	"vmop/runner/process"
+)
+
+// The program is on the PATH of scripts and tests.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"vmrunner": main})
+}
+
+// What a user types and sees.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("HOME", env.WorkDir+"/home")
+			env.Setenv("XDG_RUNTIME_DIR", env.WorkDir+"/xdg")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+	})
+}
+
+// exits CODE ARGUMENTS… requires that vmrunner exits with a code.
+func exits(ts *testscript.TestScript, _ bool, args []string) {
+	err := ts.Exec("vmrunner", args[1:]...)
+	var exit *exec.ExitError
+	code := 0
+	if errors.As(err, &exit) {
+		code = exit.ExitCode()
+	}
+	if fmt.Sprint(code) != args[0] {
+		ts.Fatalf("vmrunner %q: %v, want exit code %s", args[1:], err, args[0])
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		what string
+		err  error
+		want int
+	}{
+		{"all is well", nil, 0},
+		{"QEMU's own code", outcomeError{runner.Outcome{Cause: runner.CauseCrashed, Exit: process.Exit{Code: 42}}}, 42},
+		{"QEMU was killed", outcomeError{runner.Outcome{Cause: runner.CauseKilled, Exit: process.Exit{Code: -1, Signal: syscall.SIGKILL}}}, 137},
+		{"TERM before the guest ran", fmt.Errorf("stopped while the VM was being started: %w", signalError{syscall.SIGTERM}), 143},
+		{"INT before the guest ran", fmt.Errorf("stopped: %w", signalError{syscall.SIGINT}), 130},
+		{"the VM runs already", fmt.Errorf("here: %w", runner.ErrLocked), 3},
+		{"a wrong call", usageError{errors.New("what?")}, 2},
+		{"a wrong configuration", fmt.Errorf("read: %w", config.Faults{{Message: "no"}}), 2},
+		{"the same, when the log has told it", loggedError{fmt.Errorf("read: %w", config.Faults{{Message: "no"}})}, 2},
+		{"anything else", errors.New("no"), 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.what, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tt.want, exitCode(tt.err))
+		})
+	}
+}
