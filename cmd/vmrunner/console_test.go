@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// terminal is a pseudo-terminal: what is typed into keyboard is read from tty.
+type terminal struct {
+	t             *testing.T
+	keyboard, tty *os.File
+}
+
+func newTerminal(t *testing.T) *terminal {
+	t.Helper()
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	require.NoError(t, err)
+	keyboard := os.NewFile(uintptr(fd), "/dev/ptmx")
+	t.Cleanup(func() { keyboard.Close() })
+	require.NoError(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	require.NoError(t, err)
+	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { tty.Close() })
+	return &terminal{t, keyboard, tty}
+}
+
+// press types keys.
+func (c *terminal) press(keys string) {
+	c.t.Helper()
+	_, err := c.keyboard.WriteString(keys)
+	require.NoError(c.t, err)
+}
+
+// settings are what consoleMode changes.
+func (c *terminal) settings() unix.Termios {
+	c.t.Helper()
+	settings, err := unix.IoctlGetTermios(int(c.tty.Fd()), unix.TCGETS)
+	require.NoError(c.t, err)
+	return *settings
+}
+
+// startOn starts vmrunner as a shell does on a terminal: in the foreground of a
+// session of its own, so that Ctrl-C is a signal.
+func startOn(t *testing.T, c *terminal, dir string) *program {
+	t.Helper()
+	p := &program{t: t, out: newTranscript(), ended: make(chan struct{})}
+	p.cmd = exec.CommandContext(t.Context(), "vmrunner", "-c", filepath.Join(dir, "config.yaml"), "--console")
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = c.tty, c.tty, c.tty
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	p.launch()
+	go func() {
+		buf := make([]byte, 4096)
+		for {
+			n, err := c.keyboard.Read(buf)
+			_, _ = p.out.Write(buf[:n]) // never fails
+			if err != nil {
+				return // the terminal is closed
+			}
+		}
+	}()
+	return p
+}
+
+// A person at a terminal sees the guest's console and types into it, leaves it
+// and comes back, and ends the guest by Ctrl-C. Then the terminal is as before.
+func TestConsoleOnATerminal(t *testing.T) {
+	t.Parallel()
+	c := newTerminal(t)
+	before := c.settings()
+	dir := folder(t, "standard", tiny(t, "")...)
+	p := startOn(t, c, dir)
+	p.await(`Serial console of test\. \^\] detaches, Ctrl-C asks the guest to power off\.`)
+	p.await(`TINY .* READY`)
+	require.Zero(t, c.settings().Lflag&unix.ECHO, "the guest echoes")
+	require.NotZero(t, c.settings().Lflag&unix.ISIG, "Ctrl-C is a signal")
+
+	c.press("sh echo $((40+2)) answers\r")
+	p.await(`42 answers`)
+	c.press("\x1dsh echo not for the guest > /tmp/seen\r")
+	p.await(`Detached; the VM runs on\. Return attaches again`)
+	c.press("\r")
+	p.await(`Attached again\.`)
+	c.press("sh ls /tmp/seen; echo still $((40+2))\r")
+	p.await(`No such file`)
+	p.await(`still 42`)
+
+	c.press("\x03")
+	p.await(`terminating`)
+	p.await(`powerbutton pressed`)
+	require.Zero(t, p.exit())
+	require.Equal(t, before, c.settings())
+	require.NoDirExists(t, filepath.Join(dir, "run"))
+}
+
+// dial connects to a unix socket for the length of the test.
+func dial(t *testing.T, path string) net.Conn {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// waitUnlocked waits until nobody holds a lock.
+func waitUnlocked(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, unix.Flock(int(f.Fd()), unix.LOCK_EX))
+}
