@@ -116,9 +116,9 @@ func TestReadOutputs(t *testing.T) {
 	require.InDelta(t, 0.75, millis, 1e-9)
 	require.InDelta(t, 440, bytes, 0)
 
-	rollup := "55d0-7ffc ---p 0 00:00 0 [rollup]\nRss:  9000 kB\nPrivate_Clean: 1000 kB\nPrivate_Dirty: 500 kB\n"
+	rollup := "55d0-7ffc ---p 0 00:00 0 [rollup]\nRss:  9000 kB\nPss:  500 kB\n"
 	require.InDelta(t, 9.216, megabytes(rollup, "Rss"), 1e-9)
-	require.InDelta(t, 1.536, megabytes(rollup, "Private_Clean", "Private_Dirty"), 1e-9)
+	require.Zero(t, megabytes(rollup, "Swap"))
 }
 
 // Descriptors have the number that the driver gives them.

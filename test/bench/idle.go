@@ -49,14 +49,12 @@ func measureIdle(b *bench) (list []result, err error) {
 		return nil, err
 	}
 	rollup := read(fmt.Sprintf("/proc/%d/smaps_rollup", r.cmd.Process.Pid))
-	rss, private := megabytes(rollup, "Rss"), megabytes(rollup, "Private_Clean", "Private_Dirty")
-	resident := one("resident (RSS)", "MB", rss)
+	resident := one("resident (RSS)", "MB", megabytes(rollup, "Rss"))
 	resident.Goal = 14
 	return []result{
 		resident,
 		one("PSS", "MB", megabytes(rollup, "Pss")),
-		one("private", "MB", private),
-		one("private, not of the program's file", "MB", megabytes(rollup, "Anonymous")),
+		one("of it not of the program's file", "MB", megabytes(rollup, "Anonymous")),
 		one("threads", "", float64(len(tasks(r.cmd.Process.Pid)))),
 		one("context switches in a second", "", float64(switches-switchesBefore)/idleTime.Seconds()),
 		one("CPU time in a minute", "ms", (cpu-cpuBefore)/idleTime.Minutes()),
@@ -98,14 +96,12 @@ func (r *running) switches() (int, error) {
 	return total, nil
 }
 
-// megabytes adds fields of smaps_rollup, which counts in KiB.
-func megabytes(rollup string, names ...string) float64 {
-	total := 0.0
-	for _, name := range names {
-		kib, err := strconv.ParseFloat(strings.TrimSuffix(field(rollup, name), " kB"), 64)
-		if err == nil {
-			total += kib * 1024 / 1e6
-		}
+// megabytes returns a field of smaps_rollup, which counts in KiB; 0 if it is not
+// there.
+func megabytes(rollup, name string) float64 {
+	kib, err := strconv.ParseFloat(strings.TrimSuffix(field(rollup, name), " kB"), 64)
+	if err != nil {
+		return 0
 	}
-	return total
+	return kib * 1024 / 1e6
 }
