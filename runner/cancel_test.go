@@ -80,6 +80,10 @@ func TestRunIsToldToStopBeforeItBegins(t *testing.T) {
 	_, err := runner.Run(ctx, v.options())
 	require.ErrorIs(t, err, errEnough)
 	v.nothingLeft()
+	silent := v.options()
+	silent.Log = nil
+	_, err = runner.Run(ctx, silent)
+	require.ErrorIs(t, err, errEnough)
 }
 
 // What goes wrong while attaching to the paused machine ends it.

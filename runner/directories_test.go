@@ -56,6 +56,17 @@ func TestPrivateDirectory(t *testing.T) {
 		require.NoError(t, os.Chown(dir, 65534, 65534), "this test needs root")
 		require.ErrorContains(t, makePrivateDir(dir), dir+" is not a directory of user 0; choose another with runtimeDir")
 	})
+	t.Run("is refused if another user can exchange it", func(t *testing.T) {
+		t.Parallel()
+		everybodys := t.TempDir()
+		require.NoError(t, os.Chmod(everybodys, 0o777|os.ModeSticky))
+		theirs := filepath.Join(everybodys, "theirs")
+		require.NoError(t, os.Mkdir(theirs, 0o755))
+		require.NoError(t, os.Chown(theirs, 65534, 65534), "this test needs root")
+		dir := filepath.Join(theirs, "vmrunner", "test")
+		require.ErrorContains(t, makePrivateDir(dir), theirs+", which leads to "+dir+", is not a directory of user 0")
+		require.NoError(t, makePrivateDir(filepath.Join(everybodys, "ours", "vmrunner", "test")))
+	})
 	t.Run("is refused if it is a link", func(t *testing.T) {
 		t.Parallel()
 		link := filepath.Join(t.TempDir(), "link")

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"vmop/vmtypes"
@@ -119,12 +121,12 @@ func writeMachine(dataDir string, machines map[string]string, alias, version str
 	if alias == version || machines[alias] == version {
 		return nil
 	}
+	known := map[string]string{}
+	maps.Copy(known, machines)
+	known[alias] = version
 	var b bytes.Buffer
-	for a, v := range machines {
-		if a != alias {
-			fmt.Fprintln(&b, a, v)
-		}
+	for _, a := range slices.Sorted(maps.Keys(known)) {
+		fmt.Fprintln(&b, a, known[a])
 	}
-	fmt.Fprintln(&b, alias, version)
 	return writeFile(filepath.Join(dataDir, pinnedMachines), b.Bytes())
 }

@@ -120,6 +120,7 @@ func TestMachineVersions(t *testing.T) {
 	machines, err := readMachines(dir)
 	require.NoError(t, err)
 	require.NoError(t, writeMachine(dir, machines, "pc", "pc-i440fx-7.2"))
+	require.Equal(t, "pc pc-i440fx-7.2\nq35 pc-q35-7.2\n", contents(t, dir)[pinnedMachines])
 	machines, err = readMachines(dir)
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"q35": "pc-q35-7.2", "pc": "pc-i440fx-7.2"}, machines)

@@ -26,13 +26,13 @@ const (
 	cloudInitImage = "cloud-init.img"
 )
 
-// Options say where things are; the zero value means the defaults.
+// Options say where things are.
 type Options struct {
 	// ConfigFile is the path of the configuration.
 	ConfigFile string
-	// VMTypes is the folder of custom VM types.
+	// VMTypes is the folder of custom VM types; empty means none.
 	VMTypes string
-	// Log gets what happens.
+	// Log gets what happens; nil means that nobody wants to know.
 	Log *slog.Logger
 	// OnPaused is called when QEMU answers and the guest does not run yet:
 	// the moment to attach to its consoles. It may be nil.

@@ -21,6 +21,9 @@ import (
 // has been ended again then. Otherwise the outcome says how the VM ended.
 func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 	log := opts.Log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
 	log.Info("initializing", "state", "Initializing", "config", opts.ConfigFile)
 	vm, err := open(opts)
 	if err != nil {

@@ -123,20 +123,45 @@ func (m *machine) makeWayForSockets() error {
 }
 
 // makePrivateDir makes a directory that only this user can look into. One that
-// is there must be this user's: below /tmp somebody else may have made it.
+// is there must be this user's: below /tmp somebody else may have made it, or a
+// folder that leads there, and could exchange what is in it.
 func makePrivateDir(path string) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return err
 	}
-	info, err := os.Lstat(path)
-	if err != nil {
-		return err
+	if owner, err := ownerOf(path); err != nil || owner != os.Geteuid() {
+		return errors.Join(err, fmt.Errorf("%s is not a directory of user %d; choose another with runtimeDir", path, os.Geteuid()))
 	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	if !info.IsDir() || !ok || int(owner.Uid) != os.Geteuid() {
-		return fmt.Errorf("%s is not a directory of user %d; choose another with runtimeDir", path, os.Geteuid())
+	for dir := filepath.Dir(path); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		parent, err := os.Stat(filepath.Dir(dir))
+		if err != nil {
+			return err
+		}
+		if parent.Mode().Perm()&everybodyWrites == 0 {
+			continue
+		}
+		if owner, err := ownerOf(dir); err != nil || owner != os.Geteuid() && owner != 0 {
+			return errors.Join(err, fmt.Errorf("%s, which leads to %s, is not a directory of user %d; choose another with runtimeDir", dir, path, os.Geteuid()))
+		}
 	}
 	return os.Chmod(path, 0o700)
+}
+
+// everybodyWrites is the permission that makes a folder everybody's.
+const everybodyWrites = 0o002
+
+// ownerOf returns the number of the user whose directory path is, or -1 if it
+// is none.
+func ownerOf(path string) (int, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return -1, err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !info.IsDir() || !ok {
+		return -1, nil
+	}
+	return int(owner.Uid), nil
 }
 
 func removeIfThere(path string) error {
