@@ -1,7 +1,6 @@
 package runner_test
 
 import (
-	"os"
 	"syscall"
 	"testing"
 
@@ -45,10 +44,8 @@ func TestEndFromOutside(t *testing.T) {
 // A QEMU that gives up by itself has an exit code, which is handed on.
 func TestQEMUExitsWithACode(t *testing.T) {
 	t.Parallel()
-	v := newVM(t, "bare")
-	v.write("qemu", "#!/bin/sh\n/usr/bin/"+qemuProgram+" \"$@\"\nexit 42\n")
-	require.NoError(t, os.Chmod(v.path("qemu"), 0o700))
-	v.configure("bare", nil, "options: {qemu: PATH/qemu}")
+	v := newVM(t, "bare", "options: {qemu: PATH/qemu}")
+	v.program("#!/bin/sh\n" + qemuProgram + " \"$@\"\nexit 42\n")
 	v.runs()
 	v.signal(qemuProgram, syscall.SIGTERM)
 	outcome, err := v.wait()

@@ -216,14 +216,23 @@ func (v *vm) signal(program string, sig syscall.Signal) {
 	require.NoError(v.t, syscall.Kill(pid, sig))
 }
 
+// program writes the script PATH/qemu, for the place of QEMU.
+func (v *vm) program(script string) {
+	v.t.Helper()
+	// A process that another test forks meanwhile would have the script open for
+	// writing, and a file that is being written can't be executed.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	require.NoError(v.t, os.WriteFile(v.path("qemu"), []byte(script), 0o700))
+}
+
 // observed makes QEMU have a second monitor, for the test; it returns the line
 // of the vm section that says so.
 func (v *vm) observed() string {
 	v.t.Helper()
 	path, err := exec.LookPath(qemuProgram)
 	require.NoError(v.t, err, "install the Debian package qemu-system-x86")
-	v.write("qemu", "#!/bin/sh\nexec "+path+" \"$@\" -qmp unix:"+v.path("observer.sock")+",server=on,wait=off\n")
-	require.NoError(v.t, os.Chmod(v.path("qemu"), 0o700))
+	v.program("#!/bin/sh\nexec " + path + " \"$@\" -qmp unix:" + v.path("observer.sock") + ",server=on,wait=off\n")
 	return "options: {qemu: " + v.path("qemu") + "}"
 }
 
