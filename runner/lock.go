@@ -35,10 +35,8 @@ func lockVM(dataDir string) (*os.File, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
 	}
-	if err := f.Truncate(0); err != nil {
-		return nil, errors.Join(fmt.Errorf("write lock of the VM: %w", err), f.Close())
-	}
-	if _, err := fmt.Fprintln(f, os.Getpid()); err != nil {
+	// Always of one length: to truncate, and allocate anew, takes 0.2 ms.
+	if _, err := f.WriteAt(fmt.Appendf(nil, "%10d\n", os.Getpid()), 0); err != nil {
 		return nil, errors.Join(fmt.Errorf("write lock of the VM: %w", err), f.Close())
 	}
 	return f, nil
