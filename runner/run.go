@@ -92,6 +92,8 @@ func (m *machine) keepMachine(ctx context.Context) error {
 	if option == nil || m.vm.pin.hasVersion(option.Value) {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, replyTime)
+	defer cancel()
 	version, err := m.machineType(ctx)
 	if err != nil {
 		return err

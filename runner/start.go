@@ -26,6 +26,7 @@ import (
 const (
 	helperTime = 10 * time.Second // until a helper is ready
 	bootTime   = 60 * time.Second // from QEMU's start until the guest runs
+	replyTime  = 10 * time.Second // for one answer of a QEMU that runs
 )
 
 // The runner's own name for QEMU's monitor.
