@@ -45,17 +45,19 @@ func mark([]string) error {
 }
 
 func bare(args []string) error {
+	var socket *os.File
+	var dir string
+	var helper []string
 	if len(args) > 4 && args[0] == "-t" {
 		end := slices.Index(args, "--")
 		if end < 4 {
 			return errors.New("the arguments after -t have no end")
 		}
-		tpm, err := startTPM(args[1], args[2], args[3:end])
-		if err != nil {
-			return fmt.Errorf("start %s: %w", args[3], err)
+		var err error
+		if socket, err = listen(args[1]); err != nil {
+			return fmt.Errorf("listen on %s: %w", args[1], err)
 		}
-		defer kill(tpm)
-		args = args[end+1:]
+		dir, helper, args = args[2], args[3:end], args[end+1:]
 	}
 	if len(args) == 0 {
 		return errors.New("which QEMU?")
@@ -74,6 +76,16 @@ func bare(args []string) error {
 		return fmt.Errorf("start %s: %w", args[0], err)
 	}
 	defer kill(qemu)
+	if helper != nil {
+		tpm, err := start(helper, dir, socket)
+		if err != nil {
+			return fmt.Errorf("start %s: %w", helper[0], err)
+		}
+		defer kill(tpm)
+		if err := socket.Close(); err != nil {
+			return err
+		}
+	}
 	if err := errors.Join(theirs.Close(), await(ours)); err != nil {
 		return err
 	}
@@ -82,22 +94,18 @@ func bare(args []string) error {
 	return err
 }
 
-// startTPM starts a program with a listening socket as its descriptor 3.
-func startTPM(socket, dir string, argv []string) (*os.Process, error) {
-	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+// listen returns a listening socket as a file.
+func listen(path string) (*os.File, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		return nil, err
 	}
 	listener.SetUnlinkOnClose(false)
 	file, err := listener.File()
-	if err != nil {
-		return nil, err
-	}
-	p, err := start(argv, dir, file)
-	return p, errors.Join(err, file.Close(), listener.Close())
+	return file, errors.Join(err, listener.Close())
 }
 
 func start(argv []string, dir string, three *os.File) (*os.Process, error) {

@@ -3,8 +3,8 @@
  *   bare [-t SOCKET DIR PROGRAM ARG... --] QEMU ARG...
  *
  * With -t it first makes the listening socket that QEMU finds its TPM at, and
- * starts PROGRAM (swtpm) in DIR with that socket as descriptor 3: neither waits
- * for the other. QEMU gets one end of a pair of sockets as its monitor, in which
+ * after QEMU starts PROGRAM (swtpm) in DIR with that socket as descriptor 3:
+ * neither waits for the other. QEMU gets one end of a pair of sockets as its monitor, in which
  * all commands are waiting before it is there. Prints "cont" when QEMU has
  * acknowledged the last, and ends both when its own input ends. */
 #define _GNU_SOURCE
@@ -61,17 +61,16 @@ static void await(int fd) {
 
 int main(int argc, char **argv) {
     pid_t tpm = 0, qemu;
-    int pair[2], n = 0, fd;
-    char **qemu_argv, c;
+    int pair[2], n = 0, fd = -1;
+    char **helper = NULL, **qemu_argv, *dir = NULL, c;
     argv++, argc--;
     if (argc > 4 && !strcmp(argv[0], "-t")) {
-        char **helper = argv + 3;
         fd = listener(argv[1]);
-        while (argc > 4 && strcmp(argv[3 + n], "--")) n++, argc--;
+        dir = argv[2];
+        helper = argv + 3, argc -= 3;
+        while (argc > 1 && strcmp(helper[n], "--")) n++, argc--;
         helper[n] = NULL;
-        tpm = spawn(helper, argv[2], fd);
-        close(fd);
-        argv = helper + n + 1, argc -= 4;
+        argv = helper + n + 1, argc--;
     }
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) die("socketpair");
     if (write(pair[0], commands, sizeof commands - 1) < 0) die("write commands");
@@ -84,6 +83,7 @@ int main(int argc, char **argv) {
     qemu_argv[n++] = "chardev=monitor-socket,mode=control";
     qemu = spawn(qemu_argv, NULL, pair[1]);
     close(pair[1]);
+    if (helper) tpm = spawn(helper, dir, fd), close(fd);
     await(pair[0]);
     if (write(1, "cont\n", 5) < 0) die("write");
     while (read(0, &c, 1) > 0) {}
