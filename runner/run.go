@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"syscall"
 	"time"
 
 	"vmop/runner/process"
@@ -145,11 +146,37 @@ func (m *machine) follow(ctx context.Context) *shutdown {
 			if err := json.Unmarshal(e.Data, &s); err == nil {
 				last = &s
 			}
+			go m.nudge(ctx)
 		case "STOP":
 			go m.explainStop(ctx)
 		}
 	}
 	return last
+}
+
+// nudge sees to it that QEMU ends when it has said that it will. QEMU 7.2 may
+// wait for ever for a virtual CPU that has missed its word to stop (seen when a
+// signal ended it just after cont); another SIGTERM wakes it up, and is harmless
+// to one that is only slow. A QEMU that still answers was told to stay by its
+// type (-action shutdown=pause).
+func (m *machine) nudge(ctx context.Context) {
+	tick := time.NewTicker(nudgeTime)
+	defer tick.Stop()
+	for {
+		select {
+		case <-m.qemu.Done():
+			return
+		case <-tick.C:
+		}
+		ask, cancel := context.WithTimeout(ctx, agentTime)
+		_, err := m.session.Run(ask, qmp.Command{Execute: "query-status"})
+		cancel()
+		if err == nil {
+			return
+		}
+		m.log.Warn("QEMU has announced its end, but goes on; it gets SIGTERM", "process", "qemu")
+		_ = m.qemu.Signal(syscall.SIGTERM) // an error means that it has ended now
+	}
 }
 
 // explainStop says why a machine stands still that nobody has paused.

@@ -18,6 +18,7 @@ const (
 	quitTime  = 10 * time.Second // to flush its caches and end
 	termTime  = 5 * time.Second
 	agentTime = 2 * time.Second // for the agent to answer that it is there
+	nudgeTime = 5 * time.Second // for a QEMU that has announced its end
 	// pressAgain: a guest that was still in its firmware has missed the power
 	// button.
 	pressAgain = 20 * time.Second
