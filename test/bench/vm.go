@@ -65,7 +65,6 @@ func (b *bench) newVM(name string, h hardware) (*vm, error) {
 }
 
 func (v *vm) disk() string       { return filepath.Join(v.dir, "disk.img") }
-func (v *vm) dataDir() string    { return filepath.Join(v.dir, "data") }
 func (v *vm) runtimeDir() string { return filepath.Join(v.dir, "run") }
 
 func (v *vm) command(verb string, args ...string) *exec.Cmd {
