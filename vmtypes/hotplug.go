@@ -14,6 +14,7 @@ func hotplug() *starlarkstruct.Module {
 		"cpus":     starlark.NewBuiltin("hotplug.cpus", hotplugCPUs),
 		"balloon":  starlark.NewBuiltin("hotplug.balloon", hotplugBalloon),
 		"medium":   starlark.NewBuiltin("hotplug.medium", hotplugMedium),
+		"disk":     starlark.NewBuiltin("hotplug.disk", hotplugDisk),
 		"password": starlark.NewBuiltin("hotplug.password", hotplugPassword),
 	}}
 }
@@ -40,6 +41,14 @@ func hotplugBalloon(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple
 
 func hotplugMedium(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	var r plan.Medium
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "drive", &r.Drive, "device", &r.Device); err != nil {
+		return nil, err
+	}
+	return newRule(r), nil
+}
+
+func hotplugDisk(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var r plan.Disk
 	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "drive", &r.Drive, "device", &r.Device); err != nil {
 		return nil, err
 	}

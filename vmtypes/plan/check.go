@@ -266,6 +266,8 @@ func (c *checker) rules() {
 			device("balloon", r.Device)
 		case Medium:
 			device("medium", r.Device)
+		case Disk:
+			device("disk", r.Device)
 		case Password:
 			if r.Protocol != "spice" && r.Protocol != "vnc" {
 				c.fault(nil, "hotplug.password: protocol = %q, want spice or vnc", r.Protocol)

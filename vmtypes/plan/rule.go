@@ -40,6 +40,14 @@ type Medium struct {
 	Device string `json:"device"`
 }
 
+// Disk says that a disk can grow (block_resize).
+type Disk struct {
+	// Drive is the index in vm.drives whose file or device is the disk.
+	Drive int `json:"drive"`
+	// Device is the id of the disk's device.
+	Device string `json:"device"`
+}
+
 // Password says that the password of a display can be set (set_password,
 // expire_password).
 type Password struct {
@@ -53,6 +61,7 @@ type Password struct {
 func (CPUs) Kind() string     { return "cpus" }
 func (Balloon) Kind() string  { return "balloon" }
 func (Medium) Kind() string   { return "medium" }
+func (Disk) Kind() string     { return "disk" }
 func (Password) Kind() string { return "password" }
 
 // String implements Rule.
@@ -68,6 +77,10 @@ func (r Medium) String() string {
 	return fmt.Sprintf("medium drive=%d device=%s", r.Drive, r.Device)
 }
 
+func (r Disk) String() string {
+	return fmt.Sprintf("disk drive=%d device=%s", r.Drive, r.Device)
+}
+
 func (r Password) String() string {
 	if r.Display == "" {
 		return "password protocol=" + r.Protocol
@@ -78,4 +91,5 @@ func (r Password) String() string {
 func (CPUs) rule()     {}
 func (Balloon) rule()  {}
 func (Medium) rule()   {}
+func (Disk) rule()     {}
 func (Password) rule() {}
