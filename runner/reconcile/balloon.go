@@ -64,6 +64,7 @@ func (b *balloon) curious() bool {
 
 func (b *balloon) inflate() {
 	goal := b.goal
+	b.told = 0 // until there is an answer
 	b.say(func(answers []answer, now time.Time) {
 		if err := fault(answers); err != nil {
 			b.fault = fmt.Sprintf("set the balloon: %v", err)

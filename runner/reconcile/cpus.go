@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -108,19 +109,31 @@ func (c *cpus) next(want *Desired, now time.Time) {
 func (c *cpus) query() {
 	c.known = true // what happens from now on makes it untrue again
 	c.say(func(answers []answer, now time.Time) {
-		var slots []cpuSlot
-		err := answers[0].decode(&slots)
-		if err == nil && len(slots) == 0 {
-			err = fmt.Errorf("the machine has no place for CPUs")
-		}
+		slots, err := readSlots(answers[0])
 		if err != nil {
 			c.fail(fmt.Errorf("ask for the CPUs: %w", err), now)
 			return
 		}
-		c.tried = now
-		c.slots = slots
+		c.slots, c.tried = slots, now
 		c.recount()
 	}, qmp.Command{Execute: "query-hotpluggable-cpus"})
+}
+
+// readSlots reads the answer to query-hotpluggable-cpus.
+func readSlots(a answer) ([]cpuSlot, error) {
+	var slots []cpuSlot
+	if err := a.decode(&slots); err != nil {
+		return nil, err
+	}
+	if len(slots) == 0 {
+		return nil, errors.New("the machine has no place for CPUs")
+	}
+	for _, s := range slots {
+		if s.Type == "" || json.Unmarshal(s.Props, &map[string]any{}) != nil {
+			return nil, errors.New("there is a place that says nothing of its CPU")
+		}
+	}
+	return slots, nil
 }
 
 func (c *cpus) recount() {
@@ -211,7 +224,7 @@ func (c *cpus) freeNumber(n int) int {
 // plug returns the command that fills the slot.
 func (s cpuSlot) plug(id string) qmp.Command {
 	args := map[string]any{}
-	_ = json.Unmarshal(s.Props, &args) // QEMU refuses what lacks its properties
+	_ = json.Unmarshal(s.Props, &args) // readSlots has looked at them
 	args["driver"], args["id"] = s.Type, id
 	return qmp.Command{Execute: "device_add", Arguments: args}
 }

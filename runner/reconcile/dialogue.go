@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"vmop/runner/qmp"
@@ -68,6 +69,9 @@ func fault(answers []answer) error {
 func (a answer) decode(into any) error {
 	if a.err != nil {
 		return a.err
+	}
+	if len(a.reply) == 0 || string(a.reply) == "null" {
+		return fmt.Errorf("%s: an empty answer", a.command.Execute)
 	}
 	return json.Unmarshal(a.reply, into)
 }

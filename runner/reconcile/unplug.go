@@ -3,6 +3,7 @@ package reconcile
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,10 +59,11 @@ func (c *cpus) unplug(excess int, now time.Time) {
 		c.problem = ""
 	}
 	var commands []qmp.Command
-	var ids []string
 	for _, s := range c.slots {
 		if id := s.id(); id != "" && len(commands) < excess {
-			ids = append(ids, id)
+			if !slices.Contains(c.leaving, id) {
+				c.leaving = append(c.leaving, id) // also if the answer is lost
+			}
 			commands = append(commands, qmp.Command{Execute: "device_del", Arguments: map[string]any{"id": id}})
 		}
 	}
@@ -70,7 +72,6 @@ func (c *cpus) unplug(excess int, now time.Time) {
 			c.fail(fmt.Errorf("unplug a CPU: %w", err), now)
 			return
 		}
-		c.leaving = ids
 		c.patience = min(max(2*c.patience, firstUnplug), lastUnplug)
 		c.deadline = now.Add(c.patience)
 		c.await(now)
