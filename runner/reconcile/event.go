@@ -14,6 +14,8 @@ type event struct {
 		// DEVICE_TRAY_MOVED: the drive's device and where its tray is now.
 		ID       string `json:"id"`
 		TrayOpen bool   `json:"tray-open"`
+		// MEMORY_DEVICE_SIZE_CHANGE: the bytes that the device ID gives.
+		Size int64 `json:"size"`
 		// BALLOON_CHANGE: the memory of the guest, in bytes.
 		Actual int64 `json:"actual"`
 		// DEVICE_UNPLUG_GUEST_ERROR: the device that stays.
@@ -32,7 +34,7 @@ type event struct {
 // read is as good as one that was lost.
 func parse(e qmp.Event) (event, bool) {
 	switch e.Name {
-	case "RESUME", "STOP", "SHUTDOWN", "RESET", "DEVICE_TRAY_MOVED", "BALLOON_CHANGE",
+	case "RESUME", "STOP", "SHUTDOWN", "RESET", "DEVICE_TRAY_MOVED", "BALLOON_CHANGE", "MEMORY_DEVICE_SIZE_CHANGE",
 		"DEVICE_DELETED", "DEVICE_UNPLUG_GUEST_ERROR", "ACPI_DEVICE_OST":
 	default:
 		return event{}, false

@@ -39,8 +39,8 @@ type Facts struct {
 	// CPUs is how many CPUs the machine has, which the guest need not use. 0
 	// means not known yet, or that no rule is about CPUs.
 	CPUs int
-	// RAM is how many bytes the balloon leaves to the guest. 0 means not known
-	// yet, or that there is no balloon.
+	// RAM is how many bytes of memory the guest has. 0 means not known yet, or
+	// that no rule is about memory.
 	RAM int64
 	// Media are what is in the CD drives, by their index in vm.drives. A drive
 	// whose medium is not known yet is missing.

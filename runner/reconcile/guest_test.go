@@ -88,9 +88,10 @@ func TestARealGuestFollows(t *testing.T) {
 	require.NoError(t, os.WriteFile(disk, make([]byte, 1<<20), 0o600))
 	l := startQEMU(t, reconcile.Start{Media: map[int]string{1: ""}},
 		plan.Rules{fourCPUs(), balloon(), plan.Disk{Drive: 0, Device: "disk0"}, plan.Medium{Drive: 1, Device: "cd0"}},
-		"-m", "256", "-smp", "1,maxcpus=4", "-device", "virtio-balloon-pci,id=balloon0",
+		"-m", "256M,maxmem=1G", "-smp", "1,maxcpus=4", "-device", "virtio-balloon-pci,id=balloon0",
 		"-blockdev", "file,node-name=disk0-file,filename="+disk, "-blockdev", "raw,node-name=disk0-format,file=disk0-file",
 		"-device", "virtio-blk-pci,id=disk0,drive=disk0-format", "-device", "virtio-scsi-pci,id=scsi0", "-device", "scsi-cd,id=cd0,bus=scsi0.0",
+		"-object", "memory-backend-ram,id=mem0-ram,size=512M", "-device", "virtio-mem-pci,id=mem0,memdev=mem0-ram,block-size=2M",
 		"-kernel", image.Kernel, "-initrd", image.Initrd, "-append", "console=ttyS0 quiet panic=-1",
 		"-chardev", "socket,id=c,path=DIR/c,server=on,wait=off", "-serial", "chardev:c")
 	first, second := l.cd("first"), l.cd("second")
@@ -137,6 +138,14 @@ func TestARealGuestFollows(t *testing.T) {
 	l.settles("a reset")
 	c.await(`TINY \S+ cpus count=4`)
 	c.await(`TINY \S+ READY`)
+
+	follower := l.machine
+	l.machine = reconcile.New(plan.Rules{pluggable()}, reconcile.Start{Running: true})
+	for _, ram := range []int64{512 * mib, 256 * mib} {
+		l.want.RAM = ram
+		l.until("memory is plugged", func(f reconcile.Facts) bool { return f.RAM == ram && len(f.Problems) == 0 })
+	}
+	l.machine = follower
 
 	// Every QEMU can unplug CPUs, but not all survive what comes later.
 	l.pretend = map[string]string{"query-kvm": kvm}

@@ -80,7 +80,9 @@ func New(rules plan.Rules, start Start) *Machine {
 		case plan.CPUs:
 			m.rules = append(m.rules, newCPUs(r, state, start))
 		case plan.Balloon:
-			m.rules = append(m.rules, newBalloon(r, state, start))
+			m.rules = append(m.rules, newRAM(balloon{r}, state, start))
+		case plan.Memory:
+			m.rules = append(m.rules, newRAM(virtioMem{r}, state, start))
 		case plan.Medium:
 			m.rules = append(m.rules, newMedium(r, blocks, start))
 		case plan.Disk:
