@@ -132,6 +132,10 @@ func (r *ram) distance() int64 { return max(r.actual-r.goal, r.goal-r.actual) }
 func (r *ram) observe(e event, _ time.Time) {
 	if actual, ok := r.device.changed(e); ok {
 		r.got(actual)
+		r.unsure = false
+		if r.told == r.goal { // there is nothing left to ask
+			r.fault = ""
+		}
 		return
 	}
 	switch e.name {

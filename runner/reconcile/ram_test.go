@@ -111,6 +111,8 @@ func TestARefusedBalloonIsTriedAgain(t *testing.T) {
 	k.says("query-balloon")
 	k.returns("error: no")
 	k.complains("vm.currentRam: ask the balloon: no")
+	k.event("BALLOON_CHANGE", actual(100))
+	k.complains()
 	k.passes(time.Minute)
 	k.says("query-balloon")
 	k.returns(actual(64))
