@@ -5,10 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"vmop/runner/qmp"
 	"vmop/runner/reconcile"
-	"vmop/vmtypes/plan"
+	"vmop/vmspec"
 )
 
 // boot gives the paused machine the CPUs, the memory and the passwords it is
@@ -16,18 +17,7 @@ import (
 func (m *machine) boot(ctx context.Context, onPaused func(context.Context, *VM) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, bootTime, fmt.Errorf("QEMU did not answer within %s", bootTime))
 	defer cancel()
-	have := reconcile.Observed{RAM: int64(m.vm.Spec.MaximumRAM)}
-	if needsCPUs(m.vm.Plan.Rules, m.vm.Spec.CurrentCPUs) {
-		if err := m.query(ctx, "query-hotpluggable-cpus", nil, &have.CPUs); err != nil {
-			return err
-		}
-	}
-	want := reconcile.Desired{CPUs: m.vm.Spec.CurrentCPUs, RAM: int64(m.vm.Spec.CurrentRAM), Password: m.vm.password}
-	commands, err := reconcile.Next(m.vm.Plan.Rules, want, have)
-	if err != nil {
-		return err
-	}
-	if err := m.runAll(ctx, commands); err != nil {
+	if err := m.settle(ctx, reconcile.New(m.vm.Plan.Rules, m.vm.beginning())); err != nil {
 		return err
 	}
 	if onPaused != nil {
@@ -38,38 +28,67 @@ func (m *machine) boot(ctx context.Context, onPaused func(context.Context, *VM) 
 			return err
 		}
 	}
-	return m.runAll(ctx, []qmp.Command{{Execute: "cont"}})
+	return m.query(ctx, "cont", nil, nil)
 }
 
-// needsCPUs says whether CPUs have to be plugged before the guest runs.
-func needsCPUs(rules plan.Rules, want int) bool {
-	for _, r := range rules {
-		if cpus, ok := r.(plan.CPUs); ok && want > cpus.Boot {
-			return true
-		}
-	}
-	return false
+// beginning is what the plan has made of the machine.
+func (vm *VM) beginning() reconcile.Start {
+	return reconcile.Start{Media: vm.media(), ResetCounter: vm.Config.ResetCounter}
 }
 
-// runAll sends all commands at once and waits for their answers.
-func (m *machine) runAll(ctx context.Context, commands []qmp.Command) error {
-	pending := make([]*qmp.Pending, len(commands))
-	for i, c := range commands {
-		pending[i] = m.session.Start(c)
-	}
-	for i, p := range pending {
-		if _, err := p.Wait(ctx); err != nil {
-			return m.blame(fmt.Errorf("%s: %w", commands[i], err))
+// media are the files of the CD drives, by their index in vm.drives.
+func (vm *VM) media() map[int]string {
+	media := map[int]string{}
+	for i, d := range vm.Spec.Drives {
+		if d.Type == vmspec.DriveIDECD {
+			media[i] = d.File
 		}
+	}
+	return media
+}
+
+// desired is what the configuration wants of the running machine.
+func (vm *VM) desired() reconcile.Desired {
+	return reconcile.Desired{
+		CPUs: vm.Spec.CurrentCPUs, RAM: int64(vm.Spec.CurrentRAM), Media: vm.media(),
+		Password: vm.password, ResetCounter: vm.Config.ResetCounter,
+	}
+}
+
+// settle makes the paused machine what it is to be, as far as it can be. When
+// QEMU refuses something, the machine is not started.
+func (m *machine) settle(ctx context.Context, live *reconcile.Machine) error {
+	for {
+		step := live.Next(m.vm.desired(), time.Now())
+		if len(step.Requests) == 0 {
+			break
+		}
+		pending := make([]*qmp.Pending, len(step.Requests))
+		for i, r := range step.Requests {
+			pending[i] = m.session.Start(r.Command)
+		}
+		for i, r := range step.Requests {
+			reply, err := pending[i].Wait(ctx)
+			if err != nil {
+				return m.blame(fmt.Errorf("%s: %w", r.Command, err))
+			}
+			live.Answer(r, reply, nil, time.Now())
+		}
+	}
+	for _, p := range live.Facts().Problems {
+		m.log.Warn("the machine is not as wanted", "err", p.Path+": "+p.Message)
 	}
 	return nil
 }
 
-// query runs a command and decodes what it returns.
+// query runs a command and decodes what it returns, unless into is nil.
 func (m *machine) query(ctx context.Context, command string, arguments, into any) error {
 	reply, err := m.session.Run(ctx, qmp.Command{Execute: command, Arguments: arguments})
 	if err != nil {
 		return m.blame(fmt.Errorf("%s: %w", command, err))
+	}
+	if into == nil {
+		return nil
 	}
 	if err := json.Unmarshal(reply, into); err != nil {
 		return fmt.Errorf("%s: answer of QEMU: %w", command, err)
