@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +18,8 @@ import (
 func (m *machine) boot(ctx context.Context, onPaused func(context.Context, *VM) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, bootTime, fmt.Errorf("QEMU did not answer within %s", bootTime))
 	defer cancel()
-	if err := m.settle(ctx, reconcile.New(m.vm.Plan.Rules, m.vm.beginning())); err != nil {
+	m.live = reconcile.New(m.vm.Plan.Rules, m.vm.beginning())
+	if err := m.settle(ctx); err != nil {
 		return err
 	}
 	if onPaused != nil {
@@ -47,19 +49,26 @@ func (vm *VM) media() map[int]string {
 	return media
 }
 
-// desired is what the configuration wants of the running machine.
-func (vm *VM) desired() reconcile.Desired {
-	return reconcile.Desired{
-		CPUs: vm.Spec.CurrentCPUs, RAM: int64(vm.Spec.CurrentRAM), Media: vm.media(),
+// desired is what the configuration wants of a running machine. Media are
+// wished for only while the list of drives has the shape that it has there:
+// otherwise an index would mean another drive.
+func (vm *VM) desired(running *VM) reconcile.Desired {
+	want := reconcile.Desired{
+		CPUs: vm.Spec.CurrentCPUs, RAM: int64(vm.Spec.CurrentRAM),
 		Password: vm.password, ResetCounter: vm.Config.ResetCounter,
 	}
+	sameDrive := func(a, b vmspec.Drive) bool { return a.Type == b.Type && a.Bus == b.Bus }
+	if slices.EqualFunc(vm.Spec.Drives, running.Spec.Drives, sameDrive) {
+		want.Media = vm.media()
+	}
+	return want
 }
 
 // settle makes the paused machine what it is to be, as far as it can be. When
 // QEMU refuses something, the machine is not started.
-func (m *machine) settle(ctx context.Context, live *reconcile.Machine) error {
+func (m *machine) settle(ctx context.Context) error {
 	for {
-		step := live.Next(m.vm.desired(), time.Now())
+		step := m.live.Next(m.vm.desired(m.vm), time.Now())
 		if len(step.Requests) == 0 {
 			break
 		}
@@ -72,10 +81,10 @@ func (m *machine) settle(ctx context.Context, live *reconcile.Machine) error {
 			if err != nil {
 				return m.blame(fmt.Errorf("%s: %w", r.Command, err))
 			}
-			live.Answer(r, reply, nil, time.Now())
+			m.live.Answer(r, reply, nil, time.Now())
 		}
 	}
-	for _, p := range live.Facts().Problems {
+	for _, p := range m.live.Facts().Problems {
 		m.log.Warn("the machine is not as wanted", "err", p.Path+": "+p.Message)
 	}
 	return nil
