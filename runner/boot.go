@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"vmop/runner/qmp"
 	"vmop/runner/reconcile"
-	"vmop/vmtypes/plan"
+	"vmop/vmspec"
 )
 
 // boot gives the paused machine the CPUs, the memory and the passwords it is
@@ -16,18 +18,8 @@ import (
 func (m *machine) boot(ctx context.Context, onPaused func(context.Context, *VM) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, bootTime, fmt.Errorf("QEMU did not answer within %s", bootTime))
 	defer cancel()
-	have := reconcile.Observed{RAM: int64(m.vm.Spec.MaximumRAM)}
-	if needsCPUs(m.vm.Plan.Rules, m.vm.Spec.CurrentCPUs) {
-		if err := m.query(ctx, "query-hotpluggable-cpus", nil, &have.CPUs); err != nil {
-			return err
-		}
-	}
-	want := reconcile.Desired{CPUs: m.vm.Spec.CurrentCPUs, RAM: int64(m.vm.Spec.CurrentRAM), Password: m.vm.password}
-	commands, err := reconcile.Next(m.vm.Plan.Rules, want, have)
-	if err != nil {
-		return err
-	}
-	if err := m.runAll(ctx, commands); err != nil {
+	m.live = reconcile.New(m.vm.Plan.Rules, m.vm.beginning())
+	if err := m.settle(ctx); err != nil {
 		return err
 	}
 	if onPaused != nil {
@@ -38,38 +30,74 @@ func (m *machine) boot(ctx context.Context, onPaused func(context.Context, *VM) 
 			return err
 		}
 	}
-	return m.runAll(ctx, []qmp.Command{{Execute: "cont"}})
+	return m.query(ctx, "cont", nil, nil)
 }
 
-// needsCPUs says whether CPUs have to be plugged before the guest runs.
-func needsCPUs(rules plan.Rules, want int) bool {
-	for _, r := range rules {
-		if cpus, ok := r.(plan.CPUs); ok && want > cpus.Boot {
-			return true
-		}
-	}
-	return false
+// beginning is what the plan has made of the machine.
+func (vm *VM) beginning() reconcile.Start {
+	return reconcile.Start{Media: vm.media(), ResetCounter: vm.Config.ResetCounter}
 }
 
-// runAll sends all commands at once and waits for their answers.
-func (m *machine) runAll(ctx context.Context, commands []qmp.Command) error {
-	pending := make([]*qmp.Pending, len(commands))
-	for i, c := range commands {
-		pending[i] = m.session.Start(c)
-	}
-	for i, p := range pending {
-		if _, err := p.Wait(ctx); err != nil {
-			return m.blame(fmt.Errorf("%s: %w", commands[i], err))
+// media are the files of the CD drives, by their index in vm.drives.
+func (vm *VM) media() map[int]string {
+	media := map[int]string{}
+	for i, d := range vm.Spec.Drives {
+		if d.Type == vmspec.DriveIDECD {
+			media[i] = d.File
 		}
+	}
+	return media
+}
+
+// desired is what the configuration wants of a running machine. Media are
+// wished for only while the list of drives has the shape that it has there:
+// otherwise an index would mean another drive.
+func (vm *VM) desired(running *VM) reconcile.Desired {
+	want := reconcile.Desired{
+		CPUs: vm.Spec.CurrentCPUs, RAM: int64(vm.Spec.CurrentRAM),
+		Password: vm.password, ResetCounter: vm.Config.ResetCounter,
+	}
+	sameDrive := func(a, b vmspec.Drive) bool { return a.Type == b.Type && a.Bus == b.Bus }
+	if slices.EqualFunc(vm.Spec.Drives, running.Spec.Drives, sameDrive) {
+		want.Media = vm.media()
+	}
+	return want
+}
+
+// settle makes the paused machine what it is to be, as far as it can be. When
+// QEMU refuses something, the machine is not started.
+func (m *machine) settle(ctx context.Context) error {
+	for {
+		step := m.live.Next(m.vm.desired(m.vm), time.Now())
+		if len(step.Requests) == 0 {
+			break
+		}
+		pending := make([]*qmp.Pending, len(step.Requests))
+		for i, r := range step.Requests {
+			pending[i] = m.session.Start(r.Command)
+		}
+		for i, r := range step.Requests {
+			reply, err := pending[i].Wait(ctx)
+			if err != nil {
+				return m.blame(fmt.Errorf("%s: %w", r.Command, err))
+			}
+			m.live.Answer(r, reply, nil, time.Now())
+		}
+	}
+	for _, p := range m.live.Facts().Problems {
+		m.log.Warn("the machine is not as wanted", "err", p.Path+": "+p.Message)
 	}
 	return nil
 }
 
-// query runs a command and decodes what it returns.
+// query runs a command and decodes what it returns, unless into is nil.
 func (m *machine) query(ctx context.Context, command string, arguments, into any) error {
 	reply, err := m.session.Run(ctx, qmp.Command{Execute: command, Arguments: arguments})
 	if err != nil {
 		return m.blame(fmt.Errorf("%s: %w", command, err))
+	}
+	if into == nil {
+		return nil
 	}
 	if err := json.Unmarshal(reply, into); err != nil {
 		return fmt.Errorf("%s: answer of QEMU: %w", command, err)

@@ -43,8 +43,9 @@ type vm struct {
 
 	onPaused func(context.Context, *runner.VM) error
 
-	outcome runner.Outcome
-	err     error
+	outcome  runner.Outcome
+	err      error
+	observer string // line of the vm section that makes a second monitor
 }
 
 // newVM writes the configuration of a VM of a type: the lines of its vm section

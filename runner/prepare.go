@@ -73,14 +73,24 @@ func open(opts Options) (*VM, error) {
 	if err != nil {
 		return nil, err
 	}
-	vm := &VM{Config: cfg}
+	folder, err := filepath.Abs(filepath.Dir(opts.ConfigFile))
+	if err != nil {
+		return nil, fmt.Errorf("folder of %s: %w", opts.ConfigFile, err)
+	}
+	vm, err := newVM(cfg, folder)
+	if err != nil {
+		return nil, err
+	}
 	for _, w := range warnings {
 		vm.Warnings = append(vm.Warnings, w.String())
 	}
-	if vm.folder, err = filepath.Abs(filepath.Dir(opts.ConfigFile)); err != nil {
-		return nil, fmt.Errorf("folder of %s: %w", opts.ConfigFile, err)
-	}
-	env := config.HostEnv()
+	return vm, nil
+}
+
+// newVM returns what follows from a configuration alone; its relative paths
+// begin at folder.
+func newVM(cfg *config.Config, folder string) (*VM, error) {
+	vm := &VM{Config: cfg, folder: folder}
 	if cfg.CloudInit != nil {
 		seed, err := cfg.CloudInit.Seed(cfg.VM.Name)
 		if err != nil {
@@ -88,6 +98,8 @@ func open(opts Options) (*VM, error) {
 		}
 		vm.seed = &seed
 	}
+	env := config.HostEnv()
+	var err error
 	if vm.DataDir, err = cfg.DataDirectory(env); err != nil {
 		return nil, err
 	}

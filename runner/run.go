@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -34,7 +33,7 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 	for _, w := range vm.Warnings {
 		log.Warn("configuration", "warning", w)
 	}
-	m := &machine{vm: vm, log: log, undo: &cleanup{log: log}}
+	m := &machine{vm: vm, log: log, file: opts.ConfigFile, vmTypes: opts.VMTypes, rearm: make(chan struct{}, 1), undo: &cleanup{log: log}}
 	defer func() {
 		undoErr := m.undo.run()
 		if err == nil && undoErr != nil {
@@ -58,6 +57,7 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 	if err := vm.Config.Locate(vmspec.MissingFiles(vm.Spec, fileMode)); err != nil {
 		return Outcome{}, err
 	}
+	m.powerdown.Store(int64(vm.powerdownTimeout()))
 	log.Info("starting", "state", "Starting", "vmType", vm.Plan.Type, "uuid", vm.Spec.UUID)
 	if err := m.start(ctx); err != nil {
 		return Outcome{}, m.stopped(ctx, err)
@@ -106,7 +106,7 @@ func (m *machine) keepMachine(ctx context.Context) error {
 func (m *machine) supervise(ctx context.Context) Outcome {
 	var events sync.WaitGroup
 	var last *shutdown
-	events.Go(func() { last = m.follow(context.WithoutCancel(ctx)) })
+	events.Go(func() { last = newLive(m).run(context.WithoutCancel(ctx)) })
 	for _, h := range m.helpers {
 		go m.watchHelper(h)
 	}
@@ -115,6 +115,7 @@ func (m *machine) supervise(ctx context.Context) Outcome {
 	case <-m.qemu.Done():
 	case <-ctx.Done():
 		asked = true
+		m.stopping.Store(true)
 		m.log.Info("terminating", "state", "Terminating", "cause", context.Cause(ctx).Error())
 		// The word has been given: what follows has time-outs of its own.
 		forced = m.stop(context.WithoutCancel(ctx))
@@ -128,30 +129,6 @@ func (m *machine) supervise(ctx context.Context) Outcome {
 	}
 	events.Wait()
 	return outcome(last, m.qemu.Exit(), asked, forced)
-}
-
-// follow logs QEMU's events until the monitor is closed, and returns the last
-// SHUTDOWN.
-func (m *machine) follow(ctx context.Context) *shutdown {
-	var last *shutdown
-	for e := range m.session.Events() {
-		attrs := []any{"event", e.Name}
-		if len(e.Data) > 0 {
-			attrs = append(attrs, "data", string(e.Data))
-		}
-		m.log.Log(ctx, eventLevel(e), "QMP event", attrs...)
-		switch e.Name {
-		case "SHUTDOWN":
-			var s shutdown
-			if err := json.Unmarshal(e.Data, &s); err == nil {
-				last = &s
-			}
-			go m.nudge(ctx)
-		case "STOP":
-			go m.explainStop(ctx)
-		}
-	}
-	return last
 }
 
 // nudge sees to it that QEMU ends when it has said that it will. QEMU 7.2 may
@@ -195,17 +172,6 @@ func (m *machine) explainStop(ctx context.Context) {
 	case "guest-panicked":
 		m.log.Error("the guest has panicked", "state", state.Status)
 	}
-}
-
-// eventLevel shows what a person wants to know, and hides what happens often.
-func eventLevel(e qmp.Event) slog.Level {
-	switch e.Name {
-	case "SHUTDOWN", "RESET", "POWERDOWN", "GUEST_PANICKED", "STOP", "RESUME", "WATCHDOG":
-		return slog.LevelInfo
-	case "BLOCK_IO_ERROR", "MEMORY_FAILURE":
-		return slog.LevelWarn
-	}
-	return slog.LevelDebug
 }
 
 // watchHelper reports a helper that ends while QEMU runs. QEMU lives on: a

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 
 	"vmop/runner/process"
 	"vmop/runner/qmp"
+	"vmop/runner/reconcile"
 	"vmop/vmtypes/plan"
 )
 
@@ -43,6 +45,13 @@ type machine struct {
 	qemu    *process.Process
 	session *qmp.Session
 	seeding errgroup.Group // writes the cloud-init image
+	// live is what is known of the running machine, and what to do about it.
+	live *reconcile.Machine
+
+	file, vmTypes string        // of Options
+	stopping      atomic.Bool   // the VM is being ended
+	powerdown     atomic.Int64  // powerdownTimeout that holds now, a time.Duration
+	rearm         chan struct{} // powerdown has changed
 }
 
 // start brings the machine to the point where QEMU runs, paused. Whatever was

@@ -64,11 +64,11 @@ func (m *machine) stop(ctx context.Context) (forced bool) {
 	if agent != nil {
 		defer agent.Close()
 	}
-	timeout := time.Duration(*m.vm.Spec.PowerdownTimeout) * time.Second
-	end := time.Now().Add(timeout)
-	for _, step := range stopSteps(timeout, agent != nil) {
+	begin := time.Now()
+	for _, step := range stopSteps(time.Duration(m.powerdown.Load()), agent != nil) {
 		if step.how == byACPI {
-			step.time = time.Until(end) // an agent that refuses has not used up its share
+			// An agent that refuses has not used up its share.
+			step.time = time.Until(begin.Add(time.Duration(m.powerdown.Load())))
 		}
 		forced = forced || step.how.forces()
 		m.log.Info("stopping", "method", string(step.how), "timeout", step.time.Round(time.Second).String())
@@ -76,7 +76,7 @@ func (m *machine) stop(ctx context.Context) (forced bool) {
 			m.log.Warn("stopping", "method", string(step.how), "err", err)
 			continue
 		}
-		if m.ended(step) {
+		if m.ended(step, begin) {
 			return forced
 		}
 	}
@@ -87,7 +87,7 @@ func (m *machine) stop(ctx context.Context) (forced bool) {
 // connectAgent returns the guest agent, if the guest runs one.
 func (m *machine) connectAgent(ctx context.Context) *guest.Agent {
 	path := m.vm.Plan.Socket("guestAgent")
-	if path == "" || *m.vm.Spec.PowerdownTimeout == 0 {
+	if path == "" || m.powerdown.Load() == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, agentTime)
@@ -145,9 +145,26 @@ func (m *machine) command(ctx context.Context, name string) error {
 	return err
 }
 
-// ended waits for the VM's end, as long as the step has time. The power button
+// powerdownTimeout is what the guest has for shutting down.
+func (vm *VM) powerdownTimeout() time.Duration {
+	return time.Duration(*vm.Spec.PowerdownTimeout) * time.Second
+}
+
+// setPowerdownTimeout takes effect at once, also while the guest is being asked.
+func (m *machine) setPowerdownTimeout(timeout time.Duration) {
+	if m.powerdown.Swap(int64(timeout)) == int64(timeout) {
+		return
+	}
+	select {
+	case m.rearm <- struct{}{}:
+	default: // it will be seen
+	}
+}
+
+// ended waits for the VM's end, as long as the step has time; the guest's
+// steps began at begin, and follow a changed powerdownTimeout. The power button
 // is pressed again from time to time.
-func (m *machine) ended(step stopStep) bool {
+func (m *machine) ended(step stopStep, begin time.Time) bool {
 	timer := time.NewTimer(step.time)
 	defer timer.Stop()
 	again := time.NewTicker(pressAgain)
@@ -158,6 +175,14 @@ func (m *machine) ended(step stopStep) bool {
 			return true
 		case <-timer.C:
 			return false
+		case <-m.rearm:
+			share := time.Duration(m.powerdown.Load())
+			if step.how == byAgent {
+				share /= 2
+			}
+			if !step.how.forces() {
+				timer.Reset(time.Until(begin.Add(share)))
+			}
 		case <-again.C:
 			if step.how == byACPI {
 				m.session.Start(qmp.Command{Execute: "system_powerdown"})

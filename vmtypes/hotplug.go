@@ -13,7 +13,9 @@ func hotplug() *starlarkstruct.Module {
 	return &starlarkstruct.Module{Name: "hotplug", Members: starlark.StringDict{
 		"cpus":     starlark.NewBuiltin("hotplug.cpus", hotplugCPUs),
 		"balloon":  starlark.NewBuiltin("hotplug.balloon", hotplugBalloon),
+		"memory":   starlark.NewBuiltin("hotplug.memory", hotplugMemory),
 		"medium":   starlark.NewBuiltin("hotplug.medium", hotplugMedium),
+		"disk":     starlark.NewBuiltin("hotplug.disk", hotplugDisk),
 		"password": starlark.NewBuiltin("hotplug.password", hotplugPassword),
 	}}
 }
@@ -38,8 +40,24 @@ func hotplugBalloon(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple
 	return newRule(r), nil
 }
 
+func hotplugMemory(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	r := plan.Memory{Block: 2 << 20}
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "device", &r.Device, "base", &r.Base, "maximum", &r.Maximum, "block?", &r.Block); err != nil {
+		return nil, err
+	}
+	return newRule(r), nil
+}
+
 func hotplugMedium(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	var r plan.Medium
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "drive", &r.Drive, "device", &r.Device); err != nil {
+		return nil, err
+	}
+	return newRule(r), nil
+}
+
+func hotplugDisk(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var r plan.Disk
 	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "drive", &r.Drive, "device", &r.Device); err != nil {
 		return nil, err
 	}

@@ -3,8 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path"
 	"reflect"
 	"strconv"
@@ -65,14 +63,9 @@ type section struct {
 // Config.VM is as the user wrote it, but known to be without fault once
 // WithDefaults has been applied.
 func Load(file string) (*Config, []Warning, error) {
-	f, err := os.Open(file)
+	data, err := readFile(file)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read configuration: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, largestFile+1))
-	if err != nil {
-		return nil, nil, fmt.Errorf("read configuration: %w", err)
+		return nil, nil, err
 	}
 	return Parse(file, data)
 }

@@ -24,7 +24,9 @@
 // 0o14 and 010 silently into other numbers, and can't tell an absent list from
 // an empty one.
 //
-// Load keeps no state and may be called whenever the file may have changed.
+// Load keeps no state. While a VM runs, Watch tells when the file may have
+// changed (watch.go; how Linux knows is in watch_linux.go), and a [Source]
+// reads it again and keeps what it said when it was last without fault.
 //
 // # Around the file
 //

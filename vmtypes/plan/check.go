@@ -248,6 +248,7 @@ func (c *checker) rules() {
 		}
 	}
 	seen := map[string]bool{}
+	var memory Rule
 	for _, r := range c.plan.Rules {
 		if key := r.String(); seen[key] {
 			c.fault(nil, "hotplug.%s is there twice: %s", r.Kind(), key)
@@ -264,12 +265,29 @@ func (c *checker) rules() {
 			}
 		case Balloon:
 			device("balloon", r.Device)
+			c.onlyOne(r, &memory)
+		case Memory:
+			device("memory", r.Device)
+			c.onlyOne(r, &memory)
+			if r.Base < 1 || r.Maximum < r.Base || r.Block < 1 {
+				c.fault(nil, "hotplug.memory: base = %d, maximum = %d, block = %d; want 1 <= base <= maximum and a block", r.Base, r.Maximum, r.Block)
+			}
 		case Medium:
 			device("medium", r.Device)
+		case Disk:
+			device("disk", r.Device)
 		case Password:
 			if r.Protocol != "spice" && r.Protocol != "vnc" {
 				c.fault(nil, "hotplug.password: protocol = %q, want spice or vnc", r.Protocol)
 			}
 		}
 	}
+}
+
+// onlyOne refuses a second rule that follows what another one follows already.
+func (c *checker) onlyOne(r Rule, first *Rule) {
+	if *first != nil {
+		c.fault(nil, "%s and %s would both follow vm.currentRam; a machine can have one of them", *first, r)
+	}
+	*first = r
 }

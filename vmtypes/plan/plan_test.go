@@ -69,9 +69,8 @@ func TestCheckFindsWhatQEMUWouldFindLate(t *testing.T) {
 	noExecutable.QEMU.Executable = ""
 	longSocket := machine()
 	longSocket.Sockets = []plan.Socket{{Role: "console", Path: "/" + strings.Repeat("x", plan.MaxSocketPath)}}
-	rule := func(r plan.Rule) *plan.Plan { p := machine(); p.Rules = plan.Rules{r}; return p }
-	twice := rule(plan.Password{Protocol: "vnc"})
-	twice.Rules = append(twice.Rules, plan.Password{Protocol: "vnc"})
+	rules := func(r ...plan.Rule) *plan.Plan { p := machine(); p.Rules = r; return p }
+	twice := rules(plan.Password{Protocol: "vnc"}, plan.Password{Protocol: "vnc"})
 	for name, c := range map[string]struct {
 		plan *plan.Plan
 		want string
@@ -92,12 +91,16 @@ func TestCheckFindsWhatQEMUWouldFindLate(t *testing.T) {
 		"long tap":           {withTap, "1 to 15 bytes"},
 		"unknown tap":        {wantsTap, "no part has a tap or a listener of that name"},
 		"long socket":        {longSocket, "unix sockets allow 107"},
-		"no balloon":         {rule(plan.Balloon{Device: "balloon0", Maximum: 1}), `no device with the id "balloon0"`},
-		"cpu pattern":        {rule(plan.CPUs{Boot: 1, Maximum: 2, ID: "cpu-%s"}), "must contain one %d"},
-		"cpu bounds":         {rule(plan.CPUs{Boot: 2, Maximum: 1, ID: "cpu-%d"}), "1 <= boot <= maximum"},
-		"no medium":          {rule(plan.Medium{Device: "cd0"}), `no device with the id "cd0"`},
-		"protocol":           {rule(plan.Password{Protocol: "rdp"}), "want spice or vnc"},
+		"no balloon":         {rules(plan.Balloon{Device: "balloon0", Maximum: 1}), `no device with the id "balloon0"`},
+		"cpu pattern":        {rules(plan.CPUs{Boot: 1, Maximum: 2, ID: "cpu-%s"}), "must contain one %d"},
+		"cpu bounds":         {rules(plan.CPUs{Boot: 2, Maximum: 1, ID: "cpu-%d"}), "1 <= boot <= maximum"},
+		"no medium":          {rules(plan.Medium{Device: "cd0"}), `no device with the id "cd0"`},
+		"protocol":           {rules(plan.Password{Protocol: "rdp"}), "want spice or vnc"},
 		"rule twice":         {twice, "is there twice"},
+		"no disk":            {rules(plan.Disk{Device: "disk0"}), `no device with the id "disk0"`},
+		"no memory":          {rules(plan.Memory{Device: "mem0", Base: 1, Maximum: 2, Block: 1}), `no device with the id "mem0"`},
+		"memory bounds":      {rules(plan.Memory{Device: "mem0", Base: 2, Maximum: 1, Block: 1}), "1 <= base <= maximum"},
+		"memory two ways":    {rules(plan.Memory{Device: "m"}, plan.Balloon{Device: "b"}), "would both follow vm.currentRam"},
 	} {
 		require.Contains(t, faults(c.plan), c.want, name)
 	}

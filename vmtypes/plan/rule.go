@@ -32,11 +32,31 @@ type Balloon struct {
 	Maximum int64  `json:"maximum"`
 }
 
+// Memory says that memory can be plugged and unplugged (virtio-mem). A plan has
+// this or a balloon: both would follow vm.currentRam.
+type Memory struct {
+	// Device is the id of the virtio-mem device.
+	Device string `json:"device"`
+	// Base is the memory that the machine has without the device, Maximum all
+	// that it can have, and Block the device's block-size, in bytes.
+	Base    int64 `json:"base"`
+	Maximum int64 `json:"maximum"`
+	Block   int64 `json:"block"`
+}
+
 // Medium says that the medium of a CD drive can be changed.
 type Medium struct {
 	// Drive is the index in vm.drives whose file is the wanted medium.
 	Drive int `json:"drive"`
 	// Device is the id of the drive's device.
+	Device string `json:"device"`
+}
+
+// Disk says that a disk can grow (block_resize).
+type Disk struct {
+	// Drive is the index in vm.drives whose file or device is the disk.
+	Drive int `json:"drive"`
+	// Device is the id of the disk's device.
 	Device string `json:"device"`
 }
 
@@ -52,7 +72,9 @@ type Password struct {
 // Kind implements Rule.
 func (CPUs) Kind() string     { return "cpus" }
 func (Balloon) Kind() string  { return "balloon" }
+func (Memory) Kind() string   { return "memory" }
 func (Medium) Kind() string   { return "medium" }
+func (Disk) Kind() string     { return "disk" }
 func (Password) Kind() string { return "password" }
 
 // String implements Rule.
@@ -64,8 +86,16 @@ func (r Balloon) String() string {
 	return fmt.Sprintf("balloon device=%s maximum=%d", r.Device, r.Maximum)
 }
 
+func (r Memory) String() string {
+	return fmt.Sprintf("memory device=%s base=%d maximum=%d block=%d", r.Device, r.Base, r.Maximum, r.Block)
+}
+
 func (r Medium) String() string {
 	return fmt.Sprintf("medium drive=%d device=%s", r.Drive, r.Device)
+}
+
+func (r Disk) String() string {
+	return fmt.Sprintf("disk drive=%d device=%s", r.Drive, r.Device)
 }
 
 func (r Password) String() string {
@@ -77,5 +107,7 @@ func (r Password) String() string {
 
 func (CPUs) rule()     {}
 func (Balloon) rule()  {}
+func (Memory) rule()   {}
 func (Medium) rule()   {}
+func (Disk) rule()     {}
 func (Password) rule() {}

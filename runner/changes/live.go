@@ -1,0 +1,29 @@
+package changes
+
+import (
+	"fmt"
+
+	"vmop/vmspec"
+	"vmop/vmtypes/plan"
+)
+
+// Live returns what Pending asks whether a change is made while the VM runs: if
+// there is a rule for it in the running plan, and what is wanted is within the
+// rule's bounds. Values that have no effect on a plan, such as
+// vm.powerdownTimeout, need no rule.
+func Live(rules plan.Rules, wanted vmspec.Spec) func(path string) bool {
+	live := set{}
+	for _, r := range rules {
+		switch r := r.(type) {
+		case plan.CPUs:
+			live["vm.currentCpus"] = wanted.CurrentCPUs <= r.Maximum
+		case plan.Balloon:
+			live["vm.currentRam"] = int64(wanted.CurrentRAM) <= r.Maximum
+		case plan.Medium:
+			isDrive := r.Drive >= 0 && r.Drive < len(wanted.Drives) && wanted.Drives[r.Drive].Type == vmspec.DriveIDECD
+			live[fmt.Sprintf("vm.drives[%d].file", r.Drive)] = isDrive
+		case plan.Disk, plan.Password: // sizes and texts are not in the vm section
+		}
+	}
+	return func(path string) bool { return live[path] }
+}

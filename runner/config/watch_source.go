@@ -1,0 +1,99 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+
+	"vmop/cloudinit"
+)
+
+// A Source is a configuration file that is read again and again: it keeps what
+// the file said when it was last without fault. One goroutine uses it.
+type Source struct {
+	file     string
+	data     []byte // what was read last; nil: nothing could be read
+	config   *Config
+	warnings []Warning
+	err      error
+}
+
+// NewSource returns the source for a file from which current was read; nil if
+// nothing was read yet.
+func NewSource(file string, current *Config) *Source { return &Source{file: file, config: current} }
+
+// Config returns the configuration that was last without fault; nil if there
+// never was one. It is not changed later, so it may be kept.
+func (s *Source) Config() *Config { return s.config }
+
+// Warnings returns those of Config's reading.
+func (s *Source) Warnings() []Warning { return s.warnings }
+
+// Err returns what is wrong with the file now, as Reload did last.
+func (s *Source) Err() error { return s.err }
+
+// Reload reads the file. It tells whether Config means something else now: it
+// does not if only comments, places or the order of keys have changed.
+//
+// A file that can't be read, or has faults (an error of type Faults, see Load),
+// is an error, and Config stays as it was.
+func (s *Source) Reload() (changed bool, err error) {
+	data, err := readFile(s.file)
+	if err != nil {
+		s.data, s.err = nil, err
+		return false, err
+	}
+	return s.Update(data)
+}
+
+// Update is Reload with what the file holds.
+func (s *Source) Update(data []byte) (changed bool, err error) {
+	if s.data != nil && bytes.Equal(s.data, data) {
+		return false, s.err
+	}
+	s.data = append([]byte{}, data...)
+	next, warnings, err := Parse(s.file, data)
+	if s.err = err; err != nil {
+		return false, err
+	}
+	changed = s.config == nil || !s.config.same(next)
+	s.config, s.warnings = next, warnings
+	return changed, nil
+}
+
+// same tells whether two configurations mean the same.
+func (c *Config) same(other *Config) bool {
+	a, b := *c, *other
+	a.places, b.places = nil, nil
+	a.CloudInit, b.CloudInit = nil, nil // what is YAML to us has places as well
+	return reflect.DeepEqual(a, b) && reflect.DeepEqual(c.seed(), other.seed())
+}
+
+// seed returns what the guest gets for cloud-init; nil if nothing.
+func (c *Config) seed() *cloudinit.Seed {
+	if c.CloudInit == nil {
+		return nil
+	}
+	seed, err := c.CloudInit.Seed(c.VM.Name)
+	if err != nil {
+		return nil // Parse has seen that there is no error
+	}
+	return &seed
+}
+
+// readFile reads a configuration file, and no more of it than Parse needs to
+// see that it is too large.
+func readFile(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, largestFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	return data, nil
+}

@@ -1,0 +1,214 @@
+package control
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+
+	"vmop/runner/qmp"
+	"vmop/runner/status"
+)
+
+// ErrNotRunning means that no runner serves a socket.
+var ErrNotRunning = errors.New("the VM does not run")
+
+// An AnswerError is an answer that is not good.
+type AnswerError struct {
+	// Code of HTTP: 409 if the VM can't do that now, 404 if it hasn't got what
+	// was asked for.
+	Code int
+	// Message for people.
+	Message string
+}
+
+func (e *AnswerError) Error() string { return e.Message }
+
+// A Client asks one runner. Its methods may be called from any goroutine; each
+// has a connection of its own.
+type Client struct{ path string }
+
+// Dial returns a client for the socket at a path, after a look at who listens
+// there: it must be this user, unless this user is root. The error is
+// ErrNotRunning if nobody does.
+func Dial(ctx context.Context, path string) (*Client, error) {
+	c := &Client{path}
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c, conn.Close()
+}
+
+func (c *Client) connect(ctx context.Context) (net.Conn, error) {
+	conn, err := dial(ctx, c.path)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	cred, err := credentials(conn)
+	if err == nil && os.Geteuid() != 0 && int(cred.Uid) != os.Geteuid() {
+		err = fmt.Errorf("%s belongs to user %d", c.path, cred.Uid)
+	}
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+// request is a request that is under way.
+type request struct {
+	*http.Response
+	conn net.Conn
+	in   *bufio.Reader
+	stop func() bool // ends the watch over the context
+}
+
+func (r *request) close() {
+	r.stop()
+	_ = r.conn.Close() // everything that matters has been read
+}
+
+// do sends a request and reads the answer's header. When ctx is done, reading
+// and writing end with its error.
+func (c *Client) do(ctx context.Context, method, path string, body []byte, header http.Header) (*request, error) {
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &request{conn: conn, in: bufio.NewReader(conn), stop: context.AfterFunc(ctx, func() { _ = conn.Close() })}
+	req, err := http.NewRequestWithContext(ctx, method, "http://vm"+path, bytes.NewReader(body))
+	if err == nil {
+		for name, values := range header {
+			req.Header[name] = values
+		}
+		_ = req.Write(conn) // a server that is full answers without reading
+		r.Response, err = http.ReadResponse(r.in, req)
+	}
+	if err != nil {
+		r.close()
+		return nil, fmt.Errorf("ask the runner: %w", because(ctx, err))
+	}
+	if r.StatusCode >= http.StatusBadRequest {
+		defer r.close()
+		return nil, because(ctx, refusal(r.Response))
+	}
+	return r, nil
+}
+
+// because returns the context's error if it explains err.
+func because(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// refusal makes an error of an answer that is not good.
+func refusal(r *http.Response) error {
+	text, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
+	if err != nil {
+		return fmt.Errorf("read the runner's answer: %w", err)
+	}
+	var body answerError
+	if json.Unmarshal(text, &body) != nil || body.Error == "" {
+		body.Error = r.Status + ": " + string(bytes.TrimSpace(text))
+	}
+	if body.Class != "" {
+		return &qmp.Error{Class: body.Class, Desc: body.Error}
+	}
+	return &AnswerError{Code: r.StatusCode, Message: body.Error}
+}
+
+// copyTo does a request and copies the answer's body.
+func (c *Client) copyTo(ctx context.Context, w io.Writer, method, path string, body []byte) error {
+	r, err := c.do(ctx, method, path, body, nil)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	if _, err := io.Copy(w, r.Body); err != nil {
+		return fmt.Errorf("read the runner's answer: %w", because(ctx, err))
+	}
+	return nil
+}
+
+func (c *Client) get(ctx context.Context, path string, into any) error {
+	var text bytes.Buffer
+	if err := c.copyTo(ctx, &text, http.MethodGet, path, nil); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text.Bytes(), into); err != nil {
+		return fmt.Errorf("read the runner's answer: %w", err)
+	}
+	return nil
+}
+
+// Status returns what is known about the VM.
+func (c *Client) Status(ctx context.Context) (s status.Status, err error) {
+	err = c.get(ctx, "/v1/status", &s)
+	return s, err
+}
+
+// Pending returns the changes that await a restart.
+func (c *Client) Pending(ctx context.Context) (changes []status.Change, err error) {
+	err = c.get(ctx, "/v1/pending", &changes)
+	return changes, err
+}
+
+// Act asks for an action. Stop and Kill don't wait for the VM's end.
+func (c *Client) Act(ctx context.Context, what Action) error {
+	path := "/v1/" + string(what)
+	if what == Kill {
+		path = "/v1/stop?force=true"
+	}
+	return c.copyTo(ctx, io.Discard, http.MethodPost, path, nil)
+}
+
+// Plan writes the plan in a form: text, why, argv, shell or json.
+func (c *Client) Plan(ctx context.Context, w io.Writer, form string) error {
+	return c.copyTo(ctx, w, http.MethodGet, "/v1/plan?form="+url.QueryEscape(form), nil)
+}
+
+// Metrics writes the metrics in Prometheus' text format.
+func (c *Client) Metrics(ctx context.Context, w io.Writer) error {
+	return c.copyTo(ctx, w, http.MethodGet, "/v1/metrics", nil)
+}
+
+// Screenshot writes the screen as PNG.
+func (c *Client) Screenshot(ctx context.Context, w io.Writer) error {
+	return c.copyTo(ctx, w, http.MethodGet, "/v1/screenshot", nil)
+}
+
+// QMP runs a QMP command and returns what QEMU returns. The error is a
+// *qmp.Error if QEMU refuses.
+func (c *Client) QMP(ctx context.Context, command qmp.Command) (json.RawMessage, error) {
+	sent := commandBody{Execute: command.Execute}
+	var err error
+	if command.Arguments != nil {
+		if sent.Arguments, err = json.Marshal(command.Arguments); err != nil {
+			return nil, fmt.Errorf("encode the arguments of %s: %w", command.Execute, err)
+		}
+	}
+	body, err := json.Marshal(sent)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", command.Execute, err)
+	}
+	var text bytes.Buffer
+	if err := c.copyTo(ctx, &text, http.MethodPost, "/v1/qmp?timeout="+maxTime.String(), body); err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Return json.RawMessage `json:"return"`
+	}
+	if err := json.Unmarshal(text.Bytes(), &answer); err != nil {
+		return nil, fmt.Errorf("read the answer to %s: %w", command.Execute, err)
+	}
+	return answer.Return, nil
+}

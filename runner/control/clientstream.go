@@ -1,0 +1,82 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+)
+
+// unreachable tells apart a VM that doesn't run from one that can't be asked.
+func unreachable(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("%w: %w", ErrNotRunning, err)
+	}
+	return err
+}
+
+// Events is a stream of events. It must be closed.
+type Events struct {
+	request *request
+	in      *json.Decoder
+	ctx     func(error) error
+}
+
+// Events begins to read events, of the given types or of all. The first is the
+// present status.
+func (c *Client) Events(ctx context.Context, types ...string) (*Events, error) {
+	path := "/v1/events"
+	if len(types) > 0 {
+		path += "?types=" + strings.Join(types, ",")
+	}
+	r, err := c.do(ctx, http.MethodGet, path, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Events{r, json.NewDecoder(r.Body), func(err error) error { return because(ctx, err) }}, nil
+}
+
+// Next waits for the next event. The error is io.EOF when the VM has stopped,
+// io.ErrUnexpectedEOF when the runner has gone without saying so.
+func (e *Events) Next() (Event, error) {
+	var event Event
+	err := e.in.Decode(&event)
+	switch {
+	case err == nil:
+		return event, nil
+	case errors.Is(err, io.EOF):
+		return event, io.EOF
+	}
+	return event, fmt.Errorf("read events: %w", e.ctx(err))
+}
+
+// Close ends the stream.
+func (e *Events) Close() { e.request.close() }
+
+// Console opens the serial console. Closing the connection leaves it.
+func (c *Client) Console(ctx context.Context, mode Mode) (net.Conn, error) {
+	return c.stream(ctx, "/v1/console?mode="+string(mode))
+}
+
+// VNC opens a connection to the VM's VNC server.
+func (c *Client) VNC(ctx context.Context) (net.Conn, error) { return c.stream(ctx, "/v1/vnc") }
+
+// stream opens a stream. The context is for opening it only.
+func (c *Client) stream(ctx context.Context, path string) (net.Conn, error) {
+	header := http.Header{"Connection": {"Upgrade"}, "Upgrade": {upgradeToken}}
+	r, err := c.do(ctx, http.MethodGet, path, nil, header)
+	if err != nil {
+		return nil, err
+	}
+	if r.StatusCode != http.StatusSwitchingProtocols || !r.stop() {
+		r.close()
+		return nil, fmt.Errorf("open a stream: %w", because(ctx, errors.New("the runner answers "+r.Status)))
+	}
+	return &stream{Conn: r.conn, in: r.in}, nil
+}

@@ -1,0 +1,254 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"vmop/runner/status"
+)
+
+// ScrollBack is how much of the guest's output is kept, in bytes. A viewer
+// sees it when it comes.
+const ScrollBack = 64 << 10
+
+// Mode says what a viewer of the serial console may do.
+type Mode string
+
+// The modes.
+const (
+	// Watch only reads.
+	Watch Mode = "watch"
+	// Type reads and writes; it is refused if somebody else does.
+	Type Mode = "type"
+	// Take does, too, and sends whoever did away.
+	Take Mode = "take"
+)
+
+// A Console is the guest's serial console, which the runner holds for all who
+// want to see it. What the guest says is read at once, whoever listens: a
+// viewer that is too slow misses something and is told how much.
+type Console struct {
+	tell    func(status.Update)
+	writing sync.Mutex // held while something is written to the guest
+
+	mu      sync.Mutex
+	guest   net.Conn // nil: none yet, or no more
+	ended   bool
+	ring    []byte // byte i of the output is at i % ScrollBack
+	total   int64  // bytes of output so far
+	viewers map[*Viewer]struct{}
+	writer  *Viewer
+}
+
+func newConsole(tell func(status.Update)) *Console {
+	return &Console{tell: tell, viewers: map[*Viewer]struct{}{}}
+}
+
+// Attach begins to read from the guest's end of the console, which the Console
+// owns from now on. The viewers' streams end when it does.
+func (c *Console) Attach(guest net.Conn) {
+	c.mu.Lock()
+	if old := c.guest; old != nil {
+		_ = old.Close()
+	}
+	c.guest, c.ended = guest, false
+	if c.ring == nil {
+		c.ring = make([]byte, ScrollBack)
+	}
+	c.mu.Unlock()
+	go c.read(guest)
+}
+
+// read takes in the guest's output until its end.
+func (c *Console) read(guest net.Conn) {
+	buf := make([]byte, 4<<10)
+	for {
+		n, err := guest.Read(buf)
+		c.put(buf[:n])
+		if err != nil {
+			c.end(guest)
+			return
+		}
+	}
+}
+
+func (c *Console) put(data []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(data) > 0 {
+		n := copy(c.ring[c.total%ScrollBack:], data)
+		c.total += int64(n)
+		data = data[n:]
+	}
+	c.wakeAll()
+}
+
+// end says that the guest's end is closed, that of one connection or any.
+func (c *Console) end(guest net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if guest != nil && c.guest != guest {
+		return
+	}
+	if c.guest != nil {
+		_ = c.guest.Close()
+	}
+	c.guest, c.ended = nil, true
+	c.wakeAll()
+}
+
+func (c *Console) wakeAll() {
+	for v := range c.viewers {
+		v.signal()
+	}
+}
+
+// Open returns a viewer, which must be closed. client is who it is, for others.
+// The error is a Refusal if somebody else types.
+func (c *Console) Open(mode Mode, client string) (*Viewer, error) {
+	v := &Viewer{console: c, client: client, wake: make(chan struct{}, 1)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if mode != Watch {
+		if other := c.writer; other != nil {
+			if mode != Take {
+				return nil, Refusal("the console is in use by " + other.client)
+			}
+			other.leave(fmt.Sprintf("\r\n[console taken over by %s]\r\n", client))
+			c.interrupt()
+		}
+		c.writer = v
+	}
+	v.at = max(0, c.total-ScrollBack)
+	c.viewers[v] = struct{}{}
+	c.tell(status.ConsoleOpened{Kind: status.Serial, Client: client})
+	return v, nil
+}
+
+// interrupt ends a write that waits for the guest.
+func (c *Console) interrupt() {
+	if c.guest != nil {
+		_ = c.guest.SetWriteDeadline(time.Unix(1, 0)) // a unix socket has deadlines
+	}
+}
+
+// ErrNotWriter is what writing ends with for a viewer that only watches, or was
+// sent away.
+var ErrNotWriter = errors.New("somebody else types on this console")
+
+// write writes for v, if it may. It waits as long as the guest doesn't read.
+func (c *Console) write(v *Viewer, data []byte) (int, error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.mu.Lock()
+	guest := c.guest
+	switch {
+	case c.writer != v:
+		c.mu.Unlock()
+		return 0, ErrNotWriter
+	case guest == nil:
+		c.mu.Unlock()
+		return 0, io.ErrClosedPipe
+	}
+	_ = guest.SetWriteDeadline(time.Time{})
+	c.mu.Unlock()
+	n, err := guest.Write(data)
+	if err != nil {
+		return n, fmt.Errorf("write to the serial console: %w", err)
+	}
+	return n, nil
+}
+
+// A Viewer is somebody at the serial console. One goroutine may read while
+// another writes.
+type Viewer struct {
+	console *Console
+	client  string
+	wake    chan struct{}
+
+	// Guarded by console.mu.
+	at     int64  // the next byte to read
+	notice []byte // to be read before it
+	gone   bool   // nothing more to read than the notice
+}
+
+// leave sends a viewer away, with a last word.
+func (v *Viewer) leave(word string) {
+	v.notice, v.gone = append(v.notice, word...), true
+	v.signal()
+}
+
+func (v *Viewer) signal() {
+	select {
+	case v.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Read returns what the guest has written, beginning with the scroll-back. It
+// waits if there is nothing. The error is io.EOF when the console has ended, or
+// somebody else has taken it over.
+func (v *Viewer) Read(p []byte) (int, error) {
+	for {
+		n, err := v.poll(p)
+		if n > 0 || err != nil || len(p) == 0 {
+			return n, err
+		}
+		<-v.wake
+	}
+}
+
+// poll reads what is there.
+func (v *Viewer) poll(p []byte) (int, error) {
+	c := v.console
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if behind := c.total - v.at; behind > ScrollBack && !v.gone {
+		skipped := behind - ScrollBack/2 // so that it is not too slow at once
+		v.at += skipped
+		v.notice = fmt.Appendf(v.notice, "\r\n[%d bytes skipped]\r\n", skipped)
+	}
+	switch {
+	case len(v.notice) > 0:
+		n := copy(p, v.notice)
+		v.notice = v.notice[n:]
+		return n, nil
+	case v.gone:
+		return 0, io.EOF
+	case v.at < c.total:
+		from := v.at % ScrollBack
+		n := copy(p, c.ring[from:min(ScrollBack, from+c.total-v.at)])
+		v.at += int64(n)
+		return n, nil
+	case c.ended:
+		return 0, io.EOF
+	}
+	return 0, nil
+}
+
+// Write types on the console. It waits as long as the guest doesn't read, until
+// Close or a take-over. The error is ErrNotWriter for those who may not.
+func (v *Viewer) Write(p []byte) (int, error) { return v.console.write(v, p) }
+
+// Close ends the viewer, and a Read or Write under way.
+func (v *Viewer) Close() error {
+	c := v.console
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, open := c.viewers[v]; !open {
+		return nil
+	}
+	delete(c.viewers, v)
+	if c.writer == v {
+		c.writer = nil
+		c.interrupt()
+	}
+	v.gone, v.notice = true, nil
+	v.signal()
+	c.tell(status.ConsoleClosed{Kind: status.Serial, Client: v.client})
+	return nil
+}

@@ -1,0 +1,265 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"vmop/runner/qmp"
+	"vmop/runner/status"
+)
+
+// Bounds of what waits for a reader of events.
+const (
+	maxQueue      = 256
+	maxQueueBytes = 256 << 10
+)
+
+// An Event is one line of the stream of events.
+type Event struct {
+	// Type is TypeStatus, TypeQMP or TypeDropped.
+	Type string `json:"type"`
+	// Time is when it happened.
+	Time time.Time `json:"time"`
+	// Status is the whole status after a change (TypeStatus).
+	Status *status.Status `json:"status,omitempty"`
+	// Event is the name of QEMU's event, Data what it says (TypeQMP).
+	Event string          `json:"event,omitempty"`
+	Data  json.RawMessage `json:"data,omitempty"`
+	// Count is how many QMP events are missing here because the reader was too
+	// slow (TypeDropped).
+	Count int `json:"count,omitempty"`
+}
+
+// The types of events.
+const (
+	TypeStatus  = "status"
+	TypeQMP     = "qmp"
+	TypeDropped = "dropped"
+)
+
+// feed hands QMP events to those who read them.
+type feed struct {
+	mu      sync.Mutex
+	readers map[*reader]struct{}
+}
+
+// reader is the queue of one of them.
+type reader struct {
+	wake chan struct{}
+
+	mu      sync.Mutex
+	queue   []line
+	bytes   int
+	dropped int
+	ended   bool
+}
+
+// line is an encoded Event.
+type line struct {
+	kind string
+	text []byte
+}
+
+func (f *feed) add() *reader {
+	r := &reader{wake: make(chan struct{}, 1)}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.readers == nil {
+		f.readers = map[*reader]struct{}{}
+	}
+	f.readers[r] = struct{}{}
+	return r
+}
+
+func (f *feed) remove(r *reader) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.readers, r)
+}
+
+// put hands a QMP event to all readers. It doesn't wait for them.
+func (f *feed) put(e qmp.Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.readers) == 0 {
+		return
+	}
+	l, err := encode(Event{Type: TypeQMP, Time: e.Time.UTC(), Event: e.Name, Data: e.Data})
+	if err != nil {
+		return // QEMU's data is JSON, the session has seen to that
+	}
+	for r := range f.readers {
+		r.put(l)
+	}
+}
+
+func encode(e Event) (line, error) {
+	text, err := json.Marshal(e)
+	if err != nil {
+		return line{}, fmt.Errorf("encode an event: %w", err)
+	}
+	return line{kind: e.Type, text: append(text, '\n')}, nil
+}
+
+// put appends a line. A status makes those before it worthless; too many QMP
+// events lose the oldest.
+func (r *reader) put(l line) {
+	r.mu.Lock()
+	if l.kind == TypeStatus {
+		r.remove(func(old line) bool { return old.kind == TypeStatus }, len(r.queue))
+	}
+	r.queue = append(r.queue, l)
+	r.bytes += len(l.text)
+	for r.bytes > maxQueueBytes || len(r.queue) > maxQueue {
+		n := r.remove(func(old line) bool { return old.kind == TypeQMP }, 1)
+		if n == 0 {
+			break // a status that large is told nevertheless
+		}
+		r.dropped += n
+	}
+	r.mu.Unlock()
+	r.signal()
+}
+
+// remove removes the oldest lines of a kind, at most so many.
+func (r *reader) remove(which func(line) bool, atMost int) int {
+	removed, kept := 0, r.queue[:0]
+	for _, l := range r.queue {
+		if removed < atMost && which(l) {
+			removed++
+			r.bytes -= len(l.text)
+			continue
+		}
+		kept = append(kept, l)
+	}
+	clear(r.queue[len(kept):])
+	r.queue = kept
+	return removed
+}
+
+// end says that nothing more comes.
+func (r *reader) end() {
+	r.mu.Lock()
+	r.ended = true
+	r.mu.Unlock()
+	r.signal()
+}
+
+func (r *reader) signal() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take waits for lines and returns all that are there; io.EOF after the last.
+func (r *reader) take(ctx context.Context) ([]byte, error) {
+	for {
+		text, ended, err := r.collect()
+		switch {
+		case err != nil:
+			return nil, err
+		case len(text) > 0:
+			return text, nil
+		case ended:
+			return nil, io.EOF
+		}
+		select {
+		case <-r.wake:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (r *reader) collect() (text []byte, ended bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dropped > 0 {
+		l, err := encode(Event{Type: TypeDropped, Time: time.Now().UTC(), Count: r.dropped})
+		if err != nil {
+			return nil, false, err
+		}
+		text = l.text
+	}
+	for _, l := range r.queue {
+		text = append(text, l.text...)
+	}
+	r.queue, r.bytes, r.dropped = nil, 0, 0
+	return text, r.ended, nil
+}
+
+// Event hands a QMP event to those who read events. It doesn't wait for them.
+func (s *Server) Event(e qmp.Event) { s.feed.put(e) }
+
+// getEvents streams events until the VM has stopped or the client goes.
+func (s *Server) getEvents(w http.ResponseWriter, req *http.Request) error {
+	want, err := eventTypes(req.URL.Query().Get("types"))
+	if err != nil {
+		return err
+	}
+	r := &reader{wake: make(chan struct{}, 1)}
+	if want[TypeQMP] {
+		r = s.feed.add()
+		defer s.feed.remove(r)
+	}
+	ctx, cancel := context.WithCancel(req.Context())
+	defer cancel()
+	var told sync.WaitGroup
+	defer told.Wait()
+	defer cancel()
+	told.Go(func() { s.tell(ctx, r, want[TypeStatus]) })
+	w.Header().Set("Content-Type", eventsType)
+	for {
+		if err := http.NewResponseController(w).Flush(); err != nil { // first the header
+			return nil
+		}
+		text, err := r.take(ctx)
+		if err != nil {
+			return nil // the VM has stopped, or the client has gone
+		}
+		if _, err := w.Write(text); err != nil {
+			return nil
+		}
+	}
+}
+
+// tell puts status changes into a reader's queue, and its end.
+func (s *Server) tell(ctx context.Context, r *reader, wanted bool) {
+	defer r.end()
+	sub := s.opts.Tracker.Subscribe(status.DefaultPace())
+	defer sub.Close()
+	for {
+		st, err := sub.Next(ctx)
+		if err != nil {
+			return
+		}
+		if !wanted {
+			continue
+		}
+		if l, err := encode(Event{Type: TypeStatus, Time: time.Now().UTC(), Status: &st}); err == nil {
+			r.put(l)
+		}
+	}
+}
+
+// eventTypes reads the list of wanted types.
+func eventTypes(list string) (map[string]bool, error) {
+	if list == "" {
+		list = TypeStatus + "," + TypeQMP
+	}
+	want := map[string]bool{}
+	for name := range strings.SplitSeq(list, ",") {
+		if name != TypeStatus && name != TypeQMP {
+			return nil, badRequest{fmt.Errorf("types=%q: want status, qmp or both", list)}
+		}
+		want[name] = true
+	}
+	return want, nil
+}

@@ -1,0 +1,168 @@
+package control_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/control"
+	"vmop/runner/qmp"
+	"vmop/runner/status"
+)
+
+func event(name string, n int) qmp.Event {
+	return qmp.Event{Name: name, Data: json.RawMessage(fmt.Sprintf(`{"n": %d}`, n)), Time: time.Unix(1_700_000_000, 0)}
+}
+
+func TestEventsOfALife(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	events, err := s.client.Events(timeout(t))
+	require.NoError(t, err)
+	defer events.Close()
+	next := func() control.Event {
+		e, err := events.Next()
+		require.NoError(t, err)
+		return e
+	}
+	first := next()
+	require.Equal(t, control.TypeStatus, first.Type)
+	require.Equal(t, status.Booting, first.Status.State, "the first tells how it is")
+	s.Event(event("RESET", 1))
+	got := next()
+	require.Equal(t, control.Event{Type: control.TypeQMP, Time: time.Unix(1_700_000_000, 0).UTC(), Event: "RESET", Data: json.RawMessage(`{"n":1}`)}, got)
+	require.NoError(t, s.tracker.Update(status.Entered{State: status.Booted}))
+	require.Equal(t, status.Booted, next().Status.State)
+	require.NoError(t, s.tracker.Update(status.Ended{Cause: "asked"}))
+	last := next()
+	require.Equal(t, "asked", last.Status.Outcome.Cause)
+	_, err = events.Next()
+	require.ErrorIs(t, err, io.EOF)
+}
+
+func TestOnlyTheWantedTypes(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	events, err := s.client.Events(timeout(t), control.TypeStatus)
+	require.NoError(t, err)
+	defer events.Close()
+	_, err = events.Next()
+	require.NoError(t, err)
+	s.Event(event("RESET", 1))
+	require.NoError(t, s.tracker.Update(status.Ended{}))
+	e, err := events.Next()
+	require.NoError(t, err)
+	require.Equal(t, control.TypeStatus, e.Type)
+}
+
+func TestAStreamBeginsBeforeItsFirstEvent(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	events, err := s.client.Events(timeout(t), control.TypeQMP)
+	require.NoError(t, err)
+	defer events.Close()
+	s.Event(event("RESET", 1))
+	e, err := events.Next()
+	require.NoError(t, err)
+	require.Equal(t, "RESET", e.Event)
+}
+
+func TestManyReadersGetTheSame(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	var all []*control.Events
+	for range 50 {
+		events, err := s.client.Events(timeout(t))
+		require.NoError(t, err)
+		defer events.Close()
+		_, err = events.Next()
+		require.NoError(t, err)
+		all = append(all, events)
+	}
+	s.Event(event("RESET", 7))
+	for _, events := range all {
+		e, err := events.Next()
+		require.NoError(t, err)
+		require.Equal(t, "RESET", e.Event)
+	}
+}
+
+// A reader that doesn't read costs a bounded queue; it is told what it missed,
+// and the newest is there. The test weighs the heap, so it runs alone.
+func TestASlowReaderLosesTheOldest(t *testing.T) {
+	s := serve(t)
+	conn, err := net.Dial("unix", s.path())
+	require.NoError(t, err)
+	defer conn.Close()
+	send(t, conn, "GET /v1/events HTTP/1.0\r\n\r\n")
+	expect(t, conn, `"status"`)
+	const flood = 100_000
+	before := heap()
+	for i := range flood {
+		s.Event(event("BALLOON_CHANGE", i))
+	}
+	require.Less(t, heap(), before+4<<20)
+	require.NoError(t, s.tracker.Update(status.Ended{}))
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(patience)))
+	rest, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	got, dropped := 0, 0
+	for line := range strings.Lines(string(rest)) {
+		var e control.Event
+		if json.Unmarshal([]byte(line), &e) != nil {
+			continue // the rest of the first
+		}
+		dropped += e.Count
+		if e.Type == control.TypeQMP {
+			got++
+		}
+	}
+	require.Positive(t, dropped)
+	require.Equal(t, flood, got+dropped, "what is missing is counted")
+	require.Contains(t, string(rest), fmt.Sprintf(`{"n":%d}`, flood-1))
+	require.Contains(t, string(rest), `"Stopped"`)
+}
+
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+func TestAReaderThatGoesIsForgotten(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	ctx, cancel := context.WithCancel(timeout(t))
+	events, err := s.client.Events(ctx)
+	require.NoError(t, err)
+	defer events.Close()
+	_, err = events.Next()
+	require.NoError(t, err)
+	cancel()
+	_, err = events.Next()
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, s.tracker.Update(status.Ended{}))
+}
+
+// Without the last word the stream is broken, not ended.
+func TestAServerThatEndsWithoutAWord(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	events, err := s.client.Events(timeout(t))
+	require.NoError(t, err)
+	defer events.Close()
+	_, err = events.Next()
+	require.NoError(t, err)
+	require.NoError(t, s.Close(t.Context()))
+	_, err = events.Next()
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+}

@@ -1,0 +1,275 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"vmop/runner/qmp"
+	"vmop/runner/status"
+	"vmop/vmtypes/plan"
+)
+
+// Bounds of requests.
+const (
+	actionTime   = 30 * time.Second // for pause, resume and reset
+	commandTime  = 30 * time.Second // for a QMP command, unless asked otherwise
+	maxTime      = 10 * time.Minute
+	bodyTime     = 10 * time.Second // to send a body
+	maxBody      = 1 << 20
+	jsonType     = "application/json"
+	plainType    = "text/plain; charset=utf-8"
+	metricsType  = "text/plain; version=0.0.4; charset=utf-8"
+	eventsType   = "application/jsonl"
+	pngType      = "image/png"
+	upgradeToken = "tcp"
+)
+
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, handler := range map[string]func(http.ResponseWriter, *http.Request) error{
+		"GET /v1/status":     s.getStatus,
+		"GET /v1/events":     s.getEvents,
+		"GET /v1/pending":    s.getPending,
+		"GET /v1/plan":       s.getPlan,
+		"GET /v1/metrics":    s.getMetrics,
+		"GET /v1/screenshot": s.getScreenshot,
+		"GET /v1/console":    s.getConsole,
+		"GET /v1/vnc":        s.getVNC,
+		"POST /v1/stop":      s.postStop,
+		"POST /v1/reset":     s.act(Reset),
+		"POST /v1/pause":     s.act(Pause),
+		"POST /v1/resume":    s.act(Resume),
+		"POST /v1/qmp":       s.postQMP,
+	} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if err := handler(w, r); err != nil {
+				s.refuse(w, r, err)
+			}
+		})
+	}
+	return mux
+}
+
+// badRequest is a mistake of the client.
+type badRequest struct{ error }
+
+// notThere is something that this VM hasn't got.
+type notThere string
+
+func (e notThere) Error() string { return string(e) }
+
+// answerError is the body of every answer that is not good.
+type answerError struct {
+	Error string    `json:"error"`
+	Class qmp.Class `json:"class,omitempty"` // if QEMU refused
+}
+
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	body := answerError{Error: err.Error()}
+	var refused *qmp.Error
+	var refusal Refusal
+	code := http.StatusInternalServerError
+	switch {
+	case errors.As(err, &refused):
+		code, body = http.StatusUnprocessableEntity, answerError{Error: refused.Desc, Class: refused.Class}
+	case errors.As(err, &refusal):
+		code = http.StatusConflict
+	case errors.As(err, new(badRequest)):
+		code = http.StatusBadRequest
+	case errors.As(err, new(notThere)):
+		code = http.StatusNotFound
+	case errors.Is(err, context.DeadlineExceeded):
+		code = http.StatusGatewayTimeout
+	}
+	s.opts.Log.Debug("control request", "command", r.Method+" "+r.URL.Path, "client", peer(r.Context()), "err", err)
+	w.Header().Set("Content-Type", jsonType)
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(body) // the client may be gone
+}
+
+// give sends an answer.
+func give(w http.ResponseWriter, contentType string, body []byte) error {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	_, _ = w.Write(body) // the client may be gone
+	return nil
+}
+
+func giveJSON(w http.ResponseWriter, value any) error {
+	body, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode the answer: %w", err)
+	}
+	return give(w, jsonType, append(body, '\n'))
+}
+
+func (s *Server) getStatus(w http.ResponseWriter, _ *http.Request) error {
+	return giveJSON(w, s.opts.Tracker.Status())
+}
+
+func (s *Server) getPending(w http.ResponseWriter, _ *http.Request) error {
+	pending := s.opts.Tracker.Status().PendingChanges
+	if pending == nil {
+		pending = []status.Change{}
+	}
+	return giveJSON(w, pending)
+}
+
+func (s *Server) postStop(w http.ResponseWriter, r *http.Request) error {
+	force, err := boolean(r, "force")
+	if err != nil {
+		return err
+	}
+	if force {
+		return s.act(Kill)(w, r)
+	}
+	return s.act(Stop)(w, r)
+}
+
+func boolean(r *http.Request, name string) (bool, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return false, nil
+	}
+	value, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, badRequest{fmt.Errorf("%s=%q: want true or false", name, text)}
+	}
+	return value, nil
+}
+
+func (s *Server) act(what Action) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		ctx, cancel := context.WithTimeout(r.Context(), actionTime)
+		defer cancel()
+		s.opts.Log.Info("asked by a user", "command", string(what), "client", peer(ctx))
+		if err := s.opts.Backend.Act(ctx, what, peer(ctx)); err != nil {
+			return err
+		}
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+}
+
+// plan returns the plan of the VM.
+func (s *Server) plan() (*plan.Plan, error) {
+	p := s.opts.Backend.Plan()
+	if p == nil {
+		return nil, Refusal("the VM has no plan yet")
+	}
+	return p, nil
+}
+
+// socket returns the path of a socket of the plan.
+func (s *Server) socket(role string) (string, error) {
+	p, err := s.plan()
+	if err != nil {
+		return "", err
+	}
+	path := p.Socket(role)
+	if path == "" {
+		return "", notThere("the VM has no " + role)
+	}
+	return path, nil
+}
+
+func (s *Server) getPlan(w http.ResponseWriter, r *http.Request) error {
+	p, err := s.plan()
+	if err != nil {
+		return err
+	}
+	switch form := r.URL.Query().Get("form"); form {
+	case "", "text":
+		return give(w, plainType, []byte(p.Text()))
+	case "why":
+		return give(w, plainType, []byte(p.Why()))
+	case "argv":
+		return give(w, plainType, []byte(strings.Join(append([]string{p.QEMU.Executable}, p.QEMU.Argv()...), "\n")+"\n"))
+	case "shell":
+		return give(w, plainType, []byte(p.Shell()))
+	case "json":
+		body, err := p.JSON()
+		if err != nil {
+			return err
+		}
+		return give(w, jsonType, body)
+	default:
+		return badRequest{fmt.Errorf("form=%q: want text, why, argv, shell or json", form)}
+	}
+}
+
+func (s *Server) getMetrics(w http.ResponseWriter, _ *http.Request) error {
+	st := s.opts.Tracker.Status()
+	proc := os.DirFS("/proc")
+	return give(w, metricsType, metrics(st, sample{
+		now:     time.Now(),
+		dropped: s.opts.Backend.Dropped(),
+		clients: int(s.clients.Load()),
+		runner:  resident(proc, os.Getpid()),
+		qemu:    resident(proc, st.QEMU.PID),
+	}))
+}
+
+// postQMP hands a command to QEMU.
+func (s *Server) postQMP(w http.ResponseWriter, r *http.Request) error {
+	command, err := readCommand(w, r)
+	if err != nil {
+		return badRequest{err}
+	}
+	limit := commandTime
+	if text := r.URL.Query().Get("timeout"); text != "" {
+		if limit, err = time.ParseDuration(text); err != nil || limit <= 0 || limit > maxTime {
+			return badRequest{fmt.Errorf("timeout=%q: want a duration such as 30s, at most %s", text, maxTime)}
+		}
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), limit)
+	defer cancel()
+	s.opts.Log.Info("QMP command of a user", "command", command, "client", peer(ctx))
+	reply, err := s.opts.Backend.Run(ctx, command)
+	if err != nil {
+		return err
+	}
+	return giveJSON(w, struct {
+		Return json.RawMessage `json:"return"`
+	}{reply})
+}
+
+// commandBody is a QMP command as a client sends it; qmp.Command hides secrets.
+type commandBody struct {
+	Execute   string          `json:"execute"`
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+}
+
+func readCommand(w http.ResponseWriter, r *http.Request) (qmp.Command, error) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // a unix socket has deadlines
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		return qmp.Command{}, fmt.Errorf("read the QMP command: %w", err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.DisallowUnknownFields()
+	var c commandBody
+	if err := dec.Decode(&c); err != nil {
+		return qmp.Command{}, fmt.Errorf("read the QMP command: %w", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return qmp.Command{}, errors.New("read the QMP command: there is something behind it")
+	}
+	if c.Execute == "" {
+		return qmp.Command{}, errors.New(`read the QMP command: want {"execute": "query-status", "arguments": {…}}`)
+	}
+	command := qmp.Command{Execute: c.Execute}
+	if len(c.Arguments) > 0 {
+		command.Arguments = c.Arguments
+	}
+	return command, nil
+}

@@ -1,0 +1,200 @@
+package control_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/control"
+	"vmop/runner/qmp"
+	"vmop/runner/status"
+	"vmop/vmtypes/plan"
+)
+
+// patience bounds what takes no time unless something is broken.
+const patience = 120 * time.Second
+
+func timeout(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// backend is a VM that the test plays.
+type backend struct {
+	mu       sync.Mutex
+	asked    []string // actions, with who asked
+	commands []string // QMP commands in full
+	refuse   error
+	run      func(context.Context, qmp.Command) (json.RawMessage, error)
+	plan     *plan.Plan
+}
+
+func (b *backend) Act(_ context.Context, what control.Action, by string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asked = append(b.asked, string(what)+" by "+by)
+	return b.refuse
+}
+
+func (b *backend) Run(ctx context.Context, c qmp.Command) (json.RawMessage, error) {
+	b.mu.Lock()
+	arguments, _ := json.Marshal(c.Arguments)
+	b.commands = append(b.commands, c.Execute+" "+string(arguments))
+	run := b.run
+	b.mu.Unlock()
+	if run != nil {
+		return run(ctx, c)
+	}
+	return json.RawMessage(`{}`), nil
+}
+
+func (b *backend) Plan() *plan.Plan {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.plan
+}
+
+func (b *backend) Dropped() uint64 { return 7 }
+
+// served is a server of a VM that the test plays.
+type served struct {
+	*control.Server
+	backend *backend
+	tracker *status.Tracker
+	client  *control.Client
+	dir     string
+	log     *logbook
+}
+
+// serve starts a server for a VM that is running.
+func serve(t *testing.T) *served {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ctl")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	s := &served{dir: dir, log: &logbook{}, backend: &backend{plan: &plan.Plan{
+		Type: "standard",
+		QEMU: plan.Process{Name: "qemu", Executable: "/usr/bin/qemu-system-x86_64", Args: []plan.Option{{Flag: "-nodefaults"}}},
+		Sockets: []plan.Socket{
+			{Role: "console", Path: filepath.Join(dir, "console.sock")},
+			{Role: "vnc", Path: filepath.Join(dir, "vnc.sock")},
+		},
+	}}}
+	s.tracker = status.NewTracker(time.Now,
+		status.Described{Name: "web", UUID: "6e5b", VMType: "standard", Runner: status.Runner{Version: "1.0", PID: 7}},
+		status.Entered{State: status.Booting}, status.CPUs(2), status.RAM(1<<30))
+	s.Server, err = control.Start(t.Context(), control.Options{
+		Dir: dir, Backend: s.backend, Tracker: s.tracker, Log: slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, s.Close(context.WithoutCancel(t.Context())))
+		require.NoFileExists(t, s.path())
+	})
+	s.client, err = control.Dial(t.Context(), s.path())
+	require.NoError(t, err)
+	return s
+}
+
+func (s *served) path() string { return filepath.Join(s.dir, control.SocketName) }
+
+// guest attaches the other end of a serial console.
+func (s *served) guest(t *testing.T) net.Conn {
+	t.Helper()
+	ours, theirs := pair(t)
+	s.Console().Attach(theirs)
+	return ours
+}
+
+// pair returns two connected sockets.
+func pair(t *testing.T) (a, b net.Conn) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ctl")
+	require.NoError(t, err)
+	defer os.RemoveAll(dir)
+	l, err := net.Listen("unix", filepath.Join(dir, "s"))
+	require.NoError(t, err)
+	defer l.Close()
+	a, err = net.Dial("unix", l.Addr().String())
+	require.NoError(t, err)
+	b, err = l.Accept()
+	require.NoError(t, err)
+	t.Cleanup(func() { a.Close(); b.Close() })
+	return a, b
+}
+
+// logbook collects a log.
+type logbook struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logbook) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logbook) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// raw sends bytes and returns all that comes back.
+func (s *served) raw(t *testing.T, request string) string {
+	t.Helper()
+	conn, err := net.Dial("unix", s.path())
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+	_, _ = io.WriteString(conn, request) // a server may have answered already
+	answer, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	return string(answer)
+}
+
+// http does a request by hand and returns the status line's code and the body.
+func (s *served) http(t *testing.T, method, path, body string) (code, text string) {
+	t.Helper()
+	answer := s.raw(t, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: vm\r\nContent-Length: %d\r\n\r\n%s", method, path, len(body), body))
+	head, text, _ := strings.Cut(answer, "\r\n\r\n")
+	return strings.Fields(head)[1], text
+}
+
+// expect reads until a text has come, and returns everything read.
+func expect(t *testing.T, r io.Reader, text string) string {
+	t.Helper()
+	if c, ok := r.(net.Conn); ok {
+		require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))
+	}
+	var got []byte
+	buf := make([]byte, 64<<10)
+	for !bytes.Contains(got, []byte(text)) {
+		n, err := r.Read(buf)
+		got = append(got, buf[:n]...)
+		require.NoError(t, err, "waiting for %q after %d bytes", text, len(got))
+	}
+	return string(got)
+}
+
+func send(t *testing.T, w io.Writer, text string) {
+	t.Helper()
+	_, err := io.WriteString(w, text)
+	require.NoError(t, err)
+}

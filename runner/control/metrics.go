@@ -1,0 +1,130 @@
+package control
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+	"time"
+
+	"vmop/runner/status"
+)
+
+// sample is what the status doesn't say.
+type sample struct {
+	now          time.Time
+	dropped      uint64
+	clients      int
+	runner, qemu int64 // resident memory in bytes, 0 if not known
+}
+
+// metrics returns the VM's metrics in Prometheus' text format
+// (https://prometheus.io/docs/instrumenting/exposition_formats/).
+func metrics(s status.Status, m sample) []byte {
+	w := &metricsWriter{vm: s.Name}
+	w.family("vmop_vm_info", "gauge", "What the VM is.")
+	w.value(1, "uuid", s.UUID, "vm_type", s.VMType, "qemu_version", s.QEMU.Version, "runner_version", s.Runner.Version)
+	w.family("vmop_vm_state", "gauge", "1 for the state the VM is in, 0 for the others.")
+	for _, state := range [...]status.State{
+		status.Initializing, status.Starting, status.Booting, status.Booted, status.Terminating, status.Stopped,
+	} {
+		w.value(one(s.State == state), "state", string(state))
+	}
+	w.family("vmop_vm_condition", "gauge", "1 for a condition that is true.")
+	for _, c := range s.Conditions {
+		w.value(one(c.Status == status.True), "condition", string(c.Type))
+	}
+	w.family("vmop_vm_cpus", "gauge", "CPUs of the guest.")
+	w.value(float64(s.CPUs))
+	w.family("vmop_vm_memory_bytes", "gauge", "Memory that the balloon leaves to the guest.")
+	w.value(float64(s.RAM))
+	w.family("vmop_vm_uptime_seconds", "gauge", "Time since the guest began to run, 0 if it doesn't.")
+	w.value(uptime(s, m.now).Seconds())
+	w.family("vmop_vm_consoles", "gauge", "Viewers of the VM.")
+	for _, kind := range [...]string{status.SPICE, status.VNC, status.Serial} {
+		w.value(float64(viewers(s.Consoles, kind)), "kind", kind)
+	}
+	w.family("vmop_vm_pending_changes", "gauge", "Changes of the configuration that await a restart.")
+	w.value(float64(len(s.PendingChanges)))
+	w.family("vmop_vm_problems", "gauge", "Problems of the VM.")
+	w.value(float64(len(s.Problems)))
+	w.family("vmop_qmp_events_dropped_total", "counter", "QMP events that were lost because too many came.")
+	w.value(float64(m.dropped))
+	w.family("vmop_control_clients", "gauge", "Connections to the control socket.")
+	w.value(float64(m.clients))
+	w.family("vmop_process_resident_memory_bytes", "gauge", "Resident memory of a process of the VM.")
+	w.value(float64(m.runner), "process", "runner")
+	w.value(float64(m.qemu), "process", "qemu")
+	return w.Bytes()
+}
+
+func one(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+func uptime(s status.Status, now time.Time) time.Duration {
+	if s.Started == nil || s.State == status.Stopped {
+		return 0
+	}
+	return now.Sub(*s.Started)
+}
+
+func viewers(consoles []status.Console, kind string) int {
+	n := 0
+	for _, c := range consoles {
+		if c.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// metricsWriter writes families of metrics; every metric names the VM.
+type metricsWriter struct {
+	bytes.Buffer
+	vm, name string
+}
+
+func (w *metricsWriter) family(name, kind, help string) {
+	w.name = name
+	fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
+}
+
+// value writes a metric of the family; labels are names and values in turn.
+func (w *metricsWriter) value(v float64, labels ...string) {
+	fmt.Fprintf(w, "%s{name=%s", w.name, quoted(w.vm))
+	for i := 0; i+1 < len(labels); i += 2 {
+		fmt.Fprintf(w, ",%s=%s", labels[i], quoted(labels[i+1]))
+	}
+	fmt.Fprintf(w, "} %s\n", strconv.FormatFloat(v, 'f', -1, 64))
+}
+
+// quoted returns a label's value: the format knows three escapes.
+func quoted(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(strings.ToValidUTF8(s, "�")) + `"`
+}
+
+// resident returns the resident memory of a process in bytes, 0 if it can't be
+// told (VmRSS of proc(5)).
+func resident(proc fs.FS, pid int) int64 {
+	text, err := fs.ReadFile(proc, strconv.Itoa(pid)+"/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		rest, found := strings.CutPrefix(line, "VmRSS:")
+		if !found {
+			continue
+		}
+		kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
+		if err != nil {
+			return 0
+		}
+		return kib << 10
+	}
+	return 0
+}

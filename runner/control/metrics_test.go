@@ -1,0 +1,60 @@
+package control
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/status"
+)
+
+func TestMetricsAreWellFormed(t *testing.T) {
+	t.Parallel()
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	s, err := status.Fold(status.Status{}, began,
+		status.Described{Name: "a \"b\"\\\nc", VMType: "standard"}, status.Entered{State: status.Booted},
+		status.ConsoleOpened{Kind: status.VNC}, status.Problems{{Message: "x"}}, status.Pending{{Path: "vm.firmware"}})
+	require.NoError(t, err)
+	text := string(metrics(s, sample{now: began.Add(90 * time.Second), dropped: 3, clients: 2, runner: 12 << 20, qemu: 1 << 30}))
+	for _, line := range []string{
+		`vmop_vm_uptime_seconds{name="a \"b\"\\\nc"} 90`,
+		`vmop_vm_consoles{name="a \"b\"\\\nc",kind="vnc"} 1`,
+		`vmop_vm_problems{name="a \"b\"\\\nc"} 1`,
+		`vmop_vm_pending_changes{name="a \"b\"\\\nc"} 1`,
+		`vmop_process_resident_memory_bytes{name="a \"b\"\\\nc",process="qemu"} 1073741824`,
+	} {
+		require.Contains(t, text, line+"\n")
+	}
+	var family string
+	for line := range strings.Lines(text) {
+		if rest, found := strings.CutPrefix(line, "# HELP "); found {
+			family = strings.Fields(rest)[0]
+			require.Equal(t, 1, strings.Count(text, "# TYPE "+family+" "), "each family once")
+			continue
+		}
+		require.True(t, strings.HasPrefix(line, family+"{") || strings.HasPrefix(line, "# TYPE "+family+" "), line)
+	}
+}
+
+func TestAStoppedVMHasNoUptime(t *testing.T) {
+	t.Parallel()
+	s, err := status.Fold(status.Status{}, time.Now(), status.Entered{State: status.Booted}, status.Ended{})
+	require.NoError(t, err)
+	require.Zero(t, uptime(s, time.Now().Add(time.Hour)))
+}
+
+func TestResidentMemory(t *testing.T) {
+	t.Parallel()
+	proc := fstest.MapFS{
+		"1/status": {Data: []byte("Name:\tx\nVmHWM:\t  9 kB\nVmRSS:\t    12 kB\n")},
+		"2/status": {Data: []byte("VmRSS:\tmuch\n")},
+		"3/status": {Data: []byte("Name:\tkthread\n")},
+	}
+	require.Equal(t, int64(12<<10), resident(proc, 1))
+	for pid := 2; pid < 5; pid++ {
+		require.Zero(t, resident(proc, pid))
+	}
+}

@@ -1,0 +1,135 @@
+package control_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"image"
+	"image/color"
+	"image/png"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/control"
+	"vmop/runner/qmp"
+)
+
+// serveQEMU serves a real QEMU, whose firmware writes to its screen and to the
+// serial port.
+func serveQEMU(t *testing.T) *served {
+	t.Helper()
+	s := serve(t)
+	binary, err := exec.LookPath("qemu-system-x86_64")
+	require.NoError(t, err, "Debian package qemu-system-x86")
+	path := filepath.Join(s.dir, "monitor.sock")
+	listener, err := qmp.Listen(path)
+	require.NoError(t, err)
+	conn, err := net.Dial("unix", path)
+	require.NoError(t, err)
+	session := qmp.New(conn)
+	t.Cleanup(func() { session.Close() })
+	cmd := exec.Command(binary, "-S", "-nodefaults", "-display", "none", "-accel", "tcg", "-m", "64", "-vga", "std",
+		"-vnc", "unix:"+s.backend.plan.Socket("vnc"), "-device", "isa-serial,chardev=console", "-machine", "graphics=off",
+		"-chardev", "socket,id=console,server=on,wait=off,path="+s.backend.plan.Socket("console"),
+		"-chardev", "socket,id=m,fd=3,server=on,wait=off", "-mon", "chardev=m,mode=control")
+	cmd.Stderr = os.Stderr
+	cmd.ExtraFiles = []*os.File{listener}
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	require.NoError(t, listener.Close())
+	s.backend.run = session.Run
+	require.NoError(t, session.Ready(timeout(t)))
+	go func() {
+		for e := range session.Events() {
+			s.Event(e)
+		}
+	}()
+	return s
+}
+
+func TestAgainstQEMU(t *testing.T) {
+	t.Parallel()
+	s := serveQEMU(t)
+	ctx := timeout(t)
+	serial, err := net.Dial("unix", s.backend.plan.Socket("console"))
+	require.NoError(t, err)
+	s.Console().Attach(serial)
+	events, err := s.client.Events(ctx, control.TypeQMP)
+	require.NoError(t, err)
+	defer events.Close()
+	console := s.open(t, control.Watch)
+
+	_, err = s.client.QMP(ctx, qmp.Command{Execute: "cont"})
+	require.NoError(t, err)
+	e, err := events.Next()
+	require.NoError(t, err)
+	require.Equal(t, "RESUME", e.Event)
+	expect(t, console, "SeaBIOS")
+
+	var shot bytes.Buffer
+	require.NoError(t, s.client.Screenshot(ctx, &shot))
+	img, err := png.Decode(&shot)
+	require.NoError(t, err)
+	require.Equal(t, image.Rect(0, 0, 720, 400), img.Bounds())
+	left, err := filepath.Glob(filepath.Join(s.dir, "screen*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+
+	viewer, err := s.client.VNC(ctx)
+	require.NoError(t, err)
+	defer viewer.Close()
+	require.Equal(t, "RFB 003.008\n", expect(t, viewer, "\n"))
+
+	_, err = s.client.QMP(ctx, qmp.Command{Execute: "device_del", Arguments: map[string]string{"id": "x"}})
+	require.ErrorIs(t, err, qmp.DeviceNotFound)
+}
+
+// A QEMU that knows no PNG writes PPM, which is converted. Both are the same
+// picture.
+func TestAScreenshotOfAnOldQEMU(t *testing.T) {
+	t.Parallel()
+	s := serveQEMU(t)
+	ctx := timeout(t)
+	var news, olds bytes.Buffer
+	require.NoError(t, s.client.Screenshot(ctx, &news))
+	run := s.backend.run
+	s.backend.run = func(ctx context.Context, c qmp.Command) (json.RawMessage, error) {
+		if arguments, ok := c.Arguments.(map[string]string); ok && arguments["format"] != "" {
+			return nil, &qmp.Error{Class: qmp.GenericError, Desc: "Parameter 'format' is unexpected"}
+		}
+		return run(ctx, c)
+	}
+	require.NoError(t, s.client.Screenshot(ctx, &olds))
+	want, err := png.Decode(&news)
+	require.NoError(t, err)
+	got, err := png.Decode(&olds)
+	require.NoError(t, err)
+	require.Equal(t, want.Bounds(), got.Bounds())
+	for y := range want.Bounds().Dy() {
+		for x := range want.Bounds().Dx() {
+			require.Equal(t, color.RGBAModel.Convert(want.At(x, y)), color.RGBAModel.Convert(got.At(x, y)))
+		}
+	}
+}
+
+func TestNoScreen(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.backend.run = func(context.Context, qmp.Command) (json.RawMessage, error) {
+		return nil, &qmp.Error{Class: qmp.GenericError, Desc: "There is no console to take a screendump from."}
+	}
+	var out bytes.Buffer
+	require.EqualError(t, s.client.Screenshot(t.Context(), &out), "There is no console to take a screendump from.")
+	s.backend.run = func(context.Context, qmp.Command) (json.RawMessage, error) {
+		return nil, control.Refusal("QEMU does not run")
+	}
+	require.EqualError(t, s.client.Screenshot(t.Context(), &out), "QEMU does not run")
+}

@@ -1,0 +1,150 @@
+package control
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+)
+
+// upgraded is the answer that ends HTTP on a connection (RFC 9110, 7.8).
+const upgraded = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + upgradeToken + "\r\n\r\n"
+
+// wantsUpgrade tells whether a client has asked for a stream.
+func wantsUpgrade(r *http.Request) error {
+	if !strings.EqualFold(r.Header.Get("Upgrade"), upgradeToken) {
+		return badRequest{errors.New("this is a stream: send the headers Connection: Upgrade and Upgrade: " + upgradeToken)}
+	}
+	return nil
+}
+
+// stream is a connection that was taken out of HTTP.
+type stream struct {
+	net.Conn
+	in *bufio.Reader // what came in so far, and the rest
+}
+
+func (s *stream) Read(p []byte) (int, error) { return s.in.Read(p) }
+
+// upgrade takes a connection out of HTTP. It must be forgotten when it is done.
+func (s *Server) upgrade(w http.ResponseWriter) (*stream, error) {
+	conn, buf, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return nil, fmt.Errorf("take over the connection: %w", err)
+	}
+	if !s.keep(conn) {
+		_ = conn.Close()
+		return nil, errors.New("the control interface is closed")
+	}
+	if _, err := conn.Write([]byte(upgraded)); err != nil {
+		s.forget(conn)
+		return nil, fmt.Errorf("begin a stream: %w", err)
+	}
+	return &stream{Conn: conn, in: buf.Reader}, nil
+}
+
+// splice copies both ways until either side ends, and closes both.
+func splice(a, b io.ReadWriteCloser) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = io.CopyBuffer(onlyWriter{a}, onlyReader{b}, make([]byte, 4<<10)) // the end is all that matters
+		_, _ = a.Close(), b.Close()
+	}()
+	_, _ = io.CopyBuffer(onlyWriter{b}, onlyReader{a}, make([]byte, 4<<10))
+	_, _ = b.Close(), a.Close()
+	<-done
+}
+
+// onlyReader and onlyWriter hide methods that would let io.Copy choose a
+// buffer of its own, larger one.
+type (
+	onlyReader struct{ io.Reader }
+	onlyWriter struct{ io.Writer }
+)
+
+// getConsole streams the serial console.
+func (s *Server) getConsole(w http.ResponseWriter, r *http.Request) error {
+	if err := wantsUpgrade(r); err != nil {
+		return err
+	}
+	mode := Mode(r.URL.Query().Get("mode"))
+	switch mode {
+	case "":
+		mode = Type
+	case Watch, Type, Take:
+	default:
+		return badRequest{fmt.Errorf("mode=%q: want watch, type or take", mode)}
+	}
+	if _, err := s.socket("console"); err != nil {
+		return err
+	}
+	client := peer(r.Context())
+	viewer, err := s.console.Open(mode, client)
+	if err != nil {
+		return err
+	}
+	defer viewer.Close()
+	conn, err := s.upgrade(w)
+	if err != nil {
+		return nil // the client has gone
+	}
+	defer s.forget(conn.Conn)
+	s.opts.Log.Info("serial console opened", "command", string(mode), "client", client)
+	s.attend(conn, viewer, mode)
+	s.opts.Log.Info("serial console closed", "client", client)
+	return nil
+}
+
+// attend serves a viewer until the client goes, the console ends, or somebody
+// takes it over. What a watcher types is thrown away.
+func (s *Server) attend(conn *stream, viewer *Viewer, mode Mode) {
+	if mode != Watch {
+		splice(conn, viewer)
+		return
+	}
+	splice(conn, struct {
+		io.Reader
+		io.Writer
+		io.Closer
+	}{viewer, io.Discard, viewer})
+}
+
+// getVNC streams the VNC server's protocol (RFC 6143).
+func (s *Server) getVNC(w http.ResponseWriter, r *http.Request) error {
+	if err := wantsUpgrade(r); err != nil {
+		return err
+	}
+	path, err := s.socket("vnc")
+	if err != nil {
+		return err
+	}
+	screen, err := dial(r.Context(), path)
+	if err != nil {
+		return Refusal(err.Error())
+	}
+	defer screen.Close()
+	conn, err := s.upgrade(w)
+	if err != nil {
+		return nil // the client has gone
+	}
+	defer s.forget(conn.Conn)
+	client := peer(r.Context())
+	s.opts.Log.Info("screen opened", "client", client)
+	splice(conn, screen)
+	s.opts.Log.Info("screen closed", "client", client)
+	return nil
+}
+
+func dial(ctx context.Context, path string) (net.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", path, err)
+	}
+	return conn, nil
+}

@@ -1,0 +1,222 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"vmop/runner/config"
+	"vmop/runner/qmp"
+	"vmop/runner/reconcile"
+)
+
+// live keeps a running machine near its configuration: it observes, asks
+// package reconcile what to do, does it, and observes again. One goroutine runs
+// it, from the guest's start to QEMU's end.
+type live struct {
+	m       *machine
+	source  *config.Source
+	wanted  *VM // what the configuration says now
+	answers chan answer
+	last    *shutdown // QEMU's last word
+	dropped uint64
+	// What was told last, so that it is told once.
+	fault, problems, pending string
+}
+
+// An answer belongs to a request of package reconcile.
+type answer struct {
+	request reconcile.Request
+	reply   json.RawMessage
+	err     error
+}
+
+func newLive(m *machine) *live {
+	return &live{m: m, source: config.NewSource(m.file, m.vm.Config), wanted: m.vm, answers: make(chan answer)}
+}
+
+// run returns QEMU's last SHUTDOWN, when QEMU has closed its monitor.
+func (l *live) run(ctx context.Context) *shutdown {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	changed := config.Watch(ctx, l.m.log, l.m.file)
+	wake := time.NewTimer(0)
+	defer wake.Stop()
+	for {
+		l.act(ctx, wake)
+		select {
+		case e, ok := <-l.m.session.Events():
+			if !ok {
+				return l.last
+			}
+			l.observe(ctx, e)
+		case a := <-l.answers:
+			l.m.live.Answer(a.request, a.reply, a.err, time.Now())
+		case _, ok := <-changed:
+			if !ok {
+				changed = nil
+				continue
+			}
+			l.reload(ctx)
+		case <-wake.C:
+		}
+	}
+}
+
+// act sends what brings the machine nearer to what is wanted. A machine that
+// is being stopped is left alone.
+func (l *live) act(ctx context.Context, wake *time.Timer) {
+	if l.m.stopping.Load() {
+		return
+	}
+	now := time.Now()
+	step := l.m.live.Next(l.wanted.desired(l.m.vm), now)
+	for _, r := range step.Requests {
+		pending := l.m.session.Start(r.Command)
+		go l.await(ctx, r, pending)
+	}
+	if !step.Wake.IsZero() {
+		wake.Reset(step.Wake.Sub(now))
+	}
+	l.tellProblems()
+}
+
+// await hands the answer to a request to the loop.
+func (l *live) await(ctx context.Context, r reconcile.Request, pending *qmp.Pending) {
+	wait, cancel := context.WithTimeout(ctx, replyTime)
+	defer cancel()
+	a := answer{request: r}
+	a.reply, a.err = pending.Wait(wait)
+	select {
+	case l.answers <- a:
+	case <-ctx.Done():
+	}
+}
+
+// observe takes note of an event, and tells people of those that matter.
+func (l *live) observe(ctx context.Context, e qmp.Event) {
+	attrs := []any{"event", e.Name}
+	if len(e.Data) > 0 {
+		attrs = append(attrs, "data", string(e.Data))
+	}
+	l.m.log.Log(ctx, eventLevel(e), "QMP event", attrs...)
+	switch e.Name {
+	case "SHUTDOWN":
+		var s shutdown
+		if err := json.Unmarshal(e.Data, &s); err == nil {
+			l.last = &s
+		}
+		go l.m.nudge(ctx)
+	case "STOP":
+		go l.m.explainStop(ctx)
+	}
+	if dropped := l.m.session.Dropped(); dropped != l.dropped {
+		l.dropped = dropped
+		l.m.live.Doubt()
+	}
+	l.m.live.Observe(e, time.Now())
+}
+
+// eventLevel shows what a person wants to know, and hides what happens often.
+func eventLevel(e qmp.Event) slog.Level {
+	switch e.Name {
+	case "SHUTDOWN", "RESET", "POWERDOWN", "GUEST_PANICKED", "STOP", "RESUME", "WATCHDOG":
+		return slog.LevelInfo
+	case "BLOCK_IO_ERROR", "MEMORY_FAILURE":
+		return slog.LevelWarn
+	}
+	return slog.LevelDebug
+}
+
+// reload reads the configuration and what is beside it. What has faults changes
+// nothing: the configuration before stays in force.
+func (l *live) reload(ctx context.Context) {
+	changed, err := l.source.Reload()
+	var next *VM
+	if err == nil {
+		next, err = l.m.vm.renewed(l.source.Config())
+	}
+	if err != nil {
+		if text := err.Error(); text != l.fault {
+			l.fault = text
+			l.m.log.Error("the configuration cannot be used; the one before stays in force", "err", text)
+		}
+		return
+	}
+	if !changed && l.fault == "" && samePassword(next.password, l.wanted.password) {
+		return
+	}
+	l.fault, l.wanted = "", next
+	l.m.setPowerdownTimeout(next.powerdownTimeout())
+	l.m.log.Info("configuration read")
+	l.tellPending(ctx)
+}
+
+// tellProblems logs what cannot be as it is wanted, when that changes.
+func (l *live) tellProblems() {
+	var lines []string
+	for _, p := range l.m.live.Facts().Problems {
+		lines = append(lines, p.Path+": "+p.Message)
+	}
+	text := strings.Join(lines, "; ")
+	if text == l.problems {
+		return
+	}
+	l.problems = text
+	if text == "" {
+		l.m.log.Info("the machine is as wanted again")
+		return
+	}
+	l.m.log.Warn("the machine is not as wanted", "err", text)
+}
+
+// tellPending logs which changes await a restart of the VM.
+func (l *live) tellPending(ctx context.Context) {
+	list, err := l.m.pendingChanges(ctx, l.wanted)
+	if err != nil {
+		l.m.log.Warn("changes that await a restart are not known", "err", err)
+		return
+	}
+	var paths []string
+	for _, c := range list {
+		paths = append(paths, c.Path)
+	}
+	slices.Sort(paths)
+	text := strings.Join(paths, ", ")
+	if text == l.pending {
+		return
+	}
+	l.pending = text
+	if text == "" {
+		l.m.log.Info("no change awaits a restart")
+		return
+	}
+	l.m.log.Info("changes await a restart of the VM", "paths", paths)
+}
+
+// renewed returns the VM as another configuration wants it. The plan is not
+// computed.
+func (vm *VM) renewed(cfg *config.Config) (*VM, error) {
+	next, err := newVM(cfg, vm.folder)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.VM.Name != vm.Config.VM.Name {
+		return nil, errors.New("vm.name is the VM's identity: it cannot change while the VM runs; stop the VM first")
+	}
+	if next.Spec, err = resolveSpec(cfg, vm.DataDir, vm.folder, false); err != nil {
+		return nil, err
+	}
+	return next, next.readSecrets(vm.folder)
+}
+
+func samePassword(a, b *reconcile.Password) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Text.Equal(b.Text) && a.Expiry == b.Expiry
+}

@@ -1,0 +1,149 @@
+package runner_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner"
+)
+
+// changeable is a small machine of the standard type, in its firmware.
+func changeable(t *testing.T, more ...string) *vm {
+	t.Helper()
+	v := newVM(t, "wrapped")
+	require.NoError(t, os.WriteFile(v.path("a.iso"), make([]byte, 64<<10), 0o600))
+	require.NoError(t, os.WriteFile(v.path("b.iso"), make([]byte, 64<<10), 0o600))
+	v.observer = v.observed()
+	v.configure("wrapped", nil, v.section(more...)...)
+	return v
+}
+
+func (v *vm) section(more ...string) []string {
+	return append([]string{v.observer, "accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 256 MiB", "maximumCpus: 4"}, more...)
+}
+
+// cpus returns how many CPUs QEMU has plugged.
+func (v *vm) cpus() int {
+	var slots []struct {
+		Path string `json:"qom-path"`
+	}
+	v.ask(&slots, "query-hotpluggable-cpus", nil)
+	n := 0
+	for _, s := range slots {
+		if s.Path != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// medium returns the file in the first CD drive, and whether its tray is open.
+func (v *vm) medium() string {
+	var blocks []struct {
+		Qdev     string `json:"qdev"`
+		TrayOpen bool   `json:"tray_open"`
+		Inserted *struct{ File string }
+	}
+	v.ask(&blocks, "query-block", nil)
+	for _, b := range blocks {
+		if strings.Contains(b.Qdev, "cd0") && b.Inserted != nil && !b.TrayOpen {
+			return b.Inserted.File
+		}
+	}
+	return ""
+}
+
+func eventually[T comparable](t *testing.T, want T, get func() T) {
+	t.Helper()
+	require.Eventually(t, func() bool { return get() == want }, patience, 20*time.Millisecond)
+}
+
+func TestAVMFollowsItsConfiguration(t *testing.T) {
+	t.Parallel()
+	v := changeable(t, "currentCpus: 1", "drives: [{type: ide-cd, file: a.iso}]")
+	v.runs()
+	require.Equal(t, 1, v.cpus())
+	require.Equal(t, v.path("a.iso"), v.medium())
+
+	v.configure("wrapped", nil, v.section("currentCpus: 3", "drives: [{type: ide-cd, file: b.iso}]")...)
+	eventually(t, 3, v.cpus)
+	eventually(t, v.path("b.iso"), v.medium)
+
+	v.configure("wrapped", nil, v.section("currentCpus: 3", "drives: [{type: ide-cd}]")...)
+	eventually(t, "", v.medium)
+	_, err := v.stop()
+	require.NoError(t, err)
+	v.nothingLeft()
+}
+
+func TestAFaultyConfigurationChangesNothing(t *testing.T) {
+	t.Parallel()
+	v := changeable(t, "currentCpus: 2")
+	v.runs()
+	v.configure("wrapped", nil, v.section("currentCpus: 9")...)
+	v.log.await(t, v.ended, "the configuration cannot be used; the one before stays in force", "err", "vm.currentCpus")
+	require.Equal(t, 2, v.cpus())
+	v.configure("wrapped", nil, v.section("currentCpus: 3")...)
+	eventually(t, 3, v.cpus)
+	_, err := v.stop()
+	require.NoError(t, err)
+}
+
+func TestWhatCannotChangeIsSaid(t *testing.T) {
+	t.Parallel()
+	v := changeable(t, "currentCpus: 1")
+	v.runs()
+	v.configure("wrapped", nil, v.section("currentCpus: 2", "bootMenu: true", "rtcBase: localtime")...)
+	v.log.await(t, v.ended, "changes await a restart of the VM")
+	record := v.log.find("changes await a restart of the VM")[0]
+	require.Equal(t, []any{"vm.bootMenu", "vm.rtcBase"}, record["paths"])
+	eventually(t, 2, v.cpus)
+	v.configure("wrapped", nil, v.section("currentCpus: 2")...)
+	v.log.await(t, v.ended, "no change awaits a restart")
+	_, err := v.stop()
+	require.NoError(t, err)
+}
+
+func TestResetByCounter(t *testing.T) {
+	t.Parallel()
+	v := changeable(t)
+	v.configure("wrapped", []string{"resetCounter: 1"}, v.section()...)
+	v.runs()
+	v.configure("wrapped", []string{"resetCounter: 2"}, v.section()...)
+	v.log.await(t, v.ended, "QMP event", "event", "RESET", "data", "host-qmp-system-reset")
+	_, err := v.stop()
+	require.NoError(t, err)
+}
+
+func TestADisplayPasswordIsChanged(t *testing.T) {
+	t.Parallel()
+	v := changeable(t)
+	v.write("display-password", "first")
+	v.configure("wrapped", nil, v.section("display: {vnc: {}}")...)
+	v.runs()
+	v.write("display-password", "other-canary")
+	require.Eventually(t, func() bool { return len(v.log.find("QMP command", "command", "set_password")) == 2 }, patience, 20*time.Millisecond)
+	_, err := v.stop()
+	require.NoError(t, err)
+	require.NotContains(t, v.log.text(), "canary")
+}
+
+// The guest, a firmware, does not react to the power button; 900 seconds are
+// shortened while they run.
+func TestPowerdownTimeoutIsChangedWhileTheGuestIsAsked(t *testing.T) {
+	t.Parallel()
+	v := changeable(t)
+	v.configure("wrapped", nil, v.section("powerdownTimeout: 900")...)
+	v.runs()
+	v.cancel(errEnough)
+	v.log.await(t, v.ended, "QMP event", "event", "POWERDOWN")
+	v.configure("wrapped", nil, v.section("powerdownTimeout: 1")...)
+	outcome, err := v.wait()
+	require.NoError(t, err)
+	require.Equal(t, runner.CauseForced, outcome.Cause)
+	v.nothingLeft()
+}

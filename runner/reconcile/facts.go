@@ -1,0 +1,81 @@
+package reconcile
+
+import "vmop/runner/config"
+
+// Desired is what the configuration wants of a running machine. The zero value
+// of a field, and a drive that is not listed, is no wish: it is left as it is.
+type Desired struct {
+	// CPUs is how many CPUs the guest shall see.
+	CPUs int
+	// RAM is how many bytes of memory the guest shall have.
+	RAM int64
+	// Media are the files or web addresses in the CD drives, by their index in
+	// vm.drives. "" is the wish for an empty drive.
+	Media map[int]string
+	// Sizes are the bytes that disks have on the host, by their index in
+	// vm.drives. Disks only grow. A size must be one that stays: what is beyond
+	// it in a file that grows further is cut off.
+	Sizes map[int]int64
+	// Password of the displays; nil means that there is none.
+	Password *Password
+	// ResetCounter resets the machine when it has become larger. The first one
+	// that is seen, and a smaller one, is only remembered.
+	ResetCounter *int64
+}
+
+// Password protects a display.
+type Password struct {
+	// Text hides itself when printed.
+	Text config.Password
+	// Expiry in QEMU's grammar: now, never, +n or n (seconds). Empty means that
+	// QEMU's default, never, holds.
+	Expiry string
+}
+
+// Facts are what is true of a machine, as far as it is known. They are a copy.
+type Facts struct {
+	// Running says that the guest runs, and isn't paused.
+	Running bool
+	// CPUs is how many CPUs the machine has, which the guest need not use. 0
+	// means not known yet, or that no rule is about CPUs.
+	CPUs int
+	// RAM is how many bytes of memory the guest has. 0 means not known yet, or
+	// that no rule is about memory.
+	RAM int64
+	// Media are what is in the CD drives, by their index in vm.drives. A drive
+	// whose medium is not known yet is missing.
+	Media map[int]Medium
+	// PasswordSerial counts the passwords that have been set. A changed expiry
+	// doesn't count.
+	PasswordSerial int
+	// Problems are the wishes that are not fulfilled, and why.
+	Problems []Problem
+}
+
+// Medium is what is in a CD drive.
+type Medium struct {
+	// File or web address; "" means that the drive is empty.
+	File string
+	// Open says that the tray is open: the guest doesn't see the medium.
+	Open bool
+	// Locked says that the guest keeps the tray closed and has been asked to
+	// open it.
+	Locked bool
+	// Pending says that another medium is wanted.
+	Pending bool
+}
+
+// Problem is a wish that is not fulfilled.
+type Problem struct {
+	// Path of the wish in the configuration: vm.currentCpus.
+	Path string
+	// Message says why not.
+	Message string
+}
+
+// add notes a problem, if there is one.
+func (f *Facts) add(path, message string) {
+	if message != "" {
+		f.Problems = append(f.Problems, Problem{path, message})
+	}
+}

@@ -1,0 +1,191 @@
+package reconcile
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"vmop/runner/qmp"
+	"vmop/vmtypes/plan"
+)
+
+// medium puts the wanted medium into a CD drive.
+//
+// blockdev-change-medium opens the file first, so that one that can't be opened
+// leaves tray and medium as they are. Then it opens the tray. A guest that uses
+// the medium keeps the tray closed; it is asked to open it, and the change waits
+// for that (DEVICE_TRAY_MOVED).
+//
+// A medium is put in once. What the guest does with the tray afterwards is its
+// own affair, until another file is wanted.
+type medium struct {
+	dialogue
+	pace
+	rule   plan.Medium
+	blocks *blockDevices
+
+	wanted  bool // there is a wish
+	want    string
+	seen    bool // file, isOpen and locked have been true at some time
+	known   bool // they are true now
+	asking  bool // the block devices
+	file    string
+	isOpen  bool
+	locked  bool
+	refused bool // the last attempt to empty the drive
+	problem string
+}
+
+func newMedium(r plan.Medium, blocks *blockDevices, start Start) *medium {
+	file, listed := start.Media[r.Drive]
+	return &medium{rule: r, blocks: blocks, file: file, known: listed, seen: listed}
+}
+
+func (m *medium) next(want *Desired, now time.Time) {
+	file, given := want.Media[m.rule.Drive]
+	m.wanted = given
+	if !given || m.busy() || m.asking {
+		return
+	}
+	if file != m.want {
+		m.want, m.problem, m.pace, m.refused = file, "", pace{}, false
+	}
+	switch {
+	case !m.ready(now):
+	case !m.known:
+		m.ask()
+	case m.file == m.want:
+		m.problem, m.locked = "", false
+		m.succeeded()
+	case m.want == "":
+		m.remove()
+	default:
+		m.change()
+	}
+}
+
+// ask asks what is true.
+func (m *medium) ask() {
+	m.asking = true
+	m.blocks.ask(m.rule.Device, func(b block, err error, now time.Time) {
+		m.asking = false
+		if err != nil {
+			m.fail(err, now)
+			return
+		}
+		m.seen, m.known = true, true
+		m.file, m.isOpen, m.locked = b.file(), b.TrayOpen, b.Locked && !b.TrayOpen
+		switch {
+		case m.refused && m.locked:
+			m.wait(now)
+		case m.refused:
+			m.failed(now)
+		}
+		m.refused = false
+	})
+}
+
+// change puts another medium in.
+func (m *medium) change() {
+	file := m.want
+	m.say(func(answers []answer, now time.Time) {
+		err := answers[0].err
+		switch {
+		case err == nil:
+			m.file, m.isOpen, m.locked, m.problem = file, false, false, ""
+			m.succeeded()
+		case isLocked(err):
+			m.isOpen, m.locked = false, true
+			m.wait(now)
+		default:
+			m.fail(fmt.Errorf("change the medium to %s: %w", file, err), now)
+		}
+	}, qmp.Command{Execute: "blockdev-change-medium", Arguments: map[string]any{
+		"id": m.rule.Device, "filename": location(file), "format": "raw", "read-only-mode": "read-only",
+	}})
+}
+
+// remove empties the drive. All is said at once: if the guest keeps the tray
+// closed, the second command fails and the third has nothing to do.
+func (m *medium) remove() {
+	id := map[string]any{"id": m.rule.Device}
+	m.say(func(answers []answer, now time.Time) {
+		if err := fault(answers[:2]); err != nil {
+			m.refused = answers[0].err == nil
+			m.doubtful(fmt.Errorf("take the medium out: %w", err))
+			if !m.refused {
+				m.failed(now)
+			}
+			return
+		}
+		m.file, m.isOpen, m.locked, m.problem = "", false, false, ""
+		if err := answers[2].err; err != nil { // the drive is empty nevertheless
+			m.isOpen = true
+		}
+		m.succeeded()
+	},
+		qmp.Command{Execute: "blockdev-open-tray", Arguments: id},
+		qmp.Command{Execute: "blockdev-remove-medium", Arguments: id},
+		qmp.Command{Execute: "blockdev-close-tray", Arguments: id},
+	)
+}
+
+// wait waits for the guest.
+func (m *medium) wait(now time.Time) {
+	m.problem = "waiting for the guest to open the tray, which it has locked"
+	m.failed(now)
+}
+
+// fail notes what went wrong; before the next attempt, QEMU is asked what is
+// true.
+func (m *medium) fail(err error, now time.Time) {
+	m.doubtful(err)
+	m.failed(now)
+}
+
+func (m *medium) doubtful(err error) { m.problem, m.known = err.Error(), false }
+
+// isLocked recognizes QEMU's answer "Device 'x' is locked and force was not
+// specified, wait for tray to open and try again", which has no class of its
+// own. Where QEMU says it differently, the problem has QEMU's text, and nothing
+// else changes.
+func isLocked(err error) bool {
+	var refusal *qmp.Error
+	return errors.As(err, &refusal) && strings.Contains(refusal.Desc, "is locked")
+}
+
+// location returns what QEMU opens. A file of any name, even a:b.iso or
+// json:c.iso, is one when its protocol is said.
+func location(file string) string {
+	scheme, _, ok := strings.Cut(file, "://")
+	if ok && (scheme == "http" || scheme == "https") {
+		return file
+	}
+	return "file:" + file
+}
+
+func (m *medium) observe(e event, _ time.Time) {
+	if e.name != "DEVICE_TRAY_MOVED" || e.data.ID != m.rule.Device {
+		return
+	}
+	m.isOpen = e.data.TrayOpen
+	if m.isOpen {
+		m.locked = false
+		m.hurry()
+	}
+}
+
+// doubt has nothing to do: what is wanted is tried again anyway.
+func (m *medium) doubt() {}
+
+func (m *medium) tell(f *Facts) {
+	if m.seen {
+		f.Media[m.rule.Drive] = Medium{File: m.file, Open: m.isOpen, Locked: m.locked, Pending: m.wanted && m.file != m.want}
+	}
+	if m.wanted {
+		f.add(m.path(), m.problem)
+	}
+}
+
+func (m *medium) path() string { return fmt.Sprintf("vm.drives[%d].file", m.rule.Drive) }

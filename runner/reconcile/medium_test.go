@@ -1,0 +1,255 @@
+package reconcile_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/reconcile"
+	"vmop/vmtypes/plan"
+)
+
+const (
+	askBlocks = "query-block"
+	locked    = "error: Device 'cd0' is locked and force was not specified, wait for tray to open and try again"
+	shut      = "error: Tray of device 'cd0' is not open"
+	missing   = "error: Could not open '/b.iso': No such file or directory"
+	waiting   = "vm.drives[1].file: waiting for the guest to open the tray, which it has locked"
+
+	openTray   = `blockdev-open-tray {"id":"cd0"}`
+	takeOut    = `blockdev-remove-medium {"id":"cd0"}`
+	closeTray  = `blockdev-close-tray {"id":"cd0"}`
+	trayOpens  = `{"device": "cd0-medium", "id": "cd0", "tray-open": true}`
+	trayCloses = `{"device": "cd0-medium", "id": "cd0", "tray-open": false}`
+)
+
+func putIn(file string) string {
+	return fmt.Sprintf(`blockdev-change-medium {"filename":%q,"format":"raw","id":"cd0","read-only-mode":"read-only"}`, file)
+}
+
+// drive is what query-block says of the CD drive.
+func drive(file string, isLocked, open bool) string {
+	inserted := ""
+	if file != "" {
+		inserted = fmt.Sprintf(`, "inserted": {"file": %q, "node-name": "#block1", "image": {"virtual-size": 65536}}`, file)
+	}
+	return fmt.Sprintf(`[{"device": "", "qdev": "/machine/peripheral/disk0/virtio-backend"},
+		{"device": "cd0-medium", "qdev": "cd0", "removable": true, "locked": %t, "tray_open": %t%s}]`, isLocked, open, inserted)
+}
+
+// withCD is a machine that was started with a.iso in its drive.
+func withCD(t *testing.T) *talk {
+	k := newTalk(t, reconcile.Start{Media: map[int]string{1: "/a.iso"}}, plan.Medium{Drive: 1, Device: "cd0"})
+	k.event("RESUME", "")
+	k.wantCD("/a.iso")
+	k.silent()
+	return k
+}
+
+func (k *talk) wantCD(file string) { k.want.Media = map[int]string{1: file} }
+
+func (k *talk) has(m reconcile.Medium) {
+	k.t.Helper()
+	require.Equal(k.t, m, k.machine.Facts().Media[1])
+}
+
+func TestAMediumIsChanged(t *testing.T) {
+	t.Parallel()
+	for want, name := range map[string]string{
+		"/b.iso":             "file:/b.iso",
+		"/odd,a:b.iso":       "file:/odd,a:b.iso",
+		"json:{}":            "file:json:{}",
+		"nbd://h/x":          "file:nbd://h/x",
+		"http://h/b.iso?c=d": "http://h/b.iso?c=d",
+		"https://h/b.iso":    "https://h/b.iso",
+	} {
+		k := withCD(t)
+		k.wantCD(want)
+		k.says(putIn(name))
+		k.has(reconcile.Medium{File: "/a.iso", Pending: true})
+		k.event("DEVICE_TRAY_MOVED", trayOpens)
+		k.event("DEVICE_TRAY_MOVED", trayCloses)
+		k.isDone()
+		k.silent()
+		k.has(reconcile.Medium{File: want})
+	}
+}
+
+func TestAMediumIsTakenOutAndAnotherPutIn(t *testing.T) {
+	t.Parallel()
+	k := withCD(t)
+	k.wantCD("")
+	k.says(openTray, takeOut, closeTray)
+	k.event("DEVICE_TRAY_MOVED", trayOpens)
+	k.isDone()
+	k.event("DEVICE_TRAY_MOVED", trayCloses) // events may come later than answers
+	k.silent()
+	k.has(reconcile.Medium{})
+	k.wantCD("/b.iso")
+	k.says(putIn("file:/b.iso"))
+	k.isDone()
+	k.silent()
+	k.has(reconcile.Medium{File: "/b.iso"})
+}
+
+func TestALockedTrayWaitsForTheGuest(t *testing.T) {
+	t.Parallel()
+	k := withCD(t)
+	k.wantCD("/b.iso")
+	k.says(putIn("file:/b.iso"))
+	k.returns(locked)
+	k.waits(500 * time.Millisecond)
+	k.complains(waiting)
+	k.has(reconcile.Medium{File: "/a.iso", Locked: true, Pending: true})
+
+	k.passes(500 * time.Millisecond)
+	k.says(putIn("file:/b.iso")) // the guest is asked again
+	k.returns(locked)
+	k.waits(time.Second)
+	k.passes(600 * time.Millisecond)
+	k.event("DEVICE_TRAY_MOVED", trayOpens)
+	k.says(putIn("file:/b.iso"))
+	k.event("DEVICE_TRAY_MOVED", trayCloses)
+	k.isDone()
+	k.silent()
+	k.complains()
+	k.has(reconcile.Medium{File: "/b.iso"})
+}
+
+func TestAMediumThatTheGuestUsesIsTakenOutWhenItLetsGo(t *testing.T) {
+	t.Parallel()
+	k := withCD(t)
+	k.wantCD("")
+	k.says(openTray, takeOut, closeTray)
+	k.returns("", shut, "")
+	k.says(askBlocks)
+	k.returns(drive("/a.iso", true, false))
+	k.waits(500 * time.Millisecond)
+	k.complains(waiting)
+	k.passes(100 * time.Millisecond)
+	k.event("DEVICE_TRAY_MOVED", trayOpens)
+	k.waits(150 * time.Millisecond)
+	k.passes(150 * time.Millisecond)
+	k.says(openTray, takeOut, closeTray)
+	k.isDone()
+	k.silent()
+	k.complains()
+	k.has(reconcile.Medium{})
+}
+
+func TestTheGuestsOwnEjectIsRespected(t *testing.T) {
+	t.Parallel()
+	k := withCD(t)
+	k.event("DEVICE_TRAY_MOVED", trayOpens)
+	k.silent()
+	k.has(reconcile.Medium{File: "/a.iso", Open: true})
+	k.passes(time.Hour)
+	k.silent()
+
+	k.wantCD("/b.iso")
+	k.says(putIn("file:/b.iso"))
+	k.isDone()
+	k.silent()
+	k.event("DEVICE_TRAY_MOVED", trayCloses)
+	k.event("DEVICE_TRAY_MOVED", trayOpens)
+	k.silent() // after a change, too
+	k.has(reconcile.Medium{File: "/b.iso", Open: true})
+}
+
+func TestAMissingFileLeavesTheMedium(t *testing.T) {
+	t.Parallel()
+	k := withCD(t)
+	k.wantCD("/b.iso")
+	k.says(putIn("file:/b.iso"))
+	k.returns(missing)
+	k.waits(500 * time.Millisecond)
+	k.complains("vm.drives[1].file: change the medium to /b.iso: Could not open '/b.iso': No such file or directory")
+	k.has(reconcile.Medium{File: "/a.iso", Pending: true})
+	k.passes(500 * time.Millisecond)
+	k.says(askBlocks) // is it still as it was?
+	k.returns(drive("/a.iso", false, false))
+	k.says(putIn("file:/b.iso"))
+	k.returns(missing)
+	k.waits(time.Second)
+	k.wantCD("/a.iso")
+	k.says(askBlocks)
+	k.returns(drive("/a.iso", false, false))
+	k.silent()
+	k.complains()
+}
+
+func TestALostAnswerIsLookedUp(t *testing.T) {
+	t.Parallel()
+	k := withCD(t)
+	k.wantCD("/b.iso")
+	k.says(putIn("file:/b.iso"))
+	k.loses()
+	k.passes(500 * time.Millisecond)
+	k.says(askBlocks)
+	k.returns(drive("/b.iso", false, false)) // it was done
+	k.silent()
+	k.complains()
+}
+
+func TestTheMediaOfARunningMachineAreAskedFor(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		file, want string
+		says       []string
+	}{
+		"as wanted":        {"/a.iso", "/a.iso", nil},
+		"a web address":    {"http://h/a", "http://h/a", nil},
+		"with options":     {`json:{"driver":"raw","file":{"driver":"https","url":"https://h/a"}}`, "https://h/a", nil},
+		"a file so called": {`json:{"driver":"raw","file":{"driver":"file","filename":"/x:y"}}`, "/x:y", nil},
+		"no name":          {`json:{"driver":"null-co"}`, "/a.iso", []string{putIn("file:/a.iso")}},
+		"another":          {"/b.iso", "/a.iso", []string{putIn("file:/a.iso")}},
+		"empty":            {"", "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := newTalk(t, reconcile.Start{Running: true}, plan.Medium{Drive: 1, Device: "cd0"}, plan.Medium{Drive: 2, Device: "cd1"})
+			k.want.Media = map[int]string{1: c.want, 2: ""}
+			k.says(askBlocks)
+			k.returns(drive(c.file, false, false)) // one question for both
+			k.says(c.says...)
+			k.complains("vm.drives[2].file: the machine has no block device cd1")
+			require.Len(t, k.machine.Facts().Media, 1)
+		})
+	}
+}
+
+func TestADriveThatIsNoLongerListedIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	k := withCD(t)
+	k.wantCD("/b.iso")
+	k.says(putIn("file:/b.iso"))
+	k.returns(locked)
+	k.want.Media = nil
+	k.waits(500 * time.Millisecond)
+	k.passes(time.Hour)
+	k.silent()
+	k.complains()
+}
+
+func TestATrayThatMovesAllTheTimeIsNotChased(t *testing.T) {
+	t.Parallel()
+	k := withCD(t)
+	k.wantCD("")
+	said := 0
+	for range 2000 {
+		k.passes(time.Millisecond)
+		k.event("DEVICE_TRAY_MOVED", trayOpens)
+		step := k.machine.Next(k.want, k.now)
+		said += len(step.Requests)
+		k.open = step.Requests
+		switch len(k.open) {
+		case 1:
+			k.returns(drive("/a.iso", false, false))
+		case 3:
+			k.returns("", shut, "")
+		}
+	}
+	require.LessOrEqual(t, said, 9*4)
+}

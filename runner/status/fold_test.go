@@ -1,0 +1,171 @@
+package status
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// at returns a moment of a test's clock, in seconds.
+func at(second float64) time.Time {
+	return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(time.Duration(second * float64(time.Second)))
+}
+
+func fields(s string) []string { return strings.Fields(s) }
+
+// life folds updates, one each second, and refuses none.
+func life(t *testing.T, updates ...Update) Status {
+	t.Helper()
+	var s Status
+	for i, u := range updates {
+		var err error
+		s, err = Fold(s, at(float64(i)), u)
+		require.NoError(t, err)
+	}
+	return s
+}
+
+func TestAStateIsEnteredOnce(t *testing.T) {
+	t.Parallel()
+	s := life(t, Entered{State: Starting}, Entered{State: Booting}, Entered{State: Booting, Message: "still"})
+	require.Equal(t, at(1), s.Since)
+	require.Equal(t, "still", s.Message)
+	require.Equal(t, at(1), *s.Started)
+}
+
+func TestALateUpdateIsWithoutEffect(t *testing.T) {
+	t.Parallel()
+	s := life(t, Entered{State: Booting}, Entered{State: Terminating, Message: "signal"})
+	after, err := Fold(s, at(9), Entered{State: Booted}, CPUs(3))
+	require.EqualError(t, err, "enter state Booted from Terminating: that way leads nowhere")
+	require.Equal(t, Terminating, after.State)
+	require.Equal(t, "signal", after.Message)
+	require.Equal(t, 3, after.CPUs, "the other updates count")
+}
+
+func TestAResetGuestBootsAgain(t *testing.T) {
+	t.Parallel()
+	s := life(t, Entered{State: Booting}, Entered{State: Booted}, Entered{State: Booting, Reason: VMReset})
+	require.Equal(t, VMReset, s.Reason)
+	require.Equal(t, at(0), *s.Started, "the VM has run all the time")
+	require.Equal(t, False, s.Condition(IsBooted).Status)
+	require.Equal(t, True, s.Condition(Running).Status)
+}
+
+func TestAStoppedVMHasNothing(t *testing.T) {
+	t.Parallel()
+	s := life(t,
+		Entered{State: Booted}, Process{PID: 42, Version: "7.2.22"}, RunState("running"), CPUs(2), RAM(1<<30),
+		GuestOS{&OSInfo{ID: "debian"}}, Interfaces{{Name: "eth0"}}, VmopAgent(true), WantedUser("alice"), LoggedIn("alice"),
+		ConsoleOpened{VNC, "pid 7"}, Pending{{Path: "vm.firmware", Operation: "replace"}},
+		Ended{Cause: "guest shutdown", Reason: "guest-shutdown", Message: "the guest has powered off"},
+	)
+	require.Equal(t, Stopped, s.State)
+	require.Equal(t, "the guest has powered off", s.Message)
+	require.Equal(t, "guest-shutdown", s.Outcome.Reason)
+	require.Equal(t, QEMU{Version: "7.2.22"}, s.QEMU)
+	require.Zero(t, s.CPUs)
+	require.Zero(t, s.RAM)
+	require.Nil(t, s.Guest)
+	require.Empty(t, s.LoggedInUser)
+	require.Empty(t, s.Consoles)
+	require.Empty(t, s.PendingChanges)
+	for _, c := range s.Conditions {
+		require.Equal(t, False, c.Status, c.Type)
+		require.Equal(t, VMStopped, c.Reason, c.Type)
+	}
+}
+
+func TestAVMThatNeverRan(t *testing.T) {
+	t.Parallel()
+	s := life(t, Entered{State: Starting}, Ended{Message: "swtpm is not there", ExitCode: 1})
+	require.Equal(t, StartFailed, s.Reason)
+	require.Equal(t, "swtpm is not there", s.Condition(Running).Message)
+}
+
+func TestAgentsAndUsers(t *testing.T) {
+	t.Parallel()
+	s := life(t, Entered{State: Booted}, VmopAgent(true), WantedUser("alice"), LoggedIn("alice"))
+	require.Equal(t, True, s.Condition(UserLoggedIn).Status)
+	gone, _ := Fold(s, at(5), VmopAgent(false))
+	require.Empty(t, gone.LoggedInUser, "without the agent nobody knows")
+	require.Equal(t, VmopAgentDisconnected, gone.Condition(UserLoggedIn).Reason)
+	silent, _ := Fold(s, at(5), GuestOS{nil}, Interfaces(nil))
+	require.Nil(t, silent.Guest)
+}
+
+func TestConsolesComeAndGo(t *testing.T) {
+	t.Parallel()
+	s := life(t,
+		Entered{State: Booting}, ConsoleOpened{VNC, "a"}, ConsoleOpened{Serial, "b"}, ConsoleOpened{VNC, "a"},
+		ConsoleClosed{VNC, "a"}, ConsoleClosed{SPICE, "never came"},
+	)
+	require.Equal(t, []Console{{Serial, "b", at(2)}, {VNC, "a", at(3)}}, s.Consoles)
+}
+
+// Snapshots that were handed out stay as they were.
+func TestFoldLeavesItsInputAlone(t *testing.T) {
+	t.Parallel()
+	before := life(t, Entered{State: Booting}, ConsoleOpened{VNC, "a"}, ConsoleOpened{VNC, "b"}, GuestOS{&OSInfo{ID: "debian"}})
+	text := func() string {
+		b, err := json.Marshal(before)
+		require.NoError(t, err)
+		return string(b)
+	}
+	was := text()
+	_, err := Fold(before, at(9), ConsoleClosed{VNC, "a"}, ConsoleOpened{VNC, "c"}, Interfaces{{Name: "eth0"}}, Entered{State: Booted}, Ended{})
+	require.NoError(t, err)
+	require.Equal(t, was, text())
+}
+
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	s := life(t,
+		Described{Name: "web", UUID: "6e5b", VMType: "standard", Runner: Runner{Version: "1.0", PID: 7, Started: at(0)}},
+		Entered{State: Booting}, Process{PID: 42, Version: "7.2.22"}, RunState("paused"), CPUs(2), RAM(1<<30),
+		Read{Generation: 2}, Applied(2),
+	)
+	s.Conditions = s.Conditions[:1]
+	b, err := json.MarshalIndent(s, "", "  ")
+	require.NoError(t, err)
+	require.Equal(t, `{
+  "name": "web",
+  "uuid": "6e5b",
+  "vmType": "standard",
+  "state": "Booting",
+  "reason": "VmStarted",
+  "since": "2026-01-02T03:04:06Z",
+  "started": "2026-01-02T03:04:06Z",
+  "runner": {
+    "version": "1.0",
+    "pid": 7,
+    "started": "2026-01-02T03:04:05Z"
+  },
+  "qemu": {
+    "version": "7.2.22",
+    "pid": 42,
+    "runState": "paused"
+  },
+  "cpus": 2,
+  "ram": 1073741824,
+  "vmopAgent": false,
+  "displayPasswordSerial": 0,
+  "configuration": {
+    "generation": 2,
+    "applied": 2
+  },
+  "conditions": [
+    {
+      "type": "Running",
+      "status": "True",
+      "observedGeneration": 2,
+      "lastTransitionTime": "2026-01-02T03:04:06Z",
+      "reason": "VmStarted",
+      "message": ""
+    }
+  ]
+}`, string(b))
+}

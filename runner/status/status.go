@@ -1,0 +1,180 @@
+package status
+
+import "time"
+
+// Status is what is known about a VM. Slices and pointers in it are never
+// changed, only replaced: a copy of a Status is a snapshot.
+type Status struct {
+	// Name is that of the configuration.
+	Name string `json:"name"`
+	// UUID of the machine.
+	UUID string `json:"uuid,omitempty"`
+	// VMType is the name of the VM type.
+	VMType string `json:"vmType,omitempty"`
+
+	// State, and why the VM is in it: one word, and a text for people.
+	State   State  `json:"state"`
+	Reason  Reason `json:"reason"`
+	Message string `json:"message,omitempty"`
+	// Since is when the state was entered.
+	Since time.Time `json:"since"`
+	// Started is when the guest began to run; nil before.
+	Started *time.Time `json:"started,omitempty"`
+
+	// Runner is the process that looks after the VM.
+	Runner Runner `json:"runner"`
+	// QEMU is the process that the VM runs in.
+	QEMU QEMU `json:"qemu"`
+
+	// CPUs is how many the guest has now, 0 when it doesn't run.
+	CPUs int `json:"cpus"`
+	// RAM is what the balloon leaves to the guest, in bytes, 0 when it doesn't
+	// run.
+	RAM int64 `json:"ram"`
+
+	// Guest is what the agents in the guest say; nil as long as none did.
+	Guest *Guest `json:"guest,omitempty"`
+	// WantedUser is who shall be logged in, LoggedInUser who is.
+	WantedUser   string `json:"wantedUser,omitempty"`
+	LoggedInUser string `json:"loggedInUser,omitempty"`
+	// VmopAgent tells whether the log-in agent in the guest is connected.
+	VmopAgent bool `json:"vmopAgent"`
+
+	// Consoles are those who look at the VM now, in the order they came.
+	Consoles []Console `json:"consoles,omitempty"`
+	// DisplayPasswordSerial counts the changes of the display's password; -1
+	// means that there is none.
+	DisplayPasswordSerial int `json:"displayPasswordSerial"`
+
+	// Configuration tells which one was read and which one is in force.
+	Configuration Configuration `json:"configuration"`
+	// PendingChanges are those that await a restart of the VM.
+	PendingChanges []Change `json:"pendingChanges,omitempty"`
+	// Problems are what stands between the VM and how it should be.
+	Problems []Problem `json:"problems,omitempty"`
+	// Conditions sum up the rest, always all of them in the same order.
+	Conditions []Condition `json:"conditions"`
+
+	// Outcome is how the VM ended; nil before.
+	Outcome *Outcome `json:"outcome,omitempty"`
+}
+
+// Runner is the process that looks after a VM.
+type Runner struct {
+	Version string    `json:"version"`
+	PID     int       `json:"pid"`
+	Started time.Time `json:"started"`
+}
+
+// QEMU is the process that a VM runs in.
+type QEMU struct {
+	// Version as QEMU tells it: "7.2.22".
+	Version string `json:"version,omitempty"`
+	// PID is 0 when there is no process.
+	PID int `json:"pid,omitempty"`
+	// RunState is QEMU's word (QAPI type RunState): running, paused, io-error,
+	// guest-panicked, internal-error, …
+	RunState string `json:"runState,omitempty"`
+}
+
+// Guest is what the agents in the guest say. It is the guest's word.
+type Guest struct {
+	OS *OSInfo `json:"os,omitempty"`
+	// Interfaces of the guest with their addresses.
+	Interfaces []Interface `json:"interfaces,omitempty"`
+}
+
+// OSInfo is the answer to guest-get-osinfo, with the names of QEMU's guest
+// agent. What the guest does not tell is empty.
+type OSInfo struct {
+	ID            string `json:"id,omitempty"`
+	Name          string `json:"name,omitempty"`
+	PrettyName    string `json:"pretty-name,omitempty"`
+	Version       string `json:"version,omitempty"`
+	VersionID     string `json:"version-id,omitempty"`
+	Variant       string `json:"variant,omitempty"`
+	VariantID     string `json:"variant-id,omitempty"`
+	KernelRelease string `json:"kernel-release,omitempty"`
+	KernelVersion string `json:"kernel-version,omitempty"`
+	Machine       string `json:"machine,omitempty"`
+}
+
+// Interface is a network interface of the guest.
+type Interface struct {
+	Name string `json:"name"`
+	MAC  string `json:"mac,omitempty"`
+	// Addresses are CIDRs: "10.0.2.15/24".
+	Addresses []string `json:"addresses,omitempty"`
+}
+
+// A Console is somebody who looks at the VM.
+type Console struct {
+	// Kind is spice, vnc or serial.
+	Kind string `json:"kind"`
+	// Client says who: an address, or a process of this host.
+	Client string    `json:"client"`
+	Since  time.Time `json:"since"`
+}
+
+// The kinds of consoles.
+const (
+	SPICE  = "spice"
+	VNC    = "vnc"
+	Serial = "serial"
+)
+
+// Configuration counts the configurations that were read. Where the VM comes
+// from a cluster the numbers are the resource's metadata.generation.
+type Configuration struct {
+	// Generation is the newest that was read, Applied the newest that is in
+	// force as far as it can be without a restart.
+	Generation int64 `json:"generation"`
+	Applied    int64 `json:"applied"`
+	// Error says what is wrong with the newest one, with line and column; the
+	// one before stays in force.
+	Error string `json:"error,omitempty"`
+}
+
+// A Change is a difference between the running VM and its configuration.
+type Change struct {
+	// Path of the value in the configuration: "vm.maximumCpus".
+	Path string `json:"path"`
+	// Current is what the VM runs with, Desired what is configured.
+	Current any `json:"current,omitempty"`
+	Desired any `json:"desired,omitempty"`
+	// Operation is add, remove or replace.
+	Operation string `json:"operation"`
+}
+
+// A Problem is something that is not as it should be.
+type Problem struct {
+	// Path of the value in the configuration that is not obeyed, or empty: then
+	// it is a fault of the machine.
+	Path string `json:"path,omitempty"`
+	// Message for people.
+	Message string `json:"message"`
+}
+
+// An Outcome is how a VM ended.
+type Outcome struct {
+	// Cause in words: guest shutdown, guest reset, guest panic, asked, forced,
+	// crashed or killed.
+	Cause string `json:"cause"`
+	// Reason is QEMU's ShutdownCause, "guest-shutdown", or empty.
+	Reason string `json:"reason,omitempty"`
+	// ExitCode is the runner's.
+	ExitCode int `json:"exitCode"`
+	// Message for people.
+	Message string `json:"message,omitempty"`
+}
+
+// Condition returns the condition of a type; its status is Unknown if there is
+// none.
+func (s Status) Condition(t ConditionType) Condition {
+	for _, c := range s.Conditions {
+		if c.Type == t {
+			return c
+		}
+	}
+	return Condition{Type: t, Status: Unknown}
+}

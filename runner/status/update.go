@@ -1,0 +1,281 @@
+package status
+
+import (
+	"reflect"
+	"slices"
+	"time"
+)
+
+// An Update is a piece of news. The kinds are the types in this file.
+type Update interface {
+	// apply changes s. It replaces slices and what pointers lead to, and leaves
+	// the conditions to Fold.
+	apply(s *Status, now time.Time) error
+}
+
+// Fold returns the status after some updates, in order. The error is a
+// *TransitionError or nil: an update to a state that cannot be entered, such as
+// Booted while the VM is being stopped, is without effect, the others are not.
+func Fold(s Status, now time.Time, updates ...Update) (Status, error) {
+	now = now.UTC().Truncate(time.Millisecond)
+	var refused error
+	for _, u := range updates {
+		if err := u.apply(&s, now); err != nil && refused == nil {
+			refused = err
+		}
+	}
+	if s.State == "" {
+		s.State, s.Reason, s.Since = Initializing, Initializing.reason(), now
+	}
+	if s.State == Stopped {
+		forget(&s)
+	}
+	s.Conditions = merge(s.Conditions, Derive(s), now)
+	return s, refused
+}
+
+// forget removes what a stopped VM cannot have.
+func forget(s *Status) {
+	s.CPUs, s.RAM = 0, 0
+	s.Guest, s.LoggedInUser, s.VmopAgent = nil, "", false
+	s.Consoles, s.PendingChanges = nil, nil
+	s.QEMU.PID, s.QEMU.RunState = 0, ""
+}
+
+// Described tells what doesn't change as long as the runner lives.
+type Described struct {
+	Name, UUID, VMType string
+	Runner             Runner
+}
+
+// Entered tells that the VM is in another state. An empty reason means the
+// usual one of the state. Entering the state it is in changes the reason and
+// the message only.
+type Entered struct {
+	State   State
+	Reason  Reason
+	Message string
+}
+
+// Process tells that QEMU runs, as process pid (0: it doesn't any more).
+type Process struct {
+	PID     int
+	Version string
+}
+
+// Began tells when the guest began to run, if an earlier runner started it.
+type Began time.Time
+
+// RunState is QEMU's word for what its machine does: "running", "paused",
+// "io-error" (QAPI type RunState).
+type RunState string
+
+// CPUs is how many the guest has.
+type CPUs int
+
+// RAM is what the balloon leaves to the guest, in bytes.
+type RAM int64
+
+// GuestOS is what the guest agent says runs in the guest; nil when the agent is
+// gone.
+type GuestOS struct{ Info *OSInfo }
+
+// Interfaces are those of the guest.
+type Interfaces []Interface
+
+// VmopAgent tells whether the log-in agent is connected. When it is not, nobody
+// is known to be logged in.
+type VmopAgent bool
+
+// WantedUser is who shall be logged in; empty means nobody.
+type WantedUser string
+
+// LoggedIn is who is logged in, as the log-in agent says; empty means nobody.
+type LoggedIn string
+
+// ConsoleOpened tells of a new viewer.
+type ConsoleOpened struct{ Kind, Client string }
+
+// ConsoleClosed tells of one that has gone: the oldest of that kind and client.
+type ConsoleClosed struct{ Kind, Client string }
+
+// PasswordSerial counts the changes of the display's password.
+type PasswordSerial int
+
+// Read tells that a configuration was read. A faulty one has an error.
+type Read struct {
+	Generation int64
+	Error      string
+}
+
+// Applied tells that a configuration is in force.
+type Applied int64
+
+// Pending are the changes that await a restart.
+type Pending []Change
+
+// Problems are all that are known now.
+type Problems []Problem
+
+// Ended tells how the VM ended; its state is Stopped then.
+type Ended Outcome
+
+func (u Described) apply(s *Status, now time.Time) error {
+	u.Runner.Started = u.Runner.Started.UTC().Truncate(time.Millisecond)
+	s.Name, s.UUID, s.VMType, s.Runner = u.Name, u.UUID, u.VMType, u.Runner
+	return nil
+}
+
+func (u Entered) apply(s *Status, now time.Time) error {
+	if !s.State.CanEnter(u.State) {
+		return &TransitionError{s.State, u.State}
+	}
+	if s.State != u.State {
+		s.State, s.Since = u.State, now
+	}
+	s.Reason, s.Message = u.Reason, u.Message
+	if s.Reason == "" {
+		s.Reason = u.State.reason()
+	}
+	if u.State.Active() && s.Started == nil {
+		s.Started = &now
+	}
+	return nil
+}
+
+func (u Process) apply(s *Status, _ time.Time) error {
+	s.QEMU.PID = u.PID
+	if u.Version != "" {
+		s.QEMU.Version = u.Version
+	}
+	if u.PID == 0 {
+		s.QEMU.RunState = ""
+	}
+	return nil
+}
+
+func (u Began) apply(s *Status, _ time.Time) error {
+	began := time.Time(u).UTC().Truncate(time.Millisecond)
+	s.Started = &began
+	return nil
+}
+
+func (u RunState) apply(s *Status, _ time.Time) error {
+	s.QEMU.RunState = string(u)
+	return nil
+}
+
+func (u CPUs) apply(s *Status, _ time.Time) error {
+	s.CPUs = int(u)
+	return nil
+}
+
+func (u RAM) apply(s *Status, _ time.Time) error {
+	s.RAM = int64(u)
+	return nil
+}
+
+func (u GuestOS) apply(s *Status, _ time.Time) error {
+	g := guestOf(s)
+	g.OS = u.Info
+	setGuest(s, g)
+	return nil
+}
+
+func (u Interfaces) apply(s *Status, _ time.Time) error {
+	g := guestOf(s)
+	g.Interfaces = u
+	setGuest(s, g)
+	return nil
+}
+
+func guestOf(s *Status) Guest {
+	if s.Guest == nil {
+		return Guest{}
+	}
+	return *s.Guest
+}
+
+func setGuest(s *Status, g Guest) {
+	s.Guest = &g
+	if g.OS == nil && len(g.Interfaces) == 0 {
+		s.Guest = nil
+	}
+}
+
+func (u VmopAgent) apply(s *Status, _ time.Time) error {
+	s.VmopAgent = bool(u)
+	if !s.VmopAgent {
+		s.LoggedInUser = ""
+	}
+	return nil
+}
+
+func (u WantedUser) apply(s *Status, _ time.Time) error {
+	s.WantedUser = string(u)
+	return nil
+}
+
+func (u LoggedIn) apply(s *Status, _ time.Time) error {
+	s.LoggedInUser = string(u)
+	return nil
+}
+
+func (u ConsoleOpened) apply(s *Status, now time.Time) error {
+	s.Consoles = append(slices.Clip(s.Consoles), Console{Kind: u.Kind, Client: u.Client, Since: now})
+	return nil
+}
+
+func (u ConsoleClosed) apply(s *Status, _ time.Time) error {
+	i := slices.IndexFunc(s.Consoles, func(c Console) bool { return c.Kind == u.Kind && c.Client == u.Client })
+	if i >= 0 {
+		s.Consoles = slices.Concat(s.Consoles[:i], s.Consoles[i+1:])
+	}
+	return nil
+}
+
+func (u PasswordSerial) apply(s *Status, _ time.Time) error {
+	s.DisplayPasswordSerial = int(u)
+	return nil
+}
+
+func (u Read) apply(s *Status, _ time.Time) error {
+	s.Configuration.Generation, s.Configuration.Error = u.Generation, u.Error
+	return nil
+}
+
+func (u Applied) apply(s *Status, _ time.Time) error {
+	s.Configuration.Applied = int64(u)
+	return nil
+}
+
+func (u Pending) apply(s *Status, _ time.Time) error {
+	if len(u) > 0 || len(s.PendingChanges) > 0 {
+		s.PendingChanges = u
+	}
+	return nil
+}
+
+func (u Problems) apply(s *Status, _ time.Time) error {
+	if len(u) > 0 || len(s.Problems) > 0 {
+		s.Problems = u
+	}
+	return nil
+}
+
+func (u Ended) apply(s *Status, now time.Time) error {
+	outcome := Outcome(u)
+	s.Outcome = &outcome
+	reason := VMStopped
+	if s.Started == nil {
+		reason = StartFailed
+	}
+	return Entered{State: Stopped, Reason: reason, Message: u.Message}.apply(s, now)
+}
+
+// same tells whether nothing has changed but, perhaps, the memory.
+func same(a, b *Status) bool {
+	x, y := *a, *b
+	x.RAM, y.RAM = 0, 0
+	return reflect.DeepEqual(&x, &y)
+}
