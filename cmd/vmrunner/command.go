@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"vmop/runner/config"
+	"vmop/runner/control"
 	"vmop/vmtypes"
 )
 
@@ -35,7 +36,7 @@ func newCommand() *cobra.Command {
 		Use:           "vmrunner",
 		Short:         "Run one virtual machine with QEMU",
 		Long:          "vmrunner runs the virtual machine that a configuration file describes.\nWithout a verb it does the same as \"vmrunner run\".",
-		Args:          cobra.NoArgs,
+		Args:          wrongUse(cobra.NoArgs),
 		RunE:          run.RunE,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -47,13 +48,17 @@ func newCommand() *cobra.Command {
 	p.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	p.StringVar(&f.logForm, "log-format", "auto", "text, json or auto (text on a terminal)")
 	root.Flags().AddFlagSet(run.Flags())
-	root.AddCommand(run, newPlan(&f), newVersion())
+	root.AddCommand(run, newPlan(&f), newVersion(), newPS(), newStatus(&f), newStop(&f),
+		newAction(&f, control.Reset, "Press the reset button", "reset restarts the machine at once; the guest is not asked."),
+		newAction(&f, control.Pause, "Let the guest stand still", "pause stops the guest's CPUs until resume. Its clock stands still, too."),
+		newAction(&f, control.Resume, "Let a paused guest go on", "resume lets a paused guest go on."),
+		newConsole(&f), newVNC(&f), newScreenshot(&f), newEvents(&f), newQMP(&f))
 	return root
 }
 
 func newVersion() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		Use: "version", Short: "Print the version", Args: wrongUse(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), "vmrunner", version)
 			return err

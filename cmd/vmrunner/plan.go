@@ -23,7 +23,7 @@ func newPlan(f *flags) *cobra.Command {
 			"what may change while the VM runs. It starts nothing, changes nothing and needs\n" +
 			"no rights. With --why each argument shows the line of the VM type that made it,\n" +
 			"and the calls that led there.",
-		Args: cobra.NoArgs,
+		Args: wrongUse(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			vm, err := runner.Prepare(cmd.Context(), runner.Options{ConfigFile: f.config, VMTypes: f.vmTypes})
 			var faults *vmtypes.FaultsError
