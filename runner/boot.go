@@ -22,10 +22,13 @@ func (m *machine) boot(ctx context.Context, onPaused func(context.Context, *VM) 
 	if err := m.settle(ctx); err != nil {
 		return err
 	}
+	if err := m.session.Ready(ctx); err != nil { // QEMU's sockets are there now
+		return m.blame(err)
+	}
+	if err := m.serve(ctx); err != nil {
+		return err
+	}
 	if onPaused != nil {
-		if err := m.session.Ready(ctx); err != nil {
-			return m.blame(err)
-		}
 		if err := onPaused(ctx, m.vm); err != nil {
 			return err
 		}

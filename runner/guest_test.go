@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner"
+	"vmop/runner/control"
 	"vmop/test/guest"
 )
 
@@ -59,7 +61,7 @@ func attach(v *vm) *console {
 	c := &console{t: v.t, lines: make(chan string, 8192)}
 	v.onPaused = func(ctx context.Context, vm *runner.VM) error {
 		var err error
-		c.conn, err = new(net.Dialer).DialContext(ctx, "unix", vm.Plan.Socket("console"))
+		c.conn, err = openConsole(ctx, vm.RuntimeDir)
 		if err != nil {
 			return err
 		}
@@ -117,4 +119,14 @@ func (c *console) startAgent(reaction string) {
 	c.t.Helper()
 	c.typeLine(strings.ReplaceAll(agent, "REACTION", reaction))
 	c.await(`^AGENT listens`)
+}
+
+// openConsole opens the serial console as its users do: the runner owns the
+// socket.
+func openConsole(ctx context.Context, runtimeDir string) (net.Conn, error) {
+	client, err := control.Dial(ctx, filepath.Join(runtimeDir, control.SocketName))
+	if err != nil {
+		return nil, err
+	}
+	return client.Console(ctx, control.Type)
 }

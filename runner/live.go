@@ -12,6 +12,7 @@ import (
 	"vmop/runner/config"
 	"vmop/runner/qmp"
 	"vmop/runner/reconcile"
+	"vmop/runner/status"
 )
 
 // live keeps a running machine near its configuration: it observes, asks
@@ -24,6 +25,8 @@ type live struct {
 	answers chan answer
 	last    *shutdown // QEMU's last word
 	dropped uint64
+	// generation counts the configurations that were read.
+	generation int64
 	// What was told last, so that it is told once.
 	fault, problems, pending string
 }
@@ -36,7 +39,7 @@ type answer struct {
 }
 
 func newLive(m *machine) *live {
-	return &live{m: m, source: config.NewSource(m.file, m.vm.Config), wanted: m.vm, answers: make(chan answer)}
+	return &live{m: m, source: config.NewSource(m.file, m.vm.Config), wanted: m.vm, answers: make(chan answer), generation: 1}
 }
 
 // run returns QEMU's last SHUTDOWN, when QEMU has closed its monitor.
@@ -83,6 +86,32 @@ func (l *live) act(ctx context.Context, wake *time.Timer) {
 		wake.Reset(step.Wake.Sub(now))
 	}
 	l.tellProblems()
+	l.tellFacts()
+}
+
+// tellFacts puts what is true into the status.
+func (l *live) tellFacts() {
+	facts := l.m.live.Facts()
+	cpus, ram := facts.CPUs, facts.RAM
+	if cpus == 0 { // there is no rule: they are as they were
+		cpus = l.m.vm.Spec.CurrentCPUs
+	}
+	if ram == 0 {
+		ram = int64(l.m.vm.Spec.MaximumRAM)
+	}
+	problems := make(status.Problems, len(facts.Problems))
+	for i, p := range facts.Problems {
+		problems[i] = status.Problem(p)
+	}
+	l.m.tell(status.CPUs(cpus), status.RAM(ram), problems, status.PasswordSerial(l.serial(facts)))
+}
+
+// serial counts the passwords that were set; -1 means that there is none.
+func (l *live) serial(facts reconcile.Facts) int {
+	if l.m.vm.password == nil {
+		return -1
+	}
+	return facts.PasswordSerial
 }
 
 // await hands the answer to a request to the loop.
@@ -104,7 +133,10 @@ func (l *live) observe(ctx context.Context, e qmp.Event) {
 		attrs = append(attrs, "data", string(e.Data))
 	}
 	l.m.log.Log(ctx, eventLevel(e), "QMP event", attrs...)
+	l.m.server.Event(e)
 	switch e.Name {
+	case "RESUME":
+		l.m.tell(status.RunState("running"))
 	case "SHUTDOWN":
 		var s shutdown
 		if err := json.Unmarshal(e.Data, &s); err == nil {
@@ -143,7 +175,9 @@ func (l *live) reload(ctx context.Context) {
 	if err != nil {
 		if text := err.Error(); text != l.fault {
 			l.fault = text
+			l.generation++
 			l.m.log.Error("the configuration cannot be used; the one before stays in force", "err", text)
+			l.m.tell(status.Read{Generation: l.generation, Error: text})
 		}
 		return
 	}
@@ -152,6 +186,8 @@ func (l *live) reload(ctx context.Context) {
 	}
 	l.fault, l.wanted = "", next
 	l.m.setPowerdownTimeout(next.powerdownTimeout())
+	l.generation++
+	l.m.tell(status.Read{Generation: l.generation}, status.Applied(l.generation))
 	l.m.log.Info("configuration read")
 	l.tellPending(ctx)
 }
@@ -181,6 +217,7 @@ func (l *live) tellPending(ctx context.Context) {
 		l.m.log.Warn("changes that await a restart are not known", "err", err)
 		return
 	}
+	l.m.tell(status.Pending(list))
 	var paths []string
 	for _, c := range list {
 		paths = append(paths, c.Path)

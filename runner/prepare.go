@@ -34,6 +34,8 @@ type Options struct {
 	VMTypes string
 	// Log gets what happens; nil means that nobody wants to know.
 	Log *slog.Logger
+	// Version of the program, for the status.
+	Version string
 	// OnPaused is called when QEMU answers and the guest does not run yet:
 	// the moment to attach to its consoles. It may be nil.
 	OnPaused func(ctx context.Context, vm *VM) error

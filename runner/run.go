@@ -11,6 +11,7 @@ import (
 
 	"vmop/runner/process"
 	"vmop/runner/qmp"
+	"vmop/runner/status"
 	"vmop/vmspec"
 )
 
@@ -33,8 +34,11 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 	for _, w := range vm.Warnings {
 		log.Warn("configuration", "warning", w)
 	}
-	m := &machine{vm: vm, log: log, file: opts.ConfigFile, vmTypes: opts.VMTypes, rearm: make(chan struct{}, 1), undo: &cleanup{log: log}}
+	m := &machine{vm: vm, log: log, file: opts.ConfigFile, vmTypes: opts.VMTypes, rearm: make(chan struct{}, 1), tracker: newTracker(vm), undo: &cleanup{log: log}}
+	ctx, m.cancel = context.WithCancelCause(ctx)
+	defer m.cancel(nil)
 	defer func() {
+		m.tellEnd(result, err)
 		undoErr := m.undo.run()
 		if err == nil && undoErr != nil {
 			err = fmt.Errorf("clean up: %w", undoErr)
@@ -58,6 +62,7 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 		return Outcome{}, err
 	}
 	m.powerdown.Store(int64(vm.powerdownTimeout()))
+	m.tell(status.Entered{State: status.Starting}, m.description(opts.Version))
 	log.Info("starting", "state", "Starting", "vmType", vm.Plan.Type, "uuid", vm.Spec.UUID)
 	if err := m.start(ctx); err != nil {
 		return Outcome{}, m.stopped(ctx, err)
@@ -65,6 +70,7 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 	if err := m.boot(ctx, opts.OnPaused); err != nil {
 		return Outcome{}, m.stopped(ctx, err)
 	}
+	m.tell(status.Entered{State: status.Booting}, status.Process{PID: m.qemu.Pid(), Version: qemuVersion(m.session.Version())}, status.Read{Generation: 1}, status.Applied(1))
 	log.Info("booting", "state", "Booting")
 	m.keepPin(ctx)
 	return m.supervise(ctx), nil
@@ -115,6 +121,7 @@ func (m *machine) supervise(ctx context.Context) Outcome {
 	case <-m.qemu.Done():
 	case <-ctx.Done():
 		asked = true
+		m.tell(status.Entered{State: status.Terminating, Message: context.Cause(ctx).Error()})
 		m.stopping.Store(true)
 		m.log.Info("terminating", "state", "Terminating", "cause", context.Cause(ctx).Error())
 		// The word has been given: what follows has time-outs of its own.

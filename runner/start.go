@@ -18,9 +18,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"vmop/runner/control"
 	"vmop/runner/process"
 	"vmop/runner/qmp"
 	"vmop/runner/reconcile"
+	"vmop/runner/status"
 	"vmop/vmtypes/plan"
 )
 
@@ -52,6 +54,10 @@ type machine struct {
 	stopping      atomic.Bool   // the VM is being ended
 	powerdown     atomic.Int64  // powerdownTimeout that holds now, a time.Duration
 	rearm         chan struct{} // powerdown has changed
+
+	tracker *status.Tracker         // what is known, for others
+	server  *control.Server         // where they ask
+	cancel  context.CancelCauseFunc // ends the VM
 }
 
 // start brings the machine to the point where QEMU runs, paused. Whatever was

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"vmop/runner/config"
+	"vmop/runner/control"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 )
@@ -48,7 +49,11 @@ func newCommand() *cobra.Command {
 	p.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	p.StringVar(&f.logForm, "log-format", "auto", "text, json or auto (text on a terminal)")
 	root.Flags().AddFlagSet(run.Flags())
-	root.AddCommand(run, newPlan(&f), newVersion())
+	root.AddCommand(run, newPlan(&f), newVersion(), newPS(), newStatus(&f), newStop(&f),
+		newAction(&f, control.Reset, "Press the reset button", "reset restarts the machine at once; the guest is not asked."),
+		newAction(&f, control.Pause, "Let the guest stand still", "pause stops the guest's CPUs until resume. Its clock stands still, too."),
+		newAction(&f, control.Resume, "Let a paused guest go on", "resume lets a paused guest go on."),
+		newConsole(&f), newVNC(&f), newScreenshot(&f), newEvents(&f), newQMP(&f))
 	return root
 }
 

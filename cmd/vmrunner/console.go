@@ -9,18 +9,16 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"regexp"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"vmop/runner"
+	"vmop/runner/control"
 )
-
-// detachKey leaves the console: ^], as in telnet and virsh.
-const detachKey = 0x1d
 
 // restTime bounds the wait for output that is still in the socket.
 const restTime = time.Second
@@ -48,18 +46,20 @@ type consoleView struct {
 
 // attach connects to the console of a VM that is about to run.
 func (c *consoleView) attach(ctx context.Context, vm *runner.VM) error {
-	path := vm.Plan.Socket("console")
-	if path == "" {
+	if vm.Plan.Socket("console") == "" {
 		return errors.New("the VM has no serial console: its type makes none, or serialConsole.enabled is false")
 	}
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", path)
+	client, err := control.Dial(ctx, filepath.Join(vm.RuntimeDir, control.SocketName))
 	if err != nil {
-		return fmt.Errorf("connect to the serial console: %w", err)
+		return err
+	}
+	conn, err := client.Console(ctx, control.Type)
+	if err != nil {
+		return fmt.Errorf("the VM's serial console: %w", err)
 	}
 	onTerminal := term.IsTerminal(int(os.Stdin.Fd())) && c.until == nil
 	if onTerminal {
-		if c.restore, err = consoleMode(int(os.Stdin.Fd())); err != nil {
+		if c.restore, err = consoleMode(int(os.Stdin.Fd()), interruptProgram); err != nil {
 			return errors.Join(err, conn.Close())
 		}
 		fmt.Fprintf(os.Stderr, "Serial console of %s. ^] detaches, Ctrl-C asks the guest to power off.\n", vm.Spec.Name)
@@ -127,48 +127,19 @@ func (c *consoleView) scan(data []byte) {
 	}
 }
 
-// typeInto hands on what is typed, until the detach key.
+// typeInto hands on what is typed. The detach key hides the console, Return
+// shows it again.
 func (c *consoleView) typeInto() {
-	buf := make([]byte, 1024)
 	for {
-		n, err := os.Stdin.Read(buf)
-		if err != nil {
+		if detached, err := forwardKeys(c.conn, os.Stdin); !detached || err != nil {
 			return
 		}
-		if c.detached.Load() {
-			if bytes.ContainsAny(buf[:n], "\r\n") {
-				c.detached.Store(false)
-				fmt.Fprintln(os.Stderr, "Attached again. ^] detaches, Ctrl-C asks the guest to power off.")
-			}
-			continue
-		}
-		data, after, detach := bytes.Cut(buf[:n], []byte{detachKey})
-		if _, err := c.conn.Write(data); err != nil {
+		c.detached.Store(true)
+		fmt.Fprintln(os.Stderr, "\nDetached; the VM runs on. Return attaches again, Ctrl-C asks the guest to power off.")
+		if !awaitReturn(os.Stdin) {
 			return
 		}
-		if detach {
-			_ = after // what follows the key is not for the guest
-			c.detached.Store(true)
-			fmt.Fprintln(os.Stderr, "\nDetached; the VM runs on. Return attaches again, Ctrl-C asks the guest to power off.")
-		}
+		c.detached.Store(false)
+		fmt.Fprintln(os.Stderr, "Attached again. ^] detaches, Ctrl-C asks the guest to power off.")
 	}
-}
-
-// consoleMode makes the terminal hand on each key as it is, except Ctrl-C,
-// which stays a signal. Output is processed as before, so that log lines begin
-// at the left.
-func consoleMode(fd int) (restore func(), err error) {
-	before, err := unix.IoctlGetTermios(fd, unix.TCGETS)
-	if err != nil {
-		return nil, fmt.Errorf("read the terminal's settings: %w", err)
-	}
-	raw := *before
-	raw.Iflag &^= unix.ICRNL | unix.INLCR | unix.IGNCR | unix.IXON | unix.ISTRIP
-	raw.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.IEXTEN
-	raw.Cc[unix.VQUIT], raw.Cc[unix.VSUSP] = 0, 0
-	raw.Cc[unix.VMIN], raw.Cc[unix.VTIME] = 1, 0
-	if err := unix.IoctlSetTermios(fd, unix.TCSETS, &raw); err != nil {
-		return nil, fmt.Errorf("set the terminal for the console: %w", err)
-	}
-	return func() { _ = unix.IoctlSetTermios(fd, unix.TCSETS, before) }, nil // the terminal may be gone
 }

@@ -4,10 +4,21 @@
 //	vmrunner plan -c FILE    prints what would be done, and why
 //	vmrunner version         prints the version
 //
-// It exits with 0 when the guest or the user ended the VM, with 2 when it was
+// run exits with 0 when the guest or the user ended the VM, with 2 when it was
 // called wrongly or the configuration has faults, with 3 when the VM runs
 // already, with 1 or QEMU's own code when the VM failed, and with 128 and the
 // signal's number when a signal ended it before the guest ran.
+//
+// The other verbs ask the runner of a VM that runs, by its control socket:
+//
+//	vmrunner ps                              lists the VMs of this user
+//	vmrunner status|events NAME              what is known, what happens
+//	vmrunner stop|reset|pause|resume NAME    what a button does
+//	vmrunner console|vnc|screenshot NAME     the guest's serial port and screen
+//	vmrunner qmp NAME COMMAND                QEMU's own protocol
+//
+// They exit with 0, with 2 when called wrongly, with 3 when there is no such VM,
+// and with 1 when something else went wrong.
 package main
 
 import (
@@ -24,6 +35,7 @@ import (
 
 	"vmop/runner"
 	"vmop/runner/config"
+	"vmop/runner/control"
 )
 
 func main() {
@@ -77,7 +89,8 @@ func untilSignal(parent context.Context) (context.Context, func()) {
 const (
 	exitFailed = 1
 	exitUsage  = 2
-	exitLocked = 3
+	exitLocked = 3 // run: the VM runs already
+	exitAbsent = 3 // the other verbs: it doesn't
 	exitSignal = 128
 )
 
@@ -99,6 +112,8 @@ func exitCode(err error) int {
 		return exitSignal + int(sig.signal)
 	case errors.Is(err, runner.ErrLocked):
 		return exitLocked
+	case errors.Is(err, control.ErrNotRunning):
+		return exitAbsent
 	case errors.As(err, &faults), errors.As(err, new(usageError)):
 		return exitUsage
 	}

@@ -26,7 +26,7 @@ func newRun(f *flags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			opts := runner.Options{ConfigFile: f.config, VMTypes: f.vmTypes, Log: log}
+			opts := runner.Options{ConfigFile: f.config, VMTypes: f.vmTypes, Log: log, Version: version}
 			if !console && powerOffOn == "" {
 				return f.tell(log, run(cmd.Context(), opts))
 			}

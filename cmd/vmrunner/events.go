@@ -1,0 +1,120 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"vmop/runner/control"
+	"vmop/runner/status"
+)
+
+func newEvents(f *flags) *cobra.Command {
+	var form string
+	var types []string
+	cmd := &cobra.Command{
+		Use:   "events [NAME]",
+		Short: "Follow what happens to a VM",
+		Long: "events prints the status when it changes, and QEMU's events, until the VM has\n" +
+			"stopped. With -o json each line is an event of the control interface.",
+	}
+	vm := aboutVM(f, cmd)
+	cmd.Flags().StringSliceVar(&types, "types", nil, "status, qmp or both")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		client, err := vm.dial(cmd, args)
+		if err != nil {
+			return err
+		}
+		events, err := client.Events(cmd.Context(), types...)
+		if err != nil {
+			return err
+		}
+		defer events.Close()
+		var before *status.Status
+		for {
+			e, err := events.Next()
+			switch {
+			case errors.Is(err, io.EOF), errors.As(err, new(signalError)): // Ctrl-C is how one leaves
+				return nil
+			case err != nil:
+				return err
+			}
+			if err := printEvent(cmd.OutOrStdout(), form, e, before); err != nil {
+				return err
+			}
+			if e.Status != nil {
+				before = e.Status
+			}
+		}
+	}
+	outputFlag(cmd, &form, "text", "json")
+	return cmd
+}
+
+func printEvent(w io.Writer, form string, e control.Event, before *status.Status) error {
+	if form == "json" {
+		text, err := json.Marshal(e)
+		if err != nil {
+			return fmt.Errorf("encode an event: %w", err)
+		}
+		return writeLine(w, string(text))
+	}
+	line := func(kind, text string) error {
+		return writeLine(w, fmt.Sprintf("%s  %-7s  %s", e.Time.Local().Format(time.TimeOnly), kind, printable(text)))
+	}
+	switch e.Type {
+	case control.TypeStatus:
+		for _, text := range news(before, e.Status) {
+			if err := line("status", text); err != nil {
+				return err
+			}
+		}
+	case control.TypeQMP:
+		return line("qmp", e.Event+" "+string(e.Data))
+	case control.TypeDropped:
+		return line("dropped", fmt.Sprintf("%d events, because they were not read fast enough", e.Count))
+	}
+	return nil
+}
+
+// news tells in words what is new in a status; of the first, what matters.
+func news(before, after *status.Status) []string {
+	if after == nil {
+		return nil
+	}
+	if before == nil {
+		before = &status.Status{}
+	}
+	var all []string
+	tell := func(changed bool, format string, args ...any) {
+		if changed {
+			all = append(all, fmt.Sprintf(format, args...))
+		}
+	}
+	tell(before.State != after.State || before.Reason != after.Reason, "%s (%s) %s", after.State, after.Reason, after.Message)
+	tell(before.QEMU.RunState != after.QEMU.RunState && after.QEMU.RunState != "", "QEMU's machine: %s", after.QEMU.RunState)
+	for _, c := range after.Conditions {
+		old := before.Condition(c.Type)
+		switch c.Type {
+		case status.Running, status.IsBooted: // the state says it
+		default:
+			tell(old.Status != c.Status && (old.Status != status.Unknown || c.Status == status.True), "%s: %s (%s) %s", c.Type, c.Status, c.Reason, c.Message)
+		}
+	}
+	tell(before.CPUs != after.CPUs, "CPUs: %d", after.CPUs)
+	tell(before.RAM != after.RAM, "RAM: %d MiB", after.RAM>>20)
+	tell(before.LoggedInUser != after.LoggedInUser, "user: %s", or(after.LoggedInUser, "nobody"))
+	tell(len(before.Consoles) != len(after.Consoles), "consoles: %d", len(after.Consoles))
+	for _, p := range after.Problems {
+		known := false
+		for _, old := range before.Problems {
+			known = known || old == p
+		}
+		tell(!known, "problem: %s %s", p.Path, p.Message)
+	}
+	return all
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/qmp"
+	"vmop/runner/status"
+)
+
+func TestAge(t *testing.T) {
+	t.Parallel()
+	for text, d := range map[string]time.Duration{
+		"0s": -time.Second, "119s": 119 * time.Second, "2m0s": 2 * time.Minute, "9m59s": 599 * time.Second,
+		"10m": 10 * time.Minute, "179m": 179 * time.Minute, "3h": 3 * time.Hour, "47h": 47 * time.Hour, "2d": 49 * time.Hour,
+	} {
+		require.Equal(t, text, age(d))
+	}
+}
+
+func TestQMPCommandLine(t *testing.T) {
+	t.Parallel()
+	type words = []string
+	for _, row := range []struct {
+		args, name words
+		command    string
+	}{
+		{words{"query-status"}, words{}, "query-status null"},
+		{words{"web", "query-status"}, words{"web"}, "query-status null"},
+		{words{"eject", `{"id": "cd0"}`}, words{}, `eject {"id":"cd0"}`},
+		{words{"web", "eject", ` {"id": "cd0"}`}, words{"web"}, `eject {"id":"cd0"}`},
+	} {
+		name, c, err := qmpCommand(row.args)
+		require.NoError(t, err)
+		require.Equal(t, row.name, name)
+		arguments, err := json.Marshal(c.Arguments)
+		require.NoError(t, err)
+		require.Equal(t, row.command, c.Execute+" "+string(arguments))
+	}
+	for _, args := range []words{{`{}`}, {"a", "b", "c"}, {"a", "b", "c", "{}"}, {"a", "{} {}"}, {"a", "{1}"}} {
+		_, c, err := qmpCommand(args)
+		require.Error(t, err, "%v: %v", args, qmp.Command(c))
+	}
+}
+
+func TestNews(t *testing.T) {
+	t.Parallel()
+	at := time.Now()
+	fold := func(s status.Status, updates ...status.Update) *status.Status {
+		s, err := status.Fold(s, at, updates...)
+		require.NoError(t, err)
+		return &s
+	}
+	first := fold(status.Status{}, status.Entered{State: status.Booted}, status.RunState("running"), status.CPUs(2),
+		status.RAM(1<<30), status.Read{Generation: 1}, status.Applied(1))
+	require.Equal(t, []string{
+		"Booted (VmBooted) ", "QEMU's machine: running", "Ready: True (VmBooted) ", "ConfigApplied: True (Applied) ", "CPUs: 2", "RAM: 1024 MiB",
+	}, news(nil, first))
+	second := fold(*first, status.RunState("io-error"), status.ConsoleOpened{Kind: status.VNC, Client: "10.0.0.1"},
+		status.Problems{{Message: "disk sda is full"}}, status.RAM(1<<29), status.VmopAgent(true), status.LoggedIn("alice"))
+	require.Equal(t, []string{
+		"QEMU's machine: io-error", "Ready: False (IOError) a disk has failed; the VM waits", "VmopAgentConnected: True (VmopAgentStarted) ",
+		"ConsoleConnected: True (Connected) vnc 10.0.0.1", "RAM: 512 MiB", "user: alice", "consoles: 1", "problem:  disk sda is full",
+	}, news(first, second))
+	require.Empty(t, news(second, second))
+	require.Empty(t, news(second, nil))
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"vmop/runner/config"
+	"vmop/runner/status"
+	"vmop/vmspec"
+)
+
+// Bounds of asking many VMs at a time.
+const (
+	lookTime = 2 * time.Second // for one to answer
+	lookMany = 8
+)
+
+// entry is a VM in a list.
+type entry struct {
+	Name       string `json:"name"`
+	RuntimeDir string `json:"runtimeDir"`
+	// Status is missing when the runner does not answer; Error says why.
+	Status *status.Status `json:"status,omitempty"`
+	Error  string         `json:"error,omitempty"`
+}
+
+func newPS() *cobra.Command {
+	var form string
+	cmd := &cobra.Command{
+		Use:   "ps",
+		Short: "List the VMs that run",
+		Long: "ps lists the VMs of this user that keep their runtime directory where runners make\n" +
+			"it unless told otherwise: below $XDG_RUNTIME_DIR/vmrunner, /run/USER/vmrunner or\n" +
+			"/tmp/USER/vmrunner.",
+		Args: wrongUse(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			entries := look(cmd.Context(), runtimeDirs(config.HostEnv()))
+			switch form {
+			case "json", "yaml":
+				return printValue(cmd.OutOrStdout(), form, entries)
+			case "name":
+				for _, e := range entries {
+					if err := writeLine(cmd.OutOrStdout(), printable(e.Name)); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+			if len(entries) == 0 {
+				cmd.PrintErrln("no VM runs")
+				return nil
+			}
+			return table(cmd.OutOrStdout(), listing(entries, form == "wide", time.Now()))
+		},
+	}
+	outputFlag(cmd, &form, "table", "wide", "json", "yaml", "name")
+	return cmd
+}
+
+// look asks the runners at some runtime directories.
+func look(ctx context.Context, dirs []string) []entry {
+	entries := make([]entry, len(dirs))
+	var asked errgroup.Group
+	asked.SetLimit(lookMany)
+	for i, dir := range dirs {
+		entries[i] = entry{Name: filepath.Base(dir), RuntimeDir: dir}
+		asked.Go(func() error {
+			ctx, cancel := context.WithTimeout(ctx, lookTime)
+			defer cancel()
+			s, err := ask(ctx, dir)
+			if err != nil {
+				entries[i].Error = err.Error()
+				return nil
+			}
+			entries[i].Status = &s
+			return nil
+		})
+	}
+	_ = asked.Wait() // no member returns an error
+	return entries
+}
+
+func ask(ctx context.Context, dir string) (status.Status, error) {
+	client, err := dialDir(ctx, dir)
+	if err != nil {
+		return status.Status{}, err
+	}
+	return client.Status(ctx)
+}
+
+// listing returns the rows of the list.
+func listing(entries []entry, wide bool, now time.Time) [][]string {
+	head := []string{"NAME", "STATE", "CPUS", "RAM", "USER", "AGE"}
+	if wide {
+		head = append(head, "TYPE", "GUEST", "QEMU", "PID", "RUNTIME DIRECTORY")
+	}
+	rows := [][]string{head}
+	for _, e := range entries {
+		if e.Status == nil {
+			row := []string{e.Name, "no runner", "", "", "", ""}
+			if wide {
+				row = append(row, "", "", "", "", e.RuntimeDir)
+			}
+			rows = append(rows, row)
+			continue
+		}
+		s := e.Status
+		row := []string{e.Name, stateOf(s), strconv.Itoa(s.CPUs), vmspec.Bytes(s.RAM).String(), or(s.LoggedInUser, "-"), uptime(s, now)}
+		if wide {
+			row = append(row, or(s.VMType, "-"), or(guestOf(s), "-"), or(s.QEMU.Version, "-"), pidOf(s), e.RuntimeDir)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// stateOf returns the state, and what QEMU's machine does if that is something
+// else than running.
+func stateOf(s *status.Status) string {
+	if s.State.Active() && s.QEMU.RunState != "" && s.QEMU.RunState != "running" {
+		return string(s.State) + " (" + s.QEMU.RunState + ")"
+	}
+	return string(s.State)
+}
+
+// guestOf returns what runs in the guest.
+func guestOf(s *status.Status) string {
+	if s.Guest == nil || s.Guest.OS == nil {
+		return ""
+	}
+	os := s.Guest.OS
+	return or(os.PrettyName, os.Name, os.ID)
+}
+
+func pidOf(s *status.Status) string {
+	if s.QEMU.PID == 0 {
+		return "-"
+	}
+	return strconv.Itoa(s.QEMU.PID)
+}
+
+// uptime returns how long the guest has run.
+func uptime(s *status.Status, now time.Time) string {
+	if s.Started == nil {
+		return "-"
+	}
+	return age(now.Sub(*s.Started))
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"vmop/runner/qmp"
+)
+
+func newQMP(f *flags) *cobra.Command {
+	var form string
+	cmd := &cobra.Command{
+		Use:   "qmp [NAME] COMMAND [{ARGUMENTS}]",
+		Short: "Send a QMP command to QEMU",
+		Long: "qmp sends one command to QEMU and prints what it returns. Arguments are a JSON\n" +
+			"object. The runner does not look at the command: one that changes the machine is\n" +
+			"your own responsibility.",
+		Example: "  vmrunner qmp web query-status\n" +
+			"  vmrunner qmp web human-monitor-command '{\"command-line\": \"info network\"}'",
+		Args: wrongUse(cobra.RangeArgs(1, 3)),
+	}
+	vm := aboutVM(f, cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		name, command, err := qmpCommand(args)
+		if err != nil {
+			return usageError{err}
+		}
+		client, err := vm.dial(cmd, name)
+		if err != nil {
+			return err
+		}
+		reply, err := client.QMP(cmd.Context(), command)
+		if err != nil {
+			return err
+		}
+		return printValue(cmd.OutOrStdout(), form, reply)
+	}
+	outputFlag(cmd, &form, "json", "yaml")
+	return cmd
+}
+
+// qmpCommand takes [NAME] COMMAND [{ARGUMENTS}] apart.
+func qmpCommand(args []string) (name []string, c qmp.Command, err error) {
+	if last := args[len(args)-1]; strings.HasPrefix(strings.TrimSpace(last), "{") {
+		var members map[string]json.RawMessage
+		dec := json.NewDecoder(bytes.NewReader([]byte(last)))
+		if err := dec.Decode(&members); err != nil || dec.More() {
+			return nil, c, fmt.Errorf("arguments %s: no JSON object", last)
+		}
+		c.Arguments, args = json.RawMessage(last), args[:len(args)-1]
+	}
+	if len(args) < 1 || len(args) > 2 {
+		return nil, c, errors.New("want [NAME] COMMAND [{ARGUMENTS}], arguments as a JSON object")
+	}
+	c.Execute = args[len(args)-1]
+	return args[:len(args)-1], c, nil
+}

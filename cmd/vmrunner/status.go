@@ -1,0 +1,146 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"vmop/runner/status"
+	"vmop/vmspec"
+)
+
+func newStatus(f *flags) *cobra.Command {
+	var form string
+	cmd := &cobra.Command{
+		Use:   "status [NAME]",
+		Short: "Show what is known about a VM",
+		Long: "status shows what the runner knows about the VM. With -o wide it shows the\n" +
+			"conditions, too; json and yaml are the form of the control interface.",
+	}
+	vm := aboutVM(f, cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		client, err := vm.dial(cmd, args)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := patient(cmd.Context())
+		defer cancel()
+		s, err := client.Status(ctx)
+		if err != nil {
+			return err
+		}
+		if form == "json" || form == "yaml" {
+			return printValue(cmd.OutOrStdout(), form, s)
+		}
+		return printStatus(cmd.OutOrStdout(), s, form == "wide", time.Now())
+	}
+	outputFlag(cmd, &form, "text", "wide", "json", "yaml")
+	return cmd
+}
+
+func printStatus(w io.Writer, s status.Status, wide bool, now time.Time) error {
+	rows := facts(s, now)
+	for i := range rows {
+		rows[i][0] += ":"
+	}
+	if err := table(w, rows); err != nil {
+		return err
+	}
+	for _, section := range []struct {
+		title string
+		rows  [][]string
+		show  bool
+	}{
+		{"Problems", problems(s), len(s.Problems) > 0},
+		{"Awaiting a restart", pending(s), len(s.PendingChanges) > 0},
+		{"Conditions", conditions(s, now), wide},
+	} {
+		if !section.show {
+			continue
+		}
+		fmt.Fprintf(w, "\n%s:\n", section.title)
+		if err := table(w, section.rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// facts returns names and values of what is known; what is not is left out.
+func facts(s status.Status, now time.Time) [][]string {
+	var rows [][]string
+	add := func(name, value string) {
+		if value != "" {
+			rows = append(rows, []string{name, value})
+		}
+	}
+	add("Name", s.Name)
+	add("UUID", s.UUID)
+	add("VM type", s.VMType)
+	add("State", fmt.Sprintf("%s (%s) for %s", stateOf(&s), s.Reason, age(now.Sub(s.Since))))
+	add("Message", s.Message)
+	if s.Started != nil {
+		add("Running for", uptime(&s, now))
+	}
+	add("CPUs", fmt.Sprint(s.CPUs))
+	add("RAM", vmspec.Bytes(s.RAM).String())
+	if s.QEMU.PID != 0 {
+		add("QEMU", strings.TrimPrefix(fmt.Sprintf("%s, process %d", s.QEMU.Version, s.QEMU.PID), ", "))
+	}
+	add("Runner", fmt.Sprintf("%s, process %d", s.Runner.Version, s.Runner.PID))
+	add("Guest", guestOf(&s))
+	if s.Guest != nil {
+		for _, i := range s.Guest.Interfaces {
+			add("Interface", strings.TrimSpace(i.Name+" "+i.MAC+" "+strings.Join(i.Addresses, " ")))
+		}
+	}
+	add("User", s.LoggedInUser)
+	for _, c := range s.Consoles {
+		add("Console", fmt.Sprintf("%s, %s, for %s", c.Kind, c.Client, age(now.Sub(c.Since))))
+	}
+	add("Configuration", s.Configuration.Error)
+	if s.Outcome != nil {
+		add("Outcome", strings.TrimSuffix(s.Outcome.Cause+" ("+s.Outcome.Reason+")", " ()"))
+	}
+	return rows
+}
+
+func problems(s status.Status) [][]string {
+	rows := make([][]string, len(s.Problems))
+	for i, p := range s.Problems {
+		rows[i] = []string{"  " + or(p.Path, "-"), p.Message}
+	}
+	return rows
+}
+
+func pending(s status.Status) [][]string {
+	rows := make([][]string, len(s.PendingChanges))
+	for i, c := range s.PendingChanges {
+		rows[i] = []string{"  " + c.Operation, c.Path, value(c.Current) + " -> " + value(c.Desired)}
+	}
+	return rows
+}
+
+func conditions(s status.Status, now time.Time) [][]string {
+	rows := make([][]string, len(s.Conditions))
+	for i, c := range s.Conditions {
+		rows[i] = []string{"  " + string(c.Type), string(c.Status), string(c.Reason), age(now.Sub(c.LastTransitionTime)), c.Message}
+	}
+	return rows
+}
+
+// value prints a value of the configuration.
+func value(v any) string {
+	if v == nil {
+		return "-"
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(text)
+}

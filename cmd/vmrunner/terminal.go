@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"golang.org/x/sys/unix"
+)
+
+// detachKey leaves the console: ^], as in telnet and virsh.
+const detachKey = 0x1d
+
+// forwardKeys hands on what is typed until the detach key, and tells whether
+// that came. What follows the key in the same stroke is not for the guest.
+func forwardKeys(to io.Writer, from io.Reader) (detached bool, err error) {
+	buf := make([]byte, 1024)
+	for {
+		n, readErr := from.Read(buf)
+		data, _, detached := bytes.Cut(buf[:n], []byte{detachKey})
+		if len(data) > 0 {
+			if _, err := to.Write(data); err != nil {
+				return false, err
+			}
+		}
+		if detached || readErr != nil {
+			return detached, readErr
+		}
+	}
+}
+
+// awaitReturn throws away what is typed up to a line's end, and tells whether
+// that came.
+func awaitReturn(from io.Reader) bool {
+	buf := make([]byte, 1024)
+	for {
+		n, err := from.Read(buf)
+		if bytes.ContainsAny(buf[:n], "\r\n") {
+			return true
+		}
+		if err != nil {
+			return false
+		}
+	}
+}
+
+// interruptKey says what Ctrl-C does in console mode.
+type interruptKey bool
+
+const (
+	interruptProgram interruptKey = true  // it stays a signal
+	interruptGuest   interruptKey = false // it goes to the guest
+)
+
+// consoleMode makes the terminal hand on each key as it is. Output is processed
+// as before, so that log lines begin at the left.
+func consoleMode(fd int, ctrlC interruptKey) (restore func(), err error) {
+	before, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	if err != nil {
+		return nil, fmt.Errorf("read the terminal's settings: %w", err)
+	}
+	raw := *before
+	raw.Iflag &^= unix.ICRNL | unix.INLCR | unix.IGNCR | unix.IXON | unix.ISTRIP
+	raw.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.IEXTEN
+	raw.Cc[unix.VQUIT], raw.Cc[unix.VSUSP] = 0, 0
+	raw.Cc[unix.VMIN], raw.Cc[unix.VTIME] = 1, 0
+	if ctrlC == interruptGuest {
+		raw.Lflag &^= unix.ISIG
+	}
+	if err := unix.IoctlSetTermios(fd, unix.TCSETS, &raw); err != nil {
+		return nil, fmt.Errorf("set the terminal for the console: %w", err)
+	}
+	return func() { _ = unix.IoctlSetTermios(fd, unix.TCSETS, before) }, nil // the terminal may be gone
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+func TestKeysGoToTheGuestUntilTheDetachKey(t *testing.T) {
+	t.Parallel()
+	for typed, want := range map[string]struct {
+		guest    string
+		detached bool
+	}{
+		"":              {"", false},
+		"root\r":        {"root\r", false},
+		"\x03\x1a":      {"\x03\x1a", false},
+		"ab\x1dcd":      {"ab", true},
+		"\x1d":          {"", true},
+		"ab\r\x1d\x1dx": {"ab\r", true},
+	} {
+		for name, in := range map[string]io.Reader{
+			"at once": strings.NewReader(typed), "key by key": iotest.OneByteReader(strings.NewReader(typed)),
+		} {
+			var guest bytes.Buffer
+			detached, err := forwardKeys(&guest, in)
+			require.Equal(t, want.detached, detached, "%q %s", typed, name)
+			require.Equal(t, want.guest, guest.String(), "%q %s", typed, name)
+			if !detached {
+				require.ErrorIs(t, err, io.EOF)
+			}
+		}
+	}
+	_, err := forwardKeys(iotestWriter{}, strings.NewReader("x"))
+	require.ErrorIs(t, err, io.ErrClosedPipe)
+}
+
+type iotestWriter struct{}
+
+func (iotestWriter) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+func TestReturnAttachesAgain(t *testing.T) {
+	t.Parallel()
+	require.True(t, awaitReturn(strings.NewReader("abc\r")))
+	require.True(t, awaitReturn(iotest.OneByteReader(strings.NewReader("\n"))))
+	require.False(t, awaitReturn(strings.NewReader("abc")))
+}
+
+// openPTY is a pseudo-terminal: what a program reads and writes on user, the
+// test types and sees on keys.
+func openPTY(t *testing.T) (keys, user *os.File) {
+	t.Helper()
+	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { keys.Close() })
+	require.NoError(t, unix.IoctlSetPointerInt(int(keys.Fd()), unix.TIOCSPTLCK, 0))
+	n, err := unix.IoctlGetInt(int(keys.Fd()), unix.TIOCGPTN)
+	require.NoError(t, err)
+	user, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { user.Close() })
+	return keys, user
+}
+
+// see reads the screen until a text is there.
+func see(t *testing.T, keys *os.File, text string) {
+	t.Helper()
+	seen := make(chan string, 1)
+	go func() {
+		var all []byte
+		buf := make([]byte, 1024)
+		for !bytes.Contains(all, []byte(text)) {
+			n, err := keys.Read(buf)
+			all = append(all, buf[:n]...)
+			if err != nil {
+				break
+			}
+		}
+		seen <- string(all)
+	}()
+	select {
+	case all := <-seen:
+		require.Contains(t, all, text)
+	case <-time.After(2 * time.Minute):
+		require.FailNow(t, "waiting for "+text)
+	}
+}
+
+// The console on a real terminal: Ctrl-C goes to the guest, ^] leaves, and the
+// terminal is as it was.
+func TestConsoleVerbOnATerminal(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "v")
+	require.NoError(t, err)
+	defer os.RemoveAll(dir)
+	vm, err := play(t.Context(), "web", dir)
+	require.NoError(t, err)
+	defer vm.end()
+	keys, user := openPTY(t)
+	before, err := unix.IoctlGetTermios(int(user.Fd()), unix.TCGETS)
+	require.NoError(t, err)
+
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(build(t), "vmrunner"), "console", "--runtime-dir", dir)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = user, user, user
+	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true, Setctty: true}
+	require.NoError(t, cmd.Start())
+	see(t, keys, "web login: ")
+	_, err = io.WriteString(keys, "a\x03b\r")
+	require.NoError(t, err)
+	see(t, keys, "you said a\x03b")
+	_, err = io.WriteString(keys, "\x1d")
+	require.NoError(t, err)
+	require.NoError(t, cmd.Wait())
+	after, err := unix.IoctlGetTermios(int(user.Fd()), unix.TCGETS)
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+}

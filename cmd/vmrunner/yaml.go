@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// toYAML writes a JSON document as YAML 1.2, members in the same order.
+func toYAML(text []byte) ([]byte, error) {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	w := &yamlWriter{in: dec}
+	if err := w.value("", ""); err != nil {
+		return nil, fmt.Errorf("write YAML: %w", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("write YAML: more than one JSON document")
+	}
+	return w.out.Bytes(), nil
+}
+
+type yamlWriter struct {
+	in  *json.Decoder
+	out bytes.Buffer
+}
+
+// value writes the next value. lead is what stands between it and what came
+// before on the same line: "" at the begin of a line or in a list, " " after a
+// member's name. Lines of its own begin with indent.
+func (w *yamlWriter) value(lead, indent string) error {
+	token, err := w.in.Token()
+	if err != nil {
+		return err
+	}
+	switch t := token.(type) {
+	case json.Delim:
+		if !w.in.More() {
+			w.out.WriteString(lead + map[json.Delim]string{'{': "{}", '[': "[]"}[t] + "\n")
+		} else if err := w.members(t, lead, indent); err != nil {
+			return err
+		}
+		_, err := w.in.Token() // the closing delimiter
+		return err
+	case string:
+		w.out.WriteString(lead + scalar(t) + "\n")
+	case nil:
+		w.out.WriteString(lead + "null\n")
+	default: // bool and json.Number
+		fmt.Fprintf(&w.out, "%s%v\n", lead, t)
+	}
+	return nil
+}
+
+// members writes the members of an object or a list that has some.
+func (w *yamlWriter) members(kind json.Delim, lead, indent string) error {
+	first := lead == "" // it begins on the line that is there
+	if !first {
+		w.out.WriteString("\n")
+	}
+	for w.in.More() {
+		if !first {
+			w.out.WriteString(indent)
+		}
+		first = false
+		if kind == '[' {
+			w.out.WriteString("- ")
+			if err := w.value("", indent+"  "); err != nil {
+				return err
+			}
+			continue
+		}
+		key, err := w.in.Token()
+		if err != nil {
+			return err
+		}
+		w.out.WriteString(scalar(key.(string)) + ":")
+		if err := w.value(" ", indent+"  "); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scalar returns a string as YAML: plain where nothing else could be meant,
+// else in the quotes of JSON, which are YAML's, too.
+func scalar(s string) string {
+	if plainScalar(s) {
+		return s
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // strings have a JSON form
+	}
+	var b strings.Builder
+	for _, r := range string(text) {
+		if r == 0x7f || r >= 0x80 && r < 0xa0 || r == 0xfeff || r == 0xfffe || r == 0xffff {
+			fmt.Fprintf(&b, "\\u%04x", r) // YAML allows these in escapes only
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+func plainScalar(s string) bool {
+	switch strings.ToLower(s) {
+	case "", "true", "false", "null", "yes", "no", "on", "off", "y", "n":
+		return false
+	}
+	for i, r := range s {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '_' || r == '/'
+		if !letter && (i == 0 || !strings.ContainsRune("0123456789.-", r)) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,133 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"vmop/runner/control"
+	"vmop/runner/qmp"
+	"vmop/runner/status"
+	"vmop/vmtypes/plan"
+)
+
+// errAsked is why a VM ends that was told to by its control interface.
+var errAsked = errors.New("asked through the control interface")
+
+// backend is the VM as its control interface sees it.
+type backend struct{ m *machine }
+
+// Act implements control.Backend.
+func (b backend) Act(ctx context.Context, what control.Action, by string) error {
+	b.m.log.Info("asked", "action", string(what), "by", by)
+	var command string
+	switch what {
+	case control.Kill:
+		b.m.setPowerdownTimeout(0)
+		b.m.cancel(fmt.Errorf("%w by %s", errAsked, by))
+		return nil
+	case control.Stop:
+		b.m.cancel(fmt.Errorf("%w by %s", errAsked, by))
+		return nil
+	case control.Reset:
+		command = "system_reset"
+	case control.Pause:
+		command = "stop"
+	case control.Resume:
+		command = "cont"
+	}
+	_, err := b.Run(ctx, qmp.Command{Execute: command})
+	return err
+}
+
+// Run implements control.Backend.
+func (b backend) Run(ctx context.Context, c qmp.Command) (json.RawMessage, error) {
+	select {
+	case <-b.m.qemu.Done():
+		return nil, control.Refusal("QEMU has ended")
+	default:
+		return b.m.session.Run(ctx, c)
+	}
+}
+
+// Plan implements control.Backend.
+func (b backend) Plan() *plan.Plan { return b.m.vm.Plan }
+
+// Dropped implements control.Backend.
+func (b backend) Dropped() uint64 { return b.m.session.Dropped() }
+
+// serve opens the control interface of a machine whose QEMU answers, and takes
+// over the guest's serial console.
+func (m *machine) serve(ctx context.Context) error {
+	server, err := control.Start(ctx, control.Options{Dir: m.vm.RuntimeDir, Backend: backend{m}, Tracker: m.tracker, Log: m.log})
+	if err != nil {
+		return err
+	}
+	m.server = server
+	m.undo.add("control interface", func() error { return server.Close(context.WithoutCancel(ctx)) })
+	path := m.vm.Plan.Socket(serialConsole)
+	if path == "" {
+		return nil
+	}
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		return fmt.Errorf("connect to the serial console: %w", err)
+	}
+	m.undo.add("serial console", func() error { return ignoreClosed(conn.Close()) })
+	server.Console().Attach(conn)
+	return nil
+}
+
+// serialConsole is the role of the serial console's socket in plans.
+const serialConsole = "console"
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// newTracker begins the status of a VM.
+func newTracker(vm *VM) *status.Tracker {
+	return status.NewTracker(time.Now, status.Described{Name: vm.Config.VM.Name, VMType: vm.Config.VMType})
+}
+
+// description is what doesn't change from the start on.
+func (m *machine) description(version string) status.Described {
+	return status.Described{
+		Name: m.vm.Spec.Name, UUID: m.vm.Spec.UUID, VMType: m.vm.Plan.Type,
+		Runner: status.Runner{Version: version, PID: os.Getpid(), Started: time.Now()},
+	}
+}
+
+// tellEnd puts the end into the status, before the control interface closes.
+func (m *machine) tellEnd(result Outcome, err error) {
+	if err != nil {
+		m.tell(status.Entered{State: status.Stopped, Reason: status.StartFailed, Message: err.Error()})
+		return
+	}
+	m.tell(status.Entered{State: status.Stopped}, result.ending())
+}
+
+// qemuVersion spells a version as people do: 7.2.22.
+func qemuVersion(v qmp.Version) string {
+	return fmt.Sprintf("%d.%d.%d", v.QEMU.Major, v.QEMU.Minor, v.QEMU.Micro)
+}
+
+// tell updates the status. A change of state that cannot be is a mistake of
+// the runner; the log says so.
+func (m *machine) tell(updates ...status.Update) {
+	if err := m.tracker.Update(updates...); err != nil {
+		m.log.Warn("status", "err", err)
+	}
+}
+
+// ending is the outcome in the status.
+func (o Outcome) ending() status.Ended {
+	return status.Ended{Cause: string(o.Cause), Reason: o.Reason, ExitCode: o.ExitCode(), Message: o.String()}
+}
