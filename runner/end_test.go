@@ -41,13 +41,14 @@ func TestEndFromOutside(t *testing.T) {
 	}
 }
 
-// A QEMU that gives up by itself has an exit code, which is handed on.
+// A QEMU that gives up by itself has an exit code, which is handed on. Here it
+// is that of a script around it.
 func TestQEMUExitsWithACode(t *testing.T) {
 	t.Parallel()
 	v := newVM(t, "bare", "options: {qemu: PATH/qemu}")
 	v.program("#!/bin/sh\n" + qemuProgram + " \"$@\"\nexit 42\n")
 	v.runs()
-	v.signal(qemuProgram, syscall.SIGTERM)
+	v.signal(qemuProgram, syscall.SIGKILL)
 	outcome, err := v.wait()
 	require.NoError(t, err)
 	require.Equal(t, runner.CauseCrashed, outcome.Cause)

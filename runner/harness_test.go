@@ -215,6 +215,11 @@ func (v *vm) qemu() int {
 
 func (v *vm) signal(program string, sig syscall.Signal) {
 	v.t.Helper()
+	if program == qemuProgram && sig == syscall.SIGTERM {
+		// QEMU 7.2 may hang when it is ended in the moment in which its CPUs start;
+		// see nudge. Once it has answered the question after cont, they run.
+		v.log.await(v.t, v.ended, "QMP reply", "command", "qom-get")
+	}
 	pid := v.processes()[program]
 	require.NotZero(v.t, pid, "%s does not run", program)
 	require.NoError(v.t, syscall.Kill(pid, sig))
