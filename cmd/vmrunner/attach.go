@@ -60,7 +60,7 @@ func newConsole(f *flags) *cobra.Command {
 // hintTakeOver adds what a user could do.
 func hintTakeOver(err error) error {
 	var refused *control.AnswerError
-	if errors.As(err, &refused) && refused.Code == http.StatusConflict {
+	if errors.As(err, &refused) && refused.Code == http.StatusLocked {
 		return errors.Join(err, errors.New("hint: --watch only watches, --take-over takes it"))
 	}
 	return err

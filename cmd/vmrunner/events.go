@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,7 +65,7 @@ func printEvent(w io.Writer, form string, e control.Event, before *status.Status
 		return writeLine(w, string(text))
 	}
 	line := func(kind, text string) error {
-		return writeLine(w, fmt.Sprintf("%s  %-7s  %s", e.Time.Local().Format(time.TimeOnly), kind, printable(text)))
+		return writeLine(w, fmt.Sprintf("%s  %-7s  %s", e.Time.Local().Format(time.TimeOnly), kind, strings.TrimSpace(printable(text))))
 	}
 	switch e.Type {
 	case control.TypeStatus:
@@ -96,6 +97,9 @@ func news(before, after *status.Status) []string {
 		}
 	}
 	tell(before.State != after.State || before.Reason != after.Reason, "%s (%s) %s", after.State, after.Reason, after.Message)
+	if after.State == status.Stopped {
+		return all // the rest follows from it
+	}
 	tell(before.QEMU.RunState != after.QEMU.RunState && after.QEMU.RunState != "", "QEMU's machine: %s", after.QEMU.RunState)
 	for _, c := range after.Conditions {
 		old := before.Condition(c.Type)

@@ -67,4 +67,5 @@ func TestNews(t *testing.T) {
 	}, news(first, second))
 	require.Empty(t, news(second, second))
 	require.Empty(t, news(second, nil))
+	require.Equal(t, []string{"Stopped (VmStopped) forced"}, news(second, fold(*second, status.Ended{Message: "forced"})))
 }

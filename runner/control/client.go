@@ -22,8 +22,8 @@ var ErrNotRunning = errors.New("the VM does not run")
 
 // An AnswerError is an answer that is not good.
 type AnswerError struct {
-	// Code of HTTP: 409 if the VM can't do that now, 404 if it hasn't got what
-	// was asked for.
+	// Code of HTTP: 409 if the VM can't do that now, 423 if somebody else types
+	// on the console, 404 if the VM hasn't got what was asked for.
 	Code int
 	// Message for people.
 	Message string

@@ -28,6 +28,11 @@ const (
 	Take Mode = "take"
 )
 
+// inUse says who types already.
+type inUse string
+
+func (e inUse) Error() string { return "the console is in use by " + string(e) }
+
 // A Console is the guest's serial console, which the runner holds for all who
 // want to see it. What the guest says is read at once, whoever listens: a
 // viewer that is too slow misses something and is told how much.
@@ -108,7 +113,7 @@ func (c *Console) wakeAll() {
 }
 
 // Open returns a viewer, which must be closed. client is who it is, for others.
-// The error is a Refusal if somebody else types.
+// An error says that somebody else types.
 func (c *Console) Open(mode Mode, client string) (*Viewer, error) {
 	v := &Viewer{console: c, client: client, wake: make(chan struct{}, 1)}
 	c.mu.Lock()
@@ -116,7 +121,7 @@ func (c *Console) Open(mode Mode, client string) (*Viewer, error) {
 	if mode != Watch {
 		if other := c.writer; other != nil {
 			if mode != Take {
-				return nil, Refusal("the console is in use by " + other.client)
+				return nil, inUse(other.client)
 			}
 			other.leave(fmt.Sprintf("\r\n[console taken over by %s]\r\n", client))
 			c.interrupt()

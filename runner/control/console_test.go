@@ -56,6 +56,9 @@ func TestTakeOver(t *testing.T) {
 	first := s.open(t, control.Type)
 	me := fmt.Sprintf("uid %d pid %d", os.Getuid(), os.Getpid())
 	_, err := s.client.Console(t.Context(), control.Type)
+	var refused *control.AnswerError
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, 423, refused.Code)
 	require.EqualError(t, err, "the console is in use by "+me)
 	second := s.open(t, control.Take)
 	send(t, second, "mine")

@@ -33,9 +33,9 @@ const (
 	upgradeToken = "tcp"
 )
 
-func (s *Server) routes() http.Handler {
-	mux := http.NewServeMux()
-	for pattern, handler := range map[string]func(http.ResponseWriter, *http.Request) error{
+// handlers are what docs/control.md describes, by method and path.
+func (s *Server) handlers() map[string]func(http.ResponseWriter, *http.Request) error {
+	return map[string]func(http.ResponseWriter, *http.Request) error{
 		"GET /v1/status":     s.getStatus,
 		"GET /v1/events":     s.getEvents,
 		"GET /v1/pending":    s.getPending,
@@ -49,7 +49,12 @@ func (s *Server) routes() http.Handler {
 		"POST /v1/pause":     s.act(Pause),
 		"POST /v1/resume":    s.act(Resume),
 		"POST /v1/qmp":       s.postQMP,
-	} {
+	}
+}
+
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, handler := range s.handlers() {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if err := handler(w, r); err != nil {
 				s.refuse(w, r, err)
@@ -83,6 +88,8 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		code, body = http.StatusUnprocessableEntity, answerError{Error: refused.Desc, Class: refused.Class}
 	case errors.As(err, &refusal):
 		code = http.StatusConflict
+	case errors.As(err, new(inUse)):
+		code = http.StatusLocked
 	case errors.As(err, new(badRequest)):
 		code = http.StatusBadRequest
 	case errors.As(err, new(notThere)):
