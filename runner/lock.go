@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,4 +41,13 @@ func lockVM(dataDir string) (*os.File, error) {
 		return nil, errors.Join(fmt.Errorf("write lock of the VM: %w", err), f.Close())
 	}
 	return f, nil
+}
+
+// unlock gives the runner's share of the lock up. A process that is being
+// started at this moment would have it for a moment longer, so there must be
+// none.
+func unlock(f *os.File) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return f.Close()
 }

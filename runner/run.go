@@ -50,7 +50,7 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 	if m.lock, err = lockVM(vm.DataDir); err != nil {
 		return Outcome{}, err
 	}
-	m.undo.add("lock", m.lock.Close)
+	m.undo.add("lock", func() error { return unlock(m.lock) })
 	if err := m.takeRuntimeDir(); err != nil {
 		return Outcome{}, err
 	}
