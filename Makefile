@@ -58,5 +58,5 @@ clean: ## Remove what was built.
 guest:
 	go run ./test/guest/tinyguest -o build/guest
 
-packages-%:
-	@scripts/install-packages $*
+packages-run packages-test:
+	@scripts/install-packages $(@:packages-%=%)
