@@ -23,6 +23,7 @@ type live struct {
 	source  *config.Source
 	wanted  *VM // what the configuration says now
 	answers chan answer
+	others  []follower
 	last    *shutdown // QEMU's last word
 	dropped uint64
 	// generation counts the configurations that were read.
@@ -39,7 +40,7 @@ type answer struct {
 }
 
 func newLive(m *machine) *live {
-	return &live{m: m, source: config.NewSource(m.file, m.vm.Config), wanted: m.vm, answers: make(chan answer), generation: 1}
+	return &live{m: m, source: config.NewSource(m.file, m.vm.Config), wanted: m.vm, answers: make(chan answer), others: followers(m), generation: 1}
 }
 
 // run returns QEMU's last SHUTDOWN, when QEMU has closed its monitor.
@@ -49,6 +50,10 @@ func (l *live) run(ctx context.Context) *shutdown {
 	changed := config.Watch(ctx, l.m.log, l.m.file)
 	wake := time.NewTimer(0)
 	defer wake.Stop()
+	for _, f := range l.others {
+		f.wanted(ctx, l.wanted)
+		f.attached(ctx)
+	}
 	for {
 		l.act(ctx, wake)
 		select {
@@ -146,6 +151,9 @@ func (l *live) observe(ctx context.Context, e qmp.Event) {
 	case "STOP":
 		go l.m.explainStop(ctx)
 	}
+	for _, f := range l.others {
+		f.observe(ctx, e)
+	}
 	if dropped := l.m.session.Dropped(); dropped != l.dropped {
 		l.dropped = dropped
 		l.m.live.Doubt()
@@ -186,6 +194,9 @@ func (l *live) reload(ctx context.Context) {
 	}
 	l.fault, l.wanted = "", next
 	l.m.setPowerdownTimeout(next.powerdownTimeout())
+	for _, f := range l.others {
+		f.wanted(ctx, next)
+	}
 	l.generation++
 	l.m.tell(status.Read{Generation: l.generation}, status.Applied(l.generation))
 	l.m.log.Info("configuration read")
