@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vmop/runner/qmp"
+	"vmop/vmspec"
 	"vmop/vmtypes/plan"
 	"vmop/vmtypes/vmtypestest"
 )
@@ -294,6 +295,10 @@ func (q *qemu) followsRules(p *plan.Plan) {
 			q.ask("balloon", map[string]int64{"value": r.Maximum}, nil)
 		case plan.Medium:
 			q.ask("blockdev-change-medium", map[string]string{"id": r.Device, "filename": p.QEMU.Executable, "format": "raw", "read-only-mode": "read-only"}, nil)
+		case plan.Disk:
+			q.growDisk(r)
+		case plan.Memory:
+			q.ask("qom-set", map[string]any{"path": "/machine/peripheral/" + r.Device, "property": "requested-size", "value": r.Maximum - r.Base}, nil)
 		case plan.Password:
 			q.ask("set_password", map[string]string{"protocol": r.Protocol, "password": "secret"}, nil)
 		default:
@@ -320,6 +325,37 @@ func (q *qemu) plugCPU(r plan.CPUs) {
 		}
 	}
 	q.t.Fatal("no CPU can be plugged in")
+}
+
+// growDisk makes a disk, which is an image of this test, larger by a megabyte.
+func (q *qemu) growDisk(r plan.Disk) {
+	q.t.Helper()
+	node, size := q.disk(r.Device)
+	q.ask("block_resize", map[string]any{"node-name": node, "size": size + vmspec.MiB}, nil)
+	_, grown := q.disk(r.Device)
+	require.Equal(q.t, size+vmspec.MiB, grown, "size of %s", r.Device)
+}
+
+// disk returns the node that is behind a device, and its size.
+func (q *qemu) disk(device string) (node string, size vmspec.Bytes) {
+	q.t.Helper()
+	var blocks []struct {
+		QDev     string
+		Inserted struct {
+			Node  string `json:"node-name"`
+			Image struct {
+				Size vmspec.Bytes `json:"virtual-size"`
+			}
+		}
+	}
+	q.ask("query-block", nil, &blocks)
+	for _, b := range blocks {
+		if b.QDev == device || strings.HasPrefix(b.QDev, "/machine/peripheral/"+device+"/") {
+			return b.Inserted.Node, b.Inserted.Image.Size
+		}
+	}
+	q.t.Fatalf("there is no disk %s", device)
+	return "", 0
 }
 
 // plugDisk uses one of the ports that are reserved for it.
