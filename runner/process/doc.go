@@ -1,5 +1,5 @@
 // Package process runs a child process whose output is logged and whose end is
-// known.
+// known, or takes charge of one that an earlier runner has left.
 //
 //	p, err := process.Start(process.Spec{Name: "swtpm", Path: "/usr/bin/swtpm", Args: args}, logger)
 //	...
@@ -19,7 +19,8 @@
 // A process gets a process group of its own, so that a Ctrl-C meant for the
 // runner does not reach it, and it survives a runner that is killed: nothing ties
 // its life to ours (no PR_SET_PDEATHSIG), since the next runner may take a running
-// QEMU over. When the process ends, what is left of its group is killed.
+// QEMU over: by its number and start time (ID), which the first has written down,
+// or by a file that it has open (Holders). When the process ends, what is left of its group is killed.
 //
 // Signals go to the process by a handle of the kernel (pidfd), never to a number
 // that may be another process by now.

@@ -2,7 +2,6 @@ package process
 
 import (
 	"fmt"
-	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -35,15 +34,10 @@ func signalName(sig syscall.Signal) string {
 	return fmt.Sprintf("signal %d", int(sig))
 }
 
-// exitOf reads what os.Process.Wait returned. It has an error if somebody else has
-// collected the process.
-func exitOf(state *os.ProcessState, err error) Exit {
-	if err != nil {
-		return Exit{Code: -1}
-	}
-	status, ok := state.Sys().(syscall.WaitStatus)
-	if !ok || !status.Signaled() {
-		return Exit{Code: state.ExitCode()}
+// exitOf reads an exit status.
+func exitOf(status syscall.WaitStatus) Exit {
+	if !status.Signaled() {
+		return Exit{Code: status.ExitStatus()}
 	}
 	return Exit{Code: -1, Signal: status.Signal(), Core: status.CoreDump()}
 }

@@ -26,10 +26,11 @@ type Spec struct {
 	Files []*os.File // become the descriptors 3, 4 …; the caller still closes them
 }
 
-// Process is a child process that was started. Its methods may be called from any
+// Process is a process that was started or adopted. Its methods may be called from any
 // goroutine and at any time.
 type Process struct {
 	name string
+	id   ID
 	proc *os.Process
 	out  *stream
 	err  *stream
@@ -86,7 +87,20 @@ func (p *Process) start(spec Spec) (err error) {
 	if err != nil {
 		return spec.explain(err)
 	}
+	// Its number is its own until it is collected, so it cannot be another's identity.
+	if p.id, err = identify(p.proc.Pid); err != nil {
+		return errors.Join(err, p.discard())
+	}
 	return nil
+}
+
+// discard ends a process that nobody has seen yet.
+func (p *Process) discard() error {
+	if err := p.proc.Kill(); err != nil {
+		return err
+	}
+	_, err := p.proc.Wait()
+	return err
 }
 
 // pipe returns a pipe whose reading end waits without a thread, and whose writing
@@ -121,7 +135,10 @@ func (p *Process) wait() {
 	state, err := p.proc.Wait()
 	p.out.finish()
 	p.err.finish()
-	p.exit = exitOf(state, err)
+	p.exit = Exit{Code: -1} // somebody else has collected the process
+	if err == nil {
+		p.exit = exitOf(state.Sys().(syscall.WaitStatus))
+	}
 	close(p.done)
 }
 
@@ -139,7 +156,10 @@ func (p *Process) awaitEnd() error {
 func (p *Process) Name() string { return p.name }
 
 // Pid returns the process's number, for the log. Signal is the way to signal it.
-func (p *Process) Pid() int { return p.proc.Pid }
+func (p *Process) Pid() int { return p.id.PID }
+
+// ID returns the process's identity, by which another process can Adopt it.
+func (p *Process) ID() ID { return p.id }
 
 // Done is closed when the process has ended and all that it said is logged. What
 // others say who inherited its output is not waited for.
@@ -163,7 +183,13 @@ func (p *Process) Tail() string { return p.err.tail.text() }
 // Signal sends a signal to the process, not to its group. After the process's end
 // the error wraps os.ErrProcessDone.
 func (p *Process) Signal(sig syscall.Signal) error {
-	if err := p.proc.Signal(sig); err != nil {
+	err := p.proc.Signal(sig)
+	select {
+	case <-p.done:
+		err = os.ErrProcessDone // also of an adopted one, whose handle is released
+	default:
+	}
+	if err != nil {
 		return fmt.Errorf("send %s to %s: %w", signalName(sig), p.name, err)
 	}
 	return nil
