@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"unicode"
 )
 
 // Bounds of a plan. Linux allows 128 KiB for one argument and 2 MiB for all
@@ -68,6 +69,8 @@ func (c *checker) fault(origin Origin, format string, args ...any) {
 // process checks what holds for every command.
 func (c *checker) process(p Process) {
 	switch {
+	case unprintable(p.Name):
+		c.fault(nil, "%q cannot be the name of a process: want printable characters", p.Name)
 	case p.Executable == "":
 		c.fault(nil, "%s has no executable; a part must say which program it is", p.Name)
 	case !filepath.IsAbs(p.Executable):
@@ -85,6 +88,9 @@ func (c *checker) process(p Process) {
 		}
 		size := o.size()
 		total += size + len(o.Flag)
+		if o.List && misread(o.Value) {
+			c.fault(o.Origin, "%s: the value %q would be read as a property, because of the equals sign; give it with its name, as a property", p.Name, o.Flag+" "+o.Value)
+		}
 		if o.hasNUL() {
 			c.fault(o.Origin, "%s: %s contains a NUL byte: %q", p.Name, o.Flag, o.Words(symbolic))
 		}
@@ -96,10 +102,26 @@ func (c *checker) process(p Process) {
 		c.fault(nil, "%s: the arguments take %d bytes, at most %d are allowed", p.Name, total, MaxArgv)
 	}
 	for _, v := range p.Env {
-		if v.Name == "" || strings.ContainsAny(v.Name, "=\x00") || strings.IndexByte(v.Value, 0) >= 0 {
-			c.fault(nil, "%s: environment variable %q=%q cannot be set", p.Name, v.Name, v.Value)
+		if v.Name == "" || v.Name[0] <= '9' || strings.Trim(v.Name, variableBytes) != "" || strings.IndexByte(v.Value, 0) >= 0 {
+			c.fault(nil, "%s: environment variable %q=%q cannot be set; a name has letters, digits and _", p.Name, v.Name, v.Value)
 		}
 	}
+}
+
+// variableBytes are those that a shell takes in the name of a variable.
+const variableBytes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789"
+
+// misread says that QEMU takes the first value of a list for a property: it
+// reads a name up to the first equals sign, unless there is a comma before
+// (util/qemu-option.c, get_opt_name_value).
+func misread(value string) bool {
+	i := strings.IndexAny(value, "=,")
+	return i >= 0 && value[i] == '='
+}
+
+// unprintable says that a name would break the line that it is shown in.
+func unprintable(name string) bool {
+	return strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // descriptors checks that each descriptor is made once and used once.
@@ -114,12 +136,15 @@ func (c *checker) descriptors() {
 	}
 	for _, t := range c.plan.Taps {
 		add(t.Name, t.Origin)
-		if t.Name == "" || len(t.Name) > maxIfname || strings.ContainsAny(t.Name, "/ \t\n\x00") {
+		if t.Name == "" || len(t.Name) > maxIfname || strings.ContainsAny(t.Name, "/ ") || unprintable(t.Name) {
 			c.fault(t.Origin, "tap %q: the name of an interface has 1 to %d bytes, no slash and no blank", t.Name, maxIfname)
 		}
 	}
 	for _, l := range c.plan.Listeners {
 		add(l.Name, l.Origin)
+		if unprintable(l.Name) {
+			c.fault(l.Origin, "listener %q: a name has printable characters only", l.Name)
+		}
 	}
 	users := map[string]string{}
 	for _, p := range c.plan.Processes() {

@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
@@ -135,45 +136,26 @@ func TestJSONNamesRulesAndOrigins(t *testing.T) {
 	require.InEpsilon(t, 1024, back.Rules[0]["balloon"]["maximum"], 0)
 }
 
-// FuzzWords: whatever the values are, reading the list as QEMU does (a comma
-// ends a property unless it is doubled) gives the same properties.
-func FuzzWords(f *testing.F) {
-	f.Add("virtio-blk-pci", "/a,b", "x=y")
-	f.Add("x", ",", ",,")
-	f.Add("x", "a,id=evil", "")
-	f.Fuzz(func(t *testing.T, value, first, second string) {
-		if value == "" {
-			return
-		}
-		o := device(value, "first", first, "second", second)
-		got := split(o.Words(nil)[1])
-		want := []string{value, "first=" + first, "second=" + second}
-		require.Equal(t, want, got)
-	})
-}
-
-// split reads a QemuOpts list: util/qemu-option.c, get_opt_value.
-func split(list string) []string {
-	var parts []string
-	var part strings.Builder
-	for i := 0; i < len(list); i++ {
-		if list[i] == ',' {
-			if i+1 >= len(list) || list[i+1] != ',' {
-				parts = append(parts, part.String())
-				part.Reset()
-				continue
-			}
-			i++
-		}
-		part.WriteByte(list[i])
-	}
-	return append(parts, part.String())
-}
-
 func TestBlameFindsTheOptionQEMUComplainsAbout(t *testing.T) {
 	t.Parallel()
 	p := machine(device("virtio-blk-pci"), device("virtio-blk-pci", "drive", "a,b")).QEMU
 	require.Equal(t, &p.Args[1], p.Blame("qemu-system-x86_64: -device virtio-blk-pci,drive=a,,b: Can't find it\n"))
 	require.Equal(t, &p.Args[0], p.Blame("qemu-system-x86_64: -device virtio-blk-pci: drive property not set"))
 	require.Nil(t, p.Blame("qemu-system-x86_64: terminating on signal 15"))
+}
+
+func TestNamesAndValuesThatWouldBeMisread(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, `qemu: the value "-vnc unix:/a=b/vnc" would be read as a property, because of the equals sign; give it with its name, as a property`,
+		faults(machine(plan.Option{Flag: "-vnc", Value: "unix:/a=b/vnc", List: true})))
+	require.Empty(t, faults(machine(plan.Option{Flag: "-cpu", Value: "host,a=b"})), "not a list")
+
+	p := machine()
+	p.QEMU.Name = "a\nb"
+	require.Equal(t, `"a\nb" cannot be the name of a process: want printable characters`, faults(p))
+	for _, name := range []string{"", "1A", "A B", "A=", "A;B"} {
+		p = machine()
+		p.QEMU.Env = []plan.Variable{{Name: name}}
+		require.Equal(t, fmt.Sprintf(`qemu: environment variable %q="" cannot be set; a name has letters, digits and _`, name), faults(p))
+	}
 }

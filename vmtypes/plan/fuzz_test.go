@@ -1,0 +1,106 @@
+package plan_test
+
+import (
+	"bytes"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/vmtypes/plan"
+)
+
+// FuzzWords: whatever the values are, of a plan that is without fault QEMU reads
+// what was meant, and nothing else.
+func FuzzWords(f *testing.F) {
+	f.Add("virtio-blk-pci", "/a,b", "x=y")
+	f.Add("x", ",", ",,")
+	f.Add("x", "a,id=evil", "")
+	f.Add("unix:/a,b=c", "a", "")
+	f.Add("unix:/a=b", "a", "")
+	f.Add("", "a", ",b=c,")
+	f.Fuzz(func(t *testing.T, value, first, second string) {
+		o := device(value, "first", first, "second", second)
+		if len(machine(o).Check()) > 0 {
+			return
+		}
+		want := []property{{"first", first}, {"second", second}}
+		if value != "" {
+			want = append([]property{{"implied", value}}, want...)
+		}
+		require.Equal(t, want, readOptions(o.Words(nil)[1], "implied"))
+	})
+}
+
+type property struct{ key, value string }
+
+// readOptions reads a list as QEMU does: util/qemu-option.c, opts_do_parse,
+// get_opt_name_value and get_opt_value.
+func readOptions(list, implied string) (found []property) {
+	for rest := list; rest != ""; {
+		var p property
+		end := strings.IndexAny(rest, "=,")
+		switch {
+		case end >= 0 && rest[end] == '=':
+			p.key, rest = rest[:end], rest[end+1:]
+			p.value, rest = readValue(rest)
+		case found == nil: // the first one may go without its name
+			p.key = implied
+			p.value, rest = readValue(rest)
+		default: // a flag
+			p.key, rest = readValue(rest)
+			p.value = "on"
+		}
+		found = append(found, p)
+	}
+	return found
+}
+
+// readValue returns a value, in which a doubled comma is one, and what follows
+// the comma after it.
+func readValue(s string) (value, rest string) {
+	for {
+		end := strings.IndexByte(s, ',')
+		if end < 0 {
+			return value + s, ""
+		}
+		value, s = value+s[:end], s[end+1:]
+		if !strings.HasPrefix(s, ",") {
+			return value, s
+		}
+		value, s = value+",", s[1:]
+	}
+}
+
+// FuzzShell: what is printed for people to paste into a shell does there what
+// the runner does: the same program gets the same arguments and environment.
+func FuzzShell(f *testing.F) {
+	f.Add("a b", "it's", "$HOME", "tap0")
+	f.Add("", "\n", "`id`", "x\necho injected")
+	f.Add("~", "#", "\\", "!")
+	f.Add("*", "a=b", "'\"'", "\xff")
+	shell, err := exec.LookPath("sh")
+	require.NoError(f, err)
+	printf, err := exec.LookPath("printf")
+	require.NoError(f, err)
+	env, err := exec.LookPath("env")
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, word, value, variable, name string) {
+		p := plan.Plan{Type: "test", QEMU: plan.Process{
+			Name: "qemu", Executable: env, Env: []plan.Variable{{Name: "VARIABLE", Value: variable}}, Dir: "/",
+			Args: []plan.Option{
+				{Flag: "--split-string=" + printf + ` %s\\0 "${VARIABLE}"`},
+				{Flag: "-flag", Value: word},
+				{Flag: "-list", List: true, Properties: []plan.Property{{Key: "key", Value: value}, {Key: "fd", Descriptor: name}}},
+			},
+		}, Listeners: []plan.Listener{{Name: name, Path: "/run/s"}}}
+		if len(p.Check()) > 0 {
+			return
+		}
+		out, err := exec.CommandContext(t.Context(), shell, "-c", p.Shell()).CombinedOutput()
+		require.NoError(t, err, "%s\n%s", out, p.Shell())
+		want := append([]string{variable}, p.QEMU.Argv()[1:]...)
+		require.Equal(t, want, strings.Split(string(bytes.TrimSuffix(out, []byte{0})), "\x00"), "%s", p.Shell())
+	})
+}
