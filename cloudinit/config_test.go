@@ -253,35 +253,58 @@ func TestReadingLeavesTheConfigurationAlone(t *testing.T) {
 	require.Len(t, c.MetaData.Content, 2)
 }
 
-// FuzzUserData checks that the rendered YAML means what was read: reading it again gives the same values.
-func FuzzUserData(f *testing.F) {
+// FuzzYAML checks that the rendered YAML means what was read, in each of the sections: reading it again gives the same
+// values, but for what meta-data lacked.
+func FuzzYAML(f *testing.F) {
 	for _, text := range []string{
 		"a: 1", "{a: [b, {c: d}]}", "a: |\n  x\n   y\n", "a: \"\\n  x\"", "a: >+\n  x\n\n", "? [a]\n: b", "a: &x {b: c}\nd: {<<: *x}",
 		"a: !!str 5", "'': ''", "a: \"\\x00\\u2028\"", "a: '#'", "- : x", "a: \" lead\\nand trail \"", "a: |2\n    x\n",
+		"instance-id: 5", "local-hostname: ", "instance-id: &x ~\nlocal-hostname: *x", "version: 2\nethernets: {e: {addresses: [10.0.0.1/8]}}",
 	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		var c Config
-		if yaml.Unmarshal([]byte(text), &c.UserData) != nil {
-			return
+		for _, section := range []string{"metaData", "userData", "networkConfig"} {
+			requireSameMeaning(t, section, text)
 		}
-		before, err := resolve("userData", &c.UserData)
-		if err != nil || before == nil || before.Kind != yaml.MappingNode || len(before.Content) == 0 {
-			return
-		}
-		seed, err := c.Seed("vm")
-		if err != nil {
-			var keyError *KeyError
-			require.True(t, errors.As(err, &keyError), err)
-			return
-		}
-		var again yaml.Node
-		require.NoError(t, yaml.Unmarshal(seed.UserData, &again), "%s", seed.UserData)
-		after, err := resolve("userData", &again)
-		require.NoError(t, err)
-		require.Equal(t, values(before), values(after), "%q became %q", text, seed.UserData)
 	})
+}
+
+func requireSameMeaning(t *testing.T, section, text string) {
+	t.Helper()
+	var c Config
+	node := map[string]*yaml.Node{"metaData": &c.MetaData, "userData": &c.UserData, "networkConfig": &c.NetworkConfig}[section]
+	if yaml.Unmarshal([]byte(text), node) != nil {
+		return
+	}
+	before, err := resolve(section, node)
+	if err != nil || before == nil || before.Kind != yaml.MappingNode || len(before.Content) == 0 {
+		return
+	}
+	seed, err := c.Seed("vm")
+	if err != nil {
+		var keyError *KeyError
+		require.True(t, errors.As(err, &keyError), err)
+		return
+	}
+	written := map[string][]byte{"metaData": seed.MetaData, "userData": seed.UserData, "networkConfig": seed.NetworkConfig}[section]
+	var again yaml.Node
+	require.NoError(t, yaml.Unmarshal(written, &again), "%s", written)
+	after, err := resolve(section, &again)
+	require.NoError(t, err)
+	if section == "metaData" {
+		for _, n := range []*yaml.Node{before, after} {
+			for _, key := range []string{"local-hostname", "instance-id"} {
+				value, err := scalarEntry(n, key)
+				require.NoError(t, err)
+				require.True(t, n == before || value.Value != "", "%s in %q", key, written)
+				if value.Value == "" || strings.HasPrefix(value.Value, "iid-") || value.Value == "vm" {
+					setString(value, "completed")
+				}
+			}
+		}
+	}
+	require.Equal(t, values(before), values(after), "%s %q became %q", section, text, written)
 }
 
 // values lists what a resolved node means, without styles and lines.

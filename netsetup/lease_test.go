@@ -1,6 +1,8 @@
 package netsetup
 
 import (
+	"bytes"
+	"log/slog"
 	"net"
 	"net/netip"
 	"testing"
@@ -118,18 +120,67 @@ func TestLeaseTellsTheNetwork(t *testing.T) {
 	require.Equal(t, []byte("me"), heard.Options.Get(dhcpv4.OptionClientIdentifier))
 }
 
-func FuzzLeaseAnswer(f *testing.F) {
-	discovery, err := dhcpv4.NewDiscovery(testLease().mac)
-	require.NoError(f, err)
-	f.Add(discovery.ToBytes())
+// FuzzDHCP lets the guest send anything to the server: whatever it is, the
+// server goes on, tells nobody but the guest, gives nothing but the lease, and
+// says what another reader understands.
+func FuzzDHCP(f *testing.F) {
+	seed := func(details ...dhcpv4.Modifier) {
+		request, err := dhcpv4.New(append([]dhcpv4.Modifier{dhcpv4.WithHwAddr(testLease().mac)}, details...)...)
+		require.NoError(f, err)
+		f.Add(request.ToBytes())
+	}
+	seed(dhcpv4.WithMessageType(dhcpv4.MessageTypeDiscover))
+	seed(dhcpv4.WithMessageType(dhcpv4.MessageTypeInform), dhcpv4.WithClientIP(net.IPv4(198, 51, 100, 7)))
+	seed(dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest), dhcpv4.WithClientIP(net.IPv4(10, 0, 2, 2)))
+	seed(dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest), dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(net.IPv4(10, 0, 2, 2))))
+	seed(dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest), dhcpv4.WithGeneric(dhcpv4.OptionClientIdentifier, make([]byte, 600)))
+	seed(dhcpv4.WithMessageType(dhcpv4.MessageTypeDiscover), dhcpv4.WithGeneric(dhcpv4.OptionRelayAgentInformation, []byte{1, 4, 'e', 't', 'h', '0'}))
+	seed(dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest), dhcpv4.WithGeneric(dhcpv4.OptionServerIdentifier, []byte{1}))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, datagram []byte) {
-		request, err := dhcpv4.FromBytes(datagram)
-		if err != nil {
-			return
-		}
-		if reply, ok, err := testLease().answer(request); err == nil && ok {
-			require.NotEmpty(t, reply.message.ToBytes())
+		sent := &outbox{}
+		server := &dhcpServer{conn: sent, lease: testLease(), logger: slog.New(slog.DiscardHandler)}
+		server.handle(datagram)
+		require.LessOrEqual(t, len(sent.datagrams), 1)
+		for _, d := range sent.datagrams {
+			requireAnswer(t, datagram, d)
 		}
 	})
+}
+
+// requireAnswer checks what the server has sent in answer to a request.
+func requireAnswer(t *testing.T, datagram []byte, d datagram) {
+	t.Helper()
+	require.Contains(t, []string{"255.255.255.255:68", "10.0.2.2:68"}, d.to.String())
+	request, err := dhcpv4.FromBytes(datagram)
+	require.NoError(t, err)
+	answer, err := dhcpv4.FromBytes(d.data)
+	require.NoError(t, err)
+	require.Equal(t, dhcpv4.OpcodeBootReply, answer.OpCode)
+	require.Equal(t, testLease().mac, answer.ClientHWAddr)
+	require.Equal(t, request.TransactionID, answer.TransactionID)
+	require.Equal(t, "10.0.2.1", answer.ServerIdentifier().String())
+	require.Contains(t, []string{"0.0.0.0", "10.0.2.2"}, answer.YourIPAddr.String())
+	require.LessOrEqual(t, len(d.data), len(datagram)+600, "an answer is no amplifier")
+	if answer.MessageType() == dhcpv4.MessageTypeNak {
+		require.Equal(t, "0.0.0.0", answer.YourIPAddr.String())
+		require.Nil(t, answer.Router())
+		require.Equal(t, "255.255.255.255:68", d.to.String())
+	}
+}
+
+// outbox is a connection that keeps what is sent.
+type outbox struct {
+	net.PacketConn
+	datagrams []datagram
+}
+
+type datagram struct {
+	data []byte
+	to   net.Addr
+}
+
+func (o *outbox) WriteTo(data []byte, to net.Addr) (int, error) {
+	o.datagrams = append(o.datagrams, datagram{bytes.Clone(data), to})
+	return len(data), nil
 }

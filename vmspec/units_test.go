@@ -2,6 +2,9 @@ package vmspec
 
 import (
 	"math"
+	"math/big"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -92,21 +95,65 @@ func TestBytesAreShownInTheLargestExactUnit(t *testing.T) {
 	}
 }
 
+// FuzzParseBytes: what is read is what a reader that knows nothing but the
+// grammar of the documentation makes of it, and can be written and read again.
 func FuzzParseBytes(f *testing.F) {
-	for _, seed := range []string{"8Gi", "8 GiB", "8 GB", "1.5e3", "1E", "100m", "-1", ".", "+.5Ki", "1e-99"} {
+	for _, seed := range []string{
+		"8Gi", "8 GiB", "8 GB", "1.5e3", "1E", "1E1", "1e+2", "100m", "-1", ".", "+.5Ki", "1e-99", "0x10", "1_000", "1e64", "0e64", "-0", "9223372036854775807",
+		"9223372036854775808", "8EiB", "7.99999999999999999999 EiB", "1/2", "1 2", "1.", "1..2", "--1", "1e", "\t1 kB\n", "1\u00a0kB", "0.0000000000000000001EB",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		size, err := ParseBytes(text)
+		want, ok := readSize(text)
 		if err != nil {
 			require.ErrorAs(t, err, new(*SizeError))
+			require.False(t, ok, "%q is %d bytes", text, want)
 			return
 		}
-		require.GreaterOrEqual(t, size, Bytes(0))
+		require.True(t, ok, "%q is no size", text)
+		require.Equal(t, want, size)
 		again, err := ParseBytes(size.String())
 		require.NoError(t, err)
 		require.Equal(t, size, again)
 	})
+}
+
+var sizeGrammar = regexp.MustCompile(`^[+-]?([0-9]*)\.?([0-9]*)(?:[eE]([+-]?[0-9]+)|[ \t]*(|B|([kMGTPE])B?|([KMGTPE])iB?))$`)
+
+// readSize reads a size by moving the point of a decimal number: it divides by
+// powers of ten only, and does it last.
+func readSize(text string) (Bytes, bool) {
+	m := sizeGrammar.FindStringSubmatch(strings.TrimSpace(text))
+	if m == nil || m[1]+m[2] == "" || len(m[0]) > 64 {
+		return 0, false
+	}
+	number, _ := new(big.Int).SetString("0"+m[1]+m[2], 10)
+	down := int64(len(m[2])) // the power of ten to divide by
+	if m[3] != "" {
+		exponent, err := strconv.ParseInt(m[3], 10, 32)
+		if err != nil || exponent < -64 || exponent > 64 {
+			return 0, false
+		}
+		down -= exponent
+	}
+	for i, prefix := range []string{"k", "M", "G", "T", "P", "E"} {
+		if m[5] == prefix {
+			down -= 3 * int64(i+1)
+		}
+		if m[6] == strings.ToUpper(prefix) {
+			number.Lsh(number, uint(10*(i+1)))
+		}
+	}
+	ten := new(big.Int).Exp(big.NewInt(10), big.NewInt(max(down, -down)), nil)
+	if down <= 0 {
+		number.Mul(number, ten)
+	} else if _, rest := number.QuoRem(number, ten, new(big.Int)); rest.Sign() != 0 {
+		return 0, false
+	}
+	negative := m[0][0] == '-'
+	return Bytes(number.Int64()), number.IsInt64() && !(negative && number.Sign() > 0)
 }
 
 func TestNearest(t *testing.T) {

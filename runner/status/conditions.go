@@ -142,7 +142,7 @@ func userLoggedIn(s Status) Condition {
 		return answer(UserLoggedIn, false, s.Reason, "")
 	case s.WantedUser == "":
 		return answer(UserLoggedIn, false, NotRequested, "")
-	case !s.VmopAgent:
+	case vmopAgent(s).Status == False: // nobody tells
 		return answer(UserLoggedIn, false, VmopAgentDisconnected, "")
 	case s.LoggedInUser != s.WantedUser:
 		return answer(UserLoggedIn, false, Processing, "waiting for "+s.WantedUser)
