@@ -17,11 +17,12 @@
 // kernel takes it down however the process ends:
 //
 //	tap, its addresses and routes    last descriptor of the tap, here or in QEMU
-//	rules of nftables                the netlink socket that owns their table
+//	rules of nftables                the netlink socket that owns their table, here or in QEMU
 //	DHCP server, reserved ports      their sockets
 //
 // After a kill -9 of the caller therefore nothing remains but what QEMU, if it
-// survived, still holds: the tap. OpenTap and OpenMasquerade replace a tap that
+// survived, still holds: the tap, and rules that it has inherited. AdoptTap and
+// AdoptMasquerade make the rest anew for the machine that runs on. OpenTap and OpenMasquerade replace a tap that
 // carries the mark of the same owner; an interface of the same name without
 // that mark belongs to somebody else and is an error. Two things are exempt.
 // IPv4 forwarding, once switched on, stays on, because others may have come to

@@ -20,6 +20,9 @@ const (
 	// NameTaken: an interface of the name exists and is not a left-over of
 	// the same owner, or another process of that owner is still at work.
 	NameTaken Fault = "name taken"
+	// Gone: the interface of a running machine, or its address, does not exist
+	// any more.
+	Gone Fault = "gone"
 	// NoRight: CAP_NET_ADMIN or CAP_NET_BIND_SERVICE is missing.
 	NoRight Fault = "no right"
 	// NoTunDevice: /dev/net/tun is missing or may not be opened.

@@ -35,8 +35,8 @@ type machine struct {
 }
 
 // boot starts a guest whose card is the other end of the descriptor. Its
-// processes are where the test is.
-func boot(t *testing.T, tap *os.File, mac string) *machine {
+// processes are where the test is, and inherit further descriptors.
+func boot(t *testing.T, tap *os.File, mac string, inherited ...*os.File) *machine {
 	t.Helper()
 	qemu, err := exec.LookPath("qemu-system-x86_64")
 	require.NoError(t, err, "install the Debian package qemu-system-x86")
@@ -47,7 +47,7 @@ func boot(t *testing.T, tap *os.File, mac string) *machine {
 		"-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
 		"-netdev", "tap,id=net0,fd=3", "-device", "virtio-net-pci,netdev=net0,mac="+mac,
 		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console")
-	process.ExtraFiles = []*os.File{tap}
+	process.ExtraFiles = append([]*os.File{tap}, inherited...)
 	process.Stderr = t.Output()
 	stdin, err := process.StdinPipe()
 	require.NoError(t, err)

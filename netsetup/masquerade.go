@@ -42,6 +42,7 @@ type MasqueradeConfig struct {
 // Masquerade is a tap with a private subnet behind the namespace's addresses.
 type Masquerade struct {
 	tap     *Tap
+	rules   *table
 	guest   netip.Prefix
 	gateway netip.Addr
 	closers []func() error // in the order in which things were made
@@ -111,6 +112,7 @@ func (m *Masquerade) open(ctx context.Context, doing string, cfg MasqueradeConfi
 	if err != nil {
 		return err
 	}
+	m.rules = table
 	m.closers = append(m.closers, table.Close)
 	if err := enableForwarding(doing, logger); err != nil {
 		return err
@@ -130,6 +132,11 @@ func (m *Masquerade) open(ctx context.Context, doing string, cfg MasqueradeConfi
 	if err := warn(table, cfg, logger); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
+	return m.serveAddress(ctx, doing, cfg, logger)
+}
+
+// serveAddress starts the DHCP server.
+func (m *Masquerade) serveAddress(ctx context.Context, doing string, cfg MasqueradeConfig, logger *slog.Logger) error {
 	server, err := startDHCP(ctx, cfg.Name, lease{
 		mac: cfg.MAC, guest: m.guest, gateway: m.gateway, mtu: m.tap.mtu,
 		dns: cfg.DNS, search: cfg.Search, hostname: cfg.Hostname,
@@ -178,9 +185,14 @@ func (m *Masquerade) openTap(doing string, cfg MasqueradeConfig) error {
 	if err != nil {
 		return err
 	}
+	m.settleIn(subnet)
+	return nil
+}
+
+// settleIn notes who is who in the subnet.
+func (m *Masquerade) settleIn(subnet netip.Prefix) {
 	m.gateway = gatewayOf(subnet)
 	m.guest = netip.PrefixFrom(guestOf(subnet), subnet.Bits())
-	return nil
 }
 
 // gatewayAddress derives the gateway's hardware address from the machine's, so
@@ -289,8 +301,20 @@ func allowLoopback(cfg MasqueradeConfig, logger *slog.Logger) {
 	}
 }
 
-// File returns the descriptor for QEMU. It stays the property of the network.
+// File returns the descriptor for QEMU. It stays the property of the network. That
+// of an adopted one, which QEMU has, is nil.
 func (m *Masquerade) File() *os.File { return m.tap.File() }
+
+// Inherit returns descriptors that QEMU should inherit besides, without knowing:
+// what hangs on them lasts as long as QEMU then. That is the rules, so that a
+// machine whose caller is killed is still guarded and keeps its connections. They
+// stay the property of the network. An adopted one has none.
+func (m *Masquerade) Inherit() []*os.File {
+	if m.rules == nil {
+		return nil
+	}
+	return []*os.File{m.rules.handle}
+}
 
 // Name returns the tap's name.
 func (m *Masquerade) Name() string { return m.tap.name }

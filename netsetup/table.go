@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/google/nftables"
 	mdlayher "github.com/mdlayher/netlink"
@@ -15,12 +16,13 @@ import (
 // when that socket is closed. Since Linux 5.12.
 const tableOwned = 2
 
-// table holds the rules of one network for as long as it is open. While it is,
-// no other process can replace it: that makes it the lock on the network's
-// name as well.
+// table holds the rules of one network for as long as it is open, or open in a
+// process that has inherited its handle. While it is, no other process can replace
+// it: that makes it the lock on the network's name as well.
 type table struct {
 	conn   *nftables.Conn
 	socket *mdlayher.Conn // the one of conn: the table's owner
+	handle *os.File       // another descriptor of the socket, for others to inherit
 	table  *nftables.Table
 }
 
@@ -45,7 +47,26 @@ func openTable(doing, tap string, flags uint32) (*table, error) {
 	if err := t.replace(doing, tap, flags); err != nil {
 		return nil, errors.Join(err, conn.CloseLasting())
 	}
+	if t.handle, err = duplicate(t.socket, t.table.Name); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: duplicate the rules' owner: %w", doing, err), t.Close())
+	}
 	return t, nil
+}
+
+// duplicate returns another descriptor of a socket.
+func duplicate(socket *mdlayher.Conn, name string) (*os.File, error) {
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var handle *os.File
+	controlErr := raw.Control(func(fd uintptr) {
+		var copied int
+		if copied, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0); err == nil {
+			handle = os.NewFile(uintptr(copied), name)
+		}
+	})
+	return handle, errors.Join(controlErr, err)
 }
 
 func (t *table) replace(doing, tap string, flags uint32) error {
@@ -150,6 +171,9 @@ func (t *table) Close() error {
 	err := t.conn.Flush()
 	if errors.Is(err, unix.ENOENT) { // somebody flushed the rules
 		err = nil
+	}
+	if t.handle != nil {
+		err = errors.Join(err, t.handle.Close())
 	}
 	if err := errors.Join(err, t.conn.CloseLasting()); err != nil {
 		return fmt.Errorf("remove table %s of nftables: %w", t.table.Name, err)

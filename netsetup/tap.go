@@ -78,8 +78,13 @@ func OpenTap(cfg TapConfig) (*Tap, error) {
 	return tap, nil
 }
 
-// File returns the descriptor for QEMU. It stays the property of the Tap.
+// File returns the descriptor for QEMU. It stays the property of the Tap. That of
+// an adopted one, which QEMU has, is nil.
 func (t *Tap) File() *os.File { return t.file }
+
+// Inherit returns no descriptors: a tap needs none besides File. It is there for
+// the likeness with Masquerade.
+func (t *Tap) Inherit() []*os.File { return nil }
 
 // Name returns the interface's name.
 func (t *Tap) Name() string { return t.name }
@@ -102,6 +107,9 @@ func unforked(f func() error) error {
 }
 
 func (t *Tap) close() error {
+	if t.file == nil {
+		return nil
+	}
 	if err := t.file.Close(); err != nil {
 		return fmt.Errorf("close tap %s: %w", t.name, err)
 	}
@@ -237,13 +245,19 @@ func removeLeftOver(doing, name, owner string) error {
 	if err != nil {
 		return fmt.Errorf("%s: look for a left-over: %w", doing, err)
 	}
-	if _, isTap := link.(*netlink.Tuntap); !isTap || owner == "" || link.Attrs().Alias != markPrefix+owner {
+	if !isOwn(link, owner) {
 		return nameTaken(doing, name, nil)
 	}
 	if err := netlink.LinkDel(link); err != nil {
 		return noAdmin(doing+": remove the left-over of an earlier run", err)
 	}
 	return nil
+}
+
+// isOwn tells whether an interface is a tap that was made for the owner.
+func isOwn(link netlink.Link, owner string) bool {
+	_, isTap := link.(*netlink.Tuntap)
+	return isTap && owner != "" && link.Attrs().Alias == markPrefix+owner
 }
 
 func nameTaken(doing, name string, err error) error {

@@ -17,6 +17,8 @@ import (
 type network interface {
 	io.Closer
 	File() *os.File
+	// Inherit returns descriptors by which the network lives as long as QEMU.
+	Inherit() []*os.File
 }
 
 // openTap makes what the plan says about a tap. owner is the VM's uuid, by

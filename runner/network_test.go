@@ -2,15 +2,20 @@ package runner_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"vmop/runner"
 	"vmop/vmspec"
@@ -115,6 +120,7 @@ func TestMasquerade(t *testing.T) {
 		require.Contains(t, during, "10.9.8.1/24")
 		require.Contains(t, during, "masquerade")
 		require.Contains(t, during, "2222")
+		require.True(t, hasNetfilterSocket(t, v.qemu()), "QEMU has inherited the rules: they outlive the runner")
 		return nil
 	}
 	outcome, err := v.runHere()
@@ -122,6 +128,26 @@ func TestMasquerade(t *testing.T) {
 	require.Equal(t, runner.CauseForced, outcome.Cause)
 	v.nothingLeft()
 	require.Equal(t, before, namespace(t))
+}
+
+// hasNetfilterSocket tells whether a process has a netlink socket of the namespace
+// open that speaks to the firewall.
+func hasNetfilterSocket(t *testing.T, pid int) bool {
+	t.Helper()
+	sockets, err := os.ReadFile("/proc/thread-self/net/netlink")
+	require.NoError(t, err)
+	var wanted []string
+	for line := range strings.Lines(string(sockets)) {
+		if fields := strings.Fields(line); fields[1] == strconv.Itoa(unix.NETLINK_NETFILTER) {
+			wanted = append(wanted, "socket:["+fields[len(fields)-1]+"]")
+		}
+	}
+	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	require.NoError(t, err)
+	return slices.ContainsFunc(links, func(link string) bool {
+		target, _ := os.Readlink(link)
+		return slices.Contains(wanted, target)
+	})
 }
 
 // A start that goes wrong takes its taps back.

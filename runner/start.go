@@ -38,15 +38,17 @@ const monitorID = "vmop-monitor"
 
 // machine is a VM whose processes have been started.
 type machine struct {
-	vm      *VM
-	log     *slog.Logger
-	undo    *cleanup
-	lock    *os.File
-	files   map[string]*os.File // open descriptors, by their name in the plan
-	helpers []*process.Process
-	qemu    *process.Process
-	session *qmp.Session
-	seeding errgroup.Group // writes the cloud-init image
+	vm    *VM
+	log   *slog.Logger
+	undo  *cleanup
+	lock  *os.File
+	files map[string]*os.File // open descriptors, by their name in the plan
+	// inherited are descriptors that QEMU holds for others, without knowing.
+	inherited []*os.File
+	helpers   []*process.Process
+	qemu      *process.Process
+	session   *qmp.Session
+	seeding   errgroup.Group // writes the cloud-init image
 	// live is what is known of the running machine, and what to do about it.
 	live *reconcile.Machine
 
@@ -205,6 +207,7 @@ func (m *machine) openDescriptors(ctx context.Context) error {
 		}
 		m.undo.add("tap "+t.Name, tap.Close)
 		m.files[t.Name] = tap.File()
+		m.inherited = append(m.inherited, tap.Inherit()...)
 	}
 	for _, l := range m.vm.Plan.Listeners {
 		f, err := listen(l.Path)
@@ -335,7 +338,7 @@ func (m *machine) startQEMU(ctx context.Context, monitor *os.File) error {
 		"-mon", "chardev=" + monitorID + ",mode=control",
 	}
 	var err error
-	m.qemu, err = m.startProcess(ctx, q, own, []*os.File{monitor, m.lock})
+	m.qemu, err = m.startProcess(ctx, q, own, append([]*os.File{monitor, m.lock}, m.inherited...))
 	return err
 }
 
