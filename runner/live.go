@@ -24,7 +24,9 @@ type live struct {
 	wanted  *VM // what the configuration says now
 	answers chan answer
 	others  []follower
-	last    *shutdown // QEMU's last word
+	sizes   map[int]int64 // of disks on the host; see diskSizes
+	look    chan struct{} // asks for them
+	last    *shutdown     // QEMU's last word
 	dropped uint64
 	// generation counts the configurations that were read.
 	generation int64
@@ -40,7 +42,7 @@ type answer struct {
 }
 
 func newLive(m *machine) *live {
-	return &live{m: m, source: config.NewSource(m.file, m.vm.Config), wanted: m.vm, answers: make(chan answer), others: followers(m), generation: 1}
+	return &live{m: m, source: config.NewSource(m.file, m.vm.Config), wanted: m.vm, answers: make(chan answer), look: make(chan struct{}, 1), others: followers(m), generation: 1}
 }
 
 // run returns QEMU's last SHUTDOWN, when QEMU has closed its monitor.
@@ -48,6 +50,7 @@ func (l *live) run(ctx context.Context) *shutdown {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	changed := config.Watch(ctx, l.m.log, l.m.file)
+	sizes := newDiskSizes(l.m.vm, l.m.log).watch(ctx, l.look)
 	wake := time.NewTimer(0)
 	defer wake.Stop()
 	for _, f := range l.others {
@@ -64,6 +67,7 @@ func (l *live) run(ctx context.Context) *shutdown {
 			l.observe(ctx, e)
 		case a := <-l.answers:
 			l.m.live.Answer(a.request, a.reply, a.err, time.Now())
+		case l.sizes = <-sizes:
 		case _, ok := <-changed:
 			if !ok {
 				changed = nil
@@ -82,7 +86,9 @@ func (l *live) act(ctx context.Context, wake *time.Timer) {
 		return
 	}
 	now := time.Now()
-	step := l.m.live.Next(l.wanted.desired(l.m.vm), now)
+	want := l.wanted.desired(l.m.vm)
+	want.Sizes = l.sizes
+	step := l.m.live.Next(want, now)
 	for _, r := range step.Requests {
 		pending := l.m.session.Start(r.Command)
 		go l.await(ctx, r, pending)
@@ -175,6 +181,10 @@ func eventLevel(e qmp.Event) slog.Level {
 // reload reads the configuration and what is beside it. What has faults changes
 // nothing: the configuration before stays in force.
 func (l *live) reload(ctx context.Context) {
+	select {
+	case l.look <- struct{}{}:
+	default: // it has been asked for
+	}
 	changed, err := l.source.Reload()
 	var next *VM
 	if err == nil {

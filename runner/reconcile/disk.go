@@ -21,6 +21,7 @@ type disk struct {
 
 	want    int64
 	size    int64 // that QEMU knows; 0: not known
+	file    string
 	node    string
 	asking  bool
 	problem string
@@ -37,12 +38,15 @@ func (d *disk) next(want *Desired, now time.Time) {
 	}
 	if size != d.want {
 		d.want, d.problem, d.pace = size, "", pace{}
-		if d.size == 0 && !d.state.ran {
+		switch {
+		case d.size == 0 && !d.state.ran:
 			d.size = size // QEMU has opened it only now
+		case d.lacks():
+			d.size = 0 // QEMU itself may have made it smaller
 		}
 	}
 	if d.size >= d.want {
-		d.problem, d.node = "", ""
+		d.problem, d.node = d.lack(), ""
 		return
 	}
 	if !d.ready(now) {
@@ -66,9 +70,22 @@ func (d *disk) ask() {
 		case b.Inserted == nil || b.Inserted.Node == "":
 			d.fail(fmt.Errorf("the machine's device %s has no disk", d.rule.Device), now)
 		default:
-			d.node, d.size = b.Inserted.Node, b.Inserted.Image.Size
+			d.file, d.node, d.size = b.file(), b.Inserted.Node, b.Inserted.Image.Size
 		}
 	})
+}
+
+// sector is what QEMU counts the bytes of a disk in.
+const sector = 512
+
+// lacks says that the host has less than the guest believes.
+func (d *disk) lacks() bool { return d.size >= d.want+sector }
+
+func (d *disk) lack() string {
+	if !d.lacks() {
+		return ""
+	}
+	return fmt.Sprintf("%s has only %d bytes on the host, but the guest's disk has %d: the guest has lost what was beyond; make it as large again, and check the guest's file systems", d.file, d.want, d.size)
 }
 
 func (d *disk) grow() {

@@ -13,7 +13,7 @@ type Desired struct {
 	// vm.drives. "" is the wish for an empty drive.
 	Media map[int]string
 	// Sizes are the bytes that disks have on the host, by their index in
-	// vm.drives. Disks only grow. A size must be one that stays: what is beyond
+	// vm.drives. Disks only grow: one that is smaller is a problem. A size must be one that stays: what is beyond
 	// it in a file that grows further is cut off.
 	Sizes map[int]int64
 	// Password of the displays; nil means that there is none.

@@ -103,6 +103,7 @@ func (w *walk) obeyed() {
 	}
 	w.resets++
 	w.want = desires(w.rng, w.resets)
+	w.want.Sizes[0] = max(w.want.Sizes[0], w.sim.size) // a smaller one is complained about
 	end := w.now.Add(time.Hour)
 	for w.now.Before(end) {
 		step := w.turn()

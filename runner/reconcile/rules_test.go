@@ -159,7 +159,13 @@ func TestADiskGrows(t *testing.T) {
 	k.silent()
 
 	k.want.Sizes = map[int]int64{0: 500}
+	k.says(askBlocks)
+	k.returns(disks(2048))
 	k.silent() // never smaller
+	k.complains("vm.drives[0]: /d has only 500 bytes on the host, but the guest's disk has 2048: the guest has lost what was beyond; make it as large again, and check the guest's file systems")
+	k.want.Sizes = map[int]int64{0: 2000}
+	k.silent() // as large as QEMU's sectors
+	k.complains()
 	k.want.Sizes = map[int]int64{0: 3000}
 	k.says(askBlocks)
 	k.returns(disks(4096))

@@ -1,0 +1,148 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"log/slog"
+	"maps"
+	"os"
+	"time"
+
+	"vmop/vmspec"
+	"vmop/vmtypes/plan"
+)
+
+// Times of looking at the disks of a running machine.
+const (
+	lookTime = time.Minute
+	// settleTime is how long a size has to stay for being one that counts.
+	settleTime = 10 * time.Second
+)
+
+// diskSizes knows how large the disks of a running machine are on the host:
+// they grow there, by truncate, lvextend or a larger volume of Kubernetes, and
+// QEMU doesn't see it. A size that still changes is waited for: QEMU would cut
+// off what comes later (see reconcile.Desired.Sizes).
+type diskSizes struct {
+	log     *slog.Logger
+	disks   map[int]*hostDisk // by index in vm.drives
+	settled map[int]int64
+}
+
+// hostDisk is what was seen of a disk.
+type hostDisk struct {
+	path     string
+	opened   os.FileInfo // the file that QEMU has; nil: not seen yet
+	replaced bool
+	size     int64
+	since    time.Time // when it was seen first with this size
+}
+
+// newDiskSizes returns the disks of a VM that can grow from outside. The size
+// of a qcow2 disk is in its image, which only QEMU may change.
+func newDiskSizes(vm *VM, log *slog.Logger) *diskSizes {
+	d := &diskSizes{log: log, disks: map[int]*hostDisk{}, settled: map[int]int64{}}
+	for _, r := range vm.Plan.Rules {
+		r, ok := r.(plan.Disk)
+		if !ok || r.Drive < 0 || r.Drive >= len(vm.Spec.Drives) {
+			continue
+		}
+		drive := vm.Spec.Drives[r.Drive]
+		if drive.Type == vmspec.DriveRaw && drive.Format == "raw" {
+			d.disks[r.Drive] = &hostDisk{path: cmp.Or(drive.File, drive.Device, drive.Resource)}
+		}
+	}
+	return d
+}
+
+// watch looks at the disks at once, when it is told to, and from time to time.
+// It sends the sizes of all disks when those that count have changed. A host
+// that does not answer (NFS) keeps nobody waiting but this.
+func (d *diskSizes) watch(ctx context.Context, look <-chan struct{}) <-chan map[int]int64 {
+	if len(d.disks) == 0 {
+		return nil
+	}
+	settled := make(chan map[int]int64)
+	go func() {
+		wake := time.NewTimer(0)
+		defer wake.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-look:
+			case <-wake.C:
+			}
+			changed, moving := d.take(d.measure(), time.Now())
+			if changed {
+				select {
+				case settled <- maps.Clone(d.settled):
+				case <-ctx.Done():
+					return
+				}
+			}
+			if moving {
+				wake.Reset(settleTime)
+			} else {
+				wake.Reset(lookTime)
+			}
+		}
+	}()
+	return settled
+}
+
+// take notes the sizes that were seen. It returns whether those that count have
+// changed, and whether there are some that do not count yet.
+func (d *diskSizes) take(seen map[int]int64, now time.Time) (changed, moving bool) {
+	for i, size := range seen {
+		disk := d.disks[i]
+		if disk.size != size {
+			disk.size, disk.since = size, now
+		}
+		switch {
+		case d.settled[i] == size:
+		case now.Sub(disk.since) < settleTime:
+			moving = true
+		default:
+			d.settled[i], changed = size, true
+		}
+	}
+	return changed, moving
+}
+
+// measure returns the sizes of the disks that QEMU has open. One that is out of
+// reach has none: that is a matter of QEMU, which works with it.
+func (d *diskSizes) measure() map[int]int64 {
+	sizes := map[int]int64{}
+	for i, disk := range d.disks {
+		info, err := os.Stat(disk.path)
+		if err != nil {
+			continue
+		}
+		disk.opened = cmp.Or(disk.opened, info)
+		if replaced := info.Mode().IsRegular() && !os.SameFile(disk.opened, info); replaced != disk.replaced {
+			disk.replaced = replaced
+			if replaced {
+				d.log.Warn("another file is in the place of a disk; the VM goes on with the one it has", "file", disk.path)
+			}
+		}
+		if size, err := hostSize(disk.path, info); err == nil && !disk.replaced {
+			sizes[i] = size
+		}
+	}
+	return sizes
+}
+
+// hostSize returns the bytes of a file or of a block device.
+func hostSize(path string, info os.FileInfo) (int64, error) {
+	if info.Mode().IsRegular() {
+		return info.Size(), nil
+	}
+	device, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer device.Close()
+	return device.Seek(0, io.SeekEnd)
+}

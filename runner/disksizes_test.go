@@ -1,0 +1,110 @@
+package runner_test
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// image makes a file of zeros in the VM's folder.
+func (v *vm) image(name string, size int64) string {
+	v.t.Helper()
+	path := v.path(name)
+	require.NoError(v.t, os.WriteFile(path, nil, 0o600))
+	require.NoError(v.t, os.Truncate(path, size))
+	return path
+}
+
+// touch makes the runner look at its configuration, and at what belongs to it.
+func (v *vm) touch() {
+	v.t.Helper()
+	v.write("config.yaml", v.read("config.yaml"))
+}
+
+// diskSize returns the bytes that QEMU believes a disk to have.
+func (v *vm) diskSize(device string) int64 {
+	var blocks []struct {
+		QDev     string `json:"qdev"`
+		Inserted struct {
+			Image struct {
+				Size int64 `json:"virtual-size"`
+			}
+		}
+	}
+	v.ask(&blocks, "query-block", nil)
+	for _, b := range blocks {
+		if strings.Contains(b.QDev, "/"+device+"/") {
+			return b.Inserted.Image.Size
+		}
+	}
+	return 0
+}
+
+// A file that has become larger on the host is a larger disk in the guest; one
+// that has become smaller is a misfortune that must be told.
+func TestAGuestSeesItsDiskGrow(t *testing.T) {
+	t.Parallel()
+	leave := takePlace(t)
+	v := newVM(t, "wrapped")
+	disk := v.image("disk.img", 1<<20)
+	v.configure("wrapped", nil, append(kernel(t, ""), "network: []", v.observed(), "drives: [{file: disk.img}]")...)
+	c := attach(v)
+	v.runs()
+	c.await(`READY`)
+	leave()
+	c.typeLine("sh echo begins with $(cat /sys/block/vda/size)")
+	c.await(`^begins with 2048$`)
+
+	require.NoError(t, os.Truncate(disk, 3<<20))
+	v.touch()
+	c.typeLine("sh until [ $(cat /sys/block/vda/size) = 6144 ]; do usleep 100000; done; echo grown")
+	c.await(`^grown$`)
+
+	require.NoError(t, os.Truncate(disk, 2<<20))
+	v.touch()
+	v.log.await(t, v.ended, "the machine is not as wanted", "err", disk+" has only 2097152 bytes on the host")
+	require.EqualValues(t, 3<<20, v.diskSize("disk0"))
+	require.NoError(t, os.Truncate(disk, 3<<20))
+	v.touch()
+	v.log.await(t, v.ended, "the machine is as wanted again")
+	v.ends()
+}
+
+// What is put in the place of an image is not what QEMU has open.
+func TestAnotherFileIsNotTheDisk(t *testing.T) {
+	t.Parallel()
+	v := changeable(t, "drives: [{file: PATH/disk.img}, {file: PATH/other.img}]")
+	disk, other := v.image("disk.img", 1<<20), v.image("other.img", 1<<20)
+	v.runs()
+	require.NoError(t, os.Truncate(other, 2<<20))
+	v.touch()
+	eventually(t, 2<<20, func() int64 { return v.diskSize("disk1") }) // it has looked
+
+	require.NoError(t, os.Rename(v.image("new.img", 5<<20), disk))
+	require.NoError(t, os.Truncate(other, 4<<20))
+	v.touch()
+	v.log.await(t, v.ended, "another file is in the place of a disk; the VM goes on with the one it has", "file", disk)
+	eventually(t, 4<<20, func() int64 { return v.diskSize("disk1") })
+	require.EqualValues(t, 1<<20, v.diskSize("disk0"))
+	v.ends()
+}
+
+func TestABlockDeviceGrows(t *testing.T) {
+	t.Parallel()
+	v := changeable(t)
+	backing := v.image("backing.img", 1<<20)
+	out, err := exec.CommandContext(t.Context(), "losetup", "--find", "--show", backing).Output()
+	require.NoError(t, err, "this test needs root and a loop device")
+	device := strings.TrimSpace(string(out))
+	t.Cleanup(func() { require.NoError(t, exec.Command("losetup", "--detach", device).Run()) })
+	v.configure("wrapped", nil, v.section("drives: [{resource: "+device+"}]")...)
+	v.runs()
+	require.NoError(t, os.Truncate(backing, 2<<20))
+	require.NoError(t, exec.CommandContext(t.Context(), "losetup", "--set-capacity", device).Run())
+	v.touch()
+	eventually(t, 2<<20, func() int64 { return v.diskSize("disk0") })
+	v.ends()
+}

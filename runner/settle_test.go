@@ -1,0 +1,65 @@
+package runner
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/vmspec"
+	"vmop/vmtypes/plan"
+)
+
+// A size counts when it has stayed for a while, however often it is looked at.
+func TestASizeThatChangesIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	d := &diskSizes{disks: map[int]*hostDisk{0: {}, 2: {}}, settled: map[int]int64{}}
+	steps := []struct {
+		after           time.Duration
+		first, second   int64
+		changed, moving bool
+		settled         map[int]int64
+	}{
+		{0, 10, 20, false, true, map[int]int64{}},
+		{time.Second, 10, 20, false, true, map[int]int64{}},
+		{settleTime - time.Second, 10, 20, true, false, map[int]int64{0: 10, 2: 20}},
+		{time.Minute, 10, 20, false, false, map[int]int64{0: 10, 2: 20}},
+		{time.Minute, 11, 20, false, true, map[int]int64{0: 10, 2: 20}},
+		{settleTime, 12, 20, false, true, map[int]int64{0: 10, 2: 20}},
+		{settleTime, 12, 19, true, true, map[int]int64{0: 12, 2: 20}},
+		{settleTime, 12, 20, false, false, map[int]int64{0: 12, 2: 20}},
+	}
+	now := time.Unix(1_700_000_000, 0)
+	for i, s := range steps {
+		now = now.Add(s.after)
+		changed, moving := d.take(map[int]int64{0: s.first, 2: s.second}, now)
+		require.Equal(t, s.changed, changed, "step %d", i)
+		require.Equal(t, s.moving, moving, "step %d", i)
+		require.Equal(t, s.settled, d.settled, "step %d", i)
+	}
+	changed, moving := d.take(map[int]int64{2: 30}, now) // the other is out of reach
+	require.False(t, changed)
+	require.True(t, moving)
+	require.Equal(t, map[int]int64{0: 12, 2: 20}, d.settled)
+}
+
+// Only what can grow from outside is looked at.
+func TestDisksThatAreLookedAt(t *testing.T) {
+	t.Parallel()
+	vm := &VM{
+		Spec: vmspec.Spec{Drives: []vmspec.Drive{
+			{Type: vmspec.DriveRaw, Format: "raw", File: "/a"},
+			{Type: vmspec.DriveRaw, Format: "qcow2", File: "/b"},
+			{Type: vmspec.DriveRaw, Format: "raw", File: "/c", ReadOnly: true},
+			{Type: vmspec.DriveIDECD, File: "/d"},
+			{Type: vmspec.DriveRaw, Format: "raw", Device: "/e"},
+		}},
+		Plan: &plan.Plan{Rules: plan.Rules{plan.Disk{Drive: 0}, plan.Disk{Drive: 1}, plan.Medium{Drive: 3}, plan.Disk{Drive: 3}, plan.Disk{Drive: 4}, plan.Disk{Drive: 9}}},
+	}
+	paths := map[int]string{}
+	for i, disk := range newDiskSizes(vm, slog.New(slog.DiscardHandler)).disks {
+		paths[i] = disk.path
+	}
+	require.Equal(t, map[int]string{0: "/a", 4: "/e"}, paths)
+}
