@@ -38,17 +38,17 @@ const monitorID = "vmop-monitor"
 
 // machine is a VM whose processes have been started.
 type machine struct {
-	vm    *VM
-	log   *slog.Logger
-	undo  *cleanup
-	lock  *os.File
-	files map[string]*os.File // open descriptors, by their name in the plan
+	vm      *VM
+	log     *slog.Logger
+	undo    *cleanup
+	lock    *os.File
+	files   map[string]*os.File // open descriptors, by their name in the plan
+	helpers []*process.Process
+	qemu    *process.Process
+	session *qmp.Session
+	seeding errgroup.Group // writes the cloud-init image
 	// inherited are descriptors that QEMU holds for others, without knowing.
 	inherited []*os.File
-	helpers   []*process.Process
-	qemu      *process.Process
-	session   *qmp.Session
-	seeding   errgroup.Group // writes the cloud-init image
 	// live is what is known of the running machine, and what to do about it.
 	live *reconcile.Machine
 
