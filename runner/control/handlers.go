@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -218,11 +219,13 @@ func (s *Server) getMetrics(w http.ResponseWriter, _ *http.Request) error {
 	st := s.opts.Tracker.Status()
 	proc := os.DirFS("/proc")
 	return give(w, metricsType, metrics(st, sample{
-		now:     time.Now(),
-		dropped: s.opts.Backend.Dropped(),
-		clients: int(s.clients.Load()),
-		runner:  resident(proc, os.Getpid()),
-		qemu:    resident(proc, st.QEMU.PID),
+		now:         time.Now(),
+		dropped:     s.opts.Backend.Dropped(),
+		clients:     int(s.clients.Load()),
+		runner:      resident(proc, os.Getpid()),
+		qemu:        resident(proc, st.QEMU.PID),
+		goroutines:  runtime.NumGoroutine(),
+		descriptors: openDescriptors(proc, os.Getpid()),
 	}))
 }
 

@@ -17,6 +17,8 @@ type sample struct {
 	dropped      uint64
 	clients      int
 	runner, qemu int64 // resident memory in bytes, 0 if not known
+	goroutines   int
+	descriptors  int // open ones of the runner, 0 if not known
 }
 
 // metrics returns the VM's metrics in Prometheus' text format
@@ -56,6 +58,13 @@ func metrics(s status.Status, m sample) []byte {
 	w.family("vmop_process_resident_memory_bytes", "gauge", "Resident memory of a process of the VM.")
 	w.value(float64(m.runner), "process", "runner")
 	w.value(float64(m.qemu), "process", "qemu")
+	// The names that Prometheus' clients give to what every process has.
+	w.family("process_resident_memory_bytes", "gauge", "Resident memory of the runner.")
+	w.value(float64(m.runner))
+	w.family("process_open_fds", "gauge", "Open file descriptors of the runner.")
+	w.value(float64(m.descriptors))
+	w.family("go_goroutines", "gauge", "Goroutines of the runner.")
+	w.value(float64(m.goroutines))
 	return w.Bytes()
 }
 
@@ -127,4 +136,14 @@ func resident(proc fs.FS, pid int) int64 {
 		return kib << 10
 	}
 	return 0
+}
+
+// openDescriptors counts the open descriptors of a process, 0 if it can't be
+// told; the one that the directory is read with is not among them (proc(5)).
+func openDescriptors(proc fs.FS, pid int) int {
+	list, err := fs.ReadDir(proc, strconv.Itoa(pid)+"/fd")
+	if err != nil {
+		return 0
+	}
+	return len(list) - 1
 }

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -18,13 +19,16 @@ func TestMetricsAreWellFormed(t *testing.T) {
 		status.Described{Name: "a \"b\"\\\nc", VMType: "standard"}, status.Entered{State: status.Booted},
 		status.ConsoleOpened{Kind: status.VNC}, status.Problems{{Message: "x"}}, status.Pending{{Path: "vm.firmware"}})
 	require.NoError(t, err)
-	text := string(metrics(s, sample{now: began.Add(90 * time.Second), dropped: 3, clients: 2, runner: 12 << 20, qemu: 1 << 30}))
+	text := string(metrics(s, sample{now: began.Add(90 * time.Second), dropped: 3, clients: 2, runner: 12 << 20, qemu: 1 << 30, goroutines: 20, descriptors: 11}))
 	for _, line := range []string{
 		`vmop_vm_uptime_seconds{name="a \"b\"\\\nc"} 90`,
 		`vmop_vm_consoles{name="a \"b\"\\\nc",kind="vnc"} 1`,
 		`vmop_vm_problems{name="a \"b\"\\\nc"} 1`,
 		`vmop_vm_pending_changes{name="a \"b\"\\\nc"} 1`,
 		`vmop_process_resident_memory_bytes{name="a \"b\"\\\nc",process="qemu"} 1073741824`,
+		`process_resident_memory_bytes{name="a \"b\"\\\nc"} 12582912`,
+		`process_open_fds{name="a \"b\"\\\nc"} 11`,
+		`go_goroutines{name="a \"b\"\\\nc"} 20`,
 	} {
 		require.Contains(t, text, line+"\n")
 	}
@@ -56,5 +60,22 @@ func TestResidentMemory(t *testing.T) {
 	require.Equal(t, int64(12<<10), resident(proc, 1))
 	for pid := 2; pid < 5; pid++ {
 		require.Zero(t, resident(proc, pid))
+	}
+}
+
+func TestOpenDescriptors(t *testing.T) {
+	t.Parallel()
+	require.Zero(t, openDescriptors(fstest.MapFS{}, 7))
+	before := openDescriptors(os.DirFS("/proc"), os.Getpid())
+	require.Positive(t, before)
+	var files []*os.File
+	for range 100 { // more than other tests beside this one open or close
+		file, err := os.Open(os.DevNull)
+		require.NoError(t, err)
+		files = append(files, file)
+	}
+	require.Greater(t, openDescriptors(os.DirFS("/proc"), os.Getpid()), before)
+	for _, file := range files {
+		require.NoError(t, file.Close())
 	}
 }
