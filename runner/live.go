@@ -74,6 +74,7 @@ func (l *live) run(ctx context.Context) *shutdown {
 				continue
 			}
 			l.reload(ctx)
+		case <-l.m.service.alive:
 		case <-wake.C:
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"vmop/cloudinit"
 	"vmop/runner/config"
+	"vmop/runner/notify"
 	"vmop/runner/reconcile"
 	"vmop/vmspec"
 	"vmop/vmtypes"
@@ -36,6 +37,9 @@ type Options struct {
 	Log *slog.Logger
 	// Version of the program, for the status.
 	Version string
+	// Manager is the service manager that wants to know how the VM is; it may be
+	// nil.
+	Manager *notify.Manager
 	// OnPaused is called when QEMU answers and the guest does not run yet:
 	// the moment to attach to its consoles. It may be nil.
 	OnPaused func(ctx context.Context, vm *VM) error

@@ -59,6 +59,7 @@ type machine struct {
 
 	tracker *status.Tracker         // what is known, for others
 	server  *control.Server         // where they ask
+	service service                 // who is told without asking
 	cancel  context.CancelCauseFunc // ends the VM
 }
 
@@ -111,7 +112,7 @@ func (m *machine) takeRuntimeDir() error {
 		if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
 			return nil // not ours alone
 		}
-		return os.Remove(dir)
+		return removeDir(dir)
 	})
 	image := filepath.Join(dir, cloudInitImage)
 	m.undo.add(image, func() error {
@@ -119,6 +120,18 @@ func (m *machine) takeRuntimeDir() error {
 		return removeIfThere(image)
 	})
 	return removeIfThere(image)
+}
+
+// removeDir removes an empty directory, unless it is somebody else's to remove:
+// a service manager's, who mounts it or keeps us from its parent.
+func removeDir(dir string) error {
+	err := os.Remove(dir)
+	for _, kept := range []error{syscall.EBUSY, syscall.EROFS, syscall.EACCES, syscall.EPERM} {
+		if errors.Is(err, kept) {
+			return nil
+		}
+	}
+	return err
 }
 
 // makeWayForSockets removes sockets that an earlier run left, and notes what to

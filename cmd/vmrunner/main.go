@@ -5,7 +5,7 @@
 //	vmrunner version         prints the version
 //
 // run exits with 0 when the guest or the user ended the VM, with 2 when it was
-// called wrongly or the configuration has faults, with 3 when the VM runs
+// called wrongly or the configuration is missing or has faults, with 3 when the VM runs
 // already, with 1 or QEMU's own code when the VM failed, and with 128 and the
 // signal's number when a signal ended it before the guest ran.
 //

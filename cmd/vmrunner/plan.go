@@ -25,6 +25,9 @@ func newPlan(f *flags) *cobra.Command {
 			"and the calls that led there.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.hasConfig(); err != nil {
+				return err
+			}
 			vm, err := runner.Prepare(cmd.Context(), runner.Options{ConfigFile: f.config, VMTypes: f.vmTypes})
 			var faults *vmtypes.FaultsError
 			if err != nil && !errors.As(err, &faults) {

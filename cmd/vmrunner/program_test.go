@@ -84,10 +84,17 @@ func folder(t *testing.T, vmType string, section ...string) string {
 // what it says goes to a transcript.
 func start(t *testing.T, dir string, stdin io.Reader, args ...string) *program {
 	t.Helper()
+	p := prepare(t, dir, stdin, args...)
+	p.launch()
+	return p
+}
+
+// prepare makes everything of start but the process.
+func prepare(t *testing.T, dir string, stdin io.Reader, args ...string) *program {
+	t.Helper()
 	args = append([]string{"run", "-c", filepath.Join(dir, "config.yaml"), "--vmtypes", "../../runner/testdata/vmtypes", "--log-format", "text"}, args...)
 	p := &program{t: t, cmd: exec.CommandContext(t.Context(), "vmrunner", args...), out: newTranscript(), ended: make(chan struct{})}
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = stdin, p.out, p.out
-	p.launch()
 	return p
 }
 

@@ -2,13 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"regexp"
 
 	"github.com/spf13/cobra"
 
 	"vmop/runner"
+	"vmop/runner/notify"
 )
 
 func newRun(f *flags) *cobra.Command {
@@ -26,7 +30,14 @@ func newRun(f *flags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			opts := runner.Options{ConfigFile: f.config, VMTypes: f.vmTypes, Log: log, Version: version}
+			if err := f.hasConfig(); err != nil {
+				return f.tell(log, err)
+			}
+			manager, err := notify.FromEnvironment()
+			if err != nil {
+				return err
+			}
+			opts := runner.Options{Manager: manager, ConfigFile: f.config, VMTypes: f.vmTypes, Log: log, Version: version}
 			if !console && powerOffOn == "" {
 				return f.tell(log, run(cmd.Context(), opts))
 			}
@@ -59,6 +70,16 @@ func run(ctx context.Context, opts runner.Options) error {
 		return outcomeError{outcome}
 	}
 	return err
+}
+
+// hasConfig makes a file that isn't there a wrong call, with a word about how a
+// right one looks.
+func (f *flags) hasConfig() error {
+	_, err := os.Stat(f.config)
+	if errors.Is(err, fs.ErrNotExist) {
+		return usageError{fmt.Errorf("there is no configuration %s; -c FILE says where it is", f.config)}
+	}
+	return nil // what else is wrong shows when it is read
 }
 
 // tell puts an error into a log that programs read; otherwise main prints it.

@@ -1,0 +1,155 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+
+	"vmop/runner/notify"
+	"vmop/runner/status"
+)
+
+// While the VM is being stopped the service manager is told every extendEvery
+// that it takes extendBy longer. How long that goes on is bounded by
+// powerdownTimeout and by what follows it (stop.go).
+const (
+	extendEvery = 20 * time.Second
+	extendBy    = time.Minute
+)
+
+// service tells the service manager that has started the runner how the VM is.
+type service struct {
+	manager *notify.Manager // nil: there is none
+	log     *slog.Logger
+	// alive is received from by the loop of the running VM, which proves that it
+	// turns.
+	alive chan struct{}
+}
+
+// inform tells the service manager what the status says, until it says that
+// the VM has stopped. The function that is returned waits for that.
+func (s *service) inform(ctx context.Context, tracker *status.Tracker) (wait func()) {
+	if s.manager == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the word to stop isn't the end
+	if s.manager.Watchdog() > 0 {
+		s.alive = make(chan struct{})
+		go s.watch(ctx)
+	}
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		s.follow(ctx, tracker)
+	}()
+	return func() {
+		<-told
+		cancel()
+	}
+}
+
+// follow hands on what the status says.
+func (s *service) follow(ctx context.Context, tracker *status.Tracker) {
+	sub := tracker.Subscribe(status.DefaultPace())
+	defer sub.Close()
+	var before status.Status
+	for {
+		next, cancel := context.WithTimeout(ctx, extendEvery)
+		if !ending(before.State) {
+			cancel()
+			next, cancel = context.WithCancel(ctx)
+		}
+		after, err := sub.Next(next)
+		cancel()
+		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			s.tell(notify.ExtendTimeout(extendBy))
+			continue
+		case err != nil: // the end
+			return
+		}
+		s.tell(news(before, after)...)
+		before = after
+	}
+}
+
+// ending tells whether the VM is being ended, or everything cleaned up after it.
+func ending(s status.State) bool { return s == status.Terminating || s == status.Stopped }
+
+// news are the messages that tell of a change. The manager takes READY for the
+// end of the start: the guest runs.
+func news(before, after status.Status) []string {
+	var messages []string
+	if after.State.Active() && !before.State.Active() {
+		messages = append(messages, notify.Ready)
+	}
+	if ending(after.State) && before.State != after.State {
+		messages = append(messages, notify.Stopping, notify.ExtendTimeout(extendBy))
+	}
+	if text := inWords(after); text != inWords(before) {
+		messages = append(messages, notify.Status(text))
+	}
+	return messages
+}
+
+// inWords says in one line how a VM is.
+func inWords(s status.Status) string {
+	var words []string
+	add := func(text string) {
+		if text = strings.TrimSpace(text); text != "" {
+			words = append(words, text)
+		}
+	}
+	if ready := s.Condition(status.Ready); s.State.Active() && ready.Status != status.True {
+		add(ready.Message)
+	} else {
+		add(string(s.State))
+		add(s.Message)
+	}
+	if s.State.Active() && s.Guest != nil && s.Guest.OS != nil {
+		add(s.Guest.OS.PrettyName)
+	}
+	if fault, _, _ := strings.Cut(s.Configuration.Error, "\n"); !ending(s.State) {
+		add(fault)
+	}
+	if len(s.PendingChanges) > 0 {
+		add("changes await a restart")
+	}
+	for _, p := range s.Problems {
+		add(p.Path + " " + p.Message)
+	}
+	return strings.Join(words, "; ")
+}
+
+// watch tells the manager's watchdog that the VM's loop turns, twice as often
+// as the manager wants to hear it.
+func (s *service) watch(ctx context.Context) {
+	tick := time.NewTicker(s.manager.Watchdog() / 2)
+	defer tick.Stop()
+	for {
+		select {
+		case s.alive <- struct{}{}:
+			s.tell(notify.Watchdog)
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// tell sends messages. A manager that can't be reached changes nothing for the
+// VM.
+func (s *service) tell(messages ...string) {
+	if len(messages) == 0 {
+		return
+	}
+	if err := s.manager.Tell(messages...); err != nil {
+		s.log.Warn("service manager", "err", err)
+	}
+}
