@@ -188,7 +188,7 @@ func TestTypesInDocumentsWork(t *testing.T) {
 	library, err := vmtypes.Open(dir)
 	require.NoError(t, err)
 	defer library.Close()
-	vm, err := vmtypestest.ParseVM([]byte("options: {watchdog: reset}\n"))
+	vm, err := vmtypestest.ParseVM([]byte("options: {asset: R2-D2}\n"))
 	require.NoError(t, err)
 	for _, name := range types {
 		vmType, err := library.Load(t.Context(), name)
