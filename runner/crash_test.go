@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner"
+	"vmop/runner/control"
 )
 
 // bootGuest boots the tiny guest in a VM of the standard type.
@@ -38,6 +39,12 @@ func TestAGuestThatPanickedIsKept(t *testing.T) {
 	v, c := bootGuest(t, "options: {panic: pause}")
 	c.typeLine("panic")
 	v.log.await(t, v.ended, "the guest has panicked", "state", "guest-panicked")
+	client, err := control.Dial(t.Context(), v.path("run", control.SocketName))
+	require.NoError(t, err)
+	require.NoError(t, client.Act(t.Context(), control.Reset))
+	v.log.await(t, v.ended, "QMP event", "event", "RESET")
+	require.NoError(t, client.Act(t.Context(), control.Resume))
+	c.await(`READY`)
 	v.ends()
 }
 
