@@ -48,7 +48,7 @@ func Dial(ctx context.Context, path string) (*Client, error) {
 }
 
 func (c *Client) connect(ctx context.Context) (net.Conn, error) {
-	conn, err := dial(ctx, c.path)
+	conn, err := dial(ctx, c.path, "")
 	if err != nil {
 		return nil, unreachable(err)
 	}

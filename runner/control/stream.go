@@ -3,6 +3,7 @@ package control
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -123,7 +124,8 @@ func (s *Server) getVNC(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	screen, err := dial(r.Context(), path)
+	client := peer(r.Context())
+	screen, err := dial(r.Context(), path, vncClientName(client))
 	if err != nil {
 		return Refusal(err.Error())
 	}
@@ -133,15 +135,35 @@ func (s *Server) getVNC(w http.ResponseWriter, r *http.Request) error {
 		return nil // the client has gone
 	}
 	defer s.forget(conn.Conn)
-	client := peer(r.Context())
-	s.opts.Log.Info("screen opened", "client", client)
 	splice(conn, screen)
-	s.opts.Log.Info("screen closed", "client", client)
 	return nil
 }
 
-func dial(ctx context.Context, path string) (net.Conn, error) {
+// vncClientPrefix begins the name by which QEMU knows a client that has come
+// through the control interface.
+const vncClientPrefix = "vmop-vnc/"
+
+// vncClientName returns an address for this end of a connection with QEMU's VNC
+// server. It lies in Linux' abstract namespace (unix(7)), is used once, and says
+// who looks at the screen: QEMU's events have it.
+func vncClientName(who string) string {
+	return "@" + vncClientPrefix + rand.Text() + "/" + who
+}
+
+// VNCClient returns who looks at the screen through the control interface, from
+// the name by which QEMU knows the client.
+func VNCClient(name string) (who string, ok bool) {
+	rest, found := strings.CutPrefix(name, vncClientPrefix)
+	_, who, cut := strings.Cut(rest, "/")
+	return who, found && cut
+}
+
+// dial connects to a unix socket; from is the address of this end, if not empty.
+func dial(ctx context.Context, path, from string) (net.Conn, error) {
 	var d net.Dialer
+	if from != "" {
+		d.LocalAddr = &net.UnixAddr{Name: from, Net: "unix"}
+	}
 	conn, err := d.DialContext(ctx, "unix", path)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", path, err)

@@ -1,0 +1,195 @@
+package runner_test
+
+import (
+	"crypto/des"
+	"fmt"
+	"io"
+	"math/bits"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/control"
+	"vmop/runner/status"
+)
+
+// client talks to the VM's runner.
+func (v *vm) client() *control.Client {
+	v.t.Helper()
+	client, err := control.Dial(v.t.Context(), filepath.Join(v.path("run"), control.SocketName))
+	require.NoError(v.t, err)
+	return client
+}
+
+// becomes waits for a status, and returns it.
+func (v *vm) becomes(what string, is func(status.Status) bool) (found status.Status) {
+	v.t.Helper()
+	client := v.client()
+	require.Eventually(v.t, func() bool {
+		var err error
+		found, err = client.Status(v.t.Context())
+		require.NoError(v.t, err)
+		return is(found)
+	}, patience, 20*time.Millisecond, what)
+	return found
+}
+
+// shows waits until these clients are listed, in this order.
+func (v *vm) shows(clients ...string) status.Status {
+	v.t.Helper()
+	return v.becomes(fmt.Sprint("viewers ", clients), func(s status.Status) bool {
+		var have []string
+		for _, c := range s.Consoles {
+			have = append(have, c.Kind+" "+c.Client)
+		}
+		return strings.Join(have, ", ") == strings.Join(clients, ", ")
+	})
+}
+
+// look does a VNC client's handshake (RFC 6143, section 7) up to ServerInit;
+// nobody is sent away.
+func look(t *testing.T, conn net.Conn, password string) {
+	t.Helper()
+	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+	read := func(n int) []byte {
+		buf := make([]byte, n)
+		_, err := io.ReadFull(conn, buf)
+		require.NoError(t, err)
+		return buf
+	}
+	write := func(data ...byte) {
+		_, err := conn.Write(data)
+		require.NoError(t, err)
+	}
+	write(read(12)...)
+	kind := read(2)[1]
+	write(kind)
+	if kind == 2 {
+		write(vncResponse(t, password, read(16))...)
+	}
+	require.Equal(t, make([]byte, 4), read(4), "the server lets the client in")
+	write(1) // shared
+	read(24)
+}
+
+// vncResponse answers the challenge: it is encrypted with the password, whose
+// bytes have their bits in the opposite order.
+func vncResponse(t *testing.T, password string, challenge []byte) []byte {
+	t.Helper()
+	key := make([]byte, 8)
+	copy(key, password)
+	for i := range key {
+		key[i] = bits.Reverse8(key[i])
+	}
+	block, err := des.NewCipher(key)
+	require.NoError(t, err)
+	block.Encrypt(challenge[:8], challenge[:8])
+	block.Encrypt(challenge[8:], challenge[8:])
+	return challenge
+}
+
+func dialVNC(t *testing.T, network, address string) net.Conn {
+	t.Helper()
+	conn, err := new(net.Dialer).DialContext(t.Context(), network, address)
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// Who looks by VNC is in the status from the log-in on, however it came.
+func TestVNCViewers(t *testing.T) {
+	t.Parallel()
+	port := freePort(t)
+	v := newVM(t, "wrapped")
+	v.write("display-password", canary)
+	v.configure("wrapped", nil, "accelerator: tcg", "firmware: bios", "network: []", v.observed(), "powerdownTimeout: 0", "display: {vnc: {port: "+port+"}}")
+	v.runs()
+	require.Equal(t, status.Disconnected, v.shows().Condition(status.ConsoleConnected).Reason)
+
+	undecided := dialVNC(t, "tcp", "127.0.0.1:"+port)
+	v.log.await(t, v.ended, "QMP event", "event", "VNC_CONNECTED", "data", undecided.LocalAddr().(*net.TCPAddr).AddrPort().Addr().String())
+	local := dialVNC(t, "unix", v.path("run", "vnc.sock"))
+	look(t, local, canary)
+	v.shows("vnc a process of this host")
+	remote := dialVNC(t, "tcp", "127.0.0.1:"+port)
+	look(t, remote, canary)
+	byTCP := "vnc " + remote.LocalAddr().String()
+	v.shows("vnc a process of this host", byTCP)
+	stream, err := v.client().VNC(t.Context())
+	require.NoError(t, err)
+	look(t, stream, canary)
+	byRunner := fmt.Sprintf("vnc uid %d pid %d", os.Getuid(), os.Getpid())
+	s := v.shows("vnc a process of this host", byTCP, byRunner)
+	require.Equal(t, status.True, s.Condition(status.ConsoleConnected).Status)
+
+	require.NoError(t, undecided.Close())
+	require.NoError(t, local.Close())
+	v.shows(byTCP, byRunner)
+	require.NoError(t, stream.Close())
+	require.NoError(t, remote.Close())
+	v.shows()
+	v.logged("screen opened", "kind", "vnc", "client", remote.LocalAddr().String())
+	v.logged("screen closed", "kind", "vnc", "client", strings.TrimPrefix(byRunner, "vnc "))
+	v.hides(canary)
+	v.ends()
+}
+
+// More viewers than are listed are counted well when most have gone. One VNC
+// server of QEMU lets 32 in.
+func TestManyViewers(t *testing.T) {
+	t.Parallel()
+	port := freePort(t)
+	v := observe(t, "display: {vnc: {port: "+port+"}}")
+	var conns []net.Conn
+	for range 20 {
+		local, remote := dialVNC(t, "unix", v.path("run", "vnc.sock")), dialVNC(t, "tcp", "127.0.0.1:"+port)
+		look(t, local, "")
+		look(t, remote, "")
+		conns = append(conns, local, remote)
+	}
+	v.becomes("a full list", func(s status.Status) bool { return len(s.Consoles) == 32 })
+	for _, conn := range conns[:len(conns)-1] {
+		require.NoError(t, conn.Close())
+	}
+	v.shows("vnc " + conns[len(conns)-1].LocalAddr().String())
+	v.ends()
+}
+
+// A SPICE client has several connections, and is one. The password is the one
+// beside the configuration, also after it was changed.
+func TestSPICEViewers(t *testing.T) {
+	t.Parallel()
+	port := freePort(t)
+	v := newVM(t, "wrapped")
+	v.write("display-password", canary)
+	v.configure("wrapped", nil, "accelerator: tcg", "firmware: bios", "network: []", v.observed(), "powerdownTimeout: 0", "display: {spice: {port: "+port+", address: 127.0.0.1}}")
+	v.runs()
+	address := "127.0.0.1:" + port
+
+	_, result := spiceLogin(t, address, spiceMain, 0, "wrong")
+	require.Equal(t, uint32(spiceRefused), result)
+	screen, result := spiceLogin(t, address, spiceMain, 0, canary)
+	require.Zero(t, result)
+	v.shows("spice " + screen.LocalAddr().String())
+	inputs, result := spiceLogin(t, address, spiceInputs, spiceSession(t, screen), canary)
+	require.Zero(t, result)
+	v.log.await(t, v.ended, "QMP event", "event", "SPICE_INITIALIZED", "data", `"channel-type": 3`)
+	v.shows("spice " + screen.LocalAddr().String())
+
+	v.write("display-password", "other")
+	require.Eventually(t, func() bool { return len(v.log.find("QMP reply", "command", "set_password")) == 2 }, patience, 20*time.Millisecond)
+	_, result = spiceLogin(t, address, spiceMain, 0, canary)
+	require.Equal(t, uint32(spiceRefused), result)
+	require.NoError(t, inputs.Close())
+	v.log.await(t, v.ended, "QMP event", "event", "SPICE_DISCONNECTED", "data", inputs.LocalAddr().(*net.TCPAddr).AddrPort().String()[len("127.0.0.1:"):])
+	v.shows("spice " + screen.LocalAddr().String())
+	require.NoError(t, screen.Close())
+	v.shows()
+	v.hides(canary)
+	v.ends()
+}
