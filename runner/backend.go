@@ -34,10 +34,15 @@ func (b backend) Act(ctx context.Context, what control.Action, by string) error 
 		b.m.cancel(fmt.Errorf("%w by %s", errAsked, by))
 		return nil
 	case control.Reset:
+		if why := b.m.hold.noReset(); why != "" {
+			return control.Refusal(why)
+		}
 		command = "system_reset"
 	case control.Pause:
+		b.m.hold.pause(true)
 		command = "stop"
 	case control.Resume:
+		b.m.hold.pause(false)
 		command = "cont"
 	}
 	_, err := b.Run(ctx, qmp.Command{Execute: command})

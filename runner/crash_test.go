@@ -38,7 +38,7 @@ func TestAGuestThatPanickedIsKept(t *testing.T) {
 	t.Parallel()
 	v, c := bootGuest(t, "options: {panic: pause}")
 	c.typeLine("panic")
-	v.log.await(t, v.ended, "the guest has panicked", "state", "guest-panicked")
+	v.log.await(t, v.ended, "the guest has panicked; it stands still until it is resumed or reset")
 	client, err := control.Dial(t.Context(), v.path("run", control.SocketName))
 	require.NoError(t, err)
 	require.NoError(t, client.Act(t.Context(), control.Reset))

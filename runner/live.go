@@ -89,6 +89,7 @@ func (l *live) act(ctx context.Context, wake *time.Timer) {
 	now := time.Now()
 	want := l.wanted.desired(l.m.vm)
 	want.Sizes = l.sizes
+	want.NoReset = l.m.hold.noReset()
 	step := l.m.live.Next(want, now)
 	for _, r := range step.Requests {
 		pending := l.m.session.Start(r.Command)
@@ -113,7 +114,7 @@ func (l *live) tellFacts() {
 	}
 	problems := make(status.Problems, len(facts.Problems))
 	for i, p := range facts.Problems {
-		problems[i] = status.Problem(p)
+		problems[i] = status.Problem{Path: p.Path, Message: p.Message}
 	}
 	l.m.tell(status.CPUs(cpus), status.RAM(ram), problems, status.PasswordSerial(l.serial(facts)))
 }
@@ -155,8 +156,6 @@ func (l *live) observe(ctx context.Context, e qmp.Event) {
 			l.last = &s
 		}
 		go l.m.nudge(ctx)
-	case "STOP":
-		go l.m.explainStop(ctx)
 	}
 	for _, f := range l.others {
 		f.observe(ctx, e)
@@ -171,9 +170,9 @@ func (l *live) observe(ctx context.Context, e qmp.Event) {
 // eventLevel shows what a person wants to know, and hides what happens often.
 func eventLevel(e qmp.Event) slog.Level {
 	switch e.Name {
-	case "SHUTDOWN", "RESET", "POWERDOWN", "GUEST_PANICKED", "STOP", "RESUME", "WATCHDOG":
+	case "SHUTDOWN", "RESET", "POWERDOWN", "STOP", "RESUME":
 		return slog.LevelInfo
-	case "BLOCK_IO_ERROR", "MEMORY_FAILURE":
+	case "BLOCK_JOB_ERROR", "NETDEV_STREAM_DISCONNECTED", "QUORUM_FAILURE", "QUORUM_REPORT_BAD":
 		return slog.LevelWarn
 	}
 	return slog.LevelDebug

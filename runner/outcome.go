@@ -20,11 +20,14 @@ type Outcome struct {
 type Cause string
 
 // The causes. Asked covers everything that the runner did because it was told
-// to stop, Forced that the guest had to be left no choice.
+// to stop, Forced that the guest had to be left no choice. TPM is a guest's reset
+// that had to end the machine because its TPM was lost; it counts as a failure, so
+// that whoever keeps the VM running starts it anew.
 const (
 	CauseGuest   Cause = "guest shutdown"
 	CauseReset   Cause = "guest reset"
 	CausePanic   Cause = "guest panic"
+	CauseTPM     Cause = "guest reset without its TPM"
 	CauseAsked   Cause = "asked"
 	CauseForced  Cause = "forced"
 	CauseCrashed Cause = "crashed"
@@ -77,7 +80,7 @@ func (o Outcome) ExitCode() int {
 		return signalBase + int(o.Exit.Signal)
 	case o.Exit.Code != 0:
 		return o.Exit.Code
-	case o.Cause == CauseKilled, o.Cause == CausePanic:
+	case o.Cause == CauseKilled, o.Cause == CausePanic, o.Cause == CauseTPM:
 		return 1
 	}
 	return 0

@@ -9,7 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"vmop/runner/process"
 	"vmop/runner/qmp"
 	"vmop/runner/status"
 	"vmop/vmspec"
@@ -115,9 +114,6 @@ func (m *machine) supervise(ctx context.Context) Outcome {
 	var events sync.WaitGroup
 	var last *shutdown
 	events.Go(func() { last = newLive(m).run(context.WithoutCancel(ctx)) })
-	for _, h := range m.helpers {
-		go m.watchHelper(h)
-	}
 	asked, forced := false, false
 	select {
 	case <-m.qemu.Done():
@@ -137,7 +133,7 @@ func (m *machine) supervise(ctx context.Context) Outcome {
 		_ = m.session.Close()
 	}
 	events.Wait()
-	return outcome(last, m.qemu.Exit(), asked, forced)
+	return m.hold.explain(outcome(last, m.qemu.Exit(), asked, forced))
 }
 
 // nudge sees to it that QEMU ends when it has said that it will. QEMU 7.2 may
@@ -162,37 +158,5 @@ func (m *machine) nudge(ctx context.Context) {
 		}
 		m.log.Warn("QEMU has announced its end, but goes on; it gets SIGTERM", "process", "qemu")
 		_ = m.qemu.Signal(syscall.SIGTERM) // an error means that it has ended now
-	}
-}
-
-// explainStop says why a machine stands still that nobody has paused.
-func (m *machine) explainStop(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, agentTime)
-	defer cancel()
-	var state struct{ Status string }
-	if err := m.query(ctx, "query-status", nil, &state); err != nil {
-		return // it has ended meanwhile
-	}
-	switch state.Status {
-	case "internal-error":
-		m.log.Error("KVM cannot run this guest here; accelerator: tcg runs it without KVM", "state", state.Status)
-	case "io-error":
-		m.log.Error("a disk has failed; the machine waits", "state", state.Status)
-	case "guest-panicked":
-		m.log.Error("the guest has panicked", "state", state.Status)
-	}
-}
-
-// watchHelper reports a helper that ends while QEMU runs. QEMU lives on: a
-// guest without its TPM is worth more than none.
-func (m *machine) watchHelper(h *process.Process) {
-	select {
-	case <-m.qemu.Done():
-	case <-h.Done():
-		select {
-		case <-m.qemu.Done(): // it ends with QEMU
-		case <-time.After(endTime):
-			m.log.Warn("helper ended while the VM runs", "process", h.Name(), "exit", h.Exit().String())
-		}
 	}
 }

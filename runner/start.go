@@ -51,6 +51,7 @@ type machine struct {
 	inherited []*os.File
 	// live is what is known of the running machine, and what to do about it.
 	live *reconcile.Machine
+	hold hold // what must not be done to it
 
 	file, vmTypes string        // of Options
 	stopping      atomic.Bool   // the VM is being ended

@@ -112,7 +112,7 @@ func facts(s status.Status, now time.Time) [][]string {
 func problems(s status.Status) [][]string {
 	rows := make([][]string, len(s.Problems))
 	for i, p := range s.Problems {
-		rows[i] = []string{"  " + or(p.Path, "-"), p.Message}
+		rows[i] = []string{"  " + or(p.Path, or(string(p.Reason), "-")), p.Message}
 	}
 	return rows
 }

@@ -21,6 +21,8 @@ type Desired struct {
 	// ResetCounter resets the machine when it has become larger. The first one
 	// that is seen, and a smaller one, is only remembered.
 	ResetCounter *int64
+	// NoReset says why the machine must not be reset now; empty if it may.
+	NoReset string
 }
 
 // Password protects a display.

@@ -13,6 +13,7 @@ type reset struct {
 	dialogue
 	state   *runState
 	seen    *int64
+	held    bool // a wish that must wait
 	problem string
 }
 
@@ -27,14 +28,19 @@ func (r *reset) next(want *Desired, _ time.Time) {
 	counter := *want.ResetCounter
 	switch {
 	case r.seen != nil && counter == *r.seen:
+		if r.held {
+			r.held, r.problem = false, "" // the wish was withdrawn
+		}
 	case r.seen == nil || counter < *r.seen || !r.state.ran:
-		r.seen, r.problem = &counter, ""
+		r.seen, r.held, r.problem = &counter, false, ""
+	case want.NoReset != "":
+		r.held, r.problem = true, want.NoReset
 	case !r.state.running:
-		r.problem = "the VM is reset when it runs again"
+		r.held, r.problem = true, "the VM is reset when it runs again"
 	default:
 		// Once, whatever the answer: a reset that is repeated because its
 		// answer was lost would hit a guest that boots.
-		r.seen, r.problem = &counter, ""
+		r.seen, r.held, r.problem = &counter, false, ""
 		r.say(func(answers []answer, _ time.Time) {
 			if err := fault(answers); err != nil {
 				r.problem = fmt.Sprintf("reset the VM: %v; a larger counter tries again", err)

@@ -130,6 +130,19 @@ func TestALargerCounterResets(t *testing.T) {
 	k.silent() // never twice for one change
 }
 
+func TestAResetThatMustNotBeIsRefused(t *testing.T) {
+	t.Parallel()
+	k := newTalk(t, reconcile.Start{Running: true, ResetCounter: counter(3)})
+	k.want.ResetCounter, k.want.NoReset = counter(4), "the TPM is lost"
+	k.silent()
+	k.complains("resetCounter: the TPM is lost")
+	k.want.ResetCounter = counter(3)
+	k.silent()
+	k.complains()
+	k.want.ResetCounter, k.want.NoReset = counter(5), ""
+	k.says("system_reset")
+}
+
 func TestAMachineThatWasFoundRunningKnowsItsCounter(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, reconcile.Start{Running: true, ResetCounter: counter(3)})

@@ -54,6 +54,9 @@ const (
 	ConfigApplied ConditionType = "ConfigApplied"
 	// RestartRequired: changes of the configuration await a restart.
 	RestartRequired ConditionType = "RestartRequired"
+	// TPMLost: the process that emulates the TPM has ended. The guest runs on
+	// without it, and cannot be reset.
+	TPMLost ConditionType = "TPMLost"
 )
 
 // Reasons of conditions, besides those of the states.
@@ -75,13 +78,30 @@ const (
 	IOError               Reason = "IOError"
 	GuestPanicked         Reason = "GuestPanicked"
 	MachineHeld           Reason = "MachineHeld"
+	NoTPM                 Reason = "NoTPM"
+	TPMPresent            Reason = "TPMPresent"
+	HelperEnded           Reason = "HelperEnded"
+)
+
+// Reasons of faults of the machine; IOError and GuestPanicked are others.
+const (
+	// HelperLost: a process beside QEMU has ended.
+	HelperLost Reason = "HelperLost"
+	// MachineFailed: KVM or QEMU could not go on with the guest.
+	MachineFailed Reason = "MachineFailed"
+	// WatchdogExpired: the guest didn't serve its watchdog.
+	WatchdogExpired Reason = "WatchdogExpired"
+	// MemoryFailure: memory of the host is broken.
+	MemoryFailure Reason = "MemoryFailure"
+	// ImageCorrupted: QEMU has found a disk's image file inconsistent.
+	ImageCorrupted Reason = "ImageCorrupted"
 )
 
 // Derive returns the conditions that follow from the rest of a status, without
 // transition times.
 func Derive(s Status) []Condition {
 	all := []Condition{
-		running(s), booted(s), ready(s), vmopAgent(s), userLoggedIn(s), consoleConnected(s), configApplied(s), restartRequired(s),
+		running(s), booted(s), ready(s), vmopAgent(s), userLoggedIn(s), consoleConnected(s), configApplied(s), restartRequired(s), tpmLost(s),
 	}
 	for i := range all {
 		all[i].ObservedGeneration = s.Configuration.Applied
@@ -115,15 +135,28 @@ func ready(s Status) Condition {
 	}
 	switch s.QEMU.RunState {
 	case "running", "":
+		if panicked := fault(s, GuestPanicked, ""); panicked != "" {
+			return answer(Ready, false, GuestPanicked, panicked)
+		}
 		return answer(Ready, true, s.Reason, s.Message)
 	case "paused":
 		return answer(Ready, false, Paused, "the VM is paused")
 	case "io-error":
-		return answer(Ready, false, IOError, "a disk has failed; the VM waits")
+		return answer(Ready, false, IOError, fault(s, IOError, "a disk has failed; the VM waits"))
 	case "guest-panicked":
-		return answer(Ready, false, GuestPanicked, "the guest has panicked")
+		return answer(Ready, false, GuestPanicked, fault(s, GuestPanicked, "the guest has panicked"))
 	}
 	return answer(Ready, false, MachineHeld, "QEMU's machine is in state "+s.QEMU.RunState)
+}
+
+// fault returns the message of a fault, or another if that is not known.
+func fault(s Status, reason Reason, otherwise string) string {
+	for _, p := range s.Problems {
+		if p.Reason == reason {
+			return p.Message
+		}
+	}
+	return otherwise
 }
 
 func vmopAgent(s Status) Condition {
@@ -191,6 +224,18 @@ func restartRequired(s Status) Condition {
 		paths[i] = c.Path
 	}
 	return answer(RestartRequired, true, ChangesPending, strings.Join(paths, ", "))
+}
+
+func tpmLost(s Status) Condition {
+	switch {
+	case s.State == Stopped:
+		return answer(TPMLost, false, s.Reason, "")
+	case s.TPM == TPMGone:
+		return answer(TPMLost, true, HelperEnded, fault(s, Reason(TPMLost), ""))
+	case s.TPM == TPMWorks:
+		return answer(TPMLost, false, TPMPresent, "")
+	}
+	return answer(TPMLost, false, NoTPM, "")
 }
 
 // merge gives conditions their transition times. When nothing has changed, the

@@ -39,6 +39,8 @@ func TestConditions(t *testing.T) {
 		{Ready, "False IOError", ran(RunState("io-error"))},
 		{Ready, "False GuestPanicked", ran(RunState("guest-panicked"))},
 		{Ready, "False MachineHeld", ran(RunState("internal-error"))},
+		{Ready, "False GuestPanicked", ran(RunState("running"), Faults{GuestPanicked, fields("panic")})},
+		{Ready, "True VmBooted", ran(RunState("running"), Faults{GuestPanicked, fields("panic")}, Faults{GuestPanicked, nil})},
 		{Ready, "False VmTerminating", ran(Entered{State: Terminating})},
 
 		{VmopAgentConnected, "False RunnerStarted", in(Starting, VmopAgent(true))},
@@ -64,12 +66,17 @@ func TestConditions(t *testing.T) {
 		{ConfigApplied, "False Applying", in(Booting, Read{Generation: 2}, Applied(1))},
 		{ConfigApplied, "True Applied", in(Booting, Read{Generation: 2}, Applied(2))},
 		{ConfigApplied, "False ConfigInvalid", in(Booting, Read{Generation: 2, Error: "config.yaml:3:7: …"}, Applied(1))},
-		{ConfigApplied, "False NotPossible", in(Booting, Read{Generation: 1}, Applied(1), Problems{{"vm.currentCpus", "no slot"}})},
-		{ConfigApplied, "True Applied", in(Booting, Read{Generation: 1}, Applied(1), Problems{{"", "swtpm has ended"}})},
+		{ConfigApplied, "False NotPossible", in(Booting, Read{Generation: 1}, Applied(1), Problems{{Path: "vm.currentCpus", Message: "no slot"}})},
+		{ConfigApplied, "True Applied", in(Booting, Read{Generation: 1}, Applied(1), Faults{HelperLost, fields("passt")})},
 
 		{RestartRequired, "False NothingPending", in(Booting)},
 		{RestartRequired, "True ChangesPending", in(Booting, Pending{{Path: "vm.firmware"}})},
 		{RestartRequired, "False NothingPending", in(Booting, Pending{{Path: "vm.firmware"}}, Pending(nil))},
+
+		{TPMLost, "False NoTPM", in(Booting)},
+		{TPMLost, "False TPMPresent", in(Booting, TPMWorks)},
+		{TPMLost, "True HelperEnded", in(Booting, TPMWorks, TPMGone)},
+		{TPMLost, "False VmStopped", in(Booting, TPMGone, Ended{})},
 	}
 	for _, row := range table {
 		s := life(t, row.after...)
@@ -86,7 +93,7 @@ func TestConditionsAreAlwaysAllThere(t *testing.T) {
 	for _, c := range s.Conditions {
 		names = append(names, string(c.Type))
 	}
-	require.Equal(t, "Running Booted Ready VmopAgentConnected UserLoggedIn ConsoleConnected ConfigApplied RestartRequired", strings.Join(names, " "))
+	require.Equal(t, "Running Booted Ready VmopAgentConnected UserLoggedIn ConsoleConnected ConfigApplied RestartRequired TPMLost", strings.Join(names, " "))
 	require.Equal(t, Unknown, s.Condition("Migrating").Status)
 }
 
@@ -111,4 +118,8 @@ func TestMessagesNameWhatTheyMean(t *testing.T) {
 	require.Equal(t, "spice 10.0.0.1", s.Condition(ConsoleConnected).Message)
 	require.Equal(t, "waiting for alice", s.Condition(UserLoggedIn).Message)
 	require.Equal(t, "QEMU's machine is in state watchdog", s.Condition(Ready).Message)
+	s, err := Fold(s, at(20), Faults{IOError, []string{"the disk is full"}}, RunState("io-error"), Faults{Reason(TPMLost), []string{"swtpm ended"}}, TPMGone)
+	require.NoError(t, err)
+	require.Equal(t, "the disk is full", s.Condition(Ready).Message)
+	require.Equal(t, "swtpm ended", s.Condition(TPMLost).Message)
 }

@@ -169,3 +169,19 @@ func TestJSON(t *testing.T) {
   ]
 }`, string(b))
 }
+
+// Wishes and faults come from different sides; neither forgets the other's.
+func TestProblemsOfEachKindAreTheirOwn(t *testing.T) {
+	t.Parallel()
+	wish := Problem{Path: "vm.currentCpus", Message: "no slot"}
+	s := life(t, Entered{State: Booted}, Faults{IOError, fields("disk0 disk1")}, Problems{wish}, Faults{HelperLost, fields("passt")}, Faults{IOError, fields("disk1")})
+	require.Equal(t, []Problem{wish, {Reason: HelperLost, Message: "passt"}, {Reason: IOError, Message: "disk1"}}, s.Problems)
+	before := s.Problems
+	s, err := Fold(s, at(9), Problems(nil), Faults{IOError, nil})
+	require.NoError(t, err)
+	require.Equal(t, []Problem{{Reason: HelperLost, Message: "passt"}}, s.Problems)
+	require.Equal(t, wish, before[0], "a snapshot stays")
+	s, err = Fold(s, at(10), Problems{wish}, Ended{})
+	require.NoError(t, err)
+	require.Equal(t, []Problem{wish}, s.Problems, "the machine is no more")
+}

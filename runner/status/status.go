@@ -40,6 +40,10 @@ type Status struct {
 	// VmopAgent tells whether the log-in agent in the guest is connected.
 	VmopAgent bool `json:"vmopAgent"`
 
+	// TPM tells whether the machine's TPM, a process beside QEMU, lives; empty
+	// when it has none.
+	TPM TPM `json:"tpm,omitempty"`
+
 	// Consoles are those who look at the VM now, in the order they came.
 	Consoles []Console `json:"consoles,omitempty"`
 	// DisplayPasswordSerial counts the changes of the display's password; -1
@@ -107,6 +111,17 @@ type Interface struct {
 	Addresses []string `json:"addresses,omitempty"`
 }
 
+// TPM is the state of a TPM that is emulated by a process.
+type TPM string
+
+// The states of a TPM.
+const (
+	// TPMWorks: the process runs.
+	TPMWorks TPM = "works"
+	// TPMGone: it has ended, while the VM runs.
+	TPMGone TPM = "lost"
+)
+
 // A Console is somebody who looks at the VM.
 type Console struct {
 	// Kind is spice, vnc or serial.
@@ -151,6 +166,8 @@ type Problem struct {
 	// Path of the value in the configuration that is not obeyed, or empty: then
 	// it is a fault of the machine.
 	Path string `json:"path,omitempty"`
+	// Reason says in one word what kind of fault it is; empty with a Path.
+	Reason Reason `json:"reason,omitempty"`
 	// Message for people.
 	Message string `json:"message"`
 }

@@ -39,7 +39,8 @@ func forget(s *Status) {
 	s.CPUs, s.RAM = 0, 0
 	s.Guest, s.LoggedInUser, s.VmopAgent = nil, "", false
 	s.Consoles, s.PendingChanges = nil, nil
-	s.QEMU.PID, s.QEMU.RunState = 0, ""
+	s.QEMU.PID, s.QEMU.RunState, s.TPM = 0, "", ""
+	s.Problems = only(s.Problems, func(p Problem) bool { return !isFault(p) })
 }
 
 // Described tells what doesn't change as long as the runner lives.
@@ -114,8 +115,16 @@ type Applied int64
 // Pending are the changes that await a restart.
 type Pending []Change
 
-// Problems are all that are known now.
+// Problems are all wishes that are not fulfilled now. Faults of the machine are
+// not among them.
 type Problems []Problem
+
+// Faults are the machine's faults of one kind: all that are known now, none
+// when it has recovered.
+type Faults struct {
+	Reason   Reason
+	Messages []string
+}
 
 // Ended tells how the VM ended; its state is Stopped then.
 type Ended Outcome
@@ -257,10 +266,35 @@ func (u Pending) apply(s *Status, _ time.Time) error {
 }
 
 func (u Problems) apply(s *Status, _ time.Time) error {
-	if len(u) > 0 || len(s.Problems) > 0 {
-		s.Problems = u
+	s.Problems = slices.Concat(u, only(s.Problems, isFault))
+	return nil
+}
+
+func (u Faults) apply(s *Status, _ time.Time) error {
+	s.Problems = only(s.Problems, func(p Problem) bool { return p.Reason != u.Reason })
+	for _, message := range u.Messages {
+		s.Problems = append(s.Problems, Problem{Reason: u.Reason, Message: message})
 	}
 	return nil
+}
+
+func (u TPM) apply(s *Status, _ time.Time) error {
+	s.TPM = u
+	return nil
+}
+
+// isFault tells a fault of the machine from an unfulfilled wish.
+func isFault(p Problem) bool { return p.Reason != "" }
+
+// only returns those that are kept, in a slice of their own.
+func only(problems []Problem, keep func(Problem) bool) []Problem {
+	var kept []Problem
+	for _, p := range problems {
+		if keep(p) {
+			kept = append(kept, p)
+		}
+	}
+	return kept
 }
 
 func (u Ended) apply(s *Status, now time.Time) error {

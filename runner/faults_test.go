@@ -1,0 +1,321 @@
+package runner_test
+
+import (
+	"crypto/md5"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner"
+	"vmop/runner/control"
+	"vmop/runner/qmp"
+	"vmop/runner/status"
+)
+
+// The rows of the fault matrix, by their numbers, that concern a running
+// machine. `make faults` collects TestFaultNN….
+
+// has tells whether the status has a problem of a kind that contains a text.
+func has(s status.Status, reason status.Reason, text string) bool {
+	for _, p := range s.Problems {
+		if p.Reason == reason && strings.Contains(p.Message, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// with makes QEMU have more arguments; it returns the line of the vm section
+// that says so.
+func (v *vm) with(words ...string) string {
+	v.t.Helper()
+	path, err := exec.LookPath(qemuProgram)
+	require.NoError(v.t, err, "install the Debian package qemu-system-x86")
+	v.program("#!/bin/sh\nexec " + path + " \"$@\" " + strings.Join(words, " ") + "\n")
+	return "options: {qemu: " + v.path("qemu") + "}"
+}
+
+// sector writes a disk whose boot sector is a program of the 8086.
+func (v *vm) sector(name string, code ...byte) {
+	v.t.Helper()
+	disk := make([]byte, 1<<20)
+	copy(disk, code)
+	disk[510], disk[511] = 0x55, 0xaa
+	require.NoError(v.t, os.WriteFile(v.path(name), disk, 0o600))
+}
+
+// The TPM's process dies: the guest is untouched, a reset is refused, since it
+// would end QEMU, and the VM stops as gracefully as ever.
+func TestFault08TPMDies(t *testing.T) {
+	t.Parallel()
+	leave := takePlace(t)
+	v := newVM(t, "standard", append(kernel(t, ""), "useTpm: true", "network: []", "powerdownTimeout: 120")...)
+	c := attach(v)
+	v.runs()
+	c.await(`READY`)
+	leave()
+	s := v.becomes("the TPM is there", func(s status.Status) bool { return s.TPM == status.TPMWorks })
+	require.Equal(t, status.TPMPresent, s.Condition(status.TPMLost).Reason)
+
+	v.signal("swtpm", syscall.SIGKILL)
+	s = v.becomes("the TPM is lost", func(s status.Status) bool { return s.Condition(status.TPMLost).Status == status.True })
+	require.True(t, has(s, "TPMLost", "swtpm has ended: "), s.Problems)
+	require.Equal(t, status.True, s.Condition(status.Ready).Status)
+	err := v.client().Act(t.Context(), control.Reset)
+	require.ErrorContains(t, err, "the machine cannot be reset since its TPM is lost")
+	v.configure("standard", []string{"resetCounter: 1"}, append(kernel(t, ""), "useTpm: true", "network: []", "powerdownTimeout: 120")...)
+	v.log.await(t, v.ended, "configuration read")
+	v.configure("standard", []string{"resetCounter: 2"}, append(kernel(t, ""), "useTpm: true", "network: []", "powerdownTimeout: 120")...)
+	v.becomes("the reset is refused", func(s status.Status) bool {
+		return len(s.Problems) > 0 && s.Problems[0].Path == "resetCounter" && strings.Contains(s.Problems[0].Message, "TPM is lost")
+	})
+	c.typeLine("ping")
+	c.await(`^pong`)
+	v.notLogged("QMP event", "event", "RESET")
+
+	outcome, err := v.stop()
+	require.NoError(t, err)
+	require.Equal(t, runner.CauseAsked, outcome.Cause)
+	require.Equal(t, "guest-shutdown", outcome.Reason)
+	require.Zero(t, outcome.ExitCode())
+	v.nothingLeft()
+}
+
+// A guest that reboots without its TPM ends QEMU, but in good order.
+func TestFault08GuestRebootsWithoutTPM(t *testing.T) {
+	t.Parallel()
+	leave := takePlace(t)
+	v := newVM(t, "standard", append(kernel(t, ""), "useTpm: true", "network: []", "powerdownTimeout: 1")...)
+	c := attach(v)
+	v.runs()
+	c.await(`READY`)
+	leave()
+	v.signal("swtpm", syscall.SIGKILL)
+	v.log.await(t, v.ended, "QMP reply", "command", "set-action")
+	c.typeLine("reboot")
+	outcome, err := v.wait()
+	require.NoError(t, err)
+	require.Equal(t, runner.CauseTPM, outcome.Cause)
+	require.Equal(t, "guest-reset", outcome.Reason)
+	require.Zero(t, outcome.Exit.Code, "QEMU has not crashed")
+	require.Equal(t, 1, outcome.ExitCode(), "so that the VM is started anew")
+	v.nothingLeft()
+}
+
+// Another helper dies.
+func TestAHelperIsMissed(t *testing.T) {
+	t.Parallel()
+	v := newVM(t, "bare", "options: {helper: {program: /bin/sleep, arguments: ['1000']}}", "powerdownTimeout: 0")
+	v.runs()
+	v.signal("sleep", syscall.SIGTERM)
+	s := v.becomes("the helper is missed", func(s status.Status) bool { return has(s, status.HelperLost, "helper has ended: ") })
+	require.Equal(t, status.NoTPM, s.Condition(status.TPMLost).Reason)
+	require.Equal(t, status.True, s.Condition(status.Ready).Status)
+	v.ends()
+}
+
+// A guest that panics is told of, whatever happens to it then.
+func TestFault20Panic(t *testing.T) {
+	t.Parallel()
+	leave := takePlace(t)
+	v := newVM(t, "standard", append(kernel(t, ""), "network: []", "options: {panic: pause}")...)
+	c := attach(v)
+	v.runs()
+	c.await(`READY`)
+	c.typeLine("panic")
+	s := v.becomes("the panic", func(s status.Status) bool { return s.QEMU.RunState == "guest-panicked" && len(s.Problems) > 0 })
+	require.True(t, has(s, status.GuestPanicked, "the guest has panicked; it stands still until it is resumed or reset"), s.Problems)
+	require.Equal(t, status.GuestPanicked, s.Condition(status.Ready).Reason)
+	require.Equal(t, status.False, s.Condition(status.Ready).Status)
+	v.logged("the guest has panicked; it stands still until it is resumed or reset")
+
+	require.NoError(t, v.client().Act(t.Context(), control.Reset))
+	require.NoError(t, v.client().Act(t.Context(), control.Resume))
+	c.await(`READY`)
+	leave()
+	s = v.becomes("no panic", func(s status.Status) bool { return len(s.Problems) == 0 })
+	require.Equal(t, status.True, s.Condition(status.Ready).Status)
+
+	_, err := v.client().QMP(t.Context(), qmp.Command{Execute: "set-action", Arguments: map[string]string{"panic": "shutdown"}})
+	require.NoError(t, err)
+	c.typeLine("panic")
+	outcome, err := v.wait()
+	require.NoError(t, err)
+	require.Equal(t, runner.CausePanic, outcome.Cause)
+	require.Equal(t, 1, outcome.ExitCode())
+	v.nothingLeft()
+}
+
+// What a watchdog and a crash kernel have to say is in the status; the guest
+// here is a boot sector.
+func TestWatchdogAndCrashKernel(t *testing.T) {
+	t.Parallel()
+	v := newVM(t, "wrapped")
+	v.sector("disk.img",
+		0xba, 0x05, 0x05, // mov dx, 0x505  the ISA device of pvpanic
+		0xb0, 0x02, //       mov al, 2      PVPANIC_CRASHLOADED
+		0xee,             // out dx, al
+		0xba, 0x43, 0x04, // mov dx, 0x443  the timer of the IB700
+		0xb0, 0x0f, //       mov al, 15     0 seconds
+		0xee,       //       out dx, al
+		0xf4,       //       hlt
+		0xeb, 0xfd, //       jmp back to it
+	)
+	v.configure("wrapped", nil, "accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 64 MiB", "powerdownTimeout: 0",
+		"drives: [{file: disk.img, bootindex: 1}]", v.with("-device ib700 -action watchdog=pause"))
+	v.runs()
+	s := v.becomes("the watchdog", func(s status.Status) bool { return s.QEMU.RunState == "watchdog" && len(s.Problems) == 2 })
+	require.True(t, has(s, status.WatchdogExpired, "the guest has not served its watchdog; it stands still"), s.Problems)
+	require.True(t, has(s, status.GuestPanicked, "saves its memory"), s.Problems)
+	require.Equal(t, status.MachineHeld, s.Condition(status.Ready).Reason)
+	v.logged("the guest has not served its watchdog; it stands still until it is resumed or reset")
+	v.ends()
+}
+
+// inMountNamespace tells whether the test has a mount namespace of its own. If
+// not, it runs again in one, whose mounts end with it.
+func inMountNamespace(t *testing.T) bool {
+	t.Helper()
+	const variable = "VMOP_TEST_IN_NAMESPACE"
+	if os.Getenv(variable) == t.Name() {
+		return true
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout="+(2*patience).String())
+	cmd.Env = append(os.Environ(), variable+"="+t.Name())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS} // what is mounted there stays there
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) }
+	output, err := cmd.CombinedOutput()
+	require.NoError(t, err, "in a mount namespace (this test needs root): %s", output)
+	return false
+}
+
+// The file system under a disk is full: the guest stands still, and goes on
+// when there is space, without having noticed.
+func TestFault26DiskFull(t *testing.T) {
+	t.Parallel()
+	takePlace(t)
+	if !inMountNamespace(t) {
+		return
+	}
+	v := newVM(t, "standard")
+	full := v.path("full")
+	require.NoError(t, os.Mkdir(full, 0o700))
+	require.NoError(t, syscall.Mount("tmpfs", full, "tmpfs", 0, "size=32m"))
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(full, 0)) })
+	disk, ballast := v.path("full", "disk.img"), v.path("full", "ballast")
+	require.NoError(t, os.WriteFile(disk, nil, 0o600))
+	require.NoError(t, os.Truncate(disk, 64<<20))
+	require.NoError(t, os.WriteFile(ballast, make([]byte, 24<<20), 0o600))
+	v.configure("standard", nil, append(kernel(t, ""), "network: []", "powerdownTimeout: 120", "drives: [{file: full/disk.img}]")...)
+	c := attach(v)
+	v.runs()
+	c.await(`READY`)
+
+	c.typeLine("sh dd if=/dev/urandom of=/tmp/data bs=1M count=20; md5sum </tmp/data; dd if=/tmp/data of=/dev/vda bs=64k conv=fsync && echo written")
+	sum := c.await(`^([0-9a-f]{32})  -`)[1]
+	name := "vm.drives[0], " + disk + ": "
+	s := v.becomes("the disk is full", func(s status.Status) bool { return has(s, status.IOError, name+"no space left on its file system") })
+	require.Equal(t, "io-error", s.QEMU.RunState)
+	require.Equal(t, status.IOError, s.Condition(status.Ready).Reason)
+	require.Contains(t, s.Condition(status.Ready).Message, name)
+	require.Equal(t, status.True, s.Condition(status.Running).Status)
+	v.logged("QEMU has stopped the machine because of a disk", "err", name)
+
+	// Who pauses the VM now does not want it to go on, space or no space.
+	require.NoError(t, v.client().Act(t.Context(), control.Pause))
+	v.becomes("it is paused, too", func(s status.Status) bool { return has(s, status.IOError, "It was paused, too") })
+	require.NoError(t, os.Remove(ballast))
+	looks := len(v.log.find("QMP command", "command", "query-block"))
+	require.Eventually(t, func() bool { return len(v.log.find("QMP command", "command", "query-block")) >= looks+2 }, patience, 20*time.Millisecond)
+	v.notLogged("the machine goes on after a failure of a disk")
+	require.NoError(t, os.WriteFile(ballast, make([]byte, 24<<20), 0o600), "full again")
+	require.NoError(t, v.client().Act(t.Context(), control.Resume)) // which is too early
+	v.becomes("full again", func(s status.Status) bool {
+		return has(s, status.IOError, name+"no space left") && !has(s, status.IOError, "paused")
+	})
+
+	require.NoError(t, os.Remove(ballast))
+	c.await(`^written`)
+	v.logged("the machine goes on after a failure of a disk", "cause", name)
+	v.isWell()
+	c.typeLine("sh head -c 20971520 /dev/vda | md5sum")
+	require.Equal(t, sum, c.await(`^([0-9a-f]{32})  -`)[1], "what the guest reads")
+	outcome, err := v.stop()
+	require.NoError(t, err)
+	require.Equal(t, "guest-shutdown", outcome.Reason)
+	require.Equal(t, sum, md5Of(t, disk, 20<<20), "what is on the host")
+	v.nothingLeft()
+}
+
+// isWell waits until the machine runs and nothing is wrong with it.
+func (v *vm) isWell() {
+	v.t.Helper()
+	v.becomes("all is well", func(s status.Status) bool {
+		return s.Condition(status.Ready).Status == status.True && len(s.Problems) == 0
+	})
+}
+
+// The storage fails twice: the guest stands still, and goes on when a try has
+// succeeded.
+func TestFault27DiskErrors(t *testing.T) {
+	t.Parallel()
+	takePlace(t)
+	v := newVM(t, "wrapped")
+	disk := v.path("disk.img")
+	require.NoError(t, os.WriteFile(disk, make([]byte, 1<<20), 0o600))
+	path, err := exec.LookPath(qemuProgram)
+	require.NoError(t, err)
+	broken := "node-name=disk0-file,driver=blkdebug,image.driver=file,image.filename=" + disk
+	for i := range 2 {
+		broken += fmt.Sprintf(",inject-error.%d.event=none,inject-error.%d.iotype=write,inject-error.%d.errno=5,inject-error.%d.once=on", i, i, i, i)
+	}
+	v.program(`#!/bin/sh
+for word; do
+	shift
+	case $word in *node-name=disk0-file*) word=` + broken + `;; esac
+	set -- "$@" "$word"
+done
+exec ` + path + ` "$@"
+`)
+	v.configure("wrapped", nil, append(kernel(t, ""), "network: []", "powerdownTimeout: 120", "drives: [{file: disk.img}]", "options: {qemu: "+v.path("qemu")+"}")...)
+	c := attach(v)
+	v.runs()
+	c.await(`READY`)
+	c.typeLine("sh echo important | dd of=/dev/vda conv=notrunc,fsync && echo written")
+	name := "vm.drives[0], " + disk + ": write failed: Input/output error; the VM waits, and goes on with another try at "
+	v.becomes("the disk has failed", func(s status.Status) bool {
+		return has(s, status.IOError, name) && s.QEMU.RunState == "io-error" && strings.HasPrefix(s.Condition(status.Ready).Message, name)
+	})
+	c.await(`^written`)
+	v.isWell()
+	attempts := v.log.find("the machine goes on after a failure of a disk", "cause", name)
+	require.Len(t, attempts, 2)
+	require.Equal(t, 2.0, attempts[1]["attempt"])
+	require.Len(t, v.log.find("QEMU has stopped the machine because of a disk", "err", name), 2)
+	outcome, err := v.stop()
+	require.NoError(t, err)
+	require.Equal(t, "guest-shutdown", outcome.Reason)
+	text, err := os.ReadFile(disk)
+	require.NoError(t, err)
+	require.Equal(t, "important\n", string(text[:10]))
+	v.nothingLeft()
+}
+
+// md5Of returns the sum of the first bytes of a file.
+func md5Of(t *testing.T, path string, length int64) string {
+	t.Helper()
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	hash := md5.New()
+	_, err = io.CopyN(hash, f, length)
+	require.NoError(t, err)
+	return fmt.Sprintf("%x", hash.Sum(nil))
+}

@@ -1,0 +1,165 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"vmop/runner/process"
+	"vmop/runner/qmp"
+	"vmop/runner/status"
+	"vmop/vmtypes/plan"
+)
+
+// watchHelper reports a helper that ends while QEMU runs. QEMU lives on: a
+// guest without its TPM is worth more than none.
+func (f *mishaps) watchHelper(ctx context.Context, h *process.Process) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-h.Done():
+	}
+	select {
+	case <-ctx.Done(): // it ends with QEMU
+		return
+	case <-f.m.qemu.Done():
+		return
+	case <-time.After(endTime):
+	}
+	ended := h.Name() + " has ended: " + h.Exit().String()
+	f.m.log.Warn("helper ended while the VM runs", "process", h.Name(), "exit", h.Exit().String())
+	if h.Name() != tpmHelper(f.m.vm.Plan) {
+		f.m.tell(status.Faults{Reason: status.HelperLost, Messages: f.m.hold.lose(ended + "; the VM runs on without it until it is started anew")})
+		return
+	}
+	f.m.hold.loseTPM()
+	f.m.tell(status.TPMGone, status.Faults{
+		Reason:   status.Reason(status.TPMLost),
+		Messages: []string{ended + "; the guest runs on without its TPM, and cannot be reset: stop the VM and start it anew"},
+	})
+	f.look()
+}
+
+// forbidReboots has QEMU end in good order when the guest reboots without its
+// TPM. Otherwise it would crash then, since it cannot reset the TPM: data that
+// only QEMU has, such as the tables of qcow2 images, would be lost. It can't be
+// kept running either way.
+func (f *mishaps) forbidReboots(ctx context.Context) {
+	if f.forbidden || !f.m.hold.tpmIsLost() {
+		return
+	}
+	err := f.m.query(ctx, "set-action", map[string]string{"reboot": "shutdown"}, nil)
+	var refused *qmp.Error
+	f.forbidden = err == nil || errors.As(err, &refused)
+	if err != nil {
+		f.m.log.Warn("QEMU will crash when the guest reboots, because its TPM is lost", "err", err)
+	}
+}
+
+// hold is what has happened to a machine that limits what may be done to it.
+type hold struct {
+	mu sync.Mutex
+	// paused: the user has, and a machine that stands still for another reason,
+	// too, must not go on when that is gone.
+	paused  bool
+	tpmLost bool
+	lost    []string // other helpers
+}
+
+// pause notes that the user has paused the machine, or lets it go on.
+func (h *hold) pause(paused bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.paused = paused
+}
+
+// unlessPaused does something to a machine that the user has not paused, and
+// cannot pause meanwhile.
+func (h *hold) unlessPaused(do func() error) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.paused {
+		return nil
+	}
+	return do()
+}
+
+func (h *hold) isPaused() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.paused
+}
+
+func (h *hold) loseTPM() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tpmLost = true
+}
+
+func (h *hold) tpmIsLost() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.tpmLost
+}
+
+// lose notes a helper that has ended, and returns all that have.
+func (h *hold) lose(text string) []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lost = append(slices.Clip(h.lost), text)
+	return h.lost
+}
+
+// noReset says why the machine must not be reset; empty if it may.
+func (h *hold) noReset() string {
+	if h.tpmIsLost() {
+		return "the machine cannot be reset since its TPM is lost: QEMU would end; stop the VM and start it anew"
+	}
+	return ""
+}
+
+// tpmHelper returns the name of the process that is the machine's TPM: the one
+// that has, or makes, the socket which QEMU's TPM device talks to. It is empty
+// if there is none.
+func tpmHelper(p *plan.Plan) string {
+	var path string
+	for _, o := range p.QEMU.Args {
+		if id, ok := o.Get("chardev"); ok && o.Flag == "-tpmdev" {
+			path = chardevPath(p, id)
+		}
+	}
+	if path == "" {
+		return ""
+	}
+	for _, h := range p.Helpers {
+		for _, l := range p.Listeners {
+			if l.Path == path && slices.Contains(h.Descriptors(), l.Name) {
+				return h.Name
+			}
+		}
+		if h.Ready == path {
+			return h.Name
+		}
+	}
+	return ""
+}
+
+func chardevPath(p *plan.Plan, id string) string {
+	for _, o := range p.QEMU.Args {
+		if o.Flag == "-chardev" && o.ID() == id {
+			path, _ := o.Get("path")
+			return path
+		}
+	}
+	return ""
+}
+
+// explain finds the reason of an outcome that only a lost TPM explains.
+func (h *hold) explain(o Outcome) Outcome {
+	if o.Cause == CauseReset && h.tpmIsLost() {
+		o.Cause = CauseTPM
+	}
+	return o
+}
