@@ -58,7 +58,7 @@ func TestStartErrors(t *testing.T) {
 		{"a template that is missing", "bare", []string{"options: {copy: {source: PATH/absent, to: vars}}"}, []string{"make PATH/data/vars: ", "open PATH/absent: no such file or directory"}},
 		{"a disk that is missing", "standard", standard("drives: [{file: PATH/absent.img}]"), []string{"PATH/absent.img"}},
 		{"a port of VNC that is taken", "standard", standard("display: {vnc: {port: PORT}}"), []string{
-			"qemu ended while the VM was being started: exit status 1", "Address already in use", "-vnc 127.0.0.1:", "lib/display.star:",
+			"qemu ended while the VM was being started: exit status 1", "Address already in use", "-vnc vnc=127.0.0.1:", "lib/display.star:",
 		}},
 		{"a port of SPICE that is taken", "standard", standard("display: {spice: {port: PORT, address: 127.0.0.1}}"), []string{
 			"qemu ended while the VM was being started: exit status 1", "initialize spice server",
