@@ -297,12 +297,16 @@ func collectStrings(field string, from starlark.Iterable, add func(string) error
 	return nil
 }
 
-// remove drops the options that a selector names.
+// remove drops the options that a selector names, and the rules about a device
+// that is gone.
 func (p *partValue) remove(sel string) error {
 	n := len(p.options)
 	p.options = slices.DeleteFunc(slices.Clone(p.options), func(o *plan.Option) bool { return selects(sel, o) })
 	if len(p.options) == n {
 		return fmt.Errorf("replace: nothing to remove: no option is %q%s", sel, didYouMean(sel, p.selectors()))
+	}
+	if device, isDevice := strings.CutPrefix(sel, "-device "); isDevice {
+		p.rules = slices.DeleteFunc(slices.Clone(p.rules), func(r plan.Rule) bool { return plan.Device(r) == device })
 	}
 	return nil
 }

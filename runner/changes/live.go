@@ -19,6 +19,8 @@ func Live(rules plan.Rules, wanted vmspec.Spec) func(path string) bool {
 			live["vm.currentCpus"] = wanted.CurrentCPUs <= r.Maximum
 		case plan.Balloon:
 			live["vm.currentRam"] = int64(wanted.CurrentRAM) <= r.Maximum
+		case plan.Memory:
+			live["vm.currentRam"] = int64(wanted.CurrentRAM) <= r.Maximum
 		case plan.Medium:
 			isDrive := r.Drive >= 0 && r.Drive < len(wanted.Drives) && wanted.Drives[r.Drive].Type == vmspec.DriveIDECD
 			live[fmt.Sprintf("vm.drives[%d].file", r.Drive)] = isDrive

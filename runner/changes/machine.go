@@ -45,8 +45,8 @@ func effect(p *plan.Plan, m Machine) string {
 		switch r.(type) {
 		case plan.CPUs:
 			text += "plug " + shown(m.VM.CurrentCPUs) + "\n"
-		case plan.Balloon:
-			text += "balloon " + shown(m.VM.CurrentRAM) + "\n"
+		case plan.Balloon, plan.Memory:
+			text += "memory " + shown(m.VM.CurrentRAM) + "\n"
 		}
 	}
 	return text

@@ -40,7 +40,8 @@ type ram struct {
 	device memoryDevice
 	state  *runState
 
-	goal   int64
+	wish   int64
+	goal   int64 // next to it
 	told   int64 // what QEMU was told; 0: not known
 	actual int64 // what the guest has; 0: not known
 	unsure bool  // whether it has that
@@ -61,7 +62,8 @@ func (r *ram) next(want *Desired, now time.Time) {
 	if want.RAM <= 0 || r.busy() {
 		return
 	}
-	if goal := r.device.reach(want.RAM); goal != r.goal {
+	r.wish = want.RAM
+	if goal := r.device.reach(r.wish); goal != r.goal {
 		r.goal, r.fault, r.pace = goal, "", pace{}
 		r.restart()
 	}
@@ -167,6 +169,8 @@ func (r *ram) problem() string {
 	switch {
 	case r.fault != "":
 		return r.fault
+	case r.goal > r.wish:
+		return fmt.Sprintf("%s are wanted, but the guest always has %s", mebibytes(r.wish), mebibytes(r.goal))
 	case r.looked < looks || r.told != r.goal || r.actual == r.goal:
 		return ""
 	}

@@ -69,6 +69,21 @@ type Password struct {
 	Display string `json:"display,omitempty"`
 }
 
+// Device returns the id of the device that a rule is about, or "".
+func Device(r Rule) string {
+	switch r := r.(type) {
+	case Balloon:
+		return r.Device
+	case Memory:
+		return r.Device
+	case Medium:
+		return r.Device
+	case Disk:
+		return r.Device
+	}
+	return ""
+}
+
 // Kind implements Rule.
 func (CPUs) Kind() string     { return "cpus" }
 func (Balloon) Kind() string  { return "balloon" }

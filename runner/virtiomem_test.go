@@ -1,0 +1,66 @@
+package runner_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/control"
+	"vmop/runner/qmp"
+)
+
+// qmp runs a command through the control interface and decodes the answer.
+func (v *vm) qmp(into any, command string) {
+	v.t.Helper()
+	client, err := control.Dial(v.t.Context(), v.path("run", control.SocketName))
+	require.NoError(v.t, err)
+	reply, err := client.QMP(v.t.Context(), qmp.Command{Execute: command})
+	require.NoError(v.t, err)
+	require.NoError(v.t, json.Unmarshal(reply, into))
+}
+
+// plugged returns the MiB that the virtio-mem device has given the guest.
+func (v *vm) plugged() int64 {
+	var devices []struct {
+		Data struct{ Size int64 }
+	}
+	v.qmp(&devices, "query-memory-devices")
+	require.Len(v.t, devices, 1)
+	return devices[0].Data.Size >> 20
+}
+
+// Memory by virtio-mem follows the configuration; the guest agrees.
+func TestMemoryIsPluggedInAndOut(t *testing.T) {
+	t.Parallel()
+	defer takePlace(t)()
+	v := newVM(t, "virtiomem")
+	v.types = "../examples/vmtypes"
+	wants := func(ram string) {
+		t.Helper()
+		section := append(kernel(t, ""), "network: []", "options: {baseMiB: 256}", "currentRam: "+ram)
+		section[2] = "maximumRam: 1 GiB"
+		v.configure("virtiomem", nil, section...)
+	}
+	wants("512 MiB")
+	c := attach(v)
+	v.runs()
+	c.await(`READY`)
+	eventually(t, 256, v.plugged)
+	sees := func(condition string) {
+		t.Helper()
+		c.typeLine("sh until set -- $(cat /proc/meminfo); [ $2 " + condition + " ]; do usleep 100000; done; echo memory is $2")
+		c.await(`^memory is \d+`)
+	}
+	sees("-gt 400000")
+	wants("1 GiB")
+	eventually(t, 768, v.plugged)
+	sees("-gt 900000")
+	wants("256 MiB")
+	eventually(t, 0, v.plugged)
+	sees("-lt 260000")
+	wants("128 MiB")
+	v.log.await(t, v.ended, "the machine is not as wanted", "err", "vm.currentRam: 128 MiB are wanted, but the guest always has 256 MiB")
+	v.notLogged("changes await a restart of the VM")
+	v.ends()
+}
