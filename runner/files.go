@@ -34,6 +34,11 @@ func copyOnce(f plan.CopyOnce) (replaced string, err error) {
 		}
 		have.exists = false
 	}
+	if have.exists && f.SameSize {
+		if err := sameSize(f); err != nil {
+			return "", err
+		}
+	}
 	if !have.exists {
 		if err := copyFile(f.From, f.To); err != nil {
 			return replaced, err
@@ -78,6 +83,22 @@ func inspect(f plan.CopyOnce) (copyState, error) {
 		return copyState{exists: true, kind: f.Kind}, nil
 	}
 	return copyState{exists: true, kind: unknownKind}, nil
+}
+
+// sameSize refuses a copy that is not as large as its template.
+func sameSize(f plan.CopyOnce) error {
+	have, err := os.Stat(f.To)
+	if err != nil {
+		return err
+	}
+	template, err := os.Stat(f.From)
+	if err != nil {
+		return err
+	}
+	if have.Size() != template.Size() {
+		return fmt.Errorf("it has %d bytes, and its template %s has %d: it is damaged, or of other firmware; nothing was changed; put a backup in its place, or move it away to have a new one made", have.Size(), f.From, template.Size())
+	}
+	return nil
 }
 
 // setAside renames a file to a name that is free.

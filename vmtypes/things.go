@@ -82,10 +82,10 @@ func (p *processValue) addArg(v starlark.Value) bool {
 	return true
 }
 
-// copyOnce is copy_once(source, to, kind="").
+// copyOnce is copy_once(source, to, kind="", same_size=False).
 func copyOnce(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	f := &fileValue{value: value{kind: "file"}}
-	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "source", &f.file.From, "to", &f.file.To, "kind?", &f.file.Kind); err != nil {
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "source", &f.file.From, "to", &f.file.To, "kind?", &f.file.Kind, "same_size?", &f.file.SameSize); err != nil {
 		return nil, err
 	}
 	f.text, f.file.Origin = f.file.To, origin(thread)

@@ -51,8 +51,11 @@ type CopyOnce struct {
 	To   string `json:"to"`
 	// Kind is what the copy is good for. A copy of another kind is kept under
 	// another name and made anew.
-	Kind   string `json:"kind,omitempty"`
-	Origin Origin `json:"-"`
+	Kind string `json:"kind,omitempty"`
+	// SameSize says that a copy of another size than the template's is damaged:
+	// the VM is not started with it, and it is left as it is.
+	SameSize bool   `json:"sameSize,omitempty"`
+	Origin   Origin `json:"-"`
 }
 
 // A Tap is a virtual network interface whose descriptor QEMU gets. It is

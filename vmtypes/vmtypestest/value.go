@@ -135,7 +135,7 @@ func helperValue(p plan.Process) starlark.Value {
 }
 
 func fileValue(f plan.CopyOnce) starlark.Value {
-	return record("file", starlark.StringDict{"source": text(f.From), "to": text(f.To), "kind": text(f.Kind)})
+	return record("file", starlark.StringDict{"source": text(f.From), "to": text(f.To), "kind": text(f.Kind), "same_size": starlark.Bool(f.SameSize)})
 }
 
 func tapValue(t plan.Tap) starlark.Value {
