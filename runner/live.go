@@ -75,6 +75,9 @@ func (l *live) run(ctx context.Context) *shutdown {
 			}
 			l.reload(ctx)
 		case <-l.m.service.alive:
+		case <-l.m.reread:
+			l.m.log.Info("told to read the configuration again")
+			l.reload(ctx)
 		case <-wake.C:
 		}
 	}

@@ -40,6 +40,9 @@ type Options struct {
 	// Manager is the service manager that wants to know how the VM is; it may be
 	// nil.
 	Manager *notify.Manager
+	// Reread makes a VM that runs read its configuration again, where nobody
+	// tells of a change. It may be nil.
+	Reread <-chan struct{}
 	// OnPaused is called when QEMU answers and the guest does not run yet:
 	// the moment to attach to its consoles. It may be nil.
 	OnPaused func(ctx context.Context, vm *VM) error

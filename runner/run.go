@@ -33,7 +33,7 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 	for _, w := range vm.Warnings {
 		log.Warn("configuration", "warning", w)
 	}
-	m := &machine{vm: vm, log: log, file: opts.ConfigFile, vmTypes: opts.VMTypes, rearm: make(chan struct{}, 1), tracker: newTracker(vm), undo: &cleanup{log: log}}
+	m := &machine{vm: vm, log: log, file: opts.ConfigFile, vmTypes: opts.VMTypes, reread: opts.Reread, rearm: make(chan struct{}, 1), tracker: newTracker(vm), undo: &cleanup{log: log}}
 	m.service = service{manager: opts.Manager, log: log}
 	defer m.service.inform(ctx, m.tracker)()
 	ctx, m.cancel = context.WithCancelCause(ctx)

@@ -85,6 +85,22 @@ func untilSignal(parent context.Context) (context.Context, func()) {
 	return ctx, func() { signal.Stop(signals); cancel(nil) }
 }
 
+// hangUps tells of each HUP, with which a service is told to read its
+// configuration again. One that comes while nobody listens yet is kept.
+func hangUps() (told <-chan struct{}, stop func()) {
+	signals, out := make(chan os.Signal, 1), make(chan struct{}, 1)
+	signal.Notify(signals, syscall.SIGHUP)
+	go func() {
+		for range signals {
+			select {
+			case out <- struct{}{}:
+			default: // it will be seen
+			}
+		}
+	}()
+	return out, func() { signal.Stop(signals); close(signals) }
+}
+
 // Exit codes; see the package comment.
 const (
 	exitFailed = 1

@@ -23,7 +23,7 @@ func newRun(f *flags) *cobra.Command {
 		Short: "Run the VM until it ends",
 		Long: "run starts the VM and stays until it has ended. TERM and INT (Ctrl-C) ask the\n" +
 			"guest to shut down: by its agent, then by the power button, then by force when\n" +
-			"powerdownTimeout is over.",
+			"powerdownTimeout is over. HUP makes it read the configuration again.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := f.logger()
@@ -37,7 +37,9 @@ func newRun(f *flags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			opts := runner.Options{Manager: manager, ConfigFile: f.config, VMTypes: f.vmTypes, Log: log, Version: version}
+			told, stop := hangUps()
+			defer stop()
+			opts := runner.Options{Manager: manager, Reread: told, ConfigFile: f.config, VMTypes: f.vmTypes, Log: log, Version: version}
 			if !console && powerOffOn == "" {
 				return f.tell(log, run(cmd.Context(), opts))
 			}
