@@ -13,7 +13,7 @@ CONFIG   ?= examples/standalone/config.yaml
 # guest has reported.
 UNATTENDED = $(shell test -t 0 || echo "--poweroff-on 'TINY .* READY'")
 
-.PHONY: help build run test check bench fuzz generate format clean packages-run packages-test guest
+.PHONY: help build run test check bench fuzz faults generate format clean packages-run packages-test guest
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ fuzz: ## Run every fuzz test for a while (FUZZTIME=30s each).
 		echo "fuzz $$target"; \
 		go test -run '^$$' -fuzz "^$${target#*:}$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x "$${target%:*}" || exit 1; \
 	done
+
+faults: packages-test ## Run the fault matrix: everything that may go wrong with a VM.
+	go run ./test/faults -timeout $(TIMEOUT)
 
 generate: ## Make the generated files anew.
 	go generate ./...

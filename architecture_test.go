@@ -226,7 +226,7 @@ func overFence(tr tree) []string {
 		}
 	}
 	owners["github.com/bazelbuild/buildtools"] = []string{"nothing but tests"}
-	owners["github.com/stretchr/testify"] = []string{"nothing but tests", "test/guest"}
+	owners["github.com/stretchr/testify"] = []string{"nothing but tests", "test/guest", "test/invariants"}
 	var broken []string
 	for _, s := range tr.code() {
 		for _, imported := range s.imports() {

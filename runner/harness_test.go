@@ -4,15 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -23,6 +20,7 @@ import (
 
 	"vmop/runner"
 	"vmop/runner/qmp"
+	"vmop/test/invariants"
 )
 
 // patience bounds every wait. It is long because a machine without KVM may be
@@ -148,52 +146,23 @@ func (v *vm) stop() (runner.Outcome, error) {
 }
 
 // nothingLeft requires that no process, socket or directory of the run is left.
-// What a killed process had started is killed with it, but dies when the kernel
-// comes round to it.
 func (v *vm) nothingLeft() {
 	v.t.Helper()
-	var left map[string]int
-	require.Eventually(v.t, func() bool { left = v.processes(); return len(left) == 0 }, time.Minute, 10*time.Millisecond, "processes are left: %v", left)
-	_, err := os.Stat(v.path("run"))
-	require.ErrorIs(v.t, err, fs.ErrNotExist, "the runtime directory is left")
+	invariants.NothingLeft(v.t, v.dir)
 }
 
-// processes returns the processes of the VM by their programs' names: all that
-// have a file of the VM's folder open (QEMU has the lock), or work in there.
+// processes returns the processes of the VM by their programs' names.
 func (v *vm) processes() map[string]int {
 	v.t.Helper()
 	found := map[string]int{}
-	proc, err := os.ReadDir("/proc")
-	require.NoError(v.t, err)
-	for _, entry := range proc {
-		pid, err := strconv.Atoi(entry.Name())
-		if err != nil || !v.uses(pid) {
-			continue
-		}
-		// This process, and its children before they have become others, don't count.
-		if program := arguments(pid)[0]; program != os.Args[0] {
-			found[filepath.Base(program)] = pid
-		}
+	for name, pids := range invariants.Processes(v.t, v.dir) {
+		found[name] = pids[0]
 	}
 	return found
 }
 
-// uses tells whether a process, which may end meanwhile, uses the VM's folder.
-func (v *vm) uses(pid int) bool {
-	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
-	for _, link := range append(links, fmt.Sprintf("/proc/%d/cwd", pid)) {
-		if path, _ := os.Readlink(link); strings.HasPrefix(path, v.dir+"/") {
-			return true
-		}
-	}
-	return false
-}
-
 // arguments returns the command line of a process.
-func arguments(pid int) []string {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may have ended
-	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
-}
+func arguments(pid int) []string { return invariants.Arguments(pid) }
 
 // value returns the word that follows a flag in a command line.
 func value(words []string, flag string) string {
@@ -203,7 +172,7 @@ func value(words []string, flag string) string {
 	return ""
 }
 
-const qemuProgram = "qemu-system-x86_64"
+const qemuProgram = invariants.QEMU
 
 // qemu returns QEMU's process number.
 func (v *vm) qemu() int {

@@ -53,7 +53,7 @@ type machine struct {
 	live *reconcile.Machine
 	hold hold // what must not be done to it
 
-	file, vmTypes string        // of Options
+	file, vmTypes string // of Options
 	reread        <-chan struct{}
 	stopping      atomic.Bool   // the VM is being ended
 	powerdown     atomic.Int64  // powerdownTimeout that holds now, a time.Duration

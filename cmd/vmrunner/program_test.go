@@ -21,6 +21,9 @@ import (
 // patience bounds every wait; what is waited for is an event each time.
 const patience = 4 * time.Minute
 
+// tick is how often what makes no event is looked at.
+const tick = 10 * time.Millisecond
+
 // program is a running vmrunner.
 type program struct {
 	t     *testing.T

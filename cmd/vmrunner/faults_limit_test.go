@@ -1,0 +1,210 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/control"
+	"vmop/runner/qmp"
+	"vmop/test/invariants"
+)
+
+// allowance is what the runner gets of memory.
+const allowance = 24 << 20
+
+// newGroup makes a control group of a controller, "memory" or "pids", in
+// whichever version of control groups the machine has.
+func newGroup(t *testing.T, controller string) (path string) {
+	t.Helper()
+	base := filepath.Join("/sys/fs/cgroup", controller) // of version 1
+	if _, err := os.Stat(base); err != nil {
+		base = "/sys/fs/cgroup"
+	}
+	path, err := os.MkdirTemp(base, "vmop-")
+	require.NoError(t, err, "this test needs root, and control groups that it may write")
+	t.Cleanup(func() {
+		// A group can be removed when the kernel has done away with its last process.
+		require.Eventually(t, func() bool { return syscall.Rmdir(path) == nil }, patience, tick)
+	})
+	return path
+}
+
+// bound sets a bound of a control group: the first of the names is that of
+// version 1.
+func bound(t *testing.T, group string, value int, names ...string) {
+	t.Helper()
+	var err error
+	for _, name := range names {
+		if err = os.WriteFile(filepath.Join(group, name), []byte(strconv.Itoa(value)), 0); err == nil {
+			return
+		}
+	}
+	require.NoError(t, err)
+}
+
+// killed returns how many processes of a group the kernel killed for want of
+// memory.
+func killed(t *testing.T, group string) (n int) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(group, "memory.oom_control"))
+	if err != nil {
+		text, err = os.ReadFile(filepath.Join(group, "memory.events"))
+	}
+	require.NoError(t, err)
+	at := strings.Index(string(text), "oom_kill ")
+	require.GreaterOrEqual(t, at, 0)
+	_, err = fmt.Sscanf(string(text[at:]), "oom_kill %d", &n)
+	require.NoError(t, err)
+	return n
+}
+
+// The runner does all that costs memory, and the kernel needn't kill it.
+func TestFault38LittleMemory(t *testing.T) {
+	t.Parallel()
+	ours, qemus := newGroup(t, "memory"), newGroup(t, "memory")
+	bound(t, ours, allowance, "memory.limit_in_bytes", "memory.max")
+	dir := folder(t, "wrapped", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0", "options: {qemu: PATH/qemu}")
+	inGroup(t, dir, qemus)
+	p := prepare(t, dir).limited("echo $$ >" + ours + "/cgroup.procs")
+	p.launch()
+	p.await(`booting`)
+	pid := invariants.OneQEMU(t, dir)
+	client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
+	require.NoError(t, err)
+
+	var askers sync.WaitGroup
+	for range 4 { // what QEMU can say most, and its commonest events
+		askers.Go(func() {
+			for range 25 {
+				for _, command := range []string{"query-qmp-schema", "stop", "cont"} {
+					if _, err := client.QMP(t.Context(), qmp.Command{Execute: command}); err != nil {
+						t.Errorf("%s: %v", command, err)
+					}
+				}
+			}
+		})
+	}
+	config := filepath.Join(dir, "config.yaml")
+	good, err := os.ReadFile(config)
+	require.NoError(t, err)
+	for _, text := range []string{
+		string(good) + strings.Repeat("# comment\n", 100_000),
+		"/Runner: {vm: {name: test, options: {list: [" + strings.Repeat("[1, 2, 3], ", 80_000) + "]}}}",
+		"a: &a [x, x, x, x, x, x, x, x, x]\n" + bomb(),
+		strings.Repeat("x", 8<<20),
+	} {
+		p.signal(syscall.SIGHUP)
+		require.NoError(t, os.WriteFile(config, []byte(text), 0o600))
+		require.NoError(t, os.WriteFile(config, good, 0o600))
+		p.await(`told to read the configuration again`)
+	}
+	askers.Wait()
+	state, err := client.Status(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, pid, state.QEMU.PID)
+	require.Zero(t, killed(t, ours), "the kernel killed the runner")
+	require.Less(t, peak(t, p.cmd.Process.Pid), allowance)
+	require.Equal(t, pid, invariants.OneQEMU(t, dir))
+	p.signal(syscall.SIGTERM)
+	require.Zero(t, p.exit())
+	invariants.NothingLeft(t, dir)
+}
+
+// bomb returns the lines of YAML that grow ninefold each.
+func bomb() string {
+	var s strings.Builder
+	for name := 'b'; name <= 'i'; name++ {
+		fmt.Fprintf(&s, "%c: &%c [%s]\n", name, name, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c, ", name-1), 9), ", "))
+	}
+	return s.String()
+}
+
+// peak returns the most memory that a process had resident, in bytes.
+func peak(t *testing.T, pid int) (bytes int) {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	require.NoError(t, err)
+	at := strings.Index(string(text), "VmHWM:")
+	require.GreaterOrEqual(t, at, 0)
+	_, err = fmt.Sscanf(string(text[at:]), "VmHWM: %d kB", &bytes)
+	require.NoError(t, err)
+	return bytes << 10
+}
+
+// inGroup writes a program PATH/qemu that is QEMU in a control group.
+func inGroup(t *testing.T, dir, group string) {
+	t.Helper()
+	qemu, err := exec.LookPath(invariants.QEMU)
+	require.NoError(t, err, "install the Debian package qemu-system-x86")
+	script := "#!/bin/sh\necho $$ >" + group + "/cgroup.procs\nexec " + qemu + " \"$@\"\n"
+	syscall.ForkLock.RLock() // a file that a child has inherited for writing can't be executed
+	defer syscall.ForkLock.RUnlock()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "qemu"), []byte(script), 0o700))
+}
+
+func TestFault39NothingLeftOfTheKernel(t *testing.T) {
+	t.Parallel()
+	t.Run("32 descriptors are enough", func(t *testing.T) {
+		t.Parallel()
+		dir := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "useTpm: true", "powerdownTimeout: 0")
+		p := prepare(t, dir).limited("ulimit -n 32")
+		p.launch()
+		p.await(`booting`)
+		invariants.OneQEMU(t, dir)
+		p.signal(syscall.SIGTERM)
+		require.Zero(t, p.exit())
+		invariants.NothingLeft(t, dir)
+	})
+	t.Run("no descriptors", func(t *testing.T) {
+		t.Parallel()
+		dir := folder(t, "bare")
+		p := prepare(t, dir).limited("ulimit -n 10")
+		p.launch()
+		require.Equal(t, exitFailed, p.exit())
+		require.Regexp(t, `(?m)^vmrunner: .*too many open files$`, p.out.String())
+		invariants.NothingLeft(t, dir)
+	})
+	t.Run("no threads for QEMU", func(t *testing.T) {
+		t.Parallel()
+		group := newGroup(t, "pids")
+		bound(t, group, 1, "pids.max")
+		dir := folder(t, "bare", "options: {qemu: PATH/qemu}")
+		inGroup(t, dir, group)
+		p := prepare(t, dir)
+		p.launch()
+		p.refuses(dir, exitFailed, "qemu ended while the VM was being started: killed by signal 6 (SIGABRT)")
+		require.Contains(t, p.out.String(), "qemu: qemu_thread_create: Resource temporarily unavailable\n")
+	})
+	t.Run("no watches", func(t *testing.T) {
+		t.Parallel()
+		dir := folder(t, "bare", "powerdownTimeout: 900")
+		p := prepare(t, dir).limited("echo 0 >/proc/sys/user/max_inotify_instances")
+		p.cmd.SysProcAttr = &syscall.SysProcAttr{
+			Cloneflags:  syscall.CLONE_NEWUSER,
+			UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+		}
+		p.launch()
+		p.await(`booting`)
+		p.await(`WRN changes of the configuration are looked for every second .*too many open files`)
+		config := filepath.Join(dir, "config.yaml")
+		text, err := os.ReadFile(config)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(config, []byte(strings.ReplaceAll(string(text), "900", "0")), 0o600))
+		p.await(`configuration read`)
+		invariants.OneQEMU(t, dir)
+		p.signal(syscall.SIGTERM)
+		require.Zero(t, p.exit())
+		require.Contains(t, p.out.String(), "forced (host-qmp-quit)")
+		invariants.NothingLeft(t, dir)
+	})
+}

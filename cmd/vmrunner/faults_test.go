@@ -1,0 +1,311 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"vmop/runner/control"
+	"vmop/test/invariants"
+)
+
+// The rows of the fault matrix (test/faults) that are about the program: what
+// signals, limits and other users do to it, and how it exits.
+
+// prepare returns vmrunner with the configuration of a folder, to be launched.
+func prepare(t *testing.T, dir string, args ...string) *program {
+	t.Helper()
+	args = append([]string{"run", "-c", filepath.Join(dir, "config.yaml"), "--vmtypes", dir, "--log-format", "text"}, args...)
+	p := &program{t: t, cmd: exec.CommandContext(t.Context(), "vmrunner", args...), out: newTranscript(), ended: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
+	for _, name := range []string{"bare.star", "wrapped.star"} {
+		text, err := os.ReadFile(filepath.Join("../../runner/testdata/vmtypes", name))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o644))
+	}
+	return p
+}
+
+// limited has the shell do something before it becomes vmrunner.
+func (p *program) limited(commands string) *program {
+	p.t.Helper()
+	shell, err := exec.LookPath("sh")
+	require.NoError(p.t, err)
+	p.cmd.Args = append([]string{shell, "-c", commands + `; exec "$0" "$@"`, p.cmd.Path}, p.cmd.Args[1:]...)
+	p.cmd.Path = shell
+	return p
+}
+
+// nobody is a user without rights.
+const nobody = 65534
+
+// unprivileged has vmrunner be nobody's, to whom the folder belongs then.
+func (p *program) unprivileged(dir string) *program {
+	p.t.Helper()
+	ours, err := os.ReadFile(p.cmd.Path)
+	require.NoError(p.t, err)
+	program := filepath.Join(dir, "bin", "vmrunner")
+	require.NoError(p.t, os.Mkdir(filepath.Dir(program), 0o755))
+	syscall.ForkLock.RLock() // nobody inherits the file that is being written
+	defer syscall.ForkLock.RUnlock()
+	require.NoError(p.t, os.WriteFile(program, ours, 0o755))
+	require.NoError(p.t, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, nobody, nobody)
+	}), "this test needs root")
+	p.cmd.Path = program
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	return p
+}
+
+// refuses requires that a VM is not started, for a reason that is told, and
+// that nothing is left of the attempt.
+func (p *program) refuses(dir string, code int, reason string) {
+	p.t.Helper()
+	require.Equal(p.t, code, p.exit())
+	require.Contains(p.t, p.out.String(), "vmrunner: "+strings.ReplaceAll(reason, "PATH", dir))
+	invariants.NothingLeft(p.t, dir)
+}
+
+func TestFault06NoProgramForQEMU(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ what, section, reason string }{
+		{"not there", "options: {qemu: PATH/absent}", "start qemu: stat PATH/absent: no such file or directory\n"},
+		{"not executable", "options: {qemu: PATH/config.yaml}", "start qemu: PATH/config.yaml is not executable (mode -rw-------): permission denied\n"},
+		{"a folder", "options: {qemu: PATH}", "start qemu: PATH is a directory: permission denied\n"},
+		{"of another machine", "options: {qemu: PATH/foreign}", "start qemu: PATH/foreign is not a program for this machine: exec format error\n"},
+		{"without its interpreter", "options: {qemu: PATH/script}", "start qemu: PATH/script is there, but the interpreter or loader that it names is not: no such file or directory\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.what, func(t *testing.T) {
+			t.Parallel()
+			dir := folder(t, "bare", tt.section)
+			p := prepare(t, dir)
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "foreign"), foreign(t), 0o700))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "script"), []byte("#!/absent/interpreter\n"), 0o700))
+			p.launch()
+			p.refuses(dir, exitFailed, tt.reason)
+		})
+	}
+}
+
+// foreign returns a program for IBM mainframes: the head of one of ours with
+// another machine in it.
+func foreign(t *testing.T) []byte {
+	t.Helper()
+	self, err := os.Open(os.Args[0])
+	require.NoError(t, err)
+	defer self.Close()
+	head := make([]byte, 4096)
+	_, err = io.ReadFull(self, head)
+	require.NoError(t, err)
+	const machine, s390 = 18, 22 // of the ELF header
+	head[machine], head[machine+1] = s390, 0
+	return head
+}
+
+func TestFault16TermInTheFirmware(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "standard", "accelerator: tcg", "firmware: uefi-4m", "useTpm: true", "network: []", "powerdownTimeout: 1", "drives: [{file: PATH/disk.qcow2}]")
+	disk := filepath.Join(dir, "disk.qcow2")
+	invariants.NewDisk(t, disk, "precious")
+	p := prepare(t, dir)
+	p.launch()
+	p.await(`booting`)
+	invariants.OneQEMU(t, dir)
+	p.signal(syscall.SIGTERM)
+	p.await(`event=POWERDOWN`)
+	p.await(`QMP quit`)
+	require.Zero(t, p.exit())
+	require.Contains(t, p.out.String(), "forced (host-qmp-quit)")
+	invariants.NothingLeft(t, dir)
+	invariants.WholeDisk(t, disk, "precious")
+	require.Len(t, invariants.Files(t, filepath.Join(dir, "data")), 3)
+}
+
+func TestFault18MoreSignals(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "bare", "powerdownTimeout: 900")
+	p := prepare(t, dir)
+	p.launch()
+	p.await(`booting`)
+	qemu := invariants.OneQEMU(t, dir)
+
+	p.signal(syscall.SIGHUP)
+	p.await(`told to read the configuration again`)
+	unseen(t, filepath.Join(dir, "config.yaml"), "powerdownTimeout: 900", "powerdownTimeout:   1")
+	p.signal(syscall.SIGHUP)
+	p.await(`configuration read`)
+	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
+
+	p.signal(syscall.SIGTERM)
+	p.await(`terminating`)
+	p.await(`ACPI power button.* timeout=1s`)
+	for _, again := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM} {
+		p.signal(again)
+	}
+	require.Zero(t, p.exit())
+	require.Equal(t, 1, strings.Count(p.out.String(), "terminating"))
+	require.Equal(t, 1, strings.Count(p.out.String(), "QMP quit"))
+	require.Contains(t, p.out.String(), "forced (host-qmp-quit)")
+	invariants.NothingLeft(t, dir)
+}
+
+// unseen changes a file as inotify(7) does not tell: through memory.
+func unseen(t *testing.T, path, from, to string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	require.NoError(t, err)
+	info, err := f.Stat()
+	require.NoError(t, err)
+	text, err := unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	require.NoError(t, err)
+	at := strings.Index(string(text), from)
+	require.GreaterOrEqual(t, at, 0)
+	require.Len(t, to, len(from))
+	copy(text[at:], to)
+	require.NoError(t, unix.Munmap(text))
+	// Closing a file that was open for writing is told: so it stays open.
+	t.Cleanup(func() { f.Close() })
+}
+
+func TestFault19TermBetweenHelperAndQEMU(t *testing.T) {
+	t.Parallel()
+	swtpm, err := exec.LookPath("swtpm")
+	require.NoError(t, err, "install the Debian package swtpm")
+	dir := folder(t, "bare", "options: {helper: {program: "+swtpm+", ready: PATH/never, arguments:"+
+		" [socket, --tpm2, --tpmstate, 'dir=PATH', --ctrl, 'type=unixio,path=PATH/ctrl']}}")
+	p := prepare(t, dir)
+	p.launch()
+	p.await(`starting`)
+	require.Eventually(t, func() bool { return len(invariants.Processes(t, dir)["swtpm"]) == 1 }, patience, tick)
+	p.signal(syscall.SIGTERM)
+	p.refuses(dir, 143, "stopped while the VM was being started: signal terminated\n")
+	require.NotContains(t, p.out.String(), "process=qemu")
+}
+
+func TestFault28DataDirectory(t *testing.T) {
+	t.Parallel()
+	t.Run("is on a read-only file system", func(t *testing.T) {
+		t.Parallel()
+		dir := folder(t, "bare")
+		data := filepath.Join(dir, "data")
+		require.NoError(t, os.Mkdir(data, 0o700))
+		require.NoError(t, syscall.Mount("tmpfs", data, "tmpfs", syscall.MS_RDONLY, "size=64k"), "this test needs root")
+		t.Cleanup(func() { require.NoError(t, syscall.Unmount(data, 0)) })
+		p := prepare(t, dir)
+		p.launch()
+		p.refuses(dir, exitFailed, "open lock of the VM: open PATH/data/lock: read-only file system\n")
+	})
+	t.Run("is another user's", func(t *testing.T) {
+		t.Parallel()
+		dir := folder(t, "bare")
+		p := prepare(t, dir).unprivileged(dir)
+		require.NoError(t, os.Mkdir(filepath.Join(dir, "data"), 0o700))
+		p.launch()
+		p.refuses(dir, exitFailed, "open lock of the VM: open PATH/data/lock: permission denied\n")
+	})
+	t.Run("can't be made", func(t *testing.T) {
+		t.Parallel()
+		dir := folder(t, "bare")
+		p := prepare(t, dir).unprivileged(dir)
+		require.NoError(t, os.Chmod(dir, 0o555))
+		p.launch()
+		p.refuses(dir, exitFailed, "make data directory: mkdir PATH/data: permission denied\n")
+	})
+}
+
+func TestFault30TheDiskOrTheVMIsTaken(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0", "drives: [{file: PATH/disk.qcow2}]")
+	disk := filepath.Join(dir, "disk.qcow2")
+	invariants.NewDisk(t, disk, "precious")
+	first := prepare(t, dir)
+	first.launch()
+	first.await(`booting`)
+	qemu := invariants.OneQEMU(t, dir)
+
+	second := prepare(t, dir)
+	second.launch()
+	require.Equal(t, exitLocked, second.exit())
+	require.Contains(t, second.out.String(), "vmrunner: the VM runs already: "+filepath.Join(dir, "data", "lock"))
+
+	other := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "drives: [{file: "+disk+"}]")
+	third := prepare(t, other)
+	third.launch()
+	third.refuses(other, exitFailed, "qemu ended while the VM was being started: exit status 1\n")
+	require.Contains(t, third.out.String(), `Failed to get "write" lock`)
+	require.Equal(t, 1, strings.Count(third.out.String(), "starting"), "nobody tries again and again")
+
+	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
+	first.signal(syscall.SIGTERM)
+	require.Zero(t, first.exit())
+	invariants.NothingLeft(t, dir)
+	invariants.WholeDisk(t, disk, "precious")
+}
+
+// killAll ends all processes of a VM at once, as a node does that loses its
+// power. (What was written is in the kernel's memory, though.)
+func killAll(t *testing.T, dir string, p *program) {
+	t.Helper()
+	for _, pids := range invariants.Processes(t, dir) {
+		for _, pid := range pids {
+			require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+		}
+	}
+	require.Equal(t, -int(syscall.SIGKILL), p.exit())
+	invariants.NoProcess(t, dir)
+}
+
+// serial is the guest's serial console.
+type serial struct {
+	conn net.Conn
+	out  *program // what is said, with its await
+}
+
+// console opens the serial console of a VM that runs.
+func console(t *testing.T, dir string) *serial {
+	t.Helper()
+	client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
+	require.NoError(t, err)
+	conn, err := client.Console(t.Context(), control.Type)
+	require.NoError(t, err)
+	s := &serial{conn: conn, out: &program{t: t, out: newTranscript(), ended: make(chan struct{})}}
+	go func() {
+		defer close(s.out.ended)
+		lines := bufio.NewScanner(conn)
+		for lines.Scan() {
+			_, _ = s.out.out.Write(append(lines.Bytes(), '\n'))
+		}
+	}()
+	t.Cleanup(func() {
+		conn.Close()
+		<-s.out.ended
+		if t.Failed() {
+			t.Logf("the guest said:\n%s", s.out.out)
+		}
+	})
+	return s
+}
+
+func (s *serial) await(pattern string) {
+	s.out.t.Helper()
+	s.out.await(pattern)
+}
+
+func (s *serial) typeLine(line string) {
+	s.out.t.Helper()
+	_, err := io.WriteString(s.conn, line+"\n")
+	require.NoError(s.out.t, err)
+}

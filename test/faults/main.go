@@ -1,0 +1,59 @@
+// Command faults runs the tests of the fault matrix and prints it: what may go
+// wrong with a VM, one row each, and whether the runner does what it should then.
+//
+//	go run ./test/faults -timeout 20m
+//
+// Its arguments are those of go test. The tests of row 4 are the functions whose
+// names begin with TestFault04, in any package; "make test" runs them, too. The
+// last line counts rows. A row that was promised and has no test has failed.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "faults:", err)
+		os.Exit(1)
+	}
+}
+
+// pattern selects the tests of the matrix.
+const pattern = "^TestFault[0-9]{2}"
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	args = append([]string{"test", "-json", "-count=1", "-run", pattern}, append(args, "./...")...)
+	test := exec.CommandContext(ctx, "go", args...)
+	test.Cancel = func() error { return test.Process.Signal(os.Interrupt) }
+	test.Stderr = os.Stderr
+	events, err := test.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := test.Start(); err != nil {
+		return err
+	}
+	found, err := read(events, out)
+	// What the tests say counts, after a word about what is not theirs.
+	ended := test.Wait()
+	if err != nil {
+		return errors.Join(err, ended)
+	}
+	if failed := show(out, matrix(), found); failed > 0 {
+		return fmt.Errorf("%d rows of the matrix failed", failed)
+	}
+	if ended != nil {
+		return fmt.Errorf("go test: %w", ended)
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package main
+
+// A row is one fault.
+type row struct {
+	number int
+	fault  string
+	how    how
+	// later says, of a row that has no test, what it waits for.
+	later string
+}
+
+// how tells whether the fault itself was made to happen.
+type how string
+
+const (
+	// real: with the real QEMU, swtpm, kernel, file system or process.
+	real how = "real"
+	// scripted: a peer of the test's own does what the real one can't be made to.
+	scripted how = "scripted"
+)
+
+// The server that a row of the cluster needs.
+const noServer = "the runner talks to no API server yet"
+
+// A row whose test is being written.
+const noTest = "not tested yet"
+
+// matrix returns the rows. Their numbers are for ever: tests are named after
+// them. 33 to 35, 41 and 42 are about the manager and its web pages.
+func matrix() []row {
+	return []row{
+		{1, "the runner is killed while QEMU runs", real, noTest},
+		{2, "the runner is killed at any point of the start", real, noTest},
+		{3, "the runner is killed while the guest shuts down", real, noTest},
+		{4, "QEMU is killed, or crashes", real, noTest},
+		{5, "QEMU refuses its arguments", real, noTest},
+		{6, "no program for QEMU, none that runs here", real, ""},
+		{7, "swtpm ends before QEMU has reached it", real, noTest},
+		{8, "swtpm ends while the guest runs", real, noTest},
+		{9, "swtpm hangs during the start", real, noTest},
+		{10, "QEMU hangs", real, noTest},
+		{11, "the monitor's connection ends, QEMU lives", real, noTest},
+		{12, "QEMU's monitor says what it never should", scripted, noTest},
+		{13, "a flood of events", scripted, noTest},
+		{14, "a hostile guest agent", scripted, noTest},
+		{15, "a hostile log-in agent", scripted, noTest},
+		{16, "TERM while the guest is in its firmware", real, ""},
+		{17, "TERM, and the guest is deaf to the power button", real, noTest},
+		{18, "TERM twice, INT, HUP", real, ""},
+		{19, "TERM between the starts of swtpm and QEMU", real, ""},
+		{20, "the guest reboots again and again, powers off, panics", real, noTest},
+		{21, "the configuration becomes unusable", real, noTest},
+		{22, "the configuration is swapped 1000 times in 10 s", real, noTest},
+		{23, "less RAM than the guest uses, more CPUs than it can have", real, noTest},
+		{24, "the configuration changes what cannot change", real, noTest},
+		{25, "no space left for state, sockets, cloud-init's disk", real, noTest},
+		{26, "no space left under the guest's disk", real, noTest},
+		{27, "the guest's disk has an I/O error", real, noTest},
+		{28, "the data directory can't be written, made, entered", real, ""},
+		{29, "the firmware's variables are truncated, or of another size", real, noTest},
+		{30, "another QEMU has the disk, another runner the VM", real, ""},
+		{31, "the API server is away for an hour", scripted, noServer},
+		{32, "the API server answers with errors", scripted, noServer},
+		{36, "the node reboots: all processes are gone at once", real, ""},
+		{37, "the pod is deleted without grace while the guest writes", real, ""},
+		{38, "the runner has 24 MiB of memory", real, ""},
+		{39, "no descriptors, no processes, no watches left", real, ""},
+		{40, "the clock jumps by a day", scripted, noTest},
+	}
+}
