@@ -16,7 +16,7 @@ import (
 // boot gives the paused machine the CPUs, the memory and the passwords it is
 // to have, and lets the guest run.
 func (m *machine) boot(ctx context.Context, onPaused func(context.Context, *VM) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, bootTime, fmt.Errorf("QEMU did not answer within %s", bootTime))
+	ctx, cancel := context.WithTimeoutCause(ctx, bootTime, fmt.Errorf("QEMU did not answer within %s%s", bootTime, m.suspects()))
 	defer cancel()
 	m.live = reconcile.New(m.vm.Plan.Rules, m.vm.beginning())
 	if err := m.settle(ctx); err != nil {

@@ -58,6 +58,19 @@ func (m *machine) blame(err error) error {
 	return e
 }
 
+// suspects names the helpers that a QEMU that doesn't answer may wait for: it
+// sets its devices up before it answers, and asks its TPM without a time-out.
+func (m *machine) suspects() string {
+	var names []string
+	for _, h := range m.helpers {
+		names = append(names, fmt.Sprintf("%s (process %d)", h.Name(), h.Pid()))
+	}
+	if names == nil {
+		return ""
+	}
+	return "; does it wait for " + strings.Join(names, ", ") + "?"
+}
+
 // endedHelpers tells of the helpers that have ended badly: QEMU knows only that
 // nobody answers. Their ends may be noticed a moment after QEMU's.
 func (m *machine) endedHelpers() string {
