@@ -74,7 +74,7 @@ func TestFault38LittleMemory(t *testing.T) {
 	bound(t, ours, allowance, "memory.limit_in_bytes", "memory.max")
 	dir := folder(t, "wrapped", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0", "options: {qemu: PATH/qemu}")
 	inGroup(t, dir, qemus)
-	p := prepare(t, dir).limited("echo $$ >" + ours + "/cgroup.procs")
+	p := prepare(t, dir, nil).limited("echo $$ >" + ours + "/cgroup.procs")
 	p.launch()
 	p.await(`booting`)
 	pid := invariants.OneQEMU(t, dir)
@@ -156,7 +156,7 @@ func TestFault39NothingLeftOfTheKernel(t *testing.T) {
 	t.Run("32 descriptors are enough", func(t *testing.T) {
 		t.Parallel()
 		dir := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "useTpm: true", "powerdownTimeout: 0")
-		p := prepare(t, dir).limited("ulimit -n 32")
+		p := prepare(t, dir, nil).limited("ulimit -n 32")
 		p.launch()
 		p.await(`booting`)
 		invariants.OneQEMU(t, dir)
@@ -167,7 +167,7 @@ func TestFault39NothingLeftOfTheKernel(t *testing.T) {
 	t.Run("no descriptors", func(t *testing.T) {
 		t.Parallel()
 		dir := folder(t, "bare")
-		p := prepare(t, dir).limited("ulimit -n 10")
+		p := prepare(t, dir, nil).limited("ulimit -n 10")
 		p.launch()
 		require.Equal(t, exitFailed, p.exit())
 		require.Regexp(t, `(?m)^vmrunner: .*too many open files$`, p.out.String())
@@ -179,7 +179,7 @@ func TestFault39NothingLeftOfTheKernel(t *testing.T) {
 		bound(t, group, 1, "pids.max")
 		dir := folder(t, "bare", "options: {qemu: PATH/qemu}")
 		inGroup(t, dir, group)
-		p := prepare(t, dir)
+		p := prepare(t, dir, nil)
 		p.launch()
 		p.refuses(dir, exitFailed, "qemu ended while the VM was being started: killed by signal 6 (SIGABRT)")
 		require.Contains(t, p.out.String(), "qemu: qemu_thread_create: Resource temporarily unavailable\n")
@@ -187,7 +187,7 @@ func TestFault39NothingLeftOfTheKernel(t *testing.T) {
 	t.Run("no watches", func(t *testing.T) {
 		t.Parallel()
 		dir := folder(t, "bare", "powerdownTimeout: 900")
-		p := prepare(t, dir).limited("echo 0 >/proc/sys/user/max_inotify_instances")
+		p := prepare(t, dir, nil).limited("echo 0 >/proc/sys/user/max_inotify_instances")
 		p.cmd.SysProcAttr = &syscall.SysProcAttr{
 			Cloneflags:  syscall.CLONE_NEWUSER,
 			UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},

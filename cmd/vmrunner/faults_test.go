@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,20 +21,6 @@ import (
 
 // The rows of the fault matrix (test/faults) that are about the program: what
 // signals, limits and other users do to it, and how it exits.
-
-// prepare returns vmrunner with the configuration of a folder, to be launched.
-func prepare(t *testing.T, dir string, args ...string) *program {
-	t.Helper()
-	args = append([]string{"run", "-c", filepath.Join(dir, "config.yaml"), "--vmtypes", dir, "--log-format", "text"}, args...)
-	p := &program{t: t, cmd: exec.CommandContext(t.Context(), "vmrunner", args...), out: newTranscript(), ended: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
-	for _, name := range []string{"bare.star", "wrapped.star"} {
-		text, err := os.ReadFile(filepath.Join("../../runner/testdata/vmtypes", name))
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o644))
-	}
-	return p
-}
 
 // limited has the shell do something before it becomes vmrunner.
 func (p *program) limited(commands string) *program {
@@ -55,6 +42,9 @@ func (p *program) unprivileged(dir string) *program {
 	require.NoError(p.t, err)
 	program := filepath.Join(dir, "bin", "vmrunner")
 	require.NoError(p.t, os.Mkdir(filepath.Dir(program), 0o755))
+	types := slices.Index(p.cmd.Args, "--vmtypes") + 1
+	require.NoError(p.t, os.CopyFS(filepath.Join(dir, "types"), os.DirFS(p.cmd.Args[types])))
+	p.cmd.Args[types] = filepath.Join(dir, "types")
 	syscall.ForkLock.RLock() // nobody inherits the file that is being written
 	defer syscall.ForkLock.RUnlock()
 	require.NoError(p.t, os.WriteFile(program, ours, 0o755))
@@ -91,7 +81,7 @@ func TestFault06NoProgramForQEMU(t *testing.T) {
 		t.Run(tt.what, func(t *testing.T) {
 			t.Parallel()
 			dir := folder(t, "bare", tt.section)
-			p := prepare(t, dir)
+			p := prepare(t, dir, nil)
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "foreign"), foreign(t), 0o700))
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "script"), []byte("#!/absent/interpreter\n"), 0o700))
 			p.launch()
@@ -120,7 +110,7 @@ func TestFault16TermInTheFirmware(t *testing.T) {
 	dir := folder(t, "standard", "accelerator: tcg", "firmware: uefi-4m", "useTpm: true", "network: []", "powerdownTimeout: 1", "drives: [{file: PATH/disk.qcow2}]")
 	disk := filepath.Join(dir, "disk.qcow2")
 	invariants.NewDisk(t, disk, "precious")
-	p := prepare(t, dir)
+	p := prepare(t, dir, nil)
 	p.launch()
 	p.await(`booting`)
 	invariants.OneQEMU(t, dir)
@@ -137,7 +127,7 @@ func TestFault16TermInTheFirmware(t *testing.T) {
 func TestFault18MoreSignals(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 900")
-	p := prepare(t, dir)
+	p := prepare(t, dir, nil)
 	p.launch()
 	p.await(`booting`)
 	qemu := invariants.OneQEMU(t, dir)
@@ -186,7 +176,7 @@ func TestFault19TermBetweenHelperAndQEMU(t *testing.T) {
 	require.NoError(t, err, "install the Debian package swtpm")
 	dir := folder(t, "bare", "options: {helper: {program: "+swtpm+", ready: PATH/never, arguments:"+
 		" [socket, --tpm2, --tpmstate, 'dir=PATH', --ctrl, 'type=unixio,path=PATH/ctrl']}}")
-	p := prepare(t, dir)
+	p := prepare(t, dir, nil)
 	p.launch()
 	p.await(`starting`)
 	require.Eventually(t, func() bool { return len(invariants.Processes(t, dir)["swtpm"]) == 1 }, patience, tick)
@@ -204,14 +194,14 @@ func TestFault28DataDirectory(t *testing.T) {
 		require.NoError(t, os.Mkdir(data, 0o700))
 		require.NoError(t, syscall.Mount("tmpfs", data, "tmpfs", syscall.MS_RDONLY, "size=64k"), "this test needs root")
 		t.Cleanup(func() { require.NoError(t, syscall.Unmount(data, 0)) })
-		p := prepare(t, dir)
+		p := prepare(t, dir, nil)
 		p.launch()
 		p.refuses(dir, exitFailed, "open lock of the VM: open PATH/data/lock: read-only file system\n")
 	})
 	t.Run("is another user's", func(t *testing.T) {
 		t.Parallel()
 		dir := folder(t, "bare")
-		p := prepare(t, dir).unprivileged(dir)
+		p := prepare(t, dir, nil).unprivileged(dir)
 		require.NoError(t, os.Mkdir(filepath.Join(dir, "data"), 0o700))
 		p.launch()
 		p.refuses(dir, exitFailed, "open lock of the VM: open PATH/data/lock: permission denied\n")
@@ -219,7 +209,7 @@ func TestFault28DataDirectory(t *testing.T) {
 	t.Run("can't be made", func(t *testing.T) {
 		t.Parallel()
 		dir := folder(t, "bare")
-		p := prepare(t, dir).unprivileged(dir)
+		p := prepare(t, dir, nil).unprivileged(dir)
 		require.NoError(t, os.Chmod(dir, 0o555))
 		p.launch()
 		p.refuses(dir, exitFailed, "make data directory: mkdir PATH/data: permission denied\n")
@@ -231,18 +221,18 @@ func TestFault30TheDiskOrTheVMIsTaken(t *testing.T) {
 	dir := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0", "drives: [{file: PATH/disk.qcow2}]")
 	disk := filepath.Join(dir, "disk.qcow2")
 	invariants.NewDisk(t, disk, "precious")
-	first := prepare(t, dir)
+	first := prepare(t, dir, nil)
 	first.launch()
 	first.await(`booting`)
 	qemu := invariants.OneQEMU(t, dir)
 
-	second := prepare(t, dir)
+	second := prepare(t, dir, nil)
 	second.launch()
 	require.Equal(t, exitLocked, second.exit())
 	require.Contains(t, second.out.String(), "vmrunner: the VM runs already: "+filepath.Join(dir, "data", "lock"))
 
 	other := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "drives: [{file: "+disk+"}]")
-	third := prepare(t, other)
+	third := prepare(t, other, nil)
 	third.launch()
 	third.refuses(other, exitFailed, "qemu ended while the VM was being started: exit status 1\n")
 	require.Contains(t, third.out.String(), `Failed to get "write" lock`)
