@@ -49,7 +49,7 @@ func newCommand() *cobra.Command {
 	p.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	p.StringVar(&f.logForm, "log-format", "auto", "text, json or auto (text on a terminal)")
 	root.Flags().AddFlagSet(run.Flags())
-	root.AddCommand(run, newPlan(&f), newVersion(), newPS(), newStatus(&f), newStop(&f),
+	root.AddCommand(run, newInit(&f, run), newPlan(&f), newVersion(), newPS(), newStatus(&f), newStop(&f),
 		newAction(&f, control.Reset, "Press the reset button", "reset restarts the machine at once; the guest is not asked."),
 		newAction(&f, control.Pause, "Let the guest stand still", "pause stops the guest's CPUs until resume. Its clock stands still, too."),
 		newAction(&f, control.Resume, "Let a paused guest go on", "resume lets a paused guest go on."),

@@ -2,6 +2,7 @@
 //
 //	vmrunner [run] -c FILE   runs the VM that a configuration file describes
 //	vmrunner plan -c FILE    prints what would be done, and why
+//	vmrunner init -c FILE    does the same as run, and survives the runner's death
 //	vmrunner version         prints the version
 //
 // run exits with 0 when the guest or the user ended the VM, with 2 when it was
@@ -36,6 +37,7 @@ import (
 	"vmop/runner"
 	"vmop/runner/config"
 	"vmop/runner/control"
+	"vmop/runner/supervisor"
 )
 
 func main() {
@@ -43,7 +45,7 @@ func main() {
 	ctx, stop := untilSignal(context.Background())
 	err := newCommand().ExecuteContext(ctx)
 	stop()
-	if err != nil && !errors.As(err, new(loggedError)) {
+	if err != nil && !errors.As(err, new(loggedError)) && !errors.As(err, new(exitError)) {
 		fmt.Fprintln(os.Stderr, "vmrunner:", describe(err))
 	}
 	os.Exit(exitCode(err))
@@ -71,10 +73,14 @@ type signalError struct{ signal syscall.Signal }
 
 func (e signalError) Error() string { return "signal " + e.signal.String() }
 
-// untilSignal returns a context that is done at the first TERM or INT. Further
+// untilSignal returns a context that is done at the first TERM or INT, or at once
+// if an earlier runner of this VM got one. Further
 // signals change nothing: the guest is being asked already.
 func untilSignal(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
+	if asked := supervisor.AskedToStop(); asked != 0 {
+		cancel(signalError{asked})
+	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	go func() {
@@ -118,12 +124,15 @@ func (e outcomeError) Error() string { return "the VM ended: " + e.outcome.Strin
 func exitCode(err error) int {
 	var outcome outcomeError
 	var sig signalError
+	var exit exitError
 	var faults config.Faults
 	switch {
 	case err == nil:
 		return 0
 	case errors.As(err, &outcome):
 		return outcome.outcome.ExitCode()
+	case errors.As(err, &exit):
+		return exit.code
 	case errors.As(err, &sig):
 		return exitSignal + int(sig.signal)
 	case errors.Is(err, runner.ErrLocked):

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// startInit starts vmrunner as the first process of a VM, with run's flags.
+func startInit(t *testing.T, dir string, args ...string) *program {
+	t.Helper()
+	args = append([]string{"init", "-c", filepath.Join(dir, "config.yaml"), "--vmtypes", "../../runner/testdata/vmtypes", "--log-format", "text"}, args...)
+	p := &program{t: t, cmd: exec.CommandContext(t.Context(), "vmrunner", args...), out: newTranscript(), ended: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
+	p.launch()
+	return p
+}
+
+// runnerOf returns the number of the process that runs the VM.
+func runnerOf(t *testing.T, dir string) int {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "data", "lock"))
+	require.NoError(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	require.NoError(t, err)
+	return pid
+}
+
+func TestInitRunsTheVM(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "standard", tiny(t, "")...)
+	p := startInit(t, dir, "--console")
+	p.await(`booting`)
+	p.await(`TINY .* READY`)
+	require.NotEqual(t, p.cmd.Process.Pid, runnerOf(t, dir))
+	p.signal(syscall.SIGTERM)
+	p.await(`terminating`)
+	require.Zero(t, p.exit())
+	require.NotContains(t, p.out.String(), "left")
+	require.NoDirExists(t, filepath.Join(dir, "run"))
+}
+
+func TestInitEndsAsTheRunnerDoes(t *testing.T) {
+	t.Parallel()
+	p := startInit(t, folder(t, "standard", "maximumCpus: many"))
+	require.Equal(t, 2, p.exit())
+	require.Equal(t, 1, strings.Count(p.out.String(), "vmrunner: "), "the runner tells, init does not repeat it:\n%s", p.out)
+	p = startInit(t, folder(t, "standard"), "--no-such-flag")
+	require.Equal(t, 2, p.exit())
+	require.Contains(t, p.out.String(), "vmrunner: unknown flag: --no-such-flag")
+}
+
+// A runner that is killed has a successor.
+func TestInitStartsAnotherRunner(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "bare", "powerdownTimeout: 0")
+	p := startInit(t, dir)
+	p.await(`booting`)
+	require.NoError(t, syscall.Kill(runnerOf(t, dir), syscall.SIGKILL))
+	p.await(`runner died.*SIGKILL`)
+	p.await(`runner started again`)
+	// It does not take the VM over yet.
+	require.Equal(t, 3, p.exit())
+	require.Regexp(t, `processes are left without a runner.*qemu-system-x86 \(\d+\)`, p.out.String())
+	end(t, dir)
+}

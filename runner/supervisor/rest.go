@@ -1,0 +1,47 @@
+package supervisor
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// warnOfRest tells which processes have nobody to look after them any more. If this
+// is the first process of a container they die with it.
+func (s *supervisor) warnOfRest() {
+	if left := children(os.Getpid()); len(left) > 0 {
+		s.Log.Warn("processes are left without a runner", "processes", strings.Join(left, ", "))
+	}
+}
+
+// children returns the children of a process that run: "qemu-system-x86 (12)".
+func children(parent int) (found []string) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	for _, entry := range entries {
+		if _, err := strconv.Atoi(entry.Name()); err != nil {
+			continue
+		}
+		status, err := os.ReadFile("/proc/" + entry.Name() + "/status")
+		if err != nil {
+			continue
+		}
+		if field(status, "PPid") == strconv.Itoa(parent) && !strings.HasPrefix(field(status, "State"), "Z") {
+			found = append(found, fmt.Sprintf("%s (%s)", field(status, "Name"), entry.Name()))
+		}
+	}
+	return found
+}
+
+// field returns the value of a line of /proc/PID/status, "" if there is none.
+func field(status []byte, name string) string {
+	for line := range strings.Lines(string(status)) {
+		if value, found := strings.CutPrefix(line, name+":"); found {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}

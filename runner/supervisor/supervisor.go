@@ -1,0 +1,202 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"vmop/runner/process"
+)
+
+// Spec says what to keep running.
+type Spec struct {
+	Path string       // of the program
+	Args []string     // its whole command line, the name of the program first
+	Log  *slog.Logger // says what becomes of the runner
+}
+
+// askedVariable of the environment has the number of the signal that asked an
+// earlier runner to stop.
+const askedVariable = "VMRUNNER_ASKED_TO_STOP"
+
+// AskedToStop returns the signal by which this VM has been asked to stop before
+// this process, its runner, was started; 0 if it has not. It takes the fact out of
+// the environment, so that children do not see it.
+func AskedToStop() syscall.Signal {
+	number, err := strconv.Atoi(os.Getenv(askedVariable))
+	if err != nil {
+		return 0
+	}
+	_ = os.Unsetenv(askedVariable)
+	return syscall.Signal(number)
+}
+
+// supervisor is the state of Run.
+type supervisor struct {
+	Spec
+	runner  int            // process number, 0 if none runs
+	started time.Time      // the runner
+	quick   int            // deaths in a row that came soon
+	asked   syscall.Signal // to stop; 0 if not
+	again   *time.Timer    // when the next runner starts, if none runs
+}
+
+// Run starts the runner, and again whenever it is killed, until it ends by itself.
+// It returns the runner's exit code. The error tells why there is no runner: it
+// could not be started, the first time or after the VM was asked to stop. A context
+// that is done when Run is called counts as TERM; later it means nothing.
+//
+// Run collects every child of this process: it must not have others.
+func Run(ctx context.Context, spec Spec) (code int, err error) {
+	signals, deaths := make(chan os.Signal, 16), make(chan os.Signal, 1)
+	signal.Notify(deaths, syscall.SIGCHLD)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+	defer signal.Stop(deaths)
+	defer signal.Stop(signals)
+	// A runner's memory, with the display's password, is not for a file.
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
+		return 0, fmt.Errorf("switch core dumps off: %w", err)
+	}
+	if os.Getpid() != 1 {
+		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+			return 0, fmt.Errorf("become the parent of orphans: %w", err)
+		}
+	}
+	s := &supervisor{Spec: spec, again: time.NewTimer(0)}
+	s.again.Stop()
+	if ctx.Err() != nil {
+		s.asked = syscall.SIGTERM
+	}
+	if err := s.start(); err != nil {
+		return 0, err
+	}
+	debug.FreeOSMemory() // what the start of the program took
+	for {
+		select {
+		case <-deaths:
+			if exit, ended := s.collect(); ended {
+				s.warnOfRest()
+				return exit, nil
+			}
+		case sig := <-signals:
+			err = s.pass(sig.(syscall.Signal))
+		case <-s.again.C:
+			err = s.restart()
+		}
+		if err != nil {
+			s.warnOfRest()
+			return 0, err
+		}
+	}
+}
+
+// start starts a runner.
+func (s *supervisor) start() error {
+	err := os.Setenv("GOTRACEBACK", "crash")
+	if s.asked != 0 {
+		err = errors.Join(err, os.Setenv(askedVariable, strconv.Itoa(int(s.asked))))
+	}
+	if err != nil {
+		return err
+	}
+	pid, err := syscall.ForkExec(s.Path, s.Args, &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}})
+	if err != nil {
+		return fmt.Errorf("start runner %s: %w", s.Path, err)
+	}
+	s.runner, s.started = pid, time.Now()
+	return nil
+}
+
+// restart starts the next runner. That it cannot be started now is an error only if
+// nothing else is wanted than its end.
+func (s *supervisor) restart() error {
+	err := s.start()
+	switch {
+	case err == nil:
+		s.Log.Info("runner started again", "pid", s.runner)
+	case s.asked != 0:
+		return err
+	default:
+		s.quick++
+		s.Log.Error("runner cannot be started", "err", err.Error(), "again", delay(s.quick).String())
+		s.again.Reset(delay(s.quick))
+	}
+	return nil
+}
+
+// pass hands a signal on.
+func (s *supervisor) pass(sig syscall.Signal) error {
+	stop := sig == syscall.SIGTERM || sig == syscall.SIGINT
+	if stop && s.asked == 0 {
+		s.asked = sig
+	}
+	if s.runner != 0 { // not collected, so the number is the runner's
+		_ = syscall.Kill(s.runner, sig)
+		return nil
+	}
+	if !stop {
+		s.Log.Warn("signal dropped: there is no runner", "signal", unix.SignalName(sig))
+		return nil
+	}
+	s.again.Stop()
+	return s.restart()
+}
+
+// collect collects the children that have ended. If the runner is one that ended by
+// itself it returns its exit code.
+func (s *supervisor) collect() (exit int, ended bool) {
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil || pid <= 0:
+			return exit, ended
+		case pid != s.runner:
+		case status.Signaled():
+			s.killed(status)
+		default:
+			s.runner, exit, ended = 0, status.ExitStatus(), true
+		}
+	}
+}
+
+// killed sees to it that there is another runner.
+func (s *supervisor) killed(status syscall.WaitStatus) {
+	lived := time.Since(s.started)
+	if lived >= longLife {
+		s.quick = 0
+	}
+	s.quick++
+	exit := process.Exit{Code: -1, Signal: status.Signal(), Core: status.CoreDump()}
+	s.Log.Warn("runner died", "pid", s.runner, "exit", exit.String(),
+		"lived", lived.Round(time.Millisecond).String(), "again", delay(s.quick).String())
+	s.runner = 0
+	s.again.Reset(delay(s.quick))
+}
+
+const (
+	// longLife is how long a runner lives at least if nothing is wrong with it that
+	// the next one would die of, too.
+	longLife = time.Minute
+	// maxDelay is the longest time without a runner.
+	maxDelay = 30 * time.Second
+)
+
+// delay is how long to wait before the next runner after some quick deaths: not at
+// all after the first, then from one second on twice as long each time.
+func delay(deaths int) time.Duration {
+	if deaths <= 1 {
+		return 0
+	}
+	return min(time.Second<<min(deaths-2, 5), maxDelay)
+}
