@@ -38,15 +38,21 @@ func TestMemoryIsPlugged(t *testing.T) {
 	k.silent()
 	require.Equal(t, 512*mib, k.machine.Facts().RAM)
 
-	for wish, says := range map[int64]int64{100 * mib: 0, 2048 * mib: 512} {
-		k.want.RAM = wish
-		k.says(request(says))
+	for _, tt := range []struct {
+		wish, says int64
+		complaints []string
+	}{
+		{100, 0, []string{"vm.currentRam: 100 MiB are wanted, but the guest always has 256 MiB"}},
+		{2048, 512, nil}, // what is beyond awaits a restart
+	} {
+		k.want.RAM = tt.wish * mib
+		k.says(request(tt.says))
 		k.isDone()
 		k.passes(time.Second)
 		k.says(askMemory) // the last event may be late
-		k.returns(fmt.Sprint(says * mib))
+		k.returns(fmt.Sprint(tt.says * mib))
 		k.silent()
-		k.complains()
+		k.complains(tt.complaints...)
 	}
 }
 
