@@ -280,6 +280,13 @@ func (r record) matches(message string, pairs []string) bool {
 	return r["msg"] == message
 }
 
+// forget makes room for what is awaited next.
+func (l *logbook) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.records = nil
+}
+
 // find returns the records that match.
 func (l *logbook) find(message string, pairs ...string) []record {
 	l.mu.Lock()

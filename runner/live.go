@@ -3,7 +3,6 @@ package runner
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"vmop/runner/qmp"
 	"vmop/runner/reconcile"
 	"vmop/runner/status"
+	"vmop/vmspec"
 )
 
 // live keeps a running machine near its configuration: it observes, asks
@@ -267,7 +267,7 @@ func (vm *VM) renewed(cfg *config.Config) (*VM, error) {
 		return nil, err
 	}
 	if cfg.VM.Name != vm.Config.VM.Name {
-		return nil, errors.New("vm.name is the VM's identity: it cannot change while the VM runs; stop the VM first")
+		return nil, cfg.Locate([]vmspec.Fault{{Path: "vm.name", Message: "is the VM's identity: it cannot change while the VM runs; stop the VM first"}})
 	}
 	if next.Spec, err = resolveSpec(cfg, vm.DataDir, vm.folder, false); err != nil {
 		return nil, err

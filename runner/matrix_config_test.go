@@ -1,0 +1,200 @@
+package runner_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/status"
+	"vmop/test/invariants"
+)
+
+// Rows of the fault matrix that are about the configuration of a VM that runs.
+
+func TestFault21TheConfigurationBecomesUnusable(t *testing.T) {
+	t.Parallel()
+	v := newVM(t, "bare", "powerdownTimeout: 0")
+	good := v.read("config.yaml")
+	v.runs()
+	pid := invariants.OneQEMU(t, v.dir)
+	argv := arguments(pid)
+	tests := []struct{ what, text, where, why string }{
+		{"truncated", `"/Runner": {vm: {name: "te`, ":1:1: ", "the quotes are not closed"},
+		{"empty", "", ":1:1: ", "the file is empty"},
+		{"no YAML", "\"/Runner\":\n\tvm: {}\n", ":2:1: ", "a tab in the indentation"},
+		{"a key twice", "\"/Runner\":\n  vm:\n    name: test\n    name: test\n", ":4:5: ", "vm.name: the key is here twice (first on line 3)"},
+		{"a wrong type", "\"/Runner\":\n  vm:\n    name: test\n    maximumCpus: many\n", ":4:18: ", `vm.maximumCpus: got the text "many", want a whole number`},
+		{"a list", "- \"/Runner\"\n", ":1:1: ", "got a list"},
+		{"binary", "\x00\x01\x02", ":1:1: ", "the character U+0000"},
+		{"too large", good + strings.Repeat("# comment\n", 200_000), ":1:1: ", "the most is 1 MiB"},
+		{"a bomb", "/Runner:\n  vm:\n    name: test\n    options:\n      a: &a [x, x, x, x, x, x, x, x, x]\n" + yamlBomb(), ":9:34: ", "aliases stand for more than 100000 values"},
+		{"another VM", strings.ReplaceAll(good, "name: test", "name: other"), ":6:11: ", "vm.name: is the VM's identity"},
+	}
+	generation := int64(1)
+	for _, tt := range tests {
+		v.log.forget()
+		v.replace("config.yaml", tt.text)
+		r := v.log.await(t, v.ended, "the configuration cannot be used; the one before stays in force")
+		text := fmt.Sprint(r["err"])
+		require.Contains(t, text, tt.where, tt.what)
+		require.Contains(t, text, tt.why, tt.what)
+		v.lives(pid)
+		s := v.status()
+		generation++
+		require.Equal(t, status.Configuration{Generation: generation, Applied: 1, Error: text}, s.Configuration, tt.what)
+		require.Equal(t, "False ConfigInvalid", v.condition(status.ConfigApplied), tt.what)
+		require.Equal(t, text, s.Condition(status.ConfigApplied).Message, tt.what)
+	}
+	v.log.forget()
+	v.replace("config.yaml", good)
+	v.log.await(t, v.ended, "configuration read")
+	require.Equal(t, "True Applied", v.condition(status.ConfigApplied))
+	require.Equal(t, argv, arguments(pid))
+	v.lives(pid)
+	v.ends()
+}
+
+// replace exchanges a file in one step.
+func (v *vm) replace(name, text string) {
+	v.t.Helper()
+	v.write(name+".new", text)
+	require.NoError(v.t, os.Rename(v.path(name+".new"), v.path(name)))
+}
+
+// yamlBomb returns lines that grow ninefold each.
+func yamlBomb() string {
+	var s strings.Builder
+	for name := 'b'; name <= 'i'; name++ {
+		fmt.Fprintf(&s, "      %c: &%c [%s]\n", name, name, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c, ", name-1), 9), ", "))
+	}
+	return s.String()
+}
+
+// The kubelet writes a ConfigMap into a new folder and swaps the link that leads
+// there, ..data, in one step.
+func TestFault22TheConfigurationIsSwapped(t *testing.T) {
+	t.Parallel()
+	const swaps = 1000
+	v := changeable(t)
+	text := func(n int) string {
+		v.configure("wrapped", nil, v.section(fmt.Sprintf("drives: [{type: ide-cd, file: PATH/%d.iso}]", n%10))...)
+		return v.read("config.yaml")
+	}
+	for n := range 11 {
+		require.NoError(t, os.WriteFile(v.path(fmt.Sprint(n)+".iso"), make([]byte, 64<<10), 0o600))
+	}
+	texts := make([]string, 10)
+	for n := range texts {
+		texts[n] = strings.ReplaceAll(strings.ReplaceAll(text(n), "dataDir: data", "dataDir: "+v.path("data")), "runtimeDir: run", "runtimeDir: "+v.path("run"))
+	}
+	last := strings.ReplaceAll(texts[0], "/0.iso", "/10.iso")
+	swap := func(n int, text string) {
+		folder := fmt.Sprintf("..%d", n)
+		require.NoError(t, os.Mkdir(v.path(folder), 0o700))
+		v.write(folder+"/config.yaml", text)
+		require.NoError(t, os.Symlink(folder, v.path("..data_tmp")))
+		require.NoError(t, os.Rename(v.path("..data_tmp"), v.path("..data")))
+		if n > 0 {
+			require.NoError(t, os.RemoveAll(v.path(fmt.Sprintf("..%d", n-1))))
+		}
+	}
+	swap(0, texts[0])
+	require.NoError(t, os.Remove(v.path("config.yaml")))
+	require.NoError(t, os.Symlink("..data/config.yaml", v.path("config.yaml")))
+	v.runs()
+	pid := invariants.OneQEMU(t, v.dir)
+	require.Equal(t, v.path("0.iso"), v.medium())
+
+	for n := 1; n < swaps; n++ {
+		swap(n, texts[n%10])
+		time.Sleep(10 * time.Millisecond) // 1000 in 10 s is the fault
+	}
+	swap(swaps, last)
+	eventually(t, v.path("10.iso"), v.medium)
+	eventually(t, "True Applied", func() string { return v.condition(status.ConfigApplied) })
+	c := v.status().Configuration
+	require.Equal(t, c.Generation, c.Applied)
+	require.Empty(t, c.Error)
+	v.lives(pid)
+	_, err := v.stop()
+	require.NoError(t, err)
+	v.nothingLeft()
+}
+
+func TestFault23TooMuchIsTaken(t *testing.T) {
+	t.Parallel()
+	takePlace(t)
+	base := append(kernel(t, ""), "network: []", "maximumCpus: 4", "powerdownTimeout: 120")
+	section := func(more ...string) []string { return append(append([]string{}, base...), more...) }
+	v := newVM(t, "standard", section("currentCpus: 2")...)
+	c := attach(v)
+	v.runs()
+	c.await(`READY`)
+	pid := invariants.OneQEMU(t, v.dir)
+
+	v.configure("standard", nil, section("currentCpus: 5")...)
+	v.log.await(t, v.ended, "the configuration cannot be used; the one before stays in force", "err", "vm.currentCpus")
+	require.Equal(t, "False ConfigInvalid", v.condition(status.ConfigApplied))
+	require.Equal(t, 2, v.status().CPUs)
+
+	// The guest uses some 40 MiB. What it can't give it keeps, and lives.
+	v.configure("standard", nil, section("currentCpus: 2", "currentRam: 1 MiB")...)
+	s := v.becomes("less memory", func(s status.Status) bool { return s.RAM < 128<<20 })
+	require.Greater(t, s.RAM, int64(1<<20))
+	v.lives(pid)
+
+	v.configure("standard", nil, section("currentCpus: 3", "currentRam: 256 MiB")...)
+	v.becomes("all of the memory and one more CPU", func(s status.Status) bool {
+		return s.RAM == 256<<20 && s.CPUs == 3 && s.Condition(status.ConfigApplied).Status == status.True
+	})
+	c.typeLine("ping")
+	c.await(`pong`)
+
+	// QEMU 7.2 can't unplug a CPU with TCG, or the guest may refuse: it is said,
+	// and more CPUs are plugged all the same.
+	v.configure("standard", nil, section("currentCpus: 1")...)
+	s = v.becomes("a problem", func(s status.Status) bool { return s.Condition(status.ConfigApplied).Reason == status.NotPossible })
+	require.Contains(t, s.Condition(status.ConfigApplied).Message, "vm.currentCpus")
+	v.configure("standard", nil, section("currentCpus: 4")...)
+	v.becomes("four CPUs", func(s status.Status) bool {
+		return s.CPUs == 4 && s.Condition(status.ConfigApplied).Status == status.True
+	})
+	v.lives(pid)
+	c.typeLine("poweroff")
+	outcome, err := v.wait()
+	require.NoError(t, err)
+	require.Zero(t, outcome.ExitCode())
+	v.nothingLeft()
+}
+
+func TestFault24WhatCannotChange(t *testing.T) {
+	t.Parallel()
+	v := newVM(t, "standard")
+	section := func(more ...string) []string {
+		return append([]string{"accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0"}, more...)
+	}
+	v.configure("standard", nil, section("maximumRam: 256 MiB")...)
+	v.runs()
+	pid := invariants.OneQEMU(t, v.dir)
+	argv := arguments(pid)
+	v.configure("standard", nil, section("maximumRam: 512 MiB", "useTpm: true")...)
+	s := v.becomes("a restart is required", func(s status.Status) bool { return s.Condition(status.RestartRequired).Status == status.True })
+	require.Equal(t, status.ChangesPending, s.Condition(status.RestartRequired).Reason)
+	paths := map[string]string{}
+	for _, change := range s.PendingChanges {
+		paths[change.Path] = fmt.Sprintf("%v %v", change.Current, change.Desired)
+	}
+	require.Contains(t, paths, "vm.maximumRam")
+	require.Contains(t, paths, "vm.useTpm")
+	v.lives(pid)
+	require.Equal(t, argv, arguments(pid))
+	require.NotContains(t, v.processes(), "swtpm")
+
+	v.configure("standard", nil, section("maximumRam: 256 MiB")...)
+	v.becomes("no restart is required", func(s status.Status) bool { return s.Condition(status.RestartRequired).Status == status.False })
+	v.ends()
+}
