@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"vmop/runner/config"
 	"vmop/runner/control"
 	"vmop/runner/qmp"
 	"vmop/runner/status"
@@ -74,6 +75,7 @@ func (m *machine) serve(ctx context.Context) error {
 	}
 	m.server = server
 	m.undo.add("control interface", func() error { return server.Close(context.WithoutCancel(ctx)) })
+	m.announce()
 	path := m.vm.Plan.Socket(serialConsole)
 	if path == "" {
 		return nil
@@ -85,6 +87,17 @@ func (m *machine) serve(ctx context.Context) error {
 	m.undo.add("serial console", func() error { return ignoreClosed(conn.Close()) })
 	server.Console().Attach(conn)
 	return nil
+}
+
+// announce makes the VM be found by its name wherever its runtime directory is.
+// That is a convenience: what stands in its way must not stop the VM.
+func (m *machine) announce() {
+	back, err := config.Announce(config.HostEnv(), config.Machine{Name: m.vm.Config.VM.Name, RuntimeDir: m.vm.RuntimeDir})
+	if err != nil {
+		m.log.Debug("vmrunner ps will not find the VM", "err", err)
+		return
+	}
+	m.undo.add("announcement", back)
 }
 
 // serialConsole is the role of the serial console's socket in plans.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -22,6 +23,22 @@ import (
 	"vmop/runner/qmp"
 	"vmop/test/invariants"
 )
+
+// TestMain keeps what is announced of tests' VMs from those of the user.
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "r")
+	if err == nil {
+		err = os.Setenv("XDG_RUNTIME_DIR", dir)
+	}
+	code := 1
+	if err == nil {
+		code = m.Run()
+	}
+	if err := errors.Join(err, os.RemoveAll(dir)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(code)
+}
 
 // patience bounds every wait. It is long because a machine without KVM may be
 // busy; what is waited for is an event each time.

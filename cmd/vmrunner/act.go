@@ -49,11 +49,11 @@ func newStop(f *flags) *cobra.Command {
 		Short: "Ask the guest to shut down",
 		Long: "stop does what TERM does to the runner: it asks the guest to shut down, and ends\n" +
 			"the VM by force when powerdownTimeout is over. It returns at once; with --wait\n" +
-			"when the VM has stopped, and says how.",
+			"when the VM and its runner have gone, and says how the VM ended.",
 	}
 	vm := aboutVM(f, cmd)
 	cmd.Flags().BoolVar(&force, "force", false, "end the VM without asking the guest")
-	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the VM has stopped")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the VM and its runner have gone")
 	cmd.Flags().DurationVar(&limit, "timeout", 0, "how long to wait (0: as long as it takes)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, err := vm.dial(cmd, args)
@@ -93,6 +93,11 @@ func stopAndWait(ctx context.Context, client *control.Client, what control.Actio
 		defer cancel()
 	}
 	var last status.Status
+	runner, err := client.Process(ctx)
+	if err != nil {
+		return last, err
+	}
+	defer runner.Close()
 	events, err := client.Events(ctx, control.TypeStatus)
 	if err != nil {
 		return last, err
@@ -105,7 +110,7 @@ func stopAndWait(ctx context.Context, client *control.Client, what control.Actio
 		e, err := events.Next()
 		switch {
 		case errors.Is(err, io.EOF) && last.State == status.Stopped:
-			return last, nil
+			return last, runner.Wait(ctx) // it has yet to clean up
 		case err != nil && context.Cause(ctx) != nil:
 			return last, context.Cause(ctx)
 		case err != nil:

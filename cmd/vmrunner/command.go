@@ -36,7 +36,7 @@ func newCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "vmrunner",
 		Short:         "Run one virtual machine with QEMU",
-		Long:          "vmrunner runs the virtual machine that a configuration file describes.\nWithout a verb it does the same as \"vmrunner run\".",
+		Long:          "vmrunner runs the virtual machine that a configuration file describes.\nWithout a verb it does the same as \"vmrunner run\".\n\n" + exitCodes,
 		Args:          noArguments,
 		RunE:          run.RunE,
 		SilenceErrors: true,
@@ -48,7 +48,12 @@ func newCommand() *cobra.Command {
 	p.StringVar(&f.vmTypes, "vmtypes", vmtypes.DefaultDir, "`folder` of custom VM types")
 	p.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	p.StringVar(&f.logForm, "log-format", "auto", "text, json or auto (text on a terminal)")
+	completeFile(root, "config", "yaml", "yml", "json")
+	completeFolder(root, "vmtypes")
+	completeFlag(root, "log-level", "debug", "info", "warn", "error")
+	completeFlag(root, "log-format", "text", "json", "auto")
 	root.Flags().AddFlagSet(run.Flags())
+	root.AddGroup(&cobra.Group{ID: groupFile, Title: "A configuration:"}, &cobra.Group{ID: groupRunning, Title: "VMs that run:"})
 	root.AddCommand(run, newInit(&f, run), newPlan(&f), newVersion(), newPS(), newStatus(&f), newStop(&f),
 		newAction(&f, control.Reset, "Press the reset button", "reset restarts the machine at once; the guest is not asked."),
 		newAction(&f, control.Pause, "Let the guest stand still", "pause stops the guest's CPUs until resume. Its clock stands still, too."),
@@ -56,6 +61,20 @@ func newCommand() *cobra.Command {
 		newConsole(&f), newVNC(&f), newScreenshot(&f), newEvents(&f), newQMP(&f))
 	return root
 }
+
+// Groups of verbs in the help.
+const (
+	groupFile    = "file"
+	groupRunning = "running"
+)
+
+// exitCodes is for the help; see the package comment and the constants.
+const exitCodes = `Exit codes:
+    0  all is well; of run: the guest or the user ended the VM
+    1  something went wrong; of run: the VM failed, if QEMU has no code of its own
+    2  a wrong call, no configuration, or faults in it
+    3  there is no such VM; of run: the VM runs already
+  130  of run: Ctrl-C (INT), and 143: TERM, before the guest ran`
 
 // noArguments refuses what is no flag and no verb.
 func noArguments(cmd *cobra.Command, args []string) error {

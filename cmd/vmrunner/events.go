@@ -52,6 +52,7 @@ func newEvents(f *flags) *cobra.Command {
 			}
 		}
 	}
+	completeFlag(cmd, "types", control.TypeStatus, control.TypeQMP)
 	outputFlag(cmd, &form, "text", "json")
 	return cmd
 }

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -28,25 +26,19 @@ func aboutVM(f *flags, cmd *cobra.Command) *target {
 	t := &target{flags: f}
 	cmd.Flags().StringVar(&t.runtimeDir, "runtime-dir", "", "runtime `folder` of the VM")
 	if cmd.Args == nil {
-		cmd.Args = wrongUse(cobra.MaximumNArgs(1))
+		cmd.Args = oneName
 	}
-	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return names(config.HostEnv()), cobra.ShellCompDirectiveNoFileComp
-	}
+	completeFolder(cmd, "runtime-dir")
+	cmd.ValidArgsFunction, cmd.GroupID = completeNames, groupRunning
 	return t
 }
 
-// wrongUse makes what a check finds an error of use.
-func wrongUse(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return usageError{err}
-		}
-		return nil
+// oneName refuses more than the NAME of one VM.
+func oneName(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usageError{fmt.Errorf("%s is about one VM, got %q", cmd.CommandPath(), args)}
 	}
+	return nil
 }
 
 // dial connects to the runner of the VM.
@@ -58,6 +50,7 @@ func (t *target) dial(cmd *cobra.Command, args []string) (*control.Client, error
 	return dialDir(cmd.Context(), dir)
 }
 
+// dialDir connects to the runner of the VM in a runtime directory.
 func dialDir(ctx context.Context, dir string) (*control.Client, error) {
 	return control.Dial(ctx, filepath.Join(dir, control.SocketName))
 }
@@ -98,18 +91,24 @@ func byConfig(file string) (string, error) {
 	return filepath.Join(here, dir), nil
 }
 
-// byName returns the runtime directory of a VM that keeps it where runners do
-// unless told otherwise.
+// byName returns the runtime directory of the VM of a name.
 func byName(env config.Env, name string) (string, error) {
 	if name != filepath.Base(name) || strings.HasPrefix(name, ".") {
 		return "", usageError{fmt.Errorf("%q is no name of a VM", name)}
 	}
-	for _, dir := range runtimeDirs(env) {
-		if filepath.Base(dir) == name {
-			return dir, nil
+	var dirs []string
+	for _, m := range machines(env) {
+		if m.Name == name {
+			dirs = append(dirs, m.RuntimeDir)
 		}
 	}
-	return "", fmt.Errorf("%s: %w%s", name, control.ErrNotRunning, running(env))
+	switch len(dirs) {
+	case 0:
+		return "", fmt.Errorf("%s: %w%s", name, control.ErrNotRunning, running(env))
+	case 1:
+		return dirs[0], nil
+	}
+	return "", usageError{fmt.Errorf("which VM? %s is the name of %d; say --runtime-dir %s", name, len(dirs), strings.Join(dirs, " or "))}
 }
 
 // running lists the VMs for an error.
@@ -117,72 +116,17 @@ func running(env config.Env) string {
 	if all := names(env); len(all) > 0 {
 		return "; there are: " + strings.Join(all, ", ")
 	}
-	return ""
+	return "; no VM runs"
 }
 
 // names returns the names of the VMs that have a control socket.
 func names(env config.Env) []string {
 	var all []string
-	for _, dir := range runtimeDirs(env) {
-		all = append(all, filepath.Base(dir))
+	for _, m := range machines(env) {
+		all = append(all, m.Name)
 	}
-	return all
+	return slices.Compact(all)
 }
 
-// runtimeDirs returns the runtime directories with a control socket below all
-// places where runners make theirs, by name. A VM is found once.
-func runtimeDirs(env config.Env) []string {
-	var dirs []string
-	for _, base := range runtimeBases(env) {
-		if !mine(base) {
-			continue // below /tmp anybody could have made it
-		}
-		sockets, err := filepath.Glob(filepath.Join(escape(base), "*", control.SocketName))
-		if err != nil {
-			continue
-		}
-		for _, socket := range sockets {
-			dir := filepath.Dir(socket)
-			known := slices.ContainsFunc(dirs, func(d string) bool { return filepath.Base(d) == filepath.Base(dir) })
-			if !known && mine(dir) {
-				dirs = append(dirs, dir)
-			}
-		}
-	}
-	slices.SortFunc(dirs, func(a, b string) int { return strings.Compare(filepath.Base(a), filepath.Base(b)) })
-	return dirs
-}
-
-// escape makes a path a pattern that matches it alone.
-func escape(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
-}
-
-// runtimeBases asks the rules of the configuration for every place they know.
-func runtimeBases(env config.Env) []string {
-	var bases []string
-	add := func(env config.Env) {
-		var c config.Config
-		c.VM.Name = "x"
-		if base := filepath.Dir(c.RuntimeDirectory(env)); !slices.Contains(bases, base) {
-			bases = append(bases, base)
-		}
-	}
-	add(env)
-	env.Getenv = func(string) string { return "" }
-	for _, writable := range []bool{true, false} {
-		env.Writable = func(string) bool { return writable }
-		add(env)
-	}
-	return bases
-}
-
-// mine tells whether a directory is there and belongs to this user.
-func mine(dir string) bool {
-	info, err := os.Lstat(dir)
-	if err != nil || !info.IsDir() {
-		return false
-	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int(owner.Uid) == os.Geteuid()
-}
+// machines returns the VMs that have a control socket.
+func machines(env config.Env) []config.Machine { return config.Machines(env, control.SocketName) }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"syscall"
 	"testing"
@@ -17,7 +18,26 @@ import (
 
 // The program is on the PATH of scripts and tests.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"vmrunner": main})
+	testscript.Main(apart{m}, map[string]func(){"vmrunner": main})
+}
+
+// apart runs the tests where their VMs are not announced among the user's.
+type apart struct{ *testing.M }
+
+// Run implements testscript.TestingM.
+func (a apart) Run() (code int) {
+	dir, err := os.MkdirTemp("", "v")
+	if err == nil {
+		err = os.Setenv("XDG_RUNTIME_DIR", dir)
+	}
+	if err == nil {
+		code = a.M.Run()
+	}
+	if err := errors.Join(err, os.RemoveAll(dir)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
 }
 
 // What a user types and sees.

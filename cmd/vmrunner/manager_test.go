@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,7 +22,7 @@ type manager struct {
 	t      *testing.T
 	dir    string // holds etc, lib and bin, which systemd has for the last three
 	pid    int
-	groups []string // its control groups
+	groups []string // patterns of its control groups
 }
 
 // birth makes a systemd in the test's folder, from a shell that is in
@@ -82,27 +83,25 @@ func newManager(t *testing.T) *manager {
 }
 
 // makeGroups makes control groups for systemd, below this process's own, and
-// returns the shell's commands that enter them.
+// returns the shell's commands that enter them. There is one tree of groups, or
+// in older setups two that matter here, beside one for each controller.
 func (m *manager) makeGroups() (enter string) {
 	own, err := os.ReadFile("/proc/self/cgroup")
 	require.NoError(m.t, err)
 	for line := range strings.Lines(string(own)) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		controller := strings.TrimPrefix(parts[1], "name=")
-		if controller == "" {
-			controller = "unified" // beside the older ones, if there are
+		root, known := map[string]string{"": "/sys/fs/cgroup/unified", "name=systemd": "/sys/fs/cgroup/systemd"}[parts[1]]
+		if !known {
+			continue
 		}
-		root := filepath.Join("/sys/fs/cgroup", controller)
 		if _, err := os.Stat(root); err != nil {
 			root = "/sys/fs/cgroup"
 		}
-		if controller == "cpuset" {
-			continue // takes nobody in before it is set up; systemd doesn't use it
-		}
-		group := filepath.Join(root, parts[2], "vmrunner-test-"+filepath.Base(m.dir))
+		name := filepath.Join(parts[2], "vmrunner-test-"+filepath.Base(m.dir))
+		group := filepath.Join(root, name)
 		require.NoError(m.t, os.Mkdir(group, 0o755), "make a control group (this test needs root)")
-		m.groups = append(m.groups, group)
 		enter += "echo $$ >" + group + "/cgroup.procs && "
+		m.groups = append(m.groups, group, filepath.Join("/sys/fs/cgroup/*", name)) // systemd makes it for each controller
 	}
 	return enter
 }
@@ -112,22 +111,32 @@ func (m *manager) makeGroups() (enter string) {
 func (m *manager) removeGroups() {
 	m.eventually(func() bool {
 		left := 0
-		for _, group := range m.groups {
-			var all []string
-			_ = filepath.WalkDir(group, func(path string, d fs.DirEntry, _ error) error {
-				if d != nil && d.IsDir() {
-					all = append([]string{path}, all...)
-				}
-				return nil
-			})
-			for _, dir := range all {
-				if os.Remove(dir) != nil {
-					left++
-				}
+		for _, pattern := range m.groups {
+			groups, _ := filepath.Glob(pattern)
+			for _, group := range groups {
+				left += removeTree(group)
 			}
 		}
 		return left == 0
 	}, "control groups are left")
+}
+
+// removeTree removes a control group and those in it, the innermost first, and
+// returns how many can't be removed yet.
+func removeTree(group string) (left int) {
+	var all []string
+	_ = filepath.WalkDir(group, func(path string, d fs.DirEntry, _ error) error {
+		if d != nil && d.IsDir() {
+			all = append(all, path)
+		}
+		return nil
+	})
+	for _, dir := range slices.Backward(all) {
+		if os.Remove(dir) != nil {
+			left++
+		}
+	}
+	return left
 }
 
 func (m *manager) path(parts ...string) string {

@@ -16,12 +16,7 @@ import (
 // outputFlag adds -o with the forms a verb knows; the first is the default.
 func outputFlag(cmd *cobra.Command, form *string, forms ...string) {
 	cmd.Flags().StringVarP(form, "output", "o", forms[0], strings.Join(forms, ", "))
-	complete := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return forms, cobra.ShellCompDirectiveNoFileComp
-	}
-	if err := cmd.RegisterFlagCompletionFunc("output", complete); err != nil {
-		panic(err) // the flag has just been made
-	}
+	completeFlag(cmd, "output", forms...)
 	check := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		if !slices.Contains(forms, *form) {

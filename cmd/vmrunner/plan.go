@@ -22,8 +22,9 @@ func newPlan(f *flags) *cobra.Command {
 		Long: "plan prints the launch plan: QEMU's arguments, helper processes, files, taps, and\n" +
 			"what may change while the VM runs. It starts nothing, changes nothing and needs\n" +
 			"no rights. With --why each argument shows the line of the VM type that made it,\n" +
-			"and the calls that led there.",
-		Args: noArguments,
+			"and the calls that led there. -o argv prints one word a line.",
+		Args:    noArguments,
+		GroupID: groupFile, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.hasConfig(); err != nil {
 				return err
@@ -42,7 +43,7 @@ func newPlan(f *flags) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVarP(&form, "output", "o", "text", "text, argv (one word a line), shell or json")
+	outputFlag(cmd, &form, "text", "argv", "shell", "json")
 	cmd.Flags().BoolVar(&why, "why", false, "show where each argument was made")
 	return cmd
 }
@@ -65,8 +66,6 @@ func printPlan(w io.Writer, p *plan.Plan, form string, why bool) error {
 			return err
 		}
 		text = string(b)
-	default:
-		return usageError{fmt.Errorf("-o %s: want text, argv, shell or json", form)}
 	}
 	_, err := io.WriteString(w, text)
 	return err

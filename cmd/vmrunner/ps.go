@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -34,12 +33,12 @@ func newPS() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ps",
 		Short: "List the VMs that run",
-		Long: "ps lists the VMs of this user that keep their runtime directory where runners make\n" +
-			"it unless told otherwise: below $XDG_RUNTIME_DIR/vmrunner, /run/USER/vmrunner or\n" +
-			"/tmp/USER/vmrunner.",
-		Args: wrongUse(cobra.NoArgs),
+		Long: "ps lists the VMs of this user that run. One whose runner was killed is listed, too:\n" +
+			"its QEMU may still run.",
+		Args:    noArguments,
+		GroupID: groupRunning, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			entries := look(cmd.Context(), runtimeDirs(config.HostEnv()))
+			entries := look(cmd.Context(), machines(config.HostEnv()))
 			switch form {
 			case "json", "yaml":
 				return printValue(cmd.OutOrStdout(), form, entries)
@@ -62,17 +61,17 @@ func newPS() *cobra.Command {
 	return cmd
 }
 
-// look asks the runners at some runtime directories.
-func look(ctx context.Context, dirs []string) []entry {
-	entries := make([]entry, len(dirs))
+// look asks the runners of some machines.
+func look(ctx context.Context, machines []config.Machine) []entry {
+	entries := make([]entry, len(machines))
 	var asked errgroup.Group
 	asked.SetLimit(lookMany)
-	for i, dir := range dirs {
-		entries[i] = entry{Name: filepath.Base(dir), RuntimeDir: dir}
+	for i, m := range machines {
+		entries[i] = entry{Name: m.Name, RuntimeDir: m.RuntimeDir}
 		asked.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, lookTime)
 			defer cancel()
-			s, err := ask(ctx, dir)
+			s, err := ask(ctx, m.RuntimeDir)
 			if err != nil {
 				entries[i].Error = err.Error()
 				return nil

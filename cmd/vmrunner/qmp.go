@@ -22,13 +22,17 @@ func newQMP(f *flags) *cobra.Command {
 			"your own responsibility.",
 		Example: "  vmrunner qmp web query-status\n" +
 			"  vmrunner qmp web human-monitor-command '{\"command-line\": \"info network\"}'",
-		Args: wrongUse(cobra.RangeArgs(1, 3)),
+		Args: func(_ *cobra.Command, args []string) error {
+			_, _, err := qmpCommand(args)
+			return err
+		},
 	}
 	vm := aboutVM(f, cmd)
+	cmd.ValidArgsFunction = vm.completeQMP
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name, command, err := qmpCommand(args)
 		if err != nil {
-			return usageError{err}
+			return err
 		}
 		client, err := vm.dial(cmd, name)
 		if err != nil {
@@ -46,16 +50,17 @@ func newQMP(f *flags) *cobra.Command {
 
 // qmpCommand takes [NAME] COMMAND [{ARGUMENTS}] apart.
 func qmpCommand(args []string) (name []string, c qmp.Command, err error) {
-	if last := args[len(args)-1]; strings.HasPrefix(strings.TrimSpace(last), "{") {
+	if n := len(args); n > 0 && strings.HasPrefix(strings.TrimSpace(args[n-1]), "{") {
+		last := args[n-1]
 		var members map[string]json.RawMessage
 		dec := json.NewDecoder(bytes.NewReader([]byte(last)))
 		if err := dec.Decode(&members); err != nil || dec.More() {
-			return nil, c, fmt.Errorf("arguments %s: no JSON object", last)
+			return nil, c, usageError{fmt.Errorf("arguments %s: no JSON object", last)}
 		}
-		c.Arguments, args = json.RawMessage(last), args[:len(args)-1]
+		c.Arguments, args = json.RawMessage(last), args[:n-1]
 	}
 	if len(args) < 1 || len(args) > 2 {
-		return nil, c, errors.New("want [NAME] COMMAND [{ARGUMENTS}], arguments as a JSON object")
+		return nil, c, usageError{errors.New("want [NAME] COMMAND [{ARGUMENTS}], arguments as a JSON object")}
 	}
 	c.Execute = args[len(args)-1]
 	return args[:len(args)-1], c, nil

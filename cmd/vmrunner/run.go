@@ -24,7 +24,8 @@ func newRun(f *flags) *cobra.Command {
 		Long: "run starts the VM and stays until it has ended. TERM and INT (Ctrl-C) ask the\n" +
 			"guest to shut down: by its agent, then by the power button, then by force when\n" +
 			"powerdownTimeout is over. HUP makes it read the configuration again.",
-		Args: noArguments,
+		Args:    noArguments,
+		GroupID: groupFile, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := f.logger()
 			if err != nil {

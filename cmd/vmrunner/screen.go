@@ -25,6 +25,7 @@ func newScreenshot(f *flags) *cobra.Command {
 	}
 	vm := aboutVM(f, cmd)
 	cmd.Flags().StringVarP(&file, "file", "f", "", "`file` to write; - is standard output")
+	completeFile(cmd, "file", "png")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, err := vm.dial(cmd, args)
 		if err != nil {

@@ -214,6 +214,8 @@ func (vm *playedVM) Act(_ context.Context, what control.Action, _ string) error 
 // Run implements control.Backend.
 func (vm *playedVM) Run(_ context.Context, c qmp.Command) (json.RawMessage, error) {
 	switch c.Execute {
+	case "query-commands":
+		return json.RawMessage(`[{"name":"query-status"},{"name":"cont"},{"name":"query-spice"}]`), nil
 	case "query-status":
 		return json.RawMessage(`{"status":"running","singlestep":false}`), nil
 	case "screendump":

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"vmop/runner/config"
+	"vmop/runner/qmp"
+)
+
+// completeFlag makes shells complete a flag's value from a list.
+func completeFlag(cmd *cobra.Command, flag string, values ...string) {
+	list := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+	if err := cmd.RegisterFlagCompletionFunc(flag, list); err != nil {
+		panic(err) // there is no such flag
+	}
+}
+
+// completeFolder makes shells complete a flag's value with folders.
+func completeFolder(cmd *cobra.Command, flag string) {
+	folders := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	}
+	if err := cmd.RegisterFlagCompletionFunc(flag, folders); err != nil {
+		panic(err) // there is no such flag
+	}
+}
+
+// completeFile makes shells complete a flag's value with files of some endings.
+func completeFile(cmd *cobra.Command, flag string, endings ...string) {
+	files := cobra.FixedCompletions(endings, cobra.ShellCompDirectiveFilterFileExt)
+	if err := cmd.RegisterFlagCompletionFunc(flag, files); err != nil {
+		panic(err) // there is no such flag
+	}
+}
+
+// completeNames completes the NAME of a VM that runs.
+func completeNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	said := cmd.Flags().Changed("config") || cmd.Flags().Changed("runtime-dir")
+	if len(args) > 0 || said {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return names(config.HostEnv()), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeQMP completes [NAME] COMMAND: the commands are those that the VM's
+// QEMU has.
+func (t *target) completeQMP(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	found, directive := completeNames(cmd, args, toComplete)
+	if len(found) > 0 || len(args) > 1 {
+		return found, directive
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), lookTime)
+	defer cancel()
+	dir, err := t.find(cmd, args)
+	if err != nil {
+		return nil, directive // a mistake shows when the command is given
+	}
+	client, err := dialDir(ctx, dir)
+	if err != nil {
+		return nil, directive
+	}
+	reply, err := client.QMP(ctx, qmp.Command{Execute: "query-commands"})
+	var commands []struct{ Name string }
+	if err != nil || json.Unmarshal(reply, &commands) != nil {
+		return nil, directive
+	}
+	for _, c := range commands {
+		if strings.HasPrefix(c.Name, toComplete) {
+			found = append(found, c.Name)
+		}
+	}
+	slices.Sort(found)
+	return found, directive
+}
