@@ -77,7 +77,7 @@ func (l *live) run(ctx context.Context) *shutdown {
 		case <-l.m.service.alive:
 		case <-l.m.reread:
 			l.m.log.Info("told to read the configuration again")
-			l.reload(ctx)
+			l.m.service.reloading(func() { l.reload(ctx) })
 		case <-wake.C:
 		}
 	}

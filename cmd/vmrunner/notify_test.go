@@ -86,6 +86,15 @@ func TestServiceManager(t *testing.T) {
 
 	m.await("WATCHDOG=1")
 	m.await("WATCHDOG=1")
+	require.NoError(t, client.Act(t.Context(), control.Pause))
+	m.await("STATUS=the VM is paused")
+	require.NoError(t, client.Act(t.Context(), control.Resume))
+	m.await("STATUS=Booting")
+	require.Equal(t, 1, m.said("READY=1"))
+	p.signal(syscall.SIGHUP)
+	m.await("RELOADING=1")
+	m.await("READY=1")
+
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte("nonsense\nREADY=1"), 0o600))
 	m.await("STATUS=Booting; " + dir)
 	require.Zero(t, m.said("STOPPING"))

@@ -41,6 +41,10 @@ func (m *manager) life() {
 	require.Contains(t, m.run("stat", "--format", "%a %U %n", "/run/vmrunner/web", "/var/lib/vmrunner/web"), "700 root /run/vmrunner/web\n700 root /var/lib/vmrunner/web")
 	require.ElementsMatch(t, []string{"vmrunner", "qemu-system-x86_64", "swtpm"}, m.programs("web"))
 
+	m.run("systemctl", "reload", "vmrunner@web")
+	m.eventually(func() bool { return m.property("vmrunner@web", "SubState") == "running" }, "it reloads for ever")
+	require.ElementsMatch(t, []string{"vmrunner", "qemu-system-x86_64", "swtpm"}, m.programs("web"))
+
 	m.run("systemctl", "stop", "vmrunner@web")
 	require.Equal(t, "inactive", m.property("vmrunner@web", "ActiveState"), "not failed")
 	require.Empty(t, m.programs("web"))
