@@ -35,12 +35,12 @@ type Machine struct {
 type Launch func(ctx context.Context, m Machine) (*plan.Plan, error)
 
 // effect is what starting a machine comes to: the plan, without the name of the
-// type and the lines that made it, and what the runner does in addition before
-// the guest runs.
+// type and the lines that made it, what the runner does in addition before the
+// guest runs, and where all that is kept, also the VM's uuid.
 func effect(p *plan.Plan, m Machine) string {
 	anonymous := *p
 	anonymous.Type = ""
-	text := anonymous.Text() + "cloud-init " + m.CloudInit + "\n"
+	text := anonymous.Text() + "cloud-init " + m.CloudInit + "\n" + "data " + m.DataDir + "\n"
 	for _, r := range p.Rules {
 		switch r.(type) {
 		case plan.CPUs:
