@@ -32,18 +32,39 @@ type Agent struct {
 // Dial connects to the socket of the agent's port and waits until the agent has
 // answered, which is for ever if none runs: give ctx a deadline.
 func Dial(ctx context.Context, path string) (*Agent, error) {
+	a, err := Connect(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.Synchronise(ctx); err != nil {
+		a.Close()
+		return nil, err
+	}
+	return a, nil
+}
+
+// Connect connects to the socket of the agent's port, and doesn't wait for an
+// answer of the agent.
+func Connect(ctx context.Context, path string) (*Agent, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unix", path)
 	if err != nil {
 		return nil, fmt.Errorf("connect to guest agent %s: %w", path, err)
 	}
-	a := newAgent(conn)
-	err = a.exclusively(ctx, func() error { return nil })
+	return newAgent(conn), nil
+}
+
+// Synchronise waits until the agent answers, and nothing of what was said before
+// is on the wire any more.
+func (a *Agent) Synchronise(ctx context.Context) error {
+	err := a.alone(ctx, func() error {
+		a.synced = false
+		return a.synchronise()
+	})
 	if err != nil {
-		a.Close()
-		return nil, fmt.Errorf("synchronise with guest agent %s: %w", path, err)
+		return fmt.Errorf("synchronise with guest agent %s: %w", a.conn.RemoteAddr(), err)
 	}
-	return a, nil
+	return nil
 }
 
 func newAgent(conn net.Conn) *Agent {
@@ -82,9 +103,19 @@ func (a *Agent) Run(ctx context.Context, c qmp.Command) (json.RawMessage, error)
 }
 
 // exclusively runs a dialogue with the agent: alone, synchronised, and until ctx
-// ends. A dialogue that ends with anything but success or a refusal leaves the
-// agent unsynchronised.
+// ends.
 func (a *Agent) exclusively(ctx context.Context, dialogue func() error) error {
+	return a.alone(ctx, func() error {
+		if err := a.synchronise(); err != nil {
+			return err
+		}
+		return dialogue()
+	})
+}
+
+// alone runs a dialogue while no other is under way, until ctx ends. One that
+// ends with anything but success or a refusal leaves the agent unsynchronised.
+func (a *Agent) alone(ctx context.Context, dialogue func() error) error {
 	select {
 	case <-a.turn:
 		defer func() { a.turn <- struct{}{} }()
@@ -102,10 +133,7 @@ func (a *Agent) exclusively(ctx context.Context, dialogue func() error) error {
 		a.conn.SetDeadline(time.Unix(1, 0))
 		close(interrupted)
 	})
-	err := a.synchronise()
-	if err == nil {
-		err = dialogue()
-	}
+	err := dialogue()
 	if !stop() {
 		<-interrupted // it must not hit the next dialogue
 	}

@@ -1,5 +1,6 @@
-// Package guest speaks with the QEMU guest agent, the program inside a virtual
-// machine that says what runs there and shuts it down from within.
+// Package guest speaks with the agents inside a virtual machine: with QEMU's guest
+// agent (Agent), which says what runs there and shuts it down from within, and
+// with the one that logs a user in (LoginAgent).
 //
 // # Beginning
 //
@@ -9,6 +10,7 @@
 //
 //	agent, err := guest.Dial(ctx, path)
 //	info, err := agent.OSInfo(ctx)
+//	interfaces, err := agent.Interfaces(ctx)
 //	err = agent.Shutdown(ctx, guest.PowerDown)
 //
 // Every call is bounded by its context; calls of several goroutines take turns.
@@ -25,8 +27,15 @@
 //
 // Its owner may answer what he likes. A reply is bounded in size (MaxReply) and
 // nesting (MaxDepth), must have the id of its command, and the texts of Info and
-// OSInfo are made printable and short.
+// OSInfo are made printable and short, what cannot be an address is left out.
 //
-// The protocol:
+// # The log-in agent
+//
+// Its protocol is a dialogue of lines, which Login conducts without reading or
+// writing any, and docs/guest-agents.md describes. LoginAgent gives it the port's
+// socket, reads no more than a few pieces a second, and says what has come of it
+// when that has changed.
+//
+// The reference of QEMU's agent:
 // https://www.qemu.org/docs/master/interop/qemu-ga-ref.html.
 package guest

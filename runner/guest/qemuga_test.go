@@ -1,9 +1,12 @@
 package guest_test
 
 import (
+	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -15,7 +18,7 @@ import (
 
 // startQEMUGA starts the real agent on this machine. It gets its socket by
 // systemd's protocol of socket activation, so nobody waits for it, and is not
-// allowed to shut anything down.
+// allowed to shut anything down, or to let file systems stand still.
 func startQEMUGA(t testing.TB) string {
 	binary, err := exec.LookPath("qemu-ga")
 	if err != nil {
@@ -28,7 +31,7 @@ func startQEMUGA(t testing.TB) string {
 	defer socket.Close()
 	dir := filepath.Dir(path)
 	agent := exec.Command("sh", "-c", `LISTEN_FDS=1 LISTEN_PID=$$ exec "$0" "$@"`,
-		binary, "--method=unix-listen", "--block-rpcs=guest-shutdown",
+		binary, "--method=unix-listen", "--block-rpcs=guest-shutdown,guest-fsfreeze-freeze,guest-fsfreeze-freeze-list",
 		"--statedir="+dir, "--pidfile="+filepath.Join(dir, "pid"))
 	agent.ExtraFiles = []*os.File{socket}
 	agent.Stderr = os.Stderr
@@ -59,6 +62,22 @@ func TestTheRealAgent(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, strings.TrimSpace(string(release)), system.KernelRelease)
 
+	before := cards(t)
+	interfaces, err := a.Interfaces(ctx)
+	require.NoError(t, err)
+	after := cards(t) // other tests make some and remove them
+	for _, card := range before {
+		if reflect.DeepEqual(after[card.Name], card) {
+			require.Contains(t, interfaces, card)
+		}
+	}
+
+	state, err := a.FSFreezeStatus(ctx)
+	require.NoError(t, err)
+	require.Equal(t, guest.Thawed, state)
+	_, err = a.FreezeFS(ctx)
+	require.ErrorIs(t, err, qmp.CommandNotFound)
+
 	for range 2 {
 		err = a.Shutdown(ctx, guest.PowerDown)
 		require.ErrorIs(t, err, qmp.CommandNotFound)
@@ -70,6 +89,26 @@ func TestTheRealAgent(t *testing.T) {
 	require.NoError(t, a.Close())
 
 	require.NoError(t, dial(t, path).Ping(ctx), "the next client")
+}
+
+// cards are the network cards of this machine as Go sees them, by name.
+func cards(t *testing.T) map[string]guest.Interface {
+	all, err := net.Interfaces()
+	require.NoError(t, err)
+	found := map[string]guest.Interface{}
+	for _, i := range all {
+		if i.Flags&net.FlagLoopback != 0 || len(i.HardwareAddr) != len("123456") {
+			continue
+		}
+		card := guest.Interface{Name: i.Name, MAC: i.HardwareAddr.String()}
+		addresses, err := i.Addrs()
+		require.NoError(t, err)
+		for _, a := range addresses {
+			card.Addresses = append(card.Addresses, netip.MustParsePrefix(a.String()))
+		}
+		found[i.Name] = card
+	}
+	return found
 }
 
 func BenchmarkPing(b *testing.B) {

@@ -1,0 +1,76 @@
+package guest
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"strings"
+)
+
+// Bounds on what a guest may say of its network.
+const (
+	MaxInterfaces = 64 // further ones are left out
+	MaxAddresses  = 32 // of one interface
+)
+
+// Interface is a network interface of the guest, loopback excepted.
+type Interface struct {
+	// Name as the guest calls it, printable and short.
+	Name string
+	// MAC is the hardware address, "52:54:00:12:34:56", or empty.
+	MAC string
+	// Addresses with the length of their network's prefix.
+	Addresses []netip.Prefix
+}
+
+// saidInterface is an interface as an agent tells it: GuestNetworkInterface of
+// the reference.
+type saidInterface struct {
+	Name      string `json:"name"`
+	MAC       string `json:"hardware-address"`
+	Addresses []struct {
+		Address string `json:"ip-address"`
+		Prefix  int    `json:"prefix"`
+	} `json:"ip-addresses"`
+}
+
+// Interfaces asks for the guest's network interfaces
+// (guest-network-get-interfaces). What cannot be an address is left out.
+func (a *Agent) Interfaces(ctx context.Context) ([]Interface, error) {
+	var said []saidInterface
+	if err := a.query(ctx, "guest-network-get-interfaces", &said); err != nil {
+		return nil, err
+	}
+	var all []Interface
+	for _, s := range said {
+		if i, ok := s.checked(); ok && len(all) < MaxInterfaces {
+			all = append(all, i)
+		}
+	}
+	return all, nil
+}
+
+// checked returns what of an interface can be believed; false for loopback and
+// for nothing.
+func (s saidInterface) checked() (i Interface, ok bool) {
+	i.Name = printable(s.Name)
+	if mac, err := net.ParseMAC(s.MAC); err == nil && strings.Trim(mac.String(), "0:") != "" {
+		i.MAC = mac.String()
+	}
+	loopback := i.Name == "lo"
+	for _, a := range s.Addresses {
+		address, err := netip.ParseAddr(a.Address)
+		if err != nil || address.IsUnspecified() || address.IsMulticast() {
+			continue
+		}
+		if address.IsLoopback() {
+			loopback = true
+			continue
+		}
+		prefix := netip.PrefixFrom(address.WithZone(""), a.Prefix)
+		if prefix.IsValid() && len(i.Addresses) < MaxAddresses {
+			i.Addresses = append(i.Addresses, prefix)
+		}
+	}
+	return i, i.Name != "" && (!loopback || len(i.Addresses) > 0)
+}
