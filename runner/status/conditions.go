@@ -66,6 +66,7 @@ const (
 	UserIn                Reason = "LoggedIn"
 	NotRequested          Reason = "NotRequested"
 	Processing            Reason = "Processing"
+	LoginFailed           Reason = "LoginFailed"
 	Connected             Reason = "Connected"
 	Disconnected          Reason = "Disconnected"
 	ConfigInForce         Reason = "Applied"
@@ -177,6 +178,8 @@ func userLoggedIn(s Status) Condition {
 		return answer(UserLoggedIn, false, NotRequested, "")
 	case vmopAgent(s).Status == False: // nobody tells
 		return answer(UserLoggedIn, false, VmopAgentDisconnected, "")
+	case s.LoginFailure != "":
+		return answer(UserLoggedIn, false, LoginFailed, s.LoginFailure)
 	case s.LoggedInUser != s.WantedUser:
 		return answer(UserLoggedIn, false, Processing, "waiting for "+s.WantedUser)
 	}

@@ -53,6 +53,9 @@ func TestConditions(t *testing.T) {
 		{UserLoggedIn, "False VmopAgentDisconnected", ran(WantedUser("alice"))},
 		{UserLoggedIn, "False Processing", ran(WantedUser("alice"), VmopAgent(true))},
 		{UserLoggedIn, "False Processing", ran(WantedUser("alice"), VmopAgent(true), LoggedIn("bob"))},
+		{UserLoggedIn, "False LoginFailed", ran(WantedUser("root"), VmopAgent(true), LoginFailure("504 no"))},
+		{UserLoggedIn, "False NotRequested", ran(VmopAgent(true), LoginFailure("500 cannot log out"))},
+		{UserLoggedIn, "False VmopAgentDisconnected", ran(WantedUser("root"), VmopAgent(true), LoginFailure("504 no"), VmopAgent(false))},
 		{UserLoggedIn, "True LoggedIn", ran(WantedUser("alice"), VmopAgent(true), LoggedIn("alice"))},
 		{UserLoggedIn, "False VmStopped", ran(WantedUser("alice"), VmopAgent(true), LoggedIn("alice"), Ended{})},
 

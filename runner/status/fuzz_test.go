@@ -52,6 +52,9 @@ func news(kind, about byte) Update {
 		Problems(make([]Problem, n%3)), Began(at(float64(-n))),
 		Faults{[]Reason{IOError, GuestPanicked, HelperLost}[n%3], fields(text)},
 		[]TPM{"", TPMWorks, TPMGone}[n%3],
+		Answered{},
+		WasReset{},
+		LoginFailure(text),
 	}
 	return kinds[int(kind)%len(kinds)]
 }
@@ -85,7 +88,7 @@ func requireSane(t *testing.T, before, after Status, u Update, now time.Time, re
 		require.Nil(t, after.Guest)
 		require.False(t, after.VmopAgent)
 		require.Empty(t, after.Consoles)
-		require.Empty(t, after.LoggedInUser)
+		require.Empty(t, after.LoggedInUser+after.LoginFailure)
 	}
 	requireConditions(t, before, after, now)
 	same, err := Fold(after, now.Add(time.Hour))

@@ -37,6 +37,8 @@ type Status struct {
 	// WantedUser is who shall be logged in, LoggedInUser who is.
 	WantedUser   string `json:"wantedUser,omitempty"`
 	LoggedInUser string `json:"loggedInUser,omitempty"`
+	// LoginFailure is why the wanted user is not logged in, in the agent's words.
+	LoginFailure string `json:"loginFailure,omitempty"`
 	// VmopAgent tells whether the log-in agent in the guest is connected.
 	VmopAgent bool `json:"vmopAgent"`
 

@@ -37,7 +37,7 @@ func Fold(s Status, now time.Time, updates ...Update) (Status, error) {
 // forget removes what a stopped VM cannot have.
 func forget(s *Status) {
 	s.CPUs, s.RAM = 0, 0
-	s.Guest, s.LoggedInUser, s.VmopAgent = nil, "", false
+	s.Guest, s.LoggedInUser, s.LoginFailure, s.VmopAgent = nil, "", "", false
 	s.Consoles, s.PendingChanges = nil, nil
 	s.QEMU.PID, s.QEMU.RunState, s.TPM = 0, "", ""
 	s.Problems = only(s.Problems, func(p Problem) bool { return !isFault(p) })
@@ -215,7 +215,7 @@ func setGuest(s *Status, g Guest) {
 func (u VmopAgent) apply(s *Status, _ time.Time) error {
 	s.VmopAgent = bool(u)
 	if !s.VmopAgent {
-		s.LoggedInUser = ""
+		s.LoggedInUser, s.LoginFailure = "", ""
 	}
 	return nil
 }

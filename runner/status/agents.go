@@ -1,0 +1,36 @@
+package status
+
+import "time"
+
+// Answered tells that the guest agent has answered: a VM that boots has booted.
+// In every other state it changes nothing.
+type Answered struct{}
+
+// WasReset tells that the guest was reset: what its agents have said is over,
+// and a VM that runs boots again.
+type WasReset struct{}
+
+// LoginFailure tells why the log-in agent does not log in who is wanted, in its
+// own words; empty when it does, or is at it.
+type LoginFailure string
+
+func (Answered) apply(s *Status, now time.Time) error {
+	if s.State != Booting {
+		return nil
+	}
+	return Entered{State: Booted}.apply(s, now)
+}
+
+func (WasReset) apply(s *Status, now time.Time) error {
+	s.Guest = nil
+	_ = VmopAgent(false).apply(s, now) // it has no error
+	if !s.State.Active() {
+		return nil
+	}
+	return Entered{State: Booting, Reason: VMReset}.apply(s, now)
+}
+
+func (u LoginFailure) apply(s *Status, _ time.Time) error {
+	s.LoginFailure = string(u)
+	return nil
+}
