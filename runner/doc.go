@@ -9,6 +9,7 @@
 //	Starting       start.go    files, cloud-init image, taps, helpers, QEMU -S
 //	               boot.go     QMP: CPUs, balloon, passwords, then cont
 //	Booting        run.go      the guest runs; wait for its end or for the word
+//	Booted         agents.go   its agent has answered
 //	Terminating    stop.go     guest agent, ACPI, quit, TERM, KILL
 //	Stopped        outcome.go  who ended it, and the exit code
 //

@@ -24,5 +24,5 @@ type follower interface {
 
 // followers returns those of a machine, in the order in which they are called.
 func followers(m *machine) []follower {
-	return []follower{newDisplays(m), newMishaps(m)}
+	return []follower{newAgents(m), newDisplays(m), newMishaps(m)}
 }

@@ -36,7 +36,11 @@ func takePlace(t *testing.T) (leave func()) {
 // kernel returns the lines of a vm section that boot the tiny guest.
 func kernel(t *testing.T, commandLine string) []string {
 	t.Helper()
-	image := guest.Tiny(t)
+	return boots(guest.Tiny(t), commandLine)
+}
+
+// boots returns the lines of a vm section that boot a guest.
+func boots(image guest.Image, commandLine string) []string {
 	return []string{
 		"accelerator: tcg",
 		"firmware: bios",

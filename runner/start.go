@@ -62,6 +62,7 @@ type machine struct {
 	tracker *status.Tracker         // what is known, for others
 	server  *control.Server         // where they ask
 	service service                 // who is told without asking
+	agent   agentHolder             // the guest agent, and who speaks with it
 	cancel  context.CancelCauseFunc // ends the VM
 }
 

@@ -3,7 +3,6 @@ package runner
 import (
 	"context"
 	"fmt"
-	"strings"
 	"syscall"
 	"time"
 
@@ -84,42 +83,34 @@ func (m *machine) stop(ctx context.Context) (forced bool) {
 	return forced
 }
 
-// connectAgent returns the guest agent, if the guest runs one.
+// connectAgent returns the guest agent, if the guest runs one. Nobody else
+// speaks with it from then on.
 func (m *machine) connectAgent(ctx context.Context) *guest.Agent {
-	path := m.vm.Plan.Socket("guestAgent")
+	path := m.vm.Plan.Socket(guestAgentRole)
 	if path == "" || m.powerdown.Load() == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, agentTime)
 	defer cancel()
-	if !m.portIsOpen(ctx, path) {
-		return nil
+	agent := m.agent.take()
+	if agent == nil {
+		open, err := m.portIsOpen(ctx, path)
+		if err == nil && open {
+			agent, err = guest.Connect(ctx, path)
+		}
+		if err != nil {
+			m.log.Warn("asking for the guest agent", "err", err)
+		}
+		if agent == nil {
+			return nil
+		}
 	}
-	agent, err := guest.Dial(ctx, path)
-	if err != nil {
+	if err := agent.Synchronise(ctx); err != nil {
 		m.log.Warn("the guest agent does not answer", "err", err)
+		_ = agent.Close() // it would be in the way of nobody
 		return nil
 	}
 	return agent
-}
-
-// portIsOpen says whether somebody in the guest has opened the port behind a
-// socket: QEMU accepts connections even if nobody will ever answer.
-func (m *machine) portIsOpen(ctx context.Context, path string) bool {
-	var chardevs []struct {
-		Filename string `json:"filename"`
-		Open     bool   `json:"frontend-open"`
-	}
-	if err := m.query(ctx, "query-chardev", nil, &chardevs); err != nil {
-		m.log.Warn("asking for the guest agent", "err", err)
-		return false
-	}
-	for _, c := range chardevs {
-		if strings.HasPrefix(c.Filename, "unix:"+path+",") || strings.HasPrefix(c.Filename, "disconnected:unix:"+path+",") {
-			return c.Open
-		}
-	}
-	return false
 }
 
 // try takes one step; it does not wait for the VM's end.

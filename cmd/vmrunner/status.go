@@ -98,7 +98,7 @@ func facts(s status.Status, now time.Time) [][]string {
 			add("Interface", strings.TrimSpace(i.Name+" "+i.MAC+" "+strings.Join(i.Addresses, " ")))
 		}
 	}
-	add("User", s.LoggedInUser)
+	add("User", userOf(&s))
 	for _, c := range s.Consoles {
 		add("Console", fmt.Sprintf("%s, %s, for %s", c.Kind, c.Client, age(now.Sub(c.Since))))
 	}
@@ -107,6 +107,19 @@ func facts(s status.Status, now time.Time) [][]string {
 		add("Outcome", strings.TrimSuffix(s.Outcome.Cause+" ("+s.Outcome.Reason+")", " ()"))
 	}
 	return rows
+}
+
+// userOf tells who is logged in, and who should be.
+func userOf(s *status.Status) string {
+	if s.WantedUser == s.LoggedInUser {
+		return s.LoggedInUser
+	}
+	why := s.Condition(status.UserLoggedIn)
+	wish := "nobody is wanted"
+	if s.WantedUser != "" {
+		wish = fmt.Sprintf("%s is wanted: %s", s.WantedUser, or(why.Message, string(why.Reason)))
+	}
+	return strings.TrimPrefix(s.LoggedInUser+"; "+wish, "; ")
 }
 
 func problems(s status.Status) [][]string {

@@ -1,0 +1,186 @@
+package runner_test
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner"
+	"vmop/runner/control"
+	"vmop/runner/qmp"
+	"vmop/runner/status"
+)
+
+// A hostile guest agent is one of these after the other: each reads a line and
+// answers as the case says.
+// The port can be opened when the one before has closed it.
+const hostileAgent = `(while ! { echo AGENT listens >/dev/console; while :; do while read -r line; do case $line in ` +
+	`*guest-sync-delimited*) SYNC;; *guest-get-osinfo*) OSINFO;; *interfaces*) NETWORK;; ` +
+	`esac; done; usleep 100000; done; } <>PORT >&0; do usleep 100000; done) 2>/dev/null & echo $! >/tmp/agent.pid`
+
+// inSync answers guest-sync-delimited as it should be.
+const inSync = `id=$(echo "$line" | sed 's/.*arguments[^0-9]*\([0-9]*\).*/\1/'); printf '\377{"return": %s}\n' "$id"`
+
+// startHostileAgent replaces the agent in the guest by another.
+func (c *console) startHostileAgent(sync, osinfo, network string) {
+	c.t.Helper()
+	c.do("[ ! -e /tmp/agent.pid ] || { kill $(cat /tmp/agent.pid); killall head tr 2>/dev/null; true; }")
+	c.typeLine("sh " + strings.NewReplacer("SYNC", sync, "OSINFO", osinfo, "NETWORK", network, "PORT", portOf("guest_agent")).Replace(hostileAgent))
+	c.await(`^AGENT listens`)
+}
+
+// Row 14: whatever a guest agent says, the VM is booted only when it has
+// answered, and what is shown can be.
+func TestFault14GuestAgentsThatLie(t *testing.T) {
+	t.Parallel()
+	leave := takePlace(t)
+	v := newVM(t, "standard", append(kernel(t, ""), "network: []")...)
+	c := attach(v)
+	v.runs()
+	c.await(`READY`)
+	leave()
+	quiet := `{"return": []}`
+	unanswered := func(because string) {
+		t.Helper()
+		v.log.await(t, v.ended, "the guest agent does not answer", "err", because)
+		s := v.shows("the state", func(status.Status) bool { return true })
+		require.Equal(t, status.Booting, s.State)
+		require.Nil(t, s.Guest)
+	}
+	c.startHostileAgent(":", ":", ":")
+	unanswered("no reply: context deadline exceeded")
+	c.startHostileAgent(inSync, `head -c 100000 /dev/zero | tr '\0' '['; echo`, ":")
+	unanswered("nested more than 32 deep")
+	c.startHostileAgent(inSync, `head -c 3000000 /dev/zero | tr '\0' x; echo`, ":")
+	unanswered("the reply has more than 1048576 bytes")
+	c.startHostileAgent(inSync, `printf '\0\n'`, ":")
+	unanswered("the reply is not JSON")
+	c.startHostileAgent(inSync, `printf '{"return": {}, "id": 7}\n{"return": 7}\n'`, ":")
+	unanswered("read the reply")
+
+	// 100 MB, an answer that is too late, somebody else's, and then its own,
+	// which is no pleasure to read.
+	c.startHostileAgent("head -c 100000000 /dev/zero; printf '\\377{\"return\": 1}\\n'; "+inSync,
+		`printf '{"return": {"pretty-name": "false"}, "id": 7}\n{"return": {"pretty-name": "\\u001b[31m\033]0;\377'; head -c 1000 /dev/zero | tr '\0' y; printf '"}}\n'`,
+		`printf '{"return": [{"name": "eth\\n0", "hardware-address": "\\u001b", "ip-addresses": [{"ip-address": "10.0.2.300", "prefix": 24}, {"ip-address": "192.0.2.1", "prefix": 24}]}]}\n'`)
+	unanswered("the reply is not JSON") // a control character in a text
+	c.startHostileAgent(inSync, `printf '{"return": {"pretty-name": "\\u001b[31m\377'; head -c 1000 /dev/zero | tr '\0' y; printf '"}}\n'`,
+		`printf '{"return": [{"name": "eth\\n0", "hardware-address": "\\u001b", "ip-addresses": [{"ip-address": "10.0.2.300", "prefix": 24}, {"ip-address": "192.0.2.1", "prefix": 24}]}]}\n'`)
+	s := v.shows("a network", func(s status.Status) bool { return s.Guest != nil && s.Guest.Interfaces != nil })
+	require.Equal(t, status.Booted, s.State)
+	require.Equal(t, "\ufffd[31m\ufffd"+strings.Repeat("y", 250)+"…", s.Guest.OS.PrettyName)
+	require.Equal(t, []status.Interface{{Name: "eth\ufffd0", Addresses: []string{"192.0.2.1/24"}}}, s.Guest.Interfaces)
+	require.Negative(t, strings.IndexFunc(v.log.find("booted")[0]["system"].(string), unicode.IsControl))
+
+	// It is asked to shut down, and doesn't: the power button is left.
+	c.startHostileAgent(":", "echo '"+quiet+"'", ":")
+	outcome, err := v.stop()
+	require.NoError(t, err)
+	require.Equal(t, runner.CauseAsked, outcome.Cause)
+	v.logged("the guest agent does not answer")
+	v.logged("stopping", "method", "ACPI power button")
+	v.nothingLeft()
+}
+
+// Row 15: a log-in agent that never stops talking is heard slowly; nobody is
+// logged in who was not asked for, and the rest of the VM doesn't notice.
+func TestFault15LoginAgentThatNeverStops(t *testing.T) {
+	t.Parallel()
+	leave := takePlace(t)
+	v := newVM(t, "standard")
+	v.configure("standard", nil, append(kernel(t, ""), "network: []", "display: {loggedInUser: alice}")...)
+	c := attach(v)
+	v.runs()
+	c.await(`READY`)
+	c.installLoginAgent()
+	leave()
+	floods := 0
+	for _, flood := range []string{"201 root", "201 root\n220 hi\n", "502 \\033[2J\n220 hi\n150\n", "x"} {
+		c.do("yes \"$(printf '" + strings.ReplaceAll(flood, "\n", `\n`) + "')\" >" + portOf("vmop_agent") + " 2>/dev/null & echo $! >/tmp/flood.pid")
+		for range 100 {
+			reply, err := v.client().QMP(t.Context(), qmp.Command{Execute: "query-status"})
+			require.NoError(t, err)
+			require.Contains(t, string(reply), "running")
+			s, err := v.client().Status(t.Context())
+			require.NoError(t, err)
+			require.Contains(t, []string{"", "alice"}, s.LoggedInUser)
+			require.NotContains(t, s.LoginFailure, "\x1b")
+		}
+		if flood == "201 root" || flood == "x" {
+			s := v.condition(status.UserLoggedIn, "False VmopAgentDisconnected")
+			require.False(t, s.VmopAgent, "nobody has announced himself")
+		} else {
+			v.condition(status.VmopAgentConnected, "True VmopAgentStarted")
+		}
+		c.do("kill $(cat /tmp/flood.pid)")
+		floods++
+		eventually(t, floods, func() int {
+			return len(v.log.find("QMP event", "data", `{"open": false, "id": "channel1"}`))
+		})
+		v.condition(status.VmopAgentConnected, "False VmopAgentDisconnected")
+	}
+	c.do("touch /tmp/go")
+	c.startLoginAgent()
+	v.condition(status.UserLoggedIn, "True LoggedIn")
+	info := 0
+	for _, r := range v.log.find("log-in agent") {
+		if r["level"] != "DEBUG" {
+			info++
+		}
+	}
+	require.LessOrEqual(t, info, 60, "the log is not flooded")
+	_, err := v.stop()
+	require.NoError(t, err)
+	v.nothingLeft()
+}
+
+// Row 20: a guest that reboots again and again boots each time, and its shutdown
+// is the end, once.
+func TestFault20RebootsAndShutdown(t *testing.T) {
+	t.Parallel()
+	takePlace(t)
+	v := newVM(t, "standard", append(kernel(t, ""), "network: []", "powerdownTimeout: 120")...)
+	c := attach(v)
+	v.runs()
+	answer := func() {
+		t.Helper()
+		c.await(`READY`)
+		c.startHostileAgent(inSync, `echo '{"return": {"id": "tiny"}}'`, `echo '{"return": []}'`)
+		s := v.condition(status.IsBooted, "True VmBooted")
+		require.Equal(t, "tiny", s.Guest.OS.ID)
+	}
+	answer()
+	events, err := v.client().Events(t.Context(), control.TypeStatus)
+	require.NoError(t, err)
+	defer events.Close()
+	for range 3 {
+		c.typeLine("reboot")
+		s := v.condition(status.IsBooted, "False VmReset")
+		require.Nil(t, s.Guest)
+		require.Equal(t, status.True, s.Condition(status.Running).Status)
+		answer()
+	}
+	c.typeLine("poweroff")
+	outcome, err := v.wait()
+	require.NoError(t, err)
+	require.Equal(t, runner.Outcome{Cause: runner.CauseGuest, Reason: "guest-shutdown"}, outcome)
+
+	var last *status.Status
+	stopped := 0
+	for {
+		e, err := events.Next()
+		if err != nil {
+			break
+		}
+		if last = e.Status; last.State == status.Stopped {
+			stopped++
+		}
+	}
+	require.Equal(t, 1, stopped)
+	require.Equal(t, "guest shutdown", last.Outcome.Cause)
+	require.Equal(t, status.False, last.Condition(status.IsBooted).Status)
+	require.Len(t, v.log.find("booted"), 4)
+	v.nothingLeft()
+}

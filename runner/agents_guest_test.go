@@ -1,0 +1,232 @@
+package runner_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner"
+	"vmop/runner/control"
+	"vmop/runner/status"
+	"vmop/test/guest"
+)
+
+// client talks to a VM that runs.
+func (v *vm) client() *control.Client {
+	v.t.Helper()
+	client, err := control.Dial(v.t.Context(), v.path("run", control.SocketName))
+	require.NoError(v.t, err)
+	return client
+}
+
+// shows waits until the status is as expected: for a reader of events, so that
+// nothing is missed, however short.
+func (v *vm) shows(what string, is func(status.Status) bool) status.Status {
+	v.t.Helper()
+	ctx, cancel := context.WithTimeout(v.t.Context(), patience)
+	defer cancel()
+	events, err := v.client().Events(ctx, control.TypeStatus)
+	require.NoError(v.t, err)
+	defer events.Close()
+	var last *status.Status
+	for {
+		e, err := events.Next()
+		if err != nil {
+			text, _ := json.Marshal(last) // for people
+			require.FailNow(v.t, "the status is never as expected", "%s: %v; the last is %s", what, err, text)
+		}
+		if last = e.Status; is(*last) {
+			return *last
+		}
+	}
+}
+
+// condition waits until a condition has a status and a reason.
+func (v *vm) condition(which status.ConditionType, want string) status.Status {
+	v.t.Helper()
+	return v.shows(string(which)+" "+want, func(s status.Status) bool {
+		c := s.Condition(which)
+		return string(c.Status)+" "+string(c.Reason) == want
+	})
+}
+
+// portOf is shell: the device of the port whose name ends so.
+func portOf(name string) string {
+	return "$(grep -l " + name + " /sys/class/virtio-ports/*/name | sed 's,/sys/class/virtio-ports\\(.*\\)/name,/dev\\1,')"
+}
+
+// do runs a command of the shell in the guest, and waits for its end.
+func (c *console) do(command string) {
+	c.t.Helper()
+	c.typeLine("sh " + command)
+	require.Equal(c.t, "0", c.await(`^rc=(\d+)`)[1], "%s:\n%s", command, c.text())
+}
+
+// The real agent, in a real guest.
+func TestTheGuestAgentTellsWhatRuns(t *testing.T) {
+	t.Parallel()
+	takePlace(t)
+	v := newVM(t, "standard")
+	image := guest.Tiny(t).With(t, "/usr/sbin/qemu-ga")
+	const mac = "52:54:00:c0:ff:ee"
+	v.configure("standard", nil, append(boots(image, ""), "network: [{type: user, mac: '"+mac+"'}]", "powerdownTimeout: 120")...)
+	c := attach(v)
+	v.runs()
+	start := func() {
+		c.await(`READY`)
+		c.do(`mkdir -p /etc /sbin /var/run; echo 'PRETTY_NAME="Tiny \"1\""' >/etc/os-release; ` +
+			`printf '#!/bin/sh\npoweroff -f\n' >/sbin/shutdown; chmod +x /sbin/shutdown`)
+		c.do("/usr/sbin/qemu-ga -d -m virtio-serial -t /tmp -f /tmp/ga.pid -p " + portOf("org.qemu.guest_agent.0"))
+	}
+	s := v.condition(status.IsBooted, "False VmStarted")
+	require.Nil(t, s.Guest)
+	start()
+	has := func(address string) func(status.Status) bool {
+		return func(s status.Status) bool {
+			return s.Guest != nil && len(s.Guest.Interfaces) == 1 && slices.Contains(s.Guest.Interfaces[0].Addresses, address)
+		}
+	}
+	s = v.shows("an address", has("10.0.2.15/24"))
+	require.Equal(t, status.Booted, s.State)
+	require.Equal(t, status.True, s.Condition(status.IsBooted).Status)
+	require.Equal(t, "Tiny \"1\"", s.Guest.OS.PrettyName)
+	require.NotEmpty(t, s.Guest.OS.KernelRelease)
+	require.Equal(t, "x86_64", s.Guest.OS.Machine)
+	require.Equal(t, "eth0", s.Guest.Interfaces[0].Name)
+	require.Equal(t, mac, s.Guest.Interfaces[0].MAC)
+	v.logged("booted", "state", "Booted", "system", "Tiny")
+
+	c.do("ip address add 192.0.2.7/25 dev eth0")
+	v.shows("another address", has("192.0.2.7/25"))
+
+	c.do("kill $(cat /tmp/ga.pid)")
+	s = v.shows("no agent", func(s status.Status) bool { return s.Guest == nil })
+	require.Equal(t, status.Booted, s.State, "it has booted all the same")
+	c.do("/usr/sbin/qemu-ga -d -m virtio-serial -t /tmp -f /tmp/ga.pid -p " + portOf("org.qemu.guest_agent.0"))
+	v.shows("the agent again", has("192.0.2.7/25"))
+
+	require.NoError(t, v.client().Act(t.Context(), control.Reset))
+	s = v.condition(status.IsBooted, "False VmReset")
+	require.Equal(t, status.Booting, s.State)
+	require.Nil(t, s.Guest)
+	start()
+	s = v.shows("an address after the reset", has("10.0.2.15/24"))
+	require.Equal(t, status.Booted, s.State)
+
+	outcome, err := v.stop()
+	require.NoError(t, err)
+	require.Equal(t, runner.CauseAsked, outcome.Cause)
+	v.logged("stopping", "method", "guest agent")
+	v.notLogged("QMP event", "event", "POWERDOWN")
+	v.notLogged("status")
+	v.nothingLeft()
+}
+
+// installLoginAgent puts the log-in agent of the documentation into the guest.
+// Users are logged in by a script that waits for the file /tmp/go.
+func (c *console) installLoginAgent() {
+	c.t.Helper()
+	page, err := os.ReadFile("../docs/guest-agents.md")
+	require.NoError(c.t, err)
+	_, script, _ := strings.Cut(string(page), "```sh\n")
+	script, _, found := strings.Cut(script, "```")
+	require.True(c.t, found, "the page has an agent")
+	const device = "/dev/virtio-ports/org.jdrupes.vmop_agent.0"
+	require.Contains(c.t, script, "port="+device+"\n")
+	c.do("mkdir -p /dev/virtio-ports; ln -s " + portOf("vmop_agent") + " " + device) // as udev does
+	act := "#!/bin/sh\necho LOGIN ${0##*/} $* >/dev/console\nwhile [ ! -e /tmp/go ]; do usleep 50000; done\n" +
+		"[ \"$1\" != mallory ] || { echo no such user; exit 1; }\n"
+	for name, text := range map[string]string{"agent": script, "log-in": act, "log-out": act} {
+		c.do("echo " + base64.StdEncoding.EncodeToString([]byte(text)) + " | base64 -d >/bin/" + name + " && chmod +x /bin/" + name)
+	}
+}
+
+func (c *console) startLoginAgent() {
+	c.t.Helper()
+	c.do("agent 2>/dev/null & echo $! >/tmp/login.pid")
+}
+
+// killLoginAgent kills it; the port is free then.
+func (c *console) killLoginAgent() {
+	c.t.Helper()
+	c.do("p=$(cat /tmp/login.pid); kill -9 $p; while kill -0 $p 2>/dev/null; do usleep 50000; done")
+}
+
+func TestAUserIsLoggedIn(t *testing.T) {
+	t.Parallel()
+	leave := takePlace(t)
+	v := newVM(t, "standard")
+	section := append(kernel(t, ""), "network: []")
+	want := func(user string) {
+		v.configure("standard", nil, append(section, "display: {loggedInUser: '"+user+"'}")...)
+	}
+	want("alice")
+	c := attach(v)
+	v.runs()
+	c.await(`READY`)
+	leave()
+	is := func(want, wanted, in string) status.Status {
+		t.Helper()
+		s := v.condition(status.UserLoggedIn, want)
+		require.Equal(t, []string{wanted, in}, []string{s.WantedUser, s.LoggedInUser})
+		return s
+	}
+	connected := func(want string) {
+		t.Helper()
+		require.Equal(t, want, string(v.shows("", func(status.Status) bool { return true }).Condition(status.VmopAgentConnected).Status))
+	}
+	is("False VmopAgentDisconnected", "alice", "")
+	connected("False")
+	c.installLoginAgent()
+	c.startLoginAgent()
+	is("False Processing", "alice", "")
+	connected("True")
+	c.await(`LOGIN log-in alice`)
+	c.do("touch /tmp/go")
+	is("True LoggedIn", "alice", "alice")
+
+	want("bob")
+	c.await(`LOGIN log-in bob`)
+	v.shows("bob", func(s status.Status) bool { return s.LoggedInUser == "bob" })
+	is("True LoggedIn", "bob", "bob")
+	for user, answer := range map[string]string{"root": "504 root is not logged in", "mallory": "550 no such user"} {
+		want(user)
+		s := v.shows("why not", func(s status.Status) bool { return s.LoginFailure == answer })
+		require.Equal(t, answer, s.Condition(status.UserLoggedIn).Message)
+		is("False LoginFailed", user, "bob")
+	}
+	want("")
+	c.await(`LOGIN log-out`)
+	v.shows("nobody", func(s status.Status) bool { return s.LoggedInUser == "" })
+	is("False NotRequested", "", "")
+	want("alice")
+	s := is("True LoggedIn", "alice", "alice")
+	require.Empty(t, s.PendingChanges, "no restart is needed for it")
+
+	c.do("rm /tmp/go")
+	c.killLoginAgent()
+	is("False VmopAgentDisconnected", "alice", "")
+	connected("False")
+	// QEMU tells of a port once a second at most: what is gone before it was
+	// seen must not be taken for what comes after it.
+	c.startLoginAgent()
+	c.killLoginAgent()
+	c.do("touch /tmp/go")
+	c.startLoginAgent()
+	is("True LoggedIn", "alice", "alice")
+	c.killLoginAgent()
+	is("False VmopAgentDisconnected", "alice", "")
+	c.startLoginAgent()
+	is("True LoggedIn", "alice", "alice")
+	require.NoError(t, v.client().Act(t.Context(), control.Reset))
+	is("False VmopAgentDisconnected", "alice", "")
+	_, err := v.stop()
+	require.NoError(t, err)
+	v.nothingLeft()
+}
