@@ -45,7 +45,7 @@ func TestFault14GuestAgentsThatLie(t *testing.T) {
 	unanswered := func(because string) {
 		t.Helper()
 		v.log.await(t, v.ended, "the guest agent does not answer", "err", because)
-		s := v.shows("the state", func(status.Status) bool { return true })
+		s := v.status()
 		require.Equal(t, status.Booting, s.State)
 		require.Nil(t, s.Guest)
 	}
@@ -63,12 +63,12 @@ func TestFault14GuestAgentsThatLie(t *testing.T) {
 	// 100 MB, an answer that is too late, somebody else's, and then its own,
 	// which is no pleasure to read.
 	c.startHostileAgent("head -c 100000000 /dev/zero; printf '\\377{\"return\": 1}\\n'; "+inSync,
-		`printf '{"return": {"pretty-name": "false"}, "id": 7}\n{"return": {"pretty-name": "\\u001b[31m\033]0;\377'; head -c 1000 /dev/zero | tr '\0' y; printf '"}}\n'`,
+		`printf '{"return": {"pretty-name": "false"}, "id": 7}\n{"return": {"pretty-name": "\\u001b[31m\033]0;\376'; head -c 1000 /dev/zero | tr '\0' y; printf '"}}\n'`,
 		`printf '{"return": [{"name": "eth\\n0", "hardware-address": "\\u001b", "ip-addresses": [{"ip-address": "10.0.2.300", "prefix": 24}, {"ip-address": "192.0.2.1", "prefix": 24}]}]}\n'`)
 	unanswered("the reply is not JSON") // a control character in a text
-	c.startHostileAgent(inSync, `printf '{"return": {"pretty-name": "\\u001b[31m\377'; head -c 1000 /dev/zero | tr '\0' y; printf '"}}\n'`,
+	c.startHostileAgent(inSync, `printf '{"return": {"pretty-name": "\\u001b[31m\376'; head -c 1000 /dev/zero | tr '\0' y; printf '"}}\n'`,
 		`printf '{"return": [{"name": "eth\\n0", "hardware-address": "\\u001b", "ip-addresses": [{"ip-address": "10.0.2.300", "prefix": 24}, {"ip-address": "192.0.2.1", "prefix": 24}]}]}\n'`)
-	s := v.shows("a network", func(s status.Status) bool { return s.Guest != nil && s.Guest.Interfaces != nil })
+	s := v.becomes("a network", func(s status.Status) bool { return s.Guest != nil && s.Guest.Interfaces != nil })
 	require.Equal(t, status.Booted, s.State)
 	require.Equal(t, "\ufffd[31m\ufffd"+strings.Repeat("y", 250)+"…", s.Guest.OS.PrettyName)
 	require.Equal(t, []status.Interface{{Name: "eth\ufffd0", Addresses: []string{"192.0.2.1/24"}}}, s.Guest.Interfaces)
@@ -103,27 +103,26 @@ func TestFault15LoginAgentThatNeverStops(t *testing.T) {
 			reply, err := v.client().QMP(t.Context(), qmp.Command{Execute: "query-status"})
 			require.NoError(t, err)
 			require.Contains(t, string(reply), "running")
-			s, err := v.client().Status(t.Context())
-			require.NoError(t, err)
+			s := v.status()
 			require.Contains(t, []string{"", "alice"}, s.LoggedInUser)
 			require.NotContains(t, s.LoginFailure, "\x1b")
 		}
 		if flood == "201 root" || flood == "x" {
-			s := v.condition(status.UserLoggedIn, "False VmopAgentDisconnected")
+			s := v.holds(status.UserLoggedIn, "False VmopAgentDisconnected")
 			require.False(t, s.VmopAgent, "nobody has announced himself")
 		} else {
-			v.condition(status.VmopAgentConnected, "True VmopAgentStarted")
+			v.holds(status.VmopAgentConnected, "True VmopAgentStarted")
 		}
 		c.do("kill $(cat /tmp/flood.pid)")
 		floods++
 		eventually(t, floods, func() int {
 			return len(v.log.find("QMP event", "data", `{"open": false, "id": "channel1"}`))
 		})
-		v.condition(status.VmopAgentConnected, "False VmopAgentDisconnected")
+		v.holds(status.VmopAgentConnected, "False VmopAgentDisconnected")
 	}
 	c.do("touch /tmp/go")
 	c.startLoginAgent()
-	v.condition(status.UserLoggedIn, "True LoggedIn")
+	v.holds(status.UserLoggedIn, "True LoggedIn")
 	info := 0
 	for _, r := range v.log.find("log-in agent") {
 		if r["level"] != "DEBUG" {
@@ -148,7 +147,7 @@ func TestFault20RebootsAndShutdown(t *testing.T) {
 		t.Helper()
 		c.await(`READY`)
 		c.startHostileAgent(inSync, `echo '{"return": {"id": "tiny"}}'`, `echo '{"return": []}'`)
-		s := v.condition(status.IsBooted, "True VmBooted")
+		s := v.holds(status.IsBooted, "True VmBooted")
 		require.Equal(t, "tiny", s.Guest.OS.ID)
 	}
 	answer()
@@ -157,7 +156,7 @@ func TestFault20RebootsAndShutdown(t *testing.T) {
 	defer events.Close()
 	for range 3 {
 		c.typeLine("reboot")
-		s := v.condition(status.IsBooted, "False VmReset")
+		s := v.holds(status.IsBooted, "False VmReset")
 		require.Nil(t, s.Guest)
 		require.Equal(t, status.True, s.Condition(status.Running).Status)
 		answer()

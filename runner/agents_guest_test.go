@@ -1,9 +1,7 @@
 package runner_test
 
 import (
-	"context"
 	"encoding/base64"
-	"encoding/json"
 	"os"
 	"slices"
 	"strings"
@@ -17,40 +15,10 @@ import (
 	"vmop/test/guest"
 )
 
-// client talks to a VM that runs.
-func (v *vm) client() *control.Client {
+// holds waits until a condition has a status and a reason.
+func (v *vm) holds(which status.ConditionType, want string) status.Status {
 	v.t.Helper()
-	client, err := control.Dial(v.t.Context(), v.path("run", control.SocketName))
-	require.NoError(v.t, err)
-	return client
-}
-
-// shows waits until the status is as expected: for a reader of events, so that
-// nothing is missed, however short.
-func (v *vm) shows(what string, is func(status.Status) bool) status.Status {
-	v.t.Helper()
-	ctx, cancel := context.WithTimeout(v.t.Context(), patience)
-	defer cancel()
-	events, err := v.client().Events(ctx, control.TypeStatus)
-	require.NoError(v.t, err)
-	defer events.Close()
-	var last *status.Status
-	for {
-		e, err := events.Next()
-		if err != nil {
-			text, _ := json.Marshal(last) // for people
-			require.FailNow(v.t, "the status is never as expected", "%s: %v; the last is %s", what, err, text)
-		}
-		if last = e.Status; is(*last) {
-			return *last
-		}
-	}
-}
-
-// condition waits until a condition has a status and a reason.
-func (v *vm) condition(which status.ConditionType, want string) status.Status {
-	v.t.Helper()
-	return v.shows(string(which)+" "+want, func(s status.Status) bool {
+	return v.becomes(string(which)+" "+want, func(s status.Status) bool {
 		c := s.Condition(which)
 		return string(c.Status)+" "+string(c.Reason) == want
 	})
@@ -84,7 +52,7 @@ func TestTheGuestAgentTellsWhatRuns(t *testing.T) {
 			`printf '#!/bin/sh\npoweroff -f\n' >/sbin/shutdown; chmod +x /sbin/shutdown`)
 		c.do("/usr/sbin/qemu-ga -d -m virtio-serial -t /tmp -f /tmp/ga.pid -p " + portOf("org.qemu.guest_agent.0"))
 	}
-	s := v.condition(status.IsBooted, "False VmStarted")
+	s := v.holds(status.IsBooted, "False VmStarted")
 	require.Nil(t, s.Guest)
 	start()
 	has := func(address string) func(status.Status) bool {
@@ -92,7 +60,7 @@ func TestTheGuestAgentTellsWhatRuns(t *testing.T) {
 			return s.Guest != nil && len(s.Guest.Interfaces) == 1 && slices.Contains(s.Guest.Interfaces[0].Addresses, address)
 		}
 	}
-	s = v.shows("an address", has("10.0.2.15/24"))
+	s = v.becomes("an address", has("10.0.2.15/24"))
 	require.Equal(t, status.Booted, s.State)
 	require.Equal(t, status.True, s.Condition(status.IsBooted).Status)
 	require.Equal(t, "Tiny \"1\"", s.Guest.OS.PrettyName)
@@ -103,20 +71,20 @@ func TestTheGuestAgentTellsWhatRuns(t *testing.T) {
 	v.logged("booted", "state", "Booted", "system", "Tiny")
 
 	c.do("ip address add 192.0.2.7/25 dev eth0")
-	v.shows("another address", has("192.0.2.7/25"))
+	v.becomes("another address", has("192.0.2.7/25"))
 
 	c.do("kill $(cat /tmp/ga.pid)")
-	s = v.shows("no agent", func(s status.Status) bool { return s.Guest == nil })
+	s = v.becomes("no agent", func(s status.Status) bool { return s.Guest == nil })
 	require.Equal(t, status.Booted, s.State, "it has booted all the same")
 	c.do("/usr/sbin/qemu-ga -d -m virtio-serial -t /tmp -f /tmp/ga.pid -p " + portOf("org.qemu.guest_agent.0"))
-	v.shows("the agent again", has("192.0.2.7/25"))
+	v.becomes("the agent again", has("192.0.2.7/25"))
 
 	require.NoError(t, v.client().Act(t.Context(), control.Reset))
-	s = v.condition(status.IsBooted, "False VmReset")
+	s = v.holds(status.IsBooted, "False VmReset")
 	require.Equal(t, status.Booting, s.State)
 	require.Nil(t, s.Guest)
 	start()
-	s = v.shows("an address after the reset", has("10.0.2.15/24"))
+	s = v.becomes("an address after the reset", has("10.0.2.15/24"))
 	require.Equal(t, status.Booted, s.State)
 
 	outcome, err := v.stop()
@@ -173,13 +141,13 @@ func TestAUserIsLoggedIn(t *testing.T) {
 	leave()
 	is := func(want, wanted, in string) status.Status {
 		t.Helper()
-		s := v.condition(status.UserLoggedIn, want)
+		s := v.holds(status.UserLoggedIn, want)
 		require.Equal(t, []string{wanted, in}, []string{s.WantedUser, s.LoggedInUser})
 		return s
 	}
 	connected := func(want string) {
 		t.Helper()
-		require.Equal(t, want, string(v.shows("", func(status.Status) bool { return true }).Condition(status.VmopAgentConnected).Status))
+		require.Equal(t, want, string(v.status().Condition(status.VmopAgentConnected).Status))
 	}
 	is("False VmopAgentDisconnected", "alice", "")
 	connected("False")
@@ -193,17 +161,17 @@ func TestAUserIsLoggedIn(t *testing.T) {
 
 	want("bob")
 	c.await(`LOGIN log-in bob`)
-	v.shows("bob", func(s status.Status) bool { return s.LoggedInUser == "bob" })
+	v.becomes("bob", func(s status.Status) bool { return s.LoggedInUser == "bob" })
 	is("True LoggedIn", "bob", "bob")
 	for user, answer := range map[string]string{"root": "504 root is not logged in", "mallory": "550 no such user"} {
 		want(user)
-		s := v.shows("why not", func(s status.Status) bool { return s.LoginFailure == answer })
+		s := v.becomes("why not", func(s status.Status) bool { return s.LoginFailure == answer })
 		require.Equal(t, answer, s.Condition(status.UserLoggedIn).Message)
 		is("False LoginFailed", user, "bob")
 	}
 	want("")
 	c.await(`LOGIN log-out`)
-	v.shows("nobody", func(s status.Status) bool { return s.LoggedInUser == "" })
+	v.becomes("nobody", func(s status.Status) bool { return s.LoggedInUser == "" })
 	is("False NotRequested", "", "")
 	want("alice")
 	s := is("True LoggedIn", "alice", "alice")

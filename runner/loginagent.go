@@ -15,11 +15,11 @@ type loginAgent struct {
 	m     *machine
 	agent *guest.LoginAgent
 	// What a guest can make the log say is bounded.
-	lines guest.Budget
+	lines trickle
 }
 
 func newLoginAgent(m *machine) *loginAgent {
-	return &loginAgent{m: m, agent: guest.NewLoginAgent(), lines: guest.Budget{Every: time.Minute, Burst: 30}}
+	return &loginAgent{m: m, agent: guest.NewLoginAgent(), lines: trickle{every: time.Minute, burst: 30}}
 }
 
 // attend implements attendant.
@@ -41,7 +41,7 @@ func (l *loginAgent) log(ctx context.Context, s guest.LoginState) {
 	if s.Failure != "" {
 		level = slog.LevelWarn
 	}
-	if l.lines.Spend(time.Now()) > 0 {
+	if _, ok := l.lines.lets(time.Now()); !ok {
 		level = slog.LevelDebug
 	}
 	l.m.log.Log(ctx, level, "log-in agent", "connected", s.Connected, "user", s.User, "err", s.Failure)

@@ -132,21 +132,3 @@ func TestAnOverdueAnswerWakesTheHost(t *testing.T) {
 	l.Hear("201", now)
 	require.Zero(t, l.Wake(now))
 }
-
-func TestABudget(t *testing.T) {
-	t.Parallel()
-	b := guest.Budget{Every: time.Second, Burst: 3}
-	now := time.Now()
-	for range 3 {
-		require.Zero(t, b.Spend(now))
-	}
-	require.Equal(t, time.Second, b.Spend(now))
-	require.Equal(t, time.Second, b.Spend(now), "asking costs nothing")
-	require.Zero(t, b.Spend(now.Add(time.Second)))
-	require.Equal(t, time.Second, b.Spend(now.Add(time.Second)))
-	later := now.Add(time.Hour)
-	for range 3 {
-		require.Zero(t, b.Spend(later))
-	}
-	require.Equal(t, time.Second, b.Spend(later), "nothing is saved beyond the burst")
-}

@@ -108,11 +108,11 @@ func say(conn net.Conn, line string) error {
 // listen hands on the lines that arrive, those that arrive together in one
 // piece. A guest that talks without end is heard slowly, and waits.
 func listen(ctx context.Context, conn io.Reader, heard chan<- []string) error {
-	budget := Budget{Every: chunkTime, Burst: chunks}
+	limit := budget{every: chunkTime, burst: chunks}
 	buffer := make([]byte, chunk)
 	var s splitter
 	for {
-		for wait := budget.Spend(time.Now()); wait > 0; wait = budget.Spend(time.Now()) {
+		for wait := limit.spend(time.Now()); wait > 0; wait = limit.spend(time.Now()) {
 			select {
 			case <-time.After(wait):
 			case <-ctx.Done():
