@@ -6,6 +6,7 @@ PROGRAMS := $(notdir $(wildcard cmd/*))
 TOOL     := go tool -modfile=tools/go.mod
 GOFUMPT  := $(TOOL) gofumpt
 FUZZTIME ?= 30s
+SOAKTIME ?= 20m
 TIMEOUT  ?= 40m
 CONFIG   ?= examples/standalone/config.yaml
 
@@ -13,7 +14,7 @@ CONFIG   ?= examples/standalone/config.yaml
 # guest has reported.
 UNATTENDED = $(shell test -t 0 || echo "--poweroff-on 'TINY .* READY'")
 
-.PHONY: help build run test check bench fuzz faults generate format clean packages-run packages-test guest
+.PHONY: help build run test check bench fuzz faults soak generate format clean packages-run packages-test guest
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +48,9 @@ fuzz: ## Run every fuzz test for a while (FUZZTIME=30s each).
 
 faults: packages-test ## Run the fault matrix: everything that may go wrong with a VM.
 	go run ./test/faults -timeout $(TIMEOUT)
+
+soak: packages-test ## Let a VM live for SOAKTIME=20m, taking random steps (SEED=n takes the same again).
+	SOAKTIME=$(SOAKTIME) SEED=$(SEED) go test -count=1 -v -timeout 0 -run '^TestSoak$$' ./test/soak
 
 generate: ## Make the generated files anew.
 	go generate ./...

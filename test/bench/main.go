@@ -89,6 +89,7 @@ func (b *bench) measure() (report, error) {
 		{"Start until QEMU is executed, without TPM", measureExec},
 		{"VM type: the standard one, for a desktop", measureVMType},
 		{"cloud-init image", measureImage},
+		{"A running VM follows its configuration", measureFollow},
 		{"Beside a VM that runs, idle", measureIdle},
 		{"The program", measureProgram},
 	} {

@@ -80,8 +80,8 @@ type running struct {
 }
 
 // run starts the runner and returns when the guest runs.
-func (v *vm) run() (*running, error) {
-	cmd := v.command("run")
+func (v *vm) run(args ...string) (*running, error) {
+	cmd := v.command("run", args...)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		return nil, err

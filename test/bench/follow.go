@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// changes is how often a running VM's configuration is changed.
+const changes = 100
+
+// restTime is between two changes: the VM has taken in the first one then.
+const restTime = 150 * time.Millisecond
+
+// measureFollow measures from the moment before the configuration is replaced
+// until the runner hands the QMP command to QEMU, which its log says.
+func measureFollow(b *bench) (list []result, err error) {
+	v, err := b.newVM("follow", hardware{vmType: "standard", tpm: true, cpus: 2, max: 4})
+	if err != nil {
+		return nil, err
+	}
+	config, err := os.ReadFile(v.config)
+	if err != nil {
+		return nil, err
+	}
+	medium := func(name string) []byte {
+		return bytes.Replace(config, []byte("drives: ["), []byte("drives: [{type: ide-cd, file: "+name+"}, "), 1)
+	}
+	media := []string{"a.iso", "b.iso"}
+	for _, name := range media {
+		if err := os.WriteFile(v.dir+"/"+name, make([]byte, 64<<10), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.WriteFile(v.config, medium(media[0]), 0o600); err != nil {
+		return nil, err
+	}
+	r, err := v.run("--log-level", "debug")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.stop()) }()
+	var times []float64
+	for i := range changes + 1 {
+		if err := b.wait(restTime); err != nil {
+			return nil, err
+		}
+		begin := time.Now()
+		fresh := v.config + "~"
+		if err := errors.Join(os.WriteFile(fresh, medium(media[(i+1)%len(media)]), 0o600), os.Rename(fresh, v.config)); err != nil {
+			return nil, err
+		}
+		said, err := r.awaitCommand("blockdev-change-medium")
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 { // the first one asks for the drives, too
+			times = append(times, millis(said.Sub(begin)))
+		}
+	}
+	slices.Sort(times)
+	late := one(fmt.Sprintf("95 of %d changes", changes), "ms", times[len(times)*95/100-1])
+	late.Goal = 50
+	return []result{{Name: "change of the configuration file → QMP command", Unit: "ms", Samples: times}, late}, nil
+}
+
+// awaitCommand returns when a command was sent, as the log says.
+func (r *running) awaitCommand(name string) (time.Time, error) {
+	for {
+		line, err := r.log.ReadString('\n')
+		if err != nil {
+			return time.Time{}, fmt.Errorf("the VM ended before the command %s: %w", name, err)
+		}
+		if !strings.Contains(line, `"QMP command"`) || !strings.Contains(line, name) {
+			continue
+		}
+		var record struct{ Time time.Time }
+		if err := json.Unmarshal([]byte(line), &record); err != nil {
+			return time.Time{}, fmt.Errorf("read the log: %w", err)
+		}
+		return record.Time, nil
+	}
+}

@@ -1,0 +1,239 @@
+package soak_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/control"
+	"vmop/runner/qmp"
+	"vmop/test/guest"
+)
+
+// patience bounds every wait. What is waited for is a state each time.
+const patience = 4 * time.Minute
+
+// machine is a VM that the real program runs.
+type machine struct {
+	t       *testing.T
+	program string
+	dir     string
+	image   guest.Image
+
+	cmd    *exec.Cmd
+	ended  chan struct{} // closed when cmd has
+	client *control.Client
+	boots  *atomic.Int64 // the guest's reports that were read
+	edits  int
+}
+
+func newMachine(t *testing.T) *machine {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "soak") // short, for the paths of sockets
+	require.NoError(t, err)
+	m := &machine{t: t, program: filepath.Join(t.TempDir(), "vmrunner"), dir: dir, image: guest.Tiny(t)}
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", m.program, "vmop/cmd/vmrunner").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	for _, medium := range []string{"a.iso", "b.iso"} {
+		require.NoError(t, os.WriteFile(m.path(medium), make([]byte, 64<<10), 0o600))
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the end of the runner's log:\n%s", m.lastWords())
+		}
+		m.destroy()
+		require.NoError(t, os.RemoveAll(dir))
+	})
+	return m
+}
+
+func (m *machine) path(parts ...string) string {
+	return filepath.Join(append([]string{m.dir}, parts...)...)
+}
+
+// lastWords are the last lines of the log.
+func (m *machine) lastWords() string {
+	text, _ := os.ReadFile(m.path("log")) // there may be none yet
+	lines := slices.DeleteFunc(strings.Split(string(text), "\n"), func(line string) bool {
+		return strings.Contains(line, `"QMP command of a user"`) // they are ours
+	})
+	return strings.Join(lines[max(0, len(lines)-80):], "\n")
+}
+
+// configure writes the configuration, and the password beside it.
+func (m *machine) configure(w wish, fault string, how manner) error {
+	medium := ""
+	if w.medium != "" {
+		medium = ", file: " + w.medium
+	}
+	text := fmt.Sprintf(`"/Runner":
+  dataDir: data
+  runtimeDir: run
+  vmType: standard
+  vm:
+    name: soak
+    accelerator: tcg
+    firmware: bios
+    useTpm: true
+    maximumCpus: 4
+    currentCpus: %d
+    maximumRam: 256 MiB
+    currentRam: %d MiB
+    bootMenu: %t
+    rtcBase: %s
+    powerdownTimeout: %d
+    network: []
+    drives: [{type: ide-cd%s}]
+    display: {vnc: {}, loggedInUser: %q}
+    kernel: {image: %q, initrd: %q, commandLine: "console=ttyS0 quiet panic=-1"}
+%s`, w.cpus, w.ram/mib, w.bootMenu, w.rtcBase, w.timeout, medium, w.user, m.image.Kernel, m.image.Initrd, fault)
+	m.edits++
+	err := how(m, "display-password", w.password)
+	if err == nil {
+		err = how(m, "config.yaml", text)
+	}
+	return err
+}
+
+// run starts the program and returns when the guest runs, or the program's exit
+// code when it ends before.
+func (m *machine) run() (exit int, err error) {
+	log, err := os.OpenFile(m.path("log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	defer log.Close()
+	m.cmd = exec.Command(m.program, "run", "-c", m.path("config.yaml"), "--log-format", "json")
+	m.cmd.Stdout, m.cmd.Stderr = log, log
+	if err := m.cmd.Start(); err != nil {
+		return 0, err
+	}
+	m.ended = make(chan struct{})
+	go func(cmd *exec.Cmd, ended chan struct{}) {
+		defer close(ended)
+		_ = cmd.Wait() // its state tells
+	}(m.cmd, m.ended)
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		select {
+		case <-m.ended:
+			return m.exit()
+		case <-time.After(10 * time.Millisecond):
+		}
+		ok, err := m.connect()
+		if ok || err != nil {
+			return 0, err
+		}
+	}
+	return 0, errors.New("the VM does not start")
+}
+
+// connect says whether the control interface is there and the guest runs; then
+// it listens to the guest.
+func (m *machine) connect() (bool, error) {
+	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
+	defer cancel()
+	var err error
+	if m.client, err = control.Dial(ctx, m.path("run", control.SocketName)); err != nil {
+		return false, nil
+	}
+	s, err := m.client.Status(ctx)
+	if err != nil || !s.State.Active() || s.Runner.PID != m.cmd.Process.Pid {
+		return false, nil // it begins, or it is the last breath of the one before
+	}
+	conn, err := m.client.Console(ctx, control.Watch)
+	if err != nil {
+		return false, fmt.Errorf("open the console: %w", err)
+	}
+	boots := new(atomic.Int64)
+	m.boots = boots
+	go func() {
+		defer conn.Close()
+		ready := regexp.MustCompile(`^TINY \S+ READY\s*$`)
+		for lines := bufio.NewScanner(conn); lines.Scan(); {
+			if ready.MatchString(lines.Text()) {
+				boots.Add(1)
+			}
+		}
+	}()
+	return true, nil
+}
+
+// exit returns the exit code of the program, or the negative number of a signal.
+func (m *machine) exit() (int, error) {
+	select {
+	case <-m.ended:
+	case <-time.After(patience):
+		return 0, errors.New("vmrunner does not end")
+	}
+	state := m.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if state.Signaled() {
+		return -int(state.Signal()), nil
+	}
+	return state.ExitStatus(), nil
+}
+
+// look asks everybody how the VM is.
+func (m *machine) look() (s seen, err error) {
+	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
+	defer cancel()
+	if s.status, err = m.client.Status(ctx); err != nil {
+		return s, err
+	}
+	var slots []struct {
+		Path string `json:"qom-path"`
+	}
+	if err = m.ask(ctx, "query-hotpluggable-cpus", &slots); err != nil {
+		return s, err
+	}
+	for _, slot := range slots {
+		if slot.Path != "" {
+			s.cpus++
+		}
+	}
+	var blocks []struct {
+		Qdev     string `json:"qdev"`
+		TrayOpen bool   `json:"tray_open"`
+		Inserted *struct{ File string }
+	}
+	if err = m.ask(ctx, "query-block", &blocks); err != nil {
+		return s, err
+	}
+	for _, b := range blocks {
+		if strings.Contains(b.Qdev, "cd0") && b.Inserted != nil && !b.TrayOpen {
+			s.medium = filepath.Base(b.Inserted.File)
+		}
+	}
+	s.boots = int(m.boots.Load())
+	return s, nil
+}
+
+func (m *machine) ask(ctx context.Context, command string, into any) error {
+	reply, err := m.client.QMP(ctx, qmp.Command{Execute: command})
+	if err != nil {
+		return fmt.Errorf("%s: %w", command, err)
+	}
+	return json.Unmarshal(reply, into)
+}
+
+func (m *machine) metrics() (string, error) {
+	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
+	defer cancel()
+	var text bytes.Buffer
+	err := m.client.Metrics(ctx, &text)
+	return text.String(), err
+}
