@@ -18,7 +18,7 @@ import (
 
 // The program is on the PATH of scripts and tests.
 func TestMain(m *testing.M) {
-	testscript.Main(apart{m}, map[string]func(){"vmrunner": main})
+	testscript.Main(apart{m}, map[string]func(){"vmrunner": main, "clock-qemu": clockQEMU})
 }
 
 // apart runs the tests where their VMs are not announced among the user's.
