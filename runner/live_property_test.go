@@ -12,18 +12,15 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"vmop/runner"
-	"vmop/runner/control"
-	"vmop/runner/status"
 	"vmop/test/guest"
 )
 
 // everything is a VM with one of each, which runs and is changed.
 type everything struct {
 	*vm
-	tree   any // its configuration
-	client *control.Client
-	plan   string
-	step   int
+	tree any // its configuration
+	plan string
+	step int
 }
 
 func newEverything(t *testing.T) *everything {
@@ -45,7 +42,7 @@ func newEverything(t *testing.T) *everything {
 			"display": map[string]any{"vnc": map[string]any{}},
 		},
 	}}
-	e.becomes(mutation{})
+	e.mutate(mutation{})
 	return e
 }
 
@@ -55,8 +52,8 @@ const mark = "vm.rtcBase"
 
 func marked(step int) string { return fmt.Sprintf("2026-01-01T00:%02d:%02d", step/60, step%60) }
 
-// becomes writes the configuration with a mutation, in one step.
-func (e *everything) becomes(m mutation) {
+// mutate writes the configuration with a mutation, in one step.
+func (e *everything) mutate(m mutation) {
 	e.t.Helper()
 	tree := set(e.tree, mark, marked(e.step))
 	for path, to := range m.also {
@@ -77,13 +74,6 @@ func (e *everything) planned() string {
 	prepared, err := runner.Prepare(e.t.Context(), e.options())
 	require.NoError(e.t, err)
 	return strings.ReplaceAll(prepared.Plan.Text(), marked(e.step), "MARK")
-}
-
-func (e *everything) status() status.Status {
-	e.t.Helper()
-	s, err := e.client.Status(e.t.Context())
-	require.NoError(e.t, err)
-	return s
 }
 
 // pending waits until the runner has found out which changes of the newest
@@ -114,7 +104,7 @@ func (e *everything) pending(m mutation) (paths []string) {
 func (e *everything) check(m mutation) {
 	e.t.Helper()
 	e.step++
-	e.becomes(m)
+	e.mutate(m)
 	if m.what == refused {
 		require.Eventually(e.t, func() bool { return strings.Contains(e.status().Configuration.Error, m.path) }, patience, 10*time.Millisecond)
 		return
@@ -152,9 +142,6 @@ func TestEveryFieldOfARunningVM(t *testing.T) {
 	c.await(`READY`)
 	leave()
 	e.plan = e.planned()
-	var err error
-	e.client, err = control.Dial(t.Context(), e.path("run", control.SocketName))
-	require.NoError(t, err)
 	for _, m := range mutations {
 		e.check(m)
 	}
@@ -173,7 +160,7 @@ func (e *everything) changesThePassword() {
 	eventually(e.t, before+1, set)
 	e.step++
 	require.NoError(e.t, os.Remove(e.path("display-password")))
-	e.becomes(mutations[len(mutations)-1])
+	e.mutate(mutations[len(mutations)-1])
 	require.Eventually(e.t, func() bool {
 		paths := e.pending(mutation{})
 		return len(paths) == 1 && paths[0] == "display-password"

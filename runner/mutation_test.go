@@ -30,8 +30,7 @@ type mutation struct {
 	to   any // nil: it is left out
 	also map[string]any
 	what string
-	// seen tells, of what is live, whether it has been made. nil means that the
-	// test knows another way.
+	// seen tells, of what is live, whether it has been made.
 	seen func(v *vm) bool
 }
 
@@ -85,7 +84,7 @@ var mutations = []mutation{
 	{path: "vm.drives[1].bus", to: "scsi", what: listed},
 	{path: "vm.drives[1].readOnly", to: true, what: idle}, // a CD is that anyway
 	{path: "vm.display.outputs", to: 2, what: listed},
-	{path: "vm.display.loggedInUser", to: "test", what: idle}, // a matter of the agent in the guest
+	{path: "vm.display.loggedInUser", to: "test", what: live, seen: func(v *vm) bool { return v.status().WantedUser == "test" }},
 	{path: "vm.display.spice.port", to: 5999, what: listed},
 	{path: "vm.display.spice.address", to: "127.0.0.2", also: map[string]any{"vm.display.spice.port": 5999}, what: listed},
 	{path: "vm.display.spice.streamingVideo", to: "filter", also: map[string]any{"vm.display.spice.port": 5999}, what: listed},

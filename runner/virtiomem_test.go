@@ -6,16 +6,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/runner/control"
 	"vmop/runner/qmp"
 )
 
 // qmp runs a command through the control interface and decodes the answer.
 func (v *vm) qmp(into any, command string) {
 	v.t.Helper()
-	client, err := control.Dial(v.t.Context(), v.path("run", control.SocketName))
-	require.NoError(v.t, err)
-	reply, err := client.QMP(v.t.Context(), qmp.Command{Execute: command})
+	reply, err := v.client().QMP(v.t.Context(), qmp.Command{Execute: command})
 	require.NoError(v.t, err)
 	require.NoError(v.t, json.Unmarshal(reply, into))
 }
