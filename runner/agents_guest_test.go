@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"context"
 	"encoding/base64"
 	"os"
 	"slices"
@@ -11,6 +12,8 @@ import (
 
 	"vmop/runner"
 	"vmop/runner/control"
+	agents "vmop/runner/guest"
+	"vmop/runner/qmp"
 	"vmop/runner/status"
 	"vmop/test/guest"
 )
@@ -197,4 +200,47 @@ func TestAUserIsLoggedIn(t *testing.T) {
 	_, err := v.stop()
 	require.NoError(t, err)
 	v.nothingLeft()
+}
+
+// The real agent lets the file systems of a real guest stand still. It has a
+// port of the test's, because the runner's has one client.
+func TestFileSystemsAreFrozen(t *testing.T) {
+	t.Parallel()
+	leave := takePlace(t)
+	v := newVM(t, "wrapped")
+	require.NoError(t, os.WriteFile(v.path("disk"), make([]byte, 8<<20), 0o600))
+	socket := v.path("agent.sock")
+	v.configure("wrapped", nil, append(boots(guest.Tiny(t).With(t, "/usr/sbin/qemu-ga"), ""), "network: []", "drives: [{file: disk}]",
+		v.with("-chardev", "socket,id=test,server=on,wait=off,path="+socket, "-device", "virtserialport,chardev=test,name=org.test.agent"))...)
+	c := attach(v)
+	v.runs()
+	c.await(`READY`)
+	leave()
+	c.do("mkdir -p /disk /var/run && mke2fs /dev/vda >/dev/null && mount -t ext4 /dev/vda /disk")
+	c.do("/usr/sbin/qemu-ga -d -m virtio-serial -t /tmp -f /tmp/ga.pid -p " + portOf("org.test.agent"))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	a, err := agents.Dial(ctx, socket)
+	require.NoError(t, err)
+	defer a.Close()
+	is := func(want agents.FreezeState) {
+		t.Helper()
+		state, err := a.FSFreezeStatus(ctx)
+		require.NoError(t, err)
+		require.Equal(t, want, state)
+	}
+	is(agents.Thawed)
+	n, err := a.FreezeFS(ctx)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	is(agents.Frozen)
+	_, err = a.OSInfo(ctx)
+	require.ErrorIs(t, err, qmp.CommandNotFound, "most commands are refused now")
+	c.do("(echo x >/disk/file; echo WRITTEN >/dev/console) &")
+	n, err = a.ThawFS(ctx)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	is(agents.Thawed)
+	c.await(`^WRITTEN`)
+	v.ends()
 }

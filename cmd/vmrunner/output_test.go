@@ -69,3 +69,21 @@ func TestNews(t *testing.T) {
 	require.Empty(t, news(second, nil))
 	require.Equal(t, []string{"Stopped (VmStopped) forced"}, news(second, fold(*second, status.Ended{Message: "forced"})))
 }
+
+// The status names who is logged in, and says so when it is somebody else than
+// who is wanted.
+func TestTheUserOfAStatus(t *testing.T) {
+	t.Parallel()
+	for want, updates := range map[string][]status.Update{
+		"":                                       nil,
+		"alice":                                  {status.WantedUser("alice"), status.VmopAgent(true), status.LoggedIn("alice")},
+		"alice is wanted: VmopAgentDisconnected": {status.WantedUser("alice")},
+		"alice is wanted: waiting for alice":     {status.WantedUser("alice"), status.VmopAgent(true)},
+		"bob; root is wanted: 504 root is not logged in": {status.WantedUser("root"), status.VmopAgent(true), status.LoggedIn("bob"), status.LoginFailure("504 root is not logged in")},
+		"bob; nobody is wanted":                          {status.VmopAgent(true), status.LoggedIn("bob")},
+	} {
+		s, err := status.Fold(status.Status{}, time.Now(), append([]status.Update{status.Entered{State: status.Booted}}, updates...)...)
+		require.NoError(t, err)
+		require.Equal(t, want, userOf(&s))
+	}
+}
