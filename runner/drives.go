@@ -31,7 +31,8 @@ func (d drive) String() string {
 }
 
 // at returns the drive of a device or, if that is empty, of a node. QEMU spells
-// devices as ids or as paths, /machine/peripheral/disk0/virtio-backend.
+// devices as ids, as paths (/machine/peripheral/disk0/virtio-backend), or by the
+// id of their -drive.
 func (d drives) at(device, node string) drive {
 	id := device
 	if rest, ok := strings.CutPrefix(device, "/machine/peripheral/"); ok {
@@ -39,13 +40,17 @@ func (d drives) at(device, node string) drive {
 	}
 	for _, o := range d.plan.QEMU.Args {
 		of, _ := o.Get("drive")
-		if o.Flag == "-device" && of != "" && (id != "" && o.ID() == id || id == "" && of == node) {
+		if o.Flag == "-device" && of != "" && (o.ID() == id || of == id || id == "" && of == node) {
 			id, node = o.ID(), of
 			break
 		}
 	}
 	file := d.fileOf(node, len(d.plan.QEMU.Args))
-	if i := d.index(id, file); i >= 0 {
+	i, fixed := d.index(id, file)
+	if !fixed {
+		file = ""
+	}
+	if i >= 0 {
 		return drive{fmt.Sprintf("vm.drives[%d]", i), file}
 	}
 	for _, name := range []string{id, node} {
@@ -57,26 +62,26 @@ func (d drives) at(device, node string) drive {
 }
 
 // index finds a drive of the configuration by its device or its file, or
-// returns -1.
-func (d drives) index(id, file string) int {
+// returns -1. The file of one that is not fixed may be another by now.
+func (d drives) index(id, file string) (i int, fixed bool) {
 	for _, r := range d.plan.Rules {
 		switch r := r.(type) {
 		case plan.Disk:
 			if r.Device == id {
-				return r.Drive
+				return r.Drive, true
 			}
 		case plan.Medium:
 			if r.Device == id {
-				return r.Drive
+				return r.Drive, false
 			}
 		}
 	}
 	for i, x := range d.spec.Drives {
 		if file != "" && (x.File == file || x.Device == file || x.Resource == file) {
-			return i
+			return i, true
 		}
 	}
-	return -1
+	return -1, true
 }
 
 // fileOf follows a node to the file that it lies in; depth bounds the way.

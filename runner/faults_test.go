@@ -179,20 +179,21 @@ func TestWatchdogAndCrashKernel(t *testing.T) {
 	v.ends()
 }
 
-// inMountNamespace tells whether the test has a mount namespace of its own. If
-// not, it runs again in one, whose mounts end with it.
-func inMountNamespace(t *testing.T) bool {
+// alone tells whether the test has a process of its own, with its own mounts,
+// which end with it. If not, it runs again in one.
+func alone(t *testing.T) bool {
 	t.Helper()
-	const variable = "VMOP_TEST_IN_NAMESPACE"
+	const variable = "VMOP_TEST_ALONE"
 	if os.Getenv(variable) == t.Name() {
 		return true
 	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout="+(2*patience).String())
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout="+(3*patience).String())
 	cmd.Env = append(os.Environ(), variable+"="+t.Name())
-	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS} // what is mounted there stays there
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) }
 	output, err := cmd.CombinedOutput()
-	require.NoError(t, err, "in a mount namespace (this test needs root): %s", output)
+	require.NoError(t, err, "alone, in a mount namespace (this test needs root): %s", output)
+	t.Logf("%s", output)
 	return false
 }
 
@@ -201,7 +202,7 @@ func inMountNamespace(t *testing.T) bool {
 func TestFault26DiskFull(t *testing.T) {
 	t.Parallel()
 	takePlace(t)
-	if !inMountNamespace(t) {
+	if !alone(t) {
 		return
 	}
 	v := newVM(t, "standard")
@@ -270,21 +271,11 @@ func TestFault27DiskErrors(t *testing.T) {
 	v := newVM(t, "wrapped")
 	disk := v.path("disk.img")
 	require.NoError(t, os.WriteFile(disk, make([]byte, 1<<20), 0o600))
-	path, err := exec.LookPath(qemuProgram)
-	require.NoError(t, err)
 	broken := "node-name=disk0-file,driver=blkdebug,image.driver=file,image.filename=" + disk
 	for i := range 2 {
 		broken += fmt.Sprintf(",inject-error.%d.event=none,inject-error.%d.iotype=write,inject-error.%d.errno=5,inject-error.%d.once=on", i, i, i, i)
 	}
-	v.program(`#!/bin/sh
-for word; do
-	shift
-	case $word in *node-name=disk0-file*) word=` + broken + `;; esac
-	set -- "$@" "$word"
-done
-exec ` + path + ` "$@"
-`)
-	v.configure("wrapped", nil, append(kernel(t, ""), "network: []", "powerdownTimeout: 120", "drives: [{file: disk.img}]", "options: {qemu: "+v.path("qemu")+"}")...)
+	v.configure("wrapped", nil, append(kernel(t, ""), "network: []", "powerdownTimeout: 120", "drives: [{file: disk.img}]", v.exchanging("node-name=disk0-file", broken))...)
 	c := attach(v)
 	v.runs()
 	c.await(`READY`)
@@ -306,6 +297,40 @@ exec ` + path + ` "$@"
 	require.NoError(t, err)
 	require.Equal(t, "important\n", string(text[:10]))
 	v.nothingLeft()
+}
+
+// exchanging makes QEMU have another word in the place of each that contains a
+// text; it returns the line of the vm section that says so.
+func (v *vm) exchanging(text, word string) string {
+	v.t.Helper()
+	path, err := exec.LookPath(qemuProgram)
+	require.NoError(v.t, err, "install the Debian package qemu-system-x86")
+	v.program(`#!/bin/sh
+for word; do
+	shift
+	case $word in *` + text + `*) word=` + word + `;; esac
+	set -- "$@" "$word"
+done
+exec ` + path + ` "$@"
+`)
+	return "options: {qemu: " + v.path("qemu") + "}"
+}
+
+// An error that the machine doesn't wait for is the guest's, but not only its.
+// The firmware reads a CD here, or would.
+func TestAnErrorThatTheGuestIsToldOf(t *testing.T) {
+	t.Parallel()
+	v := newVM(t, "wrapped")
+	v.sector("a.iso")
+	broken := "id=cd0-medium,if=none,media=cdrom,readonly=on,format=raw,file.driver=blkdebug,file.image.driver=file,file.image.filename=" + v.path("a.iso") +
+		",file.inject-error.0.event=none,file.inject-error.0.iotype=read,file.inject-error.0.errno=5"
+	v.configure("wrapped", nil, "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0", "drives: [{type: ide-cd, file: a.iso, bootindex: 1}]", v.exchanging("id=cd0-medium,if=none", broken))
+	v.runs()
+	s := v.becomes("the error", func(s status.Status) bool {
+		return has(s, status.IOError, "vm.drives[0]: read failed: Input/output error, as the guest was told")
+	})
+	require.Equal(t, status.True, s.Condition(status.Ready).Status, "the machine runs")
+	v.ends()
 }
 
 // md5Of returns the sum of the first bytes of a file.

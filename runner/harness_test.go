@@ -244,22 +244,23 @@ func (v *vm) ask(into any, command string, arguments any) {
 	require.NoError(v.t, json.Unmarshal(reply, into))
 }
 
-// logbook keeps what is logged, at every level.
+// logbook keeps what is logged, at every level unless told otherwise.
 type logbook struct {
 	mu      sync.Mutex
 	lines   strings.Builder
 	records []record
 	changed chan struct{}
 	on      func(record) // called for each record
+	least   slog.Level   // that is kept
 }
 
 // record is one record of a log.
 type record map[string]any
 
-func newLogbook() *logbook { return &logbook{changed: make(chan struct{})} }
+func newLogbook() *logbook { return &logbook{changed: make(chan struct{}), least: slog.LevelDebug} }
 
 func (l *logbook) logger() *slog.Logger {
-	return slog.New(slog.NewJSONHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	return slog.New(slog.NewJSONHandler(l, &slog.HandlerOptions{Level: l.least}))
 }
 
 // Write takes one record.

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -96,7 +97,8 @@ func (f *mishaps) observe(_ context.Context, e qmp.Event) {
 // Manual.
 type mishapEvent struct {
 	Action    string
-	Device    string
+	Device    string // of -drive, empty for others
+	Path      string `json:"qom-path"` // of the device; newer versions have it
 	Node      string `json:"node-name"`
 	Operation string
 	Full      bool `json:"nospace"`
@@ -126,14 +128,14 @@ func (f *mishaps) read(e qmp.Event) (note, bool) {
 		if d.Fatal {
 			text += "; QEMU doesn't use it any more"
 		}
-		return note{reason: status.ImageCorrupted, subject: f.drives.at(d.Device, d.Node).String(), text: text, lasting: true}, true
+		return note{reason: status.ImageCorrupted, subject: f.drives.at(cmp.Or(d.Path, d.Device), d.Node).String(), text: text, lasting: true}, true
 	case "BLOCK_IO_ERROR":
 		cause := d.Operation + " failed: " + printable(d.Reason)
 		if d.Action == "stop" { // STOP follows, and the state tells
 			f.remember(d.Node, cause)
 			return note{}, false
 		}
-		return note{reason: status.IOError, subject: f.drives.at(d.Device, d.Node).String(), text: cause + consequence(d.Action)}, true
+		return note{reason: status.IOError, subject: f.drives.at(cmp.Or(d.Path, d.Device), d.Node).String(), text: cause + consequence(d.Action)}, true
 	}
 	return note{}, false
 }

@@ -158,11 +158,13 @@ func TestDrivesAreNamedAsInTheConfiguration(t *testing.T) {
 				option("-drive", "", "id", "third", "file.filename", "/c.qcow2"),
 				option("-device", "scsi-hd", "id", "disk2", "drive", "third"),
 				option("-blockdev", "", "node-name", "seed", "file", "seed"), // a mistake
-				option("-device", "ide-cd", "id", "cd0"),
+				option("-drive", "", "id", "cd0-medium", "file.filename", "/cd.iso"),
+				option("-device", "ide-cd", "id", "cd0", "drive", "cd0-medium"),
 			}},
 			Rules: plan.Rules{plan.Medium{Drive: 0, Device: "cd0"}},
 		},
 	}
+	require.Equal(t, "vm.drives[0]", d.at("cd0-medium", "").String(), "the medium may be another")
 	for want, at := range map[string][2]string{
 		"vm.drives[0]":           {"/machine/peripheral/cd0", "#block123"},
 		"vm.drives[1], /a.img":   {"/machine/peripheral/disk0/virtio-backend", "disk0-format"},

@@ -1,0 +1,117 @@
+package runner_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"regexp"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/control"
+	"vmop/runner/status"
+)
+
+// floodEvents is how many events a hostile guest sends: as many as it can,
+// which without KVM is some ten thousand a second.
+const floodEvents = 1_000_000
+
+// A guest that does nothing but cause events costs the runner neither memory nor
+// log, and those who follow the status are told once a second. What else happens
+// is not lost. The process is its own, because its memory is measured.
+func TestFault13FloodOfEvents(t *testing.T) {
+	t.Parallel()
+	takePlace(t)
+	if !alone(t) {
+		return
+	}
+	v := newVM(t, "standard")
+	v.log.least = slog.LevelInfo // what debugging writes is not bounded
+	v.sector("disk.img",
+		0xba, 0x05, 0x05, // mov dx, 0x505  the device pvpanic
+		0xb0, 0x02, //       mov al, 2      PVPANIC_CRASHLOADED
+		0xee,       //       out dx, al
+		0xeb, 0xfd, //       jmp back to it
+	)
+	v.configure("standard", nil, "accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 64 MiB", "powerdownTimeout: 0", "drives: [{file: disk.img, bootindex: 1}]", "display: {vnc: {}}")
+	v.runs()
+	writes := countStatus(t, v.client())
+	began := time.Now()
+	v.becomes("a flood", func(s status.Status) bool { return v.flooded(s) > floodEvents/10 })
+	viewer := dialVNC(t, "unix", v.path("run", "vnc.sock"))
+	look(t, viewer, "")
+	v.shows("vnc a process of this host")
+	early := heap()
+	v.becomes("the end of the flood", func(s status.Status) bool { return v.flooded(s) > floodEvents })
+	late := heap()
+	n, seconds := writes(), int(time.Since(began).Seconds())
+	t.Logf("%d events and %d status writes in %d s, heap %d and %d KiB", floodEvents, n, seconds, early>>10, late>>10)
+	require.Less(t, late, early+(4<<20), "memory grows")
+	require.LessOrEqual(t, n, status.DefaultPace().Burst+seconds+2)
+	require.Less(t, len(v.log.text()), 64<<10, "the log grows")
+
+	require.NoError(t, v.client().Act(t.Context(), control.Pause))
+	s := v.becomes("it stands still", func(s status.Status) bool { return s.QEMU.RunState == "paused" })
+	require.Len(t, s.Problems, 1)
+	require.NoError(t, viewer.Close())
+	v.shows()
+	v.ends()
+}
+
+// flooded returns how many events the runner has seen or lost.
+func (v *vm) flooded(s status.Status) int {
+	v.t.Helper()
+	var text bytes.Buffer
+	require.NoError(v.t, v.client().Metrics(v.t.Context(), &text))
+	n := number(text.String(), `vmop_qmp_events_dropped_total\{[^}]*\} (\d+)`)
+	for _, p := range s.Problems {
+		n += number(p.Message, `\((\d+) times`)
+	}
+	return n
+}
+
+func number(text, pattern string) int {
+	match := regexp.MustCompile(pattern).FindStringSubmatch(text)
+	if match == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(match[1])
+	return n
+}
+
+// heap returns the memory in use, in bytes.
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// countStatus counts what a follower of the status is told, until it is asked.
+func countStatus(t *testing.T, client *control.Client) func() int {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	events, err := client.Events(ctx, control.TypeStatus)
+	require.NoError(t, err)
+	count := make(chan int, 1)
+	go func() {
+		defer events.Close()
+		n := 0
+		for {
+			if _, err := events.Next(); err != nil {
+				count <- n
+				return
+			}
+			n++
+		}
+	}()
+	return func() int {
+		cancel()
+		return <-count
+	}
+}
