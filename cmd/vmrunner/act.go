@@ -56,6 +56,9 @@ func newStop(f *flags) *cobra.Command {
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the VM and its runner have gone")
 	cmd.Flags().DurationVar(&limit, "timeout", 0, "how long to wait (0: as long as it takes)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if limit != 0 && !wait {
+			return usageError{errors.New("--timeout says how long to --wait")}
+		}
 		client, err := vm.dial(cmd, args)
 		if err != nil {
 			return err

@@ -26,8 +26,10 @@ func newConsole(f *flags) *cobra.Command {
 	vm := aboutVM(f, cmd)
 	cmd.Flags().BoolVar(&watch, "watch", false, "only watch; on a terminal, Ctrl-C leaves, too")
 	cmd.Flags().BoolVar(&takeOver, "take-over", false, "send away whoever types")
-	cmd.MarkFlagsMutuallyExclusive("watch", "take-over")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if watch && takeOver {
+			return usageError{errors.New("--watch and --take-over exclude each other")}
+		}
 		client, err := vm.dial(cmd, args)
 		if err != nil {
 			return err

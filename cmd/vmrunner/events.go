@@ -26,6 +26,11 @@ func newEvents(f *flags) *cobra.Command {
 	vm := aboutVM(f, cmd)
 	cmd.Flags().StringSliceVar(&types, "types", nil, "status, qmp or both")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		for _, t := range types {
+			if t != control.TypeStatus && t != control.TypeQMP {
+				return usageError{fmt.Errorf("--types %s: want status, qmp or both", t)}
+			}
+		}
 		client, err := vm.dial(cmd, args)
 		if err != nil {
 			return err

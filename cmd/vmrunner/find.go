@@ -67,9 +67,14 @@ func (t *target) find(cmd *cobra.Command, args []string) (string, error) {
 	case len(args) == 1:
 		return byName(config.HostEnv(), args[0])
 	}
+	if byFile {
+		if err := t.flags.hasConfig(); err != nil {
+			return "", err
+		}
+	}
 	dir, err := byConfig(t.flags.config)
 	if !byFile && errors.Is(err, fs.ErrNotExist) {
-		return "", usageError{fmt.Errorf("which VM? Say NAME, -c FILE or --runtime-dir%s", running(config.HostEnv()))}
+		return "", usageError{fmt.Errorf("which VM? Say NAME, -c FILE or --runtime-dir%s", running(config.HostEnv(), "; no VM runs"))}
 	}
 	return dir, err
 }
@@ -104,19 +109,19 @@ func byName(env config.Env, name string) (string, error) {
 	}
 	switch len(dirs) {
 	case 0:
-		return "", fmt.Errorf("%s: %w%s", name, control.ErrNotRunning, running(env))
+		return "", fmt.Errorf("%s: %w%s", name, control.ErrNotRunning, running(env, ", nor does any other"))
 	case 1:
 		return dirs[0], nil
 	}
 	return "", usageError{fmt.Errorf("which VM? %s is the name of %d; say --runtime-dir %s", name, len(dirs), strings.Join(dirs, " or "))}
 }
 
-// running lists the VMs for an error.
-func running(env config.Env) string {
+// running lists the VMs for an error; none is what to say if there are none.
+func running(env config.Env, none string) string {
 	if all := names(env); len(all) > 0 {
 		return "; there are: " + strings.Join(all, ", ")
 	}
-	return "; no VM runs"
+	return none
 }
 
 // names returns the names of the VMs that have a control socket.

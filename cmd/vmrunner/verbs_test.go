@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -33,7 +34,7 @@ import (
 //	greeting PATH X   connects to a unix socket, whose first line must be X
 func TestVerbs(t *testing.T) {
 	t.Parallel()
-	bin := build(t)
+	bin := alone(t, build(t))
 	root, err := os.MkdirTemp("", "v") // short, for the paths of sockets
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(root)) })
@@ -81,6 +82,26 @@ func firstLine(t *testing.T, path string) (string, error) {
 	defer conn.Close()
 	line, err := bufio.NewReader(conn).ReadString('\n')
 	return strings.TrimSpace(line), err
+}
+
+// alone returns a folder with a vmrunner that does not see the user's own VMs:
+// it has a /run and a folder below /tmp of its own. It needs root.
+func alone(t *testing.T, bin string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	script := `#!/bin/sh
+exec unshare --mount sh -c '
+mount -t tmpfs none /run
+folder=/tmp/$(id -un)
+[ ! -d "$folder" ] || mount -t tmpfs none "$folder"
+exec "$0" "$@"' ` + filepath.Join(bin, "vmrunner") + ` "$@"
+`
+	// A process that another test forks meanwhile would have the script open for
+	// writing, and such a file can't be executed.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "vmrunner"), []byte(script), 0o755))
+	return dir
 }
 
 // build makes the program, once for all scripts.

@@ -50,7 +50,7 @@ func Dial(ctx context.Context, path string) (*Client, error) {
 func (c *Client) connect(ctx context.Context) (net.Conn, error) {
 	conn, err := dial(ctx, c.path, "")
 	if err != nil {
-		return nil, unreachable(err)
+		return nil, unreachable(c.path, err)
 	}
 	cred, err := credentials(conn)
 	if err == nil && os.Geteuid() != 0 && int(cred.Uid) != os.Geteuid() {

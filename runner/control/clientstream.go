@@ -14,9 +14,9 @@ import (
 )
 
 // unreachable tells apart a VM that doesn't run from one that can't be asked.
-func unreachable(err error) error {
+func unreachable(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("%w: %w", ErrNotRunning, err)
+		return fmt.Errorf("%w: nobody listens on %s", ErrNotRunning, path)
 	}
 	return err
 }

@@ -185,7 +185,8 @@ func (s *Server) socket(role string) (string, error) {
 	}
 	path := p.Socket(role)
 	if path == "" {
-		return "", notThere("the VM has no " + role)
+		names := map[string]string{"console": "serial console (vm.serialConsole)", "vnc": "VNC server (vm.display.vnc)"}
+		return "", notThere("the VM has no " + names[role])
 	}
 	return path, nil
 }

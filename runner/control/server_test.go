@@ -117,15 +117,15 @@ func TestWhatTheVMHasNotGot(t *testing.T) {
 	_, err := s.client.VNC(t.Context())
 	require.ErrorContains(t, err, "connect to "+s.dir) // nobody listens
 	s.backend.plan.Sockets = nil
-	for role, open := range map[string]func() (net.Conn, error){
-		"console": func() (net.Conn, error) { return s.client.Console(t.Context(), control.Watch) },
-		"vnc":     func() (net.Conn, error) { return s.client.VNC(t.Context()) },
+	for what, open := range map[string]func() (net.Conn, error){
+		"serial console (vm.serialConsole)": func() (net.Conn, error) { return s.client.Console(t.Context(), control.Watch) },
+		"VNC server (vm.display.vnc)":       func() (net.Conn, error) { return s.client.VNC(t.Context()) },
 	} {
 		_, err := open()
 		var answer *control.AnswerError
 		require.ErrorAs(t, err, &answer)
 		require.Equal(t, 404, answer.Code)
-		require.EqualError(t, err, "the VM has no "+role)
+		require.EqualError(t, err, "the VM has no "+what)
 	}
 }
 
