@@ -34,9 +34,9 @@ func (v *vm) diskSize(device string) int64 {
 			}
 		}
 	}
-	v.ask(&blocks, "query-block", nil)
+	v.qmp(&blocks, "query-block")
 	for _, b := range blocks {
-		if strings.Contains(b.QDev, "/"+device+"/") {
+		if b.QDev == device || strings.Contains(b.QDev, "/"+device+"/") {
 			return b.Inserted.Image.Size
 		}
 	}
@@ -48,19 +48,19 @@ func (v *vm) diskSize(device string) int64 {
 func TestAGuestSeesItsDiskGrow(t *testing.T) {
 	t.Parallel()
 	leave := takePlace(t)
-	v := newVM(t, "wrapped")
-	disk := v.image("disk.img", 1<<20)
-	v.configure("wrapped", nil, append(kernel(t, ""), "network: []", v.observed(), "drives: [{file: disk.img}]")...)
+	v := newVM(t, "scsidisk", append(kernel(t, ""), "network: []", "drives: [{file: disk.img}, {file: scsi.img}, {type: ide-cd, bus: scsi}]")...)
+	disk, other := v.image("disk.img", 1<<20), v.image("scsi.img", 1<<20)
 	c := attach(v)
 	v.runs()
 	c.await(`READY`)
 	leave()
-	c.typeLine("sh echo begins with $(cat /sys/block/vda/size)")
-	c.await(`^begins with 2048$`)
+	c.typeLine("sh echo begin with $(cat /sys/block/vda/size /sys/block/sda/size)")
+	c.await(`^begin with 2048 2048$`)
 
 	require.NoError(t, os.Truncate(disk, 3<<20))
+	require.NoError(t, os.Truncate(other, 5<<20))
 	v.touch()
-	c.typeLine("sh until [ $(cat /sys/block/vda/size) = 6144 ]; do usleep 100000; done; echo grown")
+	c.typeLine("sh until [ $(cat /sys/block/vda/size)-$(cat /sys/block/sda/size) = 6144-10240 ]; do usleep 100000; done; echo grown")
 	c.await(`^grown$`)
 
 	require.NoError(t, os.Truncate(disk, 2<<20))
