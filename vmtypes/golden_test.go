@@ -12,13 +12,17 @@ import (
 	"vmop/vmtypes/vmtypestest"
 )
 
-const goldens = "testdata/golden"
+const (
+	goldens  = "testdata/golden"
+	examples = "../examples/vmtypes" // types that some of the machines are of
+)
 
 // The plan of each machine in testdata/golden is as it was.
 func TestGoldens(t *testing.T) {
 	t.Parallel()
-	library, err := vmtypes.Open("")
+	library, err := vmtypes.Open(examples)
 	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, library.Close()) })
 	vmtypestest.RunGoldens(t, library, goldens, *update)
 }
 

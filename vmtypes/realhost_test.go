@@ -57,8 +57,9 @@ func (s sandbox) plan(g *vmtypestest.Golden) *plan.Plan {
 	if spec.Accelerator == vmspec.AcceleratorKVM {
 		host.KVM = true // there is no other way to say it
 	}
-	library, err := vmtypes.Open("")
+	library, err := vmtypes.Open(examples)
 	require.NoError(s.t, err)
+	defer library.Close()
 	vmType, err := library.Load(s.t.Context(), g.Type)
 	require.NoError(s.t, err)
 	p, err := vmType.Launch(s.t.Context(), spec, host)
