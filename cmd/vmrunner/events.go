@@ -117,7 +117,10 @@ func news(before, after *status.Status) []string {
 	}
 	tell(before.CPUs != after.CPUs, "CPUs: %d", after.CPUs)
 	tell(before.RAM != after.RAM, "RAM: %d MiB", after.RAM>>20)
+	tell(guestOf(before) != guestOf(after), "guest: %s", or(guestOf(after), "its agent is gone"))
+	tell(addresses(before) != addresses(after) && after.Guest != nil, "addresses: %s", or(addresses(after), "none"))
 	tell(before.LoggedInUser != after.LoggedInUser, "user: %s", or(after.LoggedInUser, "nobody"))
+	tell(before.LoginFailure != after.LoginFailure && after.LoginFailure != "", "%s is not logged in: %s", after.WantedUser, after.LoginFailure)
 	tell(len(before.Consoles) != len(after.Consoles), "consoles: %d", len(after.Consoles))
 	for _, p := range after.Problems {
 		known := false
@@ -127,4 +130,16 @@ func news(before, after *status.Status) []string {
 		tell(!known, "problem: %s %s", p.Path, p.Message)
 	}
 	return all
+}
+
+// addresses are those of all the guest's interfaces.
+func addresses(s *status.Status) string {
+	if s.Guest == nil {
+		return ""
+	}
+	var all []string
+	for _, i := range s.Guest.Interfaces {
+		all = append(all, i.Addresses...)
+	}
+	return strings.Join(all, " ")
 }

@@ -65,6 +65,10 @@ func TestNews(t *testing.T) {
 		"QEMU's machine: io-error", "Ready: False (IOError) a disk has failed; the VM waits", "VmopAgentConnected: True (VmopAgentStarted) ",
 		"ConsoleConnected: True (Connected) vnc 10.0.0.1", "RAM: 512 MiB", "user: alice", "consoles: 1", "problem:  disk sda is full",
 	}, news(first, second))
+	third := fold(*second, status.GuestOS{Info: &status.OSInfo{ID: "debian"}}, status.WantedUser("root"), status.LoginFailure("504 no"),
+		status.Interfaces{{Name: "eth0", Addresses: []string{"10.0.2.15/24", "fe80::1/64"}}, {Name: "eth1"}})
+	require.Equal(t, []string{"guest: debian", "addresses: 10.0.2.15/24 fe80::1/64", "root is not logged in: 504 no"}, news(second, third))
+	require.Equal(t, []string{"guest: its agent is gone"}, news(third, fold(*third, status.GuestOS{}, status.Interfaces(nil))))
 	require.Empty(t, news(second, second))
 	require.Empty(t, news(second, nil))
 	require.Equal(t, []string{"Stopped (VmStopped) forced"}, news(second, fold(*second, status.Ended{Message: "forced"})))

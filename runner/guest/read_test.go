@@ -1,0 +1,42 @@
+package guest
+
+import (
+	"bytes"
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// endless is what a guest says that never stops.
+type endless byte
+
+// Read implements io.Reader.
+func (e endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = byte(e)
+	}
+	return len(p), nil
+}
+
+// Of 100 MB not more is kept than of the largest reply.
+func TestAFloodIsNotKept(t *testing.T) {
+	t.Parallel()
+	flood := func() *reader {
+		return newReader(io.MultiReader(io.LimitReader(endless('x'), 100<<20), bytes.NewReader([]byte{sentinel, '{'})))
+	}
+	r := flood()
+	_, err := r.line()
+	require.EqualError(t, err, "the reply has more than 1048576 bytes")
+	kept, err := r.skip(true)
+	require.NoError(t, err)
+	require.Len(t, kept, MaxReply)
+	require.LessOrEqual(t, cap(kept), 2*MaxReply)
+	next, err := r.r.ReadByte()
+	require.NoError(t, err)
+	require.Equal(t, byte('{'), next)
+
+	kept, err = flood().skip(false)
+	require.NoError(t, err)
+	require.Empty(t, kept)
+}
