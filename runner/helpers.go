@@ -13,8 +13,23 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// watchHelper reports a helper that ends while QEMU runs. QEMU lives on: a
-// guest without its TPM is worth more than none.
+// watchHelpers reports helpers that end while QEMU runs, and those that are
+// missing already where a runner takes over a machine. QEMU lives on: a guest
+// without its TPM is worth more than none.
+func (f *mishaps) watchHelpers(ctx context.Context) {
+	if tpmHelper(f.m.vm.Plan) != "" {
+		f.m.tell(status.TPMWorks)
+	}
+	for _, h := range f.m.helpers {
+		go f.watchHelper(ctx, h)
+	}
+	for _, wanted := range f.m.vm.Plan.Helpers {
+		if !slices.ContainsFunc(f.m.helpers, func(h *process.Process) bool { return h.Name() == wanted.Name }) {
+			f.lose(wanted.Name, "there was no runner to see why")
+		}
+	}
+}
+
 func (f *mishaps) watchHelper(ctx context.Context, h *process.Process) {
 	select {
 	case <-ctx.Done():
@@ -23,14 +38,17 @@ func (f *mishaps) watchHelper(ctx context.Context, h *process.Process) {
 	}
 	select {
 	case <-ctx.Done(): // it ends with QEMU
-		return
 	case <-f.m.qemu.Done():
-		return
 	case <-time.After(endTime):
+		f.lose(h.Name(), h.Exit().String())
 	}
-	ended := h.Name() + " has ended: " + h.Exit().String()
-	f.m.log.Warn("helper ended while the VM runs", "process", h.Name(), "exit", h.Exit().String())
-	if h.Name() != tpmHelper(f.m.vm.Plan) {
+}
+
+// lose reports the loss of a helper.
+func (f *mishaps) lose(name, exit string) {
+	f.m.log.Warn("helper ended while the VM runs", "process", name, "exit", exit)
+	ended := name + " has ended: " + exit
+	if name != tpmHelper(f.m.vm.Plan) {
 		f.m.tell(status.Faults{Reason: status.HelperLost, Messages: f.m.hold.lose(ended + "; the VM runs on without it until it is started anew")})
 		return
 	}

@@ -53,12 +53,7 @@ func (f *mishaps) wanted(context.Context, *VM) {}
 func (f *mishaps) attached(ctx context.Context) {
 	if !f.begun {
 		f.begun = true
-		if tpmHelper(f.m.vm.Plan) != "" {
-			f.m.tell(status.TPMWorks)
-		}
-		for _, h := range f.m.helpers {
-			go f.watchHelper(ctx, h)
-		}
+		f.watchHelpers(ctx)
 		go f.keep(ctx)
 	}
 	f.look()

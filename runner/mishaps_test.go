@@ -2,7 +2,9 @@ package runner
 
 import (
 	"encoding/json"
+	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -57,6 +59,40 @@ func TestMishapsAreToldInWords(t *testing.T) {
 		f.remember(string(rune(len(f.causes))), "cause")
 	}
 	require.Len(t, f.causes, maxCauses)
+}
+
+// A runner that takes a machine over finds out what has died meanwhile.
+func TestHelpersThatDiedWithoutARunner(t *testing.T) {
+	t.Parallel()
+	commands := make(chan string, 8)
+	session := answering(t, func(command string) string {
+		commands <- command
+		switch command {
+		case "qmp_capabilities", "set-action":
+			return "{}"
+		case "query-status":
+			return `{"status": "running"}`
+		}
+		return ""
+	})
+	m := &machine{
+		session: session, log: slog.New(slog.DiscardHandler), tracker: status.NewTracker(time.Now, status.Entered{State: status.Booting}),
+		vm: &VM{Plan: &plan.Plan{
+			QEMU: plan.Process{Args: []plan.Option{
+				{Flag: "-chardev", Properties: props("id", "c", "path", "/run/tpm"), List: true},
+				{Flag: "-tpmdev", Properties: props("chardev", "c"), List: true},
+			}},
+			Helpers: []plan.Process{{Name: "passt"}, {Name: "swtpm", Ready: "/run/tpm"}},
+		}},
+	}
+	newMishaps(m).attached(t.Context())
+	s := m.tracker.Status()
+	require.Equal(t, status.True, s.Condition(status.TPMLost).Status)
+	require.Len(t, s.Problems, 2)
+	require.Contains(t, s.Problems[0].Message, "passt has ended: there was no runner to see why")
+	require.NotEmpty(t, m.hold.noReset())
+	for command := ""; command != "set-action"; command = <-commands {
+	}
 }
 
 // A machine that the user has paused is not let go on, whatever else holds.
