@@ -68,6 +68,7 @@ func newRun(f *flags) *cobra.Command {
 
 // run runs the VM; an outcome that is not good is an error.
 func run(ctx context.Context, opts runner.Options) error {
+	go settleDown(ctx)
 	outcome, err := runner.Run(ctx, opts)
 	if err == nil && outcome.ExitCode() != 0 {
 		return outcomeError{outcome}
