@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"syscall"
 
@@ -26,7 +27,10 @@ func actions() []action {
 		{"edit in a hurry", 2, nil, (*walk).editInAHurry},
 		{"pause", 2, awake, (*walk).pause},
 		{"resume", 4, func(m model) bool { return m.paused }, (*walk).resume},
-		{"reset", 1, func(m model) bool { return !m.paused && !m.tpmLost }, (*walk).reset},
+		{"reset", 1, awake, (*walk).reset},
+		{"start the agent", 2, func(m model) bool { return !m.paused && !m.agent }, (*walk).startAgent},
+		{"restart the agent", 2, func(m model) bool { return !m.paused && m.agent }, (*walk).restartAgent},
+		{"kill the agent", 1, func(m model) bool { return !m.paused && m.agent }, (*walk).killAgent},
 		{"look", 3, nil, (*walk).view},
 		{"kill swtpm", 1, func(m model) bool { return !m.tpmLost }, (*walk).killTPM},
 		{"restart", 1, awake, (*walk).restart},
@@ -112,9 +116,33 @@ func (w *walk) resume() (string, error) {
 	return "", w.act(control.Resume)
 }
 
+// reset resets the guest, which a machine that has lost its TPM refuses: QEMU
+// would end.
 func (w *walk) reset() (string, error) {
-	w.model.boots++
-	return "", w.act(control.Reset)
+	err := w.act(control.Reset)
+	var refused *control.AnswerError
+	if w.model.tpmLost {
+		if !errors.As(err, &refused) || refused.Code != http.StatusConflict {
+			return "", fmt.Errorf("without a TPM: want a refusal, got %w", err)
+		}
+		return "is refused without a TPM", nil
+	}
+	w.model.reset()
+	return "", err
+}
+
+func (w *walk) startAgent() (string, error) {
+	w.model.agent, w.model.booted = true, true
+	return "", w.machine.shell(startAgent)
+}
+
+func (w *walk) restartAgent() (string, error) {
+	return "", w.machine.shell(killAgent + "; " + startAgent)
+}
+
+func (w *walk) killAgent() (string, error) {
+	w.model.agent = false
+	return "", w.machine.shell(killAgent)
 }
 
 // view comes and goes as people do who look at the VM.

@@ -35,18 +35,19 @@ type machine struct {
 	dir     string
 	image   guest.Image
 
-	cmd    *exec.Cmd
-	ended  chan struct{} // closed when cmd has
-	client *control.Client
-	boots  *atomic.Int64 // the guest's reports that were read
-	edits  int
+	cmd      *exec.Cmd
+	ended    chan struct{} // closed when cmd has
+	client   *control.Client
+	boots    *atomic.Int64 // the guest's reports that were read
+	edits    int
+	commands int // typed into the guest's console
 }
 
 func newMachine(t *testing.T) *machine {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "soak") // short, for the paths of sockets
 	require.NoError(t, err)
-	m := &machine{t: t, program: filepath.Join(t.TempDir(), "vmrunner"), dir: dir, image: guest.Tiny(t)}
+	m := &machine{t: t, program: filepath.Join(t.TempDir(), "vmrunner"), dir: dir, image: guest.Tiny(t).With(t, "/usr/sbin/qemu-ga")}
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", m.program, "vmop/cmd/vmrunner").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	for _, medium := range []string{"a.iso", "b.iso"} {

@@ -30,6 +30,8 @@ type model struct {
 	paused  bool
 	cpus    int  // plugged; QEMU 7.2 without KVM can't unplug
 	tpmLost bool // swtpm was killed
+	agent   bool // QEMU's guest agent runs in the guest
+	booted  bool // it has run since the guest booted
 	boots   int  // of the guest, since somebody reads its console
 	secrets int  // at least so many passwords were set
 	// generation of the configuration that was seen last; the one that was
@@ -45,6 +47,12 @@ func (m *model) saw(s seen) {
 // start is what a start of the machine changes.
 func (m *model) start() {
 	*m = model{wish: m.wish, started: m.wish, cpus: m.wish.cpus, boots: 1, secrets: 1}
+}
+
+// reset is what a reset changes.
+func (m *model) reset() {
+	m.boots++
+	m.agent, m.booted = false, false
 }
 
 // edited is what a configuration without fault changes.
@@ -86,7 +94,10 @@ func (m *model) differs(s seen) []string {
 			wrong = append(wrong, fmt.Sprintf(format, args...))
 		}
 	}
-	check(s.status.State.Active(), "the state is %s", s.status.State)
+	check(s.status.State.Active() && (s.status.State == status.Booted) == m.booted, "the state is %s, want Booted %t", s.status.State, m.booted)
+	check((s.status.Guest != nil) == m.agent, "the guest agent says %+v, want word of it %t", s.status.Guest, m.agent)
+	check(s.is(status.TPMLost) == m.tpmLost, "TPMLost is %t", s.is(status.TPMLost))
+	check(s.status.WantedUser == m.wish.user, "the wanted user is %q, want %q", s.status.WantedUser, m.wish.user)
 	check(s.status.QEMU.RunState == m.runState(), "the run state is %q, want %q", s.status.QEMU.RunState, m.runState())
 	check(s.is(status.Running), "not Running")
 	check(s.is(status.Ready) == !m.paused, "Ready is %t", s.is(status.Ready))
