@@ -36,7 +36,7 @@ func (c *console) startHostileAgent(sync, osinfo, network string) {
 func TestFault14GuestAgentsThatLie(t *testing.T) {
 	t.Parallel()
 	leave := takePlace(t)
-	v := newVM(t, "standard", append(kernel(t, ""), "network: []")...)
+	v := newVM(t, "standard", append(kernel(t, ""), "network: []", "powerdownTimeout: 120")...)
 	c := attach(v)
 	v.runs()
 	c.await(`READY`)
