@@ -52,7 +52,9 @@ func (s *service) inform(ctx context.Context, tracker *status.Tracker) (wait fun
 
 // follow hands on what the status says.
 func (s *service) follow(ctx context.Context, tracker *status.Tracker) {
-	sub := tracker.Subscribe(status.DefaultPace())
+	pace := status.DefaultPace()
+	pace.Burst = 4 * pace.Burst // the word that a stop takes longer must not wait
+	sub := tracker.Subscribe(pace)
 	defer sub.Close()
 	var before status.Status
 	for {

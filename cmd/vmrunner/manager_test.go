@@ -62,24 +62,34 @@ func newManager(t *testing.T) *manager {
 	m.write("units/vmrunner@.service", string(unit))
 
 	said := newTranscript()
-	enter := m.makeGroups()
-	cmd := exec.Command("sh", "-c", enter+"exec unshare --mount --pid --ipc --uts --net --fork --kill-child sh birth")
+	// The shell ends systemd when its input ends: also with a test that is killed.
+	m.write("enter", m.makeGroups()+"exec unshare --mount --pid --ipc --uts --net --fork --kill-child sh birth")
+	cmd := exec.Command("sh", "-c", "sh enter </dev/null & cat >/dev/null; kill -KILL $!; wait $!")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = m.dir, said, said
+	alive, err := cmd.StdinPipe()
+	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("systemd said:\n%s", said)
 		}
-		require.NoError(t, cmd.Process.Kill())
-		_ = cmd.Wait() // killed, and with it all that was started in there
+		require.NoError(t, alive.Close())
+		_ = cmd.Wait() // unshare was killed, and with it all that was started in there
 		m.removeGroups()
 	})
 	m.eventually(func() bool {
-		children, _ := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", cmd.Process.Pid)) // not there yet
-		m.pid, _ = strconv.Atoi(strings.TrimSpace(string(children)))
+		m.pid = child(child(cmd.Process.Pid))
 		return m.pid != 0 && m.try("systemctl", "is-active", "basic.target") == nil
 	}, "systemd does not come up (this test needs root and the Debian package systemd)")
 	return m
+}
+
+// child returns the first child of a process, 0 if there is none yet.
+func child(pid int) int {
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", pid))
+	first, _, _ := strings.Cut(string(children), " ")
+	number, _ := strconv.Atoi(first)
+	return number
 }
 
 // makeGroups makes control groups for systemd, below this process's own, and

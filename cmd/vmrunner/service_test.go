@@ -54,8 +54,8 @@ func (m *manager) life() {
 // patience: a guest that doesn't obey gets all of its powerdownTimeout, however
 // short the manager's own is.
 func (m *manager) patience() {
-	m.dropIn("slow", "[Service]\nTimeoutStopSec=1s\n")
-	m.configure("slow", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 4")
+	m.dropIn("slow", "[Service]\nTimeoutStopSec=10s\n")
+	m.configure("slow", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 20")
 	m.run("systemctl", "start", "vmrunner@slow")
 	m.run("systemctl", "stop", "vmrunner@slow")
 	require.Equal(m.t, "inactive", m.property("vmrunner@slow", "ActiveState"), "not failed for a time-out")
