@@ -8,8 +8,9 @@ import (
 
 // Bounds of an audience.
 const (
-	maxClients = 256 // that are known
-	maxShown   = 32  // that the status lists
+	maxClients   = 256 // that are known
+	maxUndecided = 64  // of these, that have not logged in
+	maxShown     = 32  // that the status lists
 )
 
 // An audience is the clients of one display protocol: those that have logged
@@ -39,29 +40,39 @@ func (a *audience) add(c client) {
 	a.clients = append(a.clients, c)
 }
 
-// connected notes a connection that has not logged in. One with a name need not
-// be remembered: if it never logs in, there is nothing to take back.
+// connected notes a connection that has not logged in. It is remembered, so that
+// it isn't taken for more when QEMU is asked for all; of very many some aren't.
 func (a *audience) connected(name string) {
-	if name != "" {
-		return
+	undecided := 0
+	for i := range a.clients {
+		c := &a.clients[i]
+		if c.name == name {
+			if name == "" {
+				c.linked++
+			}
+			return
+		}
+		if c.looking == 0 {
+			undecided++
+		}
 	}
-	if i := a.find(name); i >= 0 {
-		a.clients[i].linked++
-		return
+	if undecided < maxUndecided {
+		a.add(client{name: name, linked: 1})
 	}
-	a.add(client{name: name, linked: 1})
 }
 
 // initialized notes that a client has logged in.
 func (a *audience) initialized(name string) {
 	i := a.find(name)
-	switch {
-	case i < 0:
+	if i < 0 {
 		a.add(client{name, 1, 1})
-	case name == "":
-		a.clients[i].looking++
-		a.clients[i].linked = max(a.clients[i].linked, a.clients[i].looking)
+		return
 	}
+	c := &a.clients[i]
+	if c.looking == 0 || name == "" {
+		c.looking++
+	}
+	c.linked = max(c.linked, c.looking)
 }
 
 // gone notes the end of a connection. Of those without a name it is taken for
@@ -80,7 +91,8 @@ func (a *audience) gone(name string) {
 }
 
 // replace puts the clients that are really there in the place of those that are
-// known. Of those that have not come since, nothing is known but that they are.
+// known. QEMU doesn't say of all whether they have logged in: those that were not
+// known have.
 func (a *audience) replace(names []string) {
 	a.cut = false
 	count := map[string]int{}
@@ -90,7 +102,9 @@ func (a *audience) replace(names []string) {
 	a.clients = slices.DeleteFunc(a.clients, func(c client) bool { return count[c.name] == 0 })
 	for i := range a.clients {
 		c := &a.clients[i]
-		c.linked, c.looking = count[c.name], count[c.name]
+		undecided := c.linked - c.looking
+		c.linked = count[c.name]
+		c.looking = max(c.linked-undecided, 0)
 		delete(count, c.name)
 	}
 	for _, name := range names {

@@ -47,6 +47,27 @@ func TestAClientThatIsKnownStaysWhereItIs(t *testing.T) {
 	require.Equal(t, []string{"b", "a", "", ""}, went)
 }
 
+// Whoever has connected and not logged in is not taken for a viewer, whoever is
+// asked; but of one that was not seen coming nothing else can be said.
+func TestTheUndecidedAreNotShown(t *testing.T) {
+	t.Parallel()
+	var a audience
+	a.connected("")
+	a.connected("a")
+	a.connected("b")
+	a.initialized("b")
+	a.replace([]string{"", "", "a", "b", "c"})
+	require.Equal(t, []string{"", "b", "c"}, a.shown())
+	a.initialized("a")
+	a.initialized("")
+	require.Equal(t, []string{"", "", "a", "b", "c"}, a.shown())
+	for i := range 1000 {
+		a.connected(fmt.Sprint(i))
+	}
+	require.Len(t, a.clients, 4+maxUndecided)
+	require.False(t, a.cut)
+}
+
 // Whatever comes, the memory is bounded, and what is told adds up to what is
 // shown. The answer to a question is the truth in the end.
 func TestAFloodOfClients(t *testing.T) {

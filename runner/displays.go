@@ -158,8 +158,8 @@ func (d *displays) replace(found map[string][]string, seen uint64) bool {
 // ask returns the clients there are, by their kind. Of a kind that QEMU can't
 // tell of, because it can't do it for example, nothing is said.
 //
-// Those of VNC may not have given the password yet: QEMU doesn't tell them
-// apart.
+// Some of those of VNC may not have given the password yet: QEMU doesn't tell
+// them apart.
 func (d *displays) ask(ctx context.Context) map[string][]string {
 	found := map[string][]string{}
 	var spice struct{ Channels []clientEvent }

@@ -127,6 +127,10 @@ func TestVNCViewers(t *testing.T) {
 	s := v.shows("vnc a process of this host", byTCP, byRunner)
 	require.Equal(t, status.True, s.Condition(status.ConsoleConnected).Status)
 
+	// When QEMU is asked for all, the undecided one is still none.
+	asked := func() int { return len(v.log.find("QMP reply", "command", "query-vnc-servers")) }
+	require.Eventually(t, func() bool { return asked() >= 2 }, patience, 20*time.Millisecond)
+	v.shows("vnc a process of this host", byTCP, byRunner)
 	require.NoError(t, undecided.Close())
 	require.NoError(t, local.Close())
 	v.shows(byTCP, byRunner)
