@@ -41,7 +41,7 @@ func matrix() []row {
 		{10, "QEMU hangs", real, noTest},
 		{11, "the monitor's connection ends, QEMU lives", real, noTest},
 		{12, "QEMU's monitor says what it never should", scripted, noTest},
-		{13, "a flood of events", scripted, ""},
+		{13, "a flood of events", real, ""},
 		{14, "a hostile guest agent", scripted, ""},
 		{15, "a hostile log-in agent", scripted, ""},
 		{16, "TERM while the guest is in its firmware", real, ""},
