@@ -49,8 +49,8 @@ func (p *port) look(ctx context.Context) {
 	seen := p.events
 	p.mu.Unlock()
 	go func() {
-		ctx, cancel := context.WithTimeout(ctx, replyTime)
-		open, err := p.m.portIsOpen(ctx, p.path)
+		ask, cancel := context.WithTimeout(ctx, replyTime)
+		open, err := p.m.portIsOpen(ask, p.path)
 		cancel()
 		if err != nil {
 			if ctx.Err() == nil {
