@@ -22,7 +22,7 @@ const (
 // The server that a row of the cluster needs.
 const noServer = "the runner talks to no API server yet"
 
-// A row whose test is being written.
+// A row whose test is being written; it counts as failed until then.
 const noTest = "not tested yet"
 
 // matrix returns the rows. Their numbers are for ever: tests are named after
