@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/test/guest"
+	"vmop/test/invariants"
 )
 
 // patience bounds every wait; what is waited for is an event each time.
@@ -74,7 +75,15 @@ func folder(t *testing.T, vmType string, section ...string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "v") // short, for the paths of sockets
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	t.Cleanup(func() {
+		// The runner of a test that went wrong may be gone, and QEMU still be there.
+		for _, pids := range invariants.Processes(t, dir) {
+			for _, pid := range pids {
+				_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+			}
+		}
+		require.NoError(t, os.RemoveAll(dir))
+	})
 	text := "\"/Runner\":\n  dataDir: data\n  runtimeDir: run\n  vmType: " + vmType + "\n  vm:\n    name: test\n"
 	for _, line := range section {
 		text += "    " + line + "\n"
