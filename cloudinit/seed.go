@@ -36,7 +36,7 @@ func (s Seed) WriteImage(path string) error {
 	if err != nil {
 		return fmt.Errorf("make cloud-init image %s: %w", path, err)
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), ".cloud-init-*") // mode 0600
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
 	if err != nil {
 		return fmt.Errorf("make cloud-init image %s: %w", path, err)
 	}

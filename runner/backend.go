@@ -56,7 +56,7 @@ func (b backend) Run(ctx context.Context, c qmp.Command) (json.RawMessage, error
 	case <-b.m.qemu.Done():
 		return nil, control.Refusal("QEMU has ended")
 	default:
-		return b.m.session.Run(ctx, c)
+		return b.m.monitor.Run(ctx, c)
 	}
 }
 
@@ -64,7 +64,7 @@ func (b backend) Run(ctx context.Context, c qmp.Command) (json.RawMessage, error
 func (b backend) Plan() *plan.Plan { return b.m.vm.Plan }
 
 // Dropped implements control.Backend.
-func (b backend) Dropped() uint64 { return b.m.session.Dropped() }
+func (b backend) Dropped() uint64 { return b.m.monitor.Dropped() }
 
 // serve opens the control interface of a machine whose QEMU answers, and takes
 // over the guest's serial console.

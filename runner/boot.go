@@ -22,7 +22,7 @@ func (m *machine) boot(ctx context.Context, onPaused func(context.Context, *VM) 
 	if err := m.settle(ctx); err != nil {
 		return err
 	}
-	if err := m.session.Ready(ctx); err != nil { // QEMU's sockets are there now
+	if err := m.monitor.current().Ready(ctx); err != nil { // QEMU's sockets are there now
 		return m.blame(err)
 	}
 	if err := m.serve(ctx); err != nil {
@@ -32,6 +32,9 @@ func (m *machine) boot(ctx context.Context, onPaused func(context.Context, *VM) 
 		if err := onPaused(ctx, m.vm); err != nil {
 			return err
 		}
+	}
+	if err := m.remember(); err != nil {
+		return err
 	}
 	return m.query(ctx, "cont", nil, nil)
 }
@@ -70,6 +73,7 @@ func (vm *VM) desired(running *VM) reconcile.Desired {
 // settle makes the paused machine what it is to be, as far as it can be. When
 // QEMU refuses something, the machine is not started.
 func (m *machine) settle(ctx context.Context) error {
+	session := m.monitor.current()
 	for {
 		step := m.live.Next(m.vm.desired(m.vm), time.Now())
 		if len(step.Requests) == 0 {
@@ -77,7 +81,7 @@ func (m *machine) settle(ctx context.Context) error {
 		}
 		pending := make([]*qmp.Pending, len(step.Requests))
 		for i, r := range step.Requests {
-			pending[i] = m.session.Start(r.Command)
+			pending[i] = session.Start(r.Command)
 		}
 		for i, r := range step.Requests {
 			reply, err := pending[i].Wait(ctx)
@@ -95,7 +99,7 @@ func (m *machine) settle(ctx context.Context) error {
 
 // query runs a command and decodes what it returns, unless into is nil.
 func (m *machine) query(ctx context.Context, command string, arguments, into any) error {
-	reply, err := m.session.Run(ctx, qmp.Command{Execute: command, Arguments: arguments})
+	reply, err := m.monitor.Run(ctx, qmp.Command{Execute: command, Arguments: arguments})
 	if err != nil {
 		return m.blame(fmt.Errorf("%s: %w", command, err))
 	}

@@ -15,11 +15,24 @@ type cleanup struct {
 type cleanupStep struct {
 	what string
 	undo func() error
+	// machine says that the step ends or removes a part of the machine, which
+	// may go on without its runner.
+	machine bool
 }
 
-// add notes how to undo what was just done.
+// add notes how to undo what was just done for the runner itself.
 func (c *cleanup) add(what string, undo func() error) {
-	c.steps = append(c.steps, cleanupStep{what, undo})
+	c.steps = append(c.steps, cleanupStep{what, undo, false})
+}
+
+// addMachine notes how to undo what was just done for the machine.
+func (c *cleanup) addMachine(what string, undo func() error) {
+	c.steps = append(c.steps, cleanupStep{what, undo, true})
+}
+
+// spareMachine forgets how to undo the machine.
+func (c *cleanup) spareMachine() {
+	c.steps = slices.DeleteFunc(c.steps, func(s cleanupStep) bool { return s.machine })
 }
 
 // run undoes everything, the last first. What cannot be undone is logged and

@@ -97,16 +97,17 @@ func TestRuntimeDirectory(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "run")
 			at := func(name string) string { return filepath.Join(dir, name) }
-			m := &machine{log: slog.New(slog.DiscardHandler), undo: &cleanup{}, vm: &VM{RuntimeDir: dir, Plan: &plan.Plan{
+			m := &machine{log: slog.New(slog.DiscardHandler), undo: &cleanup{}, vm: &VM{DataDir: t.TempDir(), RuntimeDir: dir, Plan: &plan.Plan{
 				Listeners: []plan.Listener{{Name: "swtpm", Path: at("swtpm-sock")}},
 				Sockets:   []plan.Socket{{Role: "console", Path: at("console.sock")}},
 			}}}
 			require.NoError(t, os.Mkdir(dir, 0o755))
-			ours := files{monitorSocket: "", cloudInitImage: "", "swtpm-sock": "", "console.sock": ""}
+			ours := files{monitorSocket: "", cloudInitImage: "", recordFile: "", progressFile: "", "swtpm-sock": "", "console.sock": ""}
 			fill(t, dir, ours)
 			fill(t, dir, tt.other)
 			require.NoError(t, m.takeRuntimeDir())
 			require.NoError(t, m.makeWayForSockets())
+			m.noteSockets()
 			require.Len(t, contents(t, dir), len(tt.other))
 			require.Equal(t, os.FileMode(0o700), mode(t, dir))
 

@@ -65,7 +65,7 @@ func TestLostEventsOfViewers(t *testing.T) {
 		return ""
 	})
 	var log strings.Builder
-	m := &machine{session: session, log: slog.New(slog.NewTextHandler(&log, nil)), tracker: status.NewTracker(time.Now, status.Entered{State: status.Booting})}
+	m := &machine{monitor: connected(session), log: slog.New(slog.NewTextHandler(&log, nil)), tracker: status.NewTracker(time.Now, status.Entered{State: status.Booting})}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	d := newDisplays(m)

@@ -146,7 +146,7 @@ func TestSecondRunnerIsRefused(t *testing.T) {
 	before := v.processes()
 	_, err := runner.Run(t.Context(), v.options())
 	require.ErrorIs(t, err, runner.ErrLocked)
-	require.ErrorContains(t, err, v.path("data", "lock"))
+	require.ErrorContains(t, err, v.path("data", "runner.lock"))
 	require.Equal(t, before, v.processes())
 	conn, err := net.Dial("unix", v.path("run", "console.sock"))
 	require.NoError(t, err, "the first VM's sockets are there")

@@ -143,6 +143,25 @@ func copyFile(from, to string) (err error) {
 	return os.Rename(out.Name(), to)
 }
 
+// removeTemporary removes what a runner that was killed has half written in a
+// directory: files that were to get one of the names.
+func removeTemporary(dir string, names ...string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		for _, name := range names {
+			if strings.HasPrefix(e.Name(), "."+name+".") {
+				if err := removeIfThere(filepath.Join(dir, e.Name())); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
 // writeFile writes a small file atomically.
 func writeFile(path string, data []byte) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")

@@ -18,13 +18,62 @@ var firmwareDirs = []string{"/etc/qemu/firmware", "/usr/share/qemu/firmware"}
 
 // newHost returns what VM types may know of this machine.
 func newHost(dataDir, runtimeDir string) vmtypes.Host {
+	return new(hostFacts).host(dataDir, runtimeDir)
+}
+
+// hostFacts are what was found out about this machine while a plan was made.
+// With them the same plan can be made again, whatever has changed meanwhile.
+type hostFacts struct {
+	KVM      *bool                        `json:"kvm,omitempty"`
+	Exists   map[string]bool              `json:"exists,omitempty"`
+	Modes    map[string]fs.FileMode       `json:"modes,omitempty"`
+	Firmware []vmtypes.FirmwareDescriptor `json:"firmware"` // nil: not asked for
+}
+
+// host is what VM types may know: what is not among the facts yet is found out,
+// and becomes one.
+func (f *hostFacts) host(dataDir, runtimeDir string) vmtypes.Host {
+	if f.KVM == nil {
+		opens := kvmOpens()
+		f.KVM = &opens
+	}
 	return vmtypes.Host{
 		DataDir: dataDir, RuntimeDir: runtimeDir,
-		Arch:     qemuArch(runtime.GOARCH),
-		KVM:      kvmOpens(),
-		Exists:   exists,
-		Firmware: func() []vmtypes.FirmwareDescriptor { return readFirmware(firmwareDirs) },
+		Arch: qemuArch(runtime.GOARCH), KVM: *f.KVM, Exists: f.exists, Firmware: f.firmware,
 	}
+}
+
+func (f *hostFacts) exists(path string) bool {
+	if known, ok := f.Exists[path]; ok {
+		return known
+	}
+	if f.Exists == nil {
+		f.Exists = map[string]bool{}
+	}
+	f.Exists[path] = exists(path)
+	return f.Exists[path]
+}
+
+func (f *hostFacts) firmware() []vmtypes.FirmwareDescriptor {
+	if f.Firmware == nil {
+		f.Firmware = append([]vmtypes.FirmwareDescriptor{}, readFirmware(firmwareDirs)...)
+	}
+	return f.Firmware
+}
+
+// mode is what a path leads to. A fault is not kept: nothing was started then.
+func (f *hostFacts) mode(path string) (fs.FileMode, error) {
+	if known, ok := f.Modes[path]; ok {
+		return known, nil
+	}
+	mode, err := fileMode(path)
+	if err == nil {
+		if f.Modes == nil {
+			f.Modes = map[string]fs.FileMode{}
+		}
+		f.Modes[path] = mode
+	}
+	return mode, err
 }
 
 // qemuArch spells an architecture as QEMU does.

@@ -21,52 +21,79 @@ import (
 type live struct {
 	m       *machine
 	source  *config.Source
-	wanted  *VM // what the configuration says now
-	answers chan answer
+	wanted  *VM         // what the configuration says now
+	heard   chan func() // what comes back from QEMU, for the loop to take in
 	others  []follower
 	sizes   map[int]int64 // of disks on the host; see diskSizes
 	look    chan struct{} // asks for them
 	last    *shutdown     // QEMU's last word
 	dropped uint64
-	// generation counts the configurations that were read.
-	generation int64
+	// unsure: the guest may never have been let run.
+	unsure bool
+	// overdue counts the answers that QEMU owes for too long.
+	overdue int
+	// serialBase counts the passwords that were set before m.live was made.
+	serialBase int
 	// What was told last, so that it is told once.
 	fault, problems, pending string
 }
 
-// An answer belongs to a request of package reconcile.
-type answer struct {
-	request reconcile.Request
-	reply   json.RawMessage
-	err     error
-}
-
 func newLive(m *machine) *live {
-	return &live{m: m, source: config.NewSource(m.file, m.vm.Config), wanted: m.vm, answers: make(chan answer), look: make(chan struct{}, 1), others: followers(m), generation: 1}
+	return &live{
+		m: m, source: config.NewSource(m.file, m.vm.Config), wanted: m.vm, heard: make(chan func()), look: make(chan struct{}, 1),
+		others: followers(m), serialBase: m.progress.PasswordSerial,
+	}
 }
 
-// run returns QEMU's last SHUTDOWN, when QEMU has closed its monitor.
+// run returns QEMU's last SHUTDOWN, when QEMU has ended.
 func (l *live) run(ctx context.Context) *shutdown {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer l.m.monitor.leave()
 	changed := config.Watch(ctx, l.m.log, l.m.file)
 	sizes := newDiskSizes(l.m.vm, l.m.log).watch(ctx, l.look)
-	wake := time.NewTimer(0)
-	defer wake.Stop()
+	session := l.m.monitor.current()
 	for _, f := range l.others {
 		f.wanted(ctx, l.wanted)
-		f.attached(ctx)
+	}
+	if session == nil { // the machine is adopted, its configuration may be another one now
+		l.unsure = true
+		l.reload(ctx)
 	}
 	for {
-		l.act(ctx, wake)
-		select {
-		case e, ok := <-l.m.session.Events():
-			if !ok {
+		if session == nil || session.Err() != nil {
+			if session = l.reconnect(ctx); session == nil {
 				return l.last
 			}
-			l.observe(ctx, e)
-		case a := <-l.answers:
-			l.m.live.Answer(a.request, a.reply, a.err, time.Now())
+		}
+		l.follow(ctx, session, changed, sizes)
+	}
+}
+
+// follow keeps the machine near its configuration as long as the session
+// lasts.
+func (l *live) follow(ctx context.Context, session *qmp.Session, changed <-chan struct{}, sizes <-chan map[int]int64) {
+	lasting, cancel := context.WithCancel(ctx) // as long as the session
+	defer cancel()
+	defer func() { l.late(-l.overdue) }()
+	wake := time.NewTimer(0)
+	defer wake.Stop()
+	beat := time.NewTicker(beatTime)
+	defer beat.Stop()
+	for _, f := range l.others {
+		f.attached(ctx)
+	}
+	l.beat(lasting, session)
+	for {
+		l.act(lasting, session, wake)
+		select {
+		case e, ok := <-session.Events():
+			if !ok {
+				return
+			}
+			l.observe(ctx, session, e)
+		case hear := <-l.heard:
+			hear()
 		case l.sizes = <-sizes:
 		case _, ok := <-changed:
 			if !ok {
@@ -78,14 +105,38 @@ func (l *live) run(ctx context.Context) *shutdown {
 		case <-l.m.reread:
 			l.m.log.Info("told to read the configuration again")
 			l.m.service.reloading(func() { l.reload(ctx) })
+		case <-beat.C:
+			l.beat(lasting, session)
 		case <-wake.C:
+		case <-l.m.qemu.Done():
+			// QEMU's end closes the monitor; a monitor that is kept open by
+			// somebody else must not keep the runner.
+			l.drain(ctx, session)
+			return
+		}
+	}
+}
+
+// drain takes in the last events of a QEMU that has ended.
+func (l *live) drain(ctx context.Context, session *qmp.Session) {
+	late := time.After(endTime)
+	for {
+		select {
+		case e, ok := <-session.Events():
+			if !ok {
+				return
+			}
+			l.observe(ctx, session, e)
+		case <-late:
+			_ = session.Close()
+			return
 		}
 	}
 }
 
 // act sends what brings the machine nearer to what is wanted. A machine that
 // is being stopped is left alone.
-func (l *live) act(ctx context.Context, wake *time.Timer) {
+func (l *live) act(ctx context.Context, session *qmp.Session, wake *time.Timer) {
 	if l.m.stopping.Load() {
 		return
 	}
@@ -94,15 +145,29 @@ func (l *live) act(ctx context.Context, wake *time.Timer) {
 	want.Sizes = l.sizes
 	want.NoReset = l.m.hold.noReset()
 	step := l.m.live.Next(want, now)
+	l.noteFacts() // before it is done: what can't be told to have been done must not be done twice
 	for _, r := range step.Requests {
-		pending := l.m.session.Start(r.Command)
-		go l.await(ctx, r, pending)
+		l.ask(ctx, session, r.Command, func(reply json.RawMessage, err error) {
+			l.m.live.Answer(r, reply, err, time.Now())
+		})
 	}
 	if !step.Wake.IsZero() {
 		wake.Reset(step.Wake.Sub(now))
 	}
 	l.tellProblems()
 	l.tellFacts()
+}
+
+// noteFacts keeps what another runner must know.
+func (l *live) noteFacts() {
+	facts := l.m.live.Facts()
+	counter, serial := facts.ResetCounter, l.serialBase+facts.PasswordSerial
+	have := &l.m.progress // only this goroutine changes these two
+	same := serial == have.PasswordSerial && (counter == nil) == (have.ResetCounter == nil)
+	if same && (counter == nil || *counter == *have.ResetCounter) {
+		return
+	}
+	l.m.noteProgress(func(p *progress) { p.ResetCounter, p.PasswordSerial = counter, serial })
 }
 
 // tellFacts puts what is true into the status.
@@ -124,26 +189,14 @@ func (l *live) tellFacts() {
 
 // serial counts the passwords that were set; -1 means that there is none.
 func (l *live) serial(facts reconcile.Facts) int {
-	if l.m.vm.password == nil {
+	if !l.m.vm.protected {
 		return -1
 	}
-	return facts.PasswordSerial
-}
-
-// await hands the answer to a request to the loop.
-func (l *live) await(ctx context.Context, r reconcile.Request, pending *qmp.Pending) {
-	wait, cancel := context.WithTimeout(ctx, replyTime)
-	defer cancel()
-	a := answer{request: r}
-	a.reply, a.err = pending.Wait(wait)
-	select {
-	case l.answers <- a:
-	case <-ctx.Done():
-	}
+	return l.serialBase + facts.PasswordSerial
 }
 
 // observe takes note of an event, and tells people of those that matter.
-func (l *live) observe(ctx context.Context, e qmp.Event) {
+func (l *live) observe(ctx context.Context, session *qmp.Session, e qmp.Event) {
 	attrs := []any{"event", e.Name}
 	if len(e.Data) > 0 {
 		attrs = append(attrs, "data", string(e.Data))
@@ -163,7 +216,7 @@ func (l *live) observe(ctx context.Context, e qmp.Event) {
 	for _, f := range l.others {
 		f.observe(ctx, e)
 	}
-	if dropped := l.m.session.Dropped(); dropped != l.dropped {
+	if dropped := session.Dropped(); dropped != l.dropped {
 		l.dropped = dropped
 		l.m.live.Doubt()
 	}
@@ -196,9 +249,8 @@ func (l *live) reload(ctx context.Context) {
 	if err != nil {
 		if text := err.Error(); text != l.fault {
 			l.fault = text
-			l.generation++
 			l.m.log.Error("the configuration cannot be used; the one before stays in force", "err", text)
-			l.m.tell(status.Read{Generation: l.generation, Error: text})
+			l.m.tell(status.Read{Generation: l.nextGeneration(), Error: text})
 		}
 		return
 	}
@@ -210,10 +262,16 @@ func (l *live) reload(ctx context.Context) {
 	for _, f := range l.others {
 		f.wanted(ctx, next)
 	}
-	l.generation++
-	l.m.tell(status.Read{Generation: l.generation}, status.Applied(l.generation))
+	generation := l.nextGeneration()
+	l.m.tell(status.Read{Generation: generation}, status.Applied(generation))
 	l.m.log.Info("configuration read")
 	l.tellPending(ctx)
+}
+
+// nextGeneration counts the configurations that are read.
+func (l *live) nextGeneration() int64 {
+	l.m.noteProgress(func(p *progress) { p.Generation++ })
+	return l.m.progress.Generation
 }
 
 // tellProblems logs what cannot be as it is wanted, when that changes.
@@ -269,7 +327,7 @@ func (vm *VM) renewed(cfg *config.Config) (*VM, error) {
 	if cfg.VM.Name != vm.Config.VM.Name {
 		return nil, cfg.Locate([]vmspec.Fault{{Path: "vm.name", Message: "is the VM's identity: it cannot change while the VM runs; stop the VM first"}})
 	}
-	if next.Spec, err = resolveSpec(cfg, vm.DataDir, vm.folder, false); err != nil {
+	if err = next.resolve(vm.DataDir, false); err != nil {
 		return nil, err
 	}
 	return next, next.readSecrets(vm.folder)

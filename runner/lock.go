@@ -5,36 +5,60 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// lockFile in the data directory is locked while a process of the VM lives.
-const lockFile = "lock"
+// Files in the data directory that are locked (flock(2)).
+const (
+	// runnerLock is held by the runner of the VM.
+	runnerLock = "runner.lock"
+	// machineLock is held by every process of the VM, which inherit it: as long
+	// as one of them lives, no other machine is started.
+	machineLock = "lock"
+)
 
 // ErrLocked says that the VM runs already.
 var ErrLocked = errors.New("the VM runs already")
 
-// lockVM takes the lock of the data directory, which it makes if need be. The lock belongs to the open
-// file: QEMU inherits it, and it lasts until the last process that has it ends.
+// Times that locks are waited for.
+const (
+	// lateLockTime: a process that a killed runner was starting may have its
+	// lock for a moment.
+	lateLockTime = 5 * time.Second
+	lockTick     = 2 * time.Millisecond
+)
+
+// lockVM makes this process the runner of the VM whose data directory is given;
+// it is made if need be. The file keeps the runner's process number.
 func lockVM(dataDir string) (*os.File, error) {
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)
 	}
-	path := filepath.Join(dataDir, lockFile)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := openLock(filepath.Join(dataDir, runnerLock))
 	if err != nil {
-		return nil, fmt.Errorf("open lock of the VM: %w", err)
+		return nil, err
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		holder, _ := os.ReadFile(path) // for the message only
-		return nil, errors.Join(fmt.Errorf("%w: %s is locked, started by runner process %s", ErrLocked, path, strings.TrimSpace(string(holder))), f.Close())
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+	late := time.Now().Add(lateLockTime)
+	for {
+		held, err := tryLock(f)
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		if held {
+			break
+		}
+		holder := make([]byte, 16)
+		n, _ := f.ReadAt(holder, 0) // for the message, and to see whether it lives
+		pid := strings.TrimSpace(string(holder[:n]))
+		if alive(pid) || time.Now().After(late) {
+			return nil, errors.Join(fmt.Errorf("%w: %s is locked by runner process %s", ErrLocked, f.Name(), pid), f.Close())
+		}
+		time.Sleep(lockTick)
 	}
 	// Always of one length: to truncate, and allocate anew, takes 0.2 ms.
 	if _, err := f.WriteAt(fmt.Appendf(nil, "%10d\n", os.Getpid()), 0); err != nil {
@@ -43,7 +67,33 @@ func lockVM(dataDir string) (*os.File, error) {
 	return f, nil
 }
 
-// unlock gives the runner's share of the lock up. A process that is being
+func openLock(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open lock of the VM: %w", err)
+	}
+	return f, nil
+}
+
+// tryLock takes a lock, if nobody has it.
+func tryLock(f *os.File) (bool, error) {
+	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	return true, nil
+}
+
+// alive says whether there is a process of that number.
+func alive(pid string) bool {
+	n, err := strconv.Atoi(pid)
+	return err == nil && n > 0 && !errors.Is(syscall.Kill(n, 0), syscall.ESRCH)
+}
+
+// unlock gives the runner's share of a lock up. A process that is being
 // started at this moment would have it for a moment longer, so there must be
 // none.
 func unlock(f *os.File) error {

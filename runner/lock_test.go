@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -21,7 +22,7 @@ func TestLockIsHeldOnceAndNamesItsHolder(t *testing.T) {
 
 	_, err = lockVM(dir)
 	require.ErrorIs(t, err, ErrLocked)
-	require.ErrorContains(t, err, filepath.Join(dir, lockFile))
+	require.ErrorContains(t, err, filepath.Join(dir, runnerLock))
 	require.ErrorContains(t, err, fmt.Sprintf("runner process %d", os.Getpid()))
 
 	require.NoError(t, held.Close())
@@ -30,8 +31,8 @@ func TestLockIsHeldOnceAndNamesItsHolder(t *testing.T) {
 	require.NoError(t, again.Close())
 }
 
-// The lock lasts as long as a process that inherited it.
-func TestLockOutlivesItsRunner(t *testing.T) {
+// A process that a killed runner was just starting has its lock for a moment.
+func TestLockOfADeadRunnerIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	held, err := lockVM(dir)
@@ -41,16 +42,28 @@ func TestLockOutlivesItsRunner(t *testing.T) {
 	require.NoError(t, err)
 	heir.ExtraFiles = []*os.File{held}
 	require.NoError(t, heir.Start())
+	dead := exec.CommandContext(t.Context(), "true")
+	require.NoError(t, dead.Run())
+	_, err = held.WriteAt(fmt.Appendf(nil, "%10d\n", dead.Process.Pid), 0)
+	require.NoError(t, err)
 	require.NoError(t, held.Close())
 
-	_, err = lockVM(dir)
-	require.ErrorIs(t, err, ErrLocked)
-
+	waiting := make(chan error)
+	go func() {
+		again, err := lockVM(dir)
+		if err == nil {
+			err = again.Close()
+		}
+		waiting <- err
+	}()
+	select {
+	case err := <-waiting:
+		require.Fail(t, "the lock is held", "%v", err)
+	case <-time.After(10 * lockTick):
+	}
 	require.NoError(t, end.Close())
 	require.NoError(t, heir.Wait())
-	again, err := lockVM(dir)
-	require.NoError(t, err)
-	require.NoError(t, again.Close())
+	require.NoError(t, <-waiting)
 }
 
 func TestLockNeedsADirectory(t *testing.T) {

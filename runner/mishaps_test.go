@@ -76,7 +76,7 @@ func TestHelpersThatDiedWithoutARunner(t *testing.T) {
 		return ""
 	})
 	m := &machine{
-		session: session, log: slog.New(slog.DiscardHandler), tracker: status.NewTracker(time.Now, status.Entered{State: status.Booting}),
+		monitor: connected(session), log: slog.New(slog.DiscardHandler), tracker: status.NewTracker(time.Now, status.Entered{State: status.Booting}),
 		vm: &VM{Plan: &plan.Plan{
 			QEMU: plan.Process{Args: []plan.Option{
 				{Flag: "-chardev", Properties: props("id", "c", "path", "/run/tpm"), List: true},

@@ -27,26 +27,47 @@ func openTap(ctx context.Context, t plan.Tap, owner string, log *slog.Logger) (n
 	if t.Subnet == "" {
 		return netsetup.OpenTap(netsetup.TapConfig{Name: t.Name, Bridge: t.Bridge, Owner: owner})
 	}
+	cfg, err := masquerade(t, owner)
+	if err != nil {
+		return nil, err
+	}
+	return netsetup.OpenMasquerade(ctx, cfg, log)
+}
+
+// adoptTap makes again what a tap that QEMU has open had from a runner that was
+// killed.
+func adoptTap(ctx context.Context, t plan.Tap, owner string, log *slog.Logger) (io.Closer, error) {
+	if t.Subnet == "" {
+		return netsetup.AdoptTap(netsetup.TapConfig{Name: t.Name, Bridge: t.Bridge, Owner: owner})
+	}
+	cfg, err := masquerade(t, owner)
+	if err != nil {
+		return nil, err
+	}
+	return netsetup.AdoptMasquerade(ctx, cfg, log)
+}
+
+// masquerade returns what the plan says about a tap with a private subnet.
+func masquerade(t plan.Tap, owner string) (cfg netsetup.MasqueradeConfig, err error) {
 	var subnet netip.Prefix // zero: one that is free
-	var err error
 	if t.Subnet != plan.AutoSubnet {
 		if subnet, err = netip.ParsePrefix(t.Subnet); err != nil {
-			return nil, fmt.Errorf("tap %s: subnet: %w", t.Name, err)
+			return cfg, fmt.Errorf("tap %s: subnet: %w", t.Name, err)
 		}
 	}
 	mac, err := net.ParseMAC(t.MAC)
 	if err != nil {
-		return nil, fmt.Errorf("tap %s: %w", t.Name, err)
+		return cfg, fmt.Errorf("tap %s: %w", t.Name, err)
 	}
-	cfg := netsetup.MasqueradeConfig{Name: t.Name, Owner: owner, MAC: mac, Subnet: subnet, Hostname: t.Hostname}
+	cfg = netsetup.MasqueradeConfig{Name: t.Name, Owner: owner, MAC: mac, Subnet: subnet, Hostname: t.Hostname}
 	for _, f := range t.Forwards {
 		forward := netsetup.Forward{Protocol: f.Protocol, HostPort: uint16(f.Host), GuestPort: uint16(f.Guest)}
 		if f.Address != "" {
 			if forward.Address, err = netip.ParseAddr(f.Address); err != nil {
-				return nil, fmt.Errorf("tap %s: forward: %w", t.Name, err)
+				return cfg, fmt.Errorf("tap %s: forward: %w", t.Name, err)
 			}
 		}
 		cfg.Forwards = append(cfg.Forwards, forward)
 	}
-	return netsetup.OpenMasquerade(ctx, cfg, log)
+	return cfg, nil
 }

@@ -72,7 +72,7 @@ func (m *machine) wantedType(ctx context.Context, wanted *VM) (vmType *vmtypes.T
 func (vm *VM) comparable(vmType string) changes.Machine {
 	x := changes.Machine{
 		DataDir: vm.DataDir, RuntimeDir: vm.RuntimeDir, VMType: vmType,
-		DisplayPassword: vm.password != nil, VM: vm.Spec,
+		DisplayPassword: vm.protected, VM: vm.Spec,
 	}
 	if vm.seed != nil {
 		hash := sha256.New()

@@ -61,9 +61,12 @@ type VM struct {
 	Warnings []string
 
 	folder   string // of the configuration file, absolute
+	facts    hostFacts
 	pin      *pin
 	seed     *cloudinit.Seed // nil: no cloud-init
 	password *reconcile.Password
+	// protected says that the displays have a password from the start on.
+	protected bool
 }
 
 // Prepare reads the configuration and computes the plan. It changes nothing: a
@@ -120,7 +123,7 @@ func newVM(cfg *config.Config, folder string) (*VM, error) {
 // plan computes everything else. With keep set, a new uuid is kept in the data
 // directory.
 func (vm *VM) plan(ctx context.Context, opts Options, keep bool) (err error) {
-	if vm.Spec, err = resolveSpec(vm.Config, vm.DataDir, vm.folder, keep); err != nil {
+	if err = vm.resolve(vm.DataDir, keep); err != nil {
 		return err
 	}
 	if err := vm.readSecrets(vm.folder); err != nil {
@@ -129,14 +132,13 @@ func (vm *VM) plan(ctx context.Context, opts Options, keep bool) (err error) {
 	return vm.evaluate(ctx, opts.VMTypes)
 }
 
-// resolveSpec returns the vm section with everything filled in that depends on
+// resolve makes Spec: the vm section with everything filled in that depends on
 // this host: uuid, absolute paths, what a resource is. Paths are relative to
-// the folder of the configuration file, here.
-func resolveSpec(cfg *config.Config, dataDir, here string, keep bool) (vmspec.Spec, error) {
-	spec := cfg.VM
-	var err error
+// the folder of the configuration file. The uuid is that of dataDir.
+func (vm *VM) resolve(dataDir string, keep bool) (err error) {
+	spec, here := vm.Config.VM, vm.folder
 	if spec.UUID, err = config.EnsureUUID(dataDir, spec.UUID, keep); err != nil {
-		return spec, err
+		return err
 	}
 	spec = spec.WithDefaults()
 	for i := range spec.Drives {
@@ -149,8 +151,9 @@ func resolveSpec(cfg *config.Config, dataDir, here string, keep bool) (vmspec.Sp
 	if spec.SerialConsole != nil {
 		makeAbsolute(here, &spec.SerialConsole.Log)
 	}
-	spec, faults := vmspec.ResolveResources(spec, fileMode)
-	return spec, cfg.Locate(faults)
+	spec, faults := vmspec.ResolveResources(spec, vm.facts.mode)
+	vm.Spec = spec
+	return vm.Config.Locate(faults)
 }
 
 // makeAbsolute joins relative paths with a folder; URLs stay.
@@ -172,7 +175,7 @@ func (vm *VM) readSecrets(dir string) error {
 	if err != nil {
 		return err
 	}
-	vm.password = &reconcile.Password{Text: password, Expiry: expiry}
+	vm.password, vm.protected = &reconcile.Password{Text: password, Expiry: expiry}, true
 	return nil
 }
 
@@ -189,8 +192,13 @@ func (vm *VM) evaluate(ctx context.Context, vmTypes string) (err error) {
 	if err != nil {
 		return err
 	}
-	host := newHost(vm.DataDir, vm.RuntimeDir)
-	host.HasDisplayPassword, host.Machines = vm.password != nil, vm.pin.machines
+	return vm.launch(ctx)
+}
+
+// launch calls the VM type.
+func (vm *VM) launch(ctx context.Context) (err error) {
+	host := vm.facts.host(vm.DataDir, vm.RuntimeDir)
+	host.HasDisplayPassword, host.Machines = vm.protected, vm.pin.machines
 	if vm.seed != nil {
 		host.CloudInitImage = filepath.Join(vm.RuntimeDir, cloudInitImage)
 	}

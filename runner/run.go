@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -25,15 +26,23 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 		log = slog.New(slog.DiscardHandler)
 	}
 	log.Info("initializing", "state", "Initializing", "config", opts.ConfigFile)
-	vm, err := open(opts)
-	if err != nil {
-		return Outcome{}, err
+	vm, fault := open(opts)
+	if fault != nil {
+		if vm = runningBy(ctx, opts.ConfigFile); vm == nil {
+			return Outcome{}, fault
+		}
+		log.Error("the configuration cannot be used; the VM runs, and is looked after as it is", "err", fault)
 	}
 	log = log.With("vm", vm.Config.VM.Name)
 	for _, w := range vm.Warnings {
 		log.Warn("configuration", "warning", w)
 	}
-	m := &machine{vm: vm, log: log, file: opts.ConfigFile, vmTypes: opts.VMTypes, reread: opts.Reread, rearm: make(chan struct{}, 1), tracker: newTracker(vm), undo: &cleanup{log: log}}
+	m := &machine{
+		vm: vm, log: log, vmTypes: opts.VMTypes, reread: opts.Reread, rearm: make(chan struct{}, 1),
+		tracker: newTracker(vm), undo: &cleanup{log: log},
+		progress: progress{ResetCounter: vm.Config.ResetCounter, Generation: 1},
+	}
+	m.file = filepath.Join(vm.folder, filepath.Base(opts.ConfigFile))
 	m.service = service{manager: opts.Manager, log: log}
 	defer m.service.inform(ctx, m.tracker)()
 	ctx, m.cancel = context.WithCancelCause(ctx)
@@ -48,33 +57,53 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 			log.Info("stopped", "state", "Stopped", "outcome", result.String())
 		}
 	}()
-	if m.lock, err = lockVM(vm.DataDir); err != nil {
+	lock, err := lockVM(vm.DataDir)
+	if err != nil {
 		return Outcome{}, err
 	}
-	m.undo.add("lock", func() error { return unlock(m.lock) })
+	m.undo.add("lock", func() error { return unlock(lock) })
+	found, err := m.takeMachine(ctx)
+	switch {
+	case err != nil:
+	case found != nil:
+		err = m.adopt(ctx, found, opts)
+	case fault != nil:
+		err = fault
+	default:
+		err = m.create(ctx, opts)
+	}
+	if err != nil {
+		return Outcome{}, m.stopped(ctx, err)
+	}
+	return m.supervise(ctx), nil
+}
+
+// create starts the machine, up to the point where its guest runs.
+func (m *machine) create(ctx context.Context, opts Options) error {
+	vm := m.vm
 	if err := m.takeRuntimeDir(); err != nil {
-		return Outcome{}, err
+		return err
 	}
 	m.seeding.Go(m.writeSeed) // while the VM type is evaluated
 	if err := vm.plan(ctx, opts, true); err != nil {
-		return Outcome{}, m.stopped(ctx, err)
+		return err
 	}
 	if err := vm.Config.Locate(vmspec.MissingFiles(vm.Spec, fileMode)); err != nil {
-		return Outcome{}, err
+		return err
 	}
 	m.powerdown.Store(int64(vm.powerdownTimeout()))
 	m.tell(status.Entered{State: status.Starting}, m.description(opts.Version))
-	log.Info("starting", "state", "Starting", "vmType", vm.Plan.Type, "uuid", vm.Spec.UUID)
+	m.log.Info("starting", "state", "Starting", "vmType", vm.Plan.Type, "uuid", vm.Spec.UUID)
 	if err := m.start(ctx); err != nil {
-		return Outcome{}, m.stopped(ctx, err)
+		return err
 	}
 	if err := m.boot(ctx, opts.OnPaused); err != nil {
-		return Outcome{}, m.stopped(ctx, err)
+		return err
 	}
-	m.tell(status.Entered{State: status.Booting}, status.Process{PID: m.qemu.Pid(), Version: qemuVersion(m.session.Version())}, status.Read{Generation: 1}, status.Applied(1))
-	log.Info("booting", "state", "Booting")
-	m.keepPin(ctx)
-	return m.supervise(ctx), nil
+	version := m.monitor.current().Version()
+	m.tell(status.Began(m.began), status.Entered{State: status.Booting}, status.Process{PID: m.qemu.Pid(), Version: qemuVersion(version)}, status.Read{Generation: 1}, status.Applied(1))
+	m.log.Info("booting", "state", "Booting")
+	return nil
 }
 
 // stopped makes clear that a start was given up because of the user.
@@ -111,29 +140,37 @@ func (m *machine) keepMachine(ctx context.Context) error {
 
 // supervise waits for the end of QEMU, or for the word to end it.
 func (m *machine) supervise(ctx context.Context) Outcome {
-	var events sync.WaitGroup
+	m.monitor.keep() // until run returns
+	var others sync.WaitGroup
 	var last *shutdown
-	events.Go(func() { last = newLive(m).run(context.WithoutCancel(ctx)) })
+	others.Go(func() { last = newLive(m).run(context.WithoutCancel(ctx)) })
+	others.Go(func() { m.keepPin(ctx) })
 	asked, forced := false, false
 	select {
 	case <-m.qemu.Done():
 	case <-ctx.Done():
 		asked = true
-		m.tell(status.Entered{State: status.Terminating, Message: context.Cause(ctx).Error()})
-		m.stopping.Store(true)
-		m.log.Info("terminating", "state", "Terminating", "cause", context.Cause(ctx).Error())
+		begin := m.terminating(context.Cause(ctx).Error())
 		// The word has been given: what follows has time-outs of its own.
-		forced = m.stop(context.WithoutCancel(ctx))
+		forced = m.stop(context.WithoutCancel(ctx), begin)
 	}
-	// QEMU's end closes the monitor; a monitor that is kept open by somebody
-	// else must not keep the runner.
-	select {
-	case <-m.session.Done():
-	case <-time.After(endTime):
-		_ = m.session.Close()
-	}
-	events.Wait()
+	others.Wait()
 	return m.hold.explain(outcome(last, m.qemu.Exit(), asked, forced))
+}
+
+// terminating notes that the machine has been told to end, and returns when it
+// was, which may have been before this runner.
+func (m *machine) terminating(cause string) time.Time {
+	m.tell(status.Entered{State: status.Terminating, Message: cause})
+	m.stopping.Store(true)
+	m.log.Info("terminating", "state", "Terminating", "cause", cause)
+	now := sinceBoot()
+	m.noteProgress(func(p *progress) {
+		if p.Stop == nil {
+			p.Stop = &stopWord{At: now, Cause: cause}
+		}
+	})
+	return time.Now().Add(m.progress.Stop.At - now)
 }
 
 // nudge sees to it that QEMU ends when it has said that it will. QEMU 7.2 may
@@ -151,7 +188,7 @@ func (m *machine) nudge(ctx context.Context) {
 		case <-tick.C:
 		}
 		ask, cancel := context.WithTimeout(ctx, agentTime)
-		_, err := m.session.Run(ask, qmp.Command{Execute: "query-status"})
+		_, err := m.monitor.Run(ask, qmp.Command{Execute: "query-status"})
 		cancel()
 		if err == nil {
 			return

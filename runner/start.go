@@ -12,12 +12,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"vmop/runner/config"
 	"vmop/runner/control"
 	"vmop/runner/process"
 	"vmop/runner/qmp"
@@ -41,11 +43,11 @@ type machine struct {
 	vm      *VM
 	log     *slog.Logger
 	undo    *cleanup
-	lock    *os.File
+	lock    *os.File            // of the machine; its processes inherit it
 	files   map[string]*os.File // open descriptors, by their name in the plan
 	helpers []*process.Process
 	qemu    *process.Process
-	session *qmp.Session
+	monitor *monitor
 	seeding errgroup.Group // writes the cloud-init image
 	// inherited are descriptors that QEMU holds for others, without knowing.
 	inherited []*os.File
@@ -53,8 +55,11 @@ type machine struct {
 	live *reconcile.Machine
 	hold hold // what must not be done to it
 
-	file, vmTypes string // of Options
+	file, vmTypes string // of Options; file is absolute
 	reread        <-chan struct{}
+	began         time.Time     // when the guest was let run
+	progressMu    sync.Mutex    // for progress
+	progress      progress      // is kept in a file
 	stopping      atomic.Bool   // the VM is being ended
 	powerdown     atomic.Int64  // powerdownTimeout that holds now, a time.Duration
 	rearm         chan struct{} // powerdown has changed
@@ -73,6 +78,10 @@ func (m *machine) start(ctx context.Context) error {
 	if err := m.makeWayForSockets(); err != nil {
 		return err
 	}
+	m.noteSockets()
+	if err := removeTemporary(vm.DataDir, vm.dataFiles()...); err != nil {
+		return fmt.Errorf("remove what an earlier run left: %w", err)
+	}
 	for _, f := range vm.Plan.Files {
 		replaced, err := copyOnce(f)
 		if err != nil {
@@ -85,7 +94,7 @@ func (m *machine) start(ctx context.Context) error {
 	if err := m.openDescriptors(ctx); err != nil {
 		return err
 	}
-	monitor, err := m.openMonitor()
+	monitor, err := m.openMonitor(ctx)
 	if err != nil {
 		return err
 	}
@@ -105,24 +114,45 @@ func (m *machine) start(ctx context.Context) error {
 	return m.closeListeners()
 }
 
-// takeRuntimeDir makes the runtime directory, which is removed at the end.
+// takeRuntimeDir makes the runtime directory, without what an earlier run has
+// left in it.
 func (m *machine) takeRuntimeDir() error {
 	dir := m.vm.RuntimeDir
 	if err := makePrivateDir(dir); err != nil {
 		return fmt.Errorf("make runtime directory: %w", err)
 	}
-	m.undo.add("runtime directory", func() error {
+	m.noteRuntimeDir()
+	for _, name := range ownFiles {
+		if err := removeIfThere(filepath.Join(dir, name)); err != nil {
+			return fmt.Errorf("remove what an earlier run left: %w", err)
+		}
+	}
+	return linkRuntime(m.vm.DataDir, dir)
+}
+
+// ownFiles are the runner's files in the runtime directory. The record goes
+// first: without it there is no machine to be carried on.
+var ownFiles = []string{recordFile, progressFile, cloudInitImage}
+
+// noteRuntimeDir notes what to remove at the end: the directory is the VM's.
+func (m *machine) noteRuntimeDir() {
+	dir := m.vm.RuntimeDir
+	m.undo.addMachine("runtime directory", func() error {
+		if err := removeTemporary(dir, ownFiles...); err != nil {
+			return err
+		}
 		if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
 			return nil // not ours alone
 		}
 		return removeDir(dir)
 	})
-	image := filepath.Join(dir, cloudInitImage)
-	m.undo.add(image, func() error {
-		_ = m.seeding.Wait() // its error has been reported, or came too late to matter
-		return removeIfThere(image)
-	})
-	return removeIfThere(image)
+	for _, name := range ownFiles {
+		path := filepath.Join(dir, name)
+		m.undo.addMachine(path, func() error {
+			_ = m.seeding.Wait() // its error has been reported, or came too late to matter
+			return removeIfThere(path)
+		})
+	}
 }
 
 // removeDir removes an empty directory, unless it is somebody else's to remove:
@@ -137,9 +167,34 @@ func removeDir(dir string) error {
 	return err
 }
 
-// makeWayForSockets removes sockets that an earlier run left, and notes what to
-// remove at the end.
+// dataFiles are the names of files that runners write in the data directory.
+func (vm *VM) dataFiles() []string {
+	names := []string{config.UUIDFile, pinnedType, pinnedMachines}
+	for _, f := range vm.Plan.Files {
+		names = append(names, filepath.Base(f.To), filepath.Base(f.To)+kindSuffix)
+	}
+	return names
+}
+
+// makeWayForSockets removes sockets that an earlier run left.
 func (m *machine) makeWayForSockets() error {
+	for _, path := range m.sockets() {
+		if err := removeIfThere(path); err != nil {
+			return fmt.Errorf("remove what an earlier run left: %w", err)
+		}
+	}
+	return nil
+}
+
+// noteSockets notes to remove them at the end.
+func (m *machine) noteSockets() {
+	for _, path := range m.sockets() {
+		m.undo.addMachine(path, func() error { return removeIfThere(path) })
+	}
+}
+
+// sockets returns the paths of those of the plan and of the monitor.
+func (m *machine) sockets() []string {
 	paths := []string{filepath.Join(m.vm.RuntimeDir, monitorSocket)}
 	for _, l := range m.vm.Plan.Listeners {
 		paths = append(paths, l.Path)
@@ -147,13 +202,7 @@ func (m *machine) makeWayForSockets() error {
 	for _, s := range m.vm.Plan.Sockets {
 		paths = append(paths, s.Path)
 	}
-	for _, path := range paths {
-		if err := removeIfThere(path); err != nil {
-			return fmt.Errorf("remove what an earlier run left: %w", err)
-		}
-		m.undo.add(path, func() error { return removeIfThere(path) })
-	}
-	return nil
+	return paths
 }
 
 // makePrivateDir makes a directory that only this user can look into. One that
@@ -221,7 +270,7 @@ func (m *machine) openDescriptors(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		m.undo.add("tap "+t.Name, tap.Close)
+		m.undo.addMachine("tap "+t.Name, tap.Close)
 		m.files[t.Name] = tap.File()
 		m.inherited = append(m.inherited, tap.Inherit()...)
 	}
@@ -273,18 +322,17 @@ func listen(path string) (*os.File, error) {
 
 // openMonitor makes the listening socket of QEMU's monitor and connects to it:
 // what is said before QEMU runs waits in the socket.
-func (m *machine) openMonitor() (*os.File, error) {
+func (m *machine) openMonitor(ctx context.Context) (*os.File, error) {
 	path := filepath.Join(m.vm.RuntimeDir, monitorSocket)
 	f, err := qmp.Listen(path)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := net.Dial("unix", path)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("connect to QEMU's monitor: %w", err), f.Close())
+	m.monitor = newMonitor(path, m.log)
+	m.undo.add("monitor", m.monitor.Close)
+	if _, err := m.monitor.dial(ctx); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
-	m.session = qmp.New(conn, qmp.WithTrace(m.log))
-	m.undo.add("monitor", m.session.Close)
 	return f, nil
 }
 
@@ -300,7 +348,7 @@ func (m *machine) startHelpers(ctx context.Context, awaited bool) error {
 	}
 	first := len(m.helpers)
 	for _, h := range list {
-		p, err := m.startProcess(ctx, h, nil, nil)
+		p, err := m.startProcess(ctx, h, nil, []*os.File{m.lock})
 		if err != nil {
 			return err
 		}
@@ -376,6 +424,11 @@ func (m *machine) startProcess(ctx context.Context, p plan.Process, args []strin
 	if err != nil {
 		return nil, err
 	}
-	m.undo.add(p.Name, func() error { return endProcess(ctx, started) })
+	m.noteProcess(ctx, started)
 	return started, nil
+}
+
+// noteProcess notes to end a process of the machine, if it doesn't by itself.
+func (m *machine) noteProcess(ctx context.Context, p *process.Process) {
+	m.undo.addMachine(p.Name(), func() error { return endProcess(ctx, p) })
 }

@@ -57,17 +57,24 @@ func stopSteps(timeout time.Duration, agent bool) []stopStep {
 // forces says that a method leaves the guest no choice.
 func (m method) forces() bool { return m == byQuit || m == bySIGTERM || m == bySIGKILL }
 
-// stop ends the VM and returns whether it had to be forced.
-func (m *machine) stop(ctx context.Context) (forced bool) {
+// stop ends the VM, which was told to at begin, and returns whether it had to
+// be forced.
+func (m *machine) stop(ctx context.Context, begin time.Time) (forced bool) {
+	looking := time.Now()
 	agent := m.connectAgent(ctx)
 	if agent != nil {
 		defer agent.Close()
 	}
-	begin := time.Now()
+	begin = begin.Add(time.Since(looking)) // the guest's time is the guest's
 	for _, step := range stopSteps(time.Duration(m.powerdown.Load()), agent != nil) {
-		if step.how == byACPI {
-			// An agent that refuses has not used up its share.
+		switch step.how {
+		case byAgent: // an earlier runner may have begun
+			step.time -= time.Since(begin)
+		case byACPI: // an agent that refuses has not used up its share
 			step.time = time.Until(begin.Add(time.Duration(m.powerdown.Load())))
+		}
+		if step.time <= 0 {
+			continue
 		}
 		forced = forced || step.how.forces()
 		m.log.Info("stopping", "method", string(step.how), "timeout", step.time.Round(time.Second).String())
@@ -132,7 +139,7 @@ func (m *machine) try(ctx context.Context, step stopStep, agent *guest.Agent) er
 }
 
 func (m *machine) command(ctx context.Context, name string) error {
-	_, err := m.session.Run(ctx, qmp.Command{Execute: name})
+	_, err := m.monitor.Run(ctx, qmp.Command{Execute: name})
 	return err
 }
 
@@ -175,8 +182,8 @@ func (m *machine) ended(step stopStep, begin time.Time) bool {
 				timer.Reset(time.Until(begin.Add(share)))
 			}
 		case <-again.C:
-			if step.how == byACPI {
-				m.session.Start(qmp.Command{Execute: "system_powerdown"})
+			if session := m.monitor.current(); step.how == byACPI && session != nil {
+				session.Start(qmp.Command{Execute: "system_powerdown"})
 			}
 		}
 	}

@@ -211,41 +211,6 @@ func TestSignalBeforeTheGuestRuns(t *testing.T) {
 	}
 }
 
-// A VM whose runner was killed is still there, and not started twice.
-func TestRunnerIsKilled(t *testing.T) {
-	t.Parallel()
-	dir := folder(t, "bare", "powerdownTimeout: 0")
-	p := start(t, dir, nil)
-	p.await(`booting`)
-	second := start(t, dir, nil)
-	require.Equal(t, 3, second.exit())
-	require.Contains(t, second.out.String(), "vmrunner: the VM runs already: "+filepath.Join(dir, "data", "lock"))
-
-	p.signal(syscall.SIGKILL)
-	require.Equal(t, -int(syscall.SIGKILL), p.exit())
-	third := start(t, dir, nil)
-	require.Equal(t, 3, third.exit())
-
-	end(t, dir)
-	fourth := start(t, dir, nil)
-	fourth.await(`booting`)
-	fourth.signal(syscall.SIGTERM)
-	require.Zero(t, fourth.exit())
-	require.NoDirExists(t, filepath.Join(dir, "run"))
-}
-
-// end ends the QEMU whose runner is gone, by its monitor, and waits until the
-// connection ends.
-func end(t *testing.T, dir string) {
-	t.Helper()
-	conn := dial(t, filepath.Join(dir, "run", "monitor.sock"))
-	_, err := io.WriteString(conn, `{"execute": "qmp_capabilities"}{"execute": "quit"}`)
-	require.NoError(t, err)
-	_, err = io.ReadAll(conn)
-	require.NoError(t, err)
-	waitUnlocked(t, filepath.Join(dir, "data", "lock"))
-}
-
 // Where nobody looks, the guest's report ends it; the report must come.
 func TestPowerOffOn(t *testing.T) {
 	t.Parallel()

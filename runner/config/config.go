@@ -50,6 +50,15 @@ type Config struct {
 	places *places
 }
 
+// Text returns what the configuration was read from, for Parse to read again.
+// It isn't changed.
+func (c *Config) Text() []byte {
+	if c.places == nil {
+		return nil
+	}
+	return c.places.text
+}
+
 // section is Config with the keys of the original that became others.
 type section struct {
 	Config         `yaml:",inline"`
@@ -89,6 +98,7 @@ func Parse(name string, data []byte) (*Config, []Warning, error) {
 		return nil, r.warnings, err
 	}
 	s.places = d.places
+	s.places.text = data
 	return &s.Config, r.warnings, nil
 }
 

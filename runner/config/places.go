@@ -12,6 +12,7 @@ import (
 // places says where the paths of a file stand in it.
 type places struct {
 	file  string
+	text  []byte
 	lines []string
 	at    map[string]place
 }

@@ -13,8 +13,8 @@ import (
 	"vmop/vmspec"
 )
 
-// uuidFile in the data directory holds the machine's uuid in its first line.
-const uuidFile = "uuid.txt"
+// UUIDFile in the data directory holds the machine's uuid in its first line.
+const UUIDFile = "uuid.txt"
 
 // PlaceholderUUID stands for a uuid that is made only when the VM starts.
 const PlaceholderUUID = "00000000-0000-4000-8000-000000000000"
@@ -28,7 +28,7 @@ func EnsureUUID(dataDir, explicit string, create bool) (string, error) {
 	if explicit != "" {
 		return explicit, nil
 	}
-	file := filepath.Join(dataDir, uuidFile)
+	file := filepath.Join(dataDir, UUIDFile)
 	data, err := os.ReadFile(file)
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -62,7 +62,7 @@ func newUUID() string {
 // store writes a file that is either there as a whole or not at all, even
 // after a power failure.
 func store(file, text string) error {
-	temporary, err := os.CreateTemp(filepath.Dir(file), uuidFile+".*")
+	temporary, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
 	if err != nil {
 		return err
 	}

@@ -50,6 +50,9 @@ type Facts struct {
 	// PasswordSerial counts the passwords that have been set. A changed expiry
 	// doesn't count.
 	PasswordSerial int
+	// ResetCounter is the one that was seen last, nil if none was. A reset that
+	// is asked for by the same step counts as seen.
+	ResetCounter *int64
 	// Problems are the wishes that are not fulfilled, and why.
 	Problems []Problem
 }

@@ -52,4 +52,8 @@ func (r *reset) next(want *Desired, _ time.Time) {
 func (r *reset) observe(event, time.Time) {}
 func (r *reset) wake() time.Time          { return time.Time{} }
 func (r *reset) doubt()                   {}
-func (r *reset) tell(f *Facts)            { f.add("resetCounter", r.problem) }
+
+func (r *reset) tell(f *Facts) {
+	f.ResetCounter = r.seen
+	f.add("resetCounter", r.problem)
+}

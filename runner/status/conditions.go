@@ -79,6 +79,7 @@ const (
 	IOError               Reason = "IOError"
 	GuestPanicked         Reason = "GuestPanicked"
 	MachineHeld           Reason = "MachineHeld"
+	QEMUUnresponsive      Reason = "Unresponsive"
 	NoTPM                 Reason = "NoTPM"
 	TPMPresent            Reason = "TPMPresent"
 	HelperEnded           Reason = "HelperEnded"
@@ -133,6 +134,9 @@ func booted(s Status) Condition { return answer(IsBooted, s.State == Booted, s.R
 func ready(s Status) Condition {
 	if !s.State.Active() {
 		return answer(Ready, false, s.Reason, s.Message)
+	}
+	if s.QEMU.Unresponsive {
+		return answer(Ready, false, QEMUUnresponsive, "QEMU does not answer")
 	}
 	switch s.QEMU.RunState {
 	case "running", "":

@@ -81,6 +81,8 @@ type QEMU struct {
 	// RunState is QEMU's word (QAPI type RunState): running, paused, io-error,
 	// guest-panicked, internal-error, …
 	RunState string `json:"runState,omitempty"`
+	// Unresponsive says that QEMU owes an answer for more than 5 seconds.
+	Unresponsive bool `json:"unresponsive,omitempty"`
 }
 
 // Guest is what the agents in the guest say. It is the guest's word.

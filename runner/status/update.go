@@ -39,7 +39,7 @@ func forget(s *Status) {
 	s.CPUs, s.RAM = 0, 0
 	s.Guest, s.LoggedInUser, s.LoginFailure, s.VmopAgent = nil, "", "", false
 	s.Consoles, s.PendingChanges = nil, nil
-	s.QEMU.PID, s.QEMU.RunState, s.TPM = 0, "", ""
+	s.QEMU.PID, s.QEMU.RunState, s.QEMU.Unresponsive, s.TPM = 0, "", false, ""
 	s.Problems = only(s.Problems, func(p Problem) bool { return !isFault(p) })
 }
 
@@ -70,6 +70,9 @@ type Began time.Time
 // RunState is QEMU's word for what its machine does: "running", "paused",
 // "io-error" (QAPI type RunState).
 type RunState string
+
+// Unresponsive tells whether QEMU owes an answer for too long.
+type Unresponsive bool
 
 // CPUs is how many the guest has.
 type CPUs int
@@ -171,6 +174,11 @@ func (u Began) apply(s *Status, _ time.Time) error {
 
 func (u RunState) apply(s *Status, _ time.Time) error {
 	s.QEMU.RunState = string(u)
+	return nil
+}
+
+func (u Unresponsive) apply(s *Status, _ time.Time) error {
+	s.QEMU.Unresponsive = bool(u)
 	return nil
 }
 

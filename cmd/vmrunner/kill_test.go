@@ -1,0 +1,325 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"vmop/runner/control"
+	"vmop/runner/process"
+	"vmop/runner/status"
+)
+
+// kill kills the program as the kernel does.
+func (p *program) kill() {
+	p.t.Helper()
+	_ = p.cmd.Process.Kill() // it may have ended
+	<-p.ended
+}
+
+// known asks the runner of a folder for its status.
+func known(t *testing.T, dir string) status.Status {
+	t.Helper()
+	client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
+	require.NoError(t, err)
+	s, err := client.Status(t.Context())
+	require.NoError(t, err)
+	return s
+}
+
+// qemusOf returns the processes that hold the lock of the VM, runners left out.
+func qemusOf(t *testing.T, dir string) []process.ID {
+	t.Helper()
+	holders, err := process.Holders(filepath.Join(dir, "data", "lock"))
+	require.NoError(t, err)
+	var found []process.ID
+	for _, id := range holders {
+		path, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", id.PID))
+		if filepath.Base(path) == "qemu-system-x86_64" {
+			found = append(found, id)
+		}
+	}
+	return found
+}
+
+// nothingLeft requires that nothing of the VM is left but its data.
+func nothingLeft(t *testing.T, dir string) {
+	t.Helper()
+	holders, err := process.Holders(filepath.Join(dir, "data", "lock"))
+	require.NoError(t, err)
+	require.Empty(t, holders)
+	require.NoDirExists(t, filepath.Join(dir, "run"))
+}
+
+// Row 1 of the fault matrix: the guest doesn't notice that its runner is killed,
+// and the next runner knows what the one before knew.
+func TestFault01RunnerKilled(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "standard", append(tiny(t, ""), "useTpm: true", "maximumCpus: 2", "currentCpus: 1", "display: {vnc: {}}")...)
+	first := start(t, dir, nil, "--console")
+	first.await(`TINY .* READY`)
+	before := known(t, dir)
+
+	second := start(t, dir, nil)
+	require.Equal(t, 3, second.exit())
+	require.Contains(t, second.out.String(), "vmrunner: the VM runs already: "+filepath.Join(dir, "data", "runner.lock"))
+
+	first.kill()
+	rewrite(t, dir, "currentCpus: 1", "currentCpus: 2")
+	third := start(t, dir, nil)
+	third.await(`INF adopted`)
+	third.await(`configuration read`)
+	after := known(t, dir)
+	require.Equal(t, before.QEMU.PID, after.QEMU.PID)
+	require.Equal(t, before.Started, after.Started)
+	require.Equal(t, before.UUID, after.UUID)
+	require.Equal(t, status.RunnerRestarted, after.Reason)
+	require.NotEqual(t, before.Runner.PID, after.Runner.PID)
+	require.Eventually(t, func() bool { s := known(t, dir); return s.CPUs == 2 && s.QEMU.RunState == "running" }, patience, 10*time.Millisecond,
+		"what was changed meanwhile is applied")
+	require.Len(t, qemusOf(t, dir), 1)
+
+	third.signal(syscall.SIGTERM)
+	require.Zero(t, third.exit(), "the guest obeys the power button")
+	require.NotContains(t, third.out.String(), "QMP quit")
+	nothingLeft(t, dir)
+}
+
+// rewrite replaces texts in a configuration, in pairs.
+func rewrite(t *testing.T, dir string, pairs ...string) {
+	t.Helper()
+	path := filepath.Join(dir, "config.yaml")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	changed := string(text)
+	for i := 0; i < len(pairs); i += 2 {
+		require.Contains(t, changed, pairs[i])
+		changed = strings.Replace(changed, pairs[i], pairs[i+1], 1)
+	}
+	require.NoError(t, os.WriteFile(path+".new", []byte(changed), 0o600))
+	require.NoError(t, os.Rename(path+".new", path))
+}
+
+// The machine is found although the configuration that started it has faults
+// now, or says that it is somewhere else; a reset is not repeated.
+func TestMachineIsFoundByAnotherConfiguration(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "bare", "powerdownTimeout: 0")
+	rewrite(t, dir, "  vmType: bare\n", "  vmType: bare\n  resetCounter: 1\n")
+	first := start(t, dir, nil, "--log-level", "debug")
+	first.await(`booting`)
+	rewrite(t, dir, "resetCounter: 1", "resetCounter: 2")
+	first.await(`event=RESET`)
+	first.kill()
+
+	rewrite(t, dir, "name: test", "name: [test")
+	faulty := start(t, dir, nil)
+	faulty.await(`the configuration cannot be used; the VM runs, and is looked after as it is`)
+	faulty.await(`INF adopted`)
+	require.Eventually(t, func() bool {
+		s := known(t, dir)
+		return s.QEMU.RunState == "running" && s.Condition(status.ConfigApplied).Reason == status.ConfigInvalid
+	}, patience, 10*time.Millisecond)
+	faulty.kill()
+
+	rewrite(t, dir, "name: [test", "name: test", "runtimeDir: run", "runtimeDir: elsewhere")
+	second := start(t, dir, nil, "--log-level", "debug")
+	second.await(`INF adopted`)
+	second.await(`configuration read`)
+	second.await(`QMP reply.*query-status`)
+	require.Eventually(t, func() bool { return known(t, dir).QEMU.RunState == "running" }, patience, 10*time.Millisecond)
+	require.NotContains(t, second.out.String(), "system_reset")
+	second.signal(syscall.SIGTERM)
+	require.Zero(t, second.exit())
+	nothingLeft(t, dir)
+	require.NoDirExists(t, filepath.Join(dir, "elsewhere"))
+}
+
+// Row 3: the guest's time to shut down goes on where the killed runner has left
+// it, and what was begun is finished.
+func TestFault03RunnerKilledDuringPowerdown(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "bare", "powerdownTimeout: 3600")
+	first := start(t, dir, nil)
+	first.await(`booting`)
+	first.signal(syscall.SIGTERM)
+	first.await(`stopping.*ACPI`)
+	first.kill()
+	backdate(t, dir, 10*time.Minute)
+	second := start(t, dir, nil)
+	second.await(`INF adopted`)
+	second.await(`terminating.*terminated`)
+	second.await(`stopping.*ACPI.*timeout=(50m0|49m5\d)s`)
+	require.Equal(t, status.Terminating, known(t, dir).State)
+	second.kill()
+
+	backdate(t, dir, 2*time.Hour)
+	third := start(t, dir, nil)
+	third.await(`stopping.*QMP quit`)
+	require.Zero(t, third.exit())
+	require.NotContains(t, third.out.String(), "ACPI", "its time was over while nobody looked")
+	nothingLeft(t, dir)
+}
+
+// backdate moves the word to stop, which a killed runner has got, into the past.
+func backdate(t *testing.T, dir string, by time.Duration) {
+	t.Helper()
+	path := filepath.Join(dir, "run", "runner.json")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var ledger map[string]any
+	require.NoError(t, json.Unmarshal(text, &ledger))
+	word := ledger["stop"].(map[string]any)
+	word["at"] = int64(word["at"].(float64)) - int64(by)
+	text, err = json.Marshal(ledger)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, text, 0o600))
+}
+
+// Row 2: the runner is killed at some moment of the start, again and again. The
+// last start goes well, and there is never more than one QEMU.
+func TestFault02RunnerKilledWhileStarting(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "useTpm: true", "powerdownTimeout: 0", "maximumCpus: 2", "currentCpus: 2")
+	rewrite(t, dir, "  vmType: standard\n", "  vmType: standard\n  cloudInit: {}\n")
+	for range 20 {
+		p := start(t, dir, nil)
+		time.Sleep(rand.N(150 * time.Millisecond))
+		p.kill()
+		require.LessOrEqual(t, len(qemusOf(t, dir)), 1)
+	}
+	last := start(t, dir, nil)
+	last.await(`INF (adopted|booting)`)
+	require.Len(t, qemusOf(t, dir), 1)
+	last.signal(syscall.SIGTERM)
+	require.Zero(t, last.exit())
+	nothingLeft(t, dir)
+}
+
+// kills is how often the runner of a guest is killed by TestManyKills; the
+// variable VMOP_KILLS says otherwise.
+const kills = 100
+
+// A guest that counts sees no gap, however often its runner is killed.
+func TestManyKills(t *testing.T) {
+	t.Parallel()
+	count := kills
+	if text := os.Getenv("VMOP_KILLS"); text != "" {
+		var err error
+		count, err = strconv.Atoi(text)
+		require.NoError(t, err)
+	}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	dir := folder(t, "standard", append(tiny(t, ""), "useTpm: true", "maximumCpus: 2", "display: {vnc: {}}")...)
+	first := start(t, dir, nil, "--console")
+	first.await(`TINY .* READY`)
+	machine := known(t, dir).QEMU.PID
+	first.kill()
+	for range count {
+		p := start(t, dir, nil)
+		if random.IntN(2) == 0 {
+			p.await(`INF adopted`)
+		}
+		time.Sleep(time.Duration(random.Int64N(int64(60 * time.Millisecond))))
+		p.kill()
+		found := qemusOf(t, dir)
+		require.Len(t, found, 1)
+		require.Equal(t, machine, found[0].PID)
+	}
+	last := start(t, dir, nil)
+	last.await(`INF adopted`)
+	last.signal(syscall.SIGTERM)
+	require.Zero(t, last.exit())
+	nothingLeft(t, dir)
+}
+
+// QEMU stalls, and goes on: it is waited for, and told nothing twice.
+func TestFault10StalledQEMU(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0", "maximumCpus: 2", "currentCpus: 1")
+	p := start(t, dir, nil, "--log-level", "debug")
+	p.await(`booting`)
+	p.await(`QMP reply.*qom-get`)
+	machine := qemusOf(t, dir)[0]
+	qemu, err := os.FindProcess(machine.PID)
+	require.NoError(t, err)
+	require.NoError(t, qemu.Signal(syscall.SIGSTOP))
+	t.Cleanup(func() { _ = qemu.Signal(syscall.SIGCONT) })
+	rewrite(t, dir, "currentCpus: 1", "currentCpus: 2")
+	p.await(`configuration read`)
+	p.await(`QEMU does not answer`)
+	ready := known(t, dir).Condition(status.Ready)
+	require.Equal(t, status.False, ready.Status)
+	require.Equal(t, status.QEMUUnresponsive, ready.Reason)
+	require.NoError(t, qemu.Signal(syscall.SIGCONT))
+	p.await(`QEMU answers again`)
+	require.Eventually(t, func() bool { return known(t, dir).CPUs == 2 }, patience, 10*time.Millisecond)
+	require.Equal(t, status.True, known(t, dir).Condition(status.Ready).Status)
+	p.signal(syscall.SIGTERM)
+	require.Zero(t, p.exit())
+	require.Equal(t, 1, strings.Count(p.out.String(), `command="device_add`))
+	nothingLeft(t, dir)
+}
+
+// Row 11: the monitor's connection breaks, QEMU goes on. The connection is made
+// anew, and nothing is done twice.
+func TestFault11MonitorBroken(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0", "maximumCpus: 2", "currentCpus: 1")
+	rewrite(t, dir, "  vmType: standard\n", "  vmType: standard\n  resetCounter: 1\n")
+	p := start(t, dir, nil, "--log-level", "debug")
+	p.await(`booting`)
+	p.await(`QMP reply.*qom-get`)
+	rewrite(t, dir, "resetCounter: 1", "resetCounter: 2")
+	p.await(`event=RESET`)
+	before := known(t, dir)
+	hangUp(t, before.QEMU.PID, filepath.Join(dir, "run", "monitor.sock"))
+	p.await(`the connection with QEMU's monitor is broken`)
+	p.await(`QMP reply.*query-status`)
+	rewrite(t, dir, "currentCpus: 1", "currentCpus: 2")
+	require.Eventually(t, func() bool { return known(t, dir).CPUs == 2 }, patience, 10*time.Millisecond)
+	require.Equal(t, before.QEMU.PID, known(t, dir).QEMU.PID)
+	p.signal(syscall.SIGTERM)
+	require.Zero(t, p.exit())
+	require.Equal(t, 1, strings.Count(p.out.String(), `DBG QMP command vm=test command=system_reset`))
+	nothingLeft(t, dir)
+}
+
+// hangUp ends the connections that a process has accepted at a unix socket.
+func hangUp(t *testing.T, pid int, path string) {
+	t.Helper()
+	handle, err := unix.PidfdOpen(pid, 0)
+	require.NoError(t, err)
+	defer unix.Close(handle)
+	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	require.NoError(t, err)
+	ended := 0
+	for _, entry := range fds {
+		n, err := strconv.Atoi(entry.Name())
+		require.NoError(t, err)
+		fd, err := unix.PidfdGetfd(handle, n, 0)
+		if err != nil {
+			continue // closed meanwhile
+		}
+		name, err := unix.Getsockname(fd)
+		at, isUnix := name.(*unix.SockaddrUnix)
+		if _, noPeer := unix.Getpeername(fd); err == nil && isUnix && at.Name == path && noPeer == nil {
+			require.NoError(t, unix.Shutdown(fd, unix.SHUT_RDWR))
+			ended++
+		}
+		unix.Close(fd)
+	}
+	require.NotZero(t, ended, "there is a connection")
+}

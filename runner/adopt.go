@@ -1,0 +1,225 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"vmop/runner/config"
+	"vmop/runner/process"
+	"vmop/runner/reconcile"
+	"vmop/runner/status"
+)
+
+// remainsTime is how long processes that an earlier runner has left are waited
+// for, once they have been told to end.
+const remainsTime = 10 * time.Second
+
+// remains is a machine that an earlier runner, which was killed, has left
+// running.
+type remains struct {
+	record  record
+	dir     string // the runtime directory
+	qemu    *process.Process
+	helpers []*process.Process
+}
+
+// runningBy returns a VM that was started by a configuration file, and may run;
+// nil if there is none. The file has faults now, so it doesn't say where the VM
+// is.
+func runningBy(ctx context.Context, file string) *VM {
+	file, err := filepath.Abs(file)
+	if err != nil {
+		return nil
+	}
+	for _, at := range config.Machines(config.HostEnv(), monitorSocket) {
+		var r record
+		there, err := readJSON(filepath.Join(at.RuntimeDir, recordFile), &r)
+		if err != nil || !there || r.ConfigFile != file {
+			continue
+		}
+		if vm, err := r.vm(context.WithoutCancel(ctx), at.RuntimeDir); err == nil {
+			return vm
+		}
+	}
+	return nil
+}
+
+// takeMachine takes the lock of the machine. If a process of an earlier runner
+// has it, there are two cases: the guest has begun to run, and the machine is
+// returned; or QEMU was only being started, or has ended, and what is left of it
+// is ended.
+func (m *machine) takeMachine(ctx context.Context) (*remains, error) {
+	lock, err := openLock(filepath.Join(m.vm.DataDir, machineLock))
+	if err != nil {
+		return nil, err
+	}
+	m.lock = lock
+	m.undo.add("lock of the machine", func() error { return unlock(lock) })
+	// Also if the VM is to be ended: what is there has to be known for that.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), remainsTime)
+	defer cancel()
+	for {
+		free, err := tryLock(lock)
+		if free || err != nil {
+			return nil, err
+		}
+		found, err := m.findRemains()
+		if found != nil || err != nil {
+			return found, err
+		}
+		if err := m.endRemains(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// findRemains returns the machine that runs; nil if there is none.
+func (m *machine) findRemains() (*remains, error) {
+	found := &remains{dir: linkedRuntime(m.vm.DataDir, m.vm.RuntimeDir)}
+	path := filepath.Join(found.dir, recordFile)
+	there, err := readJSON(path, &found.record)
+	if err != nil || !there {
+		return nil, err
+	}
+	if found.record.Version != recordVersion {
+		return nil, fmt.Errorf("the VM runs, started by another version of this program: %s has version %d, want %d; stop the VM with that one", path, found.record.Version, recordVersion)
+	}
+	if found.record.DataDir != m.vm.DataDir {
+		return nil, nil // it is another VM's
+	}
+	found.qemu, err = process.Adopt(found.record.QEMU, "qemu", m.log)
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil, nil
+	}
+	return found, err
+}
+
+// endRemains ends the processes that have the lock of the machine: its guest
+// has never run, or QEMU has ended without them.
+func (m *machine) endRemains(ctx context.Context) error {
+	holders, err := process.Holders(m.lock.Name())
+	if err != nil {
+		return err
+	}
+	if len(holders) == 0 {
+		return m.mayEnd(ctx)
+	}
+	for _, id := range holders {
+		left, err := process.Adopt(id, "left process", m.log)
+		if errors.Is(err, os.ErrProcessDone) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		m.log.Warn("a process that an earlier runner has left is ended", "pid", id.PID)
+		if err := left.Terminate(ctx, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mayEnd gives a process that is about to end, and can't be found any more, the
+// time to do so.
+func (m *machine) mayEnd(ctx context.Context) error {
+	select {
+	case <-time.After(lockTick):
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: a process that is not to be seen from here, of another user, container or host, has %s locked", ErrLocked, m.lock.Name())
+	}
+}
+
+// adopt carries on a machine that runs, also if it is only to be ended in good
+// order. Whatever goes wrong, the machine goes on.
+func (m *machine) adopt(ctx context.Context, found *remains, opts Options) (err error) {
+	defer func() {
+		if err != nil {
+			m.undo.spareMachine()
+			err = fmt.Errorf("the VM runs (process %d), but cannot be looked after: %w", found.qemu.Pid(), err)
+		}
+	}()
+	ctx = context.WithoutCancel(ctx)
+	if m.vm, err = found.record.vm(ctx, found.dir); err != nil {
+		return err
+	}
+	if _, err := readJSON(filepath.Join(found.dir, progressFile), &m.progress); err != nil {
+		m.log.Warn("what the earlier runner has done is not known", "err", err)
+	}
+	m.qemu = found.qemu
+	m.powerdown.Store(int64(m.vm.powerdownTimeout()))
+	m.noteRuntimeDir()
+	m.noteSockets()
+	m.adoptTaps(ctx)
+	if err := m.adoptHelpers(ctx, found.record.Helpers); err != nil {
+		return err
+	}
+	m.noteProcess(ctx, m.qemu)
+	m.monitor = newMonitor(filepath.Join(found.dir, monitorSocket), m.log)
+	m.undo.add("monitor", m.monitor.Close)
+	m.live = m.knownAgain()
+	m.tell(
+		m.description(opts.Version), status.Began(found.record.Began),
+		status.Entered{State: status.Booting, Reason: status.RunnerRestarted},
+		status.Process{PID: m.qemu.Pid()}, status.Read{Generation: m.progress.Generation}, status.Applied(m.progress.Generation),
+	)
+	if err := m.serve(ctx); err != nil {
+		return err
+	}
+	if opts.OnPaused != nil {
+		if err := opts.OnPaused(ctx, m.vm); err != nil {
+			return err
+		}
+	}
+	m.log.Info("adopted", "state", "Booting", "pid", m.qemu.Pid(), "vmType", m.vm.Plan.Type, "uuid", m.vm.Spec.UUID)
+	if stop := m.progress.Stop; stop != nil {
+		m.cancel(errors.New(stop.Cause))
+	}
+	return nil
+}
+
+// knownAgain returns what is known of a machine that was connected again: what
+// it is like now has to be asked for.
+func (m *machine) knownAgain() *reconcile.Machine {
+	live := reconcile.New(m.vm.Plan.Rules, reconcile.Start{Running: true, ResetCounter: m.progress.ResetCounter})
+	live.Doubt()
+	return live
+}
+
+// adoptHelpers finds the helpers that still run; mishaps tells of the others.
+func (m *machine) adoptHelpers(ctx context.Context, ids []process.ID) error {
+	if len(ids) != len(m.vm.Plan.Helpers) {
+		return fmt.Errorf("%d processes beside QEMU were started, but the plan has %d", len(ids), len(m.vm.Plan.Helpers))
+	}
+	for i, id := range ids {
+		name := m.vm.Plan.Helpers[i].Name
+		h, err := process.Adopt(id, name, m.log)
+		if errors.Is(err, os.ErrProcessDone) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		m.helpers = append(m.helpers, h)
+		m.noteProcess(ctx, h)
+	}
+	return nil
+}
+
+// adoptTaps makes again what the taps had from the earlier runner. Without it
+// the guest has no network, which is no reason to leave it alone.
+func (m *machine) adoptTaps(ctx context.Context) {
+	for _, t := range m.vm.Plan.Taps {
+		tap, err := adoptTap(ctx, t, m.vm.Spec.UUID, m.log)
+		if err != nil {
+			m.log.Error("a network of the VM does not work", "tap", t.Name, "err", err)
+			continue
+		}
+		m.undo.addMachine("tap "+t.Name, tap.Close)
+	}
+}

@@ -1,0 +1,136 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"vmop/runner/qmp"
+	"vmop/runner/status"
+)
+
+// Times by which it is known whether QEMU is there.
+const (
+	// beatTime is how often QEMU is asked for a sign of life. Each costs the
+	// runner a few context switches.
+	beatTime = 10 * time.Second
+	// overdueTime is when an answer is late: QEMU answers within milliseconds,
+	// unless it has been stopped or waits for the host.
+	overdueTime = 5 * time.Second
+	// brokenTime is how long QEMU's end may come after that of its connection.
+	brokenTime = 500 * time.Millisecond
+	// againTime is how long after an attempt to connect the next follows, at
+	// first and at most.
+	againTime, lastAgainTime = 10 * time.Millisecond, 5 * time.Second
+)
+
+// ask sends a command; the loop calls hear with what comes back. It waits for
+// the answer as long as the session lasts: a QEMU that was stopped carries out
+// what it was told before, so nothing must be said twice.
+func (l *live) ask(ctx context.Context, session *qmp.Session, c qmp.Command, hear func(json.RawMessage, error)) {
+	pending := session.Start(c)
+	go func() {
+		soon, cancel := context.WithTimeout(ctx, overdueTime)
+		reply, err := pending.Wait(soon)
+		cancel()
+		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			l.say(ctx, func() { hear(reply, err) })
+			return
+		}
+		l.say(ctx, func() { l.late(1) })
+		reply, err = pending.Wait(ctx)
+		l.say(ctx, func() {
+			l.late(-1)
+			hear(reply, err)
+		})
+	}()
+}
+
+// say hands something to the loop, while the session lasts.
+func (l *live) say(ctx context.Context, what func()) {
+	select {
+	case l.heard <- what:
+	case <-ctx.Done():
+	}
+}
+
+// late counts the answers that are overdue.
+func (l *live) late(more int) {
+	before := l.overdue > 0
+	l.overdue += more
+	now := l.overdue > 0
+	if before == now {
+		return
+	}
+	if now {
+		l.m.log.Error("QEMU does not answer; it is waited for", "time", overdueTime.String())
+	} else {
+		l.m.log.Info("QEMU answers again")
+	}
+	l.m.tell(status.Unresponsive(now))
+}
+
+// beat asks for a sign of life, which is what the machine does.
+func (l *live) beat(ctx context.Context, session *qmp.Session) {
+	if l.overdue > 0 {
+		return // it has not answered the last one
+	}
+	l.ask(ctx, session, qmp.Command{Execute: "query-status"}, func(reply json.RawMessage, err error) {
+		var state struct{ Status string }
+		if err != nil || json.Unmarshal(reply, &state) != nil {
+			return
+		}
+		l.m.tell(status.RunState(state.Status), status.Process{PID: l.m.qemu.Pid(), Version: qemuVersion(session.Version())})
+		before := l.unsure
+		l.unsure = false
+		if before && state.Status == "prelaunch" {
+			// The runner that started QEMU was killed a moment before the guest ran.
+			l.ask(ctx, session, qmp.Command{Execute: "cont"}, func(json.RawMessage, error) {})
+		}
+	})
+}
+
+// reconnect connects with a QEMU that goes on. It returns nil when QEMU has
+// ended.
+func (l *live) reconnect(ctx context.Context) *qmp.Session {
+	first := l.m.monitor.current() == nil
+	if !first {
+		if l.ends(brokenTime) { // its end closes the connection before it is seen
+			return nil
+		}
+		l.m.log.Warn("the connection with QEMU's monitor is broken; it is made anew")
+	}
+	for wait := againTime; ; wait = min(2*wait, lastAgainTime) {
+		session, err := l.m.monitor.dial(ctx)
+		if err == nil {
+			if !first {
+				l.serialBase += l.m.live.Facts().PasswordSerial
+				l.m.live = l.m.knownAgain()
+			}
+			l.m.tell(status.Unresponsive(false))
+			return session
+		}
+		if l.ends(wait) {
+			return nil
+		}
+		if wait == againTime {
+			l.m.log.Error("QEMU runs, but its monitor cannot be reached; it is tried again", "err", err)
+			l.m.tell(status.Unresponsive(true))
+		}
+	}
+}
+
+// ends says whether QEMU ends within a time.
+func (l *live) ends(within time.Duration) bool {
+	late := time.After(within)
+	for {
+		select {
+		case <-l.m.qemu.Done():
+			return true
+		case <-l.m.service.alive:
+		case <-late:
+			return false
+		}
+	}
+}

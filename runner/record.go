@@ -1,0 +1,216 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"vmop/runner/config"
+	"vmop/runner/process"
+	"vmop/vmtypes"
+)
+
+// Files in the runtime directory by which a runner carries on what another one,
+// which was killed, has begun.
+const (
+	recordFile   = "machine.json"
+	progressFile = "runner.json"
+	// runtimeLink in the data directory leads to the runtime directory, which
+	// the configuration may have moved meanwhile.
+	runtimeLink = "runtime"
+)
+
+// recordVersion changes when an older runner's record can't be used any more.
+const recordVersion = 1
+
+// A record is what a running machine consists of, and what its plan was
+// computed from: the plan itself is computed again. It is written before the
+// guest runs, and not changed. A machine without a record never ran.
+type record struct {
+	Version int          `json:"version"`
+	QEMU    process.ID   `json:"qemu"`
+	Helpers []process.ID `json:"helpers,omitempty"` // in the plan's order
+	Began   time.Time    `json:"began"`
+
+	ConfigFile string `json:"configFile"`
+	Config     string `json:"config"` // its text
+	DataDir    string `json:"dataDir"`
+	// VMType is the archive of the type; empty: it is the pinned one.
+	VMType    string            `json:"vmType,omitempty"`
+	Machines  map[string]string `json:"machines,omitempty"`
+	Host      hostFacts         `json:"host"`
+	Protected bool              `json:"protected"`
+}
+
+// progress is how far the runner has come with the machine.
+type progress struct {
+	// ResetCounter is the one that was seen last.
+	ResetCounter *int64 `json:"resetCounter,omitempty"`
+	// PasswordSerial counts the passwords that were set.
+	PasswordSerial int `json:"passwordSerial"`
+	// Generation counts the configurations that were read.
+	Generation int64 `json:"generation"`
+	// Stop is the word to end the machine, if it was given.
+	Stop *stopWord `json:"stop,omitempty"`
+}
+
+// A stopWord is when and why a machine was told to end.
+type stopWord struct {
+	// At is the time since the host's start, which no change of the clock moves.
+	At    time.Duration `json:"at"`
+	Cause string        `json:"cause"`
+}
+
+// sinceBoot is the time since the host was started, time asleep included.
+func sinceBoot() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+		return 0 // Linux has had this clock since 2.6.39
+	}
+	return time.Duration(t.Nano())
+}
+
+// record returns what a later runner must know. The guest is about to run.
+func (m *machine) record() record {
+	vm := m.vm
+	r := record{
+		Version: recordVersion, QEMU: m.qemu.ID(), Began: m.began,
+		ConfigFile: m.file, Config: string(vm.Config.Text()), DataDir: vm.DataDir,
+		VMType: string(vm.pin.archive), Machines: vm.pin.machines, Host: vm.facts, Protected: vm.protected,
+	}
+	for _, h := range m.helpers {
+		r.Helpers = append(r.Helpers, h.ID())
+	}
+	return r
+}
+
+// remember writes the record; from now on the machine is carried on by another
+// runner if this one is killed.
+func (m *machine) remember() error {
+	m.began = time.Now()
+	if err := m.keepProgress(); err != nil {
+		return err
+	}
+	return writeJSON(filepath.Join(m.vm.RuntimeDir, recordFile), m.record())
+}
+
+// keepProgress writes how far this runner has come.
+func (m *machine) keepProgress() error {
+	return writeJSON(filepath.Join(m.vm.RuntimeDir, progressFile), m.progress)
+}
+
+// noteProgress changes the progress. What can't be written is only missing if the runner
+// is killed, too.
+func (m *machine) noteProgress(change func(*progress)) {
+	m.progressMu.Lock()
+	defer m.progressMu.Unlock()
+	change(&m.progress)
+	if err := m.keepProgress(); err != nil {
+		m.log.Warn("what the runner has done is not noted", "err", err)
+	}
+}
+
+func writeJSON(path string, value any) error {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return writeFile(path, append(data, '\n'))
+}
+
+// readJSON returns false if there is no such file.
+func readJSON(path string, into any) (bool, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err == nil {
+		decoder := json.NewDecoder(bytes.NewReader(data))
+		err = decoder.Decode(into)
+	}
+	if err != nil {
+		return false, fmt.Errorf("read %s: %w", path, err)
+	}
+	return true, nil
+}
+
+// linkRuntime notes in the data directory where the runtime directory is.
+func linkRuntime(dataDir, runtimeDir string) error {
+	link := filepath.Join(dataDir, runtimeLink)
+	if at, err := os.Readlink(link); err == nil && at == runtimeDir {
+		return nil
+	}
+	tmp := link + ".new"
+	err := removeIfThere(tmp)
+	if err == nil {
+		err = os.Symlink(runtimeDir, tmp)
+	}
+	if err == nil {
+		err = os.Rename(tmp, link)
+	}
+	if err != nil {
+		return fmt.Errorf("note the runtime directory in the data directory: %w", err)
+	}
+	return nil
+}
+
+// linkedRuntime returns the runtime directory of the machine that runs; by
+// default the one that is configured now.
+func linkedRuntime(dataDir, configured string) string {
+	if at, err := os.Readlink(filepath.Join(dataDir, runtimeLink)); err == nil {
+		return at
+	}
+	return configured
+}
+
+// vm makes the VM anew that the record is about, with the plan that it was
+// started by.
+func (r *record) vm(ctx context.Context, runtimeDir string) (*VM, error) {
+	cfg, _, err := config.Parse(r.ConfigFile, []byte(r.Config))
+	if err != nil {
+		return nil, err
+	}
+	folder, err := filepath.Abs(filepath.Dir(r.ConfigFile))
+	if err != nil {
+		return nil, fmt.Errorf("folder of %s: %w", r.ConfigFile, err)
+	}
+	vm, err := newVM(cfg, folder)
+	if err != nil {
+		return nil, err
+	}
+	vm.DataDir, vm.RuntimeDir, vm.facts = r.DataDir, runtimeDir, r.Host
+	if err := vm.resolve(vm.DataDir, false); err != nil {
+		return nil, err
+	}
+	if vm.pin, err = r.pin(ctx); err != nil {
+		return nil, err
+	}
+	vm.protected = r.Protected
+	ctx, cancel := context.WithTimeout(ctx, evaluationTime)
+	defer cancel()
+	return vm, vm.launch(ctx)
+}
+
+// pin returns the type of the machine.
+func (r *record) pin(ctx context.Context) (*pin, error) {
+	p := &pin{machines: r.Machines, archive: []byte(r.VMType)}
+	data := p.archive
+	if r.VMType == "" {
+		p.archive = nil
+		var err error
+		if data, err = os.ReadFile(filepath.Join(r.DataDir, pinnedType)); err != nil {
+			return nil, fmt.Errorf("read pinned VM type: %w", err)
+		}
+	}
+	var err error
+	p.vmType, err = vmtypes.LoadArchive(ctx, data)
+	return p, err
+}
