@@ -53,12 +53,11 @@ func (l *live) run(ctx context.Context) *shutdown {
 	changed := config.Watch(ctx, l.m.log, l.m.file)
 	sizes := newDiskSizes(l.m.vm, l.m.log).watch(ctx, l.look)
 	session := l.m.monitor.current()
+	if session == nil { // the machine is adopted
+		l.resume(ctx)
+	}
 	for _, f := range l.others {
 		f.wanted(ctx, l.wanted)
-	}
-	if session == nil { // the machine is adopted, its configuration may be another one now
-		l.unsure = true
-		l.reload(ctx)
 	}
 	for {
 		if session == nil || session.Err() != nil {
@@ -257,15 +256,37 @@ func (l *live) reload(ctx context.Context) {
 	if !changed && l.fault == "" && samePassword(next.password, l.wanted.password) {
 		return
 	}
-	l.fault, l.wanted = "", next
+	l.fault = ""
+	l.m.keepConfig(l.source.Config())
+	generation := l.nextGeneration()
+	l.m.tell(status.Read{Generation: generation}, status.Applied(generation))
+	l.m.log.Info("configuration read")
+	l.want(ctx, next)
+}
+
+// want makes a configuration the one in force.
+func (l *live) want(ctx context.Context, next *VM) {
+	l.wanted = next
 	l.m.setPowerdownTimeout(next.powerdownTimeout())
 	for _, f := range l.others {
 		f.wanted(ctx, next)
 	}
-	generation := l.nextGeneration()
-	l.m.tell(status.Read{Generation: generation}, status.Applied(generation))
-	l.m.log.Info("configuration read")
 	l.tellPending(ctx)
+}
+
+// resume goes on with the configuration that was in force when the earlier
+// runner was killed, and then reads the file, which may be another now.
+func (l *live) resume(ctx context.Context) {
+	l.unsure = true
+	last := l.m.keptConfig()
+	next, err := l.m.vm.renewed(last)
+	if err != nil {
+		l.m.log.Warn("what the VM was to be when its runner was killed is not known", "err", err)
+		next = l.wanted
+	}
+	l.source = config.NewSource(l.m.file, last)
+	l.want(ctx, next)
+	l.reload(ctx)
 }
 
 // nextGeneration counts the configurations that are read.

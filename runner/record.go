@@ -23,6 +23,8 @@ import (
 const (
 	recordFile   = "machine.json"
 	progressFile = "runner.json"
+	// configFile is the configuration in force, if it isn't the record's.
+	configFile = "config.yaml"
 	// runtimeLink in the data directory leads to the runtime directory, which
 	// the configuration may have moved meanwhile.
 	runtimeLink = "runtime"
@@ -116,6 +118,26 @@ func (m *machine) noteProgress(change func(*progress)) {
 	if err := m.keepProgress(); err != nil {
 		m.log.Warn("what the runner has done is not noted", "err", err)
 	}
+}
+
+// keepConfig notes the configuration in force.
+func (m *machine) keepConfig(cfg *config.Config) {
+	if err := writeFile(filepath.Join(m.vm.RuntimeDir, configFile), cfg.Text()); err != nil {
+		m.log.Warn("the configuration in force is not noted", "err", err)
+	}
+}
+
+// keptConfig returns the configuration that was in force last.
+func (m *machine) keptConfig() *config.Config {
+	text, err := os.ReadFile(filepath.Join(m.vm.RuntimeDir, configFile))
+	if err != nil { // there was no other than the first
+		return m.vm.Config
+	}
+	cfg, _, err := config.Parse(m.file, text)
+	if err != nil {
+		return m.vm.Config
+	}
+	return cfg
 }
 
 func writeJSON(path string, value any) error {

@@ -41,6 +41,8 @@ func TestEveryRowHasATestAndEveryTestARow(t *testing.T) {
 	for _, r := range matrix() {
 		if r.later == "" {
 			require.NotEmpty(t, tests[r.number], "row %d, %s, has no test", r.number, r.fault)
+		} else {
+			require.Empty(t, tests[r.number], "row %d has a test: it is not for later", r.number)
 		}
 		delete(tests, r.number)
 	}

@@ -33,6 +33,7 @@ func actions() []action {
 		{"kill the agent", 1, func(m model) bool { return !m.paused && m.agent }, (*walk).killAgent},
 		{"look", 3, nil, (*walk).view},
 		{"kill swtpm", 1, func(m model) bool { return !m.tpmLost }, (*walk).killTPM},
+		{"kill the runner", 2, nil, (*walk).killRunner},
 		{"restart", 1, awake, (*walk).restart},
 	}
 }
@@ -112,7 +113,7 @@ func (w *walk) pause() (string, error) {
 }
 
 func (w *walk) resume() (string, error) {
-	w.model.paused = false
+	w.model.paused, w.model.asleep = false, false
 	return "", w.act(control.Resume)
 }
 
@@ -183,6 +184,39 @@ func (w *walk) killTPM() (string, error) {
 	return "", w.machine.kill("swtpm")
 }
 
+// killRunner ends the runner without a word; the next one carries the machine
+// on. The configuration may change in between.
+func (w *walk) killRunner() (what string, err error) {
+	w.ends()
+	before, err := w.machine.processes()
+	if err != nil {
+		return "", err
+	}
+	if err = w.machine.cmd.Process.Kill(); err != nil {
+		return "", err
+	}
+	if _, err = w.machine.exit(); err != nil {
+		return "", err
+	}
+	if w.rng.IntN(2) == 0 {
+		if what, err = w.edit(); err != nil {
+			return what, err
+		}
+	}
+	w.model.adopted()
+	w.life = life{}
+	if code, err := w.machine.run(); code != 0 || err != nil {
+		return what, fmt.Errorf("the next runner: exit code %d, %w", code, err)
+	}
+	after, err := w.machine.processes()
+	if err == nil && before[qemuProgram] != after[qemuProgram] {
+		err = fmt.Errorf("QEMU was process %d, and is %d", before[qemuProgram], after[qemuProgram])
+	}
+	return what, err
+}
+
+const qemuProgram = "qemu-system-x86_64"
+
 // restart stops the machine, one way or the other, and starts it. A faulty
 // configuration keeps it from starting until it is mended.
 func (w *walk) restart() (string, error) {
@@ -197,19 +231,25 @@ func (w *walk) restart() (string, error) {
 		return what, err
 	}
 	if code, err := w.machine.exit(); code != 0 || err != nil {
-		return what, fmt.Errorf("exit code %d: %w", code, err)
+		return what, fmt.Errorf("exit code %d, %w", code, err)
 	}
 	if err := w.machine.nothingLeft(); err != nil {
 		return what, err
 	}
-	if w.model.faulty {
-		if code, err := w.machine.run(); code != 2 || err != nil {
-			return what, fmt.Errorf("a faulty configuration: exit code %d: %w", code, err)
-		}
-		if err := w.machine.configure(w.model.wish, "", manners()[0]); err != nil {
-			return what, err
-		}
-		w.model.faulty = false
+	if err := w.mend(); err != nil {
+		return what, err
 	}
 	return what, w.start()
+}
+
+// mend mends a faulty configuration, with which no runner starts.
+func (w *walk) mend() error {
+	if !w.model.faulty {
+		return nil
+	}
+	if code, err := w.machine.run(); code != 2 || err != nil {
+		return fmt.Errorf("with a faulty configuration: exit code %d, %w", code, err)
+	}
+	w.model.faulty = false
+	return w.machine.configure(w.model.wish, "", manners()[0])
 }

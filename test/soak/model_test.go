@@ -32,6 +32,7 @@ type model struct {
 	tpmLost bool // swtpm was killed
 	agent   bool // QEMU's guest agent runs in the guest
 	booted  bool // it has run since the guest booted
+	asleep  bool // a runner has come while the guest was paused: it knows of no agent
 	boots   int  // of the guest, since somebody reads its console
 	secrets int  // at least so many passwords were set
 	// generation of the configuration that was seen last; the one that was
@@ -53,6 +54,13 @@ func (m *model) start() {
 func (m *model) reset() {
 	m.boots++
 	m.agent, m.booted = false, false
+}
+
+// adopted is what another runner changes: it counts anew.
+// An agent that is not there any more can't tell it that the guest has booted.
+func (m *model) adopted() {
+	m.booted, m.asleep = m.agent, m.paused
+	m.boots, m.secrets, m.generation, m.after = 0, 0, 0, 0
 }
 
 // edited is what a configuration without fault changes.
@@ -94,8 +102,9 @@ func (m *model) differs(s seen) []string {
 			wrong = append(wrong, fmt.Sprintf(format, args...))
 		}
 	}
-	check(s.status.State.Active() && (s.status.State == status.Booted) == m.booted, "the state is %s, want Booted %t", s.status.State, m.booted)
-	check((s.status.Guest != nil) == m.agent, "the guest agent says %+v, want word of it %t", s.status.Guest, m.agent)
+	agent, booted := m.agent && !m.asleep, m.booted && !m.asleep
+	check(s.status.State.Active() && (s.status.State == status.Booted) == booted, "the state is %s, want Booted %t", s.status.State, booted)
+	check((s.status.Guest != nil) == agent, "the guest agent says %+v, want word of it %t", s.status.Guest, agent)
 	check(s.is(status.TPMLost) == m.tpmLost, "TPMLost is %t", s.is(status.TPMLost))
 	check(s.status.WantedUser == m.wish.user, "the wanted user is %q, want %q", s.status.WantedUser, m.wish.user)
 	check(s.status.QEMU.RunState == m.runState(), "the run state is %q, want %q", s.status.QEMU.RunState, m.runState())

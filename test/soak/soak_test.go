@@ -160,7 +160,7 @@ func (w *walk) last() error {
 		return err
 	}
 	if code, err := w.machine.exit(); code != 0 || err != nil {
-		return fmt.Errorf("the last stop: exit code %d: %w", code, err)
+		return fmt.Errorf("the last stop: exit code %d, %w", code, err)
 	}
 	return w.machine.nothingLeft()
 }
