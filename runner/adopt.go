@@ -151,6 +151,9 @@ func (m *machine) adopt(ctx context.Context, found *remains, opts Options) (err 
 	if _, err := readJSON(filepath.Join(found.dir, progressFile), &m.progress); err != nil {
 		m.log.Warn("what the earlier runner has done is not known", "err", err)
 	}
+	if err := removeTemporary(m.vm.DataDir, m.vm.dataFiles()...); err != nil {
+		m.log.Warn("what the earlier runner has half written is left", "err", err)
+	}
 	m.qemu = found.qemu
 	m.powerdown.Store(int64(m.vm.powerdownTimeout()))
 	m.noteRuntimeDir()

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/test/invariants"
 )
 
 // startInit starts vmrunner as the first process of a VM, with run's flags.
@@ -68,5 +70,5 @@ func TestInitStartsAnotherRunner(t *testing.T) {
 	p.await(`INF adopted`)
 	p.signal(syscall.SIGTERM)
 	require.Zero(t, p.exit())
-	nothingLeft(t, dir)
+	invariants.NothingLeft(t, dir)
 }

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vmop/runner/control"
-	"vmop/runner/process"
 	"vmop/runner/status"
+	"vmop/test/invariants"
 )
 
 // kill kills the program as the kernel does.
@@ -35,30 +35,6 @@ func known(t *testing.T, dir string) status.Status {
 	s, err := client.Status(t.Context())
 	require.NoError(t, err)
 	return s
-}
-
-// qemusOf returns the processes that hold the lock of the VM, runners left out.
-func qemusOf(t *testing.T, dir string) []process.ID {
-	t.Helper()
-	holders, err := process.Holders(filepath.Join(dir, "data", "lock"))
-	require.NoError(t, err)
-	var found []process.ID
-	for _, id := range holders {
-		path, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", id.PID))
-		if filepath.Base(path) == "qemu-system-x86_64" {
-			found = append(found, id)
-		}
-	}
-	return found
-}
-
-// nothingLeft requires that nothing of the VM is left but its data.
-func nothingLeft(t *testing.T, dir string) {
-	t.Helper()
-	holders, err := process.Holders(filepath.Join(dir, "data", "lock"))
-	require.NoError(t, err)
-	require.Empty(t, holders)
-	require.NoDirExists(t, filepath.Join(dir, "run"))
 }
 
 // Row 1 of the fault matrix: the guest doesn't notice that its runner is killed,
@@ -87,12 +63,12 @@ func TestFault01RunnerKilled(t *testing.T) {
 	require.NotEqual(t, before.Runner.PID, after.Runner.PID)
 	require.Eventually(t, func() bool { s := known(t, dir); return s.CPUs == 2 && s.QEMU.RunState == "running" }, patience, 10*time.Millisecond,
 		"what was changed meanwhile is applied")
-	require.Len(t, qemusOf(t, dir), 1)
+	invariants.OneQEMU(t, dir)
 
 	third.signal(syscall.SIGTERM)
 	require.Zero(t, third.exit(), "the guest obeys the power button")
 	require.NotContains(t, third.out.String(), "QMP quit")
-	nothingLeft(t, dir)
+	invariants.NothingLeft(t, dir)
 }
 
 // rewrite replaces texts in a configuration, in pairs.
@@ -141,7 +117,7 @@ func TestMachineIsFoundByAnotherConfiguration(t *testing.T) {
 	require.NotContains(t, second.out.String(), "system_reset")
 	second.signal(syscall.SIGTERM)
 	require.Zero(t, second.exit())
-	nothingLeft(t, dir)
+	invariants.NothingLeft(t, dir)
 	require.NoDirExists(t, filepath.Join(dir, "elsewhere"))
 }
 
@@ -168,7 +144,7 @@ func TestFault03RunnerKilledDuringPowerdown(t *testing.T) {
 	third.await(`stopping.*QMP quit`)
 	require.Zero(t, third.exit())
 	require.NotContains(t, third.out.String(), "ACPI", "its time was over while nobody looked")
-	nothingLeft(t, dir)
+	invariants.NothingLeft(t, dir)
 }
 
 // backdate moves the word to stop, which a killed runner has got, into the past.
@@ -196,14 +172,14 @@ func TestFault02RunnerKilledWhileStarting(t *testing.T) {
 		p := start(t, dir, nil)
 		time.Sleep(rand.N(150 * time.Millisecond))
 		p.kill()
-		require.LessOrEqual(t, len(qemusOf(t, dir)), 1)
+		require.LessOrEqual(t, len(invariants.Processes(t, dir)["qemu-system-x86_64"]), 1)
 	}
 	last := start(t, dir, nil)
 	last.await(`INF (adopted|booting)`)
-	require.Len(t, qemusOf(t, dir), 1)
+	invariants.OneQEMU(t, dir)
 	last.signal(syscall.SIGTERM)
 	require.Zero(t, last.exit())
-	nothingLeft(t, dir)
+	invariants.NothingLeft(t, dir)
 }
 
 // kills is how often the runner of a guest is killed by TestManyKills; the
@@ -234,15 +210,13 @@ func TestManyKills(t *testing.T) {
 		}
 		time.Sleep(time.Duration(random.Int64N(int64(60 * time.Millisecond))))
 		p.kill()
-		found := qemusOf(t, dir)
-		require.Len(t, found, 1)
-		require.Equal(t, machine, found[0].PID)
+		require.Equal(t, machine, invariants.OneQEMU(t, dir))
 	}
 	last := start(t, dir, nil)
 	last.await(`INF adopted`)
 	last.signal(syscall.SIGTERM)
 	require.Zero(t, last.exit())
-	nothingLeft(t, dir)
+	invariants.NothingLeft(t, dir)
 }
 
 // QEMU stalls, and goes on: it is waited for, and told nothing twice.
@@ -252,8 +226,7 @@ func TestFault10StalledQEMU(t *testing.T) {
 	p := start(t, dir, nil, "--log-level", "debug")
 	p.await(`booting`)
 	p.await(`QMP reply.*qom-get`)
-	machine := qemusOf(t, dir)[0]
-	qemu, err := os.FindProcess(machine.PID)
+	qemu, err := os.FindProcess(invariants.OneQEMU(t, dir))
 	require.NoError(t, err)
 	require.NoError(t, qemu.Signal(syscall.SIGSTOP))
 	t.Cleanup(func() { _ = qemu.Signal(syscall.SIGCONT) })
@@ -270,7 +243,7 @@ func TestFault10StalledQEMU(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	require.Zero(t, p.exit())
 	require.Equal(t, 1, strings.Count(p.out.String(), `command="device_add`))
-	nothingLeft(t, dir)
+	invariants.NothingLeft(t, dir)
 }
 
 // Row 11: the monitor's connection breaks, QEMU goes on. The connection is made
@@ -294,7 +267,7 @@ func TestFault11MonitorBroken(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	require.Zero(t, p.exit())
 	require.Equal(t, 1, strings.Count(p.out.String(), `DBG QMP command vm=test command=system_reset`))
-	nothingLeft(t, dir)
+	invariants.NothingLeft(t, dir)
 }
 
 // hangUp ends the connections that a process has accepted at a unix socket.

@@ -100,7 +100,9 @@ func (m *manager) crash() {
 	m.configure("hit", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0")
 	m.run("systemctl", "start", "vmrunner@hit")
 	m.run("systemctl", "kill", "--kill-whom=main", "--signal=KILL", "vmrunner@hit")
-	m.eventually(func() bool { return m.property("vmrunner@hit", "NRestarts") == "1" && m.property("vmrunner@hit", "SubState") == "running" }, "systemd doesn't start another")
+	m.eventually(func() bool {
+		return m.property("vmrunner@hit", "NRestarts") == "1" && m.property("vmrunner@hit", "SubState") == "running"
+	}, "systemd doesn't start another")
 	require.Contains(m.t, m.run("vmrunner", "status", "hit"), "RunnerRestarted")
 	m.run("systemctl", "stop", "vmrunner@hit")
 	require.Equal(m.t, "inactive", m.property("vmrunner@hit", "ActiveState"), "not failed")
