@@ -40,4 +40,5 @@ func settle() {
 		debug.SetGCPercent(calmGC)
 	}
 	debug.FreeOSMemory()
+	_ = shed() // what can't be given back is kept
 }
