@@ -27,25 +27,44 @@ type remains struct {
 	helpers []*process.Process
 }
 
-// runningBy returns a VM that was started by a configuration file, and may run;
-// nil if there is none. The file has faults now, so it doesn't say where the VM
-// is.
-func runningBy(ctx context.Context, file string) *VM {
+// StartedBy returns the runtime directory of the VM that a configuration file
+// has started, as the record in it says; empty if there is none. It is for a
+// file that doesn't say any more where the VM is. The VM may have ended.
+func StartedBy(file string) string {
+	_, dir := recordBy(file)
+	return dir
+}
+
+// recordBy returns the record of the VM that a configuration file has started,
+// and where it is; nil if there is none.
+func recordBy(file string) (*record, string) {
 	file, err := filepath.Abs(file)
 	if err != nil {
-		return nil
+		return nil, ""
 	}
 	for _, at := range config.Machines(config.HostEnv(), monitorSocket) {
 		var r record
 		there, err := readJSON(filepath.Join(at.RuntimeDir, recordFile), &r)
-		if err != nil || !there || r.ConfigFile != file {
-			continue
-		}
-		if vm, err := r.vm(context.WithoutCancel(ctx), at.RuntimeDir); err == nil {
-			return vm
+		if err == nil && there && r.ConfigFile == file {
+			return &r, at.RuntimeDir
 		}
 	}
-	return nil
+	return nil, ""
+}
+
+// runningBy returns the VM that was started by a configuration file, and may
+// run; nil if there is none. The file has faults now, so it doesn't say where
+// the VM is.
+func runningBy(ctx context.Context, file string) *VM {
+	r, dir := recordBy(file)
+	if r == nil {
+		return nil
+	}
+	vm, err := r.vm(context.WithoutCancel(ctx), dir)
+	if err != nil {
+		return nil
+	}
+	return vm
 }
 
 // takeMachine takes the lock of the machine. If a process of an earlier runner

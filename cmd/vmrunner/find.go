@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"vmop/runner"
 	"vmop/runner/config"
 	"vmop/runner/control"
 )
@@ -73,6 +75,13 @@ func (t *target) find(cmd *cobra.Command, args []string) (string, error) {
 		}
 	}
 	dir, err := byConfig(t.flags.config)
+	if err != nil || !listens(dir) {
+		// The file was changed since: its VM may run all the same.
+		if started := runner.StartedBy(t.flags.config); started != "" {
+			warnOfConfig(cmd, err)
+			return started, nil
+		}
+	}
 	if !byFile && errors.Is(err, fs.ErrNotExist) {
 		return "", usageError{fmt.Errorf("which VM? Say NAME, -c FILE or --runtime-dir%s", running(config.HostEnv(), "; no VM runs"))}
 	}
@@ -94,6 +103,20 @@ func byConfig(file string) (string, error) {
 		return "", fmt.Errorf("folder of %s: %w", file, err)
 	}
 	return filepath.Join(here, dir), nil
+}
+
+// listens tells whether there is a control socket in a runtime directory.
+func listens(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, control.SocketName))
+	return err == nil
+}
+
+// warnOfConfig tells what is wrong with the configuration of a VM that runs
+// nevertheless.
+func warnOfConfig(cmd *cobra.Command, err error) {
+	if err != nil {
+		cmd.PrintErrf("vmrunner: warning: the VM is the one that the file has started; now there is: %s\n", describe(err))
+	}
 }
 
 // byName returns the runtime directory of the VM of a name.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -106,11 +107,17 @@ func TestMachineIsFoundByAnotherConfiguration(t *testing.T) {
 		s := known(t, dir)
 		return s.QEMU.RunState == "running" && s.Condition(status.ConfigApplied).Reason == status.ConfigInvalid
 	}, patience, 10*time.Millisecond)
+	shown, warning := shownBy(t, dir)
+	require.Contains(t, shown, "(RunnerRestarted)")
+	require.Regexp(t, `^vmrunner: warning: .*1 fault in the configuration\n.*config\.yaml:\d+`, warning)
 	faulty.kill()
 
 	rewrite(t, dir, "name: [test", "name: test", "runtimeDir: run", "runtimeDir: elsewhere")
 	second := start(t, dir, nil, "--log-level", "debug")
 	second.await(`INF adopted`)
+	shown, warning = shownBy(t, dir)
+	require.Contains(t, shown, "(RunnerRestarted)")
+	require.Empty(t, warning)
 	second.await(`configuration read`)
 	second.await(`QMP reply.*query-status`)
 	require.Eventually(t, func() bool { return known(t, dir).QEMU.RunState == "running" }, patience, 10*time.Millisecond)
@@ -119,6 +126,17 @@ func TestMachineIsFoundByAnotherConfiguration(t *testing.T) {
 	require.Zero(t, second.exit())
 	invariants.NothingLeft(t, dir)
 	require.NoDirExists(t, filepath.Join(dir, "elsewhere"))
+}
+
+// shownBy returns what vmrunner status says of the VM of a configuration.
+func shownBy(t *testing.T, dir string) (shown, warning string) {
+	t.Helper()
+	var stderr strings.Builder
+	cmd := exec.CommandContext(t.Context(), "vmrunner", "status", "-c", filepath.Join(dir, "config.yaml"))
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, stderr.String())
+	return string(out), stderr.String()
 }
 
 // Row 3: the guest's time to shut down goes on where the killed runner has left
