@@ -35,6 +35,17 @@ func StartedBy(file string) string {
 	return dir
 }
 
+// Left returns the process number of the QEMU of a VM, and the configuration file
+// that has started it, if it runs, with or without a runner; else 0.
+func Left(runtimeDir string) (pid int, file string) {
+	var r record
+	there, err := readJSON(filepath.Join(runtimeDir, recordFile), &r)
+	if err != nil || !there || !r.QEMU.Runs() {
+		return 0, ""
+	}
+	return r.QEMU.PID, r.ConfigFile
+}
+
 // recordBy returns the record of the VM that a configuration file has started,
 // and where it is; nil if there is none.
 func recordBy(file string) (*record, string) {

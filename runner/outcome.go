@@ -42,7 +42,8 @@ type shutdown struct {
 }
 
 // outcome tells, from the last SHUTDOWN event, the end of the process and
-// whether the runner wanted it, how the machine ended.
+// whether the runner wanted it, how the machine ended. Where nobody knows how the
+// process ended, QEMU has to have announced its end.
 func outcome(last *shutdown, exit process.Exit, asked, forced bool) Outcome {
 	o := Outcome{Exit: exit}
 	if last != nil {
@@ -53,8 +54,10 @@ func outcome(last *shutdown, exit process.Exit, asked, forced bool) Outcome {
 		o.Cause = CauseForced
 	case exit.Signal != 0:
 		o.Cause = CauseKilled
-	case exit.Code != 0:
+	case exit.Code > 0:
 		o.Cause = CauseCrashed
+	case exit.Unknown() && last == nil:
+		o.Cause = CauseKilled
 	case asked:
 		o.Cause = CauseAsked
 	case o.Reason == "guest-panic":
@@ -78,7 +81,7 @@ func (o Outcome) ExitCode() int {
 	switch {
 	case o.Exit.Signal != 0:
 		return signalBase + int(o.Exit.Signal)
-	case o.Exit.Code != 0:
+	case o.Exit.Code > 0:
 		return o.Exit.Code
 	case o.Cause == CauseKilled, o.Cause == CausePanic, o.Cause == CauseTPM:
 		return 1

@@ -38,6 +38,10 @@ func TestOutcomeTellsWhoEndedTheMachine(t *testing.T) {
 		{"crashes after the guest's end", guestOff, process.Exit{Code: 1}, false, false, CauseCrashed, 1, "crashed (guest-shutdown), QEMU: exit status 1"},
 		{"somebody sends TERM to QEMU", &shutdown{false, "host-signal"}, process.Exit{}, false, false, CauseKilled, 1, "killed (host-signal)"},
 		{"somebody says quit", &shutdown{false, "host-qmp-quit"}, process.Exit{}, false, false, CauseKilled, 1, "killed (host-qmp-quit)"},
+		{"guest powers off, nobody knows how QEMU ended", guestOff, process.Exit{Code: -1}, false, false, CauseGuest, 0, "guest shutdown (guest-shutdown), QEMU: exit status unknown"},
+		{"is asked, nobody knows how QEMU ended", guestOff, process.Exit{Code: -1}, true, false, CauseAsked, 0, "asked (guest-shutdown), QEMU: exit status unknown"},
+		{"is forced, nobody knows how QEMU ended", nil, process.Exit{Code: -1}, true, true, CauseForced, 0, "forced, QEMU: exit status unknown"},
+		{"ends without a word, nobody knows how", nil, process.Exit{Code: -1}, true, false, CauseKilled, 1, "killed, QEMU: exit status unknown"},
 		{"ends without a word", nil, process.Exit{}, false, false, CauseKilled, 1, "killed"},
 	}
 	for _, tt := range tests {

@@ -54,7 +54,13 @@ func (t *target) dial(cmd *cobra.Command, args []string) (*control.Client, error
 
 // dialDir connects to the runner of the VM in a runtime directory.
 func dialDir(ctx context.Context, dir string) (*control.Client, error) {
-	return control.Dial(ctx, filepath.Join(dir, control.SocketName))
+	client, err := control.Dial(ctx, filepath.Join(dir, control.SocketName))
+	if errors.Is(err, control.ErrNotRunning) {
+		if pid, file := runner.Left(dir); pid != 0 {
+			return nil, fmt.Errorf("the VM runs (QEMU is process %d), but has no runner; this starts one: vmrunner run -c %s", pid, file)
+		}
+	}
+	return client, err
 }
 
 // find returns the runtime directory of the VM: what was said, in the order of

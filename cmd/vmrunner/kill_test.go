@@ -52,6 +52,10 @@ func TestFault01RunnerKilled(t *testing.T) {
 	require.Contains(t, second.out.String(), "vmrunner: the VM runs already: "+filepath.Join(dir, "data", "runner.lock"))
 
 	first.kill()
+	said, err := exec.CommandContext(t.Context(), "vmrunner", "status", "--runtime-dir", filepath.Join(dir, "run")).CombinedOutput()
+	require.ErrorContains(t, err, "exit status 1")
+	require.Equal(t, fmt.Sprintf("vmrunner: the VM runs (QEMU is process %d), but has no runner; this starts one: vmrunner run -c %s\n",
+		before.QEMU.PID, filepath.Join(dir, "config.yaml")), string(said))
 	rewrite(t, dir, "currentCpus: 1", "currentCpus: 2")
 	third := start(t, dir, nil)
 	third.await(`INF adopted`)

@@ -14,6 +14,10 @@ type Exit struct {
 	Core   bool           // it left a core dump
 }
 
+// Unknown tells that nobody knows how the process ended: it was not a child, and
+// the kernel doesn't tell.
+func (e Exit) Unknown() bool { return e.Code < 0 && e.Signal == 0 }
+
 // String returns "exit status 1" or "killed by signal 9 (SIGKILL)".
 func (e Exit) String() string {
 	switch {
@@ -21,7 +25,7 @@ func (e Exit) String() string {
 		return fmt.Sprintf("killed by signal %d (%s), core dumped", int(e.Signal), signalName(e.Signal))
 	case e.Signal != 0:
 		return fmt.Sprintf("killed by signal %d (%s)", int(e.Signal), signalName(e.Signal))
-	case e.Code < 0:
+	case e.Unknown():
 		return "exit status unknown"
 	}
 	return fmt.Sprintf("exit status %d", e.Code)

@@ -19,6 +19,18 @@ type ID struct {
 	Start uint64 `json:"start"` // when it started, in clock ticks (1/100 s) since the host's start
 }
 
+// Runs tells whether the process has not ended.
+func (id ID) Runs() bool {
+	p := &Process{id: id}
+	handle, err := p.adopt()
+	if err != nil {
+		return false
+	}
+	_ = p.proc.Release()
+	handle.Close()
+	return true
+}
+
 // identify reads the identity of the process that has the number now. Its error
 // wraps os.ErrProcessDone if there is none; one that has ended and waits to be
 // collected still counts.
