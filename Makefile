@@ -47,7 +47,7 @@ fuzz: ## Run every fuzz test for a while (FUZZTIME=30s each).
 	done
 
 faults: packages-test ## Run the fault matrix: everything that may go wrong with a VM.
-	go run ./test/faults -timeout $(TIMEOUT)
+	VMOP_EVENTS=1000000 go run ./test/faults -timeout $(TIMEOUT)
 
 soak: packages-test ## Let a VM live for SOAKTIME=20m, taking random steps (SEED=n takes the same again).
 	SOAKTIME=$(SOAKTIME) SEED=$(SEED) go test -count=1 -v -timeout 0 -run '^TestSoak$$' ./test/soak

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,8 +16,9 @@ import (
 
 // boot gives the paused machine the CPUs, the memory and the passwords it is
 // to have, and lets the guest run.
-func (m *machine) boot(ctx context.Context, onPaused func(context.Context, *VM) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, bootTime, fmt.Errorf("QEMU did not answer within %s%s", bootTime, m.suspects()))
+func (m *machine) boot(ctx context.Context, opts Options) error {
+	limit := cmp.Or(opts.BootTime, bootTime)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("QEMU did not answer within %s%s", limit, m.suspects()))
 	defer cancel()
 	m.live = reconcile.New(m.vm.Plan.Rules, m.vm.beginning())
 	if err := m.settle(ctx); err != nil {
@@ -28,8 +30,8 @@ func (m *machine) boot(ctx context.Context, onPaused func(context.Context, *VM) 
 	if err := m.serve(ctx); err != nil {
 		return err
 	}
-	if onPaused != nil {
-		if err := onPaused(ctx, m.vm); err != nil {
+	if opts.OnPaused != nil {
+		if err := opts.OnPaused(ctx, m.vm); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"net"
@@ -24,11 +25,13 @@ import (
 	"vmop/test/invariants"
 )
 
-// TestMain keeps what is announced of tests' VMs from those of the user.
+// TestMain keeps what is announced of tests' VMs from those of the user. Most
+// tests wait more than they compute, so more of them run at a time than there
+// are processors, unless go test is told otherwise; see takePlace, too.
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "r")
 	if err == nil {
-		err = os.Setenv("XDG_RUNTIME_DIR", dir)
+		err = errors.Join(os.Setenv("XDG_RUNTIME_DIR", dir), flag.Set("test.parallel", "8"))
 	}
 	code := 1
 	if err == nil {
@@ -57,6 +60,7 @@ type vm struct {
 	ended  chan struct{} // closed when outcome and err are set
 
 	onPaused func(context.Context, *runner.VM) error
+	bootTime time.Duration // of runner.Options
 
 	outcome  runner.Outcome
 	err      error
@@ -133,6 +137,7 @@ func (v *vm) options() runner.Options {
 		ConfigFile: v.path("config.yaml"),
 		VMTypes:    v.types,
 		Log:        v.log.logger(),
+		BootTime:   v.bootTime,
 		OnPaused:   v.onPaused,
 	}
 }

@@ -37,6 +37,9 @@ type Options struct {
 	Log *slog.Logger
 	// Version of the program, for the status.
 	Version string
+	// BootTime is how long QEMU may take from its start until the guest runs; 0
+	// means a minute.
+	BootTime time.Duration
 	// Manager is the service manager that wants to know how the VM is; it may be
 	// nil.
 	Manager *notify.Manager

@@ -97,7 +97,7 @@ func (m *machine) create(ctx context.Context, opts Options) error {
 	if err := m.start(ctx); err != nil {
 		return err
 	}
-	if err := m.boot(ctx, opts.OnPaused); err != nil {
+	if err := m.boot(ctx, opts); err != nil {
 		return err
 	}
 	version := m.monitor.current().Version()

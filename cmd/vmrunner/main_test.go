@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -21,14 +22,16 @@ func TestMain(m *testing.M) {
 	testscript.Main(apart{m}, map[string]func(){"vmrunner": main, "clock-qemu": clockQEMU})
 }
 
-// apart runs the tests where their VMs are not announced among the user's.
+// apart runs the tests where their VMs are not announced among the user's. Most
+// of them wait more than they compute, so more run at a time than there are
+// processors, unless go test is told otherwise.
 type apart struct{ *testing.M }
 
 // Run implements testscript.TestingM.
 func (a apart) Run() (code int) {
 	dir, err := os.MkdirTemp("", "v")
 	if err == nil {
-		err = os.Setenv("XDG_RUNTIME_DIR", dir)
+		err = errors.Join(os.Setenv("XDG_RUNTIME_DIR", dir), flag.Set("test.parallel", "6"))
 	}
 	if err == nil {
 		code = a.M.Run()
