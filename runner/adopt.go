@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"vmop/runner/config"
@@ -17,6 +20,10 @@ import (
 // remainsTime is how long processes that an earlier runner has left are waited
 // for, once they have been told to end.
 const remainsTime = 10 * time.Second
+
+// leftTime is what each of them has to end in good order: QEMU marks bitmaps of
+// the images that it has open.
+const leftTime = 2 * time.Second
 
 // remains is a machine that an earlier runner, which was killed, has left
 // running.
@@ -107,25 +114,53 @@ func (m *machine) takeMachine(ctx context.Context) (*remains, error) {
 	}
 }
 
-// findRemains returns the machine that runs; nil if there is none.
+// findRemains returns the machine that runs; nil if there is none: what has the
+// lock never let its guest run, or outlived QEMU. Whenever that isn't sure there
+// is an error, for what is left is ended.
 func (m *machine) findRemains() (*remains, error) {
-	found := &remains{dir: linkedRuntime(m.vm.DataDir, m.vm.RuntimeDir)}
-	path := filepath.Join(found.dir, recordFile)
+	dir, ran := linkedRuntime(m.vm.DataDir, m.vm.RuntimeDir)
+	found := &remains{dir: dir}
+	path := filepath.Join(dir, recordFile)
 	there, err := readJSON(path, &found.record)
-	if err != nil || !there {
+	if err != nil {
 		return nil, err
+	}
+	if there && found.record.DataDir != m.vm.DataDir {
+		there = m.hasLocked(found.record.QEMU) // the same directory by another path
+	}
+	if !there && ran {
+		return nil, fmt.Errorf("the VM runs, but cannot be looked after: %s, which says how, is not there any more; TERM ends its processes: %s", path, m.holders())
+	}
+	if !there {
+		return nil, nil
 	}
 	if found.record.Version != recordVersion {
 		return nil, fmt.Errorf("the VM runs, started by another version of this program: %s has version %d, want %d; stop the VM with that one", path, found.record.Version, recordVersion)
-	}
-	if found.record.DataDir != m.vm.DataDir {
-		return nil, nil // it is another VM's
 	}
 	found.qemu, err = process.Adopt(found.record.QEMU, "qemu", m.log)
 	if errors.Is(err, os.ErrProcessDone) {
 		return nil, nil
 	}
 	return found, err
+}
+
+// hasLocked says whether a process has the lock of the machine.
+func (m *machine) hasLocked(id process.ID) bool {
+	holders, err := process.Holders(m.lock.Name())
+	return err == nil && slices.Contains(holders, id)
+}
+
+// holders names the processes that have the lock of the machine.
+func (m *machine) holders() string {
+	holders, err := process.Holders(m.lock.Name())
+	if err != nil || len(holders) == 0 {
+		return "none that can be seen from here"
+	}
+	var pids []string
+	for _, id := range holders {
+		pids = append(pids, strconv.Itoa(id.PID))
+	}
+	return strings.Join(pids, ", ")
 }
 
 // endRemains ends the processes that have the lock of the machine: its guest
@@ -147,7 +182,7 @@ func (m *machine) endRemains(ctx context.Context) error {
 			return err
 		}
 		m.log.Warn("a process that an earlier runner has left is ended", "pid", id.PID)
-		if err := left.Terminate(ctx, 0); err != nil {
+		if err := left.Terminate(ctx, leftTime); err != nil {
 			return err
 		}
 	}
@@ -186,6 +221,9 @@ func (m *machine) adopt(ctx context.Context, found *remains, opts Options) (err 
 	}
 	m.qemu = found.qemu
 	m.powerdown.Store(int64(m.vm.powerdownTimeout()))
+	if err := linkRuntime(m.vm.DataDir, found.dir); err != nil {
+		m.log.Warn("if the configuration moves the runtime directory, the VM is not found", "err", err)
+	}
 	m.noteRuntimeDir()
 	m.noteSockets()
 	m.adoptTaps(ctx)

@@ -26,7 +26,8 @@ const (
 	// configFile is the configuration in force, if it isn't the record's.
 	configFile = "config.yaml"
 	// runtimeLink in the data directory leads to the runtime directory, which
-	// the configuration may have moved meanwhile.
+	// the configuration may have moved meanwhile. It is there while a guest
+	// runs.
 	runtimeLink = "runtime"
 )
 
@@ -45,8 +46,11 @@ type record struct {
 	ConfigFile string `json:"configFile"`
 	Config     string `json:"config"` // its text
 	DataDir    string `json:"dataDir"`
-	// VMType is the archive of the type; empty: it is the pinned one.
-	VMType    string            `json:"vmType,omitempty"`
+	UUID       string `json:"uuid"`
+	// VMType is the archive of the type, and Unpinned says that it isn't in the
+	// data directory yet.
+	VMType    string            `json:"vmType"`
+	Unpinned  bool              `json:"unpinned,omitempty"`
 	Machines  map[string]string `json:"machines,omitempty"`
 	Host      hostFacts         `json:"host"`
 	Protected bool              `json:"protected"`
@@ -81,17 +85,21 @@ func sinceBoot() time.Duration {
 }
 
 // record returns what a later runner must know. The guest is about to run.
-func (m *machine) record() record {
+func (m *machine) record() (record, error) {
 	vm := m.vm
+	archive, err := vm.pin.vmType.Archive()
+	if err != nil {
+		return record{}, err
+	}
 	r := record{
 		Version: recordVersion, QEMU: m.qemu.ID(), Began: m.began,
-		ConfigFile: m.file, Config: string(vm.Config.Text()), DataDir: vm.DataDir,
-		VMType: string(vm.pin.archive), Machines: vm.pin.machines, Host: vm.facts, Protected: vm.protected,
+		ConfigFile: m.file, Config: string(vm.Config.Text()), DataDir: vm.DataDir, UUID: vm.Spec.UUID,
+		VMType: string(archive), Unpinned: vm.pin.archive != nil, Machines: vm.pin.machines, Host: vm.facts, Protected: vm.protected,
 	}
 	for _, h := range m.helpers {
 		r.Helpers = append(r.Helpers, h.ID())
 	}
-	return r
+	return r, nil
 }
 
 // remember writes the record; from now on the machine is carried on by another
@@ -101,7 +109,14 @@ func (m *machine) remember() error {
 	if err := m.keepProgress(); err != nil {
 		return err
 	}
-	return writeJSON(filepath.Join(m.vm.RuntimeDir, recordFile), m.record())
+	r, err := m.record()
+	if err != nil {
+		return err
+	}
+	if err := writeJSON(filepath.Join(m.vm.RuntimeDir, recordFile), r); err != nil {
+		return err
+	}
+	return linkRuntime(m.vm.DataDir, m.vm.RuntimeDir)
 }
 
 // keepProgress writes how far this runner has come.
@@ -184,13 +199,13 @@ func linkRuntime(dataDir, runtimeDir string) error {
 	return nil
 }
 
-// linkedRuntime returns the runtime directory of the machine that runs; by
-// default the one that is configured now.
-func linkedRuntime(dataDir, configured string) string {
+// linkedRuntime returns the runtime directory of the machine whose guest runs;
+// if none is noted, the one that is configured now.
+func linkedRuntime(dataDir, configured string) (dir string, noted bool) {
 	if at, err := os.Readlink(filepath.Join(dataDir, runtimeLink)); err == nil {
-		return at
+		return at, true
 	}
-	return configured
+	return configured, false
 }
 
 // vm makes the VM anew that the record is about, with the plan that it was
@@ -200,6 +215,7 @@ func (r *record) vm(ctx context.Context, runtimeDir string) (*VM, error) {
 	if err != nil {
 		return nil, err
 	}
+	cfg.VM.UUID = r.UUID // its file may be another now
 	folder, err := filepath.Abs(filepath.Dir(r.ConfigFile))
 	if err != nil {
 		return nil, fmt.Errorf("folder of %s: %w", r.ConfigFile, err)
@@ -222,17 +238,11 @@ func (r *record) vm(ctx context.Context, runtimeDir string) (*VM, error) {
 }
 
 // pin returns the type of the machine.
-func (r *record) pin(ctx context.Context) (*pin, error) {
-	p := &pin{machines: r.Machines, archive: []byte(r.VMType)}
-	data := p.archive
-	if r.VMType == "" {
-		p.archive = nil
-		var err error
-		if data, err = os.ReadFile(filepath.Join(r.DataDir, pinnedType)); err != nil {
-			return nil, fmt.Errorf("read pinned VM type: %w", err)
-		}
+func (r *record) pin(ctx context.Context) (p *pin, err error) {
+	p = &pin{machines: r.Machines}
+	if r.Unpinned {
+		p.archive = []byte(r.VMType)
 	}
-	var err error
-	p.vmType, err = vmtypes.LoadArchive(ctx, data)
+	p.vmType, err = vmtypes.LoadArchive(ctx, []byte(r.VMType))
 	return p, err
 }

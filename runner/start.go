@@ -121,13 +121,45 @@ func (m *machine) takeRuntimeDir() error {
 	if err := makePrivateDir(dir); err != nil {
 		return fmt.Errorf("make runtime directory: %w", err)
 	}
+	if err := m.mayTake(dir); err != nil {
+		return err
+	}
 	m.noteRuntimeDir()
+	if err := removeIfThere(filepath.Join(m.vm.DataDir, runtimeLink)); err != nil {
+		return fmt.Errorf("remove what an earlier run left: %w", err)
+	}
 	for _, name := range ownFiles {
 		if err := removeIfThere(filepath.Join(dir, name)); err != nil {
 			return fmt.Errorf("remove what an earlier run left: %w", err)
 		}
 	}
-	return linkRuntime(m.vm.DataDir, dir)
+	return nil
+}
+
+// mayTake makes sure that a runtime directory is not that of another VM, which
+// runs: it could not be looked after any more.
+func (m *machine) mayTake(dir string) error {
+	var other record
+	if there, err := readJSON(filepath.Join(dir, recordFile), &other); err != nil || !there {
+		return nil // what can't be read is of no use to anybody
+	}
+	lock, err := os.Open(filepath.Join(other.DataDir, machineLock))
+	if err != nil {
+		return nil // its data has gone
+	}
+	defer lock.Close()
+	theirs, err := lock.Stat()
+	if err != nil {
+		return err
+	}
+	ours, err := m.lock.Stat()
+	if err != nil || os.SameFile(theirs, ours) {
+		return err
+	}
+	if free, err := tryLock(lock); free || err != nil {
+		return err
+	}
+	return fmt.Errorf("%s is the runtime directory of another VM, which runs, with its data in %s; choose another with runtimeDir", dir, other.DataDir)
 }
 
 // ownFiles are the runner's files in the runtime directory. The record goes
@@ -136,7 +168,11 @@ var ownFiles = []string{recordFile, progressFile, configFile, cloudInitImage}
 
 // noteRuntimeDir notes what to remove at the end: the directory is the VM's.
 func (m *machine) noteRuntimeDir() {
-	dir := m.vm.RuntimeDir
+	dir, link := m.vm.RuntimeDir, filepath.Join(m.vm.DataDir, runtimeLink)
+	m.undo.addMachine(link, func() error {
+		_ = os.Remove(link) // one that is left means nothing while the machine isn't locked
+		return nil
+	})
 	m.undo.addMachine("runtime directory", func() error {
 		if err := removeTemporary(dir, ownFiles...); err != nil {
 			return err

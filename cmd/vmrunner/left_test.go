@@ -1,0 +1,98 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/test/invariants"
+)
+
+// orphan starts a VM of the type bare in a folder and kills its runner. It
+// returns QEMU's process number.
+func orphan(t *testing.T, dir string) int {
+	t.Helper()
+	first := start(t, dir, nil)
+	first.await(`booting`)
+	first.kill()
+	return invariants.OneQEMU(t, dir)
+}
+
+// The data directory has another name now: the machine is the same.
+func TestMachineIsFoundByAnotherPath(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "bare", "powerdownTimeout: 0")
+	qemu := orphan(t, dir)
+	require.NoError(t, os.Symlink("data", filepath.Join(dir, "alias")))
+	rewrite(t, dir, "dataDir: data", "dataDir: alias")
+	second := start(t, dir, nil)
+	second.await(`INF adopted`)
+	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
+	second.signal(syscall.SIGTERM)
+	require.Zero(t, second.exit())
+	require.NoError(t, os.Remove(filepath.Join(dir, "alias")))
+	invariants.NothingLeft(t, dir)
+}
+
+// A machine is what it was started as, whatever has become of the files that
+// say what the next one is to be.
+func TestMachineIsCarriedOnWithoutItsFiles(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "bare", "powerdownTimeout: 0")
+	first := start(t, dir, nil)
+	first.await(`booting`)
+	before := known(t, dir)
+	orphaned := invariants.OneQEMU(t, dir)
+	first.kill()
+	for _, name := range []string{"vmtype.txtar", "machines.txt", "uuid.txt"} {
+		_ = os.Remove(filepath.Join(dir, "data", name)) // the first runner may not have come to write it
+	}
+	second := start(t, dir, nil)
+	second.await(`INF adopted`)
+	require.Equal(t, orphaned, invariants.OneQEMU(t, dir))
+	require.Equal(t, before.UUID, known(t, dir).UUID)
+	second.signal(syscall.SIGTERM)
+	require.Zero(t, second.exit())
+	invariants.NothingLeft(t, dir)
+}
+
+// Without its runtime directory a machine cannot be looked after; but its guest
+// runs, and is not ended.
+func TestMachineWithoutItsRuntimeDirectoryRunsOn(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "bare", "powerdownTimeout: 0")
+	qemu := orphan(t, dir)
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "run")))
+	second := start(t, dir, nil)
+	require.Equal(t, 1, second.exit())
+	require.Regexp(t, `the VM runs, but cannot be looked after: .*/run/machine.json, which says how, is not there any more; TERM ends its processes: \d+`, second.out.String())
+	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
+
+	require.NoError(t, syscall.Kill(qemu, syscall.SIGTERM))
+	invariants.NoProcess(t, dir)
+	third := start(t, dir, nil)
+	third.await(`booting`)
+	third.signal(syscall.SIGTERM)
+	require.Zero(t, third.exit())
+	invariants.NothingLeft(t, dir)
+}
+
+// Two VMs in one runtime directory would take each other's sockets.
+func TestRuntimeDirectoryOfAnotherVM(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "bare", "powerdownTimeout: 0")
+	first := start(t, dir, nil)
+	first.await(`booting`)
+	other := folder(t, "bare", "powerdownTimeout: 0")
+	rewrite(t, other, "runtimeDir: run", "runtimeDir: "+filepath.Join(dir, "run"))
+	second := start(t, other, nil)
+	require.Equal(t, 1, second.exit())
+	require.Contains(t, second.out.String(), filepath.Join(dir, "run")+" is the runtime directory of another VM, which runs, with its data in "+filepath.Join(dir, "data"))
+	require.Equal(t, "running", known(t, dir).QEMU.RunState)
+	first.signal(syscall.SIGTERM)
+	require.Zero(t, first.exit())
+	invariants.NothingLeft(t, dir)
+}
