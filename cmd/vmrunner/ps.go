@@ -121,6 +121,9 @@ func listing(entries []entry, wide bool, now time.Time) [][]string {
 // stateOf returns the state, and what QEMU's machine does if that is something
 // else than running.
 func stateOf(s *status.Status) string {
+	if s.QEMU.Unresponsive {
+		return string(s.State) + " (unresponsive)"
+	}
 	if s.State.Active() && s.QEMU.RunState != "" && s.QEMU.RunState != "running" {
 		return string(s.State) + " (" + s.QEMU.RunState + ")"
 	}

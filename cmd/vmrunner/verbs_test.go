@@ -30,7 +30,7 @@ import (
 // control servers whose VMs the test plays.
 //
 //	vm NAME [DIR]     begins a VM, in DIR or where runners keep their VMs
-//	tell NAME WHAT    something happens to it: paused, pending, reset, dead
+//	tell NAME WHAT    something happens to it: paused, pending, reset, silent, dead
 //	greeting PATH X   connects to a unix socket, whose first line must be X
 func TestVerbs(t *testing.T) {
 	t.Parallel()
@@ -196,6 +196,8 @@ func (vm *playedVM) tell(what string) error {
 	switch what {
 	case "paused":
 		return vm.tracker.Update(status.RunState("paused"))
+	case "silent": // its QEMU
+		return vm.tracker.Update(status.Unresponsive(true))
 	case "pending":
 		return vm.tracker.Update(
 			status.Pending{{Path: "vm.firmware", Current: "uefi", Desired: "secure", Operation: "replace"}},
