@@ -85,69 +85,26 @@ func TestDeafGuestIsForced(t *testing.T) {
 		v.notLogged("stopping", "method", "ACPI power button")
 		v.nothingLeft()
 	})
-	t.Run("when it has booted", func(t *testing.T) {
-		t.Parallel()
-		takePlace(t)
-		v := newVM(t, "standard", append(kernel(t, "tiny.nopower"), "network: []", "powerdownTimeout: 2")...)
-		c := attach(v)
-		v.runs()
-		c.await(`READY`)
-		outcome, err := v.stop()
-		require.NoError(t, err)
-		require.Equal(t, runner.CauseForced, outcome.Cause)
-		require.Zero(t, outcome.ExitCode())
-		c.await(`powerbutton pressed`)
-		v.nothingLeft()
-	})
-}
-
-// A QEMU that stands still answers nothing and sees no TERM.
-func TestFrozenQEMUIsKilled(t *testing.T) {
-	t.Parallel()
-	v := newVM(t, "standard", "accelerator: tcg", "firmware: bios", "useTpm: true", "network: []", "powerdownTimeout: 1")
-	v.runs()
-	v.signal(qemuProgram, syscall.SIGSTOP)
-	outcome, err := v.stop()
-	require.NoError(t, err)
-	require.Equal(t, runner.CauseForced, outcome.Cause)
-	require.Equal(t, syscall.SIGKILL, outcome.Exit.Signal)
-	require.Equal(t, 137, outcome.ExitCode())
-	for _, method := range []string{"ACPI power button", "QMP quit", "SIGTERM", "SIGKILL"} {
-		v.logged("stopping", "method", method)
-	}
-	v.nothingLeft()
 }
 
 // An agent is asked before the power button is pressed, and one that only says
-// yes leaves time for it.
+// yes leaves time for it. TestTheGuestAgentTellsWhatRuns has one that obeys.
 func TestGuestAgentIsAskedFirst(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		what, reaction string
-		button         bool
-	}{
-		{"an agent that obeys", "poweroff -f", false},
-		{"an agent that does nothing", ":", true},
-	}
-	for _, tt := range tests {
-		t.Run(tt.what, func(t *testing.T) {
-			t.Parallel()
-			leave := takePlace(t)
-			v := newVM(t, "standard", append(kernel(t, ""), "network: []", "powerdownTimeout: 20")...)
-			c := attach(v)
-			v.runs()
-			c.await(`READY`)
-			c.startAgent(tt.reaction)
-			leave()
-			outcome, err := v.stop()
-			require.NoError(t, err)
-			require.Equal(t, runner.CauseAsked, outcome.Cause)
-			c.await(`AGENT was asked`)
-			v.logged("stopping", "method", "guest agent", "timeout", "10s")
-			require.Equal(t, tt.button, v.log.find("QMP event", "event", "POWERDOWN") != nil)
-			v.nothingLeft()
-		})
-	}
+	leave := takePlace(t)
+	v := newVM(t, "standard", append(kernel(t, ""), "network: []", "powerdownTimeout: 20")...)
+	c := attach(v)
+	v.runs()
+	c.await(`READY`)
+	c.startAgent(":")
+	leave()
+	outcome, err := v.stop()
+	require.NoError(t, err)
+	require.Equal(t, runner.CauseAsked, outcome.Cause)
+	c.await(`AGENT was asked`)
+	v.logged("stopping", "method", "guest agent", "timeout", "10s")
+	v.logged("QMP event", "event", "POWERDOWN")
+	v.nothingLeft()
 }
 
 // When QEMU loses its TPM, the guest lives on; the log says why it may complain.

@@ -88,18 +88,30 @@ func TestFault08TPMDies(t *testing.T) {
 	v.nothingLeft()
 }
 
-// A guest that reboots without its TPM ends QEMU, but in good order.
+// A guest that reboots without its TPM ends QEMU, but in good order. It reboots
+// when something is typed.
 func TestFault08GuestRebootsWithoutTPM(t *testing.T) {
 	t.Parallel()
-	leave := takePlace(t)
-	v := newVM(t, "standard", append(kernel(t, ""), "useTpm: true", "network: []", "powerdownTimeout: 1")...)
+	v := newVM(t, "standard")
+	v.sector(
+		"disk.img",
+		0xba, 0xfd, 0x03, // mov dx, 0x3fd  the state of the serial console
+		0xec,       //       in al, dx
+		0xa8, 0x01, //       test al, 1     something has come
+		0x74, 0xfb, //       jz back to in
+		0xba, 0xf9, 0x0c, // mov dx, 0xcf9  the chip set's reset
+		0xb0, 0x06, //       mov al, 6
+		0xee,       //       out dx, al
+		0xf4,       //       hlt
+		0xeb, 0xfd, //       jmp back to it
+	)
+	v.configure("standard", nil, "accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 64 MiB", "useTpm: true", "powerdownTimeout: 1",
+		"drives: [{file: disk.img, bootindex: 1}]")
 	c := attach(v)
 	v.runs()
-	c.await(`READY`)
-	leave()
 	v.signal("swtpm", syscall.SIGKILL)
 	v.log.await(t, v.ended, "QMP reply", "command", "set-action")
-	c.typeLine("reboot")
+	c.typeLine("x")
 	outcome, err := v.wait()
 	require.NoError(t, err)
 	require.Equal(t, runner.CauseTPM, outcome.Cause)
@@ -137,6 +149,7 @@ func TestFault20Panic(t *testing.T) {
 	v.logged("the guest has panicked; it stands still until it is resumed or reset")
 
 	require.NoError(t, v.client().Act(t.Context(), control.Reset))
+	v.log.await(t, v.ended, "QMP event", "event", "RESET")
 	require.NoError(t, v.client().Act(t.Context(), control.Resume))
 	c.await(`READY`)
 	leave()

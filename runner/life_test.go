@@ -97,24 +97,3 @@ func card(argv []string) string {
 	}
 	return ""
 }
-
-// A guest may reboot as often as it wants; when it powers off, that is the end.
-func TestGuestRebootsAndPowersOff(t *testing.T) {
-	t.Parallel()
-	takePlace(t)
-	v := newVM(t, "standard", append(kernel(t, ""), "network: []", "powerdownTimeout: 1")...)
-	c := attach(v)
-	v.runs()
-	c.await(`READY`)
-	c.typeLine("reboot")
-	c.await(` reboot$`)
-	v.log.await(t, v.ended, "QMP event", "event", "RESET")
-	c.await(`READY`)
-	c.typeLine("poweroff")
-	outcome, err := v.wait()
-	require.NoError(t, err)
-	require.Equal(t, runner.Outcome{Cause: runner.CauseGuest, Reason: "guest-shutdown"}, outcome)
-	require.Zero(t, outcome.ExitCode())
-	v.notLogged("terminating")
-	v.nothingLeft()
-}

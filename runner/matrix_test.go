@@ -209,6 +209,7 @@ func TestFault17TheGuestIsDeaf(t *testing.T) {
 		outcome, err := v.stop()
 		require.NoError(t, err)
 		require.Equal(t, runner.CauseForced, outcome.Cause)
+		require.Equal(t, syscall.SIGKILL, outcome.Exit.Signal)
 		require.Equal(t, 137, outcome.ExitCode())
 		for _, method := range []string{"ACPI power button", "QMP quit", "SIGTERM", "SIGKILL"} {
 			v.logged("stopping", "method", method)
