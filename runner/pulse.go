@@ -12,9 +12,11 @@ import (
 
 // Times by which it is known whether QEMU is there.
 const (
-	// beatTime is how often QEMU is asked for a sign of life. Each costs the
-	// runner a few context switches.
-	beatTime = 10 * time.Second
+	// beatTime is how often QEMU is asked for a sign of life when there is nothing
+	// else to say. Each costs the runner about 30 context switches, most of them
+	// Go's own until it is at rest again, and a runner that waits may have one a
+	// second.
+	beatTime = 45 * time.Second
 	// overdueTime is when an answer is late: QEMU answers within milliseconds,
 	// unless it has been stopped or waits for the host.
 	overdueTime = 5 * time.Second
