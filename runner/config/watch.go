@@ -12,7 +12,7 @@ import (
 // written in several steps is read once, but not later than longestDelay after
 // it began.
 const (
-	quietTime    = 20 * time.Millisecond
+	quietTime    = 10 * time.Millisecond
 	longestDelay = 200 * time.Millisecond
 )
 
@@ -33,7 +33,7 @@ const restTime = time.Millisecond
 // A change is one however it is made: writing in place, renaming over the file
 // (editors), swapping a symbolic link anywhere in its path (ConfigMaps, see
 // https://kubernetes.io/docs/concepts/configuration/configmap/), deleting and
-// making anew the file or a folder that it is in. It is told some 20 ms after
+// making anew the file or a folder that it is in. It is told some 10 ms after
 // the last step of it, and at the latest 200 ms after the first.
 //
 // Where the kernel does not tell of changes (no inotify, its limits are

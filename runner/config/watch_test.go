@@ -397,11 +397,11 @@ func TestChangesAreToldTogether(t *testing.T) {
 		endless = append(endless, at)
 	}
 	for name, c := range map[string]struct{ changes, told []time.Duration }{
-		"one step":                {[]time.Duration{1000 * ms}, []time.Duration{1020 * ms}},
-		"three steps":             {[]time.Duration{1000 * ms, 1010 * ms, 1025 * ms}, []time.Duration{1046 * ms}},
-		"two changes":             {[]time.Duration{1000 * ms, 1021 * ms}, []time.Duration{1020 * ms, 1041 * ms}},
-		"changes without an end":  {endless, []time.Duration{1200 * ms, 1400 * ms, 1519 * ms}},
-		"slower than it is quiet": {[]time.Duration{1000 * ms, 1030 * ms, 1060 * ms}, []time.Duration{1020 * ms, 1050 * ms, 1080 * ms}},
+		"one step":                {[]time.Duration{1000 * ms}, []time.Duration{1010 * ms}},
+		"three steps":             {[]time.Duration{1000 * ms, 1005 * ms, 1012 * ms}, []time.Duration{1023 * ms}},
+		"two changes":             {[]time.Duration{1000 * ms, 1011 * ms}, []time.Duration{1010 * ms, 1021 * ms}},
+		"changes without an end":  {endless, []time.Duration{1200 * ms, 1400 * ms, 1509 * ms}},
+		"slower than it is quiet": {[]time.Duration{1000 * ms, 1030 * ms, 1060 * ms}, []time.Duration{1010 * ms, 1040 * ms, 1070 * ms}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
