@@ -30,6 +30,8 @@ const (
 	// lateLockTime: a process that a killed runner was starting may have its
 	// lock for a moment.
 	lateLockTime = 5 * time.Second
+	// dyingTime: so may the runner itself, which is there until it has ended.
+	dyingTime = 500 * time.Millisecond
 	lockTick     = 2 * time.Millisecond
 )
 
@@ -43,7 +45,7 @@ func lockVM(dataDir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	late := time.Now().Add(lateLockTime)
+	begin := time.Now()
 	for {
 		held, err := tryLock(f)
 		if err != nil {
@@ -55,7 +57,7 @@ func lockVM(dataDir string) (*os.File, error) {
 		holder := make([]byte, 16)
 		n, _ := f.ReadAt(holder, 0) // for the message, and to see whether it lives
 		pid := strings.TrimSpace(string(holder[:n]))
-		if alive(pid) || time.Now().After(late) {
+		if waited := time.Since(begin); waited > lateLockTime || waited > dyingTime && alive(pid) {
 			return nil, errors.Join(fmt.Errorf("%w: %s is locked by runner process %s", ErrLocked, f.Name(), pid), f.Close())
 		}
 		time.Sleep(lockTick)

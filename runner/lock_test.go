@@ -66,6 +66,43 @@ func TestLockOfADeadRunnerIsWaitedFor(t *testing.T) {
 	require.NoError(t, <-waiting)
 }
 
+// A runner that was killed has its lock for a moment, too. How long is up to the
+// machine, so a second attempt may be needed here.
+func TestLockOfADyingRunnerIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	try := func() error {
+		dir := t.TempDir()
+		held, err := lockVM(dir)
+		require.NoError(t, err)
+		dying := exec.CommandContext(t.Context(), "cat")
+		end, err := dying.StdinPipe()
+		require.NoError(t, err)
+		dying.ExtraFiles = []*os.File{held}
+		require.NoError(t, dying.Start())
+		_, err = held.WriteAt(fmt.Appendf(nil, "%10d\n", dying.Process.Pid), 0)
+		require.NoError(t, err)
+		require.NoError(t, held.Close())
+		waiting := make(chan error)
+		go func() {
+			again, err := lockVM(dir)
+			if err == nil {
+				err = again.Close()
+			}
+			waiting <- err
+		}()
+		time.Sleep(10 * lockTick)
+		require.NoError(t, end.Close())
+		require.NoError(t, dying.Wait())
+		return <-waiting
+	}
+	for range 20 {
+		if try() == nil {
+			return
+		}
+	}
+	require.Fail(t, "the lock is never waited for")
+}
+
 func TestLockNeedsADirectory(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
