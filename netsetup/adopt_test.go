@@ -172,7 +172,7 @@ func outlive(t *testing.T, inherits bool) {
 		require.Empty(t, rules(t))
 		vm.stop()
 	}
-	require.Equal(t, before, everything(t))
+	restored(t, before)
 }
 
 // worksAfterAdoption uses everything that a masquerade offers.

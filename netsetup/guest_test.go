@@ -241,5 +241,5 @@ func TestGuestBehindAMasquerade(t *testing.T) {
 	pod.enter()
 	vm.stop()
 	require.NoError(t, m.Close())
-	require.Equal(t, before, everything(t))
+	restored(t, before)
 }

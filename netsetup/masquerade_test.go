@@ -58,7 +58,7 @@ func TestMasqueradeSetsUpAndLeavesNothing(t *testing.T) {
 	require.Equal(t, rulesOfVM0, rules(t))
 
 	require.NoError(t, m.Close())
-	require.Equal(t, before, everything(t))
+	restored(t, before)
 	require.NoError(t, m.Close(), "closing again does no harm")
 }
 
@@ -262,7 +262,7 @@ func TestMasqueradesShareAPlace(t *testing.T) {
 	for _, m := range opened {
 		require.NoError(t, m.Close())
 	}
-	require.Equal(t, before, everything(t))
+	restored(t, before)
 }
 
 func TestMasqueradeOfARunningMachineIsNotReplaced(t *testing.T) {
@@ -312,7 +312,7 @@ func TestMasqueradeReplacesTheTableOfAnOldKernel(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, say(t, "nftables", "nft", "list", "ruleset"), "flags owner")
 	require.NoError(t, m.Close())
-	require.Equal(t, before, everything(t))
+	restored(t, before)
 }
 
 // holdVariable makes TestKilledProcessLeavesNothing be the process to kill.
@@ -341,7 +341,7 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 
 	require.NoError(t, child.Process.Kill())
 	require.ErrorContains(t, child.Wait(), "killed")
-	require.Equal(t, before, everything(t))
+	restored(t, before)
 }
 
 // holdNetworks opens a network of each kind and waits to be killed.

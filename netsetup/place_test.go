@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/containernetworking/plugins/pkg/ns"
 	"github.com/stretchr/testify/require"
@@ -116,6 +117,16 @@ func everything(t *testing.T) string {
 		strings.ReplaceAll(routes, " linkdown", "") +
 		say(t, "nftables", "nft", "list", "ruleset") +
 		say(t, "iproute2", "ss", "-Hanut")
+}
+
+// restored requires that a place is as it was. It may take a moment: the kernel
+// lets go on who starts a process, as other tests do, shortly before it closes
+// the descriptors that the process must not have; see unforked.
+func restored(t *testing.T, before string) {
+	t.Helper()
+	for late := time.Now().Add(patience); everything(t) != before && time.Now().Before(late); {
+	}
+	require.Equal(t, before, everything(t))
 }
 
 // becomeNobody takes all rights from the test's thread, and only from it: Go's

@@ -43,8 +43,8 @@ func TestFault21TheConfigurationBecomesUnusable(t *testing.T) {
 		require.Contains(t, text, tt.where, tt.what)
 		require.Contains(t, text, tt.why, tt.what)
 		v.lives(pid)
-		s := v.status()
 		generation++
+		s := v.becomes("known of as "+tt.what, func(s status.Status) bool { return s.Configuration.Generation == generation })
 		require.Equal(t, status.Configuration{Generation: generation, Applied: 1, Error: text}, s.Configuration, tt.what)
 		require.Equal(t, "False ConfigInvalid", v.condition(status.ConfigApplied), tt.what)
 		require.Equal(t, text, s.Condition(status.ConfigApplied).Message, tt.what)
@@ -52,7 +52,7 @@ func TestFault21TheConfigurationBecomesUnusable(t *testing.T) {
 	v.log.forget()
 	v.replace("config.yaml", good)
 	v.log.await(t, v.ended, "configuration read")
-	require.Equal(t, "True Applied", v.condition(status.ConfigApplied))
+	v.holds(status.ConfigApplied, "True Applied")
 	require.Equal(t, argv, arguments(pid))
 	v.lives(pid)
 	v.ends()
@@ -138,7 +138,7 @@ func TestFault23TooMuchIsTaken(t *testing.T) {
 
 	v.configure("standard", nil, section("currentCpus: 5")...)
 	v.log.await(t, v.ended, "the configuration cannot be used; the one before stays in force", "err", "vm.currentCpus")
-	require.Equal(t, "False ConfigInvalid", v.condition(status.ConfigApplied))
+	v.holds(status.ConfigApplied, "False ConfigInvalid")
 	require.Equal(t, 2, v.status().CPUs)
 
 	// The guest uses some 40 MiB. What it can't give it keeps, and lives.

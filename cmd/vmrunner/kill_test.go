@@ -101,6 +101,7 @@ func TestMachineIsFoundByAnotherConfiguration(t *testing.T) {
 	first.await(`booting`)
 	rewrite(t, dir, "resetCounter: 1", "resetCounter: 2")
 	first.await(`event=RESET`)
+	machine := fmt.Sprintf("process %d\n", known(t, dir).QEMU.PID)
 	first.kill()
 
 	rewrite(t, dir, "name: test", "name: [test")
@@ -112,7 +113,7 @@ func TestMachineIsFoundByAnotherConfiguration(t *testing.T) {
 		return s.QEMU.RunState == "running" && s.Condition(status.ConfigApplied).Reason == status.ConfigInvalid
 	}, patience, 10*time.Millisecond)
 	shown, warning := shownBy(t, dir)
-	require.Contains(t, shown, "(RunnerRestarted)")
+	require.Contains(t, shown, machine)
 	require.Regexp(t, `^vmrunner: warning: .*1 fault in the configuration\n.*config\.yaml:\d+`, warning)
 	faulty.kill()
 
@@ -120,7 +121,7 @@ func TestMachineIsFoundByAnotherConfiguration(t *testing.T) {
 	second := start(t, dir, nil, "--log-level", "debug")
 	second.await(`INF adopted`)
 	shown, warning = shownBy(t, dir)
-	require.Contains(t, shown, "(RunnerRestarted)")
+	require.Contains(t, shown, machine)
 	require.Empty(t, warning)
 	second.await(`configuration read`)
 	second.await(`QMP reply.*query-status`)

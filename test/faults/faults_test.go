@@ -78,6 +78,7 @@ func TestTheMatrix(t *testing.T) {
 	require.Equal(t, 3, show(&out, rows, found))
 	text := out.String()
 	for _, line := range []string{
+		"row  what goes wrong                                               fault     result\n",
 		"    x_test.go:1: oh\n", "c.go:1: syntax error\n", "panic: no\n", "FAIL\tb\t0.1s\n",
 		"  1  one                                                           real      passed\n",
 		"  2  two                                                           real      FAILED\n",

@@ -43,6 +43,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := test.Start(); err != nil {
 		return err
 	}
+	fmt.Fprintln(out, "The tests of the fault matrix run; they take some minutes.")
 	found, err := read(events, out)
 	// What the tests say counts, after a word about what is not theirs.
 	ended := test.Wait()

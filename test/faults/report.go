@@ -83,6 +83,7 @@ func rowOf(test string) (number int, ok bool) {
 // show prints the matrix and returns how many rows failed.
 func show(out io.Writer, rows []row, found results) (failed int) {
 	passed := 0
+	fmt.Fprintf(out, "%3s  %-60s  %-8s  %s\n", "row", "what goes wrong", "fault", "result")
 	for _, r := range rows {
 		verdict := "passed"
 		switch tests := found[r.number]; {
