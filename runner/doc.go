@@ -17,6 +17,9 @@
 // left (cleanup.go). QEMU and the helpers are processes of their own groups: a
 // signal for the runner asks the guest to shut down, it doesn't hit QEMU.
 //
-// Only one runner can run a VM: a lock in the data directory is held by the
-// runner and inherited by QEMU, so it lasts as long as either lives.
+// Only one runner can run a VM, which has the lock runner.lock in the data
+// directory. The processes of the machine inherit another (lock.go). Who has the
+// first and doesn't get the second is the successor of a runner that was killed:
+// instead of starting a machine it adopts the one that runs, by the record that
+// was left in the runtime directory (adopt.go, record.go).
 package runner
