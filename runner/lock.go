@@ -32,7 +32,7 @@ const (
 	lateLockTime = 5 * time.Second
 	// dyingTime: so may the runner itself, which is there until it has ended.
 	dyingTime = 500 * time.Millisecond
-	lockTick     = 2 * time.Millisecond
+	lockTick  = 2 * time.Millisecond
 )
 
 // lockVM makes this process the runner of the VM whose data directory is given;
