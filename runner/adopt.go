@@ -216,6 +216,8 @@ func (m *machine) adopt(ctx context.Context, found *remains, opts Options) (err 
 	if _, err := readJSON(filepath.Join(found.dir, progressFile), &m.progress); err != nil {
 		m.log.Warn("what the earlier runner has done is not known", "err", err)
 	}
+	stop := m.progress.Stop
+	m.atOnce.Store(stop != nil && stop.AtOnce)
 	if err := removeTemporary(m.vm.DataDir, m.vm.dataFiles()...); err != nil {
 		m.log.Warn("what the earlier runner has half written is left", "err", err)
 	}
@@ -248,7 +250,7 @@ func (m *machine) adopt(ctx context.Context, found *remains, opts Options) (err 
 		}
 	}
 	m.log.Info("adopted", "state", "Booting", "pid", m.qemu.Pid(), "vmType", m.vm.Plan.Type, "uuid", m.vm.Spec.UUID)
-	if stop := m.progress.Stop; stop != nil {
+	if stop != nil {
 		m.cancel(errors.New(stop.Cause))
 	}
 	return nil

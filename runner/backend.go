@@ -27,12 +27,8 @@ func (b backend) Act(ctx context.Context, what control.Action, by string) error 
 	b.m.log.Info("asked", "action", string(what), "by", by)
 	var command string
 	switch what {
-	case control.Kill:
-		b.m.setPowerdownTimeout(0)
-		b.m.cancel(fmt.Errorf("%w by %s", errAsked, by))
-		return nil
-	case control.Stop:
-		b.m.cancel(fmt.Errorf("%w by %s", errAsked, by))
+	case control.Kill, control.Stop:
+		b.m.end(fmt.Errorf("%w by %s", errAsked, by), what == control.Kill)
 		return nil
 	case control.Reset:
 		if why := b.m.hold.noReset(); why != "" {

@@ -14,12 +14,22 @@
 //	Stopped        outcome.go  who ended it, and the exit code
 //
 // What is started is ended in the reverse order, whichever way the function is
-// left (cleanup.go). QEMU and the helpers are processes of their own groups: a
-// signal for the runner asks the guest to shut down, it doesn't hit QEMU.
+// left (cleanup.go); a runner that panics touches nothing. QEMU and the helpers
+// are processes of sessions of their own: a signal for the runner asks the guest
+// to shut down, it doesn't hit QEMU.
 //
-// Only one runner can run a VM, which has the lock runner.lock in the data
-// directory. The processes of the machine inherit another (lock.go). Who has the
-// first and doesn't get the second is the successor of a runner that was killed:
-// instead of starting a machine it adopts the one that runs, by the record that
-// was left in the runtime directory (adopt.go, record.go).
+// A killed runner doesn't end its machine. Run finds what runs, and carries it
+// on instead of creating it (adopt.go): the guest doesn't notice. Two locks in
+// the data directory see to it that there is never more than one of each (lock.go):
+// runner.lock is the runner's, and lock is inherited by all processes of the
+// machine, so that it lasts as long as one of them. The link named runtime is
+// there while a guest runs, and leads to the runtime directory with what the next
+// runner needs (record.go):
+//
+//	machine.json   the processes, and all that the plan was made of; never changed
+//	runner.json    how far the runner has come: the last reset, the word to stop …
+//	config.yaml    the configuration in force, if it is another than the first
+//
+// While the guest runs, one loop (live.go) keeps the machine near its
+// configuration, and connects anew when the connection to QEMU breaks (pulse.go).
 package runner

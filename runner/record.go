@@ -73,6 +73,8 @@ type stopWord struct {
 	// At is the time since the host's start, which no change of the clock moves.
 	At    time.Duration `json:"at"`
 	Cause string        `json:"cause"`
+	// AtOnce: the guest is not to be asked.
+	AtOnce bool `json:"atOnce,omitempty"`
 }
 
 // sinceBoot is the time since the host was started, time asleep included.
@@ -106,7 +108,10 @@ func (m *machine) record() (record, error) {
 // runner if this one is killed.
 func (m *machine) remember() error {
 	m.began = time.Now()
-	if err := m.keepProgress(); err != nil {
+	m.progressMu.Lock() // the control interface may note the word to stop
+	err := m.keepProgress()
+	m.progressMu.Unlock()
+	if err != nil {
 		return err
 	}
 	r, err := m.record()
@@ -133,6 +138,19 @@ func (m *machine) noteProgress(change func(*progress)) {
 	if err := m.keepProgress(); err != nil {
 		m.log.Warn("what the runner has done is not noted", "err", err)
 	}
+}
+
+// noteStop notes that the machine has been told to end, and returns when it was
+// told first.
+func (m *machine) noteStop(cause string, atOnce bool) (at time.Duration) {
+	m.noteProgress(func(p *progress) {
+		if p.Stop == nil {
+			p.Stop = &stopWord{At: sinceBoot(), Cause: cause}
+		}
+		p.Stop.AtOnce = p.Stop.AtOnce || atOnce
+		at = p.Stop.At
+	})
+	return at
 }
 
 // keepConfig notes the configuration in force.

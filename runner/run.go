@@ -31,7 +31,6 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 		if vm = runningBy(ctx, opts.ConfigFile); vm == nil {
 			return Outcome{}, fault
 		}
-		log.Error("the configuration cannot be used; the VM runs, and is looked after as it is", "err", fault)
 	}
 	log = log.With("vm", vm.Config.VM.Name)
 	for _, w := range vm.Warnings {
@@ -44,20 +43,27 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 	}
 	m.file = filepath.Join(vm.folder, filepath.Base(opts.ConfigFile))
 	m.service = service{manager: opts.Manager, log: log}
-	defer m.service.inform(ctx, m.tracker)()
+	informed := m.service.inform(ctx, m.tracker)
 	ctx, m.cancel = context.WithCancelCause(ctx)
-	defer m.cancel(nil)
-	defer func() {
-		m.tellEnd(result, err)
-		undoErr := m.undo.run()
-		if err == nil && undoErr != nil {
-			err = fmt.Errorf("clean up: %w", undoErr)
-		}
-		if err == nil {
-			log.Info("stopped", "state", "Stopped", "outcome", result.String())
-		}
-	}()
-	lock, err := lockVM(vm.DataDir)
+	result, err = m.run(ctx, opts, fault)
+	// This is not deferred: a runner that panics leaves the machine to the next.
+	m.tellEnd(result, err)
+	undoErr := m.undo.run()
+	if err == nil && undoErr != nil {
+		err = fmt.Errorf("clean up: %w", undoErr)
+	}
+	if err == nil {
+		log.Info("stopped", "state", "Stopped", "outcome", result.String())
+	}
+	m.cancel(nil)
+	informed()
+	return result, err
+}
+
+// run takes the machine over, or creates it, and stays until it has ended. With
+// a fault of the configuration there is nothing to be created by.
+func (m *machine) run(ctx context.Context, opts Options, fault error) (Outcome, error) {
+	lock, err := lockVM(m.vm.DataDir)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -66,14 +72,19 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 	switch {
 	case err != nil:
 	case found != nil:
+		if fault != nil {
+			m.log.Error("the configuration cannot be used; the VM runs, and is looked after as it is", "err", fault)
+		}
 		err = m.adopt(ctx, found, opts)
 	case fault != nil:
 		err = fault
 	default:
-		err = m.create(ctx, opts)
+		if err = m.create(ctx, opts); err != nil {
+			err = m.stopped(ctx, err)
+		}
 	}
 	if err != nil {
-		return Outcome{}, m.stopped(ctx, err)
+		return Outcome{}, err
 	}
 	return m.supervise(ctx), nil
 }
@@ -164,13 +175,8 @@ func (m *machine) terminating(cause string) time.Time {
 	m.tell(status.Entered{State: status.Terminating, Message: cause})
 	m.stopping.Store(true)
 	m.log.Info("terminating", "state", "Terminating", "cause", cause)
-	now := sinceBoot()
-	m.noteProgress(func(p *progress) {
-		if p.Stop == nil {
-			p.Stop = &stopWord{At: now, Cause: cause}
-		}
-	})
-	return time.Now().Add(m.progress.Stop.At - now)
+	at := m.noteStop(cause, false)
+	return time.Now().Add(at - sinceBoot())
 }
 
 // nudge sees to it that QEMU ends when it has said that it will. QEMU 7.2 may

@@ -62,7 +62,8 @@ type machine struct {
 	progress      progress      // is kept in a file
 	stopping      atomic.Bool   // the VM is being ended
 	powerdown     atomic.Int64  // powerdownTimeout that holds now, a time.Duration
-	rearm         chan struct{} // powerdown has changed
+	atOnce        atomic.Bool   // the guest is not to be asked to shut down
+	rearm         chan struct{} // the guest has another time for it
 
 	tracker *status.Tracker         // what is known, for others
 	server  *control.Server         // where they ask

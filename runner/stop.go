@@ -66,23 +66,26 @@ func (m *machine) stop(ctx context.Context, begin time.Time) (forced bool) {
 		defer agent.Close()
 	}
 	begin = begin.Add(time.Since(looking)) // the guest's time is the guest's
-	for _, step := range stopSteps(time.Duration(m.powerdown.Load()), agent != nil) {
+	for _, step := range stopSteps(m.guestTime(), agent != nil) {
 		switch step.how {
 		case byAgent: // an earlier runner may have begun
 			step.time -= time.Since(begin)
 		case byACPI: // an agent that refuses has not used up its share
-			step.time = time.Until(begin.Add(time.Duration(m.powerdown.Load())))
+			step.time = time.Until(begin.Add(m.guestTime()))
 		}
 		if step.time <= 0 {
 			continue
 		}
 		forced = forced || step.how.forces()
 		m.log.Info("stopping", "method", string(step.how), "timeout", step.time.Round(time.Second).String())
+		late := time.Now().Add(step.time)
 		if err := m.try(ctx, step, agent); err != nil {
 			m.log.Warn("stopping", "method", string(step.how), "err", err)
-			continue
+			if step.how != byACPI || refused(err) {
+				continue
+			} // a QEMU that stalls may still press the button: the guest keeps its time
 		}
-		if m.ended(step, begin) {
+		if m.ended(step, begin, late) {
 			return forced
 		}
 	}
@@ -94,7 +97,7 @@ func (m *machine) stop(ctx context.Context, begin time.Time) (forced bool) {
 // speaks with it from then on.
 func (m *machine) connectAgent(ctx context.Context) *guest.Agent {
 	path := m.vm.Plan.Socket(guestAgentRole)
-	if path == "" || m.powerdown.Load() == 0 {
+	if path == "" || m.guestTime() == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, agentTime)
@@ -148,22 +151,44 @@ func (vm *VM) powerdownTimeout() time.Duration {
 	return time.Duration(*vm.Spec.PowerdownTimeout) * time.Second
 }
 
+// end ends the machine, at once or by asking the guest. The next runner knows it,
+// too, if this one is killed.
+func (m *machine) end(cause error, atOnce bool) {
+	m.noteStop(cause.Error(), atOnce)
+	if atOnce && !m.atOnce.Swap(true) {
+		m.timeChanged()
+	}
+	m.cancel(cause)
+}
+
+// guestTime is what the guest has for shutting down, as things stand.
+func (m *machine) guestTime() time.Duration {
+	if m.atOnce.Load() {
+		return 0
+	}
+	return time.Duration(m.powerdown.Load())
+}
+
 // setPowerdownTimeout takes effect at once, also while the guest is being asked.
 func (m *machine) setPowerdownTimeout(timeout time.Duration) {
-	if m.powerdown.Swap(int64(timeout)) == int64(timeout) {
-		return
+	if m.powerdown.Swap(int64(timeout)) != int64(timeout) {
+		m.timeChanged()
 	}
+}
+
+// timeChanged has the guest's time looked at again.
+func (m *machine) timeChanged() {
 	select {
 	case m.rearm <- struct{}{}:
 	default: // it will be seen
 	}
 }
 
-// ended waits for the VM's end, as long as the step has time; the guest's
+// ended waits for the VM's end until it is too late for the step; the guest's
 // steps began at begin, and follow a changed powerdownTimeout. The power button
 // is pressed again from time to time.
-func (m *machine) ended(step stopStep, begin time.Time) bool {
-	timer := time.NewTimer(step.time)
+func (m *machine) ended(step stopStep, begin, late time.Time) bool {
+	timer := time.NewTimer(time.Until(late))
 	defer timer.Stop()
 	again := time.NewTicker(pressAgain)
 	defer again.Stop()
@@ -174,7 +199,7 @@ func (m *machine) ended(step stopStep, begin time.Time) bool {
 		case <-timer.C:
 			return false
 		case <-m.rearm:
-			share := time.Duration(m.powerdown.Load())
+			share := m.guestTime()
 			if step.how == byAgent {
 				share /= 2
 			}

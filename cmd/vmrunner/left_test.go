@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/runner/control"
 	"vmop/test/invariants"
 )
 
@@ -94,5 +95,51 @@ func TestRuntimeDirectoryOfAnotherVM(t *testing.T) {
 	require.Equal(t, "running", known(t, dir).QEMU.RunState)
 	first.signal(syscall.SIGTERM)
 	require.Zero(t, first.exit())
+	invariants.NothingLeft(t, dir)
+}
+
+// freeze stops QEMU until the function that is returned is called.
+func freeze(t *testing.T, dir string) (thaw func()) {
+	t.Helper()
+	qemu, err := os.FindProcess(invariants.OneQEMU(t, dir))
+	require.NoError(t, err)
+	require.NoError(t, qemu.Signal(syscall.SIGSTOP))
+	thaw = func() { _ = qemu.Signal(syscall.SIGCONT) } // it may have ended
+	t.Cleanup(thaw)
+	return thaw
+}
+
+// A guest whose QEMU stalls when it is to shut down keeps the time that it has
+// for that.
+func TestStalledQEMUIsNotEndedBeforeItsTime(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "standard", tiny(t, "")...)
+	p := start(t, dir, nil, "--console")
+	p.await(`TINY .* READY`)
+	thaw := freeze(t, dir)
+	p.signal(syscall.SIGTERM)
+	p.await(`WRN stopping.*method="ACPI power button".*deadline`)
+	thaw()
+	require.Zero(t, p.exit())
+	require.NotContains(t, p.out.String(), "QMP quit")
+	invariants.NothingLeft(t, dir)
+}
+
+// The word to end the VM without asking the guest outlives the runner.
+func TestKillIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "bare", "powerdownTimeout: 3600")
+	first := start(t, dir, nil)
+	first.await(`booting`)
+	thaw := freeze(t, dir)
+	client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
+	require.NoError(t, err)
+	require.NoError(t, client.Act(t.Context(), control.Kill))
+	first.kill()
+	second := start(t, dir, nil)
+	second.await(`stopping.*QMP quit`)
+	thaw()
+	require.Zero(t, second.exit())
+	require.NotContains(t, second.out.String(), "ACPI")
 	invariants.NothingLeft(t, dir)
 }

@@ -82,7 +82,7 @@ func (p *Process) start(spec Spec) (err error) {
 		Dir:   spec.Dir,
 		Env:   spec.Env,
 		Files: append(theirs[:len(theirs):len(theirs)], spec.Files...),
-		Sys:   &syscall.SysProcAttr{Setpgid: true},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
 		return spec.explain(err)

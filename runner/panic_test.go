@@ -1,0 +1,25 @@
+package runner_test
+
+import (
+	"context"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner"
+	"vmop/test/invariants"
+)
+
+// A fault of the runner itself is no reason to end the guest: on its way out it
+// touches nothing.
+func TestPanicLeavesTheMachine(t *testing.T) {
+	t.Parallel()
+	v := newVM(t, "bare")
+	v.onPaused = func(context.Context, *runner.VM) error { panic("a fault") }
+	require.PanicsWithValue(t, "a fault", func() { _, _ = runner.Run(t.Context(), v.options()) })
+	qemu := invariants.OneQEMU(t, v.dir)
+	require.FileExists(t, v.path("run", "monitor.sock"))
+	require.NoError(t, syscall.Kill(qemu, syscall.SIGKILL))
+	invariants.NoProcess(t, v.dir)
+}
