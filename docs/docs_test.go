@@ -82,6 +82,22 @@ func keys(path string, of reflect.Type) []string {
 	return list
 }
 
+// Who looks for a page finds it in a list.
+func TestEveryPageIsListed(t *testing.T) {
+	t.Parallel()
+	for pages, list := range map[string]struct{ file, prefix string }{
+		"*.md": {"../README.md", "docs/"}, "decisions/0*.md": {"decisions/README.md", ""},
+	} {
+		files, err := filepath.Glob(pages)
+		require.NoError(t, err)
+		require.NotEmpty(t, files)
+		text := read(t, list.file)
+		for _, file := range files {
+			require.Contains(t, text, "]("+list.prefix+filepath.Base(file)+")", "%s does not list %s", list.file, file)
+		}
+	}
+}
+
 func TestConfigurationHasEveryKey(t *testing.T) {
 	t.Parallel()
 	documented := slices.Sorted(maps.Keys(rows(t, "configuration.md")))

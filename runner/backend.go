@@ -24,7 +24,6 @@ type backend struct{ m *machine }
 
 // Act implements control.Backend.
 func (b backend) Act(ctx context.Context, what control.Action, by string) error {
-	b.m.log.Info("asked", "action", string(what), "by", by)
 	var command string
 	switch what {
 	case control.Kill, control.Stop:
