@@ -28,10 +28,9 @@ const leftTime = 2 * time.Second
 // remains is a machine that an earlier runner, which was killed, has left
 // running.
 type remains struct {
-	record  record
-	dir     string // the runtime directory
-	qemu    *process.Process
-	helpers []*process.Process
+	record record
+	dir    string // the runtime directory
+	qemu   *process.Process
 }
 
 // StartedBy returns the runtime directory of the VM that a configuration file

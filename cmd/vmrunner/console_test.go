@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -101,24 +99,4 @@ func TestConsoleOnATerminal(t *testing.T) {
 	require.Zero(t, p.exit())
 	require.Equal(t, before, c.settings())
 	require.NoDirExists(t, filepath.Join(dir, "run"))
-}
-
-// dial connects to a unix socket for the length of the test.
-func dial(t *testing.T, path string) net.Conn {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
-	require.NoError(t, err)
-	t.Cleanup(func() { conn.Close() })
-	return conn
-}
-
-// waitUnlocked waits until nobody holds a lock.
-func waitUnlocked(t *testing.T, path string) {
-	t.Helper()
-	f, err := os.Open(path)
-	require.NoError(t, err)
-	defer f.Close()
-	require.NoError(t, unix.Flock(int(f.Fd()), unix.LOCK_EX))
 }
