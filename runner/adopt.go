@@ -216,6 +216,7 @@ func (m *machine) adopt(ctx context.Context, found *remains, opts Options) (err 
 		m.log.Warn("what the earlier runner has done is not known", "err", err)
 	}
 	stop := m.progress.Stop
+	m.hold.pause(m.progress.Paused)
 	m.atOnce.Store(stop != nil && stop.AtOnce)
 	if err := removeTemporary(m.vm.DataDir, m.vm.dataFiles()...); err != nil {
 		m.log.Warn("what the earlier runner has half written is left", "err", err)
@@ -242,6 +243,9 @@ func (m *machine) adopt(ctx context.Context, found *remains, opts Options) (err 
 	)
 	if err := m.serve(ctx); err != nil {
 		return err
+	}
+	if err := m.takeConsole(); err != nil {
+		m.log.Error("the guest has no console", "err", err)
 	}
 	if opts.OnPaused != nil {
 		if err := opts.OnPaused(ctx, m.vm); err != nil {

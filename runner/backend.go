@@ -35,10 +35,12 @@ func (b backend) Act(ctx context.Context, what control.Action, by string) error 
 		}
 		command = "system_reset"
 	case control.Pause:
-		b.m.hold.pause(true)
+		b.m.hold.order.Lock()
+		b.m.notePause(true)
+		b.m.hold.order.Unlock()
 		command = "stop"
 	case control.Resume:
-		b.m.hold.pause(false)
+		b.m.notePause(false)
 		command = "cont"
 	}
 	_, err := b.Run(ctx, qmp.Command{Execute: command})
@@ -61,8 +63,7 @@ func (b backend) Plan() *plan.Plan { return b.m.vm.Plan }
 // Dropped implements control.Backend.
 func (b backend) Dropped() uint64 { return b.m.monitor.Dropped() }
 
-// serve opens the control interface of a machine whose QEMU answers, and takes
-// over the guest's serial console.
+// serve opens the control interface of a machine whose QEMU answers.
 func (m *machine) serve(ctx context.Context) error {
 	server, err := control.Start(ctx, control.Options{Dir: m.vm.RuntimeDir, Backend: backend{m}, Tracker: m.tracker, Log: m.log})
 	if err != nil {
@@ -71,6 +72,11 @@ func (m *machine) serve(ctx context.Context) error {
 	m.server = server
 	m.undo.add("control interface", func() error { return server.Close(context.WithoutCancel(ctx)) })
 	m.announce()
+	return nil
+}
+
+// takeConsole takes over the guest's serial console, if it has one.
+func (m *machine) takeConsole() error {
 	path := m.vm.Plan.Socket(serialConsole)
 	if path == "" {
 		return nil
@@ -80,7 +86,7 @@ func (m *machine) serve(ctx context.Context) error {
 		return fmt.Errorf("connect to the serial console: %w", err)
 	}
 	m.undo.add("serial console", func() error { return ignoreClosed(conn.Close()) })
-	server.Console().Attach(conn)
+	m.server.Console().Attach(conn)
 	return nil
 }
 

@@ -30,6 +30,9 @@ func (m *machine) boot(ctx context.Context, opts Options) error {
 	if err := m.serve(ctx); err != nil {
 		return err
 	}
+	if err := m.takeConsole(); err != nil {
+		return err
+	}
 	if opts.OnPaused != nil {
 		if err := opts.OnPaused(ctx, m.vm); err != nil {
 			return err

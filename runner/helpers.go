@@ -78,7 +78,8 @@ func (f *mishaps) forbidReboots(ctx context.Context) {
 
 // hold is what has happened to a machine that limits what may be done to it.
 type hold struct {
-	mu sync.Mutex
+	order sync.Mutex // who has it may tell the machine to stand still or go on
+	mu    sync.Mutex // for the rest; nobody waits for QEMU with it
 	// paused: the user has, and a machine that stands still for another reason,
 	// too, must not go on when that is gone.
 	paused  bool
@@ -86,19 +87,22 @@ type hold struct {
 	lost    []string // other helpers
 }
 
-// pause notes that the user has paused the machine, or lets it go on.
-func (h *hold) pause(paused bool) {
+// pause notes that the user has paused the machine, or lets it go on, and
+// returns whether that is new.
+func (h *hold) pause(paused bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	before := h.paused
 	h.paused = paused
+	return paused != before
 }
 
 // unlessPaused does something to a machine that the user has not paused, and
 // cannot pause meanwhile.
 func (h *hold) unlessPaused(do func() error) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.paused {
+	h.order.Lock()
+	defer h.order.Unlock()
+	if h.isPaused() {
 		return nil
 	}
 	return do()

@@ -62,15 +62,22 @@ func lockVM(dataDir string) (*os.File, error) {
 		}
 		time.Sleep(lockTick)
 	}
-	// Always of one length: to truncate, and allocate anew, takes 0.2 ms.
-	if _, err := f.WriteAt(fmt.Appendf(nil, "%10d\n", os.Getpid()), 0); err != nil {
-		return nil, errors.Join(fmt.Errorf("write lock of the VM: %w", err), f.Close())
-	}
+	// Always of one length: to truncate, and allocate anew, takes 0.2 ms. Where it
+	// can't be written the lock holds all the same.
+	_, _ = f.WriteAt(fmt.Appendf(nil, "%10d\n", os.Getpid()), 0)
 	return f, nil
 }
 
+// openLock opens a file to be locked, which is made if need be. A file system that
+// the kernel makes read-only, because it has faults, must not keep the next runner
+// from a VM that runs.
 func openLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if errors.Is(err, unix.EROFS) {
+		if readable, e := os.Open(path); e == nil {
+			return readable, nil
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open lock of the VM: %w", err)
 	}

@@ -71,7 +71,7 @@ func (f *mishaps) observe(_ context.Context, e qmp.Event) {
 	switch e.Name {
 	case "STOP":
 	case "RESUME":
-		f.m.hold.pause(false)
+		f.m.notePause(false)
 	case "RESET":
 		f.mu.Lock()
 		f.ledger.forget(status.GuestPanicked)

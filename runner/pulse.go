@@ -49,10 +49,16 @@ func (l *live) ask(ctx context.Context, session *qmp.Session, c qmp.Command, hea
 	}()
 }
 
-// say hands something to the loop, while the session lasts.
+// say hands something to the loop. What comes after the session's end is about a
+// machine that is known anew by now, and is not heard.
 func (l *live) say(ctx context.Context, what func()) {
+	heard := func() {
+		if ctx.Err() == nil {
+			what()
+		}
+	}
 	select {
-	case l.heard <- what:
+	case l.heard <- heard:
 	case <-ctx.Done():
 	}
 }
@@ -84,9 +90,8 @@ func (l *live) beat(ctx context.Context, session *qmp.Session) {
 			return
 		}
 		l.m.tell(status.RunState(state.Status), status.Process{PID: l.m.qemu.Pid(), Version: qemuVersion(session.Version())})
-		before := l.unsure
-		l.unsure = false
-		if before && state.Status == "prelaunch" {
+		l.unsure = l.unsure && state.Status == "prelaunch"
+		if l.unsure {
 			// The runner that started QEMU was killed a moment before the guest ran.
 			l.ask(ctx, session, qmp.Command{Execute: "cont"}, func(json.RawMessage, error) {})
 		}

@@ -64,6 +64,8 @@ type progress struct {
 	PasswordSerial int `json:"passwordSerial"`
 	// Generation counts the configurations that were read.
 	Generation int64 `json:"generation"`
+	// Paused: the user has paused the machine.
+	Paused bool `json:"paused,omitempty"`
 	// Stop is the word to end the machine, if it was given.
 	Stop *stopWord `json:"stop,omitempty"`
 }
@@ -137,6 +139,13 @@ func (m *machine) noteProgress(change func(*progress)) {
 	change(&m.progress)
 	if err := m.keepProgress(); err != nil {
 		m.log.Warn("what the runner has done is not noted", "err", err)
+	}
+}
+
+// notePause notes that the user has paused the machine, or lets it go on.
+func (m *machine) notePause(paused bool) {
+	if m.hold.pause(paused) {
+		m.noteProgress(func(p *progress) { p.Paused = m.hold.isPaused() })
 	}
 }
 

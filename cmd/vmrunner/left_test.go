@@ -143,3 +143,53 @@ func TestKillIsNotForgotten(t *testing.T) {
 	require.NotContains(t, second.out.String(), "ACPI")
 	invariants.NothingLeft(t, dir)
 }
+
+// The file system of the data directory has become read-only: the VM that runs
+// there is looked after.
+func TestMachineOnAReadOnlyDataDirectory(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "bare", "powerdownTimeout: 0")
+	qemu := orphan(t, dir)
+	data := filepath.Join(dir, "data")
+	require.NoError(t, syscall.Mount(data, data, "", syscall.MS_BIND, ""), "this test needs root")
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(data, 0)) })
+	require.NoError(t, syscall.Mount("", data, "", syscall.MS_REMOUNT|syscall.MS_BIND|syscall.MS_RDONLY, ""))
+	second := start(t, dir, nil)
+	second.await(`INF adopted`)
+	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
+	third := start(t, dir, nil)
+	require.Equal(t, 3, third.exit(), "the lock holds")
+	second.signal(syscall.SIGTERM)
+	require.Zero(t, second.exit())
+	invariants.NoProcess(t, dir)
+}
+
+// A pause is the user's, not the runner's.
+func TestPauseOutlivesTheRunner(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "bare", "powerdownTimeout: 0")
+	first := start(t, dir, nil)
+	first.await(`booting`)
+	act := func(what control.Action) {
+		client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
+		require.NoError(t, err)
+		require.NoError(t, client.Act(t.Context(), what))
+	}
+	noted := func() string {
+		text, err := os.ReadFile(filepath.Join(dir, "run", "runner.json"))
+		require.NoError(t, err)
+		return string(text)
+	}
+	act(control.Pause)
+	first.kill()
+	second := start(t, dir, nil)
+	second.await(`configuration read|INF adopted`)
+	require.Eventually(t, func() bool { return known(t, dir).QEMU.RunState == "paused" }, patience, tick)
+	require.Contains(t, noted(), `"paused":true`)
+	act(control.Resume)
+	require.NotContains(t, noted(), "paused")
+	require.Eventually(t, func() bool { return known(t, dir).QEMU.RunState == "running" }, patience, tick)
+	second.signal(syscall.SIGTERM)
+	require.Zero(t, second.exit())
+	invariants.NothingLeft(t, dir)
+}

@@ -18,8 +18,8 @@
 //
 // A process gets a session of its own, and so a process group: a Ctrl-C meant for
 // the runner does not reach it, nor does the HUP that the kernel sends to a stopped
-// process whose parent in the same session ends. It survives a runner that is killed: nothing ties
-// its life to ours (no PR_SET_PDEATHSIG), since the next runner may take a running
+// process whose parent in the same session ends. It survives a runner that is
+// killed: nothing ties its life to ours (no PR_SET_PDEATHSIG), since the next runner may take a running
 // QEMU over: by its number and start time (ID), which the first has written down,
 // or by a file that it has open (Holders). When the process ends, what is left of its group is killed.
 //

@@ -6,7 +6,8 @@
 //
 // A runner that ends by itself ends the supervisor, with the same exit code. One
 // that a signal ends was killed, and is started again: its QEMU runs on and is
-// adopted. A Go program that panics exits with 2 like one that was called wrongly;
+// adopted. So is one that fails and leaves processes, which would die with a
+// container, unless the VM was asked to stop. A Go program that panics exits with 2 like one that was called wrongly;
 // therefore a runner is started with GOTRACEBACK=crash, which has it end by SIGABRT
 // instead.
 //

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -83,7 +84,7 @@ func Run(ctx context.Context, spec Spec) (code int, err error) {
 	for {
 		select {
 		case <-deaths:
-			if exit, ended := s.collect(); ended {
+			if exit, ended := s.collect(); ended && !s.gaveUp(exit) {
 				s.warnOfRest()
 				return exit, nil
 			}
@@ -170,17 +171,34 @@ func (s *supervisor) collect() (exit int, ended bool) {
 	}
 }
 
+// gaveUp says whether a runner has failed that leaves a machine behind, which would
+// die with a container. Then it sees to it that there is another runner.
+func (s *supervisor) gaveUp(exit int) bool {
+	if exit == 0 || s.asked != 0 {
+		return false
+	}
+	left := children(os.Getpid())
+	if len(left) > 0 {
+		s.replace("processes", strings.Join(left, ", "), "exit", process.Exit{Code: exit}.String())
+	}
+	return len(left) > 0
+}
+
 // killed sees to it that there is another runner.
 func (s *supervisor) killed(status syscall.WaitStatus) {
+	exit := process.Exit{Code: -1, Signal: status.Signal(), Core: status.CoreDump()}
+	s.replace("pid", s.runner, "exit", exit.String())
+	s.runner = 0
+}
+
+// replace has another runner started after one that died.
+func (s *supervisor) replace(how ...any) {
 	lived := time.Since(s.started)
 	if lived >= longLife {
 		s.quick = 0
 	}
 	s.quick++
-	exit := process.Exit{Code: -1, Signal: status.Signal(), Core: status.CoreDump()}
-	s.Log.Warn("runner died", "pid", s.runner, "exit", exit.String(),
-		"lived", lived.Round(time.Millisecond).String(), "again", delay(s.quick).String())
-	s.runner = 0
+	s.Log.Warn("runner died", append(how, "lived", lived.Round(time.Millisecond).String(), "again", delay(s.quick).String())...)
 	s.again.Reset(delay(s.quick))
 }
 

@@ -281,11 +281,26 @@ func left(t *testing.T) (script string, end *os.File) {
 func TestProcessesThatAreLeftAreNamed(t *testing.T) {
 	t.Parallel()
 	script, end := left(t)
-	code, said := sh(t, script+"exit 3").exit()
-	require.Equal(t, 3, code)
+	code, said := sh(t, script+"exit 0").exit()
+	require.Zero(t, code)
 	require.Regexp(t, `level=WARN msg="processes are left without a runner" processes="\w+ \(\d+\)"`, said)
 	_, err := io.WriteString(end, "\n")
 	require.NoError(t, err)
+}
+
+// A machine that a runner cannot look after is tried again: with its container it
+// would die.
+func TestARunnerThatLeavesAMachineIsStartedAgain(t *testing.T) {
+	t.Parallel()
+	script, end := left(t)
+	s := sh(t, "[ -e tried ] && exit 4; touch tried; "+script+"exit 1")
+	s.await(`msg="runner died" processes="\w+ \(\d+\)" exit="exit status 1" .* again=0s`)
+	s.await(`msg="runner died" .* again=1s`)
+	_, err := io.WriteString(end, "\n")
+	require.NoError(t, err)
+	code, said := s.exit()
+	require.Equal(t, 4, code)
+	require.NotContains(t, said, "left without")
 }
 
 func TestARunnerThatCannotBeStarted(t *testing.T) {
