@@ -98,7 +98,8 @@ func TestFault15LoginAgentThatNeverStops(t *testing.T) {
 	leave()
 	floods := 0
 	for _, flood := range []string{"201 root", "201 root\n220 hi\n", "502 \\033[2J\n220 hi\n150\n", "x"} {
-		c.do("yes \"$(printf '" + strings.ReplaceAll(flood, "\n", `\n`) + "')\" >" + portOf("vmop_agent") + " 2>/dev/null & echo $! >/tmp/flood.pid")
+		// The port is open when the command has been done.
+		c.do("exec 3>" + portOf("vmop_agent") + "; yes \"$(printf '" + strings.ReplaceAll(flood, "\n", `\n`) + "')\" >&3 2>/dev/null & echo $! >/tmp/flood.pid; exec 3>&-")
 		for range 100 {
 			reply, err := v.client().QMP(t.Context(), qmp.Command{Execute: "query-status"})
 			require.NoError(t, err)

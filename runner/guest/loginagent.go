@@ -16,6 +16,9 @@ const (
 	chunks    = 32  // read without a pause
 	chunkTime = 250 * time.Millisecond
 	writeTime = 10 * time.Second // for an agent to take a line
+	// What is taken in, unread, before a connection ends.
+	drainTime  = 100 * time.Millisecond
+	drainBytes = 1 << 20
 )
 
 // LoginAgent is a log-in agent, as it comes and goes. Its methods can be called
@@ -54,7 +57,8 @@ func (a *LoginAgent) Converse(ctx context.Context, conn net.Conn, greeted bool, 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })() // ends a write, too
+	defer drain(conn)
+	defer context.AfterFunc(ctx, func() { _ = conn.SetWriteDeadline(time.Unix(1, 0)) })()
 	defer a.change((*Login).Closed)
 	a.change(func(l *Login) { l.Opened(greeted) })
 	heard := make(chan []string)
@@ -94,6 +98,15 @@ func (a *LoginAgent) Converse(ctx context.Context, conn net.Conn, greeted bool, 
 		if err := say(conn, line); err != nil {
 			return err
 		}
+	}
+}
+
+// drain takes in what an agent that talks without end has said and nobody has
+// read. QEMU 7.2 holds such a port back, and would for ever if the connection
+// ended then: no later agent would be heard.
+func drain(conn net.Conn) {
+	if conn.SetReadDeadline(time.Now().Add(drainTime)) == nil {
+		_, _ = io.CopyN(io.Discard, conn, drainBytes)
 	}
 }
 

@@ -155,7 +155,8 @@ func TestAFlood(t *testing.T) {
 				peer.Close()
 				synctest.Wait()
 				const pieces = minutes*60*4 + 32
-				require.LessOrEqual(t, bytes.Load(), int64(pieces*512))
+				const drained = 1 << 20 // at the end, unread
+				require.LessOrEqual(t, bytes.Load(), int64(pieces*512+drained))
 				require.LessOrEqual(t, told.Load(), int64(pieces))
 				require.LessOrEqual(t, commands.Load(), int64(pieces))
 				if name == "of answers" {
