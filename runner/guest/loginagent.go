@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -57,12 +58,17 @@ func (a *LoginAgent) Converse(ctx context.Context, conn net.Conn, greeted bool, 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer conn.Close()
-	defer drain(conn)
+	var behind atomic.Bool
+	defer func() {
+		if behind.Load() {
+			drain(conn)
+		}
+	}()
 	defer context.AfterFunc(ctx, func() { _ = conn.SetWriteDeadline(time.Unix(1, 0)) })()
 	defer a.change((*Login).Closed)
 	a.change(func(l *Login) { l.Opened(greeted) })
 	heard := make(chan []string)
-	go func() { cancel(listen(ctx, conn, heard)) }()
+	go func() { cancel(listen(ctx, conn, heard, &behind)) }()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	told := LoginState{}
@@ -119,13 +125,15 @@ func say(conn net.Conn, line string) error {
 }
 
 // listen hands on the lines that arrive, those that arrive together in one
-// piece. A guest that talks without end is heard slowly, and waits.
-func listen(ctx context.Context, conn io.Reader, heard chan<- []string) error {
+// piece. A guest that talks without end is heard slowly, and waits: listen is
+// behind then.
+func listen(ctx context.Context, conn io.Reader, heard chan<- []string, behind *atomic.Bool) error {
 	limit := budget{every: chunkTime, burst: chunks}
 	buffer := make([]byte, chunk)
 	var s splitter
 	for {
 		for wait := limit.spend(time.Now()); wait > 0; wait = limit.spend(time.Now()) {
+			behind.Store(true)
 			select {
 			case <-time.After(wait):
 			case <-ctx.Done():
