@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,23 +32,19 @@ func TestLockIsHeldOnceAndNamesItsHolder(t *testing.T) {
 	require.NoError(t, again.Close())
 }
 
-// A process that a killed runner was just starting has its lock for a moment.
-func TestLockOfADeadRunnerIsWaitedFor(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	held, err := lockVM(dir)
-	require.NoError(t, err)
+// inherits starts a process that has a lock, until its end of the pipe is closed.
+func inherits(t *testing.T, held *os.File) (*exec.Cmd, io.Closer) {
+	t.Helper()
 	heir := exec.CommandContext(t.Context(), "cat")
 	end, err := heir.StdinPipe()
 	require.NoError(t, err)
 	heir.ExtraFiles = []*os.File{held}
 	require.NoError(t, heir.Start())
-	dead := exec.CommandContext(t.Context(), "true")
-	require.NoError(t, dead.Run())
-	_, err = held.WriteAt(fmt.Appendf(nil, "%10d\n", dead.Process.Pid), 0)
-	require.NoError(t, err)
-	require.NoError(t, held.Close())
+	return heir, end
+}
 
+// locking takes the lock of a VM for a moment, and tells how that went.
+func locking(dir string) <-chan error {
 	waiting := make(chan error)
 	go func() {
 		again, err := lockVM(dir)
@@ -56,6 +53,23 @@ func TestLockOfADeadRunnerIsWaitedFor(t *testing.T) {
 		}
 		waiting <- err
 	}()
+	return waiting
+}
+
+// A process that a killed runner was just starting has its lock for a moment.
+func TestLockOfADeadRunnerIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	held, err := lockVM(dir)
+	require.NoError(t, err)
+	heir, end := inherits(t, held)
+	dead := exec.CommandContext(t.Context(), "true")
+	require.NoError(t, dead.Run())
+	_, err = held.WriteAt(fmt.Appendf(nil, "%10d\n", dead.Process.Pid), 0)
+	require.NoError(t, err)
+	require.NoError(t, held.Close())
+
+	waiting := locking(dir)
 	select {
 	case err := <-waiting:
 		require.Fail(t, "the lock is held", "%v", err)
@@ -74,22 +88,11 @@ func TestLockOfADyingRunnerIsWaitedFor(t *testing.T) {
 		dir := t.TempDir()
 		held, err := lockVM(dir)
 		require.NoError(t, err)
-		dying := exec.CommandContext(t.Context(), "cat")
-		end, err := dying.StdinPipe()
-		require.NoError(t, err)
-		dying.ExtraFiles = []*os.File{held}
-		require.NoError(t, dying.Start())
+		dying, end := inherits(t, held)
 		_, err = held.WriteAt(fmt.Appendf(nil, "%10d\n", dying.Process.Pid), 0)
 		require.NoError(t, err)
 		require.NoError(t, held.Close())
-		waiting := make(chan error)
-		go func() {
-			again, err := lockVM(dir)
-			if err == nil {
-				err = again.Close()
-			}
-			waiting <- err
-		}()
+		waiting := locking(dir)
 		time.Sleep(10 * lockTick)
 		require.NoError(t, end.Close())
 		require.NoError(t, dying.Wait())

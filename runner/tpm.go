@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"vmop/runner/process"
@@ -76,72 +75,6 @@ func (f *mishaps) forbidReboots(ctx context.Context) {
 	}
 }
 
-// hold is what has happened to a machine that limits what may be done to it.
-type hold struct {
-	order sync.Mutex // who has it may tell the machine to stand still or go on
-	mu    sync.Mutex // for the rest; nobody waits for QEMU with it
-	// paused: the user has, and a machine that stands still for another reason,
-	// too, must not go on when that is gone.
-	paused  bool
-	tpmLost bool
-	lost    []string // other helpers
-}
-
-// pause notes that the user has paused the machine, or lets it go on, and
-// returns whether that is new.
-func (h *hold) pause(paused bool) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	before := h.paused
-	h.paused = paused
-	return paused != before
-}
-
-// unlessPaused does something to a machine that the user has not paused, and
-// cannot pause meanwhile.
-func (h *hold) unlessPaused(do func() error) error {
-	h.order.Lock()
-	defer h.order.Unlock()
-	if h.isPaused() {
-		return nil
-	}
-	return do()
-}
-
-func (h *hold) isPaused() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.paused
-}
-
-func (h *hold) loseTPM() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.tpmLost = true
-}
-
-func (h *hold) tpmIsLost() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.tpmLost
-}
-
-// lose notes a helper that has ended, and returns all that have.
-func (h *hold) lose(text string) []string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.lost = append(slices.Clip(h.lost), text)
-	return h.lost
-}
-
-// noReset says why the machine must not be reset; empty if it may.
-func (h *hold) noReset() string {
-	if h.tpmIsLost() {
-		return "the machine cannot be reset since its TPM is lost: QEMU would end; stop the VM and start it anew"
-	}
-	return ""
-}
-
 // tpmHelper returns the name of the process that is the machine's TPM: the one
 // that has, or makes, the socket which QEMU's TPM device talks to. It is empty
 // if there is none.
@@ -176,12 +109,4 @@ func chardevPath(p *plan.Plan, id string) string {
 		}
 	}
 	return ""
-}
-
-// explain finds the reason of an outcome that only a lost TPM explains.
-func (h *hold) explain(o Outcome) Outcome {
-	if o.Cause == CauseReset && h.tpmIsLost() {
-		o.Cause = CauseTPM
-	}
-	return o
 }
