@@ -24,7 +24,6 @@ type backend struct{ m *machine }
 
 // Act implements control.Backend.
 func (b backend) Act(ctx context.Context, what control.Action, by string) error {
-	var command string
 	switch what {
 	case control.Kill, control.Stop:
 		b.m.end(fmt.Errorf("%w by %s", errAsked, by), what == control.Kill)
@@ -33,18 +32,23 @@ func (b backend) Act(ctx context.Context, what control.Action, by string) error 
 		if why := b.m.hold.noReset(); why != "" {
 			return control.Refusal(why)
 		}
-		command = "system_reset"
+		_, err := b.Run(ctx, qmp.Command{Execute: "system_reset"})
+		return err
 	case control.Pause:
-		b.m.hold.order.Lock()
-		b.m.notePause(true)
-		b.m.hold.order.Unlock()
-		command = "stop"
+		return b.pause(ctx, true, "stop")
 	case control.Resume:
-		b.m.notePause(false)
-		command = "cont"
+		return b.pause(ctx, false, "cont")
 	}
-	_, err := b.Run(ctx, qmp.Command{Execute: command})
-	return err
+	return nil
+}
+
+// pause makes the machine stand still or go on, and notes it.
+func (b backend) pause(ctx context.Context, paused bool, command string) error {
+	return b.m.hold.inOrder(func() error {
+		b.m.notePause(paused)
+		_, err := b.Run(ctx, qmp.Command{Execute: command})
+		return err
+	})
 }
 
 // Run implements control.Backend.

@@ -26,15 +26,23 @@ func (h *hold) pause(paused bool) bool {
 	return paused != before
 }
 
-// unlessPaused does something to a machine that the user has not paused, and
-// cannot pause meanwhile.
-func (h *hold) unlessPaused(do func() error) error {
+// inOrder does something while nobody else tells the machine to stand still or
+// go on, or looks whether it does.
+func (h *hold) inOrder(do func() error) error {
 	h.order.Lock()
 	defer h.order.Unlock()
-	if h.isPaused() {
-		return nil
-	}
 	return do()
+}
+
+// unlessPaused does something in order to a machine that the user has not
+// paused.
+func (h *hold) unlessPaused(do func() error) error {
+	return h.inOrder(func() error {
+		if h.isPaused() {
+			return nil
+		}
+		return do()
+	})
 }
 
 func (h *hold) isPaused() bool {

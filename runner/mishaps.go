@@ -69,9 +69,7 @@ func (f *mishaps) look() {
 
 func (f *mishaps) observe(_ context.Context, e qmp.Event) {
 	switch e.Name {
-	case "STOP":
-	case "RESUME":
-		f.m.notePause(false)
+	case "STOP", "RESUME":
 	case "RESET":
 		f.mu.Lock()
 		f.ledger.forget(status.GuestPanicked)
@@ -190,7 +188,14 @@ func (f *mishaps) see(ctx context.Context) (wake time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, replyTime)
 	defer cancel()
 	var state struct{ Status string }
-	if err := f.m.query(ctx, "query-status", nil, &state); err != nil {
+	err := f.m.hold.inOrder(func() error {
+		err := f.m.query(ctx, "query-status", nil, &state)
+		if err == nil && state.Status == "running" {
+			f.m.notePause(false) // also if somebody resumed it by QMP
+		}
+		return err
+	})
+	if err != nil {
 		if !errors.Is(err, qmp.ErrClosed) {
 			wake = time.Now().Add(replyTime) // QEMU is busy
 		}
