@@ -25,6 +25,7 @@ import (
 	"vmop/runner/config"
 	"vmop/vmspec"
 	"vmop/vmtypes"
+	"vmop/vmtypes/sample"
 	"vmop/vmtypes/vmtypestest"
 )
 
@@ -204,12 +205,12 @@ func TestTypesInDocumentsWork(t *testing.T) {
 	library, err := vmtypes.Open(dir)
 	require.NoError(t, err)
 	defer library.Close()
-	vm, err := vmtypestest.ParseVM([]byte("options: {asset: R2-D2}\n"))
+	vm, err := sample.ParseVM([]byte("options: {asset: R2-D2}\n"))
 	require.NoError(t, err)
 	for _, name := range types {
 		vmType, err := library.Load(t.Context(), name)
 		require.NoError(t, err)
-		_, err = vmType.Launch(t.Context(), vm, vmtypestest.HostFacts{}.Host())
+		_, err = vmType.Launch(t.Context(), vm, sample.HostFacts{}.Host())
 		require.NoError(t, err)
 	}
 	vmtypestest.Run(t, dir)

@@ -15,7 +15,7 @@ import (
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
-	"vmop/vmtypes/vmtypestest"
+	"vmop/vmtypes/sample"
 )
 
 // A guest with secure boot, without KVM: its CPUs are there from the start,
@@ -31,7 +31,7 @@ func TestGuestWithSecureBoot(t *testing.T) {
 	require.NoError(t, data.WriteImage(seed))
 	log := s.path("images", "console.log")
 	spec := vmspec.Spec{
-		Name: "a,b", UUID: vmtypestest.UUID, Accelerator: vmspec.AcceleratorTCG, Firmware: vmspec.FirmwareSecure4M, UseTPM: true,
+		Name: "a,b", UUID: sample.UUID, Accelerator: vmspec.AcceleratorTCG, Firmware: vmspec.FirmwareSecure4M, UseTPM: true,
 		MaximumCPUs: 4, CurrentCPUs: 2, MaximumRAM: 512 * vmspec.MiB,
 		Kernel:        &vmspec.Kernel{Image: image.Kernel, Initrd: image.Initrd, CommandLine: "console=ttyS0 panic=-1"},
 		Network:       []vmspec.Network{{Type: vmspec.NetworkUser}},
@@ -40,7 +40,7 @@ func TestGuestWithSecureBoot(t *testing.T) {
 	for n := range 9 {
 		spec.Drives = append(spec.Drives, vmspec.Drive{File: s.image(fmt.Sprintf("%d.img", n), "raw"), Bootindex: new(n)})
 	}
-	p := s.launch(spec, vmtypestest.HostFacts{CloudInitImage: seed})
+	p := s.launch(spec, sample.HostFacts{CloudInitImage: seed})
 	q := start(t, p)
 	q.accepts(p)
 	q.ask("cont", nil, nil)
@@ -54,7 +54,7 @@ func TestGuestWithSecureBoot(t *testing.T) {
 }
 
 // launch returns the plan of the stock type for spec, in the sandbox.
-func (s sandbox) launch(spec vmspec.Spec, facts vmtypestest.HostFacts) *plan.Plan {
+func (s sandbox) launch(spec vmspec.Spec, facts sample.HostFacts) *plan.Plan {
 	s.t.Helper()
 	spec = spec.WithDefaults()
 	require.Empty(s.t, spec.Check())
@@ -96,7 +96,7 @@ func TestQEMUAcceptsManyDevices(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
 	spec := vmspec.Spec{
-		Name: "many", UUID: vmtypestest.UUID, Accelerator: vmspec.AcceleratorTCG, Firmware: vmspec.FirmwareBIOS, MaximumCPUs: 2,
+		Name: "many", UUID: sample.UUID, Accelerator: vmspec.AcceleratorTCG, Firmware: vmspec.FirmwareBIOS, MaximumCPUs: 2,
 		Display: &vmspec.Display{VNC: &vmspec.VNC{}},
 	}
 	for n := range 100 {
@@ -105,7 +105,7 @@ func TestQEMUAcceptsManyDevices(t *testing.T) {
 	for range 20 {
 		spec.Network = append(spec.Network, vmspec.Network{Type: vmspec.NetworkUser})
 	}
-	p := s.launch(spec, vmtypestest.HostFacts{})
+	p := s.launch(spec, sample.HostFacts{})
 	q := start(t, p)
 	q.accepts(p)
 	q.followsRules(p)

@@ -21,7 +21,7 @@ import (
 	"vmop/runner/qmp"
 	"vmop/vmspec"
 	"vmop/vmtypes/plan"
-	"vmop/vmtypes/vmtypestest"
+	"vmop/vmtypes/sample"
 )
 
 // patience is how long a test waits for QEMU; far more than it takes.
@@ -31,13 +31,13 @@ const patience = 2 * time.Minute
 // be changed.
 func TestQEMUAcceptsGoldens(t *testing.T) {
 	t.Parallel()
-	paths, err := vmtypestest.Goldens(goldens)
+	paths, err := sample.Find(goldens)
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(paths), 30)
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
 			t.Parallel()
-			g, err := vmtypestest.ReadGolden(path)
+			g, err := sample.Read(path)
 			require.NoError(t, err)
 			s := newSandbox(t)
 			p := s.plan(g)

@@ -12,7 +12,7 @@ import (
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
-	"vmop/vmtypes/vmtypestest"
+	"vmop/vmtypes/sample"
 )
 
 // sandbox is a folder in which the files of an imagined machine are real.
@@ -37,7 +37,7 @@ func (s sandbox) path(parts ...string) string {
 }
 
 // plan returns the plan of a golden with real files, and without KVM.
-func (s sandbox) plan(g *vmtypestest.Golden) *plan.Plan {
+func (s sandbox) plan(g *sample.Sample) *plan.Plan {
 	s.t.Helper()
 	facts := g.Host
 	facts.DataDir, facts.RuntimeDir, facts.KVM = s.path("data"), s.path("run"), false

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"vmop/cmd/vmrunner/cli"
 	"vmop/runner/control"
 	"vmop/runner/status"
 )
@@ -57,7 +58,7 @@ func newStop(f *flags) *cobra.Command {
 	cmd.Flags().DurationVar(&limit, "timeout", 0, "how long to wait (0: as long as it takes)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if limit != 0 && !wait {
-			return usageError{errors.New("--timeout says how long to --wait")}
+			return cli.UsageError{Err: errors.New("--timeout says how long to --wait")}
 		}
 		client, err := vm.dial(cmd, args)
 		if err != nil {
@@ -74,7 +75,7 @@ func newStop(f *flags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		cmd.PrintErrf("%s: %s\n", printable(s.Name), printable(how(s)))
+		cmd.PrintErrf("%s: %s\n", cli.Printable(s.Name), cli.Printable(how(s)))
 		return nil
 	}
 	return cmd

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"vmop/cmd/vmrunner/cli"
 	"vmop/runner/control"
 )
 
@@ -28,7 +29,7 @@ func newConsole(f *flags) *cobra.Command {
 	cmd.Flags().BoolVar(&takeOver, "take-over", false, "send away whoever types")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if watch && takeOver {
-			return usageError{errors.New("--watch and --take-over exclude each other")}
+			return cli.UsageError{Err: errors.New("--watch and --take-over exclude each other")}
 		}
 		client, err := vm.dial(cmd, args)
 		if err != nil {

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"vmop/cmd/vmrunner/cli"
+	"vmop/cmd/vmrunner/vmtype"
 	"vmop/runner/config"
 	"vmop/runner/control"
 	"vmop/vmspec"
@@ -18,9 +20,6 @@ import (
 
 // version is set when the program is built: -ldflags "-X main.version=…".
 var version = "devel"
-
-// usageError is a wrong call of the program.
-type usageError struct{ error }
 
 // flags are those of all verbs.
 type flags struct {
@@ -42,23 +41,24 @@ func newCommand() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UsageError{Err: err} })
 	p := root.PersistentFlags()
 	p.StringVarP(&f.config, "config", "c", config.DefaultFile, "configuration `file` of the VM")
 	p.StringVar(&f.vmTypes, "vmtypes", vmtypes.DefaultDir, "`folder` of custom VM types")
 	p.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	p.StringVar(&f.logForm, "log-format", "auto", "text, json or auto (text on a terminal)")
-	completeFile(root, "config", "yaml", "yml", "json")
-	completeFolder(root, "vmtypes")
-	completeFlag(root, "log-level", "debug", "info", "warn", "error")
-	completeFlag(root, "log-format", "text", "json", "auto")
+	cli.CompleteFile(root, "config", "yaml", "yml", "json")
+	cli.CompleteFolder(root, "vmtypes")
+	cli.CompleteFlag(root, "log-level", "debug", "info", "warn", "error")
+	cli.CompleteFlag(root, "log-format", "text", "json", "auto")
 	root.Flags().AddFlagSet(run.Flags())
-	root.AddGroup(&cobra.Group{ID: groupFile, Title: "A configuration:"}, &cobra.Group{ID: groupRunning, Title: "VMs that run:"})
+	root.AddGroup(&cobra.Group{ID: groupFile, Title: "A configuration:"}, &cobra.Group{ID: groupRunning, Title: "VMs that run:"},
+		&cobra.Group{ID: groupAuthors, Title: "VM types:"})
 	root.AddCommand(run, newInit(&f, run), newPlan(&f), newVersion(), newPS(), newStatus(&f), newStop(&f),
 		newAction(&f, control.Reset, "Press the reset button", "reset restarts the machine at once; the guest is not asked."),
 		newAction(&f, control.Pause, "Let the guest stand still", "pause stops the guest's CPUs until resume. Its clock stands still, too."),
 		newAction(&f, control.Resume, "Let a paused guest go on", "resume lets a paused guest go on."),
-		newConsole(&f), newVNC(&f), newScreenshot(&f), newEvents(&f), newQMP(&f))
+		newConsole(&f), newVNC(&f), newScreenshot(&f), newEvents(&f), newQMP(&f), newVMType(&f))
 	return root
 }
 
@@ -66,6 +66,7 @@ func newCommand() *cobra.Command {
 const (
 	groupFile    = "file"
 	groupRunning = "running"
+	groupAuthors = "authors"
 )
 
 // exitCodes is for the help; see the package comment and the constants.
@@ -86,13 +87,19 @@ func noArguments(cmd *cobra.Command, args []string) error {
 		verbs = append(verbs, verb.Name())
 	}
 	if verbs == nil {
-		return usageError{fmt.Errorf("%s takes no arguments besides flags, got %q", cmd.CommandPath(), args[0])}
+		return cli.UsageError{Err: fmt.Errorf("%s takes no arguments besides flags, got %q", cmd.CommandPath(), args[0])}
 	}
 	hint := "\"vmrunner help\" lists them"
 	if near := vmspec.Nearest(args[0], verbs); near != "" {
 		hint = "did you mean " + near + "?"
 	}
-	return usageError{fmt.Errorf("there is no verb %q (%s)", args[0], hint)}
+	return cli.UsageError{Err: fmt.Errorf("there is no verb %q (%s)", args[0], hint)}
+}
+
+func newVMType(f *flags) *cobra.Command {
+	cmd := vmtype.New(vmtype.Flags{Folder: &f.vmTypes})
+	cmd.GroupID = groupAuthors
+	return cmd
 }
 
 func newVersion() *cobra.Command {
@@ -109,7 +116,7 @@ func newVersion() *cobra.Command {
 func (f *flags) logger() (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
-		return nil, usageError{fmt.Errorf("--log-level %q: want debug, info, warn or error", f.logLevel)}
+		return nil, cli.UsageError{Err: fmt.Errorf("--log-level %q: want debug, info, warn or error", f.logLevel)}
 	}
 	terminal := term.IsTerminal(int(os.Stderr.Fd()))
 	if f.logForm == "auto" {
@@ -126,5 +133,5 @@ func (f *flags) logger() (*slog.Logger, error) {
 	case "json":
 		return slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level})), nil
 	}
-	return nil, usageError{fmt.Errorf("--log-format %q: want text, json or auto", f.logForm)}
+	return nil, cli.UsageError{Err: fmt.Errorf("--log-format %q: want text, json or auto", f.logForm)}
 }

@@ -12,32 +12,6 @@ import (
 	"vmop/runner/qmp"
 )
 
-// completeFlag makes shells complete a flag's value from a list.
-func completeFlag(cmd *cobra.Command, flag string, values ...string) {
-	list := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
-	if err := cmd.RegisterFlagCompletionFunc(flag, list); err != nil {
-		panic(err) // there is no such flag
-	}
-}
-
-// completeFolder makes shells complete a flag's value with folders.
-func completeFolder(cmd *cobra.Command, flag string) {
-	folders := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return nil, cobra.ShellCompDirectiveFilterDirs
-	}
-	if err := cmd.RegisterFlagCompletionFunc(flag, folders); err != nil {
-		panic(err) // there is no such flag
-	}
-}
-
-// completeFile makes shells complete a flag's value with files of some endings.
-func completeFile(cmd *cobra.Command, flag string, endings ...string) {
-	files := cobra.FixedCompletions(endings, cobra.ShellCompDirectiveFilterFileExt)
-	if err := cmd.RegisterFlagCompletionFunc(flag, files); err != nil {
-		panic(err) // there is no such flag
-	}
-}
-
 // completeNames completes the NAME of a VM that runs.
 func completeNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	said := cmd.Flags().Changed("config") || cmd.Flags().Changed("runtime-dir")

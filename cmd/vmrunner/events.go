@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"vmop/cmd/vmrunner/cli"
 	"vmop/runner/control"
 	"vmop/runner/status"
 )
@@ -28,7 +29,7 @@ func newEvents(f *flags) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		for _, t := range types {
 			if t != control.TypeStatus && t != control.TypeQMP {
-				return usageError{fmt.Errorf("--types %s: want status, qmp or both", t)}
+				return cli.UsageError{Err: fmt.Errorf("--types %s: want status, qmp or both", t)}
 			}
 		}
 		client, err := vm.dial(cmd, args)
@@ -57,8 +58,8 @@ func newEvents(f *flags) *cobra.Command {
 			}
 		}
 	}
-	completeFlag(cmd, "types", control.TypeStatus, control.TypeQMP)
-	outputFlag(cmd, &form, "text", "json")
+	cli.CompleteFlag(cmd, "types", control.TypeStatus, control.TypeQMP)
+	cli.OutputFlag(cmd, &form, "text", "json")
 	return cmd
 }
 
@@ -68,10 +69,10 @@ func printEvent(w io.Writer, form string, e control.Event, before *status.Status
 		if err != nil {
 			return fmt.Errorf("encode an event: %w", err)
 		}
-		return writeLine(w, string(text))
+		return cli.WriteLine(w, string(text))
 	}
 	line := func(kind, text string) error {
-		return writeLine(w, fmt.Sprintf("%s  %-7s  %s", e.Time.Local().Format(time.TimeOnly), kind, strings.TrimSpace(printable(text))))
+		return cli.WriteLine(w, fmt.Sprintf("%s  %-7s  %s", e.Time.Local().Format(time.TimeOnly), kind, strings.TrimSpace(cli.Printable(text))))
 	}
 	switch e.Type {
 	case control.TypeStatus:

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"vmop/cmd/vmrunner/cli"
 	"vmop/runner"
 	"vmop/runner/config"
 	"vmop/runner/control"
@@ -30,7 +31,7 @@ func aboutVM(f *flags, cmd *cobra.Command) *target {
 	if cmd.Args == nil {
 		cmd.Args = oneName
 	}
-	completeFolder(cmd, "runtime-dir")
+	cli.CompleteFolder(cmd, "runtime-dir")
 	cmd.ValidArgsFunction, cmd.GroupID = completeNames, groupRunning
 	return t
 }
@@ -38,7 +39,7 @@ func aboutVM(f *flags, cmd *cobra.Command) *target {
 // oneName refuses more than the NAME of one VM.
 func oneName(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return usageError{fmt.Errorf("%s is about one VM, got %q", cmd.CommandPath(), args)}
+		return cli.UsageError{Err: fmt.Errorf("%s is about one VM, got %q", cmd.CommandPath(), args)}
 	}
 	return nil
 }
@@ -69,7 +70,7 @@ func (t *target) find(cmd *cobra.Command, args []string) (string, error) {
 	byFile := cmd.Flags().Changed("config")
 	switch {
 	case len(args) == 1 && (t.runtimeDir != "" || byFile), t.runtimeDir != "" && byFile:
-		return "", usageError{errors.New("which VM? NAME, -c FILE and --runtime-dir exclude each other")}
+		return "", cli.UsageError{Err: errors.New("which VM? NAME, -c FILE and --runtime-dir exclude each other")}
 	case t.runtimeDir != "":
 		return t.runtimeDir, nil
 	case len(args) == 1:
@@ -89,7 +90,7 @@ func (t *target) find(cmd *cobra.Command, args []string) (string, error) {
 		}
 	}
 	if !byFile && errors.Is(err, fs.ErrNotExist) {
-		return "", usageError{fmt.Errorf("which VM? Say NAME, -c FILE or --runtime-dir%s", running(config.HostEnv(), "; no VM runs"))}
+		return "", cli.UsageError{Err: fmt.Errorf("which VM? Say NAME, -c FILE or --runtime-dir%s", running(config.HostEnv(), "; no VM runs"))}
 	}
 	return dir, err
 }
@@ -128,7 +129,7 @@ func warnOfConfig(cmd *cobra.Command, err error) {
 // byName returns the runtime directory of the VM of a name.
 func byName(env config.Env, name string) (string, error) {
 	if name != filepath.Base(name) || strings.HasPrefix(name, ".") {
-		return "", usageError{fmt.Errorf("%q is no name of a VM", name)}
+		return "", cli.UsageError{Err: fmt.Errorf("%q is no name of a VM", name)}
 	}
 	var dirs []string
 	for _, m := range machines(env) {
@@ -142,7 +143,7 @@ func byName(env config.Env, name string) (string, error) {
 	case 1:
 		return dirs[0], nil
 	}
-	return "", usageError{fmt.Errorf("which VM? %s is the name of %d; say --runtime-dir %s", name, len(dirs), strings.Join(dirs, " or "))}
+	return "", cli.UsageError{Err: fmt.Errorf("which VM? %s is the name of %d; say --runtime-dir %s", name, len(dirs), strings.Join(dirs, " or "))}
 }
 
 // running lists the VMs for an error; none is what to say if there are none.

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"vmop/cmd/vmrunner/cli"
 	"vmop/runner/supervisor"
 )
 
@@ -35,7 +36,7 @@ func newInit(f *flags, run *cobra.Command) *cobra.Command {
 			})
 			code, err := supervisor.Run(cmd.Context(), supervisor.Spec{Path: exe, Args: args, Log: log})
 			if err == nil && code != 0 {
-				return exitError{code}
+				return cli.ExitError{Code: code}
 			}
 			return f.tell(log, err)
 		},
@@ -43,8 +44,3 @@ func newInit(f *flags, run *cobra.Command) *cobra.Command {
 	cmd.Flags().AddFlagSet(run.Flags())
 	return cmd
 }
-
-// exitError is the end of a runner that has told why itself.
-type exitError struct{ code int }
-
-func (e exitError) Error() string { return fmt.Sprintf("the runner ended with exit code %d", e.code) }

@@ -34,6 +34,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"vmop/cmd/vmrunner/cli"
 	"vmop/runner"
 	"vmop/runner/config"
 	"vmop/runner/control"
@@ -45,7 +46,7 @@ func main() {
 	ctx, stop := untilSignal(context.Background())
 	err := newCommand().ExecuteContext(ctx)
 	stop()
-	if err != nil && !errors.As(err, new(loggedError)) && !errors.As(err, new(exitError)) {
+	if err != nil && !errors.As(err, new(loggedError)) && !errors.As(err, new(cli.ExitError)) {
 		fmt.Fprintln(os.Stderr, "vmrunner:", describe(err))
 	}
 	os.Exit(exitCode(err))
@@ -110,7 +111,6 @@ func hangUps() (told <-chan struct{}, stop func()) {
 // Exit codes; see the package comment.
 const (
 	exitFailed = 1
-	exitUsage  = 2
 	exitLocked = 3 // run: the VM runs already
 	exitAbsent = 3 // the other verbs: it doesn't
 	exitSignal = 128
@@ -124,7 +124,7 @@ func (e outcomeError) Error() string { return "the VM ended: " + e.outcome.Strin
 func exitCode(err error) int {
 	var outcome outcomeError
 	var sig signalError
-	var exit exitError
+	var exit cli.ExitError
 	var faults config.Faults
 	switch {
 	case err == nil:
@@ -132,15 +132,15 @@ func exitCode(err error) int {
 	case errors.As(err, &outcome):
 		return outcome.outcome.ExitCode()
 	case errors.As(err, &exit):
-		return exit.code
+		return exit.Code
 	case errors.As(err, &sig):
 		return exitSignal + int(sig.signal)
 	case errors.Is(err, runner.ErrLocked):
 		return exitLocked
 	case errors.Is(err, control.ErrNotRunning):
 		return exitAbsent
-	case errors.As(err, &faults), errors.As(err, new(usageError)):
-		return exitUsage
+	case errors.As(err, &faults), errors.As(err, new(cli.UsageError)):
+		return cli.ExitUsage
 	}
 	return exitFailed
 }

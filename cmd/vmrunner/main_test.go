@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
 
+	"vmop/cmd/vmrunner/cli"
 	"vmop/runner"
 	"vmop/runner/config"
 	"vmop/runner/process"
@@ -83,7 +84,7 @@ func TestExitCodes(t *testing.T) {
 		{"TERM before the guest ran", fmt.Errorf("stopped while the VM was being started: %w", signalError{syscall.SIGTERM}), 143},
 		{"INT before the guest ran", fmt.Errorf("stopped: %w", signalError{syscall.SIGINT}), 130},
 		{"the VM runs already", fmt.Errorf("here: %w", runner.ErrLocked), 3},
-		{"a wrong call", usageError{errors.New("what?")}, 2},
+		{"a wrong call", cli.UsageError{Err: errors.New("what?")}, 2},
 		{"a wrong configuration", fmt.Errorf("read: %w", config.Faults{{Message: "no"}}), 2},
 		{"the same, when the log has told it", loggedError{fmt.Errorf("read: %w", config.Faults{{Message: "no"}})}, 2},
 		{"anything else", errors.New("no"), 1},

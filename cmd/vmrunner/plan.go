@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"vmop/cmd/vmrunner/cli"
 	"vmop/runner"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
@@ -43,7 +44,7 @@ func newPlan(f *flags) *cobra.Command {
 			return err
 		},
 	}
-	outputFlag(cmd, &form, "text", "argv", "shell", "json")
+	cli.OutputFlag(cmd, &form, "text", "argv", "shell", "json")
 	cmd.Flags().BoolVar(&why, "why", false, "show where each argument was made")
 	return cmd
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"vmop/cmd/vmrunner/cli"
 	"vmop/runner/config"
 	"vmop/runner/status"
 	"vmop/vmspec"
@@ -41,10 +42,10 @@ func newPS() *cobra.Command {
 			entries := look(cmd.Context(), machines(config.HostEnv()))
 			switch form {
 			case "json", "yaml":
-				return printValue(cmd.OutOrStdout(), form, entries)
+				return cli.PrintValue(cmd.OutOrStdout(), form, entries)
 			case "name":
 				for _, e := range entries {
-					if err := writeLine(cmd.OutOrStdout(), printable(e.Name)); err != nil {
+					if err := cli.WriteLine(cmd.OutOrStdout(), cli.Printable(e.Name)); err != nil {
 						return err
 					}
 				}
@@ -54,10 +55,10 @@ func newPS() *cobra.Command {
 				cmd.PrintErrln("no VM runs")
 				return nil
 			}
-			return table(cmd.OutOrStdout(), listing(entries, form == "wide", time.Now()))
+			return cli.Table(cmd.OutOrStdout(), listing(entries, form == "wide", time.Now()))
 		},
 	}
-	outputFlag(cmd, &form, "table", "wide", "json", "yaml", "name")
+	cli.OutputFlag(cmd, &form, "table", "wide", "json", "yaml", "name")
 	return cmd
 }
 

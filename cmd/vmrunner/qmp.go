@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"vmop/cmd/vmrunner/cli"
 	"vmop/runner/qmp"
 )
 
@@ -42,9 +43,9 @@ func newQMP(f *flags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return printValue(cmd.OutOrStdout(), form, reply)
+		return cli.PrintValue(cmd.OutOrStdout(), form, reply)
 	}
-	outputFlag(cmd, &form, "json", "yaml")
+	cli.OutputFlag(cmd, &form, "json", "yaml")
 	return cmd
 }
 
@@ -55,12 +56,12 @@ func qmpCommand(args []string) (name []string, c qmp.Command, err error) {
 		var members map[string]json.RawMessage
 		dec := json.NewDecoder(bytes.NewReader([]byte(last)))
 		if err := dec.Decode(&members); err != nil || dec.More() {
-			return nil, c, usageError{fmt.Errorf("arguments %s: no JSON object", last)}
+			return nil, c, cli.UsageError{Err: fmt.Errorf("arguments %s: no JSON object", last)}
 		}
 		c.Arguments, args = json.RawMessage(last), args[:n-1]
 	}
 	if len(args) < 1 || len(args) > 2 {
-		return nil, c, usageError{errors.New("want [NAME] COMMAND [{ARGUMENTS}], arguments as a JSON object")}
+		return nil, c, cli.UsageError{Err: errors.New("want [NAME] COMMAND [{ARGUMENTS}], arguments as a JSON object")}
 	}
 	c.Execute = args[len(args)-1]
 	return args[:len(args)-1], c, nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"vmop/cmd/vmrunner/cli"
 	"vmop/runner"
 	"vmop/runner/notify"
 )
@@ -49,7 +50,7 @@ func newRun(f *flags) *cobra.Command {
 			view := &consoleView{out: cmd.OutOrStdout(), log: log, powerOff: cancel}
 			if powerOffOn != "" {
 				if view.until, err = regexp.Compile(powerOffOn); err != nil {
-					return usageError{fmt.Errorf("--poweroff-on: %w", err)}
+					return cli.UsageError{Err: fmt.Errorf("--poweroff-on: %w", err)}
 				}
 			}
 			opts.OnPaused = view.attach
@@ -81,7 +82,7 @@ func run(ctx context.Context, opts runner.Options) error {
 func (f *flags) hasConfig() error {
 	_, err := os.Stat(f.config)
 	if errors.Is(err, fs.ErrNotExist) {
-		return usageError{fmt.Errorf("there is no configuration %s; -c FILE says where it is", f.config)}
+		return cli.UsageError{Err: fmt.Errorf("there is no configuration %s; -c FILE says where it is", f.config)}
 	}
 	return nil // what else is wrong shows when it is read
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"vmop/cmd/vmrunner/cli"
 	"vmop/runner/control"
 )
 
@@ -25,7 +26,7 @@ func newScreenshot(f *flags) *cobra.Command {
 	}
 	vm := aboutVM(f, cmd)
 	cmd.Flags().StringVarP(&file, "file", "f", "", "`file` to write; - is standard output")
-	completeFile(cmd, "file", "png")
+	cli.CompleteFile(cmd, "file", "png")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, err := vm.dial(cmd, args)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"vmop/cmd/vmrunner/cli"
 	"vmop/runner/status"
 	"vmop/vmspec"
 )
@@ -34,11 +35,11 @@ func newStatus(f *flags) *cobra.Command {
 			return err
 		}
 		if form == "json" || form == "yaml" {
-			return printValue(cmd.OutOrStdout(), form, s)
+			return cli.PrintValue(cmd.OutOrStdout(), form, s)
 		}
 		return printStatus(cmd.OutOrStdout(), s, form == "wide", time.Now())
 	}
-	outputFlag(cmd, &form, "text", "wide", "json", "yaml")
+	cli.OutputFlag(cmd, &form, "text", "wide", "json", "yaml")
 	return cmd
 }
 
@@ -47,7 +48,7 @@ func printStatus(w io.Writer, s status.Status, wide bool, now time.Time) error {
 	for i := range rows {
 		rows[i][0] += ":"
 	}
-	if err := table(w, rows); err != nil {
+	if err := cli.Table(w, rows); err != nil {
 		return err
 	}
 	for _, section := range []struct {
@@ -63,7 +64,7 @@ func printStatus(w io.Writer, s status.Status, wide bool, now time.Time) error {
 			continue
 		}
 		fmt.Fprintf(w, "\n%s:\n", section.title)
-		if err := table(w, section.rows); err != nil {
+		if err := cli.Table(w, section.rows); err != nil {
 			return err
 		}
 	}

@@ -19,7 +19,7 @@
 //
 //   - plan_of(launch, host = {}, **vm) is the plan for a vm section, read by
 //     the strict reader of the configuration file, with its defaults. host
-//     says what is known of the computer, in the words of [HostFacts].
+//     says what is known of the computer, in the words of [sample.HostFacts].
 //   - A plan has the fields argv, text, machine, helpers, files, taps,
 //     listeners, sockets and rules, and the functions options(flag) and
 //     option(flag, id = None), whose results have flag, value, props and text.
@@ -31,9 +31,6 @@
 //
 // # Goldens
 //
-// A golden is an archive NAME.txtar: a comment that says what is special about
-// this machine, its vm section (vm.yaml), the host (host.json, if it is not the
-// usual one), the name of the VM type (type, if it is not the standard one) and
-// the plan as text (plan.txt). A change of a type shows as a change of goldens.
-// See [ReadGolden].
+// A golden is a sample whose plan is kept (package sample). [RunGoldens] compares
+// it with the plan as the type makes it now.
 package vmtypestest

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"vmop/vmtypes"
+	"vmop/vmtypes/sample"
 )
 
 // T is the part of *testing.T that is used here, with T itself as the type that
@@ -51,13 +52,13 @@ func Run[Sub T[Sub]](t Sub, dir string) {
 // it rewrites those that differ instead.
 func RunGoldens[Sub T[Sub]](t Sub, library *vmtypes.Library, dir string, update bool) {
 	t.Helper()
-	paths, err := Goldens(dir)
+	paths, err := sample.Find(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), goldenSuffix), func(t Sub) {
-			g, err := ReadGolden(path)
+		t.Run(strings.TrimSuffix(filepath.Base(path), sample.Suffix), func(t Sub) {
+			g, err := sample.Read(path)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,4 +77,32 @@ func RunGoldens[Sub T[Sub]](t Sub, library *vmtypes.Library, dir string, update 
 			}
 		})
 	}
+}
+
+// difference returns the lines that are only in one of two texts: those of the
+// first behind a minus, those of the second behind a plus.
+func difference(before, after string) string {
+	lines := func(text string) map[string]bool {
+		set := map[string]bool{}
+		for line := range strings.Lines(text) {
+			set[line] = true
+		}
+		return set
+	}
+	old, now := lines(before), lines(after)
+	var b strings.Builder
+	for line := range strings.Lines(before) {
+		if !now[line] {
+			b.WriteString("- " + line)
+		}
+	}
+	for line := range strings.Lines(after) {
+		if !old[line] {
+			b.WriteString("+ " + line)
+		}
+	}
+	if b.Len() == 0 {
+		return "the same lines in another order\n"
+	}
+	return b.String()
 }

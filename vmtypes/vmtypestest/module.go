@@ -13,6 +13,7 @@ import (
 	"go.starlark.net/syntax"
 
 	"vmop/vmtypes"
+	"vmop/vmtypes/sample"
 )
 
 // moduleName is how test files load what is in here.
@@ -151,7 +152,7 @@ func assertFails(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tup
 // planOf is plan_of(launch, host={}, **vm).
 func planOf(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	vm := starlark.NewDict(len(kwargs) + 2)
-	fields := starlark.StringDict{"name": starlark.String("vm"), "uuid": starlark.String(UUID)}
+	fields := starlark.StringDict{"name": starlark.String("vm"), "uuid": starlark.String(sample.UUID)}
 	var host starlark.Value = starlark.NewDict(0)
 	for _, kw := range kwargs {
 		if name := string(kw[0].(starlark.String)); name == "host" {
@@ -173,7 +174,7 @@ func planOf(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, k
 	if err != nil {
 		return nil, fmt.Errorf("plan_of: host: %w", err)
 	}
-	facts, err := ParseHost([]byte(hostText))
+	facts, err := sample.ParseHost([]byte(hostText))
 	if err != nil {
 		return nil, fmt.Errorf("plan_of: %w", err)
 	}
@@ -181,7 +182,7 @@ func planOf(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, k
 	if err != nil {
 		return nil, fmt.Errorf("plan_of: vm: %w", err)
 	}
-	spec, err := parseVM(`{"/Runner": {"vm": ` + vmText + `}}`) // JSON is YAML
+	spec, err := sample.ParseConfig(`{"/Runner": {"vm": ` + vmText + `}}`) // JSON is YAML
 	if err != nil {
 		return nil, fmt.Errorf("plan_of: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"vmop/vmspec"
 	"vmop/vmtypes"
+	"vmop/vmtypes/sample"
 	"vmop/vmtypes/vmtypestest"
 )
 
@@ -68,7 +69,7 @@ func TestGoldenIsWrittenAndReadBack(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "small.txtar")
 	require.NoError(t, os.WriteFile(path, []byte("Small.\n-- vm.yaml --\nmaximumRam: 256Mi\n-- host.json --\n{\"kvm\": true}\n"), 0o600))
-	g, err := vmtypestest.ReadGolden(path)
+	g, err := sample.Read(path)
 	require.NoError(t, err)
 	require.Equal(t, 256*vmspec.MiB, g.VM.MaximumRAM)
 	require.True(t, g.Host.KVM)
@@ -77,7 +78,7 @@ func TestGoldenIsWrittenAndReadBack(t *testing.T) {
 	p, err := g.Plan(t.Context(), library)
 	require.NoError(t, err)
 	require.NoError(t, g.Write(p.Text()))
-	again, err := vmtypestest.ReadGolden(path)
+	again, err := sample.Read(path)
 	require.NoError(t, err)
 	require.Equal(t, p.Text(), again.Text)
 	require.Equal(t, g.VM, again.VM)
@@ -96,7 +97,7 @@ func TestGoldenFaults(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "x.txtar")
 			require.NoError(t, os.WriteFile(path, []byte(c.text), 0o600))
-			_, err := vmtypestest.ReadGolden(path)
+			_, err := sample.Read(path)
 			require.ErrorContains(t, err, c.want)
 		})
 	}

@@ -1,4 +1,4 @@
-package vmtypestest
+package sample
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package vmtypestest
+package sample
 
 import (
 	"errors"
@@ -21,12 +21,12 @@ func ParseVM(data []byte) (vmspec.Spec, error) {
 			indented = "    " + key + ": " + value + "\n" + indented
 		}
 	}
-	return parseVM("\"/Runner\":\n  vm:\n" + indented + "\n")
+	return ParseConfig("\"/Runner\":\n  vm:\n" + indented + "\n")
 }
 
-// parseVM reads a configuration file and returns its vm section. Positions in
+// ParseConfig reads a configuration file and returns its vm section. Positions in
 // a text that nobody wrote are left out of errors.
-func parseVM(text string) (vmspec.Spec, error) {
+func ParseConfig(text string) (vmspec.Spec, error) {
 	cfg, _, err := config.Parse("vm.yaml", []byte(text))
 	var faults config.Faults
 	if errors.As(err, &faults) {

@@ -1,0 +1,52 @@
+// Package vmtype is "vmrunner vmtype": what authors of VM types use to write,
+// test, review and ship them.
+//
+// Each verb is a file. It reads its arguments, has the work done by a package
+// that knows nothing of command lines, and prints.
+package vmtype
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"vmop/cmd/vmrunner/cli"
+	"vmop/vmspec"
+)
+
+// Flags are those of the whole program that matter here.
+type Flags struct {
+	// Folder is that of custom VM types (--vmtypes).
+	Folder *string
+}
+
+// New returns the command with all its verbs.
+func New(f Flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "vmtype",
+		Short: "Write, test and compare VM types",
+		Long: "vmtype has the verbs for those who write VM types: Starlark modules that compute\n" +
+			"QEMU's arguments from the vm section of a configuration (docs/vm-types).\n" +
+			"Nothing here starts a VM or needs rights.",
+		Args: knownVerb,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newList(f))
+	return cmd
+}
+
+// knownVerb refuses a verb that does not exist.
+func knownVerb(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var verbs []string
+	for _, verb := range cmd.Commands() {
+		verbs = append(verbs, verb.Name())
+	}
+	hint := "\"vmrunner vmtype\" lists them"
+	if near := vmspec.Nearest(args[0], verbs); near != "" {
+		hint = "did you mean " + near + "?"
+	}
+	return cli.UsageError{Err: fmt.Errorf("there is no verb %q (%s)", args[0], hint)}
+}
