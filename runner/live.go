@@ -172,11 +172,12 @@ func (l *live) noteFacts() {
 // tellFacts puts what is true into the status.
 func (l *live) tellFacts() {
 	facts := l.m.live.Facts()
-	cpus, ram := facts.CPUs, facts.RAM
-	if cpus == 0 { // there is no rule: they are as they were
+	cpus, ram := facts.CPUs, facts.RAM // 0: not known yet
+	rules := l.m.vm.Plan.Rules
+	if !rules.Has("cpus") { // they are as they were
 		cpus = l.m.vm.Spec.CurrentCPUs
 	}
-	if ram == 0 {
+	if !rules.Has("balloon") && !rules.Has("memory") {
 		ram = int64(l.m.vm.Spec.MaximumRAM)
 	}
 	problems := make(status.Problems, len(facts.Problems))

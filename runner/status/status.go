@@ -26,7 +26,8 @@ type Status struct {
 	// QEMU is the process that the VM runs in.
 	QEMU QEMU `json:"qemu"`
 
-	// CPUs is how many the guest has now, 0 when it doesn't run.
+	// CPUs is how many the guest has now, 0 when it doesn't run or it is not known
+	// yet.
 	CPUs int `json:"cpus"`
 	// RAM is what the balloon leaves to the guest, in bytes, 0 when it doesn't
 	// run.

@@ -1,6 +1,9 @@
 package plan
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // A Rule says what may change while the VM runs, and how QEMU knows it. The
 // kinds are the types in this file; no rule, no change.
@@ -14,6 +17,11 @@ type Rule interface {
 
 // Rules are all rules of a plan.
 type Rules []Rule
+
+// Has tells whether there is a rule of a kind.
+func (rs Rules) Has(kind string) bool {
+	return slices.ContainsFunc(rs, func(r Rule) bool { return r.Kind() == kind })
+}
 
 // CPUs says that CPUs can be plugged and unplugged (device_add, device_del).
 type CPUs struct {
