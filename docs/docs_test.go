@@ -29,7 +29,7 @@ import (
 	"vmop/vmtypes/vmtypestest"
 )
 
-var update = flag.Bool("update", false, "write vm-types/library.md anew")
+var update = flag.Bool("update", false, "write generated pages and the output of commands in pages anew")
 
 func read(t *testing.T, file string) string {
 	t.Helper()
@@ -156,11 +156,15 @@ func documents(t *testing.T) []string {
 // says: <!-- file: first.star -->.
 type block struct{ name, language, text string }
 
+// blockPattern finds the blocks of a document: name, language, text.
+func blockPattern() *regexp.Regexp {
+	return regexp.MustCompile("(?m)(?:^<!-- file: (\\S+) -->\n+)?^```([a-z]*)\n((?:.*\n)*?)```$")
+}
+
 func blocks(t *testing.T, file string) []block {
 	t.Helper()
-	pattern := regexp.MustCompile("(?m)(?:^<!-- file: (\\S+) -->\n+)?^```([a-z]*)\n((?:.*\n)*?)```$")
 	var all []block
-	for _, match := range pattern.FindAllStringSubmatch(read(t, file), -1) {
+	for _, match := range blockPattern().FindAllStringSubmatch(read(t, file), -1) {
 		all = append(all, block{match[1], match[2], match[3]})
 	}
 	return all
@@ -191,6 +195,7 @@ func TestTypesInDocumentsWork(t *testing.T) {
 			if filepath.Ext(b.name) != ".star" {
 				continue
 			}
+			b.name = filepath.Base(b.name)
 			require.NoFileExists(t, filepath.Join(dir, b.name))
 			require.NoError(t, os.WriteFile(filepath.Join(dir, b.name), []byte(b.text), 0o644))
 			parsed, err := build.ParseDefault(b.name, []byte(b.text))
