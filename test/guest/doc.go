@@ -24,4 +24,5 @@
 // the user's cache directory, under a name that is the hash of its content:
 // many test programs may ask for it at the same time, and a changed script or
 // kernel makes a new one. The same machine builds the same bytes every time.
+// [Arm64] is the same guest for an emulated arm64 machine.
 package guest

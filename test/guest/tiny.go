@@ -20,9 +20,9 @@ import (
 
 // Image names the two files that QEMU boots directly, with -kernel and -initrd.
 // The kernel talks to the serial console when its command line says
-// console=ttyS0.
+// console=ttyS0 (on arm64 ttyAMA0).
 type Image struct {
-	// Kernel is the path of a bzImage.
+	// Kernel is the path of a bzImage, or of an Image on arm64.
 	Kernel string
 	// Initrd is the path of the initramfs, a cpio archive packed by gzip.
 	Initrd string
@@ -33,9 +33,20 @@ type Image struct {
 // made of. The files belong to the cache: a test must not change them.
 func Tiny(t testing.TB) Image {
 	t.Helper()
-	image, err := cached(t.Context())
+	image, err := cached(t.Context(), installed)
 	if err != nil {
 		t.Fatalf("build the tiny guest: %v", err)
+	}
+	return image
+}
+
+// Arm64 is Tiny for an arm64 machine, of the kernel and the busybox that
+// scripts/arm64-guest fetches.
+func Arm64(t testing.TB) Image {
+	t.Helper()
+	image, err := cached(t.Context(), fetched)
+	if err != nil {
+		t.Fatalf("build the tiny guest for arm64: %v", err)
 	}
 	return image
 }
@@ -44,7 +55,7 @@ func Tiny(t testing.TB) Image {
 // makes the folder when needed. Each file is replaced in one step: a virtual
 // machine that has the old one open keeps it.
 func Build(ctx context.Context, dir string) (Image, error) {
-	image, err := cached(ctx)
+	image, err := cached(ctx, installed)
 	if err != nil {
 		return Image{}, err
 	}
@@ -76,22 +87,52 @@ func replace(from, to string) error {
 	return os.Rename(fresh, to)
 }
 
+// ingredients are what a guest is made of: a kernel, and the path of a static
+// busybox.
+type ingredients struct {
+	kernel  kernel
+	busybox string
+}
+
+// installed returns the ingredients of this machine. The folder cache is ours.
+func installed(cache string) (ingredients, error) {
+	kernel, err := findKernel(os.Getenv(kernelVariable), "/boot", filepath.Join(cache, "kernel"), "/lib/modules")
+	if err != nil {
+		return ingredients{}, err
+	}
+	busybox, err := exec.LookPath("busybox")
+	if err != nil {
+		return ingredients{}, fmt.Errorf("find busybox: %w; %s", err, busyboxAdvice)
+	}
+	return ingredients{kernel, busybox}, nil
+}
+
+// fetched returns the ingredients for arm64.
+func fetched(cache string) (ingredients, error) {
+	root := filepath.Join(cache, "arm64")
+	if !exists(root) {
+		return ingredients{}, fmt.Errorf("there is no %s: run scripts/arm64-guest", root)
+	}
+	kernel, err := findKernel("", filepath.Join(root, "boot"), "", filepath.Join(root, "lib/modules"))
+	return ingredients{kernel, filepath.Join(root, "bin/busybox")}, err
+}
+
 // cached finds the guest in the user's cache directory or builds it there.
-func cached(ctx context.Context) (Image, error) {
+func cached(ctx context.Context, find func(cache string) (ingredients, error)) (Image, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return Image{}, fmt.Errorf("find the cache directory: %w", err)
 	}
 	cache = filepath.Join(cache, "vmop")
-	kernel, err := findKernel(os.Getenv(kernelVariable), "/boot", filepath.Join(cache, "kernel"), "/lib/modules")
+	made, err := find(cache)
 	if err != nil {
 		return Image{}, err
 	}
-	bzImage, err := os.ReadFile(kernel.Path)
+	bzImage, err := os.ReadFile(made.kernel.Path)
 	if err != nil {
 		return Image{}, fmt.Errorf("read the guest's kernel: %w", err)
 	}
-	archive, err := initramfs(kernel)
+	archive, err := initramfs(made)
 	if err != nil {
 		return Image{}, err
 	}
@@ -152,12 +193,12 @@ var scripts embed.FS
 
 // initramfs returns the guest's root file system as an unpacked cpio archive:
 // folders, busybox, the scripts, the modules and the order to load them in.
-func initramfs(kernel kernel) ([]byte, error) {
-	busybox, err := staticBusybox()
+func initramfs(from ingredients) ([]byte, error) {
+	busybox, err := staticBusybox(from.busybox)
 	if err != nil {
 		return nil, err
 	}
-	modules, err := kernel.modules(needed, useful)
+	modules, err := from.kernel.modules(needed, useful)
 	if err != nil {
 		return nil, err
 	}
@@ -185,13 +226,10 @@ func initramfs(kernel kernel) ([]byte, error) {
 	return root.bytes(), nil
 }
 
+const busyboxAdvice = "install the package busybox-static"
+
 // staticBusybox reads busybox and makes sure that it runs without libraries.
-func staticBusybox() ([]byte, error) {
-	const advice = "install the package busybox-static"
-	path, err := exec.LookPath("busybox")
-	if err != nil {
-		return nil, fmt.Errorf("find busybox: %w; %s", err, advice)
-	}
+func staticBusybox(path string) ([]byte, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read busybox: %w", err)
@@ -202,7 +240,7 @@ func staticBusybox() ([]byte, error) {
 	}
 	for _, part := range program.Progs {
 		if part.Type == elf.PT_INTERP {
-			return nil, fmt.Errorf("%s needs shared libraries; %s", path, advice)
+			return nil, fmt.Errorf("%s needs shared libraries; %s", path, busyboxAdvice)
 		}
 	}
 	return content, nil
