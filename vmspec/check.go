@@ -131,15 +131,15 @@ func (c *checker) machine() {
 	if !isWord(s.MachineType) {
 		c.add("vm.machineType", "%s is not the name of a machine", quote(s.MachineType)).hint("such as q35 or pc-q35-7.2; what belongs to a machine is set by the VM type")
 	}
-	oneOf(c, "vm.accelerator", s.Accelerator, AcceleratorAuto, AcceleratorKVM, AcceleratorTCG, AcceleratorNone)
-	oneOf(c, "vm.firmware", s.Firmware, FirmwareBIOS, FirmwareUEFI, FirmwareUEFI4M, FirmwareSecure, FirmwareSecure4M)
+	c.oneOf("vm.accelerator", string(s.Accelerator))
+	c.oneOf("vm.firmware", string(s.Firmware))
 	if k := s.Kernel; k != nil && k.Image == "" {
 		c.add("vm.kernel.image", "missing").hint("initrd and commandLine are for the kernel in image")
 	}
 	if s.RTCBase != "utc" && s.RTCBase != "localtime" && !isDate(s.RTCBase) {
 		c.add("vm.rtcBase", "%s is not a time to start from", quote(s.RTCBase)).hint("utc, localtime or a date such as 2026-03-01T12:00:00")
 	}
-	oneOf(c, "vm.rtcClock", s.RTCClock, "host", "rt", "vm")
+	c.oneOf("vm.rtcClock", string(s.RTCClock))
 	if t := s.PowerdownTimeout; t != nil && (*t < 0 || *t > longestWait) {
 		c.add("vm.powerdownTimeout", "%d seconds can't be waited", *t).hint("0 to %d, a year", longestWait)
 	}
@@ -219,17 +219,14 @@ func (s Spec) topologyProduct() int {
 	return product
 }
 
-// oneOf wants value among the allowed ones.
-func oneOf[T ~string](c *checker, path string, value T, allowed ...T) bool {
-	if slices.Contains(allowed, value) {
+// oneOf wants value among the words that the key at path can be.
+func (c *checker) oneOf(path, value string) bool {
+	words := Choices(path)
+	if slices.Contains(words, value) {
 		return true
 	}
-	words := make([]string, len(allowed))
-	for i, a := range allowed {
-		words[i] = string(a)
-	}
-	fault := c.add(path, "can't be %s", quote(string(value)))
-	if near := Nearest(string(value), words); near != "" {
+	fault := c.add(path, "can't be %s", quote(value))
+	if near := Nearest(value, words); near != "" {
 		fault.hint("did you mean %s? It can be %s", near, enumerate(words))
 	} else {
 		fault.hint("it can be %s", enumerate(words))

@@ -17,8 +17,8 @@ func (c *checker) drives() {
 		if b := d.Bootindex; b != nil {
 			c.bootindex(path+".bootindex", *b, order)
 		}
-		oneOf(c, path+".format", d.Format, "raw", "qcow2")
-		if !oneOf(c, path+".type", d.Type, DriveRaw, DriveIDECD) {
+		c.oneOf(path+".format", d.Format)
+		if !c.oneOf(path+".type", string(d.Type)) {
 			continue
 		}
 		if d.Type == DriveIDECD {
@@ -42,7 +42,7 @@ func (c *checker) bootindex(path string, index int, seen map[int]string) {
 }
 
 func (c *checker) compactDisc(path string, d Drive) {
-	oneOf(c, path+".bus", d.Bus, "ide", "scsi")
+	c.oneOf(path+".bus", d.Bus)
 	for _, source := range []struct{ key, value string }{{"device", d.Device}, {"resource", d.Resource}} {
 		if source.value != "" {
 			c.add(path+"."+source.key, "is not for a CD drive").hint("its medium is given by file").also(path + ".type")
@@ -82,7 +82,7 @@ func (c *checker) display() {
 		c.portNumber("vm.display.spice.port", s.Port, 1)
 		c.address("vm.display.spice.address", s.Address)
 		if s.StreamingVideo != "" {
-			oneOf(c, "vm.display.spice.streamingVideo", s.StreamingVideo, "off", "all", "filter")
+			c.oneOf("vm.display.spice.streamingVideo", s.StreamingVideo)
 		}
 		if n := s.USBRedirects; n != nil && (*n < 0 || *n > mostUSB) {
 			c.add("vm.display.spice.usbRedirects", "can't be %d", *n).hint("0 to %d", mostUSB)

@@ -28,7 +28,7 @@ func (c *checker) networks() {
 		if n.MAC != "" {
 			c.mac(path+".mac", n.MAC, macs)
 		}
-		if !oneOf(c, path+".type", n.Type, NetworkTap, NetworkUser, NetworkMasquerade) {
+		if !c.oneOf(path+".type", string(n.Type)) {
 			continue
 		}
 		c.misplaced(path, n)
@@ -112,7 +112,7 @@ func (c *checker) subnet(path, text string) {
 }
 
 func (c *checker) port(path string, p PortForward) {
-	oneOf(c, path+".protocol", p.Protocol, "tcp", "udp")
+	c.oneOf(path+".protocol", p.Protocol)
 	if p.Address != "" {
 		if _, err := netip.ParseAddr(p.Address); err != nil {
 			c.add(path+".address", "%s is not an IP address", quote(p.Address))

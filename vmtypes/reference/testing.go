@@ -1,0 +1,71 @@
+package reference
+
+// TestingModule is how test files load what [Testing] returns.
+const TestingModule = "@vmtypes//testing.star"
+
+// Testing returns what is in the module that exists in tests only.
+func Testing() []Function {
+	check := func(name, doc, example string, parameters ...Parameter) Function {
+		return Function{Name: "assert." + name, Parameters: parameters, Result: "None", Doc: doc, Example: example}
+	}
+	return []Function{
+		{
+			Name: "plan_of", Result: "Plan",
+			Parameters: []Parameter{
+				{Name: "launch", Type: "Callable", Doc: "the launch function of a type"},
+				{Name: "host", Type: "dict", Default: "{}", Keyword: true, Doc: "the computer: `files`, `dataDir`, `runtimeDir`, `arch`, `kvm`, `cloudInitImage`, " +
+					"`hasDisplayPassword`, `machines`, `firmware`; without it a Debian 12 without KVM"},
+				{Name: "**vm", Type: "Any", Doc: "the vm section, read as strictly as the runner reads it"},
+			},
+			Doc:     "The plan that a type makes for a VM.",
+			Example: `plan_of(launch, host = {"kvm": True, "files": ["fedora"]}, network = [], maximumRam = "2 GiB")` + "\n",
+		},
+		check("eq", "Two values are equal.", "assert.eq(1 + 1, 2)\n", anything("got", "what there is"), anything("want", "what there should be")),
+		check("ne", "Two values differ.", "assert.ne(1, 2)\n", anything("one", "a value"), anything("other", "another one")),
+		check("true", "A condition holds.", "assert.true(plan_of(launch).machine, \"there is a machine\")\n", anything("condition", "what counts as true"),
+			Parameter{Name: "message", Type: "str", Default: `""`, Doc: "what to say if it doesn't"}),
+		check("contains", "A list, dict or string contains an element.", `assert.contains(plan_of(launch).argv, "-nodefaults")`+"\n",
+			anything("whole", "the list, dict, set or string"), anything("element", "what is in it")),
+		check("fails", "A function fails, with a message that a pattern matches.", `assert.fails(lambda: fail("no disk"), "no d.sk")`+"\n",
+			Parameter{Name: "function", Type: "Callable", Doc: "called without arguments"},
+			Parameter{Name: "pattern", Type: "str", Doc: "a regular expression (RE2)"}),
+	}
+}
+
+func anything(name, doc string) Parameter { return Parameter{Name: name, Type: "Any", Doc: doc} }
+
+// TestingObjects returns the kinds of values that tests see.
+func TestingObjects() []Object {
+	return []Object{{
+		Name: "Plan", Word: "plan", Doc: "A launch plan, from `plan_of`.",
+		Fields: []Field{
+			{"executable", "str", "QEMU's path."},
+			{"argv", "list[str]", "QEMU's arguments, one word each; file descriptors are `<name>`."},
+			{"text", "str", "The plan as `vmrunner plan` prints it."},
+			{"machine", "dict[str, str]", "Properties of `-machine`; `type` is the machine type."},
+			{"helpers", "list[struct]", "Helper processes with `name`, `executable`, `dir`, `argv`, `ready`."},
+			{"files", "list[struct]", "Files with `source`, `to`, `kind`, `same_size`."},
+			{"taps", "list[struct]", "Interfaces with `name`, `bridge`, `subnet`, `mac`, `hostname`, `ports`."},
+			{"rules", "list[str]", "What may change while the VM runs, a line each."},
+			{"listeners", "dict[str, str]", "From the listeners' names to their paths."},
+			{"sockets", "dict[str, str]", "From the roles of QEMU's sockets to their paths."},
+		},
+		Methods: []Function{
+			{
+				Name: "option", Result: "struct | None",
+				Parameters: []Parameter{
+					{Name: "flag", Type: "str", Doc: "with its dash"},
+					{Name: "id", Type: "str", Default: "None", Doc: "its `id` or `node-name`"},
+				},
+				Doc:     "The option with this flag and id, with `flag`, `value`, `props` and `text`, or `None`. Several are an error.",
+				Example: `plan_of(launch).option("-device", id = "balloon0")` + "\n",
+			},
+			{
+				Name: "options", Result: "list[struct]",
+				Parameters: []Parameter{{Name: "flag", Type: "str", Doc: "with its dash"}},
+				Doc:        "All options with this flag.",
+				Example:    `[o.text for o in plan_of(launch).options("-netdev")]` + "\n",
+			},
+		},
+	}}
+}
