@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"io"
+	"os"
+
+	"golang.org/x/term"
+)
+
+// A Paint colours what people read; the zero value leaves it as it is.
+type Paint struct{ on bool }
+
+// PaintFor returns a Paint that colours if w is a terminal, and unless the
+// environment has NO_COLOR (no-color.org).
+func PaintFor(w io.Writer) Paint {
+	file, ok := w.(*os.File)
+	return Paint{on: ok && term.IsTerminal(int(file.Fd())) && os.Getenv("NO_COLOR") == ""}
+}
+
+// Bold is for headings.
+func (p Paint) Bold(text string) string { return p.with("1", text) }
+
+// Faint is for what can be left unread.
+func (p Paint) Faint(text string) string { return p.with("2", text) }
+
+// Red is for what is wrong, or gone.
+func (p Paint) Red(text string) string { return p.with("31", text) }
+
+// Green is for what is well, or new.
+func (p Paint) Green(text string) string { return p.with("32", text) }
+
+// Yellow is for what wants attention.
+func (p Paint) Yellow(text string) string { return p.with("33", text) }
+
+// Cyan is for places in files.
+func (p Paint) Cyan(text string) string { return p.with("36", text) }
+
+// with puts a text between the sequences of a terminal (ECMA-48, SGR).
+func (p Paint) with(code, text string) string {
+	if !p.on || text == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}

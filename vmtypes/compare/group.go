@@ -1,0 +1,72 @@
+package compare
+
+import (
+	"slices"
+	"strings"
+)
+
+// A Result is what has changed for one VM.
+type Result struct {
+	// VM is its name, that of a sample, for example.
+	VM      string   `json:"vm"`
+	Changes []Change `json:"changes"`
+}
+
+// A Group is the same change of several things or several VMs.
+type Group struct {
+	// Change is the first of them.
+	Change
+	// Subjects are the things that have changed so, Values what from and to,
+	// VMs those that it has happened to; each has every text once.
+	Subjects []string `json:"subjects"`
+	Values   []string `json:"values"`
+	VMs      []string `json:"vms"`
+}
+
+// Summarize puts together what is the same in many results: changes with the
+// same meaning, of the same property, of things whose names differ by numbers
+// only. The gravest come first.
+func Summarize(results []Result) []Group {
+	var groups []Group
+	at := map[string]int{}
+	for _, r := range results {
+		for _, c := range r.Changes {
+			key := strings.Join([]string{string(c.Meaning), withoutNumbers(c.Subject), c.Property, c.Note}, "\x00")
+			if c.Meaning.Explain().Level == Fails {
+				key += c.New
+			}
+			i, known := at[key]
+			if !known {
+				i = len(groups)
+				at[key] = i
+				groups = append(groups, Group{Change: c})
+			}
+			g := &groups[i]
+			g.Live = g.Live && c.Live
+			g.Subjects, g.Values, g.VMs = once(g.Subjects, c.Subject), once(g.Values, c.Values()), once(g.VMs, r.VM)
+		}
+	}
+	rank := map[Meaning]int{}
+	for i, m := range Meanings() {
+		rank[m] = i
+	}
+	slices.SortStableFunc(groups, func(a, b Group) int { return rank[a.Meaning] - rank[b.Meaning] })
+	return groups
+}
+
+// withoutNumbers returns a name without its digits.
+func withoutNumbers(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, name)
+}
+
+func once(list []string, text string) []string {
+	if slices.Contains(list, text) {
+		return list
+	}
+	return append(list, text)
+}

@@ -1,0 +1,179 @@
+package compare
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"vmop/vmtypes/plan"
+)
+
+// given is what QEMU gives to a device that does not say it itself, by the
+// property that would say it ("addr", "port", "mac"): the value, or of a series
+// the position in it.
+type given map[string]string
+
+// gives is given for several devices.
+type gives map[*plan.Option]given
+
+func (g gives) set(o *plan.Option, property, value string) {
+	if g[o] == nil {
+		g[o] = given{}
+	}
+	g[o][property] = value
+}
+
+// series are properties that QEMU counts up for the devices of a kind that do
+// not say them. PCI has rules of its own (slots).
+var series = []struct {
+	property string
+	counts   func(driver string) bool
+	instead  []string // properties that say it in other words
+}{
+	{"mac", isNetworkCard, nil},
+	{"port", startsWith("usb-"), nil},
+	{"scsi-id", startsWith("scsi-"), nil},
+	{"bus", startsWith("ide-"), []string{"unit"}},
+	{"nr", is("virtserialport", "virtconsole"), nil},
+	{"index", is("isa-serial"), []string{"iobase", "chardev-index"}},
+	{"index", is("isa-parallel"), []string{"iobase"}},
+	{"cad", startsWith("hda-"), nil},
+}
+
+// givenOut returns what QEMU gives out by the order of devices, for those that
+// get something.
+func givenOut(options []plan.Option, machine string) gives {
+	all := gives{}
+	for _, s := range series {
+		n := 0
+		for i := range options {
+			o := &options[i]
+			if o.Flag != "-device" || !s.counts(o.Value) || get(o, s.property) != "" {
+				continue
+			}
+			said := false
+			for _, key := range s.instead {
+				said = said || get(o, key) != ""
+			}
+			if !said {
+				all.set(o, s.property, "number "+strconv.Itoa(n)+" by order")
+				n++
+			}
+		}
+	}
+	slots(options, machine, all)
+	return all
+}
+
+// slots gives PCI slots as QEMU does: a device without addr gets the first slot
+// whose function 0 is free when it is made (pci_qdev_realize), in the order of
+// the command line.
+func slots(options []plan.Option, machine string, into gives) {
+	taken := map[string]map[int]bool{}
+	for i := range options {
+		o := &options[i]
+		if o.Flag != "-device" || !isPCI(o.Value) {
+			continue
+		}
+		bus := busOf(o)
+		if taken[bus] == nil {
+			taken[bus] = ownSlots(bus, machine)
+		}
+		if addr := get(o, "addr"); addr != "" {
+			if slot, function, ok := parseAddress(addr); ok {
+				taken[bus][slot] = taken[bus][slot] || function == 0
+			}
+			continue
+		}
+		for slot := range 32 {
+			if !taken[bus][slot] {
+				taken[bus][slot] = true
+				into.set(o, "addr", fmt.Sprintf("0x%x", slot))
+				break
+			}
+		}
+	}
+}
+
+// rootBus is how this package calls the bus that devices are on which name none.
+const rootBus = "root"
+
+func busOf(o *plan.Option) string {
+	switch bus := get(o, "bus"); bus {
+	case "", "pcie.0", "pci.0":
+		return rootBus
+	default:
+		return bus
+	}
+}
+
+// ownSlots are those that the machine itself has devices in.
+func ownSlots(bus, machine string) map[int]bool {
+	switch {
+	case bus != rootBus:
+		return map[int]bool{}
+	case strings.Contains(machine, "q35"):
+		return map[int]bool{0: true, 31: true}
+	case machine == "pc" || strings.HasPrefix(machine, "pc-"):
+		return map[int]bool{0: true, 1: true}
+	}
+	return map[int]bool{0: true}
+}
+
+// parseAddress reads the property addr: slot, or slot.function, in hexadecimal
+// (QEMU's set_pci_devfn).
+func parseAddress(addr string) (slot, function int, ok bool) {
+	first, second, found := strings.Cut(addr, ".")
+	s, err := strconv.ParseUint(strings.TrimPrefix(first, "0x"), 16, 8)
+	if err != nil {
+		return 0, 0, false
+	}
+	if !found {
+		return int(s), 0, true
+	}
+	f, err := strconv.ParseUint(strings.TrimPrefix(second, "0x"), 16, 8)
+	return int(s), int(f), err == nil
+}
+
+// sameAddress tells whether two spellings are of the same place.
+func sameAddress(a, b string) bool {
+	slot, function, ok := parseAddress(a)
+	otherSlot, otherFunction, otherOK := parseAddress(b)
+	return ok && otherOK && slot == otherSlot && function == otherFunction
+}
+
+// order compares what QEMU gives out by order. Where only one side leaves it to
+// QEMU, the change of the property has told it.
+func (c *comparison) order(p pair) {
+	before, after := c.before.orders[p.before], c.after.orders[p.after]
+	for _, property := range slices.Sorted(maps.Keys(before)) {
+		if after[property] == "" || before[property] == after[property] {
+			continue
+		}
+		meaning := Address
+		if property == "mac" {
+			meaning = MAC
+		}
+		c.add(Change{
+			Subject: name(p.after), Property: property, Old: before[property], New: after[property], Meaning: meaning,
+			Note: "it says no " + property + ", so QEMU gives it one by the order of devices", Place: place(p.after.Origin),
+		})
+	}
+}
+
+func startsWith(prefix string) func(string) bool {
+	return func(s string) bool { return strings.HasPrefix(s, prefix) }
+}
+
+func is(names ...string) func(string) bool {
+	return func(s string) bool {
+		for _, name := range names {
+			if s == name {
+				return true
+			}
+		}
+		return false
+	}
+}

@@ -1,0 +1,152 @@
+package compare
+
+import (
+	"slices"
+	"strings"
+
+	"vmop/vmtypes/plan"
+)
+
+// Plans returns what has changed from one plan to another, in the order of the
+// old plan's options, then that of the new ones.
+func Plans(before, after *plan.Plan) []Change {
+	c := &comparison{before: newSide(before), after: newSide(after)}
+	c.executable(before.QEMU, after.QEMU, "qemu", Emulator)
+	c.options()
+	c.environment("qemu", before.QEMU, after.QEMU)
+	c.helpers(before.Helpers, after.Helpers)
+	c.files(before.Files, after.Files)
+	c.taps(before.Taps, after.Taps)
+	c.sockets(before, after)
+	c.rules(before.Rules, after.Rules)
+	return c.changes
+}
+
+// Outcomes compares what became of the same VM: a plan, or a message that says
+// why there is none. A plan that came with a message cannot work.
+func Outcomes(before *plan.Plan, fault string, after *plan.Plan, newFault string) []Change {
+	switch {
+	case fault == "" && newFault == "":
+		return Plans(before, after)
+	case fault == newFault:
+		return nil
+	case newFault == "":
+		return []Change{{Subject: "the VM", Meaning: StartsNow, Old: fault}}
+	case fault == "":
+		return []Change{{Subject: "the VM", Meaning: NoLongerStarts, New: newFault}}
+	}
+	return []Change{{Subject: "the VM", Meaning: FailsOtherwise, Old: fault, New: newFault}}
+}
+
+// comparison is one call of Plans.
+type comparison struct {
+	before, after *side
+	changes       []Change
+}
+
+func (c *comparison) add(change Change) { c.changes = append(c.changes, change) }
+
+func (c *comparison) executable(before, after plan.Process, subject string, meaning Meaning) {
+	if before.Executable != after.Executable {
+		c.add(Change{Subject: subject, Property: "executable", Old: before.Executable, New: after.Executable, Meaning: meaning})
+	}
+}
+
+// options compares QEMU's.
+func (c *comparison) options() {
+	pairs := match(c.before.plan.QEMU.Args, c.after.plan.QEMU.Args)
+	for _, p := range pairs {
+		switch {
+		case p.before == nil:
+			c.add(c.presence(p.after, c.after, true))
+		case p.after == nil:
+			c.add(c.presence(p.before, c.before, false))
+		default:
+			c.both(p)
+		}
+	}
+}
+
+// presence is the change that an option is there, or not any more.
+func (c *comparison) presence(o *plan.Option, s *side, added bool) Change {
+	change := Change{Subject: name(o), Place: place(o.Origin)}
+	text := strings.TrimSpace(strings.TrimPrefix(strings.Join(o.Words(symbolic), " "), o.Flag))
+	if change.Meaning, change.Note = s.presenceOf(o, added); added {
+		change.New = text
+	} else {
+		change.Old = text
+	}
+	change.Live = c.before.live[o.Flag+" "+o.ID()] && o.ID() != ""
+	return change
+}
+
+// both compares an option that is in both plans, property by property.
+func (c *comparison) both(p pair) {
+	add := func(property, before, after string) {
+		if before == after {
+			return
+		}
+		meaning, note := c.meaningOf(p, property, before, after)
+		if meaning == "" {
+			return
+		}
+		c.add(Change{
+			Subject: name(p.after), Property: property, Old: before, New: after, Meaning: meaning, Note: note,
+			Live: c.isLive(p.before, property), Place: place(p.after.Origin),
+		})
+	}
+	if id := p.before.ID(); id != p.after.ID() && id != "" {
+		c.add(Change{Subject: name(p.after), Property: "id", Old: id, New: p.after.ID(), Meaning: HostOnly, Note: "QEMU's own name of it", Place: place(p.after.Origin)})
+	}
+	add("", valueOf(p.before), valueOf(p.after))
+	for _, key := range keys(p.before, p.after) {
+		add(key, get(p.before, key), get(p.after, key))
+	}
+	c.order(p)
+}
+
+// isLive tells whether a rule of the old plan covers a property of an option.
+func (c *comparison) isLive(o *plan.Option, property string) bool {
+	return c.before.live[o.Flag+" "+o.ID()+" "+property] || o.ID() != "" && c.before.live[o.Flag+" "+o.ID()]
+}
+
+// keys returns the names of the properties of two options, without those by
+// which they were matched.
+func keys(before, after *plan.Option) []string {
+	var list []string
+	for _, o := range []*plan.Option{before, after} {
+		for _, p := range o.Properties {
+			if p.Key != "id" && p.Key != "node-name" && !slices.Contains(list, p.Key) {
+				list = append(list, p.Key)
+			}
+		}
+	}
+	return list
+}
+
+// get returns the value of a property, all of one that is repeated.
+func get(o *plan.Option, key string) string {
+	var values []string
+	for _, p := range o.Properties {
+		if p.Key != key {
+			continue
+		}
+		value := p.Value
+		if p.Descriptor != "" {
+			value = symbolic(p.Descriptor)
+		}
+		values = append(values, value)
+	}
+	return strings.Join(values, " ")
+}
+
+func symbolic(descriptor string) string { return "<" + descriptor + ">" }
+
+// place is where something was made, without the calls that led there.
+func place(origin plan.Origin) string {
+	if len(origin) == 0 {
+		return ""
+	}
+	text, _, _ := strings.Cut(origin[0].String(), " ")
+	return text
+}

@@ -1,0 +1,184 @@
+package compare
+
+import "strings"
+
+// meaningOf says what a change of one property of an option means; of its first
+// value if property is empty. It is empty if nothing has changed but the
+// spelling.
+func (c *comparison) meaningOf(p pair, property, before, after string) (Meaning, string) {
+	o := p.after
+	switch o.Flag {
+	case "-device":
+		return c.deviceMeaning(p, property, before, after)
+	case "-machine":
+		return c.machineMeaning(property, before, after)
+	case "-blockdev", "-drive":
+		return c.blockMeaning(p, property)
+	case "-object":
+		return c.after.objectMeaning(o, property), ""
+	case "-global":
+		return globalMeaning(o), ""
+	case "-netdev":
+		if property == "vhost" || property == "fd" || property == "queues" {
+			return HostOnly, ""
+		}
+	case "-smp":
+		if property == "cpus" && c.before.live["-smp  cpus"] {
+			return CPUTopology, "CPUs with which QEMU starts; others are plugged before the guest runs"
+		}
+	case "-display", "-vnc", "-spice":
+		return Viewers, ""
+	}
+	if m := flags[o.Flag]; m != "" {
+		return m, ""
+	}
+	return Unknown, ""
+}
+
+func (c *comparison) deviceMeaning(p pair, property, before, after string) (Meaning, string) {
+	noun := nounOf(p.after.Value)
+	switch property {
+	case "":
+		if noun == "a TPM" {
+			return TPM, noun
+		}
+		return HardwareReplaced, noun
+	case "addr":
+		return c.addressMeaning(p, before, after, noun)
+	case "drive":
+		if c.isLive(p.before, property) {
+			return Medium, ""
+		}
+		if c.before.contents(before) == c.after.contents(after) {
+			return HostOnly, "the same file, by another name within QEMU"
+		}
+		return DiskContents, ""
+	case "netdev":
+		if c.before.definition("-netdev", before) == c.after.definition("-netdev", after) {
+			return HostOnly, ""
+		}
+		return Network, ""
+	case "memdev":
+		if c.before.definition("-object", before) == c.after.definition("-object", after) {
+			return HostOnly, ""
+		}
+		return RAM, noun
+	}
+	if m := deviceProperties[property]; m != "" {
+		return m, noun
+	}
+	return Unknown, noun
+}
+
+// addressMeaning compares places, whether they are said or given by order.
+func (c *comparison) addressMeaning(p pair, before, after, noun string) (Meaning, string) {
+	where := func(s *side, said string, isBefore bool) string {
+		o := p.after
+		if isBefore {
+			o = p.before
+		}
+		if said == "" {
+			return s.orders[o]["addr"]
+		}
+		return said
+	}
+	from, to := where(c.before, before, true), where(c.after, after, false)
+	switch {
+	case sameAddress(before, after):
+		return "", "" // another spelling
+	case sameAddress(from, to):
+		return HostOnly, "the place is the same, " + map[bool]string{true: "and now it is said", false: "but it is no longer said: it follows from the order of devices"}[before == ""]
+	case before == "" || after == "":
+		return Address, noun + map[bool]string{true: ", which was at " + from + " by order", false: ", which is at " + to + " by order"}[before == ""]
+	}
+	return Address, noun
+}
+
+func (c *comparison) machineMeaning(property, before, after string) (Meaning, string) {
+	switch property {
+	case "", "type":
+		if chipset(before) == chipset(after) {
+			return MachineVersion, aliasNote(before, after)
+		}
+		return Chipset, ""
+	case "pflash0", "pflash1":
+		if before != "" && after != "" && c.before.contents(before) == c.after.contents(after) {
+			return HostOnly, ""
+		}
+	case "memory-backend":
+		if before != "" && after != "" {
+			return HostOnly, "the name of the memory"
+		}
+		return HostOnly, "who makes the memory"
+	}
+	if m := machineProperties[property]; m != "" {
+		return m, ""
+	}
+	return Unknown, ""
+}
+
+// chipset returns what a machine type is a version of: q35, of q35 and of
+// pc-q35-7.2.
+func chipset(machine string) string {
+	name, version, found := cutLast(machine, "-")
+	if !found || strings.Trim(version, "0123456789.") != "" {
+		name = machine
+	}
+	switch name {
+	case "pc-q35":
+		return "q35"
+	case "pc-i440fx":
+		return "pc"
+	}
+	return name
+}
+
+func cutLast(s, separator string) (before, after string, found bool) {
+	i := strings.LastIndex(s, separator)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(separator):], true
+}
+
+// aliasNote says that an alias stands for different versions.
+func aliasNote(before, after string) string {
+	for _, machine := range []string{before, after} {
+		if machine == chipset(machine) {
+			return machine + " is the newest version that QEMU has; a VM keeps the one that it was first started with"
+		}
+	}
+	return ""
+}
+
+func (c *comparison) blockMeaning(p pair, property string) (Meaning, string) {
+	role := c.after.roles[p.after.ID()]
+	if role == "" {
+		role = c.before.roles[p.before.ID()]
+	}
+	live := c.isLive(p.before, property)
+	switch property {
+	case "aio", "cache.direct", "cache.no-flush", "detect-zeroes", "discard", "l2-cache-size", "cache-size", "auto-read-only", "locking":
+		return HostOnly, role
+	case "read-only", "readonly":
+		return HardwareFeature, role
+	case "file", "backing":
+		if c.before.contents(p.before.ID()) == c.after.contents(p.after.ID()) {
+			return HostOnly, role
+		}
+	}
+	if property == "werror" || property == "rerror" {
+		return Mishap, role
+	}
+	switch {
+	case role == firmwareCode:
+		return Firmware, role
+	case role == firmwareVariables:
+		return Variables, role
+	case live:
+		return Medium, role
+	case role == "":
+		return HostOnly, "no device uses it"
+	}
+	return DiskContents, role
+}
