@@ -40,10 +40,15 @@ func (e *Error) Error() string {
 	fmt.Fprintf(&b, "%s:%d:%d: %s", e.File, e.Line, e.Column, e.Message)
 	if e.Source != "" {
 		number := strconv.Itoa(e.Line)
-		fmt.Fprintf(&b, "\n    %s | %s", number, strings.ReplaceAll(e.Source, "\t", " "))
-		fmt.Fprintf(&b, "\n    %s | %s^", strings.Repeat(" ", len(number)), strings.Repeat(" ", max(e.Column-1, 0)))
+		line, blanks := excerpt(e.Source, max(e.Column-1, 0))
+		fmt.Fprintf(&b, "\n    %s | %s", number, strings.ReplaceAll(line, "\t", " "))
+		fmt.Fprintf(&b, "\n    %s | %s^", strings.Repeat(" ", len(number)), strings.Repeat(" ", blanks))
 	}
-	for _, f := range e.Calls {
+	for i, f := range e.Calls {
+		if i == mostCalls {
+			fmt.Fprintf(&b, "\n    called through %d more functions", len(e.Calls)-i)
+			break
+		}
 		fmt.Fprintf(&b, "\n    called from %s:%d in %s", f.File, f.Line, f.Function)
 	}
 	return b.String()
@@ -100,7 +105,7 @@ func explain(err error, source func(module string) string) error {
 	case errors.As(err, &one):
 		return one
 	case errors.As(err, &undefined):
-		for _, e := range undefined {
+		for _, e := range undefined[:min(len(undefined), mostErrors)] {
 			several = append(several, at(e.Pos, e.Msg, nil, err, source))
 		}
 		return several
@@ -109,7 +114,7 @@ func explain(err error, source func(module string) string) error {
 	case errors.As(err, &evalErr):
 		return explainEval(evalErr, source)
 	}
-	return &Error{Message: err.Error(), cause: err}
+	return &Error{Message: clip(err.Error()), cause: err}
 }
 
 // explainSyntax puts an unexpected end of line where the line ends, not at the
@@ -203,7 +208,7 @@ func reversed(stack starlark.CallStack) []starlark.CallFrame {
 }
 
 func at(pos syntax.Position, msg string, calls plan.Origin, cause error, source func(string) string) *Error {
-	e := &Error{Message: msg, File: pos.Filename(), Line: int(pos.Line), Column: int(pos.Col), Calls: calls, cause: cause}
+	e := &Error{Message: clip(msg), File: pos.Filename(), Line: int(pos.Line), Column: int(pos.Col), Calls: calls, cause: cause}
 	e.Source = sourceLine(source(e.File), e.Line)
 	return e
 }

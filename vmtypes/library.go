@@ -23,7 +23,7 @@ const DefaultDir = "/opt/vmrunner/vmtypes"
 // A Library finds VM types by name: the stock ones, and those of one folder.
 type Library struct {
 	dir    string
-	custom fs.FS // nil: there is no folder
+	custom files // nil: there is no folder
 	close  func() error
 }
 
@@ -41,7 +41,7 @@ func Open(dir string) (*Library, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open folder of VM types: %w", err)
 	}
-	l.custom, l.close = root.FS(), root.Close
+	l.custom, l.close = folder{root}, root.Close
 	return l, nil
 }
 
@@ -51,30 +51,15 @@ func (l *Library) Close() error { return l.close() }
 // Names returns the names of all VM types, sorted; a custom file that has the
 // name of a stock type is not among them: stock types can't be shadowed.
 func (l *Library) Names() []string {
-	list := entryNames(stock)
+	list := entryNames(stockTypes())
 	if l.custom != nil {
-		for _, name := range entryNames(l.custom) {
+		for _, name := range entryNames(l.custom.names()) {
 			if !slices.Contains(list, name) {
 				list = append(list, name)
 			}
 		}
 	}
 	slices.Sort(list)
-	return list
-}
-
-// entryNames returns the modules at the top of a folder that may be types.
-func entryNames(fsys fs.FS) []string {
-	files, err := fs.Glob(fsys, "*.star")
-	if err != nil {
-		return nil // only a malformed pattern is an error
-	}
-	var list []string
-	for _, f := range files {
-		if name := strings.TrimSuffix(f, ".star"); !strings.HasSuffix(name, "_test") && name != "testing" {
-			list = append(list, name)
-		}
-	}
 	return list
 }
 
@@ -86,16 +71,27 @@ func (l *Library) Load(ctx context.Context, name string) (*Type, error) {
 	}
 	name = strings.TrimSuffix(name, ".star")
 	entry := name + ".star"
-	if _, err := fs.Stat(stock, entry); err == nil {
+	if IsStock(name) {
 		return loadType(ctx, name, stockPrefix+entry, l.read, precompiled)
 	}
 	if l.custom == nil || !fs.ValidPath(entry) || strings.Contains(name, "/") {
 		return nil, l.unknown(name)
 	}
-	if _, err := fs.Stat(l.custom, entry); err != nil {
+	if !slices.Contains(l.custom.names(), entry) {
 		return nil, l.unknown(name)
 	}
-	return loadType(ctx, name, entry, l.read, precompiled)
+	return l.LoadFile(ctx, entry)
+}
+
+// LoadFile loads a type from a file of the library's folder, even if there is a
+// stock type of this name.
+func (l *Library) LoadFile(ctx context.Context, file string) (*Type, error) {
+	return loadType(ctx, strings.TrimSuffix(file, ".star"), file, l.read, precompiled)
+}
+
+// IsStock tells whether a name is that of a stock type.
+func IsStock(name string) bool {
+	return slices.Contains(stockTypes(), strings.TrimSuffix(name, ".star")+".star")
 }
 
 // loadPath loads a type from a file outside of the library's folder.
@@ -106,7 +102,7 @@ func (l *Library) loadPath(ctx context.Context, file string) (*Type, error) {
 		return nil, err
 	}
 	defer func() { _ = other.Close() }() // it was only read
-	return loadType(ctx, strings.TrimSuffix(base, ".star"), base, other.read, precompiled)
+	return other.LoadFile(ctx, base)
 }
 
 func (l *Library) unknown(name string) error {
@@ -130,15 +126,23 @@ func (l *Library) read(module string) (string, error) {
 	if l.custom == nil {
 		return "", errors.New("there is no folder of custom types")
 	}
-	b, err := fs.ReadFile(l.custom, module)
+	text, err := l.custom.read(module)
 	if errors.Is(err, fs.ErrNotExist) {
-		files, _ := fs.Glob(l.custom, "*.star") // only a malformed pattern is an error
-		return "", fmt.Errorf("there is no such file in %s%s", l.dir, didYouMean(module, files))
+		return "", fmt.Errorf("there is no such file in %s%s", l.dir, didYouMean(module, l.custom.names()))
 	}
 	if err != nil {
 		return "", fmt.Errorf("read it from %s: %w", l.dir, err)
 	}
-	return string(b), nil
+	return text, nil
+}
+
+// stockTypes returns the files of the stock types.
+func stockTypes() []string {
+	list, err := fs.Glob(stock, "*.star")
+	if err != nil {
+		panic(err) // the pattern is malformed
+	}
+	return list
 }
 
 // stockModules returns the names of all embedded modules.

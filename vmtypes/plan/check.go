@@ -15,6 +15,9 @@ const (
 	MaxArgv       = 1 << 20
 	MaxSocketPath = 107
 	maxIfname     = 15
+	// Nobody reads more faults, or longer ones.
+	maxFaults  = 100
+	maxMessage = 2000
 )
 
 // A Fault is something wrong with a plan.
@@ -36,6 +39,10 @@ func (f Fault) String() string {
 // Check returns everything that is wrong with the plan, or nil.
 func (p *Plan) Check() []Fault {
 	c := &checker{plan: p, defined: make(map[thing]Origin, len(p.QEMU.Args))}
+	if n := p.things(); n > MaxOptions {
+		c.fault(nil, "the plan has %d options, files, taps, sockets and rules, at most %d are allowed", n, MaxOptions)
+		return c.faults
+	}
 	for _, proc := range p.Processes() {
 		c.process(proc)
 	}
@@ -49,7 +56,19 @@ func (p *Plan) Check() []Fault {
 	}
 	c.sockets()
 	c.rules()
+	if n := len(c.faults) - maxFaults; n > 0 {
+		c.faults = append(c.faults[:maxFaults], Fault{Message: fmt.Sprintf("%d more faults", n)})
+	}
 	return c.faults
+}
+
+// things is how many lines the plan has, about.
+func (p *Plan) things() int {
+	n := len(p.Helpers) + len(p.Files) + len(p.Taps) + len(p.Listeners) + len(p.Sockets) + len(p.Rules)
+	for _, proc := range p.Processes() {
+		n += len(proc.Args) + len(proc.Env)
+	}
+	return n
 }
 
 // A thing is what an option makes for others to refer to.
@@ -63,7 +82,11 @@ type checker struct {
 }
 
 func (c *checker) fault(origin Origin, format string, args ...any) {
-	c.faults = append(c.faults, Fault{Message: fmt.Sprintf(format, args...), Origin: origin})
+	message := fmt.Sprintf(format, args...)
+	if len(message) > maxMessage {
+		message = fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(message[:maxMessage], ""), len(message))
+	}
+	c.faults = append(c.faults, Fault{Message: message, Origin: origin})
 }
 
 // process checks what holds for every command.
@@ -75,10 +98,6 @@ func (c *checker) process(p Process) {
 		c.fault(nil, "%s has no executable; a part must say which program it is", p.Name)
 	case !filepath.IsAbs(p.Executable):
 		c.fault(nil, "%s: executable %q is not an absolute path", p.Name, p.Executable)
-	}
-	if len(p.Args) > MaxOptions {
-		c.fault(nil, "%s has %d options, at most %d are allowed", p.Name, len(p.Args), MaxOptions)
-		return
 	}
 	total := 0
 	for i := range p.Args {
@@ -93,6 +112,9 @@ func (c *checker) process(p Process) {
 		}
 		if o.hasNUL() {
 			c.fault(o.Origin, "%s: %s contains a NUL byte: %q", p.Name, o.Flag, o.Words(symbolic))
+		}
+		if o.broken() {
+			c.fault(o.Origin, "%s: %s is not UTF-8: %q", p.Name, o.Flag, o.Words(symbolic))
 		}
 		if size > MaxWord || len(o.Flag) > MaxWord {
 			c.fault(o.Origin, "%s: %.40s is %d bytes long, Linux allows %d for one argument", p.Name, o.Flag, size, MaxWord)

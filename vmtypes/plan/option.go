@@ -3,6 +3,7 @@ package plan
 import (
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // An Option is one command line option: -flag value,key=value,….
@@ -93,6 +94,19 @@ func (o *Option) hasNUL() bool {
 	}
 	for i := range o.Properties {
 		if strings.IndexByte(o.Properties[i].Value, 0) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// broken says that a text is cut within a character.
+func (o *Option) broken() bool {
+	if !utf8.ValidString(o.Flag) || !utf8.ValidString(o.Value) {
+		return true
+	}
+	for i := range o.Properties {
+		if !utf8.ValidString(o.Properties[i].Key) || !utf8.ValidString(o.Properties[i].Value) {
 			return true
 		}
 	}

@@ -55,7 +55,7 @@ type CopyOnce struct {
 	// SameSize says that a copy of another size than the template's is damaged:
 	// the VM is not started with it, and it is left as it is.
 	SameSize bool   `json:"sameSize,omitempty"`
-	Origin   Origin `json:"-"`
+	Origin   Origin `json:"origin,omitempty"`
 }
 
 // A Tap is a virtual network interface whose descriptor QEMU gets. It is
@@ -74,7 +74,7 @@ type Tap struct {
 	Hostname string `json:"hostname,omitempty"`
 	// Forwards are ports of the host that lead to the guest (with Subnet).
 	Forwards []Forward `json:"forwards,omitempty"`
-	Origin   Origin    `json:"-"`
+	Origin   Origin    `json:"origin,omitempty"`
 }
 
 // AutoSubnet asks for a private subnet that nobody uses yet.
@@ -95,7 +95,7 @@ type Listener struct {
 	Name string `json:"name"`
 	// Path of the socket, at most 107 bytes.
 	Path   string `json:"path"`
-	Origin Origin `json:"-"`
+	Origin Origin `json:"origin,omitempty"`
 }
 
 // A Socket is a unix socket on which QEMU listens.

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 )
@@ -154,46 +153,4 @@ func quote(s string) string {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-// JSON returns the plan for programs, indented.
-func (p *Plan) JSON() ([]byte, error) {
-	b, err := json.MarshalIndent(p, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("encode plan: %w", err)
-	}
-	return append(b, '\n'), nil
-}
-
-// MarshalJSON adds the words that the option becomes, with named descriptors,
-// and its origin.
-func (o Option) MarshalJSON() ([]byte, error) {
-	type property struct {
-		Key        string `json:"key"`
-		Value      string `json:"value,omitempty"`
-		Descriptor string `json:"descriptor,omitempty"`
-	}
-	out := struct {
-		Words      []string   `json:"words"`
-		Flag       string     `json:"flag"`
-		Value      string     `json:"value,omitempty"`
-		Properties []property `json:"properties,omitempty"`
-		Origin     []string   `json:"origin,omitempty"`
-	}{Words: o.Words(symbolic), Flag: o.Flag, Value: o.Value}
-	for _, p := range o.Properties {
-		out.Properties = append(out.Properties, property(p))
-	}
-	for _, f := range o.Origin {
-		out.Origin = append(out.Origin, f.String())
-	}
-	return json.Marshal(out)
-}
-
-// MarshalJSON puts each rule behind its kind: [{"cpus": {…}}, …].
-func (rs Rules) MarshalJSON() ([]byte, error) {
-	out := make([]map[string]Rule, len(rs))
-	for i, r := range rs {
-		out[i] = map[string]Rule{r.Kind(): r}
-	}
-	return json.Marshal(out)
 }

@@ -1,0 +1,129 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// JSON returns the plan for programs, indented. It is complete: json.Unmarshal
+// makes the same plan of it.
+func (p *Plan) JSON() ([]byte, error) {
+	b, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode plan: %w", err)
+	}
+	return append(b, '\n'), nil
+}
+
+// optionJSON is the form of an option. Words is for those who only want to see
+// them, with named descriptors; they follow from the rest.
+type optionJSON struct {
+	Words      []string       `json:"words"`
+	Flag       string         `json:"flag"`
+	Value      string         `json:"value,omitempty"`
+	List       bool           `json:"list,omitempty"`
+	Properties []propertyJSON `json:"properties,omitempty"`
+	Origin     Origin         `json:"origin,omitempty"`
+}
+
+type propertyJSON struct {
+	Key        string `json:"key"`
+	Value      string `json:"value,omitempty"`
+	Descriptor string `json:"descriptor,omitempty"`
+}
+
+// MarshalJSON adds the words that the option becomes, with named descriptors.
+func (o Option) MarshalJSON() ([]byte, error) {
+	out := optionJSON{Words: o.Words(symbolic), Flag: o.Flag, Value: o.Value, List: o.List, Origin: o.Origin}
+	for _, p := range o.Properties {
+		out.Properties = append(out.Properties, propertyJSON(p))
+	}
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (o *Option) UnmarshalJSON(data []byte) error {
+	var in optionJSON
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	*o = Option{Flag: in.Flag, Value: in.Value, List: in.List, Origin: in.Origin}
+	for _, p := range in.Properties {
+		o.Properties = append(o.Properties, Property(p))
+	}
+	return nil
+}
+
+// MarshalText writes a frame as "file:line function".
+func (f Frame) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
+
+// UnmarshalText reads what MarshalText writes. A file may have blanks and colons
+// in its name, a function has none.
+func (f *Frame) UnmarshalText(text []byte) error {
+	s := string(text)
+	blank := strings.LastIndexByte(s, ' ')
+	colon := strings.LastIndexByte(s[:max(blank, 0)], ':')
+	if colon < 0 {
+		return fmt.Errorf("%q is no place, want file:line function", s)
+	}
+	line, err := strconv.Atoi(s[colon+1 : blank])
+	if err != nil {
+		return fmt.Errorf("%q is no place, want file:line function", s)
+	}
+	*f = Frame{File: s[:colon], Line: line, Function: s[blank+1:]}
+	return nil
+}
+
+// MarshalJSON puts each rule behind its kind: [{"cpus": {…}}, …].
+func (rs Rules) MarshalJSON() ([]byte, error) {
+	out := make([]map[string]Rule, len(rs))
+	for i, r := range rs {
+		out[i] = map[string]Rule{r.Kind(): r}
+	}
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (rs *Rules) UnmarshalJSON(data []byte) error {
+	var in []map[string]json.RawMessage
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	*rs = nil
+	for _, entry := range in {
+		for kind, text := range entry {
+			r, err := readRule(kind, text)
+			if err != nil {
+				return fmt.Errorf("rule %q: %w", kind, err)
+			}
+			*rs = append(*rs, r)
+		}
+	}
+	return nil
+}
+
+func readRule(kind string, text []byte) (Rule, error) {
+	switch kind {
+	case CPUs{}.Kind():
+		return decodeRule[CPUs](text)
+	case Balloon{}.Kind():
+		return decodeRule[Balloon](text)
+	case Memory{}.Kind():
+		return decodeRule[Memory](text)
+	case Medium{}.Kind():
+		return decodeRule[Medium](text)
+	case Disk{}.Kind():
+		return decodeRule[Disk](text)
+	case Password{}.Kind():
+		return decodeRule[Password](text)
+	}
+	return nil, fmt.Errorf("there is no such kind")
+}
+
+func decodeRule[R Rule](text []byte) (Rule, error) {
+	var r R
+	err := json.Unmarshal(text, &r)
+	return r, err
+}

@@ -1,0 +1,94 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"syscall"
+	"time"
+)
+
+// Work is what a child does with a request. It asks the parent what it can't
+// know; ctx is done when its time is nearly over.
+type Work func(ctx context.Context, request json.RawMessage, ask Ask) (result any, err error)
+
+// Ask sends a question to the parent and decodes the answer into answer.
+type Ask func(question, answer any) error
+
+// Serve does the work of a child if this process is one, and then doesn't
+// return. Otherwise it does nothing. It has to be the first that main does.
+func Serve(ctx context.Context, work Work) {
+	if os.Getenv(mark) == "" {
+		return
+	}
+	m := message{}
+	if result, err := serve(ctx, work); err != nil {
+		m.Error = err.Error()
+	} else {
+		m.Result = result
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(m); err != nil {
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func serve(parent context.Context, work Work) (json.RawMessage, error) {
+	if err := confine(); err != nil {
+		return nil, fmt.Errorf("confine the process: %w", err)
+	}
+	debug.SetMaxStack(Memory / 2)
+	ctx, cancel := context.WithCancelCause(parent)
+	defer cancel(nil)
+	go watch(cancel)
+	from := json.NewDecoder(os.Stdin)
+	var request json.RawMessage
+	if err := from.Decode(&request); err != nil {
+		return nil, fmt.Errorf("read the request: %w", err)
+	}
+	result, err := work(ctx, request, func(question, answer any) error {
+		text, err := json.Marshal(question)
+		if err != nil {
+			return fmt.Errorf("ask: %w", err)
+		}
+		if err := json.NewEncoder(os.Stdout).Encode(message{Question: text}); err != nil {
+			return fmt.Errorf("ask: %w", err)
+		}
+		var m message
+		if err := from.Decode(&m); err != nil {
+			return fmt.Errorf("ask: %w", err)
+		}
+		return json.Unmarshal(m.Answer, answer)
+	})
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(result)
+	if err == nil && len(text) >= Largest {
+		err = ErrAnswer
+	}
+	return text, err
+}
+
+// watchInterval is how often the processor time is looked at.
+const watchInterval = 20 * time.Millisecond
+
+// watch ends the context shortly before the kernel ends the process.
+func watch(cancel context.CancelCauseFunc) {
+	for {
+		time.Sleep(watchInterval)
+		var used syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+			return
+		}
+		if time.Duration(used.Utime.Nano()+used.Stime.Nano()) > gentle {
+			cancel(errGentle)
+			return
+		}
+	}
+}
+
+var errGentle = errors.New("it may use 2 s of processor time")
