@@ -12,21 +12,6 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-func TestMakeAbsolute(t *testing.T) {
-	t.Parallel()
-	for path, want := range map[string]string{
-		"disk.img":                  "/etc/vm/disk.img",
-		"../disk.img":               "/etc/disk.img",
-		"/srv/disk.img":             "/srv/disk.img",
-		"":                          "",
-		"https://example.org/a.iso": "https://example.org/a.iso",
-	} {
-		got := path
-		makeAbsolute("/etc/vm", &got)
-		require.Equal(t, want, got, path)
-	}
-}
-
 func mode(t *testing.T, path string) os.FileMode {
 	t.Helper()
 	info, err := os.Lstat(path)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"vmop/cloudinit"
@@ -119,7 +118,7 @@ func newVM(cfg *config.Config, folder string) (*VM, error) {
 		return nil, err
 	}
 	vm.RuntimeDir = cfg.RuntimeDirectory(env)
-	makeAbsolute(vm.folder, &vm.DataDir, &vm.RuntimeDir)
+	vm.DataDir, vm.RuntimeDir = vmspec.Within(folder, vm.DataDir), vmspec.Within(folder, vm.RuntimeDir)
 	return vm, nil
 }
 
@@ -139,33 +138,14 @@ func (vm *VM) plan(ctx context.Context, opts Options, keep bool) (err error) {
 // this host: uuid, absolute paths, what a resource is. Paths are relative to
 // the folder of the configuration file. The uuid is that of dataDir.
 func (vm *VM) resolve(dataDir string, keep bool) (err error) {
-	spec, here := vm.Config.VM, vm.folder
+	spec := vm.Config.VM
 	if spec.UUID, err = config.EnsureUUID(dataDir, spec.UUID, keep); err != nil {
 		return err
 	}
-	spec = spec.WithDefaults()
-	for i := range spec.Drives {
-		d := &spec.Drives[i]
-		makeAbsolute(here, &d.File, &d.Device, &d.Resource)
-	}
-	if spec.Kernel != nil {
-		makeAbsolute(here, &spec.Kernel.Image, &spec.Kernel.Initrd)
-	}
-	if spec.SerialConsole != nil {
-		makeAbsolute(here, &spec.SerialConsole.Log)
-	}
+	spec = spec.WithDefaults().Within(vm.folder)
 	spec, faults := vmspec.ResolveResources(spec, vm.facts.mode)
 	vm.Spec = spec
 	return vm.Config.Locate(faults)
-}
-
-// makeAbsolute joins relative paths with a folder; URLs stay.
-func makeAbsolute(folder string, paths ...*string) {
-	for _, path := range paths {
-		if *path != "" && !filepath.IsAbs(*path) && !strings.Contains(*path, "://") {
-			*path = filepath.Join(folder, *path)
-		}
-	}
 }
 
 // readSecrets reads the display password beside the configuration file.

@@ -286,8 +286,10 @@ func TestExamplesOfTestsWork(t *testing.T) {
 	}
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "x_test.star"), []byte(b.String()), 0o644))
-	results, err := vmtypestest.Test(t.Context(), dir)
+	library, err := vmtypes.Open(dir)
 	require.NoError(t, err)
+	defer library.Close()
+	results := vmtypestest.TestFile(t.Context(), library, "x_test.star", nil)
 	require.Len(t, results, len(functions)+1)
 	for _, r := range results {
 		require.Empty(t, r.Failures, r.Function)

@@ -6,7 +6,8 @@ const TestingModule = "@vmtypes//testing.star"
 // Testing returns what is in the module that exists in tests only.
 func Testing() []Function {
 	check := func(name, doc, example string, parameters ...Parameter) Function {
-		return Function{Name: "assert." + name, Parameters: parameters, Result: "None", Doc: doc, Example: example}
+		message := Parameter{Name: "message", Type: "str", Default: `""`, Doc: "what to say before what is wrong, to tell cases apart"}
+		return Function{Name: "assert." + name, Parameters: append(parameters, message), Result: "None", Doc: doc, Example: example}
 	}
 	return []Function{
 		{
@@ -22,14 +23,20 @@ func Testing() []Function {
 		},
 		check("eq", "Two values are equal.", "assert.eq(1 + 1, 2)\n", anything("got", "what there is"), anything("want", "what there should be")),
 		check("ne", "Two values differ.", "assert.ne(1, 2)\n", anything("one", "a value"), anything("other", "another one")),
-		check("true", "A condition holds.", "assert.true(plan_of(launch).machine, \"there is a machine\")\n", anything("condition", "what counts as true"),
-			Parameter{Name: "message", Type: "str", Default: `""`, Doc: "what to say if it doesn't"}),
+		check("true", "A condition holds.", "assert.true(plan_of(launch).machine, \"there is a machine\")\n", anything("condition", "what counts as true")),
 		check("contains", "A list, dict or string contains an element.", `assert.contains(plan_of(launch).argv, "-nodefaults")`+"\n",
 			anything("whole", "the list, dict, set or string"), anything("element", "what is in it")),
+		check("not_contains", "A list, dict or string doesn't contain an element.", `assert.not_contains(plan_of(launch).argv, "-snapshot")`+"\n",
+			anything("whole", "the list, dict, set or string"), anything("element", "what is not in it")),
+		check("matches", "A string, or one of a list of strings, matches a pattern.", `assert.matches(plan_of(launch).argv, "^guest=.*threads=on$")`+"\n",
+			Parameter{Name: "text", Type: "str | list[str]", Doc: "the string or strings"}, pattern()),
 		check("fails", "A function fails, with a message that a pattern matches.", `assert.fails(lambda: fail("no disk"), "no d.sk")`+"\n",
-			Parameter{Name: "function", Type: "Callable", Doc: "called without arguments"},
-			Parameter{Name: "pattern", Type: "str", Doc: "a regular expression (RE2)"}),
+			Parameter{Name: "function", Type: "Callable", Doc: "called without arguments"}, pattern()),
 	}
+}
+
+func pattern() Parameter {
+	return Parameter{Name: "pattern", Type: "str", Doc: "a regular expression (RE2), which matches anywhere"}
 }
 
 func anything(name, doc string) Parameter { return Parameter{Name: name, Type: "Any", Doc: doc} }

@@ -3,9 +3,12 @@ package sample
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"vmop/vmspec"
@@ -34,32 +37,74 @@ type HostFacts struct {
 
 // ParseHost reads facts as a JSON object.
 func ParseHost(data []byte) (HostFacts, error) {
+	h, fault := parseHost(data)
+	if fault != nil {
+		return HostFacts{}, errors.New("read host: " + fault.message)
+	}
+	return h, nil
+}
+
+// A hostFault is what is wrong with facts, and where, counted from 1.
+type hostFault struct {
+	message      string
+	line, column int
+}
+
+func parseHost(data []byte) (HostFacts, *hostFault) {
 	var h HostFacts
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&h); err != nil {
-		return HostFacts{}, fmt.Errorf("read host: %s", explainJSON(err))
+		return HostFacts{}, explainJSON(err, data)
 	}
 	for _, f := range h.Files {
 		if _, known := distributions()[f]; !known && !strings.HasPrefix(f, "/") {
-			return HostFacts{}, fmt.Errorf("read host: files: %q is neither a path nor one of %s", f, strings.Join(Distributions(), ", "))
+			message := fmt.Sprintf("files: %q is neither a path nor one of %s", f, strings.Join(Distributions(), ", "))
+			return HostFacts{}, faultAt(data, bytes.Index(data, []byte(strconv.Quote(f))), message)
 		}
 	}
 	return h, nil
 }
 
-// explainJSON adds what would be right to the decoder's message.
-func explainJSON(err error) string {
-	msg := strings.TrimPrefix(err.Error(), "json: ")
-	quoted, ok := strings.CutPrefix(msg, "unknown field ")
-	if !ok {
-		return msg
+func faultAt(data []byte, offset int, message string) *hostFault {
+	before := string(data[:max(0, min(offset, len(data)))])
+	return &hostFault{message, 1 + strings.Count(before, "\n"), len(before) - strings.LastIndexByte(before, '\n')}
+}
+
+// explainJSON adds the place, and what would be right, to the decoder's error.
+func explainJSON(err error, data []byte) *hostFault {
+	message := strings.TrimPrefix(err.Error(), "json: ")
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch quoted, unknown := strings.CutPrefix(message, "unknown field "); {
+	case unknown:
+		fields := []string{"files", "dataDir", "runtimeDir", "arch", "kvm", "cloudInitImage", "hasDisplayPassword", "machines", "firmware"}
+		if near := vmspec.Nearest(strings.Trim(quoted, `"`), fields); near != "" {
+			message += fmt.Sprintf(" (did you mean %s?)", near)
+		} else {
+			message += "; known are " + strings.Join(fields, ", ")
+		}
+		return faultAt(data, bytes.Index(data, []byte(quoted)), message)
+	case errors.As(err, &kind):
+		return faultAt(data, int(kind.Offset)-1, fmt.Sprintf("%s is a %s, want %s", kind.Field, kind.Value, kindName(kind.Type)))
+	case errors.As(err, &syntax):
+		return faultAt(data, int(syntax.Offset)-1, message)
 	}
-	fields := []string{"files", "dataDir", "runtimeDir", "arch", "kvm", "cloudInitImage", "hasDisplayPassword", "machines", "firmware"}
-	if near := vmspec.Nearest(strings.Trim(quoted, `"`), fields); near != "" {
-		return fmt.Sprintf("%s (did you mean %s?)", msg, near)
+	return faultAt(data, len(data), "want a JSON object: "+message)
+}
+
+// kindName returns what JSON calls the values of a Go type.
+func kindName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "a string"
+	case reflect.Slice:
+		return "a list"
+	default:
+		return "an object"
 	}
-	return msg + "; known are " + strings.Join(fields, ", ")
 }
 
 // Host returns the host that these facts are true of.

@@ -2,32 +2,34 @@ package sample
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/tools/txtar"
 
+	"vmop/runner/config"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
 )
 
-// Suffix is what the names of goldens end in.
-const Suffix = ".txtar"
-
-// The sections of a golden.
+// The endings of samples: archives with a plan, and configurations.
 const (
-	vmSection   = "vm.yaml"
-	hostSection = "host.json"
-	typeSection = "type"
-	planSection = "plan.txt"
+	Suffix       = ".txtar"
+	configSuffix = ".yaml"
 )
+
+// Folder is the folder beside types where samples may be, too.
+const Folder = "testdata"
 
 // A Sample is a VM that a VM type is tried with.
 type Sample struct {
-	// Path of the archive.
+	// Path of the file.
 	Path string
 	// Type is the name of the VM type.
 	Type string
@@ -35,57 +37,110 @@ type Sample struct {
 	VM vmspec.Spec
 	// Host is where it runs.
 	Host HostFacts
-	// Text is the plan that is kept; empty if there is none yet.
+	// Text is the plan that is kept; empty if there is none.
 	Text string
+	// TextLine is the line of the file at which Text begins, counted from 1; 0 if
+	// there is none.
+	TextLine int
 
-	archive *txtar.Archive
+	config  *config.Config
+	within  excerpt        // where the configuration stands in the file
+	archive *txtar.Archive // nil: the file is a configuration
 }
 
-// Find returns the paths of the goldens in a folder, sorted.
+// Find returns the paths of the samples in a folder and in its subfolder
+// testdata, sorted by folder and name. A YAML file without a section "/Runner" is
+// something else.
 func Find(dir string) ([]string, error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "*"+Suffix))
-	if err == nil && len(paths) == 0 {
-		err = fmt.Errorf("look for goldens: there is no file *%s in %s", Suffix, dir)
-	}
-	return paths, err
-}
-
-// Read reads an archive. It must have a comment: what nobody can say
-// about a machine is no reason to keep its plan.
-func Read(path string) (*Sample, error) {
-	archive, err := txtar.ParseFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read golden: %w", err)
-	}
-	s := &Sample{Path: path, Type: "standard", archive: archive}
-	if strings.TrimSpace(string(archive.Comment)) == "" {
-		return nil, fmt.Errorf("read golden %s: it has no comment that says what is special about it", path)
-	}
-	vm := []byte{}
-	for _, f := range archive.Files {
-		switch f.Name {
-		case vmSection:
-			vm = f.Data
-		case hostSection:
-			s.Host, err = ParseHost(f.Data)
-		case typeSection:
-			s.Type = strings.TrimSpace(string(f.Data))
-		case planSection:
-			s.Text = string(f.Data)
-		default:
-			err = fmt.Errorf("the section %s is unknown", f.Name)
+	var found []string
+	for _, folder := range []string{dir, filepath.Join(dir, Folder)} {
+		entries, err := os.ReadDir(folder)
+		if folder != dir && errors.Is(err, fs.ErrNotExist) {
+			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read golden %s: %w", path, err)
+			return nil, fmt.Errorf("look for samples: %w", err)
+		}
+		for _, e := range entries {
+			path := filepath.Join(folder, e.Name())
+			if is, err := isSample(path, e); err != nil {
+				return nil, fmt.Errorf("look for samples: %w", err)
+			} else if is {
+				found = append(found, path)
+			}
 		}
 	}
-	if s.VM, err = ParseVM(vm); err != nil {
-		return nil, fmt.Errorf("read golden %s: %w", path, err)
+	return found, nil
+}
+
+func isSample(path string, e fs.DirEntry) (bool, error) {
+	switch {
+	case e.IsDir():
+		return false, nil
+	case filepath.Ext(path) == Suffix:
+		return true, nil
+	case filepath.Ext(path) != configSuffix:
+		return false, nil
 	}
+	text, err := os.ReadFile(path)
+	return strings.Contains(string(text), "/Runner") || strings.Contains(string(text), "_Runner"), err
+}
+
+// Read reads a sample. What is wrong with its content are config.Faults, all of
+// them.
+func Read(path string) (*Sample, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read sample: %w", err)
+	}
+	if filepath.Ext(path) == configSuffix {
+		return readConfig(path, data)
+	}
+	return readArchive(path, data)
+}
+
+// readConfig reads a configuration as the runner does. Its paths begin at its
+// folder.
+func readConfig(path string, data []byte) (*Sample, error) {
+	cfg, _, err := config.Parse(path, data)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sample{Path: path, Type: cfg.VMType, config: cfg}
+	spec := cfg.VM
+	if spec.UUID == "" {
+		spec.UUID = UUID
+	}
+	if cfg.CloudInit != nil {
+		s.Host.CloudInitImage = "/run/vm/cloud-init.img"
+	}
+	here, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return nil, fmt.Errorf("folder of %s: %w", path, err)
+	}
+	s.VM, _ = vmspec.ResolveResources(spec.WithDefaults().Within(here), usualMode) // which knows every path
 	return s, nil
 }
 
-// Plan returns the plan as the library's VM type makes it now.
+// usualMode is what a path leads to where nobody can look: a block device if it is
+// in /dev, else a file.
+func usualMode(path string) (fs.FileMode, error) {
+	if strings.HasPrefix(path, "/dev/") {
+		return fs.ModeDevice, nil
+	}
+	return 0, nil
+}
+
+// Name returns the name without folder and ending.
+func (s *Sample) Name() string {
+	return strings.TrimSuffix(strings.TrimSuffix(filepath.Base(s.Path), Suffix), configSuffix)
+}
+
+// Keeps says whether the plan is kept in the file, or can be.
+func (s *Sample) Keeps() bool { return s.archive != nil }
+
+// Plan returns the plan as the library's VM type makes it now. Options that the
+// type does not take are config.Faults.
 func (s *Sample) Plan(ctx context.Context, library *vmtypes.Library) (*plan.Plan, error) {
 	t, err := library.Load(ctx, s.Type)
 	if err != nil {
@@ -94,16 +149,37 @@ func (s *Sample) Plan(ctx context.Context, library *vmtypes.Library) (*plan.Plan
 	return t.Launch(ctx, s.VM, s.Host.Host())
 }
 
-// Write keeps a plan in the archive.
+// Write keeps a plan in the archive. A configuration keeps none.
 func (s *Sample) Write(text string) error {
-	files := s.archive.Files
-	if n := len(files); n == 0 || files[n-1].Name != planSection {
-		files = append(files, txtar.File{Name: planSection})
+	if s.archive == nil {
+		return fmt.Errorf("write %s: a configuration has no place for a plan", s.Path)
 	}
-	files[len(files)-1].Data = []byte(text)
-	s.archive.Files, s.Text = files, text
+	at := slices.IndexFunc(s.archive.Files, func(f txtar.File) bool { return f.Name == planSection })
+	if at < 0 {
+		at = len(s.archive.Files)
+		s.archive.Files = append(s.archive.Files, txtar.File{Name: planSection})
+	}
+	s.archive.Files[at].Data = []byte(text)
+	s.Text = text
 	if err := os.WriteFile(s.Path, txtar.Format(s.archive), 0o644); err != nil {
-		return fmt.Errorf("write golden: %w", err)
+		return fmt.Errorf("write sample: %w", err)
 	}
 	return nil
+}
+
+// typeFor returns the type in the folder that a sample is named after, or the
+// standard one.
+func typeFor(path string) string {
+	folder := filepath.Dir(path)
+	if filepath.Base(folder) == Folder {
+		folder = filepath.Dir(folder)
+	}
+	name := strings.TrimSuffix(filepath.Base(path), Suffix)
+	for name != "" {
+		if _, err := os.Stat(filepath.Join(folder, name+".star")); err == nil {
+			return name
+		}
+		name = name[:max(0, strings.LastIndexByte(name, '-'))]
+	}
+	return config.DefaultVMType
 }

@@ -2,6 +2,7 @@ package sample
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"vmop/runner/config"
@@ -11,44 +12,68 @@ import (
 // UUID is the machine's uuid in tests that give none.
 const UUID = "1b4e28ba-2fa1-4d2b-883f-0016d3cca427"
 
+// How a vm section is put into a configuration: so many lines before it, so deep.
+const (
+	addedLines  = 4
+	indentation = "    "
+)
+
 // ParseVM reads a vm section (YAML) as strictly as the runner reads its
 // configuration file, and applies the defaults. A name and a uuid are added
 // where there are none.
 func ParseVM(data []byte) (vmspec.Spec, error) {
-	indented := "    " + strings.ReplaceAll(strings.TrimRight(string(data), "\n"), "\n", "\n    ")
-	for key, value := range map[string]string{"name": "vm", "uuid": UUID} {
-		if !strings.Contains(indented, "\n    "+key+":") && !strings.HasPrefix(indented, "    "+key+":") {
-			indented = "    " + key + ": " + value + "\n" + indented
+	cfg, faults := parseVM(string(data))
+	if faults != nil {
+		return vmspec.Spec{}, withoutPlaces(faults)
+	}
+	return cfg.VM.WithDefaults(), nil
+}
+
+// parseVM reads a vm section as part of a configuration, with addedLines before
+// it.
+func parseVM(section string) (*config.Config, config.Faults) {
+	indented := indentation + strings.ReplaceAll(strings.TrimRight(section, "\n"), "\n", "\n"+indentation)
+	text := "\"/Runner\":\n  vm:\n"
+	for _, missing := range []struct{ key, value string }{{"name", "vm"}, {"uuid", UUID}} {
+		if strings.Contains("\n"+indented, "\n"+indentation+missing.key+":") {
+			text += "\n"
+		} else {
+			text += indentation + missing.key + ": " + missing.value + "\n"
 		}
 	}
-	return ParseConfig("\"/Runner\":\n  vm:\n" + indented + "\n")
+	cfg, _, err := config.Parse("vm.yaml", []byte(text+indented+"\n"))
+	return cfg, faultsOf(err)
+}
+
+// faultsOf returns what Parse reports, which is nothing else.
+func faultsOf(err error) config.Faults {
+	var faults config.Faults
+	if err != nil && !errors.As(err, &faults) {
+		faults = config.Faults{{Message: err.Error()}}
+	}
+	return faults
 }
 
 // ParseConfig reads a configuration file and returns its vm section. Positions in
 // a text that nobody wrote are left out of errors.
 func ParseConfig(text string) (vmspec.Spec, error) {
 	cfg, _, err := config.Parse("vm.yaml", []byte(text))
-	var faults config.Faults
-	if errors.As(err, &faults) {
-		lines := make([]string, len(faults))
-		for i, f := range faults {
-			lines[i] = faultText(f)
-		}
-		return vmspec.Spec{}, errors.New(strings.Join(lines, "\n"))
-	}
-	if err != nil {
-		return vmspec.Spec{}, err
+	if faults := faultsOf(err); faults != nil {
+		return vmspec.Spec{}, withoutPlaces(faults)
 	}
 	return cfg.VM.WithDefaults(), nil
 }
 
-func faultText(f config.Fault) string {
-	text := f.Message
-	if f.Path != "" {
-		text = f.Path + ": " + text
+func withoutPlaces(faults config.Faults) error {
+	lines := make([]string, len(faults))
+	for i, f := range faults {
+		lines[i] = f.Message
+		if f.Path != "" {
+			lines[i] = f.Path + ": " + lines[i]
+		}
+		if f.Hint != "" {
+			lines[i] += fmt.Sprintf(" (%s)", f.Hint)
+		}
 	}
-	if f.Hint != "" {
-		text += " (" + f.Hint + ")"
-	}
-	return text
+	return errors.New(strings.Join(lines, "\n"))
 }

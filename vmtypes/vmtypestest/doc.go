@@ -23,14 +23,18 @@
 //   - A plan has the fields argv, text, machine, helpers, files, taps,
 //     listeners, sockets and rules, and the functions options(flag) and
 //     option(flag, id = None), whose results have flag, value, props and text.
-//   - assert.eq, ne, true and contains note a failure and go on, so that a test
-//     tells all that is wrong; assert.fails(function, pattern) calls a function
-//     that must fail with a message that the regular expression matches.
+//   - assert.eq, ne, true, contains, not_contains and matches note a failure and go
+//     on, so that a test tells all that is wrong; assert.fails(function, pattern)
+//     calls a function that must fail with a message that the regular expression
+//     matches. Each takes message, to tell the cases of a table apart.
+//   - What print says is part of a test's result.
 //
-// [Run] does it for go test, [Test] for anyone else.
+// [TestFile] runs the tests of one file, [Folder.Run] those of a folder, [Run] does
+// it for go test.
 //
-// # Goldens
+// # Samples
 //
-// A golden is a sample whose plan is kept (package sample). [RunGoldens] compares
-// it with the plan as the type makes it now.
+// A sample (package sample) is a VM that must have a plan; a golden keeps the plan,
+// which must be the same. [TestSample] tries one, [Folder.Run] those of a folder,
+// [RunGoldens] does it for go test.
 package vmtypestest

@@ -2,6 +2,7 @@ package vmtypestest
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -19,7 +20,8 @@ type T[Sub any] interface {
 	Fatal(args ...any)
 }
 
-// Run runs all tests of a folder of VM types as subtests of t, FILE/FUNCTION.
+// Run runs all tests of a folder of VM types as subtests of t, FILE/FUNCTION, and
+// tries its samples, if there are some.
 func Run[Sub T[Sub]](t Sub, dir string) {
 	t.Helper()
 	library, err := vmtypes.Open(dir)
@@ -27,82 +29,49 @@ func Run[Sub T[Sub]](t Sub, dir string) {
 		t.Fatal(err)
 	}
 	defer func() { _ = library.Close() }() // it was only read
-	files, err := testFiles(dir)
+	folder, err := Find(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(file, "_test.star"), func(t Sub) {
+	if len(folder.Files) == 0 {
+		t.Fatal(fmt.Sprintf("there is no file whose name ends in %s in %s", testSuffix, filepath.Clean(dir)))
+	}
+	for _, file := range folder.Files {
+		t.Run(strings.TrimSuffix(file, testSuffix), func(t Sub) {
 			s, err := load(t.Context(), library, file)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, fn := range s.tests {
-				t.Run(strings.TrimPrefix(fn.Name(), "test_"), func(t Sub) {
-					for _, failure := range s.run(t.Context(), fn).Failures {
-						t.Error("\n" + failure.Error())
-					}
-				})
+				t.Run(strings.TrimPrefix(fn.Name(), testPrefix), func(t Sub) { report(t, s.run(t.Context(), fn)) })
 			}
 		})
 	}
+	for _, name := range folder.Samples {
+		t.Run(name, func(t Sub) { report(t, TestSample(t.Context(), library, dir, name, false)) })
+	}
 }
 
-// RunGoldens compares all goldens of a folder, as subtests of t. With update
-// it rewrites those that differ instead.
+// RunGoldens tries all samples of a folder, as subtests of t. With update it
+// rewrites the plans that differ.
 func RunGoldens[Sub T[Sub]](t Sub, library *vmtypes.Library, dir string, update bool) {
 	t.Helper()
 	paths, err := sample.Find(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if len(paths) == 0 {
+		t.Fatal("there is no sample in " + dir)
+	}
 	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), sample.Suffix), func(t Sub) {
-			g, err := sample.Read(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := g.Plan(t.Context(), library)
-			if err != nil {
-				t.Fatal(err)
-			}
-			switch {
-			case got.Text() == g.Text:
-			case update:
-				if err := g.Write(got.Text()); err != nil {
-					t.Fatal(err)
-				}
-			default:
-				t.Error("the plan differs from " + path + " (-update rewrites it):\n" + difference(g.Text, got.Text()))
-			}
-		})
+		name := strings.TrimPrefix(path, filepath.Clean(dir)+string(filepath.Separator))
+		t.Run(strings.TrimSuffix(name, sample.Suffix), func(t Sub) { report(t, TestSample(t.Context(), library, dir, name, update)) })
 	}
 }
 
-// difference returns the lines that are only in one of two texts: those of the
-// first behind a minus, those of the second behind a plus.
-func difference(before, after string) string {
-	lines := func(text string) map[string]bool {
-		set := map[string]bool{}
-		for line := range strings.Lines(text) {
-			set[line] = true
-		}
-		return set
+func report[Sub T[Sub]](t Sub, r Result) {
+	t.Helper()
+	for _, failure := range r.Failures {
+		t.Error("\n" + failure.Error())
 	}
-	old, now := lines(before), lines(after)
-	var b strings.Builder
-	for line := range strings.Lines(before) {
-		if !now[line] {
-			b.WriteString("- " + line)
-		}
-	}
-	for line := range strings.Lines(after) {
-		if !old[line] {
-			b.WriteString("+ " + line)
-		}
-	}
-	if b.Len() == 0 {
-		return "the same lines in another order\n"
-	}
-	return b.String()
 }

@@ -2,24 +2,26 @@ package vmtypestest
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"regexp"
 	"strings"
+	"time"
 
 	"go.starlark.net/starlark"
 
 	"vmop/vmtypes"
 )
 
-// A Result tells how one test function did.
-type Result struct {
-	// File and Function name the test.
-	File, Function string
-	// Failures are what is wrong, each with its place and source line; none if
-	// the test passed.
-	Failures []error
-}
+// testSuffix is what the names of test files end in, testPrefix what those of
+// test functions begin with.
+const (
+	testSuffix = "_test.star"
+	testPrefix = "test_"
+)
+
+// testTime bounds one test function. A launch takes milliseconds.
+const testTime = 5 * time.Second
 
 // A suite is one test file, loaded.
 type suite struct {
@@ -28,71 +30,105 @@ type suite struct {
 	tests  []*starlark.Function
 }
 
-// Test runs all tests of a folder of VM types, file by file and in source
-// order. The error tells of a file that could not be loaded.
-func Test(ctx context.Context, dir string) ([]Result, error) {
-	library, err := vmtypes.Open(dir)
+// TestFile runs the tests of one file of the library's folder in source order,
+// each in a thread of its own: those whose name, FILE/FUNCTION, is matched. A
+// nil match is all of them. A file that can't be loaded is a result, too.
+func TestFile(ctx context.Context, library *vmtypes.Library, file string, match *regexp.Regexp) []Result {
+	start := time.Now()
+	s, err := load(ctx, library, file)
 	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = library.Close() }() // it was only read
-	files, err := testFiles(dir)
-	if err != nil {
-		return nil, err
+		return []Result{{File: file, Time: time.Since(start), Failures: failuresOf(err)}}
 	}
 	var results []Result
-	for _, file := range files {
-		s, err := load(ctx, library, file)
-		if err != nil {
-			return results, err
-		}
-		for _, fn := range s.tests {
+	for _, fn := range s.tests {
+		if match == nil || match.MatchString(Result{File: file, Function: fn.Name()}.Name()) {
 			results = append(results, s.run(ctx, fn))
 		}
 	}
-	return results, nil
-}
-
-// testFiles returns the names of the test files in dir, sorted.
-func testFiles(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("look for tests: %w", err)
-	}
-	var files []string
-	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), "_test.star") {
-			files = append(files, e.Name())
-		}
-	}
-	if len(files) == 0 {
-		return nil, fmt.Errorf("look for tests: there is no file whose name ends in _test.star in %s", filepath.Clean(dir))
-	}
-	return files, nil
+	return results
 }
 
 func load(ctx context.Context, library *vmtypes.Library, file string) (*suite, error) {
 	script, err := library.Script(ctx, file, map[string]starlark.StringDict{moduleName: testing()})
 	if err != nil {
-		return nil, fmt.Errorf("load tests: %w", err)
+		return nil, err
 	}
 	s := &suite{file: file, script: script}
 	for _, fn := range script.Functions() {
-		if strings.HasPrefix(fn.Name(), "test_") {
+		if strings.HasPrefix(fn.Name(), testPrefix) {
 			s.tests = append(s.tests, fn)
 		}
 	}
 	if len(s.tests) == 0 {
-		return nil, fmt.Errorf("load tests: %s has no function whose name begins with test_", file)
+		return nil, fmt.Errorf("%s has no function whose name begins with %s", file, testPrefix)
 	}
 	return s, nil
 }
 
 // run runs one test in a thread of its own.
 func (s *suite) run(ctx context.Context, fn *starlark.Function) Result {
+	ctx, cancel := context.WithTimeoutCause(ctx, testTime, fmt.Errorf("a test has %s", testTime))
+	defer cancel()
+	start := time.Now()
 	r := &recorder{script: s.script}
-	if err := s.script.Call(ctx, fn, r.attach); err != nil {
-		r.failures = append(r.failures, err)
+	if fn.NumParams() > 0 {
+		r.failures = failuresOf(&vmtypes.Error{Message: fmt.Sprintf("%s takes parameters; a test is called without", fn.Name())})
+	} else if err := s.script.Call(ctx, fn, r.attach); err != nil {
+		r.failures = append(r.failures, failuresOf(err)...)
 	}
-	return Result{File: s.file, Function: fn.Name(), Failures: r.failures}
+	return Result{
+		File: s.file, Function: fn.Name(), Line: int(fn.Position().Line), Time: time.Since(start),
+		Failures: r.all(), Output: r.output.String(),
+	}
+}
+
+// What a test may tell of.
+const (
+	mostFailures = 20
+	mostOutput   = 64 << 10 // bytes
+)
+
+// recorder notes what happened in one test function. It hangs at the thread.
+type recorder struct {
+	script   *vmtypes.Script
+	failures []Failure
+	more     int // failures that are not told
+	output   strings.Builder
+}
+
+const recorderKey = "vmtypestest"
+
+func (r *recorder) attach(thread *starlark.Thread) {
+	thread.SetLocal(recorderKey, r)
+	thread.Print = func(_ *starlark.Thread, text string) {
+		if r.output.Len()+len(text) < mostOutput {
+			r.output.WriteString(text + "\n")
+		}
+	}
+}
+
+func (r *recorder) add(f Failure) {
+	if len(r.failures) == mostFailures {
+		r.more++
+		return
+	}
+	r.failures = append(r.failures, f)
+}
+
+func (r *recorder) all() []Failure {
+	if r.more == 0 {
+		return r.failures
+	}
+	text := fmt.Sprintf("and %d more failures", r.more)
+	return append(r.failures, Failure{Message: text, Text: text})
+}
+
+// recorderOf returns the thread's recorder. A module that calls assert while
+// it is loaded has none.
+func recorderOf(thread *starlark.Thread) (*recorder, error) {
+	r, ok := thread.Local(recorderKey).(*recorder)
+	if !ok {
+		return nil, errors.New("can be called by functions named test_… only, not while a file is loaded")
+	}
+	return r, nil
 }

@@ -1,0 +1,36 @@
+package vmspec
+
+import (
+	"path/filepath"
+	"strings"
+)
+
+// Within returns a copy in which relative paths begin at a folder. URLs stay.
+func (s Spec) Within(folder string) Spec {
+	s = s.clone()
+	join := func(paths ...*string) {
+		for _, path := range paths {
+			*path = Within(folder, *path)
+		}
+	}
+	for i := range s.Drives {
+		d := &s.Drives[i]
+		join(&d.File, &d.Device, &d.Resource)
+	}
+	if s.Kernel != nil {
+		join(&s.Kernel.Image, &s.Kernel.Initrd)
+	}
+	if s.SerialConsole != nil {
+		join(&s.SerialConsole.Log)
+	}
+	return s
+}
+
+// Within returns a path that begins at a folder if it is relative. A URL, and "",
+// stay.
+func Within(folder, path string) string {
+	if path == "" || filepath.IsAbs(path) || strings.Contains(path, "://") {
+		return path
+	}
+	return filepath.Join(folder, path)
+}

@@ -1,0 +1,113 @@
+package sample
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/txtar"
+
+	"vmop/runner/config"
+	"vmop/vmspec"
+)
+
+// The sections of an archive.
+const (
+	vmSection   = "vm.yaml"
+	hostSection = "host.json"
+	typeSection = "type"
+	planSection = "plan.txt"
+)
+
+// readArchive reads a golden. It must have a comment: what nobody can say about
+// a machine is no reason to keep its plan.
+func readArchive(path string, data []byte) (*Sample, error) {
+	archive := txtar.Parse(data)
+	s := &Sample{Path: path, Type: typeFor(path), archive: archive}
+	all := excerpt{file: path, lines: strings.Split(string(data), "\n"), first: 1}
+	var faults config.Faults
+	if strings.TrimSpace(string(archive.Comment)) == "" {
+		faults = append(faults, all.fault(1, 1, "there is no comment", "begin with a line that says what is special about this machine"))
+	}
+	vm, marker := "", 1
+	line := 1 + strings.Count(string(archive.Comment), "\n")
+	s.within = all
+	for _, f := range archive.Files {
+		section := all.from(line + 1)
+		switch f.Name {
+		case vmSection:
+			vm, s.within, marker = string(f.Data), section, line
+		case hostSection:
+			facts, fault := parseHost(f.Data)
+			s.Host = facts
+			if fault != nil {
+				faults = append(faults, section.fault(fault.line, fault.column, fault.message, ""))
+			}
+		case typeSection:
+			s.Type = strings.TrimSpace(string(f.Data))
+		case planSection:
+			s.Text, s.TextLine = string(f.Data), line+1
+		default:
+			faults = append(faults, all.fault(line, 1, "unknown section "+f.Name, suggestSection(f.Name)))
+		}
+		line += 1 + strings.Count(string(f.Data), "\n")
+	}
+	var wrong config.Faults
+	s.config, wrong = parseVM(vm)
+	for _, f := range wrong {
+		faults = append(faults, s.within.place(f, marker))
+	}
+	if faults != nil {
+		slices.SortStableFunc(faults, func(a, b config.Fault) int { return cmp.Compare(a.Line, b.Line) })
+		return nil, faults
+	}
+	s.VM = s.config.VM.WithDefaults()
+	return s, nil
+}
+
+func suggestSection(name string) string {
+	known := []string{vmSection, hostSection, typeSection, planSection}
+	if near := vmspec.Nearest(name, known); near != "" {
+		return "did you mean " + near + "?"
+	}
+	return "known are " + strings.Join(known, ", ")
+}
+
+// An excerpt is a part of a file.
+type excerpt struct {
+	file  string
+	lines []string // of the whole file
+	first int      // the line that is the excerpt's first, counted from 1
+}
+
+// from returns the part that begins at a line of the file.
+func (e excerpt) from(line int) excerpt {
+	e.first = line
+	return e
+}
+
+// fault returns a fault at a line of the excerpt.
+func (e excerpt) fault(line, column int, message, hint string) config.Fault {
+	line += e.first - 1
+	return config.Fault{File: e.file, Line: line, Column: column, Message: message, Hint: hint, Source: e.source(line)}
+}
+
+func (e excerpt) source(line int) string {
+	if line < 1 || line > len(e.lines) {
+		return ""
+	}
+	return strings.TrimSuffix(e.lines[line-1], "\r")
+}
+
+// place returns a fault of the vm section as one of the file. What stands in
+// lines that were added to the section is at marker.
+func (e excerpt) place(f config.Fault, marker int) config.Fault {
+	line := f.Line - addedLines
+	f.File, f.Column = e.file, max(1, f.Column-len(indentation))
+	if f.Line = e.first - 1 + line; line < 1 {
+		f.Line, f.Column = marker, 1
+	}
+	f.Line = min(f.Line, len(e.lines))
+	f.Source = e.source(f.Line)
+	return f
+}

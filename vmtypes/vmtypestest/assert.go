@@ -1,0 +1,220 @@
+package vmtypestest
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.starlark.net/starlark"
+	"go.starlark.net/syntax"
+
+	"vmop/vmspec"
+)
+
+// assertions are the members of assert. Each notes a failure and goes on, and
+// takes a message that is put before what is wrong, to tell cases apart.
+func assertions() starlark.StringDict {
+	return starlark.StringDict{
+		"eq":           starlark.NewBuiltin("assert.eq", assertEq),
+		"ne":           starlark.NewBuiltin("assert.ne", assertNe),
+		"true":         starlark.NewBuiltin("assert.true", assertTrue),
+		"contains":     starlark.NewBuiltin("assert.contains", assertContains),
+		"not_contains": starlark.NewBuiltin("assert.not_contains", assertNotContains),
+		"matches":      starlark.NewBuiltin("assert.matches", assertMatches),
+		"fails":        starlark.NewBuiltin("assert.fails", assertFails),
+	}
+}
+
+// fail notes a failure at the place where the thread is.
+func fail(thread *starlark.Thread, message, format string, args ...any) (starlark.Value, error) {
+	return failDiff(thread, message, "", format, args...)
+}
+
+// failDiff notes a failure with the lines of a difference.
+func failDiff(thread *starlark.Thread, message, diff, format string, args ...any) (starlark.Value, error) {
+	r, err := recorderOf(thread)
+	if err != nil {
+		return nil, err
+	}
+	text := fmt.Sprintf(format, args...)
+	if message != "" {
+		text = message + ": " + text
+	}
+	f := failureOf(r.script.At(thread, text))
+	f.Diff = diff
+	r.add(f)
+	return starlark.None, nil
+}
+
+func assertEq(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var got, want starlark.Value
+	var message string
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "got", &got, "want", &want, "message?", &message); err != nil {
+		return nil, err
+	}
+	equal, err := starlark.Equal(got, want)
+	if err != nil {
+		return nil, err
+	}
+	if equal {
+		return starlark.None, nil
+	}
+	gotText, wantText := got.String(), want.String()
+	if gotText == wantText { // a list and a tuple of one, say, don't look alike, but structs may
+		return fail(thread, message, "got a %s, want a %s, which both look like %s", got.Type(), want.Type(), clipped(gotText))
+	}
+	if len(gotText)+len(wantText) <= oneLine {
+		return fail(thread, message, "got %s, want %s", gotText, wantText)
+	}
+	return failDiff(thread, message, differenceOf(want, got), "they differ (- want, + got)")
+}
+
+// oneLine is how much fits on one line beside the place.
+const oneLine = 60
+
+func assertNe(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var one, other starlark.Value
+	var message string
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "one", &one, "other", &other, "message?", &message); err != nil {
+		return nil, err
+	}
+	equal, err := starlark.Equal(one, other)
+	if err != nil {
+		return nil, err
+	}
+	if !equal {
+		return starlark.None, nil
+	}
+	return fail(thread, message, "both are %s", clipped(one.String()))
+}
+
+func assertTrue(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var condition starlark.Value
+	var message string
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "condition", &condition, "message?", &message); err != nil {
+		return nil, err
+	}
+	switch {
+	case bool(condition.Truth()):
+		return starlark.None, nil
+	case message != "":
+		return fail(thread, "", "%s", message)
+	}
+	return fail(thread, "", "got %s, want something true", condition)
+}
+
+func assertContains(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var whole, element starlark.Value
+	var message string
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "whole", &whole, "element", &element, "message?", &message); err != nil {
+		return nil, err
+	}
+	found, err := starlark.Binary(syntax.IN, element, whole)
+	if err != nil {
+		return nil, err
+	}
+	if found.Truth() {
+		return starlark.None, nil
+	}
+	if text := whole.String(); len(text) <= oneLine {
+		return fail(thread, message, "%s is not in %s%s", element, text, nearest(element, whole))
+	}
+	return failDiff(thread, message, elements(whole), "%s is not among what is there%s", element, nearest(element, whole))
+}
+
+func assertNotContains(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var whole, element starlark.Value
+	var message string
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "whole", &whole, "element", &element, "message?", &message); err != nil {
+		return nil, err
+	}
+	found, err := starlark.Binary(syntax.IN, element, whole)
+	if err != nil {
+		return nil, err
+	}
+	if !found.Truth() {
+		return starlark.None, nil
+	}
+	return fail(thread, message, "%s is in it", element)
+}
+
+// nearest suggests a string of a list.
+func nearest(element, whole starlark.Value) string {
+	word, ok := starlark.AsString(element)
+	list, iterable := whole.(starlark.Iterable)
+	if !ok || !iterable {
+		return ""
+	}
+	var words []string
+	for v := range starlark.Elements(list) {
+		if s, ok := starlark.AsString(v); ok {
+			words = append(words, s)
+		}
+	}
+	if near := vmspec.Nearest(word, words); near != "" {
+		return "; did you mean " + strconv.Quote(near) + "?"
+	}
+	return ""
+}
+
+// assertMatches is assert.matches(text, pattern): a text, or one of a list of
+// texts, matches a regular expression.
+func assertMatches(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var whole starlark.Value
+	var pattern, message string
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "text", &whole, "pattern", &pattern, "message?", &message); err != nil {
+		return nil, err
+	}
+	want, err := compile(b, pattern)
+	if err != nil {
+		return nil, err
+	}
+	if text, ok := starlark.AsString(whole); ok {
+		if want.MatchString(text) {
+			return starlark.None, nil
+		}
+		return fail(thread, message, "%s doesn't match %s", clipped(whole.String()), strconv.Quote(pattern))
+	}
+	list, ok := whole.(starlark.Iterable)
+	if !ok {
+		return nil, fmt.Errorf("%s: got a %s, want a string or a list of strings", b.Name(), whole.Type())
+	}
+	for v := range starlark.Elements(list) {
+		if text, ok := starlark.AsString(v); ok && want.MatchString(text) {
+			return starlark.None, nil
+		}
+	}
+	if text := whole.String(); len(text) <= oneLine {
+		return fail(thread, message, "none of %s matches %s", text, strconv.Quote(pattern))
+	}
+	return failDiff(thread, message, elements(whole), "none of these matches %s", strconv.Quote(pattern))
+}
+
+func compile(b *starlark.Builtin, pattern string) (*regexp.Regexp, error) {
+	want, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %q is no regular expression of Go: %w", b.Name(), pattern, err)
+	}
+	return want, nil
+}
+
+func assertFails(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var fn starlark.Callable
+	var pattern, message string
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "function", &fn, "pattern", &pattern, "message?", &message); err != nil {
+		return nil, err
+	}
+	want, err := compile(b, pattern)
+	if err != nil {
+		return nil, err
+	}
+	_, err = starlark.Call(thread, fn, nil, nil)
+	if err == nil {
+		return fail(thread, message, "nothing failed; want a failure with a message that matches %s", strconv.Quote(pattern))
+	}
+	if msg := strings.TrimPrefix(err.Error(), "fail: "); !want.MatchString(msg) {
+		return fail(thread, message, "it failed with\n    %s\nwant a message that matches %s", strings.ReplaceAll(clipped(msg), "\n", "\n    "), strconv.Quote(pattern))
+	}
+	return starlark.None, nil
+}

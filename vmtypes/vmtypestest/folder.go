@@ -1,0 +1,145 @@
+package vmtypestest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"vmop/vmtypes"
+	"vmop/vmtypes/sample"
+)
+
+// A Folder is what there is to test in a folder of VM types.
+type Folder struct {
+	// Dir is its path.
+	Dir string
+	// Files are the names of the test files, sorted.
+	Files []string
+	// Samples are named from Dir; those in testdata are the last.
+	Samples []string
+}
+
+// Find looks for what can be tested in a folder.
+func Find(dir string) (*Folder, error) {
+	files, err := testFiles(dir)
+	if err != nil {
+		return nil, err
+	}
+	f := &Folder{Dir: dir, Files: files}
+	paths, err := sample.Find(dir)
+	for _, path := range paths {
+		name, relErr := filepath.Rel(dir, path)
+		if relErr != nil {
+			return nil, fmt.Errorf("look for samples: %w", relErr)
+		}
+		f.Samples = append(f.Samples, name)
+	}
+	return f, err
+}
+
+// testFiles returns the names of the test files in dir, sorted.
+func testFiles(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("look for tests: %w", err)
+	}
+	var files []string
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), testSuffix) {
+			files = append(files, e.Name())
+		}
+	}
+	return files, nil
+}
+
+// Options say what of a folder is tested, and how.
+type Options struct {
+	// Match selects tests by their names (Result.Name); nil selects all.
+	Match *regexp.Regexp
+	// Update writes plans into goldens instead of comparing them.
+	Update bool
+}
+
+// Run runs the tests of the files, then tries the samples, several at a time. The
+// results of a file are handed over when those of all before it have been, so
+// that their order is always the same.
+func (f *Folder) Run(ctx context.Context, options Options, each func([]Result)) error {
+	library, err := vmtypes.Open(f.Dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = library.Close() }() // it was only read
+	var work []func() []Result
+	for _, file := range f.Files {
+		work = append(work, func() []Result { return TestFile(ctx, library, file, options.Match) })
+	}
+	for _, name := range f.Samples {
+		if options.Match == nil || options.Match.MatchString(name) {
+			work = append(work, func() []Result { return []Result{TestSample(ctx, library, f.Dir, name, options.Update)} })
+		}
+	}
+	InOrder(work, each)
+	return ctx.Err()
+}
+
+// InOrder does pieces of work, as many at a time as there are processors, and
+// hands over what they return in the order of the pieces.
+func InOrder[T any](work []func() T, each func(T)) {
+	results := make([]chan T, len(work))
+	for i := range results {
+		results[i] = make(chan T, 1)
+	}
+	var next sync.Mutex
+	started := 0
+	take := func() int {
+		next.Lock()
+		defer next.Unlock()
+		started++
+		return started - 1
+	}
+	for range min(runtime.GOMAXPROCS(0), len(work)) {
+		go func() {
+			for i := take(); i < len(work); i = take() {
+				results[i] <- work[i]()
+			}
+		}()
+	}
+	for _, result := range results {
+		each(<-result)
+	}
+}
+
+// A Summary counts results.
+type Summary struct {
+	Passed  int `json:"passed"`
+	Failed  int `json:"failed"`
+	Updated int `json:"updated,omitempty"`
+}
+
+// Summarize counts.
+func Summarize(results []Result) Summary {
+	var s Summary
+	for _, r := range results {
+		switch {
+		case len(r.Failures) > 0:
+			s.Failed++
+		case r.Updated:
+			s.Updated++
+		default:
+			s.Passed++
+		}
+	}
+	return s
+}
+
+// String returns "12 passed, 1 failed".
+func (s Summary) String() string {
+	parts := []string{fmt.Sprintf("%d passed", s.Passed), fmt.Sprintf("%d failed", s.Failed), fmt.Sprintf("%d updated", s.Updated)}
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "0 failed" || p == "0 updated" }), ", ")
+}
