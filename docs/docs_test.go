@@ -196,10 +196,10 @@ func TestTypesInDocumentsWork(t *testing.T) {
 	library, err := vmtypes.Open(dir)
 	require.NoError(t, err)
 	defer library.Close()
-	vm, err := sample.ParseVM([]byte("options: {asset: R2-D2}\n"))
-	require.NoError(t, err)
 	for _, name := range types {
 		vmType, err := library.Load(t.Context(), name)
+		require.NoError(t, err)
+		vm, err := sample.ParseVM([]byte(map[string]string{"asset": "options: {asset: R2-D2}\n"}[name]))
 		require.NoError(t, err)
 		_, err = vmType.Launch(t.Context(), vm, sample.HostFacts{}.Host())
 		require.NoError(t, err)

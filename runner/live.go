@@ -246,6 +246,9 @@ func (l *live) reload(ctx context.Context) {
 	if err == nil {
 		next, err = l.m.vm.renewed(l.source.Config())
 	}
+	if err == nil {
+		err = l.m.checkOptions(ctx, next)
+	}
 	if err != nil {
 		if text := err.Error(); text != l.fault {
 			l.fault = text

@@ -93,6 +93,28 @@ func TestAFaultyConfigurationChangesNothing(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// What the VM type doesn't take is a fault like others: the type that runs, and
+// the one that a restart would take.
+func TestAFaultyOptionChangesNothing(t *testing.T) {
+	t.Parallel()
+	v := changeable(t, "currentCpus: 2")
+	v.runs()
+	v.log.forget()
+	v.configure("wrapped", nil, append(v.section("currentCpus: 3"), "options: {qemu: "+v.path("qemu")+", panik: pause}")[1:]...)
+	const refused = "the configuration cannot be used; the one before stays in force"
+	r := v.log.await(t, v.ended, refused)
+	require.Regexp(t, `config\.yaml:\d+:\d+: vm\.options\.panik: the VM type wrapped has no such option \(did you mean panic\?\)$`, r["err"])
+	v.log.forget()
+	v.configure("standard", nil, v.section("currentCpus: 3")...)
+	r = v.log.await(t, v.ended, refused)
+	require.Contains(t, r["err"], "vm.options.qemu: the VM type standard has no such option (it takes panic, watchdog)")
+	require.Equal(t, 2, v.cpus())
+	v.configure("wrapped", nil, v.section("currentCpus: 3")...)
+	eventually(t, 3, v.cpus)
+	_, err := v.stop()
+	require.NoError(t, err)
+}
+
 func TestWhatCannotChangeIsSaid(t *testing.T) {
 	t.Parallel()
 	v := changeable(t, "currentCpus: 1")

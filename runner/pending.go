@@ -20,7 +20,7 @@ func (m *machine) pendingChanges(ctx context.Context, wanted *VM) (list []status
 	running := m.vm.comparable(m.vm.pin.vmType.Name())
 	types := map[string]*vmtypes.Type{running.VMType: m.vm.pin.vmType}
 	next := wanted.comparable(running.VMType)
-	if wanted.Config.UpdateVMType || wanted.Config.VMType != m.vm.Config.VMType {
+	if m.takesOtherType(wanted) {
 		vmType, text, err := m.wantedType(ctx, wanted)
 		if err != nil {
 			return nil, err
@@ -40,6 +40,28 @@ func (m *machine) pendingChanges(ctx context.Context, wanted *VM) (list []status
 		return types[x.VMType].Launch(ctx, x.VM, host)
 	}
 	return changes.Pending(ctx, launch, running, next, changes.Live(m.vm.Plan.Rules, wanted.Spec))
+}
+
+// takesOtherType tells whether a restart may take another type than the VM runs
+// with.
+func (m *machine) takesOtherType(wanted *VM) bool {
+	return wanted.Config.UpdateVMType || wanted.Config.VMType != m.vm.Config.VMType
+}
+
+// checkOptions wants vm.options to be what the type takes that a restart would
+// take. A type that can't be loaded is told of with what awaits the restart.
+func (m *machine) checkOptions(ctx context.Context, wanted *VM) error {
+	vmType := m.vm.pin.vmType
+	if m.takesOtherType(wanted) {
+		ctx, cancel := context.WithTimeout(ctx, evaluationTime)
+		defer cancel()
+		other, _, err := m.wantedType(ctx, wanted)
+		if err != nil {
+			return nil
+		}
+		vmType = other
+	}
+	return wanted.locate(vmType.CheckOptions(wanted.Spec))
 }
 
 // wantedType loads the type that a restart would take, and names it: the same

@@ -148,6 +148,16 @@ func (vm *VM) resolve(dataDir string, keep bool) (err error) {
 	return vm.Config.Locate(faults)
 }
 
+// locate returns faults of the options at their places in the configuration file,
+// and any other error as it is.
+func (vm *VM) locate(err error) error {
+	var options *vmtypes.OptionsError
+	if errors.As(err, &options) {
+		return vm.Config.Locate(options.Faults)
+	}
+	return err
+}
+
 // readSecrets reads the display password beside the configuration file.
 func (vm *VM) readSecrets(dir string) error {
 	password, ok, err := config.ReadDisplayPassword(dir)
@@ -186,5 +196,5 @@ func (vm *VM) launch(ctx context.Context) (err error) {
 		host.CloudInitImage = filepath.Join(vm.RuntimeDir, cloudInitImage)
 	}
 	vm.Plan, err = vm.pin.vmType.Launch(ctx, vm.Spec, host)
-	return err
+	return vm.locate(err)
 }

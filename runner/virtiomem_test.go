@@ -35,7 +35,7 @@ func TestMemoryIsPluggedInAndOut(t *testing.T) {
 	v.types = "../examples/vmtypes"
 	wants := func(ram string) {
 		t.Helper()
-		section := append(kernel(t, ""), "network: []", "options: {baseMiB: 256}", "currentRam: "+ram)
+		section := append(kernel(t, ""), "network: []", "options: {base: 256 MiB}", "currentRam: "+ram)
 		section[2] = "maximumRam: 1 GiB"
 		v.configure("virtiomem", nil, section...)
 	}

@@ -21,6 +21,8 @@ type Fault struct {
 	Hint string
 	// Also are the paths of other fields that the judgement rests on.
 	Also []string
+	// Key says that the key itself is wrong, not its value.
+	Key bool
 }
 
 // String returns the fault on one line: path, message and hint.

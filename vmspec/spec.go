@@ -65,9 +65,9 @@ type Spec struct {
 	// SerialConsole is the guest's first serial port (ttyS0).
 	SerialConsole *SerialConsole `yaml:"serialConsole"`
 
-	// Options are handed to the VM type as they are: what a type of your own
-	// needs beyond the vm section. The values are nil, bool, int64, float64,
-	// string, []any and map[string]any.
+	// Options are what the VM type takes beyond the vm section; the type declares
+	// and checks them. The values are nil, bool, int64, float64, string, []any and
+	// map[string]any.
 	Options map[string]any `yaml:"options"`
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"golang.org/x/tools/txtar"
@@ -13,11 +14,19 @@ import (
 // who opens the file knows what it is.
 const archiveEntry = "VM type "
 
+// archiveVersion begins the line of the comment with the version of the language
+// at the time. Without it the type is from before there was a version.
+const archiveVersion = "API version "
+
 // Archive returns the type with all its modules as one txtar: readable, and
 // enough to load it again with LoadArchive.
 func (t *Type) Archive() ([]byte, error) {
-	a := &txtar.Archive{Comment: []byte(archiveEntry + t.entry + "\n" +
-		"This VM keeps this version of its type until updateVmType asks for a newer one.\n\n")}
+	comment := archiveEntry + t.entry + "\n"
+	if t.apiVersion > 0 {
+		comment += archiveVersion + strconv.Itoa(t.apiVersion) + "\n"
+	}
+	comment += "This VM keeps this version of its type until updateVmType asks for a newer one.\n\n"
+	a := &txtar.Archive{Comment: []byte(comment)}
 	for _, m := range t.modules {
 		if m.source == "" || !strings.HasSuffix(m.source, "\n") {
 			return nil, fmt.Errorf("archive VM type %s: module %s must end with a newline", t.name, m.name)
@@ -34,7 +43,7 @@ func (t *Type) Archive() ([]byte, error) {
 // LoadArchive returns the type that Archive stored.
 func LoadArchive(ctx context.Context, data []byte) (*Type, error) {
 	a := txtar.Parse(data)
-	first, _, _ := strings.Cut(string(a.Comment), "\n")
+	first, rest, _ := strings.Cut(string(a.Comment), "\n")
 	entry, ok := strings.CutPrefix(first, archiveEntry)
 	if !ok {
 		return nil, fmt.Errorf("%w: the first line is %q, want %q and a module", errNotArchive, first, archiveEntry)
@@ -50,7 +59,27 @@ func LoadArchive(ctx context.Context, data []byte) (*Type, error) {
 		}
 		return src, nil
 	}
-	return loadType(ctx, typeName(entry), entry, read, precompiled)
+	version, err := archivedVersion(rest)
+	if err != nil {
+		return nil, err
+	}
+	return loadType(ctx, typeName(entry), entry, version, read)
+}
+
+// archivedVersion returns the version of the language that an archive was made
+// with; 0 if that was before there was one. rest is its comment from the second
+// line on.
+func archivedVersion(rest string) (int, error) {
+	line, _, _ := strings.Cut(rest, "\n")
+	number, ok := strings.CutPrefix(line, archiveVersion)
+	if !ok {
+		return 0, nil
+	}
+	version, err := strconv.Atoi(number)
+	if err != nil || version < 1 {
+		return 0, fmt.Errorf("%w: the second line is %q, want %q and a number", errNotArchive, line, archiveVersion)
+	}
+	return version, nil
 }
 
 // typeName is the name of the type that a module defines.

@@ -1,7 +1,9 @@
 package vmtypes
 
 import (
+	"fmt"
 	"sort"
+	"strings"
 
 	"go.starlark.net/starlark"
 	"go.starlark.net/starlarkstruct"
@@ -19,8 +21,32 @@ func Predeclared() starlark.StringDict {
 		"listen":    starlark.NewBuiltin("listen", listen),
 		"copy_once": starlark.NewBuiltin("copy_once", copyOnce),
 		"hotplug":   hotplug(),
+		"attr":      attrModule(),
 		"struct":    starlark.NewBuiltin("struct", starlarkstruct.Make),
 	}
+}
+
+// moduleValue is a group of builtins.
+type moduleValue struct {
+	name    string
+	members starlark.StringDict
+}
+
+func (m *moduleValue) String() string        { return "<module " + m.name + ">" }
+func (m *moduleValue) Type() string          { return "module" }
+func (m *moduleValue) Freeze()               {} // its members are builtins
+func (m *moduleValue) Truth() starlark.Bool  { return true }
+func (m *moduleValue) Hash() (uint32, error) { return 0, errUnhashable }
+
+// AttrNames implements starlark.HasAttrs.
+func (m *moduleValue) AttrNames() []string { return names(m.members) }
+
+// Attr implements starlark.HasAttrs.
+func (m *moduleValue) Attr(name string) (starlark.Value, error) {
+	if v := m.members[name]; v != nil {
+		return v, nil
+	}
+	return nil, starlark.NoSuchAttrError(fmt.Sprintf("%s has no .%s; it has %s", m.name, name, strings.Join(m.AttrNames(), ", ")))
 }
 
 // names returns the sorted names of all dicts.

@@ -192,7 +192,7 @@ func TestDeadlineEndsAnEvaluation(t *testing.T) {
 	dir := folder(t, []txtar.File{{Name: "slow.star", Data: []byte("def launch(vm, host):\n    for i in range(1000000000):\n        pass\n")}})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	_, err := launch(ctx, dir, "slow")
+	_, err := launch(ctx, dir, "slow", nil)
 	require.ErrorContains(t, err, "took too long")
 }
 
@@ -217,7 +217,7 @@ func TestOneTypeServesManyGoroutines(t *testing.T) {
 func TestEveryKeyIsVisible(t *testing.T) {
 	t.Parallel()
 	var source strings.Builder
-	source.WriteString("def launch(vm, host):\n")
+	source.WriteString("options = {\"ports\": attr.list(attr.int())}\n\ndef launch(vm, host):\n")
 	var keys func(prefix string, typ reflect.Type)
 	keys = func(prefix string, typ reflect.Type) {
 		for i := range typ.NumField() {
@@ -233,7 +233,7 @@ func TestEveryKeyIsVisible(t *testing.T) {
 		}
 	}
 	keys("vm", reflect.TypeFor[vmspec.Spec]())
-	source.WriteString("    return part(executable = \"/bin/qemu\", options = [option(\"-x\", str(vm.options[\"ports\"]))])\n")
+	source.WriteString("    return part(executable = \"/bin/qemu\", options = [option(\"-x\", str(vm.options.ports))])\n")
 	dir := folder(t, []txtar.File{{Name: "all.star", Data: []byte(source.String())}})
 	library, err := vmtypes.Open(dir)
 	require.NoError(t, err)
@@ -242,6 +242,7 @@ func TestEveryKeyIsVisible(t *testing.T) {
 	require.NoError(t, err)
 
 	spec := smallVM()
+	spec.Options = map[string]any{"ports": []any{80, 443}}
 	yes := true
 	spec.Kernel, spec.SerialConsole = &vmspec.Kernel{}, &vmspec.SerialConsole{Enabled: &yes}
 	spec.Display = &vmspec.Display{Spice: &vmspec.Spice{}, VNC: &vmspec.VNC{}}
@@ -249,4 +250,28 @@ func TestEveryKeyIsVisible(t *testing.T) {
 	p, err := vmType.Launch(t.Context(), spec, emptyHost())
 	require.NoError(t, err)
 	require.Contains(t, p.Text(), "-x (80, 443)")
+}
+
+// A type that was pinned before options were declared gets them as they are.
+func TestArchiveFromBeforeOptionsWereDeclared(t *testing.T) {
+	t.Parallel()
+	source := "def launch(vm, host):\n    return part(executable = \"/bin/qemu\", options = [option(\"-x\", vm.options.get(\"asset\", \"none\"))])\n"
+	archive := "VM type old.star\nThis VM keeps this version of its type until updateVmType asks for a newer one.\n\n-- old.star --\n" + source
+	old, err := vmtypes.LoadArchive(t.Context(), []byte(archive))
+	require.NoError(t, err)
+	spec := smallVM()
+	spec.Options = map[string]any{"asset": "R2-D2", "anything": []any{1}}
+	p, err := old.Launch(t.Context(), spec, emptyHost())
+	require.NoError(t, err)
+	require.Equal(t, []string{"-x", "R2-D2"}, p.QEMU.Argv())
+	again, err := old.Archive()
+	require.NoError(t, err)
+	require.Equal(t, archive, string(again), "it stays as old as it is")
+
+	new, err := vmtypes.LoadArchive(t.Context(), []byte(strings.Replace(archive, "\n", "\nAPI version 1\n", 1)))
+	require.NoError(t, err)
+	_, err = new.Launch(t.Context(), spec, emptyHost())
+	require.ErrorContains(t, err, "vm.options.asset: the VM type old has no such option (it takes none)")
+	_, err = vmtypes.LoadArchive(t.Context(), []byte(strings.Replace(archive, "\n", "\nAPI version one\n", 1)))
+	require.ErrorContains(t, err, `the second line is "API version one", want "API version " and a number`)
 }

@@ -14,6 +14,7 @@ import (
 
 	"vmop/vmspec"
 	"vmop/vmtypes"
+	"vmop/vmtypes/sample"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected texts")
@@ -31,7 +32,7 @@ func folder(t *testing.T, files []txtar.File) string {
 }
 
 // launch loads the type called name from dir and launches a small VM with it.
-func launch(ctx context.Context, dir, name string) (string, error) {
+func launch(ctx context.Context, dir, name string, options map[string]any) (string, error) {
 	library, err := vmtypes.Open(dir)
 	if err != nil {
 		return "", err
@@ -41,7 +42,9 @@ func launch(ctx context.Context, dir, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	p, err := vmType.Launch(ctx, smallVM(), emptyHost())
+	spec := smallVM()
+	spec.Options = options
+	p, err := vmType.Launch(ctx, spec, emptyHost())
 	if err != nil {
 		return "", err
 	}
@@ -51,8 +54,7 @@ func launch(ctx context.Context, dir, name string) (string, error) {
 func smallVM() vmspec.Spec {
 	return vmspec.Spec{
 		Name: "small", MaximumRAM: 256 * vmspec.MiB, MaximumCPUs: 1, CPUModel: "max",
-		Drives:  []vmspec.Drive{{Type: vmspec.DriveRaw, File: "/images/a.img"}},
-		Options: map[string]any{"color": "blue", "ports": []any{80, 443}},
+		Drives: []vmspec.Drive{{Type: vmspec.DriveRaw, File: "/images/a.img"}},
 	}
 }
 
@@ -75,7 +77,15 @@ func TestErrorTexts(t *testing.T) {
 			dir := folder(t, archive.Files)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			_, err = launch(ctx, dir, "mine")
+			var options map[string]any
+			for _, f := range archive.Files {
+				if f.Name == "vm.yaml" {
+					vm, err := sample.ParseVM(f.Data)
+					require.NoError(t, err)
+					options = vm.Options
+				}
+			}
+			_, err = launch(ctx, dir, "mine", options)
 			require.Error(t, err)
 			got := strings.ReplaceAll(err.Error(), dir, "DIR") + "\n"
 			last := &archive.Files[len(archive.Files)-1]

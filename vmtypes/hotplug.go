@@ -2,15 +2,14 @@ package vmtypes
 
 import (
 	"go.starlark.net/starlark"
-	"go.starlark.net/starlarkstruct"
 
 	"vmop/vmtypes/plan"
 )
 
 // hotplug is the module whose functions make rules: what may change while the
 // VM runs. Rules are data; how QEMU is told is the runner's knowledge.
-func hotplug() *starlarkstruct.Module {
-	return &starlarkstruct.Module{Name: "hotplug", Members: starlark.StringDict{
+func hotplug() *moduleValue {
+	return &moduleValue{"hotplug", starlark.StringDict{
 		"cpus":     starlark.NewBuiltin("hotplug.cpus", hotplugCPUs),
 		"balloon":  starlark.NewBuiltin("hotplug.balloon", hotplugBalloon),
 		"memory":   starlark.NewBuiltin("hotplug.memory", hotplugMemory),

@@ -72,7 +72,7 @@ func (l *Library) Load(ctx context.Context, name string) (*Type, error) {
 	name = strings.TrimSuffix(name, ".star")
 	entry := name + ".star"
 	if IsStock(name) {
-		return loadType(ctx, name, stockPrefix+entry, l.read, precompiled)
+		return loadType(ctx, name, stockPrefix+entry, APIVersion, l.read)
 	}
 	if l.custom == nil || !fs.ValidPath(entry) || strings.Contains(name, "/") {
 		return nil, l.unknown(name)
@@ -86,7 +86,7 @@ func (l *Library) Load(ctx context.Context, name string) (*Type, error) {
 // LoadFile loads a type from a file of the library's folder, even if there is a
 // stock type of this name.
 func (l *Library) LoadFile(ctx context.Context, file string) (*Type, error) {
-	return loadType(ctx, strings.TrimSuffix(file, ".star"), file, l.read, precompiled)
+	return loadType(ctx, strings.TrimSuffix(file, ".star"), file, APIVersion, l.read)
 }
 
 // IsStock tells whether a name is that of a stock type.

@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"go.starlark.net/starlark"
+
+	"vmop/vmspec"
 )
 
 // record is a Go struct in Starlark: read-only, its attributes named by the
@@ -50,6 +52,18 @@ type shape struct {
 // value returns v, a struct, as a record called name.
 func (rs *records) value(name string, v any) starlark.Value {
 	return rs.convert(name, reflect.ValueOf(v))
+}
+
+// vm returns the vm section of a VM of a type, or an *OptionsError.
+func (rs *records) vm(vmType string, spec vmspec.Spec, d declared) (starlark.Value, error) {
+	options, faults := d.value(rs, vmType, spec.Options)
+	if len(faults) > 0 {
+		return nil, &OptionsError{Type: vmType, Faults: faults}
+	}
+	spec.Options = nil
+	vm := rs.convert("vm", reflect.ValueOf(spec)).(*record)
+	vm.values[sort.SearchStrings(vm.names, optionsGlobal)] = options
+	return vm, nil
 }
 
 func (rs *records) shape(t reflect.Type) *shape {

@@ -75,9 +75,23 @@ func (s *Script) At(thread *starlark.Thread, message string) *Error {
 func (s *Script) Explain(err error) error { return explain(err, s.loader.source) }
 
 // Launch calls a VM type's launch function in a thread of a script and returns
-// the plan, as [Type.Launch] does.
+// the plan, as [Type.Launch] does. The options are those that the module of the
+// function declares.
 func Launch(thread *starlark.Thread, name string, launch starlark.Callable, spec vmspec.Spec, host Host) (*plan.Plan, error) {
-	result, err := starlark.Call(thread, launch, starlark.Tuple{new(records).value("vm", spec), hostValue{&host}}, nil)
+	var options declared
+	vmType := name
+	if fn, ok := launch.(*starlark.Function); ok {
+		var err error
+		if options, err = declaredBy(fn.Globals()); err != nil {
+			return nil, err
+		}
+		vmType = typeName(fn.Position().Filename())
+	}
+	vm, err := new(records).vm(vmType, spec, options)
+	if err != nil {
+		return nil, err
+	}
+	result, err := starlark.Call(thread, launch, starlark.Tuple{vm, hostValue{&host}}, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,10 @@ type Type struct {
 	entry   string // the module that defines launch
 	modules []*module
 	launch  *starlark.Function
-	records *records // the shapes of the vm section
+	options declared
+	// apiVersion is that of the language; 0 is before there were versions.
+	apiVersion int
+	records    *records // the shapes of the vm section
 }
 
 // Name returns the name of the type.
@@ -44,9 +47,11 @@ func moduleDoc(source string) string {
 	return strings.TrimSpace(doc)
 }
 
-func loadType(ctx context.Context, name, entry string, read func(string) (string, error), compiled func(string, string) *starlark.Program) (*Type, error) {
+// loadType loads the type that the module entry defines. version is that of the
+// language if the module doesn't declare one.
+func loadType(ctx context.Context, name, entry string, version int, read func(string) (string, error)) (*Type, error) {
 	l := newLoader(ctx, read)
-	l.compiled = compiled
+	l.compiled = precompiled
 	m, err := l.load(entry)
 	if err != nil {
 		return nil, fmt.Errorf("VM type %s: %w", name, err)
@@ -55,7 +60,13 @@ func loadType(ctx context.Context, name, entry string, read func(string) (string
 	if err != nil {
 		return nil, fmt.Errorf("VM type %s: %w", name, err)
 	}
-	return &Type{name: name, entry: entry, modules: l.order, launch: fn, records: new(records)}, nil
+	t := &Type{name: name, entry: entry, apiVersion: version, modules: l.order, launch: fn, records: new(records)}
+	if version == 0 {
+		t.options.free = true
+	} else if t.options, err = declarations(m); err != nil {
+		return nil, fmt.Errorf("VM type %s: %w", name, err)
+	}
+	return t, nil
 }
 
 // entryPoint returns launch(vm, host) of the module, or says what is wrong.
@@ -83,10 +94,23 @@ func entryPoint(m *module) (*starlark.Function, error) {
 	return fn, nil
 }
 
-// Launch returns the plan for a VM: spec, with its defaults, on host. The plan
-// is returned together with a *FaultsError if it cannot work.
+// CheckOptions returns an *OptionsError if vm.options of a spec has faults.
+func (t *Type) CheckOptions(spec vmspec.Spec) error {
+	if _, faults := t.options.value(t.records, t.name, spec.Options); len(faults) > 0 {
+		return &OptionsError{Type: t.name, Faults: faults}
+	}
+	return nil
+}
+
+// Launch returns the plan for a VM: spec, with its defaults, on host. Options
+// that the type doesn't take are an *OptionsError. The plan is returned together
+// with a *FaultsError if it cannot work.
 func (t *Type) Launch(ctx context.Context, spec vmspec.Spec, host Host) (*plan.Plan, error) {
-	result, err := t.call(ctx, t.records.value("vm", spec), hostValue{&host})
+	vm, err := t.records.vm(t.name, spec, t.options)
+	if err != nil {
+		return nil, err
+	}
+	result, err := t.call(ctx, vm, hostValue{&host})
 	if err != nil {
 		return nil, fmt.Errorf("VM type %s: %w", t.name, explain(err, t.source))
 	}

@@ -98,8 +98,8 @@ var trials = []trial{
 	{path: "vm.serialConsole", to: (*vmspec.SerialConsole)(nil), class: listed},
 	{path: "vm.serialConsole.enabled", to: new(false), class: listed},
 	{path: "vm.serialConsole.log", to: "", class: listed},
-	{path: "vm.options.level", do: func(s *vmspec.Spec) { s.Options["level"] = int64(2) }, class: idle}, // of other types
-	{path: "vm.options.new", do: func(s *vmspec.Spec) { s.Options["new"] = "x" }, class: idle},
+	{path: "vm.options.panic", do: func(s *vmspec.Spec) { s.Options["panic"] = "none" }, class: listed},
+	{path: "vm.options.watchdog", do: func(s *vmspec.Spec) { s.Options["watchdog"] = "reset" }, class: listed},
 }
 
 // fieldAt finds the value at a path, which is below at; the zero Value if there

@@ -40,7 +40,7 @@ func rich() Machine {
 				VNC:   &vmspec.VNC{Port: 5911, Address: "127.0.0.1"},
 			},
 			SerialConsole: &vmspec.SerialConsole{Enabled: new(true), Log: "/logs/console"},
-			Options:       map[string]any{"level": int64(1), "on": true, "list": []any{"a", map[string]any{"b": 1.5}}},
+			Options:       map[string]any{"panic": "pause"},
 		}.WithDefaults(),
 	}
 }

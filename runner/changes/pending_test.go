@@ -126,11 +126,11 @@ var edits = []struct {
 	{"options that come to the same", optional(map[string]any{"a": int64(1), "b": int64(2)}), func(m *Machine) {
 		m.VM.Options = map[string]any{"a": int64(2), "b": int64(1)}
 	}, ""},
-	{"options within options", optional(map[string]any{"deep": map[string]any{"list": []any{"a", nil, 1.5}}}), func(m *Machine) {
+	{"options within options", optional(map[string]any{"deep": map[string]any{"list": []any{"a", "c", "d"}}}), func(m *Machine) {
 		m.VM.Options = map[string]any{"deep": map[string]any{"list": []any{"a", "b"}, "other": nil}}
 	}, `
-		vm.options.deep.list[1] replace null "b"
-		vm.options.deep.list[2] remove 1.5 null`},
+		vm.options.deep.list[1] replace "c" "b"
+		vm.options.deep.list[2] remove "d" null`},
 	{"what is outside of the vm section", rich(), func(m *Machine) { m.DataDir, m.RuntimeDir = "/data/other", "/run/other" }, `
 		dataDir replace "/data/rich" "/data/other"
 		runtimeDir replace "/run/rich" "/run/other"`},

@@ -246,9 +246,22 @@ func keysOf(path string, t reflect.Type) func(yield func(string) bool) {
 func (d *decoder) free(path string, n *yaml.Node) map[string]any {
 	values := map[string]any{}
 	for _, e := range d.entries(path, n) {
-		values[e.key.Value] = d.freeValue(join(path, clip(e.key.Value)), e.value)
+		at := join(path, clip(e.key.Value))
+		d.noteFree(at, e.key, e.value)
+		values[e.key.Value] = d.freeValue(at, e.value)
 	}
 	return values
+}
+
+// mostFree bounds the places that are kept of vm.options: they stay in memory.
+const mostFree = 10_000
+
+// noteFree keeps the place of what is in vm.options, where the VM type may find
+// a fault later.
+func (d *decoder) noteFree(path string, key, value *yaml.Node) {
+	if len(d.at) < mostFree {
+		d.at[path] = placeOf(key, value)
+	}
 }
 
 func (d *decoder) freeValue(path string, n *yaml.Node) any {
@@ -263,7 +276,12 @@ func (d *decoder) freeValue(path string, n *yaml.Node) any {
 	case yaml.SequenceNode:
 		values := make([]any, len(n.Content))
 		for i, item := range n.Content {
-			values[i] = d.freeValue(path, item)
+			at := path
+			if len(path) <= longestPath {
+				at += "[" + strconv.Itoa(i) + "]"
+			}
+			d.noteFree(at, nil, item)
+			values[i] = d.freeValue(at, item)
 		}
 		return values
 	default:
@@ -276,7 +294,7 @@ func (d *decoder) freeValue(path string, n *yaml.Node) any {
 }
 
 // longestPath bounds paths, which only options can make longer.
-const longestPath = 256
+const longestPath = 128
 
 func join(path, key string) string {
 	switch {

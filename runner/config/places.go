@@ -21,6 +21,7 @@ type places struct {
 type place struct {
 	line, column int
 	empty        bool // the value is null or nothing at all
+	key          *yaml.Node
 }
 
 // placeOf is the place of the value if it is a single one, else that of the
@@ -30,7 +31,7 @@ func placeOf(key, value *yaml.Node) place {
 	if key != nil && (at.Kind != yaml.ScalarNode && at.Kind != yaml.AliasNode || isEmpty(at)) {
 		at = key
 	}
-	return place{line: at.Line, column: at.Column, empty: isEmpty(value)}
+	return place{line: at.Line, column: at.Column, empty: isEmpty(value), key: key}
 }
 
 // nearest returns the place of a path, or of what is there of it.
@@ -62,6 +63,9 @@ func (c *Config) Locate(faults []vmspec.Fault) error {
 	}
 	for _, f := range faults {
 		at := where.nearest(f.Path)
+		if f.Key && at.key != nil {
+			at.line, at.column = at.key.Line, at.key.Column
+		}
 		r.add(at.line, at.column, f.Path, f.Message, f.Hint)
 	}
 	return r.err()

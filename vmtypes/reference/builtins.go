@@ -6,7 +6,7 @@ import "slices"
 // in the order of the documentation. The names of those that belong together
 // have a dot: hotplug.cpus.
 func Builtins() []Function {
-	return slices.Concat(parts(), things(), rules(), []Function{structBuiltin()})
+	return slices.Concat(parts(), things(), rules(), attrs(), []Function{structBuiltin()})
 }
 
 // props is how options spell what belongs to them.
@@ -176,6 +176,7 @@ func Objects() []Object {
 		{Name: "Tap", Word: "tap", Doc: "A network interface, made by `tap`; as a property it is its file descriptor."},
 		{Name: "Listener", Word: "listener", Doc: "A socket, made by `listen`; as a property it is its file descriptor."},
 		{Name: "File", Word: "file", Doc: "A file that is copied once, made by `copy_once`."},
+		{Name: "Attr", Word: "attr", Doc: "Which values an option of the type may have, made by the functions of `attr`."},
 		{Name: "Rule", Word: "hotplug rule", Doc: "What may change while the VM runs, made by the functions of `hotplug`."},
 		host(), firmware(),
 	}

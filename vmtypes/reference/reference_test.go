@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.starlark.net/starlark"
-	"go.starlark.net/starlarkstruct"
 
 	"vmop/vmtypes"
 	"vmop/vmtypes/reference"
@@ -23,13 +22,13 @@ import (
 func evaluators(values starlark.StringDict) map[string]starlark.Value {
 	found := map[string]starlark.Value{}
 	for name, value := range values {
-		module, ok := value.(*starlarkstruct.Module)
+		module, ok := value.(starlark.HasAttrs)
 		if !ok {
 			found[name] = value
 			continue
 		}
-		for member, value := range module.Members {
-			found[name+"."+member] = value
+		for _, member := range module.AttrNames() {
+			found[name+"."+member], _ = module.Attr(member) // it names those that it has
 		}
 	}
 	return found
@@ -175,7 +174,7 @@ func launch(t *testing.T, module string) error {
 func expressions() map[string]string {
 	return map[string]string{
 		"Option": `option("-x")`, "Part": "part()", "Process": `process("n", "/x", [])`, "Tap": `tap("t", "br0")`, "Listener": `listen("l", "/l")`,
-		"File": `copy_once("/a", "/b")`, "Rule": "hotplug.cpus(1)", "Host": "host", "Firmware": "host.firmware()[0]",
+		"Attr": "attr.int()", "File": `copy_once("/a", "/b")`, "Rule": "hotplug.cpus(1)", "Host": "host", "Firmware": "host.firmware()[0]",
 	}
 }
 
@@ -224,7 +223,7 @@ func TestFieldsOfVMAreTheEvaluators(t *testing.T) {
 // The type of each field is one of those that the table tells of.
 func TestTypesOfVMAreTheEvaluators(t *testing.T) {
 	t.Parallel()
-	words := map[string]string{"str": "string", "int": "int", "bool": "bool", "Options": "dict"}
+	words := map[string]string{"str": "string", "int": "int", "bool": "bool", "Options": "vm.options"}
 	for _, k := range reference.VM() {
 		first, _, _ := strings.Cut(k.Type, " | ")
 		first, list, _ := strings.Cut(first, "[")
