@@ -1,0 +1,66 @@
+package vmtype_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var update = flag.Bool("update", false, "rewrite what scripts expect")
+
+// The program is built once, and is on the PATH of scripts.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	dir, err := os.MkdirTemp("", "vmrunner")
+	if err == nil {
+		build := exec.Command("go", "build", "-o", dir, "vmop/cmd/vmrunner")
+		build.Stderr = os.Stderr
+		err = errors.Join(build.Run(), os.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH")))
+	}
+	code := 1
+	if err == nil {
+		code = m.Run()
+	}
+	if err := errors.Join(err, os.RemoveAll(dir)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// What authors of VM types type and see.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:           "testdata/script",
+		UpdateScripts: *update,
+		Setup: func(env *testscript.Env) error {
+			program, err := exec.LookPath("vmrunner")
+			env.Setenv("VMRUNNER", program)
+			env.Setenv("HOME", env.WorkDir+"/home")
+			env.Setenv("XDG_RUNTIME_DIR", env.WorkDir+"/xdg")
+			env.Setenv("XDG_CACHE_HOME", env.WorkDir+"/cache")
+			return err
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+	})
+}
+
+// exits CODE ARGUMENTS… requires that vmrunner vmtype exits with a code.
+func exits(ts *testscript.TestScript, _ bool, args []string) {
+	err := ts.Exec("vmrunner", append([]string{"vmtype"}, args[1:]...)...)
+	var exit *exec.ExitError
+	code := 0
+	if errors.As(err, &exit) {
+		code = exit.ExitCode()
+	}
+	if fmt.Sprint(code) != args[0] {
+		ts.Fatalf("vmrunner vmtype %q: %v, want exit code %s", args[1:], err, args[0])
+	}
+}

@@ -1,0 +1,162 @@
+package revision
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"vmop/vmtypes"
+)
+
+// maxTree is how many bytes of files are taken from a revision, at most.
+const maxTree = 64 << 20
+
+// openGit puts the files of a git revision into a folder of its own.
+func (r *Revision) openGit(ctx context.Context, name string) error {
+	tree := name
+	if rev, file, ok := strings.Cut(name, ":"); !ok {
+		tree = name + ":./"
+	} else if path.Ext(file) == ".star" {
+		r.Single = strings.TrimSuffix(path.Base(file), ".star")
+		folder, _ := path.Split(file)
+		tree = rev + ":" + folder
+	}
+	id, err := git(ctx, nil, "rev-parse", "--verify", "--end-of-options", tree)
+	if err != nil {
+		return fmt.Errorf("%q is no file, no folder and no stock type (%s), and as a git revision: %w", name, stockNames(), err)
+	}
+	list, err := git(ctx, nil, "ls-tree", "-r", "-z", "--full-tree", strings.TrimSpace(string(id)))
+	if err != nil {
+		return fmt.Errorf("list the files of %s: %w", name, err)
+	}
+	dir, err := os.MkdirTemp("", "vmtypes")
+	if err != nil {
+		return fmt.Errorf("make room for the files of %s: %w", name, err)
+	}
+	r.close = append(r.close, func() error { return os.RemoveAll(dir) })
+	if err := extract(ctx, string(list), dir); err != nil {
+		return fmt.Errorf("read the files of %s: %w", name, err)
+	}
+	return r.openFolder(dir)
+}
+
+func stockNames() string {
+	library, err := vmtypes.Open("")
+	if err != nil {
+		return ""
+	}
+	return strings.Join(library.Names(), ", ")
+}
+
+// extract writes what may be types or samples of the files of ls-tree into dir.
+func extract(ctx context.Context, list, dir string) error {
+	var names []string
+	var wanted bytes.Buffer
+	for entry := range strings.SplitSeq(list, "\x00") {
+		head, name, _ := strings.Cut(entry, "\t")
+		words := strings.Fields(head) // mode, kind, id
+		if len(words) != 3 || words[1] != "blob" || !strings.HasPrefix(words[0], "100") || !isWanted(name) {
+			continue
+		}
+		names = append(names, name)
+		wanted.WriteString(words[2] + "\n")
+	}
+	blobs, err := git(ctx, &wanted, "cat-file", "--batch")
+	if err != nil {
+		return err
+	}
+	in := bufio.NewReader(bytes.NewReader(blobs))
+	for _, name := range names {
+		text, err := readBlob(in)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isWanted tells whether a file of a tree may be a type, of the library or a
+// sample. Names are git's, which refuses those that leave a folder.
+func isWanted(name string) bool {
+	folder := path.Dir(name)
+	switch path.Ext(name) {
+	case ".star", ".txtar", ".yaml":
+		return filepath.IsLocal(name) && (folder == "." || folder == "lib" || folder == "testdata")
+	}
+	return false
+}
+
+// readBlob reads one answer of cat-file --batch: "ID blob SIZE", the bytes, and
+// a line's end.
+func readBlob(in *bufio.Reader) ([]byte, error) {
+	head, err := in.ReadString('\n')
+	if err != nil {
+		return nil, err
+	}
+	words := strings.Fields(head)
+	if len(words) != 3 || words[1] != "blob" {
+		return nil, fmt.Errorf("git cat-file says %q", strings.TrimSpace(head))
+	}
+	size, err := strconv.Atoi(words[2])
+	if err != nil || size > maxTree {
+		return nil, fmt.Errorf("git cat-file says %q", strings.TrimSpace(head))
+	}
+	text := make([]byte, size+1)
+	if _, err := io.ReadFull(in, text); err != nil {
+		return nil, err
+	}
+	return text[:size], nil
+}
+
+// git calls the program and returns what it writes; its complaint is the error.
+func git(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
+	program, err := exec.LookPath("git")
+	if err != nil {
+		return nil, errors.New("git is not installed here")
+	}
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Stdin = stdin
+	var out, complaint bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &limited{into: &out, left: maxTree}, &complaint
+	if err := cmd.Run(); err != nil {
+		switch text := strings.TrimPrefix(strings.TrimSpace(complaint.String()), "fatal: "); {
+		case text == "":
+			return nil, fmt.Errorf("git %s: %w", args[0], err)
+		case text == "Needed a single revision":
+			return nil, errors.New("git knows no such revision, or no such path in it")
+		default:
+			return nil, fmt.Errorf("git says: %s", text)
+		}
+	}
+	return out.Bytes(), nil
+}
+
+// limited refuses to write more than it may.
+type limited struct {
+	into io.Writer
+	left int
+}
+
+// Write implements io.Writer.
+func (l *limited) Write(p []byte) (int, error) {
+	if l.left -= len(p); l.left < 0 {
+		return 0, fmt.Errorf("there are more than %d MiB", maxTree>>20)
+	}
+	return l.into.Write(p)
+}
