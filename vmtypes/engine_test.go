@@ -2,6 +2,7 @@ package vmtypes_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -274,4 +275,19 @@ func TestArchiveFromBeforeOptionsWereDeclared(t *testing.T) {
 	require.ErrorContains(t, err, "vm.options.asset: the VM type old has no such option (it takes none)")
 	_, err = vmtypes.LoadArchive(t.Context(), []byte(strings.Replace(archive, "\n", "\nAPI version one\n", 1)))
 	require.ErrorContains(t, err, `the second line is "API version one", want "API version " and a number`)
+}
+
+// A VM that was started by a newer runner is not started by an older one with a
+// type that it may misunderstand.
+func TestArchiveOfANewerVersion(t *testing.T) {
+	t.Parallel()
+	const modules = "\n-- x.star --\ndef launch(vm, host):\n    return part(executable = \"/bin/qemu\")\n"
+	_, err := vmtypes.LoadArchive(t.Context(), []byte(fmt.Sprintf("VM type x.star\nAPI version %d\n%s", vmtypes.APIVersion+1, modules)))
+	require.EqualError(t, err, "the VM type was kept by a newer vmrunner, with version 2 of the language of VM types; "+
+		"this one knows version 1: run the VM with the newer one")
+	loaded, err := vmtypes.LoadArchive(t.Context(), []byte("VM type x.star\n"+modules+"api_version = 1\n"))
+	require.NoError(t, err)
+	archive, err := loaded.Archive()
+	require.NoError(t, err)
+	require.Contains(t, string(archive), "VM type x.star\nAPI version 1\n", "what the module declares counts")
 }

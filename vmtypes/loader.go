@@ -40,6 +40,7 @@ type module struct {
 	name    string
 	source  string
 	globals starlark.StringDict
+	version int // of the language, as the module declares it; 0 if it doesn't
 	err     error
 }
 
@@ -128,7 +129,14 @@ func (l *loader) program(m *module) (*starlark.Program, error) {
 			return p, nil
 		}
 	}
-	file, program, err := starlark.SourceProgramOptions(fileOptions(), m.name, m.source, l.predeclared.Has)
+	file, err := fileOptions().Parse(m.name, m.source, 0)
+	if err != nil {
+		return nil, explain(err, func(string) string { return m.source })
+	}
+	if err := m.readVersion(file); err != nil {
+		return nil, err
+	}
+	program, err := starlark.FileProgram(file, l.predeclared.Has)
 	var list resolve.ErrorList
 	if errors.As(err, &list) {
 		for i := range list {

@@ -60,6 +60,9 @@ func loadType(ctx context.Context, name, entry string, version int, read func(st
 	if err != nil {
 		return nil, fmt.Errorf("VM type %s: %w", name, err)
 	}
+	if m.version > 0 {
+		version = m.version
+	}
 	t := &Type{name: name, entry: entry, apiVersion: version, modules: l.order, launch: fn, records: new(records)}
 	if version == 0 {
 		t.options.free = true
