@@ -68,8 +68,9 @@ list() {
 }
 
 machine() {
+    asset=$(tr ' ' '_' </sys/class/dmi/id/chassis_asset_tag 2>/dev/null)
     echo "machine uuid=$(cat /sys/class/dmi/id/product_uuid 2>/dev/null)" \
-        "vendor=$(tr ' ' '_' </sys/class/dmi/id/sys_vendor 2>/dev/null)" \
+        "vendor=$(tr ' ' '_' </sys/class/dmi/id/sys_vendor 2>/dev/null)${asset:+ asset=$asset}" \
         "clock=$(date -u +%Y-%m-%dT%H:%M:%SZ)"
 }
 
