@@ -225,7 +225,6 @@ func overFence(tr tree) []string {
 			owners[library] = append(owners[library], words[:len(words)-1]...)
 		}
 	}
-	owners["github.com/bazelbuild/buildtools"] = []string{"nothing but tests"}
 	owners["github.com/stretchr/testify"] = []string{"nothing but tests", "test/guest", "test/invariants"}
 	var broken []string
 	for _, s := range tr.code() {

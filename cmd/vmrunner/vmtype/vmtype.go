@@ -31,7 +31,7 @@ func New(f Flags) *cobra.Command {
 		Args: knownVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newDiff(f), newList(f))
+	cmd.AddCommand(newDiff(f), newFmt(f), newList(f))
 	return cmd
 }
 

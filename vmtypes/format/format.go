@@ -1,0 +1,28 @@
+// Package format formats the source of VM types, in the one way that
+// "make format" knows.
+package format
+
+import (
+	"errors"
+
+	"github.com/bazelbuild/buildtools/build"
+
+	"vmop/vmtypes"
+)
+
+// Source returns a module as it is to be formatted. What cannot be read is an
+// [*vmtypes.Error] with its place in the file called name.
+func Source(name, text string) (string, error) {
+	if err := vmtypes.Syntax(name, text); err != nil {
+		return "", err
+	}
+	file, err := build.ParseDefault(name, []byte(text))
+	var wrong build.ParseError
+	if errors.As(err, &wrong) { // which Starlark allows
+		return "", &vmtypes.Error{Message: wrong.Message, File: name, Line: wrong.Pos.Line, Column: wrong.Pos.LineRune}
+	}
+	if err != nil {
+		return "", err
+	}
+	return string(build.Format(file)), nil
+}
