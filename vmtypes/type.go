@@ -28,24 +28,7 @@ type Type struct {
 func (t *Type) Name() string { return t.name }
 
 // Doc returns the docstring of the type's module.
-func (t *Type) Doc() string {
-	for _, m := range t.modules {
-		if m.name == t.entry {
-			return moduleDoc(m.source)
-		}
-	}
-	return ""
-}
-
-// moduleDoc returns the string a module starts with.
-func moduleDoc(source string) string {
-	rest, ok := strings.CutPrefix(source, `"""`)
-	if !ok {
-		return ""
-	}
-	doc, _, _ := strings.Cut(rest, `"""`)
-	return strings.TrimSpace(doc)
-}
+func (t *Type) Doc() string { return DescribeModule(t.entry, t.source(t.entry)).Doc }
 
 // loadType loads the type that the module entry defines. version is that of the
 // language if the module doesn't declare one.

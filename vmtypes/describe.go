@@ -1,0 +1,256 @@
+package vmtypes
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"go.starlark.net/syntax"
+)
+
+// A Description is all that a VM type says of itself: what users are shown, and
+// what documentation and editors are made from. It has a JSON form, so that it
+// can come out of another process.
+type Description struct {
+	// Name is what a configuration calls the type.
+	Name string `json:"name"`
+	// Stock says that the type is part of the program.
+	Stock bool `json:"stock"`
+	// Doc is the docstring of its module, "" if it has none.
+	Doc string `json:"doc"`
+	// APIVersion is that of the language; see version.go.
+	APIVersion int `json:"apiVersion"`
+	// Options are those that the type declares, in the order of the source; each
+	// knows its place.
+	Options []Option `json:"options"`
+	// Modules are all that the type consists of: first the one that defines
+	// launch, then the others, each before those that it loads.
+	Modules []Module `json:"modules"`
+}
+
+// A Module is one file of a VM type, as its author wrote it.
+type Module struct {
+	// Name is how load spells it: "@vmtypes//lib/tpm.star", or "asset.star".
+	Name string `json:"name"`
+	// Doc is its docstring, without indentation.
+	Doc string `json:"doc"`
+	// Loads are the names of the modules that it loads.
+	Loads []string `json:"loads,omitempty"`
+	// Functions and Values are what other modules can load from it, in the order
+	// of the source: names that don't begin with "_".
+	Functions []Function `json:"functions,omitempty"`
+	Values    []Value    `json:"values,omitempty"`
+}
+
+// A Function is one that a module defines.
+type Function struct {
+	Name string `json:"name"`
+	// Line counts from 1.
+	Line       int         `json:"line"`
+	Parameters []Parameter `json:"parameters,omitempty"`
+	// Doc is its docstring, without indentation.
+	Doc string `json:"doc"`
+}
+
+// A Parameter is one of a function.
+type Parameter struct {
+	// Name, with its stars.
+	Name string `json:"name"`
+	// Default is its source; "" if there is none.
+	Default string `json:"default,omitempty"`
+}
+
+// A Value is a global of a module that is no function.
+type Value struct {
+	Name string `json:"name"`
+	// Line counts from 1.
+	Line int `json:"line"`
+	// Doc is the comment above it.
+	Doc string `json:"doc,omitempty"`
+}
+
+// UnmarshalJSON reads an option; whole numbers are int64, as they were.
+func (o *Option) UnmarshalJSON(data []byte) error {
+	type plain Option // without this method
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	if err := d.Decode((*plain)(o)); err != nil {
+		return err
+	}
+	for a := &o.Attr; a != nil; a = a.Of {
+		a.Default = numbers(a.Default)
+		for i, v := range a.Values {
+			a.Values[i] = numbers(v)
+		}
+	}
+	return nil
+}
+
+// numbers returns a value of JSON with int64 and float64 for its numbers.
+func numbers(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		f, _ := v.Float64() // JSON has no other numbers
+		return f
+	case []any:
+		for i := range v {
+			v[i] = numbers(v[i])
+		}
+	case map[string]any:
+		for key := range v {
+			v[key] = numbers(v[key])
+		}
+	}
+	return v
+}
+
+// Signature returns the head of the function without def: "f(a, b = 1)".
+func (f Function) Signature() string {
+	words := make([]string, len(f.Parameters))
+	for i, p := range f.Parameters {
+		words[i] = p.Name
+		if p.Default != "" {
+			words[i] += " = " + p.Default
+		}
+	}
+	return f.Name + "(" + strings.Join(words, ", ") + ")"
+}
+
+// Describe returns what the type says of itself. It reads the sources anew and
+// takes some milliseconds.
+func (t *Type) Describe() Description {
+	d := Description{
+		Name: t.name, Stock: strings.HasPrefix(t.entry, stockPrefix), APIVersion: t.apiVersion,
+		Options: t.options.options, Modules: []Module{},
+	}
+	if d.Options == nil {
+		d.Options = []Option{}
+	}
+	for _, m := range slices.Backward(t.modules) { // the entry was loaded last
+		d.Modules = append(d.Modules, DescribeModule(m.name, m.source))
+	}
+	d.Doc = d.Modules[0].Doc
+	return d
+}
+
+// DescribeModule returns what the source of a module says of itself. Of a source
+// with a syntax error it is the name alone.
+func DescribeModule(name, source string) Module {
+	m := Module{Name: name}
+	file, err := fileOptions().Parse(name, source, syntax.RetainComments)
+	if err != nil {
+		return m
+	}
+	m.Doc = docstring(file.Stmts)
+	for _, stmt := range file.Stmts {
+		switch s := stmt.(type) {
+		case *syntax.LoadStmt:
+			if loaded, err := resolveLoad(name, s.ModuleName()); err == nil && !slices.Contains(m.Loads, loaded) {
+				m.Loads = append(m.Loads, loaded)
+			}
+		case *syntax.DefStmt:
+			if !strings.HasPrefix(s.Name.Name, "_") {
+				m.Functions = append(m.Functions, describeFunction(s, source))
+			}
+		case *syntax.AssignStmt:
+			if id, ok := s.LHS.(*syntax.Ident); ok && s.Op == syntax.EQ && !strings.HasPrefix(id.Name, "_") {
+				m.Values = append(m.Values, Value{Name: id.Name, Line: int(id.NamePos.Line), Doc: commentsAbove(s)})
+			}
+		}
+	}
+	return m
+}
+
+// docstring returns the string that a file or a function begins with.
+func docstring(stmts []syntax.Stmt) string {
+	if len(stmts) == 0 {
+		return ""
+	}
+	expr, ok := stmts[0].(*syntax.ExprStmt)
+	if !ok {
+		return ""
+	}
+	literal, ok := expr.X.(*syntax.Literal)
+	if !ok || literal.Token != syntax.STRING {
+		return ""
+	}
+	text, _ := literal.Value.(string)
+	return unindented(text)
+}
+
+// unindented takes the indentation of the source from a docstring, of which the
+// first line has none.
+func unindented(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	least := -1
+	for _, line := range lines[1:] {
+		if rest := strings.TrimLeft(line, " "); rest != "" && (least < 0 || len(line)-len(rest) < least) {
+			least = len(line) - len(rest)
+		}
+	}
+	for i, line := range lines[1:] {
+		lines[i+1] = strings.TrimRight(line[min(max(least, 0), len(line)):], " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+func describeFunction(def *syntax.DefStmt, source string) Function {
+	f := Function{Name: def.Name.Name, Line: int(def.Def.Line), Doc: docstring(def.Body)}
+	for _, p := range def.Params {
+		switch p := p.(type) {
+		case *syntax.Ident:
+			f.Parameters = append(f.Parameters, Parameter{Name: p.Name})
+		case *syntax.BinaryExpr: // name = default
+			start, end := p.Y.Span()
+			f.Parameters = append(f.Parameters, Parameter{Name: p.X.(*syntax.Ident).Name, Default: textOf(source, start, end)})
+		case *syntax.UnaryExpr: // *, *args or **kwargs
+			name := p.Op.String()
+			if id, ok := p.X.(*syntax.Ident); ok {
+				name += id.Name
+			}
+			f.Parameters = append(f.Parameters, Parameter{Name: name})
+		}
+	}
+	return f
+}
+
+// textOf returns the source between two positions, on one line. Columns count
+// characters.
+func textOf(source string, start, end syntax.Position) string {
+	var b strings.Builder
+	for line := start.Line; line <= end.Line; line++ {
+		text := []rune(sourceLine(source, int(line)))
+		from, to := 0, len(text)
+		if line == start.Line {
+			from = min(int(start.Col)-1, to)
+		}
+		if line == end.Line {
+			to = max(min(int(end.Col)-1, to), from)
+		}
+		b.WriteString(string(text[from:to]) + " ")
+	}
+	return strings.Join(strings.Fields(b.String()), " ")
+}
+
+// commentsAbove returns the text of the comments right above a statement.
+func commentsAbove(s syntax.Node) string {
+	if s.Comments() == nil {
+		return ""
+	}
+	start, _ := s.Span()
+	var lines []string
+	next := start.Line
+	for _, c := range slices.Backward(s.Comments().Before) {
+		if c.Start.Line != next-1 {
+			break
+		}
+		lines = append(lines, strings.TrimSpace(strings.TrimPrefix(c.Text, "#")))
+		next--
+	}
+	slices.Reverse(lines)
+	return strings.Join(lines, "\n")
+}
