@@ -9,20 +9,32 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/vmtypes"
+	"vmop/vmtypes/sample"
 	"vmop/vmtypes/vmtypestest"
 )
 
 const (
 	goldens  = "testdata/golden"
-	examples = "../examples/vmtypes" // types that some of the machines are of
+	examples = "../examples/vmtypes" // types with machines of their own
 )
+
+// machines returns the paths of all goldens.
+func machines(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, dir := range []string{goldens, examples} {
+		paths, err := sample.Find(dir)
+		require.NoError(t, err)
+		all = append(all, paths...)
+	}
+	return all
+}
 
 // The plan of each machine in testdata/golden is as it was.
 func TestGoldens(t *testing.T) {
 	t.Parallel()
-	library, err := vmtypes.Open(examples)
+	library, err := vmtypes.Open("")
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, library.Close()) })
 	vmtypestest.RunGoldens(t, library, goldens, *update)
 }
 

@@ -31,8 +31,7 @@ const patience = 2 * time.Minute
 // be changed.
 func TestQEMUAcceptsGoldens(t *testing.T) {
 	t.Parallel()
-	paths, err := sample.Find(goldens)
-	require.NoError(t, err)
+	paths := machines(t)
 	require.GreaterOrEqual(t, len(paths), 30)
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {

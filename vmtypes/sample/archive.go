@@ -29,14 +29,14 @@ func readArchive(path string, data []byte) (*Sample, error) {
 	if strings.TrimSpace(string(archive.Comment)) == "" {
 		faults = append(faults, all.fault(1, 1, "there is no comment", "begin with a line that says what is special about this machine"))
 	}
-	vm, marker := "", 1
+	vm := ""
 	line := 1 + strings.Count(string(archive.Comment), "\n")
-	s.within = all
+	s.within, s.marker = all, 1
 	for _, f := range archive.Files {
 		section := all.from(line + 1)
 		switch f.Name {
 		case vmSection:
-			vm, s.within, marker = string(f.Data), section, line
+			vm, s.within, s.marker = string(f.Data), section, line
 		case hostSection:
 			facts, fault := parseHost(f.Data)
 			s.Host = facts
@@ -55,7 +55,7 @@ func readArchive(path string, data []byte) (*Sample, error) {
 	var wrong config.Faults
 	s.config, wrong = parseVM(vm)
 	for _, f := range wrong {
-		faults = append(faults, s.within.place(f, marker))
+		faults = append(faults, s.within.place(f, s.marker))
 	}
 	if faults != nil {
 		slices.SortStableFunc(faults, func(a, b config.Fault) int { return cmp.Compare(a.Line, b.Line) })

@@ -44,7 +44,8 @@ type Sample struct {
 	TextLine int
 
 	config  *config.Config
-	within  excerpt        // where the configuration stands in the file
+	within  excerpt        // where the vm section stands in an archive
+	marker  int            // the line before it
 	archive *txtar.Archive // nil: the file is a configuration
 }
 
@@ -146,7 +147,24 @@ func (s *Sample) Plan(ctx context.Context, library *vmtypes.Library) (*plan.Plan
 	if err != nil {
 		return nil, err
 	}
-	return t.Launch(ctx, s.VM, s.Host.Host())
+	p, err := t.Launch(ctx, s.VM, s.Host.Host())
+	return p, s.Locate(err)
+}
+
+// Locate returns an error of a launch; if it is about the options of the VM, as
+// config.Faults with their places in the file.
+func (s *Sample) Locate(err error) error {
+	var options *vmtypes.OptionsError
+	if !errors.As(err, &options) || s.config == nil {
+		return err
+	}
+	located := faultsOf(s.config.Locate(options.Faults))
+	if s.archive != nil {
+		for i, f := range located {
+			located[i] = s.within.place(f, s.marker)
+		}
+	}
+	return located
 }
 
 // Write keeps a plan in the archive. A configuration keeps none.

@@ -185,3 +185,23 @@ x.yaml:4:5: vm.usetpm: unknown key (did you mean useTpm?)
 		})
 	}
 }
+
+func TestOptionsAreLocated(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, "plain.star", "def launch(vm, host):\n    return part(executable = \"/q\")\n")
+	library, err := vmtypes.Open(dir)
+	require.NoError(t, err)
+	defer library.Close()
+	for file, c := range map[string]struct{ text, want string }{
+		"plain.txtar":    {"x\n-- vm.yaml --\n\noptions:\n  a: 1\n", "plain.txtar:5:3: vm.options.a: the VM type plain has no such option (it takes none)\n   5 |   a: 1\n     |   ^\n"},
+		"plain-two.yaml": {"\"/Runner\":\n  vmType: plain\n  vm: {name: x, options: {a: 1}}\n", "plain-two.yaml:3:27: vm.options.a: the VM type plain has no such option (it takes none)\n   3 |   vm: {name: x, options: {a: 1}}\n     |                           ^\n"},
+	} {
+		s, err := sample.Read(write(t, dir, file, c.text))
+		require.NoError(t, err)
+		_, err = s.Plan(t.Context(), library)
+		var faults config.Faults
+		require.ErrorAs(t, err, &faults)
+		require.Equal(t, c.want, strings.ReplaceAll(faults.Excerpts(), dir+"/", ""))
+	}
+}

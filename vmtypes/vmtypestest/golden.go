@@ -72,8 +72,13 @@ func changes(file string, s *sample.Sample, got string) string {
 	kept := strings.Split(s.Text, "\n")
 	var b strings.Builder
 	for _, h := range textdiff.Hunks(s.Text, got) {
-		at := max(1, h.Old)
-		fmt.Fprintf(&b, "@ %s:%d%s\n", file, s.TextLine+at-1, section(kept, at))
+		first := slices.IndexFunc(h.Lines, func(l textdiff.Line) bool { return l.Sign != ' ' })
+		at := max(1, h.Old) + first
+		where := section(kept, at)
+		if h.Lines[first].Sign == '+' {
+			where = section(kept, at-1) // behind which it stands
+		}
+		fmt.Fprintf(&b, "@ %s:%d%s\n", file, s.TextLine+at-1, where)
 		writeLines(&b, paired(h.Lines))
 	}
 	return b.String()

@@ -19,7 +19,7 @@ type Result struct {
 	// Line of the function; 0 if there is none.
 	Line int `json:"line,omitempty"`
 	// Time it took.
-	Time time.Duration `json:"time"`
+	Time time.Duration `json:"nanoseconds"`
 	// Failures are what is wrong; none if the test passed.
 	Failures []Failure `json:"failures,omitempty"`
 	// Output is what print said, lines.

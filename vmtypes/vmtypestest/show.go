@@ -2,6 +2,7 @@ package vmtypestest
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -49,9 +50,17 @@ func differenceOf(want, got starlark.Value) string {
 	return b.String()
 }
 
-// elements shows a value for Failure.Diff, as nothing that was wanted or not.
+// mostElements is how many elements of a list are shown where none is what was
+// wanted.
+const mostElements = 20
+
+// elements shows the first elements of a value for Failure.Diff.
 func elements(v starlark.Value) string {
-	return "  " + strings.ReplaceAll(strings.TrimSuffix(shown(v), "\n"), "\n", "\n  ") + "\n"
+	lines := strings.Split(strings.TrimSuffix(shown(v), "\n"), "\n")
+	if n := len(lines) - mostElements; n > 2 {
+		lines = append(lines[:mostElements+1], fmt.Sprintf("    … %d more", n-2))
+	}
+	return "  " + strings.Join(lines, "\n  ") + "\n"
 }
 
 // shown writes a value with one element a line, and a text as it is.

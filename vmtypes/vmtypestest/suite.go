@@ -84,7 +84,7 @@ func (s *suite) run(ctx context.Context, fn *starlark.Function) Result {
 
 // What a test may tell of.
 const (
-	mostFailures = 20
+	mostFailures = 10
 	mostOutput   = 64 << 10 // bytes
 )
 

@@ -23,6 +23,14 @@ func (p Paint) Bold(text string) string { return p.with("1", text) }
 // Faint is for what can be left unread.
 func (p Paint) Faint(text string) string { return p.with("2", text) }
 
+// Underlined is for what differs within a line.
+func (p Paint) Underlined(text string) string {
+	if !p.on {
+		return text
+	}
+	return "\x1b[4m" + text + "\x1b[24m" // which leaves the colour
+}
+
 // Red is for what is wrong, or gone.
 func (p Paint) Red(text string) string { return p.with("31", text) }
 

@@ -48,7 +48,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("XDG_CACHE_HOME", env.WorkDir+"/cache")
 			return err
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "junit": junit},
 	})
 }
 

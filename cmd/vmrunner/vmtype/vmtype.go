@@ -31,7 +31,12 @@ func New(f Flags) *cobra.Command {
 		Args: knownVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newDiff(f), newFmt(f), newList(f))
+	cmd.AddCommand(
+		newDiff(f),
+		newFmt(f),
+		newList(f),
+		newTest(f),
+	)
 	return cmd
 }
 
