@@ -53,19 +53,26 @@ func TestGuestWithSecureBoot(t *testing.T) {
 	q.refusal()
 }
 
-// launch returns the plan of the stock type for spec, in the sandbox.
+// launch returns the plan of the standard type for spec, in the sandbox.
 func (s sandbox) launch(spec vmspec.Spec, facts sample.HostFacts) *plan.Plan {
+	s.t.Helper()
+	return s.launchType("standard", spec, facts)
+}
+
+// launchType returns the plan of a stock type, or one of the examples, for spec.
+func (s sandbox) launchType(name string, spec vmspec.Spec, facts sample.HostFacts) *plan.Plan {
 	s.t.Helper()
 	spec = spec.WithDefaults()
 	require.Empty(s.t, spec.Check())
 	facts.DataDir, facts.RuntimeDir = s.path("data"), s.path("run")
-	library, err := vmtypes.Open("")
+	library, err := vmtypes.Open(examples)
 	require.NoError(s.t, err)
-	vmType, err := library.Load(s.t.Context(), "standard")
+	defer library.Close()
+	vmType, err := library.Load(s.t.Context(), name)
 	require.NoError(s.t, err)
 	p, err := vmType.Launch(s.t.Context(), spec, facts.Host())
 	require.NoError(s.t, err)
-	p.QEMU.Executable = program(s.t, "qemu-system-x86_64", "qemu-system-x86")
+	p.QEMU.Executable = qemuOf(s.t, p)
 	s.firmware(p)
 	return p
 }

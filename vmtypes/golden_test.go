@@ -66,7 +66,9 @@ func TestStarlarkFunctionsHaveDocstrings(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("lib/*.star")
 	require.NoError(t, err)
-	for _, name := range append(files, "standard.star") {
+	types, err := filepath.Glob("*.star")
+	require.NoError(t, err)
+	for _, name := range append(files, types...) {
 		text, err := os.ReadFile(name)
 		require.NoError(t, err)
 		file, err := build.ParseDefault(name, text)

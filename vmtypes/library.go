@@ -14,7 +14,7 @@ import (
 
 // stock are the modules that every runner has.
 //
-//go:embed standard.star lib/*.star
+//go:embed *.star lib/*.star
 var stock embed.FS
 
 // DefaultDir is where custom types are looked for.

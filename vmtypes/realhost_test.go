@@ -64,7 +64,7 @@ func (s sandbox) plan(g *sample.Sample) *plan.Plan {
 	require.NoError(s.t, err)
 	p, err := vmType.Launch(s.t.Context(), spec, host)
 	require.NoError(s.t, err)
-	p.QEMU.Executable = program(s.t, "qemu-system-x86_64", "qemu-system-x86")
+	p.QEMU.Executable = qemuOf(s.t, p)
 	s.firmware(p)
 	s.blockDevices(p)
 	return p
@@ -126,7 +126,7 @@ func (s sandbox) kernel() string {
 func (s sandbox) firmware(p *plan.Plan) {
 	s.t.Helper()
 	for _, file := range p.Files {
-		code, variables := s.ovmf(file.Kind)
+		code, variables := s.flash(file.Kind, isARM(p))
 		require.NoError(s.t, os.Rename(variables, file.To))
 		for i, o := range p.QEMU.Args {
 			if o.ID() == "fw-rom-file" {
@@ -136,15 +136,19 @@ func (s sandbox) firmware(p *plan.Plan) {
 	}
 }
 
-// ovmf returns copies of a pair of the given kind.
-func (s sandbox) ovmf(kind string) (code, variables string) {
+// flash returns copies of a pair of the given kind.
+func (s sandbox) flash(kind string, arm bool) (code, variables string) {
 	s.t.Helper()
 	code, variables = s.path("images", "code"), s.path("images", "vars")
 	names := map[string][2]string{
 		"uefi-2m": {"CODE.fd", "VARS.fd"}, "uefi-4m": {"CODE_4M.fd", "VARS_4M.fd"},
 		"secure-2m": {"CODE.secboot.fd", "VARS.ms.fd"}, "secure-4m": {"CODE_4M.secboot.fd", "VARS_4M.ms.fd"},
 	}
-	const dir = "/usr/share/OVMF/OVMF_"
+	dir, debianPackage := "/usr/share/OVMF/OVMF_", "ovmf"
+	if arm {
+		names = map[string][2]string{"uefi-4m": {"CODE.fd", "VARS.fd"}, "secure-4m": {"CODE.ms.fd", "VARS.ms.fd"}}
+		dir, debianPackage = "/usr/share/AAVMF/AAVMF_", "qemu-efi-aarch64"
+	}
 	raw, isQcow2 := strings.CutSuffix(kind, "-qcow2")
 	pair, known := names[raw]
 	require.True(s.t, known, "firmware of kind %s", kind)
@@ -157,7 +161,7 @@ func (s sandbox) ovmf(kind string) (code, variables string) {
 			format = "qcow2"
 		}
 		_, err := os.Stat(dir + pair[i])
-		require.NoError(s.t, err, "install the Debian package ovmf")
+		require.NoError(s.t, err, "install the Debian package %s", debianPackage)
 		s.run("qemu-img", "qemu-utils", "convert", "-f", "raw", "-O", format, dir+pair[i], to)
 	}
 	return code, variables
@@ -188,6 +192,17 @@ func (s sandbox) run(name, debianPackage string, args ...string) {
 	out, err := exec.CommandContext(s.t.Context(), program(s.t, name, debianPackage), args...).CombinedOutput()
 	require.NoError(s.t, err, "%s %v: %s", name, args, out)
 }
+
+// qemuOf returns this machine's QEMU for the guest's architecture.
+func qemuOf(t *testing.T, p *plan.Plan) string {
+	t.Helper()
+	if isARM(p) {
+		return program(t, "qemu-system-aarch64", "qemu-system-arm")
+	}
+	return program(t, "qemu-system-x86_64", "qemu-system-x86")
+}
+
+func isARM(p *plan.Plan) bool { return filepath.Base(p.QEMU.Executable) == "qemu-system-aarch64" }
 
 func program(t *testing.T, name, debianPackage string) string {
 	t.Helper()

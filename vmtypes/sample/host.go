@@ -140,8 +140,8 @@ func or(s, otherwise string) string {
 // Distributions returns the names that HostFacts.Files knows, sorted.
 func Distributions() []string { return slices.Sorted(maps.Keys(distributions())) }
 
-// distributions are the files of QEMU, swtpm and the x86-64 firmware where
-// distributions install them.
+// distributions are the files of QEMU, swtpm and the firmware, for x86-64 unless
+// the name says otherwise, where distributions install them.
 func distributions() map[string][]string {
 	programs := []string{"/usr/bin/qemu-system-x86_64", "/usr/bin/swtpm"}
 	with := func(dir string, names ...string) []string {
@@ -169,6 +169,9 @@ func distributions() map[string][]string {
 			"smm-ms-code.bin", "smm-ms-vars.bin"),
 		// QEMU's own, as make install puts it
 		"upstream": with("/usr/share/qemu/edk2-", "x86_64-code.fd", "x86_64-secure-code.fd", "i386-vars.fd"),
+		// qemu-system-arm, qemu-efi-aarch64 2022.11
+		"debian-12-arm64": {"/usr/bin/qemu-system-aarch64", "/usr/bin/swtpm", "/usr/share/AAVMF/AAVMF_CODE.fd", "/usr/share/AAVMF/AAVMF_CODE.ms.fd",
+			"/usr/share/AAVMF/AAVMF_VARS.fd", "/usr/share/AAVMF/AAVMF_VARS.ms.fd"},
 		// no firmware at all
 		"bare": programs,
 	}

@@ -155,7 +155,7 @@ x.txtar:3:13: kvm is a string, want true or false
      |             ^
 `},
 		"unknown distribution": {"x.txtar", "x\n-- host.json --\n{\"files\": [\"bare\",\n\"debian\"]}\n", `
-x.txtar:4:1: files: "debian" is neither a path nor one of alpine, arch, arch-old, bare, debian-12, debian-13, fedora, suse, upstream
+x.txtar:4:1: files: "debian" is neither a path nor one of alpine, arch, arch-old, bare, debian-12, debian-12-arm64, debian-13, fedora, suse, upstream
    4 | "debian"]}
      | ^
 `},
