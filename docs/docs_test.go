@@ -8,7 +8,6 @@ package docs_test
 
 import (
 	"flag"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -25,6 +24,7 @@ import (
 	"vmop/runner/config"
 	"vmop/vmspec"
 	"vmop/vmtypes"
+	"vmop/vmtypes/reference"
 	"vmop/vmtypes/sample"
 	"vmop/vmtypes/vmtypestest"
 )
@@ -212,52 +212,17 @@ func TestLibraryIsDocumented(t *testing.T) {
 	const page = "vm-types/library.md"
 	files, err := filepath.Glob("../vmtypes/lib/*.star")
 	require.NoError(t, err)
-	var b strings.Builder
-	b.WriteString("# The stock library\n\nMade of the modules' docstrings by `make generate`; don't edit.\n\n" +
-		"A module is loaded by the name in its title. What is in it is explained in [VM types](README.md).\n" +
-		"`vmtypes/` holds the sources.\n")
+	var modules []reference.Module
 	for _, file := range append([]string{"../vmtypes/standard.star"}, files...) {
-		describe(t, &b, file)
+		name, err := filepath.Rel("../vmtypes", file)
+		require.NoError(t, err)
+		module, err := reference.ReadModule(vmtypes.StockPrefix+name, read(t, file))
+		require.NoError(t, err)
+		modules = append(modules, module)
 	}
+	text := reference.LibraryPage(modules)
 	if *update {
-		require.NoError(t, os.WriteFile(page, []byte(b.String()), 0o644))
+		require.NoError(t, os.WriteFile(page, []byte(text), 0o644))
 	}
-	require.Equal(t, b.String(), read(t, page), "make generate writes it anew")
-}
-
-// describe writes what a module says of itself.
-func describe(t *testing.T, b *strings.Builder, file string) {
-	t.Helper()
-	parsed, err := build.ParseDefault(file, []byte(read(t, file)))
-	require.NoError(t, err)
-	name, err := filepath.Rel("../vmtypes", file)
-	require.NoError(t, err)
-	fmt.Fprintf(b, "\n## `@vmtypes//%s`\n", name)
-	for i, statement := range parsed.Stmt {
-		switch s := statement.(type) {
-		case *build.StringExpr:
-			if i == 0 {
-				fmt.Fprintf(b, "\n%s\n", strings.TrimSpace(s.Value))
-			}
-		case *build.DefStmt:
-			var parameters []string
-			for _, p := range s.Params {
-				parameters = append(parameters, build.FormatString(p))
-			}
-			fmt.Fprintf(b, "\n- `%s(%s)`", s.Name, strings.Join(parameters, ", "))
-			if doc, ok := s.Body[0].(*build.StringExpr); ok {
-				b.WriteString("  \n  " + strings.ReplaceAll(indented(doc.Value), "\n", "\n  "))
-			}
-			b.WriteString("\n")
-		}
-	}
-}
-
-// indented returns a docstring without the blanks of its place in the source.
-func indented(doc string) string {
-	var lines []string
-	for line := range strings.Lines(strings.TrimSpace(doc)) {
-		lines = append(lines, strings.TrimSpace(line))
-	}
-	return strings.Join(lines, "\n")
+	require.Equal(t, text, read(t, page), "make generate writes it anew")
 }

@@ -1,6 +1,7 @@
 package reference_test
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -71,14 +72,44 @@ func TestParametersAreTheEvaluators(t *testing.T) {
 			agree(t, f, values[f.Name])
 		})
 	}
+}
+
+// What assertions take is asked from within a test: each parameter is known,
+// and there is none besides.
+func TestParametersOfAssertionsAreTheEvaluators(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
 	for _, f := range reference.Testing() {
-		t.Run(f.Name, func(t *testing.T) {
-			t.Parallel()
-			if f.Name == "plan_of" {
-				return // takes what the vm section takes; the examples call it
+		if f.Name == "plan_of" {
+			continue // takes what the vm section takes; the examples call it
+		}
+		fmt.Fprintf(&b, "    assert.fails(lambda: %s(*range(99)), \"at most %d\")\n", f.Name, len(f.Parameters))
+		var given []string
+		for _, p := range f.Parameters {
+			given = append(given, p.Name+" = "+map[string]string{"Any": "1", "str": "'x'", "str | list[str]": "'x'", "Callable": "len"}[p.Type])
+		}
+		fmt.Fprintf(&b, "    assert.fails(lambda: %s(%s, zzz = 1), \"unexpected keyword argument .zzz\")\n", f.Name, strings.Join(given, ", "))
+		for i, p := range f.Parameters {
+			if others := slices.Delete(slices.Clone(given), i, i+1); p.Default == "" {
+				fmt.Fprintf(&b, "    assert.fails(lambda: %s(%s), \"missing argument for %s\")\n", f.Name, strings.Join(others, ", "), p.Name)
 			}
-			require.Equal(t, unpacked(t, "../vmtypestest", f.Name), spelled(f))
-		})
+		}
+	}
+	runTests(t, "load(\""+reference.TestingModule+"\", \"assert\")\n\ndef test_parameters():\n"+b.String(), 1)
+}
+
+// runTests runs a test file with n tests.
+func runTests(t *testing.T, module string, n int) {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "x_test.star"), []byte(module), 0o644))
+	library, err := vmtypes.Open(dir)
+	require.NoError(t, err)
+	defer library.Close()
+	results := vmtypestest.TestFile(t.Context(), library, "x_test.star", nil)
+	require.Len(t, results, n)
+	for _, r := range results {
+		require.Empty(t, r.Failures, r.Function)
 	}
 }
 
@@ -283,14 +314,5 @@ func TestExamplesOfTestsWork(t *testing.T) {
 		slices.Sort(want)
 		b.WriteString("\ndef test_fields():\n    assert.eq(dir(plan_of(launch)), [" + strings.Join(quoted(want), ", ") + "])\n")
 	}
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "x_test.star"), []byte(b.String()), 0o644))
-	library, err := vmtypes.Open(dir)
-	require.NoError(t, err)
-	defer library.Close()
-	results := vmtypestest.TestFile(t.Context(), library, "x_test.star", nil)
-	require.Len(t, results, len(functions)+1)
-	for _, r := range results {
-		require.Empty(t, r.Failures, r.Function)
-	}
+	runTests(t, b.String(), len(functions)+1)
 }

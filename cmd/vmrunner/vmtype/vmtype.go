@@ -33,8 +33,10 @@ func New(f Flags) *cobra.Command {
 	}
 	cmd.AddCommand(
 		newDiff(f),
+		newDoc(f),
 		newFmt(f),
 		newList(f),
+		newStubs(f),
 		newTest(f),
 	)
 	return cmd

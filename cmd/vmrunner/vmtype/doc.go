@@ -1,0 +1,84 @@
+package vmtype
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"vmop/cmd/vmrunner/cli"
+	"vmop/vmtypes"
+	"vmop/vmtypes/reference"
+)
+
+func newDoc(f Flags) *cobra.Command {
+	var form string
+	cmd := &cobra.Command{
+		Use:   "doc [DIR|TYPE]",
+		Short: "Document VM types: Markdown, man page, JSON Schema",
+		Long: "doc says what a VM type is for, which options it takes and which functions it has: what\n" +
+			"its docstrings and declarations say. With a folder, by default the current one, of all\n" +
+			"types in it.\n\n" +
+			"-o schema is a JSON Schema (draft 2020-12) of a configuration file with these types: an\n" +
+			"editor with a YAML language server completes and checks a VM's file with it\n" +
+			"(docs/vm-types/editors.md).",
+		Example: "  vmrunner vmtype doc standard\n" +
+			"  vmrunner vmtype doc -o man . >vmtypes.7 && man -l vmtypes.7\n" +
+			"  vmrunner vmtype doc -o schema . >vm.schema.json",
+		Args: atMostOne("doc", "a folder or a VM type"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			types, err := describedTypes(cmd.Context(), *f.Folder, args)
+			if err != nil {
+				return err
+			}
+			switch w := cmd.OutOrStdout(); form {
+			case "man":
+				return cli.WriteLine(w, reference.ManPage(types))
+			case "schema":
+				return cli.PrintValue(w, "json", reference.ConfigurationSchema(types))
+			default:
+				return cli.WriteLine(w, reference.TypesPage(types))
+			}
+		},
+		ValidArgsFunction: completeTypes(f),
+	}
+	cli.OutputFlag(cmd, &form, "markdown", "man", "schema")
+	return cmd
+}
+
+// describedTypes returns what an argument means: a folder, a file, or a type by
+// its name; without one, the current folder.
+func describedTypes(ctx context.Context, installed string, args []string) ([]reference.DescribedType, error) {
+	what := "."
+	if len(args) > 0 {
+		what = args[0]
+	}
+	if info, err := os.Stat(what); err == nil && info.IsDir() && !vmtypes.IsStock(what) {
+		source, err := vmtypes.ReadSource(what)
+		if err != nil {
+			return nil, err
+		}
+		return reference.DescribeAll(ctx, source, declaredOptions)
+	}
+	dir, name := installed, what
+	if strings.HasSuffix(what, ".star") {
+		dir, name = filepath.Dir(what), strings.TrimSuffix(filepath.Base(what), ".star")
+	}
+	source, err := vmtypes.ReadSource(dir)
+	if err != nil {
+		return nil, err
+	}
+	t, err := reference.Describe(ctx, source, name, declaredOptions)
+	return []reference.DescribedType{t}, err
+}
+
+// declaredOptions evaluates a type as far as its options.
+func declaredOptions(ctx context.Context, source vmtypes.Source, name string) ([]vmtypes.Option, error) {
+	t, err := source.Library().Load(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return t.Describe().Options, nil
+}

@@ -1,0 +1,229 @@
+package reference
+
+import (
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"vmop/runner/config"
+	"vmop/vmspec"
+)
+
+// A Schema is a JSON Schema of the draft 2020-12, or a part of one.
+type Schema map[string]any
+
+// ConfigurationSchema returns the schema of a runner's configuration file. With
+// one type, the file must ask for it; with several, or none, vmType can be any,
+// and the options of those types are checked. It checks what can be said of
+// single keys and their form; how keys depend on each other, the runner checks.
+func ConfigurationSchema(types []DescribedType) Schema {
+	runner := section("", reflect.TypeFor[config.Config]())
+	runner["required"] = []string{"vm"}
+	properties := runner["properties"].(Schema)
+	for former, now := range map[string]string{"template": "vmType", "updateTemplate": "updateVmType"} {
+		properties[former] = Schema{"deprecated": true, "description": "The former name of " + now + "."}
+	}
+	if len(types) == 1 {
+		properties["vmType"] = merge(properties["vmType"].(Schema), naming(types[0].Name))
+		if types[0].Name != config.DefaultVMType {
+			runner["required"] = []string{"vm", "vmType"}
+		}
+	}
+	for _, t := range types {
+		runner["allOf"] = append(conditions(runner), t.condition())
+	}
+	return Schema{
+		"$schema":              "https://json-schema.org/draft/2020-12/schema",
+		"title":                "The configuration file of vmrunner",
+		"type":                 "object",
+		"properties":           Schema{"/Runner": Schema{"$ref": "#/$defs/runner"}, "_Runner": Schema{"$ref": "#/$defs/runner"}},
+		"patternProperties":    Schema{"^[/_]": true},
+		"additionalProperties": false,
+		"oneOf":                []Schema{{"required": []string{"/Runner"}}, {"required": []string{"_Runner"}}},
+		"$defs":                Schema{"runner": runner},
+	}
+}
+
+func conditions(s Schema) []Schema {
+	list, _ := s["allOf"].([]Schema)
+	return list
+}
+
+// condition says that a configuration with this type has its options.
+func (t DescribedType) condition() Schema {
+	vm := Schema{"properties": Schema{"options": optionsSchema(t.Options)}}
+	for _, o := range t.Options {
+		if o.Mandatory {
+			vm["required"] = []string{"options"}
+		}
+	}
+	asked := Schema{"properties": Schema{"vmType": naming(t.Name)}}
+	if t.Name != config.DefaultVMType {
+		asked["required"] = []string{"vmType"}
+	}
+	return Schema{"if": asked, "then": Schema{"properties": Schema{"vm": vm}}}
+}
+
+// naming is the schema of a vmType that names this type.
+func naming(name string) Schema {
+	return Schema{"pattern": `^(.*/)?` + regexp.QuoteMeta(name) + `(\.star)?$`}
+}
+
+func merge(schemas ...Schema) Schema {
+	all := Schema{}
+	for _, s := range schemas {
+		for key, value := range s {
+			all[key] = value
+		}
+	}
+	return all
+}
+
+// section returns the schema of a mapping; path is "" for the whole section
+// "/Runner".
+func section(path string, t reflect.Type) Schema {
+	properties := Schema{}
+	var required []string
+	notes := map[string]vmspec.Default{}
+	for _, d := range vmspec.Defaults() {
+		notes[d.Path] = d
+	}
+	for i := range t.NumField() {
+		key := t.Field(i).Tag.Get("yaml")
+		if key == "" {
+			continue
+		}
+		at := key
+		if path != "" {
+			at = path + "." + key
+		}
+		must := strings.HasPrefix(notes[at].Note, "required")
+		if must {
+			required = append(required, key)
+		}
+		properties[key] = value(at, t.Field(i).Type, must, notes[at])
+	}
+	s := Schema{"type": "object", "properties": properties, "additionalProperties": false}
+	if required != nil {
+		s["required"] = required
+	}
+	if path == "vm.drives[]" {
+		s = merge(s, diskSchema())
+	}
+	return s
+}
+
+// diskSchema says what a CD drive must not have, and that a disk needs one thing
+// to read from.
+func diskSchema() Schema {
+	one := func(key string) Schema {
+		return Schema{"required": []string{key}, "properties": Schema{key: Schema{"type": "string"}}}
+	}
+	absent := Schema{"type": "null"}
+	return Schema{
+		"if":   Schema{"required": []string{"type"}, "properties": Schema{"type": Schema{"const": string(vmspec.DriveIDECD)}}},
+		"then": Schema{"properties": Schema{"device": absent, "resource": absent}},
+		"else": Schema{"properties": Schema{"bus": absent}, "oneOf": []Schema{one("file"), one("device"), one("resource")}},
+	}
+}
+
+// value returns the schema of what a key can have. Null counts as absent.
+func value(path string, t reflect.Type, must bool, d vmspec.Default) Schema {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	s := Schema{}
+	switch {
+	case strings.HasPrefix(path, "cloudInit."): // what cloud-init knows
+		s["type"] = []string{"object", "string"}
+	case t == reflect.TypeFor[vmspec.Bytes]():
+		s = Schema{"type": []string{"string", "integer"}, "pattern": sizePattern, "minimum": int64(vmspec.MiB), "multipleOf": int64(vmspec.MiB)}
+	case t.Kind() == reflect.Bool:
+		s = Schema{"type": []string{"boolean", "string"}, "pattern": switchPattern}
+	case t.Kind() == reflect.Int, t.Kind() == reflect.Int64:
+		s = merge(Schema{"type": []string{"integer", "string"}, "pattern": wholePattern}, bounds(path))
+	case t.Kind() == reflect.String:
+		s = merge(Schema{"type": []string{"string", "number"}}, texts(path))
+	case t.Kind() == reflect.Slice:
+		item := value(path+"[]", t.Elem(), true, vmspec.Default{})
+		s = Schema{"type": []string{"array"}, "items": item}
+	case t.Kind() == reflect.Struct:
+		s = section(path, t)
+		s["type"] = []string{"object"}
+	default: // the options
+		s["type"] = []string{"object"}
+	}
+	if !must {
+		s["type"] = append(s["type"].([]string), "null")
+	}
+	return merge(s, described(path, d))
+}
+
+// described is what people read of a key.
+func described(path string, d vmspec.Default) Schema {
+	s := Schema{}
+	text := Plain(Meaning(path))
+	if note := (Key{Default: d.Value, Note: d.Note}).defaultText(); note != "" && !strings.HasPrefix(note, "required") {
+		text = strings.TrimSpace(text + " Default: " + note + ".")
+	}
+	if text != "" {
+		s["description"] = text
+	}
+	if words := vmspec.Choices(path); words != nil {
+		choices := []any{nil}
+		for _, word := range words {
+			choices = append(choices, word)
+		}
+		s["enum"] = slices.Concat(choices[1:], choices[:1])
+	}
+	return s
+}
+
+// Texts that the runner takes for a switch and for a number.
+const (
+	switchPattern = `^(?:[Yy]es|YES|[Nn]o|NO|[Oo]n|ON|[Oo]ff|OFF)$`
+	wholePattern  = `^[-+]?(?:0|[1-9][0-9]*)$`
+)
+
+// sizePattern is what vmspec.ParseBytes reads.
+const sizePattern = `^\s*\+?[0-9]*\.?[0-9]+\s*(?:B|[kMGTPE]B?|[KMGTPE]iB?|[eE][-+]?[0-9]+)?\s*$`
+
+// bounds returns the range of a number.
+func bounds(path string) Schema {
+	between := func(least, most int) Schema { return Schema{"minimum": least, "maximum": most} }
+	switch path {
+	case "vm.maximumCpus", "vm.currentCpus":
+		return between(1, 4096)
+	case "vm.sockets", "vm.diesPerSocket", "vm.coresPerDie", "vm.threadsPerCore":
+		return between(0, 4096)
+	case "vm.powerdownTimeout":
+		return between(0, 365*24*3600)
+	case "vm.network[].ports[].host", "vm.network[].ports[].guest", "vm.display.spice.port":
+		return between(1, 65535)
+	case "vm.drives[].bootindex":
+		return Schema{"minimum": 0}
+	case "vm.display.outputs":
+		return between(1, 16)
+	case "vm.display.spice.usbRedirects":
+		return between(0, 14)
+	case "vm.display.vnc.port":
+		return Schema{"anyOf": []Schema{{"not": Schema{"type": "integer"}}, {"const": 0}, between(5900, 65535)}}
+	}
+	return nil
+}
+
+// texts returns what a text must look like.
+func texts(path string) Schema {
+	switch path {
+	case "vm.name":
+		return Schema{"minLength": 1, "maxLength": 200, "pattern": `^[^/]+$`, "not": Schema{"enum": []string{".", ".."}}}
+	case "vm.uuid":
+		return Schema{"pattern": `^(?:[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})?$`}
+	case "vm.machineType", "vm.network[].device":
+		return Schema{"pattern": `^[0-9A-Za-z._-]*$`}
+	case "vm.rtcBase":
+		return Schema{"pattern": `^(?:utc|localtime|[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}:[0-9]{2})?)?$`}
+	}
+	return nil
+}
