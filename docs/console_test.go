@@ -34,7 +34,7 @@ type reader struct {
 // what the commands print with what the page says they do.
 //
 // A line that is "…" stands for lines that don't matter, and "…" within a line for
-// any text. How long something took is not compared. With -update the pages get
+// any text. When something was, and how long it took, is not compared. With -update the pages get
 // what the commands print now.
 func TestCommandsInDocuments(t *testing.T) {
 	t.Parallel()
@@ -163,8 +163,8 @@ func (r *reader) enter(command string) string {
 
 // says tells whether an output is what a page says it is.
 func says(want, got string) bool {
-	took := regexp.MustCompile(`[ \t]*\b[0-9]+(\.[0-9]+)?[ ]?(ms|s)\b`)
-	want, got = took.ReplaceAllString(want, " TIME"), took.ReplaceAllString(got, " TIME")
+	times := regexp.MustCompile(`[ \t]*\b([0-9]+(\.[0-9]+)?[ ]?(ms|s)\b|[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?)`)
+	want, got = times.ReplaceAllString(want, " TIME"), times.ReplaceAllString(got, " TIME")
 	pattern := regexp.QuoteMeta(want)
 	pattern = regexp.MustCompile(`(?m)^…\n`).ReplaceAllString(pattern, `(?:.*\n)+?`)
 	pattern = strings.ReplaceAll(pattern, "…", ".*")

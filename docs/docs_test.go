@@ -7,6 +7,7 @@
 package docs_test
 
 import (
+	"errors"
 	"flag"
 	"maps"
 	"os"
@@ -25,8 +26,6 @@ import (
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/reference"
-	"vmop/vmtypes/sample"
-	"vmop/vmtypes/vmtypestest"
 )
 
 var update = flag.Bool("update", false, "write generated pages and the output of commands in pages anew")
@@ -172,39 +171,33 @@ func TestConfigurationsInDocumentsAreRead(t *testing.T) {
 	require.NotZero(t, count)
 }
 
-func TestTypesInDocumentsWork(t *testing.T) {
+// A page's modules are formatted, and can be loaded as its reader has saved them.
+// What they compute, the page's commands show.
+func TestTypesInDocumentsAreTypes(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	var types []string
+	count := 0
 	for _, file := range documents(t) {
+		dir := t.TempDir()
 		for _, b := range blocks(t, file) {
 			if filepath.Ext(b.name) != ".star" {
 				continue
 			}
-			b.name = filepath.Base(b.name)
-			require.NoFileExists(t, filepath.Join(dir, b.name))
-			require.NoError(t, os.WriteFile(filepath.Join(dir, b.name), []byte(b.text), 0o644))
-			parsed, err := build.ParseDefault(b.name, []byte(b.text))
+			count++
+			name := filepath.Base(b.name)
+			require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(b.text), 0o644))
+			parsed, err := build.ParseDefault(name, []byte(b.text))
 			require.NoError(t, err)
-			require.Equal(t, string(build.Format(parsed)), b.text, "the format of %s in %s", b.name, file)
-			if !strings.HasSuffix(b.name, "_test.star") {
-				types = append(types, strings.TrimSuffix(b.name, ".star"))
+			require.Equal(t, string(build.Format(parsed)), b.text, "the format of %s in %s", name, file)
+			if strings.HasSuffix(name, "_test.star") {
+				continue
 			}
+			library, err := vmtypes.Open(dir)
+			require.NoError(t, err)
+			_, err = library.Load(t.Context(), strings.TrimSuffix(name, ".star"))
+			require.NoError(t, errors.Join(err, library.Close()), "%s in %s", name, file)
 		}
 	}
-	require.NotEmpty(t, types)
-	library, err := vmtypes.Open(dir)
-	require.NoError(t, err)
-	defer library.Close()
-	for _, name := range types {
-		vmType, err := library.Load(t.Context(), name)
-		require.NoError(t, err)
-		vm, err := sample.ParseVM([]byte(map[string]string{"asset": "options: {asset: R2-D2}\n"}[name]))
-		require.NoError(t, err)
-		_, err = vmType.Launch(t.Context(), vm, sample.HostFacts{}.Host())
-		require.NoError(t, err)
-	}
-	vmtypestest.Run(t, dir)
+	require.NotZero(t, count)
 }
 
 func TestLibraryIsDocumented(t *testing.T) {

@@ -76,7 +76,7 @@ func writeFields(b *strings.Builder, o Object) {
 func writeVM(b *strings.Builder) {
 	b.WriteString("\n## `vm`\n\nThe vm section of the [configuration](../configuration.md), its keys spelled alike, with all defaults. Lists are tuples, " +
 		"sizes are bytes,\ntimes are seconds, paths are absolute. A text or number without a default is `\"\"` or `0`. " +
-		"`vm.options` has what the type [declares](README.md).\n" +
+		"`vm.options` has what the type [declares](language.md#options-of-a-type).\n" +
 		"\n| Field | Type | Default | Meaning |\n|---|---|---|---|\n")
 	for _, k := range VM() {
 		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", k.Path, code(k.Type), cell(k.defaultText()), cell(relink(k.Doc, pageLink)))
