@@ -34,13 +34,12 @@ type Error struct {
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.Line == 0 {
-		b.WriteString(e.Message)
-		return b.String()
+		return printable(e.Message)
 	}
 	fmt.Fprintf(&b, "%s:%d:%d: %s", e.File, e.Line, e.Column, e.Message)
 	if e.Source != "" {
 		number := strconv.Itoa(e.Line)
-		line, blanks := excerpt(e.Source, max(e.Column-1, 0))
+		line, blanks := excerpt(e.Source, e.Column-1)
 		fmt.Fprintf(&b, "\n    %s | %s", number, strings.ReplaceAll(line, "\t", " "))
 		fmt.Fprintf(&b, "\n    %s | %s^", strings.Repeat(" ", len(number)), strings.Repeat(" ", blanks))
 	}
@@ -51,7 +50,7 @@ func (e *Error) Error() string {
 		}
 		fmt.Fprintf(&b, "\n    called from %s:%d in %s", f.File, f.Line, f.Function)
 	}
-	return b.String()
+	return printable(b.String())
 }
 
 // Unwrap returns what the interpreter reported.
@@ -81,7 +80,7 @@ func (e *FaultsError) Error() string {
 	for i, f := range e.Faults {
 		lines[i] = f.String()
 	}
-	return fmt.Sprintf("the plan of VM type %s cannot work:\n  %s", e.Type, strings.Join(lines, "\n  "))
+	return fmt.Sprintf("the plan of VM type %s cannot work:\n  %s", e.Type, printable(strings.Join(lines, "\n  ")))
 }
 
 func didYouMean(word string, candidates []string) string {

@@ -3,6 +3,8 @@ package vmtypes
 import (
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Bounds of what an error quotes: a module may make messages as long as it
@@ -22,13 +24,24 @@ func clip(s string) string {
 	return fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(s[:longestMessage], ""), len(s))
 }
 
+// printable replaces what would disturb a terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && !unicode.IsPrint(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, s)
+}
+
 // excerpt returns the part of a long line that is around the caret, and how many
 // blanks are before that.
 func excerpt(line string, blanks int) (part string, before int) {
-	if len(line) <= widestExcerpt {
+	runes := []rune(line)
+	blanks = max(0, min(blanks, len(runes)))
+	if len(runes) <= widestExcerpt {
 		return line, blanks
 	}
-	runes := []rune(line)
 	if blanks > widestExcerpt*3/4 {
 		cut := min(blanks-widestExcerpt/2, len(runes))
 		runes, blanks = append([]rune("…"), runes[cut:]...), blanks-cut+1

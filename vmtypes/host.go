@@ -27,11 +27,11 @@ type Host struct {
 	// VM was first started with (pc-q35-7.2).
 	Machines map[string]string
 	// Exists says whether a file is there.
-	Exists func(path string) bool
+	Exists func(path string) bool `json:"-"`
 	// Firmware returns QEMU's firmware descriptors found on this host, in
 	// QEMU's order of precedence; see docs/interop/firmware.json of QEMU. It
 	// may be nil.
-	Firmware func() []FirmwareDescriptor
+	Firmware func() []FirmwareDescriptor `json:"-"`
 }
 
 // A FirmwareDescriptor is the part of QEMU's firmware descriptor that matters

@@ -39,9 +39,11 @@ import (
 	"vmop/runner/config"
 	"vmop/runner/control"
 	"vmop/runner/supervisor"
+	"vmop/vmtypes/evaluate"
 )
 
 func main() {
+	evaluate.Serve(context.Background()) // if this is such a process
 	harden()
 	ctx, stop := untilSignal(context.Background())
 	err := newCommand().ExecuteContext(ctx)

@@ -117,7 +117,7 @@ func (c *checker) process(p Process) {
 			c.fault(o.Origin, "%s: %s is not UTF-8: %q", p.Name, o.Flag, o.Words(symbolic))
 		}
 		if size > MaxWord || len(o.Flag) > MaxWord {
-			c.fault(o.Origin, "%s: %.40s is %d bytes long, Linux allows %d for one argument", p.Name, o.Flag, size, MaxWord)
+			c.fault(o.Origin, "%s: %.40s is %d bytes long, Linux allows %d for one argument", p.Name, o.Flag, max(size, len(o.Flag)), MaxWord)
 		}
 	}
 	if total > MaxArgv {

@@ -2,7 +2,10 @@ package sandbox
 
 import (
 	"fmt"
+	"os"
 	"runtime"
+	"strconv"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -13,13 +16,19 @@ import (
 // the child itself, before it reads a byte of the request: what runs until then
 // is the program's own code.
 func confine() error {
+	now, err := addressSpace()
+	if err != nil {
+		return fmt.Errorf("find out how much memory it has: %w", err)
+	}
 	for _, l := range []struct {
 		name     string
 		resource int
 		most     uint64
 	}{
-		// Not the address space: the interpreter reserves 4 GiB that it doesn't use.
-		{"memory", unix.RLIMIT_DATA, Memory},
+		// Go and the interpreter have reserved some GiB that they don't use. What
+		// comes on top counts. RLIMIT_DATA would not do: Linux doesn't check it where
+		// Go puts memory into a place that is reserved.
+		{"memory", unix.RLIMIT_AS, now + Memory - reserved},
 		{"processor time", unix.RLIMIT_CPU, uint64(CPU / time.Second)},
 		{"core files", unix.RLIMIT_CORE, 0},
 		{"file size", unix.RLIMIT_FSIZE, 0},
@@ -30,6 +39,21 @@ func confine() error {
 		}
 	}
 	return filterCalls()
+}
+
+// reserved is what Go has reserved for the heap when a program begins, less what
+// it needs to keep account of the heap.
+const reserved = 32 << 20
+
+// addressSpace returns the size of this process, in bytes.
+func addressSpace() (uint64, error) {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0, err
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	pages, err := strconv.ParseUint(first, 10, 64)
+	return pages * uint64(os.Getpagesize()), err
 }
 
 // filterCalls takes all system calls away but those that computing needs; the

@@ -183,7 +183,7 @@ func TestLimits(t *testing.T) {
 	_, err := run(t, job{Do: "long"})
 	require.EqualError(t, err, sandbox.ErrAnswer.Error())
 	_, err = run(t, job{Do: "gentle"})
-	require.EqualError(t, err, "it may use 2 s of processor time")
+	require.EqualError(t, err, "there are 2 s of processor time")
 }
 
 func TestContextEndsTheChild(t *testing.T) {

@@ -40,7 +40,7 @@ func serve(parent context.Context, work Work) (json.RawMessage, error) {
 	if err := confine(); err != nil {
 		return nil, fmt.Errorf("confine the process: %w", err)
 	}
-	debug.SetMaxStack(Memory / 2)
+	debug.SetMaxStack(Memory / 4)
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
 	go watch(cancel)
@@ -91,4 +91,4 @@ func watch(cancel context.CancelCauseFunc) {
 	}
 }
 
-var errGentle = errors.New("it may use 2 s of processor time")
+var errGentle = errors.New("there are 2 s of processor time")

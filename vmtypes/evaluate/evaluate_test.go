@@ -1,0 +1,263 @@
+package evaluate
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/vmspec"
+	"vmop/vmtypes"
+	"vmop/vmtypes/plan"
+	"vmop/vmtypes/sample"
+	"vmop/vmtypes/sandbox"
+)
+
+const (
+	goldens  = "../testdata/golden"
+	examples = "../../examples/vmtypes"
+)
+
+// inProcess returns what the library makes of a sample.
+func inProcess(t *testing.T, s *sample.Sample) (*plan.Plan, error) {
+	t.Helper()
+	library, err := vmtypes.Open(examples)
+	require.NoError(t, err)
+	defer library.Close()
+	return s.Plan(t.Context(), library)
+}
+
+// A plan, all of it, is the same whether the type is evaluated here or in a
+// process of its own.
+func TestPlansAreTheSame(t *testing.T) {
+	t.Parallel()
+	paths, err := sample.Find(goldens)
+	require.NoError(t, err)
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), sample.Suffix), func(t *testing.T) {
+			t.Parallel()
+			s, err := sample.Read(path)
+			require.NoError(t, err)
+			want, err := inProcess(t, s)
+			require.NoError(t, err)
+			vmType, err := Find(examples, s.Type)
+			require.NoError(t, err)
+			got, err := vmType.Launch(t.Context(), s.VM, s.Host.Host())
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+			if vmType.stock() {
+				// The same, in a process of its own.
+				vmType.Source = variant(s.Type)
+				vmType.Name = "variant"
+				got, err = vmType.Launch(t.Context(), s.VM, s.Host.Host())
+				require.NoError(t, err)
+				require.Equal(t, want.Shell(), got.Shell())
+				require.Equal(t, strings.Count(want.Why(), "\n"), strings.Count(got.Why(), "\n"))
+			}
+		})
+	}
+}
+
+// variant is a source of a type that takes everything over from a stock type.
+func variant(stock string) vmtypes.Source {
+	return vmtypes.Source{Modules: map[string]string{
+		"variant.star": "load(\"@vmtypes//" + stock + ".star\", stock = \"launch\", stock_options = \"options\")\n\n" +
+			"options = stock_options\n\ndef launch(vm, host):\n    return stock(vm, host)\n",
+	}}
+}
+
+// Errors are of the same types and have the same texts as in one process.
+func TestErrorsAreTheSame(t *testing.T) {
+	t.Parallel()
+	for name, module := range map[string]string{
+		"syntax":     "def launch(vm, host)\n",
+		"names":      "x = one\ny = two\n",
+		"evaluation": "def f(vm):\n    return vm.maximumRm\n\ndef launch(vm, host):\n    return f(vm)\n",
+		"no launch":  "def lunch(vm, host):\n    pass\n",
+		"options":    "options = {'a': attr.int(minimum = 3, mandatory = True)}\n\ndef launch(vm, host):\n    return part()\n",
+		"faults":     "def launch(vm, host):\n    return part(executable = 'qemu', options = [option('-S'), option('-device', 'edu', {'chardev': 'c'})])\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			source := vmtypes.Source{Dir: "types", Modules: map[string]string{"my.star": module}}
+			spec, err := sample.ParseVM([]byte("network: []\n"))
+			require.NoError(t, err)
+			host := sample.HostFacts{}.Host()
+			_, got := Type{Source: source, Name: "my"}.Launch(t.Context(), spec, host)
+			loaded, want := source.Library().Load(t.Context(), "my")
+			if want == nil {
+				_, want = loaded.Launch(t.Context(), spec, host)
+			}
+			require.EqualError(t, got, want.Error())
+			var wantOne, gotOne *vmtypes.Error
+			var wantAll, gotAll vmtypes.Errors
+			var wantFaults, gotFaults *vmtypes.FaultsError
+			require.Equal(t, errors.As(want, &wantOne), errors.As(got, &gotOne))
+			require.Equal(t, errors.As(want, &wantAll), errors.As(got, &gotAll))
+			require.Equal(t, len(wantAll), len(gotAll))
+			require.Equal(t, errors.As(want, &wantFaults), errors.As(got, &gotFaults))
+			if wantOne != nil {
+				require.Equal(t, wantOne.Line, gotOne.Line)
+				require.Equal(t, wantOne.Calls, gotOne.Calls)
+			}
+			require.Equal(t, wantFaults, gotFaults)
+			var wantOptions, gotOptions *vmtypes.OptionsError
+			require.Equal(t, errors.As(want, &wantOptions), errors.As(got, &gotOptions))
+			require.Equal(t, wantOptions, gotOptions)
+		})
+	}
+}
+
+func TestFind(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	mine := filepath.Join(dir, "standard.star")
+	require.NoError(t, os.WriteFile(mine, []byte("def launch(vm, host):\n    return part(executable = '/bin/true')\n"), 0o600))
+	spec, err := sample.ParseVM([]byte("network: []\n"))
+	require.NoError(t, err)
+	for name, want := range map[string]string{mine: "/bin/true", "standard": "/usr/bin/qemu-system-x86_64", "standard.star": "/usr/bin/qemu-system-x86_64"} {
+		vmType, err := Find(dir, name)
+		require.NoError(t, err)
+		p, err := vmType.Launch(t.Context(), spec, sample.HostFacts{}.Host())
+		require.NoError(t, err)
+		require.Equal(t, want, p.QEMU.Executable, name)
+		require.Equal(t, "standard", p.Type)
+	}
+	vmType, err := Find(dir, "standart")
+	require.NoError(t, err)
+	_, err = vmType.Launch(t.Context(), spec, sample.HostFacts{}.Host())
+	require.ErrorContains(t, err, `there is no VM type "standart" (did you mean standard?)`)
+}
+
+func TestDiagnose(t *testing.T) {
+	t.Parallel()
+	source := vmtypes.Source{Modules: map[string]string{
+		"good.star": "def launch(vm, host):\n    return part()\n", "library.star": "x = 1\n",
+		"names.star": "x = one\ny = two\n", "launch.star": "def launch(vm):\n    return part()\n",
+	}}
+	require.NoError(t, Diagnose(t.Context(), source, "good.star"))
+	require.NoError(t, Diagnose(t.Context(), source, "library.star"))
+	var several vmtypes.Errors
+	require.ErrorAs(t, Diagnose(t.Context(), source, "names.star"), &several)
+	require.Len(t, several, 2)
+	require.ErrorContains(t, Diagnose(t.Context(), source, "launch.star"), "launch takes (vm), want launch(vm, host)")
+}
+
+func TestDescribeAndTest(t *testing.T) {
+	t.Parallel()
+	source, err := vmtypes.ReadSource(examples)
+	require.NoError(t, err)
+	library, err := vmtypes.Open(examples)
+	require.NoError(t, err)
+	defer library.Close()
+	want, err := library.Load(t.Context(), "virtiomem")
+	require.NoError(t, err)
+	got, err := Type{Source: source, Name: "virtiomem"}.Describe(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, want.Describe(), got)
+	results, err := Test(t.Context(), source, "virtiomem_test.star", nil)
+	require.NoError(t, err)
+	require.NotEmpty(t, results)
+	for _, r := range results {
+		require.Empty(t, r.Failures)
+	}
+	some, err := Test(t.Context(), source, "virtiomem_test.star", regexp.MustCompile(regexp.QuoteMeta(results[0].Name())+"$"))
+	require.NoError(t, err)
+	require.Len(t, some, 1)
+	source.Modules["evil_test.star"] = "x = 'a' * 1000000000\n"
+	_, err = Test(t.Context(), source, "evil_test.star", nil)
+	require.ErrorIs(t, err, sandbox.ErrMemory)
+}
+
+// What a type asks about the host is answered by the parent.
+func TestQuestions(t *testing.T) {
+	t.Parallel()
+	source := vmtypes.Source{Modules: map[string]string{"my.star": `
+def launch(vm, host):
+    return part(
+        executable = host.find(["/no", "/bin/true"]),
+        options = [option("-name", f.executable) for f in host.firmware()] + [option("-k", str(host.exists("/" + "x" * 5000)))],
+    )
+`}}
+	var asked []string
+	host := vmtypes.Host{
+		Exists:   func(path string) bool { asked = append(asked, path); return path == "/bin/true" },
+		Firmware: func() []vmtypes.FirmwareDescriptor { return []vmtypes.FirmwareDescriptor{{Executable: "/fw"}} },
+	}
+	p, err := Type{Source: source, Name: "my"}.Launch(t.Context(), vmspec.Spec{}, host)
+	require.NoError(t, err)
+	require.Equal(t, "/bin/true -name /fw -k False", p.QEMU.Executable+" "+strings.Join(p.QEMU.Argv(), " "))
+	require.Equal(t, []string{"/no", "/bin/true"}, asked, "a path that cannot be is not looked for")
+	host.Firmware = nil
+	p, err = Type{Source: source, Name: "my"}.Launch(t.Context(), vmspec.Spec{}, host)
+	require.NoError(t, err)
+	require.Equal(t, []string{"-k", "False"}, p.QEMU.Argv())
+}
+
+// A vm section arrives as it is: whole numbers and others stay apart.
+func TestWireSpec(t *testing.T) {
+	t.Parallel()
+	spec, err := sample.ParseVM([]byte("network: []\n"))
+	require.NoError(t, err)
+	spec.Options = map[string]any{
+		"whole": int64(1), "large": int64(math.MaxInt64), "point": 1.0, "tiny": 5e-324, "huge": 1e300, "infinite": math.Inf(1),
+		"less": math.Inf(-1), "none": nil, "yes": true, "text": "1.0", "list": []any{int64(1), 1.0, []any{}}, "map": map[string]any{"a.b": -0.5},
+	}
+	text, err := json.Marshal(newWireSpec(spec))
+	require.NoError(t, err)
+	var back wireSpec
+	require.NoError(t, json.Unmarshal(text, &back))
+	require.Equal(t, spec, back.Spec)
+	text, err = json.Marshal(newWireSpec(vmspec.Spec{}))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &back))
+	require.Equal(t, vmspec.Spec{}, back.Spec)
+}
+
+// FuzzReply reads anything as the reply of a process that is not trusted.
+func FuzzReply(f *testing.F) {
+	for _, text := range []string{
+		`{}`, `{"Plan":{}}`, `{"Failure":{}}`, `{"Failure":{"Errors":[null]}}`, `{"Failure":{"Errors":[null,null],"Doing":"x: "}}`,
+		`{"Failure":{"Errors":[{"Line":1,"Column":-5,"Source":"x\u0000y"}]}}`, `{"Failure":{"Errors":[{"Line":3,"Column":99999999999,"Source":"x"}]}}`,
+		`{"Plan":{"type":"x","qemu":{"executable":"/q","args":[{"flag":"-x","list":true,"properties":[{"key":"a","descriptor":"d"}]}]},"rules":[{"cpus":{}}]}}`,
+		`{"Plan":{"rules":[{"gravity":{}}]}}`, `{"Plan":{"taps":[{"origin":["a:1 f"]}]},"Failure":{"Faults":{"Faults":[{}]}}}`,
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var r reply
+		if json.Unmarshal(data, &r) != nil {
+			return
+		}
+		err := r.Failure.error()
+		if err != nil {
+			require.Equal(t, err.Error(), newFailure(err).error().Error())
+		}
+		if r.Plan == nil {
+			require.Error(t, orMissing(err))
+			return
+		}
+		if orFaults(r.Plan, err) == nil {
+			require.Empty(t, r.Plan.Check())
+			require.NotContains(t, strings.Join(r.Plan.QEMU.Argv(), " "), "\x00")
+		}
+		_, _, _ = r.Plan.Text(), r.Plan.Why(), r.Plan.Shell()
+	})
+}
+
+// BenchmarkLaunch is an evaluation in a process of its own.
+func BenchmarkLaunch(b *testing.B) {
+	spec, err := sample.ParseVM([]byte("network: []\n"))
+	require.NoError(b, err)
+	vmType := Type{Source: variant("standard"), Name: "variant"}
+	for b.Loop() {
+		_, err := vmType.Launch(b.Context(), spec, sample.HostFacts{}.Host())
+		require.NoError(b, err)
+	}
+}

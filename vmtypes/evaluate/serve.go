@@ -1,0 +1,96 @@
+package evaluate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"vmop/vmtypes"
+	"vmop/vmtypes/sandbox"
+	"vmop/vmtypes/vmtypestest"
+)
+
+// Serve evaluates one request, and ends the process, if it was started for that.
+// It has to be the first that main does.
+func Serve(ctx context.Context) { sandbox.Serve(ctx, serve) }
+
+// serve works on one request, in the process of its own.
+func serve(ctx context.Context, text json.RawMessage, ask sandbox.Ask) (any, error) {
+	var q request
+	if err := json.Unmarshal(text, &q); err != nil {
+		return nil, fmt.Errorf("read the request: %w", err)
+	}
+	t := Type{Source: q.Source, Name: q.Name, file: q.File}
+	switch {
+	case q.Launch != nil:
+		return q.Launch.serve(ctx, t, ask), nil
+	case q.Describe:
+		return describe(ctx, t), nil
+	case q.Test != nil:
+		return q.Test.serve(ctx, q.Source.Library())
+	case q.Diagnose != "":
+		return reply{Failure: newFailure(diagnose(ctx, q.Source.Library(), q.Diagnose))}, nil
+	}
+	return nil, errors.New("the request asks for nothing")
+}
+
+func (l *launch) serve(ctx context.Context, t Type, ask sandbox.Ask) reply {
+	loaded, err := t.load(ctx)
+	if err != nil {
+		return reply{Failure: newFailure(err)}
+	}
+	host := l.Host
+	host.Exists = func(path string) bool {
+		var is bool
+		mustAsk(ask(question{Exists: path}, &is))
+		return is
+	}
+	host.Firmware = func() (list []vmtypes.FirmwareDescriptor) {
+		mustAsk(ask(question{Firmware: true}, &list))
+		return list
+	}
+	p, err := loaded.Launch(ctx, l.VM.Spec, host)
+	return reply{Plan: p, Failure: newFailure(err)}
+}
+
+// mustAsk ends an evaluation whose questions nobody answers: the parent is gone.
+func mustAsk(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func describe(ctx context.Context, t Type) reply {
+	loaded, err := t.load(ctx)
+	if err != nil {
+		return reply{Failure: newFailure(err)}
+	}
+	d := loaded.Describe()
+	return reply{Description: &d}
+}
+
+func (r *test) serve(ctx context.Context, library *vmtypes.Library) (any, error) {
+	match, err := regexp.Compile(r.Match)
+	if err != nil {
+		return nil, err
+	}
+	return reply{Results: vmtypestest.TestFile(ctx, library, r.File, match)}, nil
+}
+
+// diagnose loads a module, and, if it defines launch, makes a type of it.
+func diagnose(ctx context.Context, library *vmtypes.Library, file string) error {
+	script, err := library.Script(ctx, file, nil)
+	if err != nil {
+		return err
+	}
+	for _, fn := range script.Functions() {
+		if fn.Name() == "launch" && !strings.HasSuffix(file, "_test.star") {
+			_, err = library.LoadFile(ctx, file)
+			return err
+		}
+	}
+	return nil
+}

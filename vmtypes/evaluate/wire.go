@@ -1,0 +1,209 @@
+package evaluate
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"vmop/vmspec"
+	"vmop/vmtypes"
+	"vmop/vmtypes/plan"
+	"vmop/vmtypes/vmtypestest"
+)
+
+// A request is what the parent wants of a VM type. One of the pointers is set.
+type request struct {
+	Source   vmtypes.Source
+	Name     string
+	File     string
+	Launch   *launch `json:",omitempty"`
+	Describe bool    `json:",omitempty"`
+	Diagnose string  `json:",omitempty"` // a file of the source
+	Test     *test   `json:",omitempty"`
+}
+
+type launch struct {
+	VM   wireSpec
+	Host vmtypes.Host
+}
+
+// A test is a file of the source, and which of its tests are run.
+type test struct{ File, Match string }
+
+// A reply is what came of it.
+type reply struct {
+	Plan        *plan.Plan           `json:",omitempty"`
+	Description *vmtypes.Description `json:",omitempty"`
+	Results     []vmtypestest.Result `json:",omitempty"`
+	Failure     *failure             `json:",omitempty"`
+}
+
+// A question of a type about the host.
+type question struct {
+	Exists   string `json:",omitempty"`
+	Firmware bool   `json:",omitempty"`
+}
+
+// A failure is an error of package vmtypes: what was being done, and what was
+// wrong in detail, which is one of several kinds or a text.
+type failure struct {
+	Doing   string
+	Errors  vmtypes.Errors        `json:",omitempty"`
+	Faults  *vmtypes.FaultsError  `json:",omitempty"`
+	Options *vmtypes.OptionsError `json:",omitempty"`
+	Text    string                `json:",omitempty"`
+}
+
+// newFailure returns nil for no error.
+func newFailure(err error) *failure {
+	if err == nil {
+		return nil
+	}
+	var one *vmtypes.Error
+	var f failure
+	var detail error
+	switch {
+	case errors.As(err, &f.Errors):
+		detail = f.Errors
+	case errors.As(err, &one):
+		f.Errors, detail = vmtypes.Errors{one}, one
+	case errors.As(err, &f.Faults):
+		detail = f.Faults
+	case errors.As(err, &f.Options):
+		detail = f.Options
+	default:
+		return &failure{Text: err.Error()}
+	}
+	f.Doing = strings.TrimSuffix(err.Error(), detail.Error())
+	return &f
+}
+
+// error is the reverse.
+func (f *failure) error() error {
+	var detail error
+	switch {
+	case f == nil:
+		return nil
+	case len(f.Errors) == 1 && f.Errors[0] != nil:
+		detail = f.Errors[0]
+	case len(f.Errors) > 1 && !hasNil(f.Errors):
+		detail = f.Errors
+	case f.Faults != nil:
+		detail = f.Faults
+	case f.Options != nil:
+		detail = f.Options
+	default:
+		detail = &vmtypes.Error{Message: f.Text}
+	}
+	if f.Doing == "" {
+		return detail
+	}
+	return fmt.Errorf("%s%w", f.Doing, detail)
+}
+
+func hasNil(list vmtypes.Errors) bool {
+	for _, e := range list {
+		if e == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// wireSpec is a spec in JSON: in the options, whole numbers stay apart from
+// others.
+type wireSpec struct {
+	Spec    vmspec.Spec
+	Options any
+}
+
+func newWireSpec(spec vmspec.Spec) wireSpec {
+	w := wireSpec{Spec: spec, Options: toWire(spec.Options)}
+	w.Spec.Options = nil
+	return w
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (w *wireSpec) UnmarshalJSON(data []byte) error {
+	var in struct {
+		Spec    vmspec.Spec
+		Options json.RawMessage
+	}
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(in.Options))
+	d.UseNumber()
+	var options any
+	if err := d.Decode(&options); err != nil {
+		return err
+	}
+	w.Spec = in.Spec
+	w.Spec.Options, _ = fromWire(options).(map[string]any)
+	return nil
+}
+
+// infinity stands for the numbers that JSON lacks.
+const infinity = "1e999"
+
+// toWire writes floating-point numbers with a point or an exponent.
+func toWire(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		if v == nil {
+			return nil
+		}
+		out := make(map[string]any, len(v))
+		for key, value := range v {
+			out[key] = toWire(value)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = toWire(v[i])
+		}
+		return out
+	case float64:
+		return json.Number(floatText(v))
+	}
+	return v
+}
+
+func floatText(v float64) string {
+	switch {
+	case math.IsInf(v, 1):
+		return infinity
+	case math.IsInf(v, -1):
+		return "-" + infinity
+	}
+	text := strconv.FormatFloat(v, 'g', -1, 64)
+	if !strings.ContainsAny(text, ".e") {
+		text += ".0"
+	}
+	return text
+}
+
+func fromWire(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for key := range v {
+			v[key] = fromWire(v[key])
+		}
+	case []any:
+		for i := range v {
+			v[i] = fromWire(v[i])
+		}
+	case json.Number:
+		if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
+			return n
+		}
+		f, _ := strconv.ParseFloat(string(v), 64) // out of range: infinity
+		return f
+	}
+	return v
+}
