@@ -105,6 +105,22 @@ func (l *Library) loadPath(ctx context.Context, file string) (*Type, error) {
 	return other.LoadFile(ctx, base)
 }
 
+// Source returns the text of the module that defines the type called name, and
+// the module's name, without evaluating it. The file of a custom type is in the
+// library's folder.
+func (l *Library) Source(name string) (module, text string, err error) {
+	name = strings.TrimSuffix(name, ".star")
+	module = name + ".star"
+	switch {
+	case IsStock(name):
+		module = stockPrefix + module
+	case l.custom == nil || !slices.Contains(l.custom.names(), module):
+		return "", "", l.unknown(name)
+	}
+	text, err = l.read(module)
+	return module, text, err
+}
+
 func (l *Library) unknown(name string) error {
 	where := "there is no folder of custom types"
 	if l.dir != "" {

@@ -34,8 +34,10 @@ func New(f Flags) *cobra.Command {
 	cmd.AddCommand(
 		newDiff(f),
 		newDoc(f),
+		newExplain(f),
 		newFmt(f),
 		newList(f),
+		newShow(f),
 		newStubs(f),
 		newTest(f),
 	)

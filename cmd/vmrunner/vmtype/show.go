@@ -1,0 +1,77 @@
+package vmtype
+
+import (
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"vmop/cmd/vmrunner/cli"
+)
+
+func newShow(f Flags) *cobra.Command {
+	var form string
+	var source bool
+	cmd := &cobra.Command{
+		Use:   "show NAME|FILE",
+		Short: "Show what a VM type says of itself",
+		Long: "show prints a type's documentation, the options that it takes in vm.options of the\n" +
+			"configuration, and the modules that it consists of. NAME is a stock type or one in the\n" +
+			"folder --vmtypes; FILE is a module anywhere.",
+		Example:           "  vmrunner vmtype show standard\n  vmrunner vmtype show ./asset.star\n  vmrunner vmtype show standard --source > mine.star",
+		Args:              oneArgument("the name of a VM type, or a file"),
+		ValidArgsFunction: completeTypes(f),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d, err := describe(cmd.Context(), *f.Folder, args[0])
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			switch {
+			case source:
+				return cli.WriteLine(out, d.text)
+			case form != "text":
+				return cli.PrintValue(out, form, d)
+			}
+			_, err = io.WriteString(out, showPage(cli.PaintFor(out), d))
+			return err
+		},
+	}
+	cli.OutputFlag(cmd, &form, "text", "json", "yaml")
+	cmd.Flags().BoolVar(&source, "source", false, "print the module that defines it")
+	return cmd
+}
+
+// showPage is what people get.
+func showPage(p cli.Paint, d described) string {
+	var b strings.Builder
+	doc := strings.TrimSpace(strings.TrimPrefix(d.Doc, d.Name+":"))
+	if doc == "" {
+		doc = "(The module has no docstring.)"
+	}
+	b.WriteString(p.Bold(d.Name) + ": ")
+	for _, line := range strings.Split(doc, "\n") {
+		b.WriteString(cli.Printable(line) + "\n")
+	}
+	b.WriteString("\n" + p.Bold("Options") + " (vm.options in the configuration):\n")
+	writeOptions(&b, p, d.Options)
+	if len(d.Options) == 0 {
+		b.WriteString("  It takes none.\n")
+	}
+	b.WriteString("\n" + p.Bold("Modules") + ":\n")
+	width := 0
+	for _, m := range d.Modules {
+		width = max(width, len(m.Name))
+	}
+	for _, m := range d.Modules {
+		fmt.Fprintf(&b, "  %-*s  %s\n", width, cli.Printable(m.Name), cli.Printable(summary(strings.TrimSuffix(path.Base(m.Name), ".star"), m.Doc)))
+	}
+	where := "part of vmrunner; --source prints it"
+	if d.File != "" {
+		where = d.File
+	}
+	fmt.Fprintf(&b, "\nIt is in %s (API version %d).\n", cli.Printable(where), d.APIVersion)
+	return b.String()
+}
