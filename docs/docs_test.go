@@ -125,11 +125,11 @@ func TestConfigurationHasTheDefaults(t *testing.T) {
 	}
 }
 
-// documents returns the Markdown files of this folder.
+// documents returns the Markdown files of this folder, and the others for users.
 func documents(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	for _, pattern := range []string{"*.md", "*/*.md"} {
+	for _, pattern := range []string{"*.md", "*/*.md", "../README.md", "../examples/*/README.md"} {
 		files, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		all = append(all, files...)
