@@ -1,0 +1,112 @@
+package lint
+
+import "go.starlark.net/syntax"
+
+// vocabulary is the module with a function for each frequent flag.
+const vocabulary = "@vmtypes//lib/qemu.star"
+
+// makers are the functions of the vocabulary: the flag, and which arguments are
+// the value and the properties.
+var makers = map[string]struct {
+	flag         string
+	value, props int
+}{
+	"device":   {"-device", 0, 1},
+	"object":   {"-object", 0, 2},
+	"chardev":  {"-chardev", 1, 2},
+	"netdev":   {"-netdev", 1, 2},
+	"blockdev": {"-blockdev", 1, 2},
+}
+
+// An optionCall is a call that makes an option, as far as it can be read.
+type optionCall struct {
+	call *syntax.CallExpr
+	flag string // empty: computed
+	// flagNode, valueNode and props are nil if they are not given.
+	flagNode, valueNode, props syntax.Expr
+}
+
+// optionCalls returns the calls of option() and of the vocabulary.
+func (m *module) optionCalls() []optionCall {
+	names := map[string]string{} // as they are called here
+	for _, stmt := range m.file.Stmts {
+		if load, ok := stmt.(*syntax.LoadStmt); ok && load.ModuleName() == vocabulary {
+			for i, to := range load.To {
+				names[to.Name] = load.From[i].Name
+			}
+		}
+	}
+	var list []optionCall
+	syntax.Walk(m.file, func(n syntax.Node) bool {
+		call, ok := n.(*syntax.CallExpr)
+		if !ok {
+			return true
+		}
+		id, ok := call.Fn.(*syntax.Ident)
+		if !ok {
+			return true
+		}
+		if maker, ok := makers[names[id.Name]]; ok {
+			list = append(list, optionCall{
+				call: call, flag: maker.flag, valueNode: argument(call, maker.value, ""), props: given(argument(call, maker.props, "props")),
+			})
+		} else if id.Name == "option" {
+			o := optionCall{call: call, flagNode: argument(call, 0, "flag"), valueNode: given(argument(call, 1, "value")), props: given(argument(call, 2, "props"))}
+			if o.flagNode != nil {
+				o.flag, _ = text(o.flagNode)
+			}
+			list = append(list, o)
+		}
+		return true
+	})
+	return list
+}
+
+// argument returns the n-th argument of a call, or that with a name; nil if it is
+// not there.
+func argument(call *syntax.CallExpr, n int, name string) syntax.Expr {
+	for i, arg := range call.Args {
+		if keyword, ok := arg.(*syntax.BinaryExpr); ok && keyword.Op == syntax.EQ {
+			if id, ok := keyword.X.(*syntax.Ident); ok && id.Name == name {
+				return keyword.Y
+			}
+			continue
+		}
+		if i == n {
+			return arg
+		}
+	}
+	return nil
+}
+
+// given returns an expression unless it is None.
+func given(e syntax.Expr) syntax.Expr {
+	if id, ok := e.(*syntax.Ident); ok && id.Name == "None" {
+		return nil
+	}
+	return e
+}
+
+// keys returns the keys that can be read of a dict, or of several with | between
+// them.
+func keys(e syntax.Expr) []*syntax.Literal {
+	switch e := e.(type) {
+	case *syntax.DictExpr:
+		var list []*syntax.Literal
+		for _, item := range e.List {
+			if literal, ok := item.(*syntax.DictEntry).Key.(*syntax.Literal); ok {
+				list = append(list, literal)
+			}
+		}
+		return list
+	case *syntax.BinaryExpr:
+		if e.Op == syntax.PIPE {
+			return append(keys(e.X), keys(e.Y)...)
+		}
+	case *syntax.ParenExpr:
+		return keys(e.X)
+	case *syntax.CondExpr:
+		return append(keys(e.True), keys(e.False)...)
+	}
+	return nil
+}

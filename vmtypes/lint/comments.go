@@ -1,0 +1,122 @@
+package lint
+
+import (
+	"strings"
+
+	"go.starlark.net/syntax"
+
+	"vmop/vmspec"
+)
+
+// A silence is what a comment "lint: disable=RULE" says: rules that don't
+// apply to some lines.
+type silence struct {
+	rules       []string
+	first, last int
+	comment     syntax.Comment
+}
+
+// silences returns what the comments of a module say. A comment at the end of a
+// line is about that line and, if a statement begins there, about all of it; one
+// on a line of its own about the statement below.
+func (m *module) silences() []silence {
+	var list []silence
+	ends := map[int]int{} // of statements, by their first lines
+	syntax.Walk(m.file, func(n syntax.Node) bool {
+		if stmt, ok := n.(syntax.Stmt); ok {
+			start, end := stmt.Span()
+			ends[int(start.Line)] = max(ends[int(start.Line)], int(end.Line))
+		}
+		return true
+	})
+	lines := strings.Split(m.source, "\n")
+	for _, c := range m.comments() {
+		rules := disabled(c.Text)
+		if rules == nil {
+			continue
+		}
+		first := int(c.Start.Line)
+		if isComment(lines, first) {
+			for first < len(lines) && (isComment(lines, first) || strings.TrimSpace(lines[first-1]) == "") {
+				first++
+			}
+		}
+		list = append(list, silence{rules, first, max(first, ends[first]), c})
+	}
+	return list
+}
+
+// isComment tells whether a line, counted from 1, has nothing but a comment.
+func isComment(lines []string, line int) bool {
+	return strings.HasPrefix(strings.TrimSpace(lines[line-1]), "#")
+}
+
+// comments returns all comments of a module.
+func (m *module) comments() []syntax.Comment {
+	var list []syntax.Comment
+	seen := map[syntax.Position]bool{}
+	syntax.Walk(m.file, func(n syntax.Node) bool {
+		if n == nil || n.Comments() == nil {
+			return true
+		}
+		for _, group := range [][]syntax.Comment{n.Comments().Before, n.Comments().Suffix, n.Comments().After} {
+			for _, c := range group {
+				if !seen[c.Start] {
+					seen[c.Start] = true
+					list = append(list, c)
+				}
+			}
+		}
+		return true
+	})
+	return list
+}
+
+// disabled returns the rules that a comment disables: "# lint: disable=a,b", or
+// as buildifier has it, "# buildifier: disable=a". What follows is the reason.
+func disabled(comment string) []string {
+	comment = strings.TrimSpace(strings.TrimPrefix(comment, "#"))
+	for _, who := range []string{"lint:", "buildifier:"} {
+		rest, ok := strings.CutPrefix(comment, who)
+		if !ok {
+			continue
+		}
+		rest, ok = strings.CutPrefix(strings.TrimSpace(rest), "disable=")
+		if !ok {
+			return nil
+		}
+		names, _, _ := strings.Cut(rest, " ")
+		return strings.Split(names, ",")
+	}
+	return nil
+}
+
+// unknownRules finds comments that disable what there is not.
+func unknownRules(m *module) {
+	var known []string
+	for _, r := range Rules() {
+		known = append(known, r.Name)
+	}
+	for _, s := range m.silences() {
+		if strings.HasPrefix(strings.TrimSpace(strings.TrimPrefix(s.comment.Text, "#")), "buildifier:") {
+			continue // which has rules of its own
+		}
+		for _, name := range s.rules {
+			if !isRule(name) {
+				m.findings = append(m.findings, Finding{
+					Rule: m.rule, File: m.name, Line: int(s.comment.Start.Line), Column: int(s.comment.Start.Col),
+					EndLine: int(s.comment.Start.Line), EndColumn: int(s.comment.Start.Col) + len([]rune(s.comment.Text)),
+					Message: "there is no rule " + name + suggestion(name, known),
+				})
+			}
+		}
+	}
+}
+
+// suggestion returns " (did you mean x?)", or "".
+func suggestion(name string, known []string) string {
+	if near := vmspec.Nearest(name, known); near != "" {
+		return " (did you mean " + near + "?)"
+	}
+	return ""
+}

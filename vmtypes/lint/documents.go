@@ -1,0 +1,67 @@
+package lint
+
+import (
+	"strings"
+
+	"go.starlark.net/syntax"
+)
+
+// The rules of this file are about what a module says of itself.
+
+func moduleDocstring(m *module) {
+	if len(m.file.Stmts) == 0 {
+		return
+	}
+	if doc, ok := docstring(m.file.Stmts); !ok || strings.TrimSpace(doc) == "" {
+		start, _ := m.file.Stmts[0].Span()
+		m.addAt(start, "the file does not begin with a docstring that says what it is for")
+	}
+}
+
+func functionDocstring(m *module) {
+	if m.isTest() {
+		return // names of tests say what they are about
+	}
+	for _, stmt := range m.file.Stmts {
+		def, ok := stmt.(*syntax.DefStmt)
+		if !ok || strings.HasPrefix(def.Name.Name, "_") {
+			continue
+		}
+		if doc, ok := docstring(def.Body); !ok || strings.TrimSpace(doc) == "" {
+			m.add(def.Name, def.Name.Name+" has no docstring; if it is only for this file, call it _"+def.Name.Name)
+		}
+	}
+}
+
+// addAt notes a finding at a place; it is one character long.
+func (m *module) addAt(start syntax.Position, message string) {
+	m.findings = append(m.findings, Finding{
+		Rule: m.rule, File: m.name, Message: message,
+		Line: int(start.Line), Column: int(start.Col), EndLine: int(start.Line), EndColumn: int(start.Col) + 1,
+	})
+}
+
+func apiVersion(m *module) {
+	if !m.isType() || m.around.Stock {
+		return
+	}
+	for _, stmt := range m.file.Stmts {
+		if assign, ok := stmt.(*syntax.AssignStmt); ok {
+			for _, id := range targets(assign.LHS) {
+				if id.Name == "api_version" {
+					return
+				}
+			}
+		}
+	}
+	m.add(m.function("launch").Name, "the VM type does not say for which version of the language it is; add api_version = 1")
+}
+
+func printing(m *module) {
+	syntax.Walk(m.file, func(n syntax.Node) bool {
+		if call, ok := n.(*syntax.CallExpr); ok && isCall(call, "print") {
+			m.add(call, "print says nothing in a VM type; fail(…) ends it with a message")
+		}
+		return true
+	})
+}

@@ -1,0 +1,39 @@
+package lint
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// A Finding is something that a rule has found.
+type Finding struct {
+	// Rule is the name of the rule.
+	Rule string `json:"rule"`
+	// File is the module, as it was called.
+	File string `json:"file"`
+	// Line and Column are where it begins, EndLine and EndColumn are behind its
+	// end. All count from 1, columns in characters.
+	Line      int `json:"line"`
+	Column    int `json:"column"`
+	EndLine   int `json:"endLine"`
+	EndColumn int `json:"endColumn"`
+	// Message says what is wrong and what would be right.
+	Message string `json:"message"`
+}
+
+// String returns "file:line:col: rule: message".
+func (f Finding) String() string {
+	return fmt.Sprintf("%s:%d:%d: %s: %s", f.File, f.Line, f.Column, f.Rule, f.Message)
+}
+
+// Sort puts findings into the order of files and lines, each once.
+func Sort(findings []Finding) []Finding {
+	slices.SortFunc(findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
+			cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Message, b.Message))
+	})
+	return slices.CompactFunc(findings, func(a, b Finding) bool {
+		return a.File == b.File && a.Line == b.Line && a.Rule == b.Rule && a.Message == b.Message
+	})
+}

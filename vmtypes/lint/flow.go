@@ -1,0 +1,153 @@
+package lint
+
+import "go.starlark.net/syntax"
+
+// The rules of this file are about what is executed, and with what result.
+
+// unreachable finds statements that are never reached.
+func unreachable(m *module) {
+	eachBlock(m.file, func(block []syntax.Stmt) {
+		for i, stmt := range block {
+			if leaves(stmt) && i+1 < len(block) {
+				m.add(block[i+1], "this is never reached: what is before it returns, fails or leaves the loop")
+				return
+			}
+		}
+	})
+}
+
+// leaves tells whether what follows a statement is never reached.
+func leaves(stmt syntax.Stmt) bool {
+	switch s := stmt.(type) {
+	case *syntax.BranchStmt:
+		return s.Token != syntax.PASS
+	case *syntax.IfStmt:
+		return len(s.False) > 0 && leavesAll(s.True) && leavesAll(s.False)
+	}
+	return ends(stmt)
+}
+
+// ends tells whether a function is over with a statement.
+func ends(stmt syntax.Stmt) bool {
+	switch s := stmt.(type) {
+	case *syntax.ReturnStmt:
+		return true
+	case *syntax.ExprStmt:
+		return isCall(s.X, "fail")
+	case *syntax.IfStmt:
+		return len(s.False) > 0 && endsAll(s.True) && endsAll(s.False)
+	}
+	return false
+}
+
+func leavesAll(block []syntax.Stmt) bool { return len(block) > 0 && leaves(block[len(block)-1]) }
+
+func endsAll(block []syntax.Stmt) bool {
+	for _, stmt := range block {
+		if ends(stmt) {
+			return true
+		}
+	}
+	return false
+}
+
+// isCall tells whether an expression is a call of a function with this name.
+func isCall(e syntax.Expr, name string) bool {
+	call, ok := e.(*syntax.CallExpr)
+	if !ok {
+		return false
+	}
+	id, ok := call.Fn.(*syntax.Ident)
+	return ok && id.Name == name
+}
+
+// eachBlock calls look with each list of statements.
+func eachBlock(file *syntax.File, look func([]syntax.Stmt)) {
+	look(file.Stmts)
+	syntax.Walk(file, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.DefStmt:
+			look(n.Body)
+		case *syntax.ForStmt:
+			look(n.Body)
+		case *syntax.IfStmt:
+			look(n.True)
+			look(n.False)
+		}
+		return true
+	})
+}
+
+// returnValue finds functions that return a value on some paths and nothing on
+// others.
+func returnValue(m *module) {
+	syntax.Walk(m.file, func(n syntax.Node) bool {
+		def, ok := n.(*syntax.DefStmt)
+		if !ok {
+			return true
+		}
+		withValue := false
+		var bare []*syntax.ReturnStmt
+		eachReturn(def.Body, func(r *syntax.ReturnStmt) {
+			if r.Result == nil {
+				bare = append(bare, r)
+			} else {
+				withValue = true
+			}
+		})
+		if !withValue {
+			return true
+		}
+		for _, r := range bare {
+			m.add(r, "this returns nothing, and "+def.Name.Name+" returns a value elsewhere; say return None")
+		}
+		if !endsAll(def.Body) {
+			m.add(def.Name, def.Name.Name+" returns a value on some ways through it, and nothing at its end; say return None")
+		}
+		return true
+	})
+}
+
+// eachReturn calls look with the return statements of a function, without those
+// of functions within it.
+func eachReturn(body []syntax.Stmt, look func(*syntax.ReturnStmt)) {
+	for _, stmt := range body {
+		switch s := stmt.(type) {
+		case *syntax.ReturnStmt:
+			look(s)
+		case *syntax.IfStmt:
+			eachReturn(s.True, look)
+			eachReturn(s.False, look)
+		case *syntax.ForStmt:
+			eachReturn(s.Body, look)
+		}
+	}
+}
+
+// pure are builtins that do nothing but return a value.
+var pure = map[string]bool{
+	"part": true, "combine": true, "replace": true, "option": true, "process": true, "tap": true, "listen": true, "copy_once": true, "struct": true,
+}
+
+// noEffect finds statements that compute something that nobody gets.
+func noEffect(m *module) {
+	eachBlock(m.file, func(block []syntax.Stmt) {
+		for i, stmt := range block {
+			s, ok := stmt.(*syntax.ExprStmt)
+			if !ok {
+				continue
+			}
+			if _, isText := text(s.X); isText && i == 0 {
+				continue // a docstring
+			}
+			call, ok := s.X.(*syntax.CallExpr)
+			if !ok {
+				m.add(s, "this expression does nothing: nobody gets its value")
+				continue
+			}
+			if id, ok := call.Fn.(*syntax.Ident); ok && pure[id.Name] {
+				m.add(s, id.Name+" only returns a value, and nobody gets it; is a return or a combine missing?")
+			}
+		}
+	})
+}

@@ -1,0 +1,107 @@
+package lint
+
+import (
+	"slices"
+	"strings"
+)
+
+// A Machine is what the QEMU that is installed knows. Of what it cannot say, nil
+// is returned.
+type Machine interface {
+	// Name says which QEMU it is, for messages: "QEMU 7.2.22".
+	Name() string
+	// Flags returns all options, with one dash.
+	Flags() []string
+	// Values returns what may follow an option first: of -device, the drivers.
+	Values(flag string) []string
+	// Properties returns what may be set by an option with a value.
+	Properties(flag, value string) []string
+}
+
+// The rules that ask a machine.
+const (
+	unknownFlag     = "qemu-option"
+	unknownValue    = "qemu-device"
+	unknownProperty = "qemu-property"
+)
+
+// A complaint is what a machine does not know.
+type complaint struct {
+	rule, word, message string
+}
+
+// complaints returns what a machine does not know of an option. A value or keys
+// that are not known here are left out.
+func complaints(qemu Machine, flag, value string, keys []string) []complaint {
+	if flags := qemu.Flags(); flags != nil && !slices.Contains(flags, "-"+strings.TrimLeft(flag, "-")) {
+		return []complaint{{unknownFlag, flag, qemu.Name() + " has no option " + flag + suggestion(flag, flags)}}
+	}
+	what := map[string]string{
+		"-device": "device", "-object": "object", "-netdev": "network backend", "-chardev": "backend", "-blockdev": "block driver",
+		"-machine": "machine", "-cpu": "CPU model", "-accel": "accelerator",
+	}[flag]
+	if values := qemu.Values(flag); value != "" && values != nil && !slices.Contains(values, value) {
+		return []complaint{{unknownValue, value, qemu.Name() + " has no " + what + " " + value + suggestion(value, values)}}
+	}
+	properties := qemu.Properties(flag, value)
+	if properties == nil {
+		return nil
+	}
+	var list []complaint
+	for _, key := range keys {
+		first, _, _ := strings.Cut(key, ".")
+		if !slices.Contains(properties, key) && !slices.Contains(properties, first) {
+			list = append(list, complaint{unknownProperty, key, strings.TrimSpace(flag+" "+value) + " has no property " + key + " in " + qemu.Name() + suggestion(key, properties)})
+		}
+	}
+	return list
+}
+
+// askMachine finds what the machine does not know of options that are written
+// out. Each of the three rules has its own findings of it.
+func askMachine(m *module) {
+	if m.around.Machine == nil || m.isTest() {
+		return
+	}
+	for _, o := range m.optionCalls() {
+		if o.flag == "" {
+			continue
+		}
+		value, values := "", o.valueNode
+		if values != nil {
+			value, _ = text(values)
+		}
+		if o.flag == "-cpu" || o.props == nil && strings.Contains(value, ",") {
+			continue // another rule's
+		}
+		var names []string
+		for _, key := range keys(o.props) {
+			if name, ok := text(key); ok {
+				names = append(names, name)
+			}
+		}
+		if value == "" && values != nil && given(values) != nil {
+			names = nil // the value is computed, so the properties are not known
+		}
+		if o.flag == "-blockdev" && value == "" {
+			continue
+		}
+		for _, c := range complaints(m.around.Machine, o.flag, value, names) {
+			if c.rule != m.rule {
+				continue
+			}
+			switch c.rule {
+			case unknownFlag:
+				m.add(o.flagNode, c.message)
+			case unknownValue:
+				m.add(o.valueNode, c.message)
+			case unknownProperty:
+				for _, key := range keys(o.props) {
+					if name, _ := text(key); name == c.word {
+						m.add(key, c.message)
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,212 @@
+package lint
+
+import (
+	"slices"
+	"strings"
+
+	"go.starlark.net/resolve"
+	"go.starlark.net/starlark"
+	"go.starlark.net/syntax"
+
+	"vmop/vmtypes"
+)
+
+// Surroundings are what there is around a module.
+type Surroundings struct {
+	// Read returns the source of another module, named as in load statements; nil
+	// if there is none.
+	Read func(module string) (string, error)
+	// Machine is the QEMU that is installed; nil if there is none, and the rules
+	// that ask it are not applied.
+	Machine Machine
+	// Stock says that the module is one of the program itself.
+	Stock bool
+}
+
+// File returns what the rules find in a module called name. A module that can't
+// be read has no findings: the error is for somebody else to tell.
+func File(name, source string, around Surroundings) []Finding {
+	m := parse(name, source)
+	if m == nil {
+		return nil
+	}
+	m.around = around
+	for _, r := range rules {
+		if r.check != nil {
+			m.rule = r.Name
+			r.check(m)
+		}
+	}
+	m.rule = "unknown-rule"
+	unknownRules(m)
+	return Sort(m.allowed())
+}
+
+// module is a module that rules look at.
+type module struct {
+	name, source string
+	around       Surroundings
+	file         *syntax.File
+	// binds are the identifiers that give a variable its value, uses how often
+	// a variable is read, by its first identifier.
+	binds map[*syntax.Ident]bool
+	uses  map[*syntax.Ident]int
+
+	rule     string // that looks at it now
+	findings []Finding
+}
+
+// parse returns a module, or nil if it can't be read.
+func parse(name, source string) *module {
+	options := &syntax.FileOptions{Set: true}
+	file, err := options.Parse(name, source, syntax.RetainComments)
+	if err != nil {
+		return nil
+	}
+	m := &module{name: name, source: source, file: file, binds: map[*syntax.Ident]bool{}, uses: map[*syntax.Ident]int{}}
+	predeclared := vmtypes.Predeclared()
+	universal := func(name string) bool { return starlark.Universe.Has(name) }
+	if err := resolve.File(file, predeclared.Has, universal); err != nil {
+		return nil
+	}
+	m.count()
+	return m
+}
+
+// isTest tells whether it is a file of tests.
+func (m *module) isTest() bool { return strings.HasSuffix(m.name, "_test.star") }
+
+// function returns the function of the module with a name, or nil.
+func (m *module) function(name string) *syntax.DefStmt {
+	for _, stmt := range m.file.Stmts {
+		if def, ok := stmt.(*syntax.DefStmt); ok && def.Name.Name == name {
+			return def
+		}
+	}
+	return nil
+}
+
+// isType tells whether the module defines a VM type.
+func (m *module) isType() bool { return m.function("launch") != nil && !m.isTest() }
+
+// add notes a finding at a node.
+func (m *module) add(n syntax.Node, message string) {
+	start, end := n.Span()
+	m.findings = append(m.findings, Finding{
+		Rule: m.rule, File: m.name, Message: message,
+		Line: int(start.Line), Column: int(start.Col), EndLine: int(end.Line), EndColumn: int(end.Col),
+	})
+}
+
+// count finds out which identifiers bind and which use.
+func (m *module) count() {
+	bind := func(target syntax.Expr) {
+		for _, id := range targets(target) {
+			m.binds[id] = true
+		}
+	}
+	syntax.Walk(m.file, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.AssignStmt:
+			bind(n.LHS)
+		case *syntax.ForStmt:
+			bind(n.Vars)
+		case *syntax.ForClause:
+			bind(n.Vars)
+		case *syntax.LoadStmt:
+			for _, id := range n.To {
+				m.binds[id] = true
+			}
+		case *syntax.DefStmt:
+			m.binds[n.Name] = true
+			for _, p := range n.Params {
+				bind(parameter(p))
+			}
+		case *syntax.LambdaExpr:
+			for _, p := range n.Params {
+				bind(parameter(p))
+			}
+		}
+		return true
+	})
+	syntax.Walk(m.file, func(n syntax.Node) bool {
+		if id, ok := n.(*syntax.Ident); ok && !m.binds[id] {
+			if b, ok := id.Binding.(*resolve.Binding); ok && b.First != nil {
+				m.uses[b.First]++
+			}
+		}
+		return true
+	})
+}
+
+// used tells whether the variable that an identifier binds is read anywhere.
+func (m *module) used(id *syntax.Ident) bool {
+	b, ok := id.Binding.(*resolve.Binding)
+	return !ok || b.First == nil || m.uses[b.First] > 0
+}
+
+// targets returns the identifiers that an assignment to an expression binds.
+func targets(e syntax.Expr) []*syntax.Ident {
+	switch e := e.(type) {
+	case *syntax.Ident:
+		return []*syntax.Ident{e}
+	case *syntax.ParenExpr:
+		return targets(e.X)
+	case *syntax.TupleExpr:
+		return several(e.List)
+	case *syntax.ListExpr:
+		return several(e.List)
+	}
+	return nil
+}
+
+func several(list []syntax.Expr) []*syntax.Ident {
+	var ids []*syntax.Ident
+	for _, e := range list {
+		ids = append(ids, targets(e)...)
+	}
+	return ids
+}
+
+// parameter returns the name of a parameter, nil for a bare star.
+func parameter(p syntax.Expr) syntax.Expr {
+	switch p := p.(type) {
+	case *syntax.BinaryExpr:
+		return p.X
+	case *syntax.UnaryExpr:
+		return p.X
+	}
+	return p
+}
+
+// allowed returns the findings that no comment allows.
+func (m *module) allowed() []Finding {
+	silences := m.silences()
+	return slices.DeleteFunc(m.findings, func(f Finding) bool {
+		return slices.ContainsFunc(silences, func(s silence) bool {
+			return slices.Contains(s.rules, f.Rule) && f.Line >= s.first && f.Line <= s.last
+		})
+	})
+}
+
+// docstring returns the string that a body begins with.
+func docstring(body []syntax.Stmt) (string, bool) {
+	if len(body) == 0 {
+		return "", false
+	}
+	stmt, ok := body[0].(*syntax.ExprStmt)
+	if !ok {
+		return "", false
+	}
+	return text(stmt.X)
+}
+
+// text returns the value of a literal string.
+func text(e syntax.Expr) (string, bool) {
+	literal, ok := e.(*syntax.Literal)
+	if !ok {
+		return "", false
+	}
+	s, ok := literal.Value.(string)
+	return s, ok && literal.Token == syntax.STRING
+}

@@ -1,0 +1,233 @@
+package lint
+
+import (
+	"strings"
+
+	"go.starlark.net/syntax"
+)
+
+// The rules of this file are about vm.options.
+
+// declarations are the options that a module declares: what is written in it,
+// and all, with those taken over from other modules.
+type declarations struct {
+	own []*syntax.Literal
+	all []string
+	// whole says that nothing of them is computed.
+	whole bool
+}
+
+// declared reads the global options of a module.
+func (m *module) declared() declarations {
+	for _, stmt := range m.file.Stmts {
+		assign, ok := stmt.(*syntax.AssignStmt)
+		if !ok {
+			continue
+		}
+		if id, ok := assign.LHS.(*syntax.Ident); ok && id.Name == "options" {
+			d := declarations{whole: true}
+			m.options(assign.RHS, &d, 0)
+			return d
+		}
+	}
+	return declarations{whole: true}
+}
+
+// deepestLoad bounds how far options are followed through modules.
+const deepestLoad = 16
+
+// options adds what an expression declares. depth is how many modules have been
+// gone through.
+func (m *module) options(e syntax.Expr, into *declarations, depth int) {
+	switch e := e.(type) {
+	case *syntax.DictExpr:
+		for _, item := range e.List {
+			key, ok := item.(*syntax.DictEntry).Key.(*syntax.Literal)
+			name, isText := "", false
+			if ok {
+				name, isText = text(key)
+			}
+			if !isText {
+				into.whole = false
+				continue
+			}
+			into.all = append(into.all, name)
+			if depth == 0 {
+				into.own = append(into.own, key)
+			}
+		}
+	case *syntax.BinaryExpr:
+		if e.Op != syntax.PIPE {
+			into.whole = false
+			return
+		}
+		m.options(e.X, into, depth)
+		m.options(e.Y, into, depth)
+	case *syntax.ParenExpr:
+		m.options(e.X, into, depth)
+	case *syntax.Ident:
+		m.namedOptions(e.Name, into, depth)
+	default:
+		into.whole = false
+	}
+}
+
+// namedOptions adds what a global declares, of this module or a loaded one.
+func (m *module) namedOptions(name string, into *declarations, depth int) {
+	for _, stmt := range m.file.Stmts {
+		switch s := stmt.(type) {
+		case *syntax.AssignStmt:
+			if id, ok := s.LHS.(*syntax.Ident); ok && id.Name == name {
+				m.options(s.RHS, into, depth)
+				return
+			}
+		case *syntax.LoadStmt:
+			for i, to := range s.To {
+				if to.Name != name {
+					continue
+				}
+				if other := m.loaded(s.ModuleName()); other != nil && depth < deepestLoad {
+					other.namedOptions(s.From[i].Name, into, depth+1)
+				} else {
+					into.whole = false
+				}
+				return
+			}
+		}
+	}
+	into.whole = false
+}
+
+// loaded returns a module that this one loads, or nil.
+func (m *module) loaded(name string) *module {
+	if m.around.Read == nil {
+		return nil
+	}
+	source, err := m.around.Read(name)
+	if err != nil {
+		return nil
+	}
+	other := parse(name, source)
+	if other != nil {
+		other.around = m.around
+	}
+	return other
+}
+
+// undeclaredOption finds uses of vm.options.X where X is not declared. Only
+// types declare options; a library cannot know whose it will be.
+func undeclaredOption(m *module) {
+	d := m.declared()
+	if !m.isType() || !d.whole {
+		return
+	}
+	known := map[string]bool{}
+	for _, name := range d.all {
+		known[name] = true
+	}
+	syntax.Walk(m.file, func(n syntax.Node) bool {
+		if name := optionUsed(n); name != nil && !known[name.Name] {
+			m.add(name, "the VM type declares no option "+name.Name+suggestion(name.Name, d.all)+"; add it to options")
+		}
+		return true
+	})
+}
+
+// optionUsed returns X of vm.options.X, or nil.
+func optionUsed(n syntax.Node) *syntax.Ident {
+	dot, ok := n.(*syntax.DotExpr)
+	if !ok {
+		return nil
+	}
+	of, ok := dot.X.(*syntax.DotExpr)
+	if !ok || of.Name.Name != "options" {
+		return nil
+	}
+	if vm, ok := of.X.(*syntax.Ident); ok && vm.Name == "vm" {
+		return dot.Name
+	}
+	return nil
+}
+
+// unusedOption finds options that are declared here and that nothing asks for,
+// in this module or in those that it loads.
+func unusedOption(m *module) {
+	own := m.declared().own
+	if len(own) == 0 {
+		return
+	}
+	words := map[string]int{}
+	m.words(words, map[string]bool{})
+	for _, literal := range own {
+		name, _ := text(literal)
+		if words[name] <= 1 { // which is the declaration
+			m.add(literal, "the option "+name+" is declared, and nothing asks for it")
+		}
+	}
+}
+
+// words counts the names of fields and the strings of a module and of all that it
+// loads.
+func (m *module) words(into map[string]int, seen map[string]bool) {
+	if seen[m.name] {
+		return
+	}
+	seen[m.name] = true
+	syntax.Walk(m.file, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.DotExpr:
+			into[n.Name.Name]++
+		case *syntax.Literal:
+			if s, ok := text(n); ok {
+				into[s]++
+			}
+		case *syntax.LoadStmt:
+			if other := m.loaded(n.ModuleName()); other != nil {
+				other.words(into, seen)
+			}
+		}
+		return true
+	})
+}
+
+// ---- what stands in options
+
+// listFlags are QEMU's options whose text is a list of properties.
+var listFlags = map[string]bool{
+	"-device": true, "-netdev": true, "-chardev": true, "-object": true, "-blockdev": true, "-drive": true, "-machine": true,
+	"-smp": true, "-rtc": true, "-boot": true, "-audiodev": true, "-tpmdev": true, "-smbios": true, "-numa": true, "-spice": true,
+}
+
+// propertiesInText finds properties that are written into the value of an
+// option, where nothing is escaped or checked, and replace() can't see them.
+func propertiesInText(m *module) {
+	for _, o := range m.optionCalls() {
+		if !listFlags[o.flag] || o.props != nil || o.valueNode == nil {
+			continue
+		}
+		literal := o.valueNode
+		if format, ok := literal.(*syntax.BinaryExpr); ok && (format.Op == syntax.PERCENT || format.Op == syntax.PLUS) {
+			literal = format.X
+		}
+		if value, ok := text(literal); ok && strings.Contains(value, ",") {
+			m.add(o.valueNode, "properties belong in a dict: option(\""+o.flag+"\", …, {…}); in a text no comma is escaped, and nothing sees the id")
+		}
+	}
+}
+
+// doubledComma finds commas that the author has doubled, which the program does.
+func doubledComma(m *module) {
+	for _, o := range m.optionCalls() {
+		if o.props == nil {
+			continue
+		}
+		syntax.Walk(o.props, func(n syntax.Node) bool {
+			if e, ok := n.(syntax.Expr); ok {
+				if value, isText := text(e); isText && strings.Contains(value, ",,") {
+					m.add(n, "commas in values are doubled by the program; write one")
+				}
+			}
+			return true
+		})
+	}
+}
