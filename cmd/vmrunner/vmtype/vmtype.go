@@ -37,6 +37,7 @@ func New(f Flags) *cobra.Command {
 		newExplain(f),
 		newFmt(f),
 		newList(f),
+		newNew(f),
 		newShow(f),
 		newStubs(f),
 		newTest(f),
