@@ -8,6 +8,7 @@ import (
 
 	"github.com/lmittmann/tint"
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"vmop/cmd/vmrunner/cli"
@@ -29,7 +30,8 @@ type flags struct {
 	logForm  string
 }
 
-func newCommand() *cobra.Command {
+// newCommand returns the program's command; umask is what the user has chosen.
+func newCommand(umask int) *cobra.Command {
 	var f flags
 	run := newRun(&f)
 	root := &cobra.Command{
@@ -58,7 +60,7 @@ func newCommand() *cobra.Command {
 		newAction(&f, control.Reset, "Press the reset button", "reset restarts the machine at once; the guest is not asked."),
 		newAction(&f, control.Pause, "Let the guest stand still", "pause stops the guest's CPUs until resume. Its clock stands still, too."),
 		newAction(&f, control.Resume, "Let a paused guest go on", "resume lets a paused guest go on."),
-		newConsole(&f), newVNC(&f), newScreenshot(&f), newEvents(&f), newQMP(&f), newVMType(&f))
+		newConsole(&f), newVNC(&f), newScreenshot(&f), newEvents(&f), newQMP(&f), newVMType(&f, umask))
 	return root
 }
 
@@ -96,9 +98,12 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return cli.UsageError{Err: fmt.Errorf("there is no verb %q (%s)", args[0], hint)}
 }
 
-func newVMType(f *flags) *cobra.Command {
+// newVMType returns the verbs for authors. Nobody's VM is concerned, and what they
+// write is for others, too.
+func newVMType(f *flags, umask int) *cobra.Command {
 	cmd := vmtype.New(vmtype.Flags{Folder: &f.vmTypes})
 	cmd.GroupID = groupAuthors
+	cmd.PersistentPreRun = func(*cobra.Command, []string) { unix.Umask(umask) }
 	return cmd
 }
 

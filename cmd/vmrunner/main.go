@@ -44,9 +44,9 @@ import (
 
 func main() {
 	evaluate.Serve(context.Background()) // if this is such a process
-	harden()
+	umask := harden()
 	ctx, stop := untilSignal(context.Background())
-	err := newCommand().ExecuteContext(ctx)
+	err := newCommand(umask).ExecuteContext(ctx)
 	stop()
 	if err != nil && !errors.As(err, new(loggedError)) && !errors.As(err, new(cli.ExitError)) {
 		fmt.Fprintln(os.Stderr, "vmrunner:", describe(err))
@@ -56,10 +56,11 @@ func main() {
 
 // harden keeps what is ours from others: files and sockets, QEMU's too, are for
 // this user only, and no descriptor that was left open by whoever started us
-// reaches QEMU.
-func harden() {
-	unix.Umask(0o077)
+// reaches QEMU. It returns the umask that the user has chosen.
+func harden() (umask int) {
+	umask = unix.Umask(0o077)
 	_ = unix.CloseRange(firstInherited, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) // Linux 5.11; before, they stay
+	return umask
 }
 
 // firstInherited is the first descriptor that is not a standard stream.
