@@ -304,7 +304,7 @@ func (q *qemu) followsRules(p *plan.Plan) {
 			q.t.Fatalf("no test for %s", rule)
 		}
 	}
-	q.plugDisk()
+	q.plugDisk(p)
 }
 
 func (q *qemu) plugCPU(r plan.CPUs) {
@@ -357,9 +357,22 @@ func (q *qemu) disk(device string) (node string, size vmspec.Bytes) {
 	return "", 0
 }
 
-// plugDisk uses one of the ports that are reserved for it.
-func (q *qemu) plugDisk() {
+// plugDisk uses one of the ports that are reserved for it, or the bus of a
+// machine that needs none, if there is either.
+func (q *qemu) plugDisk(p *plan.Plan) {
 	q.t.Helper()
+	var bus string
+	for _, o := range p.QEMU.Args {
+		switch {
+		case o.Flag == "-machine" && (o.Value == "pc" || strings.HasPrefix(o.Value, "pc-i440fx")):
+			bus = "pci.0"
+		case o.ID() == "hotplug0":
+			bus = o.ID()
+		}
+	}
+	if bus == "" {
+		return
+	}
 	q.ask("blockdev-add", map[string]string{"driver": "null-co", "node-name": "plugged"}, nil)
-	q.ask("device_add", map[string]string{"driver": "virtio-blk-pci", "id": "plugged", "drive": "plugged", "bus": "hotplug0"}, nil)
+	q.ask("device_add", map[string]string{"driver": "virtio-blk-pci", "id": "plugged", "drive": "plugged", "bus": bus}, nil)
 }

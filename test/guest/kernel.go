@@ -103,7 +103,7 @@ func numbers(release string) []int {
 var (
 	needed = strings.Fields("virtio_pci virtio_console virtio_blk virtio_net vfat button evdev")
 	useful = strings.Fields("nls_cp437 nls_ascii nls_iso8859_1 nls_utf8 af_packet" +
-		" virtio_rng virtio_balloon virtio_mem virtio_scsi sd_mod sr_mod ahci ata_piix" +
+		" virtio_mmio virtio_rng virtio_balloon virtio_mem virtio_scsi sd_mod sr_mod ahci ata_piix" +
 		" isofs udf ext4 efivarfs tpm_crb tpm_tis pvpanic_mmio pvpanic_pci virtiofs")
 )
 

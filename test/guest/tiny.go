@@ -15,6 +15,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -47,6 +49,17 @@ func Arm64(t testing.TB) Image {
 	image, err := cached(t.Context(), fetched)
 	if err != nil {
 		t.Fatalf("build the tiny guest for arm64: %v", err)
+	}
+	return image
+}
+
+// PC is Tiny of a kernel with drivers of real hardware, which scripts/pc-guest
+// fetches: one that needs nothing virtual.
+func PC(t testing.TB) Image {
+	t.Helper()
+	image, err := cached(t.Context(), fetchedForPC)
+	if err != nil {
+		t.Fatalf("build the tiny guest for a PC: %v", err)
 	}
 	return image
 }
@@ -92,6 +105,7 @@ func replace(from, to string) error {
 type ingredients struct {
 	kernel  kernel
 	busybox string
+	drivers []string // that are needed, too
 }
 
 // installed returns the ingredients of this machine. The folder cache is ours.
@@ -104,7 +118,7 @@ func installed(cache string) (ingredients, error) {
 	if err != nil {
 		return ingredients{}, fmt.Errorf("find busybox: %w; %s", err, busyboxAdvice)
 	}
-	return ingredients{kernel, busybox}, nil
+	return ingredients{kernel: kernel, busybox: busybox}, nil
 }
 
 // fetched returns the ingredients for arm64.
@@ -114,7 +128,23 @@ func fetched(cache string) (ingredients, error) {
 		return ingredients{}, fmt.Errorf("there is no %s: run scripts/arm64-guest", root)
 	}
 	kernel, err := findKernel("", filepath.Join(root, "boot"), "", filepath.Join(root, "lib/modules"))
-	return ingredients{kernel, filepath.Join(root, "bin/busybox")}, err
+	return ingredients{kernel: kernel, busybox: filepath.Join(root, "bin/busybox")}, err
+}
+
+// fetchedForPC returns the ingredients for a PC: this machine's busybox, and
+// the drivers of what a PC consisted of.
+func fetchedForPC(cache string) (ingredients, error) {
+	made, err := installed(cache)
+	if err != nil {
+		return ingredients{}, err
+	}
+	root := filepath.Join(cache, "pc")
+	if !exists(root) {
+		return ingredients{}, fmt.Errorf("there is no %s: run scripts/pc-guest", root)
+	}
+	made.kernel, err = findKernel("", filepath.Join(root, "boot"), "", filepath.Join(root, "lib/modules"))
+	made.drivers = strings.Fields("ata_piix sd_mod sr_mod e1000 8139cp psmouse uhci_hcd ehci_pci usbhid hid_generic i6300esb")
+	return made, err
 }
 
 // cached finds the guest in the user's cache directory or builds it there.
@@ -198,7 +228,7 @@ func initramfs(from ingredients) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	modules, err := from.kernel.modules(needed, useful)
+	modules, err := from.kernel.modules(slices.Concat(needed, from.drivers), useful)
 	if err != nil {
 		return nil, err
 	}

@@ -117,11 +117,17 @@ memory() {
     echo "memory $(awk '/^Mem(Total|Free|Available):/ { printf "%s%s=%skB", gap, tolower(substr($1, 4, length($1) - 4)), $2; gap = " " }' /proc/meminfo)"
 }
 
+# serial prints the serial number of a block device; that of a SCSI or ATA disk
+# follows four bytes of a page (SPC-4, 7.8.18).
+serial() {
+    cat "$1/serial" 2>/dev/null || tail -c +5 "$1/device/vpd_pg80" 2>/dev/null | tr -cd '[:alnum:]-'
+}
+
 blocks() {
     for block in /sys/block/*; do
         [ -e "$block/size" ] || continue
         echo "block ${block##*/} bytes=$(($(cat "$block/size") * 512)) ro=$(cat "$block/ro")" \
-            "serial=$(cat "$block/serial" 2>/dev/null)"
+            "serial=$(serial "$block")"
     done
 }
 
