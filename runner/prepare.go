@@ -74,7 +74,7 @@ type VM struct {
 // Prepare reads the configuration and computes the plan. It changes nothing: a
 // VM that was never run has no uuid yet, and gets a placeholder.
 func Prepare(ctx context.Context, opts Options) (*VM, error) {
-	vm, err := open(opts)
+	vm, err := open(opts.ConfigFile)
 	if err != nil {
 		return nil, err
 	}
@@ -82,14 +82,14 @@ func Prepare(ctx context.Context, opts Options) (*VM, error) {
 }
 
 // open reads the configuration and finds out where the VM lives.
-func open(opts Options) (*VM, error) {
-	cfg, warnings, err := config.Load(opts.ConfigFile)
+func open(file string, settings ...string) (*VM, error) {
+	cfg, warnings, err := config.Load(file, settings...)
 	if err != nil {
 		return nil, err
 	}
-	folder, err := filepath.Abs(filepath.Dir(opts.ConfigFile))
+	folder, err := filepath.Abs(filepath.Dir(file))
 	if err != nil {
-		return nil, fmt.Errorf("folder of %s: %w", opts.ConfigFile, err)
+		return nil, fmt.Errorf("folder of %s: %w", file, err)
 	}
 	vm, err := newVM(cfg, folder)
 	if err != nil {
@@ -190,11 +190,8 @@ func (vm *VM) evaluate(ctx context.Context, vmTypes string) (err error) {
 
 // launch calls the VM type.
 func (vm *VM) launch(ctx context.Context) (err error) {
-	host := vm.facts.host(vm.DataDir, vm.RuntimeDir)
-	host.HasDisplayPassword, host.Machines = vm.protected, vm.pin.machines
-	if vm.seed != nil {
-		host.CloudInitImage = filepath.Join(vm.RuntimeDir, cloudInitImage)
-	}
+	host := vm.host()
+	host.Machines = vm.pin.machines
 	vm.Plan, err = vm.pin.vmType.Launch(ctx, vm.Spec, host)
 	return vm.locate(err)
 }

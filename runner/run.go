@@ -26,7 +26,7 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 		log = slog.New(slog.DiscardHandler)
 	}
 	log.Info("initializing", "state", "Initializing", "config", opts.ConfigFile)
-	vm, fault := open(opts)
+	vm, fault := open(opts.ConfigFile)
 	if fault != nil {
 		if vm = runningBy(ctx, opts.ConfigFile); vm == nil {
 			return Outcome{}, fault

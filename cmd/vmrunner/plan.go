@@ -3,15 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"vmop/cmd/vmrunner/cli"
 	"vmop/runner"
 	"vmop/vmtypes"
-	"vmop/vmtypes/plan"
 )
 
 func newPlan(f *flags) *cobra.Command {
@@ -38,36 +35,12 @@ func newPlan(f *flags) *cobra.Command {
 			for _, w := range vm.Warnings {
 				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
 			}
-			if printErr := printPlan(cmd.OutOrStdout(), vm.Plan, form, why); printErr != nil {
+			if printErr := cli.PrintPlan(cmd.OutOrStdout(), vm.Plan, form, why); printErr != nil {
 				return printErr
 			}
 			return err
 		},
 	}
-	cli.OutputFlag(cmd, &form, "text", "argv", "shell", "json")
-	cmd.Flags().BoolVar(&why, "why", false, "show where each argument was made")
+	cli.PlanFlags(cmd, &form, &why)
 	return cmd
-}
-
-func printPlan(w io.Writer, p *plan.Plan, form string, why bool) error {
-	var text string
-	switch form {
-	case "text":
-		text = p.Text()
-		if why {
-			text = p.Why()
-		}
-	case "argv":
-		text = strings.Join(append([]string{p.QEMU.Executable}, p.QEMU.Argv()...), "\n") + "\n"
-	case "shell":
-		text = p.Shell()
-	case "json":
-		b, err := p.JSON()
-		if err != nil {
-			return err
-		}
-		text = string(b)
-	}
-	_, err := io.WriteString(w, text)
-	return err
 }

@@ -71,21 +71,29 @@ type section struct {
 //
 // Config.VM is as the user wrote it, but known to be without fault once
 // WithDefaults has been applied.
-func Load(file string) (*Config, []Warning, error) {
+//
+// Settings, path=value, change what is in the file before it is looked at:
+// "vm.maximumCpus=8", "vm.drives[0].file=/x.img". The path begins in the section
+// "/Runner", the value is YAML, and nothing at all takes a key away.
+func Load(file string, settings ...string) (*Config, []Warning, error) {
 	data, err := readFile(file)
 	if err != nil {
 		return nil, nil, err
 	}
-	return Parse(file, data)
+	return Parse(file, data, settings...)
 }
 
 // Parse reads the content of a configuration file, at most 1 MiB; name is what
 // it is called in messages. See Load.
-func Parse(name string, data []byte) (*Config, []Warning, error) {
+func Parse(name string, data []byte, settings ...string) (*Config, []Warning, error) {
 	r := &report{file: name}
 	root := r.parse(data)
 	if root == nil {
 		return nil, nil, r.err()
+	}
+	r.inFile = len(r.lines)
+	for _, setting := range settings {
+		r.set(root, setting)
 	}
 	d := newDecoder(r)
 	var s section

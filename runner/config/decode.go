@@ -38,7 +38,7 @@ type decoder struct {
 func newDecoder(r *report) *decoder {
 	return &decoder{
 		report: r,
-		places: &places{file: r.file, lines: r.lines, at: map[string]place{}},
+		places: &places{file: r.file, lines: r.lines, inFile: r.inFile, at: map[string]place{}},
 		listed: map[string]bool{},
 	}
 }

@@ -127,6 +127,7 @@ const mostFaults = 100
 type report struct {
 	file     string
 	lines    []string
+	inFile   int // how many of the lines are in the file; 0: all. The others were set
 	faults   Faults
 	warnings []Warning
 	more     int
@@ -153,7 +154,11 @@ func (r *report) fault(line, column int, path, message, hint string) Fault {
 	if path == "cloudInit" || strings.HasPrefix(path, "cloudInit.") {
 		source = "" // there are passwords in there
 	}
-	return Fault{File: r.file, Line: line, Column: column, Path: path, Message: message, Hint: hint, Source: source}
+	file := r.file
+	if r.inFile > 0 && line > r.inFile {
+		file, line = SetFile, line-r.inFile
+	}
+	return Fault{File: file, Line: line, Column: column, Path: path, Message: message, Hint: hint, Source: source}
 }
 
 // err returns the faults, sorted, as an error; nil if there are none.

@@ -11,10 +11,11 @@ import (
 
 // places says where the paths of a file stand in it.
 type places struct {
-	file  string
-	text  []byte
-	lines []string
-	at    map[string]place
+	file   string
+	text   []byte
+	lines  []string
+	inFile int
+	at     map[string]place
 }
 
 // A place is where a path stands in the file.
@@ -57,7 +58,7 @@ func (c *Config) Locate(faults []vmspec.Fault) error {
 	r := &report{file: "configuration", lines: []string{""}}
 	where := c.places
 	if where != nil {
-		r.file, r.lines = where.file, where.lines
+		r.file, r.lines, r.inFile = where.file, where.lines, where.inFile
 	} else {
 		where = &places{}
 	}

@@ -21,7 +21,7 @@ const (
 
 // readArchive reads a golden. It must have a comment: what nobody can say about
 // a machine is no reason to keep its plan.
-func readArchive(path string, data []byte) (*Sample, error) {
+func readArchive(path string, data []byte, settings []string) (*Sample, error) {
 	archive := txtar.Parse(data)
 	s := &Sample{Path: path, Type: typeFor(path), archive: archive}
 	all := excerpt{file: path, lines: strings.Split(string(data), "\n"), first: 1}
@@ -53,7 +53,7 @@ func readArchive(path string, data []byte) (*Sample, error) {
 		line += 1 + strings.Count(string(f.Data), "\n")
 	}
 	var wrong config.Faults
-	s.config, wrong = parseVM(vm)
+	s.config, wrong = parseVM(vm, settings...)
 	for _, f := range wrong {
 		faults = append(faults, s.within.place(f, s.marker))
 	}
@@ -62,6 +62,9 @@ func readArchive(path string, data []byte) (*Sample, error) {
 		return nil, faults
 	}
 	s.VM = s.config.VM.WithDefaults()
+	if slices.ContainsFunc(settings, func(set string) bool { return strings.HasPrefix(set, "vmType=") }) {
+		s.Type = s.config.VMType
+	}
 	return s, nil
 }
 
@@ -102,6 +105,9 @@ func (e excerpt) source(line int) string {
 // place returns a fault of the vm section as one of the file. What stands in
 // lines that were added to the section is at marker.
 func (e excerpt) place(f config.Fault, marker int) config.Fault {
+	if f.File == config.SetFile {
+		return f
+	}
 	line := f.Line - addedLines
 	f.File, f.Column = e.file, max(1, f.Column-len(indentation))
 	if f.Line = e.first - 1 + line; line < 1 {

@@ -88,22 +88,22 @@ func isSample(path string, e fs.DirEntry) (bool, error) {
 }
 
 // Read reads a sample. What is wrong with its content are config.Faults, all of
-// them.
-func Read(path string) (*Sample, error) {
+// them. Settings change the VM before it is looked at; see config.Load.
+func Read(path string, settings ...string) (*Sample, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read sample: %w", err)
 	}
 	if filepath.Ext(path) == configSuffix {
-		return readConfig(path, data)
+		return readConfig(path, data, settings)
 	}
-	return readArchive(path, data)
+	return readArchive(path, data, settings)
 }
 
 // readConfig reads a configuration as the runner does. Its paths begin at its
 // folder.
-func readConfig(path string, data []byte) (*Sample, error) {
-	cfg, _, err := config.Parse(path, data)
+func readConfig(path string, data []byte, settings []string) (*Sample, error) {
+	cfg, _, err := config.Parse(path, data, settings...)
 	if err != nil {
 		return nil, err
 	}

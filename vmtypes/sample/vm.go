@@ -31,7 +31,7 @@ func ParseVM(data []byte) (vmspec.Spec, error) {
 
 // parseVM reads a vm section as part of a configuration, with addedLines before
 // it.
-func parseVM(section string) (*config.Config, config.Faults) {
+func parseVM(section string, settings ...string) (*config.Config, config.Faults) {
 	indented := indentation + strings.ReplaceAll(strings.TrimRight(section, "\n"), "\n", "\n"+indentation)
 	text := "\"/Runner\":\n  vm:\n"
 	for _, missing := range []struct{ key, value string }{{"name", "vm"}, {"uuid", UUID}} {
@@ -41,7 +41,7 @@ func parseVM(section string) (*config.Config, config.Faults) {
 			text += indentation + missing.key + ": " + missing.value + "\n"
 		}
 	}
-	cfg, _, err := config.Parse("vm.yaml", []byte(text+indented+"\n"))
+	cfg, _, err := config.Parse("vm.yaml", []byte(text+indented+"\n"), settings...)
 	return cfg, faultsOf(err)
 }
 

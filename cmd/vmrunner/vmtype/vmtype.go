@@ -38,11 +38,20 @@ func New(f Flags) *cobra.Command {
 		newFmt(f),
 		newList(f),
 		newNew(f),
+		newRender(f),
 		newShow(f),
 		newStubs(f),
 		newTest(f),
 	)
 	return cmd
+}
+
+// noMore refuses arguments that are no flags.
+func noMore(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return cli.UsageError{Err: fmt.Errorf("%s takes no arguments besides flags, got %q", cmd.Name(), args[0])}
 }
 
 // knownVerb refuses a verb that does not exist.

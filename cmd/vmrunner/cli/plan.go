@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"vmop/vmtypes/plan"
+)
+
+// PlanFlags adds the flags that say how a plan is printed.
+func PlanFlags(cmd *cobra.Command, form *string, why *bool) {
+	OutputFlag(cmd, form, "text", "argv", "shell", "json")
+	cmd.Flags().BoolVar(why, "why", false, "show where each argument was made")
+}
+
+// PrintPlan prints a plan in one of the forms of PlanFlags.
+func PrintPlan(w io.Writer, p *plan.Plan, form string, why bool) error {
+	text := ""
+	switch form {
+	case "text":
+		text = p.Text()
+		if why {
+			text = p.Why()
+		}
+	case "argv":
+		text = strings.Join(append([]string{p.QEMU.Executable}, p.QEMU.Argv()...), "\n") + "\n"
+	case "shell":
+		text = p.Shell()
+	case "json":
+		b, err := p.JSON()
+		if err != nil {
+			return err
+		}
+		text = string(b)
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}
