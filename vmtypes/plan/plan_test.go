@@ -142,6 +142,10 @@ func TestBlameFindsTheOptionQEMUComplainsAbout(t *testing.T) {
 	require.Equal(t, &p.Args[1], p.Blame("qemu-system-x86_64: -device virtio-blk-pci,drive=a,,b: Can't find it\n"))
 	require.Equal(t, &p.Args[0], p.Blame("qemu-system-x86_64: -device virtio-blk-pci: drive property not set"))
 	require.Nil(t, p.Blame("qemu-system-x86_64: terminating on signal 15"))
+	require.Nil(t, p.Blame("qemu-system-x86_64: unsupported machine type\n"), "there is no -machine")
+	p.Args = append(p.Args, plan.Option{Flag: "-machine", Value: "q36"}, plan.Option{Flag: "-cpu", Value: "a"}, plan.Option{Flag: "-cpu", Value: "b"})
+	require.Equal(t, "q36", p.Blame("qemu-system-x86_64: unsupported machine type\nUse -machine help to list supported machines\n").Value)
+	require.Nil(t, p.Blame("qemu-system-x86_64: unable to find CPU model 'b'"), "there are two")
 }
 
 func TestNamesAndValuesThatWouldBeMisread(t *testing.T) {

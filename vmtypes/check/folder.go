@@ -1,0 +1,178 @@
+package check
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// A folder is a temporary one, in which everything is that a plan makes.
+type folder struct {
+	path    string
+	qemuImg string            // the program; "" if there is none
+	places  map[string]string // of files elsewhere
+}
+
+// Folders within.
+const (
+	dataFolder    = "data"
+	runtimeFolder = "run"
+	otherFolder   = "o"
+)
+
+func newFolder(qemuImg string) (folder, error) {
+	path, err := os.MkdirTemp("", "vm") // short, for the paths of sockets
+	if err != nil {
+		return folder{}, fmt.Errorf("make a temporary folder: %w", err)
+	}
+	f := folder{path: path, qemuImg: qemuImg, places: map[string]string{}}
+	for _, name := range []string{dataFolder, runtimeFolder, otherFolder} {
+		if err := os.Mkdir(filepath.Join(path, name), 0o700); err != nil {
+			return f, fmt.Errorf("make a temporary folder: %w", err)
+		}
+	}
+	return f, nil
+}
+
+func (f folder) remove() error { return os.RemoveAll(f.path) }
+
+func (f folder) data() string    { return filepath.Join(f.path, dataFolder) }
+func (f folder) runtime() string { return filepath.Join(f.path, runtimeFolder) }
+
+// place returns where a file is that is elsewhere for a VM that runs. What is in
+// the folder stays.
+func (f folder) place(path string) string {
+	if path == "" || !filepath.IsAbs(path) || strings.HasPrefix(path, f.path+"/") {
+		return path
+	}
+	if f.places[path] == "" {
+		f.places[path] = filepath.Join(f.path, otherFolder, strconv.Itoa(len(f.places))+filepath.Ext(path))
+	}
+	return f.places[path]
+}
+
+// named puts the names of a plan into a text of a program that knows those of the
+// folder.
+func (f folder) named(text, data, runtime string) string {
+	names := []string{f.data(), data, f.runtime(), runtime}
+	for name, place := range f.places {
+		names = append(names, place, name)
+	}
+	return strings.NewReplacer(names...).Replace(text)
+}
+
+// socket returns a path for a socket that QEMU listens on.
+func (f folder) socket(name string) string {
+	return f.place("/socket/" + name + strconv.Itoa(len(f.places)))
+}
+
+// folder returns an empty folder.
+func (f folder) folder(path string) (string, error) {
+	place := f.place(path)
+	if err := os.MkdirAll(place, 0o700); err != nil {
+		return "", fmt.Errorf("make a folder in the place of %s: %w", path, err)
+	}
+	return place, nil
+}
+
+// blob returns a file that QEMU only reads: itself if it is there, else one that
+// passes for it.
+func (f folder) blob(path string, isKernel bool) string {
+	if !filepath.IsAbs(path) || exists(path) {
+		return path
+	}
+	content := make([]byte, 64<<10)
+	if isKernel {
+		// The boot sector of a bzImage (Linux, Documentation/arch/x86/boot.rst)
+		// and nothing behind.
+		copy(content[0x1fe:], "\x55\xaa")
+		copy(content[0x202:], "HdrS\x0c\x02")  // protocol 2.12
+		copy(content[0x211:], "\x01")          // loaded high
+		copy(content[0x22c:], "\xff\xff\xff7") // highest address of an initrd
+		copy(content[0x238:], "\xff\x07")      // longest command line
+	}
+	place := f.place(path)
+	if err := os.WriteFile(place, content, 0o600); err != nil {
+		return path // QEMU says that it is missing
+	}
+	return place
+}
+
+// An image is what a block node wants.
+type image struct {
+	path, format string
+	readOnly     bool
+	size         int64 // 0: any
+}
+
+// usualSize is the size of images in bytes.
+const usualSize = 1 << 20
+
+// image returns an empty image, or the file itself if it is there and is only
+// read. What exists in the folder stays: it was copied from a template.
+func (f folder) image(i image) (string, error) {
+	if i.readOnly && exists(i.path) {
+		return i.path, nil
+	}
+	place := f.place(i.path)
+	if !filepath.IsAbs(place) { // a URL, or a name within QEMU's folders
+		place = f.place("/" + place)
+	}
+	if exists(place) {
+		return place, nil
+	}
+	if i.size == 0 {
+		i.size = usualSize
+	}
+	return place, f.makeImage(place, i)
+}
+
+func (f folder) makeImage(place string, i image) error {
+	if i.format == "" || i.format == "raw" || i.format == "file" {
+		file, err := os.OpenFile(place, os.O_WRONLY|os.O_CREATE, 0o600)
+		if err == nil {
+			err = file.Truncate(i.size)
+			if closeErr := file.Close(); err == nil {
+				err = closeErr
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("make an image in the place of %s: %w", i.path, err)
+		}
+		return nil
+	}
+	if f.qemuImg == "" {
+		return Needs{What: "the program qemu-img, for an image of format " + i.format, Program: true}
+	}
+	out, err := exec.Command(f.qemuImg, "create", "-q", "-f", i.format, place, strconv.FormatInt(i.size, 10)).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("make a %s image in the place of %s: %w: %s", i.format, i.path, err, out)
+	}
+	return nil
+}
+
+// copyOnce makes a file of the data directory from its template, or an empty one
+// if the template isn't there.
+func (f folder) copyOnce(from, to string) error {
+	if !exists(from) {
+		return nil // who uses it makes one
+	}
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = source.Close() }() // it was only read
+	target, err := os.OpenFile(f.place(to), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(target, source)
+	if closeErr := target.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}

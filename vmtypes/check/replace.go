@@ -1,0 +1,384 @@
+package check
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"vmop/vmtypes/plan"
+)
+
+// A Needs error says that a plan cannot be tried on this computer, and why.
+type Needs struct {
+	What string
+	// Program says that it is one that could be installed.
+	Program bool
+}
+
+// Error implements error.
+func (n Needs) Error() string { return "it needs " + n.What }
+
+// A replacement makes a plan one that can be tried anywhere.
+type replacement struct {
+	dir  folder
+	plan *plan.Plan
+	kvm  bool // KVM can be used
+	args []plan.Option
+	// from are the indices of the plan's options that those in args come from.
+	from []int
+	hubs int
+	// formats are the formats of protocol nodes, by name; flash are those of the
+	// firmware.
+	formats map[string]string
+	flash   map[string]bool
+	served  map[string]bool // sockets that somebody listens on
+}
+
+// replaced returns the options of QEMU as they are tried in a folder, and for each
+// the index of the option it was made from.
+func replaced(p *plan.Plan, dir folder, kvm bool, without map[int]bool) ([]plan.Option, []int, error) {
+	r := &replacement{dir: dir, plan: p, kvm: kvm, formats: map[string]string{}, flash: map[string]bool{}, served: map[string]bool{}}
+	for _, l := range p.Listeners {
+		r.served[dir.place(l.Path)] = true
+	}
+	for _, h := range p.Helpers {
+		r.served[dir.place(h.Ready)] = true
+	}
+	options := make([]plan.Option, len(p.QEMU.Args))
+	for i, o := range p.QEMU.Args {
+		options[i] = structured(o)
+		r.learn(options[i])
+	}
+	for i, o := range options {
+		if without[i] {
+			o = standIn(o)
+		}
+		changed, err := r.option(o)
+		if err != nil {
+			return nil, nil, err
+		}
+		if changed.Flag != "" {
+			r.args, r.from = append(r.args, changed), append(r.from, i)
+		}
+	}
+	return r.args, r.from, nil
+}
+
+// structured are the lists in plain words: a type may write -drive file=a,if=none
+// as one text.
+func structured(o plan.Option) plan.Option {
+	if o.List || o.Value == "" || !slices.Contains(strings.Fields(listFlags), o.Flag) || strings.HasPrefix(o.Value, "{") {
+		return o
+	}
+	words := strings.Split(strings.ReplaceAll(o.Value, ",,", "\x00"), ",")
+	o.List, o.Value = true, ""
+	for i, word := range words {
+		word = strings.ReplaceAll(word, "\x00", ",")
+		key, value, isProperty := strings.Cut(word, "=")
+		switch {
+		case isProperty:
+			o.Properties = append(o.Properties, plan.Property{Key: key, Value: value})
+		case i == 0:
+			o.Value = word
+		default:
+			o.Properties = append(o.Properties, plan.Property{Key: word, Value: "on"})
+		}
+	}
+	return o
+}
+
+const listFlags = "-accel -machine -drive -blockdev -chardev -netdev -device -object -spice -vnc -audiodev -fsdev -virtfs -fw_cfg -smbios -acpitable -display"
+
+// learn notes what other options have to know.
+func (r *replacement) learn(o plan.Option) {
+	switch o.Flag {
+	case "-machine":
+		for _, key := range []string{"pflash0", "pflash1"} {
+			if node, ok := o.Get(key); ok {
+				r.flash[node] = true
+			}
+		}
+	case "-blockdev":
+		driver, _ := o.Get("driver")
+		if file, ok := o.Get("file"); ok {
+			r.formats[file] = driver
+			if r.flash[o.ID()] {
+				r.flash[file] = true
+			}
+		}
+	}
+}
+
+// option returns an option as it is tried; one without a flag is left out.
+func (r *replacement) option(o plan.Option) (plan.Option, error) {
+	o.Properties = slices.Clone(o.Properties)
+	if strings.HasPrefix(o.Value, "{") {
+		return o, Needs{What: fmt.Sprintf("properties instead of JSON (%s {…}), which this check can't look into", o.Flag)}
+	}
+	switch o.Flag {
+	case "-accel", "-machine", "-cpu", "-enable-kvm":
+		return r.accelerator(o), nil
+	case "-netdev":
+		return r.network(o), nil
+	case "-spice", "-vnc", "-display", "-audiodev", "-serial", "-parallel":
+		return r.display(o), nil
+	case "-chardev":
+		return r.channel(o)
+	case "-drive", "-blockdev":
+		return r.image(o)
+	case "-kernel", "-initrd", "-dtb", "-bios":
+		o.Value = r.dir.blob(o.Value, o.Flag == "-kernel")
+		return o, nil
+	case "-mem-prealloc", "-mem-path", "-daemonize", "-s", "-gdb":
+		return plan.Option{}, nil
+	case "-D":
+		o.Value = r.dir.place(o.Value)
+		return o, nil
+	}
+	return r.files(o)
+}
+
+// accelerator takes the place of KVM where there is none.
+func (r *replacement) accelerator(o plan.Option) plan.Option {
+	if r.kvm {
+		return o
+	}
+	switch {
+	case o.Flag == "-enable-kvm":
+		return plan.Option{}
+	case o.Flag == "-accel" && o.Value == "kvm":
+		return plan.Option{Flag: o.Flag, Value: "tcg", Origin: o.Origin}
+	case o.Flag == "-cpu":
+		if model, features, _ := strings.Cut(o.Value, ","); model == "host" {
+			o.Value = strings.TrimSuffix("max,"+features, ",")
+		}
+	case o.Flag == "-machine":
+		drop(&o, "kernel-irqchip", "kernel_irqchip", "kvm-shadow-mem")
+		if accel, ok := o.Get("accel"); ok && strings.HasPrefix(accel, "kvm") {
+			set(&o, "accel", "tcg")
+		}
+	}
+	return o
+}
+
+// network leads nowhere.
+func (r *replacement) network(o plan.Option) plan.Option {
+	if o.Value == "user" {
+		for i := range o.Properties {
+			if p := &o.Properties[i]; p.Key == "hostfwd" {
+				host, guest, _ := strings.Cut(p.Value, "-")
+				p.Value = host[:strings.LastIndexByte(host, ':')+1] + "0-" + guest
+			}
+		}
+		return o
+	}
+	if o.Value == "hubport" {
+		return o
+	}
+	r.hubs++
+	return plan.Option{Flag: o.Flag, Value: "hubport", List: true, Origin: o.Origin, Properties: []plan.Property{
+		{Key: "id", Value: o.ID()}, {Key: "hubid", Value: strconv.Itoa(firstHub + r.hubs)},
+	}}
+}
+
+// firstHub is a number that a type will hardly use for a hub.
+const firstHub = 9000
+
+// display keeps a machine from taking ports and opening windows.
+func (r *replacement) display(o plan.Option) plan.Option {
+	switch o.Flag {
+	case "-display":
+		o.Value, o.Properties = "none", nil
+	case "-audiodev":
+		if o.Value != "spice" && o.Value != "none" && o.Value != "wav" {
+			o = plan.Option{Flag: o.Flag, Value: "none", List: true, Origin: o.Origin, Properties: []plan.Property{{Key: "id", Value: o.ID()}}}
+		}
+		if path, ok := o.Get("path"); ok {
+			set(&o, "path", r.dir.place(path))
+		}
+	case "-serial", "-parallel":
+		if kind, _, _ := strings.Cut(o.Value, ":"); slices.Contains([]string{"file", "unix", "tcp", "telnet", "udp", "pipe"}, kind) || strings.HasPrefix(kind, "/") {
+			o.Value = "null"
+		}
+	case "-spice":
+		drop(&o, "port", "tls-port", "addr", "unix", "x509-dir", "ipv4", "ipv6")
+		o.Properties = append(o.Properties, plan.Property{Key: "unix", Value: "on"}, plan.Property{Key: "addr", Value: r.dir.socket("spice")})
+	case "-vnc":
+		address, named := o.Get("vnc")
+		if !named {
+			address = o.Value
+		}
+		if address == "none" {
+			return o
+		}
+		drop(&o, "vnc", "to", "websocket", "reverse", "ipv4", "ipv6")
+		o.List, o.Value = true, ""
+		o.Properties = append([]plan.Property{{Key: "vnc", Value: "unix:" + r.dir.socket("vnc")}}, o.Properties...)
+	}
+	return o
+}
+
+// channel keeps the files and sockets of a character device in the folder.
+func (r *replacement) channel(o plan.Option) (plan.Option, error) {
+	if log, ok := o.Get("logfile"); ok {
+		set(&o, "logfile", r.dir.place(log))
+	}
+	path, hasPath := o.Get("path")
+	_, hasPort := o.Get("port")
+	server, _ := o.Get("server")
+	switch {
+	case o.Value == "socket" && hasPort && server == "on":
+		set(&o, "port", "0")
+		drop(&o, "to")
+	case o.Value == "socket" && hasPort:
+		host, _ := o.Get("host")
+		return o, Needs{What: fmt.Sprintf("a server on %s (-chardev %s)", host, o.ID())}
+	case o.Value == "socket" && hasPath && server != "on" && !r.served[r.dir.place(path)]:
+		return o, Needs{What: fmt.Sprintf("the program that listens on %s (-chardev %s)", path, o.ID())}
+	case (o.Value == "serial" || o.Value == "parallel") && hasPath:
+		return plan.Option{Flag: o.Flag, Value: "null", List: true, Origin: o.Origin, Properties: []plan.Property{{Key: "id", Value: o.ID()}}}, nil
+	}
+	if hasPath {
+		set(&o, "path", r.dir.place(path))
+	}
+	return o, nil
+}
+
+// image has a drive or block node use an image of the folder.
+func (r *replacement) image(o plan.Option) (plan.Option, error) {
+	driver, _ := o.Get("driver")
+	format := driver
+	if o.Flag == "-drive" {
+		format, _ = o.Get("format")
+	}
+	for _, prefix := range []string{"", "file."} {
+		protocol, ok := o.Get(prefix + "driver")
+		if !ok || !remote(protocol) && protocol != "host_device" {
+			continue
+		}
+		// What is far away, or a device, becomes a file.
+		name, _ := o.Get(prefix + "filename")
+		o.Properties = slices.DeleteFunc(o.Properties, func(p plan.Property) bool {
+			key, below := strings.CutPrefix(p.Key, prefix)
+			return below && !slices.Contains(strings.Fields("driver node-name id read-only readonly discard cache.direct cache.no-flush auto-read-only detect-zeroes if media format file"), key) && (prefix != "" || o.Flag == "-blockdev")
+		})
+		set(&o, prefix+"driver", "file")
+		o.Properties = append(o.Properties, plan.Property{Key: prefix + "filename", Value: "/" + strings.TrimPrefix(name, "/")})
+	}
+	for i := range o.Properties {
+		p := &o.Properties[i]
+		isFile := p.Key == "filename" || p.Key == "file.filename" || p.Key == "file" && o.Flag == "-drive"
+		if !isFile || p.Value == "" {
+			continue
+		}
+		wanted := image{path: p.Value, format: format, readOnly: isReadOnly(o)}
+		if o.Flag == "-blockdev" && p.Key == "filename" {
+			wanted.format = r.formats[o.ID()]
+		}
+		kind, _ := o.Get("if")
+		if kind == "pflash" || r.flash[o.ID()] {
+			wanted.size = flashSize(r.plan.QEMU.Executable)
+		}
+		var err error
+		if p.Value, err = r.dir.image(wanted); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+// remote tells whether a block driver reaches over the network.
+func remote(driver string) bool {
+	return slices.Contains(strings.Fields("http https ftp ftps ssh nbd rbd iscsi nfs gluster"), driver)
+}
+
+func isReadOnly(o plan.Option) bool {
+	for _, key := range []string{"read-only", "readonly"} {
+		if v, _ := o.Get(key); v == "on" {
+			return true
+		}
+	}
+	media, _ := o.Get("media")
+	return media == "cdrom"
+}
+
+// flashSize is how large the firmware's flash must be where its size is fixed
+// (QEMU, hw/arm/virt.c and hw/riscv/virt.c), and 0 elsewhere.
+func flashSize(executable string) int64 {
+	switch base := filepath.Base(executable); {
+	case strings.HasSuffix(base, "aarch64"), strings.HasSuffix(base, "-arm"):
+		return 64 << 20
+	case strings.Contains(base, "riscv"):
+		return 32 << 20
+	}
+	return 0
+}
+
+// files are those that other options name.
+func (r *replacement) files(o plan.Option) (plan.Option, error) {
+	if o.Flag == "-object" && strings.HasPrefix(o.Value, "memory-backend-") {
+		drop(&o, "prealloc", "prealloc-threads", "hugetlb", "hugetlbsize")
+	}
+	for i := range o.Properties {
+		p := &o.Properties[i]
+		if !strings.HasPrefix(p.Value, "/") {
+			continue
+		}
+		var err error
+		switch {
+		case p.Key == "mem-path", p.Key == "path" && (o.Flag == "-fsdev" || o.Flag == "-virtfs"), p.Key == "dir":
+			p.Value, err = r.dir.folder(p.Value)
+		case strings.HasPrefix(p.Value, "/dev/"):
+		case p.Key == "file", p.Key == "romfile", p.Key == "data" && o.Flag == "-acpitable":
+			p.Value = r.dir.blob(p.Value, false)
+		}
+		if err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+// standIn takes the place of a device of the host: a device without a function at
+// the same place, or nothing.
+func standIn(o plan.Option) plan.Option {
+	if !strings.Contains(o.Value, "pci") {
+		return plan.Option{}
+	}
+	place := plan.Option{Flag: o.Flag, Value: "pci-testdev", List: true, Origin: o.Origin}
+	for _, p := range o.Properties {
+		if slices.Contains([]string{"id", "bus", "addr", "multifunction"}, p.Key) {
+			place.Properties = append(place.Properties, p)
+		}
+	}
+	return place
+}
+
+func set(o *plan.Option, key, value string) {
+	for i := range o.Properties {
+		if o.Properties[i].Key == key {
+			o.Properties[i].Value = value
+		}
+	}
+}
+
+func drop(o *plan.Option, keys ...string) {
+	o.Properties = slices.DeleteFunc(o.Properties, func(p plan.Property) bool { return slices.Contains(keys, p.Key) })
+}
+
+// exists tells whether there is a regular file that can be read.
+func exists(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	_ = file.Close() // nothing was read
+	return true
+}
