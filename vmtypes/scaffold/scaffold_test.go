@@ -57,8 +57,11 @@ func TestFilesAreFine(t *testing.T) {
 			require.Equal(t, []string{"my-type.star", "my-type_test.star", "my-type.txtar"}, names)
 			folder, err := vmtypestest.Find(dir)
 			require.NoError(t, err)
+			library, err := vmtypes.Open(dir)
+			require.NoError(t, err)
+			defer library.Close()
 			var results []vmtypestest.Result
-			require.NoError(t, folder.Run(t.Context(), vmtypestest.Options{}, func(some []vmtypestest.Result) { results = append(results, some...) }))
+			require.NoError(t, folder.Run(t.Context(), vmtypestest.In(library), vmtypestest.Options{}, func(some []vmtypestest.Result) { results = append(results, some...) }))
 			require.Len(t, results, 3, "two tests and a sample")
 			for _, r := range results {
 				require.Empty(t, r.Failures, r.Name())

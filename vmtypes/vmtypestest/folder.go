@@ -11,7 +11,9 @@ import (
 	"strings"
 	"sync"
 
+	"vmop/vmspec"
 	"vmop/vmtypes"
+	"vmop/vmtypes/plan"
 	"vmop/vmtypes/sample"
 )
 
@@ -58,6 +60,34 @@ func testFiles(dir string) ([]string, error) {
 	return files, nil
 }
 
+// An Evaluator evaluates the types and tests of a folder: [In], or package
+// evaluate for those who don't trust what is in it.
+type Evaluator interface {
+	// Test is TestFile.
+	Test(ctx context.Context, file string, match *regexp.Regexp) []Result
+	// Launch returns the plan of a type of this name, as vmtypes.Type.Launch does.
+	Launch(ctx context.Context, vmType string, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error)
+}
+
+// In returns what evaluates the modules of a library in this process.
+func In(library *vmtypes.Library) Evaluator { return inLibrary{library} }
+
+type inLibrary struct{ *vmtypes.Library }
+
+// Test implements Evaluator.
+func (l inLibrary) Test(ctx context.Context, file string, match *regexp.Regexp) []Result {
+	return TestFile(ctx, l.Library, file, match)
+}
+
+// Launch implements Evaluator.
+func (l inLibrary) Launch(ctx context.Context, vmType string, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error) {
+	t, err := l.Load(ctx, vmType)
+	if err != nil {
+		return nil, err
+	}
+	return t.Launch(ctx, spec, host)
+}
+
 // Options say what of a folder is tested, and how.
 type Options struct {
 	// Match selects tests by their names (Result.Name); nil selects all.
@@ -68,20 +98,15 @@ type Options struct {
 
 // Run runs the tests of the files, then tries the samples, several at a time. The
 // results of a file are handed over when those of all before it have been, so
-// that their order is always the same.
-func (f *Folder) Run(ctx context.Context, options Options, each func([]Result)) error {
-	library, err := vmtypes.Open(f.Dir)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = library.Close() }() // it was only read
+// that their order is always the same. The error is that of the context.
+func (f *Folder) Run(ctx context.Context, in Evaluator, options Options, each func([]Result)) error {
 	var work []func() []Result
 	for _, file := range f.Files {
-		work = append(work, func() []Result { return TestFile(ctx, library, file, options.Match) })
+		work = append(work, func() []Result { return in.Test(ctx, file, options.Match) })
 	}
 	for _, name := range f.Samples {
 		if options.Match == nil || options.Match.MatchString(name) {
-			work = append(work, func() []Result { return []Result{TestSample(ctx, library, f.Dir, name, options.Update)} })
+			work = append(work, func() []Result { return []Result{TestSample(ctx, in, f.Dir, name, options.Update)} })
 		}
 	}
 	InOrder(work, each)

@@ -8,21 +8,20 @@ import (
 	"strings"
 	"time"
 
-	"vmop/vmtypes"
 	"vmop/vmtypes/sample"
 	"vmop/vmtypes/textdiff"
 )
 
-// TestSample tries the types of a library with one sample of the folder dir: there
+// TestSample tries a type with one sample of the folder dir: there
 // must be a plan, and if it is kept it must be the same. With update, a plan that
 // is another one, or not kept yet, is written into the archive.
-func TestSample(ctx context.Context, library *vmtypes.Library, dir, name string, update bool) Result {
+func TestSample(ctx context.Context, in Evaluator, dir, name string, update bool) Result {
 	ctx, cancel := context.WithTimeoutCause(ctx, testTime, fmt.Errorf("a sample has %s", testTime))
 	defer cancel()
 	start := time.Now()
 	r := Result{File: name}
-	if err := trySample(ctx, library, filepath.Join(dir, name), update, &r); err != nil {
-		r.Failures = failuresOf(err)
+	if err := trySample(ctx, in, filepath.Join(dir, name), update, &r); err != nil {
+		r.Failures = FailuresOf(err)
 		for i := range r.Failures {
 			r.Failures[i] = r.Failures[i].within(dir)
 		}
@@ -38,14 +37,14 @@ func (f Failure) within(dir string) Failure {
 	return f
 }
 
-func trySample(ctx context.Context, library *vmtypes.Library, path string, update bool, r *Result) error {
+func trySample(ctx context.Context, in Evaluator, path string, update bool, r *Result) error {
 	s, err := sample.Read(path)
 	if err != nil {
 		return err
 	}
-	p, err := s.Plan(ctx, library)
+	p, err := in.Launch(ctx, s.Type, s.VM, s.Host.Host())
 	if err != nil {
-		return err
+		return s.Locate(err)
 	}
 	got := p.Text()
 	switch {

@@ -62,8 +62,8 @@ func (f Failure) Error() string {
 	return f.Text + "\n    " + strings.ReplaceAll(strings.TrimSuffix(f.Diff, "\n"), "\n", "\n    ")
 }
 
-// failuresOf returns what an error tells of: one failure, or several.
-func failuresOf(err error) []Failure {
+// FailuresOf returns what an error tells of: one failure, or several.
+func FailuresOf(err error) []Failure {
 	var failures []Failure
 	var faults config.Faults
 	var several vmtypes.Errors

@@ -37,7 +37,7 @@ func TestFile(ctx context.Context, library *vmtypes.Library, file string, match 
 	start := time.Now()
 	s, err := load(ctx, library, file)
 	if err != nil {
-		return []Result{{File: file, Time: time.Since(start), Failures: failuresOf(err)}}
+		return []Result{{File: file, Time: time.Since(start), Failures: FailuresOf(err)}}
 	}
 	var results []Result
 	for _, fn := range s.tests {
@@ -72,9 +72,9 @@ func (s *suite) run(ctx context.Context, fn *starlark.Function) Result {
 	start := time.Now()
 	r := &recorder{script: s.script}
 	if fn.NumParams() > 0 {
-		r.failures = failuresOf(&vmtypes.Error{Message: fmt.Sprintf("%s takes parameters; a test is called without", fn.Name())})
+		r.failures = FailuresOf(&vmtypes.Error{Message: fmt.Sprintf("%s takes parameters; a test is called without", fn.Name())})
 	} else if err := s.script.Call(ctx, fn, r.attach); err != nil {
-		r.failures = append(r.failures, failuresOf(err)...)
+		r.failures = append(r.failures, FailuresOf(err)...)
 	}
 	return Result{
 		File: s.file, Function: fn.Name(), Line: int(fn.Position().Line), Time: time.Since(start),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/vmtypes"
 	"vmop/vmtypes/vmtypestest"
 )
 
@@ -33,8 +34,11 @@ func run(t *testing.T, dir string, options vmtypestest.Options) []vmtypestest.Re
 	t.Helper()
 	f, err := vmtypestest.Find(dir)
 	require.NoError(t, err)
+	library, err := vmtypes.Open(dir)
+	require.NoError(t, err)
+	defer library.Close()
 	var results []vmtypestest.Result
-	require.NoError(t, f.Run(t.Context(), options, func(rs []vmtypestest.Result) { results = append(results, rs...) }))
+	require.NoError(t, f.Run(t.Context(), vmtypestest.In(library), options, func(rs []vmtypestest.Result) { results = append(results, rs...) }))
 	return results
 }
 

@@ -89,7 +89,11 @@ func (t *testing) run(ctx context.Context, dirs []string) error {
 			return cli.UsageError{Err: err}
 		}
 		found = found || len(folder.Files)+len(folder.Samples) > 0
-		if err := folder.Run(ctx, options, func(some []vmtypestest.Result) {
+		in, err := containedIn(dir)
+		if err != nil {
+			return err
+		}
+		if err := folder.Run(ctx, in, options, func(some []vmtypestest.Result) {
 			for i := range some {
 				t.page.result(some[i])
 				some[i] = inFolder(dir, some[i])
