@@ -104,6 +104,13 @@ func newVMType(f *flags, umask int) *cobra.Command {
 	cmd := vmtype.New(vmtype.Flags{Folder: &f.vmTypes})
 	cmd.GroupID = groupAuthors
 	cmd.PersistentPreRun = func(*cobra.Command, []string) { unix.Umask(umask) }
+	help := cmd.HelpFunc()
+	cmd.SetHelpFunc(func(c *cobra.Command, args []string) {
+		for _, running := range []string{"config", "log-format", "log-level"} {
+			c.InheritedFlags().Lookup(running).Hidden = true
+		}
+		help(c, args)
+	})
 	return cmd
 }
 

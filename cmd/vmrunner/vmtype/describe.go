@@ -3,6 +3,7 @@ package vmtype
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -26,6 +27,8 @@ func describe(ctx context.Context, folder, name string) (described, error) {
 			return described{}, fmt.Errorf("find %s: %w", name, err)
 		}
 		folder, name = filepath.Dir(path), filepath.Base(path)
+	} else if !isThere(folder, name) && isThere(".", name) {
+		folder = "." // where its author is
 	}
 	library, err := vmtypes.Open(folder)
 	if err != nil {
@@ -45,6 +48,12 @@ func describe(ctx context.Context, folder, name string) (described, error) {
 		d.File = filepath.Join(folder, module)
 	}
 	return d, nil
+}
+
+// isThere tells whether a folder has the file of a type.
+func isThere(folder, name string) bool {
+	_, err := os.Stat(filepath.Join(folder, strings.TrimSuffix(name, ".star")+".star"))
+	return err == nil
 }
 
 // isName tells whether a word ending in .star names a type of the folder.

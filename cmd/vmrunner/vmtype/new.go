@@ -91,7 +91,7 @@ func nextSteps(dir, name string, files []scaffold.File) string {
 	for i, f := range files {
 		fmt.Fprintf(&b, "  %-*s  %s\n", width, filepath.Join(dir, f.Name), about[i])
 	}
-	where, folder := "", dir
+	where := ""
 	if dir != "." {
 		where = " " + dir
 	}
@@ -101,7 +101,7 @@ func nextSteps(dir, name string, files []scaffold.File) string {
 	}
 	fmt.Fprintf(&b, "\nWhat to try:\n"+
 		"  vmrunner vmtype test%s\n"+
-		"  vmrunner vmtype show %s\n"+
-		"  vmrunner plan --vmtypes %s -c CONFIG --why    with vmType: %s in CONFIG\n", where, module, folder, name)
+		"  vmrunner vmtype render -f %s --why\n"+
+		"  vmrunner vmtype show %s\n", where, filepath.Join(dir, name+".txtar"), module)
 	return b.String()
 }

@@ -18,8 +18,8 @@ func newShow(f Flags) *cobra.Command {
 		Use:   "show NAME|FILE",
 		Short: "Show what a VM type says of itself",
 		Long: "show prints a type's documentation, the options that it takes in vm.options of the\n" +
-			"configuration, and the modules that it consists of. NAME is a stock type or one in the\n" +
-			"folder --vmtypes; FILE is a module anywhere.",
+			"configuration, and the modules that it consists of. NAME is a stock type, or one in the\n" +
+			"folder --vmtypes or else the current one; FILE is a module anywhere.",
 		Example:           "  vmrunner vmtype show standard\n  vmrunner vmtype show ./asset.star\n  vmrunner vmtype show standard --source > mine.star",
 		Args:              oneArgument("the name of a VM type, or a file"),
 		ValidArgsFunction: completeTypes(f),
@@ -72,6 +72,6 @@ func showPage(p cli.Paint, d described) string {
 	if d.File != "" {
 		where = d.File
 	}
-	fmt.Fprintf(&b, "\nIt is in %s (API version %d).\n", cli.Printable(where), d.APIVersion)
+	fmt.Fprintf(&b, "\n%s: %s\n%s: %d\n", p.Bold("Source"), cli.Printable(where), p.Bold("API version"), d.APIVersion)
 	return b.String()
 }
