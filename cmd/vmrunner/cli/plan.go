@@ -22,7 +22,7 @@ func PrintPlan(w io.Writer, p *plan.Plan, form string, why bool) error {
 	case "text":
 		text = p.Text()
 		if why {
-			text = p.Why()
+			text = placesPainted(PaintFor(w), p.Why())
 		}
 	case "argv":
 		text = strings.Join(append([]string{p.QEMU.Executable}, p.QEMU.Argv()...), "\n") + "\n"
@@ -37,4 +37,17 @@ func PrintPlan(w io.Writer, p *plan.Plan, form string, why bool) error {
 	}
 	_, err := io.WriteString(w, text)
 	return err
+}
+
+// placesPainted lets the eye tell the arguments from the places where they were made.
+func placesPainted(paint Paint, text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		line, _ = strings.CutSuffix(line, "\n")
+		if at := strings.LastIndex(line, "# "); at > 0 && line[at-1] == ' ' {
+			line = line[:at] + paint.Cyan(line[at:])
+		}
+		b.WriteString(line + "\n")
+	}
+	return b.String()
 }
