@@ -79,6 +79,29 @@ func (t Type) Launch(ctx context.Context, spec vmspec.Spec, host vmtypes.Host) (
 	return r.Plan, orFaults(r.Plan, r.Failure.error())
 }
 
+// Texts returns the plans of several VMs on one host as texts; "" is that of a VM
+// for which there is none. All of them share the limits of one process.
+func (t Type) Texts(ctx context.Context, specs []vmspec.Spec, host vmtypes.Host) ([]string, error) {
+	if t.stock() {
+		return launchAll(ctx, t, specs, host)
+	}
+	q := texts{Host: host}
+	for _, spec := range specs {
+		q.VMs = append(q.VMs, newWireSpec(spec))
+	}
+	var r reply
+	if _, err := t.send(ctx, request{Texts: &q}, &host, &r); err != nil {
+		return nil, err
+	}
+	if err := r.Failure.error(); err != nil {
+		return nil, err
+	}
+	if len(r.Texts) != len(specs) {
+		return nil, orMissing(nil)
+	}
+	return r.Texts, nil
+}
+
 // orFaults checks a plan again: the process that made it may be somebody else's.
 func orFaults(p *plan.Plan, err error) error {
 	if err != nil {

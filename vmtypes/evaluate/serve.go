@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 
+	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/sandbox"
 	"vmop/vmtypes/vmtypestest"
@@ -27,6 +28,13 @@ func serve(ctx context.Context, text json.RawMessage, ask sandbox.Ask) (any, err
 	switch {
 	case q.Launch != nil:
 		return q.Launch.serve(ctx, t, ask), nil
+	case q.Texts != nil:
+		specs := make([]vmspec.Spec, len(q.Texts.VMs))
+		for i, vm := range q.Texts.VMs {
+			specs[i] = vm.Spec
+		}
+		list, err := launchAll(ctx, t, specs, asking(q.Texts.Host, ask))
+		return reply{Texts: list, Failure: newFailure(err)}, nil
 	case q.Describe:
 		return describe(ctx, t), nil
 	case q.Test != nil:
@@ -42,7 +50,12 @@ func (l *launch) serve(ctx context.Context, t Type, ask sandbox.Ask) reply {
 	if err != nil {
 		return reply{Failure: newFailure(err)}
 	}
-	host := l.Host
+	p, err := loaded.Launch(ctx, l.VM.Spec, asking(l.Host, ask))
+	return reply{Plan: p, Failure: newFailure(err)}
+}
+
+// asking returns the host with the functions that ask the parent.
+func asking(host vmtypes.Host, ask sandbox.Ask) vmtypes.Host {
 	host.Exists = func(path string) bool {
 		var is bool
 		mustAsk(ask(question{Exists: path}, &is))
@@ -52,8 +65,26 @@ func (l *launch) serve(ctx context.Context, t Type, ask sandbox.Ask) reply {
 		mustAsk(ask(question{Firmware: true}, &list))
 		return list
 	}
-	p, err := loaded.Launch(ctx, l.VM.Spec, host)
-	return reply{Plan: p, Failure: newFailure(err)}
+	return host
+}
+
+// launchAll returns the plans of several VMs as texts, in whatever process this
+// is; "" is that of a VM that gets none.
+func launchAll(ctx context.Context, t Type, specs []vmspec.Spec, host vmtypes.Host) ([]string, error) {
+	loaded, err := t.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]string, len(specs))
+	for i, spec := range specs {
+		if p, _ := loaded.Launch(ctx, spec, host); p != nil { // a plan with faults is one, too
+			list[i] = p.Text()
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+	return list, nil
 }
 
 // mustAsk ends an evaluation whose questions nobody answers: the parent is gone.

@@ -21,6 +21,7 @@ type request struct {
 	Name     string
 	File     string
 	Launch   *launch `json:",omitempty"`
+	Texts    *texts  `json:",omitempty"`
 	Describe bool    `json:",omitempty"`
 	Diagnose string  `json:",omitempty"` // a file of the source
 	Test     *test   `json:",omitempty"`
@@ -31,6 +32,12 @@ type launch struct {
 	Host vmtypes.Host
 }
 
+// texts asks for the plans of several VMs.
+type texts struct {
+	VMs  []wireSpec
+	Host vmtypes.Host
+}
+
 // A test is a file of the source, and which of its tests are run.
 type test struct{ File, Match string }
 
@@ -38,6 +45,7 @@ type test struct{ File, Match string }
 type reply struct {
 	Plan        *plan.Plan           `json:",omitempty"`
 	Description *vmtypes.Description `json:",omitempty"`
+	Texts       []string             `json:",omitempty"`
 	Results     []vmtypestest.Result `json:",omitempty"`
 	Failure     *failure             `json:",omitempty"`
 }

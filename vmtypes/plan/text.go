@@ -5,15 +5,46 @@ import (
 	"strings"
 )
 
+// A Line is one of a plan's text.
+type Line struct {
+	Text string
+	// Origin is where it was made; empty if that isn't known.
+	Origin Origin
+}
+
 // Text returns the plan in the form that people read and goldens keep: one
 // line for each option, descriptors by name, in a fixed order.
-func (p *Plan) Text() string { return p.render(false) }
+func (p *Plan) Text() string {
+	var b strings.Builder
+	for _, l := range p.Lines() {
+		b.WriteString(l.Text)
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// originColumn is where origins start in Why, if the line is shorter.
+const originColumn = 72
 
 // Why returns Text with the origin after each option.
-func (p *Plan) Why() string { return p.render(true) }
+func (p *Plan) Why() string {
+	var b strings.Builder
+	for _, l := range p.Lines() {
+		b.WriteString(l.Text)
+		if len(l.Origin) > 0 {
+			if n := originColumn - len(l.Text); n > 0 {
+				b.WriteString(strings.Repeat(" ", n))
+			}
+			b.WriteString("  # " + l.Origin.String())
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
 
-func (p *Plan) render(why bool) string {
-	w := &textWriter{why: why}
+// Lines returns the lines of Text.
+func (p *Plan) Lines() []Line {
+	w := &textWriter{}
 	w.line("type "+p.Type, nil)
 	for _, f := range p.Files {
 		w.line("file "+f.To+" once from "+f.From+kindSuffix(f.Kind), f.Origin)
@@ -34,7 +65,7 @@ func (p *Plan) render(why bool) string {
 	for _, r := range p.Rules {
 		w.line("rule "+r.String(), nil)
 	}
-	return w.b.String()
+	return w.lines
 }
 
 func kindSuffix(kind string) string {
@@ -59,23 +90,10 @@ func (t Tap) String() string {
 	return s
 }
 
-// originColumn is where origins start in Why, if the line is shorter.
-const originColumn = 72
-
-type textWriter struct {
-	b   strings.Builder
-	why bool
-}
+type textWriter struct{ lines []Line }
 
 func (w *textWriter) line(text string, origin Origin) {
-	w.b.WriteString(text)
-	if w.why && len(origin) > 0 {
-		if n := originColumn - len(text); n > 0 {
-			w.b.WriteString(strings.Repeat(" ", n))
-		}
-		w.b.WriteString("  # " + origin.String())
-	}
-	w.b.WriteByte('\n')
+	w.lines = append(w.lines, Line{text, origin})
 }
 
 func (w *textWriter) process(title string, p Process) {

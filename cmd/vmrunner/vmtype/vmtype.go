@@ -42,6 +42,7 @@ func New(f Flags) *cobra.Command {
 		newShow(f),
 		newStubs(f),
 		newTest(f),
+		newWhy(f),
 	)
 	return cmd
 }
