@@ -44,7 +44,7 @@ func ReadModule(name, source string) (Module, error) {
 // returns below "Returns:".
 func Defined(def *syntax.DefStmt, source string) Function {
 	f := Function{Name: def.Name.Name}
-	args := map[string]string{}
+	var args map[string]string
 	f.Doc, args = argumentDocs(docstring(def.Body))
 	keyword := false
 	for _, parameter := range def.Params {

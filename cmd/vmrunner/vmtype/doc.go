@@ -10,6 +10,7 @@ import (
 
 	"vmop/cmd/vmrunner/cli"
 	"vmop/vmtypes"
+	"vmop/vmtypes/evaluate"
 	"vmop/vmtypes/reference"
 )
 
@@ -76,9 +77,6 @@ func describedTypes(ctx context.Context, installed string, args []string) ([]ref
 
 // declaredOptions evaluates a type as far as its options.
 func declaredOptions(ctx context.Context, source vmtypes.Source, name string) ([]vmtypes.Option, error) {
-	t, err := source.Library().Load(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	return t.Describe().Options, nil
+	d, err := evaluate.Type{Source: source, Name: name}.Describe(ctx)
+	return d.Options, err
 }

@@ -36,6 +36,7 @@ func New(f Flags) *cobra.Command {
 		newDoc(f),
 		newExplain(f),
 		newFmt(f),
+		newLSP(f),
 		newList(f),
 		newNew(f),
 		newRender(f),

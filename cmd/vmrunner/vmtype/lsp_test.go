@@ -1,0 +1,480 @@
+package vmtype_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/creachadair/jrpc2"
+	"github.com/creachadair/jrpc2/channel"
+	"github.com/stretchr/testify/require"
+)
+
+// An editor is a session with the language server, which is the real program.
+type editor struct {
+	t       *testing.T
+	dir     string
+	client  *jrpc2.Client
+	program *exec.Cmd
+	// published are the diagnostics as they come.
+	published chan published
+	versions  map[string]int
+	texts     map[string]string
+}
+
+type published struct {
+	URI         string       `json:"uri"`
+	Version     int          `json:"version"`
+	Diagnostics []diagnostic `json:"diagnostics"`
+}
+
+type diagnostic struct {
+	Range    lspRange `json:"range"`
+	Severity int      `json:"severity"`
+	Code     string   `json:"code"`
+	Message  string   `json:"message"`
+}
+
+type lspRange struct {
+	Start lspPosition `json:"start"`
+	End   lspPosition `json:"end"`
+}
+
+type lspPosition struct {
+	Line      int `json:"line"`
+	Character int `json:"character"`
+}
+
+type object map[string]any
+
+// patience is far more than anything takes.
+const patience = 2 * time.Minute
+
+// startEditor starts the server for a folder with files.
+func startEditor(t *testing.T, files map[string]string) *editor {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	e := &editor{t: t, dir: dir, published: make(chan published, 1000), versions: map[string]int{}, texts: map[string]string{}}
+	for name, text := range files {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	e.program = exec.Command("vmrunner", "vmtype", "lsp")
+	e.program.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+t.TempDir())
+	e.program.Stderr = os.Stderr
+	in, err := e.program.StdinPipe()
+	require.NoError(t, err)
+	out, err := e.program.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, e.program.Start())
+	e.client = jrpc2.NewClient(channel.LSP(out, in), &jrpc2.ClientOptions{OnNotify: e.notified})
+	t.Cleanup(func() {
+		_ = e.client.Close()
+		_ = e.program.Process.Kill() // it may have ended, as it should
+		_, _ = e.program.Process.Wait()
+	})
+	var answer struct {
+		Capabilities map[string]any `json:"capabilities"`
+	}
+	e.call("initialize", object{"capabilities": object{}}, &answer)
+	require.Equal(t, "utf-16", answer.Capabilities["positionEncoding"])
+	e.notify("initialized", object{})
+	return e
+}
+
+func (e *editor) notified(request *jrpc2.Request) {
+	var p published
+	if request.Method() == "textDocument/publishDiagnostics" && request.UnmarshalParams(&p) == nil {
+		e.published <- p
+	}
+}
+
+func (e *editor) call(method string, params, result any) {
+	e.t.Helper()
+	ctx, cancel := context.WithTimeout(e.t.Context(), patience)
+	defer cancel()
+	require.NoError(e.t, e.client.CallResult(ctx, method, params, result), method)
+}
+
+func (e *editor) notify(method string, params any) {
+	e.t.Helper()
+	require.NoError(e.t, e.client.Notify(e.t.Context(), method, params))
+}
+
+func (e *editor) uri(name string) string { return "file://" + filepath.Join(e.dir, name) }
+
+// open opens a file with the text that it has.
+func (e *editor) open(name string) {
+	e.t.Helper()
+	text, err := os.ReadFile(filepath.Join(e.dir, name))
+	require.NoError(e.t, err)
+	e.versions[name], e.texts[name] = 1, string(text)
+	e.notify("textDocument/didOpen", object{"textDocument": object{"uri": e.uri(name), "languageId": "starlark", "version": 1, "text": string(text)}})
+}
+
+// edit replaces a part of a document that is there once.
+func (e *editor) edit(name, old, now string) {
+	e.t.Helper()
+	text := e.texts[name]
+	require.Equal(e.t, 1, strings.Count(text, old), "%q in %s", old, text)
+	at := strings.Index(text, old)
+	e.versions[name]++
+	e.notify("textDocument/didChange", object{
+		"textDocument":   object{"uri": e.uri(name), "version": e.versions[name]},
+		"contentChanges": []object{{"range": lspRange{place(text, at), place(text, at+len(old))}, "text": now}},
+	})
+	e.texts[name] = text[:at] + now + text[at+len(old):]
+}
+
+// place returns where a byte is, in UTF-16; the texts here are of ASCII and emoji.
+func place(text string, offset int) lspPosition {
+	line := strings.Count(text[:offset], "\n")
+	start := strings.LastIndex(text[:offset], "\n") + 1
+	units := 0
+	for _, r := range text[start:offset] {
+		units++
+		if r > 0xffff {
+			units++
+		}
+	}
+	return lspPosition{line, units}
+}
+
+// at returns the place of | in a marked part of a document: "vm.fir|mware".
+func (e *editor) at(name, marked string) object {
+	e.t.Helper()
+	before, after, ok := strings.Cut(marked, "|")
+	require.True(e.t, ok)
+	at := strings.Index(e.texts[name], before+after)
+	require.GreaterOrEqual(e.t, at, 0, "%q in %s", marked, e.texts[name])
+	return object{"textDocument": object{"uri": e.uri(name)}, "position": place(e.texts[name], at+len(before))}
+}
+
+// diagnostics waits for what is said of the document as it is now.
+func (e *editor) diagnostics(name string) []diagnostic {
+	e.t.Helper()
+	timeout := time.After(patience)
+	for {
+		select {
+		case p := <-e.published:
+			if p.URI == e.uri(name) && p.Version == e.versions[name] {
+				return p.Diagnostics
+			}
+		case <-timeout:
+			e.t.Fatalf("nothing is said of %s", name)
+		}
+	}
+}
+
+func (e *editor) hover(name, marked string) string {
+	e.t.Helper()
+	var answer struct {
+		Contents struct{ Value string } `json:"contents"`
+	}
+	e.call("textDocument/hover", e.at(name, marked), &answer)
+	return answer.Contents.Value
+}
+
+func (e *editor) complete(name, marked string) []string {
+	e.t.Helper()
+	var answer struct {
+		Items []struct{ Label string } `json:"items"`
+	}
+	e.call("textDocument/completion", e.at(name, marked), &answer)
+	labels := []string{}
+	for _, item := range answer.Items {
+		labels = append(labels, item.Label)
+	}
+	return labels
+}
+
+type lspLocation struct {
+	URI   string   `json:"uri"`
+	Range lspRange `json:"range"`
+}
+
+// definition returns the file and the line, from 1, and the text of the line.
+func (e *editor) definition(name, marked string) (file, line string) {
+	e.t.Helper()
+	var answer []lspLocation
+	e.call("textDocument/definition", e.at(name, marked), &answer)
+	if len(answer) == 0 {
+		return "", ""
+	}
+	path := strings.TrimPrefix(answer[0].URI, "file://")
+	text, err := os.ReadFile(path)
+	require.NoError(e.t, err)
+	return path, strings.Split(string(text), "\n")[answer[0].Range.Start.Line]
+}
+
+// leave ends the session as an editor does.
+func (e *editor) leave() {
+	e.t.Helper()
+	e.call("shutdown", nil, new(json.RawMessage))
+	e.notify("exit", nil)
+	require.NoError(e.t, e.program.Wait())
+}
+
+const assetType = `"""asset: the standard PC with an asset tag. 😀"""
+
+load("@vmtypes//lib/qemu.star", "device")
+load("@vmtypes//standard.star", standard = "launch", standard_options = "options")
+load("parts.star", "tag")
+
+api_version = 1
+
+options = standard_options | {
+    "asset": attr.string(default = "none", values = ["none", "R2-D2"], doc = "The tag on the case."),
+}
+
+def launch(vm, host):
+    """Returns the standard machine with a tag."""
+    nics = [n.mac for n in vm.network]
+    extra = [device("usb-kbd", {"id": "kbd0"})] if nics else []
+    if vm.firmware == "bios":
+        extra = []
+    return combine(
+        standard(vm, host),
+        tag("😀", vm.options.asset),
+        part(options = extra),
+    )
+`
+
+const partsModule = `"""Parts of our machines."""
+
+def tag(_kind, text):
+    """The tag on the case.
+
+    Args:
+      _kind: what it looks like
+      text: what is on it
+    """
+    return part(options = [option("-smbios", None, {"type": 3, "asset": text})])
+`
+
+const assetTest = `"""Tests of asset."""
+
+load("@vmtypes//testing.star", "assert", "plan_of")
+load("asset.star", "launch")
+
+def test_tag():
+    """The tag is the user's."""
+    plan = plan_of(launch, network = [], options = {"asset": "R2-D2"})
+    assert.contains(plan.argv, "type=3,asset=R2-D2")
+`
+
+func assetFiles() map[string]string {
+	return map[string]string{"asset.star": assetType, "parts.star": partsModule, "asset_test.star": assetTest}
+}
+
+// A session, from the first file to the last word.
+func TestSession(t *testing.T) {
+	t.Parallel()
+	e := startEditor(t, assetFiles())
+	e.open("asset.star")
+	require.Empty(t, e.diagnostics("asset.star"))
+
+	// A mistake that only an evaluation finds, at its place behind an emoji.
+	e.edit("asset.star", `tag("😀", vm.options.asset)`, `tag("😀", vm.options.aset)`)
+	found := e.diagnostics("asset.star")
+	require.NotEmpty(t, found)
+	require.Contains(t, found[0].Message, ".aset")
+	require.Contains(t, found[0].Message, "did you mean .asset?")
+	require.Equal(t, place(e.texts["asset.star"], strings.Index(e.texts["asset.star"], ".aset")), found[0].Range.Start)
+
+	// All undefined names at once.
+	e.edit("asset.star", "vm.options.aset)", "vm.options.asset + one + prat)")
+	found = e.diagnostics("asset.star")
+	require.GreaterOrEqual(t, len(found), 2)
+	require.Contains(t, found[0].Message, "undefined: one")
+	require.Contains(t, found[1].Message, "undefined: prat (did you mean part?)")
+	e.edit("asset.star", "vm.options.asset + one + prat)", "vm.options.asset)")
+	require.Empty(t, e.diagnostics("asset.star"))
+
+	// A mistake in a file that is loaded is shown there, unsaved.
+	e.open("parts.star")
+	require.Empty(t, e.diagnostics("parts.star"))
+	e.edit("parts.star", `{"type": 3,`, `{"ty,pe": 3,`)
+	found = e.diagnostics("parts.star")
+	require.Contains(t, found[0].Message, "is not a name in QEMU's sense")
+	e.edit("parts.star", `{"ty,pe": 3,`, `{"type": 3,`)
+	require.Empty(t, e.diagnostics("parts.star"))
+
+	// A test that fails is shown in the test.
+	e.open("asset_test.star")
+	require.Empty(t, e.diagnostics("asset_test.star"))
+	e.edit("asset_test.star", `"type=3,asset=R2-D2"`, `"type=3,asset=C-3PO"`)
+	found = e.diagnostics("asset_test.star")
+	require.Contains(t, found[0].Message, "C-3PO")
+	require.Equal(t, 8, found[0].Range.Start.Line)
+	e.leave()
+}
+
+func TestWhatTheServerKnows(t *testing.T) {
+	t.Parallel()
+	e := startEditor(t, assetFiles())
+	e.open("asset.star")
+	require.Empty(t, e.diagnostics("asset.star"))
+
+	require.Contains(t, e.hover("asset.star", "vm.firm|ware"), "`bios`, `uefi`")
+	require.Contains(t, e.hover("asset.star", "n.m|ac"), "The hardware address.")
+	require.Contains(t, e.hover("asset.star", "vm.options.as|set"), "The tag on the case.")
+	require.Contains(t, e.hover("asset.star", "t|ag(\""), "what is on it")
+	require.Contains(t, e.hover("asset.star", "dev|ice(\""), "-device")
+	require.Contains(t, e.hover("asset.star", "com|bine("), "The sum of parts.")
+	require.Contains(t, e.hover("asset.star", "opti|ons = extra"), "QEMU's options, in their order")
+	require.Contains(t, e.hover("asset.star", "attr.str|ing"), "text")
+	require.Contains(t, e.hover("asset.star", "lib/qe|mu"), "QEMU's option groups by name")
+	require.Contains(t, e.hover("asset.star", `parts.star", "t|ag`), "The tag on the case.")
+	require.Empty(t, e.hover("asset.star", "asset: the stan|dard"))
+
+	e.edit("asset.star", "    nics = ", "    vm.display.spice.\n    nics = ")
+	require.Equal(t, []string{"port", "address", "streamingVideo", "usbRedirects"}, e.complete("asset.star", "vm.display.spice.|"))
+	e.edit("asset.star", "vm.display.spice.", "vm.options.")
+	require.Equal(t, []string{"asset"}, filter(e.complete("asset.star", "vm.options.|"), "asset"))
+	e.edit("asset.star", "    vm.options.\n", "    for d in vm.drives:\n        d.bo\n")
+	require.Equal(t, []string{"bootindex"}, e.complete("asset.star", "d.bo|"))
+	e.edit("asset.star", "d.bo", "host.ex")
+	require.Equal(t, []string{"exists"}, e.complete("asset.star", "host.ex|"))
+	e.edit("asset.star", "host.ex", "copy_once(sa")
+	require.Equal(t, []string{"same_size = "}, e.complete("asset.star", "copy_once(sa|"))
+	e.edit("asset.star", "copy_once(sa", "hotplug.")
+	require.Contains(t, e.complete("asset.star", "hotplug.|"), "balloon")
+	e.edit("asset.star", "hotplug.", "nic")
+	require.Equal(t, []string{"nics"}, e.complete("asset.star", "nic|\n"))
+	e.edit("asset.star", `vm.firmware == "bios"`, `vm.firmware == ""`)
+	require.Equal(t, []string{"bios", "uefi", "uefi-4m", "secure", "secure-4m"}, e.complete("asset.star", `vm.firmware == "|`))
+	e.edit("asset.star", `load("parts.star", "tag")`, `load("@vmtypes//lib/t")`)
+	require.Equal(t, []string{"@vmtypes//lib/tpm.star"}, e.complete("asset.star", `"@vmtypes//lib/t|`))
+	e.edit("asset.star", `load("@vmtypes//lib/t")`, `load("par")`)
+	require.Equal(t, []string{"parts.star"}, e.complete("asset.star", `load("par|`))
+	e.edit("asset.star", `load("par")`, `load("parts.star", "")`)
+	require.Equal(t, []string{"tag"}, e.complete("asset.star", `load("parts.star", "|`))
+
+	var help struct {
+		Signatures      []struct{ Label string }
+		ActiveParameter int
+	}
+	e.call("textDocument/signatureHelp", e.at("asset.star", `device("usb-kbd", {|`), &help)
+	require.Equal(t, "device(driver, props = {})", help.Signatures[0].Label)
+	require.Equal(t, 1, help.ActiveParameter)
+	e.leave()
+}
+
+func filter(words []string, want string) []string {
+	var found []string
+	for _, word := range words {
+		if word == want {
+			found = append(found, word)
+		}
+	}
+	return found
+}
+
+func TestDefinitionsAndPresentation(t *testing.T) {
+	t.Parallel()
+	e := startEditor(t, assetFiles())
+	e.open("asset.star")
+	require.Empty(t, e.diagnostics("asset.star"))
+
+	file, line := e.definition("asset.star", `t|ag("`)
+	require.Equal(t, filepath.Join(e.dir, "parts.star"), file)
+	require.Equal(t, "def tag(_kind, text):", line)
+	file, line = e.definition("asset.star", "stand|ard(vm, host)")
+	require.Equal(t, "def launch(vm, host):", line)
+	require.True(t, strings.HasSuffix(file, "/standard.star"), file)
+	_, line = e.definition("asset.star", `"@vmtypes//lib/qemu.star", "dev|ice"`)
+	require.Equal(t, "def device(driver, props = {}):", line)
+	_, line = e.definition("asset.star", "options = ext|ra")
+	require.Contains(t, line, `extra = [device("usb-kbd"`)
+	_, line = e.definition("asset.star", "vm.options.as|set")
+	require.Contains(t, line, `"asset": attr.string(`)
+	library := file
+
+	// The copy of the library can be opened, too, and goes with the server.
+	text, err := os.ReadFile(library)
+	require.NoError(t, err)
+	e.notify("textDocument/didOpen", object{"textDocument": object{"uri": "file://" + library, "version": 1, "text": string(text)}})
+	var hover struct{ Contents struct{ Value string } }
+	at := strings.LastIndex(string(text), "combine(")
+	e.call("textDocument/hover", object{"textDocument": object{"uri": "file://" + library}, "position": place(string(text), at)}, &hover)
+	require.Contains(t, hover.Contents.Value, "The sum of parts.")
+
+	var symbols []struct{ Name string }
+	e.call("textDocument/documentSymbol", object{"textDocument": object{"uri": e.uri("asset.star")}}, &symbols)
+	require.Len(t, symbols, 6)
+	require.Equal(t, "launch", symbols[5].Name)
+
+	var hints []struct {
+		Position lspPosition
+		Label    string
+		Tooltip  string
+	}
+	whole := object{"textDocument": object{"uri": e.uri("asset.star")}, "range": lspRange{End: lspPosition{99, 0}}}
+	e.call("textDocument/inlayHint", whole, &hints)
+	labels := map[string]string{}
+	for _, h := range hints {
+		labels[strings.TrimSpace(strings.Split(e.texts["asset.star"], "\n")[h.Position.Line])] = h.Label
+	}
+	require.Equal(t, "→ -device usb-kbd,id=kbd0", labels[`extra = [device("usb-kbd", {"id": "kbd0"})] if nics else []`])
+	require.Equal(t, "→ -smbios type=3,asset=none", labels[`tag("😀", vm.options.asset),`])
+	require.Regexp(t, "^→ [0-9]+ options$", labels["standard(vm, host),"])
+
+	e.edit("asset.star", "    return combine(\n", "    return combine( \n\n")
+	var edits []struct {
+		Range   lspRange
+		NewText string
+	}
+	e.call("textDocument/formatting", object{"textDocument": object{"uri": e.uri("asset.star")}, "options": object{}}, &edits)
+	require.Len(t, edits, 1)
+	require.Equal(t, assetType, edits[0].NewText)
+	e.leave()
+	require.NoFileExists(t, library)
+}
+
+// A module that takes all it can get is stopped, and the server goes on.
+func TestHostileModules(t *testing.T) {
+	t.Parallel()
+	files := assetFiles()
+	files["evil.star"] = "\"\"\"Evil.\"\"\"\n\nx = 1\n"
+	e := startEditor(t, files)
+	e.open("evil.star")
+	require.Empty(t, e.diagnostics("evil.star"))
+	e.edit("evil.star", "x = 1\n", "x = 'a' * 1000000000\n")
+	found := e.diagnostics("evil.star")
+	require.NotEmpty(t, found)
+	require.Contains(t, found[0].Message, "memory")
+	e.edit("evil.star", "x = 'a' * 1000000000\n", "x = [[j for j in range(i)] for i in range(1000000)]\n")
+	require.NotEmpty(t, e.diagnostics("evil.star"))
+	e.edit("evil.star", "x = [[j for j in range(i)] for i in range(1000000)]\n", "x = 2\n")
+	require.Empty(t, e.diagnostics("evil.star"))
+	e.leave()
+}
+
+// An editor that dies, or leaves without a word, leaves no server behind.
+func TestEndOfSession(t *testing.T) {
+	t.Parallel()
+	e := startEditor(t, assetFiles())
+	e.open("asset.star")
+	require.NoError(t, e.client.Close()) // standard input is closed
+	require.NoError(t, e.program.Wait())
+
+	e = startEditor(t, assetFiles())
+	e.notify("exit", nil)
+	err := e.program.Wait()
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	require.Equal(t, 1, exit.ExitCode())
+
+	e = startEditor(t, nil)
+	require.Error(t, e.client.CallResult(t.Context(), "textDocument/hover", object{"textDocument": object{"uri": "file:///x.star"}, "position": lspPosition{}}, nil))
+	e.call("shutdown", nil, new(json.RawMessage))
+	require.ErrorContains(t, e.client.CallResult(t.Context(), "textDocument/hover", object{}, nil), "after shutdown")
+	e.notify("exit", nil)
+	require.NoError(t, e.program.Wait())
+}

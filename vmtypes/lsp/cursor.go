@@ -1,0 +1,160 @@
+package lsp
+
+import "strings"
+
+// A cursor is a place in a text, as far as it can be understood without parsing:
+// most of the time an author types, the text can't be parsed.
+type cursor struct {
+	content string
+	offset  int
+	comment bool
+	// str is where the string begins that the cursor is in, after its quotes; -1
+	// if it is in none.
+	str  int
+	open []bracket // those that are open, the innermost last
+}
+
+// A bracket is one that is open.
+type bracket struct {
+	kind     byte // ( [ {
+	at       int
+	argument int // where the current argument begins
+	commas   int // before the cursor
+}
+
+// cursorAt reads a text up to a place in it.
+func cursorAt(content string, offset int) cursor {
+	c := cursor{content: content, offset: offset, str: -1}
+	for i := 0; i < offset; {
+		switch b := content[i]; b {
+		case '#':
+			end := strings.IndexAny(content[i:], "\n\r")
+			if end < 0 || i+end >= offset {
+				c.comment = true
+				return c
+			}
+			i += end
+		case '"', '\'':
+			next := c.skipString(i)
+			if next > offset || next < 0 {
+				return c
+			}
+			c.str, i = -1, next
+		case '(', '[', '{':
+			c.open = append(c.open, bracket{kind: b, at: i, argument: i + 1})
+			i++
+		case ')', ']', '}':
+			if len(c.open) > 0 {
+				c.open = c.open[:len(c.open)-1]
+			}
+			i++
+		case ',':
+			if n := len(c.open); n > 0 {
+				c.open[n-1].commas++
+				c.open[n-1].argument = i + 1
+			}
+			i++
+		default:
+			i++
+		}
+	}
+	return c
+}
+
+// skipString returns what follows the string that begins at i, or -1 if it has no
+// end. It notes where the string begins.
+func (c *cursor) skipString(i int) int {
+	quote := c.content[i : i+1]
+	if strings.HasPrefix(c.content[i:], strings.Repeat(quote, 3)) {
+		quote = strings.Repeat(quote, 3)
+	}
+	c.str = i + len(quote)
+	for j := c.str; j < len(c.content); j++ {
+		switch {
+		case c.content[j] == '\\':
+			j++
+		case strings.HasPrefix(c.content[j:], quote):
+			return j + len(quote)
+		case len(quote) == 1 && (c.content[j] == '\n' || c.content[j] == '\r'):
+			if j < c.offset {
+				return j // a string that was never closed ends with its line
+			}
+			return -1
+		}
+	}
+	return -1
+}
+
+// call returns the innermost call that the cursor is in: the path of what is
+// called, and the bracket.
+func (c *cursor) call() (function string, b bracket, ok bool) {
+	for i := len(c.open) - 1; i >= 0; i-- {
+		if c.open[i].kind != '(' {
+			continue
+		}
+		end := c.open[i].at
+		for end > 0 && (c.content[end-1] == ' ' || c.content[end-1] == '\t') {
+			end--
+		}
+		if path, _ := pathBefore(c.content, end); path != "" {
+			return path, c.open[i], true
+		}
+	}
+	return "", bracket{}, false
+}
+
+// keyword returns the name before the = of the argument that a bracket is at, or
+// "".
+func (c *cursor) keyword(b bracket) string {
+	if b.argument > c.offset {
+		return ""
+	}
+	name, rest, ok := strings.Cut(c.content[b.argument:c.offset], "=")
+	name = strings.TrimSpace(name)
+	if !ok || strings.HasPrefix(rest, "=") || name == "" || strings.IndexFunc(name, func(r rune) bool { return r > 127 || !isWord(byte(r)) }) >= 0 {
+		return ""
+	}
+	return name
+}
+
+// pathBefore returns the names with dots between them that end at a place, indices
+// left out: "vm.network[].ma". start is where the last name begins.
+func pathBefore(content string, end int) (path string, start int) {
+	start = end
+	for start > 0 && isWord(content[start-1]) {
+		start--
+	}
+	path = content[start:end]
+	at := start
+	for at > 0 && content[at-1] == '.' {
+		at--
+		name := ""
+		if at > 0 && content[at-1] == ']' {
+			open := strings.LastIndexByte(content[:at], '[')
+			if open < 0 || strings.ContainsAny(content[open:at-1], "\n\"']") {
+				return path, start
+			}
+			at, name = open, "[]"
+		}
+		from := at
+		for from > 0 && isWord(content[from-1]) {
+			from--
+		}
+		if from == at {
+			return "." + path, start // of something that has no name: f(x).path
+		}
+		path, at = content[from:at]+name+"."+path, from
+	}
+	return path, start
+}
+
+// wordAt returns the path that ends with the word around a place, and where that
+// word is.
+func wordAt(content string, offset int) (path string, start, end int) {
+	end = offset
+	for end < len(content) && isWord(content[end]) {
+		end++
+	}
+	path, start = pathBefore(content, end)
+	return path, start, end
+}

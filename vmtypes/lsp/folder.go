@@ -1,0 +1,240 @@
+package lsp
+
+import (
+	"context"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/creachadair/jrpc2"
+
+	"vmop/vmtypes"
+)
+
+// settle is how long an author who types is left alone.
+const settle = 150 * time.Millisecond
+
+// A folder is one of VM types in which documents are open. Those that aren't
+// files of a folder are in one without a name.
+type folder struct {
+	dir  string
+	open map[string]*document // by file name
+	// result is of the last evaluation that came to an end.
+	result *evaluation
+	// settled is closed when what is evaluated now has been; give up ends that.
+	settled chan struct{}
+	giveUp  context.CancelFunc
+	// complained are documents for which there are diagnostics, by URI.
+	complained map[string]bool
+}
+
+// A document is one that is open.
+type document struct {
+	uri     string
+	module  string // as load spells it
+	version int
+	text    *text
+	// tree is of the last text that could be parsed; nil before there was one.
+	tree *tree
+}
+
+// place is where a document is.
+type place struct {
+	dir, name string
+	stock     string // the module of the library that it is a copy of
+}
+
+// placeOf finds out where a document is.
+func (s *server) placeOf(uri string) place {
+	u, err := url.Parse(uri)
+	if err != nil || u.Scheme != "file" {
+		return place{name: uri[strings.LastIndexAny(uri, "/:")+1:]}
+	}
+	path := filepath.Clean(u.Path)
+	if module := s.library.module(path); module != "" {
+		return place{stock: module}
+	}
+	return place{dir: filepath.Dir(path), name: filepath.Base(path)}
+}
+
+// uriOf returns the URI of a file.
+func uriOf(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }
+
+// set makes a text that of a document.
+func (d *document) set(content *text, version int) {
+	d.text, d.version = content, version
+	if t := parse(d.module, content); t != nil {
+		d.tree = t
+	}
+}
+
+func (s *server) didOpen(_ context.Context, params *openParams) error {
+	at := s.placeOf(params.TextDocument.URI)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, d := s.folderOf(at), &document{uri: params.TextDocument.URI, module: at.name}
+	if at.stock != "" {
+		d.module = at.stock
+	}
+	d.set(newText(params.TextDocument.Text), params.TextDocument.Version)
+	f.open[d.module] = d
+	s.evaluate(f)
+	return nil
+}
+
+// folderOf returns the folder at a place, a new one if there is none. s.mu is
+// held.
+func (s *server) folderOf(at place) *folder {
+	f := s.folders[at.dir]
+	if f == nil {
+		f = &folder{dir: at.dir, open: map[string]*document{}, complained: map[string]bool{}}
+		s.folders[at.dir] = f
+	}
+	return f
+}
+
+func (s *server) didChange(_ context.Context, params *changeParams) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, d := s.find(params.TextDocument.URI)
+	if d == nil {
+		return nil
+	}
+	d.set(d.text.apply(params.ContentChanges), params.TextDocument.Version)
+	s.evaluate(f)
+	return nil
+}
+
+// didSave evaluates again: other files may have changed as well.
+func (s *server) didSave(_ context.Context, params *documentParams) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f, d := s.find(params.TextDocument.URI); d != nil {
+		s.evaluate(f)
+	}
+	return nil
+}
+
+func (s *server) didClose(ctx context.Context, params *documentParams) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, d := s.find(params.TextDocument.URI)
+	if d == nil {
+		return nil
+	}
+	delete(f.open, d.module)
+	if len(f.open) > 0 {
+		s.evaluate(f)
+		return nil
+	}
+	if f.giveUp != nil {
+		f.giveUp()
+	}
+	delete(s.folders, f.dir)
+	s.publish(ctx, f, nil)
+	return nil
+}
+
+// find returns an open document and its folder; nil if it isn't open. s.mu is
+// held.
+func (s *server) find(uri string) (*folder, *document) {
+	at := s.placeOf(uri)
+	f := s.folders[at.dir]
+	if f == nil {
+		return nil, nil
+	}
+	name := at.name
+	if at.stock != "" {
+		name = at.stock
+	}
+	return f, f.open[name]
+}
+
+// document returns an open document for a request.
+func (s *server) document(uri string) (*folder, document, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, d := s.find(uri)
+	if d == nil {
+		return nil, document{}, jrpc2.Errorf(codeRequestFailed, "%s is not open", uri)
+	}
+	return f, *d, nil
+}
+
+// evaluate evaluates a folder anew, in the background, when its author pauses.
+// s.mu is held.
+func (s *server) evaluate(f *folder) {
+	if f.giveUp != nil {
+		f.giveUp()
+	}
+	ctx, giveUp := context.WithCancel(s.session)
+	f.giveUp = giveUp
+	settled := make(chan struct{})
+	f.settled = settled
+	documents := maps.Clone(f.open)
+	s.background.Go(func() {
+		defer giveUp()
+		defer close(settled)
+		timer := time.NewTimer(settle)
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		result := s.options.evaluate(ctx, f.dir, texts(documents))
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if ctx.Err() != nil {
+			return // a later one is on its way
+		}
+		f.result = result
+		s.publish(ctx, f, result.diagnostics)
+		if s.refresh {
+			s.background.Go(func() { _, _ = s.rpc.Callback(s.session, "workspace/inlayHint/refresh", nil) }) // the editor may decline
+		}
+	})
+}
+
+// texts returns the contents of the documents that aren't copies of the library.
+func texts(documents map[string]*document) map[string]*text {
+	contents := map[string]*text{}
+	for name, d := range documents {
+		if !strings.HasPrefix(name, vmtypes.StockPrefix) {
+			contents[name] = d.text
+		}
+	}
+	return contents
+}
+
+// publish tells the editor what is wrong with the files of a folder, and which
+// are in order now. s.mu is held.
+func (s *server) publish(ctx context.Context, f *folder, diagnostics map[string][]diagnostic) {
+	uris := map[string][]diagnostic{}
+	for uri := range f.complained {
+		uris[uri] = []diagnostic{}
+	}
+	for _, d := range f.open {
+		if !strings.HasPrefix(d.module, vmtypes.StockPrefix) {
+			uris[d.uri] = []diagnostic{}
+		}
+	}
+	for file, list := range diagnostics {
+		uri := uriOf(filepath.Join(f.dir, file))
+		if d := f.open[file]; d != nil {
+			uri = d.uri
+		}
+		uris[uri] = list
+	}
+	for _, uri := range slices.Sorted(maps.Keys(uris)) {
+		params := publishParams{URI: uri, Diagnostics: uris[uri]}
+		if _, d := s.find(uri); d != nil {
+			params.Version = new(d.version)
+		}
+		f.complained[uri] = len(uris[uri]) > 0
+		_ = s.rpc.Notify(ctx, "textDocument/publishDiagnostics", params) // an editor that has left reads none
+	}
+}

@@ -1,0 +1,139 @@
+package lsp
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Bounds of a message. An editor sends whole documents.
+const (
+	longestHeader  = 4 << 10
+	longestMessage = 32 << 20
+)
+
+// A channel frames messages as the protocol's base does: headers, an empty line,
+// and as many bytes as Content-Length says. It is what jrpc2's channel.LSP is,
+// with bounds, and with an end: a read of standard input can't be interrupted, and
+// editors don't close it before the server has ended.
+type channel struct {
+	in       *bufio.Reader
+	sending  sync.Mutex
+	out      io.WriteCloser
+	received chan received
+	closed   chan struct{}
+	close    func() error
+}
+
+// received is a message, or why there are no more.
+type received struct {
+	message []byte
+	err     error
+}
+
+func newChannel(in io.Reader, out io.WriteCloser) *channel {
+	c := &channel{in: bufio.NewReaderSize(in, longestHeader), out: out, received: make(chan received), closed: make(chan struct{})}
+	c.close = sync.OnceValue(func() error {
+		close(c.closed)
+		return out.Close()
+	})
+	go c.pump()
+	return c
+}
+
+// pump reads until it can't, or nobody listens.
+func (c *channel) pump() {
+	for {
+		message, err := c.read()
+		if err == nil {
+			var answer []byte
+			if message, answer = wellFormed(message); answer != nil {
+				_ = c.Send(answer) // who can't hear it, won't
+				continue
+			}
+		}
+		select {
+		case c.received <- received{message, err}:
+		case <-c.closed:
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Send implements channel.Channel of jrpc2.
+func (c *channel) Send(message []byte) error {
+	frame := make([]byte, 0, len(message)+32)
+	frame = fmt.Appendf(frame, "Content-Length: %d\r\n\r\n", len(message))
+	c.sending.Lock()
+	defer c.sending.Unlock()
+	_, err := c.out.Write(append(frame, message...))
+	return err
+}
+
+// Recv implements channel.Channel of jrpc2. io.EOF is the end between two
+// messages; after any other error nothing can be read any more.
+func (c *channel) Recv() ([]byte, error) {
+	select {
+	case r := <-c.received:
+		return r.message, r.err
+	case <-c.closed:
+		return nil, io.EOF
+	}
+}
+
+func (c *channel) read() ([]byte, error) {
+	length, err := c.header()
+	if err != nil {
+		return nil, err
+	}
+	message := make([]byte, length)
+	if _, err := io.ReadFull(c.in, message); err != nil {
+		return nil, fmt.Errorf("read a message of %d bytes: %w", length, err)
+	}
+	return message, nil
+}
+
+// header reads the headers and returns the length of the message.
+func (c *channel) header() (length int, err error) {
+	length = -1
+	for lines := 0; ; lines++ {
+		line, err := c.in.ReadSlice('\n')
+		switch {
+		case errors.Is(err, io.EOF) && lines == 0 && len(line) == 0:
+			return 0, io.EOF
+		case errors.Is(err, io.EOF):
+			return 0, fmt.Errorf("read a header: %w", io.ErrUnexpectedEOF)
+		case err != nil:
+			return 0, fmt.Errorf("read a header: %w", err)
+		case lines > 20:
+			return 0, errors.New("read the headers: there is no end of them")
+		}
+		text := strings.TrimSpace(string(line))
+		if text == "" {
+			break
+		}
+		name, value, ok := strings.Cut(text, ":")
+		if !ok {
+			return 0, errors.New("read a header: there is no colon in it")
+		}
+		if strings.EqualFold(strings.TrimSpace(name), "Content-Length") {
+			if length, err = strconv.Atoi(strings.TrimSpace(value)); err != nil || length < 0 || length > longestMessage {
+				return 0, fmt.Errorf("read a header: Content-Length is no number up to %d", longestMessage)
+			}
+		}
+	}
+	if length < 0 {
+		return 0, errors.New("read the headers: there is no Content-Length")
+	}
+	return length, nil
+}
+
+// Close implements channel.Channel of jrpc2.
+func (c *channel) Close() error { return c.close() }

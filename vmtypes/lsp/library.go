@@ -1,0 +1,73 @@
+package lsp
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"vmop/vmtypes"
+)
+
+// A libraryCopy is the library as files, for editors to show: a definition must
+// be somewhere. It is written when it is needed first, and goes with the server.
+type libraryCopy struct {
+	mu  sync.Mutex
+	dir string // "" as long as there is none
+}
+
+// path returns where a module of the library can be read.
+func (l *libraryCopy) path(module string) (string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dir == "" {
+		dir, err := os.MkdirTemp(os.Getenv("XDG_RUNTIME_DIR"), "vmtypes-")
+		if err != nil {
+			return "", fmt.Errorf("make a folder for the library: %w", err)
+		}
+		if dir, err = filepath.EvalSymlinks(dir); err != nil {
+			return "", err
+		}
+		l.dir = dir
+		if err := l.write(); err != nil {
+			return "", fmt.Errorf("write the library: %w", err)
+		}
+	}
+	return filepath.Join(l.dir, strings.TrimPrefix(module, vmtypes.StockPrefix)), nil
+}
+
+func (l *libraryCopy) write() error {
+	for _, module := range vmtypes.StockModules() {
+		text, err := vmtypes.StockModule(module)
+		if err != nil {
+			return err
+		}
+		file := filepath.Join(l.dir, strings.TrimPrefix(module, vmtypes.StockPrefix))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o400)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// module returns the module that a path is the copy of, or "".
+func (l *libraryCopy) module(path string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if rest, ok := strings.CutPrefix(path, l.dir+"/"); ok && l.dir != "" {
+		return vmtypes.StockPrefix + rest
+	}
+	return ""
+}
+
+// remove removes the copy.
+func (l *libraryCopy) remove() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dir == "" {
+		return nil
+	}
+	return os.RemoveAll(l.dir)
+}

@@ -1,0 +1,87 @@
+package lsp
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/creachadair/jrpc2"
+)
+
+// formatting returns the one edit that makes the document as the formatter wants
+// it; none if it is so.
+func (s *server) formatting(_ context.Context, params *documentParams) ([]textEdit, error) {
+	v, err := s.view(params.TextDocument.URI)
+	if err != nil {
+		return nil, err
+	}
+	formatted, err := s.options.Format(v.document.module, v.text.content)
+	if err != nil {
+		return nil, jrpc2.Errorf(codeRequestFailed, "format: %v", err)
+	}
+	if formatted == v.text.content {
+		return []textEdit{}, nil
+	}
+	return []textEdit{{Range: v.text.all(), NewText: formatted}}, nil
+}
+
+// widestHint is how much of an argument is shown beside the source.
+const widestHint = 90
+
+// inlayHint shows, at the ends of lines, what QEMU gets from them in a sample. It
+// waits for what is being evaluated.
+func (s *server) inlayHint(ctx context.Context, params *rangeParams) ([]inlayHint, error) {
+	f, _, err := s.document(params.TextDocument.URI)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	settled := f.settled
+	s.mu.Unlock()
+	select {
+	case <-settled:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	hints := []inlayHint{}
+	_, d := s.find(params.TextDocument.URI)
+	if d == nil || f.result == nil || f.result.texts[d.module] != d.text {
+		return hints, nil // it has changed since; the editor asks again
+	}
+	for _, m := range f.result.made[d.module] {
+		line := m.line - 1
+		if line < params.Range.Start.Line || line > params.Range.End.Line {
+			continue
+		}
+		hints = append(hints, inlayHint{
+			Position: position{line, unitsIn(d.text.line(line))}, PaddingLeft: true,
+			Label: m.label(), Tooltip: m.sample + ":\n" + strings.Join(slices.Concat(m.own, m.called), "\n"),
+		})
+	}
+	return hints, nil
+}
+
+// label returns what is shown of what a line makes.
+func (m made) label() string {
+	first, more := m.own, len(m.called)
+	switch {
+	case len(first) == 0 && more == 1:
+		first = m.called
+	case len(first) == 0:
+		return fmt.Sprintf("→ %d options", more)
+	default:
+		more += len(first) - 1
+	}
+	words := []rune(first[0])
+	if len(words) > widestHint {
+		words = append(words[:widestHint], '…')
+	}
+	label := "→ " + string(words)
+	if more > 0 && len(m.own) > 0 {
+		label += fmt.Sprintf(" and %d more", more)
+	}
+	return label
+}

@@ -1,0 +1,112 @@
+package lsp
+
+import (
+	"sort"
+	"strings"
+	"unicode/utf8"
+)
+
+// A text is the content of a document with its lines. It isn't changed.
+type text struct {
+	content string
+	starts  []int // of the lines, in bytes
+}
+
+func newText(content string) *text {
+	t := &text{content: content, starts: []int{0}}
+	for i := 0; i < len(content); i++ {
+		if content[i] == '\n' || content[i] == '\r' && (i+1 == len(content) || content[i+1] != '\n') {
+			t.starts = append(t.starts, i+1)
+		}
+	}
+	return t
+}
+
+// line returns a line without its end; n counts from 0.
+func (t *text) line(n int) string {
+	if n < 0 || n >= len(t.starts) {
+		return ""
+	}
+	end := len(t.content)
+	if n+1 < len(t.starts) {
+		end = t.starts[n+1]
+	}
+	return strings.TrimRight(t.content[t.starts[n]:end], "\r\n")
+}
+
+// offset returns the byte at a position. One that is outside of the text is
+// brought to its nearest place.
+func (t *text) offset(p position) int {
+	switch {
+	case p.Line < 0:
+		return 0
+	case p.Line >= len(t.starts):
+		return len(t.content)
+	}
+	line, units := t.line(p.Line), 0
+	for i, r := range line {
+		if units >= p.Character {
+			return t.starts[p.Line] + i
+		}
+		units += unitsOf(r)
+	}
+	return t.starts[p.Line] + len(line)
+}
+
+// position returns where a byte is.
+func (t *text) position(offset int) position {
+	offset = max(0, min(offset, len(t.content)))
+	line := sort.SearchInts(t.starts, offset+1) - 1
+	return position{line, unitsIn(t.content[t.starts[line]:offset])}
+}
+
+// column returns the position of a line and a column of Starlark's: both count
+// from 1, columns are code points.
+func (t *text) column(line, column int) position {
+	s := t.line(line - 1)
+	units := 0
+	for _, r := range s {
+		if column <= 1 {
+			break
+		}
+		units += unitsOf(r)
+		column--
+	}
+	return position{max(line-1, 0), units}
+}
+
+// between returns the span of two bytes.
+func (t *text) between(start, end int) span { return span{t.position(start), t.position(end)} }
+
+// all returns the span of the whole text.
+func (t *text) all() span { return t.between(0, len(t.content)) }
+
+// apply returns the text after changes, each of which is about what the one
+// before has left.
+func (t *text) apply(changes []contentChange) *text {
+	for _, c := range changes {
+		if c.Range == nil {
+			t = newText(c.Text)
+			continue
+		}
+		start, end := t.offset(c.Range.Start), t.offset(c.Range.End)
+		t = newText(t.content[:start] + c.Text + t.content[max(start, end):])
+	}
+	return t
+}
+
+// unitsOf returns how many UTF-16 code units a character is.
+func unitsOf(r rune) int {
+	if r >= 0x10000 && r != utf8.RuneError {
+		return 2
+	}
+	return 1
+}
+
+func unitsIn(s string) int {
+	units := 0
+	for _, r := range s {
+		units += unitsOf(r)
+	}
+	return units
+}
