@@ -24,8 +24,8 @@ type Launch func(ctx context.Context, vmType string, spec vmspec.Spec, host vmty
 
 // A Checker tries plans. It can be used by several goroutines at once.
 type Checker struct {
-	// QEMU is a program of QEMU, or a folder with several; "" means those that
-	// the plans name, or that are on the path.
+	// QEMU is the absolute path of a program of QEMU, or of a folder with several;
+	// "" means those that the plans name, or that are on the path.
 	QEMU string
 
 	lock sync.Mutex
@@ -35,30 +35,32 @@ type Checker struct {
 // A Result is what came of a sample.
 type Result struct {
 	// Time it took.
-	Time time.Duration
-	// Program is QEMU's path, Version its version, Machine the type of machine
-	// that QEMU has made, "pc-q35-7.2".
-	Program, Version, Machine string
+	Time time.Duration `json:"nanoseconds"`
+	// Program is QEMU's path, Version its version.
+	Program string `json:"program,omitempty"`
+	Version string `json:"version,omitempty"`
+	// Machine is the type of machine that QEMU has made, "pc-q35-7.2".
+	Machine string `json:"machine,omitempty"`
 	// Failures are what is wrong; none if QEMU has made the machine.
-	Failures []Failure
+	Failures []Failure `json:"failures,omitempty"`
 	// Untried says why QEMU was not asked; "" if it was.
-	Untried string
+	Untried string `json:"untried,omitempty"`
 	// Missing says that this was because a program is not installed.
-	Missing bool
+	Missing bool `json:"missing,omitempty"`
 	// Without are options that were left out, each with the reason.
-	Without []string
+	Without []string `json:"without,omitempty"`
 	// Warnings are what QEMU had to say of a machine that it made.
-	Warnings []string
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // A Failure is something that is wrong with a plan.
 type Failure struct {
 	// Message is what QEMU said, or what is not as a rule wants it.
-	Message string
+	Message string `json:"message"`
 	// Option is the one that it is about, as QEMU got it, and Origin where it was
 	// made; empty if that isn't known.
-	Option string
-	Origin plan.Origin
+	Option string      `json:"option,omitempty"`
+	Origin plan.Origin `json:"origin,omitempty"`
 }
 
 // patience is how long QEMU may take to make a machine; far more than it takes.

@@ -147,11 +147,11 @@ func TestRulesOfTheMachine(t *testing.T) {
 		},
 		"places for CPUs": {
 			"def more(host): return [option(\"-smp\", \"1,maxcpus=2\")]\ndef rules(): return [hotplug.cpus(maximum = 4)]",
-			"the machine has places for 2 CPUs, want 4; -smp says maxcpus",
+			"places for CPUs: 2, want 4; -smp has maxcpus for it",
 		},
 		"CPUs at the start": {
 			"def more(host): return [option(\"-smp\", \"2,maxcpus=4\")]\ndef rules(): return [hotplug.cpus(maximum = 4)]",
-			"the machine starts with 2 CPUs, want 1; -smp says cpus",
+			"CPUs at the start: 2, want 1; -smp has cpus for it",
 		},
 		"CD that is none": {
 			"def more(host): return [device(\"virtio-rng-pci\", {\"id\": \"b\"})]\ndef rules(): return [hotplug.medium(drive = 0, device = \"b\")]",

@@ -103,10 +103,10 @@ func (m *machine) cpus(r plan.CPUs) error {
 		}
 	}
 	if len(places) < r.Maximum {
-		return fmt.Errorf("the machine has places for %d CPUs, want %d; -smp says maxcpus", len(places), r.Maximum)
+		return fmt.Errorf("places for CPUs: %d, want %d; -smp has maxcpus for it", len(places), r.Maximum)
 	}
 	if present != r.Boot {
-		return fmt.Errorf("the machine starts with %d CPUs, want %d; -smp says cpus", present, r.Boot)
+		return fmt.Errorf("CPUs at the start: %d, want %d; -smp has cpus for it", present, r.Boot)
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 
@@ -145,6 +144,7 @@ type Summary struct {
 	Passed  int `json:"passed"`
 	Failed  int `json:"failed"`
 	Updated int `json:"updated,omitempty"`
+	Skipped int `json:"skipped,omitempty"`
 }
 
 // Summarize counts.
@@ -156,6 +156,8 @@ func Summarize(results []Result) Summary {
 			s.Failed++
 		case r.Updated:
 			s.Updated++
+		case r.Skipped != "":
+			s.Skipped++
 		default:
 			s.Passed++
 		}
@@ -165,6 +167,14 @@ func Summarize(results []Result) Summary {
 
 // String returns "12 passed, 1 failed".
 func (s Summary) String() string {
-	parts := []string{fmt.Sprintf("%d passed", s.Passed), fmt.Sprintf("%d failed", s.Failed), fmt.Sprintf("%d updated", s.Updated)}
-	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "0 failed" || p == "0 updated" }), ", ")
+	text := fmt.Sprintf("%d passed", s.Passed)
+	for _, part := range []struct {
+		n    int
+		what string
+	}{{s.Failed, "failed"}, {s.Updated, "updated"}, {s.Skipped, "not tried"}} {
+		if part.n > 0 {
+			text += fmt.Sprintf(", %d %s", part.n, part.what)
+		}
+	}
+	return text
 }

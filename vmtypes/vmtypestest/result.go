@@ -22,6 +22,8 @@ type Result struct {
 	Time time.Duration `json:"nanoseconds"`
 	// Failures are what is wrong; none if the test passed.
 	Failures []Failure `json:"failures,omitempty"`
+	// Skipped says why there was no test; empty if there was.
+	Skipped string `json:"skipped,omitempty"`
 	// Output is what print said, lines.
 	Output string `json:"output,omitempty"`
 	// Updated says that a golden keeps another plan now; Diff of Changes shows it.

@@ -41,12 +41,16 @@ type (
 		Line      int           `xml:"line,attr,omitempty"`
 		Time      seconds       `xml:"time,attr"`
 		Failure   *junitFailure `xml:"failure"`
+		Skipped   *junitSkipped `xml:"skipped"`
 		Output    *junitText    `xml:"system-out"`
 	}
 	junitFailure struct {
 		Message string `xml:"message,attr"`
 		Type    string `xml:"type,attr"`
 		Text    string `xml:",chardata"`
+	}
+	junitSkipped struct {
+		Message string `xml:"message,attr"`
 	}
 	junitText struct {
 		Text string `xml:",chardata"`
@@ -88,6 +92,10 @@ func junit(results []vmtypestest.Result) junitSuites {
 		}
 		if r.Output != "" {
 			c.Output = &junitText{xmlText(r.Output)}
+		}
+		if r.Skipped != "" {
+			c.Skipped = &junitSkipped{xmlText(r.Skipped)}
+			suite.Skipped++
 		}
 		if len(r.Failures) > 0 {
 			texts := make([]string, len(r.Failures))

@@ -32,6 +32,7 @@ func New(f Flags) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
+		newCheck(f),
 		newDiff(f),
 		newDoc(f),
 		newExplain(f),
