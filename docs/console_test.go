@@ -166,7 +166,7 @@ func says(want, got string) bool {
 	times := regexp.MustCompile(`[ \t]*\b([0-9]+(\.[0-9]+)?[ ]?(ms|s)\b|[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?)`)
 	want, got = times.ReplaceAllString(want, " TIME"), times.ReplaceAllString(got, " TIME")
 	pattern := regexp.QuoteMeta(want)
-	pattern = regexp.MustCompile(`(?m)^…\n`).ReplaceAllString(pattern, `(?:.*\n)+?`)
+	pattern = regexp.MustCompile(`(?m)^ *…\n`).ReplaceAllString(pattern, `(?:.*\n)+?`)
 	pattern = strings.ReplaceAll(pattern, "…", ".*")
 	return regexp.MustCompile(`\A` + pattern + `\z`).MatchString(got)
 }
