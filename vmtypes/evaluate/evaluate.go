@@ -102,6 +102,19 @@ func (t Type) Texts(ctx context.Context, specs []vmspec.Spec, host vmtypes.Host)
 	return r.Texts, nil
 }
 
+// Profile returns what each function of the type takes to make a plan, the most
+// expensive one first.
+func (t Type) Profile(ctx context.Context, spec vmspec.Spec, host vmtypes.Host) ([]vmtypes.Cost, error) {
+	if t.stock() {
+		return profile(ctx, t, spec, host)
+	}
+	var r reply
+	if _, err := t.send(ctx, request{Profile: &launch{VM: newWireSpec(spec), Host: host}}, &host, &r); err != nil {
+		return nil, err
+	}
+	return r.Costs, r.Failure.error()
+}
+
 // orFaults checks a plan again: the process that made it may be somebody else's.
 func orFaults(p *plan.Plan, err error) error {
 	if err != nil {

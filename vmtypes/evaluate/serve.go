@@ -28,6 +28,9 @@ func serve(ctx context.Context, text json.RawMessage, ask sandbox.Ask) (any, err
 	switch {
 	case q.Launch != nil:
 		return q.Launch.serve(ctx, t, ask), nil
+	case q.Profile != nil:
+		costs, err := profile(ctx, t, q.Profile.VM.Spec, asking(q.Profile.Host, ask))
+		return reply{Costs: costs, Failure: newFailure(err)}, nil
 	case q.Texts != nil:
 		specs := make([]vmspec.Spec, len(q.Texts.VMs))
 		for i, vm := range q.Texts.VMs {
@@ -92,6 +95,15 @@ func mustAsk(err error) {
 	if err != nil {
 		panic(err)
 	}
+}
+
+// profile is Profile, in whatever process this is.
+func profile(ctx context.Context, t Type, spec vmspec.Spec, host vmtypes.Host) ([]vmtypes.Cost, error) {
+	loaded, err := t.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return loaded.Profile(ctx, spec, host)
 }
 
 func describe(ctx context.Context, t Type) reply {

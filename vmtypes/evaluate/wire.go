@@ -21,6 +21,7 @@ type request struct {
 	Name     string
 	File     string
 	Launch   *launch `json:",omitempty"`
+	Profile  *launch `json:",omitempty"`
 	Texts    *texts  `json:",omitempty"`
 	Describe bool    `json:",omitempty"`
 	Diagnose string  `json:",omitempty"` // a file of the source
@@ -46,6 +47,7 @@ type reply struct {
 	Plan        *plan.Plan           `json:",omitempty"`
 	Description *vmtypes.Description `json:",omitempty"`
 	Texts       []string             `json:",omitempty"`
+	Costs       []vmtypes.Cost       `json:",omitempty"`
 	Results     []vmtypestest.Result `json:",omitempty"`
 	Failure     *failure             `json:",omitempty"`
 }

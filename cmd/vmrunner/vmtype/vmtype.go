@@ -40,6 +40,7 @@ func New(f Flags) *cobra.Command {
 		newLSP(f),
 		newList(f),
 		newNew(f),
+		newProfile(f),
 		newRender(f),
 		newShow(f),
 		newStubs(f),
