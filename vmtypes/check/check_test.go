@@ -17,7 +17,7 @@ import (
 )
 
 // from launches the types of a folder.
-func from(t *testing.T, dir string) check.Launch {
+func from(t testing.TB, dir string) check.Launch {
 	t.Helper()
 	library, err := vmtypes.Open(dir)
 	require.NoError(t, err)

@@ -81,12 +81,16 @@ func (f folder) folder(path string) (string, error) {
 
 // blob returns a file that QEMU only reads: itself if it is there, else one that
 // passes for it.
-func (f folder) blob(path string, isKernel bool) string {
+func (f folder) blob(path, flag string) string {
 	if !filepath.IsAbs(path) || exists(path) {
 		return path
 	}
-	content := make([]byte, 64<<10)
-	if isKernel {
+	content := make([]byte, 512)
+	switch flag {
+	case "-bios":
+		content = make([]byte, 64<<10)
+	case "-kernel":
+		content = make([]byte, 64<<10)
 		// The boot sector of a bzImage (Linux, Documentation/arch/x86/boot.rst)
 		// and nothing behind.
 		copy(content[0x1fe:], "\x55\xaa")

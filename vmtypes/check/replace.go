@@ -130,7 +130,7 @@ func (r *replacement) option(o plan.Option) (plan.Option, error) {
 	case "-drive", "-blockdev":
 		return r.image(o)
 	case "-kernel", "-initrd", "-dtb", "-bios":
-		o.Value = r.dir.blob(o.Value, o.Flag == "-kernel")
+		o.Value = r.dir.blob(o.Value, o.Flag)
 		return o, nil
 	case "-mem-prealloc", "-mem-path", "-daemonize", "-s", "-gdb":
 		return plan.Option{}, nil
@@ -333,7 +333,7 @@ func (r *replacement) files(o plan.Option) (plan.Option, error) {
 			p.Value, err = r.dir.folder(p.Value)
 		case strings.HasPrefix(p.Value, "/dev/"):
 		case p.Key == "file", p.Key == "romfile", p.Key == "data" && o.Flag == "-acpitable":
-			p.Value = r.dir.blob(p.Value, false)
+			p.Value = r.dir.blob(p.Value, o.Flag)
 		}
 		if err != nil {
 			return o, err
