@@ -141,7 +141,8 @@ func (r *reader) work(file, block string) string {
 }
 
 // enter runs a command in the reader's shell, which keeps its directory and
-// variables from one command to the next, and returns all that it printed.
+// variables from one command to the next, and returns all that it printed, in whole
+// lines. Those of a guest's console end in CR LF.
 func (r *reader) enter(command string) string {
 	r.t.Helper()
 	state, here := filepath.Join(r.root, "state"), filepath.Join(r.root, "here")
@@ -158,7 +159,11 @@ func (r *reader) enter(command string) string {
 		require.NoError(r.t, err)
 	}
 	r.dir = strings.TrimSpace(read(r.t, here))
-	return strings.NewReplacer(home, readersHome, filepath.Join(r.root, "run"), readersRuntime).Replace(string(out))
+	text := strings.NewReplacer(home, readersHome, filepath.Join(r.root, "run"), readersRuntime, "\r\n", "\n").Replace(string(out))
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	return text
 }
 
 // says tells whether an output is what a page says it is.
