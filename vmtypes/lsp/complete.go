@@ -51,6 +51,9 @@ func (v *view) completeString(c cursor) []completionItem {
 		}
 		return v.loadable(firstString(c.content[b.at:]))
 	}
+	if items := v.completeQEMU(c); items != nil {
+		return items
+	}
 	before := strings.TrimRight(strings.TrimRight(c.content[:c.str], `"'`), " ")
 	for _, operator := range []string{"==", "!=", "in [", ","} {
 		rest, ok := strings.CutSuffix(before, operator)

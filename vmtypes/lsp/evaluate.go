@@ -14,6 +14,7 @@ import (
 	"vmop/vmtypes/lint"
 	"vmop/vmtypes/plan"
 	"vmop/vmtypes/sample"
+	"vmop/vmtypes/vmtypestest"
 )
 
 // An evaluation is what became known of a folder.
@@ -39,14 +40,14 @@ type made struct {
 }
 
 // evaluate evaluates a folder with the documents that are open: all its modules,
-// and all its types with their samples. It ends early, with nothing of use, when
-// the context does.
+// and all its types with their samples, several at a time. It ends early, with
+// nothing of use, when the context does.
 func (o Options) evaluate(ctx context.Context, dir string, open map[string]*text) *evaluation {
-	e := &evaluation{diagnostics: map[string][]diagnostic{}, made: map[string][]made{}, declared: map[string][]vmtypes.Option{}, texts: open}
 	source, err := vmtypes.ReadSource(dir)
 	if err != nil {
 		source = vmtypes.Source{Dir: dir, Modules: map[string]string{}} // what is open is all that is known
 	}
+	e := newEvaluation(source, open)
 	for name, text := range open {
 		switch {
 		case filepath.Ext(name) != ".star":
@@ -57,29 +58,65 @@ func (o Options) evaluate(ctx context.Context, dir string, open map[string]*text
 			source.Modules[name] = text.content
 		}
 	}
-	e.source = source
 	samples := e.samples(dir)
+	var work []func() *evaluation
 	for _, file := range slices.Sorted(maps.Keys(source.Modules)) {
-		if ctx.Err() != nil {
-			return e
-		}
-		if strings.HasSuffix(file, "_test.star") {
-			o.test(ctx, e, file)
-			continue
-		}
-		if err := o.Evaluator.Diagnose(ctx, source, file); err != nil {
-			e.add(err, file, "")
-			continue // it would be said again for each sample
-		}
-		name := strings.TrimSuffix(file, ".star")
-		t := parse(file, newText(source.Modules[file]))
-		if vmtypes.IsStock(name) || t == nil || !t.launches() {
-			continue
-		}
-		o.try(ctx, e, file, name, samples[name])
+		work = append(work, func() *evaluation {
+			of := newEvaluation(source, open)
+			o.module(ctx, of, file, samples)
+			return of
+		})
 	}
+	vmtypestest.InOrder(work, e.merge)
 	e.lint(ctx, o)
 	return e
+}
+
+func newEvaluation(source vmtypes.Source, open map[string]*text) *evaluation {
+	return &evaluation{
+		diagnostics: map[string][]diagnostic{}, made: map[string][]made{}, declared: map[string][]vmtypes.Option{},
+		source: source, texts: open,
+	}
+}
+
+// merge adds what another evaluation of the same source has found.
+func (e *evaluation) merge(other *evaluation) {
+	for file, list := range other.diagnostics {
+		for _, d := range list {
+			e.unlessThere(file, d)
+		}
+	}
+	for file, list := range other.made {
+		for _, m := range list {
+			if have := slices.ContainsFunc(e.made[file], func(have made) bool { return have.line == m.line }); !have {
+				e.made[file] = append(e.made[file], m)
+			}
+		}
+	}
+	maps.Copy(e.declared, other.declared)
+}
+
+// module evaluates one module: a type with its samples, a test, or what others
+// load.
+func (o Options) module(ctx context.Context, e *evaluation, file string, samples map[string][]*sample.Sample) {
+	name := strings.TrimSuffix(file, ".star")
+	switch t := parse(file, newText(e.source.Modules[file])); {
+	case ctx.Err() != nil:
+	case strings.HasSuffix(name, "_test"):
+		o.test(ctx, e, file)
+	case t == nil || !t.launches() || vmtypes.IsStock(name):
+		if err := o.Evaluator.Diagnose(ctx, e.source, file); err != nil {
+			e.add(err, file, "")
+		}
+	default:
+		d, err := o.Evaluator.Describe(ctx, e.source, name)
+		if err != nil {
+			e.add(err, file, "") // it would be said again for each sample
+			return
+		}
+		e.declared[name] = d.Options
+		o.try(ctx, e, file, name, samples[name])
+	}
 }
 
 // test runs the tests of a file, and adds what fails.
@@ -155,9 +192,6 @@ func (e *evaluation) relative(path string) string {
 // try makes the plans of a type's samples; without any, that of a VM which has
 // the defaults.
 func (o Options) try(ctx context.Context, e *evaluation, file, name string, samples []*sample.Sample) {
-	if d, err := o.Evaluator.Describe(ctx, e.source, name); err == nil {
-		e.declared[name] = d.Options
-	}
 	standIn := len(samples) == 0
 	if standIn {
 		vm, err := sample.ParseVM([]byte("name: vm\n"))
@@ -290,13 +324,19 @@ func (e *evaluation) here(f plan.Frame) bool {
 	return ok
 }
 
-// put adds a diagnostic at a line and a column, unless it is there.
+// put adds a diagnostic at a line and a column.
 func (e *evaluation) put(file string, line, column int, d diagnostic) {
 	d.Source = "vmrunner"
 	d.Range = e.line(file, line, column)
+	e.unlessThere(file, d)
+}
+
+// unlessThere adds a diagnostic, unless the same mistake is known, from another
+// sample.
+func (e *evaluation) unlessThere(file string, d diagnostic) {
 	for _, have := range e.diagnostics[file] {
 		if have.Range == d.Range && summary(have) == summary(d) {
-			return // the same mistake in another sample
+			return
 		}
 	}
 	e.diagnostics[file] = append(e.diagnostics[file], d)

@@ -1,0 +1,129 @@
+package lsp
+
+import (
+	"strings"
+
+	"vmop/vmtypes"
+)
+
+// vocabulary is the module whose functions are QEMU's options.
+const vocabulary = vmtypes.StockPrefix + "lib/qemu.star"
+
+// An optionCall is a call that makes one of QEMU's options, as far as it is
+// written.
+type optionCall struct {
+	flag, value string
+	// argument is the number of the one that the cursor is in, from 0; first that
+	// of the value.
+	argument, first int
+	// key says that the cursor is where the name of a property stands.
+	key bool
+}
+
+// optionCallAt returns the call that the cursor is in.
+func (v *view) optionCallAt(c cursor) (call optionCall, ok bool) {
+	function, b, ok := c.call()
+	if !ok {
+		return call, false
+	}
+	arguments := splitArguments(c.content[b.at+1 : c.offset])
+	if function == "option" {
+		call.flag, call.first = literal(arguments, 0), 1
+	} else if call.flag, call.first = v.wrapper(function); call.flag == "" {
+		return call, false
+	}
+	call.value = literal(arguments, call.first)
+	call.argument = len(arguments) - 1
+	inner := c.open[len(c.open)-1]
+	if inner.kind == '{' && inner.at > b.at {
+		call.key = !strings.Contains(c.content[inner.argument:c.str], ":")
+		return call, true
+	}
+	return call, inner.at == b.at
+}
+
+// wrapper returns the flag of a function of the vocabulary, and which argument is
+// the value.
+func (v *view) wrapper(function string) (flag string, first int) {
+	if v.tree == nil {
+		return "", 0
+	}
+	from, ok := v.tree.loads()[function]
+	if !ok || from.module != vocabulary {
+		return "", 0
+	}
+	switch from.name {
+	case "device", "object":
+		return "-" + from.name, 0
+	case "chardev", "netdev", "blockdev":
+		return "-" + from.name, 1
+	}
+	return "", 0
+}
+
+// splitArguments splits the text between a bracket and the cursor at its commas.
+func splitArguments(text string) []string {
+	var arguments []string
+	depth, start := 0, 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"', '\'':
+			c := cursor{content: text, offset: len(text)}
+			next := c.skipString(i)
+			if next < 0 {
+				return append(arguments, text[start:])
+			}
+			i = next - 1
+		case '(', '[', '{':
+			depth++
+		case ')', ']', '}':
+			depth--
+		case ',':
+			if depth == 0 {
+				arguments = append(arguments, text[start:i])
+				start = i + 1
+			}
+		}
+	}
+	return append(arguments, text[start:])
+}
+
+// literal returns the string that an argument is, or "".
+func literal(arguments []string, n int) string {
+	if n >= len(arguments) {
+		return ""
+	}
+	text := strings.TrimSpace(arguments[n])
+	if len(text) < 2 || text[0] != '"' || strings.IndexByte(text[1:], '"') != len(text)-2 {
+		return ""
+	}
+	return text[1 : len(text)-1]
+}
+
+// completeQEMU completes what QEMU has names for: options, what follows them, and
+// properties.
+func (v *view) completeQEMU(c cursor) []completionItem {
+	machine := v.server.options.Machine
+	if machine == nil {
+		return nil
+	}
+	call, ok := v.optionCallAt(c)
+	if !ok {
+		return nil
+	}
+	var words []string
+	kind := kindValue
+	switch {
+	case call.key:
+		words, kind = machine.Properties(call.flag, call.value), kindProperty
+	case call.argument == 0 && call.first == 1 && call.flag == "":
+		words = machine.Flags()
+	case call.argument == call.first:
+		words = machine.Values(call.flag)
+	}
+	var items []completionItem
+	for _, word := range words {
+		items = append(items, completionItem{Label: word, Kind: kind, Detail: machine.Name()})
+	}
+	return items
+}
