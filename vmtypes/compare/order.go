@@ -177,3 +177,28 @@ func is(names ...string) func(string) bool {
 		return false
 	}
 }
+
+// A Placement is what QEMU gives to a device by the order of devices.
+type Placement struct {
+	// Device is the option, of the plan.
+	Device *plan.Option
+	// Property would say it: "addr".
+	Property string
+	// Value is what it is now.
+	Value string
+}
+
+// Placements returns the PCI slots that QEMU gives to devices of a plan that do
+// not say their addr, in the order of the plan. Devices alone on a bus, behind a
+// port, are not among them: they have one place only.
+func Placements(p *plan.Plan) []Placement {
+	orders := newSide(p).orders
+	var list []Placement
+	for i := range p.QEMU.Args {
+		o := &p.QEMU.Args[i]
+		if addr := orders[o]["addr"]; addr != "" && busOf(o) == rootBus {
+			list = append(list, Placement{o, "addr", addr})
+		}
+	}
+	return list
+}

@@ -40,6 +40,9 @@ func complaints(qemu Machine, flag, value string, keys []string) []complaint {
 		"-device": "device", "-object": "object", "-netdev": "network backend", "-chardev": "backend", "-blockdev": "block driver",
 		"-machine": "machine", "-cpu": "CPU model", "-accel": "accelerator",
 	}[flag]
+	if hosts[flag+" "+value] {
+		return nil
+	}
 	if values := qemu.Values(flag); value != "" && values != nil && !slices.Contains(values, value) {
 		return []complaint{{unknownValue, value, qemu.Name() + " has no " + what + " " + value + suggestion(value, values)}}
 	}
@@ -49,12 +52,27 @@ func complaints(qemu Machine, flag, value string, keys []string) []complaint {
 	}
 	var list []complaint
 	for _, key := range keys {
-		first, _, _ := strings.Cut(key, ".")
-		if !slices.Contains(properties, key) && !slices.Contains(properties, first) {
+		if !has(properties, flag, key) {
 			list = append(list, complaint{unknownProperty, key, strings.TrimSpace(flag+" "+value) + " has no property " + key + " in " + qemu.Name() + suggestion(key, properties)})
 		}
 	}
 	return list
+}
+
+// hosts are values that depend on the computer, not on the program: QEMU has them
+// for guests of the host's own architecture.
+var hosts = map[string]bool{"-accel kvm": true, "-accel hvf": true, "-accel xen": true, "-accel whpx": true, "-cpu host": true}
+
+// has tells whether a property is among those that are known, or a part of one,
+// "file.filename". Those of a machine may be spelled with underscores.
+func has(properties []string, flag, key string) bool {
+	first, _, _ := strings.Cut(key, ".")
+	return slices.ContainsFunc(properties, func(known string) bool {
+		if flag == "-machine" {
+			known, key, first = strings.ReplaceAll(known, "_", "-"), strings.ReplaceAll(key, "_", "-"), strings.ReplaceAll(first, "_", "-")
+		}
+		return known == key || known == first
+	})
 }
 
 // askMachine finds what the machine does not know of options that are written
@@ -71,8 +89,8 @@ func askMachine(m *module) {
 		if values != nil {
 			value, _ = text(values)
 		}
-		if o.flag == "-cpu" || o.props == nil && strings.Contains(value, ",") {
-			continue // another rule's
+		if o.flag == "-cpu" || o.flag == "-global" || o.props == nil && strings.Contains(value, ",") {
+			continue // is not of a value and properties, or another rule's
 		}
 		var names []string
 		for _, key := range keys(o.props) {

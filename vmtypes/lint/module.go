@@ -210,3 +210,14 @@ func text(e syntax.Expr) (string, bool) {
 	s, ok := literal.Value.(string)
 	return s, ok && literal.Token == syntax.STRING
 }
+
+// loads returns the names of the modules that the module loads.
+func (m *module) loads() []string {
+	var list []string
+	for _, stmt := range m.file.Stmts {
+		if load, ok := stmt.(*syntax.LoadStmt); ok {
+			list = append(list, load.ModuleName())
+		}
+	}
+	return list
+}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
 	"vmop/vmtypes/sample"
@@ -24,12 +25,17 @@ type Revision struct {
 	// Single is the name of its only type; empty for a folder.
 	Single string
 
-	dir     string           // where the files are; empty if there are none
-	library *vmtypes.Library // nil: own says all
-	own     map[string][]byte
-	loaded  map[string]loading
-	close   []func() error
+	dir    string // where the files are; empty if there are none
+	launch Launch
+	// own are archives of the types, if the version has its own library; else nil.
+	own    map[string][]byte
+	loaded map[string]loading
+	close  []func() error
 }
+
+// Launch has a type evaluated that is called as in a configuration: one of the
+// custom types of a folder, a stock type, or a file by its absolute path.
+type Launch func(ctx context.Context, dir, name string, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error)
 
 // loading is what came of loading a type.
 type loading struct {
@@ -40,8 +46,11 @@ type loading struct {
 // Open finds the version that a name means: a stock type, a file, a folder, an
 // archive (vmtype.txtar of a data directory), or, where nothing of these has the
 // name, a git revision: REV:PATH, or REV for the working directory's files.
-func Open(ctx context.Context, name string) (*Revision, error) {
-	r := &Revision{Name: name, loaded: map[string]loading{}}
+//
+// Types of a folder are evaluated by launch; those of an archive, or of a copy of
+// the whole library, in this process.
+func Open(ctx context.Context, name string, launch Launch) (*Revision, error) {
+	r := &Revision{Name: name, launch: launch, loaded: map[string]loading{}}
 	if err := r.open(ctx, name); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -49,9 +58,9 @@ func Open(ctx context.Context, name string) (*Revision, error) {
 }
 
 func (r *Revision) open(ctx context.Context, name string) error {
-	if vmtypesHas(name) {
+	if vmtypes.IsStock(name) {
 		r.Single = name
-		return r.openLibrary("")
+		return nil
 	}
 	info, err := os.Stat(name)
 	switch {
@@ -68,12 +77,6 @@ func (r *Revision) open(ctx context.Context, name string) error {
 	return r.openArchive(ctx, name)
 }
 
-// vmtypesHas tells whether a stock type has a name.
-func vmtypesHas(name string) bool {
-	library, err := vmtypes.Open("")
-	return err == nil && slices.Contains(library.Names(), name)
-}
-
 // Close removes what was only needed to look at the version.
 func (r *Revision) Close() error {
 	var errs []error
@@ -83,25 +86,16 @@ func (r *Revision) Close() error {
 	return errors.Join(errs...)
 }
 
-func (r *Revision) openLibrary(dir string) error {
-	library, err := vmtypes.Open(dir)
-	if err != nil {
-		return err
-	}
-	r.library, r.dir = library, dir
-	r.close = append(r.close, library.Close)
-	return nil
-}
-
 // openFolder opens a folder of custom types, or a copy of the stock library,
 // which stands for itself and not for the program's.
 func (r *Revision) openFolder(dir string) error {
+	r.dir = dir
 	for _, file := range []string{"standard.star", "lib/qemu.star"} {
 		if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
-			return r.openLibrary(dir)
+			return nil
 		}
 	}
-	r.dir, r.own = dir, map[string][]byte{}
+	r.own = map[string][]byte{}
 	var modules []txtar.File
 	for _, pattern := range []string{"*.star", "lib/*.star"} {
 		paths, err := filepath.Glob(filepath.Join(dir, pattern))
@@ -149,14 +143,31 @@ func (r *Revision) Types() []string {
 			list = append(list, name)
 		}
 	default:
-		for _, name := range r.library.Names() {
-			if !vmtypesHas(name) {
+		modules, _ := r.Modules() // Plan will tell
+		for file := range modules {
+			if name := strings.TrimSuffix(file, ".star"); !strings.HasSuffix(name, "_test") && name != "testing" && !vmtypes.IsStock(name) {
 				list = append(list, name)
 			}
 		}
 	}
 	slices.Sort(list)
 	return list
+}
+
+// Modules returns the sources by the names by which they are loaded, tests
+// included.
+func (r *Revision) Modules() (map[string]string, error) {
+	if r.own == nil {
+		source, err := vmtypes.ReadSource(r.dir)
+		return source.Modules, err
+	}
+	all := map[string]string{}
+	for _, text := range r.own {
+		for _, file := range txtar.Parse(text).Files {
+			all[file.Name] = string(file.Data)
+		}
+	}
+	return all, nil
 }
 
 // Samples returns those that are beside the types, none if there are none.
@@ -190,6 +201,16 @@ func ReadSamples(dir string, must bool) ([]*sample.Sample, error) {
 
 // Plan returns the plan that a type of this version makes of a VM.
 func (r *Revision) Plan(ctx context.Context, vmType string, s *sample.Sample) (*plan.Plan, error) {
+	if r.own == nil {
+		if vmType == r.Single && r.dir != "" {
+			file, err := filepath.Abs(filepath.Join(r.dir, vmType+".star"))
+			if err != nil {
+				return nil, err
+			}
+			vmType = file
+		}
+		return r.launch(ctx, r.dir, vmType, s.VM, s.Host.Host())
+	}
 	t, ok := r.loaded[vmType]
 	if !ok {
 		t.vmType, t.err = r.load(ctx, vmType)
@@ -202,9 +223,6 @@ func (r *Revision) Plan(ctx context.Context, vmType string, s *sample.Sample) (*
 }
 
 func (r *Revision) load(ctx context.Context, name string) (*vmtypes.Type, error) {
-	if r.own == nil {
-		return r.library.Load(ctx, name)
-	}
 	text, ok := r.own[name]
 	if !ok {
 		return nil, &vmtypes.Error{Message: fmt.Sprintf("there is no VM type %q; known are %s", name, strings.Join(r.Types(), ", "))}

@@ -11,7 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"vmop/cmd/vmrunner/cli"
+	"vmop/vmspec"
+	"vmop/vmtypes"
 	"vmop/vmtypes/compare"
+	"vmop/vmtypes/evaluate"
+	"vmop/vmtypes/plan"
 	"vmop/vmtypes/revision"
 	"vmop/vmtypes/sample"
 )
@@ -83,12 +87,12 @@ type diff struct {
 }
 
 func (d *diff) run(ctx context.Context, w io.Writer, old, now string) (different bool, err error) {
-	before, err := revision.Open(ctx, old)
+	before, err := revision.Open(ctx, old, launched)
 	if err != nil {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, before.Close()) }()
-	after, err := revision.Open(ctx, now)
+	after, err := revision.Open(ctx, now, launched)
 	if err != nil {
 		return false, err
 	}
@@ -111,6 +115,15 @@ func (d *diff) run(ctx context.Context, w io.Writer, old, now string) (different
 		err = errors.Join(err, errors.New("there is no plan to compare: no VM starts with either version"))
 	}
 	return c.Different(), err
+}
+
+// launched has a type evaluated where it can do no harm.
+func launched(ctx context.Context, dir, name string, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error) {
+	t, err := evaluate.Find(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	return t.Launch(ctx, spec, host)
 }
 
 // vms returns the samples that the user has asked for; none if those beside the

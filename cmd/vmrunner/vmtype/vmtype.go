@@ -38,6 +38,7 @@ func New(f Flags) *cobra.Command {
 		newExplain(f),
 		newFmt(f),
 		newLSP(f),
+		newLint(f),
 		newList(f),
 		newNew(f),
 		newProfile(f),

@@ -1,0 +1,55 @@
+package introspect
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// form is part of the name of cached files: what they hold, and how.
+const form = "1"
+
+// cacheFile returns where what a program knows is kept, or "". The name changes
+// with the program: its path, its time and its size.
+func cacheFile(dir, program string) string {
+	info, err := os.Stat(program)
+	if dir == "" || err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%d\x00%s", program, info.ModTime().UnixNano(), info.Size(), form))
+	return filepath.Join(dir, fmt.Sprintf("%s-%x.json", filepath.Base(program), sum[:8]))
+}
+
+// recall reads what was kept. What can't be read is asked again.
+func (q *QEMU) recall() bool {
+	if q.cache == "" {
+		return false
+	}
+	text, err := os.ReadFile(q.cache)
+	if err != nil || json.Unmarshal(text, &q.known) != nil || q.known.Version == "" || q.known.Types == nil {
+		q.known = knowledge{}
+		return false
+	}
+	return true
+}
+
+// keep writes what is known, so that nobody reads half of it.
+func (q *QEMU) keep() {
+	text, err := json.Marshal(q.known)
+	if q.cache == "" || err != nil || os.MkdirAll(filepath.Dir(q.cache), 0o700) != nil {
+		return
+	}
+	file, err := os.CreateTemp(filepath.Dir(q.cache), "new")
+	if err != nil {
+		return
+	}
+	_, err = file.Write(text)
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil || os.Rename(file.Name(), q.cache) != nil {
+		_ = os.Remove(file.Name()) // the cache is as it was
+	}
+}

@@ -1,0 +1,99 @@
+package introspect
+
+import (
+	"slices"
+	"strings"
+)
+
+// flags reads the options of "-help": each line that begins with a dash has one,
+// or several, "-h or -help" or "-fda/-fdb file".
+func flags(help string) []string {
+	var list []string
+	for line := range strings.Lines(help) {
+		words := strings.Fields(line)
+		for i, word := range words {
+			if i > 0 && (i < 2 || words[i-1] != "or") {
+				continue
+			}
+			for name := range strings.SplitSeq(word, "/") {
+				if len(name) > 1 && strings.HasPrefix(name, "-") && strings.HasPrefix(line, "-") && !slices.Contains(list, name) {
+					list = append(list, name)
+				}
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// devices reads "-device help": lines with name "x" and sometimes alias "y".
+func devices(help string) (list []string, aliases map[string]string) {
+	aliases = map[string]string{}
+	for line := range strings.Lines(help) {
+		name, alias := quoted(line, "name "), quoted(line, "alias ")
+		if name == "" {
+			continue
+		}
+		list = append(list, name)
+		if alias != "" {
+			list = append(list, alias)
+			aliases[alias] = name
+		}
+	}
+	slices.Sort(list)
+	return list, aliases
+}
+
+// quoted returns the text in quotes behind a word, or "".
+func quoted(line, word string) string {
+	_, rest, ok := strings.Cut(line, word+"\"")
+	if !ok {
+		return ""
+	}
+	text, _, _ := strings.Cut(rest, "\"")
+	return text
+}
+
+// described are options whose properties the schema of QMP has, with the command
+// that takes the same.
+var described = map[string]struct{ command, tag string }{
+	"-netdev":   {"netdev_add", "type"},
+	"-blockdev": {"blockdev-add", "driver"},
+}
+
+// schemaType is an entry of query-qmp-schema; see QEMU's qapi/introspect.json.
+type schemaType struct {
+	Name     string
+	ArgType  string `json:"arg-type"`
+	Members  []struct{ Name string }
+	Variants []struct{ Case, Type string }
+}
+
+func (q *QEMU) schema() error {
+	var answer []schemaType
+	if err := q.ask("query-qmp-schema", nil, &answer); err != nil {
+		return err
+	}
+	types := map[string]schemaType{}
+	for _, t := range answer {
+		types[t.Name] = t
+	}
+	for flag, d := range described {
+		arguments := types[types[d.command].ArgType]
+		if len(arguments.Variants) == 0 {
+			continue // of a QEMU that says it in another way
+		}
+		variants := map[string][]string{}
+		for _, v := range arguments.Variants {
+			names := []string{}
+			for _, m := range append(slices.Clone(arguments.Members), types[v.Type].Members...) {
+				names = append(names, m.Name)
+			}
+			variants[v.Case] = names
+			q.known.Values[flag] = append(q.known.Values[flag], v.Case)
+		}
+		slices.Sort(q.known.Values[flag])
+		q.known.Variants[flag] = variants
+	}
+	return nil
+}

@@ -1,0 +1,273 @@
+package introspect
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A QEMU is a program and what it knows. It can be used by several goroutines,
+// which wait for each other. It must be closed.
+type QEMU struct {
+	ctx     context.Context
+	mu      sync.Mutex
+	program string
+	cache   string // the file that keeps known; empty: none
+	known   knowledge
+	asked   bool     // known has grown
+	session *session // nil: not started, or ended
+}
+
+// knowledge is what a QEMU has said.
+type knowledge struct {
+	// Version is "7.2.22".
+	Version string `json:"version"`
+	// Flags are all options, with a dash.
+	Flags []string `json:"flags"`
+	// Values are what may follow an option first.
+	Values map[string][]string `json:"values"`
+	// Aliases are other names of devices and machines, by option and alias.
+	Aliases map[string]map[string]string `json:"aliases"`
+	// Groups are the properties of options that are groups of QemuOpts.
+	Groups map[string][]string `json:"groups"`
+	// Variants are the properties by option and value of those that the schema
+	// describes.
+	Variants map[string]map[string][]string `json:"variants"`
+	// CPUs are the types of CPU models.
+	CPUs map[string]string `json:"cpus"`
+	// Types are the properties of devices and objects that were asked for, by
+	// type. Of one with null nothing can be said.
+	Types map[string][]string `json:"types"`
+}
+
+// Open asks the QEMU at a path, or what the cache directory dir says of it; dir
+// may be empty. ctx is for all that is asked later, too.
+func Open(ctx context.Context, program, dir string) (*QEMU, error) {
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return nil, fmt.Errorf("look for QEMU: %w", err)
+	}
+	q := &QEMU{ctx: ctx, program: path, cache: cacheFile(dir, path)}
+	if q.recall() {
+		return q, nil
+	}
+	if err := q.learn(); err != nil {
+		return nil, fmt.Errorf("ask %s what it knows: %w", path, err)
+	}
+	return q, nil
+}
+
+// Close ends QEMU if it was started, and keeps what it has said. That it can't be
+// kept is no error: it will be asked again.
+func (q *QEMU) Close() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.asked {
+		q.keep()
+		q.asked = false
+	}
+	if q.session == nil {
+		return nil
+	}
+	err := q.session.close()
+	q.session = nil
+	return err
+}
+
+// Name returns "QEMU 7.2.22".
+func (q *QEMU) Name() string { return "QEMU " + q.known.Version }
+
+// Flags returns all options, with one dash.
+func (q *QEMU) Flags() []string { return q.known.Flags }
+
+// Values returns what may follow an option first, sorted; nil if it can't be
+// said.
+func (q *QEMU) Values(flag string) []string { return q.known.Values[flag] }
+
+// Properties returns what may be set by an option with a value; nil if it can't
+// be said.
+func (q *QEMU) Properties(flag, value string) []string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if real, ok := q.known.Aliases[flag][value]; ok {
+		value = real
+	}
+	switch flag {
+	case "-device":
+		return with(q.typeProperties("device-list-properties", value), "id", "driver", "bus")
+	case "-global":
+		return q.typeProperties("device-list-properties", value)
+	case "-object":
+		return with(q.typeProperties("qom-list-properties", value), "id", "qom-type")
+	case "-machine":
+		return with(q.typeProperties("qom-list-properties", value+"-machine"), q.known.Groups["machine"]...)
+	case "-accel":
+		return with(q.typeProperties("qom-list-properties", value+"-accel"), "accel")
+	case "-cpu":
+		return q.typeProperties("qom-list-properties", q.known.CPUs[value])
+	}
+	if variants := q.known.Variants[flag]; variants != nil {
+		return variants[value]
+	}
+	if group := groups[flag]; group != "" && len(q.known.Groups[group]) > 0 {
+		return with(q.known.Groups[group], "id")
+	}
+	return nil
+}
+
+// groups are the names of QemuOpts that options are read by, where QEMU says all
+// that they know.
+var groups = map[string]string{
+	"-smp": "smp-opts", "-m": "memory", "-boot": "boot-opts", "-name": "name", "-rtc": "rtc", "-sandbox": "sandbox", "-action": "action",
+	"-spice": "spice", "-vnc": "vnc", "-chardev": "chardev", "-overcommit": "overcommit", "-msg": "msg", "-icount": "icount",
+	"-add-fd": "add-fd", "-fsdev": "fsdev",
+}
+
+// typeProperties returns the properties of a type, asked for if need be.
+func (q *QEMU) typeProperties(command, name string) []string {
+	if name == "" {
+		return nil
+	}
+	if list, ok := q.known.Types[name]; ok {
+		return list
+	}
+	var answer []struct{ Name string }
+	err := q.ask(command, map[string]any{"typename": name}, &answer)
+	if q.ctx.Err() != nil {
+		return nil // and is not to be remembered
+	}
+	var list []string
+	if err == nil { // else it has no such type, or has crashed: that happens with devices that need a GPU
+		for _, p := range answer {
+			list = append(list, p.Name)
+		}
+		slices.Sort(list)
+	}
+	q.known.Types[name], q.asked = list, true
+	return list
+}
+
+// ask asks QEMU, which is started if it does not run.
+func (q *QEMU) ask(command string, arguments map[string]any, into any) (err error) {
+	if q.session == nil {
+		if q.session, err = start(q.ctx, q.program); err != nil {
+			return err
+		}
+	}
+	err = q.session.run(command, arguments, into)
+	if q.session.ended {
+		_ = q.session.close() // it has crashed, which err tells
+		q.session = nil
+	}
+	return err
+}
+
+// with returns a list with some more in it; nil stays nil.
+func with(list []string, more ...string) []string {
+	if list == nil {
+		return nil
+	}
+	return append(slices.Clone(list), more...)
+}
+
+// learn asks for all that is not asked for by type.
+func (q *QEMU) learn() error {
+	q.known = knowledge{
+		Values: map[string][]string{}, Aliases: map[string]map[string]string{}, Groups: map[string][]string{},
+		Variants: map[string]map[string][]string{}, CPUs: map[string]string{}, Types: map[string][]string{},
+	}
+	q.asked = true
+	help, err := q.output("-help")
+	if err != nil {
+		return err
+	}
+	q.known.Flags = flags(help)
+	if help, err = q.output("-device", "help"); err != nil {
+		return err
+	}
+	q.known.Values["-device"], q.known.Aliases["-device"] = devices(help)
+	for _, step := range []func() error{q.types, q.machines, q.cpus, q.optionGroups, q.schema} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	q.known.Version = q.session.version
+	return nil
+}
+
+// output returns what QEMU writes when it is called to tell something.
+func (q *QEMU) output(args ...string) (string, error) {
+	out, err := exec.CommandContext(q.ctx, q.program, args...).Output()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", strings.Join(args, " "), err)
+	}
+	return string(out), nil
+}
+
+// types asks for the kinds of objects, accelerators and devices.
+func (q *QEMU) types() error {
+	for flag, of := range map[string]string{"-object": "user-creatable", "-accel": "accel", "-global": "device"} {
+		var answer []struct{ Name string }
+		if err := q.ask("qom-list-types", map[string]any{"implements": of, "abstract": flag == "-global"}, &answer); err != nil {
+			return err
+		}
+		var list []string
+		for _, t := range answer {
+			list = append(list, strings.TrimSuffix(t.Name, "-accel"))
+		}
+		slices.Sort(list)
+		q.known.Values[flag] = list
+	}
+	return nil
+}
+
+func (q *QEMU) machines() error {
+	var answer []struct{ Name, Alias string }
+	if err := q.ask("query-machines", nil, &answer); err != nil {
+		return err
+	}
+	aliases := map[string]string{}
+	var list []string
+	for _, m := range answer {
+		list = append(list, m.Name)
+		if m.Alias != "" {
+			list = append(list, m.Alias)
+			aliases[m.Alias] = m.Name
+		}
+	}
+	slices.Sort(list)
+	q.known.Values["-machine"], q.known.Aliases["-machine"] = list, aliases
+	return nil
+}
+
+func (q *QEMU) cpus() error {
+	var answer []struct{ Name, Typename string }
+	if err := q.ask("query-cpu-definitions", nil, &answer); err != nil {
+		return err
+	}
+	for _, c := range answer {
+		q.known.CPUs[c.Name] = c.Typename
+	}
+	q.known.Values["-cpu"] = slices.Sorted(maps.Keys(q.known.CPUs))
+	return nil
+}
+
+func (q *QEMU) optionGroups() error {
+	var answer []struct {
+		Option     string
+		Parameters []struct{ Name string }
+	}
+	if err := q.ask("query-command-line-options", nil, &answer); err != nil {
+		return err
+	}
+	for _, o := range answer {
+		for _, p := range o.Parameters {
+			q.known.Groups[o.Option] = append(q.known.Groups[o.Option], p.Name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package introspect
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// patience is how long QEMU may take for one question; it takes milliseconds.
+const patience = 30 * time.Second
+
+// session is a QEMU without a machine.
+type session struct {
+	cmd     *exec.Cmd
+	stop    context.CancelFunc
+	in      io.WriteCloser
+	out     *json.Decoder
+	stderr  bytes.Buffer
+	version string
+	ended   bool
+}
+
+func start(ctx context.Context, program string) (*session, error) {
+	ctx, stop := context.WithCancel(ctx)
+	s := &session{stop: stop}
+	s.cmd = exec.CommandContext(ctx, program, "-machine", "none", "-nodefaults", "-no-user-config", "-display", "none", "-S", "-qmp", "stdio")
+	s.cmd.Stderr = &s.stderr
+	out, err := s.cmd.StdoutPipe()
+	if err == nil {
+		s.in, err = s.cmd.StdinPipe()
+	}
+	if err == nil {
+		err = s.cmd.Start()
+	}
+	if err != nil {
+		stop()
+		return nil, fmt.Errorf("start QEMU: %w", err)
+	}
+	s.out = json.NewDecoder(out)
+	var greeting struct {
+		QMP struct {
+			Version struct {
+				QEMU struct{ Major, Minor, Micro int }
+			}
+		}
+	}
+	if err := s.out.Decode(&greeting); err != nil {
+		return nil, s.failed(err)
+	}
+	v := greeting.QMP.Version.QEMU
+	s.version = fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Micro)
+	return s, s.run("qmp_capabilities", nil, nil)
+}
+
+// failed ends QEMU and returns what went wrong, in its own words if it has any.
+func (s *session) failed(err error) error {
+	_ = s.close()
+	if text := strings.TrimSpace(s.stderr.String()); text != "" {
+		return fmt.Errorf("QEMU says: %s", text)
+	}
+	return fmt.Errorf("QEMU does not answer: %w", err)
+}
+
+// run asks a question; into may be nil.
+func (s *session) run(command string, arguments map[string]any, into any) error {
+	question := map[string]any{"execute": command}
+	if arguments != nil {
+		question["arguments"] = arguments
+	}
+	text, err := json.Marshal(question)
+	if err != nil {
+		return err
+	}
+	timer := time.AfterFunc(patience, s.stop) // QEMU is killed, and the pipe ends
+	defer timer.Stop()
+	if _, err := s.in.Write(append(text, '\n')); err != nil {
+		s.ended = true
+		return fmt.Errorf("%s: %w", command, err)
+	}
+	for {
+		var answer struct {
+			Return json.RawMessage
+			Error  *struct{ Desc string }
+			Event  string
+		}
+		if err := s.out.Decode(&answer); err != nil {
+			s.ended = true
+			return fmt.Errorf("%s: %w", command, err)
+		}
+		switch {
+		case answer.Event != "":
+		case answer.Error != nil:
+			return fmt.Errorf("%s: %s", command, answer.Error.Desc)
+		case into == nil:
+			return nil
+		default:
+			return json.Unmarshal(answer.Return, into)
+		}
+	}
+}
+
+// close ends QEMU: it is asked to, and killed if it doesn't.
+func (s *session) close() error {
+	_, _ = s.in.Write([]byte(`{"execute": "quit"}` + "\n")) // it may have ended
+	err := s.in.Close()
+	timer := time.AfterFunc(patience, s.stop)
+	_ = s.cmd.Wait() // how it ended does not matter
+	timer.Stop()
+	s.stop()
+	return err
+}

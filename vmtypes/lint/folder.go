@@ -1,0 +1,63 @@
+package lint
+
+import (
+	"slices"
+	"strings"
+
+	"vmop/vmtypes/plan"
+)
+
+// A Folder is what there is to be looked at in a folder of VM types.
+type Folder struct {
+	// Modules are the sources, by the names by which they are loaded.
+	Modules map[string]string
+	// Around is what is around each module. Read is asked for what is not in
+	// Modules.
+	Around Surroundings
+	// Sampled are the types that there are samples of, Plans what became of these.
+	Sampled []string
+	Plans   []*plan.Plan
+}
+
+// Findings returns all that the rules find.
+func (f Folder) Findings() []Finding {
+	around := f.Around
+	around.Read = func(name string) (string, error) {
+		if source, ok := f.Modules[name]; ok || f.Around.Read == nil {
+			return source, nil
+		}
+		return f.Around.Read(name)
+	}
+	var all []Finding
+	for name, source := range f.Modules {
+		all = append(all, File(name, source, around)...)
+	}
+	all = append(all, f.untested()...)
+	return Sort(append(all, Plans(f.Plans, f.Modules, around.Machine)...))
+}
+
+// untested finds types that no test loads and no sample is for.
+func (f Folder) untested() []Finding {
+	loaded := map[string]bool{}
+	for name, source := range f.Modules {
+		m := parse(name, source)
+		if m == nil || !m.isTest() {
+			continue
+		}
+		for _, module := range m.loads() {
+			loaded[module] = true
+		}
+	}
+	var list []Finding
+	for name, source := range f.Modules {
+		m := parse(name, source)
+		typeName := strings.TrimSuffix(name[strings.LastIndexByte(name, '/')+1:], ".star")
+		if m == nil || !m.isType() || loaded[name] || slices.Contains(f.Sampled, typeName) {
+			continue
+		}
+		m.rule = "untested"
+		m.add(m.function("launch").Name, "nothing tests "+typeName+": no file *_test.star loads it, and no sample is for it")
+		list = append(list, m.allowed()...)
+	}
+	return list
+}
