@@ -27,9 +27,20 @@ func unusedLoad(m *module) {
 	}
 }
 
-// unusedVariable finds variables of functions that are never read. Names that
-// begin with an underscore say so themselves.
+// unusedVariable finds variables of functions that are never read, and what a
+// module has for itself and doesn't use. Variables whose names begin with an
+// underscore say so themselves.
 func unusedVariable(m *module) {
+	for _, stmt := range m.file.Stmts { // what begins with an underscore is only for this file
+		switch s := stmt.(type) {
+		case *syntax.DefStmt:
+			m.unusedPrivate(s.Name)
+		case *syntax.AssignStmt:
+			for _, id := range targets(s.LHS) {
+				m.unusedPrivate(id)
+			}
+		}
+	}
 	syntax.Walk(m.file, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.DefStmt:
@@ -46,11 +57,19 @@ func unusedVariable(m *module) {
 	})
 }
 
+func (m *module) unusedPrivate(id *syntax.Ident) {
+	if strings.HasPrefix(id.Name, "_") && !m.used(id) {
+		m.add(id, id.Name+" is only for this file, and nothing in it uses it")
+	}
+}
+
 func (m *module) unusedIn(body []syntax.Stmt) {
 	for _, stmt := range body {
 		switch s := stmt.(type) {
 		case *syntax.AssignStmt:
-			m.unused(s.LHS, "the variable ")
+			if s.Op == syntax.EQ { // else it was assigned before
+				m.unused(s.LHS, "the variable ")
+			}
 		case *syntax.ForStmt:
 			m.unused(s.Vars, "the variable ")
 			m.unusedIn(s.Body)

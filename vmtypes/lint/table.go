@@ -92,7 +92,7 @@ var rules = []Rule{
 		Name:   "function-docstring",
 		Reason: "A public function is what others build on. One that is only for this file has a name that begins with an underscore.",
 		Bad:    "def f():\n    return 1\n",
-		Good:   "def f():\n    \"\"\"Returns the first number.\"\"\"\n    return 1\n\ndef _g():\n    return 2\n",
+		Good:   "def f():\n    \"\"\"Returns the first number.\"\"\"\n    return _one()\n\ndef _one():\n    return 1\n",
 		check:  functionDocstring,
 	},
 	{

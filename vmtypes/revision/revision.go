@@ -112,7 +112,8 @@ func (r *Revision) openFolder(dir string) error {
 	}
 	for _, m := range modules {
 		if name, isType := strings.CutSuffix(strings.TrimPrefix(m.Name, "@vmtypes//"), ".star"); isType && !strings.Contains(name, "/") {
-			r.own[name] = txtar.Format(&txtar.Archive{Comment: []byte("VM type " + m.Name + "\n"), Files: modules})
+			comment := fmt.Sprintf("VM type %s\nAPI version %d\n", m.Name, vmtypes.APIVersion)
+			r.own[name] = txtar.Format(&txtar.Archive{Comment: []byte(comment), Files: modules})
 		}
 	}
 	return nil
