@@ -25,6 +25,9 @@ type evaluation struct {
 	made map[string][]made
 	// declared are the options that types declare, by the names of the types.
 	declared map[string][]vmtypes.Option
+	// plans are those that could be made, sampled the types with samples.
+	plans   []*plan.Plan
+	sampled []string
 
 	source vmtypes.Source
 	texts  map[string]*text
@@ -94,6 +97,7 @@ func (e *evaluation) merge(other *evaluation) {
 		}
 	}
 	maps.Copy(e.declared, other.declared)
+	e.plans = append(e.plans, other.plans...)
 }
 
 // module evaluates one module: a type with its samples, a test, or what others
@@ -137,27 +141,33 @@ func (o Options) test(ctx context.Context, e *evaluation, file string) {
 	}
 }
 
-// lint adds what could be better, except where something is wrong.
+// lint adds what could be better, except on lines where something is wrong. The
+// plans of each QEMU are looked at with what that one knows.
 func (e *evaluation) lint(ctx context.Context, o Options) {
-	for _, file := range slices.Sorted(maps.Keys(e.source.Modules)) {
+	programs := map[string][]*plan.Plan{}
+	for _, p := range e.plans {
+		programs[p.QEMU.Executable] = append(programs[p.QEMU.Executable], p)
+	}
+	folder := lint.Folder{Modules: e.source.Modules, Around: lint.Surroundings{Read: vmtypes.StockModule}, Sampled: e.sampled}
+	var findings []lint.Finding
+	for program, plans := range programs {
 		if ctx.Err() != nil {
 			return
 		}
-		around := lint.Surroundings{Read: e.read, Machine: o.Machine}
-		for _, f := range lint.File(file, e.source.Modules[file], around) {
-			if wrong := slices.ContainsFunc(e.diagnostics[file], func(d diagnostic) bool { return d.Severity == severityError && d.Range.Start.Line == f.Line-1 }); !wrong {
-				e.put(file, f.Line, f.Column, diagnostic{Severity: severityWarning, Code: f.Rule, Message: f.Message})
-			}
+		if len(programs) == 1 {
+			folder.Around.Machine, folder.Plans = o.Machine(program), plans
+			break
+		}
+		findings = append(findings, lint.Plans(plans, e.source.Modules, o.Machine(program))...)
+	}
+	for _, f := range lint.Sort(append(findings, folder.Findings()...)) {
+		wrong := slices.ContainsFunc(e.diagnostics[f.File], func(d diagnostic) bool {
+			return d.Severity == severityError && d.Range.Start.Line == f.Line-1
+		})
+		if !wrong {
+			e.put(f.File, f.Line, f.Column, diagnostic{Severity: severityWarning, Code: f.Rule, Message: f.Message})
 		}
 	}
-}
-
-// read returns the text of a module, as lint wants it.
-func (e *evaluation) read(module string) (string, error) {
-	if text, ok := e.source.Modules[module]; ok {
-		return text, nil
-	}
-	return vmtypes.StockModule(module)
 }
 
 // samples returns the samples of a folder by the types that they are of, and adds
@@ -178,6 +188,7 @@ func (e *evaluation) samples(dir string) map[string][]*sample.Sample {
 			continue
 		}
 		found[s.Type] = append(found[s.Type], s)
+		e.sampled = append(e.sampled, s.Type)
 	}
 	return found
 }
@@ -203,6 +214,7 @@ func (o Options) try(ctx context.Context, e *evaluation, file, name string, samp
 	for _, s := range samples {
 		p, err := o.Evaluator.Launch(ctx, e.source, name, s.VM, s.Host.Host())
 		if p != nil {
+			e.plans = append(e.plans, p)
 			e.note(p, s.Name())
 		}
 		var options *vmtypes.OptionsError

@@ -21,7 +21,7 @@ func said(t *testing.T, files map[string]string, open map[string]*text) (*evalua
 	for name, content := range files {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
 	}
-	e := Options{Evaluator: inProcess{}}.evaluate(t.Context(), dir, open)
+	e := inProcessOptions().evaluate(t.Context(), dir, open)
 	var lines []string
 	for file, list := range e.diagnostics {
 		for _, d := range list {

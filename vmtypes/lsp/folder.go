@@ -118,6 +118,26 @@ func (s *server) didSave(_ context.Context, params *documentParams) error {
 	return nil
 }
 
+// didChangeFiles evaluates the folders in which files have changed that aren't
+// open.
+func (s *server) didChangeFiles(_ context.Context, params *watchedParams) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed := map[*folder]bool{}
+	for _, c := range params.Changes {
+		at := s.placeOf(c.URI)
+		for _, dir := range []string{at.dir, filepath.Dir(at.dir)} { // samples are below, in testdata
+			if f := s.folders[dir]; f != nil && f.open[at.name] == nil {
+				changed[f] = true
+			}
+		}
+	}
+	for f := range changed {
+		s.evaluate(f)
+	}
+	return nil
+}
+
 func (s *server) didClose(ctx context.Context, params *documentParams) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

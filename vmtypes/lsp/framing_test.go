@@ -107,7 +107,7 @@ func FuzzSession(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		done := make(chan error, 1)
 		go func() {
-			done <- Serve(t.Context(), bytes.NewReader(in), new(sink), Options{Evaluator: inProcess{}, Format: func(_, text string) (string, error) { return text, nil }})
+			done <- Serve(t.Context(), bytes.NewReader(in), new(sink), inProcessOptions())
 		}()
 		select {
 		case <-done: // with whatever error

@@ -5,9 +5,19 @@ import (
 
 	"vmop/vmspec"
 	"vmop/vmtypes"
+	"vmop/vmtypes/lint"
 	"vmop/vmtypes/plan"
 	"vmop/vmtypes/vmtypestest"
 )
+
+// inProcessOptions evaluate types that are trusted, without a QEMU.
+func inProcessOptions() Options {
+	return Options{
+		Evaluator: inProcess{},
+		Format:    func(_, text string) (string, error) { return text, nil },
+		Machine:   func(string) lint.Machine { return nil },
+	}
+}
 
 // inProcess evaluates types that are trusted.
 type inProcess struct{}

@@ -18,6 +18,7 @@ type view struct {
 	document
 	declared map[string][]vmtypes.Option
 	open     map[string]*text
+	program  string // QEMU, as the type names it
 }
 
 // view returns an open document for a request.
@@ -28,12 +29,21 @@ func (s *server) view(uri string) (*view, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v := &view{server: s, folder: f, document: d, open: texts(f.open)}
-	if f.result != nil {
-		v.declared = f.result.declared
+	v := &view{server: s, folder: f, document: d, open: texts(f.open), program: usualProgram}
+	if f.result == nil {
+		return v, nil
+	}
+	v.declared = f.result.declared
+	for _, p := range f.result.plans {
+		if p.Type == strings.TrimSuffix(d.module, ".star") {
+			v.program = p.QEMU.Executable
+		}
 	}
 	return v, nil
 }
+
+// usualProgram is asked about a module that is no type.
+const usualProgram = "qemu-system-x86_64"
 
 // module returns the text of a module by its name.
 func (v *view) module(name string) (*text, bool) {

@@ -103,12 +103,12 @@ func literal(arguments []string, n int) string {
 // completeQEMU completes what QEMU has names for: options, what follows them, and
 // properties.
 func (v *view) completeQEMU(c cursor) []completionItem {
-	machine := v.server.options.Machine
-	if machine == nil {
-		return nil
-	}
 	call, ok := v.optionCallAt(c)
 	if !ok {
+		return nil
+	}
+	machine := v.server.options.Machine(v.program)
+	if machine == nil {
 		return nil
 	}
 	var words []string

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/vmtypes/lint"
 )
 
 // knowing is a QEMU that knows little.
@@ -30,7 +32,7 @@ func TestNamesOfQEMUAreCompleted(t *testing.T) {
 		`net("n", "|`: {"tap", "user"}, `net("n", "user", {"h|`: {"hostfwd"}, `net("|`: nil, `other("|`: nil, `device(f(1, "x"), {"|`: nil,
 	} {
 		before, after, _ := strings.Cut(marked, "|")
-		s := &server{options: Options{Machine: knowing{}}, library: new(libraryCopy), folders: map[string]*folder{}}
+		s := &server{options: Options{Machine: func(string) lint.Machine { return knowing{} }}, library: new(libraryCopy), folders: map[string]*folder{}}
 		f := s.folderOf(place{})
 		d := &document{uri: "untitled:x.star", module: "x.star"}
 		d.set(newText(head+"]\n"), 1)

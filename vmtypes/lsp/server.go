@@ -36,9 +36,10 @@ type Options struct {
 	Evaluator Evaluator
 	// Format returns the text of a module as it should be.
 	Format func(name, source string) (string, error)
-	// Machine is the QEMU that is installed, which is asked what it knows; nil if
-	// there is none.
-	Machine lint.Machine
+	// Machine returns the QEMU that is installed in place of a program that a type
+	// names, to be asked what it knows; nil if there is none. It must not start a
+	// program because a type names it.
+	Machine func(program string) lint.Machine
 }
 
 // ErrNoShutdown says that the editor left without saying so.
@@ -62,6 +63,7 @@ type server struct {
 	down        bool // shutdown was asked for
 	exited      bool
 	refresh     bool // the editor asks again for hints when told to
+	watches     bool // the editor can watch files
 	folders     map[string]*folder
 
 	// background is work that outlives a request.
@@ -135,22 +137,23 @@ func (s *server) allowed(method string) error {
 
 func (s *server) methods() map[string]jrpc2.Handler {
 	return map[string]jrpc2.Handler{
-		"initialize":                  handler.New(s.initialize),
-		"initialized":                 func(context.Context, *jrpc2.Request) (any, error) { return nil, nil },
-		"shutdown":                    s.shutdown,
-		"exit":                        s.exit,
-		"$/cancelRequest":             handler.New(s.cancel),
-		"textDocument/didOpen":        handler.New(s.didOpen),
-		"textDocument/didChange":      handler.New(s.didChange),
-		"textDocument/didSave":        handler.New(s.didSave),
-		"textDocument/didClose":       handler.New(s.didClose),
-		"textDocument/hover":          handler.New(s.hover),
-		"textDocument/completion":     handler.New(s.completion),
-		"textDocument/signatureHelp":  handler.New(s.signatureHelp),
-		"textDocument/definition":     handler.New(s.definition),
-		"textDocument/documentSymbol": handler.New(s.documentSymbol),
-		"textDocument/formatting":     handler.New(s.formatting),
-		"textDocument/inlayHint":      handler.New(s.inlayHint),
+		"initialize":                      handler.New(s.initialize),
+		"initialized":                     s.watch,
+		"shutdown":                        s.shutdown,
+		"exit":                            s.exit,
+		"$/cancelRequest":                 handler.New(s.cancel),
+		"workspace/didChangeWatchedFiles": handler.New(s.didChangeFiles),
+		"textDocument/didOpen":            handler.New(s.didOpen),
+		"textDocument/didChange":          handler.New(s.didChange),
+		"textDocument/didSave":            handler.New(s.didSave),
+		"textDocument/didClose":           handler.New(s.didClose),
+		"textDocument/hover":              handler.New(s.hover),
+		"textDocument/completion":         handler.New(s.completion),
+		"textDocument/signatureHelp":      handler.New(s.signatureHelp),
+		"textDocument/definition":         handler.New(s.definition),
+		"textDocument/documentSymbol":     handler.New(s.documentSymbol),
+		"textDocument/formatting":         handler.New(s.formatting),
+		"textDocument/inlayHint":          handler.New(s.inlayHint),
 	}
 }
 
@@ -162,6 +165,7 @@ func (s *server) initialize(_ context.Context, params *initializeParams) (*initi
 	}
 	s.initialized = true
 	s.refresh = params.Capabilities.Workspace.InlayHint.RefreshSupport
+	s.watches = params.Capabilities.Workspace.DidChangeWatchedFiles.DynamicRegistration
 	return &initializeResult{
 		Capabilities: capabilities{
 			PositionEncoding: "utf-16",
@@ -173,6 +177,20 @@ func (s *server) initialize(_ context.Context, params *initializeParams) (*initi
 		},
 		ServerInfo: serverInfo{Name: "vmrunner vmtype lsp"},
 	}, nil
+}
+
+// watch asks the editor to tell of files that change without being open.
+func (s *server) watch(context.Context, *jrpc2.Request) (any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.watches {
+		params := registrationParams{[]registration{{
+			ID: "files", Method: "workspace/didChangeWatchedFiles",
+			RegisterOptions: watchOptions{[]watcher{{"**/*.{star,txtar,yaml}"}}},
+		}}}
+		s.background.Go(func() { _, _ = s.rpc.Callback(s.session, "client/registerCapability", params) }) // the editor may decline
+	}
+	return nil, nil
 }
 
 func (s *server) shutdown(context.Context, *jrpc2.Request) (any, error) {

@@ -13,10 +13,10 @@ import (
 // A Schema is a JSON Schema of the draft 2020-12, or a part of one.
 type Schema map[string]any
 
-// ConfigurationSchema returns the schema of a runner's configuration file. With
-// one type, the file must ask for it; with several, or none, vmType can be any,
-// and the options of those types are checked. It checks what can be said of
-// single keys and their form; how keys depend on each other, the runner checks.
+// ConfigurationSchema returns the schema of a runner's configuration file. The
+// options of the types are checked; with a single one the file must ask for it,
+// else vmType can be any. It checks what can be said of single keys and their
+// form; how keys depend on each other, the runner checks.
 func ConfigurationSchema(types []DescribedType) Schema {
 	runner := section("", reflect.TypeFor[config.Config]())
 	runner["required"] = []string{"vm"}
@@ -30,9 +30,12 @@ func ConfigurationSchema(types []DescribedType) Schema {
 			runner["required"] = []string{"vm", "vmType"}
 		}
 	}
+	names := []string{}
 	for _, t := range types {
+		names = append(names, t.Name)
 		runner["allOf"] = append(conditions(runner), t.condition())
 	}
+	properties["vmType"] = merge(properties["vmType"].(Schema), Schema{"examples": names}) // editors offer them
 	return Schema{
 		"$schema":              "https://json-schema.org/draft/2020-12/schema",
 		"title":                "The configuration file of vmrunner",

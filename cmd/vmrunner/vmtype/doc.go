@@ -22,15 +22,18 @@ func newDoc(f Flags) *cobra.Command {
 		Long: "doc says what a VM type is for, which options it takes and which functions it has: what\n" +
 			"its docstrings and declarations say. With a folder, by default the current one, of all\n" +
 			"types in it.\n\n" +
-			"-o schema is a JSON Schema (draft 2020-12) of a configuration file with these types: an\n" +
-			"editor with a YAML language server completes and checks a VM's file with it\n" +
-			"(docs/vm-types/editors.md).",
+			"-o schema is a JSON Schema (draft 2020-12) of a configuration file: with one type, or with\n" +
+			"those of a folder and the stock ones. An editor with a YAML language server completes and\n" +
+			"checks a VM's file with it (docs/vm-types/editors.md).",
 		Example: "  vmrunner vmtype doc standard\n" +
 			"  vmrunner vmtype doc -o man . >vmtypes.7 && man -l vmtypes.7\n" +
 			"  vmrunner vmtype doc -o schema . >vm.schema.json",
 		Args: atMostOne("doc", "a folder or a VM type"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			types, err := describedTypes(cmd.Context(), *f.Folder, args)
+			types, folder, err := describedTypes(cmd.Context(), *f.Folder, args)
+			if err == nil && form == "schema" && folder {
+				types, err = withStock(cmd.Context(), types)
+			}
 			if err != nil {
 				return err
 			}
@@ -51,7 +54,7 @@ func newDoc(f Flags) *cobra.Command {
 
 // describedTypes returns what an argument means: a folder, a file, or a type by
 // its name; without one, the current folder.
-func describedTypes(ctx context.Context, installed string, args []string) ([]reference.DescribedType, error) {
+func describedTypes(ctx context.Context, installed string, args []string) (types []reference.DescribedType, folder bool, err error) {
 	what := "."
 	if len(args) > 0 {
 		what = args[0]
@@ -59,9 +62,10 @@ func describedTypes(ctx context.Context, installed string, args []string) ([]ref
 	if info, err := os.Stat(what); err == nil && info.IsDir() && !vmtypes.IsStock(what) {
 		source, err := vmtypes.ReadSource(what)
 		if err != nil {
-			return nil, err
+			return nil, true, err
 		}
-		return reference.DescribeAll(ctx, source, declaredOptions)
+		types, err = reference.DescribeAll(ctx, source, declaredOptions)
+		return types, true, err
 	}
 	dir, name := installed, what
 	if strings.HasSuffix(what, ".star") {
@@ -69,10 +73,26 @@ func describedTypes(ctx context.Context, installed string, args []string) ([]ref
 	}
 	source, err := vmtypes.ReadSource(dir)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	t, err := reference.Describe(ctx, source, name, declaredOptions)
-	return []reference.DescribedType{t}, err
+	return []reference.DescribedType{t}, false, err
+}
+
+// withStock adds the stock types: a configuration can ask for them, too.
+func withStock(ctx context.Context, types []reference.DescribedType) ([]reference.DescribedType, error) {
+	library, err := vmtypes.Open("")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range library.Names() {
+		t, err := reference.Describe(ctx, vmtypes.Source{}, name, declaredOptions)
+		if err != nil {
+			return nil, err
+		}
+		types = append(types, t)
+	}
+	return types, nil
 }
 
 // declaredOptions evaluates a type as far as its options.

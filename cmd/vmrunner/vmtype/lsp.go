@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
+	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +15,8 @@ import (
 	"vmop/vmtypes"
 	"vmop/vmtypes/evaluate"
 	"vmop/vmtypes/format"
+	"vmop/vmtypes/introspect"
+	"vmop/vmtypes/lint"
 	"vmop/vmtypes/lsp"
 	"vmop/vmtypes/plan"
 	"vmop/vmtypes/vmtypestest"
@@ -26,9 +31,13 @@ func newLSP(Flags) *cobra.Command {
 			"a folder of VM types is shown where it is: each type is evaluated with its samples and\n" +
 			"tests whenever its author pauses, in a process with limits.",
 		Example: "  vmrunner vmtype lsp",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := lsp.Serve(cmd.Context(), os.Stdin, os.Stdout, lsp.Options{Evaluator: bounded{}, Format: format.Source})
+			known := &machines{ctx: cmd.Context(), opened: map[string]*introspect.QEMU{}}
+			err := lsp.Serve(cmd.Context(), os.Stdin, os.Stdout, lsp.Options{
+				Evaluator: bounded{}, Format: format.Source, Machine: known.machine,
+			})
+			err = errors.Join(err, known.close())
 			if errors.Is(err, lsp.ErrNoShutdown) {
 				return cli.ExitError{Code: 1} // as the protocol wants
 			}
@@ -58,4 +67,57 @@ func (bounded) Describe(ctx context.Context, source vmtypes.Source, name string)
 // Test implements lsp.Evaluator.
 func (bounded) Test(ctx context.Context, source vmtypes.Source, file string) ([]vmtypestest.Result, error) {
 	return evaluate.Test(ctx, source, file, nil)
+}
+
+// machines are the QEMUs that were asked what they know.
+type machines struct {
+	ctx    context.Context // of the session
+	mu     sync.Mutex
+	opened map[string]*introspect.QEMU // nil: can't be asked
+}
+
+// machine returns the QEMU of the PATH that has the name of a program. The
+// program itself is what a type says: whoever opens a stranger's folder does not
+// mean to start it.
+func (m *machines) machine(program string) lint.Machine {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	name := filepath.Base(program)
+	if !strings.HasPrefix(name, "qemu-system-") {
+		return nil
+	}
+	q, asked := m.opened[name]
+	if !asked {
+		q = openMachine(m.ctx, name)
+		m.opened[name] = q
+	}
+	if q == nil {
+		return nil
+	}
+	return q
+}
+
+// openMachine returns nil for a QEMU that isn't installed, or doesn't answer.
+func openMachine(ctx context.Context, name string) *introspect.QEMU {
+	cache, err := os.UserCacheDir()
+	if err == nil {
+		cache = filepath.Join(cache, "vmrunner", "qemu")
+	}
+	q, err := introspect.Open(ctx, name, cache) // without a cache it is asked each time
+	if err != nil {
+		return nil
+	}
+	return q
+}
+
+func (m *machines) close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var errs []error
+	for _, q := range m.opened {
+		if q != nil {
+			errs = append(errs, q.Close())
+		}
+	}
+	return errors.Join(errs...)
 }

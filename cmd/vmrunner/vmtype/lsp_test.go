@@ -23,8 +23,10 @@ type editor struct {
 	program *exec.Cmd
 	// published are the diagnostics as they come.
 	published chan published
-	versions  map[string]int
-	texts     map[string]string
+	// registered are the methods that the server wants to be told of.
+	registered chan string
+	versions   map[string]int
+	texts      map[string]string
 }
 
 type published struct {
@@ -60,19 +62,19 @@ func startEditor(t *testing.T, files map[string]string) *editor {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
-	e := &editor{t: t, dir: dir, published: make(chan published, 1000), versions: map[string]int{}, texts: map[string]string{}}
+	e := &editor{t: t, dir: dir, published: make(chan published, 1000), registered: make(chan string, 10), versions: map[string]int{}, texts: map[string]string{}}
 	for name, text := range files {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	e.program = exec.Command("vmrunner", "vmtype", "lsp")
-	e.program.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+t.TempDir())
+	e.program.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+t.TempDir(), "XDG_CACHE_HOME="+t.TempDir())
 	e.program.Stderr = os.Stderr
 	in, err := e.program.StdinPipe()
 	require.NoError(t, err)
 	out, err := e.program.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, e.program.Start())
-	e.client = jrpc2.NewClient(channel.LSP(out, in), &jrpc2.ClientOptions{OnNotify: e.notified})
+	e.client = jrpc2.NewClient(channel.LSP(out, in), &jrpc2.ClientOptions{OnNotify: e.notified, OnCallback: e.asked})
 	t.Cleanup(func() {
 		_ = e.client.Close()
 		_ = e.program.Process.Kill() // it may have ended, as it should
@@ -81,7 +83,8 @@ func startEditor(t *testing.T, files map[string]string) *editor {
 	var answer struct {
 		Capabilities map[string]any `json:"capabilities"`
 	}
-	e.call("initialize", object{"capabilities": object{}}, &answer)
+	workspace := object{"didChangeWatchedFiles": object{"dynamicRegistration": true}, "inlayHint": object{"refreshSupport": true}}
+	e.call("initialize", object{"capabilities": object{"workspace": workspace}}, &answer)
 	require.Equal(t, "utf-16", answer.Capabilities["positionEncoding"])
 	e.notify("initialized", object{})
 	return e
@@ -92,6 +95,15 @@ func (e *editor) notified(request *jrpc2.Request) {
 	if request.Method() == "textDocument/publishDiagnostics" && request.UnmarshalParams(&p) == nil {
 		e.published <- p
 	}
+}
+
+// asked answers what the server asks of an editor.
+func (e *editor) asked(_ context.Context, request *jrpc2.Request) (any, error) {
+	var params struct{ Registrations []struct{ Method string } }
+	if request.Method() == "client/registerCapability" && request.UnmarshalParams(&params) == nil {
+		e.registered <- params.Registrations[0].Method
+	}
+	return nil, nil
 }
 
 func (e *editor) call(method string, params, result any) {
@@ -296,6 +308,15 @@ func TestSession(t *testing.T) {
 	e.edit("asset.star", "vm.options.asset + one + prat)", "vm.options.asset)")
 	require.Empty(t, e.diagnostics("asset.star"))
 
+	// What QEMU doesn't know, by the one that is installed.
+	e.edit("asset.star", `{"id": "kbd0"}`, `{"id": "kbd0", "prot": "1"}`)
+	found = e.diagnostics("asset.star")
+	require.Len(t, found, 1)
+	require.Equal(t, "qemu-property", found[0].Code)
+	require.Contains(t, found[0].Message, "port")
+	e.edit("asset.star", `, "prot": "1"}`, "}")
+	require.Empty(t, e.diagnostics("asset.star"))
+
 	// A mistake in a file that is loaded is shown there, unsaved.
 	e.open("parts.star")
 	require.Empty(t, e.diagnostics("parts.star"))
@@ -304,6 +325,18 @@ func TestSession(t *testing.T) {
 	require.Contains(t, found[0].Message, "is not a name in QEMU's sense")
 	e.edit("parts.star", `{"ty,pe": 3,`, `{"type": 3,`)
 	require.Empty(t, e.diagnostics("parts.star"))
+
+	// A file that isn't open changes: a sample is written.
+	require.Equal(t, "workspace/didChangeWatchedFiles", <-e.registered)
+	sample := filepath.Join(e.dir, "asset.yaml")
+	require.NoError(t, os.WriteFile(sample, []byte("\"/Runner\":\n  vmType: asset\n  vm:\n    name: x\n    options: {asset: gold}\n"), 0o644))
+	e.notify("workspace/didChangeWatchedFiles", object{"changes": []object{{"uri": e.uri("asset.yaml"), "type": 1}}})
+	found = e.diagnostics("asset.yaml")
+	require.Contains(t, found[0].Message, `can't be "gold"`)
+	require.Equal(t, 4, found[0].Range.Start.Line)
+	require.NoError(t, os.Remove(sample))
+	e.notify("workspace/didChangeWatchedFiles", object{"changes": []object{{"uri": e.uri("asset.yaml"), "type": 3}}})
+	require.Empty(t, e.diagnostics("asset.yaml"))
 
 	// A test that fails is shown in the test.
 	e.open("asset_test.star")
@@ -355,6 +388,11 @@ func TestWhatTheServerKnows(t *testing.T) {
 	require.Equal(t, []string{"parts.star"}, e.complete("asset.star", `load("par|`))
 	e.edit("asset.star", `load("par")`, `load("parts.star", "")`)
 	require.Equal(t, []string{"tag"}, e.complete("asset.star", `load("parts.star", "|`))
+
+	e.edit("asset.star", `device("usb-kbd", {"id": "kbd0"})`, `device("usb-k")`)
+	require.Contains(t, e.complete("asset.star", `device("usb-k|"`), "usb-kbd")
+	e.edit("asset.star", `device("usb-k")`, `device("usb-kbd", {"dis")`)
+	require.Equal(t, []string{"display"}, e.complete("asset.star", `{"dis|"`))
 
 	var help struct {
 		Signatures      []struct{ Label string }
