@@ -91,6 +91,8 @@ func (l inLibrary) Launch(ctx context.Context, vmType string, spec vmspec.Spec, 
 type Options struct {
 	// Match selects tests by their names (Result.Name); nil selects all.
 	Match *regexp.Regexp
+	// Select selects files and samples by their names; nil selects all.
+	Select func(file string) bool
 	// Update writes plans into goldens instead of comparing them.
 	Update bool
 }
@@ -100,11 +102,15 @@ type Options struct {
 // that their order is always the same. The error is that of the context.
 func (f *Folder) Run(ctx context.Context, in Evaluator, options Options, each func([]Result)) error {
 	var work []func() []Result
+	selected := func(file string) bool { return options.Select == nil || options.Select(file) }
 	for _, file := range f.Files {
+		if !selected(file) {
+			continue
+		}
 		work = append(work, func() []Result { return in.Test(ctx, file, options.Match) })
 	}
 	for _, name := range f.Samples {
-		if options.Match == nil || options.Match.MatchString(name) {
+		if selected(name) && (options.Match == nil || options.Match.MatchString(name)) {
 			work = append(work, func() []Result { return []Result{TestSample(ctx, in, f.Dir, name, options.Update)} })
 		}
 	}

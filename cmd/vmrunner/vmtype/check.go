@@ -41,7 +41,8 @@ func newCheck(Flags) *cobra.Command {
 			"3 nothing is wrong, but QEMU or another program is missing, so not all was tried.",
 		Example: "  vmrunner vmtype check\n" +
 			"  vmrunner vmtype check -v --qemu /opt/qemu-10/bin types\n" +
-			"  vmrunner vmtype check --junit report.xml types",
+			"  vmrunner vmtype check --junit report.xml types\n" +
+			"  vmrunner vmtype check --watch types",
 		ValidArgsFunction: completeFolders,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.page = page{Paint: cli.PaintFor(cmd.OutOrStdout()), w: cmd.OutOrStdout(), verbose: c.verbose, quiet: c.form == "json"}
@@ -53,13 +54,14 @@ func newCheck(Flags) *cobra.Command {
 	cmd.Flags().BoolVarP(&c.verbose, "verbose", "v", false, "tell all that is well, too, how long it took, and QEMU's warnings")
 	cmd.Flags().StringVar(&c.junit, "junit", "", "write a report for CI systems (JUnit XML) to this `file`")
 	cli.CompleteFile(cmd, "junit", "xml")
+	watchFlag(cmd, &c.watch)
 	return cmd
 }
 
 // checking is one call of the verb.
 type checking struct {
 	form, junit, qemu string
-	verbose           bool
+	verbose, watch    bool
 	page              page
 
 	checker                  *check.Checker
@@ -87,6 +89,17 @@ func (c *checking) run(ctx context.Context, dirs []string) error {
 			return fmt.Errorf("--qemu: %w", err)
 		}
 	}
+	round := func(ctx context.Context, s selection) error { return c.round(ctx, dirs, s) }
+	if c.watch {
+		return whileWatching(ctx, &c.page, dirs, round)
+	}
+	return round(ctx, everything)
+}
+
+// round checks what is selected of the folders.
+func (c *checking) round(ctx context.Context, dirs []string, selected selection) error {
+	c.modules, c.tests, c.machines, c.tried = nil, nil, nil, nil
+	found := false
 	for _, dir := range dirs {
 		folder, err := vmtypestest.Find(dir)
 		if err != nil {
@@ -96,16 +109,18 @@ func (c *checking) run(ctx context.Context, dirs []string) error {
 		if err != nil {
 			return err
 		}
-		types := c.load(ctx, dir, in)
-		err = folder.Run(ctx, in, vmtypestest.Options{}, func(some []vmtypestest.Result) {
+		found = found || len(folder.Samples)+len(in.source.Modules)+len(in.source.Refused) > 0
+		isSelected := selected(folder, in.source)
+		types := c.load(ctx, dir, in, isSelected)
+		err = folder.Run(ctx, in, vmtypestest.Options{Select: isSelected}, func(some []vmtypestest.Result) {
 			c.note(dir, &c.tests, some...)
 		})
 		if err != nil {
 			return err
 		}
-		c.try(ctx, folder, in, types)
+		c.try(ctx, folder, in, types, isSelected)
 	}
-	if len(c.modules)+len(c.tests)+len(c.machines) == 0 {
+	if !found {
 		return cli.UsageError{Err: fmt.Errorf("there is nothing to check in %s: no file *.star, *.txtar, or *.yaml with a section \"/Runner\"", strings.Join(dirs, ", "))}
 	}
 	return c.finish()
@@ -119,12 +134,12 @@ func (c *checking) note(dir string, list *[]vmtypestest.Result, results ...vmtyp
 	}
 }
 
-// load loads all modules of a folder, and returns the names of the types.
-func (c *checking) load(ctx context.Context, dir string, in contained) []string {
+// load loads modules of a folder, and returns the names of those that are types.
+func (c *checking) load(ctx context.Context, dir string, in contained, selected func(string) bool) []string {
 	var types []string
 	var work []func() vmtypestest.Result
-	for _, name := range slices.Sorted(maps.Keys(in.source.Modules)) {
-		if strings.HasSuffix(name, "_test.star") {
+	for _, name := range moduleNames(in.source) {
+		if strings.HasSuffix(name, "_test.star") || !selected(name) {
 			continue
 		}
 		work = append(work, func() vmtypestest.Result {
@@ -152,6 +167,9 @@ func (c *checking) load(ctx context.Context, dir string, in contained) []string 
 	return slices.DeleteFunc(types, func(name string) bool { return broken[name] })
 }
 
+// moduleNames returns the names of the modules of a source, sorted.
+func moduleNames(source vmtypes.Source) []string { return slices.Sorted(maps.Keys(source.Modules)) }
+
 // isType tells whether a module is meant to be a type.
 func isType(name, text string) bool {
 	module := vmtypes.DescribeModule(name, text)
@@ -159,7 +177,7 @@ func isType(name, text string) bool {
 }
 
 // try has QEMU make the machine of each sample, and of each type that has none.
-func (c *checking) try(ctx context.Context, folder *vmtypestest.Folder, in contained, types []string) {
+func (c *checking) try(ctx context.Context, folder *vmtypestest.Folder, in contained, types []string, selected func(string) bool) {
 	var work []func() tried
 	add := func(name, vm string, s *sample.Sample) {
 		work = append(work, func() tried {
@@ -178,7 +196,9 @@ func (c *checking) try(ctx context.Context, folder *vmtypestest.Folder, in conta
 			continue // which the tests have told
 		}
 		types = slices.DeleteFunc(types, func(t string) bool { return t == s.Type })
-		add(name, "", s)
+		if selected(name) {
+			add(name, "", s)
+		}
 	}
 	for _, name := range types {
 		usual, err := sample.Usual(name)

@@ -28,7 +28,8 @@ func newTest(Flags) *cobra.Command {
 			"Exit codes: 0 all have passed, 1 some have failed, 2 a wrong call, or nothing to test.",
 		Example: "  vmrunner vmtype test\n" +
 			"  vmrunner vmtype test --run 'asset_test.star/test_no_tag' -v types\n" +
-			"  vmrunner vmtype test -u && git diff",
+			"  vmrunner vmtype test -u && git diff\n" +
+			"  vmrunner vmtype test --watch",
 		ValidArgsFunction: completeFolders,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			t.page = page{Paint: cli.PaintFor(cmd.OutOrStdout()), w: cmd.OutOrStdout(), verbose: t.verbose, quiet: t.form == "json"}
@@ -41,6 +42,7 @@ func newTest(Flags) *cobra.Command {
 	cmd.Flags().BoolVarP(&t.verbose, "verbose", "v", false, "name the tests that pass, too, and how long they took")
 	cmd.Flags().StringVar(&t.junit, "junit", "", "write a report for CI systems (JUnit XML) to this `file`")
 	cli.CompleteFile(cmd, "junit", "xml")
+	watchFlag(cmd, &t.watch)
 	cmd.SetFlagErrorFunc(oneDash)
 	return cmd
 }
@@ -70,17 +72,27 @@ func orHere(args []string) []string {
 type testing struct {
 	form, selected, junit string
 	update, verbose       bool
+	watch                 bool
+	match                 *regexp.Regexp // nil: all
 	page                  page
 }
 
 func (t *testing) run(ctx context.Context, dirs []string) error {
-	options := vmtypestest.Options{Update: t.update}
 	if t.selected != "" {
 		var err error
-		if options.Match, err = regexp.Compile(t.selected); err != nil {
+		if t.match, err = regexp.Compile(t.selected); err != nil {
 			return cli.UsageError{Err: fmt.Errorf("--run: %w", err)}
 		}
 	}
+	round := func(ctx context.Context, s selection) error { return t.round(ctx, dirs, s) }
+	if t.watch {
+		return whileWatching(ctx, &t.page, dirs, round)
+	}
+	return round(ctx, everything)
+}
+
+// round tests what is selected of the folders.
+func (t *testing) round(ctx context.Context, dirs []string, selected selection) error {
 	var results []vmtypestest.Result
 	found := false
 	for _, dir := range dirs {
@@ -93,6 +105,7 @@ func (t *testing) run(ctx context.Context, dirs []string) error {
 		if err != nil {
 			return err
 		}
+		options := vmtypestest.Options{Match: t.match, Update: t.update, Select: selected(folder, in.source)}
 		if err := folder.Run(ctx, in, options, func(some []vmtypestest.Result) {
 			for i := range some {
 				t.page.result(some[i])
@@ -106,7 +119,7 @@ func (t *testing) run(ctx context.Context, dirs []string) error {
 	switch {
 	case !found:
 		return cli.UsageError{Err: fmt.Errorf("there is nothing to test in %s: no file *_test.star, *.txtar, or *.yaml with a section \"/Runner\"", strings.Join(dirs, ", "))}
-	case len(results) == 0:
+	case len(results) == 0 && t.match != nil:
 		return cli.UsageError{Err: fmt.Errorf("--run %s: no test has such a name; -v shows the names", t.selected)}
 	}
 	return t.finish(results)
