@@ -69,8 +69,14 @@ func option(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, k
 		o.opt.Value = string(v)
 	case starlark.Int:
 		o.opt.Value = v.String()
+	case descriptor:
+		if props != starlark.None {
+			return nil, fmt.Errorf("option: %s: value is a %s, which takes no props; give it as a property", flag, value.Type())
+		}
+		o.opt.List, o.opt.Properties = true, []plan.Property{{Descriptor: v.descriptor()}}
+		return o, nil
 	default:
-		return nil, fmt.Errorf("option: %s: value is a %s, want a string or a number", flag, value.Type())
+		return nil, fmt.Errorf("option: %s: value is a %s, want a string, a number, a tap or a listener", flag, value.Type())
 	}
 	if props == starlark.None {
 		return o, nil

@@ -23,6 +23,7 @@ type Option struct {
 
 // A Property is a key and a value within an option.
 type Property struct {
+	// Key is empty for a descriptor that is the option's whole value (--fd 3).
 	Key   string
 	Value string
 	// Descriptor, if set, is the name of the descriptor whose number is the
@@ -130,8 +131,10 @@ func (o Option) Words(number func(descriptor string) string) []string {
 		if i > 0 || o.Value != "" {
 			b.WriteByte(',')
 		}
-		b.WriteString(p.Key)
-		b.WriteByte('=')
+		if p.Key != "" {
+			b.WriteString(p.Key)
+			b.WriteByte('=')
+		}
 		if p.Descriptor != "" {
 			b.WriteString(number(p.Descriptor))
 		} else {

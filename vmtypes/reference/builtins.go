@@ -18,7 +18,7 @@ func parts() []Function {
 			Name: "option", Result: "Option",
 			Parameters: []Parameter{
 				{Name: "flag", Type: "str", Doc: "the flag with its dash, as in QEMU's manual"},
-				{Name: "value", Type: "str | int | None", Default: "None", Doc: "what follows the flag"},
+				{Name: "value", Type: "str | int | Tap | Listener | None", Default: "None", Doc: "what follows the flag; of a tap or listener the number of its descriptor"},
 				{Name: "props", Type: props + " | None", Default: "None", Doc: "properties, spelled as in QEMU's manual"},
 			},
 			Doc: "One option of QEMU (or of a helper). With `props` given, value and properties become a list separated by commas; " +

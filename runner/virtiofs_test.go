@@ -1,0 +1,39 @@
+package runner_test
+
+import (
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The guest mounts folders of the host, reads what is there, and what it writes
+// is there at once. What serves them ends with the VM.
+func TestFoldersAreShared(t *testing.T) {
+	t.Parallel()
+	defer takePlace(t)()
+	v := newVM(t, "shares")
+	v.types = "../examples/vmtypes"
+	for _, name := range []string{"one", "two"} {
+		require.NoError(t, os.Mkdir(v.path(name), 0o755))
+		v.write(name+"/from-host", "hello from "+name+"\n")
+	}
+	v.configure("shares", nil, append(kernel(t, ""), "network: []",
+		"options: {shares: [{source: PATH/one, tag: first}, {source: PATH/two, tag: second}]}")...)
+	c := attach(v)
+	v.runs()
+	c.await(`READY`)
+	for i, tag := range []string{"first", "second"} {
+		name := []string{"one", "two"}[i]
+		mnt := "/mnt/" + strconv.Itoa(i)
+		c.typeLine("sh mkdir " + mnt + " && mount -t virtiofs " + tag + " " + mnt + " && cat " + mnt + "/from-host && echo written " + tag + " >" + mnt + "/from-guest")
+		c.await(`^hello from ` + name + `$`)
+		c.await(`^rc=0$`)
+		require.Equal(t, "written "+tag+"\n", v.read(name, "from-guest"))
+	}
+	v.write("one/later", "seen\n")
+	c.typeLine("sh cat /mnt/0/later")
+	c.await(`^seen$`)
+	v.ends()
+}

@@ -1,0 +1,80 @@
+package vmtypes_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/vmtypes"
+	"vmop/vmtypes/plan"
+	"vmop/vmtypes/sample"
+)
+
+// QEMU takes every property of devices that the host does not have; only the
+// devices it misses. What it says leads to the line that made the option.
+func TestQEMUMissesPassedThroughDevices(t *testing.T) {
+	t.Parallel()
+	p := newSandbox(t).imagined("passthrough-graphics-card")
+	for i, o := range p.QEMU.Args {
+		if at, given := o.Get("host"); given { // the devices of this computer are left alone
+			setProperty(&p.QEMU.Args[i], "host", strings.Replace(at, "0000:", "fffe:", 1))
+		}
+	}
+	said := start(t, p).refusal()
+	require.Contains(t, said, "vfio /sys/bus/pci/devices/fffe:01:00.0: no such host device")
+	requireBlame(t, p, said, "host0", "@vmtypes//lib/passthrough.star")
+}
+
+// Where the kernel has vsock, the machine can be started; elsewhere, that it has
+// none is all that is wrong.
+func TestVsock(t *testing.T) {
+	t.Parallel()
+	p := newSandbox(t).imagined("vsock-without-network")
+	for i, o := range p.QEMU.Args {
+		if o.ID() == "vsock0" {
+			setProperty(&p.QEMU.Args[i], "guest-cid", strconv.Itoa(1<<24+os.Getpid())) // nobody else's
+		}
+	}
+	q := start(t, p)
+	if _, err := os.Stat("/dev/vhost-vsock"); err == nil {
+		q.accepts(p)
+		q.quits()
+		return
+	}
+	t.Log("THIS COMPUTER HAS NO /dev/vhost-vsock: tested is only that nothing else is missing")
+	said := q.refusal()
+	require.Contains(t, said, "vhost-vsock: failed to open vhost device: No such file or directory")
+	requireBlame(t, p, said, "vsock0", "@vmtypes//lib/vsock.star")
+}
+
+func requireBlame(t *testing.T, p *plan.Plan, said, id, module string) {
+	t.Helper()
+	blamed := p.QEMU.Blame(said)
+	require.NotNil(t, blamed, said)
+	require.Equal(t, id, blamed.ID())
+	require.Equal(t, module, blamed.Origin[0].File)
+}
+
+// imagined returns the plan of a sample of the examples for the host that the
+// sample describes, with the firmware of this computer.
+func (s sandbox) imagined(name string) *plan.Plan {
+	s.t.Helper()
+	g, err := sample.Read(filepath.Join(examples, name+sample.Suffix))
+	require.NoError(s.t, err)
+	facts := g.Host
+	facts.DataDir, facts.RuntimeDir, facts.KVM = s.path("data"), s.path("run"), false
+	library, err := vmtypes.Open(examples)
+	require.NoError(s.t, err)
+	defer library.Close()
+	vmType, err := library.Load(s.t.Context(), g.Type)
+	require.NoError(s.t, err)
+	p, err := vmType.Launch(s.t.Context(), s.spec(g.VM), facts.Host())
+	require.NoError(s.t, err)
+	p.QEMU.Executable = qemuOf(s.t, p)
+	s.firmware(p)
+	return p
+}
