@@ -181,7 +181,7 @@ func TestStockTypesCannotBeShadowed(t *testing.T) {
 	library, err := vmtypes.Open(dir)
 	require.NoError(t, err)
 	defer library.Close()
-	require.Equal(t, []string{"arm64", "cloud", "microvm", "mine", "pc", "standard"}, library.Names())
+	require.Equal(t, []string{"arm64", "cloud", "microvm", "mine", "pc", "standard", "windows"}, library.Names())
 	_, err = library.Load(t.Context(), "standard")
 	require.NoError(t, err)
 	_, err = library.Load(t.Context(), "standrad")

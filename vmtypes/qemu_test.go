@@ -34,7 +34,11 @@ func TestQEMUAcceptsGoldens(t *testing.T) {
 	paths := machines(t)
 	require.GreaterOrEqual(t, len(paths), 30)
 	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+		name := strings.TrimSuffix(filepath.Base(path), ".txtar")
+		if vmType, _, _ := strings.Cut(name, "-"); slices.Contains([]string{"shares", "vsock", "passthrough"}, vmType) {
+			continue // these need folders and devices of the host, and have tests of their own
+		}
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g, err := sample.Read(path)
 			require.NoError(t, err)

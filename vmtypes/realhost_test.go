@@ -47,7 +47,7 @@ func (s sandbox) plan(g *sample.Sample) *plan.Plan {
 	host := facts.Host()
 	imagined := host.Exists
 	host.Exists = func(path string) bool {
-		if strings.HasPrefix(path, "/dev/") {
+		if strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, s.dir) {
 			_, err := os.Stat(path)
 			return err == nil
 		}
@@ -81,6 +81,9 @@ func (s sandbox) spec(spec vmspec.Spec) vmspec.Spec {
 		if d.Device != "" {
 			d.Device = s.image(filepath.Base(d.Device), "raw")
 		}
+	}
+	if cd, given := spec.Options["virtioDrivers"].(string); given {
+		spec.Options["virtioDrivers"] = s.image(filepath.Base(cd), "raw")
 	}
 	if k := spec.Kernel; k != nil {
 		k.Image = s.kernel()

@@ -71,6 +71,9 @@ func (a *attempt) run(ctx context.Context, program string, r *Result) int {
 	defer session.Close()
 	qemu, err := a.startQEMU(ctx, program, far)
 	far.Close()
+	for _, listener := range a.open {
+		listener.Close() // or QEMU waited for a helper that has ended
+	}
 	if err != nil {
 		*r = r.cannot(err)
 		return -1
@@ -196,6 +199,10 @@ func (a *attempt) startHelper(ctx context.Context, h plan.Process) error {
 	for i := range h.Args {
 		h.Args[i].Flag = a.helperPath(h.Args[i].Flag)
 		h.Args[i].Value = a.helperPath(h.Args[i].Value)
+		h.Args[i].Properties = slices.Clone(h.Args[i].Properties)
+		for j := range h.Args[i].Properties {
+			h.Args[i].Properties[j].Value = a.helperPath(h.Args[i].Properties[j].Value)
+		}
 	}
 	c, err := a.start(ctx, h, path, nil)
 	if err != nil || h.Ready == "" {

@@ -1,0 +1,126 @@
+package vmtypes_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/test/guest"
+	"vmop/vmspec"
+	"vmop/vmtypes/plan"
+	"vmop/vmtypes/sample"
+)
+
+// windowsSpec is a machine for Windows with little memory, and a console in a
+// file.
+func windowsSpec(log string) vmspec.Spec {
+	return vmspec.Spec{
+		Name: "windows", UUID: sample.UUID, Accelerator: vmspec.AcceleratorTCG,
+		MaximumRAM: 512 * vmspec.MiB, Network: []vmspec.Network{},
+		Display: &vmspec.Display{VNC: &vmspec.VNC{}}, SerialConsole: &vmspec.SerialConsole{Log: log},
+	}
+}
+
+// As far as one comes without a Windows: the firmware finds nothing to start,
+// says so, and its screen has a picture, with either video card.
+func TestWindowsReachesItsFirmwareScreen(t *testing.T) {
+	t.Parallel()
+	for _, video := range []string{"virtio", "qxl"} {
+		t.Run(video, func(t *testing.T) {
+			t.Parallel()
+			s := newSandbox(t)
+			log := s.path("images", "console.log")
+			spec := windowsSpec(log)
+			spec.Drives = []vmspec.Drive{{File: s.image("disk.img", "raw"), Bootindex: new(0)}}
+			spec.Options = map[string]any{"video": video, "diskBus": "sata"}
+			p := s.launchType("windows", spec, sample.HostFacts{})
+			q := start(t, p)
+			q.accepts(p)
+			q.ask("cont", nil, nil)
+			waitForLine(t, q, log, "BdsDxe: ")
+			picture := s.path("images", "screen.ppm")
+			deadline := time.Now().Add(2 * patience)
+			for colours := 0; colours < 2; {
+				require.True(t, time.Now().Before(deadline), "the screen stays blank")
+				q.ask("screendump", map[string]string{"filename": picture}, nil)
+				colours = distinctColours(t, picture)
+			}
+			q.quits()
+		})
+	}
+}
+
+// distinctColours counts the colours of a picture (ppm(5), as QEMU writes it).
+func distinctColours(t *testing.T, file string) int {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	head := bytes.SplitN(data, []byte("\n"), 4) // P6, width and height, largest value
+	require.Len(t, head, 4)
+	require.Equal(t, "P6", string(head[0]))
+	seen := map[[3]byte]bool{}
+	for pixels := head[3]; len(pixels) >= 3; pixels = pixels[3:] {
+		seen[[3]byte(pixels)] = true
+	}
+	return len(seen)
+}
+
+// The firmware has secure boot switched on, and has measured what it started
+// into the TPM: a Linux in the place of Windows tells.
+func TestWindowsFirmwareHasSecureBootAndTPM(t *testing.T) {
+	t.Parallel()
+	image := guest.Tiny(t)
+	s := newSandbox(t)
+	log := s.path("images", "console.log")
+	spec := windowsSpec(log)
+	spec.Kernel = &vmspec.Kernel{Image: image.Kernel, Initrd: image.Initrd, CommandLine: "console=ttyS0 quiet panic=-1"}
+	p := s.launchType("windows", spec, sample.HostFacts{})
+	q := start(t, p)
+	q.accepts(p)
+	q.ask("cont", nil, nil)
+	console := waitForLine(t, q, log, "READY")
+	require.Contains(t, console, "firmware efi=1 secureboot=1")
+	_, pcr0, found := strings.Cut(console, "tpm version=2 code=0x00000000 ")
+	require.True(t, found, console)
+	require.Regexp(t, `^clock=\d+ resets=\d+ restarts=\d+ pcr0=[0-9A-F]{64}\r?\n`, pcr0)
+	require.NotContains(t, pcr0, "pcr0="+strings.Repeat("0", 64), "what the firmware measured")
+	q.ask("quit", nil, nil)
+	q.refusal()
+}
+
+// QEMU knows every enlightenment; only with KVM they can be used.
+func TestQEMUKnowsEnlightenments(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t)
+	spec := windowsSpec(s.path("images", "console.log"))
+	q := start(t, s.launchType("windows", spec, sample.HostFacts{}))
+	var properties []struct{ Name string }
+	q.ask("qom-list-properties", map[string]string{"typename": "max-x86_64-cpu"}, &properties)
+	known, err := json.Marshal(properties)
+	require.NoError(t, err)
+	q.quits()
+
+	spec.Accelerator = vmspec.AcceleratorKVM
+	words := cpuWords(s.launchType("windows", spec, sample.HostFacts{KVM: true}))
+	require.Equal(t, "host", words[0])
+	require.Len(t, words, 12)
+	for _, word := range words[1:] {
+		name, _, _ := strings.Cut(word, "=")
+		require.Contains(t, string(known), `{"Name":"`+name+`"}`)
+	}
+}
+
+// cpuWords returns what -cpu is made of.
+func cpuWords(p *plan.Plan) []string {
+	for _, o := range p.QEMU.Args {
+		if o.Flag == "-cpu" {
+			return strings.Split(o.Value, ",")
+		}
+	}
+	return nil
+}
