@@ -23,6 +23,7 @@ import (
 	"vmop/runner"
 	"vmop/runner/qmp"
 	"vmop/test/invariants"
+	"vmop/vmtypes/policy"
 )
 
 // TestMain keeps what is announced of tests' VMs from those of the user. Most
@@ -55,6 +56,7 @@ type vm struct {
 	t      *testing.T
 	dir    string // holds config.yaml, data and run
 	types  string // the folder of VM types
+	policy *policy.Policy
 	log    *logbook
 	cancel context.CancelCauseFunc
 	ended  chan struct{} // closed when outcome and err are set
@@ -136,6 +138,7 @@ func (v *vm) options() runner.Options {
 	return runner.Options{
 		ConfigFile: v.path("config.yaml"),
 		VMTypes:    v.types,
+		Policy:     v.policy,
 		Log:        v.log.logger(),
 		BootTime:   v.bootTime,
 		OnPaused:   v.onPaused,

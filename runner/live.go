@@ -247,7 +247,7 @@ func (l *live) reload(ctx context.Context) {
 		next, err = l.m.vm.renewed(l.source.Config())
 	}
 	if err == nil {
-		err = l.m.checkOptions(ctx, next)
+		err = l.m.checkWanted(ctx, next)
 	}
 	if err != nil {
 		if text := err.Error(); text != l.fault {

@@ -48,22 +48,6 @@ func (m *machine) takesOtherType(wanted *VM) bool {
 	return wanted.Config.UpdateVMType || wanted.Config.VMType != m.vm.Config.VMType
 }
 
-// checkOptions wants vm.options to be what the type takes that a restart would
-// take. A type that can't be loaded is told of with what awaits the restart.
-func (m *machine) checkOptions(ctx context.Context, wanted *VM) error {
-	vmType := m.vm.pin.vmType
-	if m.takesOtherType(wanted) {
-		ctx, cancel := context.WithTimeout(ctx, evaluationTime)
-		defer cancel()
-		other, _, err := m.wantedType(ctx, wanted)
-		if err != nil {
-			return nil
-		}
-		vmType = other
-	}
-	return wanted.locate(vmType.CheckOptions(wanted.Spec))
-}
-
 // wantedType loads the type that a restart would take, and names it: the same
 // modules have the same name.
 func (m *machine) wantedType(ctx context.Context, wanted *VM) (vmType *vmtypes.Type, text string, err error) {

@@ -15,6 +15,7 @@ import (
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
+	"vmop/vmtypes/policy"
 )
 
 // evaluationTime bounds loading and calling a VM type.
@@ -32,6 +33,8 @@ type Options struct {
 	ConfigFile string
 	// VMTypes is the folder of custom VM types; empty means none.
 	VMTypes string
+	// Policy says what launch plans may do; nil allows everything.
+	Policy *policy.Policy
 	// Log gets what happens; nil means that nobody wants to know.
 	Log *slog.Logger
 	// Version of the program, for the status.
@@ -131,7 +134,10 @@ func (vm *VM) plan(ctx context.Context, opts Options, keep bool) (err error) {
 	if err := vm.readSecrets(vm.folder); err != nil {
 		return err
 	}
-	return vm.evaluate(ctx, opts.VMTypes)
+	if err := vm.evaluate(ctx, opts.VMTypes); err != nil {
+		return err
+	}
+	return vm.judge(opts.Policy, opts.VMTypes, vm.Spec, vm.Plan)
 }
 
 // resolve makes Spec: the vm section with everything filled in that depends on

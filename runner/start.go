@@ -26,6 +26,7 @@ import (
 	"vmop/runner/reconcile"
 	"vmop/runner/status"
 	"vmop/vmtypes/plan"
+	"vmop/vmtypes/policy"
 )
 
 // Bounds of the steps of a start.
@@ -55,7 +56,8 @@ type machine struct {
 	live *reconcile.Machine
 	hold hold // what must not be done to it
 
-	file, vmTypes string // of Options; file is absolute
+	file, vmTypes string         // of Options; file is absolute
+	policy        *policy.Policy // nil allows everything
 	reread        <-chan struct{}
 	began         time.Time     // when the guest was let run
 	progressMu    sync.Mutex    // for progress

@@ -17,6 +17,7 @@ import (
 	"vmop/runner/control"
 	"vmop/vmspec"
 	"vmop/vmtypes"
+	"vmop/vmtypes/policy"
 )
 
 // version is set when the program is built: -ldflags "-X main.version=…".
@@ -26,6 +27,7 @@ var version = "devel"
 type flags struct {
 	config   string
 	vmTypes  string
+	policy   string
 	logLevel string
 	logForm  string
 }
@@ -47,10 +49,12 @@ func newCommand(umask int) *cobra.Command {
 	p := root.PersistentFlags()
 	p.StringVarP(&f.config, "config", "c", config.DefaultFile, "configuration `file` of the VM")
 	p.StringVar(&f.vmTypes, "vmtypes", vmtypes.DefaultDir, "`folder` of custom VM types")
+	p.StringVar(&f.policy, "vmtypes-policy", policy.DefaultFile, "`file` that says what VM types may do; the default may be absent")
 	p.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	p.StringVar(&f.logForm, "log-format", "auto", "text, json or auto (text on a terminal)")
 	cli.CompleteFile(root, "config", "yaml", "yml", "json")
 	cli.CompleteFolder(root, "vmtypes")
+	cli.CompleteFile(root, "vmtypes-policy", "yaml", "yml")
 	cli.CompleteFlag(root, "log-level", "debug", "info", "warn", "error")
 	cli.CompleteFlag(root, "log-format", "text", "json", "auto")
 	root.Flags().AddFlagSet(run.Flags())
@@ -101,7 +105,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 // newVMType returns the verbs for authors. Nobody's VM is concerned, and what they
 // write is for others, too.
 func newVMType(f *flags, umask int) *cobra.Command {
-	cmd := vmtype.New(vmtype.Flags{Folder: &f.vmTypes})
+	cmd := vmtype.New(vmtype.Flags{Folder: &f.vmTypes, Policy: &f.policy})
 	cmd.GroupID = groupAuthors
 	cmd.PersistentPreRun = func(*cobra.Command, []string) { unix.Umask(umask) }
 	help := cmd.HelpFunc()

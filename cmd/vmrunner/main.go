@@ -40,6 +40,7 @@ import (
 	"vmop/runner/control"
 	"vmop/runner/supervisor"
 	"vmop/vmtypes/evaluate"
+	"vmop/vmtypes/policy"
 )
 
 func main() {
@@ -152,7 +153,11 @@ func exitCode(err error) int {
 func describe(err error) string {
 	var faults config.Faults
 	if errors.As(err, &faults) {
-		return fmt.Sprintf("%s in the configuration\n%s", count(len(faults), "fault"), strings.TrimSuffix(faults.Excerpts(), "\n"))
+		where := "configuration"
+		if errors.As(err, new(*policy.FileError)) {
+			where = "policy for VM types"
+		}
+		return fmt.Sprintf("%s in the %s\n%s", count(len(faults), "fault"), where, strings.TrimSuffix(faults.Excerpts(), "\n"))
 	}
 	return err.Error()
 }

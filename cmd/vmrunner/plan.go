@@ -9,6 +9,7 @@ import (
 	"vmop/cmd/vmrunner/cli"
 	"vmop/runner"
 	"vmop/vmtypes"
+	"vmop/vmtypes/policy"
 )
 
 func newPlan(f *flags) *cobra.Command {
@@ -27,9 +28,14 @@ func newPlan(f *flags) *cobra.Command {
 			if err := f.hasConfig(); err != nil {
 				return err
 			}
-			vm, err := runner.Prepare(cmd.Context(), runner.Options{ConfigFile: f.config, VMTypes: f.vmTypes})
+			limits, err := policy.Load(f.policy)
+			if err != nil {
+				return err
+			}
+			vm, err := runner.Prepare(cmd.Context(), runner.Options{ConfigFile: f.config, VMTypes: f.vmTypes, Policy: limits})
 			var faults *vmtypes.FaultsError
-			if err != nil && !errors.As(err, &faults) {
+			var denied *policy.Error
+			if err != nil && !errors.As(err, &faults) && !errors.As(err, &denied) {
 				return err
 			}
 			for _, w := range vm.Warnings {

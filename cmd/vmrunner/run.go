@@ -14,6 +14,7 @@ import (
 	"vmop/cmd/vmrunner/cli"
 	"vmop/runner"
 	"vmop/runner/notify"
+	"vmop/vmtypes/policy"
 )
 
 func newRun(f *flags) *cobra.Command {
@@ -35,13 +36,17 @@ func newRun(f *flags) *cobra.Command {
 			if err := f.hasConfig(); err != nil {
 				return f.tell(log, err)
 			}
+			limits, err := policy.Load(f.policy)
+			if err != nil {
+				return f.tell(log, err)
+			}
 			manager, err := notify.FromEnvironment()
 			if err != nil {
 				return err
 			}
 			told, stop := hangUps()
 			defer stop()
-			opts := runner.Options{Manager: manager, Reread: told, ConfigFile: f.config, VMTypes: f.vmTypes, Log: log, Version: version}
+			opts := runner.Options{Manager: manager, Reread: told, ConfigFile: f.config, VMTypes: f.vmTypes, Policy: limits, Log: log, Version: version}
 			if !console && powerOffOn == "" {
 				return f.tell(log, run(cmd.Context(), opts))
 			}

@@ -33,6 +33,7 @@ type decoder struct {
 	aliases []*yaml.Node    // the aliases that are being followed
 	aliased int             // nodes that were reached through an alias
 	listed  map[string]bool // mappings whose known keys were listed
+	other   bool            // it is no configuration
 }
 
 func newDecoder(r *report) *decoder {
@@ -184,13 +185,13 @@ func (d *decoder) unknownKey(path string, key *yaml.Node, fields []field) {
 		}
 	}
 	var meant, hint string
-	if meant = foreignKey(join(path, key.Value)); meant != "" {
+	if meant = foreignKey(join(path, key.Value)); meant != "" && !d.other {
 		hint = "it is called " + meant + " here"
 	} else if near := vmspec.Nearest(key.Value, names); near != "" {
 		meant, hint = join(path, near), "did you mean "+near+"?"
-	} else if meant = elsewhere(key.Value); meant != "" && parent(meant) == "" {
+	} else if meant = elsewhere(key.Value); meant != "" && parent(meant) == "" && !d.other {
 		hint = `it belongs to "/Runner" itself`
-	} else if meant != "" {
+	} else if meant != "" && !d.other {
 		hint = "it belongs to " + parent(meant) + ": " + meant
 	} else if !d.listed[path] {
 		d.listed[path] = true

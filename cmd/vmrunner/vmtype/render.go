@@ -9,6 +9,7 @@ import (
 
 	"vmop/cmd/vmrunner/cli"
 	"vmop/vmtypes"
+	"vmop/vmtypes/policy"
 )
 
 func newRender(f Flags) *cobra.Command {
@@ -29,6 +30,7 @@ func newRender(f Flags) *cobra.Command {
 		},
 	}
 	r.trial = newTrial(f, cmd)
+	r.judge = newJudge(f, cmd)
 	cli.PlanFlags(cmd, &r.form, &r.why)
 	return cmd
 }
@@ -38,6 +40,7 @@ type rendering struct {
 	trial     *trial
 	form      string
 	why       bool
+	judge     *judge
 	out, errs io.Writer
 }
 
@@ -48,6 +51,12 @@ func (r *rendering) run(ctx context.Context) error {
 	}
 	c.warn(r.errs)
 	p, err := c.launch(ctx)
+	if err == nil {
+		err = r.judge.check(p, c.vmType.Name, c.host, c.spec.Options)
+	}
+	if errors.As(err, new(*policy.Error)) {
+		return errors.Join(cli.PrintPlan(r.out, p, r.form, r.why), err)
+	}
 	if p == nil || err != nil && !errors.As(err, new(*vmtypes.FaultsError)) {
 		return err
 	}

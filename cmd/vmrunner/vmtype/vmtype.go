@@ -18,6 +18,8 @@ import (
 type Flags struct {
 	// Folder is that of custom VM types (--vmtypes).
 	Folder *string
+	// Policy is the file with the policy for VM types (--vmtypes-policy).
+	Policy *string
 }
 
 // New returns the command with all its verbs.

@@ -1,0 +1,93 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"vmop/runner/config"
+	"vmop/runner/control"
+	"vmop/vmspec"
+	"vmop/vmtypes"
+	"vmop/vmtypes/plan"
+	"vmop/vmtypes/policy"
+)
+
+// judge wants a plan to be one that the policy allows; spec is what it was made
+// for.
+func (vm *VM) judge(p *policy.Policy, vmTypes string, spec vmspec.Spec, made *plan.Plan) error {
+	if p == nil {
+		return nil
+	}
+	folder, err := typeFolder(vmTypes, vm.Config.VMType)
+	if err != nil {
+		return err
+	}
+	s := policy.Subject{Folder: folder, DataDir: vm.DataDir, RuntimeDir: vm.RuntimeDir, Options: spec.Options}
+	for _, name := range []string{monitorSocket, control.SocketName, recordFile, progressFile, configFile} {
+		s.Reserved = append(s.Reserved, filepath.Join(vm.RuntimeDir, name))
+	}
+	for _, name := range []string{pinnedType, pinnedMachines, config.UUIDFile, runnerLock, machineLock, runtimeLink} {
+		s.Reserved = append(s.Reserved, filepath.Join(vm.DataDir, name))
+	}
+	return p.Check(made, s)
+}
+
+// typeFolder returns where a policy sees a VM type. A kept copy of a type counts
+// as the type of that name.
+func typeFolder(vmTypes, name string) (string, error) {
+	switch {
+	case filepath.IsAbs(name):
+		return filepath.Dir(filepath.Clean(name)), nil
+	case vmtypes.IsStock(name):
+		return policy.Stock, nil
+	}
+	folder, err := filepath.Abs(vmTypes)
+	if err != nil {
+		return "", fmt.Errorf("folder of VM types: %w", err)
+	}
+	return folder, nil
+}
+
+// checkWanted wants a new configuration to be one that could be taken: its options
+// are what the type takes that a restart would take, and what it changes while the
+// VM runs is allowed.
+func (m *machine) checkWanted(ctx context.Context, wanted *VM) error {
+	ctx, cancel := context.WithTimeout(ctx, evaluationTime)
+	defer cancel()
+	vmType := m.vm.pin.vmType
+	if m.takesOtherType(wanted) {
+		other, _, err := m.wantedType(ctx, wanted)
+		if err != nil {
+			other = nil // it is told of with what awaits the restart
+		}
+		vmType = other
+	}
+	if vmType != nil {
+		if err := wanted.locate(vmType.CheckOptions(wanted.Spec)); err != nil {
+			return err
+		}
+	}
+	return m.judgeWanted(ctx, wanted)
+}
+
+// judgeWanted judges the plan that the running type makes of a new configuration:
+// a medium, for one, is changed while the VM runs. What can't be judged is
+// denied, or a type that fails would be a way round the policy.
+func (m *machine) judgeWanted(ctx context.Context, wanted *VM) error {
+	if m.policy == nil {
+		return nil
+	}
+	host := m.vm.facts.host(m.vm.DataDir, m.vm.RuntimeDir)
+	host.HasDisplayPassword, host.Machines = m.vm.protected, m.vm.pin.machines
+	if m.vm.seed != nil {
+		host.CloudInitImage = filepath.Join(m.vm.RuntimeDir, cloudInitImage)
+	}
+	made, err := m.vm.pin.vmType.Launch(ctx, wanted.Spec, host)
+	var faults *vmtypes.FaultsError
+	if err != nil && !errors.As(err, &faults) {
+		return fmt.Errorf("whether the policy for VM types allows it can't be seen: %w", err)
+	}
+	return m.vm.judge(m.policy, m.vmTypes, wanted.Spec, made)
+}

@@ -1,0 +1,69 @@
+package runner_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner"
+	"vmop/vmtypes/policy"
+)
+
+// limited is a VM of the type wrapped, under a policy that allows it images in its
+// folder named *.iso.
+func limited(t *testing.T) *vm {
+	t.Helper()
+	v := changeable(t, "currentCpus: 1", "drives: [{type: ide-cd, file: a.iso}]")
+	text := strings.ReplaceAll(`directories: [DIR/**]
+rules:
+  - types: ["**/vmtypes", /**]
+    flags: [stock]
+    devices: [stock]
+    backends: [stock]
+    read: [stock, DIR/*.iso]
+    programs: [stock, DIR/*]
+    options: [qemu, panic]
+`, "DIR", v.dir)
+	text = strings.Replace(text, `"**/vmtypes", `, "", 1)
+	var err error
+	v.policy, err = policy.Read("policy.yaml", []byte(text))
+	require.NoError(t, err)
+	return v
+}
+
+// A medium is changed while the VM runs, and options could make the type fail,
+// so that nobody sees what would be changed: neither is a way round the policy.
+func TestPolicyHoldsWhileAVMRuns(t *testing.T) {
+	t.Parallel()
+	v := limited(t)
+	v.runs()
+	require.Equal(t, v.path("a.iso"), v.medium())
+	const refused = "the configuration cannot be used; the one before stays in force"
+	denied := func(want, vmType string, section ...string) {
+		t.Helper()
+		v.configure(vmType, nil, section...)
+		v.log.await(t, v.ended, refused, "err", want)
+		require.Equal(t, v.path("a.iso"), v.medium())
+	}
+	denied("reading /etc/passwd is not allowed", "wrapped", v.section("drives: [{type: ide-cd, file: /etc/passwd}]")...)
+	other := v.section("drives: [{type: ide-cd, file: b.iso}]")[1:] // without the options
+	denied("vm.options.watchdog is not in its list options", "wrapped", append(other, "options: {qemu: "+v.path("qemu")+", watchdog: reset}")...)
+	denied("whether the policy for VM types allows it can't be seen", "standard", other...)
+	v.configure("wrapped", nil, v.section("currentCpus: 1", "drives: [{type: ide-cd, file: b.iso}]")...)
+	eventually(t, v.path("b.iso"), v.medium)
+	_, err := v.stop()
+	require.NoError(t, err)
+}
+
+// What the policy denies isn't started.
+func TestPolicyHoldsBeforeAVMRuns(t *testing.T) {
+	t.Parallel()
+	v := limited(t)
+	v.configure("wrapped", nil, v.section("drives: [{file: /etc/passwd}]")...)
+	_, err := runner.Run(t.Context(), v.options())
+	var denied *policy.Error
+	require.ErrorAs(t, err, &denied)
+	require.ErrorContains(t, err, "writing /etc/passwd is not allowed")
+	v.nothingLeft()
+}

@@ -1,0 +1,312 @@
+package policy
+
+import (
+	"strconv"
+	"strings"
+
+	"vmop/vmtypes/plan"
+)
+
+// option judges one option of QEMU.
+func (c *checker) option(o *plan.Option) {
+	c.at = o
+	defer func() { c.at = nil }()
+	flag := "-" + strings.TrimLeft(o.Flag, "-")
+	if c.exactly(o, flag) {
+		return
+	}
+	if !c.allow("flags", flag, "the flag "+flag) {
+		return
+	}
+	switch flag {
+	case "-device":
+		c.device(o)
+	case "-global":
+		c.global(o)
+	case "-blockdev":
+		c.node("blockdev", o.Properties, o.Value)
+	case "-drive":
+		c.drive(o)
+	case "-serial":
+		if word := o.Value; o.List || word != "none" && !strings.HasPrefix(word, "chardev:") {
+			c.deny("QEMU could open anything for " + strconv.Quote(word) + "; only none and chardev:ID are known here")
+		}
+	case "-vnc":
+		c.vnc(o)
+	case "-spice":
+		c.spice(o)
+	case "-netdev":
+		c.netdev(o)
+	case "-chardev":
+		c.chardev(o)
+	default:
+		c.plain(flag, o)
+	}
+}
+
+// backed are flags whose value names a backend.
+func backed(flag string) bool {
+	return listed("-accel -audiodev -chardev -display -fsdev -netdev -object -tpmdev -numa", flag)
+}
+
+// plain judges an option whose meaning is in the table.
+func (c *checker) plain(flag string, o *plan.Option) {
+	name := flag
+	if backed(flag) {
+		name = flag + " " + o.Value
+	}
+	m, known := meaningOf(name)
+	if !o.List {
+		c.raw(flag, name, known && len(o.Properties) == 0, o.Value)
+		return
+	}
+	if !known {
+		c.deny("what " + name + " can do is not known here")
+		return
+	}
+	if backed(flag) && flag != "-numa" {
+		c.allow("backends", name[1:], name[1:])
+	} else if o.Value != "" && flag != "-machine" && !inert(o.Value) && flag != "-name" && flag != "-numa" {
+		c.deny("the value " + strconv.Quote(o.Value) + " is not known here")
+	}
+	c.properties(m, o.Properties)
+}
+
+// raw judges a value that is given in one piece, in which commas have a meaning.
+func (c *checker) raw(flag, name string, backend bool, value string) {
+	e, known := rawMeaning(flag)
+	switch {
+	case known && e == lonely && value != "":
+		c.deny(flag + " has no value")
+	case known:
+		c.text(e, value)
+	case backend && backed(flag): // "-accel kvm", "-display none"
+		c.allow("backends", name[1:], name[1:])
+	default:
+		c.deny("it is written in one piece, so that it can hold anything; give its properties one by one")
+	}
+}
+
+// properties judges properties by their meaning.
+func (c *checker) properties(m meaning, list []plan.Property) {
+	for _, p := range list {
+		c.property(m, p)
+	}
+}
+
+func (c *checker) property(m meaning, p plan.Property) {
+	if p.Descriptor != "" {
+		return // of a tap or a listener, which are judged themselves
+	}
+	if key := strings.ToLower(p.Key); strings.HasSuffix(key, "fd") || strings.HasSuffix(key, "fds") || key == "fdset" {
+		c.deny(p.Key + "=" + p.Value + " is a descriptor by its number, which may be anybody's; use tap or listen")
+		return
+	}
+	e := m.of(p.Key)
+	if e == unknown {
+		if !inert(p.Value) {
+			c.deny("what the property " + p.Key + " can do with the text " + strconv.Quote(p.Value) + " is not known here")
+		}
+		return
+	}
+	if e == harmless && strings.HasPrefix(p.Value, "{") {
+		c.deny(p.Key + " is JSON, which can hold anything")
+		return
+	}
+	c.text(e, p.Value)
+}
+
+// text judges a text by what it can do.
+func (c *checker) text(e effect, value string) {
+	switch {
+	case value == "": // no file
+	case e == reads:
+		c.file("read", value)
+	case e == writes:
+		c.file("write", value)
+	}
+}
+
+// device judges -device.
+func (c *checker) device(o *plan.Option) {
+	driver, properties := o.Value, o.Properties
+	for i, p := range properties {
+		if p.Key == "driver" {
+			if driver != "" {
+				c.deny("it names two drivers")
+			}
+			driver = p.Value
+			properties = append(append([]plan.Property{}, properties[:i]...), properties[i+1:]...)
+			break
+		}
+	}
+	c.driver(driver)
+	if !o.List && o.Value != "" && strings.ContainsAny(o.Value, ",={") {
+		c.deny("it is written in one piece, so that it can hold anything; give its properties one by one")
+		return
+	}
+	c.properties(deviceMeaning(), properties)
+}
+
+// driver judges the name of a device.
+func (c *checker) driver(name string) {
+	if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-") != "" {
+		c.deny(strconv.Quote(name) + " is no name of a device")
+		return
+	}
+	c.allow("devices", name, "the device "+name)
+}
+
+// global judges -global, which sets a property of all devices of a driver.
+func (c *checker) global(o *plan.Option) {
+	driver, key, value := "", "", ""
+	if o.List && o.Value == "" {
+		for _, p := range o.Properties {
+			switch p.Key {
+			case "driver":
+				driver = p.Value
+			case "property":
+				key = p.Value
+			case "value":
+				value = p.Value
+			default:
+				c.deny("-global has no property " + p.Key)
+			}
+		}
+	} else {
+		name, text, found := strings.Cut(o.Value, "=")
+		dot := strings.LastIndex(name, ".")
+		if !found || dot < 0 || len(o.Properties) > 0 {
+			c.deny("want driver.property=value")
+			return
+		}
+		driver, key, value = name[:dot], name[dot+1:], text
+	}
+	c.driver(driver)
+	c.property(meaning{harmless: "lost_tick_policy", read: deviceMeaning().read}, plan.Property{Key: key, Value: value})
+}
+
+// netdev judges -netdev.
+func (c *checker) netdev(o *plan.Option) {
+	if o.Value != "user" {
+		c.plain("-netdev", o)
+		return
+	}
+	c.allow("backends", "netdev user", "netdev user")
+	c.allow("networks", "user", "the network user")
+	for _, p := range o.Properties {
+		if p.Key != "hostfwd" {
+			c.property(meaning{harmless: "id net host hostname dns dhcpstart domainname dnssearch ipv6-net ipv6-host ipv6-prefix ipv6-dns", read: "tftp"}, p)
+			continue
+		}
+		fields := strings.SplitN(p.Value, ":", 2) // proto:address:port-guest:port
+		from, _, _ := strings.Cut(fields[len(fields)-1], "-")
+		i := strings.LastIndex(from, ":")
+		if len(fields) < 2 || i < 0 || fields[0] != "tcp" && fields[0] != "udp" {
+			c.deny("hostfwd=" + p.Value + " is not of the form protocol:address:port-address:port")
+			continue
+		}
+		c.listen(from[:i], from[i+1:])
+	}
+}
+
+// chardev judges -chardev.
+func (c *checker) chardev(o *plan.Option) {
+	if o.Value != "socket" {
+		c.plain("-chardev", o)
+		return
+	}
+	c.allow("backends", "chardev socket", "chardev socket")
+	path, host, port, server := "", "", "", false
+	for _, p := range o.Properties {
+		switch p.Key {
+		case "path":
+			path = p.Value
+		case "host":
+			host = p.Value
+		case "port":
+			port = p.Value
+		case "abstract":
+			if p.Value != "off" {
+				c.deny("an abstract socket has no place that could be allowed")
+			}
+		case "server":
+			server = p.Value != "off" && p.Value != "no" && p.Value != "false"
+		default:
+			c.property(meaning{harmless: "id tls-creds tls-authz", write: "logfile"}, p)
+		}
+	}
+	switch {
+	case path != "":
+		c.file("write", path)
+	case port != "" && server:
+		c.listen(host, port)
+	case port != "" || host != "":
+		c.deny("it connects to " + host + ":" + port + "; connections to the network are not known here")
+	}
+}
+
+// spice judges -spice.
+func (c *checker) spice(o *plan.Option) {
+	m, _ := meaningOf("-spice")
+	address, unix := "", false
+	for _, p := range o.Properties {
+		switch p.Key {
+		case "addr":
+			address = p.Value
+		case "unix":
+			unix = p.Value != "off" && p.Value != "no" && p.Value != "false"
+		}
+	}
+	if !o.List || o.Value != "" {
+		c.deny("it is written in one piece, so that it can hold anything; give its properties one by one")
+	}
+	for _, p := range o.Properties {
+		switch {
+		case p.Key == "port" && !unix || p.Key == "tls-port":
+			c.listen(address, p.Value)
+		case p.Key == "addr" && unix:
+			c.file("write", p.Value)
+		case p.Key != "port":
+			c.property(m, p)
+		}
+	}
+}
+
+// vnc judges -vnc, whose first value may be given as the property vnc.
+func (c *checker) vnc(o *plan.Option) {
+	m, _ := meaningOf("-vnc")
+	where, properties := o.Value, []plan.Property(nil)
+	for _, p := range o.Properties {
+		if p.Key == "vnc" && where == "" {
+			where = p.Value
+			continue
+		}
+		properties = append(properties, p)
+	}
+	path, unix := strings.CutPrefix(where, "unix:")
+	i := strings.LastIndex(where, ":")
+	switch {
+	case !o.List && strings.Contains(where, ","):
+		c.deny("it is written in one piece, so that it can hold anything; give its properties one by one")
+	case unix:
+		c.file("write", path)
+	case where == "none":
+	case i < 0:
+		c.deny("where it listens is not known here: " + strconv.Quote(where))
+	default:
+		display, err := strconv.Atoi(where[i+1:])
+		if err != nil {
+			c.deny("where it listens is not known here: " + strconv.Quote(where))
+			return
+		}
+		c.listen(where[:i], strconv.Itoa(5900+display))
+	}
+	for _, p := range properties {
+		if p.Key == "to" || p.Key == "websocket" || p.Key == "reverse" {
+			c.deny(p.Key + " listens or connects elsewhere; that is not known here")
+			continue
+		}
+		c.property(m, p)
+	}
+}
