@@ -170,8 +170,10 @@ func distributions() map[string][]string {
 		// QEMU's own, as make install puts it
 		"upstream": with("/usr/share/qemu/edk2-", "x86_64-code.fd", "x86_64-secure-code.fd", "i386-vars.fd"),
 		// qemu-system-arm, qemu-efi-aarch64 2022.11
-		"debian-12-arm64": {"/usr/bin/qemu-system-aarch64", "/usr/bin/swtpm", "/usr/share/AAVMF/AAVMF_CODE.fd", "/usr/share/AAVMF/AAVMF_CODE.ms.fd",
-			"/usr/share/AAVMF/AAVMF_VARS.fd", "/usr/share/AAVMF/AAVMF_VARS.ms.fd"},
+		"debian-12-arm64": {
+			"/usr/bin/qemu-system-aarch64", "/usr/bin/swtpm", "/usr/share/AAVMF/AAVMF_CODE.fd", "/usr/share/AAVMF/AAVMF_CODE.ms.fd",
+			"/usr/share/AAVMF/AAVMF_VARS.fd", "/usr/share/AAVMF/AAVMF_VARS.ms.fd",
+		},
 		// no firmware at all
 		"bare": programs,
 	}

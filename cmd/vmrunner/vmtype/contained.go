@@ -4,6 +4,8 @@ import (
 	"context"
 	"path/filepath"
 	"regexp"
+	"strings"
+	"time"
 
 	"vmop/vmspec"
 	"vmop/vmtypes"
@@ -23,11 +25,30 @@ func containedIn(dir string) (contained, error) {
 	return contained{source}, err
 }
 
-// Test implements vmtypestest.Evaluator.
+// Test implements vmtypestest.Evaluator. The tests of a file share the limits of a
+// process; when they were reached, each gets one of its own, so that one doesn't
+// hide the others.
 func (c contained) Test(ctx context.Context, file string, match *regexp.Regexp) []vmtypestest.Result {
 	results, err := evaluate.Test(ctx, c.source, file, match)
-	if err != nil {
+	if err == nil {
+		return results
+	}
+	if _, loads := evaluate.Test(ctx, c.source, file, regexp.MustCompile("^$")); loads != nil {
 		return []vmtypestest.Result{{File: file, Failures: vmtypestest.FailuresOf(err)}}
+	}
+	results = nil
+	for _, f := range vmtypes.DescribeModule(file, c.source.Modules[file]).Functions {
+		r := vmtypestest.Result{File: file, Function: f.Name, Line: f.Line}
+		if !strings.HasPrefix(f.Name, "test_") || match != nil && !match.MatchString(r.Name()) {
+			continue
+		}
+		start := time.Now()
+		one, err := evaluate.Test(ctx, c.source, file, regexp.MustCompile("^"+regexp.QuoteMeta(r.Name())+"$"))
+		if err != nil {
+			r.Time, r.Failures = time.Since(start), vmtypestest.FailuresOf(err)
+			one = []vmtypestest.Result{r}
+		}
+		results = append(results, one...)
 	}
 	return results
 }
