@@ -19,31 +19,39 @@ type DescribedType struct {
 	Options []vmtypes.Option
 }
 
-// An Evaluator returns the options that a type of a source declares.
-type Evaluator func(ctx context.Context, source vmtypes.Source, name string) ([]vmtypes.Option, error)
+// A Describer evaluates a type of a source, or a stock type, and returns what it
+// says of itself.
+type Describer func(ctx context.Context, source vmtypes.Source, name string) (vmtypes.Description, error)
 
-// Describe returns the description of one type: of the source, or a stock type.
-func Describe(ctx context.Context, source vmtypes.Source, name string, options Evaluator) (DescribedType, error) {
-	t := DescribedType{Name: name}
-	var err error
-	if t.Options, err = options(ctx, source, name); err != nil {
-		return t, err
+// Described returns a type as pages and schemas show it.
+func Described(d vmtypes.Description) DescribedType {
+	t := DescribedType{Name: d.Name, Options: d.Options, Module: Module{Doc: d.Doc}}
+	if len(d.Modules) == 0 {
+		return t
 	}
-	file, text := name+".star", source.Modules[name+".star"]
-	if vmtypes.IsStock(name) {
-		file = vmtypes.StockPrefix + file
-		if text, err = vmtypes.StockModule(file); err != nil {
-			return t, err
+	for _, described := range d.Modules[0].Functions {
+		f := Function{Name: described.Name}
+		var args map[string]string
+		f.Doc, args = argumentDocs(described.Doc)
+		keyword := false
+		for _, p := range described.Parameters {
+			parameter := Parameter{Name: p.Name, Default: p.Default}
+			parameter.Keyword = keyword && !parameter.Rest()
+			parameter.Doc = args[parameter.Bare()]
+			keyword = keyword || parameter.Rest()
+			if parameter.Bare() != "" {
+				f.Parameters = append(f.Parameters, parameter)
+			}
 		}
+		t.Module.Functions = append(t.Module.Functions, f)
 	}
-	t.Module, err = ReadModule(file, text)
-	return t, err
+	return t
 }
 
 // DescribeAll returns the descriptions of all types of a source: of the modules
 // that define launch. What can't be read or evaluated is an error that tells of
 // all of it.
-func DescribeAll(ctx context.Context, source vmtypes.Source, options Evaluator) ([]DescribedType, error) {
+func DescribeAll(ctx context.Context, source vmtypes.Source, describe Describer) ([]DescribedType, error) {
 	var types []DescribedType
 	var errs []error
 	for _, file := range slices.Sorted(maps.Keys(source.Modules)) {
@@ -51,8 +59,8 @@ func DescribeAll(ctx context.Context, source vmtypes.Source, options Evaluator) 
 		if strings.HasSuffix(name, "_test") || vmtypes.IsStock(name) || !isType(file, source.Modules[file]) {
 			continue
 		}
-		t, err := Describe(ctx, source, name, options)
-		types, errs = append(types, t), append(errs, err)
+		d, err := describe(ctx, source, name)
+		types, errs = append(types, Described(d)), append(errs, err)
 	}
 	if len(types) == 0 {
 		return nil, fmt.Errorf("there is no VM type in %s: no file *.star that defines launch(vm, host)", source.Dir)

@@ -68,9 +68,13 @@ func (t DescribedType) condition() Schema {
 	return Schema{"if": asked, "then": Schema{"properties": Schema{"vm": vm}}}
 }
 
-// naming is the schema of a vmType that names this type.
+// naming is the schema of a vmType that names this type; null names the default.
 func naming(name string) Schema {
-	return Schema{"pattern": `^(.*/)?` + regexp.QuoteMeta(name) + `(\.star)?$`}
+	s := Schema{"type": []string{"string"}, "pattern": `^(.*/)?` + regexp.QuoteMeta(name) + `(\.star)?$`}
+	if name == config.DefaultVMType {
+		s["type"] = []string{"string", "null"}
+	}
+	return s
 }
 
 func merge(schemas ...Schema) Schema {

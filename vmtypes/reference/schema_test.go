@@ -144,9 +144,7 @@ func typeOf(t *testing.T, name, source string) (*vmtypes.Type, reference.Describ
 	modules := vmtypes.Source{Modules: map[string]string{name + ".star": source}}
 	loaded, err := modules.Library().Load(t.Context(), name)
 	require.NoError(t, err)
-	module, err := reference.ReadModule(name+".star", source)
-	require.NoError(t, err)
-	return loaded, reference.DescribedType{Name: name, Module: module, Options: loaded.Describe().Options}
+	return loaded, reference.Described(loaded.Describe())
 }
 
 // Where the type takes options the schema does, and the other way round.
@@ -181,6 +179,10 @@ func TestSchemaAgreesWithTheType(t *testing.T) {
 	require.Error(t, judge(t, one, vmSection("")), "another type than the schema's")
 	require.NoError(t, judge(t, several, vmSection("")))
 	require.Error(t, judge(t, several, vmSection("options: {asset: x}")), "standard has no such option")
+	null := strings.Replace(vmSection("options: {}"), "  vm:", "  vmType:\n  vm:", 1)
+	require.NoError(t, judge(t, several, null), "null is the default")
+	require.Error(t, judge(t, several, strings.Replace(null, "{}", "{asset: x}", 1)))
+	require.Error(t, judge(t, one, null))
 }
 
 func TestPageHasTheOptions(t *testing.T) {

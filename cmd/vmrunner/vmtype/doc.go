@@ -10,7 +10,6 @@ import (
 
 	"vmop/cmd/vmrunner/cli"
 	"vmop/vmtypes"
-	"vmop/vmtypes/evaluate"
 	"vmop/vmtypes/reference"
 )
 
@@ -64,7 +63,7 @@ func describedTypes(ctx context.Context, installed string, args []string) (types
 		if err != nil {
 			return nil, true, err
 		}
-		types, err = reference.DescribeAll(ctx, source, declaredOptions)
+		types, err = reference.DescribeAll(ctx, source, bounded{}.Describe)
 		return types, true, err
 	}
 	dir, name := installed, what
@@ -75,8 +74,8 @@ func describedTypes(ctx context.Context, installed string, args []string) (types
 	if err != nil {
 		return nil, false, err
 	}
-	t, err := reference.Describe(ctx, source, name, declaredOptions)
-	return []reference.DescribedType{t}, false, err
+	d, err := bounded{}.Describe(ctx, source, name)
+	return []reference.DescribedType{reference.Described(d)}, false, err
 }
 
 // withStock adds the stock types: a configuration can ask for them, too.
@@ -86,17 +85,11 @@ func withStock(ctx context.Context, types []reference.DescribedType) ([]referenc
 		return nil, err
 	}
 	for _, name := range library.Names() {
-		t, err := reference.Describe(ctx, vmtypes.Source{}, name, declaredOptions)
+		d, err := bounded{}.Describe(ctx, vmtypes.Source{}, name)
 		if err != nil {
 			return nil, err
 		}
-		types = append(types, t)
+		types = append(types, reference.Described(d))
 	}
 	return types, nil
-}
-
-// declaredOptions evaluates a type as far as its options.
-func declaredOptions(ctx context.Context, source vmtypes.Source, name string) ([]vmtypes.Option, error) {
-	d, err := evaluate.Type{Source: source, Name: name}.Describe(ctx)
-	return d.Options, err
 }
