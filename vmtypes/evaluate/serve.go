@@ -38,6 +38,8 @@ func serve(ctx context.Context, text json.RawMessage, ask sandbox.Ask) (any, err
 		}
 		list, err := launchAll(ctx, t, specs, asking(q.Texts.Host, ask))
 		return reply{Texts: list, Failure: newFailure(err)}, nil
+	case q.Input != nil:
+		return q.Input.serve(ctx, t, ask), nil
 	case q.Describe:
 		return describe(ctx, t), nil
 	case q.Test != nil:

@@ -23,6 +23,7 @@ type request struct {
 	Launch   *launch `json:",omitempty"`
 	Profile  *launch `json:",omitempty"`
 	Texts    *texts  `json:",omitempty"`
+	Input    *input  `json:",omitempty"`
 	Describe bool    `json:",omitempty"`
 	Diagnose string  `json:",omitempty"` // a file of the source
 	Test     *test   `json:",omitempty"`
@@ -39,6 +40,15 @@ type texts struct {
 	Host vmtypes.Host
 }
 
+// An input of a session, or, if Complete is set, the line that is being typed.
+type input struct {
+	VM       wireSpec
+	Host     vmtypes.Host
+	Before   []string
+	Text     string
+	Complete bool
+}
+
 // A test is a file of the source, and which of its tests are run.
 type test struct{ File, Match string }
 
@@ -48,6 +58,8 @@ type reply struct {
 	Description *vmtypes.Description `json:",omitempty"`
 	Texts       []string             `json:",omitempty"`
 	Costs       []vmtypes.Cost       `json:",omitempty"`
+	Output      string               `json:",omitempty"`
+	Names       []string             `json:",omitempty"`
 	Results     []vmtypestest.Result `json:",omitempty"`
 	Failure     *failure             `json:",omitempty"`
 }

@@ -45,6 +45,7 @@ func New(f Flags) *cobra.Command {
 		newNew(f),
 		newProfile(f),
 		newRender(f),
+		newRepl(f),
 		newShow(f),
 		newStubs(f),
 		newTest(f),
