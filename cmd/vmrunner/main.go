@@ -35,6 +35,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vmop/cmd/vmrunner/cli"
+	"vmop/cmd/vmrunner/vmtype"
 	"vmop/runner"
 	"vmop/runner/config"
 	"vmop/runner/control"
@@ -47,7 +48,9 @@ func main() {
 	evaluate.Serve(context.Background()) // if this is such a process
 	umask := harden()
 	ctx, stop := untilSignal(context.Background())
-	err := newCommand(umask).ExecuteContext(ctx)
+	root := newCommand(umask)
+	root.SetArgs(vmtype.Quote(os.Args[1:], root))
+	err := root.ExecuteContext(ctx)
 	stop()
 	if err != nil && !errors.As(err, new(loggedError)) && !errors.As(err, new(cli.ExitError)) {
 		fmt.Fprintln(os.Stderr, "vmrunner:", describe(err))

@@ -30,11 +30,11 @@ func newWhy(f Flags) *cobra.Command {
 			"made again. So it is true of this VM; what matters only together with something else is\n" +
 			"not found.\n\n" + trialHelp + "\n\n" +
 			"Exit codes: 0, 1 if nothing matches or there is no plan, 2 for a wrong call.",
-		Example: "  vmrunner vmtype why netdev -f vm.yaml\n" +
+		Example: "  vmrunner vmtype why -netdev -f vm.yaml\n" +
 			"  vmrunner vmtype why 'smp|-m ' -f vm.yaml --set vm.maximumCpus=8",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return cli.UsageError{Err: fmt.Errorf("why takes a PATTERN, such as netdev; got %d arguments (what begins with a dash goes behind --)", len(args))}
+				return cli.UsageError{Err: fmt.Errorf("why takes a PATTERN, such as netdev; got %d arguments", len(args))}
 			}
 			return nil
 		},
