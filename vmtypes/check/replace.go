@@ -152,9 +152,11 @@ func (r *replacement) accelerator(o plan.Option) plan.Option {
 	case o.Flag == "-accel" && o.Value == "kvm":
 		return plan.Option{Flag: o.Flag, Value: "tcg", Origin: o.Origin}
 	case o.Flag == "-cpu":
-		if model, features, _ := strings.Cut(o.Value, ","); model == "host" {
-			o.Value = strings.TrimSuffix("max,"+features, ",")
+		words := slices.DeleteFunc(strings.Split(o.Value, ","), onlyWithKVM)
+		if words[0] == "host" {
+			words[0] = "max"
 		}
+		o.Value = strings.Join(words, ",")
 	case o.Flag == "-machine":
 		drop(&o, "kernel-irqchip", "kernel_irqchip", "kvm-shadow-mem")
 		if accel, ok := o.Get("accel"); ok && strings.HasPrefix(accel, "kvm") {
@@ -162,6 +164,12 @@ func (r *replacement) accelerator(o plan.Option) plan.Option {
 		}
 	}
 	return o
+}
+
+// onlyWithKVM tells whether a feature of a CPU is KVM's own.
+func onlyWithKVM(feature string) bool {
+	feature = strings.TrimLeft(strings.ReplaceAll(feature, "_", "-"), "+-")
+	return strings.HasPrefix(feature, "hv-") || strings.HasPrefix(feature, "kvm-")
 }
 
 // network leads nowhere.
