@@ -510,9 +510,11 @@ func TestEndOfSession(t *testing.T) {
 	require.Equal(t, 1, exit.ExitCode())
 
 	e = startEditor(t, nil)
-	require.Error(t, e.client.CallResult(t.Context(), "textDocument/hover", object{"textDocument": object{"uri": "file:///x.star"}, "position": lspPosition{}}, nil))
+	_, err = e.client.Call(t.Context(), "textDocument/hover", object{"textDocument": object{"uri": "file:///x.star"}, "position": lspPosition{}})
+	require.ErrorContains(t, err, "file:///x.star is not open")
 	e.call("shutdown", nil, new(json.RawMessage))
-	require.ErrorContains(t, e.client.CallResult(t.Context(), "textDocument/hover", object{}, nil), "after shutdown")
+	_, err = e.client.Call(t.Context(), "textDocument/hover", object{})
+	require.ErrorContains(t, err, "after shutdown")
 	e.notify("exit", nil)
 	require.NoError(t, e.program.Wait())
 }
