@@ -22,16 +22,21 @@ func newRender(f Flags) *cobra.Command {
 			"it, and the calls that led there.\n\n" + trialHelp,
 		Example: "  vmrunner vmtype render -f vm.yaml --why\n" +
 			"  vmrunner vmtype render -f vm.yaml --set vm.maximumCpus=8 -o argv\n" +
-			"  vmrunner vmtype render -f testdata/two-disks.txtar --host fedora",
+			"  vmrunner vmtype render -f testdata/two-disks.txtar --host fedora\n" +
+			"  vmrunner vmtype render -f vm.yaml --watch",
 		Args: noMore, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r.out, r.errs = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			if r.watch && r.trial.file != "" {
+				return r.again(cmd.Context())
+			}
 			return r.run(cmd.Context())
 		},
 	}
 	r.trial = newTrial(f, cmd)
 	r.judge = newJudge(f, cmd)
 	cli.PlanFlags(cmd, &r.form, &r.why)
+	cmd.Flags().BoolVar(&r.watch, "watch", false, "go on when files change, and show what that does to the plan, until Ctrl-C")
 	return cmd
 }
 
@@ -40,6 +45,7 @@ type rendering struct {
 	trial     *trial
 	form      string
 	why       bool
+	watch     bool
 	judge     *judge
 	out, errs io.Writer
 }

@@ -21,7 +21,7 @@ type watched struct {
 
 func startWatching(t *testing.T, dir, verb string, args ...string) *watched {
 	t.Helper()
-	w := &watched{t: t, cmd: exec.CommandContext(t.Context(), "vmrunner", append([]string{"vmtype", verb, "--watch", "-v"}, args...)...), lines: make(chan string, 100)}
+	w := &watched{t: t, cmd: exec.CommandContext(t.Context(), "vmrunner", append([]string{"vmtype", verb, "--watch"}, args...)...), lines: make(chan string, 100)}
 	w.cmd.Dir = dir
 	out, err := w.cmd.StdoutPipe()
 	require.NoError(t, err)
@@ -90,7 +90,7 @@ func folderOfTypes(t *testing.T) (dir string, write func(name, text string)) {
 func TestWatchedTests(t *testing.T) {
 	t.Parallel()
 	dir, write := folderOfTypes(t)
-	w := startWatching(t, dir, "test")
+	w := startWatching(t, dir, "test", "-v")
 	require.Len(t, w.until("3 passed"), 4)
 	// What loads the module is tested again, and the sample of its type.
 	write("base.star", "tag = \"bb\"\n")
@@ -119,7 +119,7 @@ func TestWatchedTests(t *testing.T) {
 func TestWatchedChecks(t *testing.T) {
 	t.Parallel()
 	dir, write := folderOfTypes(t)
-	w := startWatching(t, dir, "check")
+	w := startWatching(t, dir, "check", "-v")
 	w.until("QEMU * 2 passed")
 	write("two.star", "load(\"@vmtypes//standard.star\", standard = \"launch\")\n\ndef launch(vm, host):\n"+
 		"    return combine(standard(vm, host), part(options = [option(\"-foo\")]))\n")
