@@ -83,6 +83,7 @@ func (p *Policy) Check(made *plan.Plan, s Subject) error {
 	if !s.Sample {
 		c.violations = p.directories(s.DataDir, s.RuntimeDir)
 	}
+	c.what = "the configuration"
 	for _, name := range slices.Sorted(maps.Keys(s.Options)) {
 		c.allow("options", name, "vm.options."+name)
 	}
@@ -188,8 +189,8 @@ func (c *checker) file(access, name string) {
 		c.denied(access, verb+strconv.Quote(name)+": the name of a file must be absolute, without . and ..")
 		return
 	}
-	if slices.ContainsFunc(c.subject.Reserved, func(own string) bool { return name == own || strings.HasPrefix(name, own+"/") }) {
-		c.denied("", verb+name+": it is the runner's own")
+	if slices.ContainsFunc(c.subject.Reserved, func(own string) bool { return name == own || within(name, own) || within(own, name) }) {
+		c.denied("", verb+name+": it is the runner's own, or holds what is")
 		return
 	}
 	if c.own(name) {
@@ -207,11 +208,16 @@ func (c *checker) file(access, name string) {
 	c.denied(access, verb+name+" is not allowed")
 }
 
+// within tells whether a path is below a folder.
+func within(name, folder string) bool {
+	return strings.HasPrefix(name, strings.TrimSuffix(folder, "/")+"/")
+}
+
 // own tells whether a path is one of the VM's own directories or in it; where these
 // may be is judged by itself.
 func (c *checker) own(name string) bool {
 	for _, dir := range []string{c.subject.DataDir, c.subject.RuntimeDir} {
-		if dir != "" && (name == dir || strings.HasPrefix(name, dir+"/")) {
+		if dir != "" && (name == dir || within(name, dir)) {
 			return true
 		}
 	}

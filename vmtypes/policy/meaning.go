@@ -131,7 +131,7 @@ func stockWords(list string) []string {
 		"flags": "-accel -action -append -audiodev -blockdev -boot -chardev -cpu -device -display -drive -global -initrd -kernel -m -machine " +
 			"-name -netdev -no-user-config -nodefaults -object -rtc -sandbox -serial -smp -spice -tpmdev -uuid -vnc",
 		"devices": "AC97 ICH9-LPC PIIX4_PM VGA cfi.pflash01 cirrus-vga e1000 e1000e hda-duplex i6300esb ich9-intel-hda ich9-usb-ehci1 ich9-usb-uhci1 ich9-usb-uhci2 " +
-			"ich9-usb-uhci3 ide-cd ide-hd intel-iommu isa-serial kvm-pit mc146818rtc pcie-root-port pcnet pvpanic pvpanic-pci qemu-xhci rtl8139 scsi-cd " +
+			"ich9-usb-uhci3 ide-cd ide-hd intel-iommu isa-serial kvm-pit mc146818rtc pcie-root-port pcnet pvpanic pvpanic-pci qemu-xhci qxl-vga rtl8139 scsi-cd " +
 			"scsi-hd tpm-crb tpm-tis tpm-tis-device usb-kbd usb-net usb-redir usb-tablet virtio-balloon-* virtio-blk-* virtio-gpu-* virtio-mem-pci " +
 			"virtio-net-* virtio-rng-* virtio-scsi-* virtio-serial-* virtio-vga virtserialport",
 		"read":     "/usr/share/OVMF/** /usr/share/AAVMF/** /usr/share/edk2/** /usr/share/edk2-ovmf/** /usr/share/qemu/** /usr/local/share/qemu/** /dev/urandom",
@@ -139,7 +139,7 @@ func stockWords(list string) []string {
 		"helpers":  "/usr/bin/swtpm /usr/local/bin/swtpm",
 		"networks": "masquerade user",
 		"listen":   "127.0.0.1:* [::1]:*",
-		"options":  "panic watchdog",
+		"options":  "diskBus localTime networkCard panic pcie secureBoot tpm usb video virtio virtioDrivers watchdog",
 	}[list])
 }
 

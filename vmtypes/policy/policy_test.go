@@ -19,9 +19,9 @@ import (
 const strict = `directories: [/data, /run/vm]
 rules:
   - types: [/opt/web/**]
-    flags: [stock, -smbios, -fw_cfg, -set, -incoming, -readconfig]
+    flags: [stock, -smbios, -fw_cfg, -fsdev, -set, -incoming, -readconfig]
     devices: [stock, vfio-pci, guest-loader]
-    backends: [stock]
+    backends: [stock, fsdev local]
     read: [stock, /boot/**]
     write: [/images/**]
     programs: [stock]
@@ -84,6 +84,9 @@ func attacks() []attack {
 		{"a descriptor by its number", options(`option("-chardev", "socket", {"id": "x", "fd": 3})`), "fd=3 is a descriptor by its number"},
 		{"a port", options(`option("-chardev", "socket", {"id": "x", "host": "0.0.0.0", "port": 4444, "server": True})`), "listening on 0.0.0.0:4444 is not in its list"},
 		{"a connection", options(`option("-chardev", "socket", {"id": "x", "host": "evil", "port": 4444})`), "it connects to evil:4444"},
+		{"the VM's whole directory", options(`option("-fsdev", "local", {"id": "x", "path": host.runtimeDir, "security_model": "none"})`), "the runner's own, or holds what is"},
+		{"the whole host", options(`option("-fsdev", "local", {"id": "x", "path": "/", "security_model": "none"})`), "the runner's own, or holds what is"},
+		{"a tap that QEMU opens", options(`option("-netdev", "tap", {"id": "x"})`), "run a script; give it the descriptor of a tap"},
 		{"a serial port to a file", options(`option("-serial", "file:/etc/cron.d/x")`), "QEMU could open anything"},
 		{"a secret", options(`option("-object", "secret", {"id": "x", "file": "/etc/shadow"})`), "object secret is not in its list backends"},
 		{"an object by its property", options(`option("-object", None, {"qom-type": "secret", "id": "x", "file": "/etc/shadow"})`), "is not known here"},
@@ -186,14 +189,14 @@ func TestAttacks(t *testing.T) {
 // A violation names the option, who made it, and the line of the policy.
 func TestViolationsSayAllThatIsNeeded(t *testing.T) {
 	t.Parallel()
-	made := planOf(t, `part(options = [option("-device", "usb-mtp", {"rootdir": "/"})], env = {"X": "1"})`, "network: []\n")
+	made := planOf(t, `part(options = [option("-device", "usb-mtp", {"rootdir": "/srv"})], env = {"X": "1"})`, "network: []\n")
 	require.EqualError(t, read(t, strict).Check(made, subject()), `the VM type web does what the policy does not allow:
   QEMU: the environment variable X is not in its list environment
       denied by policy.yaml:3, the rule for /opt/web/**
-  -device usb-mtp,rootdir=/: the device usb-mtp is not in its list devices
+  -device usb-mtp,rootdir=/srv: the device usb-mtp is not in its list devices
       made at web.star:5 launch
       denied by policy.yaml:5, the rule for /opt/web/**
-  -device usb-mtp,rootdir=/: writing / is not allowed
+  -device usb-mtp,rootdir=/srv: writing /srv is not allowed
       made at web.star:5 launch
       denied by policy.yaml:8, the rule for /opt/web/**`)
 }
@@ -256,6 +259,25 @@ rules:
 		require.NoError(t, err)
 		err = p.Check(made, policy.Subject{Folder: "/x/examples/vmtypes", DataDir: "/data", RuntimeDir: "/run/vm", Options: s.VM.Options})
 		require.NoError(t, err, path)
+	}
+}
+
+// The word stock has the options of all stock types.
+func TestStockHasTheOptionsOfStockTypes(t *testing.T) {
+	t.Parallel()
+	p := read(t, strings.ReplaceAll(strict, "options: [panic, watch*]", "options: [stock]"))
+	made := planOf(t, "None", "network: []\n")
+	library, err := vmtypes.Open("")
+	require.NoError(t, err)
+	for _, name := range library.Names() {
+		vmType, err := library.Load(t.Context(), name)
+		require.NoError(t, err)
+		s := subject()
+		s.Options = map[string]any{}
+		for _, o := range vmType.Describe().Options {
+			s.Options[o.Name] = true
+		}
+		require.NoError(t, p.Check(made, s), name)
 	}
 }
 

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,7 +70,7 @@ func (c *checker) environment(list []plan.Variable) {
 func (c *checker) helper(h plan.Process) {
 	c.at, c.what = nil, "the helper "+h.Name
 	c.environment(h.Env)
-	if h.Dir != "" {
+	if h.Dir != "" && (!c.own(h.Dir) || path.Clean(h.Dir) != h.Dir) {
 		c.file("write", h.Dir) // and what it makes in there
 	}
 	if h.Ready != "" {
