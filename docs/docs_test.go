@@ -2,7 +2,7 @@
 // own, their examples by running them, the library's page against the
 // docstrings it is made of. Where links lead is checked by style_test.go.
 //
-//go:generate go test . -run TestMeanings -update
+//go:generate go test . -run TestMeanings|TestRules -update
 //go:generate go test . -run TestLibrary|TestReference -update
 package docs_test
 

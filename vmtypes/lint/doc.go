@@ -9,5 +9,5 @@
 // The rules that other Starlark has as well have the names and the meaning that
 // they have in Bazel's buildifier, but not its code: that would bring
 // protobuf and Bazel's tables into a program that stays resident beside every VM
-// (docs/decisions). A test holds them to the real buildifier.
+// (docs/decisions/0031). A test holds them to the real buildifier.
 package lint
