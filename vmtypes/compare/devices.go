@@ -65,3 +65,9 @@ func isPCI(driver string) bool {
 	}
 	return is("nvme", "intel-hda", "ich9-intel-hda", "AC97", "ES1370", "i6300esb", "edu", "ivshmem-plain", "ivshmem-doorbell", "virtio-sound-pci", "pci-testdev")(driver)
 }
+
+// isMMIO tells whether a driver is of a virtio device without PCI, which gets one
+// of the slots of its machine.
+func isMMIO(driver string) bool {
+	return strings.HasPrefix(driver, "virtio-") && strings.HasSuffix(driver, "-device")
+}

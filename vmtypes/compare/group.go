@@ -16,11 +16,10 @@ type Result struct {
 type Group struct {
 	// Change is the first of them.
 	Change
-	// Subjects are the things that have changed so, Values what from and to,
-	// VMs those that it has happened to; each has every text once.
-	Subjects []string `json:"subjects"`
-	Values   []string `json:"values"`
-	VMs      []string `json:"vms"`
+	// Members are the changes, those with the same text once.
+	Members []Change
+	// VMs are those that it has happened to.
+	VMs []string
 }
 
 // Summarize puts together what is the same in many results: changes with the
@@ -43,7 +42,12 @@ func Summarize(results []Result) []Group {
 			}
 			g := &groups[i]
 			g.Live = g.Live && c.Live
-			g.Subjects, g.Values, g.VMs = once(g.Subjects, c.Subject), once(g.Values, c.Values()), once(g.VMs, r.VM)
+			if !slices.ContainsFunc(g.Members, func(m Change) bool { return m.Text() == c.Text() }) {
+				g.Members = append(g.Members, c)
+			}
+			if !slices.Contains(g.VMs, r.VM) {
+				g.VMs = append(g.VMs, r.VM)
+			}
 		}
 	}
 	rank := map[Meaning]int{}
@@ -62,11 +66,4 @@ func withoutNumbers(name string) string {
 		}
 		return r
 	}, name)
-}
-
-func once(list []string, text string) []string {
-	if slices.Contains(list, text) {
-		return list
-	}
-	return append(list, text)
 }

@@ -36,6 +36,7 @@ var series = []struct {
 	{"port", startsWith("usb-"), nil},
 	{"scsi-id", startsWith("scsi-"), nil},
 	{"bus", startsWith("ide-"), []string{"unit"}},
+	{"bus", isMMIO, nil},
 	{"nr", is("virtserialport", "virtconsole"), nil},
 	{"index", is("isa-serial"), []string{"iobase", "chardev-index"}},
 	{"index", is("isa-parallel"), []string{"iobase"}},

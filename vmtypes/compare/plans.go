@@ -71,7 +71,11 @@ func (c *comparison) options() {
 func (c *comparison) presence(o *plan.Option, s *side, added bool) Change {
 	change := Change{Subject: name(o), Place: place(o.Origin)}
 	text := strings.TrimSpace(strings.TrimPrefix(strings.Join(o.Words(symbolic), " "), o.Flag))
-	if change.Meaning, change.Note = s.presenceOf(o, added); added {
+	other := c.before
+	if s == c.before {
+		other = c.after
+	}
+	if change.Meaning, change.Note = s.presenceOf(o, added, other); added {
 		change.New = text
 	} else {
 		change.Old = text
@@ -82,12 +86,13 @@ func (c *comparison) presence(o *plan.Option, s *side, added bool) Change {
 
 // both compares an option that is in both plans, property by property.
 func (c *comparison) both(p pair) {
+	replaced := p.after.Flag == "-device" && p.before.Value != p.after.Value
 	add := func(property, before, after string) {
 		if before == after {
 			return
 		}
 		meaning, note := c.meaningOf(p, property, before, after)
-		if meaning == "" {
+		if meaning == "" || replaced && property != "" && !outlasts[meaning] {
 			return
 		}
 		c.add(Change{
@@ -102,7 +107,15 @@ func (c *comparison) both(p pair) {
 	for _, key := range keys(p.before, p.after) {
 		add(key, get(p.before, key), get(p.after, key))
 	}
-	c.order(p)
+	if !replaced {
+		c.order(p)
+	}
+}
+
+// outlasts are meanings that are told of a device that is replaced; what else has
+// changed of it goes without saying.
+var outlasts = map[Meaning]bool{
+	MAC: true, BootOrder: true, DiskContents: true, Network: true, Medium: true, Mishap: true,
 }
 
 // isLive tells whether a rule of the old plan covers a property of an option.

@@ -98,6 +98,10 @@ var cases = []struct {
 		[]string{"disk-contents: -blockdev f: filename /a -> /b"},
 	},
 	{
+		"new disk", "", "-blockdev node-name=f,driver=file,filename=/a\n-device x-pci,id=d,drive=f,addr=0x1",
+		[]string{"host-only: -blockdev f: new: node-name=f,driver=file,filename=/a", "hardware-added: -device d (x-pci): new: x-pci,id=d,drive=f,addr=0x1"},
+	},
+	{
 		"other node, same file", "-blockdev node-name=f,driver=file,filename=/a\n-device x-pci,id=d,drive=f,addr=0x1", "-blockdev node-name=g,driver=file,filename=/a\n-device x-pci,id=d,drive=g,addr=0x1",
 		[]string{"host-only: -blockdev g: id f -> g", "host-only: -device d (x-pci): drive f -> g"},
 	},
@@ -227,6 +231,10 @@ func TestPlacesGivenByOrder(t *testing.T) {
 			[]string{"hardware-removed: -device a (e1000): gone: e1000,id=a,addr=1", "mac-address: -device b (e1000): mac number 1 by order -> number 0 by order"},
 		},
 		{
+			"no PCI", "-device virtio-rng-device,id=a", "-device virtio-blk-device,id=b\n-device virtio-rng-device,id=a",
+			[]string{"address: -device a (virtio-rng-device): bus number 0 by order -> number 1 by order", "hardware-added: -device b (virtio-blk-device): new: virtio-blk-device,id=b"},
+		},
+		{
 			"USB", "-device usb-kbd,id=a", "-device usb-tablet,id=b\n-device usb-kbd,id=a",
 			[]string{"address: -device a (usb-kbd): port number 0 by order -> number 1 by order", "hardware-added: -device b (usb-tablet): new: usb-tablet,id=b"},
 		},
@@ -245,8 +253,7 @@ func TestSummary(t *testing.T) {
 	groups := Summarize([]Result{{"a", Plans(before, after)}, {"b", Plans(before, after)}, {"c", Plans(before, before)}})
 	require.Len(t, groups, 3)
 	require.Equal(t, Address, groups[0].Meaning)
-	require.Equal(t, []string{"-device kbd0 (usb-kbd)", "-device kbd1 (usb-kbd)"}, groups[0].Subjects)
-	require.Equal(t, []string{"port 1 -> 2", "port 2 -> 3"}, groups[0].Values)
+	require.Equal(t, []string{"address: -device kbd0 (usb-kbd): port 1 -> 2", "address: -device kbd1 (usb-kbd): port 2 -> 3"}, told(groups[0].Members))
 	require.Equal(t, []string{"a", "b"}, groups[0].VMs)
 	require.True(t, slices.IsSortedFunc(groups, func(a, b Group) int { return int(a.Meaning.Explain().Level - b.Meaning.Explain().Level) }))
 }

@@ -10,9 +10,9 @@ import (
 var deviceProperties = map[string]Meaning{
 	"addr": Address, "bus": Address, "multifunction": Address, "port": Address, "nr": Address, "chassis": Address, "slot": Address,
 	"unit": Address, "lun": Address, "scsi-id": Address, "channel": Address, "index": Address, "iobase": Address, "irq": Address, "cad": Address,
-	"acpi-index": Address,
-	"mac":        MAC,
-	"serial":     DiskIdentity, "wwn": DiskIdentity, "model": DiskIdentity, "ver": DiskIdentity, "vendor": DiskIdentity,
+	"acpi-index": Address, "masterbus": Address, "firstport": Address,
+	"mac":    MAC,
+	"serial": DiskIdentity, "wwn": DiskIdentity, "model": DiskIdentity, "ver": DiskIdentity, "vendor": DiskIdentity,
 	"product": DiskIdentity, "device_id": DiskIdentity,
 	"bootindex": BootOrder, "romfile": BootOrder, "rombar": BootOrder,
 	"werror": Mishap, "rerror": Mishap,
@@ -43,6 +43,7 @@ var machineProperties = map[string]Meaning{
 	"dump-guest-core": HostOnly, "graphics": HardwareFeature, "pcie": HardwareFeature, "isa-serial": HardwareFeature, "x-option-roms": BootOrder,
 	"suppress-vmdesc": HostOnly, "highmem": RAM, "default-bus-bypass-iommu": HardwareFeature, "default_bus_bypass_iommu": HardwareFeature,
 	"auto-kernel-cmdline": Kernel, "smp": CPUTopology,
+	"ioapic2": HardwareFeature, "isa-irq": HardwareFeature, "pcspk-audiodev": HostOnly,
 }
 
 // flags say what options mean that are neither devices nor their backends.
@@ -55,6 +56,7 @@ var flags = map[string]Meaning{
 	"-display": Viewers, "-vnc": Viewers, "-spice": Viewers, "-k": Viewers, "-full-screen": Viewers,
 	"-sandbox": Isolation, "-runas": Isolation, "-chroot": Isolation, "-run-with": Isolation,
 	"-action": Mishap, "-watchdog-action": Mishap, "-no-reboot": Mishap, "-no-shutdown": Mishap,
+	"-serial": HardwareFeature, "-parallel": HardwareFeature, "-vga": HardwareReplaced,
 	"-audiodev": HostOnly, "-tpmdev": TPM, "-netdev": Network, "-chardev": HostOnly, "-fsdev": HostOnly, "-add-fd": HostOnly,
 }
 
@@ -78,12 +80,15 @@ var objects = []struct {
 	{"secret", nil, HostOnly},
 	{"tls-", nil, HostOnly},
 	{"throttle-group", nil, HostOnly},
+	{"filter-dump", nil, HostOnly},
+	{"filter-", nil, Network},
 	{"thread-context", nil, HostOnly},
 	{"can-bus", nil, HostOnly},
 }
 
 // presenceOf says what it means that an option is there, or not any more.
-func (s *side) presenceOf(o *plan.Option, added bool) (Meaning, string) {
+// other is the plan that doesn't have it.
+func (s *side) presenceOf(o *plan.Option, added bool, other *side) (Meaning, string) {
 	switch o.Flag {
 	case "-device":
 		noun := nounOf(o.Value)
@@ -95,7 +100,9 @@ func (s *side) presenceOf(o *plan.Option, added bool) (Meaning, string) {
 		}
 		return HardwareRemoved, noun
 	case "-blockdev", "-drive":
-		return s.blockPresence(o, added)
+		return s.blockPresence(o, added, other)
+	case "-machine":
+		return Chipset, "without it QEMU takes the machine that it likes best"
 	case "-object":
 		return s.objectMeaning(o, ""), ""
 	case "-global":
@@ -111,8 +118,12 @@ func (s *side) presenceOf(o *plan.Option, added bool) (Meaning, string) {
 
 // blockPresence is about nodes of the block layer: what matters is what they
 // are for.
-func (s *side) blockPresence(o *plan.Option, added bool) (Meaning, string) {
-	switch role := s.roles[o.ID()]; {
+func (s *side) blockPresence(o *plan.Option, added bool, other *side) (Meaning, string) {
+	role := s.roles[o.ID()]
+	device, isDisk := strings.CutPrefix(role, diskRole)
+	switch {
+	case isDisk && other.made["-device "+device] == nil:
+		return HostOnly, "part of the " + role + ", which comes or goes"
 	case role == firmwareCode, role == firmwareVariables:
 		return Firmware, role
 	case role != "":

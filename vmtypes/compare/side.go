@@ -31,7 +31,7 @@ func newSide(p *plan.Plan) *side {
 		o := &p.QEMU.Args[i]
 		switch o.Flag {
 		case "-device":
-			s.mark(get(o, "drive"), "disk "+o.ID())
+			s.mark(get(o, "drive"), diskRole+o.ID())
 		case "-machine":
 			s.mark(get(o, "pflash0"), firmwareCode)
 			s.mark(get(o, "pflash1"), firmwareVariables)
@@ -44,8 +44,9 @@ func newSide(p *plan.Plan) *side {
 	return s
 }
 
-// What firmware's block nodes are for.
+// What block nodes are for; diskRole is followed by the id of the device.
 const (
+	diskRole          = "disk "
 	firmwareCode      = "firmware code"
 	firmwareVariables = "firmware variables"
 )
@@ -82,7 +83,7 @@ func (s *side) cover(r plan.Rule) {
 	case plan.Medium:
 		s.live["-device "+r.Device+" drive"] = true
 		for id, role := range s.roles {
-			if role == "disk "+r.Device {
+			if role == diskRole+r.Device {
 				s.live["-drive "+id], s.live["-blockdev "+id] = true, true
 			}
 		}

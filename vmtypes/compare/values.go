@@ -88,8 +88,10 @@ func (c *comparison) addressMeaning(p pair, before, after, noun string) (Meaning
 		return "", "" // another spelling
 	case sameAddress(from, to):
 		return HostOnly, "the place is the same, " + map[bool]string{true: "and now it is said", false: "but it is no longer said: it follows from the order of devices"}[before == ""]
-	case before == "" || after == "":
-		return Address, noun + map[bool]string{true: ", which was at " + from + " by order", false: ", which is at " + to + " by order"}[before == ""]
+	case before == "" && from != "":
+		return Address, noun + ", which was at " + from + " by order"
+	case after == "" && to != "":
+		return Address, noun + ", which is at " + to + " by order"
 	}
 	return Address, noun
 }

@@ -119,7 +119,11 @@ func withUsual(list []try, before, after *Revision, types []string) ([]try, erro
 			return nil, err
 		}
 		for _, s := range usual {
-			list = append(list, try{name + " " + s.Name(), first(before.Single, after.Single, name), first(after.Single, before.Single, name), s})
+			called := s.Name()
+			if len(types) > 1 {
+				called = name + " " + called
+			}
+			list = append(list, try{called, first(before.Single, after.Single, name), first(after.Single, before.Single, name), s})
 		}
 	}
 	return list, nil

@@ -160,6 +160,9 @@ func (r *Revision) Types() []string {
 func (r *Revision) Modules() (map[string]string, error) {
 	if r.own == nil {
 		source, err := vmtypes.ReadSource(r.dir)
+		for _, reason := range source.Refused {
+			err = errors.Join(err, fmt.Errorf("read the modules of %s: %s", r.Name, reason))
+		}
 		return source.Modules, err
 	}
 	all := map[string]string{}

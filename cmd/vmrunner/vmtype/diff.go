@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -248,7 +249,7 @@ func (p *diffPage) group(g compare.Group, vms int) {
 	case vms > 1:
 		where = fmt.Sprintf("in %d of %d VMs: %s", len(g.VMs), vms, few(g.VMs, 3))
 	}
-	p.line("    %s: %s%s", cli.Printable(few(g.Subjects, 2)), p.values(g), p.made(g))
+	p.members(g.Members)
 	note := g.Note
 	if g.Live {
 		note = join(note, "a rule covers it: such a change is made while the VM runs")
@@ -260,24 +261,46 @@ func (p *diffPage) group(g compare.Group, vms int) {
 	}
 }
 
+// members writes what has changed: those with the same values on one line, else
+// the first three.
+func (p *diffPage) members(list []compare.Change) {
+	const shown = 3
+	same := !slices.ContainsFunc(list, func(c compare.Change) bool { return c.Values() != list[0].Values() })
+	for i, c := range list {
+		subject := c.Subject
+		if same {
+			var all []string
+			for _, other := range list {
+				all = append(all, other.Subject)
+			}
+			subject = few(all, shown)
+		}
+		if i == shown && !same {
+			p.line("    and %d more like these", len(list)-i)
+			return
+		}
+		p.line("    %s", strings.TrimRight(cli.Printable(subject)+": "+p.values(c)+p.made(c), ": "))
+		if same {
+			return
+		}
+	}
+}
+
 // made is the line that made a change.
-func (p *diffPage) made(g compare.Group) string {
-	if g.Place == "" {
+func (p *diffPage) made(c compare.Change) string {
+	if c.Place == "" {
 		return ""
 	}
-	return "  " + p.Cyan("# "+cli.Printable(g.Place))
+	return "  " + p.Cyan("# "+cli.Printable(c.Place))
 }
 
 // values are what something was and is.
-func (p *diffPage) values(g compare.Group) string {
-	if len(g.Values) > 1 {
-		return cli.Printable(few(g.Values, 2))
-	}
+func (p *diffPage) values(c compare.Change) string {
 	property := ""
-	if g.Property != "" {
-		property = cli.Printable(g.Property) + " "
+	if c.Property != "" {
+		property = cli.Printable(c.Property) + " "
 	}
-	old, now := cli.Printable(g.Old), cli.Printable(g.New)
+	old, now := cli.Printable(c.Old), cli.Printable(c.New)
 	switch {
 	case old == "" && now == "":
 		return property
