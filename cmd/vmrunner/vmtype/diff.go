@@ -304,6 +304,8 @@ func (p *diffPage) values(c compare.Change) string {
 	switch {
 	case old == "" && now == "":
 		return property
+	case c.Meaning == compare.NoLongerStarts:
+		return p.Red(now)
 	case old == "":
 		return property + p.Green("+ "+now)
 	case now == "":
