@@ -9,6 +9,7 @@ import (
 
 	"vmop/cmd/vmrunner/cli"
 	"vmop/vmtypes"
+	"vmop/vmtypes/evaluate"
 )
 
 // described is a VM type that a user has named.
@@ -26,28 +27,39 @@ func describe(ctx context.Context, folder, name string) (described, error) {
 		if err != nil {
 			return described{}, fmt.Errorf("find %s: %w", name, err)
 		}
-		folder, name = filepath.Dir(path), filepath.Base(path)
-	} else if !isThere(folder, name) && isThere(".", name) {
+		return describeFile(ctx, strings.TrimSuffix(path, ".star")+".star")
+	}
+	if !isThere(folder, name) && isThere(".", name) {
 		folder = "." // where its author is
 	}
-	library, err := vmtypes.Open(folder)
+	t, err := evaluate.Find(folder, name)
 	if err != nil {
 		return described{}, err
 	}
-	defer func() { _ = library.Close() }() // it was only read
-	module, text, err := library.Source(name)
+	module, text, err := t.Source.Library().Source(name)
 	if err != nil {
 		return described{}, err
 	}
-	vmType, err := library.Load(ctx, name)
-	if err != nil {
-		return described{}, err
-	}
-	d := described{Description: vmType.Describe(), text: text}
-	if !d.Stock {
+	d := described{text: text}
+	if d.Description, err = t.Describe(ctx); err == nil && !d.Stock {
 		d.File = filepath.Join(folder, module)
 	}
-	return d, nil
+	return d, err
+}
+
+// describeFile returns the type in a file, even if there is a stock type of this
+// name.
+func describeFile(ctx context.Context, path string) (described, error) {
+	if _, err := os.Stat(path); err != nil {
+		return described{}, cli.UsageError{Err: fmt.Errorf("find the VM type: %w", err)}
+	}
+	t, err := evaluate.Find("", path)
+	if err != nil {
+		return described{}, err
+	}
+	d := described{File: path, text: t.Source.Modules[filepath.Base(path)]}
+	d.Description, err = t.Describe(ctx)
+	return d, err
 }
 
 // isThere tells whether a folder has the file of a type.
