@@ -222,7 +222,7 @@ b.yaml fails
      1 | "/Runner": {vm: {name: web, maximumRam: 1}}
        |                                         ^
 d.txtar fails
-  there is no VM type "absent"; known are arm64, cloud, microvm, pc, standard; custom types are looked for in DIR
+  there is no VM type "absent"; known are arm64, cloud, microvm, pc, standard, windows; custom types are looked for in DIR
 testdata/c.txtar fails
   testdata/c.txtar:3:1: vm.usetpm: unknown key (did you mean useTpm?)
      3 | usetpm: true
