@@ -158,8 +158,10 @@ def asset(tag):
 
 // tests returns the tests of the type.
 func (t template) tests() string {
-	loads := []string{fmt.Sprintf("load(%q, %s = \"launch\")", t.loaded(), t.alias()), `load("@vmtypes//testing.star", "assert", "plan_of")`,
-		fmt.Sprintf("load(%q, \"launch\")", t.name+".star")}
+	loads := []string{
+		fmt.Sprintf("load(%q, %s = \"launch\")", t.loaded(), t.alias()), `load("@vmtypes//testing.star", "assert", "plan_of")`,
+		fmt.Sprintf("load(%q, \"launch\")", t.name+".star"),
+	}
 	slices.Sort(loads) // as is usual: the library first
 	given, asked := t.mandatory(), append(t.mandatory(), `"asset": "R2-D2"`)
 	host := ""
