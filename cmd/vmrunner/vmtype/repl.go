@@ -102,11 +102,6 @@ func onTerminal(ctx context.Context, session *evaluate.Session, in *os.File, out
 	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		out = screen
 	}
-	if width, height, err := term.GetSize(int(in.Fd())); err == nil {
-		if err := screen.SetSize(width, height); err != nil {
-			return fmt.Errorf("write to the terminal: %w", err)
-		}
-	}
 	screen.AutoCompleteCallback = func(line string, at int, key rune) (string, int, bool) {
 		if key != '\t' {
 			return "", 0, false
@@ -115,6 +110,11 @@ func onTerminal(ctx context.Context, session *evaluate.Session, in *os.File, out
 	}
 	fmt.Fprintln(screen, "The language of VM types; vm and host are there. Tab completes, Ctrl-D ends.")
 	return converse(ctx, session, func(more bool) (string, error) {
+		if width, height, err := term.GetSize(int(in.Fd())); err == nil && width > 0 && height > 0 {
+			if err := screen.SetSize(width, height); err != nil {
+				return "", fmt.Errorf("write to the terminal: %w", err)
+			}
+		}
 		if screen.SetPrompt(promptFirst); more {
 			screen.SetPrompt(promptMore)
 		}
