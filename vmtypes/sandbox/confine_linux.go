@@ -29,7 +29,7 @@ func confine() error {
 		// comes on top counts. RLIMIT_DATA would not do: Linux doesn't check it where
 		// Go puts memory into a place that is reserved.
 		{"memory", unix.RLIMIT_AS, now + Memory - reserved},
-		{"processor time", unix.RLIMIT_CPU, uint64(CPU / time.Second)},
+		{"processor time", unix.RLIMIT_CPU, uint64(hardCPU / time.Second)},
 		{"core files", unix.RLIMIT_CORE, 0},
 		{"file size", unix.RLIMIT_FSIZE, 0},
 		{"descriptors", unix.RLIMIT_NOFILE, 16},

@@ -20,6 +20,13 @@ const (
 	Largest = 32 << 20
 )
 
+// hardCPU is when the kernel ends the process. It counts ticks of its clock, and
+// on a busy machine too many.
+const hardCPU = CPU * 3 / 2
+
+// timeIsOver is what a process says that ends because of it.
+const timeIsOver = "the processor time is over"
+
 // gentle is the processor time after which the context of the work is done: work
 // that looks at it can still say where it was.
 const gentle = CPU * 3 / 4

@@ -137,7 +137,7 @@ func (c *child) explain(ctx context.Context, talkErr, waitErr error, usage Usage
 		return ErrDepth
 	case strings.Contains(said, "out of memory") || strings.Contains(said, "cannot allocate memory"):
 		return ErrMemory
-	case killed(waitErr) && usage.CPU >= CPU/2: // the kernel counts in its own way
+	case strings.Contains(said, timeIsOver) || killed(waitErr) && usage.CPU >= CPU/2:
 		return ErrCPU
 	case killed(waitErr):
 		return errors.New("the process for work that is not trusted was killed; has the host too little memory?")

@@ -76,17 +76,22 @@ func serve(parent context.Context, work Work) (json.RawMessage, error) {
 // watchInterval is how often the processor time is looked at.
 const watchInterval = 20 * time.Millisecond
 
-// watch ends the context shortly before the kernel ends the process.
+// watch ends the context shortly before the time is over, and then the process. A
+// process in which nobody can do that is ended by the kernel.
 func watch(cancel context.CancelCauseFunc) {
 	for {
 		time.Sleep(watchInterval)
-		var used syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		var usage syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
 			return
 		}
-		if time.Duration(used.Utime.Nano()+used.Stime.Nano()) > gentle {
+		used := time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+		if used > gentle {
 			cancel(errGentle)
-			return
+		}
+		if used > CPU {
+			fmt.Fprintln(os.Stderr, timeIsOver)
+			os.Exit(1)
 		}
 	}
 }

@@ -48,10 +48,16 @@ func TestReplOnATerminal(t *testing.T) {
 	}
 	see(">>> ")
 	for _, step := range []struct{ keys, screen string }{
-		{"vm.maximumR\t", "am"}, {" >> 30\r", "1\r\n>>> "},
-		{"\x1b[A", "vm.maximumRam >> 30"}, {"\r", "1\r\n>>> "},
-		{"vm.maximum\t", "maximumCpus  maximumRam"}, {"Cpus\r", "1\r\n>>> "},
-		{"def f():\r", "... "}, {"\treturn 41 + 1\r", "... "}, {"\r", ">>> "}, {"f()\r", "42\r\n>>> "},
+		{"vm.maximumR\t", "am"},
+		{" >> 30\r", "1\r\n>>> "},
+		{"\x1b[A", "vm.maximumRam >> 30"},
+		{"\r", "1\r\n>>> "},
+		{"vm.maximum\t", "maximumCpus  maximumRam"},
+		{"Cpus\r", "1\r\n>>> "},
+		{"def f():\r", "... "},
+		{"\treturn 41 + 1\r", "... "},
+		{"\r", ">>> "},
+		{"f()\r", "42\r\n>>> "},
 		{"1 / 0\r", "division by zero"},
 	} {
 		_, err := io.WriteString(keys, step.keys)
