@@ -121,7 +121,7 @@ func (h hostValue) find(_ *starlark.Thread, b *starlark.Builtin, args starlark.T
 	for iter.Next(&v) {
 		path, ok := starlark.AsString(v)
 		if !ok {
-			return nil, fmt.Errorf("%s: got %s among the candidates, want strings", b.Name(), v.Type())
+			return nil, fmt.Errorf("%s: got %s among the candidates, want strings", b.Name(), article(v))
 		}
 		if h.host.Exists(path) {
 			return v, nil

@@ -71,19 +71,19 @@ func option(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, k
 		o.opt.Value = v.String()
 	case descriptor:
 		if props != starlark.None {
-			return nil, fmt.Errorf("option: %s: value is a %s, which takes no props; give it as a property", flag, value.Type())
+			return nil, fmt.Errorf("option: %s: value is %s, which takes no props; give it as a property", flag, article(value))
 		}
 		o.opt.List, o.opt.Properties = true, []plan.Property{{Descriptor: v.descriptor()}}
 		return o, nil
 	default:
-		return nil, fmt.Errorf("option: %s: value is a %s, want a string, a number, a tap or a listener", flag, value.Type())
+		return nil, fmt.Errorf("option: %s: value is %s, want a string, a number, a tap or a listener", flag, article(value))
 	}
 	if props == starlark.None {
 		return o, nil
 	}
 	dict, ok := props.(*starlark.Dict)
 	if !ok {
-		return nil, fmt.Errorf("option: %s: props is a %s, want a dict of QEMU's property names", flag, props.Type())
+		return nil, fmt.Errorf("option: %s: props is %s, want a dict of QEMU's property names", flag, article(props))
 	}
 	o.opt.List = true
 	var err error
@@ -142,9 +142,10 @@ func appendProperty(list []plan.Property, flag, key string, v starlark.Value) ([
 	case *starlark.List:
 		for i := range v.Len() {
 			element := v.Index(i)
-			_, nested := element.(*starlark.List)
-			if nested || element == starlark.None {
-				return nil, fmt.Errorf("option: %s: property %s[%d] is a %s, want a string, number, True, False, tap or listener", flag, key, i, element.Type())
+			switch element.(type) {
+			case starlark.String, starlark.Bool, starlark.Int, descriptor:
+			default:
+				return nil, fmt.Errorf("option: %s: property %s[%d] is %s, want a string, number, True, False, tap or listener", flag, key, i, article(element))
 			}
 			var err error
 			if list, err = appendProperty(list, flag, key, element); err != nil {
@@ -153,7 +154,7 @@ func appendProperty(list []plan.Property, flag, key string, v starlark.Value) ([
 		}
 		return list, nil
 	default:
-		return nil, fmt.Errorf("option: %s: property %s is a %s, want a string, number, True, False, None, tap, listener or a list of these", flag, key, v.Type())
+		return nil, fmt.Errorf("option: %s: property %s is %s, want a string, number, True, False, None, tap, listener or a list of these", flag, key, article(v))
 	}
 	return append(list, p), nil
 }

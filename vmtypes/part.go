@@ -160,7 +160,7 @@ func walk(field string, from starlark.Iterable, depth int, want string, take fun
 		}
 		list, ok := v.(starlark.Sequence)
 		if _, dict := v.(*starlark.Dict); !ok || dict {
-			return fmt.Errorf("%s[%d] is a %s, want %s", field, i, v.Type(), want)
+			return fmt.Errorf("%s[%d] is %s, want %s", field, i, article(v), want)
 		}
 		if err := walk(fmt.Sprintf("%s[%d]", field, i), list, depth+1, want, take); err != nil {
 			return err
@@ -171,6 +171,12 @@ func walk(field string, from starlark.Iterable, depth int, want string, take fun
 
 func article(v starlark.Value) string {
 	name := v.Type()
+	switch name {
+	case "NoneType":
+		return "None"
+	case "builtin_function_or_method":
+		return "a builtin function"
+	}
 	if strings.ContainsRune("aeiou", rune(name[0])) {
 		return "an " + name
 	}
@@ -244,7 +250,7 @@ func replace(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwarg
 	}
 	old, ok := args[0].(*partValue)
 	if !ok {
-		return nil, fmt.Errorf("replace: the first argument is a %s, want a part", args[0].Type())
+		return nil, fmt.Errorf("replace: the first argument is %s, want a part", article(args[0]))
 	}
 	var machine *starlark.Dict
 	var executable string
@@ -288,7 +294,7 @@ func collectStrings(field string, from starlark.Iterable, add func(string) error
 	for iter.Next(&v) {
 		s, ok := starlark.AsString(v)
 		if !ok {
-			return fmt.Errorf("replace: %s contains a %s, want strings such as %q", field, v.Type(), "-device sound0")
+			return fmt.Errorf("replace: %s contains %s, want strings such as %q", field, article(v), "-device sound0")
 		}
 		if err := add(s); err != nil {
 			return err

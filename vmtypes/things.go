@@ -127,7 +127,7 @@ func forwards(ports starlark.Iterable) ([]plan.Forward, error) {
 	for i := 0; iter.Next(&v); i++ {
 		attrs, ok := v.(starlark.HasAttrs)
 		if !ok {
-			return nil, fmt.Errorf("tap: ports[%d] is a %s, want a struct with protocol, address, host and guest", i, v.Type())
+			return nil, fmt.Errorf("tap: ports[%d] is %s, want a struct with protocol, address, host and guest", i, article(v))
 		}
 		var f plan.Forward
 		for name, to := range map[string]*string{"protocol": &f.Protocol, "address": &f.Address} {

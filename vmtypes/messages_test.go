@@ -1,0 +1,103 @@
+package vmtypes_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
+)
+
+// Messages that no type alone can bring about, and other tests do.
+var elsewhere = []string{
+	"module %s must end with a newline", "a module contains a line of the form", "the first line is %q", "the archive has no module", "the second line is %q",
+	"kept by a newer vmrunner", "not an archive of a VM type", // of archives
+	"there is no folder of custom types", "there are more than %d files", "is no regular file", "a module at most", "there is no such file in", // of folders
+	"unhashable", // for the interpreter
+}
+
+// Every message of the engine is in a golden, where somebody has read it.
+func TestEveryMessageIsInAGolden(t *testing.T) {
+	t.Parallel()
+	goldens := errorTexts(t)
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	count := 0
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") || file == "compiled.go" {
+			continue
+		}
+		for _, format := range messages(t, file) {
+			if known(format) {
+				continue
+			}
+			count++
+			require.True(t, pattern(format).MatchString(goldens), "%s: no golden in testdata/errors has the message %q", file, format)
+		}
+	}
+	require.Greater(t, count, 30)
+}
+
+// errorTexts returns what the goldens expect, as one text.
+func errorTexts(t *testing.T) string {
+	t.Helper()
+	archives, err := filepath.Glob("testdata/errors/*.txtar")
+	require.NoError(t, err)
+	var all strings.Builder
+	for _, path := range archives {
+		archive, err := txtar.ParseFile(path)
+		require.NoError(t, err)
+		all.Write(archive.Files[len(archive.Files)-1].Data)
+	}
+	return all.String()
+}
+
+// messages returns the texts that errors are made of in a file.
+func messages(t *testing.T, file string) []string {
+	t.Helper()
+	source, err := os.ReadFile(file)
+	require.NoError(t, err)
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, source, 0)
+	require.NoError(t, err)
+	var list []string
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || len(call.Args) == 0 {
+			return true
+		}
+		name, _ := call.Fun.(*ast.SelectorExpr)
+		if name == nil || name.Sel.Name != "Errorf" && name.Sel.Name != "New" {
+			return true
+		}
+		if text, ok := call.Args[0].(*ast.BasicLit); ok && text.Kind == token.STRING {
+			format, err := strconv.Unquote(text.Value)
+			require.NoError(t, err)
+			list = append(list, format)
+		}
+		return true
+	})
+	return list
+}
+
+// known tells whether a message is tested elsewhere, or is a word around another.
+func known(format string) bool {
+	for _, text := range elsewhere {
+		if strings.Contains(format, text) {
+			return true
+		}
+	}
+	return strings.HasSuffix(format, ": %w") // what is in it is a message of its own
+}
+
+// pattern matches what a format can become.
+func pattern(format string) *regexp.Regexp {
+	verbs := regexp.MustCompile(`%(\\.\d+)?[a-z]`)
+	return regexp.MustCompile(verbs.ReplaceAllString(regexp.QuoteMeta(format), `.*`))
+}
