@@ -11,6 +11,8 @@ var deviceProperties = map[string]Meaning{
 	"addr": Address, "bus": Address, "multifunction": Address, "port": Address, "nr": Address, "chassis": Address, "slot": Address,
 	"unit": Address, "lun": Address, "scsi-id": Address, "channel": Address, "index": Address, "iobase": Address, "irq": Address, "cad": Address,
 	"acpi-index": Address, "masterbus": Address, "firstport": Address,
+	"host": HardwareReplaced, "sysfsdev": HardwareReplaced, "hostbus": HardwareReplaced, "hostaddr": HardwareReplaced, // of the host's devices
+	"hostport": HardwareReplaced, "hostdevice": HardwareReplaced, "vendorid": HardwareReplaced, "productid": HardwareReplaced,
 	"mac":    MAC,
 	"serial": DiskIdentity, "wwn": DiskIdentity, "model": DiskIdentity, "ver": DiskIdentity, "vendor": DiskIdentity,
 	"product": DiskIdentity, "device_id": DiskIdentity,
