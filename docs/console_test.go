@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	_ "vmop/cmd/vmrunner/vmtype" // what the program consists of: without it, go test takes old results for those of new code
 	"vmop/test/guest"
 	"vmop/test/invariants"
 )

@@ -494,6 +494,27 @@ func TestHostileModules(t *testing.T) {
 	e.leave()
 }
 
+// The program that a type names is not started: it is whatever a stranger says.
+func TestProgramsOfTypesAreNotStarted(t *testing.T) {
+	t.Parallel()
+	e := startEditor(t, nil)
+	for _, name := range []string{"qemu-system-x86_64", "qemu-system-evil", "evil"} {
+		program, started := filepath.Join(e.dir, name), filepath.Join(e.dir, name+".started")
+		require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n: >"+started+"\n"), 0o755))
+		file := "type-" + name + ".star"
+		module := "\"\"\"x: a type.\"\"\"\n\napi_version = 1\n\ndef launch(vm, host):\n    \"\"\"Returns a machine.\"\"\"\n" +
+			"    return part(executable = \"" + program + "\", options = [option(\"-device\", \"usb-kbd\", {\"id\": \"a\"})])\n"
+		require.NoError(t, os.WriteFile(filepath.Join(e.dir, file), []byte(module), 0o644))
+		e.open(file)
+		for _, d := range e.diagnostics(file) {
+			require.Equal(t, "untested", d.Code, d.Message)
+		}
+		e.complete(file, `{"i|d"`)
+		require.NoFileExists(t, started)
+	}
+	e.leave()
+}
+
 // An editor that dies, or leaves without a word, leaves no server behind.
 func TestEndOfSession(t *testing.T) {
 	t.Parallel()

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	_ "vmop/cmd/vmrunner/vmtype" // what the program consists of: without it, go test takes old results for those of new code
 )
 
 var update = flag.Bool("update", false, "rewrite what scripts expect")
