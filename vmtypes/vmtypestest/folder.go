@@ -99,7 +99,8 @@ type Options struct {
 
 // Run runs the tests of the files, then tries the samples, several at a time. The
 // results of a file are handed over when those of all before it have been, so
-// that their order is always the same. The error is that of the context.
+// that their order is always the same. The error is the cause of the context's end,
+// after which nothing is handed over.
 func (f *Folder) Run(ctx context.Context, in Evaluator, options Options, each func([]Result)) error {
 	var work []func() []Result
 	selected := func(file string) bool { return options.Select == nil || options.Select(file) }
@@ -114,8 +115,12 @@ func (f *Folder) Run(ctx context.Context, in Evaluator, options Options, each fu
 			work = append(work, func() []Result { return []Result{TestSample(ctx, in, f.Dir, name, options.Update)} })
 		}
 	}
-	InOrder(work, each)
-	return ctx.Err()
+	InOrder(work, func(results []Result) {
+		if ctx.Err() == nil {
+			each(results)
+		}
+	})
+	return context.Cause(ctx)
 }
 
 // InOrder does pieces of work, as many at a time as there are processors, and

@@ -119,6 +119,9 @@ func (c *checking) round(ctx context.Context, dirs []string, selected selection)
 			return err
 		}
 		c.try(ctx, folder, in, types, isSelected)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 	}
 	if !found {
 		return cli.UsageError{Err: fmt.Errorf("there is nothing to check in %s: no file *.star, *.txtar, or *.yaml with a section \"/Runner\"", strings.Join(dirs, ", "))}
@@ -208,8 +211,8 @@ func (c *checking) try(ctx context.Context, folder *vmtypestest.Folder, in conta
 		add(name+".star", " with the smallest VM", usual[0])
 	}
 	vmtypestest.InOrder(work, func(t tried) {
-		if t.err != nil && t.VM == "" {
-			return // the tests have told that there is no plan
+		if ctx.Err() != nil || t.err != nil && t.VM == "" {
+			return // nobody listens, or the tests have told that there is no plan
 		}
 		r := c.result(t, in)
 		c.page.machine(t, r)

@@ -132,3 +132,27 @@ func TestWatchedChecks(t *testing.T) {
 	}
 	w.ends()
 }
+
+// A check that is interrupted ends its QEMUs and says no more.
+func TestInterruptedCheck(t *testing.T) {
+	t.Parallel()
+	temporary := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "vmrunner", "vmtype", "check", "../../../vmtypes/testdata/golden")
+	cmd.Env = append(os.Environ(), "TMPDIR="+temporary)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	lines := bufio.NewScanner(out)
+	require.True(t, lines.Scan()) // the first machine was made
+	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
+	for lines.Scan() {
+		require.NotContains(t, lines.Text(), "✗")
+		require.NotContains(t, lines.Text(), "QEMU ")
+	}
+	var exit *exec.ExitError
+	require.ErrorAs(t, cmd.Wait(), &exit)
+	require.Equal(t, 130, exit.ExitCode())
+	left, err := os.ReadDir(temporary)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
