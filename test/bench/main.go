@@ -87,6 +87,7 @@ func (b *bench) measure() (report, error) {
 	for _, s := range []section{
 		{"Start of a VM with TPM, OVMF and cloud-init", measureStart},
 		{"Start until QEMU is executed, without TPM", measureExec},
+		{"The first word of a guest, by VM type, without KVM", measureBoot},
 		{"VM type: the standard one, for a desktop", measureVMType},
 		{"cloud-init image", measureImage},
 		{"A running VM follows its configuration", measureFollow},

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"time"
+
+	"vmop/test/guest"
+)
+
+// measureBoot compares the standard type and microvm by how long it takes until the tiny
+// guest, a kernel of its own with BIOS, says its first word and until it is
+// ready. Every machine has a disk, a network card and a serial port.
+func measureBoot(b *bench) ([]result, error) {
+	image, err := guest.Build(b.ctx, filepath.Join(b.dir, "guest"))
+	if err != nil {
+		return nil, err
+	}
+	var candidates []candidate
+	for _, m := range []struct{ name, vmType, options string }{
+		{"standard", "standard", ""},
+		{"microvm with PCI Express", "microvm", "pcie: true"},
+		{"microvm", "microvm", ""},
+	} {
+		v, err := b.newGuest(m.name, m.vmType, m.options, image)
+		if err != nil {
+			return nil, err
+		}
+		candidates = append(candidates, candidate{name: m.name, once: v.boot})
+	}
+	few := *b // a guest takes seconds
+	few.rounds = min(b.rounds, 5)
+	all, err := few.interleave(candidates)
+	if err != nil {
+		return nil, err
+	}
+	list := all.compare(candidates, "first", "ms")
+	for _, r := range all.compare(candidates, "ready", "ms") {
+		r.Name += ", until it is ready"
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+// newGuest writes the configuration of a VM that boots the tiny guest.
+func (b *bench) newGuest(name, vmType, options string, image guest.Image) (*vm, error) {
+	v := &vm{bench: b, dir: filepath.Join(b.dir, "boot "+name), vmTypes: b.dir}
+	v.config = filepath.Join(v.dir, "config.yaml")
+	if err := os.MkdirAll(v.dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(os.WriteFile(v.disk(), nil, 0o600), os.Truncate(v.disk(), 1<<30)); err != nil {
+		return nil, err
+	}
+	return v, os.WriteFile(v.config, fmt.Appendf(nil, `"/Runner":
+  dataDir: data
+  runtimeDir: run
+  vmType: %s
+  vm:
+    name: bench
+    accelerator: tcg
+    firmware: bios
+    maximumRam: 256 MiB
+    network: [{type: user}]
+    drives: [{file: disk.img}]
+    serialConsole: {log: console.log}
+    kernel:
+      image: %s
+      initrd: %s
+      commandLine: console=ttyS0 tsc_early_khz=%s
+    options: {%s}
+    powerdownTimeout: 0
+`, vmType, image.Kernel, image.Initrd, frequency(), options), 0o600)
+}
+
+// boot starts the VM, waits for what its guest says, and ends it.
+func (v *vm) boot() (map[string]float64, error) {
+	log := filepath.Join(v.dir, "console.log")
+	if err := os.RemoveAll(log); err != nil {
+		return nil, err
+	}
+	begin := time.Now()
+	r, err := v.run()
+	if err != nil {
+		return nil, err
+	}
+	first, err := awaitText(v.bench.ctx, log, "Linux version", begin)
+	ready, readyErr := awaitText(v.bench.ctx, log, "READY", begin)
+	return map[string]float64{"first": first, "ready": ready}, errors.Join(err, readyErr, r.stop())
+}
+
+// awaitText returns how long after begin a text was in a file.
+func awaitText(ctx context.Context, file, text string, begin time.Time) (float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return 0, err
+		}
+		if bytes.Contains(content, []byte(text)) {
+			return millis(time.Since(begin)), nil
+		}
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("the guest does not say %q: %w\n%s", text, ctx.Err(), content)
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+// frequency returns this machine's, in kHz, for a guest without a timer to
+// measure it by.
+func frequency() string {
+	if found := regexp.MustCompile(`(?m)^cpu MHz\s*: (\d+)\.(\d{3})$`).FindStringSubmatch(read("/proc/cpuinfo")); found != nil {
+		return found[1] + found[2]
+	}
+	return "2000000"
+}
