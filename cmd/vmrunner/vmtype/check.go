@@ -25,7 +25,7 @@ import (
 // so that not everything was tried.
 const exitUntried = 3
 
-func newCheck(Flags) *cobra.Command {
+func newCheck(f Flags) *cobra.Command {
 	var c checking
 	cmd := &cobra.Command{
 		Use:   "check [DIR...]",
@@ -49,6 +49,7 @@ func newCheck(Flags) *cobra.Command {
 			return c.run(cmd.Context(), orHere(args))
 		},
 	}
+	c.judge = newJudge(f, cmd)
 	cli.OutputFlag(cmd, &c.form, "text", "json")
 	cmd.Flags().StringVar(&c.qemu, "qemu", "", "use this `program` of QEMU, or those of this folder")
 	cmd.Flags().BoolVarP(&c.verbose, "verbose", "v", false, "tell all that is well, too, how long it took, and QEMU's warnings")
@@ -62,6 +63,7 @@ func newCheck(Flags) *cobra.Command {
 type checking struct {
 	form, junit, qemu string
 	verbose, watch    bool
+	judge             *judge
 	page              page
 
 	checker                  *check.Checker
@@ -105,7 +107,7 @@ func (c *checking) round(ctx context.Context, dirs []string, selected selection)
 		if err != nil {
 			return cli.UsageError{Err: err}
 		}
-		in, err := containedIn(dir)
+		in, err := containedIn(dir, c.judge)
 		if err != nil {
 			return err
 		}

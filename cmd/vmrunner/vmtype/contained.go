@@ -15,14 +15,17 @@ import (
 )
 
 // contained evaluates the modules of a folder where they can do no harm.
-type contained struct{ source vmtypes.Source }
+type contained struct {
+	source vmtypes.Source
+	judge  *judge // of plans
+}
 
 var _ vmtypestest.Evaluator = contained{}
 
 // containedIn reads the modules of a folder.
-func containedIn(dir string) (contained, error) {
+func containedIn(dir string, j *judge) (contained, error) {
 	source, err := vmtypes.ReadSource(dir)
-	return contained{source}, err
+	return contained{source, j}, err
 }
 
 // Test implements vmtypestest.Evaluator. The tests of a file share the limits of a
@@ -62,5 +65,9 @@ func (c contained) Launch(ctx context.Context, vmType string, spec vmspec.Spec, 
 			return nil, err
 		}
 	}
-	return t.Launch(ctx, spec, host)
+	p, err := t.Launch(ctx, spec, host)
+	if err == nil {
+		err = c.judge.check(p, vmType, host, spec.Options)
+	}
+	return p, err
 }

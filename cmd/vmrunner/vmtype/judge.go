@@ -3,6 +3,7 @@ package vmtype
 import (
 	"fmt"
 	"path/filepath"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -15,30 +16,34 @@ import (
 // as if the types were in the folder --vmtypes: authors work elsewhere. The
 // computer's own policy is for VMs that run.
 type judge struct {
-	file, folder *string
-	given        func() bool
-	policy       *policy.Policy
+	folder *string
+	given  func() bool
+	load   func() (*policy.Policy, error) // once
 }
 
 func newJudge(f Flags, cmd *cobra.Command) *judge {
-	return &judge{file: f.Policy, folder: f.Folder, given: func() bool { return cmd.Flags().Changed("vmtypes-policy") }}
+	return &judge{
+		folder: f.Folder,
+		given:  func() bool { return cmd.Flags().Changed("vmtypes-policy") },
+		load:   sync.OnceValues(func() (*policy.Policy, error) { return policy.Load(*f.Policy) }),
+	}
 }
 
 // check returns what the policy doesn't allow of the plan of a sample.
-func (j *judge) check(made *plan.Plan, vmType string, host vmtypes.Host, options map[string]any) (err error) {
+func (j *judge) check(made *plan.Plan, vmType string, host vmtypes.Host, options map[string]any) error {
 	if !j.given() {
 		return nil
 	}
-	if j.policy == nil {
-		if j.policy, err = policy.Load(*j.file); err != nil {
-			return err
-		}
+	limits, err := j.load()
+	if err != nil {
+		return err
 	}
 	folder := policy.Stock
 	if !vmtypes.IsStock(vmType) {
+		var err error
 		if folder, err = filepath.Abs(*j.folder); err != nil {
 			return fmt.Errorf("folder of VM types: %w", err)
 		}
 	}
-	return j.policy.Check(made, policy.Subject{Folder: folder, DataDir: host.DataDir, RuntimeDir: host.RuntimeDir, Sample: true, Options: options})
+	return limits.Check(made, policy.Subject{Folder: folder, DataDir: host.DataDir, RuntimeDir: host.RuntimeDir, Sample: true, Options: options})
 }

@@ -15,7 +15,7 @@ import (
 // exitFailed is the exit code when a test or a check has failed.
 const exitFailed = 1
 
-func newTest(Flags) *cobra.Command {
+func newTest(f Flags) *cobra.Command {
 	var t testing
 	cmd := &cobra.Command{
 		Use:   "test [DIR...]",
@@ -36,6 +36,7 @@ func newTest(Flags) *cobra.Command {
 			return t.run(cmd.Context(), orHere(args))
 		},
 	}
+	t.judge = newJudge(f, cmd)
 	cli.OutputFlag(cmd, &t.form, "text", "json")
 	cmd.Flags().StringVar(&t.selected, "run", "", "run only tests whose names, FILE/FUNCTION, match this `regex`")
 	cmd.Flags().BoolVarP(&t.update, "update", "u", false, "write the plans of goldens anew where they differ")
@@ -74,6 +75,7 @@ type testing struct {
 	update, verbose       bool
 	watch                 bool
 	match                 *regexp.Regexp // nil: all
+	judge                 *judge
 	page                  page
 }
 
@@ -101,7 +103,7 @@ func (t *testing) round(ctx context.Context, dirs []string, selected selection) 
 			return cli.UsageError{Err: err}
 		}
 		found = found || len(folder.Files)+len(folder.Samples) > 0
-		in, err := containedIn(dir)
+		in, err := containedIn(dir, t.judge)
 		if err != nil {
 			return err
 		}
