@@ -33,24 +33,20 @@ func New(f Flags) *cobra.Command {
 		Args: knownVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(
-		newCheck(f),
-		newDiff(f),
-		newDoc(f),
-		newExplain(f),
-		newFmt(f),
-		newLSP(f),
-		newLint(f),
-		newList(f),
-		newNew(f),
-		newProfile(f),
-		newRender(f),
-		newRepl(f),
-		newShow(f),
-		newStubs(f),
-		newTest(f),
-		newWhy(f),
-	)
+	for _, group := range []struct {
+		title string
+		verbs []*cobra.Command
+	}{
+		{"Write:", []*cobra.Command{newNew(f), newFmt(f), newLint(f), newRepl(f), newLSP(f), newStubs(f)}},
+		{"Look:", []*cobra.Command{newList(f), newShow(f), newExplain(f), newDoc(f), newRender(f), newWhy(f), newProfile(f)}},
+		{"Prove:", []*cobra.Command{newTest(f), newCheck(f), newDiff(f)}},
+	} {
+		cmd.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
+		for _, verb := range group.verbs {
+			verb.GroupID = group.title
+			cmd.AddCommand(verb)
+		}
+	}
 	return cmd
 }
 
