@@ -43,27 +43,28 @@ func Files(ctx context.Context, source vmtypes.Source, name, from string) ([]Fil
 	return []File{module, {name + "_test.star", t.tests()}, {name + sample.Suffix, archive}}, nil
 }
 
-// sample returns a sample, with the plan on the first kind of host for which there
-// is one, and notes the host.
+// sample returns a sample: the first kind of VM for which there is a plan, which
+// is noted in t.
 func (t *template) sample(ctx context.Context, source vmtypes.Source, module File) (string, error) {
-	vm := t.vm()
-	a := &txtar.Archive{
-		Comment: []byte("A usual VM, with an asset tag.\n"),
-		Files:   []txtar.File{{Name: "type", Data: []byte(t.name + "\n")}, {Name: "vm.yaml", Data: []byte(vm)}},
-	}
 	var first error
-	for _, host := range []string{"", `{"arch": "aarch64", "files": ["debian-12-arm64"]}`} {
+	for _, kind := range []struct {
+		firmware, host string
+	}{{}, {firmware: "bios"}, {host: `{"arch": "aarch64", "files": ["debian-12-arm64"]}`}} {
+		t.firmware, t.host = kind.firmware, kind.host
+		a := &txtar.Archive{
+			Comment: []byte("A usual VM, with an asset tag.\n"),
+			Files:   []txtar.File{{Name: "type", Data: []byte(t.name + "\n")}, {Name: "vm.yaml", Data: []byte(t.vm())}},
+		}
 		facts := sample.HostFacts{}
-		if host != "" {
+		if t.host != "" {
 			var err error
-			if facts, err = sample.ParseHost([]byte(host)); err != nil {
+			if facts, err = sample.ParseHost([]byte(t.host)); err != nil {
 				return "", err
 			}
-			a.Files = append(a.Files, txtar.File{Name: "host.json", Data: []byte(host + "\n")})
+			a.Files = append(a.Files, txtar.File{Name: "host.json", Data: []byte(t.host + "\n")})
 		}
-		text, err := plan(ctx, source, module, vm, facts)
+		text, err := plan(ctx, source, module, t.vm(), facts)
 		if err == nil {
-			t.host = host
 			a.Files = append(a.Files, txtar.File{Name: "plan.txt", Data: []byte(text)})
 			return string(txtar.Format(a)), nil
 		}
@@ -119,6 +120,7 @@ func badName(name string) string {
 type template struct {
 	name, from string
 	options    []vmtypes.Option // of the type it builds on
+	firmware   string           // of the VM with which it is tried; "" is the default
 	host       string           // on which it is tried, as JSON; "" is the usual one
 }
 
@@ -165,8 +167,11 @@ func (t template) tests() string {
 	slices.Sort(loads) // as is usual: the library first
 	given, asked := t.mandatory(), append(t.mandatory(), `"asset": "R2-D2"`)
 	host := ""
+	if t.firmware != "" {
+		host = fmt.Sprintf(", firmware = %q", t.firmware)
+	}
 	if t.host != "" {
-		host = ", host = HOST"
+		host += ", host = HOST"
 		loads = append(loads, "\nHOST = "+t.host)
 	}
 	plain := host
@@ -189,6 +194,9 @@ def test_nothing_else_differs():
 // vm returns the vm section of the sample.
 func (t template) vm() string {
 	var b strings.Builder
+	if t.firmware != "" {
+		b.WriteString("firmware: " + t.firmware + "\n")
+	}
 	b.WriteString("maximumCpus: 2\nmaximumRam: 2 GiB\ndrives:\n  - file: /images/disk.img\noptions:\n  asset: R2-D2\n")
 	for i := range t.options {
 		if o := &t.options[i]; o.Mandatory && o.Name != "asset" {
