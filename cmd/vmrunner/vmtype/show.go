@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"vmop/cmd/vmrunner/cli"
+	"vmop/vmtypes"
 )
 
 func newShow(f Flags) *cobra.Command {
@@ -61,17 +63,34 @@ func showPage(p cli.Paint, d described) string {
 		b.WriteString("  It takes none.\n")
 	}
 	b.WriteString("\n" + p.Bold("Modules") + ":\n")
-	width := 0
-	for _, m := range d.Modules {
-		width = max(width, len(m.Name))
-	}
-	for _, m := range d.Modules {
-		fmt.Fprintf(&b, "  %-*s  %s\n", width, cli.Printable(m.Name), cli.Printable(summary(strings.TrimSuffix(path.Base(m.Name), ".star"), m.Doc)))
-	}
+	writeModules(&b, d.Modules)
 	where := "part of vmrunner; --source prints it"
 	if d.File != "" {
 		where = d.File
 	}
 	fmt.Fprintf(&b, "\n%s: %s\n%s: %d\n", p.Bold("Source"), cli.Printable(where), p.Bold("API version"), d.APIVersion)
 	return b.String()
+}
+
+// writeModules lists the modules of a type. Those of the library have a page.
+func writeModules(b *strings.Builder, modules []vmtypes.Module) {
+	var library []string
+	width := 0
+	for _, m := range modules {
+		if name, ok := strings.CutPrefix(m.Name, "@vmtypes//lib/"); ok {
+			library = append(library, strings.TrimSuffix(name, ".star"))
+			continue
+		}
+		width = max(width, len(m.Name))
+	}
+	for _, m := range modules {
+		if !strings.HasPrefix(m.Name, "@vmtypes//lib/") {
+			fmt.Fprintf(b, "  %-*s  %s\n", width, cli.Printable(m.Name), cli.Printable(summary(strings.TrimSuffix(path.Base(m.Name), ".star"), m.Doc)))
+		}
+	}
+	if len(library) > 0 {
+		slices.Sort(library)
+		b.WriteString("  @vmtypes//lib/\n")
+		writeIndented(b, "      ", strings.Join(library, ", "))
+	}
 }
