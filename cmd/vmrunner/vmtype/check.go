@@ -37,6 +37,8 @@ func newCheck(f Flags) *cobra.Command {
 			"No rights are needed and nothing is left behind: images are empty, networks lead\n" +
 			"nowhere, devices of this computer that cannot be opened are left out, and told.\n" +
 			"docs/vm-types/testing.md says what is replaced.\n\n" +
+			"QEMU and helpers get the arguments that a type chose, and are not contained. Check\n" +
+			"somebody else's types with --vmtypes-policy, or look at \"render\" first.\n\n" +
 			"Exit codes: 0 all is well, 1 something is wrong, 2 a wrong call, or nothing to check,\n" +
 			"3 nothing is wrong, but QEMU or another program is missing, so not all was tried.",
 		Example: "  vmrunner vmtype check\n" +
