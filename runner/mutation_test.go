@@ -94,7 +94,7 @@ var mutations = []mutation{
 	{path: "vm.serialConsole.enabled", to: false, what: listed},
 	{path: "vm.serialConsole.log", to: "console.log", what: listed},
 	{path: "vm.options.watchdog", to: "reset", what: listed},
-	{path: "vm.options.other", to: 1, what: idle}, // of another type
+	{path: "vm.options.other", to: 1, what: refused}, // the type declares none
 	{path: "vm.drives[1].file", to: "b.iso", what: live, seen: func(v *vm) bool { return v.inserted("cd0") == v.path("b.iso") }},
 	{path: "vm.drives[1].file", what: live, seen: func(v *vm) bool { return v.inserted("cd0") == "" }},
 	{path: "vm.currentRam", to: "192 MiB", what: live, seen: func(v *vm) bool { return v.balloon() == 192<<20 }},
