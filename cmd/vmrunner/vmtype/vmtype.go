@@ -7,6 +7,7 @@ package vmtype
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -47,7 +48,31 @@ func New(f Flags) *cobra.Command {
 			cmd.AddCommand(verb)
 		}
 	}
+	cmd.AddCommand(newHelp(cmd))
 	return cmd
+}
+
+// newHelp returns the verb that explains the others. It is as hidden as --help is
+// well known.
+func newHelp(of *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use: "help [VERB]", Short: "Explain a verb", Hidden: true,
+		Args: func(_ *cobra.Command, args []string) error { return knownVerb(of, args) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			verb, _, err := of.Find(args)
+			if err == nil {
+				verb.InitDefaultHelpFlag() // which cobra adds to what it runs
+				err = verb.Help()
+			}
+			return err
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return verbs(of), cobra.ShellCompDirectiveNoFileComp
+		},
+	}
 }
 
 // noMore refuses arguments that are no flags.
@@ -58,17 +83,24 @@ func noMore(cmd *cobra.Command, args []string) error {
 	return cli.UsageError{Err: fmt.Errorf("%s takes no arguments besides flags, got %q", cmd.Name(), args[0])}
 }
 
+// verbs returns the names of the verbs that the help lists.
+func verbs(of *cobra.Command) []string {
+	var names []string
+	for _, verb := range of.Commands() {
+		if !verb.Hidden {
+			names = append(names, verb.Name())
+		}
+	}
+	return names
+}
+
 // knownVerb refuses a verb that does not exist.
 func knownVerb(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
+	if len(args) == 0 || slices.Contains(verbs(cmd), args[0]) {
 		return nil
 	}
-	var verbs []string
-	for _, verb := range cmd.Commands() {
-		verbs = append(verbs, verb.Name())
-	}
 	hint := "\"vmrunner vmtype\" lists them"
-	if near := vmspec.Nearest(args[0], verbs); near != "" {
+	if near := vmspec.Nearest(args[0], verbs(cmd)); near != "" {
 		hint = "did you mean " + near + "?"
 	}
 	return cli.UsageError{Err: fmt.Errorf("there is no verb %q (%s)", args[0], hint)}
