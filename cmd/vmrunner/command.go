@@ -49,7 +49,7 @@ func newCommand(umask int) *cobra.Command {
 	p := root.PersistentFlags()
 	p.StringVarP(&f.config, "config", "c", config.DefaultFile, "configuration `file` of the VM")
 	p.StringVar(&f.vmTypes, "vmtypes", vmtypes.DefaultDir, "`folder` of custom VM types")
-	p.StringVar(&f.policy, "vmtypes-policy", policy.DefaultFile, "`file` that says what VM types may do; the default may be absent")
+	p.StringVar(&f.policy, "vmtypes-policy", policy.DefaultFile, "`file` that says what VM types may do; the default may\nbe absent")
 	p.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	p.StringVar(&f.logForm, "log-format", "auto", "text, json or auto (text on a terminal)")
 	cli.CompleteFile(root, "config", "yaml", "yml", "json")

@@ -67,8 +67,8 @@ func newRun(f *flags) *cobra.Command {
 			return f.tell(log, err)
 		},
 	}
-	cmd.Flags().BoolVar(&console, "console", false, "show the guest's serial console; on a terminal, ^] detaches and Ctrl-C asks the guest to power off")
-	cmd.Flags().StringVar(&powerOffOn, "poweroff-on", "", "power the guest off when a line of its serial console matches this `regexp`")
+	cmd.Flags().BoolVar(&console, "console", false, "show the guest's serial console; on a terminal, ^] detaches\nand Ctrl-C asks the guest to power off")
+	cmd.Flags().StringVar(&powerOffOn, "poweroff-on", "", "power the guest off when a line of its console matches this `regexp`")
 	return cmd
 }
 

@@ -37,7 +37,7 @@ const trialHelp = "The VM is that of a configuration (-f vm.yaml), on this compu
 func newTrial(f Flags, cmd *cobra.Command) *trial {
 	t := &trial{folder: f.Folder, given: func() bool { return cmd.Flags().Changed("vmtypes") }}
 	cmd.Flags().StringVarP(&t.file, "file", "f", "", "configuration or sample, the VM to try (`vm.yaml`)")
-	cmd.Flags().StringArrayVar(&t.settings, "set", nil, "change the VM: `path=value`, such as vm.maximumCpus=8 or vm.drives[0].file=/x.img")
+	cmd.Flags().StringArrayVar(&t.settings, "set", nil, "change the VM by `path=value`: vm.maximumCpus=8, vm.drives[0].file=/x.img")
 	cmd.Flags().StringVar(&t.host, "host", "", "another `computer`: fedora, debian-12 …, or a file that describes one")
 	cli.CompleteFile(cmd, "file", "yaml", "yml", "json", "txtar")
 	cli.CompleteFlag(cmd, "host", sample.Distributions()...)
