@@ -116,6 +116,7 @@ func (c *checking) round(ctx context.Context, dirs []string, selected selection)
 		found = found || len(folder.Samples)+len(in.source.Modules)+len(in.source.Refused) > 0
 		isSelected := selected(folder, in.source)
 		types := c.load(ctx, dir, in, isSelected)
+		c.page.misspelt(dir, in.source, isSelected)
 		err = folder.Run(ctx, in, vmtypestest.Options{Select: isSelected}, func(some []vmtypestest.Result) {
 			c.note(dir, &c.tests, some...)
 		})

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"vmop/cmd/vmrunner/cli"
+	"vmop/vmspec"
+	"vmop/vmtypes"
 	"vmop/vmtypes/vmtypestest"
 )
 
@@ -81,6 +83,27 @@ func (p *page) diff(diff string) {
 			text = " " + text
 		}
 		p.line("      %s", text)
+	}
+}
+
+// misspelt tells of modules that would be types if launch were spelt so: without
+// it a module is taken for a part of others.
+func (p *page) misspelt(dir string, source vmtypes.Source, selected func(string) bool) {
+	for _, name := range moduleNames(source) {
+		m := vmtypes.DescribeModule(name, source.Modules[name])
+		if !selected(name) || strings.HasSuffix(name, "_test.star") || defines(m, "launch") {
+			continue
+		}
+		var similar []string
+		for _, f := range m.Functions {
+			if len(f.Parameters) == 2 && f.Parameters[0].Name == "vm" && f.Parameters[1].Name == "host" {
+				similar = append(similar, f.Name)
+			}
+		}
+		if near := vmspec.Nearest("launch", similar); near != "" {
+			text := fmt.Sprintf("note: %s has %s(vm, host) but no launch: is it misspelt?", filepath.Join(dir, name), near)
+			p.line("%s", p.Yellow(cli.Printable(text)))
+		}
 	}
 }
 

@@ -108,6 +108,7 @@ func (t *testing) round(ctx context.Context, dirs []string, selected selection) 
 			return err
 		}
 		options := vmtypestest.Options{Match: t.match, Update: t.update, Select: selected(folder, in.source)}
+		t.page.misspelt(dir, in.source, options.Select)
 		if err := folder.Run(ctx, in, options, func(some []vmtypestest.Result) {
 			for i := range some {
 				t.page.result(some[i])
