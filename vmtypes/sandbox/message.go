@@ -1,6 +1,9 @@
 package sandbox
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"os"
+)
 
 // A message is one line between the two processes. The parent sends the request
 // and the answers to questions, the child questions and the result.
@@ -12,5 +15,14 @@ type message struct {
 	Error string `json:"error,omitempty"`
 }
 
-// mark is the variable of the environment by which a child knows what it is.
-const mark = "VMOP_SANDBOX"
+// A child knows what it is by a variable of the environment and its only
+// argument: a variable that somebody has exported must not keep a program from
+// its own work.
+const (
+	mark     = "VMOP_SANDBOX"
+	argument = "sandbox"
+)
+
+func isChild() bool {
+	return os.Getenv(mark) != "" && len(os.Args) == 2 && os.Args[1] == argument
+}

@@ -30,7 +30,7 @@ type Usage struct {
 //
 // The error is one of this package if a limit was reached, or ctx's.
 func Run(ctx context.Context, request any, answer func(question json.RawMessage) (any, error), result any) (Usage, error) {
-	if os.Getenv(mark) != "" {
+	if isChild() {
 		return Usage{}, errors.New("start a process for work that is not trusted: this program is such a process itself; its main must begin with Serve")
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, Wall, ErrWall)
@@ -62,7 +62,7 @@ type child struct {
 
 func start(ctx context.Context) (*child, error) {
 	c := &child{cmd: exec.CommandContext(ctx, "/proc/self/exe"), stderr: &bounded{}}
-	c.cmd.Args = []string{os.Args[0], "sandbox"} // for those who list processes
+	c.cmd.Args = []string{os.Args[0], argument} // for those who list processes, too
 	c.cmd.Env = []string{mark + "=1", "GOMAXPROCS=1", "GOMEMLIMIT=" + strconv.Itoa(Memory*3/4), "GOTRACEBACK=none"}
 	c.cmd.Dir, c.cmd.Stderr = "/", c.stderr
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

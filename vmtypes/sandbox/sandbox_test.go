@@ -236,8 +236,19 @@ func TestWhatADyingChildSaysIsBounded(t *testing.T) {
 // A program that doesn't call Serve would start itself without end.
 func TestAChildHasNoChildren(t *testing.T) {
 	t.Setenv("VMOP_SANDBOX", "1")
+	args := os.Args
+	t.Cleanup(func() { os.Args = args })
+	os.Args = []string{args[0], "sandbox"}
 	_, err := run(t, job{Do: "echo"})
 	require.ErrorContains(t, err, "its main must begin with Serve")
+}
+
+// A variable that somebody has exported makes nobody a child.
+func TestTheVariableAloneIsNotEnough(t *testing.T) {
+	t.Setenv("VMOP_SANDBOX", "1")
+	got, err := run(t, job{"echo", "x"})
+	require.NoError(t, err)
+	require.Equal(t, "x", got)
 }
 
 // BenchmarkRun is what a process of its own costs.

@@ -21,7 +21,7 @@ type Ask func(question, answer any) error
 // Serve does the work of a child if this process is one, and then doesn't
 // return. Otherwise it does nothing. It has to be the first that main does.
 func Serve(ctx context.Context, work Work) {
-	if os.Getenv(mark) == "" {
+	if !isChild() {
 		return
 	}
 	m := message{}
