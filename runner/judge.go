@@ -77,7 +77,7 @@ func (m *machine) checkWanted(ctx context.Context, wanted *VM) error {
 // denied, or a type that fails would be a way round the policy.
 func (m *machine) judgeWanted(ctx context.Context, wanted *VM) error {
 	if m.policy == nil {
-		return nil
+		return m.policyFault
 	}
 	host := m.vm.facts.host(m.vm.DataDir, m.vm.RuntimeDir)
 	host.HasDisplayPassword, host.Machines = m.vm.protected, m.vm.pin.machines

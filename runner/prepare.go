@@ -35,6 +35,9 @@ type Options struct {
 	VMTypes string
 	// Policy says what launch plans may do; nil allows everything.
 	Policy *policy.Policy
+	// PolicyFault says why there is a policy, but it is not known: no VM is started,
+	// and one that runs is looked after as it is.
+	PolicyFault error
 	// Log gets what happens; nil means that nobody wants to know.
 	Log *slog.Logger
 	// Version of the program, for the status.

@@ -28,6 +28,9 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 	log.Info("initializing", "state", "Initializing", "config", opts.ConfigFile)
 	vm, fault := open(opts.ConfigFile)
 	if fault == nil {
+		fault = opts.PolicyFault
+	}
+	if fault == nil {
 		fault = opts.Policy.CheckDirectories(vm.DataDir, vm.RuntimeDir)
 	}
 	if fault != nil {
@@ -40,7 +43,7 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 		log.Warn("configuration", "warning", w)
 	}
 	m := &machine{
-		vm: vm, log: log, vmTypes: opts.VMTypes, policy: opts.Policy, reread: opts.Reread, rearm: make(chan struct{}, 1),
+		vm: vm, log: log, vmTypes: opts.VMTypes, policy: opts.Policy, policyFault: opts.PolicyFault, reread: opts.Reread, rearm: make(chan struct{}, 1),
 		tracker: newTracker(vm), undo: &cleanup{log: log},
 		progress: progress{ResetCounter: vm.Config.ResetCounter, Generation: 1},
 	}

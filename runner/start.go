@@ -58,6 +58,7 @@ type machine struct {
 
 	file, vmTypes string         // of Options; file is absolute
 	policy        *policy.Policy // nil allows everything
+	policyFault   error          // of Options
 	reread        <-chan struct{}
 	began         time.Time     // when the guest was let run
 	progressMu    sync.Mutex    // for progress

@@ -133,6 +133,35 @@ func TestMachineIsFoundByAnotherConfiguration(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(dir, "elsewhere"))
 }
 
+// A policy for VM types that has become unreadable doesn't take the runner from a
+// VM that runs, starts none, and lets none be changed.
+func TestVMIsLookedAfterWithoutItsPolicy(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "bare", "powerdownTimeout: 0")
+	policy := filepath.Join(dir, "policy.yaml")
+	write := func(text string) { require.NoError(t, os.WriteFile(policy, []byte(text), 0o600)) }
+	write("directories: [/**]\nrules: [{types: [/**], flags: ['-*'], devices: ['**'], backends: ['**'], programs: [/**], write: [/**], options: ['*'], unsandboxed: true}]\n")
+	first := start(t, dir, nil, "--vmtypes-policy", policy)
+	first.await(`booting`)
+	machine := known(t, dir).QEMU.PID
+	first.kill()
+
+	write("rules: []\n")
+	second := start(t, dir, nil, "--vmtypes-policy", policy)
+	second.await(`the VM runs, and is looked after as it is.*policy\.yaml:1:.*there are no rules`)
+	second.await(`INF adopted`)
+	require.Equal(t, machine, known(t, dir).QEMU.PID)
+	rewrite(t, dir, "powerdownTimeout: 0", "powerdownTimeout: 1")
+	second.await(`the one before stays in force.*there are no rules`)
+	second.signal(syscall.SIGTERM)
+	require.Zero(t, second.exit())
+	invariants.NothingLeft(t, dir)
+
+	third := start(t, dir, nil, "--vmtypes-policy", policy)
+	require.Equal(t, 2, third.exit(), "none is started")
+	require.Contains(t, third.out.String(), "1 fault in the policy for VM types\n")
+}
+
 // shownBy returns what vmrunner status says of the VM of a configuration.
 func shownBy(t *testing.T, dir string) (shown, warning string) {
 	t.Helper()

@@ -36,17 +36,14 @@ func newRun(f *flags) *cobra.Command {
 			if err := f.hasConfig(); err != nil {
 				return f.tell(log, err)
 			}
-			limits, err := policy.Load(f.policy)
-			if err != nil {
-				return f.tell(log, err)
-			}
+			limits, policyFault := policy.Load(f.policy)
 			manager, err := notify.FromEnvironment()
 			if err != nil {
 				return err
 			}
 			told, stop := hangUps()
 			defer stop()
-			opts := runner.Options{Manager: manager, Reread: told, ConfigFile: f.config, VMTypes: f.vmTypes, Policy: limits, Log: log, Version: version}
+			opts := runner.Options{Manager: manager, Reread: told, ConfigFile: f.config, VMTypes: f.vmTypes, Policy: limits, PolicyFault: policyFault, Log: log, Version: version}
 			if !console && powerOffOn == "" {
 				return f.tell(log, run(cmd.Context(), opts))
 			}
