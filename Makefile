@@ -14,7 +14,7 @@ CONFIG   ?= examples/standalone/config.yaml
 # guest has reported.
 UNATTENDED = $(shell test -t 0 || echo "--poweroff-on 'TINY .* READY'")
 
-.PHONY: help build run test check bench fuzz faults soak generate format clean packages-run packages-test guest
+.PHONY: cluster-up cluster-down help build run test check bench fuzz faults soak generate format clean packages-run packages-test guest
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,12 @@ soak: packages-test ## Let a VM live for SOAKTIME=20m, taking random steps (SEED
 
 generate: ## Make the generated files anew.
 	go generate ./...
+
+cluster-up: packages-test ## Start a Kubernetes on this machine (NODES=1); prints what to set. Minutes for the first time.
+	@go run ./test/cluster/clusterctl -nodes $(or $(NODES),1) up
+
+cluster-down: ## End it.
+	@go run ./test/cluster/clusterctl down
 
 format: ## Format Go and Starlark files.
 	$(GOFUMPT) -w .

@@ -103,6 +103,11 @@ func (tr tree) code() []source {
 	return slices.DeleteFunc(slices.Clone(tr.sources), source.test)
 }
 
+// written returns the parsed files that people write and that are not tests.
+func (tr tree) written() []source {
+	return slices.DeleteFunc(tr.code(), func(s source) bool { return ast.IsGenerated(s.syntax) })
+}
+
 func (tr tree) read(name string) string {
 	text, err := fs.ReadFile(tr.files, name)
 	if err != nil {

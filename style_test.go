@@ -153,7 +153,7 @@ func wellKnown(f *ast.FuncDecl) bool {
 
 func longFunctionsIn(tr tree) []string {
 	var broken []string
-	for _, s := range tr.code() {
+	for _, s := range tr.written() {
 		for _, declaration := range s.syntax.Decls {
 			f, ok := declaration.(*ast.FuncDecl)
 			if !ok || longFunctions[s.folder()+"."+f.Name.Name] != "" {
@@ -169,7 +169,7 @@ func longFunctionsIn(tr tree) []string {
 
 func longFiles(tr tree) []string {
 	var broken []string
-	for _, s := range tr.code() {
+	for _, s := range tr.written() {
 		if s.lines() > longestFile {
 			broken = append(broken, fmt.Sprintf("%s has %d lines, more than %d", s.path, s.lines(), longestFile))
 		}

@@ -31,10 +31,10 @@ func (id ID) Runs() bool {
 	return true
 }
 
-// identify reads the identity of the process that has the number now. Its error
+// Identify reads the identity of the process that has the number now. Its error
 // wraps os.ErrProcessDone if there is none; one that has ended and waits to be
 // collected still counts.
-func identify(pid int) (ID, error) {
+func Identify(pid int) (ID, error) {
 	s, err := readStat(pid)
 	return ID{pid, s.start}, err
 }
@@ -138,7 +138,7 @@ func holder(pid int, file fileID) (ID, bool) {
 		if found, err := identifyFile(path); err != nil || found != file {
 			continue
 		}
-		id, err := identify(pid)
+		id, err := Identify(pid)
 		if err != nil {
 			return ID{}, false
 		}

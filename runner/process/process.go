@@ -88,7 +88,7 @@ func (p *Process) start(spec Spec) (err error) {
 		return spec.explain(err)
 	}
 	// Its number is its own until it is collected, so it cannot be another's identity.
-	if p.id, err = identify(p.proc.Pid); err != nil {
+	if p.id, err = Identify(p.proc.Pid); err != nil {
 		return errors.Join(err, p.discard())
 	}
 	return nil

@@ -1,0 +1,192 @@
+package v1_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
+
+	v1 "vmop/api/v1"
+	"vmop/test/cluster"
+)
+
+const namespace = "vmop-demo"
+
+// server is a real API server that knows VirtualMachines.
+func server(t *testing.T) dynamic.ResourceInterface {
+	t.Helper()
+	c, err := cluster.Up(t.Context(), cluster.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Down(context.WithoutCancel(t.Context()))) })
+	for _, args := range [][]string{
+		{"apply", "--server-side", "-f", filepath.Join("..", "..", "deploy", "crds")},
+		{"wait", "--for=condition=Established", "crd/vms." + v1.GroupName, "--timeout=60s"},
+		{"create", "namespace", namespace},
+	} {
+		_, err := c.Kubectl(t.Context(), args...)
+		require.NoError(t, err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
+	require.NoError(t, err)
+	config.QPS, config.Dial = -1, c.Dial
+	client, err := dynamic.NewForConfig(config)
+	require.NoError(t, err)
+	return client.Resource(v1.GroupVersion().WithResource("vms")).Namespace(namespace)
+}
+
+// definition reads a VirtualMachine.
+func definition(t *testing.T, file string) *unstructured.Unstructured {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", file))
+	require.NoError(t, err)
+	object := &unstructured.Unstructured{}
+	require.NoError(t, yaml.UnmarshalStrict(text, &object.Object))
+	return object
+}
+
+func TestDefinitions(t *testing.T) {
+	t.Parallel()
+	vms := server(t)
+	t.Run("the documented sample is taken as it is", func(t *testing.T) {
+		created, err := vms.Create(t.Context(), definition(t, "test-vm.yaml"), metav1.CreateOptions{FieldValidation: "Strict"})
+		require.NoError(t, err)
+		var vm v1.VirtualMachine
+		require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(created.Object, &vm))
+		require.Equal(t, v1.Running, vm.Spec.VM.State)
+		require.Equal(t, "8Gi", vm.Spec.VM.MaximumRAM.String())
+		require.Equal(t, "uefi", vm.Spec.VM.Firmware)
+		require.Equal(t, int32(900), *vm.Spec.VM.PowerdownTimeout)
+		require.Equal(t, "standard", vm.Spec.VMType.Source)
+		require.True(t, *vm.Spec.VMType.Update)
+		require.Equal(t, "virtio-net", vm.Spec.VM.Networks[0].User.Device)
+		require.Equal(t, "Block", string(*vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.VolumeMode))
+		require.Equal(t, int32(5910), vm.Spec.VM.Display.Spice.Port)
+		require.Len(t, vm.Status.Conditions, 5)
+		require.Equal(t, time.Unix(0, 0).UTC(), vm.Status.Conditions[0].LastTransitionTime.UTC())
+	})
+	for name, row := range refused() {
+		t.Run("refused: "+name, func(t *testing.T) {
+			t.Parallel()
+			object := definition(t, "test-vm.yaml")
+			object.SetName("bad-" + strings.ReplaceAll(strings.ToLower(name), " ", "-"))
+			patch(t, object, row.patch)
+			_, err := vms.Create(t.Context(), object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			require.True(t, apierrors.IsInvalid(err), "%v", err)
+			require.ErrorContains(t, err, row.want)
+		})
+	}
+	for name, text := range accepted() {
+		t.Run("taken: "+name, func(t *testing.T) {
+			t.Parallel()
+			object := definition(t, "test-vm.yaml")
+			object.SetName("good-" + strings.ReplaceAll(strings.ToLower(name), " ", "-"))
+			patch(t, object, text)
+			_, err := vms.Create(t.Context(), object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: "Strict"})
+			require.NoError(t, err)
+		})
+	}
+}
+
+// patch merges YAML into an object (RFC 7386).
+func patch(t *testing.T, object *unstructured.Unstructured, text string) {
+	t.Helper()
+	var change map[string]any
+	require.NoError(t, yaml.UnmarshalStrict([]byte(text), &change))
+	encoded, err := json.Marshal(change) // numbers as the API server reads them
+	require.NoError(t, err)
+	change, err = decode(encoded)
+	require.NoError(t, err)
+	merge(object.Object, change)
+}
+
+func decode(text []byte) (map[string]any, error) {
+	object := &unstructured.Unstructured{}
+	err := yaml.Unmarshal(text, &object.Object)
+	return object.Object, err
+}
+
+func merge(into, change map[string]any) {
+	for key, value := range change {
+		section, isSection := value.(map[string]any)
+		have, had := into[key].(map[string]any)
+		switch {
+		case value == nil:
+			delete(into, key)
+		case isSection && had:
+			merge(have, section)
+		default:
+			into[key] = value
+		}
+	}
+}
+
+type refusal struct{ patch, want string }
+
+// refused are what no runner could carry out, with what the user is told.
+func refused() map[string]refusal {
+	return map[string]refusal{
+		"no CPUs":              {`{spec: {vm: {maximumCpus: null, currentCpus: null}}}`, "want either maximumCpus or cpuTopology"},
+		"CPUs twice":           {`{spec: {vm: {cpuTopology: {sockets: 4}}}}`, "want either maximumCpus or cpuTopology"},
+		"too many CPUs now":    {`{spec: {vm: {currentCpus: 5}}}`, "spec.vm.currentCpus: Invalid value: must be at most maximumCpus"},
+		"more than topology":   {`{spec: {vm: {maximumCpus: null, cpuTopology: {sockets: 1, coresPerDie: 2}, currentCpus: 3}}}`, "must be at most the number of CPUs of cpuTopology"},
+		"zero CPUs":            {`{spec: {vm: {maximumCpus: 0}}}`, "spec.vm.maximumCpus"},
+		"too much RAM now":     {`{spec: {vm: {currentRam: 9Gi}}}`, "must be at most maximumRam"},
+		"RAM of no size":       {`{spec: {vm: {maximumRam: 8 gigs}}}`, "spec.vm.maximumRam"},
+		"hardly any RAM":       {`{spec: {vm: {maximumRam: 1k, currentRam: null}}}`, "must be at least 1Mi"},
+		"unknown state":        {`{spec: {vm: {state: Sleeping}}}`, `Unsupported value: "Sleeping"`},
+		"unknown firmware":     {`{spec: {vm: {firmware: efi}}}`, `Unsupported value: "efi"`},
+		"wrong uuid":           {`{spec: {vm: {machineUuid: abc}}}`, "spec.vm.machineUuid"},
+		"negative timeout":     {`{spec: {vm: {powerdownTimeout: -1}}}`, "spec.vm.powerdownTimeout"},
+		"network of two kinds": {`{spec: {vm: {networks: [{user: {}, tap: {}}]}}}`, "want one of tap, user and masquerade"},
+		"network of no kind":   {`{spec: {vm: {networks: [{}]}}}`, "want one of tap, user and masquerade"},
+		"wrong mac":            {`{spec: {vm: {networks: [{tap: {mac: "1:2:3"}}]}}}`, "spec.vm.networks[0].tap.mac"},
+		"disk of two kinds":    {`{spec: {vm: {disks: [{cdrom: {image: ""}, volumeClaimTemplate: {spec: {}}}]}}}`, "want either volumeClaimTemplate or cdrom"},
+		"disks of one name":    {`{spec: {vm: {disks: [{volumeClaimTemplate: {metadata: {name: a}, spec: {}}}, {volumeClaimTemplate: {metadata: {name: a}, spec: {}}}]}}}`, "two disks have the same name"},
+		"disks of one order":   {`{spec: {vm: {disks: [{cdrom: {image: ""}, bootindex: 1}, {cdrom: {image: ""}, bootindex: 1}]}}}`, "two disks have the same bootindex"},
+		"name of a disk":       {`{spec: {vm: {disks: [{volumeClaimTemplate: {metadata: {name: My_Disk}, spec: {}}}]}}}`, "spec.vm.disks[0].volumeClaimTemplate.metadata.name"},
+		"cdrom without image":  {`{spec: {vm: {disks: [{cdrom: {}}]}}}`, "spec.vm.disks[0].cdrom.image: Required value"},
+		"spice port":           {`{spec: {vm: {display: {spice: {port: 70000}}}}}`, "spec.vm.display.spice.port"},
+		"vnc port":             {`{spec: {vm: {display: {vnc: {port: 80}}}}}`, "spec.vm.display.vnc.port"},
+		"ports are the same":   {`{spec: {vm: {display: {vnc: {port: 5910}}}}}`, "spice and vnc have the same port"},
+		"no image":             {`{spec: {image: {pullPolicy: Always}}}`, "want either source, or repository and path"},
+		"image twice":          {`{spec: {image: {source: a, repository: b, path: c}}}`, "want either source, or repository and path"},
+		"pull policy":          {`{spec: {image: {source: a, pullPolicy: Sometimes}}}`, `Unsupported value: "Sometimes"`},
+		"permission of nobody": {`{spec: {permissions: [{may: [start]}]}}`, "want either user or role"},
+		"permission of both":   {`{spec: {permissions: [{user: a, role: b}]}}`, "want either user or role"},
+		"unknown action":       {`{spec: {permissions: [{user: a, may: [destroy]}]}}`, `Unsupported value: "destroy"`},
+		"VM type as a path":    {`{spec: {vmType: {source: ../../etc/passwd}}}`, "spec.vmType.source"},
+		"no label":             {`{metadata: {name: a.b}}`, "metadata.name must be a DNS label"},
+		"too long a name":      {`{metadata: {name: aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeee}}`, "at most 48 characters"},
+		"no machine":           {`{spec: {vm: null}}`, "spec.vm: Required value"},
+	}
+}
+
+// accepted is what must not be refused.
+func accepted() map[string]string {
+	return map[string]string{
+		"topology":            `{spec: {vm: {maximumCpus: null, cpuTopology: {sockets: 2, coresPerDie: 4}, currentCpus: 8}}}`,
+		"plain bytes":         `{spec: {vm: {maximumRam: 1073741824, currentRam: null}}}`,
+		"units differ":        `{spec: {vm: {maximumRam: 1Gi, currentRam: 1073741824}}}`,
+		"little":              `{spec: {vm: {maximumRam: null, currentRam: null, currentCpus: null, disks: null, networks: null, display: null}}}`,
+		"all networks":        `{spec: {vm: {networks: [{tap: {bridge: br1, mac: "52:54:00:12:34:56"}}, {user: {net: 10.0.3.0/24}}, {masquerade: {}}]}}}`,
+		"cloud-init":          `{spec: {cloudInit: {metaData: {instance-id: a}, userData: {users: [{name: me}], write_files: []}, networkConfig: {version: 2}}}}`,
+		"removed labels":      `{spec: {loadBalancerService: {labels: {a: b}}}}`,
+		"permissions":         `{spec: {permissions: [{user: me, may: ["*"]}, {role: admin, may: [start, takeConsole]}], pools: [a]}}`,
+		"image in parts":      `{spec: {image: {repository: example.test, path: a/b, version: "1", pullPolicy: IfNotPresent}}}`,
+		"options of the type": `{spec: {vmType: {source: gaming, update: false, configMap: types}, vm: {options: {sound: true, deep: {er: [1, 2]}}}}}`,
+		"unnamed disks":       `{spec: {vm: {disks: [{volumeClaimTemplate: {spec: {resources: {requests: {storage: 1Gi}}}}}, {volumeClaimTemplate: {spec: {}}}, {cdrom: {image: a.iso}, bootindex: 0}]}}}`,
+		"scheduling":          `{spec: {nodeName: a, nodeSelector: {b: c}, priorityClassName: high, tolerations: [{operator: Exists}], affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}]}]}}}}}`,
+	}
+}

@@ -1,0 +1,18 @@
+// Package v1 has the custom resources of the group vmoperator.jdrupes.org, as Go
+// types with the rules that the API server enforces.
+//
+// The names and meanings of fields are those of VM-Operator's resources, so
+// existing definitions apply unchanged. What this project adds says so. The
+// definitions in deploy/crds are generated from this package (make generate):
+// what a schema can say is a marker, and what it can't is a rule in CEL with a
+// message for people.
+//
+// A quantity (type resource.Quantity) is written as everywhere in Kubernetes,
+// "4Gi" or "512M".
+//
+// +kubebuilder:object:generate=true
+// +groupName=vmoperator.jdrupes.org
+package v1
+
+//go:generate go tool -modfile=../../tools/go.mod controller-gen object paths=.
+//go:generate go tool -modfile=../../tools/go.mod controller-gen crd:maxDescLen=400 paths=. output:crd:dir=../../deploy/crds

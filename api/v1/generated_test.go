@@ -1,0 +1,28 @@
+package v1_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What is generated from the types is what they say now.
+func TestGeneratedFilesAreCurrent(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, what := range [][]string{{"object", "output:object:dir=" + dir}, {"crd:maxDescLen=400", "output:crd:dir=" + dir}} {
+		args := append([]string{"tool", "-modfile=../../tools/go.mod", "controller-gen", "paths=."}, what...)
+		out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	for _, kept := range []string{"zz_generated.deepcopy.go", "../../deploy/crds/vmoperator.jdrupes.org_vms.yaml"} {
+		want, err := os.ReadFile(filepath.Join(dir, filepath.Base(kept)))
+		require.NoError(t, err)
+		got, err := os.ReadFile(kept)
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(got), "%s is out of date: make generate", kept)
+	}
+}

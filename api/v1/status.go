@@ -1,0 +1,186 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Phase is the VM's state in one word.
+//
+// +kubebuilder:validation:Enum=Pending;Starting;Running;Stopping;Stopped;Terminating;Failed
+type Phase string
+
+// The phases of a VM.
+const (
+	PhasePending     Phase = "Pending"     // wanted, but its pod cannot be there yet: Reason says why
+	PhaseStarting    Phase = "Starting"    // its pod starts, its guest does not run yet
+	PhaseRunning     Phase = "Running"     // its guest runs
+	PhaseStopping    Phase = "Stopping"    // its guest has been told to shut down
+	PhaseStopped     Phase = "Stopped"     // it has no pod, and shall have none
+	PhaseTerminating Phase = "Terminating" // the resource is being deleted
+	PhaseFailed      Phase = "Failed"      // it cannot run as it is; Reason says why
+)
+
+// Types of conditions.
+const (
+	ConditionReady            = "Ready"              // the guest runs and nothing is known that is wrong
+	ConditionRunning          = "Running"            // QEMU runs the guest
+	ConditionBooted           = "Booted"             // the guest's agent has answered
+	ConditionVmopAgent        = "VmopAgentConnected" // the log-in agent is there
+	ConditionUserLoggedIn     = "UserLoggedIn"       // the agent has logged a user in
+	ConditionConsoleConnected = "ConsoleConnected"   // somebody looks at the screen
+	ConditionVMTypeAccepted   = "VMTypeAccepted"     // the VM type computes a plan for this VM
+	ConditionConfigApplied    = "ConfigApplied"      // the machine follows its definition
+	ConditionRestartRequired  = "RestartRequired"    // changes wait for a restart: PendingChanges
+)
+
+// VirtualMachineStatus is what a VM is. The runner writes what it sees of QEMU and
+// the guest, the manager what it sees of the cluster.
+type VirtualMachineStatus struct {
+	// ObservedGeneration is the definition that the manager has carried out.
+	//
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Phase is the state in one word, Reason and Message say why.
+	//
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+	// Reason of the phase, a word for programs.
+	//
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// Message about the phase, for people.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=8192
+	Message string `json:"message,omitempty"`
+	// NodeName is where the pod is.
+	//
+	// +optional
+	NodeName string `json:"nodeName,omitempty"`
+	// VMType is the type that the running machine was made by.
+	//
+	// +optional
+	VMType string `json:"vmType,omitempty"`
+	// UUID is the machine's.
+	//
+	// +optional
+	UUID string `json:"uuid,omitempty"`
+	// RunnerVersion is that of the runner that runs the VM.
+	//
+	// +optional
+	RunnerVersion string `json:"runnerVersion,omitempty"`
+	// CPUs is how many the guest has.
+	//
+	// +kubebuilder:default=0
+	CPUs int32 `json:"cpus,omitempty"`
+	// RAM is how much memory the guest has.
+	//
+	// +kubebuilder:default="0"
+	RAM string `json:"ram,omitempty"`
+	// ConsoleClient is the host from which somebody looks at the screen.
+	//
+	// +kubebuilder:default=""
+	ConsoleClient string `json:"consoleClient,omitempty"`
+	// ConsoleUser is the user who last asked for the console.
+	//
+	// +kubebuilder:default=""
+	ConsoleUser string `json:"consoleUser,omitempty"`
+	// LoggedInUser is who the agent has logged in.
+	//
+	// +optional
+	LoggedInUser string `json:"loggedInUser,omitempty"`
+	// DisplayPasswordSerial counts the display passwords that were set; -1 means
+	// that there is none.
+	//
+	// +kubebuilder:default=0
+	DisplayPasswordSerial int64 `json:"displayPasswordSerial,omitempty"`
+	// OSInfo is what the guest's agent says of its operating system
+	// (guest-get-osinfo).
+	//
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Type=object
+	OSInfo *runtime.RawExtension `json:"osinfo,omitempty"`
+	// Interfaces are the guest's network interfaces, as its agent sees them.
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Interfaces []Interface `json:"interfaces,omitempty"`
+	// PendingChanges wait for a restart.
+	//
+	// +optional
+	// +listType=atomic
+	PendingChanges []PendingChange `json:"pendingChanges,omitempty"`
+	// Privileges are what the pod has beyond the least that a VM needs, and why.
+	//
+	// +optional
+	// +listType=atomic
+	Privileges []Privilege `json:"privileges,omitempty"`
+	// Assignment is the user whom the VM belongs to for now.
+	//
+	// +optional
+	Assignment *Assignment `json:"assignment,omitempty"`
+	// Conditions of the VM.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:default={{type:"Running",status:"False",reason:"Creation",message:"Creation of CR",observedGeneration:1,lastTransitionTime:"1970-01-01T00:00:00Z"},{type:"Booted",status:"False",reason:"Creation",message:"Creation of CR",observedGeneration:1,lastTransitionTime:"1970-01-01T00:00:00Z"},{type:"VmopAgentConnected",status:"False",reason:"Creation",message:"Creation of CR",observedGeneration:1,lastTransitionTime:"1970-01-01T00:00:00Z"},{type:"UserLoggedIn",status:"False",reason:"Creation",message:"Creation of CR",observedGeneration:1,lastTransitionTime:"1970-01-01T00:00:00Z"},{type:"ConsoleConnected",status:"False",reason:"Creation",message:"Creation of CR",observedGeneration:1,lastTransitionTime:"1970-01-01T00:00:00Z"}}
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Interface is a network interface of the guest.
+type Interface struct {
+	// Name in the guest.
+	//
+	// +optional
+	Name string `json:"name,omitempty"`
+	// MAC is the hardware address.
+	//
+	// +optional
+	MAC string `json:"mac,omitempty"`
+	// IPs are its addresses.
+	//
+	// +optional
+	// +listType=atomic
+	IPs []string `json:"ips,omitempty"`
+}
+
+// PendingChange is a difference between the machine that runs and the one that
+// the definition makes.
+type PendingChange struct {
+	// Path of what differs.
+	Path string `json:"path"`
+	// Operation: add, remove or replace.
+	//
+	// +kubebuilder:validation:Enum=add;remove;replace
+	Operation string `json:"operation"`
+	// Current is how it is.
+	//
+	// +optional
+	Current string `json:"current,omitempty"`
+	// Desired is how it will be.
+	//
+	// +optional
+	Desired string `json:"desired,omitempty"`
+}
+
+// Privilege is something that the pod may do because its VM needs it.
+type Privilege struct {
+	// Name of what the pod has: hostNetwork, a capability, a device.
+	Name string `json:"name"`
+	// Reason is the field of the VM that needs it.
+	Reason string `json:"reason"`
+}
+
+// Assignment is a VM of a pool that belongs to a user for some time.
+type Assignment struct {
+	// Pool that the VM was taken from.
+	Pool string `json:"pool"`
+	// User it belongs to.
+	User string `json:"user"`
+	// LastUsed is when the user last used it.
+	LastUsed metav1.Time `json:"lastUsed"`
+}

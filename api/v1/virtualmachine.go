@@ -1,0 +1,237 @@
+package v1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// A VirtualMachine is a VM that runs in a pod, with its disks.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=vms,singular=vm,shortName=virtualmachine
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.status.nodeName`
+// +kubebuilder:printcolumn:name="IP",type=string,JSONPath=`.status.interfaces[0].ips[0]`
+// +kubebuilder:printcolumn:name="CPUs",type=integer,JSONPath=`.status.cpus`
+// +kubebuilder:printcolumn:name="RAM",type=string,JSONPath=`.status.ram`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.status.vmType`,priority=1
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.spec.vm.state`,priority=1
+// +kubebuilder:printcolumn:name="Need-restart",type=string,JSONPath=`.status.conditions[?(@.type=="RestartRequired")].status`,priority=1
+// +kubebuilder:printcolumn:name="Agent",type=string,JSONPath=`.status.conditions[?(@.type=="VmopAgentConnected")].status`,priority=1
+// +kubebuilder:printcolumn:name="Console-user",type=string,JSONPath=`.status.consoleUser`,priority=1
+// +kubebuilder:printcolumn:name="UUID",type=string,JSONPath=`.status.uuid`,priority=1
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label (a-z, 0-9 and -): it is the guest's host name"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 48",message="metadata.name must have at most 48 characters: the names of pods and volumes are made of it"
+type VirtualMachine struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec is what the VM shall be.
+	Spec VirtualMachineSpec `json:"spec"`
+	// Status is what the VM is, as its runner and the manager see it.
+	//
+	// +kubebuilder:default={}
+	Status VirtualMachineStatus `json:"status,omitempty"`
+}
+
+// VirtualMachineList is a list of VMs.
+//
+// +kubebuilder:object:root=true
+type VirtualMachineList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []VirtualMachine `json:"items"`
+}
+
+// VirtualMachineSpec is what a VM shall be.
+type VirtualMachineSpec struct {
+	// VM is the machine.
+	VM VM `json:"vm"`
+	// VMType says which VM type computes QEMU's arguments.
+	//
+	// +kubebuilder:default={}
+	VMType VMType `json:"vmType,omitempty"`
+	// Image is the container image of the runner. Absent: the manager's.
+	//
+	// +optional
+	Image *Image `json:"image,omitempty"`
+	// GuestShutdownStops makes the VM Stopped when its guest shuts itself down;
+	// else it is started again.
+	//
+	// +kubebuilder:default=false
+	GuestShutdownStops bool `json:"guestShutdownStops,omitempty"`
+	// CloudInit is data for cloud-init in the guest (NoCloud).
+	//
+	// +optional
+	CloudInit *CloudInit `json:"cloudInit,omitempty"`
+	// LoadBalancerService changes the labels and annotations of the service by
+	// which the display is reached; an empty one switches the service off.
+	//
+	// +optional
+	LoadBalancerService *LoadBalancerService `json:"loadBalancerService,omitempty"`
+
+	// Resources of the pod. Absent: computed from the current CPUs and RAM.
+	//
+	// +optional
+	Resources *Resources `json:"resources,omitempty"`
+	// NodeName is the node to run on, whatever the scheduler thinks.
+	//
+	// +optional
+	NodeName string `json:"nodeName,omitempty"`
+	// NodeSelector is that of the pod.
+	//
+	// +optional
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// Affinity is that of the pod.
+	//
+	// +optional
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+	// Tolerations are those of the pod.
+	//
+	// +optional
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+	// TopologySpreadConstraints are those of the pod.
+	//
+	// +optional
+	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
+	// PriorityClassName is that of the pod.
+	//
+	// +optional
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+
+	// Permissions are what users and roles may do with the VM in the web GUI.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=256
+	Permissions []Permission `json:"permissions,omitempty"`
+	// Pools are the pools that the VM belongs to.
+	//
+	// +optional
+	Pools []string `json:"pools,omitempty"`
+	// LoggingProperties replace the runner's logging configuration.
+	//
+	// +optional
+	LoggingProperties string `json:"loggingProperties,omitempty"`
+}
+
+// VMType says which VM type computes QEMU's arguments.
+type VMType struct {
+	// Source is the name of the type.
+	//
+	// +kubebuilder:default=standard
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9][-_.a-zA-Z0-9]*$`
+	// +kubebuilder:validation:MaxLength=63
+	Source string `json:"source,omitempty"`
+	// Update makes the VM take the newest version of the type at each start; else
+	// it keeps the one that it was first started with.
+	//
+	// +kubebuilder:default=true
+	Update *bool `json:"update,omitempty"`
+	// ConfigMap is the name of one with modules of custom types, for this VM in
+	// place of the manager's.
+	//
+	// +optional
+	ConfigMap string `json:"configMap,omitempty"`
+}
+
+// Image names a container image.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.source) != (has(self.repository) && has(self.path))",message="want either source, or repository and path"
+// +kubebuilder:validation:XValidation:rule="!has(self.source) || !has(self.version)",message="version belongs to repository and path; write it into source"
+type Image struct {
+	// Source is the whole name of the image.
+	//
+	// +optional
+	Source string `json:"source,omitempty"`
+	// Repository is the registry's host and the beginning of the name.
+	//
+	// +optional
+	Repository string `json:"repository,omitempty"`
+	// Path is the rest of the name.
+	//
+	// +optional
+	Path string `json:"path,omitempty"`
+	// Version is the tag.
+	//
+	// +optional
+	Version string `json:"version,omitempty"`
+	// PullPolicy is that of the pod's container.
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=Always;Never;IfNotPresent
+	PullPolicy corev1.PullPolicy `json:"pullPolicy,omitempty"`
+}
+
+// CloudInit is data for cloud-init.
+type CloudInit struct {
+	// MetaData: instance-id and local-hostname are added where they are missing.
+	//
+	// +optional
+	MetaData map[string]string `json:"metaData,omitempty"`
+	// UserData is a cloud-config; the line #cloud-config is added.
+	//
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Type=object
+	UserData *runtime.RawExtension `json:"userData,omitempty"`
+	// NetworkConfig is cloud-init's network configuration.
+	//
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Type=object
+	NetworkConfig *runtime.RawExtension `json:"networkConfig,omitempty"`
+}
+
+// LoadBalancerService changes what the manager's configuration says; null
+// removes a label or an annotation.
+type LoadBalancerService struct {
+	// Labels of the service.
+	//
+	// +optional
+	// +nullable
+	Labels map[string]*string `json:"labels,omitempty"`
+	// Annotations of the service.
+	//
+	// +optional
+	// +nullable
+	Annotations map[string]*string `json:"annotations,omitempty"`
+}
+
+// Resources are requests and limits of the pod's container.
+type Resources struct {
+	// Limits must not be exceeded.
+	//
+	// +optional
+	Limits corev1.ResourceList `json:"limits,omitempty"`
+	// Requests are what the scheduler looks for.
+	//
+	// +optional
+	Requests corev1.ResourceList `json:"requests,omitempty"`
+}
+
+// Permission says what a user, or all who have a role, may do.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.user) != has(self.role)",message="want either user or role"
+type Permission struct {
+	// User is a user's name.
+	//
+	// +optional
+	User string `json:"user,omitempty"`
+	// Role is the name of a role.
+	//
+	// +optional
+	Role string `json:"role,omitempty"`
+	// May lists what is allowed.
+	//
+	// +kubebuilder:default={}
+	// +kubebuilder:validation:MaxItems=16
+	May []Action `json:"may,omitempty"`
+}
+
+// Action is what somebody may do with a VM.
+//
+// +kubebuilder:validation:Enum=start;stop;reset;accessConsole;takeConsole;"*"
+type Action string

@@ -1,0 +1,352 @@
+package cluster
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"vmop/runner/process"
+)
+
+const (
+	maxClusters = 10
+	maxNodes    = 4
+)
+
+// patience is how long anything may take; nothing does.
+const patience = 2 * time.Minute
+
+// Options say what a cluster shall be.
+type Options struct {
+	// Nodes is how many, 1 to 4; 0 means 1.
+	Nodes int
+	// Log is called with a line for each step; nil means that nobody wants to
+	// know.
+	Log func(line string)
+}
+
+// A Cluster runs.
+type Cluster struct {
+	// Number tells it from others on this machine.
+	Number int `json:"number"`
+	// Dir has all its state, logs included.
+	Dir string `json:"dir"`
+	// Programs is the folder of its programs; see [Programs].
+	Programs string `json:"programs"`
+	// Kubeconfig is the path of the configuration of a user who may do everything.
+	Kubeconfig string `json:"kubeconfig"`
+	// Processes are those of the control plane, and the first of each node.
+	Processes map[string]process.ID `json:"processes"`
+
+	log func(string)
+}
+
+// Addresses, in the cluster's own network.
+const (
+	address = "10.66.0.1"     // of the API server
+	podsOf  = "10.100.0.0/16" // of all pods
+	bridge  = "kube"
+	server  = "https://" + address + ":6443"
+)
+
+// namespace is the name of the cluster's network namespace, and the beginning of
+// the names of cgroups.
+func (c *Cluster) namespace() string { return fmt.Sprintf("kube%d", c.Number) }
+
+// stateFile is where a cluster is written down, in its folder.
+const stateFile = "cluster.json"
+
+// Up starts a cluster. When it returns, all nodes are ready. What fails on the
+// way is taken down again, but for the folder with the logs, which the error
+// names.
+func Up(ctx context.Context, opts Options) (*Cluster, error) {
+	if opts.Nodes == 0 {
+		opts.Nodes = 1
+	}
+	if opts.Nodes < 0 || opts.Nodes > maxNodes {
+		return nil, fmt.Errorf("start a cluster: %d nodes, want 1 to %d", opts.Nodes, maxNodes)
+	}
+	c := &Cluster{Processes: map[string]process.ID{}, log: opts.Log}
+	if c.log == nil {
+		c.log = func(string) {}
+	}
+	var err error
+	if c.Programs, err = Programs(ctx); err != nil {
+		return nil, err
+	}
+	if c.Dir, err = os.MkdirTemp("/var/tmp", "kube"); err != nil {
+		return nil, fmt.Errorf("start a cluster: %w", err)
+	}
+	if err := c.up(ctx, opts.Nodes); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w (logs are in %s)", err, c.Dir), c.stop(context.WithoutCancel(ctx)))
+	}
+	return c, nil
+}
+
+func (c *Cluster) up(ctx context.Context, nodes int) error {
+	if err := c.takeNumber(ctx); err != nil {
+		return err
+	}
+	if err := c.controlPlane(ctx, nodes); err != nil {
+		return err
+	}
+	for i := range nodes {
+		if err := (node{c, i + 1}).start(ctx); err != nil {
+			return err
+		}
+	}
+	for i := range nodes {
+		if err := c.awaitNode(ctx, i+1); err != nil {
+			return err
+		}
+	}
+	return until(ctx, patience, "the default service account", func() error {
+		_, err := c.Kubectl(ctx, "get", "serviceaccount", "default")
+		return err
+	})
+}
+
+// Open returns the cluster whose state is in dir.
+func Open(dir string) (*Cluster, error) {
+	text, err := os.ReadFile(filepath.Join(dir, stateFile))
+	if err != nil {
+		return nil, fmt.Errorf("find the cluster: %w", err)
+	}
+	c := &Cluster{log: func(string) {}}
+	if err := json.Unmarshal(text, c); err != nil {
+		return nil, fmt.Errorf("find the cluster: %s: %w", dir, err)
+	}
+	return c, nil
+}
+
+// takeNumber finds the first number that is free: making the namespace is the
+// lock.
+func (c *Cluster) takeNumber(ctx context.Context) error {
+	var err error
+	for c.Number = range maxClusters {
+		if err = run(ctx, "ip", "netns", "add", c.namespace()); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%d clusters run, or: %w", maxClusters, err)
+	}
+	for _, words := range []string{"link set lo up", "link add " + bridge + " type bridge", "addr add " + address + "/24 dev " + bridge, "link set " + bridge + " up"} {
+		if err := c.ip(ctx, strings.Fields(words)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ip runs ip in the cluster's network.
+func (c *Cluster) ip(ctx context.Context, args ...string) error {
+	return run(ctx, "ip", append([]string{"-n", c.namespace()}, args...)...)
+}
+
+// inside returns a command that runs in the cluster's network.
+func (c *Cluster) inside(ctx context.Context, name string, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, "nsenter", append([]string{"--net=/run/netns/" + c.namespace(), "--", name}, args...)...)
+}
+
+// Expose makes the machine reach the cluster: the API server, and pods. The
+// machine's other networks must not have the same addresses.
+func (c *Cluster) Expose(ctx context.Context) error {
+	outer := c.namespace()
+	for _, words := range []string{"link add outside type veth peer name " + outer + " netns 1", "link set outside master " + bridge + " up"} {
+		if err := c.ip(ctx, strings.Fields(words)...); err != nil {
+			return err
+		}
+	}
+	for _, words := range []string{"addr add 10.66.0.254/24 dev " + outer, "link set " + outer + " up", "route add " + podsOf + " via " + address} {
+		if err := run(ctx, "ip", strings.Fields(words)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitNode waits until a node is ready.
+func (c *Cluster) awaitNode(ctx context.Context, number int) error {
+	name := node{c, number}.name()
+	err := until(ctx, patience, name+" to be ready", func() error {
+		_, err := c.Kubectl(ctx, "wait", "--for=condition=Ready", "node/"+name, "--timeout=1s")
+		return err
+	})
+	if err == nil {
+		c.log(name + " is ready")
+	}
+	return err
+}
+
+// CutPower ends a node with everything in it, at once.
+func (c *Cluster) CutPower(ctx context.Context, number int) error { return node{c, number}.cut(ctx) }
+
+// Boot starts a node whose power was cut.
+func (c *Cluster) Boot(ctx context.Context, number int) error {
+	if err := (node{c, number}).start(ctx); err != nil {
+		return err
+	}
+	return c.awaitNode(ctx, number)
+}
+
+// Load puts an image into all nodes.
+func (c *Cluster) Load(ctx context.Context, file string) error {
+	for name, id := range c.Processes {
+		if !strings.HasPrefix(name, "node") {
+			continue
+		}
+		ctr := filepath.Join(c.Programs, "root/usr/bin/ctr")
+		if err := run(ctx, "nsenter", "--target", fmt.Sprint(id.PID), "--mount", "--", ctr, "-n", "k8s.io", "images", "import", file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Kubectl runs kubectl as the user who may do everything, and returns what it
+// prints.
+func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
+	return output(c.inside(ctx, filepath.Join(c.Programs, "bin/kubectl"), append([]string{"--kubeconfig", c.Kubeconfig}, args...)...))
+}
+
+// Down ends the cluster and leaves nothing of it.
+func (c *Cluster) Down(ctx context.Context) error {
+	return errors.Join(c.stop(ctx), os.RemoveAll(c.Dir))
+}
+
+// stop ends the cluster; its folder stays. All is thrown away, so nothing is
+// asked to end: kube-controller-manager would take long.
+func (c *Cluster) stop(ctx context.Context) error {
+	var err error
+	for i := range maxNodes {
+		if n := (node{c, i + 1}); c.Processes[n.name()] != (process.ID{}) {
+			err = errors.Join(err, n.cut(ctx))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Processes)) {
+		err = errors.Join(err, c.end(ctx, name))
+	}
+	if _, gone := os.Stat("/run/netns/" + c.namespace()); gone == nil {
+		err = errors.Join(err, run(ctx, "ip", "netns", "del", c.namespace()))
+	}
+	return errors.Join(err, until(ctx, patience, "the cluster's network to be gone", func() error {
+		if left := c.Leftovers(); len(left) > 0 {
+			return fmt.Errorf("there is %s", strings.Join(left, ", "))
+		}
+		return nil
+	}))
+}
+
+// launch starts a process of the cluster, which outlives this one, with its
+// output in a file, and writes down which it is.
+func (c *Cluster) launch(name string, cmd *exec.Cmd) (process.ID, error) {
+	out, err := os.OpenFile(filepath.Join(c.Dir, name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return process.ID{}, fmt.Errorf("start %s: %w", name, err)
+	}
+	defer func() { _ = out.Close() }() // the process has it
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		return process.ID{}, fmt.Errorf("start %s: %w", name, err)
+	}
+	go func() { _ = cmd.Wait() }() // else it stays as a zombie
+	id, err := process.Identify(cmd.Process.Pid)
+	if err != nil {
+		return id, fmt.Errorf("start %s: %w", name, err)
+	}
+	c.Processes[name] = id
+	return id, c.save()
+}
+
+// end kills a process of the cluster, if it runs.
+func (c *Cluster) end(ctx context.Context, name string) error {
+	id, ok := c.Processes[name]
+	if !ok {
+		return nil
+	}
+	if err := kill(id); err != nil {
+		return fmt.Errorf("end %s: %w", name, err)
+	}
+	err := until(ctx, patience, name+" to end", func() error {
+		if id.Runs() {
+			return errors.New("it runs")
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	delete(c.Processes, name)
+	return c.save()
+}
+
+// save writes down what there is to take down.
+func (c *Cluster) save() error {
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return fmt.Errorf("note the cluster: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(c.Dir, stateFile), text, 0o644); err != nil {
+		return fmt.Errorf("note the cluster: %w", err)
+	}
+	return nil
+}
+
+// until repeats something until there is no error.
+func until(ctx context.Context, limit time.Duration, what string, try func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %w", what, err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// run runs a program that says what is wrong.
+func run(ctx context.Context, name string, args ...string) error {
+	_, err := output(exec.CommandContext(ctx, name, args...))
+	return err
+}
+
+// output runs a command and returns what it prints.
+func output(cmd *exec.Cmd) (string, error) {
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, strings.TrimSpace(stderr.String()))
+	}
+	return stdout.String(), nil
+}
+
+func base64Of(data []byte) string { return base64.StdEncoding.EncodeToString(data) }
+
+// Leftovers returns what there is on the machine that a cluster of this number
+// makes, by name.
+func (c *Cluster) Leftovers() []string {
+	name := c.namespace()
+	var left []string
+	for _, pattern := range []string{"/run/netns/" + name, "/sys/class/net/" + name, "/sys/fs/cgroup/" + name + "-*", "/sys/fs/cgroup/*/" + name + "-*"} {
+		found, err := filepath.Glob(pattern)
+		if err == nil {
+			left = append(left, found...)
+		}
+	}
+	return left
+}

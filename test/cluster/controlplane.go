@@ -1,0 +1,129 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// controlPlane starts what is not on a node.
+func (c *Cluster) controlPlane(ctx context.Context, nodes int) error {
+	if err := c.credentials(nodes); err != nil {
+		return err
+	}
+	etcd := "http://127.0.0.1"
+	if err := c.serve(ctx, "etcd", "--data-dir", "etcd", "--unsafe-no-fsync", "--name", "test",
+		"--listen-client-urls", etcd+":2379", "--advertise-client-urls", etcd+":2379",
+		"--listen-peer-urls", etcd+":2380", "--initial-advertise-peer-urls", etcd+":2380", "--initial-cluster", "test="+etcd+":2380"); err != nil {
+		return err
+	}
+	if err := c.serve(ctx, "kube-apiserver", "--etcd-servers", etcd+":2379",
+		"--bind-address", address, "--advertise-address", address, "--secure-port", "6443",
+		"--tls-cert-file", "pki/apiserver.crt", "--tls-private-key-file", "pki/apiserver.key", "--cert-dir", "pki",
+		"--client-ca-file", "pki/ca.crt", "--authorization-mode", "Node,RBAC",
+		"--enable-admission-plugins", "NodeRestriction", "--allow-privileged=true",
+		"--service-account-issuer", "https://kubernetes.default.svc",
+		"--service-account-signing-key-file", "pki/sa.key", "--service-account-key-file", "pki/sa.pub",
+		"--service-cluster-ip-range", "10.67.0.0/16", "--kubelet-preferred-address-types", "InternalIP", "--profiling=false",
+		"--enable-aggregator-routing=true", // webhooks: no kube-proxy is beside the API server
+	); err != nil {
+		return err
+	}
+	if err := c.awaitServer(ctx); err != nil {
+		return err
+	}
+	c.log("the API server is ready")
+	// Only now: a manager that finds no API server sleeps for seconds.
+	if err := c.serve(ctx, "kube-controller-manager", "--kubeconfig", "pki/controllers.kubeconfig",
+		"--service-account-private-key-file", "pki/sa.key", "--root-ca-file", "pki/ca.crt",
+		"--use-service-account-credentials", "--leader-elect=false", "--bind-address", "127.0.0.1", "--profiling=false"); err != nil {
+		return err
+	}
+	return c.serve(ctx, "kube-scheduler", "--kubeconfig", "pki/scheduler.kubeconfig", "--leader-elect=false", "--bind-address", "127.0.0.1")
+}
+
+// serve starts a program of the control plane.
+func (c *Cluster) serve(ctx context.Context, name string, args ...string) error {
+	cmd := c.inside(context.WithoutCancel(ctx), filepath.Join(c.Programs, "bin", name), args...)
+	cmd.Dir = c.Dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	_, err := c.launch(name, cmd)
+	return err
+}
+
+// credentials makes the certificates and kubeconfigs of all who talk to each other.
+func (c *Cluster) credentials(nodes int) error {
+	dir := filepath.Join(c.Dir, "pki")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return fmt.Errorf("folder for keys: %w", err)
+	}
+	a, err := newAuthority(dir)
+	if err != nil {
+		return err
+	}
+	if err := a.server("apiserver", address, "127.0.0.1", "10.67.0.1"); err != nil {
+		return err
+	}
+	if err := serviceAccounts(dir); err != nil {
+		return err
+	}
+	clients := map[string][]string{
+		"admin": {"admin", "system:masters"}, "controllers": {"system:kube-controller-manager"},
+		"scheduler": {"system:kube-scheduler"}, "proxy": {"system:kube-proxy"},
+	}
+	for i := range nodes {
+		name := node{c, i + 1}.name()
+		clients[name] = []string{"system:node:" + name, "system:nodes"}
+	}
+	for name, user := range clients {
+		if err := a.client(name, user[0], user[1:]...); err != nil {
+			return err
+		}
+		path, err := a.kubeconfig(dir, name, server)
+		if err != nil {
+			return err
+		}
+		if name == "admin" {
+			c.Kubeconfig = path
+		}
+	}
+	return nil
+}
+
+// awaitServer waits until the API server is ready.
+func (c *Cluster) awaitServer(ctx context.Context) error {
+	dir := filepath.Join(c.Dir, "pki")
+	ca, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
+	if err != nil {
+		return fmt.Errorf("wait for the API server: %w", err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca)
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "admin.crt"), filepath.Join(dir, "admin.key"))
+	if err != nil {
+		return fmt.Errorf("wait for the API server: %w", err)
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}}, DialContext: c.Dial}
+	defer transport.CloseIdleConnections()
+	return until(ctx, patience, "the API server", func() error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, server+"/readyz", http.NoBody)
+		if err != nil {
+			return err
+		}
+		response, err := transport.RoundTrip(request)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = response.Body.Close() }()
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("it says %s", strings.ToLower(response.Status))
+		}
+		return nil
+	})
+}

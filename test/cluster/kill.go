@@ -1,0 +1,29 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"vmop/runner/process"
+)
+
+// kill ends a process, by a handle: its number may be another's by now.
+func kill(id process.ID) error {
+	fd, err := unix.PidfdOpen(id.PID, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("process %d: %w", id.PID, err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if !id.Runs() {
+		return nil
+	}
+	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("process %d: %w", id.PID, err)
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+package cluster
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"vmop/runner/process"
+)
+
+//go:embed node-init.sh
+var nodeInit string
+
+// node is one node of a cluster, counted from 1.
+type node struct {
+	c      *Cluster
+	number int
+}
+
+func (n node) name() string    { return fmt.Sprintf("node%d", n.number) }
+func (n node) address() string { return fmt.Sprintf("10.66.0.%d", 10+n.number) }
+func (n node) pods() string    { return fmt.Sprintf("10.100.%d.0/24", n.number) }
+func (n node) cgroup() string  { return n.c.namespace() + "-" + n.name() }
+func (n node) dir() string     { return filepath.Join(n.c.Dir, n.name()) }
+
+// start starts the node's first process and gives it its network.
+func (n node) start(ctx context.Context) error {
+	if err := n.configure(); err != nil {
+		return err
+	}
+	var routes strings.Builder
+	for i := range maxNodes {
+		if other := (node{n.c, i + 1}); other.number != n.number {
+			fmt.Fprintln(&routes, other.pods(), other.address())
+		}
+	}
+	cmd := exec.Command("/bin/sh", "-c", nodeInit)
+	cmd.Env = append(os.Environ(),
+		"PROGRAMS="+filepath.Join(n.c.Programs, "bin"), "PACKAGES="+filepath.Join(n.c.Programs, "root"),
+		"IMAGES="+filepath.Join(n.c.Programs, "images"), "DIR="+n.dir(), "NAME="+n.name(), "CGROUP="+n.cgroup(),
+		"ADDRESS="+n.address(), "GATEWAY="+address, "PODS="+n.pods(), "ROUTES="+routes.String())
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
+		Setsid:     true,
+	}
+	id, err := n.c.launch(n.name(), cmd)
+	if err != nil {
+		return err
+	}
+	return n.connect(ctx, id)
+}
+
+// connect gives the node its network card, and the cluster the way to its pods.
+func (n node) connect(ctx context.Context, id process.ID) error {
+	for _, words := range []string{
+		fmt.Sprintf("link add %s type veth peer name eth0 netns %d", n.name(), id.PID),
+		"link set " + n.name() + " master " + bridge + " up",
+		"route replace " + n.pods() + " via " + n.address(),
+	} {
+		if err := n.c.ip(ctx, strings.Fields(words)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// configure writes what the node's programs read.
+func (n node) configure() error {
+	for _, sub := range []string{"kubelet", "containerd", "log", "cni"} {
+		if err := os.MkdirAll(filepath.Join(n.dir(), sub), 0o755); err != nil {
+			return fmt.Errorf("folder of %s: %w", n.name(), err)
+		}
+	}
+	admin := filepath.Join(n.c.Dir, "pki")
+	for file, client := range map[string]string{"kubelet": n.name(), "proxy": "proxy"} {
+		text, err := os.ReadFile(filepath.Join(admin, client+".kubeconfig"))
+		if err != nil {
+			return fmt.Errorf("configure %s: %w", n.name(), err)
+		}
+		if err := os.WriteFile(filepath.Join(n.dir(), file+".kubeconfig"), text, 0o600); err != nil {
+			return fmt.Errorf("configure %s: %w", n.name(), err)
+		}
+	}
+	for file, text := range map[string]string{
+		"cni/10-bridge.conflist": cniConfig, "containerd.toml": containerdConfig, "kubelet.yaml": kubeletConfig, "proxy.yaml": proxyConfig,
+	} {
+		text = strings.NewReplacer("$PODS", n.pods(), "$DIR", n.dir(), "$PACKAGES", filepath.Join(n.c.Programs, "root"),
+			"$ADDRESS", n.address(), "$CGROUP", n.cgroup(), "$CLUSTER_PODS", podsOf).Replace(text)
+		if err := os.WriteFile(filepath.Join(n.dir(), file), []byte(text), 0o600); err != nil {
+			return fmt.Errorf("configure %s: %w", n.name(), err)
+		}
+	}
+	return nil
+}
+
+const cniConfig = `{"cniVersion": "1.0.0", "name": "test", "plugins": [
+  {"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true,
+   "ipam": {"type": "host-local", "ranges": [[{"subnet": "$PODS"}]],
+            "routes": [{"dst": "0.0.0.0/0"}], "dataDir": "/run/cni"}}]}
+`
+
+const containerdConfig = `version = 2
+root = "$DIR/containerd"
+disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs"]
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "` + PauseImage + `"
+  restrict_oom_score_adj = true  # without CAP_SYS_RESOURCE scores can only rise
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "$PACKAGES/usr/lib/cni"
+    conf_dir = "$DIR/cni"
+`
+
+const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+address: $ADDRESS
+containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
+cgroupDriver: cgroupfs
+cgroupRoot: /$CGROUP
+failCgroupV1: false
+oomScoreAdj: 0                 # -999, the default, needs CAP_SYS_RESOURCE
+authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
+authorization: {mode: AlwaysAllow}
+syncFrequency: 5s              # how soon a changed ConfigMap reaches a pod's files
+nodeStatusUpdateFrequency: 2s
+resolvConf: ""
+imageGCHighThresholdPercent: 100
+evictionHard: {memory.available: 100Mi, nodefs.available: 1%, imagefs.available: 1%}
+`
+
+const proxyConfig = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+mode: nftables
+clientConnection: {kubeconfig: $DIR/proxy.kubeconfig}
+clusterCIDR: $CLUSTER_PODS
+conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
+metricsBindAddress: 127.0.0.1:10249
+`
+
+// cut ends the node as a power cut does, and removes its network.
+func (n node) cut(ctx context.Context) error {
+	err := n.c.end(ctx, n.name())
+	return errors.Join(err, until(ctx, patience, "the network card of "+n.name()+" to go with it", func() error {
+		if n.c.ip(ctx, "link", "show", n.name()) == nil {
+			return errors.New("it is there")
+		}
+		return nil
+	}), n.removeCgroups(ctx))
+}
+
+// removeCgroups removes the node's cgroups, which no process is in any more.
+func (n node) removeCgroups(ctx context.Context) error {
+	roots, err := filepath.Glob("/sys/fs/cgroup/*/" + n.cgroup())
+	if err != nil {
+		return err
+	}
+	for _, root := range append(roots, "/sys/fs/cgroup/"+n.cgroup()) {
+		err := until(ctx, 10*time.Second, "the cgroup "+root+" to be empty", func() error { return removeTree(root) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeTree removes a folder of folders, as cgroups are.
+func removeTree(root string) error {
+	var dirs []string
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			dirs = append(dirs, path)
+		}
+		return nil // what is gone already is gone
+	})
+	for i := len(dirs) - 1; i >= 0; i-- {
+		if rm := syscall.Rmdir(dirs[i]); rm != nil && !errors.Is(rm, fs.ErrNotExist) {
+			err = errors.Join(err, fmt.Errorf("remove %s: %w", dirs[i], rm))
+		}
+	}
+	return err
+}

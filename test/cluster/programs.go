@@ -1,0 +1,137 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// KubernetesVersion is the version of Kubernetes; tools/kubernetes/go.mod
+// requires the same.
+const KubernetesVersion = "v1.35.4"
+
+// programs are what kubeall can be called as.
+var programs = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl"}
+
+// packages are the distribution's that are unpacked, with a file each has.
+var packages = map[string]string{
+	"containerd":                  "usr/bin/containerd",
+	"runc":                        "usr/sbin/runc",
+	"containernetworking-plugins": "usr/lib/cni/bridge",
+}
+
+// Programs makes sure that all programs are there, and returns the folder they
+// are in: bin for what can be called, root for the unpacked packages, images for
+// the images of a node. What is there already is kept.
+func Programs(ctx context.Context) (dir string, err error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("folder for the programs of Kubernetes: %w", err)
+	}
+	dir = filepath.Join(cache, "vmop", "kubernetes-"+KubernetesVersion)
+	for _, sub := range []string{"bin", "root", "images"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
+			return "", fmt.Errorf("folder for the programs of Kubernetes: %w", err)
+		}
+	}
+	unlock, err := lock(filepath.Join(dir, "lock"))
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	return dir, errors.Join(build(ctx, dir), unpack(ctx, filepath.Join(dir, "root")), systemImages(dir))
+}
+
+// lock keeps other processes out until unlock is called.
+func lock(path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+// build compiles Kubernetes, if its sources have changed.
+func build(ctx context.Context, dir string) error {
+	root, err := moduleRoot(ctx)
+	if err != nil {
+		return err
+	}
+	var flags strings.Builder
+	flags.WriteString("-s -w")
+	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+		for key, value := range map[string]string{
+			"gitVersion": KubernetesVersion, "gitMajor": "1", "gitMinor": strings.Split(KubernetesVersion, ".")[1],
+			"gitTreeState": "clean", "gitCommit": "none", "buildDate": "2026-01-01T00:00:00Z",
+		} {
+			fmt.Fprintf(&flags, " -X %s.%s=%s", pkg, key, value)
+		}
+	}
+	bin := filepath.Join(dir, "bin")
+	for _, name := range []string{"kubeall", "pause"} {
+		cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", flags.String(), "-o", filepath.Join(bin, name), "./"+name)
+		cmd.Dir = filepath.Join(root, "tools", "kubernetes")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("build %s: %w\n%s", name, err, out)
+		}
+	}
+	for _, name := range programs {
+		if err := os.Symlink("kubeall", filepath.Join(bin, name)); err != nil && !errors.Is(err, os.ErrExist) {
+			return fmt.Errorf("name a program of Kubernetes: %w", err)
+		}
+	}
+	return nil
+}
+
+// moduleRoot returns the folder of the project.
+func moduleRoot(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "vmop").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the project's folder: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// unpack unpacks the distribution's packages without installing them: none of
+// their services is started.
+func unpack(ctx context.Context, root string) error {
+	for name, proof := range packages {
+		if _, err := os.Stat(filepath.Join(root, proof)); err == nil {
+			continue
+		}
+		if err := unpackOne(ctx, root, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func unpackOne(ctx context.Context, root, name string) error {
+	dir, err := os.MkdirTemp("", "deb")
+	if err != nil {
+		return fmt.Errorf("unpack the package %s: %w", name, err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	// apt gives up its rights for the download, to a user who must write here.
+	if err := os.Chmod(dir, 0o777); err != nil {
+		return fmt.Errorf("unpack the package %s: %w", name, err)
+	}
+	for _, words := range [][]string{{"sh", "-c", "apt-get download -qq " + name + " || { apt-get update -qq && apt-get download -qq " + name + "; }"}, {"sh", "-c", `dpkg -x ./*.deb "$1"`, "sh", root}} {
+		cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("unpack the package %s: %w\n%s", name, err, out)
+		}
+	}
+	return nil
+}
