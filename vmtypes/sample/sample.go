@@ -16,6 +16,7 @@ import (
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
+	"vmop/vmtypes/rewrite"
 )
 
 // The endings of samples: archives with a plan, and configurations.
@@ -179,7 +180,7 @@ func (s *Sample) Write(text string) error {
 	}
 	s.archive.Files[at].Data = []byte(text)
 	s.Text = text
-	if err := os.WriteFile(s.Path, txtar.Format(s.archive), 0o644); err != nil {
+	if err := rewrite.File(s.Path, txtar.Format(s.archive)); err != nil {
 		return fmt.Errorf("write sample: %w", err)
 	}
 	return nil

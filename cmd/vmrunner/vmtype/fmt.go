@@ -13,6 +13,7 @@ import (
 
 	"vmop/cmd/vmrunner/cli"
 	"vmop/vmtypes/format"
+	"vmop/vmtypes/rewrite"
 	"vmop/vmtypes/textdiff"
 )
 
@@ -129,7 +130,7 @@ func (f *formatting) file(path string) error {
 		return err
 	}
 	if !f.check && !f.diff {
-		if err := os.WriteFile(path, []byte(formatted), 0o644); err != nil {
+		if err := rewrite.File(path, []byte(formatted)); err != nil {
 			return fmt.Errorf("write what was formatted: %w", err)
 		}
 	}
