@@ -1,11 +1,17 @@
 package vmtype
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"vmop/cmd/vmrunner/cli"
+	"vmop/vmspec"
 )
 
 // atMostOne refuses more than one argument of a verb.
@@ -34,6 +40,37 @@ func oneArgument(what string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// there wants that a file or folder exists; doing is what needs it. The error says
+// where it was looked for, and what may have been meant.
+func there(doing, kind, path string) error {
+	_, err := os.Stat(path)
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return cli.UsageError{Err: fmt.Errorf("%s: %w", doing, err)}
+	}
+	folder, name := filepath.Dir(path), filepath.Base(path)
+	entries, err := os.ReadDir(folder)
+	if err != nil && folder != "." {
+		return there(doing, "folder", folder)
+	}
+	var beside []string
+	for _, e := range entries {
+		if e.IsDir() && strings.Contains(kind, "folder") || !e.IsDir() && strings.Contains(kind, "file") {
+			beside = append(beside, e.Name())
+		}
+	}
+	hint := ""
+	if near := vmspec.Nearest(name, beside); near != "" {
+		hint = " (did you mean " + filepath.Join(folder, near) + "?)"
+	}
+	if at, err := filepath.Abs(folder); err == nil {
+		folder = at
+	}
+	return cli.UsageError{Err: fmt.Errorf("%s: there is no %s %s in %s%s", doing, kind, name, folder, hint)}
 }
 
 // completeTypes makes shells complete an argument with the names of VM types, and

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -85,8 +84,8 @@ type tried struct {
 func (c *checking) run(ctx context.Context, dirs []string) error {
 	c.checker = &check.Checker{}
 	if c.qemu != "" {
-		if _, err := os.Stat(c.qemu); err != nil {
-			return cli.UsageError{Err: fmt.Errorf("--qemu: %w", err)}
+		if err := there("--qemu", "file or folder", c.qemu); err != nil {
+			return err
 		}
 		var err error
 		if c.checker.QEMU, err = filepath.Abs(c.qemu); err != nil {
@@ -105,6 +104,9 @@ func (c *checking) round(ctx context.Context, dirs []string, selected selection)
 	c.modules, c.tests, c.machines, c.tried = nil, nil, nil, nil
 	found := false
 	for _, dir := range dirs {
+		if err := there("check", "folder", dir); err != nil {
+			return err
+		}
 		folder, err := vmtypestest.Find(dir)
 		if err != nil {
 			return cli.UsageError{Err: err}

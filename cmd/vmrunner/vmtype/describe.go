@@ -50,8 +50,8 @@ func describe(ctx context.Context, folder, name string) (described, error) {
 // describeFile returns the type in a file, even if there is a stock type of this
 // name.
 func describeFile(ctx context.Context, path string) (described, error) {
-	if _, err := os.Stat(path); err != nil {
-		return described{}, cli.UsageError{Err: fmt.Errorf("find the VM type: %w", err)}
+	if err := there("find the VM type", "file", path); err != nil {
+		return described{}, err
 	}
 	t, err := evaluate.Find("", path)
 	if err != nil {

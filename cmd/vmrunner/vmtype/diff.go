@@ -132,10 +132,16 @@ func launched(ctx context.Context, dir, name string, spec vmspec.Spec, host vmty
 func (d *diff) vms() ([]*sample.Sample, error) {
 	switch {
 	case d.samples != "":
+		if err := there("--samples", "folder", d.samples); err != nil {
+			return nil, err
+		}
 		return revision.ReadSamples(d.samples, true)
 	case d.file != "":
 		if ext := filepath.Ext(d.file); ext != ".yaml" && ext != sample.Suffix {
 			return nil, fmt.Errorf("-f %s: want a configuration (.yaml) or a sample (%s)", d.file, sample.Suffix)
+		}
+		if err := there("diff -f", "file", d.file); err != nil {
+			return nil, err
 		}
 		s, err := sample.Read(d.file)
 		return []*sample.Sample{s}, err

@@ -65,6 +65,9 @@ func (f *formatting) argument(arg string) error {
 	if arg == "-" {
 		return f.standardInput()
 	}
+	if err := there("fmt", "file or folder", arg); err != nil {
+		return err
+	}
 	info, err := os.Stat(arg)
 	switch {
 	case err != nil:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,7 +29,7 @@ func newProfile(f Flags) *cobra.Command {
 			"folder, the current one if none is named. WITH CALLS includes the functions that are called.\n\n" + trialHelp,
 		Example: "  vmrunner vmtype profile types\n" +
 			"  vmrunner vmtype profile -f vm.yaml --sort time --top 5",
-		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completeFolders,
+		Args: atMostOne("profile", "a folder with samples"), ValidArgsFunction: completeFolders,
 		PreRunE: func(*cobra.Command, []string) error {
 			if !slices.Contains(profileOrders(), p.order) {
 				return cli.UsageError{Err: fmt.Errorf("--sort %s: want %s", p.order, strings.Join(profileOrders(), ", "))}
@@ -65,7 +66,10 @@ func (p *profile) run(ctx context.Context, args []string) error {
 	files := []string{p.trial.file}
 	if p.trial.file == "" {
 		dir := orHere(args)[0]
-		var err error
+		err := isFolder(dir, *p.trial.folder)
+		if err != nil {
+			return err
+		}
 		if files, err = sample.Find(dir); err != nil {
 			return cli.UsageError{Err: err}
 		}
@@ -88,6 +92,19 @@ func (p *profile) run(ctx context.Context, args []string) error {
 		add(sum, costs)
 	}
 	return p.print(sum, len(files))
+}
+
+// isFolder refuses what is no folder, such as the name of a type, with what would
+// be right.
+func isFolder(dir, types string) error {
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return cli.UsageError{Err: fmt.Errorf("profile takes a folder with samples; the VM of a file is asked for with -f %s", dir)}
+	}
+	err := there("profile", "folder", dir)
+	if err != nil && (vmtypes.IsStock(dir) || isThere(types, dir) || isThere(".", dir)) {
+		err = cli.UsageError{Err: fmt.Errorf("profile takes a folder with samples, not a VM type; say for which VM: -f vm.yaml --set vmType=%s", dir)}
+	}
+	return err
 }
 
 func add(sum map[string]*vmtypes.Cost, costs []vmtypes.Cost) {

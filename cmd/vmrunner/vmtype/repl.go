@@ -33,7 +33,7 @@ func newRepl(f Flags) *cobra.Command {
 			"2 s of processor time and 300 MB of memory in all.\n\n" + trialHelp,
 		Example: "  vmrunner vmtype repl -f vm.yaml\n" +
 			"  echo 'vm.maximumRam >> 20' | vmrunner vmtype repl",
-		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completeFolders,
+		Args: atMostOne("repl", "a folder"), ValidArgsFunction: completeFolders,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			session, err := begin(t, args)
 			if err != nil {
@@ -65,7 +65,11 @@ func begin(t *trial, args []string) (*evaluate.Session, error) {
 		}
 		return evaluate.NewSession(c.vmType, c.spec, c.host), err
 	}
-	source, err := vmtypes.ReadSource(orHere(args)[0])
+	dir := orHere(args)[0]
+	if err := there("repl", "folder", dir); err != nil {
+		return nil, err
+	}
+	source, err := vmtypes.ReadSource(dir)
 	if err != nil {
 		return nil, err
 	}

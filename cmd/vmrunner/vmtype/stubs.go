@@ -25,6 +25,9 @@ func newStubs(Flags) *cobra.Command {
 			if len(args) > 0 {
 				dir = args[0]
 			}
+			if err := there("stubs", "folder", dir); err != nil {
+				return err
+			}
 			files, err := editors.Write(dir)
 			for _, f := range files {
 				if err := cli.WriteLine(cmd.OutOrStdout(), fmt.Sprintf("%-9s  %s", f.Done, f.Path)); err != nil {

@@ -98,6 +98,9 @@ func (t *testing) round(ctx context.Context, dirs []string, selected selection) 
 	var results []vmtypestest.Result
 	found := false
 	for _, dir := range dirs {
+		if err := there("test", "folder", dir); err != nil {
+			return err
+		}
 		folder, err := vmtypestest.Find(dir)
 		if err != nil {
 			return cli.UsageError{Err: err}

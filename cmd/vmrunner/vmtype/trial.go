@@ -22,6 +22,7 @@ import (
 
 // A trial says with which VM a type is tried: the flags of several verbs.
 type trial struct {
+	verb       string
 	file, host string
 	settings   []string
 	folder     *string     // that of --vmtypes
@@ -35,7 +36,7 @@ const trialHelp = "The VM is that of a configuration (-f vm.yaml), on this compu
 	"it was run is not looked at. --set changes the VM first; an empty value takes a key away."
 
 func newTrial(f Flags, cmd *cobra.Command) *trial {
-	t := &trial{folder: f.Folder, given: func() bool { return cmd.Flags().Changed("vmtypes") }}
+	t := &trial{verb: cmd.Name(), folder: f.Folder, given: func() bool { return cmd.Flags().Changed("vmtypes") }}
 	cmd.Flags().StringVarP(&t.file, "file", "f", "", "configuration or sample, the VM to try (`vm.yaml`)")
 	cmd.Flags().StringArrayVar(&t.settings, "set", nil, "change the VM by `path=value`: vm.maximumCpus=8, vm.drives[0].file=/x.img")
 	cmd.Flags().StringVar(&t.host, "host", "", "another `computer`: fedora, debian-12 …, or a file that describes one")
@@ -71,8 +72,8 @@ func (t *trial) read() (*candidate, error) {
 	if t.file == "" {
 		return nil, cli.UsageError{Err: errors.New("say which VM: -f vm.yaml, or -f NAME.txtar for a sample")}
 	}
-	if _, err := os.Stat(t.file); err != nil {
-		return nil, cli.UsageError{Err: fmt.Errorf("read the VM to try: %w", err)}
+	if err := there(t.verb, "file", t.file); err != nil {
+		return nil, err
 	}
 	c, name, err := t.vm()
 	if err != nil {
@@ -112,6 +113,9 @@ func describedHost(name string) (sample.HostFacts, error) {
 			err = cli.UsageError{Err: fmt.Errorf("--host %s: want a file NAME.json, or one of %s", name, strings.Join(sample.Distributions(), ", "))}
 		}
 		return facts, err
+	}
+	if err := there("--host", "file", name); err != nil {
+		return sample.HostFacts{}, err
 	}
 	text, err := os.ReadFile(name)
 	if err != nil {
