@@ -77,7 +77,7 @@ func there(doing, kind, path string) error {
 // with files.
 func completeTypes(f Flags) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		list, err := listed(*f.Folder)
+		list, err := found(*f.Folder)
 		if err != nil || len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveDefault // a mistake shows when the command is given
 		}

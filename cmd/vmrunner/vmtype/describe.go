@@ -29,9 +29,7 @@ func describe(ctx context.Context, folder, name string) (described, error) {
 		}
 		return describeFile(ctx, strings.TrimSuffix(path, ".star")+".star")
 	}
-	if !isThere(folder, name) && isThere(".", name) {
-		folder = "." // where its author is
-	}
+	folder = folderOf(folder, name)
 	t, err := evaluate.Find(folder, name)
 	if err != nil {
 		return described{}, err
@@ -60,6 +58,15 @@ func describeFile(ctx context.Context, path string) (described, error) {
 	d := described{File: path, text: t.Source.Modules[filepath.Base(path)]}
 	d.Description, err = t.Describe(ctx)
 	return d, err
+}
+
+// folderOf returns the folder in which a type is looked for: that of --vmtypes, or
+// else the current one, where its author is.
+func folderOf(installed, name string) string {
+	if !isThere(installed, name) && isThere(".", name) {
+		return "."
+	}
+	return installed
 }
 
 // isThere tells whether a folder has the file of a type.

@@ -66,7 +66,7 @@ func describedTypes(ctx context.Context, installed string, args []string) (types
 		types, err = reference.DescribeAll(ctx, source, bounded{}.Describe)
 		return types, true, err
 	}
-	dir, name := installed, what
+	dir, name := folderOf(installed, what), what
 	if strings.HasSuffix(what, ".star") {
 		dir, name = filepath.Dir(what), strings.TrimSuffix(filepath.Base(what), ".star")
 	}

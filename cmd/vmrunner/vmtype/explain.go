@@ -227,7 +227,7 @@ func completeExplain(f Flags) cobra.CompletionFunc {
 				}
 			}
 		}
-		list, _ := listed(*f.Folder) // without a folder there is nothing to add
+		list, _ := found(*f.Folder) // without a folder there is nothing to add
 		for _, t := range list {
 			words = append(words, t.Name)
 		}

@@ -16,13 +16,14 @@ func newList(f Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the VM types that a configuration can name",
-		Long: "list shows the stock types, which are part of the program, and the custom types in the\n" +
-			"folder --vmtypes, each with the first sentence of its docstring. Nothing is evaluated.",
+		Long: "list shows the stock types, which are part of the program, the custom types in the folder\n" +
+			"--vmtypes, and those in the current folder, which other verbs find, too: to run a VM with\n" +
+			"them say --vmtypes. Each has the first sentence of its docstring. Nothing is evaluated.",
 		Example:           "  vmrunner vmtype list\n  vmrunner vmtype list --vmtypes . -o json",
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			list, err := listed(*f.Folder)
+			list, err := found(*f.Folder)
 			if err != nil {
 				return err
 			}
@@ -52,6 +53,21 @@ type listedType struct {
 	Doc  string `json:"doc"`
 	// Fault says why the file can't be read.
 	Fault string `json:"fault,omitempty"`
+}
+
+// found returns what is listed of a folder, and the other types of the current one.
+func found(folder string) ([]listedType, error) {
+	list, err := listed(folder)
+	if err != nil {
+		return nil, err
+	}
+	here, _ := listed(".") // which need have nothing to do with types
+	for _, t := range here {
+		if !slices.ContainsFunc(list, func(known listedType) bool { return known.Name == t.Name }) {
+			list = append(list, t)
+		}
+	}
+	return list, nil
 }
 
 // listed returns the stock types and those of a folder. A module without launch
