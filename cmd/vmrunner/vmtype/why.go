@@ -218,7 +218,7 @@ func (w *why) print(reasons []reason) error {
 		w.section(&b, "depends on", rowsOf(r.DependsOn), w.Green)
 		w.section(&b, "perhaps on: with another value no plan could be made", rowsOf(r.Unknown), w.Yellow)
 		if len(r.DependsOn)+len(r.Unknown) == 0 {
-			b.WriteString("  depends on no field alone\n")
+			b.WriteString("  depends on nothing that was tried: no change of one thing alone makes it different\n")
 		}
 	}
 	_, err := io.WriteString(w.out, b.String())
