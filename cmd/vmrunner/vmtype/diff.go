@@ -306,7 +306,7 @@ func (p *diffPage) values(c compare.Change) string {
 	if c.Property != "" {
 		property = cli.Printable(c.Property) + " "
 	}
-	old, now := cli.Printable(c.Old), cli.Printable(c.New)
+	old, now := lines(c.Old), lines(c.New)
 	switch {
 	case old == "" && now == "":
 		return property
@@ -318,6 +318,16 @@ func (p *diffPage) values(c compare.Change) string {
 		return property + p.Red("- "+old)
 	}
 	return property + p.Red(old) + " -> " + p.Green(now)
+}
+
+// lines makes a text printable; its further lines, if there are any, stand below
+// the first.
+func lines(text string) string {
+	list := strings.Split(strings.TrimSpace(text), "\n")
+	for i := range list {
+		list[i] = printable(list[i])
+	}
+	return strings.Join(list, "\n      ")
 }
 
 // summary says in one line what there is above.
@@ -364,7 +374,7 @@ func (p *diffPage) nowhere(failures []revision.Failure) {
 		vms[f.Reason] = append(vms[f.Reason], f.VM)
 	}
 	for _, r := range reasons {
-		p.line("%s %s", p.Yellow("starts in neither version: "+cli.Printable(few(vms[r], 3))+":"), cli.Printable(r))
+		p.line("%s %s", p.Yellow("starts in neither version: "+cli.Printable(few(vms[r], 3))+":"), lines(r))
 	}
 }
 
