@@ -74,7 +74,9 @@ func (s Source) Library() *Library {
 
 // names implements files.
 func (s Source) names() []string {
-	return slices.Sorted(maps.Keys(s.Modules))
+	list := slices.AppendSeq(slices.Collect(maps.Keys(s.Modules)), maps.Keys(s.Refused))
+	slices.Sort(list)
+	return list
 }
 
 // read implements files.

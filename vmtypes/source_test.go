@@ -100,3 +100,14 @@ func TestSourceIsBounded(t *testing.T) {
 	_, err = vmtypes.ReadSource(dir)
 	require.ErrorContains(t, err, "there are more than 1000 files, or 16 MiB")
 }
+
+// A type whose file can't be read is there, and says why it can't be had.
+func TestTypeOfARefusedFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "asset.star"), 0o700))
+	source, err := vmtypes.ReadSource(dir)
+	require.NoError(t, err)
+	_, err = source.Library().Load(t.Context(), "asset")
+	require.ErrorContains(t, err, "asset.star is no regular file")
+}
