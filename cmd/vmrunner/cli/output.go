@@ -60,9 +60,10 @@ func Table(w io.Writer, rows [][]string) error {
 	return tw.Flush()
 }
 
-// Printable replaces what could change the terminal: some of it is the guest's
-// word.
+// Printable makes one line of a text and replaces what could change the terminal:
+// some of it is the guest's word.
 func Printable(s string) string {
+	s = strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "; ")
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return '?'
