@@ -79,7 +79,7 @@ func refused() map[string]string {
 		"panic":                    body("return list(range(1 << 62))"),
 		"open parentheses":         "x = " + strings.Repeat("(", room),
 		"parentheses":              "x = " + strings.Repeat("(", room/2) + "1" + strings.Repeat(")", room/2) + "\n" + body("return part()"),
-		"deep calls":               callChain(9000),
+		"deep calls":               callChain(3000),
 		"recursion":                body("return launch(vm, host)"),
 		"recursion without a name": body("f = lambda g: g(g)", "return f(lambda g: g(g))"),
 		"cyclic list":              body("l = []", "l.append(l)", "return part(options = l)"),

@@ -46,7 +46,7 @@ func Run(ctx context.Context, request any, answer func(question json.RawMessage)
 	_ = c.cmd.Process.Kill() // it has nothing more to say, and may be gone
 	waitErr := c.end()
 	usage := usageOf(c.cmd.ProcessState)
-	if talkErr == nil {
+	if talkErr == nil && ctx.Err() == nil {
 		return usage, nil // what it did after its answer doesn't matter
 	}
 	return usage, c.explain(ctx, talkErr, waitErr, usage)

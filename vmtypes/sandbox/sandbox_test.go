@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -170,18 +171,22 @@ func TestQuestions(t *testing.T) {
 // Every limit ends the child and is told by its name.
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	for do, want := range map[string]error{
-		"endless": sandbox.ErrCPU, "memory": sandbox.ErrMemory, "heap": sandbox.ErrMemory, "stack": sandbox.ErrDepth,
-		"endless text": sandbox.ErrAnswer,
+	for do, limits := range map[string][]error{
+		"endless": {sandbox.ErrCPU}, "memory": {sandbox.ErrMemory}, "heap": {sandbox.ErrMemory},
+		"stack":        {sandbox.ErrDepth, sandbox.ErrMemory}, // a stack grows by being copied
+		"endless text": {sandbox.ErrAnswer},
 	} {
 		t.Run(do, func(t *testing.T) {
 			t.Parallel()
 			_, err := run(t, job{Do: do})
-			require.ErrorIs(t, err, want)
+			reached := slices.ContainsFunc(limits, func(limit error) bool { return errors.Is(err, limit) })
+			require.True(t, reached, "%v, want one of %v", err, limits)
 		})
 	}
 	_, err := run(t, job{Do: "long"})
-	require.EqualError(t, err, sandbox.ErrAnswer.Error())
+	require.Error(t, err)
+	limits := []string{sandbox.ErrAnswer.Error(), sandbox.ErrMemory.Error()} // encoding takes memory, too
+	require.Contains(t, limits, err.Error())
 	_, err = run(t, job{Do: "gentle"})
 	require.EqualError(t, err, "there are 2 s of processor time")
 }
