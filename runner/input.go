@@ -43,6 +43,9 @@ func ReadInput(file string, settings ...string) (*Input, error) {
 func (vm *VM) host() vmtypes.Host {
 	host := vm.facts.host(vm.DataDir, vm.RuntimeDir)
 	host.HasDisplayPassword = vm.protected
+	if vm.pin != nil {
+		host.Machines = vm.pin.machines
+	}
 	if vm.seed != nil {
 		host.CloudInitImage = filepath.Join(vm.RuntimeDir, cloudInitImage)
 	}

@@ -79,12 +79,7 @@ func (m *machine) judgeWanted(ctx context.Context, wanted *VM) error {
 	if m.policy == nil {
 		return m.policyFault
 	}
-	host := m.vm.facts.host(m.vm.DataDir, m.vm.RuntimeDir)
-	host.HasDisplayPassword, host.Machines = m.vm.protected, m.vm.pin.machines
-	if m.vm.seed != nil {
-		host.CloudInitImage = filepath.Join(m.vm.RuntimeDir, cloudInitImage)
-	}
-	made, err := m.vm.pin.vmType.Launch(ctx, wanted.Spec, host)
+	made, err := m.vm.pin.vmType.Launch(ctx, wanted.Spec, m.vm.host())
 	var faults *vmtypes.FaultsError
 	if err != nil && !errors.As(err, &faults) {
 		return fmt.Errorf("whether the policy for VM types allows it can't be seen: %w", err)

@@ -199,8 +199,6 @@ func (vm *VM) evaluate(ctx context.Context, vmTypes string) (err error) {
 
 // launch calls the VM type.
 func (vm *VM) launch(ctx context.Context) (err error) {
-	host := vm.host()
-	host.Machines = vm.pin.machines
-	vm.Plan, err = vm.pin.vmType.Launch(ctx, vm.Spec, host)
+	vm.Plan, err = vm.pin.vmType.Launch(ctx, vm.Spec, vm.host())
 	return vm.locate(err)
 }
