@@ -71,12 +71,12 @@ func (l *live) late(more int) {
 	if before == now {
 		return
 	}
+	l.m.tell(status.Unresponsive(now)) // before the log: who reads it may ask at once
 	if now {
 		l.m.log.Error("QEMU does not answer; it is waited for", "time", overdueTime.String())
 	} else {
 		l.m.log.Info("QEMU answers again")
 	}
-	l.m.tell(status.Unresponsive(now))
 }
 
 // beat asks for a sign of life, which is what the machine does.
