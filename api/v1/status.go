@@ -3,6 +3,7 @@ package v1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Phase is the VM's state in one word.
@@ -32,6 +33,7 @@ const (
 	ConditionVMTypeAccepted   = "VMTypeAccepted"     // the VM type computes a plan for this VM
 	ConditionConfigApplied    = "ConfigApplied"      // the machine follows its definition
 	ConditionRestartRequired  = "RestartRequired"    // changes wait for a restart: PendingChanges
+	ConditionTPMLost          = "TPMLost"            // the TPM's process ended: the guest lives, but cannot be reset
 )
 
 // VirtualMachineStatus is what a VM is. The runner writes what it sees of QEMU and
@@ -58,6 +60,14 @@ type VirtualMachineStatus struct {
 	//
 	// +optional
 	NodeName string `json:"nodeName,omitempty"`
+	// Runner is what the VM's runner last said of itself.
+	//
+	// +optional
+	Runner *RunnerStatus `json:"runner,omitempty"`
+	// Failures are the VM's last starts in a row that failed. Absent: none.
+	//
+	// +optional
+	Failures *Failures `json:"failures,omitempty"`
 	// VMType is the type that the running machine was made by.
 	//
 	// +optional
@@ -108,10 +118,13 @@ type VirtualMachineStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Interfaces []Interface `json:"interfaces,omitempty"`
-	// PendingChanges wait for a restart.
+	// PendingChanges wait for a restart. The runner writes those that the machine
+	// has to be made anew for, the manager those that need a new pod.
 	//
 	// +optional
-	// +listType=atomic
+	// +listType=map
+	// +listMapKey=path
+	// +kubebuilder:validation:MaxItems=1024
 	PendingChanges []PendingChange `json:"pendingChanges,omitempty"`
 	// Privileges are what the pod has beyond the least that a VM needs, and why.
 	//
@@ -129,6 +142,67 @@ type VirtualMachineStatus struct {
 	// +listMapKey=type
 	// +kubebuilder:default={{type:"Running",status:"False",reason:"Creation",message:"Creation of CR",observedGeneration:1,lastTransitionTime:"1970-01-01T00:00:00Z"},{type:"Booted",status:"False",reason:"Creation",message:"Creation of CR",observedGeneration:1,lastTransitionTime:"1970-01-01T00:00:00Z"},{type:"VmopAgentConnected",status:"False",reason:"Creation",message:"Creation of CR",observedGeneration:1,lastTransitionTime:"1970-01-01T00:00:00Z"},{type:"UserLoggedIn",status:"False",reason:"Creation",message:"Creation of CR",observedGeneration:1,lastTransitionTime:"1970-01-01T00:00:00Z"},{type:"ConsoleConnected",status:"False",reason:"Creation",message:"Creation of CR",observedGeneration:1,lastTransitionTime:"1970-01-01T00:00:00Z"}}
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// RunnerStatus is what a runner says of itself, so that nobody takes the word of
+// a former pod for that of the present one.
+type RunnerStatus struct {
+	// PodName of the runner.
+	//
+	// +optional
+	PodName string `json:"podName,omitempty"`
+	// PodUID is that pod's uid.
+	//
+	// +optional
+	PodUID types.UID `json:"podUID,omitempty"`
+	// State of the run: Initializing, Starting, Booting, Booted, Terminating or
+	// Stopped.
+	//
+	// +optional
+	State string `json:"state,omitempty"`
+	// Reason of the state, a word for programs.
+	//
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// Message about the state, for people.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=8192
+	Message string `json:"message,omitempty"`
+	// Outcome is how the machine ended, when State is Stopped.
+	//
+	// +optional
+	Outcome *Outcome `json:"outcome,omitempty"`
+}
+
+// Outcome is how a machine ended.
+type Outcome struct {
+	// Cause in one word of the runner's, such as "guest shutdown", "asked" or
+	// "crashed".
+	Cause string `json:"cause"`
+	// Reason is QEMU's ShutdownCause, such as "guest-shutdown".
+	//
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// ExitCode is the runner's: 0 if the guest or the user ended the machine.
+	//
+	// +optional
+	ExitCode int32 `json:"exitCode,omitempty"`
+	// Message for people.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=8192
+	Message string `json:"message,omitempty"`
+}
+
+// Failures are starts in a row that failed.
+type Failures struct {
+	// Count of them.
+	//
+	// +kubebuilder:validation:Minimum=0
+	Count int32 `json:"count"`
+	// LastTime is when the last one failed.
+	LastTime metav1.Time `json:"lastTime"`
 }
 
 // Interface is a network interface of the guest.
@@ -151,7 +225,7 @@ type Interface struct {
 // PendingChange is a difference between the machine that runs and the one that
 // the definition makes.
 type PendingChange struct {
-	// Path of what differs.
+	// Path of what differs in the resource, such as spec.vm.disks[0].
 	Path string `json:"path"`
 	// Operation: add, remove or replace.
 	//

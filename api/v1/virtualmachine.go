@@ -30,11 +30,14 @@ type VirtualMachine struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// Spec is what the VM shall be.
-	Spec VirtualMachineSpec `json:"spec"`
+	//
+	// +required
+	Spec VirtualMachineSpec `json:"spec,omitzero"`
 	// Status is what the VM is, as its runner and the manager see it.
 	//
+	// +optional
 	// +kubebuilder:default={}
-	Status VirtualMachineStatus `json:"status,omitempty"`
+	Status VirtualMachineStatus `json:"status,omitzero"`
 }
 
 // VirtualMachineList is a list of VMs.
@@ -52,8 +55,9 @@ type VirtualMachineSpec struct {
 	VM VM `json:"vm"`
 	// VMType says which VM type computes QEMU's arguments.
 	//
+	// +optional
 	// +kubebuilder:default={}
-	VMType VMType `json:"vmType,omitempty"`
+	VMType VMType `json:"vmType,omitzero"`
 	// Image is the container image of the runner. Absent: the manager's.
 	//
 	// +optional
@@ -63,6 +67,12 @@ type VirtualMachineSpec struct {
 	//
 	// +kubebuilder:default=false
 	GuestShutdownStops bool `json:"guestShutdownStops,omitempty"`
+	// ResetCounter resets the VM whenever it becomes larger. An addition of this
+	// project.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ResetCounter *int64 `json:"resetCounter,omitempty"`
 	// CloudInit is data for cloud-init in the guest (NoCloud).
 	//
 	// +optional
