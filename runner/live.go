@@ -253,7 +253,7 @@ func (l *live) reload(ctx context.Context) {
 		if text := err.Error(); text != l.fault {
 			l.fault = text
 			l.m.log.Error("the configuration cannot be used; the one before stays in force", "err", text)
-			l.m.tell(status.Read{Generation: l.nextGeneration(), Error: text})
+			l.m.tell(status.Read{Generation: l.m.nextGeneration(l.source.Generation()), Error: text})
 		}
 		return
 	}
@@ -262,7 +262,7 @@ func (l *live) reload(ctx context.Context) {
 	}
 	l.fault = ""
 	l.m.keepConfig(l.source.Config())
-	generation := l.nextGeneration()
+	generation := l.m.nextGeneration(l.source.Generation())
 	l.m.tell(status.Read{Generation: generation}, status.Applied(generation))
 	l.m.log.Info("configuration read")
 	l.want(ctx, next)
@@ -291,12 +291,6 @@ func (l *live) resume(ctx context.Context) {
 	l.source = config.NewSource(l.m.file, last)
 	l.want(ctx, next)
 	l.reload(ctx)
-}
-
-// nextGeneration counts the configurations that are read.
-func (l *live) nextGeneration() int64 {
-	l.m.noteProgress(func(p *progress) { p.Generation++ })
-	return l.m.progress.Generation
 }
 
 // tellProblems logs what cannot be as it is wanted, when that changes.

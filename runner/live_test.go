@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner"
+	"vmop/runner/status"
 )
 
 // changeable is a small machine of the standard type, in its firmware.
@@ -167,4 +168,26 @@ func TestPowerdownTimeoutIsChangedWhileTheGuestIsAsked(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, runner.CauseForced, outcome.Cause)
 	v.nothingLeft()
+}
+
+// A configuration that was made of a resource has the resource's generation in
+// the status, and one with faults too. Without, the runner counts.
+func TestGenerations(t *testing.T) {
+	t.Parallel()
+	v := changeable(t)
+	v.configure("wrapped", []string{"generation: 7"}, v.section()...)
+	v.runs()
+	generations := func() [3]int64 {
+		s := v.status()
+		return [3]int64{s.Configuration.Generation, s.Configuration.Applied, s.Condition(status.Running).ObservedGeneration}
+	}
+	require.Equal(t, [3]int64{7, 7, 7}, generations())
+	v.configure("wrapped", []string{"generation: 12"}, v.section()...)
+	eventually(t, [3]int64{12, 12, 12}, generations)
+	v.configure("wrapped", []string{"generation: 13"}, v.section("firmware: none")...)
+	eventually(t, [3]int64{13, 12, 12}, generations)
+	require.EqualValues(t, 13, v.status().Condition(status.ConfigApplied).ObservedGeneration)
+	v.configure("wrapped", nil, v.section()...)
+	eventually(t, [3]int64{14, 14, 14}, generations)
+	v.ends()
 }

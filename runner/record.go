@@ -62,7 +62,8 @@ type progress struct {
 	ResetCounter *int64 `json:"resetCounter,omitempty"`
 	// PasswordSerial counts the passwords that were set.
 	PasswordSerial int `json:"passwordSerial"`
-	// Generation counts the configurations that were read.
+	// Generation counts the configurations that were read, or is that of the
+	// resource that the last one was made of.
 	Generation int64 `json:"generation"`
 	// Paused: the user has paused the machine.
 	Paused bool `json:"paused,omitempty"`
@@ -140,6 +141,17 @@ func (m *machine) noteProgress(change func(*progress)) {
 	if err := m.keepProgress(); err != nil {
 		m.log.Warn("what the runner has done is not noted", "err", err)
 	}
+}
+
+// nextGeneration notes and returns the generation of a configuration that was
+// read: its own, or the next number if it has none.
+func (m *machine) nextGeneration(own int64) int64 {
+	m.noteProgress(func(p *progress) {
+		if p.Generation++; own > 0 {
+			p.Generation = own
+		}
+	})
+	return m.progress.Generation
 }
 
 // notePause notes that the user has paused the machine, or lets it go on.

@@ -45,7 +45,7 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 	m := &machine{
 		vm: vm, log: log, vmTypes: opts.VMTypes, policy: opts.Policy, policyFault: opts.PolicyFault, reread: opts.Reread, rearm: make(chan struct{}, 1),
 		tracker: newTracker(vm), undo: &cleanup{log: log},
-		progress: progress{ResetCounter: vm.Config.ResetCounter, Generation: 1},
+		progress: progress{ResetCounter: vm.Config.ResetCounter, Generation: max(vm.Config.Generation, 1)},
 	}
 	m.file = filepath.Join(vm.folder, filepath.Base(opts.ConfigFile))
 	m.service = service{manager: opts.Manager, log: log}
@@ -118,7 +118,7 @@ func (m *machine) create(ctx context.Context, opts Options) error {
 		return err
 	}
 	version := m.monitor.current().Version()
-	m.tell(status.Began(m.began), status.Entered{State: status.Booting}, status.Process{PID: m.qemu.Pid(), Version: qemuVersion(version)}, status.Read{Generation: 1}, status.Applied(1))
+	m.tell(status.Began(m.began), status.Entered{State: status.Booting}, status.Process{PID: m.qemu.Pid(), Version: qemuVersion(version)}, status.Read{Generation: m.progress.Generation}, status.Applied(m.progress.Generation))
 	m.log.Info("booting", "state", "Booting")
 	return nil
 }

@@ -31,6 +31,9 @@ type Config struct {
 	// Namespace of the VM's custom resource. Empty means that of the pod, if
 	// the runner is in one.
 	Namespace string `yaml:"namespace"`
+	// Generation is the metadata.generation of the custom resource that the
+	// configuration was made of; 0 means that it was made of none.
+	Generation int64 `yaml:"generation" min:"0"`
 	// CloudInit, if not nil, asks for a cloud-init disk, even if it is empty.
 	CloudInit *cloudinit.Config `yaml:"cloudInit"`
 	// GuestShutdownStops makes a shutdown by the guest final: the VM's desired
@@ -86,6 +89,15 @@ func Load(file string, settings ...string) (*Config, []Warning, error) {
 // Parse reads the content of a configuration file, at most 1 MiB; name is what
 // it is called in messages. See Load.
 func Parse(name string, data []byte, settings ...string) (*Config, []Warning, error) {
+	config, warnings, err := interpret(name, data, settings...)
+	if err != nil {
+		return nil, warnings, err
+	}
+	return config, warnings, nil
+}
+
+// interpret is Parse, and returns what could be read of a configuration with faults.
+func interpret(name string, data []byte, settings ...string) (*Config, []Warning, error) {
 	r := &report{file: name}
 	root := r.parse(data)
 	if root == nil {
@@ -103,7 +115,7 @@ func Parse(name string, data []byte, settings ...string) (*Config, []Warning, er
 		d.vm(&s)
 	}
 	if err := r.err(); err != nil {
-		return nil, r.warnings, err
+		return &s.Config, r.warnings, err
 	}
 	s.places = d.places
 	s.places.text = data

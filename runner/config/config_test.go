@@ -44,6 +44,7 @@ const everyKey = `
   namespace: default
   guestShutdownStops: true
   resetCounter: 3
+  generation: 5
   vmType: hugepages
   updateVmType: true
   cloudInit:
@@ -103,7 +104,7 @@ func TestEveryKey(t *testing.T) {
 	c.CloudInit, c.places = nil, nil
 	require.Equal(t, &Config{
 		DataDir: "/var/local/vm-data", RuntimeDir: "/run/test", Namespace: "default",
-		GuestShutdownStops: true, ResetCounter: new(int64(3)), VMType: "hugepages", UpdateVMType: true,
+		GuestShutdownStops: true, ResetCounter: new(int64(3)), Generation: 5, VMType: "hugepages", UpdateVMType: true,
 		VM: vmspec.Spec{
 			Name: "test", UUID: "2d5e8b6c-5a0f-4c4e-9d3a-6f1b0c7a9e21",
 			MachineType: "q35", Accelerator: vmspec.AcceleratorTCG, Firmware: vmspec.FirmwareSecure4M, BootMenu: true,
@@ -259,7 +260,7 @@ func TestFaultsAsErrors(t *testing.T) {
 func TestKeysCannotDisturbATerminal(t *testing.T) {
 	t.Parallel()
 	_, _, err := Parse("f", []byte(`/Runner: {"\e[31m\nred": 1, vm: {name: test, cpuModel: "\a"}}`))
-	require.EqualError(t, err, "f:1:11: \uFFFD[31m\uFFFDred: unknown key (known are cloudInit, dataDir, guestShutdownStops, namespace, "+
+	require.EqualError(t, err, "f:1:11: \uFFFD[31m\uFFFDred: unknown key (known are cloudInit, dataDir, generation, guestShutdownStops, namespace, "+
 		"resetCounter, runtimeDir, updateVmType, vm, vmType)\n"+
 		`f:1:56: vm.cpuModel: "\a" holds a control character or a line break`)
 }

@@ -18,15 +18,28 @@ type Source struct {
 	config   *Config
 	warnings []Warning
 	err      error
+	// generation is what the file says that was read last, also if it has faults.
+	generation int64
 }
 
 // NewSource returns the source for a file from which current was read; nil if
 // nothing was read yet.
-func NewSource(file string, current *Config) *Source { return &Source{file: file, config: current} }
+func NewSource(file string, current *Config) *Source {
+	s := &Source{file: file, config: current}
+	if current != nil {
+		s.generation = current.Generation
+	}
+	return s
+}
 
 // Config returns the configuration that was last without fault; nil if there
 // never was one. It is not changed later, so it may be kept.
 func (s *Source) Config() *Config { return s.config }
+
+// Generation returns the file's generation, as it was read last: also of a file
+// that has faults, so that they are told to be that generation's. It is the one
+// before if none can be made out, and 0 if there never was one.
+func (s *Source) Generation() int64 { return s.generation }
 
 // Warnings returns those of Config's reading.
 func (s *Source) Warnings() []Warning { return s.warnings }
@@ -54,7 +67,10 @@ func (s *Source) Update(data []byte) (changed bool, err error) {
 		return false, s.err
 	}
 	s.data = append([]byte{}, data...)
-	next, warnings, err := Parse(s.file, data)
+	next, warnings, err := interpret(s.file, data)
+	if next != nil && (err == nil || next.Generation > 0) {
+		s.generation = next.Generation
+	}
 	if s.err = err; err != nil {
 		return false, err
 	}

@@ -48,6 +48,33 @@ func TestSource(t *testing.T) {
 	}
 }
 
+// The generation is known of a file with faults, too, as far as it can be read.
+func TestGeneration(t *testing.T) {
+	t.Parallel()
+	s := NewSource("config.yaml", nil)
+	require.Zero(t, s.Generation())
+	for _, step := range []struct {
+		text    string
+		changed bool
+		faulty  bool
+		want    int64
+	}{
+		{"/Runner: {generation: 3, vm: {name: test}}", true, false, 3},
+		{"/Runner: {generation: 4, vm: {name: test}}", true, false, 4},
+		{"/Runner: {generation: 5, vm: {name: test, firmware: none}}", false, true, 5},
+		{"/Runner: {generation: 6, vm: {nam", false, true, 5},
+		{"/Runner: {generation: -6, vm: {name: test}}", false, true, 5},
+		{"/Runner: {generation: 7, vm: {name: test}}", true, false, 7},
+		{"/Runner: {vm: {name: test}}", true, false, 0},
+	} {
+		changed, err := s.Update([]byte(step.text))
+		require.Equal(t, step.faulty, err != nil, step.text)
+		require.Equal(t, step.changed, changed, step.text)
+		require.Equal(t, step.want, s.Generation(), step.text)
+	}
+	require.EqualValues(t, 9, NewSource("config.yaml", &Config{Generation: 9}).Generation())
+}
+
 // Places are those of the file as it is now, or faults found later would be
 // shown where they are not.
 func TestSourceKeepsNewPlaces(t *testing.T) {
