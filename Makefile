@@ -27,7 +27,7 @@ run: packages-run build guest ## Boot a small Linux guest and show its console (
 	bin/vmrunner run -c $(CONFIG) --console $(UNATTENDED)
 
 test: packages-test check ## Install what tests need, check, and run all tests against the real QEMU.
-	go run ./test/report -timeout $(TIMEOUT) ./...
+	go run ./test/report -timeout=$(TIMEOUT) ./...
 
 check: ## Check formatting, vet, lint, and that generated files are current.
 	@unformatted=$$($(GOFUMPT) -l .); test -z "$$unformatted" || { echo "make format would change:"; echo "$$unformatted"; exit 1; }
@@ -47,7 +47,7 @@ fuzz: ## Run every fuzz test for a while (FUZZTIME=30s each).
 	done
 
 faults: packages-test ## Run the fault matrix: everything that may go wrong with a VM.
-	VMOP_EVENTS=1000000 go run ./test/faults -timeout $(TIMEOUT)
+	VMOP_EVENTS=1000000 go run ./test/faults -timeout=$(TIMEOUT)
 
 soak: packages-test ## Let a VM live for SOAKTIME=20m, taking random steps (SEED=n takes the same again).
 	SOAKTIME=$(SOAKTIME) SEED=$(SEED) go test -count=1 -v -timeout 0 -run '^TestSoak$$' ./test/soak

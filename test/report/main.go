@@ -2,17 +2,23 @@
 // failed, go test's own line for every package, every skipped test with its
 // reason, and at last one line of numbers.
 //
-//	go run ./test/report -timeout 20m ./...
+//	go run ./test/report -timeout=20m ./...
 //
-// Its arguments are those of go test. Tests need real peers, and one that skips
-// because its peer is missing proves nothing: where the environment variable CI
-// is "true", a skipped test is a failure.
+// Its arguments are those of go test: flags, each with its value behind an equals
+// sign, and packages. Tests need real peers, and one that skips because its peer
+// is missing proves nothing: where the environment variable CI is "true", a
+// skipped test is a failure.
+//
+// When no more than three tests have failed, each runs again alone, twice. If
+// both pass the test is flaky: the run succeeds, and what the test said when it
+// failed stands at the end of the report.
 package main
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -20,7 +26,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Args[1:], os.Getenv("CI") == "true")
+	err := run(ctx, os.Stdout, os.Args[1:], os.Getenv("CI") == "true")
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "report:", err)
@@ -28,22 +34,43 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string, strict bool) error {
+func run(ctx context.Context, out io.Writer, args []string, strict bool) error {
+	result, err := test(ctx, out, args)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == 1 && result.mayBeFlaky() {
+		fmt.Fprintln(out, "What failed runs again, alone and twice.")
+		if result.repeat(ctx, out, args) == nil {
+			result.forgive(out)
+			err = nil
+		}
+	}
+	if result != nil {
+		fmt.Fprintln(out, result.counts)
+	}
+	if err != nil {
+		return fmt.Errorf("go test: %w", err)
+	}
+	return verdict(result.counts, strict)
+}
+
+// test runs go test once and reports it. There is no result when what go test
+// says cannot be read.
+func test(ctx context.Context, out io.Writer, args []string) (*result, error) {
 	test := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
 	test.Cancel = func() error { return test.Process.Signal(os.Interrupt) }
 	test.Stderr = os.Stderr
 	events, err := test.StdoutPipe()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := test.Start(); err != nil {
-		return err
+		return nil, err
 	}
-	counted, err := report(events, os.Stdout)
-	if err := errors.Join(err, test.Wait()); err != nil {
-		return fmt.Errorf("go test: %w", err)
+	r := newResult()
+	if err := r.read(events, out); err != nil {
+		return nil, errors.Join(err, test.Wait())
 	}
-	return verdict(counted, strict)
+	return r, test.Wait()
 }
 
 // verdict judges a go test that succeeded.

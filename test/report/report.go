@@ -19,76 +19,126 @@ type event struct {
 	Output  string
 }
 
-// counts says how many tests, subtests included, ended in which way.
+// counts says how many tests, subtests included, ended in which way. A flaky
+// test is one that failed, and then passed twice alone.
 type counts struct {
-	passed, failed, skipped int
+	passed, failed, skipped, flaky int
 }
 
-// report reads the events of one go test and writes the readable form.
-func report(events io.Reader, out io.Writer) (counts, error) {
-	var c counts
-	outputs := map[[2]string]string{} // of unfinished tests, by package and test
+func (c counts) String() string {
+	text := fmt.Sprintf("%d passed, %d failed, %d skipped", c.passed, c.failed, c.skipped)
+	if c.flaky > 0 {
+		text += fmt.Sprintf(", %d flaky", c.flaky)
+	}
+	return text
+}
+
+// result is what became of one go test.
+type result struct {
+	counts
+	failures []failure
+	// wrecked are packages that failed otherwise than by tests that came to their
+	// end: they do not compile, a test stopped the program, it ran out of time.
+	wrecked []string
+
+	outputs map[name]string // of what has not ended
+	failing map[string]bool // packages with a failed test
+	orderly map[string]bool // packages whose program has said itself that it failed
+}
+
+// name is that of a test, or with an empty test that of a package.
+type name struct{ pkg, test string }
+
+// failure is a test at the top level that failed, with what it and its subtests
+// that failed have said.
+type failure struct {
+	name
+	output string
+}
+
+func newResult() *result {
+	return &result{outputs: map[name]string{}, failing: map[string]bool{}, orderly: map[string]bool{}}
+}
+
+// read reads the events of one go test and writes the readable form.
+func (r *result) read(events io.Reader, out io.Writer) error {
 	for lines := json.NewDecoder(events); ; {
 		var e event
 		if err := lines.Decode(&e); errors.Is(err, io.EOF) {
-			break
+			return nil
 		} else if err != nil {
-			return c, fmt.Errorf("read the events of go test: %w", err)
+			return fmt.Errorf("read the events of go test: %w", err)
 		}
-		key := [2]string{e.Package, e.Test}
+		key := name{e.Package, e.Test}
 		switch {
 		case e.Action == "build-output":
 			fmt.Fprint(out, e.Output)
 		case e.Test == "" && e.Action == "output":
+			r.orderly[e.Package] = r.orderly[e.Package] || e.Output == "FAIL\n"
 			if e.Output != "PASS\n" {
-				outputs[key] += e.Output
+				r.outputs[key] += e.Output
 			}
 		case e.Test == "":
-			finishPackage(out, e, outputs)
+			r.finishPackage(out, e)
 		case e.Action == "output":
 			if !strings.HasPrefix(e.Output, "=== ") {
-				outputs[key] += e.Output
+				r.outputs[key] += e.Output
 			}
 		default:
-			c.finishTest(out, e, outputs[key])
-			if e.Action == "pass" || e.Action == "fail" || e.Action == "skip" {
-				delete(outputs, key)
-			}
+			r.finishTest(out, e, key)
 		}
 	}
-	_, err := fmt.Fprintf(out, "%d passed, %d failed, %d skipped\n", c.passed, c.failed, c.skipped)
-	return c, err
 }
 
-func (c *counts) finishTest(out io.Writer, e event, output string) {
+func (r *result) finishTest(out io.Writer, e event, key name) {
+	output := r.outputs[key]
 	switch e.Action {
 	case "pass":
-		c.passed++
+		r.passed++
 	case "fail":
-		c.failed++
+		r.failed++
 		fmt.Fprint(out, output)
+		r.fail(key, output)
 	case "skip":
-		c.skipped++
+		r.skipped++
 		fmt.Fprint(out, output)
+	default:
+		return
 	}
+	delete(r.outputs, key)
+}
+
+// fail notes a failure of a test or subtest.
+func (r *result) fail(key name, output string) {
+	r.failing[key.pkg] = true
+	key.test, _, _ = strings.Cut(key.test, "/")
+	i := slices.IndexFunc(r.failures, func(f failure) bool { return f.name == key })
+	if i < 0 {
+		i = len(r.failures)
+		r.failures = append(r.failures, failure{name: key})
+	}
+	r.failures[i].output += output
 }
 
 // finishPackage prints go test's line for a package, before it the output of
 // tests that never ended because the program stopped: by a panic, by running out
 // of time.
-func finishPackage(out io.Writer, e event, outputs map[[2]string]string) {
+func (r *result) finishPackage(out io.Writer, e event) {
 	if e.Action != "pass" && e.Action != "fail" && e.Action != "skip" {
 		return
 	}
-	var unfinished [][2]string
-	for key := range outputs {
-		if key[0] == e.Package && key[1] != "" {
+	if e.Action == "fail" && !(r.failing[e.Package] && r.orderly[e.Package]) {
+		r.wrecked = append(r.wrecked, e.Package)
+	}
+	var unfinished []name
+	for key := range r.outputs {
+		if key.pkg == e.Package && key.test != "" {
 			unfinished = append(unfinished, key)
 		}
 	}
-	slices.SortFunc(unfinished, func(a, b [2]string) int { return strings.Compare(a[1], b[1]) })
-	for _, key := range append(unfinished, [2]string{e.Package, ""}) {
-		fmt.Fprint(out, outputs[key])
-		delete(outputs, key)
+	slices.SortFunc(unfinished, func(a, b name) int { return strings.Compare(a.test, b.test) })
+	for _, key := range append(unfinished, name{pkg: e.Package}) {
+		fmt.Fprint(out, r.outputs[key])
+		delete(r.outputs, key)
 	}
 }

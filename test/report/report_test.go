@@ -10,10 +10,11 @@ import (
 func TestReport(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		name   string
-		events string
-		want   string
-		counts counts
+		name    string
+		events  string
+		want    string
+		counts  counts
+		wrecked []string
 	}{
 		{
 			name: "what passed says nothing but the package's line",
@@ -24,7 +25,7 @@ func TestReport(t *testing.T) {
 				{"Action":"output","Package":"a","Output":"PASS\n"}
 				{"Action":"output","Package":"a","Output":"ok  \ta\t0.1s\n"}
 				{"Action":"pass","Package":"a"}`,
-			want:   "ok  \ta\t0.1s\n1 passed, 0 failed, 0 skipped\n",
+			want:   "ok  \ta\t0.1s\n",
 			counts: counts{passed: 1},
 		},
 		{
@@ -34,12 +35,13 @@ func TestReport(t *testing.T) {
 				{"Action":"output","Package":"a","Test":"TestX","Output":"--- FAIL: TestX (0.00s)\n"}
 				{"Action":"fail","Package":"a","Test":"TestX"}
 				{"Action":"skip","Package":"b","Test":"TestX"}
+				{"Action":"output","Package":"a","Output":"FAIL\n"}
 				{"Action":"output","Package":"a","Output":"FAIL\ta\t0.1s\n"}
 				{"Action":"fail","Package":"a"}
 				{"Action":"output","Package":"b","Output":"ok  \tb\t0.1s\n"}
 				{"Action":"pass","Package":"b"}`,
 			want: "    x_test.go:1: wrong\n--- FAIL: TestX (0.00s)\n    y_test.go:1: no swtpm\n" +
-				"FAIL\ta\t0.1s\nok  \tb\t0.1s\n0 passed, 1 failed, 1 skipped\n",
+				"FAIL\nFAIL\ta\t0.1s\nok  \tb\t0.1s\n",
 			counts: counts{failed: 1, skipped: 1},
 		},
 		{
@@ -47,7 +49,8 @@ func TestReport(t *testing.T) {
 			events: `{"Action":"output","Package":"a","Test":"TestX","Output":"panic: oh\n"}
 				{"Action":"output","Package":"a","Output":"FAIL\ta\t0.1s\n"}
 				{"Action":"fail","Package":"a"}`,
-			want: "panic: oh\nFAIL\ta\t0.1s\n0 passed, 0 failed, 0 skipped\n",
+			want:    "panic: oh\nFAIL\ta\t0.1s\n",
+			wrecked: []string{"a"},
 		},
 		{
 			name: "a package that does not compile, and one without tests",
@@ -57,24 +60,26 @@ func TestReport(t *testing.T) {
 				{"Action":"fail","Package":"a","FailedBuild":"a"}
 				{"Action":"output","Package":"b","Output":"?   \tb\t[no test files]\n"}
 				{"Action":"skip","Package":"b"}`,
-			want: "a.go:1: syntax error\nFAIL\ta [build failed]\n?   \tb\t[no test files]\n0 passed, 0 failed, 0 skipped\n",
+			want:    "a.go:1: syntax error\nFAIL\ta [build failed]\n?   \tb\t[no test files]\n",
+			wrecked: []string{"a"},
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var out strings.Builder
-			counted, err := report(strings.NewReader(tt.events), &out)
-			require.NoError(t, err)
+			r := newResult()
+			require.NoError(t, r.read(strings.NewReader(tt.events), &out))
 			require.Equal(t, tt.want, out.String())
-			require.Equal(t, tt.counts, counted)
+			require.Equal(t, tt.counts, r.counts)
+			require.Equal(t, tt.wrecked, r.wrecked)
 		})
 	}
 }
 
 func TestReportRefusesWhatIsNotAnEvent(t *testing.T) {
 	t.Parallel()
-	_, err := report(strings.NewReader("go: no such tool\n"), &strings.Builder{})
+	err := newResult().read(strings.NewReader("go: no such tool\n"), &strings.Builder{})
 	require.ErrorContains(t, err, "read the events of go test")
 }
 
