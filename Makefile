@@ -14,7 +14,7 @@ CONFIG   ?= examples/standalone/config.yaml
 # guest has reported.
 UNATTENDED = $(shell test -t 0 || echo "--poweroff-on 'TINY .* READY'")
 
-.PHONY: cluster-up cluster-down help build run test check bench fuzz faults soak generate format clean packages-run packages-test guest
+.PHONY: cluster-up cluster-down images help build run test check bench fuzz faults soak generate format clean packages-run packages-test guest
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,10 @@ soak: packages-test ## Let a VM live for SOAKTIME=20m, taking random steps (SEED
 
 generate: ## Make the generated files anew.
 	go generate ./...
+
+images: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+images: ## Build the container images into build/images/, without a container engine.
+	go run ./deploy/images -version $(VERSION) $(UPDATE)
 
 cluster-up: packages-test ## Start a Kubernetes on this machine (NODES=1); prints what to set. Minutes for the first time.
 	@go run ./test/cluster/clusterctl -nodes $(or $(NODES),1) up

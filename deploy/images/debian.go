@@ -1,0 +1,214 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// architecture is what images are built for, by Go's and by Debian's name.
+const architecture = "amd64"
+
+// current is how long it is believed which packages there are.
+const current = 24 * time.Hour
+
+//go:embed debian.sources
+var sources []byte
+
+//go:embed packages
+var packageList string
+
+// apt finds packages as if nothing were installed, with all its state in a folder
+// of its own: what is on this machine does not matter.
+type apt struct{ dir string }
+
+// deb is a package's file.
+type deb struct {
+	file   string // its name, NAME_VERSION_ARCHITECTURE.deb
+	sha256 string
+}
+
+// prepare makes the folders that apt wants.
+func (a apt) prepare() error {
+	for _, sub := range []string{"lists/partial", "archives/partial", "none/partial", "state", "layers"} {
+		if err := os.MkdirAll(filepath.Join(a.dir, sub), 0o755); err != nil {
+			return fmt.Errorf("folder for packages: %w", err)
+		}
+	}
+	for name, content := range map[string][]byte{"debian.sources": sources, "status": nil} {
+		if err := os.WriteFile(filepath.Join(a.dir, name), content, 0o644); err != nil {
+			return fmt.Errorf("folder for packages: %w", err)
+		}
+	}
+	return nil
+}
+
+// lock keeps other builds out until unlock is called.
+func (a apt) lock() (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(a.dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("lock the folder for packages: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", f.Name(), err), f.Close())
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+// get runs apt-get and returns what it prints.
+func (a apt) get(ctx context.Context, args ...string) (string, error) {
+	options := []string{
+		"-qq", "-y", "-o", "Dir::Etc::SourceList=" + filepath.Join(a.dir, "debian.sources"), "-o", "Dir::Etc::SourceParts=-",
+		"-o", "Dir::State=" + filepath.Join(a.dir, "state"), "-o", "Dir::State::Lists=" + filepath.Join(a.dir, "lists"),
+		"-o", "Dir::State::status=" + filepath.Join(a.dir, "status"), "-o", "Dir::Cache=" + a.dir,
+		"-o", "APT::Architecture=" + architecture, "-o", "APT::Architectures=" + architecture, "-o", "APT::Install-Recommends=false",
+		"-o", "APT::Sandbox::User=root", // another user could not write to this one's cache folder
+		"-o", "Acquire::Languages=none", "-o", "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false",
+		"-o", "Acquire::Retries=3",
+	}
+	cmd := exec.CommandContext(ctx, "apt-get", append(options, args...)...)
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("apt-get %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+	}
+	return stdout.String(), nil
+}
+
+// update asks which packages there are, unless it was done today from the same
+// sources.
+func (a apt) update(ctx context.Context, always bool) error {
+	stamp := filepath.Join(a.dir, "updated")
+	info, err := os.Stat(stamp)
+	if err == nil && !always && time.Since(info.ModTime()) < current {
+		if known, err := os.ReadFile(stamp); err == nil && bytes.Equal(known, sources) {
+			return nil
+		}
+	}
+	if _, err := a.get(ctx, "update"); err != nil {
+		return err
+	}
+	if err := os.WriteFile(stamp, sources, 0o644); err != nil {
+		return fmt.Errorf("note which packages there are: %w", err)
+	}
+	return nil
+}
+
+// install downloads packages with what they depend on, and returns all, by name.
+func (a apt) install(ctx context.Context, names []string) ([]deb, error) {
+	if _, err := a.get(ctx, append([]string{"install", "--download-only"}, names...)...); err != nil {
+		return nil, err
+	}
+	// apt prints what it would download, so it must see an empty folder.
+	text, err := a.get(ctx, append([]string{
+		"install", "--print-uris", "-o", "Acquire::ForceHash=SHA256",
+		"-o", "Dir::Cache::archives=" + filepath.Join(a.dir, "none"),
+	}, names...)...)
+	if err != nil {
+		return nil, err
+	}
+	debs, err := parseURIs(text)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range debs {
+		if err := a.verify(d); err != nil {
+			return nil, err
+		}
+	}
+	return debs, nil
+}
+
+// parseURIs reads lines like
+//
+//	'http://…' swtpm_0.7.1-1.3_amd64.deb 25132 SHA256:530bc6…
+func parseURIs(text string) ([]deb, error) {
+	var debs []deb
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		sum, ok := strings.CutPrefix(words[len(words)-1], "SHA256:")
+		if len(words) != 4 || !ok || filepath.Base(words[1]) != words[1] {
+			return nil, fmt.Errorf("list packages: apt-get prints %q, want an address, a file name, its size and SHA256 sum", strings.TrimSpace(line))
+		}
+		debs = append(debs, deb{file: words[1], sha256: sum})
+	}
+	slices.SortFunc(debs, func(x, y deb) int { return strings.Compare(x.file, y.file) })
+	return debs, nil
+}
+
+func (a apt) path(d deb) string { return filepath.Join(a.dir, "archives", d.file) }
+
+// verify compares a package's file with its checksum. Apt has done so when it
+// downloaded the file, which may have been long ago.
+func (a apt) verify(d deb) error {
+	f, err := os.Open(a.path(d))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("package %s: apt-get has not downloaded it", d.file)
+	}
+	if err != nil {
+		return fmt.Errorf("package %s: %w", d.file, err)
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	hash := sha256.New()
+	if _, err := io.Copy(hash, f); err != nil {
+		return fmt.Errorf("package %s: %w", d.file, err)
+	}
+	if found := hex.EncodeToString(hash.Sum(nil)); found != d.sha256 {
+		return errors.Join(fmt.Errorf("package %s: its SHA256 sum is %s, want %s; the next try downloads it again", d.file, found, d.sha256), os.Remove(a.path(d)))
+	}
+	return nil
+}
+
+// control returns what a package says of itself, in the form of dpkg's status
+// file, from which scanners for vulnerabilities learn what is in an image.
+func (a apt) control(ctx context.Context, d deb) (string, error) {
+	out, err := exec.CommandContext(ctx, "dpkg-deb", "--field", a.path(d)).Output()
+	if err != nil {
+		return "", fmt.Errorf("package %s: %w", d.file, err)
+	}
+	name, rest, _ := strings.Cut(string(out), "\n")
+	return name + "\nStatus: install ok installed\n" + rest + "\n", nil
+}
+
+// files calls take with the tar archive of a package's files.
+func (a apt) files(ctx context.Context, d deb, take func(io.Reader) error) error {
+	cmd := exec.CommandContext(ctx, "dpkg-deb", "--fsys-tarfile", a.path(d))
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("unpack %s: %w", d.file, err)
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("unpack %s: %w", d.file, err)
+	}
+	err = take(pipe)
+	if err == nil {
+		_, err = io.Copy(io.Discard, pipe) // what pads the archive
+	}
+	_ = pipe.Close() // if there was an error dpkg-deb may still be writing
+	if ended := cmd.Wait(); err == nil && ended != nil {
+		err = fmt.Errorf("%w: %s", ended, strings.TrimSpace(stderr.String()))
+	}
+	if err != nil {
+		return fmt.Errorf("unpack %s: %w", d.file, err)
+	}
+	return nil
+}

@@ -1,0 +1,285 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/stretchr/testify/require"
+)
+
+// built is an image with its files, unpacked.
+type built struct {
+	config  v1.ConfigFile
+	archive map[string][]byte
+	root    string
+}
+
+// build builds an image as people do, and unpacks it.
+func build(t *testing.T, name string) built {
+	t.Helper()
+	out := t.TempDir()
+	require.NoError(t, run(t.Context(), []string{"-version", "v1.2.3", "-o", out, name}))
+	b := built{archive: map[string][]byte{}, root: filepath.Join(out, "root")}
+	f, err := os.Open(filepath.Join(out, name+".tar"))
+	require.NoError(t, err)
+	defer f.Close()
+	for r := tar.NewReader(f); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		b.archive[h.Name], err = io.ReadAll(r)
+		require.NoError(t, err)
+	}
+	var list []struct {
+		Config   string
+		RepoTags []string
+		Layers   []string
+	}
+	require.NoError(t, json.Unmarshal(b.archive["manifest.json"], &list))
+	require.Equal(t, []string{"vmop/" + name + ":v1.2.3"}, list[0].RepoTags)
+	require.NoError(t, json.Unmarshal(b.archive[list[0].Config], &b.config))
+	require.NoError(t, os.Mkdir(b.root, 0o755))
+	for _, layer := range list[0].Layers {
+		unpack := exec.CommandContext(t.Context(), "tar", "-xzp", "-C", b.root)
+		unpack.Stdin = bytes.NewReader(b.archive[layer])
+		out, err := unpack.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	return b
+}
+
+// inside runs a program of the image as its user would, with no rights.
+func (b built) inside(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
+	cmd.Dir, cmd.Env = "/", b.config.Config.Env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: b.root, Credential: &syscall.Credential{Uid: 65532, Gid: 65532}}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func TestRunner(t *testing.T) {
+	t.Parallel()
+	b := build(t, "runner")
+	b.complete(t)
+	b.harmless(t)
+	b.consistent(t, "runner")
+	require.Equal(t, b.archive, build(t, "runner").archive, "the same input makes the same image")
+}
+
+// complete requires that the programs of the runner's image find their libraries
+// and modules, as a user who may do nothing.
+func (b built) complete(t *testing.T) {
+	t.Helper()
+	for want, args := range map[string][]string{
+		"vmrunner v1.2.3":       {"/usr/local/bin/vmrunner", "version"},
+		"QEMU emulator version": {"/usr/bin/qemu-system-x86_64", "--version"},
+		"TPM emulator version":  {"/usr/bin/swtpm", "--version"},
+		"qxl-vga":               {"/usr/bin/qemu-system-x86_64", "-device", "help"},
+	} {
+		out, err := b.inside(t, args...)
+		require.NoError(t, err, out)
+		require.Contains(t, out, want)
+	}
+	out, err := b.inside(t, "/usr/bin/qemu-system-x86_64", "-display", "none", "-drive", "media=cdrom,file=https://127.0.0.1:1/cd.iso")
+	require.Error(t, err)
+	require.Contains(t, out, "Failed to connect", "CDs come from web servers")
+	require.FileExists(t, filepath.Join(b.root, "usr/share/OVMF/OVMF_CODE_4M.fd"))
+
+	require.Equal(t, []string{"/usr/local/bin/vmrunner", "init"}, b.config.Config.Entrypoint)
+	require.Equal(t, "65532:65532", b.config.Config.User)
+	status, err := os.ReadFile(filepath.Join(b.root, "var/lib/dpkg/status"))
+	require.NoError(t, err)
+	for _, name := range strings.Fields(packageList) {
+		require.Contains(t, string(status), "Package: "+name+"\nStatus: install ok installed\n")
+		require.FileExists(t, filepath.Join(b.root, "usr/share/doc", name, "copyright"))
+	}
+}
+
+// harmless requires that nothing in the image gives rights or can be changed, and
+// that it has certificates.
+func (b built) harmless(t *testing.T) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(b.root, func(path string, d os.DirEntry, err error) error {
+		require.NoError(t, err)
+		info, err := d.Info()
+		require.NoError(t, err)
+		require.Zero(t, info.Mode()&(os.ModeSetuid|os.ModeSetgid), path)
+		owner, ok := info.Sys().(*syscall.Stat_t)
+		require.True(t, ok)
+		require.Zero(t, owner.Uid+owner.Gid, path)
+		if path != b.root && d.Type() != os.ModeSymlink {
+			require.Zero(t, info.Mode()&0o002, path)
+		}
+		return nil
+	}))
+	text, err := os.ReadFile(filepath.Join(b.root, "etc/ssl/certs/ca-certificates.crt"))
+	require.NoError(t, err)
+	count := 0
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		_, err := x509.ParseCertificate(block.Bytes)
+		require.NoError(t, err)
+		count++
+	}
+	require.Greater(t, count, 100)
+}
+
+// consistent requires that both lists of the archive, containerd's index.json and
+// Docker's manifest.json, lead to what is there, under its checksum.
+func (b built) consistent(t *testing.T, name string) {
+	t.Helper()
+	var index v1.IndexManifest
+	require.NoError(t, json.Unmarshal(b.archive["index.json"], &index))
+	require.Len(t, index.Manifests, 1)
+	require.Equal(t, "docker.io/vmop/"+name+":v1.2.3", index.Manifests[0].Annotations["io.containerd.image.name"])
+	var manifest v1.Manifest
+	require.NoError(t, json.Unmarshal(b.archive[blobPath(index.Manifests[0].Digest)], &manifest))
+	for _, d := range append(manifest.Layers, manifest.Config, index.Manifests[0]) {
+		content := b.archive[blobPath(d.Digest)]
+		require.Len(t, content, int(d.Size))
+		digest, _, err := v1.SHA256(bytes.NewReader(content))
+		require.NoError(t, err)
+		require.Equal(t, d.Digest, digest)
+	}
+	for i, d := range manifest.Layers {
+		zip, err := gzip.NewReader(bytes.NewReader(b.archive[blobPath(d.Digest)]))
+		require.NoError(t, err)
+		digest, _, err := v1.SHA256(zip)
+		require.NoError(t, err)
+		require.Equal(t, b.config.RootFS.DiffIDs[i], digest)
+	}
+}
+
+// The layer of packages is the same also without what earlier builds have left.
+func TestSamePackagesSameLayer(t *testing.T) {
+	t.Parallel()
+	a, unlock, err := open()
+	require.NoError(t, err)
+	defer unlock()
+	require.NoError(t, a.update(t.Context(), false))
+	debs, err := a.install(t.Context(), recipes()[0].packages)
+	require.NoError(t, err)
+	kept, err := recipes()[0].system(t.Context(), a, debs)
+	require.NoError(t, err)
+	again := filepath.Join(t.TempDir(), "layer.tar.gz")
+	require.NoError(t, recipes()[0].writeSystem(t.Context(), a, debs, again))
+	require.Equal(t, sum(t, kept), sum(t, again))
+}
+
+func sum(t *testing.T, path string) string {
+	t.Helper()
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	digest, size, err := v1.SHA256(f)
+	require.NoError(t, err)
+	return fmt.Sprint(digest, size)
+}
+
+// Who builds by a Containerfile gets the same.
+func TestContainerfiles(t *testing.T) {
+	t.Parallel()
+	for _, r := range recipes() {
+		text, err := os.ReadFile(r.name + ".Containerfile")
+		require.NoError(t, err)
+		entrypoint, err := json.Marshal(r.entrypoint)
+		require.NoError(t, err)
+		require.Contains(t, string(text), "\nENTRYPOINT "+strings.ReplaceAll(string(entrypoint), ",", ", ")+"\n")
+		require.Contains(t, string(text), "\nUSER "+user+"\n")
+		require.Contains(t, string(text), "\nCOPY deploy/images/passwd deploy/images/group /etc/\n")
+		require.Contains(t, string(text), "\nCOPY bin/"+r.program+" /usr/local/bin/"+r.program+"\n")
+		require.Contains(t, string(text), "\nCOPY LICENSE NOTICE third_party/NOTICES.txt /usr/share/doc/vmop/\n")
+		require.Equal(t, r.name == "runner", strings.Contains(string(text), "</tmp/packages"))
+		release := strings.Fields(string(sources[bytes.Index(sources, []byte("Suites:")):]))[1]
+		require.Contains(t, string(text), "FROM debian:"+release+"-slim")
+	}
+}
+
+func TestParseURIs(t *testing.T) {
+	t.Parallel()
+	debs, err := parseURIs("'http://x/b.deb' b_2%3a1_amd64.deb 12 SHA256:bb\n\n'http://x/a.deb' a_1_all.deb 13 SHA256:aa\n")
+	require.NoError(t, err)
+	require.Equal(t, []deb{{"a_1_all.deb", "aa"}, {"b_2%3a1_amd64.deb", "bb"}}, debs)
+	for _, text := range []string{"E: nothing", "'http://x' a.deb 1 MD5Sum:aa", "'http://x' ../a.deb 1 SHA256:aa"} {
+		_, err := parseURIs(text)
+		require.ErrorContains(t, err, "apt-get prints")
+	}
+}
+
+// A package that has changed since apt has verified it does not get into an image.
+func TestVerify(t *testing.T) {
+	t.Parallel()
+	a := apt{dir: t.TempDir()}
+	d := deb{file: "a_1_all.deb", sha256: "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"}
+	require.ErrorContains(t, a.verify(d), "apt-get has not downloaded it")
+	require.NoError(t, os.Mkdir(filepath.Join(a.dir, "archives"), 0o755))
+	require.NoError(t, os.WriteFile(a.path(d), []byte("foo"), 0o600))
+	require.NoError(t, a.verify(d))
+	require.NoError(t, os.WriteFile(a.path(d), []byte("bar"), 0o600))
+	require.ErrorContains(t, a.verify(d), "want 2c26b4")
+	require.NoFileExists(t, a.path(d))
+}
+
+// A layer has the paths of Debian 12's merged /usr, one owner, one time, and no
+// rights that a package's file had.
+func TestUnpack(t *testing.T) {
+	t.Parallel()
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	for _, h := range []tar.Header{
+		{Typeflag: tar.TypeDir, Name: "./", Mode: 0o755},
+		{Typeflag: tar.TypeReg, Name: "./lib/a.so", Mode: 0o4755, Uid: 7, Uname: "joe", ModTime: time.Unix(99, 0)},
+		{Typeflag: tar.TypeLink, Name: "./usr/bin/b", Linkname: "./lib/a.so", Mode: 0o2755},
+		{Typeflag: tar.TypeReg, Name: "./usr/share/man/man1/a.1", Mode: 0o644},
+		{Typeflag: tar.TypeReg, Name: "./usr/share/doc/a/README", Mode: 0o644},
+		{Typeflag: tar.TypeReg, Name: "./usr/share/doc/a/copyright", Mode: 0o644},
+	} {
+		require.NoError(t, w.WriteHeader(&h))
+	}
+	require.NoError(t, w.Close())
+	file := filepath.Join(t.TempDir(), "layer.tar.gz")
+	l, err := newLayer(file, time.Unix(5, 0))
+	require.NoError(t, err)
+	require.NoError(t, l.unpack(&archive, needed))
+	require.NoError(t, l.close())
+
+	list := exec.CommandContext(t.Context(), "tar", "-tvz", "--numeric-owner", "--full-time", "--utc", "-f", file)
+	out, err := list.CombinedOutput()
+	require.NoError(t, err)
+	var got []string
+	for line := range strings.Lines(string(out)) {
+		got = append(got, strings.Join(strings.Fields(line), " "))
+	}
+	const at = "1970-01-01 00:00:05 "
+	require.Equal(t, []string{
+		"drwxr-xr-x 0/0 0 " + at + "usr/", "drwxr-xr-x 0/0 0 " + at + "usr/lib/",
+		"-rwxr-xr-x 0/0 0 " + at + "usr/lib/a.so", "drwxr-xr-x 0/0 0 " + at + "usr/bin/",
+		"hrwxr-xr-x 0/0 0 " + at + "usr/bin/b link to usr/lib/a.so",
+		"drwxr-xr-x 0/0 0 " + at + "usr/share/", "drwxr-xr-x 0/0 0 " + at + "usr/share/doc/", "drwxr-xr-x 0/0 0 " + at + "usr/share/doc/a/",
+		"-rw-r--r-- 0/0 0 " + at + "usr/share/doc/a/copyright",
+	}, got)
+}
+
+func TestNamesOfImages(t *testing.T) {
+	t.Parallel()
+	require.ErrorContains(t, run(t.Context(), []string{"runer"}), `there is no image "runer": want runner or manager`)
+	_, err := epoch("yesterday")
+	require.ErrorContains(t, err, "want seconds since 1970")
+}

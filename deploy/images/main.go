@@ -1,0 +1,150 @@
+// Command images builds the container images of the runner and of the manager,
+// without a container engine and without root's rights:
+//
+//	go run ./deploy/images -version v1.0.0
+//
+// writes build/images/runner.tar and manager.tar, with the images
+// vmop/runner:v1.0.0 and vmop/manager:v1.0.0. Each file is an OCI archive, and
+// what "docker save" would write; see the Containerfiles here for what is in them.
+//
+// The runner's image consists of two layers. The lower one has Debian's packages,
+// those in the file packages and what they depend on as apt finds it. None of
+// their scripts is run. The upper one has the program. The same packages and the
+// same program make the same image: times are those of SOURCE_DATE_EPOCH (a Unix
+// time in the environment, reproducible-builds.org/specs/source-date-epoch), or 0.
+//
+// What was downloaded and the lower layers are kept in the user's cache folder.
+// Which packages there are is asked for once a day.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "images:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("images", flag.ContinueOnError)
+	flags.Usage = func() {
+		fmt.Fprintln(flags.Output(), "images [FLAGS] [runner] [manager]: builds container images, all if none is named")
+		flags.PrintDefaults()
+	}
+	version := flags.String("version", "devel", "the images' tag, and what the programs say of themselves")
+	out := flags.String("o", "build/images", "`folder` to write to")
+	fresh := flags.Bool("update", false, "ask for packages now, though it was done today")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	wanted, err := named(flags.Args())
+	if err != nil {
+		return err
+	}
+	created, err := epoch(os.Getenv("SOURCE_DATE_EPOCH"))
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(*out, 0o755); err != nil {
+		return fmt.Errorf("folder for images: %w", err)
+	}
+	a, unlock, err := open()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := a.update(ctx, *fresh); err != nil {
+		return err
+	}
+	for _, r := range wanted {
+		made, err := r.image(ctx, a, *version, created)
+		if err != nil {
+			return err
+		}
+		file := filepath.Join(*out, r.name+".tar")
+		if err := made.write(file); err != nil {
+			return err
+		}
+		fmt.Println(made.summary(file))
+	}
+	return nil
+}
+
+// named returns the recipes of these names, all if there are none.
+func named(names []string) ([]recipe, error) {
+	if len(names) == 0 {
+		return recipes(), nil
+	}
+	var wanted []recipe
+	for _, name := range names {
+		found := slices.IndexFunc(recipes(), func(r recipe) bool { return r.name == name })
+		if found < 0 {
+			return nil, fmt.Errorf("there is no image %q: want runner or manager", name)
+		}
+		wanted = append(wanted, recipes()[found])
+	}
+	return wanted, nil
+}
+
+// open finds the cache folder, and keeps other builds out until unlock is called.
+func open() (a apt, unlock func(), err error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return a, nil, fmt.Errorf("folder for packages: %w", err)
+	}
+	a = apt{dir: filepath.Join(cache, "vmop", "images")}
+	if err := os.MkdirAll(a.dir, 0o755); err != nil {
+		return a, nil, fmt.Errorf("folder for packages: %w", err)
+	}
+	if unlock, err = a.lock(); err != nil {
+		return a, nil, err
+	}
+	if err := a.prepare(); err != nil {
+		unlock()
+		return a, nil, err
+	}
+	return a, unlock, nil
+}
+
+// epoch reads SOURCE_DATE_EPOCH.
+func epoch(text string) (time.Time, error) {
+	if text == "" {
+		return time.Unix(0, 0).UTC(), nil
+	}
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("SOURCE_DATE_EPOCH=%s: want seconds since 1970", text)
+	}
+	return time.Unix(seconds, 0).UTC(), nil
+}
+
+// compile builds one of our programs for the images.
+func compile(ctx context.Context, program, version, file string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false",
+		"-ldflags", "-s -w -X main.version="+version, "-o", file, "vmop/cmd/"+program)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", program, err, out)
+	}
+	return nil
+}

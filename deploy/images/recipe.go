@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+//go:embed passwd
+var passwd []byte
+
+//go:embed group
+var group []byte
+
+// builder is what decides about a layer besides its packages.
+//
+//go:embed recipe.go
+//go:embed layer.go
+//go:embed debian.go
+var builder embed.FS
+
+// user runs the program of an image: nobody on any machine.
+const user = "65532:65532"
+
+// recipe says what an image consists of.
+type recipe struct {
+	name       string // runner, of vmop/runner
+	title      string
+	packages   []string               // Debian's
+	want       func(name string) bool // which of their files
+	linked     bool                   // whether these expect /lib to be a link to /usr/lib
+	program    string                 // cmd/…
+	entrypoint []string
+}
+
+func recipes() []recipe {
+	return []recipe{
+		{
+			name: "runner", title: "Runs a virtual machine by QEMU", packages: strings.Fields(packageList), want: needed, linked: true,
+			program: "vmrunner", entrypoint: []string{"/usr/local/bin/vmrunner", "init"},
+		},
+		{
+			name: "manager", title: "Manages virtual machines on Kubernetes", packages: []string{"ca-certificates"},
+			want:    func(name string) bool { return strings.HasPrefix(name, authorities) },
+			program: "vmmanager", entrypoint: []string{"/usr/local/bin/vmmanager"},
+		},
+	}
+}
+
+// image builds the image.
+func (r recipe) image(ctx context.Context, a apt, version string, created time.Time) (*image, error) {
+	debs, err := a.install(ctx, r.packages)
+	if err != nil {
+		return nil, err
+	}
+	lower, err := r.system(ctx, a, debs)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "image")
+	if err != nil {
+		return nil, fmt.Errorf("build an image: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	upper := filepath.Join(dir, "layer.tar.gz")
+	if err := r.own(ctx, upper, filepath.Join(dir, r.program), version, created); err != nil {
+		return nil, err
+	}
+	return assemble(r, []string{lower, upper}, version, created, len(debs))
+}
+
+// system returns the file of the layer of Debian's packages. It is kept under a
+// name that tells what is in it: the packages, and who put them together.
+func (r recipe) system(ctx context.Context, a apt, debs []deb) (string, error) {
+	hash := sha256.New()
+	for _, name := range []string{"recipe.go", "layer.go", "debian.go"} {
+		text, err := builder.ReadFile(name)
+		if err != nil {
+			return "", fmt.Errorf("name a layer: %w", err)
+		}
+		hash.Write(text)
+	}
+	for _, d := range debs {
+		fmt.Fprintln(hash, d.file, d.sha256)
+	}
+	file := filepath.Join(a.dir, "layers", r.name+"-"+hex.EncodeToString(hash.Sum(nil))[:16]+".tar.gz")
+	if _, err := os.Stat(file); err == nil {
+		return file, nil
+	}
+	if err := r.writeSystem(ctx, a, debs, file+".new"); err != nil {
+		return "", err
+	}
+	old, err := filepath.Glob(filepath.Join(a.dir, "layers", r.name+"-*.tar.gz"))
+	for _, name := range old {
+		err = errors.Join(err, os.Remove(name))
+	}
+	if err := errors.Join(err, os.Rename(file+".new", file)); err != nil {
+		return "", fmt.Errorf("keep a layer: %w", err)
+	}
+	return file, nil
+}
+
+// writeSystem writes the layer of Debian's packages. It has no version and no
+// date of ours: it is the same until a package changes.
+func (r recipe) writeSystem(ctx context.Context, a apt, debs []deb, file string) error {
+	l, err := newLayer(file, time.Unix(0, 0))
+	if err != nil {
+		return err
+	}
+	if r.linked {
+		err = l.merge()
+	}
+	var status strings.Builder
+	for _, d := range debs {
+		if err != nil {
+			break
+		}
+		err = a.files(ctx, d, func(archive io.Reader) error { return l.unpack(archive, r.want) })
+		if err == nil && r.linked {
+			var control string
+			control, err = a.control(ctx, d)
+			status.WriteString(control)
+		}
+	}
+	if err == nil && r.linked {
+		err = l.text("var/lib/dpkg/status", []byte(status.String()))
+	}
+	if err == nil {
+		err = l.bundle()
+	}
+	return errors.Join(err, l.close())
+}
+
+// own writes the layer of what is ours.
+func (r recipe) own(ctx context.Context, file, binary, version string, created time.Time) error {
+	if err := compile(ctx, r.program, version, binary); err != nil {
+		return err
+	}
+	root, err := moduleRoot(ctx)
+	if err != nil {
+		return err
+	}
+	l, err := newLayer(file, created)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(l.text("etc/passwd", passwd), l.text("etc/group", group))
+	for _, notice := range []string{"LICENSE", "NOTICE", "third_party/NOTICES.txt"} {
+		err = errors.Join(err, l.host("usr/share/doc/vmop/"+filepath.Base(notice), filepath.Join(root, notice), 0o644))
+	}
+	return errors.Join(err, l.host("usr/local/bin/"+r.program, binary, 0o755), l.close())
+}
+
+// moduleRoot returns the folder of the project.
+func moduleRoot(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "vmop").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the project's folder: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
