@@ -1,0 +1,48 @@
+package objects
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+)
+
+// Applied returns the hash that the annotation AnnotationApplied of an object gets:
+// of all that is to be applied, but for the manager's version. An object with the
+// same hash that nobody else has changed needs no write.
+func Applied(configuration any) (string, error) {
+	text, err := json.Marshal(configuration)
+	if err != nil {
+		return "", fmt.Errorf("hash what is to be applied: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16]), nil
+}
+
+// annotated is a configuration that can get annotations.
+type annotated[T any] interface {
+	WithAnnotations(entries map[string]string) T
+}
+
+// stamp adds the hash and the manager's version to what is otherwise complete.
+func stamp[T annotated[T]](configuration T, s Settings) (T, error) {
+	hash, err := Applied(configuration)
+	if err != nil {
+		return configuration, err
+	}
+	return configuration.WithAnnotations(map[string]string{AnnotationApplied: hash, AnnotationVersion: s.Version}), nil
+}
+
+// as turns a typed part of a VM into the form in which it is applied, which has the
+// same JSON.
+func as[T any](what string, from any) (*T, error) {
+	text, err := json.Marshal(from)
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", what, err)
+	}
+	to := new(T)
+	if err := json.Unmarshal(text, to); err != nil {
+		return nil, fmt.Errorf("read %s: %w", what, err)
+	}
+	return to, nil
+}

@@ -1,0 +1,208 @@
+package objects
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+
+	v1 "vmop/api/v1"
+)
+
+// dataVolume is the name of the volume of DataDir, dataSize its size.
+const (
+	dataVolume = "runner-data"
+	dataSize   = "1Mi"
+)
+
+// A Claim is a volume of a VM. It belongs to nobody, so that it stays when the VM
+// goes, and is never deleted.
+type Claim struct {
+	// Name of the claim.
+	Name string
+	// Volume is its name in the pod.
+	Volume string
+	// Path is what in the VM asks for it; "" for the volume of DataDir.
+	Path string
+	// Apply makes the claim. Nil: it exists.
+	Apply *applycorev1.PersistentVolumeClaimApplyConfiguration
+	// Stale tells that the claim exists and isn't known to be as the VM asks for:
+	// read it, and write what Change says.
+	Stale bool
+	// Problem says why the claim stays as it is, though the VM asks for something
+	// else, or why it cannot be used; nil if all is well.
+	Problem *Problem
+
+	wanted *applycorev1.PersistentVolumeClaimApplyConfiguration
+}
+
+// A Problem is something about a VM that its user must know, in the VM's terms.
+type Problem struct {
+	// Path in the resource: "spec.vm.disks[0].volumeClaimTemplate".
+	Path string
+	// Message for people.
+	Message string
+	// Fatal: the VM must not be started.
+	Fatal bool
+}
+
+// ClaimNames returns the names that claims of a VM can have: who knows what of
+// them exists can call Claims.
+func ClaimNames(vm *v1.VirtualMachine) []string {
+	var names []string
+	for _, c := range claimsOf(vm) {
+		names = append(names, c.name, c.newer)
+	}
+	return names
+}
+
+// claimOf is a volume, and the two names that its claim can have: that of a claim
+// made by a StatefulSet, and that of later versions of the original.
+type claimOf struct {
+	volume, name, newer, path string
+	disk                      *v1.VolumeClaimTemplate
+}
+
+func claimsOf(vm *v1.VirtualMachine) []claimOf {
+	all := []claimOf{{volume: dataVolume, name: dataVolume + "-" + vm.Name + "-0", newer: vm.Name + "-" + dataVolume}}
+	templates := 0
+	for i, d := range vm.Spec.VM.Disks {
+		if d.VolumeClaimTemplate == nil {
+			continue
+		}
+		name := diskName(i, d)
+		c := claimOf{
+			volume: name, name: name + "-" + vm.Name + "-0", newer: vm.Name + "-" + name,
+			path: fmt.Sprintf("spec.vm.disks[%d].volumeClaimTemplate", i), disk: d.VolumeClaimTemplate,
+		}
+		if d.VolumeClaimTemplate.Metadata.Name == "" { // there, CD drives didn't count
+			c.newer = vm.Name + "-disk-" + strconv.Itoa(templates)
+		}
+		templates++
+		all = append(all, c)
+	}
+	return all
+}
+
+// Claims returns the claims of a VM: the runner's data, then the disks in their
+// order. existing has the metadata of those that are there, by name.
+func Claims(vm *v1.VirtualMachine, s Settings, existing map[string]metav1.ObjectMeta) ([]Claim, error) {
+	var all []Claim
+	for _, of := range claimsOf(vm) {
+		wanted, err := claim(vm, s, of)
+		if err != nil {
+			return nil, err
+		}
+		c := Claim{Name: of.name, Volume: of.volume, Path: of.path, wanted: wanted}
+		have, exists := existing[of.name]
+		if newer, there := existing[of.newer]; !exists && there {
+			c.Name, have, exists = of.newer, newer, true
+		}
+		if exists {
+			c.compare(vm, have)
+		} else {
+			c.Apply = wanted
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// claim returns a claim as the VM asks for it.
+func claim(vm *v1.VirtualMachine, s Settings, of claimOf) (*applycorev1.PersistentVolumeClaimApplyConfiguration, error) {
+	var spec *applycorev1.PersistentVolumeClaimSpecApplyConfiguration
+	labels, annotations := Labels(vm), map[string]string{}
+	if of.disk == nil {
+		spec = applycorev1.PersistentVolumeClaimSpec().WithAccessModes(corev1.ReadWriteOnce).
+			WithResources(applycorev1.VolumeResourceRequirements().
+				WithRequests(corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(dataSize)}))
+		spec.StorageClassName = s.DataStorageClass
+	} else {
+		var err error
+		if spec, err = as[applycorev1.PersistentVolumeClaimSpecApplyConfiguration](of.path+".spec", of.disk.Spec); err != nil {
+			return nil, err
+		}
+		labels = maps.Clone(of.disk.Metadata.Labels)
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		maps.Copy(labels, Labels(vm))
+		annotations = of.disk.Metadata.Annotations
+	}
+	c := applycorev1.PersistentVolumeClaim(of.name, vm.Namespace).WithLabels(labels).WithAnnotations(annotations).WithSpec(spec)
+	if size := requested(c); size != "" {
+		c.WithAnnotations(map[string]string{AnnotationStorage: size})
+	}
+	return stamp(c, s)
+}
+
+// requested is the size that a claim asks for.
+func requested(c *applycorev1.PersistentVolumeClaimApplyConfiguration) string {
+	if c.Spec.Resources == nil || c.Spec.Resources.Requests == nil {
+		return ""
+	}
+	size, given := (*c.Spec.Resources.Requests)[corev1.ResourceStorage]
+	if !given {
+		return ""
+	}
+	return size.String()
+}
+
+// compare looks at the metadata of a claim that is there.
+func (c *Claim) compare(vm *v1.VirtualMachine, have metav1.ObjectMeta) {
+	if other := have.Labels[LabelInstance]; other != "" && other != vm.Name {
+		c.Problem = &Problem{Path: c.Path, Fatal: true, Message: fmt.Sprintf(
+			"the claim %s belongs to the VM %s (label %s); give the disk another name", c.Name, other, LabelInstance)}
+		return
+	}
+	c.Stale = have.Annotations[AnnotationApplied] != c.wanted.Annotations[AnnotationApplied]
+	if size, err := resource.ParseQuantity(have.Annotations[AnnotationStorage]); err == nil {
+		c.Problem = c.shrinks(size)
+	}
+}
+
+// shrinks tells that a claim has a larger size than the VM asks for.
+func (c *Claim) shrinks(have resource.Quantity) *Problem {
+	size, err := resource.ParseQuantity(requested(c.wanted))
+	if err != nil || c.Path == "" || size.Cmp(have) >= 0 {
+		return nil
+	}
+	return &Problem{Path: c.Path + ".spec.resources.requests.storage", Message: fmt.Sprintf(
+		"the volume stays at %s: volumes can grow, but not shrink to %s", have.String(), size.String())}
+}
+
+// Change returns the merge patch (RFC 7386) that brings an existing claim as near
+// to what the VM asks for as a claim allows: labels, annotations, a larger size, the
+// class of what can change in a volume. c.Problem says what remains.
+func (c *Claim) Change(have *corev1.PersistentVolumeClaim) ([]byte, error) {
+	wanted := c.wanted
+	annotations := maps.Clone(wanted.Annotations)
+	spec := map[string]any{}
+	size := have.Spec.Resources.Requests[corev1.ResourceStorage]
+	if text := requested(wanted); text != "" {
+		if c.Problem = c.shrinks(size); c.Problem == nil {
+			spec["resources"] = map[string]any{"requests": map[string]any{string(corev1.ResourceStorage): text}}
+		} else {
+			annotations[AnnotationStorage] = size.String()
+		}
+	}
+	if class := wanted.Spec.VolumeAttributesClassName; class != nil {
+		spec["volumeAttributesClassName"] = *class
+	}
+	patch := map[string]any{"metadata": map[string]any{
+		"resourceVersion": have.ResourceVersion, "labels": wanted.Labels, "annotations": annotations,
+	}}
+	if len(spec) > 0 {
+		patch["spec"] = spec
+	}
+	text, err := json.Marshal(patch)
+	if err != nil {
+		return nil, fmt.Errorf("write the patch of the claim %s: %w", c.Name, err)
+	}
+	return text, nil
+}

@@ -1,0 +1,227 @@
+package objects
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	kubejson "k8s.io/apimachinery/pkg/util/json"
+
+	v1 "vmop/api/v1"
+	"vmop/cloudinit"
+	"vmop/runner/config"
+	"vmop/vmspec"
+)
+
+// Config returns the runner's configuration file. An error tells of a value that
+// no API server would have let through.
+func Config(vm *v1.VirtualMachine, _ Settings) ([]byte, error) {
+	spec, err := machine(vm)
+	if err != nil {
+		return nil, err
+	}
+	seed, err := cloudInit(vm.Spec.CloudInit)
+	if err != nil {
+		return nil, err
+	}
+	c := config.Config{
+		DataDir:            DataDir,
+		RuntimeDir:         path.Join(RuntimeDir, vm.Name),
+		Namespace:          vm.Namespace,
+		CloudInit:          seed,
+		GuestShutdownStops: vm.Spec.GuestShutdownStops,
+		ResetCounter:       vm.Spec.ResetCounter,
+		VMType:             vm.Spec.VMType.Source,
+		UpdateVMType:       vm.Spec.VMType.Update == nil || *vm.Spec.VMType.Update,
+		VM:                 spec,
+	}
+	return c.Format()
+}
+
+// machine translates spec.vm.
+func machine(vm *v1.VirtualMachine) (vmspec.Spec, error) {
+	m := &vm.Spec.VM
+	s := vmspec.Spec{
+		Name:             vm.Name,
+		UUID:             m.MachineUUID,
+		Accelerator:      vmspec.Accelerator(m.Accelerator),
+		Firmware:         vmspec.Firmware(m.Firmware),
+		BootMenu:         m.BootMenu,
+		UseTPM:           m.UseTPM,
+		CPUModel:         m.CPUModel,
+		MaximumCPUs:      number(m.MaximumCPUs),
+		CurrentCPUs:      number(m.CurrentCPUs),
+		RTCBase:          m.RTCBase,
+		RTCClock:         m.RTCClock,
+		PowerdownTimeout: seconds(m.PowerdownTimeout),
+		Network:          networks(m.Networks),
+		Drives:           drives(m.Disks),
+		Display:          display(m.Display),
+	}
+	if k := m.Kernel; k != nil {
+		s.Kernel = &vmspec.Kernel{Image: inRepository(k.Image), CommandLine: k.CommandLine}
+		if k.Initrd != "" {
+			s.Kernel.Initrd = inRepository(k.Initrd)
+		}
+	}
+	if t := m.CPUTopology; t != nil {
+		s.Sockets, s.DiesPerSocket, s.CoresPerDie, s.ThreadsPerCore = int(t.Sockets), int(t.DiesPerSocket), int(t.CoresPerDie), int(t.ThreadsPerCore)
+	}
+	var err error
+	if s.MaximumRAM, err = wholeMiB("maximumRam", m.MaximumRAM); err != nil {
+		return s, err
+	}
+	if s.CurrentRAM, err = wholeMiB("currentRam", m.CurrentRAM); err != nil {
+		return s, err
+	}
+	if m.Options != nil && m.Options.Raw != nil {
+		if err := kubejson.Unmarshal(m.Options.Raw, &s.Options); err != nil {
+			return s, fmt.Errorf("read spec.vm.options: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// wholeMiB rounds down, as QEMU counts memory in MiB and "1G" is no whole number
+// of them.
+func wholeMiB(key string, q *resource.Quantity) (vmspec.Bytes, error) {
+	if q == nil {
+		return 0, nil
+	}
+	size := vmspec.Bytes(q.Value()) / vmspec.MiB * vmspec.MiB
+	if size <= 0 {
+		return 0, fmt.Errorf("spec.vm.%s is %s: want at least 1Mi", key, q)
+	}
+	return size, nil
+}
+
+func number(n *int32) int {
+	if n == nil {
+		return 0
+	}
+	return int(*n)
+}
+
+func seconds(n *int32) *vmspec.Seconds {
+	if n == nil {
+		return nil
+	}
+	return new(vmspec.Seconds(*n))
+}
+
+// networks returns an empty list, not none, for a VM without a network.
+func networks(of []v1.Network) []vmspec.Network {
+	all := make([]vmspec.Network, 0, len(of))
+	for _, n := range of {
+		switch {
+		case n.Tap != nil:
+			all = append(all, vmspec.Network{Type: vmspec.NetworkTap, Device: n.Tap.Device, Bridge: n.Tap.Bridge, MAC: n.Tap.MAC})
+		case n.User != nil:
+			all = append(all, vmspec.Network{Type: vmspec.NetworkUser, Device: n.User.Device, Net: n.User.Net})
+		case n.Masquerade != nil:
+			all = append(all, vmspec.Network{Type: vmspec.NetworkMasquerade, Device: n.Masquerade.Device, Net: n.Masquerade.Net})
+		}
+	}
+	return all
+}
+
+func drives(disks []v1.Disk) []vmspec.Drive {
+	all := make([]vmspec.Drive, 0, len(disks))
+	for i, d := range disks {
+		var drive vmspec.Drive
+		switch {
+		case d.CDROM != nil:
+			drive = vmspec.Drive{Type: vmspec.DriveIDECD, File: medium(d.CDROM.Image)}
+		case onFileSystem(d):
+			drive.File = path.Join(DiskDir, diskName(i, d), "disk.img")
+		default:
+			drive.Resource = "/dev/" + diskName(i, d)
+		}
+		if d.Bootindex != nil {
+			drive.Bootindex = new(int(*d.Bootindex))
+		}
+		all = append(all, drive)
+	}
+	return all
+}
+
+// diskName is the name of a disk in the pod and a part of its claim's: that of the
+// template, or the place in the list of disks.
+func diskName(i int, d v1.Disk) string {
+	if name := d.VolumeClaimTemplate.Metadata.Name; name != "" {
+		return name + "-disk"
+	}
+	return "disk-" + strconv.Itoa(i)
+}
+
+// medium returns where a CD's image is: "" is no medium, a URL stays what it is,
+// and a relative path is one in the image repository.
+func medium(image string) string {
+	if image == "" {
+		return ""
+	}
+	if rest, isFile := strings.CutPrefix(image, "file:"); isFile {
+		if at, err := url.Parse(image); err == nil && at.Path != "" {
+			rest = at.Path
+		}
+		return inRepository(rest)
+	}
+	if strings.Contains(image, "://") {
+		return image
+	}
+	return inRepository(image)
+}
+
+// inRepository resolves a path in the image repository.
+func inRepository(file string) string {
+	if path.IsAbs(file) {
+		return file
+	}
+	return path.Join(ImageRepositoryDir, file)
+}
+
+func display(of *v1.Display) *vmspec.Display {
+	if of == nil {
+		return nil
+	}
+	d := &vmspec.Display{Outputs: int(of.Outputs), LoggedInUser: of.LoggedInUser}
+	if s := of.Spice; s != nil {
+		d.Spice = &vmspec.Spice{Port: int(s.Port), StreamingVideo: s.StreamingVideo}
+		if s.USBRedirects != nil {
+			d.Spice.USBRedirects = new(int(*s.USBRedirects))
+		}
+	}
+	if v := of.VNC; v != nil {
+		d.VNC = &vmspec.VNC{}
+		if v.Port != nil { // reachable from outside of the pod, as SPICE is
+			d.VNC.Port, d.VNC.Address = int(*v.Port), "0.0.0.0"
+		}
+	}
+	return d
+}
+
+// cloudInit hands the data on. The runner adds instance-id, which changes when the
+// data do and at no other time, and local-hostname.
+func cloudInit(of *v1.CloudInit) (*cloudinit.Config, error) {
+	if of == nil {
+		return nil, nil
+	}
+	var meta, user, network []byte
+	if of.MetaData != nil {
+		var err error
+		if meta, err = json.Marshal(of.MetaData); err != nil {
+			return nil, fmt.Errorf("write spec.cloudInit.metaData: %w", err)
+		}
+	}
+	if of.UserData != nil {
+		user = of.UserData.Raw
+	}
+	if of.NetworkConfig != nil {
+		network = of.NetworkConfig.Raw
+	}
+	return cloudinit.FromJSON(meta, user, network)
+}

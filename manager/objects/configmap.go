@@ -1,0 +1,29 @@
+package objects
+
+import (
+	"cmp"
+
+	corev1 "k8s.io/client-go/applyconfigurations/core/v1"
+
+	v1 "vmop/api/v1"
+)
+
+// Keys of the ConfigMap, which are files in ConfigDir.
+const (
+	ConfigKey  = "config.yaml"
+	LoggingKey = "logging.properties"
+)
+
+// ConfigMap returns the files that the runner of a VM reads.
+func ConfigMap(vm *v1.VirtualMachine, s Settings) (*corev1.ConfigMapApplyConfiguration, error) {
+	text, err := Config(vm, s)
+	if err != nil {
+		return nil, err
+	}
+	data := map[string]string{ConfigKey: string(text)}
+	if logging := cmp.Or(vm.Spec.LoggingProperties, s.LoggingProperties); logging != "" {
+		data[LoggingKey] = logging
+	}
+	return stamp(corev1.ConfigMap(vm.Name, vm.Namespace).
+		WithLabels(Labels(vm)).WithOwnerReferences(owner(vm)).WithData(data), s)
+}

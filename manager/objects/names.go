@@ -1,0 +1,81 @@
+package objects
+
+import (
+	"maps"
+
+	metav1 "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	v1 "vmop/api/v1"
+)
+
+// Labels of a VM's objects.
+const (
+	LabelName      = "app.kubernetes.io/name"
+	LabelInstance  = "app.kubernetes.io/instance"
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	LabelComponent = "app.kubernetes.io/component"
+)
+
+// Values of the labels. LabelInstance has the VM's name.
+const (
+	AppName                = "vm-runner"
+	ManagerName            = "vm-operator"
+	ComponentRunner        = "vm-runner"      // pods
+	ComponentDisplaySecret = "display-secret" // secrets with the password of a screen
+)
+
+// Annotations of a VM's objects.
+const (
+	// AnnotationVersion is the version of the manager that last wrote the object.
+	AnnotationVersion = v1.GroupName + "/version"
+	// AnnotationApplied is the hash of what was applied; see Applied.
+	AnnotationApplied = v1.GroupName + "/applied"
+	// AnnotationDefinition is what a pod was made from; see PodChanges.
+	AnnotationDefinition = v1.GroupName + "/definition"
+	// AnnotationTaken lists which of the pod's labels and annotations are the
+	// VM's; see PodPatch.
+	AnnotationTaken = v1.GroupName + "/taken"
+	// AnnotationStorage of a claim is the size that it is known to have requested.
+	AnnotationStorage = v1.GroupName + "/storage"
+
+	// AnnotationConfigVersion of a pod is the resourceVersion of the ConfigMap,
+	// AnnotationPasswordVersion that of the display secret, AnnotationTypesVersion
+	// that of the ConfigMap with VM types: when a pod changes, its kubelet brings
+	// the files up to date at once.
+	AnnotationConfigVersion   = "vmrunner.jdrupes.org/cmVersion"
+	AnnotationPasswordVersion = "vmrunner.jdrupes.org/dpVersion"
+	AnnotationTypesVersion    = "vmrunner.jdrupes.org/typesVersion"
+)
+
+// Places in the pod.
+const (
+	ConfigDir          = "/etc/opt/vmrunner"
+	DataDir            = "/var/local/vm-data"
+	ImageRepositoryDir = "/var/local/vmop-image-repository"
+	VMTypesDir         = "/opt/vmrunner/vmtypes"
+	RuntimeDir         = "/run/vmrunner"
+	DiskDir            = "/var/local/vm-disks" // disks on file systems, each in a folder
+)
+
+// ContainerName is the name of the pod's container.
+const ContainerName = "runner"
+
+// Labels returns the labels that all objects of a VM have, and by which they are
+// found.
+func Labels(vm *v1.VirtualMachine) map[string]string {
+	return map[string]string{LabelName: AppName, LabelInstance: vm.Name, LabelManagedBy: ManagerName}
+}
+
+// with returns labels and one more.
+func with(labels map[string]string, key, value string) map[string]string {
+	more := maps.Clone(labels)
+	more[key] = value
+	return more
+}
+
+// owner makes an object go when the VM goes.
+func owner(vm *v1.VirtualMachine) *metav1.OwnerReferenceApplyConfiguration {
+	return metav1.OwnerReference().
+		WithAPIVersion(v1.GroupVersion().String()).WithKind("VirtualMachine").
+		WithName(vm.Name).WithUID(vm.UID).WithController(true)
+}

@@ -1,0 +1,122 @@
+package objects
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+
+	v1 "vmop/api/v1"
+)
+
+// forcedStop is how many seconds longer than its guest a pod has: what the runner
+// takes to stop a QEMU whose guest did not shut down, and a reserve.
+const forcedStop = 20
+
+// podTemplate returns the pod of a VM.
+func podTemplate(vm *v1.VirtualMachine, s Settings, claims []Claim, secret string) (*applycorev1.PodTemplateSpecApplyConfiguration, error) {
+	annotations, err := podAnnotations(vm, s, secret)
+	if err != nil {
+		return nil, err
+	}
+	r := rightsOf(vm, s)
+	v := volumesOf(vm, s, r, claims, secret)
+	spec := applycorev1.PodSpec().
+		WithServiceAccountName(s.ServiceAccount).WithAutomountServiceAccountToken(true).
+		WithEnableServiceLinks(false).
+		WithTerminationGracePeriodSeconds(int64(powerdownTimeout(vm)) + forcedStop).
+		WithSecurityContext(r.podSecurity()).
+		WithContainers(container(vm, s, r, v)).
+		WithVolumes(v.volumes...)
+	if r.hostNetwork {
+		spec.WithHostNetwork(true).WithDNSPolicy(corev1.DNSClusterFirstWithHostNet)
+	}
+	if err := place(vm, spec); err != nil {
+		return nil, err
+	}
+	return applycorev1.PodTemplateSpec().WithLabels(podLabels(vm)).WithAnnotations(annotations).WithSpec(spec), nil
+}
+
+func container(vm *v1.VirtualMachine, s Settings, r *rights, v *volumes) *applycorev1.ContainerApplyConfiguration {
+	image, policy := imageOf(vm, s)
+	c := applycorev1.Container().WithName(ContainerName).WithImage(image).
+		WithArgs("init").
+		WithEnv(
+			applycorev1.EnvVar().WithName("TMPDIR").WithValue(RuntimeDir),
+			field("POD_NAME", "metadata.name"),
+			field("POD_UID", "metadata.uid"),
+		).
+		WithResources(resources(vm, s, r)).
+		WithSecurityContext(r.containerSecurity()).
+		WithVolumeMounts(v.mounts...).
+		WithVolumeDevices(v.devices...)
+	if policy != "" {
+		c.WithImagePullPolicy(policy)
+	}
+	for _, p := range displayPorts(vm) {
+		c.WithPorts(applycorev1.ContainerPort().WithName(p.name).WithContainerPort(p.port).WithProtocol(corev1.ProtocolTCP))
+	}
+	return c
+}
+
+// field is an environment variable with a field of the pod.
+func field(name, path string) *applycorev1.EnvVarApplyConfiguration {
+	return applycorev1.EnvVar().WithName(name).WithValueFrom(applycorev1.EnvVarSource().
+		WithFieldRef(applycorev1.ObjectFieldSelector().WithAPIVersion("v1").WithFieldPath(path)))
+}
+
+// imageOf returns the runner's image for a VM, and when it is pulled.
+func imageOf(vm *v1.VirtualMachine, s Settings) (string, corev1.PullPolicy) {
+	own := vm.Spec.Image
+	switch {
+	case own == nil:
+		return s.Image, s.ImagePullPolicy
+	case own.Source != "":
+		return own.Source, own.PullPolicy
+	case own.Version != "":
+		return own.Repository + "/" + own.Path + ":" + own.Version, own.PullPolicy
+	}
+	return own.Repository + "/" + own.Path, own.PullPolicy
+}
+
+// place hands on where the VM says its pod shall run.
+func place(vm *v1.VirtualMachine, spec *applycorev1.PodSpecApplyConfiguration) error {
+	if name := vm.Spec.NodeName; name != "" {
+		spec.WithNodeName(name)
+	}
+	if class := vm.Spec.PriorityClassName; class != "" {
+		spec.WithPriorityClassName(class)
+	}
+	if len(vm.Spec.NodeSelector) > 0 {
+		spec.WithNodeSelector(vm.Spec.NodeSelector)
+	}
+	if vm.Spec.Affinity != nil {
+		affinity, err := as[applycorev1.AffinityApplyConfiguration]("spec.affinity", vm.Spec.Affinity)
+		if err != nil {
+			return err
+		}
+		spec.WithAffinity(affinity)
+	}
+	for i := range vm.Spec.Tolerations {
+		toleration, err := as[applycorev1.TolerationApplyConfiguration]("spec.tolerations", &vm.Spec.Tolerations[i])
+		if err != nil {
+			return err
+		}
+		spec.WithTolerations(toleration)
+	}
+	for i := range vm.Spec.TopologySpreadConstraints {
+		constraint, err := as[applycorev1.TopologySpreadConstraintApplyConfiguration]("spec.topologySpreadConstraints", &vm.Spec.TopologySpreadConstraints[i])
+		if err != nil {
+			return err
+		}
+		spec.WithTopologySpreadConstraints(constraint)
+	}
+	return nil
+}
+
+// powerdownTimeout is how many seconds the guest has for shutting down.
+func powerdownTimeout(vm *v1.VirtualMachine) int32 {
+	const ifAbsent = 900
+	if t := vm.Spec.VM.PowerdownTimeout; t != nil {
+		return *t
+	}
+	return ifAbsent
+}

@@ -1,0 +1,99 @@
+package objects
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+)
+
+// podLabels are the VM's own and, before them, those by which a pod is found.
+func podLabels(vm *v1.VirtualMachine) map[string]string {
+	labels := taken(vm.Labels)
+	maps.Copy(labels, with(Labels(vm), LabelComponent, ComponentRunner))
+	return labels
+}
+
+// podAnnotations are the VM's own and those with which a pod begins.
+func podAnnotations(vm *v1.VirtualMachine, s Settings, secret string) (map[string]string, error) {
+	from, err := definition(vm, s, secret)
+	if err != nil {
+		return nil, err
+	}
+	annotations := taken(vm.Annotations)
+	annotations[AnnotationDefinition] = from
+	annotations[AnnotationTaken] = takenKeys(vm)
+	return annotations, nil
+}
+
+// taken returns the labels or annotations of a VM that its pod gets: not those that
+// belong to the resource itself, or have a meaning for pods that isn't the user's.
+func taken(of map[string]string) map[string]string {
+	all := map[string]string{}
+	for key, value := range of {
+		prefix, _, _ := strings.Cut(key, "/")
+		switch {
+		case prefix == v1.GroupName, prefix == "vmrunner.jdrupes.org", prefix == "kubectl.kubernetes.io",
+			prefix == "statefulset.kubernetes.io", prefix == "apps.kubernetes.io", key == "controller-revision-hash":
+		default:
+			all[key] = value
+		}
+	}
+	return all
+}
+
+// takenKeys lists what a pod has of its VM's metadata.
+func takenKeys(vm *v1.VirtualMachine) string {
+	labels := slices.Sorted(maps.Keys(taken(vm.Labels)))
+	annotations := slices.Sorted(maps.Keys(taken(vm.Annotations)))
+	return strings.Join(labels, ",") + ";" + strings.Join(annotations, ",")
+}
+
+// PodPatch returns the merge patch (RFC 7386) for a running pod that gives it the
+// VM's labels and annotations as they are now, and the versions of the files that it
+// mounts (AnnotationConfigVersion and its like). Nil: it has all that.
+func PodPatch(vm *v1.VirtualMachine, pod *metav1.ObjectMeta, versions map[string]string) ([]byte, error) {
+	hadLabels, hadAnnotations, _ := strings.Cut(pod.Annotations[AnnotationTaken], ";")
+	annotations := taken(vm.Annotations)
+	maps.Copy(annotations, versions)
+	annotations[AnnotationTaken] = takenKeys(vm)
+	changes := map[string]any{}
+	for what, change := range map[string]map[string]any{
+		"labels":      difference(pod.Labels, podLabels(vm), strings.Split(hadLabels, ",")),
+		"annotations": difference(pod.Annotations, annotations, strings.Split(hadAnnotations, ",")),
+	} {
+		if len(change) > 0 {
+			changes[what] = change
+		}
+	}
+	if len(changes) == 0 {
+		return nil, nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": changes})
+	if err != nil {
+		return nil, fmt.Errorf("write the patch of the pod %s: %w", pod.Name, err)
+	}
+	return patch, nil
+}
+
+// difference is what makes have what is wanted; of the rest, the keys given go.
+func difference(have, wanted map[string]string, given []string) map[string]any {
+	changes := map[string]any{}
+	for key, value := range wanted {
+		if old, is := have[key]; !is || old != value {
+			changes[key] = value
+		}
+	}
+	for _, key := range given {
+		_, is := have[key]
+		if _, stays := wanted[key]; is && !stays {
+			changes[key] = nil
+		}
+	}
+	return changes
+}

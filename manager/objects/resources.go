@@ -1,0 +1,87 @@
+package objects
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+
+	v1 "vmop/api/v1"
+)
+
+// What QEMU, the runner and swtpm need besides the guest's memory: code, heaps and
+// firmware; a thread for each CPU; page tables of the whole memory.
+const (
+	ownMemory    = 96 << 20
+	memoryPerCPU = 4 << 20
+	pageTables   = 512 // bytes of memory for one of page table
+)
+
+// resources returns what the pod's container requests: what the VM says, or what
+// follows from its current CPUs and memory. There are no limits unless the VM has
+// some: one of memory would end a guest that gets more.
+func resources(vm *v1.VirtualMachine, s Settings, r *rights) *applycorev1.ResourceRequirementsApplyConfiguration {
+	limits, requests := corev1.ResourceList{}, computed(vm, s)
+	if own := vm.Spec.Resources; own != nil {
+		limits, requests = own.Limits.DeepCopy(), own.Requests.DeepCopy()
+	}
+	if r.kvm {
+		if limits == nil {
+			limits = corev1.ResourceList{}
+		}
+		limits[corev1.ResourceName(s.KVMResource)] = resource.MustParse("1")
+	}
+	c := applycorev1.ResourceRequirements()
+	if len(limits) > 0 {
+		c.WithLimits(limits)
+	}
+	if len(requests) > 0 {
+		c.WithRequests(requests)
+	}
+	return c
+}
+
+func computed(vm *v1.VirtualMachine, s Settings) corev1.ResourceList {
+	milliCPUs := float64(currentCPUs(vm)) * 1000 / max(1, s.CPUOvercommit)
+	memory := float64(currentRAM(vm)) / max(1, s.RAMOvercommit)
+	return corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(max(1, int64(milliCPUs)), resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(int64(memory)+overhead(vm), resource.BinarySI),
+	}
+}
+
+// overhead is what a VM takes besides the memory of its guest, in bytes.
+func overhead(vm *v1.VirtualMachine) int64 {
+	return ownMemory + int64(maximumCPUs(vm))*memoryPerCPU + maximumRAM(vm)/pageTables
+}
+
+func maximumCPUs(vm *v1.VirtualMachine) int32 {
+	switch m := &vm.Spec.VM; {
+	case m.MaximumCPUs != nil:
+		return *m.MaximumCPUs
+	case m.CPUTopology != nil:
+		t := m.CPUTopology
+		return max(1, t.Sockets) * max(1, t.DiesPerSocket) * max(1, t.CoresPerDie) * max(1, t.ThreadsPerCore)
+	}
+	return 1
+}
+
+func currentCPUs(vm *v1.VirtualMachine) int32 {
+	if n := vm.Spec.VM.CurrentCPUs; n != nil {
+		return *n
+	}
+	return maximumCPUs(vm)
+}
+
+func maximumRAM(vm *v1.VirtualMachine) int64 {
+	if q := vm.Spec.VM.MaximumRAM; q != nil {
+		return q.Value()
+	}
+	return 1_000_000_000 // the default, "1G"
+}
+
+func currentRAM(vm *v1.VirtualMachine) int64 {
+	if q := vm.Spec.VM.CurrentRAM; q != nil {
+		return q.Value()
+	}
+	return maximumRAM(vm)
+}

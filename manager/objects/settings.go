@@ -1,0 +1,52 @@
+package objects
+
+import corev1 "k8s.io/api/core/v1"
+
+// Settings are what the manager's configuration says about all VMs.
+type Settings struct {
+	// Version of the manager, which made or last changed an object.
+	Version string
+	// Image is the runner's container image for VMs that name none.
+	Image string
+	// ImagePullPolicy of Image. Empty leaves it to Kubernetes.
+	ImagePullPolicy corev1.PullPolicy
+	// ServiceAccount of the pods.
+	ServiceAccount string
+	// ImageRepository is the claim of the volume with CD images and kernels.
+	// Empty: there is none, and a VM's images are URLs or absolute paths.
+	ImageRepository string
+	// VMTypes is the ConfigMap with custom VM types for VMs that name none.
+	// Empty: stock types only.
+	VMTypes string
+	// DataStorageClass is the storage class of the small volume that each VM has
+	// for its firmware variables, TPM and uuid. Nil: the cluster's default.
+	DataStorageClass *string
+	// CPUOvercommit is by how much the CPUs of VMs may exceed what their pods
+	// request, RAMOvercommit their memory; 1 is not at all. They are for pods
+	// whose resources are computed, and at least 1.
+	CPUOvercommit, RAMOvercommit float64
+	// LoadBalancer is what the services have by which displays are reached. Nil:
+	// there are none.
+	LoadBalancer *ServiceMetadata
+	// LoggingProperties are the runner's, for VMs that have none of their own.
+	LoggingProperties string
+	// KVMResource is the name under which a device plugin offers /dev/kvm, such
+	// as devices.kubevirt.io/kvm. Empty: pods that may use KVM are privileged.
+	KVMResource string
+}
+
+// ServiceMetadata is what a service has besides what it needs.
+type ServiceMetadata struct {
+	Labels, Annotations map[string]string
+}
+
+// DefaultSettings returns what a manager does without a configuration. Image is
+// empty: it belongs to the manager's version, which only the program knows.
+func DefaultSettings() Settings {
+	return Settings{
+		ServiceAccount:  "vm-runner",
+		ImageRepository: "vmop-image-repository",
+		CPUOvercommit:   2,
+		RAMOvercommit:   1.25,
+	}
+}

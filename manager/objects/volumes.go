@@ -1,0 +1,98 @@
+package objects
+
+import (
+	"path"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+
+	v1 "vmop/api/v1"
+)
+
+// runtimeSize bounds the memory that sockets and cloud-init's disk take.
+const runtimeSize = "64Mi"
+
+// fileMode lets the group of the volumes read configuration and password.
+const fileMode = 0o440
+
+// volumes are what a pod mounts, in the order in which they were added.
+type volumes struct {
+	volumes []*applycorev1.VolumeApplyConfiguration
+	mounts  []*applycorev1.VolumeMountApplyConfiguration
+	devices []*applycorev1.VolumeDeviceApplyConfiguration
+}
+
+// volumesOf returns the volumes of a VM's pod. claims are those of Claims; secret is
+// the name of the display secret, or empty.
+func volumesOf(vm *v1.VirtualMachine, s Settings, r *rights, claims []Claim, secret string) *volumes {
+	v := &volumes{}
+	files := applycorev1.ProjectedVolumeSource().WithDefaultMode(fileMode).WithSources(
+		applycorev1.VolumeProjection().WithConfigMap(applycorev1.ConfigMapProjection().WithName(vm.Name)))
+	if secret != "" { // which may be deleted by its owner at any time
+		files.WithSources(applycorev1.VolumeProjection().WithSecret(applycorev1.SecretProjection().WithName(secret).WithOptional(true)))
+	}
+	v.mount(applycorev1.Volume().WithName("config").WithProjected(files), ConfigDir, true)
+	v.mount(applycorev1.Volume().WithName("runtime").WithEmptyDir(applycorev1.EmptyDirVolumeSource().
+		WithMedium(corev1.StorageMediumMemory).WithSizeLimit(resource.MustParse(runtimeSize))), RuntimeDir, false)
+	for _, c := range claims {
+		v.claim(vm, c)
+	}
+	if s.ImageRepository != "" && usesRepository(vm) {
+		v.mount(applycorev1.Volume().WithName("image-repository").WithPersistentVolumeClaim(
+			applycorev1.PersistentVolumeClaimVolumeSource().WithClaimName(s.ImageRepository).WithReadOnly(true)), ImageRepositoryDir, true)
+	}
+	if types := typesConfigMap(vm, s); types != "" { // without it, there are the stock types
+		v.mount(applycorev1.Volume().WithName("vm-types").WithConfigMap(
+			applycorev1.ConfigMapVolumeSource().WithName(types).WithOptional(true)), VMTypesDir, true)
+	}
+	for _, device := range r.devices {
+		v.mount(applycorev1.Volume().WithName(path.Base(device)).WithHostPath(
+			applycorev1.HostPathVolumeSource().WithPath(device).WithType(corev1.HostPathCharDev)), device, false)
+	}
+	return v
+}
+
+func (v *volumes) claim(vm *v1.VirtualMachine, c Claim) {
+	volume := applycorev1.Volume().WithName(c.Volume).WithPersistentVolumeClaim(
+		applycorev1.PersistentVolumeClaimVolumeSource().WithClaimName(c.Name))
+	switch {
+	case c.Volume == dataVolume:
+		v.mount(volume, DataDir, false)
+	case c.wanted.Spec.VolumeMode != nil && *c.wanted.Spec.VolumeMode == corev1.PersistentVolumeFilesystem:
+		v.mount(volume, path.Join(DiskDir, c.Volume), false)
+	default:
+		v.volumes = append(v.volumes, volume)
+		v.devices = append(v.devices, applycorev1.VolumeDevice().WithName(c.Volume).WithDevicePath("/dev/"+c.Volume))
+	}
+}
+
+func (v *volumes) mount(volume *applycorev1.VolumeApplyConfiguration, at string, readOnly bool) {
+	v.volumes = append(v.volumes, volume)
+	mount := applycorev1.VolumeMount().WithName(*volume.Name).WithMountPath(at)
+	if readOnly {
+		mount.WithReadOnly(true)
+	}
+	v.mounts = append(v.mounts, mount)
+}
+
+// usesRepository tells whether a VM can want a file of the image repository. A CD
+// drive that is empty now can get a medium while the VM runs.
+func usesRepository(vm *v1.VirtualMachine) bool {
+	return vm.Spec.VM.Kernel != nil ||
+		slices.ContainsFunc(vm.Spec.VM.Disks, func(d v1.Disk) bool { return d.CDROM != nil })
+}
+
+func typesConfigMap(vm *v1.VirtualMachine, s Settings) string {
+	if own := vm.Spec.VMType.ConfigMap; own != "" {
+		return own
+	}
+	return s.VMTypes
+}
+
+// onFileSystem tells whether a disk is a file in its volume.
+func onFileSystem(d v1.Disk) bool {
+	mode := d.VolumeClaimTemplate.Spec.VolumeMode
+	return mode != nil && *mode == corev1.PersistentVolumeFilesystem
+}

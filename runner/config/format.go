@@ -1,0 +1,108 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"vmop/vmspec"
+)
+
+// Format returns the text of a file that Parse reads as this configuration.
+// What has its zero value is left out; an empty list stays, as it means none.
+func (c *Config) Format() ([]byte, error) {
+	section, err := nodeOf(reflect.ValueOf(*c))
+	if err != nil {
+		return nil, fmt.Errorf("write the configuration of %s: %w", c.VM.Name, err)
+	}
+	root := mapping()
+	add(root, "/Runner", section)
+	var text strings.Builder
+	encoder := yaml.NewEncoder(&text)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(root); err != nil {
+		return nil, fmt.Errorf("write the configuration of %s: %w", c.VM.Name, err)
+	}
+	return []byte(text.String()), nil
+}
+
+// nodeOf returns a value as YAML, as the yaml tags say.
+func nodeOf(v reflect.Value) (*yaml.Node, error) {
+	switch value := v.Interface().(type) {
+	case yaml.Node:
+		return &value, nil
+	case vmspec.Bytes:
+		return scalar(value.String())
+	}
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if v.IsNil() {
+			return scalar(nil)
+		}
+		return nodeOf(v.Elem())
+	case reflect.Struct:
+		n := mapping()
+		for _, f := range fieldsOf(v) {
+			if f.value.IsZero() {
+				continue
+			}
+			value, err := nodeOf(f.value)
+			if err != nil {
+				return nil, err
+			}
+			add(n, f.key, value)
+		}
+		return n, nil
+	case reflect.Slice:
+		n := &yaml.Node{Kind: yaml.SequenceNode}
+		for i := range v.Len() {
+			item, err := nodeOf(v.Index(i))
+			if err != nil {
+				return nil, err
+			}
+			n.Content = append(n.Content, item)
+		}
+		return n, nil
+	case reflect.Map: // options
+		n := mapping()
+		values := v.Interface().(map[string]any)
+		for _, key := range slices.Sorted(maps.Keys(values)) {
+			value, err := nodeOf(reflect.ValueOf(&values).Elem().MapIndex(reflect.ValueOf(key)))
+			if err != nil {
+				return nil, err
+			}
+			add(n, key, value)
+		}
+		return n, nil
+	default:
+		return scalar(v.Interface())
+	}
+}
+
+func mapping() *yaml.Node { return &yaml.Node{Kind: yaml.MappingNode} }
+
+// add adds a key, which is quoted where it would be read as something else.
+func add(to *yaml.Node, key string, value *yaml.Node) {
+	var k yaml.Node
+	k.SetString(key)
+	if n, err := scalar(key); err == nil {
+		k = *n
+	}
+	to.Content = append(to.Content, &k, value)
+}
+
+// scalar returns a single value. A whole number that is a float stays one.
+func scalar(value any) (*yaml.Node, error) {
+	n := &yaml.Node{}
+	if err := n.Encode(value); err != nil {
+		return nil, err
+	}
+	if n.Tag == "!!float" && strings.Trim(n.Value, "-0123456789") == "" {
+		n.Value += ".0"
+	}
+	return n, nil
+}
