@@ -33,7 +33,6 @@ type decoder struct {
 	aliases []*yaml.Node    // the aliases that are being followed
 	aliased int             // nodes that were reached through an alias
 	listed  map[string]bool // mappings whose known keys were listed
-	other   bool            // it is no configuration
 }
 
 func newDecoder(r *report) *decoder {
@@ -62,6 +61,10 @@ func (d *decoder) decode(path string, key, n *yaml.Node, to reflect.Value) {
 	switch {
 	case to.Type() == reflect.TypeFor[yaml.Node]():
 		to.Set(reflect.ValueOf(*n))
+	case to.Kind() == reflect.Interface:
+		if value := d.freeValue(path, n); value != nil {
+			to.Set(reflect.ValueOf(value))
+		}
 	case n.Kind == yaml.ScalarNode && !knownTag(n):
 		d.refuse(n, path, "the tag "+n.Tag+" means nothing here", "leave it out")
 	case isEmpty(n):
@@ -151,7 +154,7 @@ func (d *decoder) structure(path string, n *yaml.Node, to reflect.Value) {
 			continue
 		}
 		f := fields[i]
-		at := join(path, f.key)
+		at := d.below(path, f.key)
 		before := len(d.doubtful)
 		d.decode(at, e.key, e.value, f.value)
 		if len(d.doubtful) == before && f.least != "" && !isEmpty(e.value) {
@@ -188,7 +191,7 @@ func (d *decoder) unknownKey(path string, key *yaml.Node, fields []field) {
 	if meant = foreignKey(join(path, key.Value)); meant != "" && !d.other {
 		hint = "it is called " + meant + " here"
 	} else if near := vmspec.Nearest(key.Value, names); near != "" {
-		meant, hint = join(path, near), "did you mean "+near+"?"
+		meant, hint = d.below(path, near), "did you mean "+near+"?"
 	} else if meant = elsewhere(key.Value); meant != "" && parent(meant) == "" && !d.other {
 		hint = `it belongs to "/Runner" itself`
 	} else if meant != "" && !d.other {
@@ -201,7 +204,7 @@ func (d *decoder) unknownKey(path string, key *yaml.Node, fields []field) {
 	if meant != "" {
 		d.doubtful = append(d.doubtful, meant)
 	}
-	d.refuse(key, join(path, clip(key.Value)), "unknown key", hint)
+	d.refuse(key, d.below(path, clip(key.Value)), "unknown key", hint)
 }
 
 // elsewhere returns the one path with a key of this name, or "".
@@ -247,7 +250,7 @@ func keysOf(path string, t reflect.Type) func(yield func(string) bool) {
 func (d *decoder) free(path string, n *yaml.Node) map[string]any {
 	values := map[string]any{}
 	for _, e := range d.entries(path, n) {
-		at := join(path, clip(e.key.Value))
+		at := d.below(path, clip(e.key.Value))
 		d.noteFree(at, e.key, e.value)
 		values[e.key.Value] = d.freeValue(at, e.value)
 	}
@@ -296,6 +299,15 @@ func (d *decoder) freeValue(path string, n *yaml.Node) any {
 
 // longestPath bounds paths, which only options can make longer.
 const longestPath = 128
+
+// below returns the path of a key in a section: that of a component has its own
+// slash.
+func (r *report) below(path, key string) string {
+	if r.other && strings.HasPrefix(key, "/") && len(path) <= longestPath {
+		return path + key
+	}
+	return join(path, key)
+}
 
 func join(path, key string) string {
 	switch {

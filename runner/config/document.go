@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"reflect"
 
 	"vmop/vmspec"
@@ -14,13 +15,15 @@ type Document struct{ places *places }
 // tags say; name is what the file is called in messages. What is wrong are
 // Faults: unknown keys, wrong types, all at once.
 func Decode(name string, data []byte, into any) (*Document, error) {
-	r := &report{file: name}
+	r := &report{file: name, other: true}
 	root := r.parse(data)
 	if root == nil {
+		if len(r.faults) == 0 {
+			r.add(1, 1, "", "the file is empty", "")
+		}
 		return nil, r.err()
 	}
 	d := newDecoder(r)
-	d.other = true
 	d.decode("", nil, root, reflect.ValueOf(into).Elem())
 	return &Document{d.places}, r.err()
 }
@@ -33,4 +36,27 @@ func (d *Document) Line(path string) int { return max(1, d.places.nearest(path).
 // are none.
 func (d *Document) Locate(faults []vmspec.Fault) error {
 	return (&Config{places: d.places}).Locate(faults)
+}
+
+// Given tells whether a key is in the document with a value.
+func (d *Document) Given(path string) bool { return d.places.given(path) }
+
+// Warn returns a warning with its place in the document.
+func (d *Document) Warn(path, message, hint string) Warning {
+	at := d.places.nearest(path)
+	r := &report{file: d.places.file, lines: d.places.lines}
+	return Warning(r.fault(at.line, at.column, path, message, hint))
+}
+
+// JoinFaults returns all faults of errors of one file, each of type Faults or nil, in
+// the order of their places.
+func JoinFaults(errs ...error) error {
+	r := &report{}
+	for _, err := range errs {
+		var some Faults
+		if errors.As(err, &some) {
+			r.faults = append(r.faults, some...)
+		}
+	}
+	return r.err()
 }

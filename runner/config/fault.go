@@ -131,6 +131,7 @@ type report struct {
 	faults   Faults
 	warnings []Warning
 	more     int
+	other    bool // it is no runner's configuration
 }
 
 // add notes a fault at a place. What lies outside the file is moved to its
@@ -151,7 +152,7 @@ func (r *report) fault(line, column int, path, message, hint string) Fault {
 	line = max(1, min(line, len(r.lines)))
 	source := r.lines[line-1]
 	column = max(1, min(column, utf8.RuneCountInString(source)+1))
-	if path == "cloudInit" || strings.HasPrefix(path, "cloudInit.") {
+	if path == "cloudInit" || strings.HasPrefix(path, "cloudInit.") || secretLine(source) {
 		source = "" // there are passwords in there
 	}
 	file := r.file
@@ -159,6 +160,13 @@ func (r *report) fault(line, column int, path, message, hint string) Fault {
 		file, line = SetFile, line-r.inFile
 	}
 	return Fault{File: file, Line: line, Column: column, Path: path, Message: message, Hint: hint, Source: source}
+}
+
+// secretLine tells whether a line of a file has the key of a secret: "password:",
+// "clientSecret:".
+func secretLine(line string) bool {
+	line = strings.ToLower(line)
+	return strings.Contains(line, "secret:") || strings.Contains(line, "password:")
 }
 
 // err returns the faults, sorted, as an error; nil if there are none.

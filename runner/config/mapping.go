@@ -28,7 +28,7 @@ func (d *decoder) entries(path string, n *yaml.Node) []entry {
 		case key.ShortTag() == "!!merge":
 			merged = append(merged, value)
 		case first != nil:
-			d.refuse(key, join(path, clip(key.Value)), "the key is here twice", fmt.Sprintf("first on line %d", first.Line))
+			d.refuse(key, d.below(path, clip(key.Value)), "the key is here twice", fmt.Sprintf("first on line %d", first.Line))
 		default:
 			seen[key.Value] = key
 			all = append(all, entry{key, value})

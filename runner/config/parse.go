@@ -16,7 +16,7 @@ import (
 const largestFile = 1 << 20
 
 // parse reads the bytes of a file as one YAML document and returns its topmost
-// node; nil if there are faults.
+// node; nil if there are faults, or if it is empty and no runner's.
 func (r *report) parse(data []byte) *yaml.Node {
 	if len(data) > largestFile {
 		r.lines = []string{""}
@@ -43,7 +43,9 @@ func (r *report) parse(data []byte) *yaml.Node {
 		}
 	}
 	if err == nil || errors.Is(err, io.EOF) {
-		r.add(1, 1, "", "the file is empty", `its section "/Runner" describes the VM`)
+		if !r.other {
+			r.add(1, 1, "", "the file is empty", `its section "/Runner" describes the VM`)
+		}
 		return nil
 	}
 	r.syntax(data, err)

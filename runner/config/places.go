@@ -81,13 +81,16 @@ func (d *decoder) consequence(paths ...string) bool {
 }
 
 // parent returns the path that a path is part of: of "vm.network[0].mac" it is
-// "vm.network[0]", then "vm.network", "vm" and at last "".
+// "vm.network[0]", then "vm.network", "vm" and at last ""; of "/a/b.c" it is "/a/b".
 func parent(path string) string {
+	if strings.HasPrefix(path, "/") {
+		return path[:max(0, strings.LastIndexAny(path, ".[/"))]
+	}
 	return path[:max(0, strings.LastIndexAny(path, ".["))]
 }
 
 // within tells whether a path is the same as another or part of it.
 func within(path, other string) bool {
 	rest, same := strings.CutPrefix(path, other)
-	return same && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	return same && (rest == "" || rest[0] == '.' || rest[0] == '[' || rest[0] == '/')
 }

@@ -12,7 +12,7 @@ import (
 	"vmop/vmspec"
 )
 
-// setScalar sets a text, a switch, a number or a size. If the node is none it
+// setScalar sets a text, a switch, a number, or a size. If the node is none it
 // returns what is wrong, and perhaps what would be right.
 func setScalar(to reflect.Value, n *yaml.Node) (message, hint string) {
 	switch {
@@ -27,6 +27,10 @@ func setScalar(to reflect.Value, n *yaml.Node) (message, hint string) {
 	case to.Kind() == reflect.Bool:
 		on, message, hint := readSwitch(n)
 		to.SetBool(on)
+		return message, hint
+	case to.CanFloat():
+		number, message, hint := readNumber(n)
+		to.SetFloat(number)
 		return message, hint
 	case to.CanInt():
 		number, message, hint := readWhole(n)
@@ -92,6 +96,16 @@ func readWhole(n *yaml.Node) (number int64, message, hint string) {
 		return 0, clip(n.Value) + " is out of range", ""
 	}
 	return number, "", ""
+}
+
+// readNumber takes numbers in decimal, in quotes or not.
+func readNumber(n *yaml.Node) (number float64, message, hint string) {
+	if n.Kind == yaml.ScalarNode && n.Value != "" && strings.Trim(n.Value, "+-.0123456789") == "" {
+		if number, err := strconv.ParseFloat(n.Value, 64); err == nil {
+			return number, "", ""
+		}
+	}
+	return 0, "got " + describe(n) + ", want a number", "such as 2 or 1.25"
 }
 
 // suggestWhole says how to write a number that YAML knows in another notation:
