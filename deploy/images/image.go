@@ -60,7 +60,7 @@ func assemble(r recipe, files []string, version string, created time.Time, debs 
 	config = config.DeepCopy()
 	config.OS, config.Architecture, config.Created, config.History = "linux", architecture, v1.Time{Time: created}, nil
 	config.Config = v1.Config{
-		Entrypoint: r.entrypoint, User: user, Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin"},
+		Entrypoint: []string{"/" + r.path()}, Cmd: r.arguments, User: user, Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin"},
 		Labels: map[string]string{
 			"org.opencontainers.image.title": i.name, "org.opencontainers.image.description": r.title,
 			"org.opencontainers.image.version": version,

@@ -103,7 +103,8 @@ func (b built) complete(t *testing.T) {
 	require.Contains(t, out, "Failed to connect", "CDs come from web servers")
 	require.FileExists(t, filepath.Join(b.root, "usr/share/OVMF/OVMF_CODE_4M.fd"))
 
-	require.Equal(t, []string{"/usr/local/bin/vmrunner", "init"}, b.config.Config.Entrypoint)
+	require.Equal(t, []string{"/usr/local/bin/vmrunner"}, b.config.Config.Entrypoint)
+	require.Equal(t, []string{"init"}, b.config.Config.Cmd)
 	require.Equal(t, "65532:65532", b.config.Config.User)
 	status, err := os.ReadFile(filepath.Join(b.root, "var/lib/dpkg/status"))
 	require.NoError(t, err)
@@ -199,9 +200,7 @@ func TestContainerfiles(t *testing.T) {
 	for _, r := range recipes() {
 		text, err := os.ReadFile(r.name + ".Containerfile")
 		require.NoError(t, err)
-		entrypoint, err := json.Marshal(r.entrypoint)
-		require.NoError(t, err)
-		require.Contains(t, string(text), "\nENTRYPOINT "+strings.ReplaceAll(string(entrypoint), ",", ", ")+"\n")
+		require.Contains(t, string(text), fmt.Sprintf("\nENTRYPOINT [%q]\nCMD [%q]\n", "/"+r.path(), r.arguments[0]))
 		require.Contains(t, string(text), "\nUSER "+user+"\n")
 		require.Contains(t, string(text), "\nCOPY deploy/images/passwd deploy/images/group /etc/\n")
 		require.Contains(t, string(text), "\nCOPY bin/"+r.program+" /usr/local/bin/"+r.program+"\n")

@@ -33,25 +33,25 @@ const user = "65532:65532"
 
 // recipe says what an image consists of.
 type recipe struct {
-	name       string // runner, of vmop/runner
-	title      string
-	packages   []string               // Debian's
-	want       func(name string) bool // which of their files
-	linked     bool                   // whether these expect /lib to be a link to /usr/lib
-	program    string                 // cmd/…
-	entrypoint []string
+	name      string // runner, of vmop/runner
+	title     string
+	packages  []string               // Debian's
+	want      func(name string) bool // which of their files
+	linked    bool                   // whether these expect /lib to be a link to /usr/lib
+	program   string                 // cmd/…, the entry point
+	arguments []string               // if the container has none of its own
 }
 
 func recipes() []recipe {
 	return []recipe{
 		{
 			name: "runner", title: "Runs a virtual machine by QEMU", packages: strings.Fields(packageList), want: needed, linked: true,
-			program: "vmrunner", entrypoint: []string{"/usr/local/bin/vmrunner", "init"},
+			program: "vmrunner", arguments: []string{"init"},
 		},
 		{
 			name: "manager", title: "Manages virtual machines on Kubernetes", packages: []string{"ca-certificates"},
 			want:    func(name string) bool { return strings.HasPrefix(name, authorities) },
-			program: "vmmanager", entrypoint: []string{"/usr/local/bin/vmmanager"},
+			program: "vmmanager", arguments: []string{"run"},
 		},
 	}
 }
@@ -157,8 +157,11 @@ func (r recipe) own(ctx context.Context, file, binary, version string, created t
 	for _, notice := range []string{"LICENSE", "NOTICE", "third_party/NOTICES.txt"} {
 		err = errors.Join(err, l.host("usr/share/doc/vmop/"+filepath.Base(notice), filepath.Join(root, notice), 0o644))
 	}
-	return errors.Join(err, l.host("usr/local/bin/"+r.program, binary, 0o755), l.close())
+	return errors.Join(err, l.host(r.path(), binary, 0o755), l.close())
 }
+
+// path is where the program is in the image.
+func (r recipe) path() string { return "usr/local/bin/" + r.program }
 
 // moduleRoot returns the folder of the project.
 func moduleRoot(ctx context.Context) (string, error) {

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"vmop/runner/process"
 )
 
@@ -201,22 +203,28 @@ func (c *Cluster) Boot(ctx context.Context, number int) error {
 
 // Load puts an image into all nodes.
 func (c *Cluster) Load(ctx context.Context, file string) error {
+	g, ctx := errgroup.WithContext(ctx)
 	for name, id := range c.Processes {
 		if !strings.HasPrefix(name, "node") {
 			continue
 		}
 		ctr := filepath.Join(c.Programs, "root/usr/bin/ctr")
-		if err := run(ctx, "nsenter", "--target", fmt.Sprint(id.PID), "--mount", "--", ctr, "-n", "k8s.io", "images", "import", file); err != nil {
-			return err
-		}
+		g.Go(func() error {
+			return run(ctx, "nsenter", "--target", fmt.Sprint(id.PID), "--mount", "--", ctr, "-n", "k8s.io", "images", "import", file)
+		})
 	}
-	return nil
+	return g.Wait()
 }
 
 // Kubectl runs kubectl as the user who may do everything, and returns what it
 // prints.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
-	return output(c.inside(ctx, filepath.Join(c.Programs, "bin/kubectl"), append([]string{"--kubeconfig", c.Kubeconfig}, args...)...))
+	return output(c.KubectlCommand(ctx, args...))
+}
+
+// KubectlCommand returns what Kubectl runs, for who wants to talk with it.
+func (c *Cluster) KubectlCommand(ctx context.Context, args ...string) *exec.Cmd {
+	return c.inside(ctx, filepath.Join(c.Programs, "bin/kubectl"), append([]string{"--kubeconfig", c.Kubeconfig}, args...)...)
 }
 
 // Down ends the cluster and leaves nothing of it.

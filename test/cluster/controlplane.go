@@ -23,7 +23,29 @@ func (c *Cluster) controlPlane(ctx context.Context, nodes int) error {
 		"--listen-peer-urls", etcd+":2380", "--initial-advertise-peer-urls", etcd+":2380", "--initial-cluster", "test="+etcd+":2380"); err != nil {
 		return err
 	}
-	if err := c.serve(ctx, "kube-apiserver", "--etcd-servers", etcd+":2379",
+	if err := c.StartServer(ctx); err != nil {
+		return err
+	}
+	c.log("the API server is ready")
+	// Only now: a manager that finds no API server sleeps for seconds.
+	if err := c.serve(ctx, "kube-controller-manager", "--kubeconfig", "pki/controllers.kubeconfig",
+		"--service-account-private-key-file", "pki/sa.key", "--root-ca-file", "pki/ca.crt",
+		"--use-service-account-credentials", "--leader-elect=false", "--bind-address", "127.0.0.1", "--profiling=false"); err != nil {
+		return err
+	}
+	return c.serve(ctx, "kube-scheduler", "--kubeconfig", "pki/scheduler.kubeconfig", "--leader-elect=false", "--bind-address", "127.0.0.1")
+}
+
+// apiServer is the name of the API server's program.
+const apiServer = "kube-apiserver"
+
+// StopServer ends the API server at once. What has run goes on, and finds nobody
+// to ask.
+func (c *Cluster) StopServer(ctx context.Context) error { return c.end(ctx, apiServer) }
+
+// StartServer starts the API server, and waits until it is ready.
+func (c *Cluster) StartServer(ctx context.Context) error {
+	if err := c.serve(ctx, apiServer, "--etcd-servers", "http://127.0.0.1:2379",
 		"--bind-address", address, "--advertise-address", address, "--secure-port", "6443",
 		"--tls-cert-file", "pki/apiserver.crt", "--tls-private-key-file", "pki/apiserver.key", "--cert-dir", "pki",
 		"--client-ca-file", "pki/ca.crt", "--authorization-mode", "Node,RBAC",
@@ -35,17 +57,7 @@ func (c *Cluster) controlPlane(ctx context.Context, nodes int) error {
 	); err != nil {
 		return err
 	}
-	if err := c.awaitServer(ctx); err != nil {
-		return err
-	}
-	c.log("the API server is ready")
-	// Only now: a manager that finds no API server sleeps for seconds.
-	if err := c.serve(ctx, "kube-controller-manager", "--kubeconfig", "pki/controllers.kubeconfig",
-		"--service-account-private-key-file", "pki/sa.key", "--root-ca-file", "pki/ca.crt",
-		"--use-service-account-credentials", "--leader-elect=false", "--bind-address", "127.0.0.1", "--profiling=false"); err != nil {
-		return err
-	}
-	return c.serve(ctx, "kube-scheduler", "--kubeconfig", "pki/scheduler.kubeconfig", "--leader-elect=false", "--bind-address", "127.0.0.1")
+	return c.awaitServer(ctx)
 }
 
 // serve starts a program of the control plane.
