@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 )
@@ -43,5 +44,33 @@ func decodeJSON(text []byte) (any, error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("more than one JSON value")
 	}
-	return value, nil
+	return withNumbers(value), nil
+}
+
+// withNumbers returns a value of JSON with its numbers as YAML that is a number for every reader: YAML 1.1 wants a point
+// before an exponent, and a sign in it.
+func withNumbers(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, element := range v {
+			v[key] = withNumbers(element)
+		}
+	case []any:
+		for i, element := range v {
+			v[i] = withNumbers(element)
+		}
+	case json.Number:
+		text := strings.ToLower(v.String())
+		if mantissa, exponent, scaled := strings.Cut(text, "e"); scaled {
+			if !strings.Contains(mantissa, ".") {
+				mantissa += ".0"
+			}
+			if !strings.ContainsAny(exponent, "+-") {
+				exponent = "+" + exponent
+			}
+			text = mantissa + "e" + exponent
+		}
+		return &yaml.Node{Kind: yaml.ScalarNode, Value: text}
+	}
+	return value
 }

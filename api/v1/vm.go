@@ -40,8 +40,8 @@ type VM struct {
 	// +kubebuilder:default=false
 	BootMenu bool `json:"bootMenu,omitempty"`
 	// PowerdownTimeout is how many seconds the guest has to shut down before it
-	// is stopped by force. It can change while the VM runs; the pod's grace
-	// period, which is 5 seconds longer, is that of its start.
+	// is stopped by force. It can change while the VM runs; but the pod's grace
+	// period, which is 20 seconds longer, is that of its start.
 	//
 	// +kubebuilder:default=900
 	// +kubebuilder:validation:Minimum=0
@@ -381,7 +381,7 @@ type Spice struct {
 	//
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=15
+	// +kubebuilder:validation:Maximum=14
 	USBRedirects *int32 `json:"usbRedirects,omitempty"`
 }
 

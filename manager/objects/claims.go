@@ -41,16 +41,6 @@ type Claim struct {
 	wanted *applycorev1.PersistentVolumeClaimApplyConfiguration
 }
 
-// A Problem is something about a VM that its user must know, in the VM's terms.
-type Problem struct {
-	// Path in the resource: "spec.vm.disks[0].volumeClaimTemplate".
-	Path string
-	// Message for people.
-	Message string
-	// Fatal: the VM must not be started.
-	Fatal bool
-}
-
 // ClaimNames returns the names that claims of a VM can have: who knows what of
 // them exists can call Claims.
 func ClaimNames(vm *v1.VirtualMachine) []string {
@@ -126,6 +116,12 @@ func claim(vm *v1.VirtualMachine, s Settings, of claimOf) (*applycorev1.Persiste
 		var err error
 		if spec, err = as[applycorev1.PersistentVolumeClaimSpecApplyConfiguration](of.path+".spec", of.disk.Spec); err != nil {
 			return nil, err
+		}
+		if spec.VolumeMode == nil {
+			spec.WithVolumeMode(corev1.PersistentVolumeBlock)
+		}
+		if len(spec.AccessModes) == 0 {
+			spec.WithAccessModes(corev1.ReadWriteOnce)
 		}
 		labels = maps.Clone(of.disk.Metadata.Labels)
 		if labels == nil {

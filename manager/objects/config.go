@@ -19,7 +19,7 @@ import (
 
 // Config returns the runner's configuration file. An error tells of a value that
 // no API server would have let through.
-func Config(vm *v1.VirtualMachine, _ Settings) ([]byte, error) {
+func Config(vm *v1.VirtualMachine) ([]byte, error) {
 	spec, err := machine(vm)
 	if err != nil {
 		return nil, err
@@ -32,6 +32,7 @@ func Config(vm *v1.VirtualMachine, _ Settings) ([]byte, error) {
 		DataDir:            DataDir,
 		RuntimeDir:         path.Join(RuntimeDir, vm.Name),
 		Namespace:          vm.Namespace,
+		Generation:         vm.Generation,
 		CloudInit:          seed,
 		GuestShutdownStops: vm.Spec.GuestShutdownStops,
 		ResetCounter:       vm.Spec.ResetCounter,

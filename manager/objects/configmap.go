@@ -16,7 +16,7 @@ const (
 
 // ConfigMap returns the files that the runner of a VM reads.
 func ConfigMap(vm *v1.VirtualMachine, s Settings) (*corev1.ConfigMapApplyConfiguration, error) {
-	text, err := Config(vm, s)
+	text, err := Config(vm)
 	if err != nil {
 		return nil, err
 	}

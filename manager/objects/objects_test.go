@@ -74,7 +74,7 @@ func TestObjects(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".vm.yaml"), func(t *testing.T) {
 			t.Parallel()
 			vm := definition(t, file)
-			text, err := objects.Config(vm, settings())
+			text, err := objects.Config(vm)
 			require.NoError(t, err)
 			_, warnings, err := config.Parse("config.yaml", text)
 			require.NoError(t, err)

@@ -32,7 +32,7 @@ func definition(vm *v1.VirtualMachine, s Settings, secret string) (string, error
 		"spec.nodeName":                  vm.Spec.NodeName,
 		"spec.priorityClassName":         vm.Spec.PriorityClassName,
 		"spec.vmType.configMap":          typesConfigMap(vm, s),
-		"spec.vm.display (secret)":       secret,
+		"spec.vm.display.secret":         secret,
 		powerdownPath:                    strconv.Itoa(int(powerdownTimeout(vm))),
 		"spec.nodeSelector":              vm.Spec.NodeSelector,
 		"spec.affinity":                  vm.Spec.Affinity,

@@ -38,7 +38,6 @@ func podTemplate(vm *v1.VirtualMachine, s Settings, claims []Claim, secret strin
 func container(vm *v1.VirtualMachine, s Settings, r *rights, v *volumes) *applycorev1.ContainerApplyConfiguration {
 	image, policy := imageOf(vm, s)
 	c := applycorev1.Container().WithName(ContainerName).WithImage(image).
-		WithArgs("init").
 		WithEnv(
 			applycorev1.EnvVar().WithName("TMPDIR").WithValue(RuntimeDir),
 			field("POD_NAME", "metadata.name"),

@@ -42,11 +42,17 @@ func resources(vm *v1.VirtualMachine, s Settings, r *rights) *applycorev1.Resour
 
 func computed(vm *v1.VirtualMachine, s Settings) corev1.ResourceList {
 	milliCPUs := float64(currentCPUs(vm)) * 1000 / max(1, s.CPUOvercommit)
-	memory := float64(currentRAM(vm)) / max(1, s.RAMOvercommit)
+	memory := int64(float64(currentRAM(vm))/max(1, s.RAMOvercommit)) + overhead(vm)
 	return corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewMilliQuantity(max(1, int64(milliCPUs)), resource.DecimalSI),
-		corev1.ResourceMemory: *resource.NewQuantity(int64(memory)+overhead(vm), resource.BinarySI),
+		corev1.ResourceMemory: wholeMebibytes(memory),
 	}
+}
+
+// wholeMebibytes rounds up.
+func wholeMebibytes(bytes int64) resource.Quantity {
+	const mebibyte = 1 << 20
+	return *resource.NewQuantity((bytes+mebibyte-1)/mebibyte*mebibyte, resource.BinarySI)
 }
 
 // overhead is what a VM takes besides the memory of its guest, in bytes.

@@ -101,8 +101,8 @@ func scalar(value any) (*yaml.Node, error) {
 	if err := n.Encode(value); err != nil {
 		return nil, err
 	}
-	if n.Tag == "!!float" && strings.Trim(n.Value, "-0123456789") == "" {
-		n.Value += ".0"
+	if _, is := value.(float64); is && strings.Trim(n.Value, "-0123456789") == "" {
+		n.Tag, n.Value = "!!float", n.Value+".0"
 	}
 	return n, nil
 }

@@ -1,0 +1,49 @@
+package objects
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "vmop/api/v1"
+)
+
+// A Problem is something about a VM's objects that its user must know, in terms of
+// the VM.
+type Problem struct {
+	// Path in the resource: "spec.vm.disks[0].volumeClaimTemplate".
+	Path string
+	// Message for people; it goes on where the path ends.
+	Message string
+	// Fatal: the VM must not be started.
+	Fatal bool
+}
+
+// Problems returns what is known to be wrong; claims are those of Claims.
+func Problems(vm *v1.VirtualMachine, claims []Claim) []Problem {
+	var all []Problem
+	for _, c := range claims {
+		if c.Problem != nil {
+			all = append(all, *c.Problem)
+		}
+	}
+	if p := tightLimit(vm); p != nil {
+		all = append(all, *p)
+	}
+	return all
+}
+
+// tightLimit tells of a limit on memory below what the VM can come to need. The limit
+// stays what the user says.
+func tightLimit(vm *v1.VirtualMachine) *Problem {
+	if vm.Spec.Resources == nil {
+		return nil
+	}
+	limit, given := vm.Spec.Resources.Limits[corev1.ResourceMemory]
+	need := wholeMebibytes(maximumRAM(vm) + overhead(vm))
+	if !given || limit.Cmp(need) >= 0 {
+		return nil
+	}
+	return &Problem{Path: "spec.resources.limits.memory", Message: fmt.Sprintf(
+		"is %s, but the VM can need %s, which is maximumRam and what QEMU takes itself: the kernel ends it at the limit", limit.String(), need.String())}
+}
