@@ -41,7 +41,12 @@ func (m *machine) boot(ctx context.Context, opts Options) error {
 	if err := m.remember(); err != nil {
 		return err
 	}
-	return m.query(ctx, "cont", nil, nil)
+	if err := m.query(ctx, "cont", nil, nil); err != nil {
+		return err
+	}
+	// A wish that comes before the event is taken in is one for a guest that runs.
+	m.live.Observe(qmp.Event{Name: "RESUME"}, time.Now())
+	return nil
 }
 
 // beginning is what the plan has made of the machine.

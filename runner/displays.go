@@ -199,14 +199,18 @@ func (d *displays) tell(kind string, a *audience) {
 	updates := make([]status.Update, 0, len(came)+len(went))
 	for _, name := range went {
 		updates = append(updates, status.ConsoleClosed{Kind: kind, Client: spoken(name)})
-		d.say("screen closed", kind, name)
 	}
 	for _, name := range came {
 		updates = append(updates, status.ConsoleOpened{Kind: kind, Client: spoken(name)})
-		d.say("screen opened", kind, name)
 	}
 	if len(updates) > 0 {
 		d.m.tell(updates...)
+	}
+	for _, name := range went {
+		d.say("screen closed", kind, name)
+	}
+	for _, name := range came {
+		d.say("screen opened", kind, name)
 	}
 }
 

@@ -353,10 +353,11 @@ func (l *logbook) await(t *testing.T, ended <-chan struct{}, message string, pai
 	}
 }
 
-// has requires that matching records were logged.
+// logged requires that a matching record is logged, now or soon: what the
+// status says is in the log a moment later.
 func (v *vm) logged(message string, pairs ...string) {
 	v.t.Helper()
-	require.NotEmpty(v.t, v.log.find(message, pairs...), "%q %q is not in the log:\n%s", message, pairs, v.log.text())
+	v.log.await(v.t, v.ended, message, pairs...)
 }
 
 func (v *vm) notLogged(message string, pairs ...string) {

@@ -153,8 +153,8 @@ func (l *live) act(ctx context.Context, session *qmp.Session, wake *time.Timer) 
 	if !step.Wake.IsZero() {
 		wake.Reset(step.Wake.Sub(now))
 	}
-	l.tellProblems()
 	l.tellFacts()
+	l.logProblems()
 }
 
 // noteFacts keeps what another runner must know.
@@ -201,12 +201,12 @@ func (l *live) observe(ctx context.Context, session *qmp.Session, e qmp.Event) {
 	if len(e.Data) > 0 {
 		attrs = append(attrs, "data", string(e.Data))
 	}
-	l.m.log.Log(ctx, eventLevel(e), "QMP event", attrs...)
 	l.m.server.Event(e)
-	switch e.Name {
-	case "RESUME":
+	if e.Name == "RESUME" {
 		l.m.tell(status.RunState("running"))
-	case "SHUTDOWN":
+	}
+	l.m.log.Log(ctx, eventLevel(e), "QMP event", attrs...)
+	if e.Name == "SHUTDOWN" {
 		var s shutdown
 		if err := json.Unmarshal(e.Data, &s); err == nil {
 			l.last = &s
@@ -252,8 +252,8 @@ func (l *live) reload(ctx context.Context) {
 	if err != nil {
 		if text := err.Error(); text != l.fault {
 			l.fault = text
-			l.m.log.Error("the configuration cannot be used; the one before stays in force", "err", text)
 			l.m.tell(status.Read{Generation: l.m.nextGeneration(l.source.Generation()), Error: text})
+			l.m.log.Error("the configuration cannot be used; the one before stays in force", "err", text)
 		}
 		return
 	}
@@ -293,8 +293,8 @@ func (l *live) resume(ctx context.Context) {
 	l.reload(ctx)
 }
 
-// tellProblems logs what cannot be as it is wanted, when that changes.
-func (l *live) tellProblems() {
+// logProblems logs what cannot be as it is wanted, when that changes.
+func (l *live) logProblems() {
 	var lines []string
 	for _, p := range l.m.live.Facts().Problems {
 		lines = append(lines, p.Path+": "+p.Message)
@@ -311,7 +311,7 @@ func (l *live) tellProblems() {
 	l.m.log.Warn("the machine is not as wanted", "err", text)
 }
 
-// tellPending logs which changes await a restart of the VM.
+// tellPending tells which changes await a restart of the VM.
 func (l *live) tellPending(ctx context.Context) {
 	list, err := l.m.pendingChanges(ctx, l.wanted)
 	if err != nil {

@@ -202,18 +202,17 @@ func (f *mishaps) see(ctx context.Context) (wake time.Time) {
 		return wake
 	}
 	updates := []status.Update{status.RunState(state.Status), machineFault(state.Status)}
-	if state.Status == "internal-error" && f.state != state.Status {
-		f.m.log.Error(kvmGaveUp)
-	}
+	before := f.state
 	f.state = state.Status
 	f.forbidReboots(ctx)
-	var waiting []string
-	if state.Status == "io-error" {
-		wake, waiting = f.standStill(ctx)
-	} else {
-		f.recovery.runs()
+	switch {
+	case state.Status == "io-error":
+		return f.standStill(ctx, updates)
+	case state.Status == "internal-error" && before != state.Status:
+		defer f.m.log.Error(kvmGaveUp)
 	}
-	return soonest(wake, f.tell(updates, waiting))
+	f.recovery.runs()
+	return f.tell(updates, nil)
 }
 
 const kvmGaveUp = "QEMU's accelerator cannot go on with this guest (KVM internal error); a reset starts it anew, and accelerator: tcg runs what KVM cannot run here"
@@ -246,9 +245,9 @@ func (f *mishaps) tell(updates []status.Update, waiting []string) (wake time.Tim
 	return wake
 }
 
-// standStill decides whether a machine that QEMU has stopped because of a disk
-// goes on, and returns what it waits for.
-func (f *mishaps) standStill(ctx context.Context) (wake time.Time, why []string) {
+// standStill tells what a machine waits for that QEMU has stopped because of a
+// disk, and has it go on when it can.
+func (f *mishaps) standStill(ctx context.Context, updates []status.Update) (wake time.Time) {
 	began := !f.recovery.standing
 	list, err := f.failed(ctx)
 	if err != nil {
@@ -257,17 +256,21 @@ func (f *mishaps) standStill(ctx context.Context) (wake time.Time, why []string)
 	now := time.Now()
 	goOn, wake, why := f.recovery.next(list, now)
 	text := strings.Join(why, "; ")
-	if began {
-		f.m.log.Error("QEMU has stopped the machine because of a disk", "err", text)
-	}
 	if f.m.hold.isPaused() {
+		goOn = false
 		for i := range why {
 			why[i] += ". It was paused, too: resume it"
 		}
-		return wake, why
+	}
+	if goOn {
+		wake = now.Add(spacePoll) // RESUME comes first
+	}
+	wake = soonest(wake, f.tell(updates, why))
+	if began {
+		f.m.log.Error("QEMU has stopped the machine because of a disk", "err", text)
 	}
 	if !goOn {
-		return wake, why
+		return wake
 	}
 	err = f.m.hold.unlessPaused(func() error {
 		f.recovery.tries(now)
@@ -277,7 +280,7 @@ func (f *mishaps) standStill(ctx context.Context) (wake time.Time, why []string)
 	if err != nil {
 		f.m.log.Error("the machine doesn't go on", "err", err)
 	}
-	return now.Add(spacePoll), why // RESUME comes first
+	return wake
 }
 
 // failed asks for the disks that the machine waits for.

@@ -71,7 +71,7 @@ func (l *live) late(more int) {
 	if before == now {
 		return
 	}
-	l.m.tell(status.Unresponsive(now)) // before the log: who reads it may ask at once
+	l.m.tell(status.Unresponsive(now))
 	if now {
 		l.m.log.Error("QEMU does not answer; it is waited for", "time", overdueTime.String())
 	} else {
@@ -122,8 +122,8 @@ func (l *live) reconnect(ctx context.Context) *qmp.Session {
 			return nil
 		}
 		if wait == againTime {
-			l.m.log.Error("QEMU runs, but its monitor cannot be reached; it is tried again", "err", err)
 			l.m.tell(status.Unresponsive(true))
+			l.m.log.Error("QEMU runs, but its monitor cannot be reached; it is tried again", "err", err)
 		}
 	}
 }

@@ -180,8 +180,8 @@ func (m *machine) supervise(ctx context.Context) Outcome {
 func (m *machine) terminating(cause string) time.Time {
 	m.tell(status.Entered{State: status.Terminating, Message: cause})
 	m.stopping.Store(true)
-	m.log.Info("terminating", "state", "Terminating", "cause", cause)
 	at := m.noteStop(cause, false)
+	m.log.Info("terminating", "state", "Terminating", "cause", cause)
 	return time.Now().Add(at - sinceBoot())
 }
 

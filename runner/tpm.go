@@ -45,7 +45,7 @@ func (f *mishaps) watchHelper(ctx context.Context, h *process.Process) {
 
 // lose reports the loss of a helper.
 func (f *mishaps) lose(name, exit string) {
-	f.m.log.Warn("helper ended while the VM runs", "process", name, "exit", exit)
+	defer f.m.log.Warn("helper ended while the VM runs", "process", name, "exit", exit)
 	ended := name + " has ended: " + exit
 	if name != tpmHelper(f.m.vm.Plan) {
 		f.m.tell(status.Faults{Reason: status.HelperLost, Messages: f.m.hold.lose(ended + "; the VM runs on without it until it is started anew")})
