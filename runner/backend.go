@@ -13,6 +13,7 @@ import (
 	"vmop/runner/control"
 	"vmop/runner/qmp"
 	"vmop/runner/status"
+	"vmop/runner/status/k8s"
 	"vmop/vmtypes/plan"
 )
 
@@ -128,10 +129,30 @@ func (m *machine) description(version string) status.Described {
 	}
 }
 
+// report has the cluster told how the VM is. Whoever calls it has the runner's lock:
+// a second runner has nothing to say.
+func (m *machine) report(ctx context.Context, opts Options) {
+	if opts.Reporter != nil {
+		opts.Reporter.Follow(ctx, m.tracker, m.vm.Config.Namespace)
+	}
+}
+
+// reportFault has the cluster told why there is no VM.
+func reportFault(ctx context.Context, reporter *k8s.Reporter, fault error) {
+	if reporter != nil {
+		reporter.Follow(ctx, status.NewTracker(time.Now, startFailed(fault)), "")
+	}
+}
+
+// startFailed is the end of a VM that never ran.
+func startFailed(err error) status.Entered {
+	return status.Entered{State: status.Stopped, Reason: status.StartFailed, Message: err.Error()}
+}
+
 // tellEnd puts the end into the status, before the control interface closes.
 func (m *machine) tellEnd(result Outcome, err error) {
 	if err != nil {
-		m.tell(status.Entered{State: status.Stopped, Reason: status.StartFailed, Message: err.Error()})
+		m.tell(startFailed(err))
 		return
 	}
 	m.tell(status.Entered{State: status.Stopped}, result.ending())

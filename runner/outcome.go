@@ -14,6 +14,9 @@ type Outcome struct {
 	Reason string
 	// Exit is how the process of QEMU ended.
 	Exit process.Exit
+	// Output is the last that QEMU has written to standard error; empty if it ended
+	// well.
+	Output string
 }
 
 // Cause says who ended the machine.

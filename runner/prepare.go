@@ -12,6 +12,7 @@ import (
 	"vmop/runner/config"
 	"vmop/runner/notify"
 	"vmop/runner/reconcile"
+	"vmop/runner/status/k8s"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
@@ -48,6 +49,9 @@ type Options struct {
 	// Manager is the service manager that wants to know how the VM is; it may be
 	// nil.
 	Manager *notify.Manager
+	// Reporter tells the cluster whose pod the runner is in how the VM is; nil means
+	// that there is none. It reports on when Run has returned: the caller closes it.
+	Reporter *k8s.Reporter
 	// Reread makes a VM that runs read its configuration again, where nobody
 	// tells of a change. It may be nil.
 	Reread <-chan struct{}

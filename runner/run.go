@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -35,6 +36,7 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 	}
 	if fault != nil {
 		if vm = runningBy(ctx, opts.ConfigFile); vm == nil {
+			reportFault(ctx, opts.Reporter, fault)
 			return Outcome{}, fault
 		}
 	}
@@ -75,6 +77,9 @@ func (m *machine) run(ctx context.Context, opts Options, fault error) (Outcome, 
 	}
 	m.undo.add("lock", func() error { return unlock(lock) })
 	found, err := m.takeMachine(ctx)
+	if found == nil {
+		m.report(ctx, opts)
+	}
 	switch {
 	case err != nil:
 	case found != nil:
@@ -82,6 +87,7 @@ func (m *machine) run(ctx context.Context, opts Options, fault error) (Outcome, 
 			m.log.Error("the configuration cannot be used; the VM runs, and is looked after as it is", "err", fault)
 		}
 		err = m.adopt(ctx, found, opts)
+		m.report(ctx, opts) // now that it is known how the VM is
 	case fault != nil:
 		err = fault
 	default:
@@ -172,7 +178,11 @@ func (m *machine) supervise(ctx context.Context) Outcome {
 		forced = m.stop(context.WithoutCancel(ctx), begin)
 	}
 	others.Wait()
-	return m.hold.explain(outcome(last, m.qemu.Exit(), asked, forced))
+	result := m.hold.explain(outcome(last, m.qemu.Exit(), asked, forced))
+	if result.ExitCode() != 0 {
+		result.Output = strings.TrimSpace(m.qemu.Tail())
+	}
+	return result
 }
 
 // terminating notes that the machine has been told to end, and returns when it

@@ -47,7 +47,7 @@ func newCommand(umask int) *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UsageError{Err: err} })
 	p := root.PersistentFlags()
-	p.StringVarP(&f.config, "config", "c", config.DefaultFile, "configuration `file` of the VM")
+	p.StringVarP(&f.config, "config", "c", config.DefaultFile, "the VM's configuration `file`")
 	p.StringVar(&f.vmTypes, "vmtypes", vmtypes.DefaultDir, "`folder` of custom VM types")
 	p.StringVar(&f.policy, "vmtypes-policy", policy.DefaultFile, "`file` that says what VM types may do; the default may\nbe absent")
 	p.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")

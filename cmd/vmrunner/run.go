@@ -14,12 +14,14 @@ import (
 	"vmop/cmd/vmrunner/cli"
 	"vmop/runner"
 	"vmop/runner/notify"
+	"vmop/runner/status/k8s"
 	"vmop/vmtypes/policy"
 )
 
 func newRun(f *flags) *cobra.Command {
 	var console bool
 	var powerOffOn string
+	var box container
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the VM until it ends",
@@ -33,6 +35,9 @@ func newRun(f *flags) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := box.enter(log); err != nil {
+				return f.tell(log, err)
+			}
 			if err := f.hasConfig(); err != nil {
 				return f.tell(log, err)
 			}
@@ -43,9 +48,9 @@ func newRun(f *flags) *cobra.Command {
 			}
 			told, stop := hangUps()
 			defer stop()
-			opts := runner.Options{Manager: manager, Reread: told, ConfigFile: f.config, VMTypes: f.vmTypes, Policy: limits, PolicyFault: policyFault, Log: log, Version: version}
+			opts := runner.Options{Manager: manager, Reporter: box.reporter, Reread: told, ConfigFile: f.config, VMTypes: f.vmTypes, Policy: limits, PolicyFault: policyFault, Log: log, Version: version}
 			if !console && powerOffOn == "" {
-				return f.tell(log, run(cmd.Context(), opts))
+				return f.tell(log, run(cmd.Context(), opts, &box))
 			}
 			ctx, cancel := context.WithCancelCause(cmd.Context())
 			defer cancel(nil)
@@ -56,7 +61,7 @@ func newRun(f *flags) *cobra.Command {
 				}
 			}
 			opts.OnPaused = view.attach
-			err = run(ctx, opts)
+			err = run(ctx, opts, &box)
 			view.close()
 			if err == nil && view.missed() {
 				err = fmt.Errorf("the VM ended, but its console said nothing that matches %q", powerOffOn)
@@ -66,16 +71,21 @@ func newRun(f *flags) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&console, "console", false, "show the guest's serial console; on a terminal, ^] detaches\nand Ctrl-C asks the guest to power off")
 	cmd.Flags().StringVar(&powerOffOn, "poweroff-on", "", "power the guest off when a line of its console matches this `regexp`")
+	cmd.Flags().StringVar(&box.account, "account", k8s.DefaultServiceAccount, "`folder` of the service account, in a cluster\n")
+	cmd.Flags().StringVar(&box.message, "termination-log", "", "`file` that gets JSON about how the VM ended (default\n"+terminationLog+" in a VM's pod)")
+	cli.CompleteFolder(cmd, "account")
+	cli.CompleteFile(cmd, "termination-log")
 	return cmd
 }
 
 // run runs the VM; an outcome that is not good is an error.
-func run(ctx context.Context, opts runner.Options) error {
+func run(ctx context.Context, opts runner.Options, box *container) error {
 	go settleDown(ctx)
 	outcome, err := runner.Run(ctx, opts)
 	if err == nil && outcome.ExitCode() != 0 {
-		return outcomeError{outcome}
+		err = outcomeError{outcome}
 	}
+	box.leave(ctx, opts, outcome, err)
 	return err
 }
 

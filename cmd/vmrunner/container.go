@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+	"unicode/utf8"
+
+	"vmop/runner"
+	"vmop/runner/config"
+	"vmop/runner/status/k8s"
+)
+
+// terminationLog is where the kubelet reads how a container ended.
+const terminationLog = "/dev/termination-log"
+
+// longestMessage is what the kubelet takes of a termination message, in bytes.
+const longestMessage = 4096
+
+// lastTime is what the final status has to be reported in. The pod's grace period is
+// at least 5 seconds longer than powerdownTimeout.
+const lastTime = 4 * time.Second
+
+// container is what is around a runner in a cluster.
+type container struct {
+	account string // folder of the service account
+	message string // file for the termination message
+
+	reporter *k8s.Reporter // nil: in no cluster
+	log      *slog.Logger
+}
+
+// enter finds out where the runner is.
+func (c *container) enter(log *slog.Logger) error {
+	c.log = log
+	pod, err := k8s.FindPod(os.Getenv, c.account)
+	if err != nil {
+		return err
+	}
+	if pod == nil {
+		return nil
+	}
+	c.reporter = k8s.NewReporter(pod, log)
+	if _, err := os.Stat(terminationLog); c.message == "" && err == nil {
+		c.message = terminationLog
+	}
+	return nil
+}
+
+// leave tells how the VM ended, or why it has never run, and waits for what the
+// cluster makes of it.
+func (c *container) leave(ctx context.Context, opts runner.Options, outcome runner.Outcome, err error) {
+	if c.message != "" {
+		if err := os.WriteFile(c.message, lastWords(outcome, err), 0o644); err != nil {
+			c.log.Warn("the termination message is not written", "err", err)
+		}
+	}
+	if c.reporter == nil {
+		return
+	}
+	runner.AwaitWord(ctx, opts, outcome)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTime)
+	defer cancel()
+	c.reporter.Close(ctx)
+}
+
+// A termination is how a runner has ended, for who looks after its pod. The cause
+// is that of the status's outcome, or "start failed".
+type termination struct {
+	Cause    string `json:"cause"`
+	Reason   string `json:"reason,omitempty"`
+	ExitCode int    `json:"exitCode"`
+	Message  string `json:"message"`
+}
+
+// lastWords returns the termination message: JSON of at most 4096 bytes.
+func lastWords(outcome runner.Outcome, err error) []byte {
+	t := termination{Cause: string(outcome.Cause), Reason: outcome.Reason, ExitCode: exitCode(err), Message: outcome.String()}
+	if outcome.Output != "" {
+		t.Message += ": " + outcome.Output
+	}
+	if outcome.Cause == "" {
+		t.Cause, t.Reason, t.Message = "start failed", "StartFailed", ""
+		switch {
+		case errors.As(err, new(signalError)):
+			t.Cause, t.Reason = string(runner.CauseAsked), ""
+		case errors.As(err, new(config.Faults)):
+			t.Reason = "ConfigInvalid"
+		}
+		if err != nil {
+			t.Message = describe(err)
+		}
+	}
+	for most := longestMessage; ; most -= most / 8 {
+		short := t
+		short.Message = middleOut(t.Message, most)
+		text, err := json.Marshal(short)
+		if err != nil || len(text) <= longestMessage {
+			return text
+		}
+	}
+}
+
+// middleOut shortens a text to so many bytes and some: what went wrong is said in
+// the beginning, and what a program said last in the end.
+func middleOut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	head, tail := most/2, len(s)-most/2
+	for head > 0 && !utf8.RuneStart(s[head]) {
+		head--
+	}
+	for tail < len(s) && !utf8.RuneStart(s[tail]) {
+		tail++
+	}
+	return fmt.Sprintf("%s … %s", s[:head], s[tail:])
+}

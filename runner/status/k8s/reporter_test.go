@@ -1,0 +1,111 @@
+package k8s_test
+
+import (
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	v1 "vmop/api/v1"
+	"vmop/runner/status"
+	"vmop/runner/status/k8s"
+)
+
+// logbook keeps what is logged.
+type logbook struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logbook) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+func (l *logbook) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// follow reports about a tracker until the test ends.
+func (p *place) follow(updates ...status.Update) (*status.Tracker, *k8s.Reporter, *logbook) {
+	p.t.Helper()
+	log := &logbook{}
+	tracker := status.NewTracker(time.Now, append([]status.Update{status.Described{Name: "web"}}, updates...)...)
+	r := k8s.NewReporter(p.pod(), slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	r.Follow(p.t.Context(), tracker, "")
+	p.t.Cleanup(func() {
+		if p.t.Failed() {
+			p.t.Logf("the reporter's log:\n%s", log)
+		}
+		_ = tracker.Update(status.Ended{Cause: "asked"}) // it may have
+		<-r.Done()
+	})
+	return tracker, r, log
+}
+
+func tell(t *testing.T, tracker *status.Tracker, updates ...status.Update) {
+	t.Helper()
+	require.NoError(t, tracker.Update(updates...))
+}
+
+// What the runner knows is in the resource, under the names of the resource; when
+// the VM has ended, that is.
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	tracker, r, log := p.follow()
+	tell(t, tracker, status.Entered{State: status.Starting},
+		status.Described{Name: "web", UUID: "081bc4a9-6816-4be2-9011-9949c1336f71", VMType: "standard", Runner: status.Runner{Version: "1.2"}})
+	tell(t, tracker, status.Entered{State: status.Booting}, status.Read{Generation: 3}, status.Applied(3), status.CPUs(2), status.RAM(384<<20))
+	tell(t, tracker, status.ConsoleOpened{Kind: status.Serial, Client: "uid 0 pid 7"}, status.ConsoleOpened{Kind: status.SPICE, Client: "[2001:db8::7]:49152"},
+		status.PasswordSerial(-1), status.WantedUser("joe"), status.VmopAgent(true), status.LoggedIn("joe"), status.Answered{},
+		status.GuestOS{Info: &status.OSInfo{ID: "debian", PrettyName: "Debian GNU/Linux 12"}},
+		status.Interfaces{{Name: "eth0", MAC: "52:54:00:12:34:56", Addresses: []string{"10.0.2.15/24", "fe80::1/64"}}},
+		status.Pending{
+			{Path: "vm.maximumCpus", Current: 2, Desired: 4, Operation: "replace"},
+			{Path: "vm.network[0].mac", Desired: "52:54:00:00:00:01", Operation: "add"}, {Path: "vm.network[0].net", Current: "10.0.2.0/24", Operation: "remove"},
+		})
+	s := p.eventually("the guest booted", func(s v1.VirtualMachineStatus) bool { return s.LoggedInUser == "joe" })
+	require.Equal(t, &v1.RunnerStatus{PodName: "web-0", PodUID: "4711", State: "Booted", Reason: "VmBooted"}, s.Runner)
+	require.Equal(t, "081bc4a9-6816-4be2-9011-9949c1336f71 standard 1.2", s.UUID+" "+s.VMType+" "+s.RunnerVersion)
+	require.EqualValues(t, 2, s.CPUs)
+	require.Equal(t, "384Mi", s.RAM)
+	require.Equal(t, "2001:db8::7", s.ConsoleClient)
+	require.EqualValues(t, -1, s.DisplayPasswordSerial)
+	require.JSONEq(t, `{"id": "debian", "pretty-name": "Debian GNU/Linux 12"}`, string(s.OSInfo.Raw))
+	require.Equal(t, []v1.Interface{{Name: "eth0", MAC: "52:54:00:12:34:56", IPs: []string{"10.0.2.15", "fe80::1"}}}, s.Interfaces)
+	require.Equal(t, []v1.PendingChange{
+		{Path: "spec.vm.maximumCpus", Operation: "replace", Current: "2", Desired: "4"},
+		{Path: "spec.vm.networks[0]", Operation: "replace", Current: "net: 10.0.2.0/24", Desired: "mac: 52:54:00:00:00:01"},
+	}, s.PendingChanges)
+	conditions := map[string]string{}
+	for _, c := range s.Conditions {
+		require.EqualValues(t, 3, c.ObservedGeneration, c.Type)
+		conditions[c.Type] = string(c.Status) + " " + c.Reason
+	}
+	require.Equal(t, map[string]string{
+		"Running": "True VmBooted", "Booted": "True VmBooted", "Ready": "True VmBooted", "VmopAgentConnected": "True VmopAgentStarted",
+		"UserLoggedIn": "True LoggedIn", "ConsoleConnected": "True Connected", "ConfigApplied": "True Applied", "TPMLost": "False NoTPM",
+	}, conditions)
+
+	tell(t, tracker, status.Ended{Cause: "guest shutdown", Reason: "guest-shutdown", Message: "guest shutdown"})
+	<-r.Done()
+	require.True(t, r.Heard())
+	s = p.vm("web").Status
+	require.Equal(t, &v1.Outcome{Cause: "guest shutdown", Reason: "guest-shutdown", Message: "guest shutdown"}, s.Runner.Outcome)
+	require.Equal(t, "Stopped 0 0", s.Runner.State+" "+s.RAM+" "+string(rune('0'+s.CPUs)))
+	require.Nil(t, s.OSInfo)
+	require.Empty(t, s.Interfaces)
+	require.Empty(t, s.PendingChanges)
+	require.Empty(t, s.LoggedInUser)
+	for _, c := range s.Conditions {
+		require.EqualValues(t, "False", c.Status, c.Type)
+	}
+	require.NotContains(t, log.String(), "WARN")
+}

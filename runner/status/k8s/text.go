@@ -1,0 +1,65 @@
+package k8s
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Bounds of what is written, so that the resource stays small: much of it is a
+// guest's word. The resource itself allows more of everything.
+const (
+	longestText    = 2048 // characters of a message
+	longestValue   = 256  // of a name or a value
+	mostInterfaces = 32
+	mostAddresses  = 16 // of one interface
+	mostPending    = 64
+	longestNote    = 250 // of an event; the API server allows 1024 bytes
+)
+
+// clean makes a text one that can be shown: UTF-8, no control characters but line
+// breaks, and at most so many characters.
+func clean(s string, most int) string {
+	s = s[:min(len(s), most*utf8.UTFMax)]
+	var b strings.Builder
+	n := 0
+	for _, c := range s {
+		if n++; n == most && utf8.RuneCountInString(s) > most {
+			return b.String() + "…"
+		}
+		if c != '\n' && !unicode.IsPrint(c) {
+			c = utf8.RuneError
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
+
+// inWords returns a value of the configuration as a text.
+func inWords(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return clean(v, longestValue)
+	case map[string]any, []any:
+		if text, err := json.Marshal(v); err == nil {
+			return clean(string(text), longestValue)
+		}
+	}
+	return clean(fmt.Sprint(v), longestValue)
+}
+
+// quantity writes a number of bytes as the API server does (BinarySI of
+// k8s.io/apimachinery/pkg/api/resource): "1536Mi".
+func quantity(bytes int64) string {
+	unit := 0
+	for bytes != 0 && bytes%1024 == 0 && unit < len(binaryUnits)-1 {
+		bytes, unit = bytes/1024, unit+1
+	}
+	return fmt.Sprintf("%d%s", bytes, binaryUnits[unit])
+}
+
+var binaryUnits = [...]string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}

@@ -1,0 +1,88 @@
+package runner
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"vmop/runner/config"
+	"vmop/runner/status/k8s"
+)
+
+// wordTime is how long the word to end is waited for that makes room for another
+// pod. Without a manager nobody gives it.
+const wordTime = 30 * time.Second
+
+// AwaitWord waits, where a guest has shut itself down, for the word to end, which is
+// the end of the context. In a pod that runner must not just end: the kubelet would
+// start it again, and the VM with it, before anybody has decided whether it shall
+// run.
+//
+// With guestShutdownStops the VM stays off, for as long as it takes; otherwise
+// it is waited for half a minute, so that the VM can be started in another pod, by
+// its newest definition. What the configuration says meanwhile counts. A runner
+// that nobody hears doesn't wait.
+func AwaitWord(ctx context.Context, opts Options, outcome Outcome) {
+	itself := outcome.Cause == CauseGuest || outcome.Cause == CauseReset
+	if opts.Reporter == nil || !itself || ctx.Err() != nil {
+		return
+	}
+	w := word{file: opts.ConfigFile, reporter: opts.Reporter, log: opts.Log, reset: outcome.Cause == CauseReset}
+	w.await(ctx)
+}
+
+// word is what a runner waits for whose VM has ended.
+type word struct {
+	file     string
+	reporter *k8s.Reporter
+	log      *slog.Logger
+	reset    bool // the guest wants to start again
+	stays    bool // off
+}
+
+func (w *word) await(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w.log.Info("the guest has shut itself down; the runner waits for the word to end")
+	source, changed := config.NewSource(w.file, nil), config.Watch(ctx, w.log, w.file)
+	over := time.NewTimer(wordTime)
+	defer over.Stop()
+	told := w.reporter.Done()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-told:
+			if !w.reporter.Heard() {
+				w.log.Info("nobody is there to give it")
+				return
+			}
+			told = nil
+		case <-over.C:
+			if !w.stays {
+				w.log.Info("nobody gives it")
+				return
+			}
+		case _, ok := <-changed:
+			if !ok {
+				return
+			}
+			w.read(source, over)
+		}
+	}
+}
+
+// read looks whether the VM is to stay off. A configuration with faults changes
+// nothing.
+func (w *word) read(source *config.Source, over *time.Timer) {
+	if _, err := source.Reload(); err != nil || source.Config() == nil {
+		return
+	}
+	stays := source.Config().GuestShutdownStops && !w.reset
+	if stays == w.stays {
+		return
+	}
+	if w.stays = stays; !stays {
+		over.Reset(wordTime)
+	}
+}
