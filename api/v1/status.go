@@ -31,6 +31,7 @@ const (
 	ConditionUserLoggedIn     = "UserLoggedIn"       // the agent has logged a user in
 	ConditionConsoleConnected = "ConsoleConnected"   // somebody looks at the screen
 	ConditionVMTypeAccepted   = "VMTypeAccepted"     // the VM type computes a plan for this VM
+	ConditionReconciled       = "Reconciled"         // the cluster holds what the definition asks for
 	ConditionConfigApplied    = "ConfigApplied"      // the machine follows its definition
 	ConditionRestartRequired  = "RestartRequired"    // changes wait for a restart: PendingChanges
 	ConditionTPMLost          = "TPMLost"            // the TPM's process ended: the guest lives, but cannot be reset

@@ -1,0 +1,165 @@
+package vm
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/objects"
+)
+
+// The writers of a VM's status and objects. What the runner writes is written in
+// its place when it cannot speak any more.
+const (
+	managerWriter = client.FieldOwner("vm-operator")
+	runnerWriter  = client.FieldOwner("vm-runner")
+)
+
+// memory is what is remembered of a VM from one look to the next. A manager that
+// starts remembers nothing, and believes what it finds.
+type memory struct {
+	uid      types.UID
+	written  map[string]written // by kind
+	status   uint64             // the VM's version after its status was written last
+	fleeting time.Time          // since when a phase that passes is not told
+}
+
+// written is a version of an object that is as it shall be.
+type written struct {
+	hash       string
+	version    uint64
+	generation int64
+	seen       bool // it has been in the cache
+	at         time.Time
+}
+
+// memories are those of all VMs, by name.
+type memories struct {
+	mu  sync.Mutex
+	all map[types.NamespacedName]*memory
+}
+
+// of returns what is remembered of a VM. One at a time looks at a VM, so that
+// nobody else has it.
+func (m *memories) of(vm *v1.VirtualMachine) *memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := client.ObjectKeyFromObject(vm)
+	if have := m.all[key]; have != nil && have.uid == vm.UID {
+		return have
+	}
+	fresh := &memory{uid: vm.UID, written: map[string]written{}}
+	m.all[key] = fresh
+	return fresh
+}
+
+func (m *memories) forget(key types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.all, key)
+}
+
+// unseen is how long an object that was written may take to come into the cache.
+const unseen = 30 * time.Second
+
+// current tells whether an object is as it shall be, or is on its way: it has the
+// hash of what shall be applied, and nobody has changed it since.
+func (m *memory) current(what, hash string, have *metav1.PartialObjectMetadata, now time.Time) bool {
+	last, remembered := m.written[what]
+	if have == nil {
+		return remembered && !last.seen && last.hash == hash && now.Sub(last.at) < unseen
+	}
+	version := versionOf(have)
+	if remembered && version < last.version { // written, and not yet in the cache
+		return last.hash == hash
+	}
+	if have.Annotations[objects.AnnotationApplied] != hash {
+		return false
+	}
+	if remembered && last.hash == hash && last.changed(have) {
+		return false
+	}
+	m.written[what] = written{hash: hash, version: version, generation: have.Generation, seen: true, at: now}
+	return true
+}
+
+// changed tells whether somebody has changed an object. Those with a generation
+// have a status, whose changes don't count.
+func (w written) changed(have *metav1.PartialObjectMetadata) bool {
+	if w.generation != 0 {
+		return have.Generation != w.generation
+	}
+	return versionOf(have) != w.version
+}
+
+// versionOf returns an object's resourceVersion, a number that grows
+// (https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions).
+func versionOf(object client.Object) uint64 {
+	version, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return version
+}
+
+// ensure applies an object of the VM's name unless it is as it shall be, and tells
+// whether it did. Somebody else's object is left alone.
+func (c *reconciler) ensure(ctx context.Context, v *visit, k kind, hash string, configuration any, have *metav1.PartialObjectMetadata) (bool, outcome, error) {
+	if taken := notOurs(k, v.vm, have); taken != nil {
+		return false, taken, nil
+	}
+	if v.memory.current(k.String(), hash, have, v.now) {
+		return false, nil, nil
+	}
+	text, err := json.Marshal(configuration)
+	if err != nil {
+		return false, nil, fmt.Errorf("apply %s %s: %w", k, v.vm.Name, err)
+	}
+	object := metadataOf(k)
+	object.Name, object.Namespace = v.vm.Name, v.vm.Namespace
+	if err := c.client.Patch(ctx, object, client.RawPatch(types.ApplyPatchType, text), managerWriter, client.ForceOwnership); err != nil {
+		return false, refused(err), fmt.Errorf("apply %s %s: %w", k, v.vm.Name, err)
+	}
+	v.memory.written[k.String()] = written{hash: hash, version: versionOf(object), generation: object.Generation, at: v.now}
+	return true, nil, nil
+}
+
+// notOurs says whose an object is that this VM must not touch; nil if it may.
+func notOurs(k kind, vm *v1.VirtualMachine, have *metav1.PartialObjectMetadata) outcome {
+	if have == nil {
+		return nil
+	}
+	owner := metav1.GetControllerOf(have)
+	switch {
+	case owner != nil && owner.UID == vm.UID:
+	case owner != nil && owner.Kind == "VirtualMachine" && owner.Name == vm.Name:
+		return waiting{reason: reasonOldObject, message: fmt.Sprintf("%s %s belongs to a VM of the same name that was deleted: waiting until it is gone", k, have.Name)}
+	case owner != nil:
+		return stalled{reasonNameTaken, fmt.Sprintf("%s %s belongs to %s %s: give the VM another name", k, have.Name, owner.Kind, owner.Name)}
+	case have.Labels[objects.LabelManagedBy] != objects.ManagerName || have.Labels[objects.LabelInstance] != vm.Name:
+		return stalled{reasonNameTaken, fmt.Sprintf("%s %s is somebody else's, for it has not the labels %s=%s and %s=%s: give the VM another name, or it the labels",
+			k, have.Name, objects.LabelManagedBy, objects.ManagerName, objects.LabelInstance, vm.Name)}
+	}
+	if have.DeletionTimestamp != nil {
+		return waiting{reason: reasonOldObject, message: fmt.Sprintf("%s %s is being deleted: waiting until it is gone", k, have.Name)}
+	}
+	return nil
+}
+
+// refused returns what the VM's user has to know of an error: that the API server
+// takes something not as it is. Nil for errors of the moment.
+func refused(err error) outcome {
+	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err) {
+		return stalled{reasonRefused, readable(err.Error())}
+	}
+	return nil
+}

@@ -1,0 +1,18 @@
+package vm
+
+import (
+	"context"
+
+	"vmop/manager/objects"
+)
+
+// makeConfigMap writes the runner's configuration.
+func (c *reconciler) makeConfigMap(ctx context.Context, v *visit) (outcome, error) {
+	configuration, err := objects.ConfigMap(v.vm, v.settings)
+	if err != nil {
+		return stalled{reasonRefused, readable(err.Error())}, nil
+	}
+	var o outcome
+	v.configured, o, err = c.ensure(ctx, v, configMapKind, configuration.Annotations[objects.AnnotationApplied], configuration, v.configMap)
+	return o, err
+}

@@ -1,0 +1,77 @@
+package vm
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "vmop/api/v1"
+)
+
+// Delays before a VM whose start failed is started again: 10 seconds times the
+// square of the failures in a row, but at most 5 minutes.
+const (
+	delayUnit    = 10 * time.Second
+	longestDelay = 300 * time.Second
+)
+
+// calm is how long a VM must run until its failures are forgotten.
+const calm = 10 * time.Minute
+
+// delay returns how long to wait after so many failures in a row.
+func delay(count int32) time.Duration {
+	count = min(count, 100) // far above the longest delay
+	return min(time.Duration(count*count)*delayUnit, longestDelay)
+}
+
+// nextAttempt returns when a VM may be started again; zero if it may at any time.
+func nextAttempt(failures *v1.Failures) time.Time {
+	if failures == nil || failures.Count == 0 {
+		return time.Time{}
+	}
+	return failures.LastTime.Add(delay(failures.Count))
+}
+
+// countFailures returns the failures of a VM, nil if there are none: one more if
+// its pod's container has failed, none if the definition has changed or the VM
+// has run for long enough. A failure is known by its time, which is kept as long
+// as the pod that has it.
+func countFailures(have *v1.Failures, pod *corev1.Pod, changed bool, now time.Time) *v1.Failures {
+	var failures v1.Failures
+	if have != nil {
+		failures = *have
+	}
+	if changed {
+		failures.Count = 0
+	}
+	end := lastEnd(pod)
+	if failed(end) && !terminating(pod) && !end.FinishedAt.Time.Equal(failures.LastTime.Time) {
+		failures.Count++
+		failures.LastTime = end.FinishedAt
+	}
+	if at := calmAt(pod); runs(pod) && !now.Before(at) {
+		failures.Count = 0
+	}
+	forgotten := end == nil || !end.FinishedAt.Time.Equal(failures.LastTime.Time)
+	if failures.Count == 0 && forgotten {
+		return nil
+	}
+	return &failures
+}
+
+// calmAt returns when a VM that runs will have run for long enough.
+func calmAt(pod *corev1.Pod) time.Time {
+	if !runs(pod) {
+		return time.Time{}
+	}
+	return container(pod).State.Running.StartedAt.Add(calm)
+}
+
+// failed tells whether an end was a failure of the VM: not that of its node, after
+// which nobody knows how the container ended.
+func failed(end *corev1.ContainerStateTerminated) bool {
+	if end == nil || end.ExitCode == 0 || end.FinishedAt.IsZero() {
+		return false
+	}
+	return end.Reason != "Unknown" && end.Reason != "ContainerStatusUnknown"
+}

@@ -1,0 +1,94 @@
+package vm
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/objects"
+)
+
+// Options are what the controller needs besides a manager. Namespace, Settings
+// and Types are required.
+type Options struct {
+	// Namespace whose VMs are controlled.
+	Namespace string
+	// Settings returns what the manager's configuration says now. It is called
+	// often, by several goroutines.
+	Settings func() objects.Settings
+	// Types knows which VM types make a machine of a VM.
+	Types TypeChecker
+	// Changed tells that Settings returns something else: all VMs are looked at
+	// again. Nil: it never does.
+	Changed <-chan struct{}
+	// Instance is the name of this manager's process in events, such as its pod's.
+	Instance string
+	// MaxConcurrentReconciles is how many VMs are looked at at once. 0 means 8.
+	MaxConcurrentReconciles int
+	// Now is the clock. Nil: time.Now.
+	Now func() time.Time
+}
+
+// A TypeChecker tells whether a VM type makes a machine of a VM.
+type TypeChecker interface {
+	// CheckType returns nil if the VM's type makes a launch plan of it, and a
+	// [TypeRefused] if it doesn't. Any other error means that nobody knows: it is
+	// tried again. Modules are the custom types that the VM can use: the texts of
+	// Starlark modules by their file names. They are not changed, and mustn't be.
+	CheckType(ctx context.Context, vm *v1.VirtualMachine, modules map[string]string) error
+}
+
+// TypeRefused says why a VM type makes no machine of a VM.
+type TypeRefused struct {
+	// Message is Starlark's, or of whoever else refuses, for people.
+	Message string
+}
+
+func (r TypeRefused) Error() string { return r.Message }
+
+// concurrency is enough for API servers that are some milliseconds away.
+const concurrency = 8
+
+// Delays before something that went wrong is tried again. It is counted by VM:
+// the usual limit for all together makes 5000 VMs wait for each other.
+const (
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = 2 * time.Minute
+)
+
+// Add adds the controller to a manager, whose cache must have been made with
+// [CacheOptions].
+func Add(ctx context.Context, mgr manager.Manager, opts Options) error {
+	if opts.MaxConcurrentReconciles == 0 {
+		opts.MaxConcurrentReconciles = concurrency
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	c := newReconciler(mgr.GetClient(), mgr.GetAPIReader(), opts)
+	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return fmt.Errorf("VM controller: %w", err)
+	}
+	survive := true // one broken VM is no reason for others to wait
+	ctl, err := controller.New("vm", mgr, controller.Options{
+		Reconciler:              c,
+		MaxConcurrentReconciles: opts.MaxConcurrentReconciles,
+		RecoverPanic:            &survive,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+	})
+	if err != nil {
+		return fmt.Errorf("VM controller: %w", err)
+	}
+	for _, s := range c.sources(mgr) {
+		if err := ctl.Watch(s); err != nil {
+			return fmt.Errorf("VM controller: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,220 @@
+package vm
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "vmop/api/v1"
+)
+
+// phase is the state of a VM for people.
+type phase struct {
+	phase           v1.Phase
+	reason, message string
+	// fleeting phases are passed through by every VM that starts; they are told
+	// if they last.
+	fleeting bool
+}
+
+// Reasons of phases.
+const (
+	reasonDeleted          = "Deleted"
+	reasonStopped          = "Stopped"
+	reasonStopRequested    = "StopRequested"
+	reasonPodDeleted       = "PodDeleted"
+	reasonGuestShutdown    = "GuestShutdown"
+	reasonGuestEnded       = "GuestEnded"
+	reasonNodeLost         = "NodeLost"
+	reasonWaitingForOldPod = "WaitingForOldPod"
+	reasonPodMissing       = "PodMissing"
+	reasonScheduling       = "Scheduling"
+	reasonUnschedulable    = "Unschedulable"
+	reasonMissingClaim     = "MissingClaim"
+	reasonClaimPending     = "ClaimPending"
+	reasonImagePull        = "ImagePull"
+	reasonContainer        = "ContainerNotStarted"
+	reasonPodStarting      = "PodStarting"
+	reasonPodFailed        = "PodFailed"
+	reasonStartFailed      = "StartFailed"
+	reasonCrashed          = "Crashed"
+	reasonRestarting       = "Restarting"
+
+	// Of phases and of the condition Reconciled.
+	reasonNameTaken = "NameTaken"
+	reasonOldObject = "WaitingForOldObject"
+	reasonRefused   = "Refused"
+	reasonRetrying  = "Retrying"
+	reasonClaim     = "ClaimNotAsDefined"
+)
+
+// phaseOf says how a VM is.
+func phaseOf(s situation) phase {
+	switch {
+	case s.vm.DeletionTimestamp != nil:
+		return phase{v1.PhaseTerminating, reasonDeleted, "the VM is being deleted", false}
+	case s.pod == nil && !s.wanted():
+		return phase{v1.PhaseStopped, reasonStopped, "the VM shall not run", false}
+	case s.pod == nil:
+		return s.withoutPod()
+	case terminating(s.pod):
+		return s.withPodThatGoes()
+	case !s.wanted():
+		return phase{v1.PhaseStopping, reasonStopRequested, "the VM shall not run: its pod is about to be deleted", true}
+	}
+	return s.withPod()
+}
+
+// withoutPod is for a VM that shall run.
+func (s situation) withoutPod() phase {
+	switch hold := s.hold.(type) {
+	case stalled:
+		return phase{v1.PhaseFailed, hold.reason, hold.message, false}
+	case waiting:
+		return phase{v1.PhasePending, hold.reason, hold.message, false}
+	}
+	switch at := nextAttempt(s.failures); {
+	case len(s.strays) > 0:
+		return phase{v1.PhasePending, reasonWaitingForOldPod, s.strayMessage(), false}
+	case s.now.Before(at):
+		return s.hasFailed(s.vm.Status.Runner)
+	}
+	return phase{v1.PhasePending, reasonPodMissing, "its pod is being made", true}
+}
+
+func (s situation) strayMessage() string {
+	return fmt.Sprintf("pod %s, which says that it is this VM's and is not of its stateful set, may use the same disks: delete it, or wait until it is gone", s.strays[0].Name)
+}
+
+// hasFailed is for a VM that is started again after a time.
+func (s situation) hasFailed(said *v1.RunnerStatus) phase {
+	var outcome *v1.Outcome
+	if said != nil {
+		outcome = said.Outcome
+	}
+	return s.failed(outcome)
+}
+
+func (s situation) failed(outcome *v1.Outcome) phase {
+	reason, message := reasonStartFailed, "the VM could not be started"
+	if outcome != nil {
+		if crashed(outcome.Cause) {
+			reason = reasonCrashed
+		}
+		if message = replaceReason(outcome); outcome.Message == "" {
+			message = fmt.Sprintf("%s (exit code %d)", message, outcome.ExitCode)
+		}
+	}
+	if s.failures != nil && s.failures.Count > 0 {
+		message = fmt.Sprintf("%s; failed starts in a row: %d, next attempt at %s, or when the definition changes",
+			shorten(message, maxMessage), s.failures.Count, nextAttempt(s.failures).UTC().Format(time.RFC3339))
+	}
+	return phase{v1.PhaseFailed, reason, message, false}
+}
+
+// withPodThatGoes is for a VM whose pod is being deleted.
+func (s situation) withPodThatGoes() phase {
+	name := v1.PhaseStopping
+	if s.wanted() {
+		name = v1.PhasePending
+	}
+	switch {
+	case overdue(s.pod, s.now):
+		return phase{name, reasonNodeLost, fmt.Sprintf("pod %s should be gone, but node %s does not say so: when the node is certainly off, "+
+			"delete the pod by force (kubectl delete pod %[1]s --force)", s.pod.Name, s.pod.Spec.NodeName), false}
+	case !s.wanted():
+		return phase{v1.PhaseStopping, reasonStopRequested, "the guest has been asked to shut down", false}
+	case ending(s.vm, s.pod) != nil:
+		return phase{v1.PhasePending, reasonWaitingForOldPod, fmt.Sprintf("a new pod follows when pod %s is gone", s.pod.Name), true}
+	}
+	return phase{v1.PhaseStopping, reasonPodDeleted, "its pod is being deleted: the guest has been asked to shut down, and is started again in a new one", false}
+}
+
+// withPod is for a VM that shall run, and has a pod to run in.
+func (s situation) withPod() phase {
+	outcome := ending(s.vm, s.pod)
+	switch {
+	case outcome != nil && outcome.ExitCode != 0:
+		return s.failed(outcome)
+	case outcome != nil && outcome.Cause == causeGuest:
+		return phase{v1.PhaseStopping, reasonGuestShutdown, "the guest has shut itself down", true}
+	case outcome != nil:
+		return phase{v1.PhaseStopping, reasonGuestEnded, "the machine has ended: " + replaceReason(outcome), true}
+	case s.pod.Status.Phase == corev1.PodFailed:
+		return phase{v1.PhasePending, orElse(s.pod.Status.Reason, reasonPodFailed), orElse(readable(s.pod.Status.Message), "the pod has failed; a new one follows"), false}
+	case s.pod.Spec.NodeName == "":
+		return unscheduled(s.pod)
+	case !runs(s.pod):
+		return notStarted(s.pod)
+	}
+	return s.withRunner()
+}
+
+// unscheduled is for a pod that has no node.
+func unscheduled(pod *corev1.Pod) phase {
+	c := condition(pod, corev1.PodScheduled)
+	if c == nil || c.Status != corev1.ConditionFalse {
+		return phase{v1.PhasePending, reasonScheduling, "a node is being looked for", true}
+	}
+	reason := orElse(c.Reason, reasonUnschedulable)
+	switch {
+	case strings.Contains(c.Message, "persistentvolumeclaim ") && strings.Contains(c.Message, "not found"):
+		reason = reasonMissingClaim
+	case strings.Contains(c.Message, "unbound immediate PersistentVolumeClaims"), strings.Contains(c.Message, "didn't find available persistent volumes to bind"):
+		reason = reasonClaimPending
+	}
+	return phase{v1.PhasePending, reason, readable(c.Message), false}
+}
+
+// notStarted is for a pod whose container does not run on its node.
+func notStarted(pod *corev1.Pod) phase {
+	w := container(pod).State.Waiting
+	switch {
+	case nodeSilent(pod):
+		return phase{v1.PhasePending, reasonNodeLost, silence(pod), false}
+	case w == nil, w.Reason == "ContainerCreating", w.Reason == "PodInitializing":
+		return starting()
+	case w.Reason == "CrashLoopBackOff":
+		return phase{v1.PhaseStarting, reasonRestarting, readable(w.Message), false}
+	case strings.Contains(w.Reason, "Image"), w.Reason == "RegistryUnavailable":
+		return phase{v1.PhasePending, reasonImagePull, readable(w.Reason + ": " + w.Message), false}
+	}
+	return phase{v1.PhasePending, reasonContainer, readable(w.Reason + ": " + w.Message), false}
+}
+
+// withRunner is for a VM whose runner runs.
+func (s situation) withRunner() phase {
+	said := word(s.vm, s.pod)
+	switch {
+	case nodeSilent(s.pod):
+		return phase{v1.PhaseRunning, reasonNodeLost, silence(s.pod), false}
+	case said == nil:
+		return starting()
+	}
+	switch said.State {
+	case stateBooting, stateBooted:
+		return phase{v1.PhaseRunning, "", "", false}
+	case stateTerminating, stateStopped:
+		return phase{v1.PhaseStopping, reasonGuestEnded, "the machine is being ended", false}
+	}
+	return starting()
+}
+
+// starting is told once, whatever happens in the pod before the guest runs: the
+// runner says more.
+func starting() phase {
+	return phase{v1.PhaseStarting, reasonPodStarting, "its pod starts", false}
+}
+
+func silence(pod *corev1.Pod) string {
+	return fmt.Sprintf("node %s does not report any more: whether the guest runs is not known", pod.Spec.NodeName)
+}
+
+func orElse(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}

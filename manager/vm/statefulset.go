@@ -1,0 +1,37 @@
+package vm
+
+import (
+	"context"
+
+	"vmop/manager/objects"
+)
+
+// makeStatefulSet makes what keeps the VM's pod, or has none.
+func (c *reconciler) makeStatefulSet(ctx context.Context, v *visit) (outcome, error) {
+	if v.claims == nil {
+		return nil, nil // nobody knows what the pod would have to mount
+	}
+	set, err := objects.StatefulSet(v.vm, v.settings, v.claims, v.secret, v.decision.replicas)
+	if err != nil {
+		return stalled{reasonRefused, readable(err.Error())}, nil
+	}
+	if v.pod != nil && !terminating(v.pod) {
+		v.changes = objects.PodChanges(&v.pod.ObjectMeta, set)
+	}
+	if v.decision.stop {
+		return nil, nil // it comes again, stopped
+	}
+	if (v.pod == nil) == (v.decision.replicas > 0) {
+		v.distrust()
+	}
+	_, o, err := c.ensure(ctx, v, statefulSetKind, set.Annotations[objects.AnnotationApplied], set, v.statefulSet)
+	return o, err
+}
+
+// distrust makes a manager that has just started not believe the hash of a stateful
+// set whose pod is not as it says: somebody may have scaled it meanwhile.
+func (v *visit) distrust() {
+	if _, remembered := v.memory.written[statefulSetKind.String()]; !remembered && v.statefulSet != nil && !terminating(v.pod) {
+		delete(v.statefulSet.Annotations, objects.AnnotationApplied)
+	}
+}

@@ -1,0 +1,182 @@
+package vm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/objects"
+)
+
+// passing is how long a phase that every VM passes through is not told.
+const passing = 2 * time.Second
+
+// tell writes the manager's part of the VM's status, if it has changed, after the
+// events that tell of the change.
+func (c *reconciler) tell(ctx context.Context, v *visit) error {
+	p := phaseOf(v.situation)
+	status := v.status(p)
+	if sameStatus(status, v.vm.Status) {
+		v.memory.fleeting = time.Time{}
+		return nil
+	}
+	if v.passes(p) {
+		return nil
+	}
+	for _, e := range v.happenings(p) {
+		c.event(ctx, v, e)
+	}
+	version, err := c.writeStatus(ctx, v.vm, status, managerWriter)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return nil // it is another VM of that name, or none
+	case err != nil:
+		return fmt.Errorf("write the status of VM %s: %w", v.vm.Name, err)
+	}
+	v.memory.status = version
+	return nil
+}
+
+// passes tells whether a phase need not be told yet.
+func (v *visit) passes(p phase) bool {
+	if !p.fleeting || v.vm.DeletionTimestamp != nil {
+		v.memory.fleeting = time.Time{}
+		return false
+	}
+	if v.memory.fleeting.IsZero() {
+		v.memory.fleeting = v.now
+	}
+	until := v.memory.fleeting.Add(passing)
+	if !v.now.Before(until) {
+		return false
+	}
+	v.lookAgain(until)
+	return true
+}
+
+// status is the manager's part of the VM's status.
+func (v *visit) status(p phase) v1.VirtualMachineStatus {
+	is := v.vm.Status
+	status := v1.VirtualMachineStatus{
+		ObservedGeneration: v.vm.Generation,
+		Phase:              p.phase, Reason: p.reason, Message: shorten(p.message, maxMessage),
+		Failures: v.failures,
+	}
+	if v.pod != nil {
+		status.NodeName = v.pod.Spec.NodeName
+	}
+	if v.vm.DeletionTimestamp != nil { // nothing was looked at
+		status.Privileges, status.Failures = is.Privileges, is.Failures
+		status.PendingChanges = slices.DeleteFunc(slices.Clone(is.PendingChanges), func(c v1.PendingChange) bool { return !podChange(c.Path) })
+		for _, name := range managerConditions() {
+			if have := conditionOf(is.Conditions, name); have != nil {
+				status.Conditions = append(status.Conditions, *have)
+			}
+		}
+		return status
+	}
+	status.Privileges = objects.Privileges(v.vm, v.settings)
+	status.PendingChanges = v.changes
+	status.Conditions = v.conditions(status.PendingChanges)
+	return status
+}
+
+func managerConditions() []string {
+	return []string{v1.ConditionVMTypeAccepted, v1.ConditionRestartRequired, v1.ConditionReconciled}
+}
+
+// conditions are the manager's.
+func (v *visit) conditions(changes []v1.PendingChange) []metav1.Condition {
+	all := map[string]verdict{v1.ConditionVMTypeAccepted: v.accepted, v1.ConditionRestartRequired: v.restart(changes), v1.ConditionReconciled: v.reconciled()}
+	var conditions []metav1.Condition
+	for _, name := range managerConditions() {
+		c := all[name]
+		conditions = append(conditions, conditionFrom(conditionOf(v.vm.Status.Conditions, name), metav1.Condition{
+			Type: name, Status: c.status, Reason: c.reason, Message: c.message, ObservedGeneration: v.vm.Generation,
+		}, v.now))
+	}
+	return conditions
+}
+
+// restart is whether changes wait for a restart, be they the manager's or the
+// runner's.
+func (v *visit) restart(changes []v1.PendingChange) verdict {
+	var paths []string
+	for _, change := range changes {
+		paths = append(paths, change.Path)
+	}
+	for _, change := range v.vm.Status.PendingChanges {
+		if !podChange(change.Path) && !slices.Contains(paths, change.Path) {
+			paths = append(paths, change.Path)
+		}
+	}
+	if len(paths) == 0 {
+		return verdict{metav1.ConditionFalse, "NoChanges", ""}
+	}
+	slices.Sort(paths)
+	return verdict{metav1.ConditionTrue, "ChangesWait", shorten("waiting for a restart: "+strings.Join(paths, ", "), maxMessage)}
+}
+
+// reconciled is whether the cluster holds what the definition asks for.
+func (v *visit) reconciled() verdict {
+	if len(v.problems) == 0 {
+		return verdict{metav1.ConditionTrue, "Done", ""}
+	}
+	var messages []string
+	for _, p := range v.problems {
+		messages = append(messages, p.message)
+	}
+	return verdict{metav1.ConditionFalse, v.problems[0].reason, shorten(strings.Join(messages, "; "), maxMessage)}
+}
+
+// podChange tells whether a pending change is one that needs a new pod: then it is
+// the manager's.
+func podChange(path string) bool {
+	switch path {
+	case "spec.nodeName", "spec.priorityClassName", "spec.nodeSelector", "spec.affinity", "spec.tolerations", "spec.topologySpreadConstraints",
+		"spec.vmType.configMap", "spec.vm.display (secret)", "spec.vm.powerdownTimeout":
+		return true
+	}
+	return strings.HasPrefix(path, "spec.image.") || strings.HasPrefix(path, "spec.resources.")
+}
+
+// sameStatus tells whether the manager's part of a status is there already.
+func sameStatus(want, is v1.VirtualMachineStatus) bool {
+	ours := slices.DeleteFunc(slices.Clone(is.PendingChanges), func(c v1.PendingChange) bool { return !podChange(c.Path) })
+	if want.ObservedGeneration != is.ObservedGeneration || want.Phase != is.Phase || want.Reason != is.Reason || want.Message != is.Message ||
+		want.NodeName != is.NodeName || !equality.Semantic.DeepEqual(want.Failures, is.Failures) ||
+		!equality.Semantic.DeepEqual(want.Privileges, is.Privileges) || !equality.Semantic.DeepEqual(want.PendingChanges, ours) {
+		return false
+	}
+	for _, c := range want.Conditions {
+		if have := conditionOf(is.Conditions, c.Type); have == nil || !equality.Semantic.DeepEqual(c, *have) {
+			return false
+		}
+	}
+	return true
+}
+
+func conditionOf(conditions []metav1.Condition, name string) *metav1.Condition {
+	for i := range conditions {
+		if conditions[i].Type == name {
+			return &conditions[i]
+		}
+	}
+	return nil
+}
+
+// conditionFrom returns a condition with the time of its last transition.
+func conditionFrom(have *metav1.Condition, want metav1.Condition, now time.Time) metav1.Condition {
+	want.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
+	if have != nil && have.Status == want.Status {
+		want.LastTransitionTime = have.LastTransitionTime
+	}
+	return want
+}
