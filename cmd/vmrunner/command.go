@@ -3,19 +3,14 @@ package main
 import (
 	"fmt"
 	"log/slog"
-	"os"
-	"time"
 
-	"github.com/lmittmann/tint"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
-	"golang.org/x/term"
 
 	"vmop/cmd/vmrunner/cli"
 	"vmop/cmd/vmrunner/vmtype"
 	"vmop/runner/config"
 	"vmop/runner/control"
-	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/policy"
 )
@@ -25,11 +20,10 @@ var version = "devel"
 
 // flags are those of all verbs.
 type flags struct {
-	config   string
-	vmTypes  string
-	policy   string
-	logLevel string
-	logForm  string
+	config  string
+	vmTypes string
+	policy  string
+	log     cli.LogFlags
 }
 
 // newCommand returns the program's command; umask is what the user has chosen.
@@ -40,7 +34,7 @@ func newCommand(umask int) *cobra.Command {
 		Use:           "vmrunner",
 		Short:         "Run one virtual machine with QEMU",
 		Long:          "vmrunner runs the virtual machine that a configuration file describes.\nWithout a verb it does the same as \"vmrunner run\".\n\n" + exitCodes,
-		Args:          noArguments,
+		Args:          cli.NoArguments,
 		RunE:          run.RunE,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -50,13 +44,10 @@ func newCommand(umask int) *cobra.Command {
 	p.StringVarP(&f.config, "config", "c", config.DefaultFile, "the VM's configuration `file`")
 	p.StringVar(&f.vmTypes, "vmtypes", vmtypes.DefaultDir, "`folder` of custom VM types")
 	p.StringVar(&f.policy, "vmtypes-policy", policy.DefaultFile, "`file` that says what VM types may do; the default may\nbe absent")
-	p.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
-	p.StringVar(&f.logForm, "log-format", "auto", "text, json or auto (text on a terminal)")
+	f.log.Add(root)
 	cli.CompleteFile(root, "config", "yaml", "yml", "json")
 	cli.CompleteFolder(root, "vmtypes")
 	cli.CompleteFile(root, "vmtypes-policy", "yaml", "yml")
-	cli.CompleteFlag(root, "log-level", "debug", "info", "warn", "error")
-	cli.CompleteFlag(root, "log-format", "text", "json", "auto")
 	root.Flags().AddFlagSet(run.Flags())
 	root.AddGroup(&cobra.Group{ID: groupFile, Title: "A configuration:"}, &cobra.Group{ID: groupRunning, Title: "VMs that run:"},
 		&cobra.Group{ID: groupAuthors, Title: "VM types:"})
@@ -83,25 +74,6 @@ const exitCodes = `Exit codes:
     3  there is no such VM; of run: the VM runs already
   130  of run: Ctrl-C (INT), and 143: TERM, before the guest ran`
 
-// noArguments refuses what is no flag and no verb.
-func noArguments(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	var verbs []string
-	for _, verb := range cmd.Commands() {
-		verbs = append(verbs, verb.Name())
-	}
-	if verbs == nil {
-		return cli.UsageError{Err: fmt.Errorf("%s takes no arguments besides flags, got %q", cmd.CommandPath(), args[0])}
-	}
-	hint := "\"vmrunner help\" lists them"
-	if near := vmspec.Nearest(args[0], verbs); near != "" {
-		hint = "did you mean " + near + "?"
-	}
-	return cli.UsageError{Err: fmt.Errorf("there is no verb %q (%s)", args[0], hint)}
-}
-
 // newVMType returns the verbs for authors. Nobody's VM is concerned, and what they
 // write is for others, too.
 func newVMType(f *flags, umask int) *cobra.Command {
@@ -120,7 +92,7 @@ func newVMType(f *flags, umask int) *cobra.Command {
 
 func newVersion() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: noArguments,
+		Use: "version", Short: "Print the version", Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), "vmrunner", version)
 			return err
@@ -130,24 +102,13 @@ func newVersion() *cobra.Command {
 
 // logger returns the program's log, on standard error.
 func (f *flags) logger() (*slog.Logger, error) {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
-		return nil, cli.UsageError{Err: fmt.Errorf("--log-level %q: want debug, info, warn or error", f.logLevel)}
+	level, err := f.log.ParseLevel()
+	if err != nil {
+		return nil, err
 	}
-	terminal := term.IsTerminal(int(os.Stderr.Fd()))
-	if f.logForm == "auto" {
-		f.logForm = "json"
-		if terminal {
-			f.logForm = "text"
-		}
+	handler, err := f.log.Handler(level)
+	if err != nil {
+		return nil, err
 	}
-	switch f.logForm {
-	case "text":
-		return slog.New(tint.NewTextHandler(os.Stderr, &tint.Options{
-			Level: level, TimeFormat: time.TimeOnly, NoColor: !terminal || os.Getenv("NO_COLOR") != "",
-		})), nil
-	case "json":
-		return slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level})), nil
-	}
-	return nil, cli.UsageError{Err: fmt.Errorf("--log-format %q: want text, json or auto", f.logForm)}
+	return slog.New(handler), nil
 }

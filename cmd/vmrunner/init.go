@@ -19,7 +19,7 @@ func newInit(f *flags, run *cobra.Command) *cobra.Command {
 		Long: "init starts \"vmrunner run\" with the same flags, and starts it again if it is\n" +
 			"killed: the VM runs on meanwhile. It hands signals on, collects orphans, and\n" +
 			"ends when the runner ends, with the same exit code.",
-		Args:    noArguments,
+		Args:    cli.NoArguments,
 		GroupID: groupFile, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := f.logger()

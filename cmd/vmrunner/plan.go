@@ -22,7 +22,7 @@ func newPlan(f *flags) *cobra.Command {
 			"what may change while the VM runs. It starts nothing, changes nothing and needs\n" +
 			"no rights. With --why each argument shows the line of the VM type that made it,\n" +
 			"and the calls that led there. -o argv prints one word a line.",
-		Args:    noArguments,
+		Args:    cli.NoArguments,
 		GroupID: groupFile, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.hasConfig(); err != nil {

@@ -36,7 +36,7 @@ func newPS() *cobra.Command {
 		Short: "List the VMs that run",
 		Long: "ps lists the VMs of this user that run. One whose runner was killed is listed, too:\n" +
 			"its QEMU may still run.",
-		Args:    noArguments,
+		Args:    cli.NoArguments,
 		GroupID: groupRunning, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			entries := look(cmd.Context(), machines(config.HostEnv()))

@@ -28,7 +28,7 @@ func newRun(f *flags) *cobra.Command {
 		Long: "run starts the VM and stays until it has ended. TERM and INT (Ctrl-C) ask the\n" +
 			"guest to shut down: by its agent, then by the power button, then by force when\n" +
 			"powerdownTimeout is over. HUP makes it read the configuration again.",
-		Args:    noArguments,
+		Args:    cli.NoArguments,
 		GroupID: groupFile, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := f.logger()
@@ -101,7 +101,7 @@ func (f *flags) hasConfig() error {
 
 // tell puts an error into a log that programs read; otherwise main prints it.
 func (f *flags) tell(log *slog.Logger, err error) error {
-	if err == nil || f.logForm != "json" {
+	if err == nil || f.log.Form != "json" {
 		return err
 	}
 	log.Error("stopped", "state", "Stopped", "err", err.Error())

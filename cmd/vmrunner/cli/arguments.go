@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"vmop/vmspec"
+)
+
+// NoArguments refuses what is no flag and no verb.
+func NoArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var verbs []string
+	for _, verb := range cmd.Commands() {
+		verbs = append(verbs, verb.Name())
+	}
+	if verbs == nil {
+		return UsageError{Err: fmt.Errorf("%s takes no arguments besides flags, got %q", cmd.CommandPath(), args[0])}
+	}
+	hint := "\"" + cmd.CommandPath() + " help\" lists them"
+	if near := vmspec.Nearest(args[0], verbs); near != "" {
+		hint = "did you mean " + near + "?"
+	}
+	return UsageError{Err: fmt.Errorf("there is no verb %q (%s)", args[0], hint)}
+}
+
