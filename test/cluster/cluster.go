@@ -32,6 +32,11 @@ type Options struct {
 	// Nodes is how many, 0 to 4. Without one nothing runs, but all objects can be
 	// made: it is what tests of clients and controllers need, and starts quicker.
 	Nodes int
+	// Arguments are more of those of a program of the control plane, by its name,
+	// such as kube-apiserver. The last of two equal flags counts.
+	Arguments map[string][]string
+	// Without are the names of programs of the control plane that are not started.
+	Without []string
 	// Log is called with a line for each step; nil means that nobody wants to
 	// know.
 	Log func(line string)
@@ -49,8 +54,11 @@ type Cluster struct {
 	Kubeconfig string `json:"kubeconfig"`
 	// Processes are those of the control plane, and the first of each node.
 	Processes map[string]process.ID `json:"processes"`
+	// Arguments are those of the Options.
+	Arguments map[string][]string `json:"arguments,omitempty"`
 
-	log func(string)
+	without []string
+	log     func(string)
 }
 
 // Addresses, in the cluster's own network.
@@ -75,7 +83,7 @@ func Up(ctx context.Context, opts Options) (*Cluster, error) {
 	if opts.Nodes < 0 || opts.Nodes > maxNodes {
 		return nil, fmt.Errorf("start a cluster: %d nodes, want 0 to %d", opts.Nodes, maxNodes)
 	}
-	c := &Cluster{Processes: map[string]process.ID{}, log: opts.Log}
+	c := &Cluster{Processes: map[string]process.ID{}, Arguments: opts.Arguments, without: opts.Without, log: opts.Log}
 	if c.log == nil {
 		c.log = func(string) {}
 	}
@@ -153,8 +161,8 @@ func (c *Cluster) ip(ctx context.Context, args ...string) error {
 	return run(ctx, "ip", append([]string{"-n", c.namespace()}, args...)...)
 }
 
-// inside returns a command that runs in the cluster's network.
-func (c *Cluster) inside(ctx context.Context, name string, args ...string) *exec.Cmd {
+// Inside returns a command that runs in the cluster's network.
+func (c *Cluster) Inside(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, "nsenter", append([]string{"--net=/run/netns/" + c.namespace(), "--", name}, args...)...)
 }
 
@@ -222,7 +230,7 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 
 // KubectlCommand returns what Kubectl runs, for who wants to talk with it.
 func (c *Cluster) KubectlCommand(ctx context.Context, args ...string) *exec.Cmd {
-	return c.inside(ctx, filepath.Join(c.Programs, "bin/kubectl"), append([]string{"--kubeconfig", c.Kubeconfig}, args...)...)
+	return c.Inside(ctx, filepath.Join(c.Programs, "bin/kubectl"), append([]string{"--kubeconfig", c.Kubeconfig}, args...)...)
 }
 
 // Down ends the cluster and leaves nothing of it.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -60,9 +61,12 @@ func (c *Cluster) StartServer(ctx context.Context) error {
 	return c.awaitServer(ctx)
 }
 
-// serve starts a program of the control plane.
+// serve starts a program of the control plane, if it is to be there.
 func (c *Cluster) serve(ctx context.Context, name string, args ...string) error {
-	cmd := c.inside(context.WithoutCancel(ctx), filepath.Join(c.Programs, "bin", name), args...)
+	if slices.Contains(c.without, name) {
+		return nil
+	}
+	cmd := c.Inside(context.WithoutCancel(ctx), filepath.Join(c.Programs, "bin", name), append(args, c.Arguments[name]...)...)
 	cmd.Dir = c.Dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	_, err := c.launch(name, cmd)
