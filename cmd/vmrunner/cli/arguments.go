@@ -26,4 +26,3 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 	}
 	return UsageError{Err: fmt.Errorf("there is no verb %q (%s)", args[0], hint)}
 }
-

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"vmop/cmd/vmrunner/cli"
+	"vmop/manager"
+)
+
+// imageVariable says which image runners have if nothing else does.
+const imageVariable = "VMOP_RUNNER_IMAGE"
+
+// flags are those of run.
+type flags struct {
+	log         cli.LogFlags
+	config      string
+	kubeconfig  string
+	context     string
+	runnerImage string
+	leaderElect bool
+	health      string
+	metrics     string
+}
+
+func newCommand() *cobra.Command {
+	var f flags
+	run := newRun(&f)
+	root := &cobra.Command{
+		Use:           "vmmanager",
+		Short:         "Make the VirtualMachines of a Kubernetes namespace run",
+		Long:          "vmmanager makes the VirtualMachines of a Kubernetes namespace run.\nWithout a verb it does the same as \"vmmanager run\".\n\n" + exitCodes,
+		Args:          cli.NoArguments,
+		RunE:          run.RunE,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UsageError{Err: err} })
+	f.log.Add(root)
+	root.Flags().AddFlagSet(run.Flags())
+	cli.CompleteFile(run, "config", "yaml", "yml", "json")
+	root.AddCommand(run, newCheckConfig(), newVersion())
+	return root
+}
+
+// exitCodes is for the help; see the package comment.
+const exitCodes = `Exit codes:
+  0  told to stop (TERM, INT), or a configuration is without fault
+  1  something went wrong: the API server can't be reached or doesn't know
+     VirtualMachines, or another manager leads now
+  2  a wrong call, faults in the configuration, or nothing says which namespace
+     to manage or where the API server is`
+
+func newRun(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Manage VMs until told to stop",
+		Long: "run manages the VMs of a namespace: that of its pod, or the one in the\n" +
+			"configuration. Outside of a cluster a kubeconfig says where the API server is.\n" +
+			"It reads its configuration again whenever that changes.",
+		Args:              cli.NoArguments,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			opts, err := f.options(cmd)
+			if err == nil {
+				err = manager.Run(cmd.Context(), opts)
+			}
+			if err != nil && f.log.Form == "json" && opts.Handler != nil {
+				slog.New(opts.Handler).Error("stopped", "err", err.Error())
+				return loggedError{err}
+			}
+			return err
+		},
+	}
+	p := cmd.Flags()
+	p.StringVarP(&f.config, "config", "c", manager.DefaultConfigFile, "configuration `file`; the default may be absent")
+	p.StringVar(&f.kubeconfig, "kubeconfig", "", "`file` that says where the API server is; without it\nKUBECONFIG, then the pod, then ~/.kube/config")
+	p.StringVar(&f.context, "context", "", "`name` of the kubeconfig's context")
+	p.StringVar(&f.runnerImage, "runner-image", cmp.Or(os.Getenv(imageVariable), "vmop/runner:"+version), "`image` of runners if neither the VM nor the configuration\nnames one; without it "+imageVariable)
+	p.BoolVar(&f.leaderElect, "leader-elect", false, "lead only while holding the lease of the namespace; on in\na pod unless switched off")
+	p.StringVar(&f.health, "health-address", ":8081", "`address` of /healthz and /readyz; \"\" for none")
+	p.StringVar(&f.metrics, "metrics-address", "127.0.0.1:8080", "`address` of /metrics; \"\" for none")
+	return cmd
+}
+
+// options returns what the flags and the environment say.
+func (f *flags) options(cmd *cobra.Command) (manager.Options, error) {
+	level, err := f.log.ParseLevel()
+	if err != nil {
+		return manager.Options{}, err
+	}
+	levels := &manager.Levels{Fixed: cmd.Flags().Changed("log-level")}
+	levels.Manager.Set(level)
+	levels.Libraries.Set(level)
+	handler, err := f.log.Handler(manager.LevelAll)
+	if err != nil {
+		return manager.Options{}, err
+	}
+	opts := manager.Options{
+		ConfigFile: f.config, ConfigOptional: !cmd.Flags().Changed("config"), RunnerImage: f.runnerImage, LeaderElection: f.leaderElect,
+		HealthAddress: f.health, MetricsAddress: f.metrics, Handler: handler, Levels: levels, Version: version,
+	}
+	if _, err := os.Stat(f.config); errors.Is(err, fs.ErrNotExist) && !opts.ConfigOptional {
+		return opts, cli.UsageError{Err: fmt.Errorf("there is no configuration %s", f.config)}
+	}
+	if opts.Connection, err = manager.Connect(f.kubeconfig, f.context); err != nil {
+		return opts, err
+	}
+	if opts.Connection.InCluster && !cmd.Flags().Changed("leader-elect") {
+		opts.LeaderElection = true
+	}
+	if opts.Instance, err = os.Hostname(); err != nil { // the pod's name
+		return opts, fmt.Errorf("find a name for this manager: %w", err)
+	}
+	if !opts.Connection.InCluster {
+		opts.Instance += fmt.Sprintf("-%d", os.Getpid())
+	}
+	return opts, nil
+}
+
+func newCheckConfig() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check-config FILE",
+		Short: "Say what is wrong with a configuration",
+		Long:  "check-config reads a configuration as the manager does and says what is wrong with\nit, all at once. \"-\" is standard input.",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return cli.UsageError{Err: errors.New("check-config wants one file")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, from := args[0], args[0]
+			if from == "-" {
+				name, from = "standard input", "/dev/stdin"
+			}
+			text, err := os.ReadFile(from)
+			if err != nil {
+				return cli.UsageError{Err: fmt.Errorf("read configuration: %w", err)}
+			}
+			_, warnings, err := manager.Parse(name, text)
+			for _, w := range warnings {
+				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
+			}
+			return err
+		},
+	}
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: cli.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return cli.WriteLine(cmd.OutOrStdout(), "vmmanager "+version)
+		},
+	}
+}

@@ -1,0 +1,294 @@
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"vmop/manager/objects"
+	"vmop/runner/config"
+	"vmop/vmspec"
+)
+
+// DefaultConfigFile is read when no other file is asked for.
+const DefaultConfigFile = "/etc/opt/vmoperator/config.yaml"
+
+// Config is the section "/Manager" of a configuration file.
+type Config struct {
+	// ClusterName is for people: the web GUI's title.
+	ClusterName string
+	// Namespace is the one to manage; "" stands for that of the pod.
+	Namespace string
+	// Settings say what is made of VMs. Version, and Image if the file names none,
+	// are the program's.
+	Settings objects.Settings
+	// Unused are the paths of keys that are known and do nothing yet.
+	Unused []string
+}
+
+// Defaults return the configuration without a file.
+func Defaults() Config { return Config{Settings: objects.DefaultSettings()} }
+
+// file is the form of a configuration file.
+type file struct {
+	Manager struct {
+		ClusterName string         `yaml:"clusterName"`
+		Controller  controllerPart `yaml:"/Controller"`
+		SocketGUI   map[string]any `yaml:"/GuiSocketServer"`
+		WebGUI      map[string]any `yaml:"/GuiHttpServer"`
+	} `yaml:"/Manager"`
+}
+
+type controllerPart struct {
+	Namespace      string         `yaml:"namespace"`
+	Reconciler     reconcilerPart `yaml:"/Reconciler"`
+	PasswordFormer *secretPart    `yaml:"/DisplaySecretMonitor" former:"/Reconciler/DisplaySecretReconciler"`
+}
+
+type secretPart struct {
+	PasswordValidity vmspec.Seconds `yaml:"passwordValidity" min:"0"`
+}
+
+type reconcilerPart struct {
+	RunnerDataPVC struct {
+		StorageClassName *string `yaml:"storageClassName"`
+	} `yaml:"runnerDataPvc"`
+	RunnerDataFormer  map[string]any `yaml:"runnerData" former:"runnerDataPvc"`
+	CPUOvercommit     *float64       `yaml:"cpuOvercommit"`
+	RAMOvercommit     *float64       `yaml:"ramOvercommit"`
+	LoadBalancer      any            `yaml:"loadBalancerService"`
+	LoggingProperties string         `yaml:"loggingProperties"`
+	DisplaySecret     *secretPart    `yaml:"/DisplaySecretReconciler"`
+	Image             struct {
+		Source     string `yaml:"source"`
+		PullPolicy string `yaml:"pullPolicy"`
+	} `yaml:"image"`
+	ImageRepository  *string `yaml:"imageRepository"`
+	VMTypesConfigMap string  `yaml:"vmTypesConfigMap"`
+	KVMResource      string  `yaml:"kvmResource"`
+}
+
+// Paths of sections.
+const (
+	controllerPath = "/Manager/Controller"
+	reconcilerPath = controllerPath + "/Reconciler"
+)
+
+// Parse reads the content of a configuration file, at most 1 MiB; name is what it
+// is called in messages. What is wrong is an error of type config.Faults, all at
+// once. An empty file means Defaults.
+func Parse(name string, data []byte) (Config, []config.Warning, error) {
+	var f file
+	document, err := config.DecodeSections(name, data, &f)
+	if document == nil {
+		return Config{}, nil, err
+	}
+	c := Defaults()
+	c.ClusterName, c.Namespace = f.Manager.ClusterName, f.Manager.Controller.Namespace
+	var faults faults
+	faults.name(controllerPath+".namespace", c.Namespace, validation.IsDNS1123Label)
+	take(&c.Settings, f.Manager.Controller.Reconciler, &faults)
+
+	for _, path := range []string{"/Manager/GuiSocketServer", "/Manager/GuiHttpServer", reconcilerPath + "/DisplaySecretReconciler", controllerPath + "/DisplaySecretMonitor"} {
+		if document.Given(path) {
+			c.Unused = append(c.Unused, path)
+		}
+	}
+	var warnings []config.Warning
+	if f.Manager.Controller.PasswordFormer != nil {
+		warnings = append(warnings, document.Warn(controllerPath+"/DisplaySecretMonitor", "is understood as "+reconcilerPath+"/DisplaySecretReconciler", "use the new name"))
+	}
+	var shape config.Faults
+	if errors.As(err, &shape) { // of what is misshapen the meaning is not known
+		faults = slices.DeleteFunc(faults, func(f vmspec.Fault) bool {
+			return slices.ContainsFunc(shape, func(s config.Fault) bool { return s.Path == f.Path })
+		})
+	}
+	if located := document.Locate(faults); located != nil {
+		err = config.JoinFaults(err, located)
+	}
+	if err != nil {
+		return Config{}, warnings, err
+	}
+	return c, warnings, nil
+}
+
+// take fills in what a file says.
+func take(s *objects.Settings, p reconcilerPart, faults *faults) {
+	at := func(key string) string { return reconcilerPath + "." + key }
+	if s.DataStorageClass = p.RunnerDataPVC.StorageClassName; s.DataStorageClass != nil {
+		faults.name(at("runnerDataPvc.storageClassName"), *s.DataStorageClass, validation.IsDNS1123Subdomain)
+	}
+	if p.RunnerDataFormer != nil {
+		faults.addKey(at("runnerData"), "unknown key", "it is called runnerDataPvc")
+	}
+	faults.factor(at("cpuOvercommit"), p.CPUOvercommit, &s.CPUOvercommit)
+	faults.factor(at("ramOvercommit"), p.RAMOvercommit, &s.RAMOvercommit)
+	s.LoadBalancer = faults.loadBalancer(at("loadBalancerService"), p.LoadBalancer)
+	s.LoggingProperties = p.LoggingProperties
+	if s.Image = p.Image.Source; strings.ContainsAny(s.Image, " \t\n") {
+		faults.add(at("image.source"), "a name of an image has no blanks", "such as registry.example/vmop/runner:1.0")
+	}
+	s.ImagePullPolicy = corev1.PullPolicy(p.Image.PullPolicy)
+	if policies := []string{"Always", "IfNotPresent", "Never"}; p.Image.PullPolicy != "" && !slices.Contains(policies, p.Image.PullPolicy) {
+		faults.add(at("image.pullPolicy"), fmt.Sprintf("%q is no pull policy", p.Image.PullPolicy), choice(p.Image.PullPolicy, policies))
+	}
+	if p.ImageRepository != nil { // "" means that there is none
+		s.ImageRepository = *p.ImageRepository
+	}
+	faults.name(at("imageRepository"), s.ImageRepository, validation.IsDNS1123Subdomain)
+	s.VMTypes = p.VMTypesConfigMap
+	faults.name(at("vmTypesConfigMap"), s.VMTypes, validation.IsDNS1123Subdomain)
+	s.KVMResource = p.KVMResource
+	if s.KVMResource != "" && (len(validation.IsQualifiedName(s.KVMResource)) > 0 || !strings.Contains(s.KVMResource, "/")) {
+		faults.add(at("kvmResource"), fmt.Sprintf("%q is no extended resource", s.KVMResource), "such as devices.kubevirt.io/kvm")
+	}
+}
+
+// choice returns which of some words was meant, or all of them.
+func choice(word string, words []string) string {
+	if near := vmspec.Nearest(word, words); near != "" {
+		return "did you mean " + near + "?"
+	}
+	return "want " + strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}
+
+// faults are what is wrong with values.
+type faults []vmspec.Fault
+
+func (f *faults) add(path, message, hint string) {
+	*f = append(*f, vmspec.Fault{Path: path, Message: message, Hint: hint})
+}
+
+// addKey is add for what is wrong with the key itself.
+func (f *faults) addKey(path, message, hint string) {
+	*f = append(*f, vmspec.Fault{Path: path, Message: message, Hint: hint, Key: true})
+}
+
+// name wants a name that the API server takes, or "".
+func (f *faults) name(path, name string, check func(string) []string) {
+	if wrong := check(name); name != "" && len(wrong) > 0 {
+		f.add(path, fmt.Sprintf("%q is no name of Kubernetes", name), "lower case letters, digits and - between them")
+	}
+}
+
+// largestFactor bounds overcommitment: beyond, nothing is requested anyhow.
+const largestFactor = 1000
+
+func (f *faults) factor(path string, given, to *float64) {
+	switch {
+	case given == nil:
+	case *given < 1 || *given > largestFactor:
+		f.add(path, fmt.Sprintf("can't be %v", *given), fmt.Sprintf("1 to %d; 1 requests all that the VM has", largestFactor))
+	default:
+		*to = *given
+	}
+}
+
+// loadBalancer takes a switch, or labels and annotations.
+func (f *faults) loadBalancer(path string, value any) *objects.ServiceMetadata {
+	switch value := value.(type) {
+	case nil:
+		return nil
+	case bool:
+		if value {
+			return &objects.ServiceMetadata{}
+		}
+		return nil
+	case map[string]any:
+		var made objects.ServiceMetadata
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			switch key {
+			case "labels":
+				made.Labels = f.texts(path+".labels", value[key])
+			case "annotations":
+				made.Annotations = f.texts(path+".annotations", value[key])
+			default:
+				f.addKey(path+"."+key, "unknown key", choice(key, []string{"labels", "annotations"}))
+			}
+		}
+		for name, text := range made.Labels {
+			if len(validation.IsQualifiedName(name))+len(validation.IsValidLabelValue(text)) > 0 {
+				f.add(path+".labels."+name, fmt.Sprintf("%s=%s is no label", name, text), "letters, digits, -, _ and .; at most 63")
+			}
+		}
+		for name := range made.Annotations {
+			if len(validation.IsQualifiedName(strings.ToLower(name))) > 0 {
+				f.add(path+".annotations."+name, fmt.Sprintf("%q is no name of an annotation", name), "such as example.org/name")
+			}
+		}
+		return &made
+	}
+	f.add(path, "got "+shown(value)+", want true or false", "or a mapping of labels and annotations")
+	return nil
+}
+
+// texts takes a mapping of texts.
+func (f *faults) texts(path string, value any) map[string]string {
+	given, ok := value.(map[string]any)
+	if !ok && value != nil {
+		f.add(path, "got "+shown(value)+", want a mapping of texts", "")
+	}
+	made := make(map[string]string, len(given))
+	for name, value := range given {
+		text, ok := value.(string)
+		if !ok {
+			f.add(path+"."+name, "got "+shown(value)+", want a text", "put it in quotes")
+		}
+		made[name] = text
+	}
+	return made
+}
+
+// shown returns a value of a file in the words of a message.
+func shown(value any) string {
+	switch value := value.(type) {
+	case nil:
+		return "nothing"
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "a mapping"
+	case string:
+		return fmt.Sprintf("the text %q", value)
+	default:
+		return fmt.Sprint(value)
+	}
+}
+
+// A source is a configuration file that is read again and again: it keeps what the
+// file said when it was last without fault.
+type source struct {
+	file     string
+	optional bool
+	current  Config
+	read     bool // the file has been read without fault
+}
+
+// reload reads the file. It tells whether the configuration means something else
+// now. A file that has faults, or was there and is gone, is an error, and the
+// configuration stays as it was.
+func (s *source) reload() (changed bool, warnings []config.Warning, err error) {
+	data, err := os.ReadFile(s.file)
+	if errors.Is(err, fs.ErrNotExist) && s.optional && !s.read {
+		return false, nil, nil
+	}
+	if err != nil {
+		return false, nil, fmt.Errorf("read configuration: %w", err)
+	}
+	next, warnings, err := Parse(s.file, data)
+	if err != nil {
+		return false, warnings, err
+	}
+	changed = !reflect.DeepEqual(s.current, next)
+	s.current, s.read = next, true
+	return changed, warnings, nil
+}

@@ -1,0 +1,146 @@
+package manager
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/manager/objects"
+	"vmop/runner/config"
+)
+
+var update = flag.Bool("update", false, "write the golden files instead of comparing")
+
+// TestWhatUsersRead compares what a user reads about each testdata/*.yaml with the
+// file *.txt beside it.
+func TestWhatUsersRead(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			data, err := os.ReadFile(file)
+			require.NoError(t, err)
+			_, _, err = Parse(filepath.Base(file), data)
+			var faults config.Faults
+			require.True(t, errors.As(err, &faults), "%v", err)
+			got := faults.Excerpts()
+			require.NotContains(t, got, "hunter2", "a password")
+
+			golden := strings.TrimSuffix(file, ".yaml") + ".txt"
+			if *update {
+				require.NoError(t, os.WriteFile(golden, []byte(got), 0o644))
+				return
+			}
+			want, err := os.ReadFile(golden)
+			require.NoError(t, err, "run go test with -update")
+			require.Equal(t, string(want), got)
+		})
+	}
+}
+
+// whole is a file with all keys that do something.
+const whole = `
+"/Manager":
+  clusterName: test
+  "/Controller":
+    namespace: vmop-dev
+    "/Reconciler":
+      runnerDataPvc: {storageClassName: local-path}
+      cpuOvercommit: 4
+      ramOvercommit: "1.5"
+      loadBalancerService:
+        labels: {team: blue}
+        annotations: {example.org/Pool: "7"}
+      loggingProperties: |
+        .level=FINE
+      image: {source: "example.org/runner:1", pullPolicy: Always}
+      imageRepository: images
+      vmTypesConfigMap: types
+      kvmResource: devices.kubevirt.io/kvm
+`
+
+func wholeConfig() Config {
+	class := "local-path"
+	s := objects.DefaultSettings()
+	s.DataStorageClass, s.CPUOvercommit, s.RAMOvercommit = &class, 4, 1.5
+	s.LoadBalancer = &objects.ServiceMetadata{Labels: map[string]string{"team": "blue"}, Annotations: map[string]string{"example.org/Pool": "7"}}
+	s.LoggingProperties = ".level=FINE\n"
+	s.Image, s.ImagePullPolicy, s.ImageRepository = "example.org/runner:1", "Always", "images"
+	s.VMTypes, s.KVMResource = "types", "devices.kubevirt.io/kvm"
+	return Config{ClusterName: "test", Namespace: "vmop-dev", Settings: s}
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	with := func(change func(c *Config)) Config {
+		c := Defaults()
+		change(&c)
+		return c
+	}
+	for text, want := range map[string]Config{
+		"":               Defaults(),
+		`"/Manager": {}`: Defaults(),
+		"_Manager: null": Defaults(),
+		whole:            wholeConfig(),
+		`_Manager/Controller/Reconciler: {loadBalancerService: true}`:                       with(func(c *Config) { c.Settings.LoadBalancer = &objects.ServiceMetadata{} }),
+		`/Manager/Controller/Reconciler: {loadBalancerService: false, imageRepository: ""}`: with(func(c *Config) { c.Settings.ImageRepository = "" }),
+		`/Manager/Controller/Reconciler: {runnerDataPvc: {storageClassName: ""}}`:           with(func(c *Config) { c.Settings.DataStorageClass = new("") }),
+		`{/Manager: {/GuiSocketServer: {port: 8080}}, /Manager/GuiHttpServer/ConsoleWeblet/WebConsole/LoginConlet: {users: [{name: admin}]}}`: with(func(c *Config) {
+			c.Unused = []string{"/Manager/GuiSocketServer", "/Manager/GuiHttpServer"}
+		}),
+	} {
+		got, warnings, err := Parse("config.yaml", []byte(text))
+		require.NoError(t, err, text)
+		require.Empty(t, warnings)
+		require.Equal(t, want, got, text)
+	}
+}
+
+func TestFormerPathOfPasswords(t *testing.T) {
+	t.Parallel()
+	_, warnings, err := Parse("c.yaml", []byte("/Manager/Controller/DisplaySecretMonitor:\n  passwordValidity: '10'\n"))
+	require.NoError(t, err)
+	require.Len(t, warnings, 1)
+	require.Equal(t, "c.yaml:1:1: /Manager/Controller/DisplaySecretMonitor: is understood as /Manager/Controller/Reconciler/DisplaySecretReconciler (use the new name)", warnings[0].String())
+}
+
+// A configuration holds until a better one comes: not a faulty one, and not none.
+func TestSourceKeepsWhatWasGood(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	s := source{file: file, optional: true, current: Defaults()}
+	reload := func(text string) (changed bool, err error) {
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		changed, _, err = s.reload()
+		return changed, err
+	}
+	changed, _, err := s.reload()
+	require.NoError(t, err, "there need be no file")
+	require.False(t, changed)
+
+	changed, err = reload(whole)
+	require.NoError(t, err)
+	require.True(t, changed)
+	changed, err = reload(whole + "# a comment\n")
+	require.NoError(t, err)
+	require.False(t, changed)
+	_, err = reload("/Manager: {colour: blue}")
+	require.ErrorContains(t, err, "/Manager.colour: unknown key")
+	require.Equal(t, wholeConfig(), s.current)
+	require.NoError(t, os.Remove(file))
+	_, _, err = s.reload()
+	require.ErrorContains(t, err, "no such file")
+	require.Equal(t, wholeConfig(), s.current)
+
+	must := source{file: file}
+	_, _, err = must.reload()
+	require.ErrorContains(t, err, "no such file", "it was asked for")
+}

@@ -1,0 +1,74 @@
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// namespaceFile is where a pod finds the name of its namespace.
+const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// ErrNoNamespace tells that nothing says which namespace is to be managed.
+var ErrNoNamespace = errors.New(`which namespace shall be managed? In a pod it is the pod's; elsewhere the configuration (-c FILE) must say so:
+  "/Manager":
+    "/Controller":
+      namespace: vmop-dev`)
+
+// ErrNoServer tells that nothing says where the API server is.
+var ErrNoServer = errors.New("where is the API server? This is no pod, and there is no kubeconfig: --kubeconfig FILE or KUBECONFIG says which")
+
+// Connection says where the API server is, and as whom it is called.
+type Connection struct {
+	// Config is for clients.
+	Config *rest.Config
+	// InCluster is true in a pod that was told nothing else.
+	InCluster bool
+}
+
+// Connect finds the API server: that of a kubeconfig, if a file or a context of it is
+// named or $KUBECONFIG is set; else that of the pod; else that of the user's
+// kubeconfig. It doesn't talk to it. Either argument may be "".
+func Connect(kubeconfig, context string) (Connection, error) {
+	if kubeconfig == "" && context == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
+		config, err := rest.InClusterConfig()
+		if err == nil {
+			return Connection{Config: config, InCluster: true}, nil
+		}
+		if !errors.Is(err, rest.ErrNotInCluster) {
+			return Connection{}, fmt.Errorf("connect from a pod: %w", err)
+		}
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
+	switch {
+	case clientcmd.IsEmptyConfig(err):
+		return Connection{}, ErrNoServer
+	case err != nil:
+		return Connection{}, fmt.Errorf("read kubeconfig: %w", err)
+	}
+	return Connection{Config: config}, nil
+}
+
+// namespaceOf returns the namespace to manage: the configured one, or that of the
+// pod, as a file of the pod says.
+func namespaceOf(c Config, file string) (string, error) {
+	if c.Namespace != "" {
+		return c.Namespace, nil
+	}
+	text, err := os.ReadFile(file)
+	name := strings.TrimSpace(string(text))
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("find the pod's namespace: %w", err)
+	case name == "":
+		return "", ErrNoNamespace
+	}
+	return name, nil
+}

@@ -1,0 +1,117 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	v1 "vmop/api/v1"
+)
+
+// metrics serves /metrics: the libraries' (reconciliations, queue, calls of the API
+// server, Go) and our own. It implements prometheus.Collector.
+type metrics struct {
+	address string
+	version string
+	cache   cache.Cache
+	live    *live
+	ctx     context.Context // of serve: a collection is given none
+
+	build, vms, generation, faulty *prometheus.Desc
+}
+
+func newMetrics(opts Options, cache cache.Cache, live *live) always {
+	m := &metrics{
+		address: opts.MetricsAddress, version: opts.Version, cache: cache, live: live,
+		build:      prometheus.NewDesc("vmop_build_info", "The program; always 1.", []string{"version", "go_version"}, nil),
+		vms:        prometheus.NewDesc("vmop_vms", "VMs by phase, as the leader sees them.", []string{"phase"}, nil),
+		generation: prometheus.NewDesc("vmop_config_generation", "How many configurations were taken since the start.", nil, nil),
+		faulty:     prometheus.NewDesc("vmop_config_faulty", "1 if the configuration has faults, so that an earlier one holds.", nil, nil),
+	}
+	return m.serve
+}
+
+// Describe implements prometheus.Collector.
+func (m *metrics) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{m.build, m.vms, m.generation, m.faulty} {
+		to <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *metrics) Collect(to chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	faulty := 0.0
+	if m.live.faulty.Load() {
+		faulty = 1
+	}
+	gauge(m.build, 1, m.version, runtime.Version())
+	gauge(m.generation, float64(m.live.generation.Load()))
+	gauge(m.faulty, faulty)
+	for phase, count := range m.phases() {
+		gauge(m.vms, float64(count), string(phase))
+	}
+}
+
+// phases counts VMs by phase; none if the cache doesn't hold them, as when another
+// manager leads.
+func (m *metrics) phases() map[v1.Phase]int {
+	counts := map[v1.Phase]int{}
+	ctx, cancel := context.WithTimeout(m.ctx, probeTime)
+	defer cancel()
+	var all v1.VirtualMachineList
+	if m.cache.List(ctx, &all, client.UnsafeDisableDeepCopy) != nil {
+		return nil
+	}
+	for _, phase := range []v1.Phase{v1.PhasePending, v1.PhaseStarting, v1.PhaseRunning, v1.PhaseStopping, v1.PhaseStopped, v1.PhaseTerminating, v1.PhaseFailed} {
+		counts[phase] = 0
+	}
+	for i := range all.Items {
+		if phase := all.Items[i].Status.Phase; phase != "" {
+			counts[phase]++
+		} else {
+			counts[v1.PhasePending]++ // it is new
+		}
+	}
+	return counts
+}
+
+// serve answers until ctx is done.
+func (m *metrics) serve(ctx context.Context) error {
+	if m.address == "" {
+		return nil
+	}
+	m.ctx = ctx
+	own := prometheus.NewRegistry()
+	if err := own.Register(m); err != nil {
+		return fmt.Errorf("serve metrics: %w", err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", m.address)
+	if err != nil {
+		return fmt.Errorf("serve metrics: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(prometheus.Gatherers{ctrlmetrics.Registry, own}, promhttp.HandlerOpts{}))
+	const patience = 10 * time.Second
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: patience, WriteTimeout: 3 * patience, IdleTimeout: time.Minute, MaxHeaderBytes: 1 << 16}
+	go func() {
+		<-ctx.Done()
+		_ = server.Close() // nobody waits for metrics of a program that ends
+	}()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve metrics: %w", err)
+	}
+	return nil
+}

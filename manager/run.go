@@ -1,0 +1,197 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubescheme "k8s.io/client-go/kubernetes/scheme"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	ctrl "sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/vm"
+	"vmop/runner/config"
+)
+
+// Options say how a manager is run.
+type Options struct {
+	// Connection to the API server.
+	Connection Connection
+	// ConfigFile is read, and read again when it changes. It may be absent if
+	// ConfigOptional.
+	ConfigFile     string
+	ConfigOptional bool
+	// RunnerImage is the runner's image if neither the VM nor the configuration
+	// names one.
+	RunnerImage string
+	// LeaderElection makes the manager wait until it leads those of its namespace.
+	LeaderElection bool
+	// Instance is the name of this manager among them, in the lease and in events.
+	Instance string
+	// HealthAddress is where /healthz and /readyz are served, MetricsAddress where
+	// /metrics is; "" means nowhere.
+	HealthAddress, MetricsAddress string
+	// Handler takes what is logged, at all levels. Levels say what of it is wanted.
+	Handler slog.Handler
+	Levels  *Levels
+	// Version of the program.
+	Version string
+}
+
+// leaseName is the name of the lease of those who can lead.
+const leaseName = "vm-operator"
+
+// gracePeriod is how long what is being done may take when the manager is told to
+// stop. Whatever is not done, the next manager does.
+const gracePeriod = 15 * time.Second
+
+// Run manages VMs until ctx is done, and returns nil then. What is wrong with the
+// configuration is an error of type config.Faults, or ErrNoNamespace.
+func Run(ctx context.Context, opts Options) error {
+	log := slog.New(leveled{opts.Handler, &opts.Levels.Manager})
+	live, err := newLive(opts, log)
+	if err != nil {
+		return err
+	}
+	namespace, err := namespaceOf(live.source.current, namespaceFile)
+	if err != nil {
+		return err
+	}
+	libraries := logr.FromSlogHandler(quiet{leveled{opts.Handler, &opts.Levels.Libraries}})
+	klog.SetLogger(libraries)
+	ctrllog.SetLogger(libraries)
+
+	mgr, err := newManager(opts, namespace, log, libraries)
+	if err != nil {
+		return err
+	}
+	if err := knowsVMs(mgr.GetRESTMapper()); err != nil {
+		return err
+	}
+	controller := vm.Options{
+		Namespace: namespace, Instance: opts.Instance,
+		Settings: live.settings, Changed: live.changed, Types: newTypeChecker(),
+	}
+	if err := vm.Add(ctx, mgr, controller); err != nil {
+		return err
+	}
+	if err := addProbes(mgr); err != nil {
+		return err
+	}
+	leads := func(ctx context.Context) error {
+		log.Info("leads", "instance", opts.Instance)
+		return nil
+	}
+	if err := errors.Join(mgr.Add(ctrl.RunnableFunc(leads)), mgr.Add(always(live.follow)), mgr.Add(newMetrics(opts, mgr.GetCache(), live))); err != nil {
+		return fmt.Errorf("put the manager together: %w", err)
+	}
+	log.Info("managing VMs", "namespace", namespace, "version", opts.Version, "server", opts.Connection.Config.Host, "leaderElection", opts.LeaderElection)
+	err = mgr.Start(ctx)
+	if ctx.Err() != nil {
+		log.Info("stopped", "cause", context.Cause(ctx).Error())
+		return nil
+	}
+	return err
+}
+
+// always is what runs whether the manager leads or not.
+type always func(ctx context.Context) error
+
+// Start implements manager.Runnable.
+func (run always) Start(ctx context.Context) error { return run(ctx) }
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (always) NeedLeaderElection() bool { return false }
+
+// newScheme knows the kinds that VMs consist of.
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	return scheme, errors.Join(kubescheme.AddToScheme(scheme), v1.AddToScheme(scheme))
+}
+
+// newManager makes the library's manager: cache, client, lease, probes.
+func newManager(opts Options, namespace string, log *slog.Logger, libraries logr.Logger) (ctrl.Manager, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, fmt.Errorf("put the manager together: %w", err)
+	}
+	rc := rest.CopyConfig(opts.Connection.Config)
+	rc.UserAgent = "vmop-manager/" + opts.Version
+	rc.QPS = -1 // the API server knows better what it can take
+	rc.WarningHandler = &serverWarnings{log: log, noted: map[string]bool{}}
+	grace := gracePeriod
+	o := ctrl.Options{
+		Scheme: scheme, Logger: libraries, Cache: vm.CacheOptions(namespace),
+		HealthProbeBindAddress:  opts.HealthAddress,
+		Metrics:                 metricsserver.Options{BindAddress: "0"}, // ours serves its registry, too
+		GracefulShutdownTimeout: &grace,
+		Controller:              ctrlconfig.Controller{CacheSyncTimeout: 2 * time.Minute},
+	}
+	if opts.LeaderElection {
+		client, err := coordination.NewForConfig(rc)
+		if err != nil {
+			return nil, fmt.Errorf("put the manager together: %w", err)
+		}
+		o.LeaderElection, o.LeaderElectionReleaseOnCancel = true, true
+		o.LeaderElectionResourceLockInterface = &resourcelock.LeaseLock{
+			LeaseMeta: metav1.ObjectMeta{Namespace: namespace, Name: leaseName}, Client: client,
+			LockConfig: resourcelock.ResourceLockConfig{Identity: opts.Instance}, // and no events: the lease says it
+		}
+	}
+	mgr, err := ctrl.New(rc, o)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", rc.Host, err)
+	}
+	return mgr, nil
+}
+
+// knowsVMs asks the API server for the definition of the resource.
+func knowsVMs(mapper meta.RESTMapper) error {
+	_, err := mapper.RESTMapping(schema.GroupKind{Group: v1.GroupName, Kind: "VirtualMachine"}, v1.GroupVersion().Version)
+	if meta.IsNoMatchError(err) {
+		return errors.New("the API server doesn't know VirtualMachines; deploy/crds defines them (kubectl apply -k deploy)")
+	}
+	if err != nil {
+		return fmt.Errorf("ask the API server for VirtualMachines: %w", err)
+	}
+	return nil
+}
+
+// probeTime is how long a question about the caches may take: they answer at once.
+const probeTime = 50 * time.Millisecond
+
+// addProbes adds what /healthz and /readyz say: it is healthy while it answers, and
+// ready when its caches are filled, which for one that stands by are none.
+func addProbes(mgr ctrl.Manager) error {
+	err := mgr.AddHealthzCheck("ping", func(*http.Request) error { return nil })
+	return errors.Join(err, mgr.AddReadyzCheck("caches", func(request *http.Request) error {
+		ctx, cancel := context.WithTimeout(request.Context(), probeTime)
+		defer cancel()
+		if !mgr.GetCache().WaitForCacheSync(ctx) {
+			return errors.New("the caches are not filled yet")
+		}
+		return nil
+	}))
+}
+
+// noteWarnings logs what works but should be known.
+func noteWarnings(log *slog.Logger, warnings []config.Warning) {
+	for _, w := range warnings {
+		log.Warn("configuration: " + w.String())
+	}
+}

@@ -1,0 +1,200 @@
+package manager
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/objects"
+	"vmop/manager/vm"
+	"vmop/runner/config"
+	"vmop/vmspec"
+	"vmop/vmtypes"
+	"vmop/vmtypes/evaluate"
+	"vmop/vmtypes/sample"
+	"vmop/vmtypes/sandbox"
+)
+
+// mostVerdicts bounds what is remembered, some hundred bytes each.
+const mostVerdicts = 20_000
+
+// typeChecker implements vm.TypeChecker: it has a launch plan made as the runner
+// will, on a described host. Stock types are evaluated in this process, custom ones
+// in one of their own, one at a time, since each may take 300 MB. What has been
+// evaluated is remembered by what it was made from.
+type typeChecker struct {
+	child chan struct{} // who has put something in may start a process
+
+	mu       sync.Mutex
+	verdicts map[verdictKey]string // "" is acceptance
+}
+
+type verdictKey [sha256.Size]byte
+
+func newTypeChecker() *typeChecker {
+	return &typeChecker{child: make(chan struct{}, 1), verdicts: map[verdictKey]string{}}
+}
+
+// CheckType implements vm.TypeChecker.
+func (c *typeChecker) CheckType(ctx context.Context, m *v1.VirtualMachine, modules map[string]string) error {
+	key, err := keyOf(m, modules)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	refusal, known := c.verdicts[key]
+	c.mu.Unlock()
+	if !known {
+		if refusal, err = c.refusal(ctx, m, modules); err != nil {
+			return err
+		}
+		c.mu.Lock()
+		if len(c.verdicts) >= mostVerdicts {
+			clear(c.verdicts)
+		}
+		c.verdicts[key] = refusal
+		c.mu.Unlock()
+	}
+	if refusal != "" {
+		return vm.TypeRefused{Message: refusal}
+	}
+	return nil
+}
+
+// keyOf names what a verdict depends on: the machine, and the modules of a custom
+// type.
+func keyOf(m *v1.VirtualMachine, modules map[string]string) (key verdictKey, err error) {
+	hash := sha256.New()
+	machine := m.Spec.VM
+	machine.State = "" // it has none while its plan is made
+	to := json.NewEncoder(hash)
+	if err := to.Encode([]any{m.Name, m.Spec.VMType.Source, m.Spec.CloudInit, machine}); err != nil {
+		return key, fmt.Errorf("name the machine of VM %s: %w", m.Name, err)
+	}
+	if !vmtypes.IsStock(m.Spec.VMType.Source) {
+		for _, name := range slices.Sorted(maps.Keys(modules)) {
+			fmt.Fprintf(hash, "%d %s %d\n%s", len(name), name, len(modules[name]), modules[name])
+		}
+	}
+	hash.Sum(key[:0])
+	return key, nil
+}
+
+// refusal returns why the type makes no plan; "" if it does. An error tells that it
+// could not be found out.
+func (c *typeChecker) refusal(ctx context.Context, m *v1.VirtualMachine, modules map[string]string) (string, error) {
+	text, err := objects.Config(m)
+	if err != nil {
+		return err.Error(), nil
+	}
+	cfg, _, err := config.Parse("spec", text)
+	if err != nil {
+		return withoutPlaces(err), nil
+	}
+	source, err := sourceOf(modules)
+	if err != nil {
+		return err.Error(), nil
+	}
+	if !vmtypes.IsStock(cfg.VMType) {
+		select {
+		case c.child <- struct{}{}:
+			defer func() { <-c.child }()
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+	}
+	spec := cfg.VM
+	if spec.UUID == "" {
+		spec.UUID = sample.UUID // the runner makes one
+	}
+	spec, _ = vmspec.ResolveResources(spec.WithDefaults(), modeInPod) // which knows every path
+	_, err = evaluate.Type{Source: source, Name: cfg.VMType}.Launch(ctx, spec, hostFor(cfg))
+	switch {
+	case err == nil:
+		return "", nil
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case saysType(err):
+		return err.Error(), nil
+	}
+	return "", err
+}
+
+// saysType tells whether an error is a word about the type, and not about this
+// process.
+func saysType(err error) bool {
+	for _, limit := range []error{sandbox.ErrMemory, sandbox.ErrCPU, sandbox.ErrDepth, sandbox.ErrAnswer, fs.ErrNotExist} {
+		if errors.Is(err, limit) {
+			return true
+		}
+	}
+	return errors.As(err, new(*vmtypes.Error)) || errors.As(err, new(vmtypes.Errors)) ||
+		errors.As(err, new(*vmtypes.FaultsError)) || errors.As(err, new(*vmtypes.OptionsError))
+}
+
+// withoutPlaces returns faults without the places in a file that the user has never
+// seen.
+func withoutPlaces(err error) string {
+	var faults config.Faults
+	if !errors.As(err, &faults) {
+		return err.Error()
+	}
+	lines := make([]string, len(faults))
+	for i, f := range faults {
+		lines[i] = strings.TrimPrefix(f.Path+": "+f.Message, ": ")
+		if f.Hint != "" {
+			lines[i] += " (" + f.Hint + ")"
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// sourceOf makes a folder of what is in a ConfigMap, as the pod will see it.
+func sourceOf(modules map[string]string) (vmtypes.Source, error) {
+	s := vmtypes.Source{Dir: objects.VMTypesDir, Modules: map[string]string{}, Refused: map[string]string{}}
+	for name, text := range modules {
+		switch {
+		case !strings.HasSuffix(name, ".star"):
+		case len(text) > vmtypes.MaxModule:
+			s.Refused[name] = fmt.Sprintf("%s has %d bytes, a module at most %d", name, len(text), vmtypes.MaxModule)
+		default:
+			s.Modules[name] = text
+		}
+	}
+	if len(s.Modules) > vmtypes.MaxModules {
+		return s, fmt.Errorf("there are %d VM types, at most %d are taken", len(s.Modules), vmtypes.MaxModules)
+	}
+	return s, nil
+}
+
+// hostFor describes the runner's container, where the plan will be made: what the
+// image has, and KVM if the VM may use it. The guest's architecture is the type's
+// business.
+func hostFor(c *config.Config) vmtypes.Host {
+	facts := sample.HostFacts{
+		Files:   []string{"debian-12", "debian-12-arm64"},
+		DataDir: c.DataDir, RuntimeDir: c.RuntimeDir,
+		KVM:                c.VM.Accelerator == "" || c.VM.Accelerator == vmspec.AcceleratorAuto || c.VM.Accelerator == vmspec.AcceleratorKVM,
+		HasDisplayPassword: true,
+	}
+	if c.CloudInit != nil {
+		facts.CloudInitImage = c.RuntimeDir + "/cloud-init.img"
+	}
+	return facts.Host()
+}
+
+// modeInPod is what paths lead to in the pod of a VM: those in /dev to disks.
+func modeInPod(path string) (fs.FileMode, error) {
+	if strings.HasPrefix(path, "/dev/") {
+		return fs.ModeDevice, nil
+	}
+	return 0, nil
+}
