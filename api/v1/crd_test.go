@@ -182,7 +182,7 @@ func accepted() map[string]string {
 		"little":              `{spec: {vm: {maximumRam: null, currentRam: null, currentCpus: null, disks: null, networks: null, display: null}}}`,
 		"all networks":        `{spec: {vm: {networks: [{tap: {bridge: br1, mac: "52:54:00:12:34:56"}}, {user: {net: 10.0.3.0/24}}, {masquerade: {}}]}}}`,
 		"cloud-init":          `{spec: {cloudInit: {metaData: {instance-id: a}, userData: {users: [{name: me}], write_files: []}, networkConfig: {version: 2}}}}`,
-		"removed labels":      `{spec: {loadBalancerService: {labels: {a: b}}}}`,
+		"removed labels":      `{spec: {loadBalancerService: {labels: {a: b, c: null}, annotations: {d: null}}}}`,
 		"permissions":         `{spec: {permissions: [{user: me, may: ["*"]}, {role: admin, may: [start, takeConsole]}], pools: [a]}}`,
 		"image in parts":      `{spec: {image: {repository: example.test, path: a/b, version: "1", pullPolicy: IfNotPresent}}}`,
 		"options of the type": `{spec: {vmType: {source: gaming, update: false, configMap: types}, vm: {options: {sound: true, deep: {er: [1, 2]}}}}}`,

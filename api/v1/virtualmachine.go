@@ -202,13 +202,16 @@ type LoadBalancerService struct {
 	//
 	// +optional
 	// +nullable
-	Labels map[string]*string `json:"labels,omitempty"`
+	Labels map[string]*Entry `json:"labels,omitempty"`
 	// Annotations of the service.
 	//
 	// +optional
 	// +nullable
-	Annotations map[string]*string `json:"annotations,omitempty"`
+	Annotations map[string]*Entry `json:"annotations,omitempty"`
 }
+
+// Entry is a value, or null.
+type Entry string
 
 // Resources are requests and limits of the pod's container.
 type Resources struct {

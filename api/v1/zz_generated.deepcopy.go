@@ -294,15 +294,15 @@ func (in *LoadBalancerService) DeepCopyInto(out *LoadBalancerService) {
 	*out = *in
 	if in.Labels != nil {
 		in, out := &in.Labels, &out.Labels
-		*out = make(map[string]*string, len(*in))
+		*out = make(map[string]*Entry, len(*in))
 		for key, val := range *in {
-			var outVal *string
+			var outVal *Entry
 			if val == nil {
 				(*out)[key] = nil
 			} else {
 				inVal := (*in)[key]
 				in, out := &inVal, &outVal
-				*out = new(string)
+				*out = new(Entry)
 				**out = **in
 			}
 			(*out)[key] = outVal
@@ -310,15 +310,15 @@ func (in *LoadBalancerService) DeepCopyInto(out *LoadBalancerService) {
 	}
 	if in.Annotations != nil {
 		in, out := &in.Annotations, &out.Annotations
-		*out = make(map[string]*string, len(*in))
+		*out = make(map[string]*Entry, len(*in))
 		for key, val := range *in {
-			var outVal *string
+			var outVal *Entry
 			if val == nil {
 				(*out)[key] = nil
 			} else {
 				inVal := (*in)[key]
 				in, out := &inVal, &outVal
-				*out = new(string)
+				*out = new(Entry)
 				**out = **in
 			}
 			(*out)[key] = outVal

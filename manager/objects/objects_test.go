@@ -18,21 +18,29 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// definition reads a VM as the API server has it: with a uid and a generation.
-func definition(t *testing.T, file string) *v1.VirtualMachine {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	vm := &v1.VirtualMachine{}
-	require.NoError(t, yaml.UnmarshalStrict(text, vm))
-	vm.UID, vm.Generation = "0d5c6f0e-0000-4000-8000-000000000001", 3
-	return vm
-}
-
-// settings are those of the golden files.
+// settings are those of a manager without a configuration.
 func settings() objects.Settings {
 	s := objects.DefaultSettings()
 	s.Version, s.Image = "1.2.3", "example.test/vmop/runner:1.2.3"
+	return s
+}
+
+// settingsOf are those that the golden files were made with.
+func settingsOf(name string) objects.Settings {
+	s := settings()
+	switch name {
+	case "bridged":
+		s.KVMResource = "devices.kubevirt.io/kvm"
+		s.DataStorageClass = new("rook-ceph-block")
+		s.VMTypes = "vm-types"
+		s.LoggingProperties = ".level=INFO"
+	case "placed":
+		s.LoadBalancer = &objects.ServiceMetadata{
+			Labels:      map[string]string{"theirs": "yes", "all": "yes"},
+			Annotations: map[string]string{"metallb.io/loadBalancerIPs": "192.0.2.1", "metallb.io/address-pool": "vms"},
+		}
+		s.LoggingProperties = ".level=INFO"
+	}
 	return s
 }
 
@@ -74,13 +82,14 @@ func TestObjects(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".vm.yaml"), func(t *testing.T) {
 			t.Parallel()
 			vm := definition(t, file)
+			s := settingsOf(vm.Name)
 			text, err := objects.Config(vm)
 			require.NoError(t, err)
 			_, warnings, err := config.Parse("config.yaml", text)
 			require.NoError(t, err)
 			require.Empty(t, warnings)
 			var documents []string
-			for _, object := range all(t, vm, settings()) {
+			for _, object := range all(t, vm, s) {
 				document, err := yaml.Marshal(object)
 				require.NoError(t, err)
 				documents = append(documents, string(document))

@@ -35,14 +35,14 @@ func Service(vm *v1.VirtualMachine, s Settings) (*applycorev1.ServiceApplyConfig
 }
 
 // merge returns defaults with what the VM says instead; null takes one away.
-func merge(defaults map[string]string, own map[string]*string) map[string]string {
+func merge(defaults map[string]string, own map[string]*v1.Entry) map[string]string {
 	merged := map[string]string{}
 	maps.Copy(merged, defaults)
 	for key, value := range own {
 		if value == nil {
 			delete(merged, key)
 		} else {
-			merged[key] = *value
+			merged[key] = string(*value)
 		}
 	}
 	return merged

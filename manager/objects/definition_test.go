@@ -1,0 +1,93 @@
+package objects_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+
+	v1 "vmop/api/v1"
+)
+
+// definition reads a VM as an API server returns it: with the defaults of the
+// resource's definition, a uid and a generation.
+func definition(t testing.TB, file string) *v1.VirtualMachine {
+	t.Helper()
+	object, err := withDefaults(file)
+	require.NoError(t, err)
+	text, err := json.Marshal(object)
+	require.NoError(t, err)
+	vm := &v1.VirtualMachine{}
+	require.NoError(t, yaml.UnmarshalStrict(text, vm))
+	vm.UID, vm.Generation = "0d5c6f0e-0000-4000-8000-000000000001", 3
+	return vm
+}
+
+// withDefaults reads a resource and sets what it leaves out.
+func withDefaults(file string) (map[string]any, error) {
+	var definition struct {
+		Spec struct {
+			Versions []struct {
+				Schema struct{ OpenAPIV3Schema properties }
+			}
+		}
+	}
+	if err := readYAML(filepath.Join("..", "..", "deploy", "crds", "vmoperator.jdrupes.org_vms.yaml"), &definition); err != nil {
+		return nil, err
+	}
+	object := map[string]any{}
+	if err := readYAML(file, &object); err != nil {
+		return nil, err
+	}
+	definition.Spec.Versions[0].Schema.OpenAPIV3Schema.complete(object)
+	return object, nil
+}
+
+func readYAML(file string, into any) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	return yaml.Unmarshal(text, into)
+}
+
+// properties are what of a schema concerns defaults.
+type properties struct {
+	Default    any
+	Properties map[string]properties
+	Items      *properties
+}
+
+// complete sets the defaults of what is below a value.
+func (s properties) complete(value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, property := range s.Properties {
+			if _, given := v[key]; !given && property.Default != nil {
+				v[key] = clone(property.Default)
+			}
+			property.complete(v[key])
+		}
+	case []any:
+		for _, item := range v {
+			if s.Items != nil {
+				s.Items.complete(item)
+			}
+		}
+	}
+}
+
+func clone(value any) any {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return value
+	}
+	var copied any
+	if json.Unmarshal(text, &copied) != nil {
+		return value
+	}
+	return copied
+}
