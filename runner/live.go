@@ -24,6 +24,7 @@ type live struct {
 	wanted  *VM         // what the configuration says now
 	heard   chan func() // what comes back from QEMU, for the loop to take in
 	others  []follower
+	types   *typeWatch
 	sizes   map[int]int64 // of disks on the host; see diskSizes
 	look    chan struct{} // asks for them
 	last    *shutdown     // QEMU's last word
@@ -41,7 +42,7 @@ type live struct {
 func newLive(m *machine) *live {
 	return &live{
 		m: m, source: config.NewSource(m.file, m.vm.Config), wanted: m.vm, heard: make(chan func()), look: make(chan struct{}, 1),
-		others: followers(m), serialBase: m.progress.PasswordSerial,
+		others: followers(m), types: newTypeWatch(m.log), serialBase: m.progress.PasswordSerial,
 	}
 }
 
@@ -59,6 +60,7 @@ func (l *live) run(ctx context.Context) *shutdown {
 	for _, f := range l.others {
 		f.wanted(ctx, l.wanted)
 	}
+	l.types.look(ctx, l.m.vmTypes, l.wanted.Config.VMType)
 	for {
 		if session == nil || session.Err() != nil {
 			if session = l.reconnect(ctx); session == nil {
@@ -100,6 +102,8 @@ func (l *live) follow(ctx context.Context, session *qmp.Session, changed <-chan 
 				continue
 			}
 			l.reload(ctx)
+		case <-l.types.changed:
+			l.typeChanged(ctx)
 		case <-l.m.service.alive:
 		case <-l.m.reread:
 			l.m.log.Info("told to read the configuration again")
@@ -272,6 +276,7 @@ func (l *live) reload(ctx context.Context) {
 func (l *live) want(ctx context.Context, next *VM) {
 	l.wanted = next
 	l.m.setPowerdownTimeout(next.powerdownTimeout())
+	l.types.look(ctx, l.m.vmTypes, next.Config.VMType)
 	for _, f := range l.others {
 		f.wanted(ctx, next)
 	}

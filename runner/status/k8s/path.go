@@ -31,6 +31,8 @@ var renamed = []struct{ path, at string }{
 	{"vm.coresPerDie", "spec.vm.cpuTopology.coresPerDie"},
 	{"vm.threadsPerCore", "spec.vm.cpuTopology.threadsPerCore"},
 	{"vm.serialConsole", ""},
+	{"vm.network", "spec.vm.networks"},
+	{"vm.drives", "spec.vm.disks"},
 	{"vm", "spec.vm"},
 }
 
@@ -38,30 +40,27 @@ var renamed = []struct{ path, at string }{
 // and what of the path has no field of its own there: of a network and of a disk the
 // resource has other fields, so the whole item is named, and "bridge" is left.
 func placeOf(path string) (at, rest string) {
-	switch {
+	switch item, below, _ := strings.Cut(path, "]."); {
+	case below == "bootindex":
 	case strings.HasPrefix(path, "vm.network[") || strings.HasPrefix(path, "vm.drives["):
-		item, rest, _ := strings.Cut(path, "]")
-		item, index, _ := strings.Cut(item, "[")
-		at = map[string]string{"vm.network": "spec.vm.networks", "vm.drives": "spec.vm.disks"}[item] + "[" + index + "]"
-		rest = strings.TrimPrefix(rest, ".")
-		if item == "vm.drives" && rest == "bootindex" {
-			return at + "." + rest, ""
+		path, rest = item, below
+		if below != "" {
+			path += "]"
 		}
-		return at, rest
 	case path == "vm.display.spice.address" || path == "vm.display.vnc.address":
-		return "spec." + strings.TrimSuffix(path, ".address"), "address"
+		path, rest = strings.TrimSuffix(path, ".address"), "address"
 	}
 	for _, r := range renamed {
 		below, is := strings.CutPrefix(path, r.path)
 		switch {
 		case !is || below != "" && below[0] != '.' && below[0] != '[':
 		case r.at == "":
-			return path, ""
+			return path, rest
 		default:
-			return r.at + below, ""
+			return r.at + below, rest
 		}
 	}
-	return path, ""
+	return path, rest
 }
 
 // pending returns the changes as they are in the resource: one for each path.

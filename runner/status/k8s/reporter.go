@@ -32,8 +32,8 @@ func NewReporter(pod *Pod, log *slog.Logger) *Reporter { return &Reporter{pod: p
 // VM is the name of the VM that is reported about.
 func (r *Reporter) VM() string { return r.pod.VM }
 
-// Heard tells whether somebody can know what was reported: false if the API server
-// has said that there is no such VM, or that this pod may not speak about it.
+// Heard tells whether there is somebody to report to: false if the API server has said
+// that there is no such VM.
 func (r *Reporter) Heard() bool { return !r.absent.Load() }
 
 // Follow begins to report what a tracker says, in the background, until it says
@@ -192,25 +192,28 @@ func (f *follower) apply(ctx context.Context, r report) (object, error) {
 // settled takes note of how a report went. It tells whether there is nothing more
 // to do about it: it was told, or nobody will want to hear it.
 func (f *follower) settled(err error) bool {
-	nobody := code(err) == http.StatusNotFound || code(err) == http.StatusForbidden
-	f.absent.Store(nobody)
+	absent := code(err) == http.StatusNotFound
+	f.absent.Store(absent)
 	if err == nil {
 		f.failures = 0
 		return true
 	}
 	f.failures++
+	const manyFailures = 2
 	switch code(err) {
 	case http.StatusNotFound: // it was deleted; what is made anew has other times
 		f.looked, f.since = false, transitions{}
 		f.log.Debug("the status is not reported", "err", err)
-	case http.StatusForbidden:
-		f.complain("this pod may not report how its VM is", err)
+	case http.StatusForbidden: // says an API server, too, that has just been started
+		if f.failures > manyFailures {
+			f.complain("this pod may not report how its VM is", err)
+		}
 	case 0:
 		f.complain("the status is not reported: the API server cannot be reached; the VM runs on, and what was missed will be caught up", err)
 	default:
 		f.complain("the status is not reported; it will be tried again", err)
 	}
-	return nobody && f.newest.State == status.Stopped
+	return absent && f.newest.State == status.Stopped
 }
 
 // complain logs what is wrong, once.

@@ -19,8 +19,8 @@ const (
 	// Between two attempts; each failure doubles it.
 	shortestRetry = time.Second
 	longestRetry  = 30 * time.Second
-	// absentRetry is for a VM that is not there, or for a right that is missing. Both
-	// may come: a VM can be deleted without its pod, and be made again.
+	// absentRetry is for a VM that is not there. It may come: a VM can be deleted
+	// without its pod, and be made again.
 	absentRetry = time.Minute
 	// lastRetry is for when the runner is about to end.
 	lastRetry = 500 * time.Millisecond
@@ -46,8 +46,7 @@ func delay(err error, failures int) time.Duration {
 	if failures < 6 {
 		wait = min(wait, shortestRetry<<max(failures-1, 0))
 	}
-	switch code(err) {
-	case http.StatusNotFound, http.StatusForbidden:
+	if code(err) == http.StatusNotFound {
 		wait = absentRetry
 	}
 	wait = wait/2 + rand.N(wait/2+1)

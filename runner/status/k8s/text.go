@@ -11,8 +11,8 @@ import (
 // Bounds of what is written, so that the resource stays small: much of it is a
 // guest's word. The resource itself allows more of everything.
 const (
-	longestText    = 2048 // characters of a message
-	longestValue   = 256  // of a name or a value
+	longestText    = 1024 // characters of a message
+	longestValue   = 128  // of a name or a value
 	mostInterfaces = 32
 	mostAddresses  = 16 // of one interface
 	mostPending    = 64

@@ -1,0 +1,80 @@
+package k8s_test
+
+import (
+	"context"
+	"encoding/pem"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+	"vmop/runner/status"
+)
+
+// The API server goes while the VM runs, and comes back: what was missed is caught
+// up, by the newest. It is the server of all tests here, so they don't run meanwhile.
+func TestOutage(t *testing.T) {
+	p := newPlace(t)
+	tracker, r, log := p.follow(status.Entered{State: status.Booting})
+	p.eventually("Running", func(s v1.VirtualMachineStatus) bool { return is(s, "Running", metav1.ConditionTrue) })
+
+	require.NoError(t, p.StopServer(t.Context()))
+	for i := range 100 {
+		tell(t, tracker, status.CPUs(i+2))
+	}
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), "cannot be reached") }, patience, tick)
+	tell(t, tracker, status.Answered{})
+	require.NoError(t, p.StartServer(t.Context()))
+	s := p.eventually("what was missed", func(s v1.VirtualMachineStatus) bool { return is(s, "Booted", metav1.ConditionTrue) })
+	require.EqualValues(t, 101, s.CPUs)
+	require.True(t, r.Heard())
+	require.Equal(t, 1, strings.Count(log.String(), "cannot be reached"), "it is said once")
+	require.Contains(t, log.String(), "the status is reported again")
+
+	// The VM ends during an outage: its runner doesn't wait for long, but if it has
+	// the time it tells how.
+	require.NoError(t, p.StopServer(t.Context()))
+	tell(t, tracker, status.Ended{Cause: "guest shutdown"})
+	select {
+	case <-r.Done():
+		require.Fail(t, "told to whom?")
+	case <-time.After(tick): // nothing has to happen; if it does, the test fails below
+	}
+	require.NoError(t, p.StartServer(t.Context()))
+	<-r.Done()
+	require.Equal(t, "guest shutdown", p.vm("web").Status.Runner.Outcome.Cause)
+}
+
+// An API server that takes requests and never answers holds up nobody: not the
+// tracker, and not the runner's end.
+func TestAServerThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	asked, over := make(chan struct{}, 100), make(chan struct{})
+	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		asked <- struct{}{}
+		<-over
+	}))
+	defer server.Close()
+	defer close(over)
+	p := &place{t: t, account: t.TempDir()}
+	p.file("token", "x")
+	p.file("namespace", "default\n")
+	p.file("ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
+	var err error
+	p.host, p.port, err = net.SplitHostPort(server.Listener.Addr().String())
+	require.NoError(t, err)
+	tracker, r, log := p.follow(status.Entered{State: status.Booting})
+	<-asked
+	tell(t, tracker, status.Ended{Cause: "asked"})
+	soon, cancel := context.WithCancel(t.Context())
+	cancel()
+	r.Close(soon)
+	<-r.Done()
+	require.Contains(t, log.String(), "last status is not reported")
+}

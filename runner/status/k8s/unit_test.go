@@ -1,0 +1,173 @@
+package k8s
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	v1 "vmop/api/v1"
+	"vmop/runner/changes"
+	"vmop/runner/status"
+	"vmop/vmspec"
+)
+
+// paths returns those of all values below a type, with the tags of a format: lists
+// by their first item.
+func paths(at string, t reflect.Type, tag string) []string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
+		return append([]string{at}, paths(at+"[0]", t.Elem(), tag)...)
+	case t.Kind() != reflect.Struct || strings.Contains(t.PkgPath(), "k8s.io"):
+		return []string{at}
+	}
+	all := []string{at}
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get(tag), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		all = append(all, paths(strings.TrimPrefix(at+"."+name, "."), t.Field(i).Type, tag)...)
+	}
+	return all
+}
+
+// Whatever can differ in the configuration has a place in the resource that is
+// there, but for what the resource does not have.
+func TestPlacesAreThoseOfTheResource(t *testing.T) {
+	t.Parallel()
+	known := append(paths("spec", reflect.TypeFor[v1.VirtualMachineSpec](), "json"), "metadata.name")
+	alone := []string{"dataDir", "runtimeDir", "vm.machineType", "vm.serialConsole", "vm.serialConsole.enabled", "vm.serialConsole.log"}
+	for _, path := range paths("", reflect.TypeFor[changes.Machine](), "yaml") {
+		if path == "" {
+			continue
+		}
+		at, _ := placeOf(path)
+		if slices.Contains(alone, path) {
+			require.Equal(t, path, at)
+			continue
+		}
+		require.Contains(t, known, at, path)
+	}
+	require.NotEmpty(t, reflect.TypeFor[vmspec.Spec]().NumField())
+}
+
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"vmType": "spec.vmType.source", "cloudInit": "spec.cloudInit", "display-password": "spec.vm.display.spice.generateSecret",
+		"vm.uuid": "spec.vm.machineUuid", "vm.sockets": "spec.vm.cpuTopology.sockets", "vm.maximumRam": "spec.vm.maximumRam",
+		"vm.network": "spec.vm.networks", "vm.drives": "spec.vm.disks",
+		"vm.network[0]": "spec.vm.networks[0]", "vm.network[12].bridge": "spec.vm.networks[12] bridge", "vm.network[1].ports[3].host": "spec.vm.networks[1] ports[3].host",
+		"vm.drives[0].file": "spec.vm.disks[0] file", "vm.drives[2].bootindex": "spec.vm.disks[2].bootindex", "vm.drives[3]": "spec.vm.disks[3]",
+		"vm.display.vnc.address": "spec.vm.display.vnc address", "vm.display.spice.port": "spec.vm.display.spice.port",
+		"vm.options.panic": "spec.vm.options.panic", "vm.options.list[0].x": "spec.vm.options.list[0].x",
+		"vm.serialConsole.log": "vm.serialConsole.log", "vm.machineType": "vm.machineType", "dataDir": "dataDir", "vmTypes": "vmTypes",
+	} {
+		at, rest := placeOf(path)
+		require.Equal(t, want, strings.TrimSpace(at+" "+rest))
+	}
+}
+
+// Changes at one place are one.
+func TestPending(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []change{
+		{"spec.vm.disks[0]", "replace", "file: /a, format: raw", "file: /b, format: qcow2"},
+		{"spec.vm.networks[1]", "add", "", `{"net":"10.0.0.0/8","type":"user"}`},
+		{"spec.vm.networks[0]", "replace", "mac: 52:54:00:00:00:01", "bridge: br1"},
+		{"spec.vm.useTpm", "replace", "false", "true"},
+	}, pending([]status.Change{
+		{Path: "vm.drives[0].file", Current: "/a", Desired: "/b", Operation: "replace"},
+		{Path: "vm.drives[0].format", Current: "raw", Desired: "qcow2", Operation: "replace"},
+		{Path: "vm.network[1]", Desired: map[string]any{"type": "user", "net": "10.0.0.0/8"}, Operation: "add"},
+		{Path: "vm.network[0].mac", Current: "52:54:00:00:00:01", Operation: "remove"},
+		{Path: "vm.network[0].bridge", Desired: "br1", Operation: "add"},
+		{Path: "vm.useTpm", Current: false, Desired: true, Operation: "replace"},
+	}))
+}
+
+func TestQuantity(t *testing.T) {
+	t.Parallel()
+	for _, bytes := range []int64{0, 1, 1023, 1024, 1536, 1 << 20, 384 << 20, 1<<30 + 1, 3 << 30, 1 << 60, 1<<62 + 1<<20} {
+		require.Equal(t, resource.NewQuantity(bytes, resource.BinarySI).String(), quantity(bytes))
+	}
+}
+
+func TestClean(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "a\nb�c", clean("a\nb\x1bc", 10))
+	require.Equal(t, "1234…", clean("123456", 5))
+	require.Equal(t, "12345", clean("12345", 5))
+	require.Equal(t, "äöü…", clean("äöüßä", 4))
+	for _, s := range []string{strings.Repeat("\xff", 100), strings.Repeat("\U0001F600", 100), "\U0001F600\xf0\x9f"} {
+		got := clean(s, 7)
+		require.True(t, utf8.ValidString(got))
+		require.LessOrEqual(t, utf8.RuneCountInString(got), 7)
+	}
+}
+
+// A pod is one of a VM if it has the name and a token.
+func TestFindPod(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "namespace"), []byte("here\n"), 0o600))
+	variables := map[string]string{"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443", "POD_NAME": "my-vm-0", "POD_UID": "u"}
+	found, err := FindPod(func(name string) string { return variables[name] }, dir)
+	require.NoError(t, err)
+	require.Equal(t, &Pod{Name: "my-vm-0", UID: "u", Namespace: "here", VM: "my-vm", server: "https://[fd00::1]:443", account: dir}, found)
+	for name, change := range map[string]map[string]string{
+		"outside of a cluster": {"KUBERNETES_SERVICE_HOST": ""}, "no name": {"POD_NAME": ""}, "another pod": {"POD_NAME": "web-6b7c"},
+		"only a number": {"POD_NAME": "-0"}, "no number": {"POD_NAME": "web-"},
+	} {
+		found, err := FindPod(func(name string) string {
+			if value, is := change[name]; is {
+				return value
+			}
+			return variables[name]
+		}, dir)
+		require.NoError(t, err, name)
+		require.Nil(t, found, name)
+	}
+	found, err = FindPod(func(name string) string { return variables[name] }, t.TempDir())
+	require.NoError(t, err)
+	require.Nil(t, found, "no token was given")
+}
+
+// What is waited between attempts grows, and the API server's wish is obeyed.
+func TestDelay(t *testing.T) {
+	t.Parallel()
+	within := func(err error, failures int, least, most time.Duration) {
+		for range 50 {
+			d := delay(err, failures)
+			require.GreaterOrEqual(t, d, least)
+			require.LessOrEqual(t, d, most)
+		}
+	}
+	broken := errors.New("connection refused")
+	within(broken, 1, time.Second/2, time.Second)
+	within(broken, 3, 2*time.Second, 4*time.Second)
+	within(broken, 6, 15*time.Second, 30*time.Second)
+	within(broken, 1<<40, 15*time.Second, 30*time.Second)
+	within(&AnswerError{Code: http.StatusNotFound}, 1, 30*time.Second, time.Minute)
+	within(fmt.Errorf("wrapped: %w", &AnswerError{Code: http.StatusNotFound}), 9, 30*time.Second, time.Minute)
+	within(&AnswerError{Code: http.StatusForbidden}, 2, time.Second, 2*time.Second)
+	busy := &AnswerError{Code: http.StatusTooManyRequests}
+	busy.Details.RetryAfterSeconds = 7
+	within(busy, 1, 7*time.Second, 7*time.Second)
+	busy.Details.RetryAfterSeconds = 1 << 30
+	within(busy, 1, time.Minute, time.Minute)
+}

@@ -1,0 +1,83 @@
+package runner
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"slices"
+
+	"vmop/vmtypes/policy"
+	"vmop/vmtypes/watch"
+)
+
+// typeWatch tells that the modules have changed among which a VM's type is. Stock
+// types are part of the program.
+type typeWatch struct {
+	log     *slog.Logger
+	changed chan struct{}
+	folder  string // that is watched; policy.Stock: none
+	end     context.CancelFunc
+}
+
+func newTypeWatch(log *slog.Logger) *typeWatch {
+	return &typeWatch{log: log, changed: make(chan struct{}, 1), folder: policy.Stock, end: func() {}}
+}
+
+// look watches the folder of the type of a VM, in place of another; it ends with the
+// context. Where it can't be watched, a change of the type shows when the
+// configuration changes.
+func (w *typeWatch) look(ctx context.Context, vmTypes, name string) {
+	folder, err := typeFolder(vmTypes, name)
+	if err != nil || folder == w.folder {
+		return
+	}
+	w.end()
+	w.folder, w.end = folder, func() {}
+	if folder == policy.Stock {
+		return
+	}
+	files, err := watch.New(folder)
+	if err != nil {
+		w.log.Warn("changes of the VM type are not seen", "folder", folder, "err", err)
+		return
+	}
+	ctx, w.end = context.WithCancel(ctx)
+	go func() {
+		defer func() { _ = files.Close() }() // it was only read
+		w.follow(ctx, files)
+	}()
+	w.tell() // they may have changed since they were read
+}
+
+// tell leaves word, if there is none yet.
+func (w *typeWatch) tell() {
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
+// follow tells of changes until the context is done.
+func (w *typeWatch) follow(ctx context.Context, files *watch.Watch) {
+	for {
+		names, err := files.Wait(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				w.log.Warn("changes of the VM type are not seen any more", "err", err)
+			}
+			return
+		}
+		if slices.ContainsFunc(names, func(name string) bool { return filepath.Ext(name) == ".star" }) {
+			w.tell()
+		}
+	}
+}
+
+// typeChanged takes note of changed modules: a restart may give another machine now,
+// and a configuration that had faults for the type may have none any more.
+func (l *live) typeChanged(ctx context.Context) {
+	if l.fault != "" {
+		l.reload(ctx)
+	}
+	l.tellPending(ctx)
+}

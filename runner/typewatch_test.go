@@ -1,0 +1,68 @@
+package runner_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// mount makes a folder of VM types as the kubelet does: its files are links into a
+// folder that is exchanged as a whole.
+func mount(t *testing.T, folder, version string, modules map[string]string) {
+	t.Helper()
+	data := filepath.Join(folder, "..data")
+	require.NoError(t, os.MkdirAll(filepath.Join(folder, version), 0o700))
+	for name, text := range modules {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, version, name), []byte(text), 0o600))
+		if _, err := os.Lstat(filepath.Join(folder, name)); err != nil {
+			require.NoError(t, os.Symlink(filepath.Join("..data", name), filepath.Join(folder, name)))
+		}
+	}
+	require.NoError(t, os.Symlink(version, data+"_tmp"))
+	require.NoError(t, os.Rename(data+"_tmp", data))
+}
+
+// ownType is a type of a machine with one more device.
+func ownType(device string) string {
+	return `load("@vmtypes//standard.star", standard = "launch", standard_options = "options")
+
+options = standard_options | {"qemu": attr.string(mandatory = True)}
+
+def launch(vm, host):
+    mine = part(options = [option("-device", "` + device + `")])
+    return combine(replace(standard(vm, host), executable = vm.options.qemu), mine)
+`
+}
+
+// A changed module of the VM's type shows in what awaits a restart, if a restart
+// would take it, and if it makes a difference.
+func TestAChangedTypeAwaitsARestart(t *testing.T) {
+	t.Parallel()
+	v := changeable(t)
+	v.types = v.path("types")
+	text := ownType("usb-tablet")
+	mount(t, v.types, "1", map[string]string{"own.star": text})
+	v.configure("own", []string{"updateVmType: true"}, v.section()...)
+	v.runs()
+	pending := func() string {
+		var all []string
+		for _, c := range v.status().PendingChanges {
+			all = append(all, fmt.Sprintf("%s %s", c.Operation, c.Path))
+		}
+		return strings.Join(all, ", ")
+	}
+	require.Empty(t, pending())
+	mount(t, v.types, "2", map[string]string{"own.star": ownType("usb-mouse")})
+	eventually(t, "replace vmType", pending)
+	mount(t, v.types, "3", map[string]string{"own.star": "# another comment\n" + text})
+	eventually(t, "", pending)
+	mount(t, v.types, "4", map[string]string{"own.star": ownType("usb-kbd")})
+	eventually(t, "replace vmType", pending)
+	v.configure("own", nil, v.section()...)
+	eventually(t, "", pending)
+	v.ends()
+}
