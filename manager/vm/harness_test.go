@@ -1,0 +1,393 @@
+package vm
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	apitypes "k8s.io/apimachinery/pkg/types"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	controllerconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/objects"
+	"vmop/test/cluster"
+)
+
+// patience bounds every wait; what is waited for is an event each time.
+const (
+	patience = 2 * time.Minute
+	tick     = 50 * time.Millisecond
+)
+
+// node is the name of one that nothing runs on: tests play it. Nobody schedules
+// to it but they.
+const node = "node1"
+
+// kubernetes is the cluster that the tests of this package share: a control plane.
+type kubernetes struct {
+	*cluster.Cluster
+	config *rest.Config // of who may do everything
+	client client.WithWatch
+}
+
+var (
+	shared = sync.OnceValues(newKubernetes)
+	down   func() error // ends the cluster, if there is one
+)
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	code := m.Run()
+	if down != nil {
+		if err := down(); err != nil {
+			fmt.Fprintln(os.Stderr, "end the cluster:", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+func newKubernetes() (*kubernetes, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	c, err := cluster.Up(ctx, cluster.Options{})
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	down = func() error {
+		cancel()
+		return c.Down(context.Background())
+	}
+	if _, err := c.Kubectl(ctx, "apply", "--server-side", "-f", filepath.Join("..", "..", "deploy", "crds")); err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	config.QPS, config.Dial = -1, c.Dial
+	k := &kubernetes{Cluster: c, config: config}
+	if k.client, err = client.NewWithWatch(config, client.Options{Scheme: scheme()}); err != nil {
+		return nil, err
+	}
+	deadline := time.Now().Add(patience)
+	for k.client.List(ctx, &v1.VirtualMachineList{}) != nil && time.Now().Before(deadline) {
+		time.Sleep(tick) // kubectl wait fails as long as the definition has no status at all
+	}
+	return k, k.playNode(ctx)
+}
+
+func scheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	if err := clientscheme.AddToScheme(s); err != nil {
+		panic(err)
+	}
+	if err := v1.AddToScheme(s); err != nil {
+		panic(err)
+	}
+	return s
+}
+
+// playNode makes a node that reports, and that only tests put pods on.
+func (k *kubernetes) playNode(ctx context.Context) error {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: corev1.NodeSpec{Unschedulable: true}}
+	if err := k.client.Create(ctx, n); err != nil {
+		return err
+	}
+	now := metav1.NowMicro()
+	patch := fmt.Sprintf(`{"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "Played", "lastHeartbeatTime": %[1]q, "lastTransitionTime": %[1]q}]}}`, now.UTC().Format(time.RFC3339))
+	if err := k.client.Status().Patch(ctx, n, client.RawPatch(apitypes.MergePatchType, []byte(patch))); err != nil {
+		return err
+	}
+	holder, seconds := node, int32(40)
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: node, Namespace: corev1.NamespaceNodeLease},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &now},
+	}
+	if err := k.client.Create(ctx, lease); err != nil {
+		return err
+	}
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(5 * time.Second): // as a kubelet
+			}
+			now := metav1.NowMicro()
+			lease.Spec.RenewTime = &now
+			_ = k.client.Update(ctx, lease)
+		}
+	}()
+	return nil
+}
+
+// A world is a namespace with a manager, whose scheduler, kubelets and runners are
+// played by the test.
+type world struct {
+	*kubernetes
+	t         *testing.T
+	namespace string
+	types     *fakeTypes
+	changed   chan struct{}
+	settings  atomic.Pointer[objects.Settings]
+	clock     atomic.Int64 // how much later it is than it is
+	log       lines
+}
+
+// lines are those of a log.
+type lines struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (l *lines) add(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, line)
+}
+
+func (l *lines) has(text string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Contains(strings.Join(l.all, "\n"), text)
+}
+
+// fakeTypes is a TypeChecker that refuses what it is told to.
+type fakeTypes struct {
+	mu      sync.Mutex
+	refused map[string]error
+	modules map[string]map[string]string // seen last, by type
+}
+
+func (c *fakeTypes) CheckType(_ context.Context, vm *v1.VirtualMachine, modules map[string]string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.modules[vm.Spec.VMType.Source] = maps.Clone(modules)
+	return c.refused[vm.Spec.VMType.Source]
+}
+
+func (c *fakeTypes) refuse(source string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refused[source] = err
+}
+
+func (c *fakeTypes) seen(source string) map[string]string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.modules[source]
+}
+
+// newWorld makes a world without a manager.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	k, err := shared()
+	require.NoError(t, err)
+	w := &world{
+		kubernetes: k, t: t, changed: make(chan struct{}),
+		namespace: "t" + strconv.FormatInt(time.Now().UnixNano(), 36),
+		types:     &fakeTypes{refused: map[string]error{}, modules: map[string]map[string]string{}},
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(strings.Join(w.log.all, "\n"))
+		}
+	})
+	settings := objects.DefaultSettings()
+	settings.Version, settings.Image = "test", "vmrunner:test"
+	w.settings.Store(&settings)
+	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}})
+	w.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "vm-runner", Namespace: w.namespace}})
+	return w
+}
+
+// begin is a world with a manager.
+func begin(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.manage(nil)
+	return w
+}
+
+// manage starts a manager, whose requests go through a wire if there is one, and
+// returns what ends it.
+func (w *world) manage(via *wire) (end func()) {
+	w.t.Helper()
+	config := rest.CopyConfig(w.config)
+	if via != nil {
+		config.Wrap(via.wrap)
+	}
+	unnamed, grace := true, patience
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme: scheme(), Cache: CacheOptions(w.namespace), Metrics: metricsserver.Options{BindAddress: "0"},
+		Controller: controllerconfig.Controller{SkipNameValidation: &unnamed}, GracefulShutdownTimeout: &grace,
+		Logger: funcr.New(func(prefix, args string) { w.log.add(prefix + " " + args) }, funcr.Options{}),
+	})
+	require.NoError(w.t, err)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
+	require.NoError(w.t, Add(ctx, mgr, Options{
+		Namespace: w.namespace, Settings: func() objects.Settings { return *w.settings.Load() },
+		Types: w.types, Changed: w.changed, Instance: "test",
+		Now: func() time.Time { return time.Now().Add(time.Duration(w.clock.Load())) },
+	}))
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	require.True(w.t, mgr.GetCache().WaitForCacheSync(ctx))
+	once := sync.OnceFunc(func() {
+		cancel()
+		<-done // an error of a connection that was cut is nobody's business
+	})
+	w.t.Cleanup(once)
+	return once
+}
+
+func (w *world) create(object client.Object) {
+	w.t.Helper()
+	require.NoError(w.t, w.client.Create(w.t.Context(), object))
+}
+
+// vm creates a VM that shall run, with a disk.
+func (w *world) vm(name string, edits ...func(*v1.VirtualMachine)) *v1.VirtualMachine {
+	w.t.Helper()
+	vm := machine(w.namespace, name, edits...)
+	w.create(vm)
+	return vm
+}
+
+func machine(namespace, name string, edits ...func(*v1.VirtualMachine)) *v1.VirtualMachine {
+	cpus := int32(2)
+	vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
+	vm.Spec.VM.State = v1.Running
+	vm.Spec.VM.MaximumCPUs = &cpus
+	vm.Spec.VM.Accelerator = "tcg"
+	vm.Spec.VM.Disks = []v1.Disk{{VolumeClaimTemplate: disk("system", "1Gi")}}
+	for _, edit := range edits {
+		edit(vm)
+	}
+	return vm
+}
+
+// get reads an object of the namespace, and tells whether there is one.
+func get[T client.Object](w *world, name string, into T) (T, bool) {
+	w.t.Helper()
+	err := w.client.Get(w.t.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, into)
+	if client.IgnoreNotFound(err) == nil {
+		return into, err == nil
+	}
+	require.NoError(w.t, err)
+	return into, false
+}
+
+// eventually waits until an object is as it shall be.
+func eventually[T client.Object](w *world, name string, into T, what string, is func(T) bool) T {
+	w.t.Helper()
+	var have T
+	require.Eventually(w.t, func() bool {
+		object := into.DeepCopyObject().(T)
+		if w.client.Get(w.t.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, object) != nil {
+			return false
+		}
+		have = object
+		return is(object)
+	}, patience, tick, "%s: %s; it is %s", name, what, later{func() any { return have }})
+	return have
+}
+
+// later shows what something is when it is shown.
+type later struct{ value func() any }
+
+func (l later) String() string {
+	if vm, ok := l.value().(*v1.VirtualMachine); ok {
+		return fmt.Sprintf("%+v", vm.Status)
+	}
+	return fmt.Sprintf("%+v", l.value())
+}
+
+// phase waits until a VM has a phase for a reason.
+func (w *world) phase(name string, phase v1.Phase, reason string) *v1.VirtualMachine {
+	w.t.Helper()
+	return eventually(w, name, &v1.VirtualMachine{}, string(phase)+" "+reason, func(vm *v1.VirtualMachine) bool {
+		return vm.Status.Phase == phase && vm.Status.Reason == reason
+	})
+}
+
+// edit changes a VM.
+func (w *world) edit(name string, change func(*v1.VirtualMachine)) {
+	w.t.Helper()
+	require.Eventually(w.t, func() bool {
+		vm, ok := get(w, name, &v1.VirtualMachine{})
+		require.True(w.t, ok)
+		change(vm)
+		return w.client.Update(w.t.Context(), vm) == nil
+	}, patience, tick)
+}
+
+// set changes the manager's settings.
+func (w *world) set(change func(*objects.Settings)) {
+	settings := *w.settings.Load()
+	change(&settings)
+	w.settings.Store(&settings)
+	w.look()
+}
+
+// advance makes it later.
+func (w *world) advance(by time.Duration) {
+	w.clock.Add(int64(by))
+	w.look()
+}
+
+// look makes the manager look at all VMs.
+func (w *world) look() {
+	w.t.Helper()
+	select {
+	case w.changed <- struct{}{}:
+	case <-time.After(patience):
+		require.Fail(w.t, "no manager")
+	}
+}
+
+// events waits for an event about a VM, and returns all that have its reason.
+func (w *world) events(vm, reason string) []eventsv1.Event {
+	w.t.Helper()
+	var found []eventsv1.Event
+	require.Eventually(w.t, func() bool {
+		found = nil
+		var list eventsv1.EventList
+		if w.client.List(w.t.Context(), &list, client.InNamespace(w.namespace)) != nil {
+			return false
+		}
+		for _, e := range list.Items {
+			if e.Regarding.Kind == "VirtualMachine" && e.Regarding.Name == vm && e.Reason == reason {
+				found = append(found, e)
+			}
+		}
+		return len(found) > 0
+	}, patience, tick, "an event %s about %s", reason, vm)
+	return found
+}
+
+func running(vm *v1.VirtualMachine) { vm.Spec.VM.State = v1.Running }
+func stopped(vm *v1.VirtualMachine) { vm.Spec.VM.State = v1.Stopped }

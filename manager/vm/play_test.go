@@ -1,0 +1,129 @@
+package vm
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apitypes "k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/objects"
+)
+
+func disk(name, size string) *v1.VolumeClaimTemplate {
+	template := &v1.VolumeClaimTemplate{Metadata: v1.ClaimMetadata{Name: name}}
+	template.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+	return template
+}
+
+// pod waits for a VM's pod that is not being deleted.
+func (w *world) pod(name string) *corev1.Pod {
+	w.t.Helper()
+	return eventually(w, name+"-0", &corev1.Pod{}, "there is a pod", func(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil })
+}
+
+// bind is the scheduler.
+func (w *world) bind(pod *corev1.Pod) {
+	w.t.Helper()
+	require.NoError(w.t, w.client.SubResource("binding").Create(w.t.Context(), pod, &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}, Target: corev1.ObjectReference{Kind: "Node", Name: node},
+	}))
+}
+
+// report is the kubelet, which says what a pod's container does.
+func (w *world) report(pod *corev1.Pod, status corev1.ContainerStatus) {
+	w.t.Helper()
+	status.Name = objects.ContainerName
+	status.Ready = status.State.Running != nil
+	ready := corev1.ConditionFalse
+	if status.Ready {
+		ready = corev1.ConditionTrue
+	}
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{
+		"phase": corev1.PodRunning, "containerStatuses": []corev1.ContainerStatus{status},
+		"conditions": []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: ready}},
+	}})
+	require.NoError(w.t, err)
+	require.NoError(w.t, w.client.Status().Patch(w.t.Context(), pod.DeepCopy(), client.RawPatch(apitypes.MergePatchType, patch)))
+}
+
+func runningSince(at time.Time) corev1.ContainerStatus {
+	return corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(at)}}}
+}
+
+func (w *world) endedWith(code int32, message string) corev1.ContainerStatus {
+	now := metav1.NewTime(time.Now().Add(time.Duration(w.clock.Load())))
+	reason := "Error"
+	if code == 0 {
+		reason = "Completed"
+	}
+	return corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+		ExitCode: code, Reason: reason, Message: message, StartedAt: now, FinishedAt: now,
+	}}}
+}
+
+func waitingFor(reason, message string) corev1.ContainerStatus {
+	return corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}
+}
+
+// say is the runner.
+func (w *world) say(vm string, pod *corev1.Pod, state string, outcome *v1.Outcome, changes ...v1.PendingChange) {
+	w.t.Helper()
+	alive := metav1.ConditionFalse
+	if state == stateBooting || state == stateBooted {
+		alive = metav1.ConditionTrue
+	}
+	status := v1.VirtualMachineStatus{
+		Runner: &v1.RunnerStatus{PodName: pod.Name, PodUID: pod.UID, State: state, Reason: "Vm" + state, Outcome: outcome},
+		CPUs:   2, RAM: "1Gi", VMType: "standard", UUID: "8c1b4d6e-0000-4000-8000-000000000001", ConsoleClient: "10.0.0.1",
+		PendingChanges: changes,
+		Conditions: []metav1.Condition{
+			{Type: v1.ConditionRunning, Status: alive, Reason: "Vm" + state, LastTransitionTime: metav1.Now()},
+			{Type: v1.ConditionBooted, Status: alive, Reason: "Vm" + state, LastTransitionTime: metav1.Now()},
+		},
+	}
+	text, err := json.Marshal(map[string]any{
+		"apiVersion": v1.GroupVersion().String(), "kind": "VirtualMachine", "metadata": map[string]string{"name": vm}, "status": status,
+	})
+	require.NoError(w.t, err)
+	object := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: vm, Namespace: w.namespace}}
+	require.NoError(w.t, w.client.Status().Patch(w.t.Context(), object, client.RawPatch(apitypes.ApplyPatchType, text), runnerWriter, client.ForceOwnership))
+}
+
+// boot plays all until the guest of a VM runs.
+func (w *world) boot(vm string) *corev1.Pod {
+	w.t.Helper()
+	pod := w.pod(vm)
+	w.bind(pod)
+	w.report(pod, runningSince(time.Now()))
+	w.say(vm, pod, stateBooted, nil)
+	w.phase(vm, v1.PhaseRunning, "")
+	return pod
+}
+
+// gone plays what ends a pod that is being deleted: its runner, and the kubelet.
+func (w *world) gone(vm string, pod *corev1.Pod) {
+	w.t.Helper()
+	eventually(w, pod.Name, &corev1.Pod{}, "the pod is being deleted", func(p *corev1.Pod) bool { return p.UID == pod.UID && p.DeletionTimestamp != nil })
+	w.say(vm, pod, stateStopped, &v1.Outcome{Cause: "asked"})
+	w.remove(pod)
+}
+
+// remove takes a pod out of the API server, as its kubelet does in the end.
+func (w *world) remove(pod *corev1.Pod) {
+	w.t.Helper()
+	now := int64(0)
+	require.NoError(w.t, w.client.Delete(w.t.Context(), pod.DeepCopy(), &client.DeleteOptions{GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &pod.UID}}))
+}
+
+// nextSecond waits until the API server's clock, which knows seconds, has moved on
+// since there is the pod.
+func (w *world) nextSecond(pod *corev1.Pod) {
+	w.t.Helper()
+	require.Eventually(w.t, func() bool { return time.Now().Unix() > pod.CreationTimestamp.Unix() }, patience, tick)
+}
