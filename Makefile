@@ -14,10 +14,10 @@ CONFIG   ?= examples/standalone/config.yaml
 # guest has reported.
 UNATTENDED = $(shell test -t 0 || echo "--poweroff-on 'TINY .* READY'")
 
-.PHONY: cluster-up cluster-down images help build run test check bench fuzz faults soak generate format clean packages-run packages-test guest
+.PHONY: cluster-up cluster-down images help build run test check bench bench-scale fuzz faults soak generate format clean packages-run packages-test guest
 
 help: ## Show this list.
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## Build the programs into bin/.
 	@mkdir -p bin
@@ -39,6 +39,10 @@ bench: packages-test build ## Run the benchmarks, then the comparison with other
 	go test -run '^$$' -bench . -benchmem ./...
 	@mkdir -p build
 	go run ./test/bench -json build/bench.json
+
+bench-scale: packages-test build ## Measure the manager with up to 5000 VMs on a real API server; half an hour.
+	@mkdir -p build
+	go run ./test/scale -json build/scale.json
 
 fuzz: ## Run every fuzz test for a while (FUZZTIME=30s each).
 	@for target in $$(grep -roE '^func Fuzz[A-Za-z0-9_]*' --include='*_test.go' . | sed 's,/[^/]*:func ,:,'); do \

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+
+	v1 "vmop/api/v1"
+)
+
+// crowd are the VMs, as a user sees them.
+type crowd struct {
+	vms  dynamic.ResourceInterface
+	stop func()
+
+	mu      sync.Mutex
+	up      map[string]bool // those that run, their guests booted
+	made    int             // how many were created
+	changed chan struct{}   // closed when up changes
+}
+
+// watchCrowd watches VMs until stop is called.
+func watchCrowd(ctx context.Context, vms dynamic.ResourceInterface) *crowd {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	c := &crowd{vms: vms, up: map[string]bool{}, changed: make(chan struct{})}
+	_, controller := cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: &cache.ListWatch{
+			ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return vms.List(ctx, o) },
+			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return vms.Watch(ctx, o) },
+		},
+		ObjectType: &unstructured.Unstructured{},
+		Transform: func(object any) (any, error) { // what it is, is noted; its name is enough
+			if vm, ok := object.(*unstructured.Unstructured); ok {
+				c.note(vm)
+				small := &unstructured.Unstructured{}
+				small.SetName(vm.GetName())
+				small.SetNamespace(vm.GetNamespace())
+				small.SetResourceVersion(vm.GetResourceVersion())
+				return small, nil
+			}
+			return object, nil
+		},
+		Handler: cache.ResourceEventHandlerFuncs{},
+	})
+	var watching sync.WaitGroup
+	watching.Go(func() { controller.RunWithContext(ctx) })
+	c.stop = func() {
+		cancel()
+		watching.Wait()
+	}
+	return c
+}
+
+// note takes in how a VM is.
+func (c *crowd) note(vm *unstructured.Unstructured) {
+	phase, _, _ := unstructured.NestedString(vm.Object, "status", "phase")
+	conditions, _, _ := unstructured.NestedSlice(vm.Object, "status", "conditions")
+	up := phase == string(v1.PhaseRunning) && isTrue(conditions, v1.ConditionBooted)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if up == c.up[vm.GetName()] {
+		return
+	}
+	if up {
+		c.up[vm.GetName()] = true
+	} else {
+		delete(c.up, vm.GetName())
+	}
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+func isTrue(conditions []any, kind string) bool {
+	for _, c := range conditions {
+		if c, ok := c.(map[string]any); ok && c["type"] == kind {
+			return c["status"] == "True"
+		}
+	}
+	return false
+}
+
+// await waits until all VMs that were created run.
+func (c *crowd) await(ctx context.Context) error {
+	late := time.After(patience)
+	for {
+		c.mu.Lock()
+		up, made, changed := len(c.up), c.made, c.changed
+		c.mu.Unlock()
+		if up == made {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-late:
+			return fmt.Errorf("%d of %d VMs run after %s", up, made, patience)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// creators are how many users create VMs at once.
+const creators = 8
+
+// grow creates VMs until there are so many.
+func (c *crowd) grow(ctx context.Context, n int) error {
+	numbers, errs := make(chan int), make(chan error, creators)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for range creators {
+		go func() {
+			var err error
+			for i := range numbers {
+				if _, err = c.vms.Create(ctx, newVM(i), metav1.CreateOptions{}); err != nil {
+					cancel()
+					break
+				}
+			}
+			errs <- err
+		}()
+	}
+	for i := c.made; i < n && ctx.Err() == nil; i++ {
+		select {
+		case numbers <- i:
+		case <-ctx.Done():
+		}
+	}
+	close(numbers)
+	var failed error
+	for range creators {
+		if err := <-errs; err != nil && failed == nil {
+			failed = fmt.Errorf("create VMs: %w", err)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.made = n
+	return failed
+}
+
+// newVM is a VM as people have them: a disk of its own, a CD, a display, data for
+// cloud-init.
+func newVM(number int) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1.GroupVersion().String(), "kind": "VirtualMachine",
+		"metadata": map[string]any{"name": fmt.Sprintf("vm-%05d", number), "namespace": namespace},
+		"spec": map[string]any{
+			"guestShutdownStops": true,
+			"cloudInit":          map[string]any{"userData": map[string]any{"ssh_authorized_keys": []any{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExample user@example"}}},
+			"vm": map[string]any{
+				"state": "Running", "maximumCpus": int64(4), "currentCpus": int64(2), "maximumRam": "8Gi", "currentRam": "4Gi", "accelerator": "tcg",
+				"networks": []any{map[string]any{"user": map[string]any{}}},
+				"disks": []any{
+					map[string]any{"volumeClaimTemplate": map[string]any{
+						"metadata": map[string]any{"name": "system"},
+						"spec":     map[string]any{"resources": map[string]any{"requests": map[string]any{"storage": "40Gi"}}},
+					}},
+					map[string]any{"cdrom": map[string]any{"image": "installer.iso"}},
+				},
+				"display": map[string]any{"spice": map[string]any{"port": int64(5900)}},
+			},
+		},
+	}}
+}

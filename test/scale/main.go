@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "scale:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) (err error) {
+	flags := flag.NewFlagSet("scale", flag.ContinueOnError)
+	sizes := flags.String("n", "500,1000,2500,5000", "`numbers` of VMs, growing")
+	var p plan
+	flags.DurationVar(&p.idle, "idle", 5*time.Minute, "how long nothing happens at the largest number")
+	flags.DurationVar(&p.settle, "settle", 150*time.Second, "how long memory takes to be what it stays: Go collects garbage\nafter 2 minutes at the latest")
+	jsonFile := flags.String("json", "", "also write all figures to this `file`")
+	program := flags.String("vmmanager", "bin/vmmanager", "the `program` to measure")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if p.sizes, err = parseSizes(*sizes); err != nil {
+		return err
+	}
+	path, err := filepath.Abs(*program)
+	if err != nil {
+		return err
+	}
+	if _, err := exec.LookPath(path); err != nil {
+		return fmt.Errorf("%w; make build builds it", err)
+	}
+	log := func(line string) { fmt.Fprintln(os.Stderr, time.Now().Format(time.TimeOnly), line) }
+	r := report{Date: time.Now().UTC().Format(time.DateOnly), LoadBefore: loadAverage()}
+	w, err := newWorld(ctx, path, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.close(context.WithoutCancel(ctx))) }()
+	if err := w.measure(ctx, &r, p); err != nil {
+		return err
+	}
+	r.LoadAfter = loadAverage()
+	fmt.Fprint(out, r.table())
+	if *jsonFile == "" {
+		return nil
+	}
+	return r.writeJSON(*jsonFile)
+}
+
+// parseSizes reads growing numbers.
+func parseSizes(list string) ([]int, error) {
+	var numbers []int
+	for word := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(word))
+		if err != nil || n < 1 || n > 99999 {
+			return nil, fmt.Errorf("-n %s: %q is no number of VMs", list, word)
+		}
+		numbers = append(numbers, n)
+	}
+	if !slices.IsSorted(numbers) {
+		return nil, fmt.Errorf("-n %s: VMs are added, so the numbers must grow", list)
+	}
+	return numbers, nil
+}
+
+// loadAverage is that of the last minute.
+func loadAverage() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return ""
+	}
+	one, _, _ := strings.Cut(string(text), " ")
+	return one
+}

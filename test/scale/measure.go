@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+)
+
+// quietTime is how long the manager writes nothing when all is done.
+const quietTime = 5 * time.Second
+
+// plan says what is measured.
+type plan struct {
+	sizes  []int         // numbers of VMs, growing
+	settle time.Duration // until memory is what it stays
+	idle   time.Duration // that nothing happens
+}
+
+// measure starts the manager and adds VMs, measuring at each number.
+func (w *world) measure(ctx context.Context, r *report, p plan) error {
+	w.log("measuring the manager without VMs")
+	if err := w.startManager(ctx, 0); err != nil {
+		return err
+	}
+	empty := round{}
+	var err error
+	if empty.Restarted, err = w.settled(ctx, p.settle); err != nil {
+		return err
+	}
+	empty.Memory = empty.Restarted
+	r.Rounds = append(r.Rounds, empty)
+	for _, n := range p.sizes {
+		w.log(fmt.Sprintf("measuring the manager with %d VMs", n))
+		round, err := w.round(ctx, n, p.settle)
+		if err != nil {
+			return fmt.Errorf("%d VMs: %w", n, err)
+		}
+		r.Rounds = append(r.Rounds, round)
+	}
+	w.log(fmt.Sprintf("measuring the manager while nothing happens, for %s", p.idle))
+	r.Idle = quiet{Seconds: p.idle.Seconds()}
+	r.Idle.Calls, r.Idle.Processor, err = w.idle(ctx, p.idle)
+	return err
+}
+
+// round measures at a number of VMs.
+func (w *world) round(ctx context.Context, n int, settle time.Duration) (round, error) {
+	r := round{VMs: n}
+	if err := w.create(ctx, &r); err != nil {
+		return r, err
+	}
+	var err error
+	if r.Memory, err = w.settled(ctx, settle); err != nil {
+		return r, err
+	}
+	if err := w.restart(ctx, &r); err != nil {
+		return r, err
+	}
+	r.Restarted, err = w.settled(ctx, settle)
+	return r, err
+}
+
+// create adds VMs and measures what it takes until all have booted.
+func (w *world) create(ctx context.Context, r *round) error {
+	w.crowd.mu.Lock()
+	r.Added = r.VMs - w.crowd.made
+	w.crowd.mu.Unlock()
+	before, err := w.manager.metrics(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := w.audit.take(); err != nil {
+		return err
+	}
+	begin := time.Now()
+	if err := w.crowd.grow(ctx, r.VMs); err != nil {
+		return err
+	}
+	r.Created = time.Since(begin).Seconds()
+	if err := w.crowd.await(ctx); err != nil {
+		return err
+	}
+	r.Running = time.Since(begin).Seconds()
+	if r.Calls, err = w.quiet(ctx, quietTime); err != nil {
+		return err
+	}
+	after, err := w.manager.metrics(ctx)
+	if err != nil {
+		return err
+	}
+	r.Median, r.P99 = after.quantile(0.5, before, reconciled), after.quantile(0.99, before, reconciled)
+	r.Queued = after.quantile(0.99, before, "workqueue_queue_duration_seconds")
+	r.Reconciled = after.sum(reconciled+"_count") - before.sum(reconciled+"_count")
+	r.Processor = after.sum(processor) - before.sum(processor)
+	return nil
+}
+
+// Metrics of the manager.
+const (
+	processor  = "process_cpu_seconds_total" // what it has computed
+	reconciled = "controller_runtime_reconcile_time_seconds"
+)
+
+// restart measures a manager that starts where VMs are.
+func (w *world) restart(ctx context.Context, r *round) error {
+	if err := w.manager.stop(); err != nil {
+		return err
+	}
+	if _, err := w.audit.take(); err != nil {
+		return err
+	}
+	if err := w.startManager(ctx, r.VMs); err != nil {
+		return err
+	}
+	m := w.manager
+	r.Synced = time.Since(m.began).Seconds()
+	err := m.until(ctx, "the manager to have looked at all VMs", func() error {
+		all, err := m.metrics(ctx)
+		if err != nil {
+			return err
+		}
+		looked, waiting := all.sum(reconciled+"_count"), all.sum("workqueue_depth")
+		if int(looked) < r.VMs || waiting > 0 {
+			return fmt.Errorf("it has looked at %.0f of %d, and %.0f wait", looked, r.VMs, waiting)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	r.Looked = time.Since(m.began).Seconds()
+	r.AfterRestart, err = w.quiet(ctx, quietTime)
+	return err
+}
+
+// quiet waits until the manager has written nothing for a time, and returns what it
+// has asked for since the audit log was read last.
+func (w *world) quiet(ctx context.Context, calm time.Duration) (calls, error) {
+	all := calls{}
+	last := time.Now()
+	err := w.manager.until(ctx, "the manager to write no more", func() error {
+		more, err := w.audit.take()
+		if err != nil {
+			return err
+		}
+		all.add(more)
+		if more.writes() > 0 {
+			last = time.Now()
+		}
+		if time.Since(last) < calm {
+			return fmt.Errorf("it has written %s", more)
+		}
+		return nil
+	})
+	return all, err
+}
+
+// idle lets nothing happen for a time.
+func (w *world) idle(ctx context.Context, lasts time.Duration) (asked calls, processorTime float64, err error) {
+	before, err := w.manager.metrics(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	if _, err := w.audit.take(); err != nil {
+		return nil, 0, err
+	}
+	select {
+	case <-time.After(lasts):
+	case <-ctx.Done():
+		return nil, 0, ctx.Err()
+	}
+	after, err := w.manager.metrics(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	asked, err = w.audit.take()
+	return asked, after.sum(processor) - before.sum(processor), err
+}
+
+// settled returns the manager's memory when it has given back what it doesn't need.
+func (w *world) settled(ctx context.Context, settle time.Duration) (bytes int, err error) {
+	select {
+	case <-time.After(settle):
+	case <-w.manager.ended:
+		return 0, fmt.Errorf("the manager has ended: %w\n%s", w.manager.err, w.manager.lastWords())
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	return w.manager.memory()
+}
+
+// line fits a line through points by least squares, and says how well: 1 is
+// perfect.
+func line(x, y []float64) (slope, fit float64) {
+	n := float64(len(x))
+	var sx, sy, sxx, sxy, syy float64
+	for i := range x {
+		sx, sy, sxx, sxy, syy = sx+x[i], sy+y[i], sxx+x[i]*x[i], sxy+x[i]*y[i], syy+y[i]*y[i]
+	}
+	cov, vx, vy := n*sxy-sx*sy, n*sxx-sx*sx, n*syy-sy*sy
+	if vx == 0 || vy == 0 {
+		return math.NaN(), math.NaN()
+	}
+	return cov / vx, cov * cov / (vx * vy)
+}

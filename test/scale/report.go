@@ -1,0 +1,171 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// A report is all that one run has found.
+type report struct {
+	Date       string  `json:"date"`
+	LoadBefore string  `json:"loadBefore"`
+	LoadAfter  string  `json:"loadAfter"`
+	Rounds     []round `json:"rounds"` // the first without VMs
+	Idle       quiet   `json:"idle"`
+}
+
+// A round is what was found at a number of VMs. Times are in seconds, memory is
+// resident and in bytes.
+type round struct {
+	VMs   int `json:"vms"`
+	Added int `json:"added"`
+	// Created is the time until the last of the added VMs was created, Running until
+	// the last had booted.
+	Created float64 `json:"created"`
+	Running float64 `json:"running"`
+	// Calls are what the manager has asked for since, until it was quiet.
+	Calls calls `json:"calls"`
+	// Reconciled counts the looks at a VM; half of them took no longer than Median,
+	// 99 of 100 no longer than P99, or waited no longer than Queued before.
+	Reconciled float64 `json:"reconciled"`
+	Median     float64 `json:"median"`
+	P99        float64 `json:"p99"`
+	Queued     float64 `json:"queued"`
+	// Processor is what the manager has computed.
+	Processor float64 `json:"processor"`
+	// Memory of the manager that has created it all.
+	Memory int `json:"memory"`
+	// Synced is the time until the caches of a manager that was started again were
+	// filled, Looked until it had looked at all VMs; AfterRestart is what it asked
+	// for, Restarted its memory.
+	Synced       float64 `json:"synced"`
+	Looked       float64 `json:"looked"`
+	AfterRestart calls   `json:"afterRestart"`
+	Restarted    int     `json:"restarted"`
+}
+
+// quiet is a time in which nothing happens.
+type quiet struct {
+	Seconds   float64 `json:"seconds"`
+	Calls     calls   `json:"calls"`
+	Processor float64 `json:"processor"`
+}
+
+// Goals, of docs/performance.md.
+const (
+	mostMemory   = 10 << 10 // bytes for each VM
+	leastFit     = 0.99     // of a line through the memory
+	mostWrites   = 8        // for each VM, from its creation until it has booted
+	leastCreates = 50       // a second
+	mostP99      = 0.1      // seconds
+	mostSync     = 5        // seconds
+)
+
+// fit returns the bytes for each VM, and how well they lie on a line.
+func (r report) fit(memory func(round) int) (slope, fit float64) {
+	var x, y []float64
+	for _, round := range r.Rounds {
+		x, y = append(x, float64(round.VMs)), append(y, float64(memory(round)))
+	}
+	return line(x, y)
+}
+
+// A row is a line of the table: a figure of each round, and a goal.
+type row struct {
+	name   string
+	figure func(round) string
+	goal   string
+	met    func(report) bool // nil: there is no goal
+}
+
+func rows() []row {
+	last := func(r report) round { return r.Rounds[len(r.Rounds)-1] }
+	every := func(is func(round) bool) func(report) bool {
+		return func(r report) bool { return !slices.ContainsFunc(r.Rounds[1:], func(x round) bool { return !is(x) }) }
+	}
+	perVM := func(n int, r round) float64 { return float64(n) / float64(r.Added) }
+	return []row{
+		{"memory after a restart, MiB", func(r round) string { return mib(r.Restarted) }, "<= 10 KiB/VM", func(r report) bool { return met(r.fit(restarted)) }},
+		{"memory of who created them, MiB", func(r round) string { return mib(r.Memory) }, "<= 10 KiB/VM", func(r report) bool { return met(r.fit(memory)) }},
+		{
+			"writes per VM, created to booted", func(r round) string { return fmt.Sprintf("%.2f", perVM(r.Calls.writes(), r)) }, fmt.Sprintf("<= %d", mostWrites),
+			every(func(r round) bool { return perVM(r.Calls.writes(), r) <= mostWrites }),
+		},
+		{"reads per VM, created to booted", func(r round) string { return fmt.Sprintf("%.2f", perVM(r.Calls.reads(), r)) }, "0", every(func(r round) bool { return r.Calls.reads() == 0 })},
+		{"writes on a restart", func(r round) string { return fmt.Sprint(r.AfterRestart.writes()) }, "0", every(func(r round) bool { return r.AfterRestart.writes() == 0 })},
+		{"VMs created per second", func(r round) string { return fmt.Sprintf("%.0f", float64(r.Added)/r.Created) }, "", nil},
+		{
+			"VMs booted per second", func(r round) string { return fmt.Sprintf("%.0f", float64(r.Added)/r.Running) }, fmt.Sprintf(">= %d", leastCreates),
+			func(r report) bool { return float64(last(r).Added)/last(r).Running >= leastCreates },
+		},
+		{"looks at each VM", func(r round) string { return fmt.Sprintf("%.1f", r.Reconciled/float64(r.Added)) }, "", nil},
+		{"reconciliation, median, ms", func(r round) string { return ms(r.Median) }, "", nil},
+		{"reconciliation, p99, ms", func(r round) string { return ms(r.P99) }, "<= 100", every(func(r round) bool { return r.P99 <= mostP99 })},
+		{"wait for it, p99, ms", func(r round) string { return ms(r.Queued) }, "", nil},
+		{"processor time per VM, ms", func(r round) string { return fmt.Sprintf("%.1f", 1000*r.Processor/float64(r.Added)) }, "", nil},
+		{"restart until synced, s", func(r round) string { return fmt.Sprintf("%.1f", r.Synced) }, "<= 5", func(r report) bool { return last(r).Synced <= mostSync }},
+		{"restart until all are looked at, s", func(r round) string { return fmt.Sprintf("%.1f", r.Looked) }, "", nil},
+	}
+}
+
+func restarted(r round) int { return r.Restarted }
+func memory(r round) int    { return r.Memory }
+
+func met(slope, fit float64) bool { return slope <= mostMemory && fit >= leastFit }
+
+func mib(bytes int) string      { return fmt.Sprintf("%.1f", float64(bytes)/(1<<20)) }
+func ms(seconds float64) string { return fmt.Sprintf("%.0f", 1000*seconds) }
+
+// table returns the report for people, as Markdown.
+func (r report) table() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "date     %s\nmachine  %d processors, %s\nload     %s before, %s after\n\n", r.Date, runtime.NumCPU(), runtime.Version(), r.LoadBefore, r.LoadAfter)
+	w := tabwriter.NewWriter(&b, 0, 0, 1, ' ', 0)
+	cells := func(words ...string) { fmt.Fprintln(w, "| "+strings.Join(words, "\t| ")+"\t|") }
+	head, rule := []string{"VMs"}, []string{"---"}
+	for _, round := range r.Rounds {
+		head, rule = append(head, fmt.Sprint(round.VMs)), append(rule, "---:")
+	}
+	cells(append(head, "goal", "")...)
+	cells(append(rule, "---", "---")...)
+	for _, row := range rows() {
+		words := []string{row.name}
+		for _, round := range r.Rounds {
+			if round.VMs == 0 && !strings.HasPrefix(row.name, "memory") {
+				words = append(words, "")
+				continue
+			}
+			words = append(words, row.figure(round))
+		}
+		verdict := ""
+		if row.met != nil {
+			verdict = "missed"
+			if row.met(r) {
+				verdict = "met"
+			}
+		}
+		cells(append(words, row.goal, verdict)...)
+	}
+	_ = w.Flush() // into memory
+	slope, fit := r.fit(restarted)
+	fmt.Fprintf(&b, "\nmemory after a restart: %.1f KiB per VM, R² %.4f", slope/1024, fit)
+	slope, fit = r.fit(memory)
+	fmt.Fprintf(&b, "\nmemory of who created them: %.1f KiB per VM, R² %.4f", slope/1024, fit)
+	fmt.Fprintf(&b, "\nidle for %.0f s: %d writes, %d reads, %.0f ms of processor time", r.Idle.Seconds, r.Idle.Calls.writes(), r.Idle.Calls.reads(), 1000*r.Idle.Processor)
+	last := r.Rounds[len(r.Rounds)-1]
+	fmt.Fprintf(&b, "\nthe last %d VMs: %s\nthe last restart: %s\n", last.Added, last.Calls, last.AfterRestart)
+	return b.String()
+}
+
+func (r report) writeJSON(path string) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode report: %w", err)
+	}
+	return os.WriteFile(path, append(text, '\n'), 0o644)
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestParseSizes(t *testing.T) {
+	t.Parallel()
+	numbers, err := parseSizes("5, 10")
+	require.NoError(t, err)
+	require.Equal(t, []int{5, 10}, numbers)
+	_, err = parseSizes("10,5")
+	require.EqualError(t, err, "-n 10,5: VMs are added, so the numbers must grow")
+	_, err = parseSizes("10,x")
+	require.EqualError(t, err, `-n 10,x: "x" is no number of VMs`)
+}
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	all, err := parseMetrics(`# HELP x y
+x{a="1",b="2"} 3
+x{a="2",b="2"} 4
+t_bucket{c="vm",le="0.1"} 90
+t_bucket{c="vm",le="0.2"} 100
+t_bucket{c="vm",le="+Inf"} 100
+`)
+	require.NoError(t, err)
+	require.InDelta(t, 7, all.sum("x"), 0)
+	require.InDelta(t, 3, all.sum("x", `a="1"`), 0)
+	require.Zero(t, all.sum("y"))
+	require.InDelta(t, 0.05, all.quantile(0.45, nil, "t"), 1e-9)
+	require.InDelta(t, 0.19, all.quantile(0.99, nil, "t", `c="vm"`), 1e-9)
+	require.InDelta(t, 0.15, all.quantile(0.5, metrics{`t_bucket{c="vm",le="0.1"}`: 90, `t_bucket{c="vm",le="0.2"}`: 90, `t_bucket{c="vm",le="+Inf"}`: 90}, "t"), 1e-9)
+	require.Zero(t, all.quantile(0.5, all, "t"))
+	_, err = parseMetrics("x y\n")
+	require.ErrorContains(t, err, "metric x y")
+}
+
+func TestAudit(t *testing.T) {
+	t.Parallel()
+	a := audit{path: filepath.Join(t.TempDir(), "log")}
+	write := func(text string) {
+		t.Helper()
+		file, err := os.OpenFile(a.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		require.NoError(t, err)
+		_, err = file.WriteString(text)
+		require.NoError(t, err)
+		require.NoError(t, file.Close())
+	}
+	write(`{"verb":"patch","objectRef":{"resource":"vms","subresource":"status"},"requestURI":"/apis/x"}` + "\n" +
+		`{"verb":"watch","objectRef":{"resource":"pods"}}` + "\n" + `{"verb":"get","requestURI":"/api?timeout=32s"}` + "\n" + `{"verb":"cre`)
+	found, err := a.take()
+	require.NoError(t, err)
+	require.Equal(t, calls{"patch vms/status": 1, "watch pods": 1, "get /api": 1}, found)
+	require.Equal(t, 1, found.writes())
+	require.Equal(t, 1, found.reads())
+	require.Equal(t, "1 x get /api, 1 x patch vms/status, 1 x watch pods", found.String())
+	write(`ate","objectRef":{"resource":"pods"}}` + "\n")
+	found, err = a.take()
+	require.NoError(t, err)
+	require.Equal(t, calls{"create pods": 1}, found)
+}
+
+func TestTable(t *testing.T) {
+	t.Parallel()
+	r := report{
+		Date: "2026-01-01", LoadBefore: "1.00", LoadAfter: "2.00",
+		Rounds: []round{
+			{Memory: 30 << 20, Restarted: 30 << 20},
+			{
+				VMs: 1000, Added: 1000, Created: 10, Running: 20, Calls: calls{"patch vms/status": 2000, "patch configmaps": 6500}, Reconciled: 5000, Median: 0.01, P99: 0.05,
+				Processor: 10, Memory: 50 << 20, Synced: 1, Looked: 2, AfterRestart: calls{"list vms": 1}, Restarted: 38 << 20,
+			},
+			{
+				VMs: 2000, Added: 1000, Created: 10, Running: 40, Calls: calls{"patch vms/status": 2000}, Reconciled: 5000, Median: 0.01, P99: 0.15,
+				Processor: 10, Memory: 70 << 20, Synced: 6, Looked: 7, AfterRestart: calls{"list vms": 1}, Restarted: 46 << 20,
+			},
+		},
+		Idle: quiet{Seconds: 60, Calls: calls{"watch vms": 1}, Processor: 0.01},
+	}
+	table := r.table()
+	for _, want := range []string{
+		`\| memory after a restart, MiB +\| 30\.0 +\| 38\.0 +\| 46\.0 +\| <= 10 KiB/VM +\| met `,
+		`\| memory of who created them, MiB +\| .* \| missed `,
+		`\| writes per VM, created to booted +\| +\| 8\.50 +\| 2\.00 +\| <= 8 +\| missed `,
+		`\| reads per VM, created to booted +\| +\| 0\.00 +\| 0\.00 +\| 0 +\| met `,
+		`\| VMs booted per second +\| +\| 50 +\| 25 +\| >= 50 +\| missed `,
+		`\| reconciliation, p99, ms +\| +\| 50 +\| 150 +\| <= 100 +\| missed `,
+		`\| restart until synced, s +\| +\| 1\.0 +\| 6\.0 +\| <= 5 +\| missed `,
+		`memory after a restart: 8\.2 KiB per VM, R² 1\.0000`,
+		`idle for 60 s: 0 writes, 0 reads, 10 ms`,
+	} {
+		require.Regexp(t, want, table)
+	}
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A few VMs, and what the manager may ask of the API server for them.
+func TestFewVMs(t *testing.T) {
+	t.Parallel()
+	const few = 50
+	program := filepath.Join(t.TempDir(), "vmmanager")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cmd/vmmanager").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	w, err := newWorld(t.Context(), program, func(line string) { t.Log(line) })
+	require.NoError(t, err)
+	defer func() { require.NoError(t, w.close(context.WithoutCancel(t.Context()))) }()
+	require.NoError(t, w.startManager(t.Context(), 0))
+
+	r := round{VMs: few}
+	require.NoError(t, w.create(t.Context(), &r))
+	t.Log(r.Calls)
+	require.Zero(t, r.Calls.reads(), r.Calls)
+	for name, times := range map[string]int{
+		"patch configmaps": 1, "patch statefulsets": 1, "patch persistentvolumeclaims": 2, "create secrets": 1,
+	} {
+		require.Equal(t, times*few, r.Calls[name], "%s: %s", name, r.Calls)
+	}
+	require.LessOrEqual(t, r.Calls.writes(), mostWrites*few, r.Calls)
+
+	require.NoError(t, w.restart(t.Context(), &r))
+	require.Zero(t, r.AfterRestart.writes(), r.AfterRestart)
+	require.GreaterOrEqual(t, r.AfterRestart["watch vms"]+r.AfterRestart["list vms"], 1, "what the manager does is seen: %s", r.AfterRestart)
+
+	require.NoError(t, w.manager.stop())
+	w.manager = nil
+	require.Nil(t, w.kubelet.failed.Load())
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	v1 "vmop/api/v1"
+	"vmop/test/cluster"
+)
+
+// namespace is where the VMs are, and account whom the manager is.
+const (
+	namespace = "scale"
+	account   = "vm-operator"
+)
+
+// world is a Kubernetes without nodes in which a manager is measured.
+type world struct {
+	*cluster.Cluster
+	dir     string // for everything that is made
+	program string // the manager
+	log     func(string)
+	client  *kubernetes.Clientset
+	vms     dynamic.ResourceInterface
+	audit   audit
+	kubelet *kubelet
+	crowd   *crowd
+	manager *manager
+}
+
+// auditPolicy has the API server note what the manager asks for, without what is
+// said.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules:
+- level: Metadata
+  users: ["system:serviceaccount:` + namespace + ":" + account + `"]
+- level: None
+`
+
+// controllers are those that VMs need. Others, such as the one that binds volumes,
+// would only complain of what is not there.
+const controllers = "statefulset-controller,garbage-collector-controller,namespace-controller," +
+	"serviceaccount-controller,serviceaccount-token-controller,root-ca-certificate-publisher-controller"
+
+// newWorld starts a Kubernetes, with what the manager needs in it, and the fake
+// kubelet. The manager is not started.
+func newWorld(ctx context.Context, program string, log func(string)) (w *world, err error) {
+	w = &world{program: program, log: log}
+	if w.dir, err = os.MkdirTemp("", "scale"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.close(context.WithoutCancel(ctx)))
+		}
+	}()
+	policy := filepath.Join(w.dir, "audit.yaml")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		return nil, err
+	}
+	w.audit.path = filepath.Join(w.dir, "audit.log")
+	w.Cluster, err = cluster.Up(ctx, cluster.Options{
+		Log:     log,
+		Without: []string{"kube-scheduler"}, // there is no node that it could choose
+		Arguments: map[string][]string{
+			"kube-apiserver": {
+				"--audit-policy-file", policy, "--audit-log-path", w.audit.path, "--audit-log-maxsize", "10000",
+				"--max-requests-inflight", "2000", "--max-mutating-requests-inflight", "1000",
+			},
+			"kube-controller-manager": {"--controllers", controllers, "--kube-api-qps", "1000", "--kube-api-burst", "2000", "--concurrent-statefulset-syncs", "16"},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := w.deploy(ctx); err != nil {
+		return nil, err
+	}
+	return w, w.populate(ctx)
+}
+
+// deploy makes what the manager needs, as users do.
+func (w *world) deploy(ctx context.Context) error {
+	if _, err := w.Kubectl(ctx, "create", "namespace", namespace); err != nil {
+		return err
+	}
+	_, source, _, _ := runtime.Caller(0)
+	folder, err := filepath.Rel(w.dir, filepath.Join(filepath.Dir(source), "../../deploy"))
+	if err != nil {
+		return err
+	}
+	text := "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nnamespace: " + namespace + "\nresources: [" + folder + "]\n"
+	if err := os.WriteFile(filepath.Join(w.dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
+		return err
+	}
+	if _, err := w.Kubectl(ctx, "apply", "--server-side", "-k", w.dir); err != nil {
+		return err
+	}
+	_, err = w.Kubectl(ctx, "wait", "--for=condition=Established", "crd/vms."+v1.GroupName, "--timeout=60s")
+	return err
+}
+
+// populate starts the fake kubelet and whoever looks at the VMs.
+func (w *world) populate(ctx context.Context) error {
+	config, err := clientcmd.BuildConfigFromFlags("", w.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	config.QPS, config.Dial, config.UserAgent = -1, w.Dial, "scale"
+	if w.client, err = kubernetes.NewForConfig(config); err != nil {
+		return err
+	}
+	all, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	w.vms = all.Resource(v1.GroupVersion().WithResource("vms")).Namespace(namespace)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}
+	if _, err := w.client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	w.kubelet = startKubelet(ctx, w.client.CoreV1().Pods(namespace), w.vms)
+	w.crowd = watchCrowd(ctx, w.vms)
+	return nil
+}
+
+// managerConfig writes what the manager is told: its configuration, and a
+// kubeconfig with a token of its account.
+func (w *world) managerConfig(ctx context.Context) (config, kubeconfig string, err error) {
+	token, err := w.Kubectl(ctx, "-n", namespace, "create", "token", account, "--duration", "24h")
+	if err != nil {
+		return "", "", err
+	}
+	access, err := clientcmd.LoadFromFile(w.Kubeconfig)
+	if err != nil {
+		return "", "", err
+	}
+	for name := range access.AuthInfos {
+		access.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token}
+	}
+	kubeconfig, config = filepath.Join(w.dir, "manager.kubeconfig"), filepath.Join(w.dir, "config.yaml")
+	if err := clientcmd.WriteToFile(*access, kubeconfig); err != nil {
+		return "", "", err
+	}
+	text := "\"/Manager\":\n  \"/Controller\":\n    namespace: " + namespace + "\n"
+	return config, kubeconfig, os.WriteFile(config, []byte(text), 0o600)
+}
+
+// close ends everything.
+func (w *world) close(ctx context.Context) error {
+	var errs []error
+	if w.manager != nil {
+		errs = append(errs, w.manager.stop())
+	}
+	if w.kubelet != nil {
+		w.kubelet.stop()
+		w.crowd.stop()
+	}
+	if w.Cluster != nil {
+		errs = append(errs, w.Down(ctx))
+	}
+	return errors.Join(append(errs, os.RemoveAll(w.dir))...)
+}
