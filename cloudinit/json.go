@@ -59,6 +59,10 @@ func withNumbers(value any) any {
 		for i, element := range v {
 			v[i] = withNumbers(element)
 		}
+	case string:
+		if v == "<<" { // which the encoder takes for a merge
+			return &yaml.Node{Kind: yaml.ScalarNode, Value: v, Style: yaml.DoubleQuotedStyle}
+		}
 	case json.Number:
 		text := strings.ToLower(v.String())
 		if mantissa, exponent, scaled := strings.Cut(text, "e"); scaled {

@@ -9,7 +9,7 @@ import (
 func TestFromJSON(t *testing.T) {
 	t.Parallel()
 	c, err := FromJSON([]byte(`{"instance-id":"007"}`),
-		[]byte(`{"a":1,"b":1.5,"c":1E5,"d":12345678901234567890,"e":-0.25e-3,"f":"1","g":"on","h":"0644","i":null,"j":true,"k":"two\nlines\n","l":[{"m":{}}],"n":"12:30:45","1":"key"}`),
+		[]byte(`{"a":1,"b":1.5,"c":1E5,"d":12345678901234567890,"e":-0.25e-3,"f":"1","g":"on","h":"0644","i":null,"j":true,"k":"two\nlines\n","l":[{"m":{}}],"n":"12:30:45","o":"<<","1":"key"}`),
 		nil)
 	require.NoError(t, err)
 	seed, err := c.Seed("vm1")
@@ -33,6 +33,7 @@ k: |
 l:
   - m: {}
 "n": "12:30:45"
+o: "<<"
 `, string(seed.UserData))
 	require.Nil(t, seed.NetworkConfig)
 }

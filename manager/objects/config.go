@@ -59,8 +59,6 @@ func machine(vm *v1.VirtualMachine) (vmspec.Spec, error) {
 		RTCBase:          m.RTCBase,
 		RTCClock:         m.RTCClock,
 		PowerdownTimeout: seconds(m.PowerdownTimeout),
-		Network:          networks(m.Networks),
-		Drives:           drives(m.Disks),
 		Display:          display(m.Display),
 	}
 	if k := m.Kernel; k != nil {
@@ -73,6 +71,12 @@ func machine(vm *v1.VirtualMachine) (vmspec.Spec, error) {
 		s.Sockets, s.DiesPerSocket, s.CoresPerDie, s.ThreadsPerCore = int(t.Sockets), int(t.DiesPerSocket), int(t.CoresPerDie), int(t.ThreadsPerCore)
 	}
 	var err error
+	if s.Network, err = networks(m.Networks); err != nil {
+		return s, err
+	}
+	if s.Drives, err = drives(m.Disks); err != nil {
+		return s, err
+	}
 	if s.MaximumRAM, err = wholeMiB("maximumRam", m.MaximumRAM); err != nil {
 		return s, err
 	}
@@ -115,9 +119,9 @@ func seconds(n *int32) *vmspec.Seconds {
 }
 
 // networks returns an empty list, not none, for a VM without a network.
-func networks(of []v1.Network) []vmspec.Network {
+func networks(of []v1.Network) ([]vmspec.Network, error) {
 	all := make([]vmspec.Network, 0, len(of))
-	for _, n := range of {
+	for i, n := range of {
 		switch {
 		case n.Tap != nil:
 			all = append(all, vmspec.Network{Type: vmspec.NetworkTap, Device: n.Tap.Device, Bridge: n.Tap.Bridge, MAC: n.Tap.MAC})
@@ -125,18 +129,22 @@ func networks(of []v1.Network) []vmspec.Network {
 			all = append(all, vmspec.Network{Type: vmspec.NetworkUser, Device: n.User.Device, Net: n.User.Net})
 		case n.Masquerade != nil:
 			all = append(all, vmspec.Network{Type: vmspec.NetworkMasquerade, Device: n.Masquerade.Device, Net: n.Masquerade.Net})
+		default:
+			return nil, fmt.Errorf("spec.vm.networks[%d]: want one of tap, user and masquerade", i)
 		}
 	}
-	return all
+	return all, nil
 }
 
-func drives(disks []v1.Disk) []vmspec.Drive {
+func drives(disks []v1.Disk) ([]vmspec.Drive, error) {
 	all := make([]vmspec.Drive, 0, len(disks))
 	for i, d := range disks {
 		var drive vmspec.Drive
 		switch {
 		case d.CDROM != nil:
 			drive = vmspec.Drive{Type: vmspec.DriveIDECD, File: medium(d.CDROM.Image)}
+		case d.VolumeClaimTemplate == nil:
+			return nil, fmt.Errorf("spec.vm.disks[%d]: want either volumeClaimTemplate or cdrom", i)
 		case onFileSystem(d):
 			drive.File = path.Join(DiskDir, diskName(i, d), "disk.img")
 		default:
@@ -147,7 +155,7 @@ func drives(disks []v1.Disk) []vmspec.Drive {
 		}
 		all = append(all, drive)
 	}
-	return all
+	return all, nil
 }
 
 // diskName is the name of a disk in the pod and a part of its claim's: that of the

@@ -95,11 +95,15 @@ func add(to *yaml.Node, key string, value *yaml.Node) {
 	to.Content = append(to.Content, &k, value)
 }
 
-// scalar returns a single value. A whole number that is a float stays one.
+// scalar returns a single value. A whole number that is a float stays one, and the
+// text "<<" a text.
 func scalar(value any) (*yaml.Node, error) {
 	n := &yaml.Node{}
 	if err := n.Encode(value); err != nil {
 		return nil, err
+	}
+	if n.Tag == "!!merge" {
+		n.Tag, n.Style = "!!str", yaml.DoubleQuotedStyle
 	}
 	if _, is := value.(float64); is && strings.Trim(n.Value, "-0123456789") == "" {
 		n.Tag, n.Value = "!!float", n.Value+".0"

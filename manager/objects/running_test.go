@@ -1,0 +1,113 @@
+package objects_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/objects"
+)
+
+// pod is the running one of a VM.
+func pod(t *testing.T, vm *v1.VirtualMachine) *metav1.ObjectMeta {
+	t.Helper()
+	template := statefulSet(t, vm, settings(), "secret").Spec.Template
+	return &metav1.ObjectMeta{Name: vm.Name + "-0", Labels: template.Labels, Annotations: template.Annotations}
+}
+
+func TestPodChanges(t *testing.T) {
+	t.Parallel()
+	running := pod(t, sample(t, nil))
+	for name, row := range map[string]struct {
+		change func(*v1.VirtualMachine)
+		want   []v1.PendingChange
+	}{
+		"nothing": {func(*v1.VirtualMachine) {}, nil},
+		"what the runner follows or tells itself": {func(vm *v1.VirtualMachine) {
+			vm.Spec.VM.CurrentCPUs, vm.Spec.VM.CurrentRAM, vm.Spec.VM.MaximumRAM = new(int32(4)), nil, new(resource.MustParse("16Gi"))
+			vm.Spec.VM.Disks, vm.Spec.VM.Display.Spice.Port, vm.Spec.VM.Accelerator = nil, 5999, "tcg"
+			vm.Labels = map[string]string{"a": "b"}
+		}, nil},
+		"image and resources": {func(vm *v1.VirtualMachine) {
+			vm.Spec.Image = &v1.Image{Source: "runner:2", PullPolicy: corev1.PullAlways}
+			vm.Spec.Resources = &v1.Resources{Requests: corev1.ResourceList{"memory": resource.MustParse("4Gi")}}
+		}, []v1.PendingChange{
+			{Path: "spec.image.pullPolicy", Operation: "add", Desired: "Always"},
+			{Path: "spec.image.source", Operation: "replace", Current: "example.test/vmop/runner:1.2.3", Desired: "runner:2"},
+			{Path: "spec.resources.requests.memory", Operation: "add", Desired: "4Gi"},
+		}},
+		"place": {func(vm *v1.VirtualMachine) {
+			vm.Spec.NodeSelector = map[string]string{"zone": "b"}
+		}, []v1.PendingChange{{Path: "spec.nodeSelector", Operation: "add", Desired: `{"zone":"b"}`}}},
+		"more time to shut down": {func(vm *v1.VirtualMachine) {
+			vm.Spec.VM.PowerdownTimeout = new(int32(1000))
+		}, []v1.PendingChange{{Path: "spec.vm.powerdownTimeout", Operation: "replace", Current: "900", Desired: "1000"}}},
+		"less time": {func(vm *v1.VirtualMachine) { vm.Spec.VM.PowerdownTimeout = new(int32(99)) }, nil},
+	} {
+		vm := sample(t, row.change)
+		require.Equal(t, row.want, objects.PodChanges(running, statefulSet(t, vm, settings(), "secret")), name)
+	}
+	require.Equal(t, []v1.PendingChange{{Path: "spec.vm.display.secret", Operation: "remove", Current: "secret"}},
+		objects.PodChanges(running, statefulSet(t, sample(t, nil), settings(), "")))
+	require.Empty(t, objects.PodChanges(&metav1.ObjectMeta{}, statefulSet(t, sample(t, nil), settings(), "")), "a pod of somebody else's making")
+}
+
+// What is too long to be shown is still seen to differ.
+func TestPodChangesOfLongValues(t *testing.T) {
+	t.Parallel()
+	tolerating := func(last string) *v1.VirtualMachine {
+		return sample(t, func(vm *v1.VirtualMachine) {
+			for range 5 {
+				vm.Spec.Tolerations = append(vm.Spec.Tolerations, corev1.Toleration{Key: "example.test/dedicated", Operator: corev1.TolerationOpExists})
+			}
+			vm.Spec.Tolerations[4].Key = last
+		})
+	}
+	changes := objects.PodChanges(pod(t, tolerating("one")), statefulSet(t, tolerating("two"), settings(), "secret"))
+	require.Len(t, changes, 1)
+	require.Less(t, len(changes[0].Current), 150)
+}
+
+func TestPodPatch(t *testing.T) {
+	t.Parallel()
+	before := sample(t, func(vm *v1.VirtualMachine) {
+		vm.Labels = map[string]string{"goes": "x", "changes": "x", objects.LabelName: "mine"}
+		vm.Annotations = map[string]string{"goes": "x", "kubectl.kubernetes.io/restartedAt": "x", "vmoperator.jdrupes.org/own": "x"}
+	})
+	running := pod(t, before)
+	require.NotContains(t, running.Annotations, "kubectl.kubernetes.io/restartedAt")
+	require.Equal(t, objects.AppName, running.Labels[objects.LabelName])
+	running.Labels["apps.kubernetes.io/pod-index"], running.Annotations["somebody/else"] = "0", "x"
+
+	patch := func(vm *v1.VirtualMachine, versions map[string]string) string {
+		text, err := objects.PodPatch(vm, running, versions)
+		require.NoError(t, err)
+		return string(text)
+	}
+	require.Empty(t, patch(before, nil), "it was made with all that")
+	require.JSONEq(t, `{"metadata":{"annotations":{"vmrunner.jdrupes.org/cmVersion":"7"}}}`,
+		patch(before, map[string]string{objects.AnnotationConfigVersion: "7"}))
+	after := sample(t, func(vm *v1.VirtualMachine) { vm.Labels = map[string]string{"changes": "y", "comes": "y"} })
+	changed := patch(after, nil)
+	require.JSONEq(t, `{"metadata":{"labels":{"goes":null,"changes":"y","comes":"y"},"annotations":{"goes":null,"vmoperator.jdrupes.org/taken":"changes,comes;"}}}`, changed)
+
+	var is struct {
+		Metadata struct{ Labels, Annotations map[string]*string }
+	}
+	require.NoError(t, json.Unmarshal([]byte(changed), &is))
+	for have, change := range map[*map[string]string]map[string]*string{&running.Labels: is.Metadata.Labels, &running.Annotations: is.Metadata.Annotations} {
+		for key, value := range change {
+			if value == nil {
+				delete(*have, key)
+			} else {
+				(*have)[key] = *value
+			}
+		}
+	}
+	require.Empty(t, patch(after, nil), "the patch has brought all")
+}

@@ -1,0 +1,248 @@
+package objects_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	applyappsv1 "k8s.io/client-go/applyconfigurations/apps/v1"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/objects"
+	"vmop/runner/config"
+)
+
+// sample is the documented one, changed by what is given.
+func sample(t *testing.T, change func(*v1.VirtualMachine)) *v1.VirtualMachine {
+	t.Helper()
+	vm := definition(t, filepath.Join("testdata", "sample.vm.yaml"))
+	if change != nil {
+		change(vm)
+	}
+	return vm
+}
+
+func parsed(t *testing.T, vm *v1.VirtualMachine) *config.Config {
+	t.Helper()
+	text, err := objects.Config(vm)
+	require.NoError(t, err)
+	c, _, err := config.Parse("config.yaml", text)
+	require.NoError(t, err, "%s", text)
+	return c
+}
+
+func statefulSet(t *testing.T, vm *v1.VirtualMachine, s objects.Settings, secret string) *applyappsv1.StatefulSetApplyConfiguration {
+	t.Helper()
+	claims, err := objects.Claims(vm, s, nil)
+	require.NoError(t, err)
+	set, err := objects.StatefulSet(vm, s, claims, secret, 1)
+	require.NoError(t, err)
+	return set
+}
+
+func TestMedium(t *testing.T) {
+	t.Parallel()
+	for image, want := range map[string]string{
+		"":                            "",
+		"live.iso":                    "/var/local/vmop-image-repository/live.iso",
+		"fedora/38/live cd.iso":       "/var/local/vmop-image-repository/fedora/38/live cd.iso",
+		"./live.iso":                  "/var/local/vmop-image-repository/live.iso",
+		"/dev/sr0":                    "/dev/sr0",
+		"https://example.test/a.iso":  "https://example.test/a.iso",
+		"http://example.test/a?b=%20": "http://example.test/a?b=%20",
+		"file:///images/a%20b.iso":    "/images/a b.iso",
+		"file:/images/a.iso":          "/images/a.iso",
+		"file:a.iso":                  "/var/local/vmop-image-repository/a.iso",
+		"a:b.iso":                     "/var/local/vmop-image-repository/a:b.iso",
+	} {
+		c := parsed(t, sample(t, func(vm *v1.VirtualMachine) { vm.Spec.VM.Disks[1].CDROM.Image = image }))
+		require.Equal(t, want, c.VM.Drives[1].File, image)
+	}
+}
+
+func TestMemoryIsWholeMebibytes(t *testing.T) {
+	t.Parallel()
+	for size, want := range map[string]string{
+		"1G": "953 MiB", "1Gi": "1 GiB", "1.5Gi": "1536 MiB", "1073741825": "1 GiB", "4e9": "3814 MiB", "1Mi": "1 MiB",
+	} {
+		quantity := resource.MustParse(size)
+		c := parsed(t, sample(t, func(vm *v1.VirtualMachine) { vm.Spec.VM.MaximumRAM, vm.Spec.VM.CurrentRAM = &quantity, nil }))
+		require.Equal(t, want, c.VM.MaximumRAM.String(), size)
+		require.Equal(t, want, c.VM.WithDefaults().CurrentRAM.String(), size)
+	}
+	_, err := objects.Config(sample(t, func(vm *v1.VirtualMachine) { vm.Spec.VM.MaximumRAM = new(resource.MustParse("1k")) }))
+	require.EqualError(t, err, "spec.vm.maximumRam is 1k: want at least 1Mi")
+}
+
+// The instance is the same as long as cloud-init's data are.
+func TestInstance(t *testing.T) {
+	t.Parallel()
+	instance := func(change func(*v1.VirtualMachine)) string {
+		vm := definition(t, filepath.Join("testdata", "masqueraded.vm.yaml"))
+		change(vm)
+		seed, err := parsed(t, vm).CloudInit.Seed(vm.Name)
+		require.NoError(t, err)
+		require.Contains(t, string(seed.MetaData), `local-hostname: "masqueraded"`)
+		require.Contains(t, string(seed.UserData), `passwd: "0644"`)
+		return string(seed.MetaData)
+	}
+	before := instance(func(*v1.VirtualMachine) {})
+	require.Equal(t, before, instance(func(vm *v1.VirtualMachine) {
+		vm.Generation++
+		vm.Spec.VM.State, vm.Spec.VM.CurrentCPUs = v1.Stopped, new(int32(1))
+	}))
+	require.NotEqual(t, before, instance(func(vm *v1.VirtualMachine) { vm.Spec.CloudInit.NetworkConfig = nil }))
+}
+
+func TestImage(t *testing.T) {
+	t.Parallel()
+	for want, image := range map[string]*v1.Image{
+		"example.test/vmop/runner:1.2.3 ": nil,
+		"a:1 Never":                       {Source: "a:1", PullPolicy: corev1.PullNever},
+		"example.test/b/c ":               {Repository: "example.test", Path: "b/c"},
+		"example.test/b/c:2 Always":       {Repository: "example.test", Path: "b/c", Version: "2", PullPolicy: corev1.PullAlways},
+	} {
+		container := statefulSet(t, sample(t, func(vm *v1.VirtualMachine) { vm.Spec.Image = image }), settings(), "").Spec.Template.Spec.Containers[0]
+		policy := ""
+		if container.ImagePullPolicy != nil {
+			policy = string(*container.ImagePullPolicy)
+		}
+		require.Equal(t, want, *container.Image+" "+policy)
+	}
+}
+
+func TestResources(t *testing.T) {
+	t.Parallel()
+	requests := func(change func(*v1.VirtualMachine, *objects.Settings)) string {
+		s := settings()
+		vm := sample(t, func(vm *v1.VirtualMachine) { change(vm, &s) })
+		text, err := json.Marshal(statefulSet(t, vm, s, "").Spec.Template.Spec.Containers[0].Resources)
+		require.NoError(t, err)
+		return string(text)
+	}
+	// 4Gi/1.25, and 96Mi + 4*4Mi + 8Gi/512 for QEMU.
+	require.Equal(t, `{"requests":{"cpu":"1","memory":"3405Mi"}}`, requests(func(*v1.VirtualMachine, *objects.Settings) {}))
+	require.Equal(t, `{"requests":{"cpu":"2","memory":"4224Mi"}}`, requests(func(_ *v1.VirtualMachine, s *objects.Settings) {
+		s.CPUOvercommit, s.RAMOvercommit = 1, 1
+	}))
+	require.Equal(t, `{"requests":{"cpu":"333m","memory":"6682Mi"}}`, requests(func(vm *v1.VirtualMachine, s *objects.Settings) {
+		vm.Spec.VM.CurrentCPUs, vm.Spec.VM.CurrentRAM, s.CPUOvercommit = new(int32(1)), nil, 3
+	}))
+	require.Equal(t, `{"limits":{"cpu":"3"}}`, requests(func(vm *v1.VirtualMachine, _ *objects.Settings) {
+		vm.Spec.Resources = &v1.Resources{Limits: corev1.ResourceList{"cpu": resource.MustParse("3")}}
+	}))
+	require.Equal(t, `{"limits":{"example.test/kvm":"1"},"requests":{"cpu":"7"}}`, requests(func(vm *v1.VirtualMachine, s *objects.Settings) {
+		vm.Spec.Resources = &v1.Resources{Requests: corev1.ResourceList{"cpu": resource.MustParse("7")}}
+		s.KVMResource = "example.test/kvm"
+	}))
+}
+
+func TestLimitThatEndsTheVM(t *testing.T) {
+	t.Parallel()
+	limited := func(size string) []objects.Problem {
+		return objects.Problems(sample(t, func(vm *v1.VirtualMachine) {
+			vm.Spec.Resources = &v1.Resources{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(size)}}
+		}), nil)
+	}
+	require.Empty(t, limited("8320Mi"))
+	problems := limited("8Gi")
+	require.Len(t, problems, 1)
+	require.Equal(t, "spec.resources.limits.memory", problems[0].Path)
+	require.Contains(t, problems[0].Message, "is 8Gi, but the VM can need 8320Mi")
+	require.False(t, problems[0].Fatal)
+}
+
+func TestDisplaySecret(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name     string
+		display  *v1.Display
+		existing []string
+		want     string
+		missing  bool
+	}{
+		{"SPICE", &v1.Display{Spice: &v1.Spice{}}, nil, "test-vm-display-secret", true},
+		{"not wanted", &v1.Display{Spice: &v1.Spice{GenerateSecret: new(false)}, VNC: &v1.VNC{}}, nil, "", false},
+		{"the user's own, though not wanted", &v1.Display{Spice: &v1.Spice{GenerateSecret: new(false)}}, []string{"mine"}, "mine", false},
+		{"VNC alone", &v1.Display{VNC: &v1.VNC{}}, nil, "test-vm-display-secret", true},
+		{"nothing to guard", &v1.Display{}, nil, "", false},
+		{"several", &v1.Display{Spice: &v1.Spice{}}, []string{"b", "a", "c"}, "a", false},
+	} {
+		name, missing := objects.DisplaySecretName(sample(t, func(vm *v1.VirtualMachine) { vm.Spec.VM.Display = row.display }), row.existing)
+		require.Equal(t, row.want, name, row.name)
+		require.Equal(t, row.missing, missing, row.name)
+	}
+	_, err := objects.DisplaySecret(sample(t, nil), settings(), strings.NewReader("short"))
+	require.EqualError(t, err, "make a display password for test-vm: unexpected EOF")
+}
+
+func TestService(t *testing.T) {
+	t.Parallel()
+	on := settings()
+	on.LoadBalancer = &objects.ServiceMetadata{Labels: map[string]string{"a": "1", "b": "1", objects.LabelName: "mine"}}
+	service := func(s objects.Settings, own *v1.LoadBalancerService) map[string]string {
+		made, err := objects.Service(sample(t, func(vm *v1.VirtualMachine) { vm.Spec.LoadBalancerService = own }), s)
+		require.NoError(t, err)
+		if made == nil {
+			return nil
+		}
+		require.Equal(t, int32(5910), *made.Spec.Ports[0].Port)
+		return made.Labels
+	}
+	labels := objects.Labels(sample(t, nil))
+	plus := func(more map[string]string) map[string]string {
+		for key, value := range labels {
+			more[key] = value
+		}
+		return more
+	}
+	require.Nil(t, service(settings(), nil), "off in general")
+	require.Nil(t, service(settings(), &v1.LoadBalancerService{Labels: map[string]*v1.Entry{"a": new(v1.Entry("2"))}}), "a VM alone doesn't switch it on")
+	require.Nil(t, service(on, &v1.LoadBalancerService{}), "off for this VM")
+	require.Equal(t, plus(map[string]string{"a": "1", "b": "1"}), service(on, nil))
+	require.Equal(t, plus(map[string]string{"a": "2", "c": "3"}), service(on, &v1.LoadBalancerService{
+		Labels: map[string]*v1.Entry{"a": new(v1.Entry("2")), "b": nil, "c": new(v1.Entry("3")), objects.LabelInstance: nil},
+	}))
+	made, err := objects.Service(sample(t, func(vm *v1.VirtualMachine) { vm.Spec.VM.Display = nil }), on)
+	require.NoError(t, err)
+	require.Nil(t, made, "no screen to be reached")
+}
+
+func TestClaimsOfBothGenerations(t *testing.T) {
+	t.Parallel()
+	vm := definition(t, filepath.Join("testdata", "bridged.vm.yaml"))
+	require.Equal(t, []string{
+		"runner-data-bridged-0", "bridged-runner-data", "system-disk-bridged-0", "bridged-system-disk", "disk-2-bridged-0", "bridged-disk-1",
+	}, objects.ClaimNames(vm))
+	claims, err := objects.Claims(vm, settings(), map[string]metav1.ObjectMeta{
+		"bridged-runner-data": {}, "bridged-system-disk": {}, "system-disk-bridged-0": {}, "bridged-disk-1": {},
+	})
+	require.NoError(t, err)
+	var names []string
+	for _, c := range claims {
+		names = append(names, c.Volume+" "+c.Name)
+		require.Nil(t, c.Apply)
+		require.True(t, c.Stale)
+	}
+	require.Equal(t, []string{"runner-data bridged-runner-data", "system-disk system-disk-bridged-0", "disk-2 bridged-disk-1"}, names)
+}
+
+// A name can be made of two VMs: "a" with the disk "disk-0" and "disk-a" without one.
+func TestClaimOfAnotherVM(t *testing.T) {
+	t.Parallel()
+	vm := sample(t, nil)
+	other := metav1.ObjectMeta{Labels: map[string]string{objects.LabelInstance: "other"}}
+	claims, err := objects.Claims(vm, settings(), map[string]metav1.ObjectMeta{"system-disk-test-vm-0": other})
+	require.NoError(t, err)
+	require.Equal(t, []objects.Problem{{
+		Path: "spec.vm.disks[0].volumeClaimTemplate", Fatal: true,
+		Message: "the claim system-disk-test-vm-0 belongs to the VM other (label app.kubernetes.io/instance); give the disk another name",
+	}}, objects.Problems(vm, claims))
+	require.False(t, claims[1].Stale)
+	require.Nil(t, claims[1].Apply)
+}
