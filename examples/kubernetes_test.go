@@ -1,0 +1,112 @@
+package examples_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+
+	v1 "vmop/api/v1"
+	"vmop/manager"
+	"vmop/manager/objects"
+	"vmop/runner/config"
+	"vmop/test/cluster"
+)
+
+// A real API server takes every example as its comments say, and what a manager would
+// make of its VM is what a runner reads.
+func TestKubernetes(t *testing.T) {
+	t.Parallel()
+	kustomizations, err := filepath.Glob(filepath.Join("*", "kustomization.yaml"))
+	require.NoError(t, err)
+	require.Len(t, kustomizations, 6)
+	c, err := cluster.Up(t.Context(), cluster.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Down(context.WithoutCancel(t.Context()))) })
+	for _, kustomization := range kustomizations {
+		name := filepath.Dir(kustomization)
+		t.Run(name, func(t *testing.T) { // one after the other: they share what is the cluster's
+			try(t, c, name)
+		})
+	}
+}
+
+// try applies an example in a namespace of its own.
+func try(t *testing.T, c *cluster.Cluster, name string) {
+	base, err := c.Kubectl(t.Context(), "kustomize", name)
+	require.NoError(t, err)
+	said := apply(t, c, name, base)
+	for _, document := range strings.Split(base, "\n---\n") {
+		if strings.Contains(document, "kind: ConfigMap") {
+			requireConfiguration(t, document)
+		}
+	}
+	if name == "runner-pod" {
+		require.Contains(t, said, "pod/demo serverside-applied")
+		return
+	}
+	_, err = c.Kubectl(t.Context(), "wait", `--for=jsonpath={.status.conditions[?(@.type=="Established")].status}=True`, "crd/vms."+v1.GroupName, "--timeout=60s")
+	require.NoError(t, err)
+	files, err := filepath.Glob(filepath.Join(name, "v*.yaml"))
+	require.NoError(t, err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		apply(t, c, name, string(text))
+	}
+	requireVM(t, c, name)
+}
+
+// apply applies documents, in which the namespace has the example's name.
+func apply(t *testing.T, c *cluster.Cluster, name, documents string) string {
+	t.Helper()
+	documents = strings.NewReplacer("vmop-demo", name, "vmop-runner", name).Replace(documents)
+	cmd := c.KubectlCommand(t.Context(), "apply", "--server-side", "--force-conflicts", "--validate=strict", "-f", "-")
+	cmd.Stdin = strings.NewReader(documents)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.NotContains(t, string(out), "Warning", "a pod that its namespace wouldn't take")
+	return string(out)
+}
+
+// requireConfiguration wants the files in a ConfigMap to be without fault.
+func requireConfiguration(t *testing.T, document string) {
+	t.Helper()
+	var files struct {
+		Metadata struct{ Name string }
+		Data     map[string]string
+	}
+	require.NoError(t, yaml.Unmarshal([]byte(document), &files))
+	text, has := files.Data["config.yaml"]
+	if !has {
+		return
+	}
+	var warnings []config.Warning
+	var err error
+	if files.Metadata.Name == "vm-operator" {
+		_, warnings, err = manager.Parse("config.yaml", []byte(text))
+	} else {
+		_, warnings, err = config.Parse("config.yaml", []byte(text))
+	}
+	require.NoError(t, err)
+	require.Empty(t, warnings)
+}
+
+func requireVM(t *testing.T, c *cluster.Cluster, namespace string) {
+	t.Helper()
+	text, err := c.Kubectl(t.Context(), "get", "vms", "-n", namespace, "-o", "json")
+	require.NoError(t, err)
+	var list v1.VirtualMachineList
+	require.NoError(t, json.Unmarshal([]byte(text), &list))
+	require.Len(t, list.Items, 1)
+	file, err := objects.Config(&list.Items[0])
+	require.NoError(t, err)
+	_, warnings, err := config.Parse("config.yaml", file)
+	require.NoError(t, err)
+	require.Empty(t, warnings)
+}
