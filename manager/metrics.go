@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrl "sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	v1 "vmop/api/v1"
@@ -24,15 +25,16 @@ type metrics struct {
 	address string
 	version string
 	cache   cache.Cache
+	leads   <-chan struct{} // closed when this manager leads
 	live    *live
 	ctx     context.Context // of serve: a collection is given none
 
 	build, vms, generation, faulty *prometheus.Desc
 }
 
-func newMetrics(opts Options, cache cache.Cache, live *live) always {
+func newMetrics(opts Options, mgr ctrl.Manager, live *live) always {
 	m := &metrics{
-		address: opts.MetricsAddress, version: opts.Version, cache: cache, live: live,
+		address: opts.MetricsAddress, version: opts.Version, cache: mgr.GetCache(), leads: mgr.Elected(), live: live,
 		build:      prometheus.NewDesc("vmop_build_info", "The program; always 1.", []string{"version", "go_version"}, nil),
 		vms:        prometheus.NewDesc("vmop_vms", "VMs by phase, as the leader sees them.", []string{"phase"}, nil),
 		generation: prometheus.NewDesc("vmop_config_generation", "How many configurations were taken since the start.", nil, nil),
@@ -65,9 +67,14 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// phases counts VMs by phase; none if the cache doesn't hold them, as when another
-// manager leads.
+// phases counts VMs by phase; none if another manager leads, or the cache isn't
+// filled yet.
 func (m *metrics) phases() map[v1.Phase]int {
+	select {
+	case <-m.leads:
+	default:
+		return nil // else who adds them up counts each VM twice
+	}
 	counts := map[v1.Phase]int{}
 	ctx, cancel := context.WithTimeout(m.ctx, probeTime)
 	defer cancel()

@@ -97,7 +97,7 @@ func Run(ctx context.Context, opts Options) error {
 		log.Info("leads", "instance", opts.Instance)
 		return nil
 	}
-	if err := errors.Join(mgr.Add(ctrl.RunnableFunc(leads)), mgr.Add(always(live.follow)), mgr.Add(newMetrics(opts, mgr.GetCache(), live))); err != nil {
+	if err := errors.Join(mgr.Add(ctrl.RunnableFunc(leads)), mgr.Add(always(live.follow)), mgr.Add(newMetrics(opts, mgr, live))); err != nil {
 		return fmt.Errorf("put the manager together: %w", err)
 	}
 	log.Info("managing VMs", "namespace", namespace, "version", opts.Version, "server", opts.Connection.Config.Host, "leaderElection", opts.LeaderElection)
@@ -176,7 +176,7 @@ func knowsVMs(mapper meta.RESTMapper) error {
 const probeTime = 50 * time.Millisecond
 
 // addProbes adds what /healthz and /readyz say: it is healthy while it answers, and
-// ready when its caches are filled, which for one that stands by are none.
+// ready when its caches are filled; those of one that stands by are, too.
 func addProbes(mgr ctrl.Manager) error {
 	err := mgr.AddHealthzCheck("ping", func(*http.Request) error { return nil })
 	return errors.Join(err, mgr.AddReadyzCheck("caches", func(request *http.Request) error {

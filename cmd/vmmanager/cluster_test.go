@@ -1,0 +1,340 @@
+package main
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "vmop/api/v1"
+)
+
+// What deploy/ has is taken by a namespace for pods without any right, and says
+// which images run.
+func TestDeploy(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, "restricted")
+	var pods corev1.PodList
+	p.eventually("a pod of the manager is admitted", func() bool {
+		require.NoError(t, p.List(t.Context(), &pods, client.InNamespace(p.namespace)))
+		return len(pods.Items) == 1
+	})
+	require.Equal(t, "vmop/manager:devel", pods.Items[0].Spec.Containers[0].Image)
+	require.Equal(t, "vmop/runner:devel", pods.Items[0].Spec.Containers[0].Env[0].Value)
+
+	p.deploy(`
+images: [{name: vmop/manager, newName: registry.example/manager, newTag: "1"}]
+patches:
+- patch: |
+    {apiVersion: apps/v1, kind: Deployment, metadata: {name: vm-operator}, spec: {template: {spec: {containers: [
+      {name: vm-operator, env: [{name: VMOP_RUNNER_IMAGE, value: "registry.example/runner:1"}]}]}}}}
+- patch: |
+    {apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: vmop-image-repository}, spec: {resources: {requests: {storage: 100Gi}}}}
+`)
+	var deployment appsv1.Deployment
+	require.True(t, p.get("vm-operator", &deployment))
+	container := deployment.Spec.Template.Spec.Containers[0]
+	require.Equal(t, "registry.example/manager:1", container.Image)
+	require.Equal(t, "registry.example/runner:1", container.Env[0].Value)
+}
+
+// machine is a VM whose pod needs no right, with a disk of a class that can grow.
+func (p *place) machine(name string) {
+	p.t.Helper()
+	p.apply(`
+apiVersion: vmoperator.jdrupes.org/v1
+kind: VirtualMachine
+metadata: {name: ` + name + `}
+spec:
+  vmType: {source: mine, configMap: types}
+  vm:
+    state: Running
+    accelerator: tcg
+    maximumCpus: 2
+    networks: [{user: {}}]
+    disks:
+    - volumeClaimTemplate: {metadata: {name: system}, spec: {storageClassName: ` + p.namespace + `, resources: {requests: {storage: 1Gi}}}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: types}
+data:
+  mine.star: |
+    load("@vmtypes//standard.star", standard = "launch")
+    def launch(vm, host):
+        return standard(vm, host)
+`)
+}
+
+// runnerSays writes what the runner in the pod of a VM would.
+func (p *place) runnerSays(vm string, pod *corev1.Pod, status string) {
+	p.t.Helper()
+	object := &v1.VirtualMachine{}
+	object.Name, object.Namespace = vm, p.namespace
+	text := `{"apiVersion": "vmoperator.jdrupes.org/v1", "kind": "VirtualMachine", "status": {"runner": {"podName": "` + pod.Name + `", "podUID": "` + string(pod.UID) + `", ` + status + `}}}`
+	err := p.Status().Patch(p.t.Context(), object, client.RawPatch(types.ApplyPatchType, []byte(text)), client.FieldOwner("vm-runner"), client.ForceOwnership)
+	require.NoError(p.t, err)
+}
+
+// awaitPod waits for a pod of a VM that is not one that was there before.
+func (p *place) awaitPod(vm string, before types.UID) *corev1.Pod {
+	p.t.Helper()
+	var pod corev1.Pod
+	p.eventually("the VM has a new pod", func() bool {
+		return p.get(vm+"-0", &pod) && pod.UID != before && pod.DeletionTimestamp == nil
+	})
+	return &pod
+}
+
+// kubelet gives a pod a node, where its container is in a state.
+func (p *place) kubelet(pod *corev1.Pod, state corev1.ContainerState) {
+	p.t.Helper()
+	status := corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: "runner", Image: "none", ImageID: "none", State: state}}}
+	text, err := json.Marshal(map[string]any{"status": status})
+	require.NoError(p.t, err)
+	require.NoError(p.t, p.Status().Patch(p.t.Context(), pod, client.RawPatch(types.MergePatchType, text)))
+}
+
+// grow gives a VM's claim a volume that can grow, and has the VM ask for more.
+func (p *place) grow(vm, claim string) {
+	p.t.Helper()
+	p.apply(`
+{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: ` + p.namespace + `}, provisioner: example.org/none, allowVolumeExpansion: true}
+---
+{apiVersion: v1, kind: PersistentVolume, metadata: {name: ` + p.namespace + `}, spec: {storageClassName: ` + p.namespace + `, capacity: {storage: 1Gi},
+  accessModes: [ReadWriteOnce], volumeMode: Block, local: {path: /dev/loop0}, nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}]}]}}}}
+`)
+	var have corev1.PersistentVolumeClaim
+	p.eventually("the claim is bound", func() bool { return p.get(claim, &have) && have.Status.Phase == corev1.ClaimBound })
+	p.kubectl("patch", "vms", vm, "--type=json", "-p", `[{"op": "replace", "path": "/spec/vm/disks/0/volumeClaimTemplate/spec/resources/requests/storage", "value": "2Gi"}]`)
+	p.eventually("the claim asks for more", func() bool { return p.get(claim, &have) && have.Spec.Resources.Requests.Storage().String() == "2Gi" })
+}
+
+// A VM's life takes each right that the manager has, and none that it hasn't.
+func TestRightsGrantedAreRightsUsed(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, "restricted")
+	m := p.start(p.config("loadBalancerService: true"), "--leader-elect")
+	p.machine("web")
+	pod := p.awaitPod("web", "")
+	p.grow("web", "system-disk-web-0")
+
+	// Its definition changes, and its pod is told.
+	p.kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"vm": {"currentCpus": 1}}}`)
+	p.eventually("the pod is told of the configuration", func() bool {
+		var configMap corev1.ConfigMap
+		return p.get("web", &configMap) && p.get("web-0", pod) && pod.Annotations["vmrunner.jdrupes.org/cmVersion"] == configMap.ResourceVersion &&
+			strings.Contains(configMap.Data["config.yaml"], "currentCpus: 1")
+	})
+	// Its service goes.
+	p.eventually("there is a service", func() bool { return p.get("web", &corev1.Service{}) })
+	p.kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"loadBalancerService": {}}}`)
+	p.eventually("there is no service", func() bool { return !p.get("web", &corev1.Service{}) })
+
+	// The guest shuts down, which makes a new pod; in that the machine crashes.
+	p.kubelet(pod, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
+	p.runnerSays("web", pod, `"state": "Stopped", "reason": "VmStopped", "outcome": {"cause": "guest shutdown", "exitCode": 0}`)
+	p.gone(pod)
+	pod = p.awaitPod("web", pod.UID)
+	p.runnerSays("web", pod, `"state": "Booted"`)
+	p.kubelet(pod, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, FinishedAt: metav1.Now(), Message: `{"cause": "crashed", "exitCode": 1, "message": "no"}`}})
+	p.eventually("the VM has failed", func() bool { return p.vm("web").Status.Phase == v1.PhaseFailed })
+	p.gone(pod)
+
+	// In the next one the guest's shutdown is the VM's end.
+	p.kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"guestShutdownStops": true}}`)
+	pod = p.awaitPod("web", pod.UID)
+	p.kubelet(pod, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
+	p.runnerSays("web", pod, `"state": "Stopped", "reason": "VmStopped", "outcome": {"cause": "guest shutdown", "exitCode": 0}`)
+	p.eventually("the VM shall not run", func() bool { return p.vm("web").Spec.VM.State == v1.Stopped })
+	p.gone(pod)
+	p.eventually("the VM is stopped", func() bool { return p.vm("web").Status.Phase == v1.PhaseStopped })
+
+	require.Zero(t, m.stop())
+	var lease coordinationv1.Lease
+	require.True(t, p.get("vm-operator", &lease))
+	require.Empty(t, *lease.Spec.HolderIdentity, "the lease is free for the next")
+	require.NotContains(t, m.log.String(), `"level":"ERROR"`)
+
+	used, refused := p.requests("vm-operator")
+	require.Empty(t, refused)
+	require.Equal(t, p.granted("vm-operator"), used)
+}
+
+// gone ends a pod in the place of its kubelet, when it shall end.
+func (p *place) gone(pod *corev1.Pod) {
+	p.t.Helper()
+	var now corev1.Pod
+	p.eventually("pod "+pod.Name+" is deleted", func() bool {
+		return !p.get(pod.Name, &now) || now.UID != pod.UID || now.DeletionTimestamp != nil
+	})
+	_, err := p.Kubectl(p.t.Context(), "--namespace", p.namespace, "delete", "pod", pod.Name, "--force", "--ignore-not-found")
+	require.NoError(p.t, err)
+}
+
+// granted are the rights in a role, each as "resource.group verb".
+func (p *place) granted(role string) []string {
+	p.t.Helper()
+	var r rbacv1.Role
+	require.True(p.t, p.get(role, &r))
+	all := map[string]bool{}
+	for _, rule := range r.Rules {
+		for _, resource := range rule.Resources {
+			for _, verb := range rule.Verbs {
+				all[resource+"."+rule.APIGroups[0]+" "+verb] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// requests are the rights that a service account has used, in the same form, and
+// what it was refused. To make an object by a patch takes the right to create it, too.
+func (p *place) requests(account string) (used, refused []string) {
+	p.t.Helper()
+	text, err := os.ReadFile(p.audit)
+	require.NoError(p.t, err)
+	all := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		var event struct {
+			Verb      string
+			User      struct{ Username string }
+			ObjectRef *struct{ Resource, Subresource, APIGroup string }
+			Response  struct{ Code int } `json:"responseStatus"`
+			URI       string             `json:"requestURI"`
+		}
+		require.NoError(p.t, json.Unmarshal([]byte(line), &event))
+		if event.User.Username != "system:serviceaccount:"+p.namespace+":"+account {
+			continue
+		}
+		if event.Response.Code == 403 {
+			refused = append(refused, line)
+		}
+		if event.ObjectRef == nil {
+			continue // what the API server knows, which all may ask
+		}
+		resource := event.ObjectRef.Resource
+		if event.ObjectRef.Subresource != "" {
+			resource += "/" + event.ObjectRef.Subresource
+		}
+		verbs := []string{event.Verb}
+		switch {
+		case event.Verb == "patch" && event.Response.Code == 201:
+			verbs = append(verbs, "create")
+		case event.Verb == "watch" && strings.Contains(event.URI, "sendInitialEvents=true"):
+			verbs = append(verbs, "list") // what older API servers are asked for instead
+		}
+		for _, verb := range verbs {
+			all[resource+"."+event.ObjectRef.APIGroup+" "+verb] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all)), refused
+}
+
+// Of two managers one leads; when it is killed, the other goes on.
+func TestOneOfTwoLeads(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, "restricted")
+	config := p.config("")
+	first := p.start(config, "--leader-elect")
+	const leads = `leader_election_master_status{name=""}`
+	p.eventually("the first leads", func() bool { return first.metric(leads) == "1" })
+	second := p.start(config, "--leader-elect")
+	p.machine("one")
+	p.eventually("the first works", func() bool { return p.get("one", &appsv1.StatefulSet{}) })
+	require.Equal(t, "0", second.metric(leads))
+	require.Empty(t, second.metric(`vmop_vms{phase="Pending"}`), "who leads counts the VMs")
+
+	require.NoError(t, first.cmd.Process.Kill())
+	first.awaitEnd()
+	p.machine("two")
+	p.eventually("the second works", func() bool { return p.get("two", &appsv1.StatefulSet{}) })
+	require.Equal(t, "1", second.metric(leads))
+	var lease coordinationv1.Lease
+	require.True(t, p.get("vm-operator", &lease))
+	require.Contains(t, *lease.Spec.HolderIdentity, "-")
+
+	third := p.start(config, "--leader-elect")
+	require.Zero(t, second.stop())
+	p.eventually("the third leads as soon as the second has stopped", func() bool { return third.metric(leads) == "1" })
+	require.Equal(t, int32(2), *p.transitions(), "from the first to the second by time, to the third by hand")
+}
+
+func (p *place) transitions() *int32 {
+	p.t.Helper()
+	var lease coordinationv1.Lease
+	require.True(p.t, p.get("vm-operator", &lease))
+	return lease.Spec.LeaseTransitions
+}
+
+// A new configuration holds for the VMs that there are; one with faults does not, and
+// the manager says why and goes on.
+func TestConfigurationFollowsItsFile(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, "restricted")
+	dir := t.TempDir()
+	write := func(version string, files map[string]string) { // as the kubelet writes a ConfigMap
+		require.NoError(t, os.Mkdir(filepath.Join(dir, version), 0o700))
+		for name, text := range files {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, version, name), []byte(text), 0o600))
+		}
+		require.NoError(t, os.Symlink(version, filepath.Join(dir, "..new")))
+		require.NoError(t, os.Rename(filepath.Join(dir, "..new"), filepath.Join(dir, "..data")))
+	}
+	for _, name := range []string{"config.yaml", "logging.properties"} {
+		require.NoError(t, os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)))
+	}
+	section := func(text string) map[string]string {
+		return map[string]string{"config.yaml": "/Manager/Controller: {namespace: " + p.namespace + ", /Reconciler: {" + text + "}}\n"}
+	}
+	image := func() string {
+		var set appsv1.StatefulSet
+		if !p.get("web", &set) {
+			return ""
+		}
+		return set.Spec.Template.Spec.Containers[0].Image
+	}
+	write("1", section("image: {source: one}"))
+	m := p.start(filepath.Join(dir, "config.yaml"))
+	p.machine("web")
+	p.eventually("the image is the configured one", func() bool { return image() == "one" })
+
+	write("2", section("image: {source: two}"))
+	p.eventually("the new image is taken", func() bool { return image() == "two" })
+	require.Equal(t, "2", m.metric("vmop_config_generation"))
+
+	write("3", section("image: {source: three}, cpuOverkommit: 2, ramOvercommit: 0"))
+	p.eventually("the faults are told", func() bool { return m.metric("vmop_config_faulty") == "1" })
+	require.Contains(t, m.log.String(), "cpuOverkommit: unknown key (did you mean cpuOvercommit?)")
+	require.Contains(t, m.log.String(), "ramOvercommit: can't be 0")
+	body, err := m.ask(m.health, "/readyz")
+	require.NoError(t, err)
+	require.Equal(t, "ok", body)
+	p.kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"priorityClassName": "x"}}`)
+	p.eventually("the manager goes on", func() bool { return p.vm("web").Status.ObservedGeneration == 2 })
+	require.Equal(t, "two", image())
+
+	files := section("image: {source: four}, /DisplaySecretReconciler: {passwordValidity: 5}")
+	files["logging.properties"] = "org.jdrupes.vmoperator.manager.level=FINE\n"
+	write("4", files)
+	p.eventually("the next good one is taken", func() bool { return image() == "four" })
+	require.Equal(t, "0", m.metric("vmop_config_faulty"))
+	files = section("image: {source: five}, /DisplaySecretReconciler: {passwordValidity: 5}")
+	write("5", files)
+	p.eventually("details are told now", func() bool {
+		return strings.Contains(m.log.String(), "/Manager/Controller/Reconciler/DisplaySecretReconciler")
+	})
+	require.Zero(t, m.stop())
+}

@@ -1,0 +1,141 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/vm"
+	"vmop/vmtypes"
+	"vmop/vmtypes/evaluate"
+)
+
+func TestMain(m *testing.M) {
+	evaluate.Serve(context.Background()) // if this is such a process
+	os.Exit(m.Run())
+}
+
+// machine is a VM with a type.
+func machine(name, vmType string) *v1.VirtualMachine {
+	m := &v1.VirtualMachine{}
+	m.Name, m.Namespace, m.Generation = name, "vmop-demo", 1
+	m.Spec.VMType.Source = vmType
+	m.Spec.VM = v1.VM{
+		MaximumCPUs: new(int32(2)), MaximumRAM: new(resource.MustParse("1Gi")), Networks: []v1.Network{{User: &v1.PrivateNetwork{}}},
+		Disks: []v1.Disk{{VolumeClaimTemplate: &v1.VolumeClaimTemplate{}}, {CDROM: &v1.CDROM{Image: "a.iso"}}},
+		State: v1.Running,
+	}
+	return m
+}
+
+const derived = `
+load("@vmtypes//standard.star", standard = "launch")
+options = {"colour": attr.string(values = ["red", "blue"], doc = "Of the machine.")}
+def launch(vm, host):
+    if vm.options.colour == "red":
+        fail("red is sold out")
+    return standard(vm, host)
+`
+
+func withOptions(m *v1.VirtualMachine, text string) *v1.VirtualMachine {
+	m.Spec.VM.Options = &runtime.RawExtension{Raw: []byte(text)}
+	return m
+}
+
+func TestTypeChecker(t *testing.T) {
+	t.Parallel()
+	modules := map[string]string{
+		"mine.star": derived, "broken.star": "def launch(vm, host)\n    return []\n", "README.md": "no type",
+		"endless.star": "def launch(vm, host):\n    return [x for x in range(1 << 40) for y in range(1 << 40)]\n",
+		"huge.star":    strings.Repeat("#", vmtypes.MaxModule+1),
+		"asking.star":  "def launch(vm, host):\n    fail(\"%s %s %s %s\" % (host.kvm, host.dataDir, vm.drives[0].device, vm.drives[1].file))\n",
+	}
+	c := newTypeChecker()
+	for what, row := range map[string]struct {
+		vm   *v1.VirtualMachine
+		want string // "" accepts
+	}{
+		"stock":                 {machine("a", "standard"), ""},
+		"stock for another CPU": {machine("a", "arm64"), ""},
+		"stock, and it refuses": {withOptions(machine("a", "standard"), `{"colour": "red"}`), "vm.options.colour: the VM type standard has no such option"},
+		"custom":                {withOptions(machine("a", "mine"), `{"colour": "blue"}`), ""},
+		"custom, and it fails":  {withOptions(machine("a", "mine"), `{"colour": "red"}`), "red is sold out"},
+		"wrong option":          {withOptions(machine("a", "mine"), `{"colour": "pink"}`), "vm.options.colour"},
+		"no such type":          {machine("a", "mien"), "mien"},
+		"not Starlark":          {machine("a", "broken"), "broken.star:1:21"},
+		"no end":                {machine("a", "endless"), "VM type endless: "},
+		"too large":             {machine("a", "huge"), "a module at most 262144"},
+		"what it sees":          {machine("a", "asking"), "True /var/local/vm-data /dev/disk-0 /var/local/vmop-image-repository/a.iso"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			for range 2 { // evaluated, and remembered
+				err := c.CheckType(t.Context(), row.vm, modules)
+				if row.want == "" {
+					require.NoError(t, err)
+					continue
+				}
+				var refused vm.TypeRefused
+				require.ErrorAs(t, err, &refused)
+				require.Contains(t, refused.Message, row.want)
+			}
+		})
+	}
+}
+
+// The same machine and modules are evaluated once; any other again. A check that was
+// broken off says nothing about the type.
+func TestVerdictsAreRemembered(t *testing.T) {
+	t.Parallel()
+	c := newTypeChecker()
+	check := func(ctx context.Context, m *v1.VirtualMachine, text string) error {
+		return c.CheckType(ctx, m, map[string]string{"mine.star": text})
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	blue := withOptions(machine("a", "mine"), `{"colour": "blue"}`)
+	err := check(over, blue, derived)
+	require.ErrorIs(t, err, context.Canceled)
+	require.False(t, errors.As(err, new(vm.TypeRefused)))
+	require.Empty(t, c.verdicts)
+
+	require.NoError(t, check(t.Context(), blue, derived))
+	require.NoError(t, check(over, blue, derived), "nothing is evaluated")
+	stopped := blue.DeepCopy()
+	stopped.Spec.VM.State, stopped.Generation = v1.Stopped, 7
+	require.NoError(t, check(over, stopped, derived), "it is the same machine")
+	require.Len(t, c.verdicts, 1)
+
+	require.Error(t, check(t.Context(), blue, strings.ReplaceAll(derived, `"red":`, `"blue":`)), "the type has changed")
+	require.Error(t, check(t.Context(), withOptions(machine("a", "mine"), `{"colour": "red"}`), derived), "the machine has changed")
+	require.Len(t, c.verdicts, 3)
+}
+
+// What the API server lets through although no runner takes it is refused, with the
+// paths of the definition.
+func TestWhatNoRunnerTakes(t *testing.T) {
+	t.Parallel()
+	m := machine("a", "standard")
+	m.Spec.VM.Firmware = "coreboot"
+	err := newTypeChecker().CheckType(t.Context(), m, nil)
+	var refused vm.TypeRefused
+	require.ErrorAs(t, err, &refused)
+	require.Contains(t, refused.Message, "vm.firmware")
+	require.NotContains(t, refused.Message, "spec:", "a place in a file that nobody has seen")
+}
+
+// BenchmarkCheckType is what a VM of a stock type costs for the first time.
+func BenchmarkCheckType(b *testing.B) {
+	for b.Loop() {
+		if err := newTypeChecker().CheckType(b.Context(), machine("a", "standard"), nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
