@@ -46,9 +46,12 @@ var shared = sync.OnceValues(newKubernetes)
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if down != nil {
-		if err := down(); err != nil {
-			fmt.Fprintln(os.Stderr, "end the cluster:", err)
+	for _, end := range []func() error{down, remove} {
+		if end == nil {
+			continue
+		}
+		if err := end(); err != nil {
+			fmt.Fprintln(os.Stderr, "clean up:", err)
 			code = 1
 		}
 	}

@@ -1,0 +1,282 @@
+package k8s_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+	"vmop/runner/control"
+	"vmop/test/guest"
+	"vmop/test/invariants"
+)
+
+// built is the program of the runner.
+var built = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "vmrunner")
+	if err != nil {
+		return "", err
+	}
+	remove = func() error { return os.RemoveAll(dir) }
+	path := filepath.Join(dir, "vmrunner")
+	return path, exec.Command("go", "build", "-o", path, "vmop/cmd/vmrunner").Run() //nolint:noctx // it is for all tests
+})
+
+// remove removes it.
+var remove func() error
+
+// A container has a runner in a place.
+type container struct {
+	*place
+	dir   string // with the configuration and all else
+	cmd   *exec.Cmd
+	log   *logbook
+	ended chan struct{}
+}
+
+// run starts "vmrunner init" as it is started in a pod. The configuration is that of
+// the VM's lines, and more of the runner's.
+func (p *place) run(runner []string, vm ...string) *container {
+	p.t.Helper()
+	program, err := built()
+	require.NoError(p.t, err)
+	dir, err := os.MkdirTemp("", "k") // short, for the paths of sockets
+	require.NoError(p.t, err)
+	c := &container{place: p, dir: dir, log: &logbook{}, ended: make(chan struct{})}
+	c.configure(runner, vm...)
+	c.cmd = exec.CommandContext(context.WithoutCancel(p.t.Context()), program, "init", "-c", c.path("config.yaml"), "--vmtypes", "../../testdata/vmtypes",
+		"--account", p.account, "--termination-log", c.path("end"), "--log-format", "text")
+	c.cmd.Env = append(os.Environ(), p.environment()...)
+	c.cmd.Stdout, c.cmd.Stderr = c.log, c.log
+	require.NoError(p.t, c.cmd.Start())
+	go func() {
+		defer close(c.ended)
+		_ = c.cmd.Wait() // its state tells
+	}()
+	p.t.Cleanup(func() {
+		if p.t.Failed() {
+			p.t.Logf("the runner said:\n%s", c.log)
+		}
+		_ = c.cmd.Process.Signal(syscall.SIGTERM)
+		<-c.ended
+		for _, pids := range invariants.Processes(p.t, dir) { // of a test that went wrong
+			for _, pid := range pids {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+		require.NoError(p.t, os.RemoveAll(dir))
+	})
+	return c
+}
+
+func (c *container) path(name string) string { return filepath.Join(c.dir, name) }
+
+func (c *container) configure(runner []string, vm ...string) {
+	c.t.Helper()
+	text := "\"/Runner\":\n  dataDir: data\n  runtimeDir: run\n"
+	for _, line := range runner {
+		text += "  " + line + "\n"
+	}
+	text += "  vm:\n    name: web\n"
+	for _, line := range vm {
+		text += "    " + line + "\n"
+	}
+	require.NoError(c.t, os.WriteFile(c.path("config.new"), []byte(text), 0o600))
+	require.NoError(c.t, os.Rename(c.path("config.new"), c.path("config.yaml")))
+}
+
+// said waits until the runner has said something.
+func (c *container) said(what string) {
+	c.t.Helper()
+	late := time.After(patience)
+	for !strings.Contains(c.log.String(), what) {
+		select {
+		case <-c.ended:
+			require.Contains(c.t, c.log.String(), what, "the runner has ended")
+		case <-late:
+			require.FailNow(c.t, "the runner doesn't say it", what)
+		case <-time.After(tick):
+		}
+	}
+}
+
+// exit waits for the end, and returns the exit code and the termination message.
+func (c *container) exit() (int, string) {
+	c.t.Helper()
+	select {
+	case <-c.ended:
+	case <-time.After(patience):
+		require.FailNow(c.t, "the runner doesn't end")
+	}
+	text := c.read(c.path("end"))
+	require.LessOrEqual(c.t, len(text), 4096)
+	var end v1.Outcome
+	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
+	decoder.DisallowUnknownFields()
+	require.NoError(c.t, decoder.Decode(&end), text)
+	require.EqualValues(c.t, c.cmd.ProcessState.ExitCode(), end.ExitCode)
+	return int(end.ExitCode), end.Cause + " | " + end.Reason + " | " + end.Message
+}
+
+// typed is typed on the guest's console, once it is up.
+func (c *container) typed(line string) {
+	c.t.Helper()
+	client, err := control.Dial(c.t.Context(), filepath.Join(c.dir, "run", control.SocketName))
+	require.NoError(c.t, err)
+	console, err := client.Console(c.t.Context(), control.Take)
+	require.NoError(c.t, err)
+	defer console.Close()
+	awaitReady(c.t, console)
+	_, err = console.Write([]byte(line + "\n"))
+	require.NoError(c.t, err)
+	_, _ = console.Read(make([]byte, 1)) // an echo: it has arrived
+}
+
+// awaitReady reads a console until the guest is up.
+func awaitReady(t *testing.T, console net.Conn) {
+	t.Helper()
+	require.NoError(t, console.SetReadDeadline(time.Now().Add(patience)))
+	var said []byte
+	buffer := make([]byte, 4096)
+	for !bytes.Contains(said, []byte("READY")) {
+		n, err := console.Read(buffer)
+		require.NoError(t, err, "the guest said:\n%s", said)
+		said = append(said, buffer[:n]...)
+	}
+}
+
+func tiny(t *testing.T) []string {
+	image := guest.Tiny(t)
+	return []string{
+		"accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 256 MiB", "maximumCpus: 2", "powerdownTimeout: 60",
+		"kernel: {image: " + image.Kernel + ", initrd: " + image.Initrd + ", commandLine: console=ttyS0 quiet panic=-1}",
+	}
+}
+
+// A runner in a pod, through a VM's life: it is killed, the API server goes and comes
+// back, the guest shuts itself down, and the runner waits for the word to end. The
+// API server is that of all tests here, so they don't run meanwhile.
+func TestTheLifeOfAVMInAPod(t *testing.T) {
+	p := newPlace(t)
+	c := p.run([]string{"generation: 3", "guestShutdownStops: true"}, append(tiny(t), "currentCpus: 1")...)
+	s := p.eventually("one CPU", func(s v1.VirtualMachineStatus) bool {
+		return is(s, "Running", metav1.ConditionTrue) && s.CPUs == 1 && s.RAM == "256Mi"
+	})
+	require.EqualValues(t, "4711", s.Runner.PodUID)
+	began := since(s, "Running")
+	require.WithinDuration(t, time.Now(), began, patience)
+
+	// Row 32 of the fault matrix, from the runner's side: it dies while the API server
+	// is away; and row 31: the VM follows its configuration meanwhile.
+	require.NoError(t, p.StopServer(t.Context()))
+	runner, err := strconv.Atoi(strings.TrimSpace(p.read(c.path("data/runner.lock"))))
+	require.NoError(t, err)
+	qemu := invariants.Processes(t, c.dir)[invariants.QEMU]
+	require.NoError(t, syscall.Kill(runner, syscall.SIGKILL))
+	c.said("adopted")
+	c.configure([]string{"generation: 4", "guestShutdownStops: true"}, append(tiny(t), "currentCpus: 2")...)
+	c.said("cannot be reached")
+	require.NoError(t, p.StartServer(t.Context()))
+	s = p.eventually("two CPUs", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 2 })
+	require.Equal(t, began, since(s, "Running"), "it has run all the time")
+	require.Equal(t, qemu, invariants.Processes(t, c.dir)[invariants.QEMU])
+	for _, condition := range s.Conditions {
+		require.EqualValues(t, 4, condition.ObservedGeneration, condition.Type)
+	}
+
+	c.typed("poweroff")
+	s = p.eventually("the end", func(s v1.VirtualMachineStatus) bool { return s.Runner.Outcome != nil })
+	require.Equal(t, &v1.Outcome{Cause: "guest shutdown", Reason: "guest-shutdown", Message: "guest shutdown (guest-shutdown)"}, s.Runner.Outcome)
+	require.True(t, is(s, "Running", metav1.ConditionFalse))
+	c.said("waits for the word to end")
+	require.Eventually(t, func() bool { return slices.Contains(p.events(), "Normal VmStopped guest shutdown (guest-shutdown)") }, patience, tick)
+	require.NoError(t, c.cmd.Process.Signal(syscall.SIGTERM))
+	code, end := c.exit()
+	require.Zero(t, code)
+	require.Equal(t, "guest shutdown | guest-shutdown | guest shutdown (guest-shutdown)", end)
+	require.NotContains(t, c.log.String(), "nobody")
+	invariants.NothingLeft(t, c.dir)
+}
+
+// A runner that waits takes the user's change of mind; when the VM is to be started
+// again and nobody says where, it ends, and the kubelet starts it again.
+func TestTheWordIsNotWaitedForWithoutEnd(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	c := p.run([]string{"guestShutdownStops: true"}, tiny(t)...)
+	c.said("state=Booting")
+	c.typed("poweroff")
+	c.said("waits for the word to end")
+	p.eventually("the end", func(s v1.VirtualMachineStatus) bool { return s.Runner.Outcome != nil })
+	require.NotContains(t, c.log.String(), "nobody")
+	c.configure(nil, tiny(t)...)
+	c.said("nobody gives it")
+	code, _ := c.exit()
+	require.Zero(t, code)
+}
+
+// Where there is no resource there is nobody to wait for.
+func TestAPodWithoutAResource(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.kubectl("delete", "vms", "web")
+	c := p.run([]string{"guestShutdownStops: true"}, tiny(t)...)
+	c.said("state=Booting")
+	c.typed("poweroff")
+	c.said("nobody is there to give it")
+	code, _ := c.exit()
+	require.Zero(t, code)
+}
+
+// Whatever keeps a VM from running is in the resource and in the termination
+// message; nobody is waited for then.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	bare := []string{"vmType: bare"}
+	for name, row := range map[string]struct {
+		runner, vm []string
+		then       func(*container)
+		code       int
+		end, told  string
+	}{
+		"faults in the configuration": {bare, []string{"maximumCpus: many"}, nil, 2, "start failed | ConfigInvalid | 1 fault in the configuration", "vm.maximumCpus"},
+		"QEMU refuses an argument":    {bare, []string{`options: {arguments: [["-bogus"]]}`}, nil, 1, "-bogus: invalid option", "invalid option"},
+		"QEMU is killed": {bare, nil, func(c *container) {
+			c.said("state=Booting")
+			c.eventually("Running", func(s v1.VirtualMachineStatus) bool { return is(s, "Running", metav1.ConditionTrue) })
+			require.NoError(t, syscall.Kill(invariants.Processes(t, c.dir)[invariants.QEMU][0], syscall.SIGKILL))
+		}, 137, "killed |  | killed, QEMU: killed by signal 9 (SIGKILL)", "killed"},
+		"it is told to stop": {bare, []string{"powerdownTimeout: 0"}, func(c *container) {
+			c.said("state=Booting")
+			require.NoError(t, c.cmd.Process.Signal(syscall.SIGTERM))
+		}, 0, "forced | host-qmp-quit | forced (host-qmp-quit)", ""},
+	} {
+		c := p.run(row.runner, row.vm...)
+		if row.then != nil {
+			row.then(c)
+		}
+		code, end := c.exit()
+		require.Equal(t, row.code, code, name)
+		require.Contains(t, end, row.end, name)
+		s := p.vm("web").Status
+		require.Equal(t, "Stopped", s.Runner.State, name)
+		require.Contains(t, s.Runner.Message, row.told, name)
+		require.True(t, is(s, "Running", metav1.ConditionFalse), name)
+		require.NotContains(t, c.log.String(), "waits for the word", name)
+	}
+}
