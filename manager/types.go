@@ -35,12 +35,13 @@ type typeChecker struct {
 
 	mu       sync.Mutex
 	verdicts map[verdictKey]string // "" is acceptance
+	stock    map[string]*vmtypes.Type
 }
 
 type verdictKey [sha256.Size]byte
 
 func newTypeChecker() *typeChecker {
-	return &typeChecker{child: make(chan struct{}, 1), verdicts: map[verdictKey]string{}}
+	return &typeChecker{child: make(chan struct{}, 1), verdicts: map[verdictKey]string{}, stock: map[string]*vmtypes.Type{}}
 }
 
 // CheckType implements vm.TypeChecker.
@@ -103,20 +104,12 @@ func (c *typeChecker) refusal(ctx context.Context, m *v1.VirtualMachine, modules
 	if err != nil {
 		return err.Error(), nil
 	}
-	if !vmtypes.IsStock(cfg.VMType) {
-		select {
-		case c.child <- struct{}{}:
-			defer func() { <-c.child }()
-		case <-ctx.Done():
-			return "", context.Cause(ctx)
-		}
-	}
 	spec := cfg.VM
 	if spec.UUID == "" {
 		spec.UUID = sample.UUID // the runner makes one
 	}
 	spec, _ = vmspec.ResolveResources(spec.WithDefaults(), modeInPod) // which knows every path
-	_, err = evaluate.Type{Source: source, Name: cfg.VMType}.Launch(ctx, spec, hostFor(cfg))
+	err = c.launch(ctx, source, cfg.VMType, spec, hostFor(cfg))
 	switch {
 	case err == nil:
 		return "", nil
@@ -126,6 +119,39 @@ func (c *typeChecker) refusal(ctx context.Context, m *v1.VirtualMachine, modules
 		return err.Error(), nil
 	}
 	return "", err
+}
+
+// launch has a type make a plan.
+func (c *typeChecker) launch(ctx context.Context, source vmtypes.Source, name string, spec vmspec.Spec, host vmtypes.Host) error {
+	if vmtypes.IsStock(name) {
+		t, err := c.stockType(ctx, name)
+		if err == nil {
+			_, err = t.Launch(ctx, spec, host)
+		}
+		return err
+	}
+	select {
+	case c.child <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-c.child }()
+	_, err := evaluate.Type{Source: source, Name: name}.Launch(ctx, spec, host)
+	return err
+}
+
+// stockType loads a type once: that takes longer than to use it.
+func (c *typeChecker) stockType(ctx context.Context, name string) (*vmtypes.Type, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t := c.stock[name]; t != nil {
+		return t, nil
+	}
+	t, err := vmtypes.Source{}.Library().Load(ctx, name)
+	if err == nil {
+		c.stock[name] = t
+	}
+	return t, err
 }
 
 // saysType tells whether an error is a word about the type, and not about this

@@ -162,6 +162,7 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	p.gone(pod)
 	p.eventually("the VM is stopped", func() bool { return p.vm("web").Status.Phase == v1.PhaseStopped })
 
+	t.Logf("the manager has %s bytes in memory", m.metric("process_resident_memory_bytes"))
 	require.Zero(t, m.stop())
 	var lease coordinationv1.Lease
 	require.True(t, p.get("vm-operator", &lease))
