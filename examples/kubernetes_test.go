@@ -50,8 +50,7 @@ func try(t *testing.T, c *cluster.Cluster, name string) {
 		require.Contains(t, said, "pod/demo serverside-applied")
 		return
 	}
-	_, err = c.Kubectl(t.Context(), "wait", `--for=jsonpath={.status.conditions[?(@.type=="Established")].status}=True`, "crd/vms."+v1.GroupName, "--timeout=60s")
-	require.NoError(t, err)
+	require.NoError(t, c.AwaitResource(t.Context(), "vms."+v1.GroupName))
 	files, err := filepath.Glob(filepath.Join(name, "v*.yaml"))
 	require.NoError(t, err)
 	for _, file := range files {

@@ -32,12 +32,12 @@ func server(t *testing.T) dynamic.ResourceInterface {
 	t.Cleanup(func() { require.NoError(t, c.Down(context.WithoutCancel(t.Context()))) })
 	for _, args := range [][]string{
 		{"apply", "--server-side", "-f", filepath.Join("..", "..", "deploy", "crds")},
-		{"wait", "--for=condition=Established", "crd/vms." + v1.GroupName, "--timeout=60s"},
 		{"create", "namespace", namespace},
 	} {
 		_, err := c.Kubectl(t.Context(), args...)
 		require.NoError(t, err)
 	}
+	require.NoError(t, c.AwaitResource(t.Context(), "vms."+v1.GroupName))
 	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
 	require.NoError(t, err)
 	config.QPS, config.Dial = -1, c.Dial

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -33,12 +32,12 @@ type server struct {
 
 func startServer(t *testing.T) *server {
 	t.Helper()
-	c, err := cluster.Up(t.Context(), cluster.Options{})
+	c, err := cluster.Up(t.Context(), cluster.Options{Nodes: 1})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Down(context.WithoutCancel(t.Context()))) })
 	s := &server{Cluster: c}
 	s.kubectl(t, "apply", "--server-side", "-f", filepath.Join("..", "..", "deploy", "crds"))
-	s.kubectl(t, "wait", `--for=jsonpath={.status.conditions[?(@.type=="Established")].status}=True`, "crd/vms."+v1.GroupName, "--timeout=60s")
+	require.NoError(t, c.AwaitResource(t.Context(), "vms."+v1.GroupName))
 	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
 	require.NoError(t, err)
 	config.QPS, config.Dial = -1, c.Dial
@@ -104,6 +103,10 @@ func TestServer(t *testing.T) {
 		t.Parallel()
 		s.podSecurity(t)
 	})
+	t.Run("rights", func(t *testing.T) {
+		t.Parallel()
+		s.rights(t)
+	})
 	t.Run("claims", func(t *testing.T) {
 		t.Parallel()
 		s.claims(t)
@@ -147,13 +150,8 @@ func (s *server) podSecurity(t *testing.T) {
 	s.kubectl(t, "create", "namespace", namespace)
 	s.kubectl(t, "label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
 	s.kubectl(t, "-n", namespace, "create", "serviceaccount", "vm-runner")
-	networks := map[string]v1.Network{
-		"user":       {User: &v1.PrivateNetwork{}},
-		"tap":        {Tap: &v1.Tap{}},
-		"masquerade": {Masquerade: &v1.PrivateNetwork{}},
-	}
 	for _, accelerator := range []string{"", "auto", "kvm", "tcg", "none"} {
-		for kind, network := range networks {
+		for kind, network := range networks() {
 			for _, plugin := range []string{"", "devices.kubevirt.io/kvm"} {
 				name := strings.Join([]string{"accelerator", accelerator, kind, plugin}, "-")
 				t.Run(name, func(t *testing.T) {
@@ -164,7 +162,7 @@ func (s *server) podSecurity(t *testing.T) {
 					settings := settings()
 					settings.KVMResource = plugin
 					privileges := objects.Privileges(vm, settings)
-					_, err := s.createPod(t, vm, settings)
+					err := s.createPod(t, vm, settings)
 					usesKVM := accelerator == "" || accelerator == "auto" || accelerator == "kvm"
 					if kind == "user" && (!usesKVM || plugin != "") {
 						require.NoError(t, err)
@@ -201,26 +199,14 @@ func requireListed(t *testing.T, refusal string, privileges []v1.Privilege) {
 	}
 }
 
-// createPod has the API server judge the pod that a StatefulSet would make.
-func (s *server) createPod(t *testing.T, vm *v1.VirtualMachine, settings objects.Settings) (*unstructured.Unstructured, error) {
+// createPod has the API server judge a VM's pod.
+func (s *server) createPod(t *testing.T, vm *v1.VirtualMachine, settings objects.Settings) error {
 	t.Helper()
-	claims, err := objects.Claims(vm, settings, nil)
-	require.NoError(t, err)
-	set, err := objects.StatefulSet(vm, settings, claims, "secret", 1)
-	require.NoError(t, err)
-	text, err := json.Marshal(set)
-	require.NoError(t, err)
-	var typed appsv1.StatefulSet
-	require.NoError(t, json.Unmarshal(text, &typed))
-	pod := corev1.Pod{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
-		ObjectMeta: typed.Spec.Template.ObjectMeta, Spec: typed.Spec.Template.Spec,
-	}
-	pod.Name, pod.Namespace = vm.Name+"-0", vm.Namespace
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&pod)
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(podOf(t, vm, settings))
 	require.NoError(t, err)
 	object := &unstructured.Unstructured{Object: content}
-	return s.resourceOf(object).Create(t.Context(), object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: "Strict"})
+	_, err = s.resourceOf(object).Create(t.Context(), object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: "Strict"})
+	return err
 }
 
 // claims makes a claim, has it bound, and then asks for another size.

@@ -233,6 +233,15 @@ func (c *Cluster) KubectlCommand(ctx context.Context, args ...string) *exec.Cmd 
 	return c.Inside(ctx, filepath.Join(c.Programs, "bin/kubectl"), append([]string{"--kubeconfig", c.Kubeconfig}, args...)...)
 }
 
+// AwaitResource waits until the API server serves a custom resource that has been
+// defined: "vms.example.test".
+func (c *Cluster) AwaitResource(ctx context.Context, name string) error {
+	return until(ctx, patience, "the resource "+name, func() error { // kubectl doesn't wait for the first condition
+		_, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "crd/"+name, "--timeout=60s")
+		return err
+	})
+}
+
 // Down ends the cluster and leaves nothing of it.
 func (c *Cluster) Down(ctx context.Context) error {
 	return errors.Join(c.stop(ctx), os.RemoveAll(c.Dir))

@@ -108,8 +108,7 @@ func (w *world) deploy(ctx context.Context) error {
 	if _, err := w.Kubectl(ctx, "apply", "--server-side", "-k", w.dir); err != nil {
 		return err
 	}
-	_, err = w.Kubectl(ctx, "wait", "--for=condition=Established", "crd/vms."+v1.GroupName, "--timeout=60s")
-	return err
+	return w.AwaitResource(ctx, "vms."+v1.GroupName)
 }
 
 // populate starts the fake kubelet and whoever looks at the VMs.

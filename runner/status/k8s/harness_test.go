@@ -68,13 +68,11 @@ func newKubernetes() (*kubernetes, error) {
 		return nil, err
 	}
 	down = func() error { return c.Down(ctx) }
-	for _, args := range [][]string{
-		{"apply", "--server-side", "-f", filepath.Join(deploy, "crds"), "-f", filepath.Join(deploy, "admission-policy.yaml")},
-		{"wait", "--for=condition=Established", "crd/vms." + v1.GroupName, "--timeout=60s"},
-	} {
-		if _, err := c.Kubectl(ctx, args...); err != nil {
-			return nil, err
-		}
+	if _, err := c.Kubectl(ctx, "apply", "--server-side", "-f", filepath.Join(deploy, "crds"), "-f", filepath.Join(deploy, "admission-policy.yaml")); err != nil {
+		return nil, err
+	}
+	if err := c.AwaitResource(ctx, "vms."+v1.GroupName); err != nil {
+		return nil, err
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
 	if err != nil {
