@@ -117,7 +117,7 @@ func (v *visit) transition(p phase) []happening {
 
 // howEnded adds how the machine ended if it wasn't as it should.
 func howEnded(said *v1.RunnerStatus) string {
-	if said.Outcome == nil || said.Outcome.Cause == "asked" {
+	if said.Outcome == nil || said.Outcome.Cause == causeAsked {
 		return ""
 	}
 	return ": " + said.Outcome.Cause

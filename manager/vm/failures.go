@@ -67,11 +67,11 @@ func calmAt(pod *corev1.Pod) time.Time {
 	return container(pod).State.Running.StartedAt.Add(calm)
 }
 
-// failed tells whether an end was a failure of the VM: not that of its node, after
-// which nobody knows how the container ended.
+// failed tells whether an end was a failure of the VM: not if it was asked to end,
+// nor if its node failed, after which nobody knows how the container ended.
 func failed(end *corev1.ContainerStateTerminated) bool {
 	if end == nil || end.ExitCode == 0 || end.FinishedAt.IsZero() {
 		return false
 	}
-	return end.Reason != "Unknown" && end.Reason != "ContainerStatusUnknown"
+	return end.Reason != "Unknown" && end.Reason != "ContainerStatusUnknown" && testament(end).Cause != causeAsked
 }

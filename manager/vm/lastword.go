@@ -66,15 +66,17 @@ func (s situation) speechless(pod *corev1.Pod) bool {
 func (s situation) finalStatus(pod *corev1.Pod) v1.VirtualMachineStatus {
 	is := s.vm.Status
 	said := v1.RunnerStatus{State: stateStopped, Reason: reasonVMStopped, Message: "its pod is gone"}
+	holds := metav1.ConditionFalse
 	if is.Runner != nil {
 		said.PodName, said.PodUID = is.Runner.PodName, is.Runner.PodUID
 	}
 	if pod != nil {
 		said.PodName, said.PodUID = pod.Name, pod.UID
-		said.Message = fmt.Sprintf("pod %s on node %s does not end", pod.Name, pod.Spec.NodeName)
 		if end := ended(pod); end != nil {
 			said.Outcome = testament(end)
 			said.Message = replaceReason(said.Outcome)
+		} else { // and nobody knows more
+			said.Reason, said.Message, holds = reasonNodeLost, silence(pod), metav1.ConditionUnknown
 		}
 	}
 	final := v1.VirtualMachineStatus{Runner: &said, VMType: is.VMType, UUID: is.UUID, RAM: "0"}
@@ -84,7 +86,7 @@ func (s situation) finalStatus(pod *corev1.Pod) v1.VirtualMachineStatus {
 			continue // it was never said
 		}
 		final.Conditions = append(final.Conditions, conditionFrom(have, metav1.Condition{
-			Type: name, Status: metav1.ConditionFalse, Reason: reasonVMStopped, Message: said.Message, ObservedGeneration: have.ObservedGeneration,
+			Type: name, Status: holds, Reason: said.Reason, Message: said.Message, ObservedGeneration: have.ObservedGeneration,
 		}, s.now))
 	}
 	return final

@@ -136,7 +136,7 @@ func (s situation) withPodThatGoes() phase {
 func (s situation) withPod() phase {
 	outcome := ending(s.vm, s.pod)
 	switch {
-	case outcome != nil && outcome.ExitCode != 0:
+	case outcome != nil && outcome.ExitCode != 0 && outcome.Cause != causeAsked:
 		return s.failed(outcome)
 	case outcome != nil && outcome.Cause == causeGuest:
 		return phase{v1.PhaseStopping, reasonGuestShutdown, "the guest has shut itself down", true}

@@ -151,6 +151,7 @@ const (
 	stateStopped     = "Stopped"
 
 	causeGuest   = "guest shutdown"
+	causeAsked   = "asked"
 	causeUnknown = "unknown"
 )
 

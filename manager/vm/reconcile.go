@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
-
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"runtime/debug"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // reconciler looks after VMs.
@@ -39,9 +41,9 @@ func (c *reconciler) preparations() []step {
 	return []step{c.checkType, c.displaySecret, c.makeClaims, c.makeConfigMap}
 }
 
-// performances are the steps that carry out what was decided.
+// performances are the steps that carry out what was decided, once it stands.
 func (c *reconciler) performances() []step {
-	return []step{c.makeStatefulSet, c.endOfGuest, c.patchPod, c.makeService}
+	return []step{c.endOfGuest, c.patchPod, c.makeService}
 }
 
 // Reconcile looks at a VM and does what there is to do for it.
@@ -72,11 +74,12 @@ func (c *reconciler) visit(ctx context.Context, v *visit) error {
 	if v.vm.DeletionTimestamp != nil {
 		return c.tell(ctx, v) // the garbage collector does the rest, or leaves it, as the user asked
 	}
-	err := c.take(ctx, v, c.preparations(), func(o outcome) {
+	hold := func(o outcome) {
 		if v.hold == nil {
 			v.hold = o
 		}
-	})
+	}
+	err := c.take(ctx, v, c.preparations(), hold)
 	said, spoken := c.lastWord(ctx, v)
 	if said || spoken != nil {
 		return errors.Join(err, spoken) // the VM comes again with its new status
@@ -88,8 +91,10 @@ func (c *reconciler) visit(ctx context.Context, v *visit) error {
 	}
 	v.decision = decide(v.situation)
 	v.lookAgain(v.decision.again)
-	err = errors.Join(err, c.take(ctx, v, c.performances(), nil))
-	return errors.Join(err, c.tell(ctx, v))
+	return errors.Join(err,
+		c.take(ctx, v, []step{c.makeStatefulSet}, hold),
+		c.take(ctx, v, c.performances(), nil),
+		c.tell(ctx, v))
 }
 
 // take takes steps, all of them: what one can't do is no reason to leave out
@@ -97,7 +102,7 @@ func (c *reconciler) visit(ctx context.Context, v *visit) error {
 func (c *reconciler) take(ctx context.Context, v *visit, steps []step, hold func(outcome)) error {
 	var errs []error
 	for _, do := range steps {
-		o, err := do(ctx, v)
+		o, err := survive(ctx, v, do)
 		errs = append(errs, err)
 		if o == nil && err != nil {
 			o = waiting{reason: reasonRetrying, message: readable(err.Error())}
@@ -111,6 +116,18 @@ func (c *reconciler) take(ctx context.Context, v *visit, steps []step, hold func
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// survive takes a step, and a panic in it for an error: what is wrong with one VM
+// shall be told, and is no reason for others to wait.
+func survive(ctx context.Context, v *visit, do step) (o outcome, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("look after VM %s: panic: %v", v.vm.Name, r)
+			log.FromContext(ctx).Error(err, "panic", "stack", string(debug.Stack()))
+		}
+	}()
+	return do(ctx, v)
 }
 
 // note remembers what is not done, for the status.

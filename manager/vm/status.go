@@ -141,7 +141,7 @@ func (v *visit) reconciled() verdict {
 func podChange(path string) bool {
 	switch path {
 	case "spec.nodeName", "spec.priorityClassName", "spec.nodeSelector", "spec.affinity", "spec.tolerations", "spec.topologySpreadConstraints",
-		"spec.vmType.configMap", "spec.vm.display (secret)", "spec.vm.powerdownTimeout":
+		"spec.vmType.configMap", "spec.vm.display.secret", "spec.vm.powerdownTimeout":
 		return true
 	}
 	return strings.HasPrefix(path, "spec.image.") || strings.HasPrefix(path, "spec.resources.")

@@ -27,6 +27,7 @@ const (
 // type of its first start has it in its data, where nobody but its runner can
 // look.
 func (c *reconciler) checkType(ctx context.Context, v *visit) (outcome, error) {
+	v.accepted = verdict{metav1.ConditionUnknown, reasonNotChecked, ""}
 	if kept := v.vm.Spec.VMType.Update; kept != nil && !*kept && v.vm.Status.VMType != "" {
 		v.accepted = verdict{metav1.ConditionUnknown, reasonTypeKept, "the VM keeps the type of its first start"}
 		return nil, nil

@@ -63,12 +63,12 @@ func (c *reconciler) sources(mgr manager.Manager) []source.Source {
 	all := []source.Source{
 		source.Kind(from, client.Object(&v1.VirtualMachine{}), &handler.EnqueueRequestForObject{}),
 		source.Kind(from, client.Object(&corev1.Pod{}), handler.EnqueueRequestsFromMapFunc(instance)),
-		watch(from, secretKind, instance),
-		watch(from, claimKind, instance),
-		watch(from, statefulSetKind, sameName),
-		watch(from, serviceKind, sameName),
-		watch(from, configMapKind, sameName),
-		watch(from, configMapKind, c.usersOfTypes),
+		watchKind(from, secretKind, instance),
+		watchKind(from, claimKind, instance),
+		watchKind(from, statefulSetKind, sameName),
+		watchKind(from, serviceKind, sameName),
+		watchKind(from, configMapKind, sameName),
+		watchKind(from, configMapKind, c.usersOfTypes),
 	}
 	if c.opts.Changed != nil {
 		all = append(all, source.Func(c.watchSettings))
@@ -76,7 +76,7 @@ func (c *reconciler) sources(mgr manager.Manager) []source.Source {
 	return all
 }
 
-func watch(from cache.Cache, k kind, requests handler.MapFunc) source.Source {
+func watchKind(from cache.Cache, k kind, requests handler.MapFunc) source.Source {
 	return source.Kind(from, client.Object(metadataOf(k)), handler.EnqueueRequestsFromMapFunc(requests))
 }
 

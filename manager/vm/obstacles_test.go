@@ -1,0 +1,241 @@
+package vm
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/objects"
+)
+
+// What keeps a pod from its start is told, in the words of who knows.
+func TestObstacles(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	w.vm("web")
+	vm := eventually(w, "web", &v1.VirtualMachine{}, "no node", func(vm *v1.VirtualMachine) bool {
+		return vm.Status.Phase == v1.PhasePending && (vm.Status.Reason == reasonUnschedulable || vm.Status.Reason == reasonClaimPending)
+	})
+	require.Contains(t, vm.Status.Message, "0/1 nodes are available", "what the scheduler says")
+	pod := w.pod("web")
+	w.bind(pod)
+	vm = w.phase("web", v1.PhaseStarting, reasonPodStarting)
+	require.Equal(t, node, vm.Status.NodeName)
+	w.report(pod, waitingFor("ImagePullBackOff", "Back-off pulling image"))
+	vm = w.phase("web", v1.PhasePending, reasonImagePull)
+	require.Equal(t, "ImagePullBackOff: Back-off pulling image", vm.Status.Message)
+	w.report(pod, waitingFor("CreateContainerConfigError", "no such secret"))
+	w.phase("web", v1.PhasePending, reasonContainer)
+	w.report(pod, runningSince(time.Now()))
+	w.phase("web", v1.PhaseStarting, reasonPodStarting)
+}
+
+// A pod that nobody takes away is waited for, and said so.
+func TestOldPod(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	w.vm("web", func(vm *v1.VirtualMachine) {
+		none := int32(0)
+		vm.Spec.VM.PowerdownTimeout = &none
+	})
+	pod := w.boot("web")
+	now := int64(1)
+	require.NoError(t, w.client.Delete(t.Context(), pod.DeepCopy(), &client.DeleteOptions{GracePeriodSeconds: &now}))
+	w.phase("web", v1.PhaseStopping, reasonPodDeleted)
+	w.advance(late + time.Minute)
+	vm := eventually(w, "web", &v1.VirtualMachine{}, "the node is silent", func(vm *v1.VirtualMachine) bool {
+		return vm.Status.Phase == v1.PhasePending && vm.Status.Reason == reasonNodeLost && vm.Status.Runner.State == stateStopped
+	})
+	require.Contains(t, vm.Status.Message, "kubectl delete pod web-0 --force")
+	require.Equal(t, metav1.ConditionUnknown, conditionOf(vm.Status.Conditions, v1.ConditionRunning).Status, "nobody knows")
+	require.Len(t, w.events("web", reasonNodeLost), 1)
+	require.Equal(t, byNode, w.events("web", reasonNodeLost)[0].Labels[labelInitiator])
+	w.remove(pod)
+	w.boot("web")
+}
+
+// A pod with the VM's labels that is not its own, such as one of the original
+// system, may have its disks.
+func TestStray(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	vm := machine(w.namespace, "web")
+	stray := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: w.namespace, Labels: objects.Labels(vm)}}
+	stray.Spec.Containers = []corev1.Container{{Name: "web", Image: "old"}}
+	w.create(stray)
+	w.create(vm)
+	got := w.phase("web", v1.PhasePending, reasonWaitingForOldPod)
+	require.Contains(t, got.Status.Message, "pod web, which says that it is this VM's")
+	require.Len(t, w.events("web", reasonWaitingForOldPod), 1)
+	w.remove(stray)
+	w.boot("web")
+}
+
+// A VM that is deleted takes everything with it but its disks, whenever it is.
+func TestDeletion(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	w.vm("starts")
+	w.bind(w.pod("starts"))
+	w.vm("runs")
+	w.boot("runs")
+	w.vm("stops")
+	w.boot("stops")
+	w.edit("stops", stopped)
+	for _, name := range []string{"starts", "runs", "stops"} {
+		vm, _ := get(w, name, &v1.VirtualMachine{})
+		require.NoError(t, w.client.Delete(t.Context(), vm))
+	}
+	for _, name := range []string{"starts", "runs", "stops"} {
+		pod := eventually(w, name+"-0", &corev1.Pod{}, "asked to go, gracefully", func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
+		require.Equal(t, int64(920), *pod.DeletionGracePeriodSeconds)
+		w.remove(pod)
+		require.Eventually(t, func() bool {
+			_, set := get(w, name, &appsv1.StatefulSet{})
+			_, configuration := get(w, name, &corev1.ConfigMap{})
+			_, secret := get(w, name+"-display-secret", &corev1.Secret{})
+			return !set && !configuration && !secret
+		}, patience, tick)
+		for _, claim := range []string{"runner-data-" + name + "-0", "system-disk-" + name + "-0"} {
+			_, is := get(w, claim, &corev1.PersistentVolumeClaim{})
+			require.True(t, is, claim)
+		}
+	}
+	vm := w.vm("slow")
+	pod := w.boot("slow")
+	foreground := metav1.DeletePropagationForeground
+	require.NoError(t, w.client.Delete(t.Context(), vm, &client.DeleteOptions{PropagationPolicy: &foreground}))
+	w.phase("slow", v1.PhaseTerminating, reasonDeleted)
+	w.removeWhenTold(pod)
+	require.Eventually(t, func() bool { _, is := get(w, "slow", &v1.VirtualMachine{}); return !is }, patience, tick)
+}
+
+// A VM that is deleted without what it has leaves its guest running, and one of
+// the same name takes all of it over.
+func TestOrphanAndAdoption(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	vm := w.vm("web")
+	pod := w.boot("web")
+	orphan := metav1.DeletePropagationOrphan
+	require.NoError(t, w.client.Delete(t.Context(), vm, &client.DeleteOptions{PropagationPolicy: &orphan}))
+	require.Eventually(t, func() bool { _, is := get(w, "web", &v1.VirtualMachine{}); return !is }, patience, tick)
+	set := eventually(w, "web", &appsv1.StatefulSet{}, "it is nobody's", func(s *appsv1.StatefulSet) bool { return len(s.OwnerReferences) == 0 })
+	again := w.vm("web")
+	w.say("web", pod, stateBooted, nil)
+	w.phase("web", v1.PhaseRunning, "")
+	adopted := eventually(w, "web", &appsv1.StatefulSet{}, "it is the new one's", func(s *appsv1.StatefulSet) bool {
+		return metav1.GetControllerOf(s) != nil && metav1.GetControllerOf(s).UID == again.UID
+	})
+	require.Equal(t, set.UID, adopted.UID)
+	eventually(w, "web", &corev1.ConfigMap{}, "it is the new one's", func(c *corev1.ConfigMap) bool {
+		return metav1.GetControllerOf(c) != nil && metav1.GetControllerOf(c).UID == again.UID
+	})
+
+	require.NoError(t, w.client.Delete(t.Context(), adopted, &client.DeleteOptions{PropagationPolicy: &orphan}))
+	eventually(w, "web", &appsv1.StatefulSet{}, "there is another one", func(s *appsv1.StatefulSet) bool { return s.UID != set.UID })
+	same := eventually(w, "web-0", &corev1.Pod{}, "it is adopted", func(p *corev1.Pod) bool { return metav1.GetControllerOf(p) != nil })
+	require.Equal(t, pod.UID, same.UID)
+	require.Nil(t, same.DeletionTimestamp)
+}
+
+// A VM is deleted and made again at once: it waits until the first one's pod is
+// gone.
+func TestSameNameAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	end := w.manage(nil)
+	vm := w.vm("web")
+	pod := w.boot("web")
+	end()
+	set, _ := get(w, "web", &appsv1.StatefulSet{})
+	set.Finalizers = []string{"test.example.org/slow"} // so that the second VM meets it
+	require.NoError(t, w.client.Update(t.Context(), set))
+	require.NoError(t, w.client.Delete(t.Context(), vm))
+	w.vm("web")
+	w.manage(nil)
+	eventually(w, "web", &v1.VirtualMachine{}, "it waits", func(vm *v1.VirtualMachine) bool {
+		_, message := reconciled(vm)
+		return message == "StatefulSet web belongs to a VM of the same name that was deleted: waiting until it is gone"
+	})
+	set, _ = get(w, "web", &appsv1.StatefulSet{})
+	set.Finalizers = nil
+	require.NoError(t, w.client.Update(t.Context(), set))
+	w.removeWhenTold(pod)
+	require.NotEqual(t, pod.UID, w.boot("web").UID)
+}
+
+// What is somebody else's is not touched.
+func TestNameTaken(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: w.namespace}, Data: map[string]string{"a": "b"}}
+	w.create(theirs)
+	w.vm("web")
+	vm := w.phase("web", v1.PhaseFailed, reasonNameTaken)
+	require.Contains(t, vm.Status.Message, "ConfigMap web is somebody else's")
+	status, _ := reconciled(vm)
+	require.Equal(t, metav1.ConditionFalse, status)
+	have, _ := get(w, "web", &corev1.ConfigMap{})
+	require.Equal(t, theirs.ResourceVersion, have.ResourceVersion)
+	require.NoError(t, w.client.Delete(t.Context(), theirs))
+	w.boot("web")
+
+	labels := map[string]string{"app": "db"}
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: w.namespace}}
+	set.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
+	set.Spec.Template.Labels = labels
+	set.Spec.Template.Spec.Containers = []corev1.Container{{Name: "db", Image: "db"}}
+	w.create(set)
+	w.vm("db")
+	eventually(w, "db", &v1.VirtualMachine{}, "the name is taken", func(vm *v1.VirtualMachine) bool {
+		_, message := reconciled(vm)
+		return message != ""
+	})
+	got, _ := get(w, "db", &appsv1.StatefulSet{})
+	require.Equal(t, int64(1), got.Generation)
+	require.Equal(t, v1.PhaseFailed, w.phase("db", v1.PhaseFailed, reasonNameTaken).Status.Phase)
+}
+
+// VMs that nobody can carry out don't keep others from running.
+func TestBrokenVMs(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	w.types.panics("wild")
+	w.vm("wild", func(vm *v1.VirtualMachine) { vm.Spec.VMType.Source = "wild" })
+	w.vm("refused", func(vm *v1.VirtualMachine) {
+		vm.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: "Sometimes"}}}},
+		}}}
+	})
+	w.vm("greedy", func(vm *v1.VirtualMachine) {
+		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("-1")
+	})
+	refused := w.phase("refused", v1.PhaseFailed, reasonRefused)
+	require.Contains(t, refused.Status.Message, "spec.template.spec.affinity.nodeAffinity", "where it is wrong")
+	greedy := w.phase("greedy", v1.PhaseFailed, reasonRefused)
+	require.Contains(t, greedy.Status.Message, "spec.resources")
+	w.vm("good")
+	w.boot("good")
+	require.Contains(t, w.phase("wild", v1.PhasePending, reasonRetrying).Status.Message, "panic: hostile")
+	require.True(t, w.log.has("panic"))
+	w.edit("refused", func(vm *v1.VirtualMachine) { vm.Spec.Affinity = nil })
+	w.boot("refused")
+}
+
+func (c *fakeTypes) panics(source string) {
+	c.refuse(source, panics{})
+}
+
+// panics is an error that whoever reads it regrets.
+type panics struct{ context.Context }
+
+func (panics) Error() string { panic("hostile") }

@@ -1,0 +1,239 @@
+package vm
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apitypes "k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/objects"
+)
+
+// play makes pods be scheduled, run and end by themselves until the function that
+// it returns is called.
+func (w *world) play() (stop func()) {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(w.t.Context())
+	pods, err := w.client.Watch(ctx, &corev1.PodList{}, client.InNamespace(w.namespace))
+	require.NoError(w.t, err)
+	var done sync.WaitGroup
+	done.Go(func() {
+		bound, started := map[apitypes.UID]bool{}, map[apitypes.UID]bool{}
+		for event := range pods.ResultChan() {
+			pod, ok := event.Object.(*corev1.Pod)
+			if !ok || event.Type == watch.Deleted || ctx.Err() != nil {
+				continue
+			}
+			vm := strings.TrimSuffix(pod.Name, "-0")
+			switch {
+			case pod.DeletionTimestamp != nil:
+				if started[pod.UID] {
+					delete(started, pod.UID)
+					w.say(vm, pod, stateStopped, &v1.Outcome{Cause: "asked"})
+					w.remove(pod)
+				}
+			case !bound[pod.UID]:
+				bound[pod.UID] = true
+				w.bind(pod)
+			case pod.Spec.NodeName == "":
+			case !started[pod.UID]:
+				started[pod.UID] = true
+				w.report(pod, runningSince(time.Now()))
+				w.say(vm, pod, stateBooted, nil)
+			}
+		}
+	})
+	stop = sync.OnceFunc(func() {
+		cancel()
+		pods.Stop()
+		done.Wait()
+	})
+	w.t.Cleanup(stop)
+	return stop
+}
+
+// settled waits until all VMs of a world are as they shall be.
+func (w *world) settled() {
+	w.t.Helper()
+	require.Eventually(w.t, func() bool {
+		var vms v1.VirtualMachineList
+		if w.client.List(w.t.Context(), &vms, client.InNamespace(w.namespace)) != nil {
+			return false
+		}
+		for _, vm := range vms.Items {
+			want := v1.PhaseRunning
+			if vm.Spec.VM.State == v1.Stopped {
+				want = v1.PhaseStopped
+			}
+			if vm.Status.Phase != want || vm.Status.ObservedGeneration != vm.Generation {
+				return false
+			}
+		}
+		return true
+	}, patience, tick)
+}
+
+// Where nothing differs nothing is written, and nothing is read, however often it
+// is looked at, and by a manager that has just started.
+func TestNothingToDo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.settings.Load().LoadBalancer = &objects.ServiceMetadata{}
+	w.play()
+	first := newWire()
+	end := w.manage(first)
+	const count = 10
+	for i := range count {
+		w.vm(fmt.Sprint("vm", i), func(vm *v1.VirtualMachine) {
+			vm.Labels = map[string]string{"tier": "front"}
+			if i%3 == 0 {
+				vm.Spec.VM.State = v1.Stopped
+			}
+		})
+	}
+	w.settled()
+	require.Empty(t, first.read(), "to make VMs nothing is read")
+	for range 5 {
+		w.look()
+	}
+	end()
+	before := len(first.written())
+	// Per VM: secret, two claims, ConfigMap, StatefulSet, service, two statuses and
+	// an event.
+	require.LessOrEqual(t, before, count*9, "%s", strings.Join(first.written(), "\n"))
+
+	second := newWire()
+	end = w.manage(second)
+	for range 5 {
+		w.look()
+	}
+	w.vm("last")
+	w.settled()
+	end()
+	require.Empty(t, slices.DeleteFunc(second.written(), func(s string) bool {
+		return strings.Contains(s, "last") || strings.HasSuffix(s, "/events") || strings.HasSuffix(s, "/secrets")
+	}))
+	var secrets int
+	for _, s := range second.written() {
+		if strings.HasSuffix(s, "/secrets") || strings.HasSuffix(s, "/events") {
+			secrets++
+		}
+	}
+	require.Equal(t, 2, secrets, "those of the last one")
+	require.Empty(t, second.read())
+}
+
+// A manager that is killed at any write is followed by one that makes the same of
+// the VM.
+func TestKilledAtEveryWrite(t *testing.T) {
+	t.Parallel()
+	want, writes := killedAt(t, 0, false)
+	require.Greater(t, writes, 10)
+	for at := range writes {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("write %d, carried out %t", at+1, after), func(t *testing.T) {
+				t.Parallel()
+				got, _ := killedAt(t, at+1, after)
+				require.Equal(t, want, got)
+			})
+		}
+	}
+}
+
+// killedAt lets a VM be started, changed and stopped by managers of which the first
+// is killed at a write, and returns what there is in the end.
+func killedAt(t *testing.T, at int, after bool) (map[string]string, int) {
+	t.Helper()
+	w := newWorld(t)
+	defer w.play()()
+	via := cutWire(at, after)
+	end := w.manage(via)
+	defer func() { end() }()
+	replaced := false
+	through := func() {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			select {
+			case <-via.cut:
+				if !replaced {
+					replaced = true
+					end()
+					end = w.manage(nil)
+				}
+			default:
+			}
+			vm, _ := get(w, "web", &v1.VirtualMachine{})
+			want := v1.PhaseRunning
+			if vm.Spec.VM.State == v1.Stopped {
+				want = v1.PhaseStopped
+			}
+			return vm.Status.Phase == want && vm.Status.ObservedGeneration == vm.Generation
+		}, patience, tick)
+	}
+	w.vm("web")
+	through()
+	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.BootMenu = true })
+	through()
+	w.edit("web", stopped)
+	through()
+	return w.inventory(), len(via.written())
+}
+
+// inventory is what there is in a namespace, as far as it is the same each time.
+func (w *world) inventory() map[string]string {
+	w.t.Helper()
+	all := map[string]string{}
+	var sets appsv1.StatefulSetList
+	var configs corev1.ConfigMapList
+	var claims corev1.PersistentVolumeClaimList
+	var secrets corev1.SecretList
+	var events eventsv1.EventList
+	var vms v1.VirtualMachineList
+	for _, list := range []client.ObjectList{&sets, &configs, &claims, &secrets, &events, &vms} {
+		require.NoError(w.t, w.client.List(w.t.Context(), list, client.InNamespace(w.namespace)))
+	}
+	for _, s := range sets.Items {
+		all["StatefulSet "+s.Name] = fmt.Sprint(*s.Spec.Replicas, len(s.Spec.Template.Spec.Volumes), maps.Collect(maps.All(s.Labels)))
+	}
+	for _, c := range configs.Items {
+		if c.Labels[objects.LabelInstance] != "" {
+			all["ConfigMap "+c.Name] = strings.ReplaceAll(c.Data[objects.ConfigKey], w.namespace, "NAMESPACE")
+		}
+	}
+	for _, c := range claims.Items {
+		all["Claim "+c.Name] = fmt.Sprint(c.Spec.Resources.Requests.Storage(), c.Labels)
+	}
+	for _, s := range secrets.Items {
+		all["Secret "+s.Name] = fmt.Sprint(len(s.Data), s.Labels)
+	}
+	reasons := map[string]int{}
+	for _, e := range events.Items {
+		if e.Regarding.Kind == "VirtualMachine" {
+			reasons[e.Reason]++
+		}
+	}
+	all["events"] = fmt.Sprint(reasons)
+	for _, vm := range vms.Items {
+		s := vm.Status
+		for i := range s.Conditions {
+			s.Conditions[i].LastTransitionTime = metav1.Time{}
+		}
+		s.Runner.PodUID = ""
+		all["VM "+vm.Name] = fmt.Sprintf("%s %s %s %v %v", s.Phase, s.Reason, s.Message, s.Conditions, s.Failures)
+	}
+	return all
+}
