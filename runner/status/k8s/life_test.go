@@ -177,7 +177,7 @@ func TestAVMThatWasDeleted(t *testing.T) {
 
 // What the API server refuses is said once, with its words, and keeps nothing else
 // from being reported.
-func TestRefusals(t *testing.T) {
+func TestFault32TheAPIServerRefuses(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	// The real API server finds nothing wrong; a rule must.
@@ -227,7 +227,7 @@ spec: {policyName: `+rule+`, validationActions: [Deny]}
 }
 
 // A token that is exchanged is taken at once.
-func TestTokenRotation(t *testing.T) {
+func TestFault32TheTokenIsExchanged(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	valid := p.read(p.account + "/token")

@@ -3,10 +3,12 @@ package k8s_test
 import (
 	"context"
 	"encoding/pem"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,7 +21,7 @@ import (
 
 // The API server goes while the VM runs, and comes back: what was missed is caught
 // up, by the newest. It is the server of all tests here, so they don't run meanwhile.
-func TestOutage(t *testing.T) {
+func TestFault31TheAPIServerIsAway(t *testing.T) {
 	p := newPlace(t)
 	tracker, r, log := p.follow(status.Entered{State: status.Booting})
 	p.eventually("Running", func(s v1.VirtualMachineStatus) bool { return is(s, "Running", metav1.ConditionTrue) })
@@ -51,17 +53,11 @@ func TestOutage(t *testing.T) {
 	require.Equal(t, "guest shutdown", p.vm("web").Status.Runner.Outcome.Cause)
 }
 
-// An API server that takes requests and never answers holds up nobody: not the
-// tracker, and not the runner's end.
-func TestAServerThatDoesNotAnswer(t *testing.T) {
-	t.Parallel()
-	asked, over := make(chan struct{}, 100), make(chan struct{})
-	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		asked <- struct{}{}
-		<-over
-	}))
-	defer server.Close()
-	defer close(over)
+// scripted is a place whose API server is a handler.
+func scripted(t *testing.T, handler http.HandlerFunc) *place {
+	t.Helper()
+	server := httptest.NewTLSServer(handler)
+	t.Cleanup(server.Close)
 	p := &place{t: t, account: t.TempDir()}
 	p.file("token", "x")
 	p.file("namespace", "default\n")
@@ -69,6 +65,54 @@ func TestAServerThatDoesNotAnswer(t *testing.T) {
 	var err error
 	p.host, p.port, err = net.SplitHostPort(server.Listener.Addr().String())
 	require.NoError(t, err)
+	return p
+}
+
+// What an API server says that is overloaded or fails keeps nothing from being
+// reported in the end, and what it asks for is obeyed.
+func TestFault32TheAPIServerFails(t *testing.T) {
+	t.Parallel()
+	answers := []struct {
+		code int
+		body string
+	}{
+		{500, "<html>proxy"}, {429, `{"kind": "Status", "code": 429, "reason": "TooManyRequests", "message": "slowly", "details": {"retryAfterSeconds": 1}}`},
+		{409, `{"kind": "Status", "reason": "Conflict", "message": "changed"}`}, {200, "no JSON"}, {503, ""},
+	}
+	var asked atomic.Int32
+	applied := make(chan string, 100)
+	p := scripted(t, func(w http.ResponseWriter, r *http.Request) {
+		require.Equal(t, "Bearer x", r.Header.Get("Authorization"))
+		if n := int(asked.Add(1)); n <= len(answers) {
+			w.WriteHeader(answers[n-1].code)
+			_, _ = w.Write([]byte(answers[n-1].body)) // a client that has gone is told nothing
+			return
+		}
+		body, _ := io.ReadAll(r.Body) // what came is looked at below
+		if r.Header.Get("Content-Type") == "application/apply-patch+yaml" {
+			applied <- string(body)
+		}
+		_, _ = w.Write([]byte(`{"metadata": {"uid": "u"}}`)) // as above
+	})
+	tracker, r, log := p.follow(status.Entered{State: status.Booting})
+	require.Contains(t, <-applied, `"state":"Booting"`)
+	tell(t, tracker, status.Ended{Cause: "asked"})
+	<-r.Done()
+	require.Contains(t, <-applied, `"state":"Stopped"`)
+	require.Contains(t, log.String(), "it will be tried again")
+	require.Contains(t, log.String(), "the status is reported again")
+}
+
+// An API server that takes requests and never answers holds up nobody: not the
+// tracker, and not the runner's end.
+func TestAServerThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	asked, over := make(chan struct{}, 100), make(chan struct{})
+	p := scripted(t, func(http.ResponseWriter, *http.Request) {
+		asked <- struct{}{}
+		<-over
+	})
+	t.Cleanup(func() { close(over) }) // before the server is closed
 	tracker, r, log := p.follow(status.Entered{State: status.Booting})
 	<-asked
 	tell(t, tracker, status.Ended{Cause: "asked"})

@@ -170,7 +170,7 @@ func tiny(t *testing.T) []string {
 // A runner in a pod, through a VM's life: it is killed, the API server goes and comes
 // back, the guest shuts itself down, and the runner waits for the word to end. The
 // API server is that of all tests here, so they don't run meanwhile.
-func TestTheLifeOfAVMInAPod(t *testing.T) {
+func TestFault31TheRunnerDiesMeanwhile(t *testing.T) {
 	p := newPlace(t)
 	c := p.run([]string{"generation: 3", "guestShutdownStops: true"}, append(tiny(t), "currentCpus: 1")...)
 	s := p.eventually("one CPU", func(s v1.VirtualMachineStatus) bool {
@@ -180,8 +180,7 @@ func TestTheLifeOfAVMInAPod(t *testing.T) {
 	began := since(s, "Running")
 	require.WithinDuration(t, time.Now(), began, patience)
 
-	// Row 32 of the fault matrix, from the runner's side: it dies while the API server
-	// is away; and row 31: the VM follows its configuration meanwhile.
+	// It dies while the API server is away, and the VM follows its configuration.
 	require.NoError(t, p.StopServer(t.Context()))
 	runner, err := strconv.Atoi(strings.TrimSpace(p.read(c.path("data/runner.lock"))))
 	require.NoError(t, err)
