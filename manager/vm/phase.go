@@ -48,6 +48,7 @@ const (
 	reasonRefused   = "Refused"
 	reasonRetrying  = "Retrying"
 	reasonClaim     = "ClaimNotAsDefined"
+	reasonLimit     = "LimitTooLow"
 )
 
 // phaseOf says how a VM is.

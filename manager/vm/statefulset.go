@@ -15,6 +15,9 @@ func (c *reconciler) makeStatefulSet(ctx context.Context, v *visit) (outcome, er
 	if err != nil {
 		return stalled{reasonRefused, readable(err.Error())}, nil
 	}
+	for _, p := range objects.Problems(v.vm, nil) { // those of claims are known
+		v.problems = append(v.problems, problem{reasonLimit, p.Path + " " + p.Message})
+	}
 	if v.pod != nil && !terminating(v.pod) {
 		v.changes = objects.PodChanges(&v.pod.ObjectMeta, set)
 	}
