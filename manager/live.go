@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 
 	"vmop/manager/objects"
@@ -14,11 +15,12 @@ import (
 // live is the configuration that holds now. It follows the files: a good one takes
 // the place of the last, a faulty one is told about and changes nothing.
 type live struct {
-	opts    Options
-	log     *slog.Logger
-	source  source
-	lastErr string        // what the log was told last
-	changed chan struct{} // settings returns something else
+	opts         Options
+	log          *slog.Logger
+	source       source
+	lastErr      string        // what the log was told last
+	lastWarnings []string      // likewise, of logging.properties
+	changed      chan struct{} // settings returns something else
 
 	current    atomic.Pointer[objects.Settings]
 	generation atomic.Int64 // how many configurations were good
@@ -66,9 +68,12 @@ func (l *live) take() {
 // readLevels reads logging.properties.
 func (l *live) readLevels() error {
 	warnings, err := l.opts.Levels.read(l.opts.ConfigFile)
-	for _, w := range warnings {
-		l.log.Warn("logging configuration: " + w)
+	if !slices.Equal(warnings, l.lastWarnings) {
+		for _, w := range warnings {
+			l.log.Warn("logging configuration: " + w)
+		}
 	}
+	l.lastWarnings = warnings
 	return err
 }
 
@@ -81,12 +86,16 @@ func (l *live) follow(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-configuration:
-			l.reload()
 		case <-levels:
-			if err := l.readLevels(); err != nil {
-				l.log.Error("the levels of the log stay as they are", "err", err)
-			}
 		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		// Both, and the levels first: a ConfigMap brings both at once.
+		if err := l.readLevels(); err != nil {
+			l.log.Error("the levels of the log stay as they are", "err", err)
+		}
+		l.reload()
 	}
 }
 
