@@ -76,8 +76,11 @@ func TestFault32TheAPIServerFails(t *testing.T) {
 		code int
 		body string
 	}{
-		{500, "<html>proxy"}, {429, `{"kind": "Status", "code": 429, "reason": "TooManyRequests", "message": "slowly", "details": {"retryAfterSeconds": 1}}`},
-		{409, `{"kind": "Status", "reason": "Conflict", "message": "changed"}`}, {200, "no JSON"}, {503, ""},
+		{500, "<html>proxy"},
+		{429, `{"kind": "Status", "code": 429, "reason": "TooManyRequests", "message": "slowly", "details": {"retryAfterSeconds": 1}}`},
+		{409, `{"kind": "Status", "reason": "Conflict", "message": "changed"}`},
+		{200, "no JSON"},
+		{503, ""},
 	}
 	var asked atomic.Int32
 	applied := make(chan string, 100)

@@ -69,7 +69,8 @@ func TestStatus(t *testing.T) {
 		status.Interfaces{{Name: "eth0", MAC: "52:54:00:12:34:56", Addresses: []string{"10.0.2.15/24", "fe80::1/64"}}},
 		status.Pending{
 			{Path: "vm.maximumCpus", Current: 2, Desired: 4, Operation: "replace"},
-			{Path: "vm.network[0].mac", Desired: "52:54:00:00:00:01", Operation: "add"}, {Path: "vm.network[0].net", Current: "10.0.2.0/24", Operation: "remove"},
+			{Path: "vm.network[0].mac", Desired: "52:54:00:00:00:01", Operation: "add"},
+			{Path: "vm.network[0].net", Current: "10.0.2.0/24", Operation: "remove"},
 		})
 	s := p.eventually("the guest booted", func(s v1.VirtualMachineStatus) bool { return s.LoggedInUser == "joe" })
 	require.Equal(t, &v1.RunnerStatus{PodName: "web-0", PodUID: "4711", State: "Booted", Reason: "VmBooted"}, s.Runner)
