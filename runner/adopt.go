@@ -239,7 +239,7 @@ func (m *machine) adopt(ctx context.Context, found *remains, opts Options) (err 
 	m.tell(
 		m.description(opts.Version), status.Began(found.record.Began),
 		status.Entered{State: status.Booting, Reason: status.RunnerRestarted},
-		status.Process{PID: m.qemu.Pid()}, status.Read{Generation: m.progress.Generation}, status.Applied(m.progress.Generation),
+		status.Process{PID: m.qemu.Pid()}, status.Read{Generation: m.progress.Generation, Resource: m.vm.Config.Resource}, status.Applied(m.progress.Generation),
 	)
 	if err := m.serve(ctx); err != nil {
 		return err

@@ -267,7 +267,7 @@ func (l *live) reload(ctx context.Context) {
 	l.fault = ""
 	l.m.keepConfig(l.source.Config())
 	generation := l.m.nextGeneration(l.source.Generation())
-	l.m.tell(status.Read{Generation: generation}, status.Applied(generation))
+	l.m.tell(status.Read{Generation: generation, Resource: l.source.Config().Resource}, status.Applied(generation))
 	l.m.log.Info("configuration read")
 	l.want(ctx, next)
 }

@@ -102,6 +102,7 @@ var mutations = []mutation{
 	{path: "resetCounter", to: 2, what: live, seen: func(v *vm) bool {
 		return len(v.log.find("QMP event", "event", "RESET", "data", "host-qmp-system-reset")) == 1
 	}},
+	{path: "resource", to: "4711", what: live, seen: func(v *vm) bool { return v.status().Configuration.Resource == "4711" }},
 	{path: "generation", to: 1000, what: live, seen: func(v *vm) bool { return v.status().Configuration.Applied == 1000 }},
 	{path: "vm.powerdownTimeout", to: 0, what: idle}, // seen when the VM is stopped
 }

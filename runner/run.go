@@ -124,7 +124,7 @@ func (m *machine) create(ctx context.Context, opts Options) error {
 		return err
 	}
 	version := m.monitor.current().Version()
-	m.tell(status.Began(m.began), status.Entered{State: status.Booting}, status.Process{PID: m.qemu.Pid(), Version: qemuVersion(version)}, status.Read{Generation: m.progress.Generation}, status.Applied(m.progress.Generation))
+	m.tell(status.Began(m.began), status.Entered{State: status.Booting}, status.Process{PID: m.qemu.Pid(), Version: qemuVersion(version)}, status.Read{Generation: m.progress.Generation, Resource: vm.Config.Resource}, status.Applied(m.progress.Generation))
 	m.log.Info("booting", "state", "Booting")
 	return nil
 }

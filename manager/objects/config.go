@@ -33,6 +33,7 @@ func Config(vm *v1.VirtualMachine) ([]byte, error) {
 		RuntimeDir:         path.Join(RuntimeDir, vm.Name),
 		Namespace:          vm.Namespace,
 		Generation:         vm.Generation,
+		Resource:           string(vm.UID),
 		CloudInit:          seed,
 		GuestShutdownStops: vm.Spec.GuestShutdownStops,
 		ResetCounter:       vm.Spec.ResetCounter,

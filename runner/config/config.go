@@ -34,6 +34,9 @@ type Config struct {
 	// Generation is the metadata.generation of the custom resource that the
 	// configuration was made of; 0 means that it was made of none.
 	Generation int64 `yaml:"generation" min:"0"`
+	// Resource is the metadata.uid of that custom resource. When it is another,
+	// the status is reported anew: that resource knows nothing yet.
+	Resource string `yaml:"resource"`
 	// CloudInit, if not nil, asks for a cloud-init disk, even if it is empty.
 	CloudInit *cloudinit.Config `yaml:"cloudInit"`
 	// GuestShutdownStops makes a shutdown by the guest final: the VM's desired

@@ -261,7 +261,7 @@ func TestKeysCannotDisturbATerminal(t *testing.T) {
 	t.Parallel()
 	_, _, err := Parse("f", []byte(`/Runner: {"\e[31m\nred": 1, vm: {name: test, cpuModel: "\a"}}`))
 	require.EqualError(t, err, "f:1:11: \uFFFD[31m\uFFFDred: unknown key (known are cloudInit, dataDir, generation, guestShutdownStops, namespace, "+
-		"resetCounter, runtimeDir, updateVmType, vm, vmType)\n"+
+		"resetCounter, resource, runtimeDir, updateVmType, vm, vmType)\n"+
 		`f:1:56: vm.cpuModel: "\a" holds a control character or a line break`)
 }
 

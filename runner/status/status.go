@@ -150,6 +150,9 @@ type Configuration struct {
 	// force as far as it can be without a restart.
 	Generation int64 `json:"generation"`
 	Applied    int64 `json:"applied"`
+	// Resource is the uid of the resource that the newest was made of; empty
+	// means of none.
+	Resource string `json:"resource,omitempty"`
 	// Error says what is wrong with the newest one, with line and column; the
 	// one before stays in force.
 	Error string `json:"error,omitempty"`

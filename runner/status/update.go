@@ -106,9 +106,11 @@ type ConsoleClosed struct{ Kind, Client string }
 // PasswordSerial counts the changes of the display's password.
 type PasswordSerial int
 
-// Read tells that a configuration was read. A faulty one has an error.
+// Read tells that a configuration was read. A faulty one has an error, and leaves
+// the resource as it was.
 type Read struct {
 	Generation int64
+	Resource   string
 	Error      string
 }
 
@@ -258,6 +260,9 @@ func (u PasswordSerial) apply(s *Status, _ time.Time) error {
 
 func (u Read) apply(s *Status, _ time.Time) error {
 	s.Configuration.Generation, s.Configuration.Error = u.Generation, u.Error
+	if u.Error == "" {
+		s.Configuration.Resource = u.Resource
+	}
 	return nil
 }
 

@@ -240,3 +240,18 @@ func TestFault32TheTokenIsExchanged(t *testing.T) {
 	tell(t, tracker, status.CPUs(2))
 	p.eventually("with the next one", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 2 })
 }
+
+// A resource that was made anew, and has taken the VM over, is told all that its
+// predecessor knew, as soon as the configuration is the new one's.
+func TestAnotherResource(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	tracker, _, _ := p.follow()
+	tell(t, tracker, status.Entered{State: status.Booting}, status.Read{Generation: 1, Resource: "one"}, status.Applied(1), status.CPUs(2))
+	p.eventually("the guest runs", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 2 })
+	p.kubectl("delete", "vms", "web")
+	p.apply(machine("web"))
+	require.Zero(t, p.vm("web").Status.CPUs)
+	tell(t, tracker, status.Read{Generation: 1, Resource: "two"}, status.Applied(1))
+	p.eventually("the guest runs", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 2 && s.Runner.State == "Booting" })
+}
