@@ -14,7 +14,7 @@ CONFIG   ?= examples/standalone/config.yaml
 # guest has reported.
 UNATTENDED = $(shell test -t 0 || echo "--poweroff-on 'TINY .* READY'")
 
-.PHONY: cluster-up cluster-down images help build run test check bench bench-scale fuzz faults soak generate format clean packages-run packages-test guest
+.PHONY: cluster-up cluster-load cluster-down images help build run test check bench bench-scale fuzz faults soak generate format clean packages-run packages-test guest
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,10 @@ generate: ## Make the generated files anew.
 images: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 images: ## Build the container images into build/images/, without a container engine.
 	go run ./deploy/images -version $(VERSION) $(UPDATE)
+
+cluster-load: ## Build the images, and put them into its nodes.
+	@$(MAKE) --no-print-directory images VERSION=devel
+	@go run ./test/cluster/clusterctl load build/images/runner.tar build/images/manager.tar
 
 cluster-up: packages-test ## Start a Kubernetes on this machine (NODES=1); prints what to set. Minutes for the first time.
 	@go run ./test/cluster/clusterctl -nodes $(or $(NODES),1) up

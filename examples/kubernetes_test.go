@@ -24,7 +24,7 @@ func TestKubernetes(t *testing.T) {
 	t.Parallel()
 	kustomizations, err := filepath.Glob(filepath.Join("*", "kustomization.yaml"))
 	require.NoError(t, err)
-	require.Len(t, kustomizations, 6)
+	require.Len(t, kustomizations, 7)
 	c, err := cluster.Up(t.Context(), cluster.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Down(context.WithoutCancel(t.Context()))) })

@@ -24,7 +24,8 @@
 // which end with their first process: ending it is a power cut. On the machine
 // there are a cgroup for each node and a folder with all the cluster's state.
 // [Cluster.Down] ends the processes by handles and removes the rest.
-// [Cluster.Expose] lets the machine in, for people.
+// [Cluster.Expose] lets the machine in, and [Cluster.AddStorage] makes volumes, for
+// people.
 //
 // It needs root, and Linux with cgroups of version 1 or 2, of which version 1 has
 // been tried; it needs no CAP_SYS_RESOURCE.

@@ -1,6 +1,7 @@
 // Command clusterctl starts a Kubernetes on this machine for people, and ends it:
 //
-//	clusterctl [-nodes N] up     prints the path of a kubeconfig
+//	clusterctl [-nodes N] up     prints what to set, and where images are put
+//	clusterctl load FILE...      puts container images into its nodes
 //	clusterctl down              ends the cluster that up has started
 //	clusterctl build             only builds what a cluster is made of
 package main
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"vmop/test/cluster"
+	"vmop/test/guest"
 )
 
 func main() {
@@ -35,8 +37,11 @@ func main() {
 const link = "build/cluster"
 
 func run(ctx context.Context, verbs []string, nodes int) error {
+	if len(verbs) > 1 && verbs[0] == "load" {
+		return load(ctx, verbs[1:])
+	}
 	if len(verbs) != 1 {
-		return errors.New("want up, down or build")
+		return errors.New("want up, load FILE..., down or build")
 	}
 	switch verbs[0] {
 	case "build":
@@ -47,7 +52,7 @@ func run(ctx context.Context, verbs []string, nodes int) error {
 	case "down":
 		return down(ctx)
 	}
-	return fmt.Errorf("there is no verb %q: want up, down or build", verbs[0])
+	return fmt.Errorf("there is no verb %q: want up, load FILE..., down or build", verbs[0])
 }
 
 func up(ctx context.Context, nodes int) error {
@@ -61,28 +66,65 @@ func up(ctx context.Context, nodes int) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Expose(ctx); err != nil {
-		return errors.Join(err, c.Down(ctx))
+	if err := furnish(ctx, c); err != nil {
+		return errors.Join(err, c.Down(context.WithoutCancel(ctx)))
 	}
-	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
-		return errors.Join(err, c.Down(ctx))
-	}
-	if err := os.Symlink(c.Dir, link); err != nil {
-		return errors.Join(err, c.Down(ctx))
-	}
+	fmt.Printf("# CD images and kernels for VMs are in %s\n", c.Images())
 	fmt.Printf("export KUBECONFIG=%s PATH=%s:$PATH\n", c.Kubeconfig, filepath.Join(c.Programs, "bin"))
 	return nil
 }
 
-func down(ctx context.Context) error {
-	dir, err := os.Readlink(link)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
+// furnish makes a cluster one for people: they reach it, and have volumes, and a
+// Linux to boot.
+func furnish(ctx context.Context, c *cluster.Cluster) error {
+	if err := c.Expose(ctx); err != nil {
+		return err
 	}
+	if err := c.AddStorage(ctx); err != nil {
+		return err
+	}
+	if _, err := guest.Build(ctx, c.Images()); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
+		return err
+	}
+	return os.Symlink(c.Dir, link)
+}
+
+func load(ctx context.Context, files []string) error {
+	c, err := running()
 	if err != nil {
 		return err
 	}
-	c, err := cluster.Open(dir)
+	for _, file := range files {
+		if file, err = filepath.Abs(file); err != nil {
+			return err
+		}
+		if err := c.Load(ctx, file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// running returns the cluster that up has started.
+func running() (*cluster.Cluster, error) {
+	dir, err := os.Readlink(link)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, errors.New("no cluster runs; make cluster-up starts one")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return cluster.Open(dir)
+}
+
+func down(ctx context.Context) error {
+	if _, err := os.Lstat(link); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	c, err := running()
 	if err != nil {
 		return err
 	}
