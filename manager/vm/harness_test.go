@@ -83,6 +83,9 @@ func newKubernetes() (*kubernetes, error) {
 	if _, err := c.Kubectl(ctx, "apply", "--server-side", "-f", filepath.Join("..", "..", "deploy", "crds")); err != nil {
 		return nil, err
 	}
+	if err := c.AwaitResource(ctx, "vms."+v1.GroupName); err != nil {
+		return nil, err
+	}
 	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
 	if err != nil {
 		return nil, err
@@ -91,10 +94,6 @@ func newKubernetes() (*kubernetes, error) {
 	k := &kubernetes{Cluster: c, config: config}
 	if k.client, err = client.NewWithWatch(config, client.Options{Scheme: scheme()}); err != nil {
 		return nil, err
-	}
-	deadline := time.Now().Add(patience)
-	for k.client.List(ctx, &v1.VirtualMachineList{}) != nil && time.Now().Before(deadline) {
-		time.Sleep(tick) // kubectl wait fails as long as the definition has no status at all
 	}
 	return k, k.playNode(ctx)
 }

@@ -55,7 +55,7 @@ func noPod(s *situation)          { s.pod = nil }
 func notWanted(s *situation)      { s.vm.Spec.VM.State = v1.Stopped }
 func deleted(s *situation)        { s.vm.DeletionTimestamp = &metav1.Time{Time: noon} }
 func stopsWithGuest(s *situation) { s.vm.Spec.GuestShutdownStops = true }
-func carriedOut(s *situation) { s.vm.Annotations = map[string]string{annotationCarriedOut: "1"} }
+func carriedOut(s *situation)     { s.vm.Annotations = map[string]string{annotationCarriedOut: "1"} }
 
 func going(until time.Time) func(*situation) {
 	return func(s *situation) { s.pod.DeletionTimestamp = &metav1.Time{Time: until} }

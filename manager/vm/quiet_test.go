@@ -209,9 +209,10 @@ func (w *world) inventory() map[string]string {
 	for _, s := range sets.Items {
 		all["StatefulSet "+s.Name] = fmt.Sprint(*s.Spec.Replicas, len(s.Spec.Template.Spec.Volumes), maps.Collect(maps.All(s.Labels)))
 	}
+	same := strings.NewReplacer(w.namespace, "NAMESPACE", string(vms.Items[0].UID), "UID")
 	for _, c := range configs.Items {
 		if c.Labels[objects.LabelInstance] != "" {
-			all["ConfigMap "+c.Name] = strings.ReplaceAll(c.Data[objects.ConfigKey], w.namespace, "NAMESPACE")
+			all["ConfigMap "+c.Name] = same.Replace(c.Data[objects.ConfigKey])
 		}
 	}
 	for _, c := range claims.Items {
