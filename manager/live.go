@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"vmop/logging"
 	"vmop/manager/objects"
 	"vmop/runner/config"
 )
@@ -79,8 +80,8 @@ func (l *live) readLevels() error {
 
 // follow reads the files whenever they may have changed, until ctx is done.
 func (l *live) follow(ctx context.Context) error {
-	logging := filepath.Join(filepath.Dir(l.opts.ConfigFile), loggingFile)
-	configuration, levels := config.Watch(ctx, l.log, l.opts.ConfigFile), config.Watch(ctx, l.log, logging)
+	beside := filepath.Join(filepath.Dir(l.opts.ConfigFile), logging.File)
+	configuration, levels := config.Watch(ctx, l.log, l.opts.ConfigFile), config.Watch(ctx, l.log, beside)
 	for {
 		select {
 		case <-ctx.Done():

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vmop/cmd/vmrunner/cli"
+	"vmop/logging"
 	"vmop/manager"
 )
 
@@ -98,7 +99,7 @@ func (f *flags) options(cmd *cobra.Command) (manager.Options, error) {
 	levels := &manager.Levels{Fixed: cmd.Flags().Changed("log-level")}
 	levels.Manager.Set(level)
 	levels.Libraries.Set(level)
-	handler, err := f.log.Handler(manager.LevelAll)
+	handler, err := f.log.Handler(logging.All)
 	if err != nil {
 		return manager.Options{}, err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"log/slog"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -98,17 +97,4 @@ func newVersion() *cobra.Command {
 			return err
 		},
 	}
-}
-
-// logger returns the program's log, on standard error.
-func (f *flags) logger() (*slog.Logger, error) {
-	level, err := f.log.ParseLevel()
-	if err != nil {
-		return nil, err
-	}
-	handler, err := f.log.Handler(level)
-	if err != nil {
-		return nil, err
-	}
-	return slog.New(handler), nil
 }

@@ -31,7 +31,7 @@ func newRun(f *flags) *cobra.Command {
 		Args:    cli.NoArguments,
 		GroupID: groupFile, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := f.logger()
+			log, err := f.runnerLog(cmd)
 			if err != nil {
 				return err
 			}

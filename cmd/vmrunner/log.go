@@ -1,0 +1,57 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"vmop/logging"
+)
+
+// logger returns the program's log, on standard error.
+func (f *flags) logger() (*slog.Logger, error) {
+	level, err := f.log.ParseLevel()
+	if err != nil {
+		return nil, err
+	}
+	return f.loggerOf(level)
+}
+
+func (f *flags) loggerOf(level slog.Level) (*slog.Logger, error) {
+	handler, err := f.log.Handler(level)
+	if err != nil {
+		return nil, err
+	}
+	return slog.New(handler), nil
+}
+
+// Loggers of the original that have the runner's log as what corresponds.
+const (
+	runnerLogger   = "org.jdrupes.vmoperator.runner.qemu"
+	operatorLogger = "org.jdrupes.vmoperator"
+)
+
+// runnerLog returns the log of a runner: its level is that of logging.properties
+// beside the configuration, if there is one and the command line has no other.
+func (f *flags) runnerLog(cmd *cobra.Command) (*slog.Logger, error) {
+	file := filepath.Join(filepath.Dir(f.config), logging.File)
+	text, err := os.ReadFile(file)
+	if err != nil || cmd.Flags().Changed("log-level") {
+		return f.logger() // usually there is none
+	}
+	levels, warnings := logging.Parse(file, string(text), runnerLogger, operatorLogger)
+	level := slog.LevelInfo
+	if said := levels.Of(runnerLogger, operatorLogger, ""); said != nil {
+		level = *said
+	}
+	log, err := f.loggerOf(level)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range warnings {
+		log.Warn("logging configuration", "warning", w)
+	}
+	return log, nil
+}

@@ -1,0 +1,155 @@
+// Package logging reads logging.properties, the form in which java.util.logging is
+// configured: users of VM-Operator have such files. Of them only levels have
+// something here that corresponds.
+package logging
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+
+	"vmop/vmspec"
+)
+
+// File is the name of such a file.
+const File = "logging.properties"
+
+// All is below all levels, Off above.
+const (
+	All = slog.Level(-100)
+	Off = slog.Level(100)
+)
+
+// consoleHandler is what handles all messages, and has a level, too.
+const consoleHandler = "java.util.logging.ConsoleHandler"
+
+// Levels are those of loggers by their names; "" is that of all.
+type Levels map[string]slog.Level
+
+// Of returns the level of the first of some loggers that has one, and at least
+// that of the handler; nil if none has.
+func (l Levels) Of(loggers ...string) *slog.Level {
+	least, ok := l[consoleHandler]
+	if !ok {
+		least = All
+	}
+	for _, logger := range loggers {
+		if level, ok := l[logger]; ok {
+			level = max(level, least)
+			return &level
+		}
+	}
+	return nil
+}
+
+// Parse reads the text of a file. Warnings, with file and line, are about what has
+// no effect: loggers other than those named, what is no level.
+func Parse(file, text string, loggers ...string) (Levels, []string) {
+	var warnings []string
+	levels := Levels{}
+	known := append([]string{"", consoleHandler}, loggers...)
+	for _, p := range properties(text) {
+		logger, isLevel := strings.CutSuffix(p.key, ".level")
+		level, ok := parseLevel(p.value)
+		warn := func(format string, args ...any) {
+			warnings = append(warnings, fmt.Sprintf("%s:%d: ", file, p.line)+fmt.Sprintf(format, args...))
+		}
+		switch {
+		case !isLevel && (p.key == "handlers" || strings.HasPrefix(p.key, "java.util.logging.")):
+			// How messages look is a matter of --log-format.
+		case !isLevel:
+			warn("%q is none that is known here (known are levels, such as %s.level)", p.key, loggers[0])
+		case !slices.Contains(known, logger):
+			warn("nothing here corresponds to the logger %q (there are %s)", logger, strings.Join(loggers, ", "))
+		case !ok:
+			warn("%s: %q is no level (%s)", p.key, p.value, suggestLevel(p.value))
+		default:
+			levels[logger] = level
+		}
+	}
+	return levels, warnings
+}
+
+// levelNames are those of java.util.logging.Level.
+func levelNames() map[string]slog.Level {
+	const more = slog.LevelDebug - 4
+	return map[string]slog.Level{
+		"OFF": Off, "SEVERE": slog.LevelError, "WARNING": slog.LevelWarn, "INFO": slog.LevelInfo, "CONFIG": slog.LevelInfo,
+		"FINE": slog.LevelDebug, "FINER": more, "FINEST": more, "ALL": more,
+	}
+}
+
+// parseLevel reads a level of java.util.logging, by name or as a number.
+func parseLevel(text string) (slog.Level, bool) {
+	if level, ok := levelNames()[text]; ok {
+		return level, true
+	}
+	number, err := strconv.Atoi(text)
+	names := levelNames()
+	switch {
+	case err != nil:
+		return 0, false
+	case number > 1000:
+		return Off, true
+	case number > 900:
+		return names["SEVERE"], true
+	case number > 800:
+		return names["WARNING"], true
+	case number > 500:
+		return names["INFO"], true
+	case number > 400:
+		return names["FINE"], true
+	}
+	return names["ALL"], true
+}
+
+func suggestLevel(text string) string {
+	names := []string{"OFF", "SEVERE", "WARNING", "INFO", "CONFIG", "FINE", "FINER", "FINEST", "ALL"}
+	if near := vmspec.Nearest(text, names); near != "" {
+		return "did you mean " + near + "?"
+	}
+	if text == "ERROR" {
+		return "it is called SEVERE here"
+	}
+	if text == "DEBUG" {
+		return "it is called FINE here"
+	}
+	return "levels are " + strings.Join(names, ", ")
+}
+
+// A property is a line of a file of properties.
+type property struct {
+	line       int
+	key, value string
+}
+
+// properties reads the form of java.util.Properties, but for escapes.
+func properties(text string) []property {
+	var all []property
+	whole, first := "", 0
+	for i, line := range strings.Split(text, "\n") {
+		line = strings.TrimSpace(line)
+		if whole == "" {
+			if line == "" || line[0] == '#' || line[0] == '!' {
+				continue
+			}
+			first = i + 1
+		}
+		if more, continues := strings.CutSuffix(line, `\`); continues {
+			whole += more
+			continue
+		}
+		whole += line
+		end := strings.IndexAny(whole, "=: \t")
+		if end < 0 {
+			end = len(whole)
+		}
+		value := strings.TrimLeft(whole[end:], " \t")
+		value = strings.TrimSpace(strings.TrimLeft(strings.TrimPrefix(strings.TrimPrefix(value, "="), ":"), " \t"))
+		all = append(all, property{first, whole[:end], value})
+		whole = ""
+	}
+	return all
+}
