@@ -36,12 +36,21 @@ func Config(vm *v1.VirtualMachine) ([]byte, error) {
 		Resource:           string(vm.UID),
 		CloudInit:          seed,
 		GuestShutdownStops: vm.Spec.GuestShutdownStops,
-		ResetCounter:       vm.Spec.ResetCounter,
+		ResetCounter:       resetCounter(vm),
 		VMType:             vm.Spec.VMType.Source,
 		UpdateVMType:       vm.Spec.VMType.Update == nil || *vm.Spec.VMType.Update,
 		VM:                 spec,
 	}
 	return c.Format()
+}
+
+// resetCounter is 0 where there is none: a runner only counts on from the first
+// number it sees, and who sets 1 wants a reset.
+func resetCounter(vm *v1.VirtualMachine) *int64 {
+	if vm.Spec.ResetCounter == nil {
+		return new(int64(0))
+	}
+	return vm.Spec.ResetCounter
 }
 
 // machine translates spec.vm.
