@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -73,7 +76,7 @@ func (w *world) create(ctx context.Context, r *round) error {
 	if _, err := w.audit.take(); err != nil {
 		return err
 	}
-	begin := time.Now()
+	servers, begin := w.serversTime(), time.Now()
 	if err := w.crowd.grow(ctx, r.VMs); err != nil {
 		return err
 	}
@@ -92,8 +95,30 @@ func (w *world) create(ctx context.Context, r *round) error {
 	r.Median, r.P99 = after.quantile(0.5, before, reconciled), after.quantile(0.99, before, reconciled)
 	r.Queued = after.quantile(0.99, before, "workqueue_queue_duration_seconds")
 	r.Reconciled = after.sum(reconciled+"_count") - before.sum(reconciled+"_count")
-	r.Processor = after.sum(processor) - before.sum(processor)
+	r.Processor, r.Servers = after.sum(processor)-before.sum(processor), w.serversTime()-servers
 	return nil
+}
+
+// serversTime returns the seconds that the programs of the control plane have
+// computed: a bound for how fast VMs can be made on a machine.
+func (w *world) serversTime() float64 {
+	const ticks = 100 // in a second, for all programs (USER_HZ)
+	sum := 0.0
+	for _, id := range w.Processes {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id.PID))
+		if err != nil {
+			continue // it has ended
+		}
+		_, rest, _ := strings.Cut(string(text), ") ") // behind the program's name; see proc(5)
+		fields := strings.Fields(rest)
+		for _, i := range []int{11, 12} { // utime, stime
+			n, err := strconv.Atoi(fields[i])
+			if err == nil {
+				sum += float64(n) / ticks
+			}
+		}
+	}
+	return sum
 }
 
 // Metrics of the manager.

@@ -36,8 +36,10 @@ type round struct {
 	Median     float64 `json:"median"`
 	P99        float64 `json:"p99"`
 	Queued     float64 `json:"queued"`
-	// Processor is what the manager has computed.
+	// Processor is what the manager has computed, Servers what API server, etcd and
+	// controllers have.
 	Processor float64 `json:"processor"`
+	Servers   float64 `json:"servers"`
 	// Memory of the manager that has created it all.
 	Memory int `json:"memory"`
 	// Synced is the time until the caches of a manager that was started again were
@@ -107,6 +109,7 @@ func rows() []row {
 		{"reconciliation, median, ms", func(r round) string { return ms(r.Median) }, "", nil},
 		{"reconciliation, p99, ms", func(r round) string { return ms(r.P99) }, "<= 100", every(func(r round) bool { return r.P99 <= mostP99 })},
 		{"wait for it, p99, ms", func(r round) string { return ms(r.Queued) }, "", nil},
+		{"processor time per VM of all servers, ms", func(r round) string { return fmt.Sprintf("%.0f", 1000*r.Servers/float64(r.Added)) }, "", nil},
 		{"processor time per VM, ms", func(r round) string { return fmt.Sprintf("%.1f", 1000*r.Processor/float64(r.Added)) }, "", nil},
 		{"restart until synced, s", func(r round) string { return fmt.Sprintf("%.1f", r.Synced) }, "<= 5", func(r report) bool { return last(r).Synced <= mostSync }},
 		{"restart until all are looked at, s", func(r round) string { return fmt.Sprintf("%.1f", r.Looked) }, "", nil},
