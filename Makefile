@@ -14,10 +14,10 @@ CONFIG   ?= examples/standalone/config.yaml
 # guest has reported.
 UNATTENDED = $(shell test -t 0 || echo "--poweroff-on 'TINY .* READY'")
 
-.PHONY: cluster-up cluster-load cluster-down images help build run test check bench bench-scale fuzz faults soak generate format clean packages-run packages-test guest
+.PHONY: cluster-up cluster-load cluster-down e2e images help build run test check bench bench-scale fuzz faults soak generate format clean packages-run packages-test guest
 
 help: ## Show this list.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## Build the programs into bin/.
 	@mkdir -p bin
@@ -55,6 +55,9 @@ faults: packages-test ## Run the fault matrix: everything that may go wrong with
 
 soak: packages-test ## Let a VM live for SOAKTIME=20m, taking random steps (SEED=n takes the same again).
 	SOAKTIME=$(SOAKTIME) SEED=$(SEED) go test -count=1 -v -timeout 0 -run '^TestSoak$$' ./test/soak
+
+e2e: packages-test ## Run VMs on a real Kubernetes, and cut its power.
+	go test -count=1 -timeout $(TIMEOUT) ./test/e2e
 
 generate: ## Make the generated files anew.
 	go generate ./...

@@ -53,6 +53,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	version := flags.String("version", "devel", "the images' tag, and what the programs say of themselves")
 	out := flags.String("o", "build/images", "`folder` to write to")
+	paths := flags.Bool("paths", false, "leave the paths of this machine in the programs, which are built faster where tests have been built")
 	fresh := flags.Bool("update", false, "ask for packages now, though it was done today")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -77,7 +78,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	for _, r := range wanted {
-		made, err := r.image(ctx, a, *version, created)
+		made, err := r.image(ctx, a, compiler{*version, *paths}, created)
 		if err != nil {
 			return err
 		}
@@ -138,10 +139,15 @@ func epoch(text string) (time.Time, error) {
 	return time.Unix(seconds, 0).UTC(), nil
 }
 
-// compile builds one of our programs for the images.
-func compile(ctx context.Context, program, version, file string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false",
-		"-ldflags", "-s -w -X main.version="+version, "-o", file, "vmop/cmd/"+program)
+// compiler builds our programs for the images.
+type compiler struct {
+	version string
+	paths   bool // of this machine may be in them
+}
+
+func (c compiler) build(ctx context.Context, program, file string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", fmt.Sprintf("-trimpath=%t", !c.paths), "-buildvcs=false",
+		"-ldflags", "-s -w -X main.version="+c.version, "-o", file, "vmop/cmd/"+program)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", program, err, out)

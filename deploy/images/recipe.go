@@ -57,7 +57,7 @@ func recipes() []recipe {
 }
 
 // image builds the image.
-func (r recipe) image(ctx context.Context, a apt, version string, created time.Time) (*image, error) {
+func (r recipe) image(ctx context.Context, a apt, c compiler, created time.Time) (*image, error) {
 	debs, err := a.install(ctx, r.packages)
 	if err != nil {
 		return nil, err
@@ -72,10 +72,10 @@ func (r recipe) image(ctx context.Context, a apt, version string, created time.T
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	upper := filepath.Join(dir, "layer.tar.gz")
-	if err := r.own(ctx, upper, filepath.Join(dir, r.program), version, created); err != nil {
+	if err := r.own(ctx, upper, filepath.Join(dir, r.program), c, created); err != nil {
 		return nil, err
 	}
-	return assemble(r, []string{lower, upper}, version, created, len(debs))
+	return assemble(r, []string{lower, upper}, c.version, created, len(debs))
 }
 
 // system returns the file of the layer of Debian's packages. It is kept under a
@@ -141,8 +141,8 @@ func (r recipe) writeSystem(ctx context.Context, a apt, debs []deb, file string)
 }
 
 // own writes the layer of what is ours.
-func (r recipe) own(ctx context.Context, file, binary, version string, created time.Time) error {
-	if err := compile(ctx, r.program, version, binary); err != nil {
+func (r recipe) own(ctx context.Context, file, binary string, c compiler, created time.Time) error {
+	if err := c.build(ctx, r.program, binary); err != nil {
 		return err
 	}
 	root, err := moduleRoot(ctx)

@@ -1,0 +1,91 @@
+package e2e_test
+
+import (
+	"fmt"
+	"io"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// console is the serial console of a guest, by kubectl exec.
+type console struct {
+	t     *testing.T
+	input io.Writer
+
+	mu   sync.Mutex
+	text strings.Builder
+	read int // how much of the text was waited for
+}
+
+// console opens the console of a VM that runs.
+func (v *vm) console() *console {
+	v.t.Helper()
+	c := &console{t: v.t}
+	command := v.KubectlCommand(v.t.Context(), "-n", namespace, "exec", "-i", v.pod0(), "--", "vmrunner", "console", "--take-over")
+	var err error
+	c.input, err = command.StdinPipe()
+	require.NoError(v.t, err)
+	command.Stdout, command.Stderr = c, c
+	require.NoError(v.t, command.Start())
+	v.t.Cleanup(func() { finish(command) })
+	return c
+}
+
+// finish ends a command, whose guest may have gone first.
+func finish(command *exec.Cmd) {
+	_ = command.Process.Kill()
+	_ = command.Wait()
+}
+
+// Write takes what the guest prints.
+func (c *console) Write(text []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.text.Write(text)
+}
+
+// await waits for a line after those that were waited for, and returns its
+// submatches.
+func (c *console) await(pattern string) []string {
+	c.t.Helper()
+	expected := regexp.MustCompile("(?m)" + pattern)
+	var match []string
+	eventually(c.t, "a line like "+pattern, func() error {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		rest := c.text.String()[c.read:]
+		rest = rest[:strings.LastIndex(rest, "\n")+1] // whole lines
+		if match = expected.FindStringSubmatch(rest); match == nil {
+			return fmt.Errorf("there is:\n%s", rest)
+		}
+		c.read += expected.FindStringIndex(rest)[1]
+		return nil
+	})
+	return match
+}
+
+// booted waits until the guest is up.
+func (c *console) booted() *console {
+	c.t.Helper()
+	c.await(`^TINY .* READY`)
+	return c
+}
+
+// tell types a line.
+func (c *console) tell(line string) {
+	c.t.Helper()
+	_, err := io.WriteString(c.input, line+"\n")
+	require.NoError(c.t, err)
+}
+
+// ask runs a shell command in the guest, and returns what it prints.
+func (c *console) ask(command string) string {
+	c.t.Helper()
+	c.tell("sh " + command + "; echo; echo done")
+	return strings.TrimSpace(strings.ReplaceAll(c.await(`(?s)echo done\r?\n(.*?)\r?\ndone\r?\nrc=0`)[1], "\r", ""))
+}

@@ -1,0 +1,58 @@
+package e2e_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+)
+
+// TestMain lets more scenarios run at a time than there are processors: most wait
+// more than they compute.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// A scenario is what a user lives through.
+type scenario struct {
+	name string
+	run  func(*testing.T, *lab)
+}
+
+// TestKubernetes has all scenarios, in one cluster.
+func TestKubernetes(t *testing.T) {
+	l := newLab(t)
+	l.watchQEMUs(t)
+	t.Run("SideBySide", func(t *testing.T) {
+		for _, s := range []scenario{
+			{"SeedExample", seedExample},
+			{"LiveChanges", liveChanges},
+			{"StopAndStart", stopAndStart},
+			{"PodDeleted", podDeleted},
+			{"GuestPowersOff", guestPowersOff},
+			{"DeletedWhileStarting", deletedWhileStarting},
+			{"DeletedWhileStopping", deletedWhileStopping},
+			{"OrphanedAndAdopted", orphanedAndAdopted},
+			{"CustomType", customType},
+			{"FaultyType", faultyType},
+			{"RunnerKilled", runnerKilled},
+		} {
+			t.Run(s.name, func(t *testing.T) {
+				t.Parallel()
+				s.run(t, l)
+			})
+		}
+	})
+	for _, s := range []scenario{
+		{"Twenty", twenty},
+		{"ServerAway", serverAway},
+		{"ManagerKilled", managerKilled},
+		{"PowerCut", powerCut},
+	} {
+		t.Run(s.name, func(t *testing.T) { s.run(t, l) })
+	}
+}

@@ -1,0 +1,190 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "vmop/api/v1"
+	"vmop/test/cluster"
+	"vmop/test/guest"
+)
+
+const (
+	// patience is how long anything may take on a busy machine without KVM.
+	patience = 6 * time.Minute
+	tick     = 200 * time.Millisecond
+	// namespace is that of the seed document's example.
+	namespace = "vmop-demo"
+	// storage is the class of the volumes that the lab makes.
+	storage = "lab"
+)
+
+// lab is a cluster with a manager, and all that VMs need.
+type lab struct {
+	*cluster.Cluster
+	client  client.Client
+	dir     string // has volumes, images and what is applied
+	volumes *volumes
+}
+
+// newLab starts the cluster and the manager. What it takes along is removed when
+// the test ends.
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	dir, err := os.MkdirTemp("/var/tmp", "e2e")
+	require.NoError(t, err)
+	l := &lab{dir: dir}
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	images, repository := filepath.Join(dir, "images"), filepath.Join(dir, "repository")
+
+	begin := time.Now()
+	g, ctx := errgroup.WithContext(t.Context())
+	g.Go(func() (err error) {
+		l.Cluster, err = cluster.Up(ctx, cluster.Options{Nodes: 2, Log: func(line string) { t.Logf("%4.1f s %s", time.Since(begin).Seconds(), line) }})
+		return err
+	})
+	g.Go(func() error {
+		out, err := exec.CommandContext(ctx, "go", "run", "vmop/deploy/images", "-paths", "-version", "devel", "-o", images).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("build the images: %w\n%s", err, out)
+		}
+		t.Logf("%4.1f s %s", time.Since(begin).Seconds(), out)
+		return nil
+	})
+	g.Go(func() error {
+		if _, err := guest.Build(ctx, repository); err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(repository, "cd.iso"), make([]byte, 1<<20), 0o644)
+	})
+	err = g.Wait()
+	if l.Cluster != nil {
+		t.Cleanup(func() { l.down(t) })
+	}
+	require.NoError(t, err)
+	for _, name := range []string{"runner", "manager"} {
+		require.NoError(t, l.Load(t.Context(), filepath.Join(images, name+".tar")))
+	}
+	t.Logf("%4.1f s images are loaded", time.Since(begin).Seconds())
+	l.connect(t)
+	l.volumes = provision(t, l)
+	l.deploy(t)
+	t.Logf("%4.1f s the manager is ready", time.Since(begin).Seconds())
+	return l
+}
+
+// down ends the cluster. What was logged stays where a test has failed.
+func (l *lab) down(t *testing.T) {
+	ctx := context.WithoutCancel(t.Context())
+	if t.Failed() {
+		t.Logf("the manager's log:\n%s", l.managerLog(ctx))
+	}
+	require.NoError(t, l.Down(ctx))
+	if l.volumes != nil {
+		l.volumes.detach(t)
+	}
+}
+
+// managerLog returns the last lines of the manager, and those of the one before.
+func (l *lab) managerLog(ctx context.Context) string {
+	var text strings.Builder
+	for _, which := range []string{"--previous=true", "--previous=false"} {
+		out, err := l.Kubectl(ctx, "-n", namespace, "logs", "-l", "app.kubernetes.io/name=vm-operator", "--tail=400", which)
+		if err == nil {
+			text.WriteString(out)
+		}
+	}
+	return text.String()
+}
+
+// connect makes a client for the tests, who may do everything.
+func (l *lab) connect(t *testing.T) {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", l.Kubeconfig)
+	require.NoError(t, err)
+	config.Dial, config.QPS, config.Burst = l.Dial, -1, -1
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	require.NoError(t, v1.AddToScheme(scheme))
+	l.client, err = client.New(config, client.Options{Scheme: scheme})
+	require.NoError(t, err)
+}
+
+// kubectl runs kubectl in the namespace of the VMs.
+func (l *lab) kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := l.Kubectl(t.Context(), append([]string{"-n", namespace}, args...)...)
+	require.NoError(t, err)
+	return out
+}
+
+// deploy applies deploy/ by a kustomization such as users write, and waits for the
+// manager.
+func (l *lab) deploy(t *testing.T) {
+	t.Helper()
+	overlay := filepath.Join(l.dir, "overlay")
+	require.NoError(t, os.Mkdir(overlay, 0o755))
+	base, err := filepath.Abs("../../deploy")
+	require.NoError(t, err)
+	base, err = filepath.Rel(overlay, base)
+	require.NoError(t, err)
+	text, err := os.ReadFile("testdata/kustomization.yaml")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(strings.ReplaceAll(string(text), "DEPLOY", base)), 0o600))
+	l.apply(t, "testdata/cluster.yaml")
+	_, err = l.Kubectl(t.Context(), "apply", "--server-side", "-k", overlay)
+	require.NoError(t, err)
+	l.kubectl(t, "rollout", "status", "deployment/vm-operator", "--timeout=4m")
+}
+
+// apply applies a file. REPOSITORY in it is the folder of the image repository.
+func (l *lab) apply(t *testing.T, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	l.applyText(t, strings.ReplaceAll(string(text), "REPOSITORY", filepath.Join(l.dir, "repository")))
+}
+
+// applyText applies resources.
+func (l *lab) applyText(t *testing.T, text string) {
+	t.Helper()
+	cmd := l.KubectlCommand(t.Context(), "-n", namespace, "apply", "--server-side", "-f", "-")
+	cmd.Stdin = strings.NewReader(text)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s\n%s", out, text)
+}
+
+// eventually waits until there is no error.
+func eventually(t *testing.T, what string, try func() error) {
+	t.Helper()
+	var err error
+	begin := time.Now()
+	for over := time.After(patience); ; {
+		if err = try(); err == nil {
+			if took := time.Since(begin); took > 10*time.Second {
+				t.Logf("waited %.0f s for %s", took.Seconds(), what)
+			}
+			return
+		}
+		select {
+		case <-over:
+			require.FailNow(t, "waited in vain for "+what, "%v", err)
+		case <-t.Context().Done():
+			require.FailNow(t, "the test was ended while it waited for "+what, "%v", err)
+		case <-time.After(tick):
+		}
+	}
+}

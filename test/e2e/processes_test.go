@@ -1,0 +1,111 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/process"
+	"vmop/test/invariants"
+)
+
+// processesOf returns the numbers of the processes of a pod that run a program.
+// The nodes' processes are also the machine's.
+func (l *lab) processesOf(podUID, program string) []int {
+	return l.search(func(cgroup string, words []string) bool {
+		return strings.Contains(cgroup, "pod"+podUID) && filepath.Base(words[0]) == program
+	})
+}
+
+// qemus returns the numbers of the QEMUs of a VM, on all nodes.
+func (l *lab) qemus(vm string) []int {
+	return l.search(func(_ string, words []string) bool { return guestOf(words) == vm })
+}
+
+// guestOf returns the VM that a process is the QEMU of, or "".
+func guestOf(words []string) string {
+	at := slices.Index(words, "-name")
+	if filepath.Base(words[0]) != invariants.QEMU || at < 0 || at+1 == len(words) {
+		return ""
+	}
+	name, _, _ := strings.Cut(strings.TrimPrefix(words[at+1], "guest="), ",")
+	return name
+}
+
+// search returns the processes of the cluster's pods that are wanted.
+func (l *lab) search(want func(cgroup string, words []string) bool) []int {
+	own := fmt.Sprintf("/kube%d-node", l.Number)
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var found []int
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		cgroup, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+		if err == nil && strings.Contains(string(cgroup), own) && want(string(cgroup), invariants.Arguments(pid)) {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+// kill ends a process of a pod as kill -9 does.
+func kill(t *testing.T, pid int) {
+	t.Helper()
+	p, err := os.FindProcess(pid)
+	require.NoError(t, err)
+	require.NoError(t, p.Kill())
+}
+
+// ended waits until a process has ended.
+func ended(t *testing.T, pid int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("the end of process %d", pid), func() error {
+		if id, err := process.Identify(pid); err == nil && id.Runs() {
+			return fmt.Errorf("it runs")
+		}
+		return nil
+	})
+}
+
+// watchQEMUs requires, as long as the test runs, that no VM has two QEMUs.
+func (l *lab) watchQEMUs(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			running := map[string][]int{}
+			for _, pid := range l.search(func(_ string, words []string) bool { return guestOf(words) != "" }) {
+				name := guestOf(invariants.Arguments(pid))
+				running[name] = append(running[name], pid)
+			}
+			for name, pids := range running {
+				if name != "" && len(pids) > 1 {
+					t.Errorf("the VM %s has the QEMUs %v", name, pids)
+				}
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(tick):
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+}

@@ -1,0 +1,78 @@
+package e2e_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+)
+
+func quantity(text string) resource.Quantity {
+	q, err := resource.ParseQuantity(text)
+	if err != nil {
+		return resource.Quantity{}
+	}
+	return q
+}
+
+// types applies a ConfigMap with a VM type.
+func (l *lab) types(t *testing.T, name, module, text string) {
+	t.Helper()
+	l.applyText(t, fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\ndata:\n  %s: |\n    %s\n",
+		name, module, strings.ReplaceAll(text, "\n", "\n    ")))
+}
+
+// assetType is a VM type of a user's own: the standard one with an asset tag, which
+// the guest can read.
+const assetType = `load("@vmtypes//standard.star", standard = "launch")
+
+api_version = 1
+
+def launch(vm, host):
+    """Returns the standard machine with an asset tag."""
+    return combine(standard(vm, host), part(options = [option("-smbios", None, {"type": 3, "asset": "ASSET"})]))
+`
+
+// A VM type of a user's own comes from a ConfigMap. When it changes, VMs that run
+// say what awaits their restart.
+func customType(t *testing.T, l *lab) {
+	l.types(t, "asset-types", "asset.star", strings.ReplaceAll(assetType, "ASSET", "one"))
+	v := l.create(t, tiny("custom", func(s *v1.VirtualMachineSpec) {
+		s.VMType = v1.VMType{Source: "asset", ConfigMap: "asset-types"}
+	}))
+	v.runs()
+	require.Equal(t, "one", v.console().await(`asset=(\S+)`)[1])
+	v.condition(v1.ConditionVMTypeAccepted, metav1.ConditionTrue)
+	v.condition(v1.ConditionRestartRequired, metav1.ConditionFalse)
+	require.Equal(t, "asset", v.now().Status.VMType)
+
+	l.types(t, "asset-types", "asset.star", strings.ReplaceAll(assetType, "ASSET", "two"))
+	v.condition(v1.ConditionRestartRequired, metav1.ConditionTrue)
+	require.Equal(t, "spec.vmType.source", v.now().Status.PendingChanges[0].Path)
+	l.kubectl(t, "delete", "pod", v.pod0())
+	v.runs()
+	require.Equal(t, "two", v.console().await(`asset=(\S+)`)[1])
+	v.condition(v1.ConditionRestartRequired, metav1.ConditionFalse)
+}
+
+// A VM whose type has a fault is not started, and says why; when the fault is
+// repaired, it starts.
+func faultyType(t *testing.T, l *lab) {
+	l.types(t, "faulty-types", "faulty.star", "def launch(vm, host):\n    return 1 / 0\n")
+	v := l.create(t, tiny("faulty", func(s *v1.VirtualMachineSpec) {
+		s.VMType = v1.VMType{Source: "faulty", ConfigMap: "faulty-types"}
+	}))
+	c := v.condition(v1.ConditionVMTypeAccepted, metav1.ConditionFalse)
+	require.Contains(t, c.Message, "division by zero")
+	v.phase(v1.PhaseFailed)
+	require.Nil(t, v.pod())
+
+	l.types(t, "faulty-types", "faulty.star", strings.ReplaceAll(assetType, "ASSET", "repaired"))
+	v.runs()
+	require.Equal(t, "repaired", v.console().await(`asset=(\S+)`)[1])
+}

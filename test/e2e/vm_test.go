@@ -1,0 +1,221 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "vmop/api/v1"
+)
+
+// vm is a VM of a test.
+type vm struct {
+	*lab
+	t    *testing.T
+	name string
+}
+
+// tiny returns the definition of a VM that runs the tiny guest.
+func tiny(name string, change ...func(*v1.VirtualMachineSpec)) *v1.VirtualMachine {
+	ram := resource.MustParse("160Mi")
+	d := &v1.VirtualMachine{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
+		Spec: v1.VirtualMachineSpec{VM: v1.VM{
+			State: v1.Running, Accelerator: "tcg", Firmware: "bios", MaximumCPUs: new(int32(1)), MaximumRAM: &ram, PowerdownTimeout: new(int32(120)),
+			Kernel:   &v1.Kernel{Image: "vmlinuz", Initrd: "initrd.gz", CommandLine: "console=ttyS0 quiet panic=-1 net.ifnames=0"},
+			Networks: []v1.Network{{User: &v1.PrivateNetwork{}}},
+		}},
+	}
+	for _, c := range change {
+		c(&d.Spec)
+	}
+	return d
+}
+
+// withDisk adds a disk.
+func withDisk(name string, mode corev1.PersistentVolumeMode) func(*v1.VirtualMachineSpec) {
+	return func(s *v1.VirtualMachineSpec) {
+		s.VM.Disks = append(s.VM.Disks, v1.Disk{VolumeClaimTemplate: &v1.VolumeClaimTemplate{
+			Metadata: v1.ClaimMetadata{Name: name},
+			Spec: v1.ClaimSpec{
+				StorageClassName: new(storage), VolumeMode: &mode,
+				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("16Mi")}},
+			},
+		}})
+	}
+}
+
+// create makes a VM, which is deleted when the test ends. Where the test has failed
+// it tells what there is to know about it.
+func (l *lab) create(t *testing.T, definition *v1.VirtualMachine) *vm {
+	t.Helper()
+	v := &vm{lab: l, t: t, name: definition.Name}
+	require.NoError(t, l.client.Create(t.Context(), definition))
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		if t.Failed() {
+			t.Log(v.describe(ctx))
+		}
+		err := l.client.Delete(ctx, &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: v.name, Namespace: namespace}})
+		require.NoError(t, client.IgnoreNotFound(err))
+	})
+	return v
+}
+
+// describe returns what somebody on call looks at.
+func (v *vm) describe(ctx context.Context) string {
+	var text strings.Builder
+	for _, args := range [][]string{
+		{"get", "vm", v.name, "-o", "yaml"},
+		{"get", "pods,statefulsets,persistentvolumeclaims", "-l", "app.kubernetes.io/instance=" + v.name, "-o", "wide"},
+		{"describe", "pods", "-l", "app.kubernetes.io/instance=" + v.name},
+		{"logs", v.pod0(), "--previous"},
+		{"logs", v.pod0()},
+		{"get", "events", "--field-selector", "involvedObject.name=" + v.name},
+	} {
+		out, err := v.Kubectl(ctx, append([]string{"-n", namespace}, args...)...)
+		fmt.Fprintf(&text, "\n--- kubectl %s\n%s", strings.Join(args, " "), out)
+		if err != nil {
+			fmt.Fprintln(&text, err)
+		}
+	}
+	fmt.Fprintf(&text, "--- QEMUs: %v\n", v.qemus(v.name))
+	return text.String()
+}
+
+func (v *vm) pod0() string { return v.name + "-0" }
+
+// now returns the VM as it is.
+func (v *vm) now() *v1.VirtualMachine {
+	v.t.Helper()
+	var now v1.VirtualMachine
+	require.NoError(v.t, v.client.Get(v.t.Context(), client.ObjectKey{Namespace: namespace, Name: v.name}, &now))
+	return &now
+}
+
+// pod returns the VM's pod, nil if there is none.
+func (v *vm) pod() *corev1.Pod {
+	v.t.Helper()
+	var pod corev1.Pod
+	err := v.client.Get(v.t.Context(), client.ObjectKey{Namespace: namespace, Name: v.pod0()}, &pod)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	require.NoError(v.t, err)
+	return &pod
+}
+
+// change changes the definition.
+func (v *vm) change(change func(*v1.VirtualMachineSpec)) {
+	v.t.Helper()
+	eventually(v.t, "a change of "+v.name, func() error {
+		now := v.now()
+		change(&now.Spec)
+		return v.client.Update(v.t.Context(), now)
+	})
+}
+
+// set sets whether the VM shall run.
+func (v *vm) set(state v1.State) {
+	v.t.Helper()
+	v.change(func(s *v1.VirtualMachineSpec) { s.VM.State = state })
+}
+
+// until waits until the VM is as wanted.
+func (v *vm) until(what string, is func(*v1.VirtualMachine) bool) *v1.VirtualMachine {
+	v.t.Helper()
+	var now *v1.VirtualMachine
+	eventually(v.t, v.name+" "+what, func() error {
+		if now = v.now(); !is(now) {
+			return fmt.Errorf("the phase is %q (%s: %s)", now.Status.Phase, now.Status.Reason, now.Status.Message)
+		}
+		return nil
+	})
+	return now
+}
+
+// phase waits for a phase.
+func (v *vm) phase(phase v1.Phase) *v1.VirtualMachine {
+	v.t.Helper()
+	return v.until("to be "+string(phase), func(now *v1.VirtualMachine) bool { return now.Status.Phase == phase })
+}
+
+// condition waits for a condition, and returns it.
+func (v *vm) condition(name string, status metav1.ConditionStatus) metav1.Condition {
+	v.t.Helper()
+	now := v.until("to have the condition "+name+"="+string(status), func(now *v1.VirtualMachine) bool {
+		return meta.IsStatusConditionPresentAndEqual(now.Status.Conditions, name, status)
+	})
+	return *meta.FindStatusCondition(now.Status.Conditions, name)
+}
+
+// runs waits until the guest runs, and returns QEMU's number.
+func (v *vm) runs() int {
+	v.t.Helper()
+	v.phase(v1.PhaseRunning)
+	return v.qemu()
+}
+
+// qemu returns the number of the VM's QEMU.
+func (v *vm) qemu() int {
+	v.t.Helper()
+	all := v.qemus(v.name)
+	require.Len(v.t, all, 1, "a VM that runs has one QEMU")
+	return all[0]
+}
+
+// podOtherThan waits until the VM has a pod that is another than an earlier one.
+func (v *vm) podOtherThan(earlier *corev1.Pod) *corev1.Pod {
+	v.t.Helper()
+	var pod *corev1.Pod
+	eventually(v.t, "another pod of "+v.name, func() error {
+		if pod = v.pod(); pod == nil || pod.UID == earlier.UID {
+			return errors.New("there is none")
+		}
+		return nil
+	})
+	return pod
+}
+
+// podGone waits until the VM has no pod and no QEMU.
+func (v *vm) podGone() {
+	v.t.Helper()
+	eventually(v.t, "the pod of "+v.name+" to go", func() error {
+		if pod := v.pod(); pod != nil {
+			return fmt.Errorf("there is %s, since %v", pod.UID, pod.CreationTimestamp)
+		}
+		return nil
+	})
+	require.Empty(v.t, v.qemus(v.name), "a VM without a pod has no QEMU")
+}
+
+// delete deletes the VM, and waits until it is gone.
+func (v *vm) delete(flags ...string) {
+	v.t.Helper()
+	v.kubectl(v.t, append([]string{"delete", "vm", v.name, "--timeout=4m"}, flags...)...)
+}
+
+// claim requires that a claim is there, bound or about to be, and nobody's.
+func (v *vm) claim(name string) {
+	v.t.Helper()
+	eventually(v.t, "the claim "+name, func() error {
+		var claim corev1.PersistentVolumeClaim
+		if err := v.client.Get(v.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &claim); err != nil {
+			return err
+		}
+		if claim.Status.Phase != corev1.ClaimBound || claim.DeletionTimestamp != nil || len(claim.OwnerReferences) > 0 {
+			return fmt.Errorf("it is %s, deleted %v, owned by %v", claim.Status.Phase, claim.DeletionTimestamp, claim.OwnerReferences)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,152 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// diskSize is how large disks are, whatever is asked for.
+const diskSize = 16 << 20
+
+// volumes makes a volume for every claim of the lab's storage class, as the
+// provisioner of a real one does: folders, and loop devices for block volumes. All
+// nodes can reach them.
+type volumes struct {
+	client client.Client
+	dir    string
+	mu     sync.Mutex
+	loops  []string
+	made   map[string]bool
+}
+
+// provision makes volumes until the test ends.
+func provision(t *testing.T, l *lab) *volumes {
+	t.Helper()
+	v := &volumes{client: l.client, dir: filepath.Join(l.dir, "volumes"), made: map[string]bool{}}
+	require.NoError(t, os.Mkdir(v.dir, 0o755))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			if err := v.round(ctx); err != nil && ctx.Err() == nil {
+				t.Logf("make volumes: %v", err) // the API server may be away
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(tick):
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return v
+}
+
+// round makes what is missing.
+func (v *volumes) round(ctx context.Context) error {
+	var claims corev1.PersistentVolumeClaimList
+	if err := v.client.List(ctx, &claims, client.InNamespace(namespace)); err != nil {
+		return err
+	}
+	var err error
+	for _, c := range claims.Items {
+		if class := c.Spec.StorageClassName; class != nil && *class == storage && c.Spec.VolumeName == "" && !v.made[c.Name] {
+			err = errors.Join(err, v.volume(ctx, &c))
+		}
+	}
+	return err
+}
+
+func (v *volumes) volume(ctx context.Context, c *corev1.PersistentVolumeClaim) error {
+	path, err := v.storage(ctx, c)
+	if err != nil {
+		return err
+	}
+	err = v.client.Create(ctx, &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: c.Name},
+		Spec: corev1.PersistentVolumeSpec{
+			StorageClassName: storage, AccessModes: c.Spec.AccessModes, VolumeMode: c.Spec.VolumeMode,
+			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: c.Spec.Resources.Requests[corev1.ResourceStorage]},
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			ClaimRef:                      &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID},
+			PersistentVolumeSource:        corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: path}},
+			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelOSStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"linux"}}},
+			}}}},
+		},
+	})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	v.made[c.Name] = true
+	return nil
+}
+
+// storage makes what a volume consists of.
+func (v *volumes) storage(ctx context.Context, c *corev1.PersistentVolumeClaim) (string, error) {
+	path := filepath.Join(v.dir, c.Name)
+	if *c.Spec.VolumeMode == corev1.PersistentVolumeFilesystem {
+		return path, os.MkdirAll(path, 0o755)
+	}
+	return v.block(ctx, path)
+}
+
+// block returns a block device of which all bytes are in a file.
+func (v *volumes) block(ctx context.Context, file string) (string, error) {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", err
+	}
+	if err := errors.Join(f.Truncate(diskSize), f.Close()); err != nil {
+		return "", err
+	}
+	device, err := loop(ctx, "--find", "--show", file)
+	if err != nil {
+		return "", err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.loops = append(v.loops, device)
+	// Where udev runs, block devices belong to the group "disk".
+	return device, errors.Join(os.Chown(device, 0, 6), os.Chmod(device, 0o660))
+}
+
+// detach lets the loop devices go, when no node can use them any more.
+func (v *volumes) detach(t *testing.T) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	for _, device := range v.loops {
+		// A kubelet holds a device by another one, which a power cut leaves.
+		held, err := loop(ctx, "--noheadings", "--output", "NAME", "--associated", device)
+		require.NoError(t, err)
+		for _, device := range append(strings.Fields(held), device) {
+			_, err := loop(ctx, "--detach", device)
+			require.NoError(t, err)
+		}
+	}
+}
+
+func loop(ctx context.Context, args ...string) (string, error) {
+	out, err := exec.CommandContext(ctx, "losetup", args...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("losetup %s: %w: %s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
