@@ -84,6 +84,20 @@ func TestRunner(t *testing.T) {
 	require.Equal(t, b.archive, build(t, "runner").archive, "the same input makes the same image")
 }
 
+// The manager's image has its program and the certificates of authorities, no more.
+func TestManager(t *testing.T) {
+	t.Parallel()
+	b := build(t, "manager")
+	out, err := b.inside(t, "/usr/local/bin/vmmanager", "version")
+	require.NoError(t, err, out)
+	require.Contains(t, out, "v1.2.3")
+	require.Equal(t, []string{"/usr/local/bin/vmmanager"}, b.config.Config.Entrypoint)
+	require.Equal(t, "65532:65532", b.config.Config.User)
+	require.NoDirExists(t, filepath.Join(b.root, "lib"))
+	b.harmless(t)
+	b.consistent(t, "manager")
+}
+
 // complete requires that the programs of the runner's image find their libraries
 // and modules, as a user who may do nothing.
 func (b built) complete(t *testing.T) {
