@@ -13,22 +13,12 @@ import (
 // Who looks for a field of the resource finds it on its page.
 func TestVirtualMachinesHaveEveryField(t *testing.T) {
 	t.Parallel()
-	sections := strings.Split(read(t, "virtual-machines.md"), "\n## ")
-	section := func(title string) string {
-		for _, s := range sections {
-			if strings.HasPrefix(s, title+"\n") {
-				return s
-			}
-		}
-		require.Fail(t, "there is no section "+title)
-		return ""
-	}
 	for title, of := range map[string]reflect.Type{
 		"spec":    reflect.TypeFor[apiv1.VirtualMachineSpec](),
 		"spec.vm": reflect.TypeFor[apiv1.VM](),
 		"status":  reflect.TypeFor[apiv1.VirtualMachineStatus](),
 	} {
-		text := section(title)
+		text := section(t, "virtual-machines.md", title)
 		for i := range of.NumField() {
 			name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
 			require.Contains(t, text, "`"+name+"`", "section %s", title)

@@ -302,7 +302,8 @@ type ClaimSpec struct {
 	//
 	// +optional
 	StorageClassName *string `json:"storageClassName,omitempty"`
-	// VolumeMode of the volume.
+	// VolumeMode of the volume. In one with a file system the disk is the raw image
+	// disk.img, which must be there.
 	//
 	// +kubebuilder:default=Block
 	// +kubebuilder:validation:Enum=Block;Filesystem
