@@ -39,7 +39,11 @@ func (c *reconciler) lastWord(ctx context.Context, v *visit) (bool, error) {
 		v.lookAgain(v.now.Add(firstRetry))
 		return false, nil
 	}
-	version, err := c.writeStatus(ctx, v.vm, v.finalStatus(pod), runnerWriter)
+	version, err := c.writeStatus(ctx, v.vm, v.vm.ResourceVersion, v.finalStatus(pod), runnerWriter)
+	if apierrors.IsConflict(err) { // the runner, perhaps, has said it itself, and the cache does not know
+		v.lookAgain(v.now.Add(firstRetry))
+		return true, nil
+	}
 	if err != nil {
 		return false, fmt.Errorf("say in the runner's place that VM %s has ended: %w", v.vm.Name, err)
 	}
@@ -102,11 +106,11 @@ func runnerConditions() []string {
 }
 
 // writeStatus applies a part of a VM's status, and returns the version that it has
-// then.
-func (c *reconciler) writeStatus(ctx context.Context, vm *v1.VirtualMachine, status v1.VirtualMachineStatus, writer client.FieldOwner) (uint64, error) {
+// then. With a version it is a conflict if the VM has another one.
+func (c *reconciler) writeStatus(ctx context.Context, vm *v1.VirtualMachine, version string, status v1.VirtualMachineStatus, writer client.FieldOwner) (uint64, error) {
 	text, err := json.Marshal(map[string]any{
 		"apiVersion": v1.GroupVersion().String(), "kind": "VirtualMachine",
-		"metadata": map[string]any{"name": vm.Name, "namespace": vm.Namespace, "uid": vm.UID},
+		"metadata": metav1.ObjectMeta{Name: vm.Name, Namespace: vm.Namespace, UID: vm.UID, ResourceVersion: version},
 		"status":   status,
 	})
 	if err != nil {

@@ -33,7 +33,7 @@ func (c *reconciler) tell(ctx context.Context, v *visit) error {
 	for _, e := range v.happenings(p) {
 		c.event(ctx, v, e)
 	}
-	version, err := c.writeStatus(ctx, v.vm, status, managerWriter)
+	version, err := c.writeStatus(ctx, v.vm, "", status, managerWriter)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return nil // it is another VM of that name, or none
