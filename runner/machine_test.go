@@ -175,6 +175,41 @@ func TestFirmwareVariables(t *testing.T) {
 	require.True(t, changed == string(kept), "nothing of the guest's is thrown away")
 }
 
+// A data directory of the original system has the same machine in it: its identity,
+// the firmware's variables, what its TPM keeps.
+func TestDataOfTheOriginal(t *testing.T) {
+	t.Parallel()
+	v := newVM(t, "standard", "accelerator: tcg", "firmware: uefi-4m", "useTpm: true", "network: []", "powerdownTimeout: 0")
+	var uuid string
+	start := func() {
+		v.onPaused = func(context.Context, *runner.VM) error {
+			uuid = value(arguments(v.qemu()), "-uuid")
+			return errEnough
+		}
+		v.start()
+		_, err := v.wait()
+		require.ErrorIs(t, err, errEnough)
+		v.nothingLeft()
+	}
+	start()
+	variables := "guest" + v.read("data", "fw-vars.fd")[5:]
+	secrets := v.read("data", "tpm2-00.permall")
+	require.NoError(t, os.RemoveAll(v.path("data")))
+	require.NoError(t, os.MkdirAll(v.path("data", "cloud-init"), 0o755))
+	const own = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
+	for name, text := range map[string]string{
+		"uuid.txt": own + "\n", "fw-vars.fd": variables, "tpm2-00.permall": secrets,
+		"VM.ftl.yaml": "\"qemu\": {}\n", "cloud-init/user-data": "#cloud-config\n",
+	} {
+		require.NoError(t, os.WriteFile(v.path("data", name), []byte(text), 0o644))
+	}
+	start()
+	require.Equal(t, own, uuid)
+	require.True(t, variables == v.read("data", "fw-vars.fd"))
+	require.True(t, secrets == v.read("data", "tpm2-00.permall"))
+	require.Equal(t, "\"qemu\": {}\n", v.read("data", "VM.ftl.yaml"), "the way back is open")
+}
+
 // The environment that a VM type asks for is QEMU's.
 func TestEnvironment(t *testing.T) {
 	t.Parallel()

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
@@ -25,7 +26,7 @@ import (
 const namespace = "vmop-demo"
 
 // server is a real API server that knows VirtualMachines.
-func server(t *testing.T) dynamic.ResourceInterface {
+func server(t *testing.T) (*cluster.Cluster, dynamic.ResourceInterface) {
 	t.Helper()
 	c, err := cluster.Up(t.Context(), cluster.Options{})
 	require.NoError(t, err)
@@ -43,7 +44,7 @@ func server(t *testing.T) dynamic.ResourceInterface {
 	config.QPS, config.Dial = -1, c.Dial
 	client, err := dynamic.NewForConfig(config)
 	require.NoError(t, err)
-	return client.Resource(v1.GroupVersion().WithResource("vms")).Namespace(namespace)
+	return c, client.Resource(v1.GroupVersion().WithResource("vms")).Namespace(namespace)
 }
 
 // definition reads a VirtualMachine.
@@ -58,7 +59,7 @@ func definition(t *testing.T, file string) *unstructured.Unstructured {
 
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
-	vms := server(t)
+	c, vms := server(t)
 	t.Run("the documented sample is taken as it is", func(t *testing.T) {
 		created, err := vms.Create(t.Context(), definition(t, "test-vm.yaml"), metav1.CreateOptions{FieldValidation: "Strict"})
 		require.NoError(t, err)
@@ -75,6 +76,22 @@ func TestDefinitions(t *testing.T) {
 		require.Equal(t, int32(5910), vm.Spec.VM.Display.Spice.Port)
 		require.Len(t, vm.Status.Conditions, 5)
 		require.Equal(t, time.Unix(0, 0).UTC(), vm.Status.Conditions[0].LastTransitionTime.UTC())
+	})
+	t.Run("columns", func(t *testing.T) {
+		_, err := vms.Patch(t.Context(), "test-vm", types.MergePatchType, []byte(`{"status": {"phase": "Running", "nodeName": "n1", "cpus": 2, "ram": "4Gi",
+			"interfaces": [{"name": "eth0", "ips": ["10.0.2.15"]}], "vmType": "standard", "uuid": "u-1", "consoleUser": "me", "conditions": [
+			{"type": "RestartRequired", "status": "True", "reason": "ChangesWait", "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z"},
+			{"type": "VmopAgentConnected", "status": "False", "reason": "VmStarted", "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z"}]}}`),
+			metav1.PatchOptions{}, "status")
+		require.NoError(t, err)
+		for _, resource := range []string{"vms", "vm", "virtualmachine"} {
+			table, err := c.Kubectl(t.Context(), "get", resource, "-n", namespace)
+			require.NoError(t, err)
+			require.Regexp(t, `^NAME +PHASE +NODE +IP +CPUS +RAM +AGE\ntest-vm +Running +n1 +10\.0\.2\.15 +2 +4Gi +\d+s\n$`, table)
+		}
+		table, err := c.Kubectl(t.Context(), "get", "vms", "-n", namespace, "-o", "wide")
+		require.NoError(t, err)
+		require.Regexp(t, `AGE +TYPE +STATE +NEED-RESTART +AGENT +CONSOLE-USER +UUID\n.* standard +Running +True +False +me +u-1\n$`, table)
 	})
 	for name, row := range refused() {
 		t.Run("refused: "+name, func(t *testing.T) {

@@ -320,9 +320,11 @@ func TestConfigurationFollowsItsFile(t *testing.T) {
 	p.eventually("the faults are told", func() bool { return m.metric("vmop_config_faulty") == "1" })
 	require.Contains(t, m.log.String(), "cpuOverkommit: unknown key (did you mean cpuOvercommit?)")
 	require.Contains(t, m.log.String(), "ramOvercommit: can't be 0")
-	body, err := m.ask(m.health, "/readyz")
-	require.NoError(t, err)
-	require.Equal(t, "ok", body)
+	for _, question := range []string{"/readyz", "/healthz"} {
+		body, err := m.ask(m.health, question)
+		require.NoError(t, err)
+		require.Equal(t, "ok", body, question)
+	}
 	p.kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"priorityClassName": "x"}}`)
 	p.eventually("the manager goes on", func() bool { return p.vm("web").Status.ObservedGeneration == 2 })
 	require.Equal(t, "two", image())

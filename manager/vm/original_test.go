@@ -1,0 +1,58 @@
+package vm
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/objects"
+)
+
+// A VM that VM-Operator 4 has made goes on with the disks, the data and the password
+// that it had there.
+func TestFromTheOriginal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	vm := w.vm("web", stopped)
+	original := func(name string, labels map[string]string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Name: name, Namespace: w.namespace, Labels: labels}
+	}
+	configuration := &corev1.ConfigMap{ObjectMeta: original("web", objects.Labels(vm)), Data: map[string]string{objects.ConfigKey: `"/Runner": {vm: {name: web}}`}}
+	configuration.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1.GroupVersion().String(), Kind: "VirtualMachine", Name: "web", UID: vm.UID}}
+	w.create(configuration)
+	secret := &corev1.Secret{ObjectMeta: original("web-display-secret", objects.DisplaySecretLabels(vm)), Data: map[string][]byte{objects.PasswordKey: []byte("x")}}
+	w.create(secret)
+	for name, size := range map[string]string{"web-runner-data": "1Mi", "web-system-disk": "1Gi"} {
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: original(name, objects.Labels(vm))}
+		claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+		claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+		w.create(claim)
+	}
+
+	w.manage(nil)
+	w.phase("web", v1.PhaseStopped, reasonStopped)
+	w.edit("web", running)
+	pod := w.boot("web")
+	var claims []string
+	for _, volume := range pod.Spec.Volumes {
+		if volume.PersistentVolumeClaim != nil {
+			claims = append(claims, volume.PersistentVolumeClaim.ClaimName)
+		}
+	}
+	require.ElementsMatch(t, []string{"web-runner-data", "web-system-disk"}, claims)
+	var all corev1.PersistentVolumeClaimList
+	require.NoError(t, w.client.List(t.Context(), &all, client.InNamespace(w.namespace)))
+	require.Len(t, all.Items, 2, "none is made beside them")
+
+	now, _ := get(w, "web", &corev1.ConfigMap{})
+	require.Equal(t, configuration.UID, now.UID)
+	require.Equal(t, vm.UID, metav1.GetControllerOf(now).UID)
+	require.Contains(t, now.Data[objects.ConfigKey], "vmType: standard")
+	same, _ := get(w, secret.Name, &corev1.Secret{})
+	require.Equal(t, secret.ResourceVersion, same.ResourceVersion)
+}
