@@ -204,6 +204,11 @@ type Failures struct {
 	Count int32 `json:"count"`
 	// LastTime is when the last one failed.
 	LastTime metav1.Time `json:"lastTime"`
+	// Last is how the last one failed. What the runner says can be newer: a
+	// container that is started again before its pod is deleted is told to end.
+	//
+	// +optional
+	Last *Outcome `json:"last,omitempty"`
 }
 
 // Interface is a network interface of the guest.

@@ -164,8 +164,8 @@ type CPUTopology struct {
 	ThreadsPerCore int32 `json:"threadsPerCore,omitempty"`
 }
 
-// Kernel is a Linux kernel that QEMU loads itself. Paths are those in the pod,
-// relative ones in the image repository.
+// Kernel is a Linux kernel that QEMU loads itself. Both files are in the image
+// repository.
 type Kernel struct {
 	// Image of the kernel.
 	//

@@ -71,16 +71,13 @@ func machine(vm *v1.VirtualMachine) (vmspec.Spec, error) {
 		PowerdownTimeout: seconds(m.PowerdownTimeout),
 		Display:          display(m.Display),
 	}
-	if k := m.Kernel; k != nil {
-		s.Kernel = &vmspec.Kernel{Image: inRepository(k.Image), CommandLine: k.CommandLine}
-		if k.Initrd != "" {
-			s.Kernel.Initrd = inRepository(k.Initrd)
-		}
-	}
 	if t := m.CPUTopology; t != nil {
 		s.Sockets, s.DiesPerSocket, s.CoresPerDie, s.ThreadsPerCore = int(t.Sockets), int(t.DiesPerSocket), int(t.CoresPerDie), int(t.ThreadsPerCore)
 	}
 	var err error
+	if s.Kernel, err = kernel(m.Kernel); err != nil {
+		return s, err
+	}
 	if s.Network, err = networks(m.Networks); err != nil {
 		return s, err
 	}
@@ -99,6 +96,18 @@ func machine(vm *v1.VirtualMachine) (vmspec.Spec, error) {
 		}
 	}
 	return s, nil
+}
+
+func kernel(of *v1.Kernel) (k *vmspec.Kernel, err error) {
+	if of == nil {
+		return nil, nil
+	}
+	k = &vmspec.Kernel{CommandLine: of.CommandLine}
+	if k.Image, err = inRepository("spec.vm.kernel.image", of.Image); err != nil || of.Initrd == "" {
+		return k, err
+	}
+	k.Initrd, err = inRepository("spec.vm.kernel.initrd", of.Initrd)
+	return k, err
 }
 
 // wholeMiB rounds down, as QEMU counts memory in MiB and "1G" is no whole number
@@ -152,7 +161,11 @@ func drives(disks []v1.Disk) ([]vmspec.Drive, error) {
 		var drive vmspec.Drive
 		switch {
 		case d.CDROM != nil:
-			drive = vmspec.Drive{Type: vmspec.DriveIDECD, File: medium(d.CDROM.Image)}
+			file, err := medium(fmt.Sprintf("spec.vm.disks[%d].cdrom.image", i), d.CDROM.Image)
+			if err != nil {
+				return nil, err
+			}
+			drive = vmspec.Drive{Type: vmspec.DriveIDECD, File: file}
 		case d.VolumeClaimTemplate == nil:
 			return nil, fmt.Errorf("spec.vm.disks[%d]: want either volumeClaimTemplate or cdrom", i)
 		case onFileSystem(d):
@@ -178,29 +191,35 @@ func diskName(i int, d v1.Disk) string {
 }
 
 // medium returns where a CD's image is: "" is no medium, a URL stays what it is,
-// and a relative path is one in the image repository.
-func medium(image string) string {
+// and everything else is a file in the image repository.
+func medium(key, image string) (string, error) {
 	if image == "" {
-		return ""
+		return "", nil
 	}
 	if rest, isFile := strings.CutPrefix(image, "file:"); isFile {
 		if at, err := url.Parse(image); err == nil && at.Path != "" {
 			rest = at.Path
 		}
-		return inRepository(rest)
+		return inRepository(key, rest)
 	}
-	if strings.Contains(image, "://") {
-		return image
+	if strings.HasPrefix(image, "http://") || strings.HasPrefix(image, "https://") {
+		return image, nil
 	}
-	return inRepository(image)
+	return inRepository(key, image)
 }
 
-// inRepository resolves a path in the image repository.
-func inRepository(file string) string {
-	if path.IsAbs(file) {
-		return file
+// inRepository resolves a path in the image repository. Other files of the pod are
+// not the user's: the runner's token is one, and where the pod is privileged the
+// node's disks are.
+func inRepository(key, file string) (string, error) {
+	full := file
+	if !path.IsAbs(file) {
+		full = path.Join(ImageRepositoryDir, file)
 	}
-	return path.Join(ImageRepositoryDir, file)
+	if full = path.Clean(full); !strings.HasPrefix(full, ImageRepositoryDir+"/") {
+		return "", fmt.Errorf("%s is %q: want a file in the image repository, such as live.iso or %s/live.iso", key, file, ImageRepositoryDir)
+	}
+	return full, nil
 }
 
 func display(of *v1.Display) *vmspec.Display {

@@ -32,6 +32,9 @@ const (
 	AnnotationApplied = v1.GroupName + "/applied"
 	// AnnotationDefinition is what a pod was made from; see PodChanges.
 	AnnotationDefinition = v1.GroupName + "/definition"
+	// AnnotationTemplate of a pod is the hash of all that it was made from; see
+	// Outdated.
+	AnnotationTemplate = v1.GroupName + "/template"
 	// AnnotationTaken lists which of the pod's labels and annotations are the
 	// VM's; see PodPatch.
 	AnnotationTaken = v1.GroupName + "/taken"

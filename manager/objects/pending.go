@@ -114,6 +114,13 @@ func PodChanges(pod *metav1.ObjectMeta, next *applyappsv1.StatefulSetApplyConfig
 	return changes
 }
 
+// Outdated tells whether a pod was made from something else than the next one will
+// be, be it only by what it requests.
+func Outdated(pod *metav1.ObjectMeta, next *applyappsv1.StatefulSetApplyConfiguration) bool {
+	was := pod.Annotations[AnnotationTemplate]
+	return was != "" && was != next.Spec.Template.Annotations[AnnotationTemplate]
+}
+
 func longer(than, seconds string) bool {
 	a, errA := strconv.Atoi(than)
 	b, errB := strconv.Atoi(seconds)

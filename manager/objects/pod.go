@@ -32,6 +32,9 @@ func podTemplate(vm *v1.VirtualMachine, s Settings, claims []Claim, secret strin
 	if err := place(vm, spec); err != nil {
 		return nil, err
 	}
+	if annotations[AnnotationTemplate], err = Applied(spec); err != nil {
+		return nil, err
+	}
 	return applycorev1.PodTemplateSpec().WithLabels(podLabels(vm)).WithAnnotations(annotations).WithSpec(spec), nil
 }
 

@@ -13,7 +13,7 @@ type Settings struct {
 	// ServiceAccount of the pods.
 	ServiceAccount string
 	// ImageRepository is the claim of the volume with CD images and kernels.
-	// Empty: there is none, and a VM's images are URLs or absolute paths.
+	// Empty: there is none, and a VM's images are URLs.
 	ImageRepository string
 	// VMTypes is the ConfigMap with custom VM types for VMs that name none.
 	// Empty: stock types only.

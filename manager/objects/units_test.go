@@ -3,6 +3,7 @@ package objects_test
 import (
 	"encoding/json"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -48,21 +49,63 @@ func statefulSet(t *testing.T, vm *v1.VirtualMachine, s objects.Settings, secret
 func TestMedium(t *testing.T) {
 	t.Parallel()
 	for image, want := range map[string]string{
-		"":                            "",
-		"live.iso":                    "/var/local/vmop-image-repository/live.iso",
-		"fedora/38/live cd.iso":       "/var/local/vmop-image-repository/fedora/38/live cd.iso",
-		"./live.iso":                  "/var/local/vmop-image-repository/live.iso",
-		"/dev/sr0":                    "/dev/sr0",
-		"https://example.test/a.iso":  "https://example.test/a.iso",
-		"http://example.test/a?b=%20": "http://example.test/a?b=%20",
-		"file:///images/a%20b.iso":    "/images/a b.iso",
-		"file:/images/a.iso":          "/images/a.iso",
-		"file:a.iso":                  "/var/local/vmop-image-repository/a.iso",
-		"a:b.iso":                     "/var/local/vmop-image-repository/a:b.iso",
+		"":                                       "",
+		"live.iso":                               "/var/local/vmop-image-repository/live.iso",
+		"fedora/38/live cd.iso":                  "/var/local/vmop-image-repository/fedora/38/live cd.iso",
+		"./live.iso":                             "/var/local/vmop-image-repository/live.iso",
+		"a/../live.iso":                          "/var/local/vmop-image-repository/live.iso",
+		"https://example.test/a.iso":             "https://example.test/a.iso",
+		"http://example.test/a?b=%20":            "http://example.test/a?b=%20",
+		"nbd://example.test/a":                   "/var/local/vmop-image-repository/nbd:/example.test/a",
+		"/var/local/vmop-image-repository/a.iso": "/var/local/vmop-image-repository/a.iso",
+		"file:///var/local/vmop-image-repository/a%20b.iso": "/var/local/vmop-image-repository/a b.iso",
+		"file:a.iso": "/var/local/vmop-image-repository/a.iso",
+		"a:b.iso":    "/var/local/vmop-image-repository/a:b.iso",
 	} {
 		c := parsed(t, sample(t, func(vm *v1.VirtualMachine) { vm.Spec.VM.Disks[1].CDROM.Image = image }))
 		require.Equal(t, want, c.VM.Drives[1].File, image)
 	}
+}
+
+// What is not in the image repository is not the user's: the runner's token, and in
+// a privileged pod the node's disks.
+func TestImagesAreInTheRepository(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{
+		"/dev/sda", "../../../dev/sda", "a/../../x", "..", ".", "/", "/var/local/vmop-image-repository/../x", "/var/local/vmop-image-repository",
+		"/var/local/vmop-image-repository-2/a", "/var/run/secrets/kubernetes.io/serviceaccount/token",
+	} {
+		for path, set := range map[string]func(*v1.VirtualMachine){
+			"spec.vm.disks[1].cdrom.image": func(vm *v1.VirtualMachine) { vm.Spec.VM.Disks[1].CDROM.Image = file },
+			"spec.vm.kernel.image":         func(vm *v1.VirtualMachine) { vm.Spec.VM.Kernel = &v1.Kernel{Image: file} },
+			"spec.vm.kernel.initrd":        func(vm *v1.VirtualMachine) { vm.Spec.VM.Kernel = &v1.Kernel{Image: "a", Initrd: file} },
+		} {
+			_, err := objects.Config(sample(t, set))
+			require.ErrorContains(t, err, path+" is "+strconv.Quote(file)+": want a file in the image repository")
+		}
+	}
+	for _, url := range []string{"file:///dev/sda", "file:../x", "file:/etc/passwd", "file:///var/local/vmop-image-repository/%2e%2e/x"} {
+		_, err := objects.Config(sample(t, func(vm *v1.VirtualMachine) { vm.Spec.VM.Disks[1].CDROM.Image = url }))
+		require.ErrorContains(t, err, "spec.vm.disks[1].cdrom.image", url)
+	}
+}
+
+func TestOutdated(t *testing.T) {
+	t.Parallel()
+	s, secret := objects.DefaultSettings(), ""
+	is := sample(t, nil)
+	was := statefulSet(t, is, s, secret)
+	pod := &metav1.ObjectMeta{Annotations: was.Spec.Template.Annotations}
+	require.False(t, objects.Outdated(pod, was))
+	require.False(t, objects.Outdated(&metav1.ObjectMeta{}, was), "somebody else's")
+	for name, set := range map[string]func(*v1.VirtualMachine){
+		"CPUs": func(vm *v1.VirtualMachine) { vm.Spec.VM.CurrentCPUs = new(int32(1)) },
+		"node": func(vm *v1.VirtualMachine) { vm.Spec.NodeName = "other" },
+	} {
+		require.True(t, objects.Outdated(pod, statefulSet(t, sample(t, set), s, secret)), name)
+	}
+	labelled := sample(t, func(vm *v1.VirtualMachine) { vm.Labels = map[string]string{"a": "b"} })
+	require.False(t, objects.Outdated(pod, statefulSet(t, labelled, s, secret)), "pods get those at once")
 }
 
 func TestMemoryIsWholeMebibytes(t *testing.T) {

@@ -92,6 +92,14 @@ func (m *memory) current(what, hash string, have *metav1.PartialObjectMetadata, 
 	return true
 }
 
+// lookForUnseen looks again for what was written and is not in the cache: somebody
+// may have deleted it before it came there.
+func (v *visit) lookForUnseen(have *metav1.PartialObjectMetadata) {
+	if have == nil {
+		v.lookAgain(v.now.Add(unseen))
+	}
+}
+
 // changed tells whether somebody has changed an object. Those with a generation
 // have a status, whose changes don't count.
 func (w written) changed(have *metav1.PartialObjectMetadata) bool {
@@ -118,6 +126,7 @@ func (c *reconciler) ensure(ctx context.Context, v *visit, k kind, hash string, 
 		return false, taken, nil
 	}
 	if v.memory.current(k.String(), hash, have, v.now) {
+		v.lookForUnseen(have)
 		return false, nil, nil
 	}
 	text, err := json.Marshal(configuration)

@@ -46,6 +46,7 @@ func (c *reconciler) makeClaim(ctx context.Context, v *visit, claim *objects.Cla
 	what := claimKind.String() + " " + claim.Name
 	hash := claim.Apply.Annotations[objects.AnnotationApplied]
 	if v.memory.current(what, hash, nil, v.now) {
+		v.lookForUnseen(nil)
 		return nil, nil
 	}
 	text, err := json.Marshal(claim.Apply)

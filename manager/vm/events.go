@@ -141,6 +141,9 @@ func (v *visit) culprit() string {
 
 // replaced is that the machine in a pod has ended, and another one follows.
 func replaced(v *visit) happening {
+	if stuck(v.pod) {
+		return happening{"Restarting", "Restart", byUser, "pod " + v.pod.Name + " could not be started, and the definition has changed: another pod follows", string(v.pod.UID), false}
+	}
 	initiator := byRunner
 	if o := ending(v.vm, v.pod); o != nil && o.ExitCode == 0 {
 		initiator = byGuest

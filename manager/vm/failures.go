@@ -47,7 +47,7 @@ func countFailures(have *v1.Failures, pod *corev1.Pod, changed bool, now time.Ti
 	end := lastEnd(pod)
 	if failed(end) && !terminating(pod) && !end.FinishedAt.Time.Equal(failures.LastTime.Time) {
 		failures.Count++
-		failures.LastTime = end.FinishedAt
+		failures.LastTime, failures.Last = end.FinishedAt, testament(end)
 	}
 	if at := calmAt(pod); runs(pod) && !now.Before(at) {
 		failures.Count = 0
@@ -55,6 +55,9 @@ func countFailures(have *v1.Failures, pod *corev1.Pod, changed bool, now time.Ti
 	forgotten := end == nil || !end.FinishedAt.Time.Equal(failures.LastTime.Time)
 	if failures.Count == 0 && forgotten {
 		return nil
+	}
+	if failures.Count == 0 {
+		failures.Last = nil
 	}
 	return &failures
 }

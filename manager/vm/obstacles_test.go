@@ -38,6 +38,32 @@ func TestObstacles(t *testing.T) {
 	w.phase("web", v1.PhaseStarting, reasonPodStarting)
 }
 
+// A pod that can't be started is no reason to wait when its definition changes: the
+// VM is tried at once in another one, without anybody's deleting the first.
+func TestRepairedBeforeItsStart(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	w.vm("web")
+	first := w.pod("web")
+	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.CurrentCPUs = new(int32(1)) })
+	second := eventually(w, "web-0", &corev1.Pod{}, "another pod", func(p *corev1.Pod) bool { return p.UID != first.UID })
+	w.bind(second)
+	w.report(second, waitingFor("ContainerCreating", ""))
+	w.phase("web", v1.PhaseStarting, reasonPodStarting)
+	w.report(second, waitingFor("ImagePullBackOff", "Back-off pulling image"))
+	w.phase("web", v1.PhasePending, reasonImagePull)
+	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.Image = &v1.Image{Source: "example.test/right"} })
+	eventually(w, "web-0", &corev1.Pod{}, "it goes", func(p *corev1.Pod) bool { return p.UID == second.UID && terminating(p) })
+	w.remove(second)
+	third := eventually(w, "web-0", &corev1.Pod{}, "another pod", func(p *corev1.Pod) bool { return p.UID != second.UID })
+	require.Equal(t, "example.test/right", third.Spec.Containers[0].Image)
+	vm := eventually(w, "web", &v1.VirtualMachine{}, "told of", func(vm *v1.VirtualMachine) bool {
+		return vm.Status.ObservedGeneration == vm.Generation && vm.Status.Phase == v1.PhasePending && len(w.events("web", "Restarting")) == 2
+	})
+	require.Empty(t, vm.Status.PendingChanges)
+	require.Equal(t, metav1.ConditionFalse, conditionOf(vm.Status.Conditions, v1.ConditionRestartRequired).Status)
+}
+
 // A pod that nobody takes away is waited for, and said so.
 func TestOldPod(t *testing.T) {
 	t.Parallel()

@@ -82,7 +82,16 @@ func (s situation) withoutPod() phase {
 	case s.now.Before(at):
 		return s.hasFailed(s.vm.Status.Runner)
 	}
-	return phase{v1.PhasePending, reasonPodMissing, "its pod is being made", true}
+	return phase{v1.PhasePending, reasonPodMissing, s.missing(), true}
+}
+
+// missing says who knows more of a pod that isn't made. Most often it may not be.
+func (s situation) missing() string {
+	message := fmt.Sprintf("its pod is being made; if it is not, the events of the StatefulSet say why (kubectl describe statefulset %s)", s.vm.Name)
+	if len(s.vm.Status.Privileges) > 0 {
+		message += ", such as that the namespace's Pod Security does not allow what status.privileges lists"
+	}
+	return message
 }
 
 func (s situation) strayMessage() string {
@@ -91,11 +100,13 @@ func (s situation) strayMessage() string {
 
 // hasFailed is for a VM that is started again after a time.
 func (s situation) hasFailed(said *v1.RunnerStatus) phase {
-	var outcome *v1.Outcome
-	if said != nil {
-		outcome = said.Outcome
+	switch {
+	case s.failures.Last != nil:
+		return s.failed(s.failures.Last)
+	case said != nil:
+		return s.failed(said.Outcome)
 	}
-	return s.failed(outcome)
+	return s.failed(nil)
 }
 
 func (s situation) failed(outcome *v1.Outcome) phase {

@@ -90,7 +90,7 @@ func TestPhase(t *testing.T) {
 		"deleted":                         {is(deleted), v1.PhaseTerminating, reasonDeleted, "deleted"},
 		"stopped":                         {is(noPod, notWanted), v1.PhaseStopped, reasonStopped, "shall not run"},
 		"stopped, and its type is wrong":  {is(noPod, notWanted, held(stalled{"X", "x"})), v1.PhaseStopped, reasonStopped, ""},
-		"shall start":                     {is(noPodYet), v1.PhasePending, reasonPodMissing, ""},
+		"shall start":                     {is(noPodYet), v1.PhasePending, reasonPodMissing, "kubectl describe statefulset web"},
 		"something is wrong":              {is(noPodYet, held(stalled{"Wrong", "field x"})), v1.PhaseFailed, "Wrong", "field x"},
 		"something is awaited":            {is(noPodYet, held(waiting{reason: "Soon", message: "y"})), v1.PhasePending, "Soon", "y"},
 		"something is wrong, but it runs": {is(held(stalled{"Wrong", ""})), v1.PhaseRunning, "", ""},
@@ -123,7 +123,11 @@ func TestPhase(t *testing.T) {
 		"does not start":                  {is(with(terminatedWith(1, `{"cause":"start failed","message":"no bridge"}`)), failures(2, time.Second)), v1.PhaseFailed, reasonStartFailed, "no bridge; failed starts in a row: 2, next attempt at 2026-01-01T12:00:39Z"},
 		"says nothing":                    {is(with(terminatedWith(1, "\x1b[31mterrible\x00")), said("", nil)), v1.PhaseFailed, reasonStartFailed, "[31mterrible"},
 		"waits for the next attempt":      {is(noPod, said(stateStopped, &v1.Outcome{Cause: "crashed", ExitCode: 1, Message: "boom"}), failures(3, time.Minute)), v1.PhaseFailed, reasonCrashed, "boom; failed starts in a row: 3"},
-		"tries again":                     {is(noPod, said(stateStopped, &v1.Outcome{Cause: "crashed"}), failures(3, time.Hour)), v1.PhasePending, reasonPodMissing, ""},
+		"ended by its manager, in a second container": {is(noPod, said(stateStopped, &v1.Outcome{Cause: "start failed", ExitCode: 1, Message: "signal terminated"}), failures(3, time.Minute), func(s *situation) {
+			s.failures.Last = &v1.Outcome{Cause: "start failed", ExitCode: 1, Message: "no such bridge"}
+		}), v1.PhaseFailed, reasonStartFailed, "no such bridge; failed starts in a row: 3"},
+		"may have no pod": {is(noPodYet, func(s *situation) { s.vm.Status.Privileges = []v1.Privilege{{Name: "root"}} }), v1.PhasePending, reasonPodMissing, "Pod Security"},
+		"tries again":     {is(noPod, said(stateStopped, &v1.Outcome{Cause: "crashed"}), failures(3, time.Hour)), v1.PhasePending, reasonPodMissing, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -132,6 +136,34 @@ func TestPhase(t *testing.T) {
 			require.Contains(t, got.message, tt.message)
 		})
 	}
+}
+
+func TestStuck(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		s    situation
+		want bool
+	}{
+		"no pod":           {is(noPod), false},
+		"runs":             {is(), false},
+		"has no node":      {is(unscheduledFor("Unschedulable", "")), true},
+		"is being deleted": {is(unscheduledFor("Unschedulable", ""), going(noon)), false},
+		"no image":         {is(with(waitingFor("ImagePullBackOff", ""))), true},
+		"is about to run":  {is(with(waitingFor("ContainerCreating", ""))), false},
+		"has a node, only": {is(func(s *situation) { s.pod.Status.ContainerStatuses = nil }), false},
+		"has ended":        {is(with(terminatedWith(1, ""))), false},
+		"ended, and waits": {is(with(waitingFor("CrashLoopBackOff", "")), func(s *situation) {
+			s.pod.Status.ContainerStatuses[0].LastTerminationState = terminatedWith(1, "").State
+		}), false},
+	} {
+		require.Equal(t, tt.want, stuck(tt.s.pod), name)
+	}
+}
+
+func TestExcerptIsLeftOut(t *testing.T) {
+	t.Parallel()
+	end := terminatedWith(1, `{"cause":"start failed","message":"1 fault:\nconfig.yaml:2:3: vm.x: wrong\n   2 |  x: |\n     |  ^\nas said"}`).State.Terminated
+	require.Equal(t, "1 fault: config.yaml:2:3: vm.x: wrong as said", testament(end).Message)
 }
 
 func TestDecide(t *testing.T) {
@@ -179,6 +211,7 @@ func TestCountFailures(t *testing.T) {
 	goes := fresh.DeepCopy()
 	goes.DeletionTimestamp = &at
 	asked := is(with(terminatedWith(143, `{"cause":"asked","exitCode":143}`))).pod
+	last := &v1.Outcome{Cause: causeUnknown, ExitCode: 1}
 	for name, tt := range map[string]struct {
 		have    *v1.Failures
 		pod     *corev1.Pod
@@ -187,15 +220,15 @@ func TestCountFailures(t *testing.T) {
 	}{
 		"none":                          {nil, is().pod, false, nil},
 		"no pod":                        {nil, nil, false, nil},
-		"the first":                     {nil, fresh, false, &v1.Failures{Count: 1, LastTime: at}},
+		"the first":                     {nil, fresh, false, &v1.Failures{Count: 1, LastTime: at, Last: last}},
 		"counted once":                  {&v1.Failures{Count: 1, LastTime: at}, fresh, false, &v1.Failures{Count: 1, LastTime: at}},
-		"another":                       {&v1.Failures{Count: 1, LastTime: metav1.NewTime(noon.Add(-time.Hour))}, fresh, false, &v1.Failures{Count: 2, LastTime: at}},
-		"on a node whose clock is late": {&v1.Failures{Count: 1, LastTime: metav1.NewTime(noon.Add(time.Hour))}, fresh, false, &v1.Failures{Count: 2, LastTime: at}},
+		"another":                       {&v1.Failures{Count: 1, LastTime: metav1.NewTime(noon.Add(-time.Hour))}, fresh, false, &v1.Failures{Count: 2, LastTime: at, Last: last}},
+		"on a node whose clock is late": {&v1.Failures{Count: 1, LastTime: metav1.NewTime(noon.Add(time.Hour))}, fresh, false, &v1.Failures{Count: 2, LastTime: at, Last: last}},
 		"kept without a pod":            {&v1.Failures{Count: 1, LastTime: at}, nil, false, &v1.Failures{Count: 1, LastTime: at}},
 		"the definition has changed":    {&v1.Failures{Count: 5, LastTime: at}, nil, true, nil},
-		"and the failed pod is there":   {&v1.Failures{Count: 5, LastTime: at}, fresh, true, &v1.Failures{LastTime: at}},
-		"restarted by the kubelet":      {nil, restarted, false, &v1.Failures{Count: 1, LastTime: at}},
-		"runs for long enough":          {&v1.Failures{Count: 3, LastTime: at}, calmed, false, &v1.Failures{LastTime: at}},
+		"and the failed pod is there":   {&v1.Failures{Count: 5, LastTime: at, Last: last}, fresh, true, &v1.Failures{LastTime: at}},
+		"restarted by the kubelet":      {nil, restarted, false, &v1.Failures{Count: 1, LastTime: at, Last: last}},
+		"runs for long enough":          {&v1.Failures{Count: 3, LastTime: at, Last: last}, calmed, false, &v1.Failures{LastTime: at}},
 		"its pod is being deleted":      {nil, goes, false, nil},
 		"it was told to":                {nil, asked, false, nil},
 	} {

@@ -51,6 +51,16 @@ func lastEnd(pod *corev1.Pod) *corev1.ContainerStateTerminated {
 // runs tells whether the runner's container runs.
 func runs(pod *corev1.Pod) bool { return pod != nil && container(pod).State.Running != nil }
 
+// stuck tells whether something keeps a pod from being started, which has never
+// been. One whose container is being made may run in a moment.
+func stuck(pod *corev1.Pod) bool {
+	if pod == nil || terminating(pod) || lastEnd(pod) != nil || runs(pod) {
+		return false
+	}
+	w := container(pod).State.Waiting
+	return pod.Spec.NodeName == "" || w != nil && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing"
+}
+
 // terminating tells whether a pod is being deleted.
 func terminating(pod *corev1.Pod) bool { return pod != nil && pod.DeletionTimestamp != nil }
 
@@ -105,7 +115,7 @@ func testament(end *corev1.ContainerStateTerminated) *v1.Outcome {
 	var left v1.Outcome
 	if json.Unmarshal([]byte(end.Message), &left) == nil && left.Cause != "" {
 		left.ExitCode = end.ExitCode // what the kubelet saw
-		left.Message = readable(left.Message)
+		left.Message = readable(withoutExcerpt(left.Message))
 		return &left
 	}
 	message := readable(end.Message)
@@ -113,6 +123,18 @@ func testament(end *corev1.ContainerStateTerminated) *v1.Outcome {
 		message = strings.TrimSpace(end.Reason + " " + message)
 	}
 	return &v1.Outcome{Cause: causeUnknown, ExitCode: end.ExitCode, Message: message}
+}
+
+// withoutExcerpt leaves out of a message the lines of the runner's file that it
+// shows, and the mark below them: in one line with the rest nobody can read them.
+func withoutExcerpt(message string) string {
+	var kept []string
+	for line := range strings.Lines(message) {
+		if !strings.HasPrefix(strings.TrimLeft(line, " 0123456789"), "|") {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "")
 }
 
 // readable makes a text printable that something in a pod has written.

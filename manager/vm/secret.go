@@ -24,6 +24,7 @@ func (c *reconciler) displaySecret(ctx context.Context, v *visit) (outcome, erro
 		return nil, nil
 	}
 	if v.memory.current(secretKind.String(), "", nil, v.now) {
+		v.lookForUnseen(nil)
 		return nil, nil
 	}
 	configuration, err := objects.DisplaySecret(v.vm, v.settings, c.random)

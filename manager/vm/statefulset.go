@@ -28,6 +28,9 @@ func (c *reconciler) makeStatefulSet(ctx context.Context, v *visit) (outcome, er
 		v.distrust()
 	}
 	_, o, err := c.ensure(ctx, v, statefulSetKind, set.Annotations[objects.AnnotationApplied], set, v.statefulSet)
+	if err == nil && o == nil && v.decision.replicas > 0 && stuck(v.pod) && objects.Outdated(&v.pod.ObjectMeta, set) {
+		v.decision.replace, v.changes = "it was not started", nil // no guest has to be asked
+	}
 	return o, err
 }
 

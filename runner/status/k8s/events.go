@@ -60,13 +60,13 @@ type happening struct {
 	warning              bool
 }
 
-// happenings are what has happened between two statuses: another state, and who has
+// happenings are what has happened between two statuses: another reason, and who has
 // come to look at the screen or has gone.
 func happenings(before, after status.Status, now time.Time) []happening {
 	var all []happening
-	if after.State != before.State || after.Reason != before.Reason {
+	if after.Reason != before.Reason {
 		bad := after.Outcome != nil && after.Outcome.ExitCode != 0 || after.Reason == status.StartFailed
-		all = append(all, happening{now, "StatusUpdate", string(after.Reason), after.Message, bad})
+		all = append(all, happening{now, "StatusUpdate", string(after.Reason), sentence(after), bad})
 	}
 	if after.State == status.Stopped {
 		return all
@@ -82,6 +82,31 @@ func happenings(before, after status.Status, now time.Time) []happening {
 		}
 	}
 	return all
+}
+
+// sentence says why a VM is in its state, for those who don't know the reasons.
+func sentence(s status.Status) string {
+	switch {
+	case s.Message != "":
+		return s.Message
+	case s.Outcome != nil:
+		return "the machine has ended: " + s.Outcome.Cause
+	}
+	switch s.Reason {
+	case status.RunnerStarted:
+		return "the runner prepares the machine"
+	case status.VMStarted:
+		return "QEMU runs the guest"
+	case status.VMBooted:
+		return "the guest has booted: its agent has answered"
+	case status.VMReset:
+		return "the guest was reset, and boots again"
+	case status.RunnerRestarted:
+		return "a new runner looks after the machine, which went on without one"
+	case status.VMTerminating:
+		return "the machine was told to end"
+	}
+	return "the machine has ended"
 }
 
 // diary keeps what has happened until it can be told. Events are for people who
