@@ -93,7 +93,6 @@ func (w *world) create(ctx context.Context, r *round) error {
 		return err
 	}
 	r.Median, r.P99 = after.quantile(0.5, before, reconciled), after.quantile(0.99, before, reconciled)
-	r.Queued = after.quantile(0.99, before, "workqueue_queue_duration_seconds")
 	r.Reconciled = after.sum(reconciled+"_count") - before.sum(reconciled+"_count")
 	r.Processor, r.Servers = after.sum(processor)-before.sum(processor), w.serversTime()-servers
 	return nil
