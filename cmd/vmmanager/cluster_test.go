@@ -130,6 +130,7 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	p.machine("web")
 	pod := p.awaitPod("web", "")
 	p.grow("web", "system-disk-web-0")
+	p.kubelet(pod, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
 
 	// Its definition changes, and its pod is told.
 	p.kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"vm": {"currentCpus": 1}}}`)
@@ -144,7 +145,6 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	p.eventually("there is no service", func() bool { return !p.get("web", &corev1.Service{}) })
 
 	// The guest shuts down, which makes a new pod; in that the machine crashes.
-	p.kubelet(pod, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
 	p.runnerSays("web", pod, `"state": "Stopped", "reason": "VmStopped", "outcome": {"cause": "guest shutdown", "exitCode": 0}`)
 	p.gone(pod)
 	pod = p.awaitPod("web", pod.UID)
