@@ -162,7 +162,10 @@ func (v *vm) condition(name string, status metav1.ConditionStatus) metav1.Condit
 // runs waits until the guest runs, and returns QEMU's number.
 func (v *vm) runs() int {
 	v.t.Helper()
-	v.phase(v1.PhaseRunning)
+	v.until("to run in its pod", func(now *v1.VirtualMachine) bool {
+		pod, said := v.pod(), now.Status.Runner // the phase may for a moment still be that of the pod before
+		return now.Status.Phase == v1.PhaseRunning && pod != nil && said != nil && said.PodUID == pod.UID && said.State != "Stopped"
+	})
 	return v.qemu()
 }
 

@@ -130,6 +130,7 @@ func TestEvents(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	tracker, r, _ := p.follow()
+	p.eventually("the runner", func(s v1.VirtualMachineStatus) bool { return s.Runner != nil })
 	tell(t, tracker, status.Entered{State: status.Booting})
 	p.eventually("Running", func(s v1.VirtualMachineStatus) bool { return is(s, "Running", metav1.ConditionTrue) })
 	tell(t, tracker, status.ConsoleOpened{Kind: status.SPICE, Client: "10.0.0.9:4000"})
@@ -222,8 +223,8 @@ spec: {policyName: `+rule+`, validationActions: [Deny]}
 	p.kubectl("apply", "-f", deploy+"/manager/runner-account.yaml")
 	tell(t, tracker, status.CPUs(5000))
 	p.eventually("it may again", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 5000 })
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), "the status is reported again") }, patience, tick)
 	require.Equal(t, 1, strings.Count(log.String(), "may not report"))
-	require.Contains(t, log.String(), "the status is reported again")
 }
 
 // A token that is exchanged is taken at once.
