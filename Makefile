@@ -67,6 +67,7 @@ images: ## Build the container images into build/images/, without a container en
 	go run ./deploy/images -version $(VERSION) $(UPDATE)
 
 cluster-load: ## Build the images, and put them into its nodes.
+	@test -L build/cluster || { echo "no cluster runs; make cluster-up starts one"; exit 1; }
 	@$(MAKE) --no-print-directory images VERSION=devel
 	@go run ./test/cluster/clusterctl load build/images/runner.tar build/images/manager.tar
 
