@@ -61,13 +61,19 @@ type Cluster struct {
 	log     func(string)
 }
 
-// Addresses, in the cluster's own network.
-const (
-	address = "10.66.0.1"     // of the API server
-	podsOf  = "10.100.0.0/16" // of all pods
-	bridge  = "kube"
-	server  = "https://" + address + ":6443"
-)
+// bridge is the device that joins the nodes, in the cluster's own network.
+const bridge = "kube"
+
+// Addresses are of the cluster's number, so that a machine can reach several.
+
+// host returns an address in the network of the nodes; 1 is the API server's.
+func (c *Cluster) host(number int) string { return fmt.Sprintf("10.66.%d.%d", c.Number, number) }
+
+// pods is the network of all pods; each node has a part of it.
+func (c *Cluster) pods() string { return fmt.Sprintf("10.%d.0.0/16", 100+c.Number) }
+
+// server is the API server's URL.
+func (c *Cluster) server() string { return "https://" + c.host(1) + ":6443" }
 
 // namespace is the name of the cluster's network namespace, and the beginning of
 // the names of cgroups.
@@ -148,7 +154,7 @@ func (c *Cluster) takeNumber(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%d clusters run, or: %w", maxClusters, err)
 	}
-	for _, words := range []string{"link set lo up", "link add " + bridge + " type bridge", "addr add " + address + "/24 dev " + bridge, "link set " + bridge + " up"} {
+	for _, words := range []string{"link set lo up", "link add " + bridge + " type bridge", "addr add " + c.host(1) + "/24 dev " + bridge, "link set " + bridge + " up"} {
 		if err := c.ip(ctx, strings.Fields(words)...); err != nil {
 			return err
 		}
@@ -175,7 +181,7 @@ func (c *Cluster) Expose(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, words := range []string{"addr add 10.66.0.254/24 dev " + outer, "link set " + outer + " up", "route add " + podsOf + " via " + address} {
+	for _, words := range []string{"addr add " + c.host(254) + "/24 dev " + outer, "link set " + outer + " up", "route add " + c.pods() + " via " + c.host(1)} {
 		if err := run(ctx, "ip", strings.Fields(words)...); err != nil {
 			return err
 		}

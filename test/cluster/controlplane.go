@@ -47,7 +47,7 @@ func (c *Cluster) StopServer(ctx context.Context) error { return c.end(ctx, apiS
 // StartServer starts the API server, and waits until it is ready.
 func (c *Cluster) StartServer(ctx context.Context) error {
 	if err := c.serve(ctx, apiServer, "--etcd-servers", "http://127.0.0.1:2379",
-		"--bind-address", address, "--advertise-address", address, "--secure-port", "6443",
+		"--bind-address", c.host(1), "--advertise-address", c.host(1), "--secure-port", "6443",
 		"--tls-cert-file", "pki/apiserver.crt", "--tls-private-key-file", "pki/apiserver.key", "--cert-dir", "pki",
 		"--client-ca-file", "pki/ca.crt", "--authorization-mode", "Node,RBAC",
 		"--enable-admission-plugins", "NodeRestriction", "--allow-privileged=true",
@@ -83,7 +83,7 @@ func (c *Cluster) credentials(nodes int) error {
 	if err != nil {
 		return err
 	}
-	if err := a.server("apiserver", address, "127.0.0.1", "10.67.0.1"); err != nil {
+	if err := a.server("apiserver", c.host(1), "127.0.0.1", "10.67.0.1"); err != nil {
 		return err
 	}
 	if err := serviceAccounts(dir); err != nil {
@@ -101,7 +101,7 @@ func (c *Cluster) credentials(nodes int) error {
 		if err := a.client(name, user[0], user[1:]...); err != nil {
 			return err
 		}
-		path, err := a.kubeconfig(dir, name, server)
+		path, err := a.kubeconfig(dir, name, c.server())
 		if err != nil {
 			return err
 		}
@@ -128,7 +128,7 @@ func (c *Cluster) awaitServer(ctx context.Context) error {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}}, DialContext: c.Dial}
 	defer transport.CloseIdleConnections()
 	return until(ctx, patience, "the API server", func() error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, server+"/readyz", http.NoBody)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.server()+"/readyz", http.NoBody)
 		if err != nil {
 			return err
 		}

@@ -26,8 +26,8 @@ type node struct {
 }
 
 func (n node) name() string    { return fmt.Sprintf("node%d", n.number) }
-func (n node) address() string { return fmt.Sprintf("10.66.0.%d", 10+n.number) }
-func (n node) pods() string    { return fmt.Sprintf("10.100.%d.0/24", n.number) }
+func (n node) address() string { return n.c.host(10 + n.number) }
+func (n node) pods() string    { return fmt.Sprintf("10.%d.%d.0/24", 100+n.c.Number, n.number) }
 func (n node) cgroup() string  { return n.c.namespace() + "-" + n.name() }
 func (n node) dir() string     { return filepath.Join(n.c.Dir, n.name()) }
 
@@ -46,7 +46,7 @@ func (n node) start(ctx context.Context) error {
 	cmd.Env = append(os.Environ(),
 		"PROGRAMS="+filepath.Join(n.c.Programs, "bin"), "PACKAGES="+filepath.Join(n.c.Programs, "root"),
 		"IMAGES="+filepath.Join(n.c.Programs, "images"), "DIR="+n.dir(), "NAME="+n.name(), "CGROUP="+n.cgroup(),
-		"ADDRESS="+n.address(), "GATEWAY="+address, "PODS="+n.pods(), "ROUTES="+routes.String())
+		"ADDRESS="+n.address(), "GATEWAY="+n.c.host(1), "PODS="+n.pods(), "ROUTES="+routes.String())
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
 		Setsid:     true,
@@ -93,7 +93,7 @@ func (n node) configure() error {
 		"cni/10-bridge.conflist": cniConfig, "containerd.toml": containerdConfig, "kubelet.yaml": kubeletConfig, "proxy.yaml": proxyConfig,
 	} {
 		text = strings.NewReplacer("$PODS", n.pods(), "$DIR", n.dir(), "$PACKAGES", filepath.Join(n.c.Programs, "root"),
-			"$ADDRESS", n.address(), "$CGROUP", n.cgroup(), "$CLUSTER_PODS", podsOf).Replace(text)
+			"$ADDRESS", n.address(), "$CGROUP", n.cgroup(), "$CLUSTER_PODS", n.c.pods()).Replace(text)
 		if err := os.WriteFile(filepath.Join(n.dir(), file), []byte(text), 0o600); err != nil {
 			return fmt.Errorf("configure %s: %w", n.name(), err)
 		}
