@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -170,6 +171,47 @@ func (c *Claim) shrinks(have resource.Quantity) *Problem {
 	}
 	return &Problem{Path: c.Path + ".spec.resources.requests.storage", Message: fmt.Sprintf(
 		"the volume stays at %s: volumes can grow, but not shrink to %s", have.String(), size.String())}
+}
+
+// Wanted is the hash of what the VM asks for.
+func (c *Claim) Wanted() string { return c.wanted.Annotations[AnnotationApplied] }
+
+// Refused says what it means that the API server does not take the Change of a
+// claim, in terms of the VM: the path, what stays, and what would be right. why is
+// the server's word.
+func (c *Claim) Refused(have *corev1.PersistentVolumeClaim, why string) string {
+	size, wanted := have.Spec.Resources.Requests[corev1.ResourceStorage], requested(c.wanted)
+	if more, err := resource.ParseQuantity(wanted); err != nil || more.Cmp(size) <= 0 {
+		return fmt.Sprintf("%s: the claim %s stays as it is: %s", cmp.Or(c.Path, "the runner's data"), c.Name, why)
+	}
+	var right string
+	switch class := have.Spec.StorageClassName; {
+	case have.Status.Phase != corev1.ClaimBound:
+		right = "it can grow when it has a volume"
+	case class != nil && *class != "":
+		right = fmt.Sprintf("ask for %s, or let the storage class %s grow volumes (allowVolumeExpansion: true)", size.String(), *class)
+	default:
+		right = fmt.Sprintf("ask for %s; a volume without a storage class can't grow", size.String())
+	}
+	return fmt.Sprintf("%s.spec.resources.requests.storage: the claim %s stays at %s and does not grow to %s: %s; %s",
+		c.Path, c.Name, size.String(), wanted, right, why)
+}
+
+// Unbound says what a claim that has no volume waits for, as far as the claim tells,
+// and which field says otherwise.
+func (c *Claim) Unbound(have *corev1.PersistentVolumeClaim) string {
+	field := c.Path + ".spec.storageClassName"
+	if c.Path == "" {
+		field = "runnerDataPvc.storageClassName of the manager's configuration"
+	}
+	switch class := have.Spec.StorageClassName; {
+	case class == nil:
+		return fmt.Sprintf("the claim %s has no volume: it names no storage class, and the cluster has no default one (%s names one)", c.Name, field)
+	case *class == "":
+		return fmt.Sprintf("the claim %s has no volume: it names no storage class (%s), so that somebody must make a PersistentVolume for it", c.Name, field)
+	default:
+		return fmt.Sprintf("the claim %s has no volume: is there the storage class %s (%s), and does it make volumes?", c.Name, *class, field)
+	}
 }
 
 // Change returns the merge patch (RFC 7386) that brings an existing claim as near

@@ -1,6 +1,11 @@
 package objects
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
@@ -38,6 +43,33 @@ func resources(vm *v1.VirtualMachine, s Settings, r *rights) *applycorev1.Resour
 		c.WithRequests(requests)
 	}
 	return c
+}
+
+// Requests says what the pod of a VM requests, and why, for people. It is empty for
+// one that requests nothing.
+func Requests(vm *v1.VirtualMachine, s Settings) string {
+	r := rightsOf(vm, s)
+	all := resources(vm, s, r)
+	requests := corev1.ResourceList{}
+	for _, list := range []*corev1.ResourceList{all.Limits, all.Requests} { // what has a limit only, requests that
+		if list != nil {
+			maps.Copy(requests, *list)
+		}
+	}
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		quantity := requests[name]
+		texts = append(texts, string(name)+" "+quantity.String())
+	}
+	switch {
+	case len(texts) == 0:
+		return ""
+	case vm.Spec.Resources != nil:
+		return "the pod requests " + strings.Join(texts, ", ") + " (spec.resources)"
+	}
+	ram := resource.NewQuantity(currentRAM(vm), resource.BinarySI)
+	return fmt.Sprintf("the pod requests %s (computed from spec.vm: %d CPUs and %s of RAM are current; spec.resources can say otherwise)",
+		strings.Join(texts, ", "), currentCPUs(vm), ram)
 }
 
 func computed(vm *v1.VirtualMachine, s Settings) corev1.ResourceList {

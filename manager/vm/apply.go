@@ -31,6 +31,9 @@ type memory struct {
 	written  map[string]written // by kind
 	status   uint64             // the VM's version after its status was written last
 	fleeting time.Time          // since when a phase that passes is not told
+	refusals map[string]refusal // of changes of claims, by name
+	mounts   *mounts            // of the pod, if that was asked
+	unbound  *unboundClaims     // likewise
 }
 
 // written is a version of an object that is as it shall be.

@@ -5,39 +5,62 @@ import (
 	"encoding/json"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"vmop/manager/objects"
 )
 
-// makeClaims makes the claims of the VM's disks that are missing, and lets those
-// grow that shall be larger.
+// makeClaims makes the claims of the VM's disks that are missing, lets those grow
+// that shall be larger, and tells of those that somebody has deleted.
 func (c *reconciler) makeClaims(ctx context.Context, v *visit) (outcome, error) {
 	claims, err := objects.Claims(v.vm, v.settings, v.existing)
 	if err != nil {
 		return stalled{reasonRefused, readable(err.Error())}, nil
 	}
 	v.claims = claims
+	var held outcome
 	for i := range claims {
-		claim := &claims[i]
-		if claim.Apply != nil {
-			if o, err := c.makeClaim(ctx, v, claim); err != nil {
-				return o, err
-			}
+		o, err := c.tendClaim(ctx, v, &claims[i])
+		if err != nil {
+			return o, err
 		}
-		if claim.Stale {
-			if err := c.growClaim(ctx, v, claim); err != nil {
-				return refused(err), err
-			}
+		switch {
+		case o == nil:
+		case held == nil:
+			held = o
+		default:
+			v.note(o)
 		}
-		switch p := claim.Problem; {
-		case p != nil && p.Fatal:
-			return stalled{reasonClaim, p.Path + ": " + p.Message}, nil
-		case p != nil:
-			v.problems = append(v.problems, problem{reasonClaim, p.Path + ": " + p.Message})
+	}
+	return held, nil
+}
+
+// tendClaim does what there is to do for one of them.
+func (c *reconciler) tendClaim(ctx context.Context, v *visit, claim *objects.Claim) (outcome, error) {
+	if p := claim.Problem; p != nil && p.Fatal {
+		return stalled{reasonClaim, p.Path + ": " + p.Message}, nil
+	}
+	have, exists := v.existing[claim.Name]
+	if exists {
+		delete(v.memory.written, claimKind.String()+" "+claim.Name) // it is in the cache
+	}
+	switch {
+	case exists && have.DeletionTimestamp != nil:
+		return c.claimGoes(ctx, v, claim, have.UID), nil
+	case claim.Apply != nil:
+		lost, err := c.mounted(ctx, v, claim)
+		if err != nil || lost {
+			return c.claimLost(ctx, v, claim), err
 		}
+		return c.makeClaim(ctx, v, claim)
+	case claim.Stale:
+		if err := c.growClaim(ctx, v, claim, have.ResourceVersion); err != nil {
+			return nil, err
+		}
+	}
+	if p := claim.Problem; p != nil {
+		v.problems = append(v.problems, problem{reasonClaim, p.Path + ": " + p.Message})
 	}
 	return nil, nil
 }
@@ -56,29 +79,17 @@ func (c *reconciler) makeClaim(ctx context.Context, v *visit, claim *objects.Cla
 	object := metadataOf(claimKind)
 	object.Name, object.Namespace = claim.Name, v.vm.Namespace
 	if err := c.client.Patch(ctx, object, client.RawPatch(types.ApplyPatchType, text), managerWriter, client.ForceOwnership); err != nil {
-		return refused(err), fmt.Errorf("apply %s for %s: %w", what, orElse(claim.Path, "the runner's data"), err)
+		return refused(err), fmt.Errorf("apply %s for %s: %w", what, purpose(claim), err)
 	}
 	v.memory.written[what] = written{hash: hash, version: versionOf(object), at: v.now}
+	if v.vm.Status.UUID != "" { // it has run before
+		c.event(ctx, v, claimMade(claim, object.UID))
+	}
 	return nil, nil
 }
 
-// growClaim brings a claim that exists near to what the VM asks for.
-func (c *reconciler) growClaim(ctx context.Context, v *visit, claim *objects.Claim) error {
-	key := types.NamespacedName{Namespace: v.vm.Namespace, Name: claim.Name}
-	var have corev1.PersistentVolumeClaim
-	if err := c.live.Get(ctx, key, &have); err != nil {
-		return fmt.Errorf("read PersistentVolumeClaim %s: %w", claim.Name, err)
-	}
-	before := have.Spec.Resources.Requests.Storage().DeepCopy()
-	patch, err := claim.Change(&have)
-	if err != nil {
-		return err
-	}
-	if err := c.client.Patch(ctx, &have, client.RawPatch(types.MergePatchType, patch), managerWriter); err != nil {
-		return fmt.Errorf("change PersistentVolumeClaim %s for %s: %w", claim.Name, orElse(claim.Path, "the runner's data"), err)
-	}
-	if after := have.Spec.Resources.Requests.Storage(); after.Cmp(before) > 0 {
-		c.event(ctx, v, claimGrown(claim.Name, have.UID, before.String(), after.String()))
-	}
-	return nil
-}
+// purpose says what a claim is for.
+func purpose(claim *objects.Claim) string { return orElse(claim.Path, "the runner's data") }
+
+// isData tells whether a claim holds the machine's uuid, NVRAM and TPM.
+func isData(claim *objects.Claim) bool { return claim.Path == "" }

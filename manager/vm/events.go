@@ -155,6 +155,23 @@ func claimGrown(name string, uid types.UID, from, to string) happening {
 	return happening{"ClaimGrown", "GrowClaim", byUser, fmt.Sprintf("PersistentVolumeClaim %s asks for %s instead of %s", name, to, from), string(uid) + to, false}
 }
 
+func claimNotChanged(problem string, uid types.UID) happening {
+	return happening{"ClaimNotChanged", "GrowClaim", byUser, problem, string(uid) + problem, true}
+}
+
+func claimDeleted(message string, uid types.UID) happening {
+	return happening{reasonClaimDeleted, "DeleteClaim", byUser, message, string(uid), true}
+}
+
+// claimMade is that of a VM that has run before: its data are new, or were lost.
+func claimMade(claim *objects.Claim, uid types.UID) happening {
+	note := fmt.Sprintf("PersistentVolumeClaim %s is made for %s: it is empty", claim.Name, purpose(claim))
+	if isData(claim) {
+		note += ", as the one before is gone: the machine gets a new uuid, firmware variables and TPM"
+	}
+	return happening{"ClaimMade", "MakeClaim", byManager, note, string(uid), isData(claim)}
+}
+
 // podsOf tells situations apart by the pods there are.
 func podsOf(s situation) string {
 	if s.pod != nil {

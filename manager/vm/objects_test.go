@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -297,39 +296,6 @@ func TestService(t *testing.T) {
 	require.Equal(t, theirs.ResourceVersion, have.ResourceVersion)
 	require.NoError(t, w.client.Delete(t.Context(), theirs))
 	eventually(w, "web", &corev1.Service{}, "there is one", func(s *corev1.Service) bool { return s.Labels["a"] == "b" })
-}
-
-// A claim grows with its VM's definition, where its storage class lets it.
-func TestClaimGrows(t *testing.T) {
-	t.Parallel()
-	w := begin(t)
-	grows := true
-	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}, Provisioner: "kubernetes.io/no-provisioner", AllowVolumeExpansion: &grows}
-	w.create(class)
-	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
-	volume.Spec = corev1.PersistentVolumeSpec{
-		StorageClassName: class.Name, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-		Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
-		PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/nowhere"}},
-	}
-	w.create(volume)
-	w.vm("web", func(vm *v1.VirtualMachine) {
-		files := corev1.PersistentVolumeFilesystem
-		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.StorageClassName = &class.Name
-		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.VolumeMode = &files
-	})
-	const name = "system-disk-web-0"
-	eventually(w, name, &corev1.PersistentVolumeClaim{}, "it has its volume", func(c *corev1.PersistentVolumeClaim) bool { return c.Status.Phase == corev1.ClaimBound })
-	w.edit("web", func(vm *v1.VirtualMachine) {
-		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Gi")
-	})
-	eventually(w, name, &corev1.PersistentVolumeClaim{}, "it asks for more", func(c *corev1.PersistentVolumeClaim) bool {
-		return c.Spec.Resources.Requests.Storage().String() == "2Gi"
-	})
-	events := w.events("web", "ClaimGrown")
-	require.Len(t, events, 1)
-	require.Contains(t, events[0].Note, "asks for 2Gi instead of 1Gi")
-	w.boot("web")
 }
 
 // A type that was taken over at the first start is not looked for again.

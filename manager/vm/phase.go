@@ -49,6 +49,8 @@ const (
 	reasonRetrying  = "Retrying"
 	reasonClaim     = "ClaimNotAsDefined"
 	reasonLimit     = "LimitTooLow"
+
+	reasonClaimDeleted = "ClaimDeleted"
 )
 
 // phaseOf says how a VM is.
@@ -174,7 +176,8 @@ func unscheduled(pod *corev1.Pod) phase {
 	switch {
 	case strings.Contains(c.Message, "persistentvolumeclaim ") && strings.Contains(c.Message, "not found"):
 		reason = reasonMissingClaim
-	case strings.Contains(c.Message, "unbound immediate PersistentVolumeClaims"), strings.Contains(c.Message, "didn't find available persistent volumes to bind"):
+	case strings.Contains(c.Message, "unbound immediate PersistentVolumeClaims"), strings.Contains(c.Message, "didn't find available persistent volumes to bind"),
+		strings.Contains(c.Message, "binding volumes"):
 		reason = reasonClaimPending
 	}
 	return phase{v1.PhasePending, reason, readable(c.Message), false}

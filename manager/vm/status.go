@@ -22,6 +22,9 @@ const passing = 2 * time.Second
 // events that tell of the change.
 func (c *reconciler) tell(ctx context.Context, v *visit) error {
 	p := phaseOf(v.situation)
+	if err := c.explain(ctx, v, &p); err != nil {
+		return err
+	}
 	status := v.status(p)
 	if sameStatus(status, v.vm.Status) {
 		v.memory.fleeting = time.Time{}

@@ -1,0 +1,225 @@
+package vm
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "vmop/api/v1"
+)
+
+// told waits until a VM's condition Reconciled is False with a message.
+func (w *world) told(name, message string) *v1.VirtualMachine {
+	w.t.Helper()
+	return eventually(w, name, &v1.VirtualMachine{}, "it is told: "+message, func(vm *v1.VirtualMachine) bool {
+		status, said := reconciled(vm)
+		return status == metav1.ConditionFalse && strings.Contains(said, message)
+	})
+}
+
+// bound makes a VM whose disk has a volume of a storage class that lets volumes
+// grow, or not.
+func (w *world) bound(name string, grows bool) *storagev1.StorageClass {
+	w.t.Helper()
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}, Provisioner: "kubernetes.io/no-provisioner", AllowVolumeExpansion: &grows}
+	w.create(class)
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
+	volume.Spec = corev1.PersistentVolumeSpec{
+		StorageClassName: class.Name, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+		PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/nowhere"}},
+	}
+	w.create(volume)
+	w.vm(name, func(vm *v1.VirtualMachine) {
+		files := corev1.PersistentVolumeFilesystem
+		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.StorageClassName = &class.Name
+		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.VolumeMode = &files
+	})
+	eventually(w, "system-disk-"+name+"-0", &corev1.PersistentVolumeClaim{}, "it has its volume", func(c *corev1.PersistentVolumeClaim) bool { return c.Status.Phase == corev1.ClaimBound })
+	return class
+}
+
+func (w *world) askFor(vm, size string) {
+	w.t.Helper()
+	w.edit(vm, func(vm *v1.VirtualMachine) {
+		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse(size)
+	})
+}
+
+// A claim grows with its VM's definition, where its storage class lets it.
+func TestClaimGrows(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	w.bound("web", true)
+	w.askFor("web", "2Gi")
+	eventually(w, "system-disk-web-0", &corev1.PersistentVolumeClaim{}, "it asks for more", func(c *corev1.PersistentVolumeClaim) bool {
+		return c.Spec.Resources.Requests.Storage().String() == "2Gi"
+	})
+	events := w.events("web", "ClaimGrown")
+	require.Len(t, events, 1)
+	require.Contains(t, events[0].Note, "asks for 2Gi instead of 1Gi")
+	w.boot("web")
+}
+
+// Where its storage class does not let it grow, that is told, once, and the VM goes
+// on and follows all else. It is tried again after a while.
+func TestClaimMayNotGrow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	via := newWire()
+	w.manage(via)
+	class := w.bound("web", false)
+	pod := w.boot("web")
+	w.askFor("web", "2Gi")
+	vm := w.told("web", "spec.vm.disks[0].volumeClaimTemplate.spec.resources.requests.storage: the claim system-disk-web-0 stays at 1Gi and does not grow to 2Gi: "+
+		"ask for 1Gi, or let the storage class "+class.Name+" grow volumes (allowVolumeExpansion: true); ")
+	require.Equal(t, reasonClaim, conditionOf(vm.Status.Conditions, v1.ConditionReconciled).Reason)
+	require.Equal(t, v1.PhaseRunning, vm.Status.Phase)
+	for range 5 {
+		w.look()
+	}
+	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.Disks = append(vm.Spec.VM.Disks, v1.Disk{VolumeClaimTemplate: disk("more", "1Gi")}) })
+	eventually(w, "more-disk-web-0", &corev1.PersistentVolumeClaim{}, "a disk more", func(*corev1.PersistentVolumeClaim) bool { return true })
+	w.edit("web", stopped)
+	w.gone("web", pod)
+	w.phase("web", v1.PhaseStopped, reasonStopped)
+	w.edit("web", running)
+	w.boot("web")
+	require.Len(t, w.events("web", "ClaimNotChanged"), 1)
+	tries := func() (n int) {
+		for _, s := range via.written() {
+			if s == "PATCH /api/v1/namespaces/"+w.namespace+"/persistentvolumeclaims/system-disk-web-0" {
+				n++
+			}
+		}
+		return n
+	}
+	require.Equal(t, 2, tries(), "it was made, and asked to grow once")
+
+	allow := true
+	class.AllowVolumeExpansion = &allow
+	require.NoError(t, w.client.Update(t.Context(), class))
+	w.advance(refusalLasts)
+	eventually(w, "web", &v1.VirtualMachine{}, "all is well", func(vm *v1.VirtualMachine) bool {
+		status, _ := reconciled(vm)
+		return status == metav1.ConditionTrue
+	})
+	require.Equal(t, 3, tries())
+}
+
+// A claim without a volume doesn't grow; when it has one it does.
+func TestClaimWithoutVolume(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	w.vm("web", stopped)
+	w.phase("web", v1.PhaseStopped, reasonStopped)
+	w.askFor("web", "2Gi")
+	w.told("web", "the claim system-disk-web-0 stays at 1Gi and does not grow to 2Gi: it can grow when it has a volume")
+	w.askFor("web", "1Gi")
+	eventually(w, "web", &v1.VirtualMachine{}, "all is well", func(vm *v1.VirtualMachine) bool {
+		status, _ := reconciled(vm)
+		return status == metav1.ConditionTrue
+	})
+}
+
+// Who deletes the claims of a VM that runs is told what that means, before it is
+// too late, and what is made in their place.
+func TestClaimDeleted(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	w.vm("web")
+	pod := w.boot("web")
+	for _, name := range []string{"runner-data-web-0", "system-disk-web-0"} {
+		claim, _ := get(w, name, &corev1.PersistentVolumeClaim{})
+		require.NoError(t, w.client.Delete(t.Context(), claim))
+	}
+	vm := w.told("web", "the runner's data: the claim runner-data-web-0 is being deleted, which cannot be taken back. The VM has it until its pod ends; "+
+		"an empty one is made, and with it a new machine uuid, firmware variables and TPM, for the next start.")
+	vm = eventually(w, "web", &v1.VirtualMachine{}, "of both", func(vm *v1.VirtualMachine) bool {
+		_, message := reconciled(vm)
+		return len(w.events("web", reasonClaimDeleted)) == 2 && len(message) > 400
+	})
+	_, message := reconciled(vm)
+	require.Contains(t, message, "spec.vm.disks[0].volumeClaimTemplate: the claim system-disk-web-0 is being deleted")
+	require.Equal(t, reasonClaimDeleted, conditionOf(vm.Status.Conditions, v1.ConditionReconciled).Reason)
+	require.Equal(t, v1.PhaseRunning, vm.Status.Phase)
+
+	require.NoError(t, w.client.Delete(t.Context(), pod.DeepCopy()))
+	w.gone("web", pod)
+	second := w.boot("web")
+	require.NotEqual(t, pod.UID, second.UID)
+	eventually(w, "web", &v1.VirtualMachine{}, "all is well", func(vm *v1.VirtualMachine) bool {
+		status, _ := reconciled(vm)
+		return status == metav1.ConditionTrue
+	})
+	made := w.events("web", "ClaimMade")
+	require.Len(t, made, 2)
+	for _, e := range made {
+		if e.Type == corev1.EventTypeWarning {
+			require.Contains(t, e.Note, "runner-data-web-0 is made for the runner's data: it is empty, as the one before is gone")
+		}
+	}
+}
+
+// A claim that is gone while the VM runs is not made again under it.
+func TestClaimLost(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	w.vm("web")
+	pod := w.boot("web")
+	const name = "system-disk-web-0"
+	lost, _ := get(w, name, &corev1.PersistentVolumeClaim{})
+	require.NoError(t, w.client.Delete(t.Context(), lost))
+	require.NoError(t, w.client.Patch(t.Context(), lost, client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`))))
+	vm := w.told("web", "spec.vm.disks[0].volumeClaimTemplate: the claim system-disk-web-0 is gone")
+	require.Equal(t, v1.PhaseRunning, vm.Status.Phase)
+	require.NotEmpty(t, w.events("web", reasonClaimDeleted))
+	_, is := get(w, name, &corev1.PersistentVolumeClaim{})
+	require.False(t, is, "an empty one would hide it")
+
+	require.NoError(t, w.client.Delete(t.Context(), pod.DeepCopy()))
+	w.gone("web", pod)
+	w.boot("web")
+	_, is = get(w, name, &corev1.PersistentVolumeClaim{})
+	require.True(t, is)
+}
+
+// What the scheduler doesn't say: which claim has no volume, and of which class.
+func TestClaimsWithoutVolumes(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	class := "gold"
+	w.vm("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.StorageClassName = &class })
+	w.phase("web", v1.PhasePending, reasonClaimPending)
+	w.advance(unboundSince)
+	vm := eventually(w, "web", &v1.VirtualMachine{}, "which", func(vm *v1.VirtualMachine) bool { return len(vm.Status.Message) > 200 })
+	require.Equal(t, reasonClaimPending, vm.Status.Reason)
+	require.Contains(t, vm.Status.Message, "the claim system-disk-web-0 has no volume: is there the storage class gold (spec.vm.disks[0].volumeClaimTemplate.spec.storageClassName), and does it make volumes?")
+	require.Contains(t, vm.Status.Message, "the claim runner-data-web-0 has no volume: it names no storage class, and the cluster has no default one (runnerDataPvc.storageClassName of the manager's configuration names one)")
+}
+
+// A limit of memory at which the kernel ends the VM is told, and kept.
+func TestLimitTooLow(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	w.vm("web", func(vm *v1.VirtualMachine) {
+		vm.Spec.VM.MaximumRAM = new(resource.MustParse("2Gi"))
+		vm.Spec.Resources = &v1.Resources{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}}
+	})
+	pod := w.boot("web")
+	require.Equal(t, "1Gi", pod.Spec.Containers[0].Resources.Limits.Memory().String())
+	vm := w.told("web", "spec.resources.limits.memory is 1Gi, but the VM can need ")
+	require.Equal(t, reasonLimit, conditionOf(vm.Status.Conditions, v1.ConditionReconciled).Reason)
+	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.Resources.Limits[corev1.ResourceMemory] = resource.MustParse("4Gi") })
+	eventually(w, "web", &v1.VirtualMachine{}, "all is well", func(vm *v1.VirtualMachine) bool {
+		status, _ := reconciled(vm)
+		return status == metav1.ConditionTrue
+	})
+}
