@@ -114,6 +114,13 @@ func PodChanges(pod *metav1.ObjectMeta, next *applyappsv1.StatefulSetApplyConfig
 	return changes
 }
 
+// NamesNode tells whether a pod was made for a VM that names its node: no scheduler
+// has seen it then, and nobody knows whether there is such a node.
+func NamesNode(pod *metav1.ObjectMeta) bool {
+	var from map[string]string
+	return json.Unmarshal([]byte(pod.Annotations[AnnotationDefinition]), &from) == nil && from["spec.nodeName"] != ""
+}
+
 // Outdated tells whether a pod was made from something else than the next one will
 // be, be it only by what it requests.
 func Outdated(pod *metav1.ObjectMeta, next *applyappsv1.StatefulSetApplyConfiguration) bool {

@@ -85,7 +85,9 @@ func TestClaimMayNotGrow(t *testing.T) {
 	for range 5 {
 		w.look()
 	}
-	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.Disks = append(vm.Spec.VM.Disks, v1.Disk{VolumeClaimTemplate: disk("more", "1Gi")}) })
+	w.edit("web", func(vm *v1.VirtualMachine) {
+		vm.Spec.VM.Disks = append(vm.Spec.VM.Disks, v1.Disk{VolumeClaimTemplate: disk("more", "1Gi")})
+	})
 	eventually(w, "more-disk-web-0", &corev1.PersistentVolumeClaim{}, "a disk more", func(*corev1.PersistentVolumeClaim) bool { return true })
 	w.edit("web", stopped)
 	w.gone("web", pod)
@@ -217,7 +219,9 @@ func TestLimitTooLow(t *testing.T) {
 	require.Equal(t, "1Gi", pod.Spec.Containers[0].Resources.Limits.Memory().String())
 	vm := w.told("web", "spec.resources.limits.memory is 1Gi, but the VM can need ")
 	require.Equal(t, reasonLimit, conditionOf(vm.Status.Conditions, v1.ConditionReconciled).Reason)
-	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.Resources.Limits[corev1.ResourceMemory] = resource.MustParse("4Gi") })
+	w.edit("web", func(vm *v1.VirtualMachine) {
+		vm.Spec.Resources.Limits[corev1.ResourceMemory] = resource.MustParse("4Gi")
+	})
 	eventually(w, "web", &v1.VirtualMachine{}, "all is well", func(vm *v1.VirtualMachine) bool {
 		status, _ := reconciled(vm)
 		return status == metav1.ConditionTrue

@@ -81,7 +81,11 @@ func (v *visit) happenings(p phase) []happening {
 		all = append(all, v.transition(p)...)
 	}
 	if f := v.failures; f != nil && f.Count > 0 && (was.Failures == nil || f.LastTime != was.Failures.LastTime) {
-		all = append(all, happening{p.reason, "Start", v.culprit(), p.message, f.LastTime.UTC().Format(time.RFC3339), true})
+		reason, message := p.reason, p.message
+		if p.phase != v1.PhaseFailed { // nobody has seen it fail, and it runs again
+			reason, message = failure(f.Last)
+		}
+		all = append(all, happening{reason, "Start", v.culprit(), message, f.LastTime.UTC().Format(time.RFC3339), true})
 	}
 	if refused := v.accepted.status == metav1.ConditionFalse; refused {
 		if have := conditionOf(was.Conditions, v1.ConditionVMTypeAccepted); have == nil || have.Message != v.accepted.message {
@@ -135,6 +139,9 @@ func (v *visit) deleter() string {
 func (v *visit) culprit() string {
 	if said := v.vm.Status.Runner; said != nil && said.Outcome != nil && said.Outcome.Cause == "guest panic" {
 		return byGuest
+	}
+	if last := v.failures.Last; last != nil && last.Reason == reasonNodeMissing {
+		return byUser
 	}
 	return byRunner
 }

@@ -33,7 +33,7 @@ func (c *reconciler) lastWord(ctx context.Context, v *visit) (bool, error) {
 	case err != nil:
 		return false, fmt.Errorf("read pod %s: %w", podName(v.vm), err)
 	default:
-		pod = &live
+		pod = v.neglected(&live)
 	}
 	if (pod == nil) != (v.pod == nil) || pod != nil && pod.UID != v.pod.UID || !v.speechless(pod) {
 		v.lookAgain(v.now.Add(firstRetry))

@@ -103,7 +103,10 @@ func (c *reconciler) lookFurther(ctx context.Context, v *visit) error {
 	for i := range pods.Items {
 		switch pod := &pods.Items[i]; {
 		case pod.Name == podName(v.vm):
-			v.pod = pod
+			v.pod = v.neglected(pod)
+			if noticed := unnoticed(pod); !noticed.IsZero() && v.now.Before(noticed) {
+				v.lookAgain(noticed)
+			}
 		case pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed:
 			v.strays = append(v.strays, pod)
 		}

@@ -64,6 +64,36 @@ func TestRepairedBeforeItsStart(t *testing.T) {
 	require.Equal(t, metav1.ConditionFalse, conditionOf(vm.Status.Conditions, v1.ConditionRestartRequired).Status)
 }
 
+// A node that isn't there is told, and no pod after pod is made for it.
+func TestNoSuchNode(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	w.vm("web", func(vm *v1.VirtualMachine) { vm.Spec.NodeName = "ghost" })
+	pod := w.pod("web")
+	require.Equal(t, "ghost", pod.Spec.NodeName)
+	w.phase("web", v1.PhaseStarting, reasonPodStarting)
+	w.advance(noticeTime)
+	vm := w.phase("web", v1.PhaseFailed, reasonNodeMissing)
+	require.Contains(t, vm.Status.Message, "node ghost (spec.nodeName) takes no notice of pod web-0: is there such a node, and does it run?; failed starts in a row: 1, next attempt at ")
+	require.Equal(t, int32(1), vm.Status.Failures.Count)
+	eventually(w, "web", &appsv1.StatefulSet{}, "no pod shall be", func(s *appsv1.StatefulSet) bool { return *s.Spec.Replicas == 0 })
+	require.Equal(t, byUser, w.events("web", reasonNodeMissing)[0].Labels[labelInitiator])
+	w.remove(pod)
+	eventually(w, "web", &v1.VirtualMachine{}, "no pod is", func(vm *v1.VirtualMachine) bool { return vm.Status.NodeName == "" })
+	w.look()
+	w.phase("web", v1.PhaseFailed, reasonNodeMissing)
+	_, is := get(w, "web-0", &corev1.Pod{})
+	require.False(t, is)
+
+	w.advance(-noticeTime)
+	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.NodeName = node })
+	second := w.pod("web")
+	require.Equal(t, node, second.Spec.NodeName)
+	w.report(second, runningSince(time.Now()))
+	w.say("web", second, stateBooted, nil)
+	w.phase("web", v1.PhaseRunning, "")
+}
+
 // A pod that nobody takes away is waited for, and said so.
 func TestOldPod(t *testing.T) {
 	t.Parallel()

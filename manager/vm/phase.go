@@ -40,6 +40,7 @@ const (
 	reasonPodFailed        = "PodFailed"
 	reasonStartFailed      = "StartFailed"
 	reasonCrashed          = "Crashed"
+	reasonNodeMissing      = "NodeMissing"
 	reasonRestarting       = "Restarting"
 
 	// Of phases and of the condition Reconciled.
@@ -111,16 +112,25 @@ func (s situation) hasFailed(said *v1.RunnerStatus) phase {
 	return s.failed(nil)
 }
 
-func (s situation) failed(outcome *v1.Outcome) phase {
-	reason, message := reasonStartFailed, "the VM could not be started"
-	if outcome != nil {
-		if crashed(outcome.Cause) {
-			reason = reasonCrashed
-		}
-		if message = replaceReason(outcome); outcome.Message == "" {
-			message = fmt.Sprintf("%s (exit code %d)", message, outcome.ExitCode)
-		}
+// failure says how a VM has failed; nil is not known.
+func failure(outcome *v1.Outcome) (reason, message string) {
+	if outcome == nil {
+		return reasonStartFailed, "the VM could not be started"
 	}
+	switch reason = reasonStartFailed; {
+	case crashed(outcome.Cause):
+		reason = reasonCrashed
+	case outcome.Reason == reasonNodeMissing:
+		reason = reasonNodeMissing
+	}
+	if outcome.Message == "" {
+		return reason, fmt.Sprintf("%s (exit code %d)", outcome.Cause, outcome.ExitCode)
+	}
+	return reason, outcome.Message
+}
+
+func (s situation) failed(outcome *v1.Outcome) phase {
+	reason, message := failure(outcome)
 	if s.failures != nil && s.failures.Count > 0 {
 		message = fmt.Sprintf("%s; failed starts in a row: %d, next attempt at %s, or when the definition changes",
 			shorten(message, maxMessage), s.failures.Count, nextAttempt(s.failures).UTC().Format(time.RFC3339))
@@ -140,6 +150,8 @@ func (s situation) withPodThatGoes() phase {
 			"delete the pod by force (kubectl delete pod %[1]s --force)", s.pod.Name, s.pod.Spec.NodeName), false}
 	case !s.wanted():
 		return phase{v1.PhaseStopping, reasonStopRequested, "the guest has been asked to shut down", false}
+	case s.now.Before(nextAttempt(s.failures)):
+		return s.hasFailed(&v1.RunnerStatus{Outcome: ending(s.vm, s.pod)})
 	case ending(s.vm, s.pod) != nil:
 		return phase{v1.PhasePending, reasonWaitingForOldPod, fmt.Sprintf("a new pod follows when pod %s is gone", s.pod.Name), true}
 	}

@@ -72,6 +72,17 @@ func failures(count int32, ago time.Duration) func(*situation) {
 	}
 }
 
+// neglectedFor is a pod on a node that the VM names, which has said nothing of it.
+func neglectedFor(age time.Duration) func(*situation) {
+	return func(s *situation) {
+		noPodYet(s)
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", UID: "1", CreationTimestamp: metav1.NewTime(noon.Add(-age))}}
+		pod.Annotations = map[string]string{objects.AnnotationDefinition: `{"spec.nodeName":"n1"}`}
+		pod.Spec.NodeName = "n1"
+		s.pod = s.neglected(pod)
+	}
+}
+
 func terminatedWith(code int32, message string) corev1.ContainerStatus {
 	return corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 		ExitCode: code, Message: message, FinishedAt: metav1.NewTime(noon.Add(-time.Second)),
@@ -126,8 +137,11 @@ func TestPhase(t *testing.T) {
 		"ended by its manager, in a second container": {is(noPod, said(stateStopped, &v1.Outcome{Cause: "start failed", ExitCode: 1, Message: "signal terminated"}), failures(3, time.Minute), func(s *situation) {
 			s.failures.Last = &v1.Outcome{Cause: "start failed", ExitCode: 1, Message: "no such bridge"}
 		}), v1.PhaseFailed, reasonStartFailed, "no such bridge; failed starts in a row: 3"},
-		"may have no pod": {is(noPodYet, func(s *situation) { s.vm.Status.Privileges = []v1.Privilege{{Name: "root"}} }), v1.PhasePending, reasonPodMissing, "Pod Security"},
-		"tries again":     {is(noPod, said(stateStopped, &v1.Outcome{Cause: "crashed"}), failures(3, time.Hour)), v1.PhasePending, reasonPodMissing, ""},
+		"its node takes no notice":     {is(neglectedFor(noticeTime), failures(1, time.Second)), v1.PhaseFailed, reasonNodeMissing, "node n1 (spec.nodeName) takes no notice of pod web-0"},
+		"its node may yet take notice": {is(neglectedFor(noticeTime - time.Second)), v1.PhaseStarting, reasonPodStarting, ""},
+		"failed, and its pod goes":     {is(with(terminatedWith(137, killed)), failures(1, time.Second), going(noon.Add(time.Minute))), v1.PhaseFailed, reasonCrashed, "by signal 9"},
+		"may have no pod":              {is(noPodYet, func(s *situation) { s.vm.Status.Privileges = []v1.Privilege{{Name: "root"}} }), v1.PhasePending, reasonPodMissing, "Pod Security"},
+		"tries again":                  {is(noPod, said(stateStopped, &v1.Outcome{Cause: "crashed"}), failures(3, time.Hour)), v1.PhasePending, reasonPodMissing, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -191,6 +205,8 @@ func TestDecide(t *testing.T) {
 		"failed, and its pod is gone":       {is(noPod, failures(1, time.Second)), decision{again: noon.Add(9 * time.Second)}},
 		"is tried again":                    {is(noPod, failures(1, 10*time.Second)), decision{replicas: 1}},
 		"was restarted by the kubelet":      {is(failures(2, time.Second)), decision{replicas: 1, again: noon.Add(9 * time.Minute)}},
+		"its node takes no notice":          {is(neglectedFor(noticeTime), failures(1, time.Second)), decision{again: noon.Add(9 * time.Second)}},
+		"its node may yet take notice":      {is(neglectedFor(noticeTime - time.Second)), decision{replicas: 1}},
 		"failed and may not start":          {is(with(terminatedWith(1, "")), failures(1, time.Minute), held(stalled{})), decision{}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -198,6 +214,22 @@ func TestDecide(t *testing.T) {
 			require.Equal(t, tt.want, decide(tt.s))
 		})
 	}
+}
+
+// A failure that nobody has seen, since the manager was away and the kubelet has
+// started the container again, is told with its reason.
+func TestUnseenFailure(t *testing.T) {
+	t.Parallel()
+	s := is()
+	s.pod.Status.ContainerStatuses[0].LastTerminationState = terminatedWith(137, `{"cause":"crashed","message":"no more memory"}`).State
+	v := &visit{situation: s}
+	v.failures = countFailures(nil, v.pod, false, v.now)
+	p := phaseOf(v.situation)
+	require.Equal(t, v1.PhaseRunning, p.phase)
+	v.vm.Status.Phase = v1.PhaseRunning
+	all := v.happenings(p)
+	require.Len(t, all, 1)
+	require.Equal(t, []string{reasonCrashed, "no more memory", byRunner}, []string{all[0].reason, all[0].note, all[0].initiator})
 }
 
 func TestCountFailures(t *testing.T) {

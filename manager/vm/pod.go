@@ -175,6 +175,8 @@ const (
 	causeGuest   = "guest shutdown"
 	causeAsked   = "asked"
 	causeUnknown = "unknown"
+
+	causeStartFailed = "start failed"
 )
 
 // crashes are the causes of ends of a machine that had run.
