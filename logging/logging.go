@@ -44,32 +44,64 @@ func (l Levels) Of(loggers ...string) *slog.Level {
 	return nil
 }
 
+// Loggers of the original that have the runner's log as what corresponds.
+const (
+	Runner   = "org.jdrupes.vmoperator.runner.qemu"
+	Operator = "org.jdrupes.vmoperator"
+)
+
+// A Problem is a line of a file that has no effect.
+type Problem struct {
+	// Line is counted from 1.
+	Line int
+	// Message for people.
+	Message string
+	// Foreign lines are about a logger that there is not here. They may stand in a
+	// file that others read, too; all others are mistakes.
+	Foreign bool
+}
+
 // Parse reads the text of a file. Warnings, with file and line, are about what has
 // no effect: loggers other than those named, what is no level.
 func Parse(file, text string, loggers ...string) (Levels, []string) {
+	levels, problems := read(text, loggers)
 	var warnings []string
+	for _, p := range problems {
+		warnings = append(warnings, fmt.Sprintf("%s:%d: %s", file, p.Line, p.Message))
+	}
+	return levels, warnings
+}
+
+// Check returns what of a text has no effect for who has the loggers named.
+func Check(text string, loggers ...string) []Problem {
+	_, problems := read(text, loggers)
+	return problems
+}
+
+func read(text string, loggers []string) (Levels, []Problem) {
+	var problems []Problem
 	levels := Levels{}
 	known := append([]string{"", consoleHandler}, loggers...)
 	for _, p := range properties(text) {
 		logger, isLevel := strings.CutSuffix(p.key, ".level")
 		level, ok := parseLevel(p.value)
-		warn := func(format string, args ...any) {
-			warnings = append(warnings, fmt.Sprintf("%s:%d: ", file, p.line)+fmt.Sprintf(format, args...))
+		note := func(foreign bool, format string, args ...any) {
+			problems = append(problems, Problem{p.line, fmt.Sprintf(format, args...), foreign})
 		}
 		switch {
 		case !isLevel && (p.key == "handlers" || strings.HasPrefix(p.key, "java.util.logging.")):
 			// How messages look is a matter of --log-format.
 		case !isLevel:
-			warn("%q is none that is known here (known are levels, such as %s.level)", p.key, loggers[0])
+			note(false, "%q is none that is known here (known are levels, such as %s.level)", p.key, loggers[0])
 		case !slices.Contains(known, logger):
-			warn("nothing here corresponds to the logger %q (there are %s)", logger, strings.Join(loggers, ", "))
+			note(true, "nothing here corresponds to the logger %q (there are %s)", logger, strings.Join(loggers, ", "))
 		case !ok:
-			warn("%s: %q is no level (%s)", p.key, p.value, suggestLevel(p.value))
+			note(false, "%s: %q is no level (%s)", p.key, p.value, suggestLevel(p.value))
 		default:
 			levels[logger] = level
 		}
 	}
-	return levels, warnings
+	return levels, problems
 }
 
 // levelNames are those of java.util.logging.Level.

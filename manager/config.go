@@ -106,6 +106,7 @@ func Parse(name string, data []byte) (Config, []config.Warning, error) {
 	if f.Manager.Controller.PasswordFormer != nil {
 		warnings = append(warnings, document.Warn(controllerPath+"/DisplaySecretMonitor", "is understood as "+reconcilerPath+"/DisplaySecretReconciler", "use the new name"))
 	}
+	warnings = append(warnings, checkRunnersLevels(document, c.Settings.LoggingProperties, &faults)...)
 	var shape config.Faults
 	if errors.As(err, &shape) { // of what is misshapen the meaning is not known
 		faults = slices.DeleteFunc(faults, func(f vmspec.Fault) bool {

@@ -46,6 +46,16 @@ func TestWhatUsersRead(t *testing.T) {
 	}
 }
 
+// Loggers that only the original has are no fault of a file.
+func TestForeignLoggers(t *testing.T) {
+	t.Parallel()
+	_, warnings, err := Parse("f", []byte("\"/Manager/Controller/Reconciler\":\n  loggingProperties: |\n    .level=FINE\n    org.jgrapes.level=FINE\n"))
+	require.NoError(t, err)
+	require.Len(t, warnings, 1)
+	require.Equal(t, `f:2:22: /Manager/Controller/Reconciler.loggingProperties: line 2: nothing here corresponds to the logger "org.jgrapes" `+
+		`(there are org.jdrupes.vmoperator.runner.qemu, org.jdrupes.vmoperator)`, warnings[0].String())
+}
+
 // whole is a file with all keys that do something.
 const whole = `
 "/Manager":

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"vmop/logging"
+	"vmop/runner/config"
 )
 
 // Levels are what is logged; each can change at any time.
@@ -28,8 +29,8 @@ type setting struct{ manager, libraries *slog.Level }
 
 // read applies the file beside a configuration. Warnings are what of it has no
 // effect.
-func (l *Levels) read(config string) (warnings []string, err error) {
-	file := filepath.Join(filepath.Dir(config), logging.File)
+func (l *Levels) read(beside string) (warnings []string, err error) {
+	file := filepath.Join(filepath.Dir(beside), logging.File)
 	text, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read logging configuration: %w", err)
@@ -52,17 +53,31 @@ func or[T any](value *T, otherwise T) T {
 
 // Loggers of the original that have something here that corresponds.
 const (
-	rootLogger     = ""
-	operatorLogger = "org.jdrupes.vmoperator"
-	managerLogger  = "org.jdrupes.vmoperator.manager"
-	clientLogger   = "io.kubernetes"
+	rootLogger    = ""
+	managerLogger = "org.jdrupes.vmoperator.manager"
+	clientLogger  = "io.kubernetes"
 )
 
 // parseLogging reads levels; the more special logger wins. Warnings have file and
 // line.
 func parseLogging(file, text string) (setting, []string) {
-	levels, warnings := logging.Parse(file, text, managerLogger, operatorLogger, clientLogger)
-	return setting{manager: levels.Of(managerLogger, operatorLogger, rootLogger), libraries: levels.Of(clientLogger, rootLogger)}, warnings
+	levels, warnings := logging.Parse(file, text, managerLogger, logging.Operator, clientLogger)
+	return setting{manager: levels.Of(managerLogger, logging.Operator, rootLogger), libraries: levels.Of(clientLogger, rootLogger)}, warnings
+}
+
+// checkRunnersLevels looks at the levels that runners shall have. Loggers that they
+// don't have are warned of, as a file of the original may name them.
+func checkRunnersLevels(document *config.Document, text string, faults *faults) (warnings []config.Warning) {
+	const path = reconcilerPath + ".loggingProperties"
+	for _, problem := range logging.Check(text, logging.Runner, logging.Operator) {
+		message := fmt.Sprintf("line %d: %s", problem.Line, problem.Message)
+		if problem.Foreign {
+			warnings = append(warnings, document.Warn(path, message, ""))
+		} else {
+			faults.add(path, message, "")
+		}
+	}
+	return warnings
 }
 
 // leveled lets pass what is of a level, which can change.

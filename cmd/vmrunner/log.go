@@ -27,12 +27,6 @@ func (f *flags) loggerOf(level slog.Level) (*slog.Logger, error) {
 	return slog.New(handler), nil
 }
 
-// Loggers of the original that have the runner's log as what corresponds.
-const (
-	runnerLogger   = "org.jdrupes.vmoperator.runner.qemu"
-	operatorLogger = "org.jdrupes.vmoperator"
-)
-
 // runnerLog returns the log of a runner: its level is that of logging.properties
 // beside the configuration, if there is one and the command line has no other.
 func (f *flags) runnerLog(cmd *cobra.Command) (*slog.Logger, error) {
@@ -41,9 +35,9 @@ func (f *flags) runnerLog(cmd *cobra.Command) (*slog.Logger, error) {
 	if err != nil || cmd.Flags().Changed("log-level") {
 		return f.logger() // usually there is none
 	}
-	levels, warnings := logging.Parse(file, string(text), runnerLogger, operatorLogger)
+	levels, warnings := logging.Parse(file, string(text), logging.Runner, logging.Operator)
 	level := slog.LevelInfo
-	if said := levels.Of(runnerLogger, operatorLogger, ""); said != nil {
+	if said := levels.Of(logging.Runner, logging.Operator, ""); said != nil {
 		level = *said
 	}
 	log, err := f.loggerOf(level)
