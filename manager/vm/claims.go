@@ -49,9 +49,11 @@ func (c *reconciler) tendClaim(ctx context.Context, v *visit, claim *objects.Cla
 	case exists && have.DeletionTimestamp != nil:
 		return c.claimGoes(ctx, v, claim, have.UID), nil
 	case claim.Apply != nil:
-		lost, err := c.mounted(ctx, v, claim)
-		if err != nil || lost {
-			return c.claimLost(ctx, v, claim), err
+		switch lost, err := c.mounted(ctx, v, claim); {
+		case err != nil:
+			return nil, err
+		case lost:
+			return c.claimLost(ctx, v, claim), nil
 		}
 		return c.makeClaim(ctx, v, claim)
 	case claim.Stale:
