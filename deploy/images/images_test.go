@@ -24,6 +24,7 @@ import (
 
 // built is an image with its files, unpacked.
 type built struct {
+	file    string
 	config  v1.ConfigFile
 	archive map[string][]byte
 	root    string
@@ -34,8 +35,8 @@ func build(t *testing.T, name string) built {
 	t.Helper()
 	out := t.TempDir()
 	require.NoError(t, run(t.Context(), []string{"-version", "v1.2.3", "-o", out, name}))
-	b := built{archive: map[string][]byte{}, root: filepath.Join(out, "root")}
-	f, err := os.Open(filepath.Join(out, name+".tar"))
+	b := built{file: filepath.Join(out, name+".tar"), archive: map[string][]byte{}, root: filepath.Join(out, "root")}
+	f, err := os.Open(b.file)
 	require.NoError(t, err)
 	defer f.Close()
 	for r := tar.NewReader(f); ; {
@@ -81,6 +82,7 @@ func TestRunner(t *testing.T) {
 	b.complete(t)
 	b.harmless(t)
 	b.consistent(t, "runner")
+	b.known(t)
 	require.Equal(t, b.archive, build(t, "runner").archive, "the same input makes the same image")
 }
 
@@ -96,6 +98,7 @@ func TestManager(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(b.root, "lib"))
 	b.harmless(t)
 	b.consistent(t, "manager")
+	b.known(t)
 }
 
 // complete requires that the programs of the runner's image find their libraries
@@ -183,6 +186,22 @@ func (b built) consistent(t *testing.T, name string) {
 }
 
 // The layer of packages is the same also without what earlier builds have left.
+// known requires that the archive is to others what it is to us: an OCI archive, and
+// one of Docker, whose contents they can copy.
+func (b built) known(t *testing.T) {
+	t.Helper()
+	for _, kind := range []string{"oci-archive:", "docker-archive:"} {
+		out, err := exec.CommandContext(t.Context(), "skopeo", "inspect", "--config", kind+b.file).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		var config v1.ConfigFile
+		require.NoError(t, json.Unmarshal(out, &config))
+		require.Equal(t, b.config.Config.Entrypoint, config.Config.Entrypoint)
+		require.Equal(t, b.config.RootFS, config.RootFS)
+		out, err = exec.CommandContext(t.Context(), "skopeo", "--insecure-policy", "copy", "--quiet", kind+b.file, "dir:"+t.TempDir()).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+}
+
 func TestSamePackagesSameLayer(t *testing.T) {
 	t.Parallel()
 	a, unlock, err := open()
