@@ -278,11 +278,10 @@ func enableForwarding(doing string, logger *slog.Logger) error {
 		return &Error{
 			Doing: doing, Fault: ForwardingOff, Err: err,
 			Detail: "IPv4 forwarding is off and cannot be switched on from here",
-			Remedy: "run `sysctl -w net.ipv4.ip_forward=1` as root (in Kubernetes: set it in the pod's " +
-				"securityContext.sysctls, which the node's kubelet must allow, or in a privileged init container)",
+			Remedy: "run `sysctl -w net.ipv4.ip_forward=1` as root (in Kubernetes: on the node, whose value new pods take over)",
 		}
 	}
-	logger.Info("IPv4 forwarding switched on")
+	logger.Warn("IPv4 forwarding was off; it has been switched on, and stays on", "setting", "net.ipv4.ip_forward")
 	return nil
 }
 

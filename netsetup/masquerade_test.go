@@ -141,7 +141,8 @@ func TestMasqueradeFaults(t *testing.T) {
 		{
 			"forwarding off for good", network("vm0"), sealSysctls, netsetup.ForwardingOff,
 			"open masquerade network vm0: IPv4 forwarding is off and cannot be switched on from here " +
-				"(open /proc/sys/net/ipv4/ip_forward: read-only file system); run `sysctl -w net.ipv4.ip_forward=1`",
+				"(open /proc/sys/net/ipv4/ip_forward: read-only file system); run `sysctl -w net.ipv4.ip_forward=1` as root " +
+				"(in Kubernetes: on the node, whose value new pods take over)",
 		},
 		{
 			"no tun device", network("vm0"), func(t *testing.T) {
