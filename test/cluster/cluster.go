@@ -172,6 +172,12 @@ func (c *Cluster) Inside(ctx context.Context, name string, args ...string) *exec
 	return exec.CommandContext(ctx, "nsenter", append([]string{"--net=/run/netns/" + c.namespace(), "--", name}, args...)...)
 }
 
+// OnNode returns a command that runs in the network of a node that is up.
+func (c *Cluster) OnNode(ctx context.Context, number int, name string, args ...string) *exec.Cmd {
+	first := c.Processes[node{c, number}.name()].PID
+	return exec.CommandContext(ctx, "nsenter", append([]string{"--target", fmt.Sprint(first), "--net", "--", name}, args...)...)
+}
+
 // Expose makes the machine reach the cluster: the API server, and pods. The
 // machine's other networks must not have the same addresses.
 func (c *Cluster) Expose(ctx context.Context) error {

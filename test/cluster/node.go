@@ -101,10 +101,13 @@ func (n node) configure() error {
 	return nil
 }
 
+// A pod has its node's ip_forward, which is 1 on every node: the kernel copies it from
+// the machine's first network namespace, which is no node here, so that it is set.
 const cniConfig = `{"cniVersion": "1.0.0", "name": "test", "plugins": [
   {"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true,
    "ipam": {"type": "host-local", "ranges": [[{"subnet": "$PODS"}]],
-            "routes": [{"dst": "0.0.0.0/0"}], "dataDir": "/run/cni"}}]}
+            "routes": [{"dst": "0.0.0.0/0"}], "dataDir": "/run/cni"}},
+  {"type": "tuning", "sysctl": {"net.ipv4.ip_forward": "1"}}]}
 `
 
 const containerdConfig = `version = 2

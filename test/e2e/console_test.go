@@ -25,14 +25,20 @@ type console struct {
 // console opens the console of a VM that runs.
 func (v *vm) console() *console {
 	v.t.Helper()
-	c := &console{t: v.t}
-	command := v.KubectlCommand(v.t.Context(), "-n", namespace, "exec", "-i", v.pod0(), "--", "vmrunner", "console", "--take-over")
+	return v.consoleOf(v.t, namespace, v.pod0())
+}
+
+// consoleOf opens the console of the VM in a pod.
+func (l *lab) consoleOf(t *testing.T, namespace, pod string) *console {
+	t.Helper()
+	c := &console{t: t}
+	command := l.KubectlCommand(t.Context(), "-n", namespace, "exec", "-i", pod, "--", "vmrunner", "console", "--take-over")
 	var err error
 	c.input, err = command.StdinPipe()
-	require.NoError(v.t, err)
+	require.NoError(t, err)
 	command.Stdout, command.Stderr = c, c
-	require.NoError(v.t, command.Start())
-	v.t.Cleanup(func() { finish(command) })
+	require.NoError(t, command.Start())
+	t.Cleanup(func() { finish(command) })
 	return c
 }
 

@@ -29,6 +29,9 @@ func TestKubernetes(t *testing.T) {
 	l.watchQEMUs(t)
 	t.Run("SideBySide", func(t *testing.T) {
 		for _, s := range []scenario{
+			{"RunnerAlone", runnerAlone},
+			{"Networks", networks},
+			{"KVM", kvm},
 			{"SeedExample", seedExample},
 			{"LiveChanges", liveChanges},
 			{"StopAndStart", stopAndStart},

@@ -135,17 +135,9 @@ func (l *lab) kubectl(t *testing.T, args ...string) string {
 // manager.
 func (l *lab) deploy(t *testing.T) {
 	t.Helper()
-	overlay := filepath.Join(l.dir, "overlay")
-	require.NoError(t, os.Mkdir(overlay, 0o755))
-	base, err := filepath.Abs("../../deploy")
-	require.NoError(t, err)
-	base, err = filepath.Rel(overlay, base)
-	require.NoError(t, err)
-	text, err := os.ReadFile("testdata/kustomization.yaml")
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(strings.ReplaceAll(string(text), "DEPLOY", base)), 0o600))
+	overlay := l.overlay(t, "manager")
 	l.apply(t, "testdata/cluster.yaml")
-	_, err = l.Kubectl(t.Context(), "apply", "--server-side", "-k", overlay)
+	_, err := l.Kubectl(t.Context(), "apply", "--server-side", "-k", overlay)
 	require.NoError(t, err)
 	l.kubectl(t, "rollout", "status", "deployment/vm-operator", "--timeout=4m")
 }

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -30,13 +31,13 @@ type volumes struct {
 	dir    string
 	mu     sync.Mutex
 	loops  []string
-	made   map[string]bool
+	made   map[types.UID]bool
 }
 
 // provision makes volumes until the test ends.
 func provision(t *testing.T, l *lab) *volumes {
 	t.Helper()
-	v := &volumes{client: l.client, dir: filepath.Join(l.dir, "volumes"), made: map[string]bool{}}
+	v := &volumes{client: l.client, dir: filepath.Join(l.dir, "volumes"), made: map[types.UID]bool{}}
 	require.NoError(t, os.Mkdir(v.dir, 0o755))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -62,12 +63,12 @@ func provision(t *testing.T, l *lab) *volumes {
 // round makes what is missing.
 func (v *volumes) round(ctx context.Context) error {
 	var claims corev1.PersistentVolumeClaimList
-	if err := v.client.List(ctx, &claims, client.InNamespace(namespace)); err != nil {
+	if err := v.client.List(ctx, &claims); err != nil {
 		return err
 	}
 	var err error
 	for _, c := range claims.Items {
-		if class := c.Spec.StorageClassName; class != nil && *class == storage && c.Spec.VolumeName == "" && !v.made[c.Name] {
+		if class := c.Spec.StorageClassName; class != nil && *class == storage && c.Spec.VolumeName == "" && !v.made[c.UID] {
 			err = errors.Join(err, v.volume(ctx, &c))
 		}
 	}
@@ -80,7 +81,7 @@ func (v *volumes) volume(ctx context.Context, c *corev1.PersistentVolumeClaim) e
 		return err
 	}
 	err = v.client.Create(ctx, &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: c.Name},
+		ObjectMeta: metav1.ObjectMeta{Name: volumeName(c.Namespace, c.Name)},
 		Spec: corev1.PersistentVolumeSpec{
 			StorageClassName: storage, AccessModes: c.Spec.AccessModes, VolumeMode: c.Spec.VolumeMode,
 			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: c.Spec.Resources.Requests[corev1.ResourceStorage]},
@@ -95,13 +96,22 @@ func (v *volumes) volume(ctx context.Context, c *corev1.PersistentVolumeClaim) e
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	v.made[c.Name] = true
+	v.made[c.UID] = true
 	return nil
+}
+
+// volumeName is the name of a claim's volume, and of its file or folder.
+func volumeName(namespace, claim string) string { return namespace + "-" + claim }
+
+// holds makes what the volume of a claim that will be made has in its beginning.
+func (v *volumes) holds(t *testing.T, claim string, data []byte) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(filepath.Join(v.dir, volumeName(namespace, claim)), data, 0o600))
 }
 
 // storage makes what a volume consists of.
 func (v *volumes) storage(ctx context.Context, c *corev1.PersistentVolumeClaim) (string, error) {
-	path := filepath.Join(v.dir, c.Name)
+	path := filepath.Join(v.dir, volumeName(c.Namespace, c.Name))
 	if *c.Spec.VolumeMode == corev1.PersistentVolumeFilesystem {
 		return path, os.MkdirAll(path, 0o755)
 	}

@@ -1,0 +1,165 @@
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+	"vmop/test/guest"
+	"vmop/test/invariants"
+)
+
+// The runner alone, in a pod of the user's making, boots a guest, follows the
+// ConfigMap, and shuts the guest down when the pod is deleted. It is the example, with
+// a Linux to boot.
+func runnerAlone(t *testing.T, l *lab) {
+	const own = "vmop-runner"
+	overlay := l.overlay(t, "runner-pod")
+	config := filepath.Join(overlay, "config.yaml")
+	text, err := os.ReadFile("../../examples/runner-pod/config.yaml")
+	require.NoError(t, err)
+	apply := func(text []byte) {
+		require.NoError(t, os.WriteFile(config, text, 0o600))
+		_, err := l.Kubectl(t.Context(), "apply", "-k", overlay)
+		require.NoError(t, err)
+	}
+	text = bytes.ReplaceAll(text, []byte("    powerdownTimeout: 20\n"), []byte(`    powerdownTimeout: 20
+    firmware: bios
+    kernel: {image: /images/vmlinuz, initrd: /images/initrd.gz, commandLine: console=ttyS0 quiet panic=-1 net.ifnames=0}
+`))
+	apply(text)
+	t.Cleanup(func() {
+		_, err := l.Kubectl(context.WithoutCancel(t.Context()), "delete", "namespace", own, "--wait=false")
+		require.NoError(t, err)
+	})
+	_, err = l.Kubectl(t.Context(), "-n", own, "wait", "pod/demo", "--for=condition=Ready", "--timeout=4m")
+	require.NoError(t, err)
+	guest := l.consoleOf(t, own, "demo").booted()
+	before := l.qemus("demo")
+	require.Len(t, before, 1)
+
+	apply(bytes.ReplaceAll(text, []byte("currentCpus: 1"), []byte("currentCpus: 2")))
+	guest.await(`TINY .* hotplug cpu add cpu1 online=0-1`)
+	require.Equal(t, before, l.qemus("demo"))
+
+	var log strings.Builder
+	follow := l.KubectlCommand(t.Context(), "-n", own, "logs", "--follow", "demo")
+	follow.Stdout = &log
+	require.NoError(t, follow.Start())
+	_, err = l.Kubectl(t.Context(), "-n", own, "delete", "pod", "demo", "--timeout=4m")
+	require.NoError(t, err)
+	guest.await(`TINY .* powerbutton pressed`)
+	require.NoError(t, follow.Wait())
+	require.Contains(t, log.String(), `"outcome":"asked (guest-shutdown)"`)
+	require.Empty(t, l.qemus("demo"))
+}
+
+// overlay returns a copy of a kustomization of testdata in which DEPLOY is deploy/,
+// EXAMPLES is examples/, and REPOSITORY the folder of the image repository.
+func (l *lab) overlay(t *testing.T, name string) string {
+	t.Helper()
+	dir := filepath.Join(l.dir, name)
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	words := []string{"REPOSITORY", filepath.Join(l.dir, "repository")}
+	for word, folder := range map[string]string{"DEPLOY": "../../deploy", "EXAMPLES": "../../examples"} {
+		folder, err := filepath.Abs(folder)
+		require.NoError(t, err)
+		folder, err = filepath.Rel(dir, folder) // kustomize takes no others
+		require.NoError(t, err)
+		words = append(words, word, folder)
+	}
+	files, err := filepath.Glob(filepath.Join("testdata", name, "*"))
+	require.NoError(t, err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		changed := strings.NewReplacer(words...).Replace(string(text))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, filepath.Base(file)), []byte(changed), 0o600))
+	}
+	return dir
+}
+
+// onNode1 makes a VM run on the first node.
+func onNode1(s *v1.VirtualMachineSpec) {
+	s.NodeSelector = map[string]string{corev1.LabelHostname: "node1"}
+}
+
+// Guests are neighbours on a bridge of their node, or behind their pod's address.
+// When they are gone, nothing of it is left on the node.
+func networks(t *testing.T, l *lab) {
+	for _, words := range []string{"link add br0 type bridge", "addr add 10.77.0.1/24 dev br0", "link set br0 up"} {
+		l.node1(t, "ip", strings.Fields(words)...)
+	}
+	bridged := l.create(t, tiny("bridged", onNode1, func(s *v1.VirtualMachineSpec) {
+		s.VM.Networks = []v1.Network{{Tap: &v1.Tap{}}}
+		s.VM.Kernel.CommandLine += " tiny.ip=10.77.0.2/24 tiny.gw=10.77.0.1"
+	}))
+	hidden := l.create(t, tiny("hidden", onNode1, func(s *v1.VirtualMachineSpec) {
+		s.VM.Networks = []v1.Network{{Masquerade: &v1.PrivateNetwork{}}}
+		s.VM.Kernel.CommandLine += " tiny.dhcp"
+	}))
+	bridged.runs()
+	require.True(t, bridged.pod().Spec.HostNetwork)
+	inside := bridged.console().booted()
+	require.Equal(t, "reached", inside.ask("ping -c 1 -W 20 10.77.0.1 >/dev/null && echo reached"))
+	require.Equal(t, "hello from tiny", l.node1(t, "busybox", "wget", "-q", "-O", "-", "http://10.77.0.2/"))
+	require.Contains(t, l.node1(t, "ip", "-oneline", "link"), "master br0")
+
+	hidden.runs()
+	require.False(t, hidden.pod().Spec.HostNetwork)
+	other := bridged.pod().Status.HostIP // beyond the pod's gateway there is the node
+	require.Equal(t, "reached", hidden.console().booted().ask("ping -c 1 -W 20 "+other+" >/dev/null && echo reached"))
+	for _, v := range []*vm{bridged, hidden} {
+		privileges := fmt.Sprint(v.now().Status.Privileges)
+		require.Contains(t, privileges, "NET_ADMIN")
+		require.NotContains(t, privileges, "privileged")
+		v.set(v1.Stopped)
+	}
+	for _, v := range []*vm{bridged, hidden} {
+		v.phase(v1.PhaseStopped)
+		v.podGone()
+	}
+	require.NotContains(t, l.node1(t, "ip", "-oneline", "link"), "master br0")
+	require.NotContains(t, l.node1(t, "nft", "list", "tables"), "vmop")
+}
+
+// node1 runs a command in the network of the first node.
+func (l *lab) node1(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := l.OnNode(t.Context(), 1, name, args...).CombinedOutput()
+	require.NoError(t, err, "%s %v: %s", name, args, out)
+	return strings.TrimSpace(string(out))
+}
+
+// A VM whose accelerator is KVM gets the device. Where KVM runs a guest at all it runs
+// this one, which stays in real mode; elsewhere its status says what QEMU has said, and
+// it isn't tried again and again without a pause.
+func kvm(t *testing.T, l *lab) {
+	l.volumes.holds(t, "system-disk-fast-0", guest.Sector())
+	v := l.create(t, tiny("fast", withDisk("system", corev1.PersistentVolumeBlock), func(s *v1.VirtualMachineSpec) {
+		s.VM.Accelerator, s.VM.CPUModel, s.VM.Kernel, s.VM.PowerdownTimeout = "kvm", "qemu64", nil, new(int32(1))
+	}))
+	v.until("to have a pod that may open the device", func(now *v1.VirtualMachine) bool { return len(now.Status.Privileges) > 0 && v.pod() != nil })
+	if err := guest.RunSector(t.Context(), "kvm"); err != nil {
+		t.Logf("KVM runs nothing here: %v", err)
+		now := v.phase(v1.PhaseFailed)
+		require.Equal(t, "StartFailed", now.Status.Reason)
+		require.Contains(t, now.Status.Message, "KVM")
+		require.Contains(t, now.Status.Message, "next attempt at")
+		return
+	}
+	qemu := v.runs()
+	require.Contains(t, strings.Join(invariants.Arguments(qemu), " "), "-accel kvm")
+	require.Contains(t, v.runner("qmp", "query-kvm"), `"enabled": true`)
+	v.console().await(guest.SectorSays)
+	v.condition(v1.ConditionRunning, metav1.ConditionTrue)
+}

@@ -1,0 +1,81 @@
+package guest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// SectorSays is what the guest of Sector prints.
+const SectorSays = "BOOT SECTOR RUNS"
+
+// Sector returns the first sector of a disk that BIOSes start: it prints a line on the
+// first serial port, and halts. It stays in real mode, so that accelerators run it
+// that no Linux runs on, as KVM on some virtual machines. Disks of less than a
+// megabyte are none to a BIOS.
+func Sector() []byte {
+	code := []byte{
+		0x31, 0xc0, // xor ax, ax
+		0x8e, 0xd8, // mov ds, ax
+		0xbe, 0x00, 0x7c, // mov si, text
+		0xac,       // next: lodsb
+		0x84, 0xc0, // test al, al
+		0x74, 0x06, // jz end
+		0xba, 0xf8, 0x03, // mov dx, 0x3f8
+		0xee,       // out dx, al
+		0xeb, 0xf5, // jmp next
+		0xfb,       // end: sti
+		0xf4,       // hlt
+		0xeb, 0xfc, // jmp end
+	}
+	code[5] = byte(len(code)) // the text follows; all is at 0x7c00
+	code = append(code, SectorSays+"\r\n\x00"...)
+	sector := make([]byte, 512)
+	copy(sector, code)
+	sector[510], sector[511] = 0x55, 0xaa
+	return sector
+}
+
+// RunSector runs Sector in a QEMU with an accelerator until it has printed its line.
+func RunSector(ctx context.Context, accelerator string) error {
+	dir, err := os.MkdirTemp("", "sector")
+	if err != nil {
+		return fmt.Errorf("run a boot sector: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	disk := filepath.Join(dir, "disk")
+	if err := os.WriteFile(disk, append(Sector(), make([]byte, 1<<20)...), 0o600); err != nil {
+		return fmt.Errorf("run a boot sector: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends QEMU
+	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", "-accel", accelerator, "-cpu", "qemu64", "-m", "32",
+		"-nodefaults", "-display", "none", "-serial", "stdio", "-drive", "format=raw,file="+disk)
+	printed, complaints := &firstLine{want: SectorSays, seen: cancel}, &strings.Builder{}
+	cmd.Stdout, cmd.Stderr = printed, complaints
+	if err := cmd.Run(); !printed.done {
+		return fmt.Errorf("run a boot sector by %s: %w: %s", accelerator, err, strings.TrimSpace(complaints.String()))
+	}
+	return nil
+}
+
+// firstLine waits for a text in what is written to it.
+type firstLine struct {
+	want string
+	seen func() // called once
+	text []byte
+	done bool
+}
+
+func (f *firstLine) Write(text []byte) (int, error) {
+	f.text = append(f.text, text...)
+	if !f.done && bytes.Contains(f.text, []byte(f.want)) {
+		f.done = true
+		f.seen()
+	}
+	return len(text), nil
+}
