@@ -28,6 +28,7 @@ type diskSizes struct {
 	log     *slog.Logger
 	disks   map[int]*hostDisk // by index in vm.drives
 	settled map[int]int64
+	wanted  []vmspec.Drive // by the configuration in force
 }
 
 // hostDisk is what was seen of a disk.
@@ -37,12 +38,13 @@ type hostDisk struct {
 	replaced bool
 	size     int64
 	since    time.Time // when it was seen first with this size
+	fault    string    // why it can't grow, so that it is told once
 }
 
 // newDiskSizes returns the disks of a VM that can grow from outside. The size
 // of a qcow2 disk is in its image, which only QEMU may change.
 func newDiskSizes(vm *VM, log *slog.Logger) *diskSizes {
-	d := &diskSizes{log: log, disks: map[int]*hostDisk{}, settled: map[int]int64{}}
+	d := &diskSizes{log: log, disks: map[int]*hostDisk{}, settled: map[int]int64{}, wanted: vm.Spec.Drives}
 	for _, r := range vm.Plan.Rules {
 		r, ok := r.(plan.Disk)
 		if !ok || r.Drive < 0 || r.Drive >= len(vm.Spec.Drives) {
@@ -56,10 +58,11 @@ func newDiskSizes(vm *VM, log *slog.Logger) *diskSizes {
 	return d
 }
 
-// watch looks at the disks at once, when it is told to, and from time to time.
-// It sends the sizes of all disks when those that count have changed. A host
+// watch looks at the disks at once, when it is told what the configuration wants
+// now, and from time to time: the file system of an image may grow later than the
+// image is to. It sends the sizes of all disks when those that count have changed. A host
 // that does not answer (NFS) keeps nobody waiting but this.
-func (d *diskSizes) watch(ctx context.Context, look <-chan struct{}) <-chan map[int]int64 {
+func (d *diskSizes) watch(ctx context.Context, look <-chan []vmspec.Drive) <-chan map[int]int64 {
 	if len(d.disks) == 0 {
 		return nil
 	}
@@ -71,7 +74,7 @@ func (d *diskSizes) watch(ctx context.Context, look <-chan struct{}) <-chan map[
 			select {
 			case <-ctx.Done():
 				return
-			case <-look:
+			case d.wanted = <-look:
 			case <-wake.C:
 			}
 			changed, moving := d.take(d.measure(), time.Now())
@@ -127,11 +130,32 @@ func (d *diskSizes) measure() map[int]int64 {
 				d.log.Warn("another file is in the place of a disk; the VM goes on with the one it has", "file", disk.path)
 			}
 		}
-		if size, err := hostSize(disk.path, info); err == nil && !disk.replaced {
-			sizes[i] = size
+		if disk.replaced {
+			continue
+		}
+		if size, err := hostSize(disk.path, info); err == nil {
+			sizes[i] = max(size, d.grown(i, disk, size))
 		}
 	}
 	return sizes
+}
+
+// grown lets an image grow that has a size, and returns the one it has now; 0 if it
+// is another's matter.
+func (d *diskSizes) grown(i int, disk *hostDisk, have int64) int64 {
+	if i >= len(d.wanted) || d.wanted[i].File != disk.path || int64(d.wanted[i].Size) <= have {
+		return 0
+	}
+	size, err := fitImage(d.wanted[i], d.log)
+	fault := ""
+	if err != nil {
+		fault = err.Error()
+	}
+	if fault != disk.fault && fault != "" {
+		d.log.Warn("an image does not grow", "file", disk.path, "err", fault)
+	}
+	disk.fault = fault
+	return size
 }
 
 // hostSize returns the bytes of a file or of a block device.

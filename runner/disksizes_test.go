@@ -108,3 +108,37 @@ func TestABlockDeviceGrows(t *testing.T) {
 	eventually(t, 2<<20, func() int64 { return v.diskSize("disk0") })
 	v.ends()
 }
+
+// A disk with a size needs no image: it is made, and grows with the size while the
+// VM runs and when it starts again.
+func TestADiskIsMadeAndGrows(t *testing.T) {
+	t.Parallel()
+	v := changeable(t, "drives: [{file: disk.img, size: 8 MiB}]")
+	v.runs()
+	v.logged("image made", "file", v.path("disk.img"), "size", "8 MiB")
+	require.EqualValues(t, 8<<20, v.diskSize("disk0"))
+	v.configure("wrapped", nil, v.section("drives: [{file: disk.img, size: 16 MiB}]")...)
+	eventually(t, 16<<20, func() int64 { return v.diskSize("disk0") })
+	v.logged("image grown", "size", "16 MiB", "before", "8 MiB")
+	require.Empty(t, v.status().PendingChanges)
+	require.NoError(t, os.Rename(v.path("disk.img"), v.path("kept.img")))
+	v.configure("wrapped", nil, v.section("drives: [{file: disk.img, size: 24 MiB}]")...)
+	v.log.await(t, v.ended, "configuration read")
+	v.ends()
+	require.NoFileExists(t, v.path("disk.img"), "the disk of a machine that runs is not made anew")
+	require.NoError(t, os.Rename(v.path("kept.img"), v.path("disk.img")))
+	v.log.forget()
+	v.runs()
+	require.EqualValues(t, 24<<20, v.diskSize("disk0"))
+	v.ends()
+}
+
+// Where an image can't be made, the key is to blame.
+func TestADiskThatCannotBeMade(t *testing.T) {
+	t.Parallel()
+	v := changeable(t, "drives: [{file: nowhere/disk.img, size: 8 MiB}]")
+	v.start()
+	_, err := v.wait()
+	require.ErrorContains(t, err, "vm.drives[0].size: make the image: open "+v.path("nowhere/disk.img")+": no such file or directory")
+	v.nothingLeft()
+}

@@ -25,6 +25,11 @@ func (vm *VM) judge(p *policy.Policy, vmTypes string, spec vmspec.Spec, made *pl
 		return err
 	}
 	s := policy.Subject{Folder: folder, DataDir: vm.DataDir, RuntimeDir: vm.RuntimeDir, Options: spec.Options}
+	for _, d := range spec.Drives {
+		if d.Size > 0 {
+			s.Images = append(s.Images, d.File)
+		}
+	}
 	for _, name := range []string{monitorSocket, control.SocketName, recordFile, progressFile, configFile} {
 		s.Reserved = append(s.Reserved, filepath.Join(vm.RuntimeDir, name))
 	}

@@ -25,9 +25,9 @@ type live struct {
 	heard   chan func() // what comes back from QEMU, for the loop to take in
 	others  []follower
 	types   *typeWatch
-	sizes   map[int]int64 // of disks on the host; see diskSizes
-	look    chan struct{} // asks for them
-	last    *shutdown     // QEMU's last word
+	sizes   map[int]int64       // of disks on the host; see diskSizes
+	look    chan []vmspec.Drive // asks for them
+	last    *shutdown           // QEMU's last word
 	dropped uint64
 	// unsure: the guest may never have been let run.
 	unsure bool
@@ -41,7 +41,7 @@ type live struct {
 
 func newLive(m *machine) *live {
 	return &live{
-		m: m, source: config.NewSource(m.file, m.vm.Config), wanted: m.vm, heard: make(chan func()), look: make(chan struct{}, 1),
+		m: m, source: config.NewSource(m.file, m.vm.Config), wanted: m.vm, heard: make(chan func()), look: make(chan []vmspec.Drive, 1),
 		others: followers(m), types: newTypeWatch(m.log), serialBase: m.progress.PasswordSerial,
 	}
 }
@@ -241,10 +241,7 @@ func eventLevel(e qmp.Event) slog.Level {
 // reload reads the configuration and what is beside it. What has faults changes
 // nothing: the configuration before stays in force.
 func (l *live) reload(ctx context.Context) {
-	select {
-	case l.look <- struct{}{}:
-	default: // it has been asked for
-	}
+	defer l.lookAtDisks()
 	changed, err := l.source.Reload()
 	var next *VM
 	if err == nil {
@@ -270,6 +267,16 @@ func (l *live) reload(ctx context.Context) {
 	l.m.tell(status.Read{Generation: generation, Resource: l.source.Config().Resource}, status.Applied(generation))
 	l.m.log.Info("configuration read")
 	l.want(ctx, next)
+}
+
+// lookAtDisks has the sizes of the disks looked at. What was wanted before is
+// wanted no more.
+func (l *live) lookAtDisks() {
+	select {
+	case <-l.look:
+	default:
+	}
+	l.look <- l.wanted.Spec.Drives
 }
 
 // want makes a configuration the one in force.

@@ -80,6 +80,7 @@ var mutations = []mutation{
 	{path: "vm.drives[0].device", to: "/dev/other", also: map[string]any{"vm.drives[0].file": nil}, what: listed},
 	{path: "vm.drives[0].resource", to: "PATH/other.img", also: map[string]any{"vm.drives[0].file": nil}, what: listed},
 	{path: "vm.drives[0].format", to: "qcow2", what: listed},
+	{path: "vm.drives[0].size", to: "64 MiB", what: idle}, // the file becomes larger, and so does the disk
 	{path: "vm.drives[0].readOnly", to: true, what: listed},
 	{path: "vm.drives[1].bus", to: "scsi", what: listed},
 	{path: "vm.drives[1].readOnly", to: true, what: idle}, // a CD is that anyway

@@ -111,7 +111,7 @@ func (m *machine) create(ctx context.Context, opts Options) error {
 	if err := vm.plan(ctx, opts, true); err != nil {
 		return err
 	}
-	if err := vm.Config.Locate(vmspec.MissingFiles(vm.Spec, fileMode)); err != nil {
+	if err := vm.Config.Locate(append(m.makeImages(), vmspec.MissingFiles(vm.Spec, fileMode)...)); err != nil {
 		return err
 	}
 	m.powerdown.Store(int64(vm.powerdownTimeout()))

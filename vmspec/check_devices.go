@@ -48,6 +48,9 @@ func (c *checker) compactDisc(path string, d Drive) {
 			c.add(path+"."+source.key, "is not for a CD drive").hint("its medium is given by file").also(path + ".type")
 		}
 	}
+	if d.Size != 0 {
+		c.add(path+".size", "is not for a CD drive").hint("an image is made for a disk only").also(path + ".type")
+	}
 }
 
 func (c *checker) disk(path string, d Drive) {
@@ -67,6 +70,22 @@ func (c *checker) disk(path string, d Drive) {
 			also(path+".type", path+".file", path+".device", path+".resource")
 	default:
 		c.add(path+"."+given[1], "%s are given", strings.Join(given, " and ")).hint("give one of them").also(path + "." + given[0])
+	}
+	if d.Size != 0 {
+		c.image(path, d)
+	}
+}
+
+// image judges the size of an image that the runner makes.
+func (c *checker) image(path string, d Drive) {
+	c.wholeMiB(path+".size", d.Size)
+	switch {
+	case d.File == "":
+		c.add(path+".size", "is for a disk that is a file").hint("give file").also(path+".device", path+".resource")
+	case d.Format != "raw":
+		c.add(path+".size", "is for a raw image").hint("qemu-img makes others").also(path + ".format")
+	case d.ReadOnly:
+		c.add(path+".size", "an image that nobody can write to can't be made").hint("leave out size or readOnly").also(path + ".readOnly")
 	}
 }
 

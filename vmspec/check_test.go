@@ -45,7 +45,7 @@ func TestSpecsWithoutFault(t *testing.T) {
 		"MAC with hyphens":   {Network: []Network{{MAC: "52-54-00-12-34-56"}}},
 		"empty CD drive":     {Drives: []Drive{{Type: DriveIDECD, Bus: "scsi"}}},
 		"disks": {Drives: []Drive{
-			{File: "a.qcow2", Format: "qcow2", Bootindex: new(0)}, {Device: "/dev/vg/b", Bootindex: new(1)}, {Resource: "c"},
+			{File: "a.qcow2", Format: "qcow2", Bootindex: new(0)}, {Device: "/dev/vg/b", Bootindex: new(1)}, {Resource: "c"}, {File: "d", Size: GiB},
 		}},
 		"tcp and udp on one port": {Network: []Network{{Type: NetworkUser, Ports: []PortForward{
 			{Host: 53}, {Host: 53, Protocol: "udp"}, {Host: 53, Address: "127.0.0.2"},
@@ -172,6 +172,11 @@ func TestDriveFaults(t *testing.T) {
 		{with(Drive{File: "a", Format: "vmdk"}), `vm.drives[0].format: can't be "vmdk" (it can be raw or qcow2)`},
 		{with(Drive{File: "a", Bootindex: new(-1)}), `vm.drives[0].bootindex: can't be -1 (0 or more, lowest first)`},
 		{with(Drive{File: "a", Bootindex: new(1)}, Drive{File: "b", Bootindex: new(1)}), `vm.drives[1].bootindex: 1 is taken (by vm.drives[0].bootindex)`},
+		{with(Drive{File: "a", Size: MiB + 1}), `vm.drives[0].size: is not a whole number of MiB: 1048577 B (1 MiB or 2 MiB are)`},
+		{with(Drive{Resource: "a", Size: MiB}), `vm.drives[0].size: is for a disk that is a file (give file)`},
+		{with(Drive{File: "a", Format: "qcow2", Size: MiB}), `vm.drives[0].size: is for a raw image (qemu-img makes others)`},
+		{with(Drive{File: "a", ReadOnly: true, Size: MiB}), `vm.drives[0].size: an image that nobody can write to can't be made (leave out size or readOnly)`},
+		{with(Drive{Type: DriveIDECD, Size: MiB}), `vm.drives[0].size: is not for a CD drive (an image is made for a disk only)`},
 		{with(make([]Drive, 1001)...), `vm.drives: has 1001 drives (the most is 1000)`},
 		{Spec{Network: make([]Network, 1001)}, `vm.network: has 1001 interfaces (the most is 1000)`},
 	} {

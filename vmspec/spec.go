@@ -162,6 +162,9 @@ type Drive struct {
 	Format string `yaml:"format"`
 	// Bus of a CD drive: "ide" (default) or "scsi".
 	Bus string `yaml:"bus"`
+	// Size makes the runner make File, a raw image, where there is none, and let it
+	// grow: whole MiB. 0 means that File must be there.
+	Size Bytes `yaml:"size" min:"1"`
 	// ReadOnly disks can't be written by the guest.
 	ReadOnly bool `yaml:"readOnly"`
 }

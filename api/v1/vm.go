@@ -303,7 +303,7 @@ type ClaimSpec struct {
 	// +optional
 	StorageClassName *string `json:"storageClassName,omitempty"`
 	// VolumeMode of the volume. In one with a file system the disk is the raw image
-	// disk.img, which must be there.
+	// disk.img, which is made if there is none.
 	//
 	// +kubebuilder:default=Block
 	// +kubebuilder:validation:Enum=Block;Filesystem

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	kubejson "k8s.io/apimachinery/pkg/util/json"
 
@@ -170,6 +171,7 @@ func drives(disks []v1.Disk) ([]vmspec.Drive, error) {
 			return nil, fmt.Errorf("spec.vm.disks[%d]: want either volumeClaimTemplate or cdrom", i)
 		case onFileSystem(d):
 			drive.File = path.Join(DiskDir, diskName(i, d), "disk.img")
+			drive.Size = imageSize(d.VolumeClaimTemplate)
 		default:
 			drive.Resource = "/dev/" + diskName(i, d)
 		}
@@ -179,6 +181,14 @@ func drives(disks []v1.Disk) ([]vmspec.Drive, error) {
 		all = append(all, drive)
 	}
 	return all, nil
+}
+
+// imageSize is what the runner makes the image of a disk as large as: what the claim
+// asks for, in whole MiB. The runner leaves out what the file system takes itself. 0,
+// where the claim asks for nothing, is an image that must be there.
+func imageSize(of *v1.VolumeClaimTemplate) vmspec.Bytes {
+	asked := of.Spec.Resources.Requests[corev1.ResourceStorage]
+	return vmspec.Bytes(asked.Value()) / vmspec.MiB * vmspec.MiB
 }
 
 // diskName is the name of a disk in the pod and a part of its claim's: that of the

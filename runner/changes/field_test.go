@@ -69,7 +69,7 @@ var trials = []trial{
 	{path: "vm.network[2].ports[0].address", to: "127.0.0.1", class: idle}, // it is that anyway
 	{path: "vm.network[2].ports[0].host", to: 2223, class: listed},
 	{path: "vm.network[2].ports[0].guest", to: 23, class: listed},
-	{path: "vm.drives[3]", do: func(s *vmspec.Spec) { s.Drives = s.Drives[:3] }, class: listed},
+	{path: "vm.drives[4]", do: func(s *vmspec.Spec) { s.Drives = s.Drives[:4] }, class: listed},
 	{path: "vm.drives[0].type", do: func(s *vmspec.Spec) { s.Drives[0].Type, s.Drives[0].Bus = vmspec.DriveIDECD, "ide" }, class: listed},
 	{path: "vm.drives[0].bootindex", to: (*int)(nil), class: listed},
 	{path: "vm.drives[1].bootindex", to: new(7), class: listed},
@@ -82,6 +82,7 @@ var trials = []trial{
 	{path: "vm.drives[0].format", to: "raw", class: listed},
 	{path: "vm.drives[2].format", to: "qcow2", class: idle}, // a CD has none
 	{path: "vm.drives[2].bus", to: "scsi", class: listed},
+	{path: "vm.drives[4].size", to: vmspec.GiB, class: idle}, // it is the runner's matter
 	{path: "vm.drives[0].readOnly", to: true, class: listed},
 	{path: "vm.drives[2].readOnly", to: true, class: idle}, // a CD is that anyway
 	{path: "vm.display", to: (*vmspec.Display)(nil), class: listed},

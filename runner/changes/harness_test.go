@@ -33,6 +33,7 @@ func rich() Machine {
 				{Device: "/dev/vg/data", ReadOnly: true},
 				{Type: vmspec.DriveIDECD, File: "/images/install.iso", Bootindex: new(1)},
 				{Type: vmspec.DriveIDECD, Bus: "scsi"},
+				{File: "/images/made.img"},
 			},
 			Display: &vmspec.Display{
 				Outputs: 2, LoggedInUser: "test",

@@ -36,7 +36,7 @@ var edits = []struct {
 		m.VM.Drives[0].Bootindex = nil
 	}, `
 		vm.drives[0].bootindex remove 0 null
-		vm.drives[4] add null {"bootindex":0,"file":"/images/more","format":"raw","type":"raw"}`},
+		vm.drives[5] add null {"bootindex":0,"file":"/images/more","format":"raw","type":"raw"}`},
 	{"the first of two disks is gone", Machine{VMType: "standard", VM: vmspec.Spec{
 		Name: "two", Network: []vmspec.Network{}, Drives: []vmspec.Drive{{File: "/a"}, {File: "/b", ReadOnly: true}},
 	}.WithDefaults()}, func(m *Machine) { m.VM.Drives = m.VM.Drives[1:] }, `

@@ -23,6 +23,8 @@ type Subject struct {
 	// Reserved are files in these directories that are the runner's: no plan may
 	// touch them, or a guest could have the monitor of its QEMU.
 	Reserved []string
+	// Images are files that the runner itself makes or lets grow, absolute.
+	Images []string
 	// Options are those that the configuration gives in vm.options.
 	Options map[string]any
 }
@@ -102,6 +104,10 @@ func (p *Policy) Check(made *plan.Plan, s Subject) error {
 		c.file("write", l.Path)
 	}
 	c.at = nil
+	for _, image := range s.Images {
+		c.what = "the image " + image
+		c.file("write", image)
+	}
 	for _, s := range made.Sockets {
 		c.what = "the socket " + s.Role
 		c.file("write", s.Path)

@@ -223,6 +223,11 @@ func TestSubjects(t *testing.T) {
 	require.ErrorContains(t, err, "vm.options.asset is not in its list options")
 	require.NotContains(t, err.Error(), "watchdog")
 	other = subject()
+	other.Images = []string{"/data/disk.img", "/etc/made.img"}
+	err = p.Check(made, other)
+	require.ErrorContains(t, err, "the image /etc/made.img: writing /etc/made.img is not allowed")
+	require.NotContains(t, err.Error(), "/data/disk.img")
+	other = subject()
 	secret := planOf(t, "None", "network: []\ndrives: [{file: /etc/shadow}]\n")
 	require.ErrorContains(t, p.Check(secret, other), "writing /etc/shadow is not allowed", "what the configuration names is judged as well")
 }

@@ -1,0 +1,130 @@
+package runner
+
+import (
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/vmspec"
+)
+
+// sizeOf returns the bytes of a file, and those that it takes on its disk.
+func sizeOf(t *testing.T, path string) (size, taken int64) {
+	t.Helper()
+	var s syscall.Stat_t
+	require.NoError(t, syscall.Lstat(path, &s))
+	return s.Size, s.Blocks * 512
+}
+
+func fit(t *testing.T, file string, size vmspec.Bytes) error {
+	t.Helper()
+	_, err := fitImage(vmspec.Drive{File: file, Size: size}, slog.New(slog.DiscardHandler))
+	return err
+}
+
+// All that is done to an image is to make it, and to let it grow.
+func TestFitImage(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	require.NoError(t, fit(t, path("new.img"), 8*vmspec.MiB))
+	size, taken := sizeOf(t, path("new.img"))
+	require.EqualValues(t, 8<<20, size)
+	require.Zero(t, taken)
+	info, err := os.Stat(path("new.img"))
+	require.NoError(t, err)
+	require.EqualValues(t, 0o600, info.Mode())
+
+	fill(t, dir, files{"old.img": "what the guest wrote"})
+	require.NoError(t, fit(t, path("old.img"), 2*vmspec.MiB))
+	text, err := os.ReadFile(path("old.img"))
+	require.NoError(t, err)
+	require.Len(t, text, 2<<20)
+	require.Equal(t, "what the guest wrote", strings.TrimRight(string(text), "\x00"))
+	require.NoError(t, fit(t, path("old.img"), vmspec.MiB))
+	size, _ = sizeOf(t, path("old.img"))
+	require.EqualValues(t, 2<<20, size, "an image never becomes smaller")
+
+	fill(t, dir, files{"others.img": "x"})
+	require.NoError(t, os.Symlink("others.img", path("link.img")))
+	require.NoError(t, os.Symlink("nowhere.img", path("dangling.img")))
+	require.NoError(t, syscall.Mkfifo(path("fifo.img"), 0o600))
+	for _, name := range []string{"link.img", "dangling.img", "fifo.img", "."} {
+		require.NoError(t, fit(t, path(name), vmspec.MiB), name)
+	}
+	size, _ = sizeOf(t, path("others.img"))
+	require.EqualValues(t, 1, size)
+	require.NoFileExists(t, path("nowhere.img"))
+	require.ErrorContains(t, fit(t, path("nowhere/disk.img"), vmspec.MiB), path("nowhere/disk.img"))
+}
+
+// ext4 makes a file system of its own, in a file that is returned.
+func ext4(t *testing.T, size int64) (dir, device, backing string) {
+	t.Helper()
+	backing, dir = filepath.Join(t.TempDir(), "backing"), t.TempDir()
+	require.NoError(t, os.WriteFile(backing, nil, 0o600))
+	require.NoError(t, os.Truncate(backing, size))
+	command(t, "mkfs.ext4", "-q", backing)
+	device = strings.TrimSpace(command(t, "losetup", "--find", "--show", backing))
+	t.Cleanup(func() { command(t, "losetup", "--detach", device) })
+	require.NoError(t, syscall.Mount(device, dir, "ext4", 0, ""), "mount an ext4 (this test needs root)")
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, 0)) })
+	return dir, device, backing
+}
+
+func command(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput() // also when the test is over
+	require.NoError(t, err, "%s: %s", name, out)
+	return string(out)
+}
+
+// A guest can fill its disk to the last block, in the most unfavourable order: an
+// image promises no more than its volume has. When the volume grows, so does it.
+func TestAnImageFitsItsVolume(t *testing.T) {
+	t.Parallel()
+	dir, device, backing := ext4(t, 64<<20)
+	image := filepath.Join(dir, "disk.img")
+	require.NoError(t, fit(t, image, 64*vmspec.MiB))
+	size, _ := sizeOf(t, image)
+	require.Less(t, size, int64(64<<20))
+	require.Greater(t, size, int64(44<<20))
+	file, err := os.OpenFile(image, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer file.Close()
+	const block = 4096
+	for _, i := range rand.New(rand.NewPCG(1, 2)).Perm(int(size / block)) {
+		_, err := file.WriteAt([]byte(strings.Repeat("x", block)), int64(i)*block)
+		require.NoError(t, err)
+	}
+	require.NoError(t, file.Sync())
+	require.NoError(t, fit(t, image, 64*vmspec.MiB))
+	full, _ := sizeOf(t, image)
+	require.Equal(t, size, full, "a full disk has the same size")
+
+	ballast, err := os.Create(filepath.Join(dir, "ballast"))
+	require.NoError(t, err)
+	defer ballast.Close()
+	for err == nil {
+		_, err = ballast.WriteString(strings.Repeat("x", block))
+	}
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.ErrorContains(t, fit(t, filepath.Join(dir, "another.img"), 64*vmspec.MiB), "another.img is empty, and its file system has no room for more")
+
+	require.NoError(t, errors.Join(file.Close(), ballast.Close(), syscall.Unmount(dir, 0), os.Truncate(backing, 128<<20)))
+	command(t, "losetup", "--set-capacity", device)
+	command(t, "e2fsck", "-fp", device)
+	command(t, "resize2fs", device)
+	require.NoError(t, syscall.Mount(device, dir, "ext4", 0, ""))
+	require.NoError(t, fit(t, image, 80*vmspec.MiB))
+	size, _ = sizeOf(t, image)
+	require.EqualValues(t, 80<<20, size)
+}
