@@ -37,6 +37,8 @@ type live struct {
 	serialBase int
 	// What was told last, so that it is told once.
 	fault, problems, pending string
+	// typeFault is why nobody knows what a restart would change.
+	typeFault string
 }
 
 func newLive(m *machine) *live {
@@ -188,6 +190,9 @@ func (l *live) tellFacts() {
 	for i, p := range facts.Problems {
 		problems[i] = status.Problem{Path: p.Path, Message: p.Message}
 	}
+	if l.typeFault != "" {
+		problems = append(problems, status.Problem{Path: "vmType", Message: "the VM could not be started again, and what a restart would change is not known: " + l.typeFault})
+	}
 	l.m.tell(status.CPUs(cpus), status.RAM(ram), problems, status.PasswordSerial(l.serial(facts)))
 }
 
@@ -328,7 +333,13 @@ func (l *live) tellPending(ctx context.Context) {
 	list, err := l.m.pendingChanges(ctx, l.wanted)
 	if err != nil {
 		l.m.log.Warn("changes that await a restart are not known", "err", err)
+		l.typeFault = err.Error()
+		l.tellFacts()
 		return
+	}
+	if l.typeFault != "" {
+		l.typeFault = ""
+		l.tellFacts()
 	}
 	l.m.tell(status.Pending(list))
 	var paths []string

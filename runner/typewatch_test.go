@@ -62,6 +62,18 @@ func TestAChangedTypeAwaitsARestart(t *testing.T) {
 	eventually(t, "", pending)
 	mount(t, v.types, "4", map[string]string{"own.star": ownType("usb-kbd")})
 	eventually(t, "replace vmType", pending)
+	problem := func() string {
+		for _, p := range v.status().Problems {
+			return p.Path + ": " + p.Message
+		}
+		return ""
+	}
+	mount(t, v.types, "5", map[string]string{"own.star": "def launch(vm, host)\n"})
+	eventually(t, "vmType: the VM could not be started again, and what a restart would change is not known: "+
+		"VM type own: own.star:1:21: got newline, want ':'\n    1 | def launch(vm, host)\n      |                     ^", problem)
+	require.Equal(t, "replace vmType", pending(), "what was known before")
+	mount(t, v.types, "6", map[string]string{"own.star": ownType("usb-kbd")})
+	eventually(t, "", problem)
 	v.configure("own", nil, v.section()...)
 	eventually(t, "", pending)
 	v.ends()

@@ -33,7 +33,7 @@ func (c *reconciler) explain(ctx context.Context, v *visit, p *phase) error {
 		}
 	}
 	if more != "" {
-		p.message += "; " + more
+		p.message = strings.TrimRight(p.message, ".") + "; " + more
 	}
 	return nil
 }

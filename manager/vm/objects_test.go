@@ -47,9 +47,17 @@ func TestTypeRefused(t *testing.T) {
 	require.Equal(t, v1.PhaseRunning, vm.Status.Phase)
 	set, _ = get(w, "web", &appsv1.StatefulSet{})
 	require.Equal(t, int32(1), *set.Spec.Replicas)
+	restart := conditionOf(vm.Status.Conditions, v1.ConditionRestartRequired)
+	require.Equal(t, metav1.ConditionUnknown, restart.Status)
+	require.Contains(t, restart.Message, "could not be started again")
+	require.Len(t, w.events("web", reasonTypeRefused), 1)
 
 	w.types.refuse("standard", nil)
 	w.look()
+	eventually(w, "web", &v1.VirtualMachine{}, "its type is accepted", func(vm *v1.VirtualMachine) bool {
+		return conditionOf(vm.Status.Conditions, v1.ConditionVMTypeAccepted).Status == metav1.ConditionTrue &&
+			conditionOf(vm.Status.Conditions, v1.ConditionRestartRequired).Status == metav1.ConditionFalse
+	})
 	w.boot("late")
 }
 

@@ -82,10 +82,9 @@ func (w *world) say(vm string, pod *corev1.Pod, state string, outcome *v1.Outcom
 		Runner: &v1.RunnerStatus{PodName: pod.Name, PodUID: pod.UID, State: state, Reason: "Vm" + state, Outcome: outcome},
 		CPUs:   2, RAM: "1Gi", VMType: "standard", UUID: "8c1b4d6e-0000-4000-8000-000000000001", ConsoleClient: "10.0.0.1",
 		PendingChanges: changes,
-		Conditions: []metav1.Condition{
-			{Type: v1.ConditionRunning, Status: alive, Reason: "Vm" + state, LastTransitionTime: metav1.Now()},
-			{Type: v1.ConditionBooted, Status: alive, Reason: "Vm" + state, LastTransitionTime: metav1.Now()},
-		},
+	}
+	for _, name := range runnerConditions() {
+		status.Conditions = append(status.Conditions, metav1.Condition{Type: name, Status: alive, Reason: "Vm" + state, ObservedGeneration: 1, LastTransitionTime: metav1.Now()})
 	}
 	text, err := json.Marshal(map[string]any{
 		"apiVersion": v1.GroupVersion().String(), "kind": "VirtualMachine", "metadata": map[string]string{"name": vm}, "status": status,

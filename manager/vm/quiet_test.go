@@ -230,6 +230,7 @@ func (w *world) inventory() map[string]string {
 	all["events"] = fmt.Sprint(reasons)
 	for _, vm := range vms.Items {
 		s := vm.Status
+		slices.SortFunc(s.Conditions, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
 		for i := range s.Conditions {
 			s.Conditions[i].LastTransitionTime = metav1.Time{}
 		}

@@ -36,7 +36,11 @@ func (c *reconciler) tell(ctx context.Context, v *visit) error {
 	for _, e := range v.happenings(p) {
 		c.event(ctx, v, e)
 	}
-	version, err := c.writeStatus(ctx, v.vm, "", status, managerWriter)
+	var unless string // somebody has written meanwhile
+	if v.vm.Status.Runner == nil {
+		unless = v.vm.ResourceVersion // the runner, perhaps, in whose place the manager speaks
+	}
+	version, err := c.writeStatus(ctx, v.vm, unless, status, managerWriter)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return nil // it is another VM of that name, or none
@@ -87,9 +91,29 @@ func (v *visit) status(p phase) v1.VirtualMachineStatus {
 	}
 	status.Privileges = objects.Privileges(v.vm, v.settings)
 	status.PendingChanges = v.changes
-	status.Conditions = v.conditions(status.PendingChanges)
+	status.Conditions = append(v.conditions(status.PendingChanges), v.firstWord()...)
 	return status
 }
+
+// firstWord is what holds of a VM that no runner has ever run: what the definition
+// of the resource says of new ones has neither a time nor a reason that anybody
+// understands.
+func (v *visit) firstWord() []metav1.Condition {
+	if v.vm.Status.Runner != nil {
+		return nil
+	}
+	var conditions []metav1.Condition
+	for _, name := range runnerConditions() {
+		conditions = append(conditions, metav1.Condition{
+			Type: name, Status: metav1.ConditionFalse, Reason: reasonNotStarted, Message: "the VM has not been started yet",
+			ObservedGeneration: v.vm.Generation, LastTransitionTime: v.vm.CreationTimestamp,
+		})
+	}
+	return conditions
+}
+
+// reasonNotStarted is that of a VM that has never run.
+const reasonNotStarted = "NotStarted"
 
 func managerConditions() []string {
 	return []string{v1.ConditionVMTypeAccepted, v1.ConditionRestartRequired, v1.ConditionReconciled}
@@ -120,7 +144,10 @@ func (v *visit) restart(changes []v1.PendingChange) verdict {
 			paths = append(paths, change.Path)
 		}
 	}
-	if len(paths) == 0 {
+	switch {
+	case len(paths) == 0 && v.accepted.status == metav1.ConditionFalse && v.pod != nil:
+		return verdict{metav1.ConditionUnknown, v.accepted.reason, "what a restart would change is not known, and the VM could not be started again: its type is not accepted (VMTypeAccepted)"}
+	case len(paths) == 0:
 		return verdict{metav1.ConditionFalse, "NoChanges", ""}
 	}
 	slices.Sort(paths)
@@ -159,7 +186,15 @@ func sameStatus(want, is v1.VirtualMachineStatus) bool {
 		return false
 	}
 	for _, c := range want.Conditions {
-		if have := conditionOf(is.Conditions, c.Type); have == nil || !equality.Semantic.DeepEqual(c, *have) {
+		have := conditionOf(is.Conditions, c.Type)
+		switch {
+		case have == nil:
+			return false
+		case c.Reason == reasonNotStarted: // the cache doesn't have the words of the runner's conditions
+			if have.Status != c.Status || !have.LastTransitionTime.Equal(&c.LastTransitionTime) {
+				return false
+			}
+		case !equality.Semantic.DeepEqual(c, *have):
 			return false
 		}
 	}

@@ -58,6 +58,18 @@ func TestTransitionTimesAreTakenOver(t *testing.T) {
 	require.Equal(t, "2026-01-02 03:05:05 +0000 UTC", since(s, "Booted").String())
 }
 
+// A new resource has conditions whose time is 1970: nobody has been disconnected
+// since then.
+func TestNoTransitionIsFrom1970(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.follow(status.Entered{State: status.Booting})
+	s := p.eventually("the runner speaks", func(s v1.VirtualMachineStatus) bool { return s.Runner != nil })
+	for _, c := range s.Conditions {
+		require.WithinDuration(t, time.Now(), c.LastTransitionTime.Time, patience, c.Type)
+	}
+}
+
 // Nobody's part of the status is in the way of anybody's, whoever writes between.
 func TestOthersWriteTheirPart(t *testing.T) {
 	t.Parallel()

@@ -200,9 +200,10 @@ func (t transitions) remember(conditions []condition) {
 }
 
 // of returns since when a condition has its status, in whole seconds, as the
-// resource has it.
+// resource has it. What the definition of the resource says of a new one has no
+// time.
 func (t transitions) of(c status.Condition) time.Time {
-	if before, ok := t[string(c.Type)]; ok && before.Status == string(c.Status) {
+	if before, ok := t[string(c.Type)]; ok && before.Status == string(c.Status) && before.LastTransitionTime.Unix() > 0 {
 		return before.LastTransitionTime
 	}
 	return c.LastTransitionTime.UTC().Truncate(time.Second)
