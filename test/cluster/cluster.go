@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -37,6 +38,9 @@ type Options struct {
 	Arguments map[string][]string
 	// Without are the names of programs of the control plane that are not started.
 	Without []string
+	// Outlives says that the cluster goes on when this process has ended. Else it is
+	// taken down then, also when the process was killed.
+	Outlives bool
 	// Log is called with a line for each step; nil means that nobody wants to
 	// know.
 	Log func(line string)
@@ -59,6 +63,7 @@ type Cluster struct {
 
 	without []string
 	log     func(string)
+	leash   io.WriteCloser // to its guard; see owner.go
 }
 
 // bridge is the device that joins the nodes, in the cluster's own network.
@@ -100,8 +105,14 @@ func Up(ctx context.Context, opts Options) (*Cluster, error) {
 	if c.Dir, err = os.MkdirTemp("/var/tmp", "kube"); err != nil {
 		return nil, fmt.Errorf("start a cluster: %w", err)
 	}
+	if !opts.Outlives {
+		if err := c.tieToOwner(); err != nil {
+			return nil, err
+		}
+	}
 	if err := c.up(ctx, opts.Nodes); err != nil {
-		return nil, errors.Join(fmt.Errorf("%w (logs are in %s)", err, c.Dir), c.stop(context.WithoutCancel(ctx)))
+		err = fmt.Errorf("%w (logs are in %s)", err, c.Dir)
+		return nil, errors.Join(err, c.stop(context.WithoutCancel(ctx)), c.release())
 	}
 	return c, nil
 }
@@ -153,6 +164,9 @@ func (c *Cluster) takeNumber(ctx context.Context) error {
 	}
 	if err != nil {
 		return fmt.Errorf("%d clusters run, or: %w", maxClusters, err)
+	}
+	if err := c.save(); err != nil {
+		return err
 	}
 	for _, words := range []string{"link set lo up", "link add " + bridge + " type bridge", "addr add " + c.host(1) + "/24 dev " + bridge, "link set " + bridge + " up"} {
 		if err := c.ip(ctx, strings.Fields(words)...); err != nil {
@@ -256,7 +270,10 @@ func (c *Cluster) AwaitResource(ctx context.Context, name string) error {
 
 // Down ends the cluster and leaves nothing of it.
 func (c *Cluster) Down(ctx context.Context) error {
-	return errors.Join(c.stop(ctx), os.RemoveAll(c.Dir))
+	if err := errors.Join(c.stop(ctx), c.detach(ctx), os.RemoveAll(c.Dir)); err != nil {
+		return err
+	}
+	return c.release()
 }
 
 // stop ends the cluster; its folder stays. All is thrown away, so nothing is

@@ -1,9 +1,13 @@
 package cluster_test
 
 import (
+	"bufio"
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -63,6 +67,54 @@ func TestCluster(t *testing.T) {
 	for _, left := range c.Leftovers() {
 		require.Fail(t, "something is left", left)
 	}
+}
+
+// owner tells TestOwnerKilled that it is the one to be killed.
+const owner = "VMOP_CLUSTER_OWNER"
+
+// A cluster ends with the process that has started it, be it killed.
+func TestOwnerKilled(t *testing.T) {
+	t.Parallel()
+	if os.Getenv(owner) != "" {
+		own(t)
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestOwnerKilled$", "-test.v")
+	cmd.Env = append(os.Environ(), owner+"=yes")
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	var dir, device string
+	for lines := bufio.NewScanner(out); device == ""; {
+		require.True(t, lines.Scan(), "the owner has ended")
+		_, _ = fmt.Sscanf(lines.Text(), "cluster %s %s", &dir, &device) // other lines say other things
+	}
+	c, err := cluster.Open(dir)
+	require.NoError(t, err)
+	require.Len(t, c.Processes, 5)
+	require.NoError(t, cmd.Process.Kill())
+	require.Error(t, cmd.Wait())
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(dir)
+		return errors.Is(err, os.ErrNotExist)
+	}, patience, tick, "its folder goes last")
+	for name, id := range c.Processes {
+		require.False(t, id.Runs(), name)
+	}
+	require.Empty(t, c.Leftovers())
+	devices, err := exec.CommandContext(t.Context(), "losetup", "--list", "--noheadings", "--output", "BACK-FILE").Output()
+	require.NoError(t, err)
+	require.NotContains(t, string(devices), dir)
+}
+
+// own starts a cluster, says so, and never ends.
+func own(t *testing.T) {
+	c, err := cluster.Up(t.Context(), cluster.Options{Nodes: 1})
+	require.NoError(t, err)
+	device, err := c.Block(t.Context(), "disk", 1<<20)
+	require.NoError(t, err)
+	fmt.Println("cluster", c.Dir, device)
+	<-t.Context().Done()
 }
 
 const hello = `

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -24,7 +25,7 @@ func (c *Cluster) controlPlane(ctx context.Context, nodes int) error {
 		"--listen-peer-urls", etcd+":2380", "--initial-advertise-peer-urls", etcd+":2380", "--initial-cluster", "test="+etcd+":2380"); err != nil {
 		return err
 	}
-	if err := c.StartServer(ctx); err != nil {
+	if err := c.startServer(ctx); err != nil {
 		return err
 	}
 	c.log("the API server is ready")
@@ -34,18 +35,28 @@ func (c *Cluster) controlPlane(ctx context.Context, nodes int) error {
 		"--use-service-account-credentials", "--leader-elect=false", "--bind-address", "127.0.0.1", "--profiling=false"); err != nil {
 		return err
 	}
-	return c.serve(ctx, "kube-scheduler", "--kubeconfig", "pki/scheduler.kubeconfig", "--leader-elect=false", "--bind-address", "127.0.0.1")
+	return c.startScheduler(ctx)
 }
 
 // apiServer is the name of the API server's program.
 const apiServer = "kube-apiserver"
 
 // StopServer ends the API server at once. What has run goes on, and finds nobody
-// to ask.
-func (c *Cluster) StopServer(ctx context.Context) error { return c.end(ctx, apiServer) }
+// to ask; but for the scheduler, which may lose track then and end itself.
+func (c *Cluster) StopServer(ctx context.Context) error {
+	return errors.Join(c.end(ctx, "kube-scheduler"), c.end(ctx, apiServer))
+}
 
-// StartServer starts the API server, and waits until it is ready.
+// StartServer starts the API server that was stopped, and waits until it is ready.
 func (c *Cluster) StartServer(ctx context.Context) error {
+	return errors.Join(c.startServer(ctx), c.startScheduler(ctx))
+}
+
+func (c *Cluster) startScheduler(ctx context.Context) error {
+	return c.serve(ctx, "kube-scheduler", "--kubeconfig", "pki/scheduler.kubeconfig", "--leader-elect=false", "--bind-address", "127.0.0.1")
+}
+
+func (c *Cluster) startServer(ctx context.Context) error {
 	if err := c.serve(ctx, apiServer, "--etcd-servers", "http://127.0.0.1:2379",
 		"--bind-address", c.host(1), "--advertise-address", c.host(1), "--secure-port", "6443",
 		"--tls-cert-file", "pki/apiserver.crt", "--tls-private-key-file", "pki/apiserver.key", "--cert-dir", "pki",

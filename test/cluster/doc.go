@@ -23,7 +23,9 @@
 // has namespaces of its own besides (mount, network, process, host name, IPC),
 // which end with their first process: ending it is a power cut. On the machine
 // there are a cgroup for each node and a folder with all the cluster's state.
-// [Cluster.Down] ends the processes by handles and removes the rest.
+// [Cluster.Down] ends the processes by handles and removes the rest. Should the
+// process that has started a cluster end without, as a killed test does, a guard does
+// the same ([Guard]), unless the cluster is to outlive it.
 // [Cluster.Expose] lets the machine in, and [Cluster.AddStorage] makes volumes, for
 // people.
 //

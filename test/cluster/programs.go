@@ -77,9 +77,10 @@ func build(ctx context.Context, dir string) error {
 		}
 	}
 	bin := filepath.Join(dir, "bin")
-	for _, name := range []string{"kubeall", "pause"} {
-		cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", flags.String(), "-o", filepath.Join(bin, name), "./"+name)
-		cmd.Dir = filepath.Join(root, "tools", "kubernetes")
+	for pkg, module := range map[string]string{"./kubeall": "tools/kubernetes", "./pause": "tools/kubernetes", "./test/cluster/clusterctl": "."} {
+		name := filepath.Base(pkg)
+		cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", flags.String(), "-o", filepath.Join(bin, name), pkg)
+		cmd.Dir = filepath.Join(root, module)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("build %s: %w\n%s", name, err, out)

@@ -3,8 +3,10 @@ package cluster
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 )
@@ -35,6 +37,57 @@ spec:
 // Images is the folder of the volume of the storage class "images", for CD images
 // and kernels.
 func (c *Cluster) Images() string { return filepath.Join(c.Dir, "images") }
+
+// Block returns a new block device. Its bytes are in a file of the cluster's folder,
+// which may be there already; [Cluster.Down] takes both away.
+func (c *Cluster) Block(ctx context.Context, name string, size int64) (device string, err error) {
+	path := filepath.Join(c.Dir, "volumes", name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", fmt.Errorf("make a block device: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", fmt.Errorf("make a block device: %w", err)
+	}
+	if err := errors.Join(f.Truncate(size), f.Close()); err != nil {
+		return "", fmt.Errorf("make a block device: %w", err)
+	}
+	if device, err = losetup(ctx, "--find", "--show", path); err != nil {
+		return "", err
+	}
+	// Where udev runs, block devices belong to the group "disk".
+	return device, errors.Join(os.Chown(device, 0, 6), os.Chmod(device, 0o660))
+}
+
+// detach lets all block devices go. No node is left that uses them.
+func (c *Cluster) detach(ctx context.Context) error {
+	list, err := losetup(ctx, "--noheadings", "--raw", "--output", "NAME,BACK-FILE")
+	if err != nil {
+		return err
+	}
+	for _, line := range strings.Split(list, "\n") {
+		device, file, _ := strings.Cut(line, " ")
+		if !strings.HasPrefix(file, c.Dir+"/") {
+			continue
+		}
+		// A kubelet holds a device by another one, which a power cut leaves.
+		held, err := losetup(ctx, "--noheadings", "--output", "NAME", "--associated", device)
+		if err != nil {
+			return err
+		}
+		for _, device := range append(strings.Fields(held), device) {
+			if _, err := losetup(ctx, "--detach", device); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func losetup(ctx context.Context, args ...string) (string, error) {
+	out, err := output(exec.CommandContext(ctx, "losetup", args...))
+	return strings.TrimSpace(out), err
+}
 
 // AddStorage gives the cluster a default storage class, "folders", with Volumes
 // volumes, and a volume for images.

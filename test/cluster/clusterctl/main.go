@@ -4,6 +4,7 @@
 //	clusterctl load FILE...      puts container images into its nodes
 //	clusterctl down              ends the cluster that up has started
 //	clusterctl build             only builds what a cluster is made of
+//	clusterctl guard FOLDER      ends a test's cluster when its input ends; see cluster.Guard
 package main
 
 import (
@@ -40,6 +41,9 @@ func run(ctx context.Context, verbs []string, nodes int) error {
 	if len(verbs) > 1 && verbs[0] == "load" {
 		return load(ctx, verbs[1:])
 	}
+	if len(verbs) == 2 && verbs[0] == "guard" {
+		return cluster.Guard(context.WithoutCancel(ctx), os.Stdin, verbs[1])
+	}
 	if len(verbs) != 1 {
 		return errors.New("want up, load FILE..., down or build")
 	}
@@ -60,7 +64,7 @@ func up(ctx context.Context, nodes int) error {
 		return errors.New("a cluster runs already; make cluster-down ends it")
 	}
 	begin := time.Now()
-	c, err := cluster.Up(ctx, cluster.Options{Nodes: nodes, Log: func(line string) {
+	c, err := cluster.Up(ctx, cluster.Options{Nodes: nodes, Outlives: true, Log: func(line string) {
 		fmt.Fprintf(os.Stderr, "%4.1f s  %s\n", time.Since(begin).Seconds(), line)
 	}})
 	if err != nil {
