@@ -52,7 +52,7 @@ func countFailures(have *v1.Failures, pod *corev1.Pod, changed bool, now time.Ti
 	if at := calmAt(pod); runs(pod) && !now.Before(at) {
 		failures.Count = 0
 	}
-	forgotten := end == nil || !end.FinishedAt.Time.Equal(failures.LastTime.Time)
+	forgotten := end == nil || end.FinishedAt.IsZero() || !end.FinishedAt.Time.Equal(failures.LastTime.Time)
 	if failures.Count == 0 && forgotten {
 		return nil
 	}

@@ -145,9 +145,10 @@ func (s situation) withPodThatGoes() phase {
 		name = v1.PhasePending
 	}
 	switch {
+	case nodeSilent(s.pod) && ending(s.vm, s.pod) == nil:
+		return phase{name, reasonNodeLost, silence(s.pod), false}
 	case overdue(s.pod, s.now):
-		return phase{name, reasonNodeLost, fmt.Sprintf("pod %s should be gone, but node %s does not say so: when the node is certainly off, "+
-			"delete the pod by force (kubectl delete pod %[1]s --force)", s.pod.Name, s.pod.Spec.NodeName), false}
+		return phase{name, reasonNodeLost, fmt.Sprintf("pod %s should be gone, but node %s does not say so: %s", s.pod.Name, s.pod.Spec.NodeName, whenOff(s.pod)), false}
 	case !s.wanted():
 		return phase{v1.PhaseStopping, reasonStopRequested, "the guest has been asked to shut down", false}
 	case s.now.Before(nextAttempt(s.failures)):
@@ -236,7 +237,14 @@ func starting() phase {
 }
 
 func silence(pod *corev1.Pod) string {
-	return fmt.Sprintf("node %s does not report any more: whether the guest runs is not known", pod.Spec.NodeName)
+	return fmt.Sprintf("node %s does not report any more: whether the guest runs is not known; %s", pod.Spec.NodeName, whenOff(pod))
+}
+
+// whenOff is what only somebody who has seen the node can do: else two QEMUs could have
+// the same disks.
+func whenOff(pod *corev1.Pod) string {
+	return fmt.Sprintf("when the node is certainly off, give it the taint %s, or delete the pod by force (kubectl delete pod %s --force)",
+		corev1.TaintNodeOutOfService, pod.Name)
 }
 
 func orElse(text, otherwise string) string {

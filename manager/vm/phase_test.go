@@ -128,6 +128,7 @@ func TestPhase(t *testing.T) {
 		"its pod is deleted":              {is(going(noon.Add(time.Minute))), v1.PhaseStopping, reasonPodDeleted, "a new one"},
 		"its pod is deleted and ended":    {is(going(noon.Add(time.Minute)), said(stateStopped, &v1.Outcome{Cause: "asked"})), v1.PhasePending, reasonWaitingForOldPod, "web-0"},
 		"its pod does not go":             {is(going(noon.Add(-time.Hour))), v1.PhasePending, reasonNodeLost, "node n1"},
+		"goes from a silent node":         {is(going(noon.Add(time.Hour)), conditions(corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse})), v1.PhasePending, reasonNodeLost, "out-of-service"},
 		"the guest powers off":            {is(said(stateStopped, &v1.Outcome{Cause: causeGuest})), v1.PhaseStopping, reasonGuestShutdown, ""},
 		"the guest reboots":               {is(said(stateStopped, &v1.Outcome{Cause: "guest reset"})), v1.PhaseStopping, reasonGuestEnded, "guest reset"},
 		"crashes":                         {is(with(terminatedWith(137, killed)), failures(1, time.Second)), v1.PhaseFailed, reasonCrashed, "by signal 9; failed starts in a row: 1, next attempt at 2026-01-01T12:00:09Z"},
@@ -243,6 +244,8 @@ func TestCountFailures(t *testing.T) {
 	goes := fresh.DeepCopy()
 	goes.DeletionTimestamp = &at
 	asked := is(with(terminatedWith(143, `{"cause":"asked","exitCode":143}`))).pod
+	timeless := fresh.DeepCopy() // a node that was lost doesn't know
+	timeless.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.Time{}
 	last := &v1.Outcome{Cause: causeUnknown, ExitCode: 1}
 	for name, tt := range map[string]struct {
 		have    *v1.Failures
@@ -263,6 +266,7 @@ func TestCountFailures(t *testing.T) {
 		"runs for long enough":          {&v1.Failures{Count: 3, LastTime: at, Last: last}, calmed, false, &v1.Failures{LastTime: at}},
 		"its pod is being deleted":      {nil, goes, false, nil},
 		"it was told to":                {nil, asked, false, nil},
+		"nobody knows when":             {nil, timeless, false, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
