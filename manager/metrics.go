@@ -11,12 +11,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/vm"
 )
 
 // metrics serves /metrics: the libraries' (reconciliations, queue, calls of the API
@@ -24,19 +23,18 @@ import (
 type metrics struct {
 	address string
 	version string
-	cache   cache.Cache
+	vms     *vm.Controller
 	leads   <-chan struct{} // closed when this manager leads
 	live    *live
-	ctx     context.Context // of serve: a collection is given none
 
-	build, vms, generation, faulty *prometheus.Desc
+	build, phases, generation, faulty *prometheus.Desc
 }
 
-func newMetrics(opts Options, mgr ctrl.Manager, live *live) always {
+func newMetrics(opts Options, mgr ctrl.Manager, vms *vm.Controller, live *live) always {
 	m := &metrics{
-		address: opts.MetricsAddress, version: opts.Version, cache: mgr.GetCache(), leads: mgr.Elected(), live: live,
+		address: opts.MetricsAddress, version: opts.Version, vms: vms, leads: mgr.Elected(), live: live,
 		build:      prometheus.NewDesc("vmop_build_info", "The program; always 1.", []string{"version", "go_version"}, nil),
-		vms:        prometheus.NewDesc("vmop_vms", "VMs by phase, as the leader sees them.", []string{"phase"}, nil),
+		phases:     prometheus.NewDesc("vmop_vms", "VMs by phase, as the leader sees them.", []string{"phase"}, nil),
 		generation: prometheus.NewDesc("vmop_config_generation", "How many configurations were taken since the start.", nil, nil),
 		faulty:     prometheus.NewDesc("vmop_config_faulty", "1 if the configuration has faults, so that an earlier one holds.", nil, nil),
 	}
@@ -45,7 +43,7 @@ func newMetrics(opts Options, mgr ctrl.Manager, live *live) always {
 
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.build, m.vms, m.generation, m.faulty} {
+	for _, d := range []*prometheus.Desc{m.build, m.phases, m.generation, m.faulty} {
 		to <- d
 	}
 }
@@ -62,36 +60,27 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	gauge(m.build, 1, m.version, runtime.Version())
 	gauge(m.generation, float64(m.live.generation.Load()))
 	gauge(m.faulty, faulty)
-	for phase, count := range m.phases() {
-		gauge(m.vms, float64(count), string(phase))
+	for phase, count := range m.counts() {
+		gauge(m.phases, float64(count), string(phase))
 	}
 }
 
-// phases counts VMs by phase; none if another manager leads, or the cache isn't
-// filled yet.
-func (m *metrics) phases() map[v1.Phase]int {
+// counts are VMs by phase; none if another manager leads, or they are not known yet.
+func (m *metrics) counts() map[v1.Phase]int {
 	select {
 	case <-m.leads:
 	default:
 		return nil // else who adds them up counts each VM twice
 	}
-	counts := map[v1.Phase]int{}
-	ctx, cancel := context.WithTimeout(m.ctx, probeTime)
-	defer cancel()
-	var all v1.VirtualMachineList
-	if m.cache.List(ctx, &all, client.UnsafeDisableDeepCopy) != nil {
+	counts := m.vms.Phases()
+	if counts == nil {
 		return nil
 	}
-	for _, phase := range []v1.Phase{v1.PhasePending, v1.PhaseStarting, v1.PhaseRunning, v1.PhaseStopping, v1.PhaseStopped, v1.PhaseTerminating, v1.PhaseFailed} {
-		counts[phase] = 0
+	for _, phase := range []v1.Phase{v1.PhaseStarting, v1.PhaseRunning, v1.PhaseStopping, v1.PhaseStopped, v1.PhaseTerminating, v1.PhaseFailed} {
+		counts[phase] += 0 // those that no VM has are said, too
 	}
-	for i := range all.Items {
-		if phase := all.Items[i].Status.Phase; phase != "" {
-			counts[phase]++
-		} else {
-			counts[v1.PhasePending]++ // it is new
-		}
-	}
+	counts[v1.PhasePending] += counts[""] // those are new
+	delete(counts, "")
 	return counts
 }
 
@@ -100,7 +89,6 @@ func (m *metrics) serve(ctx context.Context) error {
 	if m.address == "" {
 		return nil
 	}
-	m.ctx = ctx
 	own := prometheus.NewRegistry()
 	if err := own.Register(m); err != nil {
 		return fmt.Errorf("serve metrics: %w", err)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/manager"
@@ -83,21 +84,22 @@ func Run(ctx context.Context, opts Options) error {
 	if err := knowsVMs(mgr.GetRESTMapper()); err != nil {
 		return err
 	}
-	controller := vm.Options{
+	options := vm.Options{
 		Namespace: namespace, Instance: opts.Instance,
 		Settings: live.settings, Changed: live.changed, Types: newTypeChecker(),
 	}
-	if err := vm.Add(ctx, mgr, controller); err != nil {
+	vms, err := vm.Add(mgr, options)
+	if err != nil {
 		return err
 	}
-	if err := addProbes(mgr); err != nil {
+	if err := addProbes(mgr, vms); err != nil {
 		return err
 	}
 	leads := func(ctx context.Context) error {
 		log.Info("leads", "instance", opts.Instance)
 		return nil
 	}
-	if err := errors.Join(mgr.Add(ctrl.RunnableFunc(leads)), mgr.Add(always(live.follow)), mgr.Add(newMetrics(opts, mgr, live))); err != nil {
+	if err := errors.Join(mgr.Add(ctrl.RunnableFunc(leads)), mgr.Add(always(live.follow)), mgr.Add(newMetrics(opts, mgr, vms, live))); err != nil {
 		return fmt.Errorf("put the manager together: %w", err)
 	}
 	log.Info("managing VMs", "namespace", namespace, "version", opts.Version, "server", opts.Connection.Config.Host, "leaderElection", opts.LeaderElection)
@@ -136,7 +138,7 @@ func newManager(opts Options, namespace string, log *slog.Logger, libraries logr
 	rc.WarningHandler = &serverWarnings{log: log, noted: map[string]bool{}}
 	grace := gracePeriod
 	o := ctrl.Options{
-		Scheme: scheme, Logger: libraries, Cache: vm.CacheOptions(namespace),
+		Scheme: scheme, Logger: libraries, Cache: cache.Options{ReaderFailOnMissingInformer: true}, // nothing uses it
 		HealthProbeBindAddress:  opts.HealthAddress,
 		Metrics:                 metricsserver.Options{BindAddress: "0"}, // ours serves its registry, too
 		GracefulShutdownTimeout: &grace,
@@ -172,21 +174,12 @@ func knowsVMs(mapper meta.RESTMapper) error {
 	return nil
 }
 
-// probeTime is how long a question about the caches may take: they answer at once.
-const probeTime = 50 * time.Millisecond
-
 // addProbes adds what /healthz and /readyz say: it is healthy while it answers, and
-// ready when its caches are filled; those of one that stands by are, too.
-func addProbes(mgr ctrl.Manager) error {
-	err := mgr.AddHealthzCheck("ping", func(*http.Request) error { return nil })
-	return errors.Join(err, mgr.AddReadyzCheck("caches", func(request *http.Request) error {
-		ctx, cancel := context.WithTimeout(request.Context(), probeTime)
-		defer cancel()
-		if !mgr.GetCache().WaitForCacheSync(ctx) {
-			return errors.New("the caches are not filled yet")
-		}
-		return nil
-	}))
+// ready when it knows what there is, whether it leads or stands by.
+func addProbes(mgr ctrl.Manager, vms *vm.Controller) error {
+	return errors.Join(
+		mgr.AddHealthzCheck("ping", func(*http.Request) error { return nil }),
+		mgr.AddReadyzCheck("lists", func(*http.Request) error { return vms.Ready() }))
 }
 
 // noteWarnings logs what works but should be known.

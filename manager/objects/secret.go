@@ -32,10 +32,13 @@ func DisplaySecretName(vm *v1.VirtualMachine, existing []string) (name string, m
 	case len(existing) > 0:
 		return slices.Min(existing), false
 	case generatesSecret(vm):
-		return vm.Name + "-display-secret", true
+		return DisplaySecretOf(vm.Name), true
 	}
 	return "", false
 }
+
+// DisplaySecretOf returns the name of the display secret that is made for a VM.
+func DisplaySecretOf(vm string) string { return vm + "-display-secret" }
 
 // generatesSecret tells whether there is a screen that a password shall guard.
 func generatesSecret(vm *v1.VirtualMachine) bool {

@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	controllerconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -239,28 +240,36 @@ func (w *world) manage(via *wire) (end func()) {
 	if via != nil {
 		config.Wrap(via.wrap)
 	}
+	vms, end := w.start(config)
+	require.NoError(w.t, vms.mirror.await(w.t.Context()))
+	return end
+}
+
+// start starts a manager, and returns what ends it.
+func (w *world) start(config *rest.Config) (vms *Controller, end func()) {
+	w.t.Helper()
 	unnamed, grace := true, patience
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme: scheme(), Cache: CacheOptions(w.namespace), Metrics: metricsserver.Options{BindAddress: "0"},
+		Scheme: scheme(), Cache: cache.Options{ReaderFailOnMissingInformer: true}, Metrics: metricsserver.Options{BindAddress: "0"},
 		Controller: controllerconfig.Controller{SkipNameValidation: &unnamed}, GracefulShutdownTimeout: &grace,
 		Logger: funcr.New(func(prefix, args string) { w.log.add(prefix + " " + args) }, funcr.Options{}),
 	})
 	require.NoError(w.t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
-	require.NoError(w.t, Add(ctx, mgr, Options{
+	vms, err = Add(mgr, Options{
 		Namespace: w.namespace, Settings: func() objects.Settings { return *w.settings.Load() },
 		Types: w.types, Changed: w.changed, Instance: "test",
 		Now: func() time.Time { return time.Now().Add(time.Duration(w.clock.Load())) },
-	}))
+	})
+	require.NoError(w.t, err)
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
-	require.True(w.t, mgr.GetCache().WaitForCacheSync(ctx))
 	once := sync.OnceFunc(func() {
 		cancel()
 		<-done // an error of a connection that was cut is nobody's business
 	})
 	w.t.Cleanup(once)
-	return once
+	return vms, once
 }
 
 func (w *world) create(object client.Object) {

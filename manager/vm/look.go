@@ -1,15 +1,11 @@
 package vm
 
 import (
-	"context"
-	"fmt"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
 	"vmop/manager/objects"
@@ -21,10 +17,10 @@ type visit struct {
 	settings objects.Settings
 	memory   *memory
 
-	// What the caches have.
-	statefulSet, configMap, service *metav1.PartialObjectMetadata
-	types                           *metav1.PartialObjectMetadata // the ConfigMap with the VM's custom types
-	secrets                         []metav1.PartialObjectMetadata
+	// What the mirror has.
+	statefulSet, configMap, service *metadata
+	types                           *metadata // the ConfigMap with the VM's custom types
+	secrets                         []metadata
 	existing                        map[string]metav1.ObjectMeta // claims
 
 	// What steps have found out for later ones.
@@ -48,40 +44,35 @@ func (v *visit) lookAgain(at time.Time) {
 	}
 }
 
-// look reads the caches. Nil: there is no such VM.
-func (c *reconciler) look(ctx context.Context, key types.NamespacedName) (*visit, error) {
-	vm := &v1.VirtualMachine{}
-	if err := c.client.Get(ctx, key, vm); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("look at VM %s: %w", key.Name, err)
+// look reads what the mirror has. Nil: there is no such VM.
+func (c *reconciler) look(name string) (*visit, error) {
+	vm, err := c.mirror.vms.get(name)
+	if vm == nil || err != nil {
+		return nil, err
 	}
 	v := &visit{settings: c.opts.Settings(), memory: c.memories.of(vm)}
 	v.vm, v.now = vm, c.opts.Now()
 	for _, get := range []struct {
 		kind kind
 		name string
-		into **metav1.PartialObjectMetadata
+		into **metadata
 	}{
 		{statefulSetKind, vm.Name, &v.statefulSet},
 		{configMapKind, vm.Name, &v.configMap},
 		{serviceKind, vm.Name, &v.service},
 		{configMapKind, typesConfigMap(vm, v.settings), &v.types},
 	} {
-		var err error
-		if *get.into, err = c.cached(ctx, get.kind, vm.Namespace, get.name); err != nil {
+		if *get.into, err = c.mirror.others[get.kind].get(get.name); err != nil {
 			return nil, err
 		}
 	}
-	return v, c.lookFurther(ctx, v)
+	return v, errors.Join(c.lookForClaims(v), c.lookForSecrets(v), c.lookForPods(v))
 }
 
-// lookFurther reads what there can be several of.
-func (c *reconciler) lookFurther(ctx context.Context, v *visit) error {
+func (c *reconciler) lookForClaims(v *visit) error {
 	v.existing = map[string]metav1.ObjectMeta{}
 	for _, name := range objects.ClaimNames(v.vm) {
-		claim, err := c.cached(ctx, claimKind, v.vm.Namespace, name)
+		claim, err := c.mirror.others[claimKind].get(name)
 		if err != nil {
 			return err
 		}
@@ -89,49 +80,50 @@ func (c *reconciler) lookFurther(ctx context.Context, v *visit) error {
 			v.existing[name] = claim.ObjectMeta
 		}
 	}
-	ours := []client.ListOption{client.InNamespace(v.vm.Namespace), client.MatchingFields{byInstance: v.vm.Name}}
-	secrets := &metav1.PartialObjectMetadataList{}
-	secrets.SetGroupVersionKind(secretKind.version())
-	if err := c.client.List(ctx, secrets, ours...); err != nil {
-		return fmt.Errorf("look for the display secret of VM %s: %w", v.vm.Name, err)
-	}
-	v.secrets = secrets.Items
-	pods := &corev1.PodList{}
-	if err := c.client.List(ctx, pods, ours...); err != nil {
-		return fmt.Errorf("look for the pod of VM %s: %w", v.vm.Name, err)
-	}
-	for i := range pods.Items {
-		switch pod := &pods.Items[i]; {
-		case pod.Name == podName(v.vm):
-			v.pod = v.neglected(pod)
-			if noticed := unnoticed(pod); !noticed.IsZero() && v.now.Before(noticed) {
-				v.lookAgain(noticed)
-			}
-		case pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed:
-			v.strays = append(v.strays, pod)
+	return nil
+}
+
+func (c *reconciler) lookForSecrets(v *visit) error {
+	secrets := c.mirror.others[secretKind]
+	for _, name := range append(secrets.strangers(v.vm.Name), objects.DisplaySecretOf(v.vm.Name)) {
+		secret, err := secrets.get(name)
+		if err != nil {
+			return err
+		}
+		if secret != nil && instanceOf(secret) == v.vm.Name {
+			v.secrets = append(v.secrets, *secret)
 		}
 	}
 	return nil
 }
 
-// cached returns the metadata of an object; nil if there is none.
-func (c *reconciler) cached(ctx context.Context, k kind, namespace, name string) (*metav1.PartialObjectMetadata, error) {
-	if name == "" {
-		return nil, nil
+func (c *reconciler) lookForPods(v *visit) error {
+	pod, err := c.mirror.pods.get(podOf(v.vm.Name))
+	if err != nil {
+		return err
 	}
-	object := metadataOf(k)
-	err := c.client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, object)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("look for %s %s: %w", k, name, err)
+	if pod != nil && pod.Labels[objects.LabelInstance] == v.vm.Name {
+		v.pod = v.neglected(pod)
+		if noticed := unnoticed(pod); !noticed.IsZero() && v.now.Before(noticed) {
+			v.lookAgain(noticed)
+		}
 	}
-	return object, nil
+	for _, name := range c.mirror.pods.strangers(v.vm.Name) {
+		stray, err := c.mirror.pods.get(name)
+		if err != nil {
+			return err
+		}
+		if stray != nil && stray.Status.Phase != corev1.PodSucceeded && stray.Status.Phase != corev1.PodFailed {
+			v.strays = append(v.strays, stray)
+		}
+	}
+	return nil
 }
 
 // podName is the name of the pod that the VM's stateful set makes.
-func podName(vm *v1.VirtualMachine) string { return vm.Name + "-0" }
+func podName(vm *v1.VirtualMachine) string { return podOf(vm.Name) }
+
+func podOf(vm string) string { return vm + "-0" }
 
 // typesConfigMap is the name of the ConfigMap with the custom types that a VM can
 // use; empty if there is none.

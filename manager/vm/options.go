@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	v1 "vmop/api/v1"
 	"vmop/manager/objects"
@@ -62,9 +64,11 @@ const (
 	lastRetry  = 2 * time.Minute
 )
 
-// Add adds the controller to a manager, whose cache must have been made with
-// [CacheOptions].
-func Add(ctx context.Context, mgr manager.Manager, opts Options) error {
+// Controller looks after VMs.
+type Controller struct{ mirror *mirror }
+
+// Add adds the controller to a manager, whose own cache is not used.
+func Add(mgr manager.Manager, opts Options) (*Controller, error) {
 	if opts.MaxConcurrentReconciles == 0 {
 		opts.MaxConcurrentReconciles = concurrency
 	}
@@ -72,8 +76,9 @@ func Add(ctx context.Context, mgr manager.Manager, opts Options) error {
 		opts.Now = time.Now
 	}
 	c := newReconciler(mgr.GetClient(), mgr.GetAPIReader(), opts)
-	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
-		return fmt.Errorf("VM controller: %w", err)
+	watching, err := client.NewWithWatch(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return nil, fmt.Errorf("VM controller: %w", err)
 	}
 	survive := true // one broken VM is no reason for others to wait
 	ctl, err := controller.New("vm", mgr, controller.Options{
@@ -83,12 +88,54 @@ func Add(ctx context.Context, mgr manager.Manager, opts Options) error {
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
 	})
 	if err != nil {
-		return fmt.Errorf("VM controller: %w", err)
+		return nil, fmt.Errorf("VM controller: %w", err)
 	}
-	for _, s := range c.sources(mgr) {
+	sources := []source.Source{c.mirror}
+	if opts.Changed != nil {
+		sources = append(sources, source.Func(c.watchSettings))
+	}
+	for _, s := range sources {
 		if err := ctl.Watch(s); err != nil {
-			return fmt.Errorf("VM controller: %w", err)
+			return nil, fmt.Errorf("VM controller: %w", err)
 		}
 	}
+	follow := func(ctx context.Context) { c.mirror.follow(ctx, watching) }
+	if err := mgr.Add(always(follow)); err != nil {
+		return nil, fmt.Errorf("VM controller: %w", err)
+	}
+	return &Controller{c.mirror}, nil
+}
+
+// always is what runs whether this manager leads or stands by.
+type always func(ctx context.Context)
+
+// Start implements manager.Runnable.
+func (run always) Start(ctx context.Context) error {
+	run(ctx)
 	return nil
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (always) NeedLeaderElection() bool { return false }
+
+// Ready returns nil when everything in the namespace has been seen that concerns
+// VMs, so that work can begin, or begins as soon as this manager leads.
+func (c *Controller) Ready() error {
+	if kind := c.mirror.missing(); kind != "" {
+		return fmt.Errorf("the list of each %s is not there yet", kind)
+	}
+	return nil
+}
+
+// Phases counts VMs by their phase, "" being that of new ones. Nil: they are not
+// known yet.
+func (c *Controller) Phases() map[v1.Phase]int {
+	if c.mirror.missing() != "" {
+		return nil
+	}
+	counts := map[v1.Phase]int{}
+	for phase, count := range c.mirror.vms.states() {
+		counts[v1.Phase(phase)] = count
+	}
+	return counts
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apitypes "k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
@@ -239,3 +241,47 @@ func (w *world) inventory() map[string]string {
 	}
 	return all
 }
+
+// A manager that has not seen everything yet is not ready, and does nothing: what it
+// hasn't seen would be missing.
+func TestNotReadyBeforeAllIsSeen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.vm("web")
+	via, held, asked := newWire(), make(chan struct{}), make(chan struct{})
+	config := rest.CopyConfig(w.config)
+	config.Wrap(via.wrap)
+	once := sync.OnceFunc(func() { close(asked) })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/persistentvolumeclaims") {
+				once()
+				select {
+				case <-held:
+				case <-r.Context().Done():
+					return nil, r.Context().Err()
+				}
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	vms, _ := w.start(config)
+	<-asked
+	for k, filled := range vms.mirror.tables() {
+		if k != claimKind.String() {
+			<-filled
+		}
+	}
+	require.EqualError(t, vms.Ready(), "the list of each PersistentVolumeClaim is not there yet")
+	require.Nil(t, vms.Phases())
+	require.Empty(t, via.written())
+	close(held)
+	require.NoError(t, vms.mirror.await(t.Context()))
+	require.NoError(t, vms.Ready())
+	w.boot("web")
+	require.Eventually(t, func() bool { return vms.Phases()[v1.PhaseRunning] == 1 }, patience, tick)
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (do roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return do(r) }

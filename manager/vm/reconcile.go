@@ -16,7 +16,8 @@ import (
 
 // reconciler looks after VMs.
 type reconciler struct {
-	client   client.Client // reads caches
+	mirror   *mirror
+	client   writer
 	live     client.Reader // asks the API server
 	opts     Options
 	random   io.Reader
@@ -24,8 +25,16 @@ type reconciler struct {
 	modules  modules
 }
 
-func newReconciler(c client.Client, live client.Reader, opts Options) *reconciler {
+// writer changes objects, and their status. It can't read: what is known is in the
+// mirror.
+type writer interface {
+	client.Writer
+	client.StatusClient
+}
+
+func newReconciler(c writer, live client.Reader, opts Options) *reconciler {
 	return &reconciler{
+		mirror: newMirror(opts.Namespace, func() string { return opts.Settings().VMTypes }),
 		client: c, live: live, opts: opts, random: rand.Reader,
 		memories: memories{all: map[types.NamespacedName]*memory{}},
 		modules:  modules{all: map[types.NamespacedName]moduleSet{}},
@@ -48,7 +57,7 @@ func (c *reconciler) performances() []step {
 
 // Reconcile looks at a VM and does what there is to do for it.
 func (c *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	v, err := c.look(ctx, request.NamespacedName)
+	v, err := c.look(request.Name)
 	switch {
 	case err != nil:
 		return reconcile.Result{}, err

@@ -2,6 +2,7 @@ package vm
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime"
 	"testing"
@@ -17,7 +18,7 @@ import (
 
 // found returns what the API server has of a VM that runs, as it is decoded: the VM,
 // its pod, and the metadata of all else.
-func found(t *testing.T, number int) (*v1.VirtualMachine, *corev1.Pod, []*metav1.PartialObjectMetadata) {
+func found(t *testing.T, number int) (*v1.VirtualMachine, *corev1.Pod, []*metadata) {
 	t.Helper()
 	name := fmt.Sprintf("vm-%05d", number)
 	uid := fmt.Sprintf("0e984725-c51c-4bf4-9960-%012d", number)
@@ -35,7 +36,7 @@ func found(t *testing.T, number int) (*v1.VirtualMachine, *corev1.Pod, []*metav1
 			Name: objects.ContainerName, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}},
 		}},
 	}
-	var others []*metav1.PartialObjectMetadata
+	var others []*metadata
 	for _, of := range []struct {
 		kind kind
 		name string
@@ -70,11 +71,9 @@ func metaOf(t *testing.T, name, vm, uid string, number int, annotation string) m
 	return m
 }
 
-// Many VMs fit into little memory: what the cache holds of one is bounded. A third of
-// it are maps of one or two entries.
-func TestCacheIsSmall(t *testing.T) { // alone: it measures the heap
+// Many VMs fit into little memory: what the mirror holds of one is bounded.
+func TestMirrorIsSmall(t *testing.T) { // alone: it measures the heap
 	const vms = 2000
-	held := make([]any, 0, 7*vms)
 	live := func() uint64 {
 		runtime.GC()
 		runtime.GC() // what finalizers and weak pointers held, too
@@ -82,34 +81,29 @@ func TestCacheIsSmall(t *testing.T) { // alone: it measures the heap
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc
 	}
+	m := newMirror("vms", func() string { return "" })
 	found(t, 0) // what decoders keep
 	size := map[string]uint64{}
 	before := live()
-	hold := func(what string, cut func(any) (any, error), pick func(*v1.VirtualMachine, *corev1.Pod, []*metav1.PartialObjectMetadata) []any) {
+	hold := func(what string, add func(*v1.VirtualMachine, *corev1.Pod, []*metadata) error) {
 		for i := range vms {
-			for _, object := range pick(found(t, i)) {
-				small, err := cut(object)
-				require.NoError(t, err)
-				held = append(held, small)
-			}
+			require.NoError(t, add(found(t, i)))
 		}
 		now := live()
 		size[what] = (now - before) / vms
 		before = now
 	}
-	hold("VM", cutVM, func(vm *v1.VirtualMachine, _ *corev1.Pod, _ []*metav1.PartialObjectMetadata) []any { return []any{vm} })
-	hold("Pod", cutPod, func(_ *v1.VirtualMachine, pod *corev1.Pod, _ []*metav1.PartialObjectMetadata) []any {
-		return []any{pod}
-	})
-	for what, cut := range map[string]func(any) (any, error){"StatefulSet": cutOwned, "ConfigMap": cutOwned, "Secret": cutSecret, "PersistentVolumeClaim": cutClaim} {
-		hold(what, cut, func(_ *v1.VirtualMachine, _ *corev1.Pod, others []*metav1.PartialObjectMetadata) []any {
-			var all []any
+	hold("VirtualMachine", func(vm *v1.VirtualMachine, _ *corev1.Pod, _ []*metadata) error { return m.vms.Add(vm) })
+	hold("Pod", func(_ *v1.VirtualMachine, pod *corev1.Pod, _ []*metadata) error { return m.pods.Add(pod) })
+	for k, table := range m.others {
+		hold(kind(k).String(), func(_ *v1.VirtualMachine, _ *corev1.Pod, others []*metadata) error {
+			var errs []error
 			for _, o := range others {
-				if o.Kind == what {
-					all = append(all, o)
+				if o.Kind == kind(k).String() {
+					errs = append(errs, table.Add(o))
 				}
 			}
-			return all
+			return errors.Join(errs...)
 		})
 	}
 	t.Log(size)
@@ -117,8 +111,8 @@ func TestCacheIsSmall(t *testing.T) { // alone: it measures the heap
 	for _, bytes := range size {
 		sum += bytes
 	}
-	require.Less(t, sum, uint64(12500), size)
-	runtime.KeepAlive(held)
+	require.Less(t, sum, uint64(6000), size)
+	runtime.KeepAlive(m)
 }
 
 // runningVM is one whose guest has booted, and told of itself; it is given its name, its
