@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -98,6 +99,9 @@ func add(to *yaml.Node, key string, value *yaml.Node) {
 // scalar returns a single value. A whole number that is a float stays one, and the
 // text "<<" a text.
 func scalar(value any) (*yaml.Node, error) {
+	if n := simple(value); n != nil {
+		return n, nil
+	}
 	n := &yaml.Node{}
 	if err := n.Encode(value); err != nil {
 		return nil, err
@@ -109,4 +113,41 @@ func scalar(value any) (*yaml.Node, error) {
 		n.Tag, n.Value = "!!float", n.Value+".0"
 	}
 	return n, nil
+}
+
+// simple returns a value that is written as it is, nil for all others: the library
+// knows how to write those, and takes a hundred times as long.
+func simple(value any) *yaml.Node {
+	node := func(tag, text string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: text} }
+	switch v := value.(type) {
+	case bool:
+		return node("!!bool", strconv.FormatBool(v))
+	case int:
+		return node("!!int", strconv.Itoa(v))
+	case int64:
+		return node("!!int", strconv.FormatInt(v, 10))
+	case string:
+		if isWord(v) {
+			return node("!!str", v)
+		}
+	}
+	return nil
+}
+
+// isWord tells whether a text is a word that means nothing else in any version of
+// YAML, or a path of such.
+func isWord(text string) bool {
+	switch strings.ToLower(text) {
+	case "", "null", "true", "false", "yes", "no", "on", "off", "y", "n":
+		return false
+	}
+	for i, r := range text {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r == '/':
+		case i > 0 && (r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.'):
+		default:
+			return false
+		}
+	}
+	return true
 }
