@@ -124,9 +124,12 @@ func newTracker(vm *VM) *status.Tracker {
 // description is what doesn't change from the start on.
 func (m *machine) description(version string) status.Described {
 	return status.Described{
-		Name: m.vm.Spec.Name, UUID: m.vm.Spec.UUID, VMType: m.vm.Plan.Type,
-		Runner: status.Runner{Version: version, PID: os.Getpid(), Started: time.Now()},
+		Name: m.vm.Spec.Name, UUID: m.vm.Spec.UUID, VMType: m.vm.Plan.Type, Runner: m.thisRunner(version),
 	}
+}
+
+func (m *machine) thisRunner(version string) status.Runner {
+	return status.Runner{Version: version, PID: os.Getpid(), Started: time.Now()}
 }
 
 // report has the cluster told how the VM is. Whoever calls it has the runner's lock:
@@ -144,8 +147,11 @@ func reportFault(ctx context.Context, reporter *k8s.Reporter, fault error) {
 	}
 }
 
-// startFailed is the end of a VM that never ran.
+// startFailed is the end of a VM that never ran. To be told to stop is no failure.
 func startFailed(err error) status.Entered {
+	if errors.As(err, new(stoppedError)) {
+		return status.Entered{State: status.Stopped, Message: err.Error()}
+	}
 	return status.Entered{State: status.Stopped, Reason: status.StartFailed, Message: err.Error()}
 }
 

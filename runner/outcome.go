@@ -17,6 +17,8 @@ type Outcome struct {
 	// Output is the last that QEMU has written to standard error; empty if it ended
 	// well.
 	Output string
+
+	noted string // the file that tells the next runner in this pod; may be empty
 }
 
 // Cause says who ended the machine.

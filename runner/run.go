@@ -77,6 +77,12 @@ func (m *machine) run(ctx context.Context, opts Options, fault error) (Outcome, 
 	}
 	m.undo.add("lock", func() error { return unlock(lock) })
 	found, err := m.takeMachine(ctx)
+	if found == nil && err == nil {
+		if o, ended := m.endedBefore(opts); ended {
+			m.report(ctx, opts)
+			return o, nil
+		}
+	}
 	if found == nil {
 		m.report(ctx, opts)
 	}
@@ -98,7 +104,9 @@ func (m *machine) run(ctx context.Context, opts Options, fault error) (Outcome, 
 	if err != nil {
 		return Outcome{}, err
 	}
-	return m.supervise(ctx), nil
+	result := m.supervise(ctx)
+	m.noteEnd(opts, &result)
+	return result, nil
 }
 
 // create starts the machine, up to the point where its guest runs.
@@ -106,6 +114,9 @@ func (m *machine) create(ctx context.Context, opts Options) error {
 	vm := m.vm
 	if err := m.takeRuntimeDir(); err != nil {
 		return err
+	}
+	if err := removeIfThere(filepath.Join(vm.DataDir, endedFile)); err != nil {
+		return fmt.Errorf("remove what an earlier run left: %w", err)
 	}
 	m.seeding.Go(m.writeSeed) // while the VM type is evaluated
 	if err := vm.plan(ctx, opts, true); err != nil {
@@ -132,10 +143,19 @@ func (m *machine) create(ctx context.Context, opts Options) error {
 // stopped makes clear that a start was given up because of the user.
 func (m *machine) stopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("stopped while the VM was being started: %w", context.Cause(ctx))
+		return stoppedError{context.Cause(ctx)}
 	}
 	return err
 }
+
+// stoppedError is why a start was given up that had not failed.
+type stoppedError struct{ cause error }
+
+func (e stoppedError) Error() string {
+	return "stopped while the VM was being started: " + e.cause.Error()
+}
+
+func (e stoppedError) Unwrap() error { return e.cause }
 
 // keepPin stores the VM type and the machine version that this VM has proved
 // to start with. A full disk must not end a VM that runs, so faults are logged.

@@ -209,7 +209,7 @@ func removeDir(dir string) error {
 
 // dataFiles are the names of files that runners write in the data directory.
 func (vm *VM) dataFiles() []string {
-	names := []string{config.UUIDFile, pinnedType, pinnedMachines}
+	names := []string{config.UUIDFile, pinnedType, pinnedMachines, endedFile}
 	for _, f := range vm.Plan.Files {
 		names = append(names, filepath.Base(f.To), filepath.Base(f.To)+kindSuffix)
 	}

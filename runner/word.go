@@ -22,13 +22,26 @@ const wordTime = 30 * time.Second
 // it is waited for half a minute, so that the VM can be started in another pod, by
 // its newest definition. What the configuration says meanwhile counts. A runner
 // that nobody hears doesn't wait.
+//
+// Killed meanwhile and started again in the same pod, Run returns the same outcome.
+// When the word has been waited for in vain, the VM is free to start there.
 func AwaitWord(ctx context.Context, opts Options, outcome Outcome) {
-	itself := outcome.Cause == CauseGuest || outcome.Cause == CauseReset
-	if opts.Reporter == nil || !itself || ctx.Err() != nil {
+	if !outcome.awaitsWord(opts) || ctx.Err() != nil {
 		return
 	}
 	w := word{file: opts.ConfigFile, reporter: opts.Reporter, log: opts.Log, reset: outcome.Cause == CauseReset}
 	w.await(ctx)
+	if ctx.Err() == nil && outcome.noted != "" {
+		if err := removeIfThere(outcome.noted); err != nil {
+			opts.Log.Warn("the VM will not be started again in this pod", "err", err)
+		}
+	}
+}
+
+// awaitsWord tells whether the guest has shut itself down, and somebody may decide
+// what follows.
+func (o Outcome) awaitsWord(opts Options) bool {
+	return opts.Reporter != nil && (o.Cause == CauseGuest || o.Cause == CauseReset)
 }
 
 // word is what a runner waits for whose VM has ended.

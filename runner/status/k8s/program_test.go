@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -48,31 +50,15 @@ type container struct {
 	ended chan struct{}
 }
 
-// run starts "vmrunner init" as it is started in a pod. The configuration is that of
-// the VM's lines, and more of the runner's.
+// run starts a runner. The configuration is that of the VM's lines, and more of the
+// runner's.
 func (p *place) run(runner []string, vm ...string) *container {
 	p.t.Helper()
-	program, err := built()
-	require.NoError(p.t, err)
 	dir, err := os.MkdirTemp("", "k") // short, for the paths of sockets
 	require.NoError(p.t, err)
-	c := &container{place: p, dir: dir, log: &logbook{}, ended: make(chan struct{})}
+	c := &container{place: p, dir: dir}
 	c.configure(runner, vm...)
-	c.cmd = exec.CommandContext(context.WithoutCancel(p.t.Context()), program, "init", "-c", c.path("config.yaml"), "--vmtypes", "../../testdata/vmtypes",
-		"--account", p.account, "--termination-log", c.path("end"), "--log-format", "text")
-	c.cmd.Env = append(os.Environ(), p.environment()...)
-	c.cmd.Stdout, c.cmd.Stderr = c.log, c.log
-	require.NoError(p.t, c.cmd.Start())
-	go func() {
-		defer close(c.ended)
-		_ = c.cmd.Wait() // its state tells
-	}()
 	p.t.Cleanup(func() {
-		if p.t.Failed() {
-			p.t.Logf("the runner said:\n%s", c.log)
-		}
-		_ = c.cmd.Process.Signal(syscall.SIGTERM)
-		<-c.ended
 		for _, pids := range invariants.Processes(p.t, dir) { // of a test that went wrong
 			for _, pid := range pids {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -80,7 +66,48 @@ func (p *place) run(runner []string, vm ...string) *container {
 		}
 		require.NoError(p.t, os.RemoveAll(dir))
 	})
+	c.start("4711")
 	return c
+}
+
+// start starts "vmrunner init" as it is started in a pod with a uid.
+func (c *container) start(uid string) {
+	p := c.place
+	p.t.Helper()
+	program, err := built()
+	require.NoError(p.t, err)
+	c.log, c.ended = &logbook{}, make(chan struct{})
+	c.cmd = exec.CommandContext(context.WithoutCancel(p.t.Context()), program, "init", "-c", c.path("config.yaml"), "--vmtypes", "../../testdata/vmtypes",
+		"--account", p.account, "--termination-log", c.path("end"), "--log-format", "text")
+	c.cmd.Env = append(append(os.Environ(), p.environment()...), "POD_UID="+uid)
+	c.cmd.Stdout, c.cmd.Stderr = c.log, c.log
+	cmd, ended, log := c.cmd, c.ended, c.log
+	require.NoError(p.t, cmd.Start())
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // its state tells
+	}()
+	p.t.Cleanup(func() {
+		if p.t.Failed() {
+			p.t.Logf("the runner said:\n%s", log)
+		}
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		<-ended
+	})
+}
+
+// runner is the process number of the runner that the first process has started.
+func (c *container) runner() int {
+	c.t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", c.cmd.Process.Pid)) // one of them has it
+	require.NoError(c.t, err)
+	text := ""
+	for _, thread := range threads {
+		text += c.read(thread)
+	}
+	runner, err := strconv.Atoi(strings.TrimSpace(text))
+	require.NoError(c.t, err, "the children of the first process: %q", text)
+	return runner
 }
 
 func (c *container) path(name string) string { return filepath.Join(c.dir, name) }
@@ -222,10 +249,69 @@ func TestTheWordIsNotWaitedForWithoutEnd(t *testing.T) {
 	c.said("waits for the word to end")
 	p.eventually("the end", func(s v1.VirtualMachineStatus) bool { return s.Runner.Outcome != nil })
 	require.NotContains(t, c.log.String(), "nobody")
+	require.NoError(t, syscall.Kill(c.runner(), syscall.SIGKILL))
+	c.said("it is not started again")
 	c.configure(nil, tiny(t)...)
 	c.said("nobody gives it")
 	code, _ := c.exit()
 	require.Zero(t, code)
+	c.start("4711") // as the kubelet does
+	c.said("state=Booting")
+}
+
+// A runner that is killed while it waits for the word, alone or with its container,
+// doesn't start the VM when it is started again in the same pod: it waits on. In
+// another pod the VM starts.
+func TestARunnerThatWaitsIsKilled(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	c := p.run([]string{"guestShutdownStops: true"}, tiny(t)...)
+	c.said("state=Booting")
+	c.typed("poweroff")
+	c.said("waits for the word to end")
+	s := p.eventually("the end", func(s v1.VirtualMachineStatus) bool { return s.Runner.Outcome != nil })
+	require.NoError(t, syscall.Kill(c.runner(), syscall.SIGKILL))
+	require.Eventually(t, func() bool { return strings.Count(c.log.String(), "waits for the word to end") == 2 }, patience, tick, "%s", c.log)
+	require.Equal(t, 1, strings.Count(c.log.String(), "state=Starting"))
+
+	runner := c.runner()
+	require.NoError(t, errors.Join(c.cmd.Process.Kill(), syscall.Kill(runner, syscall.SIGKILL)))
+	<-c.ended
+	p.patch("vm-runner", `{"status": {"runner": {"podName": "", "podUID": "", "state": "Booting", "outcome": null}}}`)
+	c.start("4711")
+	c.said("the guest has shut itself down in this pod; it is not started again")
+	c.said("waits for the word to end")
+	again := p.eventually("the end", func(s v1.VirtualMachineStatus) bool { return s.Runner.State == "Stopped" })
+	require.Equal(t, s.Runner, again.Runner)
+	require.Equal(t, []any{s.UUID, s.VMType, s.RunnerVersion}, []any{again.UUID, again.VMType, again.RunnerVersion})
+	require.Equal(t, since(s, "Running"), since(again, "Running"))
+	require.NoError(t, c.cmd.Process.Signal(syscall.SIGTERM))
+	code, end := c.exit()
+	require.Zero(t, code)
+	require.Equal(t, "guest shutdown | guest-shutdown | guest shutdown (guest-shutdown)", end)
+	require.NotContains(t, c.log.String(), "state=Starting")
+
+	c.start("4712")
+	c.said("state=Booting")
+}
+
+// A VM that is stopped while it is being started has not failed.
+func TestStoppedWhileItStarts(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	c := p.run([]string{"vmType: bare"}, `options: {helper: {program: /bin/sleep, arguments: ["1000"], ready: `+filepath.Join(t.TempDir(), "never")+`}}`)
+	c.said("state=Starting")
+	require.NoError(t, c.cmd.Process.Signal(syscall.SIGTERM))
+	code, end := c.exit()
+	require.Equal(t, 143, code)
+	require.Equal(t, "asked |  | stopped while the VM was being started: signal terminated", end)
+	s := p.eventually("the end", func(s v1.VirtualMachineStatus) bool { return s.Runner != nil && s.Runner.State == "Stopped" })
+	require.Equal(t, "VmStopped", s.Runner.Reason)
+	require.Contains(t, p.events(), "Normal VmStopped stopped while the VM was being started: signal terminated")
+	for _, event := range p.events() {
+		require.NotContains(t, event, "Warning")
+	}
+	invariants.NothingLeft(t, c.dir)
 }
 
 // Where there is no resource there is nobody to wait for.

@@ -32,6 +32,9 @@ func NewReporter(pod *Pod, log *slog.Logger) *Reporter { return &Reporter{pod: p
 // VM is the name of the VM that is reported about.
 func (r *Reporter) VM() string { return r.pod.VM }
 
+// PodUID is the uid of the pod; empty if that is not known.
+func (r *Reporter) PodUID() string { return r.pod.UID }
+
 // Heard tells whether there is somebody to report to: false if the API server has said
 // that there is no such VM.
 func (r *Reporter) Heard() bool { return !r.absent.Load() }

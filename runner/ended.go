@@ -1,0 +1,61 @@
+package runner
+
+import (
+	"path/filepath"
+	"time"
+
+	"vmop/runner/status"
+)
+
+// endedFile in the data directory says that the guest has shut itself down that ran
+// in a pod. The runner waits there for the word to end, and may be killed meanwhile,
+// with its container or the whole node: started again in the same pod, it must not
+// start the VM, but wait again. In another pod the note means nothing.
+const endedFile = "ended.json"
+
+// A lastEnd is what the next runner in a pod has to tell of the VM.
+type lastEnd struct {
+	Pod    string    `json:"pod"` // its uid
+	Began  time.Time `json:"began"`
+	UUID   string    `json:"uuid"`
+	VMType string    `json:"vmType"`
+	Cause  Cause     `json:"cause"`
+	Reason string    `json:"reason"`
+}
+
+// noteEnd notes that the guest has shut itself down in a pod. Where that can't be
+// noted, a runner that is killed starts the VM again.
+func (m *machine) noteEnd(opts Options, o *Outcome) {
+	if !o.awaitsWord(opts) || opts.Reporter.PodUID() == "" {
+		return
+	}
+	end := lastEnd{Pod: opts.Reporter.PodUID(), Began: m.began, UUID: m.vm.Spec.UUID, VMType: m.vm.Plan.Type, Cause: o.Cause, Reason: o.Reason}
+	path := filepath.Join(m.vm.DataDir, endedFile)
+	if err := writeJSON(path, end); err != nil {
+		m.log.Warn("that the guest has shut itself down is not noted", "err", err)
+		return
+	}
+	o.noted = path
+}
+
+// endedBefore returns how the guest has ended that ran in this pod, if it has shut
+// itself down and nobody has decided since whether it shall run again.
+func (m *machine) endedBefore(opts Options) (o Outcome, ended bool) {
+	if opts.Reporter == nil || opts.Reporter.PodUID() == "" {
+		return o, false
+	}
+	var end lastEnd
+	path := filepath.Join(m.vm.DataDir, endedFile)
+	there, err := readJSON(path, &end)
+	if err != nil {
+		m.log.Warn("whether the guest has shut itself down in this pod is not known", "err", err)
+	}
+	if err != nil || !there || end.Pod != opts.Reporter.PodUID() {
+		return o, false
+	}
+	o = Outcome{Cause: end.Cause, Reason: end.Reason, noted: path}
+	m.tell(status.Described{Name: m.vm.Config.VM.Name, UUID: end.UUID, VMType: end.VMType, Runner: m.thisRunner(opts.Version)},
+		status.Began(end.Began), status.Read{Generation: m.progress.Generation, Resource: m.vm.Config.Resource}, o.ending())
+	m.log.Info("the guest has shut itself down in this pod; it is not started again", "outcome", o.String())
+	return o, true
+}
