@@ -25,10 +25,6 @@ func TestGuestWithSecureBoot(t *testing.T) {
 	t.Parallel()
 	image := guest.Tiny(t)
 	s := newSandbox(t)
-	seed := s.path("run", "seed.img")
-	data, err := (&cloudinit.Config{}).Seed("one")
-	require.NoError(t, err)
-	require.NoError(t, data.WriteImage(seed))
 	log := s.path("images", "console.log")
 	spec := vmspec.Spec{
 		Name: "a,b", UUID: sample.UUID, Accelerator: vmspec.AcceleratorTCG, Firmware: vmspec.FirmwareSecure4M, UseTPM: true,
@@ -40,17 +36,33 @@ func TestGuestWithSecureBoot(t *testing.T) {
 	for n := range 9 {
 		spec.Drives = append(spec.Drives, vmspec.Drive{File: s.image(fmt.Sprintf("%d.img", n), "raw"), Bootindex: new(n)})
 	}
-	p := s.launch(spec, sample.HostFacts{CloudInitImage: seed})
-	q := start(t, p)
-	q.accepts(p)
-	q.ask("cont", nil, nil)
-	console := waitForLine(t, q, log, "READY")
+	p := s.launch(spec, sample.HostFacts{CloudInitImage: s.seed()})
+	q, console := boot(t, p, log, "READY")
 	require.Contains(t, console, "Secure boot enabled")
 	require.Contains(t, console, "nocloud device=/dev/vdj ", "the tenth disk, after nine others")
 	require.Contains(t, console, "cpus count=2 online=0-1 present=0-1 possible=0-3")
 	require.Contains(t, console, "tpm version=2 ")
 	q.ask("system_powerdown", nil, nil)
 	q.refusal()
+}
+
+// seed writes a disk for cloud-init, and returns its path.
+func (s sandbox) seed() string {
+	s.t.Helper()
+	path := s.path("run", "seed.img")
+	data, err := (&cloudinit.Config{}).Seed("one")
+	require.NoError(s.t, err)
+	require.NoError(s.t, data.WriteImage(path))
+	return path
+}
+
+// boot runs a plan until a word is in the log of its console, which it returns.
+func boot(t *testing.T, p *plan.Plan, log, word string) (q *qemu, console string) {
+	t.Helper()
+	q = start(t, p)
+	q.accepts(p)
+	q.ask("cont", nil, nil)
+	return q, waitForLine(t, q, log, word)
 }
 
 // launch returns the plan of the standard type for spec, in the sandbox.

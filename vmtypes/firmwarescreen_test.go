@@ -39,10 +39,7 @@ func TestWindowsReachesItsFirmwareScreen(t *testing.T) {
 			spec.Drives = []vmspec.Drive{{File: s.image("disk.img", "raw"), Bootindex: new(0)}}
 			spec.Options = map[string]any{"video": video, "diskBus": "sata"}
 			p := s.launchType("windows", spec, sample.HostFacts{})
-			q := start(t, p)
-			q.accepts(p)
-			q.ask("cont", nil, nil)
-			waitForLine(t, q, log, "BdsDxe: ")
+			q, _ := boot(t, p, log, "BdsDxe: ")
 			picture := s.path("images", "screen.ppm")
 			deadline := time.Now().Add(2 * patience)
 			for colours := 0; colours < 2; {
@@ -80,10 +77,7 @@ func TestWindowsFirmwareHasSecureBootAndTPM(t *testing.T) {
 	spec := windowsSpec(log)
 	spec.Kernel = &vmspec.Kernel{Image: image.Kernel, Initrd: image.Initrd, CommandLine: "console=ttyS0 quiet panic=-1"}
 	p := s.launchType("windows", spec, sample.HostFacts{})
-	q := start(t, p)
-	q.accepts(p)
-	q.ask("cont", nil, nil)
-	console := waitForLine(t, q, log, "READY")
+	q, console := boot(t, p, log, "READY")
 	require.Contains(t, console, "firmware efi=1 secureboot=1")
 	_, pcr0, found := strings.Cut(console, "tpm version=2 code=0x00000000 ")
 	require.True(t, found, console)

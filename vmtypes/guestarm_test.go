@@ -5,7 +5,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/cloudinit"
 	"vmop/test/guest"
 	"vmop/vmspec"
 	"vmop/vmtypes/sample"
@@ -17,10 +16,6 @@ func TestGuestOnARM64(t *testing.T) {
 	t.Parallel()
 	image := guest.Arm64(t)
 	s := newSandbox(t)
-	seed := s.path("run", "seed.img")
-	data, err := (&cloudinit.Config{}).Seed("one")
-	require.NoError(t, err)
-	require.NoError(t, data.WriteImage(seed))
 	log := s.path("images", "console.log")
 	p := s.launchType("arm64", vmspec.Spec{
 		Name: "arm", UUID: sample.UUID, Accelerator: vmspec.AcceleratorTCG, Firmware: vmspec.FirmwareUEFI, UseTPM: true,
@@ -30,11 +25,8 @@ func TestGuestOnARM64(t *testing.T) {
 		Drives:        []vmspec.Drive{{File: s.image("disk.img", "raw")}, {Type: vmspec.DriveIDECD, File: s.image("cd.iso", "raw")}},
 		Display:       &vmspec.Display{VNC: &vmspec.VNC{}},
 		SerialConsole: &vmspec.SerialConsole{Log: log},
-	}, sample.HostFacts{Files: []string{"debian-12-arm64"}, CloudInitImage: seed})
-	q := start(t, p)
-	q.accepts(p)
-	q.ask("cont", nil, nil)
-	console := waitForLine(t, q, log, "READY")
+	}, sample.HostFacts{Files: []string{"debian-12-arm64"}, CloudInitImage: s.seed()})
+	q, console := boot(t, p, log, "READY")
 	require.Contains(t, console, "firmware efi=1 secureboot=0")
 	require.Contains(t, console, "nocloud device=/dev/vdb ")
 	require.Contains(t, console, "machine uuid="+sample.UUID)
