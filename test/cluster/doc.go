@@ -16,6 +16,9 @@
 // distribution's packages, into the user's cache folder: minutes for the first
 // time, nothing later.
 //
+// Where the machine has KVM, nodes offer it by a device plugin, as the resource
+// [KVMResource].
+//
 // # What it touches
 //
 // A cluster has a number, 0 to 9, the first that is free. It lives in the network

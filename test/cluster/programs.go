@@ -15,6 +15,10 @@ import (
 // requires the same.
 const KubernetesVersion = "v1.35.4"
 
+// KVMResource is what /dev/kvm is called as a resource of nodes; tools/kubernetes/kvmplugin
+// offers it.
+const KVMResource = "example.test/kvm"
+
 // programs are what kubeall can be called as.
 var programs = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl"}
 
@@ -77,7 +81,7 @@ func build(ctx context.Context, dir string) error {
 		}
 	}
 	bin := filepath.Join(dir, "bin")
-	for pkg, module := range map[string]string{"./kubeall": "tools/kubernetes", "./pause": "tools/kubernetes", "./test/cluster/clusterctl": "."} {
+	for pkg, module := range map[string]string{"./kubeall": "tools/kubernetes", "./pause": "tools/kubernetes", "./kvmplugin": "tools/kubernetes", "./test/cluster/clusterctl": "."} {
 		name := filepath.Base(pkg)
 		cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", flags.String(), "-o", filepath.Join(bin, name), pkg)
 		cmd.Dir = filepath.Join(root, module)
