@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -44,22 +46,36 @@ func twenty(t *testing.T, l *lab) {
 	}
 }
 
-// While the API server is away guests run on, and what was seen and wanted meanwhile
-// is made up for.
+// While the API server is away guests run on, and start where their container does.
+// What was seen and wanted meanwhile is made up for.
 func serverAway(t *testing.T, l *lab) {
 	v := l.create(t, tiny("away", func(s *v1.VirtualMachineSpec) {
 		s.VM.MaximumCPUs, s.VM.CurrentCPUs, s.GuestShutdownStops = new(int32(2)), new(int32(1)), true
 	}))
-	other := l.create(t, tiny("along"))
-	qemu, along := v.runs(), other.runs()
+	other, again := l.create(t, tiny("along")), l.create(t, tiny("again"))
+	qemu, along, first := v.runs(), other.runs(), again.runs()
 	v.console().booted()
 	guest := other.console().booted()
 	guest.tell("sh (sleep 3; poweroff -f) &")
 	guest.await(`rc=0`)
+	container := l.processesOf(string(again.pod().UID), "vmrunner")[0]
 	require.NoError(t, l.StopServer(t.Context()))
 	ended(t, along)
+	kill(t, container)
+	ended(t, first)
+	eventually(t, "a VM that starts while the API server is away", func() error {
+		if all := again.qemus(again.name); len(all) != 1 {
+			return fmt.Errorf("its QEMUs are %v", all)
+		}
+		return nil
+	})
 	require.Equal(t, qemu, v.qemu())
 	require.NoError(t, l.StartServer(t.Context()))
+	second := again.runs()
+	require.NotEqual(t, first, second)
+	again.console().booted()
+	again.condition(v1.ConditionReady, metav1.ConditionTrue)
+	require.Equal(t, second, again.qemu(), "the one that was started then")
 
 	v.change(func(s *v1.VirtualMachineSpec) { s.VM.CurrentCPUs = new(int32(2)) })
 	v.until("to have 2 CPUs", func(now *v1.VirtualMachine) bool { return now.Status.CPUs == 2 })
@@ -126,45 +142,60 @@ func (l *lab) manager(t *testing.T) *corev1.Pod {
 	return &pods.Items[0]
 }
 
-// When a node loses power, its VMs wait for it, unless a user says that it is off for
-// good by deleting the pod by force. Never do two QEMUs have one disk.
+// When a node loses power, its VMs wait for it, unless a user says that it is off: of
+// a VM by deleting the pod by force, of the node by a taint. Never do two QEMUs have
+// one disk.
 func powerCut(t *testing.T, l *lab) {
 	victim := 1
 	if l.manager(t).Spec.NodeName == "node1" {
 		victim = 2
 	}
 	node := fmt.Sprintf("node%d", victim)
-	waits := l.create(t, tiny("waits", onNode(node), withDisk("system", corev1.PersistentVolumeBlock)))
-	moves := l.create(t, tiny("moves", onNode(node), withDisk("system", corev1.PersistentVolumeBlock)))
-	var before types.UID
-	for _, v := range []*vm{waits, moves} {
+	disk := withDisk("system", corev1.PersistentVolumeBlock)
+	waits := l.create(t, tiny("waits", onNode(node), disk, func(s *v1.VirtualMachineSpec) {
+		s.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeOutOfService, Operator: corev1.TolerationOpExists}}
+	}))
+	deleted := l.create(t, tiny("deleted", onNode(node), disk))
+	tainted := l.create(t, tiny("tainted", onNode(node), disk))
+	all := []*vm{waits, deleted, tainted}
+	before := map[*vm]types.UID{}
+	for _, v := range all {
 		v.runs()
 		require.Equal(t, node, v.pod().Spec.NodeName)
 		guest := v.console().booted()
 		guest.ask("echo " + v.name + " was here >/dev/vda; sync")
-		before = v.pod().UID
+		before[v] = v.pod().UID
 	}
 
 	require.NoError(t, l.CutPower(t.Context(), victim))
-	for _, v := range []*vm{waits, moves} {
-		v.until("to say that the node is lost", func(now *v1.VirtualMachine) bool { return now.Status.Reason == "NodeLost" })
+	cut := time.Now()
+	for _, v := range all {
+		now := v.until("to say that the node is lost", func(now *v1.VirtualMachine) bool { return now.Status.Reason == "NodeLost" })
+		require.Contains(t, now.Status.Message, corev1.TaintNodeOutOfService)
 		require.Empty(t, v.qemus(v.name))
-		require.NotNil(t, v.pod(), "its pod stays")
+		require.Equal(t, before[v], v.pod().UID, "its pod stays")
 	}
-	l.kubectl(t, "delete", "pod", moves.pod0(), "--force", "--grace-period=0")
-	eventually(t, "the VM on another node", func() error {
-		if pod := moves.pod(); pod == nil || pod.UID == before || pod.Spec.NodeName == node {
-			return fmt.Errorf("there is %+v", pod)
+	t.Logf("told after %.0f s", time.Since(cut).Seconds())
+	off := time.Now()
+	l.kubectl(t, "delete", "pod", deleted.pod0(), "--force", "--grace-period=0")
+	deleted.moved(node)
+	t.Logf("the VM whose pod was deleted runs after %.0f s", time.Since(off).Seconds())
+	off = time.Now()
+	l.kubectl(t, "taint", "node", node, corev1.TaintNodeOutOfService+"=nodeshutdown:NoExecute")
+	eventually(t, "the pod to be evicted", func() error {
+		if pod := tainted.pod(); pod != nil && pod.UID == before[tainted] && pod.DeletionTimestamp == nil {
+			return errors.New("it isn't")
 		}
 		return nil
 	})
-	moves.until("to run on the other node", func(now *v1.VirtualMachine) bool {
-		return now.Status.Phase == v1.PhaseRunning && now.Status.NodeName != node
-	})
-	require.Equal(t, "moves was here", moves.console().booted().ask("head -n 1 /dev/vda"))
+	tainted.moved(node)
+	t.Logf("the VM of a node with the taint runs after %.0f s", time.Since(off).Seconds())
+	require.Equal(t, before[waits], waits.pod().UID)
 	require.Empty(t, waits.qemus(waits.name))
 
+	l.kubectl(t, "taint", "node", node, corev1.TaintNodeOutOfService+"-")
 	require.NoError(t, l.Boot(t.Context(), victim))
+	on := time.Now()
 	eventually(t, "the VM that has waited", func() error {
 		if all := waits.qemus(waits.name); len(all) != 1 {
 			return fmt.Errorf("its QEMUs are %v", all)
@@ -174,8 +205,21 @@ func powerCut(t *testing.T, l *lab) {
 	waits.until("to run again", func(now *v1.VirtualMachine) bool {
 		return now.Status.Phase == v1.PhaseRunning && now.Status.Reason == ""
 	})
+	t.Logf("the VM that has waited runs %.0f s after its node", time.Since(on).Seconds())
 	require.Equal(t, "waits was here", waits.console().booted().ask("head -n 1 /dev/vda"))
-	require.Len(t, moves.qemus(moves.name), 1)
+	for _, v := range []*vm{deleted, tainted} {
+		require.Len(t, v.qemus(v.name), 1)
+	}
+}
+
+// moved waits until the VM runs on another node, with its disk.
+func (v *vm) moved(from string) {
+	v.t.Helper()
+	v.until("to run on another node", func(now *v1.VirtualMachine) bool {
+		pod := v.pod()
+		return now.Status.Phase == v1.PhaseRunning && pod != nil && pod.Spec.NodeName != from && now.Status.NodeName == pod.Spec.NodeName
+	})
+	require.Equal(v.t, v.name+" was here", v.console().booted().ask("head -n 1 /dev/vda"))
 }
 
 // onNode makes a VM prefer a node.

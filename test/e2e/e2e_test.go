@@ -30,6 +30,7 @@ func TestKubernetes(t *testing.T) {
 	t.Run("SideBySide", func(t *testing.T) {
 		for _, s := range []scenario{
 			{"RunnerAlone", runnerAlone},
+			{"Examples", examples},
 			{"Networks", networks},
 			{"KVM", kvm},
 			{"SeedExample", seedExample},
@@ -52,6 +53,7 @@ func TestKubernetes(t *testing.T) {
 	})
 	for _, s := range []scenario{
 		{"Twenty", twenty},
+		{"KVMByPlugin", kvmByPlugin},
 		{"ServerAway", serverAway},
 		{"ManagerKilled", managerKilled},
 		{"PowerCut", powerCut},

@@ -36,7 +36,7 @@ const (
 type lab struct {
 	*cluster.Cluster
 	client  client.Client
-	dir     string // has volumes, images and what is applied
+	dir     string // has images and what is applied
 	volumes *volumes
 }
 
@@ -93,9 +93,6 @@ func (l *lab) down(t *testing.T) {
 		t.Logf("the manager's log:\n%s", l.managerLog(ctx))
 	}
 	require.NoError(t, l.Down(ctx))
-	if l.volumes != nil {
-		l.volumes.detach(t)
-	}
 }
 
 // managerLog returns the last lines of the manager, and those of the one before.

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,9 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
+	"vmop/test/cluster"
 	"vmop/test/guest"
 	"vmop/test/invariants"
 )
@@ -41,8 +42,10 @@ func runnerAlone(t *testing.T, l *lab) {
 		_, err := l.Kubectl(context.WithoutCancel(t.Context()), "delete", "namespace", own, "--wait=false")
 		require.NoError(t, err)
 	})
-	_, err = l.Kubectl(t.Context(), "-n", own, "wait", "pod/demo", "--for=condition=Ready", "--timeout=4m")
-	require.NoError(t, err)
+	eventually(t, "the runner", func() error {
+		_, err := l.Kubectl(t.Context(), "-n", own, "exec", "demo", "--", "vmrunner", "status")
+		return err
+	})
 	guest := l.consoleOf(t, own, "demo").booted()
 	before := l.qemus("demo")
 	require.Len(t, before, 1)
@@ -140,26 +143,60 @@ func (l *lab) node1(t *testing.T, name string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// A VM whose accelerator is KVM gets the device. Where KVM runs a guest at all it runs
-// this one, which stays in real mode; elsewhere its status says what QEMU has said, and
-// it isn't tried again and again without a pause.
+// A VM whose accelerator is KVM has the device, by being privileged.
 func kvm(t *testing.T, l *lab) {
-	l.volumes.holds(t, "system-disk-fast-0", guest.Sector())
-	v := l.create(t, tiny("fast", withDisk("system", corev1.PersistentVolumeBlock), func(s *v1.VirtualMachineSpec) {
+	v := l.fast(t, "fast")
+	v.until("to be privileged", func(now *v1.VirtualMachine) bool {
+		return len(now.Status.Privileges) > 0 && now.Status.Privileges[0].Name == "privileged"
+	})
+	v.set(v1.Running)
+	v.runsByKVM()
+}
+
+// With a device plugin it has the device without any right.
+func kvmByPlugin(t *testing.T, l *lab) {
+	config := l.kubectl(t, "get", "configmap", "vm-operator", "-o", `jsonpath={.data.config\.yaml}`)
+	configure := func(ctx context.Context, text string) {
+		patch, err := json.Marshal(map[string]any{"data": map[string]string{"config.yaml": text}})
+		require.NoError(t, err)
+		_, err = l.Kubectl(ctx, "-n", namespace, "patch", "configmap", "vm-operator", "--type=merge", "-p", string(patch))
+		require.NoError(t, err)
+	}
+	configure(t.Context(), strings.Replace(config, "cpuOvercommit:", "kvmResource: "+cluster.KVMResource+"\n      cpuOvercommit:", 1))
+	t.Cleanup(func() { configure(context.WithoutCancel(t.Context()), config) })
+	v := l.fast(t, "frugal")
+	v.until("to get a device", func(now *v1.VirtualMachine) bool {
+		return len(now.Status.Privileges) == 1 && now.Status.Privileges[0].Name == "device "+cluster.KVMResource
+	})
+	v.set(v1.Running)
+	v.runsByKVM()
+	v.restricted()
+}
+
+// fast makes a VM, which is stopped, for KVM.
+func (l *lab) fast(t *testing.T, name string) *vm {
+	t.Helper()
+	l.volumes.holds(t, "system-disk-"+name+"-0", guest.Sector())
+	return l.create(t, tiny(name, withDisk("system", corev1.PersistentVolumeBlock), func(s *v1.VirtualMachineSpec) {
 		s.VM.Accelerator, s.VM.CPUModel, s.VM.Kernel, s.VM.PowerdownTimeout = "kvm", "qemu64", nil, new(int32(1))
+		s.VM.State = v1.Stopped
 	}))
-	v.until("to have a pod that may open the device", func(now *v1.VirtualMachine) bool { return len(now.Status.Privileges) > 0 && v.pod() != nil })
-	if err := guest.RunSector(t.Context(), "kvm"); err != nil {
-		t.Logf("KVM runs nothing here: %v", err)
-		now := v.phase(v1.PhaseFailed)
-		require.Equal(t, "StartFailed", now.Status.Reason)
-		require.Contains(t, now.Status.Message, "KVM")
-		require.Contains(t, now.Status.Message, "next attempt at")
+}
+
+// runsByKVM requires that the guest runs. Where KVM runs nothing, not even a guest
+// that stays in real mode, it requires that the VM's status says so.
+func (v *vm) runsByKVM() {
+	v.t.Helper()
+	if err := guest.RunSector(v.t.Context(), "kvm"); err != nil {
+		v.t.Logf("KVM runs nothing here: %v", err)
+		v.until("to say that KVM doesn't work", func(now *v1.VirtualMachine) bool {
+			phase := now.Status.Phase
+			return (phase == v1.PhaseFailed || phase == v1.PhasePending) && strings.Contains(strings.ToLower(now.Status.Message), "kvm")
+		})
 		return
 	}
 	qemu := v.runs()
-	require.Contains(t, strings.Join(invariants.Arguments(qemu), " "), "-accel kvm")
-	require.Contains(t, v.runner("qmp", "query-kvm"), `"enabled": true`)
+	require.Contains(v.t, strings.Join(invariants.Arguments(qemu), " "), "-accel kvm")
+	require.Contains(v.t, v.runner("qmp", "query-kvm"), `"enabled": true`)
 	v.console().await(guest.SectorSays)
-	v.condition(v1.ConditionRunning, metav1.ConditionTrue)
 }

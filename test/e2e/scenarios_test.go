@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,7 +22,7 @@ import (
 // disk is this cluster's. It asks for KVM, which may be there and not work, so its
 // accelerator is changed before it is run.
 func seedExample(t *testing.T, l *lab) {
-	device, err := l.volumes.block(t.Context(), filepath.Join(l.dir, "system-disk"))
+	device, err := l.Block(t.Context(), "system-disk", diskSize)
 	require.NoError(t, err)
 	text, err := os.ReadFile("testdata/seed.yaml")
 	require.NoError(t, err)
@@ -106,11 +106,23 @@ func liveChanges(t *testing.T, l *lab) {
 // A VM that is stopped and started again is the same machine with the same disks,
 // be they block devices or files.
 func stopAndStart(t *testing.T, l *lab) {
-	v := l.create(t, tiny("cycle", withDisk("first", corev1.PersistentVolumeBlock), withDisk("", corev1.PersistentVolumeBlock)))
+	v := l.create(t, tiny("cycle", withDisk("first", corev1.PersistentVolumeBlock), withDisk("", corev1.PersistentVolumeBlock),
+		withDisk("file", corev1.PersistentVolumeFilesystem)))
 	v.runs()
 	guest := v.console().booted()
 	guest.ask("echo first disk | dd of=/dev/vda conv=fsync 2>/dev/null")
 	guest.ask("echo second disk | dd of=/dev/vdb conv=fsync 2>/dev/null")
+	guest.ask("echo third disk | dd of=/dev/vdc conv=fsync 2>/dev/null")
+	require.Equal(t, fmt.Sprint(diskSize/512), guest.ask("cat /sys/block/vdc/size"))
+	v.change(func(s *v1.VirtualMachineSpec) {
+		s.VM.Disks[2].VolumeClaimTemplate.Spec.Resources.Requests[corev1.ResourceStorage] = *resource.NewQuantity(2*diskSize, resource.BinarySI)
+	})
+	eventually(t, "the file to grow", func() error {
+		if size := guest.ask("cat /sys/block/vdc/size"); size != fmt.Sprint(2*diskSize/512) {
+			return fmt.Errorf("it has %s sectors", size)
+		}
+		return nil
+	})
 	uuid := v.now().Status.UUID
 	require.NotEmpty(t, uuid)
 	v.set(v1.Stopped)
@@ -125,11 +137,12 @@ func stopAndStart(t *testing.T, l *lab) {
 	guest = v.console().booted()
 	require.Equal(t, "first disk", guest.ask("head -n 1 /dev/vda"))
 	require.Equal(t, "second disk", guest.ask("head -n 1 /dev/vdb"))
+	require.Equal(t, "third disk", guest.ask("head -n 1 /dev/vdc"))
 	require.Equal(t, uuid, v.now().Status.UUID)
 	v.set(v1.Stopped)
 	v.phase(v1.PhaseStopped)
 	v.delete()
-	for _, name := range []string{"runner-data-cycle-0", "first-disk-cycle-0", "disk-1-cycle-0"} {
+	for _, name := range []string{"runner-data-cycle-0", "first-disk-cycle-0", "disk-1-cycle-0", "file-disk-cycle-0"} {
 		v.claim(name)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -67,8 +68,10 @@ func faultyType(t *testing.T, l *lab) {
 	v := l.create(t, tiny("faulty", func(s *v1.VirtualMachineSpec) {
 		s.VMType = v1.VMType{Source: "faulty", ConfigMap: "faulty-types"}
 	}))
-	c := v.condition(v1.ConditionVMTypeAccepted, metav1.ConditionFalse)
-	require.Contains(t, c.Message, "division by zero")
+	v.until("to tell the fault", func(now *v1.VirtualMachine) bool { // the ConfigMap may be seen a moment later than the VM
+		c := meta.FindStatusCondition(now.Status.Conditions, v1.ConditionVMTypeAccepted)
+		return c != nil && c.Status == metav1.ConditionFalse && strings.Contains(c.Message, "division by zero")
+	})
 	v.phase(v1.PhaseFailed)
 	require.Nil(t, v.pod())
 

@@ -3,12 +3,8 @@ package e2e_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"vmop/test/cluster"
 )
 
 // diskSize is how large disks are, whatever is asked for.
@@ -27,17 +25,16 @@ const diskSize = 16 << 20
 // provisioner of a real one does: folders, and loop devices for block volumes. All
 // nodes can reach them.
 type volumes struct {
-	client client.Client
-	dir    string
-	mu     sync.Mutex
-	loops  []string
-	made   map[types.UID]bool
+	client  client.Client
+	cluster *cluster.Cluster
+	dir     string
+	made    map[types.UID]bool
 }
 
 // provision makes volumes until the test ends.
 func provision(t *testing.T, l *lab) *volumes {
 	t.Helper()
-	v := &volumes{client: l.client, dir: filepath.Join(l.dir, "volumes"), made: map[types.UID]bool{}}
+	v := &volumes{client: l.client, cluster: l.Cluster, dir: filepath.Join(l.Dir, "volumes"), made: map[types.UID]bool{}}
 	require.NoError(t, os.Mkdir(v.dir, 0o755))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -115,48 +112,5 @@ func (v *volumes) storage(ctx context.Context, c *corev1.PersistentVolumeClaim) 
 	if *c.Spec.VolumeMode == corev1.PersistentVolumeFilesystem {
 		return path, os.MkdirAll(path, 0o755)
 	}
-	return v.block(ctx, path)
-}
-
-// block returns a block device of which all bytes are in a file.
-func (v *volumes) block(ctx context.Context, file string) (string, error) {
-	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return "", err
-	}
-	if err := errors.Join(f.Truncate(diskSize), f.Close()); err != nil {
-		return "", err
-	}
-	device, err := loop(ctx, "--find", "--show", file)
-	if err != nil {
-		return "", err
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.loops = append(v.loops, device)
-	// Where udev runs, block devices belong to the group "disk".
-	return device, errors.Join(os.Chown(device, 0, 6), os.Chmod(device, 0o660))
-}
-
-// detach lets the loop devices go, when no node can use them any more.
-func (v *volumes) detach(t *testing.T) {
-	t.Helper()
-	ctx := context.WithoutCancel(t.Context())
-	for _, device := range v.loops {
-		// A kubelet holds a device by another one, which a power cut leaves.
-		held, err := loop(ctx, "--noheadings", "--output", "NAME", "--associated", device)
-		require.NoError(t, err)
-		for _, device := range append(strings.Fields(held), device) {
-			_, err := loop(ctx, "--detach", device)
-			require.NoError(t, err)
-		}
-	}
-}
-
-func loop(ctx context.Context, args ...string) (string, error) {
-	out, err := exec.CommandContext(ctx, "losetup", args...).CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("losetup %s: %w: %s", strings.Join(args, " "), err, out)
-	}
-	return strings.TrimSpace(string(out)), nil
+	return v.cluster.Block(ctx, filepath.Base(path), diskSize)
 }

@@ -1,0 +1,85 @@
+package e2e_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"vmop/test/invariants"
+)
+
+// Examples run, of a cluster that has neither Ceph nor a load balancer: their VMs as
+// they are applied, but emulated. The lab's manager is configured as theirs are.
+func examples(t *testing.T, l *lab) {
+	device, err := l.Block(t.Context(), "local-disk", diskSize)
+	require.NoError(t, err)
+	types, err := os.ReadFile("../../examples/vm-type/keyboards.star")
+	require.NoError(t, err)
+	l.types(t, "vm-types", "keyboards.star", string(types))
+
+	first := l.example(t, "first-vm", "first-vm", []string{"vm.yaml"})
+	local := l.example(t, "local-path", "local", []string{"volume.yaml", "vm.yaml"}, "/dev/vg0/test-vm-system", device)
+	secret := l.example(t, "display-secret", "shown", []string{"secret.yaml", "vm.yaml"})
+	reachable := l.example(t, "load-balancer", "reachable", []string{"vm.yaml"})
+	keyboards := l.example(t, "vm-type", "two-keyboards", []string{"vm.yaml"})
+
+	first.runs()
+	first.console().booted()
+	local.runs()
+	local.claim("system-disk-local-0")
+	require.Contains(t, local.runner("qmp", "query-block"), "/dev/system-disk")
+	secret.runs()
+	require.Contains(t, secret.runner("qmp", "query-spice"), `"auth": "spice"`)
+	var secrets corev1.SecretList
+	require.NoError(t, l.client.List(t.Context(), &secrets, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/instance": "shown"}))
+	require.Len(t, secrets.Items, 1, "no other was made")
+	keyboards.runs()
+	require.Equal(t, 2, strings.Count(strings.Join(invariants.Arguments(keyboards.qemu()), " "), "usb-kbd"))
+	reachable.runs()
+	reachable.reachedFromOutside()
+}
+
+// example applies files of an example. What is to be replaced in them comes in pairs,
+// as for strings.NewReplacer; VMs called test-vm get another name, as there are more.
+func (l *lab) example(t *testing.T, folder, name string, files []string, replace ...string) *vm {
+	t.Helper()
+	v := l.adoptTest(t, name)
+	for _, file := range files {
+		text, err := os.ReadFile(filepath.Join("../../examples", folder, file))
+		require.NoError(t, err)
+		changed := strings.NewReplacer(append(replace, "test-vm", name)...).Replace(string(text))
+		if !strings.Contains(changed, "accelerator:") {
+			changed = strings.Replace(changed, "\n  vm:\n", "\n  vm:\n    accelerator: tcg\n", 1)
+		}
+		l.applyText(t, changed)
+	}
+	return v
+}
+
+// reachedFromOutside requires that the VM's service is as in the example, and that the
+// display can be reached by it. Nobody gives it an address here, so that of a node
+// has to do.
+func (v *vm) reachedFromOutside() {
+	v.t.Helper()
+	var service corev1.Service
+	require.NoError(v.t, v.client.Get(v.t.Context(), client.ObjectKey{Namespace: namespace, Name: v.name}, &service))
+	require.Equal(v.t, corev1.ServiceTypeLoadBalancer, service.Spec.Type)
+	require.NotContains(v.t, service.Labels, "zone", "the VM takes it away")
+	require.Equal(v.t, "screens", service.Annotations["metallb.io/address-pool"])
+	require.Equal(v.t, "192.0.2.7", service.Annotations["metallb.io/loadBalancerIPs"])
+	address := net.JoinHostPort(v.pod().Status.HostIP, fmt.Sprint(service.Spec.Ports[0].NodePort))
+	eventually(v.t, "SPICE by the service", func() error {
+		conn, err := v.Dial(v.t.Context(), "tcp", address)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	})
+}
