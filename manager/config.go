@@ -71,9 +71,12 @@ type reconcilerPart struct {
 		Source     string `yaml:"source"`
 		PullPolicy string `yaml:"pullPolicy"`
 	} `yaml:"image"`
-	ImageRepository  *string `yaml:"imageRepository"`
-	VMTypesConfigMap string  `yaml:"vmTypesConfigMap"`
-	KVMResource      string  `yaml:"kvmResource"`
+	ImageRepository  *string  `yaml:"imageRepository"`
+	VMTypesConfigMap string   `yaml:"vmTypesConfigMap"`
+	KVMResource      string   `yaml:"kvmResource"`
+	TrustedImages    []string `yaml:"trustedImages"`
+	TrustedVMTypes   []string `yaml:"trustedVMTypes"`
+	TrustedURLs      []string `yaml:"trustedURLs"`
 }
 
 // Paths of sections.
@@ -152,6 +155,33 @@ func take(s *objects.Settings, p reconcilerPart, faults *faults) {
 	if s.KVMResource != "" && (len(validation.IsQualifiedName(s.KVMResource)) > 0 || !strings.Contains(s.KVMResource, "/")) {
 		faults.add(at("kvmResource"), fmt.Sprintf("%q is no extended resource", s.KVMResource), "such as devices.kubevirt.io/kvm")
 	}
+	s.Trust = trust(p, faults)
+}
+
+// trust takes the lists of what the administrator trusts.
+func trust(p reconcilerPart, faults *faults) (t objects.Trust) {
+	at := func(key string, i int) string { return fmt.Sprintf("%s.%s[%d]", reconcilerPath, key, i) }
+	for i, text := range p.TrustedImages {
+		pattern := objects.ImagePattern(text)
+		if err := pattern.Validate(); err != nil {
+			faults.add(at("trustedImages", i), err.Error(), "such as registry.example/vmop/runner, for all its tags and digests, or registry.example/vmop/*")
+		}
+		t.Images = append(t.Images, pattern)
+	}
+	for i, name := range p.TrustedVMTypes {
+		if name != "*" {
+			faults.name(at("trustedVMTypes", i), name, validation.IsDNS1123Subdomain)
+		}
+		t.VMTypes = append(t.VMTypes, name)
+	}
+	for i, text := range p.TrustedURLs {
+		pattern := objects.URLPattern(text)
+		if err := pattern.Validate(); err != nil {
+			faults.add(at("trustedURLs", i), fmt.Sprintf("%q: %v", text, err), "such as https://images.example/iso/")
+		}
+		t.URLs = append(t.URLs, pattern)
+	}
+	return t
 }
 
 // choice returns which of some words was meant, or all of them.

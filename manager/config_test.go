@@ -75,6 +75,9 @@ const whole = `
       imageRepository: images
       vmTypesConfigMap: types
       kvmResource: devices.kubevirt.io/kvm
+      trustedImages: [registry.example/vmop/*, "example.org/runner:2"]
+      trustedVMTypes: [ours, "*"]
+      trustedURLs: [https://images.example/]
 `
 
 func wholeConfig() Config {
@@ -85,6 +88,9 @@ func wholeConfig() Config {
 	s.LoggingProperties = ".level=FINE\n"
 	s.Image, s.ImagePullPolicy, s.ImageRepository = "example.org/runner:1", "Always", "images"
 	s.VMTypes, s.KVMResource = "types", "devices.kubevirt.io/kvm"
+	s.Trust = objects.Trust{
+		Images: []objects.ImagePattern{"registry.example/vmop/*", "example.org/runner:2"}, VMTypes: []string{"ours", "*"}, URLs: []objects.URLPattern{"https://images.example/"},
+	}
 	return Config{ClusterName: "test", Namespace: "vmop-dev", Settings: s}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -38,8 +39,12 @@ type Claim struct {
 	// Problem says why the claim stays as it is, though the VM asks for something
 	// else, or why it cannot be used; nil if all is well.
 	Problem *Problem
+	// Untrusted says why nobody vouches for the files in the volume; "" if there is
+	// no such reason, or there are no files.
+	Untrusted string
 
 	wanted *applycorev1.PersistentVolumeClaimApplyConfiguration
+	marked bool // Untrusted is to be written
 }
 
 // ClaimNames returns the names that claims of a VM can have: who knows what of
@@ -90,18 +95,69 @@ func Claims(vm *v1.VirtualMachine, s Settings, existing map[string]metav1.Object
 			return nil, err
 		}
 		c := Claim{Name: of.name, Volume: of.volume, Path: of.path, wanted: wanted}
-		have, exists := existing[of.name]
-		if newer, there := existing[of.newer]; !exists && there {
-			c.Name, have, exists = of.newer, newer, true
-		}
+		name, exists := of.among(vm, existing)
+		c.Name = name
+		have := existing[name]
 		if exists {
 			c.compare(vm, have)
 		} else {
 			c.Apply = wanted
 		}
+		if of.hasFiles() {
+			c.mark(vm, s, of, have)
+		}
 		all = append(all, c)
 	}
 	return all, nil
+}
+
+// among returns which of the existing claims is meant, and otherwise the name of the
+// one to be made. A VM's own comes first. One that is nobody's is meant, too: a VM
+// that was made to find its disk there must not begin with an empty one.
+func (of claimOf) among(vm *v1.VirtualMachine, existing map[string]metav1.ObjectMeta) (name string, exists bool) {
+	first, is := existing[of.name]
+	newer, there := existing[of.newer]
+	switch {
+	case is && ownerOf(first) == vm.Name, !there:
+		return of.name, is
+	case ownerOf(newer) == vm.Name:
+		return of.newer, true
+	case is, ownerOf(newer) != "":
+		return of.name, is
+	}
+	return of.newer, true
+}
+
+// ownerOf returns the VM that a claim belongs to, by its labels, which VM-Operator
+// gave all of its claims, too; "" if it is none's.
+func ownerOf(claim metav1.ObjectMeta) string {
+	if claim.Labels[LabelName] != AppName {
+		return ""
+	}
+	return claim.Labels[LabelInstance]
+}
+
+// hasFiles tells whether the volume has a file system.
+func (of claimOf) hasFiles() bool {
+	return of.disk == nil || of.disk.Spec.VolumeMode != nil && *of.disk.Spec.VolumeMode == corev1.PersistentVolumeFilesystem
+}
+
+// filled says what a volume has been filled with when it is made; "" is nothing.
+func (of claimOf) filled() string {
+	if of.disk == nil {
+		return ""
+	}
+	switch spec := of.disk.Spec; {
+	case spec.DataSource != nil:
+		return of.path + ".spec.dataSource"
+	case spec.DataSourceRef != nil:
+		return of.path + ".spec.dataSourceRef"
+	case spec.VolumeName != "":
+		return of.path + ".spec.volumeName"
+	case spec.Selector != nil:
+		return of.path + ".spec.selector"
+	}
+	return ""
 }
 
 // claim returns a claim as the VM asks for it.
@@ -129,7 +185,11 @@ func claim(vm *v1.VirtualMachine, s Settings, of claimOf) (*applycorev1.Persiste
 			labels = map[string]string{}
 		}
 		maps.Copy(labels, Labels(vm))
-		annotations = of.disk.Metadata.Annotations
+		for key, value := range of.disk.Metadata.Annotations {
+			if !strings.HasPrefix(key, v1.GroupName+"/") { // those are the manager's
+				annotations[key] = value
+			}
+		}
 	}
 	c := applycorev1.PersistentVolumeClaim(of.name, vm.Namespace).WithLabels(labels).WithAnnotations(annotations).WithSpec(spec)
 	if size := requested(c); size != "" {
@@ -152,15 +212,65 @@ func requested(c *applycorev1.PersistentVolumeClaimApplyConfiguration) string {
 
 // compare looks at the metadata of a claim that is there.
 func (c *Claim) compare(vm *v1.VirtualMachine, have metav1.ObjectMeta) {
-	if other := have.Labels[LabelInstance]; other != "" && other != vm.Name {
-		c.Problem = &Problem{Path: c.Path, Fatal: true, Message: fmt.Sprintf(
-			"the claim %s belongs to the VM %s (label %s); give the disk another name", c.Name, other, LabelInstance)}
+	if owner := ownerOf(have); owner != vm.Name {
+		c.Problem = c.notOurs(vm, owner)
 		return
 	}
 	c.Stale = have.Annotations[AnnotationApplied] != c.wanted.Annotations[AnnotationApplied]
 	if size, err := resource.ParseQuantity(have.Annotations[AnnotationStorage]); err == nil {
 		c.Problem = c.shrinks(size)
 	}
+}
+
+// notOurs tells that a claim is somebody else's, whose data a VM must not get.
+func (c *Claim) notOurs(vm *v1.VirtualMachine, owner string) *Problem {
+	path, what := c.Path, "disk"
+	if path == "" {
+		path, what = "metadata.name", "VM"
+	}
+	if owner != "" {
+		return &Problem{Path: path, Fatal: true, Message: fmt.Sprintf("the claim %s belongs to the VM %s (label %s); give the %s another name", c.Name, owner, LabelInstance, what)}
+	}
+	return &Problem{Path: path, Fatal: true, Message: fmt.Sprintf("the claim %s is not known to be this VM's; give the %s another name or, if its data are meant for the VM, the claim the labels that say so "+
+		"(kubectl label --overwrite pvc %[1]s %[3]s=%[4]s %[5]s=%[6]s)", c.Name, what, LabelName, AppName, LabelInstance, vm.Name)}
+}
+
+// mark keeps in mind that nobody vouches for the files in a volume: for those it is
+// filled with when it is made, nor for what a pod with an image or VM types that
+// aren't trusted leaves there.
+func (c *Claim) mark(vm *v1.VirtualMachine, s Settings, of claimOf, have metav1.ObjectMeta) {
+	c.Untrusted = have.Annotations[AnnotationUntrusted]
+	if c.Untrusted != "" || c.Problem != nil && c.Problem.Fatal {
+		return
+	}
+	why := untrusted(vm, s)
+	if rightsOf(vm, s).beyondRestricted() {
+		why = "" // it doesn't run
+	}
+	if c.Apply != nil {
+		why = orElse(why, of.filled())
+	}
+	if why == "" {
+		return
+	}
+	c.Untrusted, c.marked = why, c.Apply == nil
+	if c.Apply != nil {
+		c.Apply.WithAnnotations(map[string]string{AnnotationUntrusted: why})
+	}
+}
+
+// Mark returns the merge patch (RFC 7386) that notes at an existing claim why it is
+// Untrusted; nil if there is nothing new to note. It says nothing else, so that
+// nothing that the API server refuses comes in its way.
+func (c *Claim) Mark() ([]byte, error) {
+	if !c.marked {
+		return nil, nil
+	}
+	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{AnnotationUntrusted: c.Untrusted}}})
+	if err != nil {
+		return nil, fmt.Errorf("write the mark of the claim %s: %w", c.Name, err)
+	}
+	return text, nil
 }
 
 // shrinks tells that a claim has a larger size than the VM asks for.

@@ -212,7 +212,7 @@ func medium(key, image string) (string, error) {
 		}
 		return inRepository(key, rest)
 	}
-	if strings.HasPrefix(image, "http://") || strings.HasPrefix(image, "https://") {
+	if isURL(image) {
 		return image, nil
 	}
 	return inRepository(key, image)

@@ -38,6 +38,10 @@ const (
 	// AnnotationTaken lists which of the pod's labels and annotations are the
 	// VM's; see PodPatch.
 	AnnotationTaken = v1.GroupName + "/taken"
+	// AnnotationUntrusted of a claim says who has had its volume, or what it was
+	// filled with, that nobody vouches for; see Distrust. It stays until somebody
+	// removes it.
+	AnnotationUntrusted = v1.GroupName + "/untrusted"
 	// AnnotationStorage of a claim is the size that it is known to have requested.
 	AnnotationStorage = v1.GroupName + "/storage"
 
@@ -59,6 +63,14 @@ const (
 	RuntimeDir         = "/run/vmrunner"
 	DiskDir            = "/var/local/vm-disks" // disks on file systems, each in a folder
 )
+
+// ServiceAccount is that of the pods. It is no setting: the admission policy in
+// deploy holds this account to what a runner may do, and no other.
+const ServiceAccount = "vm-runner"
+
+// SchedulingGate keeps a pod from its start that must not be made as the definition
+// says.
+const SchedulingGate = v1.GroupName + "/held"
 
 // ContainerName is the name of the pod's container.
 const ContainerName = "runner"

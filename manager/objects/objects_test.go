@@ -62,7 +62,7 @@ func all(t *testing.T, vm *v1.VirtualMachine, s objects.Settings) []any {
 	for _, c := range claims {
 		made = append(made, c.Apply)
 	}
-	set, err := objects.StatefulSet(vm, s, claims, secret, 1)
+	set, err := objects.StatefulSet(vm, s, claims, secret, 1, false)
 	require.NoError(t, err)
 	made = append(made, set)
 	service, err := objects.Service(vm, s)

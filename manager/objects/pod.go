@@ -12,7 +12,7 @@ import (
 const forcedStop = 20
 
 // podTemplate returns the pod of a VM.
-func podTemplate(vm *v1.VirtualMachine, s Settings, claims []Claim, secret string) (*applycorev1.PodTemplateSpecApplyConfiguration, error) {
+func podTemplate(vm *v1.VirtualMachine, s Settings, claims []Claim, secret string, gated bool) (*applycorev1.PodTemplateSpecApplyConfiguration, error) {
 	annotations, err := podAnnotations(vm, s, secret)
 	if err != nil {
 		return nil, err
@@ -20,7 +20,7 @@ func podTemplate(vm *v1.VirtualMachine, s Settings, claims []Claim, secret strin
 	r := rightsOf(vm, s)
 	v := volumesOf(vm, s, r, claims, secret)
 	spec := applycorev1.PodSpec().
-		WithServiceAccountName(s.ServiceAccount).WithAutomountServiceAccountToken(true).
+		WithServiceAccountName(ServiceAccount).WithAutomountServiceAccountToken(true).
 		WithEnableServiceLinks(false).
 		WithTerminationGracePeriodSeconds(int64(powerdownTimeout(vm)) + forcedStop).
 		WithSecurityContext(r.podSecurity()).
@@ -31,6 +31,10 @@ func podTemplate(vm *v1.VirtualMachine, s Settings, claims []Claim, secret strin
 	}
 	if err := place(vm, spec); err != nil {
 		return nil, err
+	}
+	if gated {
+		spec.NodeName = nil // it is not scheduled
+		spec.WithSchedulingGates(applycorev1.PodSchedulingGate().WithName(SchedulingGate))
 	}
 	if annotations[AnnotationTemplate], err = Applied(spec); err != nil {
 		return nil, err

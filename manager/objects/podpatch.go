@@ -32,19 +32,42 @@ func podAnnotations(vm *v1.VirtualMachine, s Settings, secret string) (map[strin
 }
 
 // taken returns the labels or annotations of a VM that its pod gets: not those that
-// belong to the resource itself, or have a meaning for pods that isn't the user's.
+// belong to the resource itself, nor those by which a pod says to Kubernetes or to
+// the node what it may do.
 func taken(of map[string]string) map[string]string {
 	all := map[string]string{}
 	for key, value := range of {
-		prefix, _, _ := strings.Cut(key, "/")
-		switch {
-		case prefix == v1.GroupName, prefix == "vmrunner.jdrupes.org", prefix == "kubectl.kubernetes.io",
-			prefix == "statefulset.kubernetes.io", prefix == "apps.kubernetes.io", key == "controller-revision-hash":
-		default:
+		if !reserved(key) {
 			all[key] = value
 		}
 	}
 	return all
+}
+
+// reserved tells whether a label or an annotation has a meaning for pods that isn't
+// the VM's user's: Kubernetes' own, and those that container runtimes take orders by.
+func reserved(key string) bool {
+	switch key {
+	case "controller-revision-hash":
+		return true
+	case "kubernetes.io/ingress-bandwidth", "kubernetes.io/egress-bandwidth":
+		return false
+	}
+	for _, runtime := range []string{"io.kubernetes.", "io.containerd.", "io.katacontainers.", "run.oci.", "dev.gvisor.", "krun."} {
+		if strings.HasPrefix(key, runtime) {
+			return true
+		}
+	}
+	domain, _, given := strings.Cut(key, "/")
+	if !given || domain == "app.kubernetes.io" || domain == "cluster-autoscaler.kubernetes.io" {
+		return false
+	}
+	for _, of := range []string{v1.GroupName, "vmrunner.jdrupes.org", "kubernetes.io", "k8s.io", "nri.io"} {
+		if domain == of || strings.HasSuffix(domain, "."+of) {
+			return true
+		}
+	}
+	return false
 }
 
 // takenKeys lists what a pod has of its VM's metadata.

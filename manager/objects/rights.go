@@ -20,6 +20,7 @@ type rights struct {
 	capabilities []corev1.Capability
 	devices      []string
 	kvm          bool // by a device plugin
+	networked    bool // for a network
 	reasons      []v1.Privilege
 }
 
@@ -67,6 +68,7 @@ func (r *rights) acceleration(accelerator, plugin string) {
 
 // tap gives a pod what taps need. On a bridge, they are in the node's network.
 func (r *rights) tap(reason string, onBridge bool) {
+	r.networked = true
 	if onBridge && !r.hostNetwork {
 		r.hostNetwork = true
 		r.because("hostNetwork", reason)

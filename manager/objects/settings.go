@@ -10,8 +10,6 @@ type Settings struct {
 	Image string
 	// ImagePullPolicy of Image. Empty leaves it to Kubernetes.
 	ImagePullPolicy corev1.PullPolicy
-	// ServiceAccount of the pods.
-	ServiceAccount string
 	// ImageRepository is the claim of the volume with CD images and kernels.
 	// Empty: there is none, and a VM's images are URLs.
 	ImageRepository string
@@ -33,6 +31,9 @@ type Settings struct {
 	// KVMResource is the name under which a device plugin offers /dev/kvm, such
 	// as devices.kubevirt.io/kvm. Empty: pods that may use KVM are privileged.
 	KVMResource string
+	// Trust says what of a VM's definition may be in a pod with more rights than
+	// others.
+	Trust Trust
 }
 
 // ServiceMetadata is what a service has besides what it needs.
@@ -44,7 +45,6 @@ type ServiceMetadata struct {
 // empty: it belongs to the manager's version, which only the program knows.
 func DefaultSettings() Settings {
 	return Settings{
-		ServiceAccount:  "vm-runner",
 		ImageRepository: "vmop-image-repository",
 		CPUOvercommit:   2,
 		RAMOvercommit:   1.25,

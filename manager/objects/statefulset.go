@@ -13,9 +13,10 @@ import (
 //
 // A StatefulSet makes no second pod as long as the object of the first one exists,
 // so no two pods ever have a VM's disks. It replaces no pod because its template
-// changes (OnDelete).
-func StatefulSet(vm *v1.VirtualMachine, s Settings, claims []Claim, secret string, replicas int32) (*applyappsv1.StatefulSetApplyConfiguration, error) {
-	pod, err := podTemplate(vm, s, claims, secret)
+// changes (OnDelete). Gated pods are never started: for a VM that runs and whose
+// definition must not come into force, should its pod be deleted.
+func StatefulSet(vm *v1.VirtualMachine, s Settings, claims []Claim, secret string, replicas int32, gated bool) (*applyappsv1.StatefulSetApplyConfiguration, error) {
+	pod, err := podTemplate(vm, s, claims, secret, gated)
 	if err != nil {
 		return nil, err
 	}

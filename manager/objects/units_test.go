@@ -41,7 +41,7 @@ func statefulSet(t *testing.T, vm *v1.VirtualMachine, s objects.Settings, secret
 	t.Helper()
 	claims, err := objects.Claims(vm, s, nil)
 	require.NoError(t, err)
-	set, err := objects.StatefulSet(vm, s, claims, secret, 1)
+	set, err := objects.StatefulSet(vm, s, claims, secret, 1, false)
 	require.NoError(t, err)
 	return set
 }
@@ -262,8 +262,9 @@ func TestClaimsOfBothGenerations(t *testing.T) {
 	require.Equal(t, []string{
 		"runner-data-bridged-0", "bridged-runner-data", "system-disk-bridged-0", "bridged-system-disk", "disk-2-bridged-0", "bridged-disk-1",
 	}, objects.ClaimNames(vm))
+	its := metav1.ObjectMeta{Labels: objects.Labels(vm)}
 	claims, err := objects.Claims(vm, settings(), map[string]metav1.ObjectMeta{
-		"bridged-runner-data": {}, "bridged-system-disk": {}, "system-disk-bridged-0": {}, "bridged-disk-1": {},
+		"bridged-runner-data": its, "bridged-system-disk": its, "system-disk-bridged-0": its, "bridged-disk-1": its, "disk-2-bridged-0": {},
 	})
 	require.NoError(t, err)
 	var names []string
@@ -271,21 +272,73 @@ func TestClaimsOfBothGenerations(t *testing.T) {
 		names = append(names, c.Volume+" "+c.Name)
 		require.Nil(t, c.Apply)
 		require.True(t, c.Stale)
+		require.Nil(t, c.Problem)
 	}
 	require.Equal(t, []string{"runner-data bridged-runner-data", "system-disk system-disk-bridged-0", "disk-2 bridged-disk-1"}, names)
 }
 
-// A name can be made of two VMs: "a" with the disk "disk-0" and "disk-a" without one.
-func TestClaimOfAnotherVM(t *testing.T) {
+// A claim is a VM's if its labels say so. The data of another VM or program is never
+// mounted, and a VM doesn't begin with an empty disk where its own may be meant.
+func TestClaimsOfOthers(t *testing.T) {
 	t.Parallel()
-	vm := sample(t, nil)
-	other := metav1.ObjectMeta{Labels: map[string]string{objects.LabelInstance: "other"}}
-	claims, err := objects.Claims(vm, settings(), map[string]metav1.ObjectMeta{"system-disk-test-vm-0": other})
+	labels := func(name, instance string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Labels: map[string]string{objects.LabelName: name, objects.LabelInstance: instance}}
+	}
+	const first, newer = "system-disk-test-vm-0", "test-vm-system-disk"
+	disk := "spec.vm.disks[0].volumeClaimTemplate: "
+	another := disk + "the claim " + first + " belongs to the VM other (label app.kubernetes.io/instance); give the disk another name"
+	unknown := func(name string) string {
+		return disk + "the claim " + name + " is not known to be this VM's; give the disk another name or, if its data are meant for the VM, the claim the labels that say so " +
+			"(kubectl label --overwrite pvc " + name + " app.kubernetes.io/name=vm-runner app.kubernetes.io/instance=test-vm)"
+	}
+	for name, row := range map[string]struct {
+		existing map[string]metav1.ObjectMeta
+		used     string // "" if one is made
+		problem  string
+	}{
+		"nothing":                    {nil, "", ""},
+		"its own":                    {map[string]metav1.ObjectMeta{first: labels("vm-runner", "test-vm")}, first, ""},
+		"another VM's":               {map[string]metav1.ObjectMeta{first: labels("vm-runner", "other")}, first, another},
+		"another program's":          {map[string]metav1.ObjectMeta{first: labels("postgresql", "test-vm")}, first, unknown(first)},
+		"nobody's":                   {map[string]metav1.ObjectMeta{first: {}}, first, unknown(first)},
+		"by the newer name":          {map[string]metav1.ObjectMeta{newer: labels("vm-runner", "test-vm")}, newer, ""},
+		"that, and one of another":   {map[string]metav1.ObjectMeta{newer: labels("vm-runner", "test-vm"), first: labels("x", "y")}, newer, ""},
+		"another VM's by that name":  {map[string]metav1.ObjectMeta{newer: labels("vm-runner", "other")}, "", ""},
+		"nobody's by the newer name": {map[string]metav1.ObjectMeta{newer: {}}, newer, unknown(newer)},
+	} {
+		vm := sample(t, nil)
+		claims, err := objects.Claims(vm, settings(), row.existing)
+		require.NoError(t, err)
+		c := claims[1]
+		if row.used == "" {
+			require.NotNil(t, c.Apply, name)
+			require.Equal(t, first, c.Name, name)
+			continue
+		}
+		require.Nil(t, c.Apply, name)
+		require.Equal(t, row.used, c.Name, name)
+		require.Equal(t, row.problem == "", c.Stale, "%s: what isn't the VM's is not changed", name)
+		var said string
+		for _, p := range objects.Problems(vm, claims) {
+			require.True(t, p.Fatal)
+			said = p.Path + ": " + p.Message
+		}
+		require.Equal(t, row.problem, said, name)
+	}
+	claims, err := objects.Claims(sample(t, nil), settings(), map[string]metav1.ObjectMeta{"runner-data-test-vm-0": labels("vm-runner", "other")})
 	require.NoError(t, err)
-	require.Equal(t, []objects.Problem{{
-		Path: "spec.vm.disks[0].volumeClaimTemplate", Fatal: true,
-		Message: "the claim system-disk-test-vm-0 belongs to the VM other (label app.kubernetes.io/instance); give the disk another name",
-	}}, objects.Problems(vm, claims))
-	require.False(t, claims[1].Stale)
-	require.Nil(t, claims[1].Apply)
+	require.Equal(t, "metadata.name", claims[0].Problem.Path)
+	require.Contains(t, claims[0].Problem.Message, "give the VM another name")
+}
+
+// Who writes a VM can't write what the manager notes at its claims.
+func TestAnnotationsOfClaims(t *testing.T) {
+	t.Parallel()
+	claims, err := objects.Claims(sample(t, func(vm *v1.VirtualMachine) {
+		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Metadata.Annotations = map[string]string{objects.AnnotationUntrusted: "", objects.AnnotationStorage: "1Ti", "note": "a"}
+	}), settings(), nil)
+	require.NoError(t, err)
+	require.NotContains(t, claims[1].Apply.Annotations, objects.AnnotationUntrusted)
+	require.Equal(t, "40Gi", claims[1].Apply.Annotations[objects.AnnotationStorage])
+	require.Equal(t, "a", claims[1].Apply.Annotations["note"])
 }

@@ -19,6 +19,10 @@ func (c *reconciler) makeClaims(ctx context.Context, v *visit) (outcome, error) 
 		return stalled{reasonRefused, readable(err.Error())}, nil
 	}
 	v.claims = claims
+	if err := c.markClaims(ctx, v); err != nil {
+		v.frozen = true
+		return refused(err), err
+	}
 	var held outcome
 	for i := range claims {
 		o, err := c.tendClaim(ctx, v, &claims[i])
@@ -39,6 +43,8 @@ func (c *reconciler) makeClaims(ctx context.Context, v *visit) (outcome, error) 
 // tendClaim does what there is to do for one of them.
 func (c *reconciler) tendClaim(ctx context.Context, v *visit, claim *objects.Claim) (outcome, error) {
 	if p := claim.Problem; p != nil && p.Fatal {
+		v.frozen = true
+		v.lookAgain(v.now.Add(lastRetry)) // what becomes of it, nobody tells
 		return stalled{reasonClaim, p.Path + ": " + p.Message}, nil
 	}
 	have, exists := v.existing[claim.Name]
@@ -88,6 +94,27 @@ func (c *reconciler) makeClaim(ctx context.Context, v *visit, claim *objects.Cla
 		c.event(ctx, v, claimMade(claim, object.UID))
 	}
 	return nil, nil
+}
+
+// markClaims notes at claims what nobody vouches for, before a pod is made that may
+// leave it there.
+func (c *reconciler) markClaims(ctx context.Context, v *visit) error {
+	for i := range v.claims {
+		claim := &v.claims[i]
+		patch, err := claim.Mark()
+		if err != nil {
+			return err
+		}
+		if patch == nil {
+			continue
+		}
+		object := metadataOf(claimKind)
+		object.Name, object.Namespace = claim.Name, v.vm.Namespace
+		if err := c.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), managerWriter); err != nil {
+			return fmt.Errorf("mark PersistentVolumeClaim %s: %w", claim.Name, err)
+		}
+	}
+	return nil
 }
 
 // purpose says what a claim is for.

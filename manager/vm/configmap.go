@@ -8,6 +8,9 @@ import (
 
 // makeConfigMap writes the runner's configuration.
 func (c *reconciler) makeConfigMap(ctx context.Context, v *visit) (outcome, error) {
+	if v.distrusted {
+		return nil, nil
+	}
 	configuration, err := objects.ConfigMap(v.vm, v.settings)
 	if err != nil {
 		return stalled{reasonRefused, readable(err.Error())}, nil

@@ -151,7 +151,7 @@ func cutOwned(m *metadata) {
 
 // cutClaim cuts the metadata of a claim, which nobody owns.
 func cutClaim(m *metadata) {
-	cutMetadata(m, []string{objects.LabelInstance}, []string{objects.AnnotationApplied, objects.AnnotationStorage})
+	cutMetadata(m, []string{objects.LabelName, objects.LabelInstance}, []string{objects.AnnotationApplied, objects.AnnotationStorage, objects.AnnotationUntrusted})
 }
 
 // cutSecret cuts the metadata of a display secret, which is found by its label.

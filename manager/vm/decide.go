@@ -42,6 +42,8 @@ func decide(s situation) decision {
 		return decision{}
 	case s.shutDown(outcome) && s.vm.Annotations[annotationCarriedOut] != string(s.pod.UID):
 		return decision{replicas: 1, stop: true}
+	case gated(s.pod) && s.hold != nil:
+		return decision{}
 	}
 	at := nextAttempt(s.failures)
 	mayStart := s.hold == nil && len(s.strays) == 0 && !s.now.Before(at)

@@ -27,6 +27,8 @@ type visit struct {
 	accepted   verdict
 	secret     string // the name of the display secret
 	claims     []objects.Claim
+	distrusted bool               // the definition must not come into force
+	frozen     bool               // no pod must start from it
 	configured bool               // the ConfigMap was written in this visit
 	changes    []v1.PendingChange // what needs a new pod
 	decision   decision

@@ -142,7 +142,7 @@ func TestClaims(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
 	class := "manual"
-	old := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "web-system-disk", Namespace: w.namespace}}
+	old := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "web-system-disk", Namespace: w.namespace, Labels: objects.Labels(machine(w.namespace, "web"))}}
 	old.Spec = corev1.PersistentVolumeClaimSpec{
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class,
 		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
@@ -170,7 +170,7 @@ func TestClaims(t *testing.T) {
 	require.Equal(t, v1.PhaseRunning, vm.Status.Phase)
 
 	w.create(&corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: "system-disk-late-0", Namespace: w.namespace, Labels: map[string]string{objects.LabelInstance: "web"}}, Spec: old.Spec,
+		ObjectMeta: metav1.ObjectMeta{Name: "system-disk-late-0", Namespace: w.namespace, Labels: old.Labels}, Spec: old.Spec,
 	})
 	w.vm("late")
 	late := w.phase("late", v1.PhaseFailed, reasonClaim)

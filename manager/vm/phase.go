@@ -44,12 +44,13 @@ const (
 	reasonRestarting       = "Restarting"
 
 	// Of phases and of the condition Reconciled.
-	reasonNameTaken = "NameTaken"
-	reasonOldObject = "WaitingForOldObject"
-	reasonRefused   = "Refused"
-	reasonRetrying  = "Retrying"
-	reasonClaim     = "ClaimNotAsDefined"
-	reasonLimit     = "LimitTooLow"
+	reasonNameTaken  = "NameTaken"
+	reasonNotTrusted = "NotTrusted"
+	reasonOldObject  = "WaitingForOldObject"
+	reasonRefused    = "Refused"
+	reasonRetrying   = "Retrying"
+	reasonClaim      = "ClaimNotAsDefined"
+	reasonLimit      = "LimitTooLow"
 
 	reasonClaimDeleted = "ClaimDeleted"
 )

@@ -1,6 +1,9 @@
 package vm
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -278,12 +281,13 @@ func TestCountFailures(t *testing.T) {
 	}
 }
 
-// Every change of a pod that objects tells of is known as the manager's.
+// Every change of a pod that objects tells of is known as the manager's, and held to
+// be so by the admission policy. Likewise its conditions.
 func TestPodChangesAreTheManagers(t *testing.T) {
 	t.Parallel()
 	settings := objects.DefaultSettings()
 	vm := machine("test", "web")
-	before, err := objects.StatefulSet(vm, settings, nil, "", 1)
+	before, err := objects.StatefulSet(vm, settings, nil, "", 1, false)
 	require.NoError(t, err)
 	seconds := int32(1000)
 	vm.Spec.VM.PowerdownTimeout = &seconds
@@ -294,12 +298,24 @@ func TestPodChangesAreTheManagers(t *testing.T) {
 	vm.Spec.Image = &v1.Image{Source: "x", PullPolicy: corev1.PullAlways}
 	vm.Spec.VMType.ConfigMap = "t"
 	vm.Spec.Resources = &v1.Resources{Limits: corev1.ResourceList{"cpu": disk("", "1").Spec.Resources.Requests[corev1.ResourceStorage]}}
-	next, err := objects.StatefulSet(vm, settings, nil, "secret", 1)
+	next, err := objects.StatefulSet(vm, settings, nil, "secret", 1, false)
 	require.NoError(t, err)
 	changes := objects.PodChanges(&metav1.ObjectMeta{Annotations: before.Spec.Template.Annotations}, next)
 	require.Len(t, changes, 12)
+	policy, err := os.ReadFile(filepath.Join("..", "..", "deploy", "admission-policy.yaml"))
+	require.NoError(t, err)
 	for _, change := range changes {
 		require.True(t, podChange(change.Path), change.Path)
+		path := change.Path
+		for _, prefix := range []string{"spec.image.", "spec.resources."} {
+			if strings.HasPrefix(path, prefix) {
+				path = prefix
+			}
+		}
+		require.Equal(t, 2, strings.Count(string(policy), "'"+path+"'"), path)
+	}
+	for _, name := range managerConditions() {
+		require.Equal(t, 2, strings.Count(string(policy), "'"+name+"'"), name)
 	}
 	require.False(t, podChange("spec.vm.disks[0]"))
 }

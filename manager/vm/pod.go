@@ -61,6 +61,15 @@ func stuck(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == "" || w != nil && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing"
 }
 
+// gated tells whether a pod was made that must not be started.
+func gated(pod *corev1.Pod) bool {
+	if pod == nil {
+		return false
+	}
+	scheduled := condition(pod, corev1.PodScheduled)
+	return scheduled != nil && scheduled.Reason == corev1.PodReasonSchedulingGated
+}
+
 // terminating tells whether a pod is being deleted.
 func terminating(pod *corev1.Pod) bool { return pod != nil && pod.DeletionTimestamp != nil }
 

@@ -47,7 +47,7 @@ type step func(context.Context, *visit) (outcome, error)
 // preparations are the steps that a VM needs before it can start. Where one isn't
 // done, a VM that runs goes on and one that doesn't is not started.
 func (c *reconciler) preparations() []step {
-	return []step{c.checkType, c.displaySecret, c.makeClaims, c.makeConfigMap}
+	return []step{c.checkType, c.displaySecret, c.makeClaims, c.checkTrust, c.makeConfigMap}
 }
 
 // performances are the steps that carry out what was decided, once it stands.

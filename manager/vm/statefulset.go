@@ -11,7 +11,7 @@ func (c *reconciler) makeStatefulSet(ctx context.Context, v *visit) (outcome, er
 	if v.claims == nil {
 		return nil, nil // nobody knows what the pod would have to mount
 	}
-	set, err := objects.StatefulSet(v.vm, v.settings, v.claims, v.secret, v.decision.replicas)
+	set, err := objects.StatefulSet(v.vm, v.settings, v.claims, v.secret, v.decision.replicas, v.frozen)
 	if err != nil {
 		return stalled{reasonRefused, readable(err.Error())}, nil
 	}

@@ -1,6 +1,8 @@
 package k8s_test
 
 import (
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,7 +46,7 @@ func TestATokenIsHeldToItsVM(t *testing.T) {
 	vms, events := v1.GroupVersion().WithResource("vms"), schema.GroupVersionResource{Group: "events.k8s.io", Version: "v1", Resource: "events"}
 	ctx := t.Context()
 	client := p.bearer()
-	const cpus, phase, spec = `{"status": {"cpus": 3}}`, `{"status": {"phase": "Failed"}}`, `{"spec": {"guestShutdownStops": true}}`
+	const cpus, spec = `{"status": {"cpus": 3}}`, `{"spec": {"guestShutdownStops": true}}`
 	patch := func(c dynamic.Interface, namespace, name, body string, sub ...string) error {
 		_, err := c.Resource(vms).Namespace(namespace).Patch(ctx, name, types.MergePatchType, []byte(body), metav1.PatchOptions{}, sub...)
 		return err
@@ -61,7 +63,6 @@ func TestATokenIsHeldToItsVM(t *testing.T) {
 		"the status of a VM called like the pod":  func() error { return patch(client, p.namespace, "web-0", cpus, "status") },
 		"a patch of nothing, which reads another": func() error { return patch(client, p.namespace, "other", "{}", "status") },
 		"the status of a namesake elsewhere":      func() error { return patch(client, elsewhere.namespace, "web", cpus, "status") },
-		"the manager's part of the status":        func() error { return patch(client, p.namespace, "web", phase, "status") },
 		"the definition":                          func() error { return patch(client, p.namespace, "web", spec) },
 		"the definition, by way of the status":    func() error { return patch(client, p.namespace, "web", `{"metadata": {"ownerReferences": []}}`) },
 		"an event about another VM":               func() error { return told(p.namespace, "VirtualMachine", "other") },
@@ -97,4 +98,84 @@ func TestATokenIsHeldToItsVM(t *testing.T) {
 	p.token("other-0")
 	require.NoError(t, patch(p.bearer(), p.namespace, "other", cpus, "status"), "to each its own")
 	require.True(t, strings.HasPrefix(p.namespace, "t"))
+}
+
+// runners is the part of the status that the runner writes; nobody else's is missing.
+var runners = []string{
+	"runner", "vmType", "uuid", "runnerVersion", "cpus", "ram", "consoleClient", "loggedInUser", "displayPasswordSerial", "osinfo", "interfaces",
+	"pendingChanges", "conditions", // some of which are the manager's
+}
+
+// Whatever else the status has or will have is not a runner's to change, be it that it
+// adds, changes or removes it.
+func TestATokenIsHeldToTheRunnersPart(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	client := p.bearer().Resource(v1.GroupVersion().WithResource("vms")).Namespace(p.namespace)
+	patch := func(kind types.PatchType, body string) error {
+		_, err := client.Patch(t.Context(), "web", kind, []byte(body), metav1.PatchOptions{FieldManager: "vm-runner", Force: force(kind)}, "status")
+		return err
+	}
+	refused := func(name string, err error) {
+		t.Helper()
+		require.True(t, apierrors.IsForbidden(err), "%s: %v", name, err)
+	}
+	values := map[string]string{
+		"observedGeneration": "7", "phase": `"Failed"`, "reason": `"Because"`, "message": `"a message"`, "nodeName": `"elsewhere"`,
+		"privileges": `[{"name": "root", "reason": "spec.x"}]`, "failures": `{"count": 3, "lastTime": "2026-01-02T03:04:05Z"}`,
+		"consoleUser": `"eve"`, "assignment": `{"pool": "p", "user": "eve", "lastUsed": "2026-01-02T03:04:05Z"}`,
+	}
+	status := reflect.TypeFor[v1.VirtualMachineStatus]()
+	for i := range status.NumField() {
+		name, _, _ := strings.Cut(status.Field(i).Tag.Get("json"), ",")
+		value, protected := values[name]
+		require.NotEqual(t, slices.Contains(runners, name), protected, "%s is either the runner's, or has a value here", name)
+		if protected {
+			refused(name, patch(types.MergePatchType, `{"status": {"`+name+`": `+value+`}}`))
+			p.patch("vm-operator", `{"status": {"`+name+`": `+value+`}}`)
+			refused(name+" taken away", patch(types.MergePatchType, `{"status": {"`+name+`": null}}`))
+		}
+	}
+
+	condition := func(name, status string) string {
+		return `{"type": "` + name + `", "status": "` + status + `", "reason": "R", "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z"}`
+	}
+	change := func(path, desired string) string {
+		return `{"path": "` + path + `", "operation": "replace", "current": "a", "desired": "` + desired + `"}`
+	}
+	managers := []string{v1.ConditionVMTypeAccepted, v1.ConditionRestartRequired, v1.ConditionReconciled}
+	paths := []string{"spec.image.source", "spec.resources.limits.memory", "spec.nodeName", "spec.nodeSelector", "spec.vmType.configMap", "spec.vm.display.secret"}
+	list := func(key string, entries ...string) string {
+		return `{"apiVersion": "` + v1.GroupVersion().String() + `", "kind": "VirtualMachine", "status": {"` + key + `": [` + strings.Join(entries, ", ") + `]}}`
+	}
+	for _, name := range managers {
+		refused(name, patch(types.ApplyPatchType, list("conditions", condition(name, "False"))))
+	}
+	for _, path := range paths {
+		refused(path, patch(types.ApplyPatchType, list("pendingChanges", change(path, "b"))))
+	}
+	p.patch("vm-operator", list("conditions", condition(managers[0], "False"), condition(managers[1], "False"), condition(managers[2], "False")))
+	p.patch("vm-operator", list("pendingChanges", change(paths[0], "b"), change(paths[1], "b")))
+	for _, name := range managers {
+		refused(name, patch(types.ApplyPatchType, list("conditions", condition(name, "True"))))
+	}
+	refused("a pending change", patch(types.ApplyPatchType, list("pendingChanges", change(paths[0], "c"))))
+	refused("conditions taken away", patch(types.MergePatchType, list("conditions", condition("Running", "True"))))
+	refused("pending changes taken away", patch(types.MergePatchType, list("pendingChanges")))
+
+	require.NoError(t, patch(types.ApplyPatchType, list("conditions", condition("Running", "True"), condition("Ready", "False"))))
+	require.NoError(t, patch(types.ApplyPatchType, list("conditions", condition("Ready", "True"))), "its own, and one of them no more")
+	require.NoError(t, patch(types.ApplyPatchType, list("pendingChanges", change("spec.vm.firmware", "b"), change("spec.vm.disks[0]", "b"))))
+	require.NoError(t, patch(types.ApplyPatchType, list("pendingChanges")))
+	is := p.vm("web").Status
+	require.Len(t, is.Conditions, 3, "what it leaves out goes, the manager's stay: %v", is.Conditions)
+	require.Len(t, is.PendingChanges, 2)
+}
+
+// force is what an apply needs, and no other patch may have.
+func force(kind types.PatchType) *bool {
+	if kind == types.ApplyPatchType {
+		return new(true)
+	}
+	return nil
 }

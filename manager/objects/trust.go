@@ -1,0 +1,135 @@
+package objects
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "vmop/api/v1"
+)
+
+// Trust is what the administrator lets run in pods that get more than Pod Security's
+// level "restricted", besides the manager's own image, types and files. Who writes a
+// VM names the rest, and would by it be root on the node, or be in its network.
+type Trust struct {
+	// Images are trusted ones.
+	Images []ImagePattern
+	// VMTypes are the names of ConfigMaps with VM types; "*" is each.
+	VMTypes []string
+	// URLs are those that CD drives get their media from in the node's network.
+	URLs []URLPattern
+}
+
+// beyondRestricted tells whether a pod does not pass the level "restricted". A device
+// of a plugin is no matter of the levels.
+func (r *rights) beyondRestricted() bool {
+	return r.privileged || r.root || r.hostNetwork || len(r.capabilities) > 0 || len(r.devices) > 0
+}
+
+// Distrust returns why a VM must not run as it is defined: what its pod gets is not
+// for what is named there. claims are those of Claims.
+func Distrust(vm *v1.VirtualMachine, s Settings, claims []Claim) []Problem {
+	r := rightsOf(vm, s)
+	if !r.beyondRestricted() {
+		return nil
+	}
+	var all []Problem
+	add := func(path, what, trust string) {
+		all = append(all, Problem{Path: path, Fatal: true, Message: fmt.Sprintf("%s, and the VM's pod gets %s; it can run %s, or when the administrator %s", what, r.listed(), r.less(), trust)})
+	}
+	if image, trusted := trustedImage(vm, s); !trusted {
+		add("spec.image", image+" is not a trusted image", "adds it to trustedImages in the manager's configuration")
+	}
+	if name := vm.Spec.VMType.ConfigMap; !trustedTypes(name, s) {
+		add("spec.vmType.configMap", name+" is not a trusted source of VM types", "adds it to trustedVMTypes in the manager's configuration")
+	}
+	for _, c := range claims {
+		if c.Untrusted != "" {
+			add(orElse(c.Path, "spec"), fmt.Sprintf("the files in the volume of claim %s are not trusted, because of %s", c.Name, c.Untrusted),
+				"has looked at them and removes the claim's annotation "+AnnotationUntrusted)
+		}
+	}
+	if r.hostNetwork {
+		all = append(all, inNodesNetwork(vm, s)...)
+	}
+	return all
+}
+
+// inNodesNetwork returns what must not be in the node's network, where a VM with a
+// tap on a bridge has its pod: what listens on the node's loopback, or answers nodes
+// only, such as a cloud's metadata, trusts who is there.
+func inNodesNetwork(vm *v1.VirtualMachine, s Settings) []Problem {
+	var all []Problem
+	for i, n := range vm.Spec.VM.Networks {
+		if n.User != nil {
+			all = append(all, Problem{Path: fmt.Sprintf("spec.vm.networks[%d].user", i), Fatal: true, Message: "beside a tap, " +
+				"it reaches what listens on the node's loopback addresses; use masquerade, or no tap"})
+		}
+	}
+	for i, d := range vm.Spec.VM.Disks {
+		if d.CDROM == nil || !isURL(d.CDROM.Image) {
+			continue
+		}
+		if !slices.ContainsFunc(s.Trust.URLs, func(p URLPattern) bool { return p.matches(d.CDROM.Image) }) {
+			all = append(all, Problem{Path: fmt.Sprintf("spec.vm.disks[%d].cdrom.image", i), Fatal: true, Message: fmt.Sprintf(
+				"%q would be read from the node's network, because of a tap; use a file in the image repository, or ask the administrator to add it to trustedURLs in the manager's configuration", d.CDROM.Image)})
+		}
+	}
+	return all
+}
+
+// trustedImage returns a VM's image, and whether it may run in every pod.
+func trustedImage(vm *v1.VirtualMachine, s Settings) (string, bool) {
+	image, _ := imageOf(vm, s)
+	if vm.Spec.Image == nil {
+		return image, true
+	}
+	return image, slices.ContainsFunc(append(slices.Clip(s.Trust.Images), repositoryOf(s.Image)), func(p ImagePattern) bool { return p.matches(image) })
+}
+
+// trustedTypes tells whether the VM types in a ConfigMap, which a VM names, may
+// decide what runs in every pod.
+func trustedTypes(name string, s Settings) bool {
+	return name == "" || name == s.VMTypes || slices.Contains(s.Trust.VMTypes, name) || slices.Contains(s.Trust.VMTypes, everything)
+}
+
+// untrusted says who in a VM's pod can leave something in its volumes that another
+// pod, with more rights, would take for its own: VM types, or links to devices. ""
+// is nobody.
+func untrusted(vm *v1.VirtualMachine, s Settings) string {
+	if image, trusted := trustedImage(vm, s); !trusted {
+		return "the image " + image
+	}
+	if name := vm.Spec.VMType.ConfigMap; !trustedTypes(name, s) {
+		return "the VM types in the ConfigMap " + name
+	}
+	return ""
+}
+
+// listed are the rights, each with the field that needs it.
+func (r *rights) listed() string {
+	var all []string
+	for _, p := range r.reasons {
+		all = append(all, p.Name+" for "+p.Reason)
+	}
+	return strings.Join(all, ", ")
+}
+
+// less says how a VM has no need of the rights.
+func (r *rights) less() string {
+	var ways []string
+	if r.privileged {
+		ways = append(ways, "with spec.vm.accelerator tcg, or kvmResource in the manager's configuration")
+	}
+	if r.networked {
+		ways = append(ways, "with networks of the kind user")
+	}
+	return strings.Join(ways, ", and ")
+}
+
+func orElse(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}

@@ -1,0 +1,136 @@
+package vm
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/objects"
+)
+
+// An image of the user's own runs in a pod without privileges, and in no other, also
+// not when the VM's definition becomes one that the administrator must allow, and its
+// pod is deleted then.
+func TestNotTrusted(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	privileged := func(vm *v1.VirtualMachine) {
+		vm.Spec.VM.Accelerator, vm.Spec.Image = "", &v1.Image{Source: "evil.example/x"}
+	}
+	w.vm("new", privileged)
+	vm := w.phase("new", v1.PhaseFailed, reasonNotTrusted)
+	require.Contains(t, vm.Status.Message, "spec.image: evil.example/x is not a trusted image, and the VM's pod gets privileged for spec.vm.accelerator (auto)")
+	status, message := reconciled(vm)
+	require.Equal(t, metav1.ConditionFalse, status)
+	require.Contains(t, message, "trustedImages in the manager's configuration")
+	set := eventually(w, "new", &appsv1.StatefulSet{}, "no pod", func(s *appsv1.StatefulSet) bool { return *s.Spec.Replicas == 0 })
+	require.NotEmpty(t, set.Spec.Template.Spec.SchedulingGates, "nor if somebody scales it")
+	w.edit("new", func(vm *v1.VirtualMachine) { vm.Spec.VM.Accelerator = "tcg" })
+	require.Equal(t, "evil.example/x", w.boot("new").Spec.Containers[0].Image)
+
+	w.vm("old", func(vm *v1.VirtualMachine) { vm.Spec.NodeName = node }) // which nobody schedules
+	first := w.pod("old")
+	w.report(first, runningSince(first.CreationTimestamp.Time))
+	w.say("old", first, stateBooted, nil)
+	w.phase("old", v1.PhaseRunning, "")
+	configuration, _ := get(w, "old", &corev1.ConfigMap{})
+	w.edit("old", privileged)
+	eventually(w, "old", &v1.VirtualMachine{}, "it runs on as it was", func(vm *v1.VirtualMachine) bool {
+		status, _ := reconciled(vm)
+		return status == metav1.ConditionFalse && vm.Status.Phase == v1.PhaseRunning && vm.Status.ObservedGeneration == vm.Generation
+	})
+	unchanged, _ := get(w, "old", &corev1.ConfigMap{})
+	require.Equal(t, configuration.Data, unchanged.Data)
+	require.NoError(t, w.client.Delete(t.Context(), first))
+	w.gone("old", first)
+	w.phase("old", v1.PhaseFailed, reasonNotTrusted)
+	require.Eventually(t, func() bool { _, is := get(w, "old-0", &corev1.Pod{}); return !is }, patience, tick)
+	w.set(func(s *objects.Settings) { s.Trust.Images = []objects.ImagePattern{"evil.example/*"} })
+	last := w.pod("old")
+	require.True(t, *last.Spec.Containers[0].SecurityContext.Privileged)
+	require.Equal(t, "evil.example/x", last.Spec.Containers[0].Image)
+	require.Empty(t, last.Spec.SchedulingGates)
+}
+
+// A pod that was made in the moment before is not started, and makes way.
+func TestGatedPod(t *testing.T) {
+	t.Parallel()
+	s := situation{vm: &v1.VirtualMachine{}, pod: &corev1.Pod{}}
+	s.vm.Spec.VM.State = v1.Running
+	s.pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated}}
+	s.hold = stalled{reasonNotTrusted, ""}
+	require.Equal(t, decision{}, decide(s))
+	s.hold = nil
+	require.Equal(t, decision{replicas: 1}, decide(s), "and is replaced, for it is outdated")
+	require.True(t, stuck(s.pod))
+}
+
+// What an image that is not trusted may have left in a volume is remembered there,
+// before it runs.
+func TestUntrustedVolume(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	w.vm("web")
+	w.boot("web")
+	w.edit("web", func(vm *v1.VirtualMachine) {
+		vm.Spec.Image = &v1.Image{Source: "evil.example/x"}
+		vm.Spec.VM.Disks[0].VolumeClaimTemplate = disk("system", "2Gi") // which an unbound claim refuses
+	})
+	claim := eventually(w, "runner-data-web-0", &corev1.PersistentVolumeClaim{}, "it is marked", func(c *corev1.PersistentVolumeClaim) bool {
+		return c.Annotations[objects.AnnotationUntrusted] == "the image evil.example/x"
+	})
+	w.edit("web", stopped)
+	w.gone("web", w.podThatGoes("web"))
+	w.phase("web", v1.PhaseStopped, reasonStopped)
+	w.edit("web", func(vm *v1.VirtualMachine) {
+		vm.Spec.Image, vm.Spec.VM.Accelerator, vm.Spec.VM.State = nil, "kvm", v1.Running
+	})
+	vm := w.phase("web", v1.PhaseFailed, reasonNotTrusted)
+	require.Contains(t, vm.Status.Message, "the files in the volume of claim runner-data-web-0 are not trusted, because of the image evil.example/x")
+	claim, _ = get(w, claim.Name, claim)
+	delete(claim.Annotations, objects.AnnotationUntrusted)
+	require.NoError(t, w.client.Update(t.Context(), claim))
+	w.boot("web")
+}
+
+// podThatGoes waits for a VM's pod that is being deleted.
+func (w *world) podThatGoes(name string) *corev1.Pod {
+	w.t.Helper()
+	return eventually(w, name+"-0", &corev1.Pod{}, "it goes", func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil })
+}
+
+// Somebody else's claim is never mounted, not even by a VM that runs and gets a disk
+// of its name; when it is the VM's after all, its labels say so.
+func TestSomebodyElsesClaim(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	theirs := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: "more-disk-web-0", Namespace: w.namespace, Labels: map[string]string{objects.LabelInstance: "web", objects.LabelName: "postgresql"},
+	}}
+	theirs.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	theirs.Spec.Resources.Requests = disk("more", "1Gi").Spec.Resources.Requests
+	w.create(theirs)
+	w.vm("web")
+	pod := w.boot("web")
+	w.edit("web", func(vm *v1.VirtualMachine) {
+		vm.Spec.VM.Disks = append(vm.Spec.VM.Disks, v1.Disk{VolumeClaimTemplate: disk("more", "1Gi")})
+	})
+	eventually(w, "web", &v1.VirtualMachine{}, "it is told", func(vm *v1.VirtualMachine) bool {
+		_, message := reconciled(vm)
+		return message == "spec.vm.disks[1].volumeClaimTemplate: the claim more-disk-web-0 is not known to be this VM's; give the disk another name or, if its data are meant for the VM, "+
+			"the claim the labels that say so (kubectl label --overwrite pvc more-disk-web-0 app.kubernetes.io/name=vm-runner app.kubernetes.io/instance=web)"
+	})
+	eventually(w, "web", &appsv1.StatefulSet{}, "no pod starts with it", func(s *appsv1.StatefulSet) bool { return len(s.Spec.Template.Spec.SchedulingGates) > 0 })
+	require.NoError(t, w.client.Delete(t.Context(), pod))
+	w.gone("web", pod)
+	w.phase("web", v1.PhaseFailed, reasonClaim)
+	have, _ := get(w, theirs.Name, &corev1.PersistentVolumeClaim{})
+	require.Equal(t, theirs.ResourceVersion, have.ResourceVersion, "it is not touched")
+	have.Labels[objects.LabelName] = objects.AppName
+	require.NoError(t, w.client.Update(t.Context(), have))
+	w.boot("web")
+}
