@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sort"
+	"strings"
 
 	"vmop/vmtypes"
 )
@@ -25,6 +26,7 @@ func newHost(dataDir, runtimeDir string) vmtypes.Host {
 // With them the same plan can be made again, whatever has changed meanwhile.
 type hostFacts struct {
 	KVM      *bool                        `json:"kvm,omitempty"`
+	NoKVM    string                       `json:"noKVM,omitempty"` // why KVM is false
 	Exists   map[string]bool              `json:"exists,omitempty"`
 	Modes    map[string]fs.FileMode       `json:"modes,omitempty"`
 	Firmware []vmtypes.FirmwareDescriptor `json:"firmware"` // nil: not asked for
@@ -34,8 +36,8 @@ type hostFacts struct {
 // and becomes one.
 func (f *hostFacts) host(dataDir, runtimeDir string) vmtypes.Host {
 	if f.KVM == nil {
-		opens := kvmOpens()
-		f.KVM = &opens
+		f.NoKVM = whyNoKVM()
+		f.KVM = new(f.NoKVM == "")
 	}
 	return vmtypes.Host{
 		DataDir: dataDir, RuntimeDir: runtimeDir,
@@ -87,14 +89,32 @@ func qemuArch(goarch string) string {
 	return goarch
 }
 
-// kvmOpens says whether this process may use KVM. That it opens doesn't say
-// that guests run: a nested KVM may stop them with an internal error.
-func kvmOpens() bool {
+// whyNoKVM says why guests can't be run by KVM, as far as can be seen without running
+// one; empty if they can.
+func whyNoKVM() string {
 	f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
 	if err != nil {
-		return false
+		return err.Error()
 	}
-	return f.Close() == nil
+	_ = f.Close() // it has served its purpose
+	if alias, err := os.ReadFile(cpuAlias); err == nil && lacksVirtualization(string(alias)) {
+		return "/dev/kvm opens, but the CPU has neither vmx nor svm: a KVM that does without them stops ordinary guests with an internal error"
+	}
+	return ""
+}
+
+// cpuAlias is the name by which udev loads the kernel's modules for a CPU. It lists
+// the CPU's features. They are in /proc/cpuinfo, too, but kernels before 5.18 measure
+// frequencies for 10 ms when that is opened.
+const cpuAlias = "/sys/devices/system/cpu/modalias"
+
+// lacksVirtualization tells of an x86 CPU whether it has no hardware virtualization.
+// The features have the numbers of the kernel's cpufeatures.h, by which kvm_intel and
+// kvm_amd are loaded, too.
+func lacksVirtualization(alias string) bool {
+	_, features, known := strings.Cut(alias, ":feature:")
+	const vmx, svm = ",0085,", ",00C2,"
+	return known && strings.HasPrefix(alias, "cpu:type:x86,") && !strings.Contains(features, vmx) && !strings.Contains(features, svm)
 }
 
 func exists(path string) bool {

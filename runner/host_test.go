@@ -3,6 +3,7 @@ package runner
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"testing"
 
@@ -91,4 +92,23 @@ func TestFileModeOfAResource(t *testing.T) {
 	require.NotZero(t, mode&os.ModeCharDevice)
 	_, err = fileMode("/does/not/exist")
 	require.EqualError(t, err, "no such file or directory")
+}
+
+// The features of an x86 CPU decide, and what isn't known is not held against it.
+func TestVirtualizationOfCPUs(t *testing.T) {
+	t.Parallel()
+	const x86 = "cpu:type:x86,ven0000fam0006mod0055:feature:"
+	require.False(t, lacksVirtualization(x86+",0000,0001,0080,0085,0086,\n"), "vmx")
+	require.False(t, lacksVirtualization(x86+",0000,0001,00C0,00C2,00C3,\n"), "svm")
+	require.True(t, lacksVirtualization(x86+",0000,0001,0080,00C0,0185,\n"))
+	require.False(t, lacksVirtualization(""))
+	require.False(t, lacksVirtualization("cpu:type:aarch64:feature:,0000,0001\n"))
+	if runtime.GOARCH != "amd64" {
+		return
+	}
+	alias, err := os.ReadFile(cpuAlias)
+	require.NoError(t, err)
+	cpuinfo, err := os.ReadFile("/proc/cpuinfo")
+	require.NoError(t, err)
+	require.Equal(t, !regexp.MustCompile(`(?m)^flags\s*:.* (vmx|svm)( |$)`).Match(cpuinfo), lacksVirtualization(string(alias)), "of this machine")
 }

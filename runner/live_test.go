@@ -191,3 +191,22 @@ func TestGenerations(t *testing.T) {
 	eventually(t, [3]int64{14, 14, 14}, generations)
 	v.ends()
 }
+
+// A configuration that isn't there any more is told; the one before stays in force,
+// until there is one again.
+func TestTheConfigurationDisappears(t *testing.T) {
+	t.Parallel()
+	v := changeable(t)
+	v.runs()
+	text := v.read("config.yaml")
+	v.becomes("it is in force", func(s status.Status) bool { return s.Condition(status.ConfigApplied).Status == status.True })
+	require.NoError(t, os.Remove(v.path("config.yaml")))
+	s := v.becomes("it is missed", func(s status.Status) bool { return s.Condition(status.ConfigApplied).Status == status.False })
+	require.Equal(t, status.ConfigInvalid, s.Condition(status.ConfigApplied).Reason)
+	require.Contains(t, s.Condition(status.ConfigApplied).Message, v.path("config.yaml")+": no such file or directory")
+	require.Equal(t, status.True, s.Condition(status.Ready).Status, "the VM goes on")
+	v.logged("the configuration cannot be used; the one before stays in force", "err", "no such file")
+	v.write("config.yaml", text)
+	v.becomes("it is there again", func(s status.Status) bool { return s.Condition(status.ConfigApplied).Status == status.True })
+	v.ends()
+}

@@ -261,3 +261,22 @@ func TestOutputOfProcessesIsLogged(t *testing.T) {
 	v.logged("output", "process", "qemu", "stream", "stderr", "line", "terminating on signal 15")
 	v.nothingLeft()
 }
+
+// Where nobody has chosen, KVM runs the guest if it can; if it can't, that is said.
+func TestTheAcceleratorIsChosen(t *testing.T) {
+	t.Parallel()
+	v := newVM(t, "standard", "firmware: bios", "network: []")
+	prepared, err := runner.Prepare(t.Context(), v.options())
+	require.NoError(t, err)
+	v.runs()
+	argv := strings.Join(arguments(v.qemu()), " ")
+	const said = "without KVM the guest is slow; accelerator: auto is tcg here"
+	if why := prepared.Emulated(); why != "" {
+		require.Contains(t, argv, "-accel tcg")
+		v.logged(said, "because", why)
+	} else {
+		require.Contains(t, argv, "-accel kvm")
+		v.notLogged(said)
+	}
+	v.ends()
+}

@@ -201,6 +201,15 @@ func (vm *VM) evaluate(ctx context.Context, vmTypes string) (err error) {
 	return vm.launch(ctx)
 }
 
+// Emulated says why the guest's code is emulated though KVM was welcome; empty if it
+// isn't.
+func (vm *VM) Emulated() string {
+	if vm.Spec.Accelerator != vmspec.AcceleratorAuto {
+		return ""
+	}
+	return vm.facts.NoKVM
+}
+
 // launch calls the VM type.
 func (vm *VM) launch(ctx context.Context) (err error) {
 	vm.Plan, err = vm.pin.vmType.Launch(ctx, vm.Spec, vm.host())

@@ -127,6 +127,9 @@ func (m *machine) create(ctx context.Context, opts Options) error {
 	}
 	m.powerdown.Store(int64(vm.powerdownTimeout()))
 	m.tell(status.Entered{State: status.Starting}, m.description(opts.Version))
+	if why := vm.Emulated(); why != "" {
+		m.log.Info("without KVM the guest is slow; accelerator: auto is tcg here", "because", why)
+	}
 	m.log.Info("starting", "state", "Starting", "vmType", vm.Plan.Type, "uuid", vm.Spec.UUID)
 	if err := m.start(ctx); err != nil {
 		return err

@@ -76,7 +76,7 @@ type Accelerator string
 
 // The accelerators.
 const (
-	AcceleratorAuto Accelerator = "auto" // kvm where /dev/kvm opens, else tcg
+	AcceleratorAuto Accelerator = "auto" // kvm where it can be used, else tcg
 	AcceleratorKVM  Accelerator = "kvm"
 	AcceleratorTCG  Accelerator = "tcg"
 	AcceleratorNone Accelerator = "none" // no -accel option at all

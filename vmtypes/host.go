@@ -17,7 +17,7 @@ type Host struct {
 	DataDir, RuntimeDir string
 	// Arch is the machine's architecture as QEMU spells it: "x86_64".
 	Arch string
-	// KVM says that /dev/kvm can be opened.
+	// KVM says that guests can be run by KVM, as far as that is known.
 	KVM bool
 	// CloudInitImage is the path of the NoCloud image; empty means none.
 	CloudInitImage string

@@ -9,7 +9,7 @@ func host() Object {
 			{"dataDir", "str", "The directory of what survives a restart, absolute."},
 			{"runtimeDir", "str", "The directory of this run's sockets and images, absolute."},
 			{"arch", "str", "The architecture as QEMU spells it, `x86_64`."},
-			{"kvm", "bool", "Whether `/dev/kvm` opens."},
+			{"kvm", "bool", "Whether KVM can be used: `/dev/kvm` opens, and an x86 CPU has `vmx` or `svm`."},
 			{"cloudInitImage", "str | None", "The path of the cloud-init disk, or `None`."},
 			{"hasDisplayPassword", "bool", "Whether a display password is configured; the password itself is never known here."},
 		},
