@@ -55,7 +55,7 @@ func (c *container) enter(log *slog.Logger) error {
 // cluster makes of it.
 func (c *container) leave(ctx context.Context, opts runner.Options, outcome runner.Outcome, err error) {
 	if c.message != "" {
-		if err := os.WriteFile(c.message, lastWords(outcome, err), 0o644); err != nil {
+		if err := os.WriteFile(c.message, c.lastWords(outcome, err), 0o644); err != nil {
 			c.log.Warn("the termination message is not written", "err", err)
 		}
 	}
@@ -78,7 +78,7 @@ type termination struct {
 }
 
 // lastWords returns the termination message: JSON of at most 4096 bytes.
-func lastWords(outcome runner.Outcome, err error) []byte {
+func (c *container) lastWords(outcome runner.Outcome, err error) []byte {
 	t := termination{Cause: string(outcome.Cause), Reason: outcome.Reason, ExitCode: exitCode(err), Message: outcome.String()}
 	if outcome.Output != "" {
 		t.Message += ": " + outcome.Output
@@ -94,6 +94,9 @@ func lastWords(outcome runner.Outcome, err error) []byte {
 		if err != nil {
 			t.Message = describe(err)
 		}
+	}
+	if c.reporter != nil {
+		t.Message = k8s.InResource(t.Message)
 	}
 	for most := longestMessage; ; most -= most / 8 {
 		short := t

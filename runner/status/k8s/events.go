@@ -155,7 +155,7 @@ func (d *diary) event(h happening, uid string) event {
 		APIVersion: "events.k8s.io/v1", Kind: "Event", Metadata: eventMetadata{c.pod.VM + "-", c.namespace},
 		EventTime:           h.at.UTC().Format("2006-01-02T15:04:05.000000Z07:00"),
 		ReportingController: eventController, ReportingInstance: c.pod.Name,
-		Action: h.action, Reason: h.reason, Note: clean(h.note, longestNote), Type: "Normal",
+		Action: h.action, Reason: h.reason, Note: said(h.note, longestNote), Type: "Normal",
 		Regarding: regarding{apiVersion, kind, c.namespace, c.pod.VM, uid},
 	}
 	if h.warning {

@@ -340,6 +340,7 @@ func TestFailures(t *testing.T) {
 		end, told  string
 	}{
 		"faults in the configuration": {bare, []string{"maximumCpus: many"}, nil, 2, "start failed | ConfigInvalid | 1 fault in the configuration", "vm.maximumCpus"},
+		"there is no such medium":     {bare, []string{"drives: [{type: ide-cd, file: /nowhere.iso}]"}, nil, 2, "ConfigInvalid | 1 fault in the configuration\nspec.vm.disks[0].cdrom.image: ", `spec.vm.disks[0].cdrom.image: "/nowhere.iso" does not exist`},
 		"QEMU refuses an argument":    {bare, []string{`options: {arguments: [["-bogus"]]}`}, nil, 1, "-bogus: invalid option", "invalid option"},
 		"QEMU is killed": {bare, nil, func(c *container) {
 			c.said("state=Booting")

@@ -84,7 +84,7 @@ func newReport(pod *Pod, s status.Status, since transitions) report {
 	r.Status = vmStatus{
 		Runner: runner{
 			PodName: pod.Name, PodUID: pod.UID,
-			State: string(s.State), Reason: string(s.Reason), Message: clean(s.Message, longestText), Outcome: outcomeOf(s),
+			State: string(s.State), Reason: string(s.Reason), Message: said(s.Message, longestText), Outcome: outcomeOf(s),
 		},
 		VMType: clean(s.VMType, longestValue), UUID: s.UUID, RunnerVersion: s.Runner.Version,
 		CPUs: s.CPUs, RAM: quantity(s.RAM),
@@ -101,7 +101,7 @@ func newReport(pod *Pod, s status.Status, since transitions) report {
 		}
 		r.Status.Conditions = append(r.Status.Conditions, condition{
 			Type: string(c.Type), Status: string(c.Status), ObservedGeneration: c.ObservedGeneration,
-			LastTransitionTime: since.of(c), Reason: string(c.Reason), Message: clean(c.Message, longestText),
+			LastTransitionTime: since.of(c), Reason: string(c.Reason), Message: said(c.Message, longestText),
 		})
 	}
 	return r
@@ -133,7 +133,7 @@ func outcomeOf(s status.Status) *outcome {
 		return nil
 	}
 	o := s.Outcome
-	return &outcome{Cause: o.Cause, Reason: clean(o.Reason, longestValue), ExitCode: o.ExitCode, Message: clean(o.Message, longestText)}
+	return &outcome{Cause: o.Cause, Reason: clean(o.Reason, longestValue), ExitCode: o.ExitCode, Message: said(o.Message, longestText)}
 }
 
 // consoleClient returns the host of whoever has looked at the screen for the

@@ -37,6 +37,11 @@ func clean(s string, most int) string {
 	return b.String()
 }
 
+// said is clean for a message of the runner's.
+func said(s string, most int) string {
+	return clean(InResource(s[:min(len(s), most*utf8.UTFMax)]), most)
+}
+
 // inWords returns a value of the configuration as a text.
 func inWords(v any) string {
 	switch v := v.(type) {

@@ -82,6 +82,31 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
+// Who reads a message in the resource finds the resource's fields in it.
+func TestMessagesNameTheResource(t *testing.T) {
+	t.Parallel()
+	for message, want := range map[string]string{
+		`/etc/opt/vmrunner/config.yaml:31:13: vm.drives[0].file: "/images/live.iso" does not exist`: `spec.vm.disks[0].cdrom.image: "/images/live.iso" does not exist`,
+		"vm.drives[12], /dev/disk-12: no space left":                                                "spec.vm.disks[12], /dev/disk-12: no space left",
+		"config.yaml:3:1: vm.drives[1].size: make the image":                                        "spec.vm.disks[1].volumeClaimTemplate.spec.resources.requests.storage: make the image",
+		"config.yaml:3:1: vm.drives[1].resource: gone":                                              "spec.vm.disks[1].volumeClaimTemplate: gone",
+		"config.yaml:3:1: vm.kernel.image: x\nconfig.yaml:4:1: vm.kernel.initrd: y":                 "spec.vm.kernel.image: x\nspec.vm.kernel.initrd: y",
+		"vm.network[0].bridge: no bridge \"br1\"":                                                   "spec.vm.networks[0].tap.bridge: no bridge \"br1\"",
+		"config.yaml:9:1: vm.network[0].mac: taken (by vm.network[1].mac)":                          "spec.vm.networks[0] (mac): taken (by spec.vm.networks[1] (mac))",
+		"2 faults in the configuration\nc.yaml:9:1: vm.sockets: x\n   9 | sockets":                  "2 faults in the configuration\nspec.vm.cpuTopology.sockets: x\n   9 | sockets",
+		"config.yaml:9:1: vmType: there is no VM type x":                                            "spec.vmType.source: there is no VM type x",
+		"config.yaml:9:1: did not find expected key":                                                "config.yaml:9:1: did not find expected key",
+		"the vmType and vm.example.com, see vm.star:3:4: or vm.":                                    "the vmType and vm.example.com, see vm.star:3:4: or vm.",
+		"a.yaml:1:2: ": "a.yaml:1:2: ", "a.yaml:1:2:": "a.yaml:1:2:", "": "", "vm.name": "metadata.name", "/vm.name/vm.uuid": "/vm.name/vm.uuid",
+	} {
+		require.Equal(t, want, InResource(message), message)
+	}
+	r := newReport(&Pod{}, status.Status{State: status.Booted, Message: "vm.currentRam", Problems: []status.Problem{{Path: "vm.drives[1].file", Message: "the tray is locked"}},
+		Conditions: []status.Condition{{Type: status.ConfigApplied, Message: "vm.drives[1].file: the tray is locked"}}}, transitions{})
+	require.Equal(t, "spec.vm.currentRam", r.Status.Runner.Message)
+	require.Equal(t, "spec.vm.disks[1].cdrom.image: the tray is locked", r.Status.Conditions[0].Message)
+}
+
 // Changes at one place are one.
 func TestPending(t *testing.T) {
 	t.Parallel()
