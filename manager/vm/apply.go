@@ -32,6 +32,7 @@ type memory struct {
 	status   uint64             // the VM's version after its status was written last
 	fleeting time.Time          // since when a phase that passes is not told
 	refusals map[string]refusal // of changes of claims, by name
+	place    place              // where others are rewritten, too
 	mounts   *mounts            // of the pod, if that was asked
 	unbound  *unboundClaims     // likewise
 }
@@ -130,6 +131,9 @@ func (c *reconciler) ensure(ctx context.Context, v *visit, k kind, hash string, 
 	}
 	if v.memory.current(k.String(), hash, have, v.now) {
 		v.lookForUnseen(have)
+		return false, nil, nil
+	}
+	if !c.mayWrite(v) {
 		return false, nil, nil
 	}
 	text, err := json.Marshal(configuration)

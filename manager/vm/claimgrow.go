@@ -30,6 +30,9 @@ func (c *reconciler) growClaim(ctx context.Context, v *visit, claim *objects.Cla
 	hash := claim.Wanted()
 	said, known := v.memory.refusals[claim.Name]
 	if !known || said.hash != hash || said.version != version || !v.now.Before(said.at.Add(refusalLasts)) {
+		if !c.mayWrite(v) {
+			return nil
+		}
 		refused, err := c.changeClaim(ctx, v, claim)
 		if err != nil {
 			return err

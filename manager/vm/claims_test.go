@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -154,6 +155,7 @@ func TestClaimDeleted(t *testing.T) {
 	require.Equal(t, v1.PhaseRunning, vm.Status.Phase)
 
 	require.NoError(t, w.client.Delete(t.Context(), pod.DeepCopy()))
+	eventually(w, "web", &appsv1.StatefulSet{}, "none follows yet", func(s *appsv1.StatefulSet) bool { return *s.Spec.Replicas == 0 })
 	w.gone("web", pod)
 	second := w.boot("web")
 	require.NotEqual(t, pod.UID, second.UID)
@@ -187,6 +189,7 @@ func TestClaimLost(t *testing.T) {
 	require.False(t, is, "an empty one would hide it")
 
 	require.NoError(t, w.client.Delete(t.Context(), pod.DeepCopy()))
+	eventually(w, "web", &appsv1.StatefulSet{}, "none follows yet", func(s *appsv1.StatefulSet) bool { return *s.Spec.Replicas == 0 })
 	w.gone("web", pod)
 	w.boot("web")
 	_, is = get(w, name, &corev1.PersistentVolumeClaim{})

@@ -154,6 +154,7 @@ type world struct {
 	changed   chan struct{}
 	settings  atomic.Pointer[objects.Settings]
 	clock     atomic.Int64 // how much later it is than it is
+	rewriting rate
 	log       lines
 }
 
@@ -258,7 +259,7 @@ func (w *world) start(config *rest.Config) (vms *Controller, end func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	vms, err = Add(mgr, Options{
 		Namespace: w.namespace, Settings: func() objects.Settings { return *w.settings.Load() },
-		Types: w.types, Changed: w.changed, Instance: "test",
+		Types: w.types, Changed: w.changed, Instance: "test", rewriting: w.rewriting,
 		Now: func() time.Time { return time.Now().Add(time.Duration(w.clock.Load())) },
 	})
 	require.NoError(w.t, err)

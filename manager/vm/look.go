@@ -34,6 +34,10 @@ type visit struct {
 	decision   decision
 	problems   []problem
 	again      time.Time
+
+	// Whether what is to be written can wait for its turn, and whether it does.
+	epoch            int64 // of the settings, from 1
+	resting, delayed bool
 }
 
 // problem is something that is not as the definition says.
@@ -52,7 +56,8 @@ func (c *reconciler) look(name string) (*visit, error) {
 	if vm == nil || err != nil {
 		return nil, err
 	}
-	v := &visit{settings: c.opts.Settings(), memory: c.memories.of(vm)}
+	v := &visit{epoch: 1 + c.epoch.Load(), memory: c.memories.of(vm)}
+	v.settings = c.opts.Settings() // of this epoch, or newer
 	v.vm, v.now = vm, c.opts.Now()
 	for _, get := range []struct {
 		kind kind

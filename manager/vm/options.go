@@ -35,6 +35,8 @@ type Options struct {
 	MaxConcurrentReconciles int
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
+
+	rewriting rate // zero: calmly
 }
 
 // A TypeChecker tells whether a VM type makes a machine of a VM.
@@ -74,6 +76,9 @@ func Add(mgr manager.Manager, opts Options) (*Controller, error) {
 	}
 	if opts.Now == nil {
 		opts.Now = time.Now
+	}
+	if opts.rewriting.interval == 0 {
+		opts.rewriting = calmly()
 	}
 	c := newReconciler(mgr.GetClient(), mgr.GetAPIReader(), opts)
 	watching, err := client.NewWithWatch(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})

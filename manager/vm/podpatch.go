@@ -25,7 +25,7 @@ func (c *reconciler) patchPod(ctx context.Context, v *visit) (outcome, error) {
 		return nil, nil // it has been patched, and comes again
 	}
 	patch, err := objects.PodPatch(v.vm, &v.pod.ObjectMeta, v.fileVersions())
-	if err != nil || patch == nil {
+	if err != nil || patch == nil || !c.mayWrite(v) {
 		return nil, err
 	}
 	pod := v.pod.DeepCopy()

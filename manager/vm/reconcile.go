@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +24,8 @@ type reconciler struct {
 	random   io.Reader
 	memories memories
 	modules  modules
+	pace     pace
+	epoch    atomic.Int64 // counts the changes of the settings
 }
 
 // writer changes objects, and their status. It can't read: what is known is in the
@@ -38,6 +41,7 @@ func newReconciler(c writer, live client.Reader, opts Options) *reconciler {
 		client: c, live: live, opts: opts, random: rand.Reader,
 		memories: memories{all: map[types.NamespacedName]*memory{}},
 		modules:  modules{all: map[types.NamespacedName]moduleSet{}},
+		pace:     pace{rate: opts.rewriting},
 	}
 }
 
@@ -67,10 +71,12 @@ func (c *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	case versionOf(v.vm) < v.memory.status:
 		return reconcile.Result{}, nil // what was written last is not in the cache yet, but will be
 	}
+	v.resting = v.atRest()
 	err = c.visit(ctx, v)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	v.served()
 	result := reconcile.Result{}
 	if !v.again.IsZero() {
 		result.RequeueAfter = max(v.again.Sub(v.now), firstRetry)

@@ -30,7 +30,7 @@ func (c *reconciler) tell(ctx context.Context, v *visit) error {
 		v.memory.fleeting = time.Time{}
 		return nil
 	}
-	if v.passes(p) {
+	if v.passes(p) || p.phase == v.vm.Status.Phase && !c.mayWrite(v) {
 		return nil
 	}
 	for _, e := range v.happenings(p) {

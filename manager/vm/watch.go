@@ -38,17 +38,24 @@ func (w *wanted) request(vm string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: w.namespace, Name: vm}}
 }
 
-// open begins with all VMs. Those that change meanwhile come first.
+// open begins with all VMs.
 func (w *wanted) open(to queue, all func() []string) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.queue = to
+	w.mu.Unlock()
+	w.later(all()...)
+}
+
+// later makes VMs be looked at; those that change meanwhile come first.
+func (w *wanted) later(vms ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	last := handler.LowPriority
-	for _, vm := range all() {
-		if by, ok := to.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
+	for _, vm := range vms {
+		if by, ok := w.queue.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
 			by.AddWithOpts(priorityqueue.AddOpts{Priority: &last}, w.request(vm))
 		} else {
-			to.Add(w.request(vm))
+			w.queue.Add(w.request(vm))
 		}
 	}
 }
@@ -75,7 +82,8 @@ func (c *reconciler) watchSettings(ctx context.Context, _ queue) error {
 					return
 				}
 			}
-			c.mirror.concerns(c.mirror.vms.all()...)
+			c.epoch.Add(1)
+			c.mirror.wanted.later(c.mirror.vms.all()...)
 		}
 	}()
 	return nil
