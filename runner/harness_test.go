@@ -63,6 +63,7 @@ type vm struct {
 
 	onPaused func(context.Context, *runner.VM) error
 	bootTime time.Duration // of runner.Options
+	grace    time.Duration // of runner.Options
 
 	outcome  runner.Outcome
 	err      error
@@ -140,8 +141,8 @@ func (v *vm) options() runner.Options {
 		VMTypes:    v.types,
 		Policy:     v.policy,
 		Log:        v.log.logger(),
-		BootTime:   v.bootTime,
-		OnPaused:   v.onPaused,
+		BootTime:   v.bootTime, GracePeriod: v.grace,
+		OnPaused: v.onPaused,
 	}
 }
 

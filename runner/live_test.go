@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner"
+	"vmop/runner/config"
 	"vmop/runner/status"
 )
 
@@ -167,6 +168,23 @@ func TestPowerdownTimeoutIsChangedWhileTheGuestIsAsked(t *testing.T) {
 	outcome, err := v.wait()
 	require.NoError(t, err)
 	require.Equal(t, runner.CauseForced, outcome.Cause)
+	v.nothingLeft()
+}
+
+// The guest has no more time than the pod, which has none left for a powerdownTimeout
+// that became longer after its start.
+func TestTheGracePeriodBoundsTheGuestsTime(t *testing.T) {
+	t.Parallel()
+	v := changeable(t)
+	v.grace = config.ForcedStop + time.Second
+	v.runs()
+	v.configure("wrapped", nil, v.section("powerdownTimeout: 900")...)
+	v.log.await(t, v.ended, "configuration read")
+	outcome, err := v.stop()
+	require.NoError(t, err)
+	require.Equal(t, runner.CauseForced, outcome.Cause)
+	v.logged("the guest has less time than powerdownTimeout: the pod would be killed before", "time", "1s", "powerdownTimeout", "15m0s", "gracePeriod", "36s")
+	v.logged("stopping", "method", "ACPI power button", "timeout", "1s")
 	v.nothingLeft()
 }
 

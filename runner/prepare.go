@@ -52,6 +52,9 @@ type Options struct {
 	// Reporter tells the cluster whose pod the runner is in how the VM is; nil means
 	// that there is none. It reports on when Run has returned: the caller closes it.
 	Reporter *k8s.Reporter
+	// GracePeriod is when the runner is killed after it was told to end: the guest gets
+	// no more time than that leaves, whatever powerdownTimeout says. 0 means never.
+	GracePeriod time.Duration
 	// Reread makes a VM that runs read its configuration again, where nobody
 	// tells of a change. It may be nil.
 	Reread <-chan struct{}

@@ -45,7 +45,7 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 		log.Warn("configuration", "warning", w)
 	}
 	m := &machine{
-		vm: vm, log: log, vmTypes: opts.VMTypes, policy: opts.Policy, policyFault: opts.PolicyFault, reread: opts.Reread, rearm: make(chan struct{}, 1),
+		vm: vm, log: log, vmTypes: opts.VMTypes, policy: opts.Policy, policyFault: opts.PolicyFault, reread: opts.Reread, grace: opts.GracePeriod, rearm: make(chan struct{}, 1),
 		tracker: newTracker(vm), undo: &cleanup{log: log},
 		progress: progress{ResetCounter: vm.Config.ResetCounter, Generation: max(vm.Config.Generation, 1)},
 	}

@@ -65,6 +65,7 @@ type machine struct {
 	progress      progress      // is kept in a file
 	stopping      atomic.Bool   // the VM is being ended
 	powerdown     atomic.Int64  // powerdownTimeout that holds now, a time.Duration
+	grace         time.Duration // of Options
 	atOnce        atomic.Bool   // the guest is not to be asked to shut down
 	rearm         chan struct{} // the guest has another time for it
 

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"time"
 
+	"vmop/runner/config"
 	"vmop/runner/guest"
 	"vmop/runner/process"
 	"vmop/runner/qmp"
@@ -60,6 +61,9 @@ func (m method) forces() bool { return m == byQuit || m == bySIGTERM || m == byS
 // stop ends the VM, which was told to at begin, and returns whether it had to
 // be forced.
 func (m *machine) stop(ctx context.Context, begin time.Time) (forced bool) {
+	if given, wanted := m.guestTime(), time.Duration(m.powerdown.Load()); given < wanted && !m.atOnce.Load() {
+		m.log.Warn("the guest has less time than powerdownTimeout: the pod would be killed before", "time", given.String(), "powerdownTimeout", wanted.String(), "gracePeriod", m.grace.String())
+	}
 	looking := time.Now()
 	agent := m.connectAgent(ctx)
 	if agent != nil {
@@ -166,7 +170,11 @@ func (m *machine) guestTime() time.Duration {
 	if m.atOnce.Load() {
 		return 0
 	}
-	return time.Duration(m.powerdown.Load())
+	timeout := time.Duration(m.powerdown.Load())
+	if m.grace > 0 {
+		timeout = min(timeout, max(m.grace-config.ForcedStop, 0))
+	}
+	return timeout
 }
 
 // setPowerdownTimeout takes effect at once, also while the guest is being asked.

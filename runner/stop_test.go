@@ -5,7 +5,20 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/runner/config"
 )
+
+// What a forced stop takes at most fits into what a pod has for it.
+func TestAForcedStopFitsIntoTheGracePeriod(t *testing.T) {
+	t.Parallel()
+	const lastReport = 4 * time.Second        // of cmd/vmrunner
+	most := agentTime + termTime + lastReport // a helper that obeys
+	for _, step := range stopSteps(0, false) {
+		most += step.time
+	}
+	require.LessOrEqual(t, most, config.ForcedStop)
+}
 
 // The guest's time is shared by the ways of asking it; force comes after, with
 // times of its own.

@@ -21,8 +21,7 @@ const terminationLog = "/dev/termination-log"
 // longestMessage is what the kubelet takes of a termination message, in bytes.
 const longestMessage = 4096
 
-// lastTime is what the final status has to be reported in. The pod's grace period is
-// at least 5 seconds longer than powerdownTimeout.
+// lastTime is what the final status has to be reported in: a part of config.ForcedStop.
 const lastTime = 4 * time.Second
 
 // container is what is around a runner in a cluster.
@@ -30,6 +29,7 @@ type container struct {
 	account string // folder of the service account
 	message string // file for the termination message
 
+	grace    time.Duration // until the container is killed; 0: nobody does that
 	reporter *k8s.Reporter // nil: in no cluster
 	log      *slog.Logger
 }
@@ -37,6 +37,10 @@ type container struct {
 // enter finds out where the runner is.
 func (c *container) enter(log *slog.Logger) error {
 	c.log = log
+	var err error
+	if c.grace, err = config.GracePeriod(os.Getenv); err != nil {
+		return err
+	}
 	pod, err := k8s.FindPod(os.Getenv, c.account)
 	if err != nil {
 		return err

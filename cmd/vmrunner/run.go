@@ -48,7 +48,7 @@ func newRun(f *flags) *cobra.Command {
 			}
 			told, stop := hangUps()
 			defer stop()
-			opts := runner.Options{Manager: manager, Reporter: box.reporter, Reread: told, ConfigFile: f.config, VMTypes: f.vmTypes, Policy: limits, PolicyFault: policyFault, Log: log, Version: version}
+			opts := runner.Options{Manager: manager, Reporter: box.reporter, GracePeriod: box.grace, Reread: told, ConfigFile: f.config, VMTypes: f.vmTypes, Policy: limits, PolicyFault: policyFault, Log: log, Version: version}
 			if !console && powerOffOn == "" {
 				return f.tell(log, run(cmd.Context(), opts, &box))
 			}

@@ -1,15 +1,21 @@
 package objects
 
 import (
+	"strconv"
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 
 	v1 "vmop/api/v1"
+	"vmop/runner/config"
 )
 
-// forcedStop is how many seconds longer than its guest a pod has: what the runner
-// takes to stop a QEMU whose guest did not shut down, and a reserve.
-const forcedStop = 20
+// gracePeriod is how many seconds a pod has to end. It is that of the pod's start: when
+// powerdownTimeout becomes longer, the runner gives the guest no more than this leaves.
+func gracePeriod(vm *v1.VirtualMachine) int64 {
+	return int64(powerdownTimeout(vm)) + int64(config.ForcedStop/time.Second)
+}
 
 // podTemplate returns the pod of a VM.
 func podTemplate(vm *v1.VirtualMachine, s Settings, claims []Claim, secret string, gated bool) (*applycorev1.PodTemplateSpecApplyConfiguration, error) {
@@ -22,7 +28,7 @@ func podTemplate(vm *v1.VirtualMachine, s Settings, claims []Claim, secret strin
 	spec := applycorev1.PodSpec().
 		WithServiceAccountName(ServiceAccount).WithAutomountServiceAccountToken(true).
 		WithEnableServiceLinks(false).
-		WithTerminationGracePeriodSeconds(int64(powerdownTimeout(vm)) + forcedStop).
+		WithTerminationGracePeriodSeconds(gracePeriod(vm)).
 		WithSecurityContext(r.podSecurity()).
 		WithContainers(container(vm, s, r, v)).
 		WithVolumes(v.volumes...)
@@ -49,6 +55,7 @@ func container(vm *v1.VirtualMachine, s Settings, r *rights, v *volumes) *applyc
 			applycorev1.EnvVar().WithName("TMPDIR").WithValue(RuntimeDir),
 			field("POD_NAME", "metadata.name"),
 			field("POD_UID", "metadata.uid"),
+			applycorev1.EnvVar().WithName(config.GracePeriodVariable).WithValue(strconv.FormatInt(gracePeriod(vm), 10)),
 		).
 		WithResources(resources(vm, s, r)).
 		WithSecurityContext(r.containerSecurity()).

@@ -152,7 +152,7 @@ func TestDeletion(t *testing.T) {
 	}
 	for _, name := range []string{"starts", "runs", "stops"} {
 		pod := eventually(w, name+"-0", &corev1.Pod{}, "asked to go, gracefully", func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
-		require.Equal(t, int64(920), *pod.DeletionGracePeriodSeconds)
+		require.Equal(t, int64(935), *pod.DeletionGracePeriodSeconds)
 		w.remove(pod)
 		require.Eventually(t, func() bool {
 			_, set := get(w, name, &appsv1.StatefulSet{})
