@@ -38,6 +38,9 @@ type Options struct {
 	Arguments map[string][]string
 	// Without are the names of programs of the control plane that are not started.
 	Without []string
+	// Dir is a folder for all the cluster's state, which is removed with the cluster,
+	// whatever else is in it. Empty: a new one.
+	Dir string
 	// Outlives says that the cluster goes on when this process has ended. Else it is
 	// taken down then, also when the process was killed.
 	Outlives bool
@@ -94,7 +97,7 @@ func Up(ctx context.Context, opts Options) (*Cluster, error) {
 	if opts.Nodes < 0 || opts.Nodes > maxNodes {
 		return nil, fmt.Errorf("start a cluster: %d nodes, want 0 to %d", opts.Nodes, maxNodes)
 	}
-	c := &Cluster{Processes: map[string]process.ID{}, Arguments: opts.Arguments, without: opts.Without, log: opts.Log}
+	c := &Cluster{Dir: opts.Dir, Processes: map[string]process.ID{}, Arguments: opts.Arguments, without: opts.Without, log: opts.Log}
 	if c.log == nil {
 		c.log = func(string) {}
 	}
@@ -102,8 +105,10 @@ func Up(ctx context.Context, opts Options) (*Cluster, error) {
 	if c.Programs, err = Programs(ctx); err != nil {
 		return nil, err
 	}
-	if c.Dir, err = os.MkdirTemp("/var/tmp", "kube"); err != nil {
-		return nil, fmt.Errorf("start a cluster: %w", err)
+	if c.Dir == "" {
+		if c.Dir, err = os.MkdirTemp("/var/tmp", "kube"); err != nil {
+			return nil, fmt.Errorf("start a cluster: %w", err)
+		}
 	}
 	if !opts.Outlives {
 		if err := c.tieToOwner(); err != nil {
