@@ -15,8 +15,8 @@ import (
 	"vmop/test/invariants"
 )
 
-// Examples run, of a cluster that has neither Ceph nor a load balancer: their VMs as
-// they are applied, but emulated. The lab's manager is configured as theirs are.
+// Examples run, on a cluster that has neither Ceph nor a load balancer. The lab's
+// manager is configured as theirs are.
 func examples(t *testing.T, l *lab) {
 	device, err := l.Block(t.Context(), "local-disk", diskSize)
 	require.NoError(t, err)
@@ -54,11 +54,7 @@ func (l *lab) example(t *testing.T, folder, name string, files []string, replace
 	for _, file := range files {
 		text, err := os.ReadFile(filepath.Join("../../examples", folder, file))
 		require.NoError(t, err)
-		changed := strings.NewReplacer(append(replace, "test-vm", name)...).Replace(string(text))
-		if !strings.Contains(changed, "accelerator:") {
-			changed = strings.Replace(changed, "\n  vm:\n", "\n  vm:\n    accelerator: tcg\n", 1)
-		}
-		l.applyText(t, changed)
+		l.applyText(t, strings.NewReplacer(append(replace, "test-vm", name)...).Replace(string(text)))
 	}
 	return v
 }

@@ -36,7 +36,6 @@ const (
 type lab struct {
 	*cluster.Cluster
 	client  client.Client
-	dir     string // has images and what is applied
 	volumes *volumes
 }
 
@@ -46,14 +45,13 @@ func newLab(t *testing.T) *lab {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "e2e")
 	require.NoError(t, err)
-	l := &lab{dir: dir}
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	l := &lab{}
 	images, repository := filepath.Join(dir, "images"), filepath.Join(dir, "repository")
 
 	begin := time.Now()
 	g, ctx := errgroup.WithContext(t.Context())
 	g.Go(func() (err error) {
-		l.Cluster, err = cluster.Up(ctx, cluster.Options{Nodes: 2, Log: func(line string) { t.Logf("%4.1f s %s", time.Since(begin).Seconds(), line) }})
+		l.Cluster, err = cluster.Up(ctx, cluster.Options{Nodes: 2, Dir: dir, Log: func(line string) { t.Logf("%4.1f s %s", time.Since(begin).Seconds(), line) }})
 		return err
 	})
 	g.Go(func() error {
@@ -144,7 +142,7 @@ func (l *lab) apply(t *testing.T, file string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	l.applyText(t, strings.ReplaceAll(string(text), "REPOSITORY", filepath.Join(l.dir, "repository")))
+	l.applyText(t, strings.ReplaceAll(string(text), "REPOSITORY", filepath.Join(l.Dir, "repository")))
 }
 
 // applyText applies resources.

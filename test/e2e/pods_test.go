@@ -70,9 +70,9 @@ func runnerAlone(t *testing.T, l *lab) {
 // EXAMPLES is examples/, and REPOSITORY the folder of the image repository.
 func (l *lab) overlay(t *testing.T, name string) string {
 	t.Helper()
-	dir := filepath.Join(l.dir, name)
+	dir := filepath.Join(l.Dir, name)
 	require.NoError(t, os.Mkdir(dir, 0o755))
-	words := []string{"REPOSITORY", filepath.Join(l.dir, "repository")}
+	words := []string{"REPOSITORY", filepath.Join(l.Dir, "repository")}
 	for word, folder := range map[string]string{"DEPLOY": "../../deploy", "EXAMPLES": "../../examples"} {
 		folder, err := filepath.Abs(folder)
 		require.NoError(t, err)

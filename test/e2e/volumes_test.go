@@ -40,10 +40,12 @@ func provision(t *testing.T, l *lab) *volumes {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for ctx.Err() == nil {
-			if err := v.round(ctx); err != nil && ctx.Err() == nil {
+		for well := true; ctx.Err() == nil; {
+			err := v.round(ctx)
+			if err != nil && ctx.Err() == nil && well {
 				t.Logf("make volumes: %v", err) // the API server may be away
 			}
+			well = err == nil
 			select {
 			case <-ctx.Done():
 			case <-time.After(tick):
