@@ -160,7 +160,7 @@ func driveDefaults() []Default {
 				}
 			}
 		}),
-		Default{Path: "vm.drives[].size", Note: "the image must be there", Unit: "bytes"},
+		{Path: "vm.drives[].size", Note: "the image must be there", Unit: "bytes"},
 		off("vm.drives[].readOnly"),
 	}
 }
