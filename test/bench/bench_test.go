@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/test/measure"
 )
 
 func TestMedian(t *testing.T) {
@@ -89,7 +91,7 @@ versions  a 1, b not installed
 load      0.10 before, 0.20 after; 3 rounds
 
 |        | median              | least | ratio  | goal    |     |
-|---     |---:                 |---:   |---:    |---      |---  |
+| ---    | ---:                | ---:  | ---:   | ---     | --- |
 | **S**  |                     |       |        |         |     |
 | ours   | 2 ms                | 1.23  |        | <= 2 ms | met |
 | theirs | 12.3 ms             |       | 1.50 x |         |     |
@@ -98,7 +100,7 @@ load      0.10 before, 0.20 after; 3 rounds
 `, r.table())
 
 	file := filepath.Join(t.TempDir(), "r.json")
-	require.NoError(t, r.writeJSON(file))
+	require.NoError(t, measure.WriteJSON(file, r))
 	b, err := os.ReadFile(file)
 	require.NoError(t, err)
 	var back report

@@ -74,12 +74,6 @@ func (m machine) String() string {
 		m.Date, m.CPUs, m.CPU, m.Memory, m.Kernel, strings.Join(list, ", "))
 }
 
-// loadAverage is that of the last minute.
-func loadAverage() string {
-	one, _, _ := strings.Cut(read("/proc/loadavg"), " ")
-	return one
-}
-
 // read returns the content of a file of /proc, or "" if it is not there.
 func read(path string) string {
 	b, err := os.ReadFile(path)

@@ -19,9 +19,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
+
+	"vmop/test/measure"
 )
 
 func main() {
@@ -58,12 +58,9 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	path, err := filepath.Abs(*program)
+	path, err := measure.Program(*program)
 	if err != nil {
 		return err
-	}
-	if _, err := exec.LookPath(path); err != nil {
-		return fmt.Errorf("%w; make build builds it", err)
 	}
 	dir, err := os.MkdirTemp("", "bench") // short: sockets are in it
 	if err != nil {
@@ -76,14 +73,11 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	fmt.Fprint(out, r.table())
-	if *jsonFile == "" {
-		return nil
-	}
-	return r.writeJSON(*jsonFile)
+	return measure.WriteJSON(*jsonFile, r)
 }
 
 func (b *bench) measure() (report, error) {
-	r := report{Machine: thisMachine(b.ctx), Rounds: b.rounds, LoadBefore: loadAverage()}
+	r := report{Machine: thisMachine(b.ctx), Rounds: b.rounds, LoadBefore: measure.Load()}
 	for _, s := range []section{
 		{"Start of a VM with TPM, OVMF and cloud-init", measureStart},
 		{"Start until QEMU is executed, without TPM", measureExec},
@@ -104,6 +98,6 @@ func (b *bench) measure() (report, error) {
 		}
 		r.Results = append(r.Results, results...)
 	}
-	r.LoadAfter = loadAverage()
+	r.LoadAfter = measure.Load()
 	return r, nil
 }

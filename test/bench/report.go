@@ -1,12 +1,11 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
+
+	"vmop/test/measure"
 )
 
 // A report is all that one run has found.
@@ -86,10 +85,8 @@ func (r report) table() string {
 	var b strings.Builder
 	b.WriteString(r.Machine.String())
 	fmt.Fprintf(&b, "load      %s before, %s after; %d rounds\n\n", r.LoadBefore, r.LoadAfter, r.Rounds)
-	w := tabwriter.NewWriter(&b, 0, 0, 1, ' ', 0)
-	line := func(cells ...string) { fmt.Fprintln(w, "| "+strings.Join(cells, "\t| ")+"\t|") }
-	line("", "median", "least", "ratio", "goal", "")
-	fmt.Fprintln(w, "|---\t|---:\t|---:\t|---:\t|---\t|---\t|")
+	lines := [][]string{{"", "median", "least", "ratio", "goal", ""}, {"---", "---:", "---:", "---:", "---", "---"}}
+	line := func(cells ...string) { lines = append(lines, cells) }
 	title := ""
 	for _, res := range r.Results {
 		if res.Section != title {
@@ -110,14 +107,6 @@ func (r report) table() string {
 		}
 		line(res.Name, number(median(res.Samples))+" "+res.Unit, least, ratio, res.goal(), res.verdict())
 	}
-	_ = w.Flush() // into memory
+	measure.Table(&b, lines)
 	return b.String()
-}
-
-func (r report) writeJSON(path string) error {
-	b, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode report: %w", err)
-	}
-	return os.WriteFile(path, append(b, '\n'), 0o644)
 }

@@ -22,15 +22,15 @@ type crowd struct {
 	stop func()
 
 	mu      sync.Mutex
-	up      map[string]bool // those that run, their guests booted
-	made    int             // how many were created
-	changed chan struct{}   // closed when up changes
+	up      map[string]time.Time // those that run, since their guests have booted
+	made    int                  // how many were created
+	changed chan struct{}        // closed when up changes
 }
 
 // watchCrowd watches VMs until stop is called.
 func watchCrowd(ctx context.Context, vms dynamic.ResourceInterface) *crowd {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	c := &crowd{vms: vms, up: map[string]bool{}, changed: make(chan struct{})}
+	c := &crowd{vms: vms, up: map[string]time.Time{}, changed: make(chan struct{})}
 	_, controller := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: &cache.ListWatch{
 			ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return vms.List(ctx, o) },
@@ -66,11 +66,11 @@ func (c *crowd) note(vm *unstructured.Unstructured) {
 	up := phase == string(v1.PhaseRunning) && isTrue(conditions, v1.ConditionBooted)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if up == c.up[vm.GetName()] {
+	if _, was := c.up[vm.GetName()]; up == was {
 		return
 	}
 	if up {
-		c.up[vm.GetName()] = true
+		c.up[vm.GetName()] = time.Now()
 	} else {
 		delete(c.up, vm.GetName())
 	}
@@ -146,12 +146,14 @@ func (c *crowd) grow(ctx context.Context, n int) error {
 	return failed
 }
 
+func vmName(number int) string { return fmt.Sprintf("vm-%05d", number) }
+
 // newVM is a VM as people have them: a disk of its own, a CD, a display, data for
 // cloud-init.
 func newVM(number int) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": v1.GroupVersion().String(), "kind": "VirtualMachine",
-		"metadata": map[string]any{"name": fmt.Sprintf("vm-%05d", number), "namespace": namespace},
+		"metadata": map[string]any{"name": vmName(number), "namespace": namespace},
 		"spec": map[string]any{
 			"guestShutdownStops": true,
 			"cloudInit":          map[string]any{"userData": map[string]any{"ssh_authorized_keys": []any{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExample user@example"}}},

@@ -37,6 +37,7 @@ type kubelet struct {
 	queue workqueue.TypedRateLimitingInterface[string]
 	stop  func()
 
+	told   times        // when pods got new configurations
 	spoken atomic.Int64 // what runners have written
 	failed atomic.Value // the last error, as a string
 }
@@ -64,7 +65,12 @@ func startKubelet(ctx context.Context, pods clientcore.PodInterface, vms dynamic
 			},
 		},
 		ObjectType: &corev1.Pod{},
-		Handler:    cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, object any) { add(object) }},
+		Handler: cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(was, is any) {
+			if before, after := was.(*corev1.Pod), is.(*corev1.Pod); before.Annotations[objects.AnnotationConfigVersion] != after.Annotations[objects.AnnotationConfigVersion] {
+				k.told.note(after.Name)
+			}
+			add(is)
+		}},
 	})
 	k.known = store
 	var working sync.WaitGroup

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"vmop/test/measure"
 )
 
 func main() {
@@ -40,15 +40,12 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if p.sizes, err = parseSizes(*sizes); err != nil {
 		return err
 	}
-	path, err := filepath.Abs(*program)
+	path, err := measure.Program(*program)
 	if err != nil {
 		return err
 	}
-	if _, err := exec.LookPath(path); err != nil {
-		return fmt.Errorf("%w; make build builds it", err)
-	}
 	log := func(line string) { fmt.Fprintln(os.Stderr, time.Now().Format(time.TimeOnly), line) }
-	r := report{Date: time.Now().UTC().Format(time.DateOnly), LoadBefore: loadAverage()}
+	r := report{Date: time.Now().UTC().Format(time.DateOnly), LoadBefore: measure.Load()}
 	w, err := newWorld(ctx, path, log)
 	if err != nil {
 		return err
@@ -57,12 +54,9 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err := w.measure(ctx, &r, p); err != nil {
 		return err
 	}
-	r.LoadAfter = loadAverage()
+	r.LoadAfter = measure.Load()
 	fmt.Fprint(out, r.table())
-	if *jsonFile == "" {
-		return nil
-	}
-	return r.writeJSON(*jsonFile)
+	return measure.WriteJSON(*jsonFile, r)
 }
 
 // parseSizes reads growing numbers.
@@ -79,14 +73,4 @@ func parseSizes(list string) ([]int, error) {
 		return nil, fmt.Errorf("-n %s: VMs are added, so the numbers must grow", list)
 	}
 	return numbers, nil
-}
-
-// loadAverage is that of the last minute.
-func loadAverage() string {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return ""
-	}
-	one, _, _ := strings.Cut(string(text), " ")
-	return one
 }

@@ -41,6 +41,13 @@ func (w *world) measure(ctx context.Context, r *report, p plan) error {
 		}
 		r.Rounds = append(r.Rounds, round)
 	}
+	w.log("measuring single VMs")
+	if r.Single, err = w.single(ctx); err != nil {
+		return err
+	}
+	if _, err := w.quiet(ctx, quietTime); err != nil {
+		return err
+	}
 	w.log(fmt.Sprintf("measuring the manager while nothing happens, for %s", p.idle))
 	r.Idle = quiet{Seconds: p.idle.Seconds()}
 	r.Idle.Calls, r.Idle.Processor, err = w.idle(ctx, p.idle)
@@ -154,6 +161,11 @@ func (w *world) restart(ctx context.Context, r *round) error {
 		return err
 	}
 	r.Looked = time.Since(m.began).Seconds()
+	all, err := m.metrics(ctx)
+	if err != nil {
+		return err
+	}
+	r.Idle, r.IdleP99 = all.quantile(0.5, nil, reconciled), all.quantile(0.99, nil, reconciled)
 	r.AfterRestart, err = w.quiet(ctx, quietTime)
 	return err
 }

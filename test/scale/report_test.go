@@ -73,14 +73,15 @@ func TestTable(t *testing.T) {
 			{Memory: 30 << 20, Restarted: 30 << 20},
 			{
 				VMs: 1000, Added: 1000, Created: 10, Running: 20, Calls: calls{"patch vms/status": 2000, "patch configmaps": 6500}, Reconciled: 5000, Median: 0.01, P99: 0.05,
-				Processor: 10, Memory: 50 << 20, Synced: 1, Looked: 2, AfterRestart: calls{"list vms": 1}, Restarted: 38 << 20,
+				Processor: 10, Memory: 50 << 20, Synced: 1, Looked: 2, AfterRestart: calls{"list vms": 1}, IdleP99: 0.04, Restarted: 38 << 20,
 			},
 			{
 				VMs: 2000, Added: 1000, Created: 10, Running: 40, Calls: calls{"patch vms/status": 2000}, Reconciled: 5000, Median: 0.01, P99: 0.15,
-				Processor: 10, Memory: 70 << 20, Synced: 6, Looked: 7, AfterRestart: calls{"list vms": 1}, Restarted: 46 << 20,
+				Processor: 10, Memory: 70 << 20, Synced: 6, Looked: 7, AfterRestart: calls{"list vms": 1}, IdleP99: 0.12, Restarted: 46 << 20,
 			},
 		},
-		Idle: quiet{Seconds: 60, Calls: calls{"watch vms": 1}, Processor: 0.01},
+		Idle:   quiet{Seconds: 60, Calls: calls{"watch vms": 1, "update leases": 30}, Processor: 0.01},
+		Single: single{VMs: 2100, Reconciled: 0.02, ReconciledP99: 0.08, Edited: 0.03, EditedP99: 0.09},
 	}
 	table := r.table()
 	for _, want := range []string{
@@ -89,10 +90,14 @@ func TestTable(t *testing.T) {
 		`\| writes per VM, created to booted +\| +\| 8\.50 +\| 2\.00 +\| <= 8 +\| missed `,
 		`\| reads per VM, created to booted +\| +\| 0\.00 +\| 0\.00 +\| 0 +\| met `,
 		`\| VMs booted per second +\| +\| 50 +\| 25 +\| >= 50 +\| missed `,
-		`\| reconciliation, p99, ms +\| +\| 50 +\| 150 +\| <= 100 +\| missed `,
+		`\| reconciliation at that speed, p99, ms +\| +\| 50 +\| 150 +\| +\| +\|`,
+		`\| reconciliation with nothing to do, p99, ms +\| +\| 40 +\| 120 +\| <= 100 +\| missed `,
+		`\| Every 200ms, with 2100 VMs +\|`,
+		`\| reconciliation, ms +\| 20 +\| 80 +\| p99 <= 100 \| met \|`,
+		`\| a VM that runs is changed, until its pod is told, ms +\| 30 +\| 90 +\|`,
 		`\| restart until synced, s +\| +\| 1\.0 +\| 6\.0 +\| <= 5 +\| missed `,
 		`memory after a restart: 8\.2 KiB per VM, R² 1\.0000`,
-		`idle for 60 s: 0 writes, 0 reads, 10 ms`,
+		`idle for 60 s: 0 writes, 0 reads, 10 ms of processor time, and 30 renewals of the lease`,
 	} {
 		require.Regexp(t, want, table)
 	}

@@ -36,6 +36,12 @@ func TestFewVMs(t *testing.T) {
 	require.Zero(t, r.AfterRestart.writes(), r.AfterRestart)
 	require.NotEmpty(t, r.AfterRestart, "what the manager does is seen; a watch is in the log when it ends")
 
+	single, err := w.single(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, few+steps, single.VMs)
+	require.Positive(t, single.Booted)
+	require.Positive(t, single.Edited)
+
 	require.NoError(t, w.manager.stop())
 	w.manager = nil
 	require.Nil(t, w.kubelet.failed.Load())

@@ -1,0 +1,59 @@
+// Package measure is what those programs have in common that measure the project:
+// test/bench and test/scale.
+package measure
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+)
+
+// Program returns the absolute path of a program that is to be measured, and an error
+// that says how to build it if it is not there.
+func Program(path string) (string, error) {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("find %s: %w", path, err)
+	}
+	if _, err := exec.LookPath(absolute); err != nil {
+		return "", fmt.Errorf("%w; make build builds it", err)
+	}
+	return absolute, nil
+}
+
+// Load is the machine's load average of the last minute; "" if nobody knows.
+func Load() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return ""
+	}
+	one, _, _ := strings.Cut(string(text), " ")
+	return one
+}
+
+// WriteJSON writes all that was found to a file; to none if the path is "".
+func WriteJSON(path string, report any) error {
+	if path == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(report, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode report: %w", err)
+	}
+	return os.WriteFile(path, append(text, '\n'), 0o644)
+}
+
+// Table writes rows of cells as Markdown that is readable as it is: the first row is
+// the head, the second one the rule below it, of "---" and "---:".
+func Table(to io.Writer, rows [][]string) {
+	w := tabwriter.NewWriter(to, 0, 0, 1, ' ', 0)
+	for _, cells := range rows {
+		fmt.Fprintln(w, "| "+strings.Join(cells, "\t| ")+"\t|")
+	}
+	_ = w.Flush() // who writes into memory has no errors
+}

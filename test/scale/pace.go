@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// How often something happens in the measurement of single VMs, and how many times.
+const (
+	pace  = 200 * time.Millisecond
+	steps = 100
+)
+
+// single is how long something takes with a VM while there are many, at a pace that
+// leaves API server and manager time. In seconds.
+type single struct {
+	VMs int `json:"vms"` // that there are
+	// Reconciled and ReconciledP99 are the manager's looks at a VM, with all that is
+	// asked of the API server.
+	Reconciled    float64 `json:"reconciled"`
+	ReconciledP99 float64 `json:"reconciledP99"`
+	// Booted is the time from the creation of a VM until its guest has booted.
+	Booted    float64 `json:"booted"`
+	BootedP99 float64 `json:"bootedP99"`
+	// Edited is the time from a change of a VM that runs until its pod's kubelet has
+	// been told to bring the new configuration.
+	Edited    float64 `json:"edited"`
+	EditedP99 float64 `json:"editedP99"`
+}
+
+// single creates VMs and changes them, one by one.
+func (w *world) single(ctx context.Context) (single, error) {
+	var s single
+	before, err := w.manager.metrics(ctx)
+	if err != nil {
+		return s, err
+	}
+	booted, first, err := w.createPaced(ctx)
+	if err != nil {
+		return s, err
+	}
+	edited, err := w.editPaced(ctx, first)
+	if err != nil {
+		return s, err
+	}
+	after, err := w.manager.metrics(ctx)
+	if err != nil {
+		return s, err
+	}
+	w.crowd.mu.Lock()
+	s.VMs = w.crowd.made
+	w.crowd.mu.Unlock()
+	s.Reconciled, s.ReconciledP99 = after.quantile(0.5, before, reconciled), after.quantile(0.99, before, reconciled)
+	s.Booted, s.BootedP99 = quantile(booted, 0.5), quantile(booted, 0.99)
+	s.Edited, s.EditedP99 = quantile(edited, 0.5), quantile(edited, 0.99)
+	return s, nil
+}
+
+// createPaced creates VMs and returns how long each took to boot, and the number of
+// the first.
+func (w *world) createPaced(ctx context.Context) (took []float64, first int, err error) {
+	w.crowd.mu.Lock()
+	first = w.crowd.made
+	w.crowd.mu.Unlock()
+	created := map[string]time.Time{}
+	err = paced(ctx, func(i int) error {
+		created[vmName(first+i)] = time.Now()
+		return w.crowd.grow(ctx, first+i+1)
+	})
+	if err != nil {
+		return nil, first, err
+	}
+	if err := w.crowd.await(ctx); err != nil {
+		return nil, first, err
+	}
+	w.crowd.mu.Lock()
+	defer w.crowd.mu.Unlock()
+	for name, at := range created {
+		took = append(took, w.crowd.up[name].Sub(at).Seconds())
+	}
+	return took, first, nil
+}
+
+// editPaced changes VMs and returns how long it took until their pods were told.
+func (w *world) editPaced(ctx context.Context, first int) ([]float64, error) {
+	w.kubelet.told.begin()
+	edited := map[string]time.Time{}
+	err := paced(ctx, func(i int) error {
+		name := vmName(first + i)
+		edited[name+"-0"] = time.Now()
+		_, err := w.vms.Patch(ctx, name, types.MergePatchType, []byte(`{"spec":{"vm":{"currentRam":"3Gi"}}}`), metav1.PatchOptions{})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("change VMs: %w", err)
+	}
+	var took []float64
+	err = w.manager.until(ctx, "the changes to arrive", func() error {
+		told := w.kubelet.told.all()
+		if len(told) < len(edited) {
+			return fmt.Errorf("%d of %d pods have been told", len(told), len(edited))
+		}
+		for name, at := range edited {
+			took = append(took, told[name].Sub(at).Seconds())
+		}
+		return nil
+	})
+	return took, err
+}
+
+// paced does something again and again.
+func paced(ctx context.Context, do func(i int) error) error {
+	ticks := time.NewTicker(pace)
+	defer ticks.Stop()
+	for i := range steps {
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if err := do(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// times are when something was first seen, by name.
+type times struct {
+	mu   sync.Mutex
+	seen map[string]time.Time
+}
+
+func (t *times) begin() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.seen = map[string]time.Time{}
+}
+
+func (t *times) note(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, seen := t.seen[name]; t.seen != nil && !seen {
+		t.seen[name] = time.Now()
+	}
+}
+
+func (t *times) all() map[string]time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.seen)
+}
+
+// quantile returns the value that a part of the values does not exceed.
+func quantile(values []float64, part float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[min(int(part*float64(len(sorted))), len(sorted)-1)]
+}
