@@ -18,7 +18,7 @@ import (
 
 // found returns what the API server has of a VM that runs, as it is decoded: the VM,
 // its pod, and the metadata of all else.
-func found(t *testing.T, number int) (*v1.VirtualMachine, *corev1.Pod, []*metadata) {
+func found(t testing.TB, number int) (*v1.VirtualMachine, *corev1.Pod, []*metadata) {
 	t.Helper()
 	name := fmt.Sprintf("vm-%05d", number)
 	uid := fmt.Sprintf("0e984725-c51c-4bf4-9960-%012d", number)
@@ -58,7 +58,7 @@ func found(t *testing.T, number int) (*v1.VirtualMachine, *corev1.Pod, []*metada
 }
 
 // metaOf decodes the metadata of an object of a VM.
-func metaOf(t *testing.T, name, vm, uid string, number int, annotation string) metav1.ObjectMeta {
+func metaOf(t testing.TB, name, vm, uid string, number int, annotation string) metav1.ObjectMeta {
 	t.Helper()
 	var m metav1.ObjectMeta
 	text := fmt.Sprintf(`{"name": %q, "namespace": "vms", "uid": "5d1c2b3a-0000-4000-8000-%012d", "resourceVersion": "%d", "generation": 1,

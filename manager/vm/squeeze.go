@@ -50,7 +50,7 @@ func (s *squeezer) restore(short string) ([]byte, error) {
 		return nil, fmt.Errorf("restore: %w", err)
 	}
 	defer s.readers.Put(from)
-	var text bytes.Buffer
+	text := bytes.NewBuffer(make([]byte, 0, 8*len(short)))
 	if _, err := text.ReadFrom(from); err != nil {
 		return nil, fmt.Errorf("restore: %w", err)
 	}

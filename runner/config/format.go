@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding"
 	"fmt"
 	"maps"
 	"reflect"
@@ -126,12 +127,35 @@ func simple(value any) *yaml.Node {
 		return node("!!int", strconv.Itoa(v))
 	case int64:
 		return node("!!int", strconv.FormatInt(v, 10))
-	case string:
-		if isWord(v) {
-			return node("!!str", v)
+	case encoding.TextMarshaler: // it knows how it is written
+		return nil
+	}
+	if v := reflect.ValueOf(value); v.Kind() == reflect.String {
+		if text := v.String(); isWord(text) || isSize(text) || isUUID(text) {
+			return node("!!str", text)
 		}
 	}
 	return nil
+}
+
+// isSize tells whether a text is a number with a unit, as sizes are written.
+func isSize(text string) bool {
+	number, unit, _ := strings.Cut(text, " ")
+	return number != "" && strings.Trim(number, "0123456789") == "" && slices.Contains([]string{"KiB", "MiB", "GiB", "TiB"}, unit)
+}
+
+// isUUID tells whether a text is a UUID (RFC 9562), which no number looks like.
+func isUUID(text string) bool {
+	const form = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
+	if len(text) != len(form) {
+		return false
+	}
+	for i := range form {
+		if (form[i] == '-') != (text[i] == '-') || form[i] == 'x' && !strings.ContainsRune("0123456789abcdefABCDEF", rune(text[i])) {
+			return false
+		}
+	}
+	return true
 }
 
 // isWord tells whether a text is a word that means nothing else in any version of
