@@ -73,14 +73,14 @@ func (m *mirror) follow(ctx context.Context, from client.WithWatch) {
 	var following sync.WaitGroup
 	defer following.Wait()
 	ours := labels.Set{objects.LabelName: objects.AppName}
-	reflect(ctx, &following, from, m.namespace, m.vms, nil, &v1.VirtualMachine{}, func() client.ObjectList { return &v1.VirtualMachineList{} })
-	reflect(ctx, &following, from, m.namespace, m.pods, ours, &corev1.Pod{}, func() client.ObjectList { return &corev1.PodList{} })
+	fill(ctx, &following, from, m.namespace, m.vms, nil, &v1.VirtualMachine{}, func() client.ObjectList { return &v1.VirtualMachineList{} })
+	fill(ctx, &following, from, m.namespace, m.pods, ours, &corev1.Pod{}, func() client.ObjectList { return &corev1.PodList{} })
 	for k, t := range m.others {
 		k, selector := kind(k), labels.Set{}
 		if k == secretKind {
 			selector = labels.Merge(ours, labels.Set{objects.LabelComponent: objects.ComponentDisplaySecret})
 		}
-		reflect(ctx, &following, from, m.namespace, t, selector, &metadata{}, func() client.ObjectList {
+		fill(ctx, &following, from, m.namespace, t, selector, &metadata{}, func() client.ObjectList {
 			list := &metav1.PartialObjectMetadataList{}
 			list.SetGroupVersionKind(k.version())
 			return list
@@ -88,8 +88,8 @@ func (m *mirror) follow(ctx context.Context, from client.WithWatch) {
 	}
 }
 
-// reflect fills a table in the background until ctx is done.
-func reflect[T client.Object](ctx context.Context, following *sync.WaitGroup, from client.WithWatch, namespace string, t *table[T],
+// fill keeps a table filled in the background until ctx is done.
+func fill[T client.Object](ctx context.Context, following *sync.WaitGroup, from client.WithWatch, namespace string, t *table[T],
 	selector labels.Set, example T, list func() client.ObjectList,
 ) {
 	options := func(o metav1.ListOptions) *client.ListOptions {

@@ -26,7 +26,7 @@ type table[T client.Object] struct {
 	rows   map[string]row
 	others map[string][]string // names of the strange ones, by group
 	filled chan struct{}       // closed when all that there is has been seen
-	fill   sync.Once
+	once   sync.Once
 }
 
 // form says how objects of a kind are kept.
@@ -166,7 +166,7 @@ func (t *table[T]) Replace(list []any, _ string) error {
 	for name, was := range before {
 		t.tell(name, was)
 	}
-	t.fill.Do(func() { close(t.filled) })
+	t.once.Do(func() { close(t.filled) })
 	return nil
 }
 
