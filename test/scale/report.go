@@ -71,10 +71,15 @@ const (
 	mostSync     = 5        // seconds
 )
 
-// fit returns the bytes for each VM, and how well they lie on a line.
+// fit returns the bytes for each VM, and how well they lie on a line. A manager that
+// has never had a VM has not run most of its code, nor loaded it.
 func (r report) fit(memory func(round) int) (slope, fit float64) {
+	rounds := r.Rounds
+	if len(rounds) > 2 {
+		rounds = rounds[1:]
+	}
 	var x, y []float64
-	for _, round := range r.Rounds {
+	for _, round := range rounds {
 		x, y = append(x, float64(round.VMs)), append(y, float64(memory(round)))
 	}
 	return line(x, y)
