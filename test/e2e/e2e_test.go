@@ -44,6 +44,7 @@ func TestKubernetes(t *testing.T) {
 			{"CustomType", customType},
 			{"FaultyType", faultyType},
 			{"RunnerKilled", runnerKilled},
+			{"SecretsStay", secretsStay},
 		} {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()
