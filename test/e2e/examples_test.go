@@ -25,25 +25,32 @@ func examples(t *testing.T, l *lab) {
 	l.types(t, "vm-types", "keyboards.star", string(types))
 
 	first := l.example(t, "first-vm", "first-vm", []string{"vm.yaml"})
-	local := l.example(t, "local-path", "local", []string{"volume.yaml", "vm.yaml"}, "/dev/vg0/test-vm-system", device)
-	secret := l.example(t, "display-secret", "shown", []string{"secret.yaml", "vm.yaml"})
-	reachable := l.example(t, "load-balancer", "reachable", []string{"vm.yaml"})
-	keyboards := l.example(t, "vm-type", "two-keyboards", []string{"vm.yaml"})
-
 	first.runs()
 	first.console().booted()
+
+	local := l.example(t, "local-path", "local", []string{"volume.yaml", "vm.yaml"}, "/dev/vg0/test-vm-system", device)
 	local.runs()
 	local.claim("system-disk-local-0")
 	require.Contains(t, local.runner("qmp", "query-block"), "/dev/system-disk")
-	secret.runs()
-	require.Contains(t, secret.runner("qmp", "query-spice"), `"auth": "spice"`)
+	local.cutOff() // firmware that finds nothing to boot computes without end
+
+	shown := l.example(t, "display-secret", "shown", []string{"secret.yaml", "vm.yaml"})
+	shown.runs()
+	require.Contains(t, shown.runner("qmp", "query-spice"), `"auth": "spice"`)
 	var secrets corev1.SecretList
 	require.NoError(t, l.client.List(t.Context(), &secrets, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/instance": "shown"}))
 	require.Len(t, secrets.Items, 1, "no other was made")
-	keyboards.runs()
-	require.Equal(t, 2, strings.Count(strings.Join(invariants.Arguments(keyboards.qemu()), " "), "usb-kbd"))
+	shown.cutOff()
+
+	reachable := l.example(t, "load-balancer", "reachable", []string{"vm.yaml"})
 	reachable.runs()
 	reachable.reachedFromOutside()
+	reachable.cutOff()
+
+	keyboards := l.example(t, "vm-type", "two-keyboards", []string{"vm.yaml"})
+	keyboards.runs()
+	require.Equal(t, 2, strings.Count(strings.Join(invariants.Arguments(keyboards.qemu()), " "), "usb-kbd"))
+	keyboards.cutOff()
 }
 
 // example applies files of an example. What is to be replaced in them comes in pairs,

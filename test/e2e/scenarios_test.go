@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,14 +41,7 @@ func seedExample(t *testing.T, l *lab) {
 		return conn.Close()
 	})
 
-	v.change(func(s *v1.VirtualMachineSpec) { s.VM.PowerdownTimeout = new(int32(1)) }) // firmware doesn't shut down
-	v.until("to know that", func(now *v1.VirtualMachine) bool {
-		c := meta.FindStatusCondition(now.Status.Conditions, v1.ConditionConfigApplied)
-		return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == now.Generation
-	})
-	v.set(v1.Stopped)
-	v.phase(v1.PhaseStopped)
-	v.podGone()
+	v.cutOff()
 	v.delete()
 	v.claim("system-disk-test-vm-0")
 }

@@ -202,6 +202,19 @@ func (v *vm) podGone() {
 	require.Empty(v.t, v.qemus(v.name), "a VM without a pod has no QEMU")
 }
 
+// cutOff stops a VM whose guest, a firmware, doesn't shut down.
+func (v *vm) cutOff() {
+	v.t.Helper()
+	v.change(func(s *v1.VirtualMachineSpec) { s.VM.PowerdownTimeout = new(int32(1)) })
+	v.until("to know that", func(now *v1.VirtualMachine) bool {
+		c := meta.FindStatusCondition(now.Status.Conditions, v1.ConditionConfigApplied)
+		return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == now.Generation
+	})
+	v.set(v1.Stopped)
+	v.phase(v1.PhaseStopped)
+	v.podGone()
+}
+
 // delete deletes the VM, and waits until it is gone.
 func (v *vm) delete(flags ...string) {
 	v.t.Helper()
