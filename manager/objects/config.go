@@ -42,7 +42,26 @@ func Config(vm *v1.VirtualMachine) ([]byte, error) {
 		UpdateVMType:       vm.Spec.VMType.Update == nil || *vm.Spec.VMType.Update,
 		VM:                 spec,
 	}
-	return c.Format()
+	text, err := c.Format()
+	if err == nil && len(text) > largestConfig {
+		return nil, tooLarge(vm, len(text))
+	}
+	return text, err
+}
+
+// largestConfig is what a ConfigMap holds, in bytes, less a reserve for
+// logging.properties.
+const largestConfig = 1<<20 - 16<<10
+
+// tooLarge says which part of a VM makes the runner's configuration so large.
+func tooLarge(vm *v1.VirtualMachine, size int) error {
+	field, most := "spec.vm", 0
+	for name, of := range map[string]any{"spec.cloudInit": vm.Spec.CloudInit, "spec.vm.options": vm.Spec.VM.Options} {
+		if text, err := json.Marshal(of); err == nil && len(text) > most && len(text) > size/2 {
+			field, most = name, len(text)
+		}
+	}
+	return fmt.Errorf("%s is too large: the runner's configuration has %d KiB, and a ConfigMap holds %d; let the guest load the rest", field, size>>10, largestConfig>>10)
 }
 
 // resetCounter is 0 where there is none: a runner only counts on from the first

@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -82,12 +85,18 @@ func (c *reconciler) makeClaim(ctx context.Context, v *visit, claim *objects.Cla
 	}
 	text, err := json.Marshal(claim.Apply)
 	if err != nil {
-		return nil, fmt.Errorf("apply %s: %w", what, err)
+		return nil, fmt.Errorf("make %s: %w", what, err)
 	}
-	object := metadataOf(claimKind)
-	object.Name, object.Namespace = claim.Name, v.vm.Namespace
-	if err := c.client.Patch(ctx, object, client.RawPatch(types.ApplyPatchType, text), managerWriter, client.ForceOwnership); err != nil {
-		return refused(err), fmt.Errorf("apply %s for %s: %w", what, purpose(claim), err)
+	object := &corev1.PersistentVolumeClaim{}
+	if err := json.Unmarshal(text, object); err != nil {
+		return nil, fmt.Errorf("make %s: %w", what, err)
+	}
+	// Not applied: another VM may just have made it, as names of claims can be the same.
+	switch err := c.client.Create(ctx, object, managerWriter); {
+	case apierrors.IsAlreadyExists(err):
+		return waiting{reasonOldObject, fmt.Sprintf("%s: the claim %s is there already, and is looked at in a moment", purpose(claim), claim.Name), v.now.Add(time.Second)}, nil
+	case err != nil:
+		return refused(err), fmt.Errorf("make %s for %s: %w", what, purpose(claim), err)
 	}
 	v.memory.written[what] = written{hash: hash, version: versionOf(object), at: v.now}
 	if v.vm.Status.UUID != "" { // it has run before

@@ -1,0 +1,178 @@
+package vm
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/objects"
+)
+
+// The longest names that the API server takes make a pod: its labels and volumes
+// have names of at most 63 characters.
+func TestLongestNames(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	name, diskName := strings.Repeat("v", 48), strings.Repeat("d", 48)
+	w.vm(name, func(vm *v1.VirtualMachine) { vm.Spec.VM.Disks[0].VolumeClaimTemplate = disk(diskName, "1Gi") })
+	pod := w.boot(name)
+	require.Contains(t, pod.Labels[appsv1.ControllerRevisionHashLabelKey], name+"-")
+	_, is := get(w, diskName+"-disk-"+name+"-0", &corev1.PersistentVolumeClaim{})
+	require.True(t, is)
+	for _, refused := range []string{strings.Repeat("v", 49), "with.dot", "Upper"} {
+		require.True(t, apierrors.IsInvalid(w.client.Create(t.Context(), machine(w.namespace, refused))), refused)
+	}
+	longer := machine(w.namespace, "long-disk")
+	longer.Spec.VM.Disks[0].VolumeClaimTemplate = disk(strings.Repeat("d", 49), "1Gi")
+	require.True(t, apierrors.IsInvalid(w.client.Create(t.Context(), longer)))
+}
+
+// Two VMs whose disks' claims have the same name: one has it, and the other one is
+// told so, even if both are made at once.
+func TestSameClaim(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	w.vm("a", func(vm *v1.VirtualMachine) { vm.Spec.VM.Disks[0].VolumeClaimTemplate = disk("x-disk-b", "1Gi") })
+	w.vm("b-disk-a", func(vm *v1.VirtualMachine) { vm.Spec.VM.Disks[0].VolumeClaimTemplate = disk("x", "1Gi") })
+	claim := eventually(w, "x-disk-b-disk-a-0", &corev1.PersistentVolumeClaim{}, "there is one", func(*corev1.PersistentVolumeClaim) bool { return true })
+	has, other := claim.Labels[objects.LabelInstance], "a"
+	if has == "a" {
+		other = "b-disk-a"
+	}
+	vm := w.phase(other, v1.PhaseFailed, reasonClaim)
+	require.Contains(t, vm.Status.Message, "spec.vm.disks[0].volumeClaimTemplate: the claim x-disk-b-disk-a-0 belongs to the VM "+has)
+	w.boot(has)
+	same, _ := get(w, claim.Name, &corev1.PersistentVolumeClaim{})
+	require.Equal(t, has, same.Labels[objects.LabelInstance])
+	w.edit(other, func(vm *v1.VirtualMachine) { vm.Spec.VM.Disks[0].VolumeClaimTemplate = disk("y", "1Gi") })
+	w.boot(other)
+}
+
+// More data for cloud-init than a ConfigMap holds are told, and where they are; a
+// VM that runs goes on.
+func TestTooMuchUserData(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	large := &v1.CloudInit{UserData: &runtime.RawExtension{Raw: []byte(`{"write_files": [{"path": "/x", "content": "` + strings.Repeat("x", 1<<20) + `"}]}`)}}
+	w.vm("large", func(vm *v1.VirtualMachine) { vm.Spec.CloudInit = large })
+	vm := w.phase("large", v1.PhaseFailed, reasonRefused)
+	require.Contains(t, vm.Status.Message, "spec.cloudInit is too large: the runner's configuration has 1024 KiB, and a ConfigMap holds 1008")
+	w.vm("web")
+	w.boot("web")
+	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.CloudInit = large })
+	require.Equal(t, v1.PhaseRunning, w.told("web", "spec.cloudInit is too large").Status.Phase)
+	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.CloudInit = nil })
+	eventually(w, "web", &v1.VirtualMachine{}, "all is well", func(vm *v1.VirtualMachine) bool {
+		status, _ := reconciled(vm)
+		return status == metav1.ConditionTrue
+	})
+}
+
+// Who edits the service by hand sees it set back.
+func TestServiceIsSetBack(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	w.set(func(s *objects.Settings) {
+		s.LoadBalancer = &objects.ServiceMetadata{Labels: map[string]string{"a": "b"}}
+	})
+	w.vm("web")
+	service := eventually(w, "web", &corev1.Service{}, "there is one", func(*corev1.Service) bool { return true })
+	service.Labels["a"], service.Labels["mine"] = "c", "stays"
+	service.Spec.Selector[objects.LabelInstance] = "another"
+	service.Spec.Ports[0].Port = 1
+	require.NoError(t, w.client.Update(t.Context(), service))
+	eventually(w, "web", &corev1.Service{}, "it is set back", func(s *corev1.Service) bool {
+		return s.Labels["a"] == "b" && s.Labels["mine"] == "stays" && s.Spec.Selector[objects.LabelInstance] == "web" &&
+			len(s.Spec.Ports) == 1 && s.Spec.Ports[0].Port == 5900
+	})
+}
+
+// Each new password is brought to the pod that runs, and the pod stays.
+func TestPasswordChangesAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	w.vm("web")
+	pod := w.boot("web")
+	w.nextSecond(pod)
+	for i := range 4 {
+		secret, _ := get(w, "web-display-secret", &corev1.Secret{})
+		secret.Data[objects.PasswordKey] = []byte(fmt.Sprint("secret", i))
+		require.NoError(t, w.client.Update(t.Context(), secret))
+		now := eventually(w, pod.Name, &corev1.Pod{}, "the kubelet knows", func(p *corev1.Pod) bool {
+			return p.Annotations[objects.AnnotationPasswordVersion] == secret.ResourceVersion
+		})
+		require.Equal(t, pod.UID, now.UID)
+	}
+	secret, _ := get(w, "web-display-secret", &corev1.Secret{})
+	require.Equal(t, "secret3", string(secret.Data[objects.PasswordKey]), "nobody has set it back")
+}
+
+// CPUs and memory that a VM can't have while it runs reach its configuration, where
+// the runner finds what waits for a restart, and its next pod; this one stays.
+func TestSizesOfARunningVM(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	w.vm("web", func(vm *v1.VirtualMachine) {
+		vm.Spec.VM.MaximumCPUs, vm.Spec.VM.CPUTopology = nil, &v1.CPUTopology{Sockets: 1, CoresPerDie: 2}
+		vm.Spec.VM.MaximumRAM, vm.Spec.VM.CurrentRAM = new(resource.MustParse("4Gi")), new(resource.MustParse("3Gi"))
+	})
+	pod := w.boot("web")
+	vm, _ := get(w, "web", &v1.VirtualMachine{})
+	vm.Spec.VM.MaximumRAM = new(resource.MustParse("2Gi"))
+	require.ErrorContains(t, w.client.Update(t.Context(), vm), "spec.vm.currentRam: Invalid value: must be at most maximumRam")
+	w.edit("web", func(vm *v1.VirtualMachine) {
+		vm.Spec.VM.CPUTopology.Sockets = 4
+		vm.Spec.VM.MaximumRAM, vm.Spec.VM.CurrentRAM = new(resource.MustParse("2Gi")), nil
+	})
+	eventually(w, "web", &corev1.ConfigMap{}, "the runner's", func(c *corev1.ConfigMap) bool {
+		text := c.Data[objects.ConfigKey]
+		return strings.Contains(text, "sockets: 4\n") && strings.Contains(text, "maximumRam: 2 GiB\n") && !strings.Contains(text, "currentRam")
+	})
+	eventually(w, "web", &appsv1.StatefulSet{}, "the next pod's", func(s *appsv1.StatefulSet) bool {
+		requests := s.Spec.Template.Spec.Containers[0].Resources.Requests
+		return requests.Cpu().String() == "4" && requests.Memory().Value() < 2<<30
+	})
+	same, _ := get(w, pod.Name, &corev1.Pod{})
+	require.Equal(t, pod.UID, same.UID)
+	require.Nil(t, same.DeletionTimestamp)
+}
+
+// A VM that crashes for ever is started ever more seldom, but never less than every
+// 300 seconds, and forgets it all when it has run for long enough.
+func TestLongCrashLoop(t *testing.T) {
+	t.Parallel()
+	s := is()
+	now := noon
+	for i, want := range []time.Duration{10, 40, 90, 160, 250, 300, 300, 300, 300, 300, 300, 300} {
+		s.now = now
+		with(terminatedWith(1, `{"cause":"crashed"}`))(&s)
+		s.pod.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.NewTime(now)
+		s.failures = countFailures(s.vm.Status.Failures, s.pod, false, now)
+		require.Equal(t, int32(i+1), s.failures.Count)
+		s.vm.Status.Failures = s.failures
+		next := now.Add(want * time.Second)
+		require.Equal(t, decision{again: next}, decide(s))
+		p := phaseOf(s)
+		require.Equal(t, v1.PhaseFailed, p.phase)
+		require.Contains(t, p.message, fmt.Sprintf("failed starts in a row: %d, next attempt at %s", i+1, next.Format(time.RFC3339)))
+		s.now = next.Add(-time.Second)
+		require.Zero(t, decide(s).replicas)
+		s.now = next
+		require.Equal(t, int32(1), decide(s).replicas)
+		now = next.Add(5 * time.Second) // it runs for a moment
+	}
+	with(runningSince(now))(&s)
+	s.failures = countFailures(s.vm.Status.Failures, s.pod, false, now.Add(calm-time.Second))
+	require.Equal(t, int32(12), s.failures.Count)
+	require.Nil(t, countFailures(s.vm.Status.Failures, s.pod, false, now.Add(calm)))
+}
