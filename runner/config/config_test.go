@@ -81,6 +81,7 @@ const everyKey = `
       - {type: ide-cd, bus: scsi, file: https://example.org/boot.iso}
       - device: /dev/vg/b
       - resource: /c
+      - {file: /d, size: 2 GiB}
     display:
       outputs: 2
       loggedInUser: test
@@ -124,6 +125,7 @@ func TestEveryKey(t *testing.T) {
 				{Type: vmspec.DriveIDECD, Bus: "scsi", File: "https://example.org/boot.iso"},
 				{Device: "/dev/vg/b"},
 				{Resource: "/c"},
+				{File: "/d", Size: 2 * vmspec.GiB},
 			},
 			Display: &vmspec.Display{
 				Outputs: 2, LoggedInUser: "test",
