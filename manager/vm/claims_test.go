@@ -143,9 +143,9 @@ func TestClaimDeleted(t *testing.T) {
 		claim, _ := get(w, name, &corev1.PersistentVolumeClaim{})
 		require.NoError(t, w.client.Delete(t.Context(), claim))
 	}
-	vm := w.told("web", "the runner's data: the claim runner-data-web-0 is being deleted, which cannot be taken back. The VM has it until its pod ends; "+
+	w.told("web", "the runner's data: the claim runner-data-web-0 is being deleted, which cannot be taken back. The VM has it until its pod ends; "+
 		"an empty one is made, and with it a new machine uuid, firmware variables and TPM, for the next start.")
-	vm = eventually(w, "web", &v1.VirtualMachine{}, "of both", func(vm *v1.VirtualMachine) bool {
+	vm := eventually(w, "web", &v1.VirtualMachine{}, "of both", func(vm *v1.VirtualMachine) bool {
 		_, message := reconciled(vm)
 		return len(w.events("web", reasonClaimDeleted)) == 2 && len(message) > 400
 	})
