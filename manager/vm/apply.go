@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -28,7 +29,7 @@ const (
 // starts remembers nothing, and believes what it finds.
 type memory struct {
 	uid      types.UID
-	written  map[string]written // by kind
+	written  writes
 	status   uint64             // the VM's version after its status was written last
 	fleeting time.Time          // since when a phase that passes is not told
 	refusals map[string]refusal // of changes of claims, by name
@@ -46,6 +47,44 @@ type written struct {
 	at         time.Time
 }
 
+// writes are what was written for a VM, by kind and, of claims, name: so few that a
+// map would be larger.
+type writes []struct {
+	what string
+	written
+}
+
+func (all writes) of(what string) (written, bool) {
+	for i := range all {
+		if all[i].what == what {
+			return all[i].written, true
+		}
+	}
+	return written{}, false
+}
+
+func (all *writes) note(what string, w written) {
+	for i := range *all {
+		if (*all)[i].what == what {
+			(*all)[i].written = w
+			return
+		}
+	}
+	*all = append(*all, struct {
+		what string
+		written
+	}{what, w})
+}
+
+func (all *writes) forget(what string) {
+	for i := range *all {
+		if (*all)[i].what == what {
+			*all = slices.Delete(*all, i, i+1)
+			return
+		}
+	}
+}
+
 // memories are those of all VMs, by name.
 type memories struct {
 	mu  sync.Mutex
@@ -61,7 +100,7 @@ func (m *memories) of(vm *v1.VirtualMachine) *memory {
 	if have := m.all[key]; have != nil && have.uid == vm.UID {
 		return have
 	}
-	fresh := &memory{uid: vm.UID, written: map[string]written{}}
+	fresh := &memory{uid: vm.UID}
 	m.all[key] = fresh
 	return fresh
 }
@@ -78,7 +117,7 @@ const unseen = 30 * time.Second
 // current tells whether an object is as it shall be, or is on its way: it has the
 // hash of what shall be applied, and nobody has changed it since.
 func (m *memory) current(what, hash string, have *metav1.PartialObjectMetadata, now time.Time) bool {
-	last, remembered := m.written[what]
+	last, remembered := m.written.of(what)
 	if have == nil {
 		return remembered && !last.seen && last.hash == hash && now.Sub(last.at) < unseen
 	}
@@ -92,7 +131,7 @@ func (m *memory) current(what, hash string, have *metav1.PartialObjectMetadata, 
 	if remembered && last.hash == hash && last.changed(have) {
 		return false
 	}
-	m.written[what] = written{hash: hash, version: version, generation: have.Generation, seen: true, at: now}
+	m.written.note(what, written{hash: hash, version: version, generation: have.Generation, seen: true, at: now})
 	return true
 }
 
@@ -145,7 +184,7 @@ func (c *reconciler) ensure(ctx context.Context, v *visit, k kind, hash string, 
 	if err := c.client.Patch(ctx, object, client.RawPatch(types.ApplyPatchType, text), managerWriter, client.ForceOwnership); err != nil {
 		return false, refused(err), fmt.Errorf("apply %s %s: %w", k, v.vm.Name, err)
 	}
-	v.memory.written[k.String()] = written{hash: hash, version: versionOf(object), generation: object.Generation, at: v.now}
+	v.memory.written.note(k.String(), written{hash: hash, version: versionOf(object), generation: object.Generation, at: v.now})
 	return true, nil, nil
 }
 

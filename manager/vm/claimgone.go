@@ -55,7 +55,7 @@ func (c *reconciler) mounted(ctx context.Context, v *visit, claim *objects.Claim
 	if !onNode(v.pod) {
 		return false, nil
 	}
-	if _, made := v.memory.written[claimKind.String()+" "+claim.Name]; made {
+	if _, made := v.memory.written.of(claimKind.String() + " " + claim.Name); made {
 		return false, nil // a moment ago: it was added to the definition
 	}
 	if v.memory.mounts == nil || v.memory.mounts.pod != v.pod.UID {

@@ -52,7 +52,7 @@ func (c *reconciler) tendClaim(ctx context.Context, v *visit, claim *objects.Cla
 	}
 	have, exists := v.existing[claim.Name]
 	if exists {
-		delete(v.memory.written, claimKind.String()+" "+claim.Name) // it is in the cache
+		v.memory.written.forget(claimKind.String() + " " + claim.Name) // it is in the cache
 	}
 	switch {
 	case exists && have.DeletionTimestamp != nil:
@@ -98,7 +98,7 @@ func (c *reconciler) makeClaim(ctx context.Context, v *visit, claim *objects.Cla
 	case err != nil:
 		return refused(err), fmt.Errorf("make %s for %s: %w", what, purpose(claim), err)
 	}
-	v.memory.written[what] = written{hash: hash, version: versionOf(object), at: v.now}
+	v.memory.written.note(what, written{hash: hash, version: versionOf(object), at: v.now})
 	if v.vm.Status.UUID != "" { // it has run before
 		c.event(ctx, v, claimMade(claim, object.UID))
 	}

@@ -21,7 +21,7 @@ func (c *reconciler) patchPod(ctx context.Context, v *visit) (outcome, error) {
 	if v.pod == nil || terminating(v.pod) || v.decision.replace != "" {
 		return nil, nil
 	}
-	if last := v.memory.written[what]; versionOf(v.pod) < last.version {
+	if last, _ := v.memory.written.of(what); versionOf(v.pod) < last.version {
 		return nil, nil // it has been patched, and comes again
 	}
 	patch, err := objects.PodPatch(v.vm, &v.pod.ObjectMeta, v.fileVersions())
@@ -36,7 +36,7 @@ func (c *reconciler) patchPod(ctx context.Context, v *visit) (outcome, error) {
 	case err != nil:
 		return refused(err), fmt.Errorf("patch pod %s: %w", v.pod.Name, err)
 	}
-	v.memory.written[what] = written{version: versionOf(pod), at: v.now}
+	v.memory.written.note(what, written{version: versionOf(pod), at: v.now})
 	return nil, nil
 }
 
@@ -46,7 +46,8 @@ func (v *visit) fileVersions() map[string]string {
 	versions := map[string]string{}
 	v.fileVersion(versions, objects.AnnotationConfigVersion, v.configMap)
 	if v.configured { // a moment ago
-		versions[objects.AnnotationConfigVersion] = strconv.FormatUint(v.memory.written[configMapKind.String()].version, 10)
+		last, _ := v.memory.written.of(configMapKind.String())
+		versions[objects.AnnotationConfigVersion] = strconv.FormatUint(last.version, 10)
 	}
 	v.fileVersion(versions, objects.AnnotationTypesVersion, v.types)
 	for i := range v.secrets {

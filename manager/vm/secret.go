@@ -44,6 +44,6 @@ func (c *reconciler) displaySecret(ctx context.Context, v *visit) (outcome, erro
 	case err != nil:
 		return refused(err), fmt.Errorf("make secret %s: %w", name, err)
 	}
-	v.memory.written[secretKind.String()] = written{version: versionOf(&secret), at: v.now}
+	v.memory.written.note(secretKind.String(), written{version: versionOf(&secret), at: v.now})
 	return nil, nil
 }

@@ -49,7 +49,7 @@ func (c *reconciler) makeService(ctx context.Context, v *visit) (outcome, error)
 	if v.service == nil || v.service.DeletionTimestamp != nil || notOurs(serviceKind, v.vm, v.service) != nil {
 		return nil, nil
 	}
-	delete(v.memory.written, serviceKind.String())
+	v.memory.written.forget(serviceKind.String())
 	err = c.client.Delete(ctx, v.service, client.Preconditions{UID: &v.service.UID})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return nil, fmt.Errorf("delete service %s: %w", v.service.Name, err)

@@ -37,7 +37,7 @@ func (c *reconciler) makeStatefulSet(ctx context.Context, v *visit) (outcome, er
 // distrust makes a manager that has just started not believe the hash of a stateful
 // set whose pod is not as it says: somebody may have scaled it meanwhile.
 func (v *visit) distrust() {
-	if _, remembered := v.memory.written[statefulSetKind.String()]; !remembered && v.statefulSet != nil && !terminating(v.pod) {
+	if _, remembered := v.memory.written.of(statefulSetKind.String()); !remembered && v.statefulSet != nil && !terminating(v.pod) {
 		delete(v.statefulSet.Annotations, objects.AnnotationApplied)
 	}
 }
