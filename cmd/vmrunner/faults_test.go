@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -251,10 +252,18 @@ func TestFault30TheDiskOrTheVMIsTaken(t *testing.T) {
 // power. (What was written is in the kernel's memory, though.)
 func killAll(t *testing.T, dir string, p *program) {
 	t.Helper()
+	var killed []unix.PollFd
 	for _, pids := range invariants.Processes(t, dir) {
 		for _, pid := range pids {
-			require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+			fd, err := unix.PidfdOpen(pid, 0)
+			require.NoError(t, err)
+			defer unix.Close(fd)
+			require.NoError(t, unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0))
+			killed = append(killed, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
 		}
+	}
+	for i := range killed { // a process that ends is there for a while, without its arguments
+		require.Eventually(t, func() bool { n, _ := unix.Poll(killed[i:i+1], 0); return n == 1 }, patience, 10*time.Millisecond)
 	}
 	require.Equal(t, -int(syscall.SIGKILL), p.exit())
 	invariants.NoProcess(t, dir)

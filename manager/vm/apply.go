@@ -49,40 +49,34 @@ type written struct {
 
 // writes are what was written for a VM, by kind and, of claims, name: so few that a
 // map would be larger.
-type writes []struct {
+type writes []write
+
+type write struct {
 	what string
 	written
 }
 
+func (all writes) index(what string) int {
+	return slices.IndexFunc(all, func(w write) bool { return w.what == what })
+}
+
 func (all writes) of(what string) (written, bool) {
-	for i := range all {
-		if all[i].what == what {
-			return all[i].written, true
-		}
+	if i := all.index(what); i >= 0 {
+		return all[i].written, true
 	}
 	return written{}, false
 }
 
 func (all *writes) note(what string, w written) {
-	for i := range *all {
-		if (*all)[i].what == what {
-			(*all)[i].written = w
-			return
-		}
+	if i := all.index(what); i >= 0 {
+		(*all)[i].written = w
+		return
 	}
-	*all = append(*all, struct {
-		what string
-		written
-	}{what, w})
+	*all = append(*all, write{what, w})
 }
 
 func (all *writes) forget(what string) {
-	for i := range *all {
-		if (*all)[i].what == what {
-			*all = slices.Delete(*all, i, i+1)
-			return
-		}
-	}
+	*all = slices.DeleteFunc(*all, func(w write) bool { return w.what == what })
 }
 
 // memories are those of all VMs, by name.
