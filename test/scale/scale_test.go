@@ -26,7 +26,7 @@ func TestFewVMs(t *testing.T) {
 	t.Log(r.Calls)
 	require.Zero(t, r.Calls.reads(), r.Calls)
 	for name, times := range map[string]int{
-		"patch configmaps": 1, "patch statefulsets": 1, "patch persistentvolumeclaims": 2, "create secrets": 1,
+		"patch configmaps": 1, "patch statefulsets": 1, "create persistentvolumeclaims": 2, "create secrets": 1,
 	} {
 		require.Equal(t, times*few, r.Calls[name], "%s: %s", name, r.Calls)
 	}
