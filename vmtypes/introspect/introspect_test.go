@@ -114,7 +114,7 @@ while read -r question; do
 	case "$question" in *deadly*) kill -9 $QEMU_PID; exit 3 ;; esac
 	echo "$question" >&"${QEMU[1]}"
 done
-kill $QEMU_PID
+kill -9 $QEMU_PID # a signal that it may think about can meet its end
 `
 	require.NoError(t, os.WriteFile(program, []byte(script), 0o700))
 	q := open(t, program, "")
