@@ -1,6 +1,7 @@
 package introspect_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,7 +13,7 @@ import (
 
 func open(t *testing.T, program, cache string) *introspect.QEMU {
 	t.Helper()
-	q, err := introspect.Open(t.Context(), program, cache)
+	q, err := introspect.Open(context.WithoutCancel(t.Context()), program, cache) // it is closed, not killed
 	require.NoError(t, err, "install the package qemu-system-x86")
 	t.Cleanup(func() { require.NoError(t, q.Close()) })
 	return q
@@ -114,7 +115,7 @@ while read -r question; do
 	case "$question" in *deadly*) kill -9 $QEMU_PID; exit 3 ;; esac
 	echo "$question" >&"${QEMU[1]}"
 done
-kill -9 $QEMU_PID # a signal that it may think about can meet its end
+kill -9 $QEMU_PID
 `
 	require.NoError(t, os.WriteFile(program, []byte(script), 0o700))
 	q := open(t, program, "")
