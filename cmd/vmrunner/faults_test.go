@@ -252,21 +252,32 @@ func TestFault30TheDiskOrTheVMIsTaken(t *testing.T) {
 // power. (What was written is in the kernel's memory, though.)
 func killAll(t *testing.T, dir string, p *program) {
 	t.Helper()
-	var killed []unix.PollFd
+	var all []int
 	for _, pids := range invariants.Processes(t, dir) {
-		for _, pid := range pids {
-			fd, err := unix.PidfdOpen(pid, 0)
-			require.NoError(t, err)
-			defer unix.Close(fd)
-			require.NoError(t, unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0))
-			killed = append(killed, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
-		}
+		all = append(all, pids...)
 	}
-	for i := range killed { // a process that ends is there for a while, without its arguments
-		require.Eventually(t, func() bool { n, _ := unix.Poll(killed[i:i+1], 0); return n == 1 }, patience, 10*time.Millisecond)
-	}
+	end(t, unix.SIGKILL, all...)
 	require.Equal(t, -int(syscall.SIGKILL), p.exit())
 	invariants.NoProcess(t, dir)
+}
+
+// end sends processes a signal and waits until they are gone: one that ends is there
+// for a while without its arguments, by which it is found, but with its locks.
+func end(t *testing.T, signal syscall.Signal, pids ...int) {
+	t.Helper()
+	var told []unix.PollFd
+	for _, pid := range pids {
+		fd, err := unix.PidfdOpen(pid, 0)
+		require.NoError(t, err)
+		defer unix.Close(fd)
+		told = append(told, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
+	}
+	for i := range told {
+		require.NoError(t, unix.PidfdSendSignal(int(told[i].Fd), signal, nil, 0))
+	}
+	for i := range told {
+		require.Eventually(t, func() bool { n, _ := unix.Poll(told[i:i+1], 0); return n == 1 }, patience, 10*time.Millisecond)
+	}
 }
 
 // serial is the guest's serial console.

@@ -72,7 +72,7 @@ func TestMachineWithoutItsRuntimeDirectoryRunsOn(t *testing.T) {
 	require.Regexp(t, `the VM runs, but cannot be looked after: .*/run/machine.json, which says how, is not there any more; TERM ends its processes: \d+`, second.out.String())
 	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
 
-	require.NoError(t, syscall.Kill(qemu, syscall.SIGTERM))
+	end(t, syscall.SIGTERM, qemu)
 	invariants.NoProcess(t, dir)
 	third := start(t, dir, nil)
 	third.await(`booting`)

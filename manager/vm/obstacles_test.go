@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
@@ -165,11 +166,12 @@ func TestDeletion(t *testing.T) {
 			require.True(t, is, claim)
 		}
 	}
-	vm := w.vm("slow")
+	// One that something else holds says what it is.
+	vm := w.vm("slow", func(vm *v1.VirtualMachine) { vm.Finalizers = []string{"example.com/hold"} })
 	pod := w.boot("slow")
-	foreground := metav1.DeletePropagationForeground
-	require.NoError(t, w.client.Delete(t.Context(), vm, &client.DeleteOptions{PropagationPolicy: &foreground}))
+	require.NoError(t, w.client.Delete(t.Context(), vm))
 	w.phase("slow", v1.PhaseTerminating, reasonDeleted)
+	require.NoError(t, w.client.Patch(t.Context(), vm, client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`))))
 	w.removeWhenTold(pod)
 	require.Eventually(t, func() bool { _, is := get(w, "slow", &v1.VirtualMachine{}); return !is }, patience, tick)
 }
