@@ -89,9 +89,11 @@ func (c *console) tell(line string) {
 	require.NoError(c.t, err)
 }
 
-// ask runs a shell command in the guest, and returns what it prints.
+// ask runs a shell command in the guest, and returns what it prints. A console begins
+// with what was said before, so that only the answer to this line counts.
 func (c *console) ask(command string) string {
 	c.t.Helper()
-	c.tell("sh " + command + "; echo; echo done")
-	return strings.TrimSpace(strings.ReplaceAll(c.await(`(?s)echo done\r?\n(.*?)\r?\ndone\r?\nrc=0`)[1], "\r", ""))
+	line := "sh " + command + "; echo; echo done"
+	c.tell(line)
+	return strings.TrimSpace(strings.ReplaceAll(c.await(`(?s)`+regexp.QuoteMeta(line)+`\r?\n(.*?)\r?\ndone\r?\nrc=0`)[1], "\r", ""))
 }
