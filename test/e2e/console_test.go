@@ -95,5 +95,5 @@ func (c *console) ask(command string) string {
 	c.t.Helper()
 	line := "sh " + command + "; echo; echo done"
 	c.tell(line)
-	return strings.TrimSpace(strings.ReplaceAll(c.await(`(?s)`+regexp.QuoteMeta(line)+`\r?\n(.*?)\r?\ndone\r?\nrc=0`)[1], "\r", ""))
+	return strings.TrimSpace(strings.ReplaceAll(c.await(`(?s)` + regexp.QuoteMeta(line) + `\r?\n(.*?)\r?\ndone\r?\nrc=0`)[1], "\r", ""))
 }
