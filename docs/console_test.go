@@ -11,9 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	_ "vmop/cmd/vmrunner/vmtype" // what the program consists of: without it, go test takes old results for those of new code
 	"vmop/test/guest"
 	"vmop/test/invariants"
+	"vmop/test/program"
 )
 
 // What the pages call the reader's home and runtime directory.
@@ -39,10 +39,8 @@ type reader struct {
 // was made, is not compared. With -update the pages get what the commands print now.
 func TestCommandsInDocuments(t *testing.T) {
 	t.Parallel()
-	program := filepath.Join(t.TempDir(), "vmrunner")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "vmop/cmd/vmrunner")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, string(out))
+	vmrunner := filepath.Join(t.TempDir(), "vmrunner")
+	require.NoError(t, program.Build(t.Context(), vmrunner, "vmop/cmd/vmrunner"))
 	var pages []string
 	for _, file := range documents(t) {
 		if slices.ContainsFunc(blocks(t, file), func(b block) bool { return b.language == "console" }) {
@@ -53,7 +51,7 @@ func TestCommandsInDocuments(t *testing.T) {
 	for _, file := range pages {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
-			newReader(t, program).follow(file)
+			newReader(t, vmrunner).follow(file)
 		})
 	}
 }

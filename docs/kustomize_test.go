@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,13 +9,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/test/program"
 )
 
 // The page's kustomization, and its command for the folder itself, name both images.
 func TestKustomizationsInDocuments(t *testing.T) {
 	t.Parallel()
 	deploy, err := filepath.Abs("../deploy")
-	require.NoError(t, err)
+	require.NoError(t, errors.Join(err, program.LookInto("../deploy")))
 	build := func(dir string) string {
 		t.Helper()
 		out, err := exec.CommandContext(t.Context(), "kubectl", "kustomize", dir).CombinedOutput()

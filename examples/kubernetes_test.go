@@ -3,6 +3,7 @@ package examples_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"vmop/manager/objects"
 	"vmop/runner/config"
 	"vmop/test/cluster"
+	"vmop/test/program"
 )
 
 // A real API server takes every example as its comments say, and what a manager would
@@ -25,6 +27,7 @@ func TestKubernetes(t *testing.T) {
 	kustomizations, err := filepath.Glob(filepath.Join("*", "kustomization.yaml"))
 	require.NoError(t, err)
 	require.Len(t, kustomizations, 7)
+	require.NoError(t, errors.Join(program.LookInto("."), program.LookInto("../deploy")))
 	c, err := cluster.Up(t.Context(), cluster.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Down(context.WithoutCancel(t.Context()))) })

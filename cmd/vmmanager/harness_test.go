@@ -27,6 +27,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/test/cluster"
+	"vmop/test/program"
 )
 
 // patience bounds every wait; what is waited for is an event each time.
@@ -159,7 +160,7 @@ func (p *place) deploy(more string) {
 	p.t.Helper()
 	dir := p.t.TempDir()
 	there, err := filepath.Abs(deploy)
-	require.NoError(p.t, err)
+	require.NoError(p.t, errors.Join(err, program.LookInto(deploy)))
 	base, err := filepath.Rel(dir, there)
 	require.NoError(p.t, err)
 	text := "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nnamespace: " + p.namespace + "\nresources: [" + base + "]\n" + more
@@ -203,8 +204,8 @@ func (p *place) vm(name string) *v1.VirtualMachine {
 	return &vm
 }
 
-// A program is a manager that runs in the cluster's network.
-type program struct {
+// A process is a manager that runs in the cluster's network.
+type process struct {
 	*place
 	cmd             *exec.Cmd
 	log             *lockedBuffer
@@ -212,7 +213,7 @@ type program struct {
 	ended           chan struct{}
 }
 
-// lockedBuffer is what a program says.
+// lockedBuffer is what a process says.
 type lockedBuffer struct {
 	mu sync.Mutex
 	bytes.Buffer
@@ -240,12 +241,12 @@ func (p *place) config(reconciler string) string {
 }
 
 // start starts a manager, and waits until it is ready.
-func (p *place) start(config string, args ...string) *program {
+func (p *place) start(config string, args ...string) *process {
 	p.t.Helper()
 	path, err := exec.LookPath("vmmanager")
 	require.NoError(p.t, err)
 	first := 20000 + 2*ports.Add(1)
-	r := &program{
+	r := &process{
 		place: p, log: &lockedBuffer{}, ended: make(chan struct{}),
 		health: fmt.Sprintf("127.0.0.1:%d", first), metrics: fmt.Sprintf("127.0.0.1:%d", first+1),
 	}
@@ -269,7 +270,7 @@ func (p *place) start(config string, args ...string) *program {
 	return r
 }
 
-func (r *program) hasEnded() bool {
+func (r *process) hasEnded() bool {
 	select {
 	case <-r.ended:
 		return true
@@ -279,7 +280,7 @@ func (r *program) hasEnded() bool {
 }
 
 // ask returns what a manager answers.
-func (r *program) ask(address, path string) (string, error) {
+func (r *process) ask(address, path string) (string, error) {
 	transport := &http.Transport{DialContext: r.Dial, DisableKeepAlives: true}
 	request, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, "http://"+address+path, http.NoBody)
 	if err != nil {
@@ -295,7 +296,7 @@ func (r *program) ask(address, path string) (string, error) {
 }
 
 // metric returns the value of a metric, as text; "" if it isn't there.
-func (r *program) metric(name string) string {
+func (r *process) metric(name string) string {
 	body, err := r.ask(r.metrics, "/metrics")
 	if err != nil {
 		return ""
@@ -309,14 +310,14 @@ func (r *program) metric(name string) string {
 }
 
 // stop ends a manager as Kubernetes does, and returns its exit code.
-func (r *program) stop() int {
+func (r *process) stop() int {
 	r.t.Helper()
 	require.NoError(r.t, r.cmd.Process.Signal(syscall.SIGTERM))
 	r.awaitEnd()
 	return r.cmd.ProcessState.ExitCode()
 }
 
-func (r *program) awaitEnd() {
+func (r *process) awaitEnd() {
 	r.t.Helper()
 	select {
 	case <-r.ended:

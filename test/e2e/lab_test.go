@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,6 +21,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/test/cluster"
 	"vmop/test/guest"
+	"vmop/test/program"
 )
 
 const (
@@ -45,6 +47,9 @@ func newLab(t *testing.T) *lab {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "e2e")
 	require.NoError(t, err)
+	require.NoError(t, errors.Join(
+		program.LookAt(t.Context(), "vmop/cmd/vmrunner", "vmop/cmd/vmmanager", "vmop/deploy/images"),
+		program.LookInto("../../deploy"), program.LookInto("../../examples")))
 	l := &lab{}
 	images, repository := filepath.Join(dir, "images"), filepath.Join(dir, "repository")
 

@@ -2,21 +2,22 @@ package main
 
 import (
 	"context"
-	"os/exec"
+	"errors"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/test/program"
 )
 
 // A few VMs, and what the manager may ask of the API server for them.
 func TestFewVMs(t *testing.T) {
 	t.Parallel()
 	const few = 50
-	program := filepath.Join(t.TempDir(), "vmmanager")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cmd/vmmanager").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	w, err := newWorld(t.Context(), program, func(line string) { t.Log(line) })
+	vmmanager := filepath.Join(t.TempDir(), "vmmanager")
+	require.NoError(t, errors.Join(program.Build(t.Context(), vmmanager, "vmop/cmd/vmmanager"), program.LookInto("../../deploy")))
+	w, err := newWorld(t.Context(), vmmanager, func(line string) { t.Log(line) })
 	require.NoError(t, err)
 	defer func() { require.NoError(t, w.close(context.WithoutCancel(t.Context()))) }()
 	require.NoError(t, w.startManager(t.Context(), 0))

@@ -23,6 +23,7 @@ import (
 	"vmop/runner/control"
 	"vmop/runner/qmp"
 	"vmop/test/guest"
+	"vmop/test/program"
 )
 
 // patience bounds every wait. What is waited for is a state each time.
@@ -48,8 +49,7 @@ func newMachine(t *testing.T) *machine {
 	dir, err := os.MkdirTemp("", "soak") // short, for the paths of sockets
 	require.NoError(t, err)
 	m := &machine{t: t, program: filepath.Join(t.TempDir(), "vmrunner"), dir: dir, image: guest.Tiny(t).With(t, "/usr/sbin/qemu-ga")}
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", m.program, "vmop/cmd/vmrunner").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	require.NoError(t, program.Build(t.Context(), m.program, "vmop/cmd/vmrunner"))
 	for _, medium := range []string{"a.iso", "b.iso"} {
 		require.NoError(t, os.WriteFile(m.path(medium), make([]byte, 64<<10), 0o600))
 	}

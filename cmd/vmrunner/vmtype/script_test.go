@@ -1,6 +1,7 @@
 package vmtype_test
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,7 +12,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	_ "vmop/cmd/vmrunner/vmtype" // what the program consists of: without it, go test takes old results for those of new code
+	"vmop/test/program"
 )
 
 var update = flag.Bool("update", false, "rewrite what scripts expect")
@@ -21,9 +22,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "vmrunner")
 	if err == nil {
-		build := exec.Command("go", "build", "-o", dir, "vmop/cmd/vmrunner")
-		build.Stderr = os.Stderr
-		err = errors.Join(build.Run(), os.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH")))
+		err = errors.Join(program.Build(context.Background(), dir, "vmop/cmd/vmrunner"), os.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH")))
 	}
 	code := 1
 	if err == nil {
@@ -43,8 +42,8 @@ func TestScripts(t *testing.T) {
 		Dir:           "testdata/script",
 		UpdateScripts: *update,
 		Setup: func(env *testscript.Env) error {
-			program, err := exec.LookPath("vmrunner")
-			env.Setenv("VMRUNNER", program)
+			path, err := exec.LookPath("vmrunner")
+			env.Setenv("VMRUNNER", path)
 			env.Setenv("HOME", env.WorkDir+"/home")
 			env.Setenv("XDG_RUNTIME_DIR", env.WorkDir+"/xdg")
 			env.Setenv("XDG_CACHE_HOME", env.WorkDir+"/cache")

@@ -25,6 +25,7 @@ import (
 	"vmop/runner/control"
 	"vmop/test/guest"
 	"vmop/test/invariants"
+	"vmop/test/program"
 )
 
 // built is the program of the runner.
@@ -35,7 +36,7 @@ var built = sync.OnceValues(func() (string, error) {
 	}
 	remove = func() error { return os.RemoveAll(dir) }
 	path := filepath.Join(dir, "vmrunner")
-	return path, exec.Command("go", "build", "-o", path, "vmop/cmd/vmrunner").Run() //nolint:noctx // it is for all tests
+	return path, program.Build(context.Background(), path, "vmop/cmd/vmrunner")
 })
 
 // remove removes it.

@@ -1,0 +1,57 @@
+// Package program builds the project's programs for tests.
+//
+// "go test" prints the result of an earlier run where nothing differs that the test
+// consists of or has read itself. What a compiler reads that the test has started, it
+// doesn't see. So the sources are looked at here, that no test vouches for a program
+// that it never ran.
+package program
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Build builds the program of a package ("vmop/cmd/vmrunner") as a file, or into a
+// folder that exists.
+func Build(ctx context.Context, path, pkg string) error {
+	if err := LookAt(ctx, pkg); err != nil {
+		return err
+	}
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", path, pkg).CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
+	}
+	return nil
+}
+
+// sources lists a package's files, if it belongs to the module that "go list" runs in.
+const sources = `{{with .Module}}{{if .Main}}{{.GoMod}}
+{{range $.GoFiles}}{{$.Dir}}/{{.}}
+{{end}}{{range $.EmbedFiles}}{{$.Dir}}/{{.}}
+{{end}}{{end}}{{end}}`
+
+// LookAt looks at all of the module's files that packages are built from.
+func LookAt(ctx context.Context, pkgs ...string) error {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-deps", "-f", sources}, pkgs...)...)
+	var complaint strings.Builder
+	cmd.Stderr = &complaint
+	files, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("find the sources of %s: %w\n%s", strings.Join(pkgs, ", "), err, complaint.String())
+	}
+	for file := range strings.FieldsFuncSeq(string(files), func(r rune) bool { return r == '\n' }) {
+		if _, err := os.Stat(file); err != nil {
+			return fmt.Errorf("look at a source: %w", err)
+		}
+	}
+	return nil
+}
+
+// LookInto looks at all files of a folder, for a program that is told to read it.
+func LookInto(dir string) error {
+	return filepath.WalkDir(dir, func(_ string, _ fs.DirEntry, err error) error { return err })
+}
