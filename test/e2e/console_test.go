@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -90,10 +91,15 @@ func (c *console) tell(line string) {
 }
 
 // ask runs a shell command in the guest, and returns what it prints. A console begins
-// with what was said before, so that only the answer to this line counts.
+// with what was said before, and the guest's own reports come in between, even while
+// the command is typed.
 func (c *console) ask(command string) string {
 	c.t.Helper()
-	line := "sh " + command + "; echo; echo done"
-	c.tell(line)
-	return strings.TrimSpace(strings.ReplaceAll(c.await(`(?s)` + regexp.QuoteMeta(line) + `\r?\n(.*?)\r?\ndone\r?\nrc=0`)[1], "\r", ""))
+	mark := fmt.Sprintf("%08x", rand.Uint32())
+	c.tell("sh echo begin " + mark + "; " + command + "; echo; echo end " + mark)
+	said := c.await(`(?s)^begin ` + mark + `\r?\n(.*?)^end ` + mark + `\r?$`)[1]
+	return strings.TrimSpace(strings.ReplaceAll(report.ReplaceAllString(said, ""), "\r", ""))
 }
+
+// report is a line that the guest prints unasked.
+var report = regexp.MustCompile(`(?m)^TINY .*\n`)
