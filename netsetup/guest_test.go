@@ -38,6 +38,12 @@ type machine struct {
 // processes are where the test is, and inherit further descriptors.
 func boot(t *testing.T, tap *os.File, mac string, inherited ...*os.File) *machine {
 	t.Helper()
+	return bootBefore(t, "tap,fd=3", mac, append([]*os.File{tap}, inherited...)...)
+}
+
+// bootBefore starts a guest with what is behind its card, and descriptors from 3 on.
+func bootBefore(t *testing.T, backend, mac string, files ...*os.File) *machine {
+	t.Helper()
 	qemu, err := exec.LookPath("qemu-system-x86_64")
 	require.NoError(t, err, "install the Debian package qemu-system-x86")
 	image := guest.Tiny(t)
@@ -45,9 +51,9 @@ func boot(t *testing.T, tap *os.File, mac string, inherited ...*os.File) *machin
 		"-nodefaults", "-display", "none", "-machine", "q35", "-accel", "tcg", "-cpu", "max", "-m", "256",
 		"-kernel", image.Kernel, "-initrd", image.Initrd, "-append", "console=ttyS0 quiet panic=-1 tiny.dhcp",
 		"-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
-		"-netdev", "tap,id=net0,fd=3", "-device", "virtio-net-pci,netdev=net0,mac="+mac,
+		"-netdev", backend+",id=net0", "-device", "virtio-net-pci,netdev=net0,mac="+mac,
 		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console")
-	process.ExtraFiles = append([]*os.File{tap}, inherited...)
+	process.ExtraFiles = files
 	process.Stderr = t.Output()
 	stdin, err := process.StdinPipe()
 	require.NoError(t, err)

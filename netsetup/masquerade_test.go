@@ -66,7 +66,10 @@ func TestMasqueradeSetsUpAndLeavesNothing(t *testing.T) {
 // the names of priorities, which some versions use and others do not.
 func rules(t *testing.T) string {
 	t.Helper()
-	text := say(t, "nftables", "nft", "list", "ruleset")
+	return plain(say(t, "nftables", "nft", "list", "ruleset"))
+}
+
+func plain(text string) string {
 	text = regexp.MustCompile(` # progname .*`).ReplaceAllString(text, "")
 	return strings.NewReplacer("priority raw", "priority -300", "priority dstnat", "priority -100",
 		"priority filter", "priority 0", "priority srcnat", "priority 100").Replace(text)
@@ -80,6 +83,19 @@ const rulesOfVM0 = `table inet vmop-vm0 {
 		iifname "vm0" meta nfproto != ipv4 drop
 		iifname "vm0" ip saddr != 10.0.2.2 ip saddr != 0.0.0.0 drop
 		iifname "vm0" ip daddr 127.0.0.0/8 drop
+		iifname "vm0" udp dport 53 accept
+		iifname "vm0" tcp dport 53 accept
+		iifname "vm0" ip daddr 169.254.0.0/16 drop
+	}
+
+	chain self {
+		type filter hook input priority 0; policy accept;
+		iifname "vm0" ct state established,related accept
+		iifname "vm0" meta l4proto icmp accept
+		iifname "vm0" udp dport 53 accept
+		iifname "vm0" tcp dport 53 accept
+		iifname "vm0" udp dport 67 accept
+		iifname "vm0" drop
 	}
 
 	chain private {
@@ -106,6 +122,24 @@ const rulesOfVM0 = `table inet vmop-vm0 {
 	}
 }
 `
+
+// docs/networking.md shows the rules of its example as they are.
+func TestMasqueradeIsAsDocumented(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/networking.md")
+	require.NoError(t, err)
+	_, listing, found := strings.Cut(string(page), "\ntable inet ")
+	require.True(t, found)
+	listing, _, found = strings.Cut(listing, "```")
+	require.True(t, found)
+	newPodAndWorld(t)
+	cfg := network("vme2e173d88n0", netsetup.Forward{HostPort: 8080, GuestPort: 80})
+	cfg.Subnet = netip.MustParsePrefix("10.77.0.0/24")
+	m, err := open(t, cfg)
+	require.NoError(t, err)
+	require.Equal(t, rules(t), plain("table inet "+listing))
+	require.NoError(t, m.Close())
+}
 
 func TestMasqueradeFaults(t *testing.T) {
 	t.Parallel()
