@@ -39,12 +39,16 @@ type Claim struct {
 	// Problem says why the claim stays as it is, though the VM asks for something
 	// else, or why it cannot be used; nil if all is well.
 	Problem *Problem
+	// Kept says what the claim keeps of that which cannot change in one that exists,
+	// where the VM asks for something else.
+	Kept []Problem
 	// Untrusted says why nobody vouches for the files in the volume; "" if there is
 	// no such reason, or there are no files.
 	Untrusted string
 
 	wanted *applycorev1.PersistentVolumeClaimApplyConfiguration
-	marked bool // Untrusted is to be written
+	fixed  fixed // what of it can't change
+	marked bool  // Untrusted is to be written
 }
 
 // ClaimNames returns the names that claims of a VM can have: who knows what of
@@ -94,7 +98,7 @@ func Claims(vm *v1.VirtualMachine, s Settings, existing map[string]metav1.Object
 		if err != nil {
 			return nil, err
 		}
-		c := Claim{Name: of.name, Volume: of.volume, Path: of.path, wanted: wanted}
+		c := Claim{Name: of.name, Volume: of.volume, Path: of.path, wanted: wanted, fixed: of.fixed()}
 		name, exists := of.among(vm, existing)
 		c.Name = name
 		have := existing[name]
@@ -220,6 +224,7 @@ func (c *Claim) compare(vm *v1.VirtualMachine, have metav1.ObjectMeta) {
 	if size, err := resource.ParseQuantity(have.Annotations[AnnotationStorage]); err == nil {
 		c.Problem = c.shrinks(size)
 	}
+	c.Kept = c.keeps(noted(have))
 }
 
 // notOurs tells that a claim is somebody else's, whose data a VM must not get.
@@ -326,11 +331,19 @@ func (c *Claim) Unbound(have *corev1.PersistentVolumeClaim) string {
 
 // Change returns the merge patch (RFC 7386) that brings an existing claim as near
 // to what the VM asks for as a claim allows: labels, annotations, a larger size, the
-// class of what can change in a volume. c.Problem says what remains.
+// class of what can change in a volume. One without a storage class gets that first,
+// and is still Stale then. c.Problem and c.Kept say what remains.
 func (c *Claim) Change(have *corev1.PersistentVolumeClaim) ([]byte, error) {
 	wanted := c.wanted
-	annotations := maps.Clone(wanted.Annotations)
-	spec := map[string]any{}
+	if class, asked := c.fixed[classField]; asked && class != "" && classless(have) {
+		return json.Marshal(map[string]any{
+			"metadata": map[string]any{"resourceVersion": have.ResourceVersion}, "spec": map[string]any{classField: class},
+		})
+	}
+	annotations, spec := map[string]any{}, map[string]any{}
+	for key, value := range wanted.Annotations {
+		annotations[key] = value
+	}
 	size := have.Spec.Resources.Requests[corev1.ResourceStorage]
 	if text := requested(wanted); text != "" {
 		if c.Problem = c.shrinks(size); c.Problem == nil {
@@ -341,6 +354,16 @@ func (c *Claim) Change(have *corev1.PersistentVolumeClaim) ([]byte, error) {
 	}
 	if class := wanted.Spec.VolumeAttributesClassName; class != nil {
 		spec["volumeAttributesClassName"] = *class
+	}
+	kept := c.fixed.missed(fixedOf(have))
+	c.Kept = c.keeps(kept)
+	annotations[AnnotationKept] = nil // no such annotation
+	if len(kept) > 0 {
+		note, err := json.Marshal(kept)
+		if err != nil {
+			return nil, fmt.Errorf("write what the claim %s keeps: %w", c.Name, err)
+		}
+		annotations[AnnotationKept] = string(note)
 	}
 	patch := map[string]any{"metadata": map[string]any{
 		"resourceVersion": have.ResourceVersion, "labels": wanted.Labels, "annotations": annotations,

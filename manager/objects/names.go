@@ -44,6 +44,9 @@ const (
 	AnnotationUntrusted = v1.GroupName + "/untrusted"
 	// AnnotationStorage of a claim is the size that it is known to have requested.
 	AnnotationStorage = v1.GroupName + "/storage"
+	// AnnotationKept of a claim is what it has where the VM asks for something else
+	// that cannot change, by the field of the claim's spec, as JSON.
+	AnnotationKept = v1.GroupName + "/kept"
 
 	// AnnotationConfigVersion of a pod is the resourceVersion of the ConfigMap,
 	// AnnotationPasswordVersion that of the display secret, AnnotationTypesVersion

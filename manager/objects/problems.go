@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "vmop/api/v1"
+	"vmop/logging"
 )
 
 // A Problem is something about a VM's objects that its user must know, in terms of
@@ -29,6 +30,18 @@ func Problems(vm *v1.VirtualMachine, claims []Claim) []Problem {
 	}
 	if p := tightLimit(vm); p != nil {
 		all = append(all, *p)
+	}
+	return all
+}
+
+// LoggingProblems returns what is wrong with the levels that the VM gives its runner.
+// Loggers that the runner doesn't have may stand there: files of VM-Operator name them.
+func LoggingProblems(vm *v1.VirtualMachine) []Problem {
+	var all []Problem
+	for _, p := range logging.Check(vm.Spec.LoggingProperties, logging.Runner, logging.Operator) {
+		if !p.Foreign {
+			all = append(all, Problem{Path: "spec.loggingProperties", Message: fmt.Sprintf("line %d: %s", p.Line, p.Message)})
+		}
 	}
 	return all
 }

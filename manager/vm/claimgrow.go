@@ -17,6 +17,7 @@ type refusal struct {
 	hash    string // of what was asked for
 	version string // of the claim
 	problem string
+	kept    []objects.Problem // which no note at the claim tells
 	at      time.Time
 }
 
@@ -37,10 +38,11 @@ func (c *reconciler) growClaim(ctx context.Context, v *visit, claim *objects.Cla
 		if err != nil {
 			return err
 		}
-		said = refusal{hash, version, refused, v.now}
+		said = refusal{hash, version, refused, claim.Kept, v.now}
 		v.memory.refuse(claim.Name, said)
 	}
 	if said.problem != "" {
+		claim.Kept = said.kept
 		v.problems = append(v.problems, problem{reasonClaim, said.problem})
 		v.lookAgain(said.at.Add(refusalLasts))
 	}
@@ -73,13 +75,16 @@ func (c *reconciler) changeClaim(ctx context.Context, v *visit, claim *objects.C
 	}
 	changed := have.DeepCopy()
 	err = c.client.Patch(ctx, changed, client.RawPatch(types.MergePatchType, patch), managerWriter)
-	if refused(err) != nil {
+	if err != nil && refused(err) == nil {
+		return "", fmt.Errorf("change PersistentVolumeClaim %s for %s: %w", claim.Name, purpose(claim), err)
+	}
+	for _, p := range claim.Kept {
+		c.event(ctx, v, claimNotChanged(p.Path+": "+p.Message, have.UID))
+	}
+	if err != nil {
 		problem := claim.Refused(&have, readable(err.Error()))
 		c.event(ctx, v, claimNotChanged(problem, have.UID))
 		return problem, nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("change PersistentVolumeClaim %s for %s: %w", claim.Name, purpose(claim), err)
 	}
 	before, after := have.Spec.Resources.Requests.Storage(), changed.Spec.Resources.Requests.Storage()
 	if after.Cmp(*before) > 0 {

@@ -73,7 +73,21 @@ func (c *reconciler) tendClaim(ctx context.Context, v *visit, claim *objects.Cla
 	if p := claim.Problem; p != nil {
 		v.problems = append(v.problems, problem{reasonClaim, p.Path + ": " + p.Message})
 	}
-	return nil, nil
+	return v.kept(claim), nil
+}
+
+// kept tells what a claim keeps. Without what a pod needs the VM is not started.
+func (v *visit) kept(claim *objects.Claim) outcome {
+	var held outcome
+	for _, p := range claim.Kept {
+		said := problem{reasonClaim, p.Path + ": " + p.Message}
+		if p.Fatal {
+			v.frozen, held = true, stalled(said)
+		} else {
+			v.problems = append(v.problems, said)
+		}
+	}
+	return held
 }
 
 func (c *reconciler) makeClaim(ctx context.Context, v *visit, claim *objects.Claim) (outcome, error) {

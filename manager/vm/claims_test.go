@@ -230,3 +230,115 @@ func TestLimitTooLow(t *testing.T) {
 		return status == metav1.ConditionTrue
 	})
 }
+
+// What of a claim can't change is told, once, with what the claim has and what would
+// be right, also by a manager that has just started, and no longer than it holds.
+// The VM goes on.
+func TestClaimKeepsWhatItHas(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	end := w.manage(nil)
+	class := w.bound("web", false)
+	pod := w.boot("web")
+	template := func(vm *v1.VirtualMachine) *v1.ClaimSpec { return &vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec }
+	w.edit("web", func(vm *v1.VirtualMachine) { template(vm).StorageClassName = nil })
+	w.edit("web", func(vm *v1.VirtualMachine) {
+		template(vm).StorageClassName, template(vm).AccessModes = new("fast"), []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+	})
+	modes := "spec.vm.disks[0].volumeClaimTemplate.spec.accessModes: the claim system-disk-web-0 exists and keeps ReadWriteOnce, which cannot change to ReadWriteMany: " +
+		"ask for ReadWriteOnce, or give the disk another metadata.name, for which an empty one is made, and copy the data; " +
+		"if they are not needed, delete the claim while the VM is stopped"
+	classes := "spec.vm.disks[0].volumeClaimTemplate.spec.storageClassName: the claim system-disk-web-0 exists and keeps " + class.Name + ", which cannot change to fast: ask for " + class.Name + ", or "
+	vm := w.told("web", modes+"; "+classes)
+	require.Equal(t, reasonClaim, conditionOf(vm.Status.Conditions, v1.ConditionReconciled).Reason)
+	require.Equal(t, v1.PhaseRunning, vm.Status.Phase)
+
+	end()
+	via := newWire()
+	w.manage(via)
+	w.edit("web", func(vm *v1.VirtualMachine) { vm.Annotations = map[string]string{"seen": "1"} })
+	eventually(w, pod.Name, &corev1.Pod{}, "the VM is looked at", func(p *corev1.Pod) bool { return p.Annotations["seen"] == "1" })
+	w.told("web", modes+"; "+classes)
+	require.NotContains(t, strings.Join(via.written(), "\n"), "persistentvolumeclaims")
+
+	w.edit("web", func(vm *v1.VirtualMachine) { // cannot grow either
+		template(vm).AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+		template(vm).Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Gi")
+	})
+	w.told("web", "stays at 1Gi and does not grow to 2Gi")
+	for range 3 {
+		w.look()
+	}
+	vm = w.told("web", classes)
+	_, message := reconciled(vm)
+	require.NotContains(t, message, "accessModes")
+	for _, e := range w.events("web", "ClaimNotChanged") {
+		require.Equal(t, corev1.EventTypeWarning, e.Type)
+	}
+	require.Len(t, w.events("web", "ClaimNotChanged"), 3, "of the modes, the class, the size")
+
+	w.edit("web", func(vm *v1.VirtualMachine) {
+		template(vm).StorageClassName, template(vm).Resources.Requests[corev1.ResourceStorage] = &class.Name, resource.MustParse("1Gi")
+	})
+	w.isWell("web")
+	_, is := get(w, pod.Name, pod)
+	require.True(t, is)
+}
+
+// isWell waits until a VM's condition Reconciled holds.
+func (w *world) isWell(name string) {
+	w.t.Helper()
+	eventually(w, name, &v1.VirtualMachine{}, "all is well", func(vm *v1.VirtualMachine) bool {
+		status, _ := reconciled(vm)
+		return status == metav1.ConditionTrue && vm.Status.ObservedGeneration == vm.Generation
+	})
+}
+
+// A pod that mounts a file system where there is none would never start: the VM is
+// not started until the definition fits the claim.
+func TestClaimOfAnotherMode(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	w.vm("web")
+	pod := w.boot("web")
+	files, block := corev1.PersistentVolumeFilesystem, corev1.PersistentVolumeBlock
+	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.VolumeMode = &files })
+	const message = "spec.vm.disks[0].volumeClaimTemplate.spec.volumeMode: the claim system-disk-web-0 exists and keeps Block, which cannot change to Filesystem"
+	require.Equal(t, v1.PhaseRunning, w.told("web", message).Status.Phase)
+	require.NoError(t, w.client.Delete(t.Context(), pod.DeepCopy()))
+	w.gone("web", pod)
+	require.Contains(t, w.phase("web", v1.PhaseFailed, reasonClaim).Status.Message, message)
+	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.VolumeMode = &block })
+	w.boot("web")
+	w.isWell("web")
+}
+
+// A claim that waits for a storage class gets the one that the VM is given: that is
+// what the message advises.
+func TestClaimGetsItsClass(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	w.vm("web")
+	w.phase("web", v1.PhasePending, reasonClaimPending)
+	w.edit("web", func(vm *v1.VirtualMachine) {
+		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.StorageClassName = new("gold")
+		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Metadata.Labels = map[string]string{"tier": "one"}
+	})
+	eventually(w, "system-disk-web-0", &corev1.PersistentVolumeClaim{}, "it has a class and labels", func(c *corev1.PersistentVolumeClaim) bool {
+		return c.Spec.StorageClassName != nil && *c.Spec.StorageClassName == "gold" && c.Labels["tier"] == "one"
+	})
+	w.isWell("web")
+}
+
+// Wrong levels in a VM's own logging.properties are told, with the line and what is
+// right; loggers that the original has are not.
+func TestLevelsOfItsOwn(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	w.vm("web", stopped, func(vm *v1.VirtualMachine) { vm.Spec.LoggingProperties = "org.jgrapes.level=FINE\n.level=DEBUG\n" })
+	vm := w.told("web", `spec.loggingProperties: line 2: .level: "DEBUG" is no level (it is called FINE here)`)
+	require.Equal(t, reasonLogging, conditionOf(vm.Status.Conditions, v1.ConditionReconciled).Reason)
+	require.Equal(t, v1.PhaseStopped, vm.Status.Phase)
+	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.LoggingProperties = "org.jgrapes.level=FINE\n.level=FINE\n" })
+	w.isWell("web")
+}

@@ -11,6 +11,9 @@ func (c *reconciler) makeConfigMap(ctx context.Context, v *visit) (outcome, erro
 	if v.distrusted {
 		return nil, nil
 	}
+	for _, p := range objects.LoggingProblems(v.vm) {
+		v.problems = append(v.problems, problem{reasonLogging, p.Path + ": " + p.Message})
+	}
 	configuration, err := objects.ConfigMap(v.vm, v.settings)
 	if err != nil {
 		return stalled{reasonRefused, readable(err.Error())}, nil

@@ -151,7 +151,7 @@ func cutOwned(m *metadata) {
 
 // cutClaim cuts the metadata of a claim, which nobody owns.
 func cutClaim(m *metadata) {
-	cutMetadata(m, []string{objects.LabelName, objects.LabelInstance}, []string{objects.AnnotationApplied, objects.AnnotationStorage, objects.AnnotationUntrusted})
+	cutMetadata(m, []string{objects.LabelName, objects.LabelInstance}, []string{objects.AnnotationApplied, objects.AnnotationStorage, objects.AnnotationKept, objects.AnnotationUntrusted})
 }
 
 // cutSecret cuts the metadata of a display secret, which is found by its label.

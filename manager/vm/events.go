@@ -163,7 +163,7 @@ func claimGrown(name string, uid types.UID, from, to string) happening {
 }
 
 func claimNotChanged(problem string, uid types.UID) happening {
-	return happening{"ClaimNotChanged", "GrowClaim", byUser, problem, string(uid) + problem, true}
+	return happening{"ClaimNotChanged", "ChangeClaim", byUser, problem, string(uid) + problem, true}
 }
 
 func claimDeleted(message string, uid types.UID) happening {

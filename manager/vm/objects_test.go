@@ -141,10 +141,10 @@ func TestDisplaySecret(t *testing.T) {
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
-	class := "manual"
+	class, block := "manual", corev1.PersistentVolumeBlock
 	old := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "web-system-disk", Namespace: w.namespace, Labels: objects.Labels(machine(w.namespace, "web"))}}
 	old.Spec = corev1.PersistentVolumeClaimSpec{
-		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class,
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class, VolumeMode: &block,
 		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 	}
 	w.create(old)

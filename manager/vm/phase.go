@@ -51,6 +51,7 @@ const (
 	reasonRetrying   = "Retrying"
 	reasonClaim      = "ClaimNotAsDefined"
 	reasonLimit      = "LimitTooLow"
+	reasonLogging    = "LoggingNotAsMeant"
 
 	reasonClaimDeleted = "ClaimDeleted"
 )
