@@ -16,6 +16,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
@@ -171,7 +172,34 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 
 	used, refused := p.requests("vm-operator")
 	require.Empty(t, refused)
-	require.Equal(t, p.granted("vm-operator"), used)
+	require.ElementsMatch(t, p.granted("vm-operator"), append(used, blocksDeletion))
+	p.needsToBlockDeletion("web")
+}
+
+// blocksDeletion is the one right that no request shows: admission asks for it when
+// an object shall be able to hold up the deletion of the VM that it belongs to.
+const blocksDeletion = "vms/finalizers.vmoperator.jdrupes.org update"
+
+// needsToBlockDeletion shows that without this right no object of a VM can be made.
+func (p *place) needsToBlockDeletion(vm string) {
+	p.t.Helper()
+	var set appsv1.StatefulSet
+	require.True(p.t, p.get(vm, &set))
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "its-", Namespace: p.namespace, OwnerReferences: set.OwnerReferences}}
+	config, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)
+	require.NoError(p.t, err)
+	config.Dial = p.Dial
+	manager, err := client.New(config, client.Options{Scheme: p.Scheme()})
+	require.NoError(p.t, err)
+	require.NoError(p.t, manager.Create(p.t.Context(), object.DeepCopy(), client.DryRunAll))
+	var role rbacv1.Role
+	require.True(p.t, p.get("vm-operator", &role))
+	role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "vms/finalizers") })
+	require.NoError(p.t, p.Update(p.t.Context(), &role))
+	p.eventually("it is refused", func() bool {
+		err := manager.Create(p.t.Context(), object.DeepCopy(), client.DryRunAll)
+		return err != nil && strings.Contains(err.Error(), "cannot set blockOwnerDeletion")
+	})
 }
 
 // gone ends a pod in the place of its kubelet, when it shall end.

@@ -94,7 +94,10 @@ func newKubernetes() (*kubernetes, error) {
 	}
 	k := &kubernetes{audit: filepath.Join(dir, "audit.log")}
 	k.Cluster, err = cluster.Up(ctx, cluster.Options{Arguments: map[string][]string{
-		"kube-apiserver": {"--audit-policy-file", policy, "--audit-log-path", k.audit},
+		"kube-apiserver": {
+			"--audit-policy-file", policy, "--audit-log-path", k.audit,
+			"--enable-admission-plugins", "OwnerReferencesPermissionEnforcement", // as in OpenShift
+		},
 	}})
 	if err != nil {
 		return nil, err

@@ -91,9 +91,10 @@ func with(labels map[string]string, key, value string) map[string]string {
 	return more
 }
 
-// owner makes an object go when the VM goes.
+// owner makes an object go when the VM goes, and the VM stay until then if its
+// deletion is to wait for that (--cascade=foreground).
 func owner(vm *v1.VirtualMachine) *metav1.OwnerReferenceApplyConfiguration {
 	return metav1.OwnerReference().
 		WithAPIVersion(v1.GroupVersion().String()).WithKind("VirtualMachine").
-		WithName(vm.Name).WithUID(vm.UID).WithController(true)
+		WithName(vm.Name).WithUID(vm.UID).WithController(true).WithBlockOwnerDeletion(true)
 }

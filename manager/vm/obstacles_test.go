@@ -176,6 +176,20 @@ func TestDeletion(t *testing.T) {
 	require.Eventually(t, func() bool { _, is := get(w, "slow", &v1.VirtualMachine{}); return !is }, patience, tick)
 }
 
+// Who deletes a VM and waits for what it has (--cascade=foreground) waits for its
+// guest, too.
+func TestDeletionWaitsForTheGuest(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	vm := w.vm("web")
+	pod := w.boot("web")
+	require.NoError(t, w.client.Delete(t.Context(), vm, client.PropagationPolicy(metav1.DeletePropagationForeground)))
+	eventually(w, pod.Name, &corev1.Pod{}, "asked to go", func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
+	w.phase("web", v1.PhaseTerminating, reasonDeleted)
+	w.gone("web", pod)
+	require.Eventually(t, func() bool { _, is := get(w, "web", &v1.VirtualMachine{}); return !is }, patience, tick)
+}
+
 // A VM that is deleted without what it has leaves its guest running, and one of
 // the same name takes all of it over.
 func TestOrphanAndAdoption(t *testing.T) {
