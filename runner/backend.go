@@ -124,7 +124,7 @@ func newTracker(vm *VM) *status.Tracker {
 // description is what doesn't change from the start on.
 func (m *machine) description(version string) status.Described {
 	return status.Described{
-		Name: m.vm.Spec.Name, UUID: m.vm.Spec.UUID, VMType: m.vm.Plan.Type, Runner: m.thisRunner(version),
+		Name: m.vm.Spec.Name, UUID: m.vm.Spec.UUID, VMType: m.vm.Plan.Type, Runner: m.thisRunner(version), Emulated: m.vm.Emulated(),
 	}
 }
 

@@ -123,8 +123,17 @@ func answer(t ConditionType, is bool, reason Reason, message string) Condition {
 	return c
 }
 
+// running says, too, that the guest is slower than it could be.
 func running(s Status) Condition {
-	return answer(Running, s.Started != nil && s.State != Stopped, s.Reason, s.Message)
+	c := answer(Running, s.Started != nil && s.State != Stopped, s.Reason, s.Message)
+	if c.Status != True || s.QEMU.Emulated == "" {
+		return c
+	}
+	if c.Message != "" {
+		c.Message += "; "
+	}
+	c.Message += "without KVM the guest is slow; vm.accelerator: auto is tcg here, because " + s.QEMU.Emulated
+	return c
 }
 
 func booted(s Status) Condition { return answer(IsBooted, s.State == Booted, s.Reason, s.Message) }

@@ -110,6 +110,20 @@ func TestATransitionTimeChangesOnlyWithTheAnswer(t *testing.T) {
 	require.Equal(t, at(4), s.Condition(IsBooted).LastTransitionTime)
 }
 
+func TestAnEmulatedGuestIsSaidToBeOne(t *testing.T) {
+	t.Parallel()
+	const why, said = "open /dev/kvm: no such file or directory", "without KVM the guest is slow; vm.accelerator: auto is tcg here, because "
+	s := life(t, Described{Emulated: why}, Entered{State: Starting})
+	require.Empty(t, s.Condition(Running).Message, "nothing runs yet")
+	s = life(t, Described{Emulated: why}, Entered{State: Starting}, Entered{State: Booting})
+	require.Equal(t, said+why, s.Condition(Running).Message)
+	require.Empty(t, s.Condition(Ready).Message)
+	s = life(t, Described{Emulated: why}, Entered{State: Booting}, Entered{State: Terminating, Message: "interrupted"})
+	require.Equal(t, "interrupted; "+said+why, s.Condition(Running).Message)
+	s = life(t, Described{Emulated: why}, Entered{State: Booting}, Ended{Cause: "asked"})
+	require.NotContains(t, s.Condition(Running).Message, "KVM")
+}
+
 func TestMessagesNameWhatTheyMean(t *testing.T) {
 	t.Parallel()
 	s := life(t, Entered{State: Booted}, Read{Generation: 3}, Applied(2), Read{Generation: 4, Error: "config.yaml:3:7: unknown field"},

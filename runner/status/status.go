@@ -82,6 +82,9 @@ type QEMU struct {
 	// RunState is QEMU's word (QAPI type RunState): running, paused, io-error,
 	// guest-panicked, internal-error, …
 	RunState string `json:"runState,omitempty"`
+	// Emulated says why QEMU emulates the guest's CPUs, which is slow, though KVM
+	// was welcome; empty if it doesn't, or was told to.
+	Emulated string `json:"emulated,omitempty"`
 	// Unresponsive says that QEMU owes an answer for more than 5 seconds.
 	Unresponsive bool `json:"unresponsive,omitempty"`
 }

@@ -47,6 +47,7 @@ func forget(s *Status) {
 type Described struct {
 	Name, UUID, VMType string
 	Runner             Runner
+	Emulated           string // why there is no KVM, though it was welcome
 }
 
 // Entered tells that the VM is in another state. An empty reason means the
@@ -136,7 +137,7 @@ type Ended Outcome
 
 func (u Described) apply(s *Status, now time.Time) error {
 	u.Runner.Started = u.Runner.Started.UTC().Truncate(time.Millisecond)
-	s.Name, s.UUID, s.VMType, s.Runner = u.Name, u.UUID, u.VMType, u.Runner
+	s.Name, s.UUID, s.VMType, s.Runner, s.QEMU.Emulated = u.Name, u.UUID, u.VMType, u.Runner, u.Emulated
 	return nil
 }
 

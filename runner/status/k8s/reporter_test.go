@@ -61,7 +61,7 @@ func TestStatus(t *testing.T) {
 	p := newPlace(t)
 	tracker, r, log := p.follow()
 	tell(t, tracker, status.Entered{State: status.Starting},
-		status.Described{Name: "web", UUID: "081bc4a9-6816-4be2-9011-9949c1336f71", VMType: "standard", Runner: status.Runner{Version: "1.2"}})
+		status.Described{Name: "web", UUID: "081bc4a9-6816-4be2-9011-9949c1336f71", VMType: "standard", Runner: status.Runner{Version: "1.2"}, Emulated: "there is no /dev/kvm"})
 	tell(t, tracker, status.Entered{State: status.Booting}, status.Read{Generation: 3}, status.Applied(3), status.CPUs(2), status.RAM(384<<20))
 	tell(t, tracker, status.ConsoleOpened{Kind: status.Serial, Client: "uid 0 pid 7"}, status.ConsoleOpened{Kind: status.SPICE, Client: "[2001:db8::7]:49152"},
 		status.PasswordSerial(-1), status.WantedUser("joe"), status.VmopAgent(true), status.LoggedIn("joe"), status.Answered{},
@@ -87,6 +87,9 @@ func TestStatus(t *testing.T) {
 	}, s.PendingChanges)
 	conditions := map[string]string{}
 	for _, c := range s.Conditions {
+		if c.Type == "Running" {
+			require.Equal(t, "without KVM the guest is slow; spec.vm.accelerator: auto is tcg here, because there is no /dev/kvm", c.Message)
+		}
 		require.EqualValues(t, 3, c.ObservedGeneration, c.Type)
 		conditions[c.Type] = string(c.Status) + " " + c.Reason
 	}
