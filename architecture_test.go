@@ -230,7 +230,7 @@ func overFence(tr tree) []string {
 			owners[library] = append(owners[library], words[:len(words)-1]...)
 		}
 	}
-	owners["github.com/stretchr/testify"] = []string{"nothing but tests", "test/guest", "test/invariants"}
+	owners["github.com/stretchr/testify"] = []string{"nothing but tests", "test/guest", "test/invariants", "test/cluster/clustertest"}
 	var broken []string
 	for _, s := range tr.code() {
 		for _, imported := range s.imports() {

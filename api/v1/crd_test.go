@@ -1,7 +1,6 @@
 package v1_test
 
 import (
-	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -16,36 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
 	v1 "vmop/api/v1"
 	"vmop/test/cluster"
+	"vmop/test/cluster/clustertest"
 )
-
-const namespace = "vmop-demo"
-
-// server is a real API server that knows VirtualMachines.
-func server(t *testing.T) (*cluster.Cluster, dynamic.ResourceInterface) {
-	t.Helper()
-	c, err := cluster.Up(t.Context(), cluster.Options{})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Down(context.WithoutCancel(t.Context()))) })
-	for _, args := range [][]string{
-		{"apply", "--server-side", "-f", filepath.Join("..", "..", "deploy", "crds")},
-		{"create", "namespace", namespace},
-	} {
-		_, err := c.Kubectl(t.Context(), args...)
-		require.NoError(t, err)
-	}
-	require.NoError(t, c.AwaitResource(t.Context(), "vms."+v1.GroupName))
-	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
-	require.NoError(t, err)
-	config.QPS, config.Dial = -1, c.Dial
-	client, err := dynamic.NewForConfig(config)
-	require.NoError(t, err)
-	return c, client.Resource(v1.GroupVersion().WithResource("vms")).Namespace(namespace)
-}
 
 // definition reads a VirtualMachine.
 func definition(t *testing.T, file string) *unstructured.Unstructured {
@@ -59,7 +34,17 @@ func definition(t *testing.T, file string) *unstructured.Unstructured {
 
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
-	c, vms := server(t)
+	const namespace = "vmop-demo" // the sample's
+	k := clustertest.New(t, cluster.Options{})
+	kubectl := func(args ...string) string {
+		out, err := k.Kubectl(t.Context(), append([]string{"-n", namespace}, args...)...)
+		require.NoError(t, err)
+		return out
+	}
+	kubectl("create", "namespace", namespace)
+	client, err := dynamic.NewForConfig(k.Config)
+	require.NoError(t, err)
+	vms := client.Resource(v1.GroupVersion().WithResource("vms")).Namespace(namespace)
 	t.Run("the documented sample is taken as it is", func(t *testing.T) {
 		created, err := vms.Create(t.Context(), definition(t, "test-vm.yaml"), metav1.CreateOptions{FieldValidation: "Strict"})
 		require.NoError(t, err)
@@ -85,12 +70,10 @@ func TestDefinitions(t *testing.T) {
 			metav1.PatchOptions{}, "status")
 		require.NoError(t, err)
 		for _, resource := range []string{"vms", "vm", "virtualmachine"} {
-			table, err := c.Kubectl(t.Context(), "get", resource, "-n", namespace)
-			require.NoError(t, err)
+			table := kubectl("get", resource)
 			require.Regexp(t, `^NAME +PHASE +NODE +IP +CPUS +RAM +AGE\ntest-vm +Running +n1 +10\.0\.2\.15 +2 +4Gi +\d+s\n$`, table)
 		}
-		table, err := c.Kubectl(t.Context(), "get", "vms", "-n", namespace, "-o", "wide")
-		require.NoError(t, err)
+		table := kubectl("get", "vms", "-o", "wide")
 		require.Regexp(t, `AGE +TYPE +STATE +NEED-RESTART +AGENT +CONSOLE-USER +UUID\n.* standard +Running +True +False +me +u-1\n$`, table)
 	})
 	for name, row := range refused() {

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
+	"vmop/test/cluster"
 )
 
 // What deploy/ has is taken by a namespace for pods without any right, and says
@@ -29,7 +30,7 @@ func TestDeploy(t *testing.T) {
 	p := newPlace(t, "restricted")
 	var pods corev1.PodList
 	p.eventually("a pod of the manager is admitted", func() bool {
-		require.NoError(t, p.List(t.Context(), &pods, client.InNamespace(p.namespace)))
+		require.NoError(t, p.client.List(t.Context(), &pods, client.InNamespace(p.Name)))
 		return len(pods.Items) == 1
 	})
 	require.Equal(t, "vmop/manager:devel", pods.Items[0].Spec.Containers[0].Image)
@@ -54,7 +55,7 @@ patches:
 // machine is a VM whose pod needs no right, with a disk of a class that can grow.
 func (p *place) machine(name string) {
 	p.t.Helper()
-	p.apply(`
+	p.Apply(`
 apiVersion: vmoperator.jdrupes.org/v1
 kind: VirtualMachine
 metadata: {name: ` + name + `}
@@ -66,7 +67,7 @@ spec:
     maximumCpus: 2
     networks: [{user: {}}]
     disks:
-    - volumeClaimTemplate: {metadata: {name: system}, spec: {storageClassName: ` + p.namespace + `, resources: {requests: {storage: 1Gi}}}}
+    - volumeClaimTemplate: {metadata: {name: system}, spec: {storageClassName: ` + p.Name + `, resources: {requests: {storage: 1Gi}}}}
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -83,9 +84,9 @@ data:
 func (p *place) runnerSays(vm string, pod *corev1.Pod, status string) {
 	p.t.Helper()
 	object := &v1.VirtualMachine{}
-	object.Name, object.Namespace = vm, p.namespace
+	object.Name, object.Namespace = vm, p.Name
 	text := `{"apiVersion": "vmoperator.jdrupes.org/v1", "kind": "VirtualMachine", "status": {"runner": {"podName": "` + pod.Name + `", "podUID": "` + string(pod.UID) + `", ` + status + `}}}`
-	err := p.Status().Patch(p.t.Context(), object, client.RawPatch(types.ApplyPatchType, []byte(text)), client.FieldOwner("vm-runner"), client.ForceOwnership)
+	err := p.client.Status().Patch(p.t.Context(), object, client.RawPatch(types.ApplyPatchType, []byte(text)), client.FieldOwner("vm-runner"), client.ForceOwnership)
 	require.NoError(p.t, err)
 }
 
@@ -105,21 +106,21 @@ func (p *place) kubelet(pod *corev1.Pod, state corev1.ContainerState) {
 	status := corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: "runner", Image: "none", ImageID: "none", State: state}}}
 	text, err := json.Marshal(map[string]any{"status": status})
 	require.NoError(p.t, err)
-	require.NoError(p.t, p.Status().Patch(p.t.Context(), pod, client.RawPatch(types.MergePatchType, text)))
+	require.NoError(p.t, p.client.Status().Patch(p.t.Context(), pod, client.RawPatch(types.MergePatchType, text)))
 }
 
 // grow gives a VM's claim a volume that can grow, and has the VM ask for more.
 func (p *place) grow(vm, claim string) {
 	p.t.Helper()
-	p.apply(`
-{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: ` + p.namespace + `}, provisioner: example.org/none, allowVolumeExpansion: true}
+	p.Apply(`
+{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: ` + p.Name + `}, provisioner: example.org/none, allowVolumeExpansion: true}
 ---
-{apiVersion: v1, kind: PersistentVolume, metadata: {name: ` + p.namespace + `}, spec: {storageClassName: ` + p.namespace + `, capacity: {storage: 1Gi},
+{apiVersion: v1, kind: PersistentVolume, metadata: {name: ` + p.Name + `}, spec: {storageClassName: ` + p.Name + `, capacity: {storage: 1Gi},
   accessModes: [ReadWriteOnce], volumeMode: Block, local: {path: /dev/loop0}, nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}]}]}}}}
 `)
 	var have corev1.PersistentVolumeClaim
 	p.eventually("the claim is bound", func() bool { return p.get(claim, &have) && have.Status.Phase == corev1.ClaimBound })
-	p.kubectl("patch", "vms", vm, "--type=json", "-p", `[{"op": "replace", "path": "/spec/vm/disks/0/volumeClaimTemplate/spec/resources/requests/storage", "value": "2Gi"}]`)
+	p.Kubectl("patch", "vms", vm, "--type=json", "-p", `[{"op": "replace", "path": "/spec/vm/disks/0/volumeClaimTemplate/spec/resources/requests/storage", "value": "2Gi"}]`)
 	p.eventually("the claim asks for more", func() bool { return p.get(claim, &have) && have.Spec.Resources.Requests.Storage().String() == "2Gi" })
 }
 
@@ -134,7 +135,7 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	p.kubelet(pod, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
 
 	// Its definition changes, and its pod is told.
-	p.kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"vm": {"currentCpus": 1}}}`)
+	p.Kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"vm": {"currentCpus": 1}}}`)
 	p.eventually("the pod is told of the configuration", func() bool {
 		var configMap corev1.ConfigMap
 		return p.get("web", &configMap) && p.get("web-0", pod) && pod.Annotations["vmrunner.jdrupes.org/cmVersion"] == configMap.ResourceVersion &&
@@ -142,7 +143,7 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	})
 	// Its service goes.
 	p.eventually("there is a service", func() bool { return p.get("web", &corev1.Service{}) })
-	p.kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"loadBalancerService": {}}}`)
+	p.Kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"loadBalancerService": {}}}`)
 	p.eventually("there is no service", func() bool { return !p.get("web", &corev1.Service{}) })
 
 	// The guest shuts down, which makes a new pod; in that the machine crashes.
@@ -155,7 +156,7 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	p.gone(pod)
 
 	// In the next one the guest's shutdown is the VM's end.
-	p.kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"guestShutdownStops": true}}`)
+	p.Kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"guestShutdownStops": true}}`)
 	pod = p.awaitPod("web", pod.UID)
 	p.kubelet(pod, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
 	p.runnerSays("web", pod, `"state": "Stopped", "reason": "VmStopped", "outcome": {"cause": "guest shutdown", "exitCode": 0}`)
@@ -185,17 +186,17 @@ func (p *place) needsToBlockDeletion(vm string) {
 	p.t.Helper()
 	var set appsv1.StatefulSet
 	require.True(p.t, p.get(vm, &set))
-	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "its-", Namespace: p.namespace, OwnerReferences: set.OwnerReferences}}
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "its-", Namespace: p.Name, OwnerReferences: set.OwnerReferences}}
 	config, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)
 	require.NoError(p.t, err)
 	config.Dial = p.Dial
-	manager, err := client.New(config, client.Options{Scheme: p.Scheme()})
+	manager, err := client.New(config, client.Options{Scheme: p.client.Scheme()})
 	require.NoError(p.t, err)
 	require.NoError(p.t, manager.Create(p.t.Context(), object.DeepCopy(), client.DryRunAll))
 	var role rbacv1.Role
 	require.True(p.t, p.get("vm-operator", &role))
 	role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "vms/finalizers") })
-	require.NoError(p.t, p.Update(p.t.Context(), &role))
+	require.NoError(p.t, p.client.Update(p.t.Context(), &role))
 	p.eventually("it is refused", func() bool {
 		err := manager.Create(p.t.Context(), object.DeepCopy(), client.DryRunAll)
 		return err != nil && strings.Contains(err.Error(), "cannot set blockOwnerDeletion")
@@ -209,8 +210,7 @@ func (p *place) gone(pod *corev1.Pod) {
 	p.eventually("pod "+pod.Name+" is deleted", func() bool {
 		return !p.get(pod.Name, &now) || now.UID != pod.UID || now.DeletionTimestamp != nil
 	})
-	_, err := p.Kubectl(p.t.Context(), "--namespace", p.namespace, "delete", "pod", pod.Name, "--force", "--ignore-not-found")
-	require.NoError(p.t, err)
+	p.Kubectl("delete", "pod", pod.Name, "--force", "--ignore-not-found")
 }
 
 // granted are the rights in a role, each as "resource.group verb".
@@ -233,7 +233,7 @@ func (p *place) granted(role string) []string {
 // what it was refused. To make an object by a patch takes the right to create it, too.
 func (p *place) requests(account string) (used, refused []string) {
 	p.t.Helper()
-	text, err := os.ReadFile(p.audit)
+	text, err := os.ReadFile(filepath.Join(p.Dir, cluster.AuditLog))
 	require.NoError(p.t, err)
 	all := map[string]bool{}
 	for line := range strings.Lines(string(text)) {
@@ -245,7 +245,7 @@ func (p *place) requests(account string) (used, refused []string) {
 			URI       string             `json:"requestURI"`
 		}
 		require.NoError(p.t, json.Unmarshal([]byte(line), &event))
-		if event.User.Username != "system:serviceaccount:"+p.namespace+":"+account {
+		if event.User.Username != "system:serviceaccount:"+p.Name+":"+account {
 			continue
 		}
 		if event.Response.Code == 403 {
@@ -326,7 +326,7 @@ func TestConfigurationFollowsItsFile(t *testing.T) {
 		require.NoError(t, os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)))
 	}
 	section := func(text string) map[string]string {
-		return map[string]string{"config.yaml": "/Manager/Controller: {namespace: " + p.namespace + ", /Reconciler: {" + text + "}}\n"}
+		return map[string]string{"config.yaml": "/Manager/Controller: {namespace: " + p.Name + ", /Reconciler: {" + text + "}}\n"}
 	}
 	image := func() string {
 		var set appsv1.StatefulSet
@@ -353,7 +353,7 @@ func TestConfigurationFollowsItsFile(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "ok", body, question)
 	}
-	p.kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"priorityClassName": "x"}}`)
+	p.Kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"priorityClassName": "x"}}`)
 	p.eventually("the manager goes on", func() bool { return p.vm("web").Status.ObservedGeneration == 2 })
 	require.Equal(t, "two", image())
 

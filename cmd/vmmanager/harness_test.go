@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -20,56 +18,18 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kubescheme "k8s.io/client-go/kubernetes/scheme"
 
 	v1 "vmop/api/v1"
 	"vmop/test/cluster"
-	"vmop/test/program"
+	"vmop/test/cluster/clustertest"
+	"vmop/test/logbook"
 )
 
 // patience bounds every wait; what is waited for is an event each time.
-const (
-	patience = 4 * time.Minute
-	tick     = 100 * time.Millisecond
-)
-
-const deploy = "../../deploy"
-
-// The program is on the PATH of scripts and tests.
-func TestMain(m *testing.M) {
-	testscript.Main(withCluster{m}, map[string]func(){"vmmanager": main})
-}
-
-// withCluster ends the cluster that the tests share.
-type withCluster struct{ *testing.M }
-
-func (m withCluster) Run() int {
-	code := m.M.Run()
-	if down != nil {
-		if err := down(); err != nil {
-			fmt.Fprintln(os.Stderr, "end the cluster:", err)
-			return 1
-		}
-	}
-	return code
-}
-
-// kubernetes is the cluster that the tests of this package share: a control plane
-// that writes down who asked for what.
-type kubernetes struct {
-	*cluster.Cluster
-	client.Client        // of who may do everything
-	audit         string // the file
-}
-
-var (
-	shared = sync.OnceValues(newKubernetes)
-	down   func() error // if there is a cluster
-	ports  atomic.Int32 // that were given away
-)
+const patience = 4 * time.Minute
 
 // auditPolicy has what service accounts ask for.
 const auditPolicy = `
@@ -81,121 +41,69 @@ rules:
 - {level: None}
 `
 
-func newKubernetes() (*kubernetes, error) {
-	ctx := context.Background()
-	dir, err := os.MkdirTemp("", "audit")
-	if err != nil {
-		return nil, err
-	}
-	down = func() error { return os.RemoveAll(dir) }
-	policy := filepath.Join(dir, "policy.yaml")
-	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
-		return nil, err
-	}
-	k := &kubernetes{audit: filepath.Join(dir, "audit.log")}
-	k.Cluster, err = cluster.Up(ctx, cluster.Options{Arguments: map[string][]string{
-		"kube-apiserver": {
-			"--audit-policy-file", policy, "--audit-log-path", k.audit,
-			"--enable-admission-plugins", "OwnerReferencesPermissionEnforcement", // as in OpenShift
-		},
-	}})
-	if err != nil {
-		return nil, err
-	}
-	down = func() error { return errors.Join(k.Down(ctx), os.RemoveAll(dir)) }
-	for _, args := range [][]string{ // what all namespaces share, once
-		{"apply", "-f", deploy + "/crds", "-f", deploy + "/admission-policy.yaml"},
-		{"wait", "--for=condition=Established", "crd/vms." + v1.GroupName, "--timeout=60s"},
-	} {
-		if _, err := k.Kubectl(ctx, args...); err != nil {
-			return nil, err
-		}
-	}
-	config, err := clientcmd.BuildConfigFromFlags("", k.Kubeconfig)
-	if err != nil {
-		return nil, err
-	}
-	config.QPS, config.Dial = -1, k.Dial
-	scheme := runtime.NewScheme()
-	if err := errors.Join(kubescheme.AddToScheme(scheme), v1.AddToScheme(scheme)); err != nil {
-		return nil, err
-	}
-	k.Client, err = client.New(config, client.Options{Scheme: scheme})
-	return k, err
+var (
+	// shared is the cluster that the tests of this package share.
+	shared = clustertest.Shared{Options: cluster.Options{
+		AuditPolicy: auditPolicy,
+		Arguments:   map[string][]string{"kube-apiserver": {"--enable-admission-plugins", "OwnerReferencesPermissionEnforcement"}}, // as in OpenShift
+	}}
+	ports atomic.Int32 // that were given away
+)
+
+// The program is on the PATH of scripts and tests.
+func TestMain(m *testing.M) {
+	testscript.Main(withCluster{m}, map[string]func(){"vmmanager": main})
 }
+
+// withCluster ends the cluster that the tests share.
+type withCluster struct{ *testing.M }
+
+func (m withCluster) Run() int { return shared.Run(m.M) }
 
 // A place is a namespace into which deploy/ was applied. The manager of its
 // Deployment has no node to run on: the tests run it beside.
 type place struct {
-	*kubernetes
+	*clustertest.Namespace
+	client     client.Client // of who may do everything
 	t          *testing.T
-	namespace  string
 	kubeconfig string // of the manager's service account
 }
 
 // newPlace makes a namespace in which pods must be as Pod Security's level says.
 func newPlace(t *testing.T, level string) *place {
 	t.Helper()
-	k, err := shared()
+	p := &place{Namespace: shared.Namespace(t), t: t, kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
+	scheme := runtime.NewScheme()
+	require.NoError(t, errors.Join(kubescheme.AddToScheme(scheme), v1.AddToScheme(scheme)))
+	var err error
+	p.client, err = client.New(p.Config, client.Options{Scheme: scheme})
 	require.NoError(t, err)
-	p := &place{kubernetes: k, t: t, namespace: fmt.Sprintf("t%d", ports.Add(1))}
-	p.kubectl("create", "namespace", p.namespace)
-	p.kubectl("label", "namespace", p.namespace, "pod-security.kubernetes.io/enforce="+level)
-	t.Cleanup(func() {
-		_, _ = k.Kubectl(context.WithoutCancel(t.Context()), "delete", "namespace", p.namespace, "--wait=false") // the cluster goes, too
-	})
+	p.Kubectl("label", "namespace", p.Name, "pod-security.kubernetes.io/enforce="+level)
 	p.deploy("")
-
-	admin, err := clientcmd.LoadFromFile(k.Kubeconfig)
-	require.NoError(t, err)
-	for _, user := range admin.AuthInfos {
-		user.ClientCertificateData, user.ClientKeyData = nil, nil
-		user.Token = p.kubectl("create", "token", "vm-operator")
-	}
-	p.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
-	require.NoError(t, clientcmd.WriteToFile(*admin, p.kubeconfig))
+	require.NoError(t, p.WriteKubeconfig(p.kubeconfig, p.Kubectl("create", "token", "vm-operator")))
 	return p
 }
 
-// deploy applies deploy/ for the namespace, as a user's kustomization does, which
-// may say more.
+// deploy applies deploy/ for the namespace, with more of a kustomization.
 func (p *place) deploy(more string) {
 	p.t.Helper()
-	dir := p.t.TempDir()
-	there, err := filepath.Abs(deploy)
-	require.NoError(p.t, errors.Join(err, program.LookInto(deploy)))
-	base, err := filepath.Rel(dir, there)
-	require.NoError(p.t, err)
-	text := "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nnamespace: " + p.namespace + "\nresources: [" + base + "]\n" + more
-	require.NoError(p.t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600))
-	p.kubectl("apply", "-k", dir)
-}
-
-// kubectl runs it in the namespace.
-func (p *place) kubectl(args ...string) string {
-	p.t.Helper()
-	out, err := p.Kubectl(p.t.Context(), append([]string{"--namespace", p.namespace}, args...)...)
-	require.NoError(p.t, err)
-	return out
-}
-
-// apply makes objects.
-func (p *place) apply(objects string) {
-	p.t.Helper()
-	file := filepath.Join(p.t.TempDir(), "objects.yaml")
-	require.NoError(p.t, os.WriteFile(file, []byte(objects), 0o600))
-	p.kubectl("apply", "-f", file)
+	require.NoError(p.t, p.ApplyDeploy(p.t.Context(), p.Name, p.t.TempDir(), more))
 }
 
 // eventually waits until something is the case.
 func (p *place) eventually(what string, is func() bool) {
 	p.t.Helper()
-	require.Eventually(p.t, is, patience, tick, what)
+	clustertest.Eventually(p.t, what, func() error {
+		if !is() {
+			return errors.New("it is not so")
+		}
+		return nil
+	})
 }
 
 // get reads an object of the namespace, and tells whether it is there.
 func (p *place) get(name string, into client.Object) bool {
-	err := p.Get(p.t.Context(), client.ObjectKey{Namespace: p.namespace, Name: name}, into)
+	err := p.client.Get(p.t.Context(), client.ObjectKey{Namespace: p.Name, Name: name}, into)
 	return err == nil
 }
 
@@ -211,34 +119,16 @@ func (p *place) vm(name string) *v1.VirtualMachine {
 type process struct {
 	*place
 	cmd             *exec.Cmd
-	log             *lockedBuffer
+	log             *logbook.Logbook
 	health, metrics string
 	ended           chan struct{}
-}
-
-// lockedBuffer is what a process says.
-type lockedBuffer struct {
-	mu sync.Mutex
-	bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Buffer.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Buffer.String()
 }
 
 // config writes a configuration of the place and returns its path.
 func (p *place) config(reconciler string) string {
 	p.t.Helper()
 	file := filepath.Join(p.t.TempDir(), "config.yaml")
-	text := "\"/Manager/Controller\":\n  namespace: " + p.namespace + "\n  \"/Reconciler\": {" + reconciler + "}\n"
+	text := "\"/Manager/Controller\":\n  namespace: " + p.Name + "\n  \"/Reconciler\": {" + reconciler + "}\n"
 	require.NoError(p.t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
@@ -250,7 +140,7 @@ func (p *place) start(config string, args ...string) *process {
 	require.NoError(p.t, err)
 	first := 20000 + 2*ports.Add(1)
 	r := &process{
-		place: p, log: &lockedBuffer{}, ended: make(chan struct{}),
+		place: p, log: &logbook.Logbook{}, ended: make(chan struct{}),
 		health: fmt.Sprintf("127.0.0.1:%d", first), metrics: fmt.Sprintf("127.0.0.1:%d", first+1),
 	}
 	args = append([]string{"run", "-c", config, "--kubeconfig", p.kubeconfig, "--log-format=json", "--health-address=" + r.health, "--metrics-address=" + r.metrics}, args...)

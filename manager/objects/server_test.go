@@ -1,7 +1,6 @@
 package objects_test
 
 import (
-	"context"
 	"encoding/json"
 	"path/filepath"
 	"strings"
@@ -17,31 +16,24 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/tools/clientcmd"
 
 	v1 "vmop/api/v1"
 	"vmop/manager/objects"
 	"vmop/test/cluster"
+	"vmop/test/cluster/clustertest"
 )
 
 // server is a real API server that knows VirtualMachines.
 type server struct {
-	*cluster.Cluster
+	*clustertest.Kubernetes
 	dynamic.Interface
 }
 
 func startServer(t *testing.T) *server {
 	t.Helper()
-	c, err := cluster.Up(t.Context(), cluster.Options{Nodes: 1})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Down(context.WithoutCancel(t.Context()))) })
-	s := &server{Cluster: c}
-	s.kubectl(t, "apply", "--server-side", "-f", filepath.Join("..", "..", "deploy", "crds"))
-	require.NoError(t, c.AwaitResource(t.Context(), "vms."+v1.GroupName))
-	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
-	require.NoError(t, err)
-	config.QPS, config.Dial = -1, c.Dial
-	s.Interface, err = dynamic.NewForConfig(config)
+	s := &server{Kubernetes: clustertest.New(t, cluster.Options{Nodes: 1})}
+	var err error
+	s.Interface, err = dynamic.NewForConfig(s.Config)
 	require.NoError(t, err)
 	return s
 }

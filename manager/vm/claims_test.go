@@ -29,9 +29,9 @@ func (w *world) told(name, message string) *v1.VirtualMachine {
 // grow, or not.
 func (w *world) bound(name string, grows bool) *storagev1.StorageClass {
 	w.t.Helper()
-	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}, Provisioner: "kubernetes.io/no-provisioner", AllowVolumeExpansion: &grows}
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: w.Name}, Provisioner: "kubernetes.io/no-provisioner", AllowVolumeExpansion: &grows}
 	w.create(class)
-	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: w.Name}}
 	volume.Spec = corev1.PersistentVolumeSpec{
 		StorageClassName: class.Name, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 		Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
@@ -98,7 +98,7 @@ func TestClaimMayNotGrow(t *testing.T) {
 	require.Len(t, w.events("web", "ClaimNotChanged"), 1)
 	tries := func() (n int) {
 		for _, s := range via.written() {
-			if s == "PATCH /api/v1/namespaces/"+w.namespace+"/persistentvolumeclaims/system-disk-web-0" {
+			if s == "PATCH /api/v1/namespaces/"+w.Name+"/persistentvolumeclaims/system-disk-web-0" {
 				n++
 			}
 		}

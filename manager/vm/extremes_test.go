@@ -30,9 +30,9 @@ func TestLongestNames(t *testing.T) {
 	_, is := get(w, diskName+"-disk-"+name+"-0", &corev1.PersistentVolumeClaim{})
 	require.True(t, is)
 	for _, refused := range []string{strings.Repeat("v", 49), "with.dot", "Upper"} {
-		require.True(t, apierrors.IsInvalid(w.client.Create(t.Context(), machine(w.namespace, refused))), refused)
+		require.True(t, apierrors.IsInvalid(w.client.Create(t.Context(), machine(w.Name, refused))), refused)
 	}
-	longer := machine(w.namespace, "long-disk")
+	longer := machine(w.Name, "long-disk")
 	longer.Spec.VM.Disks[0].VolumeClaimTemplate = disk(strings.Repeat("d", 49), "1Gi")
 	require.True(t, apierrors.IsInvalid(w.client.Create(t.Context(), longer)))
 }

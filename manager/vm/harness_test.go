@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -24,7 +21,6 @@ import (
 	apitypes "k8s.io/apimachinery/pkg/types"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,7 +29,8 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/objects"
-	"vmop/test/cluster"
+	"vmop/test/cluster/clustertest"
+	"vmop/test/logbook"
 )
 
 // patience bounds every wait; what is waited for is an event each time.
@@ -46,57 +43,12 @@ const (
 // to it but they.
 const node = "node1"
 
-// kubernetes is the cluster that the tests of this package share: a control plane.
-type kubernetes struct {
-	*cluster.Cluster
-	config *rest.Config // of who may do everything
-	client client.WithWatch
-}
-
-var (
-	shared = sync.OnceValues(newKubernetes)
-	down   func() error // ends the cluster, if there is one
-)
+// shared is the cluster that the tests of this package share.
+var shared = clustertest.Shared{Prepare: playNode}
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
-	code := m.Run()
-	if down != nil {
-		if err := down(); err != nil {
-			fmt.Fprintln(os.Stderr, "end the cluster:", err)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
-
-func newKubernetes() (*kubernetes, error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	c, err := cluster.Up(ctx, cluster.Options{})
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	down = func() error {
-		cancel()
-		return c.Down(context.Background())
-	}
-	if _, err := c.Kubectl(ctx, "apply", "--server-side", "-f", filepath.Join("..", "..", "deploy", "crds")); err != nil {
-		return nil, err
-	}
-	if err := c.AwaitResource(ctx, "vms."+v1.GroupName); err != nil {
-		return nil, err
-	}
-	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
-	if err != nil {
-		return nil, err
-	}
-	config.QPS, config.Dial = -1, c.Dial
-	k := &kubernetes{Cluster: c, config: config}
-	if k.client, err = client.NewWithWatch(config, client.Options{Scheme: scheme()}); err != nil {
-		return nil, err
-	}
-	return k, k.playNode(ctx)
+	os.Exit(shared.Run(m))
 }
 
 func scheme() *runtime.Scheme {
@@ -111,14 +63,18 @@ func scheme() *runtime.Scheme {
 }
 
 // playNode makes a node that reports, and that only tests put pods on.
-func (k *kubernetes) playNode(ctx context.Context) error {
+func playNode(ctx context.Context, k *clustertest.Kubernetes) error {
+	c, err := client.New(k.Config, client.Options{Scheme: scheme()})
+	if err != nil {
+		return err
+	}
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: corev1.NodeSpec{Unschedulable: true}}
-	if err := k.client.Create(ctx, n); err != nil {
+	if err := c.Create(ctx, n); err != nil {
 		return err
 	}
 	now := metav1.NowMicro()
 	patch := fmt.Sprintf(`{"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "Played", "lastHeartbeatTime": %[1]q, "lastTransitionTime": %[1]q}]}}`, now.UTC().Format(time.RFC3339))
-	if err := k.client.Status().Patch(ctx, n, client.RawPatch(apitypes.MergePatchType, []byte(patch))); err != nil {
+	if err := c.Status().Patch(ctx, n, client.RawPatch(apitypes.MergePatchType, []byte(patch))); err != nil {
 		return err
 	}
 	holder, seconds := node, int32(40)
@@ -126,7 +82,7 @@ func (k *kubernetes) playNode(ctx context.Context) error {
 		ObjectMeta: metav1.ObjectMeta{Name: node, Namespace: corev1.NamespaceNodeLease},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &now},
 	}
-	if err := k.client.Create(ctx, lease); err != nil {
+	if err := c.Create(ctx, lease); err != nil {
 		return err
 	}
 	go func() {
@@ -138,7 +94,7 @@ func (k *kubernetes) playNode(ctx context.Context) error {
 			}
 			now := metav1.NowMicro()
 			lease.Spec.RenewTime = &now
-			_ = k.client.Update(ctx, lease)
+			_ = c.Update(ctx, lease)
 		}
 	}()
 	return nil
@@ -147,33 +103,15 @@ func (k *kubernetes) playNode(ctx context.Context) error {
 // A world is a namespace with a manager, whose scheduler, kubelets and runners are
 // played by the test.
 type world struct {
-	*kubernetes
+	*clustertest.Namespace
 	t         *testing.T
-	namespace string
+	client    client.WithWatch // of who may do everything
 	types     *fakeTypes
 	changed   chan struct{}
 	settings  atomic.Pointer[objects.Settings]
 	clock     atomic.Int64 // how much later it is than it is
 	rewriting rate
-	log       lines
-}
-
-// lines are those of a log.
-type lines struct {
-	mu  sync.Mutex
-	all []string
-}
-
-func (l *lines) add(line string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.all = append(l.all, line)
-}
-
-func (l *lines) has(text string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Contains(strings.Join(l.all, "\n"), text)
+	log       logbook.Logbook
 }
 
 // fakeTypes is a TypeChecker that refuses what it is told to.
@@ -205,23 +143,22 @@ func (c *fakeTypes) seen(source string) map[string]string {
 // newWorld makes a world without a manager.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	k, err := shared()
-	require.NoError(t, err)
 	w := &world{
-		kubernetes: k, t: t, changed: make(chan struct{}),
-		namespace: "t" + strconv.FormatInt(time.Now().UnixNano(), 36),
-		types:     &fakeTypes{refused: map[string]error{}, modules: map[string]map[string]string{}},
+		Namespace: shared.Namespace(t), t: t, changed: make(chan struct{}),
+		types: &fakeTypes{refused: map[string]error{}, modules: map[string]map[string]string{}},
 	}
+	var err error
+	w.client, err = client.NewWithWatch(w.Config, client.Options{Scheme: scheme()})
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(strings.Join(w.log.all, "\n"))
+			t.Log(w.log.String())
 		}
 	})
 	settings := objects.DefaultSettings()
 	settings.Version, settings.Image = "test", "vmrunner:test"
 	w.settings.Store(&settings)
-	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}})
-	w.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "vm-runner", Namespace: w.namespace}})
+	w.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "vm-runner", Namespace: w.Name}})
 	return w
 }
 
@@ -237,7 +174,7 @@ func begin(t *testing.T) *world {
 // returns what ends it.
 func (w *world) manage(via *wire) (end func()) {
 	w.t.Helper()
-	config := rest.CopyConfig(w.config)
+	config := rest.CopyConfig(w.Config)
 	if via != nil {
 		config.Wrap(via.wrap)
 	}
@@ -253,12 +190,12 @@ func (w *world) start(config *rest.Config) (vms *Controller, end func()) {
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme(), Cache: cache.Options{ReaderFailOnMissingInformer: true}, Metrics: metricsserver.Options{BindAddress: "0"},
 		Controller: controllerconfig.Controller{SkipNameValidation: &unnamed}, GracefulShutdownTimeout: &grace,
-		Logger: funcr.New(func(prefix, args string) { w.log.add(prefix + " " + args) }, funcr.Options{}),
+		Logger: funcr.New(func(prefix, args string) { fmt.Fprintln(&w.log, prefix, args) }, funcr.Options{}),
 	})
 	require.NoError(w.t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	vms, err = Add(mgr, Options{
-		Namespace: w.namespace, Settings: func() objects.Settings { return *w.settings.Load() },
+		Namespace: w.Name, Settings: func() objects.Settings { return *w.settings.Load() },
 		Types: w.types, Changed: w.changed, Instance: "test", rewriting: w.rewriting,
 		Now: func() time.Time { return time.Now().Add(time.Duration(w.clock.Load())) },
 	})
@@ -281,7 +218,7 @@ func (w *world) create(object client.Object) {
 // vm creates a VM that shall run, with a disk.
 func (w *world) vm(name string, edits ...func(*v1.VirtualMachine)) *v1.VirtualMachine {
 	w.t.Helper()
-	vm := machine(w.namespace, name, edits...)
+	vm := machine(w.Name, name, edits...)
 	w.create(vm)
 	return vm
 }
@@ -302,7 +239,7 @@ func machine(namespace, name string, edits ...func(*v1.VirtualMachine)) *v1.Virt
 // get reads an object of the namespace, and tells whether there is one.
 func get[T client.Object](w *world, name string, into T) (T, bool) {
 	w.t.Helper()
-	err := w.client.Get(w.t.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, into)
+	err := w.client.Get(w.t.Context(), client.ObjectKey{Namespace: w.Name, Name: name}, into)
 	if client.IgnoreNotFound(err) == nil {
 		return into, err == nil
 	}
@@ -314,25 +251,20 @@ func get[T client.Object](w *world, name string, into T) (T, bool) {
 func eventually[T client.Object](w *world, name string, into T, what string, is func(T) bool) T {
 	w.t.Helper()
 	var have T
-	require.Eventually(w.t, func() bool {
-		object := into.DeepCopyObject().(T)
-		if w.client.Get(w.t.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, object) != nil {
-			return false
+	clustertest.Eventually(w.t, name+": "+what, func() error {
+		have = into.DeepCopyObject().(T)
+		if err := w.client.Get(w.t.Context(), client.ObjectKey{Namespace: w.Name, Name: name}, have); err != nil {
+			return err
 		}
-		have = object
-		return is(object)
-	}, patience, tick, "%s: %s; it is %s", name, what, later{func() any { return have }})
+		if is(have) {
+			return nil
+		}
+		if vm, ok := any(have).(*v1.VirtualMachine); ok {
+			return fmt.Errorf("its status is %+v", vm.Status)
+		}
+		return fmt.Errorf("it is %+v", have)
+	})
 	return have
-}
-
-// later shows what something is when it is shown.
-type later struct{ value func() any }
-
-func (l later) String() string {
-	if vm, ok := l.value().(*v1.VirtualMachine); ok {
-		return fmt.Sprintf("%+v", vm.Status)
-	}
-	return fmt.Sprintf("%+v", l.value())
 }
 
 // phase waits until a VM has a phase for a reason.
@@ -385,7 +317,7 @@ func (w *world) events(vm, reason string) []eventsv1.Event {
 	require.Eventually(w.t, func() bool {
 		found = nil
 		var list eventsv1.EventList
-		if w.client.List(w.t.Context(), &list, client.InNamespace(w.namespace)) != nil {
+		if w.client.List(w.t.Context(), &list, client.InNamespace(w.Name)) != nil {
 			return false
 		}
 		for _, e := range list.Items {

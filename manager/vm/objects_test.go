@@ -73,7 +73,7 @@ func TestCustomTypes(t *testing.T) {
 	w.boot("other")
 	require.Empty(t, w.types.seen("ours"))
 
-	w.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "own", Namespace: w.namespace}, Data: map[string]string{"mine.star": "1"}})
+	w.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "own", Namespace: w.Name}, Data: map[string]string{"mine.star": "1"}})
 	pod := w.boot("web")
 	require.Equal(t, map[string]string{"mine.star": "1"}, w.types.seen("mine"))
 	w.nextSecond(pod)
@@ -85,7 +85,7 @@ func TestCustomTypes(t *testing.T) {
 	})
 	require.Equal(t, map[string]string{"mine.star": "2"}, w.types.seen("mine"))
 
-	w.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "all", Namespace: w.namespace}, Data: map[string]string{"ours.star": "1"}})
+	w.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "all", Namespace: w.Name}, Data: map[string]string{"ours.star": "1"}})
 	w.set(func(s *objects.Settings) { s.VMTypes = "all" })
 	require.Eventually(t, func() bool { return w.types.seen("ours")["ours.star"] == "1" }, patience, tick)
 	vm = eventually(w, "other", &v1.VirtualMachine{}, "its pod can't have them", func(vm *v1.VirtualMachine) bool { return len(vm.Status.PendingChanges) > 0 })
@@ -100,9 +100,9 @@ func TestCustomTypes(t *testing.T) {
 func TestDisplaySecret(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
-	vm := machine(w.namespace, "web")
+	vm := machine(w.Name, "web")
 	mine := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "mine", Namespace: w.namespace, Labels: objects.DisplaySecretLabels(vm)},
+		ObjectMeta: metav1.ObjectMeta{Name: "mine", Namespace: w.Name, Labels: objects.DisplaySecretLabels(vm)},
 		Data:       map[string][]byte{objects.PasswordKey: []byte("x")},
 	}
 	w.create(mine)
@@ -125,7 +125,7 @@ func TestDisplaySecret(t *testing.T) {
 	_, is = get(w, "open-display-secret", &corev1.Secret{})
 	require.False(t, is)
 
-	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "late-display-secret", Namespace: w.namespace}, Data: map[string][]byte{"a": []byte("b")}}
+	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "late-display-secret", Namespace: w.Name}, Data: map[string][]byte{"a": []byte("b")}}
 	w.create(theirs)
 	w.vm("late")
 	late := w.phase("late", v1.PhasePending, reasonNameTaken)
@@ -142,7 +142,7 @@ func TestClaims(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
 	class, block := "manual", corev1.PersistentVolumeBlock
-	old := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "web-system-disk", Namespace: w.namespace, Labels: objects.Labels(machine(w.namespace, "web"))}}
+	old := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "web-system-disk", Namespace: w.Name, Labels: objects.Labels(machine(w.Name, "web"))}}
 	old.Spec = corev1.PersistentVolumeClaimSpec{
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class, VolumeMode: &block,
 		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
@@ -170,7 +170,7 @@ func TestClaims(t *testing.T) {
 	require.Equal(t, v1.PhaseRunning, vm.Status.Phase)
 
 	w.create(&corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: "system-disk-late-0", Namespace: w.namespace, Labels: old.Labels}, Spec: old.Spec,
+		ObjectMeta: metav1.ObjectMeta{Name: "system-disk-late-0", Namespace: w.Name, Labels: old.Labels}, Spec: old.Spec,
 	})
 	w.vm("late")
 	late := w.phase("late", v1.PhaseFailed, reasonClaim)
@@ -290,7 +290,7 @@ func TestService(t *testing.T) {
 	require.Equal(t, "b", service.Labels["a"])
 	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.LoadBalancerService = &v1.LoadBalancerService{} })
 	require.Eventually(t, func() bool { _, is := get(w, "web", &corev1.Service{}); return !is }, patience, tick, "the VM wants none")
-	theirs := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: w.namespace}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}}
+	theirs := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: w.Name}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}}
 	w.create(theirs)
 	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.LoadBalancerService = nil })
 	vm := eventually(w, "web", &v1.VirtualMachine{}, "the name is taken", func(vm *v1.VirtualMachine) bool {

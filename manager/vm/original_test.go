@@ -20,7 +20,7 @@ func TestFromTheOriginal(t *testing.T) {
 	w := newWorld(t)
 	vm := w.vm("web", stopped)
 	original := func(name string, labels map[string]string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Name: name, Namespace: w.namespace, Labels: labels}
+		return metav1.ObjectMeta{Name: name, Namespace: w.Name, Labels: labels}
 	}
 	configuration := &corev1.ConfigMap{ObjectMeta: original("web", objects.Labels(vm)), Data: map[string]string{objects.ConfigKey: `"/Runner": {vm: {name: web}}`}}
 	configuration.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1.GroupVersion().String(), Kind: "VirtualMachine", Name: "web", UID: vm.UID}}
@@ -46,7 +46,7 @@ func TestFromTheOriginal(t *testing.T) {
 	}
 	require.ElementsMatch(t, []string{"web-runner-data", "web-system-disk"}, claims)
 	var all corev1.PersistentVolumeClaimList
-	require.NoError(t, w.client.List(t.Context(), &all, client.InNamespace(w.namespace)))
+	require.NoError(t, w.client.List(t.Context(), &all, client.InNamespace(w.Name)))
 	require.Len(t, all.Items, 2, "none is made beside them")
 
 	now, _ := get(w, "web", &corev1.ConfigMap{})

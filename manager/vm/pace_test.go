@@ -70,7 +70,7 @@ func TestRewriting(t *testing.T) {
 
 	rewritten := func() (names []string) {
 		var vms v1.VirtualMachineList
-		require.NoError(t, w.client.List(t.Context(), &vms, client.InNamespace(w.namespace)))
+		require.NoError(t, w.client.List(t.Context(), &vms, client.InNamespace(w.Name)))
 		for _, vm := range vms.Items {
 			set, _ := get(w, vm.Name, &appsv1.StatefulSet{})
 			next := set.Spec.Template.Spec.Containers[0].Image == "vmrunner:next"

@@ -90,7 +90,7 @@ func (w *world) say(vm string, pod *corev1.Pod, state string, outcome *v1.Outcom
 		"apiVersion": v1.GroupVersion().String(), "kind": "VirtualMachine", "metadata": map[string]string{"name": vm}, "status": status,
 	})
 	require.NoError(w.t, err)
-	object := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: vm, Namespace: w.namespace}}
+	object := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: vm, Namespace: w.Name}}
 	require.NoError(w.t, w.client.Status().Patch(w.t.Context(), object, client.RawPatch(apitypes.ApplyPatchType, text), runnerWriter, client.ForceOwnership))
 }
 

@@ -30,7 +30,7 @@ import (
 func (w *world) play() (stop func()) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
-	pods, err := w.client.Watch(ctx, &corev1.PodList{}, client.InNamespace(w.namespace))
+	pods, err := w.client.Watch(ctx, &corev1.PodList{}, client.InNamespace(w.Name))
 	require.NoError(w.t, err)
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -73,7 +73,7 @@ func (w *world) settled() {
 	w.t.Helper()
 	require.Eventually(w.t, func() bool {
 		var vms v1.VirtualMachineList
-		if w.client.List(w.t.Context(), &vms, client.InNamespace(w.namespace)) != nil {
+		if w.client.List(w.t.Context(), &vms, client.InNamespace(w.Name)) != nil {
 			return false
 		}
 		for _, vm := range vms.Items {
@@ -206,12 +206,12 @@ func (w *world) inventory() map[string]string {
 	var events eventsv1.EventList
 	var vms v1.VirtualMachineList
 	for _, list := range []client.ObjectList{&sets, &configs, &claims, &secrets, &events, &vms} {
-		require.NoError(w.t, w.client.List(w.t.Context(), list, client.InNamespace(w.namespace)))
+		require.NoError(w.t, w.client.List(w.t.Context(), list, client.InNamespace(w.Name)))
 	}
 	for _, s := range sets.Items {
 		all["StatefulSet "+s.Name] = fmt.Sprint(*s.Spec.Replicas, len(s.Spec.Template.Spec.Volumes), maps.Collect(maps.All(s.Labels)))
 	}
-	same := strings.NewReplacer(w.namespace, "NAMESPACE", string(vms.Items[0].UID), "UID")
+	same := strings.NewReplacer(w.Name, "NAMESPACE", string(vms.Items[0].UID), "UID")
 	for _, c := range configs.Items {
 		if c.Labels[objects.LabelInstance] != "" {
 			all["ConfigMap "+c.Name] = same.Replace(c.Data[objects.ConfigKey])
@@ -249,7 +249,7 @@ func TestNotReadyBeforeAllIsSeen(t *testing.T) {
 	w := newWorld(t)
 	w.vm("web")
 	via, held, asked := newWire(), make(chan struct{}), make(chan struct{})
-	config := rest.CopyConfig(w.config)
+	config := rest.CopyConfig(w.Config)
 	config.Wrap(via.wrap)
 	once := sync.OnceFunc(func() { close(asked) })
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {

@@ -109,7 +109,7 @@ func TestSomebodyElsesClaim(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
 	theirs := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
-		Name: "more-disk-web-0", Namespace: w.namespace, Labels: map[string]string{objects.LabelInstance: "web", objects.LabelName: "postgresql"},
+		Name: "more-disk-web-0", Namespace: w.Name, Labels: map[string]string{objects.LabelInstance: "web", objects.LabelName: "postgresql"},
 	}}
 	theirs.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 	theirs.Spec.Resources.Requests = disk("more", "1Gi").Spec.Resources.Requests

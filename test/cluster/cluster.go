@@ -36,6 +36,10 @@ type Options struct {
 	// Arguments are more of those of a program of the control plane, by its name,
 	// such as kube-apiserver. The last of two equal flags counts.
 	Arguments map[string][]string
+	// AuditPolicy says what the API server writes down into the file AuditLog of who
+	// asked for what (https://kubernetes.io/docs/tasks/debug/debug-cluster/audit/).
+	// Empty: nothing.
+	AuditPolicy string
 	// Without are the names of programs of the control plane that are not started.
 	Without []string
 	// Dir is a folder for all the cluster's state, which is removed with the cluster,
@@ -64,9 +68,10 @@ type Cluster struct {
 	// Arguments are those of the Options.
 	Arguments map[string][]string `json:"arguments,omitempty"`
 
-	without []string
-	log     func(string)
-	leash   io.WriteCloser // to its guard; see owner.go
+	without     []string
+	auditPolicy string
+	log         func(string)
+	leash       io.WriteCloser // to its guard; see owner.go
 }
 
 // bridge is the device that joins the nodes, in the cluster's own network.
@@ -97,7 +102,10 @@ func Up(ctx context.Context, opts Options) (*Cluster, error) {
 	if opts.Nodes < 0 || opts.Nodes > maxNodes {
 		return nil, fmt.Errorf("start a cluster: %d nodes, want 0 to %d", opts.Nodes, maxNodes)
 	}
-	c := &Cluster{Dir: opts.Dir, Processes: map[string]process.ID{}, Arguments: opts.Arguments, without: opts.Without, log: opts.Log}
+	c := &Cluster{
+		Dir: opts.Dir, Processes: map[string]process.ID{}, Arguments: opts.Arguments,
+		without: opts.Without, auditPolicy: opts.AuditPolicy, log: opts.Log,
+	}
 	if c.log == nil {
 		c.log = func(string) {}
 	}

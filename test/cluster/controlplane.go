@@ -38,6 +38,22 @@ func (c *Cluster) controlPlane(ctx context.Context, nodes int) error {
 	return c.startScheduler(ctx)
 }
 
+// AuditLog is the file in a cluster's folder that its AuditPolicy is about.
+const AuditLog = "audit.log"
+
+// audit returns the arguments by which the API server writes down who asks for what:
+// all into one file.
+func (c *Cluster) audit() ([]string, error) {
+	if c.auditPolicy == "" {
+		return nil, nil
+	}
+	const policy = "audit-policy.yaml"
+	if err := os.WriteFile(filepath.Join(c.Dir, policy), []byte(c.auditPolicy), 0o600); err != nil {
+		return nil, fmt.Errorf("write the policy for the audit log: %w", err)
+	}
+	return []string{"--audit-policy-file", policy, "--audit-log-path", AuditLog, "--audit-log-maxsize", "10000"}, nil
+}
+
 // apiServer is the name of the API server's program.
 const apiServer = "kube-apiserver"
 
@@ -57,7 +73,11 @@ func (c *Cluster) startScheduler(ctx context.Context) error {
 }
 
 func (c *Cluster) startServer(ctx context.Context) error {
-	if err := c.serve(ctx, apiServer, "--etcd-servers", "http://127.0.0.1:2379",
+	audit, err := c.audit()
+	if err != nil {
+		return err
+	}
+	if err := c.serve(ctx, apiServer, append(audit, "--etcd-servers", "http://127.0.0.1:2379",
 		"--bind-address", c.host(1), "--advertise-address", c.host(1), "--secure-port", "6443",
 		"--tls-cert-file", "pki/apiserver.crt", "--tls-private-key-file", "pki/apiserver.key", "--cert-dir", "pki",
 		"--client-ca-file", "pki/ca.crt", "--authorization-mode", "Node,RBAC",
@@ -66,7 +86,7 @@ func (c *Cluster) startServer(ctx context.Context) error {
 		"--service-account-signing-key-file", "pki/sa.key", "--service-account-key-file", "pki/sa.pub",
 		"--service-cluster-ip-range", "10.67.0.0/16", "--kubelet-preferred-address-types", "InternalIP", "--profiling=false",
 		"--enable-aggregator-routing=true", // webhooks: no kube-proxy is beside the API server
-	); err != nil {
+	)...); err != nil {
 		return err
 	}
 	return c.awaitServer(ctx)

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"vmop/test/program"
 )
 
 // KubernetesVersion is the version of Kubernetes; tools/kubernetes/go.mod
@@ -66,7 +68,7 @@ func lock(path string) (unlock func(), err error) {
 
 // build compiles Kubernetes, if its sources have changed.
 func build(ctx context.Context, dir string) error {
-	root, err := moduleRoot(ctx)
+	root, err := program.Root(ctx)
 	if err != nil {
 		return err
 	}
@@ -96,15 +98,6 @@ func build(ctx context.Context, dir string) error {
 		}
 	}
 	return nil
-}
-
-// moduleRoot returns the folder of the project.
-func moduleRoot(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "vmop").Output()
-	if err != nil {
-		return "", fmt.Errorf("find the project's folder: %w", err)
-	}
-	return strings.TrimSpace(string(out)), nil
 }
 
 // unpack unpacks the distribution's packages without installing them: none of

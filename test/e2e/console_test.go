@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"vmop/test/cluster/clustertest"
 )
 
 // console is the serial console of a guest, by kubectl exec.
@@ -62,7 +63,7 @@ func (c *console) await(pattern string) []string {
 	c.t.Helper()
 	expected := regexp.MustCompile("(?m)" + pattern)
 	var match []string
-	eventually(c.t, "a line like "+pattern, func() error {
+	clustertest.Eventually(c.t, "a line like "+pattern, func() error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		rest := c.text.String()[c.read:]

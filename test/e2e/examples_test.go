@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"vmop/test/cluster/clustertest"
 	"vmop/test/invariants"
 )
 
@@ -78,7 +79,7 @@ func (v *vm) reachedFromOutside() {
 	require.Equal(v.t, "screens", service.Annotations["metallb.io/address-pool"])
 	require.Equal(v.t, "192.0.2.7", service.Annotations["metallb.io/loadBalancerIPs"])
 	address := net.JoinHostPort(v.pod().Status.HostIP, fmt.Sprint(service.Spec.Ports[0].NodePort))
-	eventually(v.t, "SPICE by the service", func() error {
+	clustertest.Eventually(v.t, "SPICE by the service", func() error {
 		conn, err := v.Dial(v.t.Context(), "tcp", address)
 		if err != nil {
 			return err

@@ -15,19 +15,18 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
 	"vmop/test/cluster"
+	"vmop/test/cluster/clustertest"
 	"vmop/test/guest"
 	"vmop/test/program"
 )
 
 const (
-	// patience is how long anything may take on a busy machine without KVM.
-	patience = 6 * time.Minute
-	tick     = 200 * time.Millisecond
+	// tick is how often somebody looks.
+	tick = 200 * time.Millisecond
 	// namespace is that of the seed document's example.
 	namespace = "vmop-demo"
 	// storage is the class of the volumes that the lab makes.
@@ -113,9 +112,8 @@ func (l *lab) managerLog(ctx context.Context) string {
 // connect makes a client for the tests, who may do everything.
 func (l *lab) connect(t *testing.T) {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", l.Kubeconfig)
+	config, err := clustertest.Config(l.Cluster)
 	require.NoError(t, err)
-	config.Dial, config.QPS, config.Burst = l.Dial, -1, -1
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
 	require.NoError(t, v1.AddToScheme(scheme))
@@ -157,26 +155,4 @@ func (l *lab) applyText(t *testing.T, text string) {
 	cmd.Stdin = strings.NewReader(text)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s\n%s", out, text)
-}
-
-// eventually waits until there is no error.
-func eventually(t *testing.T, what string, try func() error) {
-	t.Helper()
-	var err error
-	begin := time.Now()
-	for over := time.After(patience); ; {
-		if err = try(); err == nil {
-			if took := time.Since(begin); took > 10*time.Second {
-				t.Logf("waited %.0f s for %s", took.Seconds(), what)
-			}
-			return
-		}
-		select {
-		case <-over:
-			require.FailNow(t, "waited in vain for "+what, "%v", err)
-		case <-t.Context().Done():
-			require.FailNow(t, "the test was ended while it waited for "+what, "%v", err)
-		case <-time.After(tick):
-		}
-	}
 }

@@ -15,6 +15,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/test/cluster"
+	"vmop/test/cluster/clustertest"
 	"vmop/test/guest"
 	"vmop/test/invariants"
 )
@@ -42,7 +43,7 @@ func runnerAlone(t *testing.T, l *lab) {
 		_, err := l.Kubectl(context.WithoutCancel(t.Context()), "delete", "namespace", own, "--wait=false")
 		require.NoError(t, err)
 	})
-	eventually(t, "the runner", func() error {
+	clustertest.Eventually(t, "the runner", func() error {
 		_, err := l.Kubectl(t.Context(), "-n", own, "exec", "demo", "--", "vmrunner", "status")
 		return err
 	})

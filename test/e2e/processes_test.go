@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/process"
+	"vmop/test/cluster/clustertest"
 	"vmop/test/invariants"
 )
 
@@ -72,7 +73,7 @@ func kill(t *testing.T, pid int) {
 // ended waits until a process has ended.
 func ended(t *testing.T, pid int) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("the end of process %d", pid), func() error {
+	clustertest.Eventually(t, fmt.Sprintf("the end of process %d", pid), func() error {
 		if id, err := process.Identify(pid); err == nil && id.Runs() {
 			return fmt.Errorf("it runs")
 		}

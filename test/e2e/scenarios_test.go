@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
+	"vmop/test/cluster/clustertest"
 )
 
 // The seed document's example is applied as it stands there, and runs; only the volume
@@ -33,7 +34,7 @@ func seedExample(t *testing.T, l *lab) {
 	v.claim("runner-data-test-vm-0")
 	v.condition(v1.ConditionRunning, metav1.ConditionTrue)
 	require.Contains(t, l.kubectl(t, "get", "secret", "test-vm-display-secret", "-o", "jsonpath={.data}"), "display-password")
-	eventually(t, "SPICE to answer", func() error {
+	clustertest.Eventually(t, "SPICE to answer", func() error {
 		conn, err := l.Dial(t.Context(), "tcp", net.JoinHostPort(v.pod().Status.PodIP, "5910"))
 		if err != nil {
 			return err
@@ -74,7 +75,7 @@ func liveChanges(t *testing.T, l *lab) {
 	})
 
 	v.change(func(s *v1.VirtualMachineSpec) { s.VM.Disks[0].CDROM.Image = "cd.iso" })
-	eventually(t, "the CD", func() error {
+	clustertest.Eventually(t, "the CD", func() error {
 		blocks := v.runner("qmp", "query-block")
 		if !strings.Contains(blocks, "/cd.iso") {
 			return fmt.Errorf("QEMU has %s", blocks)
@@ -108,7 +109,7 @@ func stopAndStart(t *testing.T, l *lab) {
 	v.change(func(s *v1.VirtualMachineSpec) {
 		s.VM.Disks[2].VolumeClaimTemplate.Spec.Resources.Requests[corev1.ResourceStorage] = *resource.NewQuantity(2*diskSize, resource.BinarySI)
 	})
-	eventually(t, "the file to grow", func() error {
+	clustertest.Eventually(t, "the file to grow", func() error {
 		if size := guest.ask("cat /sys/block/vdc/size"); size != fmt.Sprint(2*diskSize/512) {
 			return fmt.Errorf("it has %s sectors", size)
 		}
@@ -178,7 +179,7 @@ func guestPowersOff(t *testing.T, l *lab) {
 // A VM can be deleted before its guest runs. Its disks stay.
 func deletedWhileStarting(t *testing.T, l *lab) {
 	v := l.create(t, tiny("hasty", withDisk("system", corev1.PersistentVolumeBlock)))
-	eventually(t, "a pod", func() error {
+	clustertest.Eventually(t, "a pod", func() error {
 		if v.pod() == nil {
 			return fmt.Errorf("there is none")
 		}
@@ -218,7 +219,7 @@ func orphanedAndAdopted(t *testing.T, l *lab) {
 	v = l.create(t, tiny("orphan"))
 	v.runs()
 	uid := string(v.now().UID)
-	eventually(t, "the stateful set to be the new VM's", func() error {
+	clustertest.Eventually(t, "the stateful set to be the new VM's", func() error {
 		owner := l.kubectl(t, "get", "statefulset", "orphan", "-o", "jsonpath={.metadata.ownerReferences[*].uid}")
 		if owner != uid {
 			return fmt.Errorf("its owner is %s", owner)

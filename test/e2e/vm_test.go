@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
+	"vmop/test/cluster/clustertest"
 )
 
 // vm is a VM of a test.
@@ -118,7 +119,7 @@ func (v *vm) pod() *corev1.Pod {
 // change changes the definition.
 func (v *vm) change(change func(*v1.VirtualMachineSpec)) {
 	v.t.Helper()
-	eventually(v.t, "a change of "+v.name, func() error {
+	clustertest.Eventually(v.t, "a change of "+v.name, func() error {
 		now := v.now()
 		change(&now.Spec)
 		return v.client.Update(v.t.Context(), now)
@@ -135,7 +136,7 @@ func (v *vm) set(state v1.State) {
 func (v *vm) until(what string, is func(*v1.VirtualMachine) bool) *v1.VirtualMachine {
 	v.t.Helper()
 	var now *v1.VirtualMachine
-	eventually(v.t, v.name+" "+what, func() error {
+	clustertest.Eventually(v.t, v.name+" "+what, func() error {
 		if now = v.now(); !is(now) {
 			return fmt.Errorf("the phase is %q (%s: %s)", now.Status.Phase, now.Status.Reason, now.Status.Message)
 		}
@@ -181,7 +182,7 @@ func (v *vm) qemu() int {
 func (v *vm) podOtherThan(earlier *corev1.Pod) *corev1.Pod {
 	v.t.Helper()
 	var pod *corev1.Pod
-	eventually(v.t, "another pod of "+v.name, func() error {
+	clustertest.Eventually(v.t, "another pod of "+v.name, func() error {
 		if pod = v.pod(); pod == nil || pod.UID == earlier.UID {
 			return errors.New("there is none")
 		}
@@ -193,7 +194,7 @@ func (v *vm) podOtherThan(earlier *corev1.Pod) *corev1.Pod {
 // podGone waits until the VM has no pod and no QEMU.
 func (v *vm) podGone() {
 	v.t.Helper()
-	eventually(v.t, "the pod of "+v.name+" to go", func() error {
+	clustertest.Eventually(v.t, "the pod of "+v.name+" to go", func() error {
 		if pod := v.pod(); pod != nil {
 			return fmt.Errorf("there is %s, since %v", pod.UID, pod.CreationTimestamp)
 		}
@@ -224,7 +225,7 @@ func (v *vm) delete(flags ...string) {
 // claim requires that a claim is there, bound or about to be, and nobody's.
 func (v *vm) claim(name string) {
 	v.t.Helper()
-	eventually(v.t, "the claim "+name, func() error {
+	clustertest.Eventually(v.t, "the claim "+name, func() error {
 		var claim corev1.PersistentVolumeClaim
 		if err := v.client.Get(v.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &claim); err != nil {
 			return err

@@ -55,3 +55,12 @@ func LookAt(ctx context.Context, pkgs ...string) error {
 func LookInto(dir string) error {
 	return filepath.WalkDir(dir, func(_ string, _ fs.DirEntry, err error) error { return err })
 }
+
+// Root returns the project's folder.
+func Root(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "vmop").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the project's folder: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}

@@ -5,17 +5,15 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	v1 "vmop/api/v1"
 	"vmop/test/cluster"
+	"vmop/test/cluster/clustertest"
 )
 
 // namespace is where the VMs are, and account whom the manager is.
@@ -26,7 +24,7 @@ const (
 
 // world is a Kubernetes without nodes in which a manager is measured.
 type world struct {
-	*cluster.Cluster
+	*clustertest.Kubernetes
 	dir     string // for everything that is made
 	program string // the manager
 	log     func(string)
@@ -66,62 +64,35 @@ func newWorld(ctx context.Context, program string, log func(string)) (w *world, 
 			err = errors.Join(err, w.close(context.WithoutCancel(ctx)))
 		}
 	}()
-	policy := filepath.Join(w.dir, "audit.yaml")
-	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
-		return nil, err
-	}
-	w.audit.path = filepath.Join(w.dir, "audit.log")
-	w.Cluster, err = cluster.Up(ctx, cluster.Options{
-		Log:     log,
-		Without: []string{"kube-scheduler"}, // there is no node that it could choose
+	w.Kubernetes, err = clustertest.Up(ctx, cluster.Options{
+		Log:         log,
+		AuditPolicy: auditPolicy,
+		Without:     []string{"kube-scheduler"}, // there is no node that it could choose
 		Arguments: map[string][]string{
-			"kube-apiserver": {
-				"--audit-policy-file", policy, "--audit-log-path", w.audit.path, "--audit-log-maxsize", "10000",
-				"--max-requests-inflight", "2000", "--max-mutating-requests-inflight", "1000",
-			},
+			"kube-apiserver":          {"--max-requests-inflight", "2000", "--max-mutating-requests-inflight", "1000"},
 			"kube-controller-manager": {"--controllers", controllers, "--kube-api-qps", "1000", "--kube-api-burst", "2000", "--concurrent-statefulset-syncs", "16"},
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := w.deploy(ctx); err != nil {
+	w.audit.path = filepath.Join(w.Dir, cluster.AuditLog)
+	if _, err := w.Kubectl(ctx, "create", "namespace", namespace); err != nil {
+		return nil, err
+	}
+	if err := w.ApplyDeploy(ctx, namespace, w.dir, ""); err != nil {
 		return nil, err
 	}
 	return w, w.populate(ctx)
 }
 
-// deploy makes what the manager needs, as users do.
-func (w *world) deploy(ctx context.Context) error {
-	if _, err := w.Kubectl(ctx, "create", "namespace", namespace); err != nil {
-		return err
-	}
-	_, source, _, _ := runtime.Caller(0)
-	folder, err := filepath.Rel(w.dir, filepath.Join(filepath.Dir(source), "../../deploy"))
-	if err != nil {
-		return err
-	}
-	text := "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nnamespace: " + namespace + "\nresources: [" + folder + "]\n"
-	if err := os.WriteFile(filepath.Join(w.dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
-		return err
-	}
-	if _, err := w.Kubectl(ctx, "apply", "--server-side", "-k", w.dir); err != nil {
-		return err
-	}
-	return w.AwaitResource(ctx, "vms."+v1.GroupName)
-}
-
 // populate starts the fake kubelet and whoever looks at the VMs.
 func (w *world) populate(ctx context.Context) error {
-	config, err := clientcmd.BuildConfigFromFlags("", w.Kubeconfig)
-	if err != nil {
+	var err error
+	if w.client, err = kubernetes.NewForConfig(w.Config); err != nil {
 		return err
 	}
-	config.QPS, config.Dial, config.UserAgent = -1, w.Dial, "scale"
-	if w.client, err = kubernetes.NewForConfig(config); err != nil {
-		return err
-	}
-	all, err := dynamic.NewForConfig(config)
+	all, err := dynamic.NewForConfig(w.Config)
 	if err != nil {
 		return err
 	}
@@ -142,15 +113,8 @@ func (w *world) managerConfig(ctx context.Context) (config, kubeconfig string, e
 	if err != nil {
 		return "", "", err
 	}
-	access, err := clientcmd.LoadFromFile(w.Kubeconfig)
-	if err != nil {
-		return "", "", err
-	}
-	for name := range access.AuthInfos {
-		access.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token}
-	}
 	kubeconfig, config = filepath.Join(w.dir, "manager.kubeconfig"), filepath.Join(w.dir, "config.yaml")
-	if err := clientcmd.WriteToFile(*access, kubeconfig); err != nil {
+	if err := w.WriteKubeconfig(kubeconfig, token); err != nil {
 		return "", "", err
 	}
 	text := "\"/Manager\":\n  \"/Controller\":\n    namespace: " + namespace + "\n"
@@ -167,7 +131,7 @@ func (w *world) close(ctx context.Context) error {
 		w.kubelet.stop()
 		w.crowd.stop()
 	}
-	if w.Cluster != nil {
+	if w.Kubernetes != nil {
 		errs = append(errs, w.Down(ctx))
 	}
 	return errors.Join(append(errs, os.RemoveAll(w.dir))...)

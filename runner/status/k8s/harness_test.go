@@ -7,9 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,12 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	v1 "vmop/api/v1"
 	"vmop/runner/status/k8s"
-	"vmop/test/cluster"
+	"vmop/test/cluster/clustertest"
 )
 
 // patience bounds every wait; what is waited for is an event each time.
@@ -32,25 +28,13 @@ const (
 	tick     = 50 * time.Millisecond
 )
 
-const deploy = "../../../deploy"
-
-// kubernetes is the cluster that the tests of this package share: an API server
-// that knows VirtualMachines, and holds runners to their own.
-type kubernetes struct {
-	*cluster.Cluster
-	config  *rest.Config // of who may do everything
-	objects dynamic.Interface
-}
-
-var shared = sync.OnceValues(newKubernetes)
+// shared is the cluster that the tests of this package share.
+var shared clustertest.Shared
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	for _, end := range []func() error{down, remove} {
-		if end == nil {
-			continue
-		}
-		if err := end(); err != nil {
+	code := shared.Run(m)
+	if remove != nil {
+		if err := remove(); err != nil {
 			fmt.Fprintln(os.Stderr, "clean up:", err)
 			code = 1
 		}
@@ -58,58 +42,35 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// down ends the cluster, if there is one.
-var down func() error
-
-func newKubernetes() (*kubernetes, error) {
-	ctx := context.Background()
-	c, err := cluster.Up(ctx, cluster.Options{})
-	if err != nil {
-		return nil, err
-	}
-	down = func() error { return c.Down(ctx) }
-	if _, err := c.Kubectl(ctx, "apply", "--server-side", "-f", filepath.Join(deploy, "crds"), "-f", filepath.Join(deploy, "admission-policy.yaml")); err != nil {
-		return nil, err
-	}
-	if err := c.AwaitResource(ctx, "vms."+v1.GroupName); err != nil {
-		return nil, err
-	}
-	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
-	if err != nil {
-		return nil, err
-	}
-	config.QPS, config.Dial = -1, c.Dial
-	objects, err := dynamic.NewForConfig(config)
-	return &kubernetes{c, config, objects}, err
-}
-
 // A place is a namespace with the VM web, and the pod web-0 that belongs to it.
 type place struct {
-	*kubernetes
-	t         *testing.T
-	namespace string
-	account   string // folder of the pod's service account
-	host      string // where the pod sees the API server
-	port      string
+	*clustertest.Namespace
+	t       *testing.T
+	objects dynamic.Interface
+	account string // folder of the pod's service account
+	host    string // where the pod sees the API server
+	port    string
 }
 
 func newPlace(t *testing.T) *place {
 	t.Helper()
-	k, err := shared()
+	p := &place{Namespace: shared.Namespace(t), t: t, account: t.TempDir()}
+	var err error
+	p.objects, err = dynamic.NewForConfig(p.Config)
 	require.NoError(t, err)
-	p := &place{kubernetes: k, t: t, account: t.TempDir()}
-	p.namespace = strings.TrimPrefix(p.kubectl("create", "-o", "name", "namespace", "t"+strconv.FormatInt(time.Now().UnixNano(), 36)), "namespace/")
-	p.namespace = strings.TrimSpace(p.namespace)
-	t.Cleanup(func() {
-		_, _ = k.Kubectl(context.WithoutCancel(t.Context()), "delete", "namespace", p.namespace, "--wait=false") // the cluster goes, too
-	})
-	p.kubectl("apply", "-f", filepath.Join(deploy, "manager", "runner-account.yaml"))
-	p.apply(machine("web"), pod("web-0"))
+	p.allow()
+	p.Apply(machine("web"), pod("web-0"))
 	p.token("web-0")
-	p.file("ca.crt", p.read(filepath.Join(k.Dir, "pki", "ca.crt")))
-	p.file("namespace", p.namespace)
+	p.file("ca.crt", p.read(filepath.Join(p.Dir, "pki", "ca.crt")))
+	p.file("namespace", p.Name)
 	p.host, p.port = p.relay()
 	return p
+}
+
+// allow lets runners report.
+func (p *place) allow() {
+	p.t.Helper()
+	p.Kubectl("apply", "-f", filepath.Join(p.Deploy, "manager", "runner-account.yaml"))
 }
 
 // machine is the resource of a VM.
@@ -120,25 +81,6 @@ func machine(name string) string {
 // pod is one that nothing runs in; it can have tokens.
 func pod(name string) string {
 	return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + "}\nspec: {serviceAccountName: vm-runner, containers: [{name: runner, image: none}]}\n"
-}
-
-// kubectl runs it in the namespace.
-func (p *place) kubectl(args ...string) string {
-	p.t.Helper()
-	if p.namespace != "" {
-		args = append([]string{"--namespace", p.namespace}, args...)
-	}
-	out, err := p.Kubectl(p.t.Context(), args...)
-	require.NoError(p.t, err)
-	return out
-}
-
-// apply makes objects.
-func (p *place) apply(objects ...string) {
-	p.t.Helper()
-	file := filepath.Join(p.t.TempDir(), "objects.yaml")
-	require.NoError(p.t, os.WriteFile(file, []byte(strings.Join(objects, "---\n")), 0o600))
-	p.kubectl("apply", "-f", file)
 }
 
 func (p *place) read(file string) string {
@@ -159,14 +101,14 @@ func (p *place) file(name, text string) {
 // token gives the service account a token of a pod.
 func (p *place) token(pod string) {
 	p.t.Helper()
-	uid := p.kubectl("get", "pod", pod, "-o", "jsonpath={.metadata.uid}")
-	p.file("token", p.kubectl("create", "token", "vm-runner", "--bound-object-kind", "Pod", "--bound-object-name", pod, "--bound-object-uid", uid))
+	uid := p.Kubectl("get", "pod", pod, "-o", "jsonpath={.metadata.uid}")
+	p.file("token", p.Kubectl("create", "token", "vm-runner", "--bound-object-kind", "Pod", "--bound-object-name", pod, "--bound-object-uid", uid))
 }
 
 // relay leads from an address of this machine to the API server.
 func (p *place) relay() (host, port string) {
 	p.t.Helper()
-	server := strings.TrimPrefix(p.config.Host, "https://")
+	server := strings.TrimPrefix(p.Config.Host, "https://")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(p.t, err)
 	p.t.Cleanup(func() { _ = l.Close() })
@@ -219,10 +161,14 @@ func (p *place) getenv(name string) string {
 	return ""
 }
 
+func (p *place) vms() dynamic.ResourceInterface {
+	return p.objects.Resource(v1.GroupVersion().WithResource("vms")).Namespace(p.Name)
+}
+
 // vm returns a VM as the API server has it.
 func (p *place) vm(name string) v1.VirtualMachine {
 	p.t.Helper()
-	found, err := p.objects.Resource(v1.GroupVersion().WithResource("vms")).Namespace(p.namespace).Get(p.t.Context(), name, metav1.GetOptions{})
+	found, err := p.vms().Get(p.t.Context(), name, metav1.GetOptions{})
 	require.NoError(p.t, err)
 	var vm v1.VirtualMachine
 	require.NoError(p.t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(found.Object, &vm, true))
@@ -232,8 +178,7 @@ func (p *place) vm(name string) v1.VirtualMachine {
 // patch changes a VM's status in somebody else's place.
 func (p *place) patch(manager, body string) {
 	p.t.Helper()
-	_, err := p.objects.Resource(v1.GroupVersion().WithResource("vms")).Namespace(p.namespace).
-		Patch(p.t.Context(), "web", types.MergePatchType, []byte(body), metav1.PatchOptions{FieldManager: manager}, "status")
+	_, err := p.vms().Patch(p.t.Context(), "web", types.MergePatchType, []byte(body), metav1.PatchOptions{FieldManager: manager}, "status")
 	require.NoError(p.t, err)
 }
 
@@ -241,15 +186,11 @@ func (p *place) patch(manager, body string) {
 func (p *place) eventually(what string, is func(v1.VirtualMachineStatus) bool) v1.VirtualMachineStatus {
 	p.t.Helper()
 	var last v1.VirtualMachineStatus
-	late := time.After(patience)
-	for {
-		if last = p.vm("web").Status; is(last) {
-			return last
+	clustertest.Eventually(p.t, what, func() error {
+		if last = p.vm("web").Status; !is(last) {
+			return fmt.Errorf("the resource says %+v", last)
 		}
-		select {
-		case <-late:
-			require.FailNow(p.t, "the resource doesn't tell", "%s; it says %+v", what, last)
-		case <-time.After(tick):
-		}
-	}
+		return nil
+	})
+	return last
 }

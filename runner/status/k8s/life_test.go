@@ -108,7 +108,7 @@ func TestHostileWords(t *testing.T) {
 	require.Len(t, s.Interfaces, 32)
 	require.Len(t, s.PendingChanges, 64)
 	require.Equal(t, "237 more changes", s.PendingChanges[63].Desired)
-	whole := p.kubectl("get", "vms", "web", "-o", "json")
+	whole := p.Kubectl("get", "vms", "web", "-o", "json")
 	require.Less(t, len(whole), 160<<10)
 	var object any
 	require.NoError(t, json.Unmarshal([]byte(whole), &object))
@@ -123,7 +123,7 @@ func TestHostileWords(t *testing.T) {
 func (p *place) events() []string {
 	p.t.Helper()
 	list, err := p.objects.Resource(schema.GroupVersionResource{Group: "events.k8s.io", Version: "v1", Resource: "events"}).
-		Namespace(p.namespace).List(p.t.Context(), metav1.ListOptions{FieldSelector: "reportingController=vmoperator.jdrupes.org/vm-runner"})
+		Namespace(p.Name).List(p.t.Context(), metav1.ListOptions{FieldSelector: "reportingController=vmoperator.jdrupes.org/vm-runner"})
 	require.NoError(p.t, err)
 	var all []string
 	for _, e := range list.Items {
@@ -174,14 +174,14 @@ func TestAVMThatWasDeleted(t *testing.T) {
 	p := newPlace(t)
 	tracker, r, log := p.follow(status.Entered{State: status.Booting})
 	p.eventually("Running", func(s v1.VirtualMachineStatus) bool { return is(s, "Running", metav1.ConditionTrue) })
-	p.kubectl("delete", "vms", "web")
+	p.Kubectl("delete", "vms", "web")
 	tell(t, tracker, status.CPUs(2))
 	require.Eventually(t, func() bool { return !r.Heard() }, patience, tick)
-	p.apply(machine("web"))
+	p.Apply(machine("web"))
 	s := p.eventually("it is told again", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 2 })
 	require.WithinDuration(t, time.Now(), since(s, "Running"), patience)
 	require.Eventually(t, r.Heard, patience, tick)
-	p.kubectl("delete", "vms", "web")
+	p.Kubectl("delete", "vms", "web")
 	tell(t, tracker, status.Ended{Cause: "asked"})
 	<-r.Done() // it doesn't wait for a VM to come
 	require.False(t, r.Heard())
@@ -194,13 +194,13 @@ func TestFault32TheAPIServerRefuses(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	// The real API server finds nothing wrong; a rule must.
-	rule := "no-osinfo." + p.namespace
-	p.apply(`apiVersion: admissionregistration.k8s.io/v1
+	rule := "no-osinfo." + p.Name
+	p.Apply(`apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 metadata: {name: `+rule+`}
 spec:
   matchConstraints: {resourceRules: [{apiGroups: [vmoperator.jdrupes.org], apiVersions: ["*"], resources: [vms/status], operations: [UPDATE]}]}
-  matchConditions: [{name: here, expression: request.namespace == '`+p.namespace+`'}]
+  matchConditions: [{name: here, expression: request.namespace == '`+p.Name+`'}]
   validations: [{expression: "!has(object.status.osinfo)", message: status.osinfo is not liked, reason: Invalid}]
 `, `apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
@@ -208,7 +208,7 @@ metadata: {name: `+rule+`}
 spec: {policyName: `+rule+`, validationActions: [Deny]}
 `)
 	t.Cleanup(func() {
-		_, err := p.Kubectl(context.WithoutCancel(t.Context()), "delete", "validatingadmissionpolicy,validatingadmissionpolicybinding", rule)
+		_, err := p.Cluster.Kubectl(context.WithoutCancel(t.Context()), "delete", "validatingadmissionpolicy,validatingadmissionpolicybinding", rule)
 		require.NoError(t, err)
 	})
 	tracker, _, log := p.follow(status.Entered{State: status.Booting}, status.GuestOS{Info: &status.OSInfo{ID: "debian"}})
@@ -227,12 +227,12 @@ spec: {policyName: `+rule+`, validationActions: [Deny]}
 	require.Contains(t, log.String(), fmt.Sprint(http.StatusUnprocessableEntity))
 
 	tell(t, tracker, status.GuestOS{})
-	p.kubectl("delete", "rolebinding", "vm-runner")
+	p.Kubectl("delete", "rolebinding", "vm-runner")
 	for i := 2000; !strings.Contains(log.String(), "may not report"); i++ {
 		tell(t, tracker, status.CPUs(i))
 		time.Sleep(tick)
 	}
-	p.kubectl("apply", "-f", deploy+"/manager/runner-account.yaml")
+	p.allow()
 	tell(t, tracker, status.CPUs(5000))
 	p.eventually("it may again", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 5000 })
 	require.Eventually(t, func() bool { return strings.Contains(log.String(), "the status is reported again") }, patience, tick)
@@ -262,8 +262,8 @@ func TestAnotherResource(t *testing.T) {
 	tracker, _, _ := p.follow()
 	tell(t, tracker, status.Entered{State: status.Booting}, status.Read{Generation: 1, Resource: "one"}, status.Applied(1), status.CPUs(2))
 	p.eventually("the guest runs", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 2 })
-	p.kubectl("delete", "vms", "web")
-	p.apply(machine("web"))
+	p.Kubectl("delete", "vms", "web")
+	p.Apply(machine("web"))
 	require.Zero(t, p.vm("web").Status.CPUs)
 	tell(t, tracker, status.Read{Generation: 1, Resource: "two"}, status.Applied(1))
 	p.eventually("the guest runs", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 2 && s.Runner.State == "Booting" })

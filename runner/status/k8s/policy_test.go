@@ -21,7 +21,7 @@ import (
 // bearer returns a client with the token of the service account's folder.
 func (p *place) bearer() dynamic.Interface {
 	p.t.Helper()
-	config := &rest.Config{Host: p.config.Host, Dial: p.Dial, QPS: -1, BearerToken: p.read(p.account + "/token")}
+	config := &rest.Config{Host: p.Config.Host, Dial: p.Dial, QPS: -1, BearerToken: p.read(p.account + "/token")}
 	config.CAFile = p.account + "/ca.crt"
 	client, err := dynamic.NewForConfig(config)
 	require.NoError(p.t, err)
@@ -42,7 +42,7 @@ func event(namespace, kind, name string) *unstructured.Unstructured {
 func TestATokenIsHeldToItsVM(t *testing.T) {
 	t.Parallel()
 	p, elsewhere := newPlace(t), newPlace(t)
-	p.apply(machine("other"), machine("web-0"), pod("other-0"), pod("web"), "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n")
+	p.Apply(machine("other"), machine("web-0"), pod("other-0"), pod("web"), "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n")
 	vms, events := v1.GroupVersion().WithResource("vms"), schema.GroupVersionResource{Group: "events.k8s.io", Version: "v1", Resource: "events"}
 	ctx := t.Context()
 	client := p.bearer()
@@ -55,49 +55,49 @@ func TestATokenIsHeldToItsVM(t *testing.T) {
 		_, err := client.Resource(events).Namespace(namespace).Create(ctx, event(namespace, kind, name), metav1.CreateOptions{})
 		return err
 	}
-	require.NoError(t, patch(client, p.namespace, "web", cpus, "status"))
-	require.NoError(t, patch(client, p.namespace, "web", "{}", "status"))
-	require.NoError(t, told(p.namespace, "VirtualMachine", "web"))
+	require.NoError(t, patch(client, p.Name, "web", cpus, "status"))
+	require.NoError(t, patch(client, p.Name, "web", "{}", "status"))
+	require.NoError(t, told(p.Name, "VirtualMachine", "web"))
 	for name, try := range map[string]func() error{
-		"the status of another VM":                func() error { return patch(client, p.namespace, "other", cpus, "status") },
-		"the status of a VM called like the pod":  func() error { return patch(client, p.namespace, "web-0", cpus, "status") },
-		"a patch of nothing, which reads another": func() error { return patch(client, p.namespace, "other", "{}", "status") },
-		"the status of a namesake elsewhere":      func() error { return patch(client, elsewhere.namespace, "web", cpus, "status") },
-		"the definition":                          func() error { return patch(client, p.namespace, "web", spec) },
-		"the definition, by way of the status":    func() error { return patch(client, p.namespace, "web", `{"metadata": {"ownerReferences": []}}`) },
-		"an event about another VM":               func() error { return told(p.namespace, "VirtualMachine", "other") },
-		"an event about something else":           func() error { return told(p.namespace, "Pod", "web") },
-		"an event elsewhere":                      func() error { return told(elsewhere.namespace, "VirtualMachine", "web") },
+		"the status of another VM":                func() error { return patch(client, p.Name, "other", cpus, "status") },
+		"the status of a VM called like the pod":  func() error { return patch(client, p.Name, "web-0", cpus, "status") },
+		"a patch of nothing, which reads another": func() error { return patch(client, p.Name, "other", "{}", "status") },
+		"the status of a namesake elsewhere":      func() error { return patch(client, elsewhere.Name, "web", cpus, "status") },
+		"the definition":                          func() error { return patch(client, p.Name, "web", spec) },
+		"the definition, by way of the status":    func() error { return patch(client, p.Name, "web", `{"metadata": {"ownerReferences": []}}`) },
+		"an event about another VM":               func() error { return told(p.Name, "VirtualMachine", "other") },
+		"an event about something else":           func() error { return told(p.Name, "Pod", "web") },
+		"an event elsewhere":                      func() error { return told(elsewhere.Name, "VirtualMachine", "web") },
 		"reading the VM": func() error {
-			_, err := client.Resource(vms).Namespace(p.namespace).Get(ctx, "web", metav1.GetOptions{})
+			_, err := client.Resource(vms).Namespace(p.Name).Get(ctx, "web", metav1.GetOptions{})
 			return err
 		},
 		"listing VMs": func() error {
-			_, err := client.Resource(vms).Namespace(p.namespace).List(ctx, metav1.ListOptions{})
+			_, err := client.Resource(vms).Namespace(p.Name).List(ctx, metav1.ListOptions{})
 			return err
 		},
 		"deleting the VM": func() error {
-			return client.Resource(vms).Namespace(p.namespace).Delete(ctx, "web", metav1.DeleteOptions{})
+			return client.Resource(vms).Namespace(p.Name).Delete(ctx, "web", metav1.DeleteOptions{})
 		},
 		"reading a secret": func() error {
-			_, err := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace(p.namespace).Get(ctx, "s", metav1.GetOptions{})
+			_, err := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace(p.Name).Get(ctx, "s", metav1.GetOptions{})
 			return err
 		},
 		"deleting a pod": func() error {
-			return client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Namespace(p.namespace).Delete(ctx, "other-0", metav1.DeleteOptions{})
+			return client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Namespace(p.Name).Delete(ctx, "other-0", metav1.DeleteOptions{})
 		},
-		"a pod that is not one of a StatefulSet's": func() error { p.token("web"); return patch(p.bearer(), p.namespace, "web", cpus, "status") },
+		"a pod that is not one of a StatefulSet's": func() error { p.token("web"); return patch(p.bearer(), p.Name, "web", cpus, "status") },
 		"a token that is bound to no pod": func() error {
-			p.file("token", p.kubectl("create", "token", "vm-runner"))
-			return patch(p.bearer(), p.namespace, "web", cpus, "status")
+			p.file("token", p.Kubectl("create", "token", "vm-runner"))
+			return patch(p.bearer(), p.Name, "web", cpus, "status")
 		},
 	} {
 		err := try()
 		require.True(t, apierrors.IsForbidden(err), "%s: %v", name, err)
 	}
 	p.token("other-0")
-	require.NoError(t, patch(p.bearer(), p.namespace, "other", cpus, "status"), "to each its own")
-	require.True(t, strings.HasPrefix(p.namespace, "t"))
+	require.NoError(t, patch(p.bearer(), p.Name, "other", cpus, "status"), "to each its own")
+	require.True(t, strings.HasPrefix(p.Name, "t"))
 }
 
 // runners is the part of the status that the runner writes; nobody else's is missing.
@@ -111,7 +111,7 @@ var runners = []string{
 func TestATokenIsHeldToTheRunnersPart(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	client := p.bearer().Resource(v1.GroupVersion().WithResource("vms")).Namespace(p.namespace)
+	client := p.bearer().Resource(v1.GroupVersion().WithResource("vms")).Namespace(p.Name)
 	patch := func(kind types.PatchType, body string) error {
 		_, err := client.Patch(t.Context(), "web", kind, []byte(body), metav1.PatchOptions{FieldManager: "vm-runner", Force: force(kind)}, "status")
 		return err

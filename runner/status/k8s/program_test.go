@@ -25,6 +25,7 @@ import (
 	"vmop/runner/control"
 	"vmop/test/guest"
 	"vmop/test/invariants"
+	"vmop/test/logbook"
 	"vmop/test/program"
 )
 
@@ -47,7 +48,7 @@ type container struct {
 	*place
 	dir   string // with the configuration and all else
 	cmd   *exec.Cmd
-	log   *logbook
+	log   *logbook.Logbook
 	ended chan struct{}
 }
 
@@ -77,7 +78,7 @@ func (c *container) start(uid string) {
 	p.t.Helper()
 	program, err := built()
 	require.NoError(p.t, err)
-	c.log, c.ended = &logbook{}, make(chan struct{})
+	c.log, c.ended = &logbook.Logbook{}, make(chan struct{})
 	c.cmd = exec.CommandContext(context.WithoutCancel(p.t.Context()), program, "init", "-c", c.path("config.yaml"), "--vmtypes", "../../testdata/vmtypes",
 		"--account", p.account, "--termination-log", c.path("end"), "--log-format", "text")
 	c.cmd.Env = append(append(os.Environ(), p.environment()...), "POD_UID="+uid)
@@ -319,7 +320,7 @@ func TestStoppedWhileItStarts(t *testing.T) {
 func TestAPodWithoutAResource(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.kubectl("delete", "vms", "web")
+	p.Kubectl("delete", "vms", "web")
 	c := p.run([]string{"guestShutdownStops: true"}, tiny(t)...)
 	c.said("state=Booting")
 	c.typed("poweroff")

@@ -2,8 +2,6 @@ package k8s_test
 
 import (
 	"log/slog"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -12,30 +10,13 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/runner/status"
 	"vmop/runner/status/k8s"
+	"vmop/test/logbook"
 )
 
-// logbook keeps what is logged.
-type logbook struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logbook) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(line)
-}
-
-func (l *logbook) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // follow reports about a tracker until the test ends.
-func (p *place) follow(updates ...status.Update) (*status.Tracker, *k8s.Reporter, *logbook) {
+func (p *place) follow(updates ...status.Update) (*status.Tracker, *k8s.Reporter, *logbook.Logbook) {
 	p.t.Helper()
-	log := &logbook{}
+	log := &logbook.Logbook{}
 	tracker := status.NewTracker(time.Now, append([]status.Update{status.Described{Name: "web"}}, updates...)...)
 	r := k8s.NewReporter(p.pod(), slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	r.Follow(p.t.Context(), tracker, "")

@@ -1,0 +1,70 @@
+package clustertest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+)
+
+// A Namespace is a test's own. It goes with the cluster.
+type Namespace struct {
+	*Kubernetes
+	// Name of the namespace.
+	Name string
+
+	t *testing.T
+}
+
+// Namespace makes a namespace for a test.
+func (k *Kubernetes) Namespace(t *testing.T) *Namespace {
+	t.Helper()
+	n := &Namespace{Kubernetes: k, Name: "t" + strconv.FormatInt(time.Now().UnixNano(), 36), t: t}
+	core, err := typedcorev1.NewForConfig(k.Config) // sooner than kubectl is started
+	require.NoError(t, err)
+	_, err = core.Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	return n
+}
+
+// Kubectl runs kubectl in the namespace, and returns what it prints.
+func (n *Namespace) Kubectl(args ...string) string {
+	n.t.Helper()
+	out, err := n.Cluster.Kubectl(n.t.Context(), append([]string{"--namespace", n.Name}, args...)...)
+	require.NoError(n.t, err)
+	return out
+}
+
+// Apply applies documents of YAML.
+func (n *Namespace) Apply(documents ...string) {
+	n.t.Helper()
+	text := strings.Join(documents, "\n---\n")
+	cmd := n.KubectlCommand(n.t.Context(), "--namespace", n.Name, "apply", "-f", "-")
+	cmd.Stdin = strings.NewReader(text)
+	out, err := cmd.CombinedOutput()
+	require.NoError(n.t, err, "%s\n%s", out, text)
+}
+
+// ApplyDeploy applies deploy/ to a namespace as users do: by a kustomization, which
+// may say more, and is written into dir.
+func (k *Kubernetes) ApplyDeploy(ctx context.Context, namespace, dir, more string) error {
+	base, err := filepath.Rel(dir, k.Deploy) // kustomize takes no others
+	if err != nil {
+		return fmt.Errorf("deploy to namespace %s: %w", namespace, err)
+	}
+	text := "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nnamespace: " + namespace + "\nresources: [" + base + "]\n" + more
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
+		return fmt.Errorf("deploy to namespace %s: %w", namespace, err)
+	}
+	_, err = k.Kubectl(ctx, "apply", "--server-side", "-k", dir)
+	return err
+}
