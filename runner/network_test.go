@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vmop/runner"
+	"vmop/test/invariants"
 	"vmop/vmspec"
 )
 
@@ -64,7 +65,8 @@ func (v *vm) runHere() (runner.Outcome, error) {
 
 const networkUUID = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
 
-// A tap is there and on its bridge while the VM runs, and only then.
+// A tap is there and on its bridge while the VM runs, and only then. QEMU can do no more
+// with the network than that.
 func TestTapOnABridge(t *testing.T) {
 	t.Parallel()
 	newNamespace(t)
@@ -86,6 +88,7 @@ func TestTapOnABridge(t *testing.T) {
 		require.Contains(t, argv, "mac="+vmspec.MAC(networkUUID, 0))
 		require.Contains(t, argv, "mac=02:00:00:00:00:07")
 		require.Contains(t, argv, "spawn=deny")
+		require.Zero(t, invariants.Capabilities(t, v.qemu())&(1<<unix.CAP_NET_ADMIN|1<<unix.CAP_NET_RAW))
 		return nil
 	}
 	for range 2 {

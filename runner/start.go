@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
 	"vmop/runner/config"
 	"vmop/runner/control"
@@ -389,7 +390,7 @@ func (m *machine) startHelpers(ctx context.Context, awaited bool) error {
 	}
 	first := len(m.helpers)
 	for _, h := range list {
-		p, err := m.startProcess(ctx, h, nil, []*os.File{m.lock})
+		p, err := m.startProcess(ctx, h, nil, []*os.File{m.lock}, nil)
 		if err != nil {
 			return err
 		}
@@ -442,15 +443,18 @@ func (m *machine) startQEMU(ctx context.Context, monitor *os.File) error {
 		"-chardev", "socket,id=" + monitorID + ",fd=" + strconv.Itoa(fd) + ",server=on,wait=off",
 		"-mon", "chardev=" + monitorID + ",mode=control",
 	}
+	// Taps are the runner's: a guest that breaks out of QEMU must not have by them the
+	// network that they are in, which may be a node's.
+	drop := []int{unix.CAP_NET_ADMIN, unix.CAP_NET_RAW}
 	var err error
-	m.qemu, err = m.startProcess(ctx, q, own, append([]*os.File{monitor, m.lock}, m.inherited...))
+	m.qemu, err = m.startProcess(ctx, q, own, append([]*os.File{monitor, m.lock}, m.inherited...), drop)
 	return err
 }
 
 // startProcess starts a process of the plan, with arguments and descriptors of
-// the runner's own after those of the plan.
-func (m *machine) startProcess(ctx context.Context, p plan.Process, args []string, files []*os.File) (*process.Process, error) {
-	spec := process.Spec{Name: p.Name, Path: p.Executable, Args: append(p.Argv(), args...), Dir: p.Dir}
+// the runner's own after those of the plan, and without some capabilities.
+func (m *machine) startProcess(ctx context.Context, p plan.Process, args []string, files []*os.File, drop []int) (*process.Process, error) {
+	spec := process.Spec{Name: p.Name, Path: p.Executable, Args: append(p.Argv(), args...), Dir: p.Dir, Drop: drop}
 	if len(p.Env) > 0 {
 		spec.Env = os.Environ()
 		for _, v := range p.Env {

@@ -24,6 +24,7 @@ type Spec struct {
 	Dir   string     // working directory, "" for the caller's
 	Env   []string   // NAME=value; nil for the caller's environment
 	Files []*os.File // become the descriptors 3, 4 …; the caller still closes them
+	Drop  []int      // capabilities that the process must not have (capabilities(7)), nor get by programs that it starts
 }
 
 // Process is a process that was started or adopted. Its methods may be called from any
@@ -78,7 +79,7 @@ func (p *Process) start(spec Spec) (err error) {
 		s.r = r
 		ours, theirs = append(ours, r), append(theirs, w)
 	}
-	p.proc, err = os.StartProcess(spec.Path, append([]string{spec.Path}, spec.Args...), &os.ProcAttr{
+	p.proc, err = spec.startProcess(&os.ProcAttr{
 		Dir:   spec.Dir,
 		Env:   spec.Env,
 		Files: append(theirs[:len(theirs):len(theirs)], spec.Files...),

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
 	v1 "vmop/api/v1"
@@ -97,31 +98,41 @@ func onNode1(s *v1.VirtualMachineSpec) {
 	s.NodeSelector = map[string]string{corev1.LabelHostname: "node1"}
 }
 
-// Guests are neighbours on a bridge of their node, or behind their pod's address.
-// When they are gone, nothing of it is left on the node.
+// Guests are neighbours on a bridge of their node, or behind their pod's address. Who is
+// behind that of a node reaches none of its services. When they are gone, nothing of it
+// is left on the node.
 func networks(t *testing.T, l *lab) {
 	for _, words := range []string{"link add br0 type bridge", "addr add 10.77.0.1/24 dev br0", "link set br0 up"} {
 		l.node1(t, "ip", strings.Fields(words)...)
 	}
 	bridged := l.create(t, tiny("bridged", onNode1, func(s *v1.VirtualMachineSpec) {
-		s.VM.Networks = []v1.Network{{Tap: &v1.Tap{}}}
+		s.VM.Networks = []v1.Network{{Tap: &v1.Tap{}}, {Masquerade: &v1.PrivateNetwork{Net: "10.78.0.0/24"}}}
 		s.VM.Kernel.CommandLine += " tiny.ip=10.77.0.2/24 tiny.gw=10.77.0.1"
 	}))
 	hidden := l.create(t, tiny("hidden", onNode1, func(s *v1.VirtualMachineSpec) {
 		s.VM.Networks = []v1.Network{{Masquerade: &v1.PrivateNetwork{}}}
 		s.VM.Kernel.CommandLine += " tiny.dhcp"
 	}))
-	bridged.runs()
+	qemu := bridged.runs()
 	require.True(t, bridged.pod().Spec.HostNetwork)
+	require.Zero(t, invariants.Capabilities(t, qemu)&(1<<unix.CAP_NET_ADMIN), "who breaks out of QEMU does not administer the node's network")
 	inside := bridged.console().booted()
 	require.Equal(t, "reached", inside.ask("ping -c 1 -W 20 10.77.0.1 >/dev/null && echo reached"))
 	require.Equal(t, "hello from tiny", l.node1(t, "busybox", "wget", "-q", "-O", "-", "http://10.77.0.2/"))
 	require.Contains(t, l.node1(t, "ip", "-oneline", "link"), "master br0")
 
+	node := bridged.pod().Status.HostIP
+	kubelet := func(by, patience string) string {
+		return inside.ask("ip route replace " + node + " via " + by + "; nc -w " + patience + " " + node + " 10250 </dev/null >/dev/null 2>&1 && echo reached || echo not reached")
+	}
+	require.Equal(t, "reached", kubelet("10.77.0.1", "60"), "a neighbour on the bridge, of which the node is one")
+	inside.ask("ip address add 10.78.0.2/24 dev eth1; ip link set eth1 up")
+	require.Equal(t, "not reached", kubelet("10.78.0.1", "3"))
+	require.Equal(t, "reached", inside.ask("ping -c 1 -W 20 "+node+" >/dev/null && echo reached"))
+
 	hidden.runs()
 	require.False(t, hidden.pod().Spec.HostNetwork)
-	other := bridged.pod().Status.HostIP // beyond the pod's gateway there is the node
-	require.Equal(t, "reached", hidden.console().booted().ask("ping -c 1 -W 20 "+other+" >/dev/null && echo reached"))
+	require.Equal(t, "reached", hidden.console().booted().ask("ping -c 1 -W 20 "+node+" >/dev/null && echo reached"))
 	for _, v := range []*vm{bridged, hidden} {
 		privileges := fmt.Sprint(v.now().Status.Privileges)
 		require.Contains(t, privileges, "NET_ADMIN")

@@ -68,6 +68,19 @@ func Arguments(pid int) []string {
 	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
 }
 
+// Capabilities returns what a process may do (capabilities(7)), a bit each.
+func Capabilities(t testing.TB, pid int) uint64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	require.NoError(t, err)
+	_, line, found := strings.Cut(string(text), "\nCapPrm:")
+	require.True(t, found)
+	digits, _, _ := strings.Cut(line, "\n")
+	set, err := strconv.ParseUint(strings.TrimSpace(digits), 16, 64)
+	require.NoError(t, err)
+	return set
+}
+
 // OneQEMU requires that exactly one QEMU runs the VM, and returns its number.
 func OneQEMU(t testing.TB, dir string) int {
 	t.Helper()
