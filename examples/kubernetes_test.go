@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	networkingv1 "k8s.io/api/networking/v1"
 	"sigs.k8s.io/yaml"
 
 	v1 "vmop/api/v1"
@@ -26,7 +27,7 @@ func TestKubernetes(t *testing.T) {
 	t.Parallel()
 	kustomizations, err := filepath.Glob(filepath.Join("*", "kustomization.yaml"))
 	require.NoError(t, err)
-	require.Len(t, kustomizations, 7)
+	require.Len(t, kustomizations, 8)
 	require.NoError(t, errors.Join(program.LookInto("."), program.LookInto("../deploy")))
 	c, err := cluster.Up(t.Context(), cluster.Options{})
 	require.NoError(t, err)
@@ -61,7 +62,23 @@ func try(t *testing.T, c *cluster.Cluster, name string) {
 		require.NoError(t, err)
 		apply(t, c, name, string(text))
 	}
-	requireVM(t, c, name)
+	vm := requireVM(t, c, name)
+	if name == "network-policy" {
+		requireHeld(t, c, vm)
+	}
+}
+
+// requireHeld wants the network policy to be about the VM's pod.
+func requireHeld(t *testing.T, c *cluster.Cluster, vm *v1.VirtualMachine) {
+	t.Helper()
+	text, err := c.Kubectl(t.Context(), "get", "networkpolicies", "vms", "-n", vm.Namespace, "-o", "json")
+	require.NoError(t, err)
+	var policy networkingv1.NetworkPolicy
+	require.NoError(t, json.Unmarshal([]byte(text), &policy))
+	require.NotEmpty(t, policy.Spec.PodSelector.MatchLabels)
+	set, err := objects.StatefulSet(vm, objects.Settings{}, nil, "", 1, false)
+	require.NoError(t, err)
+	require.Subset(t, set.Spec.Template.Labels, policy.Spec.PodSelector.MatchLabels)
 }
 
 // apply applies documents, in which the namespace has the example's name.
@@ -99,7 +116,7 @@ func requireConfiguration(t *testing.T, document string) {
 	require.Empty(t, warnings)
 }
 
-func requireVM(t *testing.T, c *cluster.Cluster, namespace string) {
+func requireVM(t *testing.T, c *cluster.Cluster, namespace string) *v1.VirtualMachine {
 	t.Helper()
 	text, err := c.Kubectl(t.Context(), "get", "vms", "-n", namespace, "-o", "json")
 	require.NoError(t, err)
@@ -111,4 +128,5 @@ func requireVM(t *testing.T, c *cluster.Cluster, namespace string) {
 	_, warnings, err := config.Parse("config.yaml", file)
 	require.NoError(t, err)
 	require.Empty(t, warnings)
+	return &list.Items[0]
 }
