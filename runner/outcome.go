@@ -48,8 +48,10 @@ type shutdown struct {
 
 // outcome tells, from the last SHUTDOWN event, the end of the process and
 // whether the runner wanted it, how the machine ended. Where nobody knows how the
-// process ended, QEMU has to have announced its end.
-func outcome(last *shutdown, exit process.Exit, asked, forced bool) Outcome {
+// process ended, QEMU has to have announced its end. late: the runner has been told
+// to stop, but when QEMU was ending already. A node that shuts down sends a signal to
+// all processes of a container, and one of them is the first to notice.
+func outcome(last *shutdown, exit process.Exit, asked, late, forced bool) Outcome {
 	o := Outcome{Exit: exit}
 	if last != nil {
 		o.Reason = last.Reason
@@ -63,7 +65,7 @@ func outcome(last *shutdown, exit process.Exit, asked, forced bool) Outcome {
 		o.Cause = CauseCrashed
 	case exit.Unknown() && last == nil:
 		o.Cause = CauseKilled
-	case asked:
+	case asked, late && o.Reason == "host-signal":
 		o.Cause = CauseAsked
 	case o.Reason == "guest-panic":
 		o.Cause = CausePanic

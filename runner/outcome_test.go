@@ -47,10 +47,20 @@ func TestOutcomeTellsWhoEndedTheMachine(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.what, func(t *testing.T) {
 			t.Parallel()
-			got := outcome(tt.last, tt.exit, tt.asked, tt.forced)
+			got := outcome(tt.last, tt.exit, tt.asked, tt.asked, tt.forced)
 			require.Equal(t, tt.want, got.Cause)
 			require.Equal(t, tt.code, got.ExitCode())
 			require.Equal(t, tt.text, got.String())
 		})
 	}
+}
+
+// A node that shuts down tells QEMU and the runner at the same time.
+func TestOutcomeOfAMachineThatIsToldWithItsRunner(t *testing.T) {
+	t.Parallel()
+	for reason, want := range map[string]Cause{"host-signal": CauseAsked, "guest-shutdown": CauseGuest, "host-qmp-quit": CauseKilled} {
+		last := &shutdown{reason == "guest-shutdown", reason}
+		require.Equal(t, want, outcome(last, process.Exit{}, false, true, false).Cause, reason)
+	}
+	require.Equal(t, CauseCrashed, outcome(&shutdown{Reason: "host-signal"}, process.Exit{Code: 1}, false, true, false).Cause)
 }

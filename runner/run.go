@@ -201,7 +201,7 @@ func (m *machine) supervise(ctx context.Context) Outcome {
 		forced = m.stop(context.WithoutCancel(ctx), begin)
 	}
 	others.Wait()
-	result := m.hold.explain(outcome(last, m.qemu.Exit(), asked, forced))
+	result := m.hold.explain(outcome(last, m.qemu.Exit(), asked, ctx.Err() != nil, forced))
 	if result.ExitCode() != 0 {
 		result.Output = strings.TrimSpace(m.qemu.Tail())
 	}

@@ -140,7 +140,7 @@ func (v *visit) culprit() string {
 	if said := v.vm.Status.Runner; said != nil && said.Outcome != nil && said.Outcome.Cause == "guest panic" {
 		return byGuest
 	}
-	if last := v.failures.Last; last != nil && last.Reason == reasonNodeMissing {
+	if nodeMissed(v.failures.Last) {
 		return byUser
 	}
 	return byRunner

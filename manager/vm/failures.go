@@ -33,8 +33,8 @@ func nextAttempt(failures *v1.Failures) time.Time {
 }
 
 // countFailures returns the failures of a VM, nil if there are none: one more if
-// its pod's container has failed, none if the definition has changed or the VM
-// has run for long enough. A failure is known by its time, which is kept as long
+// its pod's container has failed, none if the definition has changed, the VM has run
+// for long enough, or the node that was missing runs it now. A failure is known by its time, which is kept as long
 // as the pod that has it.
 func countFailures(have *v1.Failures, pod *corev1.Pod, changed bool, now time.Time) *v1.Failures {
 	var failures v1.Failures
@@ -49,7 +49,7 @@ func countFailures(have *v1.Failures, pod *corev1.Pod, changed bool, now time.Ti
 		failures.Count++
 		failures.LastTime, failures.Last = end.FinishedAt, testament(end)
 	}
-	if at := calmAt(pod); runs(pod) && !now.Before(at) {
+	if at := calmAt(pod); runs(pod) && (!now.Before(at) || nodeMissed(failures.Last)) {
 		failures.Count = 0
 	}
 	forgotten := end == nil || end.FinishedAt.IsZero() || !end.FinishedAt.Time.Equal(failures.LastTime.Time)
@@ -69,6 +69,10 @@ func calmAt(pod *corev1.Pod) time.Time {
 	}
 	return container(pod).State.Running.StartedAt.Add(calm)
 }
+
+// nodeMissed tells whether a failure was that of the node, and not of the VM: as long
+// as it is being started again, say.
+func nodeMissed(last *v1.Outcome) bool { return last != nil && last.Reason == reasonNodeMissing }
 
 // failed tells whether an end was a failure of the VM: not if it was asked to end,
 // nor if its node failed, after which nobody knows how the container ended.

@@ -268,6 +268,9 @@ func TestCountFailures(t *testing.T) {
 		"restarted by the kubelet":      {nil, restarted, false, &v1.Failures{Count: 1, LastTime: at, Last: last}},
 		"runs for long enough":          {&v1.Failures{Count: 3, LastTime: at, Last: last}, calmed, false, &v1.Failures{LastTime: at}},
 		"its pod is being deleted":      {nil, goes, false, nil},
+		"its node is back":              {&v1.Failures{Count: 2, LastTime: at, Last: &v1.Outcome{Cause: causeStartFailed, Reason: reasonNodeMissing}}, is().pod, false, nil},
+		"its node is not":               {&v1.Failures{Count: 2, LastTime: at, Last: &v1.Outcome{Reason: reasonNodeMissing}}, nil, false, &v1.Failures{Count: 2, LastTime: at, Last: &v1.Outcome{Reason: reasonNodeMissing}}},
+		"it fails on the node that is":  {&v1.Failures{Count: 2, LastTime: metav1.NewTime(noon.Add(-time.Hour)), Last: &v1.Outcome{Reason: reasonNodeMissing}}, restarted, false, &v1.Failures{Count: 3, LastTime: at, Last: last}},
 		"it was told to":                {nil, asked, false, nil},
 		"nobody knows when":             {nil, timeless, false, nil},
 	} {
