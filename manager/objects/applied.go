@@ -7,11 +7,9 @@ import (
 	"fmt"
 )
 
-// Applied returns the hash that the annotation AnnotationApplied of an object gets:
-// of all that is to be applied, but for the manager's version. An object with the
-// same hash that nobody else has changed needs no write.
-func Applied(configuration any) (string, error) {
-	text, err := json.Marshal(configuration)
+// hashOf returns a hash of a value's JSON.
+func hashOf(value any) (string, error) {
+	text, err := json.Marshal(value)
 	if err != nil {
 		return "", fmt.Errorf("hash what is to be applied: %w", err)
 	}
@@ -24,9 +22,10 @@ type annotated[T any] interface {
 	WithAnnotations(entries map[string]string) T
 }
 
-// stamp adds the hash and the manager's version to what is otherwise complete.
+// stamp adds to what is otherwise complete its hash, AnnotationApplied, and the
+// manager's version.
 func stamp[T annotated[T]](configuration T, s Settings) (T, error) {
-	hash, err := Applied(configuration)
+	hash, err := hashOf(configuration)
 	if err != nil {
 		return configuration, err
 	}

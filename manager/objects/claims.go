@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path"
 	"strconv"
 	"strings"
 
@@ -47,8 +48,9 @@ type Claim struct {
 	Untrusted string
 
 	wanted *applycorev1.PersistentVolumeClaimApplyConfiguration
-	fixed  fixed // what of it can't change
-	marked bool  // Untrusted is to be written
+	mount  string // where its file system is in the pod; "" for a block device
+	fixed  fixed  // what of it can't change
+	marked bool   // Untrusted is to be written
 }
 
 // ClaimNames returns the names that claims of a VM can have: who knows what of
@@ -65,11 +67,12 @@ func ClaimNames(vm *v1.VirtualMachine) []string {
 // made by a StatefulSet, and that of later versions of the original.
 type claimOf struct {
 	volume, name, newer, path string
+	mount                     string // where its file system is in the pod; "" for a block device
 	disk                      *v1.VolumeClaimTemplate
 }
 
 func claimsOf(vm *v1.VirtualMachine) []claimOf {
-	all := []claimOf{{volume: dataVolume, name: dataVolume + "-" + vm.Name + "-0", newer: vm.Name + "-" + dataVolume}}
+	all := []claimOf{{volume: dataVolume, name: dataVolume + "-" + vm.Name + "-0", newer: vm.Name + "-" + dataVolume, mount: DataDir}}
 	templates := 0
 	for i, d := range vm.Spec.VM.Disks {
 		if d.VolumeClaimTemplate == nil {
@@ -79,6 +82,9 @@ func claimsOf(vm *v1.VirtualMachine) []claimOf {
 		c := claimOf{
 			volume: name, name: name + "-" + vm.Name + "-0", newer: vm.Name + "-" + name,
 			path: fmt.Sprintf("spec.vm.disks[%d].volumeClaimTemplate", i), disk: d.VolumeClaimTemplate,
+		}
+		if onFileSystem(d.VolumeClaimTemplate) {
+			c.mount = path.Join(DiskDir, name)
 		}
 		if d.VolumeClaimTemplate.Metadata.Name == "" { // there, CD drives didn't count
 			c.newer = vm.Name + "-disk-" + strconv.Itoa(templates)
@@ -98,16 +104,16 @@ func Claims(vm *v1.VirtualMachine, s Settings, existing map[string]metav1.Object
 		if err != nil {
 			return nil, err
 		}
-		c := Claim{Name: of.name, Volume: of.volume, Path: of.path, wanted: wanted, fixed: of.fixed()}
-		name, exists := of.among(vm, existing)
-		c.Name = name
-		have := existing[name]
+		c := Claim{Volume: of.volume, Path: of.path, wanted: wanted, mount: of.mount, fixed: of.fixed()}
+		var exists bool
+		c.Name, exists = of.among(vm, existing)
+		have := existing[c.Name]
 		if exists {
 			c.compare(vm, have)
 		} else {
 			c.Apply = wanted
 		}
-		if of.hasFiles() {
+		if of.mount != "" { // only then it has files
 			c.mark(vm, s, of, have)
 		}
 		all = append(all, c)
@@ -139,11 +145,6 @@ func ownerOf(claim metav1.ObjectMeta) string {
 		return ""
 	}
 	return claim.Labels[LabelInstance]
-}
-
-// hasFiles tells whether the volume has a file system.
-func (of claimOf) hasFiles() bool {
-	return of.disk == nil || of.disk.Spec.VolumeMode != nil && *of.disk.Spec.VolumeMode == corev1.PersistentVolumeFilesystem
 }
 
 // filled says what a volume has been filled with when it is made; "" is nothing.
@@ -253,7 +254,7 @@ func (c *Claim) mark(vm *v1.VirtualMachine, s Settings, of claimOf, have metav1.
 		why = "" // it doesn't run
 	}
 	if c.Apply != nil {
-		why = orElse(why, of.filled())
+		why = cmp.Or(why, of.filled())
 	}
 	if why == "" {
 		return

@@ -104,10 +104,10 @@ func machine(vm *v1.VirtualMachine) (vmspec.Spec, error) {
 	if s.Drives, err = drives(m.Disks); err != nil {
 		return s, err
 	}
-	if s.MaximumRAM, err = wholeMiB("maximumRam", m.MaximumRAM); err != nil {
+	if s.MaximumRAM, err = memory("maximumRam", m.MaximumRAM); err != nil {
 		return s, err
 	}
-	if s.CurrentRAM, err = wholeMiB("currentRam", m.CurrentRAM); err != nil {
+	if s.CurrentRAM, err = memory("currentRam", m.CurrentRAM); err != nil {
 		return s, err
 	}
 	if m.Options != nil && m.Options.Raw != nil {
@@ -132,11 +132,16 @@ func kernel(of *v1.Kernel) (k *vmspec.Kernel, err error) {
 
 // wholeMiB rounds down, as QEMU counts memory in MiB and "1G" is no whole number
 // of them.
-func wholeMiB(key string, q *resource.Quantity) (vmspec.Bytes, error) {
+func wholeMiB(q resource.Quantity) vmspec.Bytes {
+	return vmspec.Bytes(q.Value()) / vmspec.MiB * vmspec.MiB
+}
+
+// memory translates a size of memory.
+func memory(key string, q *resource.Quantity) (vmspec.Bytes, error) {
 	if q == nil {
 		return 0, nil
 	}
-	size := vmspec.Bytes(q.Value()) / vmspec.MiB * vmspec.MiB
+	size := wholeMiB(*q)
 	if size <= 0 {
 		return 0, fmt.Errorf("spec.vm.%s is %s: want at least 1Mi", key, q)
 	}
@@ -188,9 +193,11 @@ func drives(disks []v1.Disk) ([]vmspec.Drive, error) {
 			drive = vmspec.Drive{Type: vmspec.DriveIDECD, File: file}
 		case d.VolumeClaimTemplate == nil:
 			return nil, fmt.Errorf("spec.vm.disks[%d]: want either volumeClaimTemplate or cdrom", i)
-		case onFileSystem(d):
+		case onFileSystem(d.VolumeClaimTemplate):
 			drive.File = path.Join(DiskDir, diskName(i, d), "disk.img")
-			drive.Size = imageSize(d.VolumeClaimTemplate)
+			// The runner makes the image, and leaves out what the file system takes
+			// itself. Where the claim asks for nothing, the image must be there.
+			drive.Size = wholeMiB(d.VolumeClaimTemplate.Spec.Resources.Requests[corev1.ResourceStorage])
 		default:
 			drive.Resource = "/dev/" + diskName(i, d)
 		}
@@ -200,14 +207,6 @@ func drives(disks []v1.Disk) ([]vmspec.Drive, error) {
 		all = append(all, drive)
 	}
 	return all, nil
-}
-
-// imageSize is what the runner makes the image of a disk as large as: what the claim
-// asks for, in whole MiB. The runner leaves out what the file system takes itself. 0,
-// where the claim asks for nothing, is an image that must be there.
-func imageSize(of *v1.VolumeClaimTemplate) vmspec.Bytes {
-	asked := of.Spec.Resources.Requests[corev1.ResourceStorage]
-	return vmspec.Bytes(asked.Value()) / vmspec.MiB * vmspec.MiB
 }
 
 // diskName is the name of a disk in the pod and a part of its claim's: that of the

@@ -10,7 +10,7 @@
 //	StatefulSet     the pod, with no more rights than its VM needs (Privileges)
 //	Service         the way to the screen from outside, if it is wanted
 //
-// Each object carries the hash of what was applied (Applied), so that a manager
+// Each object carries the hash of what was applied (AnnotationApplied), so that a manager
 // knows without a read whether there is anything to write.
 //
 // A pod can't be changed while it runs. What a VM's definition asks of its pod is

@@ -28,7 +28,8 @@ const (
 const (
 	// AnnotationVersion is the version of the manager that last wrote the object.
 	AnnotationVersion = v1.GroupName + "/version"
-	// AnnotationApplied is the hash of what was applied; see Applied.
+	// AnnotationApplied is the hash of all that was applied but the manager's version.
+	// An object with the same hash that nobody else has changed needs no write.
 	AnnotationApplied = v1.GroupName + "/applied"
 	// AnnotationDefinition is what a pod was made from; see PodChanges.
 	AnnotationDefinition = v1.GroupName + "/definition"

@@ -31,7 +31,7 @@ func definition(vm *v1.VirtualMachine, s Settings, secret string) (string, error
 		"spec.image.pullPolicy":          policy,
 		"spec.nodeName":                  vm.Spec.NodeName,
 		"spec.priorityClassName":         vm.Spec.PriorityClassName,
-		"spec.vmType.configMap":          typesConfigMap(vm, s),
+		"spec.vmType.configMap":          TypesConfigMap(vm, s),
 		"spec.vm.display.secret":         secret,
 		powerdownPath:                    strconv.Itoa(int(powerdownTimeout(vm))),
 		"spec.nodeSelector":              vm.Spec.NodeSelector,
@@ -79,7 +79,7 @@ func shown(value any) (string, error) {
 	if len(text) <= longestValue {
 		return string(text), nil
 	}
-	hash, err := Applied(value)
+	hash, err := hashOf(value)
 	return string(text[:longestValue]) + "… (" + hash[:8] + ")", err
 }
 

@@ -42,7 +42,7 @@ func podTemplate(vm *v1.VirtualMachine, s Settings, claims []Claim, secret strin
 		spec.NodeName = nil // it is not scheduled
 		spec.WithSchedulingGates(applycorev1.PodSchedulingGate().WithName(SchedulingGate))
 	}
-	if annotations[AnnotationTemplate], err = Applied(spec); err != nil {
+	if annotations[AnnotationTemplate], err = hashOf(spec); err != nil {
 		return nil, err
 	}
 	return applycorev1.PodTemplateSpec().WithLabels(podLabels(vm)).WithAnnotations(annotations).WithSpec(spec), nil

@@ -14,25 +14,14 @@ import (
 type Problem struct {
 	// Path in the resource: "spec.vm.disks[0].volumeClaimTemplate".
 	Path string
-	// Message for people; it goes on where the path ends.
+	// Message for people.
 	Message string
 	// Fatal: the VM must not be started.
 	Fatal bool
 }
 
-// Problems returns what is known to be wrong; claims are those of Claims.
-func Problems(vm *v1.VirtualMachine, claims []Claim) []Problem {
-	var all []Problem
-	for _, c := range claims {
-		if c.Problem != nil {
-			all = append(all, *c.Problem)
-		}
-	}
-	if p := tightLimit(vm); p != nil {
-		all = append(all, *p)
-	}
-	return all
-}
+// String returns the path and the message.
+func (p Problem) String() string { return p.Path + ": " + p.Message }
 
 // LoggingProblems returns what is wrong with the levels that the VM gives its runner.
 // Loggers that the runner doesn't have may stand there: files of VM-Operator name them.
@@ -46,9 +35,9 @@ func LoggingProblems(vm *v1.VirtualMachine) []Problem {
 	return all
 }
 
-// tightLimit tells of a limit on memory below what the VM can come to need. The limit
-// stays what the user says.
-func tightLimit(vm *v1.VirtualMachine) *Problem {
+// TightLimit tells of a limit on memory below what the VM can come to need, which
+// stays what the user says; nil: there is none.
+func TightLimit(vm *v1.VirtualMachine) *Problem {
 	if vm.Spec.Resources == nil {
 		return nil
 	}
@@ -58,5 +47,5 @@ func tightLimit(vm *v1.VirtualMachine) *Problem {
 		return nil
 	}
 	return &Problem{Path: "spec.resources.limits.memory", Message: fmt.Sprintf(
-		"is %s, but the VM can need %s, which is maximumRam and what QEMU takes itself: the kernel ends it at the limit", limit.String(), need.String())}
+		"it is %s, but the VM can need %s, which is maximumRam and what QEMU takes itself: the kernel ends it at the limit", limit.String(), need.String())}
 }

@@ -63,10 +63,8 @@ func DisplaySecret(vm *v1.VirtualMachine, s Settings, random io.Reader) (*applyc
 	if _, err := io.ReadFull(random, password); err != nil {
 		return nil, fmt.Errorf("make a display password for %s: %w", vm.Name, err)
 	}
-	labels := Labels(vm)
-	labels[LabelComponent] = ComponentDisplaySecret
-	return applycorev1.Secret(vm.Name+"-display-secret", vm.Namespace).
-		WithLabels(labels).WithAnnotations(map[string]string{AnnotationVersion: s.Version}).
+	return applycorev1.Secret(DisplaySecretOf(vm.Name), vm.Namespace).
+		WithLabels(with(DisplaySecretLabels(vm), LabelManagedBy, ManagerName)).WithAnnotations(map[string]string{AnnotationVersion: s.Version}).
 		WithOwnerReferences(owner(vm)).WithType(corev1.SecretTypeOpaque).
 		WithData(map[string][]byte{
 			PasswordKey: []byte(base64.RawURLEncoding.EncodeToString(password)),

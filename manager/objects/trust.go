@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,7 +46,7 @@ func Distrust(vm *v1.VirtualMachine, s Settings, claims []Claim) []Problem {
 	}
 	for _, c := range claims {
 		if c.Untrusted != "" {
-			add(orElse(c.Path, "spec"), fmt.Sprintf("the files in the volume of claim %s are not trusted, because of %s", c.Name, c.Untrusted),
+			add(cmp.Or(c.Path, "spec"), fmt.Sprintf("the files in the volume of claim %s are not trusted, because of %s", c.Name, c.Untrusted),
 				"has looked at them and removes the claim's annotation "+AnnotationUntrusted)
 		}
 	}
@@ -125,11 +126,4 @@ func (r *rights) less() string {
 		ways = append(ways, "with networks of the kind user")
 	}
 	return strings.Join(ways, ", and ")
-}
-
-func orElse(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }

@@ -141,7 +141,7 @@ func TestDistrust(t *testing.T) {
 		var got []string
 		for _, p := range objects.Distrust(sample(t, row.vm), s, nil) {
 			require.True(t, p.Fatal)
-			got = append(got, p.Path+": "+p.Message)
+			got = append(got, p.String())
 		}
 		require.Equal(t, row.want, got, name)
 	}

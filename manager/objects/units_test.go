@@ -187,17 +187,15 @@ func TestResources(t *testing.T) {
 
 func TestLimitThatEndsTheVM(t *testing.T) {
 	t.Parallel()
-	limited := func(size string) []objects.Problem {
-		return objects.Problems(sample(t, func(vm *v1.VirtualMachine) {
+	limited := func(size string) *objects.Problem {
+		return objects.TightLimit(sample(t, func(vm *v1.VirtualMachine) {
 			vm.Spec.Resources = &v1.Resources{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(size)}}
-		}), nil)
+		}))
 	}
-	require.Empty(t, limited("8320Mi"))
-	problems := limited("8Gi")
-	require.Len(t, problems, 1)
-	require.Equal(t, "spec.resources.limits.memory", problems[0].Path)
-	require.Contains(t, problems[0].Message, "is 8Gi, but the VM can need 8320Mi")
-	require.False(t, problems[0].Fatal)
+	require.Nil(t, limited("8320Mi"))
+	problem := limited("8Gi")
+	require.Contains(t, problem.String(), "spec.resources.limits.memory: it is 8Gi, but the VM can need 8320Mi")
+	require.False(t, problem.Fatal)
 }
 
 func TestDisplaySecret(t *testing.T) {
@@ -319,9 +317,11 @@ func TestClaimsOfOthers(t *testing.T) {
 		require.Equal(t, row.used, c.Name, name)
 		require.Equal(t, row.problem == "", c.Stale, "%s: what isn't the VM's is not changed", name)
 		var said string
-		for _, p := range objects.Problems(vm, claims) {
-			require.True(t, p.Fatal)
-			said = p.Path + ": " + p.Message
+		for _, c := range claims {
+			if c.Problem != nil {
+				require.True(t, c.Problem.Fatal)
+				said = c.Problem.String()
+			}
 		}
 		require.Equal(t, row.problem, said, name)
 	}

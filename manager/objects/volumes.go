@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"cmp"
 	"path"
 	"slices"
 
@@ -37,13 +38,13 @@ func volumesOf(vm *v1.VirtualMachine, s Settings, r *rights, claims []Claim, sec
 	v.mount(applycorev1.Volume().WithName("runtime").WithEmptyDir(applycorev1.EmptyDirVolumeSource().
 		WithMedium(corev1.StorageMediumMemory).WithSizeLimit(resource.MustParse(runtimeSize))), RuntimeDir, false)
 	for _, c := range claims {
-		v.claim(vm, c)
+		v.claim(c)
 	}
 	if s.ImageRepository != "" && usesRepository(vm) {
 		v.mount(applycorev1.Volume().WithName("image-repository").WithPersistentVolumeClaim(
 			applycorev1.PersistentVolumeClaimVolumeSource().WithClaimName(s.ImageRepository).WithReadOnly(true)), ImageRepositoryDir, true)
 	}
-	if types := typesConfigMap(vm, s); types != "" { // without it, there are the stock types
+	if types := TypesConfigMap(vm, s); types != "" { // without it, there are the stock types
 		v.mount(applycorev1.Volume().WithName("vm-types").WithConfigMap(
 			applycorev1.ConfigMapVolumeSource().WithName(types).WithOptional(true)), VMTypesDir, true)
 	}
@@ -54,18 +55,15 @@ func volumesOf(vm *v1.VirtualMachine, s Settings, r *rights, claims []Claim, sec
 	return v
 }
 
-func (v *volumes) claim(vm *v1.VirtualMachine, c Claim) {
+func (v *volumes) claim(c Claim) {
 	volume := applycorev1.Volume().WithName(c.Volume).WithPersistentVolumeClaim(
 		applycorev1.PersistentVolumeClaimVolumeSource().WithClaimName(c.Name))
-	switch {
-	case c.Volume == dataVolume:
-		v.mount(volume, DataDir, false)
-	case c.wanted.Spec.VolumeMode != nil && *c.wanted.Spec.VolumeMode == corev1.PersistentVolumeFilesystem:
-		v.mount(volume, path.Join(DiskDir, c.Volume), false)
-	default:
-		v.volumes = append(v.volumes, volume)
-		v.devices = append(v.devices, applycorev1.VolumeDevice().WithName(c.Volume).WithDevicePath("/dev/"+c.Volume))
+	if c.mount != "" {
+		v.mount(volume, c.mount, false)
+		return
 	}
+	v.volumes = append(v.volumes, volume)
+	v.devices = append(v.devices, applycorev1.VolumeDevice().WithName(c.Volume).WithDevicePath("/dev/"+c.Volume))
 }
 
 func (v *volumes) mount(volume *applycorev1.VolumeApplyConfiguration, at string, readOnly bool) {
@@ -84,15 +82,14 @@ func usesRepository(vm *v1.VirtualMachine) bool {
 		slices.ContainsFunc(vm.Spec.VM.Disks, func(d v1.Disk) bool { return d.CDROM != nil })
 }
 
-func typesConfigMap(vm *v1.VirtualMachine, s Settings) string {
-	if own := vm.Spec.VMType.ConfigMap; own != "" {
-		return own
-	}
-	return s.VMTypes
+// TypesConfigMap is the name of the ConfigMap with the custom types that a VM can
+// use; "" if there is none.
+func TypesConfigMap(vm *v1.VirtualMachine, s Settings) string {
+	return cmp.Or(vm.Spec.VMType.ConfigMap, s.VMTypes)
 }
 
 // onFileSystem tells whether a disk is a file in its volume.
-func onFileSystem(d v1.Disk) bool {
-	mode := d.VolumeClaimTemplate.Spec.VolumeMode
+func onFileSystem(of *v1.VolumeClaimTemplate) bool {
+	mode := of.Spec.VolumeMode
 	return mode != nil && *mode == corev1.PersistentVolumeFilesystem
 }

@@ -129,12 +129,14 @@ func (m *memory) current(what, hash string, have *metav1.PartialObjectMetadata, 
 	return true
 }
 
-// lookForUnseen looks again for what was written and is not in the cache: somebody
-// may have deleted it before it came there.
-func (v *visit) lookForUnseen(have *metav1.PartialObjectMetadata) {
-	if have == nil {
+// current is that of the memory. What was written and is not in the cache is looked
+// for again: somebody may have deleted it before it came there.
+func (v *visit) current(what, hash string, have *metav1.PartialObjectMetadata) bool {
+	current := v.memory.current(what, hash, have, v.now)
+	if current && have == nil {
 		v.lookAgain(v.now.Add(unseen))
 	}
+	return current
 }
 
 // changed tells whether somebody has changed an object. Those with a generation
@@ -162,8 +164,7 @@ func (c *reconciler) ensure(ctx context.Context, v *visit, k kind, hash string, 
 	if taken := notOurs(k, v.vm, have); taken != nil {
 		return false, taken, nil
 	}
-	if v.memory.current(k.String(), hash, have, v.now) {
-		v.lookForUnseen(have)
+	if v.current(k.String(), hash, have) {
 		return false, nil, nil
 	}
 	if !c.mayWrite(v) {
@@ -173,13 +174,32 @@ func (c *reconciler) ensure(ctx context.Context, v *visit, k kind, hash string, 
 	if err != nil {
 		return false, nil, fmt.Errorf("apply %s %s: %w", k, v.vm.Name, err)
 	}
-	object := metadataOf(k)
-	object.Name, object.Namespace = v.vm.Name, v.vm.Namespace
-	if err := c.client.Patch(ctx, object, client.RawPatch(types.ApplyPatchType, text), managerWriter, client.ForceOwnership); err != nil {
+	object, err := c.patch(ctx, k, v.vm.Name, types.ApplyPatchType, text, client.ForceOwnership)
+	if err != nil {
 		return false, refused(err), fmt.Errorf("apply %s %s: %w", k, v.vm.Name, err)
 	}
 	v.memory.written.note(k.String(), written{hash: hash, version: versionOf(object), generation: object.Generation, at: v.now})
 	return true, nil, nil
+}
+
+// patch changes an object of the namespace, and returns its metadata after that.
+func (c *reconciler) patch(ctx context.Context, k kind, name string, how types.PatchType, text []byte, opts ...client.PatchOption) (*metadata, error) {
+	object := metadataOf(k)
+	object.Name, object.Namespace = name, c.opts.Namespace
+	return object, c.client.Patch(ctx, object, client.RawPatch(how, text), append(opts, managerWriter)...)
+}
+
+// create makes an object of a configuration, where to apply it could overwrite
+// somebody else's.
+func (c *reconciler) create(ctx context.Context, configuration any, object client.Object) error {
+	text, err := json.Marshal(configuration)
+	if err == nil {
+		err = json.Unmarshal(text, object)
+	}
+	if err != nil {
+		return err
+	}
+	return c.client.Create(ctx, object, managerWriter)
 }
 
 // notOurs says whose an object is that this VM must not touch; nil if it may.

@@ -79,7 +79,7 @@ func (c *reconciler) changeClaim(ctx context.Context, v *visit, claim *objects.C
 		return "", fmt.Errorf("change PersistentVolumeClaim %s for %s: %w", claim.Name, purpose(claim), err)
 	}
 	for _, p := range claim.Kept {
-		c.event(ctx, v, claimNotChanged(p.Path+": "+p.Message, have.UID))
+		c.event(ctx, v, claimNotChanged(p.String(), have.UID))
 	}
 	if err != nil {
 		problem := claim.Refused(&have, readable(err.Error()))

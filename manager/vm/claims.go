@@ -1,15 +1,14 @@
 package vm
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"vmop/manager/objects"
 )
@@ -48,7 +47,7 @@ func (c *reconciler) tendClaim(ctx context.Context, v *visit, claim *objects.Cla
 	if p := claim.Problem; p != nil && p.Fatal {
 		v.frozen = true
 		v.lookAgain(v.now.Add(lastRetry)) // what becomes of it, nobody tells
-		return stalled{reasonClaim, p.Path + ": " + p.Message}, nil
+		return stalled{reasonClaim, p.String()}, nil
 	}
 	have, exists := v.existing[claim.Name]
 	if exists {
@@ -71,7 +70,7 @@ func (c *reconciler) tendClaim(ctx context.Context, v *visit, claim *objects.Cla
 		}
 	}
 	if p := claim.Problem; p != nil {
-		v.problems = append(v.problems, problem{reasonClaim, p.Path + ": " + p.Message})
+		v.problems = append(v.problems, problem{reasonClaim, p.String()})
 	}
 	return v.kept(claim), nil
 }
@@ -80,7 +79,7 @@ func (c *reconciler) tendClaim(ctx context.Context, v *visit, claim *objects.Cla
 func (v *visit) kept(claim *objects.Claim) outcome {
 	var held outcome
 	for _, p := range claim.Kept {
-		said := problem{reasonClaim, p.Path + ": " + p.Message}
+		said := problem{reasonClaim, p.String()}
 		if p.Fatal {
 			v.frozen, held = true, stalled(said)
 		} else {
@@ -93,20 +92,12 @@ func (v *visit) kept(claim *objects.Claim) outcome {
 func (c *reconciler) makeClaim(ctx context.Context, v *visit, claim *objects.Claim) (outcome, error) {
 	what := claimKind.String() + " " + claim.Name
 	hash := claim.Apply.Annotations[objects.AnnotationApplied]
-	if v.memory.current(what, hash, nil, v.now) {
-		v.lookForUnseen(nil)
+	if v.current(what, hash, nil) {
 		return nil, nil
 	}
-	text, err := json.Marshal(claim.Apply)
-	if err != nil {
-		return nil, fmt.Errorf("make %s: %w", what, err)
-	}
 	object := &corev1.PersistentVolumeClaim{}
-	if err := json.Unmarshal(text, object); err != nil {
-		return nil, fmt.Errorf("make %s: %w", what, err)
-	}
-	// Not applied: another VM may just have made it, as names of claims can be the same.
-	switch err := c.client.Create(ctx, object, managerWriter); {
+	// Another VM may just have made it, as names of claims can be the same.
+	switch err := c.create(ctx, claim.Apply, object); {
 	case apierrors.IsAlreadyExists(err):
 		return waiting{reasonOldObject, fmt.Sprintf("%s: the claim %s is there already, and is looked at in a moment", purpose(claim), claim.Name), v.now.Add(time.Second)}, nil
 	case err != nil:
@@ -131,9 +122,7 @@ func (c *reconciler) markClaims(ctx context.Context, v *visit) error {
 		if patch == nil {
 			continue
 		}
-		object := metadataOf(claimKind)
-		object.Name, object.Namespace = claim.Name, v.vm.Namespace
-		if err := c.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), managerWriter); err != nil {
+		if _, err := c.patch(ctx, claimKind, claim.Name, types.MergePatchType, patch); err != nil {
 			return fmt.Errorf("mark PersistentVolumeClaim %s: %w", claim.Name, err)
 		}
 	}
@@ -141,7 +130,7 @@ func (c *reconciler) markClaims(ctx context.Context, v *visit) error {
 }
 
 // purpose says what a claim is for.
-func purpose(claim *objects.Claim) string { return orElse(claim.Path, "the runner's data") }
+func purpose(claim *objects.Claim) string { return cmp.Or(claim.Path, "the runner's data") }
 
 // isData tells whether a claim holds the machine's uuid, NVRAM and TPM.
 func isData(claim *objects.Claim) bool { return claim.Path == "" }

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -81,7 +82,7 @@ func TestClaimMayNotGrow(t *testing.T) {
 	w.askFor("web", "2Gi")
 	vm := w.told("web", "spec.vm.disks[0].volumeClaimTemplate.spec.resources.requests.storage: the claim system-disk-web-0 stays at 1Gi and does not grow to 2Gi: "+
 		"ask for 1Gi, or let the storage class "+class.Name+" grow volumes (allowVolumeExpansion: true); ")
-	require.Equal(t, reasonClaim, conditionOf(vm.Status.Conditions, v1.ConditionReconciled).Reason)
+	require.Equal(t, reasonClaim, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionReconciled).Reason)
 	require.Equal(t, v1.PhaseRunning, vm.Status.Phase)
 	for range 5 {
 		w.look()
@@ -151,7 +152,7 @@ func TestClaimDeleted(t *testing.T) {
 	})
 	_, message := reconciled(vm)
 	require.Contains(t, message, "spec.vm.disks[0].volumeClaimTemplate: the claim system-disk-web-0 is being deleted")
-	require.Equal(t, reasonClaimDeleted, conditionOf(vm.Status.Conditions, v1.ConditionReconciled).Reason)
+	require.Equal(t, reasonClaimDeleted, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionReconciled).Reason)
 	require.Equal(t, v1.PhaseRunning, vm.Status.Phase)
 
 	require.NoError(t, w.client.Delete(t.Context(), pod.DeepCopy()))
@@ -220,8 +221,8 @@ func TestLimitTooLow(t *testing.T) {
 	})
 	pod := w.boot("web")
 	require.Equal(t, "1Gi", pod.Spec.Containers[0].Resources.Limits.Memory().String())
-	vm := w.told("web", "spec.resources.limits.memory is 1Gi, but the VM can need ")
-	require.Equal(t, reasonLimit, conditionOf(vm.Status.Conditions, v1.ConditionReconciled).Reason)
+	vm := w.told("web", "spec.resources.limits.memory: it is 1Gi, but the VM can need ")
+	require.Equal(t, reasonLimit, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionReconciled).Reason)
 	w.edit("web", func(vm *v1.VirtualMachine) {
 		vm.Spec.Resources.Limits[corev1.ResourceMemory] = resource.MustParse("4Gi")
 	})
@@ -250,7 +251,7 @@ func TestClaimKeepsWhatItHas(t *testing.T) {
 		"if they are not needed, delete the claim while the VM is stopped"
 	classes := "spec.vm.disks[0].volumeClaimTemplate.spec.storageClassName: the claim system-disk-web-0 exists and keeps " + class.Name + ", which cannot change to fast: ask for " + class.Name + ", or "
 	vm := w.told("web", modes+"; "+classes)
-	require.Equal(t, reasonClaim, conditionOf(vm.Status.Conditions, v1.ConditionReconciled).Reason)
+	require.Equal(t, reasonClaim, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionReconciled).Reason)
 	require.Equal(t, v1.PhaseRunning, vm.Status.Phase)
 
 	end()
@@ -337,7 +338,7 @@ func TestLevelsOfItsOwn(t *testing.T) {
 	w := begin(t)
 	w.vm("web", stopped, func(vm *v1.VirtualMachine) { vm.Spec.LoggingProperties = "org.jgrapes.level=FINE\n.level=DEBUG\n" })
 	vm := w.told("web", `spec.loggingProperties: line 2: .level: "DEBUG" is no level (it is called FINE here)`)
-	require.Equal(t, reasonLogging, conditionOf(vm.Status.Conditions, v1.ConditionReconciled).Reason)
+	require.Equal(t, reasonLogging, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionReconciled).Reason)
 	require.Equal(t, v1.PhaseStopped, vm.Status.Phase)
 	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.LoggingProperties = "org.jgrapes.level=FINE\n.level=FINE\n" })
 	w.isWell("web")

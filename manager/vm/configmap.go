@@ -12,7 +12,7 @@ func (c *reconciler) makeConfigMap(ctx context.Context, v *visit) (outcome, erro
 		return nil, nil
 	}
 	for _, p := range objects.LoggingProblems(v.vm) {
-		v.problems = append(v.problems, problem{reasonLogging, p.Path + ": " + p.Message})
+		v.problems = append(v.problems, problem{reasonLogging, p.String()})
 	}
 	configuration, err := objects.ConfigMap(v.vm, v.settings)
 	if err != nil {

@@ -46,7 +46,7 @@ func podForm(namespace string) form[*corev1.Pod] {
 			return pod, err
 		},
 		group:   func(pod *corev1.Pod) string { return pod.Labels[objects.LabelInstance] },
-		strange: func(name, vm string) bool { return name != podOf(vm) },
+		strange: func(name, vm string) bool { return name != podName(vm) },
 		quiet:   true,
 	}
 }

@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"cmp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,8 +24,8 @@ type decision struct {
 	replicas int32
 	// stop: the guest has shut itself down, and shall not be started again.
 	stop bool
-	// replace: the pod has done what it was there for; its stateful set makes
-	// another one if the VM shall run.
+	// replace says why the pod has done what it was there for; its stateful set
+	// makes another one if the VM shall run.
 	replace string
 	// again is when to look again if nothing is heard; zero: never.
 	again time.Time
@@ -52,7 +53,7 @@ func decide(s situation) decision {
 	}
 	switch {
 	case outcome != nil && !terminating(s.pod) && mayStart:
-		return decision{replicas: 1, replace: replaceReason(outcome)}
+		return decision{replicas: 1, replace: cmp.Or(outcome.Message, outcome.Cause)}
 	case s.pod != nil && outcome == nil && !terminating(s.pod), mayStart:
 		return decision{replicas: 1, again: s.calmAt()}
 	}
@@ -71,12 +72,4 @@ func (s situation) calmAt() time.Time {
 		return time.Time{}
 	}
 	return calmAt(s.pod)
-}
-
-// replaceReason says why a pod is replaced, for an event.
-func replaceReason(outcome *v1.Outcome) string {
-	if outcome.Message != "" {
-		return outcome.Message
-	}
-	return outcome.Cause
 }

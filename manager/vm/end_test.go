@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
@@ -99,7 +100,7 @@ func TestFailures(t *testing.T) {
 	require.Contains(t, vm.Status.Message, "killed by signal 11; failed starts in a row: 1, next attempt at ")
 	require.Equal(t, int32(1), vm.Status.Failures.Count)
 	require.Equal(t, &v1.Outcome{Cause: "killed", ExitCode: 139, Message: "killed by signal 11"}, vm.Status.Runner.Outcome)
-	require.Equal(t, metav1.ConditionFalse, conditionOf(vm.Status.Conditions, v1.ConditionRunning).Status)
+	require.Equal(t, metav1.ConditionFalse, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionRunning).Status)
 	require.Zero(t, vm.Status.CPUs)
 	require.Empty(t, vm.Status.ConsoleClient)
 	require.NotEmpty(t, vm.Status.UUID)
@@ -166,7 +167,7 @@ func TestLastWord(t *testing.T) {
 		return vm.Status.Runner.State == stateStopped && vm.Status.Phase == v1.PhaseStopped
 	})
 	for _, name := range []string{v1.ConditionRunning, v1.ConditionBooted} {
-		c := conditionOf(vm.Status.Conditions, name)
+		c := meta.FindStatusCondition(vm.Status.Conditions, name)
 		require.Equal(t, metav1.ConditionFalse, c.Status)
 		require.Equal(t, reasonVMStopped, c.Reason)
 	}

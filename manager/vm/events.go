@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -48,7 +50,7 @@ func (c *reconciler) event(ctx context.Context, v *visit, h happening) {
 		},
 		EventTime:           metav1.NewMicroTime(v.now),
 		ReportingController: v1.GroupName + "/vm-manager",
-		ReportingInstance:   orElse(c.opts.Instance, objects.ManagerName),
+		ReportingInstance:   cmp.Or(c.opts.Instance, objects.ManagerName),
 		Type:                corev1.EventTypeNormal,
 		Reason:              h.reason, Action: h.action,
 		Note: shorten(h.note, longestNote),
@@ -88,7 +90,7 @@ func (v *visit) happenings(p phase) []happening {
 		all = append(all, happening{reason, "Start", v.culprit(), message, f.LastTime.UTC().Format(time.RFC3339), true})
 	}
 	if refused := v.accepted.status == metav1.ConditionFalse; refused {
-		if have := conditionOf(was.Conditions, v1.ConditionVMTypeAccepted); have == nil || have.Message != v.accepted.message {
+		if have := meta.FindStatusCondition(was.Conditions, v1.ConditionVMTypeAccepted); have == nil || have.Message != v.accepted.message {
 			all = append(all, happening{v.accepted.reason, "CheckType", byUser, v.accepted.message, fmt.Sprint(v.vm.Generation, v.accepted.message), true})
 		}
 	}

@@ -1,12 +1,14 @@
 package vm
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,12 +28,12 @@ func (c *reconciler) lastWord(ctx context.Context, v *visit) (bool, error) {
 		return false, nil
 	}
 	var live corev1.Pod
-	err := c.live.Get(ctx, types.NamespacedName{Namespace: v.vm.Namespace, Name: podName(v.vm)}, &live)
+	err := c.live.Get(ctx, types.NamespacedName{Namespace: v.vm.Namespace, Name: podName(v.vm.Name)}, &live)
 	switch {
 	case apierrors.IsNotFound(err):
 		pod = nil
 	case err != nil:
-		return false, fmt.Errorf("read pod %s: %w", podName(v.vm), err)
+		return false, fmt.Errorf("read pod %s: %w", podName(v.vm.Name), err)
 	default:
 		pod = v.neglected(&live)
 	}
@@ -78,14 +80,14 @@ func (s situation) finalStatus(pod *corev1.Pod) v1.VirtualMachineStatus {
 		said.PodName, said.PodUID = pod.Name, pod.UID
 		if end := ended(pod); end != nil {
 			said.Outcome = testament(end)
-			said.Message = replaceReason(said.Outcome)
+			said.Message = cmp.Or(said.Outcome.Message, said.Outcome.Cause)
 		} else { // and nobody knows more
 			said.Reason, said.Message, holds = reasonNodeLost, silence(pod), metav1.ConditionUnknown
 		}
 	}
 	final := v1.VirtualMachineStatus{Runner: &said, VMType: is.VMType, UUID: is.UUID, RAM: "0"}
 	for _, name := range runnerConditions() {
-		have := conditionOf(is.Conditions, name)
+		have := meta.FindStatusCondition(is.Conditions, name)
 		if have == nil {
 			continue // it was never said
 		}

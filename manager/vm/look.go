@@ -67,7 +67,7 @@ func (c *reconciler) look(name string) (*visit, error) {
 		{statefulSetKind, vm.Name, &v.statefulSet},
 		{configMapKind, vm.Name, &v.configMap},
 		{serviceKind, vm.Name, &v.service},
-		{configMapKind, typesConfigMap(vm, v.settings), &v.types},
+		{configMapKind, objects.TypesConfigMap(vm, v.settings), &v.types},
 	} {
 		if *get.into, err = c.mirror.others[get.kind].get(get.name); err != nil {
 			return nil, err
@@ -105,7 +105,7 @@ func (c *reconciler) lookForSecrets(v *visit) error {
 }
 
 func (c *reconciler) lookForPods(v *visit) error {
-	pod, err := c.mirror.pods.get(podOf(v.vm.Name))
+	pod, err := c.mirror.pods.get(podName(v.vm.Name))
 	if err != nil {
 		return err
 	}
@@ -127,13 +127,5 @@ func (c *reconciler) lookForPods(v *visit) error {
 	return nil
 }
 
-// podName is the name of the pod that the VM's stateful set makes.
-func podName(vm *v1.VirtualMachine) string { return podOf(vm.Name) }
-
-func podOf(vm string) string { return vm + "-0" }
-
-// typesConfigMap is the name of the ConfigMap with the custom types that a VM can
-// use; empty if there is none.
-func typesConfigMap(vm *v1.VirtualMachine, s objects.Settings) string {
-	return orElse(vm.Spec.VMType.ConfigMap, s.VMTypes)
-}
+// podName is the name of the pod that the stateful set of a VM makes.
+func podName(vm string) string { return vm + "-0" }

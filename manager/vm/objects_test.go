@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -14,7 +15,7 @@ import (
 )
 
 func reconciled(vm *v1.VirtualMachine) (metav1.ConditionStatus, string) {
-	c := conditionOf(vm.Status.Conditions, v1.ConditionReconciled)
+	c := meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionReconciled)
 	if c == nil {
 		return "", ""
 	}
@@ -32,7 +33,7 @@ func TestTypeRefused(t *testing.T) {
 	w.vm("late")
 	vm := w.phase("late", v1.PhaseFailed, reasonTypeRefused)
 	require.Equal(t, "standard.star:3:1: no", vm.Status.Message)
-	c := conditionOf(vm.Status.Conditions, v1.ConditionVMTypeAccepted)
+	c := meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionVMTypeAccepted)
 	require.Equal(t, metav1.ConditionFalse, c.Status)
 	require.Equal(t, "standard.star:3:1: no", c.Message)
 	set := eventually(w, "late", &appsv1.StatefulSet{}, "no pod", func(s *appsv1.StatefulSet) bool { return *s.Spec.Replicas == 0 })
@@ -41,13 +42,13 @@ func TestTypeRefused(t *testing.T) {
 
 	w.look()
 	vm = eventually(w, "web", &v1.VirtualMachine{}, "its type is refused", func(vm *v1.VirtualMachine) bool {
-		c := conditionOf(vm.Status.Conditions, v1.ConditionVMTypeAccepted)
+		c := meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionVMTypeAccepted)
 		return c.Status == metav1.ConditionFalse
 	})
 	require.Equal(t, v1.PhaseRunning, vm.Status.Phase)
 	set, _ = get(w, "web", &appsv1.StatefulSet{})
 	require.Equal(t, int32(1), *set.Spec.Replicas)
-	restart := conditionOf(vm.Status.Conditions, v1.ConditionRestartRequired)
+	restart := meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionRestartRequired)
 	require.Equal(t, metav1.ConditionUnknown, restart.Status)
 	require.Contains(t, restart.Message, "could not be started again")
 	require.Len(t, w.events("web", reasonTypeRefused), 1)
@@ -55,8 +56,8 @@ func TestTypeRefused(t *testing.T) {
 	w.types.refuse("standard", nil)
 	w.look()
 	eventually(w, "web", &v1.VirtualMachine{}, "its type is accepted", func(vm *v1.VirtualMachine) bool {
-		return conditionOf(vm.Status.Conditions, v1.ConditionVMTypeAccepted).Status == metav1.ConditionTrue &&
-			conditionOf(vm.Status.Conditions, v1.ConditionRestartRequired).Status == metav1.ConditionFalse
+		return meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionVMTypeAccepted).Status == metav1.ConditionTrue &&
+			meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionRestartRequired).Status == metav1.ConditionFalse
 	})
 	w.boot("late")
 }
@@ -261,7 +262,7 @@ func TestRestartRequired(t *testing.T) {
 	restart := func(want metav1.ConditionStatus, message string) {
 		t.Helper()
 		eventually(w, "web", &v1.VirtualMachine{}, "RestartRequired "+message, func(vm *v1.VirtualMachine) bool {
-			c := conditionOf(vm.Status.Conditions, v1.ConditionRestartRequired)
+			c := meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionRestartRequired)
 			return c.Status == want && c.Message == message
 		})
 	}
@@ -318,8 +319,8 @@ func TestKeptType(t *testing.T) {
 	w.types.refuse("mine", TypeRefused{"gone"})
 	w.look()
 	vm := eventually(w, "web", &v1.VirtualMachine{}, "nobody knows", func(vm *v1.VirtualMachine) bool {
-		return conditionOf(vm.Status.Conditions, v1.ConditionVMTypeAccepted).Status == metav1.ConditionUnknown
+		return meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionVMTypeAccepted).Status == metav1.ConditionUnknown
 	})
-	require.Equal(t, reasonTypeKept, conditionOf(vm.Status.Conditions, v1.ConditionVMTypeAccepted).Reason)
+	require.Equal(t, reasonTypeKept, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionVMTypeAccepted).Reason)
 	require.Equal(t, v1.PhaseRunning, vm.Status.Phase)
 }

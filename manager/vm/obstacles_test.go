@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -62,7 +63,7 @@ func TestRepairedBeforeItsStart(t *testing.T) {
 		return vm.Status.ObservedGeneration == vm.Generation && vm.Status.Phase == v1.PhasePending && len(w.events("web", "Restarting")) == 2
 	})
 	require.Empty(t, vm.Status.PendingChanges)
-	require.Equal(t, metav1.ConditionFalse, conditionOf(vm.Status.Conditions, v1.ConditionRestartRequired).Status)
+	require.Equal(t, metav1.ConditionFalse, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionRestartRequired).Status)
 }
 
 // A node that isn't there is told, and no pod after pod is made for it.
@@ -112,7 +113,7 @@ func TestOldPod(t *testing.T) {
 		return vm.Status.Phase == v1.PhasePending && vm.Status.Reason == reasonNodeLost && vm.Status.Runner.State == stateStopped
 	})
 	require.Contains(t, vm.Status.Message, "kubectl delete pod web-0 --force")
-	require.Equal(t, metav1.ConditionUnknown, conditionOf(vm.Status.Conditions, v1.ConditionRunning).Status, "nobody knows")
+	require.Equal(t, metav1.ConditionUnknown, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionRunning).Status, "nobody knows")
 	require.Len(t, w.events("web", reasonNodeLost), 1)
 	require.Equal(t, byNode, w.events("web", reasonNodeLost)[0].Labels[labelInitiator])
 	w.remove(pod)

@@ -16,8 +16,8 @@ import (
 	"vmop/manager/objects"
 )
 
-// Options are what the controller needs besides a manager. Namespace, Settings
-// and Types are required.
+// Options are what the controller needs besides a manager. Only Instance and Now can
+// be left out.
 type Options struct {
 	// Namespace whose VMs are controlled.
 	Namespace string
@@ -27,12 +27,10 @@ type Options struct {
 	// Types knows which VM types make a machine of a VM.
 	Types TypeChecker
 	// Changed tells that Settings returns something else: all VMs are looked at
-	// again. Nil: it never does.
+	// again.
 	Changed <-chan struct{}
 	// Instance is the name of this manager's process in events, such as its pod's.
 	Instance string
-	// MaxConcurrentReconciles is how many VMs are looked at at once. 0 means 8.
-	MaxConcurrentReconciles int
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
 
@@ -56,7 +54,7 @@ type TypeRefused struct {
 
 func (r TypeRefused) Error() string { return r.Message }
 
-// concurrency is enough for API servers that are some milliseconds away.
+// concurrency is how many VMs are looked at at once: enough for API servers that are some milliseconds away.
 const concurrency = 8
 
 // Delays before something that went wrong is tried again. It is counted by VM:
@@ -71,9 +69,6 @@ type Controller struct{ mirror *mirror }
 
 // Add adds the controller to a manager, whose own cache is not used.
 func Add(mgr manager.Manager, opts Options) (*Controller, error) {
-	if opts.MaxConcurrentReconciles == 0 {
-		opts.MaxConcurrentReconciles = concurrency
-	}
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
@@ -88,18 +83,14 @@ func Add(mgr manager.Manager, opts Options) (*Controller, error) {
 	survive := true // one broken VM is no reason for others to wait
 	ctl, err := controller.New("vm", mgr, controller.Options{
 		Reconciler:              c,
-		MaxConcurrentReconciles: opts.MaxConcurrentReconciles,
+		MaxConcurrentReconciles: concurrency,
 		RecoverPanic:            &survive,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("VM controller: %w", err)
 	}
-	sources := []source.Source{c.mirror}
-	if opts.Changed != nil {
-		sources = append(sources, source.Func(c.watchSettings))
-	}
-	for _, s := range sources {
+	for _, s := range []source.Source{c.mirror, source.Func(c.watchSettings)} {
 		if err := ctl.Watch(s); err != nil {
 			return nil, fmt.Errorf("VM controller: %w", err)
 		}

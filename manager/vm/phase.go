@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -170,9 +171,9 @@ func (s situation) withPod() phase {
 	case outcome != nil && outcome.Cause == causeGuest:
 		return phase{v1.PhaseStopping, reasonGuestShutdown, "the guest has shut itself down", true}
 	case outcome != nil:
-		return phase{v1.PhaseStopping, reasonGuestEnded, "the machine has ended: " + replaceReason(outcome), true}
+		return phase{v1.PhaseStopping, reasonGuestEnded, "the machine has ended: " + cmp.Or(outcome.Message, outcome.Cause), true}
 	case s.pod.Status.Phase == corev1.PodFailed:
-		return phase{v1.PhasePending, orElse(s.pod.Status.Reason, reasonPodFailed), orElse(readable(s.pod.Status.Message), "the pod has failed; a new one follows"), false}
+		return phase{v1.PhasePending, cmp.Or(s.pod.Status.Reason, reasonPodFailed), cmp.Or(readable(s.pod.Status.Message), "the pod has failed; a new one follows"), false}
 	case s.pod.Spec.NodeName == "":
 		return unscheduled(s.pod)
 	case !runs(s.pod):
@@ -187,7 +188,7 @@ func unscheduled(pod *corev1.Pod) phase {
 	if c == nil || c.Status != corev1.ConditionFalse {
 		return phase{v1.PhasePending, reasonScheduling, "a node is being looked for", true}
 	}
-	reason := orElse(c.Reason, reasonUnschedulable)
+	reason := cmp.Or(c.Reason, reasonUnschedulable)
 	switch {
 	case strings.Contains(c.Message, "persistentvolumeclaim ") && strings.Contains(c.Message, "not found"):
 		reason = reasonMissingClaim
@@ -247,11 +248,4 @@ func silence(pod *corev1.Pod) string {
 func whenOff(pod *corev1.Pod) string {
 	return fmt.Sprintf("when the node is certainly off, give it the taint %s, or delete the pod by force (kubectl delete pod %s --force)",
 		corev1.TaintNodeOutOfService, pod.Name)
-}
-
-func orElse(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }

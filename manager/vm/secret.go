@@ -2,7 +2,6 @@ package vm
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,8 +22,7 @@ func (c *reconciler) displaySecret(ctx context.Context, v *visit) (outcome, erro
 	if !missing {
 		return nil, nil
 	}
-	if v.memory.current(secretKind.String(), "", nil, v.now) {
-		v.lookForUnseen(nil)
+	if v.current(secretKind.String(), "", nil) {
 		return nil, nil
 	}
 	configuration, err := objects.DisplaySecret(v.vm, v.settings, c.random)
@@ -32,13 +30,7 @@ func (c *reconciler) displaySecret(ctx context.Context, v *visit) (outcome, erro
 		return nil, err
 	}
 	var secret corev1.Secret
-	if text, err := json.Marshal(configuration); err != nil {
-		return nil, fmt.Errorf("make secret %s: %w", name, err)
-	} else if err := json.Unmarshal(text, &secret); err != nil {
-		return nil, fmt.Errorf("make secret %s: %w", name, err)
-	}
-	// Not applied: that would overwrite somebody else's.
-	switch err := c.client.Create(ctx, &secret, managerWriter); {
+	switch err := c.create(ctx, configuration, &secret); {
 	case apierrors.IsAlreadyExists(err):
 		return waiting{reasonNameTaken, fmt.Sprintf("secret %s is somebody else's, for it has not the labels of a display secret", name), v.now.Add(lastRetry)}, nil
 	case err != nil:

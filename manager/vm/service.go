@@ -21,9 +21,7 @@ func (c *reconciler) replacePorts(ctx context.Context, v *visit, service *applyc
 	if err != nil {
 		return fmt.Errorf("set back the ports of service %s: %w", v.vm.Name, err)
 	}
-	object := metadataOf(serviceKind)
-	object.Name, object.Namespace = v.vm.Name, v.vm.Namespace
-	if err := c.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), managerWriter); err != nil {
+	if _, err := c.patch(ctx, serviceKind, v.vm.Name, types.MergePatchType, patch); err != nil {
 		return fmt.Errorf("set back the ports of service %s: %w", v.vm.Name, err)
 	}
 	return nil

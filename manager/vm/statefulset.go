@@ -15,8 +15,8 @@ func (c *reconciler) makeStatefulSet(ctx context.Context, v *visit) (outcome, er
 	if err != nil {
 		return stalled{reasonRefused, readable(err.Error())}, nil
 	}
-	for _, p := range objects.Problems(v.vm, nil) { // those of claims are known
-		v.problems = append(v.problems, problem{reasonLimit, p.Path + " " + p.Message})
+	if p := objects.TightLimit(v.vm); p != nil {
+		v.problems = append(v.problems, problem{reasonLimit, p.String()})
 	}
 	if v.pod != nil && !terminating(v.pod) {
 		v.changes = objects.PodChanges(&v.pod.ObjectMeta, set)

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
@@ -81,9 +82,9 @@ func (v *visit) status(p phase) v1.VirtualMachineStatus {
 	}
 	if v.vm.DeletionTimestamp != nil { // nothing was looked at
 		status.Privileges, status.Failures = is.Privileges, is.Failures
-		status.PendingChanges = slices.DeleteFunc(slices.Clone(is.PendingChanges), func(c v1.PendingChange) bool { return !podChange(c.Path) })
+		status.PendingChanges = podChanges(is.PendingChanges)
 		for _, name := range managerConditions() {
-			if have := conditionOf(is.Conditions, name); have != nil {
+			if have := meta.FindStatusCondition(is.Conditions, name); have != nil {
 				status.Conditions = append(status.Conditions, *have)
 			}
 		}
@@ -91,7 +92,7 @@ func (v *visit) status(p phase) v1.VirtualMachineStatus {
 	}
 	status.Privileges = objects.Privileges(v.vm, v.settings)
 	status.PendingChanges = v.changes
-	status.Conditions = append(v.conditions(status.PendingChanges), v.firstWord()...)
+	status.Conditions = append(v.conditions(), v.firstWord()...)
 	return status
 }
 
@@ -120,12 +121,12 @@ func managerConditions() []string {
 }
 
 // conditions are the manager's.
-func (v *visit) conditions(changes []v1.PendingChange) []metav1.Condition {
-	all := map[string]verdict{v1.ConditionVMTypeAccepted: v.accepted, v1.ConditionRestartRequired: v.restart(changes), v1.ConditionReconciled: v.reconciled()}
+func (v *visit) conditions() []metav1.Condition {
+	all := map[string]verdict{v1.ConditionVMTypeAccepted: v.accepted, v1.ConditionRestartRequired: v.restart(), v1.ConditionReconciled: v.reconciled()}
 	var conditions []metav1.Condition
 	for _, name := range managerConditions() {
 		c := all[name]
-		conditions = append(conditions, conditionFrom(conditionOf(v.vm.Status.Conditions, name), metav1.Condition{
+		conditions = append(conditions, conditionFrom(meta.FindStatusCondition(v.vm.Status.Conditions, name), metav1.Condition{
 			Type: name, Status: c.status, Reason: c.reason, Message: c.message, ObservedGeneration: v.vm.Generation,
 		}, v.now))
 	}
@@ -134,9 +135,9 @@ func (v *visit) conditions(changes []v1.PendingChange) []metav1.Condition {
 
 // restart is whether changes wait for a restart, be they the manager's or the
 // runner's.
-func (v *visit) restart(changes []v1.PendingChange) verdict {
+func (v *visit) restart() verdict {
 	var paths []string
-	for _, change := range changes {
+	for _, change := range v.changes {
 		paths = append(paths, change.Path)
 	}
 	for _, change := range v.vm.Status.PendingChanges {
@@ -166,6 +167,11 @@ func (v *visit) reconciled() verdict {
 	return verdict{metav1.ConditionFalse, v.problems[0].reason, shorten(strings.Join(messages, "; "), maxMessage)}
 }
 
+// podChanges are the manager's among pending changes.
+func podChanges(all []v1.PendingChange) []v1.PendingChange {
+	return slices.DeleteFunc(slices.Clone(all), func(c v1.PendingChange) bool { return !podChange(c.Path) })
+}
+
 // podChange tells whether a pending change is one that needs a new pod: then it is
 // the manager's.
 func podChange(path string) bool {
@@ -179,14 +185,13 @@ func podChange(path string) bool {
 
 // sameStatus tells whether the manager's part of a status is there already.
 func sameStatus(want, is v1.VirtualMachineStatus) bool {
-	ours := slices.DeleteFunc(slices.Clone(is.PendingChanges), func(c v1.PendingChange) bool { return !podChange(c.Path) })
 	if want.ObservedGeneration != is.ObservedGeneration || want.Phase != is.Phase || want.Reason != is.Reason || want.Message != is.Message ||
 		want.NodeName != is.NodeName || !equality.Semantic.DeepEqual(want.Failures, is.Failures) ||
-		!equality.Semantic.DeepEqual(want.Privileges, is.Privileges) || !equality.Semantic.DeepEqual(want.PendingChanges, ours) {
+		!equality.Semantic.DeepEqual(want.Privileges, is.Privileges) || !equality.Semantic.DeepEqual(want.PendingChanges, podChanges(is.PendingChanges)) {
 		return false
 	}
 	for _, c := range want.Conditions {
-		have := conditionOf(is.Conditions, c.Type)
+		have := meta.FindStatusCondition(is.Conditions, c.Type)
 		switch {
 		case have == nil:
 			return false
@@ -199,15 +204,6 @@ func sameStatus(want, is v1.VirtualMachineStatus) bool {
 		}
 	}
 	return true
-}
-
-func conditionOf(conditions []metav1.Condition, name string) *metav1.Condition {
-	for i := range conditions {
-		if conditions[i].Type == name {
-			return &conditions[i]
-		}
-	}
-	return nil
 }
 
 // conditionFrom returns a condition with the time of its last transition.

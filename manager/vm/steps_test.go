@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
@@ -20,7 +21,7 @@ func TestFirstWord(t *testing.T) {
 	vm := w.phase("web", v1.PhaseStopped, reasonStopped)
 	require.Len(t, vm.Status.Conditions, len(managerConditions())+len(runnerConditions()))
 	for _, name := range runnerConditions() {
-		c := conditionOf(vm.Status.Conditions, name)
+		c := meta.FindStatusCondition(vm.Status.Conditions, name)
 		require.Equal(t, reasonNotStarted, c.Reason, name)
 		require.Equal(t, made.CreationTimestamp.UTC(), c.LastTransitionTime.UTC(), name)
 	}
@@ -30,7 +31,7 @@ func TestFirstWord(t *testing.T) {
 	w.edit("web", running)
 	w.boot("web")
 	same, _ := get(w, "web", &v1.VirtualMachine{})
-	require.Equal(t, metav1.ConditionTrue, conditionOf(same.Status.Conditions, v1.ConditionRunning).Status, "the runner's word is not overwritten")
+	require.Equal(t, metav1.ConditionTrue, meta.FindStatusCondition(same.Status.Conditions, v1.ConditionRunning).Status, "the runner's word is not overwritten")
 	for _, c := range same.Status.Conditions {
 		require.Positive(t, c.LastTransitionTime.Unix(), c.Type)
 	}

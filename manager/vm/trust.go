@@ -13,7 +13,7 @@ import (
 func (c *reconciler) checkTrust(_ context.Context, v *visit) (outcome, error) {
 	var messages []string
 	for _, p := range objects.Distrust(v.vm, v.settings, v.claims) {
-		messages = append(messages, p.Path+": "+p.Message)
+		messages = append(messages, p.String())
 	}
 	if len(messages) == 0 {
 		return nil, nil

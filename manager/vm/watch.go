@@ -77,10 +77,7 @@ func (c *reconciler) watchSettings(ctx context.Context, _ queue) error {
 			select {
 			case <-ctx.Done():
 				return
-			case _, open := <-c.opts.Changed:
-				if !open {
-					return
-				}
+			case <-c.opts.Changed:
 			}
 			c.epoch.Add(1)
 			c.mirror.wanted.later(c.mirror.vms.all()...)
