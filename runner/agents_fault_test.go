@@ -78,7 +78,7 @@ func TestFault14GuestAgentsThatLie(t *testing.T) {
 	c.startHostileAgent(":", "echo '"+quiet+"'", ":")
 	outcome, err := v.stop()
 	require.NoError(t, err)
-	require.Equal(t, runner.CauseAsked, outcome.Cause)
+	require.Equal(t, status.CauseAsked, outcome.Cause)
 	v.logged("the guest agent does not answer")
 	v.logged("stopping", "method", "ACPI power button")
 	v.nothingLeft()
@@ -165,7 +165,7 @@ func TestFault20RebootsAndShutdown(t *testing.T) {
 	c.typeLine("poweroff")
 	outcome, err := v.wait()
 	require.NoError(t, err)
-	require.Equal(t, runner.Outcome{Cause: runner.CauseGuest, Reason: "guest-shutdown"}, outcome)
+	require.Equal(t, runner.Outcome{Cause: status.CauseGuest, Reason: "guest-shutdown"}, outcome)
 	require.Zero(t, outcome.ExitCode())
 	v.notLogged("terminating")
 
@@ -181,7 +181,7 @@ func TestFault20RebootsAndShutdown(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, stopped)
-	require.Equal(t, "guest shutdown", last.Outcome.Cause)
+	require.Equal(t, status.CauseGuest, last.Outcome.Cause)
 	require.Equal(t, status.False, last.Condition(status.IsBooted).Status)
 	require.Len(t, v.log.find("booted"), 3)
 	v.nothingLeft()

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/runner"
 	"vmop/runner/control"
 	agents "vmop/runner/guest"
 	"vmop/runner/qmp"
@@ -92,7 +91,7 @@ func TestTheGuestAgentTellsWhatRuns(t *testing.T) {
 
 	outcome, err := v.stop()
 	require.NoError(t, err)
-	require.Equal(t, runner.CauseAsked, outcome.Cause)
+	require.Equal(t, status.CauseAsked, outcome.Cause)
 	v.logged("stopping", "method", "guest agent")
 	v.notLogged("QMP event", "event", "POWERDOWN")
 	v.notLogged("status")

@@ -179,5 +179,5 @@ func (m *machine) tell(updates ...status.Update) {
 
 // ending is the outcome in the status.
 func (o Outcome) ending() status.Ended {
-	return status.Ended{Cause: string(o.Cause), Reason: o.Reason, ExitCode: o.ExitCode(), Message: o.String()}
+	return status.Ended{Cause: o.Cause, Reason: o.Reason, ExitCode: o.ExitCode(), Message: o.String()}
 }

@@ -3,9 +3,9 @@ package runner_test
 import (
 	"testing"
 
-	"github.com/stretchr/testify/require"
+	"vmop/runner/status"
 
-	"vmop/runner"
+	"github.com/stretchr/testify/require"
 )
 
 // bootSector runs a program of the 8086 in a VM of the standard type.
@@ -32,7 +32,7 @@ func TestAPanicEndsTheMachine(t *testing.T) {
 	)
 	outcome, err := v.wait()
 	require.NoError(t, err)
-	require.Equal(t, runner.CausePanic, outcome.Cause)
+	require.Equal(t, status.CausePanic, outcome.Cause)
 	require.NotZero(t, outcome.ExitCode())
 	v.logged("QMP event", "event", "GUEST_PANICKED")
 	v.nothingLeft()

@@ -15,12 +15,12 @@ const endedFile = "ended.json"
 
 // A lastEnd is what the next runner in a pod has to tell of the VM.
 type lastEnd struct {
-	Pod    string    `json:"pod"` // its uid
-	Began  time.Time `json:"began"`
-	UUID   string    `json:"uuid"`
-	VMType string    `json:"vmType"`
-	Cause  Cause     `json:"cause"`
-	Reason string    `json:"reason"`
+	Pod    string       `json:"pod"` // its uid
+	Began  time.Time    `json:"began"`
+	UUID   string       `json:"uuid"`
+	VMType string       `json:"vmType"`
+	Cause  status.Cause `json:"cause"`
+	Reason string       `json:"reason"`
 }
 
 // noteEnd notes that the guest has shut itself down in a pod. Where that can't be

@@ -13,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/runner"
 	"vmop/runner/control"
 	"vmop/runner/qmp"
 	"vmop/runner/status"
@@ -82,7 +81,7 @@ func TestFault08TPMDies(t *testing.T) {
 
 	outcome, err := v.stop()
 	require.NoError(t, err)
-	require.Equal(t, runner.CauseAsked, outcome.Cause)
+	require.Equal(t, status.CauseAsked, outcome.Cause)
 	require.Equal(t, "guest-shutdown", outcome.Reason)
 	require.Zero(t, outcome.ExitCode())
 	v.nothingLeft()
@@ -114,7 +113,7 @@ func TestFault08GuestRebootsWithoutTPM(t *testing.T) {
 	c.typeLine("x")
 	outcome, err := v.wait()
 	require.NoError(t, err)
-	require.Equal(t, runner.CauseTPM, outcome.Cause)
+	require.Equal(t, status.CauseTPM, outcome.Cause)
 	require.Equal(t, "guest-reset", outcome.Reason)
 	require.Zero(t, outcome.Exit.Code, "QEMU has not crashed")
 	require.Equal(t, 1, outcome.ExitCode(), "so that the VM is started anew")
@@ -161,7 +160,7 @@ func TestFault20Panic(t *testing.T) {
 	c.typeLine("panic")
 	outcome, err := v.wait()
 	require.NoError(t, err)
-	require.Equal(t, runner.CausePanic, outcome.Cause)
+	require.Equal(t, status.CausePanic, outcome.Cause)
 	require.Equal(t, 1, outcome.ExitCode())
 	v.nothingLeft()
 }

@@ -3,6 +3,8 @@ package runner
 import (
 	"slices"
 	"sync"
+
+	"vmop/runner/status"
 )
 
 // hold is what has happened to a machine that limits what may be done to it.
@@ -81,8 +83,8 @@ func (h *hold) noReset() string {
 
 // explain finds the reason of an outcome that only a lost TPM explains.
 func (h *hold) explain(o Outcome) Outcome {
-	if o.Cause == CauseReset && h.tpmIsLost() {
-		o.Cause = CauseTPM
+	if o.Cause == status.CauseReset && h.tpmIsLost() {
+		o.Cause = status.CauseTPM
 	}
 	return o
 }

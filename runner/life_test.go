@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner"
+	"vmop/runner/status"
 	"vmop/vmspec"
 )
 
@@ -52,7 +53,7 @@ func TestFullLife(t *testing.T) {
 
 	outcome, err := v.stop()
 	require.NoError(t, err)
-	require.Equal(t, runner.CauseAsked, outcome.Cause)
+	require.Equal(t, status.CauseAsked, outcome.Cause)
 	require.Equal(t, "guest-shutdown", outcome.Reason)
 	require.Zero(t, outcome.ExitCode())
 	v.logged("stopping", "method", "ACPI power button")

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/runner"
 	"vmop/runner/config"
 	"vmop/runner/status"
 )
@@ -167,7 +166,7 @@ func TestPowerdownTimeoutIsChangedWhileTheGuestIsAsked(t *testing.T) {
 	v.configure("wrapped", nil, v.section("powerdownTimeout: 1")...)
 	outcome, err := v.wait()
 	require.NoError(t, err)
-	require.Equal(t, runner.CauseForced, outcome.Cause)
+	require.Equal(t, status.CauseForced, outcome.Cause)
 	v.nothingLeft()
 }
 
@@ -182,7 +181,7 @@ func TestTheGracePeriodBoundsTheGuestsTime(t *testing.T) {
 	v.log.await(t, v.ended, "configuration read")
 	outcome, err := v.stop()
 	require.NoError(t, err)
-	require.Equal(t, runner.CauseForced, outcome.Cause)
+	require.Equal(t, status.CauseForced, outcome.Cause)
 	v.logged("the guest has less time than powerdownTimeout: the pod would be killed before", "time", "1s", "powerdownTimeout", "15m0s", "gracePeriod", "36s")
 	v.logged("stopping", "method", "ACPI power button", "timeout", "1s")
 	v.nothingLeft()

@@ -118,10 +118,10 @@ func TestAResetWithoutTPMIsAFailure(t *testing.T) {
 	t.Parallel()
 	var h hold
 	require.Empty(t, h.noReset())
-	require.Zero(t, h.explain(Outcome{Cause: CauseReset}).ExitCode())
+	require.Zero(t, h.explain(Outcome{Cause: status.CauseReset}).ExitCode())
 	h.loseTPM()
-	require.Equal(t, CauseTPM, h.explain(Outcome{Cause: CauseReset}).Cause)
-	require.Equal(t, 1, h.explain(Outcome{Cause: CauseReset}).ExitCode())
-	require.Equal(t, CauseAsked, h.explain(Outcome{Cause: CauseAsked}).Cause)
+	require.Equal(t, status.CauseTPM, h.explain(Outcome{Cause: status.CauseReset}).Cause)
+	require.Equal(t, 1, h.explain(Outcome{Cause: status.CauseReset}).ExitCode())
+	require.Equal(t, status.CauseAsked, h.explain(Outcome{Cause: status.CauseAsked}).Cause)
 	require.NotEmpty(t, h.noReset())
 }

@@ -4,12 +4,13 @@ import (
 	"fmt"
 
 	"vmop/runner/process"
+	"vmop/runner/status"
 )
 
 // An Outcome is how a machine ended.
 type Outcome struct {
-	// Cause in one word.
-	Cause Cause
+	// Cause says who ended it.
+	Cause status.Cause
 	// Reason is QEMU's ShutdownCause ("guest-shutdown"), or empty.
 	Reason string
 	// Exit is how the process of QEMU ended.
@@ -20,24 +21,6 @@ type Outcome struct {
 
 	noted string // the file that tells the next runner in this pod; may be empty
 }
-
-// Cause says who ended the machine.
-type Cause string
-
-// The causes. Asked covers everything that the runner did because it was told
-// to stop, Forced that the guest had to be left no choice. TPM is a guest's reset
-// that had to end the machine because its TPM was lost; it counts as a failure, so
-// that whoever keeps the VM running starts it anew.
-const (
-	CauseGuest   Cause = "guest shutdown"
-	CauseReset   Cause = "guest reset"
-	CausePanic   Cause = "guest panic"
-	CauseTPM     Cause = "guest reset without its TPM"
-	CauseAsked   Cause = "asked"
-	CauseForced  Cause = "forced"
-	CauseCrashed Cause = "crashed"
-	CauseKilled  Cause = "killed"
-)
 
 // shutdown is the data of QEMU's SHUTDOWN event; see ShutdownCause in QEMU's
 // QMP reference.
@@ -58,23 +41,23 @@ func outcome(last *shutdown, exit process.Exit, asked, late, forced bool) Outcom
 	}
 	switch {
 	case forced:
-		o.Cause = CauseForced
+		o.Cause = status.CauseForced
 	case exit.Signal != 0:
-		o.Cause = CauseKilled
+		o.Cause = status.CauseKilled
 	case exit.Code > 0:
-		o.Cause = CauseCrashed
+		o.Cause = status.CauseCrashed
 	case exit.Unknown() && last == nil:
-		o.Cause = CauseKilled
+		o.Cause = status.CauseKilled
 	case asked, late && o.Reason == "host-signal":
-		o.Cause = CauseAsked
+		o.Cause = status.CauseAsked
 	case o.Reason == "guest-panic":
-		o.Cause = CausePanic
+		o.Cause = status.CausePanic
 	case o.Reason == "guest-reset":
-		o.Cause = CauseReset
+		o.Cause = status.CauseReset
 	case last != nil && last.Guest:
-		o.Cause = CauseGuest
+		o.Cause = status.CauseGuest
 	default:
-		o.Cause = CauseKilled // something else told QEMU to end
+		o.Cause = status.CauseKilled // something else told QEMU to end
 	}
 	return o
 }
@@ -90,7 +73,7 @@ func (o Outcome) ExitCode() int {
 		return signalBase + int(o.Exit.Signal)
 	case o.Exit.Code > 0:
 		return o.Exit.Code
-	case o.Cause == CauseKilled, o.Cause == CausePanic, o.Cause == CauseTPM:
+	case o.Cause == status.CauseKilled, o.Cause == status.CausePanic, o.Cause == status.CauseTPM:
 		return 1
 	}
 	return 0

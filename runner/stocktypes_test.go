@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner"
+	"vmop/runner/status"
 	"vmop/test/guest"
 )
 
@@ -139,7 +140,7 @@ func (g stockGuest) run(t *testing.T) {
 	}
 	outcome, err := v.stop()
 	require.NoError(t, err)
-	require.Equal(t, runner.Outcome{Cause: runner.CauseAsked, Reason: "guest-shutdown"}, outcome)
+	require.Equal(t, runner.Outcome{Cause: status.CauseAsked, Reason: "guest-shutdown"}, outcome)
 	content, err := os.ReadFile(disk)
 	require.NoError(t, err)
 	require.True(t, bytes.HasPrefix(content, []byte("written\n")))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"vmop/runner/config"
+	"vmop/runner/status"
 	"vmop/runner/status/k8s"
 )
 
@@ -29,7 +30,7 @@ func AwaitWord(ctx context.Context, opts Options, outcome Outcome) {
 	if !outcome.awaitsWord(opts) || ctx.Err() != nil {
 		return
 	}
-	w := word{file: opts.ConfigFile, reporter: opts.Reporter, log: opts.Log, reset: outcome.Cause == CauseReset}
+	w := word{file: opts.ConfigFile, reporter: opts.Reporter, log: opts.Log, reset: outcome.Cause == status.CauseReset}
 	w.await(ctx)
 	if ctx.Err() == nil && outcome.noted != "" {
 		if err := removeIfThere(outcome.noted); err != nil {
@@ -41,7 +42,7 @@ func AwaitWord(ctx context.Context, opts Options, outcome Outcome) {
 // awaitsWord tells whether the guest has shut itself down, and somebody may decide
 // what follows.
 func (o Outcome) awaitsWord(opts Options) bool {
-	return opts.Reporter != nil && (o.Cause == CauseGuest || o.Cause == CauseReset)
+	return opts.Reporter != nil && (o.Cause == status.CauseGuest || o.Cause == status.CauseReset)
 }
 
 // word is what a runner waits for whose VM has ended.

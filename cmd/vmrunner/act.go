@@ -86,7 +86,7 @@ func how(s status.Status) string {
 	if s.Outcome == nil {
 		return "stopped"
 	}
-	return or(s.Outcome.Message, s.Outcome.Cause)
+	return or(s.Outcome.Message, string(s.Outcome.Cause))
 }
 
 // stopAndWait follows the status from before the VM is told to stop.

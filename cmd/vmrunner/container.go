@@ -12,6 +12,7 @@ import (
 
 	"vmop/runner"
 	"vmop/runner/config"
+	"vmop/runner/status"
 	"vmop/runner/status/k8s"
 )
 
@@ -72,28 +73,27 @@ func (c *container) leave(ctx context.Context, opts runner.Options, outcome runn
 	c.reporter.Close(ctx)
 }
 
-// A termination is how a runner has ended, for who looks after its pod. The cause
-// is that of the status's outcome, or "start failed".
+// A termination is how a runner has ended, for who looks after its pod.
 type termination struct {
-	Cause    string `json:"cause"`
-	Reason   string `json:"reason,omitempty"`
-	ExitCode int    `json:"exitCode"`
-	Message  string `json:"message"`
+	Cause    status.Cause `json:"cause"`
+	Reason   string       `json:"reason,omitempty"`
+	ExitCode int          `json:"exitCode"`
+	Message  string       `json:"message"`
 }
 
 // lastWords returns the termination message: JSON of at most 4096 bytes.
 func (c *container) lastWords(outcome runner.Outcome, err error) []byte {
-	t := termination{Cause: string(outcome.Cause), Reason: outcome.Reason, ExitCode: exitCode(err), Message: outcome.String()}
+	t := termination{Cause: outcome.Cause, Reason: outcome.Reason, ExitCode: exitCode(err), Message: outcome.String()}
 	if outcome.Output != "" {
 		t.Message += ": " + outcome.Output
 	}
 	if outcome.Cause == "" {
-		t.Cause, t.Reason, t.Message = "start failed", "StartFailed", ""
+		t.Cause, t.Reason, t.Message = status.CauseStart, string(status.StartFailed), ""
 		switch {
 		case errors.As(err, new(signalError)):
-			t.Cause, t.Reason = string(runner.CauseAsked), ""
+			t.Cause, t.Reason = status.CauseAsked, ""
 		case errors.As(err, new(config.Faults)):
-			t.Reason = "ConfigInvalid"
+			t.Reason = string(status.ConfigInvalid)
 		}
 		if err != nil {
 			t.Message = describe(err)

@@ -16,6 +16,7 @@ import (
 	"vmop/runner"
 	"vmop/runner/config"
 	"vmop/runner/process"
+	"vmop/runner/status"
 )
 
 // The program is on the PATH of scripts and tests.
@@ -79,8 +80,8 @@ func TestExitCodes(t *testing.T) {
 		want int
 	}{
 		{"all is well", nil, 0},
-		{"QEMU's own code", outcomeError{runner.Outcome{Cause: runner.CauseCrashed, Exit: process.Exit{Code: 42}}}, 42},
-		{"QEMU was killed", outcomeError{runner.Outcome{Cause: runner.CauseKilled, Exit: process.Exit{Code: -1, Signal: syscall.SIGKILL}}}, 137},
+		{"QEMU's own code", outcomeError{runner.Outcome{Cause: status.CauseCrashed, Exit: process.Exit{Code: 42}}}, 42},
+		{"QEMU was killed", outcomeError{runner.Outcome{Cause: status.CauseKilled, Exit: process.Exit{Code: -1, Signal: syscall.SIGKILL}}}, 137},
 		{"TERM before the guest ran", fmt.Errorf("stopped while the VM was being started: %w", signalError{syscall.SIGTERM}), 143},
 		{"INT before the guest ran", fmt.Errorf("stopped: %w", signalError{syscall.SIGINT}), 130},
 		{"the VM runs already", fmt.Errorf("here: %w", runner.ErrLocked), 3},

@@ -105,7 +105,7 @@ func facts(s status.Status, now time.Time) [][]string {
 	}
 	add("Configuration", s.Configuration.Error)
 	if s.Outcome != nil {
-		add("Outcome", strings.TrimSuffix(s.Outcome.Cause+" ("+s.Outcome.Reason+")", " ()"))
+		add("Outcome", strings.TrimSuffix(string(s.Outcome.Cause)+" ("+s.Outcome.Reason+")", " ()"))
 	}
 	return rows
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,9 +22,22 @@ const powerdownPath = "spec.vm.powerdownTimeout"
 // longestValue bounds how much of a value is shown, in bytes.
 const longestValue = 120
 
+// OfPod tells whether a pending change is one of a pod, by its path: PodChanges tells
+// of it, and no runner does. The admission policy in deploy has the same list.
+func OfPod(path string) bool {
+	switch path {
+	case "spec.nodeName", "spec.priorityClassName", "spec.nodeSelector", "spec.affinity", "spec.tolerations", "spec.topologySpreadConstraints",
+		"spec.vmType.configMap", "spec.vm.display.secret", powerdownPath:
+		return true
+	}
+	return strings.HasPrefix(path, "spec.image.") || strings.HasPrefix(path, "spec.resources.")
+}
+
 // definition returns what in a VM its pod must be made anew for, by path, as JSON.
 // What the runner compares itself (disks, networks, displays …) is not there, nor are
-// computed requests: the next pod gets others, the running one needs none.
+// computed requests: the next pod gets others, the running one needs none. Each path
+// is one OfPod; spec.vm.display.secret, which is no field, stands for the secret that
+// is found by its labels.
 func definition(vm *v1.VirtualMachine, s Settings, secret string) (string, error) {
 	image, policy := imageOf(vm, s)
 	values := map[string]any{

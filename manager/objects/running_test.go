@@ -2,6 +2,8 @@ package objects_test
 
 import (
 	"encoding/json"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,6 +57,34 @@ func TestPodChanges(t *testing.T) {
 	require.Equal(t, []v1.PendingChange{{Path: "spec.vm.display.secret", Operation: "remove", Current: "secret"}},
 		objects.PodChanges(running, statefulSet(t, sample(t, nil), settings(), "")))
 	require.Empty(t, objects.PodChanges(&metav1.ObjectMeta{}, statefulSet(t, sample(t, nil), settings(), "")), "a pod of somebody else's making")
+}
+
+// Whatever a pod is made from is known as the manager's part of the pending changes,
+// here and to the API server, which keeps runners from it.
+func TestPathsOfPods(t *testing.T) {
+	t.Parallel()
+	policy, err := os.ReadFile("../../deploy/admission-policy.yaml")
+	require.NoError(t, err)
+	vm := sample(t, func(vm *v1.VirtualMachine) {
+		s := &vm.Spec
+		s.NodeName, s.PriorityClassName, s.VMType.ConfigMap, s.NodeSelector = "a", "a", "a", map[string]string{"a": "b"}
+		s.Affinity, s.Tolerations = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}}, []corev1.Toleration{{Key: "a"}}
+		s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{TopologyKey: "a"}}
+		s.Image, s.Resources = &v1.Image{Source: "a", PullPolicy: corev1.PullAlways}, &v1.Resources{Limits: corev1.ResourceList{"cpu": resource.MustParse("1")}}
+	})
+	var from map[string]string
+	require.NoError(t, json.Unmarshal([]byte(pod(t, vm).Annotations[objects.AnnotationDefinition]), &from))
+	require.Len(t, from, 12)
+	for path := range from {
+		require.True(t, objects.OfPod(path), path)
+		for _, prefix := range []string{"spec.image.", "spec.resources."} {
+			if strings.HasPrefix(path, prefix) {
+				path = prefix
+			}
+		}
+		require.Equal(t, 2, strings.Count(string(policy), "'"+path+"'"), "%s, before the change and after it", path)
+	}
+	require.False(t, objects.OfPod("spec.vm.firmware"))
 }
 
 // What is too long to be shown is still seen to differ.

@@ -139,7 +139,7 @@ func (v *visit) deleter() string {
 
 // culprit is who made the machine fail.
 func (v *visit) culprit() string {
-	if said := v.vm.Status.Runner; said != nil && said.Outcome != nil && said.Outcome.Cause == "guest panic" {
+	if said := v.vm.Status.Runner; said != nil && said.Outcome != nil && said.Outcome.Cause == causePanic {
 		return byGuest
 	}
 	if nodeMissed(v.failures.Last) {

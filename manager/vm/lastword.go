@@ -16,9 +16,6 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// reasonVMStopped is the runner's for a machine that has ended.
-const reasonVMStopped = "VmStopped"
-
 // lastWord says in the place of a runner that cannot speak any more that its
 // machine has ended, and how, and tells whether it did. Caches may be late, and a
 // new runner's word must not be overwritten: the pod is read.

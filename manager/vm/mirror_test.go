@@ -143,6 +143,6 @@ const runningVM = `{
       {"type": "ConfigApplied", "status": "True", "reason": "Applied", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1},
       {"type": "TPMLost", "status": "False", "reason": "TPMWorks", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1},
       {"type": "VMTypeAccepted", "status": "True", "reason": "Accepted", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1},
-      {"type": "RestartRequired", "status": "False", "reason": "NoChanges", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1},
+      {"type": "RestartRequired", "status": "False", "reason": "NothingPending", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1},
       {"type": "Reconciled", "status": "True", "reason": "Done", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1}]}
 }`

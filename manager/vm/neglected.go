@@ -35,7 +35,7 @@ func (s situation) neglected(pod *corev1.Pod) *corev1.Pod {
 		return pod
 	}
 	text, err := json.Marshal(v1.Outcome{
-		Cause: causeStartFailed, Reason: reasonNodeMissing,
+		Cause: causeStart, Reason: reasonNodeMissing,
 		Message: fmt.Sprintf("node %s (spec.nodeName) takes no notice of pod %s: is there such a node, and does it run?", pod.Spec.NodeName, pod.Name),
 	})
 	if err != nil {

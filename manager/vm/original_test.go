@@ -27,10 +27,11 @@ func TestFromTheOriginal(t *testing.T) {
 	w.create(configuration)
 	secret := &corev1.Secret{ObjectMeta: original("web-display-secret", objects.DisplaySecretLabels(vm)), Data: map[string][]byte{objects.PasswordKey: []byte("x")}}
 	w.create(secret)
-	for name, size := range map[string]string{"web-runner-data": "1Mi", "web-system-disk": "1Gi"} {
+	for name, mode := range map[string]corev1.PersistentVolumeMode{"web-runner-data": corev1.PersistentVolumeFilesystem, "web-system-disk": corev1.PersistentVolumeBlock} {
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: original(name, objects.Labels(vm))}
+		claim.Spec.VolumeMode = &mode
 		claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
-		claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+		claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 		w.create(claim)
 	}
 

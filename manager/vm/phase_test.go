@@ -268,7 +268,7 @@ func TestCountFailures(t *testing.T) {
 		"restarted by the kubelet":      {nil, restarted, false, &v1.Failures{Count: 1, LastTime: at, Last: last}},
 		"runs for long enough":          {&v1.Failures{Count: 3, LastTime: at, Last: last}, calmed, false, &v1.Failures{LastTime: at}},
 		"its pod is being deleted":      {nil, goes, false, nil},
-		"its node is back":              {&v1.Failures{Count: 2, LastTime: at, Last: &v1.Outcome{Cause: causeStartFailed, Reason: reasonNodeMissing}}, is().pod, false, nil},
+		"its node is back":              {&v1.Failures{Count: 2, LastTime: at, Last: &v1.Outcome{Cause: causeStart, Reason: reasonNodeMissing}}, is().pod, false, nil},
 		"its node is not":               {&v1.Failures{Count: 2, LastTime: at, Last: &v1.Outcome{Reason: reasonNodeMissing}}, nil, false, &v1.Failures{Count: 2, LastTime: at, Last: &v1.Outcome{Reason: reasonNodeMissing}}},
 		"it fails on the node that is":  {&v1.Failures{Count: 2, LastTime: metav1.NewTime(noon.Add(-time.Hour)), Last: &v1.Outcome{Reason: reasonNodeMissing}}, restarted, false, &v1.Failures{Count: 3, LastTime: at, Last: last}},
 		"it was told to":                {nil, asked, false, nil},
@@ -284,41 +284,12 @@ func TestCountFailures(t *testing.T) {
 	}
 }
 
-// Every change of a pod that objects tells of is known as the manager's, and held to
-// be so by the admission policy. Likewise its conditions.
-func TestPodChangesAreTheManagers(t *testing.T) {
+// The API server keeps runners from the manager's conditions.
+func TestPolicyKnowsTheManagersConditions(t *testing.T) {
 	t.Parallel()
-	settings := objects.DefaultSettings()
-	vm := machine("test", "web")
-	before, err := objects.StatefulSet(vm, settings, nil, "", 1, false)
-	require.NoError(t, err)
-	seconds := int32(1000)
-	vm.Spec.VM.PowerdownTimeout = &seconds
-	vm.Spec.NodeName, vm.Spec.PriorityClassName, vm.Spec.NodeSelector = "a", "b", map[string]string{"c": "d"}
-	vm.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}}
-	vm.Spec.Tolerations = []corev1.Toleration{{Key: "a"}}
-	vm.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{TopologyKey: "a"}}
-	vm.Spec.Image = &v1.Image{Source: "x", PullPolicy: corev1.PullAlways}
-	vm.Spec.VMType.ConfigMap = "t"
-	vm.Spec.Resources = &v1.Resources{Limits: corev1.ResourceList{"cpu": disk("", "1").Spec.Resources.Requests[corev1.ResourceStorage]}}
-	next, err := objects.StatefulSet(vm, settings, nil, "secret", 1, false)
-	require.NoError(t, err)
-	changes := objects.PodChanges(&metav1.ObjectMeta{Annotations: before.Spec.Template.Annotations}, next)
-	require.Len(t, changes, 12)
 	policy, err := os.ReadFile(filepath.Join("..", "..", "deploy", "admission-policy.yaml"))
 	require.NoError(t, err)
-	for _, change := range changes {
-		require.True(t, podChange(change.Path), change.Path)
-		path := change.Path
-		for _, prefix := range []string{"spec.image.", "spec.resources."} {
-			if strings.HasPrefix(path, prefix) {
-				path = prefix
-			}
-		}
-		require.Equal(t, 2, strings.Count(string(policy), "'"+path+"'"), path)
-	}
 	for _, name := range managerConditions() {
-		require.Equal(t, 2, strings.Count(string(policy), "'"+name+"'"), name)
+		require.Equal(t, 2, strings.Count(string(policy), "'"+name+"'"), "%s, before the change and after it", name)
 	}
-	require.False(t, podChange("spec.vm.disks[0]"))
 }

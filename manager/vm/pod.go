@@ -9,6 +9,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/objects"
+	runner "vmop/runner/status"
 )
 
 // late is how long after its deadline a pod may still be there: kubelet and API
@@ -174,24 +175,28 @@ func shorten(text string, limit int) string {
 	return text[:limit] + "…"
 }
 
-// What runners say; see package status of the runner.
+// What runners say, and what is said in their place.
 const (
-	stateBooting     = "Booting"
-	stateBooted      = "Booted"
-	stateTerminating = "Terminating"
-	stateStopped     = "Stopped"
+	stateBooting     = string(runner.Booting)
+	stateBooted      = string(runner.Booted)
+	stateTerminating = string(runner.Terminating)
+	stateStopped     = string(runner.Stopped)
 
-	causeGuest   = "guest shutdown"
-	causeAsked   = "asked"
-	causeUnknown = "unknown"
+	causeGuest   = string(runner.CauseGuest)
+	causePanic   = string(runner.CausePanic)
+	causeAsked   = string(runner.CauseAsked)
+	causeStart   = string(runner.CauseStart)
+	causeUnknown = "unknown" // no runner's
 
-	causeStartFailed = "start failed"
+	reasonVMStopped      = string(runner.VMStopped)
+	reasonChangesPending = string(runner.ChangesPending)
+	reasonNothingPending = string(runner.NothingPending)
 )
 
-// crashes are the causes of ends of a machine that had run.
+// crashed tells whether a cause is that of a machine that had run.
 func crashed(cause string) bool {
-	switch cause {
-	case "crashed", "killed", "guest panic", "guest reset without its TPM":
+	switch runner.Cause(cause) {
+	case runner.CauseCrashed, runner.CauseKilled, runner.CausePanic, runner.CauseTPM:
 		return true
 	}
 	return false

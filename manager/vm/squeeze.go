@@ -85,7 +85,7 @@ const typical = `tolerations affinity nodeSelector topologySpreadConstraints cla
 	condition1 + `VmopAgentConnected","status":"False` + condition3 + condition1 + `UserLoggedIn","status":"False` + condition3 +
 	condition1 + `ConsoleConnected","status":"False` + condition3 +
 	condition1 + `VMTypeAccepted` + condition2 + `Accepted","message":""},` +
-	condition1 + `RestartRequired","status":"False` + condition3 + `NoChanges","message":""},` +
+	condition1 + `RestartRequired","status":"False` + condition3 + `NothingPending","message":""},` +
 	condition1 + `Reconciled` + condition2 + `Done","message":""}]}}`
 
 const (

@@ -141,7 +141,7 @@ func (v *visit) restart() verdict {
 		paths = append(paths, change.Path)
 	}
 	for _, change := range v.vm.Status.PendingChanges {
-		if !podChange(change.Path) && !slices.Contains(paths, change.Path) {
+		if !objects.OfPod(change.Path) && !slices.Contains(paths, change.Path) {
 			paths = append(paths, change.Path)
 		}
 	}
@@ -149,10 +149,10 @@ func (v *visit) restart() verdict {
 	case len(paths) == 0 && v.accepted.status == metav1.ConditionFalse && v.pod != nil:
 		return verdict{metav1.ConditionUnknown, v.accepted.reason, "what a restart would change is not known, and the VM could not be started again: its type is not accepted (VMTypeAccepted)"}
 	case len(paths) == 0:
-		return verdict{metav1.ConditionFalse, "NoChanges", ""}
+		return verdict{metav1.ConditionFalse, reasonNothingPending, ""}
 	}
 	slices.Sort(paths)
-	return verdict{metav1.ConditionTrue, "ChangesWait", shorten("waiting for a restart: "+strings.Join(paths, ", "), maxMessage)}
+	return verdict{metav1.ConditionTrue, reasonChangesPending, shorten("waiting for a restart: "+strings.Join(paths, ", "), maxMessage)}
 }
 
 // reconciled is whether the cluster holds what the definition asks for.
@@ -169,18 +169,7 @@ func (v *visit) reconciled() verdict {
 
 // podChanges are the manager's among pending changes.
 func podChanges(all []v1.PendingChange) []v1.PendingChange {
-	return slices.DeleteFunc(slices.Clone(all), func(c v1.PendingChange) bool { return !podChange(c.Path) })
-}
-
-// podChange tells whether a pending change is one that needs a new pod: then it is
-// the manager's.
-func podChange(path string) bool {
-	switch path {
-	case "spec.nodeName", "spec.priorityClassName", "spec.nodeSelector", "spec.affinity", "spec.tolerations", "spec.topologySpreadConstraints",
-		"spec.vmType.configMap", "spec.vm.display.secret", "spec.vm.powerdownTimeout":
-		return true
-	}
-	return strings.HasPrefix(path, "spec.image.") || strings.HasPrefix(path, "spec.resources.")
+	return slices.DeleteFunc(slices.Clone(all), func(c v1.PendingChange) bool { return !objects.OfPod(c.Path) })
 }
 
 // sameStatus tells whether the manager's part of a status is there already.

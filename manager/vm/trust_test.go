@@ -111,7 +111,7 @@ func TestSomebodyElsesClaim(t *testing.T) {
 	theirs := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
 		Name: "more-disk-web-0", Namespace: w.Name, Labels: map[string]string{objects.LabelInstance: "web", objects.LabelName: "postgresql"},
 	}}
-	theirs.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	theirs.Spec.AccessModes, theirs.Spec.VolumeMode = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, new(corev1.PersistentVolumeBlock)
 	theirs.Spec.Resources.Requests = disk("more", "1Gi").Spec.Resources.Requests
 	w.create(theirs)
 	w.vm("web")

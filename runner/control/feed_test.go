@@ -43,7 +43,7 @@ func TestEventsOfALife(t *testing.T) {
 	require.Equal(t, status.Booted, next().Status.State)
 	require.NoError(t, s.tracker.Update(status.Ended{Cause: "asked"}))
 	last := next()
-	require.Equal(t, "asked", last.Status.Outcome.Cause)
+	require.Equal(t, status.CauseAsked, last.Status.Outcome.Cause)
 	_, err = events.Next()
 	require.ErrorIs(t, err, io.EOF)
 }

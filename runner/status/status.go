@@ -185,9 +185,8 @@ type Problem struct {
 
 // An Outcome is how a VM ended.
 type Outcome struct {
-	// Cause in words: guest shutdown, guest reset, guest panic, asked, forced,
-	// crashed or killed.
-	Cause string `json:"cause"`
+	// Cause says who ended it.
+	Cause Cause `json:"cause"`
 	// Reason is QEMU's ShutdownCause, "guest-shutdown", or empty.
 	Reason string `json:"reason,omitempty"`
 	// ExitCode is the runner's.
@@ -195,6 +194,27 @@ type Outcome struct {
 	// Message for people.
 	Message string `json:"message,omitempty"`
 }
+
+// Cause says who ended a machine. It is a word for programs, too: a manager goes by
+// that in the status, or in the message that a container leaves.
+type Cause string
+
+// The causes. Asked covers everything that the runner did because it was told
+// to stop, Forced that the guest had to be left no choice. TPM is a guest's reset
+// that had to end the machine because its TPM was lost; it counts as a failure, so
+// that whoever keeps the VM running starts it anew. After a failed Start there has
+// been no machine.
+const (
+	CauseGuest   Cause = "guest shutdown"
+	CauseReset   Cause = "guest reset"
+	CausePanic   Cause = "guest panic"
+	CauseTPM     Cause = "guest reset without its TPM"
+	CauseAsked   Cause = "asked"
+	CauseForced  Cause = "forced"
+	CauseCrashed Cause = "crashed"
+	CauseKilled  Cause = "killed"
+	CauseStart   Cause = "start failed"
+)
 
 // Condition returns the condition of a type; its status is Unknown if there is
 // none.

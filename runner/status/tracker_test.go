@@ -142,7 +142,7 @@ func TestAfterTheEndThereIsNothing(t *testing.T) {
 	defer sub.Close()
 	s, err := sub.Next(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, "asked", s.Outcome.Cause)
+	require.Equal(t, CauseAsked, s.Outcome.Cause)
 	_, err = sub.Next(t.Context())
 	require.ErrorIs(t, err, io.EOF)
 	require.Equal(t, "web", tracker.Status().Name)

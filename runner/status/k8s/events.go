@@ -90,7 +90,7 @@ func sentence(s status.Status) string {
 	case s.Message != "":
 		return s.Message
 	case s.Outcome != nil:
-		return "the machine has ended: " + s.Outcome.Cause
+		return "the machine has ended: " + string(s.Outcome.Cause)
 	}
 	switch s.Reason {
 	case status.RunnerStarted:

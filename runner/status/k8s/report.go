@@ -55,10 +55,10 @@ type runner struct {
 }
 
 type outcome struct {
-	Cause    string `json:"cause"`
-	Reason   string `json:"reason,omitempty"`
-	ExitCode int    `json:"exitCode,omitempty"`
-	Message  string `json:"message,omitempty"`
+	Cause    status.Cause `json:"cause"`
+	Reason   string       `json:"reason,omitempty"`
+	ExitCode int          `json:"exitCode,omitempty"`
+	Message  string       `json:"message,omitempty"`
 }
 
 type guestInterface struct {
