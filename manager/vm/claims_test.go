@@ -26,6 +26,15 @@ func (w *world) told(name, message string) *v1.VirtualMachine {
 	})
 }
 
+// allWell waits until a VM's condition Reconciled is True.
+func (w *world) allWell(name string) {
+	w.t.Helper()
+	eventually(w, name, &v1.VirtualMachine{}, "all is well", func(vm *v1.VirtualMachine) bool {
+		status, _ := reconciled(vm)
+		return status == metav1.ConditionTrue
+	})
+}
+
 // bound makes a VM whose disk has a volume of a storage class that lets volumes
 // grow, or not.
 func (w *world) bound(name string, grows bool) *storagev1.StorageClass {
@@ -111,10 +120,7 @@ func TestClaimMayNotGrow(t *testing.T) {
 	class.AllowVolumeExpansion = &allow
 	require.NoError(t, w.client.Update(t.Context(), class))
 	w.advance(refusalLasts)
-	eventually(w, "web", &v1.VirtualMachine{}, "all is well", func(vm *v1.VirtualMachine) bool {
-		status, _ := reconciled(vm)
-		return status == metav1.ConditionTrue
-	})
+	w.allWell("web")
 	require.Equal(t, 2, tries())
 }
 
@@ -127,10 +133,7 @@ func TestClaimWithoutVolume(t *testing.T) {
 	w.askFor("web", "2Gi")
 	w.told("web", "the claim system-disk-web-0 stays at 1Gi and does not grow to 2Gi: it can grow when it has a volume")
 	w.askFor("web", "1Gi")
-	eventually(w, "web", &v1.VirtualMachine{}, "all is well", func(vm *v1.VirtualMachine) bool {
-		status, _ := reconciled(vm)
-		return status == metav1.ConditionTrue
-	})
+	w.allWell("web")
 }
 
 // Who deletes the claims of a VM that runs is told what that means, before it is
@@ -160,10 +163,7 @@ func TestClaimDeleted(t *testing.T) {
 	w.gone("web", pod)
 	second := w.boot("web")
 	require.NotEqual(t, pod.UID, second.UID)
-	eventually(w, "web", &v1.VirtualMachine{}, "all is well", func(vm *v1.VirtualMachine) bool {
-		status, _ := reconciled(vm)
-		return status == metav1.ConditionTrue
-	})
+	w.allWell("web")
 	made := w.events("web", "ClaimMade")
 	require.Len(t, made, 2)
 	for _, e := range made {
@@ -226,10 +226,7 @@ func TestLimitTooLow(t *testing.T) {
 	w.edit("web", func(vm *v1.VirtualMachine) {
 		vm.Spec.Resources.Limits[corev1.ResourceMemory] = resource.MustParse("4Gi")
 	})
-	eventually(w, "web", &v1.VirtualMachine{}, "all is well", func(vm *v1.VirtualMachine) bool {
-		status, _ := reconciled(vm)
-		return status == metav1.ConditionTrue
-	})
+	w.allWell("web")
 }
 
 // What of a claim can't change is told, once, with what the claim has and what would

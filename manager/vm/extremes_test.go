@@ -72,21 +72,14 @@ func TestTooMuchUserData(t *testing.T) {
 	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.CloudInit = large })
 	require.Equal(t, v1.PhaseRunning, w.told("web", "spec.cloudInit is too large").Status.Phase)
 	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.CloudInit = nil })
-	eventually(w, "web", &v1.VirtualMachine{}, "all is well", func(vm *v1.VirtualMachine) bool {
-		status, _ := reconciled(vm)
-		return status == metav1.ConditionTrue
-	})
+	w.allWell("web")
 }
 
 // Who edits the service by hand sees it set back.
 func TestServiceIsSetBack(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
-	w.set(func(s *objects.Settings) {
-		s.LoadBalancer = &objects.ServiceMetadata{Labels: map[string]string{"a": "b"}}
-	})
-	w.vm("web")
-	service := eventually(w, "web", &corev1.Service{}, "there is one", func(*corev1.Service) bool { return true })
+	service := w.exposed("web")
 	service.Labels["a"], service.Labels["mine"] = "c", "stays"
 	service.Spec.Selector[objects.LabelInstance] = "another"
 	service.Spec.Ports[0].Port = 1

@@ -36,8 +36,7 @@ func TestTypeRefused(t *testing.T) {
 	c := meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionVMTypeAccepted)
 	require.Equal(t, metav1.ConditionFalse, c.Status)
 	require.Equal(t, "standard.star:3:1: no", c.Message)
-	set := eventually(w, "late", &appsv1.StatefulSet{}, "no pod", func(s *appsv1.StatefulSet) bool { return *s.Spec.Replicas == 0 })
-	require.NotNil(t, set)
+	eventually(w, "late", &appsv1.StatefulSet{}, "no pod", func(s *appsv1.StatefulSet) bool { return *s.Spec.Replicas == 0 })
 	require.Len(t, w.events("late", reasonTypeRefused), 1)
 
 	w.look()
@@ -46,7 +45,7 @@ func TestTypeRefused(t *testing.T) {
 		return c.Status == metav1.ConditionFalse
 	})
 	require.Equal(t, v1.PhaseRunning, vm.Status.Phase)
-	set, _ = get(w, "web", &appsv1.StatefulSet{})
+	set, _ := get(w, "web", &appsv1.StatefulSet{})
 	require.Equal(t, int32(1), *set.Spec.Replicas)
 	restart := meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionRestartRequired)
 	require.Equal(t, metav1.ConditionUnknown, restart.Status)
@@ -279,15 +278,21 @@ func TestRestartRequired(t *testing.T) {
 	require.Empty(t, vm.Status.PendingChanges)
 }
 
+// exposed makes a VM whose screen has a service, with a label.
+func (w *world) exposed(name string) *corev1.Service {
+	w.t.Helper()
+	w.set(func(s *objects.Settings) {
+		s.LoadBalancer = &objects.ServiceMetadata{Labels: map[string]string{"a": "b"}}
+	})
+	w.vm(name)
+	return eventually(w, name, &corev1.Service{}, "there is one", func(*corev1.Service) bool { return true })
+}
+
 // The service is there as long as it is wanted.
 func TestService(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
-	w.set(func(s *objects.Settings) {
-		s.LoadBalancer = &objects.ServiceMetadata{Labels: map[string]string{"a": "b"}}
-	})
-	w.vm("web")
-	service := eventually(w, "web", &corev1.Service{}, "there is one", func(*corev1.Service) bool { return true })
+	service := w.exposed("web")
 	require.Equal(t, "b", service.Labels["a"])
 	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.LoadBalancerService = &v1.LoadBalancerService{} })
 	require.Eventually(t, func() bool { _, is := get(w, "web", &corev1.Service{}); return !is }, patience, tick, "the VM wants none")

@@ -20,6 +20,7 @@ import (
 	"vmop/runner/control"
 	"vmop/runner/qmp"
 	"vmop/runner/status"
+	"vmop/test/logbook"
 	"vmop/vmtypes/plan"
 )
 
@@ -76,7 +77,7 @@ type served struct {
 	tracker *status.Tracker
 	client  *control.Client
 	dir     string
-	log     *logbook
+	log     *logbook.Logbook
 }
 
 // serve starts a server for a VM that is running.
@@ -85,7 +86,7 @@ func serve(t *testing.T) *served {
 	dir, err := os.MkdirTemp("", "ctl")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-	s := &served{dir: dir, log: &logbook{}, backend: &backend{plan: &plan.Plan{
+	s := &served{dir: dir, log: &logbook.Logbook{}, backend: &backend{plan: &plan.Plan{
 		Type: "standard",
 		QEMU: plan.Process{Name: "qemu", Executable: "/usr/bin/qemu-system-x86_64", Args: []plan.Option{{Flag: "-nodefaults"}}},
 		Sockets: []plan.Socket{
@@ -134,24 +135,6 @@ func pair(t *testing.T) (a, b net.Conn) {
 	require.NoError(t, err)
 	t.Cleanup(func() { a.Close(); b.Close() })
 	return a, b
-}
-
-// logbook collects a log.
-type logbook struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logbook) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logbook) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -156,3 +156,24 @@ func (l *lab) applyText(t *testing.T, text string) {
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s\n%s", out, text)
 }
+
+// meanwhile does something again and again, as long as the test runs.
+func meanwhile(t *testing.T, do func(context.Context)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			do(ctx)
+			select {
+			case <-ctx.Done():
+			case <-time.After(tick):
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+}

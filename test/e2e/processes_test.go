@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -84,29 +83,16 @@ func ended(t *testing.T, pid int) {
 // watchQEMUs requires, as long as the test runs, that no VM has two QEMUs.
 func (l *lab) watchQEMUs(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for ctx.Err() == nil {
-			running := map[string][]int{}
-			for _, pid := range l.search(func(_ string, words []string) bool { return guestOf(words) != "" }) {
-				name := guestOf(invariants.Arguments(pid))
-				running[name] = append(running[name], pid)
-			}
-			for name, pids := range running {
-				if name != "" && len(pids) > 1 {
-					t.Errorf("the VM %s has the QEMUs %v", name, pids)
-				}
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(tick):
+	meanwhile(t, func(context.Context) {
+		running := map[string][]int{}
+		for _, pid := range l.search(func(_ string, words []string) bool { return guestOf(words) != "" }) {
+			name := guestOf(invariants.Arguments(pid))
+			running[name] = append(running[name], pid)
+		}
+		for name, pids := range running {
+			if name != "" && len(pids) > 1 {
+				t.Errorf("the VM %s has the QEMUs %v", name, pids)
 			}
 		}
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-done
 	})
 }

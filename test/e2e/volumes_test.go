@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -36,25 +35,13 @@ func provision(t *testing.T, l *lab) *volumes {
 	t.Helper()
 	v := &volumes{client: l.client, cluster: l.Cluster, dir: filepath.Join(l.Dir, "volumes"), made: map[types.UID]bool{}}
 	require.NoError(t, os.Mkdir(v.dir, 0o755))
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for well := true; ctx.Err() == nil; {
-			err := v.round(ctx)
-			if err != nil && ctx.Err() == nil && well {
-				t.Logf("make volumes: %v", err) // the API server may be away
-			}
-			well = err == nil
-			select {
-			case <-ctx.Done():
-			case <-time.After(tick):
-			}
+	well := true
+	meanwhile(t, func(ctx context.Context) {
+		err := v.round(ctx)
+		if err != nil && ctx.Err() == nil && well {
+			t.Logf("make volumes: %v", err) // the API server may be away
 		}
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-done
+		well = err == nil
 	})
 	return v
 }

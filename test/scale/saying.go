@@ -4,8 +4,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
+	runner "vmop/runner/status"
 )
 
 // saying is what a runner applies to the status of its VM in a state. It is as large
@@ -32,29 +34,29 @@ func saying(name string, pod *corev1.Pod, state string) map[string]any {
 	}
 	now := time.Now().UTC().Truncate(time.Second)
 	var conditions []any
+	reason := map[string]runner.Reason{"Booting": runner.VMStarted, "Booted": runner.VMBooted, "Stopped": runner.VMStopped}[state]
 	for _, c := range []struct {
-		kind        string
-		is          bool
-		yes, no     string
-		said, unsay string
+		kind   string
+		is     bool
+		reason runner.Reason
 	}{
-		{v1.ConditionRunning, running, "GuestRuns", "VmStopped", "the guest runs", "the VM has stopped"},
-		{v1.ConditionBooted, booted, "AgentAnswered", "NotBooted", "the guest's agent has answered", ""},
-		{v1.ConditionReady, running, "Ready", "VmStopped", "", "the VM has stopped"},
-		{v1.ConditionVmopAgent, false, "", "VmopAgentDisconnected", "", "the log-in agent is not there"},
-		{v1.ConditionUserLoggedIn, false, "", "VmopAgentDisconnected", "", "the log-in agent is not there"},
-		{v1.ConditionConsoleConnected, false, "", "ConsoleClosed", "", "nobody looks at the screen"},
-		{v1.ConditionConfigApplied, running, "Applied", "VmStopped", "", ""},
-		{v1.ConditionTPMLost, false, "", "TPMWorks", "", ""},
+		{v1.ConditionRunning, running, reason},
+		{v1.ConditionBooted, booted, reason},
+		{v1.ConditionReady, running, reason},
+		{v1.ConditionVmopAgent, false, runner.VmopAgentDisconnected},
+		{v1.ConditionUserLoggedIn, false, runner.NotRequested},
+		{v1.ConditionConsoleConnected, false, runner.Disconnected},
+		{v1.ConditionConfigApplied, running, runner.ConfigInForce},
+		{v1.ConditionTPMLost, false, runner.NoTPM},
 	} {
-		condition := map[string]any{
-			"type": c.kind, "status": "False", "reason": c.no, "message": c.unsay,
-			"lastTransitionTime": now.Format(time.RFC3339), "observedGeneration": 1,
-		}
+		holds := metav1.ConditionFalse
 		if c.is {
-			condition["status"], condition["reason"], condition["message"] = "True", c.yes, c.said
+			holds = metav1.ConditionTrue
 		}
-		conditions = append(conditions, condition)
+		conditions = append(conditions, map[string]any{
+			"type": c.kind, "status": holds, "reason": c.reason, "message": "",
+			"lastTransitionTime": now.Format(time.RFC3339), "observedGeneration": 1,
+		})
 	}
 	status["conditions"] = conditions
 	return map[string]any{

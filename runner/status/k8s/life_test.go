@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -19,21 +20,14 @@ import (
 
 // since returns when a condition got its status.
 func since(s v1.VirtualMachineStatus, kind string) time.Time {
-	for _, c := range s.Conditions {
-		if c.Type == kind {
-			return c.LastTransitionTime.UTC()
-		}
+	if c := meta.FindStatusCondition(s.Conditions, kind); c != nil {
+		return c.LastTransitionTime.UTC()
 	}
 	return time.Time{}
 }
 
 func is(s v1.VirtualMachineStatus, kind string, want metav1.ConditionStatus) bool {
-	for _, c := range s.Conditions {
-		if c.Type == kind {
-			return c.Status == want
-		}
-	}
-	return false
+	return meta.IsStatusConditionPresentAndEqual(s.Conditions, kind, want)
 }
 
 // A runner that goes on with a VM takes over since when the conditions are as they

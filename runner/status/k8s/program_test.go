@@ -240,16 +240,23 @@ func TestFault31TheRunnerDiesMeanwhile(t *testing.T) {
 	invariants.NothingLeft(t, c.dir)
 }
 
+// waitsForTheWord runs a VM whose guest shuts itself down, and is stopped with it. It
+// returns what its runner says.
+func (p *place) waitsForTheWord() (*container, v1.VirtualMachineStatus) {
+	p.t.Helper()
+	c := p.run([]string{"guestShutdownStops: true"}, tiny(p.t)...)
+	c.said("state=Booting")
+	c.typed("poweroff")
+	c.said("waits for the word to end")
+	return c, p.eventually("the end", func(s v1.VirtualMachineStatus) bool { return s.Runner.Outcome != nil })
+}
+
 // A runner that waits takes the user's change of mind; when the VM is to be started
 // again and nobody says where, it ends, and the kubelet starts it again.
 func TestTheWordIsNotWaitedForWithoutEnd(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	c := p.run([]string{"guestShutdownStops: true"}, tiny(t)...)
-	c.said("state=Booting")
-	c.typed("poweroff")
-	c.said("waits for the word to end")
-	p.eventually("the end", func(s v1.VirtualMachineStatus) bool { return s.Runner.Outcome != nil })
+	c, _ := p.waitsForTheWord()
 	require.NotContains(t, c.log.String(), "nobody")
 	require.NoError(t, syscall.Kill(c.runner(), syscall.SIGKILL))
 	c.said("it is not started again")
@@ -267,11 +274,7 @@ func TestTheWordIsNotWaitedForWithoutEnd(t *testing.T) {
 func TestARunnerThatWaitsIsKilled(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	c := p.run([]string{"guestShutdownStops: true"}, tiny(t)...)
-	c.said("state=Booting")
-	c.typed("poweroff")
-	c.said("waits for the word to end")
-	s := p.eventually("the end", func(s v1.VirtualMachineStatus) bool { return s.Runner.Outcome != nil })
+	c, s := p.waitsForTheWord()
 	require.NoError(t, syscall.Kill(c.runner(), syscall.SIGKILL))
 	require.Eventually(t, func() bool { return strings.Count(c.log.String(), "waits for the word to end") == 2 }, patience, tick, "%s", c.log)
 	require.Equal(t, 1, strings.Count(c.log.String(), "state=Starting"))

@@ -29,9 +29,6 @@ type Reporter struct {
 // NewReporter returns the reporter of a pod.
 func NewReporter(pod *Pod, log *slog.Logger) *Reporter { return &Reporter{pod: pod, log: log} }
 
-// VM is the name of the VM that is reported about.
-func (r *Reporter) VM() string { return r.pod.VM }
-
 // PodUID is the uid of the pod; empty if that is not known.
 func (r *Reporter) PodUID() string { return r.pod.UID }
 
