@@ -23,8 +23,6 @@ const DefaultConfigFile = "/etc/opt/vmoperator/config.yaml"
 
 // Config is the section "/Manager" of a configuration file.
 type Config struct {
-	// ClusterName is for people: the web GUI's title.
-	ClusterName string
 	// Namespace is the one to manage; "" stands for that of the pod.
 	Namespace string
 	// Settings say what is made of VMs. Version, and Image if the file names none,
@@ -95,12 +93,12 @@ func Parse(name string, data []byte) (Config, []config.Warning, error) {
 		return Config{}, nil, err
 	}
 	c := Defaults()
-	c.ClusterName, c.Namespace = f.Manager.ClusterName, f.Manager.Controller.Namespace
+	c.Namespace = f.Manager.Controller.Namespace
 	var faults faults
 	faults.name(controllerPath+".namespace", c.Namespace, validation.IsDNS1123Label)
 	take(&c.Settings, f.Manager.Controller.Reconciler, &faults)
 
-	for _, path := range []string{"/Manager/GuiSocketServer", "/Manager/GuiHttpServer", reconcilerPath + "/DisplaySecretReconciler", controllerPath + "/DisplaySecretMonitor"} {
+	for _, path := range []string{"/Manager.clusterName", "/Manager/GuiSocketServer", "/Manager/GuiHttpServer", reconcilerPath + "/DisplaySecretReconciler", controllerPath + "/DisplaySecretMonitor"} {
 		if document.Given(path) {
 			c.Unused = append(c.Unused, path)
 		}

@@ -56,7 +56,7 @@ func TestForeignLoggers(t *testing.T) {
 		`(there are org.jdrupes.vmoperator.runner.qemu, org.jdrupes.vmoperator)`, warnings[0].String())
 }
 
-// whole is a file with all keys that do something.
+// whole is a file with all keys that do something, and the name of the cluster.
 const whole = `
 "/Manager":
   clusterName: test
@@ -91,7 +91,7 @@ func wholeConfig() Config {
 	s.Trust = objects.Trust{
 		Images: []objects.ImagePattern{"registry.example/vmop/*", "example.org/runner:2"}, VMTypes: []string{"ours", "*"}, URLs: []objects.URLPattern{"https://images.example/"},
 	}
-	return Config{ClusterName: "test", Namespace: "vmop-dev", Settings: s}
+	return Config{Namespace: "vmop-dev", Settings: s, Unused: []string{"/Manager.clusterName"}}
 }
 
 func TestParse(t *testing.T) {
