@@ -196,7 +196,7 @@ func (c *Cluster) ip(ctx context.Context, args ...string) error {
 
 // Inside returns a command that runs in the cluster's network.
 func (c *Cluster) Inside(ctx context.Context, name string, args ...string) *exec.Cmd {
-	return exec.CommandContext(ctx, "nsenter", append([]string{"--net=/run/netns/" + c.namespace(), "--", name}, args...)...)
+	return exec.CommandContext(ctx, "nsenter", append([]string{"--net=" + c.netns(), "--", name}, args...)...)
 }
 
 // OnNode returns a command that runs in the network of a node that is up.
@@ -301,16 +301,23 @@ func (c *Cluster) stop(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(c.Processes)) {
 		err = errors.Join(err, c.end(ctx, name))
 	}
-	if _, gone := os.Stat("/run/netns/" + c.namespace()); gone == nil {
-		err = errors.Join(err, run(ctx, "ip", "netns", "del", c.namespace()))
+	if _, gone := os.Stat("/sys/class/net/" + c.namespace()); gone == nil {
+		err = errors.Join(err, run(ctx, "ip", "link", "del", c.namespace()))
 	}
-	return errors.Join(err, until(ctx, patience, "the cluster's network to be gone", func() error {
-		if left := c.Leftovers(); len(left) > 0 {
+	err = errors.Join(err, until(ctx, patience, "what the cluster has made to be gone", func() error {
+		if left := slices.DeleteFunc(c.Leftovers(), func(path string) bool { return path == c.netns() }); len(left) > 0 {
 			return fmt.Errorf("there is %s", strings.Join(left, ", "))
 		}
 		return nil
 	}))
+	if _, gone := os.Stat(c.netns()); gone == nil { // at last: from now on the number may be another cluster's
+		err = errors.Join(err, run(ctx, "ip", "netns", "del", c.namespace()))
+	}
+	return err
 }
+
+// netns is the file of the cluster's network namespace.
+func (c *Cluster) netns() string { return "/run/netns/" + c.namespace() }
 
 // launch starts a process of the cluster, which outlives this one, with its
 // output in a file, and writes down which it is.
@@ -407,7 +414,7 @@ func base64Of(data []byte) string { return base64.StdEncoding.EncodeToString(dat
 func (c *Cluster) Leftovers() []string {
 	name := c.namespace()
 	var left []string
-	for _, pattern := range []string{"/run/netns/" + name, "/sys/class/net/" + name, "/sys/fs/cgroup/" + name + "-*", "/sys/fs/cgroup/*/" + name + "-*"} {
+	for _, pattern := range []string{c.netns(), "/sys/class/net/" + name, "/sys/fs/cgroup/" + name + "-*", "/sys/fs/cgroup/*/" + name + "-*"} {
 		found, err := filepath.Glob(pattern)
 		if err == nil {
 			left = append(left, found...)

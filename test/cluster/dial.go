@@ -20,7 +20,7 @@ func (c *Cluster) Dial(ctx context.Context, network, address string) (conn net.C
 		defer close(done)
 		runtime.LockOSThread()
 		var ns *os.File
-		if ns, err = os.Open("/run/netns/" + c.namespace()); err != nil {
+		if ns, err = os.Open(c.netns()); err != nil {
 			return
 		}
 		defer func() { _ = ns.Close() }() // it was only read
