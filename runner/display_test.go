@@ -131,6 +131,24 @@ func TestDisplayWithoutPassword(t *testing.T) {
 	v.ends()
 }
 
+// Who has made a Secret for the password wants one: a key that is misspelt doesn't show
+// the screen to everybody.
+func TestSecretWithoutPassword(t *testing.T) {
+	t.Parallel()
+	v := newVM(t, "bare")
+	v.secret = "screen"
+	v.write("password", canary)
+	v.start()
+	_, err := v.wait()
+	require.EqualError(t, err, "the display's password in Secret screen: it is gone, or has no key display-password: everybody could look at the screen")
+	v.write("display-password", canary)
+	v.write("password-expiry", "tomorrow")
+	v.start()
+	_, err = v.wait()
+	require.ErrorContains(t, err, "the display's password in Secret screen: read "+v.path("password-expiry"))
+	v.nothingLeft()
+}
+
 // A password file that cannot be meant is refused, and not quoted.
 func TestWrongPasswordFiles(t *testing.T) {
 	t.Parallel()

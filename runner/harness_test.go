@@ -64,6 +64,7 @@ type vm struct {
 	onPaused func(context.Context, *runner.VM) error
 	bootTime time.Duration // of runner.Options
 	grace    time.Duration // of runner.Options
+	secret string // that the display's password comes from
 
 	outcome  runner.Outcome
 	err      error
@@ -141,7 +142,7 @@ func (v *vm) options() runner.Options {
 		VMTypes:    v.types,
 		Policy:     v.policy,
 		Log:        v.log.logger(),
-		BootTime:   v.bootTime, GracePeriod: v.grace,
+		BootTime:   v.bootTime, GracePeriod: v.grace, DisplaySecret: v.secret,
 		OnPaused: v.onPaused,
 	}
 }

@@ -33,7 +33,7 @@ func ReadInput(file string, settings ...string) (*Input, error) {
 	if err := vm.resolve(vm.DataDir, false); err != nil {
 		return nil, err
 	}
-	if err := vm.readSecrets(vm.folder); err != nil {
+	if err := vm.readSecrets(vm.folder, ""); err != nil {
 		return nil, err
 	}
 	return &Input{VMType: vm.Config.VMType, Spec: vm.Spec, Host: vm.host(), Warnings: vm.Warnings, Locate: vm.locate}, nil

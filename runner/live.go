@@ -372,7 +372,7 @@ func (vm *VM) renewed(cfg *config.Config) (*VM, error) {
 	if err = next.resolve(vm.DataDir, false); err != nil {
 		return nil, err
 	}
-	return next, next.readSecrets(vm.folder)
+	return next, next.readSecrets(vm.folder, "") // without one, the old one holds
 }
 
 func samePassword(a, b *reconcile.Password) bool {

@@ -55,6 +55,9 @@ type Options struct {
 	// GracePeriod is when the runner is killed after it was told to end: the guest gets
 	// no more time than that leaves, whatever powerdownTimeout says. 0 means never.
 	GracePeriod time.Duration
+	// DisplaySecret is the name of the Secret that the display's password comes from: a
+	// VM isn't started without it. "" means that there need be none.
+	DisplaySecret string
 	// Reread makes a VM that runs read its configuration again, where nobody
 	// tells of a change. It may be nil.
 	Reread <-chan struct{}
@@ -141,7 +144,7 @@ func (vm *VM) plan(ctx context.Context, opts Options, keep bool) (err error) {
 	if err = vm.resolve(vm.DataDir, keep); err != nil {
 		return err
 	}
-	if err := vm.readSecrets(vm.folder); err != nil {
+	if err := vm.readSecrets(vm.folder, opts.DisplaySecret); err != nil {
 		return err
 	}
 	if err := vm.evaluate(ctx, opts.VMTypes); err != nil {
@@ -174,14 +177,21 @@ func (vm *VM) locate(err error) error {
 	return err
 }
 
-// readSecrets reads the display password beside the configuration file.
-func (vm *VM) readSecrets(dir string) error {
+// readSecrets reads the display password beside the configuration file, which comes
+// from a Secret of that name, if it has one.
+func (vm *VM) readSecrets(dir, secret string) error {
 	password, ok, err := config.ReadDisplayPassword(dir)
-	if err != nil || !ok {
-		return err
+	if err == nil && !ok && secret != "" {
+		err = errors.New("it is gone, or has no key display-password: everybody could look at the screen")
 	}
-	expiry, _, err := config.ReadPasswordExpiry(dir)
-	if err != nil {
+	var expiry string
+	if err == nil && ok {
+		expiry, _, err = config.ReadPasswordExpiry(dir)
+	}
+	switch {
+	case err != nil && secret != "":
+		return fmt.Errorf("the display's password in Secret %s: %w", secret, err)
+	case err != nil || !ok:
 		return err
 	}
 	vm.password, vm.protected = &reconcile.Password{Text: password, Expiry: expiry}, true

@@ -13,6 +13,7 @@ import (
 
 	"vmop/cmd/vmrunner/cli"
 	"vmop/runner"
+	"vmop/runner/config"
 	"vmop/runner/notify"
 	"vmop/runner/status/k8s"
 	"vmop/vmtypes/policy"
@@ -48,7 +49,7 @@ func newRun(f *flags) *cobra.Command {
 			}
 			told, stop := hangUps()
 			defer stop()
-			opts := runner.Options{Manager: manager, Reporter: box.reporter, GracePeriod: box.grace, Reread: told, ConfigFile: f.config, VMTypes: f.vmTypes, Policy: limits, PolicyFault: policyFault, Log: log, Version: version}
+			opts := runner.Options{Manager: manager, Reporter: box.reporter, GracePeriod: box.grace, DisplaySecret: os.Getenv(config.DisplaySecretVariable), Reread: told, ConfigFile: f.config, VMTypes: f.vmTypes, Policy: limits, PolicyFault: policyFault, Log: log, Version: version}
 			if !console && powerOffOn == "" {
 				return f.tell(log, run(cmd.Context(), opts, &box))
 			}

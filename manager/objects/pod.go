@@ -30,7 +30,7 @@ func podTemplate(vm *v1.VirtualMachine, s Settings, claims []Claim, secret strin
 		WithEnableServiceLinks(false).
 		WithTerminationGracePeriodSeconds(gracePeriod(vm)).
 		WithSecurityContext(r.podSecurity()).
-		WithContainers(container(vm, s, r, v)).
+		WithContainers(container(vm, s, r, v, secret)).
 		WithVolumes(v.volumes...)
 	if r.hostNetwork {
 		spec.WithHostNetwork(true).WithDNSPolicy(corev1.DNSClusterFirstWithHostNet)
@@ -48,7 +48,7 @@ func podTemplate(vm *v1.VirtualMachine, s Settings, claims []Claim, secret strin
 	return applycorev1.PodTemplateSpec().WithLabels(podLabels(vm)).WithAnnotations(annotations).WithSpec(spec), nil
 }
 
-func container(vm *v1.VirtualMachine, s Settings, r *rights, v *volumes) *applycorev1.ContainerApplyConfiguration {
+func container(vm *v1.VirtualMachine, s Settings, r *rights, v *volumes, secret string) *applycorev1.ContainerApplyConfiguration {
 	image, policy := imageOf(vm, s)
 	c := applycorev1.Container().WithName(ContainerName).WithImage(image).
 		WithEnv(
@@ -61,6 +61,9 @@ func container(vm *v1.VirtualMachine, s Settings, r *rights, v *volumes) *applyc
 		WithSecurityContext(r.containerSecurity()).
 		WithVolumeMounts(v.mounts...).
 		WithVolumeDevices(v.devices...)
+	if secret != "" {
+		c.WithEnv(applycorev1.EnvVar().WithName(config.DisplaySecretVariable).WithValue(secret))
+	}
 	if policy != "" {
 		c.WithImagePullPolicy(policy)
 	}

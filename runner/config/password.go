@@ -19,8 +19,16 @@ const (
 	expiryFile   = "password-expiry"
 )
 
-// largestSecret bounds these files, in bytes.
-const largestSecret = 4096
+// DisplaySecretVariable of the environment has the name of the Secret that these files
+// are to come from. Without it there may be none.
+const DisplaySecretVariable = "DISPLAY_SECRET"
+
+// largestSecret bounds these files, longestPassword what SPICE takes of a password
+// (SPICE_MAX_PASSWORD_LENGTH in spice-protocol's enums.h), in bytes.
+const (
+	largestSecret   = 4096
+	longestPassword = 60
+)
 
 // A Password hides itself from whatever prints it. Its zero value is empty.
 type Password struct {
@@ -59,8 +67,8 @@ func (p Password) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 
 // ReadDisplayPassword reads the file display-password in a directory, without
 // the line break at its end. It returns false if there is no such file. An
-// empty password, and one with control characters in it, is an error; the
-// error doesn't quote it.
+// empty password, one of more than 60 bytes, and one with control characters in
+// it, is an error; the error doesn't quote it.
 func ReadDisplayPassword(dir string) (Password, bool, error) {
 	text, found, err := readSecret(filepath.Join(dir, passwordFile))
 	text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
@@ -69,6 +77,8 @@ func ReadDisplayPassword(dir string) (Password, bool, error) {
 		return Password{}, false, err
 	case text == "":
 		return Password{}, false, fmt.Errorf("read %s: the password is empty; remove the file to have none", filepath.Join(dir, passwordFile))
+	case len(text) > longestPassword:
+		return Password{}, false, fmt.Errorf("read %s: the password has %d bytes, and SPICE takes at most %d", filepath.Join(dir, passwordFile), len(text), longestPassword)
 	case strings.IndexFunc(text, unicode.IsControl) >= 0:
 		return Password{}, false, fmt.Errorf("read %s: the password holds a line break or another control character", filepath.Join(dir, passwordFile))
 	}

@@ -29,6 +29,7 @@ func TestReadDisplayPassword(t *testing.T) {
 		"tops\r\n":     "tops",
 		" to ps ":      " to ps ",
 		"pässwörter\n": "pässwörter",
+		strings.Repeat("tops", 15): strings.Repeat("tops", 15),
 	} {
 		password, found, err := ReadDisplayPassword(beside(t, "display-password", content))
 		require.NoError(t, err)
@@ -46,6 +47,7 @@ func TestReadDisplayPassword(t *testing.T) {
 		"\n":                         "the password is empty; remove the file to have none",
 		"tops\n\n":                   "the password holds a line break or another control character",
 		"to\x00ps":                   "the password holds a line break or another control character",
+		strings.Repeat("tops", 16):   "the password has 64 bytes, and SPICE takes at most 60",
 		strings.Repeat("tops", 2000): "the file has more than 4096 bytes",
 	} {
 		dir := beside(t, "display-password", content)
