@@ -60,6 +60,8 @@ func TestDefinitions(t *testing.T) {
 		require.Equal(t, "Block", string(*vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.VolumeMode))
 		require.Equal(t, int32(5910), vm.Spec.VM.Display.Spice.Port)
 		require.Len(t, vm.Status.Conditions, 5)
+		require.Equal(t, v1.PhasePending, vm.Status.Phase)
+		require.Equal(t, "NotSeen", vm.Status.Reason, "if there is no manager")
 		require.Equal(t, time.Unix(0, 0).UTC(), vm.Status.Conditions[0].LastTransitionTime.UTC())
 	})
 	t.Run("columns", func(t *testing.T) {
@@ -74,7 +76,7 @@ func TestDefinitions(t *testing.T) {
 			require.Regexp(t, `^NAME +PHASE +NODE +IP +CPUS +RAM +AGE\ntest-vm +Running +n1 +10\.0\.2\.15 +2 +4Gi +\d+s\n$`, table)
 		}
 		table := kubectl("get", "vms", "-o", "wide")
-		require.Regexp(t, `AGE +TYPE +STATE +NEED-RESTART +AGENT +CONSOLE-USER +UUID\n.* standard +Running +True +False +me +u-1\n$`, table)
+		require.Regexp(t, `AGE +REASON +TYPE +STATE +NEED-RESTART +AGENT +CONSOLE-USER +UUID\n.* NotSeen +standard +Running +True +False +me +u-1\n$`, table)
 	})
 	for name, row := range refused() {
 		t.Run("refused: "+name, func(t *testing.T) {
@@ -143,7 +145,10 @@ func refused() map[string]refusal {
 		"more than topology":   {`{spec: {vm: {maximumCpus: null, cpuTopology: {sockets: 1, coresPerDie: 2}, currentCpus: 3}}}`, "must be at most the number of CPUs of cpuTopology"},
 		"zero CPUs":            {`{spec: {vm: {maximumCpus: 0}}}`, "spec.vm.maximumCpus"},
 		"too much RAM now":     {`{spec: {vm: {currentRam: 9Gi}}}`, "must be at most maximumRam"},
-		"RAM of no size":       {`{spec: {vm: {maximumRam: 8 gigs}}}`, "spec.vm.maximumRam"},
+		"RAM of no size":       {`{spec: {vm: {maximumRam: 8 gigs}}}`, `spec.vm.maximumRam: Invalid value: "8 gigs": want a size such as 8Gi or 512Mi`},
+		"RAM in other units":   {`{spec: {vm: {maximumRam: 2GiB}}}`, `spec.vm.maximumRam: Invalid value: "2GiB": want a size such as 8Gi or 512Mi`},
+		"RAM with a comma":     {`{spec: {vm: {currentRam: "1,5Gi"}}}`, `spec.vm.currentRam: Invalid value: "1,5Gi": want a size such as 8Gi or 512Mi`},
+		"RAM without a unit":   {`{spec: {vm: {currentRam: 2048}}}`, "spec.vm.currentRam: Invalid value: 2048: must be at least 1Mi; a number without a unit counts bytes"},
 		"hardly any RAM":       {`{spec: {vm: {maximumRam: 1k, currentRam: null}}}`, "must be at least 1Mi"},
 		"unknown state":        {`{spec: {vm: {state: Sleeping}}}`, `Unsupported value: "Sleeping"`},
 		"unknown firmware":     {`{spec: {vm: {firmware: efi}}}`, `Unsupported value: "efi"`},

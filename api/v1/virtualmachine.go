@@ -17,6 +17,7 @@ import (
 // +kubebuilder:printcolumn:name="CPUs",type=integer,JSONPath=`.status.cpus`
 // +kubebuilder:printcolumn:name="RAM",type=string,JSONPath=`.status.ram`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.reason`,priority=1
 // +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.status.vmType`,priority=1
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.spec.vm.state`,priority=1
 // +kubebuilder:printcolumn:name="Need-restart",type=string,JSONPath=`.status.conditions[?(@.type=="RestartRequired")].status`,priority=1
@@ -36,7 +37,7 @@ type VirtualMachine struct {
 	// Status is what the VM is, as its runner and the manager see it.
 	//
 	// +optional
-	// +kubebuilder:default={}
+	// +kubebuilder:default={phase: Pending, reason: NotSeen, message: "no manager has seen the VM yet: is there one in its namespace (kubectl get deployment vm-operator)?"}
 	Status VirtualMachineStatus `json:"status,omitzero"`
 }
 
@@ -53,27 +54,33 @@ type VirtualMachineList struct {
 type VirtualMachineSpec struct {
 	// VM is the machine.
 	VM VM `json:"vm"`
-	// VMType says which VM type computes QEMU's arguments.
+	// VMType says which VM type computes QEMU's arguments. Default: standard.
 	//
 	// +optional
 	// +kubebuilder:default={}
 	VMType VMType `json:"vmType,omitzero"`
-	// Image is the container image of the runner. Absent: the manager's.
+	// RunnerTemplate is VM-Operator's name for what vmType is here. Its own template is
+	// taken for the type standard; with another one the VM is not started until vmType
+	// names the type that takes its place.
+	//
+	// +optional
+	RunnerTemplate *RunnerTemplate `json:"runnerTemplate,omitempty"`
+	// Image is the container image of the runner. Default: the manager's.
 	//
 	// +optional
 	Image *Image `json:"image,omitempty"`
-	// GuestShutdownStops makes the VM Stopped when its guest shuts itself down;
-	// else it is started again.
+	// GuestShutdownStops sets vm.state to Stopped when the guest shuts itself down.
+	// Default: false, it is started again.
 	//
 	// +kubebuilder:default=false
 	GuestShutdownStops bool `json:"guestShutdownStops,omitempty"`
-	// ResetCounter resets the VM whenever it becomes larger. An addition of this
-	// project.
+	// ResetCounter resets the VM whenever it becomes larger. Default: 0.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ResetCounter *int64 `json:"resetCounter,omitempty"`
-	// CloudInit is data for cloud-init in the guest (NoCloud).
+	// CloudInit is data for cloud-init in the guest (NoCloud), nearly 1 MiB at most. Who
+	// may read VMs reads it. Default: none.
 	//
 	// +optional
 	CloudInit *CloudInit `json:"cloudInit,omitempty"`
@@ -83,65 +90,84 @@ type VirtualMachineSpec struct {
 	// +optional
 	LoadBalancerService *LoadBalancerService `json:"loadBalancerService,omitempty"`
 
-	// Resources of the pod. Absent: computed from the current CPUs and RAM.
+	// Resources of the pod, in place of requests that are computed from the current CPUs
+	// and RAM, the manager's overcommit, and what QEMU takes itself.
 	//
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
-	// NodeName is the node to run on, whatever the scheduler thinks.
+	// NodeName is the node to run on, whatever the scheduler thinks. Default: the
+	// scheduler chooses.
 	//
 	// +optional
 	NodeName string `json:"nodeName,omitempty"`
-	// NodeSelector is that of the pod.
+	// NodeSelector is that of the pod: labels of the nodes that the VM may run on.
 	//
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
-	// Affinity is that of the pod.
+	// Affinity is that of the pod (kubectl explain pod.spec.affinity).
 	//
 	// +optional
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
-	// Tolerations are those of the pod.
+	// Tolerations are those of the pod (kubectl explain pod.spec.tolerations).
 	//
 	// +optional
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
-	// TopologySpreadConstraints are those of the pod.
+	// TopologySpreadConstraints are those of the pod (kubectl explain
+	// pod.spec.topologySpreadConstraints).
 	//
 	// +optional
 	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
-	// PriorityClassName is that of the pod.
+	// PriorityClassName is that of the pod: the name of a PriorityClass.
 	//
 	// +optional
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 
-	// Permissions are what users and roles may do with the VM in the web GUI.
+	// Permissions are what users and roles may do with the VM in the web GUI, which is not
+	// there yet.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=256
 	Permissions []Permission `json:"permissions,omitempty"`
-	// Pools are the pools that the VM belongs to.
+	// Pools are the pools that the VM belongs to. There are none yet.
 	//
 	// +optional
 	Pools []string `json:"pools,omitempty"`
-	// LoggingProperties replace the runner's logging configuration.
+	// LoggingProperties say what the runner logs, in the form of java.util.logging, such as
+	// .level=WARNING. It counts from the next start. Default: what the manager's
+	// configuration says.
 	//
 	// +optional
 	LoggingProperties string `json:"loggingProperties,omitempty"`
 }
 
+// RunnerTemplate names a FreeMarker template of VM-Operator.
+type RunnerTemplate struct {
+	// Source is the name of the template.
+	//
+	// +optional
+	Source string `json:"source,omitempty"`
+	// Update is that of vmType.
+	//
+	// +optional
+	Update *bool `json:"update,omitempty"`
+}
+
 // VMType says which VM type computes QEMU's arguments.
 type VMType struct {
-	// Source is the name of the type.
+	// Source is the name of the type: standard (the default), cloud, windows, microvm, pc,
+	// arm64, or one of a ConfigMap.
 	//
 	// +kubebuilder:default=standard
 	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9][-_.a-zA-Z0-9]*$`
 	// +kubebuilder:validation:MaxLength=63
 	Source string `json:"source,omitempty"`
-	// Update makes the VM take the newest version of the type at each start; else
-	// it keeps the one that it was first started with.
+	// Update makes the VM take the newest version of the type at each start. Default:
+	// true; with false it keeps the one that it was first started with.
 	//
 	// +kubebuilder:default=true
 	Update *bool `json:"update,omitempty"`
-	// ConfigMap is the name of one with modules of custom types, for this VM in
-	// place of the manager's.
+	// ConfigMap is the name of one with modules of custom types, for this VM. Default: the
+	// vmTypesConfigMap of the manager's configuration.
 	//
 	// +optional
 	ConfigMap string `json:"configMap,omitempty"`
@@ -168,7 +194,8 @@ type Image struct {
 	//
 	// +optional
 	Version string `json:"version,omitempty"`
-	// PullPolicy is that of the pod's container.
+	// PullPolicy is that of the pod's container: Always, IfNotPresent or Never. Default:
+	// Always for the tag latest, else IfNotPresent.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=Always;Never;IfNotPresent

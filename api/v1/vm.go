@@ -13,98 +13,110 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.currentCpus) || !has(self.maximumCpus) || self.currentCpus <= self.maximumCpus",fieldPath=".currentCpus",message="must be at most maximumCpus"
 // +kubebuilder:validation:XValidation:rule="!has(self.currentCpus) || !has(self.cpuTopology) || self.currentCpus <= (self.cpuTopology.sockets > 0 ? self.cpuTopology.sockets : 1) * (self.cpuTopology.diesPerSocket > 0 ? self.cpuTopology.diesPerSocket : 1) * (self.cpuTopology.coresPerDie > 0 ? self.cpuTopology.coresPerDie : 1) * (self.cpuTopology.threadsPerCore > 0 ? self.cpuTopology.threadsPerCore : 1)",fieldPath=".currentCpus",message="must be at most the number of CPUs of cpuTopology"
 // +kubebuilder:validation:XValidation:rule="!has(self.currentRam) || !isQuantity(string(self.currentRam)) || !isQuantity(string(self.maximumRam)) || quantity(string(self.currentRam)).compareTo(quantity(string(self.maximumRam))) <= 0",fieldPath=".currentRam",message="must be at most maximumRam"
-// +kubebuilder:validation:XValidation:rule="!isQuantity(string(self.maximumRam)) || quantity(string(self.maximumRam)).compareTo(quantity('1Mi')) >= 0",fieldPath=".maximumRam",message="must be at least 1Mi"
-// +kubebuilder:validation:XValidation:rule="!has(self.currentRam) || !isQuantity(string(self.currentRam)) || quantity(string(self.currentRam)).compareTo(quantity('1Mi')) >= 0",fieldPath=".currentRam",message="must be at least 1Mi"
 type VM struct {
-	// State is whether the VM shall run.
+	// State is whether the VM shall run: Running, or Stopped, the default. Stopped asks
+	// the guest to shut down.
 	//
 	// +kubebuilder:default=Stopped
 	State State `json:"state,omitempty"`
-	// MachineUUID is the machine's uuid. Absent: made at the first start, and
-	// kept.
+	// MachineUUID is the machine's uuid. Default: one that is made at the first start,
+	// and kept.
 	//
 	// +optional
 	// +kubebuilder:validation:Format=uuid
 	MachineUUID string `json:"machineUuid,omitempty"`
-	// UseTPM adds a TPM 2.0.
+	// UseTPM adds a TPM 2.0, which is emulated. Default: false.
 	//
 	// +kubebuilder:default=false
 	UseTPM bool `json:"useTpm,omitempty"`
-	// Firmware is what the guest boots from.
+	// Firmware is what the guest boots from: bios, uefi (the default), uefi-4m (UEFI
+	// with the larger flash), secure or secure-4m (the same with secure boot).
 	//
 	// +kubebuilder:default=uefi
 	// +kubebuilder:validation:Enum=bios;uefi;uefi-4m;secure;secure-4m
 	Firmware string `json:"firmware,omitempty"`
-	// BootMenu shows the firmware's boot menu.
+	// BootMenu shows the firmware's boot menu. Default: false.
 	//
 	// +kubebuilder:default=false
 	BootMenu bool `json:"bootMenu,omitempty"`
-	// PowerdownTimeout is how many seconds the guest has to shut down before it
-	// is stopped by force. It can change while the VM runs; but the pod's grace
-	// period, which is 20 seconds longer, is that of its start.
+	// PowerdownTimeout is how many seconds the guest has to shut down before it is
+	// stopped by force, 0 to 86400. Default: 900. It can change while the VM runs; but
+	// the pod's grace period, which is 35 seconds longer, is that of its start, so that
+	// a longer time counts from the next start on.
 	//
 	// +kubebuilder:default=900
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
 	PowerdownTimeout *int32 `json:"powerdownTimeout,omitempty"`
-	// Accelerator runs the guest's code: kvm needs it on the node, tcg emulates,
-	// auto takes what there is. An addition of this project.
+	// Accelerator runs the guest's code: kvm needs /dev/kvm on the node, tcg emulates,
+	// which is much slower, and auto (the default) takes kvm where it works. With none
+	// QEMU is told nothing, and emulates.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=auto;kvm;tcg;none
 	Accelerator string `json:"accelerator,omitempty"`
-	// CPUModel is one of QEMU's.
+	// CPUModel is one of QEMU's (qemu-system-x86_64 -cpu help). Default: host, that of
+	// the node; where the guest is emulated, all that can be emulated.
 	//
 	// +kubebuilder:default=host
 	// +kubebuilder:validation:MinLength=1
 	CPUModel string `json:"cpuModel,omitempty"`
-	// MaximumCPUs is how many CPUs the machine can have.
+	// MaximumCPUs is how many CPUs the machine can have, 1 to 4096. Either this or
+	// cpuTopology is required.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=4096
 	MaximumCPUs *int32 `json:"maximumCpus,omitempty"`
-	// CPUTopology says how the CPUs are arranged; the machine can have as many
-	// as there are places.
+	// CPUTopology says how the CPUs are arranged, in place of maximumCpus; the machine
+	// can have as many as there are places.
 	//
 	// +optional
 	CPUTopology *CPUTopology `json:"cpuTopology,omitempty"`
-	// CurrentCPUs is how many CPUs the guest has. It can change while the VM
-	// runs. Absent: all.
+	// CurrentCPUs is how many CPUs the guest has, from 1 on. It can change while the VM
+	// runs. Default: all that the machine can have.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	CurrentCPUs *int32 `json:"currentCpus,omitempty"`
-	// MaximumRAM is the machine's memory, rounded down to whole MiB.
+	// MaximumRAM is the machine's memory, such as 8Gi or 512Mi: at least 1Mi, and rounded
+	// down to whole Mi. A number without a unit counts bytes. Default: 1G.
 	//
 	// +kubebuilder:default="1G"
+	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self))",message="want a size such as 8Gi or 512Mi"
+	// +kubebuilder:validation:XValidation:rule="!isQuantity(string(self)) || quantity(string(self)).compareTo(quantity('1Mi')) >= 0",message="must be at least 1Mi; a number without a unit counts bytes"
 	MaximumRAM *resource.Quantity `json:"maximumRam,omitempty"`
-	// CurrentRAM is the memory that the guest may use. It can change while the VM
-	// runs. Absent: all.
+	// CurrentRAM is the memory that the guest may use, in the same form. It can change
+	// while the VM runs, if the guest has a driver for the balloon. Default: maximumRam.
 	//
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self))",message="want a size such as 8Gi or 512Mi"
+	// +kubebuilder:validation:XValidation:rule="!isQuantity(string(self)) || quantity(string(self)).compareTo(quantity('1Mi')) >= 0",message="must be at least 1Mi; a number without a unit counts bytes"
 	CurrentRAM *resource.Quantity `json:"currentRam,omitempty"`
-	// RTCBase is what the machine's clock starts with: utc, localtime or a time.
+	// RTCBase is what the machine's clock starts with: utc (the default), localtime, or
+	// a time such as 2026-01-31 or 2026-01-31T12:00:00.
 	//
 	// +kubebuilder:default=utc
 	// +kubebuilder:validation:Pattern=`^(utc|localtime|[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2})?)$`
 	RTCBase string `json:"rtcBase,omitempty"`
-	// RTCClock is what the machine's clock follows.
+	// RTCClock is what the machine's clock follows: rt (the default), the node's
+	// monotonic clock; host, its clock with all corrections; vm, the time for which the
+	// guest has run.
 	//
 	// +kubebuilder:default=rt
 	// +kubebuilder:validation:Enum=host;rt;vm
 	RTCClock string `json:"rtcClock,omitempty"`
-	// Kernel boots a Linux kernel directly. An addition of this project.
+	// Kernel boots a Linux kernel directly, without firmware or boot loader.
 	//
 	// +optional
 	Kernel *Kernel `json:"kernel,omitempty"`
-	// Networks are the machine's network interfaces.
+	// Networks are the machine's network interfaces. Default: none.
 	//
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Networks []Network `json:"networks,omitempty"`
-	// Disks are the machine's disks and CD drives.
+	// Disks are the machine's disks and CD drives. Default: none.
 	//
 	// +optional
 	// +listType=atomic
@@ -112,12 +124,12 @@ type VM struct {
 	// +kubebuilder:validation:XValidation:rule="self.filter(d, has(d.volumeClaimTemplate) && has(d.volumeClaimTemplate.metadata) && has(d.volumeClaimTemplate.metadata.name)).all(d, self.exists_one(e, has(e.volumeClaimTemplate) && has(e.volumeClaimTemplate.metadata) && has(e.volumeClaimTemplate.metadata.name) && e.volumeClaimTemplate.metadata.name == d.volumeClaimTemplate.metadata.name))",message="two disks have the same name"
 	// +kubebuilder:validation:XValidation:rule="self.filter(d, has(d.bootindex)).all(d, self.exists_one(e, has(e.bootindex) && e.bootindex == d.bootindex))",message="two disks have the same bootindex"
 	Disks []Disk `json:"disks,omitempty"`
-	// Display is how the screen can be reached.
+	// Display is how the screen can be reached. Default: by SPICE on port 5900.
 	//
 	// +kubebuilder:default={spice: {port: 5900}}
 	Display *Display `json:"display,omitempty"`
 	// Options are what the VM type takes beyond all this; the type declares and
-	// checks them. An addition of this project.
+	// checks them (vmrunner vmtype explain lists them).
 	//
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
@@ -136,9 +148,10 @@ const (
 	Running State = "Running"
 )
 
-// CPUTopology says how CPUs are arranged. 0 leaves a level to QEMU.
+// CPUTopology says how CPUs are arranged: each number is 0 to 4096, and 0, the default,
+// leaves a level to QEMU.
 type CPUTopology struct {
-	// Sockets of the machine.
+	// Sockets of the machine. Default: 1.
 	//
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
@@ -167,7 +180,7 @@ type CPUTopology struct {
 // Kernel is a Linux kernel that QEMU loads itself. Both files are in the image
 // repository.
 type Kernel struct {
-	// Image of the kernel.
+	// Image of the kernel, such as vmlinuz.
 	//
 	// +kubebuilder:validation:MinLength=1
 	Image string `json:"image"`
@@ -175,7 +188,7 @@ type Kernel struct {
 	//
 	// +optional
 	Initrd string `json:"initrd,omitempty"`
-	// CommandLine of the kernel.
+	// CommandLine of the kernel, such as console=ttyS0.
 	//
 	// +optional
 	CommandLine string `json:"commandLine,omitempty"`
@@ -185,16 +198,18 @@ type Kernel struct {
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.tap), has(self.user), has(self.masquerade)].filter(x, x).size() == 1",message="want one of tap, user and masquerade"
 type Network struct {
-	// Tap is an interface at a bridge of the node.
+	// Tap is an interface at a bridge of the node: the guest is in the bridge's network.
+	// Its pod is in the node's.
 	//
 	// +optional
 	Tap *Tap `json:"tap,omitempty"`
-	// User is QEMU's user-mode network.
+	// User is QEMU's user-mode network: the guest reaches what the pod reaches, and is
+	// not reached. It needs no rights; {} takes all defaults.
 	//
 	// +optional
 	User *PrivateNetwork `json:"user,omitempty"`
-	// Masquerade is a private network behind the pod's address. An addition of
-	// this project.
+	// Masquerade is a private network behind the pod's address, made by the kernel: as
+	// user, but faster, and pings work. {} takes all defaults.
 	//
 	// +optional
 	Masquerade *PrivateNetwork `json:"masquerade,omitempty"`
@@ -202,16 +217,17 @@ type Network struct {
 
 // Tap is an interface at a bridge of the node.
 type Tap struct {
-	// Device is QEMU's network card.
+	// Device is QEMU's network card, such as e1000e. Default: virtio-net.
 	//
 	// +kubebuilder:default=virtio-net
 	Device string `json:"device,omitempty"`
-	// Bridge of the node.
+	// Bridge of the node, which must be there. Default: br0.
 	//
 	// +kubebuilder:default=br0
 	// +kubebuilder:validation:Pattern=`^[^/ ]{1,15}$`
 	Bridge string `json:"bridge,omitempty"`
-	// MAC is the hardware address. Absent: computed from the machine's uuid.
+	// MAC is the hardware address, such as 02:00:00:00:00:01. Default: computed from the
+	// machine's uuid.
 	//
 	// +optional
 	// +kubebuilder:validation:Pattern=`^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$`
@@ -220,11 +236,11 @@ type Tap struct {
 
 // PrivateNetwork is a network of the VM's own.
 type PrivateNetwork struct {
-	// Device is QEMU's network card.
+	// Device is QEMU's network card, such as e1000e. Default: virtio-net.
 	//
 	// +kubebuilder:default=virtio-net
 	Device string `json:"device,omitempty"`
-	// Net is the IPv4 subnet of the guest, as CIDR.
+	// Net is the IPv4 subnet of the guest, such as 10.0.2.0/24, the default.
 	//
 	// +optional
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,3}\.){3}[0-9]{1,3}/[0-9]{1,2}$`
@@ -235,15 +251,17 @@ type PrivateNetwork struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.volumeClaimTemplate) != has(self.cdrom)",message="want either volumeClaimTemplate or cdrom"
 type Disk struct {
-	// VolumeClaimTemplate describes the claim of a disk.
+	// VolumeClaimTemplate describes the claim of a disk, which is made if there is none,
+	// and stays when the VM is deleted.
 	//
 	// +optional
 	VolumeClaimTemplate *VolumeClaimTemplate `json:"volumeClaimTemplate,omitempty"`
-	// CDROM is a CD drive.
+	// CDROM is a CD drive. Its medium can change while the VM runs.
 	//
 	// +optional
 	CDROM *CDROM `json:"cdrom,omitempty"`
-	// Bootindex orders the devices to boot from, lowest first.
+	// Bootindex orders the devices to boot from, lowest first, from 0 on. Default: the
+	// firmware tries those without one last.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
@@ -262,7 +280,8 @@ type VolumeClaimTemplate struct {
 
 // ClaimMetadata is what of a claim's metadata can be given.
 type ClaimMetadata struct {
-	// Name of the disk, of which the claim's is made.
+	// Name of the disk: the claim is <name>-disk-<vm>-0. Default: the disk's place in the
+	// list, disk-<n>-<vm>-0.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -281,16 +300,18 @@ type ClaimMetadata struct {
 
 // ClaimSpec is that of a claim, with the default for disks.
 type ClaimSpec struct {
-	// AccessModes of the volume.
+	// AccessModes of the volume. Default: [ReadWriteOnce].
 	//
 	// +kubebuilder:default={ReadWriteOnce}
 	// +listType=atomic
 	AccessModes []corev1.PersistentVolumeAccessMode `json:"accessModes,omitempty"`
-	// Selector chooses among volumes.
+	// Selector chooses among volumes by their labels.
 	//
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
-	// Resources say how large the volume must be.
+	// Resources say how large the volume must be: requests.storage, such as 40Gi. When
+	// it is raised, the claim grows, if its storage class allows that. A claim that is to
+	// be made needs it.
 	//
 	// +optional
 	Resources corev1.VolumeResourceRequirements `json:"resources,omitempty"`
@@ -298,21 +319,23 @@ type ClaimSpec struct {
 	//
 	// +optional
 	VolumeName string `json:"volumeName,omitempty"`
-	// StorageClassName: absent means the default class, "" none.
+	// StorageClassName is the class of the volume. Default: the cluster's default class;
+	// "" is none.
 	//
 	// +optional
 	StorageClassName *string `json:"storageClassName,omitempty"`
-	// VolumeMode of the volume. In one with a file system the disk is the raw image
-	// disk.img, which is made if there is none.
+	// VolumeMode of the volume: Block (the default), where the guest's disk is the volume
+	// itself, or Filesystem, where it is the raw image disk.img, which is made if there is
+	// none.
 	//
 	// +kubebuilder:default=Block
 	// +kubebuilder:validation:Enum=Block;Filesystem
 	VolumeMode *corev1.PersistentVolumeMode `json:"volumeMode,omitempty"`
-	// DataSource is what the volume is filled with.
+	// DataSource is what the volume is filled with when it is made: a claim or a snapshot.
 	//
 	// +optional
 	DataSource *corev1.TypedLocalObjectReference `json:"dataSource,omitempty"`
-	// DataSourceRef is what the volume is filled with.
+	// DataSourceRef is dataSource for other kinds and other namespaces.
 	//
 	// +optional
 	DataSourceRef *corev1.TypedObjectReference `json:"dataSourceRef,omitempty"`
@@ -324,7 +347,8 @@ type ClaimSpec struct {
 
 // CDROM is a CD drive.
 type CDROM struct {
-	// Image is a file in the image repository, or a URL; "" is an empty drive.
+	// Image is a file in the image repository, such as debian.iso, or a URL; "" is an empty
+	// drive.
 	Image string `json:"image"`
 }
 
@@ -332,13 +356,13 @@ type CDROM struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.spice) || !has(self.vnc) || !has(self.vnc.port) || self.spice.port != self.vnc.port",message="spice and vnc have the same port"
 type Display struct {
-	// Outputs is the number of monitors.
+	// Outputs is the number of monitors, 1 to 16. Default: 1.
 	//
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=16
 	Outputs int32 `json:"outputs,omitempty"`
-	// LoggedInUser is logged in by the agent in the guest.
+	// LoggedInUser is who the log-in agent in the guest shall log in. Default: nobody.
 	//
 	// +optional
 	LoggedInUser string `json:"loggedInUser,omitempty"`
@@ -346,7 +370,7 @@ type Display struct {
 	//
 	// +optional
 	Spice *Spice `json:"spice,omitempty"`
-	// VNC is a VNC server. An addition of this project.
+	// VNC is a VNC server.
 	//
 	// +optional
 	VNC *VNC `json:"vnc,omitempty"`
@@ -354,18 +378,19 @@ type Display struct {
 
 // Spice is a SPICE server.
 type Spice struct {
-	// Port it listens on.
+	// Port it listens on, 1 to 65535. Default: 5900.
 	//
 	// +kubebuilder:default=5900
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port,omitempty"`
-	// Server is the host for the connection file.
+	// Server is the host for the connection file of the web GUI, which is not there yet.
 	//
 	// +optional
 	Server string `json:"server,omitempty"`
-	// GenerateSecret makes the manager create a display secret with a random
-	// password if there is none.
+	// GenerateSecret makes the manager create a display secret with a random password,
+	// which has expired, if there is none. Default: true. With false and without a secret
+	// everybody who reaches the pod sees the screen.
 	//
 	// +kubebuilder:default=true
 	GenerateSecret *bool `json:"generateSecret,omitempty"`
@@ -373,12 +398,14 @@ type Spice struct {
 	//
 	// +optional
 	ProxyURL string `json:"proxyUrl,omitempty"`
-	// StreamingVideo is QEMU's -spice streaming-video.
+	// StreamingVideo says which parts of the screen are sent as a video: off, all, or
+	// filter, those that look like one. Default: QEMU's, off.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=off;all;filter
 	StreamingVideo string `json:"streamingVideo,omitempty"`
-	// USBRedirects is how many of the client's USB devices the guest can have.
+	// USBRedirects is how many of the client's USB devices the guest can have, 0 to 14.
+	// Default: 2.
 	//
 	// +kubebuilder:default=2
 	// +kubebuilder:validation:Minimum=0
@@ -388,7 +415,8 @@ type Spice struct {
 
 // VNC is a VNC server.
 type VNC struct {
-	// Port it listens on, besides a socket of the runner's. Absent: only there.
+	// Port it listens on, 5900 to 65535. Default: none; there is only a socket in the pod,
+	// which vmrunner vnc shows.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=5900

@@ -314,19 +314,23 @@ func (c *Claim) Refused(have *corev1.PersistentVolumeClaim, why string) string {
 }
 
 // Unbound says what a claim that has no volume waits for, as far as the claim tells,
-// and which field says otherwise.
-func (c *Claim) Unbound(have *corev1.PersistentVolumeClaim) string {
+// and which field says otherwise. why is the word of whoever makes volumes; "" if there
+// is none.
+func (c *Claim) Unbound(have *corev1.PersistentVolumeClaim, why string) string {
 	field := c.Path + ".spec.storageClassName"
 	if c.Path == "" {
 		field = "runnerDataPvc.storageClassName of the manager's configuration"
 	}
+	start := fmt.Sprintf("the claim %s has no volume: ", c.Name)
 	switch class := have.Spec.StorageClassName; {
+	case why != "":
+		return start + why + " (" + field + ")"
 	case class == nil:
-		return fmt.Sprintf("the claim %s has no volume: it names no storage class, and the cluster has no default one (%s names one)", c.Name, field)
+		return start + fmt.Sprintf("it names no storage class, and the cluster has no default one (%s names one)", field)
 	case *class == "":
-		return fmt.Sprintf("the claim %s has no volume: it names no storage class (%s), so that somebody must make a PersistentVolume for it", c.Name, field)
+		return start + fmt.Sprintf("it names no storage class (%s), so that somebody must make a PersistentVolume for it", field)
 	default:
-		return fmt.Sprintf("the claim %s has no volume: is there the storage class %s (%s), and does it make volumes?", c.Name, *class, field)
+		return start + fmt.Sprintf("is there the storage class %s (%s), and does it make volumes?", *class, field)
 	}
 }
 

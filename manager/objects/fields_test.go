@@ -42,6 +42,8 @@ var notForThePod = map[string]string{
 	"vm.display.spice.server":   "the connection file",
 	"vm.display.spice.proxyUrl": "the connection file",
 	"permissions":               "the web GUI",
+	"runnerTemplate.source":     "manager/vm: another than VM-Operator's own needs a vmType",
+	"runnerTemplate.update":     "nobody",
 	"pools":                     "the web GUI",
 }
 

@@ -2,6 +2,7 @@ package objects
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -81,16 +82,33 @@ func field(name, path string) *applycorev1.EnvVarApplyConfiguration {
 
 // imageOf returns the runner's image for a VM, and when it is pulled.
 func imageOf(vm *v1.VirtualMachine, s Settings) (string, corev1.PullPolicy) {
-	own := vm.Spec.Image
-	switch {
-	case own == nil:
-		return s.Image, s.ImagePullPolicy
-	case own.Source != "":
-		return own.Source, own.PullPolicy
-	case own.Version != "":
-		return own.Repository + "/" + own.Path + ":" + own.Version, own.PullPolicy
+	if image := ownImage(vm); image != "" {
+		return image, vm.Spec.Image.PullPolicy
 	}
-	return own.Repository + "/" + own.Path, own.PullPolicy
+	return s.Image, s.ImagePullPolicy
+}
+
+// originalImages are those of VM-Operator's runner, which its definition of the resource
+// has written into each VM that names none. They don't understand our configuration.
+const originalImages = "ghcr.io/mnlipp/org.jdrupes.vmoperator.runner."
+
+// ownImage returns the image that a VM names; "" is the manager's.
+func ownImage(vm *v1.VirtualMachine) string {
+	own := vm.Spec.Image
+	if own == nil {
+		return ""
+	}
+	image := own.Source
+	if image == "" {
+		image = own.Repository + "/" + own.Path
+		if own.Version != "" {
+			image += ":" + own.Version
+		}
+	}
+	if strings.HasPrefix(image, originalImages) {
+		return ""
+	}
+	return image
 }
 
 // place hands on where the VM says its pod shall run.

@@ -82,7 +82,7 @@ func inNodesNetwork(vm *v1.VirtualMachine, s Settings) []Problem {
 // trustedImage returns a VM's image, and whether it may run in every pod.
 func trustedImage(vm *v1.VirtualMachine, s Settings) (string, bool) {
 	image, _ := imageOf(vm, s)
-	if vm.Spec.Image == nil {
+	if ownImage(vm) == "" {
 		return image, true
 	}
 	return image, slices.ContainsFunc(append(slices.Clip(s.Trust.Images), repositoryOf(s.Image)), func(p ImagePattern) bool { return p.matches(image) })

@@ -144,6 +144,7 @@ func TestInstance(t *testing.T) {
 
 func TestImage(t *testing.T) {
 	t.Parallel()
+	const original = "ghcr.io/mnlipp/org.jdrupes.vmoperator.runner.qemu-arch:latest"
 	for want, image := range map[string]*v1.Image{
 		"example.test/vmop/runner:1.2.3 ": nil,
 		"a:1 Never":                       {Source: "a:1", PullPolicy: corev1.PullNever},
@@ -157,6 +158,10 @@ func TestImage(t *testing.T) {
 		}
 		require.Equal(t, want, *container.Image+" "+policy)
 	}
+	// VM-Operator's definition of the resource has written its runner into its VMs.
+	ours := sample(t, func(vm *v1.VirtualMachine) { vm.Spec.Image, vm.Spec.VM.Accelerator = &v1.Image{Source: original}, "kvm" })
+	require.Equal(t, "example.test/vmop/runner:1.2.3", *statefulSet(t, ours, settings(), "").Spec.Template.Spec.Containers[0].Image)
+	require.Empty(t, objects.Distrust(ours, settings(), nil))
 }
 
 func TestResources(t *testing.T) {

@@ -106,7 +106,7 @@ func runnerConditions() []string {
 
 // writeStatus applies a part of a VM's status, and returns the version that it has
 // then. With a version it is a conflict if the VM has another one.
-func (c *reconciler) writeStatus(ctx context.Context, vm *v1.VirtualMachine, version string, status v1.VirtualMachineStatus, writer client.FieldOwner) (uint64, error) {
+func (c *reconciler) writeStatus(ctx context.Context, vm *v1.VirtualMachine, version string, status any, writer client.FieldOwner) (uint64, error) {
 	text, err := json.Marshal(map[string]any{
 		"apiVersion": v1.GroupVersion().String(), "kind": "VirtualMachine",
 		"metadata": metav1.ObjectMeta{Name: vm.Name, Namespace: vm.Namespace, UID: vm.UID, ResourceVersion: version},

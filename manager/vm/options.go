@@ -123,7 +123,7 @@ func (c *Controller) Ready() error {
 	return nil
 }
 
-// Phases counts VMs by their phase, "" being that of new ones. Nil: they are not
+// Phases counts VMs by their phase. Nil: they are not
 // known yet.
 func (c *Controller) Phases() map[v1.Phase]int {
 	if c.mirror.missing() != "" {

@@ -13,6 +13,36 @@ import (
 	"vmop/manager/objects"
 )
 
+// A template of VM-Operator isn't replaced by the standard type without a word.
+func TestTemplateOfTheOriginal(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	from := func(template string) func(*v1.VirtualMachine) {
+		return func(vm *v1.VirtualMachine) { vm.Spec.RunnerTemplate = &v1.RunnerTemplate{Source: template} }
+	}
+	w.vm("same", from("Standard-VM-latest.ftl.yaml"))
+	w.boot("same")
+	w.vm("own", from("windows.ftl.yaml"))
+	vm := w.phase("own", v1.PhaseFailed, reasonTypeRefused)
+	require.Contains(t, vm.Status.Message, "spec.runnerTemplate.source: windows.ftl.yaml is a template of VM-Operator: name the VM type that takes its place in spec.vmType.source")
+	w.edit("own", func(vm *v1.VirtualMachine) { vm.Spec.VMType.Source = "windows" })
+	w.boot("own")
+}
+
+// A VM that no manager has seen says so; what a manager says afterwards is all its own.
+func TestNotSeen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.vm("web")
+	vm, _ := get(w, "web", &v1.VirtualMachine{})
+	require.Equal(t, "NotSeen", vm.Status.Reason)
+	w.manage(nil)
+	w.boot("web")
+	eventually(w, "web", &v1.VirtualMachine{}, "it runs", func(vm *v1.VirtualMachine) bool {
+		return vm.Status.Phase == v1.PhaseRunning && vm.Status.Reason == "" && vm.Status.Message == ""
+	})
+}
+
 // A VM that VM-Operator 4 has made goes on with the disks, the data and the password
 // that it had there.
 func TestFromTheOriginal(t *testing.T) {

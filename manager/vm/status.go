@@ -23,9 +23,7 @@ const passing = 2 * time.Second
 // events that tell of the change.
 func (c *reconciler) tell(ctx context.Context, v *visit) error {
 	p := phaseOf(v.situation)
-	if err := c.explain(ctx, v, &p); err != nil {
-		return err
-	}
+	c.explain(ctx, v, &p)
 	status := v.status(p)
 	if sameStatus(status, v.vm.Status) {
 		v.memory.fleeting = time.Time{}
@@ -41,7 +39,7 @@ func (c *reconciler) tell(ctx context.Context, v *visit) error {
 	if v.vm.Status.Runner == nil {
 		unless = v.vm.ResourceVersion // the runner, perhaps, in whose place the manager speaks
 	}
-	version, err := c.writeStatus(ctx, v.vm, unless, status, managerWriter)
+	version, err := c.writeStatus(ctx, v.vm, unless, inFull{status, status.Reason, status.Message}, managerWriter)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return nil // it is another VM of that name, or none
@@ -50,6 +48,15 @@ func (c *reconciler) tell(ctx context.Context, v *visit) error {
 	}
 	v.memory.status = version
 	return nil
+}
+
+// inFull is the manager's part of a status with what is empty, too: new VMs have a reason
+// and a message by the definition of the resource, and would keep them.
+type inFull struct {
+	v1.VirtualMachineStatus
+
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
 }
 
 // passes tells whether a phase need not be told yet.
@@ -162,7 +169,9 @@ func (v *visit) reconciled() verdict {
 	}
 	var messages []string
 	for _, p := range v.problems {
-		messages = append(messages, p.message)
+		if !slices.Contains(messages, p.message) { // two steps can meet the same fault
+			messages = append(messages, p.message)
+		}
 	}
 	return verdict{metav1.ConditionFalse, v.problems[0].reason, shorten(strings.Join(messages, "; "), maxMessage)}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
 )
 
 // verdict is what is known of the VM's type: the condition VMTypeAccepted.
@@ -28,6 +30,9 @@ const (
 // look.
 func (c *reconciler) checkType(ctx context.Context, v *visit) (outcome, error) {
 	v.accepted = verdict{metav1.ConditionUnknown, reasonNotChecked, ""}
+	if template := untranslated(v.vm); template != "" {
+		return v.refuse(reasonTypeRefused, fmt.Sprintf("spec.runnerTemplate.source: %s is a template of VM-Operator: name the VM type that takes its place in spec.vmType.source (docs/vm-types/from-freemarker.md), or, if the type standard does, remove spec.runnerTemplate", template)), nil
+	}
 	if kept := v.vm.Spec.VMType.Update; kept != nil && !*kept && v.vm.Status.VMType != "" {
 		v.accepted = verdict{metav1.ConditionUnknown, reasonTypeKept, "the VM keeps the type of its first start"}
 		return nil, nil
@@ -49,6 +54,19 @@ func (c *reconciler) checkType(ctx context.Context, v *visit) (outcome, error) {
 	}
 	v.accepted = verdict{metav1.ConditionUnknown, reasonNotChecked, readable(err.Error())}
 	return nil, fmt.Errorf("check the type of VM %s: %w", v.vm.Name, err)
+}
+
+// originalTemplate is VM-Operator's own, whose place the type standard takes.
+const originalTemplate = "Standard-VM-latest.ftl.yaml"
+
+// untranslated returns the template of a VM of VM-Operator that nobody has named a VM
+// type for; "" if there is none.
+func untranslated(vm *v1.VirtualMachine) string {
+	template := vm.Spec.RunnerTemplate
+	if template == nil || template.Source == originalTemplate || vm.Spec.VMType.Source != "standard" {
+		return ""
+	}
+	return template.Source
 }
 
 func (v *visit) refuse(reason, message string) outcome {
