@@ -16,6 +16,7 @@ import (
 	"vmop/manager/objects"
 	"vmop/manager/vm"
 	"vmop/runner/config"
+	"vmop/runner/status/k8s"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/evaluate"
@@ -98,11 +99,14 @@ func (c *typeChecker) refusal(ctx context.Context, m *v1.VirtualMachine, modules
 	}
 	cfg, _, err := config.Parse("spec", text)
 	if err != nil {
-		return withoutPlaces(err), nil
+		return k8s.InResource(withoutPlaces(err)), nil
 	}
 	source, err := sourceOf(modules)
 	if err != nil {
 		return err.Error(), nil
+	}
+	if _, _, err := source.Library().Source(cfg.VMType); err != nil {
+		return "spec.vmType.source: " + strings.Replace(err.Error(), "custom types are looked for in "+objects.VMTypesDir, ofYourOwn, 1), nil
 	}
 	spec := cfg.VM
 	if spec.UUID == "" {
@@ -115,11 +119,16 @@ func (c *typeChecker) refusal(ctx context.Context, m *v1.VirtualMachine, modules
 		return "", nil
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
+	case errors.As(err, new(*vmtypes.OptionsError)), errors.As(err, new(*vmtypes.FaultsError)):
+		return k8s.InResource(err.Error()), nil
 	case saysType(err):
 		return err.Error(), nil
 	}
 	return "", err
 }
+
+// ofYourOwn says where custom types are for those who have never seen the pod's folders.
+const ofYourOwn = "custom types come from a ConfigMap (spec.vmType.configMap, or vmTypesConfigMap of the manager's configuration)"
 
 // launch has a type make a plan.
 func (c *typeChecker) launch(ctx context.Context, source vmtypes.Source, name string, spec vmspec.Spec, host vmtypes.Host) error {
@@ -162,8 +171,7 @@ func saysType(err error) bool {
 			return true
 		}
 	}
-	return errors.As(err, new(*vmtypes.Error)) || errors.As(err, new(vmtypes.Errors)) ||
-		errors.As(err, new(*vmtypes.FaultsError)) || errors.As(err, new(*vmtypes.OptionsError))
+	return errors.As(err, new(*vmtypes.Error)) || errors.As(err, new(vmtypes.Errors))
 }
 
 // withoutPlaces returns faults without the places in a file that the user has never

@@ -50,6 +50,11 @@ func withOptions(m *v1.VirtualMachine, text string) *v1.VirtualMachine {
 	return m
 }
 
+func inNet(m *v1.VirtualMachine, net string) *v1.VirtualMachine {
+	m.Spec.VM.Networks[0].User.Net = net
+	return m
+}
+
 func TestTypeChecker(t *testing.T) {
 	t.Parallel()
 	modules := map[string]string{
@@ -65,11 +70,13 @@ func TestTypeChecker(t *testing.T) {
 	}{
 		"stock":                 {machine("a", "standard"), ""},
 		"stock for another CPU": {machine("a", "arm64"), ""},
-		"stock, and it refuses": {withOptions(machine("a", "standard"), `{"colour": "red"}`), "vm.options.colour: the VM type standard has no such option"},
+		"stock, and it refuses": {withOptions(machine("a", "standard"), `{"colour": "red"}`), "spec.vm.options.colour: the VM type standard has no such option"},
 		"custom":                {withOptions(machine("a", "mine"), `{"colour": "blue"}`), ""},
 		"custom, and it fails":  {withOptions(machine("a", "mine"), `{"colour": "red"}`), "red is sold out"},
-		"wrong option":          {withOptions(machine("a", "mine"), `{"colour": "pink"}`), "vm.options.colour"},
-		"no such type":          {machine("a", "mien"), "mien"},
+		"wrong option":          {withOptions(machine("a", "mine"), `{"colour": "pink"}`), "spec.vm.options.colour: "},
+		"no such type":          {machine("a", "mien"), "spec.vmType.source: there is no VM type \"mien\" (did you mean mine?); known are arm64, asking, broken, cloud"},
+		"of no ConfigMap":       {machine("a", "absent"), "; " + ofYourOwn},
+		"no subnet":             {inNet(machine("a", "standard"), "10.0.0.300/24"), "spec.vm.networks[0] (net): \"10.0.0.300/24\" is not an IPv4 subnet"},
 		"not Starlark":          {machine("a", "broken"), "broken.star:1:21"},
 		"no end":                {machine("a", "endless"), "VM type endless: "},
 		"too large":             {machine("a", "huge"), "a module at most 262144"},

@@ -64,7 +64,7 @@ type vm struct {
 	onPaused func(context.Context, *runner.VM) error
 	bootTime time.Duration // of runner.Options
 	grace    time.Duration // of runner.Options
-	secret string // that the display's password comes from
+	secret   string        // that the display's password comes from
 
 	outcome  runner.Outcome
 	err      error

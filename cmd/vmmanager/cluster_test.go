@@ -164,6 +164,12 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	p.gone(pod)
 	p.eventually("the VM is stopped", func() bool { return p.vm("web").Status.Phase == v1.PhaseStopped })
 
+	// Its pod is refused, and the VM says why.
+	p.Kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"priorityClassName": "none-such", "vm": {"state": "Running"}}}`)
+	p.eventually("the VM says why there is no pod", func() bool {
+		return strings.Contains(p.vm("web").Status.Message, "no PriorityClass with name none-such")
+	})
+
 	t.Logf("the manager has %s bytes in memory", m.metric("process_resident_memory_bytes"))
 	require.Zero(t, m.stop())
 	var lease coordinationv1.Lease

@@ -159,7 +159,9 @@ func TestImage(t *testing.T) {
 		require.Equal(t, want, *container.Image+" "+policy)
 	}
 	// VM-Operator's definition of the resource has written its runner into its VMs.
-	ours := sample(t, func(vm *v1.VirtualMachine) { vm.Spec.Image, vm.Spec.VM.Accelerator = &v1.Image{Source: original}, "kvm" })
+	ours := sample(t, func(vm *v1.VirtualMachine) {
+		vm.Spec.Image, vm.Spec.VM.Accelerator = &v1.Image{Source: original}, "kvm"
+	})
 	require.Equal(t, "example.test/vmop/runner:1.2.3", *statefulSet(t, ours, settings(), "").Spec.Template.Spec.Containers[0].Image)
 	require.Empty(t, objects.Distrust(ours, settings(), nil))
 }

@@ -30,12 +30,13 @@ const (
 type memory struct {
 	uid      types.UID
 	written  writes
+	made     uint64             // the version of the stateful set when it was changed last
 	status   uint64             // the VM's version after its status was written last
 	fleeting time.Time          // since when a phase that passes is not told
 	refusals map[string]refusal // of changes of claims, by name
 	place    place              // where others are rewritten, too
 	mounts   *mounts            // of the pod, if that was asked
-	unbound  *unboundClaims     // likewise
+	inquiry  *inquiry           // about what keeps it from starting
 }
 
 // written is a version of an object that is as it shall be.
@@ -222,6 +223,16 @@ func notOurs(k kind, vm *v1.VirtualMachine, have *metav1.PartialObjectMetadata) 
 		return waiting{reason: reasonOldObject, message: fmt.Sprintf("%s %s is being deleted: waiting until it is gone", k, have.Name)}
 	}
 	return nil
+}
+
+// refusedFrom is refused, with the field of the VM that something is made from.
+func refusedFrom(field string, err error) outcome {
+	o, is := refused(err).(stalled)
+	if !is {
+		return nil
+	}
+	o.message = field + ": " + o.message
+	return o
 }
 
 // refused returns what the VM's user has to know of an error: that the API server

@@ -101,7 +101,7 @@ func (c *reconciler) makeClaim(ctx context.Context, v *visit, claim *objects.Cla
 	case apierrors.IsAlreadyExists(err):
 		return waiting{reasonOldObject, fmt.Sprintf("%s: the claim %s is there already, and is looked at in a moment", purpose(claim), claim.Name), v.now.Add(time.Second)}, nil
 	case err != nil:
-		return refused(err), fmt.Errorf("make %s for %s: %w", what, purpose(claim), err)
+		return refusedFrom(purpose(claim), err), fmt.Errorf("make %s for %s: %w", what, purpose(claim), err)
 	}
 	v.memory.written.note(what, written{hash: hash, version: versionOf(object), at: v.now})
 	if v.vm.Status.UUID != "" { // it has run before

@@ -26,7 +26,7 @@ func (c *reconciler) explain(ctx context.Context, v *visit, p *phase) {
 	case p.reason == reasonUnschedulable:
 		more = unplaced(v, p.message)
 	case p.reason == reasonClaimPending:
-		more = v.inquire(v.claimVersions(), func() (string, error) { return c.unbound(ctx, v) })
+		more = v.inquire(ctx, v.claimVersions(), func() (string, error) { return c.unbound(ctx, v) })
 	case p.reason == reasonMissingClaim && strings.Contains(p.message, fmt.Sprintf("%q", v.settings.ImageRepository)):
 		more = "it is for CD images and kernels, and whoever sets up the namespace makes it (imageRepository of the manager's configuration)"
 	case p.reason == reasonImagePull && strings.Contains(p.message, v.settings.Image):
@@ -40,13 +40,13 @@ func (c *reconciler) explain(ctx context.Context, v *visit, p *phase) {
 }
 
 // explainMissing says why there is no pod. The stateful set's controller tells that in
-// events only.
+// events only, when it has been at the stateful set, whose status it changes then.
 func (c *reconciler) explainMissing(ctx context.Context, v *visit, p *phase) {
-	if v.statefulSet == nil {
+	if v.statefulSet == nil || versionOf(v.statefulSet) <= v.memory.made {
 		return
 	}
-	why := v.inquire("pod of "+string(v.statefulSet.UID), func() (string, error) {
-		return c.complaint(ctx, v.vm.Namespace, v.statefulSet.UID)
+	why := v.inquire(ctx, "pod of "+string(v.statefulSet.UID), func() (string, error) {
+		return c.complaint(ctx, v, statefulSetKind, v.statefulSet.UID)
 	})
 	if why == "" {
 		return
@@ -132,9 +132,9 @@ func (c *reconciler) unbound(ctx context.Context, v *visit) (string, error) {
 		case have.Status.Phase == corev1.ClaimBound:
 			continue
 		}
-		why, err := c.complaint(ctx, v.vm.Namespace, have.UID)
+		why, err := c.complaint(ctx, v, claimKind, have.UID)
 		if err != nil {
-			return "", fmt.Errorf("read the events of PersistentVolumeClaim %s: %w", claim.Name, err)
+			return "", err
 		}
 		if text := claim.Unbound(&have, why); why != "" {
 			complained = append(complained, text)

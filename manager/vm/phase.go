@@ -31,6 +31,7 @@ const (
 	reasonNodeLost         = "NodeLost"
 	reasonWaitingForOldPod = "WaitingForOldPod"
 	reasonPodMissing       = "PodMissing"
+	reasonPodRefused       = "PodRefused"
 	reasonScheduling       = "Scheduling"
 	reasonUnschedulable    = "Unschedulable"
 	reasonMissingClaim     = "MissingClaim"
@@ -88,16 +89,7 @@ func (s situation) withoutPod() phase {
 	case s.now.Before(at):
 		return s.hasFailed(s.vm.Status.Runner)
 	}
-	return phase{v1.PhasePending, reasonPodMissing, s.missing(), true}
-}
-
-// missing says who knows more of a pod that isn't made. Most often it may not be.
-func (s situation) missing() string {
-	message := fmt.Sprintf("its pod is being made; if it is not, the events of the StatefulSet say why (kubectl describe statefulset %s)", s.vm.Name)
-	if len(s.vm.Status.Privileges) > 0 {
-		message += ", such as that the namespace's Pod Security does not allow what status.privileges lists"
-	}
-	return message
+	return phase{v1.PhasePending, reasonPodMissing, fmt.Sprintf("its pod is being made; if it is not, the events of the StatefulSet say why (kubectl describe statefulset %s)", s.vm.Name), true}
 }
 
 func (s situation) strayMessage() string {

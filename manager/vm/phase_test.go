@@ -144,7 +144,6 @@ func TestPhase(t *testing.T) {
 		"its node takes no notice":     {is(neglectedFor(noticeTime), failures(1, time.Second)), v1.PhaseFailed, reasonNodeMissing, "node n1 (spec.nodeName) takes no notice of pod web-0"},
 		"its node may yet take notice": {is(neglectedFor(noticeTime - time.Second)), v1.PhaseStarting, reasonPodStarting, ""},
 		"failed, and its pod goes":     {is(with(terminatedWith(137, killed)), failures(1, time.Second), going(noon.Add(time.Minute))), v1.PhaseFailed, reasonCrashed, "by signal 9"},
-		"may have no pod":              {is(noPodYet, func(s *situation) { s.vm.Status.Privileges = []v1.Privilege{{Name: "root"}} }), v1.PhasePending, reasonPodMissing, "Pod Security"},
 		"tries again":                  {is(noPod, said(stateStopped, &v1.Outcome{Cause: "crashed"}), failures(3, time.Hour)), v1.PhasePending, reasonPodMissing, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

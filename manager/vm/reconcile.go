@@ -17,15 +17,16 @@ import (
 
 // reconciler looks after VMs.
 type reconciler struct {
-	mirror   *mirror
-	client   writer
-	live     client.Reader // asks the API server
-	opts     Options
-	random   io.Reader
-	memories memories
-	modules  modules
-	pace     pace
-	epoch    atomic.Int64 // counts the changes of the settings
+	mirror     *mirror
+	client     writer
+	live       client.Reader // asks the API server
+	opts       Options
+	random     io.Reader
+	memories   memories
+	modules    modules
+	pace       pace
+	complaints [kinds]complaints
+	epoch      atomic.Int64 // counts the changes of the settings
 }
 
 // writer changes objects, and their status. It can't read: what is known is in the

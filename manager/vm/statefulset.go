@@ -27,7 +27,10 @@ func (c *reconciler) makeStatefulSet(ctx context.Context, v *visit) (outcome, er
 	if (v.pod == nil) == (v.decision.replicas > 0) {
 		v.distrust()
 	}
-	_, o, err := c.ensure(ctx, v, statefulSetKind, set.Annotations[objects.AnnotationApplied], set, v.statefulSet)
+	wrote, o, err := c.ensure(ctx, v, statefulSetKind, set.Annotations[objects.AnnotationApplied], set, v.statefulSet)
+	if last, _ := v.memory.written.of(statefulSetKind.String()); wrote && (v.statefulSet == nil || last.version > versionOf(v.statefulSet)) {
+		v.memory.made = last.version
+	}
 	if err == nil && o == nil && v.decision.replicas > 0 && stuck(v.pod) && objects.Outdated(&v.pod.ObjectMeta, set) {
 		v.decision.replace, v.changes = "it was not started", nil // no guest has to be asked
 	}

@@ -24,11 +24,11 @@ func beside(t *testing.T, name, content string) string {
 func TestReadDisplayPassword(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]string{
-		"tops":         "tops",
-		"tops\n":       "tops",
-		"tops\r\n":     "tops",
-		" to ps ":      " to ps ",
-		"pässwörter\n": "pässwörter",
+		"tops":                     "tops",
+		"tops\n":                   "tops",
+		"tops\r\n":                 "tops",
+		" to ps ":                  " to ps ",
+		"pässwörter\n":             "pässwörter",
 		strings.Repeat("tops", 15): strings.Repeat("tops", 15),
 	} {
 		password, found, err := ReadDisplayPassword(beside(t, "display-password", content))
