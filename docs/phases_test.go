@@ -30,7 +30,7 @@ func TestReasonsOfPhases(t *testing.T) {
 		require.Contains(t, conditions, "`"+reason+"`", "of manager/vm/typecheck.go")
 	}
 	maps.Copy(phases, ofTypes)
-	pods := []string{"Evicted"} // not the manager's word
+	others := []string{"Evicted", "NotSeen"} // words of the node, and of the resource's definition
 	reason := regexp.MustCompile("`([A-Z][A-Za-z]+)`")
 	_, table, found := strings.Cut(page, "| Phase |")
 	require.True(t, found)
@@ -40,7 +40,7 @@ func TestReasonsOfPhases(t *testing.T) {
 			continue
 		}
 		for _, name := range reason.FindAllStringSubmatch(cells[2], -1) {
-			require.True(t, phases[name[1]] || slices.Contains(pods, name[1]), "no VM has the reason %s", name[1])
+			require.True(t, phases[name[1]] || slices.Contains(others, name[1]), "no VM has the reason %s", name[1])
 		}
 	}
 }

@@ -108,6 +108,7 @@ func load(ctx context.Context, files []string) error {
 		if err := c.Load(ctx, file); err != nil {
 			return err
 		}
+		fmt.Printf("%s is on the cluster's nodes\n", filepath.Base(file))
 	}
 	return nil
 }
