@@ -136,12 +136,11 @@ func newManager(opts Options, namespace string, log *slog.Logger, libraries logr
 	rc.UserAgent = "vmop-manager/" + opts.Version
 	rc.QPS = -1 // the API server knows better what it can take
 	rc.WarningHandler = &serverWarnings{log: log, noted: map[string]bool{}}
-	grace := gracePeriod
 	o := ctrl.Options{
 		Scheme: scheme, Logger: libraries, Cache: cache.Options{ReaderFailOnMissingInformer: true}, // nothing uses it
 		HealthProbeBindAddress:  opts.HealthAddress,
 		Metrics:                 metricsserver.Options{BindAddress: "0"}, // ours serves its registry, too
-		GracefulShutdownTimeout: &grace,
+		GracefulShutdownTimeout: new(gracePeriod),
 		Controller:              ctrlconfig.Controller{CacheSyncTimeout: 2 * time.Minute},
 	}
 	if opts.LeaderElection {

@@ -116,8 +116,7 @@ func TestClaimMayNotGrow(t *testing.T) {
 	}
 	require.Equal(t, 1, tries(), "it was asked to grow once")
 
-	allow := true
-	class.AllowVolumeExpansion = &allow
+	class.AllowVolumeExpansion = new(true)
 	require.NoError(t, w.client.Update(t.Context(), class))
 	w.advance(refusalLasts)
 	w.allWell("web")

@@ -224,10 +224,9 @@ func (w *world) vm(name string, edits ...func(*v1.VirtualMachine)) *v1.VirtualMa
 }
 
 func machine(namespace, name string, edits ...func(*v1.VirtualMachine)) *v1.VirtualMachine {
-	cpus := int32(2)
 	vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
 	vm.Spec.VM.State = v1.Running
-	vm.Spec.VM.MaximumCPUs = &cpus
+	vm.Spec.VM.MaximumCPUs = new(int32(2))
 	vm.Spec.VM.Accelerator = "tcg"
 	vm.Spec.VM.Disks = []v1.Disk{{VolumeClaimTemplate: disk("system", "1Gi")}}
 	for _, edit := range edits {

@@ -117,9 +117,8 @@ func TestDisplaySecret(t *testing.T) {
 		return p.Annotations[objects.AnnotationPasswordVersion] == mine.ResourceVersion
 	})
 
-	no := false
 	w.vm("open", func(vm *v1.VirtualMachine) {
-		vm.Spec.VM.Display = &v1.Display{Spice: &v1.Spice{Port: 5900, GenerateSecret: &no}}
+		vm.Spec.VM.Display = &v1.Display{Spice: &v1.Spice{Port: 5900, GenerateSecret: new(false)}}
 	})
 	w.boot("open")
 	_, is = get(w, "open-display-secret", &corev1.Secret{})
@@ -317,8 +316,7 @@ func TestKeptType(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
 	w.vm("web", func(vm *v1.VirtualMachine) {
-		no := false
-		vm.Spec.VMType = v1.VMType{Source: "mine", Update: &no}
+		vm.Spec.VMType = v1.VMType{Source: "mine", Update: new(false)}
 	})
 	w.boot("web")
 	w.types.refuse("mine", TypeRefused{"gone"})

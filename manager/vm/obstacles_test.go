@@ -101,8 +101,7 @@ func TestOldPod(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
 	w.vm("web", func(vm *v1.VirtualMachine) {
-		none := int32(0)
-		vm.Spec.VM.PowerdownTimeout = &none
+		vm.Spec.VM.PowerdownTimeout = new(int32(0))
 	})
 	pod := w.boot("web")
 	now := int64(1)

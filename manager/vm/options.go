@@ -54,7 +54,8 @@ type TypeRefused struct {
 
 func (r TypeRefused) Error() string { return r.Message }
 
-// concurrency is how many VMs are looked at at once: enough for API servers that are some milliseconds away.
+// concurrency is how many VMs are looked at at once: enough for API servers that are
+// some milliseconds away.
 const concurrency = 8
 
 // Delays before something that went wrong is tried again. It is counted by VM:
@@ -80,11 +81,10 @@ func Add(mgr manager.Manager, opts Options) (*Controller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("VM controller: %w", err)
 	}
-	survive := true // one broken VM is no reason for others to wait
 	ctl, err := controller.New("vm", mgr, controller.Options{
 		Reconciler:              c,
 		MaxConcurrentReconciles: concurrency,
-		RecoverPanic:            &survive,
+		RecoverPanic:            new(true), // one broken VM is no reason for others to wait
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
 	})
 	if err != nil {

@@ -116,8 +116,7 @@ func (w *world) gone(vm string, pod *corev1.Pod) {
 // remove takes a pod out of the API server, as its kubelet does in the end.
 func (w *world) remove(pod *corev1.Pod) {
 	w.t.Helper()
-	now := int64(0)
-	require.NoError(w.t, w.client.Delete(w.t.Context(), pod.DeepCopy(), &client.DeleteOptions{GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &pod.UID}}))
+	require.NoError(w.t, w.client.Delete(w.t.Context(), pod.DeepCopy(), &client.DeleteOptions{GracePeriodSeconds: new(int64(0)), Preconditions: &metav1.Preconditions{UID: &pod.UID}}))
 }
 
 // nextSecond waits until the API server's clock, which knows seconds, has moved on

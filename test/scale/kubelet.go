@@ -117,8 +117,7 @@ func (k *kubelet) look(ctx context.Context, pod *corev1.Pod) error {
 		if err := k.speak(ctx, pod, "Stopped"); err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
-		now := int64(0)
-		return k.pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &pod.UID}})
+		return k.pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0)), Preconditions: &metav1.Preconditions{UID: &pod.UID}})
 	case pod.Spec.NodeName == "":
 		binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, UID: pod.UID}, Target: corev1.ObjectReference{Kind: "Node", Name: nodeName}}
 		return k.pods.Bind(ctx, binding, metav1.CreateOptions{})
@@ -173,8 +172,7 @@ func (k *kubelet) speak(ctx context.Context, pod *corev1.Pod, state string) erro
 	if err != nil {
 		return err
 	}
-	force := true
-	options := metav1.PatchOptions{FieldManager: "vm-runner", Force: &force}
+	options := metav1.PatchOptions{FieldManager: "vm-runner", Force: new(true)}
 	if _, err := k.vms.Patch(ctx, name, types.ApplyPatchType, text, options, "status"); err != nil {
 		return fmt.Errorf("status of VM %s: %w", name, err)
 	}
