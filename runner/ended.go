@@ -1,9 +1,11 @@
 package runner
 
 import (
+	"context"
 	"path/filepath"
 	"time"
 
+	"vmop/runner/process"
 	"vmop/runner/status"
 )
 
@@ -57,5 +59,46 @@ func (m *machine) endedBefore(opts Options) (o Outcome, ended bool) {
 	m.tell(status.Described{Name: m.vm.Config.VM.Name, UUID: end.UUID, VMType: end.VMType, Runner: m.thisRunner(opts.Version)},
 		status.Began(end.Began), status.Read{Generation: m.progress.Generation, Resource: m.vm.Config.Resource}, o.ending())
 	m.log.Info("the guest has shut itself down in this pod; it is not started again", "outcome", o.String())
+	return o, true
+}
+
+// endedUnseen returns how the machine has ended that an earlier runner has left, if
+// QEMU ended in good order while no runner was there, and the parent of both has kept
+// the word (vmrunner init does): then the guest has shut itself down, as far as an
+// exit code tells. A QEMU that failed, or of which nothing is known, is no reason not
+// to start the VM.
+func (m *machine) endedUnseen(ctx context.Context, opts Options) (o Outcome, ended bool) {
+	dir, ran := linkedRuntime(m.vm.DataDir, m.vm.RuntimeDir)
+	var r record
+	there, err := readJSON(filepath.Join(dir, recordFile), &r)
+	if !ran || !there || err != nil || r.Version != recordVersion {
+		return o, false
+	}
+	about, cancel := context.WithTimeout(context.WithoutCancel(ctx), remainsTime)
+	defer cancel()
+	if exit, known := r.QEMU.Ended(about); !known || exit != (process.Exit{}) { // its lock is free
+		return o, false
+	}
+	vm, err := r.vm(context.WithoutCancel(ctx), dir)
+	if err != nil {
+		m.log.Warn("the VM that has ended is not known any more", "err", err)
+		return o, false
+	}
+	m.vm, m.began = vm, r.Began
+	if _, err := readJSON(filepath.Join(dir, progressFile), &m.progress); err != nil {
+		m.log.Warn("what the earlier runner has done is not known", "err", err)
+	}
+	o.Cause = status.CauseGuest
+	if ctx.Err() != nil || m.progress.Stop != nil {
+		o.Cause = status.CauseAsked
+	}
+	m.noteRuntimeDir()
+	m.noteSockets()
+	if err := m.serve(context.WithoutCancel(ctx)); err != nil { // and leaves nothing of the killed runner's
+		m.log.Warn("nobody can ask how the VM has ended", "err", err)
+	}
+	m.tell(m.description(opts.Version), status.Began(r.Began), status.Read{Generation: m.progress.Generation, Resource: vm.Config.Resource}, o.ending())
+	m.noteEnd(opts, &o)
+	m.log.Info("QEMU has ended in good order while no runner was there; the VM is not started again", "outcome", o.String())
 	return o, true
 }

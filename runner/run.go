@@ -82,6 +82,10 @@ func (m *machine) run(ctx context.Context, opts Options, fault error) (Outcome, 
 			m.report(ctx, opts)
 			return o, nil
 		}
+		if o, ended := m.endedUnseen(ctx, opts); ended {
+			m.report(ctx, opts)
+			return o, nil
+		}
 	}
 	if found == nil {
 		m.report(ctx, opts)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -56,6 +57,33 @@ func TestInitEndsAsTheRunnerDoes(t *testing.T) {
 	p = startInit(t, folder(t, "standard"), "--no-such-flag")
 	require.Equal(t, 2, p.exit())
 	require.Contains(t, p.out.String(), "vmrunner: unknown flag: --no-such-flag")
+}
+
+// A guest that shuts itself down while no runner is there is not started again: the
+// next one learns from init how QEMU has ended. TERM, for want of a guest that knows
+// when, ends QEMU with the exit code that a guest's power-off does.
+func TestInitKnowsHowQEMUEnded(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "standard", tiny(t, "")...)
+	p := startInit(t, dir, "--console")
+	p.await(`TINY .* READY`)
+	runner := runnerOf(t, dir)
+	require.NoError(t, syscall.Kill(runner, syscall.SIGSTOP))
+	qemu := func() (pids []int) {
+		for name, found := range invariants.Processes(t, dir) {
+			if strings.HasPrefix(name, "qemu") {
+				pids = append(pids, found...)
+			}
+		}
+		return pids
+	}
+	require.Len(t, qemu(), 1)
+	require.NoError(t, syscall.Kill(qemu()[0], syscall.SIGTERM))
+	require.Eventually(t, func() bool { return len(qemu()) == 0 }, patience, 100*time.Millisecond)
+	require.NoError(t, syscall.Kill(runner, syscall.SIGKILL))
+	p.await(`QEMU has ended in good order while no runner was there; the VM is not started again.*outcome="guest shutdown"`)
+	require.Zero(t, p.exit())
+	invariants.NothingLeft(t, dir)
 }
 
 // A runner that is killed has a successor.

@@ -2,12 +2,14 @@ package process
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,6 +32,27 @@ func (id ID) Runs() bool {
 	handle.Close()
 	return true
 }
+
+// Ended returns how the process has ended, if that is known: as long as its parent
+// hasn't collected it. One that is about to end, which closes its files first, is
+// waited for until ctx is done.
+func (id ID) Ended(ctx context.Context) (exit Exit, known bool) {
+	if id.PID <= 0 {
+		return exit, false
+	}
+	for id.Runs() {
+		select {
+		case <-time.After(endTick):
+		case <-ctx.Done():
+			return exit, false
+		}
+	}
+	status, known := (&Process{id: id}).zombie()
+	return exitOf(status), known
+}
+
+// endTick is how often it is looked whether a process has ended that is about to.
+const endTick = 10 * time.Millisecond
 
 // Identify reads the identity of the process that has the number now. Its error
 // wraps os.ErrProcessDone if there is none; one that has ended and waits to be

@@ -17,9 +17,11 @@
 // stop (AskedToStop).
 //
 // Processes that lose their parent, QEMU first of all, become children of the
-// supervisor, which collects them when they end.
+// supervisor, which collects them when they end; from a runner's death until a minute
+// after the next one's start, no earlier than then, so that this one can see how QEMU
+// has ended meanwhile (process.ID.Ended).
 //
-// It does next to nothing at all: no timer runs and no descriptor is open while the
+// It does next to nothing at all: after that minute no timer runs and no descriptor is open while the
 // runner lives. The time between deaths is what decides how fast the next runner is
 // started (delay).
 package supervisor

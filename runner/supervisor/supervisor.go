@@ -49,6 +49,8 @@ type supervisor struct {
 	quick   int            // deaths in a row that came soon
 	asked   syscall.Signal // to stop; 0 if not
 	again   *time.Timer    // when the next runner starts, if none runs
+	keeps   bool           // what else has ended, for the next runner to see how
+	settled *time.Timer    // when it has seen it
 }
 
 // Run starts the runner, and again whenever it is killed, until it ends by itself.
@@ -72,8 +74,9 @@ func Run(ctx context.Context, spec Spec) (code int, err error) {
 			return 0, fmt.Errorf("become the parent of orphans: %w", err)
 		}
 	}
-	s := &supervisor{Spec: spec, again: time.NewTimer(0)}
+	s := &supervisor{Spec: spec, again: time.NewTimer(0), settled: time.NewTimer(0)}
 	s.again.Stop()
+	s.settled.Stop()
 	if ctx.Err() != nil {
 		s.asked = syscall.SIGTERM
 	}
@@ -82,12 +85,12 @@ func Run(ctx context.Context, spec Spec) (code int, err error) {
 	}
 	debug.FreeOSMemory() // what the start of the program took
 	for {
+		died := false
 		select {
 		case <-deaths:
-			if exit, ended := s.collect(); ended && !s.gaveUp(exit) {
-				s.warnOfRest()
-				return exit, nil
-			}
+			died = true
+		case <-s.settled.C:
+			s.keeps, died = false, true
 		case sig := <-signals:
 			err = s.pass(sig.(syscall.Signal))
 		case <-s.again.C:
@@ -96,6 +99,13 @@ func Run(ctx context.Context, spec Spec) (code int, err error) {
 		if err != nil {
 			s.warnOfRest()
 			return 0, err
+		}
+		if !died {
+			continue
+		}
+		if exit, ended := s.collect(); ended && !s.gaveUp(exit) {
+			s.warnOfRest()
+			return exit, nil
 		}
 	}
 }
@@ -123,6 +133,7 @@ func (s *supervisor) restart() error {
 	err := s.start()
 	switch {
 	case err == nil:
+		s.settled.Reset(longLife)
 		s.Log.Info("runner started again", "pid", s.runner)
 	case s.asked != 0:
 		return err
@@ -153,11 +164,19 @@ func (s *supervisor) pass(sig syscall.Signal) error {
 }
 
 // collect collects the children that have ended. If the runner is one that ended by
-// itself it returns its exit code.
+// itself it returns its exit code. While the others are kept, it leaves them: that is
+// how the next runner learns how QEMU has ended meanwhile.
 func (s *supervisor) collect() (exit int, ended bool) {
 	for {
+		of := -1
+		if s.keeps {
+			of = s.runner
+		}
+		if of == 0 {
+			return exit, ended
+		}
 		var status syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+		pid, err := syscall.Wait4(of, &status, syscall.WNOHANG, nil)
 		switch {
 		case errors.Is(err, syscall.EINTR):
 		case err != nil || pid <= 0:
@@ -198,6 +217,8 @@ func (s *supervisor) replace(how ...any) {
 		s.quick = 0
 	}
 	s.quick++
+	s.keeps = true
+	s.settled.Stop()
 	s.Log.Warn("runner died", append(how, "lived", lived.Round(time.Millisecond).String(), "again", delay(s.quick).String())...)
 	s.again.Reset(delay(s.quick))
 }

@@ -2,6 +2,7 @@ package supervisor_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -249,6 +250,43 @@ func TestOrphansAreCollected(t *testing.T) {
 	require.Empty(t, said)
 }
 
+// child waits until a process has a child in a state, and returns its number.
+func (s *supervised) child(parent int, state string) (pid int) {
+	s.t.Helper()
+	require.Eventually(s.t, func() bool {
+		all, err := filepath.Glob("/proc/[0-9]*/stat")
+		require.NoError(s.t, err)
+		for _, path := range all {
+			text, _ := os.ReadFile(path) // it may have gone
+			fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+			if len(fields) > 1 && fields[0] == state && fields[1] == strconv.Itoa(parent) {
+				pid, err = strconv.Atoi(filepath.Base(filepath.Dir(path)))
+				return err == nil
+			}
+		}
+		return false
+	}, patience, 10*time.Millisecond)
+	return pid
+}
+
+// The next runner can see how a process has ended that the one before has left.
+func TestHowProcessesEndedIsKeptForTheNextRunner(t *testing.T) {
+	t.Parallel()
+	s := sh(t, `
+		if ! [ -e left ]; then
+			sh -c 'while ! [ -e end ]; do sleep 0.01; done; exit 5' >/dev/null 2>&1 & echo $! >left
+			kill -STOP $$
+		fi
+		echo ended $(cut -d ' ' -f 52 /proc/$(cat left)/stat); exit 0`)
+	runner := s.child(s.cmd.Process.Pid, "T")
+	require.NoError(t, os.WriteFile(filepath.Join(s.cmd.Dir, "end"), nil, 0o600))
+	s.child(runner, "Z")
+	require.NoError(t, syscall.Kill(runner, syscall.SIGKILL))
+	s.await(`^ended 1280$`) // 5 << 8
+	code, _ := s.exit()
+	require.Zero(t, code)
+}
+
 // In a container the supervisor is process 1, and the parent of all orphans.
 func TestTheFirstProcessOfAContainer(t *testing.T) {
 	t.Parallel()
@@ -257,8 +295,10 @@ func TestTheFirstProcessOfAContainer(t *testing.T) {
 	unshare, err := exec.LookPath("unshare")
 	require.NoError(t, err, "install the Debian package util-linux")
 	s := launch(t, exec.CommandContext(t.Context(), unshare, "--pid", "--fork", "--mount-proc", exe), t.TempDir(), []string{"/bin/sh", "-c", `
-		if ! [ -e killed ]; then touch killed; kill -9 $$; fi
-		orphan=$(sh -c 'sleep 0.01 >&2 & echo $!'); while [ -d /proc/$orphan ]; do sleep 0.01; done
+		if ! [ -e killed ]; then
+			orphan=$(sh -c 'sleep 0.01 >&2 & echo $!'); while [ -d /proc/$orphan ]; do sleep 0.01; done
+			touch killed; kill -9 $$
+		fi
 		sleep 1000 >/dev/null 2>&1 & echo parent $PPID; trap 'exit 9' TERM; kill -TERM 1; while :; do sleep 0.01; done`})
 	s.await("runner died")
 	s.await("^parent 1$")
