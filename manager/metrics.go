@@ -26,24 +26,26 @@ type metrics struct {
 	vms     *vm.Controller
 	leads   <-chan struct{} // closed when this manager leads
 	live    *live
+	api     *reach
 
-	build, phases, generation, faulty *prometheus.Desc
+	build, phases, generation, faulty, away *prometheus.Desc
 }
 
-func newMetrics(opts Options, mgr ctrl.Manager, vms *vm.Controller, live *live) always {
+func newMetrics(opts Options, mgr ctrl.Manager, vms *vm.Controller, live *live, api *reach) always {
 	m := &metrics{
-		address: opts.MetricsAddress, version: opts.Version, vms: vms, leads: mgr.Elected(), live: live,
+		address: opts.MetricsAddress, version: opts.Version, vms: vms, leads: mgr.Elected(), live: live, api: api,
 		build:      prometheus.NewDesc("vmop_build_info", "The program; always 1.", []string{"version", "go_version"}, nil),
 		phases:     prometheus.NewDesc("vmop_vms", "VMs by phase, as the leader sees them.", []string{"phase"}, nil),
 		generation: prometheus.NewDesc("vmop_config_generation", "How many configurations were taken since the start.", nil, nil),
 		faulty:     prometheus.NewDesc("vmop_config_faulty", "1 if the configuration has faults, so that an earlier one holds.", nil, nil),
+		away:       prometheus.NewDesc("vmop_apiserver_away", "1 if the API server does not answer.", nil, nil),
 	}
 	return m.serve
 }
 
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.build, m.phases, m.generation, m.faulty} {
+	for _, d := range []*prometheus.Desc{m.build, m.phases, m.generation, m.faulty, m.away} {
 		to <- d
 	}
 }
@@ -53,13 +55,11 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
-	faulty := 0.0
-	if m.live.faulty.Load() {
-		faulty = 1
-	}
+	is := map[bool]float64{true: 1}
 	gauge(m.build, 1, m.version, runtime.Version())
 	gauge(m.generation, float64(m.live.generation.Load()))
-	gauge(m.faulty, faulty)
+	gauge(m.faulty, is[m.live.faulty.Load()])
+	gauge(m.away, is[m.api.isAway()])
 	for phase, count := range m.counts() {
 		gauge(m.phases, float64(count), string(phase))
 	}

@@ -77,7 +77,8 @@ func Run(ctx context.Context, opts Options) error {
 	klog.SetLogger(libraries)
 	ctrllog.SetLogger(libraries)
 
-	mgr, err := newManager(opts, namespace, log, libraries)
+	api := &reach{log: log}
+	mgr, err := newManager(opts, namespace, log, libraries, api)
 	if err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ func Run(ctx context.Context, opts Options) error {
 		log.Info("leads", "instance", opts.Instance)
 		return nil
 	}
-	if err := errors.Join(mgr.Add(ctrl.RunnableFunc(leads)), mgr.Add(always(live.follow)), mgr.Add(newMetrics(opts, mgr, vms, live))); err != nil {
+	if err := errors.Join(mgr.Add(ctrl.RunnableFunc(leads)), mgr.Add(always(live.follow)), mgr.Add(newMetrics(opts, mgr, vms, live, api))); err != nil {
 		return fmt.Errorf("put the manager together: %w", err)
 	}
 	log.Info("managing VMs", "namespace", namespace, "version", opts.Version, "server", opts.Connection.Config.Host, "leaderElection", opts.LeaderElection)
@@ -127,7 +128,7 @@ func newScheme() (*runtime.Scheme, error) {
 }
 
 // newManager makes the library's manager: cache, client, lease, probes.
-func newManager(opts Options, namespace string, log *slog.Logger, libraries logr.Logger) (ctrl.Manager, error) {
+func newManager(opts Options, namespace string, log *slog.Logger, libraries logr.Logger, api *reach) (ctrl.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, fmt.Errorf("put the manager together: %w", err)
@@ -135,6 +136,7 @@ func newManager(opts Options, namespace string, log *slog.Logger, libraries logr
 	rc := rest.CopyConfig(opts.Connection.Config)
 	rc.UserAgent = "vmop-manager/" + opts.Version
 	rc.QPS = -1 // the API server knows better what it can take
+	rc.Wrap(api.wrap)
 	rc.WarningHandler = &serverWarnings{log: log, noted: map[string]bool{}}
 	o := ctrl.Options{
 		Scheme: scheme, Logger: libraries, Cache: cache.Options{ReaderFailOnMissingInformer: true}, // nothing uses it

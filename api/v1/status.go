@@ -202,8 +202,13 @@ type Failures struct {
 	//
 	// +kubebuilder:validation:Minimum=0
 	Count int32 `json:"count"`
-	// LastTime is when the last one failed.
+	// LastTime is when the last one failed, by the clock of its node.
 	LastTime metav1.Time `json:"lastTime"`
+	// Noticed is when the manager noticed it, by its own clock: from then on it
+	// waits until the next attempt.
+	//
+	// +optional
+	Noticed *metav1.Time `json:"noticed,omitempty"`
 	// Last is how the last one failed. What the runner says can be newer: a
 	// container that is started again before its pod is deleted is told to end.
 	//

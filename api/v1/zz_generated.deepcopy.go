@@ -227,6 +227,10 @@ func (in *Display) DeepCopy() *Display {
 func (in *Failures) DeepCopyInto(out *Failures) {
 	*out = *in
 	in.LastTime.DeepCopyInto(&out.LastTime)
+	if in.Noticed != nil {
+		in, out := &in.Noticed, &out.Noticed
+		*out = (*in).DeepCopy()
+	}
 	if in.Last != nil {
 		in, out := &in.Last, &out.Last
 		*out = new(Outcome)

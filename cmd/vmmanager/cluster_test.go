@@ -314,6 +314,23 @@ func (p *place) transitions() *int32 {
 	return lease.Spec.LeaseTransitions
 }
 
+// An API server that is away is told of, also by a manager that has nothing to do; it
+// goes on when it is back. The server is that of all tests here, so they don't run
+// meanwhile.
+func TestTheAPIServerIsAway(t *testing.T) {
+	p := newPlace(t, "restricted")
+	m := p.start(p.config(""))
+	require.Equal(t, "0", m.metric("vmop_apiserver_away"))
+	require.NoError(t, p.StopServer(t.Context()))
+	p.eventually("it is away", func() bool { return m.metric("vmop_apiserver_away") == "1" })
+	require.Equal(t, 1, strings.Count(m.log.String(), "the API server does not answer"))
+	require.NoError(t, p.StartServer(t.Context()))
+	p.machine("web")
+	p.eventually("it is back", func() bool { return m.metric("vmop_apiserver_away") == "0" })
+	p.eventually("the manager goes on", func() bool { return p.get("web", &appsv1.StatefulSet{}) })
+	require.Contains(t, m.log.String(), "the API server answers again")
+}
+
 // A new configuration holds for the VMs that there are; one with faults does not, and
 // the manager says why and goes on.
 func TestConfigurationFollowsItsFile(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -238,8 +239,14 @@ func refusedFrom(field string, err error) outcome {
 // refused returns what the VM's user has to know of an error: that the API server
 // takes something not as it is. Nil for errors of the moment.
 func refused(err error) outcome {
-	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err) {
+	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || tooLarge(err) {
 		return stalled{reasonRefused, readable(err.Error())}
 	}
 	return nil
+}
+
+// tooLarge tells whether an object has no room for what is written. What etcd does
+// not take is an internal error, in its words.
+func tooLarge(err error) bool {
+	return apierrors.IsRequestEntityTooLargeError(err) || err != nil && strings.Contains(err.Error(), "etcdserver: request is too large")
 }

@@ -46,7 +46,7 @@ func decide(s situation) decision {
 	case gated(s.pod) && s.hold != nil:
 		return decision{}
 	}
-	at := nextAttempt(s.failures)
+	at := nextAttempt(s.failures, s.now)
 	mayStart := s.hold == nil && len(s.strays) == 0 && !s.now.Before(at)
 	if at.Before(s.now) {
 		at = time.Time{}

@@ -160,6 +160,10 @@ func replaced(v *visit) happening {
 	return happening{"Restarting", "Restart", initiator, "the machine has ended (" + v.decision.replace + "); it is started again in a new pod", string(v.pod.UID), false}
 }
 
+func statusRefused(generation int64, message string) happening {
+	return happening{"StatusNotWritten", "WriteStatus", byManager, "the API server does not take the status of the VM, which is not told there: " + message, fmt.Sprint(generation), true}
+}
+
 func claimGrown(name string, uid types.UID, from, to string) happening {
 	return happening{"ClaimGrown", "GrowClaim", byUser, fmt.Sprintf("PersistentVolumeClaim %s asks for %s instead of %s", name, to, from), string(uid) + to, false}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
 )
@@ -24,12 +25,21 @@ func delay(count int32) time.Duration {
 	return min(time.Duration(count*count)*delayUnit, longestDelay)
 }
 
-// nextAttempt returns when a VM may be started again; zero if it may at any time.
-func nextAttempt(failures *v1.Failures) time.Time {
+// nextAttempt returns when a VM may be started again; zero if it may at any time. The
+// delay is counted from when the failure was noticed: the clock of its node may be another.
+// One that is far to come tells that a clock was set back, and is not waited for.
+func nextAttempt(failures *v1.Failures, now time.Time) time.Time {
 	if failures == nil || failures.Count == 0 {
 		return time.Time{}
 	}
-	return failures.LastTime.Add(delay(failures.Count))
+	from := failures.LastTime
+	if failures.Noticed != nil {
+		from = *failures.Noticed
+	}
+	if from.After(now.Add(longestDelay)) {
+		return time.Time{}
+	}
+	return from.Add(delay(failures.Count))
 }
 
 // countFailures returns the failures of a VM, nil if there are none: one more if
@@ -47,7 +57,7 @@ func countFailures(have *v1.Failures, pod *corev1.Pod, changed bool, now time.Ti
 	end := lastEnd(pod)
 	if failed(end) && !terminating(pod) && !end.FinishedAt.Time.Equal(failures.LastTime.Time) {
 		failures.Count++
-		failures.LastTime, failures.Last = end.FinishedAt, testament(end)
+		failures.LastTime, failures.Noticed, failures.Last = end.FinishedAt, &metav1.Time{Time: now.Truncate(time.Second)}, testament(end)
 	}
 	if at := calmAt(pod); runs(pod) && (!now.Before(at) || nodeMissed(failures.Last)) {
 		failures.Count = 0
@@ -57,7 +67,7 @@ func countFailures(have *v1.Failures, pod *corev1.Pod, changed bool, now time.Ti
 		return nil
 	}
 	if failures.Count == 0 {
-		failures.Last = nil
+		failures.Noticed, failures.Last = nil, nil
 	}
 	return &failures
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
 )
@@ -62,7 +63,7 @@ const (
 func phaseOf(s situation) phase {
 	switch {
 	case s.vm.DeletionTimestamp != nil:
-		return phase{v1.PhaseTerminating, reasonDeleted, "the VM is being deleted", false}
+		return phase{v1.PhaseTerminating, reasonDeleted, s.deletion(), false}
 	case s.pod == nil && !s.wanted():
 		return phase{v1.PhaseStopped, reasonStopped, "the VM shall not run", false}
 	case s.pod == nil:
@@ -75,6 +76,25 @@ func phaseOf(s situation) phase {
 	return s.withPod()
 }
 
+// deletion says what a VM waits for that is being deleted: as long as somebody holds it,
+// nothing of it goes.
+func (s situation) deletion() string {
+	const message = "the VM is being deleted"
+	var held []string
+	for _, f := range s.vm.Finalizers {
+		if f != metav1.FinalizerDeleteDependents && f != metav1.FinalizerOrphanDependents {
+			held = append(held, f)
+		}
+	}
+	switch {
+	case len(held) == 0:
+		return message
+	case s.pod != nil && !terminating(s.pod):
+		return fmt.Sprintf("%s; it stays, and its guest runs on, until these finalizers are removed: %s", message, strings.Join(held, ", "))
+	}
+	return fmt.Sprintf("%s; it stays until these finalizers are removed: %s", message, strings.Join(held, ", "))
+}
+
 // withoutPod is for a VM that shall run.
 func (s situation) withoutPod() phase {
 	switch hold := s.hold.(type) {
@@ -83,7 +103,7 @@ func (s situation) withoutPod() phase {
 	case waiting:
 		return phase{v1.PhasePending, hold.reason, hold.message, false}
 	}
-	switch at := nextAttempt(s.failures); {
+	switch at := nextAttempt(s.failures, s.now); {
 	case len(s.strays) > 0:
 		return phase{v1.PhasePending, reasonWaitingForOldPod, s.strayMessage(), false}
 	case s.now.Before(at):
@@ -126,9 +146,9 @@ func failure(outcome *v1.Outcome) (reason, message string) {
 
 func (s situation) failed(outcome *v1.Outcome) phase {
 	reason, message := failure(outcome)
-	if s.failures != nil && s.failures.Count > 0 {
+	if at := nextAttempt(s.failures, s.now); !at.IsZero() {
 		message = fmt.Sprintf("%s; failed starts in a row: %d, next attempt at %s, or when the definition changes",
-			shorten(message, maxMessage), s.failures.Count, nextAttempt(s.failures).UTC().Format(time.RFC3339))
+			shorten(message, maxMessage), s.failures.Count, at.UTC().Format(time.RFC3339))
 	}
 	return phase{v1.PhaseFailed, reason, message, false}
 }
@@ -146,7 +166,7 @@ func (s situation) withPodThatGoes() phase {
 		return phase{name, reasonNodeLost, fmt.Sprintf("pod %s should be gone, but node %s does not say so: %s", s.pod.Name, s.pod.Spec.NodeName, whenOff(s.pod)), false}
 	case !s.wanted():
 		return phase{v1.PhaseStopping, reasonStopRequested, "the guest has been asked to shut down", false}
-	case s.now.Before(nextAttempt(s.failures)):
+	case s.now.Before(nextAttempt(s.failures, s.now)):
 		return s.hasFailed(&v1.RunnerStatus{Outcome: ending(s.vm, s.pod)})
 	case ending(s.vm, s.pod) != nil:
 		return phase{v1.PhasePending, reasonWaitingForOldPod, fmt.Sprintf("a new pod follows when pod %s is gone", s.pod.Name), true}

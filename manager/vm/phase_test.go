@@ -248,7 +248,7 @@ func TestCountFailures(t *testing.T) {
 	asked := is(with(terminatedWith(143, `{"cause":"asked","exitCode":143}`))).pod
 	timeless := fresh.DeepCopy() // a node that was lost doesn't know
 	timeless.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.Time{}
-	last := &v1.Outcome{Cause: causeUnknown, ExitCode: 1}
+	last, seen := &v1.Outcome{Cause: causeUnknown, ExitCode: 1}, metav1.NewTime(noon)
 	for name, tt := range map[string]struct {
 		have    *v1.Failures
 		pod     *corev1.Pod
@@ -257,19 +257,19 @@ func TestCountFailures(t *testing.T) {
 	}{
 		"none":                          {nil, is().pod, false, nil},
 		"no pod":                        {nil, nil, false, nil},
-		"the first":                     {nil, fresh, false, &v1.Failures{Count: 1, LastTime: at, Last: last}},
+		"the first":                     {nil, fresh, false, &v1.Failures{Count: 1, LastTime: at, Noticed: &seen, Last: last}},
 		"counted once":                  {&v1.Failures{Count: 1, LastTime: at}, fresh, false, &v1.Failures{Count: 1, LastTime: at}},
-		"another":                       {&v1.Failures{Count: 1, LastTime: metav1.NewTime(noon.Add(-time.Hour))}, fresh, false, &v1.Failures{Count: 2, LastTime: at, Last: last}},
-		"on a node whose clock is late": {&v1.Failures{Count: 1, LastTime: metav1.NewTime(noon.Add(time.Hour))}, fresh, false, &v1.Failures{Count: 2, LastTime: at, Last: last}},
+		"another":                       {&v1.Failures{Count: 1, LastTime: metav1.NewTime(noon.Add(-time.Hour))}, fresh, false, &v1.Failures{Count: 2, LastTime: at, Noticed: &seen, Last: last}},
+		"on a node whose clock is late": {&v1.Failures{Count: 1, LastTime: metav1.NewTime(noon.Add(time.Hour))}, fresh, false, &v1.Failures{Count: 2, LastTime: at, Noticed: &seen, Last: last}},
 		"kept without a pod":            {&v1.Failures{Count: 1, LastTime: at}, nil, false, &v1.Failures{Count: 1, LastTime: at}},
 		"the definition has changed":    {&v1.Failures{Count: 5, LastTime: at}, nil, true, nil},
 		"and the failed pod is there":   {&v1.Failures{Count: 5, LastTime: at, Last: last}, fresh, true, &v1.Failures{LastTime: at}},
-		"restarted by the kubelet":      {nil, restarted, false, &v1.Failures{Count: 1, LastTime: at, Last: last}},
+		"restarted by the kubelet":      {nil, restarted, false, &v1.Failures{Count: 1, LastTime: at, Noticed: &seen, Last: last}},
 		"runs for long enough":          {&v1.Failures{Count: 3, LastTime: at, Last: last}, calmed, false, &v1.Failures{LastTime: at}},
 		"its pod is being deleted":      {nil, goes, false, nil},
 		"its node is back":              {&v1.Failures{Count: 2, LastTime: at, Last: &v1.Outcome{Cause: causeStart, Reason: reasonNodeMissing}}, is().pod, false, nil},
 		"its node is not":               {&v1.Failures{Count: 2, LastTime: at, Last: &v1.Outcome{Reason: reasonNodeMissing}}, nil, false, &v1.Failures{Count: 2, LastTime: at, Last: &v1.Outcome{Reason: reasonNodeMissing}}},
-		"it fails on the node that is":  {&v1.Failures{Count: 2, LastTime: metav1.NewTime(noon.Add(-time.Hour)), Last: &v1.Outcome{Reason: reasonNodeMissing}}, restarted, false, &v1.Failures{Count: 3, LastTime: at, Last: last}},
+		"it fails on the node that is":  {&v1.Failures{Count: 2, LastTime: metav1.NewTime(noon.Add(-time.Hour)), Last: &v1.Outcome{Reason: reasonNodeMissing}}, restarted, false, &v1.Failures{Count: 3, LastTime: at, Noticed: &seen, Last: last}},
 		"it was told to":                {nil, asked, false, nil},
 		"nobody knows when":             {nil, timeless, false, nil},
 	} {
@@ -278,6 +278,12 @@ func TestCountFailures(t *testing.T) {
 			require.Equal(t, tt.want, countFailures(tt.have, tt.pod, tt.changed, noon))
 		})
 	}
+	ahead := countFailures(nil, is(with(terminatedWith(1, "")), func(s *situation) {
+		s.pod.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.NewTime(noon.Add(2 * time.Hour))
+	}).pod, false, noon)
+	require.Equal(t, noon.Add(10*time.Second), nextAttempt(ahead, noon), "the clock of a node that is ahead holds nobody up")
+	require.Equal(t, noon.Add(10*time.Second), nextAttempt(&v1.Failures{Count: 1, LastTime: metav1.NewTime(noon.Add(-time.Hour)), Noticed: &seen}, noon), "and one that is late makes nobody hurry")
+	require.Zero(t, nextAttempt(ahead, noon.Add(-time.Hour)), "the manager's clock was set back")
 	for count, want := range map[int32]time.Duration{0: 0, 1: 10 * time.Second, 2: 40 * time.Second, 5: 250 * time.Second, 6: 300 * time.Second, 1 << 30: 300 * time.Second} {
 		require.Equal(t, want, delay(count))
 	}

@@ -44,6 +44,9 @@ func (c *reconciler) tell(ctx context.Context, v *visit) error {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return nil // it is another VM of that name, or none
 	case err != nil:
+		if refused(err) != nil { // there is no other place for it
+			c.event(ctx, v, statusRefused(v.vm.Generation, readable(err.Error())))
+		}
 		return fmt.Errorf("write the status of VM %s: %w", v.vm.Name, err)
 	}
 	v.memory.status = version

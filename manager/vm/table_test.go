@@ -205,6 +205,7 @@ func TestWanted(t *testing.T) {
 	vm, pod, others := found(t, 1)
 	require.NoError(t, m.vms.Add(vm.DeepCopy()))
 	require.Zero(t, q.Len())
+	m.wanted.later(vm.Name) // settings that change before this manager leads
 	require.NoError(t, m.Start(t.Context(), q))
 	require.Equal(t, []string{vm.Name}, drain(q), "that there is")
 	require.NoError(t, m.pods.Add(pod))

@@ -50,6 +50,9 @@ func (w *wanted) open(to queue, all func() []string) {
 func (w *wanted) later(vms ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.queue == nil { // settings that change before there is one
+		return
+	}
 	last := handler.LowPriority
 	for _, vm := range vms {
 		if by, ok := w.queue.(priorityqueue.PriorityQueue[reconcile.Request]); ok {

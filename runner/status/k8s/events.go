@@ -144,6 +144,9 @@ func (d *diary) send(ctx context.Context, uid string) {
 			d.refused = true
 			d.log.Warn("an event is not reported", "reason", h.reason, "err", err)
 		}
+		if err != nil && code(err) == 0 {
+			break // nobody answers, and the next status must not wait for each of them
+		}
 	}
 	d.kept = nil
 }

@@ -3,6 +3,7 @@ package k8s_test
 import (
 	"context"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -124,4 +125,59 @@ func TestAServerThatDoesNotAnswer(t *testing.T) {
 	r.Close(soon)
 	<-r.Done()
 	require.Contains(t, log.String(), "last status is not reported")
+}
+
+// Where events are not taken down, be it that whoever looks at them first is away, the
+// status is reported nevertheless, and doesn't wait for one event after the other.
+func TestEventsThatAreNotAnswered(t *testing.T) {
+	t.Parallel()
+	var events atomic.Int32
+	applied := make(chan string, 100)
+	p := scripted(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/events") {
+			events.Add(1)
+			panic(http.ErrAbortHandler)
+		}
+		body, _ := io.ReadAll(r.Body) // what came is looked at below
+		if r.Header.Get("Content-Type") == "application/apply-patch+yaml" {
+			applied <- string(body)
+		}
+		_, _ = w.Write([]byte(`{"metadata": {"uid": "u"}}`)) // a client that has gone is told nothing
+	})
+	var updates []status.Update
+	for i := range 10 {
+		updates = append(updates, status.ConsoleOpened{Kind: status.VNC, Client: fmt.Sprintf("10.0.0.9:%d", i)})
+	}
+	tracker, r, log := p.follow(append(updates, status.Entered{State: status.Booting})...)
+	<-applied
+	tell(t, tracker, status.Ended{Cause: "asked"})
+	<-r.Done()
+	require.LessOrEqual(t, int(events.Load()), len(applied)+1, "one for each report")
+	require.Equal(t, 1, strings.Count(log.String(), "an event is not reported"))
+}
+
+// What is too large for the resource, or for a proxy, is reported without what others
+// have said.
+func TestFault32TheReportIsTooLarge(t *testing.T) {
+	t.Parallel()
+	const most = 4000
+	applied := make(chan string, 100)
+	p := scripted(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body) // what came is looked at below
+		if len(body) > most {
+			w.WriteHeader(http.StatusRequestEntityTooLarge)
+			return
+		}
+		if r.Header.Get("Content-Type") == "application/apply-patch+yaml" {
+			applied <- string(body)
+		}
+		_, _ = w.Write([]byte(`{"metadata": {"uid": "u"}}`)) // a client that has gone is told nothing
+	})
+	many := make(status.Interfaces, 30)
+	for i := range many {
+		many[i] = status.Interface{Name: strings.Repeat("x", 100), Addresses: []string{"10.0.0.1/8"}}
+	}
+	_, _, log := p.follow(status.Entered{State: status.Booting}, many)
+	require.Contains(t, <-applied, `"state":"Booting"`)
+	require.Contains(t, log.String(), "a part of the status is not reported")
 }

@@ -165,9 +165,9 @@ func (f *follower) tell(ctx context.Context) error {
 	}
 	r := newReport(f.client.pod, f.newest, f.since)
 	found, err := f.apply(ctx, r)
-	if code(err) == http.StatusUnprocessableEntity {
+	if refused(err) {
 		f.complain("a part of the status is not reported: the API server refuses it", err)
-		if found, err = f.apply(ctx, r.plain()); code(err) == http.StatusUnprocessableEntity {
+		if found, err = f.apply(ctx, r.plain()); refused(err) {
 			f.complain("the status is not reported: the API server refuses it", err)
 			return nil // the next one may be better
 		}
@@ -179,6 +179,12 @@ func (f *follower) tell(ctx context.Context) error {
 		f.events.send(ctx, found.Metadata.UID)
 	}
 	return err
+}
+
+// refused tells whether the API server, or what is between, does not take what was said:
+// less of it may be taken.
+func refused(err error) bool {
+	return code(err) == http.StatusUnprocessableEntity || code(err) == http.StatusRequestEntityTooLarge
 }
 
 func (f *follower) apply(ctx context.Context, r report) (object, error) {
@@ -219,7 +225,7 @@ func (f *follower) settled(err error) bool {
 // complain logs what is wrong, once.
 func (f *follower) complain(what string, err error) {
 	trouble := what
-	if code(err) == http.StatusUnprocessableEntity {
+	if refused(err) {
 		trouble += err.Error()
 	}
 	if trouble != f.trouble {
