@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -164,14 +165,10 @@ func (s *supervisor) pass(sig syscall.Signal) error {
 }
 
 // collect collects the children that have ended. If the runner is one that ended by
-// itself it returns its exit code. While the others are kept, it leaves them: that is
-// how the next runner learns how QEMU has ended meanwhile.
+// itself it returns its exit code.
 func (s *supervisor) collect() (exit int, ended bool) {
 	for {
-		of := -1
-		if s.keeps {
-			of = s.runner
-		}
+		of := s.next()
 		if of == 0 {
 			return exit, ended
 		}
@@ -188,6 +185,36 @@ func (s *supervisor) collect() (exit int, ended bool) {
 			s.runner, exit, ended = 0, status.ExitStatus(), true
 		}
 	}
+}
+
+// next returns the child that has ended and is to be collected next, 0 if there is
+// none. The runner comes first, and after one that died nobody: that is how the next
+// one learns how QEMU has ended. What the runner has left is seen only when it has
+// ended itself, so it must be looked for first, and the runner then.
+func (s *supervisor) next() int {
+	first := endedChild(unix.P_ALL, 0)
+	switch {
+	case s.runner != 0 && endedChild(unix.P_PID, s.runner) != 0:
+		return s.runner
+	case s.keeps:
+		return 0
+	}
+	return first
+}
+
+// endedChild returns the number of a child that has ended, and leaves it as it is; 0
+// if there is none.
+func endedChild(kind, id int) int {
+	var info struct { // siginfo_t of 64-bit Linux
+		_   [4]int32
+		pid int32
+		_   [27]int32
+	}
+	err := unix.Waitid(kind, id, (*unix.Siginfo)(unsafe.Pointer(&info)), unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	if err != nil { // no child, or none of that number
+		return 0
+	}
+	return int(info.pid)
 }
 
 // gaveUp says whether a runner has failed that leaves a machine behind, which would
