@@ -101,23 +101,36 @@ func (h leveled) WithGroup(name string) slog.Handler {
 	return leveled{h.Handler.WithGroup(name), h.level}
 }
 
-// quiet leaves out what the library says when it has been told to stop while it
-// leads: that it doesn't lead any more.
-type quiet struct{ slog.Handler }
+// quiet leaves out what the libraries say when they have been told to stop: that the
+// manager doesn't lead any more, and what was given up in that moment.
+type quiet struct {
+	slog.Handler
+	told func() error // nil until then
+}
 
 // Handle implements slog.Handler.
 func (h quiet) Handle(ctx context.Context, r slog.Record) error {
-	if r.Message == "error received after stop sequence was engaged" {
+	idle := r.Message == "error received after stop sequence was engaged"
+	r.Attrs(func(a slog.Attr) bool {
+		err, is := a.Value.Any().(error)
+		idle = idle || is && h.told() != nil && errors.Is(err, context.Canceled)
+		return !idle
+	})
+	if idle {
 		return nil
 	}
 	return h.Handler.Handle(ctx, r)
 }
 
 // WithAttrs implements slog.Handler.
-func (h quiet) WithAttrs(attrs []slog.Attr) slog.Handler { return quiet{h.Handler.WithAttrs(attrs)} }
+func (h quiet) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return quiet{h.Handler.WithAttrs(attrs), h.told}
+}
 
 // WithGroup implements slog.Handler.
-func (h quiet) WithGroup(name string) slog.Handler { return quiet{h.Handler.WithGroup(name)} }
+func (h quiet) WithGroup(name string) slog.Handler {
+	return quiet{h.Handler.WithGroup(name), h.told}
+}
 
 // mostNoted bounds which warnings are remembered.
 const mostNoted = 1000

@@ -73,7 +73,7 @@ func Run(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	libraries := logr.FromSlogHandler(quiet{leveled{opts.Handler, &opts.Levels.Libraries}})
+	libraries := logr.FromSlogHandler(quiet{leveled{opts.Handler, &opts.Levels.Libraries}, ctx.Err})
 	klog.SetLogger(libraries)
 	ctrllog.SetLogger(libraries)
 
