@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -40,14 +41,14 @@ func guestOf(words []string) string {
 	return name
 }
 
-// search returns the processes of the cluster's pods that are wanted.
+// search returns the processes of the cluster's pods that are wanted, the oldest first.
 func (l *lab) search(want func(cgroup string, words []string) bool) []int {
 	own := fmt.Sprintf("/kube%d-node", l.Number)
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil
 	}
-	var found []int
+	var found []process.ID
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
 		if err != nil {
@@ -55,10 +56,17 @@ func (l *lab) search(want func(cgroup string, words []string) bool) []int {
 		}
 		cgroup, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 		if err == nil && strings.Contains(string(cgroup), own) && want(string(cgroup), invariants.Arguments(pid)) {
-			found = append(found, pid)
+			if id, err := process.Identify(pid); err == nil {
+				found = append(found, id)
+			}
 		}
 	}
-	return found
+	slices.SortFunc(found, func(a, b process.ID) int { return cmp.Or(cmp.Compare(a.Start, b.Start), a.PID-b.PID) })
+	var pids []int
+	for _, id := range found {
+		pids = append(pids, id.PID)
+	}
+	return pids
 }
 
 // kill ends a process of a pod as kill -9 does.
