@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/vmtypes/compare"
-	"vmop/vmtypes/lint"
+	"vmop/authoring/compare"
+	"vmop/authoring/lint"
 )
 
 // between compares what stands between two marks of a page with what is made

@@ -22,10 +22,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
+	"vmop/authoring/reference"
 	"vmop/runner/config"
 	"vmop/vmspec"
 	"vmop/vmtypes"
-	"vmop/vmtypes/reference"
 )
 
 var update = flag.Bool("update", false, "write generated pages and the output of commands in pages anew")

@@ -10,14 +10,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/vmtypes/reference"
+	"vmop/authoring/reference"
 )
 
 // The words about the keys of a configuration are written once, in
 // configuration.md. Editors, schemas and the reference have them from here.
 func TestMeaningsAreThoseOfTheConfiguration(t *testing.T) {
 	t.Parallel()
-	const file = "../vmtypes/reference/meanings.txt"
+	const file = "../authoring/reference/meanings.txt"
 	tables := rows(t, "configuration.md")
 	var b strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(tables)) {

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	v1 "vmop/api/v1"
+	"vmop/authoring/sample"
 	"vmop/manager/objects"
 	"vmop/manager/vm"
 	"vmop/runner/config"
@@ -20,7 +21,6 @@ import (
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/evaluate"
-	"vmop/vmtypes/sample"
 	"vmop/vmtypes/sandbox"
 )
 

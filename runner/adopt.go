@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"vmop/process"
 	"vmop/runner/config"
-	"vmop/runner/process"
 	"vmop/runner/reconcile"
 	"vmop/runner/status"
 )

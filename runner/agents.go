@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 	"vmop/runner/status"
 	"vmop/vmtypes/plan"
 )

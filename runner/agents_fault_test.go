@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/qmp"
 	"vmop/runner"
 	"vmop/runner/control"
-	"vmop/runner/qmp"
 	"vmop/runner/status"
 )
 

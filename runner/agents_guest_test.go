@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/qmp"
 	"vmop/runner/control"
 	agents "vmop/runner/guest"
-	"vmop/runner/qmp"
 	"vmop/runner/status"
 	"vmop/test/guest"
 )

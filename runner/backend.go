@@ -9,9 +9,9 @@ import (
 	"os"
 	"time"
 
+	"vmop/qmp"
 	"vmop/runner/config"
 	"vmop/runner/control"
-	"vmop/runner/qmp"
 	"vmop/runner/status"
 	"vmop/runner/status/k8s"
 	"vmop/vmtypes/plan"

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 	"vmop/runner/reconcile"
 	"vmop/vmspec"
 )

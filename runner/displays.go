@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"vmop/qmp"
 	"vmop/runner/control"
-	"vmop/runner/qmp"
 	"vmop/runner/status"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 	"vmop/runner/status"
 )
 

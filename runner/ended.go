@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"vmop/runner/process"
+	"vmop/process"
 	"vmop/runner/status"
 )
 

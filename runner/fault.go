@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"vmop/runner/process"
-	"vmop/runner/qmp"
+	"vmop/process"
+	"vmop/qmp"
 )
 
 // Times that ends are waited for.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/qmp"
 	"vmop/runner/control"
-	"vmop/runner/qmp"
 	"vmop/runner/status"
 )
 

@@ -3,7 +3,7 @@ package runner
 import (
 	"context"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 )
 
 // A follower looks after one side of a running machine: what its guest says,

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"vmop/qmp"
 	"vmop/runner/guest"
-	"vmop/runner/qmp"
 	"vmop/runner/status"
 )
 

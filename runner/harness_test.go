@@ -20,8 +20,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/qmp"
 	"vmop/runner"
-	"vmop/runner/qmp"
 	"vmop/test/invariants"
 	"vmop/vmtypes/policy"
 )

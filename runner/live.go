@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"vmop/qmp"
 	"vmop/runner/config"
-	"vmop/runner/qmp"
 	"vmop/runner/reconcile"
 	"vmop/runner/status"
 	"vmop/vmspec"

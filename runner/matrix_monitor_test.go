@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 	"vmop/test/invariants"
 )
 

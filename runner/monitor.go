@@ -8,7 +8,7 @@ import (
 	"net"
 	"sync"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 )
 
 // monitor is the connection with QEMU's monitor, which is made anew when it

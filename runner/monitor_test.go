@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 )
 
 // connected is a monitor with a session of a test.

@@ -3,7 +3,7 @@ package runner
 import (
 	"fmt"
 
-	"vmop/runner/process"
+	"vmop/process"
 	"vmop/runner/status"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/runner/process"
+	"vmop/process"
 	"vmop/runner/status"
 )
 

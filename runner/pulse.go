@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 	"vmop/runner/status"
 )
 

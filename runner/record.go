@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"vmop/process"
 	"vmop/runner/config"
-	"vmop/runner/process"
 	"vmop/vmtypes"
 )
 

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 	"vmop/runner/status"
 	"vmop/vmspec"
 )

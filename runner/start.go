@@ -20,10 +20,10 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"vmop/process"
+	"vmop/qmp"
 	"vmop/runner/config"
 	"vmop/runner/control"
-	"vmop/runner/process"
-	"vmop/runner/qmp"
 	"vmop/runner/reconcile"
 	"vmop/runner/status"
 	"vmop/vmtypes/plan"

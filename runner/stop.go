@@ -6,10 +6,10 @@ import (
 	"syscall"
 	"time"
 
+	"vmop/process"
+	"vmop/qmp"
 	"vmop/runner/config"
 	"vmop/runner/guest"
-	"vmop/runner/process"
-	"vmop/runner/qmp"
 )
 
 // Times of the steps that end a VM. The guest has powerdownTimeout; what

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"vmop/runner/process"
-	"vmop/runner/qmp"
+	"vmop/process"
+	"vmop/qmp"
 	"vmop/runner/status"
 	"vmop/vmtypes/plan"
 )

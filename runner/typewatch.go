@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"vmop/filewatch"
 	"vmop/vmtypes/policy"
-	"vmop/vmtypes/watch"
 )
 
 // typeWatch tells that the modules have changed among which a VM's type is. Stock
@@ -36,7 +36,7 @@ func (w *typeWatch) look(ctx context.Context, vmTypes, name string) {
 	if folder == policy.Stock {
 		return
 	}
-	files, err := watch.New(folder)
+	files, err := filewatch.New(folder)
 	if err != nil {
 		w.log.Warn("changes of the VM type are not seen", "folder", folder, "err", err)
 		return
@@ -58,7 +58,7 @@ func (w *typeWatch) tell() {
 }
 
 // follow tells of changes until the context is done.
-func (w *typeWatch) follow(ctx context.Context, files *watch.Watch) {
+func (w *typeWatch) follow(ctx context.Context, files *filewatch.Watch) {
 	for {
 		names, err := files.Wait(ctx)
 		if err != nil {

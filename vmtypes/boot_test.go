@@ -10,12 +10,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/authoring/sample"
 	"vmop/cloudinit"
 	"vmop/test/guest"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
-	"vmop/vmtypes/sample"
 )
 
 // A guest with secure boot, without KVM: its CPUs are there from the start,

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/tools/txtar"
 
+	"vmop/authoring/sample"
 	"vmop/vmspec"
 	"vmop/vmtypes"
-	"vmop/vmtypes/sample"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected texts")

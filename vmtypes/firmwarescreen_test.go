@@ -10,10 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/authoring/sample"
 	"vmop/test/guest"
 	"vmop/vmspec"
 	"vmop/vmtypes/plan"
-	"vmop/vmtypes/sample"
 )
 
 // windowsSpec is a machine for Windows with little memory, and a console in a

@@ -8,9 +8,9 @@ import (
 	"github.com/bazelbuild/buildtools/build"
 	"github.com/stretchr/testify/require"
 
+	"vmop/authoring/sample"
+	"vmop/authoring/vmtypestest"
 	"vmop/vmtypes"
-	"vmop/vmtypes/sample"
-	"vmop/vmtypes/vmtypestest"
 )
 
 const (

@@ -5,9 +5,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/authoring/sample"
 	"vmop/test/guest"
 	"vmop/vmspec"
-	"vmop/vmtypes/sample"
 )
 
 // A Linux for arm64 is started by UEFI on an emulated machine,

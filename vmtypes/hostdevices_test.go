@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/authoring/sample"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
-	"vmop/vmtypes/sample"
 )
 
 // QEMU takes every property of devices that the host does not have; only the

@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/authoring/sample"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
-	"vmop/vmtypes/sample"
 )
 
 // The plan of every golden is the same after it was written and read as JSON:

@@ -18,10 +18,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"vmop/runner/qmp"
+	"vmop/authoring/sample"
+	"vmop/qmp"
 	"vmop/vmspec"
 	"vmop/vmtypes/plan"
-	"vmop/vmtypes/sample"
 )
 
 // patience is how long a test waits for QEMU; far more than it takes.

@@ -9,10 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/authoring/sample"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
-	"vmop/vmtypes/sample"
 )
 
 // sandbox is a folder in which the files of an imagined machine are real.

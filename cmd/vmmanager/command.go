@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cmd/vmrunner/cli"
+	"vmop/cli"
 	"vmop/logging"
 	"vmop/manager"
 )

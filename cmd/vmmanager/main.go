@@ -21,7 +21,7 @@ import (
 	"strings"
 	"syscall"
 
-	"vmop/cmd/vmrunner/cli"
+	"vmop/cli"
 	"vmop/manager"
 	"vmop/runner/config"
 	"vmop/vmtypes/evaluate"

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"vmop/cmd/vmrunner/cli"
+	"vmop/cli"
 	"vmop/runner/control"
 )
 

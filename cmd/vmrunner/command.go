@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"vmop/cmd/vmrunner/cli"
-	"vmop/cmd/vmrunner/vmtype"
+	"vmop/authoring/vmtype"
+	"vmop/cli"
 	"vmop/runner/config"
 	"vmop/runner/control"
 	"vmop/vmtypes"

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"vmop/qmp"
 	"vmop/runner/config"
-	"vmop/runner/qmp"
 )
 
 // completeNames completes the NAME of a VM that runs.

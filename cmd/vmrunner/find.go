@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cmd/vmrunner/cli"
+	"vmop/cli"
 	"vmop/runner"
 	"vmop/runner/config"
 	"vmop/runner/control"

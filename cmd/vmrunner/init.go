@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"vmop/cmd/vmrunner/cli"
+	"vmop/cli"
 	"vmop/runner/supervisor"
 )
 

@@ -34,8 +34,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"vmop/cmd/vmrunner/cli"
-	"vmop/cmd/vmrunner/vmtype"
+	"vmop/authoring/vmtype"
+	"vmop/cli"
 	"vmop/runner"
 	"vmop/runner/config"
 	"vmop/runner/control"

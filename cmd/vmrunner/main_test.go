@@ -12,10 +12,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
 
-	"vmop/cmd/vmrunner/cli"
+	"vmop/cli"
+	"vmop/process"
 	"vmop/runner"
 	"vmop/runner/config"
-	"vmop/runner/process"
 	"vmop/runner/status"
 )
 

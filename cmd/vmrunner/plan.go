@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cmd/vmrunner/cli"
+	"vmop/cli"
 	"vmop/runner"
 	"vmop/vmtypes"
 	"vmop/vmtypes/policy"

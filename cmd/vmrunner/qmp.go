@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cmd/vmrunner/cli"
-	"vmop/runner/qmp"
+	"vmop/cli"
+	"vmop/qmp"
 )
 
 func newQMP(f *flags) *cobra.Command {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cmd/vmrunner/cli"
+	"vmop/cli"
 	"vmop/runner"
 	"vmop/runner/config"
 	"vmop/runner/notify"

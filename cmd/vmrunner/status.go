@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/cmd/vmrunner/cli"
+	"vmop/cli"
 	"vmop/runner/status"
 	"vmop/vmspec"
 )

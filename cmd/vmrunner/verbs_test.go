@@ -20,8 +20,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
 
+	"vmop/qmp"
 	"vmop/runner/control"
-	"vmop/runner/qmp"
 	"vmop/runner/status"
 	"vmop/vmtypes/plan"
 )

@@ -3,7 +3,7 @@ package vmtypes_test
 import (
 	"testing"
 
-	"vmop/vmtypes/vmtypestest"
+	"vmop/authoring/vmtypestest"
 )
 
 // The example types do what they say.

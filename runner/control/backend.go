@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 	"vmop/vmtypes/plan"
 )
 

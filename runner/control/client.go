@@ -13,7 +13,7 @@ import (
 	"net/url"
 	"os"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 	"vmop/runner/status"
 )
 

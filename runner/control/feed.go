@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 	"vmop/runner/status"
 )
 

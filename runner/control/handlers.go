@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 	"vmop/runner/status"
 	"vmop/vmtypes/plan"
 )

@@ -17,8 +17,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/qmp"
 	"vmop/runner/control"
-	"vmop/runner/qmp"
 	"vmop/runner/status"
 	"vmop/test/logbook"
 	"vmop/vmtypes/plan"

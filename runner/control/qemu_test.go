@@ -15,8 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/qmp"
 	"vmop/runner/control"
-	"vmop/runner/qmp"
 )
 
 // serveQEMU serves a real QEMU, whose firmware writes to its screen and to the

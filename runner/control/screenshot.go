@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 )
 
 // getScreenshot sends the screen as PNG.

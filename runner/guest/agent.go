@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 )
 
 // ErrClosed is what calls end with when QEMU has closed the socket, or Close was

@@ -15,8 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/qmp"
 	"vmop/runner/guest"
-	"vmop/runner/qmp"
 )
 
 const patience = 120 * time.Second

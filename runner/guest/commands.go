@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 )
 
 // Info is what an agent says of itself (guest-info).

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/qmp"
 	"vmop/runner/guest"
-	"vmop/runner/qmp"
 )
 
 // startQEMUGA starts the real agent on this machine. It gets its socket by

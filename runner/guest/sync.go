@@ -3,7 +3,7 @@ package guest
 import (
 	"fmt"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 )
 
 // sentinel ends whatever the agent's parser was in the middle of, and announces

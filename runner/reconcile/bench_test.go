@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 	"vmop/runner/reconcile"
 )
 

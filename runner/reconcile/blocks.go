@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 )
 
 // peripheral is where QEMU keeps devices that have an id.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 	"vmop/vmtypes/plan"
 )
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 )
 
 // dialogue is how a rule speaks with QEMU: it says a batch of commands, and

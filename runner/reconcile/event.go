@@ -3,7 +3,7 @@ package reconcile
 import (
 	"encoding/json"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 )
 
 // event is an event of QEMU with those of its data that rules look at; see the

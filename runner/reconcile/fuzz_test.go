@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 	"vmop/runner/reconcile"
 	"vmop/vmtypes/plan"
 )

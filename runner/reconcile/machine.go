@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 	"vmop/vmtypes/plan"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 	"vmop/vmtypes/plan"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 	"vmop/vmtypes/plan"
 )
 

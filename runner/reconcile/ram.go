@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 )
 
 // looks is how often QEMU is asked how far the guest has come, each time after

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 )
 
 // reset resets the machine when the counter has become larger. Needs no rule:

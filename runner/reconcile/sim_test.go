@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 	"vmop/runner/reconcile"
 	"vmop/vmtypes/plan"
 )

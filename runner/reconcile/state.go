@@ -3,7 +3,7 @@ package reconcile
 import (
 	"time"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 )
 
 // runState follows whether the guest runs. Other rules look at it.

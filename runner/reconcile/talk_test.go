@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/qmp"
 	"vmop/runner/config"
-	"vmop/runner/qmp"
 	"vmop/runner/reconcile"
 	"vmop/vmtypes/plan"
 )

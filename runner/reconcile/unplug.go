@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"vmop/runner/qmp"
+	"vmop/qmp"
 )
 
 // unplugSupport says whether this QEMU can unplug CPUs.

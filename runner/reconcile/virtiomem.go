@@ -1,7 +1,7 @@
 package reconcile
 
 import (
-	"vmop/runner/qmp"
+	"vmop/qmp"
 	"vmop/vmtypes/plan"
 )
 

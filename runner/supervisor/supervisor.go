@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"vmop/runner/process"
+	"vmop/process"
 )
 
 // Spec says what to keep running.

@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"vmop/runner/process"
+	"vmop/process"
 )
 
 const (

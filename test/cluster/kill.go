@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"vmop/runner/process"
+	"vmop/process"
 )
 
 // kill ends a process, by a handle: its number may be another's by now.

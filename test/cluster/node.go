@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"vmop/runner/process"
+	"vmop/process"
 )
 
 //go:embed node-init.sh

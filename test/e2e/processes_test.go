@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/runner/process"
+	"vmop/process"
 	"vmop/test/cluster/clustertest"
 	"vmop/test/invariants"
 )

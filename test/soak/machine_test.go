@@ -20,8 +20,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/qmp"
 	"vmop/runner/control"
-	"vmop/runner/qmp"
 	"vmop/test/guest"
 	"vmop/test/program"
 )

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/authoring/sample"
 	"vmop/vmtypes"
-	"vmop/vmtypes/sample"
 	"vmop/vmtypes/sandbox"
 )
 

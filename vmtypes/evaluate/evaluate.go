@@ -9,11 +9,11 @@ import (
 	"regexp"
 	"strings"
 
+	"vmop/authoring/vmtypestest"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
 	"vmop/vmtypes/sandbox"
-	"vmop/vmtypes/vmtypestest"
 )
 
 // A Type says which VM type is meant: its name among the stock types and the

@@ -8,10 +8,10 @@ import (
 	"regexp"
 	"strings"
 
+	"vmop/authoring/vmtypestest"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/sandbox"
-	"vmop/vmtypes/vmtypestest"
 )
 
 // Serve evaluates one request, and ends the process, if it was started for that.

@@ -9,10 +9,10 @@ import (
 	"strconv"
 	"strings"
 
+	"vmop/authoring/vmtypestest"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
-	"vmop/vmtypes/vmtypestest"
 )
 
 // A request is what the parent wants of a VM type. One of the pointers is set.

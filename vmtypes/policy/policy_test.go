@@ -9,10 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/authoring/sample"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
 	"vmop/vmtypes/policy"
-	"vmop/vmtypes/sample"
 )
 
 // strict allows what the stock types do, with images in one folder.

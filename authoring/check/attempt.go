@@ -1,0 +1,346 @@
+package check
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"vmop/qmp"
+	"vmop/vmtypes/plan"
+)
+
+// An attempt is one start of QEMU with its helpers.
+type attempt struct {
+	dir    folder
+	plan   *plan.Plan
+	args   []plan.Option
+	reason string // why something was lost
+	// withoutKVM says that the plan wants KVM, and there is none.
+	withoutKVM bool
+	open       map[string]*os.File
+	running    []*child
+}
+
+// A child is a process of an attempt.
+type child struct {
+	name   string
+	cmd    *exec.Cmd
+	stderr bytes.Buffer // to be read when ended is closed
+	ended  chan struct{}
+}
+
+// process is QEMU as it is started.
+func (a *attempt) process() plan.Process {
+	q := a.plan.QEMU
+	q.Args = a.args
+	return q
+}
+
+// run starts everything, looks at the machine, and ends it. It returns the index
+// of an option whose device is not there, or -1.
+func (a *attempt) run(ctx context.Context, program string, r *Result) int {
+	// The kernel ends the processes when this thread ends, in whatever way.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	a.open = map[string]*os.File{}
+	defer a.end()
+	if err := a.prepare(ctx); err != nil {
+		*r = r.cannot(err)
+		return -1
+	}
+	near, far, err := socketPair()
+	if err != nil {
+		*r = r.cannot(err)
+		return -1
+	}
+	session := qmp.New(near)
+	defer session.Close()
+	qemu, err := a.startQEMU(ctx, program, far)
+	far.Close()
+	for _, listener := range a.open {
+		listener.Close() // or QEMU waited for a helper that has ended
+	}
+	if err != nil {
+		*r = r.cannot(err)
+		return -1
+	}
+	m := machine{ctx: ctx, session: session, plan: a.plan, args: a.args}
+	err = m.examine(r)
+	if err == nil {
+		err = m.quit()
+	}
+	<-qemu.over(err)
+	said := strings.TrimSpace(qemu.stderr.String())
+	switch {
+	case err == nil:
+		r.Warnings = warnings(said)
+	case ctx.Err() != nil:
+		r.Failures = []Failure{{Message: "QEMU has not made the machine: " + context.Cause(ctx).Error()}}
+	case said == "":
+		r.Failures = []Failure{{Message: fmt.Sprintf("QEMU has ended (%s) without a word: %v", qemu.cmd.ProcessState, err)}}
+	default:
+		if lost := a.lost(said); lost >= 0 {
+			return lost
+		}
+		if what := a.absent(said); what != "" {
+			r.Untried = "it needs " + what
+			return -1
+		}
+		r.Failures = []Failure{{Message: said + a.helpersSaid()}}
+	}
+	return -1
+}
+
+// over returns the channel that tells of the end. A QEMU that was asked and has
+// ended badly gets no time.
+func (c *child) over(err error) <-chan struct{} {
+	if err != nil && !errors.Is(err, qmp.ErrClosed) {
+		_ = c.cmd.Process.Kill() // it may have ended
+	}
+	return c.ended
+}
+
+// lost returns the option of a device of the host that can't be opened.
+func (a *attempt) lost(said string) int {
+	option := a.process().Blame(said)
+	if option == nil || option.Flag != "-device" {
+		return -1
+	}
+	onHost := strings.HasPrefix(option.Value, "vfio-") || strings.HasPrefix(option.Value, "vhost-vsock") || strings.HasPrefix(option.Value, "vhost-scsi")
+	if !onHost || !slices.ContainsFunc(cannotOpen, func(text string) bool { return strings.Contains(strings.ToLower(said), text) }) {
+		return -1
+	}
+	_, a.reason, _ = strings.Cut(said, words(*option)+": ")
+	a.reason, _, _ = strings.Cut(a.reason, "\n")
+	return slices.IndexFunc(a.args, func(o plan.Option) bool { return words(o) == words(*option) })
+}
+
+// cannotOpen is how QEMU ends what it says of a device that isn't there.
+var cannotOpen = []string{"no such file", "to open", "permission denied", "no such host device", "no iommu group", "inappropriate ioctl"}
+
+// absent returns what this computer has not, if that is all that QEMU says.
+func (a *attempt) absent(said string) string {
+	if lower := strings.ToLower(said); a.withoutKVM && (strings.Contains(lower, "kvm") || strings.Contains(lower, "kernel irqchip")) {
+		return "KVM"
+	}
+	switch _, after, found := strings.Cut(said, "/dev/"); {
+	case found && (strings.Contains(after, "No such file") || strings.Contains(after, "Permission denied")):
+		return "/dev/" + after[:strings.IndexFunc(after+" ", func(r rune) bool { return strings.ContainsRune(" ':,;\n", r) })]
+	case strings.Contains(said, "Cannot allocate memory"):
+		return "more memory than this computer has"
+	}
+	return ""
+}
+
+// warnings are the lines of what QEMU said that are about the plan.
+func warnings(said string) []string {
+	var list []string
+	for line := range strings.Lines(said) {
+		ours := strings.Contains(line, "hub 9") || strings.Contains(line, "hub port")
+		if line = strings.TrimSpace(line); line != "" && !ours {
+			list = append(list, line)
+		}
+	}
+	return list
+}
+
+// prepare makes the sockets and starts the helpers.
+func (a *attempt) prepare(ctx context.Context) error {
+	for _, l := range a.plan.Listeners {
+		path := a.dir.place(l.Path)
+		_ = os.Remove(path) // of an earlier attempt
+		listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+		if err != nil {
+			return fmt.Errorf("make the socket %s: %w", l.Path, err)
+		}
+		listener.SetUnlinkOnClose(false)
+		a.open[l.Name], err = listener.File()
+		listener.Close()
+		if err != nil {
+			return fmt.Errorf("make the socket %s: %w", l.Path, err)
+		}
+	}
+	for _, h := range a.plan.Helpers {
+		if err := a.startHelper(ctx, h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *attempt) startHelper(ctx context.Context, h plan.Process) error {
+	path, err := exec.LookPath(h.Executable)
+	if err != nil {
+		path, err = exec.LookPath(filepath.Base(h.Executable))
+	}
+	if err != nil {
+		return Needs{What: "the program " + filepath.Base(h.Executable) + ", which is not installed", Program: true}
+	}
+	if h.Dir != "" && !isFolder(h.Dir) {
+		if h.Dir, err = a.dir.folder(h.Dir); err != nil {
+			return err
+		}
+	}
+	h.Args = slices.Clone(h.Args)
+	for i := range h.Args {
+		h.Args[i].Flag = a.helperPath(h.Args[i].Flag)
+		h.Args[i].Value = a.helperPath(h.Args[i].Value)
+		h.Args[i].Properties = slices.Clone(h.Args[i].Properties)
+		for j := range h.Args[i].Properties {
+			h.Args[i].Properties[j].Value = a.helperPath(h.Args[i].Properties[j].Value)
+		}
+	}
+	c, err := a.start(ctx, h, path, nil)
+	if err != nil || h.Ready == "" {
+		return err
+	}
+	for ready := a.dir.place(h.Ready); ; {
+		if _, err := os.Lstat(ready); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		select {
+		case <-c.ended:
+			return fmt.Errorf("the helper %s has ended: %s", h.Name, strings.TrimSpace(c.stderr.String()))
+		case <-ctx.Done():
+			return fmt.Errorf("the helper %s has not made %s", h.Name, h.Ready)
+		case <-time.After(readyInterval):
+		}
+	}
+}
+
+// readyInterval is how often it is looked whether a helper is ready.
+const readyInterval = 5 * time.Millisecond
+
+// helperPath returns a word of a helper's command with the path in it replaced if
+// nothing is there: by that of an empty folder, or of what somebody else makes.
+func (a *attempt) helperPath(word string) string {
+	lead, path, found := strings.Cut(word, "=/")
+	if path = "/" + path; !found {
+		lead, path = "", word
+	} else {
+		lead += "="
+	}
+	if !filepath.IsAbs(path) || strings.HasPrefix(path, a.dir.path) {
+		return word
+	}
+	if place, known := a.dir.places[path]; known {
+		return lead + place
+	}
+	if _, err := os.Stat(path); err == nil {
+		return word
+	}
+	place, err := a.dir.folder(path)
+	if err != nil {
+		return word
+	}
+	return lead + place
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// startQEMU starts QEMU as the runner does, with its monitor at a socket.
+func (a *attempt) startQEMU(ctx context.Context, program string, monitor *os.File) (*child, error) {
+	q := a.process()
+	fd := strconv.Itoa(3 + len(q.Descriptors()))
+	q.Args = append(slices.Clone(q.Args), plan.Option{Flag: "-S"},
+		plan.Option{Flag: "-chardev", Value: "socket,id=vmrunner-check,fd=" + fd},
+		plan.Option{Flag: "-mon", Value: "chardev=vmrunner-check,mode=control"})
+	q.Dir = ""
+	return a.start(ctx, q, program, monitor)
+}
+
+// start starts a process of the plan.
+func (a *attempt) start(ctx context.Context, p plan.Process, program string, more *os.File) (*child, error) {
+	c := &child{name: p.Name, cmd: exec.CommandContext(ctx, program, p.Argv()...), ended: make(chan struct{})}
+	c.cmd.Dir = p.Dir
+	if p.Dir == "" {
+		c.cmd.Dir = a.dir.runtime()
+	}
+	c.cmd.Env = os.Environ()
+	for _, v := range p.Env {
+		c.cmd.Env = append(c.cmd.Env, v.Name+"="+v.Value)
+	}
+	for _, name := range p.Descriptors() {
+		c.cmd.ExtraFiles = append(c.cmd.ExtraFiles, a.open[name])
+	}
+	if more != nil {
+		c.cmd.ExtraFiles = append(c.cmd.ExtraFiles, more)
+	}
+	c.cmd.Stderr = &bounded{buffer: &c.stderr}
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	if err := c.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", p.Name, err)
+	}
+	go func() { _ = c.cmd.Wait(); close(c.ended) }() // how it ends is seen by what it says
+	a.running = append(a.running, c)
+	return c, nil
+}
+
+// bounded is what is kept of what a process says.
+type bounded struct{ buffer *bytes.Buffer }
+
+// mostSaid is in bytes.
+const mostSaid = 16 << 10
+
+// Write implements io.Writer.
+func (b *bounded) Write(p []byte) (int, error) {
+	if room := mostSaid - b.buffer.Len(); room > 0 {
+		b.buffer.Write(p[:min(len(p), room)])
+	}
+	return len(p), nil
+}
+
+// helpersSaid is what the helpers had to say.
+func (a *attempt) helpersSaid() string {
+	var text strings.Builder
+	for _, c := range a.running[:len(a.running)-1] {
+		_ = c.cmd.Process.Kill() // it may have ended
+		<-c.ended
+		if said := strings.TrimSpace(c.stderr.String()); said != "" {
+			text.WriteString("\n" + c.name + ": " + said)
+		}
+	}
+	return text.String()
+}
+
+// end ends everything.
+func (a *attempt) end() {
+	for _, c := range slices.Backward(a.running) {
+		_ = c.cmd.Process.Kill() // it may have ended
+		<-c.ended
+	}
+	for _, f := range a.open {
+		_ = f.Close() // nothing was written
+	}
+}
+
+func socketPair() (near net.Conn, far *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	file := os.NewFile(uintptr(fds[0]), "monitor")
+	defer file.Close()
+	far = os.NewFile(uintptr(fds[1]), "monitor of QEMU")
+	if near, err = net.FileConn(file); err != nil {
+		far.Close()
+	}
+	return near, far, err
+}

@@ -1,0 +1,244 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"vmop/authoring/sample"
+	"vmop/vmspec"
+	"vmop/vmtypes"
+	"vmop/vmtypes/plan"
+)
+
+// Launch returns the plan of a VM type for a VM on a host, as vmtypes.Type.Launch
+// does.
+type Launch func(ctx context.Context, vmType string, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error)
+
+// A Checker tries plans. It can be used by several goroutines at once.
+type Checker struct {
+	// QEMU is the absolute path of a program of QEMU, or of a folder with several;
+	// "" means those that the plans name, or that are on the path.
+	QEMU string
+
+	lock sync.Mutex
+	kvm  map[string]bool // whether a program can use KVM
+}
+
+// A Result is what came of a sample.
+type Result struct {
+	// Time it took.
+	Time time.Duration `json:"nanoseconds"`
+	// Program is QEMU's path, Version its version.
+	Program string `json:"program,omitempty"`
+	Version string `json:"version,omitempty"`
+	// Machine is the type of machine that QEMU has made, "pc-q35-7.2".
+	Machine string `json:"machine,omitempty"`
+	// Failures are what is wrong; none if QEMU has made the machine.
+	Failures []Failure `json:"failures,omitempty"`
+	// Untried says why QEMU was not asked; "" if it was.
+	Untried string `json:"untried,omitempty"`
+	// Missing says that this was because a program is not installed.
+	Missing bool `json:"missing,omitempty"`
+	// Without are options that were left out, each with the reason.
+	Without []string `json:"without,omitempty"`
+	// Warnings are what QEMU had to say of a machine that it made.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// A Failure is something that is wrong with a plan.
+type Failure struct {
+	// Message is what QEMU said, or what is not as a rule wants it.
+	Message string `json:"message"`
+	// Option is the one that it is about, as QEMU got it, and Origin where it was
+	// made; empty if that isn't known.
+	Option string      `json:"option,omitempty"`
+	Origin plan.Origin `json:"origin,omitempty"`
+}
+
+// patience is how long QEMU may take to make a machine; far more than it takes.
+const patience = time.Minute
+
+// Sample has the plan of a sample tried. The error is that of launch.
+func (c *Checker) Sample(ctx context.Context, s *sample.Sample, launch Launch) (Result, error) {
+	start := time.Now()
+	dir, err := newFolder(c.qemuImg())
+	defer func() { _ = dir.remove() }() // what can't be removed is in a temporary folder
+	if err != nil {
+		return Result{}, err
+	}
+	facts := s.Host
+	host := facts.Host()
+	data, runtime := host.DataDir, host.RuntimeDir
+	facts.DataDir, facts.RuntimeDir = dir.data(), dir.runtime()
+	p, err := launch(ctx, s.Type, s.VM, facts.Host())
+	if err != nil {
+		return Result{}, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("QEMU has %s", patience))
+	defer cancel()
+	r := c.try(ctx, p, dir)
+	for i, f := range r.Failures {
+		r.Failures[i].Message = dir.named(f.Message, data, runtime)
+		r.Failures[i].Option = dir.named(f.Option, data, runtime)
+	}
+	for _, list := range [][]string{r.Without, r.Warnings} {
+		for i := range list {
+			list[i] = dir.named(list[i], data, runtime)
+		}
+	}
+	r.Untried = dir.named(r.Untried, data, runtime)
+	r.Time = time.Since(start)
+	return r, nil
+}
+
+// try has a plan tried, again without what is not there.
+func (c *Checker) try(ctx context.Context, p *plan.Plan, dir folder) Result {
+	r := Result{}
+	program, err := c.program(p.QEMU.Executable)
+	if err != nil {
+		r.Untried, r.Missing = err.Error(), true
+		return r
+	}
+	r.Program = program
+	wanted := slices.ContainsFunc(p.QEMU.Args, wantsKVM)
+	kvm := wanted && c.canUseKVM(ctx, program)
+	for _, file := range p.Files {
+		if err := dir.copyOnce(file.From, file.To); err != nil {
+			return r.cannot(fmt.Errorf("copy %s: %w", file.From, err))
+		}
+	}
+	without := map[int]bool{}
+	for {
+		args, from, err := replaced(p, dir, kvm, without)
+		if err != nil {
+			return r.cannot(err)
+		}
+		a := &attempt{dir: dir, plan: p, args: args, withoutKVM: wanted && !kvm}
+		lost := a.run(ctx, program, &r)
+		if lost < 0 {
+			for i := range r.Failures {
+				r.Failures[i].origin(p, a, from)
+			}
+			return r
+		}
+		option := p.QEMU.Args[from[lost]]
+		without[from[lost]] = true
+		r.Without = append(r.Without, words(option)+": "+a.reason)
+	}
+}
+
+// cannot notes why a plan can't be tried.
+func (r Result) cannot(err error) Result {
+	var needs Needs
+	if errors.As(err, &needs) {
+		r.Untried, r.Missing = needs.Error(), needs.Program
+	} else {
+		r.Failures = append(r.Failures, Failure{Message: err.Error()})
+	}
+	return r
+}
+
+// origin adds the option of the plan that a failure is about.
+func (f *Failure) origin(p *plan.Plan, a *attempt, from []int) {
+	blamed := a.process().Blame(f.Message)
+	if blamed == nil {
+		return
+	}
+	i := slices.IndexFunc(a.args, func(o plan.Option) bool { return words(o) == words(*blamed) })
+	if i >= 0 {
+		f.Option, f.Origin = words(p.QEMU.Args[from[i]]), p.QEMU.Args[from[i]].Origin
+	}
+}
+
+func words(o plan.Option) string {
+	return strings.Join(o.Words(func(name string) string { return "<" + name + ">" }), " ")
+}
+
+// program returns the program of QEMU that stands for the one of a plan.
+func (c *Checker) program(planned string) (string, error) {
+	base := filepath.Base(planned)
+	if c.QEMU != "" {
+		info, err := os.Stat(c.QEMU)
+		switch {
+		case err != nil:
+			return "", err
+		case !info.IsDir() && (filepath.Base(c.QEMU) == base || !strings.HasPrefix(base, "qemu-system-") || !strings.HasPrefix(filepath.Base(c.QEMU), "qemu-system-")):
+			return c.QEMU, nil
+		case !info.IsDir():
+			return findProgram(base, filepath.Join(filepath.Dir(c.QEMU), base))
+		}
+		return findProgram(base, filepath.Join(c.QEMU, base))
+	}
+	for _, path := range []string{planned, "/usr/libexec/qemu-kvm"} {
+		if found, err := findProgram(base, path); err == nil {
+			return found, nil
+		}
+	}
+	if found, err := exec.LookPath(base); err == nil {
+		return found, nil
+	}
+	if base == "qemu-kvm" {
+		if found, err := exec.LookPath("qemu-system-x86_64"); err == nil {
+			return found, nil
+		}
+	}
+	return "", fmt.Errorf("it needs the program %s, which is not installed", base)
+}
+
+func findProgram(name, path string) (string, error) {
+	found, err := exec.LookPath(path)
+	if err != nil {
+		return "", fmt.Errorf("it needs the program %s: %w", name, err)
+	}
+	return found, nil
+}
+
+// qemuImg is the program that makes images, "" if there is none.
+func (c *Checker) qemuImg() string {
+	candidates := []string{"qemu-img"}
+	if c.QEMU != "" {
+		candidates = []string{filepath.Join(c.QEMU, "qemu-img"), filepath.Join(filepath.Dir(c.QEMU), "qemu-img"), "qemu-img"}
+	}
+	for _, path := range candidates {
+		if found, err := exec.LookPath(path); err == nil {
+			return found
+		}
+	}
+	return ""
+}
+
+// wantsKVM tells whether an option is for KVM alone.
+func wantsKVM(o plan.Option) bool {
+	accel, _ := o.Get("accel")
+	return o.Flag == "-accel" && strings.HasPrefix(o.Value, "kvm") || strings.HasPrefix(accel, "kvm") || o.Flag == "-enable-kvm"
+}
+
+// canUseKVM asks QEMU, once: a nested /dev/kvm may open and refuse a CPU's
+// registers.
+func (c *Checker) canUseKVM(ctx context.Context, program string) bool {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	can, known := c.kvm[program]
+	if !known {
+		args := []string{"-accel", "kvm", "-cpu", "host", "-nodefaults", "-display", "none", "-S", "-qmp", "stdio"}
+		if strings.HasSuffix(program, "aarch64") {
+			args = append(args, "-machine", "virt") // it has no default
+		}
+		probe := exec.CommandContext(ctx, program, args...)
+		probe.Stdin = strings.NewReader(`{"execute":"qmp_capabilities"}{"execute":"quit"}`)
+		can = probe.Run() == nil
+		if c.kvm == nil {
+			c.kvm = map[string]bool{}
+		}
+		c.kvm[program] = can
+	}
+	return can
+}

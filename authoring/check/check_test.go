@@ -1,0 +1,236 @@
+package check_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/authoring/check"
+	"vmop/authoring/sample"
+	"vmop/vmspec"
+	"vmop/vmtypes"
+	"vmop/vmtypes/plan"
+)
+
+// from launches the types of a folder.
+func from(t testing.TB, dir string) check.Launch {
+	t.Helper()
+	library, err := vmtypes.Open(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { library.Close() })
+	return func(ctx context.Context, name string, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error) {
+		vmType, err := library.Load(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		return vmType.Launch(ctx, spec, host)
+	}
+}
+
+// The QEMU that is installed accepts all machines of the stock types and of the
+// examples, with their rules.
+func TestQEMUAcceptsStockTypes(t *testing.T) {
+	t.Parallel()
+	checker := &check.Checker{}
+	// These are left out where the device isn't there.
+	onHost := map[string]string{"passthrough-graphics-card": "vfio-pci", "vsock-without-network": "vhost-vsock-pci"}
+	for _, dir := range []string{"../../vmtypes/testdata/golden", "../../examples/vmtypes"} {
+		launch := from(t, dir)
+		paths, err := sample.Find(dir)
+		require.NoError(t, err)
+		require.NotEmpty(t, paths)
+		for _, path := range paths {
+			t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+				t.Parallel()
+				s, err := sample.Read(path)
+				require.NoError(t, err)
+				r, err := checker.Sample(t.Context(), s, launch)
+				require.NoError(t, err)
+				require.Empty(t, r.Failures)
+				for _, without := range r.Without {
+					require.Contains(t, without, "-device "+onHost[s.Name()])
+					require.NotEmpty(t, onHost[s.Name()])
+				}
+				if r.Untried != "" { // on this computer
+					require.Contains(t, []string{"it needs KVM", "it needs the program virtiofsd, which is not installed"}, r.Untried)
+					require.True(t, s.Host.KVM || s.VM.Accelerator == vmspec.AcceleratorKVM || s.Type == "shares")
+					return
+				}
+				require.NotEmpty(t, r.Version)
+				require.NotEmpty(t, r.Machine)
+			})
+		}
+	}
+}
+
+// try has a type tried that does what the text says.
+func try(t *testing.T, text string, vm string) check.Result {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "mine.star"), []byte(text), 0o600))
+	path := filepath.Join(dir, "mine.txtar")
+	require.NoError(t, os.WriteFile(path, []byte("x\n-- vm.yaml --\n"+vm), 0o600))
+	s, err := sample.Read(path)
+	require.NoError(t, err)
+	r, err := (&check.Checker{}).Sample(t.Context(), s, from(t, dir))
+	require.NoError(t, err)
+	return r
+}
+
+// launching is a type with some of its parts given.
+func launching(parts string) string {
+	text := `load("@vmtypes//lib/qemu.star", "blockdev", "chardev", "device", "netdev", "object")
+
+def launch(vm, host):
+    return part(
+        executable = host.find(["/usr/bin/qemu-system-x86_64"]),
+        machine = {"type": "q35"} | machine(),
+        options = [option("-nodefaults"), option("-display", "none")] + more(host),
+        hotplug = rules(),
+    )
+
+` + parts + "\n"
+	for name, nothing := range map[string]string{"machine()": "{}", "more(host)": "[]", "rules()": "[]"} {
+		if !strings.Contains(parts, "def "+name) {
+			text += "\ndef " + name + ": return " + nothing + "\n"
+		}
+	}
+	return text
+}
+
+// What QEMU refuses has the line that made it.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ parts, message, option, origin string }{
+		"unknown device": {
+			`def more(host): return [device("virtio-nett-pci", {"id": "n"})]`,
+			"qemu-system-x86_64: -device virtio-nett-pci,id=n: 'virtio-nett-pci' is not a valid device model name",
+			"-device virtio-nett-pci,id=n", "mine.star:11 more",
+		},
+		"unknown property": {
+			`def more(host): return [device("virtio-rng-pci", {"id": "n", "speed": 1})]`,
+			"qemu-system-x86_64: -device virtio-rng-pci,id=n,speed=1: Property 'virtio-rng-pci.speed' not found",
+			"-device virtio-rng-pci,id=n,speed=1", "mine.star:11 more",
+		},
+		"unknown option": {
+			`def more(host): return [option("-foo")]`, "qemu-system-x86_64: -foo: invalid option", "-foo", "mine.star:11 more",
+		},
+		"unknown machine": {
+			`def machine(): return {"type": "q35"} | {"hpett": True}`, "qemu-system-x86_64: Property 'pc-q35-", "-machine q35,hpett=on", "",
+		},
+		"unknown CPU": {
+			`def more(host): return [option("-cpu", "Foo")]`, "qemu-system-x86_64: unable to find CPU model 'Foo'", "-cpu Foo", "mine.star:11 more",
+		},
+		"paths are those of the plan": {
+			`def more(host): return [device("virtio-rng-pci", {"id": host.dataDir + "/a"})]`,
+			"qemu-system-x86_64: -device virtio-rng-pci,id=/data/a: Parameter 'id' expects an identifier",
+			"-device virtio-rng-pci,id=/data/a", "mine.star:11 more",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := try(t, launching(c.parts), "")
+			require.Len(t, r.Failures, 1)
+			require.Contains(t, r.Failures[0].Message, c.message)
+			require.Equal(t, c.option, r.Failures[0].Option)
+			require.Contains(t, r.Failures[0].Origin.String(), c.origin)
+		})
+	}
+}
+
+// What a rule names must be there to be changed.
+func TestRulesOfTheMachine(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ parts, want string }{
+		"balloon": {
+			"def more(host): return [device(\"virtio-rng-pci\", {\"id\": \"b\"})]\ndef rules(): return [hotplug.balloon(\"b\", maximum = 1)]",
+			"rule balloon device=b maximum=1: b is a virtio-rng-pci, want a virtio-balloon",
+		},
+		"places for CPUs": {
+			"def more(host): return [option(\"-smp\", \"1,maxcpus=2\")]\ndef rules(): return [hotplug.cpus(maximum = 4)]",
+			"places for CPUs: 2, want 4; -smp has maxcpus for it",
+		},
+		"CPUs at the start": {
+			"def more(host): return [option(\"-smp\", \"2,maxcpus=4\")]\ndef rules(): return [hotplug.cpus(maximum = 4)]",
+			"CPUs at the start: 2, want 1; -smp has cpus for it",
+		},
+		"CD that is none": {
+			"def more(host): return [device(\"virtio-rng-pci\", {\"id\": \"b\"})]\ndef rules(): return [hotplug.medium(drive = 0, device = \"b\")]",
+			"rule medium drive=0 device=b: b is no drive",
+		},
+		"disk as a CD": {
+			"def more(host): return [option(\"-drive\", None, {\"if\": \"none\", \"id\": \"d\", \"file\": \"/images/a.img\", \"format\": \"raw\"}), device(\"virtio-blk-pci\", {\"id\": \"b\", \"drive\": \"d\"})]\n" +
+				"def rules(): return [hotplug.medium(drive = 0, device = \"b\")]",
+			"b is a drive whose medium can't be changed",
+		},
+		"memory": {
+			"def machine(): return {\"memory-backend\": None}\n" +
+				"def more(host): return [option(\"-m\", \"64M,maxmem=1G\"), object(\"memory-backend-ram\", \"o\", {\"size\": 64 << 20}), device(\"virtio-mem-pci\", {\"id\": \"b\", \"memdev\": \"o\"})]\n" +
+				"def rules(): return [hotplug.memory(\"b\", base = 64 << 20, maximum = 256 << 20)]",
+			"b can give 67108864 bytes, want 201326592",
+		},
+		"password": {
+			"def more(host): return [option(\"-vnc\", \"127.0.0.1:0\")]\ndef rules(): return [hotplug.password(\"vnc\")]",
+			"rule password protocol=vnc: QMP set_password: Could not set password",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := try(t, launching(c.parts), "")
+			require.Len(t, r.Failures, 1, "%+v", r)
+			require.Contains(t, r.Failures[0].Message, c.want)
+		})
+	}
+}
+
+// What this computer doesn't have is no fault of the type.
+func TestWhatIsNotHere(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		parts, untried, without string
+		missing                 bool
+	}{
+		"PCI device": {
+			parts:   `def more(host): return [device("vfio-pci", {"id": "gpu", "host": "0000:ff:1f.7", "addr": "0x5"}), device("virtio-rng-pci", {"addr": "0x6"})]`,
+			without: "-device vfio-pci,id=gpu,host=0000:ff:1f.7,addr=0x5: vfio /sys/bus/pci/devices/0000:ff:1f.7: no such host device",
+		},
+		"server elsewhere": {
+			parts:   `def more(host): return [chardev("c", "socket", {"path": "/run/nobody.sock"})]`,
+			untried: "it needs the program that listens on /run/nobody.sock (-chardev c)",
+		},
+		"JSON": {
+			parts:   `def more(host): return [option("-blockdev", '{"driver": "file", "node-name": "a", "filename": "/images/a.img"}')]`,
+			untried: "it needs properties instead of JSON (-blockdev {…}), which this check can't look into",
+		},
+		"device file": {
+			parts:   `def more(host): return [object("rng-random", "r", {"filename": "/dev/no-such-device"})]`,
+			untried: "it needs /dev/no-such-device",
+		},
+		"program": {
+			parts:   `def launch(vm, host): return part(executable = "/usr/bin/qemu-system-none", machine = {"type": "x"})`,
+			untried: "it needs the program qemu-system-none, which is not installed", missing: true,
+		},
+		"helper": {
+			parts:   "def launch(vm, host): return part(executable = \"/usr/bin/qemu-system-x86_64\", machine = {\"type\": \"q35\"}, helpers = [process(\"h\", \"/usr/bin/no-such-helper\", [])])",
+			untried: "it needs the program no-such-helper, which is not installed", missing: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := launching(c.parts)
+			if strings.HasPrefix(c.parts, "def launch") {
+				text = c.parts
+			}
+			r := try(t, text, "")
+			require.Empty(t, r.Failures)
+			require.Equal(t, c.untried, r.Untried)
+			require.Equal(t, c.missing, r.Missing)
+			require.Contains(t, strings.Join(r.Without, "\n"), c.without)
+			require.Equal(t, c.without != "", len(r.Without) > 0)
+		})
+	}
+}

@@ -1,0 +1,172 @@
+package check
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"vmop/qmp"
+	"vmop/vmtypes/plan"
+)
+
+// A machine is one that QEMU has made and that is not started.
+type machine struct {
+	ctx     context.Context
+	session *qmp.Session
+	plan    *plan.Plan
+	args    []plan.Option
+}
+
+// ask runs a QMP command and decodes what it returns.
+func (m *machine) ask(command string, arguments, result any) error {
+	reply, err := m.session.Run(m.ctx, qmp.Command{Execute: command, Arguments: arguments})
+	if err == nil && result != nil {
+		err = json.Unmarshal(reply, result)
+	}
+	return err
+}
+
+// examine looks at the machine. The error says that there is none.
+func (m *machine) examine(r *Result) error {
+	var status struct{ Status string }
+	if err := m.ask("query-status", nil, &status); err != nil {
+		return err
+	}
+	v := m.session.Version().QEMU
+	r.Version = fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Micro)
+	if status.Status != "prelaunch" && status.Status != "inmigrate" {
+		r.Failures = append(r.Failures, Failure{Message: fmt.Sprintf("the machine is %s, want prelaunch", status.Status)})
+	}
+	var kind string
+	if err := m.ask("qom-get", map[string]string{"path": "/machine", "property": "type"}, &kind); err != nil {
+		return err
+	}
+	r.Machine = strings.TrimSuffix(kind, "-machine")
+	for _, rule := range m.plan.Rules {
+		err := m.rule(rule)
+		if errors.Is(err, qmp.ErrClosed) {
+			return err
+		}
+		if err != nil {
+			r.Failures = append(r.Failures, Failure{Message: fmt.Sprintf("rule %s: %v", rule, err)})
+		}
+	}
+	return nil
+}
+
+// quit ends QEMU.
+func (m *machine) quit() error {
+	err := m.ask("quit", nil, nil)
+	if errors.Is(err, qmp.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// rule tells whether the machine can do what a rule allows.
+func (m *machine) rule(rule plan.Rule) error {
+	switch r := rule.(type) {
+	case plan.CPUs:
+		return m.cpus(r)
+	case plan.Balloon:
+		return m.isA(r.Device, "virtio-balloon")
+	case plan.Memory:
+		return m.memory(r)
+	case plan.Medium:
+		return m.drive(r.Device, true)
+	case plan.Disk:
+		return m.drive(r.Device, false)
+	case plan.Password:
+		arguments := map[string]string{"protocol": r.Protocol, "password": "check"}
+		if r.Display != "" {
+			arguments["display"] = r.Display
+		}
+		return m.ask("set_password", arguments, nil)
+	}
+	return nil
+}
+
+// cpus wants places for all CPUs, and as many that are there at the start.
+func (m *machine) cpus(r plan.CPUs) error {
+	var places []struct {
+		QOMPath string `json:"qom-path"`
+	}
+	if err := m.ask("query-hotpluggable-cpus", nil, &places); err != nil {
+		return err
+	}
+	present := 0
+	for _, p := range places {
+		if p.QOMPath != "" {
+			present++
+		}
+	}
+	if len(places) < r.Maximum {
+		return fmt.Errorf("places for CPUs: %d, want %d; -smp has maxcpus for it", len(places), r.Maximum)
+	}
+	if present != r.Boot {
+		return fmt.Errorf("CPUs at the start: %d, want %d; -smp has cpus for it", present, r.Boot)
+	}
+	return nil
+}
+
+// isA wants a device of a driver.
+func (m *machine) isA(device, driver string) error {
+	var kind string
+	if err := m.ask("qom-get", map[string]string{"path": "/machine/peripheral/" + device, "property": "type"}, &kind); err != nil {
+		return err
+	}
+	if !strings.HasPrefix(kind, driver) {
+		return fmt.Errorf("%s is a %s, want a %s", device, kind, driver)
+	}
+	return nil
+}
+
+// memory wants a virtio-mem device of the rule's sizes.
+func (m *machine) memory(r plan.Memory) error {
+	if err := m.isA(r.Device, "virtio-mem"); err != nil {
+		return err
+	}
+	var devices []struct {
+		Data struct {
+			ID        string
+			BlockSize int64 `json:"block-size"`
+			MaxSize   int64 `json:"max-size"`
+		}
+	}
+	if err := m.ask("query-memory-devices", nil, &devices); err != nil {
+		return err
+	}
+	for _, d := range devices {
+		switch {
+		case d.Data.ID != r.Device:
+		case d.Data.BlockSize != r.Block:
+			return fmt.Errorf("%s has blocks of %d bytes, want %d", r.Device, d.Data.BlockSize, r.Block)
+		case d.Data.MaxSize < r.Maximum-r.Base:
+			return fmt.Errorf("%s can give %d bytes, want %d", r.Device, d.Data.MaxSize, r.Maximum-r.Base)
+		}
+	}
+	return nil
+}
+
+// drive wants a device with a medium that can be changed, or a disk.
+func (m *machine) drive(device string, removable bool) error {
+	var blocks []struct {
+		QDev      string
+		Removable bool
+	}
+	if err := m.ask("query-block", nil, &blocks); err != nil {
+		return err
+	}
+	for _, b := range blocks {
+		if b.QDev != device && !strings.HasPrefix(b.QDev+"/", "/machine/peripheral/"+device+"/") {
+			continue
+		}
+		if removable && !b.Removable {
+			return fmt.Errorf("%s is a drive whose medium can't be changed", device)
+		}
+		return nil
+	}
+	return fmt.Errorf("%s is no drive", device)
+}

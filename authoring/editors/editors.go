@@ -1,0 +1,122 @@
+// Package editors sets up editors for a folder of VM types.
+package editors
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"vmop/authoring/reference"
+)
+
+// A File is one that was asked for.
+type File struct {
+	Path string
+	Done Outcome
+}
+
+// An Outcome says what was done about a file.
+type Outcome string
+
+// What can be done about a file.
+const (
+	Written   Outcome = "written"
+	Unchanged Outcome = "unchanged" // it was as it should be
+	Kept      Outcome = "kept"      // it is the user's
+)
+
+// A Conflict says that settings of the user's are in the way.
+type Conflict struct {
+	Path string
+	Want string // what the file would hold
+}
+
+// Error returns what to do.
+func (e Conflict) Error() string {
+	return fmt.Sprintf("%s is yours, and is left as it is; add to it:\n%s", e.Path, strings.TrimSuffix(e.Want, "\n"))
+}
+
+// Write writes stubs and settings into a folder, and tells what it did about
+// each file. The stubs are ours, and are written anew; of settings only files that
+// aren't there are written, and a file with other settings is a [Conflict].
+func Write(dir string) ([]File, error) {
+	if info, err := os.Stat(dir); err != nil {
+		return nil, fmt.Errorf("set up editors: %w", err)
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("set up editors: %s is no folder", dir)
+	}
+	stubs := filepath.Join(dir, reference.StubsName)
+	done, err := replace(stubs, reference.Stubs())
+	files := []File{{stubs, done}}
+	errs := []error{err}
+	for _, f := range []struct{ name, text string }{{"settings.json", settings}, {"extensions.json", extensions}} {
+		path := filepath.Join(dir, ".vscode", f.name)
+		done, err := create(path, f.text)
+		files, errs = append(files, File{path, done}), append(errs, err)
+	}
+	return files, errors.Join(errs...)
+}
+
+// replace writes a file that is ours; another one of its name is kept.
+func replace(path, text string) (Outcome, error) {
+	old, err := os.ReadFile(path)
+	first, _, _ := strings.Cut(text, "\n")
+	switch {
+	case err == nil && string(old) == text:
+		return Unchanged, nil
+	case err == nil && !strings.HasPrefix(string(old), first):
+		return Kept, fmt.Errorf("write stubs: %s is not from here: move it away", path)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return Kept, fmt.Errorf("write stubs: %w", err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		return Kept, fmt.Errorf("write stubs: %w", err)
+	}
+	return Written, nil
+}
+
+// create writes a file that isn't there.
+func create(path, text string) (Outcome, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return Kept, fmt.Errorf("write settings: %w", err)
+	}
+	old, err := os.ReadFile(path)
+	switch {
+	case err == nil && string(old) == text:
+		return Unchanged, nil
+	case err == nil:
+		return Kept, Conflict{path, text}
+	case !errors.Is(err, fs.ErrNotExist):
+		return Kept, fmt.Errorf("write settings: %w", err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		return Kept, fmt.Errorf("write settings: %w", err)
+	}
+	return Written, nil
+}
+
+// settings are those of VS Code. Its extension for Bazel knows Starlark, and
+// starts any language server for it; what it does for Bazel is switched off.
+const settings = `{
+  "files.associations": { "*.star": "starlark" },
+  "[starlark]": {
+    "editor.insertSpaces": true,
+    "editor.tabSize": 4,
+    "editor.formatOnSave": true
+  },
+  "bazel.lsp.command": "vmrunner",
+  "bazel.lsp.args": ["vmtype", "lsp"],
+  "bazel.buildifier.enable": false,
+  "bazel.codeLens.enable": false,
+  "bazel.workspaceTree.enable": false
+}
+`
+
+// extensions are what VS Code recommends to install.
+const extensions = `{
+  "recommendations": ["BazelBuild.vscode-bazel", "redhat.vscode-yaml"]
+}
+`

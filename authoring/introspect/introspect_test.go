@@ -1,0 +1,132 @@
+package introspect_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/authoring/introspect"
+)
+
+func open(t *testing.T, program, cache string) *introspect.QEMU {
+	t.Helper()
+	q, err := introspect.Open(context.WithoutCancel(t.Context()), program, cache) // it is closed, not killed
+	require.NoError(t, err, "install the package qemu-system-x86")
+	t.Cleanup(func() { require.NoError(t, q.Close()) })
+	return q
+}
+
+// The real QEMU says what it knows, of each kind of option.
+func TestWhatQEMUSays(t *testing.T) {
+	t.Parallel()
+	q := open(t, "qemu-system-x86_64", "")
+	require.Regexp(t, `^QEMU \d+\.\d+\.\d+$`, q.Name())
+	for _, flag := range []string{"-machine", "-device", "-help", "-h", "-fda", "-fdb", "-S", "-sandbox", "-accel", "-name"} {
+		require.Contains(t, q.Flags(), flag)
+	}
+	require.NotContains(t, q.Flags(), "-numa dist")
+	for flag, value := range map[string]string{
+		"-device": "virtio-net", "-object": "memory-backend-file", "-machine": "q35", "-accel": "tcg", "-cpu": "max",
+		"-netdev": "user", "-blockdev": "qcow2", "-global": "ICH9-LPC",
+	} {
+		require.Contains(t, q.Values(flag), value)
+		require.NotContains(t, q.Values(flag), "nonsense")
+	}
+	require.Nil(t, q.Values("-append"))
+	for _, c := range []struct{ flag, value, property string }{
+		{"-device", "virtio-net", "mac"}, // by an alias
+		{"-device", "virtio-blk-pci", "addr"},
+		{"-device", "usb-tablet", "port"},
+		{"-device", "scsi-hd", "scsi-id"},
+		{"-object", "memory-backend-ram", "size"},
+		{"-machine", "q35", "smm"},
+		{"-machine", "pc", "accel"},
+		{"-accel", "tcg", "thread"},
+		{"-cpu", "max", "vmx"},
+		{"-netdev", "user", "hostfwd"},
+		{"-blockdev", "file", "filename"},
+		{"-blockdev", "file", "node-name"},
+		{"-chardev", "socket", "path"},
+		{"-smp", "", "maxcpus"},
+		{"-rtc", "", "base"},
+		{"-vnc", "", "id"},
+		{"-global", "ICH9-LPC", "disable_s3"},
+	} {
+		require.Contains(t, q.Properties(c.flag, c.value), c.property, "%s %s", c.flag, c.value)
+		require.NotContains(t, q.Properties(c.flag, c.value), "nonsense", "%s %s", c.flag, c.value)
+	}
+	require.Nil(t, q.Properties("-device", "nonsense"))
+	require.Nil(t, q.Properties("-append", ""))
+}
+
+// What was said is kept until the program changes: the second time it is not
+// started, and what was asked in the meantime is there, too.
+func TestCache(t *testing.T) {
+	t.Parallel()
+	dir, cache := t.TempDir(), filepath.Join(t.TempDir(), "cache")
+	program, log := filepath.Join(dir, "qemu"), filepath.Join(dir, "log")
+	script := "#!/bin/sh\necho >> " + log + "\nexec qemu-system-x86_64 \"$@\"\n"
+	require.NoError(t, os.WriteFile(program, []byte(script), 0o700))
+	calls := func() int {
+		text, err := os.ReadFile(log)
+		require.NoError(t, err)
+		return len(text)
+	}
+	first := open(t, program, cache)
+	want := first.Properties("-device", "virtio-rng-pci")
+	require.Contains(t, want, "max-bytes")
+	require.NoError(t, first.Close())
+	before := calls()
+	require.Positive(t, before)
+
+	second := open(t, program, cache)
+	require.ElementsMatch(t, want, second.Properties("-device", "virtio-rng-pci"))
+	require.Equal(t, first.Name(), second.Name())
+	require.Equal(t, before, calls(), "QEMU was started again")
+	require.NotEmpty(t, second.Properties("-device", "e1000"), "what was not asked yet is")
+	require.Equal(t, before+1, calls())
+
+	require.NoError(t, os.WriteFile(program, []byte(script+"# newer\n"), 0o700))
+	open(t, program, cache)
+	require.Greater(t, calls(), before+1, "another program has not been asked")
+
+	files, err := filepath.Glob(filepath.Join(cache, "qemu-*.json"))
+	require.NoError(t, err)
+	for _, file := range files {
+		require.NoError(t, os.WriteFile(file, []byte("{"), 0o600))
+	}
+	require.NotEmpty(t, open(t, program, cache).Flags(), "a cache that is damaged")
+}
+
+// A QEMU that dies over a question is started again for the next one.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	program := filepath.Join(dir, "qemu")
+	// It hands all questions on but one, over which QEMU dies.
+	script := `#!/bin/bash
+case "$*" in *stdio*) ;; *) exec qemu-system-x86_64 "$@" ;; esac
+exec 3>&1
+coproc QEMU { exec qemu-system-x86_64 "$@" >&3; }
+while read -r question; do
+	case "$question" in *deadly*) kill -9 $QEMU_PID; exit 3 ;; esac
+	echo "$question" >&"${QEMU[1]}"
+done
+kill -9 $QEMU_PID
+`
+	require.NoError(t, os.WriteFile(program, []byte(script), 0o700))
+	q := open(t, program, "")
+	require.Nil(t, q.Properties("-device", "deadly"))
+	require.Contains(t, q.Properties("-device", "virtio-rng-pci"), "max-bytes")
+}
+
+func TestNoQEMU(t *testing.T) {
+	t.Parallel()
+	_, err := introspect.Open(t.Context(), "/nowhere/qemu", "")
+	require.ErrorContains(t, err, "look for QEMU: ")
+	_, err = introspect.Open(t.Context(), "false", "")
+	require.ErrorContains(t, err, "what it knows: -help: exit status 1")
+}

@@ -1,0 +1,164 @@
+package lint
+
+import (
+	"slices"
+	"strings"
+
+	"go.starlark.net/syntax"
+
+	"vmop/authoring/compare"
+	"vmop/vmtypes/plan"
+)
+
+// Plans returns what the rules find in plans that types have made of sample VMs:
+// what is not written out in a module is known here. sources are the modules
+// that findings may be in, by name; what others made is not told. qemu may be
+// nil.
+func Plans(plans []*plan.Plan, sources map[string]string, qemu Machine) []Finding {
+	p := &planned{modules: map[string]*module{}, sources: sources}
+	for _, made := range plans {
+		for _, placed := range compare.Placements(made) {
+			p.add("implicit-address", placed.Device, placed.Device.Value, "the device "+placed.Device.Value+
+				" has no addr, so its slot follows from the devices before it, and changes with them; give it a slot of its own")
+		}
+		if qemu == nil {
+			continue
+		}
+		for i := range made.QEMU.Args {
+			o := &made.QEMU.Args[i]
+			for _, c := range asked(qemu, o) {
+				p.add(c.rule, o, c.word, c.message)
+			}
+		}
+	}
+	var all []Finding
+	for _, m := range p.modules {
+		all = append(all, m.allowed()...)
+	}
+	return Sort(all)
+}
+
+// asked returns what a machine does not know of an option of a plan.
+func asked(qemu Machine, o *plan.Option) []complaint {
+	value, names := o.Value, []string{}
+	for _, p := range o.Properties {
+		names = append(names, p.Key)
+	}
+	switch o.Flag {
+	case "-cpu":
+		value, names = cpu(o.Value)
+	case "-global":
+		return askedGlobal(qemu, o)
+	case "-machine", "-object", "-device", "-netdev", "-chardev":
+		if kind, ok := o.Get(map[string]string{"-machine": "type", "-object": "qom-type", "-device": "driver"}[o.Flag]); ok && value == "" {
+			value = kind
+		}
+	case "-blockdev":
+		value, _ = o.Get("driver")
+	}
+	return complaints(qemu, o.Flag, value, names)
+}
+
+// cpu reads the value of -cpu: a model, and features with + or - before them or
+// a value behind.
+func cpu(value string) (model string, features []string) {
+	model, rest, _ := strings.Cut(value, ",")
+	for part := range strings.SplitSeq(rest, ",") {
+		name, _, _ := strings.Cut(strings.TrimLeft(part, "+-"), "=")
+		if name != "" {
+			features = append(features, strings.ReplaceAll(name, "_", "-"))
+		}
+	}
+	return model, features
+}
+
+// askedGlobal is about a property that is set for all devices of a kind. QEMU
+// ignores one of a device that it doesn't have, with a warning that nobody sees.
+func askedGlobal(qemu Machine, o *plan.Option) []complaint {
+	driver, property := "", ""
+	if o.List {
+		driver, _ = o.Get("driver")
+		property, _ = o.Get("property")
+	} else {
+		name, _, _ := strings.Cut(o.Value, "=")
+		i := strings.LastIndexByte(name, '.')
+		if i < 0 {
+			return nil
+		}
+		driver, property = name[:i], name[i+1:]
+	}
+	kinds := qemu.Values("-global")
+	if driver == "" || kinds == nil {
+		return nil
+	}
+	if !slices.Contains(kinds, driver) {
+		return []complaint{{unknownValue, driver, qemu.Name() + " has no device " + driver + suggestion(driver, kinds) + ", so -global does nothing"}}
+	}
+	if known := qemu.Properties("-global", driver); known != nil && !slices.Contains(known, property) {
+		return []complaint{{unknownProperty, property, driver + " has no property " + property + " in " + qemu.Name() + suggestion(property, known)}}
+	}
+	return nil
+}
+
+// planned is one call of Plans.
+type planned struct {
+	sources map[string]string
+	modules map[string]*module
+}
+
+// add notes a finding at the line that made an option: the innermost that is in
+// one of the sources.
+func (p *planned) add(rule string, o *plan.Option, word, message string) {
+	for _, frame := range o.Origin {
+		m := p.module(frame.File)
+		if m == nil {
+			continue
+		}
+		m.rule = rule
+		m.add(m.mention(frame.Line, word), message)
+		return
+	}
+}
+
+// module returns a module of the sources, or nil.
+func (p *planned) module(name string) *module {
+	if m, ok := p.modules[name]; ok {
+		return m
+	}
+	source, ok := p.sources[name]
+	if !ok {
+		return nil
+	}
+	m := parse(name, source)
+	if m != nil {
+		p.modules[name] = m
+	}
+	return m
+}
+
+// mention returns where a word stands in the call that begins, or goes on, at a
+// line: a string that is that word, else the call itself.
+func (m *module) mention(line int, word string) syntax.Node {
+	var call syntax.Node = m.file.Stmts[0]
+	var found syntax.Node
+	syntax.Walk(m.file, func(n syntax.Node) bool {
+		c, ok := n.(*syntax.CallExpr)
+		if !ok || int(c.Lparen.Line) != line && int(syntax.Start(c).Line) != line {
+			return true
+		}
+		call = c
+		syntax.Walk(c, func(n syntax.Node) bool {
+			if e, ok := n.(syntax.Expr); ok && found == nil {
+				if s, isText := text(e); isText && s == word {
+					found = e
+				}
+			}
+			return true
+		})
+		return true
+	})
+	if found != nil {
+		return found
+	}
+	return call
+}

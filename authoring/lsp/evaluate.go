@@ -1,0 +1,391 @@
+package lsp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"vmop/authoring/lint"
+	"vmop/authoring/sample"
+	"vmop/authoring/vmtypestest"
+	"vmop/runner/config"
+	"vmop/vmtypes"
+	"vmop/vmtypes/plan"
+)
+
+// An evaluation is what became known of a folder.
+type evaluation struct {
+	// diagnostics by file name; samples in testdata have theirs, too.
+	diagnostics map[string][]diagnostic
+	// made are the options that the lines of a file make, by its name.
+	made map[string][]made
+	// declared are the options that types declare, by the names of the types.
+	declared map[string][]vmtypes.Option
+	// plans are those that could be made, sampled the types with samples.
+	plans   []*plan.Plan
+	sampled []string
+
+	source vmtypes.Source
+	texts  map[string]*text
+}
+
+// made is what a line makes in a sample.
+type made struct {
+	line   int // from 1
+	sample string
+	// own are options that the line itself makes, called those that functions
+	// make which it calls; as words.
+	own, called []string
+}
+
+// evaluate evaluates a folder with the documents that are open: all its modules,
+// and all its types with their samples, several at a time. It ends early, with
+// nothing of use, when the context does.
+func (o Options) evaluate(ctx context.Context, dir string, open map[string]*text) *evaluation {
+	source, err := vmtypes.ReadSource(dir)
+	if err != nil {
+		source = vmtypes.Source{Dir: dir, Modules: map[string]string{}} // what is open is all that is known
+	}
+	e := newEvaluation(source, open)
+	for name, text := range open {
+		switch {
+		case filepath.Ext(name) != ".star":
+		case len(text.content) > vmtypes.MaxModule:
+			delete(source.Modules, name)
+			e.put(name, 1, 1, diagnostic{Severity: severityError, Message: fmt.Sprintf("a module has at most %d bytes", vmtypes.MaxModule)})
+		default:
+			source.Modules[name] = text.content
+		}
+	}
+	samples := e.samples(dir)
+	var work []func() *evaluation
+	for _, file := range slices.Sorted(maps.Keys(source.Modules)) {
+		work = append(work, func() *evaluation {
+			of := newEvaluation(source, open)
+			o.module(ctx, of, file, samples)
+			return of
+		})
+	}
+	vmtypestest.InOrder(work, e.merge)
+	e.lint(ctx, o)
+	return e
+}
+
+func newEvaluation(source vmtypes.Source, open map[string]*text) *evaluation {
+	return &evaluation{
+		diagnostics: map[string][]diagnostic{}, made: map[string][]made{}, declared: map[string][]vmtypes.Option{},
+		source: source, texts: open,
+	}
+}
+
+// merge adds what another evaluation of the same source has found.
+func (e *evaluation) merge(other *evaluation) {
+	for file, list := range other.diagnostics {
+		for _, d := range list {
+			e.unlessThere(file, d)
+		}
+	}
+	for file, list := range other.made {
+		for _, m := range list {
+			if have := slices.ContainsFunc(e.made[file], func(have made) bool { return have.line == m.line }); !have {
+				e.made[file] = append(e.made[file], m)
+			}
+		}
+	}
+	maps.Copy(e.declared, other.declared)
+	e.plans = append(e.plans, other.plans...)
+}
+
+// module evaluates one module: a type with its samples, a test, or what others
+// load.
+func (o Options) module(ctx context.Context, e *evaluation, file string, samples map[string][]*sample.Sample) {
+	name := strings.TrimSuffix(file, ".star")
+	switch t := parse(file, newText(e.source.Modules[file])); {
+	case ctx.Err() != nil:
+	case strings.HasSuffix(name, "_test"):
+		o.test(ctx, e, file)
+	case t == nil || !t.launches() || vmtypes.IsStock(name):
+		if err := o.Evaluator.Diagnose(ctx, e.source, file); err != nil {
+			e.add(err, file, "")
+		}
+	default:
+		d, err := o.Evaluator.Describe(ctx, e.source, name)
+		if err != nil {
+			e.add(err, file, "") // it would be said again for each sample
+			return
+		}
+		e.declared[name] = d.Options
+		o.try(ctx, e, file, name, samples[name])
+	}
+}
+
+// test runs the tests of a file, and adds what fails.
+func (o Options) test(ctx context.Context, e *evaluation, file string) {
+	results, err := o.Evaluator.Test(ctx, e.source, file)
+	if err != nil {
+		e.add(err, file, "")
+		return
+	}
+	for _, r := range results {
+		for _, f := range r.Failures {
+			failed := &vmtypes.Error{Message: f.Message, File: f.File, Line: f.Line, Column: f.Column}
+			if f.Line == 0 {
+				failed.File, failed.Line, failed.Column = file, max(r.Line, 1), 1
+			}
+			e.at(failed, file, f.Diff)
+		}
+	}
+}
+
+// lint adds what could be better, except on lines where something is wrong. The
+// plans of each QEMU are looked at with what that one knows.
+func (e *evaluation) lint(ctx context.Context, o Options) {
+	programs := map[string][]*plan.Plan{}
+	for _, p := range e.plans {
+		programs[p.QEMU.Executable] = append(programs[p.QEMU.Executable], p)
+	}
+	folder := lint.Folder{Modules: e.source.Modules, Around: lint.Surroundings{Read: vmtypes.StockModule}, Sampled: e.sampled}
+	var findings []lint.Finding
+	for program, plans := range programs {
+		if ctx.Err() != nil {
+			return
+		}
+		if len(programs) == 1 {
+			folder.Around.Machine, folder.Plans = o.Machine(program), plans
+			break
+		}
+		findings = append(findings, lint.Plans(plans, e.source.Modules, o.Machine(program))...)
+	}
+	for _, f := range lint.Sort(append(findings, folder.Findings()...)) {
+		wrong := slices.ContainsFunc(e.diagnostics[f.File], func(d diagnostic) bool {
+			return d.Severity == severityError && d.Range.Start.Line == f.Line-1
+		})
+		if !wrong {
+			e.put(f.File, f.Line, f.Column, diagnostic{Severity: severityWarning, Code: f.Rule, Message: f.Message})
+		}
+	}
+}
+
+// samples returns the samples of a folder by the types that they are of, and adds
+// what is wrong with them.
+func (e *evaluation) samples(dir string) map[string][]*sample.Sample {
+	found := map[string][]*sample.Sample{}
+	if dir == "" {
+		return found
+	}
+	paths, err := sample.Find(dir)
+	if err != nil {
+		return found // the folder isn't there yet
+	}
+	for _, path := range paths {
+		s, err := sample.Read(path)
+		if err != nil {
+			e.add(err, e.relative(path), "")
+			continue
+		}
+		found[s.Type] = append(found[s.Type], s)
+		e.sampled = append(e.sampled, s.Type)
+	}
+	return found
+}
+
+func (e *evaluation) relative(path string) string {
+	if name, err := filepath.Rel(e.source.Dir, path); err == nil {
+		return name
+	}
+	return path
+}
+
+// try makes the plans of a type's samples; without any, that of a VM which has
+// the defaults.
+func (o Options) try(ctx context.Context, e *evaluation, file, name string, samples []*sample.Sample) {
+	standIn := len(samples) == 0
+	if standIn {
+		vm, err := sample.ParseVM([]byte("name: vm\n"))
+		if err != nil {
+			return
+		}
+		samples = []*sample.Sample{{Path: "a VM with the defaults", Type: name, VM: vm}}
+	}
+	for _, s := range samples {
+		p, err := o.Evaluator.Launch(ctx, e.source, name, s.VM, s.Host.Host())
+		if p != nil {
+			e.plans = append(e.plans, p)
+			e.note(p, s.Name())
+		}
+		var options *vmtypes.OptionsError
+		switch {
+		case err == nil && s.Text != "" && p.Text() != s.Text:
+			e.put(e.relative(s.Path), s.TextLine, 1, diagnostic{Severity: severityWarning, Message: "the plan has changed: vmrunner vmtype test shows what, and -u keeps it"})
+		case err == nil, ctx.Err() != nil:
+		case standIn && errors.As(err, &options): // it needs options that nobody has given
+		case standIn:
+			e.add(err, file, "(with "+s.Name()+"; a sample says otherwise)")
+		case errors.As(err, &options):
+			e.add(s.Locate(err), e.relative(s.Path), "")
+		default:
+			e.add(err, file, "(with "+s.Name()+")")
+		}
+	}
+}
+
+// note keeps which lines have made the options of a plan, in each file the
+// innermost. The first sample that reaches a line tells what it makes.
+func (e *evaluation) note(p *plan.Plan, sample string) {
+	for _, option := range p.QEMU.Args {
+		words := strings.Join(option.Words(func(name string) string { return "<" + name + ">" }), " ")
+		seen := map[string]bool{}
+		for i, frame := range option.Origin {
+			if seen[frame.File] || !e.here(frame) {
+				continue
+			}
+			seen[frame.File] = true
+			m := e.madeAt(frame.File, frame.Line, sample)
+			switch {
+			case m == nil:
+			case i == 0:
+				m.own = append(m.own, words)
+			default:
+				m.called = append(m.called, words)
+			}
+		}
+	}
+}
+
+// madeAt returns the entry of a line, or nil if another sample has filled it.
+func (e *evaluation) madeAt(file string, line int, sample string) *made {
+	list := e.made[file]
+	i := slices.IndexFunc(list, func(m made) bool { return m.line == line })
+	if i < 0 {
+		e.made[file] = append(list, made{line: line, sample: sample})
+		return &e.made[file][len(list)]
+	}
+	if list[i].sample != sample {
+		return nil
+	}
+	return &list[i]
+}
+
+// add adds what an error says, each at its place; what has none is said of file.
+func (e *evaluation) add(err error, file, note string) {
+	var several vmtypes.Errors
+	var one *vmtypes.Error
+	var faults *vmtypes.FaultsError
+	var wrong config.Faults
+	switch {
+	case errors.As(err, &several):
+		for _, one := range several {
+			e.at(one, file, note)
+		}
+	case errors.As(err, &one):
+		e.at(one, file, note)
+	case errors.As(err, &faults):
+		for _, f := range faults.Faults {
+			e.at(&vmtypes.Error{Message: f.Message, Calls: f.Origin}, file, note)
+		}
+	case errors.As(err, &wrong):
+		for _, f := range wrong {
+			message := f.Path + ": " + f.Message
+			if f.Hint != "" {
+				message += " (" + f.Hint + ")"
+			}
+			e.put(file, f.Line, f.Column, diagnostic{Severity: severityError, Message: strings.TrimPrefix(message, ": ")})
+		}
+	default:
+		e.put(file, 1, 1, diagnostic{Severity: severityError, Message: join(err.Error(), note)})
+	}
+}
+
+func join(message, note string) string { return strings.TrimSpace(message + "\n" + note) }
+
+// at adds an error where it is in the folder: where it happened, or where the
+// library was called from.
+func (e *evaluation) at(err *vmtypes.Error, file, note string) {
+	d := diagnostic{Severity: severityError, Message: err.Message}
+	calls, line, column := err.Calls, err.Line, err.Column
+	if _, here := e.source.Modules[err.File]; here && line > 0 {
+		file = err.File
+	} else if i := slices.IndexFunc(calls, e.here); i >= 0 {
+		if line > 0 {
+			d.Message += fmt.Sprintf("\nat %s:%d", err.File, line)
+		}
+		file, line, column, calls = calls[i].File, calls[i].Line, 0, calls[i+1:]
+	} else {
+		line, column = max(line, 1), max(column, 1)
+		if err.File != "" {
+			d.Message += fmt.Sprintf("\nat %s:%d", err.File, line)
+			line, column = 1, 1
+		}
+	}
+	d.Message = join(d.Message, note)
+	for _, f := range calls {
+		if e.here(f) {
+			at := e.line(f.File, f.Line, 0)
+			d.Related = append(d.Related, related{location{uriOf(filepath.Join(e.source.Dir, f.File)), at}, "called from " + f.Function})
+		}
+	}
+	e.put(file, line, column, d)
+}
+
+func (e *evaluation) here(f plan.Frame) bool {
+	_, ok := e.source.Modules[f.File]
+	return ok
+}
+
+// put adds a diagnostic at a line and a column.
+func (e *evaluation) put(file string, line, column int, d diagnostic) {
+	d.Source = "vmrunner"
+	d.Range = e.line(file, line, column)
+	e.unlessThere(file, d)
+}
+
+// unlessThere adds a diagnostic, unless the same mistake is known, from another
+// sample.
+func (e *evaluation) unlessThere(file string, d diagnostic) {
+	for _, have := range e.diagnostics[file] {
+		if have.Range == d.Range && summary(have) == summary(d) {
+			return
+		}
+	}
+	e.diagnostics[file] = append(e.diagnostics[file], d)
+}
+
+func summary(d diagnostic) string {
+	first, _, _ := strings.Cut(d.Message, "\n")
+	return first
+}
+
+// line returns where the word at a column of a line is; column 0 is the whole
+// line without its indentation.
+func (e *evaluation) line(file string, line, column int) span {
+	t := e.texts[file]
+	if source, ok := e.source.Modules[file]; t == nil && ok {
+		t = newText(source)
+	}
+	if t == nil { // of a sample, all that is known is the place
+		at := position{max(line-1, 0), max(column-1, 0)}
+		return span{at, at}
+	}
+	content := t.line(line - 1)
+	if column <= 0 {
+		indented := len(content) - len(strings.TrimLeft(content, " \t"))
+		return span{position{line - 1, indented}, position{line - 1, unitsIn(content)}}
+	}
+	start := t.offset(t.column(line, column))
+	end := start
+	for end < len(t.content) && isWord(t.content[end]) {
+		end++
+	}
+	if end == start && end < len(t.content) && t.content[end] != '\n' {
+		end++
+	}
+	return t.between(start, end)
+}
+
+func isWord(c byte) bool {
+	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
+}

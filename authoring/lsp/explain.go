@@ -1,0 +1,229 @@
+package lsp
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"vmop/authoring/reference"
+	"vmop/vmtypes"
+)
+
+func (s *server) hover(_ context.Context, params *positionParams) (*hover, error) {
+	v, err := s.view(params.TextDocument.URI)
+	if err != nil {
+		return nil, err
+	}
+	offset := v.text.offset(params.Position)
+	c := cursorAt(v.text.content, offset)
+	if c.comment {
+		return nil, nil
+	}
+	if c.str >= 0 {
+		return v.hoverString(c), nil
+	}
+	path, start, end := wordAt(v.text.content, offset)
+	text := v.explainArgument(c, path, end)
+	if text == "" {
+		text = v.explain(path)
+	}
+	if text == "" {
+		return nil, nil
+	}
+	return &hover{Contents: markdown(text), Range: new(v.text.between(start, end))}, nil
+}
+
+// hoverString explains what a load statement names.
+func (v *view) hoverString(c cursor) *hover {
+	function, b, ok := c.call()
+	if !ok || function != "load" {
+		return nil
+	}
+	content, end := stringAt(c)
+	spec, name := content, ""
+	if b.commas > 0 {
+		spec, name = firstString(c.content[b.at:]), content
+	}
+	t := v.loadedTree(spec)
+	text := ""
+	switch {
+	case spec == reference.TestingModule:
+		text = v.explain(name)
+	case t == nil:
+		return nil
+	case name == "":
+		if m, err := reference.ReadModule(t.module, t.text.content); err == nil {
+			text = "`" + t.module + "`\n\n" + m.Doc
+		}
+	default:
+		text = explainGlobal(t, name)
+	}
+	return &hover{Contents: markdown(text), Range: new(v.text.between(c.str, end))}
+}
+
+// stringAt returns the string that the cursor is in, and where it ends.
+func stringAt(c cursor) (content string, end int) {
+	end = c.str
+	for end < len(c.content) && !strings.ContainsRune("\"'\n\r", rune(c.content[end])) {
+		end++
+	}
+	return c.content[c.str:end], end
+}
+
+// firstString returns the first string in a text.
+func firstString(content string) string {
+	open := strings.IndexAny(content, `"'`)
+	if open < 0 {
+		return ""
+	}
+	s, _, _ := strings.Cut(content[open+1:], content[open:open+1])
+	return s
+}
+
+// explain returns what a path means, in Markdown, or "".
+func (v *view) explain(path string) string {
+	if o, ok := v.option(path); ok {
+		return explainOption(o)
+	}
+	if key := v.key(path); key != "" {
+		keys := reference.VM()
+		if i := slices.IndexFunc(keys, func(k reference.Key) bool { return k.Path == strings.TrimSuffix(key, "[]") }); i >= 0 {
+			return explainKey(keys[i])
+		}
+		if key == "vm" {
+			return "```python\nvm: VM\n```\nThe vm section of the configuration, with its defaults."
+		}
+	}
+	if f, ok := v.function(path); ok {
+		return explainFunction(f)
+	}
+	if of, name, ok := cutLast(path); ok {
+		for _, f := range v.object(of).Fields {
+			if f.Name == name {
+				return fmt.Sprintf("```python\n%s: %s\n```\n%s", path, f.Type, f.Doc)
+			}
+		}
+		return ""
+	}
+	if o := v.object(path); o.Name != "" {
+		return fmt.Sprintf("```python\n%s: %s\n```\n%s", path, o.Name, o.Doc)
+	}
+	if v.tree == nil {
+		return ""
+	}
+	if from, ok := v.tree.loads()[path]; ok {
+		if t := v.loadedTree(from.module); t != nil {
+			return explainGlobal(t, from.name)
+		}
+		return ""
+	}
+	return explainGlobal(v.tree, path)
+}
+
+// explainGlobal explains what a module defines.
+func explainGlobal(t *tree, name string) string {
+	if f, ok := t.function(name); ok {
+		return explainFunction(f) + "\n\n*" + t.module + "*"
+	}
+	id := t.global(name)
+	if id == nil {
+		return ""
+	}
+	line := strings.TrimSpace(t.text.line(int(id.NamePos.Line) - 1))
+	return fmt.Sprintf("```python\n%s\n```\n*%s*", line, t.module)
+}
+
+func explainFunction(f reference.Function) string {
+	var b strings.Builder
+	result := f.Result
+	if result != "" {
+		result = " -> " + result
+	}
+	fmt.Fprintf(&b, "```python\n%s%s\n```\n%s", f.Signature(), result, f.Doc)
+	for i, p := range f.Parameters {
+		if p.Doc == "" {
+			continue
+		}
+		if i == 0 || !strings.Contains(b.String(), "\n\n- ") {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(&b, "\n- `%s`", p.Name)
+		if p.Type != "" {
+			fmt.Fprintf(&b, " (`%s`)", p.Type)
+		}
+		b.WriteString(": " + p.Doc)
+	}
+	if f.Example != "" {
+		b.WriteString("\n\n```python\n" + f.Example + "```")
+	}
+	return b.String()
+}
+
+func explainKey(k reference.Key) string {
+	text := fmt.Sprintf("```python\n%s: %s\n```\n%s", k.Path, k.Type, reference.Plain(k.Doc))
+	if k.Unit != "" {
+		text += "\n\nUnit: " + k.Unit + "."
+	}
+	if k.Choices != nil {
+		text += "\n\nIt can be `" + strings.Join(k.Choices, "`, `") + "`."
+	}
+	switch {
+	case k.Default != "":
+		text += "\n\nDefault: `" + k.Default + "`."
+	case k.Note != "":
+		text += "\n\nDefault: " + k.Note + "."
+	}
+	return text
+}
+
+func explainOption(o vmtypes.Option) string {
+	text := fmt.Sprintf("```python\nvm.options.%s: %s\n```\n%s\n\n%s", o.Name, reference.OptionType(&o.Attr), o.Doc, reference.OptionForm(&o.Attr))
+	return text + ". Default: " + reference.OptionDefault(&o.Attr) + "."
+}
+
+// explainArgument explains the name of a keyword argument, if that is what the
+// word before end is.
+func (v *view) explainArgument(c cursor, word string, end int) string {
+	rest := strings.TrimLeft(v.text.content[end:], " \t")
+	if !strings.HasPrefix(rest, "=") || strings.HasPrefix(rest, "==") {
+		return ""
+	}
+	path, _, ok := c.call()
+	f, known := v.function(path)
+	if !ok || !known {
+		return ""
+	}
+	if p, ok := f.Parameter(word); ok {
+		return fmt.Sprintf("```python\n%s: %s\n```\n%s", p.String(), p.Type, p.Doc)
+	}
+	if path == "plan_of" {
+		return v.explain("vm." + word)
+	}
+	return ""
+}
+
+func (s *server) signatureHelp(_ context.Context, params *positionParams) (*signatureHelp, error) {
+	v, err := s.view(params.TextDocument.URI)
+	if err != nil {
+		return nil, err
+	}
+	c := cursorAt(v.text.content, v.text.offset(params.Position))
+	path, b, ok := c.call()
+	f, known := v.function(path)
+	if !ok || !known || c.comment {
+		return nil, nil
+	}
+	help := signature{Label: f.Signature(), Documentation: markdown(reference.Summary(f.Doc)), Parameters: []parameter{}}
+	active := b.commas
+	for i, p := range f.Parameters {
+		help.Parameters = append(help.Parameters, parameter{Label: p.String(), Documentation: markdown(p.Doc)})
+		if p.Rest() && !strings.HasPrefix(p.Name, "**") && active > i {
+			active = i // it takes all that follow
+		}
+	}
+	if name := c.keyword(b); name != "" {
+		active = slices.IndexFunc(f.Parameters, func(p reference.Parameter) bool { return p.Name == name })
+	}
+	return &signatureHelp{Signatures: []signature{help}, ActiveParameter: max(active, 0)}, nil
+}

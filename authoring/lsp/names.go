@@ -1,0 +1,230 @@
+package lsp
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"vmop/authoring/reference"
+	"vmop/vmtypes"
+)
+
+// A view is a document together with what can be known of it.
+type view struct {
+	server *server
+	folder *folder
+	document
+	declared map[string][]vmtypes.Option
+	open     map[string]*text
+	program  string // QEMU, as the type names it
+}
+
+// view returns an open document for a request.
+func (s *server) view(uri string) (*view, error) {
+	f, d, err := s.document(uri)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := &view{server: s, folder: f, document: d, open: texts(f.open), program: usualProgram}
+	if f.result == nil {
+		return v, nil
+	}
+	v.declared = f.result.declared
+	for _, p := range f.result.plans {
+		if p.Type == strings.TrimSuffix(d.module, ".star") {
+			v.program = p.QEMU.Executable
+		}
+	}
+	return v, nil
+}
+
+// usualProgram is asked about a module that is no type.
+const usualProgram = "qemu-system-x86_64"
+
+// module returns the text of a module by its name.
+func (v *view) module(name string) (*text, bool) {
+	if strings.HasPrefix(name, vmtypes.StockPrefix) {
+		source, err := vmtypes.StockModule(name)
+		return newText(source), err == nil
+	}
+	if t := v.open[name]; t != nil {
+		return t, true
+	}
+	if v.folder.dir == "" || !filepath.IsLocal(name) {
+		return nil, false
+	}
+	info, err := os.Lstat(filepath.Join(v.folder.dir, name))
+	if err != nil || !info.Mode().IsRegular() || info.Size() > vmtypes.MaxModule {
+		return nil, false
+	}
+	source, err := os.ReadFile(filepath.Join(v.folder.dir, name))
+	return newText(string(source)), err == nil
+}
+
+// loadedTree returns the syntax of the module that a load of this document means.
+func (v *view) loadedTree(spec string) *tree {
+	name, err := vmtypes.ResolveLoad(v.document.module, spec)
+	if err != nil {
+		return nil
+	}
+	t, ok := v.module(name)
+	if !ok {
+		return nil
+	}
+	return parse(name, t)
+}
+
+// function returns the function that a path means here: a builtin, one of this
+// module or of a loaded one, a method of host.
+func (v *view) function(path string) (reference.Function, bool) {
+	for _, list := range [][]reference.Function{reference.Builtins(), reference.Language(), v.testing()} {
+		if i := slices.IndexFunc(list, func(f reference.Function) bool { return f.Name == path }); i >= 0 {
+			return list[i], true
+		}
+	}
+	if of, name, ok := cutLast(path); ok {
+		for _, m := range v.object(of).Methods {
+			if m.Name == name {
+				return m, true
+			}
+		}
+		return reference.Function{}, false
+	}
+	if v.tree == nil {
+		return reference.Function{}, false
+	}
+	if f, ok := v.tree.function(path); ok {
+		return f, true
+	}
+	if from, ok := v.tree.loads()[path]; ok {
+		if t := v.loadedTree(from.module); t != nil {
+			return t.function(from.name)
+		}
+	}
+	return reference.Function{}, false
+}
+
+// testing returns what the testing module has, if this is a test.
+func (v *view) testing() []reference.Function {
+	if !strings.HasSuffix(v.document.module, "_test.star") {
+		return nil
+	}
+	return reference.Testing()
+}
+
+func cutLast(path string) (of, name string, ok bool) {
+	i := strings.LastIndexByte(path, '.')
+	if i < 0 {
+		return "", path, false
+	}
+	return path[:i], path[i+1:], true
+}
+
+// object returns the kind of value that a path means, as far as that can be told:
+// host, and what a variable was assigned.
+func (v *view) object(path string) reference.Object {
+	name := ""
+	if path == "host" {
+		name = "Host"
+	} else if of := v.assigned(path); of != "" {
+		if i := strings.IndexByte(of, '('); i > 0 && of[:i] != path {
+			if f, ok := v.function(of[:i]); ok {
+				name, _, _ = strings.Cut(f.Result, " | ")
+			}
+		}
+	}
+	for _, o := range slices.Concat(reference.Objects(), reference.TestingObjects()) {
+		if o.Name == name {
+			return o
+		}
+	}
+	return reference.Object{}
+}
+
+// key returns the path below vm that a path means here, variables resolved:
+// "n.mac" is "vm.network[].mac" in a loop over vm.network. It is "" for others.
+func (v *view) key(path string) string {
+	first, rest, _ := strings.Cut(path, ".")
+	for range 4 { // a variable may be assigned another one
+		if first == "vm" {
+			return strings.TrimSuffix("vm."+rest, ".")
+		}
+		bare, index := strings.CutSuffix(first, "[]")
+		of := v.assigned(bare)
+		if of == "" || strings.Contains(of, "(") {
+			return ""
+		}
+		if index {
+			of += "[]"
+		}
+		var more string
+		first, more, _ = strings.Cut(of, ".")
+		rest = strings.Trim(more+"."+rest, ".")
+	}
+	return ""
+}
+
+// assigned returns what a variable is assigned, if that is a path, an item of one,
+// or a call: "vm.network[]", "plan_of(".
+func (v *view) assigned(name string) string {
+	if name == "" || strings.ContainsAny(name, ".[]") {
+		return ""
+	}
+	variable := regexp.QuoteMeta(name)
+	const value = `([A-Za-z_][\w.]*(?:\[[^\]\n]*\])?[\w.]*\(?)`
+	loop := regexp.MustCompile(`\bfor (?:\w+, *)?` + variable + ` in (?:enumerate\()?` + value)
+	if m := loop.FindStringSubmatch(v.text.content); m != nil {
+		return strings.TrimSuffix(plain(m[1]), "(") + "[]"
+	}
+	assignment := regexp.MustCompile(`(?m)^[ \t]*` + variable + ` = ` + value)
+	if m := assignment.FindStringSubmatch(v.text.content); m != nil {
+		return plain(m[1])
+	}
+	return ""
+}
+
+// plain leaves the indices of a path out.
+func plain(path string) string {
+	before, rest, ok := strings.Cut(path, "[")
+	if !ok {
+		return path
+	}
+	_, after, _ := strings.Cut(rest, "]")
+	return before + "[]" + after
+}
+
+// options returns the options that vm.options has here: those of this module's
+// type, or, in a module that is none, those of all types of the folder.
+func (v *view) options() []vmtypes.Option {
+	if own, ok := v.declared[strings.TrimSuffix(v.document.module, ".star")]; ok {
+		return own
+	}
+	var all []vmtypes.Option
+	for _, list := range v.declared {
+		for _, o := range list {
+			if !slices.ContainsFunc(all, func(have vmtypes.Option) bool { return have.Name == o.Name }) {
+				all = append(all, o)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b vmtypes.Option) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// option returns the option that a path means: "vm.options.asset".
+func (v *view) option(path string) (vmtypes.Option, bool) {
+	name, ok := strings.CutPrefix(v.key(path), "vm.options.")
+	if !ok {
+		return vmtypes.Option{}, false
+	}
+	for _, o := range v.options() {
+		if o.Name == name {
+			return o, true
+		}
+	}
+	return vmtypes.Option{}, false
+}

@@ -1,0 +1,50 @@
+package lsp
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/authoring/lint"
+)
+
+// knowing is a QEMU that knows little.
+type knowing struct{}
+
+func (knowing) Name() string    { return "QEMU 0" }
+func (knowing) Flags() []string { return []string{"-device", "-netdev", "-rtc"} }
+func (knowing) Values(flag string) []string {
+	return map[string][]string{"-device": {"usb-kbd", "usb-mouse"}, "-netdev": {"tap", "user"}}[flag]
+}
+
+func (knowing) Properties(flag, value string) []string {
+	return map[string][]string{"-device usb-kbd": {"bus", "port"}, "-netdev user": {"hostfwd"}, "-rtc ": {"base", "clock"}}[flag+" "+value]
+}
+
+func TestNamesOfQEMUAreCompleted(t *testing.T) {
+	t.Parallel()
+	const head = "load(\"@vmtypes//lib/qemu.star\", \"device\", net = \"netdev\")\n\nx = [\n    "
+	for marked, want := range map[string][]string{
+		`option("|"`: {"-device", "-netdev", "-rtc"}, `option("-r|`: {"-rtc"}, `option("-device", "usb-k|`: {"usb-kbd"},
+		`option("-device", "usb-kbd", {"|": 1})`: {"bus", "port"}, `option("-rtc", None, {"base": "utc", "cl|`: {"clock"},
+		`option("-rtc", None, {"base": "|`: nil, `device("|`: {"usb-kbd", "usb-mouse"}, `device("usb-kbd", {"id": "a", "po|rt"`: {"port"},
+		`net("n", "|`: {"tap", "user"}, `net("n", "user", {"h|`: {"hostfwd"}, `net("|`: nil, `other("|`: nil, `device(f(1, "x"), {"|`: nil,
+	} {
+		before, after, _ := strings.Cut(marked, "|")
+		s := &server{options: Options{Machine: func(string) lint.Machine { return knowing{} }}, library: new(libraryCopy), folders: map[string]*folder{}}
+		f := s.folderOf(place{})
+		d := &document{uri: "untitled:x.star", module: "x.star"}
+		d.set(newText(head+"]\n"), 1)
+		d.set(newText(head+before+after), 2)
+		f.open["x.star"] = d
+		at := d.text.position(len(head + before))
+		list, err := s.completion(t.Context(), &positionParams{TextDocument: documentID{d.uri}, Position: at})
+		require.NoError(t, err)
+		var labels []string
+		for _, item := range list.Items {
+			labels = append(labels, item.Label)
+		}
+		require.Equal(t, want, labels, marked)
+	}
+}

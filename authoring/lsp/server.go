@@ -1,0 +1,214 @@
+package lsp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/creachadair/jrpc2"
+	"github.com/creachadair/jrpc2/handler"
+
+	"vmop/authoring/lint"
+	"vmop/authoring/vmtypestest"
+	"vmop/vmspec"
+	"vmop/vmtypes"
+	"vmop/vmtypes/plan"
+)
+
+// An Evaluator evaluates modules that nobody trusts: it must come to an end, with
+// an error, whatever they do.
+type Evaluator interface {
+	// Launch returns the plan that a type of a source makes for a VM, as
+	// [vmtypes.Type.Launch] does.
+	Launch(ctx context.Context, source vmtypes.Source, vmType string, vm vmspec.Spec, host vmtypes.Host) (*plan.Plan, error)
+	// Diagnose returns what is wrong with a module, as far as loading it shows.
+	Diagnose(ctx context.Context, source vmtypes.Source, file string) error
+	// Describe returns what a type says of itself.
+	Describe(ctx context.Context, source vmtypes.Source, vmType string) (vmtypes.Description, error)
+	// Test runs the tests of a file.
+	Test(ctx context.Context, source vmtypes.Source, file string) ([]vmtypestest.Result, error)
+}
+
+// Options are what a server uses of others.
+type Options struct {
+	Evaluator Evaluator
+	// Format returns the text of a module as it should be.
+	Format func(name, source string) (string, error)
+	// Machine returns the QEMU that is installed in place of a program that a type
+	// names, to be asked what it knows; nil if there is none. It must not start a
+	// program because a type names it.
+	Machine func(program string) lint.Machine
+}
+
+// ErrNoShutdown says that the editor left without saying so.
+var ErrNoShutdown = errors.New("the editor ended the session without a shutdown")
+
+// The protocol's error codes that JSON-RPC doesn't have.
+const (
+	codeNotInitialized jrpc2.Code = -32002
+	codeRequestFailed  jrpc2.Code = -32803
+)
+
+// A server is one session with an editor.
+type server struct {
+	options Options
+	rpc     *jrpc2.Server
+	library *libraryCopy
+	session context.Context // ends with the session
+
+	mu          sync.Mutex
+	initialized bool
+	down        bool // shutdown was asked for
+	exited      bool
+	refresh     bool // the editor asks again for hints when told to
+	watches     bool // the editor can watch files
+	folders     map[string]*folder
+
+	// background is work that outlives a request.
+	background sync.WaitGroup
+}
+
+// Serve answers an editor until it leaves, in ends or the context does. Leaving
+// without a shutdown is [ErrNoShutdown]; the end of in is none, since that is how
+// an editor ends that was killed.
+func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, options Options) error {
+	ctx, cancel := context.WithCancel(ctx)
+	s := &server{options: options, library: new(libraryCopy), session: ctx, folders: map[string]*folder{}}
+	s.rpc = jrpc2.NewServer(s, &jrpc2.ServerOptions{
+		AllowPush: true, DisableBuiltin: true, Concurrency: 4, NewContext: func() context.Context { return ctx },
+	})
+	s.rpc.Start(newChannel(in, out))
+	stop := context.AfterFunc(ctx, s.rpc.Stop)
+	err := s.rpc.Wait()
+	stop()
+	cancel()
+	s.background.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.exited && !s.down:
+		err = ErrNoShutdown
+	case s.exited:
+		err = nil
+	case err != nil:
+		err = fmt.Errorf("talk to the editor: %w", err)
+	}
+	return errors.Join(err, s.library.remove())
+}
+
+// Assign implements jrpc2.Assigner.
+func (s *server) Assign(_ context.Context, method string) jrpc2.Handler {
+	h := s.methods()[method]
+	if h == nil {
+		return nil
+	}
+	return func(ctx context.Context, request *jrpc2.Request) (result any, err error) {
+		defer func() {
+			if r := recover(); r != nil { // one answer less is better than no editor
+				err = jrpc2.Errorf(jrpc2.InternalError, "%s: %v", method, r)
+			}
+		}()
+		if err := s.allowed(method); err != nil {
+			if request.IsNotification() {
+				return nil, nil // nobody would hear it
+			}
+			return nil, err
+		}
+		return h(ctx, request)
+	}
+}
+
+// allowed refuses what comes before initialize and after shutdown.
+func (s *server) allowed(method string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case method == "exit":
+		return nil
+	case s.down:
+		return jrpc2.Errorf(jrpc2.InvalidRequest, "%s after shutdown", method)
+	case !s.initialized && method != "initialize":
+		return jrpc2.Errorf(codeNotInitialized, "%s before initialize", method)
+	}
+	return nil
+}
+
+func (s *server) methods() map[string]jrpc2.Handler {
+	return map[string]jrpc2.Handler{
+		"initialize":                      handler.New(s.initialize),
+		"initialized":                     s.watch,
+		"shutdown":                        s.shutdown,
+		"exit":                            s.exit,
+		"$/cancelRequest":                 handler.New(s.cancel),
+		"workspace/didChangeWatchedFiles": handler.New(s.didChangeFiles),
+		"textDocument/didOpen":            handler.New(s.didOpen),
+		"textDocument/didChange":          handler.New(s.didChange),
+		"textDocument/didSave":            handler.New(s.didSave),
+		"textDocument/didClose":           handler.New(s.didClose),
+		"textDocument/hover":              handler.New(s.hover),
+		"textDocument/completion":         handler.New(s.completion),
+		"textDocument/signatureHelp":      handler.New(s.signatureHelp),
+		"textDocument/definition":         handler.New(s.definition),
+		"textDocument/documentSymbol":     handler.New(s.documentSymbol),
+		"textDocument/formatting":         handler.New(s.formatting),
+		"textDocument/inlayHint":          handler.New(s.inlayHint),
+	}
+}
+
+func (s *server) initialize(_ context.Context, params *initializeParams) (*initializeResult, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.initialized {
+		return nil, jrpc2.Errorf(jrpc2.InvalidRequest, "initialize was called before")
+	}
+	s.initialized = true
+	s.refresh = params.Capabilities.Workspace.InlayHint.RefreshSupport
+	s.watches = params.Capabilities.Workspace.DidChangeWatchedFiles.DynamicRegistration
+	return &initializeResult{
+		Capabilities: capabilities{
+			PositionEncoding: "utf-16",
+			TextDocumentSync: syncOptions{OpenClose: true, Change: 2, Save: true},
+			HoverProvider:    true, DefinitionProvider: true, DocumentSymbolProvider: true, InlayHintProvider: true,
+			CompletionProvider:         triggerOptions{[]string{".", `"`, "/"}},
+			SignatureHelpProvider:      triggerOptions{[]string{"(", ","}},
+			DocumentFormattingProvider: true,
+		},
+		ServerInfo: serverInfo{Name: "vmrunner vmtype lsp"},
+	}, nil
+}
+
+// watch asks the editor to tell of files that change without being open.
+func (s *server) watch(context.Context, *jrpc2.Request) (any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.watches {
+		params := registrationParams{[]registration{{
+			ID: "files", Method: "workspace/didChangeWatchedFiles",
+			RegisterOptions: watchOptions{[]watcher{{"**/*.{star,txtar,yaml}"}}},
+		}}}
+		s.background.Go(func() { _, _ = s.rpc.Callback(s.session, "client/registerCapability", params) }) // the editor may decline
+	}
+	return nil, nil
+}
+
+func (s *server) shutdown(context.Context, *jrpc2.Request) (any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down = true
+	return nil, nil
+}
+
+func (s *server) exit(context.Context, *jrpc2.Request) (any, error) {
+	s.mu.Lock()
+	s.exited = true
+	s.mu.Unlock()
+	s.rpc.Stop()
+	return nil, nil
+}
+
+func (s *server) cancel(_ context.Context, params *cancelParams) error {
+	s.rpc.CancelRequest(string(params.ID))
+	return nil
+}

@@ -1,0 +1,194 @@
+package revision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"vmop/authoring/compare"
+	"vmop/authoring/sample"
+	"vmop/vmtypes"
+)
+
+// A Comparison is what has changed from one version to another.
+type Comparison struct {
+	// Results has each VM that was tried, in their order, also those of which
+	// nothing has changed.
+	Results []compare.Result
+	// Nowhere are the VMs that start in neither version, with the reason.
+	Nowhere []Failure
+	// Gone and New are types that one of the versions doesn't have.
+	Gone, New []string
+}
+
+// A Failure is a VM of which there is no plan.
+type Failure struct {
+	VM     string `json:"vm"`
+	Reason string `json:"reason"`
+}
+
+// Different tells whether anything has changed.
+func (c *Comparison) Different() bool {
+	return len(c.Gone)+len(c.New) > 0 || slices.ContainsFunc(c.Results, func(r compare.Result) bool { return len(r.Changes) > 0 })
+}
+
+// Compare computes the plans of samples in two versions. Without samples it
+// takes those beside the newer types, else those beside the older, and for types
+// that have none [sample.Usual].
+func Compare(ctx context.Context, before, after *Revision, samples []*sample.Sample) (*Comparison, error) {
+	c := &Comparison{}
+	if before.Single == "" && after.Single == "" {
+		c.Gone, c.New = without(before.Types(), after.Types()), without(after.Types(), before.Types())
+	}
+	tries, err := tries(before, after, samples)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range tries {
+		if slices.Contains(c.Gone, t.before) || slices.Contains(c.New, t.after) {
+			continue
+		}
+		p, fault := before.Plan(ctx, t.before, t.sample)
+		q, newFault := after.Plan(ctx, t.after, t.sample)
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if fault != nil && newFault != nil && reason(fault) == reason(newFault) {
+			c.Nowhere = append(c.Nowhere, Failure{t.name, reason(fault)})
+			continue
+		}
+		changes := compare.Outcomes(p, reason(fault), q, reason(newFault))
+		if newFault != nil {
+			changes[0].Place = placeOf(newFault)
+		}
+		c.Results = append(c.Results, compare.Result{VM: t.name, Changes: changes})
+	}
+	return c, nil
+}
+
+// A try is a sample, and the types that it is for in the two versions.
+type try struct {
+	name          string
+	before, after string
+	sample        *sample.Sample
+}
+
+func tries(before, after *Revision, samples []*sample.Sample) ([]try, error) {
+	given := len(samples) > 0
+	for _, r := range []*Revision{after, before} {
+		if len(samples) == 0 {
+			var err error
+			if samples, err = r.Samples(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	types := without(before.Types(), after.Types())
+	types = append(types, after.Types()...)
+	if before.Single != "" || after.Single != "" {
+		types = []string{first(before.Single, after.Single), first(after.Single, before.Single)}
+	}
+	var list []try
+	for _, s := range samples {
+		if given || slices.Contains(types, s.Type) {
+			list = append(list, try{s.Name(), first(before.Single, after.Single, s.Type), first(after.Single, before.Single, s.Type), s})
+		}
+	}
+	if given {
+		return list, nil
+	}
+	return withUsual(list, before, after, types)
+}
+
+// withUsual adds the usual VMs for types that no sample is for.
+func withUsual(list []try, before, after *Revision, types []string) ([]try, error) {
+	if before.Single != "" || after.Single != "" {
+		if len(list) > 0 {
+			return list, nil
+		}
+		types = types[1:]
+	}
+	for _, name := range types {
+		if slices.ContainsFunc(list, func(t try) bool { return t.sample.Type == name }) {
+			continue
+		}
+		usual, err := sample.Usual(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range usual {
+			called := s.Name()
+			if len(types) > 1 {
+				called = name + " " + called
+			}
+			list = append(list, try{called, first(before.Single, after.Single, name), first(after.Single, before.Single, name), s})
+		}
+	}
+	return list, nil
+}
+
+// reason returns why there is no plan, without the place: that is another one
+// in each version. It is empty if there is a plan.
+func reason(err error) string {
+	var one *vmtypes.Error
+	var several vmtypes.Errors
+	var faults *vmtypes.FaultsError
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &several):
+		var list []string
+		for _, e := range several {
+			list = append(list, e.Message)
+		}
+		return strings.Join(list, "; ")
+	case errors.As(err, &faults):
+		var list []string
+		for _, f := range faults.Faults {
+			list = append(list, f.Message)
+		}
+		return strings.Join(list, "; ")
+	case errors.As(err, &one):
+		return one.Message
+	}
+	return err.Error()
+}
+
+// placeOf returns where the reason is, or "".
+func placeOf(err error) string {
+	var one *vmtypes.Error
+	var several vmtypes.Errors
+	switch {
+	case errors.As(err, &several):
+		one = several[0]
+	case !errors.As(err, &one):
+		return ""
+	}
+	if one.Line == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d", one.File, one.Line)
+}
+
+// first returns the first of some texts that is not empty.
+func first(texts ...string) string {
+	for _, t := range texts {
+		if t != "" {
+			return t
+		}
+	}
+	return ""
+}
+
+// without returns the texts of a list that are not in another.
+func without(list, other []string) []string {
+	var rest []string
+	for _, text := range list {
+		if !slices.Contains(other, text) {
+			rest = append(rest, text)
+		}
+	}
+	return rest
+}

@@ -1,0 +1,235 @@
+package revision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/txtar"
+
+	"vmop/authoring/sample"
+	"vmop/vmspec"
+	"vmop/vmtypes"
+	"vmop/vmtypes/plan"
+)
+
+// A Revision is one version of VM types. It must be closed.
+type Revision struct {
+	// Name is how the user called it.
+	Name string
+	// Single is the name of its only type; empty for a folder.
+	Single string
+
+	dir    string // where the files are; empty if there are none
+	launch Launch
+	// own are archives of the types, if the version has its own library; else nil.
+	own    map[string][]byte
+	loaded map[string]loading
+	close  []func() error
+}
+
+// Launch has a type evaluated that is called as in a configuration: one of the
+// custom types of a folder, a stock type, or a file by its absolute path.
+type Launch func(ctx context.Context, dir, name string, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error)
+
+// loading is what came of loading a type.
+type loading struct {
+	vmType *vmtypes.Type
+	err    error
+}
+
+// Open finds the version that a name means: a stock type, a file, a folder, an
+// archive (vmtype.txtar of a data directory), or, where nothing of these has the
+// name, a git revision: REV:PATH, or REV for the working directory's files.
+//
+// Types of a folder are evaluated by launch; those of an archive, or of a copy of
+// the whole library, in this process.
+func Open(ctx context.Context, name string, launch Launch) (*Revision, error) {
+	r := &Revision{Name: name, launch: launch, loaded: map[string]loading{}}
+	if err := r.open(ctx, name); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+func (r *Revision) open(ctx context.Context, name string) error {
+	if vmtypes.IsStock(name) {
+		r.Single = name
+		return nil
+	}
+	info, err := os.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return r.openGit(ctx, name)
+	case err != nil:
+		return fmt.Errorf("open a version of VM types: %w", err)
+	case info.IsDir():
+		return r.openFolder(name)
+	case filepath.Ext(name) == ".star":
+		r.Single = strings.TrimSuffix(filepath.Base(name), ".star")
+		return r.openFolder(filepath.Dir(name))
+	}
+	return r.openArchive(ctx, name)
+}
+
+// Close removes what was only needed to look at the version.
+func (r *Revision) Close() error {
+	var errs []error
+	for _, f := range slices.Backward(r.close) {
+		errs = append(errs, f())
+	}
+	return errors.Join(errs...)
+}
+
+// openFolder opens a folder of custom types, or a copy of the stock library,
+// which stands for itself and not for the program's.
+func (r *Revision) openFolder(dir string) error {
+	r.dir = dir
+	for _, file := range []string{"standard.star", "lib/qemu.star"} {
+		if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
+			return nil
+		}
+	}
+	r.own = map[string][]byte{}
+	var modules []txtar.File
+	for _, pattern := range []string{"*.star", "lib/*.star"} {
+		paths, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			return err // the pattern is malformed
+		}
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return fmt.Errorf("read a copy of the library: %w", err)
+			}
+			modules = append(modules, txtar.File{Name: "@vmtypes//" + filepath.ToSlash(strings.TrimPrefix(path, filepath.Clean(dir)+"/")), Data: text})
+		}
+	}
+	for _, m := range modules {
+		if name, isType := strings.CutSuffix(strings.TrimPrefix(m.Name, "@vmtypes//"), ".star"); isType && !strings.Contains(name, "/") {
+			comment := fmt.Sprintf("VM type %s\nAPI version %d\n", m.Name, vmtypes.APIVersion)
+			r.own[name] = txtar.Format(&txtar.Archive{Comment: []byte(comment), Files: modules})
+		}
+	}
+	return nil
+}
+
+func (r *Revision) openArchive(ctx context.Context, path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("read an archive of a VM type: %w", err)
+	}
+	t, err := vmtypes.LoadArchive(ctx, text)
+	if t == nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	r.Single = t.Name()
+	r.own = map[string][]byte{r.Single: text}
+	return nil
+}
+
+// Types returns the names of the types that this version has of its own, sorted.
+func (r *Revision) Types() []string {
+	var list []string
+	switch {
+	case r.Single != "":
+		list = []string{r.Single}
+	case r.own != nil:
+		for name := range r.own {
+			list = append(list, name)
+		}
+	default:
+		modules, _ := r.Modules() // Plan will tell
+		for file := range modules {
+			if name := strings.TrimSuffix(file, ".star"); !strings.HasSuffix(name, "_test") && name != "testing" && !vmtypes.IsStock(name) {
+				list = append(list, name)
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Modules returns the sources by the names by which they are loaded, tests
+// included.
+func (r *Revision) Modules() (map[string]string, error) {
+	if r.own == nil {
+		source, err := vmtypes.ReadSource(r.dir)
+		for _, reason := range source.Refused {
+			err = errors.Join(err, fmt.Errorf("read the modules of %s: %s", r.Name, reason))
+		}
+		return source.Modules, err
+	}
+	all := map[string]string{}
+	for _, text := range r.own {
+		for _, file := range txtar.Parse(text).Files {
+			all[file.Name] = string(file.Data)
+		}
+	}
+	return all, nil
+}
+
+// Samples returns those that are beside the types, none if there are none.
+func (r *Revision) Samples() ([]*sample.Sample, error) {
+	if r.dir == "" {
+		return nil, nil
+	}
+	return ReadSamples(r.dir, false)
+}
+
+// ReadSamples reads the samples of a folder. If must is set, it is an error if
+// there are none.
+func ReadSamples(dir string, must bool) ([]*sample.Sample, error) {
+	paths, err := sample.Find(dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(paths) == 0 && must {
+		return nil, fmt.Errorf("there are no samples in %s: archives NAME.txtar, or configurations", dir)
+	}
+	var list []*sample.Sample
+	for _, path := range paths {
+		s, err := sample.Read(path)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// Plan returns the plan that a type of this version makes of a VM.
+func (r *Revision) Plan(ctx context.Context, vmType string, s *sample.Sample) (*plan.Plan, error) {
+	if r.own == nil {
+		if vmType == r.Single && r.dir != "" {
+			file, err := filepath.Abs(filepath.Join(r.dir, vmType+".star"))
+			if err != nil {
+				return nil, err
+			}
+			vmType = file
+		}
+		return r.launch(ctx, r.dir, vmType, s.VM, s.Host.Host())
+	}
+	t, ok := r.loaded[vmType]
+	if !ok {
+		t.vmType, t.err = r.load(ctx, vmType)
+		r.loaded[vmType] = t
+	}
+	if t.err != nil {
+		return nil, t.err
+	}
+	return t.vmType.Launch(ctx, s.VM, s.Host.Host())
+}
+
+func (r *Revision) load(ctx context.Context, name string) (*vmtypes.Type, error) {
+	text, ok := r.own[name]
+	if !ok {
+		return nil, &vmtypes.Error{Message: fmt.Sprintf("there is no VM type %q; known are %s", name, strings.Join(r.Types(), ", "))}
+	}
+	return vmtypes.LoadArchive(ctx, text)
+}

@@ -1,0 +1,204 @@
+package sample
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/txtar"
+
+	"vmop/durable"
+	"vmop/runner/config"
+	"vmop/vmspec"
+	"vmop/vmtypes"
+	"vmop/vmtypes/plan"
+)
+
+// The endings of samples: archives with a plan, and configurations.
+const (
+	Suffix       = ".txtar"
+	configSuffix = ".yaml"
+)
+
+// Folder is the folder beside types where samples may be, too.
+const Folder = "testdata"
+
+// A Sample is a VM that a VM type is tried with.
+type Sample struct {
+	// Path of the file.
+	Path string
+	// Type is the name of the VM type.
+	Type string
+	// VM is the vm section with its defaults.
+	VM vmspec.Spec
+	// Host is where it runs.
+	Host HostFacts
+	// Text is the plan that is kept; empty if there is none.
+	Text string
+	// TextLine is the line of the file at which Text begins, counted from 1; 0 if
+	// there is none.
+	TextLine int
+
+	config  *config.Config
+	within  excerpt        // where the vm section stands in an archive
+	marker  int            // the line before it
+	archive *txtar.Archive // nil: the file is a configuration
+}
+
+// Find returns the paths of the samples in a folder and in its subfolder
+// testdata, sorted by folder and name. A YAML file without a section "/Runner" is
+// something else.
+func Find(dir string) ([]string, error) {
+	var found []string
+	for _, folder := range []string{dir, filepath.Join(dir, Folder)} {
+		entries, err := os.ReadDir(folder)
+		if folder != dir && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("look for samples: %w", err)
+		}
+		for _, e := range entries {
+			path := filepath.Join(folder, e.Name())
+			if is, err := isSample(path, e); err != nil {
+				return nil, fmt.Errorf("look for samples: %w", err)
+			} else if is {
+				found = append(found, path)
+			}
+		}
+	}
+	return found, nil
+}
+
+func isSample(path string, e fs.DirEntry) (bool, error) {
+	switch {
+	case e.IsDir():
+		return false, nil
+	case filepath.Ext(path) == Suffix:
+		return true, nil
+	case filepath.Ext(path) != configSuffix:
+		return false, nil
+	}
+	text, err := os.ReadFile(path)
+	return strings.Contains(string(text), "/Runner") || strings.Contains(string(text), "_Runner"), err
+}
+
+// Read reads a sample. What is wrong with its content are config.Faults, all of
+// them. Settings change the VM before it is looked at; see config.Load.
+func Read(path string, settings ...string) (*Sample, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read sample: %w", err)
+	}
+	if filepath.Ext(path) == configSuffix {
+		return readConfig(path, data, settings)
+	}
+	return readArchive(path, data, settings)
+}
+
+// readConfig reads a configuration as the runner does. Its paths begin at its
+// folder.
+func readConfig(path string, data []byte, settings []string) (*Sample, error) {
+	cfg, _, err := config.Parse(path, data, settings...)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sample{Path: path, Type: cfg.VMType, config: cfg}
+	spec := cfg.VM
+	if spec.UUID == "" {
+		spec.UUID = UUID
+	}
+	if cfg.CloudInit != nil {
+		s.Host.CloudInitImage = "/run/vm/cloud-init.img"
+	}
+	here, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return nil, fmt.Errorf("folder of %s: %w", path, err)
+	}
+	s.VM, _ = vmspec.ResolveResources(spec.WithDefaults().Within(here), usualMode) // which knows every path
+	return s, nil
+}
+
+// usualMode is what a path leads to where nobody can look: a block device if it is
+// in /dev, else a file.
+func usualMode(path string) (fs.FileMode, error) {
+	if strings.HasPrefix(path, "/dev/") {
+		return fs.ModeDevice, nil
+	}
+	return 0, nil
+}
+
+// Name returns the name without folder and ending.
+func (s *Sample) Name() string {
+	return strings.TrimSuffix(strings.TrimSuffix(filepath.Base(s.Path), Suffix), configSuffix)
+}
+
+// Keeps says whether the plan is kept in the file, or can be.
+func (s *Sample) Keeps() bool { return s.archive != nil }
+
+// Plan returns the plan as the library's VM type makes it now. Options that the
+// type does not take are config.Faults.
+func (s *Sample) Plan(ctx context.Context, library *vmtypes.Library) (*plan.Plan, error) {
+	t, err := library.Load(ctx, s.Type)
+	if err != nil {
+		return nil, err
+	}
+	p, err := t.Launch(ctx, s.VM, s.Host.Host())
+	return p, s.Locate(err)
+}
+
+// Locate returns an error of a launch; if it is about the options of the VM, as
+// config.Faults with their places in the file.
+func (s *Sample) Locate(err error) error {
+	var options *vmtypes.OptionsError
+	if !errors.As(err, &options) || s.config == nil {
+		return err
+	}
+	located := faultsOf(s.config.Locate(options.Faults))
+	if s.archive != nil {
+		for i, f := range located {
+			located[i] = s.within.place(f, s.marker)
+		}
+	}
+	return located
+}
+
+// Write keeps a plan in the archive. A configuration keeps none.
+func (s *Sample) Write(text string) error {
+	if s.archive == nil {
+		return fmt.Errorf("write %s: a configuration has no place for a plan", s.Path)
+	}
+	at := slices.IndexFunc(s.archive.Files, func(f txtar.File) bool { return f.Name == planSection })
+	if at < 0 {
+		at = len(s.archive.Files)
+		s.archive.Files = append(s.archive.Files, txtar.File{Name: planSection})
+	}
+	s.archive.Files[at].Data = []byte(text)
+	s.Text = text
+	if err := durable.File(s.Path, txtar.Format(s.archive)); err != nil {
+		return fmt.Errorf("write sample: %w", err)
+	}
+	return nil
+}
+
+// typeFor returns the type in the folder that a sample is named after, or the
+// standard one.
+func typeFor(path string) string {
+	folder := filepath.Dir(path)
+	if filepath.Base(folder) == Folder {
+		folder = filepath.Dir(folder)
+	}
+	name := strings.TrimSuffix(filepath.Base(path), Suffix)
+	for name != "" {
+		if _, err := os.Stat(filepath.Join(folder, name+".star")); err == nil {
+			return name
+		}
+		name = name[:max(0, strings.LastIndexByte(name, '-'))]
+	}
+	return config.DefaultVMType
+}

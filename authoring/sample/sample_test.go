@@ -1,0 +1,207 @@
+package sample_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/authoring/sample"
+	"vmop/runner/config"
+	"vmop/vmspec"
+	"vmop/vmtypes"
+)
+
+// write makes a file in a folder, and returns its path.
+func write(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+func TestGoldenIsWrittenAndReadBack(t *testing.T) {
+	t.Parallel()
+	for name, sections := range map[string]string{
+		"no plan yet":                "-- vm.yaml --\nmaximumRam: 256Mi\n-- host.json --\n{\"kvm\": true}\n",
+		"plan before other sections": "-- plan.txt --\nold\n-- vm.yaml --\nmaximumRam: 256Mi\n-- host.json --\n{\"kvm\": true}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := write(t, t.TempDir(), "small.txtar", "Small.\n"+sections)
+			s, err := sample.Read(path)
+			require.NoError(t, err)
+			require.Equal(t, "small", s.Name())
+			require.Equal(t, "standard", s.Type)
+			require.Equal(t, 256*vmspec.MiB, s.VM.MaximumRAM)
+			require.True(t, s.Host.KVM)
+			library, err := vmtypes.Open("")
+			require.NoError(t, err)
+			p, err := s.Plan(t.Context(), library)
+			require.NoError(t, err)
+			require.NoError(t, s.Write(p.Text()))
+			again, err := sample.Read(path)
+			require.NoError(t, err)
+			require.Equal(t, p.Text(), again.Text)
+			require.Equal(t, s.VM, again.VM)
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, "type standard", strings.Split(string(text), "\n")[again.TextLine-1])
+		})
+	}
+}
+
+func TestConfigurationIsASample(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := write(t, dir, "web.yaml", `
+"/Runner":
+  vmType: asset
+  cloudInit: {}
+  vm:
+    name: web
+    drives:
+    - file: web.img
+    - resource: /dev/vg0/web
+`)
+	s, err := sample.Read(path)
+	require.NoError(t, err)
+	require.Equal(t, "asset", s.Type)
+	require.Equal(t, sample.UUID, s.VM.UUID)
+	require.Equal(t, filepath.Join(dir, "web.img"), s.VM.Drives[0].File)
+	require.Equal(t, "/dev/vg0/web", s.VM.Drives[1].Device)
+	require.NotEmpty(t, s.Host.CloudInitImage)
+	require.False(t, s.Keeps())
+	require.ErrorContains(t, s.Write("a plan"), "a configuration has no place for a plan")
+}
+
+func TestArchiveIsOfTheTypeItIsNamedAfter(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"asset.star", "asset-big.star"} {
+		write(t, dir, name, "")
+	}
+	for file, want := range map[string]string{
+		"asset.txtar":                  "asset",
+		"asset-small.txtar":            "asset",
+		"asset-big-one.txtar":          "asset-big",
+		"assets.txtar":                 "standard",
+		"other.txtar":                  "standard",
+		"testdata/asset-small.txtar":   "asset",
+		"elsewhere/asset-small.txtar":  "standard",
+		"testdata/asset-but-not.txtar": "mine",
+	} {
+		text := "x\n"
+		if want == "mine" {
+			text += "-- type --\nmine\n"
+		}
+		s, err := sample.Read(write(t, dir, file, text))
+		require.NoError(t, err)
+		require.Equal(t, want, s.Type, file)
+	}
+}
+
+func TestFind(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"b.yaml": "\"/Runner\":\n", "kustomization.yaml": "resources: []\n", "c.star": "", "a.txtar": "x",
+		"testdata/d.txtar": "x", "testdata/e.yaml": "_Runner: {}", "testdata/deep/f.txtar": "x", "dir.txtar/g": "", "samples/h.txtar": "",
+	} {
+		write(t, dir, name, text)
+	}
+	found, err := sample.Find(dir)
+	require.NoError(t, err)
+	for i, path := range found {
+		found[i], err = filepath.Rel(dir, path)
+		require.NoError(t, err)
+	}
+	require.Equal(t, []string{"a.txtar", "b.yaml", "testdata/d.txtar", "testdata/e.yaml"}, found)
+	_, err = sample.Find(filepath.Join(dir, "absent"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// Authors see what is wrong in the file that they have before them.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ file, text, want string }{
+		"no comment": {"x.txtar", "-- vm.yaml --\n", `
+x.txtar:1:1: there is no comment (begin with a line that says what is special about this machine)
+   1 | -- vm.yaml --
+     | ^
+`},
+		"unknown section": {"x.txtar", "x\n-- vm.yml --\n", `
+x.txtar:2:1: unknown section vm.yml (did you mean vm.yaml?)
+   2 | -- vm.yml --
+     | ^
+`},
+		"everything at once": {"x.txtar", "A\ncomment.\n-- vm.yaml --\nname: n\nusetpm: true\nmaximumRam: 1\n-- host.json --\n{\n  \"file\": []\n}\n", `
+x.txtar:5:1: vm.usetpm: unknown key (did you mean useTpm?)
+   5 | usetpm: true
+     | ^
+x.txtar:6:13: vm.maximumRam: is less than 1 MiB: 1 B (is a unit missing? such as 8 GiB)
+   6 | maximumRam: 1
+     |             ^
+x.txtar:9:3: unknown field "file" (did you mean files?)
+   9 |   "file": []
+     |   ^
+`},
+		"wrong kind of fact": {"x.txtar", "x\n-- host.json --\n{\"kvm\": \"yes\"}\n", `
+x.txtar:3:13: kvm is a string, want true or false
+   3 | {"kvm": "yes"}
+     |             ^
+`},
+		"unknown distribution": {"x.txtar", "x\n-- host.json --\n{\"files\": [\"bare\",\n\"debian\"]}\n", `
+x.txtar:4:1: files: "debian" is neither a path nor one of alpine, arch, arch-old, bare, debian-12, debian-12-arm64, debian-13, fedora, suse, upstream
+   4 | "debian"]}
+     | ^
+`},
+		"not JSON": {"x.txtar", "x\n-- host.json --\n{kvm}\n", `
+x.txtar:3:2: invalid character 'k' looking for beginning of object key string
+   3 | {kvm}
+     |  ^
+`},
+		"not YAML": {"x.txtar", "x\n-- vm.yaml --\nmaximumRam: {\n", `
+x.txtar:3:1: did not find expected node content
+   3 | maximumRam: {
+     | ^
+`},
+		"configuration": {"x.yaml", "\"/Runner\":\n  vm:\n    name: x\n    usetpm: true\n", `
+x.yaml:4:5: vm.usetpm: unknown key (did you mean useTpm?)
+   4 |     usetpm: true
+     |     ^
+`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			_, err := sample.Read(write(t, dir, c.file, c.text))
+			var faults config.Faults
+			require.ErrorAs(t, err, &faults)
+			require.Equal(t, c.want, "\n"+strings.ReplaceAll(faults.Excerpts(), dir+"/", ""))
+		})
+	}
+}
+
+func TestOptionsAreLocated(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, "plain.star", "def launch(vm, host):\n    return part(executable = \"/q\")\n")
+	library, err := vmtypes.Open(dir)
+	require.NoError(t, err)
+	defer library.Close()
+	for file, c := range map[string]struct{ text, want string }{
+		"plain.txtar":    {"x\n-- vm.yaml --\n\noptions:\n  a: 1\n", "plain.txtar:5:3: vm.options.a: the VM type plain has no such option (it takes none)\n   5 |   a: 1\n     |   ^\n"},
+		"plain-two.yaml": {"\"/Runner\":\n  vmType: plain\n  vm: {name: x, options: {a: 1}}\n", "plain-two.yaml:3:27: vm.options.a: the VM type plain has no such option (it takes none)\n   3 |   vm: {name: x, options: {a: 1}}\n     |                           ^\n"},
+	} {
+		s, err := sample.Read(write(t, dir, file, c.text))
+		require.NoError(t, err)
+		_, err = s.Plan(t.Context(), library)
+		var faults config.Faults
+		require.ErrorAs(t, err, &faults)
+		require.Equal(t, c.want, strings.ReplaceAll(faults.Excerpts(), dir+"/", ""))
+	}
+}

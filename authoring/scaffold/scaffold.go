@@ -1,0 +1,247 @@
+// Package scaffold makes the files with which a new VM type begins: a module that
+// builds on another type, its tests, and a sample VM with its plan. They pass
+// "vmrunner vmtype test", fmt and lint as they are.
+package scaffold
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/txtar"
+
+	"vmop/authoring/sample"
+	"vmop/vmtypes"
+)
+
+// A File is one of those that are made.
+type File struct {
+	// Name has no folder.
+	Name, Text string
+}
+
+// Files returns the files of a new type that builds on another one, which is a
+// stock type or in the source: the folder in which the new one is to be.
+func Files(ctx context.Context, source vmtypes.Source, name, from string) ([]File, error) {
+	if why := badName(name); why != "" {
+		return nil, fmt.Errorf("a VM type can't be called %q: %s", name, why)
+	}
+	base, err := source.Library().Load(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	if name == base.Name() {
+		return nil, fmt.Errorf("a VM type can't build on itself: choose another name than %s", name)
+	}
+	t := template{name: name, from: base.Name(), options: base.Describe().Options}
+	module := File{name + ".star", t.module()}
+	archive, err := t.sample(ctx, source, module)
+	if err != nil {
+		return nil, fmt.Errorf("a usual VM of the type %s can't be planned, so there is nothing to begin with: %w", from, err)
+	}
+	return []File{module, {name + "_test.star", t.tests()}, {name + sample.Suffix, archive}}, nil
+}
+
+// sample returns a sample: the first kind of VM for which there is a plan, which
+// is noted in t.
+func (t *template) sample(ctx context.Context, source vmtypes.Source, module File) (string, error) {
+	var first error
+	for _, kind := range []struct {
+		firmware, host string
+	}{{}, {firmware: "bios"}, {host: `{"arch": "aarch64", "files": ["debian-12-arm64"]}`}} {
+		t.firmware, t.host = kind.firmware, kind.host
+		a := &txtar.Archive{
+			Comment: []byte("A usual VM, with an asset tag.\n"),
+			Files:   []txtar.File{{Name: "type", Data: []byte(t.name + "\n")}, {Name: "vm.yaml", Data: []byte(t.vm())}},
+		}
+		facts := sample.HostFacts{}
+		if t.host != "" {
+			var err error
+			if facts, err = sample.ParseHost([]byte(t.host)); err != nil {
+				return "", err
+			}
+			a.Files = append(a.Files, txtar.File{Name: "host.json", Data: []byte(t.host + "\n")})
+		}
+		text, err := plan(ctx, source, module, t.vm(), facts)
+		if err == nil {
+			a.Files = append(a.Files, txtar.File{Name: "plan.txt", Data: []byte(text)})
+			return string(txtar.Format(a)), nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return "", first
+}
+
+// plan returns the plan of the sample as text.
+func plan(ctx context.Context, source vmtypes.Source, module File, vm string, host sample.HostFacts) (string, error) {
+	modules := map[string]string{module.Name: module.Text}
+	for name, text := range source.Modules {
+		if name != module.Name {
+			modules[name] = text
+		}
+	}
+	source.Modules = modules
+	made, err := source.Library().LoadFile(ctx, module.Name)
+	if err != nil {
+		return "", err
+	}
+	spec, err := sample.ParseVM([]byte(vm))
+	if err != nil {
+		return "", err
+	}
+	p, err := made.Launch(ctx, spec, host.Host())
+	if err != nil {
+		return "", err
+	}
+	return p.Text(), nil
+}
+
+// badName says why a name is none for a type; "" if it is one.
+func badName(name string) string {
+	switch {
+	case name == "":
+		return "it is empty"
+	case len(name) > 64:
+		return "it is longer than 64 letters"
+	case strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" || strings.HasPrefix(name, "-"):
+		return "want letters, digits, - and _"
+	case vmtypes.IsStock(name):
+		return "there is a stock type of this name, which would be used"
+	case strings.HasSuffix(name, "_test") || name == "testing":
+		return "files of this name are tests"
+	}
+	return ""
+}
+
+// template makes the texts.
+type template struct {
+	name, from string
+	options    []vmtypes.Option // of the type it builds on
+	firmware   string           // of the VM with which it is tried; "" is the default
+	host       string           // on which it is tried, as JSON; "" is the usual one
+}
+
+// module returns the module of the type.
+func (t template) module() string {
+	loaded, options := fmt.Sprintf("%s = \"launch\"", t.alias()), "options = {"
+	if len(t.options) > 0 {
+		loaded = fmt.Sprintf("%s = \"launch\", %s_options = \"options\"", t.alias(), t.alias())
+		options = fmt.Sprintf("options = %s_options | {", t.alias())
+	}
+	return fill(`"""NAME: the type FROM, with an asset tag.
+
+Say here what the type is for, and what who uses it has to know. "vmrunner vmtype show
+NAME" prints it.
+"""
+
+load("MODULE", LOADED)
+
+api_version = VERSION
+
+OPTIONS
+    "asset": attr.string(doc = "The tag on the machine's case; without it there is none."),
+}
+
+def launch(vm, host):
+    """Returns the machine of the type FROM, with an asset tag if one is wanted."""
+    return combine(
+        ALIAS(vm, host),
+        asset(vm.options.asset) if vm.options.asset else None,
+    )
+
+def asset(tag):
+    """The tag on the case; Linux shows it in /sys/class/dmi/id/chassis_asset_tag."""
+    return part(options = [option("-smbios", None, {"type": 3, "asset": tag})])
+`, "NAME", t.name, "FROM", t.from, "MODULE", t.loaded(), "LOADED", loaded, "VERSION", fmt.Sprint(vmtypes.APIVersion), "OPTIONS", options, "ALIAS", t.alias())
+}
+
+// tests returns the tests of the type.
+func (t template) tests() string {
+	loads := []string{
+		fmt.Sprintf("load(%q, %s = \"launch\")", t.loaded(), t.alias()), `load("@vmtypes//testing.star", "assert", "plan_of")`,
+		fmt.Sprintf("load(%q, \"launch\")", t.name+".star"),
+	}
+	slices.Sort(loads) // as is usual: the library first
+	given, asked := t.mandatory(), append(t.mandatory(), `"asset": "R2-D2"`)
+	host := ""
+	if t.firmware != "" {
+		host = fmt.Sprintf(", firmware = %q", t.firmware)
+	}
+	if t.host != "" {
+		host += ", host = HOST"
+		loads = append(loads, "\nHOST = "+t.host)
+	}
+	plain := host
+	if given != nil {
+		plain += ", options = {" + strings.Join(given, ", ") + "}"
+	}
+	return fill(`"""Tests of the VM type NAME; a test is a function whose name begins with test_."""
+
+LOADS
+
+def test_the_tag_is_on_the_case():
+    plan = plan_of(launchON, options = {ASKED})
+    assert.contains(plan.argv, "type=3,asset=R2-D2")
+
+def test_nothing_else_differs():
+    assert.eq(plan_of(launchPLAIN).argv, plan_of(ALIASPLAIN).argv)
+`, "NAME", t.name, "LOADS", strings.Join(loads, "\n"), "ON", host, "ASKED", strings.Join(asked, ", "), "ALIAS", t.alias(), "PLAIN", plain)
+}
+
+// vm returns the vm section of the sample.
+func (t template) vm() string {
+	var b strings.Builder
+	if t.firmware != "" {
+		b.WriteString("firmware: " + t.firmware + "\n")
+	}
+	b.WriteString("maximumCpus: 2\nmaximumRam: 2 GiB\ndrives:\n  - file: /images/disk.img\noptions:\n  asset: R2-D2\n")
+	for i := range t.options {
+		if o := &t.options[i]; o.Mandatory && o.Name != "asset" {
+			b.WriteString("  " + o.Name + ": " + o.Example() + "\n")
+		}
+	}
+	return b.String()
+}
+
+// mandatory returns the options without which the base doesn't launch, as items
+// of a dict.
+func (t template) mandatory() []string {
+	var items []string
+	for i := range t.options {
+		o := &t.options[i]
+		if !o.Mandatory || o.Name == "asset" {
+			continue
+		}
+		example := o.Example()
+		switch {
+		case o.Type == "string" || o.Type == "size":
+			example = fmt.Sprintf("%q", strings.Trim(example, `"`))
+		case o.Type == "bool":
+			example = "True"
+		}
+		items = append(items, fmt.Sprintf("%q: %s", o.Name, example))
+	}
+	return items
+}
+
+// loaded is how load spells the module of the base.
+func (t template) loaded() string {
+	if vmtypes.IsStock(t.from) {
+		return vmtypes.StockPrefix + t.from + ".star"
+	}
+	return t.from + ".star"
+}
+
+// alias is what the base's launch is called in the module.
+func (t template) alias() string {
+	if vmtypes.IsStock(t.from) {
+		return t.from
+	}
+	return "base" // a custom type may be called like something in the module
+}
+
+// fill replaces words of a text, given in pairs.
+func fill(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }

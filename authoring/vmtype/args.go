@@ -1,0 +1,90 @@
+package vmtype
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"vmop/cli"
+	"vmop/vmspec"
+)
+
+// atMostOne refuses more than one argument of a verb.
+func atMostOne(verb, what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return cli.UsageError{Err: fmt.Errorf("%s takes one argument, %s; got %d", verb, what, len(args))}
+		}
+		return nil
+	}
+}
+
+// noArguments refuses arguments of a verb that takes none.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return cli.UsageError{Err: fmt.Errorf("%s takes no arguments besides flags, got %q", cmd.Name(), args[0])}
+	}
+	return nil
+}
+
+// oneArgument wants one argument, which is described.
+func oneArgument(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return cli.UsageError{Err: fmt.Errorf("%s takes %s; got %d arguments", cmd.Name(), what, len(args))}
+		}
+		return nil
+	}
+}
+
+// there wants that a file or folder exists; doing is what needs it. The error says
+// where it was looked for, and what may have been meant.
+func there(doing, kind, path string) error {
+	_, err := os.Stat(path)
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return cli.UsageError{Err: fmt.Errorf("%s: %w", doing, err)}
+	}
+	folder, name := filepath.Dir(path), filepath.Base(path)
+	entries, err := os.ReadDir(folder)
+	if err != nil && folder != "." {
+		return there(doing, "folder", folder)
+	}
+	var beside []string
+	for _, e := range entries {
+		if e.IsDir() && strings.Contains(kind, "folder") || !e.IsDir() && strings.Contains(kind, "file") {
+			beside = append(beside, e.Name())
+		}
+	}
+	hint := ""
+	if near := vmspec.Nearest(name, beside); near != "" {
+		hint = " (did you mean " + filepath.Join(folder, near) + "?)"
+	}
+	if at, err := filepath.Abs(folder); err == nil {
+		folder = at
+	}
+	return cli.UsageError{Err: fmt.Errorf("%s: there is no %s %s in %s%s", doing, kind, name, folder, hint)}
+}
+
+// completeTypes makes shells complete an argument with the names of VM types, and
+// with files.
+func completeTypes(f Flags) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		list, err := found(*f.Folder)
+		if err != nil || len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveDefault // a mistake shows when the command is given
+		}
+		var words []string
+		for _, t := range list {
+			words = append(words, t.Name+"\t"+t.Doc)
+		}
+		return words, cobra.ShellCompDirectiveDefault
+	}
+}

@@ -1,0 +1,352 @@
+package vmtype
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"vmop/authoring/check"
+	"vmop/authoring/sample"
+	"vmop/authoring/vmtypestest"
+	"vmop/cli"
+	"vmop/vmtypes"
+	"vmop/vmtypes/evaluate"
+)
+
+// exitUntried is the exit code when nothing is wrong, but a program was missing,
+// so that not everything was tried.
+const exitUntried = 3
+
+func newCheck(f Flags) *cobra.Command {
+	var c checking
+	cmd := &cobra.Command{
+		Use:   "check [DIR...]",
+		Short: "Find out whether VM types work, with the QEMU that is installed",
+		Long: "check loads every module of a folder, runs the tests and samples as \"test\" does, and\n" +
+			"has QEMU make the machine of each sample, without starting it: what QEMU refuses is\n" +
+			"shown with the line that made it, and what the rules for changes at run time need is\n" +
+			"looked for in the machine. A type without a sample is tried with the smallest VM.\n\n" +
+			"No rights are needed and nothing is left behind: images are empty, networks lead\n" +
+			"nowhere, devices of this computer that cannot be opened are left out, and told.\n" +
+			"docs/vm-types/testing.md says what is replaced.\n\n" +
+			"QEMU and helpers get the arguments that a type chose, and are not contained. Check\n" +
+			"somebody else's types with --vmtypes-policy, or look at \"render\" first.\n\n" +
+			"Exit codes: 0 all is well, 1 something is wrong, 2 a wrong call, or nothing to check,\n" +
+			"3 nothing is wrong, but QEMU or another program is missing, so not all was tried.",
+		Example: "  vmrunner vmtype check\n" +
+			"  vmrunner vmtype check -v --qemu /opt/qemu-10/bin types\n" +
+			"  vmrunner vmtype check --junit report.xml types\n" +
+			"  vmrunner vmtype check --watch types",
+		ValidArgsFunction: completeFolders,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.page = page{Paint: cli.PaintFor(cmd.OutOrStdout()), w: cmd.OutOrStdout(), verbose: c.verbose, quiet: c.form == "json"}
+			return c.run(cmd.Context(), orHere(args))
+		},
+	}
+	c.judge = newJudge(f, cmd)
+	cli.OutputFlag(cmd, &c.form, "text", "json")
+	cmd.Flags().StringVar(&c.qemu, "qemu", "", "use this `program` of QEMU, or those of this folder")
+	cmd.Flags().BoolVarP(&c.verbose, "verbose", "v", false, "tell all that is well, too, how long it took, and QEMU's warnings")
+	cmd.Flags().StringVar(&c.junit, "junit", "", "write a report for CI systems (JUnit XML) to this `file`")
+	cli.CompleteFile(cmd, "junit", "xml")
+	watchFlag(cmd, &c.watch)
+	return cmd
+}
+
+// checking is one call of the verb.
+type checking struct {
+	form, junit, qemu string
+	verbose, watch    bool
+	judge             *judge
+	page              page
+
+	checker                  *check.Checker
+	modules, tests, machines []vmtypestest.Result
+	tried                    []tried
+}
+
+// tried is what came of a sample on QEMU.
+type tried struct {
+	Sample string `json:"sample"`
+	// VM says which it was, if there is no sample.
+	VM string `json:"-"`
+	check.Result
+	err error // there was no plan
+}
+
+func (c *checking) run(ctx context.Context, dirs []string) error {
+	c.checker = &check.Checker{}
+	if c.qemu != "" {
+		if err := there("--qemu", "file or folder", c.qemu); err != nil {
+			return err
+		}
+		var err error
+		if c.checker.QEMU, err = filepath.Abs(c.qemu); err != nil {
+			return fmt.Errorf("--qemu: %w", err)
+		}
+	}
+	round := func(ctx context.Context, s selection) error { return c.round(ctx, dirs, s) }
+	if c.watch {
+		return whileWatching(ctx, &c.page, dirs, round)
+	}
+	return round(ctx, everything)
+}
+
+// round checks what is selected of the folders.
+func (c *checking) round(ctx context.Context, dirs []string, selected selection) error {
+	c.modules, c.tests, c.machines, c.tried = nil, nil, nil, nil
+	found := false
+	for _, dir := range dirs {
+		if err := there("check", "folder", dir); err != nil {
+			return err
+		}
+		folder, err := vmtypestest.Find(dir)
+		if err != nil {
+			return cli.UsageError{Err: err}
+		}
+		in, err := containedIn(dir, c.judge)
+		if err != nil {
+			return err
+		}
+		found = found || len(folder.Samples)+len(in.source.Modules)+len(in.source.Refused) > 0
+		isSelected := selected(folder, in.source)
+		types := c.load(ctx, dir, in, isSelected)
+		c.page.misspelt(dir, in.source, isSelected)
+		err = folder.Run(ctx, in, vmtypestest.Options{Select: isSelected}, func(some []vmtypestest.Result) {
+			c.note(dir, &c.tests, some...)
+		})
+		if err != nil {
+			return err
+		}
+		c.try(ctx, folder, in, types, isSelected)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	if !found {
+		return cli.UsageError{Err: fmt.Errorf("there is nothing to check in %s: no file *.star, *.txtar, or *.yaml with a section \"/Runner\"", strings.Join(dirs, ", "))}
+	}
+	return c.finish()
+}
+
+// note tells of results, and keeps them.
+func (c *checking) note(dir string, list *[]vmtypestest.Result, results ...vmtypestest.Result) {
+	for _, r := range results {
+		c.page.result(r)
+		*list = append(*list, inFolder(dir, r))
+	}
+}
+
+// load loads modules of a folder, and returns the names of those that are types.
+func (c *checking) load(ctx context.Context, dir string, in contained, selected func(string) bool) []string {
+	var types []string
+	var work []func() vmtypestest.Result
+	for _, name := range moduleNames(in.source) {
+		if strings.HasSuffix(name, "_test.star") || !selected(name) {
+			continue
+		}
+		work = append(work, func() vmtypestest.Result {
+			start := time.Now()
+			r := vmtypestest.Result{File: name}
+			if err := evaluate.Diagnose(ctx, in.source, name); err != nil {
+				r.Failures = vmtypestest.FailuresOf(err)
+			}
+			r.Time = time.Since(start)
+			return r
+		})
+		if isType(name, in.source.Modules[name]) {
+			types = append(types, strings.TrimSuffix(name, ".star"))
+		}
+	}
+	broken := map[string]bool{}
+	vmtypestest.InOrder(work, func(r vmtypestest.Result) {
+		broken[strings.TrimSuffix(r.File, ".star")] = len(r.Failures) > 0
+		c.note(dir, &c.modules, r)
+	})
+	for _, name := range slices.Sorted(maps.Keys(in.source.Refused)) {
+		text := name + ": " + in.source.Refused[name]
+		c.note(dir, &c.modules, vmtypestest.Result{File: name, Failures: []vmtypestest.Failure{{File: name, Message: in.source.Refused[name], Text: text}}})
+	}
+	return slices.DeleteFunc(types, func(name string) bool { return broken[name] })
+}
+
+// moduleNames returns the names of the modules of a source, sorted.
+func moduleNames(source vmtypes.Source) []string { return slices.Sorted(maps.Keys(source.Modules)) }
+
+// isType tells whether a module is meant to be a type.
+func isType(name, text string) bool {
+	module := vmtypes.DescribeModule(name, text)
+	return slices.ContainsFunc(module.Functions, func(f vmtypes.Function) bool { return f.Name == "launch" })
+}
+
+// try has QEMU make the machine of each sample, and of each type that has none.
+func (c *checking) try(ctx context.Context, folder *vmtypestest.Folder, in contained, types []string, selected func(string) bool) {
+	var work []func() tried
+	add := func(name, vm string, s *sample.Sample) {
+		work = append(work, func() tried {
+			r, err := c.checker.Sample(ctx, s, in.Launch)
+			t := tried{Sample: name, VM: vm, Result: r, err: err}
+			if err != nil {
+				t.Failures = []check.Failure{{Message: s.Locate(err).Error() +
+					"\nthere is no sample of this type, so the smallest VM was tried; write one: " + s.Type + ".yaml"}}
+			}
+			return t
+		})
+	}
+	for _, name := range folder.Samples {
+		s, err := sample.Read(filepath.Join(folder.Dir, name))
+		if err != nil {
+			continue // which the tests have told
+		}
+		types = slices.DeleteFunc(types, func(t string) bool { return t == s.Type })
+		if selected(name) {
+			add(name, "", s)
+		}
+	}
+	for _, name := range types {
+		usual, err := sample.Usual(name)
+		if err != nil || len(usual) == 0 {
+			continue // a test of the package shows that there are some
+		}
+		add(name+".star", " with the smallest VM", usual[0])
+	}
+	vmtypestest.InOrder(work, func(t tried) {
+		if ctx.Err() != nil || t.err != nil && t.VM == "" {
+			return // nobody listens, or the tests have told that there is no plan
+		}
+		r := c.result(t, in)
+		c.page.machine(t, r)
+		t.Sample = filepath.Join(folder.Dir, t.Sample)
+		c.tried = append(c.tried, t)
+		c.machines = append(c.machines, inFolder(folder.Dir, r))
+	})
+}
+
+// result is what came of a sample, as that of a test.
+func (c *checking) result(t tried, in contained) vmtypestest.Result {
+	r := vmtypestest.Result{File: t.Sample, Function: "qemu", Time: t.Time, Skipped: t.Untried}
+	for _, f := range t.Failures {
+		failure := vmtypestest.Failure{File: t.Sample, Message: f.Message, Text: f.Message}
+		if !strings.Contains(f.Message, f.Option) {
+			failure.Text += "\nthis is about " + f.Option
+		}
+		for i, frame := range f.Origin {
+			if i == 0 {
+				failure.File, failure.Line = frame.File, frame.Line
+				failure.Text += fmt.Sprintf("\nmade at %s\n%4d | %s", frame, frame.Line, in.line(frame.File, frame.Line))
+			} else {
+				failure.Text += fmt.Sprintf("\ncalled from %s", frame)
+			}
+		}
+		r.Failures = append(r.Failures, failure)
+	}
+	return r
+}
+
+// line returns a line of a module.
+func (c contained) line(module string, line int) string {
+	text, known := c.source.Modules[module]
+	if !known {
+		text, _ = vmtypes.StockModule(module) // "" if it isn't one
+	}
+	lines := strings.Split(text, "\n")
+	if line < 1 || line > len(lines) {
+		return ""
+	}
+	return lines[line-1]
+}
+
+// machine tells what came of a sample on QEMU.
+func (p *page) machine(t tried, r vmtypestest.Result) {
+	name, took := cli.Printable(t.Sample), ""
+	if p.verbose {
+		took = "  " + p.Faint(milliseconds(t.Time))
+	}
+	switch {
+	case t.err != nil:
+		p.line("%s %s  there is no plan", p.Red("✗"), p.Bold(name))
+	case len(r.Failures) > 0:
+		p.line("%s %s  %s%s", p.Red("✗"), p.Bold(name), cmp.Or(t.Machine, "QEMU refuses it"), took)
+	case t.Untried != "":
+		p.line("%s %s  %s", p.Yellow("!"), p.Bold(name), p.Yellow("not tried: "+cli.Printable(t.Untried)))
+	default:
+		p.line("%s %s  %s%s", p.Green("✓"), name, cli.Printable(t.Machine)+t.VM, took)
+	}
+	for _, f := range r.Failures {
+		p.text(f.Text)
+	}
+	for _, without := range t.Without {
+		p.line("    %s", p.Yellow("without "+cli.Printable(without)))
+	}
+	if p.verbose {
+		for _, warning := range t.Warnings {
+			p.line("    %s", p.Yellow(cli.Printable(warning)))
+		}
+	}
+}
+
+// finish says how it went as a whole.
+func (c *checking) finish() error {
+	all := slices.Concat(c.modules, c.tests, c.machines)
+	if c.junit != "" {
+		slices.SortStableFunc(all, func(a, b vmtypestest.Result) int { return cmp.Compare(a.File, b.File) })
+		if err := writeJUnit(c.junit, all); err != nil {
+			return err
+		}
+	}
+	summary := vmtypestest.Summarize(all)
+	missing := slices.ContainsFunc(c.tried, func(t tried) bool { return t.Missing })
+	if c.form == "json" {
+		value := map[string]any{"summary": summary, "results": all, "machines": c.tried}
+		if err := cli.PrintValue(c.page.w, c.form, value); err != nil {
+			return err
+		}
+	} else {
+		c.closing()
+	}
+	switch {
+	case c.page.err != nil:
+		return c.page.err
+	case summary.Failed > 0:
+		return cli.ExitError{Code: exitFailed}
+	case missing:
+		return cli.ExitError{Code: exitUntried}
+	}
+	return nil
+}
+
+// closing says what was checked, a line for each kind.
+func (c *checking) closing() {
+	versions := map[string]bool{}
+	for _, t := range c.tried {
+		if t.Version != "" {
+			versions["QEMU "+t.Version] = true
+		}
+	}
+	name := cmp.Or(strings.Join(slices.Sorted(maps.Keys(versions)), ", "), "QEMU")
+	width := max(len("modules"), len(name))
+	for _, kind := range []struct {
+		name    string
+		results []vmtypestest.Result
+	}{{"modules", c.modules}, {"tests", c.tests}, {name, c.machines}} {
+		s := vmtypestest.Summarize(kind.results)
+		line := fmt.Sprintf("%-*s  %s", width, kind.name, s)
+		switch {
+		case len(kind.results) == 0:
+			c.page.line("%s", c.page.Faint(fmt.Sprintf("%-*s  none", width, kind.name)))
+		case s.Failed > 0:
+			c.page.line("%s", c.page.Red(line))
+		case s.Skipped > 0:
+			c.page.line("%s", c.page.Yellow(line))
+		default:
+			c.page.line("%s", c.page.Green(line))
+		}
+	}
+}

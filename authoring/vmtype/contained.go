@@ -1,0 +1,73 @@
+package vmtype
+
+import (
+	"context"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"vmop/authoring/vmtypestest"
+	"vmop/vmspec"
+	"vmop/vmtypes"
+	"vmop/vmtypes/evaluate"
+	"vmop/vmtypes/plan"
+)
+
+// contained evaluates the modules of a folder where they can do no harm.
+type contained struct {
+	source vmtypes.Source
+	judge  *judge // of plans
+}
+
+var _ vmtypestest.Evaluator = contained{}
+
+// containedIn reads the modules of a folder.
+func containedIn(dir string, j *judge) (contained, error) {
+	source, err := vmtypes.ReadSource(dir)
+	return contained{source, j}, err
+}
+
+// Test implements vmtypestest.Evaluator. The tests of a file share the limits of a
+// process; when they were reached, each gets one of its own, so that one doesn't
+// hide the others.
+func (c contained) Test(ctx context.Context, file string, match *regexp.Regexp) []vmtypestest.Result {
+	results, err := evaluate.Test(ctx, c.source, file, match)
+	if err == nil {
+		return results
+	}
+	if _, loads := evaluate.Test(ctx, c.source, file, regexp.MustCompile("^$")); loads != nil {
+		return []vmtypestest.Result{{File: file, Failures: vmtypestest.FailuresOf(err)}}
+	}
+	results = nil
+	for _, f := range vmtypes.DescribeModule(file, c.source.Modules[file]).Functions {
+		r := vmtypestest.Result{File: file, Function: f.Name, Line: f.Line}
+		if !strings.HasPrefix(f.Name, "test_") || match != nil && !match.MatchString(r.Name()) {
+			continue
+		}
+		start := time.Now()
+		one, err := evaluate.Test(ctx, c.source, file, regexp.MustCompile("^"+regexp.QuoteMeta(r.Name())+"$"))
+		if err != nil {
+			r.Time, r.Failures = time.Since(start), vmtypestest.FailuresOf(err)
+			one = []vmtypestest.Result{r}
+		}
+		results = append(results, one...)
+	}
+	return results
+}
+
+// Launch implements vmtypestest.Evaluator.
+func (c contained) Launch(ctx context.Context, vmType string, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error) {
+	t := evaluate.Type{Source: c.source, Name: vmType}
+	if filepath.IsAbs(vmType) { // a file anywhere
+		var err error
+		if t, err = evaluate.Find("", vmType); err != nil {
+			return nil, err
+		}
+	}
+	p, err := t.Launch(ctx, spec, host)
+	if err == nil {
+		err = c.judge.check(p, vmType, host, spec.Options)
+	}
+	return p, err
+}

@@ -1,0 +1,139 @@
+package vmtype
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"vmop/cli"
+	"vmop/vmtypes"
+	"vmop/vmtypes/evaluate"
+)
+
+// described is a VM type that a user has named.
+type described struct {
+	vmtypes.Description
+	// File is where the module is that defines it; "" for a stock type.
+	File string `json:"file,omitempty"`
+	text string
+}
+
+// describe returns the type that a user means: a name, or a file.
+func describe(ctx context.Context, folder, name string) (described, error) {
+	if strings.ContainsRune(name, filepath.Separator) || strings.HasSuffix(name, ".star") && !isName(folder, name) {
+		path, err := filepath.Abs(name)
+		if err != nil {
+			return described{}, fmt.Errorf("find %s: %w", name, err)
+		}
+		return describeFile(ctx, strings.TrimSuffix(path, ".star")+".star")
+	}
+	folder = folderOf(folder, name)
+	t, err := evaluate.Find(folder, name)
+	if err != nil {
+		return described{}, err
+	}
+	module, text, err := t.Source.Library().Source(name)
+	if err != nil {
+		return described{}, err
+	}
+	d := described{text: text}
+	if d.Description, err = t.Describe(ctx); err == nil && !d.Stock {
+		d.File = filepath.Join(folder, module)
+	}
+	return d, err
+}
+
+// describeFile returns the type in a file, even if there is a stock type of this
+// name.
+func describeFile(ctx context.Context, path string) (described, error) {
+	if err := there("find the VM type", "file", path); err != nil {
+		return described{}, err
+	}
+	t, err := evaluate.Find("", path)
+	if err != nil {
+		return described{}, err
+	}
+	d := described{File: path, text: t.Source.Modules[filepath.Base(path)]}
+	d.Description, err = t.Describe(ctx)
+	return d, err
+}
+
+// folderOf returns the folder in which a type is looked for: that of --vmtypes, or
+// else the current one, where its author is.
+func folderOf(installed, name string) string {
+	if !isThere(installed, name) && isThere(".", name) {
+		return "."
+	}
+	return installed
+}
+
+// isThere tells whether a folder has the file of a type.
+func isThere(folder, name string) bool {
+	_, err := os.Stat(filepath.Join(folder, strings.TrimSuffix(name, ".star")+".star"))
+	return err == nil
+}
+
+// isName tells whether a word ending in .star names a type of the folder.
+func isName(folder, name string) bool {
+	list, err := listed(folder)
+	if err != nil {
+		return false
+	}
+	for _, t := range list {
+		if t.Name+".star" == name {
+			return true
+		}
+	}
+	return false
+}
+
+// place returns where a module of the type is, for people.
+func (d described) place(file string, line int) string {
+	if d.File != "" && !strings.HasPrefix(file, "@") {
+		file = filepath.Join(filepath.Dir(d.File), file)
+	}
+	return fmt.Sprintf("%s:%d", file, line)
+}
+
+// writeOptions writes options as people read them, each with its text.
+func writeOptions(b *strings.Builder, p cli.Paint, options []vmtypes.Option) {
+	for i := range options {
+		writeOption(b, p, &options[i])
+		for _, inside := range options[i].Inside() {
+			writeOption(b, p, &inside)
+		}
+	}
+}
+
+func writeOption(b *strings.Builder, p cli.Paint, o *vmtypes.Option) {
+	b.WriteString("  " + p.Bold(o.Name))
+	if text := o.DefaultText(); text != "" {
+		b.WriteString(" = " + cli.Printable(text))
+	}
+	b.WriteString("  " + p.Faint(cli.Printable(nature(o))) + "\n")
+	writeIndented(b, "      ", o.Doc)
+}
+
+// nature says what an option can be, in a few words.
+func nature(o *vmtypes.Option) string {
+	words := []string{o.Spelled()}
+	if limits := o.Limits(); limits != "" {
+		words = append(words, limits)
+	}
+	if o.Mandatory {
+		words = append(words, "mandatory")
+	}
+	return strings.Join(words, ", ")
+}
+
+// writeIndented writes a text of an author, wrapped where it is prose.
+func writeIndented(b *strings.Builder, indent, text string) {
+	if text == "" {
+		return
+	}
+	for _, line := range strings.Split(wrap(text, 84), "\n") {
+		b.WriteString(indent + cli.Printable(line) + "\n")
+	}
+}

@@ -1,0 +1,422 @@
+package vmtype
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"vmop/authoring/compare"
+	"vmop/authoring/revision"
+	"vmop/authoring/sample"
+	"vmop/cli"
+	"vmop/vmspec"
+	"vmop/vmtypes"
+	"vmop/vmtypes/evaluate"
+	"vmop/vmtypes/plan"
+)
+
+// Exit codes of verbs that compare: 0 is the same.
+const (
+	exitDiffers = 1
+	exitTrouble = 2
+)
+
+func newDiff(Flags) *cobra.Command {
+	var d diff
+	cmd := &cobra.Command{
+		Use:   "diff OLD NEW",
+		Short: "Tell what a change of VM types means for guests",
+		Long: "diff computes the plans of sample VMs with two versions of VM types, and tells what\n" +
+			"has changed and what that means for a guest: hardware that moves, another boot order,\n" +
+			"a disk that has other contents, or nothing that it could see. docs/vm-types/compare.md\n" +
+			"explains each class.\n\n" +
+			"OLD and NEW are a stock type's name, a file, a folder, the archive in the data directory\n" +
+			"of a VM (vmtype.txtar), or a git revision: HEAD~1:types for a folder in it, HEAD~1 for\n" +
+			"the current one.\n\n" +
+			"The VMs are the samples beside the types, or the usual ones if there are none; those of\n" +
+			"another folder with --samples, or one configuration with -f. Nothing is started.\n\n" +
+			"Exit codes: 0 nothing has changed, 1 something has, 2 it could not be found out.",
+		Example: "  vmrunner vmtype diff HEAD .\n" +
+			"  vmrunner vmtype diff -f vm.yaml ~/.local/share/vmrunner/web/vmtype.txtar standard",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return cli.UsageError{Err: fmt.Errorf("diff takes OLD and NEW, two versions of VM types; got %d", len(args))}
+			}
+			if d.samples != "" && d.file != "" {
+				return cli.UsageError{Err: errors.New("--samples and -f exclude each other")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			different, err := d.run(cmd.Context(), cmd.OutOrStdout(), args[0], args[1])
+			switch {
+			case err != nil:
+				return trouble{err}
+			case different:
+				return cli.ExitError{Code: exitDiffers}
+			}
+			return nil
+		},
+	}
+	cli.OutputFlag(cmd, &d.form, "text", "json")
+	cmd.Flags().StringVar(&d.samples, "samples", "", "`folder` of the VMs to try")
+	cmd.Flags().StringVarP(&d.file, "file", "f", "", "`configuration` of the one VM to try")
+	cmd.Flags().BoolVar(&d.all, "all", false, "show each VM by itself")
+	cli.CompleteFolder(cmd, "samples")
+	cli.CompleteFile(cmd, "file", "yaml", "txtar")
+	return cmd
+}
+
+// trouble is an error of a verb whose exit code 1 means something else.
+type trouble struct{ error }
+
+// Unwrap returns the error, and that it counts as a wrong call.
+func (t trouble) Unwrap() []error {
+	return []error{t.error, cli.UsageError{Err: t.error}}
+}
+
+// diff is one call of the verb.
+type diff struct {
+	form, samples, file string
+	all                 bool
+}
+
+func (d *diff) run(ctx context.Context, w io.Writer, old, now string) (different bool, err error) {
+	before, err := revision.Open(ctx, old, launched)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, before.Close()) }()
+	after, err := revision.Open(ctx, now, launched)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, after.Close()) }()
+	samples, err := d.vms()
+	if err != nil {
+		return false, err
+	}
+	c, err := revision.Compare(ctx, before, after, samples)
+	if err != nil {
+		return false, err
+	}
+	if d.form == "json" {
+		return c.Different(), cli.PrintValue(w, d.form, diffValue(c))
+	}
+	page := &diffPage{Paint: cli.PaintFor(w)}
+	page.write(c, d.all)
+	_, err = io.WriteString(w, page.String())
+	if len(c.Results) == 0 && !c.Different() {
+		err = errors.Join(err, errors.New("there is no plan to compare: no VM starts with either version"))
+	}
+	return c.Different(), err
+}
+
+// launched has a type evaluated where it can do no harm.
+func launched(ctx context.Context, dir, name string, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error) {
+	t, err := evaluate.Find(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	return t.Launch(ctx, spec, host)
+}
+
+// vms returns the samples that the user has asked for; none if those beside the
+// types will do.
+func (d *diff) vms() ([]*sample.Sample, error) {
+	switch {
+	case d.samples != "":
+		if err := there("--samples", "folder", d.samples); err != nil {
+			return nil, err
+		}
+		return revision.ReadSamples(d.samples, true)
+	case d.file != "":
+		if ext := filepath.Ext(d.file); ext != ".yaml" && ext != sample.Suffix {
+			return nil, fmt.Errorf("-f %s: want a configuration (.yaml) or a sample (%s)", d.file, sample.Suffix)
+		}
+		if err := there("diff -f", "file", d.file); err != nil {
+			return nil, err
+		}
+		s, err := sample.Read(d.file)
+		return []*sample.Sample{s}, err
+	}
+	return nil, nil
+}
+
+// diffValue is what programs get.
+func diffValue(c *revision.Comparison) any {
+	type meaning struct {
+		Level  compare.Level `json:"level"`
+		Title  string        `json:"title"`
+		Effect string        `json:"effect"`
+		Advice string        `json:"advice"`
+	}
+	meanings := map[compare.Meaning]meaning{}
+	for _, r := range c.Results {
+		for _, change := range r.Changes {
+			e := change.Meaning.Explain()
+			meanings[change.Meaning] = meaning{e.Level, e.Title, e.Effect, e.Advice}
+		}
+	}
+	return map[string]any{
+		"different": c.Different(), "vms": nonNil(c.Results), "startNowhere": nonNil(c.Nowhere),
+		"typesGone": nonNil(c.Gone), "typesNew": nonNil(c.New), "meanings": meanings,
+	}
+}
+
+// nonNil makes an empty list of none.
+func nonNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// diffPage is what people get.
+type diffPage struct {
+	cli.Paint
+	strings.Builder
+}
+
+func (p *diffPage) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
+
+func (p *diffPage) write(c *revision.Comparison, all bool) {
+	for _, name := range c.Gone {
+		p.line("%s  the VM type is gone; VMs that name it don't start any more, unless they have started before", p.Red(cli.Printable(name)))
+	}
+	for _, name := range c.New {
+		p.line("%s  is a new VM type", p.Green(cli.Printable(name)))
+	}
+	if len(c.Gone)+len(c.New) > 0 {
+		p.line("")
+	}
+	switch {
+	case all:
+		for _, r := range c.Results {
+			if len(r.Changes) > 0 {
+				p.line("%s", p.Bold("== "+cli.Printable(r.VM)))
+				p.groups(compare.Summarize([]compare.Result{r}), 0)
+			}
+		}
+	default:
+		p.groups(compare.Summarize(c.Results), len(c.Results))
+	}
+	p.summary(c)
+}
+
+// groups writes changes below headings: who sees them, and what they mean. vms
+// is how many were tried; 0 if it goes without saying.
+func (p *diffPage) groups(groups []compare.Group, vms int) {
+	level, meaning := compare.Level(-1), compare.Meaning("")
+	for _, g := range groups {
+		e := g.Meaning.Explain()
+		if e.Level != level {
+			level = e.Level
+			p.line("%s", p.Bold(level.String()+":"))
+		}
+		if g.Meaning != meaning {
+			meaning = g.Meaning
+			p.line("  %s  %s", p.level(e.Level, e.Title), p.Faint("("+string(g.Meaning)+")"))
+			for line := range strings.SplitSeq(wrap(e.Effect, 84), "\n") {
+				p.line("  %s", p.Faint(line))
+			}
+		}
+		p.group(g, vms)
+	}
+	if len(groups) > 0 {
+		p.line("")
+	}
+}
+
+func (p *diffPage) level(l compare.Level, text string) string {
+	switch l {
+	case compare.Fails, compare.Guest:
+		return p.Red(text)
+	case compare.Unclear, compare.Runner:
+		return p.Yellow(text)
+	}
+	return p.Green(text)
+}
+
+// group writes one change of some VMs.
+func (p *diffPage) group(g compare.Group, vms int) {
+	where := ""
+	switch {
+	case vms == 2 && len(g.VMs) == vms:
+		where = "in both VMs"
+	case vms > 1 && len(g.VMs) == vms:
+		where = fmt.Sprintf("in all %d VMs", vms)
+	case vms > 1:
+		where = fmt.Sprintf("in %d of %d VMs: %s", len(g.VMs), vms, few(g.VMs, 3))
+	}
+	p.members(g.Members)
+	note := g.Note
+	if g.Live {
+		note = join(note, "a rule covers it: such a change is made while the VM runs")
+	}
+	for _, text := range []string{note, where} {
+		if text != "" {
+			p.line("        %s", p.Faint(cli.Printable(text)))
+		}
+	}
+}
+
+// members writes what has changed: those with the same values on one line, else
+// the first three.
+func (p *diffPage) members(list []compare.Change) {
+	const shown = 3
+	same := !slices.ContainsFunc(list, func(c compare.Change) bool { return c.Values() != list[0].Values() })
+	for i, c := range list {
+		subject := c.Subject
+		if same {
+			var all []string
+			for _, other := range list {
+				all = append(all, other.Subject)
+			}
+			subject = few(all, shown)
+		}
+		if i == shown && !same {
+			p.line("    and %d more like these", len(list)-i)
+			return
+		}
+		p.line("    %s", strings.TrimRight(cli.Printable(subject)+": "+p.values(c)+p.made(c), ": "))
+		if same {
+			return
+		}
+	}
+}
+
+// made is the line that made a change.
+func (p *diffPage) made(c compare.Change) string {
+	if c.Place == "" {
+		return ""
+	}
+	return "  " + p.Cyan("# "+cli.Printable(c.Place))
+}
+
+// values are what something was and is.
+func (p *diffPage) values(c compare.Change) string {
+	property := ""
+	if c.Property != "" {
+		property = cli.Printable(c.Property) + " "
+	}
+	old, now := lines(c.Old), lines(c.New)
+	switch {
+	case old == "" && now == "":
+		return property
+	case c.Meaning == compare.NoLongerStarts:
+		return p.Red(now)
+	case old == "":
+		return property + p.Green("+ "+now)
+	case now == "":
+		return property + p.Red("- "+old)
+	}
+	return property + p.Red(old) + " -> " + p.Green(now)
+}
+
+// lines makes a text printable; its further lines, if there are any, stand below
+// the first.
+func lines(text string) string {
+	list := strings.Split(strings.TrimSpace(text), "\n")
+	for i := range list {
+		list[i] = printable(list[i])
+	}
+	return strings.Join(list, "\n      ")
+}
+
+// summary says in one line what there is above.
+func (p *diffPage) summary(c *revision.Comparison) {
+	p.nowhere(c.Nowhere)
+	changed, counts := 0, map[compare.Level]int{}
+	for _, r := range c.Results {
+		if len(r.Changes) > 0 {
+			changed++
+		}
+	}
+	if len(c.Results) == 0 {
+		return
+	}
+	groups := compare.Summarize(c.Results)
+	for _, g := range groups {
+		counts[g.Meaning.Explain().Level]++
+	}
+	if len(groups) == 0 {
+		p.line("%s: no plan has changed", number(len(c.Results), "VM"))
+		return
+	}
+	var parts []string
+	for _, l := range compare.Levels() {
+		if n := counts[l]; n > 0 {
+			parts = append(parts, fmt.Sprintf(map[compare.Level]string{
+				compare.Fails: "%d of starting at all", compare.Guest: "%d the guest sees", compare.Unclear: "%d of unknown meaning",
+				compare.Runner: "%d while it runs", compare.Host: "%d on the host only",
+			}[l], n))
+		}
+	}
+	p.line("%d of %s changed; %s: %s", changed, number(len(c.Results), "VM"), number(len(groups), "change"), strings.Join(parts, ", "))
+	p.line("A VM that has started before keeps its type until updateVmType asks for a newer one, at a start.")
+}
+
+// nowhere tells of VMs that could not be tried.
+func (p *diffPage) nowhere(failures []revision.Failure) {
+	vms := map[string][]string{}
+	var reasons []string
+	for _, f := range failures {
+		if vms[f.Reason] == nil {
+			reasons = append(reasons, f.Reason)
+		}
+		vms[f.Reason] = append(vms[f.Reason], f.VM)
+	}
+	for _, r := range reasons {
+		p.line("%s %s", p.Yellow("starts in neither version: "+cli.Printable(few(vms[r], 3))+":"), lines(r))
+	}
+}
+
+// few returns the first n of a list, and how many there are besides.
+func few(list []string, n int) string {
+	if len(list) <= n+1 {
+		return strings.Join(list, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(list[:n], ", "), len(list)-n)
+}
+
+func join(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + "; " + b
+}
+
+// number returns "1 VM", "2 VMs".
+func number(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// wrap breaks a text into lines of at most width letters, if its words allow.
+func wrap(text string, width int) string {
+	var b strings.Builder
+	column := 0
+	for i, word := range strings.Fields(text) {
+		switch {
+		case i == 0:
+		case column+1+len(word) > width:
+			b.WriteByte('\n')
+			column = 0
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += len(word)
+	}
+	return b.String()
+}

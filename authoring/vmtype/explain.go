@@ -1,0 +1,236 @@
+package vmtype
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"vmop/authoring/reference"
+	"vmop/cli"
+	"vmop/vmspec"
+	"vmop/vmtypes"
+)
+
+func newExplain(f Flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "explain TYPE|TYPE.OPTION|vm|vm.FIELD",
+		Short: "Explain an option of a VM type, or a field of the vm section",
+		Long: "explain says what can be written in a configuration, and what it means: the options\n" +
+			"that a VM type takes (vm.options), or the fields of the vm section, which are the\n" +
+			"same for all types.",
+		Example:           "  vmrunner vmtype explain standard\n  vmrunner vmtype explain standard.watchdog\n  vmrunner vmtype explain vm.network.mac",
+		Args:              oneArgument("what to explain: TYPE, TYPE.OPTION, vm or vm.FIELD"),
+		ValidArgsFunction: completeExplain(f),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			out := cmd.OutOrStdout()
+			paint := cli.PaintFor(out)
+			what := args[0]
+			text, err := "", error(nil)
+			if what == "vm" || strings.HasPrefix(what, "vm.") && !strings.HasPrefix(what, "vm.options.") {
+				text, err = explainField(paint, what)
+			} else {
+				text, err = explainOption(cmd, f, paint, what)
+			}
+			if err != nil {
+				return err
+			}
+			_, err = io.WriteString(out, text)
+			return err
+		},
+	}
+	return cmd
+}
+
+// splitOption cuts "asset.tag" and "./asset.star.tag" into type and option.
+func splitOption(what string) (vmType, option string) {
+	if i := strings.Index(what, ".star"); i >= 0 {
+		return what[:i+len(".star")], strings.TrimPrefix(what[i+len(".star"):], ".")
+	}
+	slash := strings.LastIndex(what, "/") + 1
+	name, option, _ := strings.Cut(what[slash:], ".")
+	return what[:slash] + name, option
+}
+
+func explainOption(cmd *cobra.Command, f Flags, p cli.Paint, what string) (string, error) {
+	vmType, name := splitOption(what)
+	if vmType == "vm" {
+		return "", cli.UsageError{Err: fmt.Errorf("%s: options belong to a VM type; want TYPE.%s, such as standard.%[2]s", what, strings.TrimPrefix(name, "options."))}
+	}
+	d, err := describe(cmd.Context(), *f.Folder, vmType)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	if name == "" {
+		if len(d.Options) == 0 {
+			return fmt.Sprintf("The VM type %s takes no options.\n", d.Name), nil
+		}
+		writeOptions(&b, p, d.Options)
+		return b.String(), nil
+	}
+	all := withInside(d.Options)
+	i := slices.IndexFunc(all, func(o vmtypes.Option) bool { return bare(o.Name) == bare(name) })
+	if i < 0 {
+		return "", cli.UsageError{Err: fmt.Errorf("the VM type %s has no option %s%s", d.Name, name, suggest(name, optionNames(all), "it takes none"))}
+	}
+	o := all[i]
+	writeOptions(&b, p, all[i:i+1])
+	fmt.Fprintf(&b, "\nDeclared at %s. In the configuration:\n\n    vmType: %s\n    vm:\n      options:\n        %s: %s\n",
+		d.place(o.File, o.Line), d.Name, topOf(o.Name), exampleOf(d.Options, o))
+	return b.String(), nil
+}
+
+// withInside returns options and all that is part of them.
+func withInside(options []vmtypes.Option) []vmtypes.Option {
+	var all []vmtypes.Option
+	for i := range options {
+		all = append(all, options[i])
+		all = append(all, options[i].Inside()...)
+	}
+	return all
+}
+
+func optionNames(options []vmtypes.Option) []string {
+	var list []string
+	for _, o := range options {
+		list = append(list, o.Name)
+	}
+	return list
+}
+
+// bare returns a path without what stands for items.
+func bare(path string) string {
+	return strings.NewReplacer("[]", "", ".*", "").Replace(path)
+}
+
+func topOf(path string) string {
+	return path[:len(path)-len(strings.TrimLeft(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"))]
+}
+
+// exampleOf is a value that an option may have, or that of the one it is in.
+func exampleOf(options []vmtypes.Option, o vmtypes.Option) string {
+	for i := range options {
+		if options[i].Name == topOf(o.Name) {
+			return options[i].Example()
+		}
+	}
+	return o.Example()
+}
+
+// suggest returns the end of a message about a name that there is not.
+func suggest(name string, known []string, none string) string {
+	if near := vmspec.Nearest(name, known); near != "" {
+		return " (did you mean " + near + "?)"
+	}
+	if len(known) == 0 {
+		return " (" + none + ")"
+	}
+	return " (there are " + strings.Join(known, ", ") + ")"
+}
+
+// explainField explains a key of the vm section, and lists those below it.
+func explainField(p cli.Paint, what string) (string, error) {
+	keys := reference.VM()
+	var b strings.Builder
+	if what == "vm" {
+		writeKeys(&b, p, reference.Below("vm", keys))
+		return b.String(), nil
+	}
+	i := slices.IndexFunc(keys, func(k reference.Key) bool { return bare(k.Path) == bare(what) })
+	if i < 0 {
+		var known []string
+		for _, k := range keys {
+			known = append(known, k.Path)
+		}
+		near := vmspec.Nearest(what, known)
+		if near == "" {
+			return "", cli.UsageError{Err: fmt.Errorf("the vm section has no %s (\"vmrunner vmtype explain vm\" lists what it has)", what)}
+		}
+		return "", cli.UsageError{Err: fmt.Errorf("the vm section has no %s (did you mean %s?)", what, near)}
+	}
+	k := keys[i]
+	writeKeys(&b, p, keys[i:i+1])
+	below := append(reference.Below(k.Path, keys), reference.Below(k.Path+"[]", keys)...)
+	if len(below) > 0 {
+		b.WriteString("\n")
+		writeKeys(&b, p, below)
+	}
+	return b.String(), nil
+}
+
+func writeKeys(b *strings.Builder, p cli.Paint, keys []reference.Key) {
+	for _, k := range keys {
+		b.WriteString("  " + p.Bold(k.Path))
+		if k.Default != "" {
+			b.WriteString(" = " + k.Default)
+		}
+		words := []string{spelledType(k.Type)}
+		if len(k.Choices) > 0 {
+			words = append(words, "one of "+strings.Join(k.Choices, ", "))
+		}
+		if k.Unit != "" {
+			words = append(words, k.Unit)
+		}
+		if k.Note != "" {
+			words = append(words, "default: "+k.Note)
+		}
+		b.WriteString("  " + p.Faint(strings.Join(words, ", ")) + "\n")
+		writeIndented(b, "      ", plainText(k.Doc))
+	}
+}
+
+// spelledType returns the type of a field in the words of options.
+func spelledType(t string) string {
+	t = strings.TrimSuffix(t, " | None")
+	if of, ok := strings.CutPrefix(t, "tuple["); ok {
+		return "list of " + strings.TrimSuffix(of, ", ...]")
+	}
+	if t == "str" {
+		return "string"
+	}
+	return t
+}
+
+// plainText turns the links of Markdown into the names of the documents.
+func plainText(text string) string {
+	for {
+		open := strings.Index(text, "](")
+		if open < 0 {
+			return text
+		}
+		start := strings.LastIndex(text[:open], "[")
+		end := strings.Index(text[open:], ")")
+		if start < 0 || end < 0 {
+			return text
+		}
+		text = text[:start] + text[start+1:open] + " (docs/" + text[open+2:open+end] + ")" + text[open+end+1:]
+	}
+}
+
+// completeExplain completes types, their options and fields of the vm section.
+func completeExplain(f Flags) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		words := []string{"vm"}
+		for _, k := range reference.VM() {
+			words = append(words, bare(k.Path))
+		}
+		if vmType, _, dot := strings.Cut(word, "."); dot && vmType != "vm" {
+			if d, err := describe(cmd.Context(), *f.Folder, vmType); err == nil {
+				for _, o := range withInside(d.Options) {
+					words = append(words, vmType+"."+bare(o.Name))
+				}
+			}
+		}
+		list, _ := found(*f.Folder) // without a folder there is nothing to add
+		for _, t := range list {
+			words = append(words, t.Name)
+		}
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
+}

@@ -1,0 +1,170 @@
+package vmtype
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"vmop/authoring/format"
+	"vmop/authoring/textdiff"
+	"vmop/cli"
+	"vmop/durable"
+)
+
+func newFmt(Flags) *cobra.Command {
+	var f formatting
+	cmd := &cobra.Command{
+		Use:   "fmt [FILES|DIR]",
+		Short: "Format the source of VM types",
+		Long: "fmt rewrites modules in the one layout that all have, and names those that it has\n" +
+			"changed. Of a folder, the current one if none is named, it takes all modules, also\n" +
+			"those in folders below it but testdata. \"-\" stands for a text on standard input; what\n" +
+			"is made of it goes to standard output.\n\n" +
+			"Exit codes: 0 all is well, 1 --check has found something, 2 a file could not be formatted.",
+		Example: "  vmrunner vmtype fmt\n  vmrunner vmtype fmt --check -d types",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.Paint = cli.PaintFor(cmd.OutOrStdout())
+			f.in, f.out = cmd.InOrStdin(), cmd.OutOrStdout()
+			if len(args) == 0 {
+				args = []string{"."}
+			}
+			var errs []error
+			for _, arg := range args {
+				errs = append(errs, f.argument(arg))
+			}
+			if err := errors.Join(errs...); err != nil {
+				return trouble{err}
+			}
+			if f.check && f.changed > 0 {
+				return cli.ExitError{Code: exitDiffers}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&f.check, "check", false, "change nothing, name what would be changed")
+	cmd.Flags().BoolVarP(&f.diff, "diff", "d", false, "change nothing, show what would be changed")
+	return cmd
+}
+
+// formatting is one call of the verb.
+type formatting struct {
+	cli.Paint
+	in          io.Reader
+	out         io.Writer
+	check, diff bool
+	changed     int
+}
+
+func (f *formatting) argument(arg string) error {
+	if arg == "-" {
+		return f.standardInput()
+	}
+	if err := there("fmt", "file or folder", arg); err != nil {
+		return err
+	}
+	info, err := os.Stat(arg)
+	switch {
+	case err != nil:
+		return fmt.Errorf("format: %w", err)
+	case !info.IsDir():
+		return f.file(arg)
+	}
+	paths, err := modules(arg)
+	if err == nil && len(paths) == 0 {
+		err = fmt.Errorf("format: there is no file *.star in %s", arg)
+	}
+	errs := []error{err}
+	for _, path := range paths {
+		errs = append(errs, f.file(path))
+	}
+	return errors.Join(errs...)
+}
+
+// modules returns the modules in a folder and below, without those that are wrong
+// on purpose.
+func modules(dir string) ([]string, error) {
+	var paths []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != dir && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".")):
+			return filepath.SkipDir
+		case filepath.Ext(path) == ".star" && d.Type().IsRegular():
+			paths = append(paths, path)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for modules: %w", err)
+	}
+	return paths, nil
+}
+
+func (f *formatting) standardInput() error {
+	text, err := io.ReadAll(f.in)
+	if err != nil {
+		return fmt.Errorf("read standard input: %w", err)
+	}
+	formatted, err := format.Source("<stdin>", string(text))
+	if err != nil {
+		return err
+	}
+	if f.check || f.diff {
+		return f.tell("<stdin>", string(text), formatted)
+	}
+	_, err = io.WriteString(f.out, formatted)
+	return err
+}
+
+func (f *formatting) file(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("format: %w", err)
+	}
+	formatted, err := format.Source(path, string(text))
+	if err != nil || formatted == string(text) {
+		return err
+	}
+	if !f.check && !f.diff {
+		if err := durable.File(path, []byte(formatted)); err != nil {
+			return fmt.Errorf("write what was formatted: %w", err)
+		}
+	}
+	return f.tell(path, string(text), formatted)
+}
+
+// tell names a file that has changed or would change.
+func (f *formatting) tell(path, before, after string) error {
+	if before == after {
+		return nil
+	}
+	f.changed++
+	if !f.diff {
+		_, err := fmt.Fprintln(f.out, cli.Printable(path))
+		return err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", f.Bold("--- "+cli.Printable(path)))
+	for _, h := range textdiff.Hunks(before, after) {
+		fmt.Fprintf(&b, "%s\n", f.Cyan(fmt.Sprintf("@@ line %d", h.Old)))
+		for _, line := range h.Lines {
+			text := string(line.Sign) + line.Text
+			switch line.Sign {
+			case '-':
+				text = f.Red(text)
+			case '+':
+				text = f.Green(text)
+			}
+			b.WriteString(text + "\n")
+		}
+	}
+	_, err := io.WriteString(f.out, b.String())
+	return err
+}

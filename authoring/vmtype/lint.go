@@ -1,0 +1,283 @@
+package vmtype
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"vmop/authoring/introspect"
+	"vmop/authoring/lint"
+	"vmop/authoring/revision"
+	"vmop/authoring/sample"
+	"vmop/cli"
+	"vmop/vmtypes"
+	"vmop/vmtypes/plan"
+)
+
+func newLint(Flags) *cobra.Command {
+	var l linting
+	cmd := &cobra.Command{
+		Use:   "lint [DIR|FILE]",
+		Short: "Find what is wrong with the source of VM types",
+		Long: "lint looks at the modules of a folder, the current one if none is named, and at the\n" +
+			"plans that they make of samples: an option, device or property that the QEMU which\n" +
+			"is installed doesn't know, devices whose address depends on their order, options of the\n" +
+			"type that nothing uses, and more. --rules lists all rules; docs/vm-types/lint.md\n" +
+			"explains them. A comment disables a rule for the statement below or beside it:\n\n" +
+			"    # lint: disable=unused-variable\n\n" +
+			"QEMU is asked once what it knows, without a machine; no VM is started.\n\n" +
+			"Exit codes: 0 nothing was found, 1 something was, 2 it could not be found out.",
+		Example: "  vmrunner vmtype lint\n  vmrunner vmtype lint types/asset.star -o json",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return cli.UsageError{Err: fmt.Errorf("lint takes one folder or file; got %d", len(args))}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l.out, l.notes = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			if l.rules {
+				return l.listRules()
+			}
+			found, err := l.run(cmd.Context(), orHere(args)[0])
+			switch {
+			case err != nil:
+				return trouble{err}
+			case found > 0:
+				return cli.ExitError{Code: exitDiffers}
+			}
+			return nil
+		},
+	}
+	cli.OutputFlag(cmd, &l.form, "text", "json")
+	cmd.Flags().StringVar(&l.samples, "samples", "", "`folder` of the VMs to try, if they are not beside the types")
+	cmd.Flags().StringVar(&l.qemu, "qemu", "", "`program` to ask; that of the plans if it is left out")
+	cmd.Flags().BoolVar(&l.rules, "rules", false, "list the rules, each with its reason")
+	cli.CompleteFolder(cmd, "samples")
+	return cmd
+}
+
+// linting is one call of the verb.
+type linting struct {
+	form, samples, qemu string
+	rules               bool
+	out, notes          io.Writer
+}
+
+func (l *linting) listRules() error {
+	if l.form == "json" {
+		type rule struct {
+			Name     string `json:"name"`
+			Reason   string `json:"reason"`
+			AsksQEMU bool   `json:"asksQEMU"`
+		}
+		var list []rule
+		for _, r := range lint.Rules() {
+			list = append(list, rule{r.Name, r.Reason, r.AsksQEMU})
+		}
+		return cli.PrintValue(l.out, l.form, list)
+	}
+	paint := cli.PaintFor(l.out)
+	for _, r := range lint.Rules() {
+		text := paint.Bold(r.Name) + "\n    " + strings.ReplaceAll(wrap(r.Reason, 80), "\n", "\n    ")
+		if err := cli.WriteLine(l.out, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run returns how much was found.
+func (l *linting) run(ctx context.Context, path string) (found int, err error) {
+	r, err := revision.Open(ctx, path, launched)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	folder := lint.Folder{}
+	if folder.Modules, err = r.Modules(); err != nil {
+		return 0, err
+	}
+	if len(folder.Modules) == 0 {
+		return 0, fmt.Errorf("lint: there is no file *.star in %s", path)
+	}
+	for name, source := range folder.Modules {
+		if err := vmtypes.Syntax(l.pathOf(path, name), source); err != nil {
+			return 0, err
+		}
+		folder.Around.Stock = strings.HasPrefix(name, vmtypes.StockPrefix)
+	}
+	folder.Around.Read = vmtypes.StockModule
+	if err := l.tried(ctx, r, &folder); err != nil {
+		return 0, err
+	}
+	findings, err := l.findings(ctx, folder)
+	if err != nil {
+		return 0, err
+	}
+	findings = slices.DeleteFunc(findings, func(f lint.Finding) bool {
+		return r.Single != "" && strings.TrimSuffix(f.File, ".star") != r.Single
+	})
+	for i := range findings {
+		findings[i].File = l.pathOf(path, findings[i].File)
+	}
+	return len(findings), l.print(findings)
+}
+
+// pathOf returns the file of a module.
+func (l *linting) pathOf(path, module string) string {
+	if strings.HasSuffix(path, ".star") {
+		path = filepath.Dir(path)
+	}
+	return filepath.Join(path, strings.TrimPrefix(module, vmtypes.StockPrefix))
+}
+
+// tried computes the plans of samples, those beside the types and usual ones.
+func (l *linting) tried(ctx context.Context, r *revision.Revision, folder *lint.Folder) error {
+	var samples []*sample.Sample
+	var err error
+	if l.samples != "" {
+		samples, err = revision.ReadSamples(l.samples, true)
+	} else {
+		samples, err = r.Samples()
+	}
+	if err != nil {
+		return err
+	}
+	for _, s := range samples {
+		folder.Sampled = append(folder.Sampled, s.Type)
+	}
+	for _, name := range r.Types() {
+		usual, err := sample.Usual(name)
+		if err != nil {
+			return err
+		}
+		var reason error
+		plans := len(folder.Plans)
+		for _, s := range append(slices.Clone(samples), usual...) {
+			if s.Type != name {
+				continue
+			}
+			p, err := r.Plan(ctx, name, s)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if p == nil {
+				reason = err
+				continue
+			}
+			folder.Plans = append(folder.Plans, p)
+		}
+		if len(folder.Plans) == plans && l.definesType(folder, name) {
+			fmt.Fprintf(l.notes, "note: no plan of %s was looked at, because there is none for any sample; the last reason was:\n  %s\n",
+				name, strings.ReplaceAll(reason.Error(), "\n", "\n  "))
+		}
+	}
+	return nil
+}
+
+// definesType tells whether a module is meant to be a type.
+func (l *linting) definesType(folder *lint.Folder, name string) bool {
+	return strings.Contains(folder.Modules[name+".star"]+folder.Modules[vmtypes.StockPrefix+name+".star"], "def launch(")
+}
+
+// findings asks the rules, and the QEMU of each plan what it knows. Modules by
+// themselves are asked about if all plans are of the same QEMU.
+func (l *linting) findings(ctx context.Context, folder lint.Folder) ([]lint.Finding, error) {
+	plans := map[string][]*plan.Plan{}
+	for _, p := range folder.Plans {
+		program := l.qemu
+		if program == "" {
+			program = p.QEMU.Executable
+		}
+		plans[program] = append(plans[program], p)
+	}
+	all := []lint.Finding{}
+	for program, made := range plans {
+		qemu, err := l.ask(ctx, program)
+		if err != nil {
+			return nil, err
+		}
+		var machine lint.Machine
+		if qemu != nil {
+			machine = qemu
+		}
+		if len(plans) == 1 {
+			folder.Around.Machine = machine
+			all = append(all, folder.Findings()...)
+		} else {
+			all = append(all, lint.Plans(made, folder.Modules, machine)...)
+		}
+		if qemu != nil {
+			if err := qemu.Close(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if len(plans) != 1 {
+		folder.Plans = nil
+		all = append(all, folder.Findings()...)
+	}
+	return lint.Sort(all), nil
+}
+
+// ask returns what a QEMU knows; nil if it is not installed here.
+func (l *linting) ask(ctx context.Context, program string) (*introspect.QEMU, error) {
+	found, err := l.find(program)
+	if err != nil {
+		if l.qemu != "" {
+			return nil, fmt.Errorf("--qemu: %w", err)
+		}
+		var names []string
+		for _, r := range lint.Rules() {
+			if r.AsksQEMU {
+				names = append(names, r.Name)
+			}
+		}
+		fmt.Fprintf(l.notes, "note: %s is no QEMU that is installed here, so these rules were not applied: %s\n", filepath.Base(program), strings.Join(names, ", "))
+		return nil, nil
+	}
+	cache, err := os.UserCacheDir()
+	if err == nil {
+		cache = filepath.Join(cache, "vmrunner", "qemu")
+	}
+	return introspect.Open(ctx, found, cache) // without a cache it is asked each time
+}
+
+// find returns the QEMU to start. A type's word for it is not enough: who looks at
+// somebody else's types must not start somebody else's program.
+func (l *linting) find(program string) (string, error) {
+	if l.qemu != "" {
+		return exec.LookPath(l.qemu)
+	}
+	base := filepath.Base(program)
+	if !strings.HasPrefix(base, "qemu-system-") && base != "qemu-kvm" {
+		return "", fmt.Errorf("%s is not the name of a QEMU", program)
+	}
+	if found, err := exec.LookPath(base); err == nil {
+		return found, nil
+	}
+	return exec.LookPath("/usr/libexec/" + base)
+}
+
+func (l *linting) print(findings []lint.Finding) error {
+	if l.form == "json" {
+		return cli.PrintValue(l.out, l.form, findings)
+	}
+	paint := cli.PaintFor(l.out)
+	for _, f := range findings {
+		place := fmt.Sprintf("%s:%d:%d:", f.File, f.Line, f.Column)
+		if _, err := fmt.Fprintf(l.out, "%s %s %s\n", paint.Cyan(cli.Printable(place)), paint.Yellow(f.Rule+":"), cli.Printable(f.Message)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

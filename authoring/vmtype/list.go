@@ -1,0 +1,110 @@
+package vmtype
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"vmop/authoring/reference"
+	"vmop/cli"
+	"vmop/vmtypes"
+)
+
+func newList(f Flags) *cobra.Command {
+	var form string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the VM types that a configuration can name",
+		Long: "list shows the stock types, which are part of the program, the custom types in the folder\n" +
+			"--vmtypes, and those in the current folder, which other verbs find, too: to run a VM with\n" +
+			"them say --vmtypes. Each has the first sentence of its docstring. Nothing is evaluated.",
+		Example:           "  vmrunner vmtype list\n  vmrunner vmtype list --vmtypes . -o json",
+		Args:              noArguments,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list, err := found(*f.Folder)
+			if err != nil {
+				return err
+			}
+			if form != "text" {
+				return cli.PrintValue(cmd.OutOrStdout(), form, list)
+			}
+			rows := [][]string{{"NAME", "FROM", "WHAT IT IS"}}
+			for _, t := range list {
+				about := t.Doc
+				if t.Fault != "" {
+					about = t.Fault
+				}
+				rows = append(rows, []string{t.Name, t.From, about})
+			}
+			return cli.Table(cmd.OutOrStdout(), rows)
+		},
+	}
+	cli.OutputFlag(cmd, &form, "text", "json", "yaml")
+	return cmd
+}
+
+// listedType is a line of the list.
+type listedType struct {
+	Name string `json:"name"`
+	// From is "stock", or the folder.
+	From string `json:"from"`
+	Doc  string `json:"doc"`
+	// Fault says why the file can't be read.
+	Fault string `json:"fault,omitempty"`
+}
+
+// found returns what is listed of a folder, and the other types of the current one.
+func found(folder string) ([]listedType, error) {
+	list, err := listed(folder)
+	if err != nil {
+		return nil, err
+	}
+	here, _ := listed(".") // which need have nothing to do with types
+	for _, t := range here {
+		if !slices.ContainsFunc(list, func(known listedType) bool { return known.Name == t.Name }) {
+			list = append(list, t)
+		}
+	}
+	return list, nil
+}
+
+// listed returns the stock types and those of a folder. A module without launch
+// is a part of others, no type.
+func listed(folder string) ([]listedType, error) {
+	library, err := vmtypes.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = library.Close() }() // it was only read
+	list := []listedType{}
+	for _, name := range library.Names() {
+		from := folder
+		if vmtypes.IsStock(name) {
+			from = "stock"
+		}
+		module, text, err := library.Source(name)
+		if err != nil {
+			list = append(list, listedType{Name: name, From: from, Fault: err.Error()})
+			continue
+		}
+		m := vmtypes.DescribeModule(module, text)
+		if m.Doc == "" || defines(m, "launch") {
+			list = append(list, listedType{Name: name, From: from, Doc: summary(name, m.Doc)})
+		}
+	}
+	return list, nil
+}
+
+// defines tells whether a module has a global.
+func defines(m vmtypes.Module, name string) bool {
+	return slices.ContainsFunc(m.Functions, func(f vmtypes.Function) bool { return f.Name == name }) ||
+		slices.ContainsFunc(m.Values, func(v vmtypes.Value) bool { return v.Name == name })
+}
+
+// summary returns the first sentence of a docstring, without the name that many
+// begin with: "asset: the PC with a tag."
+func summary(name, doc string) string {
+	return reference.Summary(strings.TrimSpace(strings.TrimPrefix(doc, name+":")))
+}

@@ -1,0 +1,123 @@
+package vmtype
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"vmop/authoring/format"
+	"vmop/authoring/introspect"
+	"vmop/authoring/lint"
+	"vmop/authoring/lsp"
+	"vmop/authoring/vmtypestest"
+	"vmop/cli"
+	"vmop/vmspec"
+	"vmop/vmtypes"
+	"vmop/vmtypes/evaluate"
+	"vmop/vmtypes/plan"
+)
+
+func newLSP(Flags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "lsp",
+		Short: "Be the language server of an editor",
+		Long: "lsp speaks the Language Server Protocol with an editor, on standard input and output.\n" +
+			"The editor starts it; docs/vm-types/editors.md says how it is told to. What is wrong in\n" +
+			"a folder of VM types is shown where it is: each type is evaluated with its samples and\n" +
+			"tests whenever its author pauses, in a process with limits.",
+		Example: "  vmrunner vmtype lsp",
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			known := &machines{ctx: cmd.Context(), opened: map[string]*introspect.QEMU{}}
+			err := lsp.Serve(cmd.Context(), os.Stdin, os.Stdout, lsp.Options{
+				Evaluator: bounded{}, Format: format.Source, Machine: known.machine,
+			})
+			err = errors.Join(err, known.close())
+			if errors.Is(err, lsp.ErrNoShutdown) {
+				return cli.ExitError{Code: 1} // as the protocol wants
+			}
+			return err
+		},
+	}
+}
+
+// bounded evaluates types in processes with limits.
+type bounded struct{}
+
+// Launch implements lsp.Evaluator.
+func (bounded) Launch(ctx context.Context, source vmtypes.Source, name string, vm vmspec.Spec, host vmtypes.Host) (*plan.Plan, error) {
+	return evaluate.Type{Source: source, Name: name}.Launch(ctx, vm, host)
+}
+
+// Diagnose implements lsp.Evaluator.
+func (bounded) Diagnose(ctx context.Context, source vmtypes.Source, file string) error {
+	return evaluate.Diagnose(ctx, source, file)
+}
+
+// Describe implements lsp.Evaluator.
+func (bounded) Describe(ctx context.Context, source vmtypes.Source, name string) (vmtypes.Description, error) {
+	return evaluate.Type{Source: source, Name: name}.Describe(ctx)
+}
+
+// Test implements lsp.Evaluator.
+func (bounded) Test(ctx context.Context, source vmtypes.Source, file string) ([]vmtypestest.Result, error) {
+	return evaluate.Test(ctx, source, file, nil)
+}
+
+// machines are the QEMUs that were asked what they know.
+type machines struct {
+	ctx    context.Context // of the session
+	mu     sync.Mutex
+	opened map[string]*introspect.QEMU // nil: can't be asked
+}
+
+// machine returns the QEMU of the PATH that has the name of a program. The
+// program itself is what a type says: whoever opens a stranger's folder does not
+// mean to start it.
+func (m *machines) machine(program string) lint.Machine {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	name := filepath.Base(program)
+	if !strings.HasPrefix(name, "qemu-system-") {
+		return nil
+	}
+	q, asked := m.opened[name]
+	if !asked {
+		q = openMachine(m.ctx, name)
+		m.opened[name] = q
+	}
+	if q == nil {
+		return nil
+	}
+	return q
+}
+
+// openMachine returns nil for a QEMU that isn't installed, or doesn't answer.
+func openMachine(ctx context.Context, name string) *introspect.QEMU {
+	cache, err := os.UserCacheDir()
+	if err == nil {
+		cache = filepath.Join(cache, "vmrunner", "qemu")
+	}
+	q, err := introspect.Open(ctx, name, cache) // without a cache it is asked each time
+	if err != nil {
+		return nil
+	}
+	return q
+}
+
+func (m *machines) close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var errs []error
+	for _, q := range m.opened {
+		if q != nil {
+			errs = append(errs, q.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

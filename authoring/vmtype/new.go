@@ -1,0 +1,107 @@
+package vmtype
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"vmop/authoring/scaffold"
+	"vmop/cli"
+	"vmop/vmtypes"
+)
+
+func newNew(f Flags) *cobra.Command {
+	var from, dir string
+	cmd := &cobra.Command{
+		Use:   "new NAME",
+		Short: "Begin a VM type of your own",
+		Long: "new makes the files with which a VM type begins: NAME.star, a module that builds on\n" +
+			"another type and has one option; NAME_test.star, its tests; and NAME.txtar, a sample VM\n" +
+			"with its plan. They are complete: change what they do. Files that are there are left\n" +
+			"as they are, and nothing is made then.",
+		Example: "  vmrunner vmtype new asset\n  vmrunner vmtype new edge --from arm64 --dir types",
+		Args:    oneArgument("the name of the type"), ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := strings.TrimSuffix(args[0], ".star")
+			source, err := vmtypes.ReadSource(dir)
+			if err != nil {
+				return err
+			}
+			files, err := scaffold.Files(cmd.Context(), source, name, from)
+			if err != nil {
+				return cli.UsageError{Err: err}
+			}
+			if err := writeNew(dir, files); err != nil {
+				return err
+			}
+			_, err = fmt.Fprint(cmd.OutOrStdout(), nextSteps(dir, name, files))
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&from, "from", "standard", "`type` to build on: a stock type, or one in the folder")
+	cmd.Flags().StringVar(&dir, "dir", ".", "`folder` for the files; it is made if it is not there")
+	cli.CompleteFolder(cmd, "dir")
+	if err := cmd.RegisterFlagCompletionFunc("from", completeTypes(f)); err != nil {
+		panic(err) // there is no such flag
+	}
+	return cmd
+}
+
+// writeNew writes files that must not be there yet: all or none.
+func writeNew(dir string, files []scaffold.File) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for i, f := range files {
+		err := writeFile(filepath.Join(dir, f.Name), f.Text)
+		if err == nil {
+			continue
+		}
+		for _, made := range files[:i] {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, made.Name)))
+		}
+		if errors.Is(err, fs.ErrExist) {
+			return cli.UsageError{Err: fmt.Errorf("%s is there already; nothing was made", filepath.Join(dir, f.Name))}
+		}
+		return err
+	}
+	return nil
+}
+
+func writeFile(path, text string) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(text)
+	return errors.Join(err, file.Close())
+}
+
+// nextSteps says what was made, and what to do with it.
+func nextSteps(dir, name string, files []scaffold.File) string {
+	about := []string{"the type", "its tests", "a sample VM, and its plan"}
+	var b strings.Builder
+	b.WriteString("Made:\n")
+	width := len(filepath.Join(dir, name+"_test.star"))
+	for i, f := range files {
+		fmt.Fprintf(&b, "  %-*s  %s\n", width, filepath.Join(dir, f.Name), about[i])
+	}
+	where := ""
+	if dir != "." {
+		where = " " + dir
+	}
+	module := filepath.Join(dir, name+".star")
+	if !strings.ContainsRune(module, filepath.Separator) {
+		module = "./" + module
+	}
+	fmt.Fprintf(&b, "\nWhat to try:\n"+
+		"  vmrunner vmtype test%s\n"+
+		"  vmrunner vmtype render -f %s --why\n"+
+		"  vmrunner vmtype show %s\n", where, filepath.Join(dir, name+".txtar"), module)
+	return b.String()
+}

@@ -1,0 +1,70 @@
+package vmtype
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"vmop/cli"
+	"vmop/vmtypes"
+	"vmop/vmtypes/policy"
+)
+
+func newRender(f Flags) *cobra.Command {
+	var r rendering
+	cmd := &cobra.Command{
+		Use:   "render -f vm.yaml",
+		Short: "Print the plan that a VM type makes for a VM",
+		Long: "render evaluates a VM type, which may be a stranger's, and prints the launch plan. It\n" +
+			"starts nothing, and changes nothing. With --why each argument shows the line that made\n" +
+			"it, and the calls that led there.\n\n" + trialHelp,
+		Example: "  vmrunner vmtype render -f vm.yaml --why\n" +
+			"  vmrunner vmtype render -f vm.yaml --set vm.maximumCpus=8 -o argv\n" +
+			"  vmrunner vmtype render -f testdata/two-disks.txtar --host fedora\n" +
+			"  vmrunner vmtype render -f vm.yaml --watch",
+		Args: noMore, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r.out, r.errs = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			if r.watch && r.trial.file != "" {
+				return r.again(cmd.Context())
+			}
+			return r.run(cmd.Context())
+		},
+	}
+	r.trial = newTrial(f, cmd)
+	r.judge = newJudge(f, cmd)
+	cli.PlanFlags(cmd, &r.form, &r.why)
+	cmd.Flags().BoolVar(&r.watch, "watch", false, "go on when files change, and show what that does to the plan, until Ctrl-C")
+	return cmd
+}
+
+// rendering is one call of the verb.
+type rendering struct {
+	trial     *trial
+	form      string
+	why       bool
+	watch     bool
+	judge     *judge
+	out, errs io.Writer
+}
+
+func (r *rendering) run(ctx context.Context) error {
+	c, err := r.trial.read()
+	if err != nil {
+		return err
+	}
+	c.warn(r.errs)
+	p, err := c.launch(ctx)
+	if err == nil {
+		err = r.judge.check(p, c.vmType.Name, c.host, c.spec.Options)
+	}
+	if errors.As(err, new(*policy.Error)) {
+		return errors.Join(cli.PrintPlan(r.out, p, r.form, r.why), err)
+	}
+	if p == nil || err != nil && !errors.As(err, new(*vmtypes.FaultsError)) {
+		return err
+	}
+	return errors.Join(cli.PrintPlan(r.out, p, r.form, r.why), err)
+}

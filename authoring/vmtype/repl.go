@@ -1,0 +1,203 @@
+package vmtype
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"vmop/authoring/sample"
+	"vmop/cli"
+	"vmop/vmtypes"
+	"vmop/vmtypes/evaluate"
+)
+
+func newRepl(f Flags) *cobra.Command {
+	var t *trial
+	cmd := &cobra.Command{
+		Use:   "repl [DIR | -f vm.yaml]",
+		Short: "Try the language of VM types, line by line",
+		Long: "repl evaluates what you type: everything a module may use, load included, with vm and\n" +
+			"host of a VM (-f), or of a usual one. An expression's value is printed; a part as the\n" +
+			"plan that it makes. A def ends with an empty line. Tab completes, arrows go through what\n" +
+			"was typed, Ctrl-D ends. Modules are loaded from DIR, the current folder if it is left\n" +
+			"out, or the folder of the VM's type.\n\n" +
+			"All that is typed is evaluated again with each line, in a process of its own: it has\n" +
+			"2 s of processor time and 300 MB of memory in all.\n\n" + trialHelp,
+		Example: "  vmrunner vmtype repl -f vm.yaml\n" +
+			"  echo 'vm.maximumRam >> 20' | vmrunner vmtype repl",
+		Args: atMostOne("repl", "a folder"), ValidArgsFunction: completeFolders,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			session, err := begin(t, args)
+			if err != nil {
+				return err
+			}
+			in, ok := cmd.InOrStdin().(*os.File)
+			if ok && term.IsTerminal(int(in.Fd())) {
+				return onTerminal(cmd.Context(), session, in, cmd.OutOrStdout())
+			}
+			return piped(cmd.Context(), session, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	t = newTrial(f, cmd)
+	return cmd
+}
+
+// begin begins a session with the VM that the user names, or a usual one.
+func begin(t *trial, args []string) (*evaluate.Session, error) {
+	if t.file != "" {
+		if len(args) > 0 {
+			return nil, cli.UsageError{Err: errors.New("a folder and -f exclude each other")}
+		}
+		c, err := t.read()
+		if err != nil {
+			return nil, err
+		}
+		if len(c.vmType.Source.Modules) == 0 { // a stock type
+			c.vmType.Source, err = vmtypes.ReadSource(t.types(c.vmType.Name))
+		}
+		return evaluate.NewSession(c.vmType, c.spec, c.host), err
+	}
+	dir := orHere(args)[0]
+	if err := there("repl", "folder", dir); err != nil {
+		return nil, err
+	}
+	source, err := vmtypes.ReadSource(dir)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := sample.ParseVM([]byte("network: [{type: user}]\n"))
+	return evaluate.NewSession(evaluate.Type{Source: source, Name: "standard"}, spec, sample.HostFacts{}.Host()), err
+}
+
+// The prompts: a statement begins, or goes on.
+const (
+	promptFirst = ">>> "
+	promptMore  = "... "
+)
+
+// piped evaluates the lines of a pipe or a file. Errors don't end it.
+func piped(ctx context.Context, session *evaluate.Session, in io.Reader, out, errs io.Writer) error {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, vmtypes.MaxModule)
+	return converse(ctx, session, func(bool) (string, error) {
+		if lines.Scan() {
+			return lines.Text(), nil
+		}
+		return "", errors.Join(io.EOF, lines.Err())
+	}, out, errs)
+}
+
+// onTerminal edits lines on a terminal. Output that goes elsewhere goes there.
+func onTerminal(ctx context.Context, session *evaluate.Session, in *os.File, out io.Writer) (err error) {
+	before, err := term.MakeRaw(int(in.Fd()))
+	if err != nil {
+		return fmt.Errorf("read from the terminal: %w", err)
+	}
+	defer func() { err = errors.Join(err, term.Restore(int(in.Fd()), before)) }()
+	screen := term.NewTerminal(in, promptFirst)
+	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		out = screen
+	}
+	screen.AutoCompleteCallback = func(line string, at int, key rune) (string, int, bool) {
+		if key != '\t' {
+			return "", 0, false
+		}
+		return complete(ctx, session, screen, line, at)
+	}
+	fmt.Fprintln(screen, "The language of VM types; vm and host are there. Tab completes, Ctrl-D ends.")
+	return converse(ctx, session, func(more bool) (string, error) {
+		if width, height, err := term.GetSize(int(in.Fd())); err == nil && width > 0 && height > 0 {
+			if err := screen.SetSize(width, height); err != nil {
+				return "", fmt.Errorf("write to the terminal: %w", err)
+			}
+		}
+		if screen.SetPrompt(promptFirst); more {
+			screen.SetPrompt(promptMore)
+		}
+		line, err := screen.ReadLine()
+		if errors.Is(err, term.ErrPasteIndicator) {
+			err = nil
+		}
+		return line, err
+	}, out, screen)
+}
+
+// complete completes the line before the cursor as far as it is clear, and shows
+// the ways to go on where it is not. At the beginning a tab indents.
+func complete(ctx context.Context, session *evaluate.Session, screen io.Writer, line string, at int) (string, int, bool) {
+	typed, rest := line[:at], line[at:]
+	if strings.TrimSpace(typed) == "" {
+		return typed + "    " + rest, at + 4, true
+	}
+	ways, err := session.Complete(ctx, typed)
+	if err != nil || len(ways) == 0 {
+		return line, at, true
+	}
+	longest := ways[0]
+	for _, way := range ways {
+		for !strings.HasPrefix(way, longest) {
+			longest = longest[:len(longest)-1]
+		}
+	}
+	if longest == typed && len(ways) > 1 {
+		fmt.Fprintln(screen, strings.Join(words(ways), "  "))
+	}
+	return longest + rest, len(longest), true
+}
+
+// words are the last words of lines.
+func words(lines []string) []string {
+	list := slices.Clone(lines)
+	for i, line := range list {
+		list[i] = line[strings.LastIndexAny(line, " .(\"[,=")+1:]
+	}
+	return list
+}
+
+// converse evaluates statements until there are no more lines.
+func converse(ctx context.Context, session *evaluate.Session, readLine func(more bool) (string, error), out, errs io.Writer) error {
+	for ctx.Err() == nil {
+		more := false
+		text, err := vmtypes.ReadStatement(func() (string, error) {
+			line, err := readLine(more)
+			more = true
+			return line, err
+		})
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		output := ""
+		if err == nil {
+			output, err = session.Run(ctx, text)
+		}
+		if err := errors.Join(say(out, output), complain(errs, err)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func say(w io.Writer, text string) error {
+	for line := range strings.Lines(text) {
+		if _, err := fmt.Fprintln(w, cli.Printable(strings.TrimSuffix(line, "\n"))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func complain(w io.Writer, err error) error {
+	if err == nil {
+		return nil
+	}
+	_, err = fmt.Fprintln(w, err)
+	return err
+}

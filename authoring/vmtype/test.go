@@ -1,0 +1,156 @@
+package vmtype
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"vmop/authoring/vmtypestest"
+	"vmop/cli"
+)
+
+// exitFailed is the exit code when a test or a check has failed.
+const exitFailed = 1
+
+func newTest(f Flags) *cobra.Command {
+	var t testing
+	cmd := &cobra.Command{
+		Use:   "test [DIR...]",
+		Short: "Run the tests of VM types and try their samples",
+		Long: "test runs the functions test_* of the files *_test.star in a folder, and tries the\n" +
+			"samples in it and in its subfolder testdata: configurations (*.yaml), for which there\n" +
+			"must be a plan, and archives (*.txtar), which keep the plan; -u writes it anew.\n" +
+			"Nothing is started, and QEMU is not needed. DIR is the current folder if it is left out.\n" +
+			"docs/vm-types/testing.md explains how tests and samples are written.\n\n" +
+			"Exit codes: 0 all have passed, 1 some have failed, 2 a wrong call, or nothing to test.",
+		Example: "  vmrunner vmtype test\n" +
+			"  vmrunner vmtype test --run 'asset_test.star/test_no_tag' -v types\n" +
+			"  vmrunner vmtype test -u && git diff\n" +
+			"  vmrunner vmtype test --watch",
+		ValidArgsFunction: completeFolders,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t.page = page{Paint: cli.PaintFor(cmd.OutOrStdout()), w: cmd.OutOrStdout(), verbose: t.verbose, quiet: t.form == "json"}
+			return t.run(cmd.Context(), orHere(args))
+		},
+	}
+	t.judge = newJudge(f, cmd)
+	cli.OutputFlag(cmd, &t.form, "text", "json")
+	cmd.Flags().StringVar(&t.selected, "run", "", "run only tests whose names, FILE/FUNCTION, match this `regex`")
+	cmd.Flags().BoolVarP(&t.update, "update", "u", false, "write the plans of goldens anew where they differ")
+	cmd.Flags().BoolVarP(&t.verbose, "verbose", "v", false, "name the tests that pass, too, and how long they took")
+	cmd.Flags().StringVar(&t.junit, "junit", "", "write a report for CI systems (JUnit XML) to this `file`")
+	cli.CompleteFile(cmd, "junit", "xml")
+	watchFlag(cmd, &t.watch)
+	cmd.SetFlagErrorFunc(oneDash)
+	return cmd
+}
+
+// oneDash explains -run, as go test spells it.
+func oneDash(_ *cobra.Command, err error) error {
+	if strings.HasSuffix(err.Error(), "in -run") {
+		err = fmt.Errorf("%w; it is spelled --run, with two dashes", err)
+	}
+	return cli.UsageError{Err: err}
+}
+
+// completeFolders makes shells complete folders.
+func completeFolders(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveFilterDirs
+}
+
+// orHere is the current folder if there are no arguments.
+func orHere(args []string) []string {
+	if len(args) == 0 {
+		return []string{"."}
+	}
+	return args
+}
+
+// testing is one call of the verb.
+type testing struct {
+	form, selected, junit string
+	update, verbose       bool
+	watch                 bool
+	match                 *regexp.Regexp // nil: all
+	judge                 *judge
+	page                  page
+}
+
+func (t *testing) run(ctx context.Context, dirs []string) error {
+	if t.selected != "" {
+		var err error
+		if t.match, err = regexp.Compile(t.selected); err != nil {
+			return cli.UsageError{Err: fmt.Errorf("--run: %w", err)}
+		}
+	}
+	round := func(ctx context.Context, s selection) error { return t.round(ctx, dirs, s) }
+	if t.watch {
+		return whileWatching(ctx, &t.page, dirs, round)
+	}
+	return round(ctx, everything)
+}
+
+// round tests what is selected of the folders.
+func (t *testing) round(ctx context.Context, dirs []string, selected selection) error {
+	var results []vmtypestest.Result
+	found := false
+	for _, dir := range dirs {
+		if err := there("test", "folder", dir); err != nil {
+			return err
+		}
+		folder, err := vmtypestest.Find(dir)
+		if err != nil {
+			return cli.UsageError{Err: err}
+		}
+		found = found || len(folder.Files)+len(folder.Samples) > 0
+		in, err := containedIn(dir, t.judge)
+		if err != nil {
+			return err
+		}
+		options := vmtypestest.Options{Match: t.match, Update: t.update, Select: selected(folder, in.source)}
+		t.page.misspelt(dir, in.source, options.Select)
+		if err := folder.Run(ctx, in, options, func(some []vmtypestest.Result) {
+			for i := range some {
+				t.page.result(some[i])
+				some[i] = inFolder(dir, some[i])
+			}
+			results = append(results, some...)
+		}); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !found:
+		return cli.UsageError{Err: fmt.Errorf("there is nothing to test in %s: no file *_test.star, *.txtar, or *.yaml with a section \"/Runner\"", strings.Join(dirs, ", "))}
+	case len(results) == 0 && t.match != nil:
+		return cli.UsageError{Err: fmt.Errorf("--run %s: no test has such a name; -v shows the names", t.selected)}
+	}
+	return t.finish(results)
+}
+
+// finish says how it went as a whole.
+func (t *testing) finish(results []vmtypestest.Result) error {
+	if t.junit != "" {
+		if err := writeJUnit(t.junit, results); err != nil {
+			return err
+		}
+	}
+	summary := vmtypestest.Summarize(results)
+	if t.form == "json" {
+		if err := cli.PrintValue(t.page.w, t.form, map[string]any{"summary": summary, "results": results}); err != nil {
+			return err
+		}
+	} else {
+		t.page.closing(summary.String(), summary.Failed > 0)
+	}
+	if t.page.err != nil {
+		return t.page.err
+	}
+	if summary.Failed > 0 {
+		return cli.ExitError{Code: exitFailed}
+	}
+	return nil
+}

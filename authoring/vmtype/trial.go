@@ -1,0 +1,145 @@
+package vmtype
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"vmop/authoring/sample"
+	"vmop/cli"
+	"vmop/runner"
+	"vmop/vmspec"
+	"vmop/vmtypes"
+	"vmop/vmtypes/evaluate"
+	"vmop/vmtypes/plan"
+)
+
+// A trial says with which VM a type is tried: the flags of several verbs.
+type trial struct {
+	verb       string
+	file, host string
+	settings   []string
+	folder     *string     // that of --vmtypes
+	given      func() bool // whether it was said
+}
+
+// trialHelp is for the help of these verbs.
+const trialHelp = "The VM is that of a configuration (-f vm.yaml), on this computer or, with --host, on a\n" +
+	"described one; or it is a sample (-f NAME.txtar), which says itself where it runs. The type\n" +
+	"is looked for beside the file, then in the folder of --vmtypes; what a VM has pinned when\n" +
+	"it was run is not looked at. --set changes the VM first; an empty value takes a key away."
+
+func newTrial(f Flags, cmd *cobra.Command) *trial {
+	t := &trial{verb: cmd.Name(), folder: f.Folder, given: func() bool { return cmd.Flags().Changed("vmtypes") }}
+	cmd.Flags().StringVarP(&t.file, "file", "f", "", "configuration or sample, the VM to try (`vm.yaml`)")
+	cmd.Flags().StringArrayVar(&t.settings, "set", nil, "change the VM by `path=value`: vm.maximumCpus=8, vm.drives[0].file=/x.img")
+	cmd.Flags().StringVar(&t.host, "host", "", "another `computer`: fedora, debian-12 …, or a file that describes one")
+	cli.CompleteFile(cmd, "file", "yaml", "yml", "json", "txtar")
+	cli.CompleteFlag(cmd, "host", sample.Distributions()...)
+	return t
+}
+
+// A candidate is a VM to try a type with, and the type.
+type candidate struct {
+	vmType   evaluate.Type
+	spec     vmspec.Spec
+	host     vmtypes.Host
+	warnings []string
+	locate   func(error) error
+}
+
+// launch returns the plan.
+func (c *candidate) launch(ctx context.Context) (*plan.Plan, error) {
+	p, err := c.vmType.Launch(ctx, c.spec, c.host)
+	return p, c.locate(err)
+}
+
+// warn tells of the warnings.
+func (c *candidate) warn(w io.Writer) {
+	for _, warning := range c.warnings {
+		fmt.Fprintln(w, "warning:", warning)
+	}
+}
+
+// read reads the files.
+func (t *trial) read() (*candidate, error) {
+	if t.file == "" {
+		return nil, cli.UsageError{Err: errors.New("say which VM: -f vm.yaml, or -f NAME.txtar for a sample")}
+	}
+	if err := there(t.verb, "file", t.file); err != nil {
+		return nil, err
+	}
+	c, name, err := t.vm()
+	if err != nil {
+		return nil, err
+	}
+	c.vmType, err = evaluate.Find(t.types(name), name)
+	return c, err
+}
+
+// vm reads the VM, and the name of its type.
+func (t *trial) vm() (*candidate, string, error) {
+	isSample := filepath.Ext(t.file) == sample.Suffix
+	if !isSample && t.host == "" {
+		in, err := runner.ReadInput(t.file, t.settings...)
+		if err != nil {
+			return nil, "", err
+		}
+		return &candidate{spec: in.Spec, host: in.Host, warnings: in.Warnings, locate: in.Locate}, in.VMType, nil
+	}
+	s, err := sample.Read(t.file, t.settings...)
+	if err != nil {
+		return nil, "", err
+	}
+	if t.host != "" {
+		if s.Host, err = describedHost(t.host); err != nil {
+			return nil, "", err
+		}
+	}
+	return &candidate{spec: s.VM, host: s.Host.Host(), locate: s.Locate}, s.Type, nil
+}
+
+// describedHost is the computer that --host names.
+func describedHost(name string) (sample.HostFacts, error) {
+	if filepath.Ext(name) != ".json" {
+		facts, err := sample.ParseHost([]byte(fmt.Sprintf(`{"files": [%q]}`, name)))
+		if err != nil {
+			err = cli.UsageError{Err: fmt.Errorf("--host %s: want a file NAME.json, or one of %s", name, strings.Join(sample.Distributions(), ", "))}
+		}
+		return facts, err
+	}
+	if err := there("--host", "file", name); err != nil {
+		return sample.HostFacts{}, err
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return sample.HostFacts{}, fmt.Errorf("read the description of a computer: %w", err)
+	}
+	facts, err := sample.ParseHost(text)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	return facts, err
+}
+
+// types returns the folder in which a type is looked for.
+func (t *trial) types(name string) string {
+	if !t.given() {
+		folder := filepath.Dir(t.file)
+		for _, dir := range []string{folder, filepath.Dir(folder)} {
+			if dir != folder && filepath.Base(folder) != sample.Folder {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(dir, strings.TrimSuffix(name, ".star")+".star")); err == nil {
+				return dir
+			}
+		}
+	}
+	return *t.folder
+}

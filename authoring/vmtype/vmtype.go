@@ -1,0 +1,107 @@
+// Package vmtype is "vmrunner vmtype": what authors of VM types use to write,
+// test, review and ship them.
+//
+// Each verb is a file. It reads its arguments, has the work done by a package
+// that knows nothing of command lines, and prints.
+package vmtype
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"vmop/cli"
+	"vmop/vmspec"
+)
+
+// Flags are those of the whole program that matter here.
+type Flags struct {
+	// Folder is that of custom VM types (--vmtypes).
+	Folder *string
+	// Policy is the file with the policy for VM types (--vmtypes-policy).
+	Policy *string
+}
+
+// New returns the command with all its verbs.
+func New(f Flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "vmtype",
+		Short: "Write, test and compare VM types",
+		Long: "vmtype has the verbs for those who write VM types: Starlark modules that compute\n" +
+			"QEMU's arguments from the vm section of a configuration (docs/vm-types).\n" +
+			"Nothing here starts a VM or needs rights.",
+		Args: knownVerb,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	for _, group := range []struct {
+		title string
+		verbs []*cobra.Command
+	}{
+		{"Write:", []*cobra.Command{newNew(f), newFmt(f), newLint(f), newRepl(f), newLSP(f), newStubs(f)}},
+		{"Look:", []*cobra.Command{newList(f), newShow(f), newExplain(f), newDoc(f), newRender(f), newWhy(f), newProfile(f)}},
+		{"Prove:", []*cobra.Command{newTest(f), newCheck(f), newDiff(f)}},
+	} {
+		cmd.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
+		for _, verb := range group.verbs {
+			verb.GroupID = group.title
+			cmd.AddCommand(verb)
+		}
+	}
+	cmd.AddCommand(newHelp(cmd))
+	return cmd
+}
+
+// newHelp returns the verb that explains the others. It is as hidden as --help is
+// well known.
+func newHelp(of *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use: "help [VERB]", Short: "Explain a verb", Hidden: true,
+		Args: func(_ *cobra.Command, args []string) error { return knownVerb(of, args) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			verb, _, err := of.Find(args)
+			if err == nil {
+				verb.InitDefaultHelpFlag() // which cobra adds to what it runs
+				err = verb.Help()
+			}
+			return err
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return verbs(of), cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+}
+
+// noMore refuses arguments that are no flags.
+func noMore(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return cli.UsageError{Err: fmt.Errorf("%s takes no arguments besides flags, got %q", cmd.Name(), args[0])}
+}
+
+// verbs returns the names of the verbs that the help lists.
+func verbs(of *cobra.Command) []string {
+	var names []string
+	for _, verb := range of.Commands() {
+		if !verb.Hidden {
+			names = append(names, verb.Name())
+		}
+	}
+	return names
+}
+
+// knownVerb refuses a verb that does not exist.
+func knownVerb(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 || slices.Contains(verbs(cmd), args[0]) {
+		return nil
+	}
+	hint := "\"vmrunner vmtype\" lists them"
+	if near := vmspec.Nearest(args[0], verbs(cmd)); near != "" {
+		hint = "did you mean " + near + "?"
+	}
+	return cli.UsageError{Err: fmt.Errorf("there is no verb %q (%s)", args[0], hint)}
+}

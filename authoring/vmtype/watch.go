@@ -1,0 +1,118 @@
+package vmtype
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"vmop/authoring/sample"
+	"vmop/authoring/vmtypestest"
+	"vmop/cli"
+	"vmop/filewatch"
+	"vmop/vmtypes"
+)
+
+// watchFlag adds --watch.
+func watchFlag(cmd *cobra.Command, on *bool) {
+	cmd.Flags().BoolVar(on, "watch", false, "go on when files change: what a change can affect, until Ctrl-C")
+	cmd.MarkFlagsMutuallyExclusive("watch", "junit")
+	cmd.MarkFlagsMutuallyExclusive("watch", "output")
+}
+
+// A selection says which files of a folder are looked at.
+type selection func(folder *vmtypestest.Folder, source vmtypes.Source) func(file string) bool
+
+// everything selects all files.
+func everything(*vmtypestest.Folder, vmtypes.Source) func(string) bool {
+	return func(string) bool { return true }
+}
+
+// affectedBy selects what the files that have changed can affect.
+func affectedBy(changed []string) selection {
+	return func(folder *vmtypestest.Folder, source vmtypes.Source) func(string) bool {
+		var names []string
+		for _, path := range changed {
+			if name, err := filepath.Rel(folder.Dir, path); err == nil {
+				names = append(names, name)
+			}
+		}
+		affected := folder.Affected(source, names)
+		return func(file string) bool { return affected[file] }
+	}
+}
+
+// whileWatching does a round with everything, and one for each change of the
+// folders, until the context ends.
+func whileWatching(ctx context.Context, p *page, dirs []string, round func(context.Context, selection) error) error {
+	var all []string
+	for _, dir := range dirs {
+		all = append(all, dir, filepath.Join(dir, sample.Folder))
+	}
+	w, err := filewatch.New(all...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = w.Close() }() // nothing was written
+	selected := selection(everything)
+	for {
+		// That something is wrong has been told.
+		if err := round(ctx, selected); err != nil && !errors.As(err, new(cli.ExitError)) {
+			if ctx.Err() != nil {
+				return nil
+			}
+			p.line("%s", p.Red(err.Error()))
+		}
+		changed, err := nextChange(ctx, w, dirs)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		p.line("\n%s", p.Faint("changed: "+cli.Printable(strings.Join(changed, ", "))))
+		selected = affectedBy(changed)
+	}
+}
+
+// nextChange waits for a change that can affect something.
+func nextChange(ctx context.Context, w *filewatch.Watch, dirs []string) ([]string, error) {
+	for {
+		changed, err := w.Wait(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, dir := range dirs {
+			folder, err := vmtypestest.Find(dir)
+			if err != nil {
+				return nil, fmt.Errorf("watch %s: %w", dir, err)
+			}
+			source, err := vmtypes.ReadSource(dir)
+			if err != nil {
+				return nil, err
+			}
+			isAffected := affectedBy(changed)(folder, source)
+			for _, file := range append(folder.Samples, moduleNames(source)...) {
+				if isAffected(file) {
+					return relevant(changed), nil
+				}
+			}
+		}
+	}
+}
+
+// relevant leaves out files that are neither modules nor samples, such as those
+// that editors make.
+func relevant(changed []string) []string {
+	var list []string
+	for _, path := range changed {
+		switch filepath.Ext(path) {
+		case ".star", ".yaml", sample.Suffix:
+			list = append(list, path)
+		}
+	}
+	return list
+}

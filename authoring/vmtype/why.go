@@ -1,0 +1,253 @@
+package vmtype
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"vmop/authoring/influence"
+	"vmop/cli"
+	"vmop/vmspec"
+	"vmop/vmtypes"
+	"vmop/vmtypes/plan"
+)
+
+func newWhy(f Flags) *cobra.Command {
+	var w why
+	cmd := &cobra.Command{
+		Use:   "why PATTERN -f vm.yaml",
+		Short: "Tell where an argument comes from, and on what it depends",
+		Long: "why shows the lines of a plan that match a pattern (a regular expression): the source\n" +
+			"that made each of them, with the calls that led there, and the fields of the vm section\n" +
+			"and facts of the computer on which it depends.\n\n" +
+			"What it depends on is found by trying: each field is changed by itself, and the plan\n" +
+			"made again. So it is true of this VM; what matters only together with something else is\n" +
+			"not found.\n\n" + trialHelp + "\n\n" +
+			"Exit codes: 0, 1 if nothing matches or there is no plan, 2 for a wrong call.",
+		Example: "  vmrunner vmtype why -netdev -f vm.yaml\n" +
+			"  vmrunner vmtype why 'smp|-m ' -f vm.yaml --set vm.maximumCpus=8",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return cli.UsageError{Err: fmt.Errorf("why takes a PATTERN, such as netdev; got %d arguments", len(args))}
+			}
+			return nil
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			w.out, w.errs, w.Paint = cmd.OutOrStdout(), cmd.ErrOrStderr(), cli.PaintFor(cmd.OutOrStdout())
+			return w.run(cmd.Context(), args[0])
+		},
+	}
+	w.trial = newTrial(f, cmd)
+	cli.OutputFlag(cmd, &w.form, "text", "json")
+	return cmd
+}
+
+// why is one call of the verb.
+type why struct {
+	cli.Paint
+	trial     *trial
+	form      string
+	out, errs io.Writer
+}
+
+// reason is what there is to say about a line of a plan.
+type reason struct {
+	Line      string       `json:"line"`
+	Calls     []call       `json:"calls,omitempty"`
+	DependsOn []dependency `json:"dependsOn"`
+	// Unknown are fields with which no other plan could be made.
+	Unknown []dependency `json:"unknown,omitempty"`
+}
+
+type call struct {
+	File     string `json:"file"`
+	Line     int    `json:"line"`
+	Function string `json:"function"`
+	Source   string `json:"source"`
+}
+
+type dependency struct {
+	Path  string `json:"path"`
+	Value string `json:"value,omitempty"`
+}
+
+func (w *why) run(ctx context.Context, text string) error {
+	pattern, err := regexp.Compile(text)
+	if err != nil {
+		return cli.UsageError{Err: fmt.Errorf("read the PATTERN: %w", err)}
+	}
+	c, err := w.trial.read()
+	if err != nil {
+		return err
+	}
+	c.warn(w.errs)
+	files := asked(&c.host)
+	p, err := c.launch(ctx)
+	if p == nil || err != nil && !errors.As(err, new(*vmtypes.FaultsError)) {
+		return err
+	}
+	lines := slices.DeleteFunc(p.Lines(), func(l plan.Line) bool { return !pattern.MatchString(l.Text) })
+	if len(lines) == 0 {
+		return fmt.Errorf("no line of the plan of type %s matches %q%s", p.Type, text, near(text, p))
+	}
+	reasons, err := w.reasons(ctx, c, p, lines, *files)
+	if err != nil {
+		return err
+	}
+	if w.form == "json" {
+		return cli.PrintValue(w.out, w.form, reasons)
+	}
+	return w.print(reasons)
+}
+
+// asked notes the files that exist and are asked for.
+func asked(host *vmtypes.Host) *[]string {
+	var files []string
+	exists := host.Exists
+	host.Exists = func(path string) bool {
+		is := exists(path)
+		if is && !slices.Contains(files, path) {
+			files = append(files, path)
+		}
+		return is
+	}
+	return &files
+}
+
+// near suggests a word of the plan.
+func near(text string, p *plan.Plan) string {
+	var words []string
+	for _, o := range p.QEMU.Args {
+		words = append(words, strings.TrimLeft(o.Flag, "-"), o.Value, o.ID())
+	}
+	if word := vmspec.Nearest(strings.TrimLeft(text, "-"), words); word != "" {
+		return " (did you mean " + word + "?)"
+	}
+	return ""
+}
+
+// reasons finds out what there is to say about each line.
+func (w *why) reasons(ctx context.Context, c *candidate, p *plan.Plan, lines []plan.Line, files []string) ([]reason, error) {
+	d, err := c.vmType.Describe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	fields, err := influence.Study(c.spec, d.Options, func(specs []vmspec.Spec) ([]string, error) {
+		return c.vmType.Texts(ctx, specs, c.host)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find out what it depends on: %w", err)
+	}
+	facts := influence.HostFields(c.host, files)
+	without := make([]string, len(facts))
+	for i, fact := range facts {
+		made, err := c.vmType.Texts(ctx, []vmspec.Spec{c.spec}, fact.Host)
+		if err != nil {
+			return nil, fmt.Errorf("find out what it depends on: %w", err)
+		}
+		without[i] = made[0]
+	}
+	source := sources(c.vmType.Source)
+	var list []reason
+	for _, l := range lines {
+		r := reason{Line: strings.TrimSpace(l.Text), DependsOn: []dependency{}}
+		for _, f := range l.Origin {
+			r.Calls = append(r.Calls, call{f.File, f.Line, f.Function, source(f.File, f.Line)})
+		}
+		for _, f := range fields.Of(l.Text, p.Text()) {
+			if f.Doubtful {
+				r.Unknown = append(r.Unknown, dependency{f.Path, f.Value})
+			} else {
+				r.DependsOn = append(r.DependsOn, dependency{f.Path, f.Value})
+			}
+		}
+		for i, fact := range facts {
+			if influence.Needs(l.Text, p.Text(), without[i]) {
+				r.DependsOn = append(r.DependsOn, dependency{fact.Path, fact.Value})
+			}
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+// sources returns a function that returns lines of modules.
+func sources(custom vmtypes.Source) func(file string, line int) string {
+	return func(file string, line int) string {
+		text, ok := custom.Modules[file]
+		if !ok {
+			var err error
+			if text, err = vmtypes.StockModule(file); err != nil {
+				return ""
+			}
+		}
+		lines := strings.Split(text, "\n")
+		if line < 1 || line > len(lines) {
+			return ""
+		}
+		return strings.TrimSpace(lines[line-1])
+	}
+}
+
+// widestSource is how much of a line of source is shown.
+const widestSource = 100
+
+func (w *why) print(reasons []reason) error {
+	var b strings.Builder
+	for i, r := range reasons {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(w.Bold(cli.Printable(r.Line)) + "\n")
+		var rows [][2]string
+		for _, c := range r.Calls {
+			text := []rune(cli.Printable(c.Source))
+			if len(text) > widestSource {
+				text = append(text[:widestSource], '…')
+			}
+			rows = append(rows, [2]string{fmt.Sprintf("%s:%d %s", c.File, c.Line, c.Function), string(text)})
+		}
+		w.section(&b, "made at", rows, w.Cyan)
+		w.section(&b, "depends on", rowsOf(r.DependsOn), w.Green)
+		w.section(&b, "perhaps on: with another value no plan could be made", rowsOf(r.Unknown), w.Yellow)
+		if len(r.DependsOn)+len(r.Unknown) == 0 {
+			b.WriteString("  depends on nothing that was tried: no change of one thing alone makes it different\n")
+		}
+	}
+	_, err := io.WriteString(w.out, b.String())
+	return err
+}
+
+func rowsOf(list []dependency) [][2]string {
+	var rows [][2]string
+	for _, d := range list {
+		rows = append(rows, [2]string{cli.Printable(d.Path), cli.Printable(d.Value)})
+	}
+	return rows
+}
+
+// section writes two columns below a heading.
+func (w *why) section(b *strings.Builder, heading string, rows [][2]string, paint func(string) string) {
+	if len(rows) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "  %s\n", heading)
+	width := 0
+	for _, row := range rows {
+		width = max(width, len([]rune(row[0])))
+	}
+	for _, row := range rows {
+		blanks := ""
+		if row[1] != "" {
+			blanks = strings.Repeat(" ", width+2-len([]rune(row[0])))
+		}
+		fmt.Fprintf(b, "    %s%s%s\n", paint(row[0]), blanks, row[1])
+	}
+}

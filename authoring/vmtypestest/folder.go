@@ -1,0 +1,191 @@
+package vmtypestest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+
+	"vmop/authoring/sample"
+	"vmop/vmspec"
+	"vmop/vmtypes"
+	"vmop/vmtypes/plan"
+)
+
+// A Folder is what there is to test in a folder of VM types.
+type Folder struct {
+	// Dir is its path.
+	Dir string
+	// Files are the names of the test files, sorted.
+	Files []string
+	// Samples are named from Dir; those in testdata are the last.
+	Samples []string
+}
+
+// Find looks for what can be tested in a folder.
+func Find(dir string) (*Folder, error) {
+	files, err := testFiles(dir)
+	if err != nil {
+		return nil, err
+	}
+	f := &Folder{Dir: dir, Files: files}
+	paths, err := sample.Find(dir)
+	for _, path := range paths {
+		name, relErr := filepath.Rel(dir, path)
+		if relErr != nil {
+			return nil, fmt.Errorf("look for samples: %w", relErr)
+		}
+		f.Samples = append(f.Samples, name)
+	}
+	return f, err
+}
+
+// testFiles returns the names of the test files in dir, sorted.
+func testFiles(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("look for tests: %w", err)
+	}
+	var files []string
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), testSuffix) {
+			files = append(files, e.Name())
+		}
+	}
+	return files, nil
+}
+
+// An Evaluator evaluates the types and tests of a folder: [In], or package
+// evaluate for those who don't trust what is in it.
+type Evaluator interface {
+	// Test is TestFile.
+	Test(ctx context.Context, file string, match *regexp.Regexp) []Result
+	// Launch returns the plan of a type of this name, as vmtypes.Type.Launch does.
+	Launch(ctx context.Context, vmType string, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error)
+}
+
+// In returns what evaluates the modules of a library in this process.
+func In(library *vmtypes.Library) Evaluator { return inLibrary{library} }
+
+type inLibrary struct{ *vmtypes.Library }
+
+// Test implements Evaluator.
+func (l inLibrary) Test(ctx context.Context, file string, match *regexp.Regexp) []Result {
+	return TestFile(ctx, l.Library, file, match)
+}
+
+// Launch implements Evaluator.
+func (l inLibrary) Launch(ctx context.Context, vmType string, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error) {
+	t, err := l.Load(ctx, vmType)
+	if err != nil {
+		return nil, err
+	}
+	return t.Launch(ctx, spec, host)
+}
+
+// Options say what of a folder is tested, and how.
+type Options struct {
+	// Match selects tests by their names (Result.Name); nil selects all.
+	Match *regexp.Regexp
+	// Select selects files and samples by their names; nil selects all.
+	Select func(file string) bool
+	// Update writes plans into goldens instead of comparing them.
+	Update bool
+}
+
+// Run runs the tests of the files, then tries the samples, several at a time. The
+// results of a file are handed over when those of all before it have been, so
+// that their order is always the same. The error is the cause of the context's end,
+// after which nothing is handed over.
+func (f *Folder) Run(ctx context.Context, in Evaluator, options Options, each func([]Result)) error {
+	var work []func() []Result
+	selected := func(file string) bool { return options.Select == nil || options.Select(file) }
+	for _, file := range f.Files {
+		if !selected(file) {
+			continue
+		}
+		work = append(work, func() []Result { return in.Test(ctx, file, options.Match) })
+	}
+	for _, name := range f.Samples {
+		if selected(name) && (options.Match == nil || options.Match.MatchString(name)) {
+			work = append(work, func() []Result { return []Result{TestSample(ctx, in, f.Dir, name, options.Update)} })
+		}
+	}
+	InOrder(work, func(results []Result) {
+		if ctx.Err() == nil {
+			each(results)
+		}
+	})
+	return context.Cause(ctx)
+}
+
+// InOrder does pieces of work, as many at a time as there are processors, and
+// hands over what they return in the order of the pieces.
+func InOrder[T any](work []func() T, each func(T)) {
+	results := make([]chan T, len(work))
+	for i := range results {
+		results[i] = make(chan T, 1)
+	}
+	var next sync.Mutex
+	started := 0
+	take := func() int {
+		next.Lock()
+		defer next.Unlock()
+		started++
+		return started - 1
+	}
+	for range min(runtime.GOMAXPROCS(0), len(work)) {
+		go func() {
+			for i := take(); i < len(work); i = take() {
+				results[i] <- work[i]()
+			}
+		}()
+	}
+	for _, result := range results {
+		each(<-result)
+	}
+}
+
+// A Summary counts results.
+type Summary struct {
+	Passed  int `json:"passed"`
+	Failed  int `json:"failed"`
+	Updated int `json:"updated,omitempty"`
+	Skipped int `json:"skipped,omitempty"`
+}
+
+// Summarize counts.
+func Summarize(results []Result) Summary {
+	var s Summary
+	for _, r := range results {
+		switch {
+		case len(r.Failures) > 0:
+			s.Failed++
+		case r.Updated:
+			s.Updated++
+		case r.Skipped != "":
+			s.Skipped++
+		default:
+			s.Passed++
+		}
+	}
+	return s
+}
+
+// String returns "12 passed, 1 failed".
+func (s Summary) String() string {
+	text := fmt.Sprintf("%d passed", s.Passed)
+	for _, part := range []struct {
+		n    int
+		what string
+	}{{s.Failed, "failed"}, {s.Updated, "updated"}, {s.Skipped, "not tried"}} {
+		if part.n > 0 {
+			text += fmt.Sprintf(", %d %s", part.n, part.what)
+		}
+	}
+	return text
+}

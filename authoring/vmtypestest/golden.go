@@ -1,0 +1,158 @@
+package vmtypestest
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"vmop/authoring/sample"
+	"vmop/authoring/textdiff"
+)
+
+// TestSample tries a type with one sample of the folder dir: there
+// must be a plan, and if it is kept it must be the same. With update, a plan that
+// is another one, or not kept yet, is written into the archive.
+func TestSample(ctx context.Context, in Evaluator, dir, name string, update bool) Result {
+	ctx, cancel := context.WithTimeoutCause(ctx, testTime, fmt.Errorf("a sample has %s", testTime))
+	defer cancel()
+	start := time.Now()
+	r := Result{File: name}
+	if err := trySample(ctx, in, filepath.Join(dir, name), update, &r); err != nil {
+		r.Failures = FailuresOf(err)
+		for i := range r.Failures {
+			r.Failures[i] = r.Failures[i].within(dir)
+		}
+	}
+	r.Time = time.Since(start)
+	return r
+}
+
+// within names the files of a folder as seen from there.
+func (f Failure) within(dir string) Failure {
+	prefix := filepath.Clean(dir) + string(filepath.Separator)
+	f.File, f.Text = strings.TrimPrefix(f.File, prefix), strings.TrimPrefix(f.Text, prefix)
+	return f
+}
+
+func trySample(ctx context.Context, in Evaluator, path string, update bool, r *Result) error {
+	s, err := sample.Read(path)
+	if err != nil {
+		return err
+	}
+	p, err := in.Launch(ctx, s.Type, s.VM, s.Host.Host())
+	if err != nil {
+		return s.Locate(err)
+	}
+	got := p.Text()
+	switch {
+	case !s.Keeps() || got == s.Text:
+	case update:
+		r.Updated, r.Changes = true, changes(r.File, s, got)
+		return s.Write(got)
+	case s.TextLine == 0:
+		const text = "no plan is kept yet; -u writes it into the archive"
+		r.Failures = []Failure{{File: r.File, Message: text, Text: r.File + ": " + text}}
+	default:
+		const text = "the plan differs from the one that is kept; -u keeps this one"
+		diff := changes(r.File, s, got)
+		r.Failures = []Failure{{File: r.File, Line: s.TextLine, Message: text, Text: r.File + ": " + text, Diff: diff}}
+	}
+	return nil
+}
+
+// changes returns how a plan differs from the one that is kept; see Failure.Diff.
+func changes(file string, s *sample.Sample, got string) string {
+	if s.TextLine == 0 {
+		return ""
+	}
+	kept := strings.Split(s.Text, "\n")
+	var b strings.Builder
+	for _, h := range textdiff.Hunks(s.Text, got) {
+		first := slices.IndexFunc(h.Lines, func(l textdiff.Line) bool { return l.Sign != ' ' })
+		at := max(1, h.Old) + first
+		where := section(kept, at)
+		if h.Lines[first].Sign == '+' {
+			where = section(kept, at-1) // behind which it stands
+		}
+		fmt.Fprintf(&b, "@ %s:%d%s\n", file, s.TextLine+at-1, where)
+		writeLines(&b, paired(h.Lines))
+	}
+	return b.String()
+}
+
+func writeLines(b *strings.Builder, lines []textdiff.Line) {
+	for _, l := range lines {
+		fmt.Fprintf(b, "%c%s\n", l.Sign, l.Text)
+	}
+}
+
+// section says to which process of a plan a line belongs: " in qemu".
+func section(plan []string, line int) string {
+	for i := min(line, len(plan)) - 1; i >= 0; i-- {
+		if words := strings.Fields(plan[i]); len(words) > 0 && !strings.HasPrefix(plan[i], " ") {
+			switch words[0] {
+			case "qemu":
+				return " in qemu"
+			case "helper":
+				return " in helper " + words[1]
+			}
+			return ""
+		}
+	}
+	return ""
+}
+
+// paired puts the new form of a line right behind its old form, where both are
+// about the same thing.
+func paired(lines []textdiff.Line) []textdiff.Line {
+	var ordered []textdiff.Line
+	for len(lines) > 0 {
+		if lines[0].Sign == ' ' {
+			ordered, lines = append(ordered, lines[0]), lines[1:]
+			continue
+		}
+		end := slices.IndexFunc(lines, func(l textdiff.Line) bool { return l.Sign == ' ' })
+		if end < 0 {
+			end = len(lines)
+		}
+		ordered, lines = append(ordered, pair(slices.Clone(lines[:end]))...), lines[end:]
+	}
+	return ordered
+}
+
+// pair orders lines that are gone and new.
+func pair(changed []textdiff.Line) []textdiff.Line {
+	var ordered []textdiff.Line
+	for len(changed) > 0 {
+		first := changed[0]
+		ordered, changed = append(ordered, first), changed[1:]
+		if first.Sign != '-' {
+			continue
+		}
+		other := slices.IndexFunc(changed, func(l textdiff.Line) bool { return l.Sign == '+' && subject(l.Text) == subject(first.Text) })
+		if other >= 0 {
+			ordered = append(ordered, changed[other])
+			changed = slices.Delete(changed, other, other+1)
+		}
+	}
+	return ordered
+}
+
+// subject is what a line of a plan is about: an option's flag with the id, or a
+// device's driver.
+func subject(line string) string {
+	flag, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+	properties := strings.Split(rest, ",")
+	for _, property := range properties {
+		if strings.HasPrefix(property, "id=") || strings.HasPrefix(property, "node-name=") {
+			return flag + " " + property
+		}
+	}
+	if flag == "-device" {
+		return flag + " " + properties[0]
+	}
+	return flag
+}

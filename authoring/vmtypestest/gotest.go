@@ -1,0 +1,77 @@
+package vmtypestest
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"vmop/authoring/sample"
+	"vmop/vmtypes"
+)
+
+// T is the part of *testing.T that is used here, with T itself as the type that
+// subtests get; programs that run tests of VM types need no package testing.
+type T[Sub any] interface {
+	Context() context.Context
+	Run(name string, f func(Sub)) bool
+	Helper()
+	Error(args ...any)
+	Fatal(args ...any)
+}
+
+// Run runs all tests of a folder of VM types as subtests of t, FILE/FUNCTION, and
+// tries its samples, if there are some.
+func Run[Sub T[Sub]](t Sub, dir string) {
+	t.Helper()
+	library, err := vmtypes.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = library.Close() }() // it was only read
+	folder, err := Find(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(folder.Files) == 0 {
+		t.Fatal(fmt.Sprintf("there is no file whose name ends in %s in %s", testSuffix, filepath.Clean(dir)))
+	}
+	for _, file := range folder.Files {
+		t.Run(strings.TrimSuffix(file, testSuffix), func(t Sub) {
+			s, err := load(t.Context(), library, file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, fn := range s.tests {
+				t.Run(strings.TrimPrefix(fn.Name(), testPrefix), func(t Sub) { report(t, s.run(t.Context(), fn)) })
+			}
+		})
+	}
+	for _, name := range folder.Samples {
+		t.Run(name, func(t Sub) { report(t, TestSample(t.Context(), In(library), dir, name, false)) })
+	}
+}
+
+// RunGoldens tries all samples of a folder, as subtests of t. With update it
+// rewrites the plans that differ.
+func RunGoldens[Sub T[Sub]](t Sub, library *vmtypes.Library, dir string, update bool) {
+	t.Helper()
+	paths, err := sample.Find(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(paths) == 0 {
+		t.Fatal("there is no sample in " + dir)
+	}
+	for _, path := range paths {
+		name := strings.TrimPrefix(path, filepath.Clean(dir)+string(filepath.Separator))
+		t.Run(strings.TrimSuffix(name, sample.Suffix), func(t Sub) { report(t, TestSample(t.Context(), In(library), dir, name, update)) })
+	}
+}
+
+func report[Sub T[Sub]](t Sub, r Result) {
+	t.Helper()
+	for _, failure := range r.Failures {
+		t.Error("\n" + failure.Error())
+	}
+}

@@ -1,0 +1,145 @@
+package vmtypestest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"go.starlark.net/starlark"
+	"go.starlark.net/starlarkstruct"
+
+	"vmop/authoring/textdiff"
+)
+
+// Bounds of what is shown of a value.
+const (
+	mostText  = 2000 // bytes of a value on one line
+	mostLines = 400  // of a value on several
+	deepest   = 8    // lists within lists
+)
+
+// clipped cuts a long text.
+func clipped(text string) string {
+	if len(text) <= mostText {
+		return text
+	}
+	cut := mostText
+	for !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + "…"
+}
+
+// differenceOf returns how a value differs from the one that is wanted, one
+// element a line; see Failure.Diff.
+func differenceOf(want, got starlark.Value) string {
+	before, after := shown(want), shown(got)
+	hunks := textdiff.Hunks(before, after)
+	if len(hunks) == 0 { // beyond what is shown, or of another kind
+		hunks = []textdiff.Hunk{{Lines: []textdiff.Line{{Sign: '-', Text: clipped(want.String())}, {Sign: '+', Text: clipped(got.String())}}}}
+	}
+	var b strings.Builder
+	for i, h := range hunks {
+		if i > 0 {
+			b.WriteString("@ …\n")
+		}
+		writeLines(&b, paired(h.Lines))
+	}
+	return b.String()
+}
+
+// mostElements is how many elements of a list are shown where none is what was
+// wanted.
+const mostElements = 20
+
+// elements shows the first elements of a value for Failure.Diff.
+func elements(v starlark.Value) string {
+	lines := strings.Split(strings.TrimSuffix(shown(v), "\n"), "\n")
+	if n := len(lines) - mostElements; n > 2 {
+		lines = append(lines[:mostElements+1], fmt.Sprintf("    … %d more", n-2))
+	}
+	return "  " + strings.Join(lines, "\n  ") + "\n"
+}
+
+// shown writes a value with one element a line, and a text as it is.
+func shown(v starlark.Value) string {
+	w := &valueWriter{}
+	if text, ok := starlark.AsString(v); ok && strings.Contains(text, "\n") {
+		for line := range strings.Lines(text) {
+			w.line(0, strings.TrimSuffix(line, "\n"))
+		}
+	} else {
+		w.value(0, "", v, "")
+	}
+	return w.b.String()
+}
+
+type valueWriter struct {
+	b     strings.Builder
+	lines int
+}
+
+func (w *valueWriter) line(depth int, text string) {
+	switch w.lines++; {
+	case w.lines < mostLines:
+		w.b.WriteString(strings.Repeat("    ", depth) + clipped(text) + "\n")
+	case w.lines == mostLines:
+		w.b.WriteString("…\n")
+	}
+}
+
+// value writes a value behind a lead (the key in a dict), and something behind it.
+func (w *valueWriter) value(depth int, lead string, v starlark.Value, end string) {
+	opening, closing, entries := parts(v)
+	if text := v.String(); entries == nil || depth > deepest || depth > 0 && len(text) <= oneLine {
+		w.line(depth, lead+text+end)
+		return
+	}
+	w.line(depth, lead+opening)
+	for _, e := range entries {
+		if w.lines > mostLines {
+			break
+		}
+		w.value(depth+1, e.lead, e.value, ",")
+	}
+	w.line(depth, closing+end)
+}
+
+type entry struct {
+	lead  string
+	value starlark.Value
+}
+
+// parts takes a value apart: a dict in the order of its keys, for equality knows
+// no other.
+func parts(v starlark.Value) (opening, closing string, entries []entry) {
+	switch v := v.(type) {
+	case starlark.IterableMapping:
+		for _, item := range v.Items() {
+			entries = append(entries, entry{item[0].String() + ": ", item[1]})
+		}
+		slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(a.lead, b.lead) })
+		return "{", "}", entries
+	case *starlarkstruct.Struct:
+		for _, name := range v.AttrNames() {
+			if field, err := v.Attr(name); err == nil {
+				entries = append(entries, entry{name + " = ", field})
+			}
+		}
+		return "struct(", ")", entries
+	case starlark.Tuple:
+		opening, closing = "(", ")"
+	case *starlark.Set:
+		opening, closing = "set([", "])"
+	default:
+		opening, closing = "[", "]"
+	}
+	if list, ok := v.(starlark.Iterable); ok {
+		for element := range starlark.Elements(list) {
+			entries = append(entries, entry{"", element})
+		}
+	}
+	return opening, closing, entries
+}
