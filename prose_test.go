@@ -1,0 +1,248 @@
+package vmop
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	widestLine = 120 // columns
+	tabWidth   = 4
+)
+
+// proseRules join the rules of style when the tree keeps them. Until then
+//
+//	VMOP_PROSE=manager go test -run '^TestProse$' .
+//
+// lists what is left below manager, and VMOP_PROSE=. what is left in the whole tree.
+var proseRules = []rule{
+	{"line width", "a long line hides what a short function promises to show", wideLines},
+	{"prose", "the tree is read by people who know the field, not our own words", privateWords},
+	{"verbs", "a reader searches for what a function does: publish, claim, query", privateVerbs},
+}
+
+func TestProse(t *testing.T) {
+	t.Parallel()
+	below, on := os.LookupEnv("VMOP_PROSE")
+	whole := readTree(t, os.DirFS("."))
+	for _, r := range proseRules {
+		broken := slices.DeleteFunc(r.broken(whole), func(s string) bool {
+			return below != "." && !strings.HasPrefix(s, below)
+		})
+		if on && len(broken) > 0 {
+			t.Errorf("because %s:\n%s\n%d places", r.why, strings.Join(broken, "\n"), len(broken))
+		}
+	}
+}
+
+// wideLines counts columns as an editor shows them. Lines that can't be broken are left
+// out: those of a raw string, directives, markers of controller-gen, and a single word
+// such as an address.
+func wideLines(tr tree) []string {
+	var broken []string
+	for _, s := range tr.sources {
+		if ast.IsGenerated(s.syntax) {
+			continue
+		}
+		raw := tr.rawLines(s)
+		for i, line := range strings.Split(s.text, "\n") {
+			columns := utf8.RuneCountInString(line) + (tabWidth-1)*strings.Count(line, "\t")
+			if columns > widestLine && !raw[i+1] && !unbreakable(line) {
+				broken = append(broken, fmt.Sprintf("%s:%d has %d columns, more than %d", s.path, i+1, columns, widestLine))
+			}
+		}
+	}
+	return broken
+}
+
+func unbreakable(line string) bool {
+	text := strings.TrimSpace(line)
+	return strings.HasPrefix(text, "//go:") || strings.HasPrefix(text, "// +kubebuilder:") ||
+		!strings.Contains(strings.TrimPrefix(text, "// "), " ")
+}
+
+// rawLines returns the numbers of the lines that belong to a raw string of several lines.
+func (tr tree) rawLines(s source) map[int]bool {
+	lines := map[int]bool{}
+	ast.Inspect(s.syntax, func(n ast.Node) bool {
+		text, ok := n.(*ast.BasicLit)
+		if ok && text.Kind == token.STRING && strings.HasPrefix(text.Value, "`") && strings.Contains(text.Value, "\n") {
+			first := tr.fset.Position(text.Pos()).Line
+			for i := range strings.Count(text.Value, "\n") + 1 {
+				lines[first+i] = true
+			}
+		}
+		return true
+	})
+	return lines
+}
+
+// A privateWord is a phrase that an engineer of the field would not write, and what
+// to write instead.
+type privateWord struct {
+	pattern, instead string
+	allowed          []string // files in which it is natural
+}
+
+var privateWordList = []privateWord{
+	{`\b(?:tells|says) +whether\b`, "reports whether", nil},
+	{`\b(?:[Nn]obody|[Ss]omebody)\b`, "name who: no manager, another process, a user", nil},
+	{`\b(?:stands?|stood|standing) +still\b`, "is paused", nil},
+	{`\bthe +word +to\b`, "the stop request", nil},
+	{`\b(?:is|are|be|was|were|been|being) +told\b`, "say who reports what, and where", nil},
+	{`\bshall\b`, "must, will, or the field and its value", nil},
+	{`\b[Mm]ishaps?\b`, "faults", nil},
+	{`\bgoes +on\b`, "continues, resumes, keeps running", nil},
+}
+
+// privateWords reads the comments and strings of Go files, and all of Markdown,
+// Starlark, YAML and scripts.
+func privateWords(tr tree) []string {
+	var broken []string
+	for _, w := range privateWordList {
+		pattern := regexp.MustCompile(w.pattern)
+		broken = append(broken, tr.phrases(func(file, text string) [][]int {
+			if slices.Contains(w.allowed, file) {
+				return nil
+			}
+			return pattern.FindAllStringIndex(text, -1)
+		}, w.instead)...)
+	}
+	return append(broken, tr.phrases(freeWho, "a subject that exists: a program that, users who")...)
+}
+
+// freeWho finds sentences that begin with "Who" and are no questions.
+func freeWho(_, text string) [][]int {
+	who := regexp.MustCompile("(?:^|[.!?:] |\n\n|[-*] )[ *\"`\n]*Who [a-z][^.?!|]*[.?!|\n]?")
+	return slices.DeleteFunc(who.FindAllStringIndex(text, -1), func(at []int) bool { return text[at[1]-1] == '?' })
+}
+
+// phrases shows all prose of the tree to find, which returns the bounds of what it
+// complains about. Line breaks inside of a paragraph are spaces to it.
+func (tr tree) phrases(find func(file, text string) [][]int, instead string) []string {
+	var broken []string
+	look := func(file string, first int, original, text string) {
+		for _, at := range find(file, text) {
+			phrase := strings.Join(strings.Fields(text[at[0]:at[1]]), " ")
+			line := first + strings.Count(original[:at[1]-1], "\n")
+			broken = append(broken, fmt.Sprintf("%s:%d: %q: %s", file, line, phrase, instead))
+		}
+	}
+	for _, s := range tr.sources {
+		if s.path == "prose_test.go" || strings.Contains(s.path, "testdata/") {
+			continue
+		}
+		ast.Inspect(s.syntax, func(n ast.Node) bool {
+			if text, ok := n.(*ast.BasicLit); ok && text.Kind == token.STRING {
+				look(s.path, tr.fset.Position(text.Pos()).Line, text.Value, text.Value)
+			}
+			return true
+		})
+		for _, group := range s.syntax.Comments {
+			original := s.text[tr.fset.Position(group.Pos()).Offset:tr.fset.Position(group.End()).Offset]
+			look(s.path, tr.fset.Position(group.Pos()).Line, original, paragraphs(original))
+		}
+	}
+	for _, name := range tr.names {
+		if readsAsProse(name) {
+			text := tr.read(name)
+			look(name, 1, text, paragraphs(text))
+		}
+	}
+	return broken
+}
+
+func readsAsProse(name string) bool {
+	return !strings.Contains(name, "testdata/") && !strings.HasPrefix(name, "third_party/") &&
+		(slices.Contains([]string{".md", ".star", ".yaml", ".sh"}, path.Ext(name)) ||
+			path.Base(name) == "Makefile" || strings.HasPrefix(name, "scripts/"))
+}
+
+// paragraphs blanks what stands at the beginning of lines of one paragraph, without
+// changing the length of the text.
+func paragraphs(text string) string {
+	blank := func(match string) string {
+		if strings.Count(match, "\n") > 1 {
+			return "\n\n" + strings.Repeat(" ", len(match)-2)
+		}
+		return strings.Repeat(" ", len(match))
+	}
+	text = regexp.MustCompile(`(?m)^[ \t]*(?://|#+)?[ \t]*$`).ReplaceAllStringFunc(text, func(match string) string {
+		return strings.Repeat(" ", len(match))
+	})
+	text = regexp.MustCompile(`\A(?://|/\*|#)[ \t]*`).ReplaceAllStringFunc(text, blank)
+	return regexp.MustCompile(`[ \t]*\n(?:[ \t]*\n)*[ \t]*(?:(?://|#|>)[ \t]*)?`).ReplaceAllStringFunc(text, blank)
+}
+
+// privateVerbs finds functions called by a verb that does not say what they do.
+func privateVerbs(tr tree) []string {
+	return tr.find(func(s source, n ast.Node) string {
+		f, ok := n.(*ast.FuncDecl)
+		if !ok || s.test() {
+			return ""
+		}
+		switch f.Name.Name {
+		case "tell", "take", "look", "ask", "note", "hear", "say", "Tell", "Take", "Look", "Ask", "Note", "Hear", "Say":
+			return f.Name.Name + " doesn't say what it does: publish, claim, snapshot, query, record, log"
+		}
+		return ""
+	})
+}
+
+func TestProseRulesBite(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		rule, file, text, want string
+	}{
+		{"line width", "a/x.go", "package a\n\t" + strings.Repeat("// x", 30), "a/x.go:2 has 124 columns"},
+		{"line width", "a/x_test.go", "package a\n// ää " + strings.Repeat("ö", 115), "a/x_test.go:2 has 121 columns"},
+		{"prose", "a/x.go", "package a\n\n// F tells\n// whether.\nfunc F() {}", `a/x.go:4: "tells whether": reports whether`},
+		{"prose", "a/x.go", "package a\nconst c = \"x says whether\"", `a/x.go:2: "says whether"`},
+		{"prose", "a/x_test.go", "package a\n// nobody\n", `a/x_test.go:2: "nobody": name who`},
+		{"prose", "x.md", "# T\n\nIt is for\nSomebody else.\n", `x.md:4: "Somebody"`},
+		{"prose", "x.yaml", "# stands still\n", `x.yaml:1: "stands still"`},
+		{"prose", "x.star", "# until the\n# word to stop\n", `x.star:2: "the word to"`},
+		{"prose", "x.md", "It was  told.\n", `x.md:1: "was told"`},
+		{"prose", "Makefile", "x: ## It shall.\n", `Makefile:1: "shall"`},
+		{"prose", "scripts/x", "# mishaps\n", `scripts/x:1: "mishaps"`},
+		{"prose", "x.md", "It goes on.\n", `x.md:1: "goes on"`},
+		{"prose", "a/x.go", "package a\n\n// Who reads it sees\n// it.\n", `"Who reads it sees it."`},
+		{"prose", "a/x.go", "package a\n\n// It is so.\n// Who knows, knows.\n", `a/x.go:4: ". Who knows, knows."`},
+		{"prose", "a/x.go", "package a\nconst c = `Who is there, is there.`\n", "Who is there, is there."},
+		{"prose", "x.md", "text\n\nWho asks is\nanswered.\n", "Who asks is answered."},
+		{"prose", "x.md", "- Who asks", "- Who asks"},
+		{"verbs", "a/x.go", "package a\nfunc (a) tell() {}", "a/x.go:2: tell doesn't say what it does"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.rule+"/"+tt.want, func(t *testing.T) {
+			t.Parallel()
+			bite(t, proseRules, tt.rule, tt.want, fstest.MapFS{tt.file: {Data: []byte(tt.text)}})
+		})
+	}
+}
+
+// What is natural English stays allowed.
+func TestProseRulesSpare(t *testing.T) {
+	t.Parallel()
+	natural := readTree(t, fstest.MapFS{
+		"a/x.go": {Data: []byte("package a\n\n// F reports whether. Who may? A user who asks.\nfunc Tells() {}\n" +
+			"//go:generate " + strings.Repeat("x ", 60) + "\n// +kubebuilder:" + strings.Repeat("x ", 60) + "\n" +
+			"// https://" + strings.Repeat("x", 120) + "\nconst c = `\n" + strings.Repeat("x ", 70) + "\n`\n")},
+		"x.md":          {Data: []byte("# Who reads\n\nWho may do what?\n\nPeople who ask.\n\n| user | Who is there |\n")},
+		"testdata/x.md": {Data: []byte("nobody\n")},
+	})
+	for _, r := range proseRules {
+		require.Empty(t, r.broken(natural), r.name)
+	}
+}
