@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"vmop/vmspec"
+	"vmop/spelling"
 )
 
 // NoArguments refuses what is no flag and no verb.
@@ -21,7 +21,7 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 		return UsageError{Err: fmt.Errorf("%s takes no arguments besides flags, got %q", cmd.CommandPath(), args[0])}
 	}
 	hint := "\"" + cmd.CommandPath() + " help\" lists them"
-	if near := vmspec.Nearest(args[0], verbs); near != "" {
+	if near := spelling.Nearest(args[0], verbs); near != "" {
 		hint = "did you mean " + near + "?"
 	}
 	return UsageError{Err: fmt.Errorf("there is no verb %q (%s)", args[0], hint)}

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"vmop/vmspec"
+	"vmop/spelling"
 )
 
 // File is the name of such a file.
@@ -139,7 +139,7 @@ func parseLevel(text string) (slog.Level, bool) {
 
 func suggestLevel(text string) string {
 	names := []string{"OFF", "SEVERE", "WARNING", "INFO", "CONFIG", "FINE", "FINER", "FINEST", "ALL"}
-	if near := vmspec.Nearest(text, names); near != "" {
+	if near := spelling.Nearest(text, names); near != "" {
 		return "did you mean " + near + "?"
 	}
 	if text == "ERROR" {

@@ -15,6 +15,7 @@ import (
 
 	"vmop/manager/objects"
 	"vmop/runner/config"
+	"vmop/spelling"
 	"vmop/vmspec"
 )
 
@@ -184,7 +185,7 @@ func trust(p reconcilerPart, faults *faults) (t objects.Trust) {
 
 // choice returns which of some words was meant, or all of them.
 func choice(word string, words []string) string {
-	if near := vmspec.Nearest(word, words); near != "" {
+	if near := spelling.Nearest(word, words); near != "" {
 		return "did you mean " + near + "?"
 	}
 	return "want " + strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]

@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"vmop/spelling"
 )
 
 // A Fault is something wrong in a vm section.
@@ -228,7 +230,7 @@ func (c *checker) oneOf(path, value string) bool {
 		return true
 	}
 	fault := c.add(path, "can't be %s", quote(value))
-	if near := Nearest(value, words); near != "" {
+	if near := spelling.Nearest(value, words); near != "" {
 		fault.hint("did you mean %s? It can be %s", near, enumerate(words))
 	} else {
 		fault.hint("it can be %s", enumerate(words))

@@ -11,7 +11,7 @@ import (
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
 
-	"vmop/vmspec"
+	"vmop/spelling"
 	"vmop/vmtypes/plan"
 )
 
@@ -84,7 +84,7 @@ func (e *FaultsError) Error() string {
 }
 
 func didYouMean(word string, candidates []string) string {
-	if near := vmspec.Nearest(word, candidates); near != "" {
+	if near := spelling.Nearest(word, candidates); near != "" {
 		return " (did you mean " + near + "?)"
 	}
 	return ""

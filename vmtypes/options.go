@@ -15,6 +15,7 @@ import (
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
 
+	"vmop/spelling"
 	"vmop/vmspec"
 )
 
@@ -134,7 +135,7 @@ func takeFields(path, taker string, options []Option, given map[string]any) (sta
 }
 
 func suggestOption(name string, known []string) string {
-	if near := vmspec.Nearest(name, known); near != "" {
+	if near := spelling.Nearest(name, known); near != "" {
 		return "did you mean " + near + "?"
 	}
 	if len(known) == 0 {
@@ -363,7 +364,7 @@ func (a *Attr) suggestValue(v any) string {
 	}
 	can := "it can be " + strings.Join(words, ", ")
 	if text, ok := v.(string); ok {
-		if near := vmspec.Nearest(text, words); near != "" {
+		if near := spelling.Nearest(text, words); near != "" {
 			return "did you mean " + near + "? " + strings.ToUpper(can[:1]) + can[1:]
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"go.starlark.net/starlark"
 
+	"vmop/spelling"
 	"vmop/vmspec"
 	"vmop/vmtypes/plan"
 )
@@ -60,7 +61,7 @@ func entryPoint(m *module) (*starlark.Function, error) {
 	v, ok := m.globals["launch"]
 	if !ok {
 		msg := m.name + ": a VM type must define launch(vm, host)"
-		if near := vmspec.Nearest("launch", m.globals.Keys()); near != "" {
+		if near := spelling.Nearest("launch", m.globals.Keys()); near != "" {
 			msg += "; is " + near + " misspelt?"
 		}
 		return nil, &Error{Message: msg}

@@ -5,7 +5,7 @@ import (
 
 	"go.starlark.net/syntax"
 
-	"vmop/vmspec"
+	"vmop/spelling"
 )
 
 // A silence is what a comment "lint: disable=RULE" says: rules that don't
@@ -115,7 +115,7 @@ func unknownRules(m *module) {
 
 // suggestion returns " (did you mean x?)", or "".
 func suggestion(name string, known []string) string {
-	if near := vmspec.Nearest(name, known); near != "" {
+	if near := spelling.Nearest(name, known); near != "" {
 		return " (did you mean " + near + "?)"
 	}
 	return ""

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"vmop/runner/config"
-	"vmop/vmspec"
+	"vmop/spelling"
 )
 
 // The sections of an archive.
@@ -70,7 +70,7 @@ func readArchive(path string, data []byte, settings []string) (*Sample, error) {
 
 func suggestSection(name string) string {
 	known := []string{vmSection, hostSection, typeSection, planSection}
-	if near := vmspec.Nearest(name, known); near != "" {
+	if near := spelling.Nearest(name, known); near != "" {
 		return "did you mean " + near + "?"
 	}
 	return "known are " + strings.Join(known, ", ")

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"vmop/vmspec"
+	"vmop/spelling"
 	"vmop/vmtypes"
 )
 
@@ -79,7 +79,7 @@ func explainJSON(err error, data []byte) *hostFault {
 	switch quoted, unknown := strings.CutPrefix(message, "unknown field "); {
 	case unknown:
 		fields := []string{"files", "dataDir", "runtimeDir", "arch", "kvm", "cloudInitImage", "hasDisplayPassword", "machines", "firmware"}
-		if near := vmspec.Nearest(strings.Trim(quoted, `"`), fields); near != "" {
+		if near := spelling.Nearest(strings.Trim(quoted, `"`), fields); near != "" {
 			message += fmt.Sprintf(" (did you mean %s?)", near)
 		} else {
 			message += "; known are " + strings.Join(fields, ", ")

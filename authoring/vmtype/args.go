@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vmop/cli"
-	"vmop/vmspec"
+	"vmop/spelling"
 )
 
 // atMostOne refuses more than one argument of a verb.
@@ -64,7 +64,7 @@ func there(doing, kind, path string) error {
 		}
 	}
 	hint := ""
-	if near := vmspec.Nearest(name, beside); near != "" {
+	if near := spelling.Nearest(name, beside); near != "" {
 		hint = " (did you mean " + filepath.Join(folder, near) + "?)"
 	}
 	if at, err := filepath.Abs(folder); err == nil {

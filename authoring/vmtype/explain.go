@@ -10,7 +10,7 @@ import (
 
 	"vmop/authoring/reference"
 	"vmop/cli"
-	"vmop/vmspec"
+	"vmop/spelling"
 	"vmop/vmtypes"
 )
 
@@ -122,7 +122,7 @@ func exampleOf(options []vmtypes.Option, o vmtypes.Option) string {
 
 // suggest returns the end of a message about a name that there is not.
 func suggest(name string, known []string, none string) string {
-	if near := vmspec.Nearest(name, known); near != "" {
+	if near := spelling.Nearest(name, known); near != "" {
 		return " (did you mean " + near + "?)"
 	}
 	if len(known) == 0 {
@@ -145,7 +145,7 @@ func explainField(p cli.Paint, what string) (string, error) {
 		for _, k := range keys {
 			known = append(known, k.Path)
 		}
-		near := vmspec.Nearest(what, known)
+		near := spelling.Nearest(what, known)
 		if near == "" {
 			return "", cli.UsageError{Err: fmt.Errorf("the vm section has no %s (\"vmrunner vmtype explain vm\" lists what it has)", what)}
 		}

@@ -9,7 +9,7 @@ import (
 
 	"vmop/authoring/vmtypestest"
 	"vmop/cli"
-	"vmop/vmspec"
+	"vmop/spelling"
 	"vmop/vmtypes"
 )
 
@@ -100,7 +100,7 @@ func (p *page) misspelt(dir string, source vmtypes.Source, selected func(string)
 				similar = append(similar, f.Name)
 			}
 		}
-		if near := vmspec.Nearest("launch", similar); near != "" {
+		if near := spelling.Nearest("launch", similar); near != "" {
 			text := fmt.Sprintf("note: %s has %s(vm, host) but no launch: is it misspelt?", filepath.Join(dir, name), near)
 			p.line("%s", p.Yellow(cli.Printable(text)))
 		}

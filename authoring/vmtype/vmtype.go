@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vmop/cli"
-	"vmop/vmspec"
+	"vmop/spelling"
 )
 
 // Flags are those of the whole program that matter here.
@@ -100,7 +100,7 @@ func knownVerb(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	hint := "\"vmrunner vmtype\" lists them"
-	if near := vmspec.Nearest(args[0], verbs(cmd)); near != "" {
+	if near := spelling.Nearest(args[0], verbs(cmd)); near != "" {
 		hint = "did you mean " + near + "?"
 	}
 	return cli.UsageError{Err: fmt.Errorf("there is no verb %q (%s)", args[0], hint)}

@@ -13,6 +13,7 @@ import (
 
 	"vmop/authoring/influence"
 	"vmop/cli"
+	"vmop/spelling"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
@@ -127,7 +128,7 @@ func near(text string, p *plan.Plan) string {
 	for _, o := range p.QEMU.Args {
 		words = append(words, strings.TrimLeft(o.Flag, "-"), o.Value, o.ID())
 	}
-	if word := vmspec.Nearest(strings.TrimLeft(text, "-"), words); word != "" {
+	if word := spelling.Nearest(strings.TrimLeft(text, "-"), words); word != "" {
 		return " (did you mean " + word + "?)"
 	}
 	return ""

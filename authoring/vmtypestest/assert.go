@@ -9,7 +9,7 @@ import (
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
 
-	"vmop/vmspec"
+	"vmop/spelling"
 )
 
 // assertions are the members of assert. Each notes a failure and goes on, and
@@ -152,7 +152,7 @@ func nearest(element, whole starlark.Value) string {
 			words = append(words, s)
 		}
 	}
-	if near := vmspec.Nearest(word, words); near != "" {
+	if near := spelling.Nearest(word, words); near != "" {
 		return "; did you mean " + strconv.Quote(near) + "?"
 	}
 	return ""

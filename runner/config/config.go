@@ -11,6 +11,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"vmop/cloudinit"
+	"vmop/spelling"
 	"vmop/vmspec"
 )
 
@@ -162,7 +163,7 @@ func (d *decoder) root(root *yaml.Node, s *section) bool {
 }
 
 func suggestSection(key string) string {
-	if strings.EqualFold(key, "Runner") || vmspec.Nearest(key, []string{"/Runner"}) != "" {
+	if strings.EqualFold(key, "Runner") || spelling.Nearest(key, []string{"/Runner"}) != "" {
 		return `did you mean "/Runner"?`
 	}
 	for known := range keysOf("", reflect.TypeFor[section]()) {

@@ -10,7 +10,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"vmop/vmspec"
+	"vmop/spelling"
 )
 
 // Bounds of what aliases may do to a decoder. Without aliases the size of the
@@ -190,7 +190,7 @@ func (d *decoder) unknownKey(path string, key *yaml.Node, fields []field) {
 	var meant, hint string
 	if meant = foreignKey(join(path, key.Value)); meant != "" && !d.other {
 		hint = "it is called " + meant + " here"
-	} else if near := vmspec.Nearest(key.Value, names); near != "" {
+	} else if near := spelling.Nearest(key.Value, names); near != "" {
 		meant, hint = d.below(path, near), "did you mean "+near+"?"
 	} else if meant = elsewhere(key.Value); meant != "" && parent(meant) == "" && !d.other {
 		hint = `it belongs to "/Runner" itself`

@@ -1,4 +1,4 @@
-package vmspec
+package spelling
 
 import "strings"
 
