@@ -13,13 +13,13 @@ import (
 	"sync"
 
 	v1 "vmop/api/v1"
-	"vmop/authoring/sample"
 	"vmop/manager/objects"
 	"vmop/manager/vm"
 	"vmop/runner/config"
 	"vmop/runner/status/k8s"
 	"vmop/vmspec"
 	"vmop/vmtypes"
+	"vmop/vmtypes/distribution"
 	"vmop/vmtypes/evaluate"
 	"vmop/vmtypes/sandbox"
 )
@@ -110,7 +110,7 @@ func (c *typeChecker) refusal(ctx context.Context, m *v1.VirtualMachine, modules
 	}
 	spec := cfg.VM
 	if spec.UUID == "" {
-		spec.UUID = sample.UUID // the runner makes one
+		spec.UUID = anyUUID
 	}
 	spec, _ = vmspec.ResolveResources(spec.WithDefaults(), modeInPod) // which knows every path
 	err = c.launch(ctx, source, cfg.VMType, spec, hostFor(cfg))
@@ -126,6 +126,9 @@ func (c *typeChecker) refusal(ctx context.Context, m *v1.VirtualMachine, modules
 	}
 	return "", err
 }
+
+// anyUUID stands for the one that the runner generates.
+const anyUUID = "1b4e28ba-2fa1-4d2b-883f-0016d3cca427"
 
 // ofYourOwn says where custom types are for those who have never seen the pod's folders.
 const ofYourOwn = "custom types come from a ConfigMap (spec.vmType.configMap, or vmTypesConfigMap of the manager's configuration)"
@@ -213,16 +216,17 @@ func sourceOf(modules map[string]string) (vmtypes.Source, error) {
 // image has, and KVM if the VM may use it. The guest's architecture is the type's
 // business.
 func hostFor(c *config.Config) vmtypes.Host {
-	facts := sample.HostFacts{
-		Files:   []string{"debian-12", "debian-12-arm64"},
-		DataDir: c.DataDir, RuntimeDir: c.RuntimeDir,
-		KVM:                c.VM.Accelerator == "" || c.VM.Accelerator == vmspec.AcceleratorAuto || c.VM.Accelerator == vmspec.AcceleratorKVM,
+	files := slices.Concat(distribution.Files("debian-12"), distribution.Files("debian-12-arm64"))
+	host := vmtypes.Host{
+		DataDir: c.DataDir, RuntimeDir: c.RuntimeDir, Arch: "x86_64",
+		KVM:                slices.Contains([]vmspec.Accelerator{"", vmspec.AcceleratorAuto, vmspec.AcceleratorKVM}, c.VM.Accelerator),
 		HasDisplayPassword: true,
+		Exists:             func(path string) bool { return slices.Contains(files, path) },
 	}
 	if c.CloudInit != nil {
-		facts.CloudInitImage = c.RuntimeDir + "/cloud-init.img"
+		host.CloudInitImage = c.RuntimeDir + "/cloud-init.img"
 	}
-	return facts.Host()
+	return host
 }
 
 // modeInPod is what paths lead to in the pod of a VM: those in /dev to disks.

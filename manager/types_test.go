@@ -19,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	evaluate.Serve(context.Background()) // if this is such a process
+	evaluate.Serve(context.Background(), nil) // if this is such a process
 	os.Exit(m.Run())
 }
 

@@ -93,16 +93,11 @@ func (t *Type) CheckOptions(spec vmspec.Spec) error {
 // that the type doesn't take are an *OptionsError. The plan is returned together
 // with a *FaultsError if it cannot work.
 func (t *Type) Launch(ctx context.Context, spec vmspec.Spec, host Host) (*plan.Plan, error) {
-	return t.launchIn(ctx, spec, host, func(*starlark.Thread) {})
-}
-
-// launchIn is Launch in a thread that prepare may adorn.
-func (t *Type) launchIn(ctx context.Context, spec vmspec.Spec, host Host, prepare func(*starlark.Thread)) (*plan.Plan, error) {
 	vm, err := t.records.vm(t.name, spec, t.options)
 	if err != nil {
 		return nil, err
 	}
-	result, err := t.call(ctx, prepare, vm, hostValue{&host})
+	result, err := t.call(ctx, vm, hostValue{&host})
 	if err != nil {
 		return nil, fmt.Errorf("VM type %s: %w", t.name, explain(err, t.source))
 	}
@@ -124,12 +119,11 @@ func finish(name string, p *partValue, host Host) (*plan.Plan, error) {
 	return made, nil
 }
 
-func (t *Type) call(ctx context.Context, prepare func(*starlark.Thread), args ...starlark.Value) (result starlark.Value, err error) {
+func (t *Type) call(ctx context.Context, args ...starlark.Value) (result starlark.Value, err error) {
 	thread := &starlark.Thread{Name: "launch " + t.name, Print: discardPrint}
 	defer recoverAs(thread, &err)
 	stop := limit(ctx, thread)
 	defer stop()
-	prepare(thread)
 	result, err = starlark.Call(thread, t.launch, args, nil)
 	return result, explainLimit(ctx, thread, err)
 }

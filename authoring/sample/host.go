@@ -5,14 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 
 	"vmop/spelling"
 	"vmop/vmtypes"
+	"vmop/vmtypes/distribution"
 )
 
 // HostFacts describe a computer on which a VM could run. The zero value is a
@@ -58,8 +57,8 @@ func parseHost(data []byte) (HostFacts, *hostFault) {
 		return HostFacts{}, explainJSON(err, data)
 	}
 	for _, f := range h.Files {
-		if _, known := distributions()[f]; !known && !strings.HasPrefix(f, "/") {
-			message := fmt.Sprintf("files: %q is neither a path nor one of %s", f, strings.Join(Distributions(), ", "))
+		if distribution.Files(f) == nil && !strings.HasPrefix(f, "/") {
+			message := fmt.Sprintf("files: %q is neither a path nor one of %s", f, strings.Join(distribution.Names(), ", "))
 			return HostFacts{}, faultAt(data, bytes.Index(data, []byte(strconv.Quote(f))), message)
 		}
 	}
@@ -118,7 +117,7 @@ func (h HostFacts) Host() vmtypes.Host {
 		if strings.HasPrefix(f, "/") {
 			exists[f] = true
 		}
-		for _, path := range distributions()[f] {
+		for _, path := range distribution.Files(f) {
 			exists[path] = true
 		}
 	}
@@ -135,46 +134,4 @@ func or(s, otherwise string) string {
 		return otherwise
 	}
 	return s
-}
-
-// Distributions returns the names that HostFacts.Files knows, sorted.
-func Distributions() []string { return slices.Sorted(maps.Keys(distributions())) }
-
-// distributions are the files of QEMU, swtpm and the firmware, for x86-64 unless
-// the name says otherwise, where distributions install them.
-func distributions() map[string][]string {
-	programs := []string{"/usr/bin/qemu-system-x86_64", "/usr/bin/swtpm"}
-	with := func(dir string, names ...string) []string {
-		files := slices.Clone(programs)
-		for _, name := range names {
-			files = append(files, dir+name)
-		}
-		return files
-	}
-	return map[string][]string{
-		// ovmf 2022.11
-		"debian-12": with("/usr/share/OVMF/OVMF_", "CODE.fd", "CODE.ms.fd", "CODE.secboot.fd", "CODE_4M.fd", "CODE_4M.ms.fd",
-			"CODE_4M.secboot.fd", "CODE_4M.snakeoil.fd", "VARS.fd", "VARS.ms.fd", "VARS_4M.fd", "VARS_4M.ms.fd", "VARS_4M.snakeoil.fd"),
-		// ovmf 2025.02: the small flash is no more
-		"debian-13": with("/usr/share/OVMF/OVMF_", "CODE_4M.fd", "CODE_4M.ms.fd", "CODE_4M.secboot.fd", "CODE_4M.secboot.strictnx.fd",
-			"CODE_4M.snakeoil.fd", "VARS_4M.fd", "VARS_4M.ms.fd", "VARS_4M.snakeoil.fd"),
-		// edk2-ovmf: large flash as qcow2
-		"fedora": with("/usr/share/edk2/ovmf/OVMF_", "CODE.fd", "CODE.secboot.fd", "VARS.fd", "VARS.secboot.fd",
-			"CODE_4M.qcow2", "CODE_4M.secboot.qcow2", "VARS_4M.qcow2", "VARS_4M.secboot.qcow2"),
-		// edk2-ovmf 202411 and later; no enrolled keys
-		"arch":     with("/usr/share/edk2/x64/OVMF_", "CODE.4m.fd", "CODE.secboot.4m.fd", "VARS.4m.fd"),
-		"arch-old": with("/usr/share/edk2-ovmf/x64/OVMF_", "CODE.fd", "CODE.secboot.fd", "VARS.fd"),
-		"alpine":   with("/usr/share/OVMF/", "OVMF.fd", "OVMF_CODE.fd", "OVMF_VARS.fd"),
-		"suse": with("/usr/share/qemu/ovmf-x86_64-", "code.bin", "vars.bin", "4m-code.bin", "4m-vars.bin",
-			"smm-ms-code.bin", "smm-ms-vars.bin"),
-		// QEMU's own, as make install puts it
-		"upstream": with("/usr/share/qemu/edk2-", "x86_64-code.fd", "x86_64-secure-code.fd", "i386-vars.fd"),
-		// qemu-system-arm, qemu-efi-aarch64 2022.11
-		"debian-12-arm64": {
-			"/usr/bin/qemu-system-aarch64", "/usr/bin/swtpm", "/usr/share/AAVMF/AAVMF_CODE.fd", "/usr/share/AAVMF/AAVMF_CODE.ms.fd",
-			"/usr/share/AAVMF/AAVMF_VARS.fd", "/usr/share/AAVMF/AAVMF_VARS.ms.fd",
-		},
-		// no firmware at all
-		"bare": programs,
-	}
 }

@@ -28,15 +28,24 @@ func containedIn(dir string, j *judge) (contained, error) {
 	return contained{source, j}, err
 }
 
+// runTests runs the tests of a file whose names match, nil being all of them, in one
+// process with limits.
+func runTests(
+	ctx context.Context, source vmtypes.Source, file string, match *regexp.Regexp,
+) (results []vmtypestest.Result, err error) {
+	err = evaluate.Test(ctx, source, file, match, &results)
+	return results, err
+}
+
 // Test implements vmtypestest.Evaluator. The tests of a file share the limits of a
 // process; when they were reached, each gets one of its own, so that one doesn't
 // hide the others.
 func (c contained) Test(ctx context.Context, file string, match *regexp.Regexp) []vmtypestest.Result {
-	results, err := evaluate.Test(ctx, c.source, file, match)
+	results, err := runTests(ctx, c.source, file, match)
 	if err == nil {
 		return results
 	}
-	if _, loads := evaluate.Test(ctx, c.source, file, regexp.MustCompile("^$")); loads != nil {
+	if _, loads := runTests(ctx, c.source, file, regexp.MustCompile("^$")); loads != nil {
 		return []vmtypestest.Result{{File: file, Failures: vmtypestest.FailuresOf(err)}}
 	}
 	results = nil
@@ -46,7 +55,7 @@ func (c contained) Test(ctx context.Context, file string, match *regexp.Regexp) 
 			continue
 		}
 		start := time.Now()
-		one, err := evaluate.Test(ctx, c.source, file, regexp.MustCompile("^"+regexp.QuoteMeta(r.Name())+"$"))
+		one, err := runTests(ctx, c.source, file, regexp.MustCompile("^"+regexp.QuoteMeta(r.Name())+"$"))
 		if err != nil {
 			r.Time, r.Failures = time.Since(start), vmtypestest.FailuresOf(err)
 			one = []vmtypestest.Result{r}

@@ -66,7 +66,7 @@ func (bounded) Describe(ctx context.Context, source vmtypes.Source, name string)
 
 // Test implements lsp.Evaluator.
 func (bounded) Test(ctx context.Context, source vmtypes.Source, file string) ([]vmtypestest.Result, error) {
-	return evaluate.Test(ctx, source, file, nil)
+	return runTests(ctx, source, file, nil)
 }
 
 // machines are the QEMUs that were asked what they know.

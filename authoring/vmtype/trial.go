@@ -16,6 +16,7 @@ import (
 	"vmop/runner"
 	"vmop/vmspec"
 	"vmop/vmtypes"
+	"vmop/vmtypes/distribution"
 	"vmop/vmtypes/evaluate"
 	"vmop/vmtypes/plan"
 )
@@ -41,7 +42,7 @@ func newTrial(f Flags, cmd *cobra.Command) *trial {
 	cmd.Flags().StringArrayVar(&t.settings, "set", nil, "change the VM by `path=value`: vm.maximumCpus=8, vm.drives[0].file=/x.img")
 	cmd.Flags().StringVar(&t.host, "host", "", "another `computer`: fedora, debian-12 …, or a file that describes one")
 	cli.CompleteFile(cmd, "file", "yaml", "yml", "json", "txtar")
-	cli.CompleteFlag(cmd, "host", sample.Distributions()...)
+	cli.CompleteFlag(cmd, "host", distribution.Names()...)
 	return t
 }
 
@@ -110,7 +111,7 @@ func describedHost(name string) (sample.HostFacts, error) {
 	if filepath.Ext(name) != ".json" {
 		facts, err := sample.ParseHost([]byte(fmt.Sprintf(`{"files": [%q]}`, name)))
 		if err != nil {
-			err = cli.UsageError{Err: fmt.Errorf("--host %s: want a file NAME.json, or one of %s", name, strings.Join(sample.Distributions(), ", "))}
+			err = cli.UsageError{Err: fmt.Errorf("--host %s: want a file NAME.json, or one of %s", name, strings.Join(distribution.Names(), ", "))}
 		}
 		return facts, err
 	}

@@ -39,7 +39,7 @@ func New(f Flags) *cobra.Command {
 		verbs []*cobra.Command
 	}{
 		{"Write:", []*cobra.Command{newNew(f), newFmt(f), newLint(f), newRepl(f), newLSP(f), newStubs(f)}},
-		{"Look:", []*cobra.Command{newList(f), newShow(f), newExplain(f), newDoc(f), newRender(f), newWhy(f), newProfile(f)}},
+		{"Look:", []*cobra.Command{newList(f), newShow(f), newExplain(f), newDoc(f), newRender(f), newWhy(f)}},
 		{"Prove:", []*cobra.Command{newTest(f), newCheck(f), newDiff(f)}},
 	} {
 		cmd.AddGroup(&cobra.Group{ID: group.title, Title: group.title})

@@ -48,6 +48,11 @@ func TestFile(ctx context.Context, library *vmtypes.Library, file string, match 
 	return results
 }
 
+// Serve is TestFile, as an evaluate.Tester.
+func Serve(ctx context.Context, library *vmtypes.Library, file string, match *regexp.Regexp) any {
+	return TestFile(ctx, library, file, match)
+}
+
 func load(ctx context.Context, library *vmtypes.Library, file string) (*suite, error) {
 	script, err := library.Script(ctx, file, map[string]starlark.StringDict{moduleName: testing()})
 	if err != nil {

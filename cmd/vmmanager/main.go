@@ -31,7 +31,7 @@ import (
 var version = "devel"
 
 func main() {
-	evaluate.Serve(context.Background()) // if this is such a process
+	evaluate.Serve(context.Background(), nil) // if this is such a process
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(thrift)
 	}

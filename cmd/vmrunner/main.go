@@ -35,6 +35,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vmop/authoring/vmtype"
+	"vmop/authoring/vmtypestest"
 	"vmop/cli"
 	"vmop/runner"
 	"vmop/runner/config"
@@ -45,7 +46,7 @@ import (
 )
 
 func main() {
-	evaluate.Serve(context.Background()) // if this is such a process
+	evaluate.Serve(context.Background(), vmtypestest.Serve) // if this is such a process
 	umask := harden()
 	ctx, stop := untilSignal(context.Background())
 	root := newCommand(umask)

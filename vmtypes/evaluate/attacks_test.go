@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/authoring/sample"
+	"vmop/authoring/vmtypestest"
 	"vmop/vmtypes"
 	"vmop/vmtypes/sandbox"
 )
@@ -21,7 +22,7 @@ var update = flag.Bool("update", false, "rewrite the expected texts")
 
 // The test program evaluates types in processes of its own, as programs do.
 func TestMain(m *testing.M) {
-	Serve(context.Background())
+	Serve(context.Background(), vmtypestest.Serve)
 	os.Exit(m.Run())
 }
 

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 
-	"vmop/authoring/vmtypestest"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
@@ -102,19 +101,6 @@ func (t Type) Texts(ctx context.Context, specs []vmspec.Spec, host vmtypes.Host)
 	return r.Texts, nil
 }
 
-// Profile returns what each function of the type takes to make a plan, the most
-// expensive one first.
-func (t Type) Profile(ctx context.Context, spec vmspec.Spec, host vmtypes.Host) ([]vmtypes.Cost, error) {
-	if t.stock() {
-		return profile(ctx, t, spec, host)
-	}
-	var r reply
-	if _, err := t.send(ctx, request{Profile: &launch{VM: newWireSpec(spec), Host: host}}, &host, &r); err != nil {
-		return nil, err
-	}
-	return r.Costs, r.Failure.error()
-}
-
 // orFaults checks a plan again: the process that made it may be somebody else's.
 func orFaults(p *plan.Plan, err error) error {
 	if err != nil {
@@ -152,19 +138,22 @@ func (t Type) Describe(ctx context.Context) (vmtypes.Description, error) {
 	return *r.Description, nil
 }
 
-// Test runs the tests of a file of a source whose names match; nil matches all.
-// The tests of a file share the limits of one process.
-func Test(ctx context.Context, source vmtypes.Source, file string, match *regexp.Regexp) ([]vmtypestest.Result, error) {
-	q := request{Test: &test{File: file}}
+// Test runs the tests of a file of a source whose names match, and decodes what the
+// [Tester] of this program returned into results; nil matches all. The tests of a
+// file share the limits of one process.
+func Test(ctx context.Context, source vmtypes.Source, file string, match *regexp.Regexp, results any) error {
+	q := request{Source: source, Test: &test{File: file}}
 	if match != nil {
 		q.Test.Match = match.String()
 	}
-	q.Source = source
 	var r reply
 	if _, err := sandbox.Run(ctx, q, answerer(nil), &r); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return fmt.Errorf("%s: %w", file, err)
 	}
-	return r.Results, nil
+	if err := json.Unmarshal(r.Results, results); err != nil {
+		return fmt.Errorf("%s: read the results of the tests: %w", file, err)
+	}
+	return nil
 }
 
 // Diagnose returns what is wrong with the module file of a source, as far as

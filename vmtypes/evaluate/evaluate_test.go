@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/authoring/sample"
+	"vmop/authoring/vmtypestest"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
@@ -161,18 +162,17 @@ func TestDescribeAndTest(t *testing.T) {
 	got, err := Type{Source: source, Name: "virtiomem"}.Describe(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, want.Describe(), got)
-	results, err := Test(t.Context(), source, "virtiomem_test.star", nil)
-	require.NoError(t, err)
+	var results, some []vmtypestest.Result
+	require.NoError(t, Test(t.Context(), source, "virtiomem_test.star", nil, &results))
 	require.NotEmpty(t, results)
 	for _, r := range results {
 		require.Empty(t, r.Failures)
 	}
-	some, err := Test(t.Context(), source, "virtiomem_test.star", regexp.MustCompile(regexp.QuoteMeta(results[0].Name())+"$"))
-	require.NoError(t, err)
+	one := regexp.MustCompile(regexp.QuoteMeta(results[0].Name()) + "$")
+	require.NoError(t, Test(t.Context(), source, "virtiomem_test.star", one, &some))
 	require.Len(t, some, 1)
 	source.Modules["evil_test.star"] = "x = 'a' * 1000000000\n"
-	_, err = Test(t.Context(), source, "evil_test.star", nil)
-	require.ErrorIs(t, err, sandbox.ErrMemory)
+	require.ErrorIs(t, Test(t.Context(), source, "evil_test.star", nil, &results), sandbox.ErrMemory)
 }
 
 // What a type asks about the host is answered by the parent.

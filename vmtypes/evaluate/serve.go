@@ -8,18 +8,26 @@ import (
 	"regexp"
 	"strings"
 
-	"vmop/authoring/vmtypestest"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/sandbox"
 )
 
+// A Tester runs the tests of a file of a library whose names match. Its results are
+// handed to the parent as JSON.
+type Tester func(ctx context.Context, library *vmtypes.Library, file string, match *regexp.Regexp) (results any)
+
 // Serve evaluates one request, and ends the process, if it was started for that.
-// It has to be the first that main does.
-func Serve(ctx context.Context) { sandbox.Serve(ctx, serve) }
+// It must be the first call in main. tests runs the tests of VM types; it is nil in
+// a program that never calls [Test], which therefore links no code that runs tests.
+func Serve(ctx context.Context, tests Tester) {
+	sandbox.Serve(ctx, func(ctx context.Context, text json.RawMessage, ask sandbox.Ask) (any, error) {
+		return serve(ctx, text, ask, tests)
+	})
+}
 
 // serve works on one request, in the process of its own.
-func serve(ctx context.Context, text json.RawMessage, ask sandbox.Ask) (any, error) {
+func serve(ctx context.Context, text json.RawMessage, ask sandbox.Ask, tests Tester) (any, error) {
 	var q request
 	if err := json.Unmarshal(text, &q); err != nil {
 		return nil, fmt.Errorf("read the request: %w", err)
@@ -28,9 +36,6 @@ func serve(ctx context.Context, text json.RawMessage, ask sandbox.Ask) (any, err
 	switch {
 	case q.Launch != nil:
 		return q.Launch.serve(ctx, t, ask), nil
-	case q.Profile != nil:
-		costs, err := profile(ctx, t, q.Profile.VM.Spec, asking(q.Profile.Host, ask))
-		return reply{Costs: costs, Failure: newFailure(err)}, nil
 	case q.Texts != nil:
 		specs := make([]vmspec.Spec, len(q.Texts.VMs))
 		for i, vm := range q.Texts.VMs {
@@ -42,12 +47,12 @@ func serve(ctx context.Context, text json.RawMessage, ask sandbox.Ask) (any, err
 		return q.Input.serve(ctx, t, ask), nil
 	case q.Describe:
 		return describe(ctx, t), nil
-	case q.Test != nil:
-		return q.Test.serve(ctx, q.Source.Library())
+	case q.Test != nil && tests != nil:
+		return q.Test.serve(ctx, q.Source.Library(), tests)
 	case q.Diagnose != "":
 		return reply{Failure: newFailure(diagnose(ctx, q.Source.Library(), q.Diagnose))}, nil
 	}
-	return nil, errors.New("the request asks for nothing")
+	return nil, errors.New("the request asks for nothing that this program does")
 }
 
 func (l *launch) serve(ctx context.Context, t Type, ask sandbox.Ask) reply {
@@ -99,15 +104,6 @@ func mustAsk(err error) {
 	}
 }
 
-// profile is Profile, in whatever process this is.
-func profile(ctx context.Context, t Type, spec vmspec.Spec, host vmtypes.Host) ([]vmtypes.Cost, error) {
-	loaded, err := t.load(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return loaded.Profile(ctx, spec, host)
-}
-
 func describe(ctx context.Context, t Type) reply {
 	loaded, err := t.load(ctx)
 	if err != nil {
@@ -117,12 +113,13 @@ func describe(ctx context.Context, t Type) reply {
 	return reply{Description: &d}
 }
 
-func (r *test) serve(ctx context.Context, library *vmtypes.Library) (any, error) {
+func (r *test) serve(ctx context.Context, library *vmtypes.Library, tests Tester) (any, error) {
 	match, err := regexp.Compile(r.Match)
 	if err != nil {
 		return nil, err
 	}
-	return reply{Results: vmtypestest.TestFile(ctx, library, r.File, match)}, nil
+	results, err := json.Marshal(tests(ctx, library, r.File, match))
+	return reply{Results: results}, err
 }
 
 // diagnose loads a module, and, if it defines launch, makes a type of it.

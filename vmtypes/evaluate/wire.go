@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"vmop/authoring/vmtypestest"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
@@ -21,7 +20,6 @@ type request struct {
 	Name     string
 	File     string
 	Launch   *launch `json:",omitempty"`
-	Profile  *launch `json:",omitempty"`
 	Texts    *texts  `json:",omitempty"`
 	Input    *input  `json:",omitempty"`
 	Describe bool    `json:",omitempty"`
@@ -57,10 +55,9 @@ type reply struct {
 	Plan        *plan.Plan           `json:",omitempty"`
 	Description *vmtypes.Description `json:",omitempty"`
 	Texts       []string             `json:",omitempty"`
-	Costs       []vmtypes.Cost       `json:",omitempty"`
 	Output      string               `json:",omitempty"`
 	Names       []string             `json:",omitempty"`
-	Results     []vmtypestest.Result `json:",omitempty"`
+	Results     json.RawMessage      `json:",omitempty"` // as the Tester returned them
 	Failure     *failure             `json:",omitempty"`
 }
 
