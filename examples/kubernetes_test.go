@@ -19,6 +19,7 @@ import (
 	"vmop/runner/config"
 	"vmop/test/cluster"
 	"vmop/test/program"
+	"vmop/yamlfile"
 )
 
 // A real API server takes every example as its comments say, and what a manager would
@@ -105,7 +106,7 @@ func requireConfiguration(t *testing.T, document string) {
 	if !has {
 		return
 	}
-	var warnings []config.Warning
+	var warnings []yamlfile.Warning
 	var err error
 	if files.Metadata.Name == "vm-operator" {
 		_, warnings, err = manager.Parse("config.yaml", []byte(text))

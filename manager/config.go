@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"vmop/manager/objects"
-	"vmop/runner/config"
 	"vmop/spelling"
 	"vmop/vmspec"
+	"vmop/yamlfile"
 )
 
 // DefaultConfigFile is read when no other file is asked for.
@@ -85,11 +85,11 @@ const (
 )
 
 // Parse reads the content of a configuration file, at most 1 MiB; name is what it
-// is called in messages. What is wrong is an error of type config.Faults, all at
+// is called in messages. What is wrong is an error of type yamlfile.Faults, all at
 // once. An empty file means Defaults.
-func Parse(name string, data []byte) (Config, []config.Warning, error) {
+func Parse(name string, data []byte) (Config, []yamlfile.Warning, error) {
 	var f file
-	document, err := config.DecodeSections(name, data, &f)
+	document, err := yamlfile.DecodeSections(name, data, &f)
 	if document == nil {
 		return Config{}, nil, err
 	}
@@ -104,19 +104,19 @@ func Parse(name string, data []byte) (Config, []config.Warning, error) {
 			c.Unused = append(c.Unused, path)
 		}
 	}
-	var warnings []config.Warning
+	var warnings []yamlfile.Warning
 	if f.Manager.Controller.PasswordFormer != nil {
-		warnings = append(warnings, document.Warn(controllerPath+"/DisplaySecretMonitor", "is understood as "+reconcilerPath+"/DisplaySecretReconciler", "use the new name"))
+		warnings = append(warnings, document.Warning(controllerPath+"/DisplaySecretMonitor", "is understood as "+reconcilerPath+"/DisplaySecretReconciler", "use the new name"))
 	}
 	warnings = append(warnings, checkRunnersLevels(document, c.Settings.LoggingProperties, &faults)...)
-	var shape config.Faults
+	var shape yamlfile.Faults
 	if errors.As(err, &shape) { // of what is misshapen the meaning is not known
-		faults = slices.DeleteFunc(faults, func(f vmspec.Fault) bool {
-			return slices.ContainsFunc(shape, func(s config.Fault) bool { return s.Path == f.Path })
+		faults = slices.DeleteFunc(faults, func(f yamlfile.Problem) bool {
+			return slices.ContainsFunc(shape, func(s yamlfile.Fault) bool { return s.Path == f.Path })
 		})
 	}
 	if located := document.Locate(faults); located != nil {
-		err = config.JoinFaults(err, located)
+		err = yamlfile.JoinFaults(err, located)
 	}
 	if err != nil {
 		return Config{}, warnings, err
@@ -192,15 +192,15 @@ func choice(word string, words []string) string {
 }
 
 // faults are what is wrong with values.
-type faults []vmspec.Fault
+type faults []yamlfile.Problem
 
 func (f *faults) add(path, message, hint string) {
-	*f = append(*f, vmspec.Fault{Path: path, Message: message, Hint: hint})
+	*f = append(*f, yamlfile.Problem{Path: path, Message: message, Hint: hint})
 }
 
 // addKey is add for what is wrong with the key itself.
 func (f *faults) addKey(path, message, hint string) {
-	*f = append(*f, vmspec.Fault{Path: path, Message: message, Hint: hint, Key: true})
+	*f = append(*f, yamlfile.Problem{Path: path, Message: message, Hint: hint, Key: true})
 }
 
 // name wants a name that the API server takes, or "".
@@ -306,7 +306,7 @@ type source struct {
 // reload reads the file. It tells whether the configuration means something else
 // now. A file that has faults, or was there and is gone, is an error, and the
 // configuration stays as it was.
-func (s *source) reload() (changed bool, warnings []config.Warning, err error) {
+func (s *source) reload() (changed bool, warnings []yamlfile.Warning, err error) {
 	data, err := os.ReadFile(s.file)
 	if errors.Is(err, fs.ErrNotExist) && s.optional && !s.read {
 		return false, nil, nil

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/manager/objects"
-	"vmop/runner/config"
+	"vmop/yamlfile"
 )
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing")
@@ -29,7 +29,7 @@ func TestWhatUsersRead(t *testing.T) {
 			data, err := os.ReadFile(file)
 			require.NoError(t, err)
 			_, _, err = Parse(filepath.Base(file), data)
-			var faults config.Faults
+			var faults yamlfile.Faults
 			require.True(t, errors.As(err, &faults), "%v", err)
 			got := faults.Excerpts()
 			require.NotContains(t, got, "hunter2", "a password")

@@ -11,6 +11,7 @@ import (
 	"vmop/logging"
 	"vmop/manager/objects"
 	"vmop/runner/config"
+	"vmop/yamlfile"
 )
 
 // live is the configuration that holds now. It follows the files: a good one takes
@@ -132,7 +133,7 @@ func (l *live) reload() {
 // refuse says why a new configuration does not hold, fault by fault.
 func (l *live) refuse(err error) {
 	const message = "the new configuration is not taken, the last good one holds"
-	var faults config.Faults
+	var faults yamlfile.Faults
 	if !errors.As(err, &faults) {
 		l.log.Error(message, "err", err)
 		return

@@ -11,7 +11,7 @@ import (
 	"sync"
 
 	"vmop/logging"
-	"vmop/runner/config"
+	"vmop/yamlfile"
 )
 
 // Levels are what is logged; each can change at any time.
@@ -67,12 +67,12 @@ func parseLogging(file, text string) (setting, []string) {
 
 // checkRunnersLevels looks at the levels that runners shall have. Loggers that they
 // don't have are warned of, as a file of the original may name them.
-func checkRunnersLevels(document *config.Document, text string, faults *faults) (warnings []config.Warning) {
+func checkRunnersLevels(document *yamlfile.Document, text string, faults *faults) (warnings []yamlfile.Warning) {
 	const path = reconcilerPath + ".loggingProperties"
 	for _, problem := range logging.Check(text, logging.Runner, logging.Operator) {
 		message := fmt.Sprintf("line %d: %s", problem.Line, problem.Message)
 		if problem.Foreign {
-			warnings = append(warnings, document.Warn(path, message, ""))
+			warnings = append(warnings, document.Warning(path, message, ""))
 		} else {
 			faults.add(path, message, "")
 		}

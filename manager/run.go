@@ -26,7 +26,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/vm"
-	"vmop/runner/config"
+	"vmop/yamlfile"
 )
 
 // Options say how a manager is run.
@@ -62,7 +62,7 @@ const leaseName = "vm-operator"
 const gracePeriod = 15 * time.Second
 
 // Run manages VMs until ctx is done, and returns nil then. What is wrong with the
-// configuration is an error of type config.Faults, or ErrNoNamespace.
+// configuration is an error of type yamlfile.Faults, or ErrNoNamespace.
 func Run(ctx context.Context, opts Options) error {
 	log := slog.New(leveled{opts.Handler, &opts.Levels.Manager})
 	live, err := newLive(opts, log)
@@ -184,7 +184,7 @@ func addProbes(mgr ctrl.Manager, vms *vm.Controller) error {
 }
 
 // noteWarnings logs what works but should be known.
-func noteWarnings(log *slog.Logger, warnings []config.Warning) {
+func noteWarnings(log *slog.Logger, warnings []yamlfile.Warning) {
 	for _, w := range warnings {
 		log.Warn("configuration: " + w.String())
 	}

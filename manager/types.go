@@ -22,6 +22,7 @@ import (
 	"vmop/vmtypes/distribution"
 	"vmop/vmtypes/evaluate"
 	"vmop/vmtypes/sandbox"
+	"vmop/yamlfile"
 )
 
 // mostVerdicts bounds what is remembered, some hundred bytes each.
@@ -180,7 +181,7 @@ func saysType(err error) bool {
 // withoutPlaces returns faults without the places in a file that the user has never
 // seen.
 func withoutPlaces(err error) string {
-	var faults config.Faults
+	var faults yamlfile.Faults
 	if !errors.As(err, &faults) {
 		return err.Error()
 	}

@@ -1,6 +1,7 @@
 package vmspec
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -169,6 +170,26 @@ func (b Bytes) String() string {
 		}
 	}
 	return strconv.FormatInt(int64(b/factor), 10) + " " + name
+}
+
+// ParseScalar sets the size from the text of a value; see ParseBytes. It serves
+// readers of files: an error is what is wrong and perhaps what would be right.
+func (b *Bytes) ParseScalar(text string) (message, hint string) {
+	size, err := ParseBytes(text)
+	var wrong *SizeError
+	if errors.As(err, &wrong) {
+		return strconv.Quote(wrong.Size) + ": " + wrong.Message, wrong.Hint
+	}
+	*b = size
+	return "", ""
+}
+
+// Wanted names what a reader of a file expects, and what to write.
+func (b Bytes) Wanted() (what, hint string) { return "a size", "a number and a unit, such as 8 GiB" }
+
+// Largest returns the most seconds that a reader of a file takes, and what to write.
+func (Seconds) Largest() (number int64, hint string) {
+	return math.MaxInt32, "a number of seconds, such as 900"
 }
 
 // clip shortens what is quoted in a message.

@@ -12,9 +12,9 @@ import (
 	"vmop/authoring/lint"
 	"vmop/authoring/sample"
 	"vmop/authoring/vmtypestest"
-	"vmop/runner/config"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
+	"vmop/yamlfile"
 )
 
 // An evaluation is what became known of a folder.
@@ -275,7 +275,7 @@ func (e *evaluation) add(err error, file, note string) {
 	var several vmtypes.Errors
 	var one *vmtypes.Error
 	var faults *vmtypes.FaultsError
-	var wrong config.Faults
+	var wrong yamlfile.Faults
 	switch {
 	case errors.As(err, &several):
 		for _, one := range several {

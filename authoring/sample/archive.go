@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"vmop/runner/config"
 	"vmop/spelling"
+	"vmop/yamlfile"
 )
 
 // The sections of an archive.
@@ -25,7 +25,7 @@ func readArchive(path string, data []byte, settings []string) (*Sample, error) {
 	archive := txtar.Parse(data)
 	s := &Sample{Path: path, Type: typeFor(path), archive: archive}
 	all := excerpt{file: path, lines: strings.Split(string(data), "\n"), first: 1}
-	var faults config.Faults
+	var faults yamlfile.Faults
 	if strings.TrimSpace(string(archive.Comment)) == "" {
 		faults = append(faults, all.fault(1, 1, "there is no comment", "begin with a line that says what is special about this machine"))
 	}
@@ -52,13 +52,13 @@ func readArchive(path string, data []byte, settings []string) (*Sample, error) {
 		}
 		line += 1 + strings.Count(string(f.Data), "\n")
 	}
-	var wrong config.Faults
+	var wrong yamlfile.Faults
 	s.config, wrong = parseVM(vm, settings...)
 	for _, f := range wrong {
 		faults = append(faults, s.within.place(f, s.marker))
 	}
 	if faults != nil {
-		slices.SortStableFunc(faults, func(a, b config.Fault) int { return cmp.Compare(a.Line, b.Line) })
+		slices.SortStableFunc(faults, func(a, b yamlfile.Fault) int { return cmp.Compare(a.Line, b.Line) })
 		return nil, faults
 	}
 	s.VM = s.config.VM.WithDefaults()
@@ -90,9 +90,9 @@ func (e excerpt) from(line int) excerpt {
 }
 
 // fault returns a fault at a line of the excerpt.
-func (e excerpt) fault(line, column int, message, hint string) config.Fault {
+func (e excerpt) fault(line, column int, message, hint string) yamlfile.Fault {
 	line += e.first - 1
-	return config.Fault{File: e.file, Line: line, Column: column, Message: message, Hint: hint, Source: e.source(line)}
+	return yamlfile.Fault{File: e.file, Line: line, Column: column, Message: message, Hint: hint, Source: e.source(line)}
 }
 
 func (e excerpt) source(line int) string {
@@ -104,8 +104,8 @@ func (e excerpt) source(line int) string {
 
 // place returns a fault of the vm section as one of the file. What stands in
 // lines that were added to the section is at marker.
-func (e excerpt) place(f config.Fault, marker int) config.Fault {
-	if f.File == config.SetFile {
+func (e excerpt) place(f yamlfile.Fault, marker int) yamlfile.Fault {
+	if f.File == yamlfile.SetFile {
 		return f
 	}
 	line := f.Line - addedLines

@@ -13,5 +13,5 @@
 // The type of an archive that names none is that in the folder which the archive
 // is named after, asset.star for asset-with-tag.txtar, else the standard one.
 //
-// What is wrong in a file are config.Faults, with the lines of this file.
+// What is wrong in a file are yamlfile.Faults, with the lines of this file.
 package sample

@@ -88,7 +88,7 @@ func isSample(path string, e fs.DirEntry) (bool, error) {
 	return strings.Contains(string(text), "/Runner") || strings.Contains(string(text), "_Runner"), err
 }
 
-// Read reads a sample. What is wrong with its content are config.Faults, all of
+// Read reads a sample. What is wrong with its content are yamlfile.Faults, all of
 // them. Settings change the VM before it is looked at; see config.Load.
 func Read(path string, settings ...string) (*Sample, error) {
 	data, err := os.ReadFile(path)
@@ -142,7 +142,7 @@ func (s *Sample) Name() string {
 func (s *Sample) Keeps() bool { return s.archive != nil }
 
 // Plan returns the plan as the library's VM type makes it now. Options that the
-// type does not take are config.Faults.
+// type does not take are yamlfile.Faults.
 func (s *Sample) Plan(ctx context.Context, library *vmtypes.Library) (*plan.Plan, error) {
 	t, err := library.Load(ctx, s.Type)
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *Sample) Plan(ctx context.Context, library *vmtypes.Library) (*plan.Plan
 }
 
 // Locate returns an error of a launch; if it is about the options of the VM, as
-// config.Faults with their places in the file.
+// yamlfile.Faults with their places in the file.
 func (s *Sample) Locate(err error) error {
 	var options *vmtypes.OptionsError
 	if !errors.As(err, &options) || s.config == nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/authoring/sample"
-	"vmop/runner/config"
 	"vmop/vmspec"
 	"vmop/vmtypes"
+	"vmop/yamlfile"
 )
 
 // write makes a file in a folder, and returns its path.
@@ -179,7 +179,7 @@ x.yaml:4:5: vm.usetpm: unknown key (did you mean useTpm?)
 			t.Parallel()
 			dir := t.TempDir()
 			_, err := sample.Read(write(t, dir, c.file, c.text))
-			var faults config.Faults
+			var faults yamlfile.Faults
 			require.ErrorAs(t, err, &faults)
 			require.Equal(t, c.want, "\n"+strings.ReplaceAll(faults.Excerpts(), dir+"/", ""))
 		})
@@ -200,7 +200,7 @@ func TestOptionsAreLocated(t *testing.T) {
 		s, err := sample.Read(write(t, dir, file, c.text))
 		require.NoError(t, err)
 		_, err = s.Plan(t.Context(), library)
-		var faults config.Faults
+		var faults yamlfile.Faults
 		require.ErrorAs(t, err, &faults)
 		require.Equal(t, c.want, strings.ReplaceAll(faults.Excerpts(), dir+"/", ""))
 	}

@@ -7,6 +7,7 @@ import (
 
 	"vmop/runner/config"
 	"vmop/vmspec"
+	"vmop/yamlfile"
 )
 
 // UUID is the machine's uuid in tests that give none.
@@ -31,7 +32,7 @@ func ParseVM(data []byte) (vmspec.Spec, error) {
 
 // parseVM reads a vm section as part of a configuration, with addedLines before
 // it.
-func parseVM(section string, settings ...string) (*config.Config, config.Faults) {
+func parseVM(section string, settings ...string) (*config.Config, yamlfile.Faults) {
 	indented := indentation + strings.ReplaceAll(strings.TrimRight(section, "\n"), "\n", "\n"+indentation)
 	text := "\"/Runner\":\n  vm:\n"
 	for _, missing := range []struct{ key, value string }{{"name", "vm"}, {"uuid", UUID}} {
@@ -46,10 +47,10 @@ func parseVM(section string, settings ...string) (*config.Config, config.Faults)
 }
 
 // faultsOf returns what Parse reports, which is nothing else.
-func faultsOf(err error) config.Faults {
-	var faults config.Faults
+func faultsOf(err error) yamlfile.Faults {
+	var faults yamlfile.Faults
 	if err != nil && !errors.As(err, &faults) {
-		faults = config.Faults{{Message: err.Error()}}
+		faults = yamlfile.Faults{{Message: err.Error()}}
 	}
 	return faults
 }
@@ -64,7 +65,7 @@ func ParseConfig(text string) (vmspec.Spec, error) {
 	return cfg.VM.WithDefaults(), nil
 }
 
-func withoutPlaces(faults config.Faults) error {
+func withoutPlaces(faults yamlfile.Faults) error {
 	lines := make([]string, len(faults))
 	for i, f := range faults {
 		lines[i] = f.Message

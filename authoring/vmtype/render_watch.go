@@ -15,7 +15,7 @@ import (
 	"vmop/authoring/textdiff"
 	"vmop/cli"
 	"vmop/filewatch"
-	"vmop/runner/config"
+	"vmop/yamlfile"
 )
 
 // again renders whenever a file changes that the plan comes from, and shows what
@@ -68,7 +68,7 @@ func (r *rendering) again(ctx context.Context) error {
 
 // explained is an error with the lines of the files that it is about.
 func explained(err error) string {
-	var faults config.Faults
+	var faults yamlfile.Faults
 	if errors.As(err, &faults) {
 		return strings.TrimSuffix(faults.Excerpts(), "\n")
 	}

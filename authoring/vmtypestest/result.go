@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"vmop/runner/config"
 	"vmop/vmtypes"
+	"vmop/yamlfile"
 )
 
 // A Result tells how one test did.
@@ -67,13 +67,13 @@ func (f Failure) Error() string {
 // FailuresOf returns what an error tells of: one failure, or several.
 func FailuresOf(err error) []Failure {
 	var failures []Failure
-	var faults config.Faults
+	var faults yamlfile.Faults
 	var several vmtypes.Errors
 	var one *vmtypes.Error
 	switch {
 	case errors.As(err, &faults):
 		for _, f := range faults {
-			message := strings.TrimPrefix(f.Error(), config.Fault{File: f.File, Line: f.Line, Column: f.Column}.Error())
+			message := strings.TrimPrefix(f.Error(), yamlfile.Fault{File: f.File, Line: f.Line, Column: f.Column}.Error())
 			failures = append(failures, Failure{
 				File: f.File, Line: f.Line, Column: f.Column, Message: message, Text: strings.TrimSuffix(f.Excerpt(), "\n"),
 			})

@@ -23,8 +23,8 @@ import (
 
 	"vmop/cli"
 	"vmop/manager"
-	"vmop/runner/config"
 	"vmop/vmtypes/evaluate"
+	"vmop/yamlfile"
 )
 
 // version is set when the program is built: -ldflags "-X main.version=…".
@@ -60,7 +60,7 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return 0
-	case errors.As(err, new(config.Faults)), errors.As(err, new(cli.UsageError)),
+	case errors.As(err, new(yamlfile.Faults)), errors.As(err, new(cli.UsageError)),
 		errors.Is(err, manager.ErrNoNamespace), errors.Is(err, manager.ErrNoServer):
 		return cli.ExitUsage
 	}
@@ -69,7 +69,7 @@ func exitCode(err error) int {
 
 // describe returns the text for people: faults of a file with their lines.
 func describe(err error) string {
-	var faults config.Faults
+	var faults yamlfile.Faults
 	if !errors.As(err, &faults) {
 		return err.Error()
 	}

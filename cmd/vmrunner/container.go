@@ -14,6 +14,7 @@ import (
 	"vmop/runner/config"
 	"vmop/runner/status"
 	"vmop/runner/status/k8s"
+	"vmop/yamlfile"
 )
 
 // terminationLog is where the kubelet reads how a container ended.
@@ -92,7 +93,7 @@ func (c *container) lastWords(outcome runner.Outcome, err error) []byte {
 		switch {
 		case errors.As(err, new(signalError)):
 			t.Cause, t.Reason = status.CauseAsked, ""
-		case errors.As(err, new(config.Faults)):
+		case errors.As(err, new(yamlfile.Faults)):
 			t.Reason = string(status.ConfigInvalid)
 		}
 		if err != nil {

@@ -38,11 +38,11 @@ import (
 	"vmop/authoring/vmtypestest"
 	"vmop/cli"
 	"vmop/runner"
-	"vmop/runner/config"
 	"vmop/runner/control"
 	"vmop/runner/supervisor"
 	"vmop/vmtypes/evaluate"
 	"vmop/vmtypes/policy"
+	"vmop/yamlfile"
 )
 
 func main() {
@@ -133,7 +133,7 @@ func exitCode(err error) int {
 	var outcome outcomeError
 	var sig signalError
 	var exit cli.ExitError
-	var faults config.Faults
+	var faults yamlfile.Faults
 	switch {
 	case err == nil:
 		return 0
@@ -155,7 +155,7 @@ func exitCode(err error) int {
 
 // describe returns the text for people: faults of a file with their lines.
 func describe(err error) string {
-	var faults config.Faults
+	var faults yamlfile.Faults
 	if errors.As(err, &faults) {
 		where := "configuration"
 		if errors.As(err, new(*policy.FileError)) {

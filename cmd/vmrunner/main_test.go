@@ -15,8 +15,8 @@ import (
 	"vmop/cli"
 	"vmop/process"
 	"vmop/runner"
-	"vmop/runner/config"
 	"vmop/runner/status"
+	"vmop/yamlfile"
 )
 
 // The program is on the PATH of scripts and tests.
@@ -86,8 +86,8 @@ func TestExitCodes(t *testing.T) {
 		{"INT before the guest ran", fmt.Errorf("stopped: %w", signalError{syscall.SIGINT}), 130},
 		{"the VM runs already", fmt.Errorf("here: %w", runner.ErrLocked), 3},
 		{"a wrong call", cli.UsageError{Err: errors.New("what?")}, 2},
-		{"a wrong configuration", fmt.Errorf("read: %w", config.Faults{{Message: "no"}}), 2},
-		{"the same, when the log has told it", loggedError{fmt.Errorf("read: %w", config.Faults{{Message: "no"}})}, 2},
+		{"a wrong configuration", fmt.Errorf("read: %w", yamlfile.Faults{{Message: "no"}}), 2},
+		{"the same, when the log has told it", loggedError{fmt.Errorf("read: %w", yamlfile.Faults{{Message: "no"}})}, 2},
 		{"anything else", errors.New("no"), 1},
 	}
 	for _, tt := range tests {

@@ -11,6 +11,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/runner/config"
+	"vmop/yamlfile"
 )
 
 // Whatever is in a resource, even what no API server would let through: the runner's
@@ -50,7 +51,7 @@ func FuzzConfig(f *testing.F) {
 		var file struct {
 			Runner config.Config `yaml:"/Runner"`
 		}
-		_, err = config.Decode("config.yaml", written, &file)
+		_, err = yamlfile.Decode("config.yaml", written, &file)
 		require.NoError(t, err, "%s", written)
 		require.Equal(t, want, file.Runner.VM, "%s", written)
 		require.Equal(t, vm.Spec.GuestShutdownStops, file.Runner.GuestShutdownStops)

@@ -4,15 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"reflect"
 	"strconv"
 	"strings"
 
-	"gopkg.in/yaml.v3"
-
 	"vmop/cloudinit"
-	"vmop/spelling"
+	"vmop/printable"
 	"vmop/vmspec"
+	"vmop/yamlfile"
 )
 
 // DefaultFile is read when no other file is asked for.
@@ -54,16 +52,35 @@ type Config struct {
 	// VM is the vm section, without defaults.
 	VM vmspec.Spec `yaml:"vm"`
 
-	places *places
+	document *yamlfile.Document
+	text     []byte
 }
 
 // Text returns what the configuration was read from, for Parse to read again.
 // It isn't changed.
-func (c *Config) Text() []byte {
-	if c.places == nil {
-		return nil
+func (c *Config) Text() []byte { return c.text }
+
+// Locate returns faults of the vm section as yamlfile.Faults with their places in the
+// file that the configuration was read from; nil if there are none. It serves
+// checks that go beyond what Load can know, such as vmspec.ResolveResources.
+func (c *Config) Locate(faults []vmspec.Fault) error {
+	problems := make([]yamlfile.Problem, len(faults))
+	for i, f := range faults {
+		problems[i] = yamlfile.Problem{Path: f.Path, Message: f.Message, Hint: f.Hint, Key: f.Key}
 	}
-	return c.places.text
+	return c.document.Locate(problems)
+}
+
+// Format returns the text of a file that Parse reads as this configuration.
+// What has its zero value is left out; an empty list stays, as it means none.
+func (c *Config) Format() ([]byte, error) {
+	text, err := yamlfile.Write(struct {
+		Runner *Config `yaml:"/Runner"`
+	}{c})
+	if err != nil {
+		return nil, fmt.Errorf("write the configuration of %s: %w", c.VM.Name, err)
+	}
+	return text, nil
 }
 
 // section is Config with the keys of the original that became others.
@@ -74,7 +91,7 @@ type section struct {
 }
 
 // Load reads the configuration file at a path. What is wrong with its content
-// is an error of type Faults; all faults are reported at once.
+// is an error of type yamlfile.Faults; all faults are reported at once.
 //
 // Config.VM is as the user wrote it, but known to be without fault once
 // WithDefaults has been applied.
@@ -82,7 +99,7 @@ type section struct {
 // Settings, path=value, change what is in the file before it is looked at:
 // "vm.maximumCpus=8", "vm.drives[0].file=/x.img". The path begins in the section
 // "/Runner", the value is YAML, and nothing at all takes a key away.
-func Load(file string, settings ...string) (*Config, []Warning, error) {
+func Load(file string, settings ...string) (*Config, []yamlfile.Warning, error) {
 	data, err := readFile(file)
 	if err != nil {
 		return nil, nil, err
@@ -92,7 +109,7 @@ func Load(file string, settings ...string) (*Config, []Warning, error) {
 
 // Parse reads the content of a configuration file, at most 1 MiB; name is what
 // it is called in messages. See Load.
-func Parse(name string, data []byte, settings ...string) (*Config, []Warning, error) {
+func Parse(name string, data []byte, settings ...string) (*Config, []yamlfile.Warning, error) {
 	config, warnings, err := interpret(name, data, settings...)
 	if err != nil {
 		return nil, warnings, err
@@ -101,116 +118,53 @@ func Parse(name string, data []byte, settings ...string) (*Config, []Warning, er
 }
 
 // interpret is Parse, and returns what could be read of a configuration with faults.
-func interpret(name string, data []byte, settings ...string) (*Config, []Warning, error) {
-	r := &report{file: name}
-	root := r.parse(data)
-	if root == nil {
-		return nil, nil, r.err()
-	}
-	r.inFile = len(r.lines)
-	for _, setting := range settings {
-		r.set(root, setting)
-	}
-	d := newDecoder(r)
+func interpret(name string, data []byte, settings ...string) (*Config, []yamlfile.Warning, error) {
+	r := &reader{yamlfile.NewReader(name, data, yamlfile.Dialect{
+		Section: "/Runner", Content: "its key vm describes the VM", Renamed: foreignKey, Secret: "cloudInit",
+	})}
+	r.Set(settings...)
 	var s section
-	if d.root(root, &s) {
-		d.vmType(&s)
-		d.cloudInit(&s)
-		d.vm(&s)
+	if r.Section(&s) {
+		r.vmType(&s)
+		r.cloudInit(&s)
+		r.vm(&s)
 	}
-	if err := r.err(); err != nil {
-		return &s.Config, r.warnings, err
+	if err := r.Err(); err != nil {
+		return &s.Config, r.Warnings(), err
 	}
-	s.places = d.places
-	s.places.text = data
-	return &s.Config, r.warnings, nil
+	s.document, s.text = r.Document(), data
+	return &s.Config, r.Warnings(), nil
 }
 
-// root finds and decodes the section "/Runner". Sections of other components
-// ("/Other", "_Other") are none of our business.
-func (d *decoder) root(root *yaml.Node, s *section) bool {
-	if root.Kind != yaml.MappingNode {
-		d.refuse(root, "", "got "+describe(root)+`, want the section "/Runner"`, "")
-		return false
-	}
-	var found []entry
-	faults := len(d.faults)
-	for _, e := range d.entries("", root) {
-		switch key := e.key.Value; {
-		case key == "/Runner" || key == "_Runner":
-			found = append(found, e)
-		case strings.HasPrefix(key, "/") || strings.HasPrefix(key, "_"):
-			d.warn(e.key.Line, e.key.Column, "", "the section "+strconv.Quote(clip(key))+" is ignored", "a runner reads /Runner")
-		default:
-			d.refuse(e.key, clip(key), "unknown section", suggestSection(key))
-		}
-	}
-	switch {
-	case len(found) == 0:
-		if len(d.faults) == faults {
-			d.refuse(root, "", `there is no section "/Runner"`, "")
-		}
-		return false
-	case isEmpty(found[0].value):
-		d.refuse(found[0].key, "", "the section "+found[0].key.Value+" is empty", "its key vm describes the VM")
-		return false
-	}
-	for _, e := range found[1:] {
-		d.refuse(e.key, "", "the section is here twice", fmt.Sprintf("first on line %d, as %s", found[0].key.Line, found[0].key.Value))
-	}
-	d.decode("", found[0].key, found[0].value, reflect.ValueOf(s).Elem())
-	return true
-}
-
-func suggestSection(key string) string {
-	if strings.EqualFold(key, "Runner") || spelling.Nearest(key, []string{"/Runner"}) != "" {
-		return `did you mean "/Runner"?`
-	}
-	for known := range keysOf("", reflect.TypeFor[section]()) {
-		if known == key {
-			return `it belongs into the section "/Runner": indent it`
-		}
-	}
-	return `the section of a runner is "/Runner"`
-}
-
-// refuseAt notes a fault at a path of the file, or of what is there of it. It
-// is left out if it may only be a consequence of another fault.
-func (d *decoder) refuseAt(path string, also []string, message, hint string) {
-	if d.consequence(path) || d.consequence(also...) {
-		return
-	}
-	at := d.nearest(path)
-	d.add(at.line, at.column, path, message, hint)
-}
+// reader checks what a file says beyond its shape.
+type reader struct{ *yamlfile.Reader }
 
 // vmType settles which VM type is used, and understands the template that the
 // original calls its standard.
-func (d *decoder) vmType(s *section) {
-	if d.given("template") {
+func (r *reader) vmType(s *section) {
+	if r.Document().Given("template") {
 		const moved = "VM types, written in Starlark, take the place of FreeMarker templates; see docs/vm-types"
-		at := d.nearest("template")
 		switch {
-		case d.given("vmType"):
-			d.refuseAt("template", []string{"vmType"}, "vmType is given as well", "leave template out: "+moved)
+		case r.Document().Given("vmType"):
+			r.Refuse("template", []string{"vmType"}, "vmType is given as well", "leave template out: "+moved)
 		case path.Base(s.Template) == "Standard-VM-latest.ftl.yaml":
-			d.warn(at.line, at.column, "template", "is understood as vmType: "+DefaultVMType, moved)
+			r.Warn("template", "is understood as vmType: "+DefaultVMType, moved)
 			s.VMType = DefaultVMType
 		default:
-			d.refuseAt("template", nil, strconv.Quote(clip(s.Template))+" can't be used", moved)
+			r.Refuse("template", nil, quote(s.Template)+" can't be used", moved)
 		}
 	}
-	if d.given("updateTemplate") {
-		at := d.nearest("updateTemplate")
-		if d.given("updateVmType") {
-			d.refuseAt("updateTemplate", nil, "updateVmType is given as well", "leave updateTemplate out")
+	if r.Document().Given("updateTemplate") {
+		if r.Document().Given("updateVmType") {
+			r.Refuse("updateTemplate", nil, "updateVmType is given as well", "leave updateTemplate out")
 		} else {
-			d.warn(at.line, at.column, "updateTemplate", "is understood as updateVmType", "use the new name")
+			r.Warn("updateTemplate", "is understood as updateVmType", "use the new name")
 			s.UpdateVMType = s.UpdateTemplate
 		}
 	}
 	if strings.HasSuffix(s.VMType, ".ftl.yaml") {
-		d.refuseAt("vmType", nil, strconv.Quote(clip(s.VMType))+" is a FreeMarker template", "a VM type such as standard; see docs/vm-types")
+		hint := "a VM type such as standard; see docs/vm-types"
+		r.Refuse("vmType", nil, quote(s.VMType)+" is a FreeMarker template", hint)
 	}
 	if s.VMType == "" {
 		s.VMType = DefaultVMType
@@ -219,7 +173,7 @@ func (d *decoder) vmType(s *section) {
 
 // cloudInit has the data rendered once, so that what is wrong with them is said
 // with everything else.
-func (d *decoder) cloudInit(s *section) {
+func (r *reader) cloudInit(s *section) {
 	if s.CloudInit == nil {
 		return
 	}
@@ -228,9 +182,9 @@ func (d *decoder) cloudInit(s *section) {
 		var wrong *cloudinit.KeyError
 		switch {
 		case errors.As(err, &wrong) && wrong.Line > 0:
-			d.add(wrong.Line, wrong.Column, "cloudInit."+wrong.Key, wrong.Problem, "")
+			r.RefuseAt(wrong.Line, wrong.Column, "cloudInit."+wrong.Key, wrong.Problem, "")
 		case err != nil:
-			d.refuseAt("cloudInit", nil, err.Error(), "")
+			r.Refuse("cloudInit", nil, err.Error(), "")
 		}
 	}
 }
@@ -244,8 +198,12 @@ func split(err error) []error {
 }
 
 // vm checks the vm section as it will be used.
-func (d *decoder) vm(s *section) {
+func (r *reader) vm(s *section) {
 	for _, fault := range s.VM.WithDefaults().Check() {
-		d.refuseAt(fault.Path, fault.Also, fault.Message, fault.Hint)
+		r.Refuse(fault.Path, fault.Also, fault.Message, fault.Hint)
 	}
 }
+
+// quote returns a word of a file fit for a message: short, and without what would
+// disturb a terminal.
+func quote(word string) string { return strconv.Quote(printable.Line(printable.Clip(word, 60))) }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"vmop/runner/config"
+	"vmop/yamlfile"
 )
 
 func ExampleParse() {
@@ -33,7 +34,7 @@ func ExampleFaults_Excerpts() {
     maximumRm: 8 GiB
     firmware: uefi4m
 `))
-	var faults config.Faults
+	var faults yamlfile.Faults
 	if errors.As(err, &faults) {
 		fmt.Print(faults.Excerpts())
 	}

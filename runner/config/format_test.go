@@ -38,7 +38,7 @@ func FuzzFormat(f *testing.F) {
 		seed, wantSeed := seedOf(t, same), seedOf(t, c)
 		require.Equal(t, wantSeed, seed)
 		for _, c := range []*Config{c, same} {
-			c.places, c.CloudInit = nil, nil
+			c.CloudInit, c.document, c.text = nil, nil, nil
 		}
 		require.Equal(t, c, same, "%s", again)
 	})

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/yamlfile"
 )
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing")
@@ -27,7 +29,7 @@ func TestWhatUsersRead(t *testing.T) {
 			require.NoError(t, err)
 			_, warnings, err := Parse(filepath.Base(file), data)
 
-			var faults Faults
+			var faults yamlfile.Faults
 			require.True(t, errors.As(err, &faults), "%v", err)
 			got := faults.Excerpts()
 			for _, warning := range warnings {

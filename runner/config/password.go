@@ -99,7 +99,7 @@ func ReadPasswordExpiry(dir string) (string, bool, error) {
 	}
 	text = strings.TrimSpace(text)
 	if !isExpiry(text) {
-		return "", false, fmt.Errorf("read %s: %q is no time of expiry: now, never, +n (in n seconds) or n (seconds since 1970)", file, clip(text))
+		return "", false, fmt.Errorf("read %s: %s is no time of expiry: now, never, +n (in n seconds) or n (seconds since 1970)", file, quote(text))
 	}
 	return text, true, nil
 }

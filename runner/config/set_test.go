@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/yamlfile"
 )
 
 const settable = `"/Runner":
@@ -58,7 +60,7 @@ func TestWrongSettings(t *testing.T) {
 		"vm.currentCpus=3":      "--set:1:16: vm.currentCpus: ",
 	} {
 		_, _, err := Parse("vm.yaml", []byte(settable), setting)
-		var faults Faults
+		var faults yamlfile.Faults
 		require.ErrorAs(t, err, &faults, setting)
 		require.Contains(t, faults[0].Error(), want)
 		require.Equal(t, setting, faults[0].Source)

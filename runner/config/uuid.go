@@ -37,7 +37,7 @@ func EnsureUUID(dataDir, explicit string, create bool) (string, error) {
 		first, _, _ := strings.Cut(string(data), "\n")
 		id := strings.TrimSpace(first)
 		if !vmspec.ValidUUID(id) {
-			return "", fmt.Errorf("read the VM's uuid: the first line of %s is %q, not a uuid; correct it or remove the file", file, clip(id))
+			return "", fmt.Errorf("read the VM's uuid: the first line of %s is %s, not a uuid; correct it or remove the file", file, quote(id))
 		}
 		return id, nil
 	case !create:

@@ -8,6 +8,7 @@ import (
 	"reflect"
 
 	"vmop/cloudinit"
+	"vmop/yamlfile"
 )
 
 // A Source is a configuration file that is read again and again: it keeps what
@@ -16,7 +17,7 @@ type Source struct {
 	file     string
 	data     []byte // what was read last; nil: nothing could be read
 	config   *Config
-	warnings []Warning
+	warnings []yamlfile.Warning
 	err      error
 	// generation is what the file says that was read last, also if it has faults.
 	generation int64
@@ -42,7 +43,7 @@ func (s *Source) Config() *Config { return s.config }
 func (s *Source) Generation() int64 { return s.generation }
 
 // Warnings returns those of Config's reading.
-func (s *Source) Warnings() []Warning { return s.warnings }
+func (s *Source) Warnings() []yamlfile.Warning { return s.warnings }
 
 // Err returns what is wrong with the file now, as Reload did last.
 func (s *Source) Err() error { return s.err }
@@ -50,7 +51,7 @@ func (s *Source) Err() error { return s.err }
 // Reload reads the file. It tells whether Config means something else now: it
 // does not if only comments, places or the order of keys have changed.
 //
-// A file that can't be read, or has faults (an error of type Faults, see Load),
+// A file that can't be read, or has faults (an error of type yamlfile.Faults, see Load),
 // is an error, and Config stays as it was.
 func (s *Source) Reload() (changed bool, err error) {
 	data, err := readFile(s.file)
@@ -79,10 +80,10 @@ func (s *Source) Update(data []byte) (changed bool, err error) {
 	return changed, nil
 }
 
-// same tells whether two configurations mean the same.
+// same reports whether two configurations mean the same.
 func (c *Config) same(other *Config) bool {
 	a, b := *c, *other
-	a.places, b.places = nil, nil
+	a.document, b.document, a.text, b.text = nil, nil, nil, nil
 	a.CloudInit, b.CloudInit = nil, nil // what is YAML to us has places as well
 	return reflect.DeepEqual(a, b) && reflect.DeepEqual(c.seed(), other.seed())
 }
@@ -107,7 +108,7 @@ func readFile(file string) ([]byte, error) {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, largestFile+1))
+	data, err := io.ReadAll(io.LimitReader(f, yamlfile.LargestFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}

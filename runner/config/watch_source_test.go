@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/vmspec"
+	"vmop/yamlfile"
 )
 
 // The steps are what a file holds one after the other.
@@ -42,7 +43,7 @@ func TestSource(t *testing.T) {
 			require.NoError(t, err, step.about)
 		} else {
 			require.ErrorContains(t, err, step.err, step.about)
-			require.ErrorAs(t, err, new(Faults), step.about)
+			require.ErrorAs(t, err, new(yamlfile.Faults), step.about)
 		}
 		require.Equal(t, step.cpus, s.Config().VM.CurrentCPUs, step.about)
 	}
@@ -109,7 +110,7 @@ func TestSourceReloads(t *testing.T) {
 	changed, err = s.Reload()
 	require.NoError(t, err)
 	require.False(t, changed)
-	f.write("config.yaml", text+strings.Repeat(" ", largestFile))
+	f.write("config.yaml", text+strings.Repeat(" ", yamlfile.LargestFile))
 	_, err = s.Reload()
 	require.ErrorContains(t, err, "the most is 1 MiB")
 }

@@ -8,8 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"vmop/runner/config"
-	"vmop/vmspec"
+	"vmop/yamlfile"
 )
 
 // DefaultFile is the policy of a computer. Without it everything is allowed.
@@ -99,14 +98,14 @@ type FileError struct{ Err error }
 // Error implements error.
 func (e *FileError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what is wrong, config.Faults.
+// Unwrap returns what is wrong, yamlfile.Faults.
 func (e *FileError) Unwrap() error { return e.Err }
 
 // Read reads a policy; name is what it is called in messages. What is wrong with
-// it are config.Faults.
+// it are yamlfile.Faults.
 func Read(name string, data []byte) (*Policy, error) {
 	p := &Policy{file: name}
-	document, err := config.Decode(name, data, p)
+	document, err := yamlfile.Decode(name, data, p)
 	if err != nil {
 		return nil, err
 	}
@@ -115,10 +114,10 @@ func Read(name string, data []byte) (*Policy, error) {
 }
 
 // faults returns what is wrong with the content.
-func (p *Policy) faults() []vmspec.Fault {
-	var faults []vmspec.Fault
+func (p *Policy) faults() []yamlfile.Problem {
+	var faults []yamlfile.Problem
 	fault := func(path, message, hint string) {
-		faults = append(faults, vmspec.Fault{Path: path, Message: message, Hint: hint})
+		faults = append(faults, yamlfile.Problem{Path: path, Message: message, Hint: hint})
 	}
 	if len(p.Rules) == 0 {
 		fault("rules", "there are no rules, so that no VM could start", "")

@@ -1,25 +1,39 @@
-package config
+package yamlfile
 
 import (
-	"errors"
+	"fmt"
 	"math"
 	"reflect"
 	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
-
-	"vmop/vmspec"
 )
 
-// setScalar sets a text, a switch, a number, or a size. If the node is none it
+// A Scalar is a type that is written as one value and reads it itself, such as a
+// size. Its String returns what ParseScalar reads as the same.
+type Scalar interface {
+	fmt.Stringer
+	// ParseScalar sets the value from a text or number, as it stands in the file. It
+	// returns what is wrong, "" if nothing is, and perhaps what would be right.
+	ParseScalar(text string) (message, hint string)
+	// Wanted names what is expected, "a size", and what to write.
+	Wanted() (what, hint string)
+}
+
+// A Limited type of whole numbers has a largest one that makes sense, and a hint
+// for those who give none or more.
+type Limited interface {
+	Largest() (number int64, hint string)
+}
+
+// setScalar sets a text, a switch, a number, or a Scalar. If the node is none it
 // returns what is wrong, and perhaps what would be right.
 func setScalar(to reflect.Value, n *yaml.Node) (message, hint string) {
+	own, isOwn := to.Addr().Interface().(Scalar)
 	switch {
-	case to.Type() == reflect.TypeFor[vmspec.Bytes]():
-		size, message, hint := readSize(n)
-		to.SetInt(int64(size))
-		return message, hint
+	case isOwn:
+		return readOwn(own, n)
 	case to.Kind() == reflect.String:
 		text, message, hint := readText(n)
 		to.SetString(text)
@@ -34,16 +48,29 @@ func setScalar(to reflect.Value, n *yaml.Node) (message, hint string) {
 		return message, hint
 	case to.CanInt():
 		number, message, hint := readWhole(n)
-		if message == "" && to.Type() == reflect.TypeFor[vmspec.Seconds]() && number > math.MaxInt32 {
-			return "can't be " + n.Value, "a number of seconds"
-		}
-		if message != "" && to.Type() == reflect.TypeFor[vmspec.Seconds]() {
-			hint = "a number of seconds, such as 900"
+		if limited, ok := to.Interface().(Limited); ok {
+			most, wanted := limited.Largest()
+			switch {
+			case message != "":
+				hint = wanted
+			case number > most:
+				return "can't be " + n.Value, wanted
+			}
 		}
 		to.SetInt(number)
 		return message, hint
 	}
 	panic("no way to read a " + to.Type().String())
+}
+
+// readOwn has a value read by its type, in quotes or not.
+func readOwn(to Scalar, n *yaml.Node) (message, hint string) {
+	switch n.ShortTag() {
+	case "!!str", "!!int", "!!float":
+		return to.ParseScalar(n.Value)
+	}
+	what, hint := to.Wanted()
+	return "got " + describe(n) + ", want " + what, hint
 }
 
 // readText takes a text as it is written, and also what YAML takes for a
@@ -121,21 +148,6 @@ func suggestWhole(n *yaml.Node) string {
 	return ""
 }
 
-// readSize takes sizes as vmspec.ParseBytes does, in quotes or not.
-func readSize(n *yaml.Node) (size vmspec.Bytes, message, hint string) {
-	switch n.ShortTag() {
-	case "!!str", "!!int", "!!float":
-	default:
-		return 0, "got " + describe(n) + ", want a size", "a number and a unit, such as 8 GiB"
-	}
-	size, err := vmspec.ParseBytes(n.Value)
-	var wrong *vmspec.SizeError
-	if errors.As(err, &wrong) {
-		return 0, strconv.Quote(wrong.Size) + ": " + wrong.Message, wrong.Hint
-	}
-	return size, "", ""
-}
-
 // freeScalar takes a value for what it looks like: nil, bool, int64, float64 or
 // string. Dates stay texts.
 func freeScalar(n *yaml.Node) (value any, message, hint string) {
@@ -160,7 +172,7 @@ func freeScalar(n *yaml.Node) (value any, message, hint string) {
 	return nil, "the tag " + n.Tag + " means nothing here", "leave it out"
 }
 
-// knownTag tells whether a tag that is written out (!!str) is one of those that
+// knownTag reports whether a tag that is written out (!!str) is one of those that
 // stand for plain values.
 func knownTag(n *yaml.Node) bool {
 	switch n.ShortTag() {

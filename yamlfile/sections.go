@@ -1,7 +1,6 @@
-package config
+package yamlfile
 
 import (
-	"reflect"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -14,16 +13,14 @@ import (
 // may take the first slash's place. The yaml tags are those of the nested form.
 // An empty file has no section.
 func DecodeSections(name string, data []byte, into any) (*Document, error) {
-	r := &report{file: name, other: true}
-	root := r.parse(data)
-	if root == nil && len(r.faults) > 0 {
-		return nil, r.err()
+	r := NewReader(name, data, Dialect{})
+	if r.root == nil && len(r.faults) > 0 {
+		return nil, r.Err()
 	}
-	d := newDecoder(r)
-	if root != nil {
-		d.decode("", nil, nest(root), reflect.ValueOf(into).Elem())
+	if r.root != nil {
+		r.decodeInto(nil, nest(r.root), into)
 	}
-	return &Document{d.places}, r.err()
+	return r.doc, r.Err()
 }
 
 // nest brings the sections of a file into the nested form.

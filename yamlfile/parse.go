@@ -1,4 +1,4 @@
-package config
+package yamlfile
 
 import (
 	"bytes"
@@ -12,19 +12,19 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// largestFile bounds a configuration file; a ConfigMap can't be larger either.
-const largestFile = 1 << 20
+// LargestFile bounds a file, in bytes; a ConfigMap can't be larger either.
+const LargestFile = 1 << 20
 
 // parse reads the bytes of a file as one YAML document and returns its topmost
-// node; nil if there are faults, or if it is empty and no runner's.
-func (r *report) parse(data []byte) *yaml.Node {
-	if len(data) > largestFile {
-		r.lines = []string{""}
+// node; nil if there are faults, or if it is empty.
+func (r *Reader) parse(data []byte) *yaml.Node {
+	if len(data) > LargestFile {
+		r.doc.lines = []string{""}
 		r.add(1, 1, "", fmt.Sprintf("the file has %d bytes", len(data)), "the most is 1 MiB")
 		return nil
 	}
 	data = bytes.TrimPrefix(data, []byte("\uFEFF"))
-	r.lines = splitLines(data)
+	r.doc.lines = splitLines(data)
 	if !r.isText(data) {
 		return nil
 	}
@@ -43,9 +43,6 @@ func (r *report) parse(data []byte) *yaml.Node {
 		}
 	}
 	if err == nil || errors.Is(err, io.EOF) {
-		if !r.other {
-			r.add(1, 1, "", "the file is empty", `its section "/Runner" describes the VM`)
-		}
 		return nil
 	}
 	r.syntax(data, err)
@@ -65,7 +62,7 @@ func read(decoder *yaml.Decoder, into *yaml.Node) (err error) {
 
 // isText wants UTF-8 and no characters that YAML forbids
 // (https://yaml.org/spec/1.2.2/#51-character-set).
-func (r *report) isText(data []byte) bool {
+func (r *Reader) isText(data []byte) bool {
 	line, column := 1, 1
 	for i := 0; i < len(data); {
 		c, size := utf8.DecodeRune(data[i:])
@@ -79,8 +76,9 @@ func (r *report) isText(data []byte) bool {
 			if c != '\r' || i+1 == len(data) || data[i+1] != '\n' {
 				line, column = line+1, 0
 			}
-		case c != '\t' && (c < ' ' || c >= 0x7f && c < 0xa0 || c == 0xfeff || c == 0xfffe || c == 0xffff):
-			r.add(line, column, "", fmt.Sprintf("the character %U", c), `write it as an escape in a text in double quotes`)
+		case forbidden(c):
+			hint := `write it as an escape in a text in double quotes`
+			r.add(line, column, "", fmt.Sprintf("the character %U", c), hint)
 			return false
 		}
 		i += size
@@ -89,24 +87,30 @@ func (r *report) isText(data []byte) bool {
 	return true
 }
 
+// forbidden reports whether YAML forbids a character that is no line break.
+func forbidden(c rune) bool {
+	control := c < ' ' && c != '\t' || c >= 0x7f && c < 0xa0
+	return control || c == 0xfeff || c == 0xfffe || c == 0xffff
+}
+
 // splitLines splits at what YAML takes for a line break.
 func splitLines(data []byte) []string {
-	text := strings.ReplaceAll(string(data), "\r\n", "\n")
-	return strings.Split(strings.NewReplacer("\r", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n").Replace(text), "\n")
+	breaks := strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n")
+	return strings.Split(breaks.Replace(string(data)), "\n")
 }
 
 // syntax notes a syntax error. The parser tells at best a line, and often that
 // of the beginning of what it was reading, so the place is found here: the
 // first line with which the same error appears when the rest is cut off.
-func (r *report) syntax(data []byte, err error) {
+func (r *Reader) syntax(data []byte, err error) {
 	line, message := splitSyntaxError(err)
-	if len(data) <= largestFile/8 { // beyond, a vague answer at once is better
+	if len(data) <= LargestFile/8 { // beyond, a vague answer at once is better
 		if at, found := r.firstLineWith(message); found {
 			line = at
 		}
 	}
-	line = max(1, min(line, len(r.lines)))
-	source := r.lines[line-1]
+	line = max(1, min(line, len(r.doc.lines)))
+	source := r.doc.lines[line-1]
 	indent := len(source) - len(strings.TrimLeft(source, " "))
 	if strings.HasPrefix(source[indent:], "\t") {
 		r.add(line, indent+1, "", "a tab in the indentation", "YAML wants blanks")
@@ -114,19 +118,22 @@ func (r *report) syntax(data []byte, err error) {
 	}
 	message, hint := explainSyntax(message)
 	r.add(line, indent+1, "", message, hint)
-	if r.inCloudInit(line) {
-		r.faults[len(r.faults)-1].Source = "" // there are passwords in there
+	if r.inSecret(line) {
+		r.faults[len(r.faults)-1].Source = ""
 	}
 }
 
-// inCloudInit tells whether a line seems to belong to the section cloudInit of
-// a file that can't be parsed: no line between is indented less.
-func (r *report) inCloudInit(line int) bool {
-	least := len(r.lines[line-1]) + largestFile
+// inSecret reports whether a line seems to belong to the secret key of a file that
+// can't be parsed: no line between is indented less.
+func (r *Reader) inSecret(line int) bool {
+	if r.doc.secret == "" {
+		return false
+	}
+	least := len(r.doc.lines[line-1]) + LargestFile
 	for i := line - 1; i >= 0; i-- {
-		text := strings.TrimLeft(r.lines[i], " ")
-		indent := len(r.lines[i]) - len(text)
-		if strings.Contains(text, "cloudInit") && (indent < least || i == line-1) {
+		text := strings.TrimLeft(r.doc.lines[i], " ")
+		indent := len(r.doc.lines[i]) - len(text)
+		if strings.Contains(text, r.doc.secret) && (indent < least || i == line-1) {
 			return true
 		}
 		if i < line-1 && text != "" && text[0] != '#' {
@@ -138,15 +145,15 @@ func (r *report) inCloudInit(line int) bool {
 
 // firstLineWith looks for the first line that brings a syntax error about.
 // Errors don't go away by what follows, so halving finds it.
-func (r *report) firstLineWith(message string) (line int, found bool) {
+func (r *Reader) firstLineWith(message string) (line int, found bool) {
 	fails := func(lines int) bool {
-		_, other := splitSyntaxError(parseAll(strings.Join(r.lines[:lines], "\n") + "\n"))
+		_, other := splitSyntaxError(parseAll(strings.Join(r.doc.lines[:lines], "\n") + "\n"))
 		return other == message
 	}
-	if !fails(len(r.lines)) {
+	if !fails(len(r.doc.lines)) {
 		return 0, false
 	}
-	low, high := 0, len(r.lines) // fails(high), and not fails(low)
+	low, high := 0, len(r.doc.lines) // fails(high), and not fails(low)
 	for high-low > 1 {
 		if middle := (low + high) / 2; fails(middle) {
 			high = middle
@@ -186,15 +193,19 @@ func splitSyntaxError(err error) (line int, message string) {
 // explainSyntax puts the parser's most frequent complaints into the words of a
 // user.
 func explainSyntax(message string) (text, hint string) {
+	const (
+		indented = "is the line indented as those above it?"
+		colon    = "put a text with a colon in quotes; check the indentation"
+	)
 	for _, known := range []struct{ part, text, hint string }{
-		{"did not find expected key", "neither a key nor the end of the section", "is the line indented as those above it?"},
-		{"did not find expected '-' indicator", "neither an item nor the end of the list", "is the line indented as those above it?"},
-		{"mapping values are not allowed", "a second colon in the line, or a key where none can be", "put a text with a colon in quotes; check the indentation"},
+		{"did not find expected key", "neither a key nor the end of the section", indented},
+		{"did not find expected '-' indicator", "neither an item nor the end of the list", indented},
+		{"mapping values are not allowed", "a second colon in the line, or a key where none can be", colon},
 		{"could not find expected ':'", "a key without a colon", ""},
 		{"did not find expected ',' or '}'", "the braces {…} are not closed", ""},
 		{"did not find expected ',' or ']'", "the brackets […] are not closed", ""},
 		{"found unexpected end of stream", "the quotes are not closed", ""},
-		{"found character that cannot start any token", "a character that can't start a value", "put the text in quotes"},
+		{"found character that cannot start", "a character that can't start a value", "put the text in quotes"},
 		{"exceeded max depth", "nested too deeply", ""},
 	} {
 		if strings.Contains(message, known.part) {

@@ -1,21 +1,22 @@
-package config
+package yamlfile
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"vmop/printable"
 )
 
-// A Fault is something wrong in a configuration file.
+// A Fault is something wrong in a file, with its place.
 type Fault struct {
 	// File is the name that the file was read under.
 	File string
 	// Line and Column count from 1, columns in characters.
 	Line, Column int
-	// Path of the key below the section: "vm.network[0].mac"; "" for the file
+	// Path of the key, below the section if there is one: "vm.network[0].mac"; "" for the file
 	// as a whole.
 	Path string
 	// Message says what is wrong.
@@ -71,17 +72,7 @@ func (f Fault) Excerpt() string {
 			indent = append(indent, ' ')
 		}
 	}
-	return fmt.Sprintf("%s\n%4d | %s\n     | %s^\n", f.Error(), f.Line, printable(line), string(indent))
-}
-
-// printable replaces what would disturb a terminal.
-func printable(line []rune) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\t' && !strconv.IsPrint(r) {
-			return utf8.RuneError
-		}
-		return r
-	}, string(line))
+	return fmt.Sprintf("%s\n%4d | %s\n     | %s^\n", f.Error(), f.Line, printable.Text(string(line)), string(indent))
 }
 
 // Faults are all faults of a file in the order of their places.
@@ -120,18 +111,15 @@ type Warning Fault
 // String returns the warning on one line, as Fault.Error does.
 func (w Warning) String() string { return Fault(w).Error() }
 
-// mostFaults bounds what is reported: nobody reads more.
+// mostFaults bounds what is reported: more is not read.
 const mostFaults = 100
 
 // A report collects what is wrong with one file.
 type report struct {
-	file     string
-	lines    []string
-	inFile   int // how many of the lines are in the file; 0: all. The others were set
+	doc      *Document
 	faults   Faults
 	warnings []Warning
 	more     int
-	other    bool // it is no runner's configuration
 }
 
 // add notes a fault at a place. What lies outside the file is moved to its
@@ -149,20 +137,21 @@ func (r *report) warn(line, column int, path, message, hint string) {
 }
 
 func (r *report) fault(line, column int, path, message, hint string) Fault {
-	line = max(1, min(line, len(r.lines)))
-	source := r.lines[line-1]
+	doc := r.doc
+	line = max(1, min(line, len(doc.lines)))
+	source := doc.lines[line-1]
 	column = max(1, min(column, utf8.RuneCountInString(source)+1))
-	if path == "cloudInit" || strings.HasPrefix(path, "cloudInit.") || secretLine(source) {
-		source = "" // there are passwords in there
+	if doc.secret != "" && within(path, doc.secret) || secretLine(source) {
+		source = ""
 	}
-	file := r.file
-	if r.inFile > 0 && line > r.inFile {
-		file, line = SetFile, line-r.inFile
+	file := doc.name
+	if doc.inFile > 0 && line > doc.inFile {
+		file, line = SetFile, line-doc.inFile
 	}
 	return Fault{File: file, Line: line, Column: column, Path: path, Message: message, Hint: hint, Source: source}
 }
 
-// secretLine tells whether a line of a file has the key of a secret: "password:",
+// secretLine reports whether a line of a file has the key of a secret: "password:",
 // "clientSecret:".
 func secretLine(line string) bool {
 	line = strings.ToLower(line)

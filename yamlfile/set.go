@@ -1,4 +1,4 @@
-package config
+package yamlfile
 
 import (
 	"errors"
@@ -10,29 +10,40 @@ import (
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
+
+	"vmop/printable"
 )
 
 // SetFile is the File of faults that lie in what was set, not in the file. The
 // line is the number of the setting, counted from 1.
 const SetFile = "--set"
 
-// set changes the section "/Runner" of a document as a setting says, path=value:
+// Set changes the dialect's section as settings say, path=value:
 // "vm.maximumCpus=8", "vm.drives[0].file=/x.img", "vm.network=[]". The value is
 // YAML; nothing at all takes a key away. What is missing on the way is made, an
 // index may be one more than there are items.
 //
-// The setting becomes a line behind those of the file, and what is made of it
-// has its place there.
-func (r *report) set(root *yaml.Node, setting string) {
-	r.lines = append(r.lines, printable([]rune(setting)))
-	s := &setter{report: r, line: len(r.lines)}
+// A setting becomes a line behind those of the file, and what is made of it has
+// its place there.
+func (r *Reader) Set(settings ...string) {
+	if r.root == nil {
+		return
+	}
+	for _, setting := range settings {
+		r.set(setting)
+	}
+}
+
+func (r *Reader) set(setting string) {
+	r.doc.lines = append(r.doc.lines, printable.Text(setting))
+	s := &setter{report: r.report, line: len(r.doc.lines)}
 	path, value, ok := strings.Cut(setting, "=")
 	if !ok {
 		s.refuse(0, "want path=value", "for example vm.maximumCpus=8")
 		return
 	}
 	made := s.value(value, utf8.RuneCountInString(path)+1)
-	n := runnerSection(root)
+	n := r.sectionNode()
 	if n == nil || made == nil {
 		return // the file has no section, or the value is no YAML: that is said
 	}
@@ -52,14 +63,14 @@ func (r *report) set(root *yaml.Node, setting string) {
 	}
 }
 
-// runnerSection returns what stands behind the key "/Runner", or nil.
-func runnerSection(root *yaml.Node) *yaml.Node {
-	if root.Kind != yaml.MappingNode {
+// sectionNode returns what stands behind the key of the section, or nil.
+func (r *Reader) sectionNode() *yaml.Node {
+	if r.root.Kind != yaml.MappingNode {
 		return nil
 	}
-	for i := 0; i+1 < len(root.Content); i += 2 {
-		if key := root.Content[i].Value; key == "/Runner" || key == "_Runner" {
-			return root.Content[i+1]
+	for i := 0; i+1 < len(r.root.Content); i += 2 {
+		if r.isSection(r.root.Content[i].Value) {
+			return r.root.Content[i+1]
 		}
 	}
 	return nil
@@ -161,7 +172,8 @@ func (s *setter) item(n *yaml.Node, step string, column int) *yaml.Node {
 		return nil
 	}
 	if index > len(n.Content) {
-		s.refuse(column, fmt.Sprintf("the list has %d items, so %s is too far", len(n.Content), clip(step)), fmt.Sprintf("the next is [%d]", len(n.Content)))
+		message := fmt.Sprintf("the list has %d items, so %s is too far", len(n.Content), clip(step))
+		s.refuse(column, message, fmt.Sprintf("the next is [%d]", len(n.Content)))
 		return nil
 	}
 	if index == len(n.Content) {

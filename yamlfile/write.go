@@ -1,6 +1,7 @@
-package config
+package yamlfile
 
 import (
+	"bytes"
 	"encoding"
 	"fmt"
 	"maps"
@@ -10,26 +11,22 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
-
-	"vmop/vmspec"
 )
 
-// Format returns the text of a file that Parse reads as this configuration.
-// What has its zero value is left out; an empty list stays, as it means none.
-func (c *Config) Format() ([]byte, error) {
-	section, err := nodeOf(reflect.ValueOf(*c))
+// Write returns the text of a file that is read as the same value, as the yaml tags
+// say. What has its zero value is left out; an empty list stays, as it means none.
+func Write(value any) ([]byte, error) {
+	root, err := nodeOf(reflect.ValueOf(value))
 	if err != nil {
-		return nil, fmt.Errorf("write the configuration of %s: %w", c.VM.Name, err)
+		return nil, err
 	}
-	root := mapping()
-	add(root, "/Runner", section)
-	var text strings.Builder
+	var text bytes.Buffer
 	encoder := yaml.NewEncoder(&text)
 	encoder.SetIndent(2)
 	if err := encoder.Encode(root); err != nil {
-		return nil, fmt.Errorf("write the configuration of %s: %w", c.VM.Name, err)
+		return nil, err
 	}
-	return []byte(text.String()), nil
+	return text.Bytes(), nil
 }
 
 // nodeOf returns a value as YAML, as the yaml tags say.
@@ -37,8 +34,10 @@ func nodeOf(v reflect.Value) (*yaml.Node, error) {
 	switch value := v.Interface().(type) {
 	case yaml.Node:
 		return &value, nil
-	case vmspec.Bytes:
-		return scalar(value.String())
+	case fmt.Stringer:
+		if reflect.PointerTo(v.Type()).Implements(reflect.TypeFor[Scalar]()) {
+			return scalar(value.String())
+		}
 	}
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
@@ -138,27 +137,29 @@ func simple(value any) *yaml.Node {
 	return nil
 }
 
-// isSize tells whether a text is a number with a unit, as sizes are written.
+// isSize reports whether a text is a number with a unit, as sizes are written.
 func isSize(text string) bool {
 	number, unit, _ := strings.Cut(text, " ")
-	return number != "" && strings.Trim(number, "0123456789") == "" && slices.Contains([]string{"KiB", "MiB", "GiB", "TiB"}, unit)
+	known := slices.Contains([]string{"KiB", "MiB", "GiB", "TiB"}, unit)
+	return known && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
-// isUUID tells whether a text is a UUID (RFC 9562), which no number looks like.
+// isUUID reports whether a text is a UUID (RFC 9562), which no number looks like.
 func isUUID(text string) bool {
 	const form = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
 	if len(text) != len(form) {
 		return false
 	}
 	for i := range form {
-		if (form[i] == '-') != (text[i] == '-') || form[i] == 'x' && !strings.ContainsRune("0123456789abcdefABCDEF", rune(text[i])) {
+		digit := strings.ContainsRune("0123456789abcdefABCDEF", rune(text[i]))
+		if (form[i] == '-') != (text[i] == '-') || form[i] == 'x' && !digit {
 			return false
 		}
 	}
 	return true
 }
 
-// isWord tells whether a text is a word that means nothing else in any version of
+// isWord reports whether a text is a word that means nothing else in any version of
 // YAML, or a path of such.
 func isWord(text string) bool {
 	switch strings.ToLower(text) {

@@ -1,0 +1,168 @@
+package yamlfile
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// machine is what the tests read.
+type machine struct {
+	Name  string         `yaml:"name"`
+	CPUs  int            `yaml:"cpus" min:"1"`
+	Size  inches         `yaml:"size"`
+	Disks []disk         `yaml:"disks"`
+	Extra map[string]any `yaml:"extra"`
+	Old   string         `yaml:"old" former:"name"`
+}
+
+type disk struct {
+	File     string `yaml:"file"`
+	ReadOnly *bool  `yaml:"readOnly"`
+}
+
+// inches is a Scalar.
+type inches int
+
+func (i inches) String() string { return strings.Repeat("i", int(i)) }
+
+func (i *inches) ParseScalar(text string) (message, hint string) {
+	if strings.Trim(text, "i") != "" {
+		return "is no inches", "such as iii"
+	}
+	*i = inches(len(text))
+	return "", ""
+}
+
+func (i inches) Wanted() (what, hint string) { return "inches", "such as iii" }
+
+func readMachine(t *testing.T, text string, settings ...string) (machine, *Reader) {
+	t.Helper()
+	r := NewReader("f.yaml", []byte(text), Dialect{
+		Section: "/Machine", Secret: "extra", Renamed: func(path string) string {
+			return map[string]string{"drives": "disks"}[path]
+		},
+	})
+	r.Set(settings...)
+	var m machine
+	r.Section(&m)
+	return m, r
+}
+
+func TestSection(t *testing.T) {
+	t.Parallel()
+	m, r := readMachine(t, "_Machine: {name: a, size: iii, disks: [{file: /x, readOnly: on}], extra: {a: [1]}}\n/Other: {}\n",
+		"cpus=2", "disks[1].file=/y")
+	require.NoError(t, r.Err())
+	require.Equal(t, machine{
+		Name: "a", CPUs: 2, Size: 3, Disks: []disk{{File: "/x", ReadOnly: new(true)}, {File: "/y"}},
+		Extra: map[string]any{"a": []any{int64(1)}},
+	}, m)
+	require.Len(t, r.Warnings(), 1)
+	require.Equal(t, `f.yaml:2:1: the section "/Other" is ignored (only /Machine is read)`, r.Warnings()[0].String())
+	require.True(t, r.Document().Given("disks[0].file"))
+	require.False(t, r.Document().Given("disks[0].format"))
+	require.Equal(t, 1, r.Document().Line("disks[0].format"))
+
+	again, err := Write(struct {
+		Machine *machine `yaml:"/Machine"`
+	}{&m})
+	require.NoError(t, err)
+	same, r := readMachine(t, string(again))
+	require.NoError(t, r.Err())
+	require.Equal(t, m, same, "%s", again)
+}
+
+// All faults of a file are reported at once, in the order of their places.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, text, want string }{
+		{"nothing", "", `f.yaml:1:1: the file is empty (want the section "/Machine")`},
+		{"no mapping", "[]", `f.yaml:1:1: got a list, want the section "/Machine"`},
+		{"no section", "/Other: 1", `f.yaml:1:1: there is no section "/Machine"`},
+		{"a misspelt section", "machine: 1", `f.yaml:1:1: machine: unknown section (did you mean "/Machine"?)`},
+		{"a section's key", "name: 1", `f.yaml:1:1: name: unknown section (it belongs in the section "/Machine": indent it)`},
+		{"two of it", "/Machine: {}\n_Machine: {}", "f.yaml:2:1: the section is here twice (first on line 1, as /Machine)"},
+		{"another name", "/Machine: {drives: []}", "f.yaml:1:12: drives: unknown key (it is called disks here)"},
+		{
+			"another place", "/Machine: {name: a, file: 1}",
+			"f.yaml:1:21: file: unknown key (it belongs to disks[]: disks[].file)",
+		},
+		{"a former key", "/Machine: {olt: a}", "f.yaml:1:12: olt: unknown key (known are cpus, disks, extra, name, size)"},
+		{
+			"several", "/Machine:\n  cpus: 0\n  size: 3\n  disks: [{flie: x}, 1]",
+			"f.yaml:2:9: cpus: can't be 0 (at least 1; without the key its default is used)\n" +
+				"f.yaml:3:9: size: is no inches (such as iii)\n" +
+				"f.yaml:4:12: disks[0].flie: unknown key (did you mean file?)\n" +
+				"f.yaml:4:22: disks[1]: got the number 1, want a mapping",
+		},
+		{"no scalar", "/Machine: {size: [1]}", "f.yaml:1:18: size: got a list, want inches (such as iii)"},
+		{"syntax", "/Machine:\n\tname: a", "f.yaml:2:1: a tab in the indentation (YAML wants blanks)"},
+		{"a terminal's escape", "/Machine: {\"\\e[31m\": 1}", "f.yaml:1:12: �[31m: unknown key " +
+			"(known are cpus, disks, extra, name, size)"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, r := readMachine(t, tt.text)
+			require.EqualError(t, r.Err(), tt.want)
+		})
+	}
+}
+
+// What the user of the package finds has its place, unless it may only follow from
+// another fault; what is secret is not quoted.
+func TestProblems(t *testing.T) {
+	t.Parallel()
+	_, r := readMachine(t, "/Machine:\n  name: a\n  cpus: x\n  extra: {pin: 1}\n")
+	r.Refuse("name", nil, "is taken", "")
+	r.Refuse("size", []string{"cpus"}, "is too much for the CPUs", "")
+	r.Refuse("extra.pin", nil, "is too short", "")
+	var faults Faults
+	require.ErrorAs(t, r.Err(), &faults)
+	require.Len(t, faults, 3)
+	require.Equal(t, Fault{File: "f.yaml", Line: 2, Column: 9, Path: "name", Message: "is taken", Source: "  name: a"}, faults[0])
+	require.Equal(t, "f.yaml:4:16: extra.pin: is too short", faults[2].Error())
+	require.Empty(t, faults[2].Source)
+
+	err := r.Document().Locate([]Problem{{Path: "name", Message: "no", Key: true}, {Path: "disks[3].file", Message: "no"}})
+	require.EqualError(t, err, "f.yaml:1:1: disks[3].file: no\nf.yaml:2:3: name: no")
+	require.NoError(t, r.Document().Locate(nil))
+	require.EqualError(t, (*Document)(nil).Locate([]Problem{{Path: "a", Message: "no"}}), "configuration:1:1: a: no")
+}
+
+func TestExcerptsOfLongLines(t *testing.T) {
+	t.Parallel()
+	long := "/Machine: {extra: {name: " + strings.Repeat("é", 100) + ", \tb: 3}, \tkez: 1, name: " + strings.Repeat("x", 500) + "}"
+	_, r := readMachine(t, long)
+	var faults Faults
+	require.ErrorAs(t, r.Err(), &faults)
+	for _, line := range strings.Split(faults[0].Excerpt(), "\n")[1:] {
+		require.LessOrEqual(t, len([]rune(line)), widestExcerpt+9)
+	}
+	lines := strings.Split(faults[0].Excerpt(), "\n")
+	caret := strings.IndexRune(lines[2], '^')
+	require.Equal(t, "kez", string([]rune(lines[1])[caret:caret+3]), "the caret is below the key")
+}
+
+// FuzzDecode wants no panic, and faults to lie within the file.
+func FuzzDecode(f *testing.F) {
+	f.Add("name: a\ncpus: 2\ndisks: [{file: b}]\n")
+	f.Add("a: &a {b: *a}\nname: |\n  x\r\n\u2028")
+	f.Fuzz(func(t *testing.T, text string) {
+		var m machine
+		_, err := Decode("f", []byte(text), &m)
+		var faults Faults
+		require.True(t, err == nil || errors.As(err, &faults), "%v", err)
+		lines := splitLines([]byte(strings.TrimPrefix(text, "\uFEFF")))
+		for _, fault := range faults {
+			require.LessOrEqual(t, 1, fault.Line)
+			require.LessOrEqual(t, fault.Line, len(lines))
+			require.LessOrEqual(t, 1, fault.Column)
+			require.LessOrEqual(t, fault.Column, 1+len([]rune(lines[fault.Line-1])))
+			require.NotEmpty(t, fault.Message)
+			require.NotEmpty(t, fault.Excerpt())
+		}
+	})
+}
