@@ -32,6 +32,7 @@ var architectureRules = []rule{
 	{"drawn", "a package that is in no layer has no direction", undrawn},
 	{"layers", "imports that point downwards make every package understandable by what is below it", upward},
 	{"fences", "a library known in one place can be replaced there", overFence},
+	{"options", "VM types alone know QEMU's options: what the runner has to know of a machine, the plan says", optionsInRunner},
 }
 
 func TestArchitecture(t *testing.T) {
@@ -245,6 +246,41 @@ func overFence(tr tree) []string {
 	return broken
 }
 
+// optionWord is a text that is an option of QEMU, with what may follow it in the
+// same word, or the name of a device that only an option has.
+var optionWord = regexp.MustCompile(`^(-[A-Za-z][A-Za-z_-]*([ =].*)?|virtserialport|virtconsole|(virtio|vhost|usb|scsi|ide|tpm)-[a-z0-9-]+)$`)
+
+// ownOptions are those of the runner's own monitor, and how often they may stand
+// below runner/. The last is no option but what QOM appends to a machine's name.
+func ownOptions() map[string]int {
+	return map[string]int{`"-S"`: 1, `"-chardev"`: 1, `"-mon"`: 1, `"-machine"`: 1}
+}
+
+func optionsInRunner(tr tree) []string {
+	var broken []string
+	own := ownOptions()
+	for _, s := range tr.code() {
+		if s.folder() != "runner" && !strings.HasPrefix(s.folder(), "runner/") {
+			continue
+		}
+		ast.Inspect(s.syntax, func(n ast.Node) bool {
+			literal, ok := n.(*ast.BasicLit)
+			if !ok || literal.Kind != token.STRING {
+				return true
+			}
+			text, _ := strconv.Unquote(literal.Value) // the parser has seen that it is quoted
+			if !optionWord.MatchString(text) {
+				return true
+			}
+			if own[literal.Value]--; own[literal.Value] < 0 {
+				broken = append(broken, fmt.Sprintf("%s: %s: have the VM type state it, and read it from the plan", tr.at(literal), literal.Value))
+			}
+			return true
+		})
+	}
+	return broken
+}
+
 // Each rule finds what it is there to find.
 func TestArchitectureRulesBite(t *testing.T) {
 	t.Parallel()
@@ -260,6 +296,9 @@ func TestArchitectureRulesBite(t *testing.T) {
 		{"layers", "a/x.go", `package a; import "vmop/test/x"`, "a/x.go (layer 1) imports test/x (beside the layers)"},
 		{"fences", "b/x.go", `package b; import "example.org/lib/sub"`, "b/x.go imports example.org/lib/sub, which only a may"},
 		{"fences", "b/x.go", `package b; import "github.com/stretchr/testify/require"`, "nothing but tests"},
+		{"options", "runner/x.go", `package runner; const flag = "-tpmdev"`, `runner/x.go:1: "-tpmdev": have the VM type state it`},
+		{"options", "runner/a/x.go", `package a; var mine, other = "-chardev", "-chardev"`, `runner/a/x.go:1: "-chardev"`},
+		{"options", "runner/x.go", "package runner; const driver = `virtio-balloon-pci`", "virtio-balloon-pci"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.want, func(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 
 	"vmop/qmp"
 	"vmop/runner/status"
-	"vmop/vmtypes/plan"
 )
 
 // The roles of the agents' sockets in plans.
@@ -34,13 +33,13 @@ func newAgents(m *machine) *agents {
 
 // add adds the port of a role, if the machine has one.
 func (a *agents) add(role string, who attendant) {
-	path := a.m.vm.Plan.Socket(role)
-	if path == "" {
+	socket, ok := a.m.vm.Plan.SocketOf(role)
+	if !ok {
 		return
 	}
-	p := &port{m: a.m, who: who, path: path, device: portDevice(a.m.vm.Plan.QEMU.Args, path)}
+	p := &port{m: a.m, who: who, path: socket.Path, device: socket.Port}
 	if p.device == "" {
-		a.m.log.Warn("the plan has no virtserialport with an id for the agent's socket: the agent's coming and going is not seen", "role", role, "socket", path)
+		a.m.log.Warn("the plan names no port for the agent's socket: the agent's coming and going is not seen", "role", role, "socket", socket.Path)
 	}
 	a.ports = append(a.ports, p)
 }
@@ -84,33 +83,6 @@ func (a *agents) wanted(_ context.Context, vm *VM) {
 	}
 	a.m.tell(status.WantedUser(user))
 	a.login.agent.Want(user)
-}
-
-// portDevice returns the id of the virtio port whose other end is the socket at
-// path: of the -device with the id of the -chardev with the path.
-func portDevice(args []plan.Option, path string) string {
-	chardev := ""
-	for _, o := range args {
-		if o.Flag == "-chardev" && property(o, "path") == path {
-			chardev = property(o, "id")
-		}
-	}
-	for _, o := range args {
-		if o.Flag == "-device" && chardev != "" && property(o, "chardev") == chardev {
-			return property(o, "id")
-		}
-	}
-	return ""
-}
-
-// property returns the value of an option's key, "" if it has none.
-func property(o plan.Option, key string) string {
-	for _, p := range o.Properties {
-		if p.Key == key {
-			return p.Value
-		}
-	}
-	return ""
 }
 
 // portIsOpen says whether somebody in the guest has opened the port behind a

@@ -22,10 +22,9 @@ import (
 // Events only wake it up, and leave a note; one goroutine asks QEMU for the
 // state, and acts. So a flood of events costs no more than a few.
 type mishaps struct {
-	m      *machine
-	drives drives
-	wake   chan struct{}
-	begun  bool
+	m     *machine
+	wake  chan struct{}
+	begun bool
 
 	mu     sync.Mutex
 	ledger ledger
@@ -40,7 +39,7 @@ type mishaps struct {
 
 func newMishaps(m *machine) *mishaps {
 	return &mishaps{
-		m: m, drives: drives{m.vm.Plan, &m.vm.Spec}, wake: make(chan struct{}, 1), causes: map[string]string{},
+		m: m, wake: make(chan struct{}, 1), causes: map[string]string{},
 		lines: trickle{burst: 20, every: 10 * time.Second},
 	}
 }
@@ -121,14 +120,14 @@ func (f *mishaps) read(e qmp.Event) (note, bool) {
 		if d.Fatal {
 			text += "; QEMU doesn't use it any more"
 		}
-		return note{reason: status.ImageCorrupted, subject: f.drives.at(cmp.Or(d.Path, d.Device), d.Node).String(), text: text, lasting: true}, true
+		return note{reason: status.ImageCorrupted, subject: driveOf(f.m.vm.Plan, cmp.Or(d.Path, d.Device), d.Node).String(), text: text, lasting: true}, true
 	case "BLOCK_IO_ERROR":
 		cause := d.Operation + " failed: " + printable(d.Reason)
 		if d.Action == "stop" { // STOP follows, and the state tells
 			f.remember(d.Node, cause)
 			return note{}, false
 		}
-		return note{reason: status.IOError, subject: f.drives.at(cmp.Or(d.Path, d.Device), d.Node).String(), text: cause + consequence(d.Action)}, true
+		return note{reason: status.IOError, subject: driveOf(f.m.vm.Plan, cmp.Or(d.Path, d.Device), d.Node).String(), text: cause + consequence(d.Action)}, true
 	}
 	return note{}, false
 }
@@ -301,7 +300,7 @@ func (f *mishaps) failed(ctx context.Context) (list []standstill, err error) {
 		if b.IOStatus == "" || b.IOStatus == "ok" {
 			continue
 		}
-		s := standstill{drive: f.drives.at(b.Qdev, b.Inserted.Node), full: b.IOStatus == "nospace"}
+		s := standstill{drive: driveOf(f.m.vm.Plan, b.Qdev, b.Inserted.Node), full: b.IOStatus == "nospace"}
 		if s.drive.file == "" {
 			s.drive.file = b.Inserted.File
 		}

@@ -10,7 +10,6 @@ import (
 
 	"vmop/qmp"
 	"vmop/runner/status"
-	"vmop/vmspec"
 	"vmop/vmtypes/plan"
 )
 
@@ -18,8 +17,7 @@ import (
 func TestMishapsAreToldInWords(t *testing.T) {
 	t.Parallel()
 	f := newMishaps(&machine{vm: &VM{
-		Spec: vmspec.Spec{Drives: []vmspec.Drive{{}}},
-		Plan: &plan.Plan{Rules: plan.Rules{plan.Disk{Drive: 0, Device: "disk0"}}},
+		Plan: &plan.Plan{Drives: []plan.Drive{{Index: 0, Device: "disk0"}}},
 	}})
 	for _, row := range []struct {
 		event, data string
@@ -78,11 +76,7 @@ func TestHelpersThatDiedWithoutARunner(t *testing.T) {
 	m := &machine{
 		monitor: connected(session), log: slog.New(slog.DiscardHandler), tracker: status.NewTracker(time.Now, status.Entered{State: status.Booting}),
 		vm: &VM{Plan: &plan.Plan{
-			QEMU: plan.Process{Args: []plan.Option{
-				{Flag: "-chardev", Properties: props("id", "c", "path", "/run/tpm"), List: true},
-				{Flag: "-tpmdev", Properties: props("chardev", "c"), List: true},
-			}},
-			Helpers: []plan.Process{{Name: "passt"}, {Name: "swtpm", Ready: "/run/tpm"}},
+			Helpers: []plan.Process{{Name: "passt"}, {Name: "swtpm", Role: plan.RoleTPM}},
 		}},
 	}
 	newMishaps(m).attached(t.Context())

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/status"
-	"vmop/vmspec"
 	"vmop/vmtypes/plan"
 )
 
@@ -134,64 +133,27 @@ func TestALedger(t *testing.T) {
 	require.Len(t, l.notes, maxNotes)
 }
 
-func props(pairs ...string) (list []plan.Property) {
-	for i := 0; i < len(pairs); i += 2 {
-		list = append(list, plan.Property{Key: pairs[i], Value: pairs[i+1]})
-	}
-	return list
-}
-
 func TestDrivesAreNamedAsInTheConfiguration(t *testing.T) {
 	t.Parallel()
-	option := func(flag, value string, pairs ...string) plan.Option {
-		return plan.Option{Flag: flag, Value: value, Properties: props(pairs...), List: true}
-	}
-	d := drives{
-		spec: &vmspec.Spec{Drives: []vmspec.Drive{{File: "/cd.iso"}, {File: "/a.img"}, {Device: "/dev/sdx"}, {Resource: "/c.qcow2"}}},
-		plan: &plan.Plan{
-			QEMU: plan.Process{Args: []plan.Option{
-				option("-blockdev", "", "node-name", "disk0-file", "filename", "/a.img"),
-				option("-blockdev", "", "node-name", "disk0-format", "file", "disk0-file"),
-				option("-device", "virtio-blk-pci", "id", "disk0", "drive", "disk0-format"),
-				option("-blockdev", "", "node-name", "x", "filename", "/dev/sdx"),
-				option("-device", "virtio-blk-pci", "id", "disk1", "drive", "x"),
-				option("-drive", "", "id", "third", "file.filename", "/c.qcow2"),
-				option("-device", "scsi-hd", "id", "disk2", "drive", "third"),
-				option("-blockdev", "", "node-name", "seed", "file", "seed"), // a mistake
-				option("-drive", "", "id", "cd0-medium", "file.filename", "/cd.iso"),
-				option("-device", "ide-cd", "id", "cd0", "drive", "cd0-medium"),
-			}},
-			Rules: plan.Rules{plan.Medium{Drive: 0, Device: "cd0"}},
-		},
-	}
-	require.Equal(t, "vm.drives[0]", d.at("cd0-medium", "").String(), "the medium may be another")
-	for want, at := range map[string][2]string{
-		"vm.drives[0]":           {"/machine/peripheral/cd0", "#block123"},
-		"vm.drives[1], /a.img":   {"/machine/peripheral/disk0/virtio-backend", "disk0-format"},
-		"vm.drives[2], /dev/sdx": {"", "x"},
-		"vm.drives[3], /c.qcow2": {"disk2", ""},
-		"seed":                   {"", "seed"},
-		"a drive":                {"", ""},
+	p := &plan.Plan{Drives: []plan.Drive{
+		{Index: 0, Device: "cd0", Nodes: []string{"cd0-medium"}},
+		{Index: 1, Device: "disk0", Nodes: []string{"disk0-format", "disk0-file"}, File: "/a.img"},
+		{Index: 2, Nodes: []string{"x"}, File: "/dev/sdx"},
+		{Index: plan.NotInConfiguration, Device: "cloud-init", Nodes: []string{"seed"}, File: "/seed.img"},
+		{Index: plan.NotInConfiguration, Nodes: []string{"fw-rom", "fw-rom-file"}, File: "/rom.fd"},
+	}}
+	for _, row := range []struct{ device, node, want string }{
+		{"cd0-medium", "", "vm.drives[0]"},
+		{"/machine/peripheral/cd0", "#block123", "vm.drives[0]"},
+		{"/machine/peripheral/disk0/virtio-backend", "disk0-format", "vm.drives[1], /a.img"},
+		{"/machine/peripheral-anon/device[0]", "disk0-file", "vm.drives[1], /a.img"},
+		{"", "x", "vm.drives[2], /dev/sdx"},
+		{"", "seed", "cloud-init, /seed.img"},
+		{"", "fw-rom", "fw-rom, /rom.fd"},
+		{"stranger", "", "stranger"},
+		{"", "stranger", "stranger"},
+		{"", "", "a drive"},
 	} {
-		require.Equal(t, want, d.at(at[0], at[1]).String())
+		require.Equal(t, row.want, driveOf(p, row.device, row.node).String())
 	}
-}
-
-func TestTheHelperThatIsTheTPM(t *testing.T) {
-	t.Parallel()
-	p := &plan.Plan{
-		QEMU: plan.Process{Args: []plan.Option{
-			{Flag: "-chardev", Value: "socket", Properties: props("id", "c", "path", "/run/tpm"), List: true},
-			{Flag: "-tpmdev", Value: "emulator", Properties: props("id", "tpm0", "chardev", "c"), List: true},
-		}},
-		Helpers:   []plan.Process{{Name: "passt", Ready: "/run/passt"}, {Name: "swtpm", Args: []plan.Option{{Flag: "--ctrl", Properties: []plan.Property{{Key: "fd", Descriptor: "socket"}}, List: true}}}},
-		Listeners: []plan.Listener{{Name: "socket", Path: "/run/tpm"}},
-	}
-	require.Equal(t, "swtpm", tpmHelper(p))
-	p.Listeners[0].Path = "/run/other"
-	require.Empty(t, tpmHelper(p))
-	p.Helpers[1].Ready = "/run/tpm" // it makes the socket
-	require.Equal(t, "swtpm", tpmHelper(p))
-	p.QEMU.Args = p.QEMU.Args[:1]
-	require.Empty(t, tpmHelper(p))
 }

@@ -175,8 +175,8 @@ func (m *machine) keepPin(ctx context.Context) {
 
 // keepMachine remembers which version the machine's alias stands for.
 func (m *machine) keepMachine(ctx context.Context) error {
-	option := m.vm.Plan.Machine()
-	if option == nil || m.vm.pin.hasVersion(option.Value) {
+	wanted := m.vm.Plan.MachineType()
+	if wanted == "" || m.vm.pin.hasVersion(wanted) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, replyTime)
@@ -185,7 +185,7 @@ func (m *machine) keepMachine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return writeMachine(m.vm.DataDir, m.vm.pin.machines, option.Value, version)
+	return writeMachine(m.vm.DataDir, m.vm.pin.machines, wanted, version)
 }
 
 // supervise waits for the end of QEMU, or for the word to end it.

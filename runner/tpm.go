@@ -16,7 +16,7 @@ import (
 // missing already where a runner takes over a machine. QEMU lives on: a guest
 // without its TPM is worth more than none.
 func (f *mishaps) watchHelpers(ctx context.Context) {
-	if tpmHelper(f.m.vm.Plan) != "" {
+	if f.m.vm.Plan.Helper(plan.RoleTPM) != "" {
 		f.m.tell(status.TPMWorks)
 	}
 	for _, h := range f.m.helpers {
@@ -47,7 +47,7 @@ func (f *mishaps) watchHelper(ctx context.Context, h *process.Process) {
 func (f *mishaps) lose(name, exit string) {
 	defer f.m.log.Warn("helper ended while the VM runs", "process", name, "exit", exit)
 	ended := name + " has ended: " + exit
-	if name != tpmHelper(f.m.vm.Plan) {
+	if name != f.m.vm.Plan.Helper(plan.RoleTPM) {
 		f.m.tell(status.Faults{Reason: status.HelperLost, Messages: f.m.hold.lose(ended + "; the VM runs on without it until it is started anew")})
 		return
 	}
@@ -73,40 +73,4 @@ func (f *mishaps) forbidReboots(ctx context.Context) {
 	if err != nil {
 		f.m.log.Warn("QEMU will crash when the guest reboots, because its TPM is lost", "err", err)
 	}
-}
-
-// tpmHelper returns the name of the process that is the machine's TPM: the one
-// that has, or makes, the socket which QEMU's TPM device talks to. It is empty
-// if there is none.
-func tpmHelper(p *plan.Plan) string {
-	var path string
-	for _, o := range p.QEMU.Args {
-		if id, ok := o.Get("chardev"); ok && o.Flag == "-tpmdev" {
-			path = chardevPath(p, id)
-		}
-	}
-	if path == "" {
-		return ""
-	}
-	for _, h := range p.Helpers {
-		for _, l := range p.Listeners {
-			if l.Path == path && slices.Contains(h.Descriptors(), l.Name) {
-				return h.Name
-			}
-		}
-		if h.Ready == path {
-			return h.Name
-		}
-	}
-	return ""
-}
-
-func chardevPath(p *plan.Plan, id string) string {
-	for _, o := range p.QEMU.Args {
-		if o.Flag == "-chardev" && o.ID() == id {
-			path, _ := o.Get("path")
-			return path
-		}
-	}
-	return ""
 }

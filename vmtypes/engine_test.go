@@ -76,6 +76,7 @@ qemu /usr/bin/qemu-system-x86_64
     -chardev null,id=tpm,fd=<swtpm>
     -drive id=disk0,file=/images/a,,b.img
 socket console /run/vm/console.sock
+drive vm.drives[0] nodes=disk0 file=/images/a,b.img
 `, p.Text())
 	require.Equal(t, []string{
 		"-machine", "q35,usb=off", "-m", "256M", "-append", "quiet,a=b",

@@ -151,11 +151,19 @@ func (h hostValue) firmware(_ *starlark.Thread, b *starlark.Builtin, args starla
 
 // pinMachine replaces the alias of a machine type by the pinned version.
 func (h *Host) pinMachine(p *plan.Plan) {
-	m := p.Machine()
-	if m == nil {
+	version, ok := h.Machines[p.MachineType()]
+	if !ok {
 		return
 	}
-	if version, ok := h.Machines[m.Value]; ok {
+	m := p.Machine()
+	*m = m.Structured()
+	if m.Value != "" {
 		m.Value = version
+		return
+	}
+	for i := range m.Properties {
+		if m.Properties[i].Key == "type" {
+			m.Properties[i].Value = version
+		}
 	}
 }

@@ -23,6 +23,7 @@ type partValue struct {
 	taps       []plan.Tap
 	listeners  []plan.Listener
 	sockets    []plan.Socket
+	stated     []statement
 	rules      []plan.Rule
 }
 
@@ -50,19 +51,19 @@ func (p *partValue) Attr(name string) (starlark.Value, error) {
 }
 
 // part is part(executable=, machine=, options=, env=, helpers=, files=, taps=,
-// listeners=, sockets=, hotplug=).
+// listeners=, sockets=, ports=, drives=, hotplug=).
 func part(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	if len(args) > 0 {
 		return nil, fmt.Errorf("part: takes keyword arguments only: part(options = [...])")
 	}
 	p := &partValue{}
 	var in struct { // one variable: each would be allocated
-		machine, env, sockets                             *starlark.Dict
+		machine, env, sockets, ports, drives              *starlark.Dict
 		options, helpers, files, taps, listeners, hotplug starlark.Iterable
 	}
 	err := starlark.UnpackArgs(b.Name(), args, kwargs, "executable?", &p.executable, "machine??", &in.machine, "options??", &in.options,
 		"env??", &in.env, "helpers??", &in.helpers, "files??", &in.files, "taps??", &in.taps, "listeners??", &in.listeners,
-		"sockets??", &in.sockets, "hotplug??", &in.hotplug)
+		"sockets??", &in.sockets, "ports??", &in.ports, "drives??", &in.drives, "hotplug??", &in.hotplug)
 	if err != nil {
 		return nil, err
 	}
@@ -77,6 +78,9 @@ func part(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwa
 	}
 	for k, v := range dictEntries(in.sockets) {
 		p.sockets = append(p.sockets, plan.Socket{Role: k, Path: v})
+	}
+	if p.stated, err = statements(thread, in.ports, in.drives); err != nil {
+		return nil, err
 	}
 	if n := starlark.Len(in.options); n > 0 {
 		p.options = make([]*plan.Option, 0, n)
@@ -239,6 +243,7 @@ func (p *partValue) add(q *partValue) error {
 	p.taps = append(p.taps, q.taps...)
 	p.listeners = append(p.listeners, q.listeners...)
 	p.sockets = append(p.sockets, q.sockets...)
+	p.stated = append(p.stated, q.stated...)
 	p.rules = append(p.rules, q.rules...)
 	return nil
 }
@@ -303,8 +308,8 @@ func collectStrings(field string, from starlark.Iterable, add func(string) error
 	return nil
 }
 
-// remove drops the options that a selector names, and the rules about a device
-// that is gone.
+// remove drops the options that a selector names, and what is said about a
+// device that is gone.
 func (p *partValue) remove(sel string) error {
 	n := len(p.options)
 	p.options = slices.DeleteFunc(slices.Clone(p.options), func(o *plan.Option) bool { return selects(sel, o) })
@@ -313,6 +318,7 @@ func (p *partValue) remove(sel string) error {
 	}
 	if device, isDevice := strings.CutPrefix(sel, "-device "); isDevice {
 		p.rules = slices.DeleteFunc(slices.Clone(p.rules), func(r plan.Rule) bool { return plan.Device(r) == device })
+		p.stated = slices.DeleteFunc(slices.Clone(p.stated), func(s statement) bool { return s.device == device })
 	}
 	return nil
 }

@@ -99,5 +99,5 @@ func Launch(thread *starlark.Thread, name string, launch starlark.Callable, spec
 	if !ok {
 		return nil, fmt.Errorf("%s returned %s, want a part", launch.Name(), article(result))
 	}
-	return finish(name, p, host)
+	return finish(name, p, spec, host)
 }

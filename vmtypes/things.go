@@ -2,6 +2,8 @@ package vmtypes
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"go.starlark.net/starlark"
 
@@ -50,15 +52,18 @@ func (*ruleValue) Type() string     { return "hotplug rule" }
 func (t *tapValue) descriptor() string      { return t.tap.Name }
 func (l *listenerValue) descriptor() string { return l.listener.Name }
 
-// process is process(name, executable, args, env=, dir=, ready=).
+// process is process(name, executable, args, env=, dir=, ready=, role=).
 func process(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	p := &processValue{value: value{kind: "process"}}
 	var words starlark.Iterable
 	var env *starlark.Dict
 	err := starlark.UnpackArgs(b.Name(), args, kwargs, "name", &p.process.Name, "executable", &p.process.Executable, "args", &words,
-		"env??", &env, "dir?", &p.process.Dir, "ready?", &p.process.Ready)
+		"env??", &env, "dir?", &p.process.Dir, "ready?", &p.process.Ready, "role?", &p.process.Role)
 	if err != nil {
 		return nil, err
+	}
+	if role := p.process.Role; role != "" && !slices.Contains(plan.Roles(), role) {
+		return nil, fmt.Errorf("process: role = %q, want one of %s%s", role, strings.Join(plan.Roles(), ", "), didYouMean(role, plan.Roles()))
 	}
 	p.text = p.process.Name
 	for k, v := range dictEntries(env) {

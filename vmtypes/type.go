@@ -106,14 +106,15 @@ func (t *Type) Launch(ctx context.Context, spec vmspec.Spec, host Host) (*plan.P
 		return nil, fmt.Errorf("VM type %s: %w", t.name, at(t.launch.Position(),
 			fmt.Sprintf("launch returned %s, want a part", article(result)), nil, nil, t.source))
 	}
-	return finish(t.name, p, host)
+	return finish(t.name, p, spec, host)
 }
 
 // finish makes the checked plan of what a type's launch returned.
-func finish(name string, p *partValue, host Host) (*plan.Plan, error) {
+func finish(name string, p *partValue, spec vmspec.Spec, host Host) (*plan.Plan, error) {
 	made := p.plan(name)
 	host.pinMachine(made)
-	if faults := made.Check(); len(faults) > 0 {
+	faults := append(made.Check(), complete(made, p.stated, spec)...)
+	if len(faults) > 0 {
 		return made, &FaultsError{Type: name, Faults: faults}
 	}
 	return made, nil

@@ -45,9 +45,9 @@ func (c *comparison) environment(subject string, before, after plan.Process) {
 		})
 }
 
-// helperMeaning says what a helper process is for, by its name.
+// helperMeaning returns what a change of a helper process means.
 func helperMeaning(p plan.Process) Meaning {
-	if strings.Contains(p.Name, "tpm") {
+	if p.Role == plan.RoleTPM || strings.Contains(p.Name, "tpm") {
 		return TPM
 	}
 	return Unknown
@@ -66,11 +66,14 @@ func (c *comparison) helpers(before, after []plan.Process) {
 			c.executable(a, b, "helper "+a.Name, HostOnly)
 			c.environment("helper "+a.Name, a, b)
 			c.helperArguments(a, b)
-			for _, field := range [][3]string{{"dir", a.Dir, b.Dir}, {"ready", a.Ready, b.Ready}} {
+			for _, field := range [][3]string{{"dir", a.Dir, b.Dir}, {"ready", a.Ready, b.Ready}, {"role", a.Role, b.Role}} {
 				if field[1] != field[2] {
 					meaning := HostOnly
-					if field[0] == "dir" {
+					switch field[0] {
+					case "dir":
 						meaning = helperMeaning(a) // swtpm's state is in it
+					case "role":
+						meaning = Mishap // what becomes of its end
 					}
 					c.add(Change{Subject: "helper " + a.Name, Property: field[0], Old: field[1], New: field[2], Meaning: meaning})
 				}
@@ -141,7 +144,12 @@ func (c *comparison) sockets(before, after *plan.Plan) {
 	keyed(before.Sockets, after.Sockets, func(s plan.Socket) string { return s.Role },
 		func(s plan.Socket) { change("socket "+s.Role, s.Path, "") },
 		func(s plan.Socket) { change("socket "+s.Role, "", s.Path) },
-		func(a, b plan.Socket) { change("socket "+a.Role, a.Path, b.Path) })
+		func(a, b plan.Socket) {
+			change("socket "+a.Role, a.Path, b.Path)
+			if a.Port != b.Port {
+				c.add(Change{Subject: "socket " + a.Role, Property: "port", Old: a.Port, New: b.Port, Meaning: HostOnly, Note: "QEMU's own name of it"})
+			}
+		})
 }
 
 func (c *comparison) rules(before, after plan.Rules) {

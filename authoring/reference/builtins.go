@@ -74,6 +74,12 @@ func partBuiltin() Function {
 			list("listeners", "Listener", "sockets that the runner listens on, made by `listen`"),
 			{Name: "sockets", Type: "dict[str, str] | None", Default: "{}", Keyword: true, Doc: "from a role to the path of a unix socket on which QEMU listens; " +
 				"the runner uses `console`, `guestAgent` and `vmopAgent`"},
+			{Name: "ports", Type: "dict[str, str] | None", Default: "{}", Keyword: true, Doc: "from the role of a socket to the id of the virtio serial port " +
+				"in the guest that it leads to: QEMU reports by this id that an agent has opened or closed the port. " +
+				"May be left out where the options show it"},
+			{Name: "drives", Type: "dict[str, int] | None", Default: "{}", Keyword: true, Doc: "from the id of a device, or the name of a block node, " +
+				"to its place in `vm.drives`: the runner names drives as the configuration does when QEMU reports a fault of one. " +
+				"May be left out where a rule or the drive's file shows it"},
 			list("hotplug", "Rule", "what may change while the VM runs, made by the functions of `hotplug`"),
 		},
 		Doc: "What one concept needs. All parameters are keywords and may be left out. Lists may hold lists, and `None`, which is left out.",
@@ -96,6 +102,8 @@ func things() []Function {
 				{Name: "env", Type: "dict[str, str] | None", Default: "{}", Doc: "added to its environment"},
 				{Name: "dir", Type: "str", Default: `""`, Doc: "its working directory"},
 				{Name: "ready", Type: "str", Default: `""`, Doc: "a path: QEMU starts when that file exists, and the start is given up after 10 seconds without it"},
+				{Name: "role", Type: "str", Default: `""`, Doc: "`tpm` for the process that is the machine's TPM: when it has ended, the runner reports TPMLost " +
+					"and keeps the guest from being reset, which would crash QEMU. May be left out where QEMU's `-tpmdev` and the socket show it"},
 			},
 			Doc: "A helper process, for `helpers` of a part. Helpers start in the order of the list, before QEMU, and are ended after it.",
 			Example: `socket = listen("swtpm", host.runtimeDir + "/swtpm-sock")
@@ -104,6 +112,7 @@ process(
     executable = host.find(["/usr/bin/swtpm"], hint = "on Debian it is in the package swtpm"),
     dir = host.dataDir,
     args = ["socket", "--tpm2", option("--ctrl", None, {"type": "unixio", "fd": socket}), "--terminate"],
+    role = "tpm",
 )
 `,
 		},

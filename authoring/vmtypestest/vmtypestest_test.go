@@ -176,7 +176,7 @@ def launch(vm, host):
      --tpmstate dir=.,mode=0600
      --ctrl type=unixio,fd=<swtpm>
      --terminate
-@ mine.txtar:26 in qemu
+@ mine.txtar:27 in qemu
      -global ICH9-LPC.disable_s3=1
      -global ICH9-LPC.disable_s4=1
      -device intel-iommu,device-iotlb=on,intremap=off

@@ -46,13 +46,15 @@ func (p *Plan) Check() []Fault {
 	for _, proc := range p.Processes() {
 		c.process(proc)
 	}
+	c.roles()
 	c.descriptors()
-	for i := range p.QEMU.Args {
-		c.define(&p.QEMU.Args[i])
+	options := p.QEMU.options()
+	for i := range options {
+		c.define(&options[i])
 	}
-	for i := range p.QEMU.Args {
-		c.own(&p.QEMU.Args[i])
-		c.references(&p.QEMU.Args[i])
+	for i := range options {
+		c.own(&options[i])
+		c.references(&options[i])
 	}
 	c.sockets()
 	c.rules()
@@ -64,7 +66,7 @@ func (p *Plan) Check() []Fault {
 
 // things is how many lines the plan has, about.
 func (p *Plan) things() int {
-	n := len(p.Helpers) + len(p.Files) + len(p.Taps) + len(p.Listeners) + len(p.Sockets) + len(p.Rules)
+	n := len(p.Helpers) + len(p.Files) + len(p.Taps) + len(p.Listeners) + len(p.Sockets) + len(p.Drives) + len(p.Rules)
 	for _, proc := range p.Processes() {
 		n += len(proc.Args) + len(proc.Env)
 	}
@@ -132,6 +134,17 @@ func (c *checker) process(p Process) {
 
 // variableBytes are those that a shell takes in the name of a variable.
 const variableBytes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789"
+
+// roles checks that a role has one helper.
+func (c *checker) roles() {
+	users := map[string]string{}
+	for _, h := range c.plan.Helpers {
+		if other := users[h.Role]; other != "" && h.Role != "" {
+			c.fault(nil, "the helpers %s and %s both have the role %s; a machine has one", other, h.Name, h.Role)
+		}
+		users[h.Role] = h.Name
+	}
+}
 
 // misread says that QEMU takes the first value of a list for a property: it
 // reads a name up to the first equals sign, unless there is a comma before
@@ -280,7 +293,7 @@ func (c *checker) sockets() {
 	for _, s := range c.plan.Sockets {
 		check(s.Path, s.Role, nil)
 	}
-	for _, o := range c.plan.QEMU.Args {
+	for _, o := range c.plan.QEMU.options() {
 		if path, ok := o.Get("path"); ok && o.Flag == "-chardev" && o.Value == "socket" && len(path) > MaxSocketPath {
 			c.fault(o.Origin, "-chardev socket: the path %s has %d bytes, unix sockets allow %d", path, len(path), MaxSocketPath)
 		}

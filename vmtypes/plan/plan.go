@@ -1,5 +1,7 @@
 package plan
 
+import "slices"
+
 // A Plan is all it takes to run one VM.
 type Plan struct {
 	// Type is the name of the VM type that made the plan.
@@ -16,6 +18,8 @@ type Plan struct {
 	Listeners []Listener `json:"listeners,omitempty"`
 	// Sockets are those that QEMU listens on, for the runner to connect to.
 	Sockets []Socket `json:"sockets,omitempty"`
+	// Drives say what QEMU's names of drives stand for.
+	Drives []Drive `json:"drives,omitempty"`
 	// Rules say what may change while the VM runs.
 	Rules Rules `json:"rules,omitempty"`
 }
@@ -35,7 +39,17 @@ type Process struct {
 	// Ready is a path that exists once the process can be used; empty means at
 	// once. QEMU starts when all helpers are ready.
 	Ready string `json:"ready,omitempty"`
+	// Role is what a helper is to the machine, RoleTPM; empty means nothing that
+	// the runner treats specially.
+	Role string `json:"role,omitempty"`
 }
+
+// RoleTPM is the role of the helper that is the machine's TPM: without it the
+// guest cannot be reset.
+const RoleTPM = "tpm"
+
+// Roles returns the roles that a helper can have.
+func Roles() []string { return []string{RoleTPM} }
 
 // A Variable is one entry of an environment.
 type Variable struct {
@@ -103,21 +117,85 @@ type Socket struct {
 	// Role says who is at the other end: "guestAgent", "console", "vnc".
 	Role string `json:"role"`
 	Path string `json:"path"`
+	// Port is the id of the virtio serial port in the guest that the socket leads
+	// to. QEMU reports under this id that a program has opened or closed the port.
+	// Empty means that there is none, or none with an id.
+	Port string `json:"port,omitempty"`
 }
+
+// A Drive is one of the machine's, with the names by which QEMU reports on it.
+type Drive struct {
+	// Index is the place in vm.drives; NotInConfiguration for a drive that the VM
+	// type has added.
+	Index int `json:"index"`
+	// Device is the id of the drive's device, or "".
+	Device string `json:"device,omitempty"`
+	// Nodes are the names of its nodes in QEMU's block layer, the device's own
+	// first; of a -drive the id.
+	Nodes []string `json:"nodes,omitempty"`
+	// File is the file or device of the host. It is empty if it is not known, or if
+	// it can change while the VM runs.
+	File string `json:"file,omitempty"`
+}
+
+// NotInConfiguration is the Index of a drive that isn't one of vm.drives.
+const NotInConfiguration = -1
 
 // Socket returns the path of the socket for role, or "" if there is none.
 func (p *Plan) Socket(role string) string {
-	for _, s := range p.Sockets {
-		if s.Role == role {
-			return s.Path
-		}
+	s, _ := p.SocketOf(role)
+	return s.Path
+}
+
+// SocketOf returns the socket for role, and whether there is one.
+func (p *Plan) SocketOf(role string) (Socket, bool) {
+	i := slices.IndexFunc(p.Sockets, func(s Socket) bool { return s.Role == role })
+	if i < 0 {
+		return Socket{}, false
 	}
-	return ""
+	return p.Sockets[i], true
 }
 
 // Processes returns the helpers and QEMU, in starting order.
 func (p *Plan) Processes() []Process {
 	return append(append([]Process{}, p.Helpers...), p.QEMU)
+}
+
+// Drive returns the drive that has one of these names, the ids of devices or the
+// names of nodes; the first name that is known counts.
+func (p *Plan) Drive(names ...string) (Drive, bool) {
+	for _, name := range names {
+		for _, d := range p.Drives {
+			if name != "" && (d.Device == name || slices.Contains(d.Nodes, name)) {
+				return d, true
+			}
+		}
+	}
+	return Drive{}, false
+}
+
+// Helper returns the name of the helper with a role, or "".
+func (p *Plan) Helper(role string) string {
+	for _, h := range p.Helpers {
+		if h.Role == role {
+			return h.Name
+		}
+	}
+	return ""
+}
+
+// MachineType returns the machine type that QEMU is asked for, an alias (q35) or
+// a version (pc-q35-7.2); empty means QEMU's own choice.
+func (p *Plan) MachineType() string {
+	found := p.Machine()
+	if found == nil {
+		return ""
+	}
+	m := found.Structured()
+	if kind, ok := m.Get("type"); ok && m.Value == "" {
+		return kind
+	}
+	return m.Value
 }
 
 // Machine returns QEMU's -machine option, or nil.

@@ -60,7 +60,10 @@ func (p *Plan) Lines() []Line {
 	}
 	w.process("qemu", p.QEMU)
 	for _, s := range p.Sockets {
-		w.line("socket "+s.Role+" "+s.Path, nil)
+		w.line("socket "+s.String(), nil)
+	}
+	for _, d := range p.Drives {
+		w.line("drive "+d.String(), nil)
 	}
 	for _, r := range p.Rules {
 		w.line("rule "+r.String(), nil)
@@ -90,6 +93,32 @@ func (t Tap) String() string {
 	return s
 }
 
+// String returns the socket's line in the text form.
+func (s Socket) String() string {
+	if s.Port == "" {
+		return s.Role + " " + s.Path
+	}
+	return s.Role + " " + s.Path + " port=" + s.Port
+}
+
+// String returns the drive's line in the text form.
+func (d Drive) String() string {
+	text := "-"
+	if d.Index != NotInConfiguration {
+		text = fmt.Sprintf("vm.drives[%d]", d.Index)
+	}
+	if d.Device != "" {
+		text += " device=" + d.Device
+	}
+	if len(d.Nodes) > 0 {
+		text += " nodes=" + strings.Join(d.Nodes, ",")
+	}
+	if d.File != "" {
+		text += " file=" + d.File
+	}
+	return text
+}
+
 type textWriter struct{ lines []Line }
 
 func (w *textWriter) line(text string, origin Origin) {
@@ -106,6 +135,9 @@ func (w *textWriter) process(title string, p Process) {
 	}
 	for _, o := range p.Args {
 		w.line("    "+strings.Join(o.Words(symbolic), " "), o.Origin)
+	}
+	if p.Role != "" {
+		w.line("    role "+p.Role, nil)
 	}
 	if p.Ready != "" {
 		w.line("    ready when "+p.Ready+" exists", nil)

@@ -1,0 +1,96 @@
+package plan
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// listFlags are QEMU's options whose text is a list of properties.
+const listFlags = "-accel -acpitable -audiodev -blockdev -chardev -device -display -drive -fsdev -fw_cfg -machine -netdev " +
+	"-object -smbios -spice -tpmdev -virtfs -vnc"
+
+// Structured returns an option of QEMU with its properties one by one, however
+// it is spelled: a type may write -drive file=a,if=none as one text, or the
+// properties as JSON. Text that is no JSON object is returned as it is.
+func (o Option) Structured() Option {
+	if o.List || o.Value == "" || !slices.Contains(strings.Fields(listFlags), o.Flag) {
+		return o
+	}
+	if strings.HasPrefix(o.Value, "{") {
+		return o.fromJSON()
+	}
+	words := strings.Split(strings.ReplaceAll(o.Value, ",,", "\x00"), ",")
+	o.List, o.Value, o.Properties = true, "", nil
+	for i, word := range words {
+		word = strings.ReplaceAll(word, "\x00", ",")
+		key, value, isProperty := strings.Cut(word, "=")
+		switch {
+		case isProperty:
+			o.Properties = append(o.Properties, Property{Key: key, Value: value})
+		case i == 0:
+			o.Value = word
+		default:
+			o.Properties = append(o.Properties, Property{Key: word, Value: "on"})
+		}
+	}
+	return o
+}
+
+// fromJSON takes the properties out of -device {"driver": …}. Objects within are
+// spelled with dots, as QEMU's own lists have them.
+func (o Option) fromJSON() Option {
+	var object map[string]any
+	if json.Unmarshal([]byte(o.Value), &object) != nil {
+		return o
+	}
+	o.List, o.Value, o.Properties = true, "", nil
+	o.flatten("", object)
+	kind := map[string]string{"-device": "driver", "-object": "qom-type"}[o.Flag]
+	if kind == "" && o.Flag != "-blockdev" {
+		kind = "type"
+	}
+	for i, p := range o.Properties {
+		if p.Key == kind {
+			o.Value = p.Value
+			o.Properties = slices.Delete(o.Properties, i, i+1)
+			break
+		}
+	}
+	return o
+}
+
+func (o *Option) flatten(prefix string, object map[string]any) {
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		o.add(prefix+key, object[key])
+	}
+}
+
+func (o *Option) add(key string, value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		o.flatten(key+".", v)
+	case []any:
+		for i, element := range v {
+			o.add(key+"."+strconv.Itoa(i), element)
+		}
+	case string:
+		o.Properties = append(o.Properties, Property{Key: key, Value: v})
+	case bool:
+		o.Properties = append(o.Properties, Property{Key: key, Value: map[bool]string{true: "on", false: "off"}[v]})
+	default: // a number, or null
+		text, _ := json.Marshal(v) // it has just been read
+		o.Properties = append(o.Properties, Property{Key: key, Value: string(text)})
+	}
+}
+
+// options returns the arguments with their properties one by one.
+func (p Process) options() []Option {
+	list := slices.Clone(p.Args)
+	for i := range list {
+		list[i] = list[i].Structured()
+	}
+	return list
+}
