@@ -1,23 +1,60 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"time"
 )
 
-// Of mostFlaky failures at most it is believed that they have nothing to do with
-// each other or with the code; repeats is how often each must then pass.
+// Up to mostFlaky failures may have nothing to do with each other or with the code;
+// each must then pass repeats times.
 const mostFlaky, repeats = 3, 2
 
-// mayBeFlaky says whether nothing but a few tests has failed.
+// The budget: one flaky test per run may be new, and three may be known at a time, each
+// for mostDays.
+const mostNew, mostKnown, mostDays = 1, 3, 30
+
+//go:embed flaky.txt
+var flakyList string
+
+// known are the tests of flaky.txt, with the date on which each was first seen.
+type known map[name]time.Time
+
+// readKnown reads lines "DATE PACKAGE TEST"; those that begin with # are comments.
+func readKnown(list string) (known, error) {
+	all := known{}
+	for line := range strings.Lines(list) {
+		words := strings.Fields(line)
+		if len(words) == 0 || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if len(words) != 3 {
+			return nil, fmt.Errorf("flaky.txt: %q is not DATE PACKAGE TEST", strings.TrimSpace(line))
+		}
+		date, err := time.Parse(time.DateOnly, words[0])
+		if err != nil {
+			return nil, fmt.Errorf("flaky.txt: %w", err)
+		}
+		all[name{words[1], words[2]}] = date
+	}
+	if len(all) > mostKnown {
+		return nil, fmt.Errorf("flaky.txt has %d tests, more than %d: repair some", len(all), mostKnown)
+	}
+	return all, nil
+}
+
+// mayBeFlaky reports whether nothing but a few tests has failed.
 func (r *result) mayBeFlaky() bool {
 	return len(r.wrecked) == 0 && len(r.failures) > 0 && len(r.failures) <= mostFlaky
 }
 
-// repeat runs what failed again, each test alone, with the flags of args. The
-// error is that of the first that fails again.
+// repeat runs each failed test again, alone, with the flags of args. The error is that
+// of the first that fails again.
 func (r *result) repeat(ctx context.Context, out io.Writer, args []string) error {
 	for _, f := range r.failures {
 		for range repeats {
@@ -45,11 +82,34 @@ func (f failure) alone(args []string) []string {
 	return append(only, "-count=1", "-run=^"+f.test+"$", f.pkg)
 }
 
-// forgive counts what failed as flaky, and says so where it is seen.
-func (r *result) forgive(out io.Writer) {
+// forgive counts the failures as flaky and prints them. The error says that the budget
+// of flaky tests is exceeded.
+func (r *result) forgive(out io.Writer, list known, today time.Time) error {
 	r.failed, r.flaky = 0, r.failed
+	slices.SortFunc(r.failures, func(a, b failure) int {
+		return cmp.Or(strings.Compare(a.pkg, b.pkg), strings.Compare(a.test, b.test))
+	})
+	var unknown, overdue []string
 	for _, f := range r.failures {
-		fmt.Fprintf(out, "\nFLAKY: %s in %s failed, then passed %d times alone. It is to be repaired. What it said:\n%s", f.test, f.pkg, repeats, f.output)
+		fmt.Fprintf(out, "\nFLAKY: %s in %s failed, then passed %d times alone. It needs repair. Its output was:\n%s",
+			f.test, f.pkg, repeats, f.output)
+		seen, listed := list[f.name]
+		switch {
+		case !listed:
+			unknown = append(unknown, f.pkg+" "+f.test)
+		case today.Sub(seen) > mostDays*24*time.Hour:
+			overdue = append(overdue, fmt.Sprintf("%s %s since %s", f.pkg, f.test, seen.Format(time.DateOnly)))
+		}
 	}
 	fmt.Fprintln(out)
+	if len(unknown) > 0 {
+		r.note = "not in test/report/flaky.txt: " + strings.Join(unknown, ", ")
+	}
+	switch {
+	case len(overdue) > 0:
+		return fmt.Errorf("flaky for more than %d days: %s", mostDays, strings.Join(overdue, ", "))
+	case len(unknown) > mostNew:
+		return fmt.Errorf("%d new flaky tests in one run, more than %d", len(unknown), mostNew)
+	}
+	return nil
 }

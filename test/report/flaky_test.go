@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -39,21 +40,42 @@ func TestFlaky(t *testing.T) {
 		what  string
 		files map[string]string
 		says  []string // in this order
+		known string   // the list, where @ stands for today
 		fails string
 	}{
+		{
+			what:  "two new flaky tests exceed the budget",
+			files: map[string]string{"a": once, "b": once},
+			says:  []string{"FLAKY: TestSometimes in m/a", "FLAKY: TestSometimes in m/b", "\n2 passed, 0 failed, 0 skipped, 4 flaky (not in test/report/flaky.txt: m/a TestSometimes, m/b TestSometimes)\n"},
+			fails: "go test: 2 new flaky tests in one run, more than 1",
+		},
+		{
+			what:  "known flaky tests are within the budget",
+			files: map[string]string{"a": once, "b": once},
+			known: "@ m/a TestSometimes\n@ m/b TestSometimes\n",
+			says:  []string{"FLAKY: TestSometimes in m/a", "FLAKY: TestSometimes in m/b", "\n2 passed, 0 failed, 0 skipped, 4 flaky\n"},
+		},
+		{
+			what:  "but not for ever",
+			files: map[string]string{"a": once},
+			known: "2026-01-01 m/a TestSometimes\n",
+			says:  []string{"FLAKY: TestSometimes in m/a", "2 flaky\n"},
+			fails: "go test: flaky for more than 30 days: m/a TestSometimes since 2026-01-01",
+		},
 		{
 			what:  "a test that fails once is flaky, and seen",
 			files: map[string]string{"a": once},
 			says: []string{
-				"not at time 0", "FAIL\tm/a", "runs again", "ok  \tm/a", "ok  \tm/a",
+				"not at time 0", "FAIL\tm/a", "run again", "ok  \tm/a", "ok  \tm/a",
 				"FLAKY: TestSometimes in m/a failed, then passed 2 times alone.", "not at time 0",
-				"--- FAIL: TestSometimes", "\n1 passed, 0 failed, 0 skipped, 2 flaky\n",
+				"--- FAIL: TestSometimes",
+				"\n1 passed, 0 failed, 0 skipped, 2 flaky (not in test/report/flaky.txt: m/a TestSometimes)\n",
 			},
 		},
 		{
 			what:  "a test that fails again has failed",
 			files: map[string]string{"a": strings.Replace(sometimes, "FAILS", "2", 1)},
-			says:  []string{"not at time 0", "runs again", "not at time 1", "\n1 passed, 2 failed, 0 skipped\n"},
+			says:  []string{"not at time 0", "run again", "not at time 1", "\n1 passed, 2 failed, 0 skipped\n"},
 			fails: "go test: exit status 1",
 		},
 		{
@@ -96,7 +118,9 @@ func TestFlaky(t *testing.T) {
 			}
 			t.Chdir(dir)
 			var out strings.Builder
-			err := run(t.Context(), &out, []string{"-timeout=20s", "./..."}, true)
+			list, err := readKnown(strings.ReplaceAll(tt.known, "@", time.Now().Format(time.DateOnly)))
+			require.NoError(t, err)
+			err = runAgainst(t.Context(), &out, []string{"-timeout=20s", "./..."}, true, list)
 			if tt.fails == "" {
 				require.NoError(t, err, out.String())
 			} else {
@@ -129,4 +153,23 @@ func TestAlone(t *testing.T) {
 	require.Equal(t,
 		[]string{"-race", "-timeout=20m", "-run=^Test", "-count=1", "-run=^TestX$", "m/a"},
 		f.alone([]string{"-race", "-timeout=20m", "-run=^Test", "./...", "m/b"}))
+}
+
+// The list in the tree can be read and keeps its bounds.
+func TestKnown(t *testing.T) {
+	t.Parallel()
+	_, err := readKnown(flakyList)
+	require.NoError(t, err)
+	for list, want := range map[string]string{
+		"2026-01-31 vmop/runner":              `"2026-01-31 vmop/runner" is not DATE PACKAGE TEST`,
+		"31.1.2026 a T":                       `cannot parse "31.1.2026"`,
+		strings.Repeat("2026-01-31 a T\n", 9): "",
+		"2026-01-31 a A\n2026-01-31 a B\n2026-01-31 a C\n2026-01-31 a D\n": "flaky.txt has 4 tests, more than 3",
+	} {
+		if _, err := readKnown(list); want == "" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, want)
+		}
+	}
 }

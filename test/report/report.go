@@ -19,10 +19,11 @@ type event struct {
 	Output  string
 }
 
-// counts says how many tests, subtests included, ended in which way. A flaky
+// counts are the numbers of tests, subtests included, by how they ended. A flaky
 // test is one that failed, and then passed twice alone.
 type counts struct {
 	passed, failed, skipped, flaky int
+	note                           string // on flaky tests
 }
 
 func (c counts) String() string {
@@ -30,27 +31,30 @@ func (c counts) String() string {
 	if c.flaky > 0 {
 		text += fmt.Sprintf(", %d flaky", c.flaky)
 	}
+	if c.note != "" {
+		text += " (" + c.note + ")"
+	}
 	return text
 }
 
-// result is what became of one go test.
+// result is that of one go test.
 type result struct {
 	counts
 	failures []failure
-	// wrecked are packages that failed otherwise than by tests that came to their
-	// end: they do not compile, a test stopped the program, it ran out of time.
+	// wrecked are packages that failed other than by tests that ended: they do not
+	// compile, a test stopped the program, it ran out of time.
 	wrecked []string
 
-	outputs map[name]string // of what has not ended
+	outputs map[name]string // of tests and packages that have not ended
 	failing map[string]bool // packages with a failed test
-	orderly map[string]bool // packages whose program has said itself that it failed
+	orderly map[string]bool // packages whose program has itself reported the failure
 }
 
 // name is that of a test, or with an empty test that of a package.
 type name struct{ pkg, test string }
 
-// failure is a test at the top level that failed, with what it and its subtests
-// that failed have said.
+// failure is a test at the top level that failed, with its output and that of its
+// failed subtests.
 type failure struct {
 	name
 	output string
@@ -108,7 +112,7 @@ func (r *result) finishTest(out io.Writer, e event, key name) {
 	delete(r.outputs, key)
 }
 
-// fail notes a failure of a test or subtest.
+// fail records a failure of a test or subtest.
 func (r *result) fail(key name, output string) {
 	r.failing[key.pkg] = true
 	key.test, _, _ = strings.Cut(key.test, "/")
@@ -120,9 +124,8 @@ func (r *result) fail(key name, output string) {
 	r.failures[i].output += output
 }
 
-// finishPackage prints go test's line for a package, before it the output of
-// tests that never ended because the program stopped: by a panic, by running out
-// of time.
+// finishPackage prints go test's line for a package, after the output of tests that
+// never ended because the program stopped, by a panic or by running out of time.
 func (r *result) finishPackage(out io.Writer, e event) {
 	if e.Action != "pass" && e.Action != "fail" && e.Action != "skip" {
 		return
