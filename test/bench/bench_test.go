@@ -32,7 +32,8 @@ func TestInterleave(t *testing.T) {
 			return map[string]float64{"n": first}, nil
 		}}
 	}
-	candidates := []candidate{count("a", 0), count("b", 10), {name: "c", skipped: "not here"}}
+	candidates := []candidate{count("a", 0), count("b", 10), {name: "c", peer: "a", skipped: "not here"}}
+	candidates[1].peer = "a"
 	b := &bench{ctx: t.Context(), rounds: 3}
 	all, err := b.interleave(candidates)
 	require.NoError(t, err)
@@ -43,7 +44,9 @@ func TestInterleave(t *testing.T) {
 	require.Len(t, list, 3)
 	require.Zero(t, list[0].Ratio)
 	require.InDelta(t, 13.0/3, list[1].Ratio, 1e-9)
+	require.Equal(t, "a", list[1].RatioTo)
 	require.Equal(t, result{Name: "c", Unit: "ms", Skipped: "not here"}, list[2])
+	require.Empty(t, all.compare(candidates[:2], "what none has measured", "ms"))
 }
 
 func TestInterleaveEnds(t *testing.T) {
@@ -81,7 +84,7 @@ func TestTable(t *testing.T) {
 		Rounds:  3, LoadBefore: "0.10", LoadAfter: "0.20",
 		Results: []result{
 			{Section: "S", Name: "ours", Unit: "ms", Samples: []float64{1.234, 2, 123.4}, Goal: 2},
-			{Section: "S", Name: "theirs", Unit: "ms", Samples: []float64{12.34}, Ratio: 1.5},
+			{Section: "S", Name: "theirs", Unit: "ms", Samples: []float64{12.34}, Ratio: 1.5, RatioTo: "ours"},
 			{Section: "T", Name: "absent", Skipped: "install it"},
 		},
 	}
@@ -90,13 +93,13 @@ machine   2 x Model, 1 kB, Linux 6
 versions  a 1, b not installed
 load      0.10 before, 0.20 after; 3 rounds
 
-|        | median              | least | ratio  | goal    |     |
-| ---    | ---:                | ---:  | ---:   | ---     | --- |
-| **S**  |                     |       |        |         |     |
-| ours   | 2 ms                | 1.23  |        | <= 2 ms | met |
-| theirs | 12.3 ms             |       | 1.50 x |         |     |
-| **T**  |                     |       |        |         |     |
-| absent | skipped: install it |       |        |         |     |
+|        | median              | least | ratio  | to   | goal    |     |
+| ---    | ---:                | ---:  | ---:   | ---  | ---     | --- |
+| **S**  |                     |       |        |      |         |     |
+| ours   | 2 ms                | 1.23  |        |      | <= 2 ms | met |
+| theirs | 12.3 ms             |       | 1.50 x | ours |         |     |
+| **T**  |                     |       |        |      |         |     |
+| absent | skipped: install it |       |        |      |         |     |
 `, r.table())
 
 	file := filepath.Join(t.TempDir(), "r.json")

@@ -20,12 +20,15 @@ func buildDrivers(t *testing.T, language string) string {
 	if language == "Go" {
 		b.cc = "no-such-compiler"
 	}
+	var path string
 	for _, name := range []string{"bare", "mark"} {
-		_, made, err := b.build(name)
+		var made string
+		var err error
+		path, made, err = b.build(name)
 		require.NoError(t, err)
 		require.Equal(t, language, made, "install the package gcc")
 	}
-	return filepath.Join(dir, "bin")
+	return filepath.Dir(path)
 }
 
 // Both drivers start a real QEMU and its swtpm, say when the machine runs, and

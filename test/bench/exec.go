@@ -22,26 +22,31 @@ func measureExec(b *bench) ([]result, error) {
 	if err != nil {
 		return nil, err
 	}
+	direct := "a program in " + language + ", started directly"
 	candidates := []candidate{
-		{name: "a program in " + language + " that is started directly", once: func() (map[string]float64, error) {
+		{name: direct, once: func() (map[string]float64, error) {
 			return timeMark(mark, exec.CommandContext(b.ctx, mark))
 		}},
-		{name: "vmrunner", once: func() (map[string]float64, error) { return timeMark(mark, v.command("run")) }},
-		{name: "vmrunner version, whole", once: func() (map[string]float64, error) {
+		{name: "vmrunner", peer: direct, once: func() (map[string]float64, error) {
+			return timeMark(mark, v.command("run"))
+		}},
+		{name: "vmrunner version, whole", peer: direct, once: func() (map[string]float64, error) {
 			return wholeTime(exec.CommandContext(b.ctx, b.vmrunner, "version"))
 		}},
-		{name: "vmrunner plan, whole", once: func() (map[string]float64, error) { return wholeTime(v.command("plan")) }},
+		{name: "vmrunner plan, whole", peer: direct, once: func() (map[string]float64, error) {
+			return wholeTime(v.command("plan"))
+		}},
 	}
 	all, err := b.interleave(candidates)
 	if err != nil {
 		return nil, err
 	}
-	return withGoal(all.list(candidates, "time", "ms"), "vmrunner", 4, 0), nil
+	return withGoal(all.compare(candidates, "time", "ms"), "vmrunner", 4, 0), nil
 }
 
 // newMarkedVM returns a VM that runs mark in place of QEMU. Its first start, with
 // a real QEMU, has pinned its type, as with every VM.
-func (b *bench) newMarkedVM(mark string) (*vm, error) {
+func (b *bench) newMarkedVM(mark string) (*benchVM, error) {
 	v, err := b.newVM("exec", hardware{vmType: "marked", cpus: 2, max: 4})
 	if err != nil {
 		return nil, err

@@ -7,17 +7,25 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"vmop/test/guest"
 )
 
-// How long a runner is left alone before and while it is watched.
+// How long a runner is left alone, after its guest has booted, before and while it is
+// measured. A guest that boots keeps its runner busy: firmware and kernel set clocks,
+// network filters and consoles.
 const (
-	settleTime = 3 * time.Second
+	settleTime = 10 * time.Second
 	idleTime   = 20 * time.Second
 )
 
-// measureIdle looks at a runner that has nothing to do.
+// measureIdle measures a runner that has nothing to do, beside QEMU.
 func measureIdle(b *bench) (list []result, err error) {
-	v, err := b.newVM("idle", hardware{vmType: "standard", tpm: true, cpus: 2, max: 4})
+	image, err := guest.Build(b.ctx, filepath.Join(b.dir, "guest"))
+	if err != nil {
+		return nil, err
+	}
+	v, err := b.newVM("idle", hardware{vmType: "standard", tpm: true, cpus: 2, max: 4, guest: &image})
 	if err != nil {
 		return nil, err
 	}
@@ -26,6 +34,9 @@ func measureIdle(b *bench) (list []result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.stop()) }()
+	if _, err := awaitText(b.ctx, v.console(), "READY", time.Now()); err != nil {
+		return nil, err
+	}
 	if err := b.wait(settleTime); err != nil {
 		return nil, err
 	}
@@ -51,6 +62,9 @@ func measureIdle(b *bench) (list []result, err error) {
 	rollup := read(fmt.Sprintf("/proc/%d/smaps_rollup", r.cmd.Process.Pid))
 	resident := one("resident (RSS)", "MB", megabytes(rollup, "Rss"))
 	resident.Goal = 14
+	if qemu := megabytes(read(fmt.Sprintf("/proc/%s/smaps_rollup", r.child("qemu"))), "Rss"); qemu > 0 {
+		resident.Ratio, resident.RatioTo = resident.Samples[0]/qemu, "its QEMU"
+	}
 	return []result{
 		resident,
 		one("PSS", "MB", megabytes(rollup, "Pss")),
@@ -78,6 +92,18 @@ func tasks(pid int) []string {
 		return nil // only a malformed pattern is an error
 	}
 	return list
+}
+
+// child returns the process id of the child whose program's name begins so, or "".
+func (r *running) child(program string) string {
+	for _, task := range tasks(r.cmd.Process.Pid) {
+		for _, pid := range strings.Fields(read(task + "/children")) {
+			if strings.HasPrefix(read("/proc/"+pid+"/comm"), program) {
+				return pid
+			}
+		}
+	}
+	return ""
 }
 
 // switches counts the context switches of all threads so far.

@@ -32,17 +32,21 @@ func measureImage(b *bench) ([]result, error) {
 		cmd.Dir = dir
 		return cmd
 	}
+	const mtools = "mformat and mcopy"
 	candidates := []candidate{
-		{name: "cloudinit.Seed.WriteImage", once: timed(func() error { return seed.WriteImage(filepath.Join(dir, "ours.img")) })},
-		{name: "mformat and mcopy", skipped: absent("mformat", "mtools"), once: timed(func() error {
+		{name: "cloudinit.Seed.WriteImage", peer: mtools, once: timed(func() error {
+			return seed.WriteImage(filepath.Join(dir, "ours.img"))
+		})},
+		{name: mtools, skipped: absent("mformat", "mtools"), once: timed(func() error {
 			return errors.Join(
 				os.RemoveAll(filepath.Join(dir, "mtools.img")),
 				command("mformat", "-C", "-f", "1440", "-v", "CIDATA", "-i", "mtools.img", "::").Run(),
 				command(append(append([]string{"mcopy", "-i", "mtools.img"}, names...), "::")...).Run(),
 			)
 		})},
-		{name: "genisoimage", skipped: absent("genisoimage", "genisoimage"), once: timed(func() error {
-			return command(append([]string{"genisoimage", "-quiet", "-output", "seed.iso", "-volid", "cidata", "-joliet", "-rock"}, names...)...).Run()
+		{name: "genisoimage", peer: mtools, skipped: absent("genisoimage", "genisoimage"), once: timed(func() error {
+			iso := []string{"genisoimage", "-quiet", "-output", "seed.iso", "-volid", "cidata", "-joliet", "-rock"}
+			return command(append(iso, names...)...).Run()
 		})},
 	}
 	all, err := b.interleave(candidates)

@@ -23,7 +23,7 @@ type result struct {
 	Name    string    `json:"name"`
 	Unit    string    `json:"unit"`
 	Samples []float64 `json:"samples,omitempty"`
-	// Ratio is the median of the ratios to the candidate RatioTo; 0: none.
+	// Ratio is the median of the ratios to the peer RatioTo; 0: none.
 	Ratio   float64 `json:"ratio,omitempty"`
 	RatioTo string  `json:"ratioTo,omitempty"`
 	// Goal is the most that is promised for the median, GoalRatio for Ratio.
@@ -48,7 +48,7 @@ func withGoal(results []result, name string, goal, ratio float64) []result {
 	return results
 }
 
-// verdict says whether the goals are met, "" if there are none.
+// verdict reports whether the goals are met, "" if there are none.
 func (r result) verdict() string {
 	switch {
 	case r.Skipped != "" || r.Goal == 0 && r.GoalRatio == 0:
@@ -85,16 +85,19 @@ func (r report) table() string {
 	var b strings.Builder
 	b.WriteString(r.Machine.String())
 	fmt.Fprintf(&b, "load      %s before, %s after; %d rounds\n\n", r.LoadBefore, r.LoadAfter, r.Rounds)
-	lines := [][]string{{"", "median", "least", "ratio", "goal", ""}, {"---", "---:", "---:", "---:", "---", "---"}}
+	lines := [][]string{
+		{"", "median", "least", "ratio", "to", "goal", ""},
+		{"---", "---:", "---:", "---:", "---", "---", "---"},
+	}
 	line := func(cells ...string) { lines = append(lines, cells) }
 	title := ""
 	for _, res := range r.Results {
 		if res.Section != title {
 			title = res.Section
-			line("**"+title+"**", "", "", "", "", "")
+			line("**"+title+"**", "", "", "", "", "", "")
 		}
 		if res.Skipped != "" {
-			line(res.Name, "skipped: "+res.Skipped, "", "", "", "")
+			line(res.Name, "skipped: "+res.Skipped, "", "", "", "", "")
 			continue
 		}
 		ratio := ""
@@ -105,7 +108,7 @@ func (r report) table() string {
 		if len(res.Samples) > 1 {
 			least = number(slices.Min(res.Samples))
 		}
-		line(res.Name, number(median(res.Samples))+" "+res.Unit, least, ratio, res.goal(), res.verdict())
+		line(res.Name, number(median(res.Samples))+" "+res.Unit, least, ratio, res.RatioTo, res.goal(), res.verdict())
 	}
 	measure.Table(&b, lines)
 	return b.String()

@@ -8,6 +8,8 @@ import (
 // A candidate is one way to do what is compared.
 type candidate struct {
 	name string
+	// peer is the candidate that this one is compared with, or "".
+	peer string
 	// once does it once and returns what was measured, by the name of the
 	// quantity; everything that is not measured is done before and after.
 	once func() (map[string]float64, error)
@@ -78,22 +80,18 @@ func ratios(of, to []float64) []float64 {
 	return list
 }
 
-// list makes a result of each candidate.
-func (s samples) list(candidates []candidate, quantity, unit string) []result {
+// compare makes a result of each candidate of which the quantity is known or that
+// was skipped, with the ratio to its peer.
+func (s samples) compare(candidates []candidate, quantity, unit string) []result {
 	var list []result
 	for _, c := range candidates {
-		list = append(list, result{Name: c.name, Unit: unit, Samples: s[c.name][quantity], Skipped: c.skipped})
-	}
-	return list
-}
-
-// compare makes a result of each candidate, with the ratio to the first.
-func (s samples) compare(candidates []candidate, quantity, unit string) []result {
-	list := s.list(candidates, quantity, unit)
-	for i := 1; i < len(list); i++ {
-		if list[i].Skipped == "" && list[0].Skipped == "" {
-			list[i].Ratio = median(ratios(list[i].Samples, list[0].Samples))
-			list[i].RatioTo = list[0].Name
+		of, to := s[c.name][quantity], s[c.peer][quantity]
+		r := result{Name: c.name, Unit: unit, Samples: of, Skipped: c.skipped}
+		if len(of) > 0 && len(to) > 0 {
+			r.Ratio, r.RatioTo = median(ratios(of, to)), c.peer
+		}
+		if len(of) > 0 || c.skipped != "" {
+			list = append(list, r)
 		}
 	}
 	return list

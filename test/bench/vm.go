@@ -13,10 +13,12 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"vmop/test/guest"
 )
 
-// A vm is the virtual machine that is measured: its files are below one folder.
-type vm struct {
+// A benchVM is a virtual machine that is measured. Its files are below one folder.
+type benchVM struct {
 	bench   *bench
 	dir     string
 	config  string // the file
@@ -28,12 +30,13 @@ type hardware struct {
 	vmType    string
 	tpm       bool
 	cpus, max int
+	guest     *guest.Image // booted in place of the empty disk; nil: none
 }
 
 // newVM writes the configuration of a desktop: OVMF, a screen, a disk, a network
 // card, cloud-init.
-func (b *bench) newVM(name string, h hardware) (*vm, error) {
-	v := &vm{bench: b, dir: filepath.Join(b.dir, name), vmTypes: b.dir}
+func (b *bench) newVM(name string, h hardware) (*benchVM, error) {
+	v := &benchVM{bench: b, dir: filepath.Join(b.dir, name), vmTypes: b.dir}
 	v.config = filepath.Join(v.dir, "config.yaml")
 	if err := os.MkdirAll(v.dir, 0o700); err != nil {
 		return nil, err
@@ -41,7 +44,7 @@ func (b *bench) newVM(name string, h hardware) (*vm, error) {
 	if err := errors.Join(os.WriteFile(v.disk(), nil, 0o600), os.Truncate(v.disk(), 1<<30)); err != nil {
 		return nil, err
 	}
-	return v, os.WriteFile(v.config, fmt.Appendf(nil, `"/Runner":
+	text := fmt.Appendf(nil, `"/Runner":
   dataDir: data
   runtimeDir: %s
   vmType: %s
@@ -61,13 +64,20 @@ func (b *bench) newVM(name string, h hardware) (*vm, error) {
     display: {vnc: {}}
     drives: [{file: disk.img}]
     powerdownTimeout: 0
-`, v.runtimeDir(), h.vmType, h.tpm, h.max, h.cpus), 0o600)
+`, v.runtimeDir(), h.vmType, h.tpm, h.max, h.cpus)
+	if h.guest != nil {
+		text = fmt.Appendf(text, `    serialConsole: {log: console.log}
+    kernel: {image: %s, initrd: %s, commandLine: "console=ttyS0 quiet"}
+`, h.guest.Kernel, h.guest.Initrd)
+	}
+	return v, os.WriteFile(v.config, text, 0o600)
 }
 
-func (v *vm) disk() string       { return filepath.Join(v.dir, "disk.img") }
-func (v *vm) runtimeDir() string { return filepath.Join(v.dir, "run") }
+func (v *benchVM) console() string    { return filepath.Join(v.dir, "console.log") }
+func (v *benchVM) disk() string       { return filepath.Join(v.dir, "disk.img") }
+func (v *benchVM) runtimeDir() string { return filepath.Join(v.dir, "run") }
 
-func (v *vm) command(verb string, args ...string) *exec.Cmd {
+func (v *benchVM) command(verb string, args ...string) *exec.Cmd {
 	args = append([]string{verb, "-c", v.config, "--vmtypes", v.vmTypes, "--log-format", "json"}, args...)
 	return exec.CommandContext(v.bench.ctx, v.bench.vmrunner, args...)
 }
@@ -80,7 +90,7 @@ type running struct {
 }
 
 // run starts the runner and returns when the guest runs.
-func (v *vm) run(args ...string) (*running, error) {
+func (v *benchVM) run(args ...string) (*running, error) {
 	cmd := v.command("run", args...)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
@@ -170,7 +180,7 @@ func (p process) argv() []string {
 }
 
 // plan asks vmrunner what it does to start the VM.
-func (v *vm) plan() (launch, error) {
+func (v *benchVM) plan() (launch, error) {
 	var l launch
 	out, err := v.command("plan", "-o", "json").Output()
 	if err != nil {
