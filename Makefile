@@ -1,5 +1,5 @@
 # vmop: virtual machines from Starlark types, stand-alone and in Kubernetes.
-# "make help" lists the targets; a text behind two hashes is what it prints.
+# "make help" lists the targets with the texts after two hashes.
 
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 PROGRAMS := $(notdir $(wildcard cmd/*))
@@ -10,11 +10,18 @@ SOAKTIME ?= 20m
 TIMEOUT  ?= 40m
 CONFIG   ?= examples/standalone/config.yaml
 
-# Where nobody sits at a terminal, the machine is told to power off when the
-# guest has reported.
+# Without a terminal, the machine is powered off when the guest has reported.
 UNATTENDED = $(shell test -t 0 || echo "--poweroff-on 'TINY .* READY'")
 
-.PHONY: cluster-up cluster-load cluster-down e2e images help build run test check bench bench-scale fuzz faults soak generate format clean packages-run packages-test guest
+# What test-short leaves out: packages whose tests start a cluster, boot guests, build
+# the programs or download packages.
+LONG = ^vmop/(test/(cluster|e2e|guest|scale|soak)|deploy/images)|vmop/test/(bench|cluster|guest|program)
+
+# What runs under the race detector: the packages in which goroutines share memory.
+RACE = ./filewatch ./manager/... ./process ./qmp ./runner/...
+
+.PHONY: help build run test test-says test-short race check bench bench-scale fuzz faults soak e2e generate images \
+	cluster-up cluster-load cluster-down format clean guest packages-run packages-test
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,8 +33,19 @@ build: ## Build the programs into bin/.
 run: packages-run build guest ## Boot a small Linux guest and show its console (Ctrl-C asks it to power off).
 	bin/vmrunner run -c $(CONFIG) --console $(UNATTENDED)
 
-test: packages-test check ## Install what tests need, check, and run all tests against the real QEMU.
+test: test-says packages-test check ## Install what tests need, check, and run all tests against real QEMU and Kubernetes.
 	go run ./test/report -timeout=$(TIMEOUT) ./...
+
+test-says:
+	@echo "make test installs packages of the distribution, checks the code, and runs all tests against the real"
+	@echo "QEMU and a Kubernetes built from source. On 2 CPUs that takes about an hour the first time and half an"
+	@echo "hour later; packages whose tests have passed are not tested again. make test-short takes 3 minutes."
+
+test-short: ## Run the tests that need no cluster and boot no guest: 3 minutes on 2 CPUs.
+	go test $$(go list -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}' ./... | grep -vE '$(LONG)' | cut -d ' ' -f 1)
+
+race: packages-test ## Run the tests of runner, control and manager under the race detector.
+	go run ./test/report -race -timeout=$(TIMEOUT) $(RACE)
 
 check: ## Check formatting, vet, lint, and that generated files are current.
 	@unformatted=$$($(GOFUMPT) -l .); test -z "$$unformatted" || { echo "make format would change:"; echo "$$unformatted"; exit 1; }
@@ -35,7 +53,7 @@ check: ## Check formatting, vet, lint, and that generated files are current.
 	$(TOOL) staticcheck ./...
 	go run ./third_party -check
 
-bench: packages-test build ## Run the benchmarks, then the comparison with other tools.
+bench: packages-test build ## Run the benchmarks, then compare with other tools, each line as a ratio to its peer.
 	go test -run '^$$' -bench . -benchmem ./...
 	@mkdir -p build
 	go run ./test/bench -json build/bench.json
@@ -44,37 +62,37 @@ bench-scale: packages-test build ## Measure the manager with up to 5000 VMs on a
 	@mkdir -p build
 	go run ./test/scale -json build/scale.json
 
-fuzz: ## Run every fuzz test for a while (FUZZTIME=30s each).
+fuzz: ## Run every fuzz test for FUZZTIME=30s.
 	@for target in $$(grep -roE '^func Fuzz[A-Za-z0-9_]*' --include='*_test.go' . | sed 's,/[^/]*:func ,:,'); do \
 		echo "fuzz $$target"; \
 		go test -run '^$$' -fuzz "^$${target#*:}$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x "$${target%:*}" || exit 1; \
 	done
 
-faults: packages-test ## Run the fault matrix: everything that may go wrong with a VM.
+faults: packages-test ## Run the fault matrix: the faults that a VM survives or reports.
 	VMOP_EVENTS=1000000 go run ./test/faults -timeout=$(TIMEOUT)
 
-soak: packages-test ## Let a VM live for SOAKTIME=20m, taking random steps (SEED=n takes the same again).
+soak: packages-test ## Run a VM through random steps for SOAKTIME=20m (SEED=n repeats a run).
 	SOAKTIME=$(SOAKTIME) SEED=$(SEED) go test -count=1 -v -timeout 0 -run '^TestSoak$$' ./test/soak
 
-e2e: packages-test ## Run VMs on a real Kubernetes, and cut its power.
+e2e: packages-test ## Run VMs on a real Kubernetes, and crash its nodes.
 	go test -count=1 -timeout $(TIMEOUT) ./test/e2e
 
-generate: ## Make the generated files anew.
+generate: ## Regenerate the generated files.
 	go generate ./...
 
 images: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 images: ## Build the container images into build/images/, without a container engine.
 	go run ./deploy/images -version $(VERSION) $(UPDATE)
 
-cluster-load: ## Build the images, and put them into its nodes.
-	@test -L build/cluster || { echo "no cluster runs; make cluster-up starts one"; exit 1; }
+cluster-load: ## Build the images and load them into the cluster's nodes.
+	@test -L build/cluster || { echo "no cluster is running; make cluster-up starts one"; exit 1; }
 	@$(MAKE) --no-print-directory images VERSION=devel
 	@go run ./test/cluster/clusterctl load build/images/runner.tar build/images/manager.tar
 
-cluster-up: packages-test ## Start a Kubernetes on this machine (NODES=1); prints what to set. Minutes for the first time.
+cluster-up: packages-test ## Start a Kubernetes on this machine (NODES=1); prints KUBECONFIG. The first time takes 10 minutes.
 	@go run ./test/cluster/clusterctl -nodes $(or $(NODES),1) up
 
-cluster-down: ## End it.
+cluster-down: ## Stop that Kubernetes.
 	@go run ./test/cluster/clusterctl down
 
 format: ## Format Go and Starlark files.

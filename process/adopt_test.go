@@ -268,8 +268,7 @@ func TestAdoptedProcessesCostNoThreadAndNoDescriptorForEver(t *testing.T) {
 	require.Eventually(t, func() bool { return count("fd") <= descriptors }, patience, 1e6)
 }
 
-func TestHolders(t *testing.T) {
-	t.Parallel()
+func TestHolders(t *testing.T) { // not parallel: a child that another test forks has the lock until its exec
 	dir := t.TempDir()
 	path, link, other := filepath.Join(dir, "lock"), filepath.Join(dir, "link"), filepath.Join(dir, "other")
 	lock, err := os.Create(path)
