@@ -26,7 +26,7 @@ type console struct {
 }
 
 // console opens the console of a VM that runs.
-func (v *vm) console() *console {
+func (v *clusterVM) console() *console {
 	v.t.Helper()
 	return v.consoleOf(v.t, namespace, v.pod0())
 }

@@ -29,7 +29,7 @@ func lean(name string, change ...func(*v1.VirtualMachineSpec)) *v1.VirtualMachin
 
 // Twenty VMs at once run, and stop.
 func twenty(t *testing.T, l *lab) {
-	var all []*vm
+	var all []*clusterVM
 	for i := range 20 {
 		all = append(all, l.create(t, lean(fmt.Sprintf("many-%d", i))))
 	}
@@ -96,7 +96,7 @@ func managerKilled(t *testing.T, l *lab) {
 	still := l.create(t, tiny("still"))
 	qemu := still.runs()
 	pod := still.pod()
-	var all []*vm
+	var all []*clusterVM
 	for i := range 3 {
 		all = append(all, l.create(t, lean(fmt.Sprintf("busy-%d", i))))
 	}
@@ -158,8 +158,8 @@ func powerCut(t *testing.T, l *lab) {
 	}))
 	deleted := l.create(t, tiny("deleted", onNode(node), disk))
 	tainted := l.create(t, tiny("tainted", onNode(node), disk))
-	all := []*vm{waits, deleted, tainted}
-	before := map[*vm]types.UID{}
+	all := []*clusterVM{waits, deleted, tainted}
+	before := map[*clusterVM]types.UID{}
 	for _, v := range all {
 		v.runs()
 		require.Equal(t, node, v.pod().Spec.NodeName)
@@ -208,13 +208,13 @@ func powerCut(t *testing.T, l *lab) {
 	})
 	t.Logf("the VM that has waited runs %.0f s after its node", time.Since(on).Seconds())
 	require.Equal(t, "waits was here", waits.console().booted().ask("head -n 1 /dev/vda"))
-	for _, v := range []*vm{deleted, tainted} {
+	for _, v := range []*clusterVM{deleted, tainted} {
 		require.Len(t, v.qemus(v.name), 1)
 	}
 }
 
 // moved waits until the VM runs on another node, with its disk.
-func (v *vm) moved(from string) {
+func (v *clusterVM) moved(from string) {
 	v.t.Helper()
 	v.until("to run on another node", func(now *v1.VirtualMachine) bool {
 		pod := v.pod()

@@ -56,7 +56,7 @@ func examples(t *testing.T, l *lab) {
 
 // example applies files of an example. What is to be replaced in them comes in pairs,
 // as for strings.NewReplacer; VMs called test-vm get another name, as there are more.
-func (l *lab) example(t *testing.T, folder, name string, files []string, replace ...string) *vm {
+func (l *lab) example(t *testing.T, folder, name string, files []string, replace ...string) *clusterVM {
 	t.Helper()
 	v := l.adoptTest(t, name)
 	for _, file := range files {
@@ -70,7 +70,7 @@ func (l *lab) example(t *testing.T, folder, name string, files []string, replace
 // reachedFromOutside requires that the VM's service is as in the example, and that the
 // display can be reached by it. Nobody gives it an address here, so that of a node
 // has to do.
-func (v *vm) reachedFromOutside() {
+func (v *clusterVM) reachedFromOutside() {
 	v.t.Helper()
 	var service corev1.Service
 	require.NoError(v.t, v.client.Get(v.t.Context(), client.ObjectKey{Namespace: namespace, Name: v.name}, &service))

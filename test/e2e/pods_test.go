@@ -133,13 +133,13 @@ func networks(t *testing.T, l *lab) {
 	hidden.runs()
 	require.False(t, hidden.pod().Spec.HostNetwork)
 	require.Equal(t, "reached", hidden.console().booted().ask("ping -c 1 -W 20 "+node+" >/dev/null && echo reached"))
-	for _, v := range []*vm{bridged, hidden} {
+	for _, v := range []*clusterVM{bridged, hidden} {
 		privileges := fmt.Sprint(v.now().Status.Privileges)
 		require.Contains(t, privileges, "NET_ADMIN")
 		require.NotContains(t, privileges, "privileged")
 		v.set(v1.Stopped)
 	}
-	for _, v := range []*vm{bridged, hidden} {
+	for _, v := range []*clusterVM{bridged, hidden} {
 		v.phase(v1.PhaseStopped)
 		v.podGone()
 	}
@@ -186,7 +186,7 @@ func kvmByPlugin(t *testing.T, l *lab) {
 }
 
 // fast makes a VM, which is stopped, for KVM.
-func (l *lab) fast(t *testing.T, name string) *vm {
+func (l *lab) fast(t *testing.T, name string) *clusterVM {
 	t.Helper()
 	l.volumes.holds(t, "system-disk-"+name+"-0", guest.Sector())
 	return l.create(t, tiny(name, withDisk("system", corev1.PersistentVolumeBlock), func(s *v1.VirtualMachineSpec) {
@@ -197,7 +197,7 @@ func (l *lab) fast(t *testing.T, name string) *vm {
 
 // runsByKVM requires that the guest runs. Where KVM runs nothing, not even a guest
 // that stays in real mode, it requires that the VM's status says so.
-func (v *vm) runsByKVM() {
+func (v *clusterVM) runsByKVM() {
 	v.t.Helper()
 	if err := guest.RunSector(v.t.Context(), "kvm"); err != nil {
 		v.t.Logf("KVM runs nothing here: %v", err)

@@ -253,9 +253,9 @@ func runnerKilled(t *testing.T, l *lab) {
 }
 
 // adoptTest returns a VM that the test makes by other means than create.
-func (l *lab) adoptTest(t *testing.T, name string) *vm {
+func (l *lab) adoptTest(t *testing.T, name string) *clusterVM {
 	t.Helper()
-	v := &vm{lab: l, t: t, name: name}
+	v := &clusterVM{lab: l, t: t, name: name}
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
 		if t.Failed() {
@@ -269,7 +269,7 @@ func (l *lab) adoptTest(t *testing.T, name string) *vm {
 
 // restricted requires that a namespace that enforces Pod Security "restricted" lets
 // the VM's pod in.
-func (v *vm) restricted() {
+func (v *clusterVM) restricted() {
 	v.t.Helper()
 	pod := v.pod()
 	try := &corev1.Pod{
@@ -286,14 +286,14 @@ func (v *vm) restricted() {
 }
 
 // runner runs a verb of vmrunner in the pod.
-func (v *vm) runner(args ...string) string {
+func (v *clusterVM) runner(args ...string) string {
 	v.t.Helper()
 	return v.kubectl(v.t, append([]string{"exec", v.pod0(), "--", "vmrunner"}, args...)...)
 }
 
 // youngestRunner returns the number of the runner that looks after the VM: the
 // child of vmrunner init.
-func (v *vm) youngestRunner() int {
+func (v *clusterVM) youngestRunner() int {
 	v.t.Helper()
 	all := v.processesOf(string(v.pod().UID), "vmrunner")
 	require.GreaterOrEqual(v.t, len(all), 2, "init and the runner")

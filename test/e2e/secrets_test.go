@@ -63,7 +63,7 @@ stringData: {.dockerconfigjson: '{"auths": {"registry.example": {"username": "u"
 }
 
 // searchFor wants a text to be in these places, and nowhere else.
-func (l *lab) searchFor(t *testing.T, v *vm, canary string, places []string) {
+func (l *lab) searchFor(t *testing.T, v *clusterVM, canary string, places []string) {
 	t.Helper()
 	found := map[string]bool{}
 	look := func(place, text string) {

@@ -19,8 +19,8 @@ import (
 	"vmop/test/cluster/clustertest"
 )
 
-// vm is a VM of a test.
-type vm struct {
+// clusterVM is a VM of a test.
+type clusterVM struct {
 	*lab
 	t    *testing.T
 	name string
@@ -58,9 +58,9 @@ func withDisk(name string, mode corev1.PersistentVolumeMode) func(*v1.VirtualMac
 
 // create makes a VM, which is deleted when the test ends. Where the test has failed
 // it tells what there is to know about it.
-func (l *lab) create(t *testing.T, definition *v1.VirtualMachine) *vm {
+func (l *lab) create(t *testing.T, definition *v1.VirtualMachine) *clusterVM {
 	t.Helper()
-	v := &vm{lab: l, t: t, name: definition.Name}
+	v := &clusterVM{lab: l, t: t, name: definition.Name}
 	require.NoError(t, l.client.Create(t.Context(), definition))
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
@@ -74,7 +74,7 @@ func (l *lab) create(t *testing.T, definition *v1.VirtualMachine) *vm {
 }
 
 // describe returns what somebody on call looks at.
-func (v *vm) describe(ctx context.Context) string {
+func (v *clusterVM) describe(ctx context.Context) string {
 	var text strings.Builder
 	for _, args := range [][]string{
 		{"get", "vm", v.name, "-o", "yaml"},
@@ -94,10 +94,10 @@ func (v *vm) describe(ctx context.Context) string {
 	return text.String()
 }
 
-func (v *vm) pod0() string { return v.name + "-0" }
+func (v *clusterVM) pod0() string { return v.name + "-0" }
 
 // now returns the VM as it is.
-func (v *vm) now() *v1.VirtualMachine {
+func (v *clusterVM) now() *v1.VirtualMachine {
 	v.t.Helper()
 	var now v1.VirtualMachine
 	require.NoError(v.t, v.client.Get(v.t.Context(), client.ObjectKey{Namespace: namespace, Name: v.name}, &now))
@@ -105,7 +105,7 @@ func (v *vm) now() *v1.VirtualMachine {
 }
 
 // pod returns the VM's pod, nil if there is none.
-func (v *vm) pod() *corev1.Pod {
+func (v *clusterVM) pod() *corev1.Pod {
 	v.t.Helper()
 	var pod corev1.Pod
 	err := v.client.Get(v.t.Context(), client.ObjectKey{Namespace: namespace, Name: v.pod0()}, &pod)
@@ -117,7 +117,7 @@ func (v *vm) pod() *corev1.Pod {
 }
 
 // change changes the definition.
-func (v *vm) change(change func(*v1.VirtualMachineSpec)) {
+func (v *clusterVM) change(change func(*v1.VirtualMachineSpec)) {
 	v.t.Helper()
 	clustertest.Eventually(v.t, "a change of "+v.name, func() error {
 		now := v.now()
@@ -127,13 +127,13 @@ func (v *vm) change(change func(*v1.VirtualMachineSpec)) {
 }
 
 // set sets whether the VM shall run.
-func (v *vm) set(state v1.State) {
+func (v *clusterVM) set(state v1.State) {
 	v.t.Helper()
 	v.change(func(s *v1.VirtualMachineSpec) { s.VM.State = state })
 }
 
 // until waits until the VM is as wanted.
-func (v *vm) until(what string, is func(*v1.VirtualMachine) bool) *v1.VirtualMachine {
+func (v *clusterVM) until(what string, is func(*v1.VirtualMachine) bool) *v1.VirtualMachine {
 	v.t.Helper()
 	var now *v1.VirtualMachine
 	clustertest.Eventually(v.t, v.name+" "+what, func() error {
@@ -146,13 +146,13 @@ func (v *vm) until(what string, is func(*v1.VirtualMachine) bool) *v1.VirtualMac
 }
 
 // phase waits for a phase.
-func (v *vm) phase(phase v1.Phase) *v1.VirtualMachine {
+func (v *clusterVM) phase(phase v1.Phase) *v1.VirtualMachine {
 	v.t.Helper()
 	return v.until("to be "+string(phase), func(now *v1.VirtualMachine) bool { return now.Status.Phase == phase })
 }
 
 // condition waits for a condition, and returns it.
-func (v *vm) condition(name string, status metav1.ConditionStatus) metav1.Condition {
+func (v *clusterVM) condition(name string, status metav1.ConditionStatus) metav1.Condition {
 	v.t.Helper()
 	now := v.until("to have the condition "+name+"="+string(status), func(now *v1.VirtualMachine) bool {
 		return meta.IsStatusConditionPresentAndEqual(now.Status.Conditions, name, status)
@@ -161,7 +161,7 @@ func (v *vm) condition(name string, status metav1.ConditionStatus) metav1.Condit
 }
 
 // runs waits until the guest runs, and returns QEMU's number.
-func (v *vm) runs() int {
+func (v *clusterVM) runs() int {
 	v.t.Helper()
 	v.until("to run in its pod", func(now *v1.VirtualMachine) bool {
 		pod, said := v.pod(), now.Status.Runner // the phase may for a moment still be that of the pod before
@@ -171,7 +171,7 @@ func (v *vm) runs() int {
 }
 
 // qemu returns the number of the VM's QEMU.
-func (v *vm) qemu() int {
+func (v *clusterVM) qemu() int {
 	v.t.Helper()
 	all := v.qemus(v.name)
 	require.Len(v.t, all, 1, "a VM that runs has one QEMU")
@@ -179,7 +179,7 @@ func (v *vm) qemu() int {
 }
 
 // podOtherThan waits until the VM has a pod that is another than an earlier one.
-func (v *vm) podOtherThan(earlier *corev1.Pod) *corev1.Pod {
+func (v *clusterVM) podOtherThan(earlier *corev1.Pod) *corev1.Pod {
 	v.t.Helper()
 	var pod *corev1.Pod
 	clustertest.Eventually(v.t, "another pod of "+v.name, func() error {
@@ -192,7 +192,7 @@ func (v *vm) podOtherThan(earlier *corev1.Pod) *corev1.Pod {
 }
 
 // podGone waits until the VM has no pod and no QEMU.
-func (v *vm) podGone() {
+func (v *clusterVM) podGone() {
 	v.t.Helper()
 	clustertest.Eventually(v.t, "the pod of "+v.name+" to go", func() error {
 		if pod := v.pod(); pod != nil {
@@ -204,7 +204,7 @@ func (v *vm) podGone() {
 }
 
 // cutOff stops a VM whose guest, a firmware, doesn't shut down.
-func (v *vm) cutOff() {
+func (v *clusterVM) cutOff() {
 	v.t.Helper()
 	v.change(func(s *v1.VirtualMachineSpec) { s.VM.PowerdownTimeout = new(int32(1)) })
 	v.until("to know that", func(now *v1.VirtualMachine) bool {
@@ -217,13 +217,13 @@ func (v *vm) cutOff() {
 }
 
 // delete deletes the VM, and waits until it is gone.
-func (v *vm) delete(flags ...string) {
+func (v *clusterVM) delete(flags ...string) {
 	v.t.Helper()
 	v.kubectl(v.t, append([]string{"delete", "vm", v.name, "--timeout=4m"}, flags...)...)
 }
 
 // claim requires that a claim is there, bound or about to be, and nobody's.
-func (v *vm) claim(name string) {
+func (v *clusterVM) claim(name string) {
 	v.t.Helper()
 	clustertest.Eventually(v.t, "the claim "+name, func() error {
 		var claim corev1.PersistentVolumeClaim

@@ -24,8 +24,8 @@ import (
 // takes.
 const patience = 2 * time.Minute
 
-// vm is a QEMU that runs the tiny guest.
-type vm struct {
+// plainVM is a QEMU that runs the tiny guest.
+type plainVM struct {
 	t       *testing.T
 	dir     string // sockets, and all output
 	process *exec.Cmd
@@ -37,7 +37,7 @@ type vm struct {
 }
 
 // boot starts QEMU with a console, a command port and a monitor on sockets.
-func boot(t *testing.T, commandLine string, args ...string) *vm {
+func boot(t *testing.T, commandLine string, args ...string) *plainVM {
 	t.Helper()
 	qemu, err := exec.LookPath("qemu-system-x86_64")
 	require.NoError(t, err, "install the package qemu-system-x86")
@@ -56,7 +56,7 @@ func boot(t *testing.T, commandLine string, args ...string) *vm {
 		"-device", "virtserialport,chardev=port,name=org.tiny.agent.0",
 		"-qmp", "unix:" + dir + "/qmp,server=on,wait=off",
 	}, args...)
-	v := &vm{t: t, dir: dir, process: exec.CommandContext(t.Context(), qemu, args...), ended: make(chan error, 1)}
+	v := &plainVM{t: t, dir: dir, process: exec.CommandContext(t.Context(), qemu, args...), ended: make(chan error, 1)}
 	stderr, err := os.Create(filepath.Join(dir, "stderr"))
 	require.NoError(t, err)
 	defer stderr.Close()
@@ -71,7 +71,7 @@ func boot(t *testing.T, commandLine string, args ...string) *vm {
 }
 
 // dial connects to a socket that QEMU is about to make.
-func (v *vm) dial(name string) net.Conn {
+func (v *plainVM) dial(name string) net.Conn {
 	v.t.Helper()
 	ctx, cancel := context.WithTimeout(v.t.Context(), patience)
 	defer cancel()
@@ -125,7 +125,7 @@ func await(t *testing.T, lines <-chan string, pattern string) (match, before []s
 
 // qmp runs a command in the monitor and decodes its result into reply, unless
 // that is nil. A nil argument means none.
-func (v *vm) qmp(command string, arguments, reply any) {
+func (v *plainVM) qmp(command string, arguments, reply any) {
 	v.t.Helper()
 	if v.monitor == nil {
 		v.monitor = v.dial("qmp")
@@ -151,7 +151,7 @@ func (v *vm) qmp(command string, arguments, reply any) {
 }
 
 // gone waits for the end of QEMU, which must be an orderly one.
-func (v *vm) gone() {
+func (v *plainVM) gone() {
 	v.t.Helper()
 	select {
 	case err := <-v.ended:

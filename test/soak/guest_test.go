@@ -21,7 +21,7 @@ const (
 )
 
 // shell runs a command in the guest by its serial console.
-func (m *machine) shell(command string) error {
+func (m *soakVM) shell(command string) error {
 	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
 	defer cancel()
 	conn, err := m.client.Console(ctx, control.Take)

@@ -29,8 +29,8 @@ import (
 // patience bounds every wait. What is waited for is a state each time.
 const patience = 4 * time.Minute
 
-// machine is a VM that the real program runs.
-type machine struct {
+// soakVM is a VM that the real program runs.
+type soakVM struct {
 	t       *testing.T
 	program string
 	dir     string
@@ -44,11 +44,11 @@ type machine struct {
 	commands int // typed into the guest's console
 }
 
-func newMachine(t *testing.T) *machine {
+func newMachine(t *testing.T) *soakVM {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "soak") // short, for the paths of sockets
 	require.NoError(t, err)
-	m := &machine{t: t, program: filepath.Join(t.TempDir(), "vmrunner"), dir: dir, image: guest.Tiny(t).With(t, "/usr/sbin/qemu-ga")}
+	m := &soakVM{t: t, program: filepath.Join(t.TempDir(), "vmrunner"), dir: dir, image: guest.Tiny(t).With(t, "/usr/sbin/qemu-ga")}
 	require.NoError(t, program.Build(t.Context(), m.program, "vmop/cmd/vmrunner"))
 	for _, medium := range []string{"a.iso", "b.iso"} {
 		require.NoError(t, os.WriteFile(m.path(medium), make([]byte, 64<<10), 0o600))
@@ -63,12 +63,12 @@ func newMachine(t *testing.T) *machine {
 	return m
 }
 
-func (m *machine) path(parts ...string) string {
+func (m *soakVM) path(parts ...string) string {
 	return filepath.Join(append([]string{m.dir}, parts...)...)
 }
 
 // lastWords are the last lines of the log.
-func (m *machine) lastWords() string {
+func (m *soakVM) lastWords() string {
 	text, _ := os.ReadFile(m.path("log")) // there may be none yet
 	lines := slices.DeleteFunc(strings.Split(string(text), "\n"), func(line string) bool {
 		return strings.Contains(line, `"QMP command of a user"`) // they are ours
@@ -77,7 +77,7 @@ func (m *machine) lastWords() string {
 }
 
 // configure writes the configuration, and the password beside it.
-func (m *machine) configure(w wish, fault string, how manner) error {
+func (m *soakVM) configure(w wish, fault string, how manner) error {
 	medium := ""
 	if w.medium != "" {
 		medium = ", file: " + w.medium
@@ -113,7 +113,7 @@ func (m *machine) configure(w wish, fault string, how manner) error {
 
 // run starts the program and returns when the guest runs, or the program's exit
 // code when it ends before.
-func (m *machine) run() (exit int, err error) {
+func (m *soakVM) run() (exit int, err error) {
 	log, err := os.OpenFile(m.path("log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return 0, err
@@ -145,7 +145,7 @@ func (m *machine) run() (exit int, err error) {
 
 // connect says whether the control interface is there and the guest runs; then
 // it listens to the guest.
-func (m *machine) connect() (bool, error) {
+func (m *soakVM) connect() (bool, error) {
 	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
 	defer cancel()
 	var err error
@@ -175,7 +175,7 @@ func (m *machine) connect() (bool, error) {
 }
 
 // exit returns the exit code of the program, or the negative number of a signal.
-func (m *machine) exit() (int, error) {
+func (m *soakVM) exit() (int, error) {
 	select {
 	case <-m.ended:
 	case <-time.After(patience):
@@ -189,7 +189,7 @@ func (m *machine) exit() (int, error) {
 }
 
 // look asks everybody how the VM is.
-func (m *machine) look() (s seen, err error) {
+func (m *soakVM) look() (s seen, err error) {
 	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
 	defer cancel()
 	if s.status, err = m.client.Status(ctx); err != nil {
@@ -223,7 +223,7 @@ func (m *machine) look() (s seen, err error) {
 	return s, nil
 }
 
-func (m *machine) ask(ctx context.Context, command string, into any) error {
+func (m *soakVM) ask(ctx context.Context, command string, into any) error {
 	reply, err := m.client.QMP(ctx, qmp.Command{Execute: command})
 	if err != nil {
 		return fmt.Errorf("%s: %w", command, err)
@@ -231,7 +231,7 @@ func (m *machine) ask(ctx context.Context, command string, into any) error {
 	return json.Unmarshal(reply, into)
 }
 
-func (m *machine) metrics() (string, error) {
+func (m *soakVM) metrics() (string, error) {
 	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
 	defer cancel()
 	var text bytes.Buffer

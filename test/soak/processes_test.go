@@ -13,7 +13,7 @@ import (
 
 // processes returns the processes of the VM by their programs' names: those
 // that use a file of its folder.
-func (m *machine) processes() (map[string]int, error) {
+func (m *soakVM) processes() (map[string]int, error) {
 	found := map[string]int{}
 	proc, err := os.ReadDir("/proc")
 	if err != nil {
@@ -34,7 +34,7 @@ func (m *machine) processes() (map[string]int, error) {
 	return found, nil
 }
 
-func (m *machine) uses(pid int) bool {
+func (m *soakVM) uses(pid int) bool {
 	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	if err != nil {
 		return false // only a malformed pattern is an error
@@ -48,7 +48,7 @@ func (m *machine) uses(pid int) bool {
 }
 
 // kill ends a process of the VM at once, and waits until the kernel has done so.
-func (m *machine) kill(program string) error {
+func (m *soakVM) kill(program string) error {
 	all, err := m.processes()
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (m *machine) kill(program string) error {
 }
 
 // nothingLeft says that no process and no runtime directory is left.
-func (m *machine) nothingLeft() error {
+func (m *soakVM) nothingLeft() error {
 	var left map[string]int
 	err := until(func() (gone bool, err error) {
 		left, err = m.processes()
@@ -83,7 +83,7 @@ func (m *machine) nothingLeft() error {
 }
 
 // destroy ends whatever a walk that failed has left.
-func (m *machine) destroy() {
+func (m *soakVM) destroy() {
 	all, err := m.processes()
 	for err == nil && len(all) > 0 {
 		for _, pid := range all {

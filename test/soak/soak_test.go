@@ -37,7 +37,7 @@ type walk struct {
 	t       *testing.T
 	seed    uint64
 	rng     *rand.Rand
-	machine *machine
+	machine *soakVM
 	model   model
 
 	life   life

@@ -7,14 +7,14 @@ import (
 )
 
 // manner is a way to change a file of the configuration.
-type manner func(m *machine, name, text string) error
+type manner func(m *soakVM, name, text string) error
 
 // manners are those of an editor that writes into the file, of one that
 // replaces it, and of a kubelet that mounts a ConfigMap.
 func manners() []manner {
 	return []manner{
-		func(m *machine, name, text string) error { return os.WriteFile(m.path(name), []byte(text), 0o600) },
-		func(m *machine, name, text string) error {
+		func(m *soakVM, name, text string) error { return os.WriteFile(m.path(name), []byte(text), 0o600) },
+		func(m *soakVM, name, text string) error {
 			fresh := m.path(name + "~")
 			return errors.Join(os.WriteFile(fresh, []byte(text), 0o600), os.Rename(fresh, m.path(name)))
 		},
@@ -24,7 +24,7 @@ func manners() []manner {
 
 // mount makes name a link into ..data-NAME, which is a link to a folder that is
 // made anew each time; both links change at once.
-func mount(m *machine, name, text string) error {
+func mount(m *soakVM, name, text string) error {
 	folder, data, fresh := fmt.Sprintf("..%s-%d", name, m.edits), "..data-"+name, m.path(".fresh")
 	before, _ := os.Readlink(m.path(data)) // "" the first time
 	err := errors.Join(
