@@ -33,6 +33,7 @@ var architectureRules = []rule{
 	{"layers", "imports that point downwards make every package understandable by what is below it", upward},
 	{"fences", "a library known in one place can be replaced there", overFence},
 	{"options", "VM types alone know QEMU's options: what the runner has to know of a machine, the plan says", optionsInRunner},
+	{"where is", "a reader who follows the table wants to arrive", lostWay},
 }
 
 func TestArchitecture(t *testing.T) {
@@ -216,6 +217,24 @@ func upward(tr tree) []string {
 	return broken
 }
 
+// lostWay follows the table "Where is …?" of ARCHITECTURE.md: each row names a file and
+// a text in it.
+func lostWay(tr tree) []string {
+	_, rest, _ := strings.Cut(tr.read("ARCHITECTURE.md"), "\n## Where is …?\n")
+	table, _, _ := strings.Cut(rest, "\n## ")
+	rows := regexp.MustCompile(`(?m)^\| (.*) \| \[.*\]\((.*)\) \| `+"`(.*)`"+` \|$`).FindAllStringSubmatch(table, -1)
+	var broken []string
+	if lines := strings.Count(table, "\n|"); lines != len(rows)+2 {
+		broken = append(broken, fmt.Sprintf("%d of the table's %d lines are rows with a file and a text", len(rows), lines))
+	}
+	for _, row := range rows {
+		if what, file, text := row[1], row[2], row[3]; !strings.Contains(tr.read(file), text) {
+			broken = append(broken, fmt.Sprintf("%s: %s does not contain %s", what, file, text))
+		}
+	}
+	return broken
+}
+
 func layerName(layer int) string {
 	if layer == beside {
 		return "beside the layers"
@@ -284,6 +303,8 @@ func optionsInRunner(tr tree) []string {
 // Each rule finds what it is there to find.
 func TestArchitectureRulesBite(t *testing.T) {
 	t.Parallel()
+	const where = "\n## Where is …?\n\n| What | File | Look for |\n|---|---|---|\n" +
+		"| it | [a/x.go](a/x.go) | `func F` |\n| that | it has moved | |\n\n## Next\n"
 	const drawing = "```layers\nlayer 1  a  (later)\nlayer 0  b  c\nbeside   test/x\n```\n```fences\na  example.org/lib\n```\n"
 	tests := []struct {
 		rule, file, text, want string
@@ -296,6 +317,8 @@ func TestArchitectureRulesBite(t *testing.T) {
 		{"layers", "a/x.go", `package a; import "vmop/test/x"`, "a/x.go (layer 1) imports test/x (beside the layers)"},
 		{"fences", "b/x.go", `package b; import "example.org/lib/sub"`, "b/x.go imports example.org/lib/sub, which only a may"},
 		{"fences", "b/x.go", `package b; import "github.com/stretchr/testify/require"`, "nothing but tests"},
+		{"where is", "a/x.go", "package a", "it: a/x.go does not contain func F"},
+		{"where is", "a/x.go", "package a; func F() {}", "1 of the table's 4 lines are rows"},
 		{"options", "runner/x.go", `package runner; const flag = "-tpmdev"`, `runner/x.go:1: "-tpmdev": have the VM type state it`},
 		{"options", "runner/a/x.go", `package a; var mine, other = "-chardev", "-chardev"`, `runner/a/x.go:1: "-chardev"`},
 		{"options", "runner/x.go", "package runner; const driver = `virtio-balloon-pci`", "virtio-balloon-pci"},
@@ -304,7 +327,7 @@ func TestArchitectureRulesBite(t *testing.T) {
 		t.Run(tt.want, func(t *testing.T) {
 			t.Parallel()
 			bite(t, architectureRules, tt.rule, tt.want, fstest.MapFS{
-				"ARCHITECTURE.md": {Data: []byte(drawing)}, tt.file: {Data: []byte(tt.text)},
+				"ARCHITECTURE.md": {Data: []byte(drawing + where)}, tt.file: {Data: []byte(tt.text)},
 			})
 		})
 	}
