@@ -39,8 +39,10 @@ type reader struct {
 // was made, is not compared. With -update the pages get what the commands print now.
 func TestCommandsInDocuments(t *testing.T) {
 	t.Parallel()
-	vmrunner := filepath.Join(t.TempDir(), "vmrunner")
+	dir := t.TempDir()
+	vmrunner := filepath.Join(dir, "vmrunner")
 	require.NoError(t, program.Build(t.Context(), vmrunner, "vmop/cmd/vmrunner"))
+	require.NoError(t, program.Build(t.Context(), filepath.Join(dir, "vmtype"), "vmop/cmd/vmtype"))
 	var pages []string
 	for _, file := range documents(t) {
 		if slices.ContainsFunc(blocks(t, file), func(b block) bool { return b.language == "console" }) {

@@ -7,11 +7,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Quote returns the program's arguments with what is a pattern and looks like a
+// quote returns the program's arguments with what is a pattern and looks like a
 // flag behind "--": everybody who looks for a QEMU option writes "why -device".
-func Quote(args []string, root *cobra.Command) []string {
+func quote(args []string, root *cobra.Command) []string {
 	at := slices.Index(args, "why")
-	if at < 1 || !slices.Contains(args[:at], "vmtype") || slices.Contains(args, "--") {
+	if at < 1 || slices.Contains(args, "--") {
 		return args
 	}
 	cmd, _, err := root.Find(args[:at+1])

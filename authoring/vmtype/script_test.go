@@ -22,7 +22,9 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "vmrunner")
 	if err == nil {
-		err = errors.Join(program.Build(context.Background(), dir, "vmop/cmd/vmrunner"), os.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH")))
+		err = errors.Join(program.Build(context.Background(), dir, "vmop/cmd/vmrunner"),
+			program.Build(context.Background(), dir, "vmop/cmd/vmtype"),
+			os.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH")))
 	}
 	code := 1
 	if err == nil {

@@ -16,7 +16,7 @@ import (
 const exitFailed = 1
 
 func newTest(f Flags) *cobra.Command {
-	var t testing
+	var t testRun
 	cmd := &cobra.Command{
 		Use:   "test [DIR...]",
 		Short: "Run the tests of VM types and try their samples",
@@ -69,8 +69,8 @@ func orHere(args []string) []string {
 	return args
 }
 
-// testing is one call of the verb.
-type testing struct {
+// testRun is one call of the verb.
+type testRun struct {
 	form, selected, junit string
 	update, verbose       bool
 	watch                 bool
@@ -79,7 +79,7 @@ type testing struct {
 	page                  page
 }
 
-func (t *testing) run(ctx context.Context, dirs []string) error {
+func (t *testRun) run(ctx context.Context, dirs []string) error {
 	if t.selected != "" {
 		var err error
 		if t.match, err = regexp.Compile(t.selected); err != nil {
@@ -94,7 +94,7 @@ func (t *testing) run(ctx context.Context, dirs []string) error {
 }
 
 // round tests what is selected of the folders.
-func (t *testing) round(ctx context.Context, dirs []string, selected selection) error {
+func (t *testRun) round(ctx context.Context, dirs []string, selected selection) error {
 	var results []vmtypestest.Result
 	found := false
 	for _, dir := range dirs {
@@ -132,7 +132,7 @@ func (t *testing) round(ctx context.Context, dirs []string, selected selection) 
 }
 
 // finish says how it went as a whole.
-func (t *testing) finish(results []vmtypestest.Result) error {
+func (t *testRun) finish(results []vmtypestest.Result) error {
 	if t.junit != "" {
 		if err := writeJUnit(t.junit, results); err != nil {
 			return err

@@ -6,13 +6,17 @@
 package vmtype
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"vmop/cli"
 	"vmop/spelling"
+	"vmop/yamlfile"
 )
 
 // Flags are those of the whole program that matter here.
@@ -23,8 +27,45 @@ type Flags struct {
 	Policy *string
 }
 
-// New returns the command with all its verbs.
-func New(f Flags) *cobra.Command {
+// Main does what the arguments of vmrunner say, which name the verb vmtype, and
+// returns the exit code of the program.
+func Main(parent context.Context, args []string) (code int) {
+	ctx, stop := cli.UntilSignal(parent)
+	defer stop()
+	root := newRoot()
+	root.SetArgs(quote(args, root))
+	err := root.ExecuteContext(ctx)
+	var exit cli.ExitError
+	var signal cli.SignalError
+	var faults yamlfile.Faults
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		return exit.Code
+	}
+	fmt.Fprintln(os.Stderr, "vmrunner:", cli.Describe(err))
+	switch {
+	case errors.As(err, &signal):
+		return signal.ExitCode()
+	case errors.As(err, &faults), errors.As(err, new(cli.UsageError)):
+		return cli.ExitUsage
+	}
+	return exitFailed
+}
+
+// newRoot returns vmrunner as far as authors use it.
+func newRoot() *cobra.Command {
+	root := &cobra.Command{Use: "vmrunner", Args: cli.NoArguments, SilenceErrors: true, SilenceUsage: true}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UsageError{Err: err} })
+	var types cli.TypeFlags
+	types.Add(root)
+	root.AddCommand(newCommand(Flags{Folder: &types.Folder, Policy: &types.Policy}))
+	return root
+}
+
+// newCommand returns the command with all its verbs.
+func newCommand(f Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "vmtype",
 		Short: "Write, test and compare VM types",

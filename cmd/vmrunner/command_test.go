@@ -22,5 +22,5 @@ func TestHelpIsNarrow(t *testing.T) {
 			check(verb)
 		}
 	}
-	check(newCommand(0))
+	check(newCommand())
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"vmop/cli"
 	"vmop/runner"
 	"vmop/runner/config"
 	"vmop/runner/status"
@@ -91,13 +92,13 @@ func (c *container) lastWords(outcome runner.Outcome, err error) []byte {
 	if outcome.Cause == "" {
 		t.Cause, t.Reason, t.Message = status.CauseStart, string(status.StartFailed), ""
 		switch {
-		case errors.As(err, new(signalError)):
+		case errors.As(err, new(cli.SignalError)):
 			t.Cause, t.Reason = status.CauseAsked, ""
 		case errors.As(err, new(yamlfile.Faults)):
 			t.Reason = string(status.ConfigInvalid)
 		}
 		if err != nil {
-			t.Message = describe(err)
+			t.Message = cli.Describe(err)
 		}
 	}
 	if c.reporter != nil {

@@ -45,7 +45,7 @@ func newEvents(f *flags) *cobra.Command {
 		for {
 			e, err := events.Next()
 			switch {
-			case errors.Is(err, io.EOF), errors.As(err, new(signalError)): // Ctrl-C is how one leaves
+			case errors.Is(err, io.EOF), errors.As(err, new(cli.SignalError)): // Ctrl-C is how one leaves
 				return nil
 			case err != nil:
 				return err

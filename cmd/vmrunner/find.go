@@ -122,7 +122,7 @@ func listens(dir string) bool {
 // nevertheless.
 func warnOfConfig(cmd *cobra.Command, err error) {
 	if err != nil {
-		cmd.PrintErrf("vmrunner: warning: the VM is the one that the file has started; now there is: %s\n", describe(err))
+		cmd.PrintErrf("vmrunner: warning: the VM is the one that the file has started; now there is: %s\n", cli.Describe(err))
 	}
 }
 

@@ -29,43 +29,38 @@ import (
 	"math"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"vmop/authoring/vmtype"
-	"vmop/authoring/vmtypestest"
 	"vmop/cli"
 	"vmop/runner"
 	"vmop/runner/control"
 	"vmop/runner/supervisor"
 	"vmop/vmtypes/evaluate"
-	"vmop/vmtypes/policy"
 	"vmop/yamlfile"
 )
 
 func main() {
-	evaluate.Serve(context.Background(), vmtypestest.Serve) // if this is such a process
-	umask := harden()
+	evaluate.Serve(context.Background(), nil) // if this is such a process
 	ctx, stop := untilSignal(context.Background())
-	root := newCommand(umask)
-	root.SetArgs(vmtype.Quote(os.Args[1:], root))
+	root := newCommand()
+	root.PersistentPreRun = func(*cobra.Command, []string) { harden() }
 	err := root.ExecuteContext(ctx)
 	stop()
 	if err != nil && !errors.As(err, new(loggedError)) && !errors.As(err, new(cli.ExitError)) {
-		fmt.Fprintln(os.Stderr, "vmrunner:", describe(err))
+		fmt.Fprintln(os.Stderr, "vmrunner:", cli.Describe(err))
 	}
 	os.Exit(exitCode(err))
 }
 
 // harden keeps what is ours from others: files and sockets, QEMU's too, are for
 // this user only, and no descriptor that was left open by whoever started us
-// reaches QEMU. It returns the umask that the user has chosen.
-func harden() (umask int) {
-	umask = unix.Umask(0o077)
+// reaches QEMU.
+func harden() {
+	unix.Umask(0o077)
 	_ = unix.CloseRange(firstInherited, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) // Linux 5.11; before, they stay
-	return umask
 }
 
 // firstInherited is the first descriptor that is not a standard stream.
@@ -77,27 +72,16 @@ type loggedError struct{ error }
 
 func (e loggedError) Unwrap() error { return e.error }
 
-// signalError says which signal asked the runner to stop.
-type signalError struct{ signal syscall.Signal }
-
-func (e signalError) Error() string { return "signal " + e.signal.String() }
-
 // untilSignal returns a context that is done at the first TERM or INT, or at once
 // if an earlier runner of this VM got one. Further
 // signals change nothing: the guest is being asked already.
 func untilSignal(parent context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(parent)
 	if asked := supervisor.AskedToStop(); asked != 0 {
-		cancel(signalError{asked})
+		ctx, cancel := context.WithCancelCause(parent)
+		cancel(cli.SignalError{Signal: asked})
+		parent = ctx
 	}
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	go func() {
-		for s := range signals {
-			cancel(signalError{s.(syscall.Signal)})
-		}
-	}()
-	return ctx, func() { signal.Stop(signals); cancel(nil) }
+	return cli.UntilSignal(parent)
 }
 
 // hangUps tells of each HUP, with which a service is told to read its
@@ -121,7 +105,6 @@ const (
 	exitFailed = 1
 	exitLocked = 3 // run: the VM runs already
 	exitAbsent = 3 // the other verbs: it doesn't
-	exitSignal = 128
 )
 
 // outcomeError carries QEMU's exit code.
@@ -131,7 +114,7 @@ func (e outcomeError) Error() string { return "the VM ended: " + e.outcome.Strin
 
 func exitCode(err error) int {
 	var outcome outcomeError
-	var sig signalError
+	var sig cli.SignalError
 	var exit cli.ExitError
 	var faults yamlfile.Faults
 	switch {
@@ -142,7 +125,7 @@ func exitCode(err error) int {
 	case errors.As(err, &exit):
 		return exit.Code
 	case errors.As(err, &sig):
-		return exitSignal + int(sig.signal)
+		return sig.ExitCode()
 	case errors.Is(err, runner.ErrLocked):
 		return exitLocked
 	case errors.Is(err, control.ErrNotRunning):
@@ -151,25 +134,4 @@ func exitCode(err error) int {
 		return cli.ExitUsage
 	}
 	return exitFailed
-}
-
-// describe returns the text for people: faults of a file with their lines.
-func describe(err error) string {
-	var faults yamlfile.Faults
-	if errors.As(err, &faults) {
-		where := "configuration"
-		if errors.As(err, new(*policy.FileError)) {
-			where = "policy for VM types"
-		}
-		return fmt.Sprintf("%s in the %s\n%s", count(len(faults), "fault"), where, strings.TrimSuffix(faults.Excerpts(), "\n"))
-	}
-	return err.Error()
-}
-
-// count returns "1 fault", "2 faults".
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

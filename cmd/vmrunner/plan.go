@@ -28,11 +28,11 @@ func newPlan(f *flags) *cobra.Command {
 			if err := f.hasConfig(); err != nil {
 				return err
 			}
-			limits, err := policy.Load(f.policy)
+			limits, err := policy.Load(f.types.Policy)
 			if err != nil {
 				return err
 			}
-			vm, err := runner.Prepare(cmd.Context(), runner.Options{ConfigFile: f.config, VMTypes: f.vmTypes, Policy: limits})
+			vm, err := runner.Prepare(cmd.Context(), runner.Options{ConfigFile: f.config, VMTypes: f.types.Folder, Policy: limits})
 			var faults *vmtypes.FaultsError
 			var denied *policy.Error
 			if err != nil && !errors.As(err, &faults) && !errors.As(err, &denied) {

@@ -42,14 +42,14 @@ func newRun(f *flags) *cobra.Command {
 			if err := f.hasConfig(); err != nil {
 				return f.tell(log, err)
 			}
-			limits, policyFault := policy.Load(f.policy)
+			limits, policyFault := policy.Load(f.types.Policy)
 			manager, err := notify.FromEnvironment()
 			if err != nil {
 				return err
 			}
 			told, stop := hangUps()
 			defer stop()
-			opts := runner.Options{Manager: manager, Reporter: box.reporter, GracePeriod: box.grace, DisplaySecret: os.Getenv(config.DisplaySecretVariable), Reread: told, ConfigFile: f.config, VMTypes: f.vmTypes, Policy: limits, PolicyFault: policyFault, Log: log, Version: version}
+			opts := runner.Options{Manager: manager, Reporter: box.reporter, GracePeriod: box.grace, DisplaySecret: os.Getenv(config.DisplaySecretVariable), Reread: told, ConfigFile: f.config, VMTypes: f.types.Folder, Policy: limits, PolicyFault: policyFault, Log: log, Version: version}
 			if !console && powerOffOn == "" {
 				return f.tell(log, run(cmd.Context(), opts, &box))
 			}

@@ -1,0 +1,25 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"vmop/vmtypes"
+	"vmop/vmtypes/policy"
+)
+
+// TypeFlags say where VM types come from and what they may do.
+type TypeFlags struct {
+	// Folder is the folder of custom VM types.
+	Folder string
+	// Policy is the file with the policy for VM types.
+	Policy string
+}
+
+// Add adds the flags to a command and those below it.
+func (f *TypeFlags) Add(cmd *cobra.Command) {
+	cmd.PersistentFlags().StringVar(&f.Folder, "vmtypes", vmtypes.DefaultDir, "`folder` of custom VM types")
+	cmd.PersistentFlags().StringVar(&f.Policy, "vmtypes-policy", policy.DefaultFile,
+		"`file` that says what VM types may do; the default may\nbe absent")
+	CompleteFolder(cmd, "vmtypes")
+	CompleteFile(cmd, "vmtypes-policy", "yaml", "yml")
+}
