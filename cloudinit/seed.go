@@ -3,7 +3,8 @@ package cloudinit
 import (
 	"fmt"
 	"os"
-	"path/filepath"
+
+	"vmop/durable"
 )
 
 // MaxData is the upper limit for the four files together, in bytes (64 MiB). An image is built in memory, so the limit is
@@ -36,23 +37,14 @@ func (s Seed) WriteImage(path string) error {
 	if err != nil {
 		return fmt.Errorf("make cloud-init image %s: %w", path, err)
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
+	err = durable.Fill(path, 0o600, durable.Volatile, func(file *os.File) error {
+		if _, err := file.Write(image.data[:image.used]); err != nil {
+			return err
+		}
+		return file.Truncate(int64(len(image.data)))
+	})
 	if err != nil {
-		return fmt.Errorf("make cloud-init image %s: %w", path, err)
-	}
-	_, err = file.Write(image.data[:image.used])
-	if err == nil {
-		err = file.Truncate(int64(len(image.data)))
-	}
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		os.Remove(file.Name())
-		return fmt.Errorf("make cloud-init image %s: %w", path, err)
+		return fmt.Errorf("make cloud-init image: %w", err)
 	}
 	return nil
 }

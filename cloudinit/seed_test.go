@@ -218,11 +218,11 @@ func TestAFileThatCantBeWritten(t *testing.T) {
 	dir := t.TempDir()
 	missing := filepath.Join(dir, "missing", "seed.img")
 	require.ErrorIs(t, fourFiles().WriteImage(missing), fs.ErrNotExist)
-	require.ErrorContains(t, fourFiles().WriteImage(missing), "make cloud-init image "+missing+": ")
+	require.ErrorContains(t, fourFiles().WriteImage(missing), "make cloud-init image: write "+missing+": ")
 
 	occupied := filepath.Join(dir, "occupied")
 	require.NoError(t, os.MkdirAll(filepath.Join(occupied, "x"), 0o700))
-	require.ErrorContains(t, fourFiles().WriteImage(occupied), "make cloud-init image "+occupied+": ")
+	require.ErrorContains(t, fourFiles().WriteImage(occupied), "make cloud-init image: write "+occupied+": ")
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, left, 1, "no temporary file stays")

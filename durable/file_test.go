@@ -1,9 +1,13 @@
 package durable_test
 
 import (
+	"bytes"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,7 +18,7 @@ import (
 // The test program is also one that rewrites the file that REWRITE names.
 func TestMain(m *testing.M) {
 	if path := os.Getenv("REWRITE"); path != "" {
-		if durable.File(path, []byte("new")) != nil {
+		if durable.Rewrite(path, []byte("new")) != nil {
 			os.Exit(1)
 		}
 		os.Exit(0)
@@ -28,7 +32,12 @@ func TestFile(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "link")
 	require.NoError(t, os.WriteFile(path, []byte("a longer text"), 0o640))
 	require.NoError(t, os.Symlink(path, link))
-	require.NoError(t, durable.File(link, []byte("new")))
+	owner := os.Getuid()
+	if owner == 0 { // others can't give files away
+		owner = 4321
+		require.NoError(t, os.Chown(path, owner, owner))
+	}
+	require.NoError(t, durable.Rewrite(link, []byte("new")))
 	is(t, path, "new")
 	info, err := os.Lstat(link)
 	require.NoError(t, err)
@@ -36,7 +45,8 @@ func TestFile(t *testing.T) {
 	info, err = os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o640), info.Mode())
-	require.ErrorIs(t, durable.File(path+"2", nil), os.ErrNotExist)
+	require.Equal(t, uint32(owner), info.Sys().(*syscall.Stat_t).Uid)
+	require.ErrorIs(t, durable.Rewrite(path+"2", nil), os.ErrNotExist)
 }
 
 // A limit of the size of files stands for a disk that is full.
@@ -59,4 +69,138 @@ func is(t *testing.T, path, want string) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)
 	require.Len(t, entries, 1)
+}
+
+func TestWrite(t *testing.T) {
+	t.Parallel()
+	for _, lifetime := range []durable.Lifetime{durable.Synced, durable.Volatile} {
+		path := filepath.Join(t.TempDir(), "file")
+		require.NoError(t, durable.Write(path, []byte("a longer text"), 0o664, lifetime))
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o664), info.Mode(), "whatever the umask is")
+		require.NoError(t, durable.Write(path, []byte("new"), 0o600, lifetime))
+		info, err = os.Stat(path)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode())
+		is(t, path, "new")
+		require.ErrorIs(t, durable.Write(filepath.Join(path, "x"), nil, 0o600, lifetime), syscall.ENOTDIR)
+	}
+}
+
+// A link is replaced, and what it leads to stays: in a folder that others may write
+// to, a link must not have files elsewhere written.
+func TestWriteReplacesLinks(t *testing.T) {
+	t.Parallel()
+	target, link := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.WriteFile(target, []byte("old"), 0o600))
+	require.NoError(t, os.Symlink(target, link))
+	require.NoError(t, durable.Write(link, []byte("new"), 0o600, durable.Synced))
+	is(t, target, "old")
+	is(t, link, "new")
+}
+
+// What can't be filled leaves the file as it was, and nothing beside it.
+func TestFillFails(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(path, []byte("old"), 0o600))
+	for _, fill := range []func(*os.File) error{
+		func(*os.File) error { return io.ErrUnexpectedEOF },
+		func(file *os.File) error { return errors.Join(file.Close(), io.ErrUnexpectedEOF) },
+	} {
+		err := durable.Fill(path, 0o600, durable.Synced, fill)
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		require.ErrorContains(t, err, "write "+path)
+		is(t, path, "old")
+	}
+}
+
+// Whoever reads meanwhile gets the old or the new content, never a part of one.
+func TestReadersSeeOneOrTheOther(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "file")
+	old, changed := bytes.Repeat([]byte("o"), 1<<16), bytes.Repeat([]byte("n"), 1<<17)
+	require.NoError(t, durable.Write(path, old, 0o600, durable.Volatile))
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		for range 100 {
+			err = errors.Join(err, durable.Write(path, changed, 0o600, durable.Volatile),
+				durable.Write(path, old, 0o600, durable.Volatile))
+		}
+		done <- err
+	}()
+	for {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(text, old) || bytes.Equal(text, changed), "%d bytes", len(text))
+		select {
+		case err := <-done:
+			require.NoError(t, err)
+			return
+		default:
+		}
+	}
+}
+
+func TestLink(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	link := filepath.Join(folder, "link")
+	require.NoError(t, os.Symlink("leftover", filepath.Join(folder, ".link.link")))
+	for _, target := range []string{"/a", "/b"} {
+		require.NoError(t, durable.Link(target, link))
+		at, err := os.Readlink(link)
+		require.NoError(t, err)
+		require.Equal(t, target, at)
+	}
+	entries, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+}
+
+// What a program that was killed has half written is found by the name it was to get.
+func TestRemoveTemporary(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	path := filepath.Join(folder, "file")
+	err := durable.Fill(path, 0o600, durable.Volatile, func(file *os.File) error {
+		return os.Link(file.Name(), file.Name()+"0") // as if the rename never came
+	})
+	require.NoError(t, err)
+	for _, kept := range []string{"other", ".other.1", ".file", "file.1"} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, kept), nil, 0o600))
+	}
+	require.NoError(t, durable.RemoveTemporary(folder, "file", "nothing"))
+	entries, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	require.Equal(t, []string{".file", ".other.1", "file", "file.1", "other"}, names)
+	require.ErrorIs(t, durable.RemoveTemporary(path+"2"), os.ErrNotExist)
+}
+
+func TestRename(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(path, []byte("x"), 0o600))
+	require.NoError(t, durable.Rename(path, path+"2"))
+	is(t, path+"2", "x")
+	require.ErrorIs(t, durable.Rename(path, path+"3"), os.ErrNotExist)
+}
+
+func BenchmarkWrite(b *testing.B) {
+	for name, lifetime := range map[string]durable.Lifetime{"synced": durable.Synced, "volatile": durable.Volatile} {
+		b.Run(name, func(b *testing.B) {
+			path := filepath.Join(b.TempDir(), "file")
+			for b.Loop() {
+				if err := durable.Write(path, []byte("text"), 0o600, lifetime); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"vmop/durable"
 	"vmop/process"
 	"vmop/runner/config"
 	"vmop/runner/reconcile"
@@ -218,7 +219,7 @@ func (m *machine) adopt(ctx context.Context, found *remains, opts Options) (err 
 	stop := m.progress.Stop
 	m.hold.pause(m.progress.Paused)
 	m.atOnce.Store(stop != nil && stop.AtOnce)
-	if err := removeTemporary(m.vm.DataDir, m.vm.dataFiles()...); err != nil {
+	if err := durable.RemoveTemporary(m.vm.DataDir, m.vm.dataFiles()...); err != nil {
 		m.log.Warn("what the earlier runner has half written is left", "err", err)
 	}
 	m.qemu = found.qemu

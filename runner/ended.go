@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"vmop/durable"
 	"vmop/process"
 	"vmop/runner/status"
 )
@@ -33,7 +34,7 @@ func (m *machine) noteEnd(opts Options, o *Outcome) {
 	}
 	end := lastEnd{Pod: opts.Reporter.PodUID(), Began: m.began, UUID: m.vm.Spec.UUID, VMType: m.vm.Plan.Type, Cause: o.Cause, Reason: o.Reason}
 	path := filepath.Join(m.vm.DataDir, endedFile)
-	if err := writeJSON(path, end); err != nil {
+	if err := writeJSON(path, end, durable.Synced); err != nil {
 		m.log.Warn("that the guest has shut itself down is not noted", "err", err)
 		return
 	}

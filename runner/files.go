@@ -6,9 +6,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
+	"vmop/durable"
 	"vmop/vmtypes/plan"
 )
 
@@ -47,7 +47,8 @@ func copyOnce(f plan.CopyOnce) (replaced string, err error) {
 	if have.recorded && have.kind == f.Kind {
 		return replaced, nil
 	}
-	return replaced, writeFile(f.To+kindSuffix, []byte(f.Kind+"\n"))
+	// A kind that a power failure loses is found out again, by the size of the copy.
+	return replaced, durable.Write(f.To+kindSuffix, []byte(f.Kind+"\n"), 0o600, durable.Volatile)
 }
 
 // unknownKind is the kind of a copy that fits nothing that is known.
@@ -109,71 +110,24 @@ func setAside(path, kind string) (string, error) {
 			name = fmt.Sprintf("%s.%d", name, n)
 		}
 		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
-			return name, os.Rename(path, name)
+			return name, durable.Rename(path, name)
 		}
 	}
 }
 
-// copyFile copies by way of a temporary file, so that a full disk leaves
-// nothing half-written under the name.
-func copyFile(from, to string) (err error) {
+// copyFile copies a file of the guest's, which must be there after a power failure.
+func copyFile(from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	out, err := os.CreateTemp(filepath.Dir(to), "."+filepath.Base(to)+".*")
-	if err != nil {
+	err = durable.Fill(to, 0o600, durable.Synced, func(out *os.File) error {
+		_, err := io.Copy(out, in)
 		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("copy %s to %s: %w", from, to, err), os.Remove(out.Name()))
-		}
-	}()
-	if _, err = io.Copy(out, in); err != nil {
-		return errors.Join(err, out.Close())
-	}
-	if err = out.Sync(); err != nil {
-		return errors.Join(err, out.Close())
-	}
-	if err = out.Close(); err != nil {
-		return err
-	}
-	return os.Rename(out.Name(), to)
-}
-
-// removeTemporary removes what a runner that was killed has half written in a
-// directory: files that were to get one of the names.
-func removeTemporary(dir string, names ...string) error {
-	entries, err := os.ReadDir(dir)
+	})
 	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		for _, name := range names {
-			if strings.HasPrefix(e.Name(), "."+name+".") {
-				if err := removeIfThere(filepath.Join(dir, e.Name())); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// writeFile writes a small file atomically.
-func writeFile(path string, data []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(data)
-	if err = errors.Join(err, tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(tmp.Name()))
+		return fmt.Errorf("copy %s to %s: %w", from, to, err)
 	}
 	return nil
 }

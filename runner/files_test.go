@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/durable"
 	"vmop/vmtypes/plan"
 )
 
@@ -128,7 +129,7 @@ func TestFullDisk(t *testing.T) {
 	require.ErrorContains(t, err, "copy "+f.From+" to "+f.To)
 	require.Equal(t, map[string]string{"vars.2m": "mine", "vars.kind": "2m\n"}, contents(t, dir))
 
-	err = writeFile(filepath.Join(dir, "vars.kind"), []byte("4m\n"))
+	err = durable.Write(filepath.Join(dir, "vars.kind"), []byte("4m\n"), 0o600, durable.Volatile)
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.Equal(t, before["vars.kind"], contents(t, dir)["vars.kind"])
 	require.Len(t, contents(t, dir), 2)

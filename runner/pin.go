@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"vmop/durable"
 	"vmop/vmtypes"
 )
 
@@ -91,7 +92,7 @@ func (p *pin) write(dataDir string) error {
 	if p.archive == nil {
 		return nil
 	}
-	return writeFile(filepath.Join(dataDir, pinnedType), p.archive)
+	return durable.Write(filepath.Join(dataDir, pinnedType), p.archive, 0o600, durable.Synced)
 }
 
 // readMachines reads lines of the form "q35 pc-q35-7.2".
@@ -128,5 +129,5 @@ func writeMachine(dataDir string, machines map[string]string, alias, version str
 	for _, a := range slices.Sorted(maps.Keys(known)) {
 		fmt.Fprintln(&b, a, known[a])
 	}
-	return writeFile(filepath.Join(dataDir, pinnedMachines), b.Bytes())
+	return durable.Write(filepath.Join(dataDir, pinnedMachines), b.Bytes(), 0o600, durable.Synced)
 }

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"vmop/durable"
 	"vmop/process"
 	"vmop/runner/config"
 	"vmop/vmtypes"
@@ -121,7 +122,7 @@ func (m *machine) remember() error {
 	if err != nil {
 		return err
 	}
-	if err := writeJSON(filepath.Join(m.vm.RuntimeDir, recordFile), r); err != nil {
+	if err := writeJSON(filepath.Join(m.vm.RuntimeDir, recordFile), r, durable.Volatile); err != nil {
 		return err
 	}
 	return linkRuntime(m.vm.DataDir, m.vm.RuntimeDir)
@@ -129,7 +130,7 @@ func (m *machine) remember() error {
 
 // keepProgress writes how far this runner has come.
 func (m *machine) keepProgress() error {
-	return writeJSON(filepath.Join(m.vm.RuntimeDir, progressFile), m.progress)
+	return writeJSON(filepath.Join(m.vm.RuntimeDir, progressFile), m.progress, durable.Volatile)
 }
 
 // noteProgress changes the progress. What can't be written is only missing if the runner
@@ -176,7 +177,8 @@ func (m *machine) noteStop(cause string, atOnce bool) (at time.Duration) {
 
 // keepConfig notes the configuration in force.
 func (m *machine) keepConfig(cfg *config.Config) {
-	if err := writeFile(filepath.Join(m.vm.RuntimeDir, configFile), cfg.Text()); err != nil {
+	path := filepath.Join(m.vm.RuntimeDir, configFile)
+	if err := durable.Write(path, cfg.Text(), 0o600, durable.Volatile); err != nil {
 		m.log.Warn("the configuration in force is not noted", "err", err)
 	}
 }
@@ -194,12 +196,12 @@ func (m *machine) keptConfig() *config.Config {
 	return cfg
 }
 
-func writeJSON(path string, value any) error {
+func writeJSON(path string, value any, lifetime durable.Lifetime) error {
 	data, err := json.Marshal(value)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	return writeFile(path, append(data, '\n'))
+	return durable.Write(path, append(data, '\n'), 0o600, lifetime)
 }
 
 // readJSON returns false if there is no such file.
@@ -224,15 +226,7 @@ func linkRuntime(dataDir, runtimeDir string) error {
 	if at, err := os.Readlink(link); err == nil && at == runtimeDir {
 		return nil
 	}
-	tmp := link + ".new"
-	err := removeIfThere(tmp)
-	if err == nil {
-		err = os.Symlink(runtimeDir, tmp)
-	}
-	if err == nil {
-		err = os.Rename(tmp, link)
-	}
-	if err != nil {
+	if err := durable.Link(runtimeDir, link); err != nil {
 		return fmt.Errorf("note the runtime directory in the data directory: %w", err)
 	}
 	return nil

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"vmop/durable"
 	"vmop/process"
 	"vmop/qmp"
 	"vmop/runner/config"
@@ -85,7 +86,7 @@ func (m *machine) start(ctx context.Context) error {
 		return err
 	}
 	m.noteSockets()
-	if err := removeTemporary(vm.DataDir, vm.dataFiles()...); err != nil {
+	if err := durable.RemoveTemporary(vm.DataDir, vm.dataFiles()...); err != nil {
 		return fmt.Errorf("remove what an earlier run left: %w", err)
 	}
 	for _, f := range vm.Plan.Files {
@@ -180,7 +181,7 @@ func (m *machine) noteRuntimeDir() {
 		return nil
 	})
 	m.undo.addMachine("runtime directory", func() error {
-		if err := removeTemporary(dir, ownFiles...); err != nil {
+		if err := durable.RemoveTemporary(dir, ownFiles...); err != nil {
 			return err
 		}
 		if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"vmop/durable"
 )
 
 // form is part of the name of cached files: what they hold, and how.
@@ -35,21 +37,11 @@ func (q *QEMU) recall() bool {
 	return true
 }
 
-// keep writes what is known, so that nobody reads half of it.
+// keep writes what is known. Where that can't be done, it is asked again.
 func (q *QEMU) keep() {
 	text, err := json.Marshal(q.known)
 	if q.cache == "" || err != nil || os.MkdirAll(filepath.Dir(q.cache), 0o700) != nil {
 		return
 	}
-	file, err := os.CreateTemp(filepath.Dir(q.cache), "new")
-	if err != nil {
-		return
-	}
-	_, err = file.Write(text)
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil || os.Rename(file.Name(), q.cache) != nil {
-		_ = os.Remove(file.Name()) // the cache is as it was
-	}
+	_ = durable.Write(q.cache, text, 0o600, durable.Volatile) // or the cache is as it was
 }

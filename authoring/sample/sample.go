@@ -180,7 +180,7 @@ func (s *Sample) Write(text string) error {
 	}
 	s.archive.Files[at].Data = []byte(text)
 	s.Text = text
-	if err := durable.File(s.Path, txtar.Format(s.archive)); err != nil {
+	if err := durable.Rewrite(s.Path, txtar.Format(s.archive)); err != nil {
 		return fmt.Errorf("write sample: %w", err)
 	}
 	return nil

@@ -133,7 +133,7 @@ func (f *formatting) file(path string) error {
 		return err
 	}
 	if !f.check && !f.diff {
-		if err := durable.File(path, []byte(formatted)); err != nil {
+		if err := durable.Rewrite(path, []byte(formatted)); err != nil {
 			return fmt.Errorf("write what was formatted: %w", err)
 		}
 	}

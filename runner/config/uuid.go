@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"vmop/durable"
 	"vmop/vmspec"
 )
 
@@ -37,14 +38,15 @@ func EnsureUUID(dataDir, explicit string, create bool) (string, error) {
 		first, _, _ := strings.Cut(string(data), "\n")
 		id := strings.TrimSpace(first)
 		if !vmspec.ValidUUID(id) {
-			return "", fmt.Errorf("read the VM's uuid: the first line of %s is %s, not a uuid; correct it or remove the file", file, quote(id))
+			const wrong = "read the VM's uuid: the first line of %s is %s, not a uuid; correct it or remove the file"
+			return "", fmt.Errorf(wrong, file, quote(id))
 		}
 		return id, nil
 	case !create:
 		return PlaceholderUUID, nil
 	}
 	id := newUUID()
-	if err := store(file, id+"\n"); err != nil {
+	if err := durable.Write(file, []byte(id+"\n"), 0o644, durable.Synced); err != nil {
 		return "", fmt.Errorf("store the VM's uuid: %w", err)
 	}
 	return id, nil
@@ -57,20 +59,4 @@ func newUUID() string {
 	b[6] = b[6]&0x0f | 0x40
 	b[8] = b[8]&0x3f | 0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:])
-}
-
-// store writes a file that is either there as a whole or not at all, even
-// after a power failure.
-func store(file, text string) error {
-	temporary, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temporary.Name()) // is gone when all went well
-	_, err = temporary.WriteString(text)
-	err = errors.Join(err, temporary.Chmod(0o644), temporary.Sync(), temporary.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(temporary.Name(), file)
 }

@@ -70,7 +70,7 @@ func TestUUIDFiles(t *testing.T) {
 	require.EqualError(t, err, `read the VM's uuid: the first line of `+file+` is "junk", not a uuid; correct it or remove the file`)
 
 	_, err = EnsureUUID(filepath.Join(dir, "missing"), "", true)
-	require.ErrorContains(t, err, "store the VM's uuid: open "+filepath.Join(dir, "missing"))
+	require.ErrorContains(t, err, "store the VM's uuid: write "+filepath.Join(dir, "missing"))
 
 	_, err = EnsureUUID(file, "", true)
 	require.ErrorContains(t, err, "read the VM's uuid: open "+file)
