@@ -32,6 +32,7 @@ func newRun(f *flags) *cobra.Command {
 		Args:    cli.NoArguments,
 		GroupID: groupFile, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			hurry()
 			log, err := f.runnerLog(cmd)
 			if err != nil {
 				return err
