@@ -9,12 +9,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
-
-	"k8s.io/client-go/transport"
 )
 
 const (
@@ -38,6 +35,7 @@ const (
 type client struct {
 	pod       *Pod
 	namespace string
+	server    connection
 }
 
 // An AnswerError is what the API server says when it refuses something
@@ -104,11 +102,7 @@ func (c *client) do(ctx context.Context, method, path, kind string, body []byte,
 	request.Header.Set("Content-Type", kind)
 	request.Header.Set("Accept", jsonType)
 	request.Header.Set("User-Agent", FieldManager)
-	connection, err := c.connection()
-	if err != nil {
-		return fmt.Errorf("ask the API server: %w", err)
-	}
-	response, err := connection.RoundTrip(request)
+	response, err := c.server.send(request)
 	if err != nil {
 		return fmt.Errorf("ask the API server: %w", err)
 	}
@@ -127,16 +121,6 @@ func (c *client) do(ctx context.Context, method, path, kind string, body []byte,
 		return fmt.Errorf("read the API server's answer: %w", err)
 	}
 	return nil
-}
-
-// connection returns the way to the API server. It is looked for each time, so that
-// a token or certificate authority that was exchanged is taken; the connection
-// itself is kept by client-go. HTTP/2 would ask for a sign of life every 30 seconds.
-func (c *client) connection() (http.RoundTripper, error) {
-	return transport.New(&transport.Config{
-		BearerTokenFile: filepath.Join(c.pod.account, "token"),
-		TLS:             transport.TLSConfig{CAFile: filepath.Join(c.pod.account, "ca.crt"), NextProtos: []string{"http/1.1"}},
-	})
 }
 
 // refusal reads what the API server, or what is between, has to say.

@@ -16,7 +16,6 @@
 // The newest status wins; those between are gone. Nobody waits for the API server,
 // neither the VM nor the tracker.
 //
-// Of client-go only package transport is used, which brings TLS and the rotation
-// of tokens. Package rest would cost every runner, also those outside of a cluster,
-// 1.2 ms at its start and 0.4 MB.
+// Nothing of client-go is linked: what initialises it would be paid by every runner,
+// also those outside of a cluster (docs/decisions/0034-server-side-apply.md).
 package k8s

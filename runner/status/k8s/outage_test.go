@@ -107,6 +107,29 @@ func TestFault32TheAPIServerFails(t *testing.T) {
 	require.Contains(t, log.String(), "the status is reported again")
 }
 
+// Certificate authorities that are exchanged are taken at once, and as long as they
+// are the same, so is the connection.
+func TestTheAuthoritiesAreExchanged(t *testing.T) {
+	t.Parallel()
+	clients := make(chan string, 100)
+	p := scripted(t, func(w http.ResponseWriter, r *http.Request) {
+		clients <- r.RemoteAddr
+		_, _ = w.Write([]byte(`{"metadata": {"uid": "u"}}`)) // a client that has gone is told nothing
+	})
+	valid := p.read(p.account + "/ca.crt")
+	p.file("ca.crt", "none")
+	tracker, r, log := p.follow(status.Entered{State: status.Booting})
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), "ca.crt has no certificate") }, patience, tick)
+	p.file("ca.crt", valid)
+	first := <-clients
+	tell(t, tracker, status.Ended{Cause: "asked"})
+	<-r.Done()
+	close(clients)
+	for client := range clients {
+		require.Equal(t, first, client)
+	}
+}
+
 // An API server that takes requests and never answers holds up nobody: not the
 // tracker, and not the runner's end.
 func TestAServerThatDoesNotAnswer(t *testing.T) {

@@ -41,7 +41,7 @@ func (r *Reporter) Heard() bool { return !r.absent.Load() }
 // empty means the pod's. What ends the context does not end this: see Close. It is
 // called once at most.
 func (r *Reporter) Follow(ctx context.Context, tracker *status.Tracker, namespace string) {
-	c := &client{pod: r.pod, namespace: namespace}
+	c := &client{pod: r.pod, namespace: namespace, server: connection{account: r.pod.account}}
 	if namespace == "" {
 		c.namespace = r.pod.Namespace
 	}
