@@ -32,6 +32,7 @@ var architectureRules = []rule{
 	{"drawn", "a package that is in no layer has no direction", undrawn},
 	{"layers", "imports that point downwards make every package understandable by what is below it", upward},
 	{"fences", "a library known in one place can be replaced there", overFence},
+	{"never", "what knows nothing of another part can be used without it", forbidden},
 	{"options", "VM types alone know QEMU's options: what the runner has to know of a machine, the plan says", optionsInRunner},
 	{"where is", "a reader who follows the table wants to arrive", lostWay},
 }
@@ -279,6 +280,28 @@ func overFence(tr tree) []string {
 	return broken
 }
 
+func forbidden(tr tree) []string {
+	var broken []string
+	for _, line := range tr.block("never") {
+		words := strings.Fields(line)
+		if len(words) < 2 {
+			continue
+		}
+		foreign := words[len(words)-1]
+		for _, s := range tr.code() {
+			if !slices.ContainsFunc(words[:len(words)-1], s.isIn) {
+				continue
+			}
+			for _, imported := range s.imports() {
+				if imported == foreign || strings.HasPrefix(imported, foreign+"/") {
+					broken = append(broken, s.path+" imports "+imported+", which it must never do")
+				}
+			}
+		}
+	}
+	return broken
+}
+
 // optionWord is a text that is an option of QEMU, with what may follow it in the
 // same word, or the name of a device that only an option has.
 var optionWord = regexp.MustCompile(`^(-[A-Za-z][A-Za-z_-]*([ =].*)?|virtserialport|virtconsole|(virtio|vhost|usb|scsi|ide|tpm)-[a-z0-9-]+)$`)
@@ -319,7 +342,8 @@ func TestArchitectureRulesBite(t *testing.T) {
 	t.Parallel()
 	const where = "\n## Where is …?\n\n| What | File | Look for |\n|---|---|---|\n" +
 		"| it | [a/x.go](a/x.go) | `func F` |\n| that | it has moved | |\n\n## Next\n"
-	const drawing = "```layers\nlayer 1  a  (later)\nlayer 0  b  c\nbeside   test/x\n```\n```fences\na  example.org/lib\nb/...  vmop/b\n```\n"
+	const drawing = "```layers\nlayer 1  a  (later)\nlayer 0  b  c\nbeside   test/x\n```\n```fences\na  example.org/lib\nb/...  vmop/b\n```\n" +
+		"```never\nb/...  c  vmop/far\n```\n"
 	tests := []struct {
 		rule, file, text, want string
 	}{
@@ -332,6 +356,8 @@ func TestArchitectureRulesBite(t *testing.T) {
 		{"fences", "b/x.go", `package b; import "example.org/lib/sub"`, "b/x.go imports example.org/lib/sub, which only a may"},
 		{"fences", "a/x.go", `package a; import "vmop/b/sub"`, "a/x.go imports vmop/b/sub, which only b/... may"},
 		{"fences", "b/x.go", `package b; import "github.com/stretchr/testify/require"`, "nothing but tests"},
+		{"never", "b/sub/x.go", `package b; import "vmop/far/away"`, "b/sub/x.go imports vmop/far/away, which it must never do"},
+		{"never", "c/x.go", `package c; import "vmop/far"`, "c/x.go imports vmop/far, which"},
 		{"where is", "a/x.go", "package a", "it: a/x.go does not contain func F"},
 		{"where is", "a/x.go", "package a; func F() {}", "1 of the table's 4 lines are rows"},
 		{"options", "runner/x.go", `package runner; const flag = "-tpmdev"`, `runner/x.go:1: "-tpmdev": have the VM type state it`},
