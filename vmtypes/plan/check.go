@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"unicode"
+
+	"vmop/vmtypes/qemuopt"
 )
 
 // Bounds of a plan. Linux allows 128 KiB for one argument and 2 MiB for all
@@ -74,7 +76,10 @@ func (p *Plan) things() int {
 }
 
 // A thing is what an option makes for others to refer to.
-type thing struct{ kind, id string } // "chardev", "serial0"
+type thing struct {
+	kind qemuopt.Kind
+	id   string // "serial0"
+}
 
 type checker struct {
 	plan *Plan
@@ -205,18 +210,12 @@ func (c *checker) descriptors() {
 	}
 }
 
-// kinds maps flags to the kind of thing an option with this flag makes.
-var kinds = map[string]string{
-	"-device": "device", "-object": "object", "-chardev": "chardev", "-netdev": "netdev",
-	"-blockdev": "block node", "-drive": "block node", "-tpmdev": "tpmdev", "-audiodev": "audiodev",
-	"-fsdev": "fsdev",
-}
-
 func (c *checker) define(o *Option) {
-	kind, id := kinds[o.Flag], o.ID()
-	if kind == "" || id == "" {
+	known, id := qemuopt.Flag(o.Flag), o.ID()
+	if known == nil || known.Makes == "" || id == "" {
 		return
 	}
+	kind := known.Makes
 	if before, ok := c.defined[thing{kind, id}]; ok {
 		c.fault(o.Origin, "%s: the %s %q exists already, made at %s", o.Flag, kind, id, before)
 		return
@@ -224,50 +223,24 @@ func (c *checker) define(o *Option) {
 	c.defined[thing{kind, id}] = o.Origin
 }
 
-// runners are options that are the runner's own business.
-var runners = map[string]string{
-	"-S":           "the runner starts the machine paused by itself",
-	"-mon":         "the runner makes the monitor by itself",
-	"-monitor":     "the runner makes the monitor by itself",
-	"-qmp":         "the runner makes the monitor by itself",
-	"-qmp-pretty":  "the runner makes the monitor by itself",
-	"-daemonize":   "the runner must be QEMU's parent",
-	"-pidfile":     "the runner knows QEMU's process",
-	"-writeconfig": "it writes a file and ends QEMU",
-	"-readconfig":  "options from elsewhere cannot be checked or explained",
-}
-
 func (c *checker) own(o *Option) {
-	flag := "-" + strings.TrimLeft(o.Flag, "-")
-	if why, ok := runners[flag]; ok {
-		c.fault(o.Origin, "%s cannot be used by a VM type: %s", o.Flag, why)
+	if known := qemuopt.Flag(o.Flag); known != nil && known.Own != "" {
+		c.fault(o.Origin, "%s cannot be used by a VM type: %s", o.Flag, known.Own)
 	}
 	if !strings.HasPrefix(o.Flag, "-") {
 		c.fault(o.Origin, "%q is not an option of QEMU: it must start with a dash", o.Flag)
 	}
 }
 
-// references of properties of certain options to what other options make.
-var references = map[string]map[string]string{
-	"-device": {
-		"chardev": "chardev", "netdev": "netdev", "drive": "block node", "rng": "object", "memdev": "object",
-		"iothread": "object", "tpmdev": "tpmdev", "audiodev": "audiodev", "fsdev": "fsdev", "cryptodev": "object",
-	},
-	"-tpmdev":  {"chardev": "chardev"},
-	"-netdev":  {"chardev": "chardev"},
-	"-object":  {"chardev": "chardev"},
-	"-machine": {"pflash0": "block node", "pflash1": "block node", "memory-backend": "object"},
-	"-numa":    {"memdev": "object"},
-}
-
+// references checks that what an option names by its id is there.
 func (c *checker) references(o *Option) {
-	known := references[o.Flag]
+	backend := o.Backend()
 	for _, p := range o.Properties {
-		kind := known[p.Key]
-		if o.Flag == "-blockdev" && (p.Key == "file" || p.Key == "backing") {
-			kind = "block node"
+		if p.Value == "" || p.Descriptor != "" {
+			continue
 		}
-		if kind == "" || p.Value == "" || p.Descriptor != "" {
+		kind := qemuopt.Reference(o.Flag, backend, p.Key)
+		if kind == "" {
 			continue
 		}
 		if _, ok := c.defined[thing{kind, p.Value}]; !ok {
@@ -303,7 +276,7 @@ func (c *checker) sockets() {
 // rules checks that what a rule names is there to be changed.
 func (c *checker) rules() {
 	device := func(kind, id string) {
-		if _, ok := c.defined[thing{"device", id}]; !ok {
+		if _, ok := c.defined[thing{qemuopt.DeviceID, id}]; !ok {
 			c.fault(nil, "hotplug.%s: there is no device with the id %q", kind, id)
 		}
 	}

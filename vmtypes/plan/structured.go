@@ -6,17 +6,18 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-)
 
-// listFlags are QEMU's options whose text is a list of properties.
-const listFlags = "-accel -acpitable -audiodev -blockdev -chardev -device -display -drive -fsdev -fw_cfg -machine -netdev " +
-	"-object -smbios -spice -tpmdev -virtfs -vnc"
+	"vmop/vmtypes/qemuopt"
+)
 
 // Structured returns an option of QEMU with its properties one by one, however
 // it is spelled: a type may write -drive file=a,if=none as one text, or the
 // properties as JSON. Text that is no JSON object is returned as it is.
 func (o Option) Structured() Option {
-	if o.List || o.Value == "" || !slices.Contains(strings.Fields(listFlags), o.Flag) {
+	if o.List || o.Value == "" {
+		return o
+	}
+	if known := qemuopt.Flag(o.Flag); known == nil || !known.List {
 		return o
 	}
 	if strings.HasPrefix(o.Value, "{") {
@@ -80,7 +81,8 @@ func (o *Option) add(key string, value any) {
 		o.Properties = append(o.Properties, Property{Key: key, Value: v})
 	case bool:
 		o.Properties = append(o.Properties, Property{Key: key, Value: map[bool]string{true: "on", false: "off"}[v]})
-	default: // a number, or null
+	case nil: // as if it weren't there
+	default: // a number
 		text, _ := json.Marshal(v) // it has just been read
 		o.Properties = append(o.Properties, Property{Key: key, Value: string(text)})
 	}
@@ -93,4 +95,14 @@ func (p Process) options() []Option {
 		list[i] = list[i].Structured()
 	}
 	return list
+}
+
+// Backend returns the backend or driver that a structured option names: its first
+// value, of a block node the driver.
+func (o Option) Backend() string {
+	if o.Value == "" && o.Flag == "-blockdev" {
+		driver, _ := o.Get("driver")
+		return driver
+	}
+	return o.Value
 }

@@ -5,12 +5,7 @@ import (
 	"strings"
 
 	"vmop/vmtypes/plan"
-)
-
-// Words of block nodes that do nothing on the host.
-const (
-	nodeWords  = "node-name file backing aio discard detect-zeroes on-error throttle-group key-secret encrypt.key-secret encrypt.format"
-	driveWords = "id if media format aio cache discard detect-zeroes werror rerror serial model throttling.group copy-on-read"
+	"vmop/vmtypes/qemuopt"
 )
 
 // drive judges -drive, which makes block nodes in an older spelling.
@@ -40,7 +35,7 @@ func (c *checker) drive(o *plan.Option) {
 	} else {
 		c.deny("without format QEMU looks into the image, where the guest may have written what it likes")
 	}
-	c.properties(meaning{harmless: driveWords}, own)
+	c.properties(qemuopt.Flag("-drive"), own)
 	if len(node) > 0 {
 		if readOnly(o.Properties) {
 			node = append(node, plan.Property{Key: "read-only", Value: "on"})
@@ -109,16 +104,17 @@ func (c *checker) node(kind string, list []plan.Property, value string) {
 		return
 	}
 	c.allow("backends", kind+" "+driver, "block driver "+driver)
+	row := qemuopt.Exactly("-blockdev", driver)
+	if len(own) > 0 && (row == nil || !row.Known) {
+		c.deny("what the block driver " + driver + " opens is not known here")
+		return
+	}
 	file := access(readOnly(list))
 	for _, p := range own {
-		switch {
-		case p.Key == "filename" && listed("file host_device host_cdrom", driver):
+		if row.Property(p.Key).Host == qemuopt.Opens {
 			c.file(file, p.Value)
-		case !listed("file host_device host_cdrom raw qcow2 throttle copy-on-read null-co", driver):
-			c.deny("what the block driver " + driver + " opens is not known here")
-			return
-		default:
-			c.property(meaning{harmless: nodeWords}, p)
+		} else {
+			c.property(row, p)
 		}
 	}
 	for _, prefix := range []string{"file", "backing", "data-file"} {

@@ -176,13 +176,10 @@ func (c *checker) patterns(list string) []string {
 	}[list]
 	var all []string
 	for _, pattern := range own {
-		switch {
-		case pattern != Stock:
-			all = append(all, pattern)
-		case list == "backends":
-			all = append(all, stockBackends()...)
-		default:
+		if pattern == Stock {
 			all = append(all, stockWords(list)...)
+		} else {
+			all = append(all, pattern)
 		}
 	}
 	return all

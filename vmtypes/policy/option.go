@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"vmop/vmtypes/plan"
+	"vmop/vmtypes/qemuopt"
 )
 
 // option judges one option of QEMU.
@@ -45,57 +46,56 @@ func (c *checker) option(o *plan.Option) {
 	}
 }
 
-// backed are flags whose value names a backend.
-func backed(flag string) bool {
-	return listed("-accel -audiodev -chardev -display -fsdev -netdev -object -tpmdev -numa", flag)
-}
-
-// plain judges an option whose meaning is in the table.
+// plain judges an option by its row in the table.
 func (c *checker) plain(flag string, o *plan.Option) {
-	name := flag
-	if backed(flag) {
-		name = flag + " " + o.Value
+	name, row := flag, qemuopt.Flag(flag)
+	backed := row != nil && row.Backed
+	if backed {
+		name, row = flag+" "+o.Value, qemuopt.Exactly(flag, o.Value)
 	}
-	m, known := meaningOf(name)
+	known := row != nil && row.Known
 	if !o.List {
-		c.raw(flag, name, known && len(o.Properties) == 0, o.Value)
+		c.raw(flag, name, backed && known && len(o.Properties) == 0, o.Value)
 		return
 	}
-	if !known {
+	switch {
+	case !known:
 		c.deny("what " + name + " can do is not known here")
 		return
-	}
-	if backed(flag) && flag != "-numa" {
+	case backed && flag != "-numa": // which takes part in nothing
 		c.allow("backends", name[1:], name[1:])
-	} else if o.Value != "" && flag != "-machine" && !inert(o.Value) && flag != "-name" && flag != "-numa" {
+	case !backed && row.First == qemuopt.Unknown && !inert(o.Value):
 		c.deny("the value " + strconv.Quote(o.Value) + " is not known here")
 	}
-	c.properties(m, o.Properties)
+	c.properties(row, o.Properties)
 }
 
 // raw judges a value that is given in one piece, in which commas have a meaning.
 func (c *checker) raw(flag, name string, backend bool, value string) {
-	e, known := rawMeaning(flag)
+	effect := qemuopt.Unknown
+	if row := qemuopt.Flag(flag); row != nil {
+		effect = row.Text
+	}
 	switch {
-	case known && e == lonely && value != "":
+	case effect == qemuopt.Alone && value != "":
 		c.deny(flag + " has no value")
-	case known:
-		c.text(e, value)
-	case backend && backed(flag): // "-accel kvm", "-display none"
+	case effect != qemuopt.Unknown:
+		c.text(effect, value)
+	case backend: // "-accel kvm", "-display none"
 		c.allow("backends", name[1:], name[1:])
 	default:
 		c.deny("it is written in one piece, so that it can hold anything; give its properties one by one")
 	}
 }
 
-// properties judges properties by their meaning.
-func (c *checker) properties(m meaning, list []plan.Property) {
+// properties judges properties by their rows.
+func (c *checker) properties(row *qemuopt.Option, list []plan.Property) {
 	for _, p := range list {
-		c.property(m, p)
+		c.property(row, p)
 	}
 }
 
-func (c *checker) property(m meaning, p plan.Property) {
+func (c *checker) property(row *qemuopt.Option, p plan.Property) {
 	if p.Descriptor != "" {
 		return // of a tap or a listener, which are judged themselves
 	}
@@ -103,28 +103,27 @@ func (c *checker) property(m meaning, p plan.Property) {
 		c.deny(p.Key + "=" + p.Value + " is a descriptor by its number, which may be anybody's; use tap or listen")
 		return
 	}
-	e := m.of(p.Key)
-	if e == unknown {
-		if !inert(p.Value) {
-			c.deny("what the property " + p.Key + " can do with the text " + strconv.Quote(p.Value) + " is not known here")
-		}
-		return
-	}
-	if e == harmless && strings.HasPrefix(p.Value, "{") {
+	switch effect := row.Property(p.Key).Host; {
+	case effect == qemuopt.Unknown && !inert(p.Value):
+		c.deny("what the property " + p.Key + " can do with the text " + strconv.Quote(p.Value) + " is not known here")
+	case effect == qemuopt.Text && strings.HasPrefix(p.Value, "{"):
 		c.deny(p.Key + " is JSON, which can hold anything")
-		return
+	default:
+		c.text(effect, p.Value)
 	}
-	c.text(e, p.Value)
 }
 
 // text judges a text by what it can do.
-func (c *checker) text(e effect, value string) {
-	switch {
-	case value == "": // no file
-	case e == reads:
+func (c *checker) text(effect qemuopt.Effect, value string) {
+	if value == "" { // no file
+		return
+	}
+	switch effect {
+	case qemuopt.Reads, qemuopt.ReadsFolder:
 		c.file("read", value)
-	case e == writes:
+	case qemuopt.Writes, qemuopt.WritesFolder, qemuopt.Opens:
 		c.file("write", value)
+	case qemuopt.Unknown, qemuopt.Text, qemuopt.Alone:
 	}
 }
 
@@ -146,7 +145,7 @@ func (c *checker) device(o *plan.Option) {
 		c.deny("it is written in one piece, so that it can hold anything; give its properties one by one")
 		return
 	}
-	c.properties(deviceMeaning(), properties)
+	c.properties(qemuopt.Flag("-device"), properties)
 }
 
 // driver judges the name of a device.
@@ -184,7 +183,7 @@ func (c *checker) global(o *plan.Option) {
 		driver, key, value = name[:dot], name[dot+1:], text
 	}
 	c.driver(driver)
-	c.property(meaning{harmless: "lost_tick_policy", read: deviceMeaning().read}, plan.Property{Key: key, Value: value})
+	c.property(ofAnyDevice(), plan.Property{Key: key, Value: value})
 }
 
 // netdev judges -netdev.
@@ -200,7 +199,7 @@ func (c *checker) netdev(o *plan.Option) {
 	c.allow("networks", "user", "the network user")
 	for _, p := range o.Properties {
 		if p.Key != "hostfwd" {
-			c.property(meaning{harmless: "id net host hostname dns dhcpstart domainname dnssearch ipv6-net ipv6-host ipv6-prefix ipv6-dns", read: "tftp"}, p)
+			c.property(qemuopt.Exactly("-netdev", "user"), p)
 			continue
 		}
 		fields := strings.SplitN(p.Value, ":", 2) // proto:address:port-guest:port
@@ -237,7 +236,7 @@ func (c *checker) chardev(o *plan.Option) {
 		case "server":
 			server = p.Value != "off" && p.Value != "no" && p.Value != "false"
 		default:
-			c.property(meaning{harmless: "id tls-creds tls-authz", write: "logfile"}, p)
+			c.property(qemuopt.Exactly("-chardev", "socket"), p)
 		}
 	}
 	switch {
@@ -252,7 +251,6 @@ func (c *checker) chardev(o *plan.Option) {
 
 // spice judges -spice.
 func (c *checker) spice(o *plan.Option) {
-	m, _ := meaningOf("-spice")
 	address, unix := "", false
 	for _, p := range o.Properties {
 		switch p.Key {
@@ -272,14 +270,13 @@ func (c *checker) spice(o *plan.Option) {
 		case p.Key == "addr" && unix:
 			c.file("write", p.Value)
 		case p.Key != "port":
-			c.property(m, p)
+			c.property(qemuopt.Flag("-spice"), p)
 		}
 	}
 }
 
 // vnc judges -vnc, whose first value may be given as the property vnc.
 func (c *checker) vnc(o *plan.Option) {
-	m, _ := meaningOf("-vnc")
 	where, properties := o.Value, []plan.Property(nil)
 	for _, p := range o.Properties {
 		if p.Key == "vnc" && where == "" {
@@ -311,6 +308,6 @@ func (c *checker) vnc(o *plan.Option) {
 			c.deny(p.Key + " listens or connects elsewhere; that is not known here")
 			continue
 		}
-		c.property(m, p)
+		c.property(qemuopt.Flag("-vnc"), p)
 	}
 }

@@ -1,0 +1,175 @@
+package qemuopt
+
+import (
+	"slices"
+	"strings"
+)
+
+// A Device is what is known of the devices with some names.
+type Device struct {
+	// Names are one or more names, separated by blanks; * at the end of one stands
+	// for anything.
+	Names string
+	// Noun says what they are: "a disk".
+	Noun string
+	// PCI is set if they take a place on a PCI bus. Those whose names end in -pci do
+	// in any case, those that end in -device or -ccw never.
+	PCI bool
+	// Stock is set if the stock types use them, or let the user choose them: the
+	// word "stock" in the list of a policy.
+	Stock bool
+}
+
+// devices are in the order in which they are looked for: the first that has a
+// name counts.
+var devices = []Device{
+	{"virtio-net-*", aNetworkCard, true, true},
+	{"e1000 e1000e rtl8139 pcnet", aNetworkCard, true, true},
+	{"usb-net", aNetworkCard, false, true},
+	{"ne2k_isa", aNetworkCard, false, false},
+	{"virtio-net* e1000* ne2k* i825* vmxnet3 igb tulip sungem", aNetworkCard, true, false},
+
+	{"tpm-crb tpm-tis tpm-tis-device", "a TPM", false, true},
+	{"tpm-*", "a TPM", false, false},
+
+	{"virtio-blk-*", "a disk", false, true},
+	{"scsi-hd ide-hd", "a disk", false, true},
+	{"nvme", "a disk", true, false},
+	{"nvme-ns scsi-block vhost-user-blk-pci usb-storage", "a disk", false, false},
+	{"ide-cd scsi-cd", "a CD drive", false, true},
+	{"virtio-scsi-*", "a disk controller", false, true},
+	{"lsi53c895a lsi megasas mptsas1068 ahci ich9-ahci pvscsi vhost-scsi-pci", "a disk controller", true, false},
+
+	{"VGA cirrus-vga qxl-vga virtio-vga", "a video card", true, true},
+	{"virtio-gpu-*", "a video card", false, true},
+	{"virtio-vga-gl qxl vmware-svga bochs-display secondary-vga", "a video card", true, false},
+	{"ramfb", "a video card", false, false},
+	{"AC97 ich9-intel-hda", "a sound device", true, true},
+	{"hda-duplex", "a sound device", false, true},
+	{"intel-hda ES1370 virtio-sound-pci", "a sound device", true, false},
+	{"sb16 hda-micro hda-output usb-audio", "a sound device", false, false},
+
+	{"qemu-xhci ich9-usb-ehci1", aUSBController, true, true},
+	{"ich9-usb-uhci1 ich9-usb-uhci2 ich9-usb-uhci3", aUSBController, true, true},
+	{"nec-usb-xhci usb-ehci piix3-usb-uhci pci-ohci", aUSBController, true, false},
+	{"usb-kbd usb-redir usb-tablet", "a USB device", false, true},
+	{"usb-host", "a device of the host", false, false},
+	{"usb-*", "a USB device", false, false},
+
+	{"virtio-balloon-*", "the memory balloon", false, true},
+	{"virtio-rng-*", "a source of random numbers", false, true},
+	{"virtio-mem-pci", "memory", true, true},
+	{"pc-dimm nvdimm virtio-pmem-pci", "memory", false, false},
+	{"isa-serial virtserialport virtio-serial-*", "a serial port", false, true},
+	{"pci-serial pci-serial-2x", "a serial port", true, false},
+	{"virtconsole spapr-vty", "a serial port", false, false},
+	{"intel-iommu", "an IOMMU", false, true},
+	{"amd-iommu virtio-iommu-pci", "an IOMMU", false, false},
+	{"pcie-root-port", aPort, true, true},
+	{"ioh3420 pci-bridge pcie-pci-bridge pxb-pcie x3130-upstream xio3130-downstream", aPort, true, false},
+	{"i6300esb", "a watchdog", true, true},
+	{"ib700 diag288 itco", "a watchdog", false, false},
+	{"pvpanic pvpanic-pci", "the device that reports panics", false, true},
+	{"virtio-9p-pci vhost-user-fs-pci virtio-9p-device", "a file system shared with the host", false, false},
+	{"vhost-vsock-pci vhost-vsock-device vhost-user-vsock-pci", "a socket to the host (vsock)", false, false},
+	{"vfio-pci*", "a device of the host", true, false},
+	{"vfio-ap vfio-ccw", "a device of the host", false, false},
+	{"virtio-keyboard-pci virtio-mouse-pci virtio-tablet-pci virtio-input-host-pci", "an input device", false, false},
+
+	// Without a noun: parts of a machine, which -global is about, and the rest.
+	{"ICH9-LPC PIIX4_PM cfi.pflash01 kvm-pit mc146818rtc", "", false, true},
+	{"edu ivshmem-plain ivshmem-doorbell pci-testdev", "", true, false},
+}
+
+// Nouns that more than one row has.
+const (
+	aNetworkCard   = "a network card"
+	aUSBController = "a USB controller"
+	aPort          = "a PCI port or bridge"
+)
+
+// Devices returns all rows of devices.
+func Devices() []Device { return slices.Clone(devices) }
+
+// FindDevice returns what is known of a device; it is empty if nothing is.
+func FindDevice(driver string) Device {
+	for i := range devices {
+		for names := devices[i].Names; names != ""; {
+			var name string
+			name, names, _ = strings.Cut(names, " ")
+			if family, ok := strings.CutSuffix(name, "*"); name == driver || ok && strings.HasPrefix(driver, family) {
+				return devices[i]
+			}
+		}
+	}
+	return Device{}
+}
+
+// IsNetworkCard reports whether a device is one.
+func IsNetworkCard(driver string) bool { return FindDevice(driver).Noun == aNetworkCard }
+
+// IsPCI reports whether a device takes a place on a PCI bus. Other buses' devices
+// have names with the bus in front or behind.
+func IsPCI(driver string) bool {
+	switch {
+	case strings.HasSuffix(driver, "-device"), strings.HasSuffix(driver, "-ccw"):
+		return false
+	case strings.HasSuffix(driver, "-pci"), strings.Contains(driver, "-pci-"):
+		return true
+	}
+	return FindDevice(driver).PCI
+}
+
+// StockDevices returns the names of devices that the stock types use, with * at
+// the end of some.
+func StockDevices() []string {
+	var list []string
+	for _, d := range devices {
+		if d.Stock {
+			list = append(list, strings.Fields(d.Names)...)
+		}
+	}
+	return list
+}
+
+// deviceProperties are those of -device, whatever the device.
+var deviceProperties = []Property{
+	{"id mount_tag append rtc type", Text, "", ""},
+	{"addr bus masterbus", Text, Address, ""},
+	{
+		"multifunction port nr chassis slot unit lun scsi-id channel index iobase irq cad acpi-index firstport",
+		Unknown, Address, "",
+	},
+	{"host sysfsdev hostbus hostaddr hostport hostdevice vendorid productid", Unknown, HardwareReplaced, ""}, // of the host's devices
+
+	{"drive", Text, "", BlockNode},
+	{"netdev", Text, Network, Netdev},
+	{"memdev", Text, RAM, Object},
+	{"chardev", Text, HostOnly, Chardev},
+	{"rng iothread cryptodev", Text, HostOnly, Object},
+	{"audiodev", Text, HostOnly, AudioDev},
+	{"tpmdev", Text, HostOnly, TPMDev},
+	{"fsdev", Text, "", FSDev},
+
+	{"mac", Text, MAC, ""},
+	{"serial wwn model ver vendor product", Text, DiskIdentity, ""},
+	{"device_id", Unknown, DiskIdentity, ""},
+	{"bootindex", Unknown, BootOrder, ""},
+	{"rombar", Text, BootOrder, ""},
+	{"romfile", Reads, BootOrder, ""},
+	{"werror rerror", Text, Mishap, ""},
+	{"requested-size block-size node size", Unknown, RAM, ""},
+	{"vhost page-per-vq", Unknown, HostOnly, ""},
+	{"name disable-legacy disable-modern", Text, HardwareFeature, ""}, // the name of a port is how guests find it
+	{
+		"write-cache num-queues num_queues queues mq vectors max_outputs max_hostmem xres yres edid ram_size vram_size " +
+			"vgamem_mb vram64_size_mb logical_block_size physical_block_size discard_granularity rotation_rate discard p2 p3 " +
+			"max_ports iommu_platform ats packed host_mtu speed duplex queue-size rx_queue_size tx_queue_size deflate-on-oom " +
+			"free-page-reporting device-iotlb intremap eim caching-mode aw-bits tag guest-cid hotplug",
+		Unknown, HardwareFeature, "",
+	},
+
+	{"kernel initrd furbank frudatafile sdrfile", Reads, "", ""},
+	{"file filename path evdev", Writes, "", ""},
+	{"rootdir", WritesFolder, "", ""},
+}

@@ -1,0 +1,73 @@
+package qemuopt
+
+var idOnly = []Property{{"id", Text, HostOnly, ""}}
+
+var memoryProperties = []Property{
+	{"id policy host-nodes", Text, HostOnly, ""},
+	{"size", Unknown, RAM, ""},
+}
+
+// machineProperties are those of -machine, whatever the machine.
+var machineProperties = []Property{
+	{"type", Text, Chipset, ""},
+	{"accel", Text, Emulator, ""},
+	{"pflash0 pflash1", Text, Firmware, BlockNode},
+	{"firmware", Reads, Firmware, ""},
+	{"smm x-smm", Unknown, Firmware, ""},
+	{"kernel initrd dtb", Reads, Kernel, ""},
+	{"append", Text, Kernel, ""},
+	{"auto-kernel-cmdline", Unknown, Kernel, ""},
+	{"x-option-roms", Unknown, BootOrder, ""},
+	{"memory-backend", Text, RAM, Object},
+	{"hmat nvdimm max-ram-below-4g highmem", Unknown, RAM, ""},
+	{"memory-encryption confidential-guest-support", Text, "", Object},
+	{"smp", Unknown, CPUTopology, ""},
+	{"rtc pit", Text, Clock, ""},
+	{"hpet", Unknown, Clock, ""},
+	{"gic-version kernel-irqchip pic", Text, HardwareFeature, ""},
+	{
+		"usb vmport smbus sata i8042 kernel_irqchip acpi iommu virtualization secure its mte graphics pcie isa-serial " +
+			"default-bus-bypass-iommu default_bus_bypass_iommu ioapic2 isa-irq", Unknown, HardwareFeature, "",
+	},
+	{"audiodev", Text, HostOnly, AudioDev},
+	{"pcspk-audiodev", Unknown, HostOnly, AudioDev},
+	{"dumpdtb", Writes, HostOnly, ""},
+	{"mem-merge dump-guest-core suppress-vmdesc", Unknown, HostOnly, ""},
+}
+
+// globalProperties are those that -global sets for all devices of a kind and that
+// mean something else there than on one device, or are of devices that no option
+// makes. All others are as with -device.
+var globalProperties = []Property{
+	{"lost_tick_policy", Text, Clock, ""},
+	{"secure", Unknown, Firmware, ""},
+	{"disable_s3 disable_s4 acpi-root-pci-hotplug", Unknown, HardwareFeature, ""},
+	{"acpi-pci-hotplug-with-bridge-support", Unknown, Address, ""},
+	{"noreboot", Unknown, Mishap, ""},
+}
+
+// nodeProperties are those of a node of the block layer, whatever its driver.
+var nodeProperties = []Property{
+	{"node-name driver on-error encrypt.format", Text, "", ""},
+	{"file backing", Text, "", BlockNode},
+	{"image", Unknown, "", BlockNode},
+	{"throttle-group key-secret encrypt.key-secret", Text, "", Object},
+	{"aio discard detect-zeroes", Text, HostOnly, ""},
+	{"cache.direct cache.no-flush l2-cache-size cache-size auto-read-only locking", Unknown, HostOnly, ""},
+	{"read-only", Unknown, HardwareFeature, ""},
+}
+
+// fileProperties are those of a node whose bytes are on the host, besides.
+var fileProperties = []Property{{"filename", Opens, "", ""}}
+
+// driveProperties are those of -drive. Properties that begin with "file." are of
+// the node below.
+var driveProperties = []Property{
+	{"file", Opens, "", ""},
+	{"id if media format throttling.group copy-on-read", Text, "", ""},
+	{"aio cache discard detect-zeroes", Text, HostOnly, ""},
+	{"cache.direct cache.no-flush l2-cache-size cache-size auto-read-only locking", Unknown, HostOnly, ""},
+	{"read-only readonly", Unknown, HardwareFeature, ""},
+	{"serial model", Text, DiskIdentity, ""},
+	{"werror rerror", Text, Mishap, ""},
+}
