@@ -91,7 +91,8 @@ func (a *attempt) run(ctx context.Context, program string, r *Result) int {
 	case ctx.Err() != nil:
 		r.Failures = []Failure{{Message: "QEMU has not made the machine: " + context.Cause(ctx).Error()}}
 	case said == "":
-		r.Failures = []Failure{{Message: fmt.Sprintf("QEMU has ended (%s) without a word: %v", qemu.cmd.ProcessState, err)}}
+		r.Failures = []Failure{{Message: fmt.Sprintf("QEMU has ended (%s) without a word: %v",
+			qemu.cmd.ProcessState, err)}}
 	default:
 		if lost := a.lost(said); lost >= 0 {
 			return lost
@@ -120,8 +121,10 @@ func (a *attempt) lost(said string) int {
 	if option == nil || option.Flag != "-device" {
 		return -1
 	}
-	onHost := strings.HasPrefix(option.Value, "vfio-") || strings.HasPrefix(option.Value, "vhost-vsock") || strings.HasPrefix(option.Value, "vhost-scsi")
-	if !onHost || !slices.ContainsFunc(cannotOpen, func(text string) bool { return strings.Contains(strings.ToLower(said), text) }) {
+	onHost := strings.HasPrefix(option.Value, "vfio-") || strings.HasPrefix(option.Value, "vhost-vsock") ||
+		strings.HasPrefix(option.Value, "vhost-scsi")
+	if !onHost || !slices.ContainsFunc(cannotOpen,
+		func(text string) bool { return strings.Contains(strings.ToLower(said), text) }) {
 		return -1
 	}
 	_, a.reason, _ = strings.Cut(said, words(*option)+": ")
@@ -130,16 +133,21 @@ func (a *attempt) lost(said string) int {
 }
 
 // cannotOpen is how QEMU ends what it says of a device that isn't there.
-var cannotOpen = []string{"no such file", "to open", "permission denied", "no such host device", "no iommu group", "inappropriate ioctl"}
+var cannotOpen = []string{
+	"no such file", "to open", "permission denied", "no such host device", "no iommu group",
+	"inappropriate ioctl",
+}
 
 // absent returns what this computer has not, if that is all that QEMU says.
 func (a *attempt) absent(said string) string {
-	if lower := strings.ToLower(said); a.withoutKVM && (strings.Contains(lower, "kvm") || strings.Contains(lower, "kernel irqchip")) {
+	if lower := strings.ToLower(said); a.withoutKVM &&
+		(strings.Contains(lower, "kvm") || strings.Contains(lower, "kernel irqchip")) {
 		return "KVM"
 	}
 	switch _, after, found := strings.Cut(said, "/dev/"); {
 	case found && (strings.Contains(after, "No such file") || strings.Contains(after, "Permission denied")):
-		return "/dev/" + after[:strings.IndexFunc(after+" ", func(r rune) bool { return strings.ContainsRune(" ':,;\n", r) })]
+		return "/dev/" + after[:strings.IndexFunc(after+" ",
+			func(r rune) bool { return strings.ContainsRune(" ':,;\n", r) })]
 	case strings.Contains(said, "Cannot allocate memory"):
 		return "more memory than this computer has"
 	}

@@ -170,7 +170,8 @@ func (c *Checker) program(planned string) (string, error) {
 		switch {
 		case err != nil:
 			return "", err
-		case !info.IsDir() && (filepath.Base(c.QEMU) == base || !strings.HasPrefix(base, "qemu-system-") || !strings.HasPrefix(filepath.Base(c.QEMU), "qemu-system-")):
+		case !info.IsDir() && (filepath.Base(c.QEMU) == base || !strings.HasPrefix(base, "qemu-system-") ||
+			!strings.HasPrefix(filepath.Base(c.QEMU), "qemu-system-")):
 			return c.QEMU, nil
 		case !info.IsDir():
 			return findProgram(base, filepath.Join(filepath.Dir(c.QEMU), base))
@@ -205,7 +206,10 @@ func findProgram(name, path string) (string, error) {
 func (c *Checker) qemuImg() string {
 	candidates := []string{"qemu-img"}
 	if c.QEMU != "" {
-		candidates = []string{filepath.Join(c.QEMU, "qemu-img"), filepath.Join(filepath.Dir(c.QEMU), "qemu-img"), "qemu-img"}
+		candidates = []string{
+			filepath.Join(c.QEMU, "qemu-img"), filepath.Join(filepath.Dir(c.QEMU), "qemu-img"),
+			"qemu-img",
+		}
 	}
 	for _, path := range candidates {
 		if found, err := exec.LookPath(path); err == nil {
@@ -218,7 +222,8 @@ func (c *Checker) qemuImg() string {
 // wantsKVM tells whether an option is for KVM alone.
 func wantsKVM(o plan.Option) bool {
 	accel, _ := o.Get("accel")
-	return o.Flag == "-accel" && strings.HasPrefix(o.Value, "kvm") || strings.HasPrefix(accel, "kvm") || o.Flag == "-enable-kvm"
+	return o.Flag == "-accel" && strings.HasPrefix(o.Value, "kvm") || strings.HasPrefix(accel, "kvm") ||
+		o.Flag == "-enable-kvm"
 }
 
 // canUseKVM asks QEMU, once: a nested /dev/kvm may open and refuse a CPU's

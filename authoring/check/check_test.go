@@ -56,7 +56,10 @@ func TestQEMUAcceptsStockTypes(t *testing.T) {
 					require.NotEmpty(t, onHost[s.Name()])
 				}
 				if r.Untried != "" { // on this computer
-					require.Contains(t, []string{"it needs KVM", "it needs the program virtiofsd, which is not installed"}, r.Untried)
+					require.Contains(t, []string{
+						"it needs KVM",
+						"it needs the program virtiofsd, which is not installed",
+					}, r.Untried)
 					require.True(t, s.Host.KVM || s.VM.Accelerator == vmspec.AcceleratorKVM || s.Type == "shares")
 					return
 				}
@@ -117,13 +120,16 @@ func TestRefusals(t *testing.T) {
 			"-device virtio-rng-pci,id=n,speed=1", "mine.star:11 more",
 		},
 		"unknown option": {
-			`def more(host): return [option("-foo")]`, "qemu-system-x86_64: -foo: invalid option", "-foo", "mine.star:11 more",
+			`def more(host): return [option("-foo")]`, "qemu-system-x86_64: -foo: invalid option", "-foo",
+			"mine.star:11 more",
 		},
 		"unknown machine": {
-			`def machine(): return {"type": "q35"} | {"hpett": True}`, "qemu-system-x86_64: Property 'pc-q35-", "-machine q35,hpett=on", "",
+			`def machine(): return {"type": "q35"} | {"hpett": True}`, "qemu-system-x86_64: Property 'pc-q35-",
+			"-machine q35,hpett=on", "",
 		},
 		"unknown CPU": {
-			`def more(host): return [option("-cpu", "Foo")]`, "qemu-system-x86_64: unable to find CPU model 'Foo'", "-cpu Foo", "mine.star:11 more",
+			`def more(host): return [option("-cpu", "Foo")]`, "qemu-system-x86_64: unable to find CPU model 'Foo'",
+			"-cpu Foo", "mine.star:11 more",
 		},
 		"paths are those of the plan": {
 			`def more(host): return [device("virtio-rng-pci", {"id": host.dataDir + "/a"})]`,
@@ -147,7 +153,8 @@ func TestRulesOfTheMachine(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ parts, want string }{
 		"balloon": {
-			"def more(host): return [device(\"virtio-rng-pci\", {\"id\": \"b\"})]\ndef rules(): return [hotplug.balloon(\"b\", maximum = 1)]",
+			"def more(host): return [device(\"virtio-rng-pci\", {\"id\": \"b\"})]\ndef rules(): return " +
+				"[hotplug.balloon(\"b\", maximum = 1)]",
 			"rule balloon device=b maximum=1: b is a virtio-rng-pci, want a virtio-balloon",
 		},
 		"places for CPUs": {
@@ -159,22 +166,26 @@ func TestRulesOfTheMachine(t *testing.T) {
 			"CPUs at the start: 2, want 1; -smp has cpus for it",
 		},
 		"CD that is none": {
-			"def more(host): return [device(\"virtio-rng-pci\", {\"id\": \"b\"})]\ndef rules(): return [hotplug.medium(drive = 0, device = \"b\")]",
+			"def more(host): return [device(\"virtio-rng-pci\", {\"id\": \"b\"})]\ndef rules(): return " +
+				"[hotplug.medium(drive = 0, device = \"b\")]",
 			"rule medium drive=0 device=b: b is no drive",
 		},
 		"disk as a CD": {
-			"def more(host): return [option(\"-drive\", None, {\"if\": \"none\", \"id\": \"d\", \"file\": \"/images/a.img\", \"format\": \"raw\"}), device(\"virtio-blk-pci\", {\"id\": \"b\", \"drive\": \"d\"})]\n" +
+			"def more(host): return [option(\"-drive\", None, {\"if\": \"none\", \"id\": \"d\", \"file\": " +
+				"\"/images/a.img\", \"format\": \"raw\"}), device(\"virtio-blk-pci\", {\"id\": \"b\", \"drive\": \"d\"})]\n" +
 				"def rules(): return [hotplug.medium(drive = 0, device = \"b\")]",
 			"b is a drive whose medium can't be changed",
 		},
 		"memory": {
 			"def machine(): return {\"memory-backend\": None}\n" +
-				"def more(host): return [option(\"-m\", \"64M,maxmem=1G\"), object(\"memory-backend-ram\", \"o\", {\"size\": 64 << 20}), device(\"virtio-mem-pci\", {\"id\": \"b\", \"memdev\": \"o\"})]\n" +
+				"def more(host): return [option(\"-m\", \"64M,maxmem=1G\"), object(\"memory-backend-ram\", \"o\", " +
+				"{\"size\": 64 << 20}), device(\"virtio-mem-pci\", {\"id\": \"b\", \"memdev\": \"o\"})]\n" +
 				"def rules(): return [hotplug.memory(\"b\", base = 64 << 20, maximum = 256 << 20)]",
 			"b can give 67108864 bytes, want 201326592",
 		},
 		"password": {
-			"def more(host): return [option(\"-vnc\", \"127.0.0.1:0\")]\ndef rules(): return [hotplug.password(\"vnc\")]",
+			"def more(host): return [option(\"-vnc\", \"127.0.0.1:0\")]\ndef rules(): return " +
+				"[hotplug.password(\"vnc\")]",
 			"rule password protocol=vnc: QMP set_password: Could not set password",
 		},
 	} {
@@ -195,8 +206,9 @@ func TestWhatIsNotHere(t *testing.T) {
 		missing                 bool
 	}{
 		"PCI device": {
-			parts:   `def more(host): return [device("vfio-pci", {"id": "gpu", "host": "0000:ff:1f.7", "addr": "0x5"}), device("virtio-rng-pci", {"addr": "0x6"})]`,
-			without: "-device vfio-pci,id=gpu,host=0000:ff:1f.7,addr=0x5: vfio /sys/bus/pci/devices/0000:ff:1f.7: no such host device",
+			parts: `def more(host): return [device("vfio-pci", {"id": "gpu", "host": "0000:ff:1f.7", "addr": "0x5"}), device("virtio-rng-pci", {"addr": "0x6"})]`,
+			without: "-device vfio-pci,id=gpu,host=0000:ff:1f.7,addr=0x5: vfio /sys/bus/pci/devices/0000:ff:1f.7: no " +
+				"such host device",
 		},
 		"server elsewhere": {
 			parts:   `def more(host): return [chardev("c", "socket", {"path": "/run/nobody.sock"})]`,
@@ -215,7 +227,8 @@ func TestWhatIsNotHere(t *testing.T) {
 			untried: "it needs the program qemu-system-none, which is not installed", missing: true,
 		},
 		"helper": {
-			parts:   "def launch(vm, host): return part(executable = \"/usr/bin/qemu-system-x86_64\", machine = {\"type\": \"q35\"}, helpers = [process(\"h\", \"/usr/bin/no-such-helper\", [])])",
+			parts: "def launch(vm, host): return part(executable = \"/usr/bin/qemu-system-x86_64\", machine = " +
+				"{\"type\": \"q35\"}, helpers = [process(\"h\", \"/usr/bin/no-such-helper\", [])])",
 			untried: "it needs the program no-such-helper, which is not installed", missing: true,
 		},
 	} {

@@ -152,7 +152,8 @@ func (f folder) makeImage(place string, i image) error {
 	if f.qemuImg == "" {
 		return Needs{What: "the program qemu-img, for an image of format " + i.format, Program: true}
 	}
-	out, err := exec.Command(f.qemuImg, "create", "-q", "-f", i.format, place, strconv.FormatInt(i.size, 10)).CombinedOutput()
+	out, err := exec.Command(f.qemuImg, "create", "-q", "-f", i.format, place,
+		strconv.FormatInt(i.size, 10)).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("make a %s image in the place of %s: %w: %s", i.format, i.path, err, out)
 	}

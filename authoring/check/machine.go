@@ -37,7 +37,8 @@ func (m *machine) examine(r *Result) error {
 	v := m.session.Version().QEMU
 	r.Version = fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Micro)
 	if status.Status != "prelaunch" && status.Status != "inmigrate" {
-		r.Failures = append(r.Failures, Failure{Message: fmt.Sprintf("the machine is %s, want prelaunch", status.Status)})
+		r.Failures = append(r.Failures,
+			Failure{Message: fmt.Sprintf("the machine is %s, want prelaunch", status.Status)})
 	}
 	var kind string
 	if err := m.ask("qom-get", map[string]string{"path": "/machine", "property": "type"}, &kind); err != nil {
@@ -114,7 +115,8 @@ func (m *machine) cpus(r plan.CPUs) error {
 // isA wants a device of a driver.
 func (m *machine) isA(device, driver string) error {
 	var kind string
-	if err := m.ask("qom-get", map[string]string{"path": "/machine/peripheral/" + device, "property": "type"}, &kind); err != nil {
+	if err := m.ask("qom-get", map[string]string{"path": "/machine/peripheral/" + device, "property": "type"},
+		&kind); err != nil {
 		return err
 	}
 	if !strings.HasPrefix(kind, driver) {

@@ -31,7 +31,8 @@ func HostFields(host vmtypes.Host, files []string) []HostField {
 			h.CloudInitImage = ""
 		}
 	})
-	add("host.hasDisplayPassword", yesNo(host.HasDisplayPassword), func(h *vmtypes.Host) { h.HasDisplayPassword = !h.HasDisplayPassword })
+	add("host.hasDisplayPassword", yesNo(host.HasDisplayPassword),
+		func(h *vmtypes.Host) { h.HasDisplayPassword = !h.HasDisplayPassword })
 	for _, file := range files {
 		add("the file "+file, "", func(h *vmtypes.Host) {
 			h.Exists = func(path string) bool { return path != file && host.Exists(path) }

@@ -269,7 +269,8 @@ func (w *walker) option(name string, value any, declared []any) {
 	if value != nil {
 		f.Value = fmt.Sprint(value)
 	}
-	others := append(slices.Clip(declared), nil, true, false, int64(1), int64(2), "x", []any{"x"}, []any{}, map[string]any{})
+	others := append(slices.Clip(declared), nil, true, false, int64(1), int64(2), "x", []any{"x"}, []any{},
+		map[string]any{})
 	switch v := value.(type) {
 	case string:
 		others = append([]any{v + "x"}, others...)

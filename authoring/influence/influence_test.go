@@ -60,7 +60,8 @@ func study(t *testing.T, spec vmspec.Spec, options ...vmtypes.Option) func(line 
 
 func TestWhatDependsOnWhat(t *testing.T) {
 	t.Parallel()
-	spec, err := sample.ParseVM([]byte("network: []\nmaximumCpus: 4\nmaximumRam: 2Gi\ndrives: [{file: /a, bootindex: 0}, {file: /b}]\n"))
+	spec, err := sample.ParseVM([]byte("network: []\nmaximumCpus: 4\nmaximumRam: 2Gi\ndrives: [{file: /a, bootindex: " +
+		"0}, {file: /b}]\n"))
 	require.NoError(t, err)
 	of := study(t, spec, vmtypes.Option{Name: "mode", Attr: vmtypes.Attr{Values: []any{"slow", "fast"}}})
 	require.Equal(t, "vm.maximumCpus 4", of("    -smp 4"))
@@ -100,7 +101,8 @@ func TestDoubt(t *testing.T) {
 // Every field is there once, and nothing of the VM that is studied is changed.
 func TestFields(t *testing.T) {
 	t.Parallel()
-	text := "network: [{type: user, ports: [{host: 1, guest: 2}]}]\ndrives: [{file: /a, bootindex: 0}]\ndisplay: {spice: {port: 5900}}\noptions: {a: {b: [1]}}\n"
+	text := "network: [{type: user, ports: [{host: 1, guest: 2}]}]\ndrives: [{file: /a, bootindex: 0}]\ndisplay: " +
+		"{spice: {port: 5900}}\noptions: {a: {b: [1]}}\n"
 	spec, err := sample.ParseVM([]byte(text))
 	require.NoError(t, err)
 	same, err := sample.ParseVM([]byte(text))
@@ -112,7 +114,10 @@ func TestFields(t *testing.T) {
 		seen[f.Path] = true
 	}
 	require.Equal(t, same, spec)
-	for _, path := range []string{"vm.network[0].ports[0].host", "vm.drives[0].bootindex", "vm.display", "vm.display.spice", "vm.display.vnc", "vm.options.a", "vm.kernel", "vm.powerdownTimeout"} {
+	for _, path := range []string{
+		"vm.network[0].ports[0].host", "vm.drives[0].bootindex", "vm.display",
+		"vm.display.spice", "vm.display.vnc", "vm.options.a", "vm.kernel", "vm.powerdownTimeout",
+	} {
 		require.True(t, seen[path], path)
 	}
 }

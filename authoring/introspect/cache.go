@@ -20,7 +20,8 @@ func cacheFile(dir, program string) string {
 	if dir == "" || err != nil {
 		return ""
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%d\x00%s", program, info.ModTime().UnixNano(), info.Size(), form))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d\x00%d\x00%s", program, info.ModTime().UnixNano(), info.Size(),
+		form))
 	return filepath.Join(dir, fmt.Sprintf("%s-%x.json", filepath.Base(program), sum[:8]))
 }
 

@@ -24,7 +24,10 @@ func TestWhatQEMUSays(t *testing.T) {
 	t.Parallel()
 	q := open(t, "qemu-system-x86_64", "")
 	require.Regexp(t, `^QEMU \d+\.\d+\.\d+$`, q.Name())
-	for _, flag := range []string{"-machine", "-device", "-help", "-h", "-fda", "-fdb", "-S", "-sandbox", "-accel", "-name"} {
+	for _, flag := range []string{
+		"-machine", "-device", "-help", "-h", "-fda", "-fdb", "-S", "-sandbox", "-accel",
+		"-name",
+	} {
 		require.Contains(t, q.Flags(), flag)
 	}
 	require.NotContains(t, q.Flags(), "-numa dist")

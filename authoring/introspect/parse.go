@@ -16,7 +16,8 @@ func flags(help string) []string {
 				continue
 			}
 			for name := range strings.SplitSeq(word, "/") {
-				if len(name) > 1 && strings.HasPrefix(name, "-") && strings.HasPrefix(line, "-") && !slices.Contains(list, name) {
+				if len(name) > 1 && strings.HasPrefix(name, "-") && strings.HasPrefix(line, "-") &&
+					!slices.Contains(list, name) {
 					list = append(list, name)
 				}
 			}

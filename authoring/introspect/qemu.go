@@ -122,8 +122,10 @@ func (q *QEMU) Properties(flag, value string) []string {
 // groups are the names of QemuOpts that options are read by, where QEMU says all
 // that they know.
 var groups = map[string]string{
-	"-smp": "smp-opts", "-m": "memory", "-boot": "boot-opts", "-name": "name", "-rtc": "rtc", "-sandbox": "sandbox", "-action": "action",
-	"-spice": "spice", "-vnc": "vnc", "-chardev": "chardev", "-overcommit": "overcommit", "-msg": "msg", "-icount": "icount",
+	"-smp": "smp-opts", "-m": "memory", "-boot": "boot-opts", "-name": "name", "-rtc": "rtc", "-sandbox": "sandbox",
+	"-action": "action",
+	"-spice":  "spice", "-vnc": "vnc", "-chardev": "chardev", "-overcommit": "overcommit", "-msg": "msg",
+	"-icount": "icount",
 	"-add-fd": "add-fd", "-fsdev": "fsdev",
 }
 
@@ -212,7 +214,8 @@ func (q *QEMU) output(args ...string) (string, error) {
 func (q *QEMU) types() error {
 	for flag, of := range map[string]string{"-object": "user-creatable", "-accel": "accel", "-global": "device"} {
 		var answer []struct{ Name string }
-		if err := q.ask("qom-list-types", map[string]any{"implements": of, "abstract": flag == "-global"}, &answer); err != nil {
+		if err := q.ask("qom-list-types", map[string]any{"implements": of, "abstract": flag == "-global"},
+			&answer); err != nil {
 			return err
 		}
 		var list []string

@@ -28,7 +28,8 @@ type session struct {
 func start(ctx context.Context, program string) (*session, error) {
 	ctx, stop := context.WithCancel(ctx)
 	s := &session{stop: stop}
-	s.cmd = exec.CommandContext(ctx, program, "-machine", "none", "-nodefaults", "-no-user-config", "-display", "none", "-S", "-qmp", "stdio")
+	s.cmd = exec.CommandContext(ctx, program, "-machine", "none", "-nodefaults", "-no-user-config", "-display", "none",
+		"-S", "-qmp", "stdio")
 	s.cmd.Stderr, s.cmd.WaitDelay = &s.stderr, patience // what it has started may hold the pipe
 	out, err := s.cmd.StdoutPipe()
 	if err == nil {

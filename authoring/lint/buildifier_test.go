@@ -102,7 +102,10 @@ func TestSharedRulesAreBuildifiers(t *testing.T) {
 func buildifier(t *testing.T, sources map[string]string) []string {
 	t.Helper()
 	dir := t.TempDir()
-	args := []string{"tool", "-modfile=../../tools/go.mod", "buildifier", "-type=default", "-mode=check", "-lint=warn", "-format=json", "-warnings=" + strings.Join(shared, ",")}
+	args := []string{
+		"tool", "-modfile=../../tools/go.mod", "buildifier", "-type=default", "-mode=check", "-lint=warn",
+		"-format=json", "-warnings=" + strings.Join(shared, ","),
+	}
 	for name, text := range sources {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 		args = append(args, filepath.Join(dir, name))

@@ -48,10 +48,14 @@ func (m *module) optionCalls() []optionCall {
 		}
 		if maker, ok := makers[names[id.Name]]; ok {
 			list = append(list, optionCall{
-				call: call, flag: maker.flag, valueNode: argument(call, maker.value, ""), props: given(argument(call, maker.props, "props")),
+				call: call, flag: maker.flag, valueNode: argument(call, maker.value, ""),
+				props: given(argument(call, maker.props, "props")),
 			})
 		} else if id.Name == "option" {
-			o := optionCall{call: call, flagNode: argument(call, 0, "flag"), valueNode: given(argument(call, 1, "value")), props: given(argument(call, 2, "props"))}
+			o := optionCall{
+				call: call, flagNode: argument(call, 0, "flag"),
+				valueNode: given(argument(call, 1, "value")), props: given(argument(call, 2, "props")),
+			}
 			if o.flagNode != nil {
 				o.flag, _ = text(o.flagNode)
 			}

@@ -105,8 +105,9 @@ func unknownRules(m *module) {
 			if !isRule(name) {
 				m.findings = append(m.findings, Finding{
 					Rule: m.rule, File: m.name, Line: int(s.comment.Start.Line), Column: int(s.comment.Start.Col),
-					EndLine: int(s.comment.Start.Line), EndColumn: int(s.comment.Start.Col) + len([]rune(s.comment.Text)),
-					Message: "there is no rule " + name + suggestion(name, known),
+					EndLine:   int(s.comment.Start.Line),
+					EndColumn: int(s.comment.Start.Col) + len([]rune(s.comment.Text)),
+					Message:   "there is no rule " + name + suggestion(name, known),
 				})
 			}
 		}

@@ -58,7 +58,8 @@ func apiVersion(m *module) {
 			}
 		}
 	}
-	m.add(m.function("launch").Name, "the VM type does not say for which version of the language it is; add api_version = 1")
+	m.add(m.function("launch").Name,
+		"the VM type does not say for which version of the language it is; add api_version = 1")
 }
 
 func printing(m *module) {

@@ -102,7 +102,8 @@ func returnValue(m *module) {
 			m.add(r, "this returns nothing, and "+def.Name.Name+" returns a value elsewhere; say return None")
 		}
 		if !endsAll(def.Body) {
-			m.add(def.Name, def.Name.Name+" returns a value on some ways through it, and nothing at its end; say return None")
+			m.add(def.Name, def.Name.Name+
+				" returns a value on some ways through it, and nothing at its end; say return None")
 		}
 		return true
 	})
@@ -126,7 +127,8 @@ func eachReturn(body []syntax.Stmt, look func(*syntax.ReturnStmt)) {
 
 // pure are builtins that do nothing but return a value.
 var pure = map[string]bool{
-	"part": true, "combine": true, "replace": true, "option": true, "process": true, "tap": true, "listen": true, "copy_once": true, "struct": true,
+	"part": true, "combine": true, "replace": true, "option": true, "process": true, "tap": true, "listen": true,
+	"copy_once": true, "struct": true,
 }
 
 // noEffect finds statements that compute something that nobody gets.

@@ -56,7 +56,8 @@ func (f Folder) untested() []Finding {
 			continue
 		}
 		m.rule = "untested"
-		m.add(m.function("launch").Name, "nothing tests "+typeName+": no file *_test.star loads it, and no sample is for it")
+		m.add(m.function("launch").Name,
+			"nothing tests "+typeName+": no file *_test.star loads it, and no sample is for it")
 		list = append(list, m.allowed()...)
 	}
 	return list

@@ -82,16 +82,36 @@ func TestCommentsDisableRules(t *testing.T) {
 		source string
 		want   []string
 	}{
-		"beside":              {"\"\"\"X.\"\"\"\n\nl = 1  # lint: disable=confusing-name\nO = 2\n", []string{"x.star:4:1: confusing-name: the name O looks like a digit"}},
-		"above":               {"\"\"\"X.\"\"\"\n\n# lint: disable=confusing-name\nl = 1\nO = 2\n", []string{"x.star:5:1: confusing-name: the name O looks like a digit"}},
+		"beside": {
+			"\"\"\"X.\"\"\"\n\nl = 1  # lint: disable=confusing-name\nO = 2\n",
+			[]string{"x.star:4:1: confusing-name: the name O looks like a digit"},
+		},
+		"above": {
+			"\"\"\"X.\"\"\"\n\n# lint: disable=confusing-name\nl = 1\nO = 2\n",
+			[]string{"x.star:5:1: confusing-name: the name O looks like a digit"},
+		},
 		"above with a reason": {"\"\"\"X.\"\"\"\n\n# lint: disable=confusing-name it is short\n# Another comment.\nl = 1\n", []string{}},
 		"of buildifier":       {"\"\"\"X.\"\"\"\n\n# buildifier: disable=confusing-name\nl = 1\n", []string{}},
 		"several":             {"# lint: disable=module-docstring,confusing-name\nl = 1\n", []string{}},
-		"a whole function":    {"\"\"\"X.\"\"\"\n\n# lint: disable=confusing-name,function-docstring\ndef f():\n    l = 1\n    return l\n", []string{}},
-		"within a function":   {"\"\"\"X.\"\"\"\n\ndef f():\n    \"\"\"F.\"\"\"\n    l = 1  # lint: disable=confusing-name\n    I = l\n    return I\n", []string{"x.star:6:5: confusing-name: the name I looks like a digit"}},
-		"another rule":        {"\"\"\"X.\"\"\"\n\nl = 1  # lint: disable=print\n", []string{"x.star:3:1: confusing-name: the name l looks like a digit"}},
-		"no such rule":        {"\"\"\"X.\"\"\"\n\nx = 1  # lint: disable=confusing-names\n", []string{"x.star:3:8: unknown-rule: there is no rule confusing-names (did you mean confusing-name?)"}},
-		"no comment":          {"\"\"\"X.\"\"\"\n\nl = \"# lint: disable=confusing-name\"\n", []string{"x.star:3:1: confusing-name: the name l looks like a digit"}},
+		"a whole function": {"\"\"\"X.\"\"\"\n\n# lint: disable=confusing-name,function-docstring\ndef f():\n    " +
+			"l = 1\n    return l\n", []string{}},
+		"within a function": {
+			"\"\"\"X.\"\"\"\n\ndef f():\n    \"\"\"F.\"\"\"\n    l = 1  # lint: " +
+				"disable=confusing-name\n    I = l\n    return I\n",
+			[]string{"x.star:6:5: confusing-name: the name I looks like a digit"},
+		},
+		"another rule": {
+			"\"\"\"X.\"\"\"\n\nl = 1  # lint: disable=print\n",
+			[]string{"x.star:3:1: confusing-name: the name l looks like a digit"},
+		},
+		"no such rule": {
+			"\"\"\"X.\"\"\"\n\nx = 1  # lint: disable=confusing-names\n",
+			[]string{"x.star:3:8: unknown-rule: there is no rule confusing-names (did you mean confusing-name?)"},
+		},
+		"no comment": {
+			"\"\"\"X.\"\"\"\n\nl = \"# lint: disable=confusing-name\"\n",
+			[]string{"x.star:3:1: confusing-name: the name l looks like a digit"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -126,7 +146,8 @@ def f(driver, flag, key):
 `))
 	require.Equal(t, []string{
 		`x.star:3:61: qemu-property: -device virtio-rng-pci has no property max_bytes in QEMU 1.0 (did you mean max-bytes?)`,
-	}, found(t, "\"\"\"X.\"\"\"\nload(\"@vmtypes//lib/qemu.star\", hardware = \"device\")\nx = hardware(\"virtio-rng-pci\", {\"id\": \"a\"} | ({} if 1 else {\"max_bytes\": 1}))\n"))
+	}, found(t, "\"\"\"X.\"\"\"\nload(\"@vmtypes//lib/qemu.star\", hardware = \"device\")\nx = "+
+		"hardware(\"virtio-rng-pci\", {\"id\": \"a\"} | ({} if 1 else {\"max_bytes\": 1}))\n"))
 }
 
 // Options are followed through the modules that they come from.

@@ -37,14 +37,18 @@ func complaints(qemu Machine, flag, value string, keys []string) []complaint {
 		return []complaint{{unknownFlag, flag, qemu.Name() + " has no option " + flag + suggestion(flag, flags)}}
 	}
 	what := map[string]string{
-		"-device": "device", "-object": "object", "-netdev": "network backend", "-chardev": "backend", "-blockdev": "block driver",
-		"-machine": "machine", "-cpu": "CPU model", "-accel": "accelerator",
+		"-device": "device", "-object": "object", "-netdev": "network backend", "-chardev": "backend",
+		"-blockdev": "block driver",
+		"-machine":  "machine", "-cpu": "CPU model", "-accel": "accelerator",
 	}[flag]
 	if hosts[flag+" "+value] {
 		return nil
 	}
 	if values := qemu.Values(flag); value != "" && values != nil && !slices.Contains(values, value) {
-		return []complaint{{unknownValue, value, qemu.Name() + " has no " + what + " " + value + suggestion(value, values)}}
+		return []complaint{{
+			unknownValue, value,
+			qemu.Name() + " has no " + what + " " + value + suggestion(value, values),
+		}}
 	}
 	properties := qemu.Properties(flag, value)
 	if properties == nil {
@@ -53,7 +57,11 @@ func complaints(qemu Machine, flag, value string, keys []string) []complaint {
 	var list []complaint
 	for _, key := range keys {
 		if !has(properties, flag, key) {
-			list = append(list, complaint{unknownProperty, key, strings.TrimSpace(flag+" "+value) + " has no property " + key + " in " + qemu.Name() + suggestion(key, properties)})
+			list = append(list, complaint{
+				unknownProperty, key,
+				strings.TrimSpace(flag+" "+value) + " has no property " + key + " in " + qemu.Name() +
+					suggestion(key, properties),
+			})
 		}
 	}
 	return list
@@ -61,7 +69,10 @@ func complaints(qemu Machine, flag, value string, keys []string) []complaint {
 
 // hosts are values that depend on the computer, not on the program: QEMU has them
 // for guests of the host's own architecture.
-var hosts = map[string]bool{"-accel kvm": true, "-accel hvf": true, "-accel xen": true, "-accel whpx": true, "-cpu host": true}
+var hosts = map[string]bool{
+	"-accel kvm": true, "-accel hvf": true, "-accel xen": true, "-accel whpx": true,
+	"-cpu host": true,
+}
 
 // has tells whether a property is among those that are known, or a part of one,
 // "file.filename". Those of a machine may be spelled with underscores.
@@ -69,7 +80,8 @@ func has(properties []string, flag, key string) bool {
 	first, _, _ := strings.Cut(key, ".")
 	return slices.ContainsFunc(properties, func(known string) bool {
 		if flag == "-machine" {
-			known, key, first = strings.ReplaceAll(known, "_", "-"), strings.ReplaceAll(key, "_", "-"), strings.ReplaceAll(first, "_", "-")
+			known, key, first = strings.ReplaceAll(known, "_", "-"), strings.ReplaceAll(key, "_", "-"),
+				strings.ReplaceAll(first, "_", "-")
 		}
 		return known == key || known == first
 	})

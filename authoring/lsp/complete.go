@@ -141,13 +141,19 @@ func (v *view) loadable(spec string) []completionItem {
 		}
 	}
 	for _, name := range m.Constants {
-		items = append(items, completionItem{Label: name, Kind: kindVariable, Documentation: markdown(explainGlobal(t, name))})
+		items = append(items, completionItem{
+			Label: name, Kind: kindVariable,
+			Documentation: markdown(explainGlobal(t, name)),
+		})
 	}
 	return items
 }
 
 func functionItem(label string, f reference.Function) completionItem {
-	return completionItem{Label: label, Kind: kindFunction, Detail: f.Signature(), Documentation: markdown(explainFunction(f))}
+	return completionItem{
+		Label: label, Kind: kindFunction, Detail: f.Signature(),
+		Documentation: markdown(explainFunction(f)),
+	}
 }
 
 // members are what can follow a path and a dot.
@@ -156,19 +162,28 @@ func (v *view) members(of string) []completionItem {
 	key := v.key(of)
 	if key == "vm.options" {
 		for _, o := range v.options() {
-			items = append(items, completionItem{Label: o.Name, Kind: kindField, Detail: reference.OptionForm(&o.Attr), Documentation: markdown(explainOption(o))})
+			items = append(items, completionItem{
+				Label: o.Name, Kind: kindField, Detail: reference.OptionForm(&o.Attr),
+				Documentation: markdown(explainOption(o)),
+			})
 		}
 		return items
 	}
 	if key != "" {
 		for _, k := range reference.Below(key, reference.VM()) {
-			items = append(items, completionItem{Label: k.Name(), Kind: kindField, Detail: k.Type, Documentation: markdown(explainKey(k))})
+			items = append(items, completionItem{
+				Label: k.Name(), Kind: kindField, Detail: k.Type,
+				Documentation: markdown(explainKey(k)),
+			})
 		}
 		return items
 	}
 	o := v.object(of)
 	for _, f := range o.Fields {
-		items = append(items, completionItem{Label: f.Name, Kind: kindField, Detail: f.Type, Documentation: markdown(f.Doc)})
+		items = append(items, completionItem{
+			Label: f.Name, Kind: kindField, Detail: f.Type,
+			Documentation: markdown(f.Doc),
+		})
 	}
 	for _, m := range o.Methods {
 		items = append(items, functionItem(m.Name, m))
@@ -189,7 +204,10 @@ func (v *view) names(c cursor) []completionItem {
 		f, _ := v.function(path)
 		for _, p := range f.Parameters {
 			if !p.Rest() {
-				items = append(items, completionItem{Label: p.Name + " = ", Kind: kindProperty, Detail: p.Type, Documentation: markdown(p.Doc)})
+				items = append(items, completionItem{
+					Label: p.Name + " = ", Kind: kindProperty, Detail: p.Type,
+					Documentation: markdown(p.Doc),
+				})
 			}
 		}
 	}

@@ -111,7 +111,8 @@ func (c *cursor) keyword(b bracket) string {
 	}
 	name, rest, ok := strings.Cut(c.content[b.argument:c.offset], "=")
 	name = strings.TrimSpace(name)
-	if !ok || strings.HasPrefix(rest, "=") || name == "" || strings.IndexFunc(name, func(r rune) bool { return r > 127 || !isWord(byte(r)) }) >= 0 {
+	if !ok || strings.HasPrefix(rest, "=") || name == "" ||
+		strings.IndexFunc(name, func(r rune) bool { return r > 127 || !isWord(byte(r)) }) >= 0 {
 		return ""
 	}
 	return name

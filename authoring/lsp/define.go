@@ -119,14 +119,23 @@ func (s *server) documentSymbol(_ context.Context, params *documentParams) ([]do
 		case *syntax.DefStmt:
 			f := reference.Defined(n, v.tree.text.content)
 			symbols = append(symbols, documentSymbol{
-				Name: f.Name, Detail: strings.TrimPrefix(f.Signature(), f.Name), Kind: symbolFunction, Range: v.tree.span(n), SelectionRange: v.tree.span(n.Name),
+				Name: f.Name, Detail: strings.TrimPrefix(f.Signature(), f.Name), Kind: symbolFunction,
+				Range: v.tree.span(n), SelectionRange: v.tree.span(n.Name),
 			})
 		case *syntax.AssignStmt:
 			if id, ok := n.LHS.(*syntax.Ident); ok {
-				symbols = append(symbols, documentSymbol{Name: id.Name, Kind: symbolConstant, Range: v.tree.span(n), SelectionRange: v.tree.span(id)})
+				symbols = append(symbols,
+					documentSymbol{
+						Name: id.Name, Kind: symbolConstant, Range: v.tree.span(n),
+						SelectionRange: v.tree.span(id),
+					})
 			}
 		case *syntax.LoadStmt:
-			symbols = append(symbols, documentSymbol{Name: n.ModuleName(), Kind: symbolModule, Range: v.tree.span(n), SelectionRange: v.tree.span(n.Module)})
+			symbols = append(symbols,
+				documentSymbol{
+					Name: n.ModuleName(), Kind: symbolModule, Range: v.tree.span(n),
+					SelectionRange: v.tree.span(n.Module),
+				})
 		}
 	}
 	return symbols, nil

@@ -56,7 +56,10 @@ func (o Options) evaluate(ctx context.Context, dir string, open map[string]*text
 		case filepath.Ext(name) != ".star":
 		case len(text.content) > vmtypes.MaxModule:
 			delete(source.Modules, name)
-			e.put(name, 1, 1, diagnostic{Severity: severityError, Message: fmt.Sprintf("a module has at most %d bytes", vmtypes.MaxModule)})
+			e.put(name, 1, 1, diagnostic{
+				Severity: severityError,
+				Message:  fmt.Sprintf("a module has at most %d bytes", vmtypes.MaxModule),
+			})
 		default:
 			source.Modules[name] = text.content
 		}
@@ -148,7 +151,10 @@ func (e *evaluation) lint(ctx context.Context, o Options) {
 	for _, p := range e.plans {
 		programs[p.QEMU.Executable] = append(programs[p.QEMU.Executable], p)
 	}
-	folder := lint.Folder{Modules: e.source.Modules, Around: lint.Surroundings{Read: vmtypes.StockModule}, Sampled: e.sampled}
+	folder := lint.Folder{
+		Modules: e.source.Modules, Around: lint.Surroundings{Read: vmtypes.StockModule},
+		Sampled: e.sampled,
+	}
 	var findings []lint.Finding
 	for program, plans := range programs {
 		if ctx.Err() != nil {
@@ -220,7 +226,11 @@ func (o Options) try(ctx context.Context, e *evaluation, file, name string, samp
 		var options *vmtypes.OptionsError
 		switch {
 		case err == nil && s.Text != "" && p.Text() != s.Text:
-			e.put(e.relative(s.Path), s.TextLine, 1, diagnostic{Severity: severityWarning, Message: "the plan has changed: vmrunner vmtype test shows what, and -u keeps it"})
+			e.put(e.relative(s.Path), s.TextLine, 1,
+				diagnostic{
+					Severity: severityWarning,
+					Message:  "the plan has changed: vmrunner vmtype test shows what, and -u keeps it",
+				})
 		case err == nil, ctx.Err() != nil:
 		case standIn && errors.As(err, &options): // it needs options that nobody has given
 		case standIn:
@@ -293,7 +303,8 @@ func (e *evaluation) add(err error, file, note string) {
 			if f.Hint != "" {
 				message += " (" + f.Hint + ")"
 			}
-			e.put(file, f.Line, f.Column, diagnostic{Severity: severityError, Message: strings.TrimPrefix(message, ": ")})
+			e.put(file, f.Line, f.Column,
+				diagnostic{Severity: severityError, Message: strings.TrimPrefix(message, ": ")})
 		}
 	default:
 		e.put(file, 1, 1, diagnostic{Severity: severityError, Message: join(err.Error(), note)})
@@ -325,7 +336,8 @@ func (e *evaluation) at(err *vmtypes.Error, file, note string) {
 	for _, f := range calls {
 		if e.here(f) {
 			at := e.line(f.File, f.Line, 0)
-			d.Related = append(d.Related, related{location{uriOf(filepath.Join(e.source.Dir, f.File)), at}, "called from " + f.Function})
+			d.Related = append(d.Related,
+				related{location{uriOf(filepath.Join(e.source.Dir, f.File)), at}, "called from " + f.Function})
 		}
 	}
 	e.put(file, line, column, d)

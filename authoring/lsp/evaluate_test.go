@@ -26,7 +26,8 @@ func said(t *testing.T, files map[string]string, open map[string]*text) (*evalua
 	for file, list := range e.diagnostics {
 		for _, d := range list {
 			if d.Code == "" { // of lint there are tests
-				lines = append(lines, fmt.Sprintf("%s:%d:%d: %s", file, d.Range.Start.Line, d.Range.Start.Character, d.Message))
+				lines = append(lines, fmt.Sprintf("%s:%d:%d: %s", file, d.Range.Start.Line, d.Range.Start.Character,
+					d.Message))
 			}
 		}
 	}
@@ -36,7 +37,8 @@ func said(t *testing.T, files map[string]string, open map[string]*text) (*evalua
 
 // launching is a type whose launch has one statement, on line 1.
 func launching(statement string) string {
-	return "def launch(vm, host):\n    " + statement + "\n    return part(executable = \"/usr/bin/qemu-system-x86_64\")\n"
+	return "def launch(vm, host):\n    " + statement +
+		"\n    return part(executable = \"/usr/bin/qemu-system-x86_64\")\n"
 }
 
 func TestWhereMistakesAre(t *testing.T) {
@@ -47,30 +49,42 @@ func TestWhereMistakesAre(t *testing.T) {
 		want  []string
 	}{
 		{"all is well", map[string]string{"a.star": launching("pass"), "b.star": "x = 1\n"}, nil},
-		{"what can't be parsed", map[string]string{"a.star": "def launch(\n"}, []string{"a.star:1:0: got end of file, want ')'"}},
+		{
+			"what can't be parsed",
+			map[string]string{"a.star": "def launch(\n"},
+			[]string{"a.star:1:0: got end of file, want ')'"},
+		},
 		{"of a VM that nobody has described", map[string]string{"a.star": launching("vm.maximumRm")}, []string{
-			"a.star:1:6: vm has no .maximumRm field or method (did you mean .maximumRam?)\n(with a VM with the defaults; a sample says otherwise)",
+			"a.star:1:6: vm has no .maximumRm field or method (did you mean .maximumRam?)\n(with a VM with the " +
+				"defaults; a sample says otherwise)",
 		}},
 		{"a mandatory option is none, without a sample", map[string]string{
 			"a.star": "options = {\"x\": attr.string(mandatory = True)}\n\n" + launching("vm.options.x"),
 		}, nil},
 		{"a module that several load", map[string]string{
-			"a.star": "load(\"m.star\", \"x\")\n\n" + launching("pass"), "b.star": "load(\"m.star\", \"x\")\n\n" + launching("pass"), "m.star": "x = y\n",
+			"a.star": "load(\"m.star\", \"x\")\n\n" + launching("pass"),
+			"b.star": "load(\"m.star\", \"x\")\n\n" + launching("pass"), "m.star": "x = y\n",
 		}, []string{"m.star:0:4: undefined: y"}},
 		{"in the library, at the call", map[string]string{
 			"a.star": "load(\"@vmtypes//lib/qemu.star\", \"device\")\n\n" + launching("device(\"x\", {\"a,b\": 1})"),
-		}, []string{"a.star:3:4: option: -device: property name \"a,b\" is not a name in QEMU's sense\nat @vmtypes//lib/qemu.star:9\n(with a VM with the defaults; a sample says otherwise)"}},
+		}, []string{"a.star:3:4: option: -device: property name \"a,b\" is not a name in QEMU's sense\nat " +
+			"@vmtypes//lib/qemu.star:9\n(with a VM with the defaults; a sample says otherwise)"}},
 		{"a plan that can't work", map[string]string{
-			"a.star": "def launch(vm, host):\n    return part(executable = \"/q\", options = [\n        option(\"-device\", \"x\", {\"id\": \"a\"}),\n        option(\"-device\", \"x\", {\"id\": \"a\"}),\n    ])\n",
+			"a.star": "def launch(vm, host):\n    return part(executable = \"/q\", options = [\n        " +
+				"option(\"-device\", \"x\", {\"id\": \"a\"}),\n        option(\"-device\", \"x\", {\"id\": " +
+				"\"a\"}),\n    ])\n",
 		}, []string{"a.star:3:8: -device: the device \"a\" exists already, made at a.star:3 launch"}},
 		{"a test that fails", map[string]string{
 			"a_test.star": "load(\"@vmtypes//testing.star\", \"assert\")\n\ndef test_it():\n    assert.eq(1, 2)\n",
 		}, []string{"a_test.star:3:13: got 1, want 2"}},
 		{"a sample that the runner would refuse", map[string]string{
-			"a.star": launching("pass"), "a.yaml": "\"/Runner\":\n  vmType: a\n  vm:\n    name: x\n    firmware: bois\n",
-		}, []string{"a.yaml:4:14: vm.firmware: can't be \"bois\" (did you mean bios? It can be bios, uefi, uefi-4m, secure or secure-4m)"}},
+			"a.star": launching("pass"),
+			"a.yaml": "\"/Runner\":\n  vmType: a\n  vm:\n    name: x\n    firmware: bois\n",
+		}, []string{"a.yaml:4:14: vm.firmware: can't be \"bois\" (did you mean bios? It can be bios, uefi, uefi-4m, " +
+			"secure or secure-4m)"}},
 		{"an option of a sample", map[string]string{
-			"a.star": launching("pass"), "a.yaml": "\"/Runner\":\n  vmType: a\n  vm:\n    name: x\n    options:\n      nonsense: 1\n",
+			"a.star": launching("pass"),
+			"a.yaml": "\"/Runner\":\n  vmType: a\n  vm:\n    name: x\n    options:\n      nonsense: 1\n",
 		}, []string{"a.yaml:5:6: vm.options.nonsense: "}},
 		{"a plan that is another now", map[string]string{
 			"a.star": launching("pass"), "a.txtar": "A sample.\n\n-- type --\na\n-- plan.txt --\ntype b\n",
@@ -103,9 +117,12 @@ func TestOpenDocumentsHideFiles(t *testing.T) {
 func TestWhatLinesMake(t *testing.T) {
 	t.Parallel()
 	e, lines := said(t, map[string]string{
-		"a.star": "load(\"m.star\", \"m\")\n\n" + launching("if vm.bootMenu:\n        return combine(m(), part(executable = \"/q\", options = [option(\"-S1\"), option(\"-S2\")]))"),
+		"a.star": "load(\"m.star\", \"m\")\n\n" +
+			launching("if vm.bootMenu:\n        return combine(m(), part(executable = \"/q\", options = "+
+				"[option(\"-S1\"), option(\"-S2\")]))"),
 		"m.star": "def m():\n    return part(options = [option(\"-name\", vm) for vm in [\"x\", \"y\"]])\n",
-		"b.yaml": "\"/Runner\":\n  vmType: a\n  vm:\n    name: x\n", "c.yaml": "\"/Runner\":\n  vmType: a\n  vm:\n    name: x\n    bootMenu: true\n",
+		"b.yaml": "\"/Runner\":\n  vmType: a\n  vm:\n    name: x\n",
+		"c.yaml": "\"/Runner\":\n  vmType: a\n  vm:\n    name: x\n    bootMenu: true\n",
 	}, nil)
 	require.Empty(t, lines)
 	require.Equal(t, []made{

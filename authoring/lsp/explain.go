@@ -88,7 +88,8 @@ func (v *view) explain(path string) string {
 	}
 	if key := v.key(path); key != "" {
 		keys := reference.VM()
-		if i := slices.IndexFunc(keys, func(k reference.Key) bool { return k.Path == strings.TrimSuffix(key, "[]") }); i >= 0 {
+		if i := slices.IndexFunc(keys,
+			func(k reference.Key) bool { return k.Path == strings.TrimSuffix(key, "[]") }); i >= 0 {
 			return explainKey(keys[i])
 		}
 		if key == "vm" {
@@ -178,7 +179,8 @@ func explainKey(k reference.Key) string {
 }
 
 func explainOption(o vmtypes.Option) string {
-	text := fmt.Sprintf("```python\nvm.options.%s: %s\n```\n%s\n\n%s", o.Name, reference.OptionType(&o.Attr), o.Doc, reference.OptionForm(&o.Attr))
+	text := fmt.Sprintf("```python\nvm.options.%s: %s\n```\n%s\n\n%s", o.Name, reference.OptionType(&o.Attr), o.Doc,
+		reference.OptionForm(&o.Attr))
 	return text + ". Default: " + reference.OptionDefault(&o.Attr) + "."
 }
 
@@ -214,7 +216,10 @@ func (s *server) signatureHelp(_ context.Context, params *positionParams) (*sign
 	if !ok || !known || c.comment {
 		return nil, nil
 	}
-	help := signature{Label: f.Signature(), Documentation: markdown(reference.Summary(f.Doc)), Parameters: []parameter{}}
+	help := signature{
+		Label: f.Signature(), Documentation: markdown(reference.Summary(f.Doc)),
+		Parameters: []parameter{},
+	}
 	active := b.commas
 	for i, p := range f.Parameters {
 		help.Parameters = append(help.Parameters, parameter{Label: p.String(), Documentation: markdown(p.Doc)})

@@ -214,7 +214,10 @@ func (s *server) evaluate(f *folder) {
 		f.result = result
 		s.publish(ctx, f, result.diagnostics)
 		if s.refresh {
-			s.background.Go(func() { _, _ = s.rpc.Callback(s.session, "workspace/inlayHint/refresh", nil) }) // the editor may decline
+			s.background.Go(func() {
+				_,
+					_ = s.rpc.Callback(s.session, "workspace/inlayHint/refresh", nil)
+			}) // the editor may decline
 		}
 	})
 }

@@ -36,7 +36,10 @@ type received struct {
 }
 
 func newChannel(in io.Reader, out io.WriteCloser) *channel {
-	c := &channel{in: bufio.NewReaderSize(in, longestHeader), out: out, received: make(chan received), closed: make(chan struct{})}
+	c := &channel{
+		in: bufio.NewReaderSize(in, longestHeader), out: out, received: make(chan received),
+		closed: make(chan struct{}),
+	}
 	c.close = sync.OnceValue(func() error {
 		close(c.closed)
 		return out.Close()
@@ -124,7 +127,8 @@ func (c *channel) header() (length int, err error) {
 			return 0, errors.New("read a header: there is no colon in it")
 		}
 		if strings.EqualFold(strings.TrimSpace(name), "Content-Length") {
-			if length, err = strconv.Atoi(strings.TrimSpace(value)); err != nil || length < 0 || length > longestMessage {
+			if length, err = strconv.Atoi(strings.TrimSpace(value)); err != nil || length < 0 ||
+				length > longestMessage {
 				return 0, fmt.Errorf("read a header: Content-Length is no number up to %d", longestMessage)
 			}
 		}

@@ -17,7 +17,8 @@ func (*sink) Close() error { return nil }
 func TestFraming(t *testing.T) {
 	t.Parallel()
 	const one, two = `{"jsonrpc":"2.0","method":"a"}`, `{"jsonrpc":"2.0","id":1,"method":"b"}`
-	in := "Content-Length: 30\r\n\r\n" + one + "Content-Type: application/vscode-jsonrpc; charset=utf8\r\ncontent-length:37\r\n\r\n" + two
+	in := "Content-Length: 30\r\n\r\n" + one +
+		"Content-Type: application/vscode-jsonrpc; charset=utf8\r\ncontent-length:37\r\n\r\n" + two
 	c := newChannel(strings.NewReader(in), new(sink))
 	for _, want := range []string{one, two} {
 		message, err := c.Recv()
@@ -52,9 +53,12 @@ func TestFramingHasBounds(t *testing.T) {
 func TestMalformedMessages(t *testing.T) {
 	t.Parallel()
 	for bad, want := range map[string]string{
-		`{`: "-32700", `[]`: "no object", `null`: "jsonrpc is not 2.0", `{"jsonrpc":"2.0"}`: "neither a request nor an answer",
-		`{"jsonrpc":"2.0","method":"a","params":3}`: "params is neither", `{"jsonrpc":"2.0","id":{},"method":"a"}`: "the id is neither",
-		`{"jsonrpc":"2.0","method":3}`: "no object of JSON-RPC", `{"jsonrpc":"2.0","id":1,"error":3}`: "the error is no object",
+		`{`: "-32700", `[]`: "no object", `null`: "jsonrpc is not 2.0",
+		`{"jsonrpc":"2.0"}`:                                "neither a request nor an answer",
+		`{"jsonrpc":"2.0","method":"a","params":3}`:        "params is neither",
+		`{"jsonrpc":"2.0","id":{},"method":"a"}`:           "the id is neither",
+		`{"jsonrpc":"2.0","method":3}`:                     "no object of JSON-RPC",
+		`{"jsonrpc":"2.0","id":1,"error":3}`:               "the error is no object",
 		`{"jsonrpc":"2.0","id":1,"method":"a","result":1}`: "both a request and an answer",
 	} {
 		in, out := new(sink), new(sink)
@@ -101,9 +105,12 @@ func FuzzSession(f *testing.F) {
 	const initialize = `{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"capabilities": {}}}`
 	const open = `{"jsonrpc": "2.0", "method": "textDocument/didOpen", "params": {"textDocument": {"uri": "untitled:x.star", "version": 1, "text": "def launch(vm, host):\n    return part(vm."}}}`
 	const at = `"params": {"textDocument": {"uri": "untitled:x.star"}, "position": {"line": 1, "character": 18}}}`
-	f.Add(frame(initialize, open, `{"jsonrpc": "2.0", "id": 2, "method": "textDocument/completion", `+at, `{"jsonrpc": "2.0", "id": 3, "method": "textDocument/hover", `+at))
-	f.Add(frame(initialize, open, `{"jsonrpc": "2.0", "id": 2, "method": "textDocument/definition", `+at, `{"jsonrpc": "2.0", "id": 3, "method": "textDocument/signatureHelp", `+at))
-	f.Add(frame(`[]`, `{"id": {}}`, `null`, `{"jsonrpc": "2.0", "method": 3}`, initialize, initialize, `{"jsonrpc": "2.0", "id": 9, "method": "textDocument/didOpen", "params": []}`))
+	f.Add(frame(initialize, open, `{"jsonrpc": "2.0", "id": 2, "method": "textDocument/completion", `+at,
+		`{"jsonrpc": "2.0", "id": 3, "method": "textDocument/hover", `+at))
+	f.Add(frame(initialize, open, `{"jsonrpc": "2.0", "id": 2, "method": "textDocument/definition", `+at,
+		`{"jsonrpc": "2.0", "id": 3, "method": "textDocument/signatureHelp", `+at))
+	f.Add(frame(`[]`, `{"id": {}}`, `null`, `{"jsonrpc": "2.0", "method": 3}`, initialize, initialize,
+		`{"jsonrpc": "2.0", "id": 9, "method": "textDocument/didOpen", "params": []}`))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		done := make(chan error, 1)
 		go func() {

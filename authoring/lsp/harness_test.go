@@ -22,7 +22,9 @@ func inProcessOptions() Options {
 // inProcess evaluates types that are trusted.
 type inProcess struct{}
 
-func (inProcess) Launch(ctx context.Context, source vmtypes.Source, name string, vm vmspec.Spec, host vmtypes.Host) (*plan.Plan, error) {
+func (inProcess) Launch(
+	ctx context.Context, source vmtypes.Source, name string, vm vmspec.Spec, host vmtypes.Host,
+) (*plan.Plan, error) {
 	t, err := source.Library().Load(ctx, name)
 	if err != nil {
 		return nil, err

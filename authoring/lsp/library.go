@@ -45,7 +45,8 @@ func (l *libraryCopy) write() error {
 			return err
 		}
 		file := filepath.Join(l.dir, strings.TrimPrefix(module, vmtypes.StockPrefix))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o400)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700),
+			os.WriteFile(file, []byte(text), 0o400)); err != nil {
 			return err
 		}
 	}

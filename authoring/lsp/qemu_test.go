@@ -19,7 +19,10 @@ func (knowing) Values(flag string) []string {
 }
 
 func (knowing) Properties(flag, value string) []string {
-	return map[string][]string{"-device usb-kbd": {"bus", "port"}, "-netdev user": {"hostfwd"}, "-rtc ": {"base", "clock"}}[flag+" "+value]
+	return map[string][]string{
+		"-device usb-kbd": {"bus", "port"}, "-netdev user": {"hostfwd"},
+		"-rtc ": {"base", "clock"},
+	}[flag+" "+value]
 }
 
 func TestNamesOfQEMUAreCompleted(t *testing.T) {
@@ -27,12 +30,18 @@ func TestNamesOfQEMUAreCompleted(t *testing.T) {
 	const head = "load(\"@vmtypes//lib/qemu.star\", \"device\", net = \"netdev\")\n\nx = [\n    "
 	for marked, want := range map[string][]string{
 		`option("|"`: {"-device", "-netdev", "-rtc"}, `option("-r|`: {"-rtc"}, `option("-device", "usb-k|`: {"usb-kbd"},
-		`option("-device", "usb-kbd", {"|": 1})`: {"bus", "port"}, `option("-rtc", None, {"base": "utc", "cl|`: {"clock"},
-		`option("-rtc", None, {"base": "|`: nil, `device("|`: {"usb-kbd", "usb-mouse"}, `device("usb-kbd", {"id": "a", "po|rt"`: {"port"},
-		`net("n", "|`: {"tap", "user"}, `net("n", "user", {"h|`: {"hostfwd"}, `net("|`: nil, `other("|`: nil, `device(f(1, "x"), {"|`: nil,
+		`option("-device", "usb-kbd", {"|": 1})`:    {"bus", "port"},
+		`option("-rtc", None, {"base": "utc", "cl|`: {"clock"},
+		`option("-rtc", None, {"base": "|`:          nil, `device("|`: {"usb-kbd", "usb-mouse"},
+		`device("usb-kbd", {"id": "a", "po|rt"`: {"port"},
+		`net("n", "|`:                           {"tap", "user"}, `net("n", "user", {"h|`: {"hostfwd"}, `net("|`: nil,
+		`other("|`: nil, `device(f(1, "x"), {"|`: nil,
 	} {
 		before, after, _ := strings.Cut(marked, "|")
-		s := &server{options: Options{Machine: func(string) lint.Machine { return knowing{} }}, library: new(libraryCopy), folders: map[string]*folder{}}
+		s := &server{
+			options: Options{Machine: func(string) lint.Machine { return knowing{} }},
+			library: new(libraryCopy), folders: map[string]*folder{},
+		}
 		f := s.folderOf(place{})
 		d := &document{uri: "untitled:x.star", module: "x.star"}
 		d.set(newText(head+"]\n"), 1)

@@ -22,7 +22,9 @@ import (
 type Evaluator interface {
 	// Launch returns the plan that a type of a source makes for a VM, as
 	// [vmtypes.Type.Launch] does.
-	Launch(ctx context.Context, source vmtypes.Source, vmType string, vm vmspec.Spec, host vmtypes.Host) (*plan.Plan, error)
+	Launch(
+		ctx context.Context, source vmtypes.Source, vmType string, vm vmspec.Spec, host vmtypes.Host,
+	) (*plan.Plan, error)
 	// Diagnose returns what is wrong with a module, as far as loading it shows.
 	Diagnose(ctx context.Context, source vmtypes.Source, file string) error
 	// Describe returns what a type says of itself.
@@ -188,7 +190,10 @@ func (s *server) watch(context.Context, *jrpc2.Request) (any, error) {
 			ID: "files", Method: "workspace/didChangeWatchedFiles",
 			RegisterOptions: watchOptions{[]watcher{{"**/*.{star,txtar,yaml}"}}},
 		}}}
-		s.background.Go(func() { _, _ = s.rpc.Callback(s.session, "client/registerCapability", params) }) // the editor may decline
+		s.background.Go(func() {
+			_,
+				_ = s.rpc.Callback(s.session, "client/registerCapability", params)
+		}) // the editor may decline
 	}
 	return nil, nil
 }

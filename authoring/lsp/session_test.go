@@ -39,11 +39,15 @@ func TestManyRequestsAtOnce(t *testing.T) {
 
 	const edits = 40
 	var wait sync.WaitGroup
-	for _, method := range []string{"hover", "completion", "definition", "signatureHelp", "documentSymbol", "inlayHint", "formatting"} {
+	for _, method := range []string{
+		"hover", "completion", "definition", "signatureHelp", "documentSymbol", "inlayHint",
+		"formatting",
+	} {
 		wait.Go(func() {
 			for range edits {
 				params := map[string]any{
-					"textDocument": document, "position": position{1, 7}, "range": span{End: position{9, 0}}, "options": map[string]any{},
+					"textDocument": document, "position": position{1, 7}, "range": span{End: position{9, 0}},
+					"options": map[string]any{},
 				}
 				_, err := client.Call(t.Context(), "textDocument/"+method, params)
 				require.NoError(t, err, method)
@@ -55,7 +59,8 @@ func TestManyRequestsAtOnce(t *testing.T) {
 		if n == edits-1 {
 			statement = "vm.maximumRm"
 		}
-		require.NoError(t, client.Notify(t.Context(), "textDocument/didChange", changed(uri, n+1, launching(statement))))
+		require.NoError(t, client.Notify(t.Context(), "textDocument/didChange",
+			changed(uri, n+1, launching(statement))))
 	}
 	wait.Wait()
 	for p := range last {

@@ -30,7 +30,8 @@ func TestChangesFollowEachOther(t *testing.T) {
 	})
 	require.Equal(t, "😀-two\n", d.content)
 	require.Equal(t, "new", d.apply([]contentChange{{Text: "new"}}).content)
-	require.Equal(t, "😀-two\nx", d.apply([]contentChange{{Range: &span{position{7, 0}, position{3, 0}}, Text: "x"}}).content)
+	require.Equal(t, "😀-two\nx",
+		d.apply([]contentChange{{Range: &span{position{7, 0}, position{3, 0}}, Text: "x"}}).content)
 }
 
 // Every position of a byte leads back to it, and changes never panic.

@@ -98,7 +98,8 @@ func (t *tree) binding(at position) *syntax.Ident {
 		if !ok {
 			return true
 		}
-		if s := t.span(id); s.Start.Line == at.Line && s.Start.Character <= at.Character && at.Character <= s.End.Character {
+		if s := t.span(id); s.Start.Line == at.Line && s.Start.Character <= at.Character &&
+			at.Character <= s.End.Character {
 			if b, ok := id.Binding.(*resolve.Binding); ok && b.First != nil {
 				found = b.First
 			}
@@ -119,7 +120,8 @@ func (t *tree) names(line int) []string {
 			s := t.span(n)
 			return s.Start.Line <= line && line <= s.End.Line+1
 		case *syntax.Ident:
-			if b, ok := n.Binding.(*resolve.Binding); ok && b.Scope != resolve.Undefined && b.Scope != resolve.Predeclared && b.Scope != resolve.Universal {
+			if b, ok := n.Binding.(*resolve.Binding); ok && b.Scope != resolve.Undefined &&
+				b.Scope != resolve.Predeclared && b.Scope != resolve.Universal {
 				seen[n.Name] = true
 			}
 		}

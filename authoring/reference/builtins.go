@@ -17,13 +17,16 @@ func parts() []Function {
 		{
 			Name: "option", Result: "Option",
 			Parameters: []Parameter{
-				{Name: "flag", Type: "str", Doc: "the flag with its dash, as in QEMU's manual"},
-				{Name: "value", Type: "str | int | Tap | Listener | None", Default: "None", Doc: "what follows the flag; of a tap or listener the number of its descriptor"},
-				{Name: "props", Type: props + " | None", Default: "None", Doc: "properties, spelled as in QEMU's manual"},
+				required("flag", "str", "the flag with its dash, as in QEMU's manual"),
+				optional("value", "str | int | Tap | Listener | None", "None",
+					"the value after the flag; for a tap or listener the number of its file descriptor"),
+				optional("props", props+" | None", "None", "properties, spelled as in QEMU's manual"),
 			},
-			Doc: "One option of QEMU (or of a helper). With `props` given, value and properties become a list separated by commas; " +
-				"without, the value is passed on as it is, commas and all (`-append`, `-cpu`). An option remembers where it was made.\n\n" +
-				"`lib/qemu.star` has a function for each frequent flag: `device`, `object`, `chardev`, `netdev`, `blockdev`, `server_socket`.",
+			Doc: "An option of QEMU (or of a helper). With `props`, value and properties become a comma-separated " +
+				"list; without, the value is passed unchanged, commas included (`-append`, `-cpu`). An option " +
+				"records where it was made.\n\n" +
+				"`lib/qemu.star` has a function for each common flag: `device`, `object`, `chardev`, `netdev`, " +
+				"`blockdev`, `server_socket`.",
 			Example: `option("-rtc", None, {"base": "utc", "clock": "host"})  # -rtc base=utc,clock=host
 option("-append", "console=ttyS0,115200 quiet")  # -append console=ttyS0,115200 quiet
 `,
@@ -31,9 +34,10 @@ option("-append", "console=ttyS0,115200 quiet")  # -append console=ttyS0,115200 
 		partBuiltin(),
 		{
 			Name: "combine", Result: "Part",
-			Parameters: []Parameter{{Name: "*parts", Type: "Part | None | list", Doc: "the parts; lists may hold lists, and `None` stands for nothing"}},
-			Doc: "The sum of parts. Two parts that set the same property of `-machine`, or the executable, to different values are an error; " +
-				"use `replace` then.",
+			Parameters: []Parameter{required("*parts", "Part | None | list",
+				"the parts; lists may be nested, and `None` is ignored")},
+			Doc: "The union of parts. Two parts that set the same property of `-machine`, or the executable, to " +
+				"different values are an error; use `replace` instead.",
 			Example: `combine(
     standard(vm, host),
     part(options = [option("-device", "usb-kbd")]),
@@ -43,15 +47,18 @@ option("-append", "console=ttyS0,115200 quiet")  # -append console=ttyS0,115200 
 		{
 			Name: "replace", Result: "Part",
 			Parameters: []Parameter{
-				{Name: "part", Type: "Part", Doc: "what to copy; given by position"},
-				{Name: "*options", Type: "Option | None | list", Doc: "each takes the place of the one with the same flag and id (`id` or `node-name`; " +
-					"without one, the same flag, for `-device` also the same driver)"},
-				{Name: "machine", Type: props + " | None", Default: "{}", Keyword: true, Doc: "overrides properties of `-machine`"},
-				{Name: "executable", Type: "str", Default: `""`, Keyword: true, Doc: "another QEMU"},
-				{Name: "remove", Type: "list[str] | None", Default: "[]", Keyword: true, Doc: "options to drop, by flag and id: `\"-device tablet0\"`; " +
-					"with a device go the rules about it"},
+				required("part", "Part", "the part to copy; positional only"),
+				required("*options", "Option | None | list",
+					"each replaces the option with the same flag and id (`id` or `node-name`; without an id, the "+
+						"same flag, and for `-device` also the same driver)"),
+				keyword("machine", props+" | None", "{}", "overrides properties of `-machine`"),
+				keyword("executable", "str", `""`, "a different QEMU"),
+				keyword("remove", "list[str] | None", "[]",
+					"options to remove, by flag and id: `\"-device tablet0\"`; the rules for a removed device are "+
+						"removed, too"),
 			},
-			Doc:     "A copy of a part with some options exchanged. What is not there can't be replaced or removed: that is an error with a suggestion.",
+			Doc: "A copy of a part with some options replaced. Replacing or removing an option that does not " +
+				"exist is an error with a suggestion.",
 			Example: `replace(standard(vm, host), machine = {"hpet": True}, remove = ["-device tablet0"])` + "\n",
 		},
 	}
@@ -59,30 +66,34 @@ option("-append", "console=ttyS0,115200 quiet")  # -append console=ttyS0,115200 
 
 func partBuiltin() Function {
 	list := func(name, of, doc string) Parameter {
-		return Parameter{Name: name, Type: "list[" + of + "] | None", Default: "[]", Keyword: true, Doc: doc}
+		return keyword(name, "list["+of+"] | None", "[]", doc)
 	}
 	return Function{
 		Name: "part", Result: "Part",
 		Parameters: []Parameter{
-			{Name: "executable", Type: "str", Default: `""`, Keyword: true, Doc: "QEMU's path"},
-			{Name: "machine", Type: props + " | None", Default: "{}", Keyword: true, Doc: "properties of `-machine`; `type` is the machine type"},
-			list("options", "Option", "QEMU's options, in their order"),
-			{Name: "env", Type: "dict[str, str] | None", Default: "{}", Keyword: true, Doc: "added to QEMU's environment"},
-			list("helpers", "Process", "processes that QEMU needs, made by `process`"),
-			list("files", "File", "files that must be there, made by `copy_once`"),
+			keyword("executable", "str", `""`, "the path of QEMU"),
+			keyword("machine", props+" | None", "{}", "properties of `-machine`; `type` is the machine type"),
+			list("options", "Option", "QEMU's options, in order"),
+			keyword("env", "dict[str, str] | None", "{}", "added to QEMU's environment"),
+			list("helpers", "Process", "processes that QEMU depends on, made by `process`"),
+			list("files", "File", "files that must exist, made by `copy_once`"),
 			list("taps", "Tap", "network interfaces, made by `tap`"),
 			list("listeners", "Listener", "sockets that the runner listens on, made by `listen`"),
-			{Name: "sockets", Type: "dict[str, str] | None", Default: "{}", Keyword: true, Doc: "from a role to the path of a unix socket on which QEMU listens; " +
-				"the runner uses `console`, `guestAgent` and `vmopAgent`"},
-			{Name: "ports", Type: "dict[str, str] | None", Default: "{}", Keyword: true, Doc: "from the role of a socket to the id of the virtio serial port " +
-				"in the guest that it leads to: QEMU reports by this id that an agent has opened or closed the port. " +
-				"May be left out where the options show it"},
-			{Name: "drives", Type: "dict[str, int] | None", Default: "{}", Keyword: true, Doc: "from the id of a device, or the name of a block node, " +
-				"to its place in `vm.drives`: the runner names drives as the configuration does when QEMU reports a fault of one. " +
-				"May be left out where a rule or the drive's file shows it"},
-			list("hotplug", "Rule", "what may change while the VM runs, made by the functions of `hotplug`"),
+			keyword("sockets", "dict[str, str] | None", "{}",
+				"maps a role to the path of a unix socket on which QEMU listens; the runner uses `console`, "+
+					"`guestAgent` and `vmopAgent`"),
+			keyword("ports", "dict[str, str] | None", "{}",
+				"maps the role of a socket to the id of the virtio serial port in the guest that it is connected to: "+
+					"QEMU uses this id to report that an agent has opened or closed the port. Can be omitted if the "+
+					"options show it"),
+			keyword("drives", "dict[str, int] | None", "{}",
+				"maps the id of a device, or the name of a block node, to its index in `vm.drives`, so that the "+
+					"runner can name the drive as the configuration does when QEMU reports an error of it. Can be "+
+					"omitted if a rule or the drive's file shows it"),
+			list("hotplug", "Rule", "what may change while the VM is running, made by the functions of `hotplug`"),
 		},
-		Doc: "What one concept needs. All parameters are keywords and may be left out. Lists may hold lists, and `None`, which is left out.",
+		Doc: "Everything that one concept needs. All parameters are keyword-only and optional. Lists may be nested; " +
+			"`None` in a list is ignored.",
 		Example: `part(
     machine = {"usb": False},
     options = [option("-no-user-config"), option("-accel", "kvm") if host.kvm else None],
@@ -96,16 +107,20 @@ func things() []Function {
 		{
 			Name: "process", Result: "Process",
 			Parameters: []Parameter{
-				{Name: "name", Type: "str", Doc: "what it is called in the log"},
-				{Name: "executable", Type: "str", Doc: "the program's path, absolute"},
-				{Name: "args", Type: "list[str | int | Option]", Doc: "its arguments; lists may hold lists"},
-				{Name: "env", Type: "dict[str, str] | None", Default: "{}", Doc: "added to its environment"},
-				{Name: "dir", Type: "str", Default: `""`, Doc: "its working directory"},
-				{Name: "ready", Type: "str", Default: `""`, Doc: "a path: QEMU starts when that file exists, and the start is given up after 10 seconds without it"},
-				{Name: "role", Type: "str", Default: `""`, Doc: "`tpm` for the process that is the machine's TPM: when it has ended, the runner reports TPMLost " +
-					"and keeps the guest from being reset, which would crash QEMU. May be left out where QEMU's `-tpmdev` and the socket show it"},
+				required("name", "str", "its name in the log"),
+				required("executable", "str", "the absolute path of the program"),
+				required("args", "list[str | int | Option]", "its arguments; lists may be nested"),
+				optional("env", "dict[str, str] | None", "{}", "added to its environment"),
+				optional("dir", "str", `""`, "its working directory"),
+				optional("ready", "str", `""`,
+					"a path: QEMU is started once this file exists; the start fails if it doesn't appear within 10 seconds"),
+				optional("role", "str", `""`,
+					"`tpm` for the process that emulates the TPM: if it ends, the runner reports TPMLost and keeps "+
+						"the guest from being reset, which would crash QEMU. Can be omitted if QEMU's `-tpmdev` and "+
+						"the socket show it"),
 			},
-			Doc: "A helper process, for `helpers` of a part. Helpers start in the order of the list, before QEMU, and are ended after it.",
+			Doc: "A helper process, for `helpers` of a part. Helpers are started in list order, before QEMU, and " +
+				"stopped after it.",
 			Example: `socket = listen("swtpm", host.runtimeDir + "/swtpm-sock")
 process(
     name = "swtpm",
@@ -120,22 +135,26 @@ process(
 		{
 			Name: "listen", Result: "Listener",
 			Parameters: []Parameter{
-				{Name: "name", Type: "str", Doc: "what the plan calls it"},
-				{Name: "path", Type: "str", Doc: "where the socket is; at most 107 bytes"},
+				required("name", "str", "its name in the plan"),
+				required("path", "str", "the path of the socket; at most 107 bytes"),
 			},
-			Doc: "A unix socket that the runner listens on before anything starts, so that nobody has to wait for it. Put it in `listeners` of a part, " +
-				"and where an option wants the file descriptor. See `lib/tpm.star`.",
+			Doc: "A unix socket that the runner listens on before it starts any process, so that clients never " +
+				"wait for it. Put it in `listeners` of a part, and wherever an option takes the file descriptor. See " +
+				"`lib/tpm.star`.",
 			Example: `listen("swtpm", host.runtimeDir + "/swtpm-sock")` + "\n",
 		},
 		{
 			Name: "copy_once", Result: "File",
 			Parameters: []Parameter{
-				{Name: "source", Type: "str", Doc: "the file to copy"},
-				{Name: "to", Type: "str", Doc: "where the copy is to be"},
-				{Name: "kind", Type: "str", Default: `""`, Doc: "what kind of file it is; a copy of another kind is kept under the name `to.kind` and made anew"},
-				{Name: "same_size", Type: "bool", Default: "False", Doc: "whether a copy that is not as large as the source is damaged: the VM doesn't start with it, and it is left as it is"},
+				required("source", "str", "the file to copy"),
+				required("to", "str", "the path of the copy"),
+				optional("kind", "str", `""`,
+					"the kind of file; an existing copy of another kind is kept as `to.kind`, and a new copy is made"),
+				optional("same_size", "bool", "False",
+					"whether a copy whose size differs from the source's is damaged: the VM then fails to start, and "+
+						"the copy is left unchanged"),
 			},
-			Doc:     "A file that is copied when it isn't there yet and belongs to the VM from then on, for `files` of a part.",
+			Doc:     "A file that is copied if it doesn't exist yet and belongs to the VM from then on, for `files` of a part.",
 			Example: `copy_once("/usr/share/OVMF/OVMF_VARS_4M.fd", to = host.dataDir + "/fw-vars.fd", kind = "uefi-4m", same_size = True)` + "\n",
 		},
 	}
@@ -145,15 +164,19 @@ func tapBuiltin() Function {
 	return Function{
 		Name: "tap", Result: "Tap",
 		Parameters: []Parameter{
-			{Name: "name", Type: "str", Doc: "the interface on the host, at most 15 characters"},
-			{Name: "bridge", Type: "str | None", Default: "None", Doc: "the bridge to attach it to"},
-			{Name: "subnet", Type: "str | None", Default: "None", Doc: "instead of a bridge: a private IPv4 subnet behind it, `\"10.0.2.0/24\"`; `\"auto\"` is one that is free"},
-			{Name: "mac", Type: "str | None", Default: "None", Doc: "the guest's hardware address, for DHCP"},
-			{Name: "hostname", Type: "str | None", Default: "None", Doc: "the guest's name, for DHCP"},
-			{Name: "ports", Type: "list[PortForward] | None", Default: "[]", Doc: "ports of the host that lead to the guest: values with `protocol`, `address`, `host`, `guest`, such as `vm.network[0].ports`"},
+			required("name", "str", "the interface on the host, at most 15 characters"),
+			optional("bridge", "str | None", "None", "the bridge to attach it to"),
+			optional("subnet", "str | None", "None",
+				"instead of a bridge: a private IPv4 subnet behind the interface, `\"10.0.2.0/24\"`; `\"auto\"` "+
+					"picks an unused one"),
+			optional("mac", "str | None", "None", "the guest's hardware address, for DHCP"),
+			optional("hostname", "str | None", "None", "the guest's name, for DHCP"),
+			optional("ports", "list[PortForward] | None", "[]",
+				"ports of the host that are forwarded to the guest: values with `protocol`, `address`, `host`, "+
+					"`guest`, such as `vm.network[0].ports`"),
 		},
-		Doc: "A network interface that the runner opens, attached to a bridge or with a private subnet behind it. Put it in `taps` of a part, " +
-			"and where an option wants its file descriptor: the number is filled in.",
+		Doc: "A network interface that the runner opens, attached to a bridge or with a private subnet behind it. " +
+			"Put it in `taps` of a part, and wherever an option takes its file descriptor; the number is filled in.",
 		Example: `lan = tap("vmlan0", bridge = "br0")
 part(taps = [lan], options = [option("-netdev", "tap", {"id": "lan", "fd": lan})])
 `,
@@ -163,7 +186,7 @@ part(taps = [lan], options = [option("-netdev", "tap", {"id": "lan", "fd": lan})
 func structBuiltin() Function {
 	return Function{
 		Name: "struct", Result: "struct",
-		Parameters: []Parameter{{Name: "**fields", Type: "Any", Doc: "the fields and their values"}},
+		Parameters: []Parameter{required("**fields", "Any", "the fields and their values")},
 		Doc:        "A value with fields.",
 		Example:    "point = struct(x = 1, y = 2)\npoint.x  # 1\n",
 	}
@@ -175,18 +198,34 @@ func Objects() []Object {
 	return []Object{
 		{Name: "Option", Word: "option", Doc: "An option of QEMU or of a helper, made by `option`.", Fields: []Field{
 			{"flag", "str", "The flag with its dash."},
-			{"value", "str | None", "What follows the flag, `None` if nothing does."},
-			{"props", "dict[str, str]", "Its properties as they are spelled on the command line."},
+			{"value", "str | None", "The value after the flag, or `None`."},
+			{"props", "dict[str, str]", "Its properties as spelled on the command line."},
 		}},
-		{Name: "Part", Word: "part", Doc: "What one concept needs, made by `part`, `combine` and `replace`.", Fields: []Field{
-			{"options", "tuple[Option, ...]", "Its options. Those of `-machine` are not among them."},
-		}},
+		{
+			Name: "Part", Word: "part",
+			Doc: "Everything that one concept needs, made by `part`, `combine` and `replace`.",
+			Fields: []Field{
+				{"options", "tuple[Option, ...]", "Its options, without `-machine`."},
+			},
+		},
 		{Name: "Process", Word: "process", Doc: "A helper process, made by `process`."},
-		{Name: "Tap", Word: "tap", Doc: "A network interface, made by `tap`; as a property it is its file descriptor."},
-		{Name: "Listener", Word: "listener", Doc: "A socket, made by `listen`; as a property it is its file descriptor."},
+		{
+			Name: "Tap", Word: "tap",
+			Doc: "A network interface, made by `tap`; as the value of a property it stands for its file descriptor.",
+		},
+		{
+			Name: "Listener", Word: "listener",
+			Doc: "A socket, made by `listen`; as the value of a property it stands for its file descriptor.",
+		},
 		{Name: "File", Word: "file", Doc: "A file that is copied once, made by `copy_once`."},
-		{Name: "Attr", Word: "attr", Doc: "Which values an option of the type may have, made by the functions of `attr`."},
-		{Name: "Rule", Word: "hotplug rule", Doc: "What may change while the VM runs, made by the functions of `hotplug`."},
+		{
+			Name: "Attr", Word: "attr",
+			Doc: "The declaration of an option of the type, made by the functions of `attr`.",
+		},
+		{
+			Name: "Rule", Word: "hotplug rule",
+			Doc: "What may change while the VM is running, made by the functions of `hotplug`.",
+		},
 		host(), firmware(),
 	}
 }

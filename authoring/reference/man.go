@@ -12,7 +12,8 @@ func ManPage(types []DescribedType) string {
 	if len(types) == 1 {
 		title, summary = "vmtype-"+types[0].Name, types[0].Summary()
 	}
-	fmt.Fprintf(&b, ".TH %s 7 \"\" vmrunner \"VM types\"\n.SH NAME\n%s \\- %s\n", roffWord(strings.ToUpper(title)), roff(title), roff(summary))
+	fmt.Fprintf(&b, ".TH %s 7 \"\" vmrunner \"VM types\"\n.SH NAME\n%s \\- %s\n", roffWord(strings.ToUpper(title)),
+		roff(title), roff(summary))
 	for _, t := range types {
 		if len(types) > 1 {
 			fmt.Fprintf(&b, ".SH %s\n", roffWord(strings.ToUpper(t.Name)))

@@ -10,9 +10,12 @@ func Page() string {
 	var b strings.Builder
 	b.WriteString("# Reference\n\n" +
 		"Made of the table that editors use, too (`vmop/authoring/reference`), by `make generate`; don't edit.\n\n" +
-		"What a [VM type](README.md) can use: [builtins](#builtins), [`vm`](#vm), [`host`](#host), what these [return](#values),\n" +
-		"[`testing.star`](#testing) in tests, and [Starlark's own functions](#starlark). The [stock library](library.md) has a\n" +
-		"page of its own. Types are written as in Python's type hints; `Value` is what a property can be: `str | int | bool | None | Tap |\n" +
+		"What a [VM type](README.md) can use: [builtins](#builtins), [`vm`](#vm), [`host`](#host), what these " +
+		"[return](#values),\n" +
+		"[`testing.star`](#testing) in tests, and [Starlark's own functions](#starlark). The [stock " +
+		"library](library.md) has a\n" +
+		"page of its own. Types are written as in Python's type hints; `Value` is what a property can be: `str | int " +
+		"| bool | None | Tap |\n" +
 		"Listener`, or a list of these, which repeats the property.\n")
 	b.WriteString("\n## Builtins\n")
 	for _, f := range Builtins() {
@@ -74,12 +77,14 @@ func writeFields(b *strings.Builder, o Object) {
 }
 
 func writeVM(b *strings.Builder) {
-	b.WriteString("\n## `vm`\n\nThe vm section of the [configuration](../configuration.md), its keys spelled alike, with all defaults. Lists are tuples, " +
+	b.WriteString("\n## `vm`\n\nThe vm section of the [configuration](../configuration.md), its keys spelled alike, " +
+		"with all defaults. Lists are tuples, " +
 		"sizes are bytes,\ntimes are seconds, paths are absolute. A text or number without a default is `\"\"` or `0`. " +
 		"`vm.options` has what the type [declares](language.md#options-of-a-type).\n" +
 		"\n| Field | Type | Default | Meaning |\n|---|---|---|---|\n")
 	for _, k := range VM() {
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", k.Path, code(k.Type), cell(k.defaultText()), cell(relink(k.Doc, pageLink)))
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", k.Path, code(k.Type), cell(k.defaultText()),
+			cell(relink(k.Doc, pageLink)))
 	}
 }
 

@@ -112,7 +112,8 @@ func unindent(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	least := -1
 	for _, line := range lines[1:] {
-		if blanks := len(line) - len(strings.TrimLeft(line, " \t")); strings.TrimSpace(line) != "" && (least < 0 || blanks < least) {
+		if blanks := len(line) - len(strings.TrimLeft(line, " \t")); strings.TrimSpace(line) != "" &&
+			(least < 0 || blanks < least) {
 			least = blanks
 		}
 	}

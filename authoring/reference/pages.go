@@ -77,7 +77,8 @@ func writeOptions(b *strings.Builder, level string, t DescribedType) {
 	if len(rows) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n%s Options\n\nIn `vm.options` of a configuration.\n\n| Option | Type | Default | Meaning |\n|---|---|---|---|\n", level)
+	fmt.Fprintf(b, "\n%s Options\n\nIn `vm.options` of a configuration.\n\n| Option | Type | Default | Meaning "+
+		"|\n|---|---|---|---|\n", level)
 	for _, o := range rows {
 		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", o.name, cell(o.form), cell(o.standard), cell(o.doc))
 	}

@@ -59,8 +59,10 @@ func TestModuleSaysWhatIsInIt(t *testing.T) {
 	f := m.Functions[1]
 	require.Equal(t, `tagged(machine, *more, tag = "a\\b", **rest)`, f.Signature())
 	require.Equal(t, "Adds a tag.\n\nReturns:\n  a part", f.Doc)
-	require.Equal(t, reference.Parameter{Name: "machine", Doc: "what to add it to, which may be anything"}, f.Parameters[0])
-	require.Equal(t, reference.Parameter{Name: "tag", Default: `"a\\b"`, Keyword: true, Doc: "the tag"}, f.Parameters[2])
+	require.Equal(t, reference.Parameter{Name: "machine", Doc: "what to add it to, which may be anything"},
+		f.Parameters[0])
+	require.Equal(t, reference.Parameter{Name: "tag", Default: `"a\\b"`, Keyword: true, Doc: "the tag"},
+		f.Parameters[2])
 	require.Equal(t, "the standard PC with an asset tag.", described(t).Summary())
 	_, err := reference.ReadModule("x.star", "def")
 	require.ErrorContains(t, err, "x.star:1:4")
@@ -74,8 +76,10 @@ func TestManPageIsOne(t *testing.T) {
 	text, complaints := formatted(t, page)
 	require.Empty(t, complaints)
 	for _, want := range []string{
-		"vmtype-asset - the standard PC with an asset tag.", ".Not a request of roff, 'this neither, and \\e is a backslash:",
-		`load("x.star", "launch")`, "one", `tagged(machine, *more, tag = "a\\b", **rest)`, "machine: what to add it to, which may be anything",
+		"vmtype-asset - the standard PC with an asset tag.",
+		".Not a request of roff, 'this neither, and \\e is a backslash:",
+		`load("x.star", "launch")`, "one", `tagged(machine, *more, tag = "a\\b", **rest)`,
+		"machine: what to add it to, which may be anything",
 	} {
 		require.Contains(t, text, want)
 	}
@@ -84,7 +88,8 @@ func TestManPageIsOne(t *testing.T) {
 // formatted returns what groff makes of a page, and what it complains of.
 func formatted(t *testing.T, page string) (text, complaints string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "groff", "-man", "-ww", "-Tascii", "-P-c", "-P-b", "-P-u", "-rLL=200n", page)
+	cmd := exec.CommandContext(t.Context(), "groff", "-man", "-ww", "-Tascii", "-P-c", "-P-b", "-P-u", "-rLL=200n",
+		page)
 	var out, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &stderr
 	require.NoError(t, cmd.Run(), "on Debian groff is in the package groff")
@@ -95,10 +100,12 @@ func TestPageOfTypes(t *testing.T) {
 	t.Parallel()
 	other := reference.DescribedType{Name: "other", Module: reference.Module{Doc: "other: is | another."}}
 	page := reference.TypesPage([]reference.DescribedType{described(t), other})
-	require.Contains(t, page, "| [asset](#asset) | the standard PC with an asset tag. |\n| [other](#other) | is \\| another. |\n")
+	require.Contains(t, page,
+		"| [asset](#asset) | the standard PC with an asset tag. |\n| [other](#other) | is \\| another. |\n")
 	require.Contains(t, page, "\n## asset\n\nasset: the standard PC")
 	require.Contains(t, page, "\n### Functions\n\n- `launch(vm, host)`  \n  Returns the machine.\n")
-	require.True(t, strings.HasPrefix(reference.TypesPage([]reference.DescribedType{described(t)}), "# asset\n\nasset: the standard PC"))
+	require.True(t, strings.HasPrefix(reference.TypesPage([]reference.DescribedType{described(t)}),
+		"# asset\n\nasset: the standard PC"))
 }
 
 // Python reads the stubs, and finds what they declare.

@@ -86,12 +86,15 @@ func TestParametersOfAssertionsAreTheEvaluators(t *testing.T) {
 		fmt.Fprintf(&b, "    assert.fails(lambda: %s(*range(99)), \"at most %d\")\n", f.Name, len(f.Parameters))
 		var given []string
 		for _, p := range f.Parameters {
-			given = append(given, p.Name+" = "+map[string]string{"Any": "1", "str": "'x'", "str | list[str]": "'x'", "Callable": "len"}[p.Type])
+			given = append(given, p.Name+" = "+
+				map[string]string{"Any": "1", "str": "'x'", "str | list[str]": "'x'", "Callable": "len"}[p.Type])
 		}
-		fmt.Fprintf(&b, "    assert.fails(lambda: %s(%s, zzz = 1), \"unexpected keyword argument .zzz\")\n", f.Name, strings.Join(given, ", "))
+		fmt.Fprintf(&b, "    assert.fails(lambda: %s(%s, zzz = 1), \"unexpected keyword argument .zzz\")\n", f.Name,
+			strings.Join(given, ", "))
 		for i, p := range f.Parameters {
 			if others := slices.Delete(slices.Clone(given), i, i+1); p.Default == "" {
-				fmt.Fprintf(&b, "    assert.fails(lambda: %s(%s), \"missing argument for %s\")\n", f.Name, strings.Join(others, ", "), p.Name)
+				fmt.Fprintf(&b, "    assert.fails(lambda: %s(%s), \"missing argument for %s\")\n", f.Name,
+					strings.Join(others, ", "), p.Name)
 			}
 		}
 	}
@@ -168,7 +171,8 @@ func unpacked(t *testing.T, dir, builtin string) []string {
 			source.Write(text)
 		}
 	}
-	made := regexp.MustCompile(`NewBuiltin\("` + regexp.QuoteMeta(builtin) + `", (\w+)`).FindStringSubmatch(source.String())
+	made := regexp.MustCompile(`NewBuiltin\("` + regexp.QuoteMeta(builtin) +
+		`", (\w+)`).FindStringSubmatch(source.String())
 	require.NotNil(t, made, "no NewBuiltin is %s", builtin)
 	_, body, found := strings.Cut(source.String(), "\nfunc "+made[1]+"(")
 	require.True(t, found, made[1])
@@ -204,8 +208,10 @@ func launch(t *testing.T, module string) error {
 // expressions are where the objects of the reference can be had.
 func expressions() map[string]string {
 	return map[string]string{
-		"Option": `option("-x")`, "Part": "part()", "Process": `process("n", "/x", [])`, "Tap": `tap("t", "br0")`, "Listener": `listen("l", "/l")`,
-		"Attr": "attr.int()", "File": `copy_once("/a", "/b")`, "Rule": "hotplug.cpus(1)", "Host": "host", "Firmware": "host.firmware()[0]",
+		"Option": `option("-x")`, "Part": "part()", "Process": `process("n", "/x", [])`, "Tap": `tap("t", "br0")`,
+		"Listener": `listen("l", "/l")`,
+		"Attr":     "attr.int()", "File": `copy_once("/a", "/b")`, "Rule": "hotplug.cpus(1)", "Host": "host",
+		"Firmware": "host.firmware()[0]",
 	}
 }
 
@@ -239,7 +245,10 @@ func TestFieldsOfVMAreTheEvaluators(t *testing.T) {
 	t.Parallel()
 	keys := reference.VM()
 	require.Greater(t, len(keys), 50)
-	for _, section := range []string{"vm", "vm.kernel", "vm.network[]", "vm.network[].ports[]", "vm.drives[]", "vm.display", "vm.display.spice", "vm.display.vnc", "vm.serialConsole"} {
+	for _, section := range []string{
+		"vm", "vm.kernel", "vm.network[]", "vm.network[].ports[]", "vm.drives[]",
+		"vm.display", "vm.display.spice", "vm.display.vnc", "vm.serialConsole",
+	} {
 		var want []string
 		for _, k := range reference.Below(section, keys) {
 			want = append(want, k.Name())
@@ -267,7 +276,9 @@ func TestTypesOfVMAreTheEvaluators(t *testing.T) {
 		}
 		e := strings.ReplaceAll(k.Path, "[]", "[0]")
 		if none := strings.HasSuffix(k.Type, "None"); none {
-			require.ErrorContains(t, launch(t, "def launch(vm, host):\n    fail(type("+e+") in [\"NoneType\", \""+want+"\"])\n"), "True", k.Path)
+			require.ErrorContains(t,
+				launch(t, "def launch(vm, host):\n    fail(type("+e+") in [\"NoneType\", \""+want+"\"])\n"), "True",
+				k.Path)
 			continue
 		}
 		require.ErrorContains(t, launch(t, "def launch(vm, host):\n    fail(type("+e+"))\n"), want, k.Path)
@@ -300,7 +311,8 @@ func TestExamplesOfTestsWork(t *testing.T) {
 		functions = append(functions, o.Methods...)
 	}
 	var b strings.Builder
-	b.WriteString("load(\"" + reference.TestingModule + "\", \"assert\", \"plan_of\")\nload(\"@vmtypes//standard.star\", \"launch\")\n")
+	b.WriteString("load(\"" + reference.TestingModule +
+		"\", \"assert\", \"plan_of\")\nload(\"@vmtypes//standard.star\", \"launch\")\n")
 	for _, f := range functions {
 		require.NotEmpty(t, f.Example, f.Name)
 		b.WriteString("\ndef test_" + strings.ReplaceAll(f.Name, ".", "_") + "():\n    " + f.Example)
@@ -312,7 +324,8 @@ func TestExamplesOfTestsWork(t *testing.T) {
 		}
 		want = append(want, names(o.Methods)...)
 		slices.Sort(want)
-		b.WriteString("\ndef test_fields():\n    assert.eq(dir(plan_of(launch)), [" + strings.Join(quoted(want), ", ") + "])\n")
+		b.WriteString("\ndef test_fields():\n    assert.eq(dir(plan_of(launch)), [" + strings.Join(quoted(want), ", ") +
+			"])\n")
 	}
 	runTests(t, b.String(), len(functions)+1)
 }

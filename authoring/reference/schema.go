@@ -37,10 +37,13 @@ func ConfigurationSchema(types []DescribedType) Schema {
 	}
 	properties["vmType"] = merge(properties["vmType"].(Schema), Schema{"examples": names}) // editors offer them
 	return Schema{
-		"$schema":              "https://json-schema.org/draft/2020-12/schema",
-		"title":                "The configuration file of vmrunner",
-		"type":                 "object",
-		"properties":           Schema{"/Runner": Schema{"$ref": "#/$defs/runner"}, "_Runner": Schema{"$ref": "#/$defs/runner"}},
+		"$schema": "https://json-schema.org/draft/2020-12/schema",
+		"title":   "The configuration file of vmrunner",
+		"type":    "object",
+		"properties": Schema{
+			"/Runner": Schema{"$ref": "#/$defs/runner"},
+			"_Runner": Schema{"$ref": "#/$defs/runner"},
+		},
 		"patternProperties":    Schema{"^[/_]": true},
 		"additionalProperties": false,
 		"oneOf":                []Schema{{"required": []string{"/Runner"}}, {"required": []string{"_Runner"}}},
@@ -129,9 +132,15 @@ func diskSchema() Schema {
 	}
 	absent := Schema{"type": "null"}
 	return Schema{
-		"if":   Schema{"required": []string{"type"}, "properties": Schema{"type": Schema{"const": string(vmspec.DriveIDECD)}}},
+		"if": Schema{
+			"required":   []string{"type"},
+			"properties": Schema{"type": Schema{"const": string(vmspec.DriveIDECD)}},
+		},
 		"then": Schema{"properties": Schema{"device": absent, "resource": absent}},
-		"else": Schema{"properties": Schema{"bus": absent}, "oneOf": []Schema{one("file"), one("device"), one("resource")}},
+		"else": Schema{
+			"properties": Schema{"bus": absent},
+			"oneOf":      []Schema{one("file"), one("device"), one("resource")},
+		},
 	}
 }
 
@@ -145,7 +154,10 @@ func value(path string, t reflect.Type, must bool, d vmspec.Default) Schema {
 	case strings.HasPrefix(path, "cloudInit."): // what cloud-init knows
 		s["type"] = []string{"object", "string"}
 	case t == reflect.TypeFor[vmspec.Bytes]():
-		s = Schema{"type": []string{"string", "integer"}, "pattern": sizePattern, "minimum": int64(vmspec.MiB), "multipleOf": int64(vmspec.MiB)}
+		s = Schema{
+			"type": []string{"string", "integer"}, "pattern": sizePattern, "minimum": int64(vmspec.MiB),
+			"multipleOf": int64(vmspec.MiB),
+		}
 	case t.Kind() == reflect.Bool:
 		s = Schema{"type": []string{"boolean", "string"}, "pattern": switchPattern}
 	case t.Kind() == reflect.Int, t.Kind() == reflect.Int64:
@@ -224,7 +236,10 @@ func bounds(path string) Schema {
 func texts(path string) Schema {
 	switch path {
 	case "vm.name":
-		return Schema{"minLength": 1, "maxLength": 200, "pattern": `^[^/]+$`, "not": Schema{"enum": []string{".", ".."}}}
+		return Schema{
+			"minLength": 1, "maxLength": 200, "pattern": `^[^/]+$`,
+			"not": Schema{"enum": []string{".", ".."}},
+		}
 	case "vm.uuid":
 		return Schema{"pattern": `^(?:[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})?$`}
 	case "vm.machineType", "vm.network[].device":

@@ -88,23 +88,35 @@ func TestSchemaAgreesWithTheRunner(t *testing.T) {
 		"\"/Runner\": {cloudInit: null, resetCounter: 3, vm: {name: x}}": true,
 	}
 	for _, good := range []string{
-		"maximumRam: 8 GiB", "maximumRam: 8Gi", "maximumRam: 1073741824", "maximumRam: \"1073741824\"", "maximumRam: 1.5 GiB", "maximumRam: 1048576000",
-		"useTpm: yes", "useTpm: on", "useTpm:", "bootMenu: false", "firmware: uefi-4m", "firmware:", "network: []", "network:", "network: [{type: tap}]",
-		"maximumCpus: 4096", "maximumCpus: \"4\"", "rtcBase: 2026-03-01T12:00:00", "rtcBase: \"2026-03-01\"", "rtcBase: localtime", "powerdownTimeout: 0", "cpuModel: 486",
-		"drives: [{file: /a}]", "drives: [{type: ide-cd}]", "drives: [{device: /dev/x, file: null}]", "drives: [{type: ide-cd, bus: scsi, file: /x.iso}]",
+		"maximumRam: 8 GiB", "maximumRam: 8Gi", "maximumRam: 1073741824", "maximumRam: \"1073741824\"",
+		"maximumRam: 1.5 GiB", "maximumRam: 1048576000",
+		"useTpm: yes", "useTpm: on", "useTpm:", "bootMenu: false", "firmware: uefi-4m", "firmware:", "network: []",
+		"network:", "network: [{type: tap}]",
+		"maximumCpus: 4096", "maximumCpus: \"4\"", "rtcBase: 2026-03-01T12:00:00", "rtcBase: \"2026-03-01\"",
+		"rtcBase: localtime", "powerdownTimeout: 0", "cpuModel: 486",
+		"drives: [{file: /a}]", "drives: [{type: ide-cd}]", "drives: [{device: /dev/x, file: null}]",
+		"drives: [{type: ide-cd, bus: scsi, file: /x.iso}]",
 		"display: {}", "display: {vnc: {port: 0}}", "display: {vnc: {port: 5900}}", "display: {spice: {port: 1}}",
-		"uuid: 2d5e8b6c-5a0f-4c4e-9d3a-6f1b0c7a9e21", "machineType: pc-q35-7.2", "serialConsole: {enabled: off}", "kernel: {image: /vmlinuz}",
+		"uuid: 2d5e8b6c-5a0f-4c4e-9d3a-6f1b0c7a9e21", "machineType: pc-q35-7.2", "serialConsole: {enabled: off}",
+		"kernel: {image: /vmlinuz}",
 	} {
 		files[vmSection(good)] = true
 	}
 	for _, bad := range []string{
-		"maximumRm: 8 GiB", "maximumRam: 8 gb", "maximumRam: 512m", "maximumRam: 0", "maximumRam: 1000000", "maximumRam: true", "useTpm: perhaps", "useTpm: 1", "firmware: uefi4m",
-		"network: {}", "network: [{type: bridge}]", "maximumCpus: 0", "maximumCpus: 4097", "maximumCpus: 1.5", "maximumCpus: \"0x10\"", "rtcBase: now", "rtcClock: slow",
-		"powerdownTimeout: -1", "powerdownTimeout: 31536001", "sockets: 4097", "name: a/b", "name: ..", "name:", "uuid: x", "machineType: q35,usb=on",
-		"drives: [{}]", "drives: [{file: /a, device: /b}]", "drives: [{type: ide-cd, device: /dev/sr0}]", "drives: [{file: /a, bus: ide}]", "drives: [{file: /a, format: vmdk}]",
-		"drives: [{file: /a, bootindex: -1}]", "drives: [{file: /a, readOnly: maybe}]", "display: {outputs: 17}", "display: {outputs: 0}", "display: {vnc: {port: 5899}}",
-		"display: {spice: {port: 65536}}", "display: {spice: {usbRedirects: 15}}", "display: {spice: {streamingVideo: some}}", "display: {spcie: {}}",
-		"kernel: {initrd: /x}", "network: [{type: user, ports: [{guest: 80}]}]", "network: [{type: user, ports: [{host: 0}]}]", "network: [null]", "options: []",
+		"maximumRm: 8 GiB", "maximumRam: 8 gb", "maximumRam: 512m", "maximumRam: 0", "maximumRam: 1000000",
+		"maximumRam: true", "useTpm: perhaps", "useTpm: 1", "firmware: uefi4m",
+		"network: {}", "network: [{type: bridge}]", "maximumCpus: 0", "maximumCpus: 4097", "maximumCpus: 1.5",
+		"maximumCpus: \"0x10\"", "rtcBase: now", "rtcClock: slow",
+		"powerdownTimeout: -1", "powerdownTimeout: 31536001", "sockets: 4097", "name: a/b", "name: ..", "name:",
+		"uuid: x", "machineType: q35,usb=on",
+		"drives: [{}]", "drives: [{file: /a, device: /b}]", "drives: [{type: ide-cd, device: /dev/sr0}]",
+		"drives: [{file: /a, bus: ide}]", "drives: [{file: /a, format: vmdk}]",
+		"drives: [{file: /a, bootindex: -1}]", "drives: [{file: /a, readOnly: maybe}]", "display: {outputs: 17}",
+		"display: {outputs: 0}", "display: {vnc: {port: 5899}}",
+		"display: {spice: {port: 65536}}", "display: {spice: {usbRedirects: 15}}",
+		"display: {spice: {streamingVideo: some}}", "display: {spcie: {}}",
+		"kernel: {initrd: /x}", "network: [{type: user, ports: [{guest: 80}]}]",
+		"network: [{type: user, ports: [{host: 0}]}]", "network: [null]", "options: []",
 	} {
 		files[vmSection(bad)] = false
 	}
@@ -155,13 +167,17 @@ func TestSchemaAgreesWithTheType(t *testing.T) {
 	several := compiled(t, reference.ConfigurationSchema([]reference.DescribedType{described, {Name: "standard"}}))
 	for options, want := range map[string]bool{
 		"{key: k}": true, "{}": false, "{key: 1}": false, "{key: k, asset: x, mode: safe, queues: 8}": true,
-		"{key: k, mode: slow}": false, "{key: k, queues: 9}": false, "{key: k, queues: 0}": false, "{key: k, queues: \"8\"}": true, "{key: k, queues: 1.5}": false,
+		"{key: k, mode: slow}": false, "{key: k, queues: 9}": false, "{key: k, queues: 0}": false,
+		"{key: k, queues: \"8\"}": true, "{key: k, queues: 1.5}": false,
 		"{key: k, lanes: 2}": true, "{key: k, lanes: 3}": false, "{key: k, lanes: \"2\"}": true,
-		"{key: k, base: 2 GiB}": true, "{key: k, base: 2147483648}": true, "{key: k, base: 1024}": false, "{key: k, base: big}": false,
-		"{key: k, quiet: yes}": true, "{key: k, quiet: 1}": false, "{key: k, ports: [1, 2]}": true, "{key: k, ports: [0]}": false, "{key: k, ports: 1}": false,
+		"{key: k, base: 2 GiB}": true, "{key: k, base: 2147483648}": true, "{key: k, base: 1024}": false,
+		"{key: k, base: big}":  false,
+		"{key: k, quiet: yes}": true, "{key: k, quiet: 1}": false, "{key: k, ports: [1, 2]}": true,
+		"{key: k, ports: [0]}": false, "{key: k, ports: 1}": false,
 		"{key: k, labels: {a: b}}": true, "{key: k, labels: {a: 1}}": false, "{key: k, labels: null}": true,
-		"{key: k, share: {source: /x}}": true, "{key: k, share: {tag: x}}": false, "{key: k, share: {source: /x, tga: y}}": false,
-		"{key: k, nonsense: 1}": false, "null": false,
+		"{key: k, share: {source: /x}}": true, "{key: k, share: {tag: x}}": false,
+		"{key: k, share: {source: /x, tga: y}}": false,
+		"{key: k, nonsense: 1}":                 false, "null": false,
 	} {
 		t.Run(options, func(t *testing.T) {
 			t.Parallel()
@@ -191,8 +207,10 @@ func TestPageHasTheOptions(t *testing.T) {
 	types := []reference.DescribedType{described}
 	page := reference.TypesPage(types)
 	for _, row := range []string{
-		"| `asset` | string | `none` | The tag on the case. |", "| `mode` | string: `fast`, `safe` | none |  |", "| `queues` | int, 1 to 8 | `1` |  |",
-		"| `base` | size, at least 128 MiB | `1 GiB` |  |", "| `ports` | list of int, at least 1 | `[]` |  |", "| `share.source` | string | mandatory |  |",
+		"| `asset` | string | `none` | The tag on the case. |", "| `mode` | string: `fast`, `safe` | none |  |",
+		"| `queues` | int, 1 to 8 | `1` |  |",
+		"| `base` | size, at least 128 MiB | `1 GiB` |  |", "| `ports` | list of int, at least 1 | `[]` |  |",
+		"| `share.source` | string | mandatory |  |",
 	} {
 		require.Contains(t, page, row)
 	}

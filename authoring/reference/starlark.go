@@ -5,7 +5,7 @@ package reference
 func Language() []Function {
 	x := anything("x", "")
 	items := Parameter{Name: "iterable", Type: "Iterable"}
-	key := Parameter{Name: "key", Type: "Callable", Default: "None", Keyword: true, Doc: "called with each element; its results are compared"}
+	key := keyword("key", "Callable", "None", "called with each element; its results are compared")
 	f := func(name, result, doc string, parameters ...Parameter) Function {
 		return Function{Name: name, Parameters: parameters, Result: result, Doc: doc}
 	}
@@ -13,42 +13,53 @@ func Language() []Function {
 		f("abs", "int | float", "The absolute value of a number.", x),
 		f("all", "bool", "Whether all elements count as true.", items),
 		f("any", "bool", "Whether one element counts as true.", items),
-		f("bool", "bool", "Whether a value counts as true.", optional(x, "False")),
+		f("bool", "bool", "Whether a value counts as true.", withDefault(x, "False")),
 		f("bytes", "bytes", "A string's UTF-8, or the bytes in a list of numbers.", x),
 		f("chr", "str", "The character with this number.", Parameter{Name: "i", Type: "int"}),
-		f("dict", "dict", "A dict from pairs and keywords.", optional(Parameter{Name: "pairs", Type: "Iterable"}, "[]"), anything("**kwargs", "")),
+		f("dict", "dict", "A dict from pairs and keywords.",
+			withDefault(Parameter{Name: "pairs", Type: "Iterable"}, "[]"),
+			anything("**kwargs", "")),
 		f("dir", "list[str]", "The names of a value's fields and methods.", x),
-		f("enumerate", "list[tuple[int, Any]]", "Pairs of a number and an element.", items, Parameter{Name: "start", Type: "int", Default: "0"}),
+		f("enumerate", "list[tuple[int, Any]]", "Pairs of a number and an element.", items,
+			Parameter{Name: "start", Type: "int", Default: "0"}),
 		{
-			Name: "fail", Parameters: []Parameter{anything("*args", "what to say"), {Name: "sep", Type: "str", Default: `" "`, Keyword: true, Doc: "what is put between them"}},
-			Doc:     "Ends the evaluation with a message. Who configured the VM reads it: say what is wrong, and what would be right.",
+			Name: "fail", Parameters: []Parameter{
+				anything("*args", "what to say"),
+				keyword("sep", "str", `" "`, "what is put between them"),
+			},
+			Doc: "Ends the evaluation with a message. Who configured the VM reads it: say what is wrong, and " +
+				"what would be right.",
 			Example: "if vm.maximumRam < 64 << 20:\n    fail(\"vm.maximumRam: this type needs 64 MiB\")\n",
 		},
-		f("float", "float", "A number, or what a string says, as a floating-point number.", optional(x, "0.0")),
+		f("float", "float", "A number, or what a string says, as a floating-point number.", withDefault(x, "0.0")),
 		f("getattr", "Any", "A field by its name.", x, Parameter{Name: "name", Type: "str"}, anything("default", "")),
 		f("hasattr", "bool", "Whether a value has a field of this name.", x, Parameter{Name: "name", Type: "str"}),
 		f("hash", "int", "A number that is the same for the same string.", Parameter{Name: "x", Type: "str | bytes"}),
-		f("int", "int", "A number, or what a string says, as a whole number.", optional(x, "0"), Parameter{Name: "base", Type: "int", Default: "10"}),
+		f("int", "int", "A number, or what a string says, as a whole number.", withDefault(x, "0"),
+			Parameter{Name: "base", Type: "int", Default: "10"}),
 		f("len", "int", "How many elements there are; of a string, bytes.", x),
-		f("list", "list", "The elements as a new list.", optional(items, "[]")),
+		f("list", "list", "The elements as a new list.", withDefault(items, "[]")),
 		f("max", "Any", "The largest of its arguments, or of one list's elements.", anything("*args", ""), key),
 		f("min", "Any", "The smallest of its arguments, or of one list's elements.", anything("*args", ""), key),
 		f("ord", "int", "The number of a character.", Parameter{Name: "s", Type: "str"}),
-		f("print", "", "Says nothing: a VM type is pure. `vmrunner vmtype repl` and `why` show what is computed.", anything("*args", "")),
-		f("range", "range", "Whole numbers: `range(stop)`, `range(start, stop)`, `range(start, stop, step)`.", Parameter{Name: "start_or_stop", Type: "int"},
+		f("print", "", "Says nothing: a VM type is pure. `vmrunner vmtype repl` and `why` show what is computed.",
+			anything("*args", "")),
+		f("range", "range", "Whole numbers: `range(stop)`, `range(start, stop)`, `range(start, stop, step)`.",
+			Parameter{Name: "start_or_stop", Type: "int"},
 			Parameter{Name: "stop", Type: "int", Default: "None"}, Parameter{Name: "step", Type: "int", Default: "1"}),
 		f("repr", "str", "A value as Starlark writes it.", x),
 		f("reversed", "list", "The elements in the other order.", items),
-		f("set", "set", "The elements, each once.", optional(items, "[]")),
-		f("sorted", "list", "The elements in order.", items, key, Parameter{Name: "reverse", Type: "bool", Default: "False", Keyword: true}),
+		f("set", "set", "The elements, each once.", withDefault(items, "[]")),
+		f("sorted", "list", "The elements in order.", items, key,
+			Parameter{Name: "reverse", Type: "bool", Default: "False", Keyword: true}),
 		f("str", "str", "A value as text.", x),
-		f("tuple", "tuple", "The elements as a tuple.", optional(items, "()")),
+		f("tuple", "tuple", "The elements as a tuple.", withDefault(items, "()")),
 		f("type", "str", "The name of a value's type: `type(1) == \"int\"`.", x),
 		f("zip", "list[tuple]", "Tuples of the first elements, of the second elements …", anything("*iterables", "")),
 	}
 }
 
-func optional(p Parameter, value string) Parameter {
+func withDefault(p Parameter, value string) Parameter {
 	p.Default = value
 	return p
 }

@@ -17,7 +17,8 @@ func Stubs() string {
 		"Value = str | int | bool | None | Tap | Listener | list[str | int | bool | Tap | Listener]\n" +
 		"Options = Any\n\n" +
 		"def load(module: str, /, *names: str, **renamed: str) -> None:\n" +
-		"    \"\"\"Loads names of another module: \"@vmtypes//lib/tpm.star\" of the library, or \"x.star\" beside this file.\"\"\"\n")
+		"    \"\"\"Loads names of another module: \"@vmtypes//lib/tpm.star\" of the library, or \"x.star\" beside " +
+		"this file.\"\"\"\n")
 	for _, o := range slices.Concat(Objects(), TestingObjects(), vmObjects()) {
 		stubClass(&b, o.Name, o.Doc, o.Fields, o.Methods)
 	}
@@ -92,7 +93,8 @@ func stubFunction(f Function, indent, first string) string {
 	if first != "" {
 		parameters = append(parameters, first)
 	}
-	keyword := slices.ContainsFunc(f.Parameters, func(p Parameter) bool { return strings.HasPrefix(p.Name, "*") && !strings.HasPrefix(p.Name, "**") })
+	keyword := slices.ContainsFunc(f.Parameters,
+		func(p Parameter) bool { return strings.HasPrefix(p.Name, "*") && !strings.HasPrefix(p.Name, "**") })
 	for _, p := range f.Parameters {
 		if p.Keyword && !keyword {
 			parameters, keyword = append(parameters, "*"), true
@@ -113,7 +115,8 @@ func stubFunction(f Function, indent, first string) string {
 			doc += "\n\n" + p.Bare() + ": " + p.Doc
 		}
 	}
-	return fmt.Sprintf("%sdef %s(%s) -> %s:\n%s    %s\n", indent, f.Name, strings.Join(parameters, ", "), result, indent, docString(doc, indent+"    "))
+	return fmt.Sprintf("%sdef %s(%s) -> %s:\n%s    %s\n", indent, f.Name, strings.Join(parameters, ", "), result,
+		indent, docString(doc, indent+"    "))
 }
 
 // stubType leaves out what Python has no name for.
@@ -122,7 +125,8 @@ func stubType(t string) string {
 	case "struct", "Any":
 		return "Any"
 	}
-	return strings.NewReplacer("[struct]", "[Any]", "struct | None", "Any", "Iterable", "Iterable[Any]", "Callable", "Callable[..., Any]").Replace(t)
+	return strings.NewReplacer("[struct]", "[Any]", "struct | None", "Any", "Iterable", "Iterable[Any]", "Callable",
+		"Callable[..., Any]").Replace(t)
 }
 
 // docString returns a text as Python's docstring.

@@ -6,40 +6,52 @@ const TestingModule = "@vmtypes//testing.star"
 // Testing returns what is in the module that exists in tests only.
 func Testing() []Function {
 	check := func(name, doc, example string, parameters ...Parameter) Function {
-		message := Parameter{Name: "message", Type: "str", Default: `""`, Doc: "what to say before what is wrong, to tell cases apart"}
-		return Function{Name: "assert." + name, Parameters: append(parameters, message), Result: "None", Doc: doc, Example: example}
+		message := optional("message", "str", `""`, "a prefix of the failure message, to tell cases apart")
+		return Function{
+			Name: "assert." + name, Parameters: append(parameters, message), Result: "None", Doc: doc,
+			Example: example,
+		}
 	}
 	return []Function{
 		{
 			Name: "plan_of", Result: "Plan",
 			Parameters: []Parameter{
-				{Name: "launch", Type: "Callable", Doc: "the launch function of a type"},
-				{Name: "host", Type: "dict", Default: "{}", Keyword: true, Doc: "the computer: `files`, `dataDir`, `runtimeDir`, `arch`, `kvm`, `cloudInitImage`, " +
-					"`hasDisplayPassword`, `machines`, `firmware`; without it a Debian 12 without KVM"},
-				{Name: "**vm", Type: "Any", Doc: "the vm section, read as strictly as the runner reads it"},
+				required("launch", "Callable", "the launch function of a type"),
+				keyword("host", "dict", "{}",
+					"the computer: `files`, `dataDir`, `runtimeDir`, `arch`, `kvm`, `cloudInitImage`, "+
+						"`hasDisplayPassword`, `machines`, `firmware`; the default is a Debian 12 without KVM"),
+				required("**vm", "Any", "the vm section, read as strictly as the runner does"),
 			},
-			Doc:     "The plan that a type makes for a VM.",
-			Example: `plan_of(launch, host = {"kvm": True, "files": ["fedora"]}, network = [], maximumRam = "2 GiB")` + "\n",
+			Doc: "The plan that a type makes for a VM.",
+			Example: `plan_of(launch, host = {"kvm": True, "files": ["fedora"]}, network = [], maximumRam = "2 GiB")` +
+				"\n",
 		},
-		check("eq", "Two values are equal.", "assert.eq(1 + 1, 2)\n", anything("got", "what there is"), anything("want", "what there should be")),
-		check("ne", "Two values differ.", "assert.ne(1, 2)\n", anything("one", "a value"), anything("other", "another one")),
-		check("true", "A condition holds.", "assert.true(plan_of(launch).machine, \"there is a machine\")\n", anything("condition", "what counts as true")),
-		check("contains", "A list, dict or string contains an element.", `assert.contains(plan_of(launch).argv, "-nodefaults")`+"\n",
+		check("eq", "Two values are equal.", "assert.eq(1 + 1, 2)\n", anything("got", "the actual value"),
+			anything("want", "the expected value")),
+		check("ne", "Two values differ.", "assert.ne(1, 2)\n", anything("one", "a value"),
+			anything("other", "another one")),
+		check("true", "A condition holds.", "assert.true(plan_of(launch).machine, \"there is a machine\")\n",
+			anything("condition", "what counts as true")),
+		check("contains", "A list, dict or string contains an element.",
+			`assert.contains(plan_of(launch).argv, "-nodefaults")`+"\n",
 			anything("whole", "the list, dict, set or string"), anything("element", "what is in it")),
-		check("not_contains", "A list, dict or string doesn't contain an element.", `assert.not_contains(plan_of(launch).argv, "-snapshot")`+"\n",
+		check("not_contains", "A list, dict or string doesn't contain an element.",
+			`assert.not_contains(plan_of(launch).argv, "-snapshot")`+"\n",
 			anything("whole", "the list, dict, set or string"), anything("element", "what is not in it")),
-		check("matches", "A string, or one of a list of strings, matches a pattern.", `assert.matches(plan_of(launch).argv, "^guest=.*threads=on$")`+"\n",
-			Parameter{Name: "text", Type: "str | list[str]", Doc: "the string or strings"}, pattern()),
-		check("fails", "A function fails, with a message that a pattern matches.", `assert.fails(lambda: fail("no disk"), "no d.sk")`+"\n",
-			Parameter{Name: "function", Type: "Callable", Doc: "called without arguments"}, pattern()),
+		check("matches", "A string, or one of a list of strings, matches a pattern.",
+			`assert.matches(plan_of(launch).argv, "^guest=.*threads=on$")`+"\n",
+			required("text", "str | list[str]", "the string or strings"), pattern()),
+		check("fails", "A function fails, with a message that a pattern matches.",
+			`assert.fails(lambda: fail("no disk"), "no d.sk")`+"\n",
+			required("function", "Callable", "called without arguments"), pattern()),
 	}
 }
 
 func pattern() Parameter {
-	return Parameter{Name: "pattern", Type: "str", Doc: "a regular expression (RE2), which matches anywhere"}
+	return required("pattern", "str", "a regular expression (RE2), which matches anywhere")
 }
 
-func anything(name, doc string) Parameter { return Parameter{Name: name, Type: "Any", Doc: doc} }
+func anything(name, doc string) Parameter { return required(name, "Any", doc) }
 
 // TestingObjects returns the kinds of values that tests see.
 func TestingObjects() []Object {
@@ -53,23 +65,24 @@ func TestingObjects() []Object {
 			{"helpers", "list[struct]", "Helper processes with `name`, `executable`, `dir`, `argv`, `ready`."},
 			{"files", "list[struct]", "Files with `source`, `to`, `kind`, `same_size`."},
 			{"taps", "list[struct]", "Interfaces with `name`, `bridge`, `subnet`, `mac`, `hostname`, `ports`."},
-			{"rules", "list[str]", "What may change while the VM runs, a line each."},
-			{"listeners", "dict[str, str]", "From the listeners' names to their paths."},
-			{"sockets", "dict[str, str]", "From the roles of QEMU's sockets to their paths."},
+			{"rules", "list[str]", "What may change while the VM is running, one line each."},
+			{"listeners", "dict[str, str]", "Maps the name of a listener to its path."},
+			{"sockets", "dict[str, str]", "Maps the role of a socket of QEMU to its path."},
 		},
 		Methods: []Function{
 			{
 				Name: "option", Result: "struct | None",
 				Parameters: []Parameter{
-					{Name: "flag", Type: "str", Doc: "with its dash"},
-					{Name: "id", Type: "str", Default: "None", Doc: "its `id` or `node-name`"},
+					required("flag", "str", "with its dash"),
+					optional("id", "str", "None", "its `id` or `node-name`"),
 				},
-				Doc:     "The option with this flag and id, with `flag`, `value`, `props` and `text`, or `None`. Several are an error.",
+				Doc: "The option with this flag and id, with `flag`, `value`, `props` and `text`, or `None`. " +
+					"More than one is an error.",
 				Example: `plan_of(launch).option("-device", id = "balloon0")` + "\n",
 			},
 			{
 				Name: "options", Result: "list[struct]",
-				Parameters: []Parameter{{Name: "flag", Type: "str", Doc: "with its dash"}},
+				Parameters: []Parameter{required("flag", "str", "with its dash")},
 				Doc:        "All options with this flag.",
 				Example:    `[o.text for o in plan_of(launch).options("-netdev")]` + "\n",
 			},

@@ -31,7 +31,8 @@ type Failure struct {
 
 // Different tells whether anything has changed.
 func (c *Comparison) Different() bool {
-	return len(c.Gone)+len(c.New) > 0 || slices.ContainsFunc(c.Results, func(r compare.Result) bool { return len(r.Changes) > 0 })
+	return len(c.Gone)+len(c.New) > 0 ||
+		slices.ContainsFunc(c.Results, func(r compare.Result) bool { return len(r.Changes) > 0 })
 }
 
 // Compare computes the plans of samples in two versions. Without samples it
@@ -93,7 +94,10 @@ func tries(before, after *Revision, samples []*sample.Sample) ([]try, error) {
 	var list []try
 	for _, s := range samples {
 		if given || slices.Contains(types, s.Type) {
-			list = append(list, try{s.Name(), first(before.Single, after.Single, s.Type), first(after.Single, before.Single, s.Type), s})
+			list = append(list, try{
+				s.Name(), first(before.Single, after.Single, s.Type),
+				first(after.Single, before.Single, s.Type), s,
+			})
 		}
 	}
 	if given {
@@ -123,7 +127,10 @@ func withUsual(list []try, before, after *Revision, types []string) ([]try, erro
 			if len(types) > 1 {
 				called = name + " " + called
 			}
-			list = append(list, try{called, first(before.Single, after.Single, name), first(after.Single, before.Single, name), s})
+			list = append(list, try{
+				called, first(before.Single, after.Single, name),
+				first(after.Single, before.Single, name), s,
+			})
 		}
 	}
 	return list, nil

@@ -32,7 +32,8 @@ func (r *Revision) openGit(ctx context.Context, name string) error {
 	}
 	id, err := git(ctx, nil, "rev-parse", "--verify", "--end-of-options", tree)
 	if err != nil {
-		return fmt.Errorf("%q is no file, no folder and no stock type (%s), and as a git revision: %w", name, stockNames(), err)
+		return fmt.Errorf("%q is no file, no folder and no stock type (%s), and as a git revision: %w", name,
+			stockNames(), err)
 	}
 	list, err := git(ctx, nil, "ls-tree", "-r", "-z", "--full-tree", strings.TrimSpace(string(id)))
 	if err != nil {

@@ -107,11 +107,16 @@ func (r *Revision) openFolder(dir string) error {
 			if err != nil {
 				return fmt.Errorf("read a copy of the library: %w", err)
 			}
-			modules = append(modules, txtar.File{Name: "@vmtypes//" + filepath.ToSlash(strings.TrimPrefix(path, filepath.Clean(dir)+"/")), Data: text})
+			modules = append(modules,
+				txtar.File{
+					Name: "@vmtypes//" + filepath.ToSlash(strings.TrimPrefix(path, filepath.Clean(dir)+"/")),
+					Data: text,
+				})
 		}
 	}
 	for _, m := range modules {
-		if name, isType := strings.CutSuffix(strings.TrimPrefix(m.Name, "@vmtypes//"), ".star"); isType && !strings.Contains(name, "/") {
+		if name, isType := strings.CutSuffix(strings.TrimPrefix(m.Name, "@vmtypes//"), ".star"); isType &&
+			!strings.Contains(name, "/") {
 			comment := fmt.Sprintf("VM type %s\nAPI version %d\n", m.Name, vmtypes.APIVersion)
 			r.own[name] = txtar.Format(&txtar.Archive{Comment: []byte(comment), Files: modules})
 		}
@@ -146,7 +151,8 @@ func (r *Revision) Types() []string {
 	default:
 		modules, _ := r.Modules() // Plan will tell
 		for file := range modules {
-			if name := strings.TrimSuffix(file, ".star"); !strings.HasSuffix(name, "_test") && name != "testing" && !vmtypes.IsStock(name) {
+			if name := strings.TrimSuffix(file, ".star"); !strings.HasSuffix(name, "_test") && name != "testing" &&
+				!vmtypes.IsStock(name) {
 				list = append(list, name)
 			}
 		}
@@ -229,7 +235,8 @@ func (r *Revision) Plan(ctx context.Context, vmType string, s *sample.Sample) (*
 func (r *Revision) load(ctx context.Context, name string) (*vmtypes.Type, error) {
 	text, ok := r.own[name]
 	if !ok {
-		return nil, &vmtypes.Error{Message: fmt.Sprintf("there is no VM type %q; known are %s", name, strings.Join(r.Types(), ", "))}
+		return nil, &vmtypes.Error{Message: fmt.Sprintf("there is no VM type %q; known are %s", name,
+			strings.Join(r.Types(), ", "))}
 	}
 	return vmtypes.LoadArchive(ctx, text)
 }

@@ -50,11 +50,13 @@ func TestCopyOfTheLibrary(t *testing.T) {
 		text, err := vmtypes.StockModule(name)
 		require.NoError(t, err)
 		text = strings.ReplaceAll(text, `"driftfix": "slew"`, `"driftfix": "none"`)
-		require.NoError(t, os.WriteFile(filepath.Join(changed, strings.TrimPrefix(name, vmtypes.StockPrefix)), []byte(text), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(changed, strings.TrimPrefix(name, vmtypes.StockPrefix)),
+			[]byte(text), 0o600))
 	}
 	samples, err := revision.ReadSamples("../../vmtypes/testdata/golden", true)
 	require.NoError(t, err)
-	samples = slices.DeleteFunc(samples, func(s *sample.Sample) bool { return !vmtypes.IsStock(s.Type) }) // some are of examples
+	samples = slices.DeleteFunc(samples,
+		func(s *sample.Sample) bool { return !vmtypes.IsStock(s.Type) }) // some are of examples
 	same := open(t, "../../vmtypes")
 	require.Contains(t, same.Types(), "standard")
 	for _, s := range samples {

@@ -27,7 +27,8 @@ func readArchive(path string, data []byte, settings []string) (*Sample, error) {
 	all := excerpt{file: path, lines: strings.Split(string(data), "\n"), first: 1}
 	var faults yamlfile.Faults
 	if strings.TrimSpace(string(archive.Comment)) == "" {
-		faults = append(faults, all.fault(1, 1, "there is no comment", "begin with a line that says what is special about this machine"))
+		faults = append(faults, all.fault(1, 1, "there is no comment",
+			"begin with a line that says what is special about this machine"))
 	}
 	vm := ""
 	line := 1 + strings.Count(string(archive.Comment), "\n")
@@ -92,7 +93,10 @@ func (e excerpt) from(line int) excerpt {
 // fault returns a fault at a line of the excerpt.
 func (e excerpt) fault(line, column int, message, hint string) yamlfile.Fault {
 	line += e.first - 1
-	return yamlfile.Fault{File: e.file, Line: line, Column: column, Message: message, Hint: hint, Source: e.source(line)}
+	return yamlfile.Fault{
+		File: e.file, Line: line, Column: column, Message: message, Hint: hint,
+		Source: e.source(line),
+	}
 }
 
 func (e excerpt) source(line int) string {

@@ -58,7 +58,8 @@ func parseHost(data []byte) (HostFacts, *hostFault) {
 	}
 	for _, f := range h.Files {
 		if distribution.Files(f) == nil && !strings.HasPrefix(f, "/") {
-			message := fmt.Sprintf("files: %q is neither a path nor one of %s", f, strings.Join(distribution.Names(), ", "))
+			message := fmt.Sprintf("files: %q is neither a path nor one of %s", f,
+				strings.Join(distribution.Names(), ", "))
 			return HostFacts{}, faultAt(data, bytes.Index(data, []byte(strconv.Quote(f))), message)
 		}
 	}
@@ -77,7 +78,10 @@ func explainJSON(err error, data []byte) *hostFault {
 	var kind *json.UnmarshalTypeError
 	switch quoted, unknown := strings.CutPrefix(message, "unknown field "); {
 	case unknown:
-		fields := []string{"files", "dataDir", "runtimeDir", "arch", "kvm", "cloudInitImage", "hasDisplayPassword", "machines", "firmware"}
+		fields := []string{
+			"files", "dataDir", "runtimeDir", "arch", "kvm", "cloudInitImage", "hasDisplayPassword",
+			"machines", "firmware",
+		}
 		if near := spelling.Nearest(strings.Trim(quoted, `"`), fields); near != "" {
 			message += fmt.Sprintf(" (did you mean %s?)", near)
 		} else {
@@ -85,7 +89,8 @@ func explainJSON(err error, data []byte) *hostFault {
 		}
 		return faultAt(data, bytes.Index(data, []byte(quoted)), message)
 	case errors.As(err, &kind):
-		return faultAt(data, int(kind.Offset)-1, fmt.Sprintf("%s is a %s, want %s", kind.Field, kind.Value, kindName(kind.Type)))
+		return faultAt(data, int(kind.Offset)-1,
+			fmt.Sprintf("%s is a %s, want %s", kind.Field, kind.Value, kindName(kind.Type)))
 	case errors.As(err, &syntax):
 		return faultAt(data, int(syntax.Offset)-1, message)
 	}

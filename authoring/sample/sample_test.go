@@ -26,8 +26,9 @@ func write(t *testing.T, dir, name, text string) string {
 func TestGoldenIsWrittenAndReadBack(t *testing.T) {
 	t.Parallel()
 	for name, sections := range map[string]string{
-		"no plan yet":                "-- vm.yaml --\nmaximumRam: 256Mi\n-- host.json --\n{\"kvm\": true}\n",
-		"plan before other sections": "-- plan.txt --\nold\n-- vm.yaml --\nmaximumRam: 256Mi\n-- host.json --\n{\"kvm\": true}\n",
+		"no plan yet": "-- vm.yaml --\nmaximumRam: 256Mi\n-- host.json --\n{\"kvm\": true}\n",
+		"plan before other sections": "-- plan.txt --\nold\n-- vm.yaml --\nmaximumRam: 256Mi\n-- host.json " +
+			"--\n{\"kvm\": true}\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -109,7 +110,8 @@ func TestFind(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"b.yaml": "\"/Runner\":\n", "kustomization.yaml": "resources: []\n", "c.star": "", "a.txtar": "x",
-		"testdata/d.txtar": "x", "testdata/e.yaml": "_Runner: {}", "testdata/deep/f.txtar": "x", "dir.txtar/g": "", "samples/h.txtar": "",
+		"testdata/d.txtar": "x", "testdata/e.yaml": "_Runner: {}", "testdata/deep/f.txtar": "x", "dir.txtar/g": "",
+		"samples/h.txtar": "",
 	} {
 		write(t, dir, name, text)
 	}
@@ -138,7 +140,9 @@ x.txtar:2:1: unknown section vm.yml (did you mean vm.yaml?)
    2 | -- vm.yml --
      | ^
 `},
-		"everything at once": {"x.txtar", "A\ncomment.\n-- vm.yaml --\nname: n\nusetpm: true\nmaximumRam: 1\n-- host.json --\n{\n  \"file\": []\n}\n", `
+		"everything at once": {
+			"x.txtar",
+			"A\ncomment.\n-- vm.yaml --\nname: n\nusetpm: true\nmaximumRam: 1\n-- host.json --\n{\n  \"file\": []\n}\n", `
 x.txtar:5:1: vm.usetpm: unknown key (did you mean useTpm?)
    5 | usetpm: true
      | ^
@@ -148,7 +152,8 @@ x.txtar:6:13: vm.maximumRam: is less than 1 MiB: 1 B (is a unit missing? such as
 x.txtar:9:3: unknown field "file" (did you mean files?)
    9 |   "file": []
      |   ^
-`},
+`,
+		},
 		"wrong kind of fact": {"x.txtar", "x\n-- host.json --\n{\"kvm\": \"yes\"}\n", `
 x.txtar:3:13: kvm is a string, want true or false
    3 | {"kvm": "yes"}
@@ -194,8 +199,15 @@ func TestOptionsAreLocated(t *testing.T) {
 	require.NoError(t, err)
 	defer library.Close()
 	for file, c := range map[string]struct{ text, want string }{
-		"plain.txtar":    {"x\n-- vm.yaml --\n\noptions:\n  a: 1\n", "plain.txtar:5:3: vm.options.a: the VM type plain has no such option (it takes none)\n   5 |   a: 1\n     |   ^\n"},
-		"plain-two.yaml": {"\"/Runner\":\n  vmType: plain\n  vm: {name: x, options: {a: 1}}\n", "plain-two.yaml:3:27: vm.options.a: the VM type plain has no such option (it takes none)\n   3 |   vm: {name: x, options: {a: 1}}\n     |                           ^\n"},
+		"plain.txtar": {
+			"x\n-- vm.yaml --\n\noptions:\n  a: 1\n",
+			"plain.txtar:5:3: vm.options.a: the VM type plain has no such option (it takes none)\n   5 |   a: 1\n     |   ^\n",
+		},
+		"plain-two.yaml": {
+			"\"/Runner\":\n  vmType: plain\n  vm: {name: x, options: {a: 1}}\n",
+			"plain-two.yaml:3:27: vm.options.a: the VM type plain has no such option (it takes none)\n   3 |   vm: " +
+				"{name: x, options: {a: 1}}\n     |                           ^\n",
+		},
 	} {
 		s, err := sample.Read(write(t, dir, file, c.text))
 		require.NoError(t, err)

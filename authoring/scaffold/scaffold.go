@@ -38,7 +38,8 @@ func Files(ctx context.Context, source vmtypes.Source, name, from string) ([]Fil
 	module := File{name + ".star", t.module()}
 	archive, err := t.sample(ctx, source, module)
 	if err != nil {
-		return nil, fmt.Errorf("a usual VM of the type %s can't be planned, so there is nothing to begin with: %w", from, err)
+		return nil, fmt.Errorf("a usual VM of the type %s can't be planned, so there is nothing to begin with: %w",
+			from, err)
 	}
 	return []File{module, {name + "_test.star", t.tests()}, {name + sample.Suffix, archive}}, nil
 }
@@ -106,7 +107,8 @@ func badName(name string) string {
 		return "it is empty"
 	case len(name) > 64:
 		return "it is longer than 64 letters"
-	case strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" || strings.HasPrefix(name, "-"):
+	case strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" ||
+		strings.HasPrefix(name, "-"):
 		return "want letters, digits, - and _"
 	case vmtypes.IsStock(name):
 		return "there is a stock type of this name, which would be used"
@@ -161,7 +163,8 @@ def asset(tag):
 // tests returns the tests of the type.
 func (t template) tests() string {
 	loads := []string{
-		fmt.Sprintf("load(%q, %s = \"launch\")", t.loaded(), t.alias()), `load("@vmtypes//testing.star", "assert", "plan_of")`,
+		fmt.Sprintf("load(%q, %s = \"launch\")", t.loaded(), t.alias()),
+		`load("@vmtypes//testing.star", "assert", "plan_of")`,
 		fmt.Sprintf("load(%q, \"launch\")", t.name+".star"),
 	}
 	slices.Sort(loads) // as is usual: the library first

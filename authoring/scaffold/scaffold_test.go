@@ -39,7 +39,8 @@ func TestFilesAreFine(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "demanding.star"), []byte(demanding), 0o644))
-			require.NoError(t, os.WriteFile(filepath.Join(dir, "no-options.star"), []byte("def launch(vm, host):\n    return part(executable = \"/bin/qemu\")\n"), 0o644))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "no-options.star"),
+				[]byte("def launch(vm, host):\n    return part(executable = \"/bin/qemu\")\n"), 0o644))
 			source, err := vmtypes.ReadSource(dir)
 			require.NoError(t, err)
 			files, err := scaffold.Files(t.Context(), source, "my-type", from)
@@ -61,7 +62,8 @@ func TestFilesAreFine(t *testing.T) {
 			require.NoError(t, err)
 			defer library.Close()
 			var results []vmtypestest.Result
-			require.NoError(t, folder.Run(t.Context(), vmtypestest.In(library), vmtypestest.Options{}, func(some []vmtypestest.Result) { results = append(results, some...) }))
+			require.NoError(t, folder.Run(t.Context(), vmtypestest.In(library), vmtypestest.Options{},
+				func(some []vmtypestest.Result) { results = append(results, some...) }))
 			require.Len(t, results, 3, "two tests and a sample")
 			for _, r := range results {
 				require.Empty(t, r.Failures, r.Name())

@@ -33,5 +33,6 @@ func TestHunks(t *testing.T) {
 	}
 	before := strings.Join(many, "\n")
 	after := strings.Replace(strings.Replace(before, "2\n", "two\n", 1), "\n17\n", "\n\n17\n", 1)
-	require.Equal(t, "1 1\n 0\n 1\n-2\n+two\n 3\n 4\n 5\n15 15\n 14\n 15\n 16\n+\n 17\n 18\n 19\n", show(textdiff.Hunks(before, after)))
+	require.Equal(t, "1 1\n 0\n 1\n-2\n+two\n 3\n 4\n 5\n15 15\n 14\n 15\n 16\n+\n 17\n 18\n 19\n",
+		show(textdiff.Hunks(before, after)))
 }

@@ -46,14 +46,18 @@ func newCheck(f Flags) *cobra.Command {
 			"  vmrunner vmtype check --watch types",
 		ValidArgsFunction: completeFolders,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c.page = page{Paint: cli.PaintFor(cmd.OutOrStdout()), w: cmd.OutOrStdout(), verbose: c.verbose, quiet: c.form == "json"}
+			c.page = page{
+				Paint: cli.PaintFor(cmd.OutOrStdout()), w: cmd.OutOrStdout(), verbose: c.verbose,
+				quiet: c.form == "json",
+			}
 			return c.run(cmd.Context(), orHere(args))
 		},
 	}
 	c.judge = newJudge(f, cmd)
 	cli.OutputFlag(cmd, &c.form, "text", "json")
 	cmd.Flags().StringVar(&c.qemu, "qemu", "", "use this `program` of QEMU, or those of this folder")
-	cmd.Flags().BoolVarP(&c.verbose, "verbose", "v", false, "tell all that is well, too, how long it took, and QEMU's warnings")
+	cmd.Flags().BoolVarP(&c.verbose, "verbose", "v", false,
+		"tell all that is well, too, how long it took, and QEMU's warnings")
 	cmd.Flags().StringVar(&c.junit, "junit", "", "write a report for CI systems (JUnit XML) to this `file`")
 	cli.CompleteFile(cmd, "junit", "xml")
 	watchFlag(cmd, &c.watch)
@@ -131,7 +135,8 @@ func (c *checking) round(ctx context.Context, dirs []string, selected selection)
 		}
 	}
 	if !found {
-		return cli.UsageError{Err: fmt.Errorf("there is nothing to check in %s: no file *.star, *.txtar, or *.yaml with a section \"/Runner\"", strings.Join(dirs, ", "))}
+		return cli.UsageError{Err: fmt.Errorf("there is nothing to check in %s: no file *.star, *.txtar, or *.yaml "+
+			"with a section \"/Runner\"", strings.Join(dirs, ", "))}
 	}
 	return c.finish()
 }
@@ -172,7 +177,10 @@ func (c *checking) load(ctx context.Context, dir string, in contained, selected 
 	})
 	for _, name := range slices.Sorted(maps.Keys(in.source.Refused)) {
 		text := name + ": " + in.source.Refused[name]
-		c.note(dir, &c.modules, vmtypestest.Result{File: name, Failures: []vmtypestest.Failure{{File: name, Message: in.source.Refused[name], Text: text}}})
+		c.note(dir, &c.modules, vmtypestest.Result{
+			File:     name,
+			Failures: []vmtypestest.Failure{{File: name, Message: in.source.Refused[name], Text: text}},
+		})
 	}
 	return slices.DeleteFunc(types, func(name string) bool { return broken[name] })
 }
@@ -187,7 +195,9 @@ func isType(name, text string) bool {
 }
 
 // try has QEMU make the machine of each sample, and of each type that has none.
-func (c *checking) try(ctx context.Context, folder *vmtypestest.Folder, in contained, types []string, selected func(string) bool) {
+func (c *checking) try(
+	ctx context.Context, folder *vmtypestest.Folder, in contained, types []string, selected func(string) bool,
+) {
 	var work []func() tried
 	add := func(name, vm string, s *sample.Sample) {
 		work = append(work, func() tried {
@@ -240,7 +250,8 @@ func (c *checking) result(t tried, in contained) vmtypestest.Result {
 		for i, frame := range f.Origin {
 			if i == 0 {
 				failure.File, failure.Line = frame.File, frame.Line
-				failure.Text += fmt.Sprintf("\nmade at %s\n%4d | %s", frame, frame.Line, in.line(frame.File, frame.Line))
+				failure.Text += fmt.Sprintf("\nmade at %s\n%4d | %s", frame, frame.Line,
+					in.line(frame.File, frame.Line))
 			} else {
 				failure.Text += fmt.Sprintf("\ncalled from %s", frame)
 			}

@@ -46,7 +46,8 @@ func newDiff(Flags) *cobra.Command {
 			"  vmrunner vmtype diff -f vm.yaml ~/.local/share/vmrunner/web/vmtype.txtar standard",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return cli.UsageError{Err: fmt.Errorf("diff takes OLD and NEW, two versions of VM types; got %d", len(args))}
+				return cli.UsageError{Err: fmt.Errorf("diff takes OLD and NEW, two versions of VM types; got %d",
+					len(args))}
 			}
 			if d.samples != "" && d.file != "" {
 				return cli.UsageError{Err: errors.New("--samples and -f exclude each other")}
@@ -188,7 +189,8 @@ func (p *diffPage) line(format string, args ...any) { fmt.Fprintf(p, format+"\n"
 
 func (p *diffPage) write(c *revision.Comparison, all bool) {
 	for _, name := range c.Gone {
-		p.line("%s  the VM type is gone; VMs that name it don't start any more, unless they have started before", p.Red(cli.Printable(name)))
+		p.line("%s  the VM type is gone; VMs that name it don't start any more, unless they have started before",
+			p.Red(cli.Printable(name)))
 	}
 	for _, name := range c.New {
 		p.line("%s  is a new VM type", p.Green(cli.Printable(name)))
@@ -354,12 +356,14 @@ func (p *diffPage) summary(c *revision.Comparison) {
 	for _, l := range compare.Levels() {
 		if n := counts[l]; n > 0 {
 			parts = append(parts, fmt.Sprintf(map[compare.Level]string{
-				compare.Fails: "%d of starting at all", compare.Guest: "%d the guest sees", compare.Unclear: "%d of unknown meaning",
-				compare.Runner: "%d while it runs", compare.Host: "%d on the host only",
+				compare.Fails: "%d of starting at all", compare.Guest: "%d the guest sees",
+				compare.Unclear: "%d of unknown meaning",
+				compare.Runner:  "%d while it runs", compare.Host: "%d on the host only",
 			}[l], n))
 		}
 	}
-	p.line("%d of %s changed; %s: %s", changed, number(len(c.Results), "VM"), number(len(groups), "change"), strings.Join(parts, ", "))
+	p.line("%d of %s changed; %s: %s", changed, number(len(c.Results), "VM"), number(len(groups), "change"),
+		strings.Join(parts, ", "))
 	p.line("A VM that has started before keeps its type until updateVmType asks for a newer one, at a start.")
 }
 

@@ -53,7 +53,9 @@ func newDoc(f Flags) *cobra.Command {
 
 // describedTypes returns what an argument means: a folder, a file, or a type by
 // its name; without one, the current folder.
-func describedTypes(ctx context.Context, installed string, args []string) (types []reference.DescribedType, folder bool, err error) {
+func describedTypes(
+	ctx context.Context, installed string, args []string,
+) (types []reference.DescribedType, folder bool, err error) {
 	what := "."
 	if len(args) > 0 {
 		what = args[0]

@@ -21,7 +21,8 @@ func newExplain(f Flags) *cobra.Command {
 		Long: "explain says what can be written in a configuration, and what it means: the options\n" +
 			"that a VM type takes (vm.options), or the fields of the vm section, which are the\n" +
 			"same for all types.",
-		Example:           "  vmrunner vmtype explain standard\n  vmrunner vmtype explain standard.watchdog\n  vmrunner vmtype explain vm.network.mac",
+		Example: "  vmrunner vmtype explain standard\n  vmrunner vmtype explain standard.watchdog\n  " +
+			"vmrunner vmtype explain vm.network.mac",
 		Args:              oneArgument("what to explain: TYPE, TYPE.OPTION, vm or vm.FIELD"),
 		ValidArgsFunction: completeExplain(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -57,7 +58,8 @@ func splitOption(what string) (vmType, option string) {
 func explainOption(cmd *cobra.Command, f Flags, p cli.Paint, what string) (string, error) {
 	vmType, name := splitOption(what)
 	if vmType == "vm" {
-		return "", cli.UsageError{Err: fmt.Errorf("%s: options belong to a VM type; want TYPE.%s, such as standard.%[2]s", what, strings.TrimPrefix(name, "options."))}
+		return "", cli.UsageError{Err: fmt.Errorf("%s: options belong to a VM type; want TYPE.%s, such as "+
+			"standard.%[2]s", what, strings.TrimPrefix(name, "options."))}
 	}
 	d, err := describe(cmd.Context(), *f.Folder, vmType)
 	if err != nil {
@@ -74,7 +76,8 @@ func explainOption(cmd *cobra.Command, f Flags, p cli.Paint, what string) (strin
 	all := withInside(d.Options)
 	i := slices.IndexFunc(all, func(o vmtypes.Option) bool { return bare(o.Name) == bare(name) })
 	if i < 0 {
-		return "", cli.UsageError{Err: fmt.Errorf("the VM type %s has no option %s%s", d.Name, name, suggest(name, optionNames(all), "it takes none"))}
+		return "", cli.UsageError{Err: fmt.Errorf("the VM type %s has no option %s%s", d.Name, name,
+			suggest(name, optionNames(all), "it takes none"))}
 	}
 	o := all[i]
 	writeOptions(&b, p, all[i:i+1])
@@ -107,7 +110,8 @@ func bare(path string) string {
 }
 
 func topOf(path string) string {
-	return path[:len(path)-len(strings.TrimLeft(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"))]
+	return path[:len(path)-len(strings.TrimLeft(path,
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"))]
 }
 
 // exampleOf is a value that an option may have, or that of the one it is in.
@@ -147,7 +151,8 @@ func explainField(p cli.Paint, what string) (string, error) {
 		}
 		near := spelling.Nearest(what, known)
 		if near == "" {
-			return "", cli.UsageError{Err: fmt.Errorf("the vm section has no %s (\"vmrunner vmtype explain vm\" lists what it has)", what)}
+			return "", cli.UsageError{Err: fmt.Errorf("the vm section has no %s (\"vmrunner vmtype explain vm\" "+
+				"lists what it has)", what)}
 		}
 		return "", cli.UsageError{Err: fmt.Errorf("the vm section has no %s (did you mean %s?)", what, near)}
 	}

@@ -45,5 +45,9 @@ func (j *judge) check(made *plan.Plan, vmType string, host vmtypes.Host, options
 			return fmt.Errorf("folder of VM types: %w", err)
 		}
 	}
-	return limits.Check(made, policy.Subject{Folder: folder, DataDir: host.DataDir, RuntimeDir: host.RuntimeDir, Sample: true, Options: options})
+	return limits.Check(made,
+		policy.Subject{
+			Folder: folder, DataDir: host.DataDir, RuntimeDir: host.RuntimeDir, Sample: true,
+			Options: options,
+		})
 }

@@ -103,7 +103,10 @@ func junit(results []vmtypestest.Result) junitSuites {
 				texts[i] = f.Error()
 			}
 			first, _, _ := strings.Cut(r.Failures[0].Message, "\n")
-			c.Failure = &junitFailure{Message: xmlText(first), Type: "failure", Text: xmlText(strings.Join(texts, "\n\n"))}
+			c.Failure = &junitFailure{
+				Message: xmlText(first), Type: "failure",
+				Text: xmlText(strings.Join(texts, "\n\n")),
+			}
 			suite.Failures++
 			all.Failures++
 		}

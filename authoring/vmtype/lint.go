@@ -177,7 +177,8 @@ func (l *linting) tried(ctx context.Context, r *revision.Revision, folder *lint.
 			folder.Plans = append(folder.Plans, p)
 		}
 		if len(folder.Plans) == plans && l.definesType(folder, name) {
-			fmt.Fprintf(l.notes, "note: no plan of %s was looked at, because there is none for any sample; the last reason was:\n  %s\n",
+			fmt.Fprintf(l.notes, "note: no plan of %s was looked at, because there is none for any sample; the last "+
+				"reason was:\n  %s\n",
 				name, strings.ReplaceAll(reason.Error(), "\n", "\n  "))
 		}
 	}
@@ -186,7 +187,8 @@ func (l *linting) tried(ctx context.Context, r *revision.Revision, folder *lint.
 
 // definesType tells whether a module is meant to be a type.
 func (l *linting) definesType(folder *lint.Folder, name string) bool {
-	return strings.Contains(folder.Modules[name+".star"]+folder.Modules[vmtypes.StockPrefix+name+".star"], "def launch(")
+	return strings.Contains(folder.Modules[name+".star"]+folder.Modules[vmtypes.StockPrefix+name+".star"],
+		"def launch(")
 }
 
 // findings asks the rules, and the QEMU of each plan what it knows. Modules by
@@ -242,7 +244,8 @@ func (l *linting) ask(ctx context.Context, program string) (*introspect.QEMU, er
 				names = append(names, r.Name)
 			}
 		}
-		fmt.Fprintf(l.notes, "note: %s is no QEMU that is installed here, so these rules were not applied: %s\n", filepath.Base(program), strings.Join(names, ", "))
+		fmt.Fprintf(l.notes, "note: %s is no QEMU that is installed here, so these rules were not applied: %s\n",
+			filepath.Base(program), strings.Join(names, ", "))
 		return nil, nil
 	}
 	cache, err := os.UserCacheDir()
@@ -275,7 +278,8 @@ func (l *linting) print(findings []lint.Finding) error {
 	paint := cli.PaintFor(l.out)
 	for _, f := range findings {
 		place := fmt.Sprintf("%s:%d:%d:", f.File, f.Line, f.Column)
-		if _, err := fmt.Fprintf(l.out, "%s %s %s\n", paint.Cyan(cli.Printable(place)), paint.Yellow(f.Rule+":"), cli.Printable(f.Message)); err != nil {
+		if _, err := fmt.Fprintf(l.out, "%s %s %s\n", paint.Cyan(cli.Printable(place)), paint.Yellow(f.Rule+":"),
+			cli.Printable(f.Message)); err != nil {
 			return err
 		}
 	}

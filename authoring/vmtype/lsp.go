@@ -50,7 +50,9 @@ func newLSP(Flags) *cobra.Command {
 type bounded struct{}
 
 // Launch implements lsp.Evaluator.
-func (bounded) Launch(ctx context.Context, source vmtypes.Source, name string, vm vmspec.Spec, host vmtypes.Host) (*plan.Plan, error) {
+func (bounded) Launch(
+	ctx context.Context, source vmtypes.Source, name string, vm vmspec.Spec, host vmtypes.Host,
+) (*plan.Plan, error) {
 	return evaluate.Type{Source: source, Name: name}.Launch(ctx, vm, host)
 }
 

@@ -62,7 +62,10 @@ func startEditor(t *testing.T, files map[string]string) *editor {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
-	e := &editor{t: t, dir: dir, published: make(chan published, 1000), registered: make(chan string, 10), versions: map[string]int{}, texts: map[string]string{}}
+	e := &editor{
+		t: t, dir: dir, published: make(chan published, 1000), registered: make(chan string, 10),
+		versions: map[string]int{}, texts: map[string]string{},
+	}
 	for name, text := range files {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
@@ -83,7 +86,10 @@ func startEditor(t *testing.T, files map[string]string) *editor {
 	var answer struct {
 		Capabilities map[string]any `json:"capabilities"`
 	}
-	workspace := object{"didChangeWatchedFiles": object{"dynamicRegistration": true}, "inlayHint": object{"refreshSupport": true}}
+	workspace := object{
+		"didChangeWatchedFiles": object{"dynamicRegistration": true},
+		"inlayHint":             object{"refreshSupport": true},
+	}
 	e.call("initialize", object{"capabilities": object{"workspace": workspace}}, &answer)
 	require.Equal(t, "utf-16", answer.Capabilities["positionEncoding"])
 	e.notify("initialized", object{})
@@ -126,7 +132,11 @@ func (e *editor) open(name string) {
 	text, err := os.ReadFile(filepath.Join(e.dir, name))
 	require.NoError(e.t, err)
 	e.versions[name], e.texts[name] = 1, string(text)
-	e.notify("textDocument/didOpen", object{"textDocument": object{"uri": e.uri(name), "languageId": "starlark", "version": 1, "text": string(text)}})
+	e.notify("textDocument/didOpen",
+		object{"textDocument": object{
+			"uri": e.uri(name), "languageId": "starlark", "version": 1,
+			"text": string(text),
+		}})
 }
 
 // edit replaces a part of a document that is there once.
@@ -329,7 +339,8 @@ func TestSession(t *testing.T) {
 	// A file that isn't open changes: a sample is written.
 	require.Equal(t, "workspace/didChangeWatchedFiles", <-e.registered)
 	sample := filepath.Join(e.dir, "asset.yaml")
-	require.NoError(t, os.WriteFile(sample, []byte("\"/Runner\":\n  vmType: asset\n  vm:\n    name: x\n    options: {asset: gold}\n"), 0o644))
+	require.NoError(t, os.WriteFile(sample,
+		[]byte("\"/Runner\":\n  vmType: asset\n  vm:\n    name: x\n    options: {asset: gold}\n"), 0o644))
 	e.notify("workspace/didChangeWatchedFiles", object{"changes": []object{{"uri": e.uri("asset.yaml"), "type": 1}}})
 	found = e.diagnostics("asset.yaml")
 	require.Contains(t, found[0].Message, `can't be "gold"`)
@@ -367,7 +378,8 @@ func TestWhatTheServerKnows(t *testing.T) {
 	require.Empty(t, e.hover("asset.star", "asset: the stan|dard"))
 
 	e.edit("asset.star", "    nics = ", "    vm.display.spice.\n    nics = ")
-	require.Equal(t, []string{"port", "address", "streamingVideo", "usbRedirects"}, e.complete("asset.star", "vm.display.spice.|"))
+	require.Equal(t, []string{"port", "address", "streamingVideo", "usbRedirects"},
+		e.complete("asset.star", "vm.display.spice.|"))
 	e.edit("asset.star", "vm.display.spice.", "vm.options.")
 	require.Equal(t, []string{"asset"}, filter(e.complete("asset.star", "vm.options.|"), "asset"))
 	e.edit("asset.star", "    vm.options.\n", "    for d in vm.drives:\n        d.bo\n")
@@ -381,7 +393,8 @@ func TestWhatTheServerKnows(t *testing.T) {
 	e.edit("asset.star", "hotplug.", "nic")
 	require.Equal(t, []string{"nics"}, e.complete("asset.star", "nic|\n"))
 	e.edit("asset.star", `vm.firmware == "bios"`, `vm.firmware == ""`)
-	require.Equal(t, []string{"bios", "uefi", "uefi-4m", "secure", "secure-4m"}, e.complete("asset.star", `vm.firmware == "|`))
+	require.Equal(t, []string{"bios", "uefi", "uefi-4m", "secure", "secure-4m"},
+		e.complete("asset.star", `vm.firmware == "|`))
 	e.edit("asset.star", `load("parts.star", "tag")`, `load("@vmtypes//lib/t")`)
 	require.Equal(t, []string{"@vmtypes//lib/tpm.star"}, e.complete("asset.star", `"@vmtypes//lib/t|`))
 	e.edit("asset.star", `load("@vmtypes//lib/t")`, `load("par")`)
@@ -437,10 +450,12 @@ func TestDefinitionsAndPresentation(t *testing.T) {
 	// The copy of the library can be opened, too, and goes with the server.
 	text, err := os.ReadFile(library)
 	require.NoError(t, err)
-	e.notify("textDocument/didOpen", object{"textDocument": object{"uri": "file://" + library, "version": 1, "text": string(text)}})
+	e.notify("textDocument/didOpen",
+		object{"textDocument": object{"uri": "file://" + library, "version": 1, "text": string(text)}})
 	var hover struct{ Contents struct{ Value string } }
 	at := strings.LastIndex(string(text), "combine(")
-	e.call("textDocument/hover", object{"textDocument": object{"uri": "file://" + library}, "position": place(string(text), at)}, &hover)
+	e.call("textDocument/hover",
+		object{"textDocument": object{"uri": "file://" + library}, "position": place(string(text), at)}, &hover)
 	require.Contains(t, hover.Contents.Value, "The sum of parts.")
 
 	var symbols []struct{ Name string }
@@ -468,7 +483,8 @@ func TestDefinitionsAndPresentation(t *testing.T) {
 		Range   lspRange
 		NewText string
 	}
-	e.call("textDocument/formatting", object{"textDocument": object{"uri": e.uri("asset.star")}, "options": object{}}, &edits)
+	e.call("textDocument/formatting", object{"textDocument": object{"uri": e.uri("asset.star")}, "options": object{}},
+		&edits)
 	require.Len(t, edits, 1)
 	require.Equal(t, assetType, edits[0].NewText)
 	e.leave()
@@ -502,8 +518,10 @@ func TestProgramsOfTypesAreNotStarted(t *testing.T) {
 		program, started := filepath.Join(e.dir, name), filepath.Join(e.dir, name+".started")
 		require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n: >"+started+"\n"), 0o755))
 		file := "type-" + name + ".star"
-		module := "\"\"\"x: a type.\"\"\"\n\napi_version = 1\n\ndef launch(vm, host):\n    \"\"\"Returns a machine.\"\"\"\n" +
-			"    return part(executable = \"" + program + "\", options = [option(\"-device\", \"usb-kbd\", {\"id\": \"a\"})])\n"
+		module := "\"\"\"x: a type.\"\"\"\n\napi_version = 1\n\ndef launch(vm, host):\n    \"\"\"Returns a " +
+			"machine.\"\"\"\n" +
+			"    return part(executable = \"" + program +
+			"\", options = [option(\"-device\", \"usb-kbd\", {\"id\": \"a\"})])\n"
 		require.NoError(t, os.WriteFile(filepath.Join(e.dir, file), []byte(module), 0o644))
 		e.open(file)
 		for _, d := range e.diagnostics(file) {
@@ -531,7 +549,8 @@ func TestEndOfSession(t *testing.T) {
 	require.Equal(t, 1, exit.ExitCode())
 
 	e = startEditor(t, nil)
-	_, err = e.client.Call(t.Context(), "textDocument/hover", object{"textDocument": object{"uri": "file:///x.star"}, "position": lspPosition{}})
+	_, err = e.client.Call(t.Context(), "textDocument/hover",
+		object{"textDocument": object{"uri": "file:///x.star"}, "position": lspPosition{}})
 	require.ErrorContains(t, err, "file:///x.star is not open")
 	e.call("shutdown", nil, new(json.RawMessage))
 	_, err = e.client.Call(t.Context(), "textDocument/hover", object{})

@@ -36,7 +36,8 @@ func newRender(f Flags) *cobra.Command {
 	r.trial = newTrial(f, cmd)
 	r.judge = newJudge(f, cmd)
 	cli.PlanFlags(cmd, &r.form, &r.why)
-	cmd.Flags().BoolVar(&r.watch, "watch", false, "go on when files change, and show what that does to the plan, until Ctrl-C")
+	cmd.Flags().BoolVar(&r.watch, "watch", false,
+		"go on when files change, and show what that does to the plan, until Ctrl-C")
 	return cmd
 }
 

@@ -56,7 +56,8 @@ func (r *rendering) again(ctx context.Context) error {
 				return err
 			}
 			if slices.ContainsFunc(changed, r.trial.comesFrom) {
-				p.line("\n%s", p.Faint(time.Now().Format(time.TimeOnly)+" changed: "+cli.Printable(strings.Join(relevant(changed), ", "))))
+				p.line("\n%s", p.Faint(time.Now().Format(time.TimeOnly)+" changed: "+
+					cli.Printable(strings.Join(relevant(changed), ", "))))
 				break
 			}
 		}
@@ -119,5 +120,6 @@ func (t *trial) folders() []string {
 func (t *trial) comesFrom(path string) bool {
 	path = filepath.Clean(path)
 	isTest := strings.HasSuffix(path, "_test.star")
-	return path == filepath.Clean(t.file) || t.host != "" && path == filepath.Clean(t.host) || filepath.Ext(path) == ".star" && !isTest
+	return path == filepath.Clean(t.file) || t.host != "" && path == filepath.Clean(t.host) ||
+		filepath.Ext(path) == ".star" && !isTest
 }

@@ -11,7 +11,8 @@ import (
 func TestRenderWatches(t *testing.T) {
 	t.Parallel()
 	dir, write := folderOfTypes(t)
-	const module = "def launch(vm, host):\n    return part(executable = \"/bin/true\", options = [option(\"-name\", vm.name), option(\"-n\", %)])\n"
+	const module = "def launch(vm, host):\n    return part(executable = \"/bin/true\", options = [option(\"-name\", " +
+		"vm.name), option(\"-n\", %)])\n"
 	with := func(text string) string { return module[:len(module)-5] + text + module[len(module)-4:] }
 	write("my.star", with("1"))
 	write("vm.yaml", "\"/Runner\": {vmType: my, vm: {name: a}}\n")

@@ -132,7 +132,9 @@ func onTerminal(ctx context.Context, session *evaluate.Session, in *os.File, out
 
 // complete completes the line before the cursor as far as it is clear, and shows
 // the ways to go on where it is not. At the beginning a tab indents.
-func complete(ctx context.Context, session *evaluate.Session, screen io.Writer, line string, at int) (string, int, bool) {
+func complete(
+	ctx context.Context, session *evaluate.Session, screen io.Writer, line string, at int,
+) (string, int, bool) {
 	typed, rest := line[:at], line[at:]
 	if strings.TrimSpace(typed) == "" {
 		return typed + "    " + rest, at + 4, true
@@ -163,7 +165,9 @@ func words(lines []string) []string {
 }
 
 // converse evaluates statements until there are no more lines.
-func converse(ctx context.Context, session *evaluate.Session, readLine func(more bool) (string, error), out, errs io.Writer) error {
+func converse(
+	ctx context.Context, session *evaluate.Session, readLine func(more bool) (string, error), out, errs io.Writer,
+) error {
 	for ctx.Err() == nil {
 		more := false
 		text, err := vmtypes.ReadStatement(func() (string, error) {

@@ -101,7 +101,8 @@ func (p *page) misspelt(dir string, source vmtypes.Source, selected func(string)
 			}
 		}
 		if near := spelling.Nearest("launch", similar); near != "" {
-			text := fmt.Sprintf("note: %s has %s(vm, host) but no launch: is it misspelt?", filepath.Join(dir, name), near)
+			text := fmt.Sprintf("note: %s has %s(vm, host) but no launch: is it misspelt?",
+				filepath.Join(dir, name), near)
 			p.line("%s", p.Yellow(cli.Printable(text)))
 		}
 	}

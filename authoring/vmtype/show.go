@@ -22,7 +22,8 @@ func newShow(f Flags) *cobra.Command {
 		Long: "show prints a type's documentation, the options that it takes in vm.options of the\n" +
 			"configuration, and the modules that it consists of. NAME is a stock type, or one in the\n" +
 			"folder --vmtypes or else the current one; FILE is a module anywhere.",
-		Example:           "  vmrunner vmtype show standard\n  vmrunner vmtype show ./asset.star\n  vmrunner vmtype show standard --source > mine.star",
+		Example: "  vmrunner vmtype show standard\n  vmrunner vmtype show ./asset.star\n  vmrunner vmtype " +
+			"show standard --source > mine.star",
 		Args:              oneArgument("the name of a VM type, or a file"),
 		ValidArgsFunction: completeTypes(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -85,7 +86,8 @@ func writeModules(b *strings.Builder, modules []vmtypes.Module) {
 	}
 	for _, m := range modules {
 		if !strings.HasPrefix(m.Name, "@vmtypes//lib/") {
-			fmt.Fprintf(b, "  %-*s  %s\n", width, cli.Printable(m.Name), cli.Printable(summary(strings.TrimSuffix(path.Base(m.Name), ".star"), m.Doc)))
+			fmt.Fprintf(b, "  %-*s  %s\n", width, cli.Printable(m.Name),
+				cli.Printable(summary(strings.TrimSuffix(path.Base(m.Name), ".star"), m.Doc)))
 		}
 	}
 	if len(library) > 0 {

@@ -32,7 +32,10 @@ func newTest(f Flags) *cobra.Command {
 			"  vmrunner vmtype test --watch",
 		ValidArgsFunction: completeFolders,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			t.page = page{Paint: cli.PaintFor(cmd.OutOrStdout()), w: cmd.OutOrStdout(), verbose: t.verbose, quiet: t.form == "json"}
+			t.page = page{
+				Paint: cli.PaintFor(cmd.OutOrStdout()), w: cmd.OutOrStdout(), verbose: t.verbose,
+				quiet: t.form == "json",
+			}
 			return t.run(cmd.Context(), orHere(args))
 		},
 	}
@@ -124,7 +127,8 @@ func (t *testRun) round(ctx context.Context, dirs []string, selected selection) 
 	}
 	switch {
 	case !found:
-		return cli.UsageError{Err: fmt.Errorf("there is nothing to test in %s: no file *_test.star, *.txtar, or *.yaml with a section \"/Runner\"", strings.Join(dirs, ", "))}
+		return cli.UsageError{Err: fmt.Errorf("there is nothing to test in %s: no file *_test.star, *.txtar, or "+
+			"*.yaml with a section \"/Runner\"", strings.Join(dirs, ", "))}
 	case len(results) == 0 && t.match != nil:
 		return cli.UsageError{Err: fmt.Errorf("--run %s: no test has such a name; -v shows the names", t.selected)}
 	}

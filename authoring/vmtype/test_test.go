@@ -15,7 +15,8 @@ func stockTests() []string {
 
 func TestStockTypesPass(t *testing.T) {
 	t.Parallel()
-	out, err := exec.CommandContext(t.Context(), "vmrunner", append([]string{"vmtype", "test"}, stockTests()...)...).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "vmrunner",
+		append([]string{"vmtype", "test"}, stockTests()...)...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Regexp(t, `(?m)^\d{3,} passed$`, string(out))
 }
@@ -24,6 +25,7 @@ func TestStockTypesPass(t *testing.T) {
 // types. It is to take less than 2 s.
 func BenchmarkTest(b *testing.B) {
 	for b.Loop() {
-		require.NoError(b, exec.CommandContext(b.Context(), "vmrunner", append([]string{"vmtype", "test"}, stockTests()...)...).Run())
+		require.NoError(b, exec.CommandContext(b.Context(), "vmrunner",
+			append([]string{"vmtype", "test"}, stockTests()...)...).Run())
 	}
 }

@@ -39,7 +39,8 @@ const trialHelp = "The VM is that of a configuration (-f vm.yaml), on this compu
 func newTrial(f Flags, cmd *cobra.Command) *trial {
 	t := &trial{verb: cmd.Name(), folder: f.Folder, given: func() bool { return cmd.Flags().Changed("vmtypes") }}
 	cmd.Flags().StringVarP(&t.file, "file", "f", "", "configuration or sample, the VM to try (`vm.yaml`)")
-	cmd.Flags().StringArrayVar(&t.settings, "set", nil, "change the VM by `path=value`: vm.maximumCpus=8, vm.drives[0].file=/x.img")
+	cmd.Flags().StringArrayVar(&t.settings, "set", nil,
+		"change the VM by `path=value`: vm.maximumCpus=8, vm.drives[0].file=/x.img")
 	cmd.Flags().StringVar(&t.host, "host", "", "another `computer`: fedora, debian-12 …, or a file that describes one")
 	cli.CompleteFile(cmd, "file", "yaml", "yml", "json", "txtar")
 	cli.CompleteFlag(cmd, "host", distribution.Names()...)
@@ -111,7 +112,8 @@ func describedHost(name string) (sample.HostFacts, error) {
 	if filepath.Ext(name) != ".json" {
 		facts, err := sample.ParseHost([]byte(fmt.Sprintf(`{"files": [%q]}`, name)))
 		if err != nil {
-			err = cli.UsageError{Err: fmt.Errorf("--host %s: want a file NAME.json, or one of %s", name, strings.Join(distribution.Names(), ", "))}
+			err = cli.UsageError{Err: fmt.Errorf("--host %s: want a file NAME.json, or one of %s", name,
+				strings.Join(distribution.Names(), ", "))}
 		}
 		return facts, err
 	}

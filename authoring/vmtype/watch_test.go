@@ -21,7 +21,8 @@ type watched struct {
 
 func startWatching(t *testing.T, dir, verb string, args ...string) *watched {
 	t.Helper()
-	w := &watched{t: t, cmd: exec.CommandContext(t.Context(), "vmrunner", append([]string{"vmtype", verb, "--watch"}, args...)...), lines: make(chan string, 100)}
+	w := &watched{t: t, cmd: exec.CommandContext(t.Context(), "vmrunner",
+		append([]string{"vmtype", verb, "--watch"}, args...)...), lines: make(chan string, 100)}
 	w.cmd.Dir = dir
 	out, err := w.cmd.StdoutPipe()
 	require.NoError(t, err)
@@ -77,11 +78,13 @@ func folderOfTypes(t *testing.T) (dir string, write func(name, text string)) {
 		require.NoError(t, os.WriteFile(aside, []byte(text), 0o600))
 		require.NoError(t, os.Rename(aside, filepath.Join(dir, name)))
 	}
-	const launch = "load(\"@vmtypes//standard.star\", standard = \"launch\")\n\ndef launch(vm, host):\n    return standard(vm, host)\n"
+	const launch = "load(\"@vmtypes//standard.star\", standard = \"launch\")\n\ndef launch(vm, host):\n    return " +
+		"standard(vm, host)\n"
 	write("base.star", "tag = \"a\"\n")
 	write("one.star", "load(\"base.star\", \"tag\")\n"+launch)
 	write("two.star", launch)
-	write("one_test.star", "load(\"@vmtypes//testing.star\", \"assert\")\nload(\"base.star\", \"tag\")\n\ndef test_one():\n    assert.eq(tag, \"a\")\n")
+	write("one_test.star", "load(\"@vmtypes//testing.star\", \"assert\")\nload(\"base.star\", \"tag\")\n\ndef "+
+		"test_one():\n    assert.eq(tag, \"a\")\n")
 	write("two_test.star", "load(\"two.star\", \"launch\")\n\ndef test_two():\n    pass\n")
 	write("one.yaml", "\"/Runner\": {vmType: one, vm: {name: a}}\n")
 	return dir, write

@@ -35,7 +35,8 @@ func newWhy(f Flags) *cobra.Command {
 			"  vmrunner vmtype why 'smp|-m ' -f vm.yaml --set vm.maximumCpus=8",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return cli.UsageError{Err: fmt.Errorf("why takes a PATTERN, such as netdev; got %d arguments", len(args))}
+				return cli.UsageError{Err: fmt.Errorf("why takes a PATTERN, such as netdev; got %d arguments",
+					len(args))}
 			}
 			return nil
 		},
@@ -135,7 +136,9 @@ func near(text string, p *plan.Plan) string {
 }
 
 // reasons finds out what there is to say about each line.
-func (w *why) reasons(ctx context.Context, c *candidate, p *plan.Plan, lines []plan.Line, files []string) ([]reason, error) {
+func (w *why) reasons(
+	ctx context.Context, c *candidate, p *plan.Plan, lines []plan.Line, files []string,
+) ([]reason, error) {
 	d, err := c.vmType.Describe(ctx)
 	if err != nil {
 		return nil, err

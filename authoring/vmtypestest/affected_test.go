@@ -15,9 +15,11 @@ import (
 func TestAffected(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{
-		"a.star": "", "b.star": "load(\"a.star\", \"a\")", "c.star": "load(\"b.star\", \"b\")", "d.star": "load(\"gone.star\", \"x\")",
+		"a.star": "", "b.star": "load(\"a.star\", \"a\")", "c.star": "load(\"b.star\", \"b\")",
+		"d.star":      "load(\"gone.star\", \"x\")",
 		"c_test.star": "load(\"c.star\", \"c\")", "broken.star": "load(\"a.star\",",
-		"c.txtar": "x\n", "testdata/other.txtar": "x\n-- type --\nd\n", "e.yaml": "\"/Runner\": {vmType: b, vm: {name: x}}\n",
+		"c.txtar": "x\n", "testdata/other.txtar": "x\n-- type --\nd\n",
+		"e.yaml":      "\"/Runner\": {vmType: b, vm: {name: x}}\n",
 		"faulty.yaml": "\"/Runner\": 1\n", "README": "",
 	})
 	f, err := vmtypestest.Find(dir)

@@ -47,10 +47,13 @@ func failDiff(thread *starlark.Thread, message, diff, format string, args ...any
 	return starlark.None, nil
 }
 
-func assertEq(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func assertEq(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	var got, want starlark.Value
 	var message string
-	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "got", &got, "want", &want, "message?", &message); err != nil {
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "got", &got, "want", &want, "message?",
+		&message); err != nil {
 		return nil, err
 	}
 	equal, err := starlark.Equal(got, want)
@@ -62,7 +65,8 @@ func assertEq(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple,
 	}
 	gotText, wantText := got.String(), want.String()
 	if gotText == wantText { // a list and a tuple of one, say, don't look alike, but structs may
-		return fail(thread, message, "got a %s, want a %s, which both look like %s", got.Type(), want.Type(), clipped(gotText))
+		return fail(thread, message, "got a %s, want a %s, which both look like %s", got.Type(), want.Type(),
+			clipped(gotText))
 	}
 	if len(gotText)+len(wantText) <= oneLine {
 		return fail(thread, message, "got %s, want %s", gotText, wantText)
@@ -73,10 +77,13 @@ func assertEq(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple,
 // oneLine is how much fits on one line beside the place.
 const oneLine = 60
 
-func assertNe(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func assertNe(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	var one, other starlark.Value
 	var message string
-	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "one", &one, "other", &other, "message?", &message); err != nil {
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "one", &one, "other", &other, "message?",
+		&message); err != nil {
 		return nil, err
 	}
 	equal, err := starlark.Equal(one, other)
@@ -89,7 +96,9 @@ func assertNe(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple,
 	return fail(thread, message, "both are %s", clipped(one.String()))
 }
 
-func assertTrue(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func assertTrue(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	var condition starlark.Value
 	var message string
 	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "condition", &condition, "message?", &message); err != nil {
@@ -104,10 +113,13 @@ func assertTrue(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tupl
 	return fail(thread, "", "got %s, want something true", condition)
 }
 
-func assertContains(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func assertContains(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	var whole, element starlark.Value
 	var message string
-	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "whole", &whole, "element", &element, "message?", &message); err != nil {
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "whole", &whole, "element", &element, "message?",
+		&message); err != nil {
 		return nil, err
 	}
 	found, err := starlark.Binary(syntax.IN, element, whole)
@@ -120,13 +132,17 @@ func assertContains(thread *starlark.Thread, b *starlark.Builtin, args starlark.
 	if text := whole.String(); len(text) <= oneLine {
 		return fail(thread, message, "%s is not in %s%s", element, text, nearest(element, whole))
 	}
-	return failDiff(thread, message, elements(whole), "%s is not among what is there%s", element, nearest(element, whole))
+	return failDiff(thread, message, elements(whole), "%s is not among what is there%s", element,
+		nearest(element, whole))
 }
 
-func assertNotContains(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func assertNotContains(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	var whole, element starlark.Value
 	var message string
-	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "whole", &whole, "element", &element, "message?", &message); err != nil {
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "whole", &whole, "element", &element, "message?",
+		&message); err != nil {
 		return nil, err
 	}
 	found, err := starlark.Binary(syntax.IN, element, whole)
@@ -160,10 +176,13 @@ func nearest(element, whole starlark.Value) string {
 
 // assertMatches is assert.matches(text, pattern): a text, or one of a list of
 // texts, matches a regular expression.
-func assertMatches(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func assertMatches(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	var whole starlark.Value
 	var pattern, message string
-	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "text", &whole, "pattern", &pattern, "message?", &message); err != nil {
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "text", &whole, "pattern", &pattern, "message?",
+		&message); err != nil {
 		return nil, err
 	}
 	want, err := compile(b, pattern)
@@ -199,10 +218,13 @@ func compile(b *starlark.Builtin, pattern string) (*regexp.Regexp, error) {
 	return want, nil
 }
 
-func assertFails(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func assertFails(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	var fn starlark.Callable
 	var pattern, message string
-	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "function", &fn, "pattern", &pattern, "message?", &message); err != nil {
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "function", &fn, "pattern", &pattern, "message?",
+		&message); err != nil {
 		return nil, err
 	}
 	want, err := compile(b, pattern)
@@ -211,10 +233,12 @@ func assertFails(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tup
 	}
 	_, err = starlark.Call(thread, fn, nil, nil)
 	if err == nil {
-		return fail(thread, message, "nothing failed; want a failure with a message that matches %s", strconv.Quote(pattern))
+		return fail(thread, message, "nothing failed; want a failure with a message that matches %s",
+			strconv.Quote(pattern))
 	}
 	if msg := strings.TrimPrefix(err.Error(), "fail: "); !want.MatchString(msg) {
-		return fail(thread, message, "it failed with\n    %s\nwant a message that matches %s", strings.ReplaceAll(clipped(msg), "\n", "\n    "), strconv.Quote(pattern))
+		return fail(thread, message, "it failed with\n    %s\nwant a message that matches %s",
+			strings.ReplaceAll(clipped(msg), "\n", "\n    "), strconv.Quote(pattern))
 	}
 	return starlark.None, nil
 }

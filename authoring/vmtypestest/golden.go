@@ -132,7 +132,8 @@ func pair(changed []textdiff.Line) []textdiff.Line {
 		if first.Sign != '-' {
 			continue
 		}
-		other := slices.IndexFunc(changed, func(l textdiff.Line) bool { return l.Sign == '+' && subject(l.Text) == subject(first.Text) })
+		other := slices.IndexFunc(changed,
+			func(l textdiff.Line) bool { return l.Sign == '+' && subject(l.Text) == subject(first.Text) })
 		if other >= 0 {
 			ordered = append(ordered, changed[other])
 			changed = slices.Delete(changed, other, other+1)

@@ -65,7 +65,8 @@ func RunGoldens[Sub T[Sub]](t Sub, library *vmtypes.Library, dir string, update 
 	}
 	for _, path := range paths {
 		name := strings.TrimPrefix(path, filepath.Clean(dir)+string(filepath.Separator))
-		t.Run(strings.TrimSuffix(name, sample.Suffix), func(t Sub) { report(t, TestSample(t.Context(), In(library), dir, name, update)) })
+		t.Run(strings.TrimSuffix(name, sample.Suffix),
+			func(t Sub) { report(t, TestSample(t.Context(), In(library), dir, name, update)) })
 	}
 }
 

@@ -23,7 +23,9 @@ func testing() starlark.StringDict {
 }
 
 // planOf is plan_of(launch, host={}, **vm).
-func planOf(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func planOf(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	vm := starlark.NewDict(len(kwargs) + 2)
 	fields := starlark.StringDict{"name": starlark.String("vm"), "uuid": starlark.String(sample.UUID)}
 	var host starlark.Value = starlark.NewDict(0)

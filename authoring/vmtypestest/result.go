@@ -73,9 +73,11 @@ func FailuresOf(err error) []Failure {
 	switch {
 	case errors.As(err, &faults):
 		for _, f := range faults {
-			message := strings.TrimPrefix(f.Error(), yamlfile.Fault{File: f.File, Line: f.Line, Column: f.Column}.Error())
+			message := strings.TrimPrefix(f.Error(),
+				yamlfile.Fault{File: f.File, Line: f.Line, Column: f.Column}.Error())
 			failures = append(failures, Failure{
-				File: f.File, Line: f.Line, Column: f.Column, Message: message, Text: strings.TrimSuffix(f.Excerpt(), "\n"),
+				File: f.File, Line: f.Line, Column: f.Column, Message: message,
+				Text: strings.TrimSuffix(f.Excerpt(), "\n"),
 			})
 		}
 	case errors.As(err, &several):

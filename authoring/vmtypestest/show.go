@@ -38,7 +38,10 @@ func differenceOf(want, got starlark.Value) string {
 	before, after := shown(want), shown(got)
 	hunks := textdiff.Hunks(before, after)
 	if len(hunks) == 0 { // beyond what is shown, or of another kind
-		hunks = []textdiff.Hunk{{Lines: []textdiff.Line{{Sign: '-', Text: clipped(want.String())}, {Sign: '+', Text: clipped(got.String())}}}}
+		hunks = []textdiff.Hunk{{Lines: []textdiff.Line{
+			{Sign: '-', Text: clipped(want.String())},
+			{Sign: '+', Text: clipped(got.String())},
+		}}}
 	}
 	var b strings.Builder
 	for i, h := range hunks {

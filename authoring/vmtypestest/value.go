@@ -34,14 +34,19 @@ func planValue(p *plan.Plan) starlark.Value {
 		"sockets":    dict(sockets),
 	}
 	if m := p.Machine(); m != nil {
-		fields["machine"] = properties(plan.Option{Properties: append([]plan.Property{{Key: "type", Value: m.Value}}, m.Properties...)})
+		fields["machine"] = properties(plan.Option{Properties: append([]plan.Property{{Key: "type", Value: m.Value}},
+			m.Properties...)})
 	}
 	return starlarkstruct.FromStringDict(starlark.String("plan"), fields)
 }
 
 // all is plan.options(flag): all options with this flag.
-func all(p *plan.Plan) func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) {
-	return func(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func all(
+	p *plan.Plan,
+) func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) {
+	return func(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value,
+		error,
+	) {
 		var flag string
 		if err := starlark.UnpackArgs(b.Name(), args, kwargs, "flag", &flag); err != nil {
 			return nil, err
@@ -57,8 +62,12 @@ func all(p *plan.Plan) func(*starlark.Thread, *starlark.Builtin, starlark.Tuple,
 }
 
 // one is plan.option(flag, id=None): the option with this flag and id, or None.
-func one(p *plan.Plan) func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) {
-	return func(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func one(
+	p *plan.Plan,
+) func(*starlark.Thread, *starlark.Builtin, starlark.Tuple, []starlark.Tuple) (starlark.Value, error) {
+	return func(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value,
+		error,
+	) {
 		var flag, id string
 		if err := starlark.UnpackArgs(b.Name(), args, kwargs, "flag", &flag, "id?", &id); err != nil {
 			return nil, err
@@ -75,13 +84,15 @@ func one(p *plan.Plan) func(*starlark.Thread, *starlark.Builtin, starlark.Tuple,
 		case 1:
 			return optionValue(found[0]), nil
 		}
-		return nil, fmt.Errorf("%s: %d options are %s; say which by id, or use plan.options", b.Name(), len(found), flag)
+		return nil, fmt.Errorf("%s: %d options are %s; say which by id, or use plan.options",
+			b.Name(), len(found), flag)
 	}
 }
 
 func optionValue(o plan.Option) starlark.Value {
 	return record("option", starlark.StringDict{
-		"flag": starlark.String(o.Flag), "value": text(o.Value), "props": properties(o), "text": starlark.String(words(o)),
+		"flag": starlark.String(o.Flag), "value": text(o.Value), "props": properties(o),
+		"text": starlark.String(words(o)),
 	})
 }
 
@@ -130,12 +141,16 @@ func helperValue(p plan.Process) starlark.Value {
 		argv = append(argv, o.Words(symbolic)...)
 	}
 	return record("process", starlark.StringDict{
-		"name": text(p.Name), "executable": text(p.Executable), "dir": text(p.Dir), "argv": texts(argv), "ready": text(p.Ready),
+		"name": text(p.Name), "executable": text(p.Executable), "dir": text(p.Dir), "argv": texts(argv),
+		"ready": text(p.Ready),
 	})
 }
 
 func fileValue(f plan.CopyOnce) starlark.Value {
-	return record("file", starlark.StringDict{"source": text(f.From), "to": text(f.To), "kind": text(f.Kind), "same_size": starlark.Bool(f.SameSize)})
+	return record("file", starlark.StringDict{
+		"source": text(f.From), "to": text(f.To), "kind": text(f.Kind),
+		"same_size": starlark.Bool(f.SameSize),
+	})
 }
 
 func tapValue(t plan.Tap) starlark.Value {

@@ -38,7 +38,8 @@ func run(t *testing.T, dir string, options vmtypestest.Options) []vmtypestest.Re
 	require.NoError(t, err)
 	defer library.Close()
 	var results []vmtypestest.Result
-	require.NoError(t, f.Run(t.Context(), vmtypestest.In(library), options, func(rs []vmtypestest.Result) { results = append(results, rs...) }))
+	require.NoError(t, f.Run(t.Context(), vmtypestest.In(library), options,
+		func(rs []vmtypestest.Result) { results = append(results, rs...) }))
 	return results
 }
 
@@ -88,15 +89,19 @@ func TestFailures(t *testing.T) {
 func TestFilesThatAreNoTests(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
-		"no function":    {"def tset_x(): pass\n", "x_test.star has no function whose name begins with test_"},
-		"syntax error":   {"def test_x(:\n", "x_test.star:1:13: "},
-		"assert outside": {"load(\"@vmtypes//testing.star\", \"assert\")\nassert.eq(1, 2)\n", "can be called by functions named test_… only"},
-		"parameters":     {"def test_x(a): pass\n", "test_x takes parameters; a test is called without"},
-		"two mistakes":   {"def test_x(): foo(bar)\n", "x_test.star:1:15: undefined: foo"},
+		"no function":  {"def tset_x(): pass\n", "x_test.star has no function whose name begins with test_"},
+		"syntax error": {"def test_x(:\n", "x_test.star:1:13: "},
+		"assert outside": {
+			"load(\"@vmtypes//testing.star\", \"assert\")\nassert.eq(1, 2)\n",
+			"can be called by functions named test_… only",
+		},
+		"parameters":   {"def test_x(a): pass\n", "test_x takes parameters; a test is called without"},
+		"two mistakes": {"def test_x(): foo(bar)\n", "x_test.star:1:15: undefined: foo"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			results := run(t, folder(t, map[string]string{"x_test.star": c.text, "y_test.star": "def test_y(): pass\n"}), vmtypestest.Options{})
+			results := run(t, folder(t,
+				map[string]string{"x_test.star": c.text, "y_test.star": "def test_y(): pass\n"}), vmtypestest.Options{})
 			require.Len(t, results, 2)
 			require.Equal(t, "x_test.star", results[0].File)
 			require.NotEmpty(t, results[0].Failures)
@@ -154,7 +159,8 @@ def launch(vm, host):
 `,
 		"mine.txtar": "What is said of it.\n-- vm.yaml --\nfirmware: bios\nnetwork: []\nuseTpm: true\n",
 	})
-	require.Equal(t, "mine.txtar fails\n  mine.txtar: no plan is kept yet; -u writes it into the archive\n", tell(run(t, dir, vmtypestest.Options{})))
+	require.Equal(t, "mine.txtar fails\n  mine.txtar: no plan is kept yet; -u writes it into the archive\n",
+		tell(run(t, dir, vmtypestest.Options{})))
 	require.Equal(t, "mine.txtar is updated\n", tell(run(t, dir, vmtypestest.Options{Update: true})))
 	require.Equal(t, "mine.txtar passes\n", tell(run(t, dir, vmtypestest.Options{Update: true})))
 
@@ -162,7 +168,8 @@ def launch(vm, host):
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, []byte(strings.NewReplacer(
-		"clock=vm", "clock=rt", "--tpm2", "--tpm2 --more", "    -cpu max\n    -m 1024M\n", "    -m 512M\n    -cpu host\n", "type mine\n", "",
+		"clock=vm", "clock=rt", "--tpm2", "--tpm2 --more", "    -cpu max\n    -m 1024M\n",
+		"    -m 512M\n    -cpu host\n", "type mine\n", "",
 	).Replace(string(text))), 0o600))
 	const changes = `
 @ mine.txtar:7
@@ -192,7 +199,8 @@ def launch(vm, host):
 `
 	results := run(t, dir, vmtypestest.Options{})
 	require.Len(t, results, 1)
-	require.Equal(t, "mine.txtar: the plan differs from the one that is kept; -u keeps this one", results[0].Failures[0].Text)
+	require.Equal(t, "mine.txtar: the plan differs from the one that is kept; -u keeps this one",
+		results[0].Failures[0].Text)
 	require.Equal(t, 7, results[0].Failures[0].Line)
 	diff := "\n" + results[0].Failures[0].Diff
 	require.Equal(t, changes, diff[:min(len(diff), len(changes))])
