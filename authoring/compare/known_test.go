@@ -41,7 +41,7 @@ func TestTablesKnowTheStockTypes(t *testing.T) {
 		}
 	}
 	slices.Sort(unknown)
-	require.Empty(t, unknown, "say what a change of these means for a guest, in the tables of properties.go")
+	require.Empty(t, unknown, "say what a change of these means for a guest, in the table of vmtypes/qemuopt")
 }
 
 // note takes each option, and each property of one, from a plan.

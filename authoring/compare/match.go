@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"vmop/vmtypes/plan"
+	"vmop/vmtypes/qemuopt"
 )
 
 // A pair is an option in both plans; one of them is nil if only the other plan
@@ -58,17 +59,12 @@ func identities(options []plan.Option) []string {
 	return list
 }
 
-// named are properties that tell options with the same flag apart.
-var named = map[string]string{"-smbios": "type", "-fw_cfg": "name", "-numa": "nodeid", "-vnc": "id", "-add-fd": "fd"}
-
 // identity returns a flag and what tells the option apart from others with it.
 func identity(o *plan.Option) string {
 	if id := o.ID(); id != "" {
 		return o.Flag + " " + id
 	}
 	switch o.Flag {
-	case "-device", "-object", "-netdev", "-chardev", "-tpmdev", "-audiodev":
-		return o.Flag + " " + o.Value
 	case "-global":
 		return o.Flag + " " + globalOf(o)
 	case "-action":
@@ -78,8 +74,12 @@ func identity(o *plan.Option) string {
 	case "-numa":
 		return o.Flag + " " + o.Value + " " + get(o, "nodeid")
 	}
-	if key := named[o.Flag]; key != "" {
-		return o.Flag + " " + get(o, key)
+	switch row := qemuopt.Flag(o.Flag); {
+	case row == nil:
+	case row.Key != "":
+		return o.Flag + " " + get(o, row.Key)
+	case row.Makes != "" && row.Makes != qemuopt.BlockNode:
+		return o.Flag + " " + o.Value
 	}
 	return o.Flag
 }
@@ -128,7 +128,7 @@ func renamed(o *plan.Option, candidates []plan.Option, used map[*plan.Option]boo
 		same, different := 0, 0
 		for _, key := range keys(o, other) {
 			switch {
-			case references[key]:
+			case qemuopt.Reference(o.Flag, o.Backend(), key) != "":
 			case get(o, key) == get(other, key):
 				same++
 			default:
@@ -140,10 +140,4 @@ func renamed(o *plan.Option, candidates []plan.Option, used map[*plan.Option]boo
 		}
 	}
 	return nil
-}
-
-// references are properties whose value is a name within QEMU.
-var references = map[string]bool{
-	"chardev": true, "netdev": true, "drive": true, "rng": true, "memdev": true, "iothread": true, "tpmdev": true,
-	"audiodev": true, "fsdev": true, "file": true, "backing": true, "pflash0": true, "pflash1": true, "memory-backend": true,
 }

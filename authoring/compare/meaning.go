@@ -1,5 +1,7 @@
 package compare
 
+import "vmop/vmtypes/qemuopt"
+
 // A Level says who notices a change, the gravest first.
 type Level int
 
@@ -42,35 +44,35 @@ const (
 	FailsOtherwise   Meaning = "fails-otherwise"
 	HardwareAdded    Meaning = "hardware-added"
 	HardwareRemoved  Meaning = "hardware-removed"
-	HardwareReplaced Meaning = "hardware-replaced"
-	HardwareFeature  Meaning = "hardware-feature"
-	Address          Meaning = "address"
-	MAC              Meaning = "mac-address"
-	DiskIdentity     Meaning = "disk-identity"
+	HardwareReplaced         = Meaning(qemuopt.HardwareReplaced)
+	HardwareFeature          = Meaning(qemuopt.HardwareFeature)
+	Address                  = Meaning(qemuopt.Address)
+	MAC                      = Meaning(qemuopt.MAC)
+	DiskIdentity             = Meaning(qemuopt.DiskIdentity)
 	DiskContents     Meaning = "disk-contents"
-	BootOrder        Meaning = "boot-order"
-	Kernel           Meaning = "kernel"
-	Chipset          Meaning = "chipset"
+	BootOrder                = Meaning(qemuopt.BootOrder)
+	Kernel                   = Meaning(qemuopt.Kernel)
+	Chipset                  = Meaning(qemuopt.Chipset)
 	MachineVersion   Meaning = "machine-version"
-	CPUModel         Meaning = "cpu-model"
-	CPUTopology      Meaning = "cpu-topology"
-	RAM              Meaning = "memory"
-	Firmware         Meaning = "firmware"
+	CPUModel                 = Meaning(qemuopt.CPUModel)
+	CPUTopology              = Meaning(qemuopt.CPUTopology)
+	RAM                      = Meaning(qemuopt.RAM)
+	Firmware                 = Meaning(qemuopt.Firmware)
 	Variables        Meaning = "firmware-variables"
-	TPM              Meaning = "tpm"
-	Identity         Meaning = "identity"
-	Clock            Meaning = "clock"
-	Network          Meaning = "network"
+	TPM                      = Meaning(qemuopt.TPM)
+	Identity                 = Meaning(qemuopt.Identity)
+	Clock                    = Meaning(qemuopt.Clock)
+	Network                  = Meaning(qemuopt.Network)
 	Medium           Meaning = "medium"
-	Emulator         Meaning = "emulator"
+	Emulator                 = Meaning(qemuopt.Emulator)
 	Unknown          Meaning = "unknown"
 	RuleAdded        Meaning = "rule-added"
 	RuleRemoved      Meaning = "rule-removed"
 	RuleChanged      Meaning = "rule-changed"
-	Mishap           Meaning = "mishap"
-	Isolation        Meaning = "isolation"
-	Viewers          Meaning = "viewers"
-	HostOnly         Meaning = "host-only"
+	Mishap                   = Meaning(qemuopt.Mishap)
+	Isolation                = Meaning(qemuopt.Isolation)
+	Viewers                  = Meaning(qemuopt.Viewers)
+	HostOnly                 = Meaning(qemuopt.HostOnly)
 )
 
 // An Explanation is what is said about a meaning.

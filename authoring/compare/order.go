@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"vmop/vmtypes/plan"
+	"vmop/vmtypes/qemuopt"
 )
 
 // given is what QEMU gives to a device that does not say it itself, by the
@@ -32,7 +33,7 @@ var series = []struct {
 	counts   func(driver string) bool
 	instead  []string // properties that say it in other words
 }{
-	{"mac", isNetworkCard, nil},
+	{"mac", qemuopt.IsNetworkCard, nil},
 	{"port", startsWith("usb-"), nil},
 	{"scsi-id", startsWith("scsi-"), nil},
 	{"bus", startsWith("ide-"), []string{"unit"}},
@@ -75,7 +76,7 @@ func slots(options []plan.Option, machine string, into gives) {
 	taken := map[string]map[int]bool{}
 	for i := range options {
 		o := &options[i]
-		if o.Flag != "-device" || !isPCI(o.Value) {
+		if o.Flag != "-device" || !qemuopt.IsPCI(o.Value) {
 			continue
 		}
 		bus := busOf(o)
@@ -162,6 +163,12 @@ func (c *comparison) order(p pair) {
 			Note: "it says no " + property + ", so QEMU gives it one by the order of devices", Place: place(p.after.Origin),
 		})
 	}
+}
+
+// isMMIO reports whether a driver is of a virtio device without PCI, which gets
+// one of the slots of its machine.
+func isMMIO(driver string) bool {
+	return strings.HasPrefix(driver, "virtio-") && strings.HasSuffix(driver, "-device")
 }
 
 func startsWith(prefix string) func(string) bool {

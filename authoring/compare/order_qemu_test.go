@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/vmtypes/qemuopt"
 )
 
 // The real QEMU puts devices where slots says.
@@ -58,7 +60,7 @@ func TestSlotsAreThoseOfQEMU(t *testing.T) {
 			}
 			for id := range got {
 				o := newSide(p).made["-device "+id]
-				require.True(t, isPCI(o.Value), "%s is on the PCI bus", o.Value)
+				require.True(t, qemuopt.IsPCI(o.Value), "%s is on the PCI bus", o.Value)
 			}
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"vmop/vmtypes/plan"
+	"vmop/vmtypes/qemuopt"
 )
 
 // A side is one of the two plans, with what follows from it.
@@ -120,7 +121,7 @@ func (s *side) definition(flag, id string) string {
 	}
 	text := o.Value
 	for _, p := range o.Properties {
-		if p.Key != "id" && !references[p.Key] {
+		if p.Key != "id" && qemuopt.Reference(flag, o.Backend(), p.Key) == "" {
 			text += "," + p.Key + "=" + p.Value + p.Descriptor
 		}
 	}

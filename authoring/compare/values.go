@@ -1,6 +1,10 @@
 package compare
 
-import "strings"
+import (
+	"strings"
+
+	"vmop/vmtypes/qemuopt"
+)
 
 // meaningOf says what a change of one property of an option means; of its first
 // value if property is empty. It is empty if nothing has changed but the
@@ -18,25 +22,19 @@ func (c *comparison) meaningOf(p pair, property, before, after string) (Meaning,
 		return c.after.objectMeaning(o, property), ""
 	case "-global":
 		return globalMeaning(o), ""
-	case "-netdev":
-		if property == "vhost" || property == "fd" || property == "queues" {
-			return HostOnly, ""
-		}
 	case "-smp":
 		if property == "cpus" && c.before.live["-smp  cpus"] {
 			return CPUTopology, "CPUs with which QEMU starts; others are plugged before the guest runs"
 		}
-	case "-display", "-vnc", "-spice":
-		return Viewers, ""
 	}
-	if m := flags[o.Flag]; m != "" {
-		return m, ""
+	if m := qemuopt.MeaningOf(o.Flag, o.Value, property); m != "" {
+		return Meaning(m), ""
 	}
-	return Unknown, ""
+	return flagMeaning(o.Flag), ""
 }
 
 func (c *comparison) deviceMeaning(p pair, property, before, after string) (Meaning, string) {
-	noun := nounOf(p.after.Value)
+	noun := qemuopt.FindDevice(p.after.Value).Noun
 	switch property {
 	case "":
 		if noun == "a TPM" {
@@ -45,7 +43,10 @@ func (c *comparison) deviceMeaning(p pair, property, before, after string) (Mean
 		return HardwareReplaced, noun
 	case "addr":
 		return c.addressMeaning(p, before, after, noun)
-	case "drive":
+	}
+	meaning := orUnknown(qemuopt.MeaningOf("-device", "", property))
+	switch qemuopt.Reference("-device", "", property) {
+	case qemuopt.BlockNode:
 		if c.isLive(p.before, property) {
 			return Medium, ""
 		}
@@ -53,21 +54,17 @@ func (c *comparison) deviceMeaning(p pair, property, before, after string) (Mean
 			return HostOnly, "the same file, by another name within QEMU"
 		}
 		return DiskContents, ""
-	case "netdev":
+	case qemuopt.Netdev:
 		if c.before.definition("-netdev", before) == c.after.definition("-netdev", after) {
 			return HostOnly, ""
 		}
 		return Network, ""
-	case "memdev":
-		if c.before.definition("-object", before) == c.after.definition("-object", after) {
+	case qemuopt.Object:
+		if meaning != HostOnly && c.before.definition("-object", before) == c.after.definition("-object", after) {
 			return HostOnly, ""
 		}
-		return RAM, noun
 	}
-	if m := deviceProperties[property]; m != "" {
-		return m, noun
-	}
-	return Unknown, noun
+	return meaning, noun
 }
 
 // addressMeaning compares places, whether they are said or given by order.
@@ -113,10 +110,7 @@ func (c *comparison) machineMeaning(property, before, after string) (Meaning, st
 		}
 		return HostOnly, "who makes the memory"
 	}
-	if m := machineProperties[property]; m != "" {
-		return m, ""
-	}
-	return Unknown, ""
+	return orUnknown(qemuopt.MeaningOf("-machine", "", property)), ""
 }
 
 // chipset returns what a machine type is a version of: q35, of q35 and of
@@ -159,20 +153,14 @@ func (c *comparison) blockMeaning(p pair, property string) (Meaning, string) {
 		role = c.before.roles[p.before.ID()]
 	}
 	live := c.isLive(p.before, property)
-	switch property {
-	case "aio", "cache.direct", "cache.no-flush", "detect-zeroes", "discard", "l2-cache-size", "cache-size", "auto-read-only", "locking":
-		return HostOnly, role
-	case "read-only", "readonly":
-		return HardwareFeature, role
-	case "file", "backing":
-		if c.before.contents(p.before.ID()) == c.after.contents(p.after.ID()) {
-			return HostOnly, role
-		}
+	flag := p.after.Flag
+	if m := qemuopt.MeaningOf(flag, "", property); m != "" {
+		return Meaning(m), role
 	}
-	if property == "werror" || property == "rerror" {
-		return Mishap, role
-	}
+	same := c.before.contents(p.before.ID()) == c.after.contents(p.after.ID())
 	switch {
+	case same && qemuopt.Reference(flag, "", property) == qemuopt.BlockNode:
+		return HostOnly, role
 	case role == firmwareCode:
 		return Firmware, role
 	case role == firmwareVariables:

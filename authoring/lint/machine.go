@@ -3,6 +3,8 @@ package lint
 import (
 	"slices"
 	"strings"
+
+	"vmop/vmtypes/qemuopt"
 )
 
 // A Machine is what the QEMU that is installed knows. Of what it cannot say, nil
@@ -36,15 +38,14 @@ func complaints(qemu Machine, flag, value string, keys []string) []complaint {
 	if flags := qemu.Flags(); flags != nil && !slices.Contains(flags, "-"+strings.TrimLeft(flag, "-")) {
 		return []complaint{{unknownFlag, flag, qemu.Name() + " has no option " + flag + suggestion(flag, flags)}}
 	}
-	what := map[string]string{
-		"-device": "device", "-object": "object", "-netdev": "network backend", "-chardev": "backend",
-		"-blockdev": "block driver",
-		"-machine":  "machine", "-cpu": "CPU model", "-accel": "accelerator",
-	}[flag]
-	if hosts[flag+" "+value] {
+	if known := qemuopt.Exactly(flag, value); known != nil && known.OfHost {
 		return nil
 	}
 	if values := qemu.Values(flag); value != "" && values != nil && !slices.Contains(values, value) {
+		what := ""
+		if known := qemuopt.Flag(flag); known != nil {
+			what = known.Noun
+		}
 		return []complaint{{
 			unknownValue, value,
 			qemu.Name() + " has no " + what + " " + value + suggestion(value, values),
@@ -65,13 +66,6 @@ func complaints(qemu Machine, flag, value string, keys []string) []complaint {
 		}
 	}
 	return list
-}
-
-// hosts are values that depend on the computer, not on the program: QEMU has them
-// for guests of the host's own architecture.
-var hosts = map[string]bool{
-	"-accel kvm": true, "-accel hvf": true, "-accel xen": true, "-accel whpx": true,
-	"-cpu host": true,
 }
 
 // has tells whether a property is among those that are known, or a part of one,

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"go.starlark.net/syntax"
+
+	"vmop/vmtypes/qemuopt"
 )
 
 // The rules of this file are about vm.options.
@@ -192,17 +194,12 @@ func (m *module) words(into map[string]int, seen map[string]bool) {
 
 // ---- what stands in options
 
-// listFlags are QEMU's options whose text is a list of properties.
-var listFlags = map[string]bool{
-	"-device": true, "-netdev": true, "-chardev": true, "-object": true, "-blockdev": true, "-drive": true, "-machine": true,
-	"-smp": true, "-rtc": true, "-boot": true, "-audiodev": true, "-tpmdev": true, "-smbios": true, "-numa": true, "-spice": true,
-}
-
 // propertiesInText finds properties that are written into the value of an
 // option, where nothing is escaped or checked, and replace() can't see them.
 func propertiesInText(m *module) {
 	for _, o := range m.optionCalls() {
-		if !listFlags[o.flag] || o.props != nil || o.valueNode == nil {
+		known := qemuopt.Flag(o.flag)
+		if known == nil || !known.List || o.props != nil || o.valueNode == nil {
 			continue
 		}
 		literal := o.valueNode

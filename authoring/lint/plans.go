@@ -8,6 +8,7 @@ import (
 
 	"vmop/authoring/compare"
 	"vmop/vmtypes/plan"
+	"vmop/vmtypes/qemuopt"
 )
 
 // Plans returns what the rules find in plans that types have made of sample VMs:
@@ -40,21 +41,20 @@ func Plans(plans []*plan.Plan, sources map[string]string, qemu Machine) []Findin
 
 // asked returns what a machine does not know of an option of a plan.
 func asked(qemu Machine, o *plan.Option) []complaint {
-	value, names := o.Value, []string{}
-	for _, p := range o.Properties {
-		names = append(names, p.Key)
-	}
 	switch o.Flag {
 	case "-cpu":
-		value, names = cpu(o.Value)
+		value, names := cpu(o.Value)
+		return complaints(qemu, o.Flag, value, names)
 	case "-global":
 		return askedGlobal(qemu, o)
-	case "-machine", "-object", "-device", "-netdev", "-chardev":
-		if kind, ok := o.Get(map[string]string{"-machine": "type", "-object": "qom-type", "-device": "driver"}[o.Flag]); ok && value == "" {
-			value = kind
-		}
-	case "-blockdev":
-		value, _ = o.Get("driver")
+	}
+	one := o.Structured()
+	value, names := one.Value, []string{}
+	if known := qemuopt.Flag(o.Flag); known != nil && known.Noun != "" {
+		value = one.Backend()
+	}
+	for _, p := range one.Properties {
+		names = append(names, p.Key)
 	}
 	return complaints(qemu, o.Flag, value, names)
 }

@@ -49,10 +49,10 @@ func (o Option) fromJSON() Option {
 	}
 	o.List, o.Value, o.Properties = true, "", nil
 	o.flatten("", object)
-	kind := map[string]string{"-device": "driver", "-object": "qom-type"}[o.Flag]
-	if kind == "" && o.Flag != "-blockdev" {
-		kind = "type"
+	if o.Flag == "-blockdev" {
+		return o // its driver is a property as others
 	}
+	kind := qemuopt.Flag(o.Flag).Implied
 	for i, p := range o.Properties {
 		if p.Key == kind {
 			o.Value = p.Value
@@ -98,11 +98,12 @@ func (p Process) options() []Option {
 }
 
 // Backend returns the backend or driver that a structured option names: its first
-// value, of a block node the driver.
+// value, or the property that QEMU takes the first value for.
 func (o Option) Backend() string {
-	if o.Value == "" && o.Flag == "-blockdev" {
-		driver, _ := o.Get("driver")
-		return driver
+	known := qemuopt.Flag(o.Flag)
+	if o.Value != "" || known == nil || known.Implied == "" {
+		return o.Value
 	}
-	return o.Value
+	backend, _ := o.Get(known.Implied)
+	return backend
 }

@@ -76,6 +76,14 @@ var devices = []Device{
 	{"vfio-ap vfio-ccw", "a device of the host", false, false},
 	{"virtio-keyboard-pci virtio-mouse-pci virtio-tablet-pci virtio-input-host-pci", "an input device", false, false},
 
+	// What a machine with PCI takes for the same with -pci behind.
+	{"virtio-blk", "a disk", true, false},
+	{"virtio-scsi", "a disk controller", true, false},
+	{"virtio-serial", "a serial port", true, false},
+	{"virtio-gpu", "a video card", true, false},
+	{"virtio-balloon", "the memory balloon", true, false},
+	{"virtio-rng", "a source of random numbers", true, false},
+
 	// Without a noun: parts of a machine, which -global is about, and the rest.
 	{"ICH9-LPC PIIX4_PM cfi.pflash01 kvm-pit mc146818rtc", "", false, true},
 	{"edu ivshmem-plain ivshmem-doorbell pci-testdev", "", true, false},

@@ -15,6 +15,8 @@ type Option struct {
 	Backed bool
 	// Makes is the kind of thing that others refer to by the option's id.
 	Makes Kind
+	// Implied is the property that the first value is, if it has a name.
+	Implied string
 	// Noun is what the first value names, for messages: "block driver".
 	Noun string
 	// List is set if the text of the option is a list of properties.

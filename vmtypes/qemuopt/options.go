@@ -15,14 +15,14 @@ var options = []Option{
 	{Flag: "-readconfig", Own: "options from elsewhere cannot be checked or explained"},
 
 	// The machine.
-	{Flag: "-machine", Noun: "machine", List: true, Guest: Chipset, First: Text, Known: true, Stock: true, Properties: machineProperties},
-	{Flag: "-accel", Backed: true, Noun: "accelerator", List: true, Guest: Emulator, Stock: true},
+	{Flag: "-machine", Implied: "type", Noun: "machine", List: true, Guest: Chipset, First: Text, Known: true, Stock: true, Properties: machineProperties},
+	{Flag: "-accel", Implied: "accel", Backed: true, Noun: "accelerator", List: true, Guest: Emulator, Stock: true},
 	{Flag: "-enable-kvm", Guest: Emulator, Text: Alone},
 	{Flag: "-cpu", Noun: "CPU model", Guest: CPUModel, Text: Text, Stock: true},
 	{Flag: "-cpu", Backend: "host", OfHost: true},
-	{Flag: "-smp", List: true, Guest: CPUTopology, Text: Text, Known: true, Stock: true},
-	{Flag: "-m", List: true, Guest: RAM, Text: Text, Known: true, Stock: true},
-	{Flag: "-numa", Backed: true, List: true, Guest: RAM, Key: "nodeid"},
+	{Flag: "-smp", Implied: "cpus", List: true, Guest: CPUTopology, Text: Text, Known: true, Stock: true},
+	{Flag: "-m", Implied: "size", List: true, Guest: RAM, Text: Text, Known: true, Stock: true},
+	{Flag: "-numa", Implied: "type", Backed: true, List: true, Guest: RAM, Key: "nodeid"},
 	{Flag: "-mem-path", Guest: HostOnly},
 	{Flag: "-mem-prealloc", Guest: HostOnly},
 	{Flag: "-overcommit", List: true, Guest: HostOnly},
@@ -39,7 +39,7 @@ var options = []Option{
 	{Flag: "-no-user-config", Text: Alone, Stock: true, Guest: HostOnly},
 
 	// What it boots.
-	{Flag: "-boot", List: true, Guest: BootOrder, Known: true, Stock: true, Properties: []Property{
+	{Flag: "-boot", Implied: "order", List: true, Guest: BootOrder, Known: true, Stock: true, Properties: []Property{
 		{"order once menu", Text, BootOrder, ""},
 		{"splash", Reads, BootOrder, ""},
 	}},
@@ -57,29 +57,29 @@ var options = []Option{
 	}},
 
 	// Devices, and what is behind them.
-	{Flag: "-device", Makes: DeviceID, Noun: "device", List: true, Known: true, Stock: true, Properties: deviceProperties},
+	{Flag: "-device", Implied: "driver", Makes: DeviceID, Noun: "device", List: true, Known: true, Stock: true, Properties: deviceProperties},
 	{Flag: "-global", Known: true, Stock: true, Properties: globalProperties},
-	{Flag: "-object", Backed: true, Makes: Object, Noun: "object", List: true, Stock: true, Properties: []Property{{"chardev", Text, "", Chardev}}},
-	{Flag: "-chardev", Backed: true, Makes: Chardev, Noun: "backend", List: true, Guest: HostOnly, Stock: true},
+	{Flag: "-object", Implied: "qom-type", Backed: true, Makes: Object, Noun: "object", List: true, Stock: true, Properties: []Property{{"chardev", Text, "", Chardev}}},
+	{Flag: "-chardev", Implied: "backend", Backed: true, Makes: Chardev, Noun: "backend", List: true, Guest: HostOnly, Stock: true},
 	{Flag: "-serial", Guest: HardwareFeature, Stock: true},
 	{Flag: "-parallel", Guest: HardwareFeature},
-	{Flag: "-netdev", Backed: true, Makes: Netdev, Noun: "network backend", List: true, Guest: Network, Stock: true, Properties: []Property{
+	{Flag: "-netdev", Implied: "type", Backed: true, Makes: Netdev, Noun: "network backend", List: true, Guest: Network, Stock: true, Properties: []Property{
 		{"chardev", Text, Network, Chardev},
 		{"vhost fd queues", Unknown, HostOnly, ""},
 	}},
 	{Flag: "-nic", List: true, Guest: Network},
-	{Flag: "-blockdev", Makes: BlockNode, Noun: "block driver", List: true, Stock: true, Properties: nodeProperties},
+	{Flag: "-blockdev", Implied: "driver", Makes: BlockNode, Noun: "block driver", List: true, Stock: true, Properties: nodeProperties},
 	{Flag: "-drive", Makes: BlockNode, List: true, Known: true, Stock: true, Properties: driveProperties},
-	{Flag: "-tpmdev", Backed: true, Makes: TPMDev, List: true, Guest: TPM, Stock: true, Properties: []Property{{"chardev", Text, TPM, Chardev}}},
-	{Flag: "-audiodev", Backed: true, Makes: AudioDev, List: true, Guest: HostOnly, Stock: true},
-	{Flag: "-fsdev", Backed: true, Makes: FSDev, List: true, Guest: HostOnly},
+	{Flag: "-tpmdev", Implied: "type", Backed: true, Makes: TPMDev, List: true, Guest: TPM, Stock: true, Properties: []Property{{"chardev", Text, TPM, Chardev}}},
+	{Flag: "-audiodev", Implied: "driver", Backed: true, Makes: AudioDev, List: true, Guest: HostOnly, Stock: true},
+	{Flag: "-fsdev", Implied: "fsdriver", Backed: true, Makes: FSDev, List: true, Guest: HostOnly},
 	{Flag: "-virtfs", List: true, Properties: []Property{{"path", WritesFolder, "", ""}}},
 	{Flag: "-add-fd", List: true, Guest: HostOnly, Key: "fd"},
 	{Flag: "-vga", Guest: HardwareReplaced, Text: Text},
 
 	// The screen.
-	{Flag: "-display", Backed: true, List: true, Guest: Viewers, Stock: true},
-	{Flag: "-vnc", List: true, Guest: Viewers, Known: true, Stock: true, Key: "id", Properties: []Property{
+	{Flag: "-display", Implied: "type", Backed: true, List: true, Guest: Viewers, Stock: true},
+	{Flag: "-vnc", Implied: "vnc", List: true, Guest: Viewers, Known: true, Stock: true, Key: "id", Properties: []Property{
 		{"id share", Text, Viewers, ""},
 		{"tls-creds password-secret", Text, Viewers, Object},
 		{"audiodev", Text, Viewers, AudioDev},
@@ -100,13 +100,13 @@ var options = []Option{
 	{Flag: "-watchdog-action", Guest: Mishap},
 	{Flag: "-no-reboot", Guest: Mishap, Text: Alone},
 	{Flag: "-no-shutdown", Guest: Mishap, Text: Alone},
-	{Flag: "-sandbox", List: true, Guest: Isolation, Known: true, Stock: true, Properties: []Property{
+	{Flag: "-sandbox", Implied: "enable", List: true, Guest: Isolation, Known: true, Stock: true, Properties: []Property{
 		{"obsolete elevateprivileges spawn resourcecontrol", Text, Isolation, ""},
 	}},
 	{Flag: "-runas", Guest: Isolation},
 	{Flag: "-chroot", Guest: Isolation},
 	{Flag: "-run-with", Guest: Isolation},
-	{Flag: "-name", List: true, Guest: HostOnly, Text: Text, First: Text, Known: true, Stock: true, Properties: []Property{
+	{Flag: "-name", Implied: "guest", List: true, Guest: HostOnly, Text: Text, First: Text, Known: true, Stock: true, Properties: []Property{
 		{"guest process", Text, HostOnly, ""},
 	}},
 	{Flag: "-msg", List: true, Guest: HostOnly},
