@@ -20,6 +20,9 @@ func (m *machine) boot(ctx context.Context, opts Options) error {
 	limit := cmp.Or(opts.BootTime, bootTime)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("QEMU did not answer within %s%s", limit, m.suspects()))
 	defer cancel()
+	if err := m.rememberType(); err != nil {
+		return err
+	}
 	m.live = reconcile.New(m.vm.Plan.Rules, m.vm.beginning())
 	if err := m.settle(ctx); err != nil {
 		return err

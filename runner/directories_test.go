@@ -87,7 +87,7 @@ func TestRuntimeDirectory(t *testing.T) {
 				Sockets:   []plan.Socket{{Role: "console", Path: at("console.sock")}},
 			}}}
 			require.NoError(t, os.Mkdir(dir, 0o755))
-			ours := files{monitorSocket: "", cloudInitImage: "", recordFile: "", progressFile: "", "swtpm-sock": "", "console.sock": ""}
+			ours := files{monitorSocket: "", cloudInitImage: "", recordFile: "", progressFile: "", typeFile: "", "swtpm-sock": "", "console.sock": ""}
 			fill(t, dir, ours)
 			fill(t, dir, tt.other)
 			require.NoError(t, m.takeRuntimeDir())

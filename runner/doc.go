@@ -27,6 +27,7 @@
 // runner needs (record.go):
 //
 //	machine.json   the processes, and all that the plan was made of; never changed
+//	vmtype.txtar   the archive of the VM type
 //	runner.json    how far the runner has come: the last reset, the word to stop …
 //	config.yaml    the configuration in force, if it is another than the first
 //

@@ -30,7 +30,7 @@ func (vm *VM) judge(p *policy.Policy, vmTypes string, spec vmspec.Spec, made *pl
 			s.Images = append(s.Images, d.File)
 		}
 	}
-	for _, name := range []string{monitorSocket, control.SocketName, recordFile, progressFile, configFile} {
+	for _, name := range []string{monitorSocket, control.SocketName, recordFile, progressFile, typeFile, configFile} {
 		s.Reserved = append(s.Reserved, filepath.Join(vm.RuntimeDir, name))
 	}
 	for _, name := range []string{pinnedType, pinnedMachines, config.UUIDFile, runnerLock, machineLock, runtimeLink, endedFile} {

@@ -26,8 +26,8 @@ const (
 type pin struct {
 	vmType   *vmtypes.Type
 	machines map[string]string
-	// archive is to be written to the data directory; nil means that it is there.
-	archive []byte
+	archive  []byte // of the type
+	kept     bool   // the archive is in the data directory
 }
 
 // loadPin returns the pinned type of the data directory, if it has one and it
@@ -72,7 +72,7 @@ func readPin(ctx context.Context, dataDir, name string) (*pin, error) {
 	if vmType.Name() != wanted {
 		return nil, nil
 	}
-	p := &pin{vmType: vmType}
+	p := &pin{vmType: vmType, archive: data, kept: true}
 	p.machines, err = readMachines(dataDir)
 	return p, err
 }
@@ -89,7 +89,7 @@ func (p *pin) hasVersion(machine string) bool {
 
 // write stores the type.
 func (p *pin) write(dataDir string) error {
-	if p.archive == nil {
+	if p.kept {
 		return nil
 	}
 	return durable.Write(filepath.Join(dataDir, pinnedType), p.archive, 0o600, durable.Synced)

@@ -57,7 +57,7 @@ func TestPinnedTypeIsKeptUntilTheUserWantsAnother(t *testing.T) {
 			p, err := loadPin(t.Context(), changedLibrary(t, dir), dir, tt.name, tt.update)
 			require.NoError(t, err)
 			require.Equal(t, tt.machines, p.machines)
-			require.Equal(t, tt.stored, p.archive != nil)
+			require.Equal(t, tt.stored, !p.kept)
 			archive, err := p.vmType.Archive()
 			require.NoError(t, err)
 			require.Contains(t, string(archive), tt.source)
@@ -135,4 +135,26 @@ func TestMachineVersions(t *testing.T) {
 	machines, err = readMachines(dir)
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"q35": "pc-q35-9.2", "pc": "pc-i440fx-7.2"}, machines)
+}
+
+// The type of a machine that runs is in a file beside its record, or in the record itself
+// if an older runner made it.
+func TestTheTypeOfAMachineThatRuns(t *testing.T) {
+	t.Parallel()
+	old, dir := record{VMType: "VM type mine.star\n\n-- mine.star --\n" + oldType}, t.TempDir()
+	p, err := old.pin(t.Context(), dir)
+	require.NoError(t, err)
+	require.Equal(t, "mine", p.vmType.Name())
+
+	_, err = new(record).pin(t.Context(), dir)
+	require.ErrorIs(t, err, os.ErrNotExist)
+	m := &machine{vm: &VM{RuntimeDir: dir, pin: p}}
+	require.NoError(t, m.rememberType())
+	for unpinned, kept := range map[bool]bool{true: false, false: true} {
+		again, err := (&record{Unpinned: unpinned}).pin(t.Context(), dir)
+		require.NoError(t, err)
+		require.Equal(t, "mine", again.vmType.Name())
+		require.Equal(t, p.archive, again.archive)
+		require.Equal(t, kept, again.kept)
+	}
 }

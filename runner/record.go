@@ -24,6 +24,9 @@ import (
 const (
 	recordFile   = "machine.json"
 	progressFile = "runner.json"
+	// typeFile is the archive of the machine's type: a file of its own, because it is
+	// long, and has to be there before the guest runs.
+	typeFile = pinnedType
 	// configFile is the configuration in force, if it isn't the record's.
 	configFile = "config.yaml"
 	// runtimeLink in the data directory leads to the runtime directory, which
@@ -48,9 +51,10 @@ type record struct {
 	Config     string `json:"config"` // its text
 	DataDir    string `json:"dataDir"`
 	UUID       string `json:"uuid"`
-	// VMType is the archive of the type, and Unpinned says that it isn't in the
-	// data directory yet.
-	VMType    string            `json:"vmType"`
+	// VMType is the archive of the type in the record of an older runner, which made
+	// no typeFile.
+	VMType string `json:"vmType,omitempty"`
+	// Unpinned: the type isn't in the data directory yet.
 	Unpinned  bool              `json:"unpinned,omitempty"`
 	Machines  map[string]string `json:"machines,omitempty"`
 	Host      hostFacts         `json:"host"`
@@ -91,21 +95,22 @@ func sinceBoot() time.Duration {
 }
 
 // record returns what a later runner must know. The guest is about to run.
-func (m *machine) record() (record, error) {
+func (m *machine) record() record {
 	vm := m.vm
-	archive, err := vm.pin.vmType.Archive()
-	if err != nil {
-		return record{}, err
-	}
 	r := record{
 		Version: recordVersion, QEMU: m.qemu.ID(), Began: m.began,
 		ConfigFile: m.file, Config: string(vm.Config.Text()), DataDir: vm.DataDir, UUID: vm.Spec.UUID,
-		VMType: string(archive), Unpinned: vm.pin.archive != nil, Machines: vm.pin.machines, Host: vm.facts, Protected: vm.protected,
+		Unpinned: !vm.pin.kept, Machines: vm.pin.machines, Host: vm.facts, Protected: vm.protected,
 	}
 	for _, h := range m.helpers {
 		r.Helpers = append(r.Helpers, h.ID())
 	}
-	return r, nil
+	return r
+}
+
+// rememberType writes the part of the record that is known while QEMU is coming up.
+func (m *machine) rememberType() error {
+	return durable.Write(filepath.Join(m.vm.RuntimeDir, typeFile), m.vm.pin.archive, 0o600, durable.Volatile)
 }
 
 // remember writes the record; from now on the machine is carried on by another
@@ -118,11 +123,7 @@ func (m *machine) remember() error {
 	if err != nil {
 		return err
 	}
-	r, err := m.record()
-	if err != nil {
-		return err
-	}
-	if err := writeJSON(filepath.Join(m.vm.RuntimeDir, recordFile), r, durable.Volatile); err != nil {
+	if err := writeJSON(filepath.Join(m.vm.RuntimeDir, recordFile), m.record(), durable.Volatile); err != nil {
 		return err
 	}
 	return linkRuntime(m.vm.DataDir, m.vm.RuntimeDir)
@@ -261,7 +262,7 @@ func (r *record) vm(ctx context.Context, runtimeDir string) (*VM, error) {
 	if err := vm.resolve(vm.DataDir, false); err != nil {
 		return nil, err
 	}
-	if vm.pin, err = r.pin(ctx); err != nil {
+	if vm.pin, err = r.pin(ctx, runtimeDir); err != nil {
 		return nil, err
 	}
 	vm.protected = r.Protected
@@ -271,11 +272,13 @@ func (r *record) vm(ctx context.Context, runtimeDir string) (*VM, error) {
 }
 
 // pin returns the type of the machine.
-func (r *record) pin(ctx context.Context) (p *pin, err error) {
-	p = &pin{machines: r.Machines}
-	if r.Unpinned {
-		p.archive = []byte(r.VMType)
+func (r *record) pin(ctx context.Context, runtimeDir string) (p *pin, err error) {
+	p = &pin{machines: r.Machines, archive: []byte(r.VMType), kept: !r.Unpinned}
+	if r.VMType == "" {
+		if p.archive, err = os.ReadFile(filepath.Join(runtimeDir, typeFile)); err != nil {
+			return nil, fmt.Errorf("read the type of the VM that runs: %w", err)
+		}
 	}
-	p.vmType, err = vmtypes.LoadArchive(ctx, []byte(r.VMType))
+	p.vmType, err = vmtypes.LoadArchive(ctx, p.archive)
 	return p, err
 }

@@ -171,7 +171,7 @@ func (m *machine) mayTake(dir string) error {
 
 // ownFiles are the runner's files in the runtime directory. The record goes
 // first: without it there is no machine to be carried on.
-var ownFiles = []string{recordFile, progressFile, configFile, cloudInitImage}
+var ownFiles = []string{recordFile, progressFile, typeFile, configFile, cloudInitImage}
 
 // noteRuntimeDir notes what to remove at the end: the directory is the VM's.
 func (m *machine) noteRuntimeDir() {

@@ -71,8 +71,9 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	s.console = newConsole(func(u status.Update) { _ = opts.Tracker.Update(u) })
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
+	routes := sync.OnceValue(s.routes) // for the first client: a start needs none
 	s.http = &http.Server{
-		Handler:           s.routes(),
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { routes().ServeHTTP(w, r) }),
 		ReadHeaderTimeout: headerTime,
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(opts.Log.Handler(), slog.LevelDebug),
