@@ -101,7 +101,7 @@ func rows() []row {
 	perVM := func(n int, r round) float64 { return float64(n) / float64(r.Added) }
 	return []row{
 		{"memory after a restart, MiB", func(r round) string { return mib(r.Restarted) }, "<= 10 KiB/VM", func(r report) bool { return met(r.fit(restarted)) }},
-		{"memory of who created them, MiB", func(r round) string { return mib(r.Memory) }, "<= 10 KiB/VM", func(r report) bool { return met(r.fit(memory)) }},
+		{"memory after creating them, MiB", func(r round) string { return mib(r.Memory) }, "<= 10 KiB/VM", func(r report) bool { return met(r.fit(memory)) }},
 		{
 			"writes per VM, created to booted", func(r round) string { return fmt.Sprintf("%.2f", perVM(r.Calls.writes(), r)) }, fmt.Sprintf("<= %d", mostWrites),
 			every(func(r round) bool { return perVM(r.Calls.writes(), r) <= mostWrites }),
@@ -113,7 +113,7 @@ func rows() []row {
 			"VMs booted per second", func(r round) string { return fmt.Sprintf("%.0f", float64(r.Added)/r.Running) }, fmt.Sprintf(">= %d", leastCreates),
 			func(r report) bool { return float64(last(r).Added)/last(r).Running >= leastCreates },
 		},
-		{"looks at each VM", func(r round) string { return fmt.Sprintf("%.1f", r.Reconciled/float64(r.Added)) }, "", nil},
+		{"reconciliations of each VM", func(r round) string { return fmt.Sprintf("%.1f", r.Reconciled/float64(r.Added)) }, "", nil},
 		{"reconciliation at that speed, median, ms", func(r round) string { return ms(r.Median) }, "", nil},
 		{"reconciliation at that speed, p99, ms", func(r round) string { return ms(r.P99) }, "", nil},
 		{"reconciliation with nothing to do, median, ms", func(r round) string { return ms(r.Idle) }, "", nil},
@@ -121,7 +121,7 @@ func rows() []row {
 		{"processor time per VM of all servers, ms", func(r round) string { return fmt.Sprintf("%.0f", 1000*r.Servers/float64(r.Added)) }, "", nil},
 		{"processor time per VM, ms", func(r round) string { return fmt.Sprintf("%.1f", 1000*r.Processor/float64(r.Added)) }, "", nil},
 		{"restart until synced, s", func(r round) string { return fmt.Sprintf("%.1f", r.Synced) }, "<= 5", func(r report) bool { return last(r).Synced <= mostSync }},
-		{"restart until all are looked at, s", func(r round) string { return fmt.Sprintf("%.1f", r.Looked) }, "", nil},
+		{"restart until all are reconciled, s", func(r round) string { return fmt.Sprintf("%.1f", r.Looked) }, "", nil},
 	}
 }
 
@@ -164,7 +164,7 @@ func (r report) table() string {
 	slope, fit := r.fit(restarted)
 	fmt.Fprintf(&b, "\nmemory after a restart: %.1f KiB per VM, R² %.4f", slope/1024, fit)
 	slope, fit = r.fit(memory)
-	fmt.Fprintf(&b, "\nmemory of who created them: %.1f KiB per VM, R² %.4f", slope/1024, fit)
+	fmt.Fprintf(&b, "\nmemory after creating them: %.1f KiB per VM, R² %.4f", slope/1024, fit)
 	fmt.Fprintf(&b, "\nidle for %.0f s: %d writes, %d reads, %.0f ms of processor time, and %d renewals of the lease",
 		r.Idle.Seconds, r.Idle.Calls.writes(), r.Idle.Calls.reads(), 1000*r.Idle.Processor, r.Idle.Calls.renewals())
 	fmt.Fprint(&b, r.Single.table())
@@ -186,7 +186,7 @@ func (s single) table() string {
 		{"---", "---:", "---:", "---", "---"},
 		{"reconciliation, ms", ms(s.Reconciled), ms(s.ReconciledP99), "p99 <= 100", verdict},
 		{"a VM is created, until it has booted, ms", ms(s.Booted), ms(s.BootedP99), "", ""},
-		{"a VM that runs is changed, until its pod is told, ms", ms(s.Edited), ms(s.EditedP99), "", ""},
+		{"a running VM is changed, until its pod has it, ms", ms(s.Edited), ms(s.EditedP99), "", ""},
 	})
 	return b.String()
 }

@@ -86,7 +86,7 @@ func TestTable(t *testing.T) {
 	table := r.table()
 	for _, want := range []string{
 		`\| memory after a restart, MiB +\| 30\.0 +\| 38\.0 +\| 46\.0 +\| <= 10 KiB/VM +\| met `,
-		`\| memory of who created them, MiB +\| .* \| missed `,
+		`\| memory after creating them, MiB +\| .* \| missed `,
 		`\| writes per VM, created to booted +\| +\| 8\.50 +\| 2\.00 +\| <= 8 +\| missed `,
 		`\| reads per VM, created to booted +\| +\| 0\.00 +\| 0\.00 +\| 0 +\| met `,
 		`\| VMs booted per second +\| +\| 50 +\| 25 +\| >= 50 +\| missed `,
@@ -94,7 +94,7 @@ func TestTable(t *testing.T) {
 		`\| reconciliation with nothing to do, p99, ms +\| +\| 40 +\| 120 +\| <= 100 +\| missed `,
 		`\| Every 200ms, with 2100 VMs +\|`,
 		`\| reconciliation, ms +\| 20 +\| 80 +\| p99 <= 100 \| met \|`,
-		`\| a VM that runs is changed, until its pod is told, ms +\| 30 +\| 90 +\|`,
+		`\| a running VM is changed, until its pod has it, ms +\| 30 +\| 90 +\|`,
 		`\| restart until synced, s +\| +\| 1\.0 +\| 6\.0 +\| <= 5 +\| missed `,
 		`memory after a restart: 8\.2 KiB per VM, R² 1\.0000`,
 		`idle for 60 s: 0 writes, 0 reads, 10 ms of processor time, and 30 renewals of the lease`,
