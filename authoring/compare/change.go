@@ -17,7 +17,7 @@ type Change struct {
 	// change while the VM runs. Everything else takes a new start.
 	Live bool `json:"live,omitempty"`
 	// Place is the line of the new plan's source that made it, or of the old
-	// one's if it is gone: "asset.star:17"; empty if it has none.
+	// one's if it is gone: "asset.star:17"; empty if it takes none.
 	Place string `json:"place,omitempty"`
 }
 

@@ -36,7 +36,7 @@ type Conflict struct {
 
 // Error returns what to do.
 func (e Conflict) Error() string {
-	return fmt.Sprintf("%s is yours, and is left as it is; add to it:\n%s", e.Path, strings.TrimSuffix(e.Want, "\n"))
+	return fmt.Sprintf("%s is your own file and was left unchanged; add this to it:\n%s", e.Path, strings.TrimSuffix(e.Want, "\n"))
 }
 
 // Write writes stubs and settings into a folder, and tells what it did about
@@ -46,7 +46,7 @@ func Write(dir string) ([]File, error) {
 	if info, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("set up editors: %w", err)
 	} else if !info.IsDir() {
-		return nil, fmt.Errorf("set up editors: %s is no folder", dir)
+		return nil, fmt.Errorf("set up editors: %s is not a folder", dir)
 	}
 	stubs := filepath.Join(dir, reference.StubsName)
 	done, err := replace(stubs, reference.Stubs())
@@ -68,7 +68,7 @@ func replace(path, text string) (Outcome, error) {
 	case err == nil && string(old) == text:
 		return Unchanged, nil
 	case err == nil && !strings.HasPrefix(string(old), first):
-		return Kept, fmt.Errorf("write stubs: %s is not from here: move it away", path)
+		return Kept, fmt.Errorf("write stubs: %s was not written by vmrunner: move it away", path)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return Kept, fmt.Errorf("write stubs: %w", err)
 	}

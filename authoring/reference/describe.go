@@ -63,7 +63,7 @@ func DescribeAll(ctx context.Context, source vmtypes.Source, describe Describer)
 		types, errs = append(types, Described(d)), append(errs, err)
 	}
 	if len(types) == 0 {
-		return nil, fmt.Errorf("there is no VM type in %s: no file *.star that defines launch(vm, host)", source.Dir)
+		return nil, fmt.Errorf("there is no VM type in %s: no *.star file defines launch(vm, host)", source.Dir)
 	}
 	return types, errors.Join(errs...)
 }

@@ -32,7 +32,7 @@ func (r *Revision) openGit(ctx context.Context, name string) error {
 	}
 	id, err := git(ctx, nil, "rev-parse", "--verify", "--end-of-options", tree)
 	if err != nil {
-		return fmt.Errorf("%q is no file, no folder and no stock type (%s), and as a git revision: %w", name,
+		return fmt.Errorf("%q is not a file, a folder or a stock type (%s), and as a git revision: %w", name,
 			stockNames(), err)
 	}
 	list, err := git(ctx, nil, "ls-tree", "-r", "-z", "--full-tree", strings.TrimSpace(string(id)))
@@ -131,7 +131,7 @@ func readBlob(in *bufio.Reader) ([]byte, error) {
 func git(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
 	program, err := exec.LookPath("git")
 	if err != nil {
-		return nil, errors.New("git is not installed here")
+		return nil, errors.New("git is not installed")
 	}
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdin = stdin
@@ -143,7 +143,7 @@ func git(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
 		case text == "":
 			return nil, fmt.Errorf("git %s: %w", args[0], err)
 		case text == "Needed a single revision":
-			return nil, errors.New("git knows no such revision, or no such path in it")
+			return nil, errors.New("there is no such revision, or no such path in it")
 		default:
 			return nil, fmt.Errorf("git says: %s", text)
 		}

@@ -196,7 +196,7 @@ func ReadSamples(dir string, must bool) ([]*sample.Sample, error) {
 		return nil, err
 	}
 	if len(paths) == 0 && must {
-		return nil, fmt.Errorf("there are no samples in %s: archives NAME.txtar, or configurations", dir)
+		return nil, fmt.Errorf("there are no samples in %s: no NAME.txtar archives or configurations", dir)
 	}
 	var list []*sample.Sample
 	for _, path := range paths {

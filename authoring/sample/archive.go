@@ -27,7 +27,7 @@ func readArchive(path string, data []byte, settings []string) (*Sample, error) {
 	all := excerpt{file: path, lines: strings.Split(string(data), "\n"), first: 1}
 	var faults yamlfile.Faults
 	if strings.TrimSpace(string(archive.Comment)) == "" {
-		faults = append(faults, all.fault(1, 1, "there is no comment",
+		faults = append(faults, all.fault(1, 1, "the comment is missing",
 			"begin with a line that says what is special about this machine"))
 	}
 	vm := ""

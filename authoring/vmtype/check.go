@@ -28,18 +28,18 @@ func newCheck(f Flags) *cobra.Command {
 	var c checking
 	cmd := &cobra.Command{
 		Use:   "check [DIR...]",
-		Short: "Find out whether VM types work, with the QEMU that is installed",
-		Long: "check loads every module of a folder, runs the tests and samples as \"test\" does, and\n" +
-			"has QEMU make the machine of each sample, without starting it: what QEMU refuses is\n" +
-			"shown with the line that made it, and what the rules for changes at run time need is\n" +
-			"looked for in the machine. A type without a sample is tried with the smallest VM.\n\n" +
-			"No rights are needed and nothing is left behind: images are empty, networks lead\n" +
-			"nowhere, devices of this computer that cannot be opened are left out, and told.\n" +
+		Short: "Check VM types with the installed QEMU",
+		Long: "check loads every module of a folder, runs the tests and samples as \"test\" does, and has\n" +
+			"QEMU create the machine of each sample without starting it. What QEMU rejects is shown with\n" +
+			"the line that made it; what the rules for changes at run time need is looked up in the\n" +
+			"machine. A type without a sample is tried with a minimal VM.\n\n" +
+			"No privileges are needed and nothing is left behind: images are empty, networks lead\n" +
+			"nowhere, and devices of this computer that cannot be opened are left out, with a note.\n" +
 			"docs/vm-types/testing.md says what is replaced.\n\n" +
-			"QEMU and helpers get the arguments that a type chose, and are not contained. Check\n" +
-			"somebody else's types with --vmtypes-policy, or look at \"render\" first.\n\n" +
-			"Exit codes: 0 all is well, 1 something is wrong, 2 a wrong call, or nothing to check,\n" +
-			"3 nothing is wrong, but QEMU or another program is missing, so not all was tried.",
+			"QEMU and helpers get the arguments that a type chose, and are not sandboxed. Check the types\n" +
+			"of others with --vmtypes-policy, or look at the output of \"render\" first.\n\n" +
+			"Exit codes: 0 success, 1 something failed, 2 wrong usage, or nothing to check, 3 nothing\n" +
+			"failed, but QEMU or another program is missing, so not everything was tried.",
 		Example: "  vmrunner vmtype check\n" +
 			"  vmrunner vmtype check -v --qemu /opt/qemu-10/bin types\n" +
 			"  vmrunner vmtype check --junit report.xml types\n" +
@@ -55,9 +55,9 @@ func newCheck(f Flags) *cobra.Command {
 	}
 	c.judge = newJudge(f, cmd)
 	cli.OutputFlag(cmd, &c.form, "text", "json")
-	cmd.Flags().StringVar(&c.qemu, "qemu", "", "use this `program` of QEMU, or those of this folder")
+	cmd.Flags().StringVar(&c.qemu, "qemu", "", "use this QEMU `program`, or those of this folder")
 	cmd.Flags().BoolVarP(&c.verbose, "verbose", "v", false,
-		"tell all that is well, too, how long it took, and QEMU's warnings")
+		"list what passed, too, with durations and QEMU's warnings")
 	cmd.Flags().StringVar(&c.junit, "junit", "", "write a report for CI systems (JUnit XML) to this `file`")
 	cli.CompleteFile(cmd, "junit", "xml")
 	watchFlag(cmd, &c.watch)
@@ -135,7 +135,7 @@ func (c *checking) round(ctx context.Context, dirs []string, selected selection)
 		}
 	}
 	if !found {
-		return cli.UsageError{Err: fmt.Errorf("there is nothing to check in %s: no file *.star, *.txtar, or *.yaml "+
+		return cli.UsageError{Err: fmt.Errorf("there is nothing to check in %s: no *.star, *.txtar, or *.yaml file "+
 			"with a section \"/Runner\"", strings.Join(dirs, ", "))}
 	}
 	return c.finish()
@@ -205,7 +205,7 @@ func (c *checking) try(
 			t := tried{Sample: name, VM: vm, Result: r, err: err}
 			if err != nil {
 				t.Failures = []check.Failure{{Message: s.Locate(err).Error() +
-					"\nthere is no sample of this type, so the smallest VM was tried; write one: " + s.Type + ".yaml"}}
+					"\nthis type has no sample, so a minimal VM was tried; write one: " + s.Type + ".yaml"}}
 			}
 			return t
 		})
@@ -225,7 +225,7 @@ func (c *checking) try(
 		if err != nil || len(usual) == 0 {
 			continue // a test of the package shows that there are some
 		}
-		add(name+".star", " with the smallest VM", usual[0])
+		add(name+".star", " with a minimal VM", usual[0])
 	}
 	vmtypestest.InOrder(work, func(t tried) {
 		if ctx.Err() != nil || t.err != nil && t.VM == "" {
@@ -284,7 +284,7 @@ func (p *page) machine(t tried, r vmtypestest.Result) {
 	case t.err != nil:
 		p.line("%s %s  there is no plan", p.Red("✗"), p.Bold(name))
 	case len(r.Failures) > 0:
-		p.line("%s %s  %s%s", p.Red("✗"), p.Bold(name), cmp.Or(t.Machine, "QEMU refuses it"), took)
+		p.line("%s %s  %s%s", p.Red("✗"), p.Bold(name), cmp.Or(t.Machine, "QEMU rejects it"), took)
 	case t.Untried != "":
 		p.line("%s %s  %s", p.Yellow("!"), p.Bold(name), p.Yellow("not tried: "+cli.Printable(t.Untried)))
 	default:

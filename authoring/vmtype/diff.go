@@ -31,17 +31,17 @@ func newDiff(Flags) *cobra.Command {
 	var d diff
 	cmd := &cobra.Command{
 		Use:   "diff OLD NEW",
-		Short: "Tell what a change of VM types means for guests",
-		Long: "diff computes the plans of sample VMs with two versions of VM types, and tells what\n" +
-			"has changed and what that means for a guest: hardware that moves, another boot order,\n" +
-			"a disk that has other contents, or nothing that it could see. docs/vm-types/compare.md\n" +
-			"explains each class.\n\n" +
-			"OLD and NEW are a stock type's name, a file, a folder, the archive in the data directory\n" +
-			"of a VM (vmtype.txtar), or a git revision: HEAD~1:types for a folder in it, HEAD~1 for\n" +
-			"the current one.\n\n" +
-			"The VMs are the samples beside the types, or the usual ones if there are none; those of\n" +
-			"another folder with --samples, or one configuration with -f. Nothing is started.\n\n" +
-			"Exit codes: 0 nothing has changed, 1 something has, 2 it could not be found out.",
+		Short: "Show what a change of VM types means for guests",
+		Long: "diff computes the plans of sample VMs with two versions of VM types, and shows what has\n" +
+			"changed and what that means for a guest: hardware that moves, a different boot order, a disk\n" +
+			"with different contents, or nothing that it could notice. docs/vm-types/compare.md explains\n" +
+			"each class.\n\n" +
+			"OLD and NEW are the name of a stock type, a file, a folder, the archive in the data\n" +
+			"directory of a VM (vmtype.txtar), or a git revision: HEAD~1:types for a folder in it, HEAD~1\n" +
+			"for the current one.\n\n" +
+			"The VMs are the samples beside the types, or built-in ones if there are none; --samples\n" +
+			"takes those of another folder, -f a single configuration. Nothing is started.\n\n" +
+			"Exit codes: 0 nothing has changed, 1 something has, 2 the comparison failed.",
 		Example: "  vmrunner vmtype diff HEAD .\n" +
 			"  vmrunner vmtype diff -f vm.yaml ~/.local/share/vmrunner/web/vmtype.txtar standard",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -50,7 +50,7 @@ func newDiff(Flags) *cobra.Command {
 					len(args))}
 			}
 			if d.samples != "" && d.file != "" {
-				return cli.UsageError{Err: errors.New("--samples and -f exclude each other")}
+				return cli.UsageError{Err: errors.New("--samples and -f are mutually exclusive")}
 			}
 			return nil
 		},
@@ -66,9 +66,9 @@ func newDiff(Flags) *cobra.Command {
 		},
 	}
 	cli.OutputFlag(cmd, &d.form, "text", "json")
-	cmd.Flags().StringVar(&d.samples, "samples", "", "`folder` of the VMs to try")
-	cmd.Flags().StringVarP(&d.file, "file", "f", "", "`configuration` of the one VM to try")
-	cmd.Flags().BoolVar(&d.all, "all", false, "show each VM by itself")
+	cmd.Flags().StringVar(&d.samples, "samples", "", "`folder` of the sample VMs")
+	cmd.Flags().StringVarP(&d.file, "file", "f", "", "`configuration` of a single VM to compare")
+	cmd.Flags().BoolVar(&d.all, "all", false, "show each VM separately")
 	cli.CompleteFolder(cmd, "samples")
 	cli.CompleteFile(cmd, "file", "yaml", "txtar")
 	return cmd
@@ -114,7 +114,7 @@ func (d *diff) run(ctx context.Context, w io.Writer, old, now string) (different
 	page.write(c, d.all)
 	_, err = io.WriteString(w, page.String())
 	if len(c.Results) == 0 && !c.Different() {
-		err = errors.Join(err, errors.New("there is no plan to compare: no VM starts with either version"))
+		err = errors.Join(err, errors.New("there is no plan to compare: neither version has a plan for any VM"))
 	}
 	return c.Different(), err
 }
@@ -189,7 +189,7 @@ func (p *diffPage) line(format string, args ...any) { fmt.Fprintf(p, format+"\n"
 
 func (p *diffPage) write(c *revision.Comparison, all bool) {
 	for _, name := range c.Gone {
-		p.line("%s  the VM type is gone; VMs that name it don't start any more, unless they have started before",
+		p.line("%s  the VM type was removed; VMs that use it no longer start, unless they have started before",
 			p.Red(cli.Printable(name)))
 	}
 	for _, name := range c.New {
@@ -260,7 +260,7 @@ func (p *diffPage) group(g compare.Group, vms int) {
 	p.members(g.Members)
 	note := g.Note
 	if g.Live {
-		note = join(note, "a rule covers it: such a change is made while the VM runs")
+		note = join(note, "a rule covers it: the change is applied while the VM is running")
 	}
 	for _, text := range []string{note, where} {
 		if text != "" {
@@ -284,7 +284,7 @@ func (p *diffPage) members(list []compare.Change) {
 			subject = few(all, shown)
 		}
 		if i == shown && !same {
-			p.line("    and %d more like these", len(list)-i)
+			p.line("    and %d more of the same", len(list)-i)
 			return
 		}
 		p.line("    %s", strings.TrimRight(cli.Printable(subject)+": "+p.values(c)+p.made(c), ": "))
@@ -349,22 +349,22 @@ func (p *diffPage) summary(c *revision.Comparison) {
 		counts[g.Meaning.Explain().Level]++
 	}
 	if len(groups) == 0 {
-		p.line("%s: no plan has changed", number(len(c.Results), "VM"))
+		p.line("%s: no plan changed", number(len(c.Results), "VM"))
 		return
 	}
 	var parts []string
 	for _, l := range compare.Levels() {
 		if n := counts[l]; n > 0 {
 			parts = append(parts, fmt.Sprintf(map[compare.Level]string{
-				compare.Fails: "%d of starting at all", compare.Guest: "%d the guest sees",
-				compare.Unclear: "%d of unknown meaning",
-				compare.Runner:  "%d while it runs", compare.Host: "%d on the host only",
+				compare.Fails: "%d whether a VM starts", compare.Guest: "%d visible to the guest",
+				compare.Unclear: "%d with unknown meaning",
+				compare.Runner:  "%d applied while running", compare.Host: "%d on the host only",
 			}[l], n))
 		}
 	}
 	p.line("%d of %s changed; %s: %s", changed, number(len(c.Results), "VM"), number(len(groups), "change"),
 		strings.Join(parts, ", "))
-	p.line("A VM that has started before keeps its type until updateVmType asks for a newer one, at a start.")
+	p.line("A VM that has started before keeps its version of the type until a start with updateVmType.")
 }
 
 // nowhere tells of VMs that could not be tried.
@@ -378,7 +378,7 @@ func (p *diffPage) nowhere(failures []revision.Failure) {
 		vms[f.Reason] = append(vms[f.Reason], f.VM)
 	}
 	for _, r := range reasons {
-		p.line("%s %s", p.Yellow("starts in neither version: "+cli.Printable(few(vms[r], 3))+":"), lines(r))
+		p.line("%s %s", p.Yellow("has a plan in neither version: "+cli.Printable(few(vms[r], 3))+":"), lines(r))
 	}
 }
 

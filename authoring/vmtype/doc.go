@@ -18,12 +18,12 @@ func newDoc(f Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doc [DIR|TYPE]",
 		Short: "Document VM types: Markdown, man page, JSON Schema",
-		Long: "doc says what a VM type is for, which options it takes and which functions it has: what\n" +
-			"its docstrings and declarations say. With a folder, by default the current one, of all\n" +
-			"types in it.\n\n" +
-			"-o schema is a JSON Schema (draft 2020-12) of a configuration file: with one type, or with\n" +
-			"those of a folder and the stock ones. An editor with a YAML language server completes and\n" +
-			"checks a VM's file with it (docs/vm-types/editors.md).",
+		Long: "doc prints the documentation of a VM type from its docstrings and declarations: what it is\n" +
+			"for, its options and its functions. For a folder, by default the current one, it documents\n" +
+			"all types in it.\n\n" +
+			"-o schema prints a JSON Schema (draft 2020-12) of a configuration file: for one type, or for\n" +
+			"those of a folder and the stock types. An editor with a YAML language server uses it to\n" +
+			"complete and check the configuration of a VM (docs/vm-types/editors.md).",
 		Example: "  vmrunner vmtype doc standard\n" +
 			"  vmrunner vmtype doc -o man . >vmtypes.7 && man -l vmtypes.7\n" +
 			"  vmrunner vmtype doc -o schema . >vm.schema.json",

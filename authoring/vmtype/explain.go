@@ -18,9 +18,8 @@ func newExplain(f Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain TYPE|TYPE.OPTION|vm|vm.FIELD",
 		Short: "Explain an option of a VM type, or a field of the vm section",
-		Long: "explain says what can be written in a configuration, and what it means: the options\n" +
-			"that a VM type takes (vm.options), or the fields of the vm section, which are the\n" +
-			"same for all types.",
+		Long: "explain describes what can be written in a configuration: the options of a VM type\n" +
+			"(vm.options), or the fields of the vm section, which are the same for all types.",
 		Example: "  vmrunner vmtype explain standard\n  vmrunner vmtype explain standard.watchdog\n  " +
 			"vmrunner vmtype explain vm.network.mac",
 		Args:              oneArgument("what to explain: TYPE, TYPE.OPTION, vm or vm.FIELD"),
@@ -58,7 +57,7 @@ func splitOption(what string) (vmType, option string) {
 func explainOption(cmd *cobra.Command, f Flags, p cli.Paint, what string) (string, error) {
 	vmType, name := splitOption(what)
 	if vmType == "vm" {
-		return "", cli.UsageError{Err: fmt.Errorf("%s: options belong to a VM type; want TYPE.%s, such as "+
+		return "", cli.UsageError{Err: fmt.Errorf("%s: an option belongs to a VM type; want TYPE.%s, such as "+
 			"standard.%[2]s", what, strings.TrimPrefix(name, "options."))}
 	}
 	d, err := describe(cmd.Context(), *f.Folder, vmType)
@@ -68,7 +67,7 @@ func explainOption(cmd *cobra.Command, f Flags, p cli.Paint, what string) (strin
 	var b strings.Builder
 	if name == "" {
 		if len(d.Options) == 0 {
-			return fmt.Sprintf("The VM type %s takes no options.\n", d.Name), nil
+			return fmt.Sprintf("The VM type %s has no options.\n", d.Name), nil
 		}
 		writeOptions(&b, p, d.Options)
 		return b.String(), nil

@@ -22,11 +22,10 @@ func newFmt(Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fmt [FILES|DIR]",
 		Short: "Format the source of VM types",
-		Long: "fmt rewrites modules in the one layout that all have, and names those that it has\n" +
-			"changed. Of a folder, the current one if none is named, it takes all modules, also\n" +
-			"those in folders below it but testdata. \"-\" stands for a text on standard input; what\n" +
-			"is made of it goes to standard output.\n\n" +
-			"Exit codes: 0 all is well, 1 --check has found something, 2 a file could not be formatted.",
+		Long: "fmt rewrites modules in the standard format and prints the names of those that it changed.\n" +
+			"For a folder, by default the current one, it formats all modules in it and below, except in\n" +
+			"testdata. \"-\" formats standard input to standard output.\n\n" +
+			"Exit codes: 0 success, 1 --check found unformatted files, 2 a file could not be formatted.",
 		Example: "  vmrunner vmtype fmt\n  vmrunner vmtype fmt --check -d types",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.Paint = cli.PaintFor(cmd.OutOrStdout())
@@ -47,7 +46,7 @@ func newFmt(Flags) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&f.check, "check", false, "change nothing, name what would be changed")
+	cmd.Flags().BoolVar(&f.check, "check", false, "change nothing, list what would be changed")
 	cmd.Flags().BoolVarP(&f.diff, "diff", "d", false, "change nothing, show what would be changed")
 	return cmd
 }
@@ -77,7 +76,7 @@ func (f *formatting) argument(arg string) error {
 	}
 	paths, err := modules(arg)
 	if err == nil && len(paths) == 0 {
-		err = fmt.Errorf("format: there is no file *.star in %s", arg)
+		err = fmt.Errorf("format: there is no *.star file in %s", arg)
 	}
 	errs := []error{err}
 	for _, path := range paths {

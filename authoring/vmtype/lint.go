@@ -26,15 +26,15 @@ func newLint(Flags) *cobra.Command {
 	var l linting
 	cmd := &cobra.Command{
 		Use:   "lint [DIR|FILE]",
-		Short: "Find what is wrong with the source of VM types",
-		Long: "lint looks at the modules of a folder, the current one if none is named, and at the\n" +
-			"plans that they make of samples: an option, device or property that the QEMU which\n" +
-			"is installed doesn't know, devices whose address depends on their order, options of the\n" +
-			"type that nothing uses, and more. --rules lists all rules; docs/vm-types/lint.md\n" +
-			"explains them. A comment disables a rule for the statement below or beside it:\n\n" +
+		Short: "Find mistakes in the source of VM types",
+		Long: "lint checks the modules of a folder, by default the current one, and the plans that they\n" +
+			"make for samples: options, devices and properties that the installed QEMU doesn't know,\n" +
+			"devices whose address depends on their order, unused options of the type, and more. --rules\n" +
+			"lists all rules; docs/vm-types/lint.md explains them. A comment disables a rule for the\n" +
+			"statement that it precedes or follows on the same line:\n\n" +
 			"    # lint: disable=unused-variable\n\n" +
-			"QEMU is asked once what it knows, without a machine; no VM is started.\n\n" +
-			"Exit codes: 0 nothing was found, 1 something was, 2 it could not be found out.",
+			"QEMU is queried without a machine; no VM is started.\n\n" +
+			"Exit codes: 0 no findings, 1 findings, 2 the check failed.",
 		Example: "  vmrunner vmtype lint\n  vmrunner vmtype lint types/asset.star -o json",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -58,9 +58,9 @@ func newLint(Flags) *cobra.Command {
 		},
 	}
 	cli.OutputFlag(cmd, &l.form, "text", "json")
-	cmd.Flags().StringVar(&l.samples, "samples", "", "`folder` of the VMs to try, if they are not beside the types")
-	cmd.Flags().StringVar(&l.qemu, "qemu", "", "`program` to ask; that of the plans if it is left out")
-	cmd.Flags().BoolVar(&l.rules, "rules", false, "list the rules, each with its reason")
+	cmd.Flags().StringVar(&l.samples, "samples", "", "`folder` of the sample VMs, if they are not beside the types")
+	cmd.Flags().StringVar(&l.qemu, "qemu", "", "QEMU `program` to query; by default that of the plans")
+	cmd.Flags().BoolVar(&l.rules, "rules", false, "list the rules with their reasons")
 	cli.CompleteFolder(cmd, "samples")
 	return cmd
 }
@@ -107,7 +107,7 @@ func (l *linting) run(ctx context.Context, path string) (found int, err error) {
 		return 0, err
 	}
 	if len(folder.Modules) == 0 {
-		return 0, fmt.Errorf("lint: there is no file *.star in %s", path)
+		return 0, fmt.Errorf("lint: there is no *.star file in %s", path)
 	}
 	for name, source := range folder.Modules {
 		if err := vmtypes.Syntax(l.pathOf(path, name), source); err != nil {
@@ -177,7 +177,7 @@ func (l *linting) tried(ctx context.Context, r *revision.Revision, folder *lint.
 			folder.Plans = append(folder.Plans, p)
 		}
 		if len(folder.Plans) == plans && l.definesType(folder, name) {
-			fmt.Fprintf(l.notes, "note: no plan of %s was looked at, because there is none for any sample; the last "+
+			fmt.Fprintf(l.notes, "note: no plan of %s was checked, because no sample has one; the last "+
 				"reason was:\n  %s\n",
 				name, strings.ReplaceAll(reason.Error(), "\n", "\n  "))
 		}
@@ -244,7 +244,7 @@ func (l *linting) ask(ctx context.Context, program string) (*introspect.QEMU, er
 				names = append(names, r.Name)
 			}
 		}
-		fmt.Fprintf(l.notes, "note: %s is no QEMU that is installed here, so these rules were not applied: %s\n",
+		fmt.Fprintf(l.notes, "note: %s is not an installed QEMU; rules not applied: %s\n",
 			filepath.Base(program), strings.Join(names, ", "))
 		return nil, nil
 	}
@@ -263,7 +263,7 @@ func (l *linting) find(program string) (string, error) {
 	}
 	base := filepath.Base(program)
 	if !strings.HasPrefix(base, "qemu-system-") && base != "qemu-kvm" {
-		return "", fmt.Errorf("%s is not the name of a QEMU", program)
+		return "", fmt.Errorf("%s is not the name of a QEMU program", program)
 	}
 	if found, err := exec.LookPath(base); err == nil {
 		return found, nil

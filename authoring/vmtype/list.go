@@ -17,8 +17,9 @@ func newList(f Flags) *cobra.Command {
 		Use:   "list",
 		Short: "List the VM types that a configuration can name",
 		Long: "list shows the stock types, which are part of the program, the custom types in the folder\n" +
-			"--vmtypes, and those in the current folder, which other verbs find, too: to run a VM with\n" +
-			"them say --vmtypes. Each has the first sentence of its docstring. Nothing is evaluated.",
+			"--vmtypes, and those in the current folder, where other verbs find them, too. To run a VM\n" +
+			"with a type of the current folder, use --vmtypes. The description is the first sentence of\n" +
+			"the docstring. Nothing is evaluated.",
 		Example:           "  vmrunner vmtype list\n  vmrunner vmtype list --vmtypes . -o json",
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,

@@ -25,11 +25,11 @@ import (
 func newLSP(Flags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "lsp",
-		Short: "Be the language server of an editor",
-		Long: "lsp speaks the Language Server Protocol with an editor, on standard input and output.\n" +
-			"The editor starts it; docs/vm-types/editors.md says how it is told to. What is wrong in\n" +
-			"a folder of VM types is shown where it is: each type is evaluated with its samples and\n" +
-			"tests whenever its author pauses, in a process with limits.",
+		Short: "Run the language server for an editor",
+		Long: "lsp speaks the Language Server Protocol with an editor on standard input and output. The\n" +
+			"editor starts it; docs/vm-types/editors.md has the settings. Mistakes in a folder of VM\n" +
+			"types are shown in place: at each pause in typing, each type is evaluated with its samples\n" +
+			"and tests, in a process with limits.",
 		Example: "  vmrunner vmtype lsp",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -370,8 +370,8 @@ func TestWhatTheServerKnows(t *testing.T) {
 	require.Contains(t, e.hover("asset.star", "vm.options.as|set"), "The tag on the case.")
 	require.Contains(t, e.hover("asset.star", "t|ag(\""), "what is on it")
 	require.Contains(t, e.hover("asset.star", "dev|ice(\""), "-device")
-	require.Contains(t, e.hover("asset.star", "com|bine("), "The sum of parts.")
-	require.Contains(t, e.hover("asset.star", "opti|ons = extra"), "QEMU's options, in their order")
+	require.Contains(t, e.hover("asset.star", "com|bine("), "The union of parts.")
+	require.Contains(t, e.hover("asset.star", "opti|ons = extra"), "QEMU's options, in order")
 	require.Contains(t, e.hover("asset.star", "attr.str|ing"), "text")
 	require.Contains(t, e.hover("asset.star", "lib/qe|mu"), "QEMU's option groups by name")
 	require.Contains(t, e.hover("asset.star", `parts.star", "t|ag`), "The tag on the case.")
@@ -456,7 +456,7 @@ func TestDefinitionsAndPresentation(t *testing.T) {
 	at := strings.LastIndex(string(text), "combine(")
 	e.call("textDocument/hover",
 		object{"textDocument": object{"uri": "file://" + library}, "position": place(string(text), at)}, &hover)
-	require.Contains(t, hover.Contents.Value, "The sum of parts.")
+	require.Contains(t, hover.Contents.Value, "The union of parts.")
 
 	var symbols []struct{ Name string }
 	e.call("textDocument/documentSymbol", object{"textDocument": object{"uri": e.uri("asset.star")}}, &symbols)

@@ -19,11 +19,11 @@ func newNew(f Flags) *cobra.Command {
 	var from, dir string
 	cmd := &cobra.Command{
 		Use:   "new NAME",
-		Short: "Begin a VM type of your own",
-		Long: "new makes the files with which a VM type begins: NAME.star, a module that builds on\n" +
-			"another type and has one option; NAME_test.star, its tests; and NAME.txtar, a sample VM\n" +
-			"with its plan. They are complete: change what they do. Files that are there are left\n" +
-			"as they are, and nothing is made then.",
+		Short: "Create a new VM type",
+		Long: "new creates the files of a new VM type: NAME.star, a module that builds on another type and\n" +
+			"has one option; NAME_test.star, its tests; and NAME.txtar, a sample VM with its plan. They\n" +
+			"are complete: start by changing them. If one of the files exists already, nothing is\n" +
+			"created.",
 		Example: "  vmrunner vmtype new asset\n  vmrunner vmtype new edge --from arm64 --dir types",
 		Args:    oneArgument("the name of the type"), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -44,7 +44,7 @@ func newNew(f Flags) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&from, "from", "standard", "`type` to build on: a stock type, or one in the folder")
-	cmd.Flags().StringVar(&dir, "dir", ".", "`folder` for the files; it is made if it is not there")
+	cmd.Flags().StringVar(&dir, "dir", ".", "`folder` for the files; created if it doesn't exist")
 	cli.CompleteFolder(cmd, "dir")
 	if err := cmd.RegisterFlagCompletionFunc("from", completeTypes(f)); err != nil {
 		panic(err) // there is no such flag
@@ -66,7 +66,7 @@ func writeNew(dir string, files []scaffold.File) error {
 			err = errors.Join(err, os.Remove(filepath.Join(dir, made.Name)))
 		}
 		if errors.Is(err, fs.ErrExist) {
-			return cli.UsageError{Err: fmt.Errorf("%s is there already; nothing was made", filepath.Join(dir, f.Name))}
+			return cli.UsageError{Err: fmt.Errorf("%s exists already; nothing was created", filepath.Join(dir, f.Name))}
 		}
 		return err
 	}
@@ -84,7 +84,7 @@ func writeFile(path, text string) error {
 
 // nextSteps says what was made, and what to do with it.
 func nextSteps(dir, name string, files []scaffold.File) string {
-	about := []string{"the type", "its tests", "a sample VM, and its plan"}
+	about := []string{"the type", "its tests", "a sample VM and its plan"}
 	var b strings.Builder
 	b.WriteString("Made:\n")
 	width := len(filepath.Join(dir, name+"_test.star"))
@@ -99,7 +99,7 @@ func nextSteps(dir, name string, files []scaffold.File) string {
 	if !strings.ContainsRune(module, filepath.Separator) {
 		module = "./" + module
 	}
-	fmt.Fprintf(&b, "\nWhat to try:\n"+
+	fmt.Fprintf(&b, "\nNext steps:\n"+
 		"  vmrunner vmtype test%s\n"+
 		"  vmrunner vmtype render -f %s --why\n"+
 		"  vmrunner vmtype show %s\n", where, filepath.Join(dir, name+".txtar"), module)

@@ -17,9 +17,9 @@ func newRender(f Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "render -f vm.yaml",
 		Short: "Print the plan that a VM type makes for a VM",
-		Long: "render evaluates a VM type, which may be a stranger's, and prints the launch plan. It\n" +
-			"starts nothing, and changes nothing. With --why each argument shows the line that made\n" +
-			"it, and the calls that led there.\n\n" + trialHelp,
+		Long: "render evaluates a VM type, which may come from someone else, and prints the launch plan.\n" +
+			"Nothing is started or changed. With --why each argument shows the line that made it, and the\n" +
+			"calls that led there.\n\n" + trialHelp,
 		Example: "  vmrunner vmtype render -f vm.yaml --why\n" +
 			"  vmrunner vmtype render -f vm.yaml --set vm.maximumCpus=8 -o argv\n" +
 			"  vmrunner vmtype render -f testdata/two-disks.txtar --host fedora\n" +
@@ -37,7 +37,7 @@ func newRender(f Flags) *cobra.Command {
 	r.judge = newJudge(f, cmd)
 	cli.PlanFlags(cmd, &r.form, &r.why)
 	cmd.Flags().BoolVar(&r.watch, "watch", false,
-		"go on when files change, and show what that does to the plan, until Ctrl-C")
+		"render again when files change, and show how the plan differs, until Ctrl-C")
 	return cmd
 }
 

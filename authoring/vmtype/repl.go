@@ -23,14 +23,14 @@ func newRepl(f Flags) *cobra.Command {
 	var t *trial
 	cmd := &cobra.Command{
 		Use:   "repl [DIR | -f vm.yaml]",
-		Short: "Try the language of VM types, line by line",
-		Long: "repl evaluates what you type: everything a module may use, load included, with vm and\n" +
-			"host of a VM (-f), or of a usual one. An expression's value is printed; a part as the\n" +
-			"plan that it makes. A def ends with an empty line. Tab completes, arrows go through what\n" +
-			"was typed, Ctrl-D ends. Modules are loaded from DIR, the current folder if it is left\n" +
-			"out, or the folder of the VM's type.\n\n" +
-			"All that is typed is evaluated again with each line, in a process of its own: it has\n" +
-			"2 s of processor time and 300 MB of memory in all.\n\n" + trialHelp,
+		Short: "Evaluate expressions of the language of VM types",
+		Long: "repl evaluates what you type: everything a module may use, load included, with vm and host\n" +
+			"of a VM (-f), or of a default one. It prints the value of an expression; a part is shown as\n" +
+			"the plan that it makes. A def ends with an empty line. Tab completes, the arrow keys go\n" +
+			"through the history, Ctrl-D ends. Modules are loaded from DIR, by default the current\n" +
+			"folder, or from the folder of the VM's type.\n\n" +
+			"Every line is evaluated together with all lines before it, in a process of its own, which\n" +
+			"has 2 s of processor time and 300 MB of memory in all.\n\n" + trialHelp,
 		Example: "  vmrunner vmtype repl -f vm.yaml\n" +
 			"  echo 'vm.maximumRam >> 20' | vmrunner vmtype repl",
 		Args: atMostOne("repl", "a folder"), ValidArgsFunction: completeFolders,
@@ -54,7 +54,7 @@ func newRepl(f Flags) *cobra.Command {
 func begin(t *trial, args []string) (*evaluate.Session, error) {
 	if t.file != "" {
 		if len(args) > 0 {
-			return nil, cli.UsageError{Err: errors.New("a folder and -f exclude each other")}
+			return nil, cli.UsageError{Err: errors.New("a folder and -f are mutually exclusive")}
 		}
 		c, err := t.read()
 		if err != nil {
@@ -112,7 +112,7 @@ func onTerminal(ctx context.Context, session *evaluate.Session, in *os.File, out
 		}
 		return complete(ctx, session, screen, line, at)
 	}
-	fmt.Fprintln(screen, "The language of VM types; vm and host are there. Tab completes, Ctrl-D ends.")
+	fmt.Fprintln(screen, "vm and host are defined. Tab completes, Ctrl-D ends.")
 	return converse(ctx, session, func(more bool) (string, error) {
 		if width, height, err := term.GetSize(int(in.Fd())); err == nil && width > 0 && height > 0 {
 			if err := screen.SetSize(width, height); err != nil {

@@ -35,7 +35,7 @@ func (p *page) result(r vmtypestest.Result) {
 	case failed:
 		p.line("%s %s", p.Red("✗"), p.Bold(name))
 	case r.Updated:
-		p.line("%s %s  the plan is written", p.Yellow("!"), p.Bold(name))
+		p.line("%s %s  the plan was written", p.Yellow("!"), p.Bold(name))
 	case p.verbose:
 		p.line("%s %s  %s", p.Green("✓"), name, p.Faint(milliseconds(r.Time)))
 	default:
@@ -101,7 +101,7 @@ func (p *page) misspelt(dir string, source vmtypes.Source, selected func(string)
 			}
 		}
 		if near := spelling.Nearest("launch", similar); near != "" {
-			text := fmt.Sprintf("note: %s has %s(vm, host) but no launch: is it misspelt?",
+			text := fmt.Sprintf("note: %s has %s(vm, host) but no launch: is it misspelled?",
 				filepath.Join(dir, name), near)
 			p.line("%s", p.Yellow(cli.Printable(text)))
 		}

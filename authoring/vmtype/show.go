@@ -18,10 +18,10 @@ func newShow(f Flags) *cobra.Command {
 	var source bool
 	cmd := &cobra.Command{
 		Use:   "show NAME|FILE",
-		Short: "Show what a VM type says of itself",
-		Long: "show prints a type's documentation, the options that it takes in vm.options of the\n" +
-			"configuration, and the modules that it consists of. NAME is a stock type, or one in the\n" +
-			"folder --vmtypes or else the current one; FILE is a module anywhere.",
+		Short: "Show the documentation and options of a VM type",
+		Long: "show prints the documentation of a type, its options in vm.options of the configuration, and\n" +
+			"the modules that it consists of. NAME is a stock type, or one in the folder --vmtypes or\n" +
+			"else the current one; FILE is a module anywhere.",
 		Example: "  vmrunner vmtype show standard\n  vmrunner vmtype show ./asset.star\n  vmrunner vmtype " +
 			"show standard --source > mine.star",
 		Args:              oneArgument("the name of a VM type, or a file"),
@@ -43,7 +43,7 @@ func newShow(f Flags) *cobra.Command {
 		},
 	}
 	cli.OutputFlag(cmd, &form, "text", "json", "yaml")
-	cmd.Flags().BoolVar(&source, "source", false, "print the module that defines it")
+	cmd.Flags().BoolVar(&source, "source", false, "print the source of the module that defines it")
 	return cmd
 }
 
@@ -52,7 +52,7 @@ func showPage(p cli.Paint, d described) string {
 	var b strings.Builder
 	doc := strings.TrimSpace(strings.TrimPrefix(d.Doc, d.Name+":"))
 	if doc == "" {
-		doc = "(The module has no docstring.)"
+		doc = "(no docstring)"
 	}
 	b.WriteString(p.Bold(d.Name) + ": ")
 	for _, line := range strings.Split(doc, "\n") {
@@ -61,11 +61,11 @@ func showPage(p cli.Paint, d described) string {
 	b.WriteString("\n" + p.Bold("Options") + " (vm.options in the configuration):\n")
 	writeOptions(&b, p, d.Options)
 	if len(d.Options) == 0 {
-		b.WriteString("  It takes none.\n")
+		b.WriteString("  none\n")
 	}
 	b.WriteString("\n" + p.Bold("Modules") + ":\n")
 	writeModules(&b, d.Modules)
-	where := "part of vmrunner; --source prints it"
+	where := "part of vmrunner; see --source"
 	if d.File != "" {
 		where = d.File
 	}

@@ -13,11 +13,10 @@ func newStubs(Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stubs [DIR]",
 		Short: "Set up editors for a folder of VM types",
-		Long: "stubs writes, into a folder of VM types, by default the current one, what editors need:\n" +
-			"__builtins__.pyi, by which those that know Python complete and explain what VM types can\n" +
-			"use; and settings for VS Code that start the language server of \"vmrunner vmtype lsp\".\n" +
-			"Files of yours are left as they are. docs/vm-types/editors.md has the settings for\n" +
-			"other editors.",
+		Long: "stubs writes what editors need into a folder of VM types, by default the current one:\n" +
+			"__builtins__.pyi, with which editors that know Python complete and explain what VM types can\n" +
+			"use, and settings for VS Code that start the language server \"vmrunner vmtype lsp\". Files of\n" +
+			"your own are left unchanged. docs/vm-types/editors.md has the settings for other editors.",
 		Example: "  vmrunner vmtype stubs types",
 		Args:    atMostOne("stubs", "a folder"),
 		RunE: func(cmd *cobra.Command, args []string) error {

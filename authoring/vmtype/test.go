@@ -20,12 +20,12 @@ func newTest(f Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test [DIR...]",
 		Short: "Run the tests of VM types and try their samples",
-		Long: "test runs the functions test_* of the files *_test.star in a folder, and tries the\n" +
-			"samples in it and in its subfolder testdata: configurations (*.yaml), for which there\n" +
-			"must be a plan, and archives (*.txtar), which keep the plan; -u writes it anew.\n" +
-			"Nothing is started, and QEMU is not needed. DIR is the current folder if it is left out.\n" +
+		Long: "test runs the functions test_* of the files *_test.star in a folder, and tries the samples\n" +
+			"in it and in its subfolder testdata: configurations (*.yaml), for which a plan must be\n" +
+			"possible, and archives (*.txtar), which also contain the expected plan; -u updates it.\n" +
+			"Nothing is started, and QEMU is not needed. DIR is the current folder by default.\n" +
 			"docs/vm-types/testing.md explains how tests and samples are written.\n\n" +
-			"Exit codes: 0 all have passed, 1 some have failed, 2 a wrong call, or nothing to test.",
+			"Exit codes: 0 all passed, 1 some failed, 2 wrong usage, or nothing to test.",
 		Example: "  vmrunner vmtype test\n" +
 			"  vmrunner vmtype test --run 'asset_test.star/test_no_tag' -v types\n" +
 			"  vmrunner vmtype test -u && git diff\n" +
@@ -42,8 +42,8 @@ func newTest(f Flags) *cobra.Command {
 	t.judge = newJudge(f, cmd)
 	cli.OutputFlag(cmd, &t.form, "text", "json")
 	cmd.Flags().StringVar(&t.selected, "run", "", "run only tests whose names, FILE/FUNCTION, match this `regex`")
-	cmd.Flags().BoolVarP(&t.update, "update", "u", false, "write the plans of goldens anew where they differ")
-	cmd.Flags().BoolVarP(&t.verbose, "verbose", "v", false, "name the tests that pass, too, and how long they took")
+	cmd.Flags().BoolVarP(&t.update, "update", "u", false, "update the plans of goldens that differ")
+	cmd.Flags().BoolVarP(&t.verbose, "verbose", "v", false, "list passing tests, too, with durations")
 	cmd.Flags().StringVar(&t.junit, "junit", "", "write a report for CI systems (JUnit XML) to this `file`")
 	cli.CompleteFile(cmd, "junit", "xml")
 	watchFlag(cmd, &t.watch)
@@ -127,10 +127,10 @@ func (t *testRun) round(ctx context.Context, dirs []string, selected selection) 
 	}
 	switch {
 	case !found:
-		return cli.UsageError{Err: fmt.Errorf("there is nothing to test in %s: no file *_test.star, *.txtar, or "+
-			"*.yaml with a section \"/Runner\"", strings.Join(dirs, ", "))}
+		return cli.UsageError{Err: fmt.Errorf("there is nothing to test in %s: no *_test.star, *.txtar, or "+
+			"*.yaml file with a section \"/Runner\"", strings.Join(dirs, ", "))}
 	case len(results) == 0 && t.match != nil:
-		return cli.UsageError{Err: fmt.Errorf("--run %s: no test has such a name; -v shows the names", t.selected)}
+		return cli.UsageError{Err: fmt.Errorf("--run %s: no test has a matching name; -v lists the names", t.selected)}
 	}
 	return t.finish(results)
 }

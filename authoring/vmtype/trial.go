@@ -32,16 +32,17 @@ type trial struct {
 
 // trialHelp is for the help of these verbs.
 const trialHelp = "The VM is that of a configuration (-f vm.yaml), on this computer or, with --host, on a\n" +
-	"described one; or it is a sample (-f NAME.txtar), which says itself where it runs. The type\n" +
-	"is looked for beside the file, then in the folder of --vmtypes; what a VM has pinned when\n" +
-	"it was run is not looked at. --set changes the VM first; an empty value takes a key away."
+	"described one; or it is a sample (-f NAME.txtar), which includes a description of its\n" +
+	"computer. The type is looked for beside the file, then in the folder --vmtypes; the type\n" +
+	"that a running VM has pinned is ignored. --set changes the VM first; an empty value removes\n" +
+	"a key."
 
 func newTrial(f Flags, cmd *cobra.Command) *trial {
 	t := &trial{verb: cmd.Name(), folder: f.Folder, given: func() bool { return cmd.Flags().Changed("vmtypes") }}
-	cmd.Flags().StringVarP(&t.file, "file", "f", "", "configuration or sample, the VM to try (`vm.yaml`)")
+	cmd.Flags().StringVarP(&t.file, "file", "f", "", "configuration or sample of the VM (`vm.yaml`)")
 	cmd.Flags().StringArrayVar(&t.settings, "set", nil,
 		"change the VM by `path=value`: vm.maximumCpus=8, vm.drives[0].file=/x.img")
-	cmd.Flags().StringVar(&t.host, "host", "", "another `computer`: fedora, debian-12 …, or a file that describes one")
+	cmd.Flags().StringVar(&t.host, "host", "", "a different `computer`: fedora, debian-12 …, or a file that describes one")
 	cli.CompleteFile(cmd, "file", "yaml", "yml", "json", "txtar")
 	cli.CompleteFlag(cmd, "host", distribution.Names()...)
 	return t
@@ -72,7 +73,7 @@ func (c *candidate) warn(w io.Writer) {
 // read reads the files.
 func (t *trial) read() (*candidate, error) {
 	if t.file == "" {
-		return nil, cli.UsageError{Err: errors.New("say which VM: -f vm.yaml, or -f NAME.txtar for a sample")}
+		return nil, cli.UsageError{Err: errors.New("a VM is required: -f vm.yaml, or -f NAME.txtar for a sample")}
 	}
 	if err := there(t.verb, "file", t.file); err != nil {
 		return nil, err

@@ -69,9 +69,9 @@ func newCommand(f Flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "vmtype",
 		Short: "Write, test and compare VM types",
-		Long: "vmtype has the verbs for those who write VM types: Starlark modules that compute\n" +
-			"QEMU's arguments from the vm section of a configuration (docs/vm-types).\n" +
-			"Nothing here starts a VM or needs rights.",
+		Long: "vmtype has the verbs for authors of VM types: Starlark modules that compute QEMU's arguments\n" +
+			"from the vm section of a configuration (docs/vm-types). Nothing here starts a VM or needs\n" +
+			"privileges.",
 		Args: knownVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -121,7 +121,7 @@ func noMore(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return cli.UsageError{Err: fmt.Errorf("%s takes no arguments besides flags, got %q", cmd.Name(), args[0])}
+	return cli.UsageError{Err: fmt.Errorf("%s takes no arguments, got %q", cmd.Name(), args[0])}
 }
 
 // verbs returns the names of the verbs that the help lists.

@@ -23,14 +23,14 @@ func newWhy(f Flags) *cobra.Command {
 	var w why
 	cmd := &cobra.Command{
 		Use:   "why PATTERN -f vm.yaml",
-		Short: "Tell where an argument comes from, and on what it depends",
+		Short: "Show where an argument comes from and what it depends on",
 		Long: "why shows the lines of a plan that match a pattern (a regular expression): the source\n" +
 			"that made each of them, with the calls that led there, and the fields of the vm section\n" +
-			"and facts of the computer on which it depends.\n\n" +
-			"What it depends on is found by trying: each field is changed by itself, and the plan\n" +
-			"made again. So it is true of this VM; what matters only together with something else is\n" +
-			"not found.\n\n" + trialHelp + "\n\n" +
-			"Exit codes: 0, 1 if nothing matches or there is no plan, 2 for a wrong call.",
+			"and facts about the computer on which it depends.\n\n" +
+			"Dependencies are found by trial: each field is changed on its own, and the plan made\n" +
+			"again. So they hold for this VM; a field that matters only in combination with another\n" +
+			"is not found.\n\n" + trialHelp + "\n\n" +
+			"Exit codes: 0 success, 1 nothing matches or there is no plan, 2 wrong usage.",
 		Example: "  vmrunner vmtype why -netdev -f vm.yaml\n" +
 			"  vmrunner vmtype why 'smp|-m ' -f vm.yaml --set vm.maximumCpus=8",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -147,14 +147,14 @@ func (w *why) reasons(
 		return c.vmType.Texts(ctx, specs, c.host)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("find out what it depends on: %w", err)
+		return nil, fmt.Errorf("find its dependencies: %w", err)
 	}
 	facts := influence.HostFields(c.host, files)
 	without := make([]string, len(facts))
 	for i, fact := range facts {
 		made, err := c.vmType.Texts(ctx, []vmspec.Spec{c.spec}, fact.Host)
 		if err != nil {
-			return nil, fmt.Errorf("find out what it depends on: %w", err)
+			return nil, fmt.Errorf("find its dependencies: %w", err)
 		}
 		without[i] = made[0]
 	}
@@ -220,9 +220,9 @@ func (w *why) print(reasons []reason) error {
 		}
 		w.section(&b, "made at", rows, w.Cyan)
 		w.section(&b, "depends on", rowsOf(r.DependsOn), w.Green)
-		w.section(&b, "perhaps on: with another value no plan could be made", rowsOf(r.Unknown), w.Yellow)
+		w.section(&b, "perhaps on: other values give no plan", rowsOf(r.Unknown), w.Yellow)
 		if len(r.DependsOn)+len(r.Unknown) == 0 {
-			b.WriteString("  depends on nothing that was tried: no change of one thing alone makes it different\n")
+			b.WriteString("  depends on nothing that was tried: no single change affects it\n")
 		}
 	}
 	_, err := io.WriteString(w.out, b.String())

@@ -27,7 +27,7 @@ func matrix() []row {
 		{2, "the runner is killed at any point of the start", real, ""},
 		{3, "the runner is killed while the guest shuts down", real, ""},
 		{4, "QEMU is killed, or crashes", real, ""},
-		{5, "QEMU refuses its arguments", real, ""},
+		{5, "QEMU rejects its arguments", real, ""},
 		{6, "no program for QEMU, none that runs here", real, ""},
 		{7, "swtpm ends before QEMU has reached it", real, ""},
 		{8, "swtpm ends while the guest runs", real, ""},
