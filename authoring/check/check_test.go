@@ -214,10 +214,6 @@ func TestWhatIsNotHere(t *testing.T) {
 			parts:   `def more(host): return [chardev("c", "socket", {"path": "/run/nobody.sock"})]`,
 			untried: "it needs the program that listens on /run/nobody.sock (-chardev c)",
 		},
-		"JSON": {
-			parts:   `def more(host): return [option("-blockdev", '{"driver": "file", "node-name": "a", "filename": "/images/a.img"}')]`,
-			untried: "it needs properties instead of JSON (-blockdev {…}), which this check can't look into",
-		},
 		"device file": {
 			parts:   `def more(host): return [object("rng-random", "r", {"filename": "/dev/no-such-device"})]`,
 			untried: "it needs /dev/no-such-device",

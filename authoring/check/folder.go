@@ -106,6 +106,19 @@ func (f folder) blob(path, flag string) string {
 	return place
 }
 
+// scratch returns a file that QEMU may write, and read before, in the place of one
+// that it would write.
+func (f folder) scratch(path string) (string, error) {
+	place := f.place(path)
+	if exists(place) {
+		return place, nil
+	}
+	if err := os.WriteFile(place, make([]byte, 512), 0o600); err != nil {
+		return "", fmt.Errorf("make a file in the place of %s: %w", path, err)
+	}
+	return place, nil
+}
+
 // An image is what a block node wants.
 type image struct {
 	path, format string

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"vmop/vmtypes/plan"
+	"vmop/vmtypes/qemuopt"
 )
 
 // A Needs error says that a plan cannot be tried on this computer, and why.
@@ -49,7 +50,7 @@ func replaced(p *plan.Plan, dir folder, kvm bool, without map[int]bool) ([]plan.
 	}
 	options := make([]plan.Option, len(p.QEMU.Args))
 	for i, o := range p.QEMU.Args {
-		options[i] = structured(o)
+		options[i] = o.Structured()
 		r.learn(options[i])
 	}
 	for i, o := range options {
@@ -66,31 +67,6 @@ func replaced(p *plan.Plan, dir folder, kvm bool, without map[int]bool) ([]plan.
 	}
 	return r.args, r.from, nil
 }
-
-// structured are the lists in plain words: a type may write -drive file=a,if=none
-// as one text.
-func structured(o plan.Option) plan.Option {
-	if o.List || o.Value == "" || !slices.Contains(strings.Fields(listFlags), o.Flag) || strings.HasPrefix(o.Value, "{") {
-		return o
-	}
-	words := strings.Split(strings.ReplaceAll(o.Value, ",,", "\x00"), ",")
-	o.List, o.Value = true, ""
-	for i, word := range words {
-		word = strings.ReplaceAll(word, "\x00", ",")
-		key, value, isProperty := strings.Cut(word, "=")
-		switch {
-		case isProperty:
-			o.Properties = append(o.Properties, plan.Property{Key: key, Value: value})
-		case i == 0:
-			o.Value = word
-		default:
-			o.Properties = append(o.Properties, plan.Property{Key: word, Value: "on"})
-		}
-	}
-	return o
-}
-
-const listFlags = "-accel -machine -drive -blockdev -chardev -netdev -device -object -spice -vnc -audiodev -fsdev -virtfs -fw_cfg -smbios -acpitable -display"
 
 // learn notes what other options have to know.
 func (r *replacement) learn(o plan.Option) {
@@ -115,9 +91,6 @@ func (r *replacement) learn(o plan.Option) {
 // option returns an option as it is tried; one without a flag is left out.
 func (r *replacement) option(o plan.Option) (plan.Option, error) {
 	o.Properties = slices.Clone(o.Properties)
-	if strings.HasPrefix(o.Value, "{") {
-		return o, Needs{What: fmt.Sprintf("properties instead of JSON (%s {…}), which this check can't look into", o.Flag)}
-	}
 	switch o.Flag {
 	case "-accel", "-machine", "-cpu", "-enable-kvm":
 		return r.accelerator(o), nil
@@ -129,13 +102,14 @@ func (r *replacement) option(o plan.Option) (plan.Option, error) {
 		return r.channel(o)
 	case "-drive", "-blockdev":
 		return r.image(o)
-	case "-kernel", "-initrd", "-dtb", "-bios":
-		o.Value = r.dir.blob(o.Value, o.Flag)
-		return o, nil
 	case "-mem-prealloc", "-mem-path", "-daemonize", "-s", "-gdb":
 		return plan.Option{}, nil
 	case "-D":
 		o.Value = r.dir.place(o.Value)
+		return o, nil
+	}
+	if known := qemuopt.Flag(o.Flag); known != nil && known.Text == qemuopt.Reads {
+		o.Value = r.dir.blob(o.Value, o.Flag)
 		return o, nil
 	}
 	return r.files(o)
@@ -298,9 +272,10 @@ func (r *replacement) image(o plan.Option) (plan.Option, error) {
 	return o, nil
 }
 
-// remote tells whether a block driver reaches over the network.
+// remote reports whether a block driver reaches over the network.
 func remote(driver string) bool {
-	return slices.Contains(strings.Fields("http https ftp ftps ssh nbd rbd iscsi nfs gluster"), driver)
+	known := qemuopt.Exactly("-blockdev", driver)
+	return known != nil && known.Remote
 }
 
 func isReadOnly(o plan.Option) bool {
@@ -330,18 +305,22 @@ func (r *replacement) files(o plan.Option) (plan.Option, error) {
 	if o.Flag == "-object" && strings.HasPrefix(o.Value, "memory-backend-") {
 		drop(&o, "prealloc", "prealloc-threads", "hugetlb", "hugetlbsize")
 	}
+	known := qemuopt.Find(o.Flag, o.Backend())
 	for i := range o.Properties {
 		p := &o.Properties[i]
 		if !strings.HasPrefix(p.Value, "/") {
 			continue
 		}
+		effect := known.Property(p.Key).Host
 		var err error
 		switch {
-		case p.Key == "mem-path", p.Key == "path" && (o.Flag == "-fsdev" || o.Flag == "-virtfs"), p.Key == "dir":
+		case effect == qemuopt.ReadsFolder, effect == qemuopt.WritesFolder:
 			p.Value, err = r.dir.folder(p.Value)
 		case strings.HasPrefix(p.Value, "/dev/"):
-		case p.Key == "file", p.Key == "romfile", p.Key == "data" && o.Flag == "-acpitable":
+		case effect == qemuopt.Reads:
 			p.Value = r.dir.blob(p.Value, o.Flag)
+		case effect == qemuopt.Writes:
+			p.Value, err = r.dir.scratch(p.Value)
 		}
 		if err != nil {
 			return o, err

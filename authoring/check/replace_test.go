@@ -71,6 +71,11 @@ func TestOtherOptionsAreReplaced(t *testing.T) {
 	for name, parts := range map[string]string{
 		"drive in one word":   `def more(host): return [option("-drive", "file=/images/a.qcow2,format=qcow2,if=none,id=d"), option("-drive", "if=ide,file=nbd://server/x,format=raw")]`,
 		"URL as a block node": `def more(host): return [blockdev("d", "https", {"url": "https://server/a.img"}), blockdev("f", "raw", {"file": "d"})]`,
+		"JSON": `def more(host): return [option("-blockdev", ` +
+			`'{"driver": "file", "node-name": "a", "filename": "/images/a.img", "cache": {"direct": false}}'), ` +
+			`option("-device", '{"driver": "virtio-blk-pci", "drive": "a"}')]`,
+		"capture": `def more(host): return [netdev("n", "user"), ` +
+			`object("filter-dump", "f", {"netdev": "n", "file": "/var/log/no-such-folder/f.pcap"})]`,
 		"huge pages": "def machine(): return {\"memory-backend\": \"m\"}\n" +
 			`def more(host): return [option("-m", "64"), object("memory-backend-file", "m", {"size": 64 << 20, "mem-path": "/dev/hugepages", "prealloc": True, "share": True})]`,
 		"huge pages of memfd": "def machine(): return {\"memory-backend\": \"m\"}\n" +
