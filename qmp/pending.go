@@ -16,6 +16,7 @@ type Pending struct {
 	done  chan struct{} // closed when reply and err are set
 	reply json.RawMessage
 	err   error
+	then  func(json.RawMessage, error) // called when done is closed; may be nil
 }
 
 // finish is called exactly once: by whoever took the command out of the
@@ -24,7 +25,22 @@ func (p *Pending) finish(reply json.RawMessage, err error) {
 	p.session.log.Debug("QMP reply", "command", p.command, "bytes", len(reply), "err", err)
 	p.reply, p.err = reply, err
 	close(p.done)
+	if p.then != nil {
+		p.then(p.result())
+	}
 }
+
+// result returns what Wait returns once done is closed.
+func (p *Pending) result() (json.RawMessage, error) {
+	if p.err != nil {
+		return nil, fmt.Errorf("QMP %s: %w", p.command, p.err)
+	}
+	return p.reply, nil
+}
+
+// Withdraw takes the command back if it has not been sent, and reports whether
+// it could: then no reply comes, and a function given to Call is not called.
+func (p *Pending) Withdraw() bool { return p.session.withdraw(p) }
 
 func (p *Pending) ended() bool {
 	select {
@@ -51,8 +67,5 @@ func (p *Pending) Wait(ctx context.Context) (json.RawMessage, error) {
 			return nil, fmt.Errorf("QMP %s: no reply: %w", p.command, context.Cause(ctx))
 		}
 	}
-	if p.err != nil {
-		return nil, fmt.Errorf("QMP %s: %w", p.command, p.err)
-	}
-	return p.reply, nil
+	return p.result()
 }

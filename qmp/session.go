@@ -262,3 +262,19 @@ func (s *Session) Start(c Command) *Pending {
 	}
 	return p
 }
+
+// Call queues a command as Start does. What Wait would return is given to then,
+// once, from a goroutine of the session, which does nothing else until then
+// returns. With an error nothing was queued, and then is not called.
+func (s *Session) Call(c Command, then func(json.RawMessage, error)) (*Pending, error) {
+	s.log.Debug("QMP command", "command", c)
+	p := &Pending{session: s, command: c.Execute, done: make(chan struct{}), then: then}
+	if err := s.enqueue(p, c); err != nil {
+		return nil, fmt.Errorf("QMP %s: %w", c.Execute, err)
+	}
+	return p, nil
+}
+
+// Greeted is closed when QEMU has greeted and accepted the negotiation, so that
+// Version is known, or when that cannot happen any more.
+func (s *Session) Greeted() <-chan struct{} { return s.hello.done }

@@ -244,3 +244,38 @@ func TestAFloodOfEventsDoesNotPushOutTheRareOne(t *testing.T) {
 	require.Zero(t, last.Time)
 	require.EqualValues(t, 1001-len(names), s.Dropped())
 }
+
+// A reply can be handed over instead of being waited for, and a command be taken
+// back that was not sent.
+func TestRepliesAreHandedOver(t *testing.T) {
+	t.Parallel()
+	p, s := newReadyPeer(t)
+	<-s.Greeted()
+	replies := make(chan string, 4)
+	then := func(reply json.RawMessage, err error) { replies <- fmt.Sprint(string(reply), " ", err) }
+	_, err := s.Call(qmp.Command{Execute: "query-status"}, then)
+	require.NoError(t, err)
+	p.hear()
+	p.say(`{"return": {"status": "running"}, "id": 2}`)
+	require.Equal(t, `{"status": "running"} <nil>`, <-replies)
+	sent, err := s.Call(qmp.Command{Execute: "stop"}, then)
+	require.NoError(t, err)
+	p.hear()
+	require.False(t, sent.Withdraw(), "it was sent")
+	require.NoError(t, s.Close())
+	require.Equal(t, " QMP stop: "+qmp.ErrClosed.Error(), <-replies)
+	_, err = s.Call(qmp.Command{Execute: "cont"}, then)
+	require.ErrorIs(t, err, qmp.ErrClosed)
+	require.Empty(t, replies, "nothing is handed over besides the error")
+
+	ours, theirs := net.Pipe()
+	t.Cleanup(func() { theirs.Close() })
+	s = qmp.New(ours)
+	_, err = theirs.Read(make([]byte, 1)) // the session waits until all is read
+	require.NoError(t, err)
+	held, err := s.Call(qmp.Command{Execute: "cont"}, then)
+	require.NoError(t, err)
+	require.True(t, held.Withdraw())
+	require.NoError(t, s.Close())
+	require.Empty(t, replies)
+}

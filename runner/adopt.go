@@ -14,7 +14,7 @@ import (
 	"vmop/durable"
 	"vmop/process"
 	"vmop/runner/config"
-	"vmop/runner/reconcile"
+	"vmop/runner/machine"
 	"vmop/runner/status"
 )
 
@@ -89,7 +89,7 @@ func runningBy(ctx context.Context, file string) *VM {
 // has it, there are two cases: the guest has begun to run, and the machine is
 // returned; or QEMU was only being started, or has ended, and what is left of it
 // is ended.
-func (m *machine) takeMachine(ctx context.Context) (*remains, error) {
+func (m *run) takeMachine(ctx context.Context) (*remains, error) {
 	lock, err := openLock(filepath.Join(m.vm.DataDir, machineLock))
 	if err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (m *machine) takeMachine(ctx context.Context) (*remains, error) {
 // findRemains returns the machine that runs; nil if there is none: what has the
 // lock never let its guest run, or outlived QEMU. Whenever that isn't sure there
 // is an error, for what is left is ended.
-func (m *machine) findRemains() (*remains, error) {
+func (m *run) findRemains() (*remains, error) {
 	dir, ran := linkedRuntime(m.vm.DataDir, m.vm.RuntimeDir)
 	found := &remains{dir: dir}
 	path := filepath.Join(dir, recordFile)
@@ -145,13 +145,13 @@ func (m *machine) findRemains() (*remains, error) {
 }
 
 // hasLocked says whether a process has the lock of the machine.
-func (m *machine) hasLocked(id process.ID) bool {
+func (m *run) hasLocked(id process.ID) bool {
 	holders, err := process.Holders(m.lock.Name())
 	return err == nil && slices.Contains(holders, id)
 }
 
 // holders names the processes that have the lock of the machine.
-func (m *machine) holders() string {
+func (m *run) holders() string {
 	holders, err := process.Holders(m.lock.Name())
 	if err != nil || len(holders) == 0 {
 		return "none that can be seen from here"
@@ -165,7 +165,7 @@ func (m *machine) holders() string {
 
 // endRemains ends the processes that have the lock of the machine: its guest
 // has never run, or QEMU has ended without them.
-func (m *machine) endRemains(ctx context.Context) error {
+func (m *run) endRemains(ctx context.Context) error {
 	holders, err := process.Holders(m.lock.Name())
 	if err != nil {
 		return err
@@ -191,7 +191,7 @@ func (m *machine) endRemains(ctx context.Context) error {
 
 // mayEnd gives a process that is about to end, and can't be found any more, the
 // time to do so.
-func (m *machine) mayEnd(ctx context.Context) error {
+func (m *run) mayEnd(ctx context.Context) error {
 	select {
 	case <-time.After(lockTick):
 		return nil
@@ -202,13 +202,14 @@ func (m *machine) mayEnd(ctx context.Context) error {
 
 // adopt carries on a machine that runs, also if it is only to be ended in good
 // order. Whatever goes wrong, the machine goes on.
-func (m *machine) adopt(ctx context.Context, found *remains, opts Options) (err error) {
+func (m *run) adopt(ctx context.Context, found *remains, opts Options) (err error) {
 	defer func() {
 		if err != nil {
 			m.undo.spareMachine()
 			err = fmt.Errorf("the VM runs (process %d), but cannot be looked after: %w", found.qemu.Pid(), err)
 		}
 	}()
+	untilStopped := ctx
 	ctx = context.WithoutCancel(ctx)
 	if m.vm, err = found.record.vm(ctx, found.dir); err != nil {
 		return err
@@ -216,14 +217,10 @@ func (m *machine) adopt(ctx context.Context, found *remains, opts Options) (err 
 	if _, err := readJSON(filepath.Join(found.dir, progressFile), &m.progress); err != nil {
 		m.log.Warn("what the earlier runner has done is not known", "err", err)
 	}
-	stop := m.progress.Stop
-	m.hold.pause(m.progress.Paused)
-	m.atOnce.Store(stop != nil && stop.AtOnce)
 	if err := durable.RemoveTemporary(m.vm.DataDir, m.vm.dataFiles()...); err != nil {
 		m.log.Warn("what the earlier runner has half written is left", "err", err)
 	}
-	m.qemu = found.qemu
-	m.powerdown.Store(int64(m.vm.powerdownTimeout()))
+	m.qemu, m.adopted = found.qemu, true
 	if err := linkRuntime(m.vm.DataDir, found.dir); err != nil {
 		m.log.Warn("if the configuration moves the runtime directory, the VM is not found", "err", err)
 	}
@@ -234,17 +231,14 @@ func (m *machine) adopt(ctx context.Context, found *remains, opts Options) (err 
 		return err
 	}
 	m.noteProcess(ctx, m.qemu)
-	m.monitor = newMonitor(filepath.Join(found.dir, monitorSocket), m.log)
-	m.undo.add("monitor", m.monitor.Close)
-	m.live = m.knownAgain()
-	m.tell(
-		m.description(opts.Version), status.Began(found.record.Began),
-		status.Entered{State: status.Booting, Reason: status.RunnerRestarted},
-		status.Process{PID: m.qemu.Pid()}, status.Read{Generation: m.progress.Generation, Resource: m.vm.Config.Resource}, status.Applied(m.progress.Generation),
-	)
+	m.drive(untilStopped, nil)
+	m.publish(m.description(opts.Version))
 	if err := m.serve(ctx); err != nil {
 		return err
 	}
+	m.driver.Adopt(machine.Booting{
+		Began: found.record.Began, Reason: status.RunnerRestarted, Resource: m.vm.Config.Resource,
+	}, m.server.Event)
 	if err := m.takeConsole(); err != nil {
 		m.log.Error("the guest has no console", "err", err)
 	}
@@ -254,22 +248,14 @@ func (m *machine) adopt(ctx context.Context, found *remains, opts Options) (err 
 		}
 	}
 	m.log.Info("adopted", "state", "Booting", "pid", m.qemu.Pid(), "vmType", m.vm.Plan.Type, "uuid", m.vm.Spec.UUID)
-	if stop != nil {
+	if stop := m.progress.Stop; stop != nil {
 		m.cancel(errors.New(stop.Cause))
 	}
 	return nil
 }
 
-// knownAgain returns what is known of a machine that was connected again: what
-// it is like now has to be asked for.
-func (m *machine) knownAgain() *reconcile.Machine {
-	live := reconcile.New(m.vm.Plan.Rules, reconcile.Start{Running: true, ResetCounter: m.progress.ResetCounter})
-	live.Doubt()
-	return live
-}
-
-// adoptHelpers finds the helpers that still run; mishaps tells of the others.
-func (m *machine) adoptHelpers(ctx context.Context, ids []process.ID) error {
+// adoptHelpers finds the helpers that still run; the driver reports the others.
+func (m *run) adoptHelpers(ctx context.Context, ids []process.ID) error {
 	if len(ids) != len(m.vm.Plan.Helpers) {
 		return fmt.Errorf("%d processes beside QEMU were started, but the plan has %d", len(ids), len(m.vm.Plan.Helpers))
 	}
@@ -290,7 +276,7 @@ func (m *machine) adoptHelpers(ctx context.Context, ids []process.ID) error {
 
 // adoptTaps makes again what the taps had from the earlier runner. Without it
 // the guest has no network, which is no reason to leave it alone.
-func (m *machine) adoptTaps(ctx context.Context) {
+func (m *run) adoptTaps(ctx context.Context) {
 	for _, t := range m.vm.Plan.Taps {
 		tap, err := adoptTap(ctx, t, m.vm.Spec.UUID, m.log)
 		if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/qmp"
-	"vmop/runner"
 	"vmop/runner/control"
+	"vmop/runner/machine"
 	"vmop/runner/status"
 )
 
@@ -165,7 +165,7 @@ func TestFault20RebootsAndShutdown(t *testing.T) {
 	c.typeLine("poweroff")
 	outcome, err := v.wait()
 	require.NoError(t, err)
-	require.Equal(t, runner.Outcome{Cause: status.CauseGuest, Reason: "guest-shutdown"}, outcome)
+	require.Equal(t, machine.Outcome{Cause: status.CauseGuest, Reason: "guest-shutdown"}, outcome.Outcome)
 	require.Zero(t, outcome.ExitCode())
 	v.notLogged("terminating")
 

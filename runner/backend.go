@@ -12,16 +12,17 @@ import (
 	"vmop/qmp"
 	"vmop/runner/config"
 	"vmop/runner/control"
+	"vmop/runner/machine"
 	"vmop/runner/status"
 	"vmop/runner/status/k8s"
 	"vmop/vmtypes/plan"
 )
 
-// errAsked is why a VM ends that was told to by its control interface.
+// errAsked is why a VM ends that was stopped by its control interface.
 var errAsked = errors.New("asked through the control interface")
 
 // backend is the VM as its control interface sees it.
-type backend struct{ m *machine }
+type backend struct{ m *run }
 
 // Act implements control.Backend.
 func (b backend) Act(ctx context.Context, what control.Action, by string) error {
@@ -30,46 +31,44 @@ func (b backend) Act(ctx context.Context, what control.Action, by string) error 
 		b.m.end(fmt.Errorf("%w by %s", errAsked, by), what == control.Kill)
 		return nil
 	case control.Reset:
-		if why := b.m.hold.noReset(); why != "" {
-			return control.Refusal(why)
-		}
-		_, err := b.Run(ctx, qmp.Command{Execute: "system_reset"})
-		return err
+		return refusal(b.m.driver.Reset(ctx))
 	case control.Pause:
-		return b.pause(ctx, true, "stop")
+		return refusal(b.m.driver.Pause(ctx))
 	case control.Resume:
-		return b.pause(ctx, false, "cont")
+		return refusal(b.m.driver.Resume(ctx))
 	}
 	return nil
 }
 
-// pause makes the machine stand still or go on, and notes it.
-func (b backend) pause(ctx context.Context, paused bool, command string) error {
-	return b.m.hold.inOrder(func() error {
-		b.m.notePause(paused)
-		_, err := b.Run(ctx, qmp.Command{Execute: command})
-		return err
-	})
+// end stops the VM, at once or by asking the guest. The next runner knows it, too,
+// if this one is killed.
+func (m *run) end(cause error, atOnce bool) {
+	m.driver.Stop(cause.Error(), atOnce)
+	m.cancel(cause) // what else goes on, such as the start
 }
 
 // Run implements control.Backend.
 func (b backend) Run(ctx context.Context, c qmp.Command) (json.RawMessage, error) {
-	select {
-	case <-b.m.qemu.Done():
-		return nil, control.Refusal("QEMU has ended")
-	default:
-		return b.m.monitor.Run(ctx, c)
+	reply, err := b.m.driver.Command(ctx, c)
+	return reply, refusal(err)
+}
+
+// refusal returns an error as the control interface knows it.
+func refusal(err error) error {
+	if why := machine.Refusal(""); errors.As(err, &why) {
+		return control.Refusal(why)
 	}
+	return err
 }
 
 // Plan implements control.Backend.
 func (b backend) Plan() *plan.Plan { return b.m.vm.Plan }
 
 // Dropped implements control.Backend.
-func (b backend) Dropped() uint64 { return b.m.monitor.Dropped() }
+func (b backend) Dropped() uint64 { return b.m.driver.Dropped() }
 
 // serve opens the control interface of a machine whose QEMU answers.
-func (m *machine) serve(ctx context.Context) error {
+func (m *run) serve(ctx context.Context) error {
 	server, err := control.Start(ctx, control.Options{Dir: m.vm.RuntimeDir, Backend: backend{m}, Tracker: m.tracker, Log: m.log})
 	if err != nil {
 		return err
@@ -81,7 +80,7 @@ func (m *machine) serve(ctx context.Context) error {
 }
 
 // takeConsole takes over the guest's serial console, if it has one.
-func (m *machine) takeConsole() error {
+func (m *run) takeConsole() error {
 	path := m.vm.Plan.Socket(serialConsole)
 	if path == "" {
 		return nil
@@ -97,7 +96,7 @@ func (m *machine) takeConsole() error {
 
 // announce makes the VM be found by its name wherever its runtime directory is.
 // That is a convenience: what stands in its way must not stop the VM.
-func (m *machine) announce() {
+func (m *run) announce() {
 	back, err := config.Announce(config.HostEnv(), config.Machine{Name: m.vm.Config.VM.Name, RuntimeDir: m.vm.RuntimeDir})
 	if err != nil {
 		m.log.Debug("vmrunner ps will not find the VM", "err", err)
@@ -122,19 +121,19 @@ func newTracker(vm *VM) *status.Tracker {
 }
 
 // description is what doesn't change from the start on.
-func (m *machine) description(version string) status.Described {
+func (m *run) description(version string) status.Described {
 	return status.Described{
 		Name: m.vm.Spec.Name, UUID: m.vm.Spec.UUID, VMType: m.vm.Plan.Type, Runner: m.thisRunner(version), Emulated: m.vm.Emulated(),
 	}
 }
 
-func (m *machine) thisRunner(version string) status.Runner {
+func (m *run) thisRunner(version string) status.Runner {
 	return status.Runner{Version: version, PID: os.Getpid(), Started: time.Now()}
 }
 
 // report has the cluster told how the VM is. Whoever calls it has the runner's lock:
 // a second runner has nothing to say.
-func (m *machine) report(ctx context.Context, opts Options) {
+func (m *run) report(ctx context.Context, opts Options) {
 	if opts.Reporter != nil {
 		opts.Reporter.Follow(ctx, m.tracker, m.vm.Config.Namespace)
 	}
@@ -155,29 +154,19 @@ func startFailed(err error) status.Entered {
 	return status.Entered{State: status.Stopped, Reason: status.StartFailed, Message: err.Error()}
 }
 
-// tellEnd puts the end into the status, before the control interface closes.
-func (m *machine) tellEnd(result Outcome, err error) {
+// publishEnd puts the end into the status, before the control interface closes.
+func (m *run) publishEnd(result Outcome, err error) {
 	if err != nil {
-		m.tell(startFailed(err))
+		m.publish(startFailed(err))
 		return
 	}
-	m.tell(status.Entered{State: status.Stopped}, result.ending())
+	m.publish(status.Entered{State: status.Stopped}, result.ending())
 }
 
-// qemuVersion spells a version as people do: 7.2.22.
-func qemuVersion(v qmp.Version) string {
-	return fmt.Sprintf("%d.%d.%d", v.QEMU.Major, v.QEMU.Minor, v.QEMU.Micro)
-}
-
-// tell updates the status. A change of state that cannot be is a mistake of
+// publish updates the status. A change of state that cannot be is a mistake of
 // the runner; the log says so.
-func (m *machine) tell(updates ...status.Update) {
+func (m *run) publish(updates ...status.Update) {
 	if err := m.tracker.Update(updates...); err != nil {
 		m.log.Warn("status", "err", err)
 	}
-}
-
-// ending is the outcome in the status.
-func (o Outcome) ending() status.Ended {
-	return status.Ended{Cause: o.Cause, Reason: o.Reason, ExitCode: o.ExitCode(), Message: o.String()}
 }

@@ -3,31 +3,87 @@ package runner
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"vmop/qmp"
+	"vmop/runner/agents"
+	"vmop/runner/control"
+	"vmop/runner/drive"
+	"vmop/runner/machine"
 	"vmop/runner/reconcile"
+	"vmop/runner/status"
 	"vmop/vmspec"
 )
 
-// boot gives the paused machine the CPUs, the memory and the passwords it is
-// to have, and lets the guest run.
-func (m *machine) boot(ctx context.Context, opts Options) error {
+// drive begins to look after the machine: from now on the driver alone speaks
+// with QEMU. first is the connection with one that was just started; nil means
+// that the machine was found running.
+func (m *run) drive(ctx context.Context, first *qmp.Session) {
+	cfg := drive.Config{
+		Machine: m.machineConfig(), Monitor: filepath.Join(m.vm.RuntimeDir, monitorSocket), Session: first, QEMU: m.qemu,
+		Tracker: m.tracker, Log: m.log, Save: m.saveProgress, SinceBoot: sinceBoot, Alive: m.service.alive,
+	}
+	if first != nil {
+		start := m.vm.beginning()
+		cfg.Machine.Start = &start
+	}
+	for _, h := range m.helpers {
+		cfg.Helpers = append(cfg.Helpers, h)
+	}
+	paths := map[string]string{}
+	for _, role := range agents.Roles() {
+		paths[role] = m.vm.Plan.Socket(role)
+	}
+	cfg.Agents = agents.New(context.WithoutCancel(ctx), agents.Config{
+		Paths: paths, Log: m.log, Do: func(f func()) { m.driver.Do(f) }, Publish: m.publish,
+		State: func() status.State { return m.tracker.Status().State },
+	})
+	m.driver = drive.New(ctx, cfg)
+	m.outcome = make(chan machine.Outcome, 1)
+	go func() { m.outcome <- m.driver.Run(ctx) }()
+	m.undo.add("driver", func() error {
+		err := m.driver.Close()
+		<-m.driver.Done()
+		return err
+	})
+}
+
+// machineConfig is what the driver is to know of the machine.
+func (m *run) machineConfig() machine.Config {
+	vm := m.vm
+	cfg := machine.Config{
+		Plan: vm.Plan, Wish: vm.wish(vm), Progress: m.progress, PID: m.qemu.Pid(), Agents: agents.Roles(),
+		GuestAgent: agents.GuestRole, Viewer: viewerName, CPUs: vm.Spec.CurrentCPUs, RAM: int64(vm.Spec.MaximumRAM),
+		Protected: vm.protected, Grace: m.grace,
+	}
+	for _, h := range m.helpers {
+		cfg.Running = append(cfg.Running, h.Name())
+	}
+	return cfg
+}
+
+// viewerName is a viewer's name for people.
+func viewerName(name string) string {
+	if who, ok := control.VNCClient(name); ok {
+		return who
+	}
+	return name
+}
+
+// boot waits until the paused machine is as it is to be, and lets the guest run.
+func (m *run) boot(ctx context.Context, opts Options) error {
+	m.drive(ctx, m.session)
 	limit := cmp.Or(opts.BootTime, bootTime)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("QEMU did not answer within %s%s", limit, m.suspects()))
 	defer cancel()
 	if err := m.rememberType(); err != nil {
 		return err
 	}
-	m.live = reconcile.New(m.vm.Plan.Rules, m.vm.beginning())
-	if err := m.settle(ctx); err != nil {
-		return err
-	}
-	if err := m.monitor.current().Ready(ctx); err != nil { // QEMU's sockets are there now
+	if err := m.driver.Settle(ctx); err != nil {
 		return m.blame(err)
 	}
 	if err := m.serve(ctx); err != nil {
@@ -41,14 +97,13 @@ func (m *machine) boot(ctx context.Context, opts Options) error {
 			return err
 		}
 	}
-	if err := m.remember(); err != nil {
+	if err := m.remember(ctx); err != nil {
 		return err
 	}
-	if err := m.query(ctx, "cont", nil, nil); err != nil {
-		return err
+	booting := machine.Booting{Began: m.began, Resource: m.vm.Config.Resource}
+	if err := m.driver.Release(ctx, booting, m.server.Event); err != nil {
+		return m.blame(fmt.Errorf("let the guest run: %w", err))
 	}
-	// A wish that comes before the event is taken in is one for a guest that runs.
-	m.live.Observe(qmp.Event{Name: "RESUME"}, time.Now())
 	return nil
 }
 
@@ -83,51 +138,15 @@ func (vm *VM) desired(running *VM) reconcile.Desired {
 	return want
 }
 
-// settle makes the paused machine what it is to be, as far as it can be. When
-// QEMU refuses something, the machine is not started.
-func (m *machine) settle(ctx context.Context) error {
-	session := m.monitor.current()
-	for {
-		step := m.live.Next(m.vm.desired(m.vm), time.Now())
-		if len(step.Requests) == 0 {
-			break
-		}
-		pending := make([]*qmp.Pending, len(step.Requests))
-		for i, r := range step.Requests {
-			pending[i] = session.Start(r.Command)
-		}
-		for i, r := range step.Requests {
-			reply, err := pending[i].Wait(ctx)
-			if err != nil {
-				return m.blame(fmt.Errorf("%s: %w", r.Command, err))
-			}
-			m.live.Answer(r, reply, nil, time.Now())
-		}
-	}
-	for _, p := range m.live.Facts().Problems {
-		m.log.Warn("the machine is not as wanted", "err", p.Path+": "+p.Message)
-	}
-	return nil
-}
-
-// query runs a command and decodes what it returns, unless into is nil.
-func (m *machine) query(ctx context.Context, command string, arguments, into any) error {
-	reply, err := m.monitor.Run(ctx, qmp.Command{Execute: command, Arguments: arguments})
-	if err != nil {
-		return m.blame(fmt.Errorf("%s: %w", command, err))
-	}
-	if into == nil {
-		return nil
-	}
-	if err := json.Unmarshal(reply, into); err != nil {
-		return fmt.Errorf("%s: answer of QEMU: %w", command, err)
-	}
-	return nil
+// powerdownTimeout is what the guest has for shutting down.
+func (vm *VM) powerdownTimeout() time.Duration {
+	return time.Duration(*vm.Spec.PowerdownTimeout) * time.Second
 }
 
 // machineType returns the concrete type of the running machine, "pc-q35-7.2".
-func (m *machine) machineType(ctx context.Context) (string, error) {
+func (m *run) machineType(ctx context.Context) (string, error) {
 	var object string
-	err := m.query(ctx, "qom-get", map[string]string{"path": "/machine", "property": "type"}, &object)
+	question := map[string]string{"path": "/machine", "property": "type"}
+	err := m.driver.Query(ctx, qmp.Command{Execute: "qom-get", Arguments: question}, &object)
 	return strings.TrimSuffix(object, "-machine"), err
 }

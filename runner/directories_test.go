@@ -82,7 +82,7 @@ func TestRuntimeDirectory(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "run")
 			at := func(name string) string { return filepath.Join(dir, name) }
-			m := &machine{log: slog.New(slog.DiscardHandler), undo: &cleanup{}, vm: &VM{DataDir: t.TempDir(), RuntimeDir: dir, Plan: &plan.Plan{
+			m := &run{log: slog.New(slog.DiscardHandler), undo: &cleanup{}, vm: &VM{DataDir: t.TempDir(), RuntimeDir: dir, Plan: &plan.Plan{
 				Listeners: []plan.Listener{{Name: "swtpm", Path: at("swtpm-sock")}},
 				Sockets:   []plan.Socket{{Role: "console", Path: at("console.sock")}},
 			}}}

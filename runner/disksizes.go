@@ -29,6 +29,7 @@ type diskSizes struct {
 	disks   map[int]*hostDisk // by index in vm.drives
 	settled map[int]int64
 	wanted  []vmspec.Drive // by the configuration in force
+	looks   chan []vmspec.Drive
 }
 
 // hostDisk is what was seen of a disk.
@@ -44,7 +45,7 @@ type hostDisk struct {
 // newDiskSizes returns the disks of a VM that can grow from outside. The size
 // of a qcow2 disk is in its image, which only QEMU may change.
 func newDiskSizes(vm *VM, log *slog.Logger) *diskSizes {
-	d := &diskSizes{log: log, disks: map[int]*hostDisk{}, settled: map[int]int64{}, wanted: vm.Spec.Drives}
+	d := &diskSizes{log: log, disks: map[int]*hostDisk{}, settled: map[int]int64{}, wanted: vm.Spec.Drives, looks: make(chan []vmspec.Drive, 1)}
 	for _, r := range vm.Plan.Rules {
 		r, ok := r.(plan.Disk)
 		if !ok || r.Drive < 0 || r.Drive >= len(vm.Spec.Drives) {
@@ -58,41 +59,43 @@ func newDiskSizes(vm *VM, log *slog.Logger) *diskSizes {
 	return d
 }
 
-// watch looks at the disks at once, when it is told what the configuration wants
-// now, and from time to time: the file system of an image may grow later than the
-// image is to. It sends the sizes of all disks when those that count have changed. A host
-// that does not answer (NFS) keeps nobody waiting but this.
-func (d *diskSizes) watch(ctx context.Context, look <-chan []vmspec.Drive) <-chan map[int]int64 {
+// watch looks at the disks at once, when look is called, and from time to time: the
+// file system of an image may grow later than the image is to. It hands over the
+// sizes of all disks when those that count have changed. A host that does not
+// answer (NFS) keeps nothing waiting but this.
+func (d *diskSizes) watch(ctx context.Context, settled func(map[int]int64)) {
 	if len(d.disks) == 0 {
-		return nil
+		return
 	}
-	settled := make(chan map[int]int64)
-	go func() {
-		wake := time.NewTimer(0)
-		defer wake.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case d.wanted = <-look:
-			case <-wake.C:
-			}
-			changed, moving := d.take(d.measure(), time.Now())
-			if changed {
-				select {
-				case settled <- maps.Clone(d.settled):
-				case <-ctx.Done():
-					return
-				}
-			}
-			if moving {
-				wake.Reset(settleTime)
-			} else {
-				wake.Reset(lookTime)
-			}
+	wake := time.NewTimer(0)
+	defer wake.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case d.wanted = <-d.looks:
+		case <-wake.C:
 		}
-	}()
-	return settled
+		changed, moving := d.take(d.measure(), time.Now())
+		if changed {
+			settled(maps.Clone(d.settled))
+		}
+		if moving {
+			wake.Reset(settleTime)
+		} else {
+			wake.Reset(lookTime)
+		}
+	}
+}
+
+// look has the disks looked at, with what the configuration wants now; what was
+// wanted before counts no more. One goroutine calls it.
+func (d *diskSizes) look(wanted []vmspec.Drive) {
+	select {
+	case <-d.looks:
+	default:
+	}
+	d.looks <- wanted
 }
 
 // take notes the sizes that were seen. It returns whether those that count have

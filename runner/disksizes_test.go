@@ -65,11 +65,11 @@ func TestAGuestSeesItsDiskGrow(t *testing.T) {
 
 	require.NoError(t, os.Truncate(disk, 2<<20))
 	v.touch()
-	v.log.await(t, v.ended, "the machine is not as wanted", "err", disk+" has only 2097152 bytes on the host")
+	v.log.await(t, v.ended, "the VM is not as configured", "err", disk+" has only 2097152 bytes on the host")
 	require.EqualValues(t, 3<<20, v.diskSize("disk0"))
 	require.NoError(t, os.Truncate(disk, 3<<20))
 	v.touch()
-	v.log.await(t, v.ended, "the machine is as wanted again")
+	v.log.await(t, v.ended, "the VM is as configured again")
 	v.ends()
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/runner"
+	"vmop/runner/machine"
 	"vmop/runner/status"
 )
 
@@ -67,7 +67,7 @@ func TestDeafGuestIsForced(t *testing.T) {
 		v.runs()
 		outcome, err := v.stop()
 		require.NoError(t, err)
-		require.Equal(t, runner.Outcome{Cause: status.CauseForced, Reason: "host-qmp-quit"}, outcome)
+		require.Equal(t, machine.Outcome{Cause: status.CauseForced, Reason: "host-qmp-quit"}, outcome.Outcome)
 		require.Zero(t, outcome.ExitCode())
 		v.logged("QMP event", "event", "POWERDOWN")
 		v.logged("stopping", "method", "ACPI power button")
@@ -114,7 +114,7 @@ func TestTPMEndsWhileTheVMRuns(t *testing.T) {
 	v := newVM(t, "standard", "accelerator: tcg", "firmware: bios", "useTpm: true", "network: []", "powerdownTimeout: 0")
 	v.runs()
 	v.signal("swtpm", syscall.SIGKILL)
-	r := v.log.await(t, v.ended, "helper ended while the VM runs", "process", "swtpm")
+	r := v.log.await(t, v.ended, "a helper ended while the VM runs", "process", "swtpm")
 	require.Equal(t, "WARN", r["level"])
 	require.Contains(t, r["exit"], "SIGKILL")
 	outcome, err := v.stop()

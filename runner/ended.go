@@ -28,7 +28,7 @@ type lastEnd struct {
 
 // noteEnd notes that the guest has shut itself down in a pod. Where that can't be
 // noted, a runner that is killed starts the VM again.
-func (m *machine) noteEnd(opts Options, o *Outcome) {
+func (m *run) noteEnd(opts Options, o *Outcome) {
 	if !o.awaitsWord(opts) || opts.Reporter.PodUID() == "" {
 		return
 	}
@@ -43,7 +43,7 @@ func (m *machine) noteEnd(opts Options, o *Outcome) {
 
 // endedBefore returns how the guest has ended that ran in this pod, if it has shut
 // itself down and nobody has decided since whether it shall run again.
-func (m *machine) endedBefore(opts Options) (o Outcome, ended bool) {
+func (m *run) endedBefore(opts Options) (o Outcome, ended bool) {
 	if opts.Reporter == nil || opts.Reporter.PodUID() == "" {
 		return o, false
 	}
@@ -56,8 +56,8 @@ func (m *machine) endedBefore(opts Options) (o Outcome, ended bool) {
 	if err != nil || !there || end.Pod != opts.Reporter.PodUID() {
 		return o, false
 	}
-	o = Outcome{Cause: end.Cause, Reason: end.Reason, noted: path}
-	m.tell(status.Described{Name: m.vm.Config.VM.Name, UUID: end.UUID, VMType: end.VMType, Runner: m.thisRunner(opts.Version)},
+	o.Cause, o.Reason, o.noted = end.Cause, end.Reason, path
+	m.publish(status.Described{Name: m.vm.Config.VM.Name, UUID: end.UUID, VMType: end.VMType, Runner: m.thisRunner(opts.Version)},
 		status.Began(end.Began), status.Read{Generation: m.progress.Generation, Resource: m.vm.Config.Resource}, o.ending())
 	m.log.Info("the guest has shut itself down in this pod; it is not started again", "outcome", o.String())
 	return o, true
@@ -68,7 +68,7 @@ func (m *machine) endedBefore(opts Options) (o Outcome, ended bool) {
 // the word (vmrunner init does): then the guest has shut itself down, as far as an
 // exit code tells. A QEMU that failed, or of which nothing is known, is no reason not
 // to start the VM.
-func (m *machine) endedUnseen(ctx context.Context, opts Options) (o Outcome, ended bool) {
+func (m *run) endedUnseen(ctx context.Context, opts Options) (o Outcome, ended bool) {
 	dir, ran := linkedRuntime(m.vm.DataDir, m.vm.RuntimeDir)
 	var r record
 	there, err := readJSON(filepath.Join(dir, recordFile), &r)
@@ -98,7 +98,7 @@ func (m *machine) endedUnseen(ctx context.Context, opts Options) (o Outcome, end
 	if err := m.serve(context.WithoutCancel(ctx)); err != nil { // and leaves nothing of the killed runner's
 		m.log.Warn("nobody can ask how the VM has ended", "err", err)
 	}
-	m.tell(m.description(opts.Version), status.Began(r.Began), status.Read{Generation: m.progress.Generation, Resource: vm.Config.Resource}, o.ending())
+	m.publish(m.description(opts.Version), status.Began(r.Began), status.Read{Generation: m.progress.Generation, Resource: vm.Config.Resource}, o.ending())
 	m.noteEnd(opts, &o)
 	m.log.Info("QEMU has ended in good order while no runner was there; the VM is not started again", "outcome", o.String())
 	return o, true

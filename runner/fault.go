@@ -8,6 +8,7 @@ import (
 
 	"vmop/process"
 	"vmop/qmp"
+	"vmop/runner/machine"
 )
 
 // Times that ends are waited for.
@@ -41,8 +42,8 @@ func (e *StartError) Error() string {
 
 // blame turns the end of the monitor's connection into the reason for it: how
 // QEMU ended, what it said, and which option it was about.
-func (m *machine) blame(err error) error {
-	if !errors.Is(err, qmp.ErrClosed) || m.qemu == nil {
+func (m *run) blame(err error) error {
+	if !errors.Is(err, qmp.ErrClosed) && !errors.Is(err, machine.ErrExited) || m.qemu == nil {
 		return err
 	}
 	select {
@@ -60,7 +61,7 @@ func (m *machine) blame(err error) error {
 
 // suspects names the helpers that a QEMU that doesn't answer may wait for: it
 // sets its devices up before it answers, and asks its TPM without a time-out.
-func (m *machine) suspects() string {
+func (m *run) suspects() string {
 	var names []string
 	for _, h := range m.helpers {
 		names = append(names, fmt.Sprintf("%s (process %d)", h.Name(), h.Pid()))
@@ -73,7 +74,7 @@ func (m *machine) suspects() string {
 
 // endedHelpers tells of the helpers that have ended badly: QEMU knows only that
 // nobody answers. Their ends may be noticed a moment after QEMU's.
-func (m *machine) endedHelpers() string {
+func (m *run) endedHelpers() string {
 	var text strings.Builder
 	late := time.After(helperEndTime)
 	for _, h := range m.helpers {

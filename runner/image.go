@@ -24,7 +24,7 @@ const leastGrowth = 64
 
 // makeImages makes the images that disks with a size don't have, and lets those grow
 // that are smaller. It returns why it can't.
-func (m *machine) makeImages() []vmspec.Fault {
+func (m *run) makeImages() []vmspec.Fault {
 	var faults []vmspec.Fault
 	for i, d := range m.vm.Spec.Drives {
 		if d.Size == 0 {

@@ -58,7 +58,7 @@ func typeFolder(vmTypes, name string) (string, error) {
 // checkWanted wants a new configuration to be one that could be taken: its options
 // are what the type takes that a restart would take, and what it changes while the
 // VM runs is allowed.
-func (m *machine) checkWanted(ctx context.Context, wanted *VM) error {
+func (m *run) checkWanted(ctx context.Context, wanted *VM) error {
 	ctx, cancel := context.WithTimeout(ctx, evaluationTime)
 	defer cancel()
 	vmType := m.vm.pin.vmType
@@ -80,7 +80,7 @@ func (m *machine) checkWanted(ctx context.Context, wanted *VM) error {
 // judgeWanted judges the plan that the running type makes of a new configuration:
 // a medium, for one, is changed while the VM runs. What can't be judged is
 // denied, or a type that fails would be a way round the policy.
-func (m *machine) judgeWanted(ctx context.Context, wanted *VM) error {
+func (m *run) judgeWanted(ctx context.Context, wanted *VM) error {
 	if m.policy == nil {
 		return m.policyFault
 	}

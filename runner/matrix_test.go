@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/runner"
 	"vmop/runner/control"
+	"vmop/runner/machine"
 	"vmop/runner/status"
 	"vmop/test/invariants"
 )
@@ -194,7 +194,7 @@ func TestFault17TheGuestIsDeaf(t *testing.T) {
 		outcome, err := v.stop()
 		require.NoError(t, err)
 		c.await(`powerbutton pressed`)
-		require.Equal(t, runner.Outcome{Cause: status.CauseForced, Reason: "host-qmp-quit"}, outcome)
+		require.Equal(t, machine.Outcome{Cause: status.CauseForced, Reason: "host-qmp-quit"}, outcome.Outcome)
 		require.Zero(t, outcome.ExitCode())
 		require.Equal(t, status.CauseForced, last().Outcome.Cause)
 		v.notLogged("stopping", "method", "SIGTERM")

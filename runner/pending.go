@@ -14,7 +14,7 @@ import (
 )
 
 // pendingChanges returns what of the wanted VM awaits a restart.
-func (m *machine) pendingChanges(ctx context.Context, wanted *VM) (list []status.Change, err error) {
+func (m *run) pendingChanges(ctx context.Context, wanted *VM) (list []status.Change, err error) {
 	ctx, cancel := context.WithTimeout(ctx, evaluationTime)
 	defer cancel()
 	running := m.vm.comparable(m.vm.pin.vmType.Name())
@@ -44,13 +44,13 @@ func (m *machine) pendingChanges(ctx context.Context, wanted *VM) (list []status
 
 // takesOtherType tells whether a restart may take another type than the VM runs
 // with.
-func (m *machine) takesOtherType(wanted *VM) bool {
+func (m *run) takesOtherType(wanted *VM) bool {
 	return wanted.Config.UpdateVMType || wanted.Config.VMType != m.vm.Config.VMType
 }
 
 // wantedType loads the type that a restart would take, and names it: the same
 // modules have the same name.
-func (m *machine) wantedType(ctx context.Context, wanted *VM) (vmType *vmtypes.Type, text string, err error) {
+func (m *run) wantedType(ctx context.Context, wanted *VM) (vmType *vmtypes.Type, text string, err error) {
 	library, err := vmtypes.Open(m.vmTypes)
 	if err != nil {
 		return nil, "", err

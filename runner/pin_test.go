@@ -148,7 +148,7 @@ func TestTheTypeOfAMachineThatRuns(t *testing.T) {
 
 	_, err = new(record).pin(t.Context(), dir)
 	require.ErrorIs(t, err, os.ErrNotExist)
-	m := &machine{vm: &VM{RuntimeDir: dir, pin: p}}
+	m := &run{vm: &VM{RuntimeDir: dir, pin: p}}
 	require.NoError(t, m.rememberType())
 	for unpinned, kept := range map[bool]bool{true: false, false: true} {
 		again, err := (&record{Unpinned: unpinned}).pin(t.Context(), dir)

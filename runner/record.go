@@ -16,6 +16,7 @@ import (
 	"vmop/durable"
 	"vmop/process"
 	"vmop/runner/config"
+	"vmop/runner/machine"
 	"vmop/vmtypes"
 )
 
@@ -61,30 +62,6 @@ type record struct {
 	Protected bool              `json:"protected"`
 }
 
-// progress is how far the runner has come with the machine.
-type progress struct {
-	// ResetCounter is the one that was seen last.
-	ResetCounter *int64 `json:"resetCounter,omitempty"`
-	// PasswordSerial counts the passwords that were set.
-	PasswordSerial int `json:"passwordSerial"`
-	// Generation counts the configurations that were read, or is that of the
-	// resource that the last one was made of.
-	Generation int64 `json:"generation"`
-	// Paused: the user has paused the machine.
-	Paused bool `json:"paused,omitempty"`
-	// Stop is the word to end the machine, if it was given.
-	Stop *stopWord `json:"stop,omitempty"`
-}
-
-// A stopWord is when and why a machine was told to end.
-type stopWord struct {
-	// At is the time since the host's start, which no change of the clock moves.
-	At    time.Duration `json:"at"`
-	Cause string        `json:"cause"`
-	// AtOnce: the guest is not to be asked.
-	AtOnce bool `json:"atOnce,omitempty"`
-}
-
 // sinceBoot is the time since the host was started, time asleep included.
 func sinceBoot() time.Duration {
 	var t unix.Timespec
@@ -95,7 +72,7 @@ func sinceBoot() time.Duration {
 }
 
 // record returns what a later runner must know. The guest is about to run.
-func (m *machine) record() record {
+func (m *run) record() record {
 	vm := m.vm
 	r := record{
 		Version: recordVersion, QEMU: m.qemu.ID(), Began: m.began,
@@ -109,18 +86,15 @@ func (m *machine) record() record {
 }
 
 // rememberType writes the part of the record that is known while QEMU is coming up.
-func (m *machine) rememberType() error {
+func (m *run) rememberType() error {
 	return durable.Write(filepath.Join(m.vm.RuntimeDir, typeFile), m.vm.pin.archive, 0o600, durable.Volatile)
 }
 
 // remember writes the record; from now on the machine is carried on by another
 // runner if this one is killed.
-func (m *machine) remember() error {
+func (m *run) remember(ctx context.Context) error {
 	m.began = time.Now()
-	m.progressMu.Lock() // the control interface may note the word to stop
-	err := m.keepProgress()
-	m.progressMu.Unlock()
-	if err != nil {
+	if err := m.driver.Save(ctx); err != nil {
 		return err
 	}
 	if err := writeJSON(filepath.Join(m.vm.RuntimeDir, recordFile), m.record(), durable.Volatile); err != nil {
@@ -129,55 +103,13 @@ func (m *machine) remember() error {
 	return linkRuntime(m.vm.DataDir, m.vm.RuntimeDir)
 }
 
-// keepProgress writes how far this runner has come.
-func (m *machine) keepProgress() error {
-	return writeJSON(filepath.Join(m.vm.RuntimeDir, progressFile), m.progress, durable.Volatile)
-}
-
-// noteProgress changes the progress. What can't be written is only missing if the runner
-// is killed, too.
-func (m *machine) noteProgress(change func(*progress)) {
-	m.progressMu.Lock()
-	defer m.progressMu.Unlock()
-	change(&m.progress)
-	if err := m.keepProgress(); err != nil {
-		m.log.Warn("what the runner has done is not noted", "err", err)
-	}
-}
-
-// nextGeneration notes and returns the generation of a configuration that was
-// read: its own, or the next number if it has none.
-func (m *machine) nextGeneration(own int64) int64 {
-	m.noteProgress(func(p *progress) {
-		if p.Generation++; own > 0 {
-			p.Generation = own
-		}
-	})
-	return m.progress.Generation
-}
-
-// notePause notes that the user has paused the machine, or lets it go on.
-func (m *machine) notePause(paused bool) {
-	if m.hold.pause(paused) {
-		m.noteProgress(func(p *progress) { p.Paused = m.hold.isPaused() })
-	}
-}
-
-// noteStop notes that the machine has been told to end, and returns when it was
-// told first.
-func (m *machine) noteStop(cause string, atOnce bool) (at time.Duration) {
-	m.noteProgress(func(p *progress) {
-		if p.Stop == nil {
-			p.Stop = &stopWord{At: sinceBoot(), Cause: cause}
-		}
-		p.Stop.AtOnce = p.Stop.AtOnce || atOnce
-		at = p.Stop.At
-	})
-	return at
+// saveProgress writes how far this runner has come.
+func (m *run) saveProgress(p machine.Progress) error {
+	return writeJSON(filepath.Join(m.vm.RuntimeDir, progressFile), p, durable.Volatile)
 }
 
 // keepConfig notes the configuration in force.
-func (m *machine) keepConfig(cfg *config.Config) {
+func (m *run) keepConfig(cfg *config.Config) {
 	path := filepath.Join(m.vm.RuntimeDir, configFile)
 	if err := durable.Write(path, cfg.Text(), 0o600, durable.Volatile); err != nil {
 		m.log.Warn("the configuration in force is not noted", "err", err)
@@ -185,7 +117,7 @@ func (m *machine) keepConfig(cfg *config.Config) {
 }
 
 // keptConfig returns the configuration that was in force last.
-func (m *machine) keptConfig() *config.Config {
+func (m *run) keptConfig() *config.Config {
 	text, err := os.ReadFile(filepath.Join(m.vm.RuntimeDir, configFile))
 	if err != nil { // there was no other than the first
 		return m.vm.Config

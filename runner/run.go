@@ -8,10 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
-	"time"
 
-	"vmop/qmp"
+	"vmop/runner/machine"
 	"vmop/runner/status"
 	"vmop/vmspec"
 )
@@ -44,10 +42,10 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 	for _, w := range vm.Warnings {
 		log.Warn("configuration", "warning", w)
 	}
-	m := &machine{
-		vm: vm, log: log, vmTypes: opts.VMTypes, policy: opts.Policy, policyFault: opts.PolicyFault, reread: opts.Reread, grace: opts.GracePeriod, rearm: make(chan struct{}, 1),
-		tracker: newTracker(vm), undo: &cleanup{log: log},
-		progress: progress{ResetCounter: vm.Config.ResetCounter, Generation: max(vm.Config.Generation, 1)},
+	m := &run{
+		vm: vm, log: log, vmTypes: opts.VMTypes, policy: opts.Policy, policyFault: opts.PolicyFault,
+		reread: opts.Reread, grace: opts.GracePeriod, tracker: newTracker(vm), undo: &cleanup{log: log},
+		progress: machine.Progress{ResetCounter: vm.Config.ResetCounter, Generation: max(vm.Config.Generation, 1)},
 	}
 	m.file = filepath.Join(vm.folder, filepath.Base(opts.ConfigFile))
 	m.service = service{manager: opts.Manager, log: log}
@@ -55,7 +53,7 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 	ctx, m.cancel = context.WithCancelCause(ctx)
 	result, err = m.run(ctx, opts, fault)
 	// This is not deferred: a runner that panics leaves the machine to the next.
-	m.tellEnd(result, err)
+	m.publishEnd(result, err)
 	undoErr := m.undo.run()
 	if err == nil && undoErr != nil {
 		err = fmt.Errorf("clean up: %w", undoErr)
@@ -70,7 +68,7 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 
 // run takes the machine over, or creates it, and stays until it has ended. With
 // a fault of the configuration there is nothing to be created by.
-func (m *machine) run(ctx context.Context, opts Options, fault error) (Outcome, error) {
+func (m *run) run(ctx context.Context, opts Options, fault error) (Outcome, error) {
 	lock, err := lockVM(m.vm.DataDir)
 	if err != nil {
 		return Outcome{}, err
@@ -114,7 +112,7 @@ func (m *machine) run(ctx context.Context, opts Options, fault error) (Outcome, 
 }
 
 // create starts the machine, up to the point where its guest runs.
-func (m *machine) create(ctx context.Context, opts Options) error {
+func (m *run) create(ctx context.Context, opts Options) error {
 	vm := m.vm
 	if err := m.takeRuntimeDir(); err != nil {
 		return err
@@ -129,8 +127,7 @@ func (m *machine) create(ctx context.Context, opts Options) error {
 	if err := vm.Config.Locate(append(m.makeImages(), vmspec.MissingFiles(vm.Spec, fileMode)...)); err != nil {
 		return err
 	}
-	m.powerdown.Store(int64(vm.powerdownTimeout()))
-	m.tell(status.Entered{State: status.Starting}, m.description(opts.Version))
+	m.publish(status.Entered{State: status.Starting}, m.description(opts.Version))
 	if why := vm.Emulated(); why != "" {
 		m.log.Info("without KVM the guest is slow; accelerator: auto is tcg here", "because", why)
 	}
@@ -141,14 +138,12 @@ func (m *machine) create(ctx context.Context, opts Options) error {
 	if err := m.boot(ctx, opts); err != nil {
 		return err
 	}
-	version := m.monitor.current().Version()
-	m.tell(status.Began(m.began), status.Entered{State: status.Booting}, status.Process{PID: m.qemu.Pid(), Version: qemuVersion(version)}, status.Read{Generation: m.progress.Generation, Resource: vm.Config.Resource}, status.Applied(m.progress.Generation))
 	m.log.Info("booting", "state", "Booting")
 	return nil
 }
 
 // stopped makes clear that a start was given up because of the user.
-func (m *machine) stopped(ctx context.Context, err error) error {
+func (m *run) stopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return stoppedError{context.Cause(ctx)}
 	}
@@ -166,7 +161,7 @@ func (e stoppedError) Unwrap() error { return e.cause }
 
 // keepPin stores the VM type and the machine version that this VM has proved
 // to start with. A full disk must not end a VM that runs, so faults are logged.
-func (m *machine) keepPin(ctx context.Context) {
+func (m *run) keepPin(ctx context.Context) {
 	err := errors.Join(m.vm.pin.write(m.vm.DataDir), m.keepMachine(ctx))
 	if err != nil && ctx.Err() == nil {
 		m.log.Warn("VM type is not pinned", "err", err)
@@ -174,7 +169,7 @@ func (m *machine) keepPin(ctx context.Context) {
 }
 
 // keepMachine remembers which version the machine's alias stands for.
-func (m *machine) keepMachine(ctx context.Context) error {
+func (m *run) keepMachine(ctx context.Context) error {
 	wanted := m.vm.Plan.MachineType()
 	if wanted == "" || m.vm.pin.hasVersion(wanted) {
 		return nil
@@ -188,61 +183,20 @@ func (m *machine) keepMachine(ctx context.Context) error {
 	return writeMachine(m.vm.DataDir, m.vm.pin.machines, wanted, version)
 }
 
-// supervise waits for the end of QEMU, or for the word to end it.
-func (m *machine) supervise(ctx context.Context) Outcome {
-	m.monitor.keep() // until run returns
+// supervise waits for the end of QEMU, and has the driver know what changes
+// meanwhile. The end of ctx is a request to stop.
+func (m *run) supervise(ctx context.Context) Outcome {
+	following, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var others sync.WaitGroup
-	var last *shutdown
-	others.Go(func() { last = newLive(m).run(context.WithoutCancel(ctx)) })
-	others.Go(func() { m.keepPin(ctx) })
-	asked, forced := false, false
-	select {
-	case <-m.qemu.Done():
-	case <-ctx.Done():
-		asked = true
-		begin := m.terminating(context.Cause(ctx).Error())
-		// The word has been given: what follows has time-outs of its own.
-		forced = m.stop(context.WithoutCancel(ctx), begin)
-	}
+	m.sizes = newDiskSizes(m.vm, m.log)
+	others.Go(func() { m.sizes.watch(following, m.driver.Sized) })
+	others.Go(func() { newReader(m).run(following) })
+	m.keepPin(following)
+	result := Outcome{Outcome: <-m.outcome}
+	cancel()
 	others.Wait()
-	result := m.hold.explain(outcome(last, m.qemu.Exit(), asked, ctx.Err() != nil, forced))
 	if result.ExitCode() != 0 {
 		result.Output = strings.TrimSpace(m.qemu.Tail())
 	}
 	return result
-}
-
-// terminating notes that the machine has been told to end, and returns when it
-// was, which may have been before this runner.
-func (m *machine) terminating(cause string) time.Time {
-	m.tell(status.Entered{State: status.Terminating, Message: cause})
-	m.stopping.Store(true)
-	at := m.noteStop(cause, false)
-	m.log.Info("terminating", "state", "Terminating", "cause", cause)
-	return time.Now().Add(at - sinceBoot())
-}
-
-// nudge sees to it that QEMU ends when it has said that it will. QEMU 7.2 may
-// wait for ever for a virtual CPU that has missed its word to stop (seen when a
-// signal ended it just after cont); another SIGTERM wakes it up, and is harmless
-// to one that is only slow. A QEMU that still answers was told to stay by its
-// type (-action shutdown=pause).
-func (m *machine) nudge(ctx context.Context) {
-	tick := time.NewTicker(nudgeTime)
-	defer tick.Stop()
-	for {
-		select {
-		case <-m.qemu.Done():
-			return
-		case <-tick.C:
-		}
-		ask, cancel := context.WithTimeout(ctx, agentTime)
-		_, err := m.monitor.Run(ask, qmp.Command{Execute: "query-status"})
-		cancel()
-		if err == nil {
-			return
-		}
-		m.log.Warn("QEMU has announced its end, but goes on; it gets SIGTERM", "process", "qemu")
-		_ = m.qemu.Signal(syscall.SIGTERM) // an error means that it has ended now
-	}
 }

@@ -145,17 +145,6 @@ func (s *service) watch(ctx context.Context) {
 	}
 }
 
-// reloading tells that the configuration is being read, and that it has been.
-func (s *service) reloading(read func()) {
-	if s.manager == nil {
-		read()
-		return
-	}
-	s.tell(notify.Reloading()...)
-	read()
-	s.tell(notify.Ready)
-}
-
 // tell sends messages. A manager that can't be reached changes nothing for the
 // VM.
 func (s *service) tell(messages ...string) {

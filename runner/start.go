@@ -12,8 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -25,7 +23,8 @@ import (
 	"vmop/qmp"
 	"vmop/runner/config"
 	"vmop/runner/control"
-	"vmop/runner/reconcile"
+	"vmop/runner/drive"
+	"vmop/runner/machine"
 	"vmop/runner/status"
 	"vmop/vmtypes/plan"
 	"vmop/vmtypes/policy"
@@ -41,8 +40,8 @@ const (
 // The runner's own name for QEMU's monitor.
 const monitorID = "vmop-monitor"
 
-// machine is a VM whose processes have been started.
-type machine struct {
+// run is a VM from its start, or its adoption, to its end.
+type run struct {
 	vm      *VM
 	log     *slog.Logger
 	undo    *cleanup
@@ -50,37 +49,32 @@ type machine struct {
 	files   map[string]*os.File // open descriptors, by their name in the plan
 	helpers []*process.Process
 	qemu    *process.Process
-	monitor *monitor
-	seeding errgroup.Group // writes the cloud-init image
+	session *qmp.Session         // the first one with QEMU's monitor, until the driver has it
+	seeding errgroup.Group       // writes the cloud-init image
+	adopted bool                 // the machine was found running
+	driver  *drive.Driver        // looks after the running machine
+	outcome chan machine.Outcome // gets how it has ended
+	sizes   *diskSizes
 	// inherited are descriptors that QEMU holds for others, without knowing.
 	inherited []*os.File
-	// live is what is known of the running machine, and what to do about it.
-	live *reconcile.Machine
-	hold hold // what must not be done to it
 
 	file, vmTypes string         // of Options; file is absolute
 	policy        *policy.Policy // nil allows everything
 	policyFault   error          // of Options
 	reread        <-chan struct{}
-	began         time.Time     // when the guest was let run
-	progressMu    sync.Mutex    // for progress
-	progress      progress      // is kept in a file
-	stopping      atomic.Bool   // the VM is being ended
-	powerdown     atomic.Int64  // powerdownTimeout that holds now, a time.Duration
-	grace         time.Duration // of Options
-	atOnce        atomic.Bool   // the guest is not to be asked to shut down
-	rearm         chan struct{} // the guest has another time for it
+	grace         time.Duration    // of Options
+	began         time.Time        // when the guest was let run
+	progress      machine.Progress // where the driver begins
 
 	tracker *status.Tracker         // what is known, for others
 	server  *control.Server         // where they ask
 	service service                 // who is told without asking
-	agent   agentHolder             // the guest agent, and who speaks with it
 	cancel  context.CancelCauseFunc // ends the VM
 }
 
 // start brings the machine to the point where QEMU runs, paused. Whatever was
 // done is noted in m.undo, also when it fails.
-func (m *machine) start(ctx context.Context) error {
+func (m *run) start(ctx context.Context) error {
 	vm := m.vm
 	if err := m.makeWayForSockets(); err != nil {
 		return err
@@ -123,7 +117,7 @@ func (m *machine) start(ctx context.Context) error {
 
 // takeRuntimeDir makes the runtime directory, without what an earlier run has
 // left in it.
-func (m *machine) takeRuntimeDir() error {
+func (m *run) takeRuntimeDir() error {
 	dir := m.vm.RuntimeDir
 	if err := makePrivateDir(dir); err != nil {
 		return fmt.Errorf("make runtime directory: %w", err)
@@ -145,7 +139,7 @@ func (m *machine) takeRuntimeDir() error {
 
 // mayTake makes sure that a runtime directory is not that of another VM, which
 // runs: it could not be looked after any more.
-func (m *machine) mayTake(dir string) error {
+func (m *run) mayTake(dir string) error {
 	var other record
 	if there, err := readJSON(filepath.Join(dir, recordFile), &other); err != nil || !there {
 		return nil // what can't be read is of no use to anybody
@@ -174,7 +168,7 @@ func (m *machine) mayTake(dir string) error {
 var ownFiles = []string{recordFile, progressFile, typeFile, configFile, cloudInitImage}
 
 // noteRuntimeDir notes what to remove at the end: the directory is the VM's.
-func (m *machine) noteRuntimeDir() {
+func (m *run) noteRuntimeDir() {
 	dir, link := m.vm.RuntimeDir, filepath.Join(m.vm.DataDir, runtimeLink)
 	m.undo.addMachine(link, func() error {
 		_ = os.Remove(link) // one that is left means nothing while the machine isn't locked
@@ -220,7 +214,7 @@ func (vm *VM) dataFiles() []string {
 }
 
 // makeWayForSockets removes sockets that an earlier run left.
-func (m *machine) makeWayForSockets() error {
+func (m *run) makeWayForSockets() error {
 	for _, path := range m.sockets() {
 		if err := removeIfThere(path); err != nil {
 			return fmt.Errorf("remove what an earlier run left: %w", err)
@@ -230,14 +224,14 @@ func (m *machine) makeWayForSockets() error {
 }
 
 // noteSockets notes to remove them at the end.
-func (m *machine) noteSockets() {
+func (m *run) noteSockets() {
 	for _, path := range m.sockets() {
 		m.undo.addMachine(path, func() error { return removeIfThere(path) })
 	}
 }
 
 // sockets returns the paths of those of the plan and of the monitor.
-func (m *machine) sockets() []string {
+func (m *run) sockets() []string {
 	paths := []string{filepath.Join(m.vm.RuntimeDir, monitorSocket)}
 	for _, l := range m.vm.Plan.Listeners {
 		paths = append(paths, l.Path)
@@ -298,7 +292,7 @@ func removeIfThere(path string) error {
 }
 
 // writeSeed writes the cloud-init image, if there is one.
-func (m *machine) writeSeed() error {
+func (m *run) writeSeed() error {
 	if m.vm.seed == nil {
 		return nil
 	}
@@ -306,7 +300,7 @@ func (m *machine) writeSeed() error {
 }
 
 // openDescriptors makes the taps and listening sockets.
-func (m *machine) openDescriptors(ctx context.Context) error {
+func (m *run) openDescriptors(ctx context.Context) error {
 	m.files = map[string]*os.File{}
 	for _, t := range m.vm.Plan.Taps {
 		tap, err := openTap(ctx, t, m.vm.Spec.UUID, m.log)
@@ -330,7 +324,7 @@ func (m *machine) openDescriptors(ctx context.Context) error {
 
 // closeListeners closes the listening sockets, which the processes have
 // inherited: when the process that serves one ends, connections must end, too.
-func (m *machine) closeListeners() error {
+func (m *run) closeListeners() error {
 	var errs []error
 	for _, l := range m.vm.Plan.Listeners {
 		errs = append(errs, closeOnce(m.files[l.Name]))
@@ -365,24 +359,26 @@ func listen(path string) (*os.File, error) {
 
 // openMonitor makes the listening socket of QEMU's monitor and connects to it:
 // what is said before QEMU runs waits in the socket.
-func (m *machine) openMonitor(ctx context.Context) (*os.File, error) {
+func (m *run) openMonitor(ctx context.Context) (*os.File, error) {
 	path := filepath.Join(m.vm.RuntimeDir, monitorSocket)
 	f, err := qmp.Listen(path)
 	if err != nil {
 		return nil, err
 	}
-	m.monitor = newMonitor(path, m.log)
-	m.undo.add("monitor", m.monitor.Close)
-	if _, err := m.monitor.dial(ctx); err != nil {
-		return nil, errors.Join(err, f.Close())
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("connect to QEMU's monitor: %w", err), f.Close())
 	}
+	m.session = qmp.New(conn, qmp.WithTrace(m.log))
+	m.undo.add("monitor", m.session.Close)
 	return f, nil
 }
 
 // startHelpers starts the helpers that QEMU must find ready, and waits until
 // they are; or it starts the others, which QEMU finds at a listening socket: QEMU
 // takes longer to get there than they do to come up.
-func (m *machine) startHelpers(ctx context.Context, awaited bool) error {
+func (m *run) startHelpers(ctx context.Context, awaited bool) error {
 	var list []plan.Process
 	for _, h := range m.vm.Plan.Helpers {
 		if awaited == (h.Ready != "") {
@@ -436,7 +432,7 @@ func tail(p *process.Process) string {
 }
 
 // startQEMU starts QEMU, paused, with the monitor on its listening socket.
-func (m *machine) startQEMU(ctx context.Context, monitor *os.File) error {
+func (m *run) startQEMU(ctx context.Context, monitor *os.File) error {
 	q := m.vm.Plan.QEMU
 	fd := 3 + len(q.Descriptors())
 	own := []string{
@@ -454,7 +450,7 @@ func (m *machine) startQEMU(ctx context.Context, monitor *os.File) error {
 
 // startProcess starts a process of the plan, with arguments and descriptors of
 // the runner's own after those of the plan, and without some capabilities.
-func (m *machine) startProcess(ctx context.Context, p plan.Process, args []string, files []*os.File, drop []int) (*process.Process, error) {
+func (m *run) startProcess(ctx context.Context, p plan.Process, args []string, files []*os.File, drop []int) (*process.Process, error) {
 	spec := process.Spec{Name: p.Name, Path: p.Executable, Args: append(p.Argv(), args...), Dir: p.Dir, Drop: drop}
 	if len(p.Env) > 0 {
 		spec.Env = os.Environ()
@@ -475,6 +471,6 @@ func (m *machine) startProcess(ctx context.Context, p plan.Process, args []strin
 }
 
 // noteProcess notes to end a process of the machine, if it doesn't by itself.
-func (m *machine) noteProcess(ctx context.Context, p *process.Process) {
+func (m *run) noteProcess(ctx context.Context, p *process.Process) {
 	m.undo.addMachine(p.Name(), func() error { return endProcess(ctx, p) })
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/runner"
+	"vmop/runner/machine"
 	"vmop/runner/status"
 	"vmop/test/guest"
 )
@@ -140,7 +140,7 @@ func (g stockGuest) run(t *testing.T) {
 	}
 	outcome, err := v.stop()
 	require.NoError(t, err)
-	require.Equal(t, runner.Outcome{Cause: status.CauseAsked, Reason: "guest-shutdown"}, outcome)
+	require.Equal(t, machine.Outcome{Cause: status.CauseAsked, Reason: "guest-shutdown"}, outcome.Outcome)
 	content, err := os.ReadFile(disk)
 	require.NoError(t, err)
 	require.True(t, bytes.HasPrefix(content, []byte("written\n")))

@@ -72,12 +72,3 @@ func (w *typeWatch) follow(ctx context.Context, files *filewatch.Watch) {
 		}
 	}
 }
-
-// typeChanged takes note of changed modules: a restart may give another machine now,
-// and a configuration that had faults for the type may have none any more.
-func (l *live) typeChanged(ctx context.Context) {
-	if l.fault != "" {
-		l.reload(ctx)
-	}
-	l.tellPending(ctx)
-}

@@ -105,7 +105,7 @@ func TestFault38LittleMemory(t *testing.T) {
 		p.signal(syscall.SIGHUP)
 		require.NoError(t, os.WriteFile(config, []byte(text), 0o600))
 		require.NoError(t, os.WriteFile(config, good, 0o600))
-		p.await(`told to read the configuration again`)
+		p.await(`reading the configuration again, as requested`)
 	}
 	askers.Wait()
 	state, err := client.Status(t.Context())

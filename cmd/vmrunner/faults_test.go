@@ -136,7 +136,7 @@ func TestFault18MoreSignals(t *testing.T) {
 	qemu := invariants.OneQEMU(t, dir)
 
 	p.signal(syscall.SIGHUP)
-	p.await(`told to read the configuration again`)
+	p.await(`reading the configuration again, as requested`)
 	unseen(t, filepath.Join(dir, "config.yaml"), "powerdownTimeout: 900", "powerdownTimeout:   1")
 	p.signal(syscall.SIGHUP)
 	p.await(`configuration read`)

@@ -1,0 +1,130 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"vmop/qmp"
+	"vmop/runner/guest"
+	"vmop/runner/status"
+)
+
+// roundTime is what the guest agent has for one round of questions.
+const roundTime = 10 * time.Second
+
+// guestAgent asks QEMU's guest agent what runs in the guest.
+type guestAgent struct {
+	log   *slog.Logger
+	state func() status.State
+}
+
+// attend implements attendant.
+func (g *guestAgent) attend(ctx context.Context, a *attendance) error {
+	agent, err := guest.Connect(ctx, a.path)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if errors.Is(context.Cause(ctx), errTaken) {
+			a.agent = agent
+			return
+		}
+		_ = agent.Close() // the socket may be closed already
+	}()
+	var r rounds
+	for {
+		answered, err := g.query(ctx, agent, r.answered > 0, a)
+		if errors.Is(err, guest.ErrClosed) {
+			return err
+		}
+		if err != nil {
+			g.log.Debug("the guest agent does not answer", "err", err)
+		}
+		select {
+		case <-time.After(r.next(answered)):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// query asks for the interfaces, and in the beginning for the system. It returns
+// whether the agent has answered.
+func (g *guestAgent) query(ctx context.Context, agent *guest.Agent, known bool, a *attendance) (answered bool, err error) {
+	limited, cancel := context.WithTimeout(ctx, roundTime)
+	defer cancel()
+	if !known {
+		info, err := agent.OSInfo(limited)
+		news := []status.Update{status.Answered{}}
+		switch {
+		case err == nil:
+			news = append(news, status.GuestOS{Info: (*status.OSInfo)(&info)})
+		case !refused(err):
+			return false, err
+		}
+		before := g.state()
+		a.publish(ctx, news...)
+		if before == status.Booting {
+			g.log.Info("booted", "state", "Booted", "system", info.PrettyName)
+		}
+	}
+	interfaces, err := agent.Interfaces(limited)
+	if err != nil {
+		return refused(err), err // as it does while its file systems are frozen
+	}
+	a.publish(ctx, interfacesOf(interfaces))
+	return true, nil
+}
+
+// refused reports whether the agent has answered, though not with what was asked
+// for.
+func refused(err error) bool {
+	var refusal *qmp.Error
+	return errors.As(err, &refusal)
+}
+
+func interfacesOf(said []guest.Interface) status.Interfaces {
+	var all status.Interfaces
+	for _, s := range said {
+		i := status.Interface{Name: s.Name, MAC: s.MAC}
+		for _, a := range s.Addresses {
+			i.Addresses = append(i.Addresses, a.String())
+		}
+		all = append(all, i)
+	}
+	return all
+}
+
+// reopened implements attendant.
+func (*guestAgent) reopened() bool { return false }
+
+// gone implements attendant.
+func (*guestAgent) gone() []status.Update {
+	return []status.Update{status.GuestOS{}, status.Interfaces(nil)}
+}
+
+// rounds says when the guest is asked again: soon after it has booted, when its
+// network comes up, and then once a minute.
+type rounds struct {
+	answered int
+	missed   int // in a row
+}
+
+// next returns the pause after a round.
+func (r *rounds) next(answered bool) time.Duration {
+	if !answered {
+		r.missed++
+		return min(firstPause<<min(r.missed-1, 20), longPause)
+	}
+	r.answered++
+	r.missed = 0
+	switch r.answered {
+	case 1:
+		return 5 * time.Second
+	case 2:
+		return 15 * time.Second
+	}
+	return time.Minute
+}

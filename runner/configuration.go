@@ -1,0 +1,201 @@
+package runner
+
+import (
+	"context"
+
+	"vmop/runner/config"
+	"vmop/runner/machine"
+	"vmop/runner/notify"
+	"vmop/runner/reconcile"
+	"vmop/vmspec"
+)
+
+// reader follows the configuration of a VM that runs: when the file changes, or
+// the modules of the VM's type, both are read and evaluated, and the driver gets
+// what came of it. That takes time, which depends on what others have written, so
+// it is done by a goroutine of its own, one at a time; what changes meanwhile
+// makes it stop and begin again.
+type reader struct {
+	m     *run
+	types *typeWatch
+
+	// Whoever evaluates has the rest.
+	source *config.Source
+	wanted *VM    // what the configuration said last that could be used
+	unread bool   // the source has something that is not in force
+	fault  string // why it is not
+}
+
+// task is what a reader has to do.
+type task struct {
+	reload  bool // the configuration
+	types   bool // the modules of the VM's type have changed
+	pending bool // find out what awaits a restart
+}
+
+func (t task) none() bool { return t == task{} }
+
+func (t task) and(other task) task {
+	return task{t.reload || other.reload, t.types || other.types, t.pending || other.pending}
+}
+
+func newReader(m *run) *reader {
+	return &reader{m: m, source: config.NewSource(m.file, m.vm.Config), wanted: m.vm, types: newTypeWatch(m.log)}
+}
+
+// run follows the configuration until ctx is done.
+func (r *reader) run(ctx context.Context) {
+	changed := config.Watch(ctx, r.m.log, r.m.file)
+	var todo task
+	if r.m.adopted {
+		r.resume()
+		todo = task{reload: true, pending: true}
+	}
+	r.types.look(ctx, r.m.vmTypes, r.wanted.Config.VMType)
+	var left chan task // what an evaluation that goes on leaves to be done; nil: none goes on
+	stop := func() {}
+	reloading := false // the service manager waits for it
+	for {
+		if left == nil && !todo.none() {
+			var working context.Context
+			working, stop = context.WithCancel(ctx)
+			left = make(chan task, 1)
+			go func(do task, left chan<- task) { left <- r.work(working, do) }(todo, left)
+			todo = task{}
+		}
+		select {
+		case rest := <-left:
+			stop()
+			left = nil
+			todo = todo.and(rest)
+			r.types.look(ctx, r.m.vmTypes, r.wanted.Config.VMType)
+			if reloading && !todo.reload {
+				reloading = false
+				r.m.service.tell(notify.Ready)
+			}
+			continue
+		case _, ok := <-changed:
+			if !ok {
+				changed = nil
+				continue
+			}
+			todo.reload = true
+		case <-r.types.changed:
+			todo.types = true
+		case <-r.m.reread:
+			r.m.log.Info("reading the configuration again, as requested")
+			if r.m.service.manager != nil {
+				reloading = true
+				r.m.service.tell(notify.Reloading()...)
+			}
+			todo.reload = true
+		case <-ctx.Done():
+			stop()
+			if left != nil {
+				<-left
+			}
+			return
+		}
+		stop() // what is being evaluated is out of date
+	}
+}
+
+// work does a task, and returns what is left of it when ctx has ended before.
+func (r *reader) work(ctx context.Context, do task) (rest task) {
+	if do.reload || do.types && r.fault != "" {
+		taken := r.read(ctx)
+		if ctx.Err() != nil {
+			return do.and(task{reload: true, pending: taken})
+		}
+		do.pending = do.pending || taken
+	}
+	if do.pending || do.types {
+		list, err := r.m.pendingChanges(ctx, r.wanted)
+		if ctx.Err() != nil {
+			return task{pending: true}
+		}
+		r.m.driver.AwaitRestart(list, err)
+	}
+	return task{}
+}
+
+// read reads the configuration and what is beside it, and reports whether there is
+// another in force. What has faults changes nothing: the configuration before
+// stays in force.
+func (r *reader) read(ctx context.Context) (taken bool) {
+	defer func() { r.m.sizes.look(r.wanted.Spec.Drives) }()
+	changed, err := r.source.Reload()
+	r.unread = r.unread || changed
+	var next *VM
+	if err == nil {
+		next, err = r.m.vm.renewed(r.source.Config())
+	}
+	if err == nil {
+		err = r.m.checkWanted(ctx, next)
+	}
+	if ctx.Err() != nil {
+		return false
+	}
+	if err != nil {
+		if text := err.Error(); text != r.fault {
+			r.fault = text
+			r.m.driver.Configured(machine.Reading{Err: text, Generation: r.source.Generation()})
+		}
+		return false
+	}
+	if !r.unread && r.fault == "" && samePassword(next.password, r.wanted.password) {
+		return false
+	}
+	r.unread, r.fault, r.wanted = false, "", next
+	r.m.keepConfig(r.source.Config())
+	r.m.driver.Configured(machine.Reading{
+		Wish: next.wish(r.m.vm), Generation: r.source.Generation(), Resource: r.source.Config().Resource,
+	})
+	return true
+}
+
+// resume begins with the configuration that was in force when the earlier runner
+// was killed. The file may be another now.
+func (r *reader) resume() {
+	last := r.m.keptConfig()
+	next, err := r.m.vm.renewed(last)
+	if err != nil {
+		r.m.log.Warn("the configuration in force when the earlier runner was killed is not known", "err", err)
+		next = r.wanted
+	}
+	r.source, r.wanted = config.NewSource(r.m.file, last), next
+	r.m.driver.Configured(machine.Reading{Wish: next.wish(r.m.vm), Kept: true})
+}
+
+// wish is what the configuration wants of a running machine.
+func (vm *VM) wish(running *VM) machine.Wish {
+	w := machine.Wish{Desired: vm.desired(running), Powerdown: vm.powerdownTimeout()}
+	if vm.Spec.Display != nil {
+		w.User = vm.Spec.Display.LoggedInUser
+	}
+	return w
+}
+
+// renewed returns the VM as another configuration wants it. The plan is not
+// computed.
+func (vm *VM) renewed(cfg *config.Config) (*VM, error) {
+	next, err := newVM(cfg, vm.folder)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.VM.Name != vm.Config.VM.Name {
+		const text = "is the VM's identity: it cannot change while the VM runs; stop the VM first"
+		return nil, cfg.Locate([]vmspec.Fault{{Path: "vm.name", Message: text}})
+	}
+	if err = next.resolve(vm.DataDir, false); err != nil {
+		return nil, err
+	}
+	return next, next.readSecrets(vm.folder, "") // without one, the old one holds
+}
+
+func samePassword(a, b *reconcile.Password) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Text.Equal(b.Text) && a.Expiry == b.Expiry
+}

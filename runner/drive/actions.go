@@ -1,0 +1,109 @@
+package drive
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"syscall"
+	"time"
+
+	"vmop/qmp"
+	"vmop/runner/machine"
+)
+
+// carryOut does what the State wants.
+func (d *Driver) carryOut(ctx context.Context, action machine.Action) {
+	switch a := action.(type) {
+	case machine.Send:
+		d.send(a)
+	case machine.Withdraw:
+		if p := d.pending[a.ID]; p != nil {
+			p.Withdraw()
+			delete(d.pending, a.ID)
+		}
+	case machine.Dial:
+		d.dial(ctx)
+	case machine.Publish:
+		if err := d.cfg.Tracker.Update(a.Updates...); err != nil {
+			d.cfg.Log.Warn("status", "err", err)
+		}
+	case machine.Log:
+		d.cfg.Log.Log(ctx, a.Level, a.Message, a.Attrs...)
+	case machine.Signal:
+		_ = d.cfg.QEMU.Signal(a.Signal) // an error means that it has ended now
+	case machine.Save:
+		if err := d.cfg.Save(a.Progress); err != nil {
+			d.cfg.Log.Warn("the progress is not saved", "err", err)
+		}
+	case machine.Answer:
+		d.answer(a)
+	case machine.Settled:
+		d.settled <- a.Err
+	case machine.Measure:
+		go d.measure(a.Files)
+	case machine.SetPort:
+		d.cfg.Agents.SetPort(a.Role, a.Open, a.Greeted)
+	case machine.LogIn:
+		d.cfg.Agents.LogIn(a.User)
+	case machine.LeaveAgents:
+		d.cfg.Agents.Leave()
+	case machine.FindAgent:
+		d.again = true
+		d.cfg.Agents.Find(a.Timeout, func(found bool, err error) { d.state.AgentFound(found, err, time.Now()) })
+	case machine.ShutDownGuest:
+		d.cfg.Agents.ShutDown(a.Timeout, func(err error) { d.state.AgentAnswered(err) })
+	case machine.End:
+		d.outcome = &a.Outcome
+	}
+}
+
+// send says a command. The session's reader hands the reply over, unless the
+// session is given up meanwhile.
+func (d *Driver) send(a machine.Send) {
+	if d.session == nil {
+		d.again = true
+		d.state.Reply(a.ID, nil, qmp.ErrClosed, time.Now())
+		return
+	}
+	lasting := d.lasting
+	pending, err := d.session.Call(a.Command, func(text json.RawMessage, err error) {
+		select {
+		case d.replies <- reply{a.ID, text, err}:
+		case <-lasting.Done():
+		}
+	})
+	if err != nil {
+		d.again = true
+		d.state.Reply(a.ID, nil, err, time.Now())
+		return
+	}
+	d.pending[a.ID] = pending
+}
+
+func (d *Driver) answer(a machine.Answer) {
+	if to := d.asking[a.To]; to != nil {
+		delete(d.asking, a.To)
+		to <- a
+	}
+}
+
+// measure finds out the space of the file systems that files are on. A host that
+// does not answer (NFS) keeps nothing waiting but this.
+func (d *Driver) measure(files []string) {
+	spaces := map[string]machine.Space{}
+	for _, file := range files {
+		spaces[file] = spaceOf(file)
+	}
+	d.call(d.closed, func(now time.Time) { d.state.Measured(spaces, now) })
+}
+
+// spaceOf returns the space of the file system that a disk lies on, if it is a
+// file.
+func spaceOf(file string) machine.Space {
+	info, err := os.Stat(file)
+	var s syscall.Statfs_t
+	if err != nil || !info.Mode().IsRegular() || syscall.Statfs(file, &s) != nil {
+		return machine.Space{}
+	}
+	return machine.Space{Known: true, Free: int64(s.Bavail) * s.Bsize, Size: int64(s.Blocks) * s.Bsize}
+}

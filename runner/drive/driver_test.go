@@ -1,0 +1,332 @@
+package drive_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/process"
+	"vmop/qmp"
+	"vmop/runner/drive"
+	"vmop/runner/machine"
+	"vmop/runner/reconcile"
+	"vmop/runner/status"
+	"vmop/vmtypes/plan"
+)
+
+// qemu plays QEMU: a monitor and a process.
+type qemu struct {
+	listener net.Listener
+	ended    chan struct{}
+	signals  chan syscall.Signal
+
+	mu   sync.Mutex
+	said []string
+	conn net.Conn
+}
+
+func newQEMU(t *testing.T) *qemu {
+	t.Helper()
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "m"))
+	require.NoError(t, err)
+	q := &qemu{listener: l, ended: make(chan struct{}), signals: make(chan syscall.Signal, 8)}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			q.mu.Lock()
+			q.conn = conn
+			q.mu.Unlock()
+			go q.serve(conn)
+		}
+	}()
+	return q
+}
+
+func (q *qemu) Name() string          { return "qemu" }
+func (q *qemu) Done() <-chan struct{} { return q.ended }
+func (q *qemu) Exit() process.Exit    { return process.Exit{} }
+func (q *qemu) Signal(s syscall.Signal) error {
+	q.signals <- s
+	return nil
+}
+
+// serve greets a client and answers its commands, but for one called "silence".
+func (q *qemu) serve(conn net.Conn) {
+	fmt.Fprintln(conn, `{"QMP": {"version": {"qemu": {"major": 7, "minor": 2, "micro": 1}, "package": ""}, "capabilities": []}}`)
+	for lines := bufio.NewScanner(conn); lines.Scan(); {
+		var c struct {
+			Execute string
+			ID      uint64
+		}
+		if json.Unmarshal(lines.Bytes(), &c) != nil {
+			return
+		}
+		q.mu.Lock()
+		q.said = append(q.said, c.Execute)
+		q.mu.Unlock()
+		switch c.Execute {
+		case "silence":
+		case "query-status":
+			fmt.Fprintf(conn, `{"return": {"status": "running"}, "id": %d}`+"\n", c.ID)
+		case "query-vnc-servers":
+			fmt.Fprintf(conn, `{"return": [], "id": %d}`+"\n", c.ID)
+		case "close":
+			conn.Close()
+		default:
+			fmt.Fprintf(conn, `{"return": {}, "id": %d}`+"\n", c.ID)
+		}
+	}
+}
+
+func (q *qemu) count(command string) (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, said := range q.said {
+		if said == command {
+			n++
+		}
+	}
+	return n
+}
+
+func (q *qemu) event(name string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	fmt.Fprintf(q.conn, `{"event": "%s", "data": {"guest": true, "reason": "guest-shutdown"}}`+"\n", name)
+}
+
+func (q *qemu) dial(t *testing.T) *qmp.Session {
+	t.Helper()
+	conn, err := net.Dial("unix", q.listener.Addr().String())
+	require.NoError(t, err)
+	return qmp.New(conn)
+}
+
+// agents play those of a guest that has none.
+type agents struct{ left, closed chan struct{} }
+
+func (a agents) SetPort(string, bool, bool)                   {}
+func (a agents) LogIn(string)                                 {}
+func (a agents) Leave()                                       { close(a.left) }
+func (a agents) Find(_ time.Duration, then func(bool, error)) { then(false, nil) }
+func (a agents) ShutDown(_ time.Duration, then func(error))   { then(nil) }
+func (a agents) Close()                                       { close(a.closed) }
+
+// driver is a Driver of a VM whose guest runs.
+type driver struct {
+	*drive.Driver
+	q       *qemu
+	agents  agents
+	tracker *status.Tracker
+	outcome chan machine.Outcome
+	saved   chan machine.Progress
+	stop    context.CancelCauseFunc
+}
+
+func begin(t *testing.T, first bool, change ...func(*drive.Config)) *driver {
+	t.Helper()
+	d := &driver{
+		q: newQEMU(t), agents: agents{make(chan struct{}), make(chan struct{})}, outcome: make(chan machine.Outcome, 1),
+		saved: make(chan machine.Progress, 16), tracker: status.NewTracker(time.Now, status.Entered{State: status.Starting}),
+	}
+	cfg := drive.Config{
+		Machine: machine.Config{Plan: &plan.Plan{}, Start: &reconcile.Start{}, Wish: machine.Wish{Powerdown: time.Hour}},
+		Monitor: d.q.listener.Addr().String(), QEMU: d.q, Agents: d.agents, Tracker: d.tracker,
+		Log: slog.New(slog.DiscardHandler), SinceBoot: func() time.Duration { return time.Minute },
+		Save: func(p machine.Progress) error { d.saved <- p; return nil },
+	}
+	if first {
+		cfg.Session = d.q.dial(t)
+	} else {
+		cfg.Machine.Start = nil
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	ctx, stop := context.WithCancelCause(t.Context())
+	d.stop = stop
+	d.Driver = drive.New(ctx, cfg)
+	go func() { d.outcome <- d.Run(ctx) }()
+	t.Cleanup(func() {
+		d.Close()
+		<-d.Done()
+		<-d.agents.closed
+	})
+	return d
+}
+
+// runs lets the guest run.
+func (d *driver) runs(t *testing.T, events ...func(qmp.Event)) *driver {
+	t.Helper()
+	require.NoError(t, d.Settle(t.Context()))
+	onEvent := func(qmp.Event) {}
+	if len(events) > 0 {
+		onEvent = events[0]
+	}
+	require.NoError(t, d.Release(t.Context(), machine.Booting{}, onEvent))
+	require.Equal(t, status.Booting, d.tracker.Status().State)
+	return d
+}
+
+// A guest is let run once its machine is as wanted; its end is the Driver's.
+func TestALife(t *testing.T) {
+	t.Parallel()
+	d := begin(t, true)
+	require.NoError(t, d.Save(t.Context()))
+	<-d.saved
+	seen := make(chan string, 8)
+	d.runs(t, func(e qmp.Event) { seen <- e.Name })
+	require.Equal(t, "7.2.1", d.tracker.Status().QEMU.Version)
+	require.Equal(t, 1, d.q.count("cont"))
+	require.Zero(t, d.Dropped())
+	d.q.event("SHUTDOWN")
+	require.Equal(t, "SHUTDOWN", <-seen)
+	d.q.conn.Close()
+	close(d.q.ended)
+	require.Equal(t, machine.Outcome{Cause: status.CauseGuest, Reason: "guest-shutdown"}, <-d.outcome)
+	_, err := d.Command(t.Context(), qmp.Command{Execute: "query-name"})
+	require.ErrorIs(t, err, machine.ErrExited)
+	require.ErrorIs(t, d.Pause(t.Context()), machine.ErrExited)
+	d.Stop("too late", true)
+	d.Sized(nil)
+}
+
+// A command waits for a connection that is being made, one that was said is not
+// said again, and one that is not awaited any more does not return.
+func TestRequestsAndTheConnection(t *testing.T) {
+	t.Parallel()
+	d := begin(t, true).runs(t)
+	_, err := d.Command(t.Context(), qmp.Command{Execute: "close"})
+	require.ErrorIs(t, err, qmp.ErrClosed, "it was said, and perhaps carried out")
+	reply, err := d.Command(t.Context(), qmp.Command{Execute: "query-uuid"})
+	require.NoError(t, err)
+	require.Equal(t, "{}", string(reply))
+	require.Equal(t, 1, d.q.count("close"))
+
+	impatient, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(10*time.Millisecond, func() { cancel(errors.New("impatient")) })
+	_, err = d.Command(impatient, qmp.Command{Execute: "silence"})
+	require.ErrorContains(t, err, "QEMU has not answered: impatient")
+	_, err = d.Command(impatient, qmp.Command{Execute: "query-uuid"})
+	require.ErrorContains(t, err, "impatient")
+
+	var into []string
+	require.ErrorContains(t, d.Query(t.Context(), qmp.Command{Execute: "query-name"}, &into), "query-name: reply of QEMU")
+	require.NoError(t, d.Pause(t.Context()))
+	require.NoError(t, d.Resume(t.Context()))
+	require.NoError(t, d.Reset(t.Context()))
+	require.Equal(t, 2, d.q.count("cont"))
+	_, err = d.Command(t.Context(), qmp.Command{Execute: "x", Arguments: func() {}})
+	require.ErrorContains(t, err, "encode the arguments")
+}
+
+// The end of the context stops the VM; a kill leaves the guest no time.
+func TestAStop(t *testing.T) {
+	t.Parallel()
+	d := begin(t, true).runs(t)
+	d.stop(errors.New("enough"))
+	<-d.agents.left
+	require.Equal(t, &machine.StopRequest{At: time.Minute, Cause: "enough"}, (<-d.saved).Stop)
+	require.Eventually(t, func() bool { return d.q.count("system_powerdown") == 1 }, time.Minute, time.Millisecond)
+	require.Equal(t, "enough", d.tracker.Status().Message)
+	d.Stop("kill", true)
+	require.Eventually(t, func() bool { return d.q.count("quit") == 1 }, time.Minute, time.Millisecond)
+	d.q.conn.Close()
+	close(d.q.ended)
+	require.Equal(t, status.CauseForced, (<-d.outcome).Cause)
+}
+
+// A VM that was found is connected with, and looked after.
+func TestAnAdoptedVM(t *testing.T) {
+	t.Parallel()
+	d := begin(t, false)
+	d.Adopt(machine.Booting{Reason: status.RunnerRestarted}, func(qmp.Event) {})
+	_, err := d.Command(t.Context(), qmp.Command{Execute: "query-uuid"})
+	require.NoError(t, err)
+	require.Equal(t, status.RunnerRestarted, d.tracker.Status().Reason)
+	require.Zero(t, d.q.count("cont"))
+}
+
+// A QEMU that ends before its guest runs ends the start, with the reason; so does
+// the patience of who waits.
+func TestAStartThatFails(t *testing.T) {
+	t.Parallel()
+	d := begin(t, true)
+	require.NoError(t, d.Settle(t.Context()))
+	d.q.conn.Close()
+	require.ErrorIs(t, d.Release(t.Context(), machine.Booting{}, func(qmp.Event) {}), qmp.ErrClosed)
+
+	silent, conn := net.Pipe()
+	t.Cleanup(func() { silent.Close() })
+	d = begin(t, true, func(c *drive.Config) { c.Session = qmp.New(conn) })
+	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, errors.New("QEMU did not answer"))
+	defer cancel()
+	require.ErrorContains(t, d.Settle(ctx), "QEMU did not answer")
+	require.NoError(t, d.Close())
+	<-d.Done()
+	require.ErrorIs(t, d.Settle(t.Context()), machine.ErrExited)
+	require.ErrorIs(t, d.Save(t.Context()), machine.ErrExited)
+}
+
+// helper is a process that has ended.
+type helper struct{ *qemu }
+
+func (helper) Name() string       { return "passt" }
+func (helper) Exit() process.Exit { return process.Exit{Code: 3} }
+
+// A helper's end is seen.
+func TestAHelperEnds(t *testing.T) {
+	t.Parallel()
+	gone := helper{newQEMU(t)}
+	close(gone.ended)
+	d := begin(t, true, func(c *drive.Config) {
+		c.Machine.Plan.Helpers, c.Machine.Running = []plan.Process{{Name: "passt"}}, []string{"passt"}
+		c.Helpers = []drive.Process{gone}
+	}).runs(t)
+	require.Eventually(t, func() bool {
+		problems := d.tracker.Status().Problems
+		return len(problems) == 1 && strings.Contains(problems[0].Message, "passt has ended: exit status 3")
+	}, time.Minute, 10*time.Millisecond)
+}
+
+// Requests from many goroutines are what the race detector sees.
+func TestManyAskAtOnce(t *testing.T) {
+	t.Parallel()
+	d := begin(t, true).runs(t)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 50 {
+				_, err := d.Command(t.Context(), qmp.Command{Execute: "query-uuid"})
+				require.NoError(t, err)
+				require.NoError(t, d.Pause(t.Context()))
+				require.NoError(t, d.Resume(t.Context()))
+				d.Configured(machine.Reading{Err: "no"})
+				d.AwaitRestart(nil, nil)
+				d.q.event("RESUME")
+			}
+		})
+	}
+	go func() {
+		for range d.saved {
+		}
+	}()
+	all.Wait()
+	d.stop(errors.New("enough"))
+}

@@ -1,0 +1,100 @@
+package machine
+
+import (
+	"encoding/json"
+	"log/slog"
+	"syscall"
+	"time"
+
+	"vmop/qmp"
+	"vmop/runner/status"
+)
+
+// A Step is what is to be done now.
+type Step struct {
+	// Actions are carried out in this order.
+	Actions []Action
+	// Wake is when Next has to be called again if nothing happens before. Zero
+	// means that only what happens matters.
+	Wake time.Time
+}
+
+// An Action is what the driver does for a State. The kinds are the types in this
+// file.
+type Action interface{ isAction() }
+
+type (
+	// Send says a command to QEMU. Its reply is given to State.Reply.
+	Send struct {
+		ID      uint64
+		Command qmp.Command
+	}
+	// Withdraw takes a command back if it has not been written yet. Its reply is
+	// not awaited any more.
+	Withdraw struct{ ID uint64 }
+	// Dial connects with QEMU's monitor: State.Connected or State.DialFailed tells
+	// the result.
+	Dial struct{}
+	// Publish updates the status.
+	Publish struct{ Updates []status.Update }
+	// Log writes a line to the log.
+	Log struct {
+		Level   slog.Level
+		Message string
+		Attrs   []any
+	}
+	// Signal sends a signal to QEMU.
+	Signal struct{ Signal syscall.Signal }
+	// Save keeps the progress for a runner that carries the VM on. It comes before
+	// the command that it is about.
+	Save struct{ Progress Progress }
+	// Answer is the answer to a request.
+	Answer struct {
+		To    Request
+		Reply json.RawMessage
+		Err   error
+	}
+	// Settled says that the paused machine is as wanted, or why it cannot be.
+	Settled struct{ Err error }
+	// Measure asks how much space the file systems of some files have, for
+	// State.Measured.
+	Measure struct{ Files []string }
+	// SetPort says that the guest has opened or closed the port of an agent. A
+	// greeted agent may have been spoken with before.
+	SetPort struct {
+		Role          string
+		Open, Greeted bool
+	}
+	// LogIn says which user is to be logged in; "" is none.
+	LogIn struct{ User string }
+	// LeaveAgents ends what is going on with the agents: the guest is being
+	// stopped, and what they have said last stays.
+	LeaveAgents struct{}
+	// FindAgent connects with the guest agent, for State.AgentFound.
+	FindAgent struct{ Timeout time.Duration }
+	// ShutDownGuest asks the guest agent that was found to shut the guest down, for
+	// State.AgentAnswered.
+	ShutDownGuest struct{ Timeout time.Duration }
+	// End is the last action.
+	End struct{ Outcome Outcome }
+)
+
+// A Request is the number by which the driver knows who has asked for something.
+type Request uint64
+
+func (Send) isAction()          {}
+func (Withdraw) isAction()      {}
+func (Dial) isAction()          {}
+func (Publish) isAction()       {}
+func (Log) isAction()           {}
+func (Signal) isAction()        {}
+func (Save) isAction()          {}
+func (Answer) isAction()        {}
+func (Settled) isAction()       {}
+func (Measure) isAction()       {}
+func (SetPort) isAction()       {}
+func (LogIn) isAction()         {}
+func (LeaveAgents) isAction()   {}
+func (FindAgent) isAction()     {}
+func (ShutDownGuest) isAction() {}
+func (End) isAction()           {}

@@ -1,0 +1,28 @@
+package machine
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/status"
+)
+
+// The page about faults has a row for each reason.
+func TestFaultsAreDocumented(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/faults.md")
+	require.NoError(t, err)
+	for _, reason := range []status.Reason{
+		status.IOError, status.GuestPanicked, status.WatchdogExpired, status.MemoryFailure, status.ImageCorrupted,
+		status.MachineFailed, status.HelperLost, status.Reason(status.TPMLost),
+	} {
+		require.Contains(t, string(text), "\n| `"+string(reason)+"` |")
+	}
+	why := recovery{}
+	_, _, texts := why.next([]failedDisk{{full: true, space: Space{Known: true}}, {cause: "write failed: Input/output error"}}, why.since)
+	for _, phrase := range []string{texts[0][len(": "):len(": no space left on its file system; the VM is paused")], "write failed: Input/output error; the VM is paused", acceleratorFailed[:37], consequence("report")[2:]} {
+		require.Contains(t, string(text), phrase)
+	}
+}

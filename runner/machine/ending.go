@@ -1,0 +1,124 @@
+package machine
+
+import (
+	"encoding/json"
+	"log/slog"
+	"syscall"
+	"time"
+
+	"vmop/process"
+	"vmop/qmp"
+	"vmop/runner/status"
+)
+
+const (
+	// nudgeTime is what a QEMU has that has announced its end.
+	nudgeTime = 5 * time.Second
+	// nudgeAnswerTime is what it has to answer that it stays.
+	nudgeAnswerTime = 2 * time.Second
+	// closeTime is how long events of a QEMU that has ended are awaited: its end
+	// closes the monitor, but a monitor that is kept open by another process must
+	// not keep the runner.
+	closeTime = 2 * time.Second
+)
+
+// shutdown is the data of QEMU's SHUTDOWN event; see ShutdownCause in QEMU's
+// QMP reference.
+type shutdown struct {
+	Guest  bool   `json:"guest"`
+	Reason string `json:"reason"`
+}
+
+// ending follows QEMU's end, from the announcement on.
+//
+// It sees to it that QEMU ends when it has said that it will. QEMU 7.2 may wait
+// for ever for a virtual CPU that has missed its stop (seen when a signal ended it
+// just after cont); another SIGTERM wakes it up, and is harmless to one that is
+// only slow. A QEMU that still answers was told to stay by its type
+// (-action shutdown=pause).
+type ending struct {
+	*line
+	helpers *helpers
+	stop    *stop
+
+	last    *shutdown
+	nudge   time.Time // when QEMU is asked whether it stays; zero: not
+	asked   *exchange
+	giveUp  time.Time // when its answer is late
+	exited  bool
+	exit    process.Exit
+	since   time.Time
+	isEnded bool // End was said
+}
+
+func (e *ending) observe(event qmp.Event, now time.Time) {
+	if event.Name != "SHUTDOWN" {
+		return
+	}
+	var s shutdown
+	if err := json.Unmarshal(event.Data, &s); err == nil {
+		e.last = &s
+	}
+	if e.nudge.IsZero() && e.asked == nil {
+		e.nudge = now.Add(nudgeTime)
+	}
+}
+
+// qemuExited takes in the end of QEMU's process.
+func (e *ending) qemuExited(exit process.Exit, now time.Time) {
+	e.exited, e.exit, e.since = true, exit, now
+}
+
+func (e *ending) next(now time.Time) (wake time.Time) {
+	switch {
+	case e.exited && (!e.connected || !now.Before(e.since.Add(closeTime))):
+		e.finish()
+		return time.Time{}
+	case e.exited:
+		return e.since.Add(closeTime)
+	case e.asked != nil && now.Before(e.giveUp):
+		return e.giveUp
+	case e.asked != nil:
+		e.line.giveUp(e.asked)
+		e.wakeUp(now)
+	case e.nudge.IsZero():
+		return time.Time{}
+	case !now.Before(e.nudge):
+		e.query(now)
+		return e.giveUp
+	}
+	return e.nudge
+}
+
+// query asks whether QEMU stays.
+func (e *ending) query(now time.Time) {
+	e.nudge, e.giveUp = time.Time{}, now.Add(nudgeAnswerTime)
+	e.asked = e.ask(qmp.Command{Execute: "query-status"}, now, func(a answer, now time.Time) {
+		e.asked = nil
+		if a.err != nil {
+			e.wakeUp(now)
+		}
+	})
+}
+
+func (e *ending) wakeUp(now time.Time) {
+	e.asked, e.nudge = nil, now.Add(nudgeTime-nudgeAnswerTime)
+	if e.exited {
+		return
+	}
+	e.log(slog.LevelWarn, "QEMU has announced its end but is still running; sending SIGTERM", "process", "qemu")
+	e.do(Signal{syscall.SIGTERM})
+}
+
+// finish says how the machine has ended.
+func (e *ending) finish() {
+	if e.isEnded {
+		return
+	}
+	e.isEnded = true
+	o := outcome(e.last, e.exit, e.stop.began, e.stop.requested, e.stop.forced)
+	if o.Cause == status.CauseReset && e.helpers.tpmLost {
+		o.Cause = status.CauseTPM
+	}
+	e.do(End{o})
+}

@@ -1,0 +1,86 @@
+package machine
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/qmp"
+	"vmop/runner/status"
+	"vmop/vmtypes/plan"
+)
+
+// What QEMU says, as its reference manual has it, is in the status in words for
+// people.
+func TestFaultsInWords(t *testing.T) {
+	t.Parallel()
+	k := newTalk(t, func(c *Config) { c.Plan.Drives = []plan.Drive{{Index: 0, Device: "disk0"}} })
+	f := k.state.faults
+	for _, row := range []struct {
+		event, data string
+		reason      status.Reason
+		text        string
+	}{
+		{"GUEST_PANICKED", `{"action": "pause"}`, status.GuestPanicked, "the guest has panicked; it is paused until it is resumed or reset"},
+		{"GUEST_PANICKED", `{"action": "run", "info": {"type": "hyper-v", "arg1": 7}}`, status.GuestPanicked, "the guest has panicked; it keeps running"},
+		{"GUEST_PANICKED", `{"action": "poweroff"}`, status.GuestPanicked, "the guest has panicked; QEMU does: poweroff"},
+		{"GUEST_CRASHLOADED", `{"action": "run"}`, status.GuestPanicked, "the guest has panicked and is saving its memory to a crash dump"},
+		{"WATCHDOG", `{"action": "reset"}`, status.WatchdogExpired, "the guest's watchdog has expired; QEMU does: reset"},
+		{
+			"MEMORY_FAILURE", `{"recipient": "hypervisor", "action": "fatal", "flags": {"action-required": false, "recursive": false}}`,
+			status.MemoryFailure, "hypervisor: the host's memory is faulty: fatal",
+		},
+		{
+			"BLOCK_IMAGE_CORRUPTED", `{"device": "", "node-name": "disk0-format", "msg": "Preventing\u001b invalid write", "offset": 1, "size": 2, "fatal": true}`,
+			status.ImageCorrupted, "disk0-format: the image is corrupted: Preventing� invalid write; QEMU no longer uses it",
+		},
+		{
+			"BLOCK_IO_ERROR", `{"qom-path": "/machine/peripheral/disk0/virtio-backend", "device": "", "node-name": "x", "operation": "read", "action": "report", "nospace": false, "reason": "Input/output error"}`,
+			status.IOError, "vm.drives[0]: read failed: Input/output error; the guest got the error",
+		},
+		{"BLOCK_IO_ERROR", `{"device": "x", "operation": "write", "action": "ignore", "reason": "?"}`, status.IOError, "x: write failed: ?; it keeps running"},
+	} {
+		one, ok := f.read(qmp.Event{Name: row.event, Data: json.RawMessage(row.data)})
+		require.True(t, ok, row.data)
+		require.Equal(t, row.reason, one.reason)
+		one.count = 1
+		require.Equal(t, row.text, one.String())
+	}
+	for _, other := range []qmp.Event{{Name: "NICE"}, {Name: "WATCHDOG", Data: json.RawMessage(`[]`)}, {Name: "BLOCK_IO_ERROR", Data: json.RawMessage(`{"action": "stop"}`)}} {
+		_, ok := f.read(other)
+		require.False(t, ok, other.Name)
+	}
+	for range 1000 {
+		k.state.disks.remember(string(rune(len(k.state.disks.causes))), "cause")
+	}
+	require.Len(t, k.state.disks.causes, maxCauses)
+}
+
+// A panic is known until the machine is reset, another fault until it has not
+// recurred for a while.
+func TestFaultsEnd(t *testing.T) {
+	t.Parallel()
+	k := newTalk(t)
+	k.event("GUEST_PANICKED", `{"action": "pause"}`)
+	k.event("WATCHDOG", `{"action": "none"}`)
+	k.is(runs)
+	k.does()
+	require.Len(t, k.known.Problems, 2)
+	k.logged("the guest has panicked")
+	for range 20 {
+		k.passes(quietTime / 20)
+		k.next()
+		if len(k.open) > 0 {
+			k.returns("query-status", runs)
+		}
+	}
+	k.other = nil
+	k.next()
+	require.Len(t, k.known.Problems, 1)
+	k.event("RESET", "")
+	k.passes(restTime)
+	k.is(runs)
+	k.does()
+	require.Empty(t, k.known.Problems)
+}

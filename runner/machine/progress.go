@@ -1,0 +1,62 @@
+package machine
+
+import (
+	"time"
+)
+
+// Progress is how far a runner has come with a machine: what the next one must
+// know if this one is killed.
+type Progress struct {
+	// ResetCounter is the one that was seen last.
+	ResetCounter *int64 `json:"resetCounter,omitempty"`
+	// PasswordSerial counts the passwords that were set.
+	PasswordSerial int `json:"passwordSerial"`
+	// Generation counts the configurations that were read, or is that of the
+	// resource that the last one was made of.
+	Generation int64 `json:"generation"`
+	// Paused says that the user has paused the VM.
+	Paused bool `json:"paused,omitempty"`
+	// Stop is the request to stop the VM, if there was one.
+	Stop *StopRequest `json:"stop,omitempty"`
+}
+
+// A StopRequest is when and why a VM was told to stop.
+type StopRequest struct {
+	// At is the time since the host's start, which no change of the clock moves.
+	At    time.Duration `json:"at"`
+	Cause string        `json:"cause"`
+	// AtOnce says that the guest is not to be asked.
+	AtOnce bool `json:"atOnce,omitempty"`
+}
+
+// keeper has the progress, and has every change of it saved.
+type keeper struct {
+	*line
+	progress Progress
+}
+
+func (k *keeper) save() { k.do(Save{k.progress}) }
+
+// setPaused records that the user has paused the VM or resumed it.
+func (k *keeper) setPaused(paused bool) {
+	if k.progress.Paused != paused {
+		k.progress.Paused = paused
+		k.save()
+	}
+}
+
+// requestStop records a stop request, and returns it: the first one counts,
+// except that a later one may forbid to ask the guest.
+func (k *keeper) requestStop(cause string, atOnce bool, sinceBoot time.Duration) StopRequest {
+	before := k.progress.Stop
+	request := StopRequest{At: sinceBoot, Cause: cause}
+	if before != nil {
+		request = *before
+	}
+	request.AtOnce = request.AtOnce || atOnce
+	if before == nil || *before != request {
+		k.progress.Stop = &request
+		k.save()
+	}
+	return request
+}

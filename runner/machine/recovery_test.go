@@ -1,0 +1,133 @@
+package machine
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/status"
+)
+
+const mib = 1 << 20
+
+// rescue plays a machine that stops whenever its disk fails, and returns the
+// times, in seconds, at which it was resumed. ran is how long the machine
+// runs before the disk fails again; it is not called when the disk works.
+func rescue(t *testing.T, end time.Duration, disk func(at time.Duration) failedDisk, ran func(at time.Duration) time.Duration) (attempts []time.Duration) {
+	t.Helper()
+	var r recovery
+	begin := time.Unix(1e9, 0)
+	for now := begin; now.Sub(begin) < end; {
+		resume, wake, why := r.next([]failedDisk{disk(now.Sub(begin))}, now)
+		require.NotEmpty(t, why)
+		require.True(t, wake.After(now), "no busy loop")
+		if !resume {
+			now = wake
+			continue
+		}
+		r.tries(now)
+		attempts = append(attempts, now.Sub(begin))
+		r.runs()
+		now = now.Add(ran(now.Sub(begin)))
+	}
+	return attempts
+}
+
+func failsAtOnce(time.Duration) time.Duration { return 0 }
+
+func seconds(list ...int) (times []time.Duration) {
+	for _, s := range list {
+		times = append(times, time.Duration(s)*time.Second)
+	}
+	return times
+}
+
+func TestABrokenDiskIsTriedLessAndLess(t *testing.T) {
+	t.Parallel()
+	broken := func(time.Duration) failedDisk {
+		return failedDisk{drive: drive{name: "vm.drives[0]"}, cause: "write failed: EIO"}
+	}
+	require.Equal(t, seconds(10, 30, 70, 150, 310, 610, 910), rescue(t, 20*time.Minute, broken, failsAtOnce)[:7])
+	calm := rescue(t, time.Hour, broken, func(time.Duration) time.Duration { return 2 * calmTime })
+	require.Equal(t, seconds(10, 140, 270), calm[:3], "after a while of calm it begins anew")
+}
+
+// A full disk is not tried before there is space, and then at once.
+func TestAFullDiskWaitsForSpace(t *testing.T) {
+	t.Parallel()
+	full := func(free int64) failedDisk {
+		return failedDisk{drive: drive{name: "vm.drives[0]"}, full: true, space: Space{true, free, 1000 * mib}}
+	}
+	freed := func(at time.Duration) failedDisk {
+		switch {
+		case at < time.Hour:
+			return full(0)
+		case at < 2*time.Hour:
+			return full(10*mib - 1) // not enough
+		}
+		return full(10 * mib)
+	}
+	require.Equal(t, []time.Duration{2 * time.Hour}, rescue(t, 3*time.Hour, freed, func(time.Duration) time.Duration { return time.Hour }))
+	// The file system has space, but the disk may not have it: there is a quota.
+	quota := func(time.Duration) failedDisk { return full(500 * mib) }
+	require.Equal(t, seconds(10, 30, 70), rescue(t, 10*time.Minute, quota, failsAtOnce)[:3])
+}
+
+func TestTheReserveFitsTheFileSystem(t *testing.T) {
+	t.Parallel()
+	for size, want := range map[int64]int64{32 * mib: mib, 1000 * mib: 10 * mib, 1 << 40: 64 * mib} {
+		require.Equal(t, want, Space{Size: size}.reserve())
+	}
+}
+
+// All disks must be worth a try.
+func TestTwoFailedDisks(t *testing.T) {
+	t.Parallel()
+	var r recovery
+	now := time.Unix(1e9, 0)
+	list := []failedDisk{
+		{drive: drive{"vm.drives[0]", "/a"}, full: true, space: Space{true, 0, 100 * mib}},
+		{drive: drive{"vm.drives[1]", "/b"}, cause: "read failed"},
+	}
+	resume, wake, why := r.next(list, now)
+	require.False(t, resume)
+	require.Equal(t, now.Add(spacePoll), wake)
+	require.Equal(t, []string{
+		"vm.drives[0], /a: no space left on its file system; the VM is paused until 1 MiB more are free",
+		"vm.drives[1], /b: read failed; the VM is paused; next attempt at 01:46:50Z",
+	}, why)
+	resume, _, _ = r.next(list, now.Add(time.Hour))
+	require.False(t, resume, "still full")
+	list[0].space.Free = 50 * mib
+	resume, _, _ = r.next(list, now.Add(time.Hour))
+	require.True(t, resume)
+	resume, _, why = new(recovery).next(nil, now)
+	require.False(t, resume)
+	require.Equal(t, []string{"QEMU does not say which drive has failed; the VM is paused until 01:46:50Z"}, why)
+}
+
+func TestTheFaultLog(t *testing.T) {
+	t.Parallel()
+	var l faultLog
+	now := time.Unix(1e9, 0)
+	l.add(fault{reason: status.IOError, subject: "vm.drives[0], /a", text: "read failed"}, now)
+	l.add(fault{reason: status.GuestPanicked, text: "panic", lasting: true}, now)
+	l.add(fault{reason: status.IOError, subject: "vm.drives[0], /a", text: "write failed"}, now.Add(time.Minute))
+	require.Equal(t, []string{"vm.drives[0], /a: write failed (2 times, last at 01:47:40Z)"}, l.messages(status.IOError))
+	require.Len(t, l.unlogged(), 2)
+	require.Empty(t, l.unlogged())
+	l.add(fault{reason: status.GuestPanicked, text: "panic", lasting: true}, now)
+	require.Len(t, l.unlogged(), 1)
+	end := now.Add(time.Minute + quietTime)
+	require.Equal(t, end, l.expire(now.Add(quietTime)))
+	require.Zero(t, l.expire(end))
+	require.Empty(t, l.messages(status.IOError))
+	l.forget(status.GuestPanicked)
+	require.Empty(t, l.entries)
+	for i := range 1000 {
+		l.add(fault{reason: status.IOError, subject: strings.Repeat("x", i)}, now)
+	}
+	require.Len(t, l.entries, maxFaults)
+}

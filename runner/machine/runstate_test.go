@@ -1,0 +1,260 @@
+package machine
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/qmp"
+	"vmop/runner/status"
+)
+
+// A VM at rest is asked for a sign of life, and nothing else happens.
+func TestTheHeartbeat(t *testing.T) {
+	t.Parallel()
+	k := newTalk(t)
+	k.waits(heartbeatTime - shortestDoubt)
+	k.passes(heartbeatTime - shortestDoubt)
+	k.does("query-status")
+	k.waits(overdueTime)
+	k.returns("query-status", runs)
+	k.waits(heartbeatTime)
+	require.Equal(t, "running", k.known.QEMU.RunState)
+	require.Equal(t, "7.2.22", k.known.QEMU.Version)
+	require.Equal(t, 7, k.known.QEMU.PID)
+}
+
+// A flood of events costs no more than a question in a while.
+func TestAFloodOfEventsIsOneQuestion(t *testing.T) {
+	t.Parallel()
+	k := newTalk(t)
+	asked := 0
+	for range 1000 {
+		k.event("BLOCK_IO_ERROR", `{"action": "report", "operation": "read", "device": "x"}`)
+		k.next()
+		for len(k.open) > 0 {
+			asked++
+			k.returns("query-status", runs)
+		}
+		k.passes(time.Millisecond)
+	}
+	require.InDelta(t, time.Second/restTime, asked, 2)
+	require.Contains(t, k.faults(status.IOError)[0], "times, last at")
+}
+
+// A reply that is late shows, and nothing is asked twice.
+func TestQEMUDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	k := newTalk(t)
+	k.passes(heartbeatTime)
+	k.does("query-status")
+	k.passes(overdueTime)
+	k.waits(0)
+	require.True(t, k.known.QEMU.Unresponsive)
+	k.logged("QEMU does not answer; waiting for it")
+	k.passes(time.Hour)
+	k.waits(0)
+	k.returns("query-status", runs)
+	k.waits(heartbeatTime)
+	require.False(t, k.known.QEMU.Unresponsive)
+	k.logged("QEMU answers again")
+}
+
+// What others ask may take its time.
+func TestARawCommandIsNotOverdue(t *testing.T) {
+	t.Parallel()
+	k := newTalk(t)
+	k.state.Run(2, qmp.Command{Execute: "dump-guest-memory"}, k.now)
+	k.does("dump-guest-memory")
+	k.passes(2 * overdueTime)
+	k.does()
+	require.False(t, k.known.QEMU.Unresponsive)
+	k.returns("dump-guest-memory", "{}")
+	k.does("answer 2")
+}
+
+// A user's pause holds, whatever QEMU said of the time before, until the user
+// resumes the VM, by whatever way.
+func TestAPauseHolds(t *testing.T) {
+	t.Parallel()
+	k := newTalk(t)
+	k.passes(heartbeatTime)
+	k.does("query-status") // on its way
+	k.state.Pause(2, k.now)
+	k.does("stop")
+	require.True(t, k.saved.Paused)
+	k.returns("query-status", runs) // before the pause
+	k.does()
+	require.True(t, k.saved.Paused)
+	k.returns("stop", "{}")
+	k.does("answer 2")
+	k.passes(restTime)
+	k.event("STOP", "")
+	k.is(stopped)
+	k.does()
+	require.True(t, k.saved.Paused)
+
+	k.passes(restTime)
+	k.event("RESUME", "") // by a command of QMP
+	k.is(runs)
+	k.does()
+	require.False(t, k.saved.Paused)
+
+	k.state.Pause(3, k.now)
+	k.state.Resume(4, k.now)
+	k.does("stop", "cont")
+	k.isDone()
+	k.does("answer 3", "answer 4")
+	require.False(t, k.saved.Paused)
+}
+
+// A VM that was paused before its guest ran stays paused.
+func TestAPauseBeforeTheGuestRuns(t *testing.T) {
+	t.Parallel()
+	k := fresh(t)
+	k.state.Connected(k.now)
+	k.state.Greeted("7.2.22")
+	k.does("settled")
+	k.state.Pause(2, k.now)
+	k.does("stop")
+	k.isDone()
+	k.does("answer 2")
+	k.state.Release(1, Booting{}, k.now)
+	k.does("query-status", "query-spice", "query-vnc-servers")
+	k.returns("query-status", `{"status": "prelaunch"}`)
+	k.does()
+	k.state.Resume(3, k.now)
+	k.does("cont")
+}
+
+// A runner that takes over a VM whose guest was never let run does that. One that
+// was paused stays so.
+func TestAnAdoptedVMThatNeverRan(t *testing.T) {
+	t.Parallel()
+	for _, paused := range []bool{false, true} {
+		k := found(t, func(c *Config) { c.Progress.Paused = paused })
+		k.state.Adopt(Booting{Reason: status.RunnerRestarted}, k.now)
+		k.does("Dial")
+		k.state.Connected(k.now)
+		k.state.Greeted("7.2.22")
+		k.does("query-status", "query-status", "query-spice", "query-vnc-servers")
+		k.returns("query-status", `{"status": "prelaunch"}`)
+		if paused {
+			k.does()
+			continue
+		}
+		k.does("cont")
+		k.isDone()
+		k.passes(restTime)
+		k.event("RESUME", "")
+		k.is(runs)
+		k.does()
+		k.passes(heartbeatTime)
+		k.is(`{"status": "prelaunch"}`) // it has been reset by somebody
+		k.does()
+	}
+}
+
+// The accelerator's end is told, and a reset ends it.
+func TestTheAcceleratorFails(t *testing.T) {
+	t.Parallel()
+	k := newTalk(t)
+	k.event("STOP", "")
+	k.is(`{"status": "internal-error"}`)
+	k.does()
+	require.Equal(t, []string{acceleratorFailed}, k.faults(status.MachineFailed))
+	k.logged(acceleratorFailed)
+	k.state.Reset(2, k.now)
+	k.does("system_reset")
+	k.isDone()
+	k.does("answer 2")
+	k.passes(restTime)
+	k.event("RESET", "")
+	k.is(runs)
+	k.does()
+	require.Empty(t, k.faults(status.MachineFailed))
+	require.Empty(t, k.log[1:], "%q", k.log)
+}
+
+// A connection that breaks is made again; what was asked is not repeated, and what
+// may have changed is asked for. Requests wait for the new one.
+func TestTheConnectionBreaks(t *testing.T) {
+	t.Parallel()
+	k := newTalk(t)
+	k.state.Run(2, qmp.Command{Execute: "query-name"}, k.now)
+	k.does("query-name")
+	k.loses()
+	k.does("answer 2: " + qmp.ErrClosed.Error())
+	k.state.Run(3, qmp.Command{Execute: "query-uuid"}, k.now)
+	k.state.Run(4, qmp.Command{Execute: "quit"}, k.now)
+	k.waits(brokenTime)
+	k.state.Cancel(4) // nobody waits for it any more
+	k.passes(brokenTime)
+	k.does("Dial")
+	k.waits(0)
+	k.logged("the connection with QEMU's monitor is broken; connecting again")
+	for wait := redialTime; wait < time.Minute; wait *= 2 {
+		k.state.DialFailed(errors.New("no such file"), k.now)
+		k.waits(min(wait, lastRedialTime))
+		require.True(t, k.known.QEMU.Unresponsive)
+		k.passes(min(wait, lastRedialTime))
+		k.does("Dial")
+	}
+	k.state.Connected(k.now)
+	k.does("query-uuid", "query-status", "query-status", "query-spice", "query-vnc-servers")
+	require.False(t, k.known.QEMU.Unresponsive)
+	k.returns("query-uuid", `{}`)
+	k.does("answer 3")
+}
+
+// A command that is not awaited any more is taken back.
+func TestARequestIsCancelled(t *testing.T) {
+	t.Parallel()
+	k := newTalk(t)
+	k.state.Run(2, qmp.Command{Execute: "query-name"}, k.now)
+	k.does("query-name")
+	k.state.Cancel(2)
+	k.does("Withdraw 5")
+	k.returns("query-name", "{}")
+	k.does()
+}
+
+// The end of a QEMU that is only being started is the end of the start.
+func TestQEMUEndsBeforeTheGuestRuns(t *testing.T) {
+	t.Parallel()
+	k := fresh(t)
+	k.state.Connected(k.now)
+	k.does()
+	k.loses()
+	k.does("settled: " + qmp.ErrClosed.Error())
+	k.state.Run(2, qmp.Command{Execute: "query-name"}, k.now)
+	k.does("answer 2: " + qmp.ErrClosed.Error())
+}
+
+// A refusal of what the configuration wants of the paused machine ends its start.
+func TestQEMURefusesTheStart(t *testing.T) {
+	t.Parallel()
+	k := fresh(t, withBalloon)
+	k.state.Connected(k.now)
+	k.does(`balloon {"value":134217728}`)
+	k.state.Greeted("7.2.22")
+	k.does()
+	k.returns("balloon", "error: no device")
+	k.does(`settled: balloon {"value":134217728}: no device`)
+}
+
+// A guest is not let run when a stop was requested meanwhile.
+func TestAStopBeforeTheGuestRuns(t *testing.T) {
+	t.Parallel()
+	k := fresh(t)
+	k.state.Connected(k.now)
+	k.state.Greeted("7.2.22")
+	k.does("settled")
+	k.isStopped("enough", false)
+	k.does()
+	require.Equal(t, "enough", k.saved.Stop.Cause)
+	k.state.Release(1, Booting{}, k.now)
+	k.does("answer 1: the VM is being stopped")
+}

@@ -1,0 +1,84 @@
+package machine
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/status"
+)
+
+// A configuration that was read is in force; one with faults leaves the one before
+// in force.
+func TestConfigurationsAreReadAndApplied(t *testing.T) {
+	t.Parallel()
+	k := newTalk(t, withBalloon)
+	require.Equal(t, status.Configuration{Generation: 1, Applied: 1}, k.known.Configuration)
+	wish := k.state.wanted.wish
+	wish.Desired.RAM, wish.User = 64*mib, "alice"
+	k.state.Configured(Reading{Wish: wish, Resource: "web"})
+	k.does(`balloon {"value":67108864}`)
+	require.Equal(t, status.Configuration{Generation: 2, Applied: 2, Resource: "web"}, k.known.Configuration)
+	require.Equal(t, "alice", k.known.WantedUser)
+	require.Equal(t, int64(2), k.saved.Generation)
+	k.logged("configuration read")
+	k.isDone()
+	k.state.Configured(Reading{Err: "vm: no"})
+	k.next()
+	require.Equal(t, status.Configuration{Generation: 3, Applied: 2, Resource: "web", Error: "vm: no"}, k.known.Configuration)
+	require.Equal(t, 64*mib, int(k.state.wanted.wish.Desired.RAM))
+	k.state.Configured(Reading{Wish: wish, Generation: 17})
+	k.next()
+	require.Equal(t, int64(17), k.known.Configuration.Applied)
+	k.state.Configured(Reading{Wish: wish, Kept: true})
+	k.next()
+	require.Equal(t, int64(17), k.known.Configuration.Applied, "it was counted already")
+}
+
+// A reset that is wished for is recorded before it is said: a runner that takes
+// the VM over must not reset it again.
+func TestAResetIsRecordedFirst(t *testing.T) {
+	t.Parallel()
+	k := newTalk(t)
+	one, two := int64(1), int64(2)
+	wish := k.state.wanted.wish
+	wish.Desired.ResetCounter = &one
+	k.state.Configured(Reading{Wish: wish})
+	k.does()
+	wish.Desired.ResetCounter = &two
+	k.state.Configured(Reading{Wish: wish})
+	var order []string
+	for _, action := range k.state.Next(k.now).Actions {
+		switch a := action.(type) {
+		case Save:
+			if a.Progress.ResetCounter != nil && *a.Progress.ResetCounter == two {
+				order = append(order, "saved")
+			}
+		case Send:
+			order = append(order, a.Command.Execute)
+		}
+	}
+	require.Equal(t, []string{"saved", "system_reset"}, order)
+}
+
+// What awaits a restart is in the status, until something else does. A type that
+// fails makes it unknown.
+func TestWhatAwaitsARestart(t *testing.T) {
+	t.Parallel()
+	k := newTalk(t)
+	k.state.AwaitRestart([]status.Change{{Path: "vm.firmware"}}, nil)
+	k.does()
+	require.Len(t, k.known.PendingChanges, 1)
+	k.logged("changes await a restart of the VM")
+	k.state.AwaitRestart(nil, errors.New("own.star:1: no"))
+	k.does()
+	require.Len(t, k.known.PendingChanges, 1, "what was known before")
+	require.Equal(t, "vmType", k.known.Problems[0].Path)
+	require.Contains(t, k.known.Problems[0].Message, "own.star:1: no")
+	k.state.AwaitRestart(nil, nil)
+	k.does()
+	require.Empty(t, k.known.PendingChanges)
+	require.Empty(t, k.known.Problems)
+	k.logged("no change awaits a restart")
+}
