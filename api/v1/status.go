@@ -4,6 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+
+	"vmop/vmstatus"
 )
 
 // Phase is the VM's state in one word.
@@ -22,19 +24,19 @@ const (
 	PhaseFailed      Phase = "Failed"      // it cannot run as it is; Reason says why
 )
 
-// Types of conditions.
+// Types of conditions; package vmstatus has what each means.
 const (
-	ConditionReady            = "Ready"              // the guest runs and nothing is known that is wrong
-	ConditionRunning          = "Running"            // QEMU runs the guest
-	ConditionBooted           = "Booted"             // the guest's agent has answered
-	ConditionVmopAgent        = "VmopAgentConnected" // the log-in agent is there
-	ConditionUserLoggedIn     = "UserLoggedIn"       // the agent has logged a user in
-	ConditionConsoleConnected = "ConsoleConnected"   // somebody looks at the screen
-	ConditionVMTypeAccepted   = "VMTypeAccepted"     // the VM type computes a plan for this VM
-	ConditionReconciled       = "Reconciled"         // the cluster holds what the definition asks for
-	ConditionConfigApplied    = "ConfigApplied"      // the machine follows its definition
-	ConditionRestartRequired  = "RestartRequired"    // changes wait for a restart: PendingChanges
-	ConditionTPMLost          = "TPMLost"            // the TPM's process ended: the guest lives, but cannot be reset
+	ConditionReady            = string(vmstatus.ConditionReady)
+	ConditionRunning          = string(vmstatus.ConditionRunning)
+	ConditionBooted           = string(vmstatus.ConditionBooted)
+	ConditionVmopAgent        = string(vmstatus.ConditionVmopAgent)
+	ConditionUserLoggedIn     = string(vmstatus.ConditionUserLoggedIn)
+	ConditionConsoleConnected = string(vmstatus.ConditionConsoleConnected)
+	ConditionVMTypeAccepted   = string(vmstatus.ConditionVMTypeAccepted)
+	ConditionReconciled       = string(vmstatus.ConditionReconciled)
+	ConditionConfigApplied    = string(vmstatus.ConditionConfigApplied)
+	ConditionRestartRequired  = string(vmstatus.ConditionRestartRequired)
+	ConditionTPMLost          = string(vmstatus.ConditionTPMLost)
 )
 
 // VirtualMachineStatus is what a VM is. The runner writes what it sees of QEMU and

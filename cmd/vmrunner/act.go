@@ -12,6 +12,7 @@ import (
 	"vmop/cli"
 	"vmop/runner/control"
 	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // answerTime is how long a runner may take for an answer: longer than it gives
@@ -113,7 +114,7 @@ func stopAndWait(ctx context.Context, client *control.Client, what control.Actio
 	for {
 		e, err := events.Next()
 		switch {
-		case errors.Is(err, io.EOF) && last.State == status.Stopped:
+		case errors.Is(err, io.EOF) && last.State == vmstatus.StateStopped:
 			return last, runner.Wait(ctx) // it has yet to clean up
 		case err != nil && context.Cause(ctx) != nil:
 			return last, context.Cause(ctx)

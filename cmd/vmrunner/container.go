@@ -13,8 +13,8 @@ import (
 	"vmop/cli"
 	"vmop/runner"
 	"vmop/runner/config"
-	"vmop/runner/status"
 	"vmop/runner/status/k8s"
+	"vmop/vmstatus"
 	"vmop/yamlfile"
 )
 
@@ -77,10 +77,10 @@ func (c *container) leave(ctx context.Context, opts runner.Options, outcome runn
 
 // A termination is how a runner has ended, for who looks after its pod.
 type termination struct {
-	Cause    status.Cause `json:"cause"`
-	Reason   string       `json:"reason,omitempty"`
-	ExitCode int          `json:"exitCode"`
-	Message  string       `json:"message"`
+	Cause    vmstatus.Cause `json:"cause"`
+	Reason   string         `json:"reason,omitempty"`
+	ExitCode int            `json:"exitCode"`
+	Message  string         `json:"message"`
 }
 
 // lastWords returns the termination message: JSON of at most 4096 bytes.
@@ -90,12 +90,12 @@ func (c *container) lastWords(outcome runner.Outcome, err error) []byte {
 		t.Message += ": " + outcome.Output
 	}
 	if outcome.Cause == "" {
-		t.Cause, t.Reason, t.Message = status.CauseStart, string(status.StartFailed), ""
+		t.Cause, t.Reason, t.Message = vmstatus.CauseStart, string(vmstatus.ReasonStartFailed), ""
 		switch {
 		case errors.As(err, new(cli.SignalError)):
-			t.Cause, t.Reason = status.CauseAsked, ""
+			t.Cause, t.Reason = vmstatus.CauseAsked, ""
 		case errors.As(err, new(yamlfile.Faults)):
-			t.Reason = string(status.ConfigInvalid)
+			t.Reason = string(vmstatus.ReasonConfigInvalid)
 		}
 		if err != nil {
 			t.Message = cli.Describe(err)

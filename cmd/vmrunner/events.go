@@ -13,6 +13,7 @@ import (
 	"vmop/cli"
 	"vmop/runner/control"
 	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 func newEvents(f *flags) *cobra.Command {
@@ -104,16 +105,16 @@ func news(before, after *status.Status) []string {
 		}
 	}
 	tell(before.State != after.State || before.Reason != after.Reason, "%s (%s) %s", after.State, after.Reason, after.Message)
-	if after.State == status.Stopped {
+	if after.State == vmstatus.StateStopped {
 		return all // the rest follows from it
 	}
 	tell(before.QEMU.RunState != after.QEMU.RunState && after.QEMU.RunState != "", "QEMU's machine: %s", after.QEMU.RunState)
 	for _, c := range after.Conditions {
 		old := before.Condition(c.Type)
 		switch c.Type {
-		case status.Running, status.IsBooted: // the state says it
+		case vmstatus.ConditionRunning, vmstatus.ConditionBooted: // the state says it
 		default:
-			tell(old.Status != c.Status && (old.Status != status.Unknown || c.Status == status.True), "%s: %s (%s) %s", c.Type, c.Status, c.Reason, c.Message)
+			tell(old.Status != c.Status && (old.Status != vmstatus.Unknown || c.Status == vmstatus.True), "%s: %s (%s) %s", c.Type, c.Status, c.Reason, c.Message)
 		}
 	}
 	tell(before.CPUs != after.CPUs, "CPUs: %d", after.CPUs)

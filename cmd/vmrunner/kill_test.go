@@ -19,6 +19,7 @@ import (
 	"vmop/runner/control"
 	"vmop/runner/status"
 	"vmop/test/invariants"
+	"vmop/vmstatus"
 )
 
 // kill kills the program as the kernel does.
@@ -64,7 +65,7 @@ func TestFault01RunnerKilled(t *testing.T) {
 	require.Equal(t, before.QEMU.PID, after.QEMU.PID)
 	require.Equal(t, before.Started, after.Started)
 	require.Equal(t, before.UUID, after.UUID)
-	require.Equal(t, status.RunnerRestarted, after.Reason)
+	require.Equal(t, vmstatus.ReasonRunnerRestarted, after.Reason)
 	require.NotEqual(t, before.Runner.PID, after.Runner.PID)
 	require.Eventually(t, func() bool { s := known(t, dir); return s.CPUs == 2 && s.QEMU.RunState == "running" }, patience, 10*time.Millisecond,
 		"what was changed meanwhile is applied")
@@ -110,7 +111,7 @@ func TestMachineIsFoundByAnotherConfiguration(t *testing.T) {
 	faulty.await(`INF adopted`)
 	require.Eventually(t, func() bool {
 		s := known(t, dir)
-		return s.QEMU.RunState == "running" && s.Condition(status.ConfigApplied).Reason == status.ConfigInvalid
+		return s.QEMU.RunState == "running" && s.Condition(vmstatus.ConditionConfigApplied).Reason == vmstatus.ReasonConfigInvalid
 	}, patience, 10*time.Millisecond)
 	shown, warning := shownBy(t, dir)
 	require.Contains(t, shown, machine)
@@ -188,7 +189,7 @@ func TestFault03RunnerKilledDuringPowerdown(t *testing.T) {
 	second.await(`INF adopted`)
 	second.await(`terminating.*terminated`)
 	second.await(`stopping.*ACPI.*timeout=(50m0|49m5\d)s`)
-	require.Equal(t, status.Terminating, known(t, dir).State)
+	require.Equal(t, vmstatus.StateTerminating, known(t, dir).State)
 	second.kill()
 
 	backdate(t, dir, 2*time.Hour)
@@ -285,13 +286,13 @@ func TestFault10StalledQEMU(t *testing.T) {
 	rewrite(t, dir, "currentCpus: 1", "currentCpus: 2")
 	p.await(`configuration read`)
 	p.await(`QEMU does not answer`)
-	ready := known(t, dir).Condition(status.Ready)
-	require.Equal(t, status.False, ready.Status)
-	require.Equal(t, status.QEMUUnresponsive, ready.Reason)
+	ready := known(t, dir).Condition(vmstatus.ConditionReady)
+	require.Equal(t, vmstatus.False, ready.Status)
+	require.Equal(t, vmstatus.ReasonUnresponsive, ready.Reason)
 	require.NoError(t, qemu.Signal(syscall.SIGCONT))
 	p.await(`QEMU answers again`)
 	require.Eventually(t, func() bool { return known(t, dir).CPUs == 2 }, patience, 10*time.Millisecond)
-	require.Equal(t, status.True, known(t, dir).Condition(status.Ready).Status)
+	require.Equal(t, vmstatus.True, known(t, dir).Condition(vmstatus.ConditionReady).Status)
 	p.signal(syscall.SIGTERM)
 	require.Zero(t, p.exit())
 	require.Equal(t, 1, strings.Count(p.out.String(), `command="device_add`))

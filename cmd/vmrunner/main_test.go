@@ -16,7 +16,7 @@ import (
 	"vmop/process"
 	"vmop/runner"
 	"vmop/runner/machine"
-	"vmop/runner/status"
+	"vmop/vmstatus"
 	"vmop/yamlfile"
 )
 
@@ -81,8 +81,8 @@ func TestExitCodes(t *testing.T) {
 		want int
 	}{
 		{"all is well", nil, 0},
-		{"QEMU's own code", outcomeError{runner.Outcome{Outcome: machine.Outcome{Cause: status.CauseCrashed, Exit: process.Exit{Code: 42}}}}, 42},
-		{"QEMU was killed", outcomeError{runner.Outcome{Outcome: machine.Outcome{Cause: status.CauseKilled, Exit: process.Exit{Code: -1, Signal: syscall.SIGKILL}}}}, 137},
+		{"QEMU's own code", outcomeError{runner.Outcome{Outcome: machine.Outcome{Cause: vmstatus.CauseCrashed, Exit: process.Exit{Code: 42}}}}, 42},
+		{"QEMU was killed", outcomeError{runner.Outcome{Outcome: machine.Outcome{Cause: vmstatus.CauseKilled, Exit: process.Exit{Code: -1, Signal: syscall.SIGKILL}}}}, 137},
 		{"TERM before the guest ran", fmt.Errorf("stopped while the VM was being started: %w", cli.SignalError{Signal: syscall.SIGTERM}), 143},
 		{"INT before the guest ran", fmt.Errorf("stopped: %w", cli.SignalError{Signal: syscall.SIGINT}), 130},
 		{"the VM runs already", fmt.Errorf("here: %w", runner.ErrLocked), 3},

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/control"
-	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // serviceManager hears what a program tells its service manager.
@@ -74,7 +74,7 @@ func TestServiceManager(t *testing.T) {
 	require.NoError(t, err)
 	s, err := client.Status(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, status.Booting, s.State)
+	require.Equal(t, vmstatus.StateBooting, s.State)
 	for _, process := range []int{s.QEMU.PID, s.Runner.PID} {
 		require.NotZero(t, process)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"vmop/qmp"
 	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 func TestAge(t *testing.T) {
@@ -54,7 +55,7 @@ func TestNews(t *testing.T) {
 		require.NoError(t, err)
 		return &s
 	}
-	first := fold(status.Status{}, status.Entered{State: status.Booted}, status.RunState("running"), status.CPUs(2),
+	first := fold(status.Status{}, status.Entered{State: vmstatus.StateBooted}, status.RunState("running"), status.CPUs(2),
 		status.RAM(1<<30), status.Read{Generation: 1}, status.Applied(1))
 	require.Equal(t, []string{
 		"Booted (VmBooted) ", "QEMU's machine: running", "Ready: True (VmBooted) ", "ConfigApplied: True (Applied) ", "CPUs: 2", "RAM: 1024 MiB",
@@ -86,7 +87,7 @@ func TestTheUserOfAStatus(t *testing.T) {
 		"bob; root is wanted: 504 root is not logged in": {status.WantedUser("root"), status.VmopAgent(true), status.LoggedIn("bob"), status.LoginFailure("504 root is not logged in")},
 		"bob; nobody is wanted":                          {status.VmopAgent(true), status.LoggedIn("bob")},
 	} {
-		s, err := status.Fold(status.Status{}, time.Now(), append([]status.Update{status.Entered{State: status.Booted}}, updates...)...)
+		s, err := status.Fold(status.Status{}, time.Now(), append([]status.Update{status.Entered{State: vmstatus.StateBooted}}, updates...)...)
 		require.NoError(t, err)
 		require.Equal(t, want, userOf(&s))
 	}

@@ -12,6 +12,7 @@ import (
 	"vmop/cli"
 	"vmop/runner/status"
 	"vmop/vmspec"
+	"vmop/vmstatus"
 )
 
 func newStatus(f *flags) *cobra.Command {
@@ -115,7 +116,7 @@ func userOf(s *status.Status) string {
 	if s.WantedUser == s.LoggedInUser {
 		return s.LoggedInUser
 	}
-	why := s.Condition(status.UserLoggedIn)
+	why := s.Condition(vmstatus.ConditionUserLoggedIn)
 	wish := "nobody is wanted"
 	if s.WantedUser != "" {
 		wish = fmt.Sprintf("%s is wanted: %s", s.WantedUser, or(why.Message, string(why.Reason)))

@@ -23,6 +23,7 @@ import (
 	"vmop/qmp"
 	"vmop/runner/control"
 	"vmop/runner/status"
+	"vmop/vmstatus"
 	"vmop/vmtypes/plan"
 )
 
@@ -134,7 +135,7 @@ func play(ctx context.Context, name, dir string) (*playedVM, error) {
 	}
 	vm.tracker = status.NewTracker(time.Now,
 		status.Described{Name: name, UUID: "6e5b0a51-0000-4000-8000-000000000000", VMType: "standard", Runner: status.Runner{Version: "1.0", PID: 7}},
-		status.Entered{State: status.Booted}, status.Process{PID: 42, Version: "7.2.22"}, status.RunState("running"),
+		status.Entered{State: vmstatus.StateBooted}, status.Process{PID: 42, Version: "7.2.22"}, status.RunState("running"),
 		status.CPUs(2), status.RAM(1536<<20), status.Read{Generation: 1}, status.Applied(1),
 		status.GuestOS{Info: &status.OSInfo{PrettyName: "Debian \x1b[31mGNU/Linux 12"}},
 		status.Interfaces{{Name: "eth0", MAC: "02:00:00:00:00:01", Addresses: []string{"10.0.2.15/24"}}})
@@ -223,7 +224,7 @@ func (vm *playedVM) tell(what string) error {
 func (vm *playedVM) Act(_ context.Context, what control.Action, _ string) error {
 	switch what {
 	case control.Stop:
-		return vm.tracker.Update(status.Entered{State: status.Terminating}, status.Ended{Cause: "asked", Reason: "guest-shutdown"})
+		return vm.tracker.Update(status.Entered{State: vmstatus.StateTerminating}, status.Ended{Cause: "asked", Reason: "guest-shutdown"})
 	case control.Kill:
 		return vm.tracker.Update(status.Ended{Cause: "forced", Reason: "host-qmp-quit"})
 	case control.Pause:

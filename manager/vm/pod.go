@@ -9,7 +9,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/objects"
-	runner "vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // late is how long after its deadline a pod may still be there: kubelet and API
@@ -177,26 +177,26 @@ func shorten(text string, limit int) string {
 
 // What runners say, and what is said in their place.
 const (
-	stateBooting     = string(runner.Booting)
-	stateBooted      = string(runner.Booted)
-	stateTerminating = string(runner.Terminating)
-	stateStopped     = string(runner.Stopped)
+	stateBooting     = string(vmstatus.StateBooting)
+	stateBooted      = string(vmstatus.StateBooted)
+	stateTerminating = string(vmstatus.StateTerminating)
+	stateStopped     = string(vmstatus.StateStopped)
 
-	causeGuest   = string(runner.CauseGuest)
-	causePanic   = string(runner.CausePanic)
-	causeAsked   = string(runner.CauseAsked)
-	causeStart   = string(runner.CauseStart)
-	causeUnknown = "unknown" // no runner's
+	causeGuest   = string(vmstatus.CauseGuest)
+	causePanic   = string(vmstatus.CausePanic)
+	causeAsked   = string(vmstatus.CauseAsked)
+	causeStart   = string(vmstatus.CauseStart)
+	causeUnknown = string(vmstatus.CauseUnknown)
 
-	reasonVMStopped      = string(runner.VMStopped)
-	reasonChangesPending = string(runner.ChangesPending)
-	reasonNothingPending = string(runner.NothingPending)
+	reasonVMStopped      = string(vmstatus.ReasonVMStopped)
+	reasonChangesPending = string(vmstatus.ReasonChangesPending)
+	reasonNothingPending = string(vmstatus.ReasonNothingPending)
 )
 
 // crashed tells whether a cause is that of a machine that had run.
 func crashed(cause string) bool {
-	switch runner.Cause(cause) {
-	case runner.CauseCrashed, runner.CauseKilled, runner.CausePanic, runner.CauseTPM:
+	switch vmstatus.Cause(cause) {
+	case vmstatus.CauseCrashed, vmstatus.CauseKilled, vmstatus.CausePanic, vmstatus.CauseTPM:
 		return true
 	}
 	return false

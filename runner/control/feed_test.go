@@ -16,6 +16,7 @@ import (
 	"vmop/qmp"
 	"vmop/runner/control"
 	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 func event(name string, n int) qmp.Event {
@@ -35,15 +36,15 @@ func TestEventsOfALife(t *testing.T) {
 	}
 	first := next()
 	require.Equal(t, control.TypeStatus, first.Type)
-	require.Equal(t, status.Booting, first.Status.State, "the first tells how it is")
+	require.Equal(t, vmstatus.StateBooting, first.Status.State, "the first tells how it is")
 	s.Event(event("RESET", 1))
 	got := next()
 	require.Equal(t, control.Event{Type: control.TypeQMP, Time: time.Unix(1_700_000_000, 0).UTC(), Event: "RESET", Data: json.RawMessage(`{"n":1}`)}, got)
-	require.NoError(t, s.tracker.Update(status.Entered{State: status.Booted}))
-	require.Equal(t, status.Booted, next().Status.State)
+	require.NoError(t, s.tracker.Update(status.Entered{State: vmstatus.StateBooted}))
+	require.Equal(t, vmstatus.StateBooted, next().Status.State)
 	require.NoError(t, s.tracker.Update(status.Ended{Cause: "asked"}))
 	last := next()
-	require.Equal(t, status.CauseAsked, last.Status.Outcome.Cause)
+	require.Equal(t, vmstatus.CauseAsked, last.Status.Outcome.Cause)
 	_, err = events.Next()
 	require.ErrorIs(t, err, io.EOF)
 }

@@ -21,6 +21,7 @@ import (
 	"vmop/runner/control"
 	"vmop/runner/status"
 	"vmop/test/logbook"
+	"vmop/vmstatus"
 	"vmop/vmtypes/plan"
 )
 
@@ -96,7 +97,7 @@ func serve(t *testing.T) *served {
 	}}}
 	s.tracker = status.NewTracker(time.Now,
 		status.Described{Name: "web", UUID: "6e5b", VMType: "standard", Runner: status.Runner{Version: "1.0", PID: 7}},
-		status.Entered{State: status.Booting}, status.CPUs(2), status.RAM(1<<30))
+		status.Entered{State: vmstatus.StateBooting}, status.CPUs(2), status.RAM(1<<30))
 	s.Server, err = control.Start(t.Context(), control.Options{
 		Dir: dir, Backend: s.backend, Tracker: s.tracker, Log: slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})

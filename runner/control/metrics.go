@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // sample is what the status doesn't say.
@@ -28,14 +29,14 @@ func metrics(s status.Status, m sample) []byte {
 	w.family("vmop_vm_info", "gauge", "What the VM is.")
 	w.value(1, "uuid", s.UUID, "vm_type", s.VMType, "qemu_version", s.QEMU.Version, "runner_version", s.Runner.Version)
 	w.family("vmop_vm_state", "gauge", "1 for the state the VM is in, 0 for the others.")
-	for _, state := range [...]status.State{
-		status.Initializing, status.Starting, status.Booting, status.Booted, status.Terminating, status.Stopped,
+	for _, state := range [...]vmstatus.State{
+		vmstatus.StateInitializing, vmstatus.StateStarting, vmstatus.StateBooting, vmstatus.StateBooted, vmstatus.StateTerminating, vmstatus.StateStopped,
 	} {
 		w.value(one(s.State == state), "state", string(state))
 	}
 	w.family("vmop_vm_condition", "gauge", "1 for a condition that is true.")
 	for _, c := range s.Conditions {
-		w.value(one(c.Status == status.True), "condition", string(c.Type))
+		w.value(one(c.Status == vmstatus.True), "condition", string(c.Type))
 	}
 	w.family("vmop_vm_cpus", "gauge", "CPUs of the guest.")
 	w.value(float64(s.CPUs))
@@ -76,7 +77,7 @@ func one(is bool) float64 {
 }
 
 func uptime(s status.Status, now time.Time) time.Duration {
-	if s.Started == nil || s.State == status.Stopped {
+	if s.Started == nil || s.State == vmstatus.StateStopped {
 		return 0
 	}
 	return now.Sub(*s.Started)

@@ -10,13 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 func TestMetricsAreWellFormed(t *testing.T) {
 	t.Parallel()
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s, err := status.Fold(status.Status{}, began,
-		status.Described{Name: "a \"b\"\\\nc", VMType: "standard"}, status.Entered{State: status.Booted},
+		status.Described{Name: "a \"b\"\\\nc", VMType: "standard"}, status.Entered{State: vmstatus.StateBooted},
 		status.ConsoleOpened{Kind: status.VNC}, status.Problems{{Message: "x"}}, status.Pending{{Path: "vm.firmware"}})
 	require.NoError(t, err)
 	text := string(metrics(s, sample{now: began.Add(90 * time.Second), dropped: 3, clients: 2, runner: 12 << 20, qemu: 1 << 30, goroutines: 20, descriptors: 11}))
@@ -45,7 +46,7 @@ func TestMetricsAreWellFormed(t *testing.T) {
 
 func TestAStoppedVMHasNoUptime(t *testing.T) {
 	t.Parallel()
-	s, err := status.Fold(status.Status{}, time.Now(), status.Entered{State: status.Booted}, status.Ended{})
+	s, err := status.Fold(status.Status{}, time.Now(), status.Entered{State: vmstatus.StateBooted}, status.Ended{})
 	require.NoError(t, err)
 	require.Zero(t, uptime(s, time.Now().Add(time.Hour)))
 }

@@ -1,6 +1,10 @@
 package status
 
-import "time"
+import (
+	"time"
+
+	"vmop/vmstatus"
+)
 
 // Answered tells that the guest agent has answered: a VM that boots has booted.
 // In every other state it changes nothing.
@@ -15,10 +19,10 @@ type WasReset struct{}
 type LoginFailure string
 
 func (Answered) apply(s *Status, now time.Time) error {
-	if s.State != Booting {
+	if s.State != vmstatus.StateBooting {
 		return nil
 	}
-	return Entered{State: Booted}.apply(s, now)
+	return Entered{State: vmstatus.StateBooted}.apply(s, now)
 }
 
 func (WasReset) apply(s *Status, now time.Time) error {
@@ -27,7 +31,7 @@ func (WasReset) apply(s *Status, now time.Time) error {
 	if !s.State.Active() {
 		return nil
 	}
-	return Entered{State: Booting, Reason: VMReset}.apply(s, now)
+	return Entered{State: vmstatus.StateBooting, Reason: vmstatus.ReasonVMReset}.apply(s, now)
 }
 
 func (u LoginFailure) apply(s *Status, _ time.Time) error {

@@ -5,81 +5,83 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/vmstatus"
 )
 
 // Which condition is true when, and the reason it gives.
 func TestConditions(t *testing.T) {
 	t.Parallel()
-	in := func(s State, more ...Update) []Update { return append([]Update{Entered{State: s}}, more...) }
-	ran := func(more ...Update) []Update { return in(Booted, more...) }
+	in := func(s vmstatus.State, more ...Update) []Update { return append([]Update{Entered{State: s}}, more...) }
+	ran := func(more ...Update) []Update { return in(vmstatus.StateBooted, more...) }
 	table := []struct {
-		condition ConditionType
+		condition vmstatus.ConditionType
 		want      string // status, reason
 		after     []Update
 	}{
-		{Running, "False RunnerStarted", in(Initializing)},
-		{Running, "False RunnerStarted", in(Starting)},
-		{Running, "True VmStarted", in(Booting)},
-		{Running, "True VmBooted", in(Booted)},
-		{Running, "True VmTerminating", ran(Entered{State: Terminating})},
-		{Running, "False VmTerminating", in(Terminating)}, // before the guest ran
-		{Running, "False VmStopped", ran(Ended{})},
-		{Running, "False StartFailed", in(Starting, Ended{})},
-		{Running, "True RunnerRestarted", in(Initializing, Began(at(0)), Entered{State: Booting, Reason: RunnerRestarted})},
+		{vmstatus.ConditionRunning, "False RunnerStarted", in(vmstatus.StateInitializing)},
+		{vmstatus.ConditionRunning, "False RunnerStarted", in(vmstatus.StateStarting)},
+		{vmstatus.ConditionRunning, "True VmStarted", in(vmstatus.StateBooting)},
+		{vmstatus.ConditionRunning, "True VmBooted", in(vmstatus.StateBooted)},
+		{vmstatus.ConditionRunning, "True VmTerminating", ran(Entered{State: vmstatus.StateTerminating})},
+		{vmstatus.ConditionRunning, "False VmTerminating", in(vmstatus.StateTerminating)}, // before the guest ran
+		{vmstatus.ConditionRunning, "False VmStopped", ran(Ended{})},
+		{vmstatus.ConditionRunning, "False StartFailed", in(vmstatus.StateStarting, Ended{})},
+		{vmstatus.ConditionRunning, "True RunnerRestarted", in(vmstatus.StateInitializing, Began(at(0)), Entered{State: vmstatus.StateBooting, Reason: vmstatus.ReasonRunnerRestarted})},
 
-		{IsBooted, "False VmStarted", in(Booting)},
-		{IsBooted, "True VmBooted", in(Booted)},
-		{IsBooted, "False VmReset", ran(Entered{State: Booting, Reason: VMReset})},
-		{IsBooted, "False VmTerminating", ran(Entered{State: Terminating})},
+		{vmstatus.ConditionBooted, "False VmStarted", in(vmstatus.StateBooting)},
+		{vmstatus.ConditionBooted, "True VmBooted", in(vmstatus.StateBooted)},
+		{vmstatus.ConditionBooted, "False VmReset", ran(Entered{State: vmstatus.StateBooting, Reason: vmstatus.ReasonVMReset})},
+		{vmstatus.ConditionBooted, "False VmTerminating", ran(Entered{State: vmstatus.StateTerminating})},
 
-		{Ready, "False RunnerStarted", in(Starting)},
-		{Ready, "True VmStarted", in(Booting)},
-		{Ready, "True VmBooted", ran(RunState("running"))},
-		{Ready, "False Paused", ran(RunState("paused"))},
-		{Ready, "False IOError", ran(RunState("io-error"))},
-		{Ready, "False GuestPanicked", ran(RunState("guest-panicked"))},
-		{Ready, "False MachineHeld", ran(RunState("internal-error"))},
-		{Ready, "False GuestPanicked", ran(RunState("running"), Faults{GuestPanicked, fields("panic")})},
-		{Ready, "True VmBooted", ran(RunState("running"), Faults{GuestPanicked, fields("panic")}, Faults{GuestPanicked, nil})},
-		{Ready, "False VmTerminating", ran(Entered{State: Terminating})},
+		{vmstatus.ConditionReady, "False RunnerStarted", in(vmstatus.StateStarting)},
+		{vmstatus.ConditionReady, "True VmStarted", in(vmstatus.StateBooting)},
+		{vmstatus.ConditionReady, "True VmBooted", ran(RunState("running"))},
+		{vmstatus.ConditionReady, "False Paused", ran(RunState("paused"))},
+		{vmstatus.ConditionReady, "False IOError", ran(RunState("io-error"))},
+		{vmstatus.ConditionReady, "False GuestPanicked", ran(RunState("guest-panicked"))},
+		{vmstatus.ConditionReady, "False MachineHeld", ran(RunState("internal-error"))},
+		{vmstatus.ConditionReady, "False GuestPanicked", ran(RunState("running"), Faults{vmstatus.ReasonGuestPanicked, fields("panic")})},
+		{vmstatus.ConditionReady, "True VmBooted", ran(RunState("running"), Faults{vmstatus.ReasonGuestPanicked, fields("panic")}, Faults{vmstatus.ReasonGuestPanicked, nil})},
+		{vmstatus.ConditionReady, "False VmTerminating", ran(Entered{State: vmstatus.StateTerminating})},
 
-		{VmopAgentConnected, "False RunnerStarted", in(Starting, VmopAgent(true))},
-		{VmopAgentConnected, "False VmopAgentDisconnected", in(Booting)},
-		{VmopAgentConnected, "True VmopAgentStarted", ran(VmopAgent(true))},
-		{VmopAgentConnected, "False VmopAgentDisconnected", ran(VmopAgent(true), VmopAgent(false))},
-		{VmopAgentConnected, "False VmStopped", ran(VmopAgent(true), Ended{})},
+		{vmstatus.ConditionVmopAgent, "False RunnerStarted", in(vmstatus.StateStarting, VmopAgent(true))},
+		{vmstatus.ConditionVmopAgent, "False VmopAgentDisconnected", in(vmstatus.StateBooting)},
+		{vmstatus.ConditionVmopAgent, "True VmopAgentStarted", ran(VmopAgent(true))},
+		{vmstatus.ConditionVmopAgent, "False VmopAgentDisconnected", ran(VmopAgent(true), VmopAgent(false))},
+		{vmstatus.ConditionVmopAgent, "False VmStopped", ran(VmopAgent(true), Ended{})},
 
-		{UserLoggedIn, "False NotRequested", ran(VmopAgent(true))},
-		{UserLoggedIn, "False VmopAgentDisconnected", ran(WantedUser("alice"))},
-		{UserLoggedIn, "False Processing", ran(WantedUser("alice"), VmopAgent(true))},
-		{UserLoggedIn, "False Processing", ran(WantedUser("alice"), VmopAgent(true), LoggedIn("bob"))},
-		{UserLoggedIn, "False LoginFailed", ran(WantedUser("root"), VmopAgent(true), LoginFailure("504 no"))},
-		{UserLoggedIn, "False NotRequested", ran(VmopAgent(true), LoginFailure("500 cannot log out"))},
-		{UserLoggedIn, "False VmopAgentDisconnected", ran(WantedUser("root"), VmopAgent(true), LoginFailure("504 no"), VmopAgent(false))},
-		{UserLoggedIn, "True LoggedIn", ran(WantedUser("alice"), VmopAgent(true), LoggedIn("alice"))},
-		{UserLoggedIn, "False VmStopped", ran(WantedUser("alice"), VmopAgent(true), LoggedIn("alice"), Ended{})},
+		{vmstatus.ConditionUserLoggedIn, "False NotRequested", ran(VmopAgent(true))},
+		{vmstatus.ConditionUserLoggedIn, "False VmopAgentDisconnected", ran(WantedUser("alice"))},
+		{vmstatus.ConditionUserLoggedIn, "False Processing", ran(WantedUser("alice"), VmopAgent(true))},
+		{vmstatus.ConditionUserLoggedIn, "False Processing", ran(WantedUser("alice"), VmopAgent(true), LoggedIn("bob"))},
+		{vmstatus.ConditionUserLoggedIn, "False LoginFailed", ran(WantedUser("root"), VmopAgent(true), LoginFailure("504 no"))},
+		{vmstatus.ConditionUserLoggedIn, "False NotRequested", ran(VmopAgent(true), LoginFailure("500 cannot log out"))},
+		{vmstatus.ConditionUserLoggedIn, "False VmopAgentDisconnected", ran(WantedUser("root"), VmopAgent(true), LoginFailure("504 no"), VmopAgent(false))},
+		{vmstatus.ConditionUserLoggedIn, "True LoggedIn", ran(WantedUser("alice"), VmopAgent(true), LoggedIn("alice"))},
+		{vmstatus.ConditionUserLoggedIn, "False VmStopped", ran(WantedUser("alice"), VmopAgent(true), LoggedIn("alice"), Ended{})},
 
-		{ConsoleConnected, "False Disconnected", in(Booting)},
-		{ConsoleConnected, "False Disconnected", in(Booting, ConsoleOpened{Serial, "pid 7"})},
-		{ConsoleConnected, "True Connected", in(Booting, ConsoleOpened{SPICE, "10.0.0.1"})},
-		{ConsoleConnected, "True Connected", in(Booting, ConsoleOpened{VNC, "10.0.0.1"})},
-		{ConsoleConnected, "False VmStopped", in(Booting, ConsoleOpened{VNC, "10.0.0.1"}, Ended{})},
+		{vmstatus.ConditionConsoleConnected, "False Disconnected", in(vmstatus.StateBooting)},
+		{vmstatus.ConditionConsoleConnected, "False Disconnected", in(vmstatus.StateBooting, ConsoleOpened{Serial, "pid 7"})},
+		{vmstatus.ConditionConsoleConnected, "True Connected", in(vmstatus.StateBooting, ConsoleOpened{SPICE, "10.0.0.1"})},
+		{vmstatus.ConditionConsoleConnected, "True Connected", in(vmstatus.StateBooting, ConsoleOpened{VNC, "10.0.0.1"})},
+		{vmstatus.ConditionConsoleConnected, "False VmStopped", in(vmstatus.StateBooting, ConsoleOpened{VNC, "10.0.0.1"}, Ended{})},
 
-		{ConfigApplied, "False Applying", in(Initializing)},
-		{ConfigApplied, "False Applying", in(Booting, Read{Generation: 2}, Applied(1))},
-		{ConfigApplied, "True Applied", in(Booting, Read{Generation: 2}, Applied(2))},
-		{ConfigApplied, "False ConfigInvalid", in(Booting, Read{Generation: 2, Error: "config.yaml:3:7: …"}, Applied(1))},
-		{ConfigApplied, "False NotPossible", in(Booting, Read{Generation: 1}, Applied(1), Problems{{Path: "vm.currentCpus", Message: "no slot"}})},
-		{ConfigApplied, "True Applied", in(Booting, Read{Generation: 1}, Applied(1), Faults{HelperLost, fields("passt")})},
+		{vmstatus.ConditionConfigApplied, "False Applying", in(vmstatus.StateInitializing)},
+		{vmstatus.ConditionConfigApplied, "False Applying", in(vmstatus.StateBooting, Read{Generation: 2}, Applied(1))},
+		{vmstatus.ConditionConfigApplied, "True Applied", in(vmstatus.StateBooting, Read{Generation: 2}, Applied(2))},
+		{vmstatus.ConditionConfigApplied, "False ConfigInvalid", in(vmstatus.StateBooting, Read{Generation: 2, Error: "config.yaml:3:7: …"}, Applied(1))},
+		{vmstatus.ConditionConfigApplied, "False NotPossible", in(vmstatus.StateBooting, Read{Generation: 1}, Applied(1), Problems{{Path: "vm.currentCpus", Message: "no slot"}})},
+		{vmstatus.ConditionConfigApplied, "True Applied", in(vmstatus.StateBooting, Read{Generation: 1}, Applied(1), Faults{vmstatus.ReasonHelperLost, fields("passt")})},
 
-		{RestartRequired, "False NothingPending", in(Booting)},
-		{RestartRequired, "True ChangesPending", in(Booting, Pending{{Path: "vm.firmware"}})},
-		{RestartRequired, "False NothingPending", in(Booting, Pending{{Path: "vm.firmware"}}, Pending(nil))},
+		{vmstatus.ConditionRestartRequired, "False NothingPending", in(vmstatus.StateBooting)},
+		{vmstatus.ConditionRestartRequired, "True ChangesPending", in(vmstatus.StateBooting, Pending{{Path: "vm.firmware"}})},
+		{vmstatus.ConditionRestartRequired, "False NothingPending", in(vmstatus.StateBooting, Pending{{Path: "vm.firmware"}}, Pending(nil))},
 
-		{TPMLost, "False NoTPM", in(Booting)},
-		{TPMLost, "False TPMPresent", in(Booting, TPMWorks)},
-		{TPMLost, "True HelperEnded", in(Booting, TPMWorks, TPMGone)},
-		{TPMLost, "False VmStopped", in(Booting, TPMGone, Ended{})},
+		{vmstatus.ConditionTPMLost, "False NoTPM", in(vmstatus.StateBooting)},
+		{vmstatus.ConditionTPMLost, "False TPMPresent", in(vmstatus.StateBooting, TPMWorks)},
+		{vmstatus.ConditionTPMLost, "True HelperEnded", in(vmstatus.StateBooting, TPMWorks, TPMGone)},
+		{vmstatus.ConditionTPMLost, "False VmStopped", in(vmstatus.StateBooting, TPMGone, Ended{})},
 	}
 	for _, row := range table {
 		s := life(t, row.after...)
@@ -97,46 +99,46 @@ func TestConditionsAreAlwaysAllThere(t *testing.T) {
 		names = append(names, string(c.Type))
 	}
 	require.Equal(t, "Running Booted Ready VmopAgentConnected UserLoggedIn ConsoleConnected ConfigApplied RestartRequired TPMLost", strings.Join(names, " "))
-	require.Equal(t, Unknown, s.Condition("Migrating").Status)
+	require.Equal(t, vmstatus.Unknown, s.Condition("Migrating").Status)
 }
 
 func TestATransitionTimeChangesOnlyWithTheAnswer(t *testing.T) {
 	t.Parallel()
-	s := life(t, Entered{State: Booting}, Entered{State: Booted}, Read{Generation: 7}, Applied(7), Entered{State: Terminating})
-	running := s.Condition(Running)
-	require.Equal(t, VMTerminating, running.Reason)
+	s := life(t, Entered{State: vmstatus.StateBooting}, Entered{State: vmstatus.StateBooted}, Read{Generation: 7}, Applied(7), Entered{State: vmstatus.StateTerminating})
+	running := s.Condition(vmstatus.ConditionRunning)
+	require.Equal(t, vmstatus.ReasonVMTerminating, running.Reason)
 	require.Equal(t, int64(7), running.ObservedGeneration)
 	require.Equal(t, at(0), running.LastTransitionTime)
-	require.Equal(t, at(4), s.Condition(IsBooted).LastTransitionTime)
+	require.Equal(t, at(4), s.Condition(vmstatus.ConditionBooted).LastTransitionTime)
 }
 
 func TestAnEmulatedGuestIsSaidToBeOne(t *testing.T) {
 	t.Parallel()
 	const why, said = "open /dev/kvm: no such file or directory", "without KVM the guest is slow; vm.accelerator: auto is tcg here, because "
-	s := life(t, Described{Emulated: why}, Entered{State: Starting})
-	require.Empty(t, s.Condition(Running).Message, "nothing runs yet")
-	s = life(t, Described{Emulated: why}, Entered{State: Starting}, Entered{State: Booting})
-	require.Equal(t, said+why, s.Condition(Running).Message)
-	require.Empty(t, s.Condition(Ready).Message)
-	s = life(t, Described{Emulated: why}, Entered{State: Booting}, Entered{State: Terminating, Message: "interrupted"})
-	require.Equal(t, "interrupted; "+said+why, s.Condition(Running).Message)
-	s = life(t, Described{Emulated: why}, Entered{State: Booting}, Ended{Cause: "asked"})
-	require.NotContains(t, s.Condition(Running).Message, "KVM")
+	s := life(t, Described{Emulated: why}, Entered{State: vmstatus.StateStarting})
+	require.Empty(t, s.Condition(vmstatus.ConditionRunning).Message, "nothing runs yet")
+	s = life(t, Described{Emulated: why}, Entered{State: vmstatus.StateStarting}, Entered{State: vmstatus.StateBooting})
+	require.Equal(t, said+why, s.Condition(vmstatus.ConditionRunning).Message)
+	require.Empty(t, s.Condition(vmstatus.ConditionReady).Message)
+	s = life(t, Described{Emulated: why}, Entered{State: vmstatus.StateBooting}, Entered{State: vmstatus.StateTerminating, Message: "interrupted"})
+	require.Equal(t, "interrupted; "+said+why, s.Condition(vmstatus.ConditionRunning).Message)
+	s = life(t, Described{Emulated: why}, Entered{State: vmstatus.StateBooting}, Ended{Cause: "asked"})
+	require.NotContains(t, s.Condition(vmstatus.ConditionRunning).Message, "KVM")
 }
 
 func TestMessagesNameWhatTheyMean(t *testing.T) {
 	t.Parallel()
-	s := life(t, Entered{State: Booted}, Read{Generation: 3}, Applied(2), Read{Generation: 4, Error: "config.yaml:3:7: unknown field"},
+	s := life(t, Entered{State: vmstatus.StateBooted}, Read{Generation: 3}, Applied(2), Read{Generation: 4, Error: "config.yaml:3:7: unknown field"},
 		Pending{{Path: "vm.firmware"}, {Path: "vm.useTpm"}}, ConsoleOpened{SPICE, "10.0.0.1"}, WantedUser("alice"), VmopAgent(true), RunState("watchdog"))
-	require.Equal(t, "vm.firmware, vm.useTpm", s.Condition(RestartRequired).Message)
-	require.Equal(t, "config.yaml:3:7: unknown field", s.Condition(ConfigApplied).Message)
-	require.Equal(t, int64(4), s.Condition(ConfigApplied).ObservedGeneration, "it speaks of the newest")
-	require.Equal(t, int64(2), s.Condition(Ready).ObservedGeneration, "the others of the one in force")
-	require.Equal(t, "spice 10.0.0.1", s.Condition(ConsoleConnected).Message)
-	require.Equal(t, "waiting for alice", s.Condition(UserLoggedIn).Message)
-	require.Equal(t, "QEMU's machine is in state watchdog", s.Condition(Ready).Message)
-	s, err := Fold(s, at(20), Faults{IOError, []string{"the disk is full"}}, RunState("io-error"), Faults{Reason(TPMLost), []string{"swtpm ended"}}, TPMGone)
+	require.Equal(t, "vm.firmware, vm.useTpm", s.Condition(vmstatus.ConditionRestartRequired).Message)
+	require.Equal(t, "config.yaml:3:7: unknown field", s.Condition(vmstatus.ConditionConfigApplied).Message)
+	require.Equal(t, int64(4), s.Condition(vmstatus.ConditionConfigApplied).ObservedGeneration, "it speaks of the newest")
+	require.Equal(t, int64(2), s.Condition(vmstatus.ConditionReady).ObservedGeneration, "the others of the one in force")
+	require.Equal(t, "spice 10.0.0.1", s.Condition(vmstatus.ConditionConsoleConnected).Message)
+	require.Equal(t, "waiting for alice", s.Condition(vmstatus.ConditionUserLoggedIn).Message)
+	require.Equal(t, "QEMU's machine is in state watchdog", s.Condition(vmstatus.ConditionReady).Message)
+	s, err := Fold(s, at(20), Faults{vmstatus.ReasonIOError, []string{"the disk is full"}}, RunState("io-error"), Faults{vmstatus.ReasonTPMLost, []string{"swtpm ended"}}, TPMGone)
 	require.NoError(t, err)
-	require.Equal(t, "the disk is full", s.Condition(Ready).Message)
-	require.Equal(t, "swtpm ended", s.Condition(TPMLost).Message)
+	require.Equal(t, "the disk is full", s.Condition(vmstatus.ConditionReady).Message)
+	require.Equal(t, "swtpm ended", s.Condition(vmstatus.ConditionTPMLost).Message)
 }

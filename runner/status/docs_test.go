@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/vmstatus"
 )
 
 // page is docs/status.md: the cells of its tables, by each word in backquotes in
@@ -43,10 +45,10 @@ func quoted(cell string) (words []string) {
 	return words
 }
 
-// constants returns the values of this package's constants of a type.
+// constants returns the values of vmstatus's constants of a type.
 func constants(t *testing.T, of string) (values []string) {
 	t.Helper()
-	files, err := filepath.Glob("*.go")
+	files, err := filepath.Glob("../../vmstatus/*.go")
 	require.NoError(t, err)
 	for _, file := range files {
 		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
@@ -81,7 +83,8 @@ func TestTheStatusIsDocumented(t *testing.T) {
 	}
 	require.ElementsMatch(t, constants(t, "State"), words("States"))
 	require.ElementsMatch(t, constants(t, "Reason"), words("Reasons"))
-	require.ElementsMatch(t, constants(t, "ConditionType"), words("Conditions"))
+	managers := []string{string(vmstatus.ConditionVMTypeAccepted), string(vmstatus.ConditionReconciled)}
+	require.ElementsMatch(t, constants(t, "ConditionType"), append(words("Conditions"), managers...))
 	var names []string
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Status]()) {
 		names = append(names, nameOf(field))
@@ -108,11 +111,11 @@ func nameOf(field reflect.StructField) string {
 func TestTheReasonsOfConditionsAreDocumented(t *testing.T) {
 	t.Parallel()
 	const theStates = "the state's"
-	met := map[ConditionType]map[ConditionStatus]map[string]bool{}
+	met := map[vmstatus.ConditionType]map[vmstatus.ConditionStatus]map[string]bool{}
 	for _, s := range statuses() {
 		for _, c := range Derive(s) {
 			if met[c.Type] == nil {
-				met[c.Type] = map[ConditionStatus]map[string]bool{True: {}, False: {}}
+				met[c.Type] = map[vmstatus.ConditionStatus]map[string]bool{vmstatus.True: {}, vmstatus.False: {}}
 			}
 			reason := string(c.Reason)
 			if c.Reason == s.Reason {
@@ -122,7 +125,7 @@ func TestTheReasonsOfConditionsAreDocumented(t *testing.T) {
 		}
 	}
 	for condition, cells := range page(t, "Conditions") {
-		for i, status := range []ConditionStatus{True, False} {
+		for i, status := range []vmstatus.ConditionStatus{vmstatus.True, vmstatus.False} {
 			cell := cells[2+i]
 			documented := map[string]bool{}
 			for _, reason := range quoted(cell) {
@@ -145,7 +148,7 @@ func statuses() (all []Status) {
 		func(s *Status) { s.QEMU.RunState = "io-error" },
 		func(s *Status) { s.QEMU.RunState = "guest-panicked" },
 		func(s *Status) { s.QEMU.RunState = "internal-error" },
-		func(s *Status) { s.Problems = []Problem{{Reason: GuestPanicked, Message: "x"}} },
+		func(s *Status) { s.Problems = []Problem{{Reason: vmstatus.ReasonGuestPanicked, Message: "x"}} },
 		func(s *Status) { s.Problems = []Problem{{Path: "vm.currentCpus", Message: "x"}} },
 		func(s *Status) { s.Consoles = []Console{{Kind: Serial}} },
 		func(s *Status) { s.Consoles = []Console{{Kind: VNC}} },
@@ -160,11 +163,11 @@ func statuses() (all []Status) {
 		func(s *Status) { s.TPM = TPMWorks },
 		func(s *Status) { s.TPM = TPMGone },
 	}
-	for _, state := range []State{Initializing, Starting, Booting, Booted, Terminating, Stopped} {
+	for _, state := range []vmstatus.State{vmstatus.StateInitializing, vmstatus.StateStarting, vmstatus.StateBooting, vmstatus.StateBooted, vmstatus.StateTerminating, vmstatus.StateStopped} {
 		for _, vary := range variants {
 			began := at(0)
-			s := Status{State: state, Reason: state.reason(), Started: &began, Configuration: Configuration{Generation: 1, Applied: 1}}
-			if state == Initializing || state == Starting {
+			s := Status{State: state, Reason: state.DefaultReason(), Started: &began, Configuration: Configuration{Generation: 1, Applied: 1}}
+			if state == vmstatus.StateInitializing || state == vmstatus.StateStarting {
 				s.Started = nil
 			}
 			vary(&s)

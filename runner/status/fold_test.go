@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/vmstatus"
 )
 
 // at returns a moment of a test's clock, in seconds.
@@ -30,7 +32,7 @@ func life(t *testing.T, updates ...Update) Status {
 
 func TestAStateIsEnteredOnce(t *testing.T) {
 	t.Parallel()
-	s := life(t, Entered{State: Starting}, Entered{State: Booting}, Entered{State: Booting, Message: "still"})
+	s := life(t, Entered{State: vmstatus.StateStarting}, Entered{State: vmstatus.StateBooting}, Entered{State: vmstatus.StateBooting, Message: "still"})
 	require.Equal(t, at(1), s.Since)
 	require.Equal(t, "still", s.Message)
 	require.Equal(t, at(1), *s.Started)
@@ -38,32 +40,32 @@ func TestAStateIsEnteredOnce(t *testing.T) {
 
 func TestALateUpdateIsWithoutEffect(t *testing.T) {
 	t.Parallel()
-	s := life(t, Entered{State: Booting}, Entered{State: Terminating, Message: "signal"})
-	after, err := Fold(s, at(9), Entered{State: Booted}, CPUs(3))
-	require.EqualError(t, err, "enter state Booted from Terminating: that way leads nowhere")
-	require.Equal(t, Terminating, after.State)
+	s := life(t, Entered{State: vmstatus.StateBooting}, Entered{State: vmstatus.StateTerminating, Message: "signal"})
+	after, err := Fold(s, at(9), Entered{State: vmstatus.StateBooted}, CPUs(3))
+	require.EqualError(t, err, "enter state Booted from Terminating: the states don't allow it")
+	require.Equal(t, vmstatus.StateTerminating, after.State)
 	require.Equal(t, "signal", after.Message)
 	require.Equal(t, 3, after.CPUs, "the other updates count")
 }
 
 func TestAResetGuestBootsAgain(t *testing.T) {
 	t.Parallel()
-	s := life(t, Entered{State: Booting}, Entered{State: Booted}, Entered{State: Booting, Reason: VMReset})
-	require.Equal(t, VMReset, s.Reason)
+	s := life(t, Entered{State: vmstatus.StateBooting}, Entered{State: vmstatus.StateBooted}, Entered{State: vmstatus.StateBooting, Reason: vmstatus.ReasonVMReset})
+	require.Equal(t, vmstatus.ReasonVMReset, s.Reason)
 	require.Equal(t, at(0), *s.Started, "the VM has run all the time")
-	require.Equal(t, False, s.Condition(IsBooted).Status)
-	require.Equal(t, True, s.Condition(Running).Status)
+	require.Equal(t, vmstatus.False, s.Condition(vmstatus.ConditionBooted).Status)
+	require.Equal(t, vmstatus.True, s.Condition(vmstatus.ConditionRunning).Status)
 }
 
 func TestAStoppedVMHasNothing(t *testing.T) {
 	t.Parallel()
 	s := life(t,
-		Entered{State: Booted}, Process{PID: 42, Version: "7.2.22"}, RunState("running"), CPUs(2), RAM(1<<30),
+		Entered{State: vmstatus.StateBooted}, Process{PID: 42, Version: "7.2.22"}, RunState("running"), CPUs(2), RAM(1<<30),
 		GuestOS{&OSInfo{ID: "debian"}}, Interfaces{{Name: "eth0"}}, VmopAgent(true), WantedUser("alice"), LoggedIn("alice"),
 		ConsoleOpened{VNC, "pid 7"}, Pending{{Path: "vm.firmware", Operation: "replace"}},
 		Ended{Cause: "guest shutdown", Reason: "guest-shutdown", Message: "the guest has powered off"},
 	)
-	require.Equal(t, Stopped, s.State)
+	require.Equal(t, vmstatus.StateStopped, s.State)
 	require.Equal(t, "the guest has powered off", s.Message)
 	require.Equal(t, "guest-shutdown", s.Outcome.Reason)
 	require.Equal(t, QEMU{Version: "7.2.22"}, s.QEMU)
@@ -74,25 +76,25 @@ func TestAStoppedVMHasNothing(t *testing.T) {
 	require.Empty(t, s.Consoles)
 	require.Empty(t, s.PendingChanges)
 	for _, c := range s.Conditions {
-		require.Equal(t, False, c.Status, c.Type)
-		require.Equal(t, VMStopped, c.Reason, c.Type)
+		require.Equal(t, vmstatus.False, c.Status, c.Type)
+		require.Equal(t, vmstatus.ReasonVMStopped, c.Reason, c.Type)
 	}
 }
 
 func TestAVMThatNeverRan(t *testing.T) {
 	t.Parallel()
-	s := life(t, Entered{State: Starting}, Ended{Message: "swtpm is not there", ExitCode: 1})
-	require.Equal(t, StartFailed, s.Reason)
-	require.Equal(t, "swtpm is not there", s.Condition(Running).Message)
+	s := life(t, Entered{State: vmstatus.StateStarting}, Ended{Message: "swtpm is not there", ExitCode: 1})
+	require.Equal(t, vmstatus.ReasonStartFailed, s.Reason)
+	require.Equal(t, "swtpm is not there", s.Condition(vmstatus.ConditionRunning).Message)
 }
 
 func TestAgentsAndUsers(t *testing.T) {
 	t.Parallel()
-	s := life(t, Entered{State: Booted}, VmopAgent(true), WantedUser("alice"), LoggedIn("alice"))
-	require.Equal(t, True, s.Condition(UserLoggedIn).Status)
+	s := life(t, Entered{State: vmstatus.StateBooted}, VmopAgent(true), WantedUser("alice"), LoggedIn("alice"))
+	require.Equal(t, vmstatus.True, s.Condition(vmstatus.ConditionUserLoggedIn).Status)
 	gone, _ := Fold(s, at(5), VmopAgent(false))
 	require.Empty(t, gone.LoggedInUser, "without the agent nobody knows")
-	require.Equal(t, VmopAgentDisconnected, gone.Condition(UserLoggedIn).Reason)
+	require.Equal(t, vmstatus.ReasonVmopAgentDisconnected, gone.Condition(vmstatus.ConditionUserLoggedIn).Reason)
 	silent, _ := Fold(s, at(5), GuestOS{nil}, Interfaces(nil))
 	require.Nil(t, silent.Guest)
 }
@@ -100,7 +102,7 @@ func TestAgentsAndUsers(t *testing.T) {
 func TestConsolesComeAndGo(t *testing.T) {
 	t.Parallel()
 	s := life(t,
-		Entered{State: Booting}, ConsoleOpened{VNC, "a"}, ConsoleOpened{Serial, "b"}, ConsoleOpened{VNC, "a"},
+		Entered{State: vmstatus.StateBooting}, ConsoleOpened{VNC, "a"}, ConsoleOpened{Serial, "b"}, ConsoleOpened{VNC, "a"},
 		ConsoleClosed{VNC, "a"}, ConsoleClosed{SPICE, "never came"},
 	)
 	require.Equal(t, []Console{{Serial, "b", at(2)}, {VNC, "a", at(3)}}, s.Consoles)
@@ -109,14 +111,14 @@ func TestConsolesComeAndGo(t *testing.T) {
 // Snapshots that were handed out stay as they were.
 func TestFoldLeavesItsInputAlone(t *testing.T) {
 	t.Parallel()
-	before := life(t, Entered{State: Booting}, ConsoleOpened{VNC, "a"}, ConsoleOpened{VNC, "b"}, GuestOS{&OSInfo{ID: "debian"}})
+	before := life(t, Entered{State: vmstatus.StateBooting}, ConsoleOpened{VNC, "a"}, ConsoleOpened{VNC, "b"}, GuestOS{&OSInfo{ID: "debian"}})
 	text := func() string {
 		b, err := json.Marshal(before)
 		require.NoError(t, err)
 		return string(b)
 	}
 	was := text()
-	_, err := Fold(before, at(9), ConsoleClosed{VNC, "a"}, ConsoleOpened{VNC, "c"}, Interfaces{{Name: "eth0"}}, Entered{State: Booted}, Ended{})
+	_, err := Fold(before, at(9), ConsoleClosed{VNC, "a"}, ConsoleOpened{VNC, "c"}, Interfaces{{Name: "eth0"}}, Entered{State: vmstatus.StateBooted}, Ended{})
 	require.NoError(t, err)
 	require.Equal(t, was, text())
 }
@@ -125,7 +127,7 @@ func TestJSON(t *testing.T) {
 	t.Parallel()
 	s := life(t,
 		Described{Name: "web", UUID: "6e5b", VMType: "standard", Runner: Runner{Version: "1.0", PID: 7, Started: at(0)}},
-		Entered{State: Booting}, Process{PID: 42, Version: "7.2.22"}, RunState("paused"), CPUs(2), RAM(1<<30),
+		Entered{State: vmstatus.StateBooting}, Process{PID: 42, Version: "7.2.22"}, RunState("paused"), CPUs(2), RAM(1<<30),
 		Read{Generation: 2}, Applied(2),
 	)
 	s.Conditions = s.Conditions[:1]
@@ -174,12 +176,12 @@ func TestJSON(t *testing.T) {
 func TestProblemsOfEachKindAreTheirOwn(t *testing.T) {
 	t.Parallel()
 	wish := Problem{Path: "vm.currentCpus", Message: "no slot"}
-	s := life(t, Entered{State: Booted}, Faults{IOError, fields("disk0 disk1")}, Problems{wish}, Faults{HelperLost, fields("passt")}, Faults{IOError, fields("disk1")})
-	require.Equal(t, []Problem{wish, {Reason: HelperLost, Message: "passt"}, {Reason: IOError, Message: "disk1"}}, s.Problems)
+	s := life(t, Entered{State: vmstatus.StateBooted}, Faults{vmstatus.ReasonIOError, fields("disk0 disk1")}, Problems{wish}, Faults{vmstatus.ReasonHelperLost, fields("passt")}, Faults{vmstatus.ReasonIOError, fields("disk1")})
+	require.Equal(t, []Problem{wish, {Reason: vmstatus.ReasonHelperLost, Message: "passt"}, {Reason: vmstatus.ReasonIOError, Message: "disk1"}}, s.Problems)
 	before := s.Problems
-	s, err := Fold(s, at(9), Problems(nil), Faults{IOError, nil})
+	s, err := Fold(s, at(9), Problems(nil), Faults{vmstatus.ReasonIOError, nil})
 	require.NoError(t, err)
-	require.Equal(t, []Problem{{Reason: HelperLost, Message: "passt"}}, s.Problems)
+	require.Equal(t, []Problem{{Reason: vmstatus.ReasonHelperLost, Message: "passt"}}, s.Problems)
 	require.Equal(t, wish, before[0], "a snapshot stays")
 	s, err = Fold(s, at(10), Problems{wish}, Ended{})
 	require.NoError(t, err)

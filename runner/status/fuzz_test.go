@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/vmstatus"
 )
 
 // FuzzFold tells a status anything in any order. Two bytes are one piece of
@@ -35,7 +37,7 @@ func news(kind, about byte) Update {
 	text := texts[n%len(texts)]
 	kinds := []Update{
 		Described{Name: text, UUID: "u", Runner: Runner{PID: n}},
-		Entered{State: []State{Initializing, Starting, Booting, Booted, Terminating, Stopped, "", "Nonsense"}[n%8], Message: text},
+		Entered{State: []vmstatus.State{vmstatus.StateInitializing, vmstatus.StateStarting, vmstatus.StateBooting, vmstatus.StateBooted, vmstatus.StateTerminating, vmstatus.StateStopped, "", "Nonsense"}[n%8], Message: text},
 		Process{PID: n, Version: text},
 		RunState([]string{"running", "paused", "io-error", "guest-panicked", "shutdown", ""}[n%6]),
 		CPUs(n), RAM(int64(n) << 20),
@@ -50,7 +52,7 @@ func news(kind, about byte) Update {
 		Pending(make([]Change, n%3)),
 		Ended{Cause: Cause(text), ExitCode: n},
 		Problems(make([]Problem, n%3)), Began(at(float64(-n))),
-		Faults{[]Reason{IOError, GuestPanicked, HelperLost}[n%3], fields(text)},
+		Faults{[]vmstatus.Reason{vmstatus.ReasonIOError, vmstatus.ReasonGuestPanicked, vmstatus.ReasonHelperLost}[n%3], fields(text)},
 		[]TPM{"", TPMWorks, TPMGone}[n%3],
 		Answered{},
 		WasReset{},
@@ -83,7 +85,7 @@ func requireSane(t *testing.T, before, after Status, u Update, now time.Time, re
 	if before.Started != nil {
 		require.NotNil(t, after.Started)
 	}
-	if after.State == Stopped {
+	if after.State == vmstatus.StateStopped {
 		require.Zero(t, after.CPUs+int(after.RAM)+after.QEMU.PID)
 		require.Nil(t, after.Guest)
 		require.False(t, after.VmopAgent)
@@ -102,7 +104,7 @@ func requireConditions(t *testing.T, before, after Status, now time.Time) {
 	t.Helper()
 	require.Len(t, after.Conditions, len(Derive(after)))
 	for i, c := range after.Conditions {
-		require.Contains(t, []ConditionStatus{True, False}, c.Status)
+		require.Contains(t, []vmstatus.ConditionStatus{vmstatus.True, vmstatus.False}, c.Status)
 		require.NotEmpty(t, c.Reason, c.Type)
 		was := before.Condition(c.Type)
 		if was.Status == c.Status {
@@ -114,14 +116,14 @@ func requireConditions(t *testing.T, before, after Status, now time.Time) {
 			require.Equal(t, before.Conditions[i].Type, c.Type)
 		}
 	}
-	is := func(t ConditionType) bool { return after.Condition(t).Status == True }
-	require.Equal(t, after.State == Booted, is(IsBooted))
-	require.False(t, is(Ready) && (!is(Running) || !after.State.Active()), "ready, but not running")
-	require.False(t, is(Ready) && after.QEMU.RunState != "running" && after.QEMU.RunState != "", "ready while %s", after.QEMU.RunState)
-	require.False(t, is(UserLoggedIn) && (!is(VmopAgentConnected) || after.LoggedInUser != after.WantedUser), "who says that the user is logged in?")
-	require.Equal(t, len(after.PendingChanges) > 0, is(RestartRequired))
-	require.False(t, is(ConfigApplied) && (after.Configuration.Error != "" || after.Configuration.Applied < after.Configuration.Generation))
+	is := func(t vmstatus.ConditionType) bool { return after.Condition(t).Status == vmstatus.True }
+	require.Equal(t, after.State == vmstatus.StateBooted, is(vmstatus.ConditionBooted))
+	require.False(t, is(vmstatus.ConditionReady) && (!is(vmstatus.ConditionRunning) || !after.State.Active()), "ready, but not running")
+	require.False(t, is(vmstatus.ConditionReady) && after.QEMU.RunState != "running" && after.QEMU.RunState != "", "ready while %s", after.QEMU.RunState)
+	require.False(t, is(vmstatus.ConditionUserLoggedIn) && (!is(vmstatus.ConditionVmopAgent) || after.LoggedInUser != after.WantedUser), "who says that the user is logged in?")
+	require.Equal(t, len(after.PendingChanges) > 0, is(vmstatus.ConditionRestartRequired))
+	require.False(t, is(vmstatus.ConditionConfigApplied) && (after.Configuration.Error != "" || after.Configuration.Applied < after.Configuration.Generation))
 	for _, c := range after.Conditions {
-		require.False(t, after.State == Stopped && c.Status == True, "%s of a stopped VM", c.Type)
+		require.False(t, after.State == vmstatus.StateStopped && c.Status == vmstatus.True, "%s of a stopped VM", c.Type)
 	}
 }

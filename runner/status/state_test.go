@@ -4,13 +4,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/vmstatus"
 )
 
 // Every pair of states, row by row: who may follow whom.
 func TestStatesFollowEachOtherInOneDirection(t *testing.T) {
 	t.Parallel()
-	states := []State{Initializing, Starting, Booting, Booted, Terminating, Stopped}
-	allowed := map[State]string{
+	states := []vmstatus.State{vmstatus.StateInitializing, vmstatus.StateStarting, vmstatus.StateBooting, vmstatus.StateBooted, vmstatus.StateTerminating, vmstatus.StateStopped}
+	allowed := map[vmstatus.State]string{
 		"":           "yes yes yes yes yes yes",
 		Initializing: "yes yes yes yes yes yes",
 		Starting:     "no  yes yes yes yes yes",
@@ -29,7 +31,7 @@ func TestStatesFollowEachOtherInOneDirection(t *testing.T) {
 
 func TestUsualReasons(t *testing.T) {
 	t.Parallel()
-	for state, reason := range map[State]Reason{
+	for state, reason := range map[vmstatus.State]vmstatus.Reason{
 		Initializing: "RunnerStarted", Starting: "RunnerStarted", Booting: "VmStarted",
 		Booted: "VmBooted", Terminating: "VmTerminating", Stopped: "VmStopped",
 	} {

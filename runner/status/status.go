@@ -1,6 +1,10 @@
 package status
 
-import "time"
+import (
+	"time"
+
+	"vmop/vmstatus"
+)
 
 // Status is what is known about a VM. Slices and pointers in it are never
 // changed, only replaced: a copy of a Status is a snapshot.
@@ -13,9 +17,9 @@ type Status struct {
 	VMType string `json:"vmType,omitempty"`
 
 	// State, and why the VM is in it: one word, and a text for people.
-	State   State  `json:"state"`
-	Reason  Reason `json:"reason"`
-	Message string `json:"message,omitempty"`
+	State   vmstatus.State  `json:"state"`
+	Reason  vmstatus.Reason `json:"reason"`
+	Message string          `json:"message,omitempty"`
 	// Since is when the state was entered.
 	Since time.Time `json:"since"`
 	// Started is when the guest began to run; nil before.
@@ -178,15 +182,15 @@ type Problem struct {
 	// it is a fault of the machine.
 	Path string `json:"path,omitempty"`
 	// Reason says in one word what kind of fault it is; empty with a Path.
-	Reason Reason `json:"reason,omitempty"`
+	Reason vmstatus.Reason `json:"reason,omitempty"`
 	// Message for people.
 	Message string `json:"message"`
 }
 
 // An Outcome is how a VM ended.
 type Outcome struct {
-	// Cause says who ended it.
-	Cause Cause `json:"cause"`
+	// Cause says what ended it.
+	Cause vmstatus.Cause `json:"cause"`
 	// Reason is QEMU's ShutdownCause, "guest-shutdown", or empty.
 	Reason string `json:"reason,omitempty"`
 	// ExitCode is the runner's.
@@ -195,34 +199,13 @@ type Outcome struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Cause says who ended a machine. It is a word for programs, too: a manager goes by
-// that in the status, or in the message that a container leaves.
-type Cause string
-
-// The causes. Asked covers everything that the runner did because it was told
-// to stop, Forced that the guest had to be left no choice. TPM is a guest's reset
-// that had to end the machine because its TPM was lost; it counts as a failure, so
-// that whoever keeps the VM running starts it anew. After a failed Start there has
-// been no machine.
-const (
-	CauseGuest   Cause = "guest shutdown"
-	CauseReset   Cause = "guest reset"
-	CausePanic   Cause = "guest panic"
-	CauseTPM     Cause = "guest reset without its TPM"
-	CauseAsked   Cause = "asked"
-	CauseForced  Cause = "forced"
-	CauseCrashed Cause = "crashed"
-	CauseKilled  Cause = "killed"
-	CauseStart   Cause = "start failed"
-)
-
 // Condition returns the condition of a type; its status is Unknown if there is
 // none.
-func (s Status) Condition(t ConditionType) Condition {
+func (s Status) Condition(t vmstatus.ConditionType) Condition {
 	for _, c := range s.Conditions {
 		if c.Type == t {
 			return c
 		}
 	}
-	return Condition{Type: t, Status: Unknown}
+	return Condition{Type: t, Status: vmstatus.Unknown}
 }

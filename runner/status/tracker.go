@@ -5,6 +5,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"vmop/vmstatus"
 )
 
 // A Tracker holds the status of a VM while it changes. All methods may be
@@ -42,7 +44,7 @@ func (t *Tracker) Update(updates ...Update) error {
 	if others {
 		t.version++
 	}
-	if after.State == Stopped && before.State != Stopped {
+	if after.State == vmstatus.StateStopped && before.State != vmstatus.StateStopped {
 		close(t.stopped)
 	}
 	for sub := range t.subs {
@@ -111,10 +113,10 @@ func (s *Subscription) poll() (status Status, wait time.Duration, urgent bool) {
 	if !urgent && !ram {
 		return status, -1, false
 	}
-	if wait = s.meter.due(!urgent).Sub(now); wait > 0 && s.began && status.State != Stopped {
+	if wait = s.meter.due(!urgent).Sub(now); wait > 0 && s.began && status.State != vmstatus.StateStopped {
 		return status, wait, urgent
 	}
-	s.began, s.version, s.ram, s.ended = true, version, status.RAM, status.State == Stopped
+	s.began, s.version, s.ram, s.ended = true, version, status.RAM, status.State == vmstatus.StateStopped
 	s.meter.told(now, ram)
 	return status, 0, urgent
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/vmstatus"
 )
 
 // told is what a subscriber heard, and when, in seconds since it subscribed.
@@ -44,16 +46,16 @@ func TestChangesAreToldAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tracker := NewTracker(time.Now)
 		heard := listen(t, tracker, DefaultPace())
-		for _, u := range []Update{Entered{State: Starting}, Entered{State: Booting}, Entered{State: Booted}, Entered{State: Booted}, Ended{}} {
+		for _, u := range []Update{Entered{State: vmstatus.StateStarting}, Entered{State: vmstatus.StateBooting}, Entered{State: vmstatus.StateBooted}, Entered{State: vmstatus.StateBooted}, Ended{}} {
 			require.NoError(t, tracker.Update(u))
 			synctest.Wait()
 		}
-		var states []State
+		var states []vmstatus.State
 		for _, h := range heard() {
 			require.Zero(t, h.after)
 			states = append(states, h.status.State)
 		}
-		require.Equal(t, []State{Initializing, Starting, Booting, Booted, Stopped}, states, "and what changes nothing is not told")
+		require.Equal(t, []vmstatus.State{vmstatus.StateInitializing, vmstatus.StateStarting, vmstatus.StateBooting, vmstatus.StateBooted, vmstatus.StateStopped}, states, "and what changes nothing is not told")
 	})
 }
 
@@ -74,7 +76,7 @@ func TestAFloodIsToldOnceASecond(t *testing.T) {
 			times = append(times, h.after)
 		}
 		require.Equal(t, []float64{0, 0, 0.1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 9.5}, times)
-		require.Equal(t, Stopped, all[len(all)-1].status.State, "the end is never held back")
+		require.Equal(t, vmstatus.StateStopped, all[len(all)-1].status.State, "the end is never held back")
 	})
 }
 
@@ -142,7 +144,7 @@ func TestAfterTheEndThereIsNothing(t *testing.T) {
 	defer sub.Close()
 	s, err := sub.Next(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, CauseAsked, s.Outcome.Cause)
+	require.Equal(t, vmstatus.CauseAsked, s.Outcome.Cause)
 	_, err = sub.Next(t.Context())
 	require.ErrorIs(t, err, io.EOF)
 	require.Equal(t, "web", tracker.Status().Name)
@@ -150,7 +152,7 @@ func TestAfterTheEndThereIsNothing(t *testing.T) {
 
 // A flood of updates leaves nothing behind, whether or not anybody reads.
 func TestAFloodNeedsNoMemory(t *testing.T) {
-	tracker := NewTracker(time.Now, Entered{State: Booted})
+	tracker := NewTracker(time.Now, Entered{State: vmstatus.StateBooted})
 	sub := tracker.Subscribe(DefaultPace())
 	defer sub.Close()
 	inUse := func() uint64 {
@@ -168,7 +170,7 @@ func TestAFloodNeedsNoMemory(t *testing.T) {
 }
 
 func BenchmarkUpdate(b *testing.B) {
-	tracker := NewTracker(time.Now, Entered{State: Booted})
+	tracker := NewTracker(time.Now, Entered{State: vmstatus.StateBooted})
 	b.ReportAllocs()
 	for i := range b.N {
 		_ = tracker.Update(RAM(i))

@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"slices"
 	"time"
+
+	"vmop/vmstatus"
 )
 
 // An Update is a piece of news. The kinds are the types in this file.
@@ -25,9 +27,9 @@ func Fold(s Status, now time.Time, updates ...Update) (Status, error) {
 		}
 	}
 	if s.State == "" {
-		s.State, s.Reason, s.Since = Initializing, Initializing.reason(), now
+		s.State, s.Reason, s.Since = vmstatus.StateInitializing, vmstatus.StateInitializing.DefaultReason(), now
 	}
-	if s.State == Stopped {
+	if s.State == vmstatus.StateStopped {
 		forget(&s)
 	}
 	s.Conditions = merge(s.Conditions, Derive(s), now)
@@ -54,8 +56,8 @@ type Described struct {
 // usual one of the state. Entering the state it is in changes the reason and
 // the message only.
 type Entered struct {
-	State   State
-	Reason  Reason
+	State   vmstatus.State
+	Reason  vmstatus.Reason
 	Message string
 }
 
@@ -128,7 +130,7 @@ type Problems []Problem
 // Faults are the machine's faults of one kind: all that are known now, none
 // when it has recovered.
 type Faults struct {
-	Reason   Reason
+	Reason   vmstatus.Reason
 	Messages []string
 }
 
@@ -150,7 +152,7 @@ func (u Entered) apply(s *Status, now time.Time) error {
 	}
 	s.Reason, s.Message = u.Reason, u.Message
 	if s.Reason == "" {
-		s.Reason = u.State.reason()
+		s.Reason = u.State.DefaultReason()
 	}
 	if u.State.Active() && s.Started == nil {
 		s.Started = &now
@@ -314,11 +316,11 @@ func only(problems []Problem, keep func(Problem) bool) []Problem {
 func (u Ended) apply(s *Status, now time.Time) error {
 	outcome := Outcome(u)
 	s.Outcome = &outcome
-	reason := VMStopped
+	reason := vmstatus.ReasonVMStopped
 	if s.Started == nil {
-		reason = StartFailed
+		reason = vmstatus.ReasonStartFailed
 	}
-	return Entered{State: Stopped, Reason: reason, Message: u.Message}.apply(s, now)
+	return Entered{State: vmstatus.StateStopped, Reason: reason, Message: u.Message}.apply(s, now)
 }
 
 // same tells whether nothing has changed but, perhaps, the memory.

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
-	runner "vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // saying is what a runner applies to the status of its VM in a state. It is as large
@@ -34,20 +34,20 @@ func saying(name string, pod *corev1.Pod, state string) map[string]any {
 	}
 	now := time.Now().UTC().Truncate(time.Second)
 	var conditions []any
-	reason := map[string]runner.Reason{"Booting": runner.VMStarted, "Booted": runner.VMBooted, "Stopped": runner.VMStopped}[state]
+	reason := map[string]vmstatus.Reason{"Booting": vmstatus.ReasonVMStarted, "Booted": vmstatus.ReasonVMBooted, "Stopped": vmstatus.ReasonVMStopped}[state]
 	for _, c := range []struct {
 		kind   string
 		is     bool
-		reason runner.Reason
+		reason vmstatus.Reason
 	}{
 		{v1.ConditionRunning, running, reason},
 		{v1.ConditionBooted, booted, reason},
 		{v1.ConditionReady, running, reason},
-		{v1.ConditionVmopAgent, false, runner.VmopAgentDisconnected},
-		{v1.ConditionUserLoggedIn, false, runner.NotRequested},
-		{v1.ConditionConsoleConnected, false, runner.Disconnected},
-		{v1.ConditionConfigApplied, running, runner.ConfigInForce},
-		{v1.ConditionTPMLost, false, runner.NoTPM},
+		{v1.ConditionVmopAgent, false, vmstatus.ReasonVmopAgentDisconnected},
+		{v1.ConditionUserLoggedIn, false, vmstatus.ReasonNotRequested},
+		{v1.ConditionConsoleConnected, false, vmstatus.ReasonDisconnected},
+		{v1.ConditionConfigApplied, running, vmstatus.ReasonApplied},
+		{v1.ConditionTPMLost, false, vmstatus.ReasonNoTPM},
 	} {
 		holds := metav1.ConditionFalse
 		if c.is {

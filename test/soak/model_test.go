@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 const mib = int64(1) << 20
@@ -103,13 +104,13 @@ func (m *model) differs(s seen) []string {
 		}
 	}
 	agent, booted := m.agent && !m.asleep, m.booted && !m.asleep
-	check(s.status.State.Active() && (s.status.State == status.Booted) == booted, "the state is %s, want Booted %t", s.status.State, booted)
+	check(s.status.State.Active() && (s.status.State == vmstatus.StateBooted) == booted, "the state is %s, want Booted %t", s.status.State, booted)
 	check((s.status.Guest != nil) == agent, "the guest agent says %+v, want word of it %t", s.status.Guest, agent)
-	check(s.is(status.TPMLost) == m.tpmLost, "TPMLost is %t", s.is(status.TPMLost))
+	check(s.is(vmstatus.ConditionTPMLost) == m.tpmLost, "TPMLost is %t", s.is(vmstatus.ConditionTPMLost))
 	check(s.status.WantedUser == m.wish.user, "the wanted user is %q, want %q", s.status.WantedUser, m.wish.user)
 	check(s.status.QEMU.RunState == m.runState(), "the run state is %q, want %q", s.status.QEMU.RunState, m.runState())
-	check(s.is(status.Running), "not Running")
-	check(s.is(status.Ready) == !m.paused, "Ready is %t", s.is(status.Ready))
+	check(s.is(vmstatus.ConditionRunning), "not Running")
+	check(s.is(vmstatus.ConditionReady) == !m.paused, "Ready is %t", s.is(vmstatus.ConditionReady))
 	check(s.status.CPUs == m.cpus, "the status says %d CPUs, want %d", s.status.CPUs, m.cpus)
 	check(s.cpus == m.cpus, "QEMU has %d CPUs, want %d", s.cpus, m.cpus)
 	check(s.medium == m.wish.medium, "QEMU has %q in its drive, want %q", s.medium, m.wish.medium)
@@ -127,9 +128,9 @@ func (m *model) differsInConfiguration(s seen, check func(bool, string, ...any))
 	check(fault == "" || strings.Contains(fault, "config.yaml:"), "the fault %q has no place", fault)
 	stuck := m.cpus > m.wish.cpus
 	check(s.complains("vm.currentCpus") == stuck, "problems are %v", s.status.Problems)
-	applied := s.status.Condition(status.ConfigApplied)
-	check((applied.Status == status.True) == !(m.faulty || stuck), "ConfigApplied is %s: %s", applied.Status, applied.Message)
-	check(s.is(status.RestartRequired) == (len(m.pending()) > 0), "RestartRequired is %t", s.is(status.RestartRequired))
+	applied := s.status.Condition(vmstatus.ConditionConfigApplied)
+	check((applied.Status == vmstatus.True) == !(m.faulty || stuck), "ConfigApplied is %s: %s", applied.Status, applied.Message)
+	check(s.is(vmstatus.ConditionRestartRequired) == (len(m.pending()) > 0), "RestartRequired is %t", s.is(vmstatus.ConditionRestartRequired))
 	paths := []string{}
 	for _, c := range s.status.PendingChanges {
 		paths = append(paths, c.Path)
@@ -145,7 +146,7 @@ func (m *model) runState() string {
 	return "running"
 }
 
-func (s seen) is(t status.ConditionType) bool { return s.status.Condition(t).Status == status.True }
+func (s seen) is(t vmstatus.ConditionType) bool { return s.status.Condition(t).Status == vmstatus.True }
 
 func (s seen) complains(path string) bool {
 	return slices.ContainsFunc(s.status.Problems, func(p status.Problem) bool { return p.Path == path })

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"vmop/runner/status"
 )
 
 const (
@@ -71,7 +73,7 @@ type object struct {
 		UID string `json:"uid"`
 	} `json:"metadata"`
 	Status struct {
-		Conditions []condition `json:"conditions"`
+		Conditions []status.Condition `json:"conditions"`
 	} `json:"status"`
 }
 

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // Bounds of events: a guest can reset itself without end, and so can clients of a
@@ -65,10 +66,10 @@ type happening struct {
 func happenings(before, after status.Status, now time.Time) []happening {
 	var all []happening
 	if after.Reason != before.Reason {
-		bad := after.Outcome != nil && after.Outcome.ExitCode != 0 || after.Reason == status.StartFailed
+		bad := after.Outcome != nil && after.Outcome.ExitCode != 0 || after.Reason == vmstatus.ReasonStartFailed
 		all = append(all, happening{now, "StatusUpdate", string(after.Reason), sentence(after), bad})
 	}
-	if after.State == status.Stopped {
+	if after.State == vmstatus.StateStopped {
 		return all
 	}
 	for _, c := range before.Consoles {
@@ -93,17 +94,17 @@ func sentence(s status.Status) string {
 		return "the machine has ended: " + string(s.Outcome.Cause)
 	}
 	switch s.Reason {
-	case status.RunnerStarted:
+	case vmstatus.ReasonRunnerStarted:
 		return "the runner prepares the machine"
-	case status.VMStarted:
+	case vmstatus.ReasonVMStarted:
 		return "QEMU runs the guest"
-	case status.VMBooted:
+	case vmstatus.ReasonVMBooted:
 		return "the guest has booted: its agent has answered"
-	case status.VMReset:
+	case vmstatus.ReasonVMReset:
 		return "the guest was reset, and boots again"
-	case status.RunnerRestarted:
+	case vmstatus.ReasonRunnerRestarted:
 		return "a new runner looks after the machine, which went on without one"
-	case status.VMTerminating:
+	case vmstatus.ReasonVMTerminating:
 		return "the machine was told to end"
 	}
 	return "the machine has ended"

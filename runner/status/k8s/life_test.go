@@ -16,6 +16,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // since returns when a condition got its status.
@@ -39,7 +40,7 @@ func TestTransitionTimesAreTakenOver(t *testing.T) {
 		{"type": "Running", "status": "True", "reason": "VmBooted", "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z"},
 		{"type": "Booted", "status": "True", "reason": "VmBooted", "message": "", "lastTransitionTime": "2026-01-02T03:05:05Z"},
 		{"type": "ConsoleConnected", "status": "True", "reason": "Connected", "message": "", "lastTransitionTime": "2026-01-02T04:05:05Z"}]}}`)
-	tracker, _, _ := p.follow(status.Entered{State: status.Booting, Reason: status.RunnerRestarted}, status.Process{PID: 1})
+	tracker, _, _ := p.follow(status.Entered{State: vmstatus.StateBooting, Reason: vmstatus.ReasonRunnerRestarted}, status.Process{PID: 1})
 	tell(t, tracker, status.Answered{})
 	s := p.eventually("the runner took over", func(s v1.VirtualMachineStatus) bool { return s.Runner != nil })
 	require.Equal(t, "Booted", s.Runner.State, "what happens in the beginning is not told")
@@ -57,7 +58,7 @@ func TestTransitionTimesAreTakenOver(t *testing.T) {
 func TestNoTransitionIsFrom1970(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.follow(status.Entered{State: status.Booting})
+	p.follow(status.Entered{State: vmstatus.StateBooting})
 	s := p.eventually("the runner speaks", func(s v1.VirtualMachineStatus) bool { return s.Runner != nil })
 	for _, c := range s.Conditions {
 		require.WithinDuration(t, time.Now(), c.LastTransitionTime.Time, patience, c.Type)
@@ -68,7 +69,7 @@ func TestNoTransitionIsFrom1970(t *testing.T) {
 func TestOthersWriteTheirPart(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	tracker, _, _ := p.follow(status.Entered{State: status.Booting})
+	tracker, _, _ := p.follow(status.Entered{State: vmstatus.StateBooting})
 	for i := range 20 {
 		p.patch("vm-operator", fmt.Sprintf(`{"status": {"phase": "Running", "message": "%d"}}`, i))
 		tell(t, tracker, status.CPUs(i+1))
@@ -94,10 +95,10 @@ func TestHostileWords(t *testing.T) {
 		many = append(many, one)
 		pending = append(pending, status.Change{Path: fmt.Sprintf("vm.options.%d%s", i, long), Current: map[string]any{"a": long}, Desired: []any{long}, Operation: "replace"})
 	}
-	tracker, r, log := p.follow(status.Entered{State: status.Booting})
+	tracker, r, log := p.follow(status.Entered{State: vmstatus.StateBooting})
 	tell(t, tracker, status.GuestOS{Info: &status.OSInfo{ID: long, Name: long, PrettyName: long, KernelVersion: long}}, status.Interfaces(many), pending,
 		status.VmopAgent(true), status.WantedUser(long), status.LoginFailure(long), status.LoggedIn(long),
-		status.ConsoleOpened{Kind: status.VNC, Client: long}, status.Read{Generation: 2, Error: long}, status.Entered{State: status.Booted, Message: long})
+		status.ConsoleOpened{Kind: status.VNC, Client: long}, status.Read{Generation: 2, Error: long}, status.Entered{State: vmstatus.StateBooted, Message: long})
 	s := p.eventually("the guest booted", func(s v1.VirtualMachineStatus) bool { return is(s, "Booted", metav1.ConditionTrue) })
 	require.Len(t, s.Interfaces, 32)
 	require.Len(t, s.PendingChanges, 64)
@@ -137,7 +138,7 @@ func TestEvents(t *testing.T) {
 	p := newPlace(t)
 	tracker, r, _ := p.follow()
 	p.eventually("the runner", func(s v1.VirtualMachineStatus) bool { return s.Runner != nil })
-	tell(t, tracker, status.Entered{State: status.Booting})
+	tell(t, tracker, status.Entered{State: vmstatus.StateBooting})
 	p.eventually("Running", func(s v1.VirtualMachineStatus) bool { return is(s, "Running", metav1.ConditionTrue) })
 	tell(t, tracker, status.ConsoleOpened{Kind: status.SPICE, Client: "10.0.0.9:4000"})
 	p.eventually("who looks", func(s v1.VirtualMachineStatus) bool { return s.ConsoleClient == "10.0.0.9" })
@@ -151,7 +152,7 @@ func TestEvents(t *testing.T) {
 	})
 
 	q := newPlace(t)
-	tracker, r, _ = q.follow(status.Entered{State: status.Booting})
+	tracker, r, _ = q.follow(status.Entered{State: vmstatus.StateBooting})
 	for i := range 200 {
 		tell(t, tracker, status.ConsoleOpened{Kind: status.VNC, Client: fmt.Sprintf("10.0.0.9:%d", i)})
 	}
@@ -166,7 +167,7 @@ func TestEvents(t *testing.T) {
 func TestAVMThatWasDeleted(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	tracker, r, log := p.follow(status.Entered{State: status.Booting})
+	tracker, r, log := p.follow(status.Entered{State: vmstatus.StateBooting})
 	p.eventually("Running", func(s v1.VirtualMachineStatus) bool { return is(s, "Running", metav1.ConditionTrue) })
 	p.Kubectl("delete", "vms", "web")
 	tell(t, tracker, status.CPUs(2))
@@ -205,7 +206,7 @@ spec: {policyName: `+rule+`, validationActions: [Deny]}
 		_, err := p.Cluster.Kubectl(context.WithoutCancel(t.Context()), "delete", "validatingadmissionpolicy,validatingadmissionpolicybinding", rule)
 		require.NoError(t, err)
 	})
-	tracker, _, log := p.follow(status.Entered{State: status.Booting}, status.GuestOS{Info: &status.OSInfo{ID: "debian"}})
+	tracker, _, log := p.follow(status.Entered{State: vmstatus.StateBooting}, status.GuestOS{Info: &status.OSInfo{ID: "debian"}})
 	refused := func() bool { return strings.Contains(log.String(), "status.osinfo is not liked") }
 	for i := 1; !refused(); i++ { // a rule takes a moment to hold
 		tell(t, tracker, status.CPUs(i))
@@ -239,7 +240,7 @@ func TestFault32TheTokenIsExchanged(t *testing.T) {
 	p := newPlace(t)
 	valid := p.read(p.account + "/token")
 	p.file("token", "none")
-	tracker, _, log := p.follow(status.Entered{State: status.Booting})
+	tracker, _, log := p.follow(status.Entered{State: vmstatus.StateBooting})
 	require.Eventually(t, func() bool { return strings.Contains(log.String(), "401") }, patience, tick)
 	p.file("token", valid)
 	p.eventually("Running", func(s v1.VirtualMachineStatus) bool { return is(s, "Running", metav1.ConditionTrue) })
@@ -254,7 +255,7 @@ func TestAnotherResource(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	tracker, _, _ := p.follow()
-	tell(t, tracker, status.Entered{State: status.Booting}, status.Read{Generation: 1, Resource: "one"}, status.Applied(1), status.CPUs(2))
+	tell(t, tracker, status.Entered{State: vmstatus.StateBooting}, status.Read{Generation: 1, Resource: "one"}, status.Applied(1), status.CPUs(2))
 	p.eventually("the guest runs", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 2 })
 	p.Kubectl("delete", "vms", "web")
 	p.Apply(machine("web"))

@@ -18,13 +18,14 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // The API server goes while the VM runs, and comes back: what was missed is caught
 // up, by the newest. It is the server of all tests here, so they don't run meanwhile.
 func TestFault31TheAPIServerIsAway(t *testing.T) {
 	p := newPlace(t)
-	tracker, r, log := p.follow(status.Entered{State: status.Booting})
+	tracker, r, log := p.follow(status.Entered{State: vmstatus.StateBooting})
 	p.eventually("Running", func(s v1.VirtualMachineStatus) bool { return is(s, "Running", metav1.ConditionTrue) })
 
 	require.NoError(t, p.StopServer(t.Context()))
@@ -98,7 +99,7 @@ func TestFault32TheAPIServerFails(t *testing.T) {
 		}
 		_, _ = w.Write([]byte(`{"metadata": {"uid": "u"}}`)) // as above
 	})
-	tracker, r, log := p.follow(status.Entered{State: status.Booting})
+	tracker, r, log := p.follow(status.Entered{State: vmstatus.StateBooting})
 	require.Contains(t, <-applied, `"state":"Booting"`)
 	tell(t, tracker, status.Ended{Cause: "asked"})
 	<-r.Done()
@@ -118,7 +119,7 @@ func TestTheAuthoritiesAreExchanged(t *testing.T) {
 	})
 	valid := p.read(p.account + "/ca.crt")
 	p.file("ca.crt", "none")
-	tracker, r, log := p.follow(status.Entered{State: status.Booting})
+	tracker, r, log := p.follow(status.Entered{State: vmstatus.StateBooting})
 	require.Eventually(t, func() bool { return strings.Contains(log.String(), "ca.crt has no certificate") }, patience, tick)
 	p.file("ca.crt", valid)
 	first := <-clients
@@ -140,7 +141,7 @@ func TestAServerThatDoesNotAnswer(t *testing.T) {
 		<-over
 	})
 	t.Cleanup(func() { close(over) }) // before the server is closed
-	tracker, r, log := p.follow(status.Entered{State: status.Booting})
+	tracker, r, log := p.follow(status.Entered{State: vmstatus.StateBooting})
 	<-asked
 	tell(t, tracker, status.Ended{Cause: "asked"})
 	soon, cancel := context.WithCancel(t.Context())
@@ -171,7 +172,7 @@ func TestEventsThatAreNotAnswered(t *testing.T) {
 	for i := range 10 {
 		updates = append(updates, status.ConsoleOpened{Kind: status.VNC, Client: fmt.Sprintf("10.0.0.9:%d", i)})
 	}
-	tracker, r, log := p.follow(append(updates, status.Entered{State: status.Booting})...)
+	tracker, r, log := p.follow(append(updates, status.Entered{State: vmstatus.StateBooting})...)
 	<-applied
 	tell(t, tracker, status.Ended{Cause: "asked"})
 	<-r.Done()
@@ -200,7 +201,7 @@ func TestFault32TheReportIsTooLarge(t *testing.T) {
 	for i := range many {
 		many[i] = status.Interface{Name: strings.Repeat("x", 100), Addresses: []string{"10.0.0.1/8"}}
 	}
-	_, _, log := p.follow(status.Entered{State: status.Booting}, many)
+	_, _, log := p.follow(status.Entered{State: vmstatus.StateBooting}, many)
 	require.Contains(t, <-applied, `"state":"Booting"`)
 	require.Contains(t, log.String(), "a part of the status is not reported")
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // What a VM is in the cluster.
@@ -30,19 +31,19 @@ type metadata struct {
 }
 
 type vmStatus struct {
-	Runner                runner           `json:"runner"`
-	VMType                string           `json:"vmType,omitempty"`
-	UUID                  string           `json:"uuid,omitempty"`
-	RunnerVersion         string           `json:"runnerVersion,omitempty"`
-	CPUs                  int              `json:"cpus"`
-	RAM                   string           `json:"ram"`
-	ConsoleClient         string           `json:"consoleClient"`
-	LoggedInUser          string           `json:"loggedInUser,omitempty"`
-	DisplayPasswordSerial int              `json:"displayPasswordSerial"`
-	OSInfo                map[string]any   `json:"osinfo,omitempty"`
-	Interfaces            []guestInterface `json:"interfaces,omitempty"`
-	PendingChanges        []change         `json:"pendingChanges,omitempty"`
-	Conditions            []condition      `json:"conditions"`
+	Runner                runner             `json:"runner"`
+	VMType                string             `json:"vmType,omitempty"`
+	UUID                  string             `json:"uuid,omitempty"`
+	RunnerVersion         string             `json:"runnerVersion,omitempty"`
+	CPUs                  int                `json:"cpus"`
+	RAM                   string             `json:"ram"`
+	ConsoleClient         string             `json:"consoleClient"`
+	LoggedInUser          string             `json:"loggedInUser,omitempty"`
+	DisplayPasswordSerial int                `json:"displayPasswordSerial"`
+	OSInfo                map[string]any     `json:"osinfo,omitempty"`
+	Interfaces            []guestInterface   `json:"interfaces,omitempty"`
+	PendingChanges        []change           `json:"pendingChanges,omitempty"`
+	Conditions            []status.Condition `json:"conditions"`
 }
 
 type runner struct {
@@ -55,26 +56,16 @@ type runner struct {
 }
 
 type outcome struct {
-	Cause    status.Cause `json:"cause"`
-	Reason   string       `json:"reason,omitempty"`
-	ExitCode int          `json:"exitCode,omitempty"`
-	Message  string       `json:"message,omitempty"`
+	Cause    vmstatus.Cause `json:"cause"`
+	Reason   string         `json:"reason,omitempty"`
+	ExitCode int            `json:"exitCode,omitempty"`
+	Message  string         `json:"message,omitempty"`
 }
 
 type guestInterface struct {
 	Name string   `json:"name,omitempty"`
 	MAC  string   `json:"mac,omitempty"`
 	IPs  []string `json:"ips,omitempty"`
-}
-
-// condition is a metav1.Condition.
-type condition struct {
-	Type               string    `json:"type"`
-	Status             string    `json:"status"`
-	ObservedGeneration int64     `json:"observedGeneration,omitempty"`
-	LastTransitionTime time.Time `json:"lastTransitionTime"`
-	Reason             string    `json:"reason"`
-	Message            string    `json:"message"`
 }
 
 // newReport says of a status what belongs into the resource. since has the
@@ -96,13 +87,11 @@ func newReport(pod *Pod, s status.Status, since transitions) report {
 		r.Status.OSInfo, r.Status.Interfaces = osInfo(s.Guest.OS), interfaces(s.Guest.Interfaces)
 	}
 	for _, c := range s.Conditions {
-		if c.Type == status.RestartRequired { // is the manager's: it knows of more changes
+		if c.Type == vmstatus.ConditionRestartRequired { // is the manager's: it knows of more changes
 			continue
 		}
-		r.Status.Conditions = append(r.Status.Conditions, condition{
-			Type: string(c.Type), Status: string(c.Status), ObservedGeneration: c.ObservedGeneration,
-			LastTransitionTime: since.of(c), Reason: string(c.Reason), Message: said(c.Message, longestText),
-		})
+		c.LastTransitionTime, c.Message = since.of(c), said(c.Message, longestText)
+		r.Status.Conditions = append(r.Status.Conditions, c)
 	}
 	return r
 }
@@ -116,7 +105,7 @@ func (r report) plain() report {
 	if s.Runner.Outcome != nil {
 		s.Runner.Outcome = &outcome{Cause: s.Runner.Outcome.Cause, Reason: s.Runner.Outcome.Reason, ExitCode: s.Runner.Outcome.ExitCode}
 	}
-	conditions := make([]condition, len(s.Conditions))
+	conditions := make([]status.Condition, len(s.Conditions))
 	for i, c := range s.Conditions {
 		c.Message = ""
 		conditions[i] = c
@@ -189,11 +178,11 @@ func interfaces(said []status.Interface) []guestInterface {
 
 // transitions are the conditions that were reported last: their status, and since
 // when they have it.
-type transitions map[string]condition
+type transitions map[vmstatus.ConditionType]status.Condition
 
 // remember takes over what the resource says: a runner that goes on with a VM, and
 // one that is started again, changes no time of what hasn't changed.
-func (t transitions) remember(conditions []condition) {
+func (t transitions) remember(conditions []status.Condition) {
 	for _, c := range conditions {
 		t[c.Type] = c
 	}
@@ -203,7 +192,7 @@ func (t transitions) remember(conditions []condition) {
 // resource has it. What the definition of the resource says of a new one has no
 // time.
 func (t transitions) of(c status.Condition) time.Time {
-	if before, ok := t[string(c.Type)]; ok && before.Status == string(c.Status) && before.LastTransitionTime.Unix() > 0 {
+	if before, ok := t[c.Type]; ok && before.Status == c.Status && before.LastTransitionTime.Unix() > 0 {
 		return before.LastTransitionTime
 	}
 	return c.LastTransitionTime.UTC().Truncate(time.Second)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // A Reporter tells the API server what a tracker knows. Its methods may be called
@@ -147,7 +148,7 @@ func (f *follower) collect(ctx context.Context, sub *status.Subscription, limit 
 			return
 		}
 		f.take(s)
-		if s.State == status.Stopped {
+		if s.State == vmstatus.StateStopped {
 			return
 		}
 	}
@@ -219,7 +220,7 @@ func (f *follower) settled(err error) bool {
 	default:
 		f.complain("the status is not reported; it will be tried again", err)
 	}
-	return absent && f.newest.State == status.Stopped
+	return absent && f.newest.State == vmstatus.StateStopped
 }
 
 // complain logs what is wrong, once.

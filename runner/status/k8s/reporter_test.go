@@ -11,6 +11,7 @@ import (
 	"vmop/runner/status"
 	"vmop/runner/status/k8s"
 	"vmop/test/logbook"
+	"vmop/vmstatus"
 )
 
 // follow reports about a tracker until the test ends.
@@ -41,9 +42,9 @@ func TestStatus(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	tracker, r, log := p.follow()
-	tell(t, tracker, status.Entered{State: status.Starting},
+	tell(t, tracker, status.Entered{State: vmstatus.StateStarting},
 		status.Described{Name: "web", UUID: "081bc4a9-6816-4be2-9011-9949c1336f71", VMType: "standard", Runner: status.Runner{Version: "1.2"}, Emulated: "there is no /dev/kvm"})
-	tell(t, tracker, status.Entered{State: status.Booting}, status.Read{Generation: 3}, status.Applied(3), status.CPUs(2), status.RAM(384<<20))
+	tell(t, tracker, status.Entered{State: vmstatus.StateBooting}, status.Read{Generation: 3}, status.Applied(3), status.CPUs(2), status.RAM(384<<20))
 	tell(t, tracker, status.ConsoleOpened{Kind: status.Serial, Client: "uid 0 pid 7"}, status.ConsoleOpened{Kind: status.SPICE, Client: "[2001:db8::7]:49152"},
 		status.PasswordSerial(-1), status.WantedUser("joe"), status.VmopAgent(true), status.LoggedIn("joe"), status.Answered{},
 		status.GuestOS{Info: &status.OSInfo{ID: "debian", PrettyName: "Debian GNU/Linux 12"}},

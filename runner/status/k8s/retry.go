@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // Times of reporting.
@@ -30,9 +31,9 @@ const (
 // be the first. The end is reported at once.
 func gathering(s status.Status, first bool) time.Duration {
 	switch {
-	case s.State == status.Stopped:
+	case s.State == vmstatus.StateStopped:
 		return 0
-	case first && s.State == status.Booting && s.Reason == status.RunnerRestarted:
+	case first && s.State == vmstatus.StateBooting && s.Reason == vmstatus.ReasonRunnerRestarted:
 		return settleTime
 	}
 	return gatherTime

@@ -19,6 +19,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/runner/changes"
 	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // paths returns those of all values below a type, with the tags of a format: lists
@@ -100,8 +101,8 @@ func TestMessagesNameTheResource(t *testing.T) {
 		require.Equal(t, want, InResource(message), message)
 	}
 	r := newReport(&Pod{}, status.Status{
-		State: status.Booted, Message: "vm.currentRam", Problems: []status.Problem{{Path: "vm.drives[1].file", Message: "the tray is locked"}},
-		Conditions: []status.Condition{{Type: status.ConfigApplied, Message: "vm.drives[1].file: the tray is locked"}},
+		State: vmstatus.StateBooted, Message: "vm.currentRam", Problems: []status.Problem{{Path: "vm.drives[1].file", Message: "the tray is locked"}},
+		Conditions: []status.Condition{{Type: vmstatus.ConditionConfigApplied, Message: "vm.drives[1].file: the tray is locked"}},
 	}, transitions{})
 	require.Equal(t, "spec.vm.currentRam", r.Status.Runner.Message)
 	require.Equal(t, "spec.vm.disks[1].cdrom.image: the tray is locked", r.Status.Conditions[0].Message)
