@@ -80,7 +80,8 @@ func archivedVersion(rest string) (int, error) {
 		return 0, fmt.Errorf("%w: the second line is %q, want %q and a number", errNotArchive, line, archiveVersion)
 	}
 	if version > APIVersion {
-		return 0, fmt.Errorf("the VM type was kept by a newer vmrunner, with version %d of the language of VM types; this one knows version %d: run the VM with the newer one", version, APIVersion)
+		return 0, fmt.Errorf("the VM type was kept by a newer vmrunner, with version %d of the language of VM types; "+
+			"this one knows version %d: run the VM with the newer one", version, APIVersion)
 	}
 	return version, nil
 }

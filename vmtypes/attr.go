@@ -116,73 +116,95 @@ func (a *attrValue) finish(b *starlark.Builtin, in *limits, err error) (starlark
 // would not be said.
 func keywordsOnly(b *starlark.Builtin, args starlark.Tuple, n int) error {
 	if len(args) > n {
-		return fmt.Errorf("%s: default, doc and the like are given by name: %s(default = …, doc = …)", b.Name(), b.Name())
+		return fmt.Errorf("%s: default, doc and the like are given by name: %s(default = …, doc = …)",
+			b.Name(), b.Name())
 	}
 	return nil
 }
 
-func newString(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func newString(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	if err := keywordsOnly(b, args, 0); err != nil {
 		return nil, err
 	}
 	a, in := newAttrValue(thread, attrString)
-	err := starlark.UnpackArgs(b.Name(), args, kwargs, "default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory, "values??", &in.values)
+	err := starlark.UnpackArgs(b.Name(), args, kwargs,
+		"default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory, "values??", &in.values)
 	return a.finish(b, in, err)
 }
 
-func newInt(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func newInt(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	if err := keywordsOnly(b, args, 0); err != nil {
 		return nil, err
 	}
 	a, in := newAttrValue(thread, attrInt)
-	err := starlark.UnpackArgs(b.Name(), args, kwargs, "default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory,
+	err := starlark.UnpackArgs(b.Name(), args, kwargs,
+		"default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory,
 		"values??", &in.values, "minimum?", &in.minimum, "maximum?", &in.maximum)
 	return a.finish(b, in, err)
 }
 
-func newBool(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func newBool(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	if err := keywordsOnly(b, args, 0); err != nil {
 		return nil, err
 	}
 	a, in := newAttrValue(thread, attrBool)
-	err := starlark.UnpackArgs(b.Name(), args, kwargs, "default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory)
+	err := starlark.UnpackArgs(b.Name(), args, kwargs,
+		"default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory)
 	return a.finish(b, in, err)
 }
 
-func newSize(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func newSize(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	if err := keywordsOnly(b, args, 0); err != nil {
 		return nil, err
 	}
 	a, in := newAttrValue(thread, attrSize)
-	err := starlark.UnpackArgs(b.Name(), args, kwargs, "default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory,
+	err := starlark.UnpackArgs(b.Name(), args, kwargs,
+		"default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory,
 		"values??", &in.values, "minimum?", &in.minimum, "maximum?", &in.maximum)
 	return a.finish(b, in, err)
 }
 
-func newList(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func newList(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	if err := keywordsOnly(b, args, 1); err != nil {
 		return nil, err
 	}
 	a, in := newAttrValue(thread, attrList)
-	err := starlark.UnpackArgs(b.Name(), args, kwargs, "of", &in.of, "default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory)
+	err := starlark.UnpackArgs(b.Name(), args, kwargs,
+		"of", &in.of, "default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory)
 	return a.finish(b, in, err)
 }
 
-func newDict(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func newDict(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	if err := keywordsOnly(b, args, 1); err != nil {
 		return nil, err
 	}
 	a, in := newAttrValue(thread, attrDict)
-	err := starlark.UnpackArgs(b.Name(), args, kwargs, "of", &in.of, "default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory)
+	err := starlark.UnpackArgs(b.Name(), args, kwargs,
+		"of", &in.of, "default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory)
 	return a.finish(b, in, err)
 }
 
-func newRecord(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func newRecord(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	if err := keywordsOnly(b, args, 1); err != nil {
 		return nil, err
 	}
 	a, in := newAttrValue(thread, attrRecord)
-	err := starlark.UnpackArgs(b.Name(), args, kwargs, "fields", &in.fields, "default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory)
+	err := starlark.UnpackArgs(b.Name(), args, kwargs,
+		"fields", &in.fields, "default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory)
 	return a.finish(b, in, err)
 }
 

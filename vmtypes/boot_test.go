@@ -34,7 +34,10 @@ func TestGuestWithSecureBoot(t *testing.T) {
 		SerialConsole: &vmspec.SerialConsole{Log: log},
 	}
 	for n := range 9 {
-		spec.Drives = append(spec.Drives, vmspec.Drive{File: s.image(fmt.Sprintf("%d.img", n), "raw"), Bootindex: new(n)})
+		spec.Drives = append(spec.Drives, vmspec.Drive{
+			File:      s.image(fmt.Sprintf("%d.img", n), "raw"),
+			Bootindex: new(n),
+		})
 	}
 	p := s.launch(spec, sample.HostFacts{CloudInitImage: s.seed()})
 	q, console := boot(t, p, log, "READY")

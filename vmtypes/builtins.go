@@ -46,7 +46,8 @@ func (m *moduleValue) Attr(name string) (starlark.Value, error) {
 	if v := m.members[name]; v != nil {
 		return v, nil
 	}
-	return nil, starlark.NoSuchAttrError(fmt.Sprintf("%s has no .%s; it has %s", m.name, name, strings.Join(m.AttrNames(), ", ")))
+	return nil, starlark.NoSuchAttrError(fmt.Sprintf("%s has no .%s; it has %s", m.name, name,
+		strings.Join(m.AttrNames(), ", ")))
 }
 
 // names returns the sorted names of all dicts.

@@ -206,7 +206,10 @@ func describeFunction(def *syntax.DefStmt, source string) Function {
 			f.Parameters = append(f.Parameters, Parameter{Name: p.Name})
 		case *syntax.BinaryExpr: // name = default
 			start, end := p.Y.Span()
-			f.Parameters = append(f.Parameters, Parameter{Name: p.X.(*syntax.Ident).Name, Default: textOf(source, start, end)})
+			f.Parameters = append(f.Parameters, Parameter{
+				Name:    p.X.(*syntax.Ident).Name,
+				Default: textOf(source, start, end),
+			})
 		case *syntax.UnaryExpr: // *, *args or **kwargs
 			name := p.Op.String()
 			if id, ok := p.X.(*syntax.Ident); ok {

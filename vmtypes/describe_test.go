@@ -57,7 +57,10 @@ def part_of(vm):
 
 func TestDescription(t *testing.T) {
 	t.Parallel()
-	library, err := vmtypes.Open(folder(t, []txtar.File{{Name: "mine.star", Data: []byte(described)}, {Name: "lib.star", Data: []byte(describedLib)}}))
+	library, err := vmtypes.Open(folder(t, []txtar.File{
+		{Name: "mine.star", Data: []byte(described)},
+		{Name: "lib.star", Data: []byte(describedLib)},
+	}))
 	require.NoError(t, err)
 	defer library.Close()
 	vmType, err := library.Load(t.Context(), "mine")
@@ -71,10 +74,16 @@ func TestDescription(t *testing.T) {
 		{"ports", vmtypes.Attr{
 			Type: "list", Default: []any{}, File: "lib.star", Line: 5,
 			Of: &vmtypes.Attr{Type: "record", File: "lib.star", Line: 5, Fields: []vmtypes.Option{
-				{"guest", vmtypes.Attr{Type: "int", Doc: "Port.", Default: int64(80), Values: []any{int64(80), int64(443)}, File: "lib.star", Line: 5}},
+				{"guest", vmtypes.Attr{
+					Type: "int", Doc: "Port.", Default: int64(80),
+					Values: []any{int64(80), int64(443)}, File: "lib.star", Line: 5,
+				}},
 			}},
 		}},
-		{"tag", vmtypes.Attr{Type: "string", Default: "a", Values: []any{"a", "b"}, Doc: "The tag. More of it.", File: "mine.star", Line: 16}},
+		{"tag", vmtypes.Attr{
+			Type: "string", Default: "a", Values: []any{"a", "b"}, Doc: "The tag. More of it.",
+			File: "mine.star", Line: 16,
+		}},
 	}, d.Options)
 
 	require.Len(t, d.Modules, 3)

@@ -112,7 +112,8 @@ func TestArchiveKeepsTheTypeWhenTheLibraryChanges(t *testing.T) {
 	require.NoError(t, err)
 	archive, err := vmType.Archive()
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "disks.star"), []byte("def disk(n, drive):\n    return None\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "disks.star"), []byte("def disk(n, drive):\n    return None\n"),
+		0o600))
 
 	pinned, err := vmtypes.LoadArchive(t.Context(), archive)
 	require.NoError(t, err)
@@ -178,7 +179,10 @@ func TestAbsolutePathIsAType(t *testing.T) {
 
 func TestStockTypesCannotBeShadowed(t *testing.T) {
 	t.Parallel()
-	dir := folder(t, []txtar.File{{Name: "standard.star", Data: []byte("fail(\"shadowed\")\n")}, {Name: "mine.star", Data: []byte("x = 1\n")}})
+	dir := folder(t, []txtar.File{
+		{Name: "standard.star", Data: []byte("fail(\"shadowed\")\n")},
+		{Name: "mine.star", Data: []byte("x = 1\n")},
+	})
 	library, err := vmtypes.Open(dir)
 	require.NoError(t, err)
 	defer library.Close()
@@ -191,7 +195,8 @@ func TestStockTypesCannotBeShadowed(t *testing.T) {
 
 func TestDeadlineEndsAnEvaluation(t *testing.T) {
 	t.Parallel()
-	dir := folder(t, []txtar.File{{Name: "slow.star", Data: []byte("def launch(vm, host):\n    for i in range(1000000000):\n        pass\n")}})
+	dir := folder(t, []txtar.File{{Name: "slow.star", Data: []byte("def launch(vm, host):\n    for i in " +
+		"range(1000000000):\n        pass\n")}})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	_, err := launch(ctx, dir, "slow", nil)
@@ -235,7 +240,8 @@ func TestEveryKeyIsVisible(t *testing.T) {
 		}
 	}
 	keys("vm", reflect.TypeFor[vmspec.Spec]())
-	source.WriteString("    return part(executable = \"/bin/qemu\", options = [option(\"-x\", str(vm.options.ports))])\n")
+	source.WriteString("    return part(executable = \"/bin/qemu\", options = [option(\"-x\", " +
+		"str(vm.options.ports))])\n")
 	dir := folder(t, []txtar.File{{Name: "all.star", Data: []byte(source.String())}})
 	library, err := vmtypes.Open(dir)
 	require.NoError(t, err)
@@ -257,8 +263,10 @@ func TestEveryKeyIsVisible(t *testing.T) {
 // A type that was pinned before options were declared gets them as they are.
 func TestArchiveFromBeforeOptionsWereDeclared(t *testing.T) {
 	t.Parallel()
-	source := "def launch(vm, host):\n    return part(executable = \"/bin/qemu\", options = [option(\"-x\", vm.options.get(\"asset\", \"none\"))])\n"
-	archive := "VM type old.star\nThis VM keeps this version of its type until updateVmType asks for a newer one.\n\n-- old.star --\n" + source
+	source := "def launch(vm, host):\n    return part(executable = \"/bin/qemu\", options = [option(\"-x\", " +
+		"vm.options.get(\"asset\", \"none\"))])\n"
+	archive := "VM type old.star\nThis VM keeps this version of its type until updateVmType asks for a newer " +
+		"one.\n\n-- old.star --\n" + source
 	old, err := vmtypes.LoadArchive(t.Context(), []byte(archive))
 	require.NoError(t, err)
 	spec := smallVM()
@@ -283,7 +291,8 @@ func TestArchiveFromBeforeOptionsWereDeclared(t *testing.T) {
 func TestArchiveOfANewerVersion(t *testing.T) {
 	t.Parallel()
 	const modules = "\n-- x.star --\ndef launch(vm, host):\n    return part(executable = \"/bin/qemu\")\n"
-	_, err := vmtypes.LoadArchive(t.Context(), []byte(fmt.Sprintf("VM type x.star\nAPI version %d\n%s", vmtypes.APIVersion+1, modules)))
+	_, err := vmtypes.LoadArchive(t.Context(), []byte(fmt.Sprintf("VM type x.star\nAPI version %d\n%s",
+		vmtypes.APIVersion+1, modules)))
 	require.EqualError(t, err, "the VM type was kept by a newer vmrunner, with version 2 of the language of VM types; "+
 		"this one knows version 1: run the VM with the newer one")
 	loaded, err := vmtypes.LoadArchive(t.Context(), []byte("VM type x.star\n"+modules+"api_version = 1\n"))

@@ -207,7 +207,10 @@ func reversed(stack starlark.CallStack) []starlark.CallFrame {
 }
 
 func at(pos syntax.Position, msg string, calls plan.Origin, cause error, source func(string) string) *Error {
-	e := &Error{Message: clip(msg), File: pos.Filename(), Line: int(pos.Line), Column: int(pos.Col), Calls: calls, cause: cause}
+	e := &Error{
+		Message: clip(msg), File: pos.Filename(), Line: int(pos.Line), Column: int(pos.Col), Calls: calls,
+		cause: cause,
+	}
 	e.Source = sourceLine(source(e.File), e.Line)
 	return e
 }

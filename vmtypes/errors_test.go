@@ -59,7 +59,10 @@ func smallVM() vmspec.Spec {
 }
 
 func emptyHost() vmtypes.Host {
-	return vmtypes.Host{DataDir: "/data", RuntimeDir: "/run/vm", Arch: "x86_64", Exists: func(string) bool { return false }}
+	return vmtypes.Host{
+		DataDir: "/data", RuntimeDir: "/run/vm", Arch: "x86_64",
+		Exists: func(string) bool { return false },
+	}
 }
 
 // Each archive in testdata/errors is a type with a mistake and the text its

@@ -16,7 +16,8 @@ import (
 // What a user may write into a configuration, which must stay one value.
 var trickyValues = []string{
 	"",
-	"a,b", "a,,b", ",", ",,", ",id=evil", "a=b", "=", "a,b=c,", "it's \"quoted\"", "%s%n", "\\", "\\,", " blanks ", "tab\tline\nend", "ä€𐍈", "{}", "help", "on",
+	"a,b", "a,,b", ",", ",,", ",id=evil", "a=b", "=", "a,b=c,", "it's \"quoted\"", "%s%n", "\\", "\\,", " blanks ",
+	"tab\tline\nend", "ä€𐍈", "{}", "help", "on",
 }
 
 // The real QEMU reads what the plan means. Its options have two parsers:
@@ -39,10 +40,17 @@ func TestQEMUReadsValuesAsTheyAreMeant(t *testing.T) {
 		object, port := fmt.Sprintf("object%d", i), fmt.Sprintf("port%d", i)
 		q.Args = append(
 			q.Args,
-			plan.Option{Flag: "-object", Value: "authz-simple", List: true, Properties: []plan.Property{property("id", object), property("identity", value)}},
-			plan.Option{Flag: "-device", Value: "virtserialport", List: true, Properties: []plan.Property{property("id", port), property("name", value)}},
+			plan.Option{
+				Flag: "-object", Value: "authz-simple", List: true,
+				Properties: []plan.Property{property("id", object), property("identity", value)},
+			},
+			plan.Option{
+				Flag: "-device", Value: "virtserialport", List: true,
+				Properties: []plan.Property{property("id", port), property("name", value)},
+			},
 		)
-		commands += fmt.Sprintf(`{"execute": "qom-get", "arguments": {"path": "/objects/%s", "property": "identity"}}`, object)
+		commands += fmt.Sprintf(`{"execute": "qom-get", "arguments": {"path": "/objects/%s", "property": "identity"}}`,
+			object)
 		commands += fmt.Sprintf(`{"execute": "qom-get", "arguments": {"path": "/machine/peripheral/%s", "property": "name"}}`, port)
 	}
 	cmd := exec.CommandContext(t.Context(), program(t, "qemu-system-x86_64", "qemu-system-x86"), q.Argv()...)

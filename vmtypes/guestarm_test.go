@@ -20,9 +20,15 @@ func TestGuestOnARM64(t *testing.T) {
 	p := s.launchType("arm64", vmspec.Spec{
 		Name: "arm", UUID: sample.UUID, Accelerator: vmspec.AcceleratorTCG, Firmware: vmspec.FirmwareUEFI, UseTPM: true,
 		MaximumCPUs: 4, CurrentCPUs: 2, MaximumRAM: 512 * vmspec.MiB,
-		Kernel:        &vmspec.Kernel{Image: image.Kernel, Initrd: image.Initrd, CommandLine: "console=ttyAMA0 quiet panic=-1"},
-		Network:       []vmspec.Network{{Type: vmspec.NetworkUser}},
-		Drives:        []vmspec.Drive{{File: s.image("disk.img", "raw")}, {Type: vmspec.DriveIDECD, File: s.image("cd.iso", "raw")}},
+		Kernel: &vmspec.Kernel{
+			Image: image.Kernel, Initrd: image.Initrd,
+			CommandLine: "console=ttyAMA0 quiet panic=-1",
+		},
+		Network: []vmspec.Network{{Type: vmspec.NetworkUser}},
+		Drives: []vmspec.Drive{
+			{File: s.image("disk.img", "raw")},
+			{Type: vmspec.DriveIDECD, File: s.image("cd.iso", "raw")},
+		},
 		Display:       &vmspec.Display{VNC: &vmspec.VNC{}},
 		SerialConsole: &vmspec.SerialConsole{Log: log},
 	}, sample.HostFacts{Files: []string{"debian-12-arm64"}, CloudInitImage: s.seed()})

@@ -62,7 +62,10 @@ func (hostValue) Hash() (uint32, error) { return 0, errUnhashable }
 
 // AttrNames implements starlark.HasAttrs.
 func (hostValue) AttrNames() []string {
-	return []string{"arch", "cloudInitImage", "dataDir", "exists", "find", "firmware", "hasDisplayPassword", "kvm", "runtimeDir"}
+	return []string{
+		"arch", "cloudInitImage", "dataDir", "exists", "find", "firmware", "hasDisplayPassword", "kvm",
+		"runtimeDir",
+	}
 }
 
 // Attr implements starlark.HasAttrs.
@@ -98,7 +101,9 @@ func orNone(s string) starlark.Value {
 }
 
 // exists is host.exists(path).
-func (h hostValue) exists(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func (h hostValue) exists(
+	_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	var path string
 	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "path", &path); err != nil {
 		return nil, err
@@ -108,7 +113,9 @@ func (h hostValue) exists(_ *starlark.Thread, b *starlark.Builtin, args starlark
 
 // find is host.find(candidates, hint=""): the first file that exists, or an
 // error that names them all, and says the hint.
-func (h hostValue) find(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func (h hostValue) find(
+	_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	var candidates starlark.Iterable
 	var what string
 	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "candidates", &candidates, "hint?", &what); err != nil {
@@ -136,7 +143,9 @@ func (h hostValue) find(_ *starlark.Thread, b *starlark.Builtin, args starlark.T
 }
 
 // firmware is host.firmware(): the descriptors as a list of structs.
-func (h hostValue) firmware(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func (h hostValue) firmware(
+	_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	if err := starlark.UnpackArgs(b.Name(), args, kwargs); err != nil {
 		return nil, err
 	}

@@ -23,15 +23,20 @@ func newRule(r plan.Rule) starlark.Value {
 	return &ruleValue{value: value{kind: "hotplug rule", text: r.String()}, rule: r}
 }
 
-func hotplugCPUs(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func hotplugCPUs(
+	_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	r := plan.CPUs{Boot: 1, ID: "cpu-%d"}
-	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "maximum", &r.Maximum, "boot?", &r.Boot, "id?", &r.ID); err != nil {
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs,
+		"maximum", &r.Maximum, "boot?", &r.Boot, "id?", &r.ID); err != nil {
 		return nil, err
 	}
 	return newRule(r), nil
 }
 
-func hotplugBalloon(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func hotplugBalloon(
+	_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	var r plan.Balloon
 	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "device", &r.Device, "maximum", &r.Maximum); err != nil {
 		return nil, err
@@ -39,15 +44,20 @@ func hotplugBalloon(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple
 	return newRule(r), nil
 }
 
-func hotplugMemory(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func hotplugMemory(
+	_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	r := plan.Memory{Block: 2 << 20}
-	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "device", &r.Device, "base", &r.Base, "maximum", &r.Maximum, "block?", &r.Block); err != nil {
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs,
+		"device", &r.Device, "base", &r.Base, "maximum", &r.Maximum, "block?", &r.Block); err != nil {
 		return nil, err
 	}
 	return newRule(r), nil
 }
 
-func hotplugMedium(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func hotplugMedium(
+	_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	var r plan.Medium
 	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "drive", &r.Drive, "device", &r.Device); err != nil {
 		return nil, err
@@ -55,7 +65,9 @@ func hotplugMedium(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple,
 	return newRule(r), nil
 }
 
-func hotplugDisk(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func hotplugDisk(
+	_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	var r plan.Disk
 	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "drive", &r.Drive, "device", &r.Device); err != nil {
 		return nil, err
@@ -63,7 +75,9 @@ func hotplugDisk(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, k
 	return newRule(r), nil
 }
 
-func hotplugPassword(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func hotplugPassword(
+	_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	var r plan.Password
 	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "protocol", &r.Protocol, "display?", &r.Display); err != nil {
 		return nil, err

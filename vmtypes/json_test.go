@@ -61,8 +61,12 @@ func TestPlacesAsText(t *testing.T) {
 // A plan that is too large, or whose messages are, is refused in a few words.
 func TestFaultsAreBounded(t *testing.T) {
 	t.Parallel()
-	p := plan.Plan{QEMU: plan.Process{Name: "qemu", Executable: "/bin/true", Args: make([]plan.Option, plan.MaxOptions+1)}}
-	require.Equal(t, []plan.Fault{{Message: "the plan has 16385 options, files, taps, sockets and rules, at most 16384 are allowed"}}, p.Check())
+	p := plan.Plan{QEMU: plan.Process{
+		Name: "qemu", Executable: "/bin/true",
+		Args: make([]plan.Option, plan.MaxOptions+1),
+	}}
+	require.Equal(t, []plan.Fault{{Message: "the plan has 16385 options, files, taps, sockets and rules, at most " +
+		"16384 are allowed"}}, p.Check())
 	p.QEMU.Args = make([]plan.Option, 1000)
 	for i := range p.QEMU.Args {
 		p.QEMU.Args[i] = plan.Option{Flag: "-device", Value: "x\x00" + strings.Repeat("y", 1<<16), List: true}

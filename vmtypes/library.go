@@ -127,7 +127,8 @@ func (l *Library) unknown(name string) error {
 		where = "custom types are looked for in " + l.dir
 	}
 	known := l.Names()
-	return &Error{Message: fmt.Sprintf("there is no VM type %q%s; known are %s; %s", name, didYouMean(name, known), strings.Join(known, ", "), where)}
+	return &Error{Message: fmt.Sprintf("there is no VM type %q%s; known are %s; %s",
+		name, didYouMean(name, known), strings.Join(known, ", "), where)}
 }
 
 // read returns the source of a module.

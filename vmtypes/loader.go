@@ -57,7 +57,8 @@ func resolveLoad(from, spec string) (string, error) {
 	case stock && fs.ValidPath(local):
 		return spec, nil
 	case strings.ContainsAny(spec, `/\:`):
-		return "", fmt.Errorf("want %sNAME.star for the library, or NAME.star for the file beside this one", stockPrefix)
+		return "", fmt.Errorf("want %sNAME.star for the library, or NAME.star for the file beside this one",
+			stockPrefix)
 	}
 	if rest, ok := strings.CutPrefix(from, stockPrefix); ok {
 		return stockPrefix + path.Join(path.Dir(rest), spec), nil
@@ -69,7 +70,8 @@ func resolveLoad(from, spec string) (string, error) {
 func (l *loader) load(name string) (*module, error) {
 	if m, ok := l.entries[name]; ok {
 		if m == nil {
-			return nil, fmt.Errorf("modules load each other in a circle: %s", strings.Join(append(l.loading, name), " loads "))
+			return nil, fmt.Errorf("modules load each other in a circle: %s",
+				strings.Join(append(l.loading, name), " loads "))
 		}
 		return m, m.err
 	}

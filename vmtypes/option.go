@@ -51,16 +51,20 @@ func (o *optionValue) Attr(name string) (starlark.Value, error) {
 }
 
 // option is option(flag, value=None, props=None).
-func option(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func option(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	var flag string
 	var value, props starlark.Value = starlark.None, starlark.None
 	if !positional(args, kwargs, &flag, &value, &props) {
-		if err := starlark.UnpackArgs(b.Name(), args, kwargs, "flag", &flag, "value?", &value, "props?", &props); err != nil {
+		if err := starlark.UnpackArgs(b.Name(), args, kwargs,
+			"flag", &flag, "value?", &value, "props?", &props); err != nil {
 			return nil, err
 		}
 	}
 	if len(flag) < 2 || flag[0] != '-' {
-		return nil, fmt.Errorf("option: flag %q must start with a dash, as in QEMU's manual: %q", flag, "-"+strings.TrimLeft(flag, "-"))
+		return nil, fmt.Errorf("option: flag %q must start with a dash, as in QEMU's manual: %q",
+			flag, "-"+strings.TrimLeft(flag, "-"))
 	}
 	o := &optionValue{plan.Option{Flag: flag, Origin: origin(thread)}}
 	switch v := value.(type) {
@@ -71,12 +75,14 @@ func option(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, k
 		o.opt.Value = v.String()
 	case descriptor:
 		if props != starlark.None {
-			return nil, fmt.Errorf("option: %s: value is %s, which takes no props; give it as a property", flag, article(value))
+			return nil, fmt.Errorf("option: %s: value is %s, which takes no props; give it as a property",
+				flag, article(value))
 		}
 		o.opt.List, o.opt.Properties = true, []plan.Property{{Descriptor: v.descriptor()}}
 		return o, nil
 	default:
-		return nil, fmt.Errorf("option: %s: value is %s, want a string, a number, a tap or a listener", flag, article(value))
+		return nil, fmt.Errorf("option: %s: value is %s, want a string, a number, a tap or a listener",
+			flag, article(value))
 	}
 	if props == starlark.None {
 		return o, nil
@@ -145,7 +151,8 @@ func appendProperty(list []plan.Property, flag, key string, v starlark.Value) ([
 			switch element.(type) {
 			case starlark.String, starlark.Bool, starlark.Int, descriptor:
 			default:
-				return nil, fmt.Errorf("option: %s: property %s[%d] is %s, want a string, number, True, False, tap or listener", flag, key, i, article(element))
+				return nil, fmt.Errorf("option: %s: property %s[%d] is %s, want a string, number, True, False, tap or "+
+					"listener", flag, key, i, article(element))
 			}
 			var err error
 			if list, err = appendProperty(list, flag, key, element); err != nil {
@@ -154,7 +161,8 @@ func appendProperty(list []plan.Property, flag, key string, v starlark.Value) ([
 		}
 		return list, nil
 	default:
-		return nil, fmt.Errorf("option: %s: property %s is %s, want a string, number, True, False, None, tap, listener or a list of these", flag, key, article(v))
+		return nil, fmt.Errorf("option: %s: property %s is %s, want a string, number, True, False, None, tap, "+
+			"listener or a list of these", flag, key, article(v))
 	}
 	return append(list, p), nil
 }

@@ -56,7 +56,8 @@ func declaredBy(globals starlark.StringDict) (declared, error) {
 	}
 	dict, ok := v.(*starlark.Dict)
 	if !ok {
-		return declared{}, fmt.Errorf("options is %s, want a dict of the options that the type takes: {\"name\": attr.string(doc = …)}", article(v))
+		return declared{}, fmt.Errorf("options is %s, want a dict of the options that the type takes: {\"name\": "+
+			"attr.string(doc = …)}", article(v))
 	}
 	options, _, err := optionsOf(dict)
 	if err != nil {
@@ -155,7 +156,8 @@ func (r *optionsRecord) Attr(name string) (starlark.Value, error) {
 	}
 	msg := fmt.Sprintf("%s has no .%s: the type declares no options", r.name, name)
 	if len(r.names) > 0 {
-		msg = fmt.Sprintf("%s has no .%s: options that the type declares are %s", r.name, name, strings.Join(r.names, ", "))
+		msg = fmt.Sprintf("%s has no .%s: options that the type declares are %s",
+			r.name, name, strings.Join(r.names, ", "))
 	}
 	if name == "get" { // what a dict has, which options once were
 		msg += "; an option is an attribute, vm.options.NAME"
@@ -168,7 +170,10 @@ func (r *optionsRecord) Attr(name string) (starlark.Value, error) {
 func (a *Attr) field(path string, given any) (starlark.Value, []vmspec.Fault) {
 	if given == nil {
 		if a.Mandatory {
-			return starlark.None, []vmspec.Fault{{Path: path, Message: "is missing, and mandatory", Hint: firstSentence(a.Doc)}}
+			return starlark.None, []vmspec.Fault{{
+				Path: path, Message: "is missing, and mandatory",
+				Hint: firstSentence(a.Doc),
+			}}
 		}
 		given = a.Default
 	}

@@ -52,7 +52,9 @@ func (p *partValue) Attr(name string) (starlark.Value, error) {
 
 // part is part(executable=, machine=, options=, env=, helpers=, files=, taps=,
 // listeners=, sockets=, ports=, drives=, hotplug=).
-func part(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func part(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	if len(args) > 0 {
 		return nil, fmt.Errorf("part: takes keyword arguments only: part(options = [...])")
 	}
@@ -61,8 +63,9 @@ func part(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwa
 		machine, env, sockets, ports, drives              *starlark.Dict
 		options, helpers, files, taps, listeners, hotplug starlark.Iterable
 	}
-	err := starlark.UnpackArgs(b.Name(), args, kwargs, "executable?", &p.executable, "machine??", &in.machine, "options??", &in.options,
-		"env??", &in.env, "helpers??", &in.helpers, "files??", &in.files, "taps??", &in.taps, "listeners??", &in.listeners,
+	err := starlark.UnpackArgs(b.Name(), args, kwargs,
+		"executable?", &p.executable, "machine??", &in.machine, "options??", &in.options, "env??", &in.env,
+		"helpers??", &in.helpers, "files??", &in.files, "taps??", &in.taps, "listeners??", &in.listeners,
 		"sockets??", &in.sockets, "ports??", &in.ports, "drives??", &in.drives, "hotplug??", &in.hotplug)
 	if err != nil {
 		return nil, err
@@ -188,7 +191,9 @@ func article(v starlark.Value) string {
 }
 
 // combine is combine(*parts): the sum. None stands for nothing.
-func combine(_ *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func combine(
+	_ *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	if len(kwargs) > 0 {
 		return nil, fmt.Errorf("combine: takes parts, no keyword arguments")
 	}
@@ -220,7 +225,8 @@ func countOptions(parts starlark.Tuple) int {
 func (p *partValue) add(q *partValue) error {
 	if q.executable != "" {
 		if p.executable != "" && p.executable != q.executable {
-			return fmt.Errorf("combine: two parts name different executables, %s and %s; use replace", p.executable, q.executable)
+			return fmt.Errorf("combine: two parts name different executables, %s and %s; use replace",
+				p.executable, q.executable)
 		}
 		p.executable = q.executable
 	}
@@ -230,7 +236,8 @@ func (p *partValue) add(q *partValue) error {
 	for _, m := range q.machine {
 		i := slices.IndexFunc(p.machine, func(have plan.Property) bool { return have.Key == m.Key })
 		if i >= 0 && p.machine[i] != m {
-			return fmt.Errorf("combine: two parts set machine property %s, to %s and %s; use replace", m.Key, p.machine[i].Value, m.Value)
+			return fmt.Errorf("combine: two parts set machine property %s, to %s and %s; use replace",
+				m.Key, p.machine[i].Value, m.Value)
 		}
 		if i < 0 {
 			p.machine = append(p.machine, m)
@@ -249,7 +256,9 @@ func (p *partValue) add(q *partValue) error {
 }
 
 // replace is replace(part, *options, machine=, executable=, remove=).
-func replace(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func replace(
+	_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	if len(args) == 0 {
 		return nil, fmt.Errorf("replace: want a part and the options to put in place of its own")
 	}
@@ -260,7 +269,8 @@ func replace(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwarg
 	var machine *starlark.Dict
 	var executable string
 	var remove starlark.Iterable
-	if err := starlark.UnpackArgs(b.Name(), nil, kwargs, "machine??", &machine, "executable?", &executable, "remove??", &remove); err != nil {
+	if err := starlark.UnpackArgs(b.Name(), nil, kwargs,
+		"machine??", &machine, "executable?", &executable, "remove??", &remove); err != nil {
 		return nil, err
 	}
 	p := &partValue{}
@@ -349,7 +359,8 @@ func (p *partValue) replaceOption(o *plan.Option) error {
 		at = i
 	}
 	if at < 0 {
-		return fmt.Errorf("replace: no option is %q, so there is nothing to replace; add it with combine(…, part(options = […]))%s", sel, didYouMean(sel, p.selectors()))
+		return fmt.Errorf("replace: no option is %q, so there is nothing to replace; add it with combine(…, "+
+			"part(options = […]))%s", sel, didYouMean(sel, p.selectors()))
 	}
 	p.options = slices.Clone(p.options)
 	p.options[at] = o

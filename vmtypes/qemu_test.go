@@ -46,7 +46,8 @@ func TestQEMUAcceptsGoldens(t *testing.T) {
 			p := s.plan(g)
 			q := start(t, p)
 			if usesKVM(p) && !canUseKVM(t) {
-				require.Contains(t, strings.ToLower(q.refusal()), "kvm", "without KVM, that is the only thing to complain about")
+				require.Contains(t, strings.ToLower(q.refusal()), "kvm",
+					"without KVM, that is the only thing to complain about")
 				return
 			}
 			q.accepts(p)
@@ -130,7 +131,10 @@ func (q *qemu) startInNamespace(p *plan.Plan, open map[string]*os.File, monitor 
 	machine := p.QEMU
 	fd := strconv.Itoa(3 + len(machine.Descriptors()))
 	machine.Args = append(slices.Clone(machine.Args), plan.Option{Flag: "-S"},
-		plan.Option{Flag: "-chardev", Value: "socket,id=monitor,fd=" + fd}, plan.Option{Flag: "-mon", Value: "chardev=monitor,mode=control"})
+		plan.Option{Flag: "-chardev", Value: "socket,id=monitor,fd=" + fd}, plan.Option{
+			Flag:  "-mon",
+			Value: "chardev=monitor,mode=control",
+		})
 	wait, err := q.run(machine, open, monitor)
 	if err != nil {
 		return err
@@ -262,7 +266,8 @@ func (q *qemu) accepts(p *plan.Plan) {
 	}
 	var tpms []struct{ Model string }
 	q.ask("query-tpm", nil, &tpms)
-	require.Equal(q.t, slices.ContainsFunc(p.Helpers, func(h plan.Process) bool { return h.Name == "swtpm" }), len(tpms) == 1)
+	require.Equal(q.t, slices.ContainsFunc(p.Helpers, func(h plan.Process) bool { return h.Name == "swtpm" }),
+		len(tpms) == 1)
 	for _, o := range p.QEMU.Args {
 		if o.Flag != "-device" || o.ID() == "" {
 			continue
@@ -297,11 +302,17 @@ func (q *qemu) followsRules(p *plan.Plan) {
 		case plan.Balloon:
 			q.ask("balloon", map[string]int64{"value": r.Maximum}, nil)
 		case plan.Medium:
-			q.ask("blockdev-change-medium", map[string]string{"id": r.Device, "filename": p.QEMU.Executable, "format": "raw", "read-only-mode": "read-only"}, nil)
+			q.ask("blockdev-change-medium", map[string]string{
+				"id": r.Device, "filename": p.QEMU.Executable,
+				"format": "raw", "read-only-mode": "read-only",
+			}, nil)
 		case plan.Disk:
 			q.growDisk(r)
 		case plan.Memory:
-			q.ask("qom-set", map[string]any{"path": "/machine/peripheral/" + r.Device, "property": "requested-size", "value": r.Maximum - r.Base}, nil)
+			q.ask("qom-set", map[string]any{
+				"path": "/machine/peripheral/" + r.Device, "property": "requested-size",
+				"value": r.Maximum - r.Base,
+			}, nil)
 		case plan.Password:
 			q.ask("set_password", map[string]string{"protocol": r.Protocol, "password": "secret"}, nil)
 		default:
@@ -378,5 +389,6 @@ func (q *qemu) plugDisk(p *plan.Plan) {
 		return
 	}
 	q.ask("blockdev-add", map[string]string{"driver": "null-co", "node-name": "plugged"}, nil)
-	q.ask("device_add", map[string]string{"driver": "virtio-blk-pci", "id": "plugged", "drive": "plugged", "bus": bus}, nil)
+	q.ask("device_add", map[string]string{"driver": "virtio-blk-pci", "id": "plugged", "drive": "plugged", "bus": bus},
+		nil)
 }

@@ -77,7 +77,9 @@ func (s *Script) Explain(err error) error { return explain(err, s.loader.source)
 // Launch calls a VM type's launch function in a thread of a script and returns
 // the plan, as [Type.Launch] does. The options are those that the module of the
 // function declares.
-func Launch(thread *starlark.Thread, name string, launch starlark.Callable, spec vmspec.Spec, host Host) (*plan.Plan, error) {
+func Launch(
+	thread *starlark.Thread, name string, launch starlark.Callable, spec vmspec.Spec, host Host) (*plan.Plan, error,
+) {
 	var options declared
 	vmType := name
 	if fn, ok := launch.(*starlark.Function); ok {

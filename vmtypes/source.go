@@ -61,7 +61,8 @@ func ReadSource(dir string) (Source, error) {
 		s.Modules[name] = text
 		size += len(text)
 		if len(s.Modules) > MaxModules || size > MaxSource {
-			return s, fmt.Errorf("read the VM types in %s: there are more than %d files, or %d MiB", dir, MaxModules, MaxSource>>20)
+			return s, fmt.Errorf("read the VM types in %s: there are more than %d files, or %d MiB",
+				dir, MaxModules, MaxSource>>20)
 		}
 	}
 	return s, nil

@@ -42,9 +42,11 @@ func hostileFolder(t *testing.T) string {
 // hostileFiles are what a module that loads them is told.
 func hostileFiles() map[string]string {
 	return map[string]string{
-		"large.star": "large.star has 262145 bytes, a module at most 262144", "sparse.star": "sparse.star has 10737418240 bytes",
+		"large.star": "large.star has 262145 bytes, a module at most 262144", "sparse.star": "sparse.star has " +
+			"10737418240 bytes",
 		"pipe.star": "pipe.star is no regular file", "folder.star": "folder.star is no regular file",
-		"zero.star": "path escapes from parent", "outside.star": "path escapes from parent", "absent.star": "there is no such file",
+		"zero.star": "path escapes from parent", "outside.star": "path escapes from parent", "absent.star": "there is " +
+			"no such file",
 	}
 }
 

@@ -141,7 +141,8 @@ func (m *machine) port(path string) string {
 		}
 	}
 	for _, o := range m.args {
-		if of, _ := o.Get("chardev"); chardev != "" && of == chardev && o.Flag == "-device" && (o.Value == "virtserialport" || o.Value == "virtconsole") {
+		if of, _ := o.Get("chardev"); chardev != "" && of == chardev && o.Flag == "-device" &&
+			(o.Value == "virtserialport" || o.Value == "virtconsole") {
 			return o.ID()
 		}
 	}

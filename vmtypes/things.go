@@ -53,17 +53,21 @@ func (t *tapValue) descriptor() string      { return t.tap.Name }
 func (l *listenerValue) descriptor() string { return l.listener.Name }
 
 // process is process(name, executable, args, env=, dir=, ready=, role=).
-func process(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func process(
+	_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	p := &processValue{value: value{kind: "process"}}
 	var words starlark.Iterable
 	var env *starlark.Dict
-	err := starlark.UnpackArgs(b.Name(), args, kwargs, "name", &p.process.Name, "executable", &p.process.Executable, "args", &words,
+	err := starlark.UnpackArgs(b.Name(), args, kwargs,
+		"name", &p.process.Name, "executable", &p.process.Executable, "args", &words,
 		"env??", &env, "dir?", &p.process.Dir, "ready?", &p.process.Ready, "role?", &p.process.Role)
 	if err != nil {
 		return nil, err
 	}
 	if role := p.process.Role; role != "" && !slices.Contains(plan.Roles(), role) {
-		return nil, fmt.Errorf("process: role = %q, want one of %s%s", role, strings.Join(plan.Roles(), ", "), didYouMean(role, plan.Roles()))
+		return nil, fmt.Errorf("process: role = %q, want one of %s%s",
+			role, strings.Join(plan.Roles(), ", "), didYouMean(role, plan.Roles()))
 	}
 	p.text = p.process.Name
 	for k, v := range dictEntries(env) {
@@ -88,9 +92,12 @@ func (p *processValue) addArg(v starlark.Value) bool {
 }
 
 // copyOnce is copy_once(source, to, kind="", same_size=False).
-func copyOnce(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func copyOnce(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	f := &fileValue{value: value{kind: "file"}}
-	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "source", &f.file.From, "to", &f.file.To, "kind?", &f.file.Kind, "same_size?", &f.file.SameSize); err != nil {
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs,
+		"source", &f.file.From, "to", &f.file.To, "kind?", &f.file.Kind, "same_size?", &f.file.SameSize); err != nil {
 		return nil, err
 	}
 	f.text, f.file.Origin = f.file.To, origin(thread)
@@ -98,11 +105,15 @@ func copyOnce(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple,
 }
 
 // tap is tap(name, bridge=) or tap(name, subnet=, mac=, hostname=, ports=).
-func tap(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func tap(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	t := &tapValue{value: value{kind: "tap"}}
 	var bridge, subnet, mac, hostname starlark.Value = starlark.None, starlark.None, starlark.None, starlark.None
 	var ports starlark.Iterable
-	err := starlark.UnpackArgs(b.Name(), args, kwargs, "name", &t.tap.Name, "bridge?", &bridge, "subnet?", &subnet, "mac?", &mac, "hostname?", &hostname, "ports??", &ports)
+	err := starlark.UnpackArgs(b.Name(), args, kwargs,
+		"name", &t.tap.Name, "bridge?", &bridge, "subnet?", &subnet, "mac?", &mac, "hostname?", &hostname,
+		"ports??", &ports)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +122,8 @@ func tap(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwar
 	t.tap.MAC, _ = starlark.AsString(mac)
 	t.tap.Hostname, _ = starlark.AsString(hostname)
 	if (t.tap.Bridge == "") == (t.tap.Subnet == "") {
-		return nil, fmt.Errorf("tap: %s: want either bridge, to join one, or subnet, for a private network of its own", t.tap.Name)
+		return nil, fmt.Errorf("tap: %s: want either bridge, to join one, or subnet, for a private network of its own",
+			t.tap.Name)
 	}
 	if t.tap.Forwards, err = forwards(ports); err != nil {
 		return nil, err
@@ -132,7 +144,8 @@ func forwards(ports starlark.Iterable) ([]plan.Forward, error) {
 	for i := 0; iter.Next(&v); i++ {
 		attrs, ok := v.(starlark.HasAttrs)
 		if !ok {
-			return nil, fmt.Errorf("tap: ports[%d] is %s, want a struct with protocol, address, host and guest", i, article(v))
+			return nil, fmt.Errorf("tap: ports[%d] is %s, want a struct with protocol, address, host and guest",
+				i, article(v))
 		}
 		var f plan.Forward
 		for name, to := range map[string]*string{"protocol": &f.Protocol, "address": &f.Address} {
@@ -157,9 +170,12 @@ func forwards(ports starlark.Iterable) ([]plan.Forward, error) {
 }
 
 // listen is listen(name, path).
-func listen(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+func listen(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
 	l := &listenerValue{value: value{kind: "listener"}}
-	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "name", &l.listener.Name, "path", &l.listener.Path); err != nil {
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs,
+		"name", &l.listener.Name, "path", &l.listener.Path); err != nil {
 		return nil, err
 	}
 	l.text, l.listener.Origin = l.listener.Path, origin(thread)

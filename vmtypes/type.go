@@ -68,7 +68,8 @@ func entryPoint(m *module) (*starlark.Function, error) {
 	}
 	fn, ok := v.(*starlark.Function)
 	if !ok {
-		return nil, &Error{Message: fmt.Sprintf("%s: launch is %s, want a function launch(vm, host)", m.name, article(v))}
+		return nil, &Error{Message: fmt.Sprintf("%s: launch is %s, want a function launch(vm, host)",
+			m.name, article(v))}
 	}
 	var params []string
 	for i := range fn.NumParams() {
@@ -76,7 +77,8 @@ func entryPoint(m *module) (*starlark.Function, error) {
 		params = append(params, name)
 	}
 	if got := strings.Join(params, ", "); got != "vm, host" {
-		return nil, at(fn.Position(), fmt.Sprintf("launch takes (%s), want launch(vm, host)", got), nil, nil, func(string) string { return m.source })
+		return nil, at(fn.Position(), fmt.Sprintf("launch takes (%s), want launch(vm, host)",
+			got), nil, nil, func(string) string { return m.source })
 	}
 	return fn, nil
 }

@@ -36,14 +36,17 @@ func (m *module) readVersion(file *syntax.File) error {
 		pos, _ := assign.RHS.Span()
 		literal, _ := assign.RHS.(*syntax.Literal)
 		if literal == nil || assign.Op != syntax.EQ {
-			return at(pos, "api_version must be a number that is written out, such as api_version = 1: it is read before the module is evaluated", nil, nil, source)
+			return at(pos, "api_version must be a number that is written out, such as api_version = 1: it is read "+
+				"before the module is evaluated", nil, nil, source)
 		}
 		version, ok := literal.Value.(int64)
 		switch {
 		case !ok || version < 1:
-			return at(pos, fmt.Sprintf("api_version is %s; versions are whole numbers, from 1 on", clipped(literal.Raw)), nil, nil, source)
+			return at(pos, fmt.Sprintf("api_version is %s; versions are whole numbers, from 1 on",
+				clipped(literal.Raw)), nil, nil, source)
 		case version > APIVersion:
-			return at(pos, fmt.Sprintf("the module is for version %d of the language of VM types, and this vmrunner knows version %d: "+
+			return at(pos, fmt.Sprintf("the module is for version %d of the language of VM types, and this vmrunner "+
+				"knows version %d: "+
 				"use a newer vmrunner, or an earlier version of the module", version, APIVersion), nil, nil, source)
 		}
 		m.version = int(version)

@@ -26,10 +26,13 @@ func distributions() map[string][]string {
 	}
 	return map[string][]string{
 		// ovmf 2022.11
-		"debian-12": with("/usr/share/OVMF/OVMF_", "CODE.fd", "CODE.ms.fd", "CODE.secboot.fd", "CODE_4M.fd", "CODE_4M.ms.fd",
-			"CODE_4M.secboot.fd", "CODE_4M.snakeoil.fd", "VARS.fd", "VARS.ms.fd", "VARS_4M.fd", "VARS_4M.ms.fd", "VARS_4M.snakeoil.fd"),
+		"debian-12": with("/usr/share/OVMF/OVMF_", "CODE.fd", "CODE.ms.fd", "CODE.secboot.fd", "CODE_4M.fd",
+			"CODE_4M.ms.fd",
+			"CODE_4M.secboot.fd", "CODE_4M.snakeoil.fd", "VARS.fd", "VARS.ms.fd", "VARS_4M.fd", "VARS_4M.ms.fd",
+			"VARS_4M.snakeoil.fd"),
 		// ovmf 2025.02: the small flash is no more
-		"debian-13": with("/usr/share/OVMF/OVMF_", "CODE_4M.fd", "CODE_4M.ms.fd", "CODE_4M.secboot.fd", "CODE_4M.secboot.strictnx.fd",
+		"debian-13": with("/usr/share/OVMF/OVMF_", "CODE_4M.fd", "CODE_4M.ms.fd", "CODE_4M.secboot.fd",
+			"CODE_4M.secboot.strictnx.fd",
 			"CODE_4M.snakeoil.fd", "VARS_4M.fd", "VARS_4M.ms.fd", "VARS_4M.snakeoil.fd"),
 		// edk2-ovmf: large flash as qcow2
 		"fedora": with("/usr/share/edk2/ovmf/OVMF_", "CODE.fd", "CODE.secboot.fd", "VARS.fd", "VARS.secboot.fd",
@@ -44,7 +47,8 @@ func distributions() map[string][]string {
 		"upstream": with("/usr/share/qemu/edk2-", "x86_64-code.fd", "x86_64-secure-code.fd", "i386-vars.fd"),
 		// qemu-system-arm, qemu-efi-aarch64 2022.11
 		"debian-12-arm64": {
-			"/usr/bin/qemu-system-aarch64", "/usr/bin/swtpm", "/usr/share/AAVMF/AAVMF_CODE.fd", "/usr/share/AAVMF/AAVMF_CODE.ms.fd",
+			"/usr/bin/qemu-system-aarch64", "/usr/bin/swtpm", "/usr/share/AAVMF/AAVMF_CODE.fd",
+			"/usr/share/AAVMF/AAVMF_CODE.ms.fd",
 			"/usr/share/AAVMF/AAVMF_VARS.fd", "/usr/share/AAVMF/AAVMF_VARS.ms.fd",
 		},
 		// no firmware at all

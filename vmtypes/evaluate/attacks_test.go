@@ -55,15 +55,22 @@ func exhausting() map[string]string {
 		"unpacked argument":      body("return part(*([0] * 100000000))"),
 		"endless multiplication": body("x = 3", "for i in range(100):", "    x = x * x", "return x"),
 		"endless number":         body("x = 3", "for i in range(25):", "    x = x * x", "return str(x)"),
-		"slow search":            body("l = [0] * 10000000", "for i in range(1000000):", "    if 1 in l:", "        pass"),
-		"slow text search":       body("s = 'a' * 1000000", "for i in range(1000000):", "    if 'a' * 1000 + 'b' in s:", "        pass"),
-		"questions":              body("for i in range(10000000):", "    host.exists('/%d' % i)"),
-		"deep value":             body("l = []", "for i in range(1000000):", "    l = [l]", "return str(l)"),
-		"deep comparison":        body("a, b = [], []", "for i in range(1000000):", "    a, b = [a], [b]", "return a == b"),
-		"million options":        body("return part(executable = '/bin/true', options = [option('-device', 'edu')] * 1000000)"),
-		"million properties":     body("return part(executable = '/bin/true', options = [option('-device', 'edu', {'a%d' % i: i for i in range(1000000)})])"),
-		"million arguments":      body("return part(executable = '/bin/true', helpers = [process('h', '/bin/true', ['x'] * 1000000)])"),
-		"million helpers":        body("return part(executable = '/bin/true', helpers = [process('h', '/bin/true', [])] * 1000000)"),
+		"slow search": body("l = [0] * 10000000", "for i in range(1000000):", "    if 1 in l:",
+			"        pass"),
+		"slow text search": body("s = 'a' * 1000000", "for i in range(1000000):", "    if 'a' * 1000 + 'b' in s:",
+			"        pass"),
+		"questions":  body("for i in range(10000000):", "    host.exists('/%d' % i)"),
+		"deep value": body("l = []", "for i in range(1000000):", "    l = [l]", "return str(l)"),
+		"deep comparison": body("a, b = [], []", "for i in range(1000000):", "    a, b = [a], [b]",
+			"return a == b"),
+		"million options": body("return part(executable = '/bin/true', options = [option('-device', 'edu')] * " +
+			"1000000)"),
+		"million properties": body("return part(executable = '/bin/true', options = [option('-device', 'edu', " +
+			"{'a%d' % i: i for i in range(1000000)})])"),
+		"million arguments": body("return part(executable = '/bin/true', helpers = [process('h', '/bin/true', " +
+			"['x'] * 1000000)])"),
+		"million helpers": body("return part(executable = '/bin/true', helpers = [process('h', '/bin/true', " +
+			"[])] * 1000000)"),
 	}
 }
 
@@ -71,38 +78,48 @@ func exhausting() map[string]string {
 func refused() map[string]string {
 	room := vmtypes.MaxModule - 100
 	return map[string]string{
-		"enumerated range":         body("return enumerate(range(1 << 60))"),
-		"endless loop":             body("for i in range(1 << 60):", "    pass"),
-		"loops in loops":           body("for i in range(1 << 60):", "    for j in range(1 << 60):", "        pass"),
-		"endless comprehension":    body("return [None for i in range(1 << 60) if i < 0]"),
-		"endless load":             "[None for i in range(1 << 60) if i < 0]\n" + body("return part()"),
-		"calls of calls":           callTree(30),
-		"panic":                    body("return list(range(1 << 62))"),
-		"open parentheses":         "x = " + strings.Repeat("(", room),
-		"parentheses":              "x = " + strings.Repeat("(", room/2) + "1" + strings.Repeat(")", room/2) + "\n" + body("return part()"),
+		"enumerated range":      body("return enumerate(range(1 << 60))"),
+		"endless loop":          body("for i in range(1 << 60):", "    pass"),
+		"loops in loops":        body("for i in range(1 << 60):", "    for j in range(1 << 60):", "        pass"),
+		"endless comprehension": body("return [None for i in range(1 << 60) if i < 0]"),
+		"endless load":          "[None for i in range(1 << 60) if i < 0]\n" + body("return part()"),
+		"calls of calls":        callTree(30),
+		"panic":                 body("return list(range(1 << 62))"),
+		"open parentheses":      "x = " + strings.Repeat("(", room),
+		"parentheses": "x = " + strings.Repeat("(", room/2) + "1" + strings.Repeat(")", room/2) + "\n" +
+			body("return part()"),
 		"deep calls":               callChain(3000),
 		"recursion":                body("return launch(vm, host)"),
 		"recursion without a name": body("f = lambda g: g(g)", "return f(lambda g: g(g))"),
 		"cyclic list":              body("l = []", "l.append(l)", "return part(options = l)"),
-		"cyclic properties":        body("d = {}", "d['d'] = d", "return part(options = [option('-device', 'edu', d)])"),
-		"cyclic arguments":         body("l = []", "l.append(l)", "return part(helpers = [process('h', '/bin/true', l)])"),
-		"million faults":           body("return part(executable = '/bin/true', options = [option('-device', 'a=b', {})] * 16000)"),
-		"huge error":               body("fail('lost ' * 1000000)"),
-		"huge name":                body("return getattr(vm, 'x' * 1000000)"),
-		"huge key":                 body("return part(options = [option('-device', 'edu', {'=' * 1000000: 1})])"),
-		"huge flag":                body("return part(executable = '/bin/true', options = [option('-' + 'x' * 1000000)])"),
-		"huge output":              body("for i in range(100):", "    print('x' * 1000000)", "fail('enough')"),
-		"terminal":                 body("fail('\\033[2J\\033]0;mine\\007')"),
-		"long line":                "def launch(vm, host): return [" + strings.Repeat("0, ", 30000) + "] + vm\n",
-		"smuggled NUL":             body("return part(executable = '/bin/true', options = [option('-name', 'x\\000-S')])"),
-		"smuggled property":        body("return part(executable = '/bin/true', options = [option('-device', 'edu', {'id=x,driver': 'e1000'})])"),
-		"smuggled value":           body("return part(executable = '/bin/true', options = [option('-device', 'edu=x', {'id': 'x'})])"),
-		"smuggled monitor":         body("return part(executable = '/bin/true', options = [option('-mon', 'chardev=x')])"),
-		"smuggled long flag":       body("return part(executable = '/bin/true', options = [option('--monitor', 'stdio')])"),
-		"half a character":         body("return part(executable = '/bin/true', options = [option('-name', 'é'[:1])])"),
-		"loaded path":              "load('/etc/passwd', 'x')\n",
-		"loaded parent":            "load('../../etc/passwd.star', 'x')\n",
-		"loaded library":           "load('@vmtypes//../../secret.star', 'x')\n",
+		"cyclic properties": body("d = {}", "d['d'] = d", "return part(options = [option('-device', 'edu', "+
+			"d)])"),
+		"cyclic arguments": body("l = []", "l.append(l)",
+			"return part(helpers = [process('h', '/bin/true', l)])"),
+		"million faults": body("return part(executable = '/bin/true', options = [option('-device', 'a=b', " +
+			"{})] * 16000)"),
+		"huge error": body("fail('lost ' * 1000000)"),
+		"huge name":  body("return getattr(vm, 'x' * 1000000)"),
+		"huge key":   body("return part(options = [option('-device', 'edu', {'=' * 1000000: 1})])"),
+		"huge flag": body("return part(executable = '/bin/true', options = [option('-' + 'x' * " +
+			"1000000)])"),
+		"huge output": body("for i in range(100):", "    print('x' * 1000000)", "fail('enough')"),
+		"terminal":    body("fail('\\033[2J\\033]0;mine\\007')"),
+		"long line":   "def launch(vm, host): return [" + strings.Repeat("0, ", 30000) + "] + vm\n",
+		"smuggled NUL": body("return part(executable = '/bin/true', options = [option('-name', " +
+			"'x\\000-S')])"),
+		"smuggled property": body("return part(executable = '/bin/true', options = [option('-device', 'edu', " +
+			"{'id=x,driver': 'e1000'})])"),
+		"smuggled value": body("return part(executable = '/bin/true', options = [option('-device', 'edu=x', " +
+			"{'id': 'x'})])"),
+		"smuggled monitor": body("return part(executable = '/bin/true', options = [option('-mon', " +
+			"'chardev=x')])"),
+		"smuggled long flag": body("return part(executable = '/bin/true', options = [option('--monitor', " +
+			"'stdio')])"),
+		"half a character": body("return part(executable = '/bin/true', options = [option('-name', 'é'[:1])])"),
+		"loaded path":      "load('/etc/passwd', 'x')\n",
+		"loaded parent":    "load('../../etc/passwd.star', 'x')\n",
+		"loaded library":   "load('@vmtypes//../../secret.star', 'x')\n",
 	}
 }
 
@@ -112,7 +129,8 @@ func callTree(depth int) string {
 	var b strings.Builder
 	b.WriteString("def f0():\n    pass\n")
 	for i := range depth {
-		b.WriteString(strings.NewReplacer("N", strconv.Itoa(i+1), "M", strconv.Itoa(i)).Replace("def fN():\n    fM()\n    fM()\n"))
+		b.WriteString(strings.NewReplacer("N", strconv.Itoa(i+1), "M",
+			strconv.Itoa(i)).Replace("def fN():\n    fM()\n    fM()\n"))
 	}
 	return b.String() + body("f"+strconv.Itoa(depth)+"()")
 }

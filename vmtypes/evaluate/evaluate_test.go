@@ -81,8 +81,10 @@ func TestErrorsAreTheSame(t *testing.T) {
 		"names":      "x = one\ny = two\n",
 		"evaluation": "def f(vm):\n    return vm.maximumRm\n\ndef launch(vm, host):\n    return f(vm)\n",
 		"no launch":  "def lunch(vm, host):\n    pass\n",
-		"options":    "options = {'a': attr.int(minimum = 3, mandatory = True)}\n\ndef launch(vm, host):\n    return part()\n",
-		"faults":     "def launch(vm, host):\n    return part(executable = 'qemu', options = [option('-S'), option('-device', 'edu', {'chardev': 'c'})])\n",
+		"options": "options = {'a': attr.int(minimum = 3, mandatory = True)}\n\ndef launch(vm, host):\n    return " +
+			"part()\n",
+		"faults": "def launch(vm, host):\n    return part(executable = 'qemu', options = [option('-S'), " +
+			"option('-device', 'edu', {'chardev': 'c'})])\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -119,10 +121,14 @@ func TestFind(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	mine := filepath.Join(dir, "standard.star")
-	require.NoError(t, os.WriteFile(mine, []byte("def launch(vm, host):\n    return part(executable = '/bin/true')\n"), 0o600))
+	require.NoError(t, os.WriteFile(mine, []byte("def launch(vm, host):\n    return part(executable = '/bin/true')\n"),
+		0o600))
 	spec, err := sample.ParseVM([]byte("network: []\n"))
 	require.NoError(t, err)
-	for name, want := range map[string]string{mine: "/bin/true", "standard": "/usr/bin/qemu-system-x86_64", "standard.star": "/usr/bin/qemu-system-x86_64"} {
+	for name, want := range map[string]string{
+		mine: "/bin/true", "standard": "/usr/bin/qemu-system-x86_64",
+		"standard.star": "/usr/bin/qemu-system-x86_64",
+	} {
 		vmType, err := Find(dir, name)
 		require.NoError(t, err)
 		p, err := vmType.Launch(t.Context(), spec, sample.HostFacts{}.Host())
@@ -207,7 +213,10 @@ func TestWireSpec(t *testing.T) {
 	require.NoError(t, err)
 	spec.Options = map[string]any{
 		"whole": int64(1), "large": int64(math.MaxInt64), "point": 1.0, "tiny": 5e-324, "huge": 1e300, "infinite": math.Inf(1),
-		"less": math.Inf(-1), "none": nil, "yes": true, "text": "1.0", "list": []any{int64(1), 1.0, []any{}}, "map": map[string]any{"a.b": -0.5},
+		"less": math.Inf(-1), "none": nil, "yes": true, "text": "1.0", "list": []any{
+			int64(1), 1.0,
+			[]any{},
+		}, "map": map[string]any{"a.b": -0.5},
 	}
 	text, err := json.Marshal(newWireSpec(spec))
 	require.NoError(t, err)

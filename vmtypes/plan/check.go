@@ -115,7 +115,8 @@ func (c *checker) process(p Process) {
 		size := o.size()
 		total += size + len(o.Flag)
 		if o.List && misread(o.Value) {
-			c.fault(o.Origin, "%s: the value %q would be read as a property, because of the equals sign; give it with its name, as a property", p.Name, o.Flag+" "+o.Value)
+			c.fault(o.Origin, "%s: the value %q would be read as a property, because of the equals sign; give it with "+
+				"its name, as a property", p.Name, o.Flag+" "+o.Value)
 		}
 		if o.hasNUL() {
 			c.fault(o.Origin, "%s: %s contains a NUL byte: %q", p.Name, o.Flag, o.Words(symbolic))
@@ -124,15 +125,18 @@ func (c *checker) process(p Process) {
 			c.fault(o.Origin, "%s: %s is not UTF-8: %q", p.Name, o.Flag, o.Words(symbolic))
 		}
 		if size > MaxWord || len(o.Flag) > MaxWord {
-			c.fault(o.Origin, "%s: %.40s is %d bytes long, Linux allows %d for one argument", p.Name, o.Flag, max(size, len(o.Flag)), MaxWord)
+			c.fault(o.Origin, "%s: %.40s is %d bytes long, Linux allows %d for one argument",
+				p.Name, o.Flag, max(size, len(o.Flag)), MaxWord)
 		}
 	}
 	if total > MaxArgv {
 		c.fault(nil, "%s: the arguments take %d bytes, at most %d are allowed", p.Name, total, MaxArgv)
 	}
 	for _, v := range p.Env {
-		if v.Name == "" || v.Name[0] <= '9' || strings.Trim(v.Name, variableBytes) != "" || strings.IndexByte(v.Value, 0) >= 0 {
-			c.fault(nil, "%s: environment variable %q=%q cannot be set; a name has letters, digits and _", p.Name, v.Name, v.Value)
+		if v.Name == "" || v.Name[0] <= '9' || strings.Trim(v.Name, variableBytes) != "" ||
+			strings.IndexByte(v.Value, 0) >= 0 {
+			c.fault(nil, "%s: environment variable %q=%q cannot be set; a name has letters, digits and _",
+				p.Name, v.Name, v.Value)
 		}
 	}
 }
@@ -177,7 +181,8 @@ func (c *checker) descriptors() {
 	for _, t := range c.plan.Taps {
 		add(t.Name, t.Origin)
 		if t.Name == "" || len(t.Name) > maxIfname || strings.ContainsAny(t.Name, "/ ") || unprintable(t.Name) {
-			c.fault(t.Origin, "tap %q: the name of an interface has 1 to %d bytes, no slash and no blank", t.Name, maxIfname)
+			c.fault(t.Origin, "tap %q: the name of an interface has 1 to %d bytes, no slash and no blank",
+				t.Name, maxIfname)
 		}
 	}
 	for _, l := range c.plan.Listeners {
@@ -253,7 +258,8 @@ func (c *checker) sockets() {
 	users := map[string]string{}
 	check := func(path, what string, origin Origin) {
 		if len(path) > MaxSocketPath {
-			c.fault(origin, "socket %s (%s): the path has %d bytes, unix sockets allow %d; use a shorter runtimeDir", path, what, len(path), MaxSocketPath)
+			c.fault(origin, "socket %s (%s): the path has %d bytes, unix sockets allow %d; use a shorter runtimeDir",
+				path, what, len(path), MaxSocketPath)
 		}
 		if other, ok := users[path]; ok {
 			c.fault(origin, "socket %s is meant for %s and for %s", path, other, what)
@@ -268,7 +274,8 @@ func (c *checker) sockets() {
 	}
 	for _, o := range c.plan.QEMU.options() {
 		if path, ok := o.Get("path"); ok && o.Flag == "-chardev" && o.Value == "socket" && len(path) > MaxSocketPath {
-			c.fault(o.Origin, "-chardev socket: the path %s has %d bytes, unix sockets allow %d", path, len(path), MaxSocketPath)
+			c.fault(o.Origin, "-chardev socket: the path %s has %d bytes, unix sockets allow %d",
+				path, len(path), MaxSocketPath)
 		}
 	}
 }
@@ -303,7 +310,8 @@ func (c *checker) rules() {
 			device("memory", r.Device)
 			c.onlyOne(r, &memory)
 			if r.Base < 1 || r.Maximum < r.Base || r.Block < 1 {
-				c.fault(nil, "hotplug.memory: base = %d, maximum = %d, block = %d; want 1 <= base <= maximum and a block", r.Base, r.Maximum, r.Block)
+				c.fault(nil, "hotplug.memory: base = %d, maximum = %d, block = %d; want 1 <= base <= maximum and a "+
+					"block", r.Base, r.Maximum, r.Block)
 			}
 		case Medium:
 			device("medium", r.Device)

@@ -92,7 +92,10 @@ func FuzzShell(f *testing.F) {
 			Args: []plan.Option{
 				{Flag: "--split-string=" + printf + ` %s\\0 "${VARIABLE}"`},
 				{Flag: "-flag", Value: word},
-				{Flag: "-list", List: true, Properties: []plan.Property{{Key: "key", Value: value}, {Key: "fd", Descriptor: name}}},
+				{Flag: "-list", List: true, Properties: []plan.Property{
+					{Key: "key", Value: value},
+					{Key: "fd", Descriptor: name},
+				}},
 			},
 		}, Listeners: []plan.Listener{{Name: name, Path: "/run/s"}}}
 		if len(p.Check()) > 0 {

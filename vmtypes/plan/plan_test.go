@@ -13,7 +13,10 @@ import (
 )
 
 func device(driver string, props ...string) plan.Option {
-	o := plan.Option{Flag: "-device", Value: driver, List: true, Origin: plan.Origin{{File: "x.star", Line: 3, Function: "launch"}}}
+	o := plan.Option{
+		Flag: "-device", Value: driver, List: true,
+		Origin: plan.Origin{{File: "x.star", Line: 3, Function: "launch"}},
+	}
 	for i := 0; i < len(props); i += 2 {
 		o.Properties = append(o.Properties, plan.Property{Key: props[i], Value: props[i+1]})
 	}
@@ -38,12 +41,18 @@ func TestWordsDoubleCommasInListsOnly(t *testing.T) {
 		option plan.Option
 		want   []string
 	}{
-		"flag":            {plan.Option{Flag: "-nodefaults"}, []string{"-nodefaults"}},
-		"raw value":       {plan.Option{Flag: "-append", Value: "a,b"}, []string{"-append", "a,b"}},
-		"list":            {device("virtio-blk-pci", "serial", "a,b"), []string{"-device", "virtio-blk-pci,serial=a,,b"}},
-		"value in list":   {device("x,y=z"), []string{"-device", "x,,y=z"}},
-		"properties only": {plan.Option{Flag: "-name", List: true, Properties: []plan.Property{{Key: "guest", Value: "vm"}}}, []string{"-name", "guest=vm"}},
-		"empty list":      {plan.Option{Flag: "-boot", List: true}, []string{"-boot", ""}},
+		"flag":      {plan.Option{Flag: "-nodefaults"}, []string{"-nodefaults"}},
+		"raw value": {plan.Option{Flag: "-append", Value: "a,b"}, []string{"-append", "a,b"}},
+		"list": {
+			device("virtio-blk-pci", "serial", "a,b"),
+			[]string{"-device", "virtio-blk-pci,serial=a,,b"},
+		},
+		"value in list": {device("x,y=z"), []string{"-device", "x,,y=z"}},
+		"properties only": {plan.Option{
+			Flag: "-name", List: true,
+			Properties: []plan.Property{{Key: "guest", Value: "vm"}},
+		}, []string{"-name", "guest=vm"}},
+		"empty list": {plan.Option{Flag: "-boot", List: true}, []string{"-boot", ""}},
 	} {
 		require.Equal(t, c.want, c.option.Words(func(string) string { return "" }), name)
 	}
@@ -52,7 +61,10 @@ func TestWordsDoubleCommasInListsOnly(t *testing.T) {
 func TestDescriptorsAreNumberedInOrderOfUse(t *testing.T) {
 	t.Parallel()
 	netdev := func(id, tap string) plan.Option {
-		return plan.Option{Flag: "-netdev", Value: "tap", List: true, Properties: []plan.Property{{Key: "id", Value: id}, {Key: "fd", Descriptor: tap}}}
+		return plan.Option{
+			Flag: "-netdev", Value: "tap", List: true,
+			Properties: []plan.Property{{Key: "id", Value: id}, {Key: "fd", Descriptor: tap}},
+		}
 	}
 	p := machine(netdev("net0", "vmtap1"), netdev("net1", "vmtap0"))
 	p.Taps = []plan.Tap{{Name: "vmtap0", Bridge: "br0"}, {Name: "vmtap1", Bridge: "br0"}}
@@ -65,7 +77,10 @@ func TestCheckFindsWhatQEMUWouldFindLate(t *testing.T) {
 	t.Parallel()
 	withTap := machine()
 	withTap.Taps = []plan.Tap{{Name: "a-name-of-16-byte", Bridge: "br0"}}
-	wantsTap := machine(plan.Option{Flag: "-netdev", Value: "tap", List: true, Properties: []plan.Property{{Key: "fd", Descriptor: "nobody"}}})
+	wantsTap := machine(plan.Option{
+		Flag: "-netdev", Value: "tap", List: true,
+		Properties: []plan.Property{{Key: "fd", Descriptor: "nobody"}},
+	})
 	noExecutable := machine()
 	noExecutable.QEMU.Executable = ""
 	longSocket := machine()
@@ -76,32 +91,53 @@ func TestCheckFindsWhatQEMUWouldFindLate(t *testing.T) {
 		plan *plan.Plan
 		want string
 	}{
-		"no executable":      {noExecutable, "qemu has no executable"},
-		"duplicate id":       {machine(device("a", "id", "x"), device("b", "id", "x")), `the device "x" exists already, made at x.star:3 launch`},
-		"missing chardev":    {machine(device("virtserialport", "chardev", "nope")), "there is no chardev of that name"},
-		"missing drive":      {machine(device("virtio-blk-pci", "drive", "nope")), "there is no block node of that name"},
+		"no executable": {noExecutable, "qemu has no executable"},
+		"duplicate id": {
+			machine(device("a", "id", "x"), device("b", "id", "x")),
+			`the device "x" exists already, made at x.star:3 launch`,
+		},
+		"missing chardev": {
+			machine(device("virtserialport", "chardev", "nope")),
+			"there is no chardev of that name",
+		},
+		"missing drive": {
+			machine(device("virtio-blk-pci", "drive", "nope")),
+			"there is no block node of that name",
+		},
 		"missing object":     {machine(device("virtio-rng-pci", "rng", "nope")), "there is no object of that name"},
 		"paused":             {machine(plan.Option{Flag: "-S"}), "the runner starts the machine paused by itself"},
 		"paused, two dashes": {machine(plan.Option{Flag: "--S"}), "the runner starts the machine paused by itself"},
-		"monitor":            {machine(plan.Option{Flag: "-qmp", Value: "stdio"}), "the runner makes the monitor by itself"},
-		"NUL":                {machine(device("a", "b", "c\x00d")), "contains a NUL byte"},
-		"nothing said":       {machine(plan.Option{Flag: "-boot", List: true}), "neither a value nor properties"},
-		"long word":          {machine(device("a", "b", strings.Repeat("c", plan.MaxWord))), "Linux allows"},
-		"many options":       {machine(make([]plan.Option, plan.MaxOptions+1)...), "at most 16384 are allowed"},
-		"unused tap":         {withTap, "is not used by any option"},
-		"long tap":           {withTap, "1 to 15 bytes"},
-		"unknown tap":        {wantsTap, "no part has a tap or a listener of that name"},
-		"long socket":        {longSocket, "unix sockets allow 107"},
-		"no balloon":         {rules(plan.Balloon{Device: "balloon0", Maximum: 1}), `no device with the id "balloon0"`},
-		"cpu pattern":        {rules(plan.CPUs{Boot: 1, Maximum: 2, ID: "cpu-%s"}), "must contain one %d"},
-		"cpu bounds":         {rules(plan.CPUs{Boot: 2, Maximum: 1, ID: "cpu-%d"}), "1 <= boot <= maximum"},
-		"no medium":          {rules(plan.Medium{Device: "cd0"}), `no device with the id "cd0"`},
-		"protocol":           {rules(plan.Password{Protocol: "rdp"}), "want spice or vnc"},
-		"rule twice":         {twice, "is there twice"},
-		"no disk":            {rules(plan.Disk{Device: "disk0"}), `no device with the id "disk0"`},
-		"no memory":          {rules(plan.Memory{Device: "mem0", Base: 1, Maximum: 2, Block: 1}), `no device with the id "mem0"`},
-		"memory bounds":      {rules(plan.Memory{Device: "mem0", Base: 2, Maximum: 1, Block: 1}), "1 <= base <= maximum"},
-		"memory two ways":    {rules(plan.Memory{Device: "m"}, plan.Balloon{Device: "b"}), "would both follow vm.currentRam"},
+		"monitor": {
+			machine(plan.Option{Flag: "-qmp", Value: "stdio"}),
+			"the runner makes the monitor by itself",
+		},
+		"NUL":          {machine(device("a", "b", "c\x00d")), "contains a NUL byte"},
+		"nothing said": {machine(plan.Option{Flag: "-boot", List: true}), "neither a value nor properties"},
+		"long word":    {machine(device("a", "b", strings.Repeat("c", plan.MaxWord))), "Linux allows"},
+		"many options": {machine(make([]plan.Option, plan.MaxOptions+1)...), "at most 16384 are allowed"},
+		"unused tap":   {withTap, "is not used by any option"},
+		"long tap":     {withTap, "1 to 15 bytes"},
+		"unknown tap":  {wantsTap, "no part has a tap or a listener of that name"},
+		"long socket":  {longSocket, "unix sockets allow 107"},
+		"no balloon":   {rules(plan.Balloon{Device: "balloon0", Maximum: 1}), `no device with the id "balloon0"`},
+		"cpu pattern":  {rules(plan.CPUs{Boot: 1, Maximum: 2, ID: "cpu-%s"}), "must contain one %d"},
+		"cpu bounds":   {rules(plan.CPUs{Boot: 2, Maximum: 1, ID: "cpu-%d"}), "1 <= boot <= maximum"},
+		"no medium":    {rules(plan.Medium{Device: "cd0"}), `no device with the id "cd0"`},
+		"protocol":     {rules(plan.Password{Protocol: "rdp"}), "want spice or vnc"},
+		"rule twice":   {twice, "is there twice"},
+		"no disk":      {rules(plan.Disk{Device: "disk0"}), `no device with the id "disk0"`},
+		"no memory": {
+			rules(plan.Memory{Device: "mem0", Base: 1, Maximum: 2, Block: 1}),
+			`no device with the id "mem0"`,
+		},
+		"memory bounds": {
+			rules(plan.Memory{Device: "mem0", Base: 2, Maximum: 1, Block: 1}),
+			"1 <= base <= maximum",
+		},
+		"memory two ways": {
+			rules(plan.Memory{Device: "m"}, plan.Balloon{Device: "b"}),
+			"would both follow vm.currentRam",
+		},
 	} {
 		require.Contains(t, faults(c.plan), c.want, name)
 	}
@@ -110,7 +146,8 @@ func TestCheckFindsWhatQEMUWouldFindLate(t *testing.T) {
 // What Shell prints gives a POSIX shell the same words that QEMU gets.
 func TestShellFormMeansTheSame(t *testing.T) {
 	t.Parallel()
-	p := machine(device("x", "serial", `it's $(id) "quoted"`, "empty", ""), plan.Option{Flag: "-append", Value: "a\nb *"})
+	p := machine(device("x", "serial", `it's $(id) "quoted"`, "empty", ""),
+		plan.Option{Flag: "-append", Value: "a\nb *"})
 	p.QEMU.Executable = "/usr/bin/printf"
 	p.QEMU.Args = append([]plan.Option{{Flag: `%s\0`}}, p.QEMU.Args...)
 	out, err := exec.CommandContext(t.Context(), "sh", "-c", p.Shell()).Output()
@@ -143,8 +180,10 @@ func TestBlameFindsTheOptionQEMUComplainsAbout(t *testing.T) {
 	require.Equal(t, &p.Args[0], p.Blame("qemu-system-x86_64: -device virtio-blk-pci: drive property not set"))
 	require.Nil(t, p.Blame("qemu-system-x86_64: terminating on signal 15"))
 	require.Nil(t, p.Blame("qemu-system-x86_64: unsupported machine type\n"), "there is no -machine")
-	p.Args = append(p.Args, plan.Option{Flag: "-machine", Value: "q36"}, plan.Option{Flag: "-cpu", Value: "a"}, plan.Option{Flag: "-cpu", Value: "b"})
-	require.Equal(t, "q36", p.Blame("qemu-system-x86_64: unsupported machine type\nUse -machine help to list supported machines\n").Value)
+	p.Args = append(p.Args, plan.Option{Flag: "-machine", Value: "q36"}, plan.Option{Flag: "-cpu", Value: "a"},
+		plan.Option{Flag: "-cpu", Value: "b"})
+	require.Equal(t, "q36", p.Blame("qemu-system-x86_64: unsupported machine type\nUse -machine help to list "+
+		"supported machines\n").Value)
 	require.Nil(t, p.Blame("qemu-system-x86_64: unable to find CPU model 'b'"), "there are two")
 }
 
@@ -160,6 +199,7 @@ func TestNamesAndValuesThatWouldBeMisread(t *testing.T) {
 	for _, name := range []string{"", "1A", "A B", "A=", "A;B"} {
 		p = machine()
 		p.QEMU.Env = []plan.Variable{{Name: name}}
-		require.Equal(t, fmt.Sprintf(`qemu: environment variable %q="" cannot be set; a name has letters, digits and _`, name), faults(p))
+		require.Equal(t, fmt.Sprintf(`qemu: environment variable %q="" cannot be set; a name has letters, digits and _`,
+			name), faults(p))
 	}
 }

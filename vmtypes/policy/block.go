@@ -79,7 +79,8 @@ func access(readOnly bool) string {
 // a prefix, "file.filename".
 func (c *checker) node(kind string, list []plan.Property, value string) {
 	if value != "" {
-		c.deny(strconv.Quote(value) + " is written in one piece, so that it can hold anything; give its properties one by one")
+		c.deny(strconv.Quote(value) + " is written in one piece, so that it can hold anything; give its properties " +
+			"one by one")
 		return
 	}
 	driver := ""

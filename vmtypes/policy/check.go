@@ -79,7 +79,10 @@ func (p *Policy) Check(made *plan.Plan, s Subject) error {
 	}
 	c := &checker{policy: p, subject: s}
 	if c.rule, c.number = p.ruleFor(s.Folder); c.rule == nil {
-		c.violations = []Violation{{What: "types of " + s.Folder, Why: "no rule is for them", Rule: c.policy.place("rules")}}
+		c.violations = []Violation{{
+			What: "types of " + s.Folder, Why: "no rule is for them",
+			Rule: c.policy.place("rules"),
+		}}
 		return &Error{Type: made.Type, Violations: c.violations}
 	}
 	if !s.Sample {
@@ -171,8 +174,8 @@ func (c *checker) allow(list, word, name string) bool {
 func (c *checker) patterns(list string) []string {
 	r := c.rule
 	own := map[string][]string{
-		"flags": r.Flags, "devices": r.Devices, "backends": r.Backends, "read": r.Read, "write": r.Write, "programs": r.Programs,
-		"environment": r.Environment, "networks": r.Networks, "listen": r.Listen, "options": r.Options,
+		"flags": r.Flags, "devices": r.Devices, "backends": r.Backends, "read": r.Read, "write": r.Write,
+		"programs": r.Programs, "environment": r.Environment, "networks": r.Networks, "listen": r.Listen, "options": r.Options,
 	}[list]
 	var all []string
 	for _, pattern := range own {
@@ -192,7 +195,9 @@ func (c *checker) file(access, name string) {
 		c.denied(access, verb+strconv.Quote(name)+": the name of a file must be absolute, without . and ..")
 		return
 	}
-	if slices.ContainsFunc(c.subject.Reserved, func(own string) bool { return name == own || within(name, own) || within(own, name) }) {
+	if slices.ContainsFunc(c.subject.Reserved, func(own string) bool {
+		return name == own || within(name, own) || within(own, name)
+	}) {
 		c.denied("", verb+name+": it is the runner's own, or holds what is")
 		return
 	}
@@ -241,10 +246,15 @@ func (p *Policy) CheckDirectories(dataDir, runtimeDir string) error {
 
 func (p *Policy) directories(dataDir, runtimeDir string) (violations []Violation) {
 	for i, dir := range []string{dataDir, runtimeDir} {
-		if dir == "" || slices.ContainsFunc(p.Directories, func(pattern string) bool { return match(pattern, dir) }) && path.Clean(dir) == dir {
+		if dir == "" || slices.ContainsFunc(p.Directories, func(pattern string) bool { return match(pattern, dir) }) &&
+			path.Clean(dir) == dir {
 			continue
 		}
-		violations = append(violations, Violation{What: []string{"dataDir", "runtimeDir"}[i], Why: dir + " is not in the list directories", Rule: p.place("directories")})
+		violations = append(violations, Violation{
+			What: []string{"dataDir", "runtimeDir"}[i],
+			Why:  dir + " is not in the list directories",
+			Rule: p.place("directories"),
+		})
 	}
 	return violations
 }
@@ -256,7 +266,8 @@ func (c *checker) listen(host, port string) {
 	}
 	where := host + ":" + port
 	for _, pattern := range c.patterns("listen") {
-		if pattern == where || matchWord(pattern, where) && (host != "*" || strings.HasPrefix(pattern, "*:") || strings.HasPrefix(pattern, "**")) {
+		everywhere := strings.HasPrefix(pattern, "*:") || strings.HasPrefix(pattern, "**")
+		if pattern == where || matchWord(pattern, where) && (host != "*" || everywhere) {
 			return
 		}
 	}

@@ -20,8 +20,8 @@ func stockWords(list string) []string {
 		return qemuopt.StockDevices()
 	}
 	return strings.Fields(map[string]string{
-		"read": "/usr/share/OVMF/** /usr/share/AAVMF/** /usr/share/edk2/** /usr/share/edk2-ovmf/** /usr/share/qemu/** " +
-			"/usr/local/share/qemu/** /dev/urandom",
+		"read": "/usr/share/OVMF/** /usr/share/AAVMF/** /usr/share/edk2/** /usr/share/edk2-ovmf/** " +
+			"/usr/share/qemu/** /usr/local/share/qemu/** /dev/urandom",
 		"programs": "/usr/bin/qemu-system-* /usr/local/bin/qemu-system-* /usr/libexec/qemu-kvm",
 		"helpers":  "/usr/bin/swtpm /usr/local/bin/swtpm",
 		"networks": "masquerade user",

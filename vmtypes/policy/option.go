@@ -188,7 +188,8 @@ func (c *checker) global(o *plan.Option) {
 
 // netdev judges -netdev.
 func (c *checker) netdev(o *plan.Option) {
-	if o.Value == "tap" && !slices.ContainsFunc(o.Properties, func(p plan.Property) bool { return p.Descriptor != "" }) {
+	if o.Value == "tap" &&
+		!slices.ContainsFunc(o.Properties, func(p plan.Property) bool { return p.Descriptor != "" }) {
 		c.deny("QEMU would open an interface by itself, and run a script; give it the descriptor of a tap")
 	}
 	if o.Value != "user" {

@@ -124,7 +124,8 @@ func (p *Policy) faults() []yamlfile.Problem {
 	}
 	for i, pattern := range p.Directories {
 		if !strings.HasPrefix(pattern, "/") || path.Clean(pattern) != pattern {
-			fault(fmt.Sprintf("directories[%d]", i), fmt.Sprintf("%q is no absolute path", pattern), "such as /var/lib/vmrunner/**")
+			fault(fmt.Sprintf("directories[%d]", i), fmt.Sprintf("%q is no absolute path", pattern),
+				"such as /var/lib/vmrunner/**")
 		}
 	}
 	for i := range p.Rules {
@@ -139,24 +140,28 @@ func (r *Rule) faults(at string, fault func(path, message, hint string)) {
 	}
 	for i, pattern := range r.Types {
 		if pattern != Stock && !strings.HasPrefix(pattern, "/") {
-			fault(fmt.Sprintf("%s.types[%d]", at, i), fmt.Sprintf("%q is neither an absolute path nor stock", pattern), "")
+			fault(fmt.Sprintf("%s.types[%d]", at, i),
+				fmt.Sprintf("%q is neither an absolute path nor stock", pattern), "")
 		}
 	}
 	for name, list := range map[string][]string{"read": r.Read, "write": r.Write, "programs": r.Programs} {
 		for i, pattern := range list {
 			if pattern != Stock && (!strings.HasPrefix(pattern, "/") || path.Clean(pattern) != pattern) {
-				fault(fmt.Sprintf("%s.%s[%d]", at, name, i), fmt.Sprintf("%q is neither an absolute path nor stock", pattern), "")
+				fault(fmt.Sprintf("%s.%s[%d]", at, name, i),
+					fmt.Sprintf("%q is neither an absolute path nor stock", pattern), "")
 			}
 		}
 	}
 	for i, pattern := range r.Flags {
 		if pattern != Stock && !strings.HasPrefix(pattern, "-") {
-			fault(fmt.Sprintf("%s.flags[%d]", at, i), fmt.Sprintf("%q is neither a flag nor stock", pattern), "a flag begins with a dash: -"+pattern)
+			fault(fmt.Sprintf("%s.flags[%d]", at, i),
+				fmt.Sprintf("%q is neither a flag nor stock", pattern), "a flag begins with a dash: -"+pattern)
 		}
 	}
 	for i, pattern := range r.Exact {
 		if !strings.HasPrefix(pattern, "-") {
-			fault(fmt.Sprintf("%s.exact[%d]", at, i), fmt.Sprintf("%q is no option", pattern), "such as -smbios type=3,asset=*")
+			fault(fmt.Sprintf("%s.exact[%d]", at, i), fmt.Sprintf("%q is no option", pattern),
+				"such as -smbios type=3,asset=*")
 		}
 	}
 	for i, pattern := range r.Listen {
@@ -169,7 +174,9 @@ func (r *Rule) faults(at string, fault func(path, message, hint string)) {
 // ruleFor returns the rule for the types of a folder, and its number.
 func (p *Policy) ruleFor(folder string) (*Rule, int) {
 	for i := range p.Rules {
-		if slices.ContainsFunc(p.Rules[i].Types, func(pattern string) bool { return pattern == folder || pattern != Stock && match(pattern, folder) }) {
+		if slices.ContainsFunc(p.Rules[i].Types, func(pattern string) bool {
+			return pattern == folder || pattern != Stock && match(pattern, folder)
+		}) {
 			return &p.Rules[i], i
 		}
 	}

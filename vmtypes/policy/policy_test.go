@@ -45,91 +45,273 @@ type attack struct{ about, part, want string }
 func attacks() []attack {
 	options := func(text string) string { return "part(options = [" + text + "])" }
 	return []attack{
-		{"a flag", options(`option("-plugin", "/tmp/x.so")`), "-plugin /tmp/x.so: the flag -plugin is not in its list flags"},
+		{"a flag", options(`option("-plugin", "/tmp/x.so")`), "-plugin /tmp/x.so: the flag -plugin is not in its list " +
+			"flags"},
 		{"a flag with two dashes", options(`option("--plugin", "/tmp/x.so")`), "the flag -plugin is not in its list"},
 		{"a flag that nobody knows", options(`option("-incoming", "exec:sh")`), "it is written in one piece"},
 		{"-set", options(`option("-set", "device.nic0.romfile=/etc/shadow")`), "it is written in one piece"},
-		{"a device", options(`option("-device", "usb-mtp", {"rootdir": "/"})`), "the device usb-mtp is not in its list devices"},
-		{"a device by its property", options(`option("-device", None, {"driver": "usb-mtp", "id": "x"})`), "the device usb-mtp is not"},
+		{
+			"a device", options(`option("-device", "usb-mtp", {"rootdir": "/"})`),
+			"the device usb-mtp is not in its list devices",
+		},
+		{
+			"a device by its property", options(`option("-device", None, {"driver": "usb-mtp", "id": "x"})`),
+			"the device usb-mtp is not",
+		},
 		{"two drivers", options(`option("-device", "usb-kbd", {"driver": "usb-mtp"})`), "it names two drivers"},
 		{"a device in one piece", options(`option("-device", "usb-kbd,driver=usb-mtp")`), "is no name of a device"},
 		{"a device as JSON", options(`option("-device", "{\"driver\":\"usb-mtp\"}")`), "is no name of a device"},
-		{"a comma in a value", options(`option("-device", "virtio-rng-pci", {"rng": "rng0-source,romfile=/etc/shadow"})`), ""}, // is doubled: it stays a name
-		{"a ROM file", options(`option("-device", "virtio-net-pci", {"romfile": "/etc/shadow"})`), "reading /etc/shadow is not allowed"},
-		{"a relative ROM file", options(`option("-device", "virtio-net-pci", {"romfile": "../../etc/shadow"})`), "must be absolute"},
-		{"a ROM file by -global", options(`option("-global", "virtio-net-pci.romfile=/etc/shadow")`), "reading /etc/shadow is not allowed"},
-		{"the same, in its other form", options(`option("-global", None, {"driver": "virtio-net-pci", "property": "romfile", "value": "/etc/shadow"})`), "reading /etc/shadow is not allowed"},
+		{
+			"a comma in a value",
+			options(`option("-device", "virtio-rng-pci", {"rng": "rng0-source,romfile=/etc/shadow"})`), "",
+		},
+		// is doubled: it stays a name
+		{
+			"a ROM file", options(`option("-device", "virtio-net-pci", {"romfile": "/etc/shadow"})`),
+			"reading /etc/shadow is not allowed",
+		},
+		{
+			"a relative ROM file", options(`option("-device", "virtio-net-pci", {"romfile": "../../etc/shadow"})`),
+			"must be absolute",
+		},
+		{
+			"a ROM file by -global", options(`option("-global", "virtio-net-pci.romfile=/etc/shadow")`),
+			"reading /etc/shadow is not allowed",
+		},
+		{
+			"the same, in its other form",
+			options(`option("-global", None, {"driver": "virtio-net-pci", "property": "romfile", "value": "/etc/shadow"})`), "reading /etc/shadow is not allowed",
+		},
 		{"-global of another device", options(`option("-global", "usb-mtp.rootdir=/")`), "the device usb-mtp is not"},
-		{"a property that nobody knows", options(`option("-device", "virtio-net-pci", {"x-file": "/etc/shadow"})`), "what the property x-file can do"},
-		{"a host device", options(`option("-device", "vfio-pci", {"host": "0000:01:00.0"})`), "what the property host can do"},
-		{"a host device by its path", options(`option("-device", "vfio-pci", {"host": "0000:3b:00.0", "id": "g", "sysfsdev": "/sys/x"})`), "what the property"},
-		{"a file for the guest's loader", options(`option("-device", "guest-loader", {"kernel": "/etc/shadow", "addr": 0})`), "reading /etc/shadow is not allowed"},
+		{
+			"a property that nobody knows", options(`option("-device", "virtio-net-pci", {"x-file": "/etc/shadow"})`),
+			"what the property x-file can do",
+		},
+		{
+			"a host device", options(`option("-device", "vfio-pci", {"host": "0000:01:00.0"})`),
+			"what the property host can do",
+		},
+		{
+			"a host device by its path",
+			options(`option("-device", "vfio-pci", {"host": "0000:3b:00.0", "id": "g", "sysfsdev": "/sys/x"})`), "what the property",
+		},
+		{
+			"a file for the guest's loader",
+			options(`option("-device", "guest-loader", {"kernel": "/etc/shadow", "addr": 0})`), "reading /etc/shadow " +
+				"is not allowed",
+		},
 		{"a block node", options(`option("-blockdev", None, {"driver": "file", "node-name": "x", "filename": "/etc/shadow"})`), "writing /etc/shadow is not allowed"},
-		{"a block node for reading", options(`option("-blockdev", None, {"driver": "file", "node-name": "x", "filename": "/etc/shadow", "read-only": True})`), "reading /etc/shadow is not allowed"},
+		{
+			"a block node for reading",
+			options(`option("-blockdev", None, {"driver": "file", "node-name": "x", "filename": "/etc/shadow", "read-only": True})`), "reading /etc/shadow is not allowed",
+		},
 		{"read-only twice", options(`option("-blockdev", None, {"driver": "file", "node-name": "x", "filename": "/boot/x", "read-only": ["on", "off"]})`), "writing /boot/x is not allowed"},
-		{"a block node within another", options(`option("-blockdev", None, {"driver": "qcow2", "node-name": "x", "file.driver": "file", "file.filename": "/etc/shadow"})`), "writing /etc/shadow is not allowed"},
+		{
+			"a block node within another",
+			options(`option("-blockdev", None, {"driver": "qcow2", "node-name": "x", "file.driver": "file", "file.filename": "/etc/shadow"})`), "writing /etc/shadow is not allowed",
+		},
 		{"a base image", options(`option("-blockdev", None, {"driver": "qcow2", "node-name": "x", "file": "disk0-file", "backing.driver": "raw", "backing.file.driver": "file", "backing.file.filename": "/etc/shadow"})`), "writing /etc/shadow is not allowed"},
-		{"a block node as JSON", options(`option("-blockdev", "{\"driver\":\"file\",\"filename\":\"/etc/shadow\"}")`), "written in one piece"},
-		{"a block node as a text", options(`option("-blockdev", "driver=file,filename=/etc/shadow")`), "written in one piece"},
+		{
+			"a block node as JSON", options(`option("-blockdev", "{\"driver\":\"file\",\"filename\":\"/etc/shadow\"}")`),
+			"written in one piece",
+		},
+		{
+			"a block node as a text", options(`option("-blockdev", "driver=file,filename=/etc/shadow")`),
+			"written in one piece",
+		},
 		{"a block driver", options(`option("-blockdev", None, {"driver": "nbd", "node-name": "x", "server.host": "evil"})`), "block driver nbd is not in its list backends"},
-		{"vvfat", options(`option("-drive", None, {"if": "none", "format": "raw", "file": "fat:rw:/etc"})`), "is no absolute path"},
-		{"JSON as the name of an image", options(`option("-drive", None, {"if": "none", "format": "raw", "file": "json:{\"driver\":\"file\"}"})`), "is no absolute path"},
-		{"an image of another folder", options(`option("-drive", None, {"if": "none", "format": "raw", "file": "/images/../etc/shadow"})`), "must be absolute, without . and .."},
-		{"an image that QEMU looks into", options(`option("-drive", None, {"if": "none", "file": "/images/a"})`), "without format"},
-		{"a file as a console", options(`option("-chardev", "file", {"id": "x", "path": "/etc/cron.d/x"})`), "chardev file is not in its list backends"},
-		{"a log of a console", options(`option("-chardev", "socket", {"id": "x", "path": "/run/vm/x", "server": True, "logfile": "/etc/cron.d/x"})`), "writing /etc/cron.d/x is not allowed"},
-		{"the monitor", options(`option("-chardev", "socket", {"id": "x", "path": "/run/vm/monitor.sock"})`), "/run/vm/monitor.sock: it is the runner's own"},
-		{"somebody's socket", options(`option("-chardev", "socket", {"id": "x", "path": "/var/run/docker.sock"})`), "writing /var/run/docker.sock is not allowed"},
-		{"an abstract socket", options(`option("-chardev", "socket", {"id": "x", "path": "/run/vm/x", "abstract": True})`), "an abstract socket"},
-		{"a descriptor by its number", options(`option("-chardev", "socket", {"id": "x", "fd": 3})`), "fd=3 is a descriptor by its number"},
+		{
+			"vvfat", options(`option("-drive", None, {"if": "none", "format": "raw", "file": "fat:rw:/etc"})`),
+			"is no absolute path",
+		},
+		{
+			"JSON as the name of an image",
+			options(`option("-drive", None, {"if": "none", "format": "raw", "file": "json:{\"driver\":\"file\"}"})`), "is no absolute path",
+		},
+		{
+			"an image of another folder",
+			options(`option("-drive", None, {"if": "none", "format": "raw", "file": "/images/../etc/shadow"})`), "must be absolute, without . and ..",
+		},
+		{
+			"an image that QEMU looks into", options(`option("-drive", None, {"if": "none", "file": "/images/a"})`),
+			"without format",
+		},
+		{
+			"a file as a console", options(`option("-chardev", "file", {"id": "x", "path": "/etc/cron.d/x"})`),
+			"chardev file is not in its list backends",
+		},
+		{
+			"a log of a console",
+			options(`option("-chardev", "socket", {"id": "x", "path": "/run/vm/x", "server": True, "logfile": "/etc/cron.d/x"})`), "writing /etc/cron.d/x is not allowed",
+		},
+		{
+			"the monitor", options(`option("-chardev", "socket", {"id": "x", "path": "/run/vm/monitor.sock"})`),
+			"/run/vm/monitor.sock: it is the runner's own",
+		},
+		{
+			"somebody's socket", options(`option("-chardev", "socket", {"id": "x", "path": "/var/run/docker.sock"})`),
+			"writing /var/run/docker.sock is not allowed",
+		},
+		{
+			"an abstract socket",
+			options(`option("-chardev", "socket", {"id": "x", "path": "/run/vm/x", "abstract": True})`), "an abstract " +
+				"socket",
+		},
+		{
+			"a descriptor by its number", options(`option("-chardev", "socket", {"id": "x", "fd": 3})`),
+			"fd=3 is a descriptor by its number",
+		},
 		{"a port", options(`option("-chardev", "socket", {"id": "x", "host": "0.0.0.0", "port": 4444, "server": True})`), "listening on 0.0.0.0:4444 is not in its list"},
-		{"a connection", options(`option("-chardev", "socket", {"id": "x", "host": "evil", "port": 4444})`), "it connects to evil:4444"},
-		{"the VM's whole directory", options(`option("-fsdev", "local", {"id": "x", "path": host.runtimeDir, "security_model": "none"})`), "the runner's own, or holds what is"},
-		{"the whole host", options(`option("-fsdev", "local", {"id": "x", "path": "/", "security_model": "none"})`), "the runner's own, or holds what is"},
-		{"a tap that QEMU opens", options(`option("-netdev", "tap", {"id": "x"})`), "run a script; give it the descriptor of a tap"},
+		{
+			"a connection", options(`option("-chardev", "socket", {"id": "x", "host": "evil", "port": 4444})`),
+			"it connects to evil:4444",
+		},
+		{
+			"the VM's whole directory",
+			options(`option("-fsdev", "local", {"id": "x", "path": host.runtimeDir, "security_model": "none"})`), "the runner's own, or holds what is",
+		},
+		{
+			"the whole host", options(`option("-fsdev", "local", {"id": "x", "path": "/", "security_model": "none"})`),
+			"the runner's own, or holds what is",
+		},
+		{
+			"a tap that QEMU opens", options(`option("-netdev", "tap", {"id": "x"})`),
+			"run a script; give it the descriptor of a tap",
+		},
 		{"a serial port to a file", options(`option("-serial", "file:/etc/cron.d/x")`), "QEMU could open anything"},
-		{"a secret", options(`option("-object", "secret", {"id": "x", "file": "/etc/shadow"})`), "object secret is not in its list backends"},
-		{"an object by its property", options(`option("-object", None, {"qom-type": "secret", "id": "x", "file": "/etc/shadow"})`), "is not known here"},
-		{"random numbers", options(`option("-object", "rng-random", {"id": "x", "filename": "/dev/sda"})`), "reading /dev/sda is not allowed"},
-		{"a script of a tap", options(`option("-netdev", "tap", {"id": "x", "script": "/tmp/evil"})`), "what the property script can do"},
-		{"a helper of a tap", options(`option("-netdev", "tap", {"id": "x", "helper": "/tmp/evil"})`), "what the property helper can do"},
+		{
+			"a secret", options(`option("-object", "secret", {"id": "x", "file": "/etc/shadow"})`),
+			"object secret is not in its list backends",
+		},
+		{
+			"an object by its property",
+			options(`option("-object", None, {"qom-type": "secret", "id": "x", "file": "/etc/shadow"})`), "is not " +
+				"known here",
+		},
+		{
+			"random numbers", options(`option("-object", "rng-random", {"id": "x", "filename": "/dev/sda"})`),
+			"reading /dev/sda is not allowed",
+		},
+		{
+			"a script of a tap", options(`option("-netdev", "tap", {"id": "x", "script": "/tmp/evil"})`),
+			"what the property script can do",
+		},
+		{
+			"a helper of a tap", options(`option("-netdev", "tap", {"id": "x", "helper": "/tmp/evil"})`),
+			"what the property helper can do",
+		},
 		{"a bridge helper", options(`option("-netdev", "bridge", {"id": "x", "br": "br1"})`), "is not known here"},
 		{"TFTP", options(`option("-netdev", "user", {"id": "x", "tftp": "/etc"})`), "reading /etc is not allowed"},
 		{"SMB", options(`option("-netdev", "user", {"id": "x", "smb": "/etc"})`), "what the property smb can do"},
-		{"a command for the network", options(`option("-netdev", "user", {"id": "x", "guestfwd": "tcp:10.0.2.100:1-cmd:sh"})`), "what the property guestfwd can do"},
-		{"a forward", options(`option("-netdev", "user", {"id": "x", "hostfwd": "tcp::22-:22"})`), "listening on *:22 is not in its list"},
-		{"another type in a netdev", options(`option("-netdev", "user", {"id": "x", "type": "tap"})`), "what the property type can do"},
+		{
+			"a command for the network",
+			options(`option("-netdev", "user", {"id": "x", "guestfwd": "tcp:10.0.2.100:1-cmd:sh"})`), "what the " +
+				"property guestfwd can do",
+		},
+		{
+			"a forward", options(`option("-netdev", "user", {"id": "x", "hostfwd": "tcp::22-:22"})`),
+			"listening on *:22 is not in its list",
+		},
+		{
+			"another type in a netdev", options(`option("-netdev", "user", {"id": "x", "type": "tap"})`),
+			"what the property type can do",
+		},
 		{"SPICE", options(`option("-spice", None, {"port": 5900, "disable-ticketing": True})`), "listening on *:5900"},
 		{"VNC", options(`option("-vnc", "0.0.0.0:1")`), "listening on 0.0.0.0:5901"},
-		{"VNC by a web socket", options(`option("-vnc", None, {"vnc": "127.0.0.1:1", "websocket": 80})`), "websocket listens or connects elsewhere"},
-		{"the file of a table", options(`option("-smbios", None, {"type": 11, "path": "/etc/shadow"})`), "reading /etc/shadow is not allowed"},
-		{"a file for the firmware", options(`option("-fw_cfg", None, {"name": "opt/x", "file": "/etc/shadow"})`), "reading /etc/shadow is not allowed"},
+		{
+			"VNC by a web socket", options(`option("-vnc", None, {"vnc": "127.0.0.1:1", "websocket": 80})`),
+			"websocket listens or connects elsewhere",
+		},
+		{
+			"the file of a table", options(`option("-smbios", None, {"type": 11, "path": "/etc/shadow"})`),
+			"reading /etc/shadow is not allowed",
+		},
+		{
+			"a file for the firmware", options(`option("-fw_cfg", None, {"name": "opt/x", "file": "/etc/shadow"})`),
+			"reading /etc/shadow is not allowed",
+		},
 		{"a kernel", options(`option("-kernel", "/etc/shadow")`), "reading /etc/shadow is not allowed"},
-		{"a picture at the start", options(`option("-boot", None, {"splash": "/etc/shadow"})`), "reading /etc/shadow is not allowed"},
-		{"a dump of the machine", "part(machine = {\"dumpdtb\": \"/etc/cron.d/x\"})", "writing /etc/cron.d/x is not allowed"},
+		{
+			"a picture at the start", options(`option("-boot", None, {"splash": "/etc/shadow"})`),
+			"reading /etc/shadow is not allowed",
+		},
+		{
+			"a dump of the machine", "part(machine = {\"dumpdtb\": \"/etc/cron.d/x\"})",
+			"writing /etc/cron.d/x is not allowed",
+		},
 		{"no sandbox", "replace(standard(vm, host), remove = [\"-sandbox\"])", "it runs without -sandbox"},
 		{"a sandbox with a hole", options(`option("-sandbox", "off")`), "-sandbox more than once"},
-		{"a helper", `part(helpers = [process("x", "/bin/sh", ["-c", "id"])])`, "it runs /bin/sh -c id, which is not in its list helpers"},
+		{
+			"a helper", `part(helpers = [process("x", "/bin/sh", ["-c", "id"])])`,
+			"it runs /bin/sh -c id, which is not in its list helpers",
+		},
 		{"swtpm elsewhere", `part(helpers = [process("x", "/usr/bin/swtpm", ["socket", option("--tpmstate", None, {"dir": "/etc"})], dir = host.dataDir)])`, "which is not in its list helpers"},
-		{"swtpm in another folder", `part(helpers = [process("x", "/usr/bin/swtpm", ["socket"], dir = "/etc")])`, "writing /etc is not allowed"},
+		{
+			"swtpm in another folder", `part(helpers = [process("x", "/usr/bin/swtpm", ["socket"], dir = "/etc")])`,
+			"writing /etc is not allowed",
+		},
 		{"swtpm with more", `part(helpers = [process("x", "/usr/bin/swtpm", ["socket", "--log", "file=/etc/x"], dir = host.dataDir)])`, "which is not in its list helpers"},
-		{"a helper's way out", `part(helpers = [process("x", "/usr/libexec/virtiofsd", ["--shared-dir=/srv/web/../../etc"])])`, "which is not in its list helpers"},
-		{"a variable", `part(env = {"LD_PRELOAD": "/tmp/x.so"})`, "QEMU: the environment variable LD_PRELOAD is not in its list environment"},
-		{"a variable of a helper", `part(helpers = [process("x", "/usr/libexec/virtiofsd", ["--fd=3"], env = {"LD_PRELOAD": "x"})])`, "the environment variable LD_PRELOAD"},
-		{"a program", "replace(standard(vm, host), executable = \"/tmp/qemu-system-x86_64\")", "the program /tmp/qemu-system-x86_64 is not"},
-		{"a program behind dots", "replace(standard(vm, host), executable = \"/usr/bin/qemu-system-/../../../tmp/x\")", "is not in its list programs"},
-		{"a copy of a secret", `part(files = [copy_once("/etc/shadow", to = host.dataDir + "/x")])`, "the file /data/x: reading /etc/shadow is not allowed"},
-		{"a copy to a bad place", `part(files = [copy_once("/boot/x", to = "/root/.ssh/authorized_keys")])`, "writing /root/.ssh/authorized_keys is not allowed"},
-		{"a bridge", options(`option("-netdev", "tap", {"id": "x", "fd": tap("t0", bridge = "br-secret")})`), ""}, // a tap that is no part of the plan is a fault of its own
-		{"a bridge of the plan", `part(taps = [tap("t0", bridge = "br-secret")], options = [option("-netdev", "tap", {"id": "x", "fd": tap("t0", bridge = "br-secret")})])`, "the bridge br-secret is not in its list networks"},
-		{"a forward of a private network", `part(taps = [tap("t0", subnet = "10.1.0.0/24", ports = [struct(protocol = "tcp", address = "", host = 22, guest = 22)])], options = [option("-netdev", "tap", {"id": "x", "fd": tap("t0", subnet = "auto")})])`, "listening on *:22 is not"},
+		{
+			"a helper's way out",
+			`part(helpers = [process("x", "/usr/libexec/virtiofsd", ["--shared-dir=/srv/web/../../etc"])])`, "which " +
+				"is not in its list helpers",
+		},
+		{
+			"a variable", `part(env = {"LD_PRELOAD": "/tmp/x.so"})`,
+			"QEMU: the environment variable LD_PRELOAD is not in its list environment",
+		},
+		{
+			"a variable of a helper",
+			`part(helpers = [process("x", "/usr/libexec/virtiofsd", ["--fd=3"], env = {"LD_PRELOAD": "x"})])`, "the " +
+				"environment variable LD_PRELOAD",
+		},
+		{
+			"a program", "replace(standard(vm, host), executable = \"/tmp/qemu-system-x86_64\")",
+			"the program /tmp/qemu-system-x86_64 is not",
+		},
+		{
+			"a program behind dots", "replace(standard(vm, host), executable = \"/usr/bin/qemu-system-/../../../tmp/x\")",
+			"is not in its list programs",
+		},
+		{
+			"a copy of a secret", `part(files = [copy_once("/etc/shadow", to = host.dataDir + "/x")])`,
+			"the file /data/x: reading /etc/shadow is not allowed",
+		},
+		{
+			"a copy to a bad place", `part(files = [copy_once("/boot/x", to = "/root/.ssh/authorized_keys")])`,
+			"writing /root/.ssh/authorized_keys is not allowed",
+		},
+		{
+			"a bridge", options(`option("-netdev", "tap", {"id": "x", "fd": tap("t0", bridge = "br-secret")})`),
+			"",
+		}, // a tap that is no part of the plan is a fault of its own
+		{
+			"a bridge of the plan",
+			`part(taps = [tap("t0", bridge = "br-secret")], options = [option("-netdev", "tap", {"id": "x", "fd": tap("t0", bridge = "br-secret")})])`, "the bridge br-secret is not in its list networks",
+		},
+		{
+			"a forward of a private network",
+			`part(taps = [tap("t0", subnet = "10.1.0.0/24", ports = [struct(protocol = "tcp", address = "", host = 22, guest = 22)])], options = [option("-netdev", "tap", {"id": "x", "fd": tap("t0", subnet = "auto")})])`, "listening on *:22 is not",
+		},
 		{"a socket elsewhere", `part(sockets = {"console": "/run/other/x"})`, "writing /run/other/x is not allowed"},
-		{"a listener elsewhere", `part(listeners = [listen("l", "/run/other/x")], options = [option("-chardev", "null", {"id": "x", "fd": listen("l", "/run/other/x")})])`, "the socket l: writing /run/other/x"},
+		{
+			"a listener elsewhere",
+			`part(listeners = [listen("l", "/run/other/x")], options = [option("-chardev", "null", {"id": "x", "fd": listen("l", "/run/other/x")})])`, "the socket l: writing /run/other/x",
+		},
 
-		{"what is allowed: a device of the host", options(`option("-device", "vfio-pci", {"host": "0000:3b:00.0", "id": "gpu"})`), ""},
+		{
+			"what is allowed: a device of the host",
+			options(`option("-device", "vfio-pci", {"host": "0000:3b:00.0", "id": "gpu"})`), "",
+		},
 		{"what is allowed: a tag", options(`option("-smbios", None, {"type": 3, "asset": "R2-D2"})`), ""},
-		{"what is allowed: an image", options(`option("-drive", None, {"if": "none", "id": "x", "format": "raw", "file": "/images/x"})`), ""},
-		{"what is allowed: a helper", `part(helpers = [process("x", "/usr/libexec/virtiofsd", ["--shared-dir=/srv/web/www", "--fd=3"])])`, ""},
+		{
+			"what is allowed: an image",
+			options(`option("-drive", None, {"if": "none", "id": "x", "format": "raw", "file": "/images/x"})`), "",
+		},
+		{
+			"what is allowed: a helper",
+			`part(helpers = [process("x", "/usr/libexec/virtiofsd", ["--shared-dir=/srv/web/www", "--fd=3"])])`, "",
+		},
 		{"what is allowed: VNC for this host", options(`option("-vnc", "127.0.0.1:1")`), ""},
 	}
 }
@@ -159,7 +341,10 @@ options = standard_options
 }
 
 func subject() policy.Subject {
-	return policy.Subject{Folder: "/opt/web/types", DataDir: "/data", RuntimeDir: "/run/vm", Reserved: []string{"/run/vm/monitor.sock"}}
+	return policy.Subject{
+		Folder: "/opt/web/types", DataDir: "/data", RuntimeDir: "/run/vm",
+		Reserved: []string{"/run/vm/monitor.sock"},
+	}
 }
 
 func read(t *testing.T, text string) *policy.Policy {
@@ -189,7 +374,8 @@ func TestAttacks(t *testing.T) {
 // A violation names the option, who made it, and the line of the policy.
 func TestViolationsSayAllThatIsNeeded(t *testing.T) {
 	t.Parallel()
-	made := planOf(t, `part(options = [option("-device", "usb-mtp", {"rootdir": "/srv"})], env = {"X": "1"})`, "network: []\n")
+	made := planOf(t, `part(options = [option("-device", "usb-mtp", {"rootdir": "/srv"})], env = {"X": "1"})`,
+		"network: []\n")
 	require.EqualError(t, read(t, strict).Check(made, subject()), `the VM type web does what the policy does not allow:
   QEMU: the environment variable X is not in its list environment
       denied by policy.yaml:3, the rule for /opt/web/**
@@ -210,10 +396,12 @@ func TestSubjects(t *testing.T) {
 
 	other := subject()
 	other.Folder = "/opt/webby"
-	require.ErrorContains(t, p.Check(made, other), "types of /opt/webby: no rule is for them\n      denied by policy.yaml:2")
+	require.ErrorContains(t, p.Check(made, other), "types of /opt/webby: no rule is for them\n      denied by "+
+		"policy.yaml:2")
 	other = subject()
 	other.Folder = policy.Stock
-	require.ErrorContains(t, p.Check(made, other), "the program /usr/bin/qemu-system-x86_64 is not in its list programs", "the first rule doesn't count")
+	require.ErrorContains(t, p.Check(made, other), "the program /usr/bin/qemu-system-x86_64 is not in its list "+
+		"programs", "the first rule doesn't count")
 	other = subject()
 	other.DataDir = "/root/.ssh"
 	require.ErrorContains(t, p.Check(made, other), "dataDir: /root/.ssh is not in the list directories")
@@ -229,7 +417,8 @@ func TestSubjects(t *testing.T) {
 	require.NotContains(t, err.Error(), "/data/disk.img")
 	other = subject()
 	secret := planOf(t, "None", "network: []\ndrives: [{file: /etc/shadow}]\n")
-	require.ErrorContains(t, p.Check(secret, other), "writing /etc/shadow is not allowed", "what the configuration names is judged as well")
+	require.ErrorContains(t, p.Check(secret, other), "writing /etc/shadow is not allowed",
+		"what the configuration names is judged as well")
 }
 
 // All that the stock types make is allowed by the word stock, with the files and
@@ -262,7 +451,10 @@ rules:
 		require.NoError(t, err)
 		made, err := s.Plan(t.Context(), library)
 		require.NoError(t, err)
-		err = p.Check(made, policy.Subject{Folder: "/x/examples/vmtypes", DataDir: "/data", RuntimeDir: "/run/vm", Options: s.VM.Options})
+		err = p.Check(made, policy.Subject{
+			Folder: "/x/examples/vmtypes", DataDir: "/data", RuntimeDir: "/run/vm",
+			Options: s.VM.Options,
+		})
 		require.NoError(t, err, path)
 	}
 }

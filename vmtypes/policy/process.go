@@ -87,13 +87,16 @@ func (c *checker) helper(h plan.Process) {
 			return
 		}
 	}
-	c.denied("helpers", "it runs "+strings.Join(append([]string{h.Executable}, h.Argv()...), " ")+", which is not in its list helpers")
+	command := strings.Join(append([]string{h.Executable}, h.Argv()...), " ")
+	c.denied("helpers", "it runs "+command+", which is not in its list helpers")
 }
 
 // argumentsMatch tells whether each argument is allowed by one of the patterns.
 func argumentsMatch(patterns []string, h plan.Process) bool {
 	for _, word := range h.Argv() {
-		if !slices.ContainsFunc(patterns, func(pattern string) bool { return pattern == word || matchWord(pattern, word) }) {
+		if !slices.ContainsFunc(patterns, func(pattern string) bool {
+			return pattern == word || matchWord(pattern, word)
+		}) {
 			return false
 		}
 	}
@@ -177,7 +180,8 @@ func exact(pattern, flag string, o *plan.Option) bool {
 	for _, p := range o.Properties {
 		if p.Descriptor == "" && !slices.ContainsFunc(words, func(word string) bool {
 			key, value, _ := strings.Cut(word, "=")
-			return key == p.Key && (value == p.Value || !strings.Contains(p.Value, "..") && matchFrom(value, p.Value, ""))
+			return key == p.Key && (value == p.Value || !strings.Contains(p.Value, "..") &&
+				matchFrom(value, p.Value, ""))
 		}) {
 			return false
 		}

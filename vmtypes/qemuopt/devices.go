@@ -148,7 +148,8 @@ var deviceProperties = []Property{
 		"multifunction port nr chassis slot unit lun scsi-id channel index iobase irq cad acpi-index firstport",
 		Unknown, Address, "",
 	},
-	{"host sysfsdev hostbus hostaddr hostport hostdevice vendorid productid", Unknown, HardwareReplaced, ""}, // of the host's devices
+	// Which device of the host it is.
+	{"host sysfsdev hostbus hostaddr hostport hostdevice vendorid productid", Unknown, HardwareReplaced, ""},
 
 	{"drive", Text, "", BlockNode},
 	{"netdev", Text, Network, Netdev},
@@ -170,10 +171,11 @@ var deviceProperties = []Property{
 	{"vhost page-per-vq", Unknown, HostOnly, ""},
 	{"name disable-legacy disable-modern", Text, HardwareFeature, ""}, // the name of a port is how guests find it
 	{
-		"write-cache num-queues num_queues queues mq vectors max_outputs max_hostmem xres yres edid ram_size vram_size " +
-			"vgamem_mb vram64_size_mb logical_block_size physical_block_size discard_granularity rotation_rate discard p2 p3 " +
-			"max_ports iommu_platform ats packed host_mtu speed duplex queue-size rx_queue_size tx_queue_size deflate-on-oom " +
-			"free-page-reporting device-iotlb intremap eim caching-mode aw-bits tag guest-cid hotplug",
+		"write-cache num-queues num_queues queues mq vectors max_outputs max_hostmem xres yres edid ram_size " +
+			"vram_size vgamem_mb vram64_size_mb logical_block_size physical_block_size discard_granularity " +
+			"rotation_rate discard p2 p3 max_ports iommu_platform ats packed host_mtu speed duplex queue-size " +
+			"rx_queue_size tx_queue_size deflate-on-oom free-page-reporting device-iotlb intremap eim " +
+			"caching-mode aw-bits tag guest-cid hotplug",
 		Unknown, HardwareFeature, "",
 	},
 

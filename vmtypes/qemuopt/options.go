@@ -15,7 +15,11 @@ var options = []Option{
 	{Flag: "-readconfig", Own: "options from elsewhere cannot be checked or explained"},
 
 	// The machine.
-	{Flag: "-machine", Implied: "type", Noun: "machine", List: true, Guest: Chipset, First: Text, Known: true, Stock: true, Properties: machineProperties},
+	{
+		Flag: "-machine", Implied: "type", Noun: "machine", List: true, Guest: Chipset, First: Text, Known: true,
+		Stock:      true,
+		Properties: machineProperties,
+	},
 	{Flag: "-accel", Implied: "accel", Backed: true, Noun: "accelerator", List: true, Guest: Emulator, Stock: true},
 	{Flag: "-enable-kvm", Guest: Emulator, Text: Alone},
 	{Flag: "-cpu", Noun: "CPU model", Guest: CPUModel, Text: Text, Stock: true},
@@ -57,20 +61,39 @@ var options = []Option{
 	}},
 
 	// Devices, and what is behind them.
-	{Flag: "-device", Implied: "driver", Makes: DeviceID, Noun: "device", List: true, Known: true, Stock: true, Properties: deviceProperties},
+	{
+		Flag: "-device", Implied: "driver", Makes: DeviceID, Noun: "device", List: true, Known: true, Stock: true,
+		Properties: deviceProperties,
+	},
 	{Flag: "-global", Known: true, Stock: true, Properties: globalProperties},
-	{Flag: "-object", Implied: "qom-type", Backed: true, Makes: Object, Noun: "object", List: true, Stock: true, Properties: []Property{{"chardev", Text, "", Chardev}}},
-	{Flag: "-chardev", Implied: "backend", Backed: true, Makes: Chardev, Noun: "backend", List: true, Guest: HostOnly, Stock: true},
+	{
+		Flag: "-object", Implied: "qom-type", Backed: true, Makes: Object, Noun: "object", List: true, Stock: true,
+		Properties: []Property{{"chardev", Text, "", Chardev}},
+	},
+	{
+		Flag: "-chardev", Implied: "backend", Backed: true, Makes: Chardev, Noun: "backend", List: true,
+		Guest: HostOnly, Stock: true,
+	},
 	{Flag: "-serial", Guest: HardwareFeature, Stock: true},
 	{Flag: "-parallel", Guest: HardwareFeature},
-	{Flag: "-netdev", Implied: "type", Backed: true, Makes: Netdev, Noun: "network backend", List: true, Guest: Network, Stock: true, Properties: []Property{
-		{"chardev", Text, Network, Chardev},
-		{"vhost fd queues", Unknown, HostOnly, ""},
-	}},
+	{
+		Flag: "-netdev", Implied: "type", Backed: true, Makes: Netdev, Noun: "network backend", List: true,
+		Guest: Network, Stock: true,
+		Properties: []Property{
+			{"chardev", Text, Network, Chardev},
+			{"vhost fd queues", Unknown, HostOnly, ""},
+		},
+	},
 	{Flag: "-nic", List: true, Guest: Network},
-	{Flag: "-blockdev", Implied: "driver", Makes: BlockNode, Noun: "block driver", List: true, Stock: true, Properties: nodeProperties},
+	{
+		Flag: "-blockdev", Implied: "driver", Makes: BlockNode, Noun: "block driver", List: true, Stock: true,
+		Properties: nodeProperties,
+	},
 	{Flag: "-drive", Makes: BlockNode, List: true, Known: true, Stock: true, Properties: driveProperties},
-	{Flag: "-tpmdev", Implied: "type", Backed: true, Makes: TPMDev, List: true, Guest: TPM, Stock: true, Properties: []Property{{"chardev", Text, TPM, Chardev}}},
+	{
+		Flag: "-tpmdev", Implied: "type", Backed: true, Makes: TPMDev, List: true, Guest: TPM, Stock: true,
+		Properties: []Property{{"chardev", Text, TPM, Chardev}},
+	},
 	{Flag: "-audiodev", Implied: "driver", Backed: true, Makes: AudioDev, List: true, Guest: HostOnly, Stock: true},
 	{Flag: "-fsdev", Implied: "fsdriver", Backed: true, Makes: FSDev, List: true, Guest: HostOnly},
 	{Flag: "-virtfs", List: true, Properties: []Property{{"path", WritesFolder, "", ""}}},
@@ -79,13 +102,19 @@ var options = []Option{
 
 	// The screen.
 	{Flag: "-display", Implied: "type", Backed: true, List: true, Guest: Viewers, Stock: true},
-	{Flag: "-vnc", Implied: "vnc", List: true, Guest: Viewers, Known: true, Stock: true, Key: "id", Properties: []Property{
-		{"id share", Text, Viewers, ""},
-		{"tls-creds password-secret", Text, Viewers, Object},
-		{"audiodev", Text, Viewers, AudioDev},
-	}},
+	{
+		Flag: "-vnc", Implied: "vnc", List: true, Guest: Viewers, Known: true, Stock: true, Key: "id",
+		Properties: []Property{
+			{"id share", Text, Viewers, ""},
+			{"tls-creds password-secret", Text, Viewers, Object},
+			{"audiodev", Text, Viewers, AudioDev},
+		},
+	},
 	{Flag: "-spice", List: true, Guest: Viewers, Known: true, Stock: true, Properties: []Property{
-		{"addr streaming-video image-compression jpeg-wan-compression zlib-glz-wan-compression plaintext-channel tls-channel", Text, Viewers, ""},
+		{
+			"addr streaming-video image-compression jpeg-wan-compression zlib-glz-wan-compression plaintext-channel " +
+				"tls-channel", Text, Viewers, "",
+		},
 		{"password-secret", Text, Viewers, Object},
 		{"x509-key-file x509-cert-file x509-cacert-file x509-dh-key-file rendernode", Reads, Viewers, ""},
 		{"x509-dir", ReadsFolder, Viewers, ""},
@@ -100,22 +129,31 @@ var options = []Option{
 	{Flag: "-watchdog-action", Guest: Mishap},
 	{Flag: "-no-reboot", Guest: Mishap, Text: Alone},
 	{Flag: "-no-shutdown", Guest: Mishap, Text: Alone},
-	{Flag: "-sandbox", Implied: "enable", List: true, Guest: Isolation, Known: true, Stock: true, Properties: []Property{
-		{"obsolete elevateprivileges spawn resourcecontrol", Text, Isolation, ""},
-	}},
+	{
+		Flag: "-sandbox", Implied: "enable", List: true, Guest: Isolation, Known: true, Stock: true,
+		Properties: []Property{
+			{"obsolete elevateprivileges spawn resourcecontrol", Text, Isolation, ""},
+		},
+	},
 	{Flag: "-runas", Guest: Isolation},
 	{Flag: "-chroot", Guest: Isolation},
 	{Flag: "-run-with", Guest: Isolation},
-	{Flag: "-name", Implied: "guest", List: true, Guest: HostOnly, Text: Text, First: Text, Known: true, Stock: true, Properties: []Property{
-		{"guest process", Text, HostOnly, ""},
-	}},
+	{
+		Flag: "-name", Implied: "guest", List: true, Guest: HostOnly, Text: Text, First: Text, Known: true, Stock: true,
+		Properties: []Property{
+			{"guest process", Text, HostOnly, ""},
+		},
+	},
 	{Flag: "-msg", List: true, Guest: HostOnly},
 	{Flag: "-D", Guest: HostOnly},
 	{Flag: "-d", Guest: HostOnly},
 	{Flag: "-trace", Guest: HostOnly},
 
 	// Backends.
-	{Flag: "-accel", Backend: "kvm", OfHost: true, Known: true, Stock: true, Properties: []Property{{"thread kernel-irqchip", Text, Emulator, ""}}},
+	{
+		Flag: "-accel", Backend: "kvm", OfHost: true, Known: true, Stock: true,
+		Properties: []Property{{"thread kernel-irqchip", Text, Emulator, ""}},
+	},
 	{Flag: "-accel", Backend: "tcg", Known: true, Stock: true, Properties: []Property{{"thread", Text, Emulator, ""}}},
 	{Flag: "-accel", Backend: "hvf", OfHost: true},
 	{Flag: "-accel", Backend: "xen", OfHost: true},
@@ -158,10 +196,16 @@ var options = []Option{
 		{"tls-creds tls-authz", Text, HostOnly, Object},
 	}},
 	{Flag: "-chardev", Backend: "spiceport", Known: true, Properties: []Property{{"id name", Text, HostOnly, ""}}},
-	{Flag: "-chardev", Backend: "spicevmc", Known: true, Stock: true, Properties: []Property{{"id name", Text, HostOnly, ""}}},
+	{
+		Flag: "-chardev", Backend: "spicevmc", Known: true, Stock: true,
+		Properties: []Property{{"id name", Text, HostOnly, ""}},
+	},
 	{Flag: "-chardev", Backend: "vc", Known: true, Properties: idOnly},
 
-	{Flag: "-display", Backend: "egl-headless", Known: true, Properties: []Property{{"rendernode", Reads, Viewers, ""}}},
+	{
+		Flag: "-display", Backend: "egl-headless", Known: true,
+		Properties: []Property{{"rendernode", Reads, Viewers, ""}},
+	},
 	{Flag: "-display", Backend: "none", Known: true, Stock: true},
 
 	{Flag: "-fsdev", Backend: "local", Known: true, Properties: []Property{
@@ -172,7 +216,8 @@ var options = []Option{
 	{Flag: "-netdev", Backend: "tap", Known: true, Stock: true, Properties: idOnly},
 	// hostfwd is an address to listen on, which a policy judges by itself.
 	{Flag: "-netdev", Backend: "user", Stock: true, Properties: []Property{
-		{"id net host hostname dns dhcpstart domainname dnssearch ipv6-net ipv6-host ipv6-prefix ipv6-dns", Text, Network, ""},
+		{"id net host hostname dns dhcpstart domainname dnssearch", Text, Network, ""},
+		{"ipv6-net ipv6-host ipv6-prefix ipv6-dns", Text, Network, ""},
 		{"tftp", ReadsFolder, Network, ""},
 	}},
 	{Flag: "-netdev", Backend: "vhost-user", Known: true, Properties: []Property{
@@ -198,15 +243,24 @@ var options = []Option{
 		{"netdev", Text, HostOnly, Netdev},
 		{"file", Writes, HostOnly, ""},
 	}},
-	{Flag: "-object", Backend: "filter-*", Guest: Network, Properties: []Property{{"netdev", Unknown, Network, Netdev}}},
+	{
+		Flag: "-object", Backend: "filter-*", Guest: Network,
+		Properties: []Property{{"netdev", Unknown, Network, Netdev}},
+	},
 	{Flag: "-object", Backend: "iothread", Known: true, Stock: true, Guest: HostOnly, Properties: idOnly},
 	{Flag: "-object", Backend: "memory-backend-file", Known: true, Guest: HostOnly, Properties: []Property{
 		{"id policy host-nodes", Text, HostOnly, ""},
 		{"mem-path", WritesFolder, HostOnly, ""},
 		{"size", Unknown, RAM, ""},
 	}},
-	{Flag: "-object", Backend: "memory-backend-memfd", Known: true, Stock: true, Guest: HostOnly, Properties: memoryProperties},
-	{Flag: "-object", Backend: "memory-backend-ram", Known: true, Stock: true, Guest: HostOnly, Properties: memoryProperties},
+	{
+		Flag: "-object", Backend: "memory-backend-memfd", Known: true, Stock: true, Guest: HostOnly,
+		Properties: memoryProperties,
+	},
+	{
+		Flag: "-object", Backend: "memory-backend-ram", Known: true, Stock: true, Guest: HostOnly,
+		Properties: memoryProperties,
+	},
 	{Flag: "-object", Backend: "memory-backend-*", Guest: HostOnly, Properties: []Property{{"size", Unknown, RAM, ""}}},
 	{Flag: "-object", Backend: "rng-builtin", Known: true, Stock: true, Guest: HostOnly, Properties: idOnly},
 	{Flag: "-object", Backend: "rng-random", Known: true, Stock: true, Guest: HostOnly, Properties: []Property{

@@ -26,8 +26,9 @@ var machineProperties = []Property{
 	{"hpet", Unknown, Clock, ""},
 	{"gic-version kernel-irqchip pic", Text, HardwareFeature, ""},
 	{
-		"usb vmport smbus sata i8042 kernel_irqchip acpi iommu virtualization secure its mte graphics pcie isa-serial " +
-			"default-bus-bypass-iommu default_bus_bypass_iommu ioapic2 isa-irq", Unknown, HardwareFeature, "",
+		"usb vmport smbus sata i8042 kernel_irqchip acpi iommu virtualization secure its mte graphics pcie " +
+			"isa-serial default-bus-bypass-iommu default_bus_bypass_iommu ioapic2 isa-irq",
+		Unknown, HardwareFeature, "",
 	},
 	{"audiodev", Text, HostOnly, AudioDev},
 	{"pcspk-audiodev", Unknown, HostOnly, AudioDev},

@@ -29,9 +29,12 @@ type Usage struct {
 // answer; nil refuses them.
 //
 // The error is one of this package if a limit was reached, or ctx's.
-func Run(ctx context.Context, request any, answer func(question json.RawMessage) (any, error), result any) (Usage, error) {
+func Run(
+	ctx context.Context, request any, answer func(question json.RawMessage) (any, error), result any) (Usage, error,
+) {
 	if isChild() {
-		return Usage{}, errors.New("start a process for work that is not trusted: this program is such a process itself; its main must begin with Serve")
+		return Usage{}, errors.New("start a process for work that is not trusted: this program is such a process " +
+			"itself; its main must begin with Serve")
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, Wall, ErrWall)
 	defer cancel()

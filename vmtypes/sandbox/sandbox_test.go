@@ -162,7 +162,10 @@ func TestQuestions(t *testing.T) {
 	}, &got)
 	require.NoError(t, err)
 	require.Equal(t, `because of "why?"`, got)
-	_, err = sandbox.Run(t.Context(), job{"ask", "why?"}, func(json.RawMessage) (any, error) { return nil, errors.New("nobody knows") }, &got)
+	_, err = sandbox.Run(t.Context(), job{"ask", "why?"}, func(json.RawMessage) (any, error) {
+		return nil,
+			errors.New("nobody knows")
+	}, &got)
 	require.EqualError(t, err, "answer a question: nobody knows")
 	_, err = sandbox.Run(t.Context(), job{"ask", "why?"}, nil, &got)
 	require.ErrorContains(t, err, "a message without meaning")
