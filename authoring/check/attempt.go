@@ -89,9 +89,9 @@ func (a *attempt) run(ctx context.Context, program string, r *Result) int {
 	case err == nil:
 		r.Warnings = warnings(said)
 	case ctx.Err() != nil:
-		r.Failures = []Failure{{Message: "QEMU has not made the machine: " + context.Cause(ctx).Error()}}
+		r.Failures = []Failure{{Message: "QEMU has not created the machine: " + context.Cause(ctx).Error()}}
 	case said == "":
-		r.Failures = []Failure{{Message: fmt.Sprintf("QEMU has ended (%s) without a word: %v",
+		r.Failures = []Failure{{Message: fmt.Sprintf("QEMU ended (%s) without a message: %v",
 			qemu.cmd.ProcessState, err)}}
 	default:
 		if lost := a.lost(said); lost >= 0 {
@@ -149,7 +149,7 @@ func (a *attempt) absent(said string) string {
 		return "/dev/" + after[:strings.IndexFunc(after+" ",
 			func(r rune) bool { return strings.ContainsRune(" ':,;\n", r) })]
 	case strings.Contains(said, "Cannot allocate memory"):
-		return "more memory than this computer has"
+		return "more memory than is available"
 	}
 	return ""
 }
@@ -222,9 +222,9 @@ func (a *attempt) startHelper(ctx context.Context, h plan.Process) error {
 		}
 		select {
 		case <-c.ended:
-			return fmt.Errorf("the helper %s has ended: %s", h.Name, strings.TrimSpace(c.stderr.String()))
+			return fmt.Errorf("the helper %s ended: %s", h.Name, strings.TrimSpace(c.stderr.String()))
 		case <-ctx.Done():
-			return fmt.Errorf("the helper %s has not made %s", h.Name, h.Ready)
+			return fmt.Errorf("the helper %s has not created %s", h.Name, h.Ready)
 		case <-time.After(readyInterval):
 		}
 	}

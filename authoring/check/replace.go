@@ -41,7 +41,10 @@ type replacement struct {
 // replaced returns the options of QEMU as they are tried in a folder, and for each
 // the index of the option it was made from.
 func replaced(p *plan.Plan, dir folder, kvm bool, without map[int]bool) ([]plan.Option, []int, error) {
-	r := &replacement{dir: dir, plan: p, kvm: kvm, formats: map[string]string{}, flash: map[string]bool{}, served: map[string]bool{}}
+	r := &replacement{
+		dir: dir, plan: p, kvm: kvm, formats: map[string]string{}, flash: map[string]bool{},
+		served: map[string]bool{},
+	}
 	for _, l := range p.Listeners {
 		r.served[dir.place(l.Path)] = true
 	}
@@ -176,18 +179,24 @@ func (r *replacement) display(o plan.Option) plan.Option {
 		o.Value, o.Properties = "none", nil
 	case "-audiodev":
 		if o.Value != "spice" && o.Value != "none" && o.Value != "wav" {
-			o = plan.Option{Flag: o.Flag, Value: "none", List: true, Origin: o.Origin, Properties: []plan.Property{{Key: "id", Value: o.ID()}}}
+			o = plan.Option{
+				Flag: o.Flag, Value: "none", List: true, Origin: o.Origin,
+				Properties: []plan.Property{{Key: "id", Value: o.ID()}},
+			}
 		}
 		if path, ok := o.Get("path"); ok {
 			set(&o, "path", r.dir.place(path))
 		}
 	case "-serial", "-parallel":
-		if kind, _, _ := strings.Cut(o.Value, ":"); slices.Contains([]string{"file", "unix", "tcp", "telnet", "udp", "pipe"}, kind) || strings.HasPrefix(kind, "/") {
+		if kind, _, _ := strings.Cut(o.Value,
+			":"); slices.Contains([]string{"file", "unix", "tcp", "telnet", "udp", "pipe"}, kind) ||
+			strings.HasPrefix(kind, "/") {
 			o.Value = "null"
 		}
 	case "-spice":
 		drop(&o, "port", "tls-port", "addr", "unix", "x509-dir", "ipv4", "ipv6")
-		o.Properties = append(o.Properties, plan.Property{Key: "unix", Value: "on"}, plan.Property{Key: "addr", Value: r.dir.socket("spice")})
+		o.Properties = append(o.Properties, plan.Property{Key: "unix", Value: "on"},
+			plan.Property{Key: "addr", Value: r.dir.socket("spice")})
 	case "-vnc":
 		address, named := o.Get("vnc")
 		if !named {
@@ -221,7 +230,10 @@ func (r *replacement) channel(o plan.Option) (plan.Option, error) {
 	case o.Value == "socket" && hasPath && server != "on" && !r.served[r.dir.place(path)]:
 		return o, Needs{What: fmt.Sprintf("the program that listens on %s (-chardev %s)", path, o.ID())}
 	case (o.Value == "serial" || o.Value == "parallel") && hasPath:
-		return plan.Option{Flag: o.Flag, Value: "null", List: true, Origin: o.Origin, Properties: []plan.Property{{Key: "id", Value: o.ID()}}}, nil
+		return plan.Option{
+			Flag: o.Flag, Value: "null", List: true, Origin: o.Origin,
+			Properties: []plan.Property{{Key: "id", Value: o.ID()}},
+		}, nil
 	}
 	if hasPath {
 		set(&o, "path", r.dir.place(path))
@@ -245,10 +257,13 @@ func (r *replacement) image(o plan.Option) (plan.Option, error) {
 		name, _ := o.Get(prefix + "filename")
 		o.Properties = slices.DeleteFunc(o.Properties, func(p plan.Property) bool {
 			key, below := strings.CutPrefix(p.Key, prefix)
-			return below && !slices.Contains(strings.Fields("driver node-name id read-only readonly discard cache.direct cache.no-flush auto-read-only detect-zeroes if media format file"), key) && (prefix != "" || o.Flag == "-blockdev")
+			return below && !slices.Contains(strings.Fields("driver node-name id read-only readonly discard "+
+				"cache.direct cache.no-flush auto-read-only detect-zeroes if media format file"), key) &&
+				(prefix != "" || o.Flag == "-blockdev")
 		})
 		set(&o, prefix+"driver", "file")
-		o.Properties = append(o.Properties, plan.Property{Key: prefix + "filename", Value: "/" + strings.TrimPrefix(name, "/")})
+		o.Properties = append(o.Properties,
+			plan.Property{Key: prefix + "filename", Value: "/" + strings.TrimPrefix(name, "/")})
 	}
 	for i := range o.Properties {
 		p := &o.Properties[i]

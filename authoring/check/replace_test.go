@@ -80,8 +80,9 @@ func TestOtherOptionsAreReplaced(t *testing.T) {
 			`def more(host): return [option("-m", "64"), object("memory-backend-file", "m", {"size": 64 << 20, "mem-path": "/dev/hugepages", "prealloc": True, "share": True})]`,
 		"huge pages of memfd": "def machine(): return {\"memory-backend\": \"m\"}\n" +
 			`def more(host): return [option("-m", "64"), object("memory-backend-memfd", "m", {"size": 64 << 20, "hugetlb": True, "hugetlbsize": "1G", "prealloc": True})]`,
-		"window and sound":    `def more(host): return [option("-display", "gtk,gl=on"), option("-audiodev", "pa", {"id": "a"}), device("ich9-intel-hda", {"id": "h"}), device("hda-duplex", {"audiodev": "a", "bus": "h.0"})]`,
-		"KVM in the machine":  "def machine(): return {\"accel\": \"kvm\", \"kernel-irqchip\": \"split\"}\n" + `def more(host): return [option("-cpu", "host,migratable=off")]`,
+		"window and sound": `def more(host): return [option("-display", "gtk,gl=on"), option("-audiodev", "pa", {"id": "a"}), device("ich9-intel-hda", {"id": "h"}), device("hda-duplex", {"audiodev": "a", "bus": "h.0"})]`,
+		"KVM in the machine": "def machine(): return {\"accel\": \"kvm\", \"kernel-irqchip\": \"split\"}\n" +
+			`def more(host): return [option("-cpu", "host,migratable=off")]`,
 		"KVM by itself":       `def more(host): return [option("-enable-kvm"), option("-accel", "kvm", {"dirty-ring-size": 1024}), option("-cpu", "host")]`,
 		"serial to a file":    `def more(host): return [option("-serial", "file:/var/log/no-such-folder/console.log"), chardev("c", "file", {"path": "/var/log/no-such-folder/c"})]`,
 		"server on a port":    `def more(host): return [chardev("c", "socket", {"host": "0.0.0.0", "port": 22, "server": True, "wait": False})]`,

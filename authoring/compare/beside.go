@@ -66,7 +66,11 @@ func (c *comparison) helpers(before, after []plan.Process) {
 			c.executable(a, b, "helper "+a.Name, HostOnly)
 			c.environment("helper "+a.Name, a, b)
 			c.helperArguments(a, b)
-			for _, field := range [][3]string{{"dir", a.Dir, b.Dir}, {"ready", a.Ready, b.Ready}, {"role", a.Role, b.Role}} {
+			for _, field := range [][3]string{
+				{"dir", a.Dir, b.Dir},
+				{"ready", a.Ready, b.Ready},
+				{"role", a.Role, b.Role},
+			} {
 				if field[1] != field[2] {
 					meaning := HostOnly
 					switch field[0] {
@@ -75,7 +79,10 @@ func (c *comparison) helpers(before, after []plan.Process) {
 					case "role":
 						meaning = Mishap // what becomes of its end
 					}
-					c.add(Change{Subject: "helper " + a.Name, Property: field[0], Old: field[1], New: field[2], Meaning: meaning})
+					c.add(Change{
+						Subject: "helper " + a.Name, Property: field[0], Old: field[1], New: field[2],
+						Meaning: meaning,
+					})
 				}
 			}
 		})
@@ -91,26 +98,45 @@ func (c *comparison) helperArguments(before, after plan.Process) {
 		return strings.Join(words, " ")
 	}
 	if a, b := text(before), text(after); a != b {
-		c.add(Change{Subject: "helper " + before.Name, Property: "arguments", Old: a, New: b, Meaning: helperMeaning(before)})
+		c.add(Change{
+			Subject: "helper " + before.Name, Property: "arguments", Old: a, New: b,
+			Meaning: helperMeaning(before),
+		})
 	}
 }
 
 func (c *comparison) files(before, after []plan.CopyOnce) {
 	keyed(before, after, func(f plan.CopyOnce) string { return f.To },
 		func(f plan.CopyOnce) {
-			c.add(Change{Subject: "file " + f.To, Old: f.From, Meaning: HostOnly, Note: "the copy stays where it is", Place: place(f.Origin)})
+			c.add(Change{
+				Subject: "file " + f.To, Old: f.From, Meaning: HostOnly, Note: "the copy stays where it is",
+				Place: place(f.Origin),
+			})
 		},
 		func(f plan.CopyOnce) {
-			c.add(Change{Subject: "file " + f.To, New: f.From, Meaning: HostOnly, Note: "it is made when it is not there", Place: place(f.Origin)})
+			c.add(Change{
+				Subject: "file " + f.To, New: f.From, Meaning: HostOnly,
+				Note: "it is made when it is not there", Place: place(f.Origin),
+			})
 		},
 		func(a, b plan.CopyOnce) {
 			if a.Kind != b.Kind {
-				c.add(Change{Subject: "file " + a.To, Property: "kind", Old: a.Kind, New: b.Kind, Meaning: Variables, Note: "the copy is put aside as " + a.To + "." + a.Kind + " and made anew", Place: place(b.Origin)})
+				c.add(Change{
+					Subject: "file " + a.To, Property: "kind", Old: a.Kind, New: b.Kind, Meaning: Variables,
+					Note: "the copy is put aside as " + a.To + "." + a.Kind + " and made anew", Place: place(b.Origin),
+				})
 			} else if a.From != b.From {
-				c.add(Change{Subject: "file " + a.To, Property: "source", Old: a.From, New: b.From, Meaning: HostOnly, Note: "VMs that have their copy keep it", Place: place(b.Origin)})
+				c.add(Change{
+					Subject: "file " + a.To, Property: "source", Old: a.From, New: b.From, Meaning: HostOnly,
+					Note: "VMs that have their copy keep it", Place: place(b.Origin),
+				})
 			}
 			if a.SameSize != b.SameSize {
-				c.add(Change{Subject: "file " + a.To, Property: "same_size", Old: strconv.FormatBool(a.SameSize), New: strconv.FormatBool(b.SameSize), Meaning: HostOnly, Note: "whether a copy of another size keeps the VM from starting", Place: place(b.Origin)})
+				c.add(Change{
+					Subject: "file " + a.To, Property: "same_size", Old: strconv.FormatBool(a.SameSize),
+					New: strconv.FormatBool(b.SameSize), Meaning: HostOnly,
+					Note: "whether a copy of another size keeps the VM from starting", Place: place(b.Origin),
+				})
 			}
 		})
 }
@@ -126,7 +152,10 @@ func (c *comparison) taps(before, after []plan.Tap) {
 		},
 		func(a, b plan.Tap) {
 			if text(a) != text(b) {
-				c.add(Change{Subject: "tap " + a.Name, Old: text(a), New: text(b), Meaning: Network, Place: place(b.Origin)})
+				c.add(Change{
+					Subject: "tap " + a.Name, Old: text(a), New: text(b), Meaning: Network,
+					Place: place(b.Origin),
+				})
 			}
 		})
 }
@@ -134,7 +163,10 @@ func (c *comparison) taps(before, after []plan.Tap) {
 func (c *comparison) sockets(before, after *plan.Plan) {
 	change := func(subject, old, now string) {
 		if old != now {
-			c.add(Change{Subject: subject, Old: old, New: now, Meaning: HostOnly, Note: "what connects to it must know"})
+			c.add(Change{
+				Subject: subject, Old: old, New: now, Meaning: HostOnly,
+				Note: "what connects to it must know",
+			})
 		}
 	}
 	keyed(before.Listeners, after.Listeners, func(l plan.Listener) string { return l.Name },
@@ -147,7 +179,10 @@ func (c *comparison) sockets(before, after *plan.Plan) {
 		func(a, b plan.Socket) {
 			change("socket "+a.Role, a.Path, b.Path)
 			if a.Port != b.Port {
-				c.add(Change{Subject: "socket " + a.Role, Property: "port", Old: a.Port, New: b.Port, Meaning: HostOnly, Note: "QEMU's own name of it"})
+				c.add(Change{
+					Subject: "socket " + a.Role, Property: "port", Old: a.Port, New: b.Port, Meaning: HostOnly,
+					Note: "QEMU's own name of it",
+				})
 			}
 		})
 }

@@ -122,7 +122,8 @@ func renamed(o *plan.Option, candidates []plan.Option, used map[*plan.Option]boo
 	}
 	for i := range candidates {
 		other := &candidates[i]
-		if used[other] || other.ID() == "" || other.Flag != o.Flag || other.Value != o.Value || len(other.Properties) != len(o.Properties) {
+		if used[other] || other.ID() == "" || other.Flag != o.Flag || other.Value != o.Value ||
+			len(other.Properties) != len(o.Properties) {
 			continue
 		}
 		same, different := 0, 0

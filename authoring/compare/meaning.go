@@ -13,7 +13,7 @@ const (
 	Guest
 	// Unclear: the guest may see it; what it means is not known.
 	Unclear
-	// Runner: what may change while the VM runs, and what becomes of mishaps.
+	// Runner: what may change while the VM runs, and the reaction to failures.
 	Runner
 	// Host: the guest sees nothing of it.
 	Host
@@ -25,7 +25,8 @@ func Levels() []Level { return []Level{Fails, Guest, Unclear, Runner, Host} }
 // String returns the heading for changes of this level.
 func (l Level) String() string {
 	return map[Level]string{
-		Fails: "Starting", Guest: "The guest sees", Unclear: "Meaning unknown", Runner: "While the VM runs", Host: "On the host only",
+		Fails: "Starting", Guest: "The guest sees", Unclear: "Meaning unknown", Runner: "While the VM is running",
+		Host: "On the host only",
 	}[l]
 }
 
@@ -89,8 +90,10 @@ func (m Meaning) Explain() Explanation { return explanations[m] }
 func Meanings() []Meaning {
 	return []Meaning{
 		NoLongerStarts, StartsNow, FailsOtherwise,
-		HardwareAdded, HardwareRemoved, HardwareReplaced, HardwareFeature, Address, MAC, DiskIdentity, DiskContents, BootOrder, Kernel,
-		Chipset, MachineVersion, CPUModel, CPUTopology, RAM, Firmware, Variables, TPM, Identity, Clock, Network, Medium, Emulator,
+		HardwareAdded, HardwareRemoved, HardwareReplaced, HardwareFeature, Address, MAC, DiskIdentity, DiskContents,
+		BootOrder, Kernel,
+		Chipset, MachineVersion, CPUModel, CPUTopology, RAM, Firmware, Variables, TPM, Identity, Clock, Network, Medium,
+		Emulator,
 		Unknown,
 		RuleAdded, RuleRemoved, RuleChanged, Mishap,
 		Isolation, Viewers, HostOnly,
@@ -100,168 +103,186 @@ func Meanings() []Meaning {
 var explanations = map[Meaning]Explanation{
 	NoLongerStarts: {
 		Fails, "no longer starts",
-		"The VM type makes no plan for this VM any more, or one that cannot work.",
-		"If it is meant, tell those whose VMs are like this one before they update.",
+		"The VM type no longer has a plan for this VM, or one that cannot work.",
+		"If intended, announce it to owners of such VMs before they update.",
 	},
 	StartsNow: {
 		Fails, "starts now",
-		"The VM type made no plan for this VM, and makes one now.",
-		"Nothing, if it is meant.",
+		"The VM type had no plan for this VM before.",
+		"Nothing, if intended.",
 	},
 	FailsOtherwise: {
-		Fails, "fails with another message",
-		"There was no plan, and there is none; the reason that is given is another one.",
-		"Read the new message as somebody who meets it for the first time.",
+		Fails, "fails with a different message",
+		"There was and is no plan; the reason has changed.",
+		"Read the new message as a user who sees it for the first time.",
 	},
 	HardwareAdded: {
 		Guest, "new hardware",
-		"The guest finds a device that was not there. Linux loads a driver; Windows installs one, and may ask for it.",
-		"Make sure that all guests have the driver. Give the device an addr of its own, so that nothing else moves.",
+		"The guest finds a device that was not there. Linux loads a driver; Windows installs one, or asks for it.",
+		"Make sure that all guests have the driver. Give the device a fixed addr, so that no other device moves.",
 	},
 	HardwareRemoved: {
-		Guest, "hardware is gone",
-		"A device is not there any more. What the guest did with it fails, and a boot that waits for it takes long or stops.",
-		"Find out who uses it in guests before you remove it.",
+		Guest, "hardware removed",
+		"A device was removed. Guest software that uses it fails, and a boot that waits for it is delayed or stops.",
+		"Find out what uses it in guests before you remove it.",
 	},
 	HardwareReplaced: {
-		Guest, "another device in its place",
-		"The guest finds another model and needs another driver. One that boots from a disk on it may not start: Windows stops with INACCESSIBLE_BOOT_DEVICE, Linux without the driver in its initramfs in an emergency shell.",
-		"Install the driver in guests first, or leave the old device to VMs that exist.",
+		Guest, "replaced by another device",
+		"The guest finds a different model and needs a different driver. A guest that boots from a disk on it may " +
+			"not start: Windows stops with INACCESSIBLE_BOOT_DEVICE, Linux in an emergency shell if the driver is " +
+			"missing in its initramfs.",
+		"Install the driver in guests first, or keep the old device for existing VMs.",
 	},
 	HardwareFeature: {
 		Guest, "a device's features",
-		"The guest sees the device with other features or limits, from its next start on. Drivers ask for them, so most guests cope.",
-		"Try it with the oldest guest that has to run.",
+		"The guest sees the device with different features or limits from its next start on. Drivers negotiate them, " +
+			"so most guests cope.",
+		"Test it with the oldest supported guest.",
 	},
 	Address: {
 		Guest, "hardware moves",
-		"The device is at another place of its bus. A Linux guest may call its network card (enp0s7) or disk by another name, so configuration that uses the name does not match; Windows installs the device anew, and its network settings are lost.",
-		"Give the device the address that it had. Add new devices at free addresses, behind all others.",
+		"The device has a different address on its bus. In a Linux guest the name of the network card (enp0s7) or " +
+			"disk may change, so configuration that uses the name no longer matches; Windows installs the device " +
+			"again, and its network settings are lost.",
+		"Give the device its old address. Add new devices at free addresses, after all others.",
 	},
 	MAC: {
 		Guest, "a network card's MAC address",
-		"The guest takes the card for another one: new name and settings with Windows and with Linux rules by MAC; DHCP gives another address.",
-		"Leave MAC addresses as they are.",
+		"The guest treats it as a different card: new name and settings on Windows and with MAC-based rules on " +
+			"Linux; DHCP assigns a different address.",
+		"Keep MAC addresses unchanged.",
 	},
 	DiskIdentity: {
 		Guest, "a disk's identity",
-		"Serial number, WWN or model are what /dev/disk/by-id and licences are made of. Mounts by id fail.",
-		"Leave them as they are for VMs that exist.",
+		"/dev/disk/by-id and licences are derived from serial number, WWN and model. Mounts by id fail.",
+		"Keep them unchanged for existing VMs.",
 	},
 	DiskContents: {
-		Guest, "what is on a disk",
-		"The disk is another file or device of the host, or is read in another format: other data, or none.",
-		"Check that the data are where the VM looks for them, in this format. A raw disk read as qcow2, or the reverse, is lost at the first write.",
+		Guest, "the contents of a disk",
+		"The disk is a different file or device of the host, or is read in a different format: other data, or none.",
+		"Check that the data are where the VM looks for them, in this format. The first write destroys a raw disk " +
+			"that is used as qcow2, or the reverse.",
 	},
 	BootOrder: {
 		Guest, "boot order",
-		"The firmware tries devices in another order, so another system may start: an installer from a CD, for example. UEFI rewrites its boot entries.",
-		"Look at all samples that have more than one device to boot from.",
+		"The firmware tries devices in a different order, so a different system may start: an installer from a CD, " +
+			"for example. UEFI rewrites its boot entries.",
+		"Check all samples with more than one bootable device.",
 	},
 	Kernel: {
 		Guest, "the kernel that boots",
-		"The guest is started with another kernel, initramfs or command line.",
-		"Make sure that the modules in the guest fit the kernel.",
+		"The guest boots with a different kernel, initramfs or command line.",
+		"Make sure that the modules in the guest match the kernel.",
 	},
 	Chipset: {
-		Guest, "another machine",
-		"Another chipset is another computer: all hardware moves, Windows must be activated again and may not start.",
-		"Do not change it for VMs that exist; make a new VM type.",
+		Guest, "a different machine",
+		"A different chipset is a different computer: all hardware moves, Windows must be activated again and may not start.",
+		"Do not change it for existing VMs; create a new VM type.",
 	},
 	MachineVersion: {
 		Guest, "the version of the machine",
-		"QEMU keeps the hardware of a machine version the same for ever; another version may have other defaults of devices. Windows may want to be activated again. Live migration between versions is impossible.",
-		"VMs keep the version they were first started with (machines.txt) if the type names the alias, as q35.",
+		"QEMU never changes the hardware of a machine version; a different version may have different device " +
+			"defaults. Windows may require activation again. Live migration between versions is impossible.",
+		"VMs keep the version that they were first started with (machines.txt) if the type uses the alias, such as q35.",
 	},
 	CPUModel: {
 		Guest, "the CPU",
-		"The guest sees another processor or other features of it. Programs built for a missing feature crash, features beyond may come with other mitigations and speed; Windows may want to be activated again.",
-		"Going to a newer model is mostly safe; going back is not.",
+		"The guest sees a different processor or different features. Programs built for a missing feature crash; " +
+			"additional features may change mitigations and speed; Windows may require activation again.",
+		"Changing to a newer model is usually safe; changing back is not.",
 	},
 	CPUTopology: {
-		Guest, "number or arrangement of CPUs",
-		"Licences count sockets and cores, and a Windows client uses two sockets at most. The firmware's tables are made for the largest number of CPUs.",
+		Guest, "number or topology of CPUs",
+		"Licences count sockets and cores, and a Windows client uses at most two sockets. The firmware's tables are " +
+			"built for the maximum number of CPUs.",
 		"Check licences.",
 	},
 	RAM: {
 		Guest, "memory",
-		"The guest has another amount or layout of memory. A guest that hibernated cannot be resumed.",
+		"The guest has a different amount or layout of memory. A hibernated guest cannot be resumed.",
 		"Compare the sizes with what the host has.",
 	},
 	Firmware: {
 		Guest, "the firmware",
-		"Other firmware, or the same with other features. What TPM measurements protect (BitLocker) asks for the recovery key.",
-		"Keep recovery keys at hand. The code must fit the variables that the VM has.",
+		"Different firmware, or the same with different features. Software protected by TPM measurements (BitLocker) " +
+			"asks for the recovery key.",
+		"Keep recovery keys at hand. The code must match the variables that the VM has.",
 	},
 	Variables: {
 		Guest, "the firmware's variables",
-		"Variables of another kind do not fit the firmware: the VM's own are put aside as FILE.KIND and made anew. Boot entries and enrolled keys are lost; an operating system that is only found by its entry does not start.",
-		"Leave the kind to VMs that exist. The variables can be put back by hand.",
+		"Variables of a different kind do not match the firmware: the VM's are kept as FILE.KIND, and new ones are " +
+			"created. Boot entries and enrolled keys are lost; an operating system that is found only by its entry " +
+			"does not start.",
+		"Keep the kind for existing VMs. The variables can be restored manually.",
 	},
 	TPM: {
 		Guest, "the TPM",
-		"What is sealed to the TPM cannot be opened without it: disks of BitLocker and systemd-cryptenroll ask for the recovery key.",
+		"Secrets sealed to the TPM cannot be unsealed without it: disks of BitLocker and systemd-cryptenroll ask for " +
+			"the recovery key.",
 		"Do not remove or move a TPM whose secrets are in use.",
 	},
 	Identity: {
 		Guest, "the machine's identity",
-		"UUID and SMBIOS texts are how management tools, licences and cloud-init know a machine. A new UUID can make cloud-init run as on a new machine.",
-		"Leave them as they are for VMs that exist.",
+		"Management tools, licences and cloud-init identify a machine by its UUID and SMBIOS strings. A new UUID can " +
+			"make cloud-init run as on a new machine.",
+		"Keep them unchanged for existing VMs.",
 	},
 	Clock: {
 		Guest, "clock and timers",
-		"The guest's time may jump at its next start, by hours if local time and UTC change places, or drift another way.",
-		"Windows expects local time unless it is told otherwise, Linux UTC.",
+		"The guest's time may jump at its next start, by hours if local time and UTC are exchanged, or drift " +
+			"differently.",
+		"Windows expects local time by default, Linux UTC.",
 	},
 	Network: {
 		Guest, "what a network card is connected to",
-		"The card stays as it is. The network behind it is another one: other addresses, other peers, other ports that lead to the guest.",
-		"Check who reaches the guest, and whom it reaches.",
+		"The card is unchanged, but it is connected to a different network: other addresses, other peers, other " +
+			"forwarded ports.",
+		"Check what can reach the guest, and what it can reach.",
 	},
 	Medium: {
 		Guest, "the medium in a CD drive",
-		"Another medium, or none, is in the drive; the drive stays.",
-		"Nothing: media come and go while the VM runs.",
+		"A different medium, or none, is in the drive; the drive is unchanged.",
+		"Nothing: media can be changed while the VM is running.",
 	},
 	Emulator: {
 		Guest, "the program that runs the VM, or how",
-		"Another QEMU or another accelerator. The hardware is the same if the machine version is, speed and CPU features may not be.",
+		"A different QEMU or accelerator. The hardware is the same if the machine version is; speed and CPU features may differ.",
 		"Try it with the real QEMU: vmrunner vmtype check.",
 	},
 	Unknown: {
 		Unclear, "seen by the guest, meaning unknown",
-		"Nothing is known about this option or property here. Take it for visible to the guest.",
-		"Look it up in QEMU's manual, and try it with a guest.",
+		"This option or property is not in the tables. Assume that it is visible to the guest.",
+		"Look it up in QEMU's manual, and test it with a guest.",
 	},
 	RuleAdded: {
-		Runner, "can change while the VM runs",
-		"A change that awaited a restart is now made while the VM runs.",
-		"Try it with a guest: what is plugged or unplugged needs its cooperation.",
+		Runner, "can change while the VM is running",
+		"A change that required a restart is now applied while the VM is running.",
+		"Test it with a guest: plugging and unplugging need its cooperation.",
 	},
 	RuleRemoved: {
-		Runner, "no longer changes while the VM runs",
-		"A change that was made at once now awaits a restart.",
-		"Tell those who rely on it.",
+		Runner, "no longer changes while the VM is running",
+		"A change that was applied at once now requires a restart.",
+		"Announce it to users who rely on it.",
 	},
 	RuleChanged: {
-		Runner, "changes within other bounds",
-		"What can change while the VM runs has other bounds. What is beyond awaits a restart.",
-		"Tell those who rely on it, if it has become less.",
+		Runner, "changes within different bounds",
+		"The bounds of what can change while the VM is running are different. Changes beyond them require a restart.",
+		"If the range is smaller, announce it to users who rely on it.",
 	},
 	Mishap: {
-		Runner, "what becomes of mishaps",
-		"When the guest crashes, hangs or reboots, or the host cannot read or write, something else happens than before.",
-		"Check that those who look after the VM expect it.",
+		Runner, "the reaction to failures",
+		"The reaction to a guest that crashes, hangs or reboots, or to an I/O error of the host, is different.",
+		"Check that the VM's administrators expect it.",
 	},
 	Isolation: {
 		Host, "how QEMU is confined",
 		"What QEMU may do on the host changes. The guest sees nothing, unless it breaks out.",
-		"Have it reviewed by who is responsible for the host.",
+		"Have it reviewed by the administrator of the host.",
 	},
 	Viewers: {
-		Host, "how the screen is reached",
-		"Viewers connect to another place or in another way. The guest sees nothing.",
-		"Tell those who look at the screen.",
+		Host, "access to the screen",
+		"Viewers connect to a different address or in a different way. The guest sees nothing.",
+		"Announce it to users of the screen.",
 	},
 	HostOnly: {
 		Host, "on the host only",

@@ -160,7 +160,7 @@ func (c *comparison) order(p pair) {
 		}
 		c.add(Change{
 			Subject: name(p.after), Property: property, Old: before[property], New: after[property], Meaning: meaning,
-			Note: "it says no " + property + ", so QEMU gives it one by the order of devices", Place: place(p.after.Origin),
+			Note: "it has no " + property + ", so QEMU assigns one by device order", Place: place(p.after.Origin),
 		})
 	}
 }

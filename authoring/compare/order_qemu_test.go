@@ -71,7 +71,8 @@ func slotsOf(t *testing.T, argv []string) map[string]int {
 	t.Helper()
 	qemu, err := exec.LookPath("qemu-system-x86_64")
 	require.NoError(t, err, "install the package qemu-system-x86")
-	cmd := exec.CommandContext(t.Context(), qemu, append(argv, "-nodefaults", "-display", "none", "-S", "-qmp", "stdio")...)
+	cmd := exec.CommandContext(t.Context(), qemu,
+		append(argv, "-nodefaults", "-display", "none", "-S", "-qmp", "stdio")...)
 	cmd.Stdin = strings.NewReader(`{"execute":"qmp_capabilities"}{"execute":"query-pci"}{"execute":"quit"}`)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr

@@ -48,7 +48,10 @@ func (c *comparison) add(change Change) { c.changes = append(c.changes, change) 
 
 func (c *comparison) executable(before, after plan.Process, subject string, meaning Meaning) {
 	if before.Executable != after.Executable {
-		c.add(Change{Subject: subject, Property: "executable", Old: before.Executable, New: after.Executable, Meaning: meaning})
+		c.add(Change{
+			Subject: subject, Property: "executable", Old: before.Executable, New: after.Executable,
+			Meaning: meaning,
+		})
 	}
 }
 
@@ -101,7 +104,10 @@ func (c *comparison) both(p pair) {
 		})
 	}
 	if id := p.before.ID(); id != p.after.ID() && id != "" {
-		c.add(Change{Subject: name(p.after), Property: "id", Old: id, New: p.after.ID(), Meaning: HostOnly, Note: "QEMU's own name of it", Place: place(p.after.Origin)})
+		c.add(Change{
+			Subject: name(p.after), Property: "id", Old: id, New: p.after.ID(), Meaning: HostOnly,
+			Note: "QEMU's own name of it", Place: place(p.after.Origin),
+		})
 	}
 	add("", valueOf(p.before), valueOf(p.after))
 	for _, key := range keys(p.before, p.after) {

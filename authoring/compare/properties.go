@@ -23,7 +23,7 @@ func (s *side) presenceOf(o *plan.Option, added bool, other *side) (Meaning, str
 	case "-blockdev", "-drive":
 		return s.blockPresence(o, added, other)
 	case "-machine":
-		return Chipset, "without it QEMU takes the machine that it likes best"
+		return Chipset, "without it QEMU uses its default machine"
 	case "-object":
 		return s.objectMeaning(o, ""), ""
 	case "-global":
@@ -41,7 +41,7 @@ func (s *side) blockPresence(o *plan.Option, added bool, other *side) (Meaning, 
 	device, isDisk := strings.CutPrefix(role, diskRole)
 	switch {
 	case isDisk && other.made["-device "+device] == nil:
-		return HostOnly, "part of the " + role + ", which comes or goes"
+		return HostOnly, "part of the " + role + ", which is added or removed"
 	case role == firmwareCode, role == firmwareVariables:
 		return Firmware, role
 	case role != "":

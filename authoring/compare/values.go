@@ -24,7 +24,7 @@ func (c *comparison) meaningOf(p pair, property, before, after string) (Meaning,
 		return globalMeaning(o), ""
 	case "-smp":
 		if property == "cpus" && c.before.live["-smp  cpus"] {
-			return CPUTopology, "CPUs with which QEMU starts; others are plugged before the guest runs"
+			return CPUTopology, "CPUs that QEMU starts with; more are plugged before the guest runs"
 		}
 	}
 	if m := qemuopt.MeaningOf(o.Flag, o.Value, property); m != "" {
@@ -51,7 +51,7 @@ func (c *comparison) deviceMeaning(p pair, property, before, after string) (Mean
 			return Medium, ""
 		}
 		if c.before.contents(before) == c.after.contents(after) {
-			return HostOnly, "the same file, by another name within QEMU"
+			return HostOnly, "the same file under another node name"
 		}
 		return DiskContents, ""
 	case qemuopt.Netdev:
@@ -84,7 +84,11 @@ func (c *comparison) addressMeaning(p pair, before, after, noun string) (Meaning
 	case sameAddress(before, after):
 		return "", "" // another spelling
 	case sameAddress(from, to):
-		return HostOnly, "the place is the same, " + map[bool]string{true: "and now it is said", false: "but it is no longer said: it follows from the order of devices"}[before == ""]
+		return HostOnly, "the address is the same, " +
+			map[bool]string{
+				true:  "and now explicit",
+				false: "but no longer explicit: it depends on the device order",
+			}[before == ""]
 	case before == "" && from != "":
 		return Address, noun + ", which was at " + from + " by order"
 	case after == "" && to != "":
@@ -106,9 +110,9 @@ func (c *comparison) machineMeaning(property, before, after string) (Meaning, st
 		}
 	case "memory-backend":
 		if before != "" && after != "" {
-			return HostOnly, "the name of the memory"
+			return HostOnly, "the id of the memory backend"
 		}
-		return HostOnly, "who makes the memory"
+		return HostOnly, "the memory backend"
 	}
 	return orUnknown(qemuopt.MeaningOf("-machine", "", property)), ""
 }
@@ -141,7 +145,7 @@ func cutLast(s, separator string) (before, after string, found bool) {
 func aliasNote(before, after string) string {
 	for _, machine := range []string{before, after} {
 		if machine == chipset(machine) {
-			return machine + " is the newest version that QEMU has; a VM keeps the one that it was first started with"
+			return machine + " is the newest version that QEMU has; a VM keeps the version of its first start"
 		}
 	}
 	return ""

@@ -14,7 +14,7 @@ func moduleDocstring(m *module) {
 	}
 	if doc, ok := docstring(m.file.Stmts); !ok || strings.TrimSpace(doc) == "" {
 		start, _ := m.file.Stmts[0].Span()
-		m.addAt(start, "the file does not begin with a docstring that says what it is for")
+		m.addAt(start, "the file has no docstring that says what it is for")
 	}
 }
 
@@ -30,7 +30,7 @@ func functionDocstring(m *module) {
 		if doc, ok := docstring(def.Body); !ok || strings.TrimSpace(doc) == "" {
 			message := def.Name.Name + " has no docstring"
 			if def.Name.Name != "launch" {
-				message += "; if it is only for this file, call it _" + def.Name.Name
+				message += "; if it is private to this file, call it _" + def.Name.Name
 			}
 			m.add(def.Name, message)
 		}
@@ -59,13 +59,13 @@ func apiVersion(m *module) {
 		}
 	}
 	m.add(m.function("launch").Name,
-		"the VM type does not say for which version of the language it is; add api_version = 1")
+		"the VM type does not state its version of the language; add api_version = 1")
 }
 
 func printing(m *module) {
 	syntax.Walk(m.file, func(n syntax.Node) bool {
 		if call, ok := n.(*syntax.CallExpr); ok && isCall(call, "print") {
-			m.add(call, "print says nothing in a VM type; fail(…) ends it with a message")
+			m.add(call, "print has no effect in a VM type; fail(…) ends the evaluation with a message")
 		}
 		return true
 	})

@@ -9,7 +9,7 @@ func unreachable(m *module) {
 	eachBlock(m.file, func(block []syntax.Stmt) {
 		for i, stmt := range block {
 			if leaves(stmt) && i+1 < len(block) {
-				m.add(block[i+1], "this is never reached: what is before it returns, fails or leaves the loop")
+				m.add(block[i+1], "this is never reached: the statement before it returns, fails or leaves the loop")
 				return
 			}
 		}
@@ -99,11 +99,11 @@ func returnValue(m *module) {
 			return true
 		}
 		for _, r := range bare {
-			m.add(r, "this returns nothing, and "+def.Name.Name+" returns a value elsewhere; say return None")
+			m.add(r, "this returns no value, but "+def.Name.Name+" returns a value elsewhere; use return None")
 		}
 		if !endsAll(def.Body) {
 			m.add(def.Name, def.Name.Name+
-				" returns a value on some ways through it, and nothing at its end; say return None")
+				" returns a value on some paths, but not at its end; use return None")
 		}
 		return true
 	})
@@ -144,11 +144,11 @@ func noEffect(m *module) {
 			}
 			call, ok := s.X.(*syntax.CallExpr)
 			if !ok {
-				m.add(s, "this expression does nothing: nobody gets its value")
+				m.add(s, "this expression has no effect: its value is unused")
 				continue
 			}
 			if id, ok := call.Fn.(*syntax.Ident); ok && pure[id.Name] {
-				m.add(s, id.Name+" only returns a value, and nobody gets it; is a return or a combine missing?")
+				m.add(s, id.Name+" only returns a value, which is unused; is a return or a combine missing?")
 			}
 		}
 	})

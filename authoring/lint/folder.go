@@ -57,7 +57,7 @@ func (f Folder) untested() []Finding {
 		}
 		m.rule = "untested"
 		m.add(m.function("launch").Name,
-			"nothing tests "+typeName+": no file *_test.star loads it, and no sample is for it")
+			"no test covers "+typeName+": no *_test.star file loads it, and it has no sample")
 		list = append(list, m.allowed()...)
 	}
 	return list

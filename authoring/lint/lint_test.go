@@ -84,11 +84,11 @@ func TestCommentsDisableRules(t *testing.T) {
 	}{
 		"beside": {
 			"\"\"\"X.\"\"\"\n\nl = 1  # lint: disable=confusing-name\nO = 2\n",
-			[]string{"x.star:4:1: confusing-name: the name O looks like a digit"},
+			[]string{"x.star:4:1: confusing-name: the name O is easily confused with a digit"},
 		},
 		"above": {
 			"\"\"\"X.\"\"\"\n\n# lint: disable=confusing-name\nl = 1\nO = 2\n",
-			[]string{"x.star:5:1: confusing-name: the name O looks like a digit"},
+			[]string{"x.star:5:1: confusing-name: the name O is easily confused with a digit"},
 		},
 		"above with a reason": {"\"\"\"X.\"\"\"\n\n# lint: disable=confusing-name it is short\n# Another comment.\nl = 1\n", []string{}},
 		"of buildifier":       {"\"\"\"X.\"\"\"\n\n# buildifier: disable=confusing-name\nl = 1\n", []string{}},
@@ -98,11 +98,11 @@ func TestCommentsDisableRules(t *testing.T) {
 		"within a function": {
 			"\"\"\"X.\"\"\"\n\ndef f():\n    \"\"\"F.\"\"\"\n    l = 1  # lint: " +
 				"disable=confusing-name\n    I = l\n    return I\n",
-			[]string{"x.star:6:5: confusing-name: the name I looks like a digit"},
+			[]string{"x.star:6:5: confusing-name: the name I is easily confused with a digit"},
 		},
 		"another rule": {
 			"\"\"\"X.\"\"\"\n\nl = 1  # lint: disable=print\n",
-			[]string{"x.star:3:1: confusing-name: the name l looks like a digit"},
+			[]string{"x.star:3:1: confusing-name: the name l is easily confused with a digit"},
 		},
 		"no such rule": {
 			"\"\"\"X.\"\"\"\n\nx = 1  # lint: disable=confusing-names\n",
@@ -110,7 +110,7 @@ func TestCommentsDisableRules(t *testing.T) {
 		},
 		"no comment": {
 			"\"\"\"X.\"\"\"\n\nl = \"# lint: disable=confusing-name\"\n",
-			[]string{"x.star:3:1: confusing-name: the name l looks like a digit"},
+			[]string{"x.star:3:1: confusing-name: the name l is easily confused with a digit"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -176,7 +176,7 @@ def launch(vm, host):
 		list = append(list, f.String())
 	}
 	require.Equal(t, []string{
-		"x.star:7:57: unused-option: the option forth is declared, and nothing asks for it",
-		"x.star:11:72: undeclared-option: the VM type declares no option secnd (did you mean second?); add it to options",
+		"x.star:7:57: unused-option: the option forth is declared but never read",
+		"x.star:11:72: undeclared-option: the VM type declares no option secnd (did you mean second?); declare it in options",
 	}, list)
 }

@@ -59,7 +59,7 @@ func unusedVariable(m *module) {
 
 func (m *module) unusedPrivate(id *syntax.Ident) {
 	if strings.HasPrefix(id.Name, "_") && !m.used(id) {
-		m.add(id, id.Name+" is only for this file, and nothing in it uses it")
+		m.add(id, id.Name+" is private to this file and unused")
 	}
 }
 
@@ -94,7 +94,7 @@ func (m *module) unused(target syntax.Expr, what string) {
 	}
 	for _, id := range ids {
 		if !strings.HasPrefix(id.Name, "_") {
-			m.add(id, what+id.Name+" is never used; if it must be there, call it _"+id.Name)
+			m.add(id, what+id.Name+" is never used; if it is required, call it _"+id.Name)
 		}
 	}
 }
@@ -105,9 +105,9 @@ func shadowing(m *module) {
 	check := func(id *syntax.Ident, isGlobal bool) {
 		switch {
 		case predeclared.Has(id.Name):
-			m.add(id, id.Name+" is a builtin function of VM types; with this definition it can't be called any more")
+			m.add(id, id.Name+" is a builtin function of VM types, which this definition hides")
 		case isGlobal && starlark.Universe.Has(id.Name):
-			m.add(id, id.Name+" is a function of Starlark; with this definition nothing in this file can call it")
+			m.add(id, id.Name+" is a function of Starlark, which this definition hides in this file")
 		}
 	}
 	globals := map[*syntax.Ident]bool{}
@@ -137,7 +137,7 @@ func nameConventions(m *module) {
 		if name == "" || name == strings.ToLower(name) || name[0] >= 'A' && name[0] <= 'Z' {
 			continue
 		}
-		m.add(id, id.Name+" should be written with underscores, "+snake(id.Name))
+		m.add(id, id.Name+" should be in snake_case, "+snake(id.Name))
 	}
 }
 
@@ -158,7 +158,7 @@ func snake(name string) string {
 func confusingName(m *module) {
 	for id := range m.binds {
 		if id.Name == "l" || id.Name == "I" || id.Name == "O" {
-			m.add(id, "the name "+id.Name+" looks like a digit")
+			m.add(id, "the name "+id.Name+" is easily confused with a digit")
 		}
 	}
 }

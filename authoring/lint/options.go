@@ -129,7 +129,8 @@ func undeclaredOption(m *module) {
 	}
 	syntax.Walk(m.file, func(n syntax.Node) bool {
 		if name := optionUsed(n); name != nil && !known[name.Name] {
-			m.add(name, "the VM type declares no option "+name.Name+suggestion(name.Name, d.all)+"; add it to options")
+			m.add(name, "the VM type declares no option "+name.Name+suggestion(name.Name, d.all)+
+				"; declare it in options")
 		}
 		return true
 	})
@@ -163,7 +164,7 @@ func unusedOption(m *module) {
 	for _, literal := range own {
 		name, _ := text(literal)
 		if words[name] <= 1 { // which is the declaration
-			m.add(literal, "the option "+name+" is declared, and nothing asks for it")
+			m.add(literal, "the option "+name+" is declared but never read")
 		}
 	}
 }
@@ -207,7 +208,8 @@ func propertiesInText(m *module) {
 			literal = format.X
 		}
 		if value, ok := text(literal); ok && strings.Contains(value, ",") {
-			m.add(o.valueNode, "properties belong in a dict: option(\""+o.flag+"\", …, {…}); in a text no comma is escaped, and nothing sees the id")
+			m.add(o.valueNode, "properties belong in a dict: option(\""+o.flag+
+				"\", …, {…}); in a string commas are not escaped, and the id is not visible")
 		}
 	}
 }
@@ -221,7 +223,7 @@ func doubledComma(m *module) {
 		syntax.Walk(o.props, func(n syntax.Node) bool {
 			if e, ok := n.(syntax.Expr); ok {
 				if value, isText := text(e); isText && strings.Contains(value, ",,") {
-					m.add(n, "commas in values are doubled by the program; write one")
+					m.add(n, "vmrunner doubles commas in values; write one")
 				}
 			}
 			return true

@@ -20,7 +20,7 @@ func Plans(plans []*plan.Plan, sources map[string]string, qemu Machine) []Findin
 	for _, made := range plans {
 		for _, placed := range compare.Placements(made) {
 			p.add("implicit-address", placed.Device, placed.Device.Value, "the device "+placed.Device.Value+
-				" has no addr, so its slot follows from the devices before it, and changes with them; give it a slot of its own")
+				" has no addr, so its slot depends on the devices before it; assign it a fixed slot")
 		}
 		if qemu == nil {
 			continue
@@ -92,10 +92,16 @@ func askedGlobal(qemu Machine, o *plan.Option) []complaint {
 		return nil
 	}
 	if !slices.Contains(kinds, driver) {
-		return []complaint{{unknownValue, driver, qemu.Name() + " has no device " + driver + suggestion(driver, kinds) + ", so -global does nothing"}}
+		return []complaint{{
+			unknownValue, driver,
+			qemu.Name() + " has no device " + driver + suggestion(driver, kinds) + ", so -global does nothing",
+		}}
 	}
 	if known := qemu.Properties("-global", driver); known != nil && !slices.Contains(known, property) {
-		return []complaint{{unknownProperty, property, driver + " has no property " + property + " in " + qemu.Name() + suggestion(property, known)}}
+		return []complaint{{
+			unknownProperty, property,
+			driver + " has no property " + property + " in " + qemu.Name() + suggestion(property, known),
+		}}
 	}
 	return nil
 }

@@ -229,12 +229,12 @@ func (o Options) try(ctx context.Context, e *evaluation, file, name string, samp
 			e.put(e.relative(s.Path), s.TextLine, 1,
 				diagnostic{
 					Severity: severityWarning,
-					Message:  "the plan has changed: vmrunner vmtype test shows what, and -u keeps it",
+					Message:  "the plan differs from the golden: vmrunner vmtype test shows how, and -u updates it",
 				})
 		case err == nil, ctx.Err() != nil:
 		case standIn && errors.As(err, &options): // it needs options that nobody has given
 		case standIn:
-			e.add(err, file, "(with "+s.Name()+"; a sample says otherwise)")
+			e.add(err, file, "(with "+s.Name()+"; add a sample to use a different VM)")
 		case errors.As(err, &options):
 			e.add(s.Locate(err), e.relative(s.Path), "")
 		default:

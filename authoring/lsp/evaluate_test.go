@@ -56,7 +56,7 @@ func TestWhereMistakesAre(t *testing.T) {
 		},
 		{"of a VM that nobody has described", map[string]string{"a.star": launching("vm.maximumRm")}, []string{
 			"a.star:1:6: vm has no .maximumRm field or method (did you mean .maximumRam?)\n(with a VM with the " +
-				"defaults; a sample says otherwise)",
+				"defaults; add a sample to use a different VM)",
 		}},
 		{"a mandatory option is none, without a sample", map[string]string{
 			"a.star": "options = {\"x\": attr.string(mandatory = True)}\n\n" + launching("vm.options.x"),
@@ -68,7 +68,7 @@ func TestWhereMistakesAre(t *testing.T) {
 		{"in the library, at the call", map[string]string{
 			"a.star": "load(\"@vmtypes//lib/qemu.star\", \"device\")\n\n" + launching("device(\"x\", {\"a,b\": 1})"),
 		}, []string{"a.star:3:4: option: -device: property name \"a,b\" is not a name in QEMU's sense\nat " +
-			"@vmtypes//lib/qemu.star:9\n(with a VM with the defaults; a sample says otherwise)"}},
+			"@vmtypes//lib/qemu.star:9\n(with a VM with the defaults; add a sample to use a different VM)"}},
 		{"a plan that can't work", map[string]string{
 			"a.star": "def launch(vm, host):\n    return part(executable = \"/q\", options = [\n        " +
 				"option(\"-device\", \"x\", {\"id\": \"a\"}),\n        option(\"-device\", \"x\", {\"id\": " +
@@ -88,7 +88,7 @@ func TestWhereMistakesAre(t *testing.T) {
 		}, []string{"a.yaml:5:6: vm.options.nonsense: "}},
 		{"a plan that is another now", map[string]string{
 			"a.star": launching("pass"), "a.txtar": "A sample.\n\n-- type --\na\n-- plan.txt --\ntype b\n",
-		}, []string{"a.txtar:5:0: the plan has changed: "}},
+		}, []string{"a.txtar:5:0: the plan differs from the golden: "}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.what, func(t *testing.T) {

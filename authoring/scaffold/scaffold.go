@@ -25,20 +25,20 @@ type File struct {
 // stock type or in the source: the folder in which the new one is to be.
 func Files(ctx context.Context, source vmtypes.Source, name, from string) ([]File, error) {
 	if why := badName(name); why != "" {
-		return nil, fmt.Errorf("a VM type can't be called %q: %s", name, why)
+		return nil, fmt.Errorf("%q cannot be the name of a VM type: %s", name, why)
 	}
 	base, err := source.Library().Load(ctx, from)
 	if err != nil {
 		return nil, err
 	}
 	if name == base.Name() {
-		return nil, fmt.Errorf("a VM type can't build on itself: choose another name than %s", name)
+		return nil, fmt.Errorf("a VM type cannot build on itself: choose a name other than %s", name)
 	}
 	t := template{name: name, from: base.Name(), options: base.Describe().Options}
 	module := File{name + ".star", t.module()}
 	archive, err := t.sample(ctx, source, module)
 	if err != nil {
-		return nil, fmt.Errorf("a usual VM of the type %s can't be planned, so there is nothing to begin with: %w",
+		return nil, fmt.Errorf("the type %s has no plan for a default VM to start from: %w",
 			from, err)
 	}
 	return []File{module, {name + "_test.star", t.tests()}, {name + sample.Suffix, archive}}, nil
@@ -111,9 +111,9 @@ func badName(name string) string {
 		strings.HasPrefix(name, "-"):
 		return "want letters, digits, - and _"
 	case vmtypes.IsStock(name):
-		return "there is a stock type of this name, which would be used"
+		return "a stock type has this name and would be used instead"
 	case strings.HasSuffix(name, "_test") || name == "testing":
-		return "files of this name are tests"
+		return "files with this name are tests"
 	}
 	return ""
 }

@@ -81,9 +81,9 @@ func TestRefused(t *testing.T) {
 		"a.b":        "want letters, digits, - and _",
 		"../evil":    "want letters, digits, - and _",
 		"-x":         "want letters, digits, - and _",
-		"standard":   "there is a stock type of this name",
-		"my_test":    "files of this name are tests",
-		"testing":    "files of this name are tests",
+		"standard":   "a stock type has this name",
+		"my_test":    "files with this name are tests",
+		"testing":    "files with this name are tests",
 		"broken-too": `mine.star:1:10: `,
 	} {
 		source := vmtypes.Source{Dir: "types", Modules: map[string]string{"mine.star": "options ="}}

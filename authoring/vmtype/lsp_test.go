@@ -372,7 +372,7 @@ func TestWhatTheServerKnows(t *testing.T) {
 	require.Contains(t, e.hover("asset.star", "dev|ice(\""), "-device")
 	require.Contains(t, e.hover("asset.star", "com|bine("), "The union of parts.")
 	require.Contains(t, e.hover("asset.star", "opti|ons = extra"), "QEMU's options, in order")
-	require.Contains(t, e.hover("asset.star", "attr.str|ing"), "text")
+	require.Contains(t, e.hover("asset.star", "attr.str|ing"), "An option that is a string.")
 	require.Contains(t, e.hover("asset.star", "lib/qe|mu"), "QEMU's option groups by name")
 	require.Contains(t, e.hover("asset.star", `parts.star", "t|ag`), "The tag on the case.")
 	require.Empty(t, e.hover("asset.star", "asset: the stan|dard"))

@@ -132,7 +132,7 @@ func assertContains(
 	if text := whole.String(); len(text) <= oneLine {
 		return fail(thread, message, "%s is not in %s%s", element, text, nearest(element, whole))
 	}
-	return failDiff(thread, message, elements(whole), "%s is not among what is there%s", element,
+	return failDiff(thread, message, elements(whole), "%s is not an element%s", element,
 		nearest(element, whole))
 }
 
@@ -213,7 +213,7 @@ func assertMatches(
 func compile(b *starlark.Builtin, pattern string) (*regexp.Regexp, error) {
 	want, err := regexp.Compile(pattern)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %q is no regular expression of Go: %w", b.Name(), pattern, err)
+		return nil, fmt.Errorf("%s: %q is not a regular expression: %w", b.Name(), pattern, err)
 	}
 	return want, nil
 }

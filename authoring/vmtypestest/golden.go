@@ -53,10 +53,10 @@ func trySample(ctx context.Context, in Evaluator, path string, update bool, r *R
 		r.Updated, r.Changes = true, changes(r.File, s, got)
 		return s.Write(got)
 	case s.TextLine == 0:
-		const text = "no plan is kept yet; -u writes it into the archive"
+		const text = "the archive has no plan yet; -u adds it"
 		r.Failures = []Failure{{File: r.File, Message: text, Text: r.File + ": " + text}}
 	default:
-		const text = "the plan differs from the one that is kept; -u keeps this one"
+		const text = "the plan differs from the golden; -u updates it"
 		diff := changes(r.File, s, got)
 		r.Failures = []Failure{{File: r.File, Line: s.TextLine, Message: text, Text: r.File + ": " + text, Diff: diff}}
 	}

@@ -77,7 +77,7 @@ func (s *suite) run(ctx context.Context, fn *starlark.Function) Result {
 	start := time.Now()
 	r := &recorder{script: s.script}
 	if fn.NumParams() > 0 {
-		r.failures = FailuresOf(&vmtypes.Error{Message: fmt.Sprintf("%s takes parameters; a test is called without",
+		r.failures = FailuresOf(&vmtypes.Error{Message: fmt.Sprintf("%s has parameters; a test is called without arguments",
 			fn.Name())})
 	} else if err := s.script.Call(ctx, fn, r.attach); err != nil {
 		r.failures = append(r.failures, FailuresOf(err)...)
@@ -134,7 +134,7 @@ func (r *recorder) all() []Failure {
 func recorderOf(thread *starlark.Thread) (*recorder, error) {
 	r, ok := thread.Local(recorderKey).(*recorder)
 	if !ok {
-		return nil, errors.New("can be called by functions named test_… only, not while a file is loaded")
+		return nil, errors.New("can only be called in functions named test_…, not while a file is loaded")
 	}
 	return r, nil
 }

@@ -84,7 +84,7 @@ func one(
 		case 1:
 			return optionValue(found[0]), nil
 		}
-		return nil, fmt.Errorf("%s: %d options are %s; say which by id, or use plan.options",
+		return nil, fmt.Errorf("%s: there are %d options %s; give the id, or use plan.options",
 			b.Name(), len(found), flag)
 	}
 }

@@ -93,9 +93,9 @@ func TestFilesThatAreNoTests(t *testing.T) {
 		"syntax error": {"def test_x(:\n", "x_test.star:1:13: "},
 		"assert outside": {
 			"load(\"@vmtypes//testing.star\", \"assert\")\nassert.eq(1, 2)\n",
-			"can be called by functions named test_… only",
+			"can only be called in functions named test_…",
 		},
-		"parameters":   {"def test_x(a): pass\n", "test_x takes parameters; a test is called without"},
+		"parameters":   {"def test_x(a): pass\n", "test_x has parameters; a test is called without arguments"},
 		"two mistakes": {"def test_x(): foo(bar)\n", "x_test.star:1:15: undefined: foo"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -159,7 +159,7 @@ def launch(vm, host):
 `,
 		"mine.txtar": "What is said of it.\n-- vm.yaml --\nfirmware: bios\nnetwork: []\nuseTpm: true\n",
 	})
-	require.Equal(t, "mine.txtar fails\n  mine.txtar: no plan is kept yet; -u writes it into the archive\n",
+	require.Equal(t, "mine.txtar fails\n  mine.txtar: the archive has no plan yet; -u adds it\n",
 		tell(run(t, dir, vmtypestest.Options{})))
 	require.Equal(t, "mine.txtar is updated\n", tell(run(t, dir, vmtypestest.Options{Update: true})))
 	require.Equal(t, "mine.txtar passes\n", tell(run(t, dir, vmtypestest.Options{Update: true})))
@@ -199,7 +199,7 @@ def launch(vm, host):
 `
 	results := run(t, dir, vmtypestest.Options{})
 	require.Len(t, results, 1)
-	require.Equal(t, "mine.txtar: the plan differs from the one that is kept; -u keeps this one",
+	require.Equal(t, "mine.txtar: the plan differs from the golden; -u updates it",
 		results[0].Failures[0].Text)
 	require.Equal(t, 7, results[0].Failures[0].Line)
 	diff := "\n" + results[0].Failures[0].Diff
