@@ -15,7 +15,7 @@ import (
 	"vmop/process"
 	"vmop/runner/config"
 	"vmop/runner/machine"
-	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // remainsTime is how long processes that an earlier runner has left are waited
@@ -237,7 +237,7 @@ func (m *run) adopt(ctx context.Context, found *remains, opts Options) (err erro
 		return err
 	}
 	m.driver.Adopt(machine.Booting{
-		Began: found.record.Began, Reason: status.RunnerRestarted, Resource: m.vm.Config.Resource,
+		Began: found.record.Began, Reason: vmstatus.ReasonRunnerRestarted, Resource: m.vm.Config.Resource,
 	}, m.server.Event)
 	if err := m.takeConsole(); err != nil {
 		m.log.Error("the guest has no console", "err", err)

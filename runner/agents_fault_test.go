@@ -11,6 +11,7 @@ import (
 	"vmop/runner/control"
 	"vmop/runner/machine"
 	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // A hostile guest agent is one of these after the other: each reads a line and
@@ -46,7 +47,7 @@ func TestFault14GuestAgentsThatLie(t *testing.T) {
 		t.Helper()
 		v.log.await(t, v.ended, "the guest agent does not answer", "err", because)
 		s := v.status()
-		require.Equal(t, status.Booting, s.State)
+		require.Equal(t, vmstatus.StateBooting, s.State)
 		require.Nil(t, s.Guest)
 	}
 	c.startHostileAgent(":", ":", ":")
@@ -69,7 +70,7 @@ func TestFault14GuestAgentsThatLie(t *testing.T) {
 	c.startHostileAgent(inSync, `printf '{"return": {"pretty-name": "\\u001b[31m\376'; head -c 1000 /dev/zero | tr '\0' y; printf '"}}\n'`,
 		`printf '{"return": [{"name": "eth\\n0", "hardware-address": "\\u001b", "ip-addresses": [{"ip-address": "10.0.2.300", "prefix": 24}, {"ip-address": "192.0.2.1", "prefix": 24}]}]}\n'`)
 	s := v.becomes("a network", func(s status.Status) bool { return s.Guest != nil && s.Guest.Interfaces != nil })
-	require.Equal(t, status.Booted, s.State)
+	require.Equal(t, vmstatus.StateBooted, s.State)
 	require.Equal(t, "\ufffd[31m\ufffd"+strings.Repeat("y", 250)+"…", s.Guest.OS.PrettyName)
 	require.Equal(t, []status.Interface{{Name: "eth\ufffd0", Addresses: []string{"192.0.2.1/24"}}}, s.Guest.Interfaces)
 	require.Negative(t, strings.IndexFunc(v.log.find("booted")[0]["system"].(string), unicode.IsControl))
@@ -78,7 +79,7 @@ func TestFault14GuestAgentsThatLie(t *testing.T) {
 	c.startHostileAgent(":", "echo '"+quiet+"'", ":")
 	outcome, err := v.stop()
 	require.NoError(t, err)
-	require.Equal(t, status.CauseAsked, outcome.Cause)
+	require.Equal(t, vmstatus.CauseAsked, outcome.Cause)
 	v.logged("the guest agent does not answer")
 	v.logged("stopping", "method", "ACPI power button")
 	v.nothingLeft()
@@ -109,21 +110,21 @@ func TestFault15LoginAgentThatNeverStops(t *testing.T) {
 			require.NotContains(t, s.LoginFailure, "\x1b")
 		}
 		if flood == "201 root" || flood == "x" {
-			s := v.holds(status.UserLoggedIn, "False VmopAgentDisconnected")
+			s := v.holds(vmstatus.ConditionUserLoggedIn, "False VmopAgentDisconnected")
 			require.False(t, s.VmopAgent, "nobody has announced himself")
 		} else {
-			v.holds(status.VmopAgentConnected, "True VmopAgentStarted")
+			v.holds(vmstatus.ConditionVmopAgent, "True VmopAgentStarted")
 		}
 		c.do("kill $(cat /tmp/flood.pid)")
 		floods++
 		eventually(t, floods, func() int {
 			return len(v.log.find("QMP event", "data", `{"open": false, "id": "channel1"}`))
 		})
-		v.holds(status.VmopAgentConnected, "False VmopAgentDisconnected")
+		v.holds(vmstatus.ConditionVmopAgent, "False VmopAgentDisconnected")
 	}
 	c.do("touch /tmp/go")
 	c.startLoginAgent()
-	v.holds(status.UserLoggedIn, "True LoggedIn")
+	v.holds(vmstatus.ConditionUserLoggedIn, "True LoggedIn")
 	info := 0
 	for _, r := range v.log.find("log-in agent") {
 		if r["level"] != "DEBUG" {
@@ -148,7 +149,7 @@ func TestFault20RebootsAndShutdown(t *testing.T) {
 		t.Helper()
 		c.await(`READY`)
 		c.startHostileAgent(inSync, `echo '{"return": {"id": "tiny"}}'`, `echo '{"return": []}'`)
-		s := v.holds(status.IsBooted, "True VmBooted")
+		s := v.holds(vmstatus.ConditionBooted, "True VmBooted")
 		require.Equal(t, "tiny", s.Guest.OS.ID)
 	}
 	answer()
@@ -157,15 +158,15 @@ func TestFault20RebootsAndShutdown(t *testing.T) {
 	defer events.Close()
 	for range 2 {
 		c.typeLine("reboot")
-		s := v.holds(status.IsBooted, "False VmReset")
+		s := v.holds(vmstatus.ConditionBooted, "False VmReset")
 		require.Nil(t, s.Guest)
-		require.Equal(t, status.True, s.Condition(status.Running).Status)
+		require.Equal(t, vmstatus.True, s.Condition(vmstatus.ConditionRunning).Status)
 		answer()
 	}
 	c.typeLine("poweroff")
 	outcome, err := v.wait()
 	require.NoError(t, err)
-	require.Equal(t, machine.Outcome{Cause: status.CauseGuest, Reason: "guest-shutdown"}, outcome.Outcome)
+	require.Equal(t, machine.Outcome{Cause: vmstatus.CauseGuest, Reason: "guest-shutdown"}, outcome.Outcome)
 	require.Zero(t, outcome.ExitCode())
 	v.notLogged("terminating")
 
@@ -176,13 +177,13 @@ func TestFault20RebootsAndShutdown(t *testing.T) {
 		if err != nil {
 			break
 		}
-		if last = e.Status; last.State == status.Stopped {
+		if last = e.Status; last.State == vmstatus.StateStopped {
 			stopped++
 		}
 	}
 	require.Equal(t, 1, stopped)
-	require.Equal(t, status.CauseGuest, last.Outcome.Cause)
-	require.Equal(t, status.False, last.Condition(status.IsBooted).Status)
+	require.Equal(t, vmstatus.CauseGuest, last.Outcome.Cause)
+	require.Equal(t, vmstatus.False, last.Condition(vmstatus.ConditionBooted).Status)
 	require.Len(t, v.log.find("booted"), 3)
 	v.nothingLeft()
 }

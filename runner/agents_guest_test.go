@@ -15,10 +15,11 @@ import (
 	agents "vmop/runner/guest"
 	"vmop/runner/status"
 	"vmop/test/guest"
+	"vmop/vmstatus"
 )
 
 // holds waits until a condition has a status and a reason.
-func (v *vm) holds(which status.ConditionType, want string) status.Status {
+func (v *vm) holds(which vmstatus.ConditionType, want string) status.Status {
 	v.t.Helper()
 	return v.becomes(string(which)+" "+want, func(s status.Status) bool {
 		c := s.Condition(which)
@@ -54,7 +55,7 @@ func TestTheGuestAgentTellsWhatRuns(t *testing.T) {
 			`printf '#!/bin/sh\npoweroff -f\n' >/sbin/shutdown; chmod +x /sbin/shutdown`)
 		c.do("/usr/sbin/qemu-ga -d -m virtio-serial -t /tmp -f /tmp/ga.pid -p " + portOf("org.qemu.guest_agent.0"))
 	}
-	s := v.holds(status.IsBooted, "False VmStarted")
+	s := v.holds(vmstatus.ConditionBooted, "False VmStarted")
 	require.Nil(t, s.Guest)
 	start()
 	has := func(address string) func(status.Status) bool {
@@ -63,8 +64,8 @@ func TestTheGuestAgentTellsWhatRuns(t *testing.T) {
 		}
 	}
 	s = v.becomes("an address", has("10.0.2.15/24"))
-	require.Equal(t, status.Booted, s.State)
-	require.Equal(t, status.True, s.Condition(status.IsBooted).Status)
+	require.Equal(t, vmstatus.StateBooted, s.State)
+	require.Equal(t, vmstatus.True, s.Condition(vmstatus.ConditionBooted).Status)
 	require.Equal(t, "Tiny \"1\"", s.Guest.OS.PrettyName)
 	require.NotEmpty(t, s.Guest.OS.KernelRelease)
 	require.Equal(t, "x86_64", s.Guest.OS.Machine)
@@ -77,21 +78,21 @@ func TestTheGuestAgentTellsWhatRuns(t *testing.T) {
 
 	c.do("kill $(cat /tmp/ga.pid)")
 	s = v.becomes("no agent", func(s status.Status) bool { return s.Guest == nil })
-	require.Equal(t, status.Booted, s.State, "it has booted all the same")
+	require.Equal(t, vmstatus.StateBooted, s.State, "it has booted all the same")
 	c.do("/usr/sbin/qemu-ga -d -m virtio-serial -t /tmp -f /tmp/ga.pid -p " + portOf("org.qemu.guest_agent.0"))
 	v.becomes("the agent again", has("192.0.2.7/25"))
 
 	require.NoError(t, v.client().Act(t.Context(), control.Reset))
-	s = v.holds(status.IsBooted, "False VmReset")
-	require.Equal(t, status.Booting, s.State)
+	s = v.holds(vmstatus.ConditionBooted, "False VmReset")
+	require.Equal(t, vmstatus.StateBooting, s.State)
 	require.Nil(t, s.Guest)
 	start()
 	s = v.becomes("an address after the reset", has("10.0.2.15/24"))
-	require.Equal(t, status.Booted, s.State)
+	require.Equal(t, vmstatus.StateBooted, s.State)
 
 	outcome, err := v.stop()
 	require.NoError(t, err)
-	require.Equal(t, status.CauseAsked, outcome.Cause)
+	require.Equal(t, vmstatus.CauseAsked, outcome.Cause)
 	v.logged("stopping", "method", "guest agent")
 	v.notLogged("QMP event", "event", "POWERDOWN")
 	v.notLogged("status")
@@ -143,13 +144,13 @@ func TestAUserIsLoggedIn(t *testing.T) {
 	leave()
 	is := func(want, wanted, in string) status.Status {
 		t.Helper()
-		s := v.holds(status.UserLoggedIn, want)
+		s := v.holds(vmstatus.ConditionUserLoggedIn, want)
 		require.Equal(t, []string{wanted, in}, []string{s.WantedUser, s.LoggedInUser})
 		return s
 	}
 	connected := func(want string) {
 		t.Helper()
-		require.Equal(t, want, string(v.status().Condition(status.VmopAgentConnected).Status))
+		require.Equal(t, want, string(v.status().Condition(vmstatus.ConditionVmopAgent).Status))
 	}
 	is("False VmopAgentDisconnected", "alice", "")
 	connected("False")
@@ -168,7 +169,7 @@ func TestAUserIsLoggedIn(t *testing.T) {
 	for user, answer := range map[string]string{"root": "504 root is not logged in", "mallory": "550 no such user"} {
 		want(user)
 		s := v.becomes("why not", func(s status.Status) bool { return s.LoginFailure == answer })
-		require.Equal(t, answer, s.Condition(status.UserLoggedIn).Message)
+		require.Equal(t, answer, s.Condition(vmstatus.ConditionUserLoggedIn).Message)
 		is("False LoginFailed", user, "bob")
 	}
 	want("")

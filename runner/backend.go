@@ -15,6 +15,7 @@ import (
 	"vmop/runner/machine"
 	"vmop/runner/status"
 	"vmop/runner/status/k8s"
+	"vmop/vmstatus"
 	"vmop/vmtypes/plan"
 )
 
@@ -149,9 +150,9 @@ func reportFault(ctx context.Context, reporter *k8s.Reporter, fault error) {
 // startFailed is the end of a VM that never ran. To be told to stop is no failure.
 func startFailed(err error) status.Entered {
 	if errors.As(err, new(stoppedError)) {
-		return status.Entered{State: status.Stopped, Message: err.Error()}
+		return status.Entered{State: vmstatus.StateStopped, Message: err.Error()}
 	}
-	return status.Entered{State: status.Stopped, Reason: status.StartFailed, Message: err.Error()}
+	return status.Entered{State: vmstatus.StateStopped, Reason: vmstatus.ReasonStartFailed, Message: err.Error()}
 }
 
 // publishEnd puts the end into the status, before the control interface closes.
@@ -160,7 +161,7 @@ func (m *run) publishEnd(result Outcome, err error) {
 		m.publish(startFailed(err))
 		return
 	}
-	m.publish(status.Entered{State: status.Stopped}, result.ending())
+	m.publish(status.Entered{State: vmstatus.StateStopped}, result.ending())
 }
 
 // publish updates the status. A change of state that cannot be is a mistake of

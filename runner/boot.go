@@ -15,8 +15,8 @@ import (
 	"vmop/runner/drive"
 	"vmop/runner/machine"
 	"vmop/runner/reconcile"
-	"vmop/runner/status"
 	"vmop/vmspec"
+	"vmop/vmstatus"
 )
 
 // drive begins to look after the machine: from now on the driver alone speaks
@@ -40,7 +40,7 @@ func (m *run) drive(ctx context.Context, first *qmp.Session) {
 	}
 	cfg.Agents = agents.New(context.WithoutCancel(ctx), agents.Config{
 		Paths: paths, Log: m.log, Do: func(f func()) { m.driver.Do(f) }, Publish: m.publish,
-		State: func() status.State { return m.tracker.Status().State },
+		State: func() vmstatus.State { return m.tracker.Status().State },
 	})
 	m.driver = drive.New(ctx, cfg)
 	m.outcome = make(chan machine.Outcome, 1)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner"
-	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // quick is a VM with everything that has to be undone, that ends at once.
@@ -61,7 +61,7 @@ func TestStopDuringTheStart(t *testing.T) {
 			outcome, err := v.wait()
 			if tt.runs {
 				require.NoError(t, err)
-				require.Equal(t, status.CauseForced, outcome.Cause)
+				require.Equal(t, vmstatus.CauseForced, outcome.Cause)
 			} else {
 				require.ErrorIs(t, err, errEnough)
 				require.ErrorContains(t, err, "stopped while the VM was being started")
@@ -123,7 +123,7 @@ func TestStopAtAnyMoment(t *testing.T) {
 			time.AfterFunc(moment, func() { v.cancel(errEnough) })
 			outcome, err := v.wait()
 			if err == nil {
-				require.Equal(t, status.CauseForced, outcome.Cause)
+				require.Equal(t, vmstatus.CauseForced, outcome.Cause)
 			} else {
 				require.ErrorIs(t, err, errEnough)
 			}

@@ -3,7 +3,7 @@ package runner_test
 import (
 	"testing"
 
-	"vmop/runner/status"
+	"vmop/vmstatus"
 
 	"github.com/stretchr/testify/require"
 )
@@ -32,7 +32,7 @@ func TestAPanicEndsTheMachine(t *testing.T) {
 	)
 	outcome, err := v.wait()
 	require.NoError(t, err)
-	require.Equal(t, status.CausePanic, outcome.Cause)
+	require.Equal(t, vmstatus.CausePanic, outcome.Cause)
 	require.NotZero(t, outcome.ExitCode())
 	v.logged("QMP event", "event", "GUEST_PANICKED")
 	v.nothingLeft()

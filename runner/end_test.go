@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/machine"
-	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // Somebody else ends the processes of a VM.
@@ -16,14 +16,14 @@ func TestEndFromOutside(t *testing.T) {
 	tests := []struct {
 		what   string
 		signal syscall.Signal
-		cause  status.Cause
+		cause  vmstatus.Cause
 		reason string
 		code   int
 	}{
-		{"kill -9", syscall.SIGKILL, status.CauseKilled, "", 137},
-		{"a crash", syscall.SIGSEGV, status.CauseKilled, "", 139},
-		{"an abort", syscall.SIGABRT, status.CauseKilled, "", 134},
-		{"TERM for QEMU itself", syscall.SIGTERM, status.CauseKilled, "host-signal", 1},
+		{"kill -9", syscall.SIGKILL, vmstatus.CauseKilled, "", 137},
+		{"a crash", syscall.SIGSEGV, vmstatus.CauseKilled, "", 139},
+		{"an abort", syscall.SIGABRT, vmstatus.CauseKilled, "", 134},
+		{"TERM for QEMU itself", syscall.SIGTERM, vmstatus.CauseKilled, "host-signal", 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.what, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestQEMUExitsWithACode(t *testing.T) {
 	v.signal(qemuProgram, syscall.SIGKILL)
 	outcome, err := v.wait()
 	require.NoError(t, err)
-	require.Equal(t, status.CauseCrashed, outcome.Cause)
+	require.Equal(t, vmstatus.CauseCrashed, outcome.Cause)
 	require.Equal(t, 42, outcome.ExitCode())
 	v.nothingLeft()
 }
@@ -67,7 +67,7 @@ func TestDeafGuestIsForced(t *testing.T) {
 		v.runs()
 		outcome, err := v.stop()
 		require.NoError(t, err)
-		require.Equal(t, machine.Outcome{Cause: status.CauseForced, Reason: "host-qmp-quit"}, outcome.Outcome)
+		require.Equal(t, machine.Outcome{Cause: vmstatus.CauseForced, Reason: "host-qmp-quit"}, outcome.Outcome)
 		require.Zero(t, outcome.ExitCode())
 		v.logged("QMP event", "event", "POWERDOWN")
 		v.logged("stopping", "method", "ACPI power button")
@@ -81,7 +81,7 @@ func TestDeafGuestIsForced(t *testing.T) {
 		v.runs()
 		outcome, err := v.stop()
 		require.NoError(t, err)
-		require.Equal(t, status.CauseForced, outcome.Cause)
+		require.Equal(t, vmstatus.CauseForced, outcome.Cause)
 		v.notLogged("QMP event", "event", "POWERDOWN")
 		v.notLogged("stopping", "method", "ACPI power button")
 		v.nothingLeft()
@@ -101,7 +101,7 @@ func TestGuestAgentIsAskedFirst(t *testing.T) {
 	leave()
 	outcome, err := v.stop()
 	require.NoError(t, err)
-	require.Equal(t, status.CauseAsked, outcome.Cause)
+	require.Equal(t, vmstatus.CauseAsked, outcome.Cause)
 	c.await(`AGENT was asked`)
 	v.logged("stopping", "method", "guest agent", "timeout", "10s")
 	v.logged("QMP event", "event", "POWERDOWN")
@@ -119,6 +119,6 @@ func TestTPMEndsWhileTheVMRuns(t *testing.T) {
 	require.Contains(t, r["exit"], "SIGKILL")
 	outcome, err := v.stop()
 	require.NoError(t, err)
-	require.Equal(t, status.CauseForced, outcome.Cause)
+	require.Equal(t, vmstatus.CauseForced, outcome.Cause)
 	v.nothingLeft()
 }

@@ -8,6 +8,7 @@ import (
 	"vmop/durable"
 	"vmop/process"
 	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // endedFile in the data directory says that the guest has shut itself down that ran
@@ -18,12 +19,12 @@ const endedFile = "ended.json"
 
 // A lastEnd is what the next runner in a pod has to tell of the VM.
 type lastEnd struct {
-	Pod    string       `json:"pod"` // its uid
-	Began  time.Time    `json:"began"`
-	UUID   string       `json:"uuid"`
-	VMType string       `json:"vmType"`
-	Cause  status.Cause `json:"cause"`
-	Reason string       `json:"reason"`
+	Pod    string         `json:"pod"` // its uid
+	Began  time.Time      `json:"began"`
+	UUID   string         `json:"uuid"`
+	VMType string         `json:"vmType"`
+	Cause  vmstatus.Cause `json:"cause"`
+	Reason string         `json:"reason"`
 }
 
 // noteEnd notes that the guest has shut itself down in a pod. Where that can't be
@@ -89,9 +90,9 @@ func (m *run) endedUnseen(ctx context.Context, opts Options) (o Outcome, ended b
 	if _, err := readJSON(filepath.Join(dir, progressFile), &m.progress); err != nil {
 		m.log.Warn("what the earlier runner has done is not known", "err", err)
 	}
-	o.Cause = status.CauseGuest
+	o.Cause = vmstatus.CauseGuest
 	if ctx.Err() != nil || m.progress.Stop != nil {
-		o.Cause = status.CauseAsked
+		o.Cause = vmstatus.CauseAsked
 	}
 	m.noteRuntimeDir()
 	m.noteSockets()

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner"
-	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // PORT in the lines of a vm section is a TCP port that is taken.
@@ -154,6 +154,6 @@ func TestSecondRunnerIsRefused(t *testing.T) {
 	require.NoError(t, conn.Close())
 	outcome, err := v.stop()
 	require.NoError(t, err)
-	require.Equal(t, status.CauseForced, outcome.Cause)
+	require.Equal(t, vmstatus.CauseForced, outcome.Cause)
 	v.nothingLeft()
 }

@@ -16,13 +16,14 @@ import (
 	"vmop/qmp"
 	"vmop/runner/control"
 	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // The rows of the fault matrix, by their numbers, that concern a running
 // machine. `make faults` collects TestFaultNN….
 
 // has tells whether the status has a problem of a kind that contains a text.
-func has(s status.Status, reason status.Reason, text string) bool {
+func has(s status.Status, reason vmstatus.Reason, text string) bool {
 	for _, p := range s.Problems {
 		if p.Reason == reason && strings.Contains(p.Message, text) {
 			return true
@@ -61,12 +62,12 @@ func TestFault08TPMDies(t *testing.T) {
 	c.await(`READY`)
 	leave()
 	s := v.becomes("the TPM is there", func(s status.Status) bool { return s.TPM == status.TPMWorks })
-	require.Equal(t, status.TPMPresent, s.Condition(status.TPMLost).Reason)
+	require.Equal(t, vmstatus.ReasonTPMPresent, s.Condition(vmstatus.ConditionTPMLost).Reason)
 
 	v.signal("swtpm", syscall.SIGKILL)
-	s = v.becomes("the TPM is lost", func(s status.Status) bool { return s.Condition(status.TPMLost).Status == status.True })
+	s = v.becomes("the TPM is lost", func(s status.Status) bool { return s.Condition(vmstatus.ConditionTPMLost).Status == vmstatus.True })
 	require.True(t, has(s, "TPMLost", "swtpm has ended: "), s.Problems)
-	require.Equal(t, status.True, s.Condition(status.Ready).Status)
+	require.Equal(t, vmstatus.True, s.Condition(vmstatus.ConditionReady).Status)
 	err := v.client().Act(t.Context(), control.Reset)
 	require.ErrorContains(t, err, "the VM cannot be reset because its TPM is lost")
 	v.configure("standard", []string{"resetCounter: 1"}, append(kernel(t, ""), "useTpm: true", "network: []", "powerdownTimeout: 120")...)
@@ -81,7 +82,7 @@ func TestFault08TPMDies(t *testing.T) {
 
 	outcome, err := v.stop()
 	require.NoError(t, err)
-	require.Equal(t, status.CauseAsked, outcome.Cause)
+	require.Equal(t, vmstatus.CauseAsked, outcome.Cause)
 	require.Equal(t, "guest-shutdown", outcome.Reason)
 	require.Zero(t, outcome.ExitCode())
 	v.nothingLeft()
@@ -113,7 +114,7 @@ func TestFault08GuestRebootsWithoutTPM(t *testing.T) {
 	c.typeLine("x")
 	outcome, err := v.wait()
 	require.NoError(t, err)
-	require.Equal(t, status.CauseTPM, outcome.Cause)
+	require.Equal(t, vmstatus.CauseTPM, outcome.Cause)
 	require.Equal(t, "guest-reset", outcome.Reason)
 	require.Zero(t, outcome.Exit.Code, "QEMU has not crashed")
 	require.Equal(t, 1, outcome.ExitCode(), "so that the VM is started anew")
@@ -126,9 +127,9 @@ func TestAHelperIsMissed(t *testing.T) {
 	v := newVM(t, "bare", "options: {helper: {program: /bin/sleep, arguments: ['1000']}}", "powerdownTimeout: 0")
 	v.runs()
 	v.signal("sleep", syscall.SIGTERM)
-	s := v.becomes("the helper is missed", func(s status.Status) bool { return has(s, status.HelperLost, "helper has ended: ") })
-	require.Equal(t, status.NoTPM, s.Condition(status.TPMLost).Reason)
-	require.Equal(t, status.True, s.Condition(status.Ready).Status)
+	s := v.becomes("the helper is missed", func(s status.Status) bool { return has(s, vmstatus.ReasonHelperLost, "helper has ended: ") })
+	require.Equal(t, vmstatus.ReasonNoTPM, s.Condition(vmstatus.ConditionTPMLost).Reason)
+	require.Equal(t, vmstatus.True, s.Condition(vmstatus.ConditionReady).Status)
 	v.ends()
 }
 
@@ -142,9 +143,9 @@ func TestFault20Panic(t *testing.T) {
 	c.await(`READY`)
 	c.typeLine("panic")
 	s := v.becomes("the panic", func(s status.Status) bool { return s.QEMU.RunState == "guest-panicked" && len(s.Problems) > 0 })
-	require.True(t, has(s, status.GuestPanicked, "the guest has panicked; it is paused until it is resumed or reset"), s.Problems)
-	require.Equal(t, status.GuestPanicked, s.Condition(status.Ready).Reason)
-	require.Equal(t, status.False, s.Condition(status.Ready).Status)
+	require.True(t, has(s, vmstatus.ReasonGuestPanicked, "the guest has panicked; it is paused until it is resumed or reset"), s.Problems)
+	require.Equal(t, vmstatus.ReasonGuestPanicked, s.Condition(vmstatus.ConditionReady).Reason)
+	require.Equal(t, vmstatus.False, s.Condition(vmstatus.ConditionReady).Status)
 	v.logged("the guest has panicked; it is paused until it is resumed or reset")
 
 	require.NoError(t, v.client().Act(t.Context(), control.Reset))
@@ -153,14 +154,14 @@ func TestFault20Panic(t *testing.T) {
 	c.await(`READY`)
 	leave()
 	s = v.becomes("no panic", func(s status.Status) bool { return len(s.Problems) == 0 })
-	require.Equal(t, status.True, s.Condition(status.Ready).Status)
+	require.Equal(t, vmstatus.True, s.Condition(vmstatus.ConditionReady).Status)
 
 	_, err := v.client().QMP(t.Context(), qmp.Command{Execute: "set-action", Arguments: map[string]string{"panic": "shutdown"}})
 	require.NoError(t, err)
 	c.typeLine("panic")
 	outcome, err := v.wait()
 	require.NoError(t, err)
-	require.Equal(t, status.CausePanic, outcome.Cause)
+	require.Equal(t, vmstatus.CausePanic, outcome.Cause)
 	require.Equal(t, 1, outcome.ExitCode())
 	v.nothingLeft()
 }
@@ -184,9 +185,9 @@ func TestWatchdogAndCrashKernel(t *testing.T) {
 		"drives: [{file: disk.img, bootindex: 1}]", v.with("-device ib700 -action watchdog=pause"))
 	v.runs()
 	s := v.becomes("the watchdog", func(s status.Status) bool { return s.QEMU.RunState == "watchdog" && len(s.Problems) == 2 })
-	require.True(t, has(s, status.WatchdogExpired, "the guest's watchdog has expired; it is paused"), s.Problems)
-	require.True(t, has(s, status.GuestPanicked, "is saving its memory"), s.Problems)
-	require.Equal(t, status.MachineHeld, s.Condition(status.Ready).Reason)
+	require.True(t, has(s, vmstatus.ReasonWatchdogExpired, "the guest's watchdog has expired; it is paused"), s.Problems)
+	require.True(t, has(s, vmstatus.ReasonGuestPanicked, "is saving its memory"), s.Problems)
+	require.Equal(t, vmstatus.ReasonMachineHeld, s.Condition(vmstatus.ConditionReady).Reason)
 	v.logged("the guest's watchdog has expired; it is paused until it is resumed or reset")
 	v.ends()
 }
@@ -234,16 +235,18 @@ func TestFault26DiskFull(t *testing.T) {
 	c.typeLine("sh dd if=/dev/urandom of=/tmp/data bs=1M count=20; md5sum </tmp/data; dd if=/tmp/data of=/dev/vda bs=64k conv=fsync && echo written")
 	sum := c.await(`^([0-9a-f]{32})  -`)[1]
 	name := "vm.drives[0], " + disk + ": "
-	s := v.becomes("the disk is full", func(s status.Status) bool { return has(s, status.IOError, name+"no space left on its file system") })
+	s := v.becomes("the disk is full", func(s status.Status) bool {
+		return has(s, vmstatus.ReasonIOError, name+"no space left on its file system")
+	})
 	require.Equal(t, "io-error", s.QEMU.RunState)
-	require.Equal(t, status.IOError, s.Condition(status.Ready).Reason)
-	require.Contains(t, s.Condition(status.Ready).Message, name)
-	require.Equal(t, status.True, s.Condition(status.Running).Status)
+	require.Equal(t, vmstatus.ReasonIOError, s.Condition(vmstatus.ConditionReady).Reason)
+	require.Contains(t, s.Condition(vmstatus.ConditionReady).Message, name)
+	require.Equal(t, vmstatus.True, s.Condition(vmstatus.ConditionRunning).Status)
 	v.logged("QEMU has stopped the VM because of a disk", "err", name)
 
 	// Who pauses the VM now does not want it to go on, space or no space.
 	require.NoError(t, v.client().Act(t.Context(), control.Pause))
-	v.becomes("it is paused, too", func(s status.Status) bool { return has(s, status.IOError, "A user has paused it, too") })
+	v.becomes("it is paused, too", func(s status.Status) bool { return has(s, vmstatus.ReasonIOError, "A user has paused it, too") })
 	require.NoError(t, os.Remove(ballast))
 	looks := len(v.log.find("QMP command", "command", "query-block"))
 	require.Eventually(t, func() bool { return len(v.log.find("QMP command", "command", "query-block")) >= looks+2 }, patience, 20*time.Millisecond)
@@ -251,7 +254,7 @@ func TestFault26DiskFull(t *testing.T) {
 	require.NoError(t, os.WriteFile(ballast, make([]byte, 24<<20), 0o600), "full again")
 	require.NoError(t, v.client().Act(t.Context(), control.Resume)) // which is too early
 	v.becomes("full again", func(s status.Status) bool {
-		return has(s, status.IOError, name+"no space left") && !has(s, status.IOError, "A user has paused")
+		return has(s, vmstatus.ReasonIOError, name+"no space left") && !has(s, vmstatus.ReasonIOError, "A user has paused")
 	})
 
 	require.NoError(t, os.Remove(ballast))
@@ -271,7 +274,7 @@ func TestFault26DiskFull(t *testing.T) {
 func (v *vm) isWell() {
 	v.t.Helper()
 	v.becomes("all is well", func(s status.Status) bool {
-		return s.Condition(status.Ready).Status == status.True && len(s.Problems) == 0
+		return s.Condition(vmstatus.ConditionReady).Status == vmstatus.True && len(s.Problems) == 0
 	})
 }
 
@@ -294,7 +297,7 @@ func TestFault27DiskErrors(t *testing.T) {
 	c.typeLine("sh echo important | dd of=/dev/vda conv=notrunc,fsync && echo written")
 	name := "vm.drives[0], " + disk + ": write failed: Input/output error; the VM is paused; next attempt at "
 	v.becomes("the disk has failed", func(s status.Status) bool {
-		return has(s, status.IOError, name) && s.QEMU.RunState == "io-error" && strings.HasPrefix(s.Condition(status.Ready).Message, name)
+		return has(s, vmstatus.ReasonIOError, name) && s.QEMU.RunState == "io-error" && strings.HasPrefix(s.Condition(vmstatus.ConditionReady).Message, name)
 	})
 	c.await(`^written`)
 	v.isWell()
@@ -339,9 +342,9 @@ func TestAnErrorThatTheGuestIsToldOf(t *testing.T) {
 	v.configure("wrapped", nil, "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0", "drives: [{type: ide-cd, file: a.iso, bootindex: 1}]", v.exchanging("id=cd0-medium,if=none", broken))
 	v.runs()
 	s := v.becomes("the error", func(s status.Status) bool {
-		return has(s, status.IOError, "vm.drives[0]: read failed: Input/output error; the guest got the error")
+		return has(s, vmstatus.ReasonIOError, "vm.drives[0]: read failed: Input/output error; the guest got the error")
 	})
-	require.Equal(t, status.True, s.Condition(status.Ready).Status, "the machine runs")
+	require.Equal(t, vmstatus.True, s.Condition(vmstatus.ConditionReady).Status, "the machine runs")
 	v.ends()
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner"
-	"vmop/runner/status"
 	"vmop/vmspec"
+	"vmop/vmstatus"
 )
 
 // A VM of the standard type lives from its configuration to its graceful end,
@@ -53,7 +53,7 @@ func TestFullLife(t *testing.T) {
 
 	outcome, err := v.stop()
 	require.NoError(t, err)
-	require.Equal(t, status.CauseAsked, outcome.Cause)
+	require.Equal(t, vmstatus.CauseAsked, outcome.Cause)
 	require.Equal(t, "guest-shutdown", outcome.Reason)
 	require.Zero(t, outcome.ExitCode())
 	v.logged("stopping", "method", "ACPI power button")

@@ -10,6 +10,7 @@ import (
 
 	"vmop/runner/config"
 	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // changeable is a small machine of the standard type, in its firmware.
@@ -166,7 +167,7 @@ func TestPowerdownTimeoutIsChangedWhileTheGuestIsAsked(t *testing.T) {
 	v.configure("wrapped", nil, v.section("powerdownTimeout: 1")...)
 	outcome, err := v.wait()
 	require.NoError(t, err)
-	require.Equal(t, status.CauseForced, outcome.Cause)
+	require.Equal(t, vmstatus.CauseForced, outcome.Cause)
 	v.nothingLeft()
 }
 
@@ -181,7 +182,7 @@ func TestTheGracePeriodBoundsTheGuestsTime(t *testing.T) {
 	v.log.await(t, v.ended, "configuration read")
 	outcome, err := v.stop()
 	require.NoError(t, err)
-	require.Equal(t, status.CauseForced, outcome.Cause)
+	require.Equal(t, vmstatus.CauseForced, outcome.Cause)
 	v.logged("the guest has less time than powerdownTimeout: the pod would be killed before", "time", "1s", "powerdownTimeout", "15m0s", "gracePeriod", "36s")
 	v.logged("stopping", "method", "ACPI power button", "timeout", "1s")
 	v.nothingLeft()
@@ -196,14 +197,14 @@ func TestGenerations(t *testing.T) {
 	v.runs()
 	generations := func() [3]int64 {
 		s := v.status()
-		return [3]int64{s.Configuration.Generation, s.Configuration.Applied, s.Condition(status.Running).ObservedGeneration}
+		return [3]int64{s.Configuration.Generation, s.Configuration.Applied, s.Condition(vmstatus.ConditionRunning).ObservedGeneration}
 	}
 	require.Equal(t, [3]int64{7, 7, 7}, generations())
 	v.configure("wrapped", []string{"generation: 12"}, v.section()...)
 	eventually(t, [3]int64{12, 12, 12}, generations)
 	v.configure("wrapped", []string{"generation: 13"}, v.section("firmware: none")...)
 	eventually(t, [3]int64{13, 12, 12}, generations)
-	require.EqualValues(t, 13, v.status().Condition(status.ConfigApplied).ObservedGeneration)
+	require.EqualValues(t, 13, v.status().Condition(vmstatus.ConditionConfigApplied).ObservedGeneration)
 	v.configure("wrapped", nil, v.section()...)
 	eventually(t, [3]int64{14, 14, 14}, generations)
 	v.ends()
@@ -216,14 +217,20 @@ func TestTheConfigurationDisappears(t *testing.T) {
 	v := changeable(t)
 	v.runs()
 	text := v.read("config.yaml")
-	v.becomes("it is in force", func(s status.Status) bool { return s.Condition(status.ConfigApplied).Status == status.True })
+	v.becomes("it is in force", func(s status.Status) bool {
+		return s.Condition(vmstatus.ConditionConfigApplied).Status == vmstatus.True
+	})
 	require.NoError(t, os.Remove(v.path("config.yaml")))
-	s := v.becomes("it is missed", func(s status.Status) bool { return s.Condition(status.ConfigApplied).Status == status.False })
-	require.Equal(t, status.ConfigInvalid, s.Condition(status.ConfigApplied).Reason)
-	require.Contains(t, s.Condition(status.ConfigApplied).Message, v.path("config.yaml")+": no such file or directory")
-	require.Equal(t, status.True, s.Condition(status.Ready).Status, "the VM goes on")
+	s := v.becomes("it is missed", func(s status.Status) bool {
+		return s.Condition(vmstatus.ConditionConfigApplied).Status == vmstatus.False
+	})
+	require.Equal(t, vmstatus.ReasonConfigInvalid, s.Condition(vmstatus.ConditionConfigApplied).Reason)
+	require.Contains(t, s.Condition(vmstatus.ConditionConfigApplied).Message, v.path("config.yaml")+": no such file or directory")
+	require.Equal(t, vmstatus.True, s.Condition(vmstatus.ConditionReady).Status, "the VM goes on")
 	v.logged("the configuration cannot be used; the one before stays in force", "err", "no such file")
 	v.write("config.yaml", text)
-	v.becomes("it is there again", func(s status.Status) bool { return s.Condition(status.ConfigApplied).Status == status.True })
+	v.becomes("it is there again", func(s status.Status) bool {
+		return s.Condition(vmstatus.ConditionConfigApplied).Status == vmstatus.True
+	})
 	v.ends()
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner"
-	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // observe returns a VM of the standard type that runs and can be asked.
@@ -275,7 +275,7 @@ func TestTheAcceleratorIsChosen(t *testing.T) {
 	if why := prepared.Emulated(); why != "" {
 		require.Contains(t, argv, "-accel tcg")
 		v.logged(said, "because", why)
-		require.Contains(t, v.status().Condition(status.Running).Message, "vm.accelerator: auto is tcg here, because "+why)
+		require.Contains(t, v.status().Condition(vmstatus.ConditionRunning).Message, "vm.accelerator: auto is tcg here, because "+why)
 	} else {
 		require.Contains(t, argv, "-accel kvm")
 		v.notLogged(said)

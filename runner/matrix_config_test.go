@@ -11,6 +11,7 @@ import (
 
 	"vmop/runner/status"
 	"vmop/test/invariants"
+	"vmop/vmstatus"
 )
 
 // Rows of the fault matrix that are about the configuration of a VM that runs.
@@ -46,13 +47,13 @@ func TestFault21TheConfigurationBecomesUnusable(t *testing.T) {
 		generation++
 		s := v.becomes("known of as "+tt.what, func(s status.Status) bool { return s.Configuration.Generation == generation })
 		require.Equal(t, status.Configuration{Generation: generation, Applied: 1, Error: text}, s.Configuration, tt.what)
-		require.Equal(t, "False ConfigInvalid", v.condition(status.ConfigApplied), tt.what)
-		require.Equal(t, text, s.Condition(status.ConfigApplied).Message, tt.what)
+		require.Equal(t, "False ConfigInvalid", v.condition(vmstatus.ConditionConfigApplied), tt.what)
+		require.Equal(t, text, s.Condition(vmstatus.ConditionConfigApplied).Message, tt.what)
 	}
 	v.log.forget()
 	v.replace("config.yaml", good)
 	v.log.await(t, v.ended, "configuration read")
-	v.holds(status.ConfigApplied, "True Applied")
+	v.holds(vmstatus.ConditionConfigApplied, "True Applied")
 	require.Equal(t, argv, arguments(pid))
 	v.lives(pid)
 	v.ends()
@@ -115,7 +116,7 @@ func TestFault22TheConfigurationIsSwapped(t *testing.T) {
 	}
 	swap(swaps, last)
 	eventually(t, v.path("10.iso"), v.medium)
-	eventually(t, "True Applied", func() string { return v.condition(status.ConfigApplied) })
+	eventually(t, "True Applied", func() string { return v.condition(vmstatus.ConditionConfigApplied) })
 	c := v.status().Configuration
 	require.Equal(t, c.Generation, c.Applied)
 	require.Empty(t, c.Error)
@@ -138,7 +139,7 @@ func TestFault23TooMuchIsTaken(t *testing.T) {
 
 	v.configure("standard", nil, section("currentCpus: 5")...)
 	v.log.await(t, v.ended, "the configuration cannot be used; the one before stays in force", "err", "vm.currentCpus")
-	v.holds(status.ConfigApplied, "False ConfigInvalid")
+	v.holds(vmstatus.ConditionConfigApplied, "False ConfigInvalid")
 	require.Equal(t, 2, v.status().CPUs)
 
 	// The guest uses some 40 MiB. What it can't give it keeps, and lives.
@@ -149,7 +150,7 @@ func TestFault23TooMuchIsTaken(t *testing.T) {
 
 	v.configure("standard", nil, section("currentCpus: 3", "currentRam: 256 MiB")...)
 	v.becomes("all of the memory and one more CPU", func(s status.Status) bool {
-		return s.RAM == 256<<20 && s.CPUs == 3 && s.Condition(status.ConfigApplied).Status == status.True
+		return s.RAM == 256<<20 && s.CPUs == 3 && s.Condition(vmstatus.ConditionConfigApplied).Status == vmstatus.True
 	})
 	c.typeLine("ping")
 	c.await(`pong`)
@@ -157,11 +158,13 @@ func TestFault23TooMuchIsTaken(t *testing.T) {
 	// QEMU 7.2 can't unplug a CPU with TCG, or the guest may refuse: it is said,
 	// and more CPUs are plugged all the same.
 	v.configure("standard", nil, section("currentCpus: 1")...)
-	s = v.becomes("a problem", func(s status.Status) bool { return s.Condition(status.ConfigApplied).Reason == status.NotPossible })
-	require.Contains(t, s.Condition(status.ConfigApplied).Message, "vm.currentCpus")
+	s = v.becomes("a problem", func(s status.Status) bool {
+		return s.Condition(vmstatus.ConditionConfigApplied).Reason == vmstatus.ReasonNotPossible
+	})
+	require.Contains(t, s.Condition(vmstatus.ConditionConfigApplied).Message, "vm.currentCpus")
 	v.configure("standard", nil, section("currentCpus: 4")...)
 	v.becomes("four CPUs", func(s status.Status) bool {
-		return s.CPUs == 4 && s.Condition(status.ConfigApplied).Status == status.True
+		return s.CPUs == 4 && s.Condition(vmstatus.ConditionConfigApplied).Status == vmstatus.True
 	})
 	v.lives(pid)
 	c.typeLine("poweroff")
@@ -182,8 +185,10 @@ func TestFault24WhatCannotChange(t *testing.T) {
 	pid := invariants.OneQEMU(t, v.dir)
 	argv := arguments(pid)
 	v.configure("standard", nil, section("maximumRam: 512 MiB", "useTpm: true")...)
-	s := v.becomes("a restart is required", func(s status.Status) bool { return s.Condition(status.RestartRequired).Status == status.True })
-	require.Equal(t, status.ChangesPending, s.Condition(status.RestartRequired).Reason)
+	s := v.becomes("a restart is required", func(s status.Status) bool {
+		return s.Condition(vmstatus.ConditionRestartRequired).Status == vmstatus.True
+	})
+	require.Equal(t, vmstatus.ReasonChangesPending, s.Condition(vmstatus.ConditionRestartRequired).Reason)
 	paths := map[string]string{}
 	for _, change := range s.PendingChanges {
 		paths[change.Path] = fmt.Sprintf("%v %v", change.Current, change.Desired)
@@ -195,6 +200,8 @@ func TestFault24WhatCannotChange(t *testing.T) {
 	require.NotContains(t, v.processes(), "swtpm")
 
 	v.configure("standard", nil, section("maximumRam: 256 MiB")...)
-	v.becomes("no restart is required", func(s status.Status) bool { return s.Condition(status.RestartRequired).Status == status.False })
+	v.becomes("no restart is required", func(s status.Status) bool {
+		return s.Condition(vmstatus.ConditionRestartRequired).Status == vmstatus.False
+	})
 	v.ends()
 }

@@ -17,6 +17,7 @@ import (
 	"vmop/runner/machine"
 	"vmop/runner/status"
 	"vmop/test/invariants"
+	"vmop/vmstatus"
 )
 
 // The rows of the fault matrix (test/faults) that are about a VM's processes and
@@ -32,7 +33,7 @@ func (v *vm) status() status.Status {
 }
 
 // condition returns a condition of the VM: its status and its reason.
-func (v *vm) condition(c status.ConditionType) string {
+func (v *vm) condition(c vmstatus.ConditionType) string {
 	v.t.Helper()
 	is := v.status().Condition(c)
 	return fmt.Sprintf("%s %s", is.Status, is.Reason)
@@ -46,7 +47,7 @@ func (v *vm) lives(pid int) {
 	s := v.status()
 	require.Equal(v.t, pid, s.QEMU.PID)
 	require.Equal(v.t, "running", s.QEMU.RunState)
-	require.Equal(v.t, status.True, s.Condition(status.Running).Status)
+	require.Equal(v.t, vmstatus.True, s.Condition(vmstatus.ConditionRunning).Status)
 }
 
 // lastWord returns a function that waits for the end of the VM, and returns the
@@ -119,13 +120,13 @@ func TestFault04QEMUIsKilled(t *testing.T) {
 			require.NoError(t, syscall.Kill(invariants.OneQEMU(t, v.dir), sig))
 			outcome, err := v.wait()
 			require.NoError(t, err)
-			require.Equal(t, status.CauseKilled, outcome.Cause)
+			require.Equal(t, vmstatus.CauseKilled, outcome.Cause)
 			require.Equal(t, code, outcome.ExitCode())
 			v.logged("stopped", "outcome", fmt.Sprintf("killed, QEMU: killed by signal %d", sig))
 			s := last()
-			require.Equal(t, status.Stopped, s.State)
+			require.Equal(t, vmstatus.StateStopped, s.State)
 			require.Equal(t, code, s.Outcome.ExitCode)
-			require.Equal(t, status.False, s.Condition(status.Running).Status)
+			require.Equal(t, vmstatus.False, s.Condition(vmstatus.ConditionRunning).Status)
 			v.kept()
 		})
 	}
@@ -194,9 +195,9 @@ func TestFault17TheGuestIsDeaf(t *testing.T) {
 		outcome, err := v.stop()
 		require.NoError(t, err)
 		c.await(`powerbutton pressed`)
-		require.Equal(t, machine.Outcome{Cause: status.CauseForced, Reason: "host-qmp-quit"}, outcome.Outcome)
+		require.Equal(t, machine.Outcome{Cause: vmstatus.CauseForced, Reason: "host-qmp-quit"}, outcome.Outcome)
 		require.Zero(t, outcome.ExitCode())
-		require.Equal(t, status.CauseForced, last().Outcome.Cause)
+		require.Equal(t, vmstatus.CauseForced, last().Outcome.Cause)
 		v.notLogged("stopping", "method", "SIGTERM")
 		v.nothingLeft()
 	})
@@ -208,13 +209,13 @@ func TestFault17TheGuestIsDeaf(t *testing.T) {
 		require.NoError(t, syscall.Kill(invariants.OneQEMU(t, v.dir), syscall.SIGSTOP))
 		outcome, err := v.stop()
 		require.NoError(t, err)
-		require.Equal(t, status.CauseForced, outcome.Cause)
+		require.Equal(t, vmstatus.CauseForced, outcome.Cause)
 		require.Equal(t, syscall.SIGKILL, outcome.Exit.Signal)
 		require.Equal(t, 137, outcome.ExitCode())
 		for _, method := range []string{"ACPI power button", "QMP quit", "SIGTERM", "SIGKILL"} {
 			v.logged("stopping", "method", method)
 		}
-		require.Equal(t, status.CauseForced, last().Outcome.Cause)
+		require.Equal(t, vmstatus.CauseForced, last().Outcome.Cause)
 		v.kept()
 	})
 }

@@ -18,9 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vmop/runner"
-	"vmop/runner/status"
 	"vmop/test/invariants"
 	"vmop/vmspec"
+	"vmop/vmstatus"
 )
 
 // newNamespace takes the test's goroutine to an empty network namespace for
@@ -95,7 +95,7 @@ func TestTapOnABridge(t *testing.T) {
 	for range 2 {
 		outcome, err := v.runHere()
 		require.NoError(t, err)
-		require.Equal(t, status.CauseForced, outcome.Cause)
+		require.Equal(t, vmstatus.CauseForced, outcome.Cause)
 		v.nothingLeft()
 		require.Equal(t, before, links(t))
 	}
@@ -129,7 +129,7 @@ func TestMasquerade(t *testing.T) {
 	}
 	outcome, err := v.runHere()
 	require.NoError(t, err)
-	require.Equal(t, status.CauseForced, outcome.Cause)
+	require.Equal(t, vmstatus.CauseForced, outcome.Cause)
 	v.nothingLeft()
 	require.Equal(t, before, namespace(t))
 }

@@ -12,6 +12,7 @@ import (
 	"vmop/runner/machine"
 	"vmop/runner/status"
 	"vmop/vmspec"
+	"vmop/vmstatus"
 )
 
 // Run runs the VM until it ends. When ctx is done, the guest is asked to shut
@@ -127,7 +128,7 @@ func (m *run) create(ctx context.Context, opts Options) error {
 	if err := vm.Config.Locate(append(m.makeImages(), vmspec.MissingFiles(vm.Spec, fileMode)...)); err != nil {
 		return err
 	}
-	m.publish(status.Entered{State: status.Starting}, m.description(opts.Version))
+	m.publish(status.Entered{State: vmstatus.StateStarting}, m.description(opts.Version))
 	if why := vm.Emulated(); why != "" {
 		m.log.Info("without KVM the guest is slow; accelerator: auto is tcg here", "because", why)
 	}

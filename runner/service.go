@@ -9,6 +9,7 @@ import (
 
 	"vmop/runner/notify"
 	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // While the VM is being stopped the service manager is told every extendEvery
@@ -78,7 +79,9 @@ func (s *service) follow(ctx context.Context, tracker *status.Tracker) {
 }
 
 // ending tells whether the VM is being ended, or everything cleaned up after it.
-func ending(s status.State) bool { return s == status.Terminating || s == status.Stopped }
+func ending(s vmstatus.State) bool {
+	return s == vmstatus.StateTerminating || s == vmstatus.StateStopped
+}
 
 // news are the messages that tell of a change. The manager takes READY for the
 // end of the start: the guest runs.
@@ -104,7 +107,7 @@ func inWords(s status.Status) string {
 			words = append(words, text)
 		}
 	}
-	if ready := s.Condition(status.Ready); s.State.Active() && ready.Status != status.True {
+	if ready := s.Condition(vmstatus.ConditionReady); s.State.Active() && ready.Status != vmstatus.True {
 		add(ready.Message)
 	} else {
 		add(string(s.State))

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // The words of the status line, and which change the manager hears of.
@@ -18,10 +19,10 @@ func TestNewsForTheServiceManager(t *testing.T) {
 		want   []string
 	}{
 		{status.Described{Name: "web"}, []string{"STATUS=Initializing"}},
-		{status.Entered{State: status.Starting}, []string{"STATUS=Starting"}},
-		{status.Entered{State: status.Booting}, []string{"READY=1", "STATUS=Booting"}},
+		{status.Entered{State: vmstatus.StateStarting}, []string{"STATUS=Starting"}},
+		{status.Entered{State: vmstatus.StateBooting}, []string{"READY=1", "STATUS=Booting"}},
 		{status.RAM(1 << 30), nil},
-		{status.Entered{State: status.Booted}, []string{"STATUS=Booted"}},
+		{status.Entered{State: vmstatus.StateBooted}, []string{"STATUS=Booted"}},
 		{status.GuestOS{Info: &status.OSInfo{PrettyName: "Debian\nREADY=1"}}, []string{"STATUS=Booted; Debian READY=1"}},
 		{status.RunState("io-error"), []string{"STATUS=a disk has failed; the VM waits; Debian READY=1"}},
 		{status.RunState("running"), []string{"STATUS=Booted; Debian READY=1"}},
@@ -32,8 +33,8 @@ func TestNewsForTheServiceManager(t *testing.T) {
 		{status.Problems{{Path: "vm.currentCpus", Message: "QEMU has slots for 2"}}, []string{"STATUS=Booted; vm.currentCpus QEMU has slots for 2"}},
 		{status.Problems{}, []string{"STATUS=Booted"}},
 		{status.Read{Generation: 2, Error: "a.yaml:1:2: vm: nothing\n  1 | here"}, []string{"STATUS=Booted; a.yaml:1:2: vm: nothing"}},
-		{status.Entered{State: status.Booting, Reason: status.VMReset}, []string{"STATUS=Booting; a.yaml:1:2: vm: nothing"}},
-		{status.Entered{State: status.Terminating, Message: "signal terminated"}, []string{"STOPPING=1", "EXTEND_TIMEOUT_USEC=60000000", "STATUS=Terminating; signal terminated"}},
+		{status.Entered{State: vmstatus.StateBooting, Reason: vmstatus.ReasonVMReset}, []string{"STATUS=Booting; a.yaml:1:2: vm: nothing"}},
+		{status.Entered{State: vmstatus.StateTerminating, Message: "signal terminated"}, []string{"STOPPING=1", "EXTEND_TIMEOUT_USEC=60000000", "STATUS=Terminating; signal terminated"}},
 		{status.Ended{Cause: "asked", Message: "asked (guest-shutdown)"}, []string{"STOPPING=1", "EXTEND_TIMEOUT_USEC=60000000", "STATUS=Stopped; asked (guest-shutdown)"}},
 	} {
 		before := s

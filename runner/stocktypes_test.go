@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/machine"
-	"vmop/runner/status"
 	"vmop/test/guest"
+	"vmop/vmstatus"
 )
 
 // stockGuest is a guest on a machine of a stock type, and what is true there.
@@ -140,7 +140,7 @@ func (g stockGuest) run(t *testing.T) {
 	}
 	outcome, err := v.stop()
 	require.NoError(t, err)
-	require.Equal(t, machine.Outcome{Cause: status.CauseAsked, Reason: "guest-shutdown"}, outcome.Outcome)
+	require.Equal(t, machine.Outcome{Cause: vmstatus.CauseAsked, Reason: "guest-shutdown"}, outcome.Outcome)
 	content, err := os.ReadFile(disk)
 	require.NoError(t, err)
 	require.True(t, bytes.HasPrefix(content, []byte("written\n")))

@@ -16,6 +16,7 @@ import (
 
 	"vmop/runner/control"
 	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // client talks to the VM's runner.
@@ -109,7 +110,7 @@ func TestVNCViewers(t *testing.T) {
 	v.write("display-password", canary)
 	v.configure("wrapped", nil, "accelerator: tcg", "firmware: bios", "network: []", v.observed(), "powerdownTimeout: 0", "display: {vnc: {port: "+port+"}}")
 	v.runs()
-	require.Equal(t, status.Disconnected, v.shows().Condition(status.ConsoleConnected).Reason)
+	require.Equal(t, vmstatus.ReasonDisconnected, v.shows().Condition(vmstatus.ConditionConsoleConnected).Reason)
 
 	undecided := dialVNC(t, "tcp", "127.0.0.1:"+port)
 	v.log.await(t, v.ended, "QMP event", "event", "VNC_CONNECTED", "data", undecided.LocalAddr().(*net.TCPAddr).AddrPort().Addr().String())
@@ -125,7 +126,7 @@ func TestVNCViewers(t *testing.T) {
 	look(t, stream, canary)
 	byRunner := fmt.Sprintf("vnc uid %d pid %d", os.Getuid(), os.Getpid())
 	s := v.shows("vnc a process of this host", byTCP, byRunner)
-	require.Equal(t, status.True, s.Condition(status.ConsoleConnected).Status)
+	require.Equal(t, vmstatus.True, s.Condition(vmstatus.ConditionConsoleConnected).Status)
 
 	// When QEMU is asked for all, the undecided one is still none.
 	asked := func() int { return len(v.log.find("QMP reply", "command", "query-vnc-servers")) }

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"vmop/runner/config"
-	"vmop/runner/status"
 	"vmop/runner/status/k8s"
+	"vmop/vmstatus"
 )
 
 // wordTime is how long the word to end is waited for that makes room for another
@@ -30,7 +30,7 @@ func AwaitWord(ctx context.Context, opts Options, outcome Outcome) {
 	if !outcome.awaitsWord(opts) || ctx.Err() != nil {
 		return
 	}
-	w := word{file: opts.ConfigFile, reporter: opts.Reporter, log: opts.Log, reset: outcome.Cause == status.CauseReset}
+	w := word{file: opts.ConfigFile, reporter: opts.Reporter, log: opts.Log, reset: outcome.Cause == vmstatus.CauseReset}
 	w.await(ctx)
 	if ctx.Err() == nil && outcome.noted != "" {
 		if err := removeIfThere(outcome.noted); err != nil {
@@ -42,7 +42,7 @@ func AwaitWord(ctx context.Context, opts Options, outcome Outcome) {
 // awaitsWord tells whether the guest has shut itself down, and somebody may decide
 // what follows.
 func (o Outcome) awaitsWord(opts Options) bool {
-	return opts.Reporter != nil && (o.Cause == status.CauseGuest || o.Cause == status.CauseReset)
+	return opts.Reporter != nil && (o.Cause == vmstatus.CauseGuest || o.Cause == vmstatus.CauseReset)
 }
 
 // word is what a runner waits for whose VM has ended.

@@ -15,6 +15,7 @@ import (
 
 	"vmop/runner/guest"
 	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // The roles of the agents' sockets in plans.
@@ -37,7 +38,7 @@ type Config struct {
 	// Publish updates the status. It is called on the driver's goroutine.
 	Publish func(...status.Update)
 	// State is the VM's.
-	State func() status.State
+	State func() vmstatus.State
 }
 
 // Agents are those of one VM. The driver's goroutine calls the methods, which

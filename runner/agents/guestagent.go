@@ -9,6 +9,7 @@ import (
 	"vmop/qmp"
 	"vmop/runner/guest"
 	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // roundTime is what the guest agent has for one round of questions.
@@ -17,7 +18,7 @@ const roundTime = 10 * time.Second
 // guestAgent asks QEMU's guest agent what runs in the guest.
 type guestAgent struct {
 	log   *slog.Logger
-	state func() status.State
+	state func() vmstatus.State
 }
 
 // attend implements attendant.
@@ -66,7 +67,7 @@ func (g *guestAgent) query(ctx context.Context, agent *guest.Agent, known bool, 
 		}
 		before := g.state()
 		a.publish(ctx, news...)
-		if before == status.Booting {
+		if before == vmstatus.StateBooting {
 			g.log.Info("booted", "state", "Booted", "system", info.PrettyName)
 		}
 	}

@@ -23,6 +23,7 @@ import (
 	"vmop/runner/machine"
 	"vmop/runner/reconcile"
 	"vmop/runner/status"
+	"vmop/vmstatus"
 	"vmop/vmtypes/plan"
 )
 
@@ -143,7 +144,7 @@ func begin(t *testing.T, first bool, change ...func(*drive.Config)) *driver {
 	t.Helper()
 	d := &driver{
 		q: newQEMU(t), agents: agents{make(chan struct{}), make(chan struct{})}, outcome: make(chan machine.Outcome, 1),
-		saved: make(chan machine.Progress, 16), tracker: status.NewTracker(time.Now, status.Entered{State: status.Starting}),
+		saved: make(chan machine.Progress, 16), tracker: status.NewTracker(time.Now, status.Entered{State: vmstatus.StateStarting}),
 	}
 	cfg := drive.Config{
 		Machine: machine.Config{Plan: &plan.Plan{}, Start: &reconcile.Start{}, Wish: machine.Wish{Powerdown: time.Hour}},
@@ -180,7 +181,7 @@ func (d *driver) runs(t *testing.T, events ...func(qmp.Event)) *driver {
 		onEvent = events[0]
 	}
 	require.NoError(t, d.Release(t.Context(), machine.Booting{}, onEvent))
-	require.Equal(t, status.Booting, d.tracker.Status().State)
+	require.Equal(t, vmstatus.StateBooting, d.tracker.Status().State)
 	return d
 }
 
@@ -199,7 +200,7 @@ func TestALife(t *testing.T) {
 	require.Equal(t, "SHUTDOWN", <-seen)
 	d.q.conn.Close()
 	close(d.q.ended)
-	require.Equal(t, machine.Outcome{Cause: status.CauseGuest, Reason: "guest-shutdown"}, <-d.outcome)
+	require.Equal(t, machine.Outcome{Cause: vmstatus.CauseGuest, Reason: "guest-shutdown"}, <-d.outcome)
 	_, err := d.Command(t.Context(), qmp.Command{Execute: "query-name"})
 	require.ErrorIs(t, err, machine.ErrExited)
 	require.ErrorIs(t, d.Pause(t.Context()), machine.ErrExited)
@@ -249,17 +250,17 @@ func TestAStop(t *testing.T) {
 	require.Eventually(t, func() bool { return d.q.count("quit") == 1 }, time.Minute, time.Millisecond)
 	d.q.conn.Close()
 	close(d.q.ended)
-	require.Equal(t, status.CauseForced, (<-d.outcome).Cause)
+	require.Equal(t, vmstatus.CauseForced, (<-d.outcome).Cause)
 }
 
 // A VM that was found is connected with, and looked after.
 func TestAnAdoptedVM(t *testing.T) {
 	t.Parallel()
 	d := begin(t, false)
-	d.Adopt(machine.Booting{Reason: status.RunnerRestarted}, func(qmp.Event) {})
+	d.Adopt(machine.Booting{Reason: vmstatus.ReasonRunnerRestarted}, func(qmp.Event) {})
 	_, err := d.Command(t.Context(), qmp.Command{Execute: "query-uuid"})
 	require.NoError(t, err)
-	require.Equal(t, status.RunnerRestarted, d.tracker.Status().Reason)
+	require.Equal(t, vmstatus.ReasonRunnerRestarted, d.tracker.Status().Reason)
 	require.Zero(t, d.q.count("cont"))
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/reconcile"
-	"vmop/runner/status"
+	"vmop/vmstatus"
 	"vmop/vmtypes/plan"
 )
 
@@ -37,7 +37,7 @@ func TestAFullDisk(t *testing.T) {
 	k.measures(0)
 	k.waits(spacePoll)
 	const text = "disk0, /a.img: no space left on its file system; the VM is paused until 1 MiB more are free"
-	require.Equal(t, []string{text}, k.faults(status.IOError))
+	require.Equal(t, []string{text}, k.faults(vmstatus.ReasonIOError))
 	k.logged("QEMU has stopped the VM because of a disk")
 	k.passes(spacePoll)
 	k.is(ioError)
@@ -48,7 +48,7 @@ func TestAFullDisk(t *testing.T) {
 	k.event("RESUME", "")
 	k.is(runs)
 	k.does()
-	require.Empty(t, k.faults(status.IOError))
+	require.Empty(t, k.faults(vmstatus.ReasonIOError))
 }
 
 // A VM that the user has paused, too, is not resumed.
@@ -68,7 +68,7 @@ func TestAPausedVMWithAFullDisk(t *testing.T) {
 	k.measures(50 * mib)
 	k.next()
 	require.Empty(t, k.open)
-	require.Contains(t, k.faults(status.IOError)[0], "A user has paused it, too: resume it")
+	require.Contains(t, k.faults(vmstatus.ReasonIOError)[0], "A user has paused it, too: resume it")
 }
 
 // What QEMU said before the VM was resumed begins no new recovery, and space that

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // The page about faults has a row for each reason.
@@ -14,9 +14,9 @@ func TestFaultsAreDocumented(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/faults.md")
 	require.NoError(t, err)
-	for _, reason := range []status.Reason{
-		status.IOError, status.GuestPanicked, status.WatchdogExpired, status.MemoryFailure, status.ImageCorrupted,
-		status.MachineFailed, status.HelperLost, status.Reason(status.TPMLost),
+	for _, reason := range []vmstatus.Reason{
+		vmstatus.ReasonIOError, vmstatus.ReasonGuestPanicked, vmstatus.ReasonWatchdogExpired, vmstatus.ReasonMemoryFailure, vmstatus.ReasonImageCorrupted,
+		vmstatus.ReasonMachineFailed, vmstatus.ReasonHelperLost, vmstatus.ReasonTPMLost,
 	} {
 		require.Contains(t, string(text), "\n| `"+string(reason)+"` |")
 	}

@@ -8,7 +8,7 @@ import (
 
 	"vmop/process"
 	"vmop/qmp"
-	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 const (
@@ -117,8 +117,8 @@ func (e *ending) finish() {
 	}
 	e.isEnded = true
 	o := outcome(e.last, e.exit, e.stop.began, e.stop.requested, e.stop.forced)
-	if o.Cause == status.CauseReset && e.helpers.tpmLost {
-		o.Cause = status.CauseTPM
+	if o.Cause == vmstatus.CauseReset && e.helpers.tpmLost {
+		o.Cause = vmstatus.CauseTPM
 	}
 	e.do(End{o})
 }

@@ -8,7 +8,7 @@ import (
 
 	"vmop/process"
 	"vmop/qmp"
-	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 const guestOff = `{"guest": true, "reason": "guest-shutdown"}`
@@ -44,7 +44,7 @@ func TestTheGuestPowersOff(t *testing.T) {
 		k.returns("query-name", "{}")
 		k.does("answer 2")
 		end(k)
-		require.Equal(t, Outcome{Cause: status.CauseGuest, Reason: "guest-shutdown"}, k.ends(), what)
+		require.Equal(t, Outcome{Cause: vmstatus.CauseGuest, Reason: "guest-shutdown"}, k.ends(), what)
 		k.state.Run(3, qmp.Command{Execute: "query-name"}, k.now)
 		k.next()
 		require.Contains(t, k.other, "answer 3: QEMU has ended", what)
@@ -94,9 +94,9 @@ func TestAQEMUThatHangsWithoutAMonitor(t *testing.T) {
 // nothing else.
 func TestAStopThatComesLate(t *testing.T) {
 	t.Parallel()
-	for reason, want := range map[string]status.Cause{"host-signal": status.CauseAsked, "guest-shutdown": status.CauseGuest} {
+	for reason, want := range map[string]vmstatus.Cause{"host-signal": vmstatus.CauseAsked, "guest-shutdown": vmstatus.CauseGuest} {
 		k := newTalk(t)
-		k.event("SHUTDOWN", `{"guest": `+map[bool]string{true: "true", false: "false"}[want == status.CauseGuest]+`, "reason": "`+reason+`"}`)
+		k.event("SHUTDOWN", `{"guest": `+map[bool]string{true: "true", false: "false"}[want == vmstatus.CauseGuest]+`, "reason": "`+reason+`"}`)
 		k.state.QEMUExited(process.Exit{}, k.now)
 		k.isStopped("signal", false)
 		k.waits(closeTime)
@@ -121,17 +121,17 @@ func TestAHelperEndsWithQEMU(t *testing.T) {
 func TestHelpersAreLost(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, withTPM)
-	require.Equal(t, status.False, k.known.Condition(status.TPMLost).Status)
+	require.Equal(t, vmstatus.False, k.known.Condition(vmstatus.ConditionTPMLost).Status)
 	k.state.HelperExited("passt", "exit status 3", k.now)
 	k.passes(time.Second)
 	k.state.HelperExited("swtpm", "killed by signal 9 (SIGKILL)", k.now)
 	k.waits(withQEMU - time.Second)
 	k.passes(withQEMU - time.Second)
 	k.waits(time.Second)
-	require.Equal(t, []string{"passt has ended: exit status 3; the VM runs without it until it is restarted"}, k.faults(status.HelperLost))
+	require.Equal(t, []string{"passt has ended: exit status 3; the VM runs without it until it is restarted"}, k.faults(vmstatus.ReasonHelperLost))
 	k.passes(time.Second)
 	k.does(`set-action {"reboot":"shutdown"}`)
-	require.Equal(t, status.True, k.known.Condition(status.TPMLost).Status)
+	require.Equal(t, vmstatus.True, k.known.Condition(vmstatus.ConditionTPMLost).Status)
 	k.loses() // whether QEMU has heard it is not known, so it is said again
 	k.next()
 	k.logged("QEMU will crash when the guest reboots")
@@ -162,7 +162,7 @@ func TestHelpersThatEndedWithoutARunner(t *testing.T) {
 	k := found(t, withTPM, func(c *Config) { c.Running = nil })
 	k.state.Adopt(Booting{}, k.now)
 	k.does("Dial")
-	require.Equal(t, status.True, k.known.Condition(status.TPMLost).Status)
+	require.Equal(t, vmstatus.True, k.known.Condition(vmstatus.ConditionTPMLost).Status)
 	require.Len(t, k.known.Problems, 2)
 	require.Contains(t, k.known.Problems[0].Message, "passt has ended: exit status unknown, since no runner was running")
 	k.state.Connected(k.now)

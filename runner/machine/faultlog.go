@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // Bounds of a fault log.
@@ -20,7 +20,7 @@ const (
 type faultLog struct{ entries []fault }
 
 type fault struct {
-	reason  status.Reason
+	reason  vmstatus.Reason
 	subject string // a drive, for example
 	text    string
 	lasting bool
@@ -45,7 +45,7 @@ func (l *faultLog) add(f fault, now time.Time) {
 }
 
 // forget drops the faults of a kind.
-func (l *faultLog) forget(reason status.Reason) {
+func (l *faultLog) forget(reason vmstatus.Reason) {
 	l.entries = slices.DeleteFunc(l.entries, func(f fault) bool { return f.reason == reason })
 }
 
@@ -62,7 +62,7 @@ func (l *faultLog) expire(now time.Time) (next time.Time) {
 }
 
 // messages are the faults of a kind, for the status.
-func (l *faultLog) messages(reason status.Reason) (texts []string) {
+func (l *faultLog) messages(reason vmstatus.Reason) (texts []string) {
 	for _, f := range l.entries {
 		if f.reason == reason {
 			texts = append(texts, f.String())

@@ -10,6 +10,7 @@ import (
 	"vmop/qmp"
 	"vmop/runner/ratelimit"
 	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // faults records what goes wrong with a guest and its disks: a panic, a watchdog,
@@ -31,7 +32,7 @@ func (f *faults) observe(e qmp.Event, now time.Time) {
 	switch e.Name {
 	case "STOP", "RESUME":
 	case "RESET":
-		f.all.forget(status.GuestPanicked)
+		f.all.forget(vmstatus.ReasonGuestPanicked)
 	default:
 		found, ok := f.read(e)
 		if !ok {
@@ -54,13 +55,13 @@ func (f *faults) next(now time.Time) (wake time.Time) {
 func (f *faults) report(now time.Time) {
 	f.wake = f.all.expire(now)
 	var updates []status.Update
-	for _, reason := range [...]status.Reason{
-		status.GuestPanicked, status.WatchdogExpired, status.MemoryFailure, status.ImageCorrupted,
+	for _, reason := range [...]vmstatus.Reason{
+		vmstatus.ReasonGuestPanicked, vmstatus.ReasonWatchdogExpired, vmstatus.ReasonMemoryFailure, vmstatus.ReasonImageCorrupted,
 	} {
 		updates = append(updates, status.Faults{Reason: reason, Messages: f.all.messages(reason)})
 	}
-	failures := append(f.waiting[:len(f.waiting):len(f.waiting)], f.all.messages(status.IOError)...)
-	f.publish(append(updates, status.Faults{Reason: status.IOError, Messages: failures})...)
+	failures := append(f.waiting[:len(f.waiting):len(f.waiting)], f.all.messages(vmstatus.ReasonIOError)...)
+	f.publish(append(updates, status.Faults{Reason: vmstatus.ReasonIOError, Messages: failures})...)
 	for _, one := range f.all.unlogged() {
 		if withheld, ok := f.limit.Allow(now); ok {
 			f.log(slog.LevelWarn, one.String(), "reason", string(one.reason), "withheld", withheld)
@@ -91,22 +92,22 @@ func (f *faults) read(e qmp.Event) (fault, bool) {
 	}
 	switch e.Name {
 	case "GUEST_PANICKED":
-		return fault{reason: status.GuestPanicked, text: "the guest has panicked" + consequence(d.Action), lasting: true}, true
+		return fault{reason: vmstatus.ReasonGuestPanicked, text: "the guest has panicked" + consequence(d.Action), lasting: true}, true
 	case "GUEST_CRASHLOADED":
 		const text = "the guest has panicked and is saving its memory to a crash dump"
-		return fault{reason: status.GuestPanicked, text: text, lasting: true}, true
+		return fault{reason: vmstatus.ReasonGuestPanicked, text: text, lasting: true}, true
 	case "WATCHDOG":
-		return fault{reason: status.WatchdogExpired, text: "the guest's watchdog has expired" + consequence(d.Action)}, true
+		return fault{reason: vmstatus.ReasonWatchdogExpired, text: "the guest's watchdog has expired" + consequence(d.Action)}, true
 	case "MEMORY_FAILURE":
 		text := "the host's memory is faulty: " + d.Action
-		return fault{reason: status.MemoryFailure, subject: d.Recipient, text: text, lasting: true}, true
+		return fault{reason: vmstatus.ReasonMemoryFailure, subject: d.Recipient, text: text, lasting: true}, true
 	case "BLOCK_IMAGE_CORRUPTED":
 		text := "the image is corrupted: " + printable.Line(d.Msg)
 		if d.Fatal {
 			text += "; QEMU no longer uses it"
 		}
 		drive := driveOf(f.disks.plan, cmp.Or(d.Path, d.Device), d.Node)
-		return fault{reason: status.ImageCorrupted, subject: drive.String(), text: text, lasting: true}, true
+		return fault{reason: vmstatus.ReasonImageCorrupted, subject: drive.String(), text: text, lasting: true}, true
 	case "BLOCK_IO_ERROR":
 		cause := d.Operation + " failed: " + printable.Line(d.Reason)
 		if d.Action == "stop" { // STOP follows, and the run state says so
@@ -114,7 +115,7 @@ func (f *faults) read(e qmp.Event) (fault, bool) {
 			return fault{}, false
 		}
 		drive := driveOf(f.disks.plan, cmp.Or(d.Path, d.Device), d.Node)
-		return fault{reason: status.IOError, subject: drive.String(), text: cause + consequence(d.Action)}, true
+		return fault{reason: vmstatus.ReasonIOError, subject: drive.String(), text: cause + consequence(d.Action)}, true
 	}
 	return fault{}, false
 }

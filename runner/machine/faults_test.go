@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/qmp"
-	"vmop/runner/status"
+	"vmop/vmstatus"
 	"vmop/vmtypes/plan"
 )
 
@@ -19,27 +19,27 @@ func TestFaultsInWords(t *testing.T) {
 	f := k.state.faults
 	for _, row := range []struct {
 		event, data string
-		reason      status.Reason
+		reason      vmstatus.Reason
 		text        string
 	}{
-		{"GUEST_PANICKED", `{"action": "pause"}`, status.GuestPanicked, "the guest has panicked; it is paused until it is resumed or reset"},
-		{"GUEST_PANICKED", `{"action": "run", "info": {"type": "hyper-v", "arg1": 7}}`, status.GuestPanicked, "the guest has panicked; it keeps running"},
-		{"GUEST_PANICKED", `{"action": "poweroff"}`, status.GuestPanicked, "the guest has panicked; QEMU does: poweroff"},
-		{"GUEST_CRASHLOADED", `{"action": "run"}`, status.GuestPanicked, "the guest has panicked and is saving its memory to a crash dump"},
-		{"WATCHDOG", `{"action": "reset"}`, status.WatchdogExpired, "the guest's watchdog has expired; QEMU does: reset"},
+		{"GUEST_PANICKED", `{"action": "pause"}`, vmstatus.ReasonGuestPanicked, "the guest has panicked; it is paused until it is resumed or reset"},
+		{"GUEST_PANICKED", `{"action": "run", "info": {"type": "hyper-v", "arg1": 7}}`, vmstatus.ReasonGuestPanicked, "the guest has panicked; it keeps running"},
+		{"GUEST_PANICKED", `{"action": "poweroff"}`, vmstatus.ReasonGuestPanicked, "the guest has panicked; QEMU does: poweroff"},
+		{"GUEST_CRASHLOADED", `{"action": "run"}`, vmstatus.ReasonGuestPanicked, "the guest has panicked and is saving its memory to a crash dump"},
+		{"WATCHDOG", `{"action": "reset"}`, vmstatus.ReasonWatchdogExpired, "the guest's watchdog has expired; QEMU does: reset"},
 		{
 			"MEMORY_FAILURE", `{"recipient": "hypervisor", "action": "fatal", "flags": {"action-required": false, "recursive": false}}`,
-			status.MemoryFailure, "hypervisor: the host's memory is faulty: fatal",
+			vmstatus.ReasonMemoryFailure, "hypervisor: the host's memory is faulty: fatal",
 		},
 		{
 			"BLOCK_IMAGE_CORRUPTED", `{"device": "", "node-name": "disk0-format", "msg": "Preventing\u001b invalid write", "offset": 1, "size": 2, "fatal": true}`,
-			status.ImageCorrupted, "disk0-format: the image is corrupted: Preventing� invalid write; QEMU no longer uses it",
+			vmstatus.ReasonImageCorrupted, "disk0-format: the image is corrupted: Preventing� invalid write; QEMU no longer uses it",
 		},
 		{
 			"BLOCK_IO_ERROR", `{"qom-path": "/machine/peripheral/disk0/virtio-backend", "device": "", "node-name": "x", "operation": "read", "action": "report", "nospace": false, "reason": "Input/output error"}`,
-			status.IOError, "vm.drives[0]: read failed: Input/output error; the guest got the error",
+			vmstatus.ReasonIOError, "vm.drives[0]: read failed: Input/output error; the guest got the error",
 		},
-		{"BLOCK_IO_ERROR", `{"device": "x", "operation": "write", "action": "ignore", "reason": "?"}`, status.IOError, "x: write failed: ?; it keeps running"},
+		{"BLOCK_IO_ERROR", `{"device": "x", "operation": "write", "action": "ignore", "reason": "?"}`, vmstatus.ReasonIOError, "x: write failed: ?; it keeps running"},
 	} {
 		one, ok := f.read(qmp.Event{Name: row.event, Data: json.RawMessage(row.data)})
 		require.True(t, ok, row.data)

@@ -7,6 +7,7 @@ import (
 
 	"vmop/qmp"
 	"vmop/runner/status"
+	"vmop/vmstatus"
 	"vmop/vmtypes/plan"
 )
 
@@ -80,12 +81,12 @@ func (h *helpers) lose(name, exit string) {
 	ended := name + " has ended: " + exit
 	if name != h.tpm {
 		h.lost = append(slices.Clip(h.lost), ended+"; the VM runs without it until it is restarted")
-		h.publish(status.Faults{Reason: status.HelperLost, Messages: h.lost})
+		h.publish(status.Faults{Reason: vmstatus.ReasonHelperLost, Messages: h.lost})
 		return
 	}
 	h.tpmLost = true
 	h.publish(status.TPMGone, status.Faults{
-		Reason:   status.Reason(status.TPMLost),
+		Reason:   vmstatus.ReasonTPMLost,
 		Messages: []string{ended + "; the guest runs without its TPM and cannot be reset: stop the VM and start it again"},
 	})
 }

@@ -4,13 +4,13 @@ import (
 	"fmt"
 
 	"vmop/process"
-	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // An Outcome is how a machine ended.
 type Outcome struct {
 	// Cause says what ended it.
-	Cause status.Cause
+	Cause vmstatus.Cause
 	// Reason is QEMU's ShutdownCause ("guest-shutdown"), or empty.
 	Reason string
 	// Exit is how the process of QEMU ended.
@@ -32,23 +32,23 @@ func outcome(last *shutdown, exit process.Exit, asked, late, forced bool) Outcom
 	}
 	switch {
 	case forced:
-		o.Cause = status.CauseForced
+		o.Cause = vmstatus.CauseForced
 	case exit.Signal != 0:
-		o.Cause = status.CauseKilled
+		o.Cause = vmstatus.CauseKilled
 	case exit.Code > 0:
-		o.Cause = status.CauseCrashed
+		o.Cause = vmstatus.CauseCrashed
 	case exit.Unknown() && last == nil:
-		o.Cause = status.CauseKilled
+		o.Cause = vmstatus.CauseKilled
 	case asked, late && o.Reason == "host-signal":
-		o.Cause = status.CauseAsked
+		o.Cause = vmstatus.CauseAsked
 	case o.Reason == "guest-panic":
-		o.Cause = status.CausePanic
+		o.Cause = vmstatus.CausePanic
 	case o.Reason == "guest-reset":
-		o.Cause = status.CauseReset
+		o.Cause = vmstatus.CauseReset
 	case last != nil && last.Guest:
-		o.Cause = status.CauseGuest
+		o.Cause = vmstatus.CauseGuest
 	default:
-		o.Cause = status.CauseKilled // something else told QEMU to end
+		o.Cause = vmstatus.CauseKilled // something else told QEMU to end
 	}
 	return o
 }
@@ -64,7 +64,7 @@ func (o Outcome) ExitCode() int {
 		return signalBase + int(o.Exit.Signal)
 	case o.Exit.Code > 0:
 		return o.Exit.Code
-	case o.Cause == status.CauseKilled, o.Cause == status.CausePanic, o.Cause == status.CauseTPM:
+	case o.Cause == vmstatus.CauseKilled, o.Cause == vmstatus.CausePanic, o.Cause == vmstatus.CauseTPM:
 		return 1
 	}
 	return 0

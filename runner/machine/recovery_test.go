@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 const mib = 1 << 20
@@ -112,22 +112,22 @@ func TestTheFaultLog(t *testing.T) {
 	t.Parallel()
 	var l faultLog
 	now := time.Unix(1e9, 0)
-	l.add(fault{reason: status.IOError, subject: "vm.drives[0], /a", text: "read failed"}, now)
-	l.add(fault{reason: status.GuestPanicked, text: "panic", lasting: true}, now)
-	l.add(fault{reason: status.IOError, subject: "vm.drives[0], /a", text: "write failed"}, now.Add(time.Minute))
-	require.Equal(t, []string{"vm.drives[0], /a: write failed (2 times, last at 01:47:40Z)"}, l.messages(status.IOError))
+	l.add(fault{reason: vmstatus.ReasonIOError, subject: "vm.drives[0], /a", text: "read failed"}, now)
+	l.add(fault{reason: vmstatus.ReasonGuestPanicked, text: "panic", lasting: true}, now)
+	l.add(fault{reason: vmstatus.ReasonIOError, subject: "vm.drives[0], /a", text: "write failed"}, now.Add(time.Minute))
+	require.Equal(t, []string{"vm.drives[0], /a: write failed (2 times, last at 01:47:40Z)"}, l.messages(vmstatus.ReasonIOError))
 	require.Len(t, l.unlogged(), 2)
 	require.Empty(t, l.unlogged())
-	l.add(fault{reason: status.GuestPanicked, text: "panic", lasting: true}, now)
+	l.add(fault{reason: vmstatus.ReasonGuestPanicked, text: "panic", lasting: true}, now)
 	require.Len(t, l.unlogged(), 1)
 	end := now.Add(time.Minute + quietTime)
 	require.Equal(t, end, l.expire(now.Add(quietTime)))
 	require.Zero(t, l.expire(end))
-	require.Empty(t, l.messages(status.IOError))
-	l.forget(status.GuestPanicked)
+	require.Empty(t, l.messages(vmstatus.ReasonIOError))
+	l.forget(vmstatus.ReasonGuestPanicked)
 	require.Empty(t, l.entries)
 	for i := range 1000 {
-		l.add(fault{reason: status.IOError, subject: strings.Repeat("x", i)}, now)
+		l.add(fault{reason: vmstatus.ReasonIOError, subject: strings.Repeat("x", i)}, now)
 	}
 	require.Len(t, l.entries, maxFaults)
 }

@@ -6,6 +6,7 @@ import (
 
 	"vmop/qmp"
 	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // Times between two questions for the run state.
@@ -142,9 +143,9 @@ const acceleratorFailed = "KVM cannot run this guest any further (KVM internal e
 // accelerator is the fault of an accelerator that has given up, or its end.
 func accelerator(state string) status.Faults {
 	if state == "internal-error" {
-		return status.Faults{Reason: status.MachineFailed, Messages: []string{acceleratorFailed}}
+		return status.Faults{Reason: vmstatus.ReasonMachineFailed, Messages: []string{acceleratorFailed}}
 	}
-	return status.Faults{Reason: status.MachineFailed}
+	return status.Faults{Reason: vmstatus.ReasonMachineFailed}
 }
 
 func later(a, b time.Time) time.Time {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/qmp"
-	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // A VM at rest is asked for a sign of life, and nothing else happens.
@@ -41,7 +41,7 @@ func TestAFloodOfEventsIsOneQuestion(t *testing.T) {
 		k.passes(time.Millisecond)
 	}
 	require.InDelta(t, time.Second/restTime, asked, 2)
-	require.Contains(t, k.faults(status.IOError)[0], "times, last at")
+	require.Contains(t, k.faults(vmstatus.ReasonIOError)[0], "times, last at")
 }
 
 // A reply that is late shows, and nothing is asked twice.
@@ -135,7 +135,7 @@ func TestAnAdoptedVMThatNeverRan(t *testing.T) {
 	t.Parallel()
 	for _, paused := range []bool{false, true} {
 		k := found(t, func(c *Config) { c.Progress.Paused = paused })
-		k.state.Adopt(Booting{Reason: status.RunnerRestarted}, k.now)
+		k.state.Adopt(Booting{Reason: vmstatus.ReasonRunnerRestarted}, k.now)
 		k.does("Dial")
 		k.state.Connected(k.now)
 		k.state.Greeted("7.2.22")
@@ -164,7 +164,7 @@ func TestTheAcceleratorFails(t *testing.T) {
 	k.event("STOP", "")
 	k.is(`{"status": "internal-error"}`)
 	k.does()
-	require.Equal(t, []string{acceleratorFailed}, k.faults(status.MachineFailed))
+	require.Equal(t, []string{acceleratorFailed}, k.faults(vmstatus.ReasonMachineFailed))
 	k.logged(acceleratorFailed)
 	k.state.Reset(2, k.now)
 	k.does("system_reset")
@@ -174,7 +174,7 @@ func TestTheAcceleratorFails(t *testing.T) {
 	k.event("RESET", "")
 	k.is(runs)
 	k.does()
-	require.Empty(t, k.faults(status.MachineFailed))
+	require.Empty(t, k.faults(vmstatus.ReasonMachineFailed))
 	require.Empty(t, k.log[1:], "%q", k.log)
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/runner/status"
+	"vmop/vmstatus"
 	"vmop/vmtypes/plan"
 )
 
@@ -78,8 +78,10 @@ func TestPortsOfAgents(t *testing.T) {
 	t.Parallel()
 	agents := func(c *Config) {
 		c.Plan.Sockets = []plan.Socket{
-			{Role: "guestAgent", Path: "/run/a", Port: "port0"}, {Role: "vmopAgent", Path: "/run/b", Port: "port1"},
-			{Role: "other", Path: "/run/c"}, {Role: "console", Path: "/run/d"},
+			{Role: "guestAgent", Path: "/run/a", Port: "port0"},
+			{Role: "vmopAgent", Path: "/run/b", Port: "port1"},
+			{Role: "other", Path: "/run/c"},
+			{Role: "console", Path: "/run/d"},
 		}
 	}
 	k := newTalk(t, agents)
@@ -101,5 +103,5 @@ func TestPortsOfAgents(t *testing.T) {
 	k.event("RESET", "")
 	k.next()
 	require.Equal(t, []string{"SetPort guestAgent false false", "SetPort vmopAgent false false", "SetPort other false false"}, k.other[:3])
-	require.Equal(t, status.VMReset, k.known.Reason)
+	require.Equal(t, vmstatus.ReasonVMReset, k.known.Reason)
 }

@@ -12,6 +12,7 @@ import (
 	"vmop/runner/reconcile"
 	"vmop/runner/status"
 	"vmop/runner/viewers"
+	"vmop/vmstatus"
 	"vmop/vmtypes/plan"
 )
 
@@ -50,7 +51,7 @@ type Booting struct {
 	// Began is when the guest began to run.
 	Began time.Time
 	// Reason of the state; "" is the usual one.
-	Reason status.Reason
+	Reason vmstatus.Reason
 	// Resource that the configuration was made of; "" if it was not.
 	Resource string
 }
@@ -174,7 +175,7 @@ func (s *State) begin(b Booting, now time.Time) {
 	s.run.on = true
 	generation := s.keep.progress.Generation
 	s.line.publish(
-		status.Began(b.Began), status.Entered{State: status.Booting, Reason: b.Reason},
+		status.Began(b.Began), status.Entered{State: vmstatus.StateBooting, Reason: b.Reason},
 		status.Process{PID: s.run.pid, Version: s.run.version},
 		status.Read{Generation: generation, Resource: b.Resource}, status.Applied(generation),
 	)

@@ -9,6 +9,7 @@ import (
 	"vmop/qmp"
 	"vmop/runner/config"
 	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 // Times of the steps that end a VM. The guest has powerdownTimeout; what
@@ -105,7 +106,7 @@ func (s *stop) request(cause string, atOnce bool, sinceBoot time.Duration, now t
 // start begins to end a VM whose guest runs.
 func (s *stop) start(cause string, now time.Time) {
 	s.began, s.left = true, methods()
-	s.publish(status.Entered{State: status.Terminating, Message: cause})
+	s.publish(status.Entered{State: vmstatus.StateTerminating, Message: cause})
 	s.log(slog.LevelInfo, "terminating", "state", "Terminating", "cause", cause)
 	s.do(LeaveAgents{})
 	if given := s.guestTime(); given < s.timeout && !s.keep.progress.Stop.AtOnce {

@@ -10,7 +10,7 @@ import (
 	"vmop/process"
 	"vmop/qmp"
 	"vmop/runner/config"
-	"vmop/runner/status"
+	"vmop/vmstatus"
 )
 
 func lasting(d time.Duration) func(*Config) { return func(c *Config) { c.Wish.Powerdown = d } }
@@ -28,7 +28,7 @@ func (k *talk) forced() {
 	k.does()
 	k.state.QEMUExited(process.Exit{}, k.now)
 	k.state.Disconnected(qmp.ErrClosed, k.now)
-	require.Equal(k.t, status.CauseForced, k.ends().Cause)
+	require.Equal(k.t, vmstatus.CauseForced, k.ends().Cause)
 }
 
 // What a forced stop takes at most fits into what a pod has for it.
@@ -51,7 +51,7 @@ func TestTheGuestIsAskedByThePowerButton(t *testing.T) {
 	k := newTalk(t, lasting(41*time.Second))
 	k.isStopped("enough", false)
 	k.does("LeaveAgents", "system_powerdown")
-	require.Equal(t, status.Terminating, k.known.State)
+	require.Equal(t, vmstatus.StateTerminating, k.known.State)
 	require.Equal(t, "enough", k.known.Message)
 	require.Equal(t, &StopRequest{At: k.boot, Cause: "enough"}, k.saved.Stop)
 	k.isDone()
@@ -255,5 +255,5 @@ func TestQuitClosesTheConnection(t *testing.T) {
 	k.loses()
 	k.waits(brokenTime)
 	k.state.QEMUExited(process.Exit{}, k.now)
-	require.Equal(t, status.CauseForced, k.ends().Cause)
+	require.Equal(t, vmstatus.CauseForced, k.ends().Cause)
 }

@@ -12,6 +12,7 @@ import (
 	"vmop/qmp"
 	"vmop/runner/reconcile"
 	"vmop/runner/status"
+	"vmop/vmstatus"
 	"vmop/vmtypes/plan"
 )
 
@@ -65,7 +66,7 @@ func fresh(t *testing.T, change ...func(*Config)) *talk {
 		c(&cfg)
 	}
 	k := &talk{t: t, now: time.Unix(1_700_000_000, 0), state: New(cfg), boot: time.Hour}
-	k.known, _ = status.Fold(k.known, k.now, status.Entered{State: status.Starting})
+	k.known, _ = status.Fold(k.known, k.now, status.Entered{State: vmstatus.StateStarting})
 	return k
 }
 
@@ -252,7 +253,7 @@ func (k *talk) logged(text string) {
 }
 
 // faults returns the messages of the faults of a kind.
-func (k *talk) faults(reason status.Reason) (messages []string) {
+func (k *talk) faults(reason vmstatus.Reason) (messages []string) {
 	for _, p := range k.known.Problems {
 		if p.Reason == reason {
 			messages = append(messages, p.Message)

@@ -134,7 +134,7 @@ func TestTheReasonsOfConditionsAreDocumented(t *testing.T) {
 			if strings.Contains(cell, theStates) {
 				documented[theStates] = true
 			}
-			require.Equal(t, met[ConditionType(condition)][status], documented, "%s %s", condition, status)
+			require.Equal(t, met[vmstatus.ConditionType(condition)][status], documented, "%s %s", condition, status)
 		}
 	}
 }

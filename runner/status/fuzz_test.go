@@ -50,7 +50,7 @@ func news(kind, about byte) Update {
 		Read{Generation: int64(n % 4), Error: text},
 		Applied(n % 4),
 		Pending(make([]Change, n%3)),
-		Ended{Cause: Cause(text), ExitCode: n},
+		Ended{Cause: vmstatus.Cause(text), ExitCode: n},
 		Problems(make([]Problem, n%3)), Began(at(float64(-n))),
 		Faults{[]vmstatus.Reason{vmstatus.ReasonIOError, vmstatus.ReasonGuestPanicked, vmstatus.ReasonHelperLost}[n%3], fields(text)},
 		[]TPM{"", TPMWorks, TPMGone}[n%3],

@@ -1,0 +1,31 @@
+package vmstatus
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Every pair of states, row by row: who may follow whom.
+func TestStatesFollowEachOtherInOneDirection(t *testing.T) {
+	t.Parallel()
+	states := []State{
+		StateInitializing, StateStarting, StateBooting, StateBooted, StateTerminating, StateStopped,
+	}
+	allowed := map[State]string{
+		"":                "yes yes yes yes yes yes",
+		StateInitializing: "yes yes yes yes yes yes",
+		StateStarting:     "no  yes yes yes yes yes",
+		StateBooting:      "no  no  yes yes yes yes",
+		StateBooted:       "no  no  yes yes yes yes", // a reset guest boots again
+		StateTerminating:  "no  no  no  no  yes yes",
+		StateStopped:      "no  no  no  no  no  yes",
+	}
+	for from, row := range allowed {
+		for i, word := range strings.Fields(row) {
+			require.Equal(t, word == "yes", from.CanEnter(states[i]), "%s -> %s", from, states[i])
+		}
+		require.False(t, from.CanEnter("Sleeping"))
+	}
+}
