@@ -33,7 +33,10 @@ var architectureRules = []rule{
 	{"layers", "imports that point downwards make every package understandable by what is below it", upward},
 	{"fences", "a library known in one place can be replaced there", overFence},
 	{"never", "what knows nothing of another part can be used without it", forbidden},
-	{"options", "VM types alone know QEMU's options: what the runner has to know of a machine, the plan says", optionsInRunner},
+	{
+		"options", "VM types alone know QEMU's options: what the runner has to know of a machine, the plan says",
+		optionsInRunner,
+	},
 	{"where is", "a reader who follows the table wants to arrive", lostWay},
 }
 
@@ -240,7 +243,8 @@ func lostWay(tr tree) []string {
 	rows := regexp.MustCompile(`(?m)^\| (.*) \| \[.*\]\((.*)\) \| `+"`(.*)`"+` \|$`).FindAllStringSubmatch(table, -1)
 	var broken []string
 	if lines := strings.Count(table, "\n|"); lines != len(rows)+2 {
-		broken = append(broken, fmt.Sprintf("%d of the table's %d lines are rows with a file and a text", len(rows), lines))
+		broken = append(broken, fmt.Sprintf("%d of the table's %d lines are rows with a file and a text", len(rows),
+			lines))
 	}
 	for _, row := range rows {
 		if what, file, text := row[1], row[2], row[3]; !strings.Contains(tr.read(file), text) {
@@ -265,14 +269,18 @@ func overFence(tr tree) []string {
 			owners[library] = append(owners[library], words[:len(words)-1]...)
 		}
 	}
-	owners["github.com/stretchr/testify"] = []string{"nothing but tests", "test/guest", "test/invariants", "test/cluster/clustertest"}
+	owners["github.com/stretchr/testify"] = []string{
+		"nothing but tests", "test/guest", "test/invariants",
+		"test/cluster/clustertest",
+	}
 	var broken []string
 	for _, s := range tr.code() {
 		for _, imported := range s.imports() {
 			for library, allowed := range owners {
 				inside := imported == library || strings.HasPrefix(imported, library+"/")
 				if inside && !slices.ContainsFunc(allowed, s.isIn) {
-					broken = append(broken, fmt.Sprintf("%s imports %s, which only %s may", s.path, imported, strings.Join(allowed, ", ")))
+					broken = append(broken, fmt.Sprintf("%s imports %s, which only %s may", s.path, imported,
+						strings.Join(allowed, ", ")))
 				}
 			}
 		}
@@ -304,7 +312,8 @@ func forbidden(tr tree) []string {
 
 // optionWord is a text that is an option of QEMU, with what may follow it in the
 // same word, or the name of a device that only an option has.
-var optionWord = regexp.MustCompile(`^(-[A-Za-z][A-Za-z_-]*([ =].*)?|virtserialport|virtconsole|(virtio|vhost|usb|scsi|ide|tpm)-[a-z0-9-]+)$`)
+var optionWord = regexp.MustCompile(
+	`^(-[A-Za-z][A-Za-z_-]*([ =].*)?|virtserialport|virtconsole|(virtio|vhost|usb|scsi|ide|tpm)-[a-z0-9-]+)$`)
 
 // ownOptions are those of the runner's own monitor, and how often they may stand
 // below runner/. The last is no option but what QOM appends to a machine's name.
@@ -329,7 +338,8 @@ func optionsInRunner(tr tree) []string {
 				return true
 			}
 			if own[literal.Value]--; own[literal.Value] < 0 {
-				broken = append(broken, fmt.Sprintf("%s: %s: have the VM type state it, and read it from the plan", tr.at(literal), literal.Value))
+				broken = append(broken, fmt.Sprintf("%s: %s: have the VM type state it, and read it from the plan",
+					tr.at(literal), literal.Value))
 			}
 			return true
 		})
@@ -342,7 +352,8 @@ func TestArchitectureRulesBite(t *testing.T) {
 	t.Parallel()
 	const where = "\n## Where is …?\n\n| What | File | Look for |\n|---|---|---|\n" +
 		"| it | [a/x.go](a/x.go) | `func F` |\n| that | it has moved | |\n\n## Next\n"
-	const drawing = "```layers\nlayer 1  a  (later)\nlayer 0  b  c\nbeside   test/x\n```\n```fences\na  example.org/lib\nb/...  vmop/b\n```\n" +
+	const drawing = "```layers\nlayer 1  a  (later)\nlayer 0  b  c\nbeside   test/x\n```\n```fences\na  " +
+		"example.org/lib\nb/...  vmop/b\n```\n" +
 		"```never\nb/...  c  vmop/far\n```\n"
 	tests := []struct {
 		rule, file, text, want string
@@ -353,15 +364,27 @@ func TestArchitectureRulesBite(t *testing.T) {
 		{"layers", "b/x.go", `package b; import "vmop/a"`, "b/x.go (layer 0) imports a (layer 1)"},
 		{"layers", "b/x.go", `package b; import "vmop/c"`, "b/x.go (layer 0) imports c (layer 0)"},
 		{"layers", "a/x.go", `package a; import "vmop/test/x"`, "a/x.go (layer 1) imports test/x (beside the layers)"},
-		{"fences", "b/x.go", `package b; import "example.org/lib/sub"`, "b/x.go imports example.org/lib/sub, which only a may"},
+		{
+			"fences", "b/x.go", `package b; import "example.org/lib/sub"`,
+			"b/x.go imports example.org/lib/sub, which only a may",
+		},
 		{"fences", "a/x.go", `package a; import "vmop/b/sub"`, "a/x.go imports vmop/b/sub, which only b/... may"},
 		{"fences", "b/x.go", `package b; import "github.com/stretchr/testify/require"`, "nothing but tests"},
-		{"never", "b/sub/x.go", `package b; import "vmop/far/away"`, "b/sub/x.go imports vmop/far/away, which it must never do"},
+		{
+			"never", "b/sub/x.go", `package b; import "vmop/far/away"`,
+			"b/sub/x.go imports vmop/far/away, which it must never do",
+		},
 		{"never", "c/x.go", `package c; import "vmop/far"`, "c/x.go imports vmop/far, which"},
 		{"where is", "a/x.go", "package a", "it: a/x.go does not contain func F"},
 		{"where is", "a/x.go", "package a; func F() {}", "1 of the table's 4 lines are rows"},
-		{"options", "runner/x.go", `package runner; const flag = "-tpmdev"`, `runner/x.go:1: "-tpmdev": have the VM type state it`},
-		{"options", "runner/a/x.go", `package a; var mine, other = "-chardev", "-chardev"`, `runner/a/x.go:1: "-chardev"`},
+		{
+			"options", "runner/x.go", `package runner; const flag = "-tpmdev"`,
+			`runner/x.go:1: "-tpmdev": have the VM type state it`,
+		},
+		{
+			"options", "runner/a/x.go", `package a; var mine, other = "-chardev", "-chardev"`,
+			`runner/a/x.go:1: "-chardev"`,
+		},
 		{"options", "runner/x.go", "package runner; const driver = `virtio-balloon-pci`", "virtio-balloon-pci"},
 	}
 	for _, tt := range tests {

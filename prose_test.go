@@ -59,7 +59,8 @@ func wideLines(tr tree) []string {
 		for i, line := range strings.Split(s.text, "\n") {
 			columns := utf8.RuneCountInString(line) + (tabWidth-1)*strings.Count(line, "\t")
 			if columns > widestLine && !raw[i+1] && !unbreakable(line) {
-				broken = append(broken, fmt.Sprintf("%s:%d has %d columns, more than %d", s.path, i+1, columns, widestLine))
+				broken = append(broken, fmt.Sprintf("%s:%d has %d columns, more than %d", s.path, i+1, columns,
+					widestLine))
 			}
 		}
 	}
@@ -207,7 +208,10 @@ func TestProseRulesBite(t *testing.T) {
 	}{
 		{"line width", "a/x.go", "package a\n\t" + strings.Repeat("// x", 30), "a/x.go:2 has 124 columns"},
 		{"line width", "a/x_test.go", "package a\n// ää " + strings.Repeat("ö", 115), "a/x_test.go:2 has 121 columns"},
-		{"prose", "a/x.go", "package a\n\n// F tells\n// whether.\nfunc F() {}", `a/x.go:4: "tells whether": reports whether`},
+		{
+			"prose", "a/x.go", "package a\n\n// F tells\n// whether.\nfunc F() {}",
+			`a/x.go:4: "tells whether": reports whether`,
+		},
 		{"prose", "a/x.go", "package a\nconst c = \"x says whether\"", `a/x.go:2: "says whether"`},
 		{"prose", "a/x_test.go", "package a\n// nobody\n", `a/x_test.go:2: "nobody": name who`},
 		{"prose", "x.md", "# T\n\nIt is for\nSomebody else.\n", `x.md:4: "Somebody"`},
@@ -239,7 +243,9 @@ func TestProseRulesSpare(t *testing.T) {
 		"a/x.go": {Data: []byte("package a\n\n// F reports whether. Who may? A user who asks.\nfunc Tells() {}\n" +
 			"//go:generate " + strings.Repeat("x ", 60) + "\n// +kubebuilder:" + strings.Repeat("x ", 60) + "\n" +
 			"// https://" + strings.Repeat("x", 120) + "\nconst c = `\n" + strings.Repeat("x ", 70) + "\n`\n")},
-		"x.md":          {Data: []byte("# Who reads\n\nWho may do what?\n\nPeople who ask.\n\n| user | Who is there |\n")},
+		"x.md": {
+			Data: []byte("# Who reads\n\nWho may do what?\n\nPeople who ask.\n\n| user | Who is there |\n"),
+		},
 		"testdata/x.md": {Data: []byte("nobody\n")},
 	})
 	for _, r := range proseRules {

@@ -16,7 +16,7 @@ import (
 	"github.com/bazelbuild/buildtools/build"
 )
 
-// The bounds keep the tail short: everybody's median function is good, and code
+// The bounds keep the tail short: a median function is good in every project, and code
 // becomes ugly in its longest ones.
 const (
 	longestFunction = 60
@@ -27,7 +27,7 @@ const (
 var longFunctions = map[string]string{}
 
 var styleRules = []rule{
-	{"package comments", "whoever opens a package wants to know what it is for", uncommentedPackages},
+	{"package comments", "a reader who opens a package wants to know what it is for", uncommentedPackages},
 	{"package names", "a package is named after what it is", vagueNames},
 	{"identifier comments", "a public identifier is a contract", uncommentedIdentifiers},
 	{"function length", "a function is read in one look", longFunctionsIn},
@@ -36,7 +36,7 @@ var styleRules = []rule{
 	{"no init", "what happens before main can't be tested, ordered or left out", initFunctions},
 	{"no package state", "two of a thing must be able to live in one process", packageState},
 	{"no package work", "every start of a program would pay for it", packageWork},
-	{"contexts", "who can't be told to stop hangs", ownContexts},
+	{"contexts", "work that can't be cancelled hangs", ownContexts},
 	{"no skips", "a skipped test proves nothing, and looks like a passed one", skippedTests},
 	{"machine paths", "the tree is the same on every machine", machinePaths},
 	{"links", "a document that leads nowhere is worse than none", deadLinks},
@@ -73,7 +73,7 @@ func vagueNames(tr tree) []string {
 	return broken
 }
 
-// uncommentedIdentifiers leaves out programs, which nobody imports, and methods
+// uncommentedIdentifiers leaves out programs, which are not imported, and methods
 // whose contract is that of an interface, a well-known one or one of the package.
 func uncommentedIdentifiers(tr tree) []string {
 	contracts := map[string]bool{}
@@ -145,7 +145,8 @@ func publicReceiver(f *ast.FuncDecl) bool {
 // JSON, and of Starlark's values.
 func wellKnown(f *ast.FuncDecl) bool {
 	return f.Recv != nil && slices.Contains([]string{
-		"Error", "Unwrap", "Is", "As", "String", "GoString", "LogValue", "Len", "Less", "Swap", "Read", "Write", "Close",
+		"Error", "Unwrap", "Is", "As", "String", "GoString", "LogValue", "Len", "Less", "Swap", "Read", "Write",
+		"Close",
 		"MarshalJSON", "UnmarshalJSON", "MarshalYAML", "UnmarshalYAML", "MarshalText", "UnmarshalText",
 		"Type", "Freeze", "Truth", "Hash", "Attr", "AttrNames", "Binary", "CompareSameType", "Name", "CallInternal",
 	}, f.Name.Name)
@@ -160,7 +161,8 @@ func longFunctionsIn(tr tree) []string {
 				continue
 			}
 			if lines := tr.fset.Position(f.End()).Line - tr.fset.Position(f.Pos()).Line + 1; lines > longestFunction {
-				broken = append(broken, fmt.Sprintf("%s: %s has %d lines, more than %d", tr.at(f), f.Name.Name, lines, longestFunction))
+				broken = append(broken, fmt.Sprintf("%s: %s has %d lines, more than %d", tr.at(f), f.Name.Name, lines,
+					longestFunction))
 			}
 		}
 	}
@@ -389,7 +391,10 @@ func TestStyleRulesBite(t *testing.T) {
 		{"package names", "a/util/x.go", "package util", "a/util/x.go is in a package"},
 		{"identifier comments", "a/x.go", "package a\nfunc F() {}", "a/x.go:2: F has no comment"},
 		{"identifier comments", "a/x.go", "package a\ntype T int", "T has no comment"},
-		{"identifier comments", "a/x.go", "package a\n// T is.\ntype T int\nfunc (t *T) M() {}", "x.go:4: M has no comment"},
+		{
+			"identifier comments", "a/x.go", "package a\n// T is.\ntype T int\nfunc (t *T) M() {}",
+			"x.go:4: M has no comment",
+		},
 		{"identifier comments", "a/x.go", "package a\nconst C = 1", "C has no comment"},
 		{"function length", "a/x.go", "package a\nfunc f() {" + strings.Repeat("\n", 60) + "}", "f has 61 lines"},
 		{"file length", "a/x.go", "package a" + strings.Repeat("\n", 501), "a/x.go has 501 lines"},

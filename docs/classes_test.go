@@ -22,7 +22,8 @@ func between(t *testing.T, page, mark, want string) {
 	got, after, found := strings.Cut(rest, "<!-- /"+mark+" -->")
 	require.True(t, found)
 	if *update {
-		require.NoError(t, os.WriteFile(page, []byte(before+"<!-- "+mark+" -->\n"+want+"<!-- /"+mark+" -->"+after), 0o644))
+		require.NoError(t, os.WriteFile(page, []byte(before+"<!-- "+mark+" -->\n"+want+"<!-- /"+mark+" -->"+after),
+			0o644))
 		return
 	}
 	require.Equal(t, want, got, "make generate writes it anew")

@@ -69,7 +69,10 @@ func newReader(t *testing.T, program string) *reader {
 	})
 	r := &reader{t: t, root: root, dir: filepath.Join(root, "home")}
 	project := filepath.Join(r.dir, "vmop")
-	for _, dir := range []string{filepath.Join(project, "bin"), filepath.Join(project, "build", "guest"), filepath.Join(root, "run")} {
+	for _, dir := range []string{
+		filepath.Join(project, "bin"), filepath.Join(project, "build", "guest"),
+		filepath.Join(root, "run"),
+	} {
 		require.NoError(t, os.MkdirAll(dir, 0o700))
 	}
 	image := guest.Tiny(t)
@@ -132,7 +135,9 @@ func (r *reader) work(file, block string) string {
 		got := r.enter(strings.ReplaceAll(strings.TrimPrefix(typed, "$ "), "\n> ", "\n"))
 		if !says(want, got) {
 			if !*update {
-				r.t.Errorf("%s:\n%s%s\n--- but the page says (go test ./docs -run TestCommands -update takes it over)\n%s", file, typed, got, want)
+				r.t.Errorf(
+					"%s:\n%s%s\n--- but the page says (go test ./docs -run TestCommands -update takes it over)\n%s",
+					file, typed, got, want)
 			}
 			want = got
 		}
@@ -160,7 +165,8 @@ func (r *reader) enter(command string) string {
 		require.NoError(r.t, err)
 	}
 	r.dir = strings.TrimSpace(read(r.t, here))
-	text := strings.NewReplacer(home, readersHome, filepath.Join(r.root, "run"), readersRuntime, "\r\n", "\n").Replace(string(out))
+	text := strings.NewReplacer(home, readersHome, filepath.Join(r.root, "run"), readersRuntime, "\r\n",
+		"\n").Replace(string(out))
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}

@@ -24,7 +24,8 @@ func TestKustomizationsInDocuments(t *testing.T) {
 		require.NoError(t, err, "%s", out)
 		return string(out)
 	}
-	const manager, runner = "image: registry.example/vmop/manager:v1.0.0\n", "value: registry.example/vmop/runner:v1.0.0\n"
+	const manager, runner = "image: registry.example/vmop/manager:v1.0.0\n",
+		"value: registry.example/vmop/runner:v1.0.0\n"
 	count := 0
 	for _, b := range blocks(t, "kubernetes-images.md") {
 		if !strings.Contains(b.text, "kind: Kustomization") {
@@ -51,7 +52,8 @@ func TestKustomizationsInDocuments(t *testing.T) {
 	edited := string(text) // as "kustomize edit set image" does
 	for _, name := range []string{"manager", "runner"} {
 		require.Contains(t, read(t, "kubernetes-images.md"), "vmop/"+name+"=registry.example/vmop/"+name+":v1.0.0")
-		edited = strings.Replace(edited, "- name: vmop/"+name+"\n  newTag: devel", "- name: vmop/"+name+"\n  newName: registry.example/vmop/"+name+"\n  newTag: v1.0.0", 1)
+		edited = strings.Replace(edited, "- name: vmop/"+name+"\n  newTag: devel", "- name: vmop/"+name+
+			"\n  newName: registry.example/vmop/"+name+"\n  newTag: v1.0.0", 1)
 	}
 	require.NoError(t, os.WriteFile(file, []byte(edited), 0o600))
 	built := build(dir)

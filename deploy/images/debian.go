@@ -71,10 +71,12 @@ func (a apt) lock() (unlock func(), err error) {
 // get runs apt-get and returns what it prints.
 func (a apt) get(ctx context.Context, args ...string) (string, error) {
 	options := []string{
-		"-qq", "-y", "-o", "Dir::Etc::SourceList=" + filepath.Join(a.dir, "debian.sources"), "-o", "Dir::Etc::SourceParts=-",
+		"-qq", "-y", "-o", "Dir::Etc::SourceList=" + filepath.Join(a.dir, "debian.sources"), "-o",
+		"Dir::Etc::SourceParts=-",
 		"-o", "Dir::State=" + filepath.Join(a.dir, "state"), "-o", "Dir::State::Lists=" + filepath.Join(a.dir, "lists"),
 		"-o", "Dir::State::status=" + filepath.Join(a.dir, "status"), "-o", "Dir::Cache=" + a.dir,
-		"-o", "APT::Architecture=" + architecture, "-o", "APT::Architectures=" + architecture, "-o", "APT::Install-Recommends=false",
+		"-o", "APT::Architecture=" + architecture, "-o", "APT::Architectures=" + architecture, "-o",
+		"APT::Install-Recommends=false",
 		"-o", "APT::Sandbox::User=root", // another user could not write to this one's cache folder
 		"-o", "Acquire::Languages=none", "-o", "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false",
 		"-o", "Acquire::Retries=3",
@@ -145,7 +147,9 @@ func parseURIs(text string) ([]deb, error) {
 		}
 		sum, ok := strings.CutPrefix(words[len(words)-1], "SHA256:")
 		if len(words) != 4 || !ok || filepath.Base(words[1]) != words[1] {
-			return nil, fmt.Errorf("list packages: apt-get prints %q, want an address, a file name, its size and SHA256 sum", strings.TrimSpace(line))
+			return nil,
+				fmt.Errorf("list packages: apt-get prints %q, want an address, a file name, its size and SHA256 sum",
+					strings.TrimSpace(line))
 		}
 		debs = append(debs, deb{file: words[1], sha256: sum})
 	}
@@ -171,7 +175,8 @@ func (a apt) verify(d deb) error {
 		return fmt.Errorf("package %s: %w", d.file, err)
 	}
 	if found := hex.EncodeToString(hash.Sum(nil)); found != d.sha256 {
-		return errors.Join(fmt.Errorf("package %s: its SHA256 sum is %s, want %s; the next try downloads it again", d.file, found, d.sha256), os.Remove(a.path(d)))
+		return errors.Join(fmt.Errorf("package %s: its SHA256 sum is %s, want %s; the next try downloads it again",
+			d.file, found, d.sha256), os.Remove(a.path(d)))
 	}
 	return nil
 }

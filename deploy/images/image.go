@@ -60,7 +60,8 @@ func assemble(r recipe, files []string, version string, created time.Time, debs 
 	config = config.DeepCopy()
 	config.OS, config.Architecture, config.Created, config.History = "linux", architecture, v1.Time{Time: created}, nil
 	config.Config = v1.Config{
-		Entrypoint: []string{"/" + r.path()}, Cmd: r.arguments, User: user, Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin"},
+		Entrypoint: []string{"/" + r.path()}, Cmd: r.arguments, User: user,
+		Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin"},
 		Labels: map[string]string{
 			"org.opencontainers.image.title": i.name, "org.opencontainers.image.description": r.title,
 			"org.opencontainers.image.version": version,
@@ -101,7 +102,9 @@ func (i *image) describe() error {
 		if err != nil {
 			return fmt.Errorf("image %s: %w", i.name, err)
 		}
-		i.blobs = append(i.blobs, blob{digest, size, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }})
+		i.blobs = append(i.blobs, blob{digest, size, func() (io.ReadCloser, error) {
+			return io.NopCloser(bytes.NewReader(content)), nil
+		}})
 	}
 	manifest, config := i.blobs[len(i.blobs)-1], i.blobs[len(i.blobs)-2]
 	i.index, err = json.Marshal(v1.IndexManifest{
@@ -118,7 +121,8 @@ func (i *image) describe() error {
 	if err != nil {
 		return fmt.Errorf("image %s: %w", i.name, err)
 	}
-	i.list, err = json.Marshal([]map[string]any{{"Config": blobPath(config.digest), "RepoTags": []string{i.name + ":" + i.version}, "Layers": paths}})
+	i.list, err = json.Marshal([]map[string]any{{"Config": blobPath(config.digest),
+		"RepoTags": []string{i.name + ":" + i.version}, "Layers": paths}})
 	if err != nil {
 		return fmt.Errorf("image %s: %w", i.name, err)
 	}
@@ -127,7 +131,7 @@ func (i *image) describe() error {
 
 func blobPath(digest v1.Hash) string { return "blobs/" + digest.Algorithm + "/" + digest.Hex }
 
-// write writes the archive. Who reads the file meanwhile has the old one.
+// write writes the archive. A concurrent reader has the old file.
 func (i *image) write(file string) error {
 	out, err := os.Create(file + ".new")
 	if err != nil {
@@ -156,7 +160,8 @@ func (i *image) writeTo(w *tar.Writer) error {
 		content []byte
 	}{{"oci-layout", []byte(`{"imageLayoutVersion": "1.0.0"}`)}, {"index.json", i.index}, {"manifest.json", i.list}}
 	for _, t := range texts {
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: t.name, Size: int64(len(t.content)), Mode: 0o644, ModTime: i.created}); err != nil {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: t.name, Size: int64(len(t.content)),
+			Mode: 0o644, ModTime: i.created}); err != nil {
 			return err
 		}
 		if _, err := w.Write(t.content); err != nil {
@@ -164,7 +169,8 @@ func (i *image) writeTo(w *tar.Writer) error {
 		}
 	}
 	for _, b := range i.blobs {
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: blobPath(b.digest), Size: b.size, Mode: 0o644, ModTime: i.created}); err != nil {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: blobPath(b.digest), Size: b.size, Mode: 0o644,
+			ModTime: i.created}); err != nil {
 			return err
 		}
 		r, err := b.open()
@@ -187,5 +193,6 @@ func (i *image) summary(file string) string {
 		size += b.size
 	}
 	return fmt.Sprintf("%s: %s:%s, %.1f MB, of it %.1f MB for the program, packages: %d, digest %s",
-		file, i.name, i.version, float64(size)/1e6, float64(i.blobs[len(i.blobs)-3].size)/1e6, i.debs, i.blobs[len(i.blobs)-1].digest)
+		file, i.name, i.version, float64(size)/1e6, float64(i.blobs[len(i.blobs)-3].size)/1e6, i.debs,
+		i.blobs[len(i.blobs)-1].digest)
 }

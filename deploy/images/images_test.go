@@ -115,7 +115,8 @@ func (b built) complete(t *testing.T) {
 		require.NoError(t, err, out)
 		require.Contains(t, out, want)
 	}
-	out, err := b.inside(t, "/usr/bin/qemu-system-x86_64", "-display", "none", "-drive", "media=cdrom,file=https://127.0.0.1:1/cd.iso")
+	out, err := b.inside(t, "/usr/bin/qemu-system-x86_64", "-display", "none", "-drive",
+		"media=cdrom,file=https://127.0.0.1:1/cd.iso")
 	require.Error(t, err)
 	require.Contains(t, out, "Failed to connect", "CDs come from web servers")
 	require.FileExists(t, filepath.Join(b.root, "usr/share/OVMF/OVMF_CODE_4M.fd"))
@@ -197,7 +198,8 @@ func (b built) known(t *testing.T) {
 		require.NoError(t, json.Unmarshal(out, &config))
 		require.Equal(t, b.config.Config.Entrypoint, config.Config.Entrypoint)
 		require.Equal(t, b.config.RootFS, config.RootFS)
-		out, err = exec.CommandContext(t.Context(), "skopeo", "--insecure-policy", "copy", "--quiet", kind+b.file, "dir:"+t.TempDir()).CombinedOutput()
+		out, err = exec.CommandContext(t.Context(), "skopeo", "--insecure-policy", "copy", "--quiet", kind+b.file,
+			"dir:"+t.TempDir()).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 	}
 }
@@ -227,7 +229,7 @@ func sum(t *testing.T, path string) string {
 	return fmt.Sprint(digest, size)
 }
 
-// Who builds by a Containerfile gets the same.
+// The Containerfiles build the same images.
 func TestContainerfiles(t *testing.T) {
 	t.Parallel()
 	for _, r := range recipes() {
@@ -246,7 +248,8 @@ func TestContainerfiles(t *testing.T) {
 
 func TestParseURIs(t *testing.T) {
 	t.Parallel()
-	debs, err := parseURIs("'http://x/b.deb' b_2%3a1_amd64.deb 12 SHA256:bb\n\n'http://x/a.deb' a_1_all.deb 13 SHA256:aa\n")
+	debs, err := parseURIs(
+		"'http://x/b.deb' b_2%3a1_amd64.deb 12 SHA256:bb\n\n'http://x/a.deb' a_1_all.deb 13 SHA256:aa\n")
 	require.NoError(t, err)
 	require.Equal(t, []deb{{"a_1_all.deb", "aa"}, {"b_2%3a1_amd64.deb", "bb"}}, debs)
 	for _, text := range []string{"E: nothing", "'http://x' a.deb 1 MD5Sum:aa", "'http://x' ../a.deb 1 SHA256:aa"} {
@@ -304,7 +307,8 @@ func TestUnpack(t *testing.T) {
 		"drwxr-xr-x 0/0 0 " + at + "usr/", "drwxr-xr-x 0/0 0 " + at + "usr/lib/",
 		"-rwxr-xr-x 0/0 0 " + at + "usr/lib/a.so", "drwxr-xr-x 0/0 0 " + at + "usr/bin/",
 		"hrwxr-xr-x 0/0 0 " + at + "usr/bin/b link to usr/lib/a.so",
-		"drwxr-xr-x 0/0 0 " + at + "usr/share/", "drwxr-xr-x 0/0 0 " + at + "usr/share/doc/", "drwxr-xr-x 0/0 0 " + at + "usr/share/doc/a/",
+		"drwxr-xr-x 0/0 0 " + at + "usr/share/", "drwxr-xr-x 0/0 0 " + at + "usr/share/doc/", "drwxr-xr-x 0/0 0 " + at +
+			"usr/share/doc/a/",
 		"-rw-r--r-- 0/0 0 " + at + "usr/share/doc/a/copyright",
 	}, got)
 }

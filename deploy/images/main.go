@@ -53,7 +53,8 @@ func run(ctx context.Context, args []string) error {
 	}
 	version := flags.String("version", "devel", "the images' tag, and what the programs say of themselves")
 	out := flags.String("o", "build/images", "`folder` to write to")
-	paths := flags.Bool("paths", false, "leave the paths of this machine in the programs, which are built faster where tests have been built")
+	paths := flags.Bool("paths", false,
+		"leave the paths of this machine in the programs, which are built faster where tests have been built")
 	fresh := flags.Bool("update", false, "ask for packages now, though it was done today")
 	if err := flags.Parse(args); err != nil {
 		return err

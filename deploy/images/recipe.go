@@ -28,7 +28,7 @@ var group []byte
 //go:embed debian.go
 var builder embed.FS
 
-// user runs the program of an image: nobody on any machine.
+// user runs the program of an image: a number without an account.
 const user = "65532:65532"
 
 // recipe says what an image consists of.
@@ -45,7 +45,8 @@ type recipe struct {
 func recipes() []recipe {
 	return []recipe{
 		{
-			name: "runner", title: "Runs a virtual machine by QEMU", packages: strings.Fields(packageList), want: needed, linked: true,
+			name: "runner", title: "Runs a virtual machine by QEMU", packages: strings.Fields(packageList),
+			want: needed, linked: true,
 			program: "vmrunner", arguments: []string{"init"},
 		},
 		{

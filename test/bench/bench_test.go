@@ -80,8 +80,11 @@ func TestVerdict(t *testing.T) {
 func TestTable(t *testing.T) {
 	t.Parallel()
 	r := report{
-		Machine: machine{Date: "2026-01-01", CPU: "Model", CPUs: 2, Memory: "1 kB", Kernel: "6", Versions: []version{{"a", "1"}, {"b", ""}}},
-		Rounds:  3, LoadBefore: "0.10", LoadAfter: "0.20",
+		Machine: machine{
+			Date: "2026-01-01", CPU: "Model", CPUs: 2, Memory: "1 kB", Kernel: "6",
+			Versions: []version{{"a", "1"}, {"b", ""}},
+		},
+		Rounds: 3, LoadBefore: "0.10", LoadAfter: "0.20",
 		Results: []result{
 			{Section: "S", Name: "ours", Unit: "ms", Samples: []float64{1.234, 2, 123.4}, Goal: 2},
 			{Section: "S", Name: "theirs", Unit: "ms", Samples: []float64{12.34}, Ratio: 1.5, RatioTo: "ours"},
@@ -117,7 +120,9 @@ func TestReadOutputs(t *testing.T) {
 	require.Equal(t, "12.2.0", findVersion("cc (Debian 12.2.0-14) 12.2.0"))
 	require.Empty(t, findVersion("no idea"))
 
-	millis, bytes := initTrace("init os @0.37 ms, 0.5 ms clock, 432 bytes, 9 allocs\nvmrunner 1\ninit a/b%2ec @1.0 ms, 0.25 ms clock, 8 bytes, 1 allocs\n")
+	millis, bytes := initTrace(
+		"init os @0.37 ms, 0.5 ms clock, 432 bytes, 9 allocs\nvmrunner 1\ninit a/b%2ec @1.0 ms, 0.25 ms clock, 8 " +
+			"bytes, 1 allocs\n")
 	require.InDelta(t, 0.75, millis, 1e-9)
 	require.InDelta(t, 440, bytes, 0)
 

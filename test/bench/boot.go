@@ -123,7 +123,8 @@ func awaitText(ctx context.Context, file, text string, begin time.Time) (float64
 // frequency returns this machine's, in kHz, for a guest without a timer to
 // measure it by.
 func frequency() string {
-	if found := regexp.MustCompile(`(?m)^cpu MHz\s*: (\d+)\.(\d{3})$`).FindStringSubmatch(read("/proc/cpuinfo")); found != nil {
+	if found := regexp.MustCompile(`(?m)^cpu MHz\s*: (\d+)\.(\d{3})$`).FindStringSubmatch(
+		read("/proc/cpuinfo")); found != nil {
 		return found[1] + found[2]
 	}
 	return "2000000"

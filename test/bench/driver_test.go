@@ -44,9 +44,11 @@ func TestDrivers(t *testing.T) {
 			t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 			tpm := filepath.Join(dir, "tpm")
 			cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "bare"),
-				"-t", tpm, dir, "/usr/bin/swtpm", "socket", "--tpm2", "--tpmstate", "dir=.", "--ctrl", "type=unixio,fd=3", "--terminate", "--",
+				"-t", tpm, dir, "/usr/bin/swtpm", "socket", "--tpm2", "--tpmstate", "dir=.", "--ctrl",
+				"type=unixio,fd=3", "--terminate", "--",
 				"/usr/bin/qemu-system-x86_64", "-M", "q35", "-nodefaults", "-display", "none", "-accel", "tcg",
-				"-chardev", "socket,id=tpm,path="+tpm, "-tpmdev", "emulator,id=tpm0,chardev=tpm", "-device", "tpm-tis,tpmdev=tpm0")
+				"-chardev", "socket,id=tpm,path="+tpm, "-tpmdev", "emulator,id=tpm0,chardev=tpm", "-device",
+				"tpm-tis,tpmdev=tpm0")
 			stdin, err := cmd.StdinPipe()
 			require.NoError(t, err)
 			stdout, err := cmd.StdoutPipe()

@@ -52,7 +52,8 @@ func measureFollow(b *bench) (list []result, err error) {
 		}
 		begin := time.Now()
 		fresh := v.config + "~"
-		if err := errors.Join(os.WriteFile(fresh, medium(media[(i+1)%len(media)]), 0o600), os.Rename(fresh, v.config)); err != nil {
+		if err := errors.Join(os.WriteFile(fresh, medium(media[(i+1)%len(media)]), 0o600),
+			os.Rename(fresh, v.config)); err != nil {
 			return nil, err
 		}
 		said, err := r.awaitCommand("blockdev-change-medium")

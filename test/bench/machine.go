@@ -29,7 +29,8 @@ type version struct {
 
 func thisMachine(ctx context.Context) machine {
 	m := machine{
-		Date: time.Now().UTC().Format(time.DateOnly), CPUs: runtime.NumCPU(), Kernel: firstLine(read("/proc/sys/kernel/osrelease")),
+		Date: time.Now().UTC().Format(time.DateOnly), CPUs: runtime.NumCPU(),
+		Kernel: firstLine(read("/proc/sys/kernel/osrelease")),
 		CPU:    field(read("/proc/cpuinfo"), "model name"),
 		Memory: field(read("/proc/meminfo"), "MemTotal"),
 	}

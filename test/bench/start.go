@@ -49,7 +49,9 @@ func measureStart(b *bench) ([]result, error) {
 		{name: "vmrunner", peer: driver, once: v.runMeasured},
 		{name: "vmrunner, plugging 1 of 3 more CPUs", peer: driver, once: plugging.runMeasured},
 		b.libvirt(v, image, driver),
-		{name: aGoProgram, once: func() (map[string]float64, error) { return cpuTime(exec.CommandContext(b.ctx, idler)) }},
+		{name: aGoProgram, once: func() (map[string]float64, error) {
+			return cpuTime(exec.CommandContext(b.ctx, idler))
+		}},
 	}
 	all, err := b.interleave(candidates)
 	if err != nil {
@@ -106,7 +108,8 @@ func (v *benchVM) runBare(driver string, todo launch, image []byte) (numbers map
 		return nil, err
 	}
 	if len(todo.Helpers) != 1 || len(todo.Sockets) != 1 {
-		return nil, fmt.Errorf("the plan has %d helpers and %d sockets to listen on, want one of each", len(todo.Helpers), len(todo.Sockets))
+		return nil, fmt.Errorf("the plan has %d helpers and %d sockets to listen on, want one of each",
+			len(todo.Helpers), len(todo.Sockets))
 	}
 	args := append([]string{"-t", todo.Sockets[0].Path, todo.Helpers[0].Dir}, todo.Helpers[0].argv()...)
 	args = append(append(args, "--"), todo.QEMU.argv()...)

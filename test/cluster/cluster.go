@@ -28,7 +28,7 @@ const (
 // patience is how long anything may take; nothing does.
 const patience = 2 * time.Minute
 
-// Options say what a cluster shall be.
+// Options describe a cluster.
 type Options struct {
 	// Nodes is how many, 0 to 4. Without one nothing runs, but all objects can be
 	// made: it is what tests of clients and controllers need, and starts quicker.
@@ -45,11 +45,10 @@ type Options struct {
 	// Dir is a folder for all the cluster's state, which is removed with the cluster,
 	// whatever else is in it. Empty: a new one.
 	Dir string
-	// Outlives says that the cluster goes on when this process has ended. Else it is
+	// Outlives keeps the cluster running when this process has ended. Otherwise it is
 	// taken down then, also when the process was killed.
 	Outlives bool
-	// Log is called with a line for each step; nil means that nobody wants to
-	// know.
+	// Log is called with a line for each step; nil means no log.
 	Log func(line string)
 }
 
@@ -181,7 +180,8 @@ func (c *Cluster) takeNumber(ctx context.Context) error {
 	if err := c.save(); err != nil {
 		return err
 	}
-	for _, words := range []string{"link set lo up", "link add " + bridge + " type bridge", "addr add " + c.host(1) + "/24 dev " + bridge, "link set " + bridge + " up"} {
+	for _, words := range []string{"link set lo up", "link add " + bridge + " type bridge", "addr add " + c.host(1) +
+		"/24 dev " + bridge, "link set " + bridge + " up"} {
 		if err := c.ip(ctx, strings.Fields(words)...); err != nil {
 			return err
 		}
@@ -202,19 +202,26 @@ func (c *Cluster) Inside(ctx context.Context, name string, args ...string) *exec
 // OnNode returns a command that runs in the network of a node that is up.
 func (c *Cluster) OnNode(ctx context.Context, number int, name string, args ...string) *exec.Cmd {
 	first := c.Processes[node{c, number}.name()].PID
-	return exec.CommandContext(ctx, "nsenter", append([]string{"--target", fmt.Sprint(first), "--net", "--", name}, args...)...)
+	return exec.CommandContext(ctx, "nsenter", append([]string{"--target", fmt.Sprint(first), "--net", "--", name},
+		args...)...)
 }
 
 // Expose makes the machine reach the cluster: the API server, and pods. The
 // machine's other networks must not have the same addresses.
 func (c *Cluster) Expose(ctx context.Context) error {
 	outer := c.namespace()
-	for _, words := range []string{"link add outside type veth peer name " + outer + " netns 1", "link set outside master " + bridge + " up"} {
+	for _, words := range []string{
+		"link add outside type veth peer name " + outer + " netns 1",
+		"link set outside master " + bridge + " up",
+	} {
 		if err := c.ip(ctx, strings.Fields(words)...); err != nil {
 			return err
 		}
 	}
-	for _, words := range []string{"addr add " + c.host(254) + "/24 dev " + outer, "link set " + outer + " up", "route add " + c.pods() + " via " + c.host(1)} {
+	for _, words := range []string{
+		"addr add " + c.host(254) + "/24 dev " + outer, "link set " + outer + " up",
+		"route add " + c.pods() + " via " + c.host(1),
+	} {
 		if err := run(ctx, "ip", strings.Fields(words)...); err != nil {
 			return err
 		}
@@ -255,7 +262,8 @@ func (c *Cluster) Load(ctx context.Context, file string) error {
 		}
 		ctr := filepath.Join(c.Programs, "root/usr/bin/ctr")
 		g.Go(func() error {
-			return run(ctx, "nsenter", "--target", fmt.Sprint(id.PID), "--mount", "--", ctr, "-n", "k8s.io", "images", "import", file)
+			return run(ctx, "nsenter", "--target", fmt.Sprint(id.PID), "--mount", "--", ctr, "-n", "k8s.io", "images",
+				"import", file)
 		})
 	}
 	return g.Wait()
@@ -269,7 +277,8 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 
 // KubectlCommand returns what Kubectl runs, for who wants to talk with it.
 func (c *Cluster) KubectlCommand(ctx context.Context, args ...string) *exec.Cmd {
-	return c.Inside(ctx, filepath.Join(c.Programs, "bin/kubectl"), append([]string{"--kubeconfig", c.Kubeconfig}, args...)...)
+	return c.Inside(ctx, filepath.Join(c.Programs, "bin/kubectl"), append([]string{"--kubeconfig", c.Kubeconfig},
+		args...)...)
 }
 
 // AwaitResource waits until the API server serves a custom resource that has been
@@ -305,7 +314,9 @@ func (c *Cluster) stop(ctx context.Context) error {
 		err = errors.Join(err, run(ctx, "ip", "link", "del", c.namespace()))
 	}
 	err = errors.Join(err, until(ctx, patience, "what the cluster has made to be gone", func() error {
-		if left := slices.DeleteFunc(c.Leftovers(), func(path string) bool { return path == c.netns() }); len(left) > 0 {
+		if left := slices.DeleteFunc(c.Leftovers(), func(path string) bool {
+			return path == c.netns()
+		}); len(left) > 0 {
 			return fmt.Errorf("there is %s", strings.Join(left, ", "))
 		}
 		return nil
@@ -414,7 +425,10 @@ func base64Of(data []byte) string { return base64.StdEncoding.EncodeToString(dat
 func (c *Cluster) Leftovers() []string {
 	name := c.namespace()
 	var left []string
-	for _, pattern := range []string{c.netns(), "/sys/class/net/" + name, "/sys/fs/cgroup/" + name + "-*", "/sys/fs/cgroup/*/" + name + "-*"} {
+	for _, pattern := range []string{
+		c.netns(), "/sys/class/net/" + name, "/sys/fs/cgroup/" + name + "-*",
+		"/sys/fs/cgroup/*/" + name + "-*",
+	} {
 		found, err := filepath.Glob(pattern)
 		if err == nil {
 			left = append(left, found...)

@@ -54,7 +54,8 @@ func TestCluster(t *testing.T) {
 	require.NoError(t, c.CutPower(ctx, 1))
 	require.NoError(t, c.Boot(ctx, 1))
 	require.Eventually(t, func() bool {
-		out, err := c.Kubectl(ctx, "get", "pod", "hello", "-o", "jsonpath={.status.containerStatuses[0].restartCount}{.status.containerStatuses[0].ready}")
+		out, err := c.Kubectl(ctx, "get", "pod", "hello", "-o",
+			"jsonpath={.status.containerStatuses[0].restartCount}{.status.containerStatuses[0].ready}")
 		return err == nil && out == "1true"
 	}, patience, tick, "the pod's container is started again")
 
@@ -102,7 +103,8 @@ func TestOwnerKilled(t *testing.T) {
 		require.False(t, id.Runs(), name)
 	}
 	require.Empty(t, c.Leftovers())
-	devices, err := exec.CommandContext(t.Context(), "losetup", "--list", "--noheadings", "--output", "BACK-FILE").Output()
+	devices, err := exec.CommandContext(t.Context(), "losetup", "--list", "--noheadings", "--output",
+		"BACK-FILE").Output()
 	require.NoError(t, err)
 	require.NotContains(t, string(devices), dir)
 }

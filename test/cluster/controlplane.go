@@ -22,7 +22,8 @@ func (c *Cluster) controlPlane(ctx context.Context, nodes int) error {
 	etcd := "http://127.0.0.1"
 	if err := c.serve(ctx, "etcd", "--data-dir", "etcd", "--unsafe-no-fsync", "--name", "test",
 		"--listen-client-urls", etcd+":2379", "--advertise-client-urls", etcd+":2379",
-		"--listen-peer-urls", etcd+":2380", "--initial-advertise-peer-urls", etcd+":2380", "--initial-cluster", "test="+etcd+":2380"); err != nil {
+		"--listen-peer-urls", etcd+":2380", "--initial-advertise-peer-urls", etcd+":2380", "--initial-cluster",
+		"test="+etcd+":2380"); err != nil {
 		return err
 	}
 	if err := c.startServer(ctx); err != nil {
@@ -32,7 +33,8 @@ func (c *Cluster) controlPlane(ctx context.Context, nodes int) error {
 	// Only now: a manager that finds no API server sleeps for seconds.
 	if err := c.serve(ctx, "kube-controller-manager", "--kubeconfig", "pki/controllers.kubeconfig",
 		"--service-account-private-key-file", "pki/sa.key", "--root-ca-file", "pki/ca.crt",
-		"--use-service-account-credentials", "--leader-elect=false", "--bind-address", "127.0.0.1", "--profiling=false"); err != nil {
+		"--use-service-account-credentials", "--leader-elect=false", "--bind-address", "127.0.0.1",
+		"--profiling=false"); err != nil {
 		return err
 	}
 	return c.startScheduler(ctx)
@@ -57,8 +59,8 @@ func (c *Cluster) audit() ([]string, error) {
 // apiServer is the name of the API server's program.
 const apiServer = "kube-apiserver"
 
-// StopServer ends the API server at once. What has run goes on, and finds nobody
-// to ask; but for the scheduler, which may lose track then and end itself.
+// StopServer ends the API server at once. Everything else keeps running
+// without it; except the scheduler, which may lose track and end itself.
 func (c *Cluster) StopServer(ctx context.Context) error {
 	return errors.Join(c.end(ctx, "kube-scheduler"), c.end(ctx, apiServer))
 }
@@ -69,7 +71,8 @@ func (c *Cluster) StartServer(ctx context.Context) error {
 }
 
 func (c *Cluster) startScheduler(ctx context.Context) error {
-	return c.serve(ctx, "kube-scheduler", "--kubeconfig", "pki/scheduler.kubeconfig", "--leader-elect=false", "--bind-address", "127.0.0.1")
+	return c.serve(ctx, "kube-scheduler", "--kubeconfig", "pki/scheduler.kubeconfig", "--leader-elect=false",
+		"--bind-address", "127.0.0.1")
 }
 
 func (c *Cluster) startServer(ctx context.Context) error {
@@ -84,7 +87,8 @@ func (c *Cluster) startServer(ctx context.Context) error {
 		"--enable-admission-plugins", "NodeRestriction", "--allow-privileged=true",
 		"--service-account-issuer", "https://kubernetes.default.svc",
 		"--service-account-signing-key-file", "pki/sa.key", "--service-account-key-file", "pki/sa.pub",
-		"--service-cluster-ip-range", "10.67.0.0/16", "--kubelet-preferred-address-types", "InternalIP", "--profiling=false",
+		"--service-cluster-ip-range", "10.67.0.0/16", "--kubelet-preferred-address-types", "InternalIP",
+		"--profiling=false",
 		"--enable-aggregator-routing=true", // webhooks: no kube-proxy is beside the API server
 	)...); err != nil {
 		return err
@@ -97,7 +101,8 @@ func (c *Cluster) serve(ctx context.Context, name string, args ...string) error 
 	if slices.Contains(c.without, name) {
 		return nil
 	}
-	cmd := c.Inside(context.WithoutCancel(ctx), filepath.Join(c.Programs, "bin", name), append(args, c.Arguments[name]...)...)
+	cmd := c.Inside(context.WithoutCancel(ctx), filepath.Join(c.Programs, "bin", name),
+		append(args, c.Arguments[name]...)...)
 	cmd.Dir = c.Dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	_, err := c.launch(name, cmd)
@@ -156,7 +161,10 @@ func (c *Cluster) awaitServer(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("wait for the API server: %w", err)
 	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}}, DialContext: c.Dial}
+	transport := &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}},
+		DialContext:     c.Dial,
+	}
 	defer transport.CloseIdleConnections()
 	return until(ctx, patience, "the API server", func() error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.server()+"/readyz", http.NoBody)

@@ -70,7 +70,8 @@ func (i Image) Write(path string) error {
 		return fmt.Errorf("write image %s: %w", i.Name, err)
 	}
 	image, err = mutate.ConfigFile(image, &v1.ConfigFile{ // containerd skips what is for no platform
-		OS: "linux", Architecture: runtime.GOARCH, RootFS: file.RootFS, Config: v1.Config{Entrypoint: i.Entrypoint, Env: i.Env, User: i.User},
+		OS: "linux", Architecture: runtime.GOARCH, RootFS: file.RootFS,
+		Config: v1.Config{Entrypoint: i.Entrypoint, Env: i.Env, User: i.User},
 	})
 	if err != nil {
 		return fmt.Errorf("write image %s: %w", i.Name, err)
@@ -95,7 +96,9 @@ func (i Image) layer() (v1.Layer, error) {
 	if err = errors.Join(err, w.Close()); err != nil {
 		return nil, err
 	}
-	return tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(buffer.Bytes())), nil })
+	return tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(buffer.Bytes())), nil
+	})
 }
 
 // layerWriter writes a layer, with the folders that its entries need.
@@ -133,11 +136,15 @@ func systemImages(dir string) error {
 		Name: BusyboxImage, Files: map[string]string{"/bin/busybox": "/bin/busybox"}, Links: map[string]string{},
 		Entrypoint: []string{"/bin/sh"}, Env: []string{"PATH=/bin"},
 	}
-	for _, applet := range []string{"sh", "cat", "echo", "env", "false", "grep", "httpd", "id", "ip", "ls", "mkdir", "nc", "ping", "ps", "sleep", "sync", "touch", "true", "wget"} {
+	for _, applet := range []string{
+		"sh", "cat", "echo", "env", "false", "grep", "httpd", "id", "ip", "ls", "mkdir",
+		"nc", "ping", "ps", "sleep", "sync", "touch", "true", "wget",
+	} {
 		busybox.Links["/bin/"+applet] = "busybox"
 	}
 	pause := Image{
-		Name: PauseImage, Files: map[string]string{"/pause": filepath.Join(dir, "bin", "pause")}, Entrypoint: []string{"/pause"},
+		Name: PauseImage, Files: map[string]string{"/pause": filepath.Join(dir, "bin", "pause")},
+		Entrypoint: []string{"/pause"},
 	}
 	for file, image := range map[string]Image{"busybox.tar": busybox, "pause.tar": pause} {
 		file = filepath.Join(dir, "images", file)

@@ -48,8 +48,9 @@ func (n node) start(ctx context.Context) error {
 		"IMAGES="+filepath.Join(n.c.Programs, "images"), "DIR="+n.dir(), "NAME="+n.name(), "CGROUP="+n.cgroup(),
 		"ADDRESS="+n.address(), "GATEWAY="+n.c.host(1), "PODS="+n.pods(), "ROUTES="+routes.String())
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
-		Setsid:     true,
+		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS |
+			syscall.CLONE_NEWIPC,
+		Setsid: true,
 	}
 	id, err := n.c.launch(n.name(), cmd)
 	if err != nil {
@@ -90,7 +91,8 @@ func (n node) configure() error {
 		}
 	}
 	for file, text := range map[string]string{
-		"cni/10-bridge.conflist": cniConfig, "containerd.toml": containerdConfig, "kubelet.yaml": kubeletConfig, "proxy.yaml": proxyConfig,
+		"cni/10-bridge.conflist": cniConfig, "containerd.toml": containerdConfig, "kubelet.yaml": kubeletConfig,
+		"proxy.yaml": proxyConfig,
 	} {
 		text = strings.NewReplacer("$PODS", n.pods(), "$DIR", n.dir(), "$PACKAGES", filepath.Join(n.c.Programs, "root"),
 			"$ADDRESS", n.address(), "$CGROUP", n.cgroup(), "$CLUSTER_PODS", n.c.pods()).Replace(text)

@@ -15,7 +15,7 @@ import (
 const released = "released\n"
 
 // tieToOwner has the cluster end with this process, however that ends: a guard
-// waits for the end of a pipe whose other end nobody else has.
+// waits for the end of a pipe whose other end only this process has.
 func (c *Cluster) tieToOwner() error {
 	log, err := os.Create(filepath.Join(c.Dir, "guard.log"))
 	if err != nil {

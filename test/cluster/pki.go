@@ -26,7 +26,8 @@ type authority struct {
 func newAuthority(dir string) (*authority, error) {
 	a := &authority{dir: dir}
 	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: "kubernetes"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		Subject: pkix.Name{CommonName: "kubernetes"}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign,
 	}
 	var err error
 	a.key, err = a.write("ca", template, nil, nil)
@@ -50,14 +51,17 @@ func (a *authority) server(name string, addresses ...string) error {
 // client makes NAME.crt and NAME.key for a user of groups.
 func (a *authority) client(name, user string, groups ...string) error {
 	_, err := a.write(name, &x509.Certificate{
-		Subject: pkix.Name{CommonName: user, Organization: groups}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		Subject:     pkix.Name{CommonName: user, Organization: groups},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}, a.cert, a.key)
 	return err
 }
 
 // write signs a certificate, with its own key if there is no parent, and writes
 // it and its new key.
-func (a *authority) write(name string, template, parent *x509.Certificate, signer *ecdsa.PrivateKey) (*ecdsa.PrivateKey, error) {
+func (a *authority) write(name string, template, parent *x509.Certificate,
+	signer *ecdsa.PrivateKey,
+) (*ecdsa.PrivateKey, error) {
 	key, err := writeKey(filepath.Join(a.dir, name+".key"))
 	if err != nil {
 		return nil, err

@@ -22,7 +22,10 @@ const KubernetesVersion = "v1.35.4"
 const KVMResource = "example.test/kvm"
 
 // programs are what kubeall can be called as.
-var programs = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl"}
+var programs = []string{
+	"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet",
+	"kubectl",
+}
 
 // packages are the distribution's that are unpacked, with a file each has.
 var packages = map[string]string{
@@ -83,9 +86,13 @@ func build(ctx context.Context, dir string) error {
 		}
 	}
 	bin := filepath.Join(dir, "bin")
-	for pkg, module := range map[string]string{"./kubeall": "tools/kubernetes", "./pause": "tools/kubernetes", "./kvmplugin": "tools/kubernetes", "./test/cluster/clusterctl": "."} {
+	for pkg, module := range map[string]string{
+		"./kubeall": "tools/kubernetes", "./pause": "tools/kubernetes",
+		"./kvmplugin": "tools/kubernetes", "./test/cluster/clusterctl": ".",
+	} {
 		name := filepath.Base(pkg)
-		cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", flags.String(), "-o", filepath.Join(bin, name), pkg)
+		cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", flags.String(), "-o",
+			filepath.Join(bin, name), pkg)
 		cmd.Dir = filepath.Join(root, module)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -124,7 +131,11 @@ func unpackOne(ctx context.Context, root, name string) error {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		return fmt.Errorf("unpack the package %s: %w", name, err)
 	}
-	for _, words := range [][]string{{"sh", "-c", "apt-get download -qq " + name + " || { apt-get update -qq && apt-get download -qq " + name + "; }"}, {"sh", "-c", `dpkg -x ./*.deb "$1"`, "sh", root}} {
+	for _, words := range [][]string{
+		{"sh", "-c", "apt-get download -qq " + name +
+			" || { apt-get update -qq && apt-get download -qq " + name + "; }"},
+		{"sh", "-c", `dpkg -x ./*.deb "$1"`, "sh", root},
+	} {
 		cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); err != nil {

@@ -35,7 +35,8 @@ func (v *clusterVM) console() *console {
 func (l *lab) consoleOf(t *testing.T, namespace, pod string) *console {
 	t.Helper()
 	c := &console{t: t}
-	command := l.KubectlCommand(t.Context(), "-n", namespace, "exec", "-i", pod, "--", "vmrunner", "console", "--take-over")
+	command := l.KubectlCommand(t.Context(), "-n", namespace, "exec", "-i", pod, "--", "vmrunner", "console",
+		"--take-over")
 	var err error
 	c.input, err = command.StdinPipe()
 	require.NoError(t, err)

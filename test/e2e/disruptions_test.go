@@ -91,7 +91,7 @@ func serverAway(t *testing.T, l *lab) {
 }
 
 // The manager may be killed at any moment: what users want comes true in the end, and
-// VMs that nobody touches run on.
+// VMs that aren't changed keep running.
 func managerKilled(t *testing.T, l *lab) {
 	still := l.create(t, tiny("still"))
 	qemu := still.runs()
@@ -138,7 +138,8 @@ func (l *lab) killManager(t *testing.T) {
 func (l *lab) manager(t *testing.T) *corev1.Pod {
 	t.Helper()
 	var pods corev1.PodList
-	require.NoError(t, l.client.List(t.Context(), &pods, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/name": "vm-operator"}))
+	require.NoError(t, l.client.List(t.Context(), &pods, client.InNamespace(namespace),
+		client.MatchingLabels{"app.kubernetes.io/name": "vm-operator"}))
 	require.Len(t, pods.Items, 1)
 	return &pods.Items[0]
 }
@@ -171,7 +172,9 @@ func powerCut(t *testing.T, l *lab) {
 	require.NoError(t, l.CutPower(t.Context(), victim))
 	cut := time.Now()
 	for _, v := range all {
-		now := v.until("to say that the node is lost", func(now *v1.VirtualMachine) bool { return now.Status.Reason == "NodeLost" })
+		now := v.until("to say that the node is lost", func(now *v1.VirtualMachine) bool {
+			return now.Status.Reason == "NodeLost"
+		})
 		require.Contains(t, now.Status.Message, corev1.TaintNodeOutOfService)
 		require.Empty(t, v.qemus(v.name))
 		require.Equal(t, before[v], v.pod().UID, "its pod stays")
@@ -218,7 +221,8 @@ func (v *clusterVM) moved(from string) {
 	v.t.Helper()
 	v.until("to run on another node", func(now *v1.VirtualMachine) bool {
 		pod := v.pod()
-		return now.Status.Phase == v1.PhaseRunning && pod != nil && pod.Spec.NodeName != from && now.Status.NodeName == pod.Spec.NodeName
+		return now.Status.Phase == v1.PhaseRunning && pod != nil && pod.Spec.NodeName != from &&
+			now.Status.NodeName == pod.Spec.NodeName
 	})
 	require.Equal(v.t, v.name+" was here", v.console().booted().ask("head -n 1 /dev/vda"))
 }
@@ -226,10 +230,12 @@ func (v *clusterVM) moved(from string) {
 // onNode makes a VM prefer a node.
 func onNode(name string) func(*v1.VirtualMachineSpec) {
 	return func(s *v1.VirtualMachineSpec) {
-		s.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
-			Weight: 100, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{
-				Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{name},
-			}}},
-		}}}}
+		s.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
+				Weight: 100, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{
+					Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{name},
+				}}},
+			}},
+		}}
 	}
 }

@@ -5,8 +5,8 @@
 //	make e2e
 //
 // Scenarios that don't disturb each other run side by side, each with VMs of its
-// own; those that kill what all need come after them, one by one. What a failed
-// one leaves in the log is what somebody on call would look at.
+// own; those that kill what all need come after them, one by one. A failed one logs
+// what an engineer on call would inspect.
 //
-// All the time somebody counts: there are never two QEMUs of one VM.
+// A watcher counts all the time: there are never two QEMUs of one VM.
 package e2e

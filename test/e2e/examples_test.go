@@ -39,7 +39,8 @@ func examples(t *testing.T, l *lab) {
 	shown.runs()
 	require.Contains(t, shown.runner("qmp", "query-spice"), `"auth": "spice"`)
 	var secrets corev1.SecretList
-	require.NoError(t, l.client.List(t.Context(), &secrets, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/instance": "shown"}))
+	require.NoError(t, l.client.List(t.Context(), &secrets, client.InNamespace(namespace),
+		client.MatchingLabels{"app.kubernetes.io/instance": "shown"}))
 	require.Len(t, secrets.Items, 1, "no other was made")
 	shown.cutOff()
 
@@ -68,8 +69,8 @@ func (l *lab) example(t *testing.T, folder, name string, files []string, replace
 }
 
 // reachedFromOutside requires that the VM's service is as in the example, and that the
-// display can be reached by it. Nobody gives it an address here, so that of a node
-// has to do.
+// display can be reached by it. Nothing assigns an address to it here, so that of a
+// node is used.
 func (v *clusterVM) reachedFromOutside() {
 	v.t.Helper()
 	var service corev1.Service

@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// tick is how often somebody looks.
+	// tick is the interval of checks.
 	tick = 200 * time.Millisecond
 	// namespace is that of the seed document's example.
 	namespace = "vmop-demo"
@@ -55,11 +55,14 @@ func newLab(t *testing.T) *lab {
 	begin := time.Now()
 	g, ctx := errgroup.WithContext(t.Context())
 	g.Go(func() (err error) {
-		l.Cluster, err = cluster.Up(ctx, cluster.Options{Nodes: 2, Dir: dir, Log: func(line string) { t.Logf("%4.1f s %s", time.Since(begin).Seconds(), line) }})
+		l.Cluster, err = cluster.Up(ctx, cluster.Options{Nodes: 2, Dir: dir, Log: func(line string) {
+			t.Logf("%4.1f s %s", time.Since(begin).Seconds(), line)
+		}})
 		return err
 	})
 	g.Go(func() error {
-		out, err := exec.CommandContext(ctx, "go", "run", "vmop/deploy/images", "-paths", "-version", "devel", "-o", images).CombinedOutput()
+		out, err := exec.CommandContext(ctx, "go", "run", "vmop/deploy/images", "-paths", "-version", "devel", "-o",
+			images).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("build the images: %w\n%s", err, out)
 		}
@@ -101,7 +104,8 @@ func (l *lab) down(t *testing.T) {
 func (l *lab) managerLog(ctx context.Context) string {
 	var text strings.Builder
 	for _, which := range []string{"--previous=true", "--previous=false"} {
-		out, err := l.Kubectl(ctx, "-n", namespace, "logs", "-l", "app.kubernetes.io/name=vm-operator", "--tail=400", which)
+		out, err := l.Kubectl(ctx, "-n", namespace, "logs", "-l", "app.kubernetes.io/name=vm-operator", "--tail=400",
+			which)
 		if err == nil {
 			text.WriteString(out)
 		}

@@ -98,9 +98,9 @@ func onNode1(s *v1.VirtualMachineSpec) {
 	s.NodeSelector = map[string]string{corev1.LabelHostname: "node1"}
 }
 
-// Guests are neighbours on a bridge of their node, or behind their pod's address. Who is
-// behind that of a node reaches none of its services. When they are gone, nothing of it
-// is left on the node.
+// Guests are neighbours on a bridge of their node, or behind their pod's address. A
+// guest behind that of a node reaches none of the node's services. Afterwards nothing is
+// left on the node.
 func networks(t *testing.T, l *lab) {
 	for _, words := range []string{"link add br0 type bridge", "addr add 10.77.0.1/24 dev br0", "link set br0 up"} {
 		l.node1(t, "ip", strings.Fields(words)...)
@@ -115,7 +115,8 @@ func networks(t *testing.T, l *lab) {
 	}))
 	qemu := bridged.runs()
 	require.True(t, bridged.pod().Spec.HostNetwork)
-	require.Zero(t, invariants.Capabilities(t, qemu)&(1<<unix.CAP_NET_ADMIN), "who breaks out of QEMU does not administer the node's network")
+	require.Zero(t, invariants.Capabilities(t, qemu)&(1<<unix.CAP_NET_ADMIN),
+		"who breaks out of QEMU does not administer the node's network")
 	inside := bridged.console().booted()
 	require.Equal(t, "reached", inside.ask("ping -c 1 -W 20 10.77.0.1 >/dev/null && echo reached"))
 	require.Equal(t, "hello from tiny", l.node1(t, "busybox", "wget", "-q", "-O", "-", "http://10.77.0.2/"))
@@ -123,7 +124,8 @@ func networks(t *testing.T, l *lab) {
 
 	node := bridged.pod().Status.HostIP
 	kubelet := func(by, patience string) string {
-		return inside.ask("ip route replace " + node + " via " + by + "; nc -w " + patience + " " + node + " 10250 </dev/null >/dev/null 2>&1 && echo reached || echo not reached")
+		return inside.ask("ip route replace " + node + " via " + by + "; nc -w " + patience + " " + node +
+			" 10250 </dev/null >/dev/null 2>&1 && echo reached || echo not reached")
 	}
 	require.Equal(t, "reached", kubelet("10.77.0.1", "60"), "a neighbour on the bridge, of which the node is one")
 	inside.ask("ip address add 10.78.0.2/24 dev eth1; ip link set eth1 up")
@@ -171,10 +173,12 @@ func kvmByPlugin(t *testing.T, l *lab) {
 	configure := func(ctx context.Context, text string) {
 		patch, err := json.Marshal(map[string]any{"data": map[string]string{"config.yaml": text}})
 		require.NoError(t, err)
-		_, err = l.Kubectl(ctx, "-n", namespace, "patch", "configmap", "vm-operator", "--type=merge", "-p", string(patch))
+		_, err = l.Kubectl(ctx, "-n", namespace, "patch", "configmap", "vm-operator", "--type=merge", "-p",
+			string(patch))
 		require.NoError(t, err)
 	}
-	configure(t.Context(), strings.Replace(config, "cpuOvercommit:", "kvmResource: "+cluster.KVMResource+"\n      cpuOvercommit:", 1))
+	configure(t.Context(), strings.Replace(config, "cpuOvercommit:", "kvmResource: "+cluster.KVMResource+
+		"\n      cpuOvercommit:", 1))
 	t.Cleanup(func() { configure(context.WithoutCancel(t.Context()), config) })
 	v := l.fast(t, "frugal")
 	v.until("to get a device", func(now *v1.VirtualMachine) bool {
@@ -203,7 +207,8 @@ func (v *clusterVM) runsByKVM() {
 		v.t.Logf("KVM runs nothing here: %v", err)
 		v.until("to say that KVM doesn't work", func(now *v1.VirtualMachine) bool {
 			phase := now.Status.Phase
-			return (phase == v1.PhaseFailed || phase == v1.PhasePending) && strings.Contains(strings.ToLower(now.Status.Message), "kvm")
+			return (phase == v1.PhaseFailed || phase == v1.PhasePending) &&
+				strings.Contains(strings.ToLower(now.Status.Message), "kvm")
 		})
 		return
 	}

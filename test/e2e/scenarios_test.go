@@ -33,7 +33,8 @@ func seedExample(t *testing.T, l *lab) {
 	v.claim("system-disk-test-vm-0")
 	v.claim("runner-data-test-vm-0")
 	v.condition(v1.ConditionRunning, metav1.ConditionTrue)
-	require.Contains(t, l.kubectl(t, "get", "secret", "test-vm-display-secret", "-o", "jsonpath={.data}"), "display-password")
+	require.Contains(t, l.kubectl(t, "get", "secret", "test-vm-display-secret", "-o", "jsonpath={.data}"),
+		"display-password")
 	clustertest.Eventually(t, "SPICE to answer", func() error {
 		conn, err := l.Dial(t.Context(), "tcp", net.JoinHostPort(v.pod().Status.PodIP, "5910"))
 		if err != nil {
@@ -84,8 +85,11 @@ func liveChanges(t *testing.T, l *lab) {
 	})
 
 	serial := v.now().Status.DisplayPasswordSerial
-	l.kubectl(t, "patch", "secret", "live-display-secret", "--type=merge", "-p", `{"stringData": {"display-password": "new", "password-expiry": "never"}}`)
-	v.until("to have another password", func(now *v1.VirtualMachine) bool { return now.Status.DisplayPasswordSerial > serial })
+	l.kubectl(t, "patch", "secret", "live-display-secret", "--type=merge", "-p",
+		`{"stringData": {"display-password": "new", "password-expiry": "never"}}`)
+	v.until("to have another password", func(now *v1.VirtualMachine) bool {
+		return now.Status.DisplayPasswordSerial > serial
+	})
 
 	v.change(func(s *v1.VirtualMachineSpec) { s.ResetCounter = new(int64(1)) })
 	guest.booted()
@@ -98,7 +102,8 @@ func liveChanges(t *testing.T, l *lab) {
 // A VM that is stopped and started again is the same machine with the same disks,
 // be they block devices or files.
 func stopAndStart(t *testing.T, l *lab) {
-	v := l.create(t, tiny("cycle", withDisk("first", corev1.PersistentVolumeBlock), withDisk("", corev1.PersistentVolumeBlock),
+	v := l.create(t, tiny("cycle", withDisk("first", corev1.PersistentVolumeBlock),
+		withDisk("", corev1.PersistentVolumeBlock),
 		withDisk("file", corev1.PersistentVolumeFilesystem)))
 	v.runs()
 	guest := v.console().booted()
@@ -107,7 +112,8 @@ func stopAndStart(t *testing.T, l *lab) {
 	guest.ask("echo third disk | dd of=/dev/vdc conv=fsync 2>/dev/null")
 	require.Equal(t, fmt.Sprint(diskSize/512), guest.ask("cat /sys/block/vdc/size"))
 	v.change(func(s *v1.VirtualMachineSpec) {
-		s.VM.Disks[2].VolumeClaimTemplate.Spec.Resources.Requests[corev1.ResourceStorage] = *resource.NewQuantity(2*diskSize, resource.BinarySI)
+		s.VM.Disks[2].VolumeClaimTemplate.Spec.Resources.Requests[corev1.ResourceStorage] = *resource.NewQuantity(
+			2*diskSize, resource.BinarySI)
 	})
 	clustertest.Eventually(t, "the file to grow", func() error {
 		if size := guest.ask("cat /sys/block/vdc/size"); size != fmt.Sprint(2*diskSize/512) {
@@ -139,8 +145,7 @@ func stopAndStart(t *testing.T, l *lab) {
 	}
 }
 
-// Who deletes the pod restarts the VM: the guest shuts down first, and what it has
-// written is there again.
+// Deleting the pod restarts the VM: the guest shuts down first, and its data are kept.
 func podDeleted(t *testing.T, l *lab) {
 	v := l.create(t, tiny("evicted", withDisk("system", corev1.PersistentVolumeBlock)))
 	v.runs()

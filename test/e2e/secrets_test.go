@@ -22,7 +22,8 @@ import (
 // runner and manager have them or could have: they are where they must be, and nowhere
 // else, logs of all levels included.
 func secretsStay(t *testing.T, l *lab) {
-	const password, changed, pull, userData = "canary-password-6b1f", "canary-changed-92ac", "canary-pull-e07d", "canary-user-data-4c33"
+	const password, changed, pull, userData = "canary-password-6b1f", "canary-changed-92ac", "canary-pull-e07d",
+		"canary-user-data-4c33"
 	l.applyText(t, `
 apiVersion: v1
 kind: Secret
@@ -35,9 +36,11 @@ metadata: {name: canary-registry}
 type: kubernetes.io/dockerconfigjson
 stringData: {.dockerconfigjson: '{"auths": {"registry.example": {"username": "u", "password": "`+pull+`"}}}'}
 `)
-	l.kubectl(t, "patch", "serviceaccount", "vm-runner", "--type=merge", "-p", `{"imagePullSecrets": [{"name": "canary-registry"}]}`)
+	l.kubectl(t, "patch", "serviceaccount", "vm-runner", "--type=merge", "-p",
+		`{"imagePullSecrets": [{"name": "canary-registry"}]}`)
 	t.Cleanup(func() {
-		_, err := l.Kubectl(context.WithoutCancel(t.Context()), "-n", namespace, "patch", "serviceaccount", "vm-runner", "--type=merge", "-p", `{"imagePullSecrets": null}`)
+		_, err := l.Kubectl(context.WithoutCancel(t.Context()), "-n", namespace, "patch", "serviceaccount", "vm-runner",
+			"--type=merge", "-p", `{"imagePullSecrets": null}`)
 		require.NoError(t, err)
 	})
 	v := l.create(t, tiny("canary", func(s *v1.VirtualMachineSpec) {
@@ -49,13 +52,19 @@ stringData: {.dockerconfigjson: '{"auths": {"registry.example": {"username": "u"
 	serial := v.now().Status.DisplayPasswordSerial
 	require.GreaterOrEqual(t, serial, int64(0), "there is a password")
 	l.searchFor(t, v, password, []string{"Secret/canary-screen"})
-	l.kubectl(t, "patch", "secret", "canary-screen", "--type=merge", "-p", `{"stringData": {"display-password": "`+changed+`"}}`)
-	v.until("to have another password", func(now *v1.VirtualMachine) bool { return now.Status.DisplayPasswordSerial > serial })
+	l.kubectl(t, "patch", "secret", "canary-screen", "--type=merge", "-p", `{"stringData": {"display-password": "`+
+		changed+`"}}`)
+	v.until("to have another password", func(now *v1.VirtualMachine) bool {
+		return now.Status.DisplayPasswordSerial > serial
+	})
 	for canary, places := range map[string][]string{
 		password: nil,
 		changed:  {"Secret/canary-screen"},
 		pull:     {"Secret/canary-registry"},
-		userData: {"ConfigMap/canary", "VirtualMachine/canary", "file cloud-init.img", "file config.yaml", "file machine.json"},
+		userData: {
+			"ConfigMap/canary", "VirtualMachine/canary", "file cloud-init.img", "file config.yaml",
+			"file machine.json",
+		},
 	} {
 		l.searchFor(t, v, canary, places)
 	}
@@ -75,7 +84,7 @@ func (l *lab) searchFor(t *testing.T, v *clusterVM, canary string, places []stri
 		look(place, text)
 	}
 	log := l.kubectl(t, "logs", v.pod0())
-	require.Contains(t, log, "set_password", "the log has all that QEMU is told")
+	require.Contains(t, log, "set_password", "the log has all commands to QEMU")
 	look("the runner's log", log)
 	look("the manager's log", l.managerLog(t.Context()))
 	processes := l.search(func(string, []string) bool { return true })

@@ -68,7 +68,8 @@ func faultyType(t *testing.T, l *lab) {
 	v := l.create(t, tiny("faulty", func(s *v1.VirtualMachineSpec) {
 		s.VMType = v1.VMType{Source: "faulty", ConfigMap: "faulty-types"}
 	}))
-	v.until("to tell the fault", func(now *v1.VirtualMachine) bool { // the ConfigMap may be seen a moment later than the VM
+	// the ConfigMap may be seen a moment later than the VM
+	v.until("to tell the fault", func(now *v1.VirtualMachine) bool {
 		c := meta.FindStatusCondition(now.Status.Conditions, v1.ConditionVMTypeAccepted)
 		return c != nil && c.Status == metav1.ConditionFalse && strings.Contains(c.Message, "division by zero")
 	})

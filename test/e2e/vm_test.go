@@ -32,8 +32,12 @@ func tiny(name string, change ...func(*v1.VirtualMachineSpec)) *v1.VirtualMachin
 	d := &v1.VirtualMachine{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
 		Spec: v1.VirtualMachineSpec{VM: v1.VM{
-			State: v1.Running, Accelerator: "tcg", Firmware: "bios", MaximumCPUs: new(int32(1)), MaximumRAM: &ram, PowerdownTimeout: new(int32(120)),
-			Kernel:   &v1.Kernel{Image: "vmlinuz", Initrd: "initrd.gz", CommandLine: "console=ttyS0 quiet panic=-1 net.ifnames=0"},
+			State: v1.Running, Accelerator: "tcg", Firmware: "bios", MaximumCPUs: new(int32(1)), MaximumRAM: &ram,
+			PowerdownTimeout: new(int32(120)),
+			Kernel: &v1.Kernel{
+				Image: "vmlinuz", Initrd: "initrd.gz",
+				CommandLine: "console=ttyS0 quiet panic=-1 net.ifnames=0",
+			},
 			Networks: []v1.Network{{User: &v1.PrivateNetwork{}}},
 		}},
 	}
@@ -50,14 +54,16 @@ func withDisk(name string, mode corev1.PersistentVolumeMode) func(*v1.VirtualMac
 			Metadata: v1.ClaimMetadata{Name: name},
 			Spec: v1.ClaimSpec{
 				StorageClassName: new(storage), VolumeMode: &mode,
-				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("16Mi")}},
+				Resources: corev1.VolumeResourceRequirements{
+					Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("16Mi")},
+				},
 			},
 		}})
 	}
 }
 
 // create makes a VM, which is deleted when the test ends. Where the test has failed
-// it tells what there is to know about it.
+// its description is logged.
 func (l *lab) create(t *testing.T, definition *v1.VirtualMachine) *clusterVM {
 	t.Helper()
 	v := &clusterVM{lab: l, t: t, name: definition.Name}
@@ -67,13 +73,16 @@ func (l *lab) create(t *testing.T, definition *v1.VirtualMachine) *clusterVM {
 		if t.Failed() {
 			t.Log(v.describe(ctx))
 		}
-		err := l.client.Delete(ctx, &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: v.name, Namespace: namespace}})
+		err := l.client.Delete(ctx, &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{
+			Name:      v.name,
+			Namespace: namespace,
+		}})
 		require.NoError(t, client.IgnoreNotFound(err))
 	})
 	return v
 }
 
-// describe returns what somebody on call looks at.
+// describe returns what an engineer on call would inspect.
 func (v *clusterVM) describe(ctx context.Context) string {
 	var text strings.Builder
 	for _, args := range [][]string{
@@ -126,7 +135,7 @@ func (v *clusterVM) change(change func(*v1.VirtualMachineSpec)) {
 	})
 }
 
-// set sets whether the VM shall run.
+// set sets spec.vm.state.
 func (v *clusterVM) set(state v1.State) {
 	v.t.Helper()
 	v.change(func(s *v1.VirtualMachineSpec) { s.VM.State = state })
@@ -165,7 +174,8 @@ func (v *clusterVM) runs() int {
 	v.t.Helper()
 	v.until("to run in its pod", func(now *v1.VirtualMachine) bool {
 		pod, said := v.pod(), now.Status.Runner // the phase may for a moment still be that of the pod before
-		return now.Status.Phase == v1.PhaseRunning && pod != nil && said != nil && said.PodUID == pod.UID && said.State != "Stopped"
+		return now.Status.Phase == v1.PhaseRunning && pod != nil && said != nil && said.PodUID == pod.UID &&
+			said.State != "Stopped"
 	})
 	return v.qemu()
 }
@@ -222,7 +232,7 @@ func (v *clusterVM) delete(flags ...string) {
 	v.kubectl(v.t, append([]string{"delete", "vm", v.name, "--timeout=4m"}, flags...)...)
 }
 
-// claim requires that a claim is there, bound or about to be, and nobody's.
+// claim requires that a claim is there, bound or about to be, and without an owner.
 func (v *clusterVM) claim(name string) {
 	v.t.Helper()
 	clustertest.Eventually(v.t, "the claim "+name, func() error {
@@ -231,7 +241,8 @@ func (v *clusterVM) claim(name string) {
 			return err
 		}
 		if claim.Status.Phase != corev1.ClaimBound || claim.DeletionTimestamp != nil || len(claim.OwnerReferences) > 0 {
-			return fmt.Errorf("it is %s, deleted %v, owned by %v", claim.Status.Phase, claim.DeletionTimestamp, claim.OwnerReferences)
+			return fmt.Errorf("it is %s, deleted %v, owned by %v", claim.Status.Phase, claim.DeletionTimestamp,
+				claim.OwnerReferences)
 		}
 		return nil
 	})

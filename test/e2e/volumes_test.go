@@ -33,7 +33,10 @@ type volumes struct {
 // provision makes volumes until the test ends.
 func provision(t *testing.T, l *lab) *volumes {
 	t.Helper()
-	v := &volumes{client: l.client, cluster: l.Cluster, dir: filepath.Join(l.Dir, "volumes"), made: map[types.UID]bool{}}
+	v := &volumes{
+		client: l.client, cluster: l.Cluster, dir: filepath.Join(l.Dir, "volumes"),
+		made: map[types.UID]bool{},
+	}
 	require.NoError(t, os.Mkdir(v.dir, 0o755))
 	well := true
 	meanwhile(t, func(ctx context.Context) {
@@ -54,7 +57,8 @@ func (v *volumes) round(ctx context.Context) error {
 	}
 	var err error
 	for _, c := range claims.Items {
-		if class := c.Spec.StorageClassName; class != nil && *class == storage && c.Spec.VolumeName == "" && !v.made[c.UID] {
+		if class := c.Spec.StorageClassName; class != nil && *class == storage && c.Spec.VolumeName == "" &&
+			!v.made[c.UID] {
 			err = errors.Join(err, v.volume(ctx, &c))
 		}
 	}
@@ -70,13 +74,23 @@ func (v *volumes) volume(ctx context.Context, c *corev1.PersistentVolumeClaim) e
 		ObjectMeta: metav1.ObjectMeta{Name: volumeName(c.Namespace, c.Name)},
 		Spec: corev1.PersistentVolumeSpec{
 			StorageClassName: storage, AccessModes: c.Spec.AccessModes, VolumeMode: c.Spec.VolumeMode,
-			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: c.Spec.Resources.Requests[corev1.ResourceStorage]},
+			Capacity: corev1.ResourceList{
+				corev1.ResourceStorage: c.Spec.Resources.Requests[corev1.ResourceStorage],
+			},
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-			ClaimRef:                      &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID},
-			PersistentVolumeSource:        corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: path}},
-			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelOSStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"linux"}}},
-			}}}},
+			ClaimRef: &corev1.ObjectReference{
+				APIVersion: "v1", Kind: "PersistentVolumeClaim",
+				Namespace: c.Namespace, Name: c.Name, UID: c.UID,
+			},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: path}},
+			NodeAffinity: &corev1.VolumeNodeAffinity{
+				Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+					MatchExpressions: []corev1.NodeSelectorRequirement{{
+						Key:      corev1.LabelOSStable,
+						Operator: corev1.NodeSelectorOpIn, Values: []string{"linux"},
+					}},
+				}}},
+			},
 		},
 	})
 	if err != nil && !apierrors.IsAlreadyExists(err) {

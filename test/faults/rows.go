@@ -9,7 +9,7 @@ type row struct {
 	later string
 }
 
-// how tells whether the fault itself was made to happen.
+// how is the way in which the fault was made to happen.
 type how string
 
 const (

@@ -63,7 +63,10 @@ func (a *archive) program(path string, taken map[string]bool) error {
 
 // libraries are the folders where the dynamic linker of Debian and its kin finds
 // libraries on its own.
-var libraries = []string{"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"}
+var libraries = []string{
+	"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib",
+	"/usr/lib",
+}
 
 // linked returns the dynamic linker and the libraries of a program, without
 // those of the libraries.

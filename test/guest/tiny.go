@@ -143,7 +143,8 @@ func fetchedForPC(cache string) (ingredients, error) {
 		return ingredients{}, fmt.Errorf("there is no %s: run scripts/pc-guest", root)
 	}
 	made.kernel, err = findKernel("", filepath.Join(root, "boot"), "", filepath.Join(root, "lib/modules"))
-	made.drivers = strings.Fields("ata_piix sd_mod sr_mod e1000 8139cp psmouse uhci_hcd ehci_pci usbhid hid_generic i6300esb")
+	made.drivers = strings.Fields(
+		"ata_piix sd_mod sr_mod e1000 8139cp psmouse uhci_hcd ehci_pci usbhid hid_generic i6300esb")
 	return made, err
 }
 

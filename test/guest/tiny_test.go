@@ -95,7 +95,8 @@ func TestTinyGuestSeesTPMAndNewProcessors(t *testing.T) {
 	t.Parallel()
 	tpm := swtpm(t)
 	v := boot(t, "", "-smp", "1,maxcpus=2",
-		"-chardev", "socket,id=tpm,path="+tpm, "-tpmdev", "emulator,id=tpm0,chardev=tpm", "-device", "tpm-crb,tpmdev=tpm0")
+		"-chardev", "socket,id=tpm,path="+tpm, "-tpmdev", "emulator,id=tpm0,chardev=tpm", "-device",
+		"tpm-crb,tpmdev=tpm0")
 
 	match, _ := await(t, v.lines, `tpm version=2 code=0x00000000 clock=(\d+) resets=\d+ restarts=\d+ pcr0=[0-9A-F]{64}`)
 	require.NotEqual(t, "0", match[1])
@@ -155,7 +156,8 @@ func seed(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	image := filepath.Join(dir, "seed.img")
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "meta-data"), []byte("instance-id: i-1\nlocal-hostname: \"one\"\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "meta-data"),
+		[]byte("instance-id: i-1\nlocal-hostname: \"one\"\n"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "user-data"), []byte("#cloud-config\nx: \"a  b\"\n"), 0o600))
 	for _, command := range [][]string{
 		{"mformat", "-C", "-f", "1440", "-v", "CIDATA", "-i", image},

@@ -50,7 +50,7 @@ func Processes(t testing.TB, dir string) map[string][]int {
 	return found
 }
 
-// uses tells whether a process, which may end meanwhile, uses a folder.
+// uses reports whether a process, which may end meanwhile, uses a folder.
 func uses(pid int, dir string) bool {
 	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	for _, link := range append(links, fmt.Sprintf("/proc/%d/cwd", pid)) {
@@ -94,7 +94,10 @@ func OneQEMU(t testing.TB, dir string) int {
 func NoProcess(t testing.TB, dir string) {
 	t.Helper()
 	var left map[string][]int
-	require.Eventually(t, func() bool { left = Processes(t, dir); return len(left) == 0 }, patience, 10*time.Millisecond, "processes are left: %v", left)
+	require.Eventually(t, func() bool {
+		left = Processes(t, dir)
+		return len(left) == 0
+	}, patience, 10*time.Millisecond, "processes are left: %v", left)
 }
 
 // NothingLeft requires that no process, socket or runtime directory is left of a

@@ -26,7 +26,7 @@ func Program(path string) (string, error) {
 	return absolute, nil
 }
 
-// Load is the machine's load average of the last minute; "" if nobody knows.
+// Load is the machine's load average of the last minute; "" if unknown.
 func Load() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

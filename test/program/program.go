@@ -51,7 +51,7 @@ func LookAt(ctx context.Context, pkgs ...string) error {
 	return nil
 }
 
-// LookInto looks at all files of a folder, for a program that is told to read it.
+// LookInto looks at all files of a folder, for a program that will read it.
 func LookInto(dir string) error {
 	return filepath.WalkDir(dir, func(_ string, _ fs.DirEntry, err error) error { return err })
 }

@@ -62,8 +62,9 @@ func TestNoOldResultForANewProgram(t *testing.T) {
 	require.False(t, old(), "nothing has run yet")
 	require.True(t, old(), "nothing has changed")
 	for name, text := range map[string]string{
-		"go.mod":               "module project\n\ngo 1.25\n",
-		"part/part.go":         "package part\n\nimport _ \"embed\"\n\n//go:embed words/text\nvar Text string // said by the program\n",
+		"go.mod": "module project\n\ngo 1.25\n",
+		"part/part.go": "package part\n\nimport _ \"embed\"\n\n//go:embed words/text\nvar Text string // " +
+			"said by the program\n",
 		"part/words/text":      "two",
 		"p/folder/deep/deeper": "two",
 	} {

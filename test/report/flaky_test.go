@@ -46,14 +46,21 @@ func TestFlaky(t *testing.T) {
 		{
 			what:  "two new flaky tests exceed the budget",
 			files: map[string]string{"a": once, "b": once},
-			says:  []string{"FLAKY: TestSometimes in m/a", "FLAKY: TestSometimes in m/b", "\n2 passed, 0 failed, 0 skipped, 4 flaky (not in test/report/flaky.txt: m/a TestSometimes, m/b TestSometimes)\n"},
+			says: []string{
+				"FLAKY: TestSometimes in m/a", "FLAKY: TestSometimes in m/b",
+				"\n2 passed, 0 failed, 0 skipped, 4 flaky (not in test/report/flaky.txt: m/a TestSometimes, m/b " +
+					"TestSometimes)\n",
+			},
 			fails: "go test: 2 new flaky tests in one run, more than 1",
 		},
 		{
 			what:  "known flaky tests are within the budget",
 			files: map[string]string{"a": once, "b": once},
 			known: "@ m/a TestSometimes\n@ m/b TestSometimes\n",
-			says:  []string{"FLAKY: TestSometimes in m/a", "FLAKY: TestSometimes in m/b", "\n2 passed, 0 failed, 0 skipped, 4 flaky\n"},
+			says: []string{
+				"FLAKY: TestSometimes in m/a", "FLAKY: TestSometimes in m/b",
+				"\n2 passed, 0 failed, 0 skipped, 4 flaky\n",
+			},
 		},
 		{
 			what:  "but not for ever",
@@ -85,14 +92,21 @@ func TestFlaky(t *testing.T) {
 			fails: "go test: exit status 1",
 		},
 		{
-			what:  "nor is a program that a test has stopped",
-			files: map[string]string{"a": once, "b": "package b\n\nimport \"testing\"\n\nfunc TestPanic(t *testing.T) { panic(\"oh\") }\n"},
+			what: "nor is a program that a test has stopped",
+			files: map[string]string{
+				"a": once,
+				"b": "package b\n\nimport \"testing\"\n\nfunc TestPanic(t *testing.T) { panic(\"oh\") }\n",
+			},
 			says:  []string{"\n1 passed, 3 failed, 0 skipped\n"},
 			fails: "go test: exit status 1",
 		},
 		{
-			what:  "nor one that fails when its tests have ended",
-			files: map[string]string{"a": once, "b": "package b\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestMain(m *testing.M) { m.Run(); os.Exit(1) }\n\nfunc TestPasses(t *testing.T) {}\n"},
+			what: "nor one that fails when its tests have ended",
+			files: map[string]string{
+				"a": once,
+				"b": "package b\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestMain(m *testing.M) { m.Run(); " +
+					"os.Exit(1) }\n\nfunc TestPasses(t *testing.T) {}\n",
+			},
 			says:  []string{"\n2 passed, 2 failed, 0 skipped\n"},
 			fails: "go test: exit status 1",
 		},
@@ -114,7 +128,8 @@ func TestFlaky(t *testing.T) {
 			dir := t.TempDir()
 			write(t, filepath.Join(dir, "go.mod"), "module m\n\ngo 1.26\n")
 			for folder, text := range tt.files {
-				write(t, filepath.Join(dir, folder, folder+"_test.go"), strings.Replace(text, "package a", "package "+folder, 1))
+				write(t, filepath.Join(dir, folder, folder+"_test.go"),
+					strings.Replace(text, "package a", "package "+folder, 1))
 			}
 			t.Chdir(dir)
 			var out strings.Builder

@@ -30,8 +30,8 @@ type entry struct {
 	URI       string `json:"requestURI"`
 }
 
-// take returns what was asked for since it was called last.
-func (a *audit) take() (calls, error) {
+// drain returns the calls since it was called last.
+func (a *audit) drain() (calls, error) {
 	file, err := os.Open(a.path)
 	if err != nil {
 		return nil, fmt.Errorf("read the audit log: %w", err)

@@ -33,13 +33,17 @@ func watchCrowd(ctx context.Context, vms dynamic.ResourceInterface) *crowd {
 	c := &crowd{vms: vms, up: map[string]time.Time{}, changed: make(chan struct{})}
 	_, controller := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: &cache.ListWatch{
-			ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return vms.List(ctx, o) },
-			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return vms.Watch(ctx, o) },
+			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				return vms.List(ctx, o)
+			},
+			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				return vms.Watch(ctx, o)
+			},
 		},
 		ObjectType: &unstructured.Unstructured{},
 		Transform: func(object any) (any, error) { // what it is, is noted; its name is enough
 			if vm, ok := object.(*unstructured.Unstructured); ok {
-				c.note(vm)
+				c.record(vm)
 				small := &unstructured.Unstructured{}
 				small.SetName(vm.GetName())
 				small.SetNamespace(vm.GetNamespace())
@@ -59,8 +63,8 @@ func watchCrowd(ctx context.Context, vms dynamic.ResourceInterface) *crowd {
 	return c
 }
 
-// note takes in how a VM is.
-func (c *crowd) note(vm *unstructured.Unstructured) {
+// record keeps the state of a VM.
+func (c *crowd) record(vm *unstructured.Unstructured) {
 	phase, _, _ := unstructured.NestedString(vm.Object, "status", "phase")
 	conditions, _, _ := unstructured.NestedSlice(vm.Object, "status", "conditions")
 	up := phase == string(v1.PhaseRunning) && isTrue(conditions, v1.ConditionBooted)
@@ -156,14 +160,19 @@ func newVM(number int) *unstructured.Unstructured {
 		"metadata": map[string]any{"name": vmName(number), "namespace": namespace},
 		"spec": map[string]any{
 			"guestShutdownStops": true,
-			"cloudInit":          map[string]any{"userData": map[string]any{"ssh_authorized_keys": []any{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExample user@example"}}},
+			"cloudInit": map[string]any{"userData": map[string]any{
+				"ssh_authorized_keys": []any{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExample user@example"},
+			}},
 			"vm": map[string]any{
-				"state": "Running", "maximumCpus": int64(4), "currentCpus": int64(2), "maximumRam": "8Gi", "currentRam": "4Gi", "accelerator": "tcg",
+				"state": "Running", "maximumCpus": int64(4), "currentCpus": int64(2), "maximumRam": "8Gi",
+				"currentRam": "4Gi", "accelerator": "tcg",
 				"networks": []any{map[string]any{"user": map[string]any{}}},
 				"disks": []any{
 					map[string]any{"volumeClaimTemplate": map[string]any{
 						"metadata": map[string]any{"name": "system"},
-						"spec":     map[string]any{"resources": map[string]any{"requests": map[string]any{"storage": "40Gi"}}},
+						"spec": map[string]any{
+							"resources": map[string]any{"requests": map[string]any{"storage": "40Gi"}},
+						},
 					}},
 					map[string]any{"cdrom": map[string]any{"image": "installer.iso"}},
 				},

@@ -46,7 +46,8 @@ type kubelet struct {
 func startKubelet(ctx context.Context, pods clientcore.PodInterface, vms dynamic.ResourceInterface) *kubelet {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	k := &kubelet{pods: pods, vms: vms}
-	k.queue = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](10*time.Millisecond, time.Second))
+	k.queue = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](
+		10*time.Millisecond, time.Second))
 	selector := objects.LabelName + "=" + objects.AppName
 	add := func(object any) {
 		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
@@ -66,8 +67,10 @@ func startKubelet(ctx context.Context, pods clientcore.PodInterface, vms dynamic
 		},
 		ObjectType: &corev1.Pod{},
 		Handler: cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(was, is any) {
-			if before, after := was.(*corev1.Pod), is.(*corev1.Pod); before.Annotations[objects.AnnotationConfigVersion] != after.Annotations[objects.AnnotationConfigVersion] {
-				k.told.note(after.Name)
+			const version = objects.AnnotationConfigVersion
+			before, after := was.(*corev1.Pod), is.(*corev1.Pod)
+			if before.Annotations[version] != after.Annotations[version] {
+				k.told.record(after.Name)
 			}
 			add(is)
 		}},
@@ -98,7 +101,7 @@ func (k *kubelet) work(ctx context.Context) bool {
 	defer k.queue.Done(key)
 	found, exists, err := k.known.GetByKey(key)
 	if err == nil && exists {
-		err = k.look(ctx, found.(*corev1.Pod))
+		err = k.advance(ctx, found.(*corev1.Pod))
 	}
 	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
 		k.failed.Store(err.Error())
@@ -109,17 +112,23 @@ func (k *kubelet) work(ctx context.Context) bool {
 	return true
 }
 
-// look brings a pod one step on; the API server's answer to it is the reason for
-// the next look.
-func (k *kubelet) look(ctx context.Context, pod *corev1.Pod) error {
+// advance takes a pod one step further; the watch event of that write leads to the
+// next one.
+func (k *kubelet) advance(ctx context.Context, pod *corev1.Pod) error {
 	switch {
 	case pod.DeletionTimestamp != nil:
 		if err := k.speak(ctx, pod, "Stopped"); err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
-		return k.pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0)), Preconditions: &metav1.Preconditions{UID: &pod.UID}})
+		return k.pods.Delete(ctx, pod.Name, metav1.DeleteOptions{
+			GracePeriodSeconds: new(int64(0)),
+			Preconditions:      &metav1.Preconditions{UID: &pod.UID},
+		})
 	case pod.Spec.NodeName == "":
-		binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, UID: pod.UID}, Target: corev1.ObjectReference{Kind: "Node", Name: nodeName}}
+		binding := &corev1.Binding{
+			ObjectMeta: metav1.ObjectMeta{Name: pod.Name, UID: pod.UID},
+			Target:     corev1.ObjectReference{Kind: "Node", Name: nodeName},
+		}
 		return k.pods.Bind(ctx, binding, metav1.CreateOptions{})
 	case pod.Status.StartTime == nil:
 		return k.set(ctx, pod, corev1.PodPending)
@@ -145,7 +154,8 @@ func (k *kubelet) set(ctx context.Context, pod *corev1.Pod, phase corev1.PodPhas
 	container := corev1.ContainerStatus{Name: pod.Spec.Containers[0].Name, Image: pod.Spec.Containers[0].Image}
 	container.State.Waiting = &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}
 	if running {
-		ready, container.Ready, container.Started, container.ContainerID = corev1.ConditionTrue, true, &running, "containerd://"+string(pod.UID)
+		ready, container.Ready, container.Started, container.ContainerID = corev1.ConditionTrue, true, &running,
+			"containerd://"+string(pod.UID)
 		container.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}}
 		status.PodIP, status.PodIPs = "10.100.0.1", []corev1.PodIP{{IP: "10.100.0.1"}}
 		status.StartTime = pod.Status.StartTime
@@ -154,7 +164,10 @@ func (k *kubelet) set(ctx context.Context, pod *corev1.Pod, phase corev1.PodPhas
 	for kind, value := range map[corev1.PodConditionType]corev1.ConditionStatus{
 		corev1.PodInitialized: corev1.ConditionTrue, corev1.PodReady: ready, corev1.ContainersReady: ready,
 	} {
-		status.Conditions = append(status.Conditions, corev1.PodCondition{Type: kind, Status: value, LastTransitionTime: now})
+		status.Conditions = append(status.Conditions, corev1.PodCondition{
+			Type: kind, Status: value,
+			LastTransitionTime: now,
+		})
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": status})
 	if err != nil {

@@ -31,7 +31,8 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	sizes := flags.String("n", "500,1000,2500,5000", "`numbers` of VMs, growing")
 	var p plan
 	flags.DurationVar(&p.idle, "idle", 5*time.Minute, "how long nothing happens at the largest number")
-	flags.DurationVar(&p.settle, "settle", 150*time.Second, "how long memory takes to be what it stays: Go collects garbage\nafter 2 minutes at the latest")
+	flags.DurationVar(&p.settle, "settle", 150*time.Second,
+		"how long memory takes to be what it stays: Go collects garbage\nafter 2 minutes at the latest")
 	jsonFile := flags.String("json", "", "also write all figures to this `file`")
 	program := flags.String("vmmanager", "bin/vmmanager", "the `program` to measure")
 	if err := flags.Parse(args); err != nil {

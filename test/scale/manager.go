@@ -46,7 +46,8 @@ func (w *world) startManager(ctx context.Context, vms int) error {
 	}
 	m := &manager{ended: make(chan struct{}), log: filepath.Join(w.dir, "manager.log"), client: w.httpClient()}
 	m.cmd = w.Inside(context.WithoutCancel(ctx), w.program, "run", "-c", config, "--kubeconfig", kubeconfig,
-		"--health-address", healthAddress, "--metrics-address", metricsAddress, "--runner-image", "vmop/runner", "--leader-elect", "--log-format", "json")
+		"--health-address", healthAddress, "--metrics-address", metricsAddress, "--runner-image", "vmop/runner",
+		"--leader-elect", "--log-format", "json")
 	out, err := os.OpenFile(m.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err

@@ -80,7 +80,7 @@ func (w *world) create(ctx context.Context, r *round) error {
 	if err != nil {
 		return err
 	}
-	if _, err := w.audit.take(); err != nil {
+	if _, err := w.audit.drain(); err != nil {
 		return err
 	}
 	servers, begin := w.serversTime(), time.Now()
@@ -138,7 +138,7 @@ func (w *world) restart(ctx context.Context, r *round) error {
 	if err := w.manager.stop(); err != nil {
 		return err
 	}
-	if _, err := w.audit.take(); err != nil {
+	if _, err := w.audit.drain(); err != nil {
 		return err
 	}
 	if err := w.startManager(ctx, r.VMs); err != nil {
@@ -176,7 +176,7 @@ func (w *world) quiet(ctx context.Context, calm time.Duration) (calls, error) {
 	all := calls{}
 	last := time.Now()
 	err := w.manager.until(ctx, "the manager to write no more", func() error {
-		more, err := w.audit.take()
+		more, err := w.audit.drain()
 		if err != nil {
 			return err
 		}
@@ -198,7 +198,7 @@ func (w *world) idle(ctx context.Context, lasts time.Duration) (asked calls, pro
 	if err != nil {
 		return nil, 0, err
 	}
-	if _, err := w.audit.take(); err != nil {
+	if _, err := w.audit.drain(); err != nil {
 		return nil, 0, err
 	}
 	select {
@@ -210,7 +210,7 @@ func (w *world) idle(ctx context.Context, lasts time.Duration) (asked calls, pro
 	if err != nil {
 		return nil, 0, err
 	}
-	asked, err = w.audit.take()
+	asked, err = w.audit.drain()
 	return asked, after.sum(processor) - before.sum(processor), err
 }
 

@@ -29,8 +29,8 @@ type single struct {
 	// Booted is the time from the creation of a VM until its guest has booted.
 	Booted    float64 `json:"booted"`
 	BootedP99 float64 `json:"bootedP99"`
-	// Edited is the time from a change of a VM that runs until its pod's kubelet has
-	// been told to bring the new configuration.
+	// Edited is the time from a change of a VM that runs until its pod has the
+	// annotation with which the kubelet delivers the new configuration.
 	Edited    float64 `json:"edited"`
 	EditedP99 float64 `json:"editedP99"`
 }
@@ -88,14 +88,15 @@ func (w *world) createPaced(ctx context.Context) (took []float64, first int, err
 	return took, first, nil
 }
 
-// editPaced changes VMs and returns how long it took until their pods were told.
+// editPaced changes VMs and returns how long it took until their pods had them.
 func (w *world) editPaced(ctx context.Context, first int) ([]float64, error) {
 	w.kubelet.told.begin()
 	edited := map[string]time.Time{}
 	err := paced(ctx, func(i int) error {
 		name := vmName(first + i)
 		edited[name+"-0"] = time.Now()
-		_, err := w.vms.Patch(ctx, name, types.MergePatchType, []byte(`{"spec":{"vm":{"currentRam":"3Gi"}}}`), metav1.PatchOptions{})
+		_, err := w.vms.Patch(ctx, name, types.MergePatchType, []byte(`{"spec":{"vm":{"currentRam":"3Gi"}}}`),
+			metav1.PatchOptions{})
 		return err
 	})
 	if err != nil {
@@ -105,7 +106,7 @@ func (w *world) editPaced(ctx context.Context, first int) ([]float64, error) {
 	err = w.manager.until(ctx, "the changes to arrive", func() error {
 		told := w.kubelet.told.all()
 		if len(told) < len(edited) {
-			return fmt.Errorf("%d of %d pods have been told", len(told), len(edited))
+			return fmt.Errorf("%d of %d pods have them", len(told), len(edited))
 		}
 		for name, at := range edited {
 			took = append(took, told[name].Sub(at).Seconds())
@@ -144,7 +145,7 @@ func (t *times) begin() {
 	t.seen = map[string]time.Time{}
 }
 
-func (t *times) note(name string) {
+func (t *times) record(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, seen := t.seen[name]; t.seen != nil && !seen {

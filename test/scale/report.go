@@ -100,27 +100,51 @@ func rows() []row {
 	}
 	perVM := func(n int, r round) float64 { return float64(n) / float64(r.Added) }
 	return []row{
-		{"memory after a restart, MiB", func(r round) string { return mib(r.Restarted) }, "<= 10 KiB/VM", func(r report) bool { return met(r.fit(restarted)) }},
-		{"memory after creating them, MiB", func(r round) string { return mib(r.Memory) }, "<= 10 KiB/VM", func(r report) bool { return met(r.fit(memory)) }},
+		{"memory after a restart, MiB", func(r round) string {
+			return mib(r.Restarted)
+		}, "<= 10 KiB/VM", func(r report) bool { return met(r.fit(restarted)) }},
+		{"memory after creating them, MiB", func(r round) string {
+			return mib(r.Memory)
+		}, "<= 10 KiB/VM", func(r report) bool { return met(r.fit(memory)) }},
 		{
-			"writes per VM, created to booted", func(r round) string { return fmt.Sprintf("%.2f", perVM(r.Calls.writes(), r)) }, fmt.Sprintf("<= %d", mostWrites),
+			"writes per VM, created to booted", func(r round) string {
+				return fmt.Sprintf("%.2f", perVM(r.Calls.writes(), r))
+			}, fmt.Sprintf("<= %d", mostWrites),
 			every(func(r round) bool { return perVM(r.Calls.writes(), r) <= mostWrites }),
 		},
-		{"reads per VM, created to booted", func(r round) string { return fmt.Sprintf("%.2f", perVM(r.Calls.reads(), r)) }, "0", every(func(r round) bool { return r.Calls.reads() == 0 })},
-		{"writes on a restart", func(r round) string { return fmt.Sprint(r.AfterRestart.writes()) }, "0", every(func(r round) bool { return r.AfterRestart.writes() == 0 })},
-		{"VMs created per second", func(r round) string { return fmt.Sprintf("%.0f", float64(r.Added)/r.Created) }, "", nil},
+		{"reads per VM, created to booted", func(r round) string {
+			return fmt.Sprintf("%.2f", perVM(r.Calls.reads(), r))
+		}, "0", every(func(r round) bool { return r.Calls.reads() == 0 })},
+		{"writes on a restart", func(r round) string {
+			return fmt.Sprint(r.AfterRestart.writes())
+		}, "0", every(func(r round) bool { return r.AfterRestart.writes() == 0 })},
+		{"VMs created per second", func(r round) string {
+			return fmt.Sprintf("%.0f", float64(r.Added)/r.Created)
+		}, "", nil},
 		{
-			"VMs booted per second", func(r round) string { return fmt.Sprintf("%.0f", float64(r.Added)/r.Running) }, fmt.Sprintf(">= %d", leastCreates),
+			"VMs booted per second", func(r round) string {
+				return fmt.Sprintf("%.0f", float64(r.Added)/r.Running)
+			}, fmt.Sprintf(">= %d", leastCreates),
 			func(r report) bool { return float64(last(r).Added)/last(r).Running >= leastCreates },
 		},
-		{"reconciliations of each VM", func(r round) string { return fmt.Sprintf("%.1f", r.Reconciled/float64(r.Added)) }, "", nil},
+		{"reconciliations of each VM", func(r round) string {
+			return fmt.Sprintf("%.1f", r.Reconciled/float64(r.Added))
+		}, "", nil},
 		{"reconciliation at that speed, median, ms", func(r round) string { return ms(r.Median) }, "", nil},
 		{"reconciliation at that speed, p99, ms", func(r round) string { return ms(r.P99) }, "", nil},
 		{"reconciliation with nothing to do, median, ms", func(r round) string { return ms(r.Idle) }, "", nil},
-		{"reconciliation with nothing to do, p99, ms", func(r round) string { return ms(r.IdleP99) }, "<= 100", every(func(r round) bool { return r.IdleP99 <= mostP99 })},
-		{"processor time per VM of all servers, ms", func(r round) string { return fmt.Sprintf("%.0f", 1000*r.Servers/float64(r.Added)) }, "", nil},
-		{"processor time per VM, ms", func(r round) string { return fmt.Sprintf("%.1f", 1000*r.Processor/float64(r.Added)) }, "", nil},
-		{"restart until synced, s", func(r round) string { return fmt.Sprintf("%.1f", r.Synced) }, "<= 5", func(r report) bool { return last(r).Synced <= mostSync }},
+		{"reconciliation with nothing to do, p99, ms", func(r round) string {
+			return ms(r.IdleP99)
+		}, "<= 100", every(func(r round) bool { return r.IdleP99 <= mostP99 })},
+		{"processor time per VM of all servers, ms", func(r round) string {
+			return fmt.Sprintf("%.0f", 1000*r.Servers/float64(r.Added))
+		}, "", nil},
+		{"processor time per VM, ms", func(r round) string {
+			return fmt.Sprintf("%.1f", 1000*r.Processor/float64(r.Added))
+		}, "", nil},
+		{"restart until synced, s", func(r round) string {
+			return fmt.Sprintf("%.1f", r.Synced)
+		}, "<= 5", func(r report) bool { return last(r).Synced <= mostSync }},
 		{"restart until all are reconciled, s", func(r round) string { return fmt.Sprintf("%.1f", r.Looked) }, "", nil},
 	}
 }
@@ -136,7 +160,8 @@ func ms(seconds float64) string { return fmt.Sprintf("%.0f", 1000*seconds) }
 // table returns the report for people, as Markdown.
 func (r report) table() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "date     %s\nmachine  %d processors, %s\nload     %s before, %s after\n\n", r.Date, runtime.NumCPU(), runtime.Version(), r.LoadBefore, r.LoadAfter)
+	fmt.Fprintf(&b, "date     %s\nmachine  %d processors, %s\nload     %s before, %s after\n\n", r.Date,
+		runtime.NumCPU(), runtime.Version(), r.LoadBefore, r.LoadAfter)
 	head, rule := []string{"VMs"}, []string{"---"}
 	for _, round := range r.Rounds {
 		head, rule = append(head, fmt.Sprint(round.VMs)), append(rule, "---:")

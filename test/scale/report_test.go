@@ -34,7 +34,10 @@ t_bucket{c="vm",le="+Inf"} 100
 	require.Zero(t, all.sum("y"))
 	require.InDelta(t, 0.05, all.quantile(0.45, nil, "t"), 1e-9)
 	require.InDelta(t, 0.19, all.quantile(0.99, nil, "t", `c="vm"`), 1e-9)
-	require.InDelta(t, 0.15, all.quantile(0.5, metrics{`t_bucket{c="vm",le="0.1"}`: 90, `t_bucket{c="vm",le="0.2"}`: 90, `t_bucket{c="vm",le="+Inf"}`: 90}, "t"), 1e-9)
+	require.InDelta(t, 0.15, all.quantile(0.5, metrics{
+		`t_bucket{c="vm",le="0.1"}`: 90, `t_bucket{c="vm",le="0.2"}`: 90,
+		`t_bucket{c="vm",le="+Inf"}`: 90,
+	}, "t"), 1e-9)
 	require.Zero(t, all.quantile(0.5, all, "t"))
 	_, err = parseMetrics("x y\n")
 	require.ErrorContains(t, err, "metric x y")
@@ -52,15 +55,16 @@ func TestAudit(t *testing.T) {
 		require.NoError(t, file.Close())
 	}
 	write(`{"verb":"patch","objectRef":{"resource":"vms","subresource":"status"},"requestURI":"/apis/x"}` + "\n" +
-		`{"verb":"watch","objectRef":{"resource":"pods"}}` + "\n" + `{"verb":"get","requestURI":"/api?timeout=32s"}` + "\n" + `{"verb":"cre`)
-	found, err := a.take()
+		`{"verb":"watch","objectRef":{"resource":"pods"}}` + "\n" + `{"verb":"get","requestURI":"/api?timeout=32s"}` +
+		"\n" + `{"verb":"cre`)
+	found, err := a.drain()
 	require.NoError(t, err)
 	require.Equal(t, calls{"patch vms/status": 1, "watch pods": 1, "get /api": 1}, found)
 	require.Equal(t, 1, found.writes())
 	require.Equal(t, 1, found.reads())
 	require.Equal(t, "1 x get /api, 1 x patch vms/status, 1 x watch pods", found.String())
 	write(`ate","objectRef":{"resource":"pods"}}` + "\n")
-	found, err = a.take()
+	found, err = a.drain()
 	require.NoError(t, err)
 	require.Equal(t, calls{"create pods": 1}, found)
 }
@@ -72,12 +76,18 @@ func TestTable(t *testing.T) {
 		Rounds: []round{
 			{Memory: 30 << 20, Restarted: 30 << 20},
 			{
-				VMs: 1000, Added: 1000, Created: 10, Running: 20, Calls: calls{"patch vms/status": 2000, "patch configmaps": 6500}, Reconciled: 5000, Median: 0.01, P99: 0.05,
-				Processor: 10, Memory: 50 << 20, Synced: 1, Looked: 2, AfterRestart: calls{"list vms": 1}, IdleP99: 0.04, Restarted: 38 << 20,
+				VMs: 1000, Added: 1000, Created: 10, Running: 20, Calls: calls{
+					"patch vms/status": 2000,
+					"patch configmaps": 6500,
+				}, Reconciled: 5000, Median: 0.01, P99: 0.05,
+				Processor: 10, Memory: 50 << 20, Synced: 1, Looked: 2, AfterRestart: calls{"list vms": 1},
+				IdleP99: 0.04, Restarted: 38 << 20,
 			},
 			{
-				VMs: 2000, Added: 1000, Created: 10, Running: 40, Calls: calls{"patch vms/status": 2000}, Reconciled: 5000, Median: 0.01, P99: 0.15,
-				Processor: 10, Memory: 70 << 20, Synced: 6, Looked: 7, AfterRestart: calls{"list vms": 1}, IdleP99: 0.12, Restarted: 46 << 20,
+				VMs: 2000, Added: 1000, Created: 10, Running: 40, Calls: calls{"patch vms/status": 2000},
+				Reconciled: 5000, Median: 0.01, P99: 0.15,
+				Processor: 10, Memory: 70 << 20, Synced: 6, Looked: 7, AfterRestart: calls{"list vms": 1},
+				IdleP99: 0.12, Restarted: 46 << 20,
 			},
 		},
 		Idle:   quiet{Seconds: 60, Calls: calls{"watch vms": 1, "update leases": 30}, Processor: 0.01},

@@ -24,17 +24,25 @@ func saying(name string, pod *corev1.Pod, state string) map[string]any {
 	}
 	if booted {
 		status["osinfo"] = map[string]any{
-			"id": "debian", "name": "Debian GNU/Linux", "pretty-name": "Debian GNU/Linux 12 (bookworm)", "version": "12 (bookworm)",
-			"version-id": "12", "kernel-release": "6.1.0-31-amd64", "kernel-version": "#1 SMP PREEMPT_DYNAMIC Debian 6.1.128-1", "machine": "x86_64",
+			"id": "debian", "name": "Debian GNU/Linux", "pretty-name": "Debian GNU/Linux 12 (bookworm)",
+			"version":    "12 (bookworm)",
+			"version-id": "12", "kernel-release": "6.1.0-31-amd64",
+			"kernel-version": "#1 SMP PREEMPT_DYNAMIC Debian 6.1.128-1", "machine": "x86_64",
 		}
 		status["interfaces"] = []any{
 			map[string]any{"name": "lo", "mac": "00:00:00:00:00:00", "ips": []any{"127.0.0.1", "::1"}},
-			map[string]any{"name": "enp1s0", "mac": "52:54:00:12:34:56", "ips": []any{"10.0.2.15", "fe80::5054:ff:fe12:3456"}},
+			map[string]any{
+				"name": "enp1s0", "mac": "52:54:00:12:34:56",
+				"ips": []any{"10.0.2.15", "fe80::5054:ff:fe12:3456"},
+			},
 		}
 	}
 	now := time.Now().UTC().Truncate(time.Second)
 	var conditions []any
-	reason := map[string]vmstatus.Reason{"Booting": vmstatus.ReasonVMStarted, "Booted": vmstatus.ReasonVMBooted, "Stopped": vmstatus.ReasonVMStopped}[state]
+	reason := map[string]vmstatus.Reason{
+		"Booting": vmstatus.ReasonVMStarted, "Booted": vmstatus.ReasonVMBooted,
+		"Stopped": vmstatus.ReasonVMStopped,
+	}[state]
 	for _, c := range []struct {
 		kind   string
 		is     bool

@@ -16,7 +16,8 @@ func TestFewVMs(t *testing.T) {
 	t.Parallel()
 	const few = 50
 	vmmanager := filepath.Join(t.TempDir(), "vmmanager")
-	require.NoError(t, errors.Join(program.Build(t.Context(), vmmanager, "vmop/cmd/vmmanager"), program.LookInto("../../deploy")))
+	require.NoError(t, errors.Join(program.Build(t.Context(), vmmanager, "vmop/cmd/vmmanager"),
+		program.LookInto("../../deploy")))
 	w, err := newWorld(t.Context(), vmmanager, func(line string) { t.Log(line) })
 	require.NoError(t, err)
 	defer func() { require.NoError(t, w.close(context.WithoutCancel(t.Context()))) }()

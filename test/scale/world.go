@@ -69,8 +69,11 @@ func newWorld(ctx context.Context, program string, log func(string)) (w *world, 
 		AuditPolicy: auditPolicy,
 		Without:     []string{"kube-scheduler"}, // there is no node that it could choose
 		Arguments: map[string][]string{
-			"kube-apiserver":          {"--max-requests-inflight", "2000", "--max-mutating-requests-inflight", "1000"},
-			"kube-controller-manager": {"--controllers", controllers, "--kube-api-qps", "1000", "--kube-api-burst", "2000", "--concurrent-statefulset-syncs", "16"},
+			"kube-apiserver": {"--max-requests-inflight", "2000", "--max-mutating-requests-inflight", "1000"},
+			"kube-controller-manager": {
+				"--controllers", controllers, "--kube-api-qps", "1000", "--kube-api-burst",
+				"2000", "--concurrent-statefulset-syncs", "16",
+			},
 		},
 	})
 	if err != nil {
@@ -106,7 +109,7 @@ func (w *world) populate(ctx context.Context) error {
 	return nil
 }
 
-// managerConfig writes what the manager is told: its configuration, and a
+// managerConfig writes the manager's configuration, and a
 // kubeconfig with a token of its account.
 func (w *world) managerConfig(ctx context.Context) (config, kubeconfig string, err error) {
 	token, err := w.Kubectl(ctx, "-n", namespace, "create", "token", account, "--duration", "24h")

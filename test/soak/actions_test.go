@@ -95,7 +95,10 @@ func (w *walk) editInAHurry() (string, error) {
 func (w *walk) editWrongly() (string, error) {
 	wish, _ := w.change(w.model.wish)
 	wish.password = w.model.wish.password // it has a file of its own
-	faults := []string{"    currentCpus: 9\n", "    nonsense: 1\n", "\t- {\n", "    maximumRam: lots\n", "    drives: 7\n"}
+	faults := []string{
+		"    currentCpus: 9\n", "    nonsense: 1\n", "\t- {\n", "    maximumRam: lots\n",
+		"    drives: 7\n",
+	}
 	fault := faults[w.rng.IntN(len(faults))]
 	w.model.faulty = true
 	return fmt.Sprintf("%q", fault), w.machine.configure(wish, fault, w.manner())

@@ -14,7 +14,8 @@ import (
 // The real guest agent, as the tiny guest starts and ends it. When the agent is
 // asked to shut down, it runs /sbin/shutdown.
 const (
-	startAgent = `mkdir -p /etc /sbin /var/run; printf '#!/bin/sh\npoweroff -f\n' >/sbin/shutdown; chmod +x /sbin/shutdown; ` +
+	startAgent = `mkdir -p /etc /sbin /var/run; printf '#!/bin/sh\npoweroff -f\n' >/sbin/shutdown; ` +
+		`chmod +x /sbin/shutdown; ` +
 		`echo ID=tiny >/etc/os-release; p=$(grep -l guest_agent /sys/class/virtio-ports/*/name); p=${p%/name}; ` +
 		`/usr/sbin/qemu-ga -d -m virtio-serial -t /tmp -f /tmp/ga.pid -p /dev/${p##*/}`
 	killAgent = `p=$(cat /tmp/ga.pid); kill -9 $p; while [ -e /proc/$p ]; do usleep 10000; done; rm -f /tmp/ga.pid`
@@ -33,7 +34,8 @@ func (m *soakVM) shell(command string) error {
 		return err
 	}
 	m.commands++
-	if _, err := fmt.Fprintf(conn, "sh (%s) >/tmp/said 2>&1; echo command %d returned $?: $(cat /tmp/said)\n", command, m.commands); err != nil {
+	if _, err := fmt.Fprintf(conn, "sh (%s) >/tmp/said 2>&1; echo command %d returned $?: $(cat /tmp/said)\n", command,
+		m.commands); err != nil {
 		return fmt.Errorf("type: %w", err)
 	}
 	returned := regexp.MustCompile(fmt.Sprintf(`^command %d returned (\d+):(.*)`, m.commands))
@@ -42,7 +44,8 @@ func (m *soakVM) shell(command string) error {
 		line, err := lines.ReadString('\n')
 		said += line
 		if err != nil {
-			return fmt.Errorf("%s: no answer on the console, only %q: %w", command, said[max(0, len(said)-500):], errors.Join(err, context.Cause(ctx)))
+			return fmt.Errorf("%s: no answer on the console, only %q: %w", command, said[max(0, len(said)-500):],
+				errors.Join(err, context.Cause(ctx)))
 		}
 		if found := returned.FindStringSubmatch(line); found != nil {
 			if found[1] != "0" {

@@ -83,13 +83,15 @@ func TestGrowthIsFound(t *testing.T) {
 	t.Parallel()
 	flat, leaking := life{}, life{}
 	for i := range 2 * shortLife {
-		text := "# TYPE process_open_fds gauge\nprocess_open_fds{name=\"a b\"} %d\ngo_goroutines{name=\"a b\"} 20\nprocess_resident_memory_bytes{name=\"a b\"} 12000000\n"
+		text := "# TYPE process_open_fds gauge\nprocess_open_fds{name=\"a b\"} %d\ngo_goroutines{name=\"a b\"} " +
+			"20\nprocess_resident_memory_bytes{name=\"a b\"} 12000000\n"
 		require.NoError(t, flat.sample(fmt.Sprintf(text, 10+i%3)))
 		require.NoError(t, leaking.sample(fmt.Sprintf(text, 10+i/8)))
 	}
 	wrong, summary := flat.grown()
 	require.Empty(t, wrong)
-	require.Equal(t, "process_open_fds 11 → 11 go_goroutines 20 → 20 process_resident_memory_bytes 12000000 → 12000000", summary)
+	require.Equal(t, "process_open_fds 11 → 11 go_goroutines 20 → 20 process_resident_memory_bytes 12000000 → 12000000",
+		summary)
 	wrong, _ = leaking.grown()
 	require.Len(t, wrong, 1)
 	require.Contains(t, wrong[0], "process_open_fds has grown from 11.")

@@ -48,7 +48,10 @@ func newMachine(t *testing.T) *soakVM {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "soak") // short, for the paths of sockets
 	require.NoError(t, err)
-	m := &soakVM{t: t, program: filepath.Join(t.TempDir(), "vmrunner"), dir: dir, image: guest.Tiny(t).With(t, "/usr/sbin/qemu-ga")}
+	m := &soakVM{
+		t: t, program: filepath.Join(t.TempDir(), "vmrunner"), dir: dir,
+		image: guest.Tiny(t).With(t, "/usr/sbin/qemu-ga"),
+	}
 	require.NoError(t, program.Build(t.Context(), m.program, "vmop/cmd/vmrunner"))
 	for _, medium := range []string{"a.iso", "b.iso"} {
 		require.NoError(t, os.WriteFile(m.path(medium), make([]byte, 64<<10), 0o600))
@@ -143,7 +146,7 @@ func (m *soakVM) run() (exit int, err error) {
 	return 0, errors.New("the VM does not start")
 }
 
-// connect says whether the control interface is there and the guest runs; then
+// connect reports whether the control interface is there and the guest is running; then
 // it listens to the guest.
 func (m *soakVM) connect() (bool, error) {
 	ctx, cancel := context.WithTimeout(m.t.Context(), patience)

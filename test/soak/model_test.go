@@ -104,7 +104,8 @@ func (m *model) differs(s seen) []string {
 		}
 	}
 	agent, booted := m.agent && !m.asleep, m.booted && !m.asleep
-	check(s.status.State.Active() && (s.status.State == vmstatus.StateBooted) == booted, "the state is %s, want Booted %t", s.status.State, booted)
+	check(s.status.State.Active() && (s.status.State == vmstatus.StateBooted) == booted,
+		"the state is %s, want Booted %t", s.status.State, booted)
 	check((s.status.Guest != nil) == agent, "the guest agent says %+v, want word of it %t", s.status.Guest, agent)
 	check(s.is(vmstatus.ConditionTPMLost) == m.tpmLost, "TPMLost is %t", s.is(vmstatus.ConditionTPMLost))
 	check(s.status.WantedUser == m.wish.user, "the wanted user is %q, want %q", s.status.WantedUser, m.wish.user)
@@ -116,7 +117,8 @@ func (m *model) differs(s seen) []string {
 	check(s.medium == m.wish.medium, "QEMU has %q in its drive, want %q", s.medium, m.wish.medium)
 	check(m.paused || s.status.RAM == m.wish.ram, "RAM is %d, want %d", s.status.RAM, m.wish.ram)
 	check(s.boots == m.boots, "the guest has booted %d times, want %d", s.boots, m.boots)
-	check(s.status.DisplayPasswordSerial >= m.secrets, "%d passwords were set, want %d", s.status.DisplayPasswordSerial, m.secrets)
+	check(s.status.DisplayPasswordSerial >= m.secrets, "%d passwords were set, want %d", s.status.DisplayPasswordSerial,
+		m.secrets)
 	m.differsInConfiguration(s, check)
 	return wrong
 }
@@ -129,8 +131,10 @@ func (m *model) differsInConfiguration(s seen, check func(bool, string, ...any))
 	stuck := m.cpus > m.wish.cpus
 	check(s.complains("vm.currentCpus") == stuck, "problems are %v", s.status.Problems)
 	applied := s.status.Condition(vmstatus.ConditionConfigApplied)
-	check((applied.Status == vmstatus.True) == !(m.faulty || stuck), "ConfigApplied is %s: %s", applied.Status, applied.Message)
-	check(s.is(vmstatus.ConditionRestartRequired) == (len(m.pending()) > 0), "RestartRequired is %t", s.is(vmstatus.ConditionRestartRequired))
+	check((applied.Status == vmstatus.True) == !(m.faulty || stuck), "ConfigApplied is %s: %s", applied.Status,
+		applied.Message)
+	check(s.is(vmstatus.ConditionRestartRequired) == (len(m.pending()) > 0), "RestartRequired is %t",
+		s.is(vmstatus.ConditionRestartRequired))
 	paths := []string{}
 	for _, c := range s.status.PendingChanges {
 		paths = append(paths, c.Path)

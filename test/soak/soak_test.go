@@ -28,7 +28,8 @@ func TestSoak(t *testing.T) {
 	w := newWalk(t, seed)
 	err = w.goes(lasts)
 	fmt.Println(w.summary(err))
-	require.NoError(t, err, "SEED=%d, the last of %d steps:\n%s", seed, len(w.steps), strings.Join(w.steps[max(0, len(w.steps)-30):], "\n"))
+	require.NoError(t, err, "SEED=%d, the last of %d steps:\n%s", seed, len(w.steps),
+		strings.Join(w.steps[max(0, len(w.steps)-30):], "\n"))
 	require.Greater(t, w.passed, 1)
 }
 
@@ -49,7 +50,10 @@ type walk struct {
 
 func newWalk(t *testing.T, seed uint64) *walk {
 	first := wish{cpus: 1, ram: 256 * mib, medium: "a.iso", password: "canary", timeout: 60, rtcBase: "utc"}
-	return &walk{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 0)), machine: newMachine(t), model: model{wish: first}}
+	return &walk{
+		t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 0)), machine: newMachine(t),
+		model: model{wish: first},
+	}
 }
 
 func (w *walk) summary(failure error) string {
@@ -99,7 +103,8 @@ func (w *walk) step() error {
 	}
 	a := possible[w.rng.IntN(len(possible))]
 	what, err := a.do(w)
-	w.steps = append(w.steps, fmt.Sprintf("%4d %s %s %s", len(w.steps)+1, time.Now().UTC().Format(time.TimeOnly), a.name, what))
+	w.steps = append(w.steps, fmt.Sprintf("%4d %s %s %s", len(w.steps)+1, time.Now().UTC().Format(time.TimeOnly),
+		a.name, what))
 	if err != nil {
 		return fmt.Errorf("%s: %w", a.name, err)
 	}

@@ -70,7 +70,8 @@ func bare(args []string) error {
 	if _, err := io.WriteString(ours, "{\"execute\":\"qmp_capabilities\"}\n{\"execute\":\"cont\"}\n"); err != nil {
 		return err
 	}
-	args = append(args, "-S", "-chardev", "socket,id=monitor-socket,fd=3", "-mon", "chardev=monitor-socket,mode=control")
+	args = append(args, "-S", "-chardev", "socket,id=monitor-socket,fd=3", "-mon",
+		"chardev=monitor-socket,mode=control")
 	qemu, err := start(args, "", theirs)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", args[0], err)

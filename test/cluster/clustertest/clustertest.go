@@ -12,7 +12,7 @@
 //		n.Kubectl("get", "configmap", "a")
 //	}
 //
-// Nobody's cluster is started before a test asks for it. Clients are made of
+// A cluster is started when the first test asks for it. Clients are made of
 // [Kubernetes.Config].
 package clustertest
 
@@ -69,7 +69,8 @@ func (k *Kubernetes) define(ctx context.Context) (err error) {
 	if k.Config, err = Config(k.Cluster); err != nil {
 		return err
 	}
-	if _, err := k.Kubectl(ctx, "apply", "--server-side", "-f", filepath.Join(k.Deploy, "crds"), "-f", filepath.Join(k.Deploy, "admission-policy.yaml")); err != nil {
+	if _, err := k.Kubectl(ctx, "apply", "--server-side", "-f", filepath.Join(k.Deploy, "crds"), "-f",
+		filepath.Join(k.Deploy, "admission-policy.yaml")); err != nil {
 		return err
 	}
 	return k.AwaitResource(ctx, "vms."+v1.GroupName)

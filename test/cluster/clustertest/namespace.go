@@ -31,7 +31,8 @@ func (k *Kubernetes) Namespace(t *testing.T) *Namespace {
 	n := &Namespace{Kubernetes: k, Name: "t" + strconv.FormatInt(time.Now().UnixNano(), 36), t: t}
 	core, err := typedcorev1.NewForConfig(k.Config) // sooner than kubectl is started
 	require.NoError(t, err)
-	_, err = core.Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}, metav1.CreateOptions{})
+	_, err = core.Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.Name}},
+		metav1.CreateOptions{})
 	require.NoError(t, err)
 	return n
 }
@@ -61,7 +62,8 @@ func (k *Kubernetes) ApplyDeploy(ctx context.Context, namespace, dir, more strin
 	if err != nil {
 		return fmt.Errorf("deploy to namespace %s: %w", namespace, err)
 	}
-	text := "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nnamespace: " + namespace + "\nresources: [" + base + "]\n" + more
+	text := "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nnamespace: " + namespace +
+		"\nresources: [" + base + "]\n" + more
 	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
 		return fmt.Errorf("deploy to namespace %s: %w", namespace, err)
 	}

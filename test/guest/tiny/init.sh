@@ -96,7 +96,7 @@ address() {
 }
 
 # ports answers commands on the virtio-serial ports that are ours. A port that
-# nobody has opened on the host's side reads as ended, hence the loop; a port
+# isn't open on the host's side reads as ended, hence the loop; a port
 # can be opened only once, hence one descriptor for both directions.
 ports() {
     for port in /sys/class/virtio-ports/vport*; do
