@@ -39,6 +39,20 @@ const (
 	ConditionTPMLost          = string(vmstatus.ConditionTPMLost)
 )
 
+// ManagerConditions returns the types of the conditions that the manager writes; the
+// others are the runner's.
+func ManagerConditions() []string {
+	return []string{ConditionVMTypeAccepted, ConditionRestartRequired, ConditionReconciled}
+}
+
+// MachineConditions returns the types of the runner's conditions that are false without
+// a running machine. The others, ConfigApplied and TPMLost, say nothing then.
+func MachineConditions() []string {
+	return []string{
+		ConditionReady, ConditionRunning, ConditionBooted, ConditionVmopAgent, ConditionUserLoggedIn, ConditionConsoleConnected,
+	}
+}
+
 // VirtualMachineStatus is what a VM is. The runner writes what it sees of QEMU and
 // the guest, the manager what it sees of the cluster.
 type VirtualMachineStatus struct {

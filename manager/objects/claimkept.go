@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// fixed is what of a claim's spec cannot change once there is the claim, by the
-// name of the field. What is not said is not there.
+// fixed is what of a claim's spec cannot change once the claim exists, by the name of the
+// field. What is not given is left out.
 type fixed map[string]string
 
 // Fields that have a meaning here.
@@ -75,8 +75,8 @@ func fixedIn(spec corev1.PersistentVolumeClaimSpec) fixed {
 	return is
 }
 
-// differs tells whether a claim has something else in a field than is asked for.
-// The access mode that is the default is had by one with more modes, too.
+// differs reports whether a claim has something else in a field than is asked for. A claim
+// with several access modes has the default one, too.
 func (f fixed) differs(field string, is fixed) bool {
 	want, asked := f[field]
 	if field == modesField && want == string(corev1.ReadWriteOnce) {
@@ -96,14 +96,14 @@ func (f fixed) missed(is fixed) fixed {
 	return missed
 }
 
-// noted returns what AnnotationKept of a claim says.
+// noted returns what AnnotationKept of a claim contains.
 func noted(claim metav1.ObjectMeta) fixed {
 	var is fixed
-	_ = json.Unmarshal([]byte(claim.Annotations[AnnotationKept]), &is) // none, or somebody wrote it by hand
+	_ = json.Unmarshal([]byte(claim.Annotations[AnnotationKept]), &is) // none, or written by hand
 	return is
 }
 
-// keeps tells of what a claim has where the VM asks, or asked, for something else.
+// keeps returns the problems of what a claim has where the VM asks for something else.
 func (c *Claim) keeps(kept fixed) []Problem {
 	var all []Problem
 	for _, field := range slices.Sorted(maps.Keys(kept)) {
@@ -115,15 +115,16 @@ func (c *Claim) keeps(kept fixed) []Problem {
 			Path: c.Path + ".spec." + field,
 			// A pod that mounts a file system where there is none is never started.
 			Fatal: field == modeField,
-			Message: fmt.Sprintf("the claim %s exists and keeps %s, which cannot change to %s: ask for %[2]s, or give the disk another metadata.name, "+
-				"for which an empty one is made, and copy the data; if they are not needed, delete the claim while the VM is stopped", c.Name, has, wanted),
+			Message: fmt.Sprintf("the claim %s exists with %s, which cannot change to %s: ask for %[2]s, "+
+				"or give the disk another metadata.name, for which an empty claim is created, and copy the data; "+
+				"if the data is not needed, delete the claim while the VM is stopped", c.Name, has, wanted),
 		})
 	}
 	return all
 }
 
-// classless tells whether a claim waits for somebody to give it a storage class,
-// which is the one time that it can get another one.
+// classless reports whether a claim has no storage class yet, which is the only time that
+// it can get one.
 func classless(claim *corev1.PersistentVolumeClaim) bool {
 	_, old := claim.Annotations[corev1.BetaStorageClassAnnotation]
 	return claim.Spec.StorageClassName == nil && claim.Spec.VolumeName == "" && !old

@@ -23,8 +23,8 @@ const (
 	dataSize   = "1Mi"
 )
 
-// A Claim is a volume of a VM. It belongs to nobody, so that it stays when the VM
-// goes, and is never deleted.
+// A Claim is a volume of a VM. It has no owner, so it stays when the VM is deleted. The
+// manager never deletes it.
 type Claim struct {
 	// Name of the claim.
 	Name string
@@ -34,8 +34,8 @@ type Claim struct {
 	Path string
 	// Apply makes the claim. Nil: it exists.
 	Apply *applycorev1.PersistentVolumeClaimApplyConfiguration
-	// Stale tells that the claim exists and isn't known to be as the VM asks for:
-	// read it, and write what Change says.
+	// Stale: the claim exists and isn't known to be as the VM asks for. Read it, and
+	// write what Change returns.
 	Stale bool
 	// Problem says why the claim stays as it is, though the VM asks for something
 	// else, or why it cannot be used; nil if all is well.
@@ -43,8 +43,8 @@ type Claim struct {
 	// Kept says what the claim keeps of that which cannot change in one that exists,
 	// where the VM asks for something else.
 	Kept []Problem
-	// Untrusted says why nobody vouches for the files in the volume; "" if there is
-	// no such reason, or there are no files.
+	// Untrusted says why the files in the volume are not trusted; "" if there is no such
+	// reason, or there are no files.
 	Untrusted string
 
 	wanted *applycorev1.PersistentVolumeClaimApplyConfiguration
@@ -53,8 +53,8 @@ type Claim struct {
 	marked bool   // Untrusted is to be written
 }
 
-// ClaimNames returns the names that claims of a VM can have: who knows what of
-// them exists can call Claims.
+// ClaimNames returns the names that claims of a VM can have. Claims takes the metadata of
+// those that exist.
 func ClaimNames(vm *v1.VirtualMachine) []string {
 	var names []string
 	for _, c := range claimsOf(vm) {
@@ -121,9 +121,9 @@ func Claims(vm *v1.VirtualMachine, s Settings, existing map[string]metav1.Object
 	return all, nil
 }
 
-// among returns which of the existing claims is meant, and otherwise the name of the
-// one to be made. A VM's own comes first. One that is nobody's is meant, too: a VM
-// that was made to find its disk there must not begin with an empty one.
+// among returns which of the existing claims is meant, and otherwise the name of the one to
+// be created. A VM's own comes first. One without an owner is meant, too: a VM that was
+// created to find its disk there must not begin with an empty one.
 func (of claimOf) among(vm *v1.VirtualMachine, existing map[string]metav1.ObjectMeta) (name string, exists bool) {
 	first, is := existing[of.name]
 	newer, there := existing[of.newer]
@@ -215,7 +215,7 @@ func requested(c *applycorev1.PersistentVolumeClaimApplyConfiguration) string {
 	return size.String()
 }
 
-// compare looks at the metadata of a claim that is there.
+// compare sets what the metadata of a claim that exists says.
 func (c *Claim) compare(vm *v1.VirtualMachine, have metav1.ObjectMeta) {
 	if owner := ownerOf(have); owner != vm.Name {
 		c.Problem = c.notOurs(vm, owner)
@@ -228,22 +228,25 @@ func (c *Claim) compare(vm *v1.VirtualMachine, have metav1.ObjectMeta) {
 	c.Kept = c.keeps(noted(have))
 }
 
-// notOurs tells that a claim is somebody else's, whose data a VM must not get.
+// notOurs is the problem of a claim that isn't the VM's, whose data it must not get.
 func (c *Claim) notOurs(vm *v1.VirtualMachine, owner string) *Problem {
 	path, what := c.Path, "disk"
 	if path == "" {
 		path, what = "metadata.name", "VM"
 	}
 	if owner != "" {
-		return &Problem{Path: path, Fatal: true, Message: fmt.Sprintf("the claim %s belongs to the VM %s (label %s); give the %s another name", c.Name, owner, LabelInstance, what)}
+		return &Problem{Path: path, Fatal: true, Message: fmt.Sprintf(
+			"the claim %s belongs to the VM %s (label %s); give the %s another name", c.Name, owner, LabelInstance, what)}
 	}
-	return &Problem{Path: path, Fatal: true, Message: fmt.Sprintf("the claim %s is not known to be this VM's; give the %s another name or, if its data are meant for the VM, the claim the labels that say so "+
-		"(kubectl label --overwrite pvc %[1]s %[3]s=%[4]s %[5]s=%[6]s)", c.Name, what, LabelName, AppName, LabelInstance, vm.Name)}
+	return &Problem{Path: path, Fatal: true, Message: fmt.Sprintf("the claim %s does not have this VM's labels; "+
+		"give the %s another name or, if the VM is to use its data, add the labels "+
+		"(kubectl label --overwrite pvc %[1]s %[3]s=%[4]s %[5]s=%[6]s)",
+		c.Name, what, LabelName, AppName, LabelInstance, vm.Name)}
 }
 
-// mark keeps in mind that nobody vouches for the files in a volume: for those it is
-// filled with when it is made, nor for what a pod with an image or VM types that
-// aren't trusted leaves there.
+// mark sets that the files in a volume are not trusted: those that it is filled with when
+// it is created, and those that a pod with an untrusted image or untrusted VM types leaves
+// there.
 func (c *Claim) mark(vm *v1.VirtualMachine, s Settings, of claimOf, have metav1.ObjectMeta) {
 	c.Untrusted = have.Annotations[AnnotationUntrusted]
 	if c.Untrusted != "" || c.Problem != nil && c.Problem.Fatal {
@@ -265,9 +268,8 @@ func (c *Claim) mark(vm *v1.VirtualMachine, s Settings, of claimOf, have metav1.
 	}
 }
 
-// Mark returns the merge patch (RFC 7386) that notes at an existing claim why it is
-// Untrusted; nil if there is nothing new to note. It says nothing else, so that
-// nothing that the API server refuses comes in its way.
+// Mark returns the merge patch (RFC 7386) that writes into an existing claim why it is
+// Untrusted; nil if it is there. It contains nothing else that the API server could refuse.
 func (c *Claim) Mark() ([]byte, error) {
 	if !c.marked {
 		return nil, nil
@@ -279,7 +281,7 @@ func (c *Claim) Mark() ([]byte, error) {
 	return text, nil
 }
 
-// shrinks tells that a claim has a larger size than the VM asks for.
+// shrinks is the problem of a claim that is larger than the VM asks for.
 func (c *Claim) shrinks(have resource.Quantity) *Problem {
 	size, err := resource.ParseQuantity(requested(c.wanted))
 	if err != nil || c.Path == "" || size.Cmp(have) >= 0 {
@@ -293,8 +295,8 @@ func (c *Claim) shrinks(have resource.Quantity) *Problem {
 func (c *Claim) Wanted() string { return c.wanted.Annotations[AnnotationApplied] }
 
 // Refused says what it means that the API server does not take the Change of a
-// claim, in terms of the VM: the path, what stays, and what would be right. why is
-// the server's word.
+// claim, in terms of the VM: the path, what stays, and what would be right. why is the
+// server's message.
 func (c *Claim) Refused(have *corev1.PersistentVolumeClaim, why string) string {
 	size, wanted := have.Spec.Resources.Requests[corev1.ResourceStorage], requested(c.wanted)
 	if more, err := resource.ParseQuantity(wanted); err != nil || more.Cmp(size) <= 0 {
@@ -303,19 +305,19 @@ func (c *Claim) Refused(have *corev1.PersistentVolumeClaim, why string) string {
 	var right string
 	switch class := have.Spec.StorageClassName; {
 	case have.Status.Phase != corev1.ClaimBound:
-		right = "it can grow when it has a volume"
+		right = "it can grow once it has a volume"
 	case class != nil && *class != "":
-		right = fmt.Sprintf("ask for %s, or let the storage class %s grow volumes (allowVolumeExpansion: true)", size.String(), *class)
+		right = fmt.Sprintf("request %s, or let the storage class %s expand volumes (allowVolumeExpansion: true)", size.String(), *class)
 	default:
-		right = fmt.Sprintf("ask for %s; a volume without a storage class can't grow", size.String())
+		right = fmt.Sprintf("request %s; a volume without a storage class can't grow", size.String())
 	}
 	return fmt.Sprintf("%s.spec.resources.requests.storage: the claim %s stays at %s and does not grow to %s: %s; %s",
 		c.Path, c.Name, size.String(), wanted, right, why)
 }
 
 // Unbound says what a claim that has no volume waits for, as far as the claim tells,
-// and which field says otherwise. why is the word of whoever makes volumes; "" if there
-// is none.
+// and which field changes that. why is the message of the provisioner of volumes; "" if
+// there is none.
 func (c *Claim) Unbound(have *corev1.PersistentVolumeClaim, why string) string {
 	field := c.Path + ".spec.storageClassName"
 	if c.Path == "" {
@@ -326,11 +328,11 @@ func (c *Claim) Unbound(have *corev1.PersistentVolumeClaim, why string) string {
 	case why != "":
 		return start + why + " (" + field + ")"
 	case class == nil:
-		return start + fmt.Sprintf("it names no storage class, and the cluster has no default one (%s names one)", field)
+		return start + fmt.Sprintf("it names no storage class, and the cluster has no default one (set %s)", field)
 	case *class == "":
-		return start + fmt.Sprintf("it names no storage class (%s), so that somebody must make a PersistentVolume for it", field)
+		return start + fmt.Sprintf("its storage class is empty (%s), so an administrator has to create a PersistentVolume for it", field)
 	default:
-		return start + fmt.Sprintf("is there the storage class %s (%s), and does it make volumes?", *class, field)
+		return start + fmt.Sprintf("check that the storage class %s exists (%s), and that its provisioner is running", *class, field)
 	}
 }
 

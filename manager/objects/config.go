@@ -18,8 +18,8 @@ import (
 	"vmop/vmspec"
 )
 
-// Config returns the runner's configuration file. An error tells of a value that
-// no API server would have let through.
+// Config returns the runner's configuration file. An error means a value that the API
+// server should not have accepted, or a file that is too large.
 func Config(vm *v1.VirtualMachine) ([]byte, error) {
 	spec, err := machine(vm)
 	if err != nil {
@@ -61,11 +61,12 @@ func tooLarge(vm *v1.VirtualMachine, size int) error {
 			field, most = name, len(text)
 		}
 	}
-	return fmt.Errorf("%s is too large: the runner's configuration has %d KiB, and a ConfigMap holds %d; let the guest load the rest", field, size>>10, largestConfig>>10)
+	return fmt.Errorf("%s is too large: the runner's configuration has %d KiB, and a ConfigMap holds %d; let the guest load the rest",
+		field, size>>10, largestConfig>>10)
 }
 
-// resetCounter is 0 where there is none: a runner only counts on from the first
-// number it sees, and who sets 1 wants a reset.
+// resetCounter is 0 where there is none: a runner counts from the first number it sees,
+// and a user who then sets 1 wants a reset.
 func resetCounter(vm *v1.VirtualMachine) *int64 {
 	if vm.Spec.ResetCounter == nil {
 		return new(int64(0))
@@ -76,25 +77,15 @@ func resetCounter(vm *v1.VirtualMachine) *int64 {
 // machine translates spec.vm.
 func machine(vm *v1.VirtualMachine) (vmspec.Spec, error) {
 	m := &vm.Spec.VM
-	s := vmspec.Spec{
-		Name:             vm.Name,
-		UUID:             m.MachineUUID,
-		Accelerator:      vmspec.Accelerator(m.Accelerator),
-		Firmware:         vmspec.Firmware(m.Firmware),
-		BootMenu:         m.BootMenu,
-		UseTPM:           m.UseTPM,
-		CPUModel:         m.CPUModel,
-		MaximumCPUs:      number(m.MaximumCPUs),
-		CurrentCPUs:      number(m.CurrentCPUs),
-		RTCBase:          m.RTCBase,
-		RTCClock:         m.RTCClock,
-		PowerdownTimeout: seconds(m.PowerdownTimeout),
-		Display:          display(m.Display),
+	s, err := size(vm)
+	if err != nil {
+		return s, err
 	}
-	if t := m.CPUTopology; t != nil {
-		s.Sockets, s.DiesPerSocket, s.CoresPerDie, s.ThreadsPerCore = int(t.Sockets), int(t.DiesPerSocket), int(t.CoresPerDie), int(t.ThreadsPerCore)
-	}
-	var err error
+	s.Name, s.UUID = vm.Name, m.MachineUUID
+	s.Accelerator, s.CPUModel = vmspec.Accelerator(m.Accelerator), m.CPUModel
+	s.Firmware, s.BootMenu, s.UseTPM = vmspec.Firmware(m.Firmware), m.BootMenu, m.UseTPM
+	s.RTCBase, s.RTCClock = m.RTCBase, m.RTCClock
+	s.PowerdownTimeout, s.Display = seconds(m.PowerdownTimeout), display(m.Display)
 	if s.Kernel, err = kernel(m.Kernel); err != nil {
 		return s, err
 	}
@@ -102,12 +93,6 @@ func machine(vm *v1.VirtualMachine) (vmspec.Spec, error) {
 		return s, err
 	}
 	if s.Drives, err = drives(m.Disks); err != nil {
-		return s, err
-	}
-	if s.MaximumRAM, err = memory("maximumRam", m.MaximumRAM); err != nil {
-		return s, err
-	}
-	if s.CurrentRAM, err = memory("currentRam", m.CurrentRAM); err != nil {
 		return s, err
 	}
 	if m.Options != nil && m.Options.Raw != nil {
@@ -245,7 +230,8 @@ func inRepository(key, file string) (string, error) {
 		full = path.Join(ImageRepositoryDir, file)
 	}
 	if full = path.Clean(full); !strings.HasPrefix(full, ImageRepositoryDir+"/") {
-		return "", fmt.Errorf("%s is %q: want a file in the image repository, such as live.iso or %s/live.iso", key, file, ImageRepositoryDir)
+		return "", fmt.Errorf("%s is %q: want a file in the image repository, such as live.iso or %s/live.iso",
+			key, file, ImageRepositoryDir)
 	}
 	return full, nil
 }
@@ -270,7 +256,7 @@ func display(of *v1.Display) *vmspec.Display {
 	return d
 }
 
-// cloudInit hands the data on. The runner adds instance-id, which changes when the
+// cloudInit passes the data on. The runner adds instance-id, which changes when the
 // data do and at no other time, and local-hostname.
 func cloudInit(of *v1.CloudInit) (*cloudinit.Config, error) {
 	if of == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/distribution/reference"
 )
 
-// everything is the pattern that matches whatever there is.
+// everything is the pattern that matches all.
 const everything = "*"
 
 // An ImagePattern says which images are meant: a repository
@@ -18,20 +18,20 @@ const everything = "*"
 // "vmop/runner" is docker.io/vmop/runner.
 type ImagePattern string
 
-// Validate says what is wrong with a pattern.
+// Validate returns what is wrong with a pattern.
 func (p ImagePattern) Validate() error {
 	if p == everything {
 		return nil
 	}
 	beginning, all := strings.CutSuffix(string(p), everything)
 	if all && !strings.HasSuffix(beginning, "/") {
-		return errors.New("a * stands at the end, after a /, or alone")
+		return errors.New("want * alone, or at the end after a /")
 	}
 	if all {
 		beginning += anyName
 	}
 	if _, err := reference.ParseNormalizedNamed(beginning); err != nil {
-		return fmt.Errorf("%q is no name of an image: %w", p, err)
+		return fmt.Errorf("%q is not the name of an image: %w", p, err)
 	}
 	return nil
 }
@@ -39,7 +39,7 @@ func (p ImagePattern) Validate() error {
 // anyName is what a pattern is completed with to be the name of an image.
 const anyName = "x"
 
-// matches tells whether an image is meant.
+// matches reports whether an image is meant.
 func (p ImagePattern) matches(image string) bool {
 	if p == everything {
 		return true
@@ -63,7 +63,7 @@ func (p ImagePattern) matches(image string) bool {
 	return reference.IsNameOnly(wanted) || reference.TagNameOnly(is).String() == wanted.String()
 }
 
-// isImageID tells whether a text can be the beginning of the id of an image that a
+// isImageID reports whether a text can be the beginning of the id of an image that a
 // node has, which kubelets take for a name, too.
 func isImageID(image string) bool {
 	algorithm, _, digest := strings.Cut(image, ":")

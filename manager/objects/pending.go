@@ -47,7 +47,7 @@ func definition(vm *v1.VirtualMachine, s Settings, secret string) (string, error
 		"spec.priorityClassName":         vm.Spec.PriorityClassName,
 		"spec.vmType.configMap":          TypesConfigMap(vm, s),
 		"spec.vm.display.secret":         secret,
-		powerdownPath:                    strconv.Itoa(int(powerdownTimeout(vm))),
+		powerdownPath:                    strconv.Itoa(powerdownTimeout(vm)),
 		"spec.nodeSelector":              vm.Spec.NodeSelector,
 		"spec.affinity":                  vm.Spec.Affinity,
 		"spec.tolerations":               vm.Spec.Tolerations,

@@ -10,6 +10,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/runner/config"
+	"vmop/vmspec"
 )
 
 // gracePeriod is how many seconds a pod has to end. It is that of the pod's start: when
@@ -26,12 +27,16 @@ func podTemplate(vm *v1.VirtualMachine, s Settings, claims []Claim, secret strin
 	}
 	r := rightsOf(vm, s)
 	v := volumesOf(vm, s, r, claims, secret)
+	runner, err := container(vm, s, r, v, secret)
+	if err != nil {
+		return nil, err
+	}
 	spec := applycorev1.PodSpec().
 		WithServiceAccountName(ServiceAccount).WithAutomountServiceAccountToken(true).
 		WithEnableServiceLinks(false).
 		WithTerminationGracePeriodSeconds(gracePeriod(vm)).
 		WithSecurityContext(r.podSecurity()).
-		WithContainers(container(vm, s, r, v, secret)).
+		WithContainers(runner).
 		WithVolumes(v.volumes...)
 	if r.hostNetwork {
 		spec.WithHostNetwork(true).WithDNSPolicy(corev1.DNSClusterFirstWithHostNet)
@@ -49,7 +54,11 @@ func podTemplate(vm *v1.VirtualMachine, s Settings, claims []Claim, secret strin
 	return applycorev1.PodTemplateSpec().WithLabels(podLabels(vm)).WithAnnotations(annotations).WithSpec(spec), nil
 }
 
-func container(vm *v1.VirtualMachine, s Settings, r *rights, v *volumes, secret string) *applycorev1.ContainerApplyConfiguration {
+func container(vm *v1.VirtualMachine, s Settings, r *rights, v *volumes, secret string) (*applycorev1.ContainerApplyConfiguration, error) {
+	resources, err := resources(vm, s, r)
+	if err != nil {
+		return nil, err
+	}
 	image, policy := imageOf(vm, s)
 	c := applycorev1.Container().WithName(ContainerName).WithImage(image).
 		WithEnv(
@@ -58,7 +67,7 @@ func container(vm *v1.VirtualMachine, s Settings, r *rights, v *volumes, secret 
 			field("POD_UID", "metadata.uid"),
 			applycorev1.EnvVar().WithName(config.GracePeriodVariable).WithValue(strconv.FormatInt(gracePeriod(vm), 10)),
 		).
-		WithResources(resources(vm, s, r)).
+		WithResources(resources).
 		WithSecurityContext(r.containerSecurity()).
 		WithVolumeMounts(v.mounts...).
 		WithVolumeDevices(v.devices...)
@@ -71,7 +80,7 @@ func container(vm *v1.VirtualMachine, s Settings, r *rights, v *volumes, secret 
 	for _, p := range displayPorts(vm) {
 		c.WithPorts(applycorev1.ContainerPort().WithName(p.name).WithContainerPort(p.port).WithProtocol(corev1.ProtocolTCP))
 	}
-	return c
+	return c, nil
 }
 
 // field is an environment variable with a field of the pod.
@@ -111,7 +120,7 @@ func ownImage(vm *v1.VirtualMachine) string {
 	return image
 }
 
-// place hands on where the VM says its pod shall run.
+// place passes on where the VM's pod is to run.
 func place(vm *v1.VirtualMachine, spec *applycorev1.PodSpecApplyConfiguration) error {
 	if name := vm.Spec.NodeName; name != "" {
 		spec.WithNodeName(name)
@@ -147,10 +156,7 @@ func place(vm *v1.VirtualMachine, spec *applycorev1.PodSpecApplyConfiguration) e
 }
 
 // powerdownTimeout is how many seconds the guest has for shutting down.
-func powerdownTimeout(vm *v1.VirtualMachine) int32 {
-	const ifAbsent = 900
-	if t := vm.Spec.VM.PowerdownTimeout; t != nil {
-		return *t
-	}
-	return ifAbsent
+func powerdownTimeout(vm *v1.VirtualMachine) int {
+	m := vmspec.Spec{PowerdownTimeout: seconds(vm.Spec.VM.PowerdownTimeout)}.WithDefaults()
+	return int(*m.PowerdownTimeout)
 }

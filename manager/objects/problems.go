@@ -9,8 +9,7 @@ import (
 	"vmop/logging"
 )
 
-// A Problem is something about a VM's objects that its user must know, in terms of
-// the VM.
+// A Problem is something about a VM's objects that its user must know, in terms of the VM.
 type Problem struct {
 	// Path in the resource: "spec.vm.disks[0].volumeClaimTemplate".
 	Path string
@@ -24,7 +23,7 @@ type Problem struct {
 func (p Problem) String() string { return p.Path + ": " + p.Message }
 
 // LoggingProblems returns what is wrong with the levels that the VM gives its runner.
-// Loggers that the runner doesn't have may stand there: files of VM-Operator name them.
+// Loggers that the runner doesn't have are allowed: files of VM-Operator name them.
 func LoggingProblems(vm *v1.VirtualMachine) []Problem {
 	var all []Problem
 	for _, p := range logging.Check(vm.Spec.LoggingProperties, logging.Runner, logging.Operator) {
@@ -35,17 +34,23 @@ func LoggingProblems(vm *v1.VirtualMachine) []Problem {
 	return all
 }
 
-// TightLimit tells of a limit on memory below what the VM can come to need, which
-// stays what the user says; nil: there is none.
+// TightLimit returns the problem of a limit on memory below what the VM may need, which
+// stays as the user sets it; nil if there is none.
 func TightLimit(vm *v1.VirtualMachine) *Problem {
 	if vm.Spec.Resources == nil {
 		return nil
 	}
 	limit, given := vm.Spec.Resources.Limits[corev1.ResourceMemory]
-	need := wholeMebibytes(maximumRAM(vm) + overhead(vm))
-	if !given || limit.Cmp(need) >= 0 {
+	m, err := size(vm)
+	if !given || err != nil {
+		return nil
+	}
+	m = m.WithDefaults()
+	need := wholeMebibytes(int64(m.MaximumRAM) + overhead(m))
+	if limit.Cmp(need) >= 0 {
 		return nil
 	}
 	return &Problem{Path: "spec.resources.limits.memory", Message: fmt.Sprintf(
-		"it is %s, but the VM can need %s, which is maximumRam and what QEMU takes itself: the kernel ends it at the limit", limit.String(), need.String())}
+		"it is %s, but the VM may need %s, which is maximumRam and QEMU's own memory: the kernel kills it at the limit",
+		limit.String(), need.String())}
 }

@@ -11,10 +11,11 @@ import (
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 
 	v1 "vmop/api/v1"
+	"vmop/vmspec"
 )
 
 // What QEMU, the runner and swtpm need besides the guest's memory: code, heaps and
-// firmware; a thread for each CPU; page tables of the whole memory.
+// firmware; a thread for each CPU; page tables of all memory.
 const (
 	ownMemory    = 96 << 20
 	memoryPerCPU = 4 << 20
@@ -23,11 +24,17 @@ const (
 
 // resources returns what the pod's container requests: what the VM says, or what
 // follows from its current CPUs and memory. There are no limits unless the VM has
-// some: one of memory would end a guest that gets more.
-func resources(vm *v1.VirtualMachine, s Settings, r *rights) *applycorev1.ResourceRequirementsApplyConfiguration {
-	limits, requests := corev1.ResourceList{}, computed(vm, s)
+// some: a limit on memory would kill a guest that gets more.
+func resources(vm *v1.VirtualMachine, s Settings, r *rights) (*applycorev1.ResourceRequirementsApplyConfiguration, error) {
+	var limits, requests corev1.ResourceList
 	if own := vm.Spec.Resources; own != nil {
 		limits, requests = own.Limits.DeepCopy(), own.Requests.DeepCopy()
+	} else {
+		m, err := size(vm)
+		if err != nil {
+			return nil, err
+		}
+		requests = computed(m.WithDefaults(), s)
 	}
 	if r.kvm {
 		if limits == nil {
@@ -42,14 +49,16 @@ func resources(vm *v1.VirtualMachine, s Settings, r *rights) *applycorev1.Resour
 	if len(requests) > 0 {
 		c.WithRequests(requests)
 	}
-	return c
+	return c, nil
 }
 
-// Requests says what the pod of a VM requests, and why, for people. It is empty for
-// one that requests nothing.
+// Requests says what the pod of a VM requests, and why, for people. It is empty for a pod
+// that requests nothing, or that can't be made.
 func Requests(vm *v1.VirtualMachine, s Settings) string {
-	r := rightsOf(vm, s)
-	all := resources(vm, s, r)
+	all, err := resources(vm, s, rightsOf(vm, s))
+	if err != nil {
+		return ""
+	}
 	requests := corev1.ResourceList{}
 	for _, list := range []*corev1.ResourceList{all.Limits, all.Requests} { // what has a limit only, requests that
 		if list != nil {
@@ -67,14 +76,33 @@ func Requests(vm *v1.VirtualMachine, s Settings) string {
 	case vm.Spec.Resources != nil:
 		return "the pod requests " + strings.Join(texts, ", ") + " (spec.resources)"
 	}
-	ram := resource.NewQuantity(currentRAM(vm), resource.BinarySI)
-	return fmt.Sprintf("the pod requests %s (computed from spec.vm: %d CPUs and %s of RAM are current; spec.resources can say otherwise)",
-		strings.Join(texts, ", "), currentCPUs(vm), ram)
+	m, _ := size(vm) // without an error above
+	m = m.WithDefaults()
+	ram := resource.NewQuantity(int64(m.CurrentRAM), resource.BinarySI)
+	return fmt.Sprintf("the pod requests %s (computed from the current %d CPUs and %s of RAM in spec.vm; spec.resources overrides it)",
+		strings.Join(texts, ", "), m.CurrentCPUs, ram)
 }
 
-func computed(vm *v1.VirtualMachine, s Settings) corev1.ResourceList {
-	milliCPUs := float64(currentCPUs(vm)) * 1000 / max(1, s.CPUOvercommit)
-	memory := int64(float64(currentRAM(vm))/max(1, s.RAMOvercommit)) + overhead(vm)
+// size translates what spec.vm says about CPUs and memory. The rest of the definition may
+// be faulty: a VM with a fault can be stopped, and so its pod be described.
+func size(vm *v1.VirtualMachine) (s vmspec.Spec, err error) {
+	m := &vm.Spec.VM
+	s.MaximumCPUs, s.CurrentCPUs = number(m.MaximumCPUs), number(m.CurrentCPUs)
+	if t := m.CPUTopology; t != nil {
+		s.Sockets, s.DiesPerSocket = int(t.Sockets), int(t.DiesPerSocket)
+		s.CoresPerDie, s.ThreadsPerCore = int(t.CoresPerDie), int(t.ThreadsPerCore)
+	}
+	if s.MaximumRAM, err = memory("maximumRam", m.MaximumRAM); err != nil {
+		return s, err
+	}
+	s.CurrentRAM, err = memory("currentRam", m.CurrentRAM)
+	return s, err
+}
+
+// computed returns the requests for a machine whose size has its defaults.
+func computed(m vmspec.Spec, s Settings) corev1.ResourceList {
+	milliCPUs := float64(m.CurrentCPUs) * 1000 / max(1, s.CPUOvercommit)
+	memory := int64(float64(m.CurrentRAM)/max(1, s.RAMOvercommit)) + overhead(m)
 	return corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewMilliQuantity(max(1, int64(milliCPUs)), resource.DecimalSI),
 		corev1.ResourceMemory: wholeMebibytes(memory),
@@ -87,39 +115,8 @@ func wholeMebibytes(bytes int64) resource.Quantity {
 	return *resource.NewQuantity((bytes+mebibyte-1)/mebibyte*mebibyte, resource.BinarySI)
 }
 
-// overhead is what a VM takes besides the memory of its guest, in bytes.
-func overhead(vm *v1.VirtualMachine) int64 {
-	return ownMemory + int64(maximumCPUs(vm))*memoryPerCPU + maximumRAM(vm)/pageTables
-}
-
-func maximumCPUs(vm *v1.VirtualMachine) int32 {
-	switch m := &vm.Spec.VM; {
-	case m.MaximumCPUs != nil:
-		return *m.MaximumCPUs
-	case m.CPUTopology != nil:
-		t := m.CPUTopology
-		return max(1, t.Sockets) * max(1, t.DiesPerSocket) * max(1, t.CoresPerDie) * max(1, t.ThreadsPerCore)
-	}
-	return 1
-}
-
-func currentCPUs(vm *v1.VirtualMachine) int32 {
-	if n := vm.Spec.VM.CurrentCPUs; n != nil {
-		return *n
-	}
-	return maximumCPUs(vm)
-}
-
-func maximumRAM(vm *v1.VirtualMachine) int64 {
-	if q := vm.Spec.VM.MaximumRAM; q != nil {
-		return q.Value()
-	}
-	return 1_000_000_000 // the default, "1G"
-}
-
-func currentRAM(vm *v1.VirtualMachine) int64 {
-	if q := vm.Spec.VM.CurrentRAM; q != nil {
-		return q.Value()
-	}
-	return maximumRAM(vm)
+// overhead is what a machine whose size has its defaults takes besides the memory of its
+// guest, in bytes.
+func overhead(m vmspec.Spec) int64 {
+	return ownMemory + int64(m.MaximumCPUs)*memoryPerCPU + int64(m.MaximumRAM)/pageTables
 }

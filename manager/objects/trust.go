@@ -9,9 +9,9 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// Trust is what the administrator lets run in pods that get more than Pod Security's
-// level "restricted", besides the manager's own image, types and files. Who writes a
-// VM names the rest, and would by it be root on the node, or be in its network.
+// Trust is what the administrator lets run in pods that get more than Pod Security's level
+// "restricted", besides the manager's own image, types and files. A user who can write VMs
+// chooses the rest, and could by that become root on the node, or get into its network.
 type Trust struct {
 	// Images are trusted ones.
 	Images []ImagePattern
@@ -21,8 +21,8 @@ type Trust struct {
 	URLs []URLPattern
 }
 
-// beyondRestricted tells whether a pod does not pass the level "restricted". A device
-// of a plugin is no matter of the levels.
+// beyondRestricted reports whether a pod does not pass the level "restricted". The levels
+// say nothing about devices of a plugin.
 func (r *rights) beyondRestricted() bool {
 	return r.privileged || r.root || r.hostNetwork || len(r.capabilities) > 0 || len(r.devices) > 0
 }
@@ -36,18 +36,19 @@ func Distrust(vm *v1.VirtualMachine, s Settings, claims []Claim) []Problem {
 	}
 	var all []Problem
 	add := func(path, what, trust string) {
-		all = append(all, Problem{Path: path, Fatal: true, Message: fmt.Sprintf("%s, and the VM's pod gets %s; it can run %s, or when the administrator %s", what, r.listed(), r.less(), trust)})
+		all = append(all, Problem{Path: path, Fatal: true, Message: fmt.Sprintf(
+			"%s, and the VM's pod gets %s; run the VM %s, or ask the administrator to %s", what, r.listed(), r.less(), trust)})
 	}
 	if image, trusted := trustedImage(vm, s); !trusted {
-		add("spec.image", image+" is not a trusted image", "adds it to trustedImages in the manager's configuration")
+		add("spec.image", image+" is not a trusted image", "add it to trustedImages in the manager's configuration")
 	}
 	if name := vm.Spec.VMType.ConfigMap; !trustedTypes(name, s) {
-		add("spec.vmType.configMap", name+" is not a trusted source of VM types", "adds it to trustedVMTypes in the manager's configuration")
+		add("spec.vmType.configMap", name+" is not a trusted source of VM types", "add it to trustedVMTypes in the manager's configuration")
 	}
 	for _, c := range claims {
 		if c.Untrusted != "" {
 			add(cmp.Or(c.Path, "spec"), fmt.Sprintf("the files in the volume of claim %s are not trusted, because of %s", c.Name, c.Untrusted),
-				"has looked at them and removes the claim's annotation "+AnnotationUntrusted)
+				"check them and remove the claim's annotation "+AnnotationUntrusted)
 		}
 	}
 	if r.hostNetwork {
@@ -56,14 +57,14 @@ func Distrust(vm *v1.VirtualMachine, s Settings, claims []Claim) []Problem {
 	return all
 }
 
-// inNodesNetwork returns what must not be in the node's network, where a VM with a
-// tap on a bridge has its pod: what listens on the node's loopback, or answers nodes
-// only, such as a cloud's metadata, trusts who is there.
+// inNodesNetwork returns what must not be in the node's network, where a VM with a tap on a
+// bridge has its pod: services that listen on the node's loopback addresses, or answer only
+// nodes, such as a cloud's metadata, trust everything there.
 func inNodesNetwork(vm *v1.VirtualMachine, s Settings) []Problem {
 	var all []Problem
 	for i, n := range vm.Spec.VM.Networks {
 		if n.User != nil {
-			all = append(all, Problem{Path: fmt.Sprintf("spec.vm.networks[%d].user", i), Fatal: true, Message: "beside a tap, " +
+			all = append(all, Problem{Path: fmt.Sprintf("spec.vm.networks[%d].user", i), Fatal: true, Message: "together with a tap, " +
 				"it reaches what listens on the node's loopback addresses; use masquerade, or no tap"})
 		}
 	}
@@ -73,7 +74,8 @@ func inNodesNetwork(vm *v1.VirtualMachine, s Settings) []Problem {
 		}
 		if !slices.ContainsFunc(s.Trust.URLs, func(p URLPattern) bool { return p.matches(d.CDROM.Image) }) {
 			all = append(all, Problem{Path: fmt.Sprintf("spec.vm.disks[%d].cdrom.image", i), Fatal: true, Message: fmt.Sprintf(
-				"%q would be read from the node's network, because of a tap; use a file in the image repository, or ask the administrator to add it to trustedURLs in the manager's configuration", d.CDROM.Image)})
+				"%q would be read from the node's network, because of a tap; use a file in the image repository, "+
+					"or ask the administrator to add it to trustedURLs in the manager's configuration", d.CDROM.Image)})
 		}
 	}
 	return all
@@ -85,18 +87,19 @@ func trustedImage(vm *v1.VirtualMachine, s Settings) (string, bool) {
 	if ownImage(vm) == "" {
 		return image, true
 	}
-	return image, slices.ContainsFunc(append(slices.Clip(s.Trust.Images), repositoryOf(s.Image)), func(p ImagePattern) bool { return p.matches(image) })
+	trusted := append(slices.Clip(s.Trust.Images), repositoryOf(s.Image))
+	return image, slices.ContainsFunc(trusted, func(p ImagePattern) bool { return p.matches(image) })
 }
 
-// trustedTypes tells whether the VM types in a ConfigMap, which a VM names, may
-// decide what runs in every pod.
+// trustedTypes reports whether the VM types in a ConfigMap, which a VM names, may be used in
+// every pod.
 func trustedTypes(name string, s Settings) bool {
-	return name == "" || name == s.VMTypes || slices.Contains(s.Trust.VMTypes, name) || slices.Contains(s.Trust.VMTypes, everything)
+	return name == "" || name == s.VMTypes ||
+		slices.Contains(s.Trust.VMTypes, name) || slices.Contains(s.Trust.VMTypes, everything)
 }
 
-// untrusted says who in a VM's pod can leave something in its volumes that another
-// pod, with more rights, would take for its own: VM types, or links to devices. ""
-// is nobody.
+// untrusted says what in a VM's pod could leave something in its volumes that another pod,
+// with more rights, would take for its own: VM types, or links to devices. "" is nothing.
 func untrusted(vm *v1.VirtualMachine, s Settings) string {
 	if image, trusted := trustedImage(vm, s); !trusted {
 		return "the image " + image
@@ -116,7 +119,7 @@ func (r *rights) listed() string {
 	return strings.Join(all, ", ")
 }
 
-// less says how a VM has no need of the rights.
+// less says how a VM can do without the rights.
 func (r *rights) less() string {
 	var ways []string
 	if r.privileged {

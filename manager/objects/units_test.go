@@ -201,7 +201,7 @@ func TestLimitThatEndsTheVM(t *testing.T) {
 	}
 	require.Nil(t, limited("8320Mi"))
 	problem := limited("8Gi")
-	require.Contains(t, problem.String(), "spec.resources.limits.memory: it is 8Gi, but the VM can need 8320Mi")
+	require.Contains(t, problem.String(), "spec.resources.limits.memory: it is 8Gi, but the VM may need 8320Mi")
 	require.False(t, problem.Fatal)
 }
 
@@ -293,7 +293,8 @@ func TestClaimsOfOthers(t *testing.T) {
 	disk := "spec.vm.disks[0].volumeClaimTemplate: "
 	another := disk + "the claim " + first + " belongs to the VM other (label app.kubernetes.io/instance); give the disk another name"
 	unknown := func(name string) string {
-		return disk + "the claim " + name + " is not known to be this VM's; give the disk another name or, if its data are meant for the VM, the claim the labels that say so " +
+		return disk + "the claim " + name + " does not have this VM's labels; " +
+			"give the disk another name or, if the VM is to use its data, add the labels " +
 			"(kubectl label --overwrite pvc " + name + " app.kubernetes.io/name=vm-runner app.kubernetes.io/instance=test-vm)"
 	}
 	for name, row := range map[string]struct {

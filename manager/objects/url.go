@@ -11,7 +11,7 @@ import (
 // begin so, "*" each.
 type URLPattern string
 
-// Validate says what is wrong with a pattern.
+// Validate returns what is wrong with a pattern.
 func (p URLPattern) Validate() error {
 	switch {
 	case p == everything:
@@ -19,25 +19,27 @@ func (p URLPattern) Validate() error {
 	case plainURL(string(p)) == nil, strings.Contains(string(p), everything):
 		return errors.New("want http:// or https://, a host and a path, or *")
 	case !strings.HasSuffix(string(p), "/"):
-		return errors.New("what it shall begin with ends with a /")
+		return errors.New("want a / at the end")
 	}
 	return nil
 }
 
-// matches tells whether a URL is meant. One that different programs may understand
+// matches reports whether a URL is meant. One that different programs may understand
 // differently is not.
 func (p URLPattern) matches(text string) bool {
 	if p == everything {
 		return true
 	}
 	is, wanted := plainURL(text), plainURL(string(p))
-	return is != nil && wanted != nil && is.Scheme == wanted.Scheme && is.Host == wanted.Host && strings.HasPrefix(is.Path, wanted.Path)
+	return is != nil && wanted != nil && is.Scheme == wanted.Scheme && is.Host == wanted.Host &&
+		strings.HasPrefix(is.Path, wanted.Path)
 }
 
-// plainURL returns a URL of which there are no two opinions; nil: it is none.
+// plainURL parses a URL that all programs understand alike; nil if it isn't one.
 func plainURL(text string) *url.URL {
 	u, err := url.Parse(text)
-	if err != nil || !isURL(text) || u.User != nil || u.Host == "" || u.Fragment != "" || u.String() != text || strings.Contains(text, `\`) {
+	if err != nil || !isURL(text) || u.User != nil || u.Host == "" || u.Fragment != "" ||
+		u.String() != text || strings.Contains(text, `\`) {
 		return nil
 	}
 	if clean := path.Clean(u.Path); u.Path != clean && u.Path != clean+"/" {
@@ -46,7 +48,7 @@ func plainURL(text string) *url.URL {
 	return u
 }
 
-// isURL tells whether the image of a CD is not a file.
+// isURL reports whether the image of a CD is a URL rather than a file.
 func isURL(image string) bool {
 	return strings.HasPrefix(image, "http://") || strings.HasPrefix(image, "https://")
 }

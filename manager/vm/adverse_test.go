@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/decide"
 )
 
 // A VM whose definition the API server does not take any more is stopped all the
@@ -34,7 +35,7 @@ func TestRefusedAndStopped(t *testing.T) {
 	w.told("web", "spec.template.spec.affinity.nodeAffinity")
 	w.edit("web", stopped)
 	w.gone("web", pod)
-	w.phase("web", v1.PhaseStopped, reasonStopped)
+	w.phase("web", v1.PhaseStopped, decide.ReasonStopped)
 	w.told("web", "spec.template.spec.affinity.nodeAffinity")
 	w.edit("web", func(vm *v1.VirtualMachine) {
 		vm.Spec.Affinity = nil
@@ -131,7 +132,7 @@ func TestTroubledServer(t *testing.T) {
 		return server
 	})
 	vms, _ := w.start(config)
-	require.NoError(t, vms.mirror.await(t.Context()))
+	require.NoError(t, vms.store.Await(t.Context()))
 	w.vm("web", func(vm *v1.VirtualMachine) { vm.Spec.GuestShutdownStops = true })
 	pod := w.boot("web")
 	w.edit("web", func(vm *v1.VirtualMachine) { vm.Labels = map[string]string{"tier": "front"} })
@@ -139,11 +140,11 @@ func TestTroubledServer(t *testing.T) {
 	w.say("web", pod, stateStopped, &v1.Outcome{Cause: causeGuest})
 	eventually(w, "web", &v1.VirtualMachine{}, "is stopped", func(vm *v1.VirtualMachine) bool { return vm.Spec.VM.State == v1.Stopped })
 	w.removeWhenTold(pod)
-	w.phase("web", v1.PhaseStopped, reasonStopped)
+	w.phase("web", v1.PhaseStopped, decide.ReasonStopped)
 	w.edit("web", running)
 	second := w.boot("web")
 	w.report(second, w.endedWith(1, `{"cause":"crashed","message":"boom"}`))
-	w.phase("web", v1.PhaseFailed, reasonCrashed)
+	w.phase("web", v1.PhaseFailed, decide.ReasonCrashed)
 	w.removeWhenTold(second)
 	w.advance(11 * time.Second)
 	w.boot("web")
@@ -152,7 +153,7 @@ func TestTroubledServer(t *testing.T) {
 		return status == metav1.ConditionTrue
 	})
 	require.Equal(t, int32(1), vm.Status.Failures.Count)
-	for _, reason := range []string{"Stopped", reasonCrashed} {
+	for _, reason := range []string{"Stopped", decide.ReasonCrashed} {
 		require.Len(t, w.events("web", reason), 1)
 	}
 	server.mu.Lock()

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/decide"
 )
 
 // told waits until a VM's condition Reconciled is False with a message.
@@ -75,7 +76,7 @@ func TestClaimGrows(t *testing.T) {
 	})
 	events := w.events("web", "ClaimGrown")
 	require.Len(t, events, 1)
-	require.Contains(t, events[0].Note, "asks for 2Gi instead of 1Gi")
+	require.Contains(t, events[0].Note, "now requests 2Gi instead of 1Gi")
 	w.boot("web")
 }
 
@@ -90,8 +91,8 @@ func TestClaimMayNotGrow(t *testing.T) {
 	pod := w.boot("web")
 	w.askFor("web", "2Gi")
 	vm := w.told("web", "spec.vm.disks[0].volumeClaimTemplate.spec.resources.requests.storage: the claim system-disk-web-0 stays at 1Gi and does not grow to 2Gi: "+
-		"ask for 1Gi, or let the storage class "+class.Name+" grow volumes (allowVolumeExpansion: true); ")
-	require.Equal(t, reasonClaim, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionReconciled).Reason)
+		"request 1Gi, or let the storage class "+class.Name+" expand volumes (allowVolumeExpansion: true); ")
+	require.Equal(t, decide.ReasonClaim, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionReconciled).Reason)
 	require.Equal(t, v1.PhaseRunning, vm.Status.Phase)
 	for range 5 {
 		w.look()
@@ -102,7 +103,7 @@ func TestClaimMayNotGrow(t *testing.T) {
 	eventually(w, "more-disk-web-0", &corev1.PersistentVolumeClaim{}, "a disk more", func(*corev1.PersistentVolumeClaim) bool { return true })
 	w.edit("web", stopped)
 	w.gone("web", pod)
-	w.phase("web", v1.PhaseStopped, reasonStopped)
+	w.phase("web", v1.PhaseStopped, decide.ReasonStopped)
 	w.edit("web", running)
 	w.boot("web")
 	require.Len(t, w.events("web", "ClaimNotChanged"), 1)
@@ -128,9 +129,9 @@ func TestClaimWithoutVolume(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
 	w.vm("web", stopped)
-	w.phase("web", v1.PhaseStopped, reasonStopped)
+	w.phase("web", v1.PhaseStopped, decide.ReasonStopped)
 	w.askFor("web", "2Gi")
-	w.told("web", "the claim system-disk-web-0 stays at 1Gi and does not grow to 2Gi: it can grow when it has a volume")
+	w.told("web", "the claim system-disk-web-0 stays at 1Gi and does not grow to 2Gi: it can grow once it has a volume")
 	w.askFor("web", "1Gi")
 	w.allWell("web")
 }
@@ -146,15 +147,15 @@ func TestClaimDeleted(t *testing.T) {
 		claim, _ := get(w, name, &corev1.PersistentVolumeClaim{})
 		require.NoError(t, w.client.Delete(t.Context(), claim))
 	}
-	w.told("web", "the runner's data: the claim runner-data-web-0 is being deleted, which cannot be taken back. The VM has it until its pod ends; "+
-		"an empty one is made, and with it a new machine uuid, firmware variables and TPM, for the next start.")
+	w.told("web", "the runner's data: the claim runner-data-web-0 is being deleted, which cannot be undone. The VM keeps it until its pod ends; "+
+		"for the next start, an empty one is created, with a new machine uuid, firmware variables and TPM.")
 	vm := eventually(w, "web", &v1.VirtualMachine{}, "of both", func(vm *v1.VirtualMachine) bool {
 		_, message := reconciled(vm)
-		return len(w.events("web", reasonClaimDeleted)) == 2 && len(message) > 400
+		return len(w.events("web", decide.ReasonClaimDeleted)) == 2 && len(message) > 400
 	})
 	_, message := reconciled(vm)
 	require.Contains(t, message, "spec.vm.disks[0].volumeClaimTemplate: the claim system-disk-web-0 is being deleted")
-	require.Equal(t, reasonClaimDeleted, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionReconciled).Reason)
+	require.Equal(t, decide.ReasonClaimDeleted, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionReconciled).Reason)
 	require.Equal(t, v1.PhaseRunning, vm.Status.Phase)
 
 	require.NoError(t, w.client.Delete(t.Context(), pod.DeepCopy()))
@@ -167,7 +168,7 @@ func TestClaimDeleted(t *testing.T) {
 	require.Len(t, made, 2)
 	for _, e := range made {
 		if e.Type == corev1.EventTypeWarning {
-			require.Contains(t, e.Note, "runner-data-web-0 is made for the runner's data: it is empty, as the one before is gone")
+			require.Contains(t, e.Note, "runner-data-web-0 has been created for the runner's data: it is empty, since the previous one is gone")
 		}
 	}
 }
@@ -184,7 +185,7 @@ func TestClaimLost(t *testing.T) {
 	require.NoError(t, w.client.Patch(t.Context(), lost, client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`))))
 	vm := w.told("web", "spec.vm.disks[0].volumeClaimTemplate: the claim system-disk-web-0 is gone")
 	require.Equal(t, v1.PhaseRunning, vm.Status.Phase)
-	require.NotEmpty(t, w.events("web", reasonClaimDeleted))
+	require.NotEmpty(t, w.events("web", decide.ReasonClaimDeleted))
 	_, is := get(w, name, &corev1.PersistentVolumeClaim{})
 	require.False(t, is, "an empty one would hide it")
 
@@ -202,9 +203,9 @@ func TestClaimsWithoutVolumes(t *testing.T) {
 	w := begin(t)
 	class := "gold"
 	w.vm("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.StorageClassName = &class })
-	w.explained("web", reasonClaimPending, `the claim system-disk-web-0 has no volume: storageclass.storage.k8s.io "gold" not found (spec.vm.disks[0].volumeClaimTemplate.spec.storageClassName)`)
+	w.explained("web", decide.ReasonClaimPending, `the claim system-disk-web-0 has no volume: storageclass.storage.k8s.io "gold" not found (spec.vm.disks[0].volumeClaimTemplate.spec.storageClassName)`)
 	w.vm("db", func(vm *v1.VirtualMachine) { vm.Spec.VM.Disks = nil })
-	w.explained("db", reasonClaimPending, "the claim runner-data-db-0 has no volume: it names no storage class, and the cluster has no default one (runnerDataPvc.storageClassName of the manager's configuration names one)")
+	w.explained("db", decide.ReasonClaimPending, "the claim runner-data-db-0 has no volume: it names no storage class, and the cluster has no default one (set runnerDataPvc.storageClassName of the manager's configuration)")
 }
 
 // A limit of memory at which the kernel ends the VM is told, and kept.
@@ -217,8 +218,8 @@ func TestLimitTooLow(t *testing.T) {
 	})
 	pod := w.boot("web")
 	require.Equal(t, "1Gi", pod.Spec.Containers[0].Resources.Limits.Memory().String())
-	vm := w.told("web", "spec.resources.limits.memory: it is 1Gi, but the VM can need ")
-	require.Equal(t, reasonLimit, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionReconciled).Reason)
+	vm := w.told("web", "spec.resources.limits.memory: it is 1Gi, but the VM may need ")
+	require.Equal(t, decide.ReasonLimit, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionReconciled).Reason)
 	w.edit("web", func(vm *v1.VirtualMachine) {
 		vm.Spec.Resources.Limits[corev1.ResourceMemory] = resource.MustParse("4Gi")
 	})
@@ -239,12 +240,12 @@ func TestClaimKeepsWhatItHas(t *testing.T) {
 	w.edit("web", func(vm *v1.VirtualMachine) {
 		template(vm).StorageClassName, template(vm).AccessModes = new("fast"), []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
 	})
-	modes := "spec.vm.disks[0].volumeClaimTemplate.spec.accessModes: the claim system-disk-web-0 exists and keeps ReadWriteOnce, which cannot change to ReadWriteMany: " +
-		"ask for ReadWriteOnce, or give the disk another metadata.name, for which an empty one is made, and copy the data; " +
-		"if they are not needed, delete the claim while the VM is stopped"
-	classes := "spec.vm.disks[0].volumeClaimTemplate.spec.storageClassName: the claim system-disk-web-0 exists and keeps " + class.Name + ", which cannot change to fast: ask for " + class.Name + ", or "
+	modes := "spec.vm.disks[0].volumeClaimTemplate.spec.accessModes: the claim system-disk-web-0 exists with ReadWriteOnce, which cannot change to ReadWriteMany: " +
+		"ask for ReadWriteOnce, or give the disk another metadata.name, for which an empty claim is created, and copy the data; " +
+		"if the data is not needed, delete the claim while the VM is stopped"
+	classes := "spec.vm.disks[0].volumeClaimTemplate.spec.storageClassName: the claim system-disk-web-0 exists with " + class.Name + ", which cannot change to fast: ask for " + class.Name + ", or "
 	vm := w.told("web", modes+"; "+classes)
-	require.Equal(t, reasonClaim, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionReconciled).Reason)
+	require.Equal(t, decide.ReasonClaim, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionReconciled).Reason)
 	require.Equal(t, v1.PhaseRunning, vm.Status.Phase)
 
 	end()
@@ -297,11 +298,11 @@ func TestClaimOfAnotherMode(t *testing.T) {
 	pod := w.boot("web")
 	files, block := corev1.PersistentVolumeFilesystem, corev1.PersistentVolumeBlock
 	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.VolumeMode = &files })
-	const message = "spec.vm.disks[0].volumeClaimTemplate.spec.volumeMode: the claim system-disk-web-0 exists and keeps Block, which cannot change to Filesystem"
+	const message = "spec.vm.disks[0].volumeClaimTemplate.spec.volumeMode: the claim system-disk-web-0 exists with Block, which cannot change to Filesystem"
 	require.Equal(t, v1.PhaseRunning, w.told("web", message).Status.Phase)
 	require.NoError(t, w.client.Delete(t.Context(), pod.DeepCopy()))
 	w.gone("web", pod)
-	require.Contains(t, w.phase("web", v1.PhaseFailed, reasonClaim).Status.Message, message)
+	require.Contains(t, w.phase("web", v1.PhaseFailed, decide.ReasonClaim).Status.Message, message)
 	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.VolumeMode = &block })
 	w.boot("web")
 	w.isWell("web")
@@ -313,7 +314,7 @@ func TestClaimGetsItsClass(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
 	w.vm("web")
-	w.phase("web", v1.PhasePending, reasonClaimPending)
+	w.phase("web", v1.PhasePending, decide.ReasonClaimPending)
 	w.edit("web", func(vm *v1.VirtualMachine) {
 		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.StorageClassName = new("gold")
 		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Metadata.Labels = map[string]string{"tier": "one"}
@@ -331,7 +332,7 @@ func TestLevelsOfItsOwn(t *testing.T) {
 	w := begin(t)
 	w.vm("web", stopped, func(vm *v1.VirtualMachine) { vm.Spec.LoggingProperties = "org.jgrapes.level=FINE\n.level=DEBUG\n" })
 	vm := w.told("web", `spec.loggingProperties: line 2: .level: "DEBUG" is no level (it is called FINE here)`)
-	require.Equal(t, reasonLogging, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionReconciled).Reason)
+	require.Equal(t, decide.ReasonLogging, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionReconciled).Reason)
 	require.Equal(t, v1.PhaseStopped, vm.Status.Phase)
 	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.LoggingProperties = "org.jgrapes.level=FINE\n.level=FINE\n" })
 	w.isWell("web")

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/apply"
+	"vmop/manager/decide"
 )
 
 func shutsDown(vm *v1.VirtualMachine) { vm.Spec.GuestShutdownStops = true }
@@ -23,12 +25,12 @@ func TestGuestShutdownStops(t *testing.T) {
 	pod := w.boot("web")
 	w.say("web", pod, stateStopped, &v1.Outcome{Cause: causeGuest})
 	vm := eventually(w, "web", &v1.VirtualMachine{}, "it shall not run", func(vm *v1.VirtualMachine) bool { return vm.Spec.VM.State == v1.Stopped })
-	require.Equal(t, string(pod.UID), vm.Annotations[annotationCarriedOut])
+	require.Equal(t, string(pod.UID), vm.Annotations[decide.AnnotationCarriedOut])
 	w.removeWhenTold(pod)
-	w.phase("web", v1.PhaseStopped, reasonStopped)
+	w.phase("web", v1.PhaseStopped, decide.ReasonStopped)
 	events := w.events("web", "Stopped")
 	require.Len(t, events, 1)
-	require.Equal(t, byGuest, events[0].Labels[labelInitiator])
+	require.Equal(t, decide.ByGuest, events[0].Labels[apply.LabelInitiator])
 	_, is := get(w, pod.Name, &corev1.Pod{})
 	require.False(t, is)
 
@@ -47,7 +49,7 @@ func TestRunAgainAfterGuestShutdown(t *testing.T) {
 	end()
 	w.say("web", pod, stateStopped, &v1.Outcome{Cause: causeGuest})
 	w.edit("web", func(vm *v1.VirtualMachine) {
-		vm.Annotations = map[string]string{annotationCarriedOut: string(pod.UID)} // as the manager did before the user came
+		vm.Annotations = map[string]string{decide.AnnotationCarriedOut: string(pod.UID)} // as the manager did before the user came
 	})
 	w.manage(nil)
 	w.removeWhenTold(pod)
@@ -67,7 +69,7 @@ func TestGuestShutdownRestarts(t *testing.T) {
 	require.NotEqual(t, pod.UID, w.boot("web").UID)
 	events := w.events("web", "Restarting")
 	require.Len(t, events, 1)
-	require.Equal(t, byGuest, events[0].Labels[labelInitiator])
+	require.Equal(t, decide.ByGuest, events[0].Labels[apply.LabelInitiator])
 	require.Contains(t, events[0].Note, causeGuest)
 	require.Len(t, w.events("web", "Started"), 2)
 }
@@ -79,10 +81,10 @@ func TestDeletedPod(t *testing.T) {
 	w.vm("web")
 	pod := w.boot("web")
 	require.NoError(t, w.client.Delete(t.Context(), pod.DeepCopy()))
-	w.phase("web", v1.PhaseStopping, reasonPodDeleted)
+	w.phase("web", v1.PhaseStopping, decide.ReasonPodDeleted)
 	w.gone("web", pod)
 	require.NotEqual(t, pod.UID, w.boot("web").UID)
-	require.Equal(t, byUser, w.events("web", "Restarting")[0].Labels[labelInitiator])
+	require.Equal(t, decide.ByUser, w.events("web", "Restarting")[0].Labels[apply.LabelInitiator])
 }
 
 // A machine that fails is started again after a time that grows, or when its
@@ -93,7 +95,7 @@ func TestFailures(t *testing.T) {
 	w.vm("web")
 	pod := w.boot("web")
 	w.report(pod, w.endedWith(139, `{"cause":"killed","exitCode":139,"message":"killed by signal 11"}`))
-	vm := w.phase("web", v1.PhaseFailed, reasonCrashed)
+	vm := w.phase("web", v1.PhaseFailed, decide.ReasonCrashed)
 	require.Contains(t, vm.Status.Message, "killed by signal 11; failed starts in a row: 1, next attempt at ")
 	require.Equal(t, int32(1), vm.Status.Failures.Count)
 	require.Equal(t, &v1.Outcome{Cause: "killed", ExitCode: 139, Message: "killed by signal 11"}, vm.Status.Runner.Outcome)
@@ -105,18 +107,18 @@ func TestFailures(t *testing.T) {
 	eventually(w, "web", &appsv1.StatefulSet{}, "no pod", func(s *appsv1.StatefulSet) bool { return *s.Spec.Replicas == 0 })
 
 	w.advance(9 * time.Second)
-	vm = w.phase("web", v1.PhaseFailed, reasonCrashed)
+	vm = w.phase("web", v1.PhaseFailed, decide.ReasonCrashed)
 	require.Contains(t, vm.Status.Message, "killed by signal 11", "it is known although the pod is gone")
 	w.advance(2 * time.Second)
 	second := w.pod("web")
 	w.bind(second)
 	w.report(second, w.endedWith(1, `{"cause":"start failed","reason":"ConfigInvalid","exitCode":1,"message":"no such bridge"}`))
-	vm = w.phase("web", v1.PhaseFailed, reasonStartFailed)
+	vm = w.phase("web", v1.PhaseFailed, decide.ReasonStartFailed)
 	require.Equal(t, int32(2), vm.Status.Failures.Count)
 	require.Contains(t, vm.Status.Message, "no such bridge")
 	w.removeWhenTold(second)
-	require.Len(t, w.events("web", reasonStartFailed), 1)
-	require.Len(t, w.events("web", reasonCrashed), 1)
+	require.Len(t, w.events("web", decide.ReasonStartFailed), 1)
+	require.Len(t, w.events("web", decide.ReasonCrashed), 1)
 
 	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.BootMenu = true })
 	third := w.pod("web")
@@ -124,13 +126,13 @@ func TestFailures(t *testing.T) {
 	require.Equal(t, vm.Generation, vm.Status.ObservedGeneration)
 	w.bind(third)
 	w.report(third, w.endedWith(1, "no JSON"))
-	w.phase("web", v1.PhaseFailed, reasonStartFailed)
+	w.phase("web", v1.PhaseFailed, decide.ReasonStartFailed)
 	w.removeWhenTold(third)
 	w.advance(11 * time.Second)
 	w.boot("web")
 	vm, _ = get(w, "web", &v1.VirtualMachine{})
 	require.Equal(t, int32(1), vm.Status.Failures.Count)
-	w.advance(calm)
+	w.advance(stableTime)
 	eventually(w, "web", &v1.VirtualMachine{}, "forgotten", func(vm *v1.VirtualMachine) bool { return vm.Status.Failures == nil })
 }
 

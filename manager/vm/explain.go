@@ -3,127 +3,82 @@ package vm
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/decide"
 	"vmop/manager/objects"
 )
 
-// explain adds to a phase what Kubernetes doesn't say, or only elsewhere: which field
-// of the VM asked for what can't be had.
-func (c *reconciler) explain(ctx context.Context, v *visit, p *phase) {
+// An explanation adds to a phase what Kubernetes doesn't say, or says elsewhere: why a VM
+// doesn't start, and which of its fields asks for what can't be had.
+type explanation struct {
+	*decide.Snapshot
+	c      *reconciler
+	claims []objects.Claim
+	memory *memory
+	again  time.Time // when to ask again; zero: never
+}
+
+func (e *explanation) explain(ctx context.Context, p *decide.Phase) {
 	var more string
 	switch {
-	case p.phase != v1.PhasePending:
-	case p.reason == reasonPodMissing:
-		c.explainMissing(ctx, v, p)
-	case p.reason == reasonUnschedulable:
-		more = unplaced(v, p.message)
-	case p.reason == reasonClaimPending:
-		more = v.inquire(ctx, v.claimVersions(), func() (string, error) { return c.unbound(ctx, v) })
-	case p.reason == reasonMissingClaim && strings.Contains(p.message, fmt.Sprintf("%q", v.settings.ImageRepository)):
-		more = "it is for CD images and kernels, and whoever sets up the namespace makes it (imageRepository of the manager's configuration)"
-	case p.reason == reasonImagePull && strings.Contains(p.message, v.settings.Image):
-		more = "image.source of the manager's configuration, or VMOP_RUNNER_IMAGE of its Deployment, names it"
-	case p.reason == reasonImagePull:
-		more = "spec.image names it"
+	case p.Phase != v1.PhasePending:
+	case p.Reason == decide.ReasonPodMissing:
+		e.explainMissingPod(ctx, p)
+	case p.Reason == decide.ReasonUnschedulable:
+		more = decide.Unplaced(e.Snapshot, p.Message)
+	case p.Reason == decide.ReasonClaimPending:
+		more = e.ask(ctx, e.claimVersions(), func() (string, error) { return e.unboundClaims(ctx) })
+	case p.Reason == decide.ReasonMissingClaim:
+		more = decide.MissingClaim(e.Snapshot, p.Message)
+	case p.Reason == decide.ReasonImagePull:
+		more = decide.ImageSetting(e.Snapshot, p.Message)
 	}
 	if more != "" {
-		p.message = strings.TrimRight(p.message, ".") + "; " + more
+		p.Message = strings.TrimRight(p.Message, ".") + "; " + more
 	}
 }
 
-// explainMissing says why there is no pod. The stateful set's controller tells that in
-// events only, when it has been at the stateful set, whose status it changes then.
-func (c *reconciler) explainMissing(ctx context.Context, v *visit, p *phase) {
-	if v.statefulSet == nil || versionOf(v.statefulSet) <= v.memory.made {
+// explainMissingPod says why there is no pod. The stateful set's controller reports that
+// in events only, after it has seen the stateful set, whose status it changes then.
+func (e *explanation) explainMissingPod(ctx context.Context, p *decide.Phase) {
+	set := e.StatefulSet
+	if set == nil || objects.VersionOf(set) <= e.memory.writing.StatefulSetVersion() {
 		return
 	}
-	why := v.inquire(ctx, "pod of "+string(v.statefulSet.UID), func() (string, error) {
-		return c.complaint(ctx, v, statefulSetKind, v.statefulSet.UID)
+	note := e.ask(ctx, "pod of "+string(set.UID), func() (string, error) {
+		return e.c.warning(ctx, e.Now, objects.KindStatefulSet, set.UID)
 	})
-	if why == "" {
-		return
+	if note != "" {
+		message := decide.PodRejected(e.Snapshot, note)
+		*p = decide.Phase{Phase: v1.PhasePending, Reason: decide.ReasonPodRefused, Message: message}
 	}
-	if _, of, found := strings.Cut(why, " failed error: "); found { // before it stands who wanted to make which pod
-		why = of
-	}
-	message := "its pod is refused: " + why
-	if more := refusedFor(v, why); more != "" {
-		message += "; " + more
-	}
-	*p = phase{v1.PhasePending, reasonPodRefused, message, false}
 }
 
-// refusedFor names the fields for which a pod is refused.
-func refusedFor(v *visit, why string) string {
-	switch {
-	case strings.Contains(why, "violates PodSecurity"):
-		var fields []string
-		for _, p := range objects.Privileges(v.vm, v.settings) {
-			if !slices.Contains(fields, p.Reason) {
-				fields = append(fields, p.Reason)
-			}
-		}
-		return "it needs that for " + strings.Join(fields, ", ") + " (status.privileges); the namespace's label pod-security.kubernetes.io/enforce says what it may have"
-	case strings.Contains(why, "PriorityClass"):
-		return "spec.priorityClassName names it"
-	case strings.Contains(why, "quota"), strings.Contains(why, "memory"), strings.Contains(why, "cpu"):
-		return objects.Requests(v.vm, v.settings)
-	}
-	return ""
-}
-
-// unplaced names the fields for which no node suits.
-func unplaced(v *visit, said string) string {
-	var all []string
-	if strings.Contains(said, "Insufficient") {
-		all = append(all, objects.Requests(v.vm, v.settings))
-	}
-	if strings.Contains(said, "node affinity/selector") {
-		if s := v.vm.Spec.NodeSelector; len(s) > 0 {
-			var labels []string
-			for _, key := range slices.Sorted(maps.Keys(s)) {
-				labels = append(labels, key+"="+s[key])
-			}
-			all = append(all, "spec.nodeSelector wants nodes with the labels "+strings.Join(labels, ", "))
-		}
-		if v.vm.Spec.Affinity != nil {
-			all = append(all, "spec.affinity chooses among nodes")
-		}
-	}
-	if strings.Contains(said, "untolerated taint") {
-		all = append(all, "spec.tolerations lists the taints of nodes that the VM may run on")
-	}
-	if strings.Contains(said, "PersistentVolume's node affinity") {
-		all = append(all, "a volume of the VM can be used on certain nodes only (kubectl get pv)")
-	}
-	return strings.Join(all, "; ")
-}
-
-// claimVersions names the VM's claims as they are.
-func (v *visit) claimVersions() string {
-	versions := "claims of " + string(v.pod.UID)
-	for _, claim := range v.claims {
-		versions += " " + v.existing[claim.Name].ResourceVersion
+// claimVersions identifies the VM's claims as they are.
+func (e *explanation) claimVersions() string {
+	versions := "claims of " + string(e.Pod.UID)
+	for _, claim := range e.claims {
+		versions += " " + e.Claims[claim.Name].ResourceVersion
 	}
 	return versions
 }
 
-// unbound says which of the VM's claims have no volume, and why: of those with a
-// complaint, if there is one. The mirror has only the metadata of claims.
-func (c *reconciler) unbound(ctx context.Context, v *visit) (string, error) {
-	var complained, others []string
-	for i := range v.claims {
-		claim := &v.claims[i]
+// unboundClaims says which of the VM's claims have no volume, and why: those with a
+// warning, if there are such. The store has only the metadata of claims.
+func (e *explanation) unboundClaims(ctx context.Context) (string, error) {
+	var warned, others []string
+	for i := range e.claims {
+		claim := &e.claims[i]
 		var have corev1.PersistentVolumeClaim
-		err := c.live.Get(ctx, types.NamespacedName{Namespace: v.vm.Namespace, Name: claim.Name}, &have)
+		err := e.c.live.Get(ctx, types.NamespacedName{Namespace: e.VM.Namespace, Name: claim.Name}, &have)
 		switch {
 		case apierrors.IsNotFound(err):
 			continue
@@ -132,18 +87,62 @@ func (c *reconciler) unbound(ctx context.Context, v *visit) (string, error) {
 		case have.Status.Phase == corev1.ClaimBound:
 			continue
 		}
-		why, err := c.complaint(ctx, v, claimKind, have.UID)
+		why, err := e.c.warning(ctx, e.Now, objects.KindClaim, have.UID)
 		if err != nil {
 			return "", err
 		}
 		if text := claim.Unbound(&have, why); why != "" {
-			complained = append(complained, text)
+			warned = append(warned, text)
 		} else {
 			others = append(others, text)
 		}
 	}
-	if len(complained) > 0 {
-		return strings.Join(complained, "; "), nil
+	if len(warned) > 0 {
+		return strings.Join(warned, "; "), nil
 	}
 	return strings.Join(others, "; "), nil
+}
+
+// A poll is a question about a VM that doesn't start, about events or the content of
+// claims: no watch reports that the answer has changed.
+type poll struct {
+	about        string
+	since, asked time.Time
+	answer       string
+}
+
+// Bounds of the interval of a poll, which grows with the time for which the VM hasn't
+// started.
+const (
+	firstPoll   = 3 * time.Second // what every VM passes through is not asked about
+	longestPoll = 10 * time.Minute
+)
+
+// due returns when to ask next.
+func (p *poll) due() time.Time {
+	if p.asked.IsZero() {
+		return p.since.Add(firstPoll)
+	}
+	return p.asked.Add(min(max(p.asked.Sub(p.since), firstPoll), longestPoll))
+}
+
+// ask asks if it is due, and returns the newest answer. If the question can't be asked,
+// what is known without it is published nevertheless.
+func (e *explanation) ask(ctx context.Context, about string, question func() (string, error)) string {
+	p := e.memory.poll
+	if p == nil || p.about != about {
+		p = &poll{about: about, since: e.Now}
+		e.memory.poll = p
+	}
+	if !e.Now.Before(p.due()) {
+		answer, err := question()
+		if err == nil {
+			p.answer = answer
+		} else {
+			log.FromContext(ctx).Error(err, "why the VM doesn't start could not be queried")
+		}
+		p.asked = e.Now
+	}
+	e.again = p.due()
+	return p.answer
 }

@@ -4,17 +4,16 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/decide"
 	"vmop/manager/objects"
 )
 
@@ -49,7 +48,7 @@ func TestSameClaim(t *testing.T) {
 	if has == "a" {
 		other = "b-disk-a"
 	}
-	vm := w.phase(other, v1.PhaseFailed, reasonClaim)
+	vm := w.phase(other, v1.PhaseFailed, decide.ReasonClaim)
 	require.Contains(t, vm.Status.Message, "spec.vm.disks[0].volumeClaimTemplate: the claim x-disk-b-disk-a-0 belongs to the VM "+has)
 	w.boot(has)
 	same, _ := get(w, claim.Name, &corev1.PersistentVolumeClaim{})
@@ -65,7 +64,7 @@ func TestTooMuchUserData(t *testing.T) {
 	w := begin(t)
 	large := &v1.CloudInit{UserData: &runtime.RawExtension{Raw: []byte(`{"write_files": [{"path": "/x", "content": "` + strings.Repeat("x", 1<<20) + `"}]}`)}}
 	w.vm("large", func(vm *v1.VirtualMachine) { vm.Spec.CloudInit = large })
-	vm := w.phase("large", v1.PhaseFailed, reasonRefused)
+	vm := w.phase("large", v1.PhaseFailed, decide.ReasonRefused)
 	require.Contains(t, vm.Status.Message, "spec.cloudInit is too large: the runner's configuration has 1024 KiB, and a ConfigMap holds 1008")
 	w.vm("web")
 	w.boot("web")
@@ -138,34 +137,4 @@ func TestSizesOfARunningVM(t *testing.T) {
 	same, _ := get(w, pod.Name, &corev1.Pod{})
 	require.Equal(t, pod.UID, same.UID)
 	require.Nil(t, same.DeletionTimestamp)
-}
-
-// A VM that crashes for ever is started ever more seldom, but never less than every
-// 300 seconds, and forgets it all when it has run for long enough.
-func TestLongCrashLoop(t *testing.T) {
-	t.Parallel()
-	s := is()
-	now := noon
-	for i, want := range []time.Duration{10, 40, 90, 160, 250, 300, 300, 300, 300, 300, 300, 300} {
-		s.now = now
-		with(terminatedWith(1, `{"cause":"crashed"}`))(&s)
-		s.pod.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.NewTime(now)
-		s.failures = countFailures(s.vm.Status.Failures, s.pod, false, now)
-		require.Equal(t, int32(i+1), s.failures.Count)
-		s.vm.Status.Failures = s.failures
-		next := now.Add(want * time.Second)
-		require.Equal(t, decision{again: next}, decide(s))
-		p := phaseOf(s)
-		require.Equal(t, v1.PhaseFailed, p.phase)
-		require.Contains(t, p.message, fmt.Sprintf("failed starts in a row: %d, next attempt at %s", i+1, next.Format(time.RFC3339)))
-		s.now = next.Add(-time.Second)
-		require.Zero(t, decide(s).replicas)
-		s.now = next
-		require.Equal(t, int32(1), decide(s).replicas)
-		now = next.Add(5 * time.Second) // it runs for a moment
-	}
-	with(runningSince(now))(&s)
-	s.failures = countFailures(s.vm.Status.Failures, s.pod, false, now.Add(calm-time.Second))
-	require.Equal(t, int32(12), s.failures.Count)
-	require.Nil(t, countFailures(s.vm.Status.Failures, s.pod, false, now.Add(calm)))
 }

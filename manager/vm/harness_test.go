@@ -28,15 +28,31 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/apply"
 	"vmop/manager/objects"
 	"vmop/test/cluster/clustertest"
 	"vmop/test/logbook"
+	"vmop/vmstatus"
 )
 
 // patience bounds every wait; what is waited for is an event each time.
 const (
 	patience = 2 * time.Minute
 	tick     = 50 * time.Millisecond
+)
+
+// What runners report, and times that tests let pass.
+const (
+	stateBooting    = string(vmstatus.StateBooting)
+	stateBooted     = string(vmstatus.StateBooted)
+	stateStopped    = string(vmstatus.StateStopped)
+	causeGuest      = string(vmstatus.CauseGuest)
+	reasonVMStopped = string(vmstatus.ReasonVMStopped)
+
+	acknowledgeTime = 30 * time.Second // as long as a kubelet may take
+	deletionReserve = 30 * time.Second // after a pod's deadline
+	refusalLasts    = 10 * time.Minute // after which a change of a claim is tried again
+	stableTime      = 10 * time.Minute // after which failures are forgotten
 )
 
 // node is the name of one that nothing runs on: tests play it. Nobody schedules
@@ -110,7 +126,7 @@ type world struct {
 	changed   chan struct{}
 	settings  atomic.Pointer[objects.Settings]
 	clock     atomic.Int64 // how much later it is than it is
-	rewriting rate
+	rewriting apply.Rate
 	log       logbook.Logbook
 }
 
@@ -179,7 +195,7 @@ func (w *world) manage(via *wire) (end func()) {
 		config.Wrap(via.wrap)
 	}
 	vms, end := w.start(config)
-	require.NoError(w.t, vms.mirror.await(w.t.Context()))
+	require.NoError(w.t, vms.store.Await(w.t.Context()))
 	return end
 }
 

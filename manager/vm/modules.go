@@ -6,21 +6,22 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"vmop/manager/objects"
 )
 
-// modules are the contents of ConfigMaps with custom VM types. The cache has the
-// metadata of all ConfigMaps; what is in those few that are named as types is read
-// once for each of their versions.
+// modules are the contents of ConfigMaps with custom VM types. The store has the metadata
+// of ConfigMaps; the content of those few that are used as types is read once for each of
+// their versions.
 type modules struct {
 	mu  sync.Mutex
 	all map[types.NamespacedName]moduleSet
 }
 
-// maxModuleSets bounds the memory that users can make the manager have: usually
-// there are one or two.
+// maxModuleSets bounds the memory that users can make the manager take: usually there are
+// one or two.
 const maxModuleSets = 16
 
 type moduleSet struct {
@@ -29,12 +30,12 @@ type moduleSet struct {
 	texts   map[string]string
 }
 
-// of returns the modules in a ConfigMap; none if there is no such.
-func (m *modules) of(ctx context.Context, live client.Reader, from *metav1.PartialObjectMetadata) (map[string]string, error) {
+// of returns the modules in a ConfigMap; none if from is nil.
+func (m *modules) of(ctx context.Context, live client.Reader, from *objects.Metadata) (map[string]string, error) {
 	if from == nil {
 		return nil, nil
 	}
-	m.mu.Lock() // for the read too: others want to know the same
+	m.mu.Lock() // during the read, too: others need the same
 	defer m.mu.Unlock()
 	key := client.ObjectKeyFromObject(from)
 	if have, ok := m.all[key]; ok && have.uid == from.UID && have.version == from.ResourceVersion {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/decide"
 	"vmop/manager/objects"
 )
 
@@ -31,13 +32,13 @@ func TestTypeRefused(t *testing.T) {
 	w.boot("web")
 	w.types.refuse("standard", TypeRefused{"standard.star:3:1: no"})
 	w.vm("late")
-	vm := w.phase("late", v1.PhaseFailed, reasonTypeRefused)
+	vm := w.phase("late", v1.PhaseFailed, decide.ReasonTypeRefused)
 	require.Equal(t, "standard.star:3:1: no", vm.Status.Message)
 	c := meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionVMTypeAccepted)
 	require.Equal(t, metav1.ConditionFalse, c.Status)
 	require.Equal(t, "standard.star:3:1: no", c.Message)
 	eventually(w, "late", &appsv1.StatefulSet{}, "no pod", func(s *appsv1.StatefulSet) bool { return *s.Spec.Replicas == 0 })
-	require.Len(t, w.events("late", reasonTypeRefused), 1)
+	require.Len(t, w.events("late", decide.ReasonTypeRefused), 1)
 
 	w.look()
 	vm = eventually(w, "web", &v1.VirtualMachine{}, "its type is refused", func(vm *v1.VirtualMachine) bool {
@@ -50,7 +51,7 @@ func TestTypeRefused(t *testing.T) {
 	restart := meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionRestartRequired)
 	require.Equal(t, metav1.ConditionUnknown, restart.Status)
 	require.Contains(t, restart.Message, "could not be started again")
-	require.Len(t, w.events("web", reasonTypeRefused), 1)
+	require.Len(t, w.events("web", decide.ReasonTypeRefused), 1)
 
 	w.types.refuse("standard", nil)
 	w.look()
@@ -67,7 +68,7 @@ func TestCustomTypes(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
 	w.vm("web", func(vm *v1.VirtualMachine) { vm.Spec.VMType = v1.VMType{Source: "mine", ConfigMap: "own"} })
-	vm := w.phase("web", v1.PhaseFailed, reasonTypesMissing)
+	vm := w.phase("web", v1.PhaseFailed, decide.ReasonTypesMissing)
 	require.Contains(t, vm.Status.Message, "spec.vmType.configMap: there is no ConfigMap own")
 	w.vm("other", func(vm *v1.VirtualMachine) { vm.Spec.VMType = v1.VMType{Source: "ours"} })
 	w.boot("other")
@@ -127,8 +128,8 @@ func TestDisplaySecret(t *testing.T) {
 	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "late-display-secret", Namespace: w.Name}, Data: map[string][]byte{"a": []byte("b")}}
 	w.create(theirs)
 	w.vm("late")
-	late := w.phase("late", v1.PhasePending, reasonNameTaken)
-	require.Contains(t, late.Status.Message, "secret late-display-secret is somebody else's")
+	late := w.phase("late", v1.PhasePending, decide.ReasonNameTaken)
+	require.Contains(t, late.Status.Message, "secret late-display-secret is not this VM's")
 	have, _ := get(w, "late-display-secret", &corev1.Secret{})
 	require.Equal(t, theirs.Data, have.Data)
 	require.NoError(t, w.client.Delete(t.Context(), theirs))
@@ -172,7 +173,7 @@ func TestClaims(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "system-disk-late-0", Namespace: w.Name, Labels: old.Labels}, Spec: old.Spec,
 	})
 	w.vm("late")
-	late := w.phase("late", v1.PhaseFailed, reasonClaim)
+	late := w.phase("late", v1.PhaseFailed, decide.ReasonClaim)
 	require.Contains(t, late.Status.Message, "spec.vm.disks[0].volumeClaimTemplate: the claim system-disk-late-0 belongs to the VM web")
 }
 
@@ -303,7 +304,7 @@ func TestService(t *testing.T) {
 		return message != ""
 	})
 	_, message := reconciled(vm)
-	require.Contains(t, message, "Service web is somebody else's")
+	require.Contains(t, message, "Service web is not this VM's")
 	w.boot("web")
 	have, _ := get(w, "web", &corev1.Service{})
 	require.Equal(t, theirs.ResourceVersion, have.ResourceVersion)
@@ -324,6 +325,6 @@ func TestKeptType(t *testing.T) {
 	vm := eventually(w, "web", &v1.VirtualMachine{}, "nobody knows", func(vm *v1.VirtualMachine) bool {
 		return meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionVMTypeAccepted).Status == metav1.ConditionUnknown
 	})
-	require.Equal(t, reasonTypeKept, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionVMTypeAccepted).Reason)
+	require.Equal(t, decide.ReasonTypeKept, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionVMTypeAccepted).Reason)
 	require.Equal(t, v1.PhaseRunning, vm.Status.Phase)
 }

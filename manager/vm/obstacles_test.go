@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/apply"
+	"vmop/manager/decide"
 	"vmop/manager/objects"
 )
 
@@ -24,20 +26,20 @@ func TestObstacles(t *testing.T) {
 	w := begin(t)
 	w.vm("web")
 	vm := eventually(w, "web", &v1.VirtualMachine{}, "no node", func(vm *v1.VirtualMachine) bool {
-		return vm.Status.Phase == v1.PhasePending && (vm.Status.Reason == reasonUnschedulable || vm.Status.Reason == reasonClaimPending)
+		return vm.Status.Phase == v1.PhasePending && (vm.Status.Reason == decide.ReasonUnschedulable || vm.Status.Reason == decide.ReasonClaimPending)
 	})
 	require.Contains(t, vm.Status.Message, "0/1 nodes are available", "what the scheduler says")
 	pod := w.pod("web")
 	w.bind(pod)
-	vm = w.phase("web", v1.PhaseStarting, reasonPodStarting)
+	vm = w.phase("web", v1.PhaseStarting, decide.ReasonPodStarting)
 	require.Equal(t, node, vm.Status.NodeName)
 	w.report(pod, waitingFor("ImagePullBackOff", "Back-off pulling vmrunner:test"))
-	vm = w.phase("web", v1.PhasePending, reasonImagePull)
-	require.Equal(t, "ImagePullBackOff: Back-off pulling vmrunner:test; image.source of the manager's configuration, or VMOP_RUNNER_IMAGE of its Deployment, names it", vm.Status.Message)
+	vm = w.phase("web", v1.PhasePending, decide.ReasonImagePull)
+	require.Equal(t, "ImagePullBackOff: Back-off pulling vmrunner:test; it is set by image.source of the manager's configuration, or VMOP_RUNNER_IMAGE of its Deployment", vm.Status.Message)
 	w.report(pod, waitingFor("CreateContainerConfigError", "no such secret"))
-	w.phase("web", v1.PhasePending, reasonContainer)
+	w.phase("web", v1.PhasePending, decide.ReasonContainer)
 	w.report(pod, runningSince(time.Now()))
-	w.phase("web", v1.PhaseStarting, reasonPodStarting)
+	w.phase("web", v1.PhaseStarting, decide.ReasonPodStarting)
 }
 
 // A pod that can't be started is no reason to wait when its definition changes: the
@@ -51,11 +53,11 @@ func TestRepairedBeforeItsStart(t *testing.T) {
 	second := eventually(w, "web-0", &corev1.Pod{}, "another pod", func(p *corev1.Pod) bool { return p.UID != first.UID })
 	w.bind(second)
 	w.report(second, waitingFor("ContainerCreating", ""))
-	w.phase("web", v1.PhaseStarting, reasonPodStarting)
+	w.phase("web", v1.PhaseStarting, decide.ReasonPodStarting)
 	w.report(second, waitingFor("ImagePullBackOff", "Back-off pulling vmrunner:test"))
-	w.phase("web", v1.PhasePending, reasonImagePull)
+	w.phase("web", v1.PhasePending, decide.ReasonImagePull)
 	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.Image = &v1.Image{Source: "example.test/right"} })
-	eventually(w, "web-0", &corev1.Pod{}, "it goes", func(p *corev1.Pod) bool { return p.UID == second.UID && terminating(p) })
+	eventually(w, "web-0", &corev1.Pod{}, "it goes", func(p *corev1.Pod) bool { return p.UID == second.UID && decide.Terminating(p) })
 	w.remove(second)
 	third := eventually(w, "web-0", &corev1.Pod{}, "another pod", func(p *corev1.Pod) bool { return p.UID != second.UID })
 	require.Equal(t, "example.test/right", third.Spec.Containers[0].Image)
@@ -73,21 +75,21 @@ func TestNoSuchNode(t *testing.T) {
 	w.vm("web", func(vm *v1.VirtualMachine) { vm.Spec.NodeName = "ghost" })
 	pod := w.pod("web")
 	require.Equal(t, "ghost", pod.Spec.NodeName)
-	w.phase("web", v1.PhaseStarting, reasonPodStarting)
-	w.advance(noticeTime)
-	vm := w.phase("web", v1.PhaseFailed, reasonNodeMissing)
-	require.Contains(t, vm.Status.Message, "node ghost (spec.nodeName) takes no notice of pod web-0: is there such a node, and does it run?; failed starts in a row: 1, next attempt at ")
+	w.phase("web", v1.PhaseStarting, decide.ReasonPodStarting)
+	w.advance(acknowledgeTime)
+	vm := w.phase("web", v1.PhaseFailed, decide.ReasonNodeMissing)
+	require.Contains(t, vm.Status.Message, "node ghost (spec.nodeName) has not acknowledged pod web-0: check that the node exists and that its kubelet is running; failed starts in a row: 1, next attempt at ")
 	require.Equal(t, int32(1), vm.Status.Failures.Count)
 	eventually(w, "web", &appsv1.StatefulSet{}, "no pod shall be", func(s *appsv1.StatefulSet) bool { return *s.Spec.Replicas == 0 })
-	require.Equal(t, byUser, w.events("web", reasonNodeMissing)[0].Labels[labelInitiator])
+	require.Equal(t, decide.ByUser, w.events("web", decide.ReasonNodeMissing)[0].Labels[apply.LabelInitiator])
 	w.remove(pod)
 	eventually(w, "web", &v1.VirtualMachine{}, "no pod is", func(vm *v1.VirtualMachine) bool { return vm.Status.NodeName == "" })
 	w.look()
-	w.phase("web", v1.PhaseFailed, reasonNodeMissing)
+	w.phase("web", v1.PhaseFailed, decide.ReasonNodeMissing)
 	_, is := get(w, "web-0", &corev1.Pod{})
 	require.False(t, is)
 
-	w.advance(-noticeTime)
+	w.advance(-acknowledgeTime)
 	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.NodeName = node })
 	second := w.pod("web")
 	require.Equal(t, node, second.Spec.NodeName)
@@ -106,15 +108,15 @@ func TestOldPod(t *testing.T) {
 	pod := w.boot("web")
 	now := int64(1)
 	require.NoError(t, w.client.Delete(t.Context(), pod.DeepCopy(), &client.DeleteOptions{GracePeriodSeconds: &now}))
-	w.phase("web", v1.PhaseStopping, reasonPodDeleted)
-	w.advance(late + time.Minute)
+	w.phase("web", v1.PhaseStopping, decide.ReasonPodDeleted)
+	w.advance(deletionReserve + time.Minute)
 	vm := eventually(w, "web", &v1.VirtualMachine{}, "the node is silent", func(vm *v1.VirtualMachine) bool {
-		return vm.Status.Phase == v1.PhasePending && vm.Status.Reason == reasonNodeLost && vm.Status.Runner.State == stateStopped
+		return vm.Status.Phase == v1.PhasePending && vm.Status.Reason == decide.ReasonNodeLost && vm.Status.Runner.State == stateStopped
 	})
 	require.Contains(t, vm.Status.Message, "kubectl delete pod web-0 --force")
 	require.Equal(t, metav1.ConditionUnknown, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionRunning).Status, "nobody knows")
-	require.Len(t, w.events("web", reasonNodeLost), 1)
-	require.Equal(t, byNode, w.events("web", reasonNodeLost)[0].Labels[labelInitiator])
+	require.Len(t, w.events("web", decide.ReasonNodeLost), 1)
+	require.Equal(t, decide.ByNode, w.events("web", decide.ReasonNodeLost)[0].Labels[apply.LabelInitiator])
 	w.remove(pod)
 	w.boot("web")
 }
@@ -129,9 +131,9 @@ func TestStray(t *testing.T) {
 	stray.Spec.Containers = []corev1.Container{{Name: "web", Image: "old"}}
 	w.create(stray)
 	w.create(vm)
-	got := w.phase("web", v1.PhasePending, reasonWaitingForOldPod)
-	require.Contains(t, got.Status.Message, "pod web, which says that it is this VM's")
-	require.Len(t, w.events("web", reasonWaitingForOldPod), 1)
+	got := w.phase("web", v1.PhasePending, decide.ReasonWaitingForOldPod)
+	require.Contains(t, got.Status.Message, "pod web has this VM's label but is not from its StatefulSet")
+	require.Len(t, w.events("web", decide.ReasonWaitingForOldPod), 1)
 	w.remove(stray)
 	w.boot("web")
 }
@@ -170,8 +172,8 @@ func TestDeletion(t *testing.T) {
 	vm := w.vm("slow", func(vm *v1.VirtualMachine) { vm.Finalizers = []string{"example.com/hold"} })
 	pod := w.boot("slow")
 	require.NoError(t, w.client.Delete(t.Context(), vm))
-	held := w.phase("slow", v1.PhaseTerminating, reasonDeleted)
-	require.Equal(t, "the VM is being deleted; it stays, and its guest runs on, until these finalizers are removed: example.com/hold", held.Status.Message)
+	held := w.phase("slow", v1.PhaseTerminating, decide.ReasonDeleted)
+	require.Equal(t, "the VM is being deleted; it stays, with its guest running, until these finalizers are removed: example.com/hold", held.Status.Message)
 	require.NoError(t, w.client.Patch(t.Context(), vm, client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`))))
 	w.removeWhenTold(pod)
 	require.Eventually(t, func() bool { _, is := get(w, "slow", &v1.VirtualMachine{}); return !is }, patience, tick)
@@ -186,7 +188,7 @@ func TestDeletionWaitsForTheGuest(t *testing.T) {
 	pod := w.boot("web")
 	require.NoError(t, w.client.Delete(t.Context(), vm, client.PropagationPolicy(metav1.DeletePropagationForeground)))
 	eventually(w, pod.Name, &corev1.Pod{}, "asked to go", func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
-	w.phase("web", v1.PhaseTerminating, reasonDeleted)
+	w.phase("web", v1.PhaseTerminating, decide.ReasonDeleted)
 	w.gone("web", pod)
 	require.Eventually(t, func() bool { _, is := get(w, "web", &v1.VirtualMachine{}); return !is }, patience, tick)
 }
@@ -253,8 +255,8 @@ func TestNameTaken(t *testing.T) {
 	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: w.Name}, Data: map[string]string{"a": "b"}}
 	w.create(theirs)
 	w.vm("web")
-	vm := w.phase("web", v1.PhaseFailed, reasonNameTaken)
-	require.Contains(t, vm.Status.Message, "ConfigMap web is somebody else's")
+	vm := w.phase("web", v1.PhaseFailed, decide.ReasonNameTaken)
+	require.Contains(t, vm.Status.Message, "ConfigMap web is not this VM's")
 	status, _ := reconciled(vm)
 	require.Equal(t, metav1.ConditionFalse, status)
 	have, _ := get(w, "web", &corev1.ConfigMap{})
@@ -275,7 +277,7 @@ func TestNameTaken(t *testing.T) {
 	})
 	got, _ := get(w, "db", &appsv1.StatefulSet{})
 	require.Equal(t, int64(1), got.Generation)
-	require.Equal(t, v1.PhaseFailed, w.phase("db", v1.PhaseFailed, reasonNameTaken).Status.Phase)
+	require.Equal(t, v1.PhaseFailed, w.phase("db", v1.PhaseFailed, decide.ReasonNameTaken).Status.Phase)
 }
 
 // VMs that nobody can carry out don't keep others from running.
@@ -292,13 +294,13 @@ func TestBrokenVMs(t *testing.T) {
 	w.vm("greedy", func(vm *v1.VirtualMachine) {
 		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("-1")
 	})
-	refused := w.phase("refused", v1.PhaseFailed, reasonRefused)
+	refused := w.phase("refused", v1.PhaseFailed, decide.ReasonRefused)
 	require.Contains(t, refused.Status.Message, "spec.template.spec.affinity.nodeAffinity", "where it is wrong")
-	greedy := w.phase("greedy", v1.PhaseFailed, reasonRefused)
+	greedy := w.phase("greedy", v1.PhaseFailed, decide.ReasonRefused)
 	require.Contains(t, greedy.Status.Message, "spec.resources")
 	w.vm("good")
 	w.boot("good")
-	require.Contains(t, w.phase("wild", v1.PhasePending, reasonRetrying).Status.Message, "panic: hostile")
+	require.Contains(t, w.phase("wild", v1.PhasePending, decide.ReasonRetrying).Status.Message, "panic: hostile")
 	require.Contains(t, w.log.String(), "panic")
 	w.edit("refused", func(vm *v1.VirtualMachine) { vm.Spec.Affinity = nil })
 	w.boot("refused")

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/decide"
 	"vmop/manager/objects"
 )
 
@@ -23,8 +24,8 @@ func TestTemplateOfTheOriginal(t *testing.T) {
 	w.vm("same", from("Standard-VM-latest.ftl.yaml"))
 	w.boot("same")
 	w.vm("own", from("windows.ftl.yaml"))
-	vm := w.phase("own", v1.PhaseFailed, reasonTypeRefused)
-	require.Contains(t, vm.Status.Message, "spec.runnerTemplate.source: windows.ftl.yaml is a template of VM-Operator: name the VM type that takes its place in spec.vmType.source")
+	vm := w.phase("own", v1.PhaseFailed, decide.ReasonTypeRefused)
+	require.Contains(t, vm.Status.Message, "spec.runnerTemplate.source: windows.ftl.yaml is a template of VM-Operator: set spec.vmType.source to the VM type that replaces it")
 	w.edit("own", func(vm *v1.VirtualMachine) { vm.Spec.VMType.Source = "windows" })
 	w.boot("own")
 }
@@ -66,7 +67,7 @@ func TestFromTheOriginal(t *testing.T) {
 	}
 
 	w.manage(nil)
-	w.phase("web", v1.PhaseStopped, reasonStopped)
+	w.phase("web", v1.PhaseStopped, decide.ReasonStopped)
 	w.edit("web", running)
 	pod := w.boot("web")
 	var claims []string

@@ -83,7 +83,7 @@ func (w *world) say(vm string, pod *corev1.Pod, state string, outcome *v1.Outcom
 		CPUs:   2, RAM: "1Gi", VMType: "standard", UUID: "8c1b4d6e-0000-4000-8000-000000000001", ConsoleClient: "10.0.0.1",
 		PendingChanges: changes,
 	}
-	for _, name := range runnerConditions() {
+	for _, name := range v1.MachineConditions() {
 		status.Conditions = append(status.Conditions, metav1.Condition{Type: name, Status: alive, Reason: "Vm" + state, ObservedGeneration: 1, LastTransitionTime: metav1.Now()})
 	}
 	text, err := json.Marshal(map[string]any{
@@ -91,7 +91,7 @@ func (w *world) say(vm string, pod *corev1.Pod, state string, outcome *v1.Outcom
 	})
 	require.NoError(w.t, err)
 	object := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: vm, Namespace: w.Name}}
-	require.NoError(w.t, w.client.Status().Patch(w.t.Context(), object, client.RawPatch(apitypes.ApplyPatchType, text), runnerWriter, client.ForceOwnership))
+	require.NoError(w.t, w.client.Status().Patch(w.t.Context(), object, client.RawPatch(apitypes.ApplyPatchType, text), client.FieldOwner("vm-runner"), client.ForceOwnership))
 }
 
 // boot plays all until the guest of a VM runs.

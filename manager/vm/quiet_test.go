@@ -267,16 +267,12 @@ func TestNotReadyBeforeAllIsSeen(t *testing.T) {
 	})
 	vms, _ := w.start(config)
 	<-asked
-	for k, filled := range vms.mirror.tables() {
-		if k != claimKind.String() {
-			<-filled
-		}
-	}
+	require.Eventually(t, func() bool { return slices.Equal([]string{"PersistentVolumeClaim"}, vms.store.Unlisted()) }, patience, tick)
 	require.EqualError(t, vms.Ready(), "the list of each PersistentVolumeClaim is not there yet")
 	require.Nil(t, vms.Phases())
 	require.Empty(t, via.written())
 	close(held)
-	require.NoError(t, vms.mirror.await(t.Context()))
+	require.NoError(t, vms.store.Await(t.Context()))
 	require.NoError(t, vms.Ready())
 	w.boot("web")
 	require.Eventually(t, func() bool { return vms.Phases()[v1.PhaseRunning] == 1 }, patience, tick)

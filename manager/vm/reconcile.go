@@ -2,157 +2,167 @@ package vm
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
 	"fmt"
-	"io"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/apply"
+	"vmop/manager/decide"
+	"vmop/manager/objects"
+	"vmop/manager/store"
 )
 
-// reconciler looks after VMs.
+// reconciler reconciles VMs.
 type reconciler struct {
-	mirror     *mirror
-	client     writer
-	live       client.Reader // asks the API server
-	opts       Options
-	random     io.Reader
-	memories   memories
-	modules    modules
-	pace       pace
-	complaints [kinds]complaints
-	epoch      atomic.Int64 // counts the changes of the settings
+	store    *store.Store
+	writer   *apply.Writer
+	live     client.Reader // asks the API server
+	opts     Options
+	memories memories
+	modules  modules
+	warnings [objects.Kinds]warnings
+	epoch    atomic.Int64 // counts the changes of the settings
 }
 
-// writer changes objects, and their status. It can't read: what is known is in the
-// mirror.
-type writer interface {
-	client.Writer
-	client.StatusClient
-}
-
-func newReconciler(c writer, live client.Reader, opts Options) *reconciler {
+func newReconciler(to apply.Client, live client.Reader, opts Options) *reconciler {
 	return &reconciler{
-		mirror: newMirror(opts.Namespace, func() string { return opts.Settings().VMTypes }),
-		client: c, live: live, opts: opts, random: rand.Reader,
+		store:  store.New(opts.Namespace, func() string { return opts.Settings().VMTypes }),
+		writer: apply.NewWriter(to, live, opts.Instance, opts.rewriting),
+		live:   live, opts: opts,
 		memories: memories{all: map[types.NamespacedName]*memory{}},
 		modules:  modules{all: map[types.NamespacedName]moduleSet{}},
-		pace:     pace{rate: opts.rewriting},
 	}
 }
 
-// A step does one thing for a VM.
-type step func(context.Context, *visit) (outcome, error)
-
-// preparations are the steps that a VM needs before it can start. Where one isn't
-// done, a VM that runs goes on and one that doesn't is not started.
-func (c *reconciler) preparations() []step {
-	return []step{c.checkType, c.displaySecret, c.makeClaims, c.checkTrust, c.makeConfigMap}
-}
-
-// performances are the steps that carry out what was decided, once it stands.
-func (c *reconciler) performances() []step {
-	return []step{c.endOfGuest, c.patchPod, c.makeService}
-}
-
-// Reconcile looks at a VM and does what there is to do for it.
+// Reconcile does what there is to do for a VM.
 func (c *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	v, err := c.look(request.Name)
-	switch {
-	case err != nil:
-		return reconcile.Result{}, err
-	case v == nil:
-		c.memories.forget(request.NamespacedName)
-		return reconcile.Result{}, nil
-	case versionOf(v.vm) < v.memory.status:
-		return reconcile.Result{}, nil // what was written last is not in the cache yet, but will be
-	}
-	v.resting = v.atRest()
-	err = c.visit(ctx, v)
+	epoch := 1 + c.epoch.Load() // the settings of the snapshot are these, or newer
+	s, err := c.snapshot(request.Name)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	v.served()
+	if s == nil {
+		c.memories.forget(request.NamespacedName)
+		return reconcile.Result{}, nil
+	}
+	m := c.memories.of(s.VM)
+	if objects.VersionOf(s.VM) < m.writing.StatusVersion() {
+		return reconcile.Result{}, nil // the watch will bring what was written last
+	}
+	round := c.writer.Begin(s, &m.writing, epoch)
+	did := c.reconcile(ctx, s, m, round)
+	if did.Err != nil {
+		return reconcile.Result{}, did.Err
+	}
+	did.RetryAt(round.End())
 	result := reconcile.Result{}
-	if !v.again.IsZero() {
-		result.RequeueAfter = max(v.again.Sub(v.now), firstRetry)
+	if !did.Again.IsZero() {
+		result.RequeueAfter = max(did.Again.Sub(s.Now), firstRetry)
 	}
 	return result, nil
 }
 
-// visit takes the steps.
-func (c *reconciler) visit(ctx context.Context, v *visit) error {
-	if v.vm.DeletionTimestamp != nil {
-		return c.tell(ctx, v) // the garbage collector does the rest, or leaves it, as the user asked
+// reconcile takes the steps.
+func (c *reconciler) reconcile(ctx context.Context, s *decide.Snapshot, m *memory, round *apply.Round) (all decide.Report) {
+	if s.VM.DeletionTimestamp != nil { // the garbage collector does the rest, or leaves it, as the user asked
+		return c.publish(ctx, decide.Situation{Snapshot: s}, decide.Findings{}, nil, m, round)
 	}
-	hold := func(o outcome) {
-		if v.hold == nil {
-			v.hold = o
-		}
+	// What a VM needs before it can start: without it a VM that is running continues, and
+	// one that isn't is not started.
+	start := &steps{ctx: ctx, vm: s.VM}
+	verdict := step(start, decide.TypeUnknown(""), func() (decide.Verdict, decide.Report) { return c.checkType(ctx, s) })
+	secret := step(start, "", func() (string, decide.Report) { return round.DisplaySecret(ctx) })
+	claims := step(start, nil, func() ([]objects.Claim, decide.Report) { return decide.Claims(s) })
+	frozen := step(start, true, func() (bool, decide.Report) { return round.Claims(ctx, claims) })
+	trusted := step(start, false, func() (bool, decide.Report) { return decide.Trust(s, claims) })
+	config := step(start, 0, func() (uint64, decide.Report) { return round.ConfigMap(ctx, trusted) })
+
+	if written, err := round.FinalStatus(ctx); written || err != nil {
+		start.did.Append(decide.Report{Err: err})
+		return start.did // the VM is reconciled again with its new status
 	}
-	err := c.take(ctx, v, c.preparations(), hold)
-	said, spoken := c.lastWord(ctx, v)
-	if said || spoken != nil {
-		return errors.Join(err, spoken) // the VM comes again with its new status
+	had := s.VM.Status.Failures
+	situation := decide.Situation{Snapshot: s, Obstacle: start.did.Obstacle}
+	situation.Failures = decide.CountFailures(had, s.Pod, s.VM.Generation != s.VM.Status.ObservedGeneration, s.Now)
+	found := decide.Findings{Type: verdict, Problems: start.did.Problems}
+	if f := situation.Failures; f != nil && (had == nil || f.LastTime != had.LastTime) {
+		start.did.Append(c.publish(ctx, situation, found, claims, m, round)) // before the failure is gone with its pod
+		return start.did
 	}
-	before := v.vm.Status.Failures
-	v.failures = countFailures(before, v.pod, v.vm.Generation != v.vm.Status.ObservedGeneration, v.now)
-	if v.failures != nil && (before == nil || v.failures.LastTime != before.LastTime) {
-		return errors.Join(err, c.tell(ctx, v)) // else the failure is forgotten with its pod
+	decision := decide.Decide(situation)
+	from := apply.PodSource{Claims: claims, Secret: secret, Frozen: frozen || !trusted}
+	next := step(start, apply.NextPod{}, func() (apply.NextPod, decide.Report) { return round.StatefulSet(ctx, from, decision) })
+	if next.Replace != "" {
+		decision.Replace = next.Replace
 	}
-	v.decision = decide(v.situation)
-	v.lookAgain(v.decision.again)
-	return errors.Join(err,
-		c.take(ctx, v, []step{c.makeStatefulSet}, hold),
-		c.take(ctx, v, c.performances(), nil),
-		c.tell(ctx, v))
+
+	// What carries out the decision.
+	rest := &steps{ctx: ctx, vm: s.VM}
+	rest.take(func() decide.Report { return round.GuestEnd(ctx, decision) })
+	if decision.Replace == "" {
+		rest.take(func() decide.Report { return round.PatchPod(ctx, secret, config) })
+	}
+	rest.take(func() decide.Report { return round.Service(ctx) })
+
+	situation.Obstacle, found.Changes = start.did.Obstacle, next.Changes
+	found.Problems = slices.Concat(start.did.Problems, rest.did.Problems)
+	all.Append(start.did)
+	all.Append(rest.did)
+	all.RetryAt(decision.Again)
+	all.Append(c.publish(ctx, situation, found, claims, m, round))
+	return all
 }
 
-// take takes steps, all of them: what one can't do is no reason to leave out
-// another. Hold is told of what is not done.
-func (c *reconciler) take(ctx context.Context, v *visit, steps []step, hold func(outcome)) error {
-	var errs []error
-	for _, do := range steps {
-		o, err := survive(ctx, v, do)
-		errs = append(errs, err)
-		if o == nil && err != nil {
-			o = waiting{reason: reasonRetrying, message: readable(err.Error())}
-		}
-		if o == nil {
-			continue
-		}
-		v.note(o)
-		if hold != nil {
-			hold(o)
-		}
+// publish writes the VM's status.
+func (c *reconciler) publish(ctx context.Context, s decide.Situation, found decide.Findings, claims []objects.Claim,
+	m *memory, round *apply.Round,
+) (did decide.Report) {
+	if at := decide.AcknowledgeBy(s.Pod); s.Now.Before(at) {
+		did.RetryAt(at)
 	}
-	return errors.Join(errs...)
+	p := decide.PhaseOf(s)
+	e := explanation{c: c, Snapshot: s.Snapshot, claims: claims, memory: m}
+	e.explain(ctx, &p)
+	did.RetryAt(e.again)
+	did.Err = round.Status(ctx, s, found, p)
+	return did
 }
 
-// survive takes a step, and a panic in it for an error: what is wrong with one VM
-// shall be told, and is no reason for others to wait.
-func survive(ctx context.Context, v *visit, do step) (o outcome, err error) {
+// steps takes steps, and has their reports.
+type steps struct {
+	ctx context.Context
+	vm  *v1.VirtualMachine
+	did decide.Report
+}
+
+// take takes a step. A panic in it is an error: a fault with one VM is reported, and
+// keeps neither its other steps nor other VMs waiting.
+func (t *steps) take(do func() decide.Report) {
 	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("look after VM %s: panic: %v", v.vm.Name, r)
-			log.FromContext(ctx).Error(err, "panic", "stack", string(debug.Stack()))
+		if p := recover(); p != nil {
+			err := fmt.Errorf("reconcile VM %s: panic: %v", t.vm.Name, p)
+			log.FromContext(t.ctx).Error(err, "panic", "stack", string(debug.Stack()))
+			var did decide.Report
+			did.Stop(nil, err)
+			t.did.Append(did)
 		}
 	}()
-	return do(ctx, v)
+	t.did.Append(do())
 }
 
-// note remembers what is not done, for the status.
-func (v *visit) note(o outcome) {
-	switch o := o.(type) {
-	case waiting:
-		v.problems = append(v.problems, problem{o.reason, o.message})
-		v.lookAgain(o.until)
-	case stalled:
-		v.problems = append(v.problems, problem(o))
-	}
+// step takes a step with a result, which is otherwise if it panics.
+func step[T any](t *steps, otherwise T, do func() (T, decide.Report)) T {
+	result := otherwise
+	t.take(func() (did decide.Report) {
+		result, did = do()
+		return did
+	})
+	return result
 }

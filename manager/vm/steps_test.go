@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/decide"
 	"vmop/manager/objects"
 )
 
@@ -18,11 +19,11 @@ func TestFirstWord(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
 	made := w.vm("web", stopped)
-	vm := w.phase("web", v1.PhaseStopped, reasonStopped)
-	require.Len(t, vm.Status.Conditions, len(managerConditions())+len(runnerConditions()))
-	for _, name := range runnerConditions() {
+	vm := w.phase("web", v1.PhaseStopped, decide.ReasonStopped)
+	require.Len(t, vm.Status.Conditions, len(v1.ManagerConditions())+len(v1.MachineConditions()))
+	for _, name := range v1.MachineConditions() {
 		c := meta.FindStatusCondition(vm.Status.Conditions, name)
-		require.Equal(t, reasonNotStarted, c.Reason, name)
+		require.Equal(t, "NotStarted", c.Reason, name)
 		require.Equal(t, made.CreationTimestamp.UTC(), c.LastTransitionTime.UTC(), name)
 	}
 	for range 3 {
@@ -55,9 +56,9 @@ func TestLife(t *testing.T) {
 	require.Equal(t, vm.Generation, vm.Status.ObservedGeneration)
 
 	w.edit("web", stopped)
-	w.phase("web", v1.PhaseStopping, reasonStopRequested)
+	w.phase("web", v1.PhaseStopping, decide.ReasonStopRequested)
 	w.gone("web", first)
-	w.phase("web", v1.PhaseStopped, reasonStopped)
+	w.phase("web", v1.PhaseStopped, decide.ReasonStopped)
 	set, _ := get(w, "web", &appsv1.StatefulSet{})
 	require.Zero(t, *set.Spec.Replicas)
 

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/decide"
 	"vmop/manager/objects"
 )
 
@@ -22,7 +23,7 @@ func TestNotTrusted(t *testing.T) {
 		vm.Spec.VM.Accelerator, vm.Spec.Image = "", &v1.Image{Source: "evil.example/x"}
 	}
 	w.vm("new", privileged)
-	vm := w.phase("new", v1.PhaseFailed, reasonNotTrusted)
+	vm := w.phase("new", v1.PhaseFailed, decide.ReasonNotTrusted)
 	require.Contains(t, vm.Status.Message, "spec.image: evil.example/x is not a trusted image, and the VM's pod gets privileged for spec.vm.accelerator (auto)")
 	status, message := reconciled(vm)
 	require.Equal(t, metav1.ConditionFalse, status)
@@ -47,26 +48,13 @@ func TestNotTrusted(t *testing.T) {
 	require.Equal(t, configuration.Data, unchanged.Data)
 	require.NoError(t, w.client.Delete(t.Context(), first))
 	w.gone("old", first)
-	w.phase("old", v1.PhaseFailed, reasonNotTrusted)
+	w.phase("old", v1.PhaseFailed, decide.ReasonNotTrusted)
 	require.Eventually(t, func() bool { _, is := get(w, "old-0", &corev1.Pod{}); return !is }, patience, tick)
 	w.set(func(s *objects.Settings) { s.Trust.Images = []objects.ImagePattern{"evil.example/*"} })
 	last := w.pod("old")
 	require.True(t, *last.Spec.Containers[0].SecurityContext.Privileged)
 	require.Equal(t, "evil.example/x", last.Spec.Containers[0].Image)
 	require.Empty(t, last.Spec.SchedulingGates)
-}
-
-// A pod that was made in the moment before is not started, and makes way.
-func TestGatedPod(t *testing.T) {
-	t.Parallel()
-	s := situation{vm: &v1.VirtualMachine{}, pod: &corev1.Pod{}}
-	s.vm.Spec.VM.State = v1.Running
-	s.pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated}}
-	s.hold = stalled{reasonNotTrusted, ""}
-	require.Equal(t, decision{}, decide(s))
-	s.hold = nil
-	require.Equal(t, decision{replicas: 1}, decide(s), "and is replaced, for it is outdated")
-	require.True(t, stuck(s.pod))
 }
 
 // What an image that is not trusted may have left in a volume is remembered there,
@@ -85,11 +73,11 @@ func TestUntrustedVolume(t *testing.T) {
 	})
 	w.edit("web", stopped)
 	w.gone("web", w.podThatGoes("web"))
-	w.phase("web", v1.PhaseStopped, reasonStopped)
+	w.phase("web", v1.PhaseStopped, decide.ReasonStopped)
 	w.edit("web", func(vm *v1.VirtualMachine) {
 		vm.Spec.Image, vm.Spec.VM.Accelerator, vm.Spec.VM.State = nil, "kvm", v1.Running
 	})
-	vm := w.phase("web", v1.PhaseFailed, reasonNotTrusted)
+	vm := w.phase("web", v1.PhaseFailed, decide.ReasonNotTrusted)
 	require.Contains(t, vm.Status.Message, "the files in the volume of claim runner-data-web-0 are not trusted, because of the image evil.example/x")
 	claim, _ = get(w, claim.Name, claim)
 	delete(claim.Annotations, objects.AnnotationUntrusted)
@@ -127,7 +115,7 @@ func TestSomebodyElsesClaim(t *testing.T) {
 	eventually(w, "web", &appsv1.StatefulSet{}, "no pod starts with it", func(s *appsv1.StatefulSet) bool { return len(s.Spec.Template.Spec.SchedulingGates) > 0 })
 	require.NoError(t, w.client.Delete(t.Context(), pod))
 	w.gone("web", pod)
-	w.phase("web", v1.PhaseFailed, reasonClaim)
+	w.phase("web", v1.PhaseFailed, decide.ReasonClaim)
 	have, _ := get(w, theirs.Name, &corev1.PersistentVolumeClaim{})
 	require.Equal(t, theirs.ResourceVersion, have.ResourceVersion, "it is not touched")
 	have.Labels[objects.LabelName] = objects.AppName

@@ -1,0 +1,135 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"vmop/manager/decide"
+	"vmop/manager/objects"
+)
+
+// problemRetry is when a claim is checked again that can't be used: its change may go
+// unnoticed.
+const problemRetry = 2 * time.Minute
+
+// Claims creates the claims that are missing, grows those that are to be larger, and
+// reports those that somebody has deleted. frozen means that no pod must be started with
+// the claims as they are.
+func (r *Round) Claims(ctx context.Context, claims []objects.Claim) (frozen bool, did decide.Report) {
+	if err := r.markClaims(ctx, claims); err != nil {
+		did.Stop(decide.Refused(err), err)
+		return true, did
+	}
+	var first decide.Obstacle
+	for i := range claims {
+		unusable, o, err := r.ensureClaim(ctx, &claims[i], &did)
+		frozen = frozen || unusable
+		if err != nil {
+			did.Stop(o, err)
+			return frozen, did
+		}
+		if first == nil {
+			first = o
+		} else {
+			did.Note(o)
+		}
+	}
+	did.Stop(first, nil)
+	return frozen, did
+}
+
+// ensureClaim does what there is to do for one claim, and reports whether no pod must be
+// started with it.
+func (r *Round) ensureClaim(ctx context.Context, claim *objects.Claim, did *decide.Report) (unusable bool, o decide.Obstacle, err error) {
+	if p := claim.Problem; p != nil && p.Fatal {
+		did.RetryAt(r.Now.Add(problemRetry))
+		return true, decide.Stalled{Reason: decide.ReasonClaim, Message: p.String()}, nil
+	}
+	have, exists := r.Snapshot.Claims[claim.Name]
+	if exists {
+		r.memory.written.forget(writtenClaim(claim))
+	}
+	switch {
+	case exists && have.DeletionTimestamp != nil:
+		return false, r.claimTerminating(ctx, claim, have.UID), nil
+	case claim.Apply != nil:
+		switch lost, err := r.isMounted(ctx, claim); {
+		case err != nil:
+			return false, nil, err
+		case lost:
+			return false, r.claimLost(ctx, claim), nil
+		}
+		o, err = r.createClaim(ctx, claim)
+		return false, o, err
+	case claim.Stale:
+		if err := r.changeClaim(ctx, claim, have.ResourceVersion, did); err != nil {
+			return false, nil, err
+		}
+	}
+	if p := claim.Problem; p != nil {
+		did.Problem(decide.ReasonClaim, p.String())
+	}
+	o = keptObstacle(claim, did)
+	return o != nil, o, nil
+}
+
+// keptObstacle reports what a claim keeps, and returns what of it prevents a start.
+func keptObstacle(claim *objects.Claim, did *decide.Report) (o decide.Obstacle) {
+	for _, p := range claim.Kept {
+		if p.Fatal {
+			o = decide.Stalled{Reason: decide.ReasonClaim, Message: p.String()}
+		} else {
+			did.Problem(decide.ReasonClaim, p.String())
+		}
+	}
+	return o
+}
+
+func (r *Round) createClaim(ctx context.Context, claim *objects.Claim) (decide.Obstacle, error) {
+	what, purpose := writtenClaim(claim), decide.Purpose(claim)
+	hash := claim.Apply.Annotations[objects.AnnotationApplied]
+	if r.current(what, hash, nil) {
+		return nil, nil
+	}
+	object := &corev1.PersistentVolumeClaim{}
+	// Another VM may just have created it, as names of claims can be the same.
+	switch err := r.create(ctx, claim.Apply, object); {
+	case apierrors.IsAlreadyExists(err):
+		message := fmt.Sprintf("%s: the claim %s already exists, and is checked in a moment", purpose, claim.Name)
+		return decide.Waiting{Reason: decide.ReasonOldObject, Message: message, Until: r.Now.Add(time.Second)}, nil
+	case err != nil:
+		return decide.RefusedFor(purpose, err), fmt.Errorf("create %s for %s: %w", what, purpose, err)
+	}
+	r.memory.written.set(what, written{hash: hash, version: objects.VersionOf(object), at: r.Now})
+	if r.VM.Status.UUID != "" { // it has run before
+		r.event(ctx, decide.ClaimMade(claim, object.UID))
+	}
+	return nil, nil
+}
+
+// writtenClaim is the key of a claim among what was written.
+func writtenClaim(claim *objects.Claim) string { return objects.KindClaim.String() + " " + claim.Name }
+
+// markClaims marks claims whose files are not trusted, before a pod is created that could
+// leave such files there.
+func (r *Round) markClaims(ctx context.Context, claims []objects.Claim) error {
+	for i := range claims {
+		claim := &claims[i]
+		patch, err := claim.Mark()
+		if err != nil {
+			return err
+		}
+		if patch == nil {
+			continue
+		}
+		if _, err := r.patch(ctx, objects.KindClaim, claim.Name, types.MergePatchType, patch); err != nil {
+			return fmt.Errorf("mark PersistentVolumeClaim %s: %w", claim.Name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,28 @@
+package apply
+
+import (
+	"context"
+
+	"vmop/manager/decide"
+	"vmop/manager/objects"
+)
+
+// ConfigMap writes the runner's configuration, unless the VM's definition is not trusted,
+// and returns the version that was written; 0 if none was.
+func (r *Round) ConfigMap(ctx context.Context, trusted bool) (version uint64, did decide.Report) {
+	if !trusted {
+		return 0, did
+	}
+	for _, p := range objects.LoggingProblems(r.VM) {
+		did.Problem(decide.ReasonLogging, p.String())
+	}
+	configuration, err := objects.ConfigMap(r.VM, r.Settings)
+	if err != nil {
+		did.Stop(decide.Stalled{Reason: decide.ReasonRefused, Message: decide.Readable(err.Error())}, nil)
+		return 0, did
+	}
+	hash := configuration.Annotations[objects.AnnotationApplied]
+	version, o, err := r.ensure(ctx, objects.KindConfigMap, hash, configuration, r.Snapshot.ConfigMap)
+	did.Stop(o, err)
+	return version, did
+}

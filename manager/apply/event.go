@@ -1,0 +1,56 @@
+package apply
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/decide"
+	"vmop/manager/objects"
+)
+
+// LabelInitiator of an event says who caused it.
+const LabelInitiator = v1.GroupName + "/initiator"
+
+// event writes an event, if it hasn't been written before. That it could not be written
+// keeps nothing else from being done.
+func (r *Round) event(ctx context.Context, e decide.Event) {
+	object := &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: eventName(r.VM, e), Namespace: r.VM.Namespace,
+			Labels: map[string]string{objects.LabelInstance: r.VM.Name, LabelInitiator: e.Initiator},
+		},
+		EventTime:           metav1.NewMicroTime(r.Now),
+		ReportingController: v1.GroupName + "/vm-manager",
+		ReportingInstance:   cmp.Or(r.w.instance, objects.ManagerName),
+		Type:                corev1.EventTypeNormal,
+		Reason:              e.Reason, Action: e.Action,
+		Note: decide.Shorten(e.Note, longestNote),
+		Regarding: corev1.ObjectReference{
+			APIVersion: v1.GroupVersion().String(), Kind: "VirtualMachine",
+			Namespace: r.VM.Namespace, Name: r.VM.Name, UID: r.VM.UID, ResourceVersion: r.VM.ResourceVersion,
+		},
+	}
+	if e.Warning {
+		object.Type = corev1.EventTypeWarning
+	}
+	if err := r.w.client.Create(ctx, object, managerOwner); err != nil && !apierrors.IsAlreadyExists(err) {
+		log.FromContext(ctx).Error(err, "event not written", "reason", e.Reason, "note", object.Note)
+	}
+}
+
+// longestNote is a little less than the API server allows, in bytes.
+const longestNote = 1000
+
+func eventName(vm *v1.VirtualMachine, e decide.Event) string {
+	sum := sha256.Sum256([]byte(string(vm.UID) + "/" + e.Reason + "/" + e.Key))
+	return vm.Name + "." + hex.EncodeToString(sum[:8])
+}

@@ -1,0 +1,84 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"vmop/manager/decide"
+	"vmop/manager/objects"
+)
+
+// PatchPod passes on what can reach a running pod: labels and annotations of the VM, and
+// the versions of the files it mounts, which makes the kubelet update these at once.
+// secret is the name of the display secret, configVersion the version of the ConfigMap if
+// it was written in this round, else 0.
+func (r *Round) PatchPod(ctx context.Context, secret string, configVersion uint64) (did decide.Report) {
+	const what = "Pod"
+	if r.Pod == nil || decide.Terminating(r.Pod) {
+		return did
+	}
+	if last, _ := r.memory.written.of(what); objects.VersionOf(r.Pod) < last.version {
+		return did // the snapshot is older than the last patch
+	}
+	patch, err := objects.PodPatch(r.VM, &r.Pod.ObjectMeta, r.fileVersions(secret, configVersion))
+	if err != nil || patch == nil || !r.mayWrite() {
+		did.Stop(nil, err)
+		return did
+	}
+	pod := r.Pod.DeepCopy()
+	err = r.w.client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch), managerOwner)
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		did.Stop(decide.Refused(err), fmt.Errorf("patch pod %s: %w", r.Pod.Name, err))
+	default:
+		r.memory.written.set(what, written{version: objects.VersionOf(pod), at: r.Now})
+	}
+	return did
+}
+
+// fileVersions returns the versions of the mounted files that the pod's kubelet may not
+// know: those that have been written since the pod exists.
+func (r *Round) fileVersions(secret string, configVersion uint64) map[string]string {
+	versions := map[string]string{}
+	r.addFileVersion(versions, objects.AnnotationConfigVersion, r.Snapshot.ConfigMap)
+	if configVersion != 0 {
+		versions[objects.AnnotationConfigVersion] = strconv.FormatUint(configVersion, 10)
+	}
+	r.addFileVersion(versions, objects.AnnotationTypesVersion, r.Types)
+	for i := range r.Secrets {
+		if r.Secrets[i].Name == secret {
+			r.addFileVersion(versions, objects.AnnotationPasswordVersion, &r.Secrets[i])
+		}
+	}
+	return versions
+}
+
+func (r *Round) addFileVersion(versions map[string]string, annotation string, of *objects.Metadata) {
+	if of == nil {
+		return
+	}
+	known := r.Pod.Annotations[annotation]
+	if known != "" || writtenAfter(of, r.Pod.CreationTimestamp) {
+		versions[annotation] = of.ResourceVersion
+	}
+}
+
+// writtenAfter reports whether an object was written after a time. The API server counts
+// in seconds: what was written within the same one was most likely there before the pod;
+// if not, the kubelet finds it by itself within a minute.
+func writtenAfter(object *objects.Metadata, at metav1.Time) bool {
+	last := object.CreationTimestamp
+	for _, entry := range object.ManagedFields {
+		if entry.Time != nil && last.Before(entry.Time) {
+			last = *entry.Time
+		}
+	}
+	return at.Before(&last)
+}

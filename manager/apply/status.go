@@ -1,0 +1,134 @@
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/decide"
+	"vmop/manager/objects"
+)
+
+// fleetingTime is how long a phase that every VM passes through is not published.
+const fleetingTime = 2 * time.Second
+
+// staleRetry is when a VM is reconciled again whose snapshot was found to be out of date.
+const staleRetry = 100 * time.Millisecond
+
+// Status publishes the manager's part of the VM's status if it has changed, after the
+// events about the change.
+func (r *Round) Status(ctx context.Context, s decide.Situation, found decide.Findings, p decide.Phase) error {
+	status := decide.Status(s, found, p)
+	if decide.SameStatus(status, r.VM.Status) {
+		r.memory.fleeting = time.Time{}
+		return nil
+	}
+	if r.isFleeting(p) || p.Phase == r.VM.Status.Phase && !r.mayWrite() {
+		return nil
+	}
+	for _, e := range decide.Events(s, found, p) {
+		r.event(ctx, e)
+	}
+	var unless string // the VM has another version
+	if r.VM.Status.Runner == nil {
+		unless = r.VM.ResourceVersion // the runner may just have written the conditions that are the manager's until then
+	}
+	version, err := r.writeStatus(ctx, unless, complete{status, status.Reason, status.Message}, managerOwner)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return nil // there is another VM of that name, or none
+	case err != nil:
+		if decide.Refused(err) != nil { // it can't be said in the status
+			r.event(ctx, decide.StatusRefused(r.VM.Generation, decide.Readable(err.Error())))
+		}
+		return fmt.Errorf("write the status of VM %s: %w", r.VM.Name, err)
+	}
+	r.memory.status = version
+	return nil
+}
+
+// complete is the manager's part of a status including what is empty: new VMs have a
+// reason and a message from the definition of the resource, and would keep them.
+type complete struct {
+	v1.VirtualMachineStatus
+
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// isFleeting reports whether a phase is not to be published yet.
+func (r *Round) isFleeting(p decide.Phase) bool {
+	if !p.Fleeting || r.VM.DeletionTimestamp != nil {
+		r.memory.fleeting = time.Time{}
+		return false
+	}
+	if r.memory.fleeting.IsZero() {
+		r.memory.fleeting = r.Now
+	}
+	until := r.memory.fleeting.Add(fleetingTime)
+	if !r.Now.Before(until) {
+		return false
+	}
+	r.retryAt(until)
+	return true
+}
+
+// FinalStatus writes the runner's part of the status in place of a runner that can no
+// longer report how its machine has ended, and reports whether it did. The snapshot may be
+// out of date, and the status of a new runner must not be overwritten: the pod is read.
+func (r *Round) FinalStatus(ctx context.Context) (bool, error) {
+	if !r.NeedsFinalStatus(r.Pod) {
+		return false, nil
+	}
+	name, live := objects.PodName(r.VM.Name), &corev1.Pod{}
+	err := r.w.live.Get(ctx, r.key(name), live)
+	switch {
+	case apierrors.IsNotFound(err):
+		live = nil
+	case err != nil:
+		return false, fmt.Errorf("read pod %s: %w", name, err)
+	default:
+		live = decide.WithoutNode(live, r.Now)
+	}
+	if (live == nil) != (r.Pod == nil) || live != nil && live.UID != r.Pod.UID || !r.NeedsFinalStatus(live) {
+		r.retryAt(r.Now.Add(staleRetry))
+		return false, nil
+	}
+	version, err := r.writeStatus(ctx, r.VM.ResourceVersion, r.Snapshot.FinalStatus(live), runnerOwner)
+	if apierrors.IsConflict(err) { // the runner may have reported it itself, later than the snapshot
+		r.retryAt(r.Now.Add(staleRetry))
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("write the final status of VM %s: %w", r.VM.Name, err)
+	}
+	r.memory.status = version
+	return true, nil
+}
+
+// writeStatus applies a part of the VM's status, and returns the version that the VM has
+// then. With a version it is a conflict if the VM has another one.
+func (r *Round) writeStatus(ctx context.Context, version string, status any, owner client.FieldOwner) (uint64, error) {
+	vm := r.VM
+	text, err := json.Marshal(map[string]any{
+		"apiVersion": v1.GroupVersion().String(), "kind": "VirtualMachine",
+		"metadata": metav1.ObjectMeta{Name: vm.Name, Namespace: vm.Namespace, UID: vm.UID, ResourceVersion: version},
+		"status":   status,
+	})
+	if err != nil {
+		return 0, err
+	}
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(v1.GroupVersion().WithKind("VirtualMachine"))
+	object.Name, object.Namespace = vm.Name, vm.Namespace
+	err = r.w.client.Status().Patch(ctx, object, client.RawPatch(types.ApplyPatchType, text), owner, client.ForceOwnership)
+	return objects.VersionOf(object), err
+}

@@ -1,0 +1,67 @@
+package decide
+
+import (
+	"cmp"
+	"time"
+
+	v1 "vmop/api/v1"
+)
+
+// AnnotationCarriedOut of a VM is the uid of the pod whose guest has shut itself down,
+// and whose VM has been stopped for it. It is written together with spec.vm.state: if the
+// user sets the VM to Running before that pod is gone, its outcome no longer counts.
+const AnnotationCarriedOut = v1.GroupName + "/stopped-by-guest-in"
+
+// A Decision is what becomes of a VM and its pod.
+type Decision struct {
+	// Replicas of the stateful set: 1 if there is to be a pod.
+	Replicas int32
+	// Stop: the guest has shut itself down, and the VM stops with it.
+	Stop bool
+	// Replace says why the pod is to be deleted, so that its stateful set makes
+	// another one; "" if it is not.
+	Replace string
+	// Again is when to decide again if nothing changes; zero: never.
+	Again time.Time
+}
+
+// Decide returns whether there is to be a pod, and what becomes of one whose machine has
+// ended.
+func Decide(s Situation) Decision {
+	outcome := OutcomeIn(s.VM, s.Pod)
+	switch {
+	case !s.Wanted():
+		return Decision{}
+	case s.stopsWithGuest(outcome) && s.VM.Annotations[AnnotationCarriedOut] != string(s.Pod.UID):
+		return Decision{Replicas: 1, Stop: true}
+	case gated(s.Pod) && s.Obstacle != nil:
+		return Decision{}
+	}
+	at := nextAttempt(s.Failures, s.Now)
+	mayStart := s.Obstacle == nil && len(s.Strays) == 0 && !s.Now.Before(at)
+	if at.Before(s.Now) {
+		at = time.Time{}
+	}
+	switch {
+	case outcome != nil && !Terminating(s.Pod) && mayStart:
+		return Decision{Replicas: 1, Replace: cmp.Or(outcome.Message, outcome.Cause)}
+	case s.Pod != nil && outcome == nil && !Terminating(s.Pod), mayStart:
+		return Decision{Replicas: 1, Again: s.failuresForgottenAt()}
+	}
+	return Decision{Again: at}
+}
+
+// stopsWithGuest reports whether the guest has shut itself down, which means that the VM
+// stops. Its runner waits for the manager then.
+func (s Situation) stopsWithGuest(outcome *v1.Outcome) bool {
+	return outcome != nil && outcome.Cause == causeGuest && s.VM.Spec.GuestShutdownStops && !Terminating(s.Pod)
+}
+
+// failuresForgottenAt returns when the VM's failures are forgotten if it keeps running;
+// zero if it isn't running, or has none.
+func (s Situation) failuresForgottenAt() time.Time {
+	if s.Failures == nil || s.Failures.Count == 0 {
+		return time.Time{}
+	}
+	return stableAt(s.Pod)
+}

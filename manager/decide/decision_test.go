@@ -1,0 +1,96 @@
+package decide
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/objects"
+)
+
+// A VM that crashes for ever is started ever more seldom, but never less than every
+// 300 seconds, and forgets it all when it has run for long enough.
+func TestLongCrashLoop(t *testing.T) {
+	t.Parallel()
+	s := is()
+	now := noon
+	for i, want := range []time.Duration{10, 40, 90, 160, 250, 300, 300, 300, 300, 300, 300, 300} {
+		s.Now = now
+		with(terminatedWith(1, `{"cause":"crashed"}`))(&s)
+		s.Pod.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.NewTime(now)
+		s.Failures = CountFailures(s.VM.Status.Failures, s.Pod, false, now)
+		require.Equal(t, int32(i+1), s.Failures.Count)
+		s.VM.Status.Failures = s.Failures
+		next := now.Add(want * time.Second)
+		require.Equal(t, Decision{Again: next}, Decide(s))
+		p := PhaseOf(s)
+		require.Equal(t, v1.PhaseFailed, p.Phase)
+		require.Contains(t, p.Message, fmt.Sprintf("failed starts in a row: %d, next attempt at %s", i+1, next.Format(time.RFC3339)))
+		s.Now = next.Add(-time.Second)
+		require.Zero(t, Decide(s).Replicas)
+		s.Now = next
+		require.Equal(t, int32(1), Decide(s).Replicas)
+		now = next.Add(5 * time.Second) // it runs for a moment
+	}
+	with(runningSince(now))(&s)
+	s.Failures = CountFailures(s.VM.Status.Failures, s.Pod, false, now.Add(stableTime-time.Second))
+	require.Equal(t, int32(12), s.Failures.Count)
+	require.Nil(t, CountFailures(s.VM.Status.Failures, s.Pod, false, now.Add(stableTime)))
+}
+
+// A pod that was made in the moment before is not started, and makes way.
+func TestGatedPod(t *testing.T) {
+	t.Parallel()
+	s := Situation{Snapshot: &Snapshot{VM: &v1.VirtualMachine{}, Pod: &corev1.Pod{}}}
+	s.VM.Spec.VM.State = v1.Running
+	s.Pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated}}
+	s.Obstacle = Stalled{ReasonNotTrusted, ""}
+	require.Equal(t, Decision{}, Decide(s))
+	s.Obstacle = nil
+	require.Equal(t, Decision{Replicas: 1}, Decide(s), "and is replaced, for it is outdated")
+	require.True(t, Stuck(s.Pod))
+}
+
+func TestSettled(t *testing.T) {
+	t.Parallel()
+	told := func(s *Situation) { s.VM.Status.Phase = v1.PhaseRunning }
+	for name, tt := range map[string]struct {
+		s    Situation
+		want bool
+	}{
+		"runs":                   {is(told), true},
+		"is stopped":             {is(told, noPod, notWanted), true},
+		"is new":                 {is(), false},
+		"was edited":             {is(told, func(s *Situation) { s.VM.Generation++ }), false},
+		"shall start":            {is(told, noPod), false},
+		"shall stop":             {is(told, notWanted), false},
+		"its pod is deleted":     {is(told, going(noon)), false},
+		"its container is ended": {is(told, with(terminatedWith(1, ""))), false},
+	} {
+		require.Equal(t, tt.want, tt.s.Settled(), name)
+	}
+}
+
+// The scheduler doesn't know the VM's fields.
+func TestUnplaced(t *testing.T) {
+	t.Parallel()
+	vm := &v1.VirtualMachine{}
+	vm.Spec.NodeSelector = map[string]string{"disk": "ssd", "arch": "new"}
+	vm.Spec.Affinity = &corev1.Affinity{}
+	vm.Spec.VM.Accelerator = "tcg"
+	s := &Snapshot{VM: vm, Settings: objects.DefaultSettings()}
+	for said, want := range map[string]string{
+		"0/1 nodes are available: 1 Insufficient memory.":                                   "the pod requests cpu 500m, memory ",
+		"0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.":     "spec.nodeSelector requires the labels arch=new, disk=ssd; spec.affinity restricts the nodes",
+		"0/1 nodes are available: 1 node(s) had untolerated taint(s).":                      "spec.tolerations lists",
+		"0/1 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity.": "a volume of the VM is available on certain nodes only",
+	} {
+		require.Contains(t, Unplaced(s, said), want)
+	}
+	require.Empty(t, Unplaced(s, "0/1 nodes are available: 1 node(s) were unschedulable."))
+}

@@ -1,0 +1,59 @@
+package decide
+
+import (
+	"cmp"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+)
+
+// NeedsFinalStatus reports whether the runner in a pod, nil if there is none, can no
+// longer report that its machine has ended, and hasn't.
+func (s *Snapshot) NeedsFinalStatus(pod *corev1.Pod) bool {
+	runner := s.VM.Status.Runner
+	claimsToRun := runner != nil && runner.State != stateStopped
+	switch {
+	case pod == nil:
+		return claimsToRun
+	case overdue(pod, s.Now):
+		return claimsToRun
+	}
+	end := ended(pod)
+	return end != nil && !end.FinishedAt.IsZero() &&
+		(claimsToRun || runner == nil || runner.PodUID != pod.UID || runner.Outcome == nil)
+}
+
+// FinalStatus returns the runner's part of a VM's status as the runner in a pod, nil if
+// there is none, would have left it.
+func (s *Snapshot) FinalStatus(pod *corev1.Pod) v1.VirtualMachineStatus {
+	is := s.VM.Status
+	runner := v1.RunnerStatus{State: stateStopped, Reason: reasonVMStopped, Message: "the pod is gone"}
+	holds := metav1.ConditionFalse
+	if is.Runner != nil {
+		runner.PodName, runner.PodUID = is.Runner.PodName, is.Runner.PodUID
+	}
+	if pod != nil {
+		runner.PodName, runner.PodUID = pod.Name, pod.UID
+		if end := ended(pod); end != nil {
+			runner.Outcome = outcomeOf(end)
+			runner.Message = cmp.Or(runner.Outcome.Message, runner.Outcome.Cause)
+		} else {
+			runner.Reason, runner.Message, holds = ReasonNodeLost, silence(pod), metav1.ConditionUnknown
+		}
+	}
+	final := v1.VirtualMachineStatus{Runner: &runner, VMType: is.VMType, UUID: is.UUID, RAM: "0"}
+	for _, name := range v1.MachineConditions() {
+		have := meta.FindStatusCondition(is.Conditions, name)
+		if have == nil {
+			continue // it has never been set
+		}
+		final.Conditions = append(final.Conditions, withTransition(have, metav1.Condition{
+			Type: name, Status: holds, Reason: runner.Reason, Message: runner.Message,
+			ObservedGeneration: have.ObservedGeneration,
+		}, s.Now))
+	}
+	return final
+}

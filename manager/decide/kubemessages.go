@@ -1,0 +1,154 @@
+package decide
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"vmop/manager/objects"
+)
+
+// This file has all that the manager recognizes in texts that other programs write for
+// people. Kubernetes leaves no other way: the scheduler has one reason, Unschedulable,
+// for all that keeps a pod from a node; why the stateful set's controller could not create
+// a pod is in the note of an event only; the kubelet's reasons are open-ended; and etcd's
+// refusal of a large object arrives as an internal error. Texts change from one version to
+// another, so nothing but messages and reasons for people may depend on them: what is not
+// recognized is passed on as it is. Tests with a real API server, scheduler and kubelet
+// (manager/vm, test/e2e) notice when a text has changed.
+
+// unscheduledReason returns why a pod has no node, from the condition PodScheduled.
+func unscheduledReason(c *corev1.PodCondition) string {
+	contains := func(part string) bool { return strings.Contains(c.Message, part) }
+	switch {
+	case contains("persistentvolumeclaim ") && contains("not found"):
+		return ReasonMissingClaim
+	case contains("unbound immediate PersistentVolumeClaims"),
+		contains("didn't find available persistent volumes to bind"), contains("binding volumes"):
+		return ReasonClaimPending
+	case c.Reason == "":
+		return ReasonUnschedulable
+	}
+	return c.Reason
+}
+
+// Unplaced returns the fields of the VM for which no node is suitable, from the
+// scheduler's message; "" if there are none.
+func Unplaced(s *Snapshot, message string) string {
+	var all []string
+	if strings.Contains(message, "Insufficient") {
+		all = append(all, objects.Requests(s.VM, s.Settings))
+	}
+	if strings.Contains(message, "node affinity/selector") {
+		if selector := s.VM.Spec.NodeSelector; len(selector) > 0 {
+			var labels []string
+			for _, key := range slices.Sorted(maps.Keys(selector)) {
+				labels = append(labels, key+"="+selector[key])
+			}
+			all = append(all, "spec.nodeSelector requires the labels "+strings.Join(labels, ", "))
+		}
+		if s.VM.Spec.Affinity != nil {
+			all = append(all, "spec.affinity restricts the nodes")
+		}
+	}
+	if strings.Contains(message, "untolerated taint") {
+		all = append(all, "spec.tolerations lists the taints that the VM tolerates")
+	}
+	if strings.Contains(message, "PersistentVolume's node affinity") {
+		all = append(all, "a volume of the VM is available on certain nodes only (kubectl get pv)")
+	}
+	return strings.Join(all, "; ")
+}
+
+// PodRejected returns the phase of a VM whose pod could not be created, from the note of
+// the event that says so.
+func PodRejected(s *Snapshot, note string) (message string) {
+	if _, why, found := strings.Cut(note, " failed error: "); found { // before it: which controller and which pod
+		note = why
+	}
+	message = "the pod is rejected: " + note
+	if fields := rejectedFor(s, note); fields != "" {
+		message += "; " + fields
+	}
+	return message
+}
+
+// rejectedFor returns the fields of the VM for which its pod is rejected: by Pod Security,
+// for its priority, or by a quota or a limit range.
+func rejectedFor(s *Snapshot, note string) string {
+	contains := func(part string) bool { return strings.Contains(note, part) }
+	switch {
+	case contains("violates PodSecurity"):
+		var fields []string
+		for _, p := range objects.Privileges(s.VM, s.Settings) {
+			if !slices.Contains(fields, p.Reason) {
+				fields = append(fields, p.Reason)
+			}
+		}
+		return "it needs this for " + strings.Join(fields, ", ") + " (status.privileges); " +
+			"the namespace's label pod-security.kubernetes.io/enforce sets what is allowed"
+	case contains("PriorityClass"):
+		return "it is set by spec.priorityClassName"
+	case contains("quota"), contains("memory"), contains("cpu"):
+		return objects.Requests(s.VM, s.Settings)
+	}
+	return ""
+}
+
+// MissingClaim returns where a claim is defined that the scheduler misses; "" for a
+// disk's.
+func MissingClaim(s *Snapshot, message string) string {
+	if strings.Contains(message, fmt.Sprintf("%q", s.Settings.ImageRepository)) {
+		return "it holds CD images and kernels, and is created together with the namespace (imageRepository of the manager's configuration)"
+	}
+	return ""
+}
+
+// ImageSetting returns where the image is set that could not be pulled.
+func ImageSetting(s *Snapshot, message string) string {
+	if strings.Contains(message, s.Settings.Image) {
+		return "it is set by image.source of the manager's configuration, or VMOP_RUNNER_IMAGE of its Deployment"
+	}
+	return "it is set by spec.image"
+}
+
+// beingCreated reports whether a container waits for what every container waits for.
+func beingCreated(w *corev1.ContainerStateWaiting) bool {
+	return w.Reason == "ContainerCreating" || w.Reason == "PodInitializing"
+}
+
+// imageMissing reports whether a container waits for its image: ErrImagePull,
+// ImagePullBackOff, InvalidImageName and others.
+func imageMissing(w *corev1.ContainerStateWaiting) bool {
+	return strings.Contains(w.Reason, "Image") || w.Reason == "RegistryUnavailable"
+}
+
+// tooLarge reports whether an object has no room for what is written. What etcd refuses
+// is an internal error, in etcd's words.
+func tooLarge(err error) bool {
+	return apierrors.IsRequestEntityTooLargeError(err) ||
+		err != nil && strings.Contains(err.Error(), "etcdserver: request is too large")
+}
+
+// Refused returns what the user of a VM has to know of an error: that the API server
+// doesn't accept something as it is. Nil for errors that may pass.
+func Refused(err error) Obstacle {
+	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || tooLarge(err) {
+		return Stalled{ReasonRefused, Readable(err.Error())}
+	}
+	return nil
+}
+
+// RefusedFor is Refused, with the field of the VM that something is made from.
+func RefusedFor(field string, err error) Obstacle {
+	o, is := Refused(err).(Stalled)
+	if !is {
+		return nil
+	}
+	o.Message = field + ": " + o.Message
+	return o
+}

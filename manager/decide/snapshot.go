@@ -1,0 +1,56 @@
+package decide
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/objects"
+)
+
+// A Snapshot is what is known of a VM when a reconciliation begins. It is not changed
+// afterwards. Objects that don't exist are nil.
+type Snapshot struct {
+	VM       *v1.VirtualMachine
+	Now      time.Time
+	Settings objects.Settings
+	// Pod is the one that the VM's stateful set has made, as [WithoutNode] returns it.
+	Pod *corev1.Pod
+	// Strays are running pods that have the VM's label, and that its stateful set
+	// has not made.
+	Strays []*corev1.Pod
+
+	StatefulSet, ConfigMap, Service *objects.Metadata
+	// Types is the ConfigMap with the VM's custom types.
+	Types *objects.Metadata
+	// Secrets are the display secrets with the VM's label.
+	Secrets []objects.Metadata
+	// Claims are those that exist, by name.
+	Claims map[string]metav1.ObjectMeta
+}
+
+// A Situation is what a VM's future depends on.
+type Situation struct {
+	*Snapshot
+	// Obstacle keeps the VM from starting. A VM that is running continues.
+	Obstacle Obstacle
+	// Failures include that of the present pod.
+	Failures *v1.Failures
+}
+
+// Wanted reports whether the VM is to run, as its definition says.
+func (s *Snapshot) Wanted() bool { return s.VM.Spec.VM.State == v1.Running }
+
+// Settled reports whether the VM is as its user wants it, as far as the user can see:
+// then whatever is to be written has time.
+func (s *Snapshot) Settled() bool {
+	if s.VM.Generation != s.VM.Status.ObservedGeneration || s.VM.Status.Phase == "" || Terminating(s.Pod) {
+		return false
+	}
+	if s.Wanted() {
+		return running(s.Pod)
+	}
+	return s.Pod == nil
+}

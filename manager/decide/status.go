@@ -1,0 +1,168 @@
+package decide
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/objects"
+)
+
+// Findings are what the steps of a reconciliation have found that is in the VM's status.
+type Findings struct {
+	// Type is the condition VMTypeAccepted.
+	Type Verdict
+	// Changes need a new pod.
+	Changes []v1.PendingChange
+	// Problems are the condition Reconciled.
+	Problems []Problem
+}
+
+// reasonNotStarted is that of the machine's conditions of a VM that has never run.
+const reasonNotStarted = "NotStarted"
+
+// Status returns the manager's part of a VM's status.
+func Status(s Situation, found Findings, p Phase) v1.VirtualMachineStatus {
+	is := s.VM.Status
+	status := v1.VirtualMachineStatus{
+		ObservedGeneration: s.VM.Generation,
+		Phase:              p.Phase, Reason: p.Reason, Message: Shorten(p.Message, MaxMessage),
+		Failures: s.Failures,
+	}
+	if s.Pod != nil {
+		status.NodeName = s.Pod.Spec.NodeName
+	}
+	if s.VM.DeletionTimestamp != nil { // no step was taken
+		status.Privileges, status.Failures = is.Privileges, is.Failures
+		status.PendingChanges = changesOfPod(is.PendingChanges)
+		for _, name := range v1.ManagerConditions() {
+			if have := meta.FindStatusCondition(is.Conditions, name); have != nil {
+				status.Conditions = append(status.Conditions, *have)
+			}
+		}
+		return status
+	}
+	status.Privileges = objects.Privileges(s.VM, s.Settings)
+	status.PendingChanges = found.Changes
+	status.Conditions = append(managerConditions(s, found), s.firstConditions()...)
+	return status
+}
+
+// firstConditions are the machine's conditions of a VM that no runner has run yet. They
+// replace the defaults of the resource's definition, which have neither a time nor a
+// reason that says anything.
+func (s Situation) firstConditions() []metav1.Condition {
+	if s.VM.Status.Runner != nil {
+		return nil
+	}
+	var conditions []metav1.Condition
+	for _, name := range v1.MachineConditions() {
+		conditions = append(conditions, metav1.Condition{
+			Type: name, Status: metav1.ConditionFalse, Reason: reasonNotStarted, Message: "the VM has not been started yet",
+			ObservedGeneration: s.VM.Generation, LastTransitionTime: s.VM.CreationTimestamp,
+		})
+	}
+	return conditions
+}
+
+// managerConditions are the manager's part of the conditions.
+func managerConditions(s Situation, found Findings) []metav1.Condition {
+	all := map[string]Verdict{
+		v1.ConditionVMTypeAccepted:  found.Type,
+		v1.ConditionRestartRequired: restartRequired(s, found),
+		v1.ConditionReconciled:      reconciled(found.Problems),
+	}
+	var conditions []metav1.Condition
+	for _, name := range v1.ManagerConditions() {
+		verdict, have := all[name], meta.FindStatusCondition(s.VM.Status.Conditions, name)
+		conditions = append(conditions, withTransition(have, metav1.Condition{
+			Type: name, Status: verdict.Status, Reason: verdict.Reason, Message: verdict.Message,
+			ObservedGeneration: s.VM.Generation,
+		}, s.Now))
+	}
+	return conditions
+}
+
+// restartRequired is whether changes wait for a restart, those found by the manager and
+// those reported by the runner.
+func restartRequired(s Situation, found Findings) Verdict {
+	var paths []string
+	for _, change := range found.Changes {
+		paths = append(paths, change.Path)
+	}
+	for _, change := range s.VM.Status.PendingChanges {
+		if !objects.OfPod(change.Path) && !slices.Contains(paths, change.Path) {
+			paths = append(paths, change.Path)
+		}
+	}
+	switch {
+	case len(paths) == 0 && found.Type.Status == metav1.ConditionFalse && s.Pod != nil:
+		return Verdict{metav1.ConditionUnknown, found.Type.Reason, "it is not known what a restart would change, " +
+			"and the VM could not be started again: its type is not accepted (VMTypeAccepted)"}
+	case len(paths) == 0:
+		return Verdict{metav1.ConditionFalse, reasonNothingPending, ""}
+	}
+	slices.Sort(paths)
+	return Verdict{
+		metav1.ConditionTrue, reasonChangesPending,
+		Shorten("waiting for a restart: "+strings.Join(paths, ", "), MaxMessage),
+	}
+}
+
+// reconciled is whether the cluster holds what the definition asks for.
+func reconciled(problems []Problem) Verdict {
+	if len(problems) == 0 {
+		return Verdict{metav1.ConditionTrue, "Done", ""}
+	}
+	var messages []string
+	for _, p := range problems {
+		if !slices.Contains(messages, p.Message) { // two steps can meet the same fault
+			messages = append(messages, p.Message)
+		}
+	}
+	return Verdict{metav1.ConditionFalse, problems[0].Reason, Shorten(strings.Join(messages, "; "), MaxMessage)}
+}
+
+// changesOfPod are the manager's among pending changes.
+func changesOfPod(all []v1.PendingChange) []v1.PendingChange {
+	return slices.DeleteFunc(slices.Clone(all), func(c v1.PendingChange) bool { return !objects.OfPod(c.Path) })
+}
+
+// SameStatus reports whether the manager's part of a status is there already.
+func SameStatus(want, is v1.VirtualMachineStatus) bool {
+	if want.ObservedGeneration != is.ObservedGeneration || want.Phase != is.Phase ||
+		want.Reason != is.Reason || want.Message != is.Message || want.NodeName != is.NodeName ||
+		!equality.Semantic.DeepEqual(want.Failures, is.Failures) ||
+		!equality.Semantic.DeepEqual(want.Privileges, is.Privileges) ||
+		!equality.Semantic.DeepEqual(want.PendingChanges, changesOfPod(is.PendingChanges)) {
+		return false
+	}
+	for _, c := range want.Conditions {
+		have := meta.FindStatusCondition(is.Conditions, c.Type)
+		switch {
+		case have == nil:
+			return false
+		case c.Reason == reasonNotStarted: // the store has no reasons and messages of the machine's conditions
+			if have.Status != c.Status || !have.LastTransitionTime.Equal(&c.LastTransitionTime) {
+				return false
+			}
+		case !equality.Semantic.DeepEqual(c, *have):
+			return false
+		}
+	}
+	return true
+}
+
+// withTransition returns a condition with the time of its last transition.
+func withTransition(have *metav1.Condition, want metav1.Condition, now time.Time) metav1.Condition {
+	want.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
+	if have != nil && have.Status == want.Status {
+		want.LastTransitionTime = have.LastTransitionTime
+	}
+	return want
+}

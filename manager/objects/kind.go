@@ -1,0 +1,61 @@
+package objects
+
+import (
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Metadata is all that the manager keeps of a VM's objects other than its pod.
+type Metadata = metav1.PartialObjectMetadata
+
+// A Kind is one of those objects' kinds.
+type Kind int
+
+// The kinds, from 0 to Kinds-1.
+const (
+	KindSecret Kind = iota
+	KindClaim
+	KindConfigMap
+	KindStatefulSet
+	KindService
+	Kinds // how many there are
+)
+
+// Version returns the kind with its group and version.
+func (k Kind) Version() schema.GroupVersionKind {
+	names := [...]string{
+		KindSecret: "Secret", KindClaim: "PersistentVolumeClaim", KindConfigMap: "ConfigMap",
+		KindStatefulSet: "StatefulSet", KindService: "Service",
+	}
+	group := ""
+	if k == KindStatefulSet {
+		group = "apps"
+	}
+	return schema.GroupVersionKind{Group: group, Version: "v1", Kind: names[k]}
+}
+
+// String returns the kind's name.
+func (k Kind) String() string { return k.Version().Kind }
+
+// NewMetadata returns the metadata of an object of a kind: nothing but the kind.
+func NewMetadata(k Kind) *Metadata {
+	m := &Metadata{}
+	m.SetGroupVersionKind(k.Version())
+	return m
+}
+
+// PodName returns the name of the pod that the stateful set of a VM makes.
+func PodName(vm string) string { return vm + "-0" }
+
+// VersionOf returns an object's resourceVersion, a number that grows
+// (https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions);
+// 0 if it has none.
+func VersionOf(object metav1.Object) uint64 {
+	version, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return version
+}

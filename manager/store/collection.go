@@ -1,0 +1,269 @@
+package store
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"unique"
+
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"vmop/manager/objects"
+)
+
+// interned returns an equal string that shares its memory with all others like it.
+func interned(s string) string { return unique.Make(s).Value() }
+
+// A collection has the objects of a kind in the manager's namespace, each in as few
+// bytes as possible. It is the store of a Reflector.
+type collection[T client.Object] struct {
+	encoding[T]
+	by *compressor
+	// changed is called with what is new, has changed, or is gone.
+	changed func(name string, r record)
+
+	mu         sync.RWMutex // of what follows
+	records    map[string]record
+	irregulars map[string][]string // names of the irregular ones, by group
+	listed     chan struct{}       // closed after the first list
+	once       sync.Once
+}
+
+// record is an object in a collection.
+type record struct {
+	packed       string // without the version
+	group, state string
+	version      uint64
+}
+
+// entry is a record on its way into a collection.
+type entry struct {
+	name   string
+	record record
+}
+
+func newCollection[T client.Object](e encoding[T], by *compressor, changed func(string, record)) *collection[T] {
+	return &collection[T]{
+		encoding: e, by: by, changed: changed,
+		records: map[string]record{}, irregulars: map[string][]string{}, listed: make(chan struct{}),
+	}
+}
+
+// Transformer implements cache.TransformingStore: the objects of a streamed list are
+// packed as they arrive.
+func (c *collection[T]) Transformer() cache.TransformFunc {
+	return func(object any) (any, error) { return c.pack(object) }
+}
+
+// pack makes a record of an object, which is trimmed.
+func (c *collection[T]) pack(object any) (entry, error) {
+	if done, ok := object.(entry); ok {
+		return done, nil
+	}
+	o, ok := object.(T)
+	if !ok {
+		return entry{}, fmt.Errorf("store an object: unexpected type %T", object)
+	}
+	c.trim(o)
+	n := entry{name: o.GetName(), record: record{version: objects.VersionOf(o)}}
+	if c.group != nil {
+		n.record.group = within(n.name, c.group(o))
+	}
+	if c.state != nil {
+		n.record.state = interned(c.state(o))
+	}
+	o.SetResourceVersion("")
+	text, err := c.encode(o)
+	if err == nil {
+		n.record.packed, err = c.by.compress(text)
+	}
+	if err != nil {
+		return n, fmt.Errorf("store %s: %w", n.name, err)
+	}
+	return n, nil
+}
+
+// within returns a part of a text, in the memory of the text if the text contains it.
+func within(text, part string) string {
+	if at := strings.Index(text, part); at >= 0 {
+		return text[at : at+len(part)]
+	}
+	return part
+}
+
+// Add implements cache.ReflectorStore.
+func (c *collection[T]) Add(object any) error {
+	n, err := c.pack(object)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	was, had := c.records[n.name]
+	c.put(n)
+	c.mu.Unlock()
+	if !had || c.differs(was, n.record) {
+		c.report(n.name, was, n.record)
+	}
+	return nil
+}
+
+// Update implements cache.ReflectorStore.
+func (c *collection[T]) Update(object any) error { return c.Add(object) }
+
+// Delete implements cache.ReflectorStore.
+func (c *collection[T]) Delete(object any) error {
+	o, ok := object.(T)
+	if !ok {
+		return fmt.Errorf("remove an object from the store: unexpected type %T", object)
+	}
+	name := o.GetName()
+	c.mu.Lock()
+	was, had := c.records[name]
+	c.drop(name)
+	c.mu.Unlock()
+	if had {
+		c.changed(name, was)
+	}
+	return nil
+}
+
+// Replace implements cache.ReflectorStore: what is not in the list is gone.
+func (c *collection[T]) Replace(list []any, _ string) error {
+	all := make([]entry, 0, len(list))
+	for _, object := range list {
+		n, err := c.pack(object)
+		if err != nil {
+			return err
+		}
+		all = append(all, n)
+	}
+	c.mu.Lock()
+	before := c.records
+	c.records, c.irregulars = make(map[string]record, len(all)), map[string][]string{}
+	for _, n := range all {
+		c.put(n)
+	}
+	c.mu.Unlock()
+	for _, n := range all {
+		was, had := before[n.name]
+		delete(before, n.name)
+		if !had || c.differs(was, n.record) {
+			c.report(n.name, was, n.record)
+		}
+	}
+	for name, was := range before {
+		c.changed(name, was)
+	}
+	c.once.Do(func() { close(c.listed) })
+	return nil
+}
+
+// Resync implements cache.ReflectorStore.
+func (c *collection[T]) Resync() error { return nil }
+
+// put adds or replaces a record.
+func (c *collection[T]) put(n entry) {
+	c.drop(n.name)
+	c.records[n.name] = n.record
+	if c.irregular != nil && c.irregular(n.name, n.record.group) {
+		c.irregulars[n.record.group] = append(c.irregulars[n.record.group], n.name)
+	}
+}
+
+// drop removes a record, if there is one.
+func (c *collection[T]) drop(name string) {
+	r, had := c.records[name]
+	if !had {
+		return
+	}
+	delete(c.records, name)
+	if c.irregular == nil || !c.irregular(name, r.group) {
+		return
+	}
+	c.irregulars[r.group] = slices.DeleteFunc(c.irregulars[r.group], func(n string) bool { return n == name })
+	if len(c.irregulars[r.group]) == 0 {
+		delete(c.irregulars, r.group)
+	}
+}
+
+// differs reports whether a change of a record needs a reconciliation.
+func (c *collection[T]) differs(was, is record) bool {
+	return was.version != is.version && (!c.quiet || was.packed != is.packed)
+}
+
+// report passes on a change of a record, for both groups if it moved from one to another.
+func (c *collection[T]) report(name string, was, is record) {
+	if was.group != "" && was.group != is.group {
+		c.changed(name, was)
+	}
+	c.changed(name, is)
+}
+
+// get returns an object, as far as it is kept; nil if there is none.
+func (c *collection[T]) get(name string) (object T, err error) {
+	c.mu.RLock()
+	r, had := c.records[name]
+	c.mu.RUnlock()
+	if !had {
+		return object, nil
+	}
+	text, err := c.by.decompress(r.packed)
+	if err == nil {
+		object, err = c.decode(text)
+	}
+	if err != nil {
+		return object, fmt.Errorf("read %s from the store: %w", name, err)
+	}
+	object.SetResourceVersion(strconv.FormatUint(r.version, 10))
+	return object, nil
+}
+
+// has reports whether there is an object of that name.
+func (c *collection[T]) has(name string) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	_, had := c.records[name]
+	return had
+}
+
+// irregularNames returns the names of a group's irregular objects, sorted.
+func (c *collection[T]) irregularNames(group string) []string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.Sorted(slices.Values(c.irregulars[group]))
+}
+
+// groupNames returns the names of all objects in a group. It goes through all records.
+func (c *collection[T]) groupNames(group string) []string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	var names []string
+	for name, r := range c.records {
+		if r.group == group {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// names returns the names of all objects.
+func (c *collection[T]) names() []string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.Collect(maps.Keys(c.records))
+}
+
+// states counts objects by their state.
+func (c *collection[T]) states() map[string]int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	counts := map[string]int{}
+	for _, r := range c.records {
+		counts[r.state]++
+	}
+	return counts
+}

@@ -1,0 +1,109 @@
+package store
+
+import (
+	"bytes"
+	"compress/flate"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+)
+
+// A compressor compresses texts that resemble each other: DEFLATE (RFC 1951) with a
+// dictionary of what is in most of them. Compressing a VM takes 20 µs, decompressing 5.
+type compressor struct {
+	mu      sync.Mutex
+	to      *flate.Writer // it is large, so there is one
+	readers sync.Pool     // of io.ReadCloser
+}
+
+func newCompressor() *compressor {
+	to, err := flate.NewWriterDict(nil, flate.DefaultCompression, []byte(typical))
+	if err != nil {
+		panic(err) // only for a level that doesn't exist
+	}
+	return &compressor{to: to}
+}
+
+// compress returns the text compressed; equal texts are equal compressed.
+func (c *compressor) compress(text []byte) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var short strings.Builder
+	c.to.Reset(&short)
+	if _, err := c.to.Write(text); err != nil {
+		return "", fmt.Errorf("compress: %w", err)
+	}
+	if err := c.to.Close(); err != nil {
+		return "", fmt.Errorf("compress: %w", err)
+	}
+	return strings.Clone(short.String()), nil // in no more memory than it needs
+}
+
+// decompress is the inverse of compress.
+func (c *compressor) decompress(short string) ([]byte, error) {
+	from, pooled := c.readers.Get().(io.ReadCloser)
+	if !pooled {
+		from = flate.NewReaderDict(strings.NewReader(short), []byte(typical))
+	} else if err := from.(flate.Resetter).Reset(strings.NewReader(short), []byte(typical)); err != nil {
+		return nil, fmt.Errorf("decompress: %w", err)
+	}
+	defer c.readers.Put(from)
+	text := bytes.NewBuffer(make([]byte, 0, 8*len(short)))
+	if _, err := text.ReadFrom(from); err != nil {
+		return nil, fmt.Errorf("decompress: %w", err)
+	}
+	return text.Bytes(), nil
+}
+
+// typical is the dictionary: what most of the objects contain, which are metadata of
+// ConfigMaps and the like, pods, and VMs. Objects that contain something else only take
+// more memory. The most frequent comes last.
+const typical = `tolerations affinity nodeSelector topologySpreadConstraints claimName persistentVolumeReclaimPolicy ` +
+	`ssh_authorized_keys ssh-ed25519 ssh-rsa AAAAB3NzaC1yc2E AAAAC3NzaC1lZDI1NTE5AAAAI hostname metaData ` +
+	`networkConfig ` +
+	`vmrunner.jdrupes.org/dpVersion vmrunner.jdrupes.org/typesVersion vmoperator.jdrupes.org/storage ` +
+	`vmoperator.jdrupes.org/applied VirtualMachine ConfigMap PersistentVolumeClaim StatefulSet Secret Service ` +
+	`pod-template-hash controller-revision-hash statefulset.kubernetes.io/pod-name apps.kubernetes.io/pod-index ` +
+	`app.kubernetes.io/component display-secret app.kubernetes.io/managed-by vm-operator app.kubernetes.i` +
+	`o/instance ` +
+	`app.kubernetes.io/name vm-runner vmrunner.jdrupes.org/cmVersion vmoperator.jdrupes.org/taken ; ` +
+	`vmoperator.jdrupes.org/definition {"spec.image.pullPolicy":"IfNotPresent","spec.image.source":"vmop/` +
+	`runner:1.0.0",` +
+	`"spec.vm.display.secret":"-display-secret","spec.vm.powerdownTimeout":"90"} Pending Running runner U` +
+	`nknown Failed Succeeded ` +
+	`{"metadata":{"name":"","uid":"","generation":1,"creationTimestamp":"2026-01-01T00:00:00Z","labels":{` +
+	`"","annotations":{""}},` +
+	`"spec":{"vm":{"state":"Stopped","useTpm":true,"bootMenu":true,"firmware":"uefi","accelerator":"tcg",` +
+	`"cpuModel":"host","maximumCpus":4,"cpuTopology":{"sockets":1,"coresPerDie":2},` +
+	`"currentCpus":2,"maximumRam":"8Gi","currentRam":"4Gi","rtcBase":"utc","powerdownTimeout":90,` +
+	`"networks":[{"tap":{"bridge":"br0","driver":"virtio-net","mac":"52:54:00:"}},{"user":{}}],"disks":[{` +
+	`"volumeClaimTemplate":{"metadata":{"name":"system","annotations":{}},` +
+	`"spec":{"storageClassName":"","accessModes":["ReadWriteOnce"],"volumeMode":"Block","resources":{"req` +
+	`uests":{"storage":"40Gi"}}}},"bootindex":1},{"cdrom":{"image":"https://.iso"}}],` +
+	`"display":{"outputs":1,"spice":{"port":5900,"generateSecret":true,"streamingVideo":"","usbRedirects"` +
+	`:2}}},"vmType":{"source":"standard","update":true},"guestShutdownStops":true,` +
+	`"image":{"source":"","pullPolicy":"IfNotPresent"},"resources":{"requests":{"cpu":"1","memory":"2Gi"}` +
+	`,"limits":{}},"loadBalancerService":{"labels":{},"annotations":{}},` +
+	`"cloudInit":{"metaData":{"instance-id":"","local-hostname":""},"userData":{"users":[{"name":""}],"ss` +
+	`h_authorized_keys":["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI"]}}},` +
+	`"status":{"observedGeneration":1,"phase":"Running","reason":"Stopped","message":"spec.vm.state is St` +
+	`opped","nodeName":"node-1",` +
+	`"runner":{"podName":"-0","podUID":"-4","state":"Stopped","reason":"VmStopped","message":"","outcome"` +
+	`:{"cause":"asked","exitCode":0}},` +
+	`"runner":{"podName":"-0","podUID":"-4","state":"Booted"},"vmType":"standard","uuid":"","privileges":` +
+	`[{"privilege":"hostNetwork","field":"","reason":""}],` +
+	`"pendingChanges":[{"path":"spec.vm.","value":""}],"failures":{"count":1,"lastTime":"2026-01-01T00:00` +
+	`:00Z","last":{"cause":"","exitCode":1}},"conditions":[` +
+	condition1 + `Running` + condition2 + condition1 + `Booted` + condition2 + condition1 + `Ready` + condition2 +
+	condition1 + `VmopAgentConnected","status":"False` + condition3 + condition1 + `UserLoggedIn","status":"False` + condition3 +
+	condition1 + `ConsoleConnected","status":"False` + condition3 +
+	condition1 + `VMTypeAccepted` + condition2 + `Accepted","message":""},` +
+	condition1 + `RestartRequired","status":"False` + condition3 + `NothingPending","message":""},` +
+	condition1 + `Reconciled` + condition2 + `Done","message":""}]}}`
+
+const (
+	condition1 = `{"type":"`
+	condition2 = `","status":"True` + condition3
+	condition3 = `","observedGeneration":1,"lastTransitionTime":"2026-01-01T00:00:00Z","reason":"","message":""},`
+)

@@ -1,0 +1,85 @@
+package store
+
+import (
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/objects"
+)
+
+// encoding says how objects of a kind are kept.
+type encoding[T any] struct {
+	trim   func(T) // leaves out what no reconciliation reads
+	encode func(T) ([]byte, error)
+	decode func([]byte) (T, error)
+	// group is what objects are found by besides their name; state is what they are
+	// counted by. Nil: nothing.
+	group, state func(T) string
+	// irregular reports that the name of an object doesn't follow from its group,
+	// by which it must be found nevertheless. Nil: none is.
+	irregular func(name, group string) bool
+	// quiet means that a new version with the same content needs no reconciliation.
+	quiet bool
+}
+
+// vmEncoding is how VMs are kept: as JSON, found by the ConfigMap of their types.
+func vmEncoding(namespace string) encoding[*v1.VirtualMachine] {
+	return encoding[*v1.VirtualMachine]{
+		trim:   trimVM,
+		encode: func(vm *v1.VirtualMachine) ([]byte, error) { return json.Marshal(vm) },
+		decode: func(text []byte) (*v1.VirtualMachine, error) {
+			vm := &v1.VirtualMachine{}
+			err := json.Unmarshal(text, vm)
+			vm.Namespace = namespace
+			return vm, err
+		},
+		group:     func(vm *v1.VirtualMachine) string { return vm.Spec.VMType.ConfigMap },
+		irregular: func(_, configMap string) bool { return configMap != "" },
+		state:     func(vm *v1.VirtualMachine) string { return string(vm.Status.Phase) },
+	}
+}
+
+// podEncoding is how pods are kept, found by the VM that their label names.
+func podEncoding(namespace string) encoding[*corev1.Pod] {
+	return encoding[*corev1.Pod]{
+		trim:   trimPod,
+		encode: (*corev1.Pod).Marshal,
+		decode: func(text []byte) (*corev1.Pod, error) {
+			pod := &corev1.Pod{}
+			err := pod.Unmarshal(text)
+			pod.Namespace = namespace
+			return pod, err
+		},
+		group:     func(pod *corev1.Pod) string { return pod.Labels[objects.LabelInstance] },
+		irregular: func(name, vm string) bool { return name != objects.PodName(vm) },
+		quiet:     true,
+	}
+}
+
+// metadataEncoding is how the other objects are kept, of which only the metadata is
+// known.
+func metadataEncoding(k objects.Kind, namespace string) encoding[*objects.Metadata] {
+	e := encoding[*objects.Metadata]{
+		encode: (*objects.Metadata).Marshal,
+		decode: func(text []byte) (*objects.Metadata, error) {
+			m := objects.NewMetadata(k)
+			err := m.Unmarshal(text)
+			m.Namespace = namespace
+			return m, err
+		},
+	}
+	switch k {
+	case objects.KindSecret:
+		e.trim, e.group = trimSecret, instanceOf
+		e.irregular = func(name, vm string) bool { return name != objects.DisplaySecretOf(vm) }
+	case objects.KindClaim:
+		e.trim, e.group = trimClaim, instanceOf
+	default:
+		e.trim, e.quiet = trimOwned, k == objects.KindStatefulSet // its generation shows changes
+	}
+	return e
+}
+
+func instanceOf(m *objects.Metadata) string { return m.Labels[objects.LabelInstance] }

@@ -1,0 +1,228 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/objects"
+)
+
+// A Store has the objects of one namespace. It is filled by Follow, and is a source of
+// the controller, in whose queue it puts the VMs that a change concerns. Its methods may
+// be called by several goroutines.
+type Store struct {
+	namespace string
+	vms       *collection[*v1.VirtualMachine]
+	pods      *collection[*corev1.Pod]
+	others    [objects.Kinds]*collection[*objects.Metadata]
+	enqueuer  *enqueuer
+}
+
+// New returns a store that is empty. configured returns the name of the ConfigMap with
+// the types of VMs that name none.
+func New(namespace string, configured func() string) *Store {
+	s, by := &Store{namespace: namespace, enqueuer: &enqueuer{namespace: namespace}}, newCompressor()
+	s.vms = newCollection(vmEncoding(namespace), by, func(name string, _ record) { s.enqueuer.add(name) })
+	s.pods = newCollection(podEncoding(namespace), by, func(_ string, r record) { s.enqueue(r.group) })
+	for k := range objects.Kinds {
+		// The VM of that name owns it, or wants to, and it is in the way.
+		changed := func(name string, _ record) { s.enqueue(name) }
+		switch k {
+		case objects.KindSecret, objects.KindClaim:
+			changed = func(_ string, r record) { s.enqueue(r.group) }
+		case objects.KindConfigMap:
+			changed = func(name string, _ record) {
+				s.enqueue(name)
+				s.enqueue(s.usersOfTypes(name, configured())...)
+			}
+		}
+		s.others[k] = newCollection(metadataEncoding(k, namespace), by, changed)
+	}
+	return s
+}
+
+// VM returns a VM; nil if there is none of that name.
+func (s *Store) VM(name string) (*v1.VirtualMachine, error) { return s.vms.get(name) }
+
+// Pod returns the pod that the stateful set of a VM has made; nil if there is none.
+func (s *Store) Pod(vm string) (*corev1.Pod, error) {
+	pod, err := s.pods.get(objects.PodName(vm))
+	if err != nil || pod == nil || pod.Labels[objects.LabelInstance] != vm {
+		return nil, err
+	}
+	return pod, nil
+}
+
+// Strays returns the pods with the label of a VM that its stateful set has not made,
+// and that have not ended.
+func (s *Store) Strays(vm string) ([]*corev1.Pod, error) {
+	var strays []*corev1.Pod
+	for _, name := range s.pods.irregularNames(vm) {
+		pod, err := s.pods.get(name)
+		if err != nil {
+			return nil, err
+		}
+		if pod != nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+			strays = append(strays, pod)
+		}
+	}
+	return strays, nil
+}
+
+// Metadata returns the metadata of an object; nil if there is none.
+func (s *Store) Metadata(k objects.Kind, name string) (*objects.Metadata, error) {
+	return s.others[k].get(name)
+}
+
+// DisplaySecrets returns the metadata of the display secrets of a VM.
+func (s *Store) DisplaySecrets(vm string) ([]objects.Metadata, error) {
+	var found []objects.Metadata
+	secrets := s.others[objects.KindSecret]
+	for _, name := range append(secrets.irregularNames(vm), objects.DisplaySecretOf(vm)) {
+		secret, err := secrets.get(name)
+		if err != nil {
+			return nil, err
+		}
+		if secret != nil && instanceOf(secret) == vm {
+			found = append(found, *secret)
+		}
+	}
+	return found, nil
+}
+
+// Phases counts VMs by their phase.
+func (s *Store) Phases() map[v1.Phase]int {
+	counts := map[v1.Phase]int{}
+	for phase, count := range s.vms.states() {
+		counts[v1.Phase(phase)] = count
+	}
+	return counts
+}
+
+// Put stores an object as a watch does. It is for tests without an API server.
+func (s *Store) Put(object client.Object) error {
+	switch o := object.(type) {
+	case *v1.VirtualMachine:
+		return s.vms.Add(o)
+	case *corev1.Pod:
+		return s.pods.Add(o)
+	case *objects.Metadata:
+		for k, c := range s.others {
+			if objects.Kind(k).String() == o.Kind {
+				return c.Add(o)
+			}
+		}
+	}
+	return errors.New("store an object: there is no collection of its kind")
+}
+
+// enqueue enqueues VMs, if there are such.
+func (s *Store) enqueue(vms ...string) {
+	for _, vm := range vms {
+		if s.vms.has(vm) {
+			s.enqueuer.add(vm)
+		}
+	}
+}
+
+// usersOfTypes returns the VMs that use the VM types in a ConfigMap.
+func (s *Store) usersOfTypes(configMap, configured string) []string {
+	users := s.vms.irregularNames(configMap)
+	if configMap == configured {
+		users = append(users, s.vms.groupNames("")...)
+	}
+	return users
+}
+
+// Follow keeps the store as the API server is, until ctx is done.
+func (s *Store) Follow(ctx context.Context, from client.WithWatch) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	ours := labels.Set{objects.LabelName: objects.AppName}
+	follow(ctx, &running, from, s.namespace, s.vms, nil, &v1.VirtualMachine{},
+		func() client.ObjectList { return &v1.VirtualMachineList{} })
+	follow(ctx, &running, from, s.namespace, s.pods, ours, &corev1.Pod{},
+		func() client.ObjectList { return &corev1.PodList{} })
+	for k, c := range s.others {
+		k, selector := objects.Kind(k), labels.Set{}
+		if k == objects.KindSecret {
+			selector = labels.Merge(ours, labels.Set{objects.LabelComponent: objects.ComponentDisplaySecret})
+		}
+		follow(ctx, &running, from, s.namespace, c, selector, &objects.Metadata{}, func() client.ObjectList {
+			list := &metav1.PartialObjectMetadataList{}
+			list.SetGroupVersionKind(k.Version())
+			return list
+		})
+	}
+}
+
+// follow runs the Reflector of a collection in the background until ctx is done.
+func follow[T client.Object](ctx context.Context, running *sync.WaitGroup, from client.WithWatch, namespace string,
+	c *collection[T], selector labels.Set, example T, list func() client.ObjectList,
+) {
+	options := func(o metav1.ListOptions) *client.ListOptions {
+		return &client.ListOptions{
+			Namespace: namespace, LabelSelector: selector.AsSelector(), Limit: o.Limit, Continue: o.Continue, Raw: &o,
+		}
+	}
+	r := cache.NewReflectorWithOptions(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			all := list()
+			return all, from.List(ctx, all, options(o))
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return from.Watch(ctx, list(), options(o))
+		},
+	}, example, c, cache.ReflectorOptions{Name: "manager"})
+	running.Go(func() { r.RunWithContext(ctx) })
+}
+
+// collections returns channels that are closed when a kind has been listed. Nothing may
+// be done before: what has not been listed would be taken for missing.
+func (s *Store) collections() map[string]<-chan struct{} {
+	all := map[string]<-chan struct{}{"VirtualMachine": s.vms.listed, "Pod": s.pods.listed}
+	for k, c := range s.others {
+		all[objects.Kind(k).String()] = c.listed
+	}
+	return all
+}
+
+// Unlisted returns the kinds whose objects have not been listed yet, sorted.
+func (s *Store) Unlisted() []string {
+	var kinds []string
+	for kind, listed := range s.collections() {
+		select {
+		case <-listed:
+		default:
+			kinds = append(kinds, kind)
+		}
+	}
+	slices.Sort(kinds)
+	return kinds
+}
+
+// Await waits until the objects of all kinds have been listed.
+func (s *Store) Await(ctx context.Context) error {
+	all := s.collections()
+	for _, kind := range slices.Sorted(maps.Keys(all)) {
+		select {
+		case <-all[kind]:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the list of each %s: %w", kind, context.Cause(ctx))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+package store
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/objects"
+)
+
+// trimVM keeps of a VM its definition, and of its status what a reconciliation reads.
+// What the guest reports about itself is not read.
+func trimVM(vm *v1.VirtualMachine) {
+	vm.TypeMeta, vm.ManagedFields, vm.Namespace = metav1.TypeMeta{}, nil, ""
+	delete(vm.Annotations, corev1.LastAppliedConfigAnnotation)
+	s := &vm.Status
+	vm.Status = v1.VirtualMachineStatus{
+		ObservedGeneration: s.ObservedGeneration, Phase: s.Phase, Reason: s.Reason, Message: s.Message,
+		NodeName: s.NodeName, Runner: s.Runner, Failures: s.Failures, VMType: s.VMType, UUID: s.UUID,
+		PendingChanges: s.PendingChanges, Privileges: s.Privileges, Conditions: trimConditions(s.Conditions),
+	}
+}
+
+// trimConditions keeps the manager's conditions, and of the runner's those that the
+// manager sets when the runner no longer can, without reason and message.
+func trimConditions(all []metav1.Condition) []metav1.Condition {
+	managers, runners := v1.ManagerConditions(), v1.MachineConditions()
+	kept := make([]metav1.Condition, 0, len(managers)+len(runners))
+	for _, c := range all {
+		switch {
+		case slices.Contains(managers, c.Type):
+		case slices.Contains(runners, c.Type):
+			c.Reason, c.Message = "", ""
+		default:
+			continue
+		}
+		kept = append(kept, c)
+	}
+	return kept
+}
+
+// trimPod keeps of a pod where and how it is, and what it has of the VM's metadata.
+func trimPod(pod *corev1.Pod) {
+	kept := &corev1.Pod{ObjectMeta: pod.ObjectMeta}
+	kept.ManagedFields, kept.OwnerReferences, kept.GenerateName, kept.Namespace = nil, nil, "", ""
+	kept.Spec.NodeName = pod.Spec.NodeName
+	kept.Status = corev1.PodStatus{Phase: pod.Status.Phase, Reason: pod.Status.Reason, Message: pod.Status.Message}
+	for _, condition := range pod.Status.Conditions {
+		if explains(condition) {
+			kept.Status.Conditions = append(kept.Status.Conditions, condition)
+		}
+	}
+	for _, container := range pod.Status.ContainerStatuses {
+		kept.Status.ContainerStatuses = append(kept.Status.ContainerStatuses, corev1.ContainerStatus{
+			Name: container.Name, Ready: container.Ready, RestartCount: container.RestartCount,
+			State: container.State, LastTerminationState: container.LastTerminationState,
+		})
+	}
+	*pod = *kept
+}
+
+// explains reports whether a condition says why a VM doesn't run.
+func explains(c corev1.PodCondition) bool {
+	switch c.Type {
+	case corev1.PodScheduled, corev1.PodReady:
+		return c.Status != corev1.ConditionTrue
+	case corev1.DisruptionTarget:
+		return c.Status == corev1.ConditionTrue
+	}
+	return false
+}
+
+// trimOwned is for an object that a VM owns: its owner says which VM. The labels of one
+// without an owner are kept, since it may not be the manager's.
+func trimOwned(m *objects.Metadata) {
+	var labels []string
+	if metav1.GetControllerOfNoCopy(m) == nil {
+		labels = []string{objects.LabelInstance, objects.LabelManagedBy}
+	}
+	trimMetadata(m, labels, []string{objects.AnnotationApplied})
+}
+
+// trimClaim is for a claim, which has no owner.
+func trimClaim(m *objects.Metadata) {
+	trimMetadata(m, []string{objects.LabelName, objects.LabelInstance},
+		[]string{objects.AnnotationApplied, objects.AnnotationStorage, objects.AnnotationKept, objects.AnnotationUntrusted})
+}
+
+// trimSecret is for a display secret, which is found by its label.
+func trimSecret(m *objects.Metadata) { trimMetadata(m, []string{objects.LabelInstance}, nil) }
+
+// trimMetadata keeps the name, the owner and the version of an object, the time of its
+// last write, and the labels and annotations with the given keys.
+func trimMetadata(m *objects.Metadata, labels, annotations []string) {
+	m.TypeMeta = metav1.TypeMeta{}
+	kept := metav1.ObjectMeta{
+		Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation,
+		CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp,
+		Labels: entries(m.Labels, labels), Annotations: entries(m.Annotations, annotations),
+	}
+	if owner := metav1.GetControllerOfNoCopy(m); owner != nil {
+		kept.OwnerReferences = []metav1.OwnerReference{
+			{Kind: owner.Kind, Name: owner.Name, UID: owner.UID, Controller: owner.Controller},
+		}
+	}
+	if written := lastWrite(m.ManagedFields); written != nil && m.CreationTimestamp.Before(written) {
+		kept.ManagedFields = []metav1.ManagedFieldsEntry{{Time: written}}
+	}
+	m.ObjectMeta = kept
+}
+
+// entries returns the entries with the given keys; nil if there are none.
+func entries(all map[string]string, keys []string) map[string]string {
+	var kept map[string]string
+	for _, key := range keys {
+		if value, ok := all[key]; ok {
+			if kept == nil {
+				kept = map[string]string{}
+			}
+			kept[key] = value
+		}
+	}
+	return kept
+}
+
+// lastWrite returns when any part but the status was last written, nil if that is not
+// known.
+func lastWrite(fields []metav1.ManagedFieldsEntry) *metav1.Time {
+	var last *metav1.Time
+	for _, entry := range fields {
+		if entry.Subresource == "" && entry.Time != nil && (last == nil || last.Before(entry.Time)) {
+			last = entry.Time
+		}
+	}
+	return last
+}

@@ -1,0 +1,151 @@
+package vm
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/apply"
+	"vmop/manager/objects"
+	"vmop/manager/store"
+)
+
+// Options are what the controller needs besides a manager. Only Instance and Now can be
+// left out.
+type Options struct {
+	// Namespace whose VMs are controlled.
+	Namespace string
+	// Settings returns the present settings of the manager's configuration. It is
+	// called often, by several goroutines.
+	Settings func() objects.Settings
+	// Types checks VM types.
+	Types TypeChecker
+	// Changed receives when Settings returns something else: all VMs are reconciled.
+	Changed <-chan struct{}
+	// Instance is the name of this manager's process in events, such as its pod's.
+	Instance string
+	// Now is the clock. Nil: time.Now.
+	Now func() time.Time
+
+	rewriting apply.Rate // zero: unhurried
+}
+
+// A TypeChecker checks whether a VM type makes a machine of a VM.
+type TypeChecker interface {
+	// CheckType returns nil if the VM's type makes a launch plan of it, and a
+	// [TypeRefused] if it doesn't. Any other error means that this is not known: it
+	// is tried again. Modules are the custom types that the VM can use: the texts of
+	// Starlark modules by their file names. They must not be changed.
+	CheckType(ctx context.Context, vm *v1.VirtualMachine, modules map[string]string) error
+}
+
+// TypeRefused says why a VM type makes no machine of a VM.
+type TypeRefused struct {
+	// Message is Starlark's, or that of another check, for people.
+	Message string
+}
+
+func (r TypeRefused) Error() string { return r.Message }
+
+// concurrency is how many VMs are reconciled at the same time: enough for API servers that
+// are some milliseconds away.
+const concurrency = 8
+
+// Delays before something that failed is tried again. They are counted for each VM: the
+// usual limit for all together would make 5000 VMs wait for each other.
+const (
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = 2 * time.Minute
+)
+
+// Controller controls VMs.
+type Controller struct{ store *store.Store }
+
+// Add adds the controller to a manager, whose own cache is not used.
+func Add(mgr manager.Manager, opts Options) (*Controller, error) {
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.rewriting.Interval == 0 {
+		opts.rewriting = apply.Unhurried()
+	}
+	c := newReconciler(mgr.GetClient(), mgr.GetAPIReader(), opts)
+	watching, err := client.NewWithWatch(mgr.GetConfig(), client.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("VM controller: %w", err)
+	}
+	ctl, err := controller.New("vm", mgr, controller.Options{
+		Reconciler:              c,
+		MaxConcurrentReconciles: concurrency,
+		RecoverPanic:            new(true), // a fault with one VM keeps no others waiting
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("VM controller: %w", err)
+	}
+	for _, s := range []source.Source{c.store, source.Func(c.watchSettings)} {
+		if err := ctl.Watch(s); err != nil {
+			return nil, fmt.Errorf("VM controller: %w", err)
+		}
+	}
+	follow := func(ctx context.Context) { c.store.Follow(ctx, watching) }
+	if err := mgr.Add(always(follow)); err != nil {
+		return nil, fmt.Errorf("VM controller: %w", err)
+	}
+	return &Controller{c.store}, nil
+}
+
+// always runs whether this manager leads or stands by.
+type always func(ctx context.Context)
+
+// Start implements manager.Runnable.
+func (run always) Start(ctx context.Context) error {
+	run(ctx)
+	return nil
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (always) NeedLeaderElection() bool { return false }
+
+// Ready returns nil when everything in the namespace that concerns VMs has been listed, so
+// that VMs are reconciled, or are as soon as this manager leads.
+func (c *Controller) Ready() error {
+	if kinds := c.store.Unlisted(); len(kinds) > 0 {
+		return fmt.Errorf("the list of each %s is not there yet", kinds[0])
+	}
+	return nil
+}
+
+// Phases counts VMs by their phase. Nil: they are not known yet.
+func (c *Controller) Phases() map[v1.Phase]int {
+	if len(c.store.Unlisted()) > 0 {
+		return nil
+	}
+	return c.store.Phases()
+}
+
+// watchSettings reconciles all VMs when the manager's configuration has changed.
+func (c *reconciler) watchSettings(ctx context.Context, _ store.Queue) error {
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-c.opts.Changed:
+			}
+			c.epoch.Add(1)
+			c.store.EnqueueAll()
+		}
+	}()
+	return nil
+}

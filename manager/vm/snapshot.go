@@ -1,0 +1,63 @@
+package vm
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"vmop/manager/decide"
+	"vmop/manager/objects"
+)
+
+// snapshot returns what is known of a VM; nil if there is none of that name.
+func (c *reconciler) snapshot(name string) (*decide.Snapshot, error) {
+	vm, err := c.store.VM(name)
+	if vm == nil || err != nil {
+		return nil, err
+	}
+	s := &decide.Snapshot{VM: vm, Settings: c.opts.Settings(), Now: c.opts.Now()}
+	for _, get := range []struct {
+		kind objects.Kind
+		name string
+		into **objects.Metadata
+	}{
+		{objects.KindStatefulSet, vm.Name, &s.StatefulSet},
+		{objects.KindConfigMap, vm.Name, &s.ConfigMap},
+		{objects.KindService, vm.Name, &s.Service},
+		{objects.KindConfigMap, objects.TypesConfigMap(vm, s.Settings), &s.Types},
+	} {
+		if *get.into, err = c.store.Metadata(get.kind, get.name); err != nil {
+			return nil, err
+		}
+	}
+	if s.Claims, err = c.claims(objects.ClaimNames(vm)); err != nil {
+		return nil, err
+	}
+	if s.Secrets, err = c.store.DisplaySecrets(vm.Name); err != nil {
+		return nil, err
+	}
+	if s.Strays, err = c.store.Strays(vm.Name); err != nil {
+		return nil, err
+	}
+	pod, err := c.store.Pod(vm.Name)
+	if err != nil {
+		return nil, err
+	}
+	if pod != nil {
+		s.Pod = decide.WithoutNode(pod, s.Now)
+	}
+	return s, nil
+}
+
+// claims returns those that exist of the claims with the given names.
+func (c *reconciler) claims(names []string) (map[string]metav1.ObjectMeta, error) {
+	existing := map[string]metav1.ObjectMeta{}
+	for _, name := range names {
+		claim, err := c.store.Metadata(objects.KindClaim, name)
+		if err != nil {
+			return nil, err
+		}
+		if claim != nil {
+			existing[name] = claim.ObjectMeta
+		}
+	}
+	return existing, nil
+}
