@@ -14,26 +14,27 @@ import (
 // namespaceFile is where a pod finds the name of its namespace.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// ErrNoNamespace tells that nothing says which namespace is to be managed.
-var ErrNoNamespace = errors.New(`which namespace shall be managed? In a pod it is the pod's; elsewhere the configuration (-c FILE) must say so:
+// ErrNoNamespace means that the namespace to manage is not known.
+var ErrNoNamespace = errors.New(`no namespace to manage: in a pod it is the pod's, elsewhere set it in the configuration (-c FILE):
   "/Manager":
     "/Controller":
       namespace: vmop-dev`)
 
-// ErrNoServer tells that nothing says where the API server is.
-var ErrNoServer = errors.New("where is the API server? This is no pod, and there is no kubeconfig: --kubeconfig FILE or KUBECONFIG says which")
+// ErrNoServer means that the address of the API server is not known.
+var ErrNoServer = errors.New("no API server: this is not a pod, and there is no kubeconfig; " +
+	"name one with --kubeconfig FILE or KUBECONFIG")
 
-// Connection says where the API server is, and as whom it is called.
+// Connection is the address of the API server, and the credentials for it.
 type Connection struct {
 	// Config is for clients.
 	Config *rest.Config
-	// InCluster is true in a pod that was told nothing else.
+	// InCluster: the connection is that of the pod.
 	InCluster bool
 }
 
 // Connect finds the API server: that of a kubeconfig, if a file or a context of it is
-// named or $KUBECONFIG is set; else that of the pod; else that of the user's
-// kubeconfig. It doesn't talk to it. Either argument may be "".
+// named or $KUBECONFIG is set; else that of the pod; else that of the user's kubeconfig.
+// It doesn't connect yet. Either argument may be "".
 func Connect(kubeconfig, context string) (Connection, error) {
 	if kubeconfig == "" && context == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
 		config, err := rest.InClusterConfig()
@@ -46,7 +47,8 @@ func Connect(kubeconfig, context string) (Connection, error) {
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: context}
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err):
 		return Connection{}, ErrNoServer

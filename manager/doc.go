@@ -1,13 +1,13 @@
-// Package manager is the program that makes VirtualMachines of one namespace run: it
-// reads its configuration, connects to the API server, becomes the leader among its
-// like, and has package manager/vm do the work.
+// Package manager is the program that runs the VirtualMachines of one namespace: it reads
+// its configuration, connects to the API server, and becomes the leader. Package manager/vm
+// is its controller.
 //
 // # Configuration
 //
-// The file is the original's: YAML with the section "/Manager" and those inside, see
+// The file has VM-Operator's form: YAML with the section "/Manager" and those inside, see
 // [Parse]. It is optional, strict, and read again whenever it changes; a new file with
-// faults changes nothing but the log and a metric. Beside it, logging.properties says
-// what is logged.
+// faults has no effect but on the log and a metric. The file logging.properties in the same
+// directory has the levels of the log.
 //
 // # Scope
 //

@@ -14,19 +14,19 @@ import (
 	"vmop/yamlfile"
 )
 
-// live is the configuration that holds now. It follows the files: a good one takes
-// the place of the last, a faulty one is told about and changes nothing.
+// live is the configuration in force. It follows the files: one without faults replaces
+// the last one, one with faults is logged and changes nothing.
 type live struct {
 	opts         Options
 	log          *slog.Logger
 	source       source
-	lastErr      string        // what the log was told last
-	lastWarnings []string      // likewise, of logging.properties
+	lastErr      string        // what was logged last
+	lastWarnings []string      // the same, of logging.properties
 	changed      chan struct{} // settings returns something else
 
 	current    atomic.Pointer[objects.Settings]
-	generation atomic.Int64 // how many configurations were good
-	faulty     atomic.Bool  // the files say something else than what holds
+	generation atomic.Int64 // how many configurations were in force
+	faulty     atomic.Bool  // the files are not what is in force
 }
 
 // newLive reads the files for the first time.
@@ -39,22 +39,22 @@ func newLive(opts Options, log *slog.Logger) (*live, error) {
 		return nil, err
 	}
 	_, warnings, err := l.source.reload()
-	noteWarnings(log, warnings)
+	logWarnings(log, warnings)
 	if err != nil {
 		return nil, err
 	}
 	if !l.source.read {
-		log.Info("there is no configuration, the defaults hold", "config", opts.ConfigFile)
+		log.Info("no configuration file, using the defaults", "config", opts.ConfigFile)
 	}
-	l.take()
+	l.enforce()
 	return l, nil
 }
 
-// settings returns those that hold now.
+// settings returns those in force.
 func (l *live) settings() objects.Settings { return *l.current.Load() }
 
-// take makes what was read hold.
-func (l *live) take() {
+// enforce puts in force what was read.
+func (l *live) enforce() {
 	s := l.source.current.Settings
 	s.Version = l.opts.Version
 	if s.Image == "" {
@@ -63,7 +63,7 @@ func (l *live) take() {
 	l.current.Store(&s)
 	l.generation.Add(1)
 	for _, path := range l.source.current.Unused {
-		l.log.Debug("this part of the configuration is for the web GUI, which is not there yet", "path", path)
+		l.log.Debug("this part of the configuration is for the web GUI, which does not exist yet", "path", path)
 	}
 }
 
@@ -95,7 +95,7 @@ func (l *live) follow(ctx context.Context) error {
 		}
 		// Both, and the levels first: a ConfigMap brings both at once.
 		if err := l.readLevels(); err != nil {
-			l.log.Error("the levels of the log stay as they are", "err", err)
+			l.log.Error("the levels of the log stay unchanged", "err", err)
 		}
 		l.reload()
 	}
@@ -107,9 +107,9 @@ func (l *live) reload() {
 	changed, warnings, err := l.source.reload()
 	l.faulty.Store(err != nil)
 	if err != nil {
-		if said := err.Error(); said != l.lastErr {
-			l.lastErr = said
-			l.refuse(err)
+		if text := err.Error(); text != l.lastErr {
+			l.lastErr = text
+			l.logFaults(err)
 		}
 		return
 	}
@@ -117,22 +117,22 @@ func (l *live) reload() {
 	if !changed {
 		return
 	}
-	noteWarnings(l.log, warnings)
-	l.take()
+	logWarnings(l.log, warnings)
+	l.enforce()
 	after := l.source.current
 	if after.Namespace != before.Namespace {
-		l.log.Warn("another namespace is managed after a restart only", "namespace", after.Namespace)
+		l.log.Warn("the namespace changes only with a restart", "namespace", after.Namespace)
 	}
-	l.log.Info("the new configuration holds", "config", l.opts.ConfigFile, "generation", l.generation.Load())
+	l.log.Info("the new configuration is in force", "config", l.opts.ConfigFile, "generation", l.generation.Load())
 	select {
 	case l.changed <- struct{}{}:
-	default: // it will be seen
+	default: // the last change has not been received yet
 	}
 }
 
-// refuse says why a new configuration does not hold, fault by fault.
-func (l *live) refuse(err error) {
-	const message = "the new configuration is not taken, the last good one holds"
+// logFaults logs why a new configuration is not in force, fault by fault.
+func (l *live) logFaults(err error) {
+	const message = "the new configuration is rejected, the previous one stays in force"
 	var faults yamlfile.Faults
 	if !errors.As(err, &faults) {
 		l.log.Error(message, "err", err)

@@ -14,21 +14,20 @@ import (
 	"vmop/yamlfile"
 )
 
-// Levels are what is logged; each can change at any time.
+// Levels are the levels of the log; each can change at any time.
 type Levels struct {
-	// Manager is for what the manager says itself, Libraries for what the
-	// libraries say that talk to Kubernetes: much that concerns nobody, so there
-	// it is warnings that are logged if nothing else is said.
+	// Manager is the level of the manager's own log, Libraries that of the Kubernetes
+	// libraries, which log much of little interest: by default, only warnings.
 	Manager, Libraries slog.LevelVar
-	// Fixed keeps the levels as they are, whatever logging.properties says.
+	// Fixed keeps the levels as they are, without regard to logging.properties.
 	Fixed bool
 }
 
-// setting is what a file says about levels; nil leaves one as it was at first.
+// setting is what a file says about levels; nil is the default.
 type setting struct{ manager, libraries *slog.Level }
 
-// read applies the file beside a configuration. Warnings are what of it has no
-// effect.
+// read applies logging.properties in the directory of a configuration. Warnings are about
+// what has no effect.
 func (l *Levels) read(beside string) (warnings []string, err error) {
 	file := filepath.Join(filepath.Dir(beside), logging.File)
 	text, err := os.ReadFile(file)
@@ -51,22 +50,24 @@ func or[T any](value *T, otherwise T) T {
 	return *value
 }
 
-// Loggers of the original that have something here that corresponds.
+// Loggers of VM-Operator that have an equivalent here.
 const (
 	rootLogger    = ""
 	managerLogger = "org.jdrupes.vmoperator.manager"
 	clientLogger  = "io.kubernetes"
 )
 
-// parseLogging reads levels; the more special logger wins. Warnings have file and
-// line.
+// parseLogging reads levels; the more specific logger wins. Warnings have file and line.
 func parseLogging(file, text string) (setting, []string) {
 	levels, warnings := logging.Parse(file, text, managerLogger, logging.Operator, clientLogger)
-	return setting{manager: levels.Of(managerLogger, logging.Operator, rootLogger), libraries: levels.Of(clientLogger, rootLogger)}, warnings
+	return setting{
+		manager:   levels.Of(managerLogger, logging.Operator, rootLogger),
+		libraries: levels.Of(clientLogger, rootLogger),
+	}, warnings
 }
 
-// checkRunnersLevels looks at the levels that runners shall have. Loggers that they
-// don't have are warned of, as a file of the original may name them.
+// checkRunnersLevels checks the levels for runners. Loggers that runners don't have cause a
+// warning only, as files of VM-Operator name them.
 func checkRunnersLevels(document *yamlfile.Document, text string, faults *faults) (warnings []yamlfile.Warning) {
 	const path = reconcilerPath + ".loggingProperties"
 	for _, problem := range logging.Check(text, logging.Runner, logging.Operator) {
@@ -80,7 +81,7 @@ func checkRunnersLevels(document *yamlfile.Document, text string, faults *faults
 	return warnings
 }
 
-// leveled lets pass what is of a level, which can change.
+// leveled is a handler with a level, which can change.
 type leveled struct {
 	slog.Handler
 	level slog.Leveler
@@ -101,11 +102,11 @@ func (h leveled) WithGroup(name string) slog.Handler {
 	return leveled{h.Handler.WithGroup(name), h.level}
 }
 
-// quiet leaves out what the libraries say when they have been told to stop: that the
-// manager doesn't lead any more, and what was given up in that moment.
+// quiet drops what the libraries log after a stop was requested: that the manager is no
+// longer the leader, and what was cancelled by it.
 type quiet struct {
 	slog.Handler
-	told func() error // nil until then
+	stopped func() error // nil until then
 }
 
 // Handle implements slog.Handler.
@@ -113,7 +114,7 @@ func (h quiet) Handle(ctx context.Context, r slog.Record) error {
 	idle := r.Message == "error received after stop sequence was engaged"
 	r.Attrs(func(a slog.Attr) bool {
 		err, is := a.Value.Any().(error)
-		idle = idle || is && h.told() != nil && errors.Is(err, context.Canceled)
+		idle = idle || is && h.stopped() != nil && errors.Is(err, context.Canceled)
 		return !idle
 	})
 	if idle {
@@ -124,24 +125,24 @@ func (h quiet) Handle(ctx context.Context, r slog.Record) error {
 
 // WithAttrs implements slog.Handler.
 func (h quiet) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return quiet{h.Handler.WithAttrs(attrs), h.told}
+	return quiet{h.Handler.WithAttrs(attrs), h.stopped}
 }
 
 // WithGroup implements slog.Handler.
 func (h quiet) WithGroup(name string) slog.Handler {
-	return quiet{h.Handler.WithGroup(name), h.told}
+	return quiet{h.Handler.WithGroup(name), h.stopped}
 }
 
-// mostNoted bounds which warnings are remembered.
-const mostNoted = 1000
+// mostWarnings bounds how many warnings are remembered.
+const mostWarnings = 1000
 
-// serverWarnings logs what the API server warns of, each text once: the pods of all
-// VMs may give reason to the same.
+// serverWarnings logs the warnings of the API server, each text once: the pods of all VMs may
+// cause the same.
 type serverWarnings struct {
 	log *slog.Logger
 
-	mu    sync.Mutex
-	noted map[string]bool
+	mu     sync.Mutex
+	logged map[string]bool
 }
 
 // HandleWarningHeader implements rest.WarningHandler.
@@ -149,12 +150,12 @@ func (w *serverWarnings) HandleWarningHeader(code int, _, text string) {
 	const miscellaneous = 299 // the only code that Kubernetes uses
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if code != miscellaneous || text == "" || w.noted[text] {
+	if code != miscellaneous || text == "" || w.logged[text] {
 		return
 	}
-	if len(w.noted) >= mostNoted {
-		clear(w.noted)
+	if len(w.logged) >= mostWarnings {
+		clear(w.logged)
 	}
-	w.noted[text] = true
-	w.log.Warn("the API server warns", "warning", text)
+	w.logged[text] = true
+	w.log.Warn("warning of the API server", "warning", text)
 }

@@ -18,8 +18,8 @@ import (
 	"vmop/manager/vm"
 )
 
-// metrics serves /metrics: the libraries' (reconciliations, queue, calls of the API
-// server, Go) and our own. It implements prometheus.Collector.
+// metrics serves /metrics: those of the libraries (reconciliations, queue, API calls, Go)
+// and the manager's own. It implements prometheus.Collector.
 type metrics struct {
 	address string
 	version string
@@ -33,12 +33,18 @@ type metrics struct {
 
 func newMetrics(opts Options, mgr ctrl.Manager, vms *vm.Controller, live *live, api *reach) always {
 	m := &metrics{
-		address: opts.MetricsAddress, version: opts.Version, vms: vms, leads: mgr.Elected(), live: live, api: api,
-		build:      prometheus.NewDesc("vmop_build_info", "The program; always 1.", []string{"version", "go_version"}, nil),
-		phases:     prometheus.NewDesc("vmop_vms", "VMs by phase, as the leader sees them.", []string{"phase"}, nil),
-		generation: prometheus.NewDesc("vmop_config_generation", "How many configurations were taken since the start.", nil, nil),
-		faulty:     prometheus.NewDesc("vmop_config_faulty", "1 if the configuration has faults, so that an earlier one holds.", nil, nil),
-		away:       prometheus.NewDesc("vmop_apiserver_away", "1 if the API server does not answer.", nil, nil),
+		address: opts.MetricsAddress, version: opts.Version,
+		vms: vms, leads: mgr.Elected(), live: live, api: api,
+		build: prometheus.NewDesc("vmop_build_info", "The program; always 1.",
+			[]string{"version", "go_version"}, nil),
+		phases: prometheus.NewDesc("vmop_vms", "VMs by phase, as the leader sees them.",
+			[]string{"phase"}, nil),
+		generation: prometheus.NewDesc("vmop_config_generation",
+			"How many configurations have been in force since the start.", nil, nil),
+		faulty: prometheus.NewDesc("vmop_config_faulty",
+			"1 if the configuration has faults, so an earlier one is in force.", nil, nil),
+		away: prometheus.NewDesc("vmop_apiserver_away",
+			"1 if the API server does not answer.", nil, nil),
 	}
 	return m.serve
 }
@@ -70,21 +76,23 @@ func (m *metrics) counts() map[v1.Phase]int {
 	select {
 	case <-m.leads:
 	default:
-		return nil // else who adds them up counts each VM twice
+		return nil // a sum over all managers must count each VM once
 	}
 	counts := m.vms.Phases()
 	if counts == nil {
 		return nil
 	}
-	for _, phase := range []v1.Phase{v1.PhaseStarting, v1.PhaseRunning, v1.PhaseStopping, v1.PhaseStopped, v1.PhaseTerminating, v1.PhaseFailed} {
-		counts[phase] += 0 // those that no VM has are said, too
+	for _, phase := range []v1.Phase{
+		v1.PhaseStarting, v1.PhaseRunning, v1.PhaseStopping, v1.PhaseStopped, v1.PhaseTerminating, v1.PhaseFailed,
+	} {
+		counts[phase] += 0 // phases without a VM are there, too
 	}
-	counts[v1.PhasePending] += counts[""] // those are new
+	counts[v1.PhasePending] += counts[""] // new VMs
 	delete(counts, "")
 	return counts
 }
 
-// serve answers until ctx is done.
+// serve serves until ctx is done.
 func (m *metrics) serve(ctx context.Context) error {
 	if m.address == "" {
 		return nil
@@ -98,12 +106,16 @@ func (m *metrics) serve(ctx context.Context) error {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(prometheus.Gatherers{ctrlmetrics.Registry, own}, promhttp.HandlerOpts{}))
+	all := prometheus.Gatherers{ctrlmetrics.Registry, own}
+	mux.Handle("GET /metrics", promhttp.HandlerFor(all, promhttp.HandlerOpts{}))
 	const patience = 10 * time.Second
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: patience, WriteTimeout: 3 * patience, IdleTimeout: time.Minute, MaxHeaderBytes: 1 << 16}
+	server := &http.Server{
+		Handler: mux, ReadHeaderTimeout: patience, WriteTimeout: 3 * patience,
+		IdleTimeout: time.Minute, MaxHeaderBytes: 1 << 16,
+	}
 	go func() {
 		<-ctx.Done()
-		_ = server.Close() // nobody waits for metrics of a program that ends
+		_ = server.Close() // metrics of a program that ends are not needed
 	}()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve metrics: %w", err)

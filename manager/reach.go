@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// reach knows whether the API server answers. The libraries say nothing of watches
-// that nobody takes, so that a manager that hears nothing looked like one that has
-// nothing to do.
+// reach tracks whether the API server answers. The libraries don't log watches that can't
+// be opened, so a manager without a connection would look like one with nothing to do.
 type reach struct {
 	log *slog.Logger
 
@@ -18,8 +17,8 @@ type reach struct {
 	away     bool
 }
 
-// patient is how long failures and answers may alternate before it is said that the
-// API server is away.
+// patient is how long failures and answers may alternate before the API server counts as
+// unreachable.
 const patient = 10 * time.Second
 
 // wrap is for the configuration of a client.
@@ -33,14 +32,14 @@ type reacher struct {
 // RoundTrip implements http.RoundTripper.
 func (r reacher) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := r.next.RoundTrip(request)
-	if err == nil || request.Context().Err() == nil { // else nobody waits for an answer any more
-		r.note(err, time.Now())
+	if err == nil || request.Context().Err() == nil { // else the caller has given up
+		r.record(err, time.Now())
 	}
 	return response, err
 }
 
-// note notes how a request went.
-func (r *reach) note(err error, now time.Time) {
+// record records the result of a request.
+func (r *reach) record(err error, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -52,11 +51,11 @@ func (r *reach) note(err error, now time.Time) {
 		}
 	case !r.away && now.Sub(r.answered) > patient:
 		r.away = true
-		r.log.Error("the API server does not answer: VMs run on, and what is to be done is done when it is back", "err", err)
+		r.log.Error("the API server does not answer: VMs keep running, and are managed again when it is back", "err", err)
 	}
 }
 
-// isAway tells whether the API server does not answer.
+// isAway reports whether the API server does not answer.
 func (r *reach) isAway() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

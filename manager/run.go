@@ -29,7 +29,7 @@ import (
 	"vmop/yamlfile"
 )
 
-// Options say how a manager is run.
+// Options are what a manager needs.
 type Options struct {
 	// Connection to the API server.
 	Connection Connection
@@ -47,7 +47,7 @@ type Options struct {
 	// HealthAddress is where /healthz and /readyz are served, MetricsAddress where
 	// /metrics is; "" means nowhere.
 	HealthAddress, MetricsAddress string
-	// Handler takes what is logged, at all levels. Levels say what of it is wanted.
+	// Handler takes what is logged, at all levels. Levels filter it.
 	Handler slog.Handler
 	Levels  *Levels
 	// Version of the program.
@@ -57,12 +57,12 @@ type Options struct {
 // leaseName is the name of the lease of those who can lead.
 const leaseName = "vm-operator"
 
-// gracePeriod is how long what is being done may take when the manager is told to
-// stop. Whatever is not done, the next manager does.
+// gracePeriod is how long reconciliations may take after a stop is requested. What is not
+// done, the next manager does.
 const gracePeriod = 15 * time.Second
 
-// Run manages VMs until ctx is done, and returns nil then. What is wrong with the
-// configuration is an error of type yamlfile.Faults, or ErrNoNamespace.
+// Run manages VMs until ctx is done, and returns nil then. Faults in the configuration are
+// an error of type yamlfile.Faults, or ErrNoNamespace.
 func Run(ctx context.Context, opts Options) error {
 	log := slog.New(leveled{opts.Handler, &opts.Levels.Manager})
 	live, err := newLive(opts, log)
@@ -97,13 +97,16 @@ func Run(ctx context.Context, opts Options) error {
 		return err
 	}
 	leads := func(ctx context.Context) error {
-		log.Info("leads", "instance", opts.Instance)
+		log.Info("became the leader", "instance", opts.Instance)
 		return nil
 	}
-	if err := errors.Join(mgr.Add(ctrl.RunnableFunc(leads)), mgr.Add(always(live.follow)), mgr.Add(newMetrics(opts, mgr, vms, live, api))); err != nil {
-		return fmt.Errorf("put the manager together: %w", err)
+	err = errors.Join(mgr.Add(ctrl.RunnableFunc(leads)), mgr.Add(always(live.follow)),
+		mgr.Add(newMetrics(opts, mgr, vms, live, api)))
+	if err != nil {
+		return fmt.Errorf("set up the manager: %w", err)
 	}
-	log.Info("managing VMs", "namespace", namespace, "version", opts.Version, "server", opts.Connection.Config.Host, "leaderElection", opts.LeaderElection)
+	log.Info("managing VMs", "namespace", namespace, "version", opts.Version,
+		"server", opts.Connection.Config.Host, "leaderElection", opts.LeaderElection)
 	err = mgr.Start(ctx)
 	if ctx.Err() != nil {
 		log.Info("stopped", "cause", context.Cause(ctx).Error())
@@ -112,7 +115,7 @@ func Run(ctx context.Context, opts Options) error {
 	return err
 }
 
-// always is what runs whether the manager leads or not.
+// always runs whether the manager leads or stands by.
 type always func(ctx context.Context) error
 
 // Start implements manager.Runnable.
@@ -121,25 +124,28 @@ func (run always) Start(ctx context.Context) error { return run(ctx) }
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (always) NeedLeaderElection() bool { return false }
 
-// newScheme knows the kinds that VMs consist of.
+// newScheme returns a scheme with the kinds that VMs consist of.
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	return scheme, errors.Join(kubescheme.AddToScheme(scheme), v1.AddToScheme(scheme))
 }
 
-// newManager makes the library's manager: cache, client, lease, probes.
-func newManager(opts Options, namespace string, log *slog.Logger, libraries logr.Logger, api *reach) (ctrl.Manager, error) {
+// newManager returns the library's manager: client, lease, probes.
+func newManager(opts Options, namespace string, log *slog.Logger, libraries logr.Logger,
+	api *reach,
+) (ctrl.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
-		return nil, fmt.Errorf("put the manager together: %w", err)
+		return nil, fmt.Errorf("set up the manager: %w", err)
 	}
 	rc := rest.CopyConfig(opts.Connection.Config)
 	rc.UserAgent = "vmop-manager/" + opts.Version
-	rc.QPS = -1 // the API server knows better what it can take
+	rc.QPS = -1 // the API server limits its load itself
 	rc.Wrap(api.wrap)
-	rc.WarningHandler = &serverWarnings{log: log, noted: map[string]bool{}}
+	rc.WarningHandler = &serverWarnings{log: log, logged: map[string]bool{}}
 	o := ctrl.Options{
-		Scheme: scheme, Logger: libraries, Cache: cache.Options{ReaderFailOnMissingInformer: true}, // nothing uses it
+		Scheme: scheme, Logger: libraries,
+		Cache:                   cache.Options{ReaderFailOnMissingInformer: true}, // nothing uses it
 		HealthProbeBindAddress:  opts.HealthAddress,
 		Metrics:                 metricsserver.Options{BindAddress: "0"}, // ours serves its registry, too
 		GracefulShutdownTimeout: new(gracePeriod),
@@ -148,12 +154,12 @@ func newManager(opts Options, namespace string, log *slog.Logger, libraries logr
 	if opts.LeaderElection {
 		client, err := coordination.NewForConfig(rc)
 		if err != nil {
-			return nil, fmt.Errorf("put the manager together: %w", err)
+			return nil, fmt.Errorf("set up the manager: %w", err)
 		}
 		o.LeaderElection, o.LeaderElectionReleaseOnCancel = true, true
 		o.LeaderElectionResourceLockInterface = &resourcelock.LeaseLock{
 			LeaseMeta: metav1.ObjectMeta{Namespace: namespace, Name: leaseName}, Client: client,
-			LockConfig: resourcelock.ResourceLockConfig{Identity: opts.Instance}, // and no events: the lease says it
+			LockConfig: resourcelock.ResourceLockConfig{Identity: opts.Instance}, // and no events: the lease has it
 		}
 	}
 	mgr, err := ctrl.New(rc, o)
@@ -163,11 +169,12 @@ func newManager(opts Options, namespace string, log *slog.Logger, libraries logr
 	return mgr, nil
 }
 
-// knowsVMs asks the API server for the definition of the resource.
+// knowsVMs returns an error if the API server lacks the definition of the resource.
 func knowsVMs(mapper meta.RESTMapper) error {
-	_, err := mapper.RESTMapping(schema.GroupKind{Group: v1.GroupName, Kind: "VirtualMachine"}, v1.GroupVersion().Version)
+	kind := schema.GroupKind{Group: v1.GroupName, Kind: "VirtualMachine"}
+	_, err := mapper.RESTMapping(kind, v1.GroupVersion().Version)
 	if meta.IsNoMatchError(err) {
-		return errors.New("the API server doesn't know VirtualMachines; deploy/crds defines them (kubectl apply -k deploy)")
+		return errors.New("the API server has no VirtualMachines: apply their definition in deploy/crds (kubectl apply -k deploy)")
 	}
 	if err != nil {
 		return fmt.Errorf("ask the API server for VirtualMachines: %w", err)
@@ -175,16 +182,16 @@ func knowsVMs(mapper meta.RESTMapper) error {
 	return nil
 }
 
-// addProbes adds what /healthz and /readyz say: it is healthy while it answers, and
-// ready when it knows what there is, whether it leads or stands by.
+// addProbes adds /healthz and /readyz: the manager is healthy while it answers, and ready
+// when everything has been listed, whether it leads or stands by.
 func addProbes(mgr ctrl.Manager, vms *vm.Controller) error {
 	return errors.Join(
 		mgr.AddHealthzCheck("ping", func(*http.Request) error { return nil }),
 		mgr.AddReadyzCheck("lists", func(*http.Request) error { return vms.Ready() }))
 }
 
-// noteWarnings logs what works but should be known.
-func noteWarnings(log *slog.Logger, warnings []yamlfile.Warning) {
+// logWarnings logs what works but should be changed.
+func logWarnings(log *slog.Logger, warnings []yamlfile.Warning) {
 	for _, w := range warnings {
 		log.Warn("configuration: " + w.String())
 	}

@@ -1,14 +1,13 @@
 // Package v1 has the custom resources of the group vmoperator.jdrupes.org, as Go
 // types with the rules that the API server enforces.
 //
-// The names and meanings of fields are those of VM-Operator's resources, so
-// existing definitions apply unchanged. What this project adds says so. The
-// definitions in deploy/crds are generated from this package (make generate):
-// what a schema can say is a marker, and what it can't is a rule in CEL with a
-// message for people.
+// The names and meanings of fields are those of VM-Operator's resources, so existing
+// definitions apply unchanged; fields that this project adds say so. The definitions in
+// deploy/crds are generated from this package (make generate): a marker for each rule that
+// a schema can express, and a rule in CEL with a message for each other one.
 //
-// A quantity (type resource.Quantity) is written as everywhere in Kubernetes,
-// "4Gi" or "512M".
+// A quantity (type resource.Quantity) is written as everywhere in Kubernetes, "4Gi" or
+// "512M".
 //
 // +kubebuilder:object:generate=true
 // +groupName=vmoperator.jdrupes.org

@@ -15,13 +15,13 @@ type Phase string
 
 // The phases of a VM.
 const (
-	PhasePending     Phase = "Pending"     // wanted, but its pod cannot be there yet: Reason says why
-	PhaseStarting    Phase = "Starting"    // its pod starts, its guest does not run yet
-	PhaseRunning     Phase = "Running"     // its guest runs
-	PhaseStopping    Phase = "Stopping"    // its guest has been told to shut down
-	PhaseStopped     Phase = "Stopped"     // it has no pod, and shall have none
+	PhasePending     Phase = "Pending"     // it is to run, but its pod cannot exist yet: Reason says why
+	PhaseStarting    Phase = "Starting"    // its pod is starting, its guest is not running yet
+	PhaseRunning     Phase = "Running"     // its guest is running
+	PhaseStopping    Phase = "Stopping"    // its guest has been asked to shut down
+	PhaseStopped     Phase = "Stopped"     // it has no pod, as spec.vm.state says
 	PhaseTerminating Phase = "Terminating" // the resource is being deleted
-	PhaseFailed      Phase = "Failed"      // it cannot run as it is; Reason says why
+	PhaseFailed      Phase = "Failed"      // it cannot run as it is: Reason says why
 )
 
 // Types of conditions; package vmstatus has what each means.
@@ -53,14 +53,14 @@ func MachineConditions() []string {
 	}
 }
 
-// VirtualMachineStatus is what a VM is. The runner writes what it sees of QEMU and
-// the guest, the manager what it sees of the cluster.
+// VirtualMachineStatus is the state of a VM. The runner writes what it knows of QEMU and
+// the guest, the manager what it knows of the cluster.
 type VirtualMachineStatus struct {
-	// ObservedGeneration is the definition that the manager has carried out.
+	// ObservedGeneration is the generation that the manager has reconciled.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Phase is the state in one word, Reason and Message say why.
+	// Phase is the state in one word. Reason and Message say why.
 	//
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
@@ -73,19 +73,19 @@ type VirtualMachineStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=8192
 	Message string `json:"message,omitempty"`
-	// NodeName is where the pod is.
+	// NodeName is the node of the pod.
 	//
 	// +optional
 	NodeName string `json:"nodeName,omitempty"`
-	// Runner is what the VM's runner last said of itself.
+	// Runner is what the VM's runner last reported about itself.
 	//
 	// +optional
 	Runner *RunnerStatus `json:"runner,omitempty"`
-	// Failures are the VM's last starts in a row that failed. Absent: none.
+	// Failures are the latest failed starts in a row. Absent: none.
 	//
 	// +optional
 	Failures *Failures `json:"failures,omitempty"`
-	// VMType is the type that the running machine was made by.
+	// VMType is the type of the running machine.
 	//
 	// +optional
 	VMType string `json:"vmType,omitempty"`
@@ -97,7 +97,7 @@ type VirtualMachineStatus struct {
 	//
 	// +optional
 	RunnerVersion string `json:"runnerVersion,omitempty"`
-	// CPUs is how many the guest has.
+	// CPUs is how many CPUs the guest has.
 	//
 	// +kubebuilder:default=0
 	CPUs int32 `json:"cpus,omitempty"`
@@ -105,7 +105,7 @@ type VirtualMachineStatus struct {
 	//
 	// +kubebuilder:default="0"
 	RAM string `json:"ram,omitempty"`
-	// ConsoleClient is the host from which somebody looks at the screen.
+	// ConsoleClient is the host of the viewer that is connected to the display.
 	//
 	// +kubebuilder:default=""
 	ConsoleClient string `json:"consoleClient,omitempty"`
@@ -113,42 +113,42 @@ type VirtualMachineStatus struct {
 	//
 	// +kubebuilder:default=""
 	ConsoleUser string `json:"consoleUser,omitempty"`
-	// LoggedInUser is who the agent has logged in.
+	// LoggedInUser is the user whom the log-in agent has logged in.
 	//
 	// +optional
 	LoggedInUser string `json:"loggedInUser,omitempty"`
-	// DisplayPasswordSerial counts the display passwords that were set; -1 means
+	// DisplayPasswordSerial counts the display passwords that have been set; -1 means
 	// that there is none.
 	//
 	// +kubebuilder:default=0
 	DisplayPasswordSerial int64 `json:"displayPasswordSerial,omitempty"`
-	// OSInfo is what the guest's agent says of its operating system
+	// OSInfo is what the guest agent reports about the operating system
 	// (guest-get-osinfo).
 	//
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
 	OSInfo *runtime.RawExtension `json:"osinfo,omitempty"`
-	// Interfaces are the guest's network interfaces, as its agent sees them.
+	// Interfaces are the guest's network interfaces, as its agent reports them.
 	//
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Interfaces []Interface `json:"interfaces,omitempty"`
-	// PendingChanges wait for a restart. The runner writes those that the machine
-	// has to be made anew for, the manager those that need a new pod.
+	// PendingChanges wait for a restart. The runner writes those that need a new machine,
+	// the manager those that need a new pod.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=path
 	// +kubebuilder:validation:MaxItems=1024
 	PendingChanges []PendingChange `json:"pendingChanges,omitempty"`
-	// Privileges are what the pod has beyond the least that a VM needs, and why.
+	// Privileges are what the pod may do beyond Pod Security's level restricted, and why.
 	//
 	// +optional
 	// +listType=atomic
 	Privileges []Privilege `json:"privileges,omitempty"`
-	// Assignment is the user whom the VM belongs to for now.
+	// Assignment is the user to whom the VM is assigned.
 	//
 	// +optional
 	Assignment *Assignment `json:"assignment,omitempty"`
@@ -161,8 +161,8 @@ type VirtualMachineStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// RunnerStatus is what a runner says of itself, so that nobody takes the word of
-// a former pod for that of the present one.
+// RunnerStatus is what a runner reports about itself. The pod's uid distinguishes reports
+// of the present pod from those of an earlier one.
 type RunnerStatus struct {
 	// PodName of the runner.
 	//
@@ -186,7 +186,7 @@ type RunnerStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=8192
 	Message string `json:"message,omitempty"`
-	// Outcome is how the machine ended, when State is Stopped.
+	// Outcome is how the machine ended, if State is Stopped.
 	//
 	// +optional
 	Outcome *Outcome `json:"outcome,omitempty"`
@@ -194,14 +194,13 @@ type RunnerStatus struct {
 
 // Outcome is how a machine ended.
 type Outcome struct {
-	// Cause in one word of the runner's, such as "guest shutdown", "asked" or
-	// "crashed".
+	// Cause is one of the runner's, such as "guest shutdown", "asked" or "crashed".
 	Cause string `json:"cause"`
 	// Reason is QEMU's ShutdownCause, such as "guest-shutdown".
 	//
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// ExitCode is the runner's: 0 if the guest or the user ended the machine.
+	// ExitCode of the runner: 0 if the guest or a user ended the machine.
 	//
 	// +optional
 	ExitCode int32 `json:"exitCode,omitempty"`
@@ -220,13 +219,13 @@ type Failures struct {
 	Count int32 `json:"count"`
 	// LastTime is when the last one failed, by the clock of its node.
 	LastTime metav1.Time `json:"lastTime"`
-	// Noticed is when the manager noticed it, by its own clock: from then on it
-	// waits until the next attempt.
+	// Noticed is when the manager noticed it, by its own clock: the delay before the next
+	// attempt is counted from then.
 	//
 	// +optional
 	Noticed *metav1.Time `json:"noticed,omitempty"`
-	// Last is how the last one failed. What the runner says can be newer: a
-	// container that is started again before its pod is deleted is told to end.
+	// Last is how the last one failed. The runner's outcome can be newer, if the
+	// container was started again before its pod was deleted.
 	//
 	// +optional
 	Last *Outcome `json:"last,omitempty"`
@@ -249,38 +248,37 @@ type Interface struct {
 	IPs []string `json:"ips,omitempty"`
 }
 
-// PendingChange is a difference between the machine that runs and the one that
-// the definition makes.
+// PendingChange is a difference between the running machine and its definition.
 type PendingChange struct {
-	// Path of what differs in the resource, such as spec.vm.disks[0].
+	// Path of the difference in the resource, such as spec.vm.disks[0].
 	Path string `json:"path"`
 	// Operation: add, remove or replace.
 	//
 	// +kubebuilder:validation:Enum=add;remove;replace
 	Operation string `json:"operation"`
-	// Current is how it is.
+	// Current is the present value.
 	//
 	// +optional
 	Current string `json:"current,omitempty"`
-	// Desired is how it will be.
+	// Desired is the value after a restart.
 	//
 	// +optional
 	Desired string `json:"desired,omitempty"`
 }
 
-// Privilege is something that the pod may do because its VM needs it.
+// Privilege is something that the pod may do because the VM needs it.
 type Privilege struct {
-	// Name of what the pod has: hostNetwork, a capability, a device.
+	// Name of the privilege: hostNetwork, a capability, a device.
 	Name string `json:"name"`
 	// Reason is the field of the VM that needs it.
 	Reason string `json:"reason"`
 }
 
-// Assignment is a VM of a pool that belongs to a user for some time.
+// Assignment of a VM in a pool to a user.
 type Assignment struct {
 	// Pool that the VM was taken from.
 	Pool string `json:"pool"`
-	// User it belongs to.
+	// User to whom it is assigned.
 	User string `json:"user"`
 	// LastUsed is when the user last used it.
 	LastUsed metav1.Time `json:"lastUsed"`

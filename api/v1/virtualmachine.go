@@ -30,14 +30,14 @@ type VirtualMachine struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what the VM shall be.
+	// Spec is the definition of the VM.
 	//
 	// +required
 	Spec VirtualMachineSpec `json:"spec,omitzero"`
 	// Status is what the VM is, as its runner and the manager see it.
 	//
 	// +optional
-	// +kubebuilder:default={phase: Pending, reason: NotSeen, message: "no manager has seen the VM yet: is there one in its namespace (kubectl get deployment vm-operator)?"}
+	// +kubebuilder:default={phase: Pending, reason: NotSeen, message: "no manager has seen the VM yet: check that one is running in its namespace (kubectl get deployment vm-operator)"}
 	Status VirtualMachineStatus `json:"status,omitzero"`
 }
 
@@ -50,18 +50,18 @@ type VirtualMachineList struct {
 	Items           []VirtualMachine `json:"items"`
 }
 
-// VirtualMachineSpec is what a VM shall be.
+// VirtualMachineSpec is the definition of a VM.
 type VirtualMachineSpec struct {
 	// VM is the machine.
 	VM VM `json:"vm"`
-	// VMType says which VM type computes QEMU's arguments. Default: standard.
+	// VMType is the VM type, which computes QEMU's arguments. Default: standard.
 	//
 	// +optional
 	// +kubebuilder:default={}
 	VMType VMType `json:"vmType,omitzero"`
-	// RunnerTemplate is VM-Operator's name for what vmType is here. Its own template is
-	// taken for the type standard; with another one the VM is not started until vmType
-	// names the type that takes its place.
+	// RunnerTemplate is VM-Operator's equivalent of vmType. VM-Operator's own template
+	// means the type standard; with another one the VM is not started until vmType names
+	// the type that replaces it.
 	//
 	// +optional
 	RunnerTemplate *RunnerTemplate `json:"runnerTemplate,omitempty"`
@@ -70,7 +70,7 @@ type VirtualMachineSpec struct {
 	// +optional
 	Image *Image `json:"image,omitempty"`
 	// GuestShutdownStops sets vm.state to Stopped when the guest shuts itself down.
-	// Default: false, it is started again.
+	// Default: false, the VM is started again.
 	//
 	// +kubebuilder:default=false
 	GuestShutdownStops bool `json:"guestShutdownStops,omitempty"`
@@ -79,24 +79,24 @@ type VirtualMachineSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ResetCounter *int64 `json:"resetCounter,omitempty"`
-	// CloudInit is data for cloud-init in the guest (NoCloud), nearly 1 MiB at most. Who
-	// may read VMs reads it. Default: none.
+	// CloudInit is data for cloud-init in the guest (NoCloud), at most nearly 1 MiB. All
+	// users who can read the VM can read it. Default: none.
 	//
 	// +optional
 	CloudInit *CloudInit `json:"cloudInit,omitempty"`
-	// LoadBalancerService changes the labels and annotations of the service by
-	// which the display is reached; an empty one switches the service off.
+	// LoadBalancerService changes the labels and annotations of the service by which the
+	// display is reached; an empty one removes the service.
 	//
 	// +optional
 	LoadBalancerService *LoadBalancerService `json:"loadBalancerService,omitempty"`
 
-	// Resources of the pod, in place of requests that are computed from the current CPUs
-	// and RAM, the manager's overcommit, and what QEMU takes itself.
+	// Resources of the pod. Default: requests that are computed from the current CPUs and
+	// RAM, the manager's overcommit, and QEMU's own needs.
 	//
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
-	// NodeName is the node to run on, whatever the scheduler thinks. Default: the
-	// scheduler chooses.
+	// NodeName is the node to run on; the scheduler is not asked. Default: the scheduler
+	// chooses.
 	//
 	// +optional
 	NodeName string `json:"nodeName,omitempty"`
@@ -133,8 +133,8 @@ type VirtualMachineSpec struct {
 	// +optional
 	Pools []string `json:"pools,omitempty"`
 	// LoggingProperties say what the runner logs, in the form of java.util.logging, such as
-	// .level=WARNING. It counts from the next start. Default: what the manager's
-	// configuration says.
+	// .level=WARNING. They take effect at the next start. Default: those of the manager's
+	// configuration.
 	//
 	// +optional
 	LoggingProperties string `json:"loggingProperties,omitempty"`
@@ -152,7 +152,7 @@ type RunnerTemplate struct {
 	Update *bool `json:"update,omitempty"`
 }
 
-// VMType says which VM type computes QEMU's arguments.
+// VMType is a VM type, which computes QEMU's arguments.
 type VMType struct {
 	// Source is the name of the type: standard (the default), cloud, windows, microvm, pc,
 	// arm64, or one of a ConfigMap.
@@ -161,12 +161,12 @@ type VMType struct {
 	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9][-_.a-zA-Z0-9]*$`
 	// +kubebuilder:validation:MaxLength=63
 	Source string `json:"source,omitempty"`
-	// Update makes the VM take the newest version of the type at each start. Default:
-	// true; with false it keeps the one that it was first started with.
+	// Update makes the VM use the newest version of the type at each start. Default: true;
+	// with false it keeps the version of its first start.
 	//
 	// +kubebuilder:default=true
 	Update *bool `json:"update,omitempty"`
-	// ConfigMap is the name of one with modules of custom types, for this VM. Default: the
+	// ConfigMap is the name of a ConfigMap with modules of custom types. Default: the
 	// vmTypesConfigMap of the manager's configuration.
 	//
 	// +optional
@@ -178,7 +178,7 @@ type VMType struct {
 // +kubebuilder:validation:XValidation:rule="has(self.source) != (has(self.repository) && has(self.path))",message="want either source, or repository and path"
 // +kubebuilder:validation:XValidation:rule="!has(self.source) || !has(self.version)",message="version belongs to repository and path; write it into source"
 type Image struct {
-	// Source is the whole name of the image.
+	// Source is the full name of the image.
 	//
 	// +optional
 	Source string `json:"source,omitempty"`
@@ -222,8 +222,8 @@ type CloudInit struct {
 	NetworkConfig *runtime.RawExtension `json:"networkConfig,omitempty"`
 }
 
-// LoadBalancerService changes what the manager's configuration says; null
-// removes a label or an annotation.
+// LoadBalancerService changes the labels and annotations of the manager's configuration;
+// null removes one.
 type LoadBalancerService struct {
 	// Labels of the service.
 	//
@@ -242,17 +242,17 @@ type Entry string
 
 // Resources are requests and limits of the pod's container.
 type Resources struct {
-	// Limits must not be exceeded.
+	// Limits of the container.
 	//
 	// +optional
 	Limits corev1.ResourceList `json:"limits,omitempty"`
-	// Requests are what the scheduler looks for.
+	// Requests are what the scheduler reserves.
 	//
 	// +optional
 	Requests corev1.ResourceList `json:"requests,omitempty"`
 }
 
-// Permission says what a user, or all who have a role, may do.
+// Permission is what a user, or all users with a role, may do.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.user) != has(self.role)",message="want either user or role"
 type Permission struct {
@@ -271,7 +271,7 @@ type Permission struct {
 	May []Action `json:"may,omitempty"`
 }
 
-// Action is what somebody may do with a VM.
+// Action is what a user may do with a VM.
 //
 // +kubebuilder:validation:Enum=start;stop;reset;accessConsole;takeConsole;"*"
 type Action string

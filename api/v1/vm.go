@@ -14,18 +14,18 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.currentCpus) || !has(self.cpuTopology) || self.currentCpus <= (self.cpuTopology.sockets > 0 ? self.cpuTopology.sockets : 1) * (self.cpuTopology.diesPerSocket > 0 ? self.cpuTopology.diesPerSocket : 1) * (self.cpuTopology.coresPerDie > 0 ? self.cpuTopology.coresPerDie : 1) * (self.cpuTopology.threadsPerCore > 0 ? self.cpuTopology.threadsPerCore : 1)",fieldPath=".currentCpus",message="must be at most the number of CPUs of cpuTopology"
 // +kubebuilder:validation:XValidation:rule="!has(self.currentRam) || !isQuantity(string(self.currentRam)) || !isQuantity(string(self.maximumRam)) || quantity(string(self.currentRam)).compareTo(quantity(string(self.maximumRam))) <= 0",fieldPath=".currentRam",message="must be at most maximumRam"
 type VM struct {
-	// State is whether the VM shall run: Running, or Stopped, the default. Stopped asks
-	// the guest to shut down.
+	// State of the VM: Running, or Stopped, the default. Setting it to Stopped asks the
+	// guest to shut down.
 	//
 	// +kubebuilder:default=Stopped
 	State State `json:"state,omitempty"`
-	// MachineUUID is the machine's uuid. Default: one that is made at the first start,
-	// and kept.
+	// MachineUUID is the machine's uuid. Default: one that is generated at the first
+	// start, and kept.
 	//
 	// +optional
 	// +kubebuilder:validation:Format=uuid
 	MachineUUID string `json:"machineUuid,omitempty"`
-	// UseTPM adds a TPM 2.0, which is emulated. Default: false.
+	// UseTPM adds an emulated TPM 2.0. Default: false.
 	//
 	// +kubebuilder:default=false
 	UseTPM bool `json:"useTpm,omitempty"`
@@ -40,23 +40,23 @@ type VM struct {
 	// +kubebuilder:default=false
 	BootMenu bool `json:"bootMenu,omitempty"`
 	// PowerdownTimeout is how many seconds the guest has to shut down before it is
-	// stopped by force, 0 to 86400. Default: 900. It can change while the VM runs; but
-	// the pod's grace period, which is 35 seconds longer, is that of its start, so that
-	// a longer time counts from the next start on.
+	// stopped by force, 0 to 86400. Default: 900. It can change while the VM is running,
+	// but the grace period of the pod, 35 seconds longer, is set when the pod is created:
+	// a longer timeout takes effect at the next start.
 	//
 	// +kubebuilder:default=900
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
 	PowerdownTimeout *int32 `json:"powerdownTimeout,omitempty"`
-	// Accelerator runs the guest's code: kvm needs /dev/kvm on the node, tcg emulates,
-	// which is much slower, and auto (the default) takes kvm where it works. With none
-	// QEMU is told nothing, and emulates.
+	// Accelerator runs the guest's code: kvm needs /dev/kvm on the node, tcg emulates and
+	// is much slower, auto (the default) uses kvm where it works, else tcg. none leaves
+	// the choice to QEMU, which emulates.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=auto;kvm;tcg;none
 	Accelerator string `json:"accelerator,omitempty"`
 	// CPUModel is one of QEMU's (qemu-system-x86_64 -cpu help). Default: host, that of
-	// the node; where the guest is emulated, all that can be emulated.
+	// the node; with emulation, everything that can be emulated.
 	//
 	// +kubebuilder:default=host
 	// +kubebuilder:validation:MinLength=1
@@ -68,26 +68,27 @@ type VM struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=4096
 	MaximumCPUs *int32 `json:"maximumCpus,omitempty"`
-	// CPUTopology says how the CPUs are arranged, in place of maximumCpus; the machine
-	// can have as many as there are places.
+	// CPUTopology is how the CPUs are arranged, in place of maximumCpus; the machine can
+	// have as many as the topology has places.
 	//
 	// +optional
 	CPUTopology *CPUTopology `json:"cpuTopology,omitempty"`
-	// CurrentCPUs is how many CPUs the guest has, from 1 on. It can change while the VM
-	// runs. Default: all that the machine can have.
+	// CurrentCPUs is how many CPUs the guest has, at least 1. It can change while the VM
+	// is running. Default: all that the machine can have.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	CurrentCPUs *int32 `json:"currentCpus,omitempty"`
-	// MaximumRAM is the machine's memory, such as 8Gi or 512Mi: at least 1Mi, and rounded
-	// down to whole Mi. A number without a unit counts bytes. Default: 1G.
+	// MaximumRAM is the machine's memory, such as 8Gi or 512Mi: at least 1Mi, rounded down
+	// to whole Mi. A number without a unit counts bytes. Default: 1G.
 	//
 	// +kubebuilder:default="1G"
 	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self))",message="want a size such as 8Gi or 512Mi"
 	// +kubebuilder:validation:XValidation:rule="!isQuantity(string(self)) || quantity(string(self)).compareTo(quantity('1Mi')) >= 0",message="must be at least 1Mi; a number without a unit counts bytes"
 	MaximumRAM *resource.Quantity `json:"maximumRam,omitempty"`
 	// CurrentRAM is the memory that the guest may use, in the same form. It can change
-	// while the VM runs, if the guest has a driver for the balloon. Default: maximumRam.
+	// while the VM is running, if the guest loads the driver virtio_balloon. Default:
+	// maximumRam.
 	//
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self))",message="want a size such as 8Gi or 512Mi"
@@ -100,8 +101,8 @@ type VM struct {
 	// +kubebuilder:validation:Pattern=`^(utc|localtime|[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2})?)$`
 	RTCBase string `json:"rtcBase,omitempty"`
 	// RTCClock is what the machine's clock follows: rt (the default), the node's
-	// monotonic clock; host, its clock with all corrections; vm, the time for which the
-	// guest has run.
+	// monotonic clock; host, its clock with all corrections; vm, the time that the guest
+	// has been running.
 	//
 	// +kubebuilder:default=rt
 	// +kubebuilder:validation:Enum=host;rt;vm
@@ -124,12 +125,12 @@ type VM struct {
 	// +kubebuilder:validation:XValidation:rule="self.filter(d, has(d.volumeClaimTemplate) && has(d.volumeClaimTemplate.metadata) && has(d.volumeClaimTemplate.metadata.name)).all(d, self.exists_one(e, has(e.volumeClaimTemplate) && has(e.volumeClaimTemplate.metadata) && has(e.volumeClaimTemplate.metadata.name) && e.volumeClaimTemplate.metadata.name == d.volumeClaimTemplate.metadata.name))",message="two disks have the same name"
 	// +kubebuilder:validation:XValidation:rule="self.filter(d, has(d.bootindex)).all(d, self.exists_one(e, has(e.bootindex) && e.bootindex == d.bootindex))",message="two disks have the same bootindex"
 	Disks []Disk `json:"disks,omitempty"`
-	// Display is how the screen can be reached. Default: by SPICE on port 5900.
+	// Display is how the screen is reached. Default: by SPICE on port 5900.
 	//
 	// +kubebuilder:default={spice: {port: 5900}}
 	Display *Display `json:"display,omitempty"`
-	// Options are what the VM type takes beyond all this; the type declares and
-	// checks them (vmrunner vmtype explain lists them).
+	// Options are further settings of the VM type, which declares and checks them
+	// (vmrunner vmtype explain lists them).
 	//
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
@@ -137,18 +138,18 @@ type VM struct {
 	Options *runtime.RawExtension `json:"options,omitempty"`
 }
 
-// State is whether a VM shall run.
+// State is whether a VM is to run.
 //
 // +kubebuilder:validation:Enum=Stopped;Running
 type State string
 
-// The states that a VM can be wished to have.
+// The states that a VM can be set to.
 const (
 	Stopped State = "Stopped"
 	Running State = "Running"
 )
 
-// CPUTopology says how CPUs are arranged: each number is 0 to 4096, and 0, the default,
+// CPUTopology is how CPUs are arranged: each number is 0 to 4096, and 0, the default,
 // leaves a level to QEMU.
 type CPUTopology struct {
 	// Sockets of the machine. Default: 1.
@@ -194,34 +195,34 @@ type Kernel struct {
 	CommandLine string `json:"commandLine,omitempty"`
 }
 
-// Network is a network interface and what is behind it.
+// Network is a network interface and the network behind it.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.tap), has(self.user), has(self.masquerade)].filter(x, x).size() == 1",message="want one of tap, user and masquerade"
 type Network struct {
-	// Tap is an interface at a bridge of the node: the guest is in the bridge's network.
-	// Its pod is in the node's.
+	// Tap is an interface on a bridge of the node: the guest is in the bridge's network,
+	// its pod in the node's.
 	//
 	// +optional
 	Tap *Tap `json:"tap,omitempty"`
-	// User is QEMU's user-mode network: the guest reaches what the pod reaches, and is
-	// not reached. It needs no rights; {} takes all defaults.
+	// User is QEMU's user-mode network: the guest reaches what the pod reaches, and can't
+	// be reached itself. It needs no privileges; {} takes all defaults.
 	//
 	// +optional
 	User *PrivateNetwork `json:"user,omitempty"`
-	// Masquerade is a private network behind the pod's address, made by the kernel: as
-	// user, but faster, and pings work. {} takes all defaults.
+	// Masquerade is a private network behind the pod's address, provided by the kernel:
+	// like user, but faster, and ping works. {} takes all defaults.
 	//
 	// +optional
 	Masquerade *PrivateNetwork `json:"masquerade,omitempty"`
 }
 
-// Tap is an interface at a bridge of the node.
+// Tap is an interface on a bridge of the node.
 type Tap struct {
 	// Device is QEMU's network card, such as e1000e. Default: virtio-net.
 	//
 	// +kubebuilder:default=virtio-net
 	Device string `json:"device,omitempty"`
-	// Bridge of the node, which must be there. Default: br0.
+	// Bridge of the node, which must exist. Default: br0.
 	//
 	// +kubebuilder:default=br0
 	// +kubebuilder:validation:Pattern=`^[^/ ]{1,15}$`
@@ -234,7 +235,7 @@ type Tap struct {
 	MAC string `json:"mac,omitempty"`
 }
 
-// PrivateNetwork is a network of the VM's own.
+// PrivateNetwork is a network of a single VM.
 type PrivateNetwork struct {
 	// Device is QEMU's network card, such as e1000e. Default: virtio-net.
 	//
@@ -251,17 +252,17 @@ type PrivateNetwork struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.volumeClaimTemplate) != has(self.cdrom)",message="want either volumeClaimTemplate or cdrom"
 type Disk struct {
-	// VolumeClaimTemplate describes the claim of a disk, which is made if there is none,
-	// and stays when the VM is deleted.
+	// VolumeClaimTemplate describes the claim of a disk, which is created if there is
+	// none, and stays when the VM is deleted.
 	//
 	// +optional
 	VolumeClaimTemplate *VolumeClaimTemplate `json:"volumeClaimTemplate,omitempty"`
-	// CDROM is a CD drive. Its medium can change while the VM runs.
+	// CDROM is a CD drive. Its medium can change while the VM is running.
 	//
 	// +optional
 	CDROM *CDROM `json:"cdrom,omitempty"`
-	// Bootindex orders the devices to boot from, lowest first, from 0 on. Default: the
-	// firmware tries those without one last.
+	// Bootindex orders the devices to boot from, lowest first, from 0. The firmware tries
+	// devices without one last.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0
@@ -278,7 +279,7 @@ type VolumeClaimTemplate struct {
 	Spec ClaimSpec `json:"spec"`
 }
 
-// ClaimMetadata is what of a claim's metadata can be given.
+// ClaimMetadata is the part of a claim's metadata that can be given.
 type ClaimMetadata struct {
 	// Name of the disk: the claim is <name>-disk-<vm>-0. Default: the disk's place in the
 	// list, disk-<n>-<vm>-0.
@@ -309,9 +310,9 @@ type ClaimSpec struct {
 	//
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
-	// Resources say how large the volume must be: requests.storage, such as 40Gi. When
-	// it is raised, the claim grows, if its storage class allows that. A claim that is to
-	// be made needs it.
+	// Resources say how large the volume must be: requests.storage, such as 40Gi. When it
+	// is raised, the claim grows if its storage class allows that. It is required for a
+	// claim that is created.
 	//
 	// +optional
 	Resources corev1.VolumeResourceRequirements `json:"resources,omitempty"`
@@ -325,13 +326,13 @@ type ClaimSpec struct {
 	// +optional
 	StorageClassName *string `json:"storageClassName,omitempty"`
 	// VolumeMode of the volume: Block (the default), where the guest's disk is the volume
-	// itself, or Filesystem, where it is the raw image disk.img, which is made if there is
-	// none.
+	// itself, or Filesystem, where it is the raw image disk.img, which is created if there
+	// is none.
 	//
 	// +kubebuilder:default=Block
 	// +kubebuilder:validation:Enum=Block;Filesystem
 	VolumeMode *corev1.PersistentVolumeMode `json:"volumeMode,omitempty"`
-	// DataSource is what the volume is filled with when it is made: a claim or a snapshot.
+	// DataSource is what a new volume is filled with: a claim or a snapshot.
 	//
 	// +optional
 	DataSource *corev1.TypedLocalObjectReference `json:"dataSource,omitempty"`
@@ -339,7 +340,7 @@ type ClaimSpec struct {
 	//
 	// +optional
 	DataSourceRef *corev1.TypedObjectReference `json:"dataSourceRef,omitempty"`
-	// VolumeAttributesClassName is the class of what can change in a volume.
+	// VolumeAttributesClassName is the class of the attributes that can change.
 	//
 	// +optional
 	VolumeAttributesClassName *string `json:"volumeAttributesClassName,omitempty"`
@@ -352,7 +353,7 @@ type CDROM struct {
 	Image string `json:"image"`
 }
 
-// Display is how the screen can be reached.
+// Display is how the screen is reached.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.spice) || !has(self.vnc) || !has(self.vnc.port) || self.spice.port != self.vnc.port",message="spice and vnc have the same port"
 type Display struct {
@@ -362,7 +363,7 @@ type Display struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=16
 	Outputs int32 `json:"outputs,omitempty"`
-	// LoggedInUser is who the log-in agent in the guest shall log in. Default: nobody.
+	// LoggedInUser is the user whom the log-in agent in the guest logs in. Default: none.
 	//
 	// +optional
 	LoggedInUser string `json:"loggedInUser,omitempty"`
@@ -384,22 +385,22 @@ type Spice struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port,omitempty"`
-	// Server is the host for the connection file of the web GUI, which is not there yet.
+	// Server is the host in the connection file of the web GUI, which is not there yet.
 	//
 	// +optional
 	Server string `json:"server,omitempty"`
-	// GenerateSecret makes the manager create a display secret with a random password,
-	// which has expired, if there is none. Default: true. With false and without a secret
-	// everybody who reaches the pod sees the screen.
+	// GenerateSecret makes the manager create a display secret with a random, expired
+	// password if there is none. Default: true. With false and without a secret everyone
+	// who can reach the pod sees the screen.
 	//
 	// +kubebuilder:default=true
 	GenerateSecret *bool `json:"generateSecret,omitempty"`
-	// ProxyURL is the proxy for the connection file.
+	// ProxyURL is the proxy in the connection file.
 	//
 	// +optional
 	ProxyURL string `json:"proxyUrl,omitempty"`
-	// StreamingVideo says which parts of the screen are sent as a video: off, all, or
-	// filter, those that look like one. Default: QEMU's, off.
+	// StreamingVideo says which parts of the screen are sent as video: off, all, or filter
+	// (those that look like video). Default: QEMU's, off.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=off;all;filter
@@ -415,8 +416,8 @@ type Spice struct {
 
 // VNC is a VNC server.
 type VNC struct {
-	// Port it listens on, 5900 to 65535. Default: none; there is only a socket in the pod,
-	// which vmrunner vnc shows.
+	// Port it listens on, 5900 to 65535. Default: none, only a socket in the pod, which
+	// vmrunner vnc connects to.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=5900

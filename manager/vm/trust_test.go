@@ -109,8 +109,9 @@ func TestSomebodyElsesClaim(t *testing.T) {
 	})
 	eventually(w, "web", &v1.VirtualMachine{}, "it is told", func(vm *v1.VirtualMachine) bool {
 		_, message := reconciled(vm)
-		return message == "spec.vm.disks[1].volumeClaimTemplate: the claim more-disk-web-0 is not known to be this VM's; give the disk another name or, if its data are meant for the VM, "+
-			"the claim the labels that say so (kubectl label --overwrite pvc more-disk-web-0 app.kubernetes.io/name=vm-runner app.kubernetes.io/instance=web)"
+		return message == "spec.vm.disks[1].volumeClaimTemplate: the claim more-disk-web-0 does not have this VM's labels; "+
+			"give the disk another name or, if the VM is to use its data, add the labels "+
+			"(kubectl label --overwrite pvc more-disk-web-0 app.kubernetes.io/name=vm-runner app.kubernetes.io/instance=web)"
 	})
 	eventually(w, "web", &appsv1.StatefulSet{}, "no pod starts with it", func(s *appsv1.StatefulSet) bool { return len(s.Spec.Template.Spec.SchedulingGates) > 0 })
 	require.NoError(t, w.client.Delete(t.Context(), pod))
