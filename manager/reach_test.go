@@ -18,22 +18,22 @@ func TestReach(t *testing.T) {
 	var log bytes.Buffer
 	r := &reach{log: slog.New(slog.NewTextHandler(&log, nil))}
 	refused, now := errors.New("connection refused"), time.Unix(1<<30, 0)
-	r.note(nil, now)
+	r.record(nil, now)
 	for range 5 {
-		r.note(refused, now.Add(patient))
+		r.record(refused, now.Add(patient))
 		require.False(t, r.isAway())
 		now = now.Add(patient)
-		r.note(nil, now)
+		r.record(nil, now)
 	}
 	require.Empty(t, log.String())
 	for range 5 {
 		now = now.Add(2 * patient)
-		r.note(refused, now)
+		r.record(refused, now)
 		require.True(t, r.isAway())
 	}
 	require.Equal(t, 1, strings.Count(log.String(), "connection refused"))
-	r.note(nil, now)
-	r.note(nil, now)
+	r.record(nil, now)
+	r.record(nil, now)
 	require.False(t, r.isAway())
 	require.Equal(t, 1, strings.Count(log.String(), "answers again"))
 }
