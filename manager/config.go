@@ -19,21 +19,21 @@ import (
 	"vmop/yamlfile"
 )
 
-// DefaultConfigFile is read when no other file is asked for.
+// DefaultConfigFile is read if no other file is given.
 const DefaultConfigFile = "/etc/opt/vmoperator/config.yaml"
 
 // Config is the section "/Manager" of a configuration file.
 type Config struct {
 	// Namespace is the one to manage; "" stands for that of the pod.
 	Namespace string
-	// Settings say what is made of VMs. Version, and Image if the file names none,
-	// are the program's.
+	// Settings are what the objects of VMs depend on. Version, and Image if the file
+	// names none, are the program's.
 	Settings objects.Settings
 	// Unused are the paths of keys that are known and do nothing yet.
 	Unused []string
 }
 
-// Defaults return the configuration without a file.
+// Defaults returns the configuration without a file.
 func Defaults() Config { return Config{Settings: objects.DefaultSettings()} }
 
 // file is the form of a configuration file.
@@ -97,20 +97,24 @@ func Parse(name string, data []byte) (Config, []yamlfile.Warning, error) {
 	c.Namespace = f.Manager.Controller.Namespace
 	var faults faults
 	faults.name(controllerPath+".namespace", c.Namespace, validation.IsDNS1123Label)
-	take(&c.Settings, f.Manager.Controller.Reconciler, &faults)
+	fill(&c.Settings, f.Manager.Controller.Reconciler, &faults)
 
-	for _, path := range []string{"/Manager.clusterName", "/Manager/GuiSocketServer", "/Manager/GuiHttpServer", reconcilerPath + "/DisplaySecretReconciler", controllerPath + "/DisplaySecretMonitor"} {
+	for _, path := range []string{
+		"/Manager.clusterName", "/Manager/GuiSocketServer", "/Manager/GuiHttpServer",
+		reconcilerPath + "/DisplaySecretReconciler", controllerPath + "/DisplaySecretMonitor",
+	} {
 		if document.Given(path) {
 			c.Unused = append(c.Unused, path)
 		}
 	}
 	var warnings []yamlfile.Warning
 	if f.Manager.Controller.PasswordFormer != nil {
-		warnings = append(warnings, document.Warning(controllerPath+"/DisplaySecretMonitor", "is understood as "+reconcilerPath+"/DisplaySecretReconciler", "use the new name"))
+		warnings = append(warnings, document.Warning(controllerPath+"/DisplaySecretMonitor",
+			"is understood as "+reconcilerPath+"/DisplaySecretReconciler", "use the new name"))
 	}
 	warnings = append(warnings, checkRunnersLevels(document, c.Settings.LoggingProperties, &faults)...)
 	var shape yamlfile.Faults
-	if errors.As(err, &shape) { // of what is misshapen the meaning is not known
+	if errors.As(err, &shape) { // a value of the wrong shape has no meaning
 		faults = slices.DeleteFunc(faults, func(f yamlfile.Problem) bool {
 			return slices.ContainsFunc(shape, func(s yamlfile.Fault) bool { return s.Path == f.Path })
 		})
@@ -124,8 +128,8 @@ func Parse(name string, data []byte) (Config, []yamlfile.Warning, error) {
 	return c, warnings, nil
 }
 
-// take fills in what a file says.
-func take(s *objects.Settings, p reconcilerPart, faults *faults) {
+// fill sets what a file contains.
+func fill(s *objects.Settings, p reconcilerPart, faults *faults) {
 	at := func(key string) string { return reconcilerPath + "." + key }
 	if s.DataStorageClass = p.RunnerDataPVC.StorageClassName; s.DataStorageClass != nil {
 		faults.name(at("runnerDataPvc.storageClassName"), *s.DataStorageClass, validation.IsDNS1123Subdomain)
@@ -138,11 +142,12 @@ func take(s *objects.Settings, p reconcilerPart, faults *faults) {
 	s.LoadBalancer = faults.loadBalancer(at("loadBalancerService"), p.LoadBalancer)
 	s.LoggingProperties = p.LoggingProperties
 	if s.Image = p.Image.Source; strings.ContainsAny(s.Image, " \t\n") {
-		faults.add(at("image.source"), "a name of an image has no blanks", "such as registry.example/vmop/runner:1.0")
+		faults.add(at("image.source"), "the name of an image has no spaces", "such as registry.example/vmop/runner:1.0")
 	}
 	s.ImagePullPolicy = corev1.PullPolicy(p.Image.PullPolicy)
-	if policies := []string{"Always", "IfNotPresent", "Never"}; p.Image.PullPolicy != "" && !slices.Contains(policies, p.Image.PullPolicy) {
-		faults.add(at("image.pullPolicy"), fmt.Sprintf("%q is no pull policy", p.Image.PullPolicy), choice(p.Image.PullPolicy, policies))
+	policies := []string{"Always", "IfNotPresent", "Never"}
+	if policy := p.Image.PullPolicy; policy != "" && !slices.Contains(policies, policy) {
+		faults.add(at("image.pullPolicy"), fmt.Sprintf("%q is not a pull policy", policy), choice(policy, policies))
 	}
 	if p.ImageRepository != nil { // "" means that there is none
 		s.ImageRepository = *p.ImageRepository
@@ -151,19 +156,21 @@ func take(s *objects.Settings, p reconcilerPart, faults *faults) {
 	s.VMTypes = p.VMTypesConfigMap
 	faults.name(at("vmTypesConfigMap"), s.VMTypes, validation.IsDNS1123Subdomain)
 	s.KVMResource = p.KVMResource
-	if s.KVMResource != "" && (len(validation.IsQualifiedName(s.KVMResource)) > 0 || !strings.Contains(s.KVMResource, "/")) {
-		faults.add(at("kvmResource"), fmt.Sprintf("%q is no extended resource", s.KVMResource), "such as devices.kubevirt.io/kvm")
+	qualified := len(validation.IsQualifiedName(s.KVMResource)) == 0 && strings.Contains(s.KVMResource, "/")
+	if s.KVMResource != "" && !qualified {
+		faults.add(at("kvmResource"), fmt.Sprintf("%q is not an extended resource", s.KVMResource), "such as devices.kubevirt.io/kvm")
 	}
 	s.Trust = trust(p, faults)
 }
 
-// trust takes the lists of what the administrator trusts.
+// trust returns what the administrator trusts.
 func trust(p reconcilerPart, faults *faults) (t objects.Trust) {
 	at := func(key string, i int) string { return fmt.Sprintf("%s.%s[%d]", reconcilerPath, key, i) }
 	for i, text := range p.TrustedImages {
 		pattern := objects.ImagePattern(text)
 		if err := pattern.Validate(); err != nil {
-			faults.add(at("trustedImages", i), err.Error(), "such as registry.example/vmop/runner, for all its tags and digests, or registry.example/vmop/*")
+			faults.add(at("trustedImages", i), err.Error(),
+				"such as registry.example/vmop/runner, for all its tags and digests, or registry.example/vmop/*")
 		}
 		t.Images = append(t.Images, pattern)
 	}
@@ -191,26 +198,26 @@ func choice(word string, words []string) string {
 	return "want " + strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 }
 
-// faults are what is wrong with values.
+// faults are those of values.
 type faults []yamlfile.Problem
 
 func (f *faults) add(path, message, hint string) {
 	*f = append(*f, yamlfile.Problem{Path: path, Message: message, Hint: hint})
 }
 
-// addKey is add for what is wrong with the key itself.
+// addKey is add for a fault of the key itself.
 func (f *faults) addKey(path, message, hint string) {
 	*f = append(*f, yamlfile.Problem{Path: path, Message: message, Hint: hint, Key: true})
 }
 
-// name wants a name that the API server takes, or "".
+// name checks for a name that the API server accepts, or "".
 func (f *faults) name(path, name string, check func(string) []string) {
 	if wrong := check(name); name != "" && len(wrong) > 0 {
-		f.add(path, fmt.Sprintf("%q is no name of Kubernetes", name), "lower case letters, digits and - between them")
+		f.add(path, fmt.Sprintf("%q is not a Kubernetes name", name), "lower case letters and digits, with - between them")
 	}
 }
 
-// largestFactor bounds overcommitment: beyond, nothing is requested anyhow.
+// largestFactor bounds overcommitment: beyond it, requests are next to nothing.
 const largestFactor = 1000
 
 func (f *faults) factor(path string, given, to *float64) {
@@ -223,7 +230,7 @@ func (f *faults) factor(path string, given, to *float64) {
 	}
 }
 
-// loadBalancer takes a switch, or labels and annotations.
+// loadBalancer reads a switch, or labels and annotations.
 func (f *faults) loadBalancer(path string, value any) *objects.ServiceMetadata {
 	switch value := value.(type) {
 	case nil:
@@ -247,12 +254,14 @@ func (f *faults) loadBalancer(path string, value any) *objects.ServiceMetadata {
 		}
 		for name, text := range made.Labels {
 			if len(validation.IsQualifiedName(name))+len(validation.IsValidLabelValue(text)) > 0 {
-				f.add(path+".labels."+name, fmt.Sprintf("%s=%s is no label", name, text), "letters, digits, -, _ and .; at most 63")
+				f.add(path+".labels."+name, fmt.Sprintf("%s=%s is not a label", name, text),
+					"letters, digits, -, _ and .; at most 63")
 			}
 		}
 		for name := range made.Annotations {
 			if len(validation.IsQualifiedName(strings.ToLower(name))) > 0 {
-				f.add(path+".annotations."+name, fmt.Sprintf("%q is no name of an annotation", name), "such as example.org/name")
+				f.add(path+".annotations."+name, fmt.Sprintf("%q is not the name of an annotation", name),
+					"such as example.org/name")
 			}
 		}
 		return &made
@@ -261,7 +270,7 @@ func (f *faults) loadBalancer(path string, value any) *objects.ServiceMetadata {
 	return nil
 }
 
-// texts takes a mapping of texts.
+// texts reads a mapping of texts.
 func (f *faults) texts(path string, value any) map[string]string {
 	given, ok := value.(map[string]any)
 	if !ok && value != nil {
@@ -278,7 +287,7 @@ func (f *faults) texts(path string, value any) map[string]string {
 	return made
 }
 
-// shown returns a value of a file in the words of a message.
+// shown returns a value of a file as messages show it.
 func shown(value any) string {
 	switch value := value.(type) {
 	case nil:
@@ -294,8 +303,8 @@ func shown(value any) string {
 	}
 }
 
-// A source is a configuration file that is read again and again: it keeps what the
-// file said when it was last without fault.
+// A source is a configuration file that is read repeatedly: it keeps the last content
+// without faults.
 type source struct {
 	file     string
 	optional bool
@@ -303,9 +312,8 @@ type source struct {
 	read     bool // the file has been read without fault
 }
 
-// reload reads the file. It tells whether the configuration means something else
-// now. A file that has faults, or was there and is gone, is an error, and the
-// configuration stays as it was.
+// reload reads the file, and reports whether the configuration has changed. A file that has
+// faults, or that has been there and is gone, is an error; the configuration stays.
 func (s *source) reload() (changed bool, warnings []yamlfile.Warning, err error) {
 	data, err := os.ReadFile(s.file)
 	if errors.Is(err, fs.ErrNotExist) && s.optional && !s.read {

@@ -102,7 +102,7 @@ func TestDistrust(t *testing.T) {
 	image := func(vm *v1.VirtualMachine) { vm.Spec.Image = &v1.Image{Source: "evil.example/x:1"} }
 	types := func(vm *v1.VirtualMachine) { vm.Spec.VMType.ConfigMap = "mine" }
 	const kvm = "privileged for spec.vm.accelerator (auto), root for spec.vm.accelerator (auto); " +
-		"it can run with spec.vm.accelerator tcg, or kvmResource in the manager's configuration, or when the administrator "
+		"run the VM with spec.vm.accelerator tcg, or kvmResource in the manager's configuration, or ask the administrator to "
 	for name, row := range map[string]struct {
 		vm   func(*v1.VirtualMachine)
 		s    func(*objects.Settings)
@@ -113,7 +113,7 @@ func TestDistrust(t *testing.T) {
 			vm.Spec.Image = &v1.Image{Repository: "example.test/vmop", Path: "runner", Version: "0.9"}
 		}, nil, nil},
 		"another image": {image, nil, []string{
-			"spec.image: evil.example/x:1 is not a trusted image, and the VM's pod gets " + kvm + "adds it to trustedImages in the manager's configuration",
+			"spec.image: evil.example/x:1 is not a trusted image, and the VM's pod gets " + kvm + "add it to trustedImages in the manager's configuration",
 		}},
 		"another image, emulated":      {func(vm *v1.VirtualMachine) { image(vm); vm.Spec.VM.Accelerator = "tcg" }, nil, nil},
 		"another image, with a plugin": {image, func(s *objects.Settings) { s.KVMResource = "devices.kubevirt.io/kvm" }, nil},
@@ -122,9 +122,9 @@ func TestDistrust(t *testing.T) {
 			vm.Spec.VM.Accelerator, vm.Spec.VM.Networks = "tcg", []v1.Network{{Masquerade: &v1.PrivateNetwork{}}}
 		}, nil, []string{"spec.image: evil.example/x:1 is not a trusted image, and the VM's pod gets root for spec.vm.networks[0].masquerade, " +
 			"capability NET_ADMIN for spec.vm.networks[0].masquerade, capability NET_BIND_SERVICE for spec.vm.networks[0].masquerade, device /dev/net/tun for spec.vm.networks[0].masquerade; " +
-			"it can run with networks of the kind user, or when the administrator adds it to trustedImages in the manager's configuration"}},
+			"run the VM with networks of the kind user, or ask the administrator to add it to trustedImages in the manager's configuration"}},
 		"other types": {types, nil, []string{
-			"spec.vmType.configMap: mine is not a trusted source of VM types, and the VM's pod gets " + kvm + "adds it to trustedVMTypes in the manager's configuration",
+			"spec.vmType.configMap: mine is not a trusted source of VM types, and the VM's pod gets " + kvm + "add it to trustedVMTypes in the manager's configuration",
 		}},
 		"other types, emulated": {func(vm *v1.VirtualMachine) { types(vm); vm.Spec.VM.Accelerator = "none" }, nil, nil},
 		"trusted types":         {types, func(s *objects.Settings) { s.Trust.VMTypes = []string{"a", "mine"} }, nil},
@@ -132,7 +132,7 @@ func TestDistrust(t *testing.T) {
 		"the manager's types":   {types, func(s *objects.Settings) { s.VMTypes = "mine" }, nil},
 		"a user network beside a tap": {func(vm *v1.VirtualMachine) {
 			vm.Spec.VM.Networks = []v1.Network{{Tap: &v1.Tap{}}, {User: &v1.PrivateNetwork{}}}
-		}, nil, []string{"spec.vm.networks[1].user: beside a tap, it reaches what listens on the node's loopback addresses; use masquerade, or no tap"}},
+		}, nil, []string{"spec.vm.networks[1].user: together with a tap, it reaches what listens on the node's loopback addresses; use masquerade, or no tap"}},
 	} {
 		s := settings()
 		if row.s != nil {
@@ -193,8 +193,8 @@ func TestUntrustedVolumes(t *testing.T) {
 	problems := objects.Distrust(vm, settings(), later)
 	require.Len(t, problems, 1)
 	require.Equal(t, "the files in the volume of claim runner-data-test-vm-0 are not trusted, because of the image evil.example/x:1, and the VM's pod gets "+
-		"privileged for spec.vm.accelerator (auto), root for spec.vm.accelerator (auto); it can run with spec.vm.accelerator tcg, or kvmResource in the manager's configuration, "+
-		"or when the administrator has looked at them and removes the claim's annotation vmoperator.jdrupes.org/untrusted", problems[0].Message)
+		"privileged for spec.vm.accelerator (auto), root for spec.vm.accelerator (auto); run the VM with spec.vm.accelerator tcg, or kvmResource in the manager's configuration, "+
+		"or ask the administrator to check them and remove the claim's annotation vmoperator.jdrupes.org/untrusted", problems[0].Message)
 	vm, later = claims(both, func(vm *v1.VirtualMachine) { vm.Spec.VM.Accelerator = "tcg" })
 	require.Empty(t, objects.Distrust(vm, settings(), later))
 
