@@ -65,9 +65,9 @@ func TestProgramsLinkOnlyWhatTheyAreFor(t *testing.T) {
 	t.Parallel()
 	for program, foreign := range map[string][]string{
 		"./cmd/vmrunner": {
-			"vmop/authoring", "\nk8s.io/", "\nsigs.k8s.io/", "\ngolang.org/x/net/http2\n",
+			"vmop/authoring", "github.com/digitalocean", "\nk8s.io/", "\nsigs.k8s.io/", "\ngolang.org/x/net/http2\n",
 		},
-		"./cmd/vmmanager": {"vmop/authoring"},
+		"./cmd/vmmanager": {"vmop/authoring", "github.com/diskfs"},
 	} {
 		var stderr strings.Builder
 		list := exec.CommandContext(t.Context(), "go", "list", "-deps", program)

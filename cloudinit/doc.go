@@ -11,7 +11,7 @@
 //
 // The way from a configuration to a disk has two steps. A [Config] is the section cloudInit of the runner's configuration,
 // kept as the YAML that the user wrote. [Config.Seed] turns it into a [Seed], the exact bytes of the four files. A seed then
-// becomes a FAT image, in memory ([Seed.Image]) or in a file ([Seed.WriteImage]). Both steps are deterministic: the same
+// becomes a FAT image (package cloudinit/disk). Both steps are deterministic: the same
 // configuration makes the same bytes, whatever the clock and the environment say.
 //
 // # When the guest begins anew

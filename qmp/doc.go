@@ -49,12 +49,11 @@
 //
 // # go-qemu
 //
-// Monitor gives the session the shape of go-qemu's qmp.Monitor, so that code
-// written for that package runs on it, and Version is go-qemu's type. Its
-// socket layer is not used: replies over 64 KiB end it, its reply buffer is
-// overwritten by events, an unread event blocks all commands, nothing has a
-// deadline, and errors lose their class. Event is a type of our own because
-// go-qemu's decodes numbers to float64, which loses sizes above 2^53.
+// Package qmp/goqemu gives a session the shape of go-qemu's qmp.Monitor. Nothing of
+// go-qemu is used here: replies over 64 KiB end its socket layer, its reply buffer is
+// overwritten by events, an unread event blocks all commands, nothing has a deadline,
+// errors lose their class, and numbers become float64, which loses sizes above 2^53
+// (see docs/decisions/0001).
 //
 // The protocol: https://www.qemu.org/docs/master/interop/qmp-spec.html and
 // https://www.qemu.org/docs/master/interop/qemu-qmp-ref.html.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/qmp"
+	"vmop/qmp/goqemu"
 )
 
 func TestCommandsSentBeforeQEMURunsAreAnswered(t *testing.T) {
@@ -210,7 +211,7 @@ func TestAQEMUCanBeTakenOver(t *testing.T) {
 func TestGoQEMUsRawMonitorRunsOnASession(t *testing.T) {
 	t.Parallel()
 	_, s := startQEMU(t)
-	m := s.Monitor(timeout(t))
+	m := goqemu.Monitor(timeout(t), s)
 	require.NoError(t, m.Connect())
 	events, err := m.Events(timeout(t))
 	require.NoError(t, err)

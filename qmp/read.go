@@ -7,12 +7,20 @@ import (
 	"fmt"
 	"io"
 	"time"
-
-	goqemu "github.com/digitalocean/go-qemu/qmp"
 )
 
-// Version is QEMU's version as it greets: go-qemu's type.
-type Version = goqemu.Version
+// Version is QEMU's version as it greets. Package is that of a distribution.
+type Version struct {
+	Package string        `json:"package"`
+	QEMU    VersionNumber `json:"qemu"`
+}
+
+// VersionNumber has the three parts of a version such as 7.2.22.
+type VersionNumber struct {
+	Major int `json:"major"`
+	Minor int `json:"minor"`
+	Micro int `json:"micro"`
+}
 
 // message is anything that QEMU sends: exactly one of QMP (the greeting),
 // Return, Error and Event is there.

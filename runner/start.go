@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"vmop/cloudinit/disk"
 	"vmop/durable"
 	"vmop/process"
 	"vmop/qmp"
@@ -296,7 +297,7 @@ func (m *run) writeSeed() error {
 	if m.vm.seed == nil {
 		return nil
 	}
-	return m.vm.seed.WriteImage(filepath.Join(m.vm.RuntimeDir, cloudInitImage))
+	return disk.Write(filepath.Join(m.vm.RuntimeDir, cloudInitImage), *m.vm.seed)
 }
 
 // openDescriptors makes the taps and listening sockets.

@@ -12,6 +12,7 @@ import (
 
 	"vmop/authoring/sample"
 	"vmop/cloudinit"
+	"vmop/cloudinit/disk"
 	"vmop/test/guest"
 	"vmop/vmspec"
 	"vmop/vmtypes"
@@ -55,7 +56,7 @@ func (s sandbox) seed() string {
 	path := s.path("run", "seed.img")
 	data, err := (&cloudinit.Config{}).Seed("one")
 	require.NoError(s.t, err)
-	require.NoError(s.t, data.WriteImage(path))
+	require.NoError(s.t, disk.Write(path, data))
 	return path
 }
 

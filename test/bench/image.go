@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"vmop/cloudinit"
+	"vmop/cloudinit/disk"
 )
 
 // measureImage makes the same four files into an image.
@@ -34,8 +35,8 @@ func measureImage(b *bench) ([]result, error) {
 	}
 	const mtools = "mformat and mcopy"
 	candidates := []candidate{
-		{name: "cloudinit.Seed.WriteImage", peer: mtools, once: timed(func() error {
-			return seed.WriteImage(filepath.Join(dir, "ours.img"))
+		{name: "cloudinit/disk.Write", peer: mtools, once: timed(func() error {
+			return disk.Write(filepath.Join(dir, "ours.img"), seed)
 		})},
 		{name: mtools, skipped: absent("mformat", "mtools"), once: timed(func() error {
 			return errors.Join(

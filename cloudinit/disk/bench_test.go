@@ -1,4 +1,4 @@
-package cloudinit
+package disk
 
 import (
 	"os"
@@ -7,30 +7,22 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-)
 
-// BenchmarkSeed renders a small configuration into the four files.
-func BenchmarkSeed(b *testing.B) {
-	c := section(b, "userData:\n  packages: [htop]\n  users: [{name: a, groups: [b]}]\nnetworkConfig: {version: 2}\n")
-	b.ReportAllocs()
-	for b.Loop() {
-		_, err := c.Seed("vm1")
-		require.NoError(b, err)
-	}
-}
+	"vmop/cloudinit"
+)
 
 // BenchmarkImage makes the image of four small files in memory. The goal is 2 ms.
 func BenchmarkImage(b *testing.B) { benchmarkImage(b, fourFiles()) }
 
 // BenchmarkImage16MB makes an image with 16 MiB of user-data in memory.
 func BenchmarkImage16MB(b *testing.B) {
-	benchmarkImage(b, Seed{UserData: bytesOf(16<<20, 1)})
+	benchmarkImage(b, cloudinit.Seed{UserData: bytesOf(16<<20, 1)})
 }
 
-func benchmarkImage(b *testing.B, seed Seed) {
+func benchmarkImage(b *testing.B, seed cloudinit.Seed) {
 	b.ReportAllocs()
 	for b.Loop() {
-		_, err := seed.Image()
+		_, err := Image(seed)
 		require.NoError(b, err)
 	}
 }
@@ -41,15 +33,15 @@ func BenchmarkWriteImage(b *testing.B) {
 	seed := fourFiles()
 	b.ReportAllocs()
 	for b.Loop() {
-		require.NoError(b, seed.WriteImage(path))
+		require.NoError(b, Write(path, seed))
 	}
 }
 
 func BenchmarkWriteImage16MB(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "seed.img")
-	seed := Seed{UserData: bytesOf(16<<20, 1)}
+	seed := cloudinit.Seed{UserData: bytesOf(16<<20, 1)}
 	for b.Loop() {
-		require.NoError(b, seed.WriteImage(path))
+		require.NoError(b, Write(path, seed))
 	}
 }
 
@@ -83,12 +75,12 @@ func peer(b *testing.B, name string) string {
 	return path
 }
 
-func writeFiles(b *testing.B, s Seed) (dir string, names []string) {
+func writeFiles(b *testing.B, s cloudinit.Seed) (dir string, names []string) {
 	b.Helper()
 	dir = b.TempDir()
-	for _, f := range s.files() {
-		require.NoError(b, os.WriteFile(filepath.Join(dir, f.name), f.content, 0o600))
-		names = append(names, f.name)
+	for _, f := range s.Files() {
+		require.NoError(b, os.WriteFile(filepath.Join(dir, f.Name), f.Content, 0o600))
+		names = append(names, f.Name)
 	}
 	return dir, names
 }

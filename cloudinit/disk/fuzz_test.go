@@ -1,4 +1,4 @@
-package cloudinit
+package disk
 
 import (
 	"bytes"
@@ -11,6 +11,8 @@ import (
 	"unicode/utf16"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/cloudinit"
 )
 
 // FuzzImage makes images of any content and reads them back by a reader that shares no code with the writer. Content is
@@ -23,16 +25,16 @@ func FuzzImage(f *testing.F) {
 	fuzzing := flag.Lookup("test.fuzz").Value.String() != ""
 	f.Fuzz(func(t *testing.T, meta, user, network, vendor []byte, times uint16) {
 		repeat := min(int(times), 2<<20/(len(user)+len(vendor)+1))
-		seed := Seed{MetaData: meta, UserData: bytes.Repeat(user, repeat), NetworkConfig: network, VendorData: bytes.Repeat(vendor, repeat)}
-		image, err := seed.Image()
+		seed := cloudinit.Seed{MetaData: meta, UserData: bytes.Repeat(user, repeat), NetworkConfig: network, VendorData: bytes.Repeat(vendor, repeat)}
+		image, err := Image(seed)
 		require.NoError(t, err)
 		got := readFAT(t, image)
-		require.Len(t, got, len(seed.files())+1)
+		require.Len(t, got, len(seed.Files())+1)
 		require.Contains(t, got, "CIDATA")
-		for _, f := range seed.files() {
-			require.True(t, bytes.Equal(f.content, got[f.name]), f.name)
+		for _, f := range seed.Files() {
+			require.True(t, bytes.Equal(f.Content, got[f.Name]), f.Name)
 		}
-		again, err := seed.Image()
+		again, err := Image(seed)
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(image, again))
 		if !fuzzing {

@@ -1,4 +1,4 @@
-package cloudinit
+package disk
 
 import (
 	"bytes"
@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/cloudinit"
 )
 
 // tool finds a program that a test needs.
@@ -36,10 +38,10 @@ func bytesOf(size int, seed uint64) []byte {
 	return content
 }
 
-func writeSeed(t testing.TB, s Seed) string {
+func writeSeed(t testing.TB, s cloudinit.Seed) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "seed.img")
-	require.NoError(t, s.WriteImage(path))
+	require.NoError(t, Write(path, s))
 	return path
 }
 
@@ -52,17 +54,17 @@ func requireSound(t testing.TB, path, about string) {
 }
 
 // requireReadable reads the files back by mtools.
-func requireReadable(t testing.TB, path string, s Seed) {
+func requireReadable(t testing.TB, path string, s cloudinit.Seed) {
 	t.Helper()
-	for _, f := range s.files() {
-		got, err := exec.Command(tool(t, "mtype", "mtools"), "-i", path, "::"+f.name).Output()
-		require.NoError(t, err, "mtype ::%s", f.name)
-		require.True(t, bytes.Equal(f.content, got), "mtype ::%s: %d bytes differ from the %d written", f.name, len(got), len(f.content))
+	for _, f := range s.Files() {
+		got, err := exec.Command(tool(t, "mtype", "mtools"), "-i", path, "::"+f.Name).Output()
+		require.NoError(t, err, "mtype ::%s", f.Name)
+		require.True(t, bytes.Equal(f.Content, got), "mtype ::%s: %d bytes differ from the %d written", f.Name, len(got), len(f.Content))
 	}
 }
 
-func fourFiles() Seed {
-	return Seed{
+func fourFiles() cloudinit.Seed {
+	return cloudinit.Seed{
 		MetaData:      []byte("instance-id: i-1\nlocal-hostname: vm\n"),
 		UserData:      []byte("#cloud-config\npackages: [htop]\n"),
 		NetworkConfig: []byte("version: 2\n"),
@@ -73,7 +75,7 @@ func fourFiles() Seed {
 func TestMtoolsReadWhatWasWritten(t *testing.T) {
 	t.Parallel()
 	whole := fourFiles()
-	for name, seed := range map[string]Seed{
+	for name, seed := range map[string]cloudinit.Seed{
 		"all four":             whole,
 		"two":                  {MetaData: whole.MetaData, UserData: whole.UserData},
 		"no vendor-data":       {MetaData: whole.MetaData, UserData: whole.UserData, NetworkConfig: whole.NetworkConfig},
@@ -94,8 +96,8 @@ func TestMtoolsReadWhatWasWritten(t *testing.T) {
 			listing, err := exec.Command(tool(t, "mdir", "mtools"), "-b", "-i", path, "::").Output()
 			require.NoError(t, err)
 			var want []string
-			for _, f := range seed.files() {
-				want = append(want, "::/"+f.name)
+			for _, f := range seed.Files() {
+				want = append(want, "::/"+f.Name)
 			}
 			require.Equal(t, want, strings.Fields(string(listing)))
 
@@ -121,13 +123,13 @@ func TestEverySizeIsSound(t *testing.T) {
 	for size := 32<<20 - 340<<10; size < 32<<20; size += 67 << 10 { // the last images with clusters of two sectors
 		sizes = append(sizes, size)
 	}
-	sizes = append(sizes, 8<<20, 16<<20, 32<<20, 40<<20, MaxData-len("{}\n"))
+	sizes = append(sizes, 8<<20, 16<<20, 32<<20, 40<<20, cloudinit.MaxData-len("{}\n"))
 
-	content := bytesOf(MaxData, 1)
+	content := bytesOf(cloudinit.MaxData, 1)
 	path := filepath.Join(t.TempDir(), "seed.img")
 	for _, size := range sizes {
-		seed := Seed{UserData: content[:size]}
-		require.NoError(t, seed.WriteImage(path), "user-data of %d bytes", size)
+		seed := cloudinit.Seed{UserData: content[:size]}
+		require.NoError(t, Write(path, seed), "user-data of %d bytes", size)
 		requireSound(t, path, fmt.Sprintf("user-data of %d bytes", size))
 		requireReadable(t, path, seed)
 	}
@@ -144,39 +146,39 @@ func TestImageSizes(t *testing.T) {
 		{"a full floppy disk", floppyRoom, 1440 << 10},
 		{"one byte more is the smallest FAT16", floppyRoom + 1, 4160 << 10},
 		{"16 MiB", 16 << 20, 16<<20 + 128<<10},
-		{"the limit", MaxData - len("{}\n"), MaxData + 192<<10},
+		{"the limit", cloudinit.MaxData - len("{}\n"), cloudinit.MaxData + 192<<10},
 	} {
-		image, err := Seed{UserData: bytesOf(tc.data, 1)}.Image()
+		image, err := Image(cloudinit.Seed{UserData: bytesOf(tc.data, 1)})
 		require.NoError(t, err, tc.name)
 		require.Equal(t, tc.want, len(image), tc.name)
 	}
-	_, err := Seed{UserData: make([]byte, MaxData-2)}.Image()
+	_, err := Image(cloudinit.Seed{UserData: make([]byte, cloudinit.MaxData-2)})
 	require.EqualError(t, err, "the cloud-init data are 67108865 bytes long, at most 67108864 (64 MiB) fit")
 }
 
 func TestImagesAreDeterministic(t *testing.T) {
 	// No parallel test: the environment is the process's.
-	first, err := fourFiles().Image()
+	first, err := Image(fourFiles())
 	require.NoError(t, err)
 	require.Equal(t, "c72c", fmt.Sprintf("%x", sha256.Sum256(first))[:4], "the image changed: guests don't mind, but say so in the changelog")
 	for _, epoch := range []string{"", "0", "1700000000", "99999999999"} {
 		t.Setenv("SOURCE_DATE_EPOCH", epoch)
-		again, err := fourFiles().Image()
+		again, err := Image(fourFiles())
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(first, again), "SOURCE_DATE_EPOCH=%s", epoch)
 	}
 	changed := fourFiles()
 	changed.UserData[20] ^= 1
-	other, err := changed.Image()
+	other, err := Image(changed)
 	require.NoError(t, err)
 	require.False(t, bytes.Equal(first, other))
 }
 
 func TestTheFileIsTheImage(t *testing.T) {
 	t.Parallel()
-	for _, seed := range []Seed{fourFiles(), {UserData: bytesOf(3<<20, 1)}} {
+	for _, seed := range []cloudinit.Seed{fourFiles(), {UserData: bytesOf(3<<20, 1)}} {
 		path := writeSeed(t, seed)
-		want, err := seed.Image()
+		want, err := Image(seed)
 		require.NoError(t, err)
 		got, err := os.ReadFile(path)
 		require.NoError(t, err)
@@ -200,7 +202,7 @@ func TestTheFileIsReplacedAsAWhole(t *testing.T) {
 
 	seed := fourFiles()
 	seed.NetworkConfig = nil
-	require.NoError(t, seed.WriteImage(path))
+	require.NoError(t, Write(path, seed))
 	old := make([]byte, len(before))
 	_, err = open.ReadAt(old, 0)
 	require.NoError(t, err)
@@ -217,12 +219,12 @@ func TestAFileThatCantBeWritten(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	missing := filepath.Join(dir, "missing", "seed.img")
-	require.ErrorIs(t, fourFiles().WriteImage(missing), fs.ErrNotExist)
-	require.ErrorContains(t, fourFiles().WriteImage(missing), "make cloud-init image: write "+missing+": ")
+	require.ErrorIs(t, Write(missing, fourFiles()), fs.ErrNotExist)
+	require.ErrorContains(t, Write(missing, fourFiles()), "make cloud-init image: write "+missing+": ")
 
 	occupied := filepath.Join(dir, "occupied")
 	require.NoError(t, os.MkdirAll(filepath.Join(occupied, "x"), 0o700))
-	require.ErrorContains(t, fourFiles().WriteImage(occupied), "make cloud-init image: write "+occupied+": ")
+	require.ErrorContains(t, Write(occupied, fourFiles()), "make cloud-init image: write "+occupied+": ")
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, left, 1, "no temporary file stays")

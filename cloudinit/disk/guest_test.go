@@ -1,4 +1,4 @@
-package cloudinit_test
+package disk_test
 
 import (
 	"bufio"
@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/cloudinit"
+	"vmop/cloudinit/disk"
 	"vmop/test/guest"
 )
 
@@ -35,7 +36,7 @@ func TestLinuxReadsWhatWasWritten(t *testing.T) {
 		large := []byte(strings.Repeat("0123456789abcde\n", size/16)) // not the user-data, which the guest prints
 		seed := cloudinit.Seed{MetaData: small, UserData: small, NetworkConfig: small, VendorData: large}
 		path := filepath.Join(t.TempDir(), fmt.Sprintf("seed%d.img", i))
-		require.NoError(t, seed.WriteImage(path))
+		require.NoError(t, disk.Write(path, seed))
 		args = append(args, "-drive", "format=raw,readonly=on,if=virtio,file="+path)
 		for name, content := range map[string][]byte{"meta-data": small, "user-data": small, "network-config": small, "vendor-data": large} {
 			want = append(want, fmt.Sprintf("%x  /mnt/%c/%s", sha256.Sum256(content), 'a'+i, name))

@@ -1,4 +1,10 @@
-package qmp
+// Package goqemu gives a session of package qmp the shape of go-qemu's qmp.Monitor, so
+// that code written for github.com/digitalocean/go-qemu, such as its generated
+// commands (qmp/raw), runs on it. A test runs some of that on a real QEMU.
+//
+// It is a package of its own because go-qemu's package of the interface links six
+// packages of go-libvirt, which no runner needs.
+package goqemu
 
 import (
 	"context"
@@ -6,19 +12,21 @@ import (
 	"fmt"
 
 	goqemu "github.com/digitalocean/go-qemu/qmp"
+
+	"vmop/qmp"
 )
 
-// Monitor returns the session in the shape of go-qemu's qmp.Monitor, whose
-// methods take no context: ctx is the one of all commands.
+// Monitor returns a session as a qmp.Monitor of go-qemu. The interface's methods take
+// no context: ctx is the one of all commands.
 //
-// Its events are the session's: use either its Events or the session's, not
-// both. Disconnect closes the session.
-func (s *Session) Monitor(ctx context.Context) goqemu.Monitor {
-	return &monitor{session: s, ctx: ctx}
+// Its events are the session's: use either its Events or the session's, not both.
+// Disconnect closes the session.
+func Monitor(ctx context.Context, session *qmp.Session) goqemu.Monitor {
+	return &monitor{session: session, ctx: ctx}
 }
 
 type monitor struct {
-	session *Session
+	session *qmp.Session
 	ctx     context.Context
 }
 
@@ -39,7 +47,7 @@ func (m *monitor) Run(command []byte) ([]byte, error) {
 	if err := json.Unmarshal(command, &in); err != nil {
 		return nil, fmt.Errorf("read QMP command: %w", err)
 	}
-	c := Command{Execute: in.Execute}
+	c := qmp.Command{Execute: in.Execute}
 	if in.Arguments != nil {
 		c.Arguments = in.Arguments
 	}
@@ -66,7 +74,7 @@ func (m *monitor) Events(ctx context.Context) (<-chan goqemu.Event, error) {
 					return
 				}
 				select {
-				case out <- e.goqemu():
+				case out <- convert(e):
 				case <-ctx.Done():
 					return
 				}
@@ -78,7 +86,7 @@ func (m *monitor) Events(ctx context.Context) (<-chan goqemu.Event, error) {
 	return out, nil
 }
 
-func (e Event) goqemu() goqemu.Event {
+func convert(e qmp.Event) goqemu.Event {
 	g := goqemu.Event{Event: e.Name}
 	if e.Data != nil {
 		_ = json.Unmarshal(e.Data, &g.Data) // see Events

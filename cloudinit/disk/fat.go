@@ -1,4 +1,4 @@
-package cloudinit
+package disk
 
 import (
 	"encoding/binary"
@@ -8,6 +8,8 @@ import (
 	"github.com/diskfs/go-diskfs/filesystem"
 	"github.com/diskfs/go-diskfs/filesystem/fat12"
 	"github.com/diskfs/go-diskfs/filesystem/fat16"
+
+	"vmop/cloudinit"
 )
 
 // This file makes FAT images by go-diskfs 1.9.4 and keeps clear of its faults. Without that, fsck.vfat objects to every
@@ -15,7 +17,7 @@ import (
 //
 //   - A FAT12 or FAT16 is created with its first data cluster, number 2, marked as used by nobody. freeFirstCluster gives it
 //     back, and the file system is read in again.
-//   - A file of no bytes keeps a cluster. So none is written: Seed.files has no empty file.
+//   - A file of no bytes keeps a cluster. So none is written: Seed.Files has no empty file.
 //   - The table has room for more clusters than there are, and the library hands them out. So the size is computed for
 //     the files beforehand, and memory refuses to be written beyond its end.
 //   - The time of every entry is the clock's, or comes from an environment variable of the whole process. setTimes
@@ -36,12 +38,6 @@ const (
 	fat16Overhead    = 36
 )
 
-// file is one file in the root directory of the image.
-type file struct {
-	name    string
-	content []byte
-}
-
 // volume is what FAT12 and FAT16 have in common.
 type volume interface {
 	OpenFile(name string, flag int) (filesystem.File, error)
@@ -54,7 +50,7 @@ type format struct {
 	freeCluster func(table []byte)
 }
 
-func buildFAT(files []file) (*memory, error) {
+func buildFAT(files []cloudinit.File) (*memory, error) {
 	size, f := floppySize, fat12Format()
 	if clusters(files, sector) > floppyClusters {
 		size, f = fat16Size(files), fat16Format()
@@ -70,7 +66,7 @@ func buildFAT(files []file) (*memory, error) {
 	}
 	for _, f := range files {
 		if err := writeFile(v, f); err != nil {
-			return nil, fmt.Errorf("write %s: %w", f.name, err)
+			return nil, fmt.Errorf("write %s: %w", f.Name, err)
 		}
 	}
 	setTimes(m.data)
@@ -78,12 +74,12 @@ func buildFAT(files []file) (*memory, error) {
 }
 
 // writeFile writes the content by a single call: each call rewrites the tables.
-func writeFile(v volume, f file) error {
-	out, err := v.OpenFile(f.name, os.O_CREATE|os.O_RDWR)
+func writeFile(v volume, f cloudinit.File) error {
+	out, err := v.OpenFile(f.Name, os.O_CREATE|os.O_RDWR)
 	if err != nil {
 		return err
 	}
-	if _, err := out.Write(f.content); err != nil {
+	if _, err := out.Write(f.Content); err != nil {
 		return err
 	}
 	return out.Close()
@@ -115,8 +111,8 @@ func fat16Format() format {
 }
 
 // fat16Size returns the size in bytes of a FAT16 with room for the files. It follows the library's choice of clusters: two
-// sectors up to 32 MiB, then four (and up to 128 MiB, of which MaxData stays clear).
-func fat16Size(files []file) int {
+// sectors up to 32 MiB, then four (and up to 128 MiB, of which cloudinit.MaxData stays clear).
+func fat16Size(files []cloudinit.File) int {
 	const smallClusters = 32 << 20
 	if size := fat16SizeFor(files, 2); size <= smallClusters {
 		return size
@@ -128,7 +124,7 @@ func fat16Size(files []file) int {
 // too.
 const fat16Granularity = 64 << 10
 
-func fat16SizeFor(files []file, sectorsPerCluster int) int {
+func fat16SizeFor(files []cloudinit.File, sectorsPerCluster int) int {
 	n := max(clusters(files, sectorsPerCluster*sector), minFAT16Clusters)
 	table := n/254 + 2 // a sector holds 256 entries; the library makes the table for itself, too
 	size := (fat16Overhead + 2*table + n*sectorsPerCluster) * sector
@@ -136,10 +132,10 @@ func fat16SizeFor(files []file, sectorsPerCluster int) int {
 }
 
 // clusters counts the clusters of the given size that the files take.
-func clusters(files []file, size int) int {
+func clusters(files []cloudinit.File, size int) int {
 	n := 0
 	for _, f := range files {
-		n += (len(f.content) + size - 1) / size
+		n += (len(f.Content) + size - 1) / size
 	}
 	return n
 }
