@@ -13,14 +13,14 @@
 //   - [vmop/authoring/format] formats source; [vmop/authoring/lint] finds probable mistakes
 //     in what can be loaded.
 //
-// To look at what a type makes:
+// To inspect what a type makes:
 //
 //   - [vmop/authoring/sample] reads the VMs that types are tried with, and the descriptions
 //     of the computers that they would run on.
 //   - [vmop/authoring/influence] finds the fields and facts that an argument depends on.
 //   - [vmop/authoring/textdiff] shows two texts line by line.
 //
-// To prove that it works, and goes on to work:
+// To test it:
 //
 //   - [vmop/authoring/vmtypestest] runs tests and samples; nothing is started.
 //   - [vmop/authoring/introspect] asks the installed QEMU which options and devices it has.

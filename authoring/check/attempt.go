@@ -78,7 +78,7 @@ func (a *attempt) run(ctx context.Context, program string, r *Result) int {
 		*r = r.cannot(err)
 		return -1
 	}
-	m := machine{ctx: ctx, session: session, plan: a.plan, args: a.args}
+	m := inspection{ctx: ctx, session: session, plan: a.plan, args: a.args}
 	err = m.examine(r)
 	if err == nil {
 		err = m.quit()
@@ -233,8 +233,8 @@ func (a *attempt) startHelper(ctx context.Context, h plan.Process) error {
 // readyInterval is how often it is looked whether a helper is ready.
 const readyInterval = 5 * time.Millisecond
 
-// helperPath returns a word of a helper's command with the path in it replaced if
-// nothing is there: by that of an empty folder, or of what somebody else makes.
+// helperPath returns a word of a helper's command with the path in it replaced if nothing is
+// there: by that of an empty folder, or of what another process makes.
 func (a *attempt) helperPath(word string) string {
 	lead, path, found := strings.Cut(word, "=/")
 	if path = "/" + path; !found {

@@ -219,7 +219,7 @@ func (c *Checker) qemuImg() string {
 	return ""
 }
 
-// wantsKVM tells whether an option is for KVM alone.
+// wantsKVM reports whether an option is for KVM alone.
 func wantsKVM(o plan.Option) bool {
 	accel, _ := o.Get("accel")
 	return o.Flag == "-accel" && strings.HasPrefix(o.Value, "kvm") || strings.HasPrefix(accel, "kvm") ||

@@ -211,8 +211,8 @@ func TestWhatIsNotHere(t *testing.T) {
 				"such host device",
 		},
 		"server elsewhere": {
-			parts:   `def more(host): return [chardev("c", "socket", {"path": "/run/nobody.sock"})]`,
-			untried: "it needs the program that listens on /run/nobody.sock (-chardev c)",
+			parts:   `def more(host): return [chardev("c", "socket", {"path": "/run/absent.sock"})]`,
+			untried: "it needs the program that listens on /run/absent.sock (-chardev c)",
 		},
 		"device file": {
 			parts:   `def more(host): return [object("rng-random", "r", {"filename": "/dev/no-such-device"})]`,

@@ -35,7 +35,7 @@ type replacement struct {
 	// firmware.
 	formats map[string]string
 	flash   map[string]bool
-	served  map[string]bool // sockets that somebody listens on
+	served  map[string]bool // sockets that a helper listens on
 }
 
 // replaced returns the options of QEMU as they are tried in a folder, and for each
@@ -143,7 +143,7 @@ func (r *replacement) accelerator(o plan.Option) plan.Option {
 	return o
 }
 
-// onlyWithKVM tells whether a feature of a CPU is KVM's own.
+// onlyWithKVM reports whether a feature of a CPU is KVM's own.
 func onlyWithKVM(feature string) bool {
 	feature = strings.TrimLeft(strings.ReplaceAll(feature, "_", "-"), "+-")
 	return strings.HasPrefix(feature, "hv-") || strings.HasPrefix(feature, "kvm-")
@@ -371,7 +371,7 @@ func drop(o *plan.Option, keys ...string) {
 	o.Properties = slices.DeleteFunc(o.Properties, func(p plan.Property) bool { return slices.Contains(keys, p.Key) })
 }
 
-// exists tells whether there is a regular file that can be read.
+// exists reports whether there is a regular file that can be read.
 func exists(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {

@@ -1,4 +1,4 @@
-// Package compare tells what a change of a VM type means for guests.
+// Package compare determines what a change of a VM type means for guests.
 //
 // Two plans go in, and changes come out: not of text, but of what a guest or
 // the host would notice. Options are matched by what they are (a flag and an id,
@@ -6,9 +6,8 @@
 // means nothing; where QEMU gives out addresses by order, the addresses are
 // computed for both plans and compared (order.go).
 //
-// Each change has a [Meaning]. What the tables of this package don't know is
-// [Unknown], never harmless: who adds an option that the tables should know adds
-// a line there. docs/vm-types/compare.md says for each meaning what to do.
+// Each change has a [Meaning]. An option that the tables don't know is [Unknown], never
+// harmless. docs/vm-types/compare.md says for each meaning what to do.
 //
 // [Summarize] puts together what is the same in many plans.
 package compare

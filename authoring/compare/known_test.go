@@ -28,7 +28,7 @@ func TestTablesKnowTheStockTypes(t *testing.T) {
 			p, err := s.Plan(t.Context(), library)
 			require.NoError(t, err)
 			if len(p.QEMU.Args) < 150 { // else it is more of the same
-				note(seen, p)
+				recordMeanings(seen, p)
 			}
 		}
 	}
@@ -45,7 +45,7 @@ func TestTablesKnowTheStockTypes(t *testing.T) {
 }
 
 // note takes each option, and each property of one, from a plan.
-func note(seen map[string]Meaning, p *plan.Plan) {
+func recordMeanings(seen map[string]Meaning, p *plan.Plan) {
 	for i := range p.QEMU.Args {
 		o := p.QEMU.Args[i]
 		less := *p

@@ -105,7 +105,7 @@ func valueOf(o *plan.Option) string {
 	return o.Value
 }
 
-// name is how an option is called before people.
+// name is the name of an option in messages.
 func name(o *plan.Option) string {
 	if o.Flag == "-device" && o.ID() != "" {
 		return o.Flag + " " + o.ID() + " (" + o.Value + ")"

@@ -35,7 +35,7 @@ func (l Level) MarshalText() ([]byte, error) {
 	return []byte([]string{"fails", "guest", "unknown", "runner", "host"}[l]), nil
 }
 
-// A Meaning is what a change means for a guest.
+// A Meaning classifies a change by its effect on a guest.
 type Meaning string
 
 // The meanings. What each of them says is in explanations.
@@ -70,7 +70,7 @@ const (
 	RuleAdded        Meaning = "rule-added"
 	RuleRemoved      Meaning = "rule-removed"
 	RuleChanged      Meaning = "rule-changed"
-	Mishap                   = Meaning(qemuopt.Mishap)
+	FailureAction            = Meaning(qemuopt.FailureAction)
 	Isolation                = Meaning(qemuopt.Isolation)
 	Viewers                  = Meaning(qemuopt.Viewers)
 	HostOnly                 = Meaning(qemuopt.HostOnly)
@@ -95,7 +95,7 @@ func Meanings() []Meaning {
 		Chipset, MachineVersion, CPUModel, CPUTopology, RAM, Firmware, Variables, TPM, Identity, Clock, Network, Medium,
 		Emulator,
 		Unknown,
-		RuleAdded, RuleRemoved, RuleChanged, Mishap,
+		RuleAdded, RuleRemoved, RuleChanged, FailureAction,
 		Isolation, Viewers, HostOnly,
 	}
 }
@@ -269,7 +269,7 @@ var explanations = map[Meaning]Explanation{
 		"The bounds of what can change while the VM is running are different. Changes beyond them require a restart.",
 		"If the range is smaller, announce it to users who rely on it.",
 	},
-	Mishap: {
+	FailureAction: {
 		Runner, "the reaction to failures",
 		"The reaction to a guest that crashes, hangs or reboots, or to an I/O error of the host, is different.",
 		"Check that the VM's administrators expect it.",

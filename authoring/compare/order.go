@@ -139,7 +139,7 @@ func parseAddress(addr string) (slot, function int, ok bool) {
 	return int(s), int(f), err == nil
 }
 
-// sameAddress tells whether two spellings are of the same place.
+// sameAddress reports whether two spellings are of the same place.
 func sameAddress(a, b string) bool {
 	slot, function, ok := parseAddress(a)
 	otherSlot, otherFunction, otherOK := parseAddress(b)

@@ -118,13 +118,13 @@ func (c *comparison) both(p pair) {
 	}
 }
 
-// outlasts are meanings that are told of a device that is replaced; what else has
+// outlasts are meanings that are reported of a device that is replaced; what else has
 // changed of it goes without saying.
 var outlasts = map[Meaning]bool{
-	MAC: true, BootOrder: true, DiskContents: true, Network: true, Medium: true, Mishap: true,
+	MAC: true, BootOrder: true, DiskContents: true, Network: true, Medium: true, FailureAction: true,
 }
 
-// isLive tells whether a rule of the old plan covers a property of an option.
+// isLive reports whether a rule of the old plan covers a property of an option.
 func (c *comparison) isLive(o *plan.Option, property string) bool {
 	return c.before.live[o.Flag+" "+o.ID()+" "+property] || o.ID() != "" && c.before.live[o.Flag+" "+o.ID()]
 }

@@ -240,8 +240,8 @@ var cases = []struct {
 		[]string{"cpu-topology: -smp: cpus 1 -> 2 (live)"},
 	},
 	{
-		"mishap", "-action panic=shutdown\n-action watchdog=none", "-action panic=pause\n-action watchdog=none",
-		[]string{"mishap: -action panic: panic shutdown -> pause"},
+		"reaction to failures", "-action panic=shutdown\n-action watchdog=none", "-action panic=pause\n-action watchdog=none",
+		[]string{"failure-action: -action panic: panic shutdown -> pause"},
 	},
 	{"isolation", "-sandbox on,spawn=deny", "-sandbox on", []string{"isolation: -sandbox: spawn gone: deny"}},
 	{"viewers", "-vnc id=v,vnc=unix:/a", "-vnc id=v,vnc=unix:/b", []string{"viewers: -vnc v: vnc unix:/a -> unix:/b"}},

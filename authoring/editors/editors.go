@@ -1,4 +1,4 @@
-// Package editors sets up editors for a folder of VM types.
+// Package editors writes stubs and settings for editors into a folder of VM types.
 package editors
 
 import (
@@ -18,7 +18,7 @@ type File struct {
 	Done Outcome
 }
 
-// An Outcome says what was done about a file.
+// An Action says what was done about a file.
 type Outcome string
 
 // What can be done about a file.
@@ -28,7 +28,7 @@ const (
 	Kept      Outcome = "kept"      // it is the user's
 )
 
-// A Conflict says that settings of the user's are in the way.
+// A Conflict is a file of the user's that was left unchanged.
 type Conflict struct {
 	Path string
 	Want string // what the file would hold

@@ -1,5 +1,4 @@
-// Package format formats the source of VM types, in the one way that
-// "make format" knows.
+// Package format formats the source of VM types as "make format" does.
 package format
 
 import (

@@ -48,8 +48,8 @@ func yesNo(b bool) string {
 	return "false"
 }
 
-// Needs tells whether a line of a plan is another one in the plan that was made
-// without a fact; "" is no plan: then nobody knows.
+// Needs reports whether a line of a plan is another one in the plan that was made without a
+// fact; "" means no plan, and an unknown result.
 func Needs(line, text, without string) bool {
 	line = strings.TrimSpace(line)
 	return without != "" && count(without)[line] < count(text)[line]

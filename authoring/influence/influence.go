@@ -1,10 +1,8 @@
-// Package influence finds out which fields of the vm section an argument of a
-// plan depends on, by trying: each field is changed by itself, and the plan
-// computed again.
+// Package influence finds the fields of the vm section that an argument of a plan depends
+// on, by trial: each field is changed on its own, and the plan computed again.
 //
-// What is found is true of this VM: a field that matters only when another one is
-// different, too, is not found. A field with which no plan could be made is told
-// as doubtful.
+// The result holds for this VM: a field that matters only in combination with another is not
+// found. A field with which no plan could be made is reported as doubtful.
 package influence
 
 import (

@@ -78,7 +78,7 @@ func TestWhatDependsOnWhat(t *testing.T) {
 	require.Equal(t, "vm.options.mode good", study(t, spec)("-mode good"))
 }
 
-// A field that has no other value with which there is a plan is told as such.
+// A field that has no other value with which there is a plan is reported as doubtful.
 func TestDoubt(t *testing.T) {
 	t.Parallel()
 	r, err := influence.Study(vmspec.Spec{Name: "x"}, nil, func(specs []vmspec.Spec) ([]string, error) {
@@ -134,5 +134,5 @@ func TestHostFields(t *testing.T) {
 	require.True(t, fields[0].Host.KVM)
 	require.True(t, influence.Needs("  -a", "-a\n-a\n", "-a\n"))
 	require.False(t, influence.Needs("-a", "-a\n", "-a\n-b\n"))
-	require.False(t, influence.Needs("-a", "-a\n", ""), "without a plan nobody knows")
+	require.False(t, influence.Needs("-a", "-a\n", ""), "without a plan the result is unknown")
 }

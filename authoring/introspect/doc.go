@@ -1,8 +1,7 @@
-// Package introspect asks a QEMU that is installed what it knows: its options,
-// devices, objects, backends, and what can be set of each.
+// Package introspect queries an installed QEMU for its options, devices, objects and
+// backends, and the properties of each.
 //
-// QEMU is started without a machine, and asked by QMP; nothing is looked up in
-// documents, which are of another version or build. What it has said is kept in
-// the user's cache, until the program changes, so that it is not even started
-// the next time.
+// QEMU is started without a machine and queried with QMP; documentation is not used, because
+// it belongs to another version or build. The answers are cached for the user until the
+// program changes, so that QEMU is not even started the next time.
 package introspect

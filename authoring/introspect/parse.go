@@ -72,7 +72,7 @@ type schemaType struct {
 
 func (q *QEMU) schema() error {
 	var answer []schemaType
-	if err := q.ask("query-qmp-schema", nil, &answer); err != nil {
+	if err := q.query("query-qmp-schema", nil, &answer); err != nil {
 		return err
 	}
 	types := map[string]schemaType{}

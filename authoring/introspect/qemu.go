@@ -22,7 +22,7 @@ type QEMU struct {
 	session *session // nil: not started, or ended
 }
 
-// knowledge is what a QEMU has said.
+// knowledge is what a QEMU has answered.
 type knowledge struct {
 	// Version is "7.2.22".
 	Version string `json:"version"`
@@ -138,7 +138,7 @@ func (q *QEMU) typeProperties(command, name string) []string {
 		return list
 	}
 	var answer []struct{ Name string }
-	err := q.ask(command, map[string]any{"typename": name}, &answer)
+	err := q.query(command, map[string]any{"typename": name}, &answer)
 	if q.ctx.Err() != nil {
 		return nil // and is not to be remembered
 	}
@@ -153,8 +153,8 @@ func (q *QEMU) typeProperties(command, name string) []string {
 	return list
 }
 
-// ask asks QEMU, which is started if it does not run.
-func (q *QEMU) ask(command string, arguments map[string]any, into any) (err error) {
+// query runs a command in QEMU, which is started if it is not running.
+func (q *QEMU) query(command string, arguments map[string]any, into any) (err error) {
 	if q.session == nil {
 		if q.session, err = start(q.ctx, q.program); err != nil {
 			return err
@@ -214,7 +214,7 @@ func (q *QEMU) output(args ...string) (string, error) {
 func (q *QEMU) types() error {
 	for flag, of := range map[string]string{"-object": "user-creatable", "-accel": "accel", "-global": "device"} {
 		var answer []struct{ Name string }
-		if err := q.ask("qom-list-types", map[string]any{"implements": of, "abstract": flag == "-global"},
+		if err := q.query("qom-list-types", map[string]any{"implements": of, "abstract": flag == "-global"},
 			&answer); err != nil {
 			return err
 		}
@@ -230,7 +230,7 @@ func (q *QEMU) types() error {
 
 func (q *QEMU) machines() error {
 	var answer []struct{ Name, Alias string }
-	if err := q.ask("query-machines", nil, &answer); err != nil {
+	if err := q.query("query-machines", nil, &answer); err != nil {
 		return err
 	}
 	aliases := map[string]string{}
@@ -249,7 +249,7 @@ func (q *QEMU) machines() error {
 
 func (q *QEMU) cpus() error {
 	var answer []struct{ Name, Typename string }
-	if err := q.ask("query-cpu-definitions", nil, &answer); err != nil {
+	if err := q.query("query-cpu-definitions", nil, &answer); err != nil {
 		return err
 	}
 	for _, c := range answer {
@@ -264,7 +264,7 @@ func (q *QEMU) optionGroups() error {
 		Option     string
 		Parameters []struct{ Name string }
 	}
-	if err := q.ask("query-command-line-options", nil, &answer); err != nil {
+	if err := q.query("query-command-line-options", nil, &answer); err != nil {
 		return err
 	}
 	for _, o := range answer {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// patience is how long QEMU may take for one question; it takes milliseconds.
+// patience bounds one query; it takes milliseconds.
 const patience = 30 * time.Second
 
 // session is a QEMU without a machine.

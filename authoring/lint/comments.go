@@ -8,8 +8,7 @@ import (
 	"vmop/spelling"
 )
 
-// A silence is what a comment "lint: disable=RULE" says: rules that don't
-// apply to some lines.
+// A silence is a comment "lint: disable=RULE": rules that are disabled for some lines.
 type silence struct {
 	rules       []string
 	first, last int
@@ -46,7 +45,7 @@ func (m *module) silences() []silence {
 	return list
 }
 
-// isComment tells whether a line, counted from 1, has nothing but a comment.
+// isComment reports whether a line, counted from 1, has nothing but a comment.
 func isComment(lines []string, line int) bool {
 	return strings.HasPrefix(strings.TrimSpace(lines[line-1]), "#")
 }
@@ -91,7 +90,7 @@ func disabled(comment string) []string {
 	return nil
 }
 
-// unknownRules finds comments that disable what there is not.
+// unknownRules finds comments that disable unknown rules.
 func unknownRules(m *module) {
 	var known []string
 	for _, r := range Rules() {

@@ -1,13 +1,10 @@
-// Package lint finds what is wrong, or will be, with the source of VM types
-// although it can be loaded.
+// Package lint finds mistakes in the source of VM types that can be loaded.
 //
-// [File] looks at one module and reads nothing else than what it is given, so an
-// editor can call it at each key. [Plans] looks at what types make of sample VMs,
-// and knows computed names, too; its findings are at the lines that made the
-// options. Both ask a [Machine], the QEMU that is installed, what it knows.
+// [File] checks one module and reads nothing but its arguments, so an editor can call it at
+// each keystroke. [Plans] checks the plans of sample VMs, which include computed names; its
+// findings are at the lines that made the options. Both query the installed [QEMU].
 //
-// The rules that other Starlark has as well have the names and the meaning that
-// they have in Bazel's buildifier, but not its code: that would bring
-// protobuf and Bazel's tables into a program that stays resident beside every VM
-// (docs/decisions/0031). A test holds them to the real buildifier.
+// Rules for Starlark in general have the names and the meaning of those of Bazel's
+// buildifier, but not its code (docs/decisions/0031-no-linter-of-bazel.md). A test compares
+// them with the real buildifier.
 package lint

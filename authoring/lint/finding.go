@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// A Finding is something that a rule has found.
+// A Finding is a violation of a rule.
 type Finding struct {
 	// Rule is the name of the rule.
 	Rule string `json:"rule"`
@@ -18,7 +18,7 @@ type Finding struct {
 	Column    int `json:"column"`
 	EndLine   int `json:"endLine"`
 	EndColumn int `json:"endColumn"`
-	// Message says what is wrong and what would be right.
+	// Message says what is wrong and how to fix it.
 	Message string `json:"message"`
 }
 

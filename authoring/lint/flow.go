@@ -16,7 +16,7 @@ func unreachable(m *module) {
 	})
 }
 
-// leaves tells whether what follows a statement is never reached.
+// leaves reports whether the code after a statement is unreachable.
 func leaves(stmt syntax.Stmt) bool {
 	switch s := stmt.(type) {
 	case *syntax.BranchStmt:
@@ -27,7 +27,7 @@ func leaves(stmt syntax.Stmt) bool {
 	return ends(stmt)
 }
 
-// ends tells whether a function is over with a statement.
+// ends reports whether a statement ends the function.
 func ends(stmt syntax.Stmt) bool {
 	switch s := stmt.(type) {
 	case *syntax.ReturnStmt:
@@ -51,7 +51,7 @@ func endsAll(block []syntax.Stmt) bool {
 	return false
 }
 
-// isCall tells whether an expression is a call of a function with this name.
+// isCall reports whether an expression is a call of a function with this name.
 func isCall(e syntax.Expr, name string) bool {
 	call, ok := e.(*syntax.CallExpr)
 	if !ok {
@@ -131,7 +131,7 @@ var pure = map[string]bool{
 	"copy_once": true, "struct": true,
 }
 
-// noEffect finds statements that compute something that nobody gets.
+// noEffect finds statements whose value is unused.
 func noEffect(m *module) {
 	eachBlock(m.file, func(block []syntax.Stmt) {
 		for i, stmt := range block {

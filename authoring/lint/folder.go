@@ -7,12 +7,11 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A Folder is what there is to be looked at in a folder of VM types.
+// A Folder is the input of the linter: the content of a folder of VM types.
 type Folder struct {
 	// Modules are the sources, by the names by which they are loaded.
 	Modules map[string]string
-	// Around is what is around each module. Read is asked for what is not in
-	// Modules.
+	// Around is the environment of each module. Read is called for what is not in Modules.
 	Around Surroundings
 	// Sampled are the types that there are samples of, Plans what became of these.
 	Sampled []string
@@ -33,7 +32,7 @@ func (f Folder) Findings() []Finding {
 		all = append(all, File(name, source, around)...)
 	}
 	all = append(all, f.untested()...)
-	return Sort(append(all, Plans(f.Plans, f.Modules, around.Machine)...))
+	return Sort(append(all, Plans(f.Plans, f.Modules, around.QEMU)...))
 }
 
 // untested finds types that no test loads and no sample is for.

@@ -40,7 +40,7 @@ func names(findings []lint.Finding) []string {
 // Each rule finds its bad example, and leaves its good one alone.
 func TestEachRule(t *testing.T) {
 	t.Parallel()
-	around := lint.Surroundings{Machine: some{}}
+	around := lint.Surroundings{QEMU: some{}}
 	for _, r := range lint.Rules() {
 		t.Run(r.Name, func(t *testing.T) {
 			t.Parallel()
@@ -69,7 +69,7 @@ func TestEachRule(t *testing.T) {
 func found(t *testing.T, source string) []string {
 	t.Helper()
 	list := []string{}
-	for _, f := range lint.File("x.star", source, lint.Surroundings{Machine: some{}, Stock: true}) {
+	for _, f := range lint.File("x.star", source, lint.Surroundings{QEMU: some{}, Stock: true}) {
 		list = append(list, f.String())
 	}
 	return list

@@ -11,20 +11,19 @@ import (
 	"vmop/vmtypes"
 )
 
-// Surroundings are what there is around a module.
+// Surroundings are the environment of a module.
 type Surroundings struct {
 	// Read returns the source of another module, named as in load statements; nil
 	// if there is none.
 	Read func(module string) (string, error)
-	// Machine is the QEMU that is installed; nil if there is none, and the rules
-	// that ask it are not applied.
-	Machine Machine
-	// Stock says that the module is one of the program itself.
+	// QEMU is the installed one; if nil, the rules that query it are not applied.
+	QEMU QEMU
+	// Stock says that the module is part of vmrunner itself.
 	Stock bool
 }
 
-// File returns what the rules find in a module called name. A module that can't
-// be read has no findings: the error is for somebody else to tell.
+// File returns what the rules find in a module called name. A module that can't be read has
+// no findings: parsing it reports the error.
 func File(name, source string, around Surroundings) []Finding {
 	m := parse(name, source)
 	if m == nil {
@@ -73,7 +72,7 @@ func parse(name, source string) *module {
 	return m
 }
 
-// isTest tells whether it is a file of tests.
+// isTest reports whether it is a file of tests.
 func (m *module) isTest() bool { return strings.HasSuffix(m.name, "_test.star") }
 
 // function returns the function of the module with a name, or nil.
@@ -86,7 +85,7 @@ func (m *module) function(name string) *syntax.DefStmt {
 	return nil
 }
 
-// isType tells whether the module defines a VM type.
+// isType reports whether the module defines a VM type.
 func (m *module) isType() bool { return m.function("launch") != nil && !m.isTest() }
 
 // add notes a finding at a node.
@@ -139,7 +138,7 @@ func (m *module) count() {
 	})
 }
 
-// used tells whether the variable that an identifier binds is read anywhere.
+// used reports whether the variable that an identifier binds is read anywhere.
 func (m *module) used(id *syntax.Ident) bool {
 	b, ok := id.Binding.(*resolve.Binding)
 	return !ok || b.First == nil || m.uses[b.First] > 0

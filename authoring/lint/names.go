@@ -11,8 +11,7 @@ import (
 
 // The rules of this file are about names.
 
-// unusedLoad finds what is loaded for nothing. What a library loads others may
-// load from it, so only names that are passed on are free.
+// unusedLoad finds names that are loaded and not used.
 func unusedLoad(m *module) {
 	for _, stmt := range m.file.Stmts {
 		load, ok := stmt.(*syntax.LoadStmt)

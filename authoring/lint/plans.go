@@ -15,7 +15,7 @@ import (
 // what is not written out in a module is known here. sources are the modules
 // that findings may be in, by name; what others made is not told. qemu may be
 // nil.
-func Plans(plans []*plan.Plan, sources map[string]string, qemu Machine) []Finding {
+func Plans(plans []*plan.Plan, sources map[string]string, qemu QEMU) []Finding {
 	p := &planned{modules: map[string]*module{}, sources: sources}
 	for _, made := range plans {
 		for _, placed := range compare.Placements(made) {
@@ -40,7 +40,7 @@ func Plans(plans []*plan.Plan, sources map[string]string, qemu Machine) []Findin
 }
 
 // asked returns what a machine does not know of an option of a plan.
-func asked(qemu Machine, o *plan.Option) []complaint {
+func asked(qemu QEMU, o *plan.Option) []complaint {
 	switch o.Flag {
 	case "-cpu":
 		value, names := cpu(o.Value)
@@ -72,9 +72,9 @@ func cpu(value string) (model string, features []string) {
 	return model, features
 }
 
-// askedGlobal is about a property that is set for all devices of a kind. QEMU
-// ignores one of a device that it doesn't have, with a warning that nobody sees.
-func askedGlobal(qemu Machine, o *plan.Option) []complaint {
+// askedGlobal is about a property that is set for all devices of a kind. QEMU ignores one of
+// a device that it doesn't have, with a warning that is easily missed.
+func askedGlobal(qemu QEMU, o *plan.Option) []complaint {
 	driver, property := "", ""
 	if o.List {
 		driver, _ = o.Get("driver")
@@ -142,8 +142,8 @@ func (p *planned) module(name string) *module {
 	return m
 }
 
-// mention returns where a word stands in the call that begins, or goes on, at a
-// line: a string that is that word, else the call itself.
+// mention returns where a word stands in the call that begins, or continues, at a line: a
+// string that is that word, else the call itself.
 func (m *module) mention(line int, word string) syntax.Node {
 	var call syntax.Node = m.file.Stmts[0]
 	var found syntax.Node

@@ -2,11 +2,11 @@ package lint
 
 import "slices"
 
-// A Rule is something that is looked for.
+// A Rule is a check of the linter.
 type Rule struct {
-	// Name is what a comment disables it by.
+	// Name identifies the rule in findings and in comments that disable it.
 	Name string
-	// Reason says why it is a rule.
+	// Reason explains the rule.
 	Reason string
 	// Bad is a module that breaks it, Good one that doesn't. Those that take more
 	// than one module to show have none.
@@ -20,7 +20,7 @@ type Rule struct {
 // Rules returns all rules, in the order of the documents.
 func Rules() []Rule { return slices.Clone(rules) }
 
-// isRule tells whether there is a rule with a name.
+// isRule reports whether there is a rule with a name.
 func isRule(name string) bool {
 	return slices.ContainsFunc(Rules(), func(r Rule) bool { return r.Name == name })
 }

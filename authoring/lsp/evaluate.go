@@ -161,10 +161,10 @@ func (e *evaluation) lint(ctx context.Context, o Options) {
 			return
 		}
 		if len(programs) == 1 {
-			folder.Around.Machine, folder.Plans = o.Machine(program), plans
+			folder.Around.QEMU, folder.Plans = o.QEMU(program), plans
 			break
 		}
-		findings = append(findings, lint.Plans(plans, e.source.Modules, o.Machine(program))...)
+		findings = append(findings, lint.Plans(plans, e.source.Modules, o.QEMU(program))...)
 	}
 	for _, f := range lint.Sort(append(findings, folder.Findings()...)) {
 		wrong := slices.ContainsFunc(e.diagnostics[f.File], func(d diagnostic) bool {
@@ -221,7 +221,7 @@ func (o Options) try(ctx context.Context, e *evaluation, file, name string, samp
 		p, err := o.Evaluator.Launch(ctx, e.source, name, s.VM, s.Host.Host())
 		if p != nil {
 			e.plans = append(e.plans, p)
-			e.note(p, s.Name())
+			e.recordMade(p, s.Name())
 		}
 		var options *vmtypes.OptionsError
 		switch {
@@ -232,7 +232,7 @@ func (o Options) try(ctx context.Context, e *evaluation, file, name string, samp
 					Message:  "the plan differs from the golden: vmrunner vmtype test shows how, and -u updates it",
 				})
 		case err == nil, ctx.Err() != nil:
-		case standIn && errors.As(err, &options): // it needs options that nobody has given
+		case standIn && errors.As(err, &options): // it needs options that are not given
 		case standIn:
 			e.add(err, file, "(with "+s.Name()+"; add a sample to use a different VM)")
 		case errors.As(err, &options):
@@ -243,9 +243,9 @@ func (o Options) try(ctx context.Context, e *evaluation, file, name string, samp
 	}
 }
 
-// note keeps which lines have made the options of a plan, in each file the
-// innermost. The first sample that reaches a line tells what it makes.
-func (e *evaluation) note(p *plan.Plan, sample string) {
+// recordMade keeps which lines have made the options of a plan, in each file the innermost.
+// The first sample that reaches a line tells what it makes.
+func (e *evaluation) recordMade(p *plan.Plan, sample string) {
 	for _, option := range p.QEMU.Args {
 		words := strings.Join(option.Words(func(name string) string { return "<" + name + ">" }), " ")
 		seen := map[string]bool{}

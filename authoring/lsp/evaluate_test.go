@@ -54,7 +54,7 @@ func TestWhereMistakesAre(t *testing.T) {
 			map[string]string{"a.star": "def launch(\n"},
 			[]string{"a.star:1:0: got end of file, want ')'"},
 		},
-		{"of a VM that nobody has described", map[string]string{"a.star": launching("vm.maximumRm")}, []string{
+		{"of a VM without a description", map[string]string{"a.star": launching("vm.maximumRm")}, []string{
 			"a.star:1:6: vm has no .maximumRm field or method (did you mean .maximumRam?)\n(with a VM with the " +
 				"defaults; add a sample to use a different VM)",
 		}},

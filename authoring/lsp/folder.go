@@ -14,7 +14,7 @@ import (
 	"vmop/vmtypes"
 )
 
-// settle is how long an author who types is left alone.
+// settle is the pause in typing after which a folder is evaluated.
 const settle = 150 * time.Millisecond
 
 // A folder is one of VM types in which documents are open. Those that aren't
@@ -27,7 +27,7 @@ type folder struct {
 	// settled is closed when what is evaluated now has been; give up ends that.
 	settled chan struct{}
 	giveUp  context.CancelFunc
-	// complained are documents for which there are diagnostics, by URI.
+	// complained are the documents with published diagnostics, by URI.
 	complained map[string]bool
 }
 
@@ -233,8 +233,8 @@ func texts(documents map[string]*document) map[string]*text {
 	return contents
 }
 
-// publish tells the editor what is wrong with the files of a folder, and which
-// are in order now. s.mu is held.
+// publish sends the diagnostics of the files of a folder to the editor, and clears those of
+// files that are in order now. s.mu is held.
 func (s *server) publish(ctx context.Context, f *folder, diagnostics map[string][]diagnostic) {
 	uris := map[string][]diagnostic{}
 	for uri := range f.complained {

@@ -48,14 +48,14 @@ func newChannel(in io.Reader, out io.WriteCloser) *channel {
 	return c
 }
 
-// pump reads until it can't, or nobody listens.
+// pump reads until an error, or until the channel is closed.
 func (c *channel) pump() {
 	for {
 		message, err := c.read()
 		if err == nil {
 			var answer []byte
 			if message, answer = wellFormed(message); answer != nil {
-				_ = c.Send(answer) // who can't hear it, won't
+				_ = c.Send(answer) // the receiver is gone
 				continue
 			}
 		}

@@ -15,7 +15,7 @@ func inProcessOptions() Options {
 	return Options{
 		Evaluator: inProcess{},
 		Format:    func(_, text string) (string, error) { return text, nil },
-		Machine:   func(string) lint.Machine { return nil },
+		QEMU:      func(string) lint.QEMU { return nil },
 	}
 }
 

@@ -124,8 +124,8 @@ func cutLast(path string) (of, name string, ok bool) {
 	return path[:i], path[i+1:], true
 }
 
-// object returns the kind of value that a path means, as far as that can be told:
-// host, and what a variable was assigned.
+// object returns the kind of value that a path means, as far as is known: host, and what a
+// variable was assigned.
 func (v *view) object(path string) reference.Object {
 	name := ""
 	if path == "host" {

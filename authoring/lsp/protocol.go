@@ -2,8 +2,8 @@ package lsp
 
 import "encoding/json"
 
-// The types of the protocol, as far as they are used; see its specification,
-// version 3.17. All numbers are counted from 0.
+// The types of the protocol that are used; see its specification, version 3.17. All numbers
+// are counted from 0.
 
 type position struct {
 	Line      int `json:"line"`

@@ -107,23 +107,23 @@ func (v *view) completeQEMU(c cursor) []completionItem {
 	if !ok {
 		return nil
 	}
-	machine := v.server.options.Machine(v.program)
-	if machine == nil {
+	qemu := v.server.options.QEMU(v.program)
+	if qemu == nil {
 		return nil
 	}
 	var words []string
 	kind := kindValue
 	switch {
 	case call.key:
-		words, kind = machine.Properties(call.flag, call.value), kindProperty
+		words, kind = qemu.Properties(call.flag, call.value), kindProperty
 	case call.argument == 0 && call.first == 1 && call.flag == "":
-		words = machine.Flags()
+		words = qemu.Flags()
 	case call.argument == call.first:
-		words = machine.Values(call.flag)
+		words = qemu.Values(call.flag)
 	}
 	var items []completionItem
 	for _, word := range words {
-		items = append(items, completionItem{Label: word, Kind: kind, Detail: machine.Name()})
+		items = append(items, completionItem{Label: word, Kind: kind, Detail: qemu.Name()})
 	}
 	return items
 }

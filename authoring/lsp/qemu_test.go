@@ -39,7 +39,7 @@ func TestNamesOfQEMUAreCompleted(t *testing.T) {
 	} {
 		before, after, _ := strings.Cut(marked, "|")
 		s := &server{
-			options: Options{Machine: func(string) lint.Machine { return knowing{} }},
+			options: Options{QEMU: func(string) lint.QEMU { return knowing{} }},
 			library: new(libraryCopy), folders: map[string]*folder{},
 		}
 		f := s.folderOf(place{})

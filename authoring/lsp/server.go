@@ -17,8 +17,8 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// An Evaluator evaluates modules that nobody trusts: it must come to an end, with
-// an error, whatever they do.
+// An Evaluator evaluates untrusted modules: it must return within bounded time, whatever
+// they do.
 type Evaluator interface {
 	// Launch returns the plan that a type of a source makes for a VM, as
 	// [vmtypes.Type.Launch] does.
@@ -38,13 +38,12 @@ type Options struct {
 	Evaluator Evaluator
 	// Format returns the text of a module as it should be.
 	Format func(name, source string) (string, error)
-	// Machine returns the QEMU that is installed in place of a program that a type
-	// names, to be asked what it knows; nil if there is none. It must not start a
-	// program because a type names it.
-	Machine func(program string) lint.Machine
+	// QEMU returns the installed QEMU with the name of a program that a type names; nil if
+	// there is none. It must never start a program because a type names it.
+	QEMU func(program string) lint.QEMU
 }
 
-// ErrNoShutdown says that the editor left without saying so.
+// ErrNoShutdown says that the editor disconnected without a shutdown request.
 var ErrNoShutdown = errors.New("the editor ended the session without a shutdown")
 
 // The protocol's error codes that JSON-RPC doesn't have.
@@ -72,9 +71,9 @@ type server struct {
 	background sync.WaitGroup
 }
 
-// Serve answers an editor until it leaves, in ends or the context does. Leaving
-// without a shutdown is [ErrNoShutdown]; the end of in is none, since that is how
-// an editor ends that was killed.
+// Serve answers an editor until it disconnects, in ends or the context does. Disconnecting
+// without a shutdown is [ErrNoShutdown]; the end of in is none, since that is how an editor
+// ends that was killed.
 func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, options Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &server{options: options, library: new(libraryCopy), session: ctx, folders: map[string]*folder{}}
@@ -114,7 +113,7 @@ func (s *server) Assign(_ context.Context, method string) jrpc2.Handler {
 		}()
 		if err := s.allowed(method); err != nil {
 			if request.IsNotification() {
-				return nil, nil // nobody would hear it
+				return nil, nil // the editor is gone
 			}
 			return nil, err
 		}
@@ -181,7 +180,7 @@ func (s *server) initialize(_ context.Context, params *initializeParams) (*initi
 	}, nil
 }
 
-// watch asks the editor to tell of files that change without being open.
+// watch asks the editor for notifications about files that change without being open.
 func (s *server) watch(context.Context, *jrpc2.Request) (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -52,7 +52,7 @@ func (t *tree) def(name string) *syntax.DefStmt {
 	return nil
 }
 
-// launches tells whether the module is a type.
+// launches reports whether the module is a type.
 func (t *tree) launches() bool { return t.def("launch") != nil || t.global("launch") != nil }
 
 // global returns where a name is defined at the top of the module: a function,

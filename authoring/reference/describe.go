@@ -11,7 +11,7 @@ import (
 	"vmop/vmtypes"
 )
 
-// A DescribedType is a VM type with what it says of itself.
+// A DescribedType is a VM type with its documentation.
 type DescribedType struct {
 	Name   string
 	Module Module
@@ -19,8 +19,7 @@ type DescribedType struct {
 	Options []vmtypes.Option
 }
 
-// A Describer evaluates a type of a source, or a stock type, and returns what it
-// says of itself.
+// A Describer evaluates a type of a source, or a stock type, and returns its description.
 type Describer func(ctx context.Context, source vmtypes.Source, name string) (vmtypes.Description, error)
 
 // Described returns a type as pages and schemas show it.
@@ -48,9 +47,8 @@ func Described(d vmtypes.Description) DescribedType {
 	return t
 }
 
-// DescribeAll returns the descriptions of all types of a source: of the modules
-// that define launch. What can't be read or evaluated is an error that tells of
-// all of it.
+// DescribeAll returns the descriptions of all types of a source: of the modules that define
+// launch. The error joins everything that can't be read or evaluated.
 func DescribeAll(ctx context.Context, source vmtypes.Source, describe Describer) ([]DescribedType, error) {
 	var types []DescribedType
 	var errs []error
@@ -68,7 +66,7 @@ func DescribeAll(ctx context.Context, source vmtypes.Source, describe Describer)
 	return types, errors.Join(errs...)
 }
 
-// isType tells whether a module defines launch, or is so wrong that nobody knows.
+// isType reports whether a module defines launch, or is too broken to know.
 func isType(file, text string) bool {
 	m, err := ReadModule(file, text)
 	return err != nil || slices.ContainsFunc(m.Functions, func(f Function) bool { return f.Name == "launch" })

@@ -1,12 +1,12 @@
-// Package reference knows everything that authors of VM types can use: the
-// builtins, the fields of vm and host, the testing module, Starlark's own
-// functions, and what is in a module.
+// Package reference describes everything that authors of VM types can use: the builtins, the
+// fields of vm and host, the testing module, Starlark's own functions, and what is in a
+// module.
 //
-// It is the one source of what people and editors read: docs/vm-types/reference.md,
-// man pages and JSON schemas (vmrunner vmtype doc), stubs for editors (vmrunner
-// vmtype stubs), hover and completion of the language server (package lsp). Tests
-// compare it with the evaluator, so nothing here is a second truth.
+// It is the single source of documentation for people and editors:
+// docs/vm-types/reference.md, man pages and JSON schemas (vmrunner vmtype doc), stubs for
+// editors (vmrunner vmtype stubs), hover and completion of the language server (package
+// lsp). Tests compare it with the evaluator.
 //
-// Types are written as in Python's type hints. Texts are Markdown; the first
-// sentence of each says the most.
+// Types are written as in Python's type hints. Texts are Markdown; the first sentence of
+// each is a summary.
 package reference

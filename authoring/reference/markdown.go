@@ -155,5 +155,5 @@ func pageLink(link string) string {
 	return "../" + link
 }
 
-// Plain returns Markdown without links, for where nobody can follow them.
+// Plain returns Markdown without links, for output in which they cannot be followed.
 func Plain(text string) string { return relink(text, func(string) string { return "" }) }

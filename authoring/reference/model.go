@@ -2,7 +2,7 @@ package reference
 
 import "strings"
 
-// A Function is something that can be called.
+// A Function is a builtin or a function of a module.
 type Function struct {
 	// Name as it is called: "option", "hotplug.cpus", "find" of an object.
 	Name string
@@ -10,7 +10,7 @@ type Function struct {
 	Parameters []Parameter
 	// Result is the type of what it returns; "" means nothing.
 	Result string
-	// Doc says what it does.
+	// Doc describes it.
 	Doc string
 	// Example is Starlark that could stand in launch(vm, host) or in a test.
 	Example string
@@ -27,7 +27,7 @@ type Parameter struct {
 	Default string
 	// Keyword says that it is given by name only.
 	Keyword bool
-	// Doc says what it is for.
+	// Doc describes it.
 	Doc string
 }
 
@@ -48,9 +48,9 @@ func keyword(name, of, value, doc string) Parameter {
 type Object struct {
 	// Name of the type in signatures: "Option".
 	Name string
-	// Word is what type() says: "option".
+	// Word is the result of type(): "option".
 	Word string
-	// Doc says what it is.
+	// Doc describes it.
 	Doc     string
 	Fields  []Field
 	Methods []Function
@@ -71,7 +71,7 @@ func Summary(doc string) string {
 	return first
 }
 
-// Rest tells whether the parameter takes all further arguments.
+// Rest reports whether the parameter takes all further arguments.
 func (p Parameter) Rest() bool { return strings.HasPrefix(p.Name, "*") }
 
 // Bare returns the name without stars.

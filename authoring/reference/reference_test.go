@@ -141,7 +141,7 @@ func agree(t *testing.T, f reference.Function, value starlark.Value) {
 	require.Equal(t, unpacked(t, "../../vmtypes", f.Name), spelled(f))
 }
 
-// spelled returns the parameters as UnpackArgs is told of them; those that are
+// spelled returns the parameters as UnpackArgs takes them; those that are
 // given by position to replace are not.
 func spelled(f reference.Function) []string {
 	var list []string

@@ -244,7 +244,7 @@ func TestSchemaExplainsEveryKey(t *testing.T) {
 	require.NoError(t, json.Unmarshal(text, &schema))
 	walk("", schema["$defs"].(map[string]any)["runner"])
 	require.Greater(t, count, 60)
-	require.NotContains(t, string(text), "](", "a link that nobody can follow")
+	require.NotContains(t, string(text), "](", "a link that cannot be followed")
 	require.Contains(t, string(text), fmt.Sprintf("%q", "draft/2020-12/schema")[1:len("draft/2020-12/schema")])
 }
 

@@ -29,7 +29,7 @@ type Failure struct {
 	Reason string `json:"reason"`
 }
 
-// Different tells whether anything has changed.
+// Different reports whether anything has changed.
 func (c *Comparison) Different() bool {
 	return len(c.Gone)+len(c.New) > 0 ||
 		slices.ContainsFunc(c.Results, func(r compare.Result) bool { return len(r.Changes) > 0 })

@@ -1,4 +1,4 @@
-// Package revision finds versions of VM types, and computes what they make of
-// VMs: those of a folder or a file, of a git revision, of the archive in a VM's
-// data directory, and the stock types of the program.
+// Package revision opens versions of VM types and computes their plans: versions are a
+// folder or a file, a git revision, the archive in a VM's data directory, and the stock
+// types.
 package revision

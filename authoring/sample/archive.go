@@ -19,8 +19,8 @@ const (
 	planSection = "plan.txt"
 )
 
-// readArchive reads a golden. It must have a comment: what nobody can say about
-// a machine is no reason to keep its plan.
+// readArchive reads a golden. It must have a comment: a plan is worth keeping only if it is
+// known what is special about the machine.
 func readArchive(path string, data []byte, settings []string) (*Sample, error) {
 	archive := txtar.Parse(data)
 	s := &Sample{Path: path, Type: typeFor(path), archive: archive}

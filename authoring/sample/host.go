@@ -26,7 +26,7 @@ type HostFacts struct {
 	RuntimeDir string `json:"runtimeDir"`
 	// Arch is "x86_64" if absent.
 	Arch string `json:"arch"`
-	// KVM says that the host has it.
+	// KVM reports whether the host supports it.
 	KVM                bool                         `json:"kvm"`
 	CloudInitImage     string                       `json:"cloudInitImage"`
 	HasDisplayPassword bool                         `json:"hasDisplayPassword"`

@@ -124,8 +124,8 @@ func readConfig(path string, data []byte, settings []string) (*Sample, error) {
 	return s, nil
 }
 
-// usualMode is what a path leads to where nobody can look: a block device if it is
-// in /dev, else a file.
+// usualMode is the type of file that a path is assumed to be: a block device in /dev, else a
+// regular file.
 func usualMode(path string) (fs.FileMode, error) {
 	if strings.HasPrefix(path, "/dev/") {
 		return fs.ModeDevice, nil
@@ -138,7 +138,7 @@ func (s *Sample) Name() string {
 	return strings.TrimSuffix(strings.TrimSuffix(filepath.Base(s.Path), Suffix), configSuffix)
 }
 
-// Keeps says whether the plan is kept in the file, or can be.
+// Keeps reports whether the plan is kept in the file, or can be.
 func (s *Sample) Keeps() bool { return s.archive != nil }
 
 // Plan returns the plan as the library's VM type makes it now. Options that the

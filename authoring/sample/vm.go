@@ -56,7 +56,7 @@ func faultsOf(err error) yamlfile.Faults {
 }
 
 // ParseConfig reads a configuration file and returns its vm section. Positions in
-// a text that nobody wrote are left out of errors.
+// a generated text are left out of errors.
 func ParseConfig(text string) (vmspec.Spec, error) {
 	cfg, _, err := config.Parse("vm.yaml", []byte(text))
 	if faults := faultsOf(err); faults != nil {

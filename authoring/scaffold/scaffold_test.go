@@ -15,7 +15,7 @@ import (
 	"vmop/vmtypes"
 )
 
-const demanding = `"""demanding: a type that wants to be told things."""
+const demanding = `"""demanding: a type with mandatory options."""
 
 options = {
     "address": attr.string(mandatory = True),

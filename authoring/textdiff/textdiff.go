@@ -1,4 +1,4 @@
-// Package textdiff shows how a text differs from another one, line by line.
+// Package textdiff compares two texts line by line.
 package textdiff
 
 import (

@@ -53,7 +53,7 @@ func newCheck(f Flags) *cobra.Command {
 			return c.run(cmd.Context(), orHere(args))
 		},
 	}
-	c.judge = newJudge(f, cmd)
+	c.policy = newPolicyCheck(f, cmd)
 	cli.OutputFlag(cmd, &c.form, "text", "json")
 	cmd.Flags().StringVar(&c.qemu, "qemu", "", "use this QEMU `program`, or those of this folder")
 	cmd.Flags().BoolVarP(&c.verbose, "verbose", "v", false,
@@ -68,7 +68,7 @@ func newCheck(f Flags) *cobra.Command {
 type checking struct {
 	form, junit, qemu string
 	verbose, watch    bool
-	judge             *judge
+	policy            *policyCheck
 	page              page
 
 	checker                  *check.Checker
@@ -115,7 +115,7 @@ func (c *checking) round(ctx context.Context, dirs []string, selected selection)
 		if err != nil {
 			return cli.UsageError{Err: err}
 		}
-		in, err := containedIn(dir, c.judge)
+		in, err := containedIn(dir, c.policy)
 		if err != nil {
 			return err
 		}
@@ -124,7 +124,7 @@ func (c *checking) round(ctx context.Context, dirs []string, selected selection)
 		types := c.load(ctx, dir, in, isSelected)
 		c.page.misspelt(dir, in.source, isSelected)
 		err = folder.Run(ctx, in, vmtypestest.Options{Select: isSelected}, func(some []vmtypestest.Result) {
-			c.note(dir, &c.tests, some...)
+			c.record(dir, &c.tests, some...)
 		})
 		if err != nil {
 			return err
@@ -141,8 +141,8 @@ func (c *checking) round(ctx context.Context, dirs []string, selected selection)
 	return c.finish()
 }
 
-// note tells of results, and keeps them.
-func (c *checking) note(dir string, list *[]vmtypestest.Result, results ...vmtypestest.Result) {
+// record prints results and keeps them for the summary.
+func (c *checking) record(dir string, list *[]vmtypestest.Result, results ...vmtypestest.Result) {
 	for _, r := range results {
 		c.page.result(r)
 		*list = append(*list, inFolder(dir, r))
@@ -173,11 +173,11 @@ func (c *checking) load(ctx context.Context, dir string, in contained, selected 
 	broken := map[string]bool{}
 	vmtypestest.InOrder(work, func(r vmtypestest.Result) {
 		broken[strings.TrimSuffix(r.File, ".star")] = len(r.Failures) > 0
-		c.note(dir, &c.modules, r)
+		c.record(dir, &c.modules, r)
 	})
 	for _, name := range slices.Sorted(maps.Keys(in.source.Refused)) {
 		text := name + ": " + in.source.Refused[name]
-		c.note(dir, &c.modules, vmtypestest.Result{
+		c.record(dir, &c.modules, vmtypestest.Result{
 			File:     name,
 			Failures: []vmtypestest.Failure{{File: name, Message: in.source.Refused[name], Text: text}},
 		})
@@ -188,7 +188,7 @@ func (c *checking) load(ctx context.Context, dir string, in contained, selected 
 // moduleNames returns the names of the modules of a source, sorted.
 func moduleNames(source vmtypes.Source) []string { return slices.Sorted(maps.Keys(source.Modules)) }
 
-// isType tells whether a module is meant to be a type.
+// isType reports whether a module is meant to be a type.
 func isType(name, text string) bool {
 	module := vmtypes.DescribeModule(name, text)
 	return slices.ContainsFunc(module.Functions, func(f vmtypes.Function) bool { return f.Name == "launch" })
@@ -229,7 +229,7 @@ func (c *checking) try(
 	}
 	vmtypestest.InOrder(work, func(t tried) {
 		if ctx.Err() != nil || t.err != nil && t.VM == "" {
-			return // nobody listens, or the tests have told that there is no plan
+			return // the context has ended, or the tests have reported that there is no plan
 		}
 		r := c.result(t, in)
 		c.page.machine(t, r)

@@ -14,16 +14,16 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// contained evaluates the modules of a folder where they can do no harm.
+// contained evaluates the modules of a folder in processes with limits.
 type contained struct {
 	source vmtypes.Source
-	judge  *judge // of plans
+	policy *policyCheck // of plans
 }
 
 var _ vmtypestest.Evaluator = contained{}
 
 // containedIn reads the modules of a folder.
-func containedIn(dir string, j *judge) (contained, error) {
+func containedIn(dir string, j *policyCheck) (contained, error) {
 	source, err := vmtypes.ReadSource(dir)
 	return contained{source, j}, err
 }
@@ -76,7 +76,7 @@ func (c contained) Launch(ctx context.Context, vmType string, spec vmspec.Spec, 
 	}
 	p, err := t.Launch(ctx, spec, host)
 	if err == nil {
-		err = c.judge.check(p, vmType, host, spec.Options)
+		err = c.policy.check(p, vmType, host, spec.Options)
 	}
 	return p, err
 }

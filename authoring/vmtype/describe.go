@@ -69,13 +69,13 @@ func folderOf(installed, name string) string {
 	return installed
 }
 
-// isThere tells whether a folder has the file of a type.
+// isThere reports whether a folder has the file of a type.
 func isThere(folder, name string) bool {
 	_, err := os.Stat(filepath.Join(folder, strings.TrimSuffix(name, ".star")+".star"))
 	return err == nil
 }
 
-// isName tells whether a word ending in .star names a type of the folder.
+// isName reports whether a word ending in .star names a type of the folder.
 func isName(folder, name string) bool {
 	list, err := listed(folder)
 	if err != nil {

@@ -212,8 +212,8 @@ func (p *diffPage) write(c *revision.Comparison, all bool) {
 	p.summary(c)
 }
 
-// groups writes changes below headings: who sees them, and what they mean. vms
-// is how many were tried; 0 if it goes without saying.
+// groups writes changes below headings: who notices them, and what they mean. vms is the
+// number of VMs; 0 omits it.
 func (p *diffPage) groups(groups []compare.Group, vms int) {
 	level, meaning := compare.Level(-1), compare.Meaning("")
 	for _, g := range groups {
@@ -367,7 +367,7 @@ func (p *diffPage) summary(c *revision.Comparison) {
 	p.line("A VM that has started before keeps its version of the type until a start with updateVmType.")
 }
 
-// nowhere tells of VMs that could not be tried.
+// nowhere lists VMs without a plan in either version.
 func (p *diffPage) nowhere(failures []revision.Failure) {
 	vms := map[string][]string{}
 	var reasons []string

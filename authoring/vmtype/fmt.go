@@ -116,7 +116,7 @@ func (f *formatting) standardInput() error {
 		return err
 	}
 	if f.check || f.diff {
-		return f.tell("<stdin>", string(text), formatted)
+		return f.report("<stdin>", string(text), formatted)
 	}
 	_, err = io.WriteString(f.out, formatted)
 	return err
@@ -136,11 +136,11 @@ func (f *formatting) file(path string) error {
 			return fmt.Errorf("write what was formatted: %w", err)
 		}
 	}
-	return f.tell(path, string(text), formatted)
+	return f.report(path, string(text), formatted)
 }
 
-// tell names a file that has changed or would change.
-func (f *formatting) tell(path, before, after string) error {
+// report names a file that has changed or would change.
+func (f *formatting) report(path, before, after string) error {
 	if before == after {
 		return nil
 	}

@@ -185,7 +185,7 @@ func (l *linting) tried(ctx context.Context, r *revision.Revision, folder *lint.
 	return nil
 }
 
-// definesType tells whether a module is meant to be a type.
+// definesType reports whether a module is meant to be a type.
 func (l *linting) definesType(folder *lint.Folder, name string) bool {
 	return strings.Contains(folder.Modules[name+".star"]+folder.Modules[vmtypes.StockPrefix+name+".star"],
 		"def launch(")
@@ -204,19 +204,19 @@ func (l *linting) findings(ctx context.Context, folder lint.Folder) ([]lint.Find
 	}
 	all := []lint.Finding{}
 	for program, made := range plans {
-		qemu, err := l.ask(ctx, program)
+		qemu, err := l.query(ctx, program)
 		if err != nil {
 			return nil, err
 		}
-		var machine lint.Machine
+		var found lint.QEMU
 		if qemu != nil {
-			machine = qemu
+			found = qemu
 		}
 		if len(plans) == 1 {
-			folder.Around.Machine = machine
+			folder.Around.QEMU = found
 			all = append(all, folder.Findings()...)
 		} else {
-			all = append(all, lint.Plans(made, folder.Modules, machine)...)
+			all = append(all, lint.Plans(made, folder.Modules, found)...)
 		}
 		if qemu != nil {
 			if err := qemu.Close(); err != nil {
@@ -231,8 +231,8 @@ func (l *linting) findings(ctx context.Context, folder lint.Folder) ([]lint.Find
 	return lint.Sort(all), nil
 }
 
-// ask returns what a QEMU knows; nil if it is not installed here.
-func (l *linting) ask(ctx context.Context, program string) (*introspect.QEMU, error) {
+// query returns what a QEMU knows; nil if it is not installed here.
+func (l *linting) query(ctx context.Context, program string) (*introspect.QEMU, error) {
 	found, err := l.find(program)
 	if err != nil {
 		if l.qemu != "" {
@@ -255,8 +255,8 @@ func (l *linting) ask(ctx context.Context, program string) (*introspect.QEMU, er
 	return introspect.Open(ctx, found, cache) // without a cache it is asked each time
 }
 
-// find returns the QEMU to start. A type's word for it is not enough: who looks at
-// somebody else's types must not start somebody else's program.
+// find returns the QEMU to start. The program that a type names is never started itself:
+// checking an untrusted type must not run an untrusted program.
 func (l *linting) find(program string) (string, error) {
 	if l.qemu != "" {
 		return exec.LookPath(l.qemu)

@@ -98,7 +98,7 @@ func listed(folder string) ([]listedType, error) {
 	return list, nil
 }
 
-// defines tells whether a module has a global.
+// defines reports whether a module has a global.
 func defines(m vmtypes.Module, name string) bool {
 	return slices.ContainsFunc(m.Functions, func(f vmtypes.Function) bool { return f.Name == name }) ||
 		slices.ContainsFunc(m.Values, func(v vmtypes.Value) bool { return v.Name == name })

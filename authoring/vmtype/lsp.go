@@ -33,9 +33,9 @@ func newLSP(Flags) *cobra.Command {
 		Example: "  vmrunner vmtype lsp",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			known := &machines{ctx: cmd.Context(), opened: map[string]*introspect.QEMU{}}
+			known := &installed{ctx: cmd.Context(), opened: map[string]*introspect.QEMU{}}
 			err := lsp.Serve(cmd.Context(), os.Stdin, os.Stdout, lsp.Options{
-				Evaluator: bounded{}, Format: format.Source, Machine: known.machine,
+				Evaluator: bounded{}, Format: format.Source, QEMU: known.qemu,
 			})
 			err = errors.Join(err, known.close())
 			if errors.Is(err, lsp.ErrNoShutdown) {
@@ -71,17 +71,16 @@ func (bounded) Test(ctx context.Context, source vmtypes.Source, file string) ([]
 	return runTests(ctx, source, file, nil)
 }
 
-// machines are the QEMUs that were asked what they know.
-type machines struct {
+// installed are the QEMUs that have been queried.
+type installed struct {
 	ctx    context.Context // of the session
 	mu     sync.Mutex
 	opened map[string]*introspect.QEMU // nil: can't be asked
 }
 
-// machine returns the QEMU of the PATH that has the name of a program. The
-// program itself is what a type says: whoever opens a stranger's folder does not
-// mean to start it.
-func (m *machines) machine(program string) lint.Machine {
+// qemu returns the QEMU of the PATH that has the name of a program. The program itself is
+// what a type says: whoever opens a stranger's folder does not mean to start it.
+func (m *installed) qemu(program string) lint.QEMU {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	name := filepath.Base(program)
@@ -112,7 +111,7 @@ func openMachine(ctx context.Context, name string) *introspect.QEMU {
 	return q
 }
 
-func (m *machines) close() error {
+func (m *installed) close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var errs []error

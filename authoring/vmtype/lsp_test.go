@@ -23,7 +23,7 @@ type editor struct {
 	program *exec.Cmd
 	// published are the diagnostics as they come.
 	published chan published
-	// registered are the methods that the server wants to be told of.
+	// registered are the methods that the server registers for.
 	registered chan string
 	versions   map[string]int
 	texts      map[string]string
@@ -491,7 +491,7 @@ func TestDefinitionsAndPresentation(t *testing.T) {
 	require.NoFileExists(t, library)
 }
 
-// A module that takes all it can get is stopped, and the server goes on.
+// A module that exhausts its limits is stopped, and the server continues.
 func TestHostileModules(t *testing.T) {
 	t.Parallel()
 	files := assetFiles()

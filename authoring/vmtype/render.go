@@ -34,7 +34,7 @@ func newRender(f Flags) *cobra.Command {
 		},
 	}
 	r.trial = newTrial(f, cmd)
-	r.judge = newJudge(f, cmd)
+	r.policy = newPolicyCheck(f, cmd)
 	cli.PlanFlags(cmd, &r.form, &r.why)
 	cmd.Flags().BoolVar(&r.watch, "watch", false,
 		"render again when files change, and show how the plan differs, until Ctrl-C")
@@ -47,7 +47,7 @@ type rendering struct {
 	form      string
 	why       bool
 	watch     bool
-	judge     *judge
+	policy    *policyCheck
 	out, errs io.Writer
 }
 
@@ -59,7 +59,7 @@ func (r *rendering) run(ctx context.Context) error {
 	c.warn(r.errs)
 	p, err := c.launch(ctx)
 	if err == nil {
-		err = r.judge.check(p, c.vmType.Name, c.host, c.spec.Options)
+		err = r.policy.check(p, c.vmType.Name, c.host, c.spec.Options)
 	}
 	if errors.As(err, new(*policy.Error)) {
 		return errors.Join(cli.PrintPlan(r.out, p, r.form, r.why), err)

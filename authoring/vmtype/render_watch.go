@@ -115,8 +115,8 @@ func (t *trial) folders() []string {
 	return list
 }
 
-// comesFrom tells whether a file may have to do with the plan: it is the VM, the
-// computer or a module.
+// comesFrom reports whether a file may have to do with the plan: it is the VM, the computer
+// or a module.
 func (t *trial) comesFrom(path string) bool {
 	path = filepath.Clean(path)
 	isTest := strings.HasSuffix(path, "_test.star")

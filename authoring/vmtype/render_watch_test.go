@@ -21,7 +21,7 @@ func TestRenderWatches(t *testing.T) {
 	write("vm.yaml", "\"/Runner\": {vmType: my, vm: {name: b}}\n")
 	w.until("??:??:?? changed: vm.yaml")
 	require.Equal(t, []string{"  type my", "  qemu /bin/true", "-     -name a", "+     -name b"}, w.until("+*"))
-	write("notes.star~", "nobody cares\n")
+	write("notes.star~", "irrelevant\n")
 	write("my.star", with("1/0"))
 	w.until("??:??:?? changed: my.star")
 	w.until("*division by zero*")

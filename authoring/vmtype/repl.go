@@ -77,7 +77,7 @@ func begin(t *trial, args []string) (*evaluate.Session, error) {
 	return evaluate.NewSession(evaluate.Type{Source: source, Name: "standard"}, spec, sample.HostFacts{}.Host()), err
 }
 
-// The prompts: a statement begins, or goes on.
+// The prompts: for a new statement and for its continuation.
 const (
 	promptFirst = ">>> "
 	promptMore  = "... "
@@ -182,14 +182,14 @@ func converse(
 		if err == nil {
 			output, err = session.Run(ctx, text)
 		}
-		if err := errors.Join(say(out, output), complain(errs, err)); err != nil {
+		if err := errors.Join(write(out, output), complain(errs, err)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func say(w io.Writer, text string) error {
+func write(w io.Writer, text string) error {
 	for line := range strings.Lines(text) {
 		if _, err := fmt.Fprintln(w, cli.Printable(strings.TrimSuffix(line, "\n"))); err != nil {
 			return err

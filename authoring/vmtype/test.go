@@ -39,7 +39,7 @@ func newTest(f Flags) *cobra.Command {
 			return t.run(cmd.Context(), orHere(args))
 		},
 	}
-	t.judge = newJudge(f, cmd)
+	t.policy = newPolicyCheck(f, cmd)
 	cli.OutputFlag(cmd, &t.form, "text", "json")
 	cmd.Flags().StringVar(&t.selected, "run", "", "run only tests whose names, FILE/FUNCTION, match this `regex`")
 	cmd.Flags().BoolVarP(&t.update, "update", "u", false, "update the plans of goldens that differ")
@@ -78,7 +78,7 @@ type testRun struct {
 	update, verbose       bool
 	watch                 bool
 	match                 *regexp.Regexp // nil: all
-	judge                 *judge
+	policy                *policyCheck
 	page                  page
 }
 
@@ -109,7 +109,7 @@ func (t *testRun) round(ctx context.Context, dirs []string, selected selection) 
 			return cli.UsageError{Err: err}
 		}
 		found = found || len(folder.Files)+len(folder.Samples) > 0
-		in, err := containedIn(dir, t.judge)
+		in, err := containedIn(dir, t.policy)
 		if err != nil {
 			return err
 		}

@@ -1,8 +1,8 @@
 // Package vmtype is "vmrunner vmtype": what authors of VM types use to write,
 // test, review and ship them.
 //
-// Each verb is a file. It reads its arguments, has the work done by a package
-// that knows nothing of command lines, and prints.
+// Each verb is a file. It parses its arguments, calls a package that is independent of the
+// command line, and prints.
 package vmtype
 
 import (
@@ -19,16 +19,16 @@ import (
 	"vmop/yamlfile"
 )
 
-// Flags are those of the whole program that matter here.
+// Flags are the flags of the whole program that the verbs use.
 type Flags struct {
-	// Folder is that of custom VM types (--vmtypes).
+	// Folder is the folder of custom VM types (--vmtypes).
 	Folder *string
 	// Policy is the file with the policy for VM types (--vmtypes-policy).
 	Policy *string
 }
 
-// Main does what the arguments of vmrunner say, which name the verb vmtype, and
-// returns the exit code of the program.
+// Main runs the verb named by the arguments of vmrunner, which include vmtype, and returns
+// the exit code.
 func Main(parent context.Context, args []string) (code int) {
 	ctx, stop := cli.UntilSignal(parent)
 	defer stop()
@@ -93,8 +93,7 @@ func newCommand(f Flags) *cobra.Command {
 	return cmd
 }
 
-// newHelp returns the verb that explains the others. It is as hidden as --help is
-// well known.
+// newHelp returns the verb that explains the others. It is hidden, like --help.
 func newHelp(of *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use: "help [VERB]", Short: "Explain a verb", Hidden: true,

@@ -59,7 +59,7 @@ func whileWatching(ctx context.Context, p *page, dirs []string, round func(conte
 	defer func() { _ = w.Close() }() // nothing was written
 	selected := selection(everything)
 	for {
-		// That something is wrong has been told.
+		// Failures have been reported already.
 		if err := round(ctx, selected); err != nil && !errors.As(err, new(cli.ExitError)) {
 			if ctx.Err() != nil {
 				return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A watched verb is one that goes on.
+// A watched verb is one that keeps running.
 type watched struct {
 	t     *testing.T
 	cmd   *exec.Cmd

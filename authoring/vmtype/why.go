@@ -59,7 +59,7 @@ type why struct {
 	out, errs io.Writer
 }
 
-// reason is what there is to say about a line of a plan.
+// reason explains a line of a plan.
 type reason struct {
 	Line      string       `json:"line"`
 	Calls     []call       `json:"calls,omitempty"`
@@ -109,7 +109,7 @@ func (w *why) run(ctx context.Context, text string) error {
 	return w.print(reasons)
 }
 
-// asked notes the files that exist and are asked for.
+// asked records the files that exist and are queried.
 func asked(host *vmtypes.Host) *[]string {
 	var files []string
 	exists := host.Exists

@@ -12,8 +12,8 @@ import (
 	"vmop/spelling"
 )
 
-// assertions are the members of assert. Each notes a failure and goes on, and
-// takes a message that is put before what is wrong, to tell cases apart.
+// assertions are the members of assert. Each records a failure and continues. It takes a
+// message that prefixes the failure, to tell cases apart.
 func assertions() starlark.StringDict {
 	return starlark.StringDict{
 		"eq":           starlark.NewBuiltin("assert.eq", assertEq),

@@ -59,8 +59,8 @@ func testFiles(dir string) ([]string, error) {
 	return files, nil
 }
 
-// An Evaluator evaluates the types and tests of a folder: [In], or package
-// evaluate for those who don't trust what is in it.
+// An Evaluator evaluates the types and tests of a folder: [In], or package evaluate for
+// untrusted content.
 type Evaluator interface {
 	// Test is TestFile.
 	Test(ctx context.Context, file string, match *regexp.Regexp) []Result

@@ -9,7 +9,7 @@ import (
 	"vmop/yamlfile"
 )
 
-// A Result tells how one test did.
+// A Result is the result of one test.
 type Result struct {
 	// File is the test file or sample, as it is named from the folder of types.
 	File string `json:"file"`
@@ -24,9 +24,9 @@ type Result struct {
 	Failures []Failure `json:"failures,omitempty"`
 	// Skipped says why there was no test; empty if there was.
 	Skipped string `json:"skipped,omitempty"`
-	// Output is what print said, lines.
+	// Output is what print wrote, in lines.
 	Output string `json:"output,omitempty"`
-	// Updated says that a golden keeps another plan now; Diff of Changes shows it.
+	// Updated says that a golden was updated; Changes shows the difference.
 	Updated bool `json:"updated,omitempty"`
 	// Changes are those of an updated golden, as Failure.Diff.
 	Changes string `json:"changes,omitempty"`
@@ -40,7 +40,7 @@ func (r Result) Name() string {
 	return r.File + "/" + r.Function
 }
 
-// A Failure is something that is wrong.
+// A Failure is one failure of a test.
 type Failure struct {
 	// File, Line and Column are the place; Line and Column count from 1 and are 0
 	// if there is none.

@@ -88,17 +88,17 @@ func (s *suite) run(ctx context.Context, fn *starlark.Function) Result {
 	}
 }
 
-// What a test may tell of.
+// Bounds of the report of a test.
 const (
 	mostFailures = 10
 	mostOutput   = 64 << 10 // bytes
 )
 
-// recorder notes what happened in one test function. It hangs at the thread.
+// recorder collects what happened in one test function. It is a local of the thread.
 type recorder struct {
 	script   *vmtypes.Script
 	failures []Failure
-	more     int // failures that are not told
+	more     int // failures beyond mostFailures
 	output   strings.Builder
 }
 

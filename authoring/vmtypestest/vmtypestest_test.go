@@ -44,7 +44,7 @@ func run(t *testing.T, dir string, options vmtypestest.Options) []vmtypestest.Re
 }
 
 // tell writes results as lines.
-func tell(results []vmtypestest.Result) string {
+func format(results []vmtypestest.Result) string {
 	var b strings.Builder
 	for _, r := range results {
 		verdict := "passes"
@@ -75,7 +75,7 @@ func texts(failures []vmtypestest.Failure) []string {
 // Authors read what is wrong, where, and all of it.
 func TestFailures(t *testing.T) {
 	t.Parallel()
-	got := tell(run(t, "testdata", vmtypestest.Options{Match: regexp.MustCompile("^failing_test.star/")}))
+	got := format(run(t, "testdata", vmtypestest.Options{Match: regexp.MustCompile("^failing_test.star/")}))
 	const path = "testdata/failing.txt"
 	if *update {
 		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
@@ -144,7 +144,7 @@ func TestTestsAreSelectedByName(t *testing.T) {
 		"_one$|ya?ml": "a_test.star/test_one passes\nweb.yaml passes\n",
 		"nothing":     "",
 	} {
-		require.Equal(t, want, tell(run(t, dir, vmtypestest.Options{Match: regexp.MustCompile(pattern)})), pattern)
+		require.Equal(t, want, format(run(t, dir, vmtypestest.Options{Match: regexp.MustCompile(pattern)})), pattern)
 	}
 }
 
@@ -160,9 +160,9 @@ def launch(vm, host):
 		"mine.txtar": "What is said of it.\n-- vm.yaml --\nfirmware: bios\nnetwork: []\nuseTpm: true\n",
 	})
 	require.Equal(t, "mine.txtar fails\n  mine.txtar: the archive has no plan yet; -u adds it\n",
-		tell(run(t, dir, vmtypestest.Options{})))
-	require.Equal(t, "mine.txtar is updated\n", tell(run(t, dir, vmtypestest.Options{Update: true})))
-	require.Equal(t, "mine.txtar passes\n", tell(run(t, dir, vmtypestest.Options{Update: true})))
+		format(run(t, dir, vmtypestest.Options{})))
+	require.Equal(t, "mine.txtar is updated\n", format(run(t, dir, vmtypestest.Options{Update: true})))
+	require.Equal(t, "mine.txtar passes\n", format(run(t, dir, vmtypestest.Options{Update: true})))
 
 	path := filepath.Join(dir, "mine.txtar")
 	text, err := os.ReadFile(path)
@@ -212,7 +212,7 @@ def launch(vm, host):
 	require.Equal(t, string(text), string(again))
 }
 
-// What is wrong with a sample is told with the line of its file.
+// Errors in a sample are reported with the line of its file.
 func TestSampleWithFaults(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{
@@ -238,7 +238,7 @@ testdata/c.txtar fails
   testdata/c.txtar:3:1: vm.usetpm: unknown key (did you mean useTpm?)
      3 | usetpm: true
        | ^
-`, strings.NewReplacer(dir, "DIR", strings.Join(known, ", "), "STOCK").Replace(tell(run(t, dir, vmtypestest.Options{}))))
+`, strings.NewReplacer(dir, "DIR", strings.Join(known, ", "), "STOCK").Replace(format(run(t, dir, vmtypestest.Options{}))))
 }
 
 // Results come in the order of the work, however long each piece takes.

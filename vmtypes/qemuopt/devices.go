@@ -166,7 +166,7 @@ var deviceProperties = []Property{
 	{"bootindex", Unknown, BootOrder, ""},
 	{"rombar", Text, BootOrder, ""},
 	{"romfile", Reads, BootOrder, ""},
-	{"werror rerror", Text, Mishap, ""},
+	{"werror rerror", Text, FailureAction, ""},
 	{"requested-size block-size node size", Unknown, RAM, ""},
 	{"vhost page-per-vq", Unknown, HostOnly, ""},
 	{"name disable-legacy disable-modern", Text, HardwareFeature, ""}, // the name of a port is how guests find it

@@ -113,7 +113,7 @@ const (
 	Clock            Meaning = "clock"
 	Network          Meaning = "network"
 	Emulator         Meaning = "emulator"
-	Mishap           Meaning = "mishap"
+	FailureAction    Meaning = "failure-action"
 	Isolation        Meaning = "isolation"
 	Viewers          Meaning = "viewers"
 	HostOnly         Meaning = "host-only"

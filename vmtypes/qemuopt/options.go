@@ -123,12 +123,12 @@ var options = []Option{
 	{Flag: "-full-screen", Guest: Viewers},
 
 	// What becomes of faults, and of QEMU itself.
-	{Flag: "-action", List: true, Guest: Mishap, Known: true, Stock: true, Properties: []Property{
-		{"panic watchdog reboot shutdown", Text, Mishap, ""},
+	{Flag: "-action", List: true, Guest: FailureAction, Known: true, Stock: true, Properties: []Property{
+		{"panic watchdog reboot shutdown", Text, FailureAction, ""},
 	}},
-	{Flag: "-watchdog-action", Guest: Mishap},
-	{Flag: "-no-reboot", Guest: Mishap, Text: Alone},
-	{Flag: "-no-shutdown", Guest: Mishap, Text: Alone},
+	{Flag: "-watchdog-action", Guest: FailureAction},
+	{Flag: "-no-reboot", Guest: FailureAction, Text: Alone},
+	{Flag: "-no-shutdown", Guest: FailureAction, Text: Alone},
 	{
 		Flag: "-sandbox", Implied: "enable", List: true, Guest: Isolation, Known: true, Stock: true,
 		Properties: []Property{

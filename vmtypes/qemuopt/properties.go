@@ -44,7 +44,7 @@ var globalProperties = []Property{
 	{"secure", Unknown, Firmware, ""},
 	{"disable_s3 disable_s4 acpi-root-pci-hotplug", Unknown, HardwareFeature, ""},
 	{"acpi-pci-hotplug-with-bridge-support", Unknown, Address, ""},
-	{"noreboot", Unknown, Mishap, ""},
+	{"noreboot", Unknown, FailureAction, ""},
 }
 
 // nodeProperties are those of a node of the block layer, whatever its driver.
@@ -70,5 +70,5 @@ var driveProperties = []Property{
 	{"cache.direct cache.no-flush l2-cache-size cache-size auto-read-only locking", Unknown, HostOnly, ""},
 	{"read-only readonly", Unknown, HardwareFeature, ""},
 	{"serial model", Text, DiskIdentity, ""},
-	{"werror rerror", Text, Mishap, ""},
+	{"werror rerror", Text, FailureAction, ""},
 }

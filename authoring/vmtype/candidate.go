@@ -21,7 +21,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A trial says with which VM a type is tried: the flags of several verbs.
+// A trial selects the VM for which a type is evaluated: the flags of several verbs.
 type trial struct {
 	verb       string
 	file, host string
@@ -63,7 +63,7 @@ func (c *candidate) launch(ctx context.Context) (*plan.Plan, error) {
 	return p, c.locate(err)
 }
 
-// warn tells of the warnings.
+// warn prints the warnings.
 func (c *candidate) warn(w io.Writer) {
 	for _, warning := range c.warnings {
 		fmt.Fprintln(w, "warning:", warning)

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// quote returns the program's arguments with what is a pattern and looks like a
-// flag behind "--": everybody who looks for a QEMU option writes "why -device".
+// quote returns the program's arguments with a pattern that looks like a flag moved behind
+// "--", so that "why -device" works.
 func quote(args []string, root *cobra.Command) []string {
 	at := slices.Index(args, "why")
 	if at < 1 || slices.Contains(args, "--") {
@@ -26,7 +26,7 @@ func quote(args []string, root *cobra.Command) []string {
 	return args
 }
 
-// isFlag tells whether a command has the flag that an argument names.
+// isFlag reports whether a command has the flag that an argument names.
 func isFlag(cmd *cobra.Command, arg string) bool {
 	known := false
 	see := func(f *pflag.Flag) {

@@ -12,17 +12,17 @@ import (
 	"vmop/vmtypes/policy"
 )
 
-// A judge holds plans against the policy that was asked for with --vmtypes-policy,
-// as if the types were in the folder --vmtypes: authors work elsewhere. The
-// computer's own policy is for VMs that run.
-type judge struct {
+// A policyCheck checks plans against the policy given by --vmtypes-policy, as if the types
+// were in the folder --vmtypes: authors work elsewhere. The computer's own policy is for VMs
+// that run.
+type policyCheck struct {
 	folder *string
 	given  func() bool
 	load   func() (*policy.Policy, error) // once
 }
 
-func newJudge(f Flags, cmd *cobra.Command) *judge {
-	return &judge{
+func newPolicyCheck(f Flags, cmd *cobra.Command) *policyCheck {
+	return &policyCheck{
 		folder: f.Folder,
 		given:  func() bool { return cmd.Flags().Changed("vmtypes-policy") },
 		load:   sync.OnceValues(func() (*policy.Policy, error) { return policy.Load(*f.Policy) }),
@@ -30,7 +30,7 @@ func newJudge(f Flags, cmd *cobra.Command) *judge {
 }
 
 // check returns what the policy doesn't allow of the plan of a sample.
-func (j *judge) check(made *plan.Plan, vmType string, host vmtypes.Host, options map[string]any) error {
+func (j *policyCheck) check(made *plan.Plan, vmType string, host vmtypes.Host, options map[string]any) error {
 	if !j.given() {
 		return nil
 	}

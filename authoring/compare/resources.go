@@ -7,7 +7,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// This file compares what there is beside QEMU's options.
+// This file compares the parts of a plan other than QEMU's options.
 
 // keyed compares two lists whose items have keys.
 func keyed[T any](before, after []T, key func(T) string, gone, added func(T), both func(T, T)) {
@@ -77,7 +77,7 @@ func (c *comparison) helpers(before, after []plan.Process) {
 					case "dir":
 						meaning = helperMeaning(a) // swtpm's state is in it
 					case "role":
-						meaning = Mishap // what becomes of its end
+						meaning = FailureAction // what becomes of its end
 					}
 					c.add(Change{
 						Subject: "helper " + a.Name, Property: field[0], Old: field[1], New: field[2],

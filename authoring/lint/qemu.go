@@ -7,9 +7,9 @@ import (
 	"vmop/vmtypes/qemuopt"
 )
 
-// A Machine is what the QEMU that is installed knows. Of what it cannot say, nil
-// is returned.
-type Machine interface {
+// A QEMU is an installed QEMU that can be queried. Methods return nil for what it cannot
+// report.
+type QEMU interface {
 	// Name says which QEMU it is, for messages: "QEMU 7.2.22".
 	Name() string
 	// Flags returns all options, with one dash.
@@ -34,7 +34,7 @@ type complaint struct {
 
 // complaints returns what a machine does not know of an option. A value or keys
 // that are not known here are left out.
-func complaints(qemu Machine, flag, value string, keys []string) []complaint {
+func complaints(qemu QEMU, flag, value string, keys []string) []complaint {
 	if flags := qemu.Flags(); flags != nil && !slices.Contains(flags, "-"+strings.TrimLeft(flag, "-")) {
 		return []complaint{{unknownFlag, flag, qemu.Name() + " has no option " + flag + suggestion(flag, flags)}}
 	}
@@ -68,7 +68,7 @@ func complaints(qemu Machine, flag, value string, keys []string) []complaint {
 	return list
 }
 
-// has tells whether a property is among those that are known, or a part of one,
+// has reports whether a property is among those that are known, or a part of one,
 // "file.filename". Those of a machine may be spelled with underscores.
 func has(properties []string, flag, key string) bool {
 	first, _, _ := strings.Cut(key, ".")
@@ -81,10 +81,10 @@ func has(properties []string, flag, key string) bool {
 	})
 }
 
-// askMachine finds what the machine does not know of options that are written
-// out. Each of the three rules has its own findings of it.
-func askMachine(m *module) {
-	if m.around.Machine == nil || m.isTest() {
+// unknownToQEMU finds what the machine does not know of options that are written out. Each
+// of the three rules has its own findings of it.
+func unknownToQEMU(m *module) {
+	if m.around.QEMU == nil || m.isTest() {
 		return
 	}
 	for _, o := range m.optionCalls() {
@@ -110,7 +110,7 @@ func askMachine(m *module) {
 		if o.flag == "-blockdev" && value == "" {
 			continue
 		}
-		for _, c := range complaints(m.around.Machine, o.flag, value, names) {
+		for _, c := range complaints(m.around.QEMU, o.flag, value, names) {
 			if c.rule != m.rule {
 				continue
 			}

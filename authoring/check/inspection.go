@@ -11,16 +11,16 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A machine is one that QEMU has made and that is not started.
-type machine struct {
+// An inspection looks at a machine that QEMU has created and not started.
+type inspection struct {
 	ctx     context.Context
 	session *qmp.Session
 	plan    *plan.Plan
 	args    []plan.Option
 }
 
-// ask runs a QMP command and decodes what it returns.
-func (m *machine) ask(command string, arguments, result any) error {
+// query runs a QMP command and decodes what it returns.
+func (m *inspection) query(command string, arguments, result any) error {
 	reply, err := m.session.Run(m.ctx, qmp.Command{Execute: command, Arguments: arguments})
 	if err == nil && result != nil {
 		err = json.Unmarshal(reply, result)
@@ -29,9 +29,9 @@ func (m *machine) ask(command string, arguments, result any) error {
 }
 
 // examine looks at the machine. The error says that there is none.
-func (m *machine) examine(r *Result) error {
+func (m *inspection) examine(r *Result) error {
 	var status struct{ Status string }
-	if err := m.ask("query-status", nil, &status); err != nil {
+	if err := m.query("query-status", nil, &status); err != nil {
 		return err
 	}
 	v := m.session.Version().QEMU
@@ -41,7 +41,7 @@ func (m *machine) examine(r *Result) error {
 			Failure{Message: fmt.Sprintf("the machine is %s, want prelaunch", status.Status)})
 	}
 	var kind string
-	if err := m.ask("qom-get", map[string]string{"path": "/machine", "property": "type"}, &kind); err != nil {
+	if err := m.query("qom-get", map[string]string{"path": "/machine", "property": "type"}, &kind); err != nil {
 		return err
 	}
 	r.Machine = strings.TrimSuffix(kind, "-machine")
@@ -58,16 +58,16 @@ func (m *machine) examine(r *Result) error {
 }
 
 // quit ends QEMU.
-func (m *machine) quit() error {
-	err := m.ask("quit", nil, nil)
+func (m *inspection) quit() error {
+	err := m.query("quit", nil, nil)
 	if errors.Is(err, qmp.ErrClosed) {
 		return nil
 	}
 	return err
 }
 
-// rule tells whether the machine can do what a rule allows.
-func (m *machine) rule(rule plan.Rule) error {
+// rule reports whether the machine can do what a rule allows.
+func (m *inspection) rule(rule plan.Rule) error {
 	switch r := rule.(type) {
 	case plan.CPUs:
 		return m.cpus(r)
@@ -84,17 +84,17 @@ func (m *machine) rule(rule plan.Rule) error {
 		if r.Display != "" {
 			arguments["display"] = r.Display
 		}
-		return m.ask("set_password", arguments, nil)
+		return m.query("set_password", arguments, nil)
 	}
 	return nil
 }
 
 // cpus wants places for all CPUs, and as many that are there at the start.
-func (m *machine) cpus(r plan.CPUs) error {
+func (m *inspection) cpus(r plan.CPUs) error {
 	var places []struct {
 		QOMPath string `json:"qom-path"`
 	}
-	if err := m.ask("query-hotpluggable-cpus", nil, &places); err != nil {
+	if err := m.query("query-hotpluggable-cpus", nil, &places); err != nil {
 		return err
 	}
 	present := 0
@@ -113,9 +113,9 @@ func (m *machine) cpus(r plan.CPUs) error {
 }
 
 // isA wants a device of a driver.
-func (m *machine) isA(device, driver string) error {
+func (m *inspection) isA(device, driver string) error {
 	var kind string
-	if err := m.ask("qom-get", map[string]string{"path": "/machine/peripheral/" + device, "property": "type"},
+	if err := m.query("qom-get", map[string]string{"path": "/machine/peripheral/" + device, "property": "type"},
 		&kind); err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (m *machine) isA(device, driver string) error {
 }
 
 // memory wants a virtio-mem device of the rule's sizes.
-func (m *machine) memory(r plan.Memory) error {
+func (m *inspection) memory(r plan.Memory) error {
 	if err := m.isA(r.Device, "virtio-mem"); err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (m *machine) memory(r plan.Memory) error {
 			MaxSize   int64 `json:"max-size"`
 		}
 	}
-	if err := m.ask("query-memory-devices", nil, &devices); err != nil {
+	if err := m.query("query-memory-devices", nil, &devices); err != nil {
 		return err
 	}
 	for _, d := range devices {
@@ -153,12 +153,12 @@ func (m *machine) memory(r plan.Memory) error {
 }
 
 // drive wants a device with a medium that can be changed, or a disk.
-func (m *machine) drive(device string, removable bool) error {
+func (m *inspection) drive(device string, removable bool) error {
 	var blocks []struct {
 		QDev      string
 		Removable bool
 	}
-	if err := m.ask("query-block", nil, &blocks); err != nil {
+	if err := m.query("query-block", nil, &blocks); err != nil {
 		return err
 	}
 	for _, b := range blocks {

@@ -13,7 +13,7 @@ import (
 	"vmop/vmtypes"
 )
 
-// A page is what people read of results.
+// A page prints results for people.
 type page struct {
 	cli.Paint
 	w              io.Writer
@@ -28,7 +28,7 @@ func (p *page) line(format string, args ...any) {
 	_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
 }
 
-// result tells of one test: what is wrong, and with -v that all is well.
+// result prints one test: its failures, and with -v that it passed.
 func (p *page) result(r vmtypestest.Result) {
 	failed := len(r.Failures) > 0
 	switch name := cli.Printable(r.Name()); {
@@ -86,8 +86,8 @@ func (p *page) diff(diff string) {
 	}
 }
 
-// misspelt tells of modules that would be types if launch were spelt so: without
-// it a module is taken for a part of others.
+// misspelt warns of modules with a function whose name resembles launch: without launch a
+// module is not a type.
 func (p *page) misspelt(dir string, source vmtypes.Source, selected func(string) bool) {
 	for _, name := range moduleNames(source) {
 		m := vmtypes.DescribeModule(name, source.Modules[name])
