@@ -15,13 +15,13 @@ import (
 	"vmop/vmstatus"
 )
 
-// answerTime is how long a runner may take for an answer: longer than it gives
-// itself for any action.
+// answerTime bounds a request to a runner. It is longer than the runner's own limit for
+// any action.
 const answerTime = 45 * time.Second
 
-// patient bounds a question to a runner.
+// patient bounds a request to a runner.
 func patient(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, answerTime, fmt.Errorf("the runner does not answer within %s", answerTime))
+	return context.WithTimeoutCause(ctx, answerTime, fmt.Errorf("the runner did not answer within %s", answerTime))
 }
 
 func newAction(f *flags, what control.Action, short, long string) *cobra.Command {
@@ -49,17 +49,17 @@ func newStop(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stop [NAME]",
 		Short: "Ask the guest to shut down",
-		Long: "stop does what TERM does to the runner: it asks the guest to shut down, and ends\n" +
-			"the VM by force when powerdownTimeout is over. It returns at once; with --wait\n" +
-			"when the VM and its runner have gone, and says how the VM ended.",
+		Long: "stop has the same effect as TERM to the runner: it asks the guest to shut down, and\n" +
+			"ends the VM by force when powerdownTimeout has passed. It returns immediately; with\n" +
+			"--wait it returns when the VM and its runner have ended, and prints how the VM ended.",
 	}
 	vm := aboutVM(f, cmd)
-	cmd.Flags().BoolVar(&force, "force", false, "end the VM without asking the guest")
-	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the VM and its runner have gone")
-	cmd.Flags().DurationVar(&limit, "timeout", 0, "how long to wait (0: as long as it takes)")
+	cmd.Flags().BoolVar(&force, "force", false, "end the VM without asking the guest to shut down")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the VM and its runner have ended")
+	cmd.Flags().DurationVar(&limit, "timeout", 0, "limit for --wait (0: none)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if limit != 0 && !wait {
-			return cli.UsageError{Err: errors.New("--timeout says how long to --wait")}
+			return cli.UsageError{Err: errors.New("--timeout needs --wait")}
 		}
 		client, err := vm.dial(cmd, args)
 		if err != nil {
@@ -82,7 +82,7 @@ func newStop(f *flags) *cobra.Command {
 	return cmd
 }
 
-// how says how a VM ended.
+// how returns how a VM ended.
 func how(s status.Status) string {
 	if s.Outcome == nil {
 		return "stopped"
@@ -90,11 +90,14 @@ func how(s status.Status) string {
 	return or(s.Outcome.Message, string(s.Outcome.Cause))
 }
 
-// stopAndWait follows the status from before the VM is told to stop.
-func stopAndWait(ctx context.Context, client *control.Client, what control.Action, limit time.Duration) (status.Status, error) {
+// stopAndWait requests the stop and returns the last status. It subscribes to the status
+// before that, so that it misses nothing.
+func stopAndWait(
+	ctx context.Context, client *control.Client, what control.Action, limit time.Duration,
+) (status.Status, error) {
 	if limit > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, limit, fmt.Errorf("the VM has not stopped within %s", limit))
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, fmt.Errorf("the VM did not stop within %s", limit))
 		defer cancel()
 	}
 	var last status.Status
@@ -115,11 +118,11 @@ func stopAndWait(ctx context.Context, client *control.Client, what control.Actio
 		e, err := events.Next()
 		switch {
 		case errors.Is(err, io.EOF) && last.State == vmstatus.StateStopped:
-			return last, runner.Wait(ctx) // it has yet to clean up
+			return last, runner.Wait(ctx) // it still cleans up
 		case err != nil && context.Cause(ctx) != nil:
 			return last, context.Cause(ctx)
 		case err != nil:
-			return last, fmt.Errorf("wait for the VM's end: the runner has gone: %w", err)
+			return last, fmt.Errorf("wait for the end of the VM: the runner has ended: %w", err)
 		case e.Status != nil:
 			last = *e.Status
 		}

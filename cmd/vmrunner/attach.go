@@ -20,16 +20,16 @@ func newConsole(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "console [NAME]",
 		Short: "Show the guest's serial console and type on it",
-		Long: "console shows the serial console, with the last 64 KiB of what was written on it.\n" +
-			"On a terminal ^] leaves it, all other keys go to the guest. One at a time can\n" +
-			"type; any number can watch.",
+		Long: "console shows the serial console, beginning with the last 64 KiB of its output.\n" +
+			"On a terminal ^] disconnects; all other keys go to the guest. One client can type\n" +
+			"at a time; any number can watch.",
 	}
 	vm := aboutVM(f, cmd)
-	cmd.Flags().BoolVar(&watch, "watch", false, "only watch; on a terminal, Ctrl-C leaves, too")
-	cmd.Flags().BoolVar(&takeOver, "take-over", false, "send away whoever types")
+	cmd.Flags().BoolVar(&watch, "watch", false, "only watch; on a terminal, Ctrl-C disconnects, too")
+	cmd.Flags().BoolVar(&takeOver, "take-over", false, "disconnect the client that is typing")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if watch && takeOver {
-			return cli.UsageError{Err: errors.New("--watch and --take-over exclude each other")}
+			return cli.UsageError{Err: errors.New("--watch and --take-over are mutually exclusive")}
 		}
 		client, err := vm.dial(cmd, args)
 		if err != nil {
@@ -53,25 +53,25 @@ func newConsole(f *flags) *cobra.Command {
 				return err
 			}
 			defer restore()
-			cmd.PrintErrln("Connected. ^] leaves.")
+			cmd.PrintErrln("Connected. ^] disconnects.")
 		}
 		return converse(cmd.Context(), conn, cmd.InOrStdin(), cmd.OutOrStdout())
 	}
 	return cmd
 }
 
-// hintTakeOver adds what a user could do.
+// hintTakeOver adds what the user can do if another client is typing.
 func hintTakeOver(err error) error {
 	var refused *control.AnswerError
 	if errors.As(err, &refused) && refused.Code == http.StatusLocked {
-		return errors.Join(err, errors.New("hint: --watch only watches, --take-over takes it"))
+		return errors.Join(err, errors.New("use --watch to only watch, or --take-over to disconnect the other client"))
 	}
 	return err
 }
 
-// converse copies both ways until the console ends, the user detaches or a
-// signal comes. The end of the input is not the end: a script may want to see
-// what its words do.
+// converse copies in both directions until the console ends, the user detaches or a
+// signal arrives. At the end of the input it continues, so that a script sees the
+// output of its commands.
 func converse(ctx context.Context, conn net.Conn, in io.Reader, out io.Writer) error {
 	shown, detached := make(chan error, 1), make(chan struct{})
 	go func() {
@@ -79,7 +79,7 @@ func converse(ctx context.Context, conn net.Conn, in io.Reader, out io.Writer) e
 		shown <- err
 	}()
 	go func() {
-		if left, _ := forwardKeys(conn, in); left { // a console that has ended says so on the other way
+		if left, _ := forwardKeys(conn, in); left { // the end of the console is seen by the other goroutine
 			close(detached)
 		}
 	}()

@@ -10,24 +10,25 @@ import (
 	"vmop/runner/control"
 )
 
-// version is set when the program is built: -ldflags "-X main.version=…".
+// version is set at build time: -ldflags "-X main.version=…".
 var version = "devel"
 
-// flags are those of all verbs.
+// flags are the flags that all verbs share.
 type flags struct {
 	config string
 	types  cli.TypeFlags
 	log    cli.LogFlags
 }
 
-// newCommand returns the program's command.
+// newCommand returns the root command with all its verbs.
 func newCommand() *cobra.Command {
 	var f flags
 	run := newRun(&f)
 	root := &cobra.Command{
-		Use:           "vmrunner",
-		Short:         "Run one virtual machine with QEMU",
-		Long:          "vmrunner runs the virtual machine that a configuration file describes.\nWithout a verb it does the same as \"vmrunner run\".\n\n" + exitCodes,
+		Use:   "vmrunner",
+		Short: "Run one virtual machine with QEMU",
+		Long: "vmrunner runs the virtual machine that a configuration file describes.\n" +
+			"Without a verb it does the same as \"vmrunner run\".\n\n" + exitCodes,
 		Args:          cli.NoArguments,
 		RunE:          run.RunE,
 		SilenceErrors: true,
@@ -40,12 +41,15 @@ func newCommand() *cobra.Command {
 	f.log.Add(root)
 	cli.CompleteFile(root, "config", "yaml", "yml", "json")
 	root.Flags().AddFlagSet(run.Flags())
-	root.AddGroup(&cobra.Group{ID: groupFile, Title: "A configuration:"}, &cobra.Group{ID: groupRunning, Title: "VMs that run:"},
-		&cobra.Group{ID: groupAuthors, Title: "VM types:"})
+	root.AddGroup(&cobra.Group{ID: groupFile, Title: "Run a VM:"},
+		&cobra.Group{ID: groupRunning, Title: "Manage running VMs:"},
+		&cobra.Group{ID: groupAuthors, Title: "Write VM types:"})
 	root.AddCommand(run, newInit(&f, run), newPlan(&f), newVersion(), newPS(), newStatus(&f), newStop(&f),
-		newAction(&f, control.Reset, "Press the reset button", "reset restarts the machine at once; the guest is not asked."),
-		newAction(&f, control.Pause, "Let the guest stand still", "pause stops the guest's CPUs until resume. Its clock stands still, too."),
-		newAction(&f, control.Resume, "Let a paused guest go on", "resume lets a paused guest go on."),
+		newAction(&f, control.Reset, "Press the reset button",
+			"reset restarts the machine immediately, without notice to the guest."),
+		newAction(&f, control.Pause, "Pause the guest",
+			"pause stops the guest's CPUs, and thereby its clock, until resume."),
+		newAction(&f, control.Resume, "Resume a paused guest", "resume lets a paused guest continue."),
 		newConsole(&f), newVNC(&f), newScreenshot(&f), newEvents(&f), newQMP(&f), newVMType())
 	return root
 }
@@ -57,13 +61,13 @@ const (
 	groupAuthors = "authors"
 )
 
-// exitCodes is for the help; see the package comment and the constants.
+// exitCodes are the exit codes, for the help.
 const exitCodes = `Exit codes:
-    0  all is well; of run: the guest or the user ended the VM
-    1  something went wrong; of run: the VM failed, if QEMU has no code of its own
-    2  a wrong call, no configuration, or faults in it
-    3  there is no such VM; of run: the VM runs already
-  130  of run: Ctrl-C (INT), and 143: TERM, before the guest ran`
+    0  success; run: the guest or the user ended the VM
+    1  failure; run: the VM failed, and QEMU reported no exit code of its own
+    2  wrong usage, or a configuration that is missing or invalid
+    3  the VM is not running; run: the VM is already running
+  130  run: Ctrl-C (INT), and 143: TERM, before the guest was started`
 
 func newVersion() *cobra.Command {
 	return &cobra.Command{

@@ -12,27 +12,28 @@ import (
 	"vmop/runner/config"
 )
 
-// completeNames completes the NAME of a VM that runs.
+// completeNames completes the NAME of a running VM.
 func completeNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	said := cmd.Flags().Changed("config") || cmd.Flags().Changed("runtime-dir")
-	if len(args) > 0 || said {
+	given := cmd.Flags().Changed("config") || cmd.Flags().Changed("runtime-dir")
+	if len(args) > 0 || given {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return names(config.HostEnv()), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeQMP completes [NAME] COMMAND: the commands are those that the VM's
-// QEMU has.
-func (t *target) completeQMP(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+// completeQMP completes [NAME] COMMAND with the commands that the VM's QEMU has.
+func (t *target) completeQMP(
+	cmd *cobra.Command, args []string, toComplete string,
+) ([]string, cobra.ShellCompDirective) {
 	found, directive := completeNames(cmd, args, toComplete)
 	if len(found) > 0 || len(args) > 1 {
 		return found, directive
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), lookTime)
+	ctx, cancel := context.WithTimeout(cmd.Context(), queryTime)
 	defer cancel()
 	dir, err := t.find(cmd, args)
 	if err != nil {
-		return nil, directive // a mistake shows when the command is given
+		return nil, directive // the verb itself reports the error
 	}
 	client, err := dialDir(ctx, dir)
 	if err != nil {

@@ -23,17 +23,17 @@ import (
 // restTime bounds the wait for output that is still in the socket.
 const restTime = time.Second
 
-// longestLine is how much of an unfinished line is kept to look for a pattern.
+// longestLine is how much of an incomplete line is kept for --poweroff-on, in bytes.
 const longestLine = 4096
 
 // errReported is why a VM is powered off with --poweroff-on.
-var errReported = errors.New("the guest has reported")
+var errReported = errors.New("a line of the console matched --poweroff-on")
 
-// consoleView shows the guest's serial console on the program's own streams.
+// consoleView shows the guest's serial console on the standard streams of this program.
 type consoleView struct {
 	out      io.Writer
 	log      *slog.Logger
-	until    *regexp.Regexp // nil: stay
+	until    *regexp.Regexp // --poweroff-on, or nil
 	powerOff context.CancelCauseFunc
 
 	conn     net.Conn
@@ -47,7 +47,7 @@ type consoleView struct {
 // attach connects to the console of a VM that is about to run.
 func (c *consoleView) attach(ctx context.Context, vm *runner.VM) error {
 	if vm.Plan.Socket("console") == "" {
-		return errors.New("the VM has no serial console: its type makes none, or serialConsole.enabled is false")
+		return errors.New("the VM has no serial console: its type has none, or serialConsole.enabled is false")
 	}
 	client, err := control.Dial(ctx, filepath.Join(vm.RuntimeDir, control.SocketName))
 	if err != nil {
@@ -72,7 +72,7 @@ func (c *consoleView) attach(ctx context.Context, vm *runner.VM) error {
 	return nil
 }
 
-// close shows the rest of the output and gives the terminal back.
+// close shows the rest of the output and restores the terminal.
 func (c *consoleView) close() {
 	if c.done != nil {
 		select {
@@ -87,7 +87,7 @@ func (c *consoleView) close() {
 	}
 }
 
-// missed says that the VM ended without having said what was waited for.
+// missed reports whether no line of the console has matched --poweroff-on.
 func (c *consoleView) missed() bool { return c.until != nil && !c.matched.Load() }
 
 // show copies the guest's output.
@@ -97,7 +97,7 @@ func (c *consoleView) show() {
 	for {
 		n, err := c.conn.Read(buf)
 		if !c.detached.Load() {
-			_, _ = c.out.Write(buf[:n]) // nobody may be looking
+			_, _ = c.out.Write(buf[:n]) // the output may be closed
 		}
 		c.scan(buf[:n])
 		if err != nil {
@@ -106,7 +106,7 @@ func (c *consoleView) show() {
 	}
 }
 
-// scan looks for the pattern in whole lines.
+// scan matches --poweroff-on against whole lines.
 func (c *consoleView) scan(data []byte) {
 	if c.until == nil {
 		return
@@ -127,15 +127,16 @@ func (c *consoleView) scan(data []byte) {
 	}
 }
 
-// typeInto hands on what is typed. The detach key hides the console, Return
-// shows it again.
+// typeInto forwards what is typed. The detach key hides the console, Return shows it
+// again.
 func (c *consoleView) typeInto() {
 	for {
 		if detached, err := forwardKeys(c.conn, os.Stdin); !detached || err != nil {
 			return
 		}
 		c.detached.Store(true)
-		fmt.Fprintln(os.Stderr, "\nDetached; the VM runs on. Return attaches again, Ctrl-C asks the guest to power off.")
+		fmt.Fprintln(os.Stderr,
+			"\nDetached; the VM keeps running. Return attaches again, Ctrl-C asks the guest to power off.")
 		if !awaitReturn(os.Stdin) {
 			return
 		}

@@ -86,7 +86,7 @@ func TestConsoleOnATerminal(t *testing.T) {
 	c.press("sh echo $((40+2)) answers\r")
 	p.await(`42 answers`)
 	c.press("\x1dsh echo not for the guest > /tmp/seen\r")
-	p.await(`Detached; the VM runs on\. Return attaches again`)
+	p.await(`Detached; the VM keeps running\. Return attaches again`)
 	c.press("\r")
 	p.await(`Attached again\.`)
 	c.press("sh ls /tmp/seen; echo still $((40+2))\r")

@@ -18,26 +18,26 @@ import (
 	"vmop/yamlfile"
 )
 
-// terminationLog is where the kubelet reads how a container ended.
+// terminationLog is the file from which the kubelet reads how a container ended.
 const terminationLog = "/dev/termination-log"
 
-// longestMessage is what the kubelet takes of a termination message, in bytes.
+// longestMessage is the length at which the kubelet cuts a termination message, in bytes.
 const longestMessage = 4096
 
-// lastTime is what the final status has to be reported in: a part of config.ForcedStop.
+// lastTime bounds the report of the final status. It is a part of config.ForcedStop.
 const lastTime = 4 * time.Second
 
-// container is what is around a runner in a cluster.
+// container is the runner's surroundings in a cluster.
 type container struct {
 	account string // folder of the service account
 	message string // file for the termination message
 
-	grace    time.Duration // until the container is killed; 0: nobody does that
-	reporter *k8s.Reporter // nil: in no cluster
+	grace    time.Duration // from TERM until the kubelet kills the container; 0: it is not killed
+	reporter *k8s.Reporter // nil: not in a cluster
 	log      *slog.Logger
 }
 
-// enter finds out where the runner is.
+// enter finds out whether the runner is in a pod.
 func (c *container) enter(log *slog.Logger) error {
 	c.log = log
 	var err error
@@ -58,12 +58,12 @@ func (c *container) enter(log *slog.Logger) error {
 	return nil
 }
 
-// leave tells how the VM ended, or why it has never run, and waits for what the
-// cluster makes of it.
+// leave reports how the VM ended, or why it did not start, and waits until the cluster
+// has taken note of it.
 func (c *container) leave(ctx context.Context, opts runner.Options, outcome runner.Outcome, err error) {
 	if c.message != "" {
 		if err := os.WriteFile(c.message, c.lastWords(outcome, err), 0o644); err != nil {
-			c.log.Warn("the termination message is not written", "err", err)
+			c.log.Warn("cannot write the termination message", "err", err)
 		}
 	}
 	if c.reporter == nil {
@@ -75,7 +75,7 @@ func (c *container) leave(ctx context.Context, opts runner.Options, outcome runn
 	c.reporter.Close(ctx)
 }
 
-// A termination is how a runner has ended, for who looks after its pod.
+// A termination is the JSON that describes how a runner ended, for operators of its pod.
 type termination struct {
 	Cause    vmstatus.Cause `json:"cause"`
 	Reason   string         `json:"reason,omitempty"`
@@ -114,8 +114,8 @@ func (c *container) lastWords(outcome runner.Outcome, err error) []byte {
 	}
 }
 
-// middleOut shortens a text to so many bytes and some: what went wrong is said in
-// the beginning, and what a program said last in the end.
+// middleOut shortens a text to about most bytes by taking out its middle: the beginning
+// says what failed, and the end has the last output of the program.
 func middleOut(s string, most int) string {
 	if len(s) <= most {
 		return s

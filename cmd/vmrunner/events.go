@@ -22,7 +22,7 @@ func newEvents(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "events [NAME]",
 		Short: "Follow what happens to a VM",
-		Long: "events prints the status when it changes, and QEMU's events, until the VM has\n" +
+		Long: "events prints each change of the status, and QEMU's events, until the VM has\n" +
 			"stopped. With -o json each line is an event of the control interface.",
 	}
 	vm := aboutVM(f, cmd)
@@ -46,7 +46,7 @@ func newEvents(f *flags) *cobra.Command {
 		for {
 			e, err := events.Next()
 			switch {
-			case errors.Is(err, io.EOF), errors.As(err, new(cli.SignalError)): // Ctrl-C is how one leaves
+			case errors.Is(err, io.EOF), errors.As(err, new(cli.SignalError)): // Ctrl-C is the way to leave
 				return nil
 			case err != nil:
 				return err
@@ -73,7 +73,8 @@ func printEvent(w io.Writer, form string, e control.Event, before *status.Status
 		return cli.WriteLine(w, string(text))
 	}
 	line := func(kind, text string) error {
-		return cli.WriteLine(w, fmt.Sprintf("%s  %-7s  %s", e.Time.Local().Format(time.TimeOnly), kind, strings.TrimSpace(cli.Printable(text))))
+		text = strings.TrimSpace(cli.Printable(text))
+		return cli.WriteLine(w, fmt.Sprintf("%s  %-7s  %s", e.Time.Local().Format(time.TimeOnly), kind, text))
 	}
 	switch e.Type {
 	case control.TypeStatus:
@@ -85,12 +86,12 @@ func printEvent(w io.Writer, form string, e control.Event, before *status.Status
 	case control.TypeQMP:
 		return line("qmp", e.Event+" "+string(e.Data))
 	case control.TypeDropped:
-		return line("dropped", fmt.Sprintf("%d events, because they were not read fast enough", e.Count))
+		return line("dropped", fmt.Sprintf("%d events, which were not read in time", e.Count))
 	}
 	return nil
 }
 
-// news tells in words what is new in a status; of the first, what matters.
+// news describes what has changed in a status, one line each; before is nil for the first.
 func news(before, after *status.Status) []string {
 	if after == nil {
 		return nil
@@ -99,37 +100,41 @@ func news(before, after *status.Status) []string {
 		before = &status.Status{}
 	}
 	var all []string
-	tell := func(changed bool, format string, args ...any) {
+	add := func(changed bool, format string, args ...any) {
 		if changed {
 			all = append(all, fmt.Sprintf(format, args...))
 		}
 	}
-	tell(before.State != after.State || before.Reason != after.Reason, "%s (%s) %s", after.State, after.Reason, after.Message)
+	add(before.State != after.State || before.Reason != after.Reason,
+		"%s (%s) %s", after.State, after.Reason, after.Message)
 	if after.State == vmstatus.StateStopped {
 		return all // the rest follows from it
 	}
-	tell(before.QEMU.RunState != after.QEMU.RunState && after.QEMU.RunState != "", "QEMU's machine: %s", after.QEMU.RunState)
+	add(before.QEMU.RunState != after.QEMU.RunState && after.QEMU.RunState != "",
+		"QEMU's run state: %s", after.QEMU.RunState)
 	for _, c := range after.Conditions {
 		old := before.Condition(c.Type)
 		switch c.Type {
-		case vmstatus.ConditionRunning, vmstatus.ConditionBooted: // the state says it
+		case vmstatus.ConditionRunning, vmstatus.ConditionBooted: // the state covers them
 		default:
-			tell(old.Status != c.Status && (old.Status != vmstatus.Unknown || c.Status == vmstatus.True), "%s: %s (%s) %s", c.Type, c.Status, c.Reason, c.Message)
+			add(old.Status != c.Status && (old.Status != vmstatus.Unknown || c.Status == vmstatus.True),
+				"%s: %s (%s) %s", c.Type, c.Status, c.Reason, c.Message)
 		}
 	}
-	tell(before.CPUs != after.CPUs, "CPUs: %d", after.CPUs)
-	tell(before.RAM != after.RAM, "RAM: %d MiB", after.RAM>>20)
-	tell(guestOf(before) != guestOf(after), "guest: %s", or(guestOf(after), "its agent is gone"))
-	tell(addresses(before) != addresses(after) && after.Guest != nil, "addresses: %s", or(addresses(after), "none"))
-	tell(before.LoggedInUser != after.LoggedInUser, "user: %s", or(after.LoggedInUser, "nobody"))
-	tell(before.LoginFailure != after.LoginFailure && after.LoginFailure != "", "%s is not logged in: %s", after.WantedUser, after.LoginFailure)
-	tell(len(before.Consoles) != len(after.Consoles), "consoles: %d", len(after.Consoles))
+	add(before.CPUs != after.CPUs, "CPUs: %d", after.CPUs)
+	add(before.RAM != after.RAM, "RAM: %d MiB", after.RAM>>20)
+	add(guestOf(before) != guestOf(after), "guest: %s", or(guestOf(after), "its agent has disconnected"))
+	add(addresses(before) != addresses(after) && after.Guest != nil, "addresses: %s", or(addresses(after), "none"))
+	add(before.LoggedInUser != after.LoggedInUser, "user: %s", or(after.LoggedInUser, "none"))
+	add(before.LoginFailure != after.LoginFailure && after.LoginFailure != "",
+		"%s is not logged in: %s", after.WantedUser, after.LoginFailure)
+	add(len(before.Consoles) != len(after.Consoles), "consoles: %d", len(after.Consoles))
 	for _, p := range after.Problems {
 		known := false
 		for _, old := range before.Problems {
 			known = known || old == p
 		}
-		tell(!known, "problem: %s %s", p.Path, p.Message)
+		add(!known, "problem: %s %s", p.Path, p.Message)
 	}
 	return all
 }

@@ -18,7 +18,7 @@ import (
 	"vmop/runner/control"
 )
 
-// target is how the user says which VM a verb is about.
+// target is the VM that a verb acts on, as the user has specified it.
 type target struct {
 	flags      *flags
 	runtimeDir string
@@ -39,7 +39,7 @@ func aboutVM(f *flags, cmd *cobra.Command) *target {
 // oneName refuses more than the NAME of one VM.
 func oneName(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return cli.UsageError{Err: fmt.Errorf("%s is about one VM, got %q", cmd.CommandPath(), args)}
+		return cli.UsageError{Err: fmt.Errorf("%s takes one VM, got %q", cmd.CommandPath(), args)}
 	}
 	return nil
 }
@@ -58,19 +58,20 @@ func dialDir(ctx context.Context, dir string) (*control.Client, error) {
 	client, err := control.Dial(ctx, filepath.Join(dir, control.SocketName))
 	if errors.Is(err, control.ErrNotRunning) {
 		if pid, file := runner.Left(dir); pid != 0 {
-			return nil, fmt.Errorf("the VM runs (QEMU is process %d), but has no runner; this starts one: vmrunner run -c %s", pid, file)
+			return nil, fmt.Errorf("the VM is running (QEMU is process %d) but has no runner; "+
+				"start one by: vmrunner run -c %s", pid, file)
 		}
 	}
 	return client, err
 }
 
-// find returns the runtime directory of the VM: what was said, in the order of
-// how clearly it was.
+// find returns the runtime directory of the VM: that of --runtime-dir, NAME, -c or the
+// default configuration, in this order.
 func (t *target) find(cmd *cobra.Command, args []string) (string, error) {
 	byFile := cmd.Flags().Changed("config")
 	switch {
 	case len(args) == 1 && (t.runtimeDir != "" || byFile), t.runtimeDir != "" && byFile:
-		return "", cli.UsageError{Err: errors.New("which VM? NAME, -c FILE and --runtime-dir exclude each other")}
+		return "", cli.UsageError{Err: errors.New("which VM? NAME, -c FILE and --runtime-dir are mutually exclusive")}
 	case t.runtimeDir != "":
 		return t.runtimeDir, nil
 	case len(args) == 1:
@@ -83,14 +84,15 @@ func (t *target) find(cmd *cobra.Command, args []string) (string, error) {
 	}
 	dir, err := byConfig(t.flags.config)
 	if err != nil || !listens(dir) {
-		// The file was changed since: its VM may run all the same.
+		// The file has changed since; the VM that it has started may still be running.
 		if started := runner.StartedBy(t.flags.config); started != "" {
 			warnOfConfig(cmd, err)
 			return started, nil
 		}
 	}
 	if !byFile && errors.Is(err, fs.ErrNotExist) {
-		return "", cli.UsageError{Err: fmt.Errorf("which VM? Say NAME, -c FILE or --runtime-dir%s", running(config.HostEnv(), "; no VM runs"))}
+		return "", cli.UsageError{Err: fmt.Errorf("which VM? Specify NAME, -c FILE or --runtime-dir%s",
+			running(config.HostEnv(), "; no VM is running"))}
 	}
 	return dir, err
 }
@@ -112,24 +114,24 @@ func byConfig(file string) (string, error) {
 	return filepath.Join(here, dir), nil
 }
 
-// listens tells whether there is a control socket in a runtime directory.
+// listens reports whether there is a control socket in a runtime directory.
 func listens(dir string) bool {
 	_, err := os.Lstat(filepath.Join(dir, control.SocketName))
 	return err == nil
 }
 
-// warnOfConfig tells what is wrong with the configuration of a VM that runs
-// nevertheless.
+// warnOfConfig prints a warning if the configuration of a running VM has become invalid.
 func warnOfConfig(cmd *cobra.Command, err error) {
 	if err != nil {
-		cmd.PrintErrf("vmrunner: warning: the VM is the one that the file has started; now there is: %s\n", cli.Describe(err))
+		cmd.PrintErrf("vmrunner: warning: using the VM that was started by this file, which is now invalid: %s\n",
+			cli.Describe(err))
 	}
 }
 
 // byName returns the runtime directory of the VM of a name.
 func byName(env config.Env, name string) (string, error) {
 	if name != filepath.Base(name) || strings.HasPrefix(name, ".") {
-		return "", cli.UsageError{Err: fmt.Errorf("%q is no name of a VM", name)}
+		return "", cli.UsageError{Err: fmt.Errorf("%q is not a valid VM name", name)}
 	}
 	var dirs []string
 	for _, m := range machines(env) {
@@ -139,17 +141,18 @@ func byName(env config.Env, name string) (string, error) {
 	}
 	switch len(dirs) {
 	case 0:
-		return "", fmt.Errorf("%s: %w%s", name, control.ErrNotRunning, running(env, ", nor does any other"))
+		return "", fmt.Errorf("%s: %w%s", name, control.ErrNotRunning, running(env, "; no VM is"))
 	case 1:
 		return dirs[0], nil
 	}
-	return "", cli.UsageError{Err: fmt.Errorf("which VM? %s is the name of %d; say --runtime-dir %s", name, len(dirs), strings.Join(dirs, " or "))}
+	return "", cli.UsageError{Err: fmt.Errorf("which VM? %s is the name of %d VMs; specify --runtime-dir %s",
+		name, len(dirs), strings.Join(dirs, " or "))}
 }
 
-// running lists the VMs for an error; none is what to say if there are none.
+// running lists the running VMs for an error message; if there are none it returns none.
 func running(env config.Env, none string) string {
 	if all := names(env); len(all) > 0 {
-		return "; there are: " + strings.Join(all, ", ")
+		return "; running VMs: " + strings.Join(all, ", ")
 	}
 	return none
 }

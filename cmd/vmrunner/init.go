@@ -11,14 +11,14 @@ import (
 	"vmop/runner/supervisor"
 )
 
-// newInit makes the verb that takes the flags of run.
+// newInit returns the verb init, which has the flags of run.
 func newInit(f *flags, run *cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Run the VM as the first process of a container",
-		Long: "init starts \"vmrunner run\" with the same flags, and starts it again if it is\n" +
-			"killed: the VM runs on meanwhile. It hands signals on, collects orphans, and\n" +
-			"ends when the runner ends, with the same exit code.",
+		Long: "init starts \"vmrunner run\" with the same flags, and restarts it if it is killed,\n" +
+			"while the VM keeps running. It forwards signals, reaps orphaned processes, and exits\n" +
+			"when the runner does, with the same exit code.",
 		Args:    cli.NoArguments,
 		GroupID: groupFile, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -28,7 +28,7 @@ func newInit(f *flags, run *cobra.Command) *cobra.Command {
 			}
 			exe, err := os.Executable()
 			if err != nil {
-				return fmt.Errorf("find the program of the runner: %w", err)
+				return fmt.Errorf("find this program: %w", err)
 			}
 			args := []string{"vmrunner", "run"}
 			cmd.Flags().Visit(func(flag *pflag.Flag) {
@@ -38,7 +38,7 @@ func newInit(f *flags, run *cobra.Command) *cobra.Command {
 			if err == nil && code != 0 {
 				return cli.ExitError{Code: code}
 			}
-			return f.tell(log, err)
+			return f.logged(log, err)
 		},
 	}
 	cmd.Flags().AddFlagSet(run.Flags())

@@ -55,7 +55,7 @@ func TestFault01RunnerKilled(t *testing.T) {
 	first.kill()
 	said, err := exec.CommandContext(t.Context(), "vmrunner", "status", "--runtime-dir", filepath.Join(dir, "run")).CombinedOutput()
 	require.ErrorContains(t, err, "exit status 1")
-	require.Equal(t, fmt.Sprintf("vmrunner: the VM runs (QEMU is process %d), but has no runner; this starts one: vmrunner run -c %s\n",
+	require.Equal(t, fmt.Sprintf("vmrunner: the VM is running (QEMU is process %d) but has no runner; start one by: vmrunner run -c %s\n",
 		before.QEMU.PID, filepath.Join(dir, "config.yaml")), string(said))
 	rewrite(t, dir, "currentCpus: 1", "currentCpus: 2")
 	third := start(t, dir, nil)

@@ -27,18 +27,18 @@ func (f *flags) loggerOf(level slog.Level) (*slog.Logger, error) {
 	return slog.New(handler), nil
 }
 
-// runnerLog returns the log of a runner: its level is that of logging.properties
-// beside the configuration, if there is one and the command line has no other.
+// runnerLog returns the log of a runner. Its level is the one of logging.properties
+// beside the configuration, unless there is no such file or --log-level is given.
 func (f *flags) runnerLog(cmd *cobra.Command) (*slog.Logger, error) {
 	file := filepath.Join(filepath.Dir(f.config), logging.File)
 	text, err := os.ReadFile(file)
 	if err != nil || cmd.Flags().Changed("log-level") {
-		return f.logger() // usually there is none
+		return f.logger() // usually there is no such file
 	}
 	levels, warnings := logging.Parse(file, string(text), logging.Runner, logging.Operator)
 	level := slog.LevelInfo
-	if said := levels.Of(logging.Runner, logging.Operator, ""); said != nil {
-		level = *said
+	if configured := levels.Of(logging.Runner, logging.Operator, ""); configured != nil {
+		level = *configured
 	}
 	log, err := f.loggerOf(level)
 	if err != nil {

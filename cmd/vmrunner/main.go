@@ -2,24 +2,24 @@
 //
 //	vmrunner [run] -c FILE   runs the VM that a configuration file describes
 //	vmrunner plan -c FILE    prints what would be done, and why
-//	vmrunner init -c FILE    does the same as run, and survives the runner's death
+//	vmrunner init -c FILE    runs it as PID 1 of a container, and restarts a killed runner
 //	vmrunner version         prints the version
 //
-// run exits with 0 when the guest or the user ended the VM, with 2 when it was
-// called wrongly or the configuration is missing or has faults, with 3 when the VM runs
-// already, with 1 or QEMU's own code when the VM failed, and with 128 and the
-// signal's number when a signal ended it before the guest ran.
+// run exits with 0 if the guest or the user ended the VM; with 2 for wrong usage or a
+// configuration that is missing or invalid; with 3 if the VM is already running; with 1
+// or QEMU's own code if the VM failed; and with 128 plus the number of the signal that
+// ended it before the guest was started.
 //
-// The other verbs ask the runner of a VM that runs, by its control socket:
+// The other verbs send a request to the runner of a running VM, over its control socket:
 //
 //	vmrunner ps                              lists the VMs of this user
-//	vmrunner status|events NAME              what is known, what happens
-//	vmrunner stop|reset|pause|resume NAME    what a button does
-//	vmrunner console|vnc|screenshot NAME     the guest's serial port and screen
-//	vmrunner qmp NAME COMMAND                QEMU's own protocol
+//	vmrunner status|events NAME              shows its status, follows its changes
+//	vmrunner stop|reset|pause|resume NAME    acts on the VM
+//	vmrunner console|vnc|screenshot NAME     connects to the guest's serial port and screen
+//	vmrunner qmp NAME COMMAND                sends a command of QEMU's protocol
 //
-// They exit with 0, with 2 when called wrongly, with 3 when there is no such VM,
-// and with 1 when something else went wrong.
+// They exit with 0 on success, with 2 for wrong usage, with 3 if the VM is not running,
+// and with 1 after any other failure.
 package main
 
 import (
@@ -55,26 +55,25 @@ func main() {
 	os.Exit(exitCode(err))
 }
 
-// harden keeps what is ours from others: files and sockets, QEMU's too, are for
-// this user only, and no descriptor that was left open by whoever started us
-// reaches QEMU.
+// harden protects what this process and QEMU create: files and sockets are accessible to
+// this user only, and no descriptor that the parent process left open reaches QEMU.
 func harden() {
 	unix.Umask(0o077)
-	_ = unix.CloseRange(firstInherited, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) // Linux 5.11; before, they stay
+	_ = unix.CloseRange(firstInherited, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) // since Linux 5.11; without it they stay open
 }
 
 // firstInherited is the first descriptor that is not a standard stream.
 const firstInherited = 3
 
-// loggedError is an error that the log has told already: a log of JSON is read
-// by programs, which want everything in it.
+// loggedError is an error that is in the log already. A JSON log is read by programs,
+// which expect everything in it.
 type loggedError struct{ error }
 
 func (e loggedError) Unwrap() error { return e.error }
 
-// untilSignal returns a context that is done at the first TERM or INT, or at once
-// if an earlier runner of this VM got one. Further
-// signals change nothing: the guest is being asked already.
+// untilSignal returns a context that is done at the first TERM or INT, or immediately if
+// an earlier runner of this VM received one. Further signals have no effect: the guest
+// is already being shut down.
 func untilSignal(parent context.Context) (context.Context, func()) {
 	if asked := supervisor.AskedToStop(); asked != 0 {
 		ctx, cancel := context.WithCancelCause(parent)
@@ -84,16 +83,16 @@ func untilSignal(parent context.Context) (context.Context, func()) {
 	return cli.UntilSignal(parent)
 }
 
-// hangUps tells of each HUP, with which a service is told to read its
-// configuration again. One that comes while nobody listens yet is kept.
-func hangUps() (told <-chan struct{}, stop func()) {
+// hangUps returns a channel that receives when HUP arrives, the signal to reload the
+// configuration. A signal that arrives before the channel is read is kept.
+func hangUps() (received <-chan struct{}, stop func()) {
 	signals, out := make(chan os.Signal, 1), make(chan struct{}, 1)
 	signal.Notify(signals, syscall.SIGHUP)
 	go func() {
 		for range signals {
 			select {
 			case out <- struct{}{}:
-			default: // it will be seen
+			default: // one is pending already
 			}
 		}
 	}()
@@ -103,8 +102,8 @@ func hangUps() (told <-chan struct{}, stop func()) {
 // Exit codes; see the package comment.
 const (
 	exitFailed = 1
-	exitLocked = 3 // run: the VM runs already
-	exitAbsent = 3 // the other verbs: it doesn't
+	exitLocked = 3 // run: the VM is already running
+	exitAbsent = 3 // the other verbs: the VM is not running
 )
 
 // outcomeError carries QEMU's exit code.

@@ -58,34 +58,34 @@ func TestNews(t *testing.T) {
 	first := fold(status.Status{}, status.Entered{State: vmstatus.StateBooted}, status.RunState("running"), status.CPUs(2),
 		status.RAM(1<<30), status.Read{Generation: 1}, status.Applied(1))
 	require.Equal(t, []string{
-		"Booted (VmBooted) ", "QEMU's machine: running", "Ready: True (VmBooted) ", "ConfigApplied: True (Applied) ", "CPUs: 2", "RAM: 1024 MiB",
+		"Booted (VmBooted) ", "QEMU's run state: running", "Ready: True (VmBooted) ", "ConfigApplied: True (Applied) ", "CPUs: 2", "RAM: 1024 MiB",
 	}, news(nil, first))
 	second := fold(*first, status.RunState("io-error"), status.ConsoleOpened{Kind: status.VNC, Client: "10.0.0.1"},
 		status.Problems{{Message: "disk sda is full"}}, status.RAM(1<<29), status.VmopAgent(true), status.LoggedIn("alice"))
 	require.Equal(t, []string{
-		"QEMU's machine: io-error", "Ready: False (IOError) a disk has failed; the VM waits", "VmopAgentConnected: True (VmopAgentStarted) ",
+		"QEMU's run state: io-error", "Ready: False (IOError) a disk has failed; the VM waits", "VmopAgentConnected: True (VmopAgentStarted) ",
 		"ConsoleConnected: True (Connected) vnc 10.0.0.1", "RAM: 512 MiB", "user: alice", "consoles: 1", "problem:  disk sda is full",
 	}, news(first, second))
 	third := fold(*second, status.GuestOS{Info: &status.OSInfo{ID: "debian"}}, status.WantedUser("root"), status.LoginFailure("504 no"),
 		status.Interfaces{{Name: "eth0", Addresses: []string{"10.0.2.15/24", "fe80::1/64"}}, {Name: "eth1"}})
 	require.Equal(t, []string{"guest: debian", "addresses: 10.0.2.15/24 fe80::1/64", "root is not logged in: 504 no"}, news(second, third))
-	require.Equal(t, []string{"guest: its agent is gone"}, news(third, fold(*third, status.GuestOS{}, status.Interfaces(nil))))
+	require.Equal(t, []string{"guest: its agent has disconnected"}, news(third, fold(*third, status.GuestOS{}, status.Interfaces(nil))))
 	require.Empty(t, news(second, second))
 	require.Empty(t, news(second, nil))
 	require.Equal(t, []string{"Stopped (VmStopped) forced"}, news(second, fold(*second, status.Ended{Message: "forced"})))
 }
 
-// The status names who is logged in, and says so when it is somebody else than
-// who is wanted.
+// The status names the user who is logged in, and the one who is requested if that is
+// another.
 func TestTheUserOfAStatus(t *testing.T) {
 	t.Parallel()
 	for want, updates := range map[string][]status.Update{
-		"":                                       nil,
-		"alice":                                  {status.WantedUser("alice"), status.VmopAgent(true), status.LoggedIn("alice")},
-		"alice is wanted: VmopAgentDisconnected": {status.WantedUser("alice")},
-		"alice is wanted: waiting for alice":     {status.WantedUser("alice"), status.VmopAgent(true)},
-		"bob; root is wanted: 504 root is not logged in": {status.WantedUser("root"), status.VmopAgent(true), status.LoggedIn("bob"), status.LoginFailure("504 root is not logged in")},
-		"bob; nobody is wanted":                          {status.VmopAgent(true), status.LoggedIn("bob")},
+		"":      nil,
+		"alice": {status.WantedUser("alice"), status.VmopAgent(true), status.LoggedIn("alice")},
+		"alice is requested: VmopAgentDisconnected":         {status.WantedUser("alice")},
+		"alice is requested: waiting for alice":             {status.WantedUser("alice"), status.VmopAgent(true)},
+		"bob; root is requested: 504 root is not logged in": {status.WantedUser("root"), status.VmopAgent(true), status.LoggedIn("bob"), status.LoginFailure("504 root is not logged in")},
+		"bob; no user is requested":                         {status.VmopAgent(true), status.LoggedIn("bob")},
 	} {
 		s, err := status.Fold(status.Status{}, time.Now(), append([]status.Update{status.Entered{State: vmstatus.StateBooted}}, updates...)...)
 		require.NoError(t, err)

@@ -19,9 +19,9 @@ func newPlan(f *flags) *cobra.Command {
 		Use:   "plan",
 		Short: "Print what would be done to run the VM, without doing it",
 		Long: "plan prints the launch plan: QEMU's arguments, helper processes, files, taps, and\n" +
-			"what may change while the VM runs. It starts nothing, changes nothing and needs\n" +
-			"no rights. With --why each argument shows the line of the VM type that made it,\n" +
-			"and the calls that led there. -o argv prints one word a line.",
+			"what can change while the VM is running. It starts nothing, changes nothing and needs\n" +
+			"no privileges. With --why each argument shows the line of the VM type that made it,\n" +
+			"and the calls that led there. -o argv prints one argument per line.",
 		Args:    cli.NoArguments,
 		GroupID: groupFile, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -32,7 +32,8 @@ func newPlan(f *flags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			vm, err := runner.Prepare(cmd.Context(), runner.Options{ConfigFile: f.config, VMTypes: f.types.Folder, Policy: limits})
+			vm, err := runner.Prepare(cmd.Context(),
+				runner.Options{ConfigFile: f.config, VMTypes: f.types.Folder, Policy: limits})
 			var faults *vmtypes.FaultsError
 			var denied *policy.Error
 			if err != nil && !errors.As(err, &faults) && !errors.As(err, &denied) {

@@ -219,7 +219,7 @@ func TestPowerOffOn(t *testing.T) {
 	p.await(`TINY .* init `)
 	p.await(`TINY .* READY`)
 	require.Zero(t, p.exit())
-	require.Contains(t, p.out.String(), "the guest has reported")
+	require.Contains(t, p.out.String(), "a line of the console matched --poweroff-on")
 	require.Regexp(t, `reboot: Power down\r\n`, p.out.String(), "the rest of the output is shown, too")
 	require.NoDirExists(t, filepath.Join(dir, "run"))
 }
@@ -231,7 +231,7 @@ func TestPowerOffOnWhatIsNeverSaid(t *testing.T) {
 	p.await(`booting`)
 	p.signal(syscall.SIGTERM)
 	require.Equal(t, 1, p.exit())
-	require.Contains(t, p.out.String(), `vmrunner: the VM ended, but its console said nothing that matches "never said"`)
+	require.Contains(t, p.out.String(), `vmrunner: the VM ended, but no line of its console matched "never said"`)
 }
 
 func TestConsoleThatIsNotThere(t *testing.T) {

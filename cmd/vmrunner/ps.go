@@ -14,10 +14,10 @@ import (
 	"vmop/vmspec"
 )
 
-// Bounds of asking many VMs at a time.
+// Bounds of querying many VMs at a time.
 const (
-	lookTime = 2 * time.Second // for one to answer
-	lookMany = 8
+	queryTime  = 2 * time.Second // for one to answer
+	maxQueries = 8
 )
 
 // entry is a VM in a list.
@@ -33,13 +33,13 @@ func newPS() *cobra.Command {
 	var form string
 	cmd := &cobra.Command{
 		Use:   "ps",
-		Short: "List the VMs that run",
-		Long: "ps lists the VMs of this user that run. One whose runner was killed is listed, too:\n" +
-			"its QEMU may still run.",
+		Short: "List the running VMs",
+		Long: "ps lists the running VMs of this user. It includes VMs whose runner was killed: their\n" +
+			"QEMU may still be running.",
 		Args:    cli.NoArguments,
 		GroupID: groupRunning, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			entries := look(cmd.Context(), machines(config.HostEnv()))
+			entries := query(cmd.Context(), machines(config.HostEnv()))
 			switch form {
 			case "json", "yaml":
 				return cli.PrintValue(cmd.OutOrStdout(), form, entries)
@@ -52,7 +52,7 @@ func newPS() *cobra.Command {
 				return nil
 			}
 			if len(entries) == 0 {
-				cmd.PrintErrln("no VM runs")
+				cmd.PrintErrln("no VM is running")
 				return nil
 			}
 			return cli.Table(cmd.OutOrStdout(), listing(entries, form == "wide", time.Now()))
@@ -62,17 +62,17 @@ func newPS() *cobra.Command {
 	return cmd
 }
 
-// look asks the runners of some machines.
-func look(ctx context.Context, machines []config.Machine) []entry {
+// query returns what the runners of VMs report. It waits for at most queryTime.
+func query(ctx context.Context, machines []config.Machine) []entry {
 	entries := make([]entry, len(machines))
-	var asked errgroup.Group
-	asked.SetLimit(lookMany)
+	var requests errgroup.Group
+	requests.SetLimit(maxQueries)
 	for i, m := range machines {
 		entries[i] = entry{Name: m.Name, RuntimeDir: m.RuntimeDir}
-		asked.Go(func() error {
-			ctx, cancel := context.WithTimeout(ctx, lookTime)
+		requests.Go(func() error {
+			ctx, cancel := context.WithTimeout(ctx, queryTime)
 			defer cancel()
-			s, err := ask(ctx, m.RuntimeDir)
+			s, err := statusOf(ctx, m.RuntimeDir)
 			if err != nil {
 				entries[i].Error = err.Error()
 				return nil
@@ -81,11 +81,11 @@ func look(ctx context.Context, machines []config.Machine) []entry {
 			return nil
 		})
 	}
-	_ = asked.Wait() // no member returns an error
+	_ = requests.Wait() // no member returns an error
 	return entries
 }
 
-func ask(ctx context.Context, dir string) (status.Status, error) {
+func statusOf(ctx context.Context, dir string) (status.Status, error) {
 	client, err := dialDir(ctx, dir)
 	if err != nil {
 		return status.Status{}, err
@@ -110,17 +110,20 @@ func listing(entries []entry, wide bool, now time.Time) [][]string {
 			continue
 		}
 		s := e.Status
-		row := []string{e.Name, stateOf(s), strconv.Itoa(s.CPUs), vmspec.Bytes(s.RAM).String(), or(s.LoggedInUser, "-"), uptime(s, now)}
+		row := []string{
+			e.Name, stateOf(s), strconv.Itoa(s.CPUs), vmspec.Bytes(s.RAM).String(),
+			or(s.LoggedInUser, "-"), uptime(s, now),
+		}
 		if wide {
-			row = append(row, or(s.VMType, "-"), or(guestOf(s), "-"), or(s.QEMU.Version, "-"), pidOf(s), e.RuntimeDir)
+			row = append(row,
+				or(s.VMType, "-"), or(guestOf(s), "-"), or(s.QEMU.Version, "-"), pidOf(s), e.RuntimeDir)
 		}
 		rows = append(rows, row)
 	}
 	return rows
 }
 
-// stateOf returns the state, and what QEMU's machine does if that is something
-// else than running.
+// stateOf returns the state, with QEMU's run state if that is not "running".
 func stateOf(s *status.Status) string {
 	if s.QEMU.Unresponsive {
 		return string(s.State) + " (unresponsive)"
@@ -131,7 +134,7 @@ func stateOf(s *status.Status) string {
 	return string(s.State)
 }
 
-// guestOf returns what runs in the guest.
+// guestOf returns the operating system of the guest, if it is known.
 func guestOf(s *status.Status) string {
 	if s.Guest == nil || s.Guest.OS == nil {
 		return ""

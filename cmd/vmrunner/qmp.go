@@ -18,9 +18,8 @@ func newQMP(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "qmp [NAME] COMMAND [{ARGUMENTS}]",
 		Short: "Send a QMP command to QEMU",
-		Long: "qmp sends one command to QEMU and prints what it returns. Arguments are a JSON\n" +
-			"object. The runner does not look at the command: one that changes the machine is\n" +
-			"your own responsibility.",
+		Long: "qmp sends one command to QEMU and prints its result. Arguments are a JSON object.\n" +
+			"The runner does not check the command: it can break the VM.",
 		Example: "  vmrunner qmp web query-status\n" +
 			"  vmrunner qmp web human-monitor-command '{\"command-line\": \"info network\"}'",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -49,14 +48,14 @@ func newQMP(f *flags) *cobra.Command {
 	return cmd
 }
 
-// qmpCommand takes [NAME] COMMAND [{ARGUMENTS}] apart.
+// qmpCommand parses [NAME] COMMAND [{ARGUMENTS}].
 func qmpCommand(args []string) (name []string, c qmp.Command, err error) {
 	if n := len(args); n > 0 && strings.HasPrefix(strings.TrimSpace(args[n-1]), "{") {
 		last := args[n-1]
 		var members map[string]json.RawMessage
 		dec := json.NewDecoder(bytes.NewReader([]byte(last)))
 		if err := dec.Decode(&members); err != nil || dec.More() {
-			return nil, c, cli.UsageError{Err: fmt.Errorf("arguments %s: no JSON object", last)}
+			return nil, c, cli.UsageError{Err: fmt.Errorf("arguments %s: not a JSON object", last)}
 		}
 		c.Arguments, args = json.RawMessage(last), args[:n-1]
 	}

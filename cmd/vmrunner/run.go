@@ -26,33 +26,37 @@ func newRun(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the VM until it ends",
-		Long: "run starts the VM and stays until it has ended. TERM and INT (Ctrl-C) ask the\n" +
-			"guest to shut down: by its agent, then by the power button, then by force when\n" +
-			"powerdownTimeout is over. HUP makes it read the configuration again.",
+		Long: "run starts the VM and exits when it has ended. TERM and INT (Ctrl-C) shut the guest\n" +
+			"down: through its agent, then by the power button, then by force when\n" +
+			"powerdownTimeout has passed. HUP reloads the configuration.",
 		Args:    cli.NoArguments,
 		GroupID: groupFile, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			hurry()
+			postponeGC()
 			log, err := f.runnerLog(cmd)
 			if err != nil {
 				return err
 			}
 			if err := box.enter(log); err != nil {
-				return f.tell(log, err)
+				return f.logged(log, err)
 			}
 			if err := f.hasConfig(); err != nil {
-				return f.tell(log, err)
+				return f.logged(log, err)
 			}
 			limits, policyFault := policy.Load(f.types.Policy)
 			manager, err := notify.FromEnvironment()
 			if err != nil {
 				return err
 			}
-			told, stop := hangUps()
+			reload, stop := hangUps()
 			defer stop()
-			opts := runner.Options{Manager: manager, Reporter: box.reporter, GracePeriod: box.grace, DisplaySecret: os.Getenv(config.DisplaySecretVariable), Reread: told, ConfigFile: f.config, VMTypes: f.types.Folder, Policy: limits, PolicyFault: policyFault, Log: log, Version: version}
+			opts := runner.Options{
+				ConfigFile: f.config, VMTypes: f.types.Folder, Policy: limits, PolicyFault: policyFault,
+				Manager: manager, Reporter: box.reporter, GracePeriod: box.grace,
+				DisplaySecret: os.Getenv(config.DisplaySecretVariable), Reread: reload, Log: log, Version: version,
+			}
 			if !console && powerOffOn == "" {
-				return f.tell(log, run(cmd.Context(), opts, &box))
+				return f.logged(log, run(cmd.Context(), opts, &box))
 			}
 			ctx, cancel := context.WithCancelCause(cmd.Context())
 			defer cancel(nil)
@@ -66,21 +70,25 @@ func newRun(f *flags) *cobra.Command {
 			err = run(ctx, opts, &box)
 			view.close()
 			if err == nil && view.missed() {
-				err = fmt.Errorf("the VM ended, but its console said nothing that matches %q", powerOffOn)
+				err = fmt.Errorf("the VM ended, but no line of its console matched %q", powerOffOn)
 			}
-			return f.tell(log, err)
+			return f.logged(log, err)
 		},
 	}
-	cmd.Flags().BoolVar(&console, "console", false, "show the guest's serial console; on a terminal, ^] detaches\nand Ctrl-C asks the guest to power off")
-	cmd.Flags().StringVar(&powerOffOn, "poweroff-on", "", "power the guest off when a line of its console matches this `regexp`")
-	cmd.Flags().StringVar(&box.account, "account", k8s.DefaultServiceAccount, "`folder` of the service account, in a cluster\n")
-	cmd.Flags().StringVar(&box.message, "termination-log", "", "`file` that gets JSON about how the VM ended (default\n"+terminationLog+" in a VM's pod)")
+	cmd.Flags().BoolVar(&console, "console", false,
+		"show the guest's serial console; on a terminal, ^] detaches\nand Ctrl-C asks the guest to power off")
+	cmd.Flags().StringVar(&powerOffOn, "poweroff-on", "",
+		"power the guest off when a line of its console matches this\n`regexp`")
+	cmd.Flags().StringVar(&box.account, "account", k8s.DefaultServiceAccount,
+		"`folder` of the service account, in a cluster\n")
+	cmd.Flags().StringVar(&box.message, "termination-log", "",
+		"`file` to which how the VM ended is written as JSON (default\n"+terminationLog+" in a VM's pod)")
 	cli.CompleteFolder(cmd, "account")
 	cli.CompleteFile(cmd, "termination-log")
 	return cmd
 }
 
-// run runs the VM; an outcome that is not good is an error.
+// run runs the VM. It returns an error also if the VM ran and did not end well.
 func run(ctx context.Context, opts runner.Options, box *container) error {
 	go settleDown(ctx)
 	outcome, err := runner.Run(ctx, opts)
@@ -91,18 +99,18 @@ func run(ctx context.Context, opts runner.Options, box *container) error {
 	return err
 }
 
-// hasConfig makes a file that isn't there a wrong call, with a word about how a
-// right one looks.
+// hasConfig returns a usage error if there is no configuration file.
 func (f *flags) hasConfig() error {
 	_, err := os.Stat(f.config)
 	if errors.Is(err, fs.ErrNotExist) {
-		return cli.UsageError{Err: fmt.Errorf("there is no configuration %s; -c FILE says where it is", f.config)}
+		return cli.UsageError{Err: fmt.Errorf("no configuration at %s; specify it with -c FILE", f.config)}
 	}
-	return nil // what else is wrong shows when it is read
+	return nil // any other fault is reported when the file is read
 }
 
-// tell puts an error into a log that programs read; otherwise main prints it.
-func (f *flags) tell(log *slog.Logger, err error) error {
+// logged writes an error to the log if that is JSON, which programs read, and marks it
+// so that main doesn't print it as well.
+func (f *flags) logged(log *slog.Logger, err error) error {
 	if err == nil || f.log.Form != "json" {
 		return err
 	}

@@ -22,10 +22,10 @@ func newScreenshot(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "screenshot [NAME]",
 		Short: "Save a picture of the screen",
-		Long:  "screenshot saves the VM's screen as PNG, in NAME.png unless told otherwise.",
+		Long:  "screenshot saves the VM's screen as PNG, by default to NAME.png.",
 	}
 	vm := aboutVM(f, cmd)
-	cmd.Flags().StringVarP(&file, "file", "f", "", "`file` to write; - is standard output")
+	cmd.Flags().StringVarP(&file, "file", "f", "", "`file` to write to; - is standard output")
 	cli.CompleteFile(cmd, "file", "png")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		client, err := vm.dial(cmd, args)
@@ -34,7 +34,7 @@ func newScreenshot(f *flags) *cobra.Command {
 		}
 		ctx, cancel := patient(cmd.Context())
 		defer cancel()
-		var picture bytes.Buffer // a file is there when the picture is
+		var picture bytes.Buffer // so that no incomplete file is written
 		if err := client.Screenshot(ctx, &picture); err != nil {
 			return err
 		}
@@ -62,9 +62,9 @@ func newVNC(f *flags) *cobra.Command {
 	var address string
 	cmd := &cobra.Command{
 		Use:   "vnc [NAME]",
-		Short: "Let a VNC viewer connect to the screen",
+		Short: "Serve the screen to VNC viewers",
 		Long: "vnc listens for VNC viewers and connects them to the VM's screen, until Ctrl-C.\n" +
-			"Everybody on this host can connect to a TCP port; a unix socket is for this user.",
+			"All users of this host can connect to a TCP port, only this user to a unix socket.",
 		Example: "  vmrunner vnc web                      # prints the port of 127.0.0.1\n" +
 			"  vmrunner vnc web --listen ./web.vnc    # vncviewer ./web.vnc",
 	}
@@ -75,7 +75,7 @@ func newVNC(f *flags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		probe, err := client.VNC(cmd.Context()) // better now than when a viewer waits
+		probe, err := client.VNC(cmd.Context()) // so that errors show before a viewer connects
 		if err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func newVNC(f *flags) *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("listen for VNC viewers: %w", err)
 		}
-		cmd.PrintErrf("VNC on %s; Ctrl-C ends it\n", l.Addr())
+		cmd.PrintErrf("VNC on %s; Ctrl-C stops it\n", l.Addr())
 		return serveViewers(cmd.Context(), l, client, cmd.PrintErrln)
 	}
 	return cmd
@@ -124,7 +124,7 @@ func showScreen(ctx context.Context, viewer net.Conn, client *control.Client) er
 	}
 	defer screen.Close()
 	go func() {
-		_, _ = io.Copy(screen, viewer) // its end is all that matters
+		_, _ = io.Copy(screen, viewer) // only its end matters
 		_ = screen.Close()
 	}()
 	_, _ = io.Copy(viewer, screen)

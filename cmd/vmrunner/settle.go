@@ -8,28 +8,28 @@ import (
 	"time"
 )
 
-// settleTime is when a start is over, however it went.
+// settleTime is how long after the start the process is made small.
 const settleTime = 5 * time.Second
 
 // Percentages (GOGC) by which the heap may grow between two collections.
 const (
-	// hurriedGC puts the first collection off until the heap has 16 MB, 4 MB at
-	// 100 percent. A start allocates 4 MB and ends before anything would be
-	// collected twice: a collection in its midst is a sixth of its CPU time, and
-	// its workers and their stacks take more memory than it frees.
-	hurriedGC = 400
-	// calmGC is for a runner that only waits.
-	calmGC = 25
+	// startGC postpones the first collection until the heap has 16 MB, instead of 4 MB.
+	// A start allocates 4 MB. A collection then takes a sixth of its CPU time, and its
+	// workers and their stacks use more memory than it frees.
+	startGC = 400
+	// idleGC is for a runner that only waits.
+	idleGC = 25
 )
 
-// hurry makes the start of a VM cheap. What it leaves, settle cleans up.
-func hurry() {
+// postponeGC keeps the garbage collector out of the start of a VM. Settle collects what
+// the start leaves behind.
+func postponeGC() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(hurriedGC)
+		debug.SetGCPercent(startGC)
 	}
 }
 
-// settleDown waits until the start is over and makes the process small then.
+// settleDown waits for settleTime and then makes the process small.
 func settleDown(ctx context.Context) {
 	timer := time.NewTimer(settleTime)
 	defer timer.Stop()
@@ -40,19 +40,19 @@ func settleDown(ctx context.Context) {
 	}
 }
 
-// settle makes the process small. What needs two CPUs and a lot of memory for a
-// moment has been done; the rest of a runner's life it waits. One processor at a
-// time has fewer caches, and an eager garbage collector costs next to nothing
-// where there is little garbage (docs/performance.md has the figures).
-// GOMAXPROCS and GOGC of the environment are the user's word. There is no limit
-// (GOMEMLIMIT): one below what is in use makes the collector run for ever.
+// settle makes the process small. The start, which benefits from two CPUs and needs
+// memory, is over; from now on the runner mostly waits. With one processor Go keeps
+// fewer caches, and frequent collections cost next to nothing where there is little
+// garbage (docs/performance.md has the figures). GOMAXPROCS and GOGC in the environment
+// take precedence. No memory limit (GOMEMLIMIT) is set: with a limit below what is in
+// use the collector would run all the time.
 func settle() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(1)
 	}
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(calmGC)
+		debug.SetGCPercent(idleGC)
 	}
 	debug.FreeOSMemory()
-	_ = shed() // what can't be given back is kept
+	_ = shed() // pages that can't be released stay
 }

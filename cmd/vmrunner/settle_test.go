@@ -21,10 +21,10 @@ const settledWith = "VMRUNNER_TEST_SETTLED"
 func TestSettlingDown(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(settledWith) != "" {
-		hurry()
-		hurried := debug.SetGCPercent(hurriedGC)
-		debug.SetGCPercent(hurried)
-		require.Equal(t, os.Getenv("GOGC") == "", hurried == hurriedGC)
+		postponeGC()
+		postponed := debug.SetGCPercent(startGC)
+		debug.SetGCPercent(postponed)
+		require.Equal(t, os.Getenv("GOGC") == "", postponed == startGC)
 		settle()
 		percent := debug.SetGCPercent(100)
 		require.Equal(t, os.Getenv(settledWith), strconv.Itoa(runtime.GOMAXPROCS(0))+" "+strconv.Itoa(percent))

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shed gives the pages of the program's own file back that the start has
-// touched: code and constants are read from the page cache again if they are
-// needed again, and most of what made the start is not. (Linux would take them
-// back only when memory is short, and a container's bill counts them until then.)
+// shed releases the pages of the program's own file that the start has mapped. Code and
+// constants are mapped again from the page cache when needed, and most of what the start
+// used is not. Linux itself would reclaim them only under memory pressure, and they count
+// towards the container's memory until then.
 func shed() error {
 	program, err := os.Executable()
 	if err != nil {
@@ -27,7 +27,7 @@ func shed() error {
 	}
 	for _, m := range unchanged(maps, program) {
 		if err := madvise(m.from, m.to); err != nil {
-			return fmt.Errorf("give %x-%x back: %w", m.from, m.to, err)
+			return fmt.Errorf("release the pages %x-%x: %w", m.from, m.to, err)
 		}
 	}
 	return nil
@@ -36,8 +36,8 @@ func shed() error {
 // span is a range of addresses.
 type span struct{ from, to uintptr }
 
-// unchanged returns the mappings of a file of which no page was ever changed:
-// only those can be read again. The text is that of proc_pid_smaps(5).
+// unchanged returns the mappings of a file without modified pages: only those can be
+// mapped again without loss. smaps is in the format of proc_pid_smaps(5).
 func unchanged(smaps []byte, file string) []span {
 	var found []span
 	var last span
@@ -70,7 +70,7 @@ func address(hex string) uintptr {
 }
 
 func madvise(from, to uintptr) error {
-	// The range is a mapping of this program, outside of Go's heap.
+	// The range is a mapping of this program's file, outside of Go's heap.
 	pages := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(nil), from)), to-from)
 	return unix.Madvise(pages, unix.MADV_DONTNEED)
 }

@@ -19,9 +19,9 @@ func newStatus(f *flags) *cobra.Command {
 	var form string
 	cmd := &cobra.Command{
 		Use:   "status [NAME]",
-		Short: "Show what is known about a VM",
-		Long: "status shows what the runner knows about the VM. With -o wide it shows the\n" +
-			"conditions, too; json and yaml are the form of the control interface.",
+		Short: "Show the status of a VM",
+		Long: "status shows what the runner knows about the VM. -o wide includes the conditions;\n" +
+			"json and yaml have the form of the control interface.",
 	}
 	vm := aboutVM(f, cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -72,7 +72,7 @@ func printStatus(w io.Writer, s status.Status, wide bool, now time.Time) error {
 	return nil
 }
 
-// facts returns names and values of what is known; what is not is left out.
+// facts returns the names and values of what is known.
 func facts(s status.Status, now time.Time) [][]string {
 	var rows [][]string
 	add := func(name, value string) {
@@ -111,15 +111,15 @@ func facts(s status.Status, now time.Time) [][]string {
 	return rows
 }
 
-// userOf tells who is logged in, and who should be.
+// userOf returns the user who is logged in, and the one who is requested if that is another.
 func userOf(s *status.Status) string {
 	if s.WantedUser == s.LoggedInUser {
 		return s.LoggedInUser
 	}
 	why := s.Condition(vmstatus.ConditionUserLoggedIn)
-	wish := "nobody is wanted"
+	wish := "no user is requested"
 	if s.WantedUser != "" {
-		wish = fmt.Sprintf("%s is wanted: %s", s.WantedUser, or(why.Message, string(why.Reason)))
+		wish = fmt.Sprintf("%s is requested: %s", s.WantedUser, or(why.Message, string(why.Reason)))
 	}
 	return strings.TrimPrefix(s.LoggedInUser+"; "+wish, "; ")
 }
@@ -143,7 +143,8 @@ func pending(s status.Status) [][]string {
 func conditions(s status.Status, now time.Time) [][]string {
 	rows := make([][]string, len(s.Conditions))
 	for i, c := range s.Conditions {
-		rows[i] = []string{"  " + string(c.Type), string(c.Status), string(c.Reason), age(now.Sub(c.LastTransitionTime)), c.Message}
+		since := age(now.Sub(c.LastTransitionTime))
+		rows[i] = []string{"  " + string(c.Type), string(c.Status), string(c.Reason), since, c.Message}
 	}
 	return rows
 }

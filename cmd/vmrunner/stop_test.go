@@ -26,7 +26,7 @@ func TestStopWaitsForTheRunnersEnd(t *testing.T) {
 	// A guest that takes longer than one wants to wait, or a runner that does.
 	out, err := exec.CommandContext(t.Context(), "vmrunner", "stop", "--runtime-dir", run, "--wait", "--timeout", "10ms").CombinedOutput()
 	require.Error(t, err)
-	require.Regexp(t, `^vmrunner: (ask the runner: )?the VM has not stopped within 10ms\n$`, string(out))
+	require.Regexp(t, `^vmrunner: (send a request to the runner: )?the VM did not stop within 10ms\n$`, string(out))
 
 	out, err = exec.CommandContext(t.Context(), "vmrunner", "stop", "--runtime-dir", run, "--wait", "--force").CombinedOutput()
 	require.NoError(t, err, "%s", out)

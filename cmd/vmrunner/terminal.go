@@ -11,8 +11,8 @@ import (
 // detachKey leaves the console: ^], as in telnet and virsh.
 const detachKey = 0x1d
 
-// forwardKeys hands on what is typed until the detach key, and tells whether
-// that came. What follows the key in the same stroke is not for the guest.
+// forwardKeys forwards what is typed up to the detach key, and reports whether that was
+// pressed. What was read together with the key and follows it is dropped.
 func forwardKeys(to io.Writer, from io.Reader) (detached bool, err error) {
 	buf := make([]byte, 1024)
 	for {
@@ -29,8 +29,8 @@ func forwardKeys(to io.Writer, from io.Reader) (detached bool, err error) {
 	}
 }
 
-// awaitReturn throws away what is typed up to a line's end, and tells whether
-// that came.
+// awaitReturn drops what is typed up to the end of a line, and reports whether that was
+// reached.
 func awaitReturn(from io.Reader) bool {
 	buf := make([]byte, 1024)
 	for {
@@ -44,7 +44,7 @@ func awaitReturn(from io.Reader) bool {
 	}
 }
 
-// interruptKey says what Ctrl-C does in console mode.
+// interruptKey is what Ctrl-C does in console mode.
 type interruptKey bool
 
 const (
@@ -52,8 +52,8 @@ const (
 	interruptGuest   interruptKey = false // it goes to the guest
 )
 
-// consoleMode makes the terminal hand on each key as it is. Output is processed
-// as before, so that log lines begin at the left.
+// consoleMode makes the terminal deliver each key unprocessed. Output processing stays
+// on, so that log lines begin in the first column.
 func consoleMode(fd int, ctrlC interruptKey) (restore func(), err error) {
 	before, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 	if err != nil {

@@ -18,12 +18,12 @@ import (
 )
 
 // ErrNotRunning means that no runner serves a socket.
-var ErrNotRunning = errors.New("the VM does not run")
+var ErrNotRunning = errors.New("the VM is not running")
 
-// An AnswerError is an answer that is not good.
+// An AnswerError is an answer of the runner that reports a failure.
 type AnswerError struct {
-	// Code of HTTP: 409 if the VM can't do that now, 423 if somebody else types
-	// on the console, 404 if the VM hasn't got what was asked for.
+	// Code of HTTP: 409 if the VM can't do that now, 423 if another client types on the
+	// console, 404 if the VM does not have what was requested.
 	Code int
 	// Message for people.
 	Message string
@@ -31,13 +31,13 @@ type AnswerError struct {
 
 func (e *AnswerError) Error() string { return e.Message }
 
-// A Client asks one runner. Its methods may be called from any goroutine; each
-// has a connection of its own.
+// A Client sends requests to one runner. Its methods may be called concurrently; each
+// request has a connection of its own.
 type Client struct{ path string }
 
-// Dial returns a client for the socket at a path, after a look at who listens
-// there: it must be this user, unless this user is root. The error is
-// ErrNotRunning if nobody does.
+// Dial returns a client for the socket at a path. The process that listens there must
+// belong to this user, unless this user is root. The error is ErrNotRunning if no
+// process listens.
 func Dial(ctx context.Context, path string) (*Client, error) {
 	c := &Client{path}
 	conn, err := c.connect(ctx)
@@ -62,12 +62,12 @@ func (c *Client) connect(ctx context.Context) (net.Conn, error) {
 	return conn, nil
 }
 
-// request is a request that is under way.
+// request is a request in progress.
 type request struct {
 	*http.Response
 	conn net.Conn
 	in   *bufio.Reader
-	stop func() bool // ends the watch over the context
+	stop func() bool // stops watching the context
 }
 
 func (r *request) close() {
@@ -75,8 +75,8 @@ func (r *request) close() {
 	_ = r.conn.Close() // everything that matters has been read
 }
 
-// do sends a request and reads the answer's header. When ctx is done, reading
-// and writing end with its error.
+// do sends a request and reads the header of the answer. When ctx is done, reading and
+// writing fail with its cause.
 func (c *Client) do(ctx context.Context, method, path string, body []byte, header http.Header) (*request, error) {
 	conn, err := c.connect(ctx)
 	if err != nil {
@@ -88,12 +88,12 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, heade
 		for name, values := range header {
 			req.Header[name] = values
 		}
-		_ = req.Write(conn) // a server that is full answers without reading
+		_ = req.Write(conn) // a server with too many clients answers without reading
 		r.Response, err = http.ReadResponse(r.in, req)
 	}
 	if err != nil {
 		r.close()
-		return nil, fmt.Errorf("ask the runner: %w", because(ctx, err))
+		return nil, fmt.Errorf("send a request to the runner: %w", because(ctx, err))
 	}
 	if r.StatusCode >= http.StatusBadRequest {
 		defer r.close()
@@ -110,7 +110,7 @@ func because(ctx context.Context, err error) error {
 	return err
 }
 
-// refusal makes an error of an answer that is not good.
+// refusal returns the error that an answer reports.
 func refusal(r *http.Response) error {
 	text, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
 	if err != nil {
@@ -150,7 +150,7 @@ func (c *Client) get(ctx context.Context, path string, into any) error {
 	return nil
 }
 
-// Status returns what is known about the VM.
+// Status returns the status of the VM.
 func (c *Client) Status(ctx context.Context) (s status.Status, err error) {
 	err = c.get(ctx, "/v1/status", &s)
 	return s, err
@@ -162,7 +162,7 @@ func (c *Client) Pending(ctx context.Context) (changes []status.Change, err erro
 	return changes, err
 }
 
-// Act asks for an action. Stop and Kill don't wait for the VM's end.
+// Act requests an action. Stop and Kill don't wait for the end of the VM.
 func (c *Client) Act(ctx context.Context, what Action) error {
 	path := "/v1/" + string(what)
 	if what == Kill {

@@ -13,10 +13,10 @@ import (
 	"syscall"
 )
 
-// unreachable tells apart a VM that doesn't run from one that can't be asked.
+// unreachable returns ErrNotRunning if no process listens on the socket, else err.
 func unreachable(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("%w: nobody listens on %s", ErrNotRunning, path)
+		return fmt.Errorf("%w: no runner listens on %s", ErrNotRunning, path)
 	}
 	return err
 }
@@ -43,7 +43,7 @@ func (c *Client) Events(ctx context.Context, types ...string) (*Events, error) {
 }
 
 // Next waits for the next event. The error is io.EOF when the VM has stopped,
-// io.ErrUnexpectedEOF when the runner has gone without saying so.
+// io.ErrUnexpectedEOF when the runner ended without reporting that.
 func (e *Events) Next() (Event, error) {
 	var event Event
 	err := e.in.Decode(&event)
@@ -59,7 +59,7 @@ func (e *Events) Next() (Event, error) {
 // Close ends the stream.
 func (e *Events) Close() { e.request.close() }
 
-// Console opens the serial console. Closing the connection leaves it.
+// Console opens the serial console, until the connection is closed.
 func (c *Client) Console(ctx context.Context, mode Mode) (net.Conn, error) {
 	return c.stream(ctx, "/v1/console?mode="+string(mode))
 }
@@ -76,7 +76,7 @@ func (c *Client) stream(ctx context.Context, path string) (net.Conn, error) {
 	}
 	if r.StatusCode != http.StatusSwitchingProtocols || !r.stop() {
 		r.close()
-		return nil, fmt.Errorf("open a stream: %w", because(ctx, errors.New("the runner answers "+r.Status)))
+		return nil, fmt.Errorf("open a stream: %w", because(ctx, errors.New("the runner answered "+r.Status)))
 	}
 	return &stream{Conn: r.conn, in: r.in}, nil
 }

@@ -11,37 +11,37 @@ import (
 	"vmop/runner/status"
 )
 
-// ScrollBack is how much of the guest's output is kept, in bytes. A viewer
-// sees it when it comes.
+// ScrollBack is how much of the guest's output is kept, in bytes. It is the first that a
+// new viewer gets.
 const ScrollBack = 64 << 10
 
-// Mode says what a viewer of the serial console may do.
+// Mode is what a viewer of the serial console may do.
 type Mode string
 
 // The modes.
 const (
 	// Watch only reads.
 	Watch Mode = "watch"
-	// Type reads and writes; it is refused if somebody else does.
+	// Type reads and writes. It is refused while another viewer has it.
 	Type Mode = "type"
-	// Take does, too, and sends whoever did away.
+	// Take is Type that disconnects the viewer who has it.
 	Take Mode = "take"
 )
 
-// inUse says who types already.
+// inUse is the error for a console on which another client, the value, is typing.
 type inUse string
 
 func (e inUse) Error() string { return "the console is in use by " + string(e) }
 
-// A Console is the guest's serial console, which the runner holds for all who
-// want to see it. What the guest says is read at once, whoever listens: a
-// viewer that is too slow misses something and is told how much.
+// A Console is the guest's serial console, which the runner shares among all viewers. The
+// guest's output is read immediately, so that no viewer blocks the guest; a viewer that is
+// too slow loses output, and is sent how much.
 type Console struct {
-	tell    func(status.Update)
-	writing sync.Mutex // held while something is written to the guest
+	publish func(status.Update)
+	writing sync.Mutex // held during a write to the guest
 
 	mu      sync.Mutex
-	guest   net.Conn // nil: none yet, or no more
+	guest   net.Conn // nil before Attach and after its end
 	ended   bool
 	ring    []byte // byte i of the output is at i % ScrollBack
 	total   int64  // bytes of output so far
@@ -49,12 +49,12 @@ type Console struct {
 	writer  *Viewer
 }
 
-func newConsole(tell func(status.Update)) *Console {
-	return &Console{tell: tell, viewers: map[*Viewer]struct{}{}}
+func newConsole(publish func(status.Update)) *Console {
+	return &Console{publish: publish, viewers: map[*Viewer]struct{}{}}
 }
 
-// Attach begins to read from the guest's end of the console, which the Console
-// owns from now on. The viewers' streams end when it does.
+// Attach begins to read the guest's output from a connection, which the Console owns from
+// now on. The viewers' streams end with it.
 func (c *Console) Attach(guest net.Conn) {
 	c.mu.Lock()
 	if old := c.guest; old != nil {
@@ -68,7 +68,7 @@ func (c *Console) Attach(guest net.Conn) {
 	go c.read(guest)
 }
 
-// read takes in the guest's output until its end.
+// read reads the guest's output until its end.
 func (c *Console) read(guest net.Conn) {
 	buf := make([]byte, 4<<10)
 	for {
@@ -92,7 +92,7 @@ func (c *Console) put(data []byte) {
 	c.wakeAll()
 }
 
-// end says that the guest's end is closed, that of one connection or any.
+// end handles the end of a connection to the guest; nil means any.
 func (c *Console) end(guest net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,8 +112,8 @@ func (c *Console) wakeAll() {
 	}
 }
 
-// Open returns a viewer, which must be closed. client is who it is, for others.
-// An error says that somebody else types.
+// Open returns a viewer, which must be closed. client names it for other viewers. It
+// fails if another viewer has the mode Type.
 func (c *Console) Open(mode Mode, client string) (*Viewer, error) {
 	v := &Viewer{console: c, client: client, wake: make(chan struct{}, 1)}
 	c.mu.Lock()
@@ -130,22 +130,21 @@ func (c *Console) Open(mode Mode, client string) (*Viewer, error) {
 	}
 	v.at = max(0, c.total-ScrollBack)
 	c.viewers[v] = struct{}{}
-	c.tell(status.ConsoleOpened{Kind: status.Serial, Client: client})
+	c.publish(status.ConsoleOpened{Kind: status.Serial, Client: client})
 	return v, nil
 }
 
-// interrupt ends a write that waits for the guest.
+// interrupt ends a write that is waiting for the guest.
 func (c *Console) interrupt() {
 	if c.guest != nil {
 		_ = c.guest.SetWriteDeadline(time.Unix(1, 0)) // a unix socket has deadlines
 	}
 }
 
-// ErrNotWriter is what writing ends with for a viewer that only watches, or was
-// sent away.
-var ErrNotWriter = errors.New("somebody else types on this console")
+// ErrNotWriter is the error of Write for a viewer that only watches or was taken over.
+var ErrNotWriter = errors.New("another client is typing on this console")
 
-// write writes for v, if it may. It waits as long as the guest doesn't read.
+// write writes for v, if it may. It waits while the guest doesn't read.
 func (c *Console) write(v *Viewer, data []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -168,8 +167,8 @@ func (c *Console) write(v *Viewer, data []byte) (int, error) {
 	return n, nil
 }
 
-// A Viewer is somebody at the serial console. One goroutine may read while
-// another writes.
+// A Viewer is a client of the serial console. One goroutine may read while another
+// writes.
 type Viewer struct {
 	console *Console
 	client  string
@@ -181,9 +180,9 @@ type Viewer struct {
 	gone   bool   // nothing more to read than the notice
 }
 
-// leave sends a viewer away, with a last word.
-func (v *Viewer) leave(word string) {
-	v.notice, v.gone = append(v.notice, word...), true
+// leave disconnects a viewer, after a notice.
+func (v *Viewer) leave(notice string) {
+	v.notice, v.gone = append(v.notice, notice...), true
 	v.signal()
 }
 
@@ -194,9 +193,9 @@ func (v *Viewer) signal() {
 	}
 }
 
-// Read returns what the guest has written, beginning with the scroll-back. It
-// waits if there is nothing. The error is io.EOF when the console has ended, or
-// somebody else has taken it over.
+// Read returns the guest's output, beginning with the scroll-back. It waits if there is
+// none. The error is io.EOF when the console has ended or another viewer has taken it
+// over.
 func (v *Viewer) Read(p []byte) (int, error) {
 	for {
 		n, err := v.poll(p)
@@ -207,13 +206,13 @@ func (v *Viewer) Read(p []byte) (int, error) {
 	}
 }
 
-// poll reads what is there.
+// poll reads without waiting.
 func (v *Viewer) poll(p []byte) (int, error) {
 	c := v.console
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if behind := c.total - v.at; behind > ScrollBack && !v.gone {
-		skipped := behind - ScrollBack/2 // so that it is not too slow at once
+		skipped := behind - ScrollBack/2 // so that it does not skip again immediately
 		v.at += skipped
 		v.notice = fmt.Appendf(v.notice, "\r\n[%d bytes skipped]\r\n", skipped)
 	}
@@ -235,11 +234,11 @@ func (v *Viewer) poll(p []byte) (int, error) {
 	return 0, nil
 }
 
-// Write types on the console. It waits as long as the guest doesn't read, until
-// Close or a take-over. The error is ErrNotWriter for those who may not.
+// Write types on the console. It waits while the guest doesn't read, until Close or a
+// take-over. The error is ErrNotWriter if the viewer may not write.
 func (v *Viewer) Write(p []byte) (int, error) { return v.console.write(v, p) }
 
-// Close ends the viewer, and a Read or Write under way.
+// Close ends the viewer, and a Read or Write in progress.
 func (v *Viewer) Close() error {
 	c := v.console
 	c.mu.Lock()
@@ -254,6 +253,6 @@ func (v *Viewer) Close() error {
 	}
 	v.gone, v.notice = true, nil
 	v.signal()
-	c.tell(status.ConsoleClosed{Kind: status.Serial, Client: v.client})
+	c.publish(status.ConsoleClosed{Kind: status.Serial, Client: v.client})
 	return nil
 }

@@ -4,30 +4,30 @@
 //
 // # The server
 //
-//	server, err := control.Start(ctx, control.Options{Dir: runtimeDir, Backend: machine, Tracker: tracker, Log: log})
+//	server, err := control.Start(ctx, control.Options{Dir: dir, Backend: vm, Tracker: tracker, Log: log})
 //	server.Console().Attach(conn)  // the guest's serial port
 //	server.Event(e)                // each QMP event
 //	...
-//	server.Close()
+//	server.Close(ctx)
 //
-// What only the runner can do is behind the interface Backend: it acts, runs
-// QMP commands, and knows the plan. The status comes from a status.Tracker.
-// Everything else is here: who may connect is decided by the socket's mode, how
-// many by MaxConnections, and nobody who is slow holds anybody up. Readers of
-// events have a short queue each (feed.go); readers of the serial console have
-// a place in one ring (console.go). Both lose the oldest, and are told so.
+// What only the runner can do is behind the interface Backend: actions, QMP commands and
+// the plan. The status comes from a status.Tracker. The rest is in this package. The mode
+// of the socket restricts it to the user, MaxConnections bounds the number of clients, and
+// no slow client delays another. Each reader of events has a short queue (feed.go);
+// readers of the serial console have a position in one ring buffer (console.go). Slow
+// readers lose the oldest output, and are sent how much they have lost.
 //
 // # The client
 //
 //	client, err := control.Dial(filepath.Join(runtimeDir, control.SocketName))
 //	s, err := client.Status(ctx)
 //
-// The client checks that the other side is the user's own: a socket below /tmp
-// may be anybody's. It is written on top of net/http's reading and writing of
-// messages, without its Transport: one connection for one request.
+// The client checks that the runner belongs to the same user, because any user can make a
+// socket below /tmp. It uses net/http to read and write messages, but not its Transport:
+// each request has a connection of its own.
 //
 // # What it costs
 //
 // net/http is the one large import, 2.8 MB of program and 1.8 MB of resident
-// memory. HTTP/2 and TLS are not switched on.
+// memory. HTTP/2 and TLS are not enabled.
 package control

@@ -14,7 +14,7 @@ import (
 	"vmop/runner/status"
 )
 
-// Bounds of what waits for a reader of events.
+// Bounds of the queue of a reader of events.
 const (
 	maxQueue      = 256
 	maxQueueBytes = 256 << 10
@@ -28,11 +28,11 @@ type Event struct {
 	Time time.Time `json:"time"`
 	// Status is the whole status after a change (TypeStatus).
 	Status *status.Status `json:"status,omitempty"`
-	// Event is the name of QEMU's event, Data what it says (TypeQMP).
+	// Event is the name of QEMU's event, Data its data (TypeQMP).
 	Event string          `json:"event,omitempty"`
 	Data  json.RawMessage `json:"data,omitempty"`
-	// Count is how many QMP events are missing here because the reader was too
-	// slow (TypeDropped).
+	// Count is the number of QMP events that are missing here because the reader was
+	// too slow (TypeDropped).
 	Count int `json:"count,omitempty"`
 }
 
@@ -43,7 +43,7 @@ const (
 	TypeDropped = "dropped"
 )
 
-// feed hands QMP events to those who read them.
+// feed distributes events to their readers.
 type feed struct {
 	mu      sync.Mutex
 	readers map[*reader]struct{}
@@ -83,7 +83,7 @@ func (f *feed) remove(r *reader) {
 	delete(f.readers, r)
 }
 
-// put hands a QMP event to all readers. It doesn't wait for them.
+// put queues a QMP event for all readers. It doesn't wait for them.
 func (f *feed) put(e qmp.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -92,7 +92,7 @@ func (f *feed) put(e qmp.Event) {
 	}
 	l, err := encode(Event{Type: TypeQMP, Time: e.Time.UTC(), Event: e.Name, Data: e.Data})
 	if err != nil {
-		return // QEMU's data is JSON, the session has seen to that
+		return // QEMU's data is JSON: the session has parsed it
 	}
 	for r := range f.readers {
 		r.put(l)
@@ -107,8 +107,8 @@ func encode(e Event) (line, error) {
 	return line{kind: e.Type, text: append(text, '\n')}, nil
 }
 
-// put appends a line. A status makes those before it worthless; too many QMP
-// events lose the oldest.
+// put appends a line. A status replaces the earlier ones; of too many QMP events the
+// oldest are dropped.
 func (r *reader) put(l line) {
 	r.mu.Lock()
 	if l.kind == TypeStatus {
@@ -119,7 +119,7 @@ func (r *reader) put(l line) {
 	for r.bytes > maxQueueBytes || len(r.queue) > maxQueue {
 		n := r.remove(func(old line) bool { return old.kind == TypeQMP }, 1)
 		if n == 0 {
-			break // a status that large is told nevertheless
+			break // a status is queued whatever its size
 		}
 		r.dropped += n
 	}
@@ -127,7 +127,7 @@ func (r *reader) put(l line) {
 	r.signal()
 }
 
-// remove removes the oldest lines of a kind, at most so many.
+// remove removes at most so many of the oldest lines of a kind.
 func (r *reader) remove(which func(line) bool, atMost int) int {
 	removed, kept := 0, r.queue[:0]
 	for _, l := range r.queue {
@@ -143,7 +143,7 @@ func (r *reader) remove(which func(line) bool, atMost int) int {
 	return removed
 }
 
-// end says that nothing more comes.
+// end marks the end of the lines.
 func (r *reader) end() {
 	r.mu.Lock()
 	r.ended = true
@@ -158,8 +158,8 @@ func (r *reader) signal() {
 	}
 }
 
-// take waits for lines and returns all that are there; io.EOF after the last.
-func (r *reader) take(ctx context.Context) ([]byte, error) {
+// next waits for lines and returns all that are queued; io.EOF after the last.
+func (r *reader) next(ctx context.Context) ([]byte, error) {
 	for {
 		text, ended, err := r.collect()
 		switch {
@@ -195,10 +195,10 @@ func (r *reader) collect() (text []byte, ended bool, err error) {
 	return text, r.ended, nil
 }
 
-// Event hands a QMP event to those who read events. It doesn't wait for them.
+// Event queues a QMP event for all readers of events. It doesn't wait for them.
 func (s *Server) Event(e qmp.Event) { s.feed.put(e) }
 
-// getEvents streams events until the VM has stopped or the client goes.
+// getEvents streams events until the VM has stopped or the client disconnects.
 func (s *Server) getEvents(w http.ResponseWriter, req *http.Request) error {
 	want, err := eventTypes(req.URL.Query().Get("types"))
 	if err != nil {
@@ -211,18 +211,18 @@ func (s *Server) getEvents(w http.ResponseWriter, req *http.Request) error {
 	}
 	ctx, cancel := context.WithCancel(req.Context())
 	defer cancel()
-	var told sync.WaitGroup
-	defer told.Wait()
+	var publishing sync.WaitGroup
+	defer publishing.Wait()
 	defer cancel()
-	told.Go(func() { s.tell(ctx, r, want[TypeStatus]) })
+	publishing.Go(func() { s.publish(ctx, r, want[TypeStatus]) })
 	w.Header().Set("Content-Type", eventsType)
 	for {
-		if err := http.NewResponseController(w).Flush(); err != nil { // first the header
+		if err := http.NewResponseController(w).Flush(); err != nil { // the header, before the first event
 			return nil
 		}
-		text, err := r.take(ctx)
+		text, err := r.next(ctx)
 		if err != nil {
-			return nil // the VM has stopped, or the client has gone
+			return nil // the VM has stopped, or the client has disconnected
 		}
 		if _, err := w.Write(text); err != nil {
 			return nil
@@ -230,8 +230,8 @@ func (s *Server) getEvents(w http.ResponseWriter, req *http.Request) error {
 	}
 }
 
-// tell puts status changes into a reader's queue, and its end.
-func (s *Server) tell(ctx context.Context, r *reader, wanted bool) {
+// publish queues status changes for a reader, and their end.
+func (s *Server) publish(ctx context.Context, r *reader, wanted bool) {
 	defer r.end()
 	sub := s.opts.Tracker.Subscribe(status.DefaultPace())
 	defer sub.Close()
@@ -249,7 +249,7 @@ func (s *Server) tell(ctx context.Context, r *reader, wanted bool) {
 	}
 }
 
-// eventTypes reads the list of wanted types.
+// eventTypes parses the list of requested types.
 func eventTypes(list string) (map[string]bool, error) {
 	if list == "" {
 		list = TypeStatus + "," + TypeQMP

@@ -10,25 +10,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Process is that of a runner. It is known by a descriptor, which never means
-// another one, unlike a number.
+// A Process is the process of a runner. It is held by a descriptor, which, unlike a process
+// number, is never reused for another process.
 type Process struct{ file *os.File }
 
 // Process returns the process that serves the socket; it must be closed. The
-// error is ErrNotRunning if there is none. A process that cannot be seen from
-// here, as from the namespace of another container, is an error, too.
+// error is ErrNotRunning if there is none. A process in another PID namespace, such as
+// that of a container, can't be returned either.
 func (c *Client) Process(ctx context.Context) (*Process, error) {
 	conn, err := c.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close() // while it is open it proves who has the number
+	defer conn.Close() // while it is open the process number is not reused
 	cred, err := credentials(conn)
 	if err != nil {
 		return nil, err
 	}
 	if cred.Pid <= 0 {
-		return nil, errors.New("the runner's process cannot be seen from here")
+		return nil, errors.New("the runner's process is not visible here")
 	}
 	fd, err := unix.PidfdOpen(int(cred.Pid), unix.PIDFD_NONBLOCK)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 // Bounds of requests.
 const (
 	actionTime   = 30 * time.Second // for pause, resume and reset
-	commandTime  = 30 * time.Second // for a QMP command, unless asked otherwise
+	commandTime  = 30 * time.Second // for a QMP command, unless the client gives another
 	maxTime      = 10 * time.Minute
 	bodyTime     = 10 * time.Second // to send a body
 	maxBody      = 1 << 20
@@ -65,18 +65,18 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
-// badRequest is a mistake of the client.
+// badRequest is an invalid request.
 type badRequest struct{ error }
 
-// notThere is something that this VM hasn't got.
+// notThere is the error for what this VM does not have.
 type notThere string
 
 func (e notThere) Error() string { return string(e) }
 
-// answerError is the body of every answer that is not good.
+// answerError is the body of an answer that reports a failure.
 type answerError struct {
 	Error string    `json:"error"`
-	Class qmp.Class `json:"class,omitempty"` // if QEMU refused
+	Class qmp.Class `json:"class,omitempty"` // if QEMU refused the command
 }
 
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
@@ -101,14 +101,14 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	s.opts.Log.Debug("control request", "command", r.Method+" "+r.URL.Path, "client", peer(r.Context()), "err", err)
 	w.Header().Set("Content-Type", jsonType)
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(body) // the client may be gone
+	_ = json.NewEncoder(w).Encode(body) // the client may have disconnected
 }
 
 // give sends an answer.
 func give(w http.ResponseWriter, contentType string, body []byte) error {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	_, _ = w.Write(body) // the client may be gone
+	_, _ = w.Write(body) // the client may have disconnected
 	return nil
 }
 
@@ -159,7 +159,7 @@ func (s *Server) act(what Action) func(http.ResponseWriter, *http.Request) error
 	return func(w http.ResponseWriter, r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), actionTime)
 		defer cancel()
-		s.opts.Log.Info("asked by a user", "command", string(what), "client", peer(ctx))
+		s.opts.Log.Info("requested by a user", "command", string(what), "client", peer(ctx))
 		if err := s.opts.Backend.Act(ctx, what, peer(ctx)); err != nil {
 			return err
 		}
@@ -230,7 +230,7 @@ func (s *Server) getMetrics(w http.ResponseWriter, _ *http.Request) error {
 	}))
 }
 
-// postQMP hands a command to QEMU.
+// postQMP sends a command to QEMU.
 func (s *Server) postQMP(w http.ResponseWriter, r *http.Request) error {
 	command, err := readCommand(w, r)
 	if err != nil {
@@ -273,7 +273,7 @@ func readCommand(w http.ResponseWriter, r *http.Request) (qmp.Command, error) {
 		return qmp.Command{}, fmt.Errorf("read the QMP command: %w", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return qmp.Command{}, errors.New("read the QMP command: there is something behind it")
+		return qmp.Command{}, errors.New("read the QMP command: data after the JSON object")
 	}
 	if c.Execute == "" {
 		return qmp.Command{}, errors.New(`read the QMP command: want {"execute": "query-status", "arguments": {…}}`)

@@ -12,7 +12,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// sample is what the status doesn't say.
+// sample is what is not part of the status.
 type sample struct {
 	now          time.Time
 	dropped      uint64
@@ -26,7 +26,7 @@ type sample struct {
 // (https://prometheus.io/docs/instrumenting/exposition_formats/).
 func metrics(s status.Status, m sample) []byte {
 	w := &metricsWriter{vm: s.Name}
-	w.family("vmop_vm_info", "gauge", "What the VM is.")
+	w.family("vmop_vm_info", "gauge", "Describes the VM.")
 	w.value(1, "uuid", s.UUID, "vm_type", s.VMType, "qemu_version", s.QEMU.Version, "runner_version", s.Runner.Version)
 	w.family("vmop_vm_state", "gauge", "1 for the state the VM is in, 0 for the others.")
 	for _, state := range [...]vmstatus.State{
@@ -40,9 +40,9 @@ func metrics(s status.Status, m sample) []byte {
 	}
 	w.family("vmop_vm_cpus", "gauge", "CPUs of the guest.")
 	w.value(float64(s.CPUs))
-	w.family("vmop_vm_memory_bytes", "gauge", "Memory that the balloon leaves to the guest.")
+	w.family("vmop_vm_memory_bytes", "gauge", "Memory of the guest, less what the balloon has taken.")
 	w.value(float64(s.RAM))
-	w.family("vmop_vm_uptime_seconds", "gauge", "Time since the guest began to run, 0 if it doesn't.")
+	w.family("vmop_vm_uptime_seconds", "gauge", "Time since the guest was started, 0 if it is not running.")
 	w.value(uptime(s, m.now).Seconds())
 	w.family("vmop_vm_consoles", "gauge", "Viewers of the VM.")
 	for _, kind := range [...]string{status.SPICE, status.VNC, status.Serial} {
@@ -52,14 +52,14 @@ func metrics(s status.Status, m sample) []byte {
 	w.value(float64(len(s.PendingChanges)))
 	w.family("vmop_vm_problems", "gauge", "Problems of the VM.")
 	w.value(float64(len(s.Problems)))
-	w.family("vmop_qmp_events_dropped_total", "counter", "QMP events that were lost because too many came.")
+	w.family("vmop_qmp_events_dropped_total", "counter", "QMP events that were lost because too many arrived.")
 	w.value(float64(m.dropped))
 	w.family("vmop_control_clients", "gauge", "Connections to the control socket.")
 	w.value(float64(m.clients))
 	w.family("vmop_process_resident_memory_bytes", "gauge", "Resident memory of a process of the VM.")
 	w.value(float64(m.runner), "process", "runner")
 	w.value(float64(m.qemu), "process", "qemu")
-	// The names that Prometheus' clients give to what every process has.
+	// The names that Prometheus' client libraries use for every process.
 	w.family("process_resident_memory_bytes", "gauge", "Resident memory of the runner.")
 	w.value(float64(m.runner))
 	w.family("process_open_fds", "gauge", "Open file descriptors of the runner.")
@@ -118,8 +118,8 @@ func quoted(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(strings.ToValidUTF8(s, "�")) + `"`
 }
 
-// resident returns the resident memory of a process in bytes, 0 if it can't be
-// told (VmRSS of proc(5)).
+// resident returns the resident memory of a process in bytes (VmRSS of proc(5)), 0 if it
+// is not known.
 func resident(proc fs.FS, pid int) int64 {
 	text, err := fs.ReadFile(proc, strconv.Itoa(pid)+"/status")
 	if err != nil {
@@ -139,8 +139,8 @@ func resident(proc fs.FS, pid int) int64 {
 	return 0
 }
 
-// openDescriptors counts the open descriptors of a process, 0 if it can't be
-// told; the one that the directory is read with is not among them (proc(5)).
+// openDescriptors counts the open descriptors of a process (proc(5)), without the one for
+// reading the directory; 0 if that is not known.
 func openDescriptors(proc fs.FS, pid int) int {
 	list, err := fs.ReadDir(proc, strconv.Itoa(pid)+"/fd")
 	if err != nil {

@@ -15,13 +15,13 @@ func withPeer(ctx context.Context, peer string) context.Context {
 	return context.WithValue(ctx, peerKey{}, peer)
 }
 
-// peer says who sent a request.
+// peer returns the client that sent a request.
 func peer(ctx context.Context) string {
 	text, _ := ctx.Value(peerKey{}).(string)
 	return text
 }
 
-// peerOf says who is at the other end of a connection: "uid 1000 pid 4711".
+// peerOf describes the process at the other end of a connection: "uid 1000 pid 4711".
 func peerOf(conn net.Conn) string {
 	cred, err := credentials(conn)
 	if err != nil {
@@ -35,11 +35,11 @@ func peerOf(conn net.Conn) string {
 func credentials(conn net.Conn) (*unix.Ucred, error) {
 	c, ok := conn.(syscall.Conn)
 	if !ok {
-		return nil, fmt.Errorf("ask who is at the other end of %T: no socket", conn)
+		return nil, fmt.Errorf("credentials of the peer of %T: not a socket", conn)
 	}
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return nil, fmt.Errorf("ask who is at the other end: %w", err)
+		return nil, fmt.Errorf("credentials of the peer: %w", err)
 	}
 	var cred *unix.Ucred
 	var credErr error
@@ -50,7 +50,7 @@ func credentials(conn net.Conn) (*unix.Ucred, error) {
 		err = credErr
 	}
 	if err != nil {
-		return nil, fmt.Errorf("ask who is at the other end: %w", err)
+		return nil, fmt.Errorf("credentials of the peer: %w", err)
 	}
 	return cred, nil
 }

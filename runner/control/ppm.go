@@ -12,8 +12,8 @@ import (
 // maxPixels bounds the width and height of a screen.
 const maxPixels = 16 << 10
 
-// ppmImage is a binary PPM (netpbm's ppm(5)) that is read while it is encoded:
-// a screen of 4K has 25 MB, and the runner shall stay small.
+// ppmImage is a binary PPM (netpbm's ppm(5)) that is read while it is encoded, because a
+// 4K screen has 25 MB and the runner must stay small.
 type ppmImage struct {
 	in   *bufio.Reader
 	size image.Rectangle
@@ -45,10 +45,10 @@ func (*ppmImage) ColorModel() color.Model { return color.RGBAModel }
 // Bounds implements image.Image.
 func (i *ppmImage) Bounds() image.Rectangle { return i.size }
 
-// Opaque tells the encoder that there is no alpha channel to look for.
+// Opaque reports that there is no alpha channel, which saves the encoder a pass.
 func (*ppmImage) Opaque() bool { return true }
 
-// At implements image.Image for an encoder that goes from row to row.
+// At implements image.Image for an encoder that reads row by row.
 func (i *ppmImage) At(x, y int) color.Color {
 	for i.y < y && i.err == nil {
 		if _, err := io.ReadFull(i.in, i.row); err != nil {

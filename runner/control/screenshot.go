@@ -19,7 +19,7 @@ func (s *Server) getScreenshot(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	dir, err := os.MkdirTemp(s.opts.Dir, "screen")
 	if err != nil {
-		return fmt.Errorf("make room for a screenshot: %w", err)
+		return fmt.Errorf("make a folder for the screenshot: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "screen")
@@ -39,12 +39,12 @@ func (s *Server) getScreenshot(w http.ResponseWriter, r *http.Request) error {
 	if info, err := f.Stat(); err == nil {
 		w.Header().Set("Content-Length", strconv.FormatInt(info.Size(), 10))
 	}
-	_, _ = io.Copy(w, f) // the client may be gone
+	_, _ = io.Copy(w, f) // the client may have disconnected
 	return nil
 }
 
-// dump lets QEMU write the screen into a file and tells whether it is PNG:
-// before version 7.1, or made without libpng, QEMU writes only PPM.
+// dump lets QEMU write the screen into a file and reports whether it is PNG: QEMU before
+// version 7.1, or built without libpng, writes only PPM.
 func (s *Server) dump(ctx context.Context, file string) (png bool, err error) {
 	var refused *qmp.Error
 	_, err = s.opts.Backend.Run(ctx, qmp.Command{

@@ -20,24 +20,26 @@ import (
 // SocketName is the name of the socket in the runtime directory.
 const SocketName = "control.sock"
 
-// MaxConnections is how many clients are served at a time; more are told to
-// come later (503).
+// MaxConnections is how many clients are served at a time; further ones get the error
+// 503.
 const MaxConnections = 100
 
 // Bounds of what a client may take.
 const (
-	headerTime    = 10 * time.Second // to send a request's header
-	maxHeader     = 16 << 10
-	closeTime     = time.Second // for clients to take in the last words
-	fullAnswer    = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 30\r\nConnection: close\r\n\r\n{\"error\": \"too many clients\"}\n"
+	headerTime = 10 * time.Second // to send a request's header
+	maxHeader  = 16 << 10
+	closeTime  = time.Second // for clients to read the rest
+	fullAnswer = "HTTP/1.1 503 Service Unavailable\r\n" +
+		"Content-Type: application/json\r\nContent-Length: 30\r\nConnection: close\r\n\r\n" +
+		"{\"error\": \"too many clients\"}\n"
 	socketMode    = 0o600
 	maxSocketPath = 107 // sun_path of unix(7), without the last byte
 )
 
-// Options are what a server is made of. All are needed.
+// Options configure a server. All are required.
 type Options struct {
-	// Dir is the runtime directory, which only this user can look into. The
-	// socket is made in it, and screenshots for a moment.
+	// Dir is the runtime directory, which only this user can read. It holds the socket
+	// and, briefly, screenshots.
 	Dir     string
 	Backend Backend
 	Tracker *status.Tracker
@@ -55,12 +57,12 @@ type Server struct {
 
 	clients atomic.Int32
 	mu      sync.Mutex
-	streams map[net.Conn]struct{} // taken out of HTTP; nil: closed
+	streams map[net.Conn]struct{} // taken over from HTTP; nil: closed
 	handed  sync.WaitGroup        // counts them
 }
 
-// Start listens on the socket, which it makes anew, and serves. The values of
-// ctx are those of the requests; its end is not the server's, Close is.
+// Start creates the socket and serves it until Close. Requests get the values of ctx, but
+// not its cancellation.
 func Start(ctx context.Context, opts Options) (*Server, error) {
 	l, err := listen(filepath.Join(opts.Dir, SocketName))
 	if err != nil {
@@ -71,7 +73,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	s.console = newConsole(func(u status.Update) { _ = opts.Tracker.Update(u) })
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
-	routes := sync.OnceValue(s.routes) // for the first client: a start needs none
+	routes := sync.OnceValue(s.routes) // made for the first client: a start has none
 	s.http = &http.Server{
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { routes().ServeHTTP(w, r) }),
 		ReadHeaderTimeout: headerTime,
@@ -81,7 +83,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return withPeer(ctx, peerOf(c)) },
 		Protocols:         &protocols,
 	}
-	s.http.SetKeepAlivesEnabled(false) // an idle client has no connection
+	s.http.SetKeepAlivesEnabled(false) // an idle client must not hold a connection
 	go func() {
 		defer close(s.served)
 		if err := s.http.Serve(&bounded{UnixListener: l, clients: &s.clients}); !errors.Is(err, http.ErrServerClosed) {
@@ -91,10 +93,11 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	return s, nil
 }
 
-// listen makes the socket. An old one can't be in use: the VM is locked.
+// listen creates the socket. An existing one can't be in use, because the VM is locked.
 func listen(path string) (*net.UnixListener, error) {
 	if len(path) > maxSocketPath {
-		return nil, fmt.Errorf("listen on %s: the path is longer than %d bytes; choose another runtimeDir", path, maxSocketPath)
+		return nil, fmt.Errorf("listen on %s: the path is longer than %d bytes; choose another runtimeDir",
+			path, maxSocketPath)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("remove an old control socket: %w", err)
@@ -104,7 +107,7 @@ func listen(path string) (*net.UnixListener, error) {
 		return nil, fmt.Errorf("listen on the control socket: %w", err)
 	}
 	if err := os.Chmod(path, socketMode); err != nil {
-		return nil, errors.Join(fmt.Errorf("keep others from the control socket: %w", err), l.Close())
+		return nil, errors.Join(fmt.Errorf("restrict access to the control socket: %w", err), l.Close())
 	}
 	return l, nil
 }
@@ -112,9 +115,9 @@ func listen(path string) (*net.UnixListener, error) {
 // Console is the guest's serial console.
 func (s *Server) Console() *Console { return s.console }
 
-// Close ends the server and removes the socket. When the tracker has told that
-// the VM has stopped, streams end by themselves; they get a second for it, or
-// until ctx is done. Whatever is left is cut off.
+// Close ends the server and removes the socket. Streams end by themselves when the tracker
+// reports that the VM has stopped; they have a second for that, or until ctx is done.
+// Those that remain are closed.
 func (s *Server) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, closeTime)
 	defer cancel()
@@ -133,7 +136,8 @@ func (s *Server) Close(ctx context.Context) error {
 	return nil
 }
 
-// drain waits for the end of what was taken out of HTTP, then cuts it off.
+// drain waits for the end of the connections that were taken over from HTTP; when ctx is
+// done it closes them.
 func (s *Server) drain(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
@@ -147,12 +151,12 @@ func (s *Server) drain(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for conn := range s.streams {
-		_ = conn.Close() // the other end may be gone
+		_ = conn.Close() // the client may have closed it
 	}
 	s.streams = nil
 }
 
-// keep notes a connection that was taken out of HTTP, until forget.
+// keep records a connection that was taken over from HTTP, until forget.
 func (s *Server) keep(conn net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,14 +169,14 @@ func (s *Server) keep(conn net.Conn) bool {
 }
 
 func (s *Server) forget(conn net.Conn) {
-	_ = conn.Close() // the other end may be gone
+	_ = conn.Close() // the client may have closed it
 	s.mu.Lock()
 	delete(s.streams, conn)
 	s.mu.Unlock()
 	s.handed.Done()
 }
 
-// bounded is a listener that sends clients away when there are too many.
+// bounded is a listener that refuses clients while there are too many.
 type bounded struct {
 	*net.UnixListener
 	clients *atomic.Int32
@@ -194,7 +198,7 @@ func (b *bounded) Accept() (net.Conn, error) {
 	}
 }
 
-// counted is a connection that is counted until it is closed.
+// counted is a connection that counts as a client until it is closed.
 type counted struct {
 	*net.UnixConn
 	clients *atomic.Int32

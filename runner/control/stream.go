@@ -15,23 +15,24 @@ import (
 // upgraded is the answer that ends HTTP on a connection (RFC 9110, 7.8).
 const upgraded = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + upgradeToken + "\r\n\r\n"
 
-// wantsUpgrade tells whether a client has asked for a stream.
+// wantsUpgrade returns an error unless the client has requested a stream.
 func wantsUpgrade(r *http.Request) error {
 	if !strings.EqualFold(r.Header.Get("Upgrade"), upgradeToken) {
-		return badRequest{errors.New("this is a stream: send the headers Connection: Upgrade and Upgrade: " + upgradeToken)}
+		return badRequest{errors.New(
+			"this is a stream: send the headers Connection: Upgrade and Upgrade: " + upgradeToken)}
 	}
 	return nil
 }
 
-// stream is a connection that was taken out of HTTP.
+// stream is a connection that was taken over from HTTP.
 type stream struct {
 	net.Conn
-	in *bufio.Reader // what came in so far, and the rest
+	in *bufio.Reader // what has been read already, then the rest
 }
 
 func (s *stream) Read(p []byte) (int, error) { return s.in.Read(p) }
 
-// upgrade takes a connection out of HTTP. It must be forgotten when it is done.
+// upgrade takes a connection over from HTTP. The caller must forget it in the end.
 func (s *Server) upgrade(w http.ResponseWriter) (*stream, error) {
 	conn, buf, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -48,12 +49,12 @@ func (s *Server) upgrade(w http.ResponseWriter) (*stream, error) {
 	return &stream{Conn: conn, in: buf.Reader}, nil
 }
 
-// splice copies both ways until either side ends, and closes both.
+// splice copies in both directions until either side ends, and closes both.
 func splice(a, b io.ReadWriteCloser) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = io.CopyBuffer(onlyWriter{a}, onlyReader{b}, make([]byte, 4<<10)) // the end is all that matters
+		_, _ = io.CopyBuffer(onlyWriter{a}, onlyReader{b}, make([]byte, 4<<10)) // only its end matters
 		_, _ = a.Close(), b.Close()
 	}()
 	_, _ = io.CopyBuffer(onlyWriter{b}, onlyReader{a}, make([]byte, 4<<10))
@@ -92,7 +93,7 @@ func (s *Server) getConsole(w http.ResponseWriter, r *http.Request) error {
 	defer viewer.Close()
 	conn, err := s.upgrade(w)
 	if err != nil {
-		return nil // the client has gone
+		return nil // the client has disconnected
 	}
 	defer s.forget(conn.Conn)
 	s.opts.Log.Info("serial console opened", "command", string(mode), "client", client)
@@ -101,8 +102,8 @@ func (s *Server) getConsole(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// attend serves a viewer until the client goes, the console ends, or somebody
-// takes it over. What a watcher types is thrown away.
+// attend serves a viewer until the client disconnects, the console ends, or another viewer
+// takes it over. Input from a viewer that only watches is dropped.
 func (s *Server) attend(conn *stream, viewer *Viewer, mode Mode) {
 	if mode != Watch {
 		splice(conn, viewer)
@@ -115,7 +116,7 @@ func (s *Server) attend(conn *stream, viewer *Viewer, mode Mode) {
 	}{viewer, io.Discard, viewer})
 }
 
-// getVNC streams the VNC server's protocol (RFC 6143).
+// getVNC streams the protocol of QEMU's VNC server (RFC 6143).
 func (s *Server) getVNC(w http.ResponseWriter, r *http.Request) error {
 	if err := wantsUpgrade(r); err != nil {
 		return err
@@ -132,15 +133,15 @@ func (s *Server) getVNC(w http.ResponseWriter, r *http.Request) error {
 	defer screen.Close()
 	conn, err := s.upgrade(w)
 	if err != nil {
-		return nil // the client has gone
+		return nil // the client has disconnected
 	}
 	defer s.forget(conn.Conn)
 	splice(conn, screen)
 	return nil
 }
 
-// vncClientPrefix begins the name by which QEMU knows a client that has come
-// through the control interface.
+// vncClientPrefix begins the name that QEMU reports for a client that is connected through
+// the control interface.
 const vncClientPrefix = "vmop-vnc/"
 
 // vncClientName returns an address for this end of a connection with QEMU's VNC
@@ -150,8 +151,8 @@ func vncClientName(who string) string {
 	return "@" + vncClientPrefix + rand.Text() + "/" + who
 }
 
-// VNCClient returns who looks at the screen through the control interface, from
-// the name by which QEMU knows the client.
+// VNCClient returns the client that is connected through the control interface, from the
+// name that QEMU reports for it.
 func VNCClient(name string) (who string, ok bool) {
 	rest, found := strings.CutPrefix(name, vncClientPrefix)
 	_, who, cut := strings.Cut(rest, "/")
