@@ -102,15 +102,17 @@ func (r *reader) run(ctx context.Context) {
 
 // work does a task, and returns what is left of it when ctx has ended before.
 func (r *reader) work(ctx context.Context, do task) (rest task) {
+	types := r.m.evaluation(ctx)
+	defer types.close()
 	if do.reload || do.types && r.fault != "" {
-		taken := r.read(ctx)
+		taken := r.read(ctx, types)
 		if ctx.Err() != nil {
 			return do.and(task{reload: true, pending: taken})
 		}
 		do.pending = do.pending || taken
 	}
 	if do.pending || do.types {
-		list, err := r.m.pendingChanges(ctx, r.wanted)
+		list, err := types.pendingChanges(ctx, r.wanted)
 		if ctx.Err() != nil {
 			return task{pending: true}
 		}
@@ -122,7 +124,7 @@ func (r *reader) work(ctx context.Context, do task) (rest task) {
 // read reads the configuration and what is beside it, and reports whether there is
 // another in force. What has faults changes nothing: the configuration before
 // stays in force.
-func (r *reader) read(ctx context.Context) (taken bool) {
+func (r *reader) read(ctx context.Context, types *evaluation) (taken bool) {
 	defer func() { r.m.sizes.look(r.wanted.Spec.Drives) }()
 	changed, err := r.source.Reload()
 	r.unread = r.unread || changed
@@ -131,7 +133,7 @@ func (r *reader) read(ctx context.Context) (taken bool) {
 		next, err = r.m.vm.renewed(r.source.Config())
 	}
 	if err == nil {
-		err = r.m.checkWanted(ctx, next)
+		err = types.check(ctx, next)
 	}
 	if ctx.Err() != nil {
 		return false

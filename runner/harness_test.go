@@ -23,6 +23,7 @@ import (
 	"vmop/qmp"
 	"vmop/runner"
 	"vmop/test/invariants"
+	"vmop/vmtypes/evaluate"
 	"vmop/vmtypes/policy"
 )
 
@@ -30,6 +31,7 @@ import (
 // tests wait more than they compute, so more of them run at a time than there
 // are processors, unless go test is told otherwise; see takePlace, too.
 func TestMain(m *testing.M) {
+	evaluate.Serve(context.Background(), nil) // if this is such a process
 	dir, err := os.MkdirTemp("", "r")
 	if err == nil {
 		err = errors.Join(os.Setenv("XDG_RUNTIME_DIR", dir), flag.Set("test.parallel", "8"))

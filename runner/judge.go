@@ -55,39 +55,34 @@ func typeFolder(vmTypes, name string) (string, error) {
 	return folder, nil
 }
 
-// checkWanted wants a new configuration to be one that could be taken: its options
-// are what the type takes that a restart would take, and what it changes while the
-// VM runs is allowed.
-func (m *run) checkWanted(ctx context.Context, wanted *VM) error {
-	ctx, cancel := context.WithTimeout(ctx, evaluationTime)
-	defer cancel()
-	vmType := m.vm.pin.vmType
-	if m.takesOtherType(wanted) {
-		other, _, err := m.wantedType(ctx, wanted)
-		if err != nil {
-			other = nil // it is told of with what awaits the restart
-		}
-		vmType = other
-	}
-	if vmType != nil {
-		if err := wanted.locate(vmType.CheckOptions(wanted.Spec)); err != nil {
+// check wants a new configuration to be one that could be taken: its options are
+// what the type takes that a restart would take, and what it changes while the VM
+// runs is allowed.
+func (e *evaluation) check(ctx context.Context, wanted *VM) error {
+	if !e.m.takesOtherType(wanted) {
+		if err := wanted.locate(e.m.vm.pin.vmType.CheckOptions(wanted.Spec)); err != nil {
 			return err
 		}
+	} else if other, _, err := e.wantedType(wanted); err == nil { // a fault of it is told with what awaits the restart
+		var faults *vmtypes.OptionsError
+		if err := other.CheckOptions(wanted.Spec); errors.As(err, &faults) {
+			return wanted.locate(err)
+		}
 	}
-	return m.judgeWanted(ctx, wanted)
+	return e.checkPolicy(ctx, wanted)
 }
 
-// judgeWanted judges the plan that the running type makes of a new configuration:
-// a medium, for one, is changed while the VM runs. What can't be judged is
-// denied, or a type that fails would be a way round the policy.
-func (m *run) judgeWanted(ctx context.Context, wanted *VM) error {
-	if m.policy == nil {
-		return m.policyFault
+// checkPolicy wants the plan that the running type makes of a new configuration to
+// be allowed: a medium, for one, is changed while the VM runs. What cannot be
+// evaluated is denied, or a type that fails would be a way round the policy.
+func (e *evaluation) checkPolicy(ctx context.Context, wanted *VM) error {
+	if e.m.policy == nil {
+		return e.m.policyFault
 	}
-	made, err := m.vm.pin.vmType.Launch(ctx, wanted.Spec, m.vm.host())
+	made, err := e.running.Launch(ctx, wanted.Spec, e.m.vm.host())
 	var faults *vmtypes.FaultsError
 	if err != nil && !errors.As(err, &faults) {
-		return fmt.Errorf("whether the policy for VM types allows it can't be seen: %w", err)
+		return fmt.Errorf("whether the policy for VM types allows it cannot be evaluated: %w", err)
 	}
-	return m.vm.judge(m.policy, m.vmTypes, wanted.Spec, made)
+	return e.m.vm.judge(e.m.policy, e.m.vmTypes, wanted.Spec, made)
 }

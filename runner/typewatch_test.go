@@ -6,8 +6,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/runner/control"
 )
 
 // mount makes a folder of VM types as the kubelet does: its files are links into a
@@ -76,5 +79,46 @@ func TestAChangedTypeAwaitsARestart(t *testing.T) {
 	eventually(t, "", problem)
 	v.configure("own", nil, v.section()...)
 	eventually(t, "", pending)
+	v.ends()
+}
+
+// A type that does not end keeps neither the VM nor the next configuration
+// waiting: it is evaluated in a process of its own, and given up at a limit, or
+// when something else is wanted.
+func TestATypeThatDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	v := changeable(t)
+	v.types = v.path("types")
+	mount(t, v.types, "1", map[string]string{"own.star": ownType("usb-tablet")})
+	v.configure("own", []string{"updateVmType: true"}, v.section()...)
+	v.runs()
+	endless := `load("@vmtypes//standard.star", standard_options = "options")
+
+options = standard_options | {"qemu": attr.string(mandatory = True)}
+
+def launch(vm, host):
+    l = [0] * 1000000
+    for i in range(1000000):
+        if 1 in l:
+            pass
+    return part()
+`
+	mount(t, v.types, "2", map[string]string{"own.star": endless})
+	eventually(t, true, func() bool {
+		problems := v.status().Problems
+		return len(problems) == 1 && problems[0].Path == "vmType" && strings.Contains(problems[0].Message, "2 s of processor time")
+	})
+	began := time.Now()
+	for _, file := range []string{"a.iso", "b.iso", "a.iso", "b.iso"} {
+		v.configure("own", []string{"updateVmType: true"}, v.section("drives: [{type: ide-cd, file: PATH/"+file+"}]")...)
+		v.log.await(t, v.ended, "configuration read")
+		v.log.forget()
+		require.NoError(t, v.client().Act(t.Context(), control.Pause))
+		require.NoError(t, v.client().Act(t.Context(), control.Resume))
+	}
+	v.notLogged("QEMU does not answer; waiting for it")
+	require.Less(t, time.Since(began), 20*time.Second, "each evaluation to its end takes two seconds of processor time")
+	mount(t, v.types, "3", map[string]string{"own.star": ownType("usb-tablet")})
+	eventually(t, 0, func() int { return len(v.status().Problems) })
 	v.ends()
 }

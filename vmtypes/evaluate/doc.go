@@ -8,7 +8,9 @@
 // answers. What comes back, plans, errors with their places, faults, is as it
 // would be if the type were called directly.
 //
-// A program that calls this package begins its main with [Serve]. The runner
-// evaluates types directly: whoever may write the types of a runner may do what
-// the runner may do, and it has no other VM to protect (docs/security.md).
+// A program that calls this package begins its main with [Serve]. A runner launches
+// its own VM's type directly: whoever may write the types of a runner may do what
+// the runner may do, and it has no other VM to protect (docs/security.md). What a
+// changed configuration or type would do it has evaluated by this package ([Group]),
+// since the VM runs then, and must not wait for a type that does not end.
 package evaluate

@@ -49,6 +49,8 @@ func serve(ctx context.Context, text json.RawMessage, ask sandbox.Ask, tests Tes
 		return describe(ctx, t), nil
 	case q.Test != nil && tests != nil:
 		return q.Test.serve(ctx, q.Source.Library(), tests)
+	case q.Group:
+		return serveGroup(ctx, ask)
 	case q.Diagnose != "":
 		return reply{Failure: newFailure(diagnose(ctx, q.Source.Library(), q.Diagnose))}, nil
 	}

@@ -25,6 +25,7 @@ type request struct {
 	Describe bool    `json:",omitempty"`
 	Diagnose string  `json:",omitempty"` // a file of the source
 	Test     *test   `json:",omitempty"`
+	Group    bool    `json:",omitempty"` // jobs follow
 }
 
 type launch struct {
@@ -58,13 +59,17 @@ type reply struct {
 	Output      string               `json:",omitempty"`
 	Names       []string             `json:",omitempty"`
 	Results     json.RawMessage      `json:",omitempty"` // as the Tester returned them
+	Archive     []byte               `json:",omitempty"`
 	Failure     *failure             `json:",omitempty"`
 }
 
-// A question of a type about the host.
+// A question of a type about the host, or of the process of a Group for what to do
+// next, with what came of the job before.
 type question struct {
 	Exists   string `json:",omitempty"`
 	Firmware bool   `json:",omitempty"`
+	Next     bool   `json:",omitempty"`
+	Reply    *reply `json:",omitempty"`
 }
 
 // A failure is an error of package vmtypes: what was being done, and what was
