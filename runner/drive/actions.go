@@ -3,6 +3,7 @@ package drive
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"syscall"
 	"time"
@@ -58,11 +59,12 @@ func (d *Driver) carryOut(ctx context.Context, action machine.Action) {
 }
 
 // send says a command. The session's reader hands the reply over, unless the
-// session is given up meanwhile.
+// session is given up meanwhile. Where the session has ended, events that it has
+// left are taken in before that is noticed.
 func (d *Driver) send(a machine.Send) {
 	if d.session == nil {
 		d.again = true
-		d.state.Reply(a.ID, nil, qmp.ErrClosed, time.Now())
+		d.state.Unsent(a.ID, time.Now())
 		return
 	}
 	lasting := d.lasting
@@ -72,12 +74,16 @@ func (d *Driver) send(a machine.Send) {
 		case <-lasting.Done():
 		}
 	})
-	if err != nil {
+	switch {
+	case err == nil:
+		d.pending[a.ID] = pending
+	case errors.Is(err, qmp.ErrClosed):
+		d.again = true
+		d.state.Unsent(a.ID, time.Now())
+	default:
 		d.again = true
 		d.state.Reply(a.ID, nil, err, time.Now())
-		return
 	}
-	d.pending[a.ID] = pending
 }
 
 func (d *Driver) answer(a machine.Answer) {

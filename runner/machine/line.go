@@ -70,6 +70,20 @@ func (l *line) say(x *exchange, now time.Time) {
 	l.do(Send{x.id, x.command})
 }
 
+// unsaid takes back that a command was said: it waits for the next connection.
+func (l *line) unsaid(id uint64, now time.Time) {
+	x := l.open[id]
+	if x == nil {
+		return
+	}
+	delete(l.open, id)
+	if l.over != nil {
+		x.then(answer{err: l.over}, now)
+		return
+	}
+	l.held = append(l.held, x)
+}
+
 // giveUp forgets a command whose answer is of no interest any more.
 func (l *line) giveUp(x *exchange) {
 	l.held = slices.DeleteFunc(l.held, func(o *exchange) bool { return o == x })

@@ -258,3 +258,22 @@ func TestAStopBeforeTheGuestRuns(t *testing.T) {
 	k.state.Release(1, Booting{}, k.now)
 	k.does("answer 1: the VM is being stopped")
 }
+
+// A command that finds the connection ended was not said, and waits for the next.
+func TestACommandThatIsNotSent(t *testing.T) {
+	t.Parallel()
+	k := newTalk(t)
+	k.state.Run(2, qmp.Command{Execute: "query-name"}, k.now)
+	k.does("query-name")
+	k.state.Unsent(k.open[0].ID, k.now)
+	k.loses()
+	k.does()
+	k.passes(brokenTime)
+	k.does("Dial")
+	k.state.Connected(k.now)
+	k.next()
+	require.Contains(t, k.other, "query-name")
+	k.returns("query-name", "{}")
+	k.other = nil
+	k.does("answer 2")
+}

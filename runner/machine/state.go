@@ -220,7 +220,6 @@ func (s *State) Disconnected(err error, now time.Time) {
 	if !s.line.connected {
 		return
 	}
-	s.run.asked, s.disks.busy = false, false
 	s.line.disconnect(err, now)
 	if !s.run.on { // it is only being started, and cannot do without
 		s.line.end(err, now)
@@ -234,6 +233,10 @@ func (s *State) Disconnected(err error, now time.Time) {
 func (s *State) Reply(id uint64, reply json.RawMessage, err error, now time.Time) {
 	s.line.answered(id, answer{reply, err}, now)
 }
+
+// Unsent takes in that a command could not be sent, because the connection has
+// ended. It waits for the next one.
+func (s *State) Unsent(id uint64, now time.Time) { s.line.unsaid(id, now) }
 
 // Observe takes in an event of QEMU.
 func (s *State) Observe(e qmp.Event, now time.Time) {
