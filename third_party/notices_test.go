@@ -18,8 +18,10 @@ func TestNoticesHoldEveryLicence(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
-	text, err := notices([]module{{Name: "example.org/x", Version: "v1.2.3", Dir: dir,
-		Packages: []string{dir, dir + "/used/inside"}}})
+	text, err := notices([]module{{
+		Name: "example.org/x", Version: "v1.2.3", Dir: dir,
+		Packages: []string{dir, dir + "/used/inside"},
+	}})
 	require.NoError(t, err)
 	require.Contains(t, string(text),
 		"=\nexample.org/x v1.2.3\n\n--- LICENSE\n\nDo as you like.\n\n--- NOTICE.md\n\nBy me.\n\n--- "+

@@ -121,8 +121,10 @@ func (i *image) describe() error {
 	if err != nil {
 		return fmt.Errorf("image %s: %w", i.name, err)
 	}
-	i.list, err = json.Marshal([]map[string]any{{"Config": blobPath(config.digest),
-		"RepoTags": []string{i.name + ":" + i.version}, "Layers": paths}})
+	i.list, err = json.Marshal([]map[string]any{{
+		"Config":   blobPath(config.digest),
+		"RepoTags": []string{i.name + ":" + i.version}, "Layers": paths,
+	}})
 	if err != nil {
 		return fmt.Errorf("image %s: %w", i.name, err)
 	}
@@ -160,8 +162,10 @@ func (i *image) writeTo(w *tar.Writer) error {
 		content []byte
 	}{{"oci-layout", []byte(`{"imageLayoutVersion": "1.0.0"}`)}, {"index.json", i.index}, {"manifest.json", i.list}}
 	for _, t := range texts {
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: t.name, Size: int64(len(t.content)),
-			Mode: 0o644, ModTime: i.created}); err != nil {
+		if err := w.WriteHeader(&tar.Header{
+			Typeflag: tar.TypeReg, Name: t.name, Size: int64(len(t.content)),
+			Mode: 0o644, ModTime: i.created,
+		}); err != nil {
 			return err
 		}
 		if _, err := w.Write(t.content); err != nil {
@@ -169,8 +173,10 @@ func (i *image) writeTo(w *tar.Writer) error {
 		}
 	}
 	for _, b := range i.blobs {
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: blobPath(b.digest), Size: b.size, Mode: 0o644,
-			ModTime: i.created}); err != nil {
+		if err := w.WriteHeader(&tar.Header{
+			Typeflag: tar.TypeReg, Name: blobPath(b.digest), Size: b.size, Mode: 0o644,
+			ModTime: i.created,
+		}); err != nil {
 			return err
 		}
 		r, err := b.open()

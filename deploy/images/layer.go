@@ -20,8 +20,10 @@ var merged = []string{"bin", "sbin", "lib", "lib32", "lib64", "libx32"}
 
 // left are folders of packages that an image doesn't need. The licences in
 // usr/share/doc stay.
-var left = []string{"usr/share/man", "usr/share/locale", "usr/share/info", "usr/share/lintian", "usr/share/bug",
-	"usr/share/bash-completion", "usr/share/xml/iso-codes", "usr/share/iso-codes"}
+var left = []string{
+	"usr/share/man", "usr/share/locale", "usr/share/info", "usr/share/lintian", "usr/share/bug",
+	"usr/share/bash-completion", "usr/share/xml/iso-codes", "usr/share/iso-codes",
+}
 
 // layer writes the tar file of a layer. Everything belongs to root, has one time,
 // and no rights of its own; folders are made where they are needed.
@@ -41,8 +43,10 @@ func newLayer(path string, created time.Time) (*layer, error) {
 		return nil, fmt.Errorf("write a layer: %w", err)
 	}
 	zip := gzip.NewWriter(f)
-	return &layer{file: f, zip: zip, tar: tar.NewWriter(zip), time: created, made: map[string]bool{".": true},
-		cert: map[string][]byte{}}, nil
+	return &layer{
+		file: f, zip: zip, tar: tar.NewWriter(zip), time: created, made: map[string]bool{".": true},
+		cert: map[string][]byte{},
+	}, nil
 }
 
 // close writes what is left to write.
@@ -56,8 +60,10 @@ func (l *layer) close() error {
 // merge makes the links into usr.
 func (l *layer) merge() error {
 	for _, name := range merged {
-		if err := errors.Join(l.folder("usr/"+name), l.add(tar.Header{Typeflag: tar.TypeSymlink, Name: name,
-			Linkname: "usr/" + name, Mode: 0o777}, nil)); err != nil {
+		if err := errors.Join(l.folder("usr/"+name), l.add(tar.Header{
+			Typeflag: tar.TypeSymlink, Name: name,
+			Linkname: "usr/" + name, Mode: 0o777,
+		}, nil)); err != nil {
 			return err
 		}
 	}
