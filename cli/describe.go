@@ -17,7 +17,8 @@ func Describe(err error) string {
 		if errors.As(err, new(*policy.FileError)) {
 			where = "policy for VM types"
 		}
-		return fmt.Sprintf("%s in the %s\n%s", count(len(faults), "fault"), where, strings.TrimSuffix(faults.Excerpts(), "\n"))
+		return fmt.Sprintf("%s in the %s\n%s", count(len(faults), "fault"), where,
+			strings.TrimSuffix(faults.Excerpts(), "\n"))
 	}
 	return err.Error()
 }

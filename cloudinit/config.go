@@ -24,8 +24,8 @@ type Config struct {
 	VendorData yaml.Node `yaml:"vendorData"`
 }
 
-// Seed renders the configuration into the four files. The VM's name becomes the host name unless the meta-data give one.
-// An error joins a [*KeyError] for each key that can't be used.
+// Seed renders the configuration into the four files. The VM's name becomes the host name unless the meta-data give
+// one. An error joins a [*KeyError] for each key that can't be used.
 func (c *Config) Seed(vmName string) (Seed, error) {
 	meta, metaErr := readMapping("metaData", &c.MetaData)
 	user, userErr := readDocument("userData", &c.UserData)

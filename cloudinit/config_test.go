@@ -33,7 +33,10 @@ func seedOf(t testing.TB, vmName, text string) Seed {
 
 func TestAnEmptySectionStillMakesASeed(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", "{}", "metaData:\nuserData:\nnetworkConfig:\nvendorData:\n", "metaData: {}\nuserData: {}\nnetworkConfig: {}\nvendorData: {}"} {
+	for _, text := range []string{
+		"", "{}", "metaData:\nuserData:\nnetworkConfig:\nvendorData:\n",
+		"metaData: {}\nuserData: {}\nnetworkConfig: {}\nvendorData: {}",
+	} {
 		seed := seedOf(t, "vm1", text)
 		require.Equal(t, "#cloud-config\n{}\n", string(seed.UserData), text)
 		require.Regexp(t, `^local-hostname: "vm1"\ninstance-id: "iid-[0-9a-f]{32}"\n$`, string(seed.MetaData), text)
@@ -46,10 +49,16 @@ func TestMetaDataAreCompleted(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, given, want string }{
 		{"both given", "{instance-id: i-1, local-hostname: web}", "instance-id: i-1\nlocal-hostname: web\n"},
-		{"numbers stay what they are", "instance-id: 007\n  local-hostname: web", "instance-id: 007\nlocal-hostname: web\n"},
+		{
+			"numbers stay what they are", "instance-id: 007\n  local-hostname: web",
+			"instance-id: 007\nlocal-hostname: web\n",
+		},
 		{"no host name", "instance-id: i-1", "instance-id: i-1\nlocal-hostname: \"vm1\"\n"},
 		{"null host name", "instance-id: i-1\n  local-hostname: null", "instance-id: i-1\nlocal-hostname: \"vm1\"\n"},
-		{"more keys, in their order", "zone: b\n  instance-id: i-1\n  area: c\n  local-hostname: web", "zone: b\ninstance-id: i-1\narea: c\nlocal-hostname: web\n"},
+		{
+			"more keys, in their order", "zone: b\n  instance-id: i-1\n  area: c\n  local-hostname: web",
+			"zone: b\ninstance-id: i-1\narea: c\nlocal-hostname: web\n",
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -75,7 +84,8 @@ vendorData: {package_update: true}
 	}
 	same := id("vm1", data)
 	require.Equal(t, same, id("vm1", data))
-	require.Equal(t, same, id("vm1", "# a remark\n"+strings.ReplaceAll(data, "{zone: a}", "{zone: a} # remark")), "comments")
+	require.Equal(t, same, id("vm1", "# a remark\n"+strings.ReplaceAll(data, "{zone: a}", "{zone: a} # remark")),
+		"comments")
 	require.Regexp(t, "^iid-", id("vm1", `metaData: {instance-id: ""}`), "an empty id is none")
 	seen := map[string]string{same: "the original"}
 	for change, text := range map[string]string{
@@ -98,19 +108,32 @@ vendorData: {package_update: true}
 func TestValuesStayWhatTheUserWrote(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, given, want string }{
-		{"quoted words are strings", `{a: "on", b: 'yes', c: "1.10", d: "0644", e: "null"}`, "a: \"on\"\nb: 'yes'\nc: \"1.10\"\nd: \"0644\"\ne: \"null\""},
-		{"plain words are the guest's matter", "{a: on, b: yes, c: 1.10, d: 0644, e: ~, f: 1_000, g: 2026-01-02}", "a: on\nb: yes\nc: 1.10\nd: 0644\ne: ~\nf: 1_000\ng: 2026-01-02"},
+		{
+			"quoted words are strings", `{a: "on", b: 'yes', c: "1.10", d: "0644", e: "null"}`,
+			"a: \"on\"\nb: 'yes'\nc: \"1.10\"\nd: \"0644\"\ne: \"null\"",
+		},
+		{
+			"plain words are the guest's matter", "{a: on, b: yes, c: 1.10, d: 0644, e: ~, f: 1_000, g: 2026-01-02}",
+			"a: on\nb: yes\nc: 1.10\nd: 0644\ne: ~\nf: 1_000\ng: 2026-01-02",
+		},
 		{"keys keep their order", "z: 1\n  a: 2\n  m: 3", "z: 1\na: 2\nm: 3"},
-		{"texts keep their lines", "script: |\n    one\n      two\n\n    three", "script: |\n  one\n    two\n\n  three"},
+		{
+			"texts keep their lines", "script: |\n    one\n      two\n\n    three",
+			"script: |\n  one\n    two\n\n  three",
+		},
 		{"folded texts keep their meaning", "text: >-\n    one\n    two", "text: |-\n  one two"},
 		{"aliases are resolved", "a: &x [1, 2]\n  b: *x", "a: [1, 2]\nb: [1, 2]"},
-		{"merge keys are resolved", "base: &x {p: 1, q: 2}\n  use: {<<: *x, q: 3}", "base: {p: 1, q: 2}\nuse: {p: 1, q: 3}"},
+		{
+			"merge keys are resolved", "base: &x {p: 1, q: 2}\n  use: {<<: *x, q: 3}",
+			"base: {p: 1, q: 2}\nuse: {p: 1, q: 3}",
+		},
 		{"earlier merges win", "use:\n    <<: [{p: 1}, {p: 2, q: 2}]", "use:\n  p: 1\n  q: 2"},
 		{"nothing stays nothing", "{a: {b: , c: ''}, d: [~]}", "a: {b: null, c: ''}\nd: [~]"},
 		{"a quoted << is a key", `{"<<": 1}`, `"<<": 1`},
 		{"comments go", "# top\n  a: 1 # side\n  # foot", "a: 1"},
 		{"tags stay", "{a: !!str 5, b: !mine x}", "a: !!str 5\nb: !mine x"},
-		{"long lines stay whole", "a: " + strings.Repeat("word ", 100) + "end", "a: " + strings.Repeat("word ", 100) + "end"},
+		{"long lines stay whole", "a: " + strings.Repeat("word ", 100) + "end", "a: " + strings.Repeat("word ", 100) +
+			"end"},
 		{"flow style stays below the top", "{a: [1, {b: 2}], c: {}}", "a: [1, {b: 2}]\nc: {}"},
 		{"Unicode stays", "name: Jürgen 😀", `name: "Jürgen \U0001F600"`},
 	} {
@@ -169,7 +192,10 @@ func TestTextsGetAHeaderUnlessTheyBringOne(t *testing.T) {
 			if !tc.verbatim {
 				want = "#cloud-config\n" + want
 			}
-			value := yaml.Node{Kind: yaml.ScalarNode, Tag: "!!binary", Value: base64.StdEncoding.EncodeToString([]byte(tc.text))}
+			value := yaml.Node{
+				Kind: yaml.ScalarNode, Tag: "!!binary",
+				Value: base64.StdEncoding.EncodeToString([]byte(tc.text)),
+			}
 			if tc.name != "gzip" {
 				value.SetString(tc.text)
 			}
@@ -195,14 +221,23 @@ func TestFaultsNameTheKeyAndTheLine(t *testing.T) {
 	for _, tc := range []struct{ name, section, want string }{
 		{"a list", "metaData: [a]", "cloudInit.metaData: got a list, want a mapping (line 1)"},
 		{"a string", "metaData:\n  i-1", "cloudInit.metaData: got a string, want a mapping (line 2)"},
-		{"a text as network-config", "networkConfig: |\n  version: 2", "cloudInit.networkConfig: got a string, want a mapping (line 1)"},
+		{
+			"a text as network-config", "networkConfig: |\n  version: 2",
+			"cloudInit.networkConfig: got a string, want a mapping (line 1)",
+		},
 		{"a number", "userData: 5", "cloudInit.userData: got a number, want a mapping or a text (line 1)"},
 		{"a list of commands", "vendorData:\n- ls", "cloudInit.vendorData: got a list, want a mapping or a text (line 2)"},
 		{"a boolean", "userData: true", "cloudInit.userData: got a boolean, want a mapping or a text (line 1)"},
 		{"a date", "userData: 2026-01-02", "cloudInit.userData: got a value of type timestamp, want a mapping or a text (line 1)"},
 		{"a strange id", "metaData:\n  instance-id: [x]", "cloudInit.metaData.instance-id: got a list, want a string (line 2)"},
-		{"a strange host name", "metaData:\n  local-hostname: {}", "cloudInit.metaData.local-hostname: got a mapping, want a string (line 2)"},
-		{"a key twice", "userData:\n  a: 1\n  b: {c: 1,\n    c: 2}", `cloudInit.userData: the key "c" is there twice (line 4)`},
+		{
+			"a strange host name", "metaData:\n  local-hostname: {}",
+			"cloudInit.metaData.local-hostname: got a mapping, want a string (line 2)",
+		},
+		{
+			"a key twice", "userData:\n  a: 1\n  b: {c: 1,\n    c: 2}",
+			`cloudInit.userData: the key "c" is there twice (line 4)`,
+		},
 		{"a loop", "userData: &a\n  b: *a", `cloudInit.userData: the anchor "a" contains itself (line 2)`},
 		{"a merge of a string", "userData: {<<: x}", "cloudInit.userData: got a string for the merge key <<, want a mapping (line 1)"},
 		{"no base64", "userData: !!binary '*'", "cloudInit.userData: !!binary holds no base64: illegal base64 data at input byte 0 (line 1)"},
@@ -257,9 +292,11 @@ func TestReadingLeavesTheConfigurationAlone(t *testing.T) {
 // values, but for what meta-data lacked.
 func FuzzYAML(f *testing.F) {
 	for _, text := range []string{
-		"a: 1", "{a: [b, {c: d}]}", "a: |\n  x\n   y\n", "a: \"\\n  x\"", "a: >+\n  x\n\n", "? [a]\n: b", "a: &x {b: c}\nd: {<<: *x}",
+		"a: 1", "{a: [b, {c: d}]}", "a: |\n  x\n   y\n", "a: \"\\n  x\"", "a: >+\n  x\n\n", "? [a]\n: b",
+		"a: &x {b: c}\nd: {<<: *x}",
 		"a: !!str 5", "'': ''", "a: \"\\x00\\u2028\"", "a: '#'", "- : x", "a: \" lead\\nand trail \"", "a: |2\n    x\n",
-		"instance-id: 5", "local-hostname: ", "instance-id: &x ~\nlocal-hostname: *x", "version: 2\nethernets: {e: {addresses: [10.0.0.1/8]}}",
+		"instance-id: 5", "local-hostname: ", "instance-id: &x ~\nlocal-hostname: *x",
+		"version: 2\nethernets: {e: {addresses: [10.0.0.1/8]}}",
 	} {
 		f.Add(text)
 	}
@@ -273,7 +310,10 @@ func FuzzYAML(f *testing.F) {
 func requireSameMeaning(t *testing.T, section, text string) {
 	t.Helper()
 	var c Config
-	node := map[string]*yaml.Node{"metaData": &c.MetaData, "userData": &c.UserData, "networkConfig": &c.NetworkConfig}[section]
+	node := map[string]*yaml.Node{
+		"metaData": &c.MetaData, "userData": &c.UserData,
+		"networkConfig": &c.NetworkConfig,
+	}[section]
 	if yaml.Unmarshal([]byte(text), node) != nil {
 		return
 	}
@@ -287,7 +327,10 @@ func requireSameMeaning(t *testing.T, section, text string) {
 		require.True(t, errors.As(err, &keyError), err)
 		return
 	}
-	written := map[string][]byte{"metaData": seed.MetaData, "userData": seed.UserData, "networkConfig": seed.NetworkConfig}[section]
+	written := map[string][]byte{
+		"metaData": seed.MetaData, "userData": seed.UserData,
+		"networkConfig": seed.NetworkConfig,
+	}[section]
 	var again yaml.Node
 	require.NoError(t, yaml.Unmarshal(written, &again), "%s", written)
 	after, err := resolve(section, &again)

@@ -11,15 +11,19 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// FromJSON returns the configuration whose keys have these values, as a resource of Kubernetes has them: nil is a missing
-// key. Strings stay strings, and numbers are as they are written.
+// FromJSON returns the configuration whose keys have these values, as a resource of Kubernetes has them: nil is a
+// missing key. Strings stay strings, and numbers are as they are written.
 func FromJSON(metaData, userData, networkConfig []byte) (*Config, error) {
 	var c Config
 	for _, part := range []struct {
 		key  string
 		json []byte
 		to   *yaml.Node
-	}{{"metaData", metaData, &c.MetaData}, {"userData", userData, &c.UserData}, {"networkConfig", networkConfig, &c.NetworkConfig}} {
+	}{
+		{"metaData", metaData, &c.MetaData},
+		{"userData", userData, &c.UserData},
+		{"networkConfig", networkConfig, &c.NetworkConfig},
+	} {
 		if part.json == nil {
 			continue
 		}
@@ -47,8 +51,8 @@ func decodeJSON(text []byte) (any, error) {
 	return withNumbers(value), nil
 }
 
-// withNumbers returns a value of JSON with its numbers as YAML that is a number for every reader: YAML 1.1 wants a point
-// before an exponent, and a sign in it.
+// withNumbers returns a value of JSON with its numbers as YAML that is a number for every reader: YAML 1.1 wants a
+// point before an exponent, and a sign in it.
 func withNumbers(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

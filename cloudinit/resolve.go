@@ -44,8 +44,8 @@ func readMapping(key string, n *yaml.Node) (*yaml.Node, error) {
 	return node, nil
 }
 
-// resolve copies a node so that it stands for itself: aliases and merge keys are replaced by what they mean, anchors and
-// comments are gone, tags and styles are kept. A missing node and a null make nil.
+// resolve copies a node so that it stands for itself: aliases and merge keys are replaced by what they mean, anchors
+// and comments are gone, tags and styles are kept. A missing node and a null make nil.
 func resolve(key string, n *yaml.Node) (*yaml.Node, error) {
 	if n.Kind == yaml.DocumentNode && len(n.Content) == 1 {
 		n = n.Content[0]
@@ -82,7 +82,10 @@ func (r *resolver) copy(n *yaml.Node) (*yaml.Node, error) {
 	if r.size > MaxData {
 		return nil, fault(r.key, n, fmt.Sprintf("holds more than %d MiB once aliases are followed", MaxData>>20))
 	}
-	out := &yaml.Node{Kind: n.Kind, Style: plainStyle(n.Style), Tag: n.Tag, Value: n.Value, Line: n.Line, Column: n.Column}
+	out := &yaml.Node{
+		Kind: n.Kind, Style: plainStyle(n.Style), Tag: n.Tag, Value: n.Value, Line: n.Line,
+		Column: n.Column,
+	}
 	if n.Kind == yaml.ScalarNode && n.Value == "" && n.ShortTag() == "!!null" {
 		out.Value = "null" // yaml.v3 writes a value that isn't there as the string '' between braces
 	}
@@ -121,8 +124,8 @@ func (r *resolver) follow(alias *yaml.Node) (*yaml.Node, error) {
 	return r.copy(alias.Alias)
 }
 
-// copyMapping copies the pairs of a mapping. What merge keys bring stands in their place; the mapping's own keys win over
-// it, and an earlier merge wins over a later one (https://yaml.org/type/merge.html).
+// copyMapping copies the pairs of a mapping. What merge keys bring stands in their place; the mapping's own keys win
+// over it, and an earlier merge wins over a later one (https://yaml.org/type/merge.html).
 func (r *resolver) copyMapping(from, to *yaml.Node) error {
 	taken := make(map[scalarKey]bool, len(from.Content)/2)
 	for i := 0; i+1 < len(from.Content); i += 2 {

@@ -14,8 +14,8 @@ const (
 	emptyUserData = cloudConfigHeader + "{}\n"
 )
 
-// readDocument renders user-data or vendor-data. Nil means that there is none: the key is missing, null, an empty mapping
-// or blank text.
+// readDocument renders user-data or vendor-data. Nil means that there is none: the key is missing, null, an empty
+// mapping or blank text.
 func readDocument(key string, n *yaml.Node) ([]byte, error) {
 	node, err := resolve(key, n)
 	switch {
@@ -53,9 +53,9 @@ func withHeader(data []byte) []byte {
 	return append([]byte(cloudConfigHeader), data...)
 }
 
-// bringsHeader reports whether cloud-init finds out by itself what the data are. It follows cloud-init's own way of telling
-// (cloudinit/handlers: type_from_starts_with; cloudinit/user_data: convert_string): a beginning from a list, white space
-// and case aside, a MIME message, or anything packed by gzip. The formats are explained at
+// bringsHeader reports whether cloud-init finds out by itself what the data are. It follows cloud-init's own way of
+// telling (cloudinit/handlers: type_from_starts_with; cloudinit/user_data: convert_string): a beginning from a list,
+// white space and case aside, a MIME message, or anything packed by gzip. The formats are explained at
 // https://docs.cloud-init.io/en/latest/explanation/format.html.
 func bringsHeader(data []byte) bool {
 	if bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {

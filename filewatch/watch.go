@@ -56,7 +56,8 @@ func New(dirs ...string) (*Watch, error) {
 func (w *Watch) Close() error { return w.file.Close() }
 
 // events are what the kernel tells of; see inotify(7).
-const events = unix.IN_CLOSE_WRITE | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
+const events = unix.IN_CLOSE_WRITE | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
+	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 
 // add watches the folders that are there; one that is watched already stays so.
 func (w *Watch) add() error {

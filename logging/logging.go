@@ -108,8 +108,9 @@ func read(text string, loggers []string) (Levels, []Problem) {
 func levelNames() map[string]slog.Level {
 	const more = slog.LevelDebug - 4
 	return map[string]slog.Level{
-		"OFF": Off, "SEVERE": slog.LevelError, "WARNING": slog.LevelWarn, "INFO": slog.LevelInfo, "CONFIG": slog.LevelInfo,
-		"FINE": slog.LevelDebug, "FINER": more, "FINEST": more, "ALL": more,
+		"OFF": Off, "SEVERE": slog.LevelError, "WARNING": slog.LevelWarn, "INFO": slog.LevelInfo,
+		"CONFIG": slog.LevelInfo,
+		"FINE":   slog.LevelDebug, "FINER": more, "FINEST": more, "ALL": more,
 	}
 }
 

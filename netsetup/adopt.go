@@ -139,7 +139,8 @@ func subnetOf(doing string, link netlink.Link) (netip.Prefix, error) {
 			return subnet, nil
 		}
 	}
-	return netip.Prefix{}, gone(doing, fmt.Sprintf("interface %s of the running machine has lost its address", link.Attrs().Name), nil)
+	return netip.Prefix{}, gone(doing, fmt.Sprintf("interface %s of the running machine has lost its address",
+		link.Attrs().Name), nil)
 }
 
 func gone(doing, detail string, err error) error {

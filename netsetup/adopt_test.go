@@ -208,7 +208,8 @@ func connected(t *testing.T, vm *machine, address string) net.Conn {
 	require.NoError(t, err)
 	defer listener.Close()
 	require.NoError(t, listener.(*net.TCPListener).SetDeadline(time.Now().Add(patience)))
-	status, output := vm.run("(sleep 100000 | nc " + strings.Replace(address, ":", " ", 1) + " >/tmp/got) >/dev/null 2>&1 &")
+	status, output := vm.run("(sleep 100000 | nc " + strings.Replace(address, ":", " ", 1) +
+		" >/tmp/got) >/dev/null 2>&1 &")
 	require.Equal(t, "rc=0", status, output)
 	conn, err := listener.Accept()
 	require.NoError(t, err)

@@ -43,7 +43,8 @@ func BenchmarkOpenMasquerade(b *testing.B) {
 	benchPlace(b)
 	for range b.N {
 		b.StartTimer()
-		m, err := netsetup.OpenMasquerade(b.Context(), network("vm0", netsetup.Forward{HostPort: 2222}), slog.New(slog.DiscardHandler))
+		m, err := netsetup.OpenMasquerade(b.Context(), network("vm0", netsetup.Forward{HostPort: 2222}),
+			slog.New(slog.DiscardHandler))
 		b.StopTimer()
 		require.NoError(b, err)
 		require.NoError(b, m.Close())

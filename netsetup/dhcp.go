@@ -120,7 +120,8 @@ func (s *dhcpServer) handle(datagram []byte) {
 		s.logger.Warn("DHCP answer not sent", "err", err)
 		return
 	}
-	s.logger.Debug("DHCP request answered", "request", request.MessageType().String(), "answer", r.message.MessageType().String())
+	s.logger.Debug("DHCP request answered", "request", request.MessageType().String(), "answer",
+		r.message.MessageType().String())
 	if r.message.MessageType() == dhcpv4.MessageTypeAck && !s.leased {
 		s.leased = true
 		s.logger.Info("guest took its address", "address", s.lease.guest.Addr().String())

@@ -64,15 +64,33 @@ func TestLeaseAnswers(t *testing.T) {
 			[]dhcpv4.Modifier{wanting("192.168.1.7")},
 			dhcpv4.MessageTypeNak, "0.0.0.0", broadcast,
 		},
-		{"renewing", dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{from("10.0.2.2")}, dhcpv4.MessageTypeAck, "10.0.2.2", unicast},
-		{"renewing something else", dhcpv4.MessageTypeRequest, []dhcpv4.Modifier{from("10.0.2.9")}, dhcpv4.MessageTypeNak, "0.0.0.0", broadcast},
+		{
+			"renewing", dhcpv4.MessageTypeRequest,
+			[]dhcpv4.Modifier{from("10.0.2.2")},
+			dhcpv4.MessageTypeAck, "10.0.2.2",
+			unicast,
+		},
+		{
+			"renewing something else", dhcpv4.MessageTypeRequest,
+			[]dhcpv4.Modifier{from("10.0.2.9")},
+			dhcpv4.MessageTypeNak, "0.0.0.0", broadcast,
+		},
 		{"asking for no address at all", dhcpv4.MessageTypeRequest, nil, dhcpv4.MessageTypeNak, "0.0.0.0", broadcast},
-		{"asking for parameters", dhcpv4.MessageTypeInform, []dhcpv4.Modifier{from("10.0.2.2")}, dhcpv4.MessageTypeAck, "0.0.0.0", unicast},
+		{
+			"asking for parameters", dhcpv4.MessageTypeInform,
+			[]dhcpv4.Modifier{from("10.0.2.2")},
+			dhcpv4.MessageTypeAck,
+			"0.0.0.0", unicast,
+		},
 		{"going away", dhcpv4.MessageTypeRelease, []dhcpv4.Modifier{from("10.0.2.2")}, silence, "", ""},
 		{"refusing the address", dhcpv4.MessageTypeDecline, nil, silence, "", ""},
 		{"a BOOTP client", dhcpv4.MessageTypeNone, nil, silence, "", ""},
 		{"a stranger", dhcpv4.MessageTypeDiscover, []dhcpv4.Modifier{stranger}, silence, "", ""},
-		{"through a relay", dhcpv4.MessageTypeDiscover, []dhcpv4.Modifier{dhcpv4.WithGatewayIP(net.IPv4(10, 0, 2, 9))}, silence, "", ""},
+		{
+			"through a relay", dhcpv4.MessageTypeDiscover,
+			[]dhcpv4.Modifier{dhcpv4.WithGatewayIP(net.IPv4(10, 0, 2, 9))},
+			silence, "", "",
+		},
 		{"another server's answer", dhcpv4.MessageTypeOffer, []dhcpv4.Modifier{func(d *dhcpv4.DHCPv4) {
 			d.OpCode = dhcpv4.OpcodeBootReply
 		}}, silence, "", ""},
@@ -132,10 +150,14 @@ func FuzzDHCP(f *testing.F) {
 	seed(dhcpv4.WithMessageType(dhcpv4.MessageTypeDiscover))
 	seed(dhcpv4.WithMessageType(dhcpv4.MessageTypeInform), dhcpv4.WithClientIP(net.IPv4(198, 51, 100, 7)))
 	seed(dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest), dhcpv4.WithClientIP(net.IPv4(10, 0, 2, 2)))
-	seed(dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest), dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(net.IPv4(10, 0, 2, 2))))
-	seed(dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest), dhcpv4.WithGeneric(dhcpv4.OptionClientIdentifier, make([]byte, 600)))
-	seed(dhcpv4.WithMessageType(dhcpv4.MessageTypeDiscover), dhcpv4.WithGeneric(dhcpv4.OptionRelayAgentInformation, []byte{1, 4, 'e', 't', 'h', '0'}))
-	seed(dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest), dhcpv4.WithGeneric(dhcpv4.OptionServerIdentifier, []byte{1}))
+	seed(dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest),
+		dhcpv4.WithOption(dhcpv4.OptRequestedIPAddress(net.IPv4(10, 0, 2, 2))))
+	seed(dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest), dhcpv4.WithGeneric(dhcpv4.OptionClientIdentifier,
+		make([]byte, 600)))
+	seed(dhcpv4.WithMessageType(dhcpv4.MessageTypeDiscover), dhcpv4.WithGeneric(dhcpv4.OptionRelayAgentInformation,
+		[]byte{1, 4, 'e', 't', 'h', '0'}))
+	seed(dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest), dhcpv4.WithGeneric(dhcpv4.OptionServerIdentifier,
+		[]byte{1}))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, datagram []byte) {
 		sent := &outbox{}

@@ -168,7 +168,8 @@ func TestMasqueradeFaults(t *testing.T) {
 			"open masquerade network vm0: start the DHCP server on vm0: the right to use ports below 1024 is missing",
 		},
 		{
-			"no right to a forwarded port", network("vm0", netsetup.Forward{HostPort: 80}), loseLowPorts, netsetup.NoRight,
+			"no right to a forwarded port", network("vm0", netsetup.Forward{HostPort: 80}), loseLowPorts,
+			netsetup.NoRight,
 			"forward tcp 0.0.0.0:80 to port 80: the right to use ports below 1024 is missing (permission denied); " +
 				"run as root or give the program the capability CAP_NET_BIND_SERVICE",
 		},
@@ -198,7 +199,10 @@ func TestMasqueradeFaults(t *testing.T) {
 			"a group's address", with(func(c *netsetup.MasqueradeConfig) { c.MAC[0] = 3 }),
 			nothing, netsetup.MACInvalid, `"03:00:00:00:00:01" is not the hardware address of one machine`,
 		},
-		{"small subnet", subnet("10.9.9.0/31"), nothing, netsetup.SubnetInvalid, "10.9.9.0/31 is not an IPv4 subnet of /8 to /30"},
+		{
+			"small subnet", subnet("10.9.9.0/31"), nothing, netsetup.SubnetInvalid,
+			"10.9.9.0/31 is not an IPv4 subnet of /8 to /30",
+		},
 		{"IPv6 subnet", subnet("fd00::/64"), nothing, netsetup.SubnetInvalid, "fd00::/64 is not an IPv4 subnet"},
 		{
 			"subnet of the pod", subnet("192.0.2.128/25"), nothing, netsetup.SubnetTaken,
@@ -213,13 +217,19 @@ func TestMasqueradeFaults(t *testing.T) {
 			"unknown protocol", network("vm0", netsetup.Forward{Protocol: "sctp", HostPort: 80}),
 			nothing, netsetup.ForwardInvalid, `protocol "sctp" of a forwarded port is neither tcp nor udp`,
 		},
-		{"no port", network("vm0", netsetup.Forward{GuestPort: 80}), nothing, netsetup.ForwardInvalid, "a forwarded port has no number"},
+		{
+			"no port", network("vm0", netsetup.Forward{GuestPort: 80}), nothing, netsetup.ForwardInvalid,
+			"a forwarded port has no number",
+		},
 		{
 			"IPv6 forward", network("vm0", netsetup.Forward{Address: netip.IPv6Loopback(), HostPort: 80}),
 			nothing, netsetup.ForwardInvalid, "address ::1 of forwarded port 80 is not an IPv4 address",
 		},
 		{
-			"somebody else's address", network("vm0", netsetup.Forward{Address: netip.MustParseAddr("192.0.2.77"), HostPort: 80}),
+			"somebody else's address", network("vm0", netsetup.Forward{
+				Address:  netip.MustParseAddr("192.0.2.77"),
+				HostPort: 80,
+			}),
 			nothing, netsetup.ForwardInvalid, "192.0.2.77 is not an address of this computer",
 		},
 		{"port in use", network("vm0", netsetup.Forward{HostPort: 8080}), func(t *testing.T) {
@@ -228,7 +238,8 @@ func TestMasqueradeFaults(t *testing.T) {
 			t.Cleanup(func() { listener.Close() })
 		}, netsetup.PortTaken, "forward tcp 0.0.0.0:8080 to port 8080: tcp port 8080 is in use"},
 		{
-			"port twice", network("vm0", netsetup.Forward{HostPort: 8080}, netsetup.Forward{HostPort: 8080, GuestPort: 80}),
+			"port twice", network("vm0", netsetup.Forward{HostPort: 8080},
+				netsetup.Forward{HostPort: 8080, GuestPort: 80}),
 			nothing, netsetup.PortTaken, "forward tcp 0.0.0.0:8080 to port 80: tcp port 8080 is in use",
 		},
 		{

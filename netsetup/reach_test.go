@@ -62,7 +62,8 @@ func TestWhatAGuestBehindAMasqueradeReaches(t *testing.T) {
 		reached[<-seen] = true
 	}
 	require.Equal(t, map[string]bool{
-		"name server": true, "name server by udp": true, "name server of the computer": true, "the world's web server": true,
+		"name server": true, "name server by udp": true, "name server of the computer": true,
+		"the world's web server": true,
 	}, reached)
 
 	page, err := fetch(t, "127.0.0.1:8080")

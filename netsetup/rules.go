@@ -83,16 +83,20 @@ func chains(tap string, guest netip.Addr, forwards []Forward) []chain {
 		forwardOwn = append(forwardOwn, forwardTo(f, guest))
 	}
 	return []chain{
-		{"guard", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, nftables.ChainPriorityRaw, slices.Concat([]rule{
-			slices.Concat(in, family(false), drop),
-			slices.Concat(in, family(true), address(sourceOffset, guest, false),
-				address(sourceOffset, netip.IPv4Unspecified(), false), drop),
-			slices.Concat(in, family(true), within(destinationOffset, loopback), drop),
-		}, nameServers, []rule{
-			slices.Concat(in, family(true), within(destinationOffset, linkLocal), drop),
-		})},
+		{
+			"guard", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, nftables.ChainPriorityRaw,
+			slices.Concat([]rule{
+				slices.Concat(in, family(false), drop),
+				slices.Concat(in, family(true), address(sourceOffset, guest, false),
+					address(sourceOffset, netip.IPv4Unspecified(), false), drop),
+				slices.Concat(in, family(true), within(destinationOffset, loopback), drop),
+			}, nameServers, []rule{
+				slices.Concat(in, family(true), within(destinationOffset, linkLocal), drop),
+			}),
+		},
 		{"self", nftables.ChainTypeFilter, nftables.ChainHookInput, nftables.ChainPriorityFilter, slices.Concat([]rule{
-			slices.Concat(in, tracked(expr.CtKeySTATE, expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED, true), accept),
+			slices.Concat(in, tracked(expr.CtKeySTATE, expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED, true),
+				accept),
 			slices.Concat(in, protocol(unix.IPPROTO_ICMP), accept),
 		}, nameServers, []rule{
 			slices.Concat(in, toPort(unix.IPPROTO_UDP, dhcpv4.ServerPort), accept),

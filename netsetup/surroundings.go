@@ -28,7 +28,8 @@ func look(own netlink.Link) (surroundings, error) {
 	}
 	for _, a := range addresses {
 		if prefix, ok := toPrefix(a.IPNet); ok && a.LinkIndex != own.Attrs().Index {
-			s.addresses = append(s.addresses, usedPrefix{prefix, fmt.Sprintf("interface %d (%s)", a.LinkIndex, a.IPNet)})
+			s.addresses = append(s.addresses,
+				usedPrefix{prefix, fmt.Sprintf("interface %d (%s)", a.LinkIndex, a.IPNet)})
 		}
 	}
 	routes, err := netlinksafe.RouteList(nil, netlink.FAMILY_V4)

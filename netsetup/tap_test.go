@@ -159,20 +159,23 @@ func TestTapFaults(t *testing.T) {
 			text:  `open tap vm0: nic is not a bridge but an interface of kind "veth"`,
 		},
 		{
-			name: "long name", cfg: netsetup.TapConfig{Name: "a-long-name-0123", Bridge: "br0"}, fault: netsetup.NameInvalid,
-			text: "the name has 16 bytes, an interface's name has at most 15",
+			name: "long name", cfg: netsetup.TapConfig{Name: "a-long-name-0123", Bridge: "br0"},
+			fault: netsetup.NameInvalid,
+			text:  "the name has 16 bytes, an interface's name has at most 15",
 		},
 		{
 			name: "no name", cfg: netsetup.TapConfig{Bridge: "br0"}, fault: netsetup.NameInvalid,
 			text: "the interface has no name",
 		},
 		{
-			name: "name with a slash", cfg: netsetup.TapConfig{Name: "vm/0", Bridge: "br0"}, fault: netsetup.NameInvalid,
-			text: `"vm/0" cannot be the name of an interface`,
+			name: "name with a slash", cfg: netsetup.TapConfig{Name: "vm/0", Bridge: "br0"},
+			fault: netsetup.NameInvalid,
+			text:  `"vm/0" cannot be the name of an interface`,
 		},
 		{
-			name: "name that is a pattern", cfg: netsetup.TapConfig{Name: "vm%d", Bridge: "br0"}, fault: netsetup.NameInvalid,
-			text: `"vm%d" cannot be the name of an interface`,
+			name: "name that is a pattern", cfg: netsetup.TapConfig{Name: "vm%d", Bridge: "br0"},
+			fault: netsetup.NameInvalid,
+			text:  `"vm%d" cannot be the name of an interface`,
 		},
 		{
 			name: "no right", cfg: netsetup.TapConfig{Name: "vm0", Bridge: "br0"}, fault: netsetup.NoRight,
@@ -189,7 +192,8 @@ func TestTapFaults(t *testing.T) {
 			text: "open tap vm0: /dev/net/tun does not exist (no such file or directory); load the kernel module tun",
 		},
 		{
-			name: "tun device closed to us", cfg: netsetup.TapConfig{Name: "vm0", Bridge: "br0"}, fault: netsetup.NoTunDevice,
+			name: "tun device closed to us", cfg: netsetup.TapConfig{Name: "vm0", Bridge: "br0"},
+			fault: netsetup.NoTunDevice,
 			given: func(t *testing.T) {
 				ownMounts(t)
 				require.NoError(t, unix.Mount("none", "/dev/net", "tmpfs", 0, ""))

@@ -56,7 +56,9 @@ func FuzzPrintable(f *testing.F) {
 		most = max(1, min(most, 1000))
 		line := Line(text)
 		require.True(t, utf8.ValidString(line))
-		require.Equal(t, -1, strings.IndexFunc(line, func(r rune) bool { return r != utf8.RuneError && !unicode.IsPrint(r) }))
+		require.Equal(t, -1, strings.IndexFunc(line, func(r rune) bool {
+			return r != utf8.RuneError && !unicode.IsPrint(r)
+		}))
 		require.Equal(t, utf8.RuneCountInString(text), utf8.RuneCountInString(line))
 		require.Equal(t, line, Line(line))
 		require.LessOrEqual(t, utf8.RuneCountInString(Clip(text, most)), most)

@@ -97,12 +97,18 @@ func TestHowAdoptedProcessesEnd(t *testing.T) {
 		script, shell string
 		exit          process.Exit
 	}{
-		"collected, by itself":   {"read x <&3; exit 7", collected, process.Exit{Code: 7}},
-		"collected, by a signal": {"read x <&3; kill -SEGV $$", collected, process.Exit{Code: -1, Signal: syscall.SIGSEGV}},
-		"neglected, by itself":   {"read x <&3; exit 7", neglected, process.Exit{Code: 7}},
-		"neglected, well":        {"read x <&3", neglected, process.Exit{Code: 1}},
-		"neglected, by a signal": {"read x <&3; kill -9 $$", neglected, process.Exit{Code: -1, Signal: syscall.SIGKILL}},
-		"an orphan":              {"read x <&3; exit 7", orphan, process.Exit{Code: 7}},
+		"collected, by itself": {"read x <&3; exit 7", collected, process.Exit{Code: 7}},
+		"collected, by a signal": {
+			"read x <&3; kill -SEGV $$", collected,
+			process.Exit{Code: -1, Signal: syscall.SIGSEGV},
+		},
+		"neglected, by itself": {"read x <&3; exit 7", neglected, process.Exit{Code: 7}},
+		"neglected, well":      {"read x <&3", neglected, process.Exit{Code: 1}},
+		"neglected, by a signal": {
+			"read x <&3; kill -9 $$", neglected,
+			process.Exit{Code: -1, Signal: syscall.SIGKILL},
+		},
+		"an orphan": {"read x <&3; exit 7", orphan, process.Exit{Code: 7}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

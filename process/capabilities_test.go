@@ -30,17 +30,20 @@ func TestDroppedCapabilities(t *testing.T) {
 		return log.lines("stdout")
 	}
 	less := fmt.Sprintf("%016x", ours&^network)
-	require.Equal(t, []string{less, less}, of(unix.CAP_NET_ADMIN, unix.CAP_NET_RAW), "root's shell, and root's program that it starts")
+	require.Equal(t, []string{less, less}, of(unix.CAP_NET_ADMIN, unix.CAP_NET_RAW),
+		"root's shell, and root's program that it starts")
 	all := fmt.Sprintf("%016x", ours)
 	require.Equal(t, []string{all, all}, of())
 	require.Eventually(t, func() bool { // the lost thread may take a moment to end
-		text, err := exec.CommandContext(t.Context(), "sh", "-c", "sed -n 's/^CapPrm:[[:space:]]*//p' /proc/"+strconv.Itoa(os.Getpid())+"/task/*/status").Output()
+		text, err := exec.CommandContext(t.Context(), "sh", "-c", "sed -n 's/^CapPrm:[[:space:]]*//p' /proc/"+
+			strconv.Itoa(os.Getpid())+"/task/*/status").Output()
 		return err == nil && strings.Trim(strings.ReplaceAll(string(text), all, ""), "\n") == ""
 	}, patience, time.Millisecond, "no other thread has less")
 }
 
 func TestProgramThatIsNotThereWithDroppedCapabilities(t *testing.T) {
 	t.Parallel()
-	_, err := process.Start(process.Spec{Name: "test", Path: "/no/such/program", Drop: []int{unix.CAP_NET_ADMIN}}, newLogbook().logger())
+	_, err := process.Start(process.Spec{Name: "test", Path: "/no/such/program", Drop: []int{unix.CAP_NET_ADMIN}},
+		newLogbook().logger())
 	require.ErrorIs(t, err, unix.ENOENT)
 }

@@ -24,7 +24,8 @@ type Spec struct {
 	Dir   string     // working directory, "" for the caller's
 	Env   []string   // NAME=value; nil for the caller's environment
 	Files []*os.File // become the descriptors 3, 4 …; the caller still closes them
-	Drop  []int      // capabilities that the process must not have (capabilities(7)), nor get by programs that it starts
+	// capabilities that the process must not have (capabilities(7)), nor get by programs that it starts
+	Drop []int
 }
 
 // Process is a process that was started or adopted. Its methods may be called from any

@@ -129,7 +129,8 @@ func TestHowProcessesEnd(t *testing.T) {
 			require.Equal(t, c.text, p.Exit().String())
 		})
 	}
-	require.Equal(t, "killed by signal 11 (SIGSEGV), core dumped", process.Exit{Signal: syscall.SIGSEGV, Core: true}.String())
+	require.Equal(t, "killed by signal 11 (SIGSEGV), core dumped",
+		process.Exit{Signal: syscall.SIGSEGV, Core: true}.String())
 	require.Equal(t, "exit status unknown", process.Exit{Code: -1}.String())
 }
 
@@ -139,13 +140,16 @@ func TestOutputIsLoggedLineByLine(t *testing.T) {
 		script string
 		lines  []string
 	}{
-		"lines":                     {`echo one; printf 'two\r\n\nthree'`, []string{"one", "two", "three"}},
-		"tabs and quotes":           {`printf 'a\t"b"\n'`, []string{"a\t\"b\""}},
-		"control characters":        {`printf '\033[2J\000\007\177a\rb\n'`, []string{`\x1b[2J\x00\x07\x7fa\x0db`}},
-		"no UTF-8":                  {`printf 'gr\374n gr\303\274n\n'`, []string{"gr\ufffdn grün"}},
-		"writing turned around":     {`printf 'a\342\200\256b\n'`, []string{`a\u{00202e}b`}},
-		"a line of the length":      {`printf %04096d 0; echo; echo end`, []string{strings.Repeat("0", 4096), "end"}},
-		"a line too long":           {`printf %05000d 0; echo; echo end`, []string{strings.Repeat("0", 4096), strings.Repeat("0", 904), "end"}},
+		"lines":                 {`echo one; printf 'two\r\n\nthree'`, []string{"one", "two", "three"}},
+		"tabs and quotes":       {`printf 'a\t"b"\n'`, []string{"a\t\"b\""}},
+		"control characters":    {`printf '\033[2J\000\007\177a\rb\n'`, []string{`\x1b[2J\x00\x07\x7fa\x0db`}},
+		"no UTF-8":              {`printf 'gr\374n gr\303\274n\n'`, []string{"gr\ufffdn grün"}},
+		"writing turned around": {`printf 'a\342\200\256b\n'`, []string{`a\u{00202e}b`}},
+		"a line of the length":  {`printf %04096d 0; echo; echo end`, []string{strings.Repeat("0", 4096), "end"}},
+		"a line too long": {
+			`printf %05000d 0; echo; echo end`,
+			[]string{strings.Repeat("0", 4096), strings.Repeat("0", 904), "end"},
+		},
 		"a character across pieces": {`printf '%04095d\342\202\254\n' 0`, []string{strings.Repeat("0", 4095), "€"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +162,8 @@ func TestOutputIsLoggedLineByLine(t *testing.T) {
 	}
 	p, log := start(t, sh("echo out; echo err >&2"))
 	ended(t, p)
-	require.ElementsMatch(t, []record{{"output", "test", "stdout", "out"}, {"output", "test", "stderr", "err"}}, log.records)
+	require.ElementsMatch(t, []record{{"output", "test", "stdout", "out"}, {"output", "test", "stderr", "err"}},
+		log.records)
 }
 
 func TestTheTailOfStderrIsKept(t *testing.T) {
@@ -287,10 +292,19 @@ func TestTerminate(t *testing.T) {
 		grace  time.Duration
 		exit   process.Exit
 	}{
-		"listens":          {`trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done`, patience, process.Exit{Code: 7}},
-		"does not listen":  {`trap '' TERM; echo ready; while :; do sleep 0.01; done`, time.Millisecond, process.Exit{Code: -1, Signal: syscall.SIGKILL}},
-		"is stopped":       {`echo ready; kill -STOP $$`, patience, process.Exit{Code: -1, Signal: syscall.SIGTERM}},
-		"has no time left": {`trap '' TERM; echo ready; while :; do sleep 0.01; done`, 0, process.Exit{Code: -1, Signal: syscall.SIGKILL}},
+		"listens": {
+			`trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done`, patience,
+			process.Exit{Code: 7},
+		},
+		"does not listen": {
+			`trap '' TERM; echo ready; while :; do sleep 0.01; done`, time.Millisecond,
+			process.Exit{Code: -1, Signal: syscall.SIGKILL},
+		},
+		"is stopped": {`echo ready; kill -STOP $$`, patience, process.Exit{Code: -1, Signal: syscall.SIGTERM}},
+		"has no time left": {
+			`trap '' TERM; echo ready; while :; do sleep 0.01; done`, 0,
+			process.Exit{Code: -1, Signal: syscall.SIGKILL},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -340,17 +354,26 @@ func TestWhatCannotBeStarted(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, closed.Close())
 	for text, spec := range map[string]process.Spec{
-		"start vm: stat /no/such/qemu: no such file or directory":          {Path: "/no/such/qemu"},
-		"start vm: stat qemu-not-in-path: no such file or directory":       {Path: "qemu-not-in-path"},
-		"start vm: " + dir + " is a directory: permission denied":          {Path: dir},
-		"start vm: " + plain + " is not executable (mode -rw-------): ":    {Path: plain},
-		"start vm: " + foreign + " is not a program for this machine: ":    {Path: foreign},
-		"start vm: " + script + " is there, but the interpreter or ":       {Path: script},
-		"start vm: working directory: stat /no/such: no such file or ":     {Path: "/bin/sh", Dir: "/no/such"},
-		`start vm: argument "a\x00b" contains a NUL byte: invalid`:         {Path: "/bin/sh", Args: []string{"a\x00b"}},
-		"start vm: fork/exec /bin/true: argument list too long":            {Path: "/bin/true", Args: []string{strings.Repeat("x", 1<<20)}},
-		"start vm: the file for descriptor 4 is missing: invalid ":         {Path: "/bin/sh", Files: []*os.File{os.Stdout, nil}},
-		"start vm: the file for descriptor 3: stat " + plain + ": file al": {Path: "/bin/sh", Files: []*os.File{closed}},
+		"start vm: stat /no/such/qemu: no such file or directory":       {Path: "/no/such/qemu"},
+		"start vm: stat qemu-not-in-path: no such file or directory":    {Path: "qemu-not-in-path"},
+		"start vm: " + dir + " is a directory: permission denied":       {Path: dir},
+		"start vm: " + plain + " is not executable (mode -rw-------): ": {Path: plain},
+		"start vm: " + foreign + " is not a program for this machine: ": {Path: foreign},
+		"start vm: " + script + " is there, but the interpreter or ":    {Path: script},
+		"start vm: working directory: stat /no/such: no such file or ":  {Path: "/bin/sh", Dir: "/no/such"},
+		`start vm: argument "a\x00b" contains a NUL byte: invalid`:      {Path: "/bin/sh", Args: []string{"a\x00b"}},
+		"start vm: fork/exec /bin/true: argument list too long": {
+			Path: "/bin/true",
+			Args: []string{strings.Repeat("x", 1<<20)},
+		},
+		"start vm: the file for descriptor 4 is missing: invalid ": {
+			Path:  "/bin/sh",
+			Files: []*os.File{os.Stdout, nil},
+		},
+		"start vm: the file for descriptor 3: stat " + plain + ": file al": {
+			Path:  "/bin/sh",
+			Files: []*os.File{closed},
+		},
 	} {
 		spec.Name = "vm"
 		_, err := process.Start(spec, slog.New(slog.DiscardHandler))

@@ -13,8 +13,8 @@ import (
 
 // BenchmarkRoundTrip runs query-status on a session and on go-qemu's own client,
 // in turns on the same QEMU. QEMU reads its monitor byte by byte, so that most of
-// a command's time goes by its length: both send the same number of bytes. It reports the median round's microseconds of each
-// and the ratio (below 1: the session is faster).
+// a command's time goes by its length: both send the same number of bytes. It reports the median round's microseconds
+// of each and the ratio (below 1: the session is faster).
 func BenchmarkRoundTrip(b *testing.B) {
 	q, s := startQEMU(b)
 	other, err := goqemu.NewSocketMonitor("unix", q.other, patience)

@@ -61,7 +61,10 @@ func TestTheTraceTellsAllButSecrets(t *testing.T) {
 	var log bytes.Buffer
 	handler := slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})
 	p, s := newReadyPeer(t, qmp.WithTrace(slog.New(handler)))
-	set := s.Start(qmp.Command{Execute: "set_password", Arguments: map[string]string{"protocol": "vnc", "password": canary}})
+	set := s.Start(qmp.Command{Execute: "set_password", Arguments: map[string]string{
+		"protocol": "vnc",
+		"password": canary,
+	}})
 	require.JSONEq(t, `{"protocol": "vnc", "password": "`+canary+`"}`, string(p.hear().Arguments))
 	p.say(`{"event": "VNC_CONNECTED"}`)
 	p.say(`{"error": {"class": "GenericError", "desc": "no VNC"}, "id": 2}`)

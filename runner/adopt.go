@@ -135,7 +135,9 @@ func (m *run) findRemains() (*remains, error) {
 		return nil, nil
 	}
 	if found.record.Version != recordVersion {
-		return nil, fmt.Errorf("the VM runs, started by another version of this program: %s has version %d, want %d; stop the VM with that one", path, found.record.Version, recordVersion)
+		return nil,
+			fmt.Errorf(
+				"the VM runs, started by another version of this program: %s has version %d, want %d; stop the VM with that one", path, found.record.Version, recordVersion)
 	}
 	found.qemu, err = process.Adopt(found.record.QEMU, "qemu", m.log)
 	if errors.Is(err, os.ErrProcessDone) {
@@ -257,7 +259,8 @@ func (m *run) adopt(ctx context.Context, found *remains, opts Options) (err erro
 // adoptHelpers finds the helpers that still run; the driver reports the others.
 func (m *run) adoptHelpers(ctx context.Context, ids []process.ID) error {
 	if len(ids) != len(m.vm.Plan.Helpers) {
-		return fmt.Errorf("%d processes beside QEMU were started, but the plan has %d", len(ids), len(m.vm.Plan.Helpers))
+		return fmt.Errorf("%d processes beside QEMU were started, but the plan has %d", len(ids),
+			len(m.vm.Plan.Helpers))
 	}
 	for i, id := range ids {
 		name := m.vm.Plan.Helpers[i].Name

@@ -28,7 +28,8 @@ const inSync = `id=$(echo "$line" | sed 's/.*arguments[^0-9]*\([0-9]*\).*/\1/');
 func (c *console) startHostileAgent(sync, osinfo, network string) {
 	c.t.Helper()
 	c.do("[ ! -e /tmp/agent.pid ] || { kill $(cat /tmp/agent.pid); killall head tr 2>/dev/null; true; }")
-	c.typeLine("sh " + strings.NewReplacer("SYNC", sync, "OSINFO", osinfo, "NETWORK", network, "PORT", portOf("guest_agent")).Replace(hostileAgent))
+	c.typeLine("sh " + strings.NewReplacer("SYNC", sync, "OSINFO", osinfo, "NETWORK", network, "PORT",
+		portOf("guest_agent")).Replace(hostileAgent))
 	c.await(`^AGENT listens`)
 }
 
@@ -100,7 +101,8 @@ func TestFault15LoginAgentThatNeverStops(t *testing.T) {
 	floods := 0
 	for _, flood := range []string{"201 root", "201 root\n220 hi\n", "502 \\033[2J\n220 hi\n150\n", "x"} {
 		// The port is open when the command has been done.
-		c.do("exec 3>" + portOf("vmop_agent") + "; yes \"$(printf '" + strings.ReplaceAll(flood, "\n", `\n`) + "')\" >&3 2>/dev/null & echo $! >/tmp/flood.pid; exec 3>&-")
+		c.do("exec 3>" + portOf("vmop_agent") + "; yes \"$(printf '" + strings.ReplaceAll(flood, "\n", `\n`) +
+			"')\" >&3 2>/dev/null & echo $! >/tmp/flood.pid; exec 3>&-")
 		for range 100 {
 			reply, err := v.client().QMP(t.Context(), qmp.Command{Execute: "query-status"})
 			require.NoError(t, err)

@@ -46,7 +46,8 @@ func TestTheGuestAgentTellsWhatRuns(t *testing.T) {
 	v := newVM(t, "standard")
 	image := guest.Tiny(t).With(t, "/usr/sbin/qemu-ga")
 	const mac = "52:54:00:c0:ff:ee"
-	v.configure("standard", nil, append(boots(image, ""), "network: [{type: user, mac: '"+mac+"'}]", "powerdownTimeout: 120")...)
+	v.configure("standard", nil, append(boots(image, ""), "network: [{type: user, mac: '"+mac+"'}]",
+		"powerdownTimeout: 120")...)
 	c := attach(v)
 	v.runs()
 	start := func() {
@@ -60,7 +61,8 @@ func TestTheGuestAgentTellsWhatRuns(t *testing.T) {
 	start()
 	has := func(address string) func(status.Status) bool {
 		return func(s status.Status) bool {
-			return s.Guest != nil && len(s.Guest.Interfaces) == 1 && slices.Contains(s.Guest.Interfaces[0].Addresses, address)
+			return s.Guest != nil && len(s.Guest.Interfaces) == 1 && slices.Contains(s.Guest.Interfaces[0].Addresses,
+				address)
 		}
 	}
 	s = v.becomes("an address", has("10.0.2.15/24"))
@@ -114,7 +116,8 @@ func (c *console) installLoginAgent() {
 	act := "#!/bin/sh\necho LOGIN ${0##*/} $* >/dev/console\nwhile [ ! -e /tmp/go ]; do usleep 50000; done\n" +
 		"[ \"$1\" != mallory ] || { echo no such user; exit 1; }\n"
 	for name, text := range map[string]string{"agent": script, "log-in": act, "log-out": act} {
-		c.do("echo " + base64.StdEncoding.EncodeToString([]byte(text)) + " | base64 -d >/bin/" + name + " && chmod +x /bin/" + name)
+		c.do("echo " + base64.StdEncoding.EncodeToString([]byte(text)) + " | base64 -d >/bin/" + name +
+			" && chmod +x /bin/" + name)
 	}
 }
 
@@ -210,8 +213,10 @@ func TestFileSystemsAreFrozen(t *testing.T) {
 	v := newVM(t, "wrapped")
 	require.NoError(t, os.WriteFile(v.path("disk"), make([]byte, 8<<20), 0o600))
 	socket := v.path("agent.sock")
-	v.configure("wrapped", nil, append(boots(guest.Tiny(t).With(t, "/usr/sbin/qemu-ga"), ""), "network: []", "drives: [{file: disk}]",
-		v.with("-chardev", "socket,id=test,server=on,wait=off,path="+socket, "-device", "virtserialport,chardev=test,name=org.test.agent"))...)
+	v.configure("wrapped", nil, append(boots(guest.Tiny(t).With(t, "/usr/sbin/qemu-ga"), ""), "network: []",
+		"drives: [{file: disk}]",
+		v.with("-chardev", "socket,id=test,server=on,wait=off,path="+socket, "-device",
+			"virtserialport,chardev=test,name=org.test.agent"))...)
 	c := attach(v)
 	v.runs()
 	c.await(`READY`)

@@ -70,7 +70,10 @@ func (b backend) Dropped() uint64 { return b.m.driver.Dropped() }
 
 // serve opens the control interface of a machine whose QEMU answers.
 func (m *run) serve(ctx context.Context) error {
-	server, err := control.Start(ctx, control.Options{Dir: m.vm.RuntimeDir, Backend: backend{m}, Tracker: m.tracker, Log: m.log})
+	server, err := control.Start(ctx, control.Options{
+		Dir: m.vm.RuntimeDir, Backend: backend{m}, Tracker: m.tracker,
+		Log: m.log,
+	})
 	if err != nil {
 		return err
 	}
@@ -98,7 +101,8 @@ func (m *run) takeConsole() error {
 // announce makes the VM be found by its name wherever its runtime directory is.
 // That is a convenience: what stands in its way must not stop the VM.
 func (m *run) announce() {
-	back, err := config.Announce(config.HostEnv(), config.Machine{Name: m.vm.Config.VM.Name, RuntimeDir: m.vm.RuntimeDir})
+	back, err := config.Announce(config.HostEnv(),
+		config.Machine{Name: m.vm.Config.VM.Name, RuntimeDir: m.vm.RuntimeDir})
 	if err != nil {
 		m.log.Debug("vmrunner ps will not find the VM", "err", err)
 		return
@@ -124,7 +128,8 @@ func newTracker(vm *VM) *status.Tracker {
 // description is what doesn't change from the start on.
 func (m *run) description(version string) status.Described {
 	return status.Described{
-		Name: m.vm.Spec.Name, UUID: m.vm.Spec.UUID, VMType: m.vm.Plan.Type, Runner: m.thisRunner(version), Emulated: m.vm.Emulated(),
+		Name: m.vm.Spec.Name, UUID: m.vm.Spec.UUID, VMType: m.vm.Plan.Type, Runner: m.thisRunner(version),
+		Emulated: m.vm.Emulated(),
 	}
 }
 

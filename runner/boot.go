@@ -24,7 +24,8 @@ import (
 // that the machine was found running.
 func (m *run) drive(ctx context.Context, first *qmp.Session) {
 	cfg := drive.Config{
-		Machine: m.machineConfig(), Monitor: filepath.Join(m.vm.RuntimeDir, monitorSocket), Session: first, QEMU: m.qemu,
+		Machine: m.machineConfig(), Monitor: filepath.Join(m.vm.RuntimeDir, monitorSocket), Session: first,
+		QEMU:    m.qemu,
 		Tracker: m.tracker, Log: m.log, Save: m.saveProgress, SinceBoot: sinceBoot, Alive: m.service.alive,
 	}
 	if first != nil {
@@ -78,7 +79,8 @@ func viewerName(name string) string {
 func (m *run) boot(ctx context.Context, opts Options) error {
 	m.drive(ctx, m.session)
 	limit := cmp.Or(opts.BootTime, bootTime)
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("QEMU did not answer within %s%s", limit, m.suspects()))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("QEMU did not answer within %s%s", limit,
+		m.suspects()))
 	defer cancel()
 	if err := m.rememberType(); err != nil {
 		return err

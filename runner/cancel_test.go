@@ -18,7 +18,8 @@ func quick(t *testing.T) *vm {
 	t.Helper()
 	v := newVM(t, "standard")
 	v.configure("standard", []string{"cloudInit: {}"},
-		"accelerator: tcg", "firmware: uefi-4m", "useTpm: true", "maximumCpus: 4", "currentCpus: 2", "network: [{type: user}]",
+		"accelerator: tcg", "firmware: uefi-4m", "useTpm: true", "maximumCpus: 4", "currentCpus: 2",
+		"network: [{type: user}]",
 		"display: {vnc: {}}", "powerdownTimeout: 0")
 	return v
 }

@@ -13,7 +13,8 @@ func bootSector(t *testing.T, options string, code ...byte) *vm {
 	t.Helper()
 	v := newVM(t, "standard")
 	v.sector("disk.img", code...)
-	v.configure("standard", nil, "accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 64 MiB", "powerdownTimeout: 0",
+	v.configure("standard", nil, "accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 64 MiB",
+		"powerdownTimeout: 0",
 		"drives: [{file: disk.img, bootindex: 1}]", "options: {"+options+"}")
 	v.runs()
 	return v

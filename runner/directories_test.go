@@ -82,12 +82,18 @@ func TestRuntimeDirectory(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "run")
 			at := func(name string) string { return filepath.Join(dir, name) }
-			m := &run{log: slog.New(slog.DiscardHandler), undo: &cleanup{}, vm: &VM{DataDir: t.TempDir(), RuntimeDir: dir, Plan: &plan.Plan{
-				Listeners: []plan.Listener{{Name: "swtpm", Path: at("swtpm-sock")}},
-				Sockets:   []plan.Socket{{Role: "console", Path: at("console.sock")}},
-			}}}
+			m := &run{
+				log: slog.New(slog.DiscardHandler), undo: &cleanup{},
+				vm: &VM{DataDir: t.TempDir(), RuntimeDir: dir, Plan: &plan.Plan{
+					Listeners: []plan.Listener{{Name: "swtpm", Path: at("swtpm-sock")}},
+					Sockets:   []plan.Socket{{Role: "console", Path: at("console.sock")}},
+				}},
+			}
 			require.NoError(t, os.Mkdir(dir, 0o755))
-			ours := files{monitorSocket: "", cloudInitImage: "", recordFile: "", progressFile: "", typeFile: "", "swtpm-sock": "", "console.sock": ""}
+			ours := files{
+				monitorSocket: "", cloudInitImage: "", recordFile: "", progressFile: "", typeFile: "",
+				"swtpm-sock": "", "console.sock": "",
+			}
 			fill(t, dir, ours)
 			fill(t, dir, tt.other)
 			require.NoError(t, m.takeRuntimeDir())

@@ -45,7 +45,10 @@ type hostDisk struct {
 // newDiskSizes returns the disks of a VM that can grow from outside. The size
 // of a qcow2 disk is in its image, which only QEMU may change.
 func newDiskSizes(vm *VM, log *slog.Logger) *diskSizes {
-	d := &diskSizes{log: log, disks: map[int]*hostDisk{}, settled: map[int]int64{}, wanted: vm.Spec.Drives, looks: make(chan []vmspec.Drive, 1)}
+	d := &diskSizes{
+		log: log, disks: map[int]*hostDisk{}, settled: map[int]int64{}, wanted: vm.Spec.Drives,
+		looks: make(chan []vmspec.Drive, 1),
+	}
 	for _, r := range vm.Plan.Rules {
 		r, ok := r.(plan.Disk)
 		if !ok || r.Drive < 0 || r.Drive >= len(vm.Spec.Drives) {

@@ -48,7 +48,8 @@ func (v *vm) diskSize(device string) int64 {
 func TestAGuestSeesItsDiskGrow(t *testing.T) {
 	t.Parallel()
 	leave := takePlace(t)
-	v := newVM(t, "scsidisk", append(kernel(t, ""), "network: []", "drives: [{file: disk.img}, {file: scsi.img}, {type: ide-cd, bus: scsi}]")...)
+	v := newVM(t, "scsidisk", append(kernel(t, ""), "network: []",
+		"drives: [{file: disk.img}, {file: scsi.img}, {type: ide-cd, bus: scsi}]")...)
 	disk, other := v.image("disk.img", 1<<20), v.image("scsi.img", 1<<20)
 	c := attach(v)
 	v.runs()
@@ -139,6 +140,7 @@ func TestADiskThatCannotBeMade(t *testing.T) {
 	v := changeable(t, "drives: [{file: nowhere/disk.img, size: 8 MiB}]")
 	v.start()
 	_, err := v.wait()
-	require.ErrorContains(t, err, "vm.drives[0].size: make the image: open "+v.path("nowhere/disk.img")+": no such file or directory")
+	require.ErrorContains(t, err, "vm.drives[0].size: make the image: open "+v.path("nowhere/disk.img")+
+		": no such file or directory")
 	v.nothingLeft()
 }

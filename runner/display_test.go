@@ -61,8 +61,10 @@ func TestDisplayPassword(t *testing.T) {
 	v.write("display-password", canary+"\n")
 	v.write("password-expiry", " never\n")
 	port, spice := freePort(t), freePort(t)
-	v.configure("wrapped", []string{"cloudInit: {}"}, "accelerator: tcg", "firmware: bios", "network: []", v.observed(), "powerdownTimeout: 0",
-		"display: {outputs: 2, vnc: {port: "+port+"}, spice: {port: "+spice+", address: 127.0.0.1, usbRedirects: 3, streamingVideo: filter}}")
+	v.configure("wrapped", []string{"cloudInit: {}"}, "accelerator: tcg", "firmware: bios", "network: []", v.observed(),
+		"powerdownTimeout: 0",
+		"display: {outputs: 2, vnc: {port: "+port+"}, spice: {port: "+spice+
+			", address: 127.0.0.1, usbRedirects: 3, streamingVideo: filter}}")
 	v.runs()
 
 	require.Equal(t, []byte{2}, securityTypes(t, "unix", v.path("run", "vnc.sock")))
@@ -105,7 +107,10 @@ func (v *vm) hides(secret string) {
 	require.NoError(v.t, err)
 	text, err := prepared.Plan.JSON()
 	require.NoError(v.t, err)
-	for _, form := range []string{string(text), prepared.Plan.Why(), prepared.Plan.Shell(), fmt.Sprintf("%+v %#v", prepared, *prepared)} {
+	for _, form := range []string{
+		string(text), prepared.Plan.Why(), prepared.Plan.Shell(),
+		fmt.Sprintf("%+v %#v", prepared, *prepared),
+	} {
 		require.NotContains(v.t, form, secret, "in the plan")
 	}
 	require.NoError(v.t, filepath.WalkDir(v.dir, func(path string, entry fs.DirEntry, err error) error {

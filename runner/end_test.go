@@ -111,7 +111,8 @@ func TestGuestAgentIsAskedFirst(t *testing.T) {
 // When QEMU loses its TPM, the guest lives on; the log says why it may complain.
 func TestTPMEndsWhileTheVMRuns(t *testing.T) {
 	t.Parallel()
-	v := newVM(t, "standard", "accelerator: tcg", "firmware: bios", "useTpm: true", "network: []", "powerdownTimeout: 0")
+	v := newVM(t, "standard", "accelerator: tcg", "firmware: bios", "useTpm: true", "network: []",
+		"powerdownTimeout: 0")
 	v.runs()
 	v.signal("swtpm", syscall.SIGKILL)
 	r := v.log.await(t, v.ended, "a helper ended while the VM runs", "process", "swtpm")

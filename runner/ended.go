@@ -33,7 +33,10 @@ func (m *run) noteEnd(opts Options, o *Outcome) {
 	if !o.awaitsWord(opts) || opts.Reporter.PodUID() == "" {
 		return
 	}
-	end := lastEnd{Pod: opts.Reporter.PodUID(), Began: m.began, UUID: m.vm.Spec.UUID, VMType: m.vm.Plan.Type, Cause: o.Cause, Reason: o.Reason}
+	end := lastEnd{
+		Pod: opts.Reporter.PodUID(), Began: m.began, UUID: m.vm.Spec.UUID, VMType: m.vm.Plan.Type,
+		Cause: o.Cause, Reason: o.Reason,
+	}
 	path := filepath.Join(m.vm.DataDir, endedFile)
 	if err := writeJSON(path, end, durable.Synced); err != nil {
 		m.log.Warn("that the guest has shut itself down is not noted", "err", err)
@@ -58,8 +61,12 @@ func (m *run) endedBefore(opts Options) (o Outcome, ended bool) {
 		return o, false
 	}
 	o.Cause, o.Reason, o.noted = end.Cause, end.Reason, path
-	m.publish(status.Described{Name: m.vm.Config.VM.Name, UUID: end.UUID, VMType: end.VMType, Runner: m.thisRunner(opts.Version)},
-		status.Began(end.Began), status.Read{Generation: m.progress.Generation, Resource: m.vm.Config.Resource}, o.ending())
+	m.publish(status.Described{
+		Name: m.vm.Config.VM.Name, UUID: end.UUID, VMType: end.VMType,
+		Runner: m.thisRunner(opts.Version),
+	},
+		status.Began(end.Began), status.Read{Generation: m.progress.Generation, Resource: m.vm.Config.Resource},
+		o.ending())
 	m.log.Info("the guest has shut itself down in this pod; it is not started again", "outcome", o.String())
 	return o, true
 }
@@ -99,7 +106,10 @@ func (m *run) endedUnseen(ctx context.Context, opts Options) (o Outcome, ended b
 	if err := m.serve(context.WithoutCancel(ctx)); err != nil { // and leaves nothing of the killed runner's
 		m.log.Warn("nobody can ask how the VM has ended", "err", err)
 	}
-	m.publish(m.description(opts.Version), status.Began(r.Began), status.Read{Generation: m.progress.Generation, Resource: vm.Config.Resource}, o.ending())
+	m.publish(m.description(opts.Version), status.Began(r.Began), status.Read{
+		Generation: m.progress.Generation,
+		Resource:   vm.Config.Resource,
+	}, o.ending())
 	m.noteEnd(opts, &o)
 	m.log.Info("QEMU has ended in good order while no runner was there; the VM is not started again", "outcome", o.String())
 	return o, true

@@ -37,34 +37,81 @@ func TestStartErrors(t *testing.T) {
 		section []string
 		want    []string // parts of the error
 	}{
-		{"a device that QEMU does not know", "bare", []string{"options: {arguments: [[-device, flux-capacitor]]}"}, []string{
-			"qemu ended while the VM was being started: exit status 1",
-			"-device flux-capacitor: 'flux-capacitor' is not a valid device model name",
-			"the option -device flux-capacitor\n  was made at bare.star:", " extra < bare.star:",
-		}},
-		{"a machine that QEMU does not know", "bare", []string{"machineType: pc-q35-0.1"}, []string{"unsupported machine type"}},
-		{"no program for QEMU", "bare", []string{"options: {qemu: PATH/absent}"}, []string{"start qemu: stat PATH/absent: no such file or directory"}},
-		{"no executable for QEMU", "bare", []string{"options: {qemu: PATH/config.yaml}"}, []string{"start qemu: PATH/config.yaml is not executable (mode -rw-------)"}},
-		{"a QEMU that ends in silence", "bare", []string{"options: {qemu: /bin/false}"}, []string{"qemu ended while the VM was being started: exit status 1"}},
-		{"no program for a helper", "bare", []string{"options: {helper: {program: PATH/absent}}"}, []string{"start helper: stat PATH/absent: no such file or directory"}},
-		{"a helper that ends before it is ready", "bare", []string{"options: {helper: {program: /bin/ls, arguments: [PATH/absent], ready: PATH/never}}"}, []string{
-			"helper ended before it was ready: exit status 2\n", "PATH/absent': No such file or directory",
-		}},
+		{
+			"a device that QEMU does not know", "bare",
+			[]string{"options: {arguments: [[-device, flux-capacitor]]}"},
+			[]string{
+				"qemu ended while the VM was being started: exit status 1",
+				"-device flux-capacitor: 'flux-capacitor' is not a valid device model name",
+				"the option -device flux-capacitor\n  was made at bare.star:", " extra < bare.star:",
+			},
+		},
+		{
+			"a machine that QEMU does not know", "bare",
+			[]string{"machineType: pc-q35-0.1"},
+			[]string{"unsupported machine type"},
+		},
+		{
+			"no program for QEMU", "bare",
+			[]string{"options: {qemu: PATH/absent}"},
+			[]string{"start qemu: stat PATH/absent: no such file or directory"},
+		},
+		{
+			"no executable for QEMU", "bare",
+			[]string{"options: {qemu: PATH/config.yaml}"},
+			[]string{"start qemu: PATH/config.yaml is not executable (mode -rw-------)"},
+		},
+		{
+			"a QEMU that ends in silence", "bare",
+			[]string{"options: {qemu: /bin/false}"},
+			[]string{"qemu ended while the VM was being started: exit status 1"},
+		},
+		{
+			"no program for a helper", "bare",
+			[]string{"options: {helper: {program: PATH/absent}}"},
+			[]string{"start helper: stat PATH/absent: no such file or directory"},
+		},
+		{
+			"a helper that ends before it is ready", "bare",
+			[]string{"options: {helper: {program: /bin/ls, arguments: [PATH/absent], ready: PATH/never}}"},
+			[]string{
+				"helper ended before it was ready: exit status 2\n", "PATH/absent': No such file or directory",
+			},
+		},
 		{"a TPM that ends at once", "bare", []string{"options: {helper: {program: /bin/false, tpm: true}}"}, []string{
 			"qemu ended while the VM was being started: exit status 1", "helper ended, too: exit status 1",
 		}},
-		{"a TPM that complains", "bare", []string{"options: {helper: {program: /bin/ls, arguments: [PATH/absent], tpm: true}}"}, []string{
-			"qemu ended while the VM was being started: exit status 1", "helper ended, too: exit status 2\n", "/bin/ls: unrecognized option '--ctrl'",
-		}},
-		{"a template that is missing", "bare", []string{"options: {copy: {source: PATH/absent, to: vars}}"}, []string{"make PATH/data/vars: ", "open PATH/absent: no such file or directory"}},
-		{"a disk that is missing", "standard", standard("drives: [{file: PATH/absent.img}]"), []string{"PATH/absent.img"}},
+		{
+			"a TPM that complains", "bare",
+			[]string{"options: {helper: {program: /bin/ls, arguments: [PATH/absent], tpm: true}}"},
+			[]string{
+				"qemu ended while the VM was being started: exit status 1", "helper ended, too: exit status 2\n",
+				"/bin/ls: unrecognized option '--ctrl'",
+			},
+		},
+		{
+			"a template that is missing", "bare",
+			[]string{"options: {copy: {source: PATH/absent, to: vars}}"},
+			[]string{"make PATH/data/vars: ", "open PATH/absent: no such file or directory"},
+		},
+		{
+			"a disk that is missing", "standard", standard("drives: [{file: PATH/absent.img}]"),
+			[]string{"PATH/absent.img"},
+		},
 		{"a port of VNC that is taken", "standard", standard("display: {vnc: {port: PORT}}"), []string{
-			"qemu ended while the VM was being started: exit status 1", "Address already in use", "-vnc vnc=127.0.0.1:", "lib/display.star:",
+			"qemu ended while the VM was being started: exit status 1", "Address already in use", "-vnc vnc=127.0.0.1:",
+			"lib/display.star:",
 		}},
-		{"a port of SPICE that is taken", "standard", standard("display: {spice: {port: PORT, address: 127.0.0.1}}"), []string{
-			"qemu ended while the VM was being started: exit status 1", "initialize spice server",
-		}},
-		{"a bridge that is missing", "standard", []string{"accelerator: tcg", "firmware: bios", "network: [{bridge: br-absent}]"}, []string{"br-absent"}},
+		{
+			"a port of SPICE that is taken", "standard", standard("display: {spice: {port: PORT, address: 127.0.0.1}}"),
+			[]string{
+				"qemu ended while the VM was being started: exit status 1", "initialize spice server",
+			},
+		},
+		{"a bridge that is missing", "standard", []string{
+			"accelerator: tcg", "firmware: bios",
+			"network: [{bridge: br-absent}]",
+		}, []string{"br-absent"}},
 		{"a kernel that is missing", "standard", standard("kernel: {image: PATH/absent}"), []string{"PATH/absent"}},
 	}
 	for _, tt := range tests {

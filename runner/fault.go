@@ -53,7 +53,9 @@ func (m *run) blame(err error) error {
 	}
 	e := &StartError{Process: m.vm.Plan.QEMU.Name, Exit: m.qemu.Exit(), Output: strings.TrimSpace(m.qemu.Tail())}
 	if o := m.vm.Plan.QEMU.Blame(e.Output); o != nil {
-		e.Option, e.Origin = strings.Join(o.Words(func(name string) string { return "<" + name + ">" }), " "), o.Origin.String()
+		e.Option, e.Origin = strings.Join(o.Words(func(name string) string {
+			return "<" + name + ">"
+		}), " "), o.Origin.String()
 	}
 	e.Output = strings.TrimSpace(e.Output + m.endedHelpers())
 	return e

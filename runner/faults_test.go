@@ -65,16 +65,21 @@ func TestFault08TPMDies(t *testing.T) {
 	require.Equal(t, vmstatus.ReasonTPMPresent, s.Condition(vmstatus.ConditionTPMLost).Reason)
 
 	v.signal("swtpm", syscall.SIGKILL)
-	s = v.becomes("the TPM is lost", func(s status.Status) bool { return s.Condition(vmstatus.ConditionTPMLost).Status == vmstatus.True })
+	s = v.becomes("the TPM is lost", func(s status.Status) bool {
+		return s.Condition(vmstatus.ConditionTPMLost).Status == vmstatus.True
+	})
 	require.True(t, has(s, "TPMLost", "swtpm has ended: "), s.Problems)
 	require.Equal(t, vmstatus.True, s.Condition(vmstatus.ConditionReady).Status)
 	err := v.client().Act(t.Context(), control.Reset)
 	require.ErrorContains(t, err, "the VM cannot be reset because its TPM is lost")
-	v.configure("standard", []string{"resetCounter: 1"}, append(kernel(t, ""), "useTpm: true", "network: []", "powerdownTimeout: 120")...)
+	v.configure("standard", []string{"resetCounter: 1"}, append(kernel(t, ""), "useTpm: true", "network: []",
+		"powerdownTimeout: 120")...)
 	v.log.await(t, v.ended, "configuration read")
-	v.configure("standard", []string{"resetCounter: 2"}, append(kernel(t, ""), "useTpm: true", "network: []", "powerdownTimeout: 120")...)
+	v.configure("standard", []string{"resetCounter: 2"}, append(kernel(t, ""), "useTpm: true", "network: []",
+		"powerdownTimeout: 120")...)
 	v.becomes("the reset is refused", func(s status.Status) bool {
-		return len(s.Problems) > 0 && s.Problems[0].Path == "resetCounter" && strings.Contains(s.Problems[0].Message, "TPM is lost")
+		return len(s.Problems) > 0 && s.Problems[0].Path == "resetCounter" && strings.Contains(s.Problems[0].Message,
+			"TPM is lost")
 	})
 	c.typeLine("ping")
 	c.await(`^pong`)
@@ -105,7 +110,8 @@ func TestFault08GuestRebootsWithoutTPM(t *testing.T) {
 		0xf4,       //       hlt
 		0xeb, 0xfd, //       jmp back to it
 	)
-	v.configure("standard", nil, "accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 64 MiB", "useTpm: true", "powerdownTimeout: 1",
+	v.configure("standard", nil, "accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 64 MiB",
+		"useTpm: true", "powerdownTimeout: 1",
 		"drives: [{file: disk.img, bootindex: 1}]")
 	c := attach(v)
 	v.runs()
@@ -127,7 +133,9 @@ func TestAHelperIsMissed(t *testing.T) {
 	v := newVM(t, "bare", "options: {helper: {program: /bin/sleep, arguments: ['1000']}}", "powerdownTimeout: 0")
 	v.runs()
 	v.signal("sleep", syscall.SIGTERM)
-	s := v.becomes("the helper is missed", func(s status.Status) bool { return has(s, vmstatus.ReasonHelperLost, "helper has ended: ") })
+	s := v.becomes("the helper is missed", func(s status.Status) bool {
+		return has(s, vmstatus.ReasonHelperLost, "helper has ended: ")
+	})
 	require.Equal(t, vmstatus.ReasonNoTPM, s.Condition(vmstatus.ConditionTPMLost).Reason)
 	require.Equal(t, vmstatus.True, s.Condition(vmstatus.ConditionReady).Status)
 	v.ends()
@@ -142,8 +150,11 @@ func TestFault20Panic(t *testing.T) {
 	v.runs()
 	c.await(`READY`)
 	c.typeLine("panic")
-	s := v.becomes("the panic", func(s status.Status) bool { return s.QEMU.RunState == "guest-panicked" && len(s.Problems) > 0 })
-	require.True(t, has(s, vmstatus.ReasonGuestPanicked, "the guest has panicked; it is paused until it is resumed or reset"), s.Problems)
+	s := v.becomes("the panic", func(s status.Status) bool {
+		return s.QEMU.RunState == "guest-panicked" && len(s.Problems) > 0
+	})
+	require.True(t, has(s, vmstatus.ReasonGuestPanicked,
+		"the guest has panicked; it is paused until it is resumed or reset"), s.Problems)
 	require.Equal(t, vmstatus.ReasonGuestPanicked, s.Condition(vmstatus.ConditionReady).Reason)
 	require.Equal(t, vmstatus.False, s.Condition(vmstatus.ConditionReady).Status)
 	v.logged("the guest has panicked; it is paused until it is resumed or reset")
@@ -156,7 +167,8 @@ func TestFault20Panic(t *testing.T) {
 	s = v.becomes("no panic", func(s status.Status) bool { return len(s.Problems) == 0 })
 	require.Equal(t, vmstatus.True, s.Condition(vmstatus.ConditionReady).Status)
 
-	_, err := v.client().QMP(t.Context(), qmp.Command{Execute: "set-action", Arguments: map[string]string{"panic": "shutdown"}})
+	_, err := v.client().QMP(t.Context(),
+		qmp.Command{Execute: "set-action", Arguments: map[string]string{"panic": "shutdown"}})
 	require.NoError(t, err)
 	c.typeLine("panic")
 	outcome, err := v.wait()
@@ -181,11 +193,15 @@ func TestWatchdogAndCrashKernel(t *testing.T) {
 		0xf4,       //       hlt
 		0xeb, 0xfd, //       jmp back to it
 	)
-	v.configure("wrapped", nil, "accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 64 MiB", "powerdownTimeout: 0",
+	v.configure("wrapped", nil, "accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 64 MiB",
+		"powerdownTimeout: 0",
 		"drives: [{file: disk.img, bootindex: 1}]", v.with("-device ib700 -action watchdog=pause"))
 	v.runs()
-	s := v.becomes("the watchdog", func(s status.Status) bool { return s.QEMU.RunState == "watchdog" && len(s.Problems) == 2 })
-	require.True(t, has(s, vmstatus.ReasonWatchdogExpired, "the guest's watchdog has expired; it is paused"), s.Problems)
+	s := v.becomes("the watchdog", func(s status.Status) bool {
+		return s.QEMU.RunState == "watchdog" && len(s.Problems) == 2
+	})
+	require.True(t, has(s, vmstatus.ReasonWatchdogExpired, "the guest's watchdog has expired; it is paused"),
+		s.Problems)
 	require.True(t, has(s, vmstatus.ReasonGuestPanicked, "is saving its memory"), s.Problems)
 	require.Equal(t, vmstatus.ReasonMachineHeld, s.Condition(vmstatus.ConditionReady).Reason)
 	v.logged("the guest's watchdog has expired; it is paused until it is resumed or reset")
@@ -200,7 +216,8 @@ func alone(t *testing.T) bool {
 	if os.Getenv(variable) == t.Name() {
 		return true
 	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout="+(3*patience).String())
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v",
+		"-test.timeout="+(3*patience).String())
 	cmd.Env = append(os.Environ(), variable+"="+t.Name())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) }
@@ -227,7 +244,8 @@ func TestFault26DiskFull(t *testing.T) {
 	require.NoError(t, os.WriteFile(disk, nil, 0o600))
 	require.NoError(t, os.Truncate(disk, 64<<20))
 	require.NoError(t, os.WriteFile(ballast, make([]byte, 24<<20), 0o600))
-	v.configure("standard", nil, append(kernel(t, ""), "network: []", "powerdownTimeout: 120", "drives: [{file: full/disk.img}]")...)
+	v.configure("standard", nil, append(kernel(t, ""), "network: []", "powerdownTimeout: 120",
+		"drives: [{file: full/disk.img}]")...)
 	c := attach(v)
 	v.runs()
 	c.await(`READY`)
@@ -246,15 +264,20 @@ func TestFault26DiskFull(t *testing.T) {
 
 	// Who pauses the VM now does not want it to go on, space or no space.
 	require.NoError(t, v.client().Act(t.Context(), control.Pause))
-	v.becomes("it is paused, too", func(s status.Status) bool { return has(s, vmstatus.ReasonIOError, "A user has paused it, too") })
+	v.becomes("it is paused, too", func(s status.Status) bool {
+		return has(s, vmstatus.ReasonIOError, "A user has paused it, too")
+	})
 	require.NoError(t, os.Remove(ballast))
 	looks := len(v.log.find("QMP command", "command", "query-block"))
-	require.Eventually(t, func() bool { return len(v.log.find("QMP command", "command", "query-block")) >= looks+2 }, patience, 20*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return len(v.log.find("QMP command", "command", "query-block")) >= looks+2
+	}, patience, 20*time.Millisecond)
 	v.notLogged("resuming the VM after a failure of a disk")
 	require.NoError(t, os.WriteFile(ballast, make([]byte, 24<<20), 0o600), "full again")
 	require.NoError(t, v.client().Act(t.Context(), control.Resume)) // which is too early
 	v.becomes("full again", func(s status.Status) bool {
-		return has(s, vmstatus.ReasonIOError, name+"no space left") && !has(s, vmstatus.ReasonIOError, "A user has paused")
+		return has(s, vmstatus.ReasonIOError, name+"no space left") &&
+			!has(s, vmstatus.ReasonIOError, "A user has paused")
 	})
 
 	require.NoError(t, os.Remove(ballast))
@@ -290,14 +313,16 @@ func TestFault27DiskErrors(t *testing.T) {
 	for i := range 2 {
 		broken += fmt.Sprintf(",inject-error.%d.event=none,inject-error.%d.iotype=write,inject-error.%d.errno=5,inject-error.%d.once=on", i, i, i, i)
 	}
-	v.configure("wrapped", nil, append(kernel(t, ""), "network: []", "powerdownTimeout: 120", "drives: [{file: disk.img}]", v.exchanging("node-name=disk0-file", broken))...)
+	v.configure("wrapped", nil, append(kernel(t, ""), "network: []", "powerdownTimeout: 120",
+		"drives: [{file: disk.img}]", v.exchanging("node-name=disk0-file", broken))...)
 	c := attach(v)
 	v.runs()
 	c.await(`READY`)
 	c.typeLine("sh echo important | dd of=/dev/vda conv=notrunc,fsync && echo written")
 	name := "vm.drives[0], " + disk + ": write failed: Input/output error; the VM is paused; next attempt at "
 	v.becomes("the disk has failed", func(s status.Status) bool {
-		return has(s, vmstatus.ReasonIOError, name) && s.QEMU.RunState == "io-error" && strings.HasPrefix(s.Condition(vmstatus.ConditionReady).Message, name)
+		return has(s, vmstatus.ReasonIOError, name) && s.QEMU.RunState == "io-error" &&
+			strings.HasPrefix(s.Condition(vmstatus.ConditionReady).Message, name)
 	})
 	c.await(`^written`)
 	v.isWell()
@@ -339,7 +364,8 @@ func TestAnErrorThatTheGuestIsToldOf(t *testing.T) {
 	v.sector("a.iso")
 	broken := "id=cd0-medium,if=none,media=cdrom,readonly=on,format=raw,file.driver=blkdebug,file.image.driver=file,file.image.filename=" + v.path("a.iso") +
 		",file.inject-error.0.event=none,file.inject-error.0.iotype=read,file.inject-error.0.errno=5"
-	v.configure("wrapped", nil, "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0", "drives: [{type: ide-cd, file: a.iso, bootindex: 1}]", v.exchanging("id=cd0-medium,if=none", broken))
+	v.configure("wrapped", nil, "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0",
+		"drives: [{type: ide-cd, file: a.iso, bootindex: 1}]", v.exchanging("id=cd0-medium,if=none", broken))
 	v.runs()
 	s := v.becomes("the error", func(s status.Status) bool {
 		return has(s, vmstatus.ReasonIOError, "vm.drives[0]: read failed: Input/output error; the guest got the error")

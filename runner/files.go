@@ -97,7 +97,8 @@ func sameSize(f plan.CopyOnce) error {
 		return err
 	}
 	if have.Size() != template.Size() {
-		return fmt.Errorf("it has %d bytes, and its template %s has %d: it is damaged, or of other firmware; nothing was changed; put a backup in its place, or move it away to have a new one made", have.Size(), f.From, template.Size())
+		return fmt.Errorf(
+			"it has %d bytes, and its template %s has %d: it is damaged, or of other firmware; nothing was changed; put a backup in its place, or move it away to have a new one made", have.Size(), f.From, template.Size())
 	}
 	return nil
 }

@@ -51,7 +51,12 @@ func TestCopyOnce(t *testing.T) {
 		{"is made", "4m", files{}, files{"vars": "NEW!", "vars.kind": "4m\n"}, ""},
 		{"is made where no kind is known", "", files{}, files{"vars": "NEW!", "vars.kind": "\n"}, ""},
 		{"is kept", "4m", files{"vars": "mine", "vars.kind": "4m\n"}, files{"vars": "mine", "vars.kind": "4m\n"}, ""},
-		{"is kept whatever its size", "4m", files{"vars": "mine, longer", "vars.kind": "4m\n"}, files{"vars": "mine, longer", "vars.kind": "4m\n"}, ""},
+		{
+			"is kept whatever its size", "4m",
+			files{"vars": "mine, longer", "vars.kind": "4m\n"},
+			files{"vars": "mine, longer", "vars.kind": "4m\n"},
+			"",
+		},
 		{
 			"is set aside when the firmware is of another kind", "4m",
 			files{"vars": "mine", "vars.kind": "2m\n"},
@@ -64,7 +69,12 @@ func TestCopyOnce(t *testing.T) {
 			files{"vars": "NEW!", "vars.kind": "4m\n", "vars.2m": "old", "vars.2m.1": "mine"},
 			"vars.2m.1",
 		},
-		{"is the original system's, of the same size", "4m", files{"vars": "mine"}, files{"vars": "mine", "vars.kind": "4m\n"}, ""},
+		{
+			"is the original system's, of the same size", "4m",
+			files{"vars": "mine"},
+			files{"vars": "mine", "vars.kind": "4m\n"},
+			"",
+		},
 		{
 			"is the original system's, of another size", "4m",
 			files{"vars": "mine, longer"},
@@ -72,7 +82,12 @@ func TestCopyOnce(t *testing.T) {
 			"vars.unknown",
 		},
 		{"was lost", "4m", files{"vars.kind": "4m\n"}, files{"vars": "NEW!", "vars.kind": "4m\n"}, ""},
-		{"was lost and is of another kind now", "4m", files{"vars.kind": "2m\n"}, files{"vars": "NEW!", "vars.kind": "4m\n"}, ""},
+		{
+			"was lost and is of another kind now", "4m",
+			files{"vars.kind": "2m\n"},
+			files{"vars": "NEW!", "vars.kind": "4m\n"},
+			"",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.what, func(t *testing.T) {
@@ -80,7 +95,10 @@ func TestCopyOnce(t *testing.T) {
 			dir, templates := t.TempDir(), t.TempDir()
 			fill(t, templates, files{"template": "NEW!"})
 			fill(t, dir, tt.have)
-			f := plan.CopyOnce{From: filepath.Join(templates, "template"), To: filepath.Join(dir, "vars"), Kind: tt.kind}
+			f := plan.CopyOnce{
+				From: filepath.Join(templates, "template"), To: filepath.Join(dir, "vars"),
+				Kind: tt.kind,
+			}
 			for range 2 { // the second start changes nothing
 				replaced, err := copyOnce(f)
 				require.NoError(t, err)

@@ -45,7 +45,8 @@ func TestFault13FloodOfEvents(t *testing.T) {
 		0xee,       //       out dx, al
 		0xeb, 0xfd, //       jmp back to it
 	)
-	v.configure("standard", nil, "accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 64 MiB", "powerdownTimeout: 0", "drives: [{file: disk.img, bootindex: 1}]", "display: {vnc: {}}")
+	v.configure("standard", nil, "accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 64 MiB",
+		"powerdownTimeout: 0", "drives: [{file: disk.img, bootindex: 1}]", "display: {vnc: {}}")
 	v.runs()
 	writes := countStatus(t, v.client())
 	began := time.Now()

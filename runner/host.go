@@ -114,7 +114,8 @@ const cpuAlias = "/sys/devices/system/cpu/modalias"
 func lacksVirtualization(alias string) bool {
 	_, features, known := strings.Cut(alias, ":feature:")
 	const vmx, svm = ",0085,", ",00C2,"
-	return known && strings.HasPrefix(alias, "cpu:type:x86,") && !strings.Contains(features, vmx) && !strings.Contains(features, svm)
+	return known && strings.HasPrefix(alias, "cpu:type:x86,") && !strings.Contains(features, vmx) &&
+		!strings.Contains(features, svm)
 }
 
 func exists(path string) bool {

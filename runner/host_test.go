@@ -55,7 +55,10 @@ func TestFirmwareDescriptorsInTheOrderOfQEMU(t *testing.T) {
 	for _, d := range list {
 		names = append(names, d.Description)
 	}
-	require.Equal(t, []string{"replacement", "UEFI with secure boot", "the administrator's", "plain of the distribution", "last"}, names)
+	require.Equal(t, []string{
+		"replacement", "UEFI with secure boot", "the administrator's",
+		"plain of the distribution", "last",
+	}, names)
 	require.Equal(t, vmtypes.FirmwareDescriptor{
 		Description: "UEFI with secure boot",
 		Executable:  "/fw/CODE.secboot.qcow2", Format: "qcow2",
@@ -110,5 +113,6 @@ func TestVirtualizationOfCPUs(t *testing.T) {
 	require.NoError(t, err)
 	cpuinfo, err := os.ReadFile("/proc/cpuinfo")
 	require.NoError(t, err)
-	require.Equal(t, !regexp.MustCompile(`(?m)^flags\s*:.* (vmx|svm)( |$)`).Match(cpuinfo), lacksVirtualization(string(alias)), "of this machine")
+	require.Equal(t, !regexp.MustCompile(`(?m)^flags\s*:.* (vmx|svm)( |$)`).Match(cpuinfo),
+		lacksVirtualization(string(alias)), "of this machine")
 }

@@ -117,9 +117,11 @@ func TestAnImageFitsItsVolume(t *testing.T) {
 		_, err = ballast.WriteString(strings.Repeat("x", block))
 	}
 	require.ErrorIs(t, err, syscall.ENOSPC)
-	require.ErrorContains(t, fit(t, filepath.Join(dir, "another.img"), 64*vmspec.MiB), "another.img is empty, and its file system has no room for more")
+	require.ErrorContains(t, fit(t, filepath.Join(dir, "another.img"), 64*vmspec.MiB),
+		"another.img is empty, and its file system has no room for more")
 
-	require.NoError(t, errors.Join(file.Close(), ballast.Close(), syscall.Unmount(dir, 0), os.Truncate(backing, 128<<20)))
+	require.NoError(t, errors.Join(file.Close(), ballast.Close(), syscall.Unmount(dir, 0),
+		os.Truncate(backing, 128<<20)))
 	command(t, "losetup", "--set-capacity", device)
 	command(t, "e2fsck", "-fp", device)
 	command(t, "resize2fs", device)

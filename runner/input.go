@@ -36,7 +36,8 @@ func ReadInput(file string, settings ...string) (*Input, error) {
 	if err := vm.readSecrets(vm.folder, ""); err != nil {
 		return nil, err
 	}
-	return &Input{VMType: vm.Config.VMType, Spec: vm.Spec, Host: vm.host(), Warnings: vm.Warnings, Locate: vm.locate}, nil
+	return &Input{VMType: vm.Config.VMType, Spec: vm.Spec, Host: vm.host(), Warnings: vm.Warnings, Locate: vm.locate},
+		nil
 }
 
 // host is what the VM's type may know of this computer.

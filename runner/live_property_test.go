@@ -34,12 +34,17 @@ func newEverything(t *testing.T) *everything {
 	e := &everything{vm: v, tree: map[string]any{
 		"dataDir": "data", "runtimeDir": "run", "vmType": "standard", "resetCounter": 1, "cloudInit": map[string]any{},
 		"vm": map[string]any{
-			"name": "test", "machineType": "pc-q35-7.2", "accelerator": "tcg", "firmware": "bios", "powerdownTimeout": 1,
-			"kernel":      map[string]any{"image": image.Kernel, "initrd": image.Initrd, "commandLine": "console=ttyS0 quiet panic=-1"},
-			"maximumCpus": 4, "currentCpus": 1, "sockets": 2, "coresPerDie": 2, "maximumRam": "256 MiB", "currentRam": "256 MiB",
-			"network": []any{map[string]any{"type": "user", "mac": "52:54:00:00:00:02"}},
-			"drives":  []any{map[string]any{"file": "disk.img"}, map[string]any{"type": "ide-cd", "file": "a.iso"}},
-			"display": map[string]any{"vnc": map[string]any{}},
+			"name": "test", "machineType": "pc-q35-7.2", "accelerator": "tcg", "firmware": "bios",
+			"powerdownTimeout": 1,
+			"kernel": map[string]any{
+				"image": image.Kernel, "initrd": image.Initrd,
+				"commandLine": "console=ttyS0 quiet panic=-1",
+			},
+			"maximumCpus": 4, "currentCpus": 1, "sockets": 2, "coresPerDie": 2, "maximumRam": "256 MiB",
+			"currentRam": "256 MiB",
+			"network":    []any{map[string]any{"type": "user", "mac": "52:54:00:00:00:02"}},
+			"drives":     []any{map[string]any{"file": "disk.img"}, map[string]any{"type": "ide-cd", "file": "a.iso"}},
+			"display":    map[string]any{"vnc": map[string]any{}},
 		},
 	}}
 	e.mutate(mutation{})
@@ -106,7 +111,9 @@ func (e *everything) check(m mutation) {
 	e.step++
 	e.mutate(m)
 	if m.what == refused {
-		require.Eventually(e.t, func() bool { return strings.Contains(e.status().Configuration.Error, m.path) }, patience, 10*time.Millisecond)
+		require.Eventually(e.t, func() bool {
+			return strings.Contains(e.status().Configuration.Error, m.path)
+		}, patience, 10*time.Millisecond)
 		return
 	}
 	paths := e.pending(m)

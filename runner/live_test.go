@@ -25,7 +25,10 @@ func changeable(t *testing.T, more ...string) *vm {
 }
 
 func (v *vm) section(more ...string) []string {
-	return append([]string{v.observer, "accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 256 MiB", "maximumCpus: 4"}, more...)
+	return append([]string{
+		v.observer, "accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 256 MiB",
+		"maximumCpus: 4",
+	}, more...)
 }
 
 // cpus returns how many CPUs QEMU has plugged.
@@ -102,7 +105,8 @@ func TestAFaultyOptionChangesNothing(t *testing.T) {
 	v := changeable(t, "currentCpus: 2")
 	v.runs()
 	v.log.forget()
-	v.configure("wrapped", nil, append(v.section("currentCpus: 3"), "options: {qemu: "+v.path("qemu")+", panik: pause}")[1:]...)
+	v.configure("wrapped", nil, append(v.section("currentCpus: 3"), "options: {qemu: "+v.path("qemu")+
+		", panik: pause}")[1:]...)
 	const refused = "the configuration cannot be used; the one before stays in force"
 	r := v.log.await(t, v.ended, refused, "err", "vm.options.panik")
 	require.Regexp(t, `config\.yaml:\d+:\d+: vm\.options\.panik: the VM type wrapped has no such option \(did you mean panic\?\)$`, r["err"])
@@ -149,7 +153,9 @@ func TestADisplayPasswordIsChanged(t *testing.T) {
 	v.configure("wrapped", nil, v.section("display: {vnc: {}}")...)
 	v.runs()
 	v.write("display-password", "other-canary")
-	require.Eventually(t, func() bool { return len(v.log.find("QMP command", "command", "set_password")) == 2 }, patience, 20*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return len(v.log.find("QMP command", "command", "set_password")) == 2
+	}, patience, 20*time.Millisecond)
 	_, err := v.stop()
 	require.NoError(t, err)
 	require.NotContains(t, v.log.text(), "canary")
@@ -183,7 +189,8 @@ func TestTheGracePeriodBoundsTheGuestsTime(t *testing.T) {
 	outcome, err := v.stop()
 	require.NoError(t, err)
 	require.Equal(t, vmstatus.CauseForced, outcome.Cause)
-	v.logged("the guest has less time than powerdownTimeout: the pod would be killed before", "time", "1s", "powerdownTimeout", "15m0s", "gracePeriod", "36s")
+	v.logged("the guest has less time than powerdownTimeout: the pod would be killed before", "time", "1s",
+		"powerdownTimeout", "15m0s", "gracePeriod", "36s")
 	v.logged("stopping", "method", "ACPI power button", "timeout", "1s")
 	v.nothingLeft()
 }
@@ -197,7 +204,10 @@ func TestGenerations(t *testing.T) {
 	v.runs()
 	generations := func() [3]int64 {
 		s := v.status()
-		return [3]int64{s.Configuration.Generation, s.Configuration.Applied, s.Condition(vmstatus.ConditionRunning).ObservedGeneration}
+		return [3]int64{
+			s.Configuration.Generation, s.Configuration.Applied,
+			s.Condition(vmstatus.ConditionRunning).ObservedGeneration,
+		}
 	}
 	require.Equal(t, [3]int64{7, 7, 7}, generations())
 	v.configure("wrapped", []string{"generation: 12"}, v.section()...)
@@ -225,7 +235,8 @@ func TestTheConfigurationDisappears(t *testing.T) {
 		return s.Condition(vmstatus.ConditionConfigApplied).Status == vmstatus.False
 	})
 	require.Equal(t, vmstatus.ReasonConfigInvalid, s.Condition(vmstatus.ConditionConfigApplied).Reason)
-	require.Contains(t, s.Condition(vmstatus.ConditionConfigApplied).Message, v.path("config.yaml")+": no such file or directory")
+	require.Contains(t, s.Condition(vmstatus.ConditionConfigApplied).Message, v.path("config.yaml")+
+		": no such file or directory")
 	require.Equal(t, vmstatus.True, s.Condition(vmstatus.ConditionReady).Status, "the VM goes on")
 	v.logged("the configuration cannot be used; the one before stays in force", "err", "no such file")
 	v.write("config.yaml", text)

@@ -58,7 +58,8 @@ func lockVM(dataDir string) (*os.File, error) {
 		n, _ := f.ReadAt(holder, 0) // for the message, and to see whether it lives
 		pid := strings.TrimSpace(string(holder[:n]))
 		if waited := time.Since(begin); waited > lateLockTime || waited > dyingTime && alive(pid) {
-			return nil, errors.Join(fmt.Errorf("%w: %s is locked by runner process %s", ErrLocked, f.Name(), pid), f.Close())
+			return nil, errors.Join(fmt.Errorf("%w: %s is locked by runner process %s", ErrLocked, f.Name(), pid),
+				f.Close())
 		}
 		time.Sleep(lockTick)
 	}

@@ -25,7 +25,8 @@ func observe(t *testing.T, section ...string) *vm {
 		}
 	}
 	network := []string{"network: []"}
-	v.configure("wrapped", nil, append(append(append(firmware, network...), "accelerator: tcg", v.observed(), "powerdownTimeout: 0"), section...)...)
+	v.configure("wrapped", nil, append(append(append(firmware, network...), "accelerator: tcg", v.observed(),
+		"powerdownTimeout: 0"), section...)...)
 	v.runs()
 	return v
 }
@@ -51,9 +52,22 @@ func TestCPUsAndMemory(t *testing.T) {
 	}{
 		{"nothing is said", nil, 1, 1, 1, 1 << 30},
 		{"one of one", []string{"maximumCpus: 1", "currentCpus: 1", "maximumRam: 1073741824"}, 1, 1, 1, 1 << 30},
-		{"some of many", []string{"maximumCpus: 4", "currentCpus: 3", "maximumRam: 2 GiB", "currentRam: 1 GiB"}, 3, 4, 1, 2 << 30},
-		{"sockets and cores", []string{"sockets: 2", "coresPerDie: 2", "currentCpus: 3", "maximumRam: 512Mi"}, 3, 4, 2, 512 << 20},
-		{"all of a topology", []string{"maximumCpus: 8", "sockets: 2", "diesPerSocket: 2", "coresPerDie: 1", "threadsPerCore: 2"}, 8, 8, 2, 1 << 30},
+		{
+			"some of many",
+			[]string{"maximumCpus: 4", "currentCpus: 3", "maximumRam: 2 GiB", "currentRam: 1 GiB"},
+			3, 4,
+			1, 2 << 30,
+		},
+		{
+			"sockets and cores",
+			[]string{"sockets: 2", "coresPerDie: 2", "currentCpus: 3", "maximumRam: 512Mi"},
+			3, 4, 2,
+			512 << 20,
+		},
+		{"all of a topology", []string{
+			"maximumCpus: 8", "sockets: 2", "diesPerSocket: 2", "coresPerDie: 1",
+			"threadsPerCore: 2",
+		}, 8, 8, 2, 1 << 30},
 	}
 	for _, tt := range tests {
 		t.Run(tt.what, func(t *testing.T) {
@@ -104,7 +118,8 @@ func TestUUID(t *testing.T) {
 	require.Equal(t, own+"\n", v.read("data", "uuid.txt"))
 	v.ends()
 	const explicit = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
-	v.configure("wrapped", nil, "uuid: "+explicit, "accelerator: tcg", "firmware: bios", "network: []", v.observed(), "powerdownTimeout: 0")
+	v.configure("wrapped", nil, "uuid: "+explicit, "accelerator: tcg", "firmware: bios", "network: []", v.observed(),
+		"powerdownTimeout: 0")
 	v.log = newLogbook()
 	v.runs()
 	require.Equal(t, explicit, asked())
@@ -119,7 +134,8 @@ func TestDrives(t *testing.T) {
 	for _, name := range []string{"disk.img", "more.img", "cd.iso"} {
 		require.NoError(t, os.WriteFile(v.path(name), make([]byte, 1<<20), 0o600))
 	}
-	v.configure("wrapped", nil, "accelerator: tcg", "firmware: bios", "network: []", v.observed(), "powerdownTimeout: 0",
+	v.configure("wrapped", nil, "accelerator: tcg", "firmware: bios", "network: []", v.observed(),
+		"powerdownTimeout: 0",
 		"drives:",
 		"  - {file: disk.img, bootindex: 2}", // relative to the configuration
 		"  - {resource: more.img, readOnly: true}",
@@ -180,7 +196,8 @@ func TestFirmwareVariables(t *testing.T) {
 // the firmware's variables, what its TPM keeps.
 func TestDataOfTheOriginal(t *testing.T) {
 	t.Parallel()
-	v := newVM(t, "standard", "accelerator: tcg", "firmware: uefi-4m", "useTpm: true", "network: []", "powerdownTimeout: 0")
+	v := newVM(t, "standard", "accelerator: tcg", "firmware: uefi-4m", "useTpm: true", "network: []",
+		"powerdownTimeout: 0")
 	var uuid string
 	start := func() {
 		v.onPaused = func(context.Context, *runner.VM) error {
@@ -275,7 +292,8 @@ func TestTheAcceleratorIsChosen(t *testing.T) {
 	if why := prepared.Emulated(); why != "" {
 		require.Contains(t, argv, "-accel tcg")
 		v.logged(said, "because", why)
-		require.Contains(t, v.status().Condition(vmstatus.ConditionRunning).Message, "vm.accelerator: auto is tcg here, because "+why)
+		require.Contains(t, v.status().Condition(vmstatus.ConditionRunning).Message,
+			"vm.accelerator: auto is tcg here, because "+why)
 	} else {
 		require.Contains(t, argv, "-accel kvm")
 		v.notLogged(said)

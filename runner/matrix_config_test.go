@@ -27,13 +27,23 @@ func TestFault21TheConfigurationBecomesUnusable(t *testing.T) {
 		{"truncated", `"/Runner": {vm: {name: "te`, ":1:1: ", "the quotes are not closed"},
 		{"empty", "", ":1:1: ", "the file is empty"},
 		{"no YAML", "\"/Runner\":\n\tvm: {}\n", ":2:1: ", "a tab in the indentation"},
-		{"a key twice", "\"/Runner\":\n  vm:\n    name: test\n    name: test\n", ":4:5: ", "vm.name: the key is here twice (first on line 3)"},
-		{"a wrong type", "\"/Runner\":\n  vm:\n    name: test\n    maximumCpus: many\n", ":4:18: ", `vm.maximumCpus: got the text "many", want a whole number`},
+		{
+			"a key twice", "\"/Runner\":\n  vm:\n    name: test\n    name: test\n", ":4:5: ",
+			"vm.name: the key is here twice (first on line 3)",
+		},
+		{
+			"a wrong type", "\"/Runner\":\n  vm:\n    name: test\n    maximumCpus: many\n", ":4:18: ",
+			`vm.maximumCpus: got the text "many", want a whole number`,
+		},
 		{"a list", "- \"/Runner\"\n", ":1:1: ", "got a list"},
 		{"binary", "\x00\x01\x02", ":1:1: ", "the character U+0000"},
 		{"too large", good + strings.Repeat("# comment\n", 200_000), ":1:1: ", "the most is 1 MiB"},
-		{"a bomb", "/Runner:\n  vm:\n    name: test\n    options:\n      a: &a [x, x, x, x, x, x, x, x, x]\n" + yamlBomb(), ":9:34: ", "aliases stand for more than 100000 values"},
-		{"another VM", strings.ReplaceAll(good, "name: test", "name: other"), ":6:11: ", "vm.name: is the VM's identity"},
+		{"a bomb", "/Runner:\n  vm:\n    name: test\n    options:\n      a: &a [x, x, x, x, x, x, x, x, x]\n" +
+			yamlBomb(), ":9:34: ", "aliases stand for more than 100000 values"},
+		{
+			"another VM", strings.ReplaceAll(good, "name: test", "name: other"), ":6:11: ",
+			"vm.name: is the VM's identity",
+		},
 	}
 	generation := int64(1)
 	for _, tt := range tests {
@@ -45,8 +55,11 @@ func TestFault21TheConfigurationBecomesUnusable(t *testing.T) {
 		require.Contains(t, text, tt.why, tt.what)
 		v.lives(pid)
 		generation++
-		s := v.becomes("known of as "+tt.what, func(s status.Status) bool { return s.Configuration.Generation == generation })
-		require.Equal(t, status.Configuration{Generation: generation, Applied: 1, Error: text}, s.Configuration, tt.what)
+		s := v.becomes("known of as "+tt.what, func(s status.Status) bool {
+			return s.Configuration.Generation == generation
+		})
+		require.Equal(t, status.Configuration{Generation: generation, Applied: 1, Error: text}, s.Configuration,
+			tt.what)
 		require.Equal(t, "False ConfigInvalid", v.condition(vmstatus.ConditionConfigApplied), tt.what)
 		require.Equal(t, text, s.Condition(vmstatus.ConditionConfigApplied).Message, tt.what)
 	}
@@ -70,7 +83,8 @@ func (v *vm) replace(name, text string) {
 func yamlBomb() string {
 	var s strings.Builder
 	for name := 'b'; name <= 'i'; name++ {
-		fmt.Fprintf(&s, "      %c: &%c [%s]\n", name, name, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c, ", name-1), 9), ", "))
+		fmt.Fprintf(&s, "      %c: &%c [%s]\n", name, name,
+			strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c, ", name-1), 9), ", "))
 	}
 	return s.String()
 }
@@ -90,7 +104,8 @@ func TestFault22TheConfigurationIsSwapped(t *testing.T) {
 	}
 	texts := make([]string, 10)
 	for n := range texts {
-		texts[n] = strings.ReplaceAll(strings.ReplaceAll(text(n), "dataDir: data", "dataDir: "+v.path("data")), "runtimeDir: run", "runtimeDir: "+v.path("run"))
+		texts[n] = strings.ReplaceAll(strings.ReplaceAll(text(n), "dataDir: data", "dataDir: "+v.path("data")),
+			"runtimeDir: run", "runtimeDir: "+v.path("run"))
 	}
 	last := strings.ReplaceAll(texts[0], "/0.iso", "/10.iso")
 	swap := func(n int, text string) {

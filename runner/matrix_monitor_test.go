@@ -36,7 +36,8 @@ func TestFault12TheMonitorTalksNonsense(t *testing.T) {
 	v, p, answers := talkative(t)
 	for _, text := range []string{
 		`{"return": {}, "id": 123456789}`, `{"return": {}, "id": "mine"}`, `{"return": {}}`, `{"return": {}, "id": -1}`,
-		`{"error": {"class": "GenericError", "desc": "no"}}`, `{"error": {"class": "GenericError", "desc": "no"}, "id": 99999}`,
+		`{"error": {"class": "GenericError", "desc": "no"}}`,
+		`{"error": {"class": "GenericError", "desc": "no"}, "id": 99999}`,
 		`{"something": "new"}`, ``, `{}`,
 		"{\"event\": \"\xff\xfe\\u001b[31m\", \"data\": {\"text\": \"\xc3\x28\"}}",
 		`{"event": "SHUTDOWN_NOT", "data": ` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}`,

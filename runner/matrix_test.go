@@ -90,7 +90,10 @@ func whole(t *testing.T, more ...string) *vm {
 	t.Helper()
 	v := newVM(t, "standard")
 	invariants.NewDisk(t, v.path("disk.qcow2"), "precious")
-	v.configure("standard", nil, append([]string{"accelerator: tcg", "firmware: uefi-4m", "useTpm: true", "network: []", "drives: [{file: PATH/disk.qcow2}]"}, more...)...)
+	v.configure("standard", nil, append([]string{
+		"accelerator: tcg", "firmware: uefi-4m", "useTpm: true", "network: []",
+		"drives: [{file: PATH/disk.qcow2}]",
+	}, more...)...)
 	return v
 }
 
@@ -155,7 +158,8 @@ func TestFault07TheTPMEndsBeforeQEMU(t *testing.T) {
 		t.Parallel()
 		v := newVM(t, "bare")
 		v.configure("bare", nil, v.helperTPM("echo tpm: no random numbers here >&2; exit 5"))
-		v.fails("qemu ended while the VM was being started: exit status 1", "helper ended, too: exit status 5", "tpm: no random numbers here")
+		v.fails("qemu ended while the VM was being started: exit status 1", "helper ended, too: exit status 5",
+			"tpm: no random numbers here")
 	})
 	t.Run("because its state is torn", func(t *testing.T) {
 		t.Parallel()
@@ -292,7 +296,8 @@ func TestFault29TheFirmwaresVariables(t *testing.T) {
 		require.NoError(t, os.Truncate(variables, size), what)
 		before := invariants.Files(t, v.path("data"))
 		v.log = newLogbook()
-		v.fails("make PATH/data/fw-vars.fd: it has "+fmt.Sprint(size)+" bytes, and its template ", "nothing was changed")
+		v.fails("make PATH/data/fw-vars.fd: it has "+fmt.Sprint(size)+" bytes, and its template ",
+			"nothing was changed")
 		require.Equal(t, before, invariants.Files(t, v.path("data")))
 		others, err := filepath.Glob(variables + ".*")
 		require.NoError(t, err)

@@ -70,10 +70,19 @@ var mutations = []mutation{
 	{path: "vm.network[0].bridge", to: "br1", also: tap, what: listed},
 	{path: "vm.network[0].ifname", to: "tap7", also: tap, what: listed},
 	{path: "vm.network[0].net", to: "10.9.0.0/24", what: listed},
-	{path: "vm.network[0].ports[0].protocol", to: "udp", also: map[string]any{"vm.network[0].ports[0].host": 9999}, what: listed},
-	{path: "vm.network[0].ports[0].address", to: "127.0.0.2", also: map[string]any{"vm.network[0].ports[0].host": 9999}, what: listed},
+	{
+		path: "vm.network[0].ports[0].protocol", to: "udp", also: map[string]any{"vm.network[0].ports[0].host": 9999},
+		what: listed,
+	},
+	{
+		path: "vm.network[0].ports[0].address", to: "127.0.0.2", also: map[string]any{"vm.network[0].ports[0].host": 9999},
+		what: listed,
+	},
 	{path: "vm.network[0].ports[0].host", to: 9999, what: listed},
-	{path: "vm.network[0].ports[0].guest", to: 22, also: map[string]any{"vm.network[0].ports[0].host": 9999}, what: listed},
+	{
+		path: "vm.network[0].ports[0].guest", to: 22, also: map[string]any{"vm.network[0].ports[0].host": 9999},
+		what: listed,
+	},
 	{path: "vm.drives[0].type", to: "ide-cd", also: map[string]any{"vm.drives[0].bus": "ide"}, what: listed},
 	{path: "vm.drives[0].bootindex", to: 7, what: listed},
 	{path: "vm.drives[0].file", to: "other.img", what: listed},
@@ -85,10 +94,18 @@ var mutations = []mutation{
 	{path: "vm.drives[1].bus", to: "scsi", what: listed},
 	{path: "vm.drives[1].readOnly", to: true, what: idle}, // a CD is that anyway
 	{path: "vm.display.outputs", to: 2, what: listed},
-	{path: "vm.display.loggedInUser", to: "test", what: live, seen: func(v *vm) bool { return v.status().WantedUser == "test" }},
+	{path: "vm.display.loggedInUser", to: "test", what: live, seen: func(v *vm) bool {
+		return v.status().WantedUser == "test"
+	}},
 	{path: "vm.display.spice.port", to: 5999, what: listed},
-	{path: "vm.display.spice.address", to: "127.0.0.2", also: map[string]any{"vm.display.spice.port": 5999}, what: listed},
-	{path: "vm.display.spice.streamingVideo", to: "filter", also: map[string]any{"vm.display.spice.port": 5999}, what: listed},
+	{
+		path: "vm.display.spice.address", to: "127.0.0.2", also: map[string]any{"vm.display.spice.port": 5999},
+		what: listed,
+	},
+	{
+		path: "vm.display.spice.streamingVideo", to: "filter", also: map[string]any{"vm.display.spice.port": 5999},
+		what: listed,
+	},
 	{path: "vm.display.spice.usbRedirects", to: 1, also: map[string]any{"vm.display.spice.port": 5999}, what: listed},
 	{path: "vm.display.vnc.port", to: 5999, what: listed},
 	{path: "vm.display.vnc.address", to: "127.0.0.2", also: map[string]any{"vm.display.vnc.port": 5999}, what: listed},
@@ -96,15 +113,21 @@ var mutations = []mutation{
 	{path: "vm.serialConsole.log", to: "console.log", what: listed},
 	{path: "vm.options.watchdog", to: "reset", what: listed},
 	{path: "vm.options.other", to: 1, what: refused}, // the type declares none
-	{path: "vm.drives[1].file", to: "b.iso", what: live, seen: func(v *vm) bool { return v.inserted("cd0") == v.path("b.iso") }},
+	{path: "vm.drives[1].file", to: "b.iso", what: live, seen: func(v *vm) bool {
+		return v.inserted("cd0") == v.path("b.iso")
+	}},
 	{path: "vm.drives[1].file", what: live, seen: func(v *vm) bool { return v.inserted("cd0") == "" }},
 	{path: "vm.currentRam", to: "192 MiB", what: live, seen: func(v *vm) bool { return v.balloon() == 192<<20 }},
 	{path: "vm.currentCpus", to: 3, what: live, seen: func(v *vm) bool { return v.running() == 3 }},
 	{path: "resetCounter", to: 2, what: live, seen: func(v *vm) bool {
 		return len(v.log.find("QMP event", "event", "RESET", "data", "host-qmp-system-reset")) == 1
 	}},
-	{path: "resource", to: "4711", what: live, seen: func(v *vm) bool { return v.status().Configuration.Resource == "4711" }},
-	{path: "generation", to: 1000, what: live, seen: func(v *vm) bool { return v.status().Configuration.Applied == 1000 }},
+	{path: "resource", to: "4711", what: live, seen: func(v *vm) bool {
+		return v.status().Configuration.Resource == "4711"
+	}},
+	{path: "generation", to: 1000, what: live, seen: func(v *vm) bool {
+		return v.status().Configuration.Applied == 1000
+	}},
 	{path: "vm.powerdownTimeout", to: 0, what: idle}, // seen when the VM is stopped
 }
 
@@ -151,7 +174,8 @@ func plainPath(path string) string {
 func TestEveryFieldHasAMutation(t *testing.T) {
 	t.Parallel()
 	left := map[string]bool{}
-	for _, path := range append(fieldsOf("", reflect.TypeFor[config.Config]()), fieldsOf("vm", reflect.TypeFor[vmspec.Spec]())...) {
+	for _, path := range append(fieldsOf("", reflect.TypeFor[config.Config]()),
+		fieldsOf("vm", reflect.TypeFor[vmspec.Spec]())...) {
 		left[path] = true
 	}
 	require.Greater(t, len(left), 40)

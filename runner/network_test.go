@@ -161,7 +161,8 @@ func TestTapOfAFailedStart(t *testing.T) {
 	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br7"}}
 	require.NoError(t, netlink.LinkAdd(bridge))
 	before := links(t)
-	v := newVM(t, "wrapped", "accelerator: tcg", "firmware: bios", "network: [{bridge: br7}]", "options: {qemu: /bin/false}")
+	v := newVM(t, "wrapped", "accelerator: tcg", "firmware: bios", "network: [{bridge: br7}]",
+		"options: {qemu: /bin/false}")
 	_, err := v.runHere()
 	require.ErrorContains(t, err, "qemu ended while the VM was being started: exit status 1")
 	require.Equal(t, before, links(t))

@@ -66,7 +66,8 @@ func readPin(ctx context.Context, dataDir, name string) (*pin, error) {
 	}
 	vmType, err := vmtypes.LoadArchive(ctx, data)
 	if err != nil {
-		return nil, fmt.Errorf("pinned in %s: %w; set updateVmType: true to take the type from the library again", filepath.Join(dataDir, pinnedType), err)
+		return nil, fmt.Errorf("pinned in %s: %w; set updateVmType: true to take the type from the library again",
+			filepath.Join(dataDir, pinnedType), err)
 	}
 	wanted := strings.TrimSuffix(filepath.Base(name), ".star")
 	if vmType.Name() != wanted {

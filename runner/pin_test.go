@@ -45,7 +45,10 @@ func TestPinnedTypeIsKeptUntilTheUserWantsAnother(t *testing.T) {
 	}{
 		{"a later start", "mine", false, oldType, false, map[string]string{"q35": "pc-q35-7.2"}},
 		{"the same type by its file name", "mine.star", false, oldType, false, map[string]string{"q35": "pc-q35-7.2"}},
-		{"the same type by its path", "/elsewhere/mine.star", false, oldType, false, map[string]string{"q35": "pc-q35-7.2"}},
+		{
+			"the same type by its path", "/elsewhere/mine.star", false, oldType, false,
+			map[string]string{"q35": "pc-q35-7.2"},
+		},
 		{"updateVmType", "mine", true, newType, true, nil},
 		{"another type, the same hardware", "other", false, oldType, true, map[string]string{"q35": "pc-q35-7.2"}},
 		{"another type and updateVmType", "other", true, oldType, true, nil},
@@ -74,7 +77,10 @@ func TestBrokenPinSaysWhatToDo(t *testing.T) {
 	tests := []struct{ what, file, text, want string }{
 		{"no archive", pinnedType, "nonsense", "set updateVmType: true to take the type from the library again"},
 		{"empty archive", pinnedType, "", "set updateVmType: true"},
-		{"a line of machines.txt", pinnedMachines, "q35 pc-q35-7.2\nq35\n", pinnedMachines + `:2: got "q35", want an alias and a machine version`},
+		{
+			"a line of machines.txt", pinnedMachines, "q35 pc-q35-7.2\nq35\n",
+			pinnedMachines + `:2: got "q35", want an alias and a machine version`,
+		},
 		{"an empty machines.txt", pinnedMachines, "", pinnedMachines + ":1:"},
 	}
 	for _, tt := range tests {

@@ -23,19 +23,37 @@ func TestNewsForTheServiceManager(t *testing.T) {
 		{status.Entered{State: vmstatus.StateBooting}, []string{"READY=1", "STATUS=Booting"}},
 		{status.RAM(1 << 30), nil},
 		{status.Entered{State: vmstatus.StateBooted}, []string{"STATUS=Booted"}},
-		{status.GuestOS{Info: &status.OSInfo{PrettyName: "Debian\nREADY=1"}}, []string{"STATUS=Booted; Debian READY=1"}},
+		{
+			status.GuestOS{Info: &status.OSInfo{PrettyName: "Debian\nREADY=1"}},
+			[]string{"STATUS=Booted; Debian READY=1"},
+		},
 		{status.RunState("io-error"), []string{"STATUS=a disk has failed; the VM waits; Debian READY=1"}},
 		{status.RunState("running"), []string{"STATUS=Booted; Debian READY=1"}},
 		{status.GuestOS{}, []string{"STATUS=Booted"}},
 		{status.Pending{{Path: "vm.firmware"}}, []string{"STATUS=Booted; changes await a restart"}},
 		{status.Pending{}, []string{"STATUS=Booted"}},
 		{status.Problems{{Message: "swtpm has ended"}}, []string{"STATUS=Booted; swtpm has ended"}},
-		{status.Problems{{Path: "vm.currentCpus", Message: "QEMU has slots for 2"}}, []string{"STATUS=Booted; vm.currentCpus QEMU has slots for 2"}},
+		{
+			status.Problems{{Path: "vm.currentCpus", Message: "QEMU has slots for 2"}},
+			[]string{"STATUS=Booted; vm.currentCpus QEMU has slots for 2"},
+		},
 		{status.Problems{}, []string{"STATUS=Booted"}},
-		{status.Read{Generation: 2, Error: "a.yaml:1:2: vm: nothing\n  1 | here"}, []string{"STATUS=Booted; a.yaml:1:2: vm: nothing"}},
-		{status.Entered{State: vmstatus.StateBooting, Reason: vmstatus.ReasonVMReset}, []string{"STATUS=Booting; a.yaml:1:2: vm: nothing"}},
-		{status.Entered{State: vmstatus.StateTerminating, Message: "signal terminated"}, []string{"STOPPING=1", "EXTEND_TIMEOUT_USEC=60000000", "STATUS=Terminating; signal terminated"}},
-		{status.Ended{Cause: "asked", Message: "asked (guest-shutdown)"}, []string{"STOPPING=1", "EXTEND_TIMEOUT_USEC=60000000", "STATUS=Stopped; asked (guest-shutdown)"}},
+		{
+			status.Read{Generation: 2, Error: "a.yaml:1:2: vm: nothing\n  1 | here"},
+			[]string{"STATUS=Booted; a.yaml:1:2: vm: nothing"},
+		},
+		{
+			status.Entered{State: vmstatus.StateBooting, Reason: vmstatus.ReasonVMReset},
+			[]string{"STATUS=Booting; a.yaml:1:2: vm: nothing"},
+		},
+		{
+			status.Entered{State: vmstatus.StateTerminating, Message: "signal terminated"},
+			[]string{"STOPPING=1", "EXTEND_TIMEOUT_USEC=60000000", "STATUS=Terminating; signal terminated"},
+		},
+		{
+			status.Ended{Cause: "asked", Message: "asked (guest-shutdown)"},
+			[]string{"STOPPING=1", "EXTEND_TIMEOUT_USEC=60000000", "STATUS=Stopped; asked (guest-shutdown)"},
+		},
 	} {
 		before := s
 		var err error

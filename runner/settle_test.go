@@ -55,7 +55,14 @@ func TestDisksThatAreLookedAt(t *testing.T) {
 			{Type: vmspec.DriveIDECD, File: "/d"},
 			{Type: vmspec.DriveRaw, Format: "raw", Device: "/e"},
 		}},
-		Plan: &plan.Plan{Rules: plan.Rules{plan.Disk{Drive: 0}, plan.Disk{Drive: 1}, plan.Medium{Drive: 3}, plan.Disk{Drive: 3}, plan.Disk{Drive: 4}, plan.Disk{Drive: 9}}},
+		Plan: &plan.Plan{Rules: plan.Rules{
+			plan.Disk{Drive: 0},
+			plan.Disk{Drive: 1},
+			plan.Medium{Drive: 3},
+			plan.Disk{Drive: 3},
+			plan.Disk{Drive: 4},
+			plan.Disk{Drive: 9},
+		}},
 	}
 	paths := map[int]string{}
 	for i, disk := range newDiskSizes(vm, slog.New(slog.DiscardHandler)).disks {

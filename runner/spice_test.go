@@ -46,7 +46,9 @@ const (
 // spiceLogin opens a channel of a SPICE client and logs in. session is 0 for
 // the main channel; the others belong to that one's session. It returns 0 or
 // why the server refuses.
-func spiceLogin(t *testing.T, address string, channel uint8, session uint32, password string) (conn net.Conn, result uint32) {
+func spiceLogin(t *testing.T, address string, channel uint8, session uint32,
+	password string,
+) (conn net.Conn, result uint32) {
 	t.Helper()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
 	require.NoError(t, err)

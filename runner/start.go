@@ -251,7 +251,8 @@ func makePrivateDir(path string) error {
 		return err
 	}
 	if owner, err := ownerOf(path); err != nil || owner != os.Geteuid() {
-		return errors.Join(err, fmt.Errorf("%s is not a directory of user %d; choose another with runtimeDir", path, os.Geteuid()))
+		return errors.Join(err, fmt.Errorf("%s is not a directory of user %d; choose another with runtimeDir", path,
+			os.Geteuid()))
 	}
 	for dir := filepath.Dir(path); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		parent, err := os.Stat(filepath.Dir(dir))
@@ -262,7 +263,8 @@ func makePrivateDir(path string) error {
 			continue
 		}
 		if owner, err := ownerOf(dir); err != nil || owner != os.Geteuid() && owner != 0 {
-			return errors.Join(err, fmt.Errorf("%s, which leads to %s, is not a directory of user %d; choose another with runtimeDir", dir, path, os.Geteuid()))
+			return errors.Join(err,
+				fmt.Errorf("%s, which leads to %s, is not a directory of user %d; choose another with runtimeDir", dir, path, os.Geteuid()))
 		}
 	}
 	return os.Chmod(path, 0o700)
@@ -451,7 +453,9 @@ func (m *run) startQEMU(ctx context.Context, monitor *os.File) error {
 
 // startProcess starts a process of the plan, with arguments and descriptors of
 // the runner's own after those of the plan, and without some capabilities.
-func (m *run) startProcess(ctx context.Context, p plan.Process, args []string, files []*os.File, drop []int) (*process.Process, error) {
+func (m *run) startProcess(ctx context.Context, p plan.Process, args []string, files []*os.File,
+	drop []int,
+) (*process.Process, error) {
 	spec := process.Spec{Name: p.Name, Path: p.Executable, Args: append(p.Argv(), args...), Dir: p.Dir, Drop: drop}
 	if len(p.Env) > 0 {
 		spec.Env = os.Environ()

@@ -38,8 +38,10 @@ func TestStockTypesRun(t *testing.T) {
 		{
 			vmType: "cloud", image: guest.Tiny(t),
 			reports: []string{
-				`block sd[ab] bytes=8388608 ro=0 serial=disk0`, `block sd[ab] bytes=\d+ ro=1 serial=cloud-init`, `block sr0 bytes=65536 ro=1`,
-				`nocloud device=/dev/sd[ab] files=.*user-data`, `net eth0 mac=\S+ carrier=1`, `port name=org.qemu.guest_agent.0`, nothing,
+				`block sd[ab] bytes=8388608 ro=0 serial=disk0`, `block sd[ab] bytes=\d+ ro=1 serial=cloud-init`,
+				`block sr0 bytes=65536 ro=1`,
+				`nocloud device=/dev/sd[ab] files=.*user-data`, `net eth0 mac=\S+ carrier=1`,
+				`port name=org.qemu.guest_agent.0`, nothing,
 			},
 		},
 		{
@@ -50,7 +52,8 @@ func TestStockTypesRun(t *testing.T) {
 			vmType: "microvm", image: guest.Tiny(t), commandLine: "tsc_early_khz=" + frequency(t), fixedCPUs: true,
 			reports: []string{
 				`block vda bytes=8388608 ro=0`, `block vdb bytes=\d+ ro=1`, `block sr0 bytes=65536 ro=1`,
-				`nocloud device=/dev/vdb files=.*user-data`, `net eth0 mac=\S+ carrier=1`, `port name=org.qemu.guest_agent.0`, nothing,
+				`nocloud device=/dev/vdb files=.*user-data`, `net eth0 mac=\S+ carrier=1`,
+				`port name=org.qemu.guest_agent.0`, nothing,
 			},
 		},
 		{
@@ -58,13 +61,15 @@ func TestStockTypesRun(t *testing.T) {
 			section: []string{"options: {pcie: true}"},
 			reports: []string{
 				`block vda bytes=8388608 ro=0`, `block vdb bytes=\d+ ro=1`, `block sr0 bytes=65536 ro=1`,
-				`nocloud device=/dev/vdb files=.*user-data`, `net eth0 mac=\S+ carrier=1`, `port name=org.qemu.guest_agent.0`, nothing,
+				`nocloud device=/dev/vdb files=.*user-data`, `net eth0 mac=\S+ carrier=1`,
+				`port name=org.qemu.guest_agent.0`, nothing,
 			},
 		},
 		{
 			vmType: "pc", image: guest.PC(t), noBalloon: true, fixedDisks: true,
 			reports: []string{
-				`block sd[ab] bytes=8388608 ro=0 serial=disk0`, `block sd[ab] bytes=\d+ ro=0 serial=cloud-init`, `block sr0 bytes=65536 ro=1`,
+				`block sd[ab] bytes=8388608 ro=0 serial=disk0`, `block sd[ab] bytes=\d+ ro=0 serial=cloud-init`,
+				`block sr0 bytes=65536 ro=1`,
 				`nocloud device=/dev/sd[ab] files=.*user-data`, `net eth0 mac=\S+ carrier=1`, nothing,
 			},
 		},
@@ -73,7 +78,8 @@ func TestStockTypesRun(t *testing.T) {
 			section: []string{"options: {diskBus: virtio, networkCard: virtio-net-pci, virtio: true}"},
 			reports: []string{
 				`block vda bytes=8388608 ro=0`, `block vdb bytes=\d+ ro=1`, `block sr0 bytes=65536 ro=1`,
-				`nocloud device=/dev/vdb files=.*user-data`, `net eth0 mac=\S+ carrier=1`, `port name=org.qemu.guest_agent.0`, nothing,
+				`nocloud device=/dev/vdb files=.*user-data`, `net eth0 mac=\S+ carrier=1`,
+				`port name=org.qemu.guest_agent.0`, nothing,
 			},
 		},
 	}

@@ -108,12 +108,14 @@ func TestVNCViewers(t *testing.T) {
 	port := freePort(t)
 	v := newVM(t, "wrapped")
 	v.write("display-password", canary)
-	v.configure("wrapped", nil, "accelerator: tcg", "firmware: bios", "network: []", v.observed(), "powerdownTimeout: 0", "display: {vnc: {port: "+port+"}}")
+	v.configure("wrapped", nil, "accelerator: tcg", "firmware: bios", "network: []", v.observed(),
+		"powerdownTimeout: 0", "display: {vnc: {port: "+port+"}}")
 	v.runs()
 	require.Equal(t, vmstatus.ReasonDisconnected, v.shows().Condition(vmstatus.ConditionConsoleConnected).Reason)
 
 	undecided := dialVNC(t, "tcp", "127.0.0.1:"+port)
-	v.log.await(t, v.ended, "QMP event", "event", "VNC_CONNECTED", "data", undecided.LocalAddr().(*net.TCPAddr).AddrPort().Addr().String())
+	v.log.await(t, v.ended, "QMP event", "event", "VNC_CONNECTED", "data",
+		undecided.LocalAddr().(*net.TCPAddr).AddrPort().Addr().String())
 	local := dialVNC(t, "unix", v.path("run", "vnc.sock"))
 	look(t, local, canary)
 	v.shows("vnc a process of this host")
@@ -172,7 +174,8 @@ func TestSPICEViewers(t *testing.T) {
 	port := freePort(t)
 	v := newVM(t, "wrapped")
 	v.write("display-password", canary)
-	v.configure("wrapped", nil, "accelerator: tcg", "firmware: bios", "network: []", v.observed(), "powerdownTimeout: 0", "display: {spice: {port: "+port+", address: 127.0.0.1}}")
+	v.configure("wrapped", nil, "accelerator: tcg", "firmware: bios", "network: []", v.observed(),
+		"powerdownTimeout: 0", "display: {spice: {port: "+port+", address: 127.0.0.1}}")
 	v.runs()
 	address := "127.0.0.1:" + port
 
@@ -187,11 +190,14 @@ func TestSPICEViewers(t *testing.T) {
 	v.shows("spice " + screen.LocalAddr().String())
 
 	v.write("display-password", "other")
-	require.Eventually(t, func() bool { return len(v.log.find("QMP reply", "command", "set_password")) == 2 }, patience, 20*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return len(v.log.find("QMP reply", "command", "set_password")) == 2
+	}, patience, 20*time.Millisecond)
 	_, result = spiceLogin(t, address, spiceMain, 0, canary)
 	require.Equal(t, uint32(spiceRefused), result)
 	require.NoError(t, inputs.Close())
-	v.log.await(t, v.ended, "QMP event", "event", "SPICE_DISCONNECTED", "data", inputs.LocalAddr().(*net.TCPAddr).AddrPort().String()[len("127.0.0.1:"):])
+	v.log.await(t, v.ended, "QMP event", "event", "SPICE_DISCONNECTED", "data",
+		inputs.LocalAddr().(*net.TCPAddr).AddrPort().String()[len("127.0.0.1:"):])
 	v.shows("spice " + screen.LocalAddr().String())
 	require.NoError(t, screen.Close())
 	v.shows()

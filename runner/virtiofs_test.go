@@ -27,7 +27,8 @@ func TestFoldersAreShared(t *testing.T) {
 	for i, tag := range []string{"first", "second"} {
 		name := []string{"one", "two"}[i]
 		mnt := "/mnt/" + strconv.Itoa(i)
-		c.typeLine("sh mkdir " + mnt + " && mount -t virtiofs " + tag + " " + mnt + " && cat " + mnt + "/from-host && echo written " + tag + " >" + mnt + "/from-guest")
+		c.typeLine("sh mkdir " + mnt + " && mount -t virtiofs " + tag + " " + mnt + " && cat " + mnt +
+			"/from-host && echo written " + tag + " >" + mnt + "/from-guest")
 		c.await(`^hello from ` + name + `$`)
 		c.await(`^rc=0$`)
 		require.Equal(t, "written "+tag+"\n", v.read(name, "from-guest"))

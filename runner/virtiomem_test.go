@@ -46,7 +46,8 @@ func TestMemoryIsPluggedInAndOut(t *testing.T) {
 	eventually(t, 256, v.plugged)
 	sees := func(condition string) {
 		t.Helper()
-		c.typeLine("sh until set -- $(cat /proc/meminfo); [ $2 " + condition + " ]; do usleep 100000; done; echo memory is $2")
+		c.typeLine("sh until set -- $(cat /proc/meminfo); [ $2 " + condition +
+			" ]; do usleep 100000; done; echo memory is $2")
 		c.await(`^memory is \d+`)
 	}
 	sees("-gt 400000")
@@ -57,7 +58,8 @@ func TestMemoryIsPluggedInAndOut(t *testing.T) {
 	eventually(t, 0, v.plugged)
 	sees("-lt 260000")
 	wants("128 MiB")
-	v.log.await(t, v.ended, "the VM is not as configured", "err", "vm.currentRam: 128 MiB are wanted, but the guest always has 256 MiB")
+	v.log.await(t, v.ended, "the VM is not as configured", "err",
+		"vm.currentRam: 128 MiB are wanted, but the guest always has 256 MiB")
 	v.notLogged("changes await a restart of the VM")
 	v.ends()
 }

@@ -30,7 +30,10 @@ func AwaitWord(ctx context.Context, opts Options, outcome Outcome) {
 	if !outcome.awaitsWord(opts) || ctx.Err() != nil {
 		return
 	}
-	w := word{file: opts.ConfigFile, reporter: opts.Reporter, log: opts.Log, reset: outcome.Cause == vmstatus.CauseReset}
+	w := word{
+		file: opts.ConfigFile, reporter: opts.Reporter, log: opts.Log,
+		reset: outcome.Cause == vmstatus.CauseReset,
+	}
 	w.await(ctx)
 	if ctx.Err() == nil && outcome.noted != "" {
 		if err := removeIfThere(outcome.noted); err != nil {

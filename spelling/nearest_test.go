@@ -8,7 +8,10 @@ import (
 
 func TestNearest(t *testing.T) {
 	t.Parallel()
-	keys := []string{"maximumRam", "maximumCpus", "currentRam", "streamingVideo", "name", "net", "network", "uuid", "file"}
+	keys := []string{
+		"maximumRam", "maximumCpus", "currentRam", "streamingVideo", "name", "net", "network", "uuid",
+		"file",
+	}
 	for word, want := range map[string]string{
 		"maximumRm":       "maximumRam",
 		"maxmiumRam":      "maximumRam",

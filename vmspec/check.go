@@ -133,7 +133,8 @@ func (c *checker) identity() {
 func (c *checker) machine() {
 	s := c.spec
 	if !isWord(s.MachineType) {
-		c.add("vm.machineType", "%s is not the name of a machine", quote(s.MachineType)).hint("such as q35 or pc-q35-7.2; what belongs to a machine is set by the VM type")
+		c.add("vm.machineType", "%s is not the name of a machine",
+			quote(s.MachineType)).hint("such as q35 or pc-q35-7.2; what belongs to a machine is set by the VM type")
 	}
 	c.oneOf("vm.accelerator", string(s.Accelerator))
 	c.oneOf("vm.firmware", string(s.Firmware))
@@ -141,7 +142,8 @@ func (c *checker) machine() {
 		c.add("vm.kernel.image", "missing").hint("initrd and commandLine are for the kernel in image")
 	}
 	if s.RTCBase != "utc" && s.RTCBase != "localtime" && !isDate(s.RTCBase) {
-		c.add("vm.rtcBase", "%s is not a time to start from", quote(s.RTCBase)).hint("utc, localtime or a date such as 2026-03-01T12:00:00")
+		c.add("vm.rtcBase", "%s is not a time to start from",
+			quote(s.RTCBase)).hint("utc, localtime or a date such as 2026-03-01T12:00:00")
 	}
 	c.oneOf("vm.rtcClock", string(s.RTCClock))
 	if t := s.PowerdownTimeout; t != nil && (*t < 0 || *t > longestWait) {
@@ -167,13 +169,16 @@ func (c *checker) cpus() {
 		switch {
 		case s.MaximumCPUs == product:
 		case !s.leavesLevel():
-			c.add("vm.maximumCpus", "is %d, but %s", s.MaximumCPUs, shape).hint("leave maximumCpus out, or make both the same").also(topology...)
+			c.add("vm.maximumCpus", "is %d, but %s", s.MaximumCPUs,
+				shape).hint("leave maximumCpus out, or make both the same").also(topology...)
 		case s.MaximumCPUs%product != 0:
-			c.add("vm.maximumCpus", "is %d, but no multiple of %d: %s", s.MaximumCPUs, product, shape).hint("leave maximumCpus out, or give all levels").also(topology...)
+			c.add("vm.maximumCpus", "is %d, but no multiple of %d: %s", s.MaximumCPUs, product,
+				shape).hint("leave maximumCpus out, or give all levels").also(topology...)
 		}
 	}
 	if s.CurrentCPUs < 1 || s.CurrentCPUs > s.MaximumCPUs {
-		c.add("vm.currentCpus", "can't be %d", s.CurrentCPUs).hint("1 to %d, which is maximumCpus", s.MaximumCPUs).also(append(topology, "vm.maximumCpus")...)
+		c.add("vm.currentCpus", "can't be %d", s.CurrentCPUs).hint("1 to %d, which is maximumCpus",
+			s.MaximumCPUs).also(append(topology, "vm.maximumCpus")...)
 	}
 }
 
@@ -184,7 +189,8 @@ func (c *checker) memory() {
 		c.wholeMiB("vm.currentRam", s.CurrentRAM)
 	}
 	if s.CurrentRAM > s.MaximumRAM {
-		c.add("vm.currentRam", "is %s, more than maximumRam, which is %s", s.CurrentRAM, s.MaximumRAM).hint("raise maximumRam").also("vm.maximumRam")
+		c.add("vm.currentRam", "is %s, more than maximumRam, which is %s", s.CurrentRAM,
+			s.MaximumRAM).hint("raise maximumRam").also("vm.maximumRam")
 	}
 }
 

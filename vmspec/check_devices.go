@@ -58,7 +58,11 @@ func (c *checker) disk(path string, d Drive) {
 		c.add(path+".bus", "is for CD drives only").hint("a disk is attached by virtio").also(path + ".type")
 	}
 	var given []string
-	for _, source := range []struct{ key, value string }{{"file", d.File}, {"device", d.Device}, {"resource", d.Resource}} {
+	for _, source := range []struct{ key, value string }{
+		{"file", d.File},
+		{"device", d.Device},
+		{"resource", d.Resource},
+	} {
 		if source.value != "" {
 			given = append(given, source.key)
 		}
@@ -69,7 +73,8 @@ func (c *checker) disk(path string, d Drive) {
 		c.add(path, "has nothing to read from").hint("give file, device or resource").
 			also(path+".type", path+".file", path+".device", path+".resource")
 	default:
-		c.add(path+"."+given[1], "%s are given", strings.Join(given, " and ")).hint("give one of them").also(path + "." + given[0])
+		c.add(path+"."+given[1], "%s are given", strings.Join(given, " and ")).hint("give one of them").also(path +
+			"." + given[0])
 	}
 	if d.Size != 0 {
 		c.image(path, d)
@@ -85,7 +90,8 @@ func (c *checker) image(path string, d Drive) {
 	case d.Format != "raw":
 		c.add(path+".size", "is for a raw image").hint("qemu-img makes others").also(path + ".format")
 	case d.ReadOnly:
-		c.add(path+".size", "an image that nobody can write to can't be made").hint("leave out size or readOnly").also(path + ".readOnly")
+		c.add(path+".size", "an image that nobody can write to can't be made").hint("leave out size or readOnly").also(
+			path + ".readOnly")
 	}
 }
 
@@ -111,7 +117,8 @@ func (c *checker) display() {
 		if v.Port != 0 {
 			c.portNumber("vm.display.vnc.port", v.Port, firstVNC)
 		} else if v.Address != "" {
-			c.add("vm.display.vnc.address", "means nothing without a port").hint("give port as well").also("vm.display.vnc.port")
+			c.add("vm.display.vnc.address",
+				"means nothing without a port").hint("give port as well").also("vm.display.vnc.port")
 		}
 		c.address("vm.display.vnc.address", v.Address)
 	}

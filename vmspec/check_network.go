@@ -23,7 +23,8 @@ func (c *checker) networks() {
 	for i, n := range c.spec.Network {
 		path := fmt.Sprintf("vm.network[%d]", i)
 		if !isWord(n.Device) {
-			c.add(path+".device", "%s is not the name of a network card", quote(n.Device)).hint("such as virtio-net-pci or e1000e")
+			c.add(path+".device", "%s is not the name of a network card",
+				quote(n.Device)).hint("such as virtio-net-pci or e1000e")
 		}
 		if n.MAC != "" {
 			c.mac(path+".mac", n.MAC, macs)
@@ -66,7 +67,8 @@ func (c *checker) misplaced(path string, n Network) {
 		{"ports", len(n.Ports) > 0 && n.Type == NetworkTap, "user and masquerade"},
 	} {
 		if key.given {
-			c.add(path+"."+key.name, "means nothing for a network of type %s", n.Type).hint("it is for %s", key.types).also(path + ".type")
+			c.add(path+"."+key.name, "means nothing for a network of type %s", n.Type).hint("it is for %s",
+				key.types).also(path + ".type")
 		}
 	}
 }
@@ -75,7 +77,8 @@ func (c *checker) mac(path, text string, seen map[string]string) {
 	address, err := net.ParseMAC(text)
 	switch {
 	case err != nil || len(address) != 6 || strings.Contains(text, "."):
-		c.add(path, "%s is not a hardware address", quote(text)).hint("six pairs of hexadecimal digits, such as 52:54:00:12:34:56")
+		c.add(path, "%s is not a hardware address",
+			quote(text)).hint("six pairs of hexadecimal digits, such as 52:54:00:12:34:56")
 	case address[0]&1 != 0:
 		c.add(path, "%s is a multicast address", quote(text)).hint("the second digit must be even")
 	case address.String() == "00:00:00:00:00:00":
@@ -94,7 +97,8 @@ func (c *checker) ifname(path, name string) {
 	switch {
 	case len(name) > longestIfname:
 		c.add(path, "%s has %d characters", quote(name), len(name)).hint("the most is %d", longestIfname)
-	case name == "." || name == ".." || strings.ContainsAny(name, "/:%") || strings.IndexFunc(name, unicode.IsSpace) >= 0:
+	case name == "." || name == ".." || strings.ContainsAny(name, "/:%") ||
+		strings.IndexFunc(name, unicode.IsSpace) >= 0:
 		c.add(path, "%s is not the name of a network interface", quote(name)).hint("letters, digits, - and .")
 	}
 }
@@ -147,7 +151,8 @@ func (c *checker) overlaps() {
 		path := fmt.Sprintf("vm.network[%d].net", i)
 		for j, other := range seen {
 			if other.Overlaps(prefix) {
-				c.add(path, "%s overlaps with %s", prefix, paths[j]).hint("give each masqueraded network a subnet of its own").also(paths[j])
+				c.add(path, "%s overlaps with %s", prefix,
+					paths[j]).hint("give each masqueraded network a subnet of its own").also(paths[j])
 				break
 			}
 		}

@@ -32,10 +32,13 @@ func nic(types NetworkType, more ...func(*Network)) Network {
 func TestSpecsWithoutFault(t *testing.T) {
 	t.Parallel()
 	for name, spec := range map[string]Spec{
-		"only a name":        {},
-		"uuid":               {UUID: someUUID},
-		"no network":         {Network: []Network{}},
-		"full topology":      {MaximumCPUs: 16, CurrentCPUs: 3, Sockets: 2, DiesPerSocket: 2, CoresPerDie: 2, ThreadsPerCore: 2},
+		"only a name": {},
+		"uuid":        {UUID: someUUID},
+		"no network":  {Network: []Network{}},
+		"full topology": {
+			MaximumCPUs: 16, CurrentCPUs: 3, Sockets: 2, DiesPerSocket: 2, CoresPerDie: 2,
+			ThreadsPerCore: 2,
+		},
 		"QEMU takes cores":   {MaximumCPUs: 8, Sockets: 2},
 		"QEMU takes sockets": {MaximumCPUs: 8, CoresPerDie: 2, DiesPerSocket: 2},
 		"kernel":             {Kernel: &Kernel{Image: "vmlinuz", Initrd: "initrd", CommandLine: "console=ttyS0"}},
@@ -45,7 +48,10 @@ func TestSpecsWithoutFault(t *testing.T) {
 		"MAC with hyphens":   {Network: []Network{{MAC: "52-54-00-12-34-56"}}},
 		"empty CD drive":     {Drives: []Drive{{Type: DriveIDECD, Bus: "scsi"}}},
 		"disks": {Drives: []Drive{
-			{File: "a.qcow2", Format: "qcow2", Bootindex: new(0)}, {Device: "/dev/vg/b", Bootindex: new(1)}, {Resource: "c"}, {File: "d", Size: GiB},
+			{File: "a.qcow2", Format: "qcow2", Bootindex: new(0)},
+			{Device: "/dev/vg/b", Bootindex: new(1)},
+			{Resource: "c"},
+			{File: "d", Size: GiB},
 		}},
 		"tcp and udp on one port": {Network: []Network{{Type: NetworkUser, Ports: []PortForward{
 			{Host: 53}, {Host: 53, Protocol: "udp"}, {Host: 53, Address: "127.0.0.2"},
@@ -77,11 +83,17 @@ func TestMachineFaults(t *testing.T) {
 		{Spec{Firmware: "UEFI"}, `vm.firmware: can't be "UEFI" (did you mean uefi? It can be bios, uefi, uefi-4m, secure or secure-4m)`},
 		{Spec{Firmware: "coreboot"}, `vm.firmware: can't be "coreboot" (it can be bios, uefi, uefi-4m, secure or secure-4m)`},
 		{Spec{Kernel: &Kernel{Initrd: "initrd"}}, `vm.kernel.image: missing (initrd and commandLine are for the kernel in image)`},
-		{Spec{Kernel: &Kernel{Image: "a", CommandLine: "b\n"}}, `vm.kernel.commandLine: "b\n" holds a control character or a line break`},
+		{
+			Spec{Kernel: &Kernel{Image: "a", CommandLine: "b\n"}},
+			`vm.kernel.commandLine: "b\n" holds a control character or a line break`,
+		},
 		{Spec{RTCBase: "noon"}, `vm.rtcBase: "noon" is not a time to start from (utc, localtime or a date such as 2026-03-01T12:00:00)`},
 		{Spec{RTCClock: "real"}, `vm.rtcClock: can't be "real" (it can be host, rt or vm)`},
 		{Spec{PowerdownTimeout: new(Seconds(-1))}, `vm.powerdownTimeout: -1 seconds can't be waited (0 to 31536000, a year)`},
-		{Spec{SerialConsole: &SerialConsole{Log: strings.Repeat("x", 8193)}}, `vm.serialConsole.log: has 8193 bytes (the most is 8192)`},
+		{
+			Spec{SerialConsole: &SerialConsole{Log: strings.Repeat("x", 8193)}},
+			`vm.serialConsole.log: has 8193 bytes (the most is 8192)`,
+		},
 	} {
 		require.Equal(t, []string{fault.want}, faults(fault.spec))
 	}
@@ -131,26 +143,55 @@ func TestNetworkFaults(t *testing.T) {
 		{with(Network{MAC: "52:54:00:12:34"}), `vm.network[0].mac: "52:54:00:12:34" is not a hardware address (six pairs of hexadecimal digits, such as 52:54:00:12:34:56)`},
 		{with(Network{MAC: "53:54:00:12:34:56"}), `vm.network[0].mac: "53:54:00:12:34:56" is a multicast address (the second digit must be even)`},
 		{with(Network{MAC: "00:00:00:00:00:00"}), `vm.network[0].mac: "00:00:00:00:00:00" is no address of a card`},
-		{with(Network{MAC: "52:54:00:12:34:5a"}, Network{MAC: "52-54-00-12-34-5A"}), `vm.network[1].mac: "52-54-00-12-34-5A" is taken (by vm.network[0].mac)`},
-		{with(Network{MAC: MAC(someUUID, 1)}, Network{}), `vm.network[1].mac: "` + MAC(someUUID, 1) + `" is taken (by vm.network[0].mac)`},
-		{with(Network{Ifname: "tap0"}, Network{Ifname: "tap0"}), `vm.network[1].ifname: "tap0" is taken (by vm.network[0].ifname)`},
+		{
+			with(Network{MAC: "52:54:00:12:34:5a"}, Network{MAC: "52-54-00-12-34-5A"}),
+			`vm.network[1].mac: "52-54-00-12-34-5A" is taken (by vm.network[0].mac)`,
+		},
+		{with(Network{MAC: MAC(someUUID, 1)}, Network{}), `vm.network[1].mac: "` + MAC(someUUID, 1) +
+			`" is taken (by vm.network[0].mac)`},
+		{
+			with(Network{Ifname: "tap0"}, Network{Ifname: "tap0"}),
+			`vm.network[1].ifname: "tap0" is taken (by vm.network[0].ifname)`,
+		},
 		{with(Network{Ifname: "averylongtapname"}), `vm.network[0].ifname: "averylongtapname" has 16 characters (the most is 15)`},
 		{with(Network{Bridge: "br/0"}), `vm.network[0].bridge: "br/0" is not the name of a network interface (letters, digits, - and .)`},
 		{with(Network{Net: "10.0.2.0/24"}), `vm.network[0].net: means nothing for a network of type tap (it is for user and masquerade)`},
 		{with(Network{Ports: []PortForward{{Host: 80}}}), `vm.network[0].ports: means nothing for a network of type tap (it is for user and masquerade)`},
 		{with(Network{Type: NetworkUser, Bridge: "br0"}), `vm.network[0].bridge: means nothing for a network of type user (it is for tap)`},
-		{with(Network{Type: NetworkUser, Ifname: "tap0"}), `vm.network[0].ifname: means nothing for a network of type user (it is for tap and masquerade)`},
-		{with(Network{Type: NetworkUser, Net: "10.0.2.0"}), `vm.network[0].net: "10.0.2.0" is not an IPv4 subnet (such as 10.0.2.0/24)`},
-		{with(Network{Type: NetworkUser, Net: "fd00::/64"}), `vm.network[0].net: "fd00::/64" is not an IPv4 subnet (such as 10.0.2.0/24)`},
-		{with(Network{Type: NetworkUser, Net: "10.0.2.5/24"}), `vm.network[0].net: "10.0.2.5/24" is an address within a subnet (the subnet is 10.0.2.0/24)`},
-		{with(Network{Type: NetworkUser, Net: "10.0.2.0/31"}), `vm.network[0].net: "10.0.2.0/31" has no sensible size (/8 to /28)`},
-		{with(Network{Type: NetworkMasquerade, Net: "10.0.2.0/24"}, Network{Type: NetworkMasquerade, Net: "10.0.0.0/16"}), `vm.network[1].net: 10.0.0.0/16 overlaps with vm.network[0].net (give each masqueraded network a subnet of its own)`},
+		{
+			with(Network{Type: NetworkUser, Ifname: "tap0"}),
+			`vm.network[0].ifname: means nothing for a network of type user (it is for tap and masquerade)`,
+		},
+		{
+			with(Network{Type: NetworkUser, Net: "10.0.2.0"}),
+			`vm.network[0].net: "10.0.2.0" is not an IPv4 subnet (such as 10.0.2.0/24)`,
+		},
+		{
+			with(Network{Type: NetworkUser, Net: "fd00::/64"}),
+			`vm.network[0].net: "fd00::/64" is not an IPv4 subnet (such as 10.0.2.0/24)`,
+		},
+		{
+			with(Network{Type: NetworkUser, Net: "10.0.2.5/24"}),
+			`vm.network[0].net: "10.0.2.5/24" is an address within a subnet (the subnet is 10.0.2.0/24)`,
+		},
+		{
+			with(Network{Type: NetworkUser, Net: "10.0.2.0/31"}),
+			`vm.network[0].net: "10.0.2.0/31" has no sensible size (/8 to /28)`,
+		},
+		{
+			with(Network{Type: NetworkMasquerade, Net: "10.0.2.0/24"},
+				Network{Type: NetworkMasquerade, Net: "10.0.0.0/16"}),
+			`vm.network[1].net: 10.0.0.0/16 overlaps with vm.network[0].net (give each masqueraded network a subnet of its own)`,
+		},
 		{ports(PortForward{Guest: 22}), `vm.network[0].ports[0].host: missing (the port of the host, 1 to 65535)`},
 		{ports(PortForward{Host: 65536}), `vm.network[0].ports[0].host: can't be 65536 (1 to 65535)`},
 		{ports(PortForward{Host: 8022, Guest: -22}), `vm.network[0].ports[0].guest: can't be -22 (1 to 65535)`},
 		{ports(PortForward{Host: 8022, Protocol: "TCP"}), `vm.network[0].ports[0].protocol: can't be "TCP" (did you mean tcp? It can be tcp or udp)`},
 		{ports(PortForward{Host: 8022, Address: "here"}), `vm.network[0].ports[0].address: "here" is not an IP address`},
-		{ports(PortForward{Host: 8022}, PortForward{Host: 8022, Guest: 22}), `vm.network[0].ports[1].host: tcp port 8022 is taken (by vm.network[0].ports[0].host)`},
+		{
+			ports(PortForward{Host: 8022}, PortForward{Host: 8022, Guest: 22}),
+			`vm.network[0].ports[1].host: tcp port 8022 is taken (by vm.network[0].ports[0].host)`,
+		},
 	} {
 		require.Equal(t, []string{fault.want}, faults(fault.spec))
 	}
@@ -166,16 +207,28 @@ func TestDriveFaults(t *testing.T) {
 		{with(Drive{}), `vm.drives[0]: has nothing to read from (give file, device or resource)`},
 		{with(Drive{File: "a", Resource: "b"}), `vm.drives[0].resource: file and resource are given (give one of them)`},
 		{with(Drive{Type: "cd"}), `vm.drives[0].type: can't be "cd" (it can be raw or ide-cd)`},
-		{with(Drive{Type: DriveIDECD, Device: "/dev/sr0"}), `vm.drives[0].device: is not for a CD drive (its medium is given by file)`},
+		{
+			with(Drive{Type: DriveIDECD, Device: "/dev/sr0"}),
+			`vm.drives[0].device: is not for a CD drive (its medium is given by file)`,
+		},
 		{with(Drive{Type: DriveIDECD, Bus: "usb"}), `vm.drives[0].bus: can't be "usb" (it can be ide or scsi)`},
 		{with(Drive{File: "a", Bus: "ide"}), `vm.drives[0].bus: is for CD drives only (a disk is attached by virtio)`},
 		{with(Drive{File: "a", Format: "vmdk"}), `vm.drives[0].format: can't be "vmdk" (it can be raw or qcow2)`},
 		{with(Drive{File: "a", Bootindex: new(-1)}), `vm.drives[0].bootindex: can't be -1 (0 or more, lowest first)`},
-		{with(Drive{File: "a", Bootindex: new(1)}, Drive{File: "b", Bootindex: new(1)}), `vm.drives[1].bootindex: 1 is taken (by vm.drives[0].bootindex)`},
+		{
+			with(Drive{File: "a", Bootindex: new(1)}, Drive{File: "b", Bootindex: new(1)}),
+			`vm.drives[1].bootindex: 1 is taken (by vm.drives[0].bootindex)`,
+		},
 		{with(Drive{File: "a", Size: MiB + 1}), `vm.drives[0].size: is not a whole number of MiB: 1048577 B (1 MiB or 2 MiB are)`},
 		{with(Drive{Resource: "a", Size: MiB}), `vm.drives[0].size: is for a disk that is a file (give file)`},
-		{with(Drive{File: "a", Format: "qcow2", Size: MiB}), `vm.drives[0].size: is for a raw image (qemu-img makes others)`},
-		{with(Drive{File: "a", ReadOnly: true, Size: MiB}), `vm.drives[0].size: an image that nobody can write to can't be made (leave out size or readOnly)`},
+		{
+			with(Drive{File: "a", Format: "qcow2", Size: MiB}),
+			`vm.drives[0].size: is for a raw image (qemu-img makes others)`,
+		},
+		{
+			with(Drive{File: "a", ReadOnly: true, Size: MiB}),
+			`vm.drives[0].size: an image that nobody can write to can't be made (leave out size or readOnly)`,
+		},
 		{with(Drive{Type: DriveIDECD, Size: MiB}), `vm.drives[0].size: is not for a CD drive (an image is made for a disk only)`},
 		{with(make([]Drive, 1001)...), `vm.drives: has 1001 drives (the most is 1000)`},
 		{Spec{Network: make([]Network, 1001)}, `vm.network: has 1001 interfaces (the most is 1000)`},
@@ -199,7 +252,10 @@ func TestDisplayFaults(t *testing.T) {
 		{spice(Spice{USBRedirects: new(15)}), `vm.display.spice.usbRedirects: can't be 15 (0 to 14)`},
 		{vnc(VNC{Port: 80}), `vm.display.vnc.port: can't be 80 (5900 to 65535)`},
 		{vnc(VNC{Address: "::1"}), `vm.display.vnc.address: means nothing without a port (give port as well)`},
-		{Spec{Display: &Display{Spice: &Spice{}, VNC: &VNC{Port: 5900}}}, `vm.display.vnc.port: tcp port 5900 is taken (by vm.display.spice.port)`},
+		{
+			Spec{Display: &Display{Spice: &Spice{}, VNC: &VNC{Port: 5900}}},
+			`vm.display.vnc.port: tcp port 5900 is taken (by vm.display.spice.port)`,
+		},
 	} {
 		require.Equal(t, []string{fault.want}, faults(fault.spec))
 	}

@@ -24,7 +24,8 @@ type Default struct {
 // Defaults returns the defaults of all keys in the order of the documentation.
 // WithDefaults applies this very table, in this order.
 func Defaults() []Default {
-	return slices.Concat(machineDefaults(), cpuAndMemoryDefaults(), networkDefaults(), driveDefaults(), displayDefaults())
+	return slices.Concat(machineDefaults(), cpuAndMemoryDefaults(), networkDefaults(), driveDefaults(),
+		displayDefaults())
 }
 
 // WithDefaults returns a copy in which everything that has a default is set.
@@ -57,7 +58,9 @@ func machineDefaults() []Default {
 		noted("vm.options", "none"),
 		fixed("vm.rtcBase", "utc", "", one(func(s *Spec) *string { return &s.RTCBase })),
 		fixed("vm.rtcClock", "rt", "", one(func(s *Spec) *string { return &s.RTCClock })),
-		pointed("vm.powerdownTimeout", Seconds(900), "seconds", one(func(s *Spec) **Seconds { return &s.PowerdownTimeout })),
+		pointed("vm.powerdownTimeout", Seconds(900), "seconds", one(func(s *Spec) **Seconds {
+			return &s.PowerdownTimeout
+		})),
 		derived("vm.serialConsole", "a serial port without a log", func(s *Spec) {
 			if s.SerialConsole == nil {
 				s.SerialConsole = &SerialConsole{}
@@ -130,7 +133,9 @@ func networkDefaults() []Default {
 		}),
 		noted("vm.network[].net", "masquerade: a subnet that is free; user: QEMU's choice, 10.0.2.0/24"),
 		noted("vm.network[].ports", "none"),
-		fixed("vm.network[].ports[].protocol", "tcp", "", eachPort(func(p *PortForward) *string { return &p.Protocol })),
+		fixed("vm.network[].ports[].protocol", "tcp", "", eachPort(func(p *PortForward) *string {
+			return &p.Protocol
+		})),
 		noted("vm.network[].ports[].address", "127.0.0.1 with a user network, every address with masquerade"),
 		noted("vm.network[].ports[].host", "required in ports"),
 		derived("vm.network[].ports[].guest", "the same as host", func(s *Spec) {
@@ -179,7 +184,9 @@ func displayDefaults() []Default {
 		fixed("vm.display.spice.port", 5900, "", ofSpice(func(v *Spice) *int { return &v.Port })),
 		noted("vm.display.spice.address", "every address"),
 		noted("vm.display.spice.streamingVideo", "QEMU's choice"),
-		pointed("vm.display.spice.usbRedirects", 2, "devices", ofSpice(func(v *Spice) **int { return &v.USBRedirects })),
+		pointed("vm.display.spice.usbRedirects", 2, "devices", ofSpice(func(v *Spice) **int {
+			return &v.USBRedirects
+		})),
 		noted("vm.display.vnc", "no VNC server"),
 		zero("vm.display.vnc.port", "only the socket vnc.sock in the runtime directory"),
 		noted("vm.display.vnc.address", "127.0.0.1"),

@@ -20,7 +20,12 @@ func TestMissingFilesAreNamedBeforeQEMUStumblesOverThem(t *testing.T) {
 	}
 	faults := MissingFiles(Spec{
 		Drives: []Drive{
-			{File: "/there"}, {File: "/gone"}, {Device: "/dev/gone"}, {Type: DriveIDECD}, {Type: DriveIDECD, File: "https://host/cd.iso"}, {File: "/forbidden"},
+			{File: "/there"},
+			{File: "/gone"},
+			{Device: "/dev/gone"},
+			{Type: DriveIDECD},
+			{Type: DriveIDECD, File: "https://host/cd.iso"},
+			{File: "/forbidden"},
 		},
 		Kernel: &Kernel{Image: "/there", Initrd: "/no-initrd"},
 	}, stat)

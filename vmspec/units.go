@@ -81,10 +81,12 @@ func ParseBytes(s string) (Bytes, error) {
 	value.Mul(value, factor)
 	if !value.IsInt() {
 		below := new(big.Int).Quo(value.Num(), value.Denom())
-		return refuse("is not a whole number of bytes", fmt.Sprintf("%s or %s bytes are", below, new(big.Int).Add(below, big.NewInt(1))))
+		return refuse("is not a whole number of bytes",
+			fmt.Sprintf("%s or %s bytes are", below, new(big.Int).Add(below, big.NewInt(1))))
 	}
 	if !value.Num().IsInt64() {
-		return refuse("is more than can be counted", "the most is "+strconv.FormatInt(math.MaxInt64, 10)+" bytes, just below 8 EiB")
+		return refuse("is more than can be counted", "the most is "+strconv.FormatInt(math.MaxInt64, 10)+
+			" bytes, just below 8 EiB")
 	}
 	return Bytes(value.Num().Int64()), nil
 }

@@ -49,25 +49,26 @@ func TestParseBytes(t *testing.T) {
 func TestParseBytesSaysWhatWouldBeRight(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"":                      `"": is no size (a number and a unit, such as 8 GiB)`,
-		"lots":                  `"lots": is no size (a number and a unit, such as 8 GiB)`,
-		"GiB":                   `"GiB": is no size (a number and a unit, such as 8 GiB)`,
-		"1.2.3":                 `"1.2.3": is no size (a number and a unit, such as 8 GiB)`,
-		"0x10":                  `"0x10": unknown unit "x10" (units are B, kB, MB, GB, TB … and KiB, MiB, GiB, TiB …)`,
-		"8 gb":                  `"8 gb": unknown unit "gb" (did you mean GB?)`,
-		"8gib":                  `"8gib": unknown unit "gib" (did you mean GiB?)`,
-		"8 KB":                  `"8 KB": unknown unit "KB" (did you mean kB?)`,
-		"100m":                  `"100m": unknown unit "m" (m is a thousandth in Kubernetes; did you mean M or Mi?)`,
-		"8 Gib of it":           `"8 Gib of it": unknown unit "Gib of it" (units are B, kB, MB, GB, TB … and KiB, MiB, GiB, TiB …)`,
-		"-1":                    `"-1": is less than nothing`,
-		"0.1":                   `"0.1": is not a whole number of bytes (0 or 1 bytes are)`,
-		"1.0001 KiB":            `"1.0001 KiB": is not a whole number of bytes (1024 or 1025 bytes are)`,
-		"1e-1":                  `"1e-1": is not a whole number of bytes (0 or 1 bytes are)`,
-		"8Ei":                   `"8Ei": is more than can be counted (the most is 9223372036854775807 bytes, just below 8 EiB)`,
-		"9223372036854775808":   `"9223372036854775808": is more than can be counted (the most is 9223372036854775807 bytes, just below 8 EiB)`,
-		"1e64":                  `"1e64": is more than can be counted (the most is 9223372036854775807 bytes, just below 8 EiB)`,
-		"1e999999999":           `"1e999999999": has an exponent out of range (-64 to 64)`,
-		strings.Repeat("1", 70): `"` + strings.Repeat("1", 70) + `": is too long for a size (a number and a unit, such as 8 GiB)`,
+		"":                    `"": is no size (a number and a unit, such as 8 GiB)`,
+		"lots":                `"lots": is no size (a number and a unit, such as 8 GiB)`,
+		"GiB":                 `"GiB": is no size (a number and a unit, such as 8 GiB)`,
+		"1.2.3":               `"1.2.3": is no size (a number and a unit, such as 8 GiB)`,
+		"0x10":                `"0x10": unknown unit "x10" (units are B, kB, MB, GB, TB … and KiB, MiB, GiB, TiB …)`,
+		"8 gb":                `"8 gb": unknown unit "gb" (did you mean GB?)`,
+		"8gib":                `"8gib": unknown unit "gib" (did you mean GiB?)`,
+		"8 KB":                `"8 KB": unknown unit "KB" (did you mean kB?)`,
+		"100m":                `"100m": unknown unit "m" (m is a thousandth in Kubernetes; did you mean M or Mi?)`,
+		"8 Gib of it":         `"8 Gib of it": unknown unit "Gib of it" (units are B, kB, MB, GB, TB … and KiB, MiB, GiB, TiB …)`,
+		"-1":                  `"-1": is less than nothing`,
+		"0.1":                 `"0.1": is not a whole number of bytes (0 or 1 bytes are)`,
+		"1.0001 KiB":          `"1.0001 KiB": is not a whole number of bytes (1024 or 1025 bytes are)`,
+		"1e-1":                `"1e-1": is not a whole number of bytes (0 or 1 bytes are)`,
+		"8Ei":                 `"8Ei": is more than can be counted (the most is 9223372036854775807 bytes, just below 8 EiB)`,
+		"9223372036854775808": `"9223372036854775808": is more than can be counted (the most is 9223372036854775807 bytes, just below 8 EiB)`,
+		"1e64":                `"1e64": is more than can be counted (the most is 9223372036854775807 bytes, just below 8 EiB)`,
+		"1e999999999":         `"1e999999999": has an exponent out of range (-64 to 64)`,
+		strings.Repeat("1", 70): `"` + strings.Repeat("1", 70) +
+			`": is too long for a size (a number and a unit, such as 8 GiB)`,
 	} {
 		_, err := ParseBytes(text)
 		require.EqualError(t, err, want)
@@ -99,8 +100,10 @@ func TestBytesAreShownInTheLargestExactUnit(t *testing.T) {
 // grammar of the documentation makes of it, and can be written and read again.
 func FuzzParseBytes(f *testing.F) {
 	for _, seed := range []string{
-		"8Gi", "8 GiB", "8 GB", "1.5e3", "1E", "1E1", "1e+2", "100m", "-1", ".", "+.5Ki", "1e-99", "0x10", "1_000", "1e64", "0e64", "-0", "9223372036854775807",
-		"9223372036854775808", "8EiB", "7.99999999999999999999 EiB", "1/2", "1 2", "1.", "1..2", "--1", "1e", "\t1 kB\n", "1\u00a0kB", "0.0000000000000000001EB",
+		"8Gi", "8 GiB", "8 GB", "1.5e3", "1E", "1E1", "1e+2", "100m", "-1", ".", "+.5Ki", "1e-99", "0x10", "1_000",
+		"1e64", "0e64", "-0", "9223372036854775807",
+		"9223372036854775808", "8EiB", "7.99999999999999999999 EiB", "1/2", "1 2", "1.", "1..2", "--1", "1e",
+		"\t1 kB\n", "1\u00a0kB", "0.0000000000000000001EB",
 	} {
 		f.Add(seed)
 	}

@@ -28,7 +28,8 @@ func TestGuestWithSecureBoot(t *testing.T) {
 	s := newSandbox(t)
 	log := s.path("images", "console.log")
 	spec := vmspec.Spec{
-		Name: "a,b", UUID: sample.UUID, Accelerator: vmspec.AcceleratorTCG, Firmware: vmspec.FirmwareSecure4M, UseTPM: true,
+		Name: "a,b", UUID: sample.UUID, Accelerator: vmspec.AcceleratorTCG, Firmware: vmspec.FirmwareSecure4M,
+		UseTPM:      true,
 		MaximumCPUs: 4, CurrentCPUs: 2, MaximumRAM: 512 * vmspec.MiB,
 		Kernel:        &vmspec.Kernel{Image: image.Kernel, Initrd: image.Initrd, CommandLine: "console=ttyS0 panic=-1"},
 		Network:       []vmspec.Network{{Type: vmspec.NetworkUser}},
@@ -119,8 +120,9 @@ func TestQEMUAcceptsManyDevices(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t)
 	spec := vmspec.Spec{
-		Name: "many", UUID: sample.UUID, Accelerator: vmspec.AcceleratorTCG, Firmware: vmspec.FirmwareBIOS, MaximumCPUs: 2,
-		Display: &vmspec.Display{VNC: &vmspec.VNC{}},
+		Name: "many", UUID: sample.UUID, Accelerator: vmspec.AcceleratorTCG, Firmware: vmspec.FirmwareBIOS,
+		MaximumCPUs: 2,
+		Display:     &vmspec.Display{VNC: &vmspec.VNC{}},
 	}
 	for n := range 100 {
 		spec.Drives = append(spec.Drives, vmspec.Drive{File: s.image(fmt.Sprintf("%d.img", n), "raw")})

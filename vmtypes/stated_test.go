@@ -93,7 +93,8 @@ func TestDrivesOfAPlan(t *testing.T) {
         ],
         drives = {"disk9": 5},
         hotplug = [hotplug.medium(0, "cd0"), hotplug.medium(4, "cd1")],`,
-		vmspec.Drive{File: "/cd.iso"}, vmspec.Drive{File: "/a.img"}, vmspec.Drive{Device: "/dev/sdx"}, vmspec.Drive{Resource: "/c.qcow2"},
+		vmspec.Drive{File: "/cd.iso"}, vmspec.Drive{File: "/a.img"}, vmspec.Drive{Device: "/dev/sdx"},
+		vmspec.Drive{Resource: "/c.qcow2"},
 		vmspec.Drive{Type: vmspec.DriveIDECD}, vmspec.Drive{File: "/other.img"})
 	require.NoError(t, err)
 	require.Equal(t, strings.TrimSpace(`

@@ -122,11 +122,15 @@ func TestProblems(t *testing.T) {
 	var faults Faults
 	require.ErrorAs(t, r.Err(), &faults)
 	require.Len(t, faults, 3)
-	require.Equal(t, Fault{File: "f.yaml", Line: 2, Column: 9, Path: "name", Message: "is taken", Source: "  name: a"}, faults[0])
+	require.Equal(t, Fault{File: "f.yaml", Line: 2, Column: 9, Path: "name", Message: "is taken", Source: "  name: a"},
+		faults[0])
 	require.Equal(t, "f.yaml:4:16: extra.pin: is too short", faults[2].Error())
 	require.Empty(t, faults[2].Source)
 
-	err := r.Document().Locate([]Problem{{Path: "name", Message: "no", Key: true}, {Path: "disks[3].file", Message: "no"}})
+	err := r.Document().Locate([]Problem{
+		{Path: "name", Message: "no", Key: true},
+		{Path: "disks[3].file", Message: "no"},
+	})
 	require.EqualError(t, err, "f.yaml:1:1: disks[3].file: no\nf.yaml:2:3: name: no")
 	require.NoError(t, r.Document().Locate(nil))
 	require.EqualError(t, (*Document)(nil).Locate([]Problem{{Path: "a", Message: "no"}}), "configuration:1:1: a: no")
@@ -134,7 +138,8 @@ func TestProblems(t *testing.T) {
 
 func TestExcerptsOfLongLines(t *testing.T) {
 	t.Parallel()
-	long := "/Machine: {extra: {name: " + strings.Repeat("é", 100) + ", \tb: 3}, \tkez: 1, name: " + strings.Repeat("x", 500) + "}"
+	long := "/Machine: {extra: {name: " + strings.Repeat("é", 100) + ", \tb: 3}, \tkez: 1, name: " +
+		strings.Repeat("x", 500) + "}"
 	_, r := readMachine(t, long)
 	var faults Faults
 	require.ErrorAs(t, r.Err(), &faults)

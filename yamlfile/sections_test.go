@@ -59,7 +59,8 @@ func TestDecodeSectionsOfNothing(t *testing.T) {
 // What can't be a section stays where it is and is refused there; nothing hangs.
 func FuzzDecodeSections(f *testing.F) {
 	for _, seed := range []string{
-		`{"/": 1}`, `{"//": {}}`, `{"/Outer/": {}}`, `{_: {}}`, `{"/Outer": &a {"/Inner": *a}}`, `{? [a] : b}`, `[]`, `x`,
+		`{"/": 1}`, `{"//": {}}`, `{"/Outer/": {}}`, `{_: {}}`, `{"/Outer": &a {"/Inner": *a}}`, `{? [a] : b}`, `[]`,
+		`x`,
 		`{"/Outer": 1, "/Outer/Inner": {}}`, `{"/Outer/Inner": 1, "/Outer/Inner/x": 2}`, `{"/Outer": {<<: {name: y}}}`,
 	} {
 		f.Add(seed)

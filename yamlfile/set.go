@@ -177,7 +177,10 @@ func (s *setter) item(n *yaml.Node, step string, column int) *yaml.Node {
 		return nil
 	}
 	if index == len(n.Content) {
-		n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Line: s.line, Column: column + 1})
+		n.Content = append(n.Content, &yaml.Node{
+			Kind: yaml.ScalarNode, Tag: "!!null", Line: s.line,
+			Column: column + 1,
+		})
 	}
 	return n.Content[index]
 }

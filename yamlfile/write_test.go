@@ -14,9 +14,11 @@ func TestSimple(t *testing.T) {
 	t.Parallel()
 	values := []any{true, false, 0, -1, 4096, int64(1) << 62}
 	for _, text := range []string{
-		"vm", "maximumRam", "/Runner", "/dev/system-disk", "/var/local/vm-data", "a.b_c-d", "A1", "e", "E5", "inf", "nan", "NaN", "None", "x0x1",
+		"vm", "maximumRam", "/Runner", "/dev/system-disk", "/var/local/vm-data", "a.b_c-d", "A1", "e", "E5", "inf",
+		"nan", "NaN", "None", "x0x1",
 		"nil", "nulls", "trueish", "/", "//", "a-", "a.", "ff", "yes1", "virtio-net", "x86_64", "o17", "b101",
-		"4 GiB", "512 MiB", "0e984725-c51c-4bf4-9960-000000000001", "12345678-1234-1234-1234-123456789012", "00000000-0000-0000-0000-000000000000",
+		"4 GiB", "512 MiB", "0e984725-c51c-4bf4-9960-000000000001", "12345678-1234-1234-1234-123456789012",
+		"00000000-0000-0000-0000-000000000000",
 		"ABCDEF01-e000-4000-8000-00000000000e",
 	} {
 		require.NotNil(t, simple(text), text)
@@ -34,9 +36,11 @@ func TestSimple(t *testing.T) {
 	require.Nil(t, simple(hiddenText("secret")), "it is written as it says")
 	require.NotNil(t, simple(vmspec.AcceleratorTCG))
 	for _, text := range []string{
-		"", "null", "Null", "NULL", "~", "true", "False", "yes", "No", "ON", "off", "y", "N", "<<", "1", "1e3", "0x10", "12:30", ".inf", "-", "- a", "a: b", "a b", "a#b",
+		"", "null", "Null", "NULL", "~", "true", "False", "yes", "No", "ON", "off", "y", "N", "<<", "1", "1e3", "0x10",
+		"12:30", ".inf", "-", "- a", "a: b", "a b", "a#b",
 		"*a", "&a", "!a", "=", "2026-01-01", "é", "a\nb", "a'b", `a"b`, "1.2.3", "-a", "_1", "@", "`",
-		"4 GB", " GiB", "4 ", "4  GiB", "12345678-1234-1234-1234-12345678901", "12345678-1234-1234-123451234567890123", "2345678g-1234-1234-1234-123456789012",
+		"4 GB", " GiB", "4 ", "4  GiB", "12345678-1234-1234-1234-12345678901", "12345678-1234-1234-123451234567890123",
+		"2345678g-1234-1234-1234-123456789012",
 	} {
 		require.Nil(t, simple(text), text)
 	}

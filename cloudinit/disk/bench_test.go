@@ -62,7 +62,10 @@ func BenchmarkGenisoimage(b *testing.B) {
 	genisoimage := peer(b, "genisoimage")
 	dir, names := writeFiles(b, fourFiles())
 	for b.Loop() {
-		run(b, dir, genisoimage, append([]string{"-quiet", "-output", "seed.iso", "-volid", "cidata", "-joliet", "-rock"}, names...)...)
+		run(b, dir, genisoimage, append([]string{
+			"-quiet", "-output", "seed.iso", "-volid", "cidata", "-joliet",
+			"-rock",
+		}, names...)...)
 	}
 }
 

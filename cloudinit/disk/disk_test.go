@@ -50,7 +50,8 @@ func requireSound(t testing.TB, path, about string) {
 	t.Helper()
 	out, err := exec.Command(tool(t, "fsck.vfat", "dosfstools"), "-n", path).CombinedOutput()
 	require.NoError(t, err, "fsck.vfat -n, %s: %s", about, out)
-	require.Equal(t, 1, strings.Count(strings.TrimSpace(string(out)), "\n"), "fsck.vfat has a remark, %s: %s", about, out)
+	require.Equal(t, 1, strings.Count(strings.TrimSpace(string(out)), "\n"), "fsck.vfat has a remark, %s: %s", about,
+		out)
 }
 
 // requireReadable reads the files back by mtools.
@@ -59,7 +60,8 @@ func requireReadable(t testing.TB, path string, s cloudinit.Seed) {
 	for _, f := range s.Files() {
 		got, err := exec.Command(tool(t, "mtype", "mtools"), "-i", path, "::"+f.Name).Output()
 		require.NoError(t, err, "mtype ::%s", f.Name)
-		require.True(t, bytes.Equal(f.Content, got), "mtype ::%s: %d bytes differ from the %d written", f.Name, len(got), len(f.Content))
+		require.True(t, bytes.Equal(f.Content, got), "mtype ::%s: %d bytes differ from the %d written", f.Name,
+			len(got), len(f.Content))
 	}
 }
 
@@ -76,14 +78,20 @@ func TestMtoolsReadWhatWasWritten(t *testing.T) {
 	t.Parallel()
 	whole := fourFiles()
 	for name, seed := range map[string]cloudinit.Seed{
-		"all four":             whole,
-		"two":                  {MetaData: whole.MetaData, UserData: whole.UserData},
-		"no vendor-data":       {MetaData: whole.MetaData, UserData: whole.UserData, NetworkConfig: whole.NetworkConfig},
-		"no network-config":    {MetaData: whole.MetaData, UserData: whole.UserData, VendorData: whole.VendorData},
-		"nothing":              {},
-		"empty, not nil":       {MetaData: []byte{}, UserData: []byte{}, NetworkConfig: []byte{}, VendorData: []byte{}},
-		"any bytes":            {UserData: bytesOf(70_000, 1), VendorData: bytesOf(513, 2)},
-		"large":                {UserData: bytesOf(5<<20+1, 3), NetworkConfig: bytesOf(1025, 4), VendorData: bytesOf(2<<20, 5)},
+		"all four": whole,
+		"two":      {MetaData: whole.MetaData, UserData: whole.UserData},
+		"no vendor-data": {
+			MetaData: whole.MetaData, UserData: whole.UserData,
+			NetworkConfig: whole.NetworkConfig,
+		},
+		"no network-config": {MetaData: whole.MetaData, UserData: whole.UserData, VendorData: whole.VendorData},
+		"nothing":           {},
+		"empty, not nil":    {MetaData: []byte{}, UserData: []byte{}, NetworkConfig: []byte{}, VendorData: []byte{}},
+		"any bytes":         {UserData: bytesOf(70_000, 1), VendorData: bytesOf(513, 2)},
+		"large": {
+			UserData: bytesOf(5<<20+1, 3), NetworkConfig: bytesOf(1025, 4),
+			VendorData: bytesOf(2<<20, 5),
+		},
 		"user-data of 16 MB":   {UserData: bytesOf(16<<20, 6)},
 		"vendor-data of 33 MB": {VendorData: bytesOf(33<<20, 7)},
 	} {
@@ -108,13 +116,17 @@ func TestMtoolsReadWhatWasWritten(t *testing.T) {
 	}
 }
 
-// TestEverySizeIsSound walks over the boundaries: of sectors and clusters, of the floppy's room (2847 clusters, one of them
-// for the meta-data), of the smallest FAT16, of tables that grow by a sector, and of the cluster size beyond 32 MiB.
+// TestEverySizeIsSound walks over the boundaries: of sectors and clusters, of the floppy's room (2847 clusters, one
+// of them for the meta-data), of the smallest FAT16, of tables that grow by a sector, and of the cluster size beyond
+// 32 MiB.
 func TestEverySizeIsSound(t *testing.T) {
 	t.Parallel()
 	const floppyRoom = (floppyClusters - 1) * sector
 	var sizes []int
-	for _, size := range []int{2, 512, 1024, 2048, 4096, 32768, 65536, floppyRoom - 512, floppyRoom, floppyRoom + 512, (minFAT16Clusters - 1) * 1024, 4 << 20} {
+	for _, size := range []int{
+		2, 512, 1024, 2048, 4096, 32768, 65536, floppyRoom - 512, floppyRoom, floppyRoom + 512,
+		(minFAT16Clusters - 1) * 1024, 4 << 20,
+	} {
 		sizes = append(sizes, size-1, size, size+1)
 	}
 	for n := 4080; n < 4700; n += 47 { // table sizes and their rounding
@@ -160,7 +172,8 @@ func TestImagesAreDeterministic(t *testing.T) {
 	// No parallel test: the environment is the process's.
 	first, err := Image(fourFiles())
 	require.NoError(t, err)
-	require.Equal(t, "c72c", fmt.Sprintf("%x", sha256.Sum256(first))[:4], "the image changed: guests don't mind, but say so in the changelog")
+	require.Equal(t, "c72c", fmt.Sprintf("%x", sha256.Sum256(first))[:4],
+		"the image changed: guests don't mind, but say so in the changelog")
 	for _, epoch := range []string{"", "0", "1700000000", "99999999999"} {
 		t.Setenv("SOURCE_DATE_EPOCH", epoch)
 		again, err := Image(fourFiles())

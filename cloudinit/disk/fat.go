@@ -15,7 +15,8 @@ import (
 // This file makes FAT images by go-diskfs 1.9.4 and keeps clear of its faults. Without that, fsck.vfat objects to every
 // image:
 //
-//   - A FAT12 or FAT16 is created with its first data cluster, number 2, marked as used by nobody. freeFirstCluster gives it
+//   - A FAT12 or FAT16 is created with its first data cluster, number 2, marked as used by nobody. freeFirstCluster
+//   gives it
 //     back, and the file system is read in again.
 //   - A file of no bytes keeps a cluster. So none is written: Seed.Files has no empty file.
 //   - The table has room for more clusters than there are, and the library hands them out. So the size is computed for
@@ -28,12 +29,13 @@ const (
 	volumeLabel = "CIDATA"
 	sector      = 512
 
-	// A FAT12 has the size and geometry of the 1.44 MB floppy disk: 2880 sectors less the boot sector, two tables of 9 and
-	// a root directory of 14 sectors.
+	// A FAT12 has the size and geometry of the 1.44 MB floppy disk: 2880 sectors less the boot sector, two tables of
+	// 9 and a root directory of 14 sectors.
 	floppySize     = 2880 * sector
 	floppyClusters = 2847
 
-	// A FAT16 has by definition at least 4085 clusters. Its boot sector, reserved sectors and root directory are 36 sectors.
+	// A FAT16 has by definition at least 4085 clusters. Its boot sector, reserved sectors and root directory are 36
+	// sectors.
 	minFAT16Clusters = 4085
 	fat16Overhead    = 36
 )
@@ -110,8 +112,8 @@ func fat16Format() format {
 	}
 }
 
-// fat16Size returns the size in bytes of a FAT16 with room for the files. It follows the library's choice of clusters: two
-// sectors up to 32 MiB, then four (and up to 128 MiB, of which cloudinit.MaxData stays clear).
+// fat16Size returns the size in bytes of a FAT16 with room for the files. It follows the library's choice of
+// clusters: two sectors up to 32 MiB, then four (and up to 128 MiB, of which cloudinit.MaxData stays clear).
 func fat16Size(files []cloudinit.File) int {
 	const smallClusters = 32 << 20
 	if size := fat16SizeFor(files, 2); size <= smallClusters {
@@ -120,8 +122,8 @@ func fat16Size(files []cloudinit.File) int {
 	return max(fat16SizeFor(files, 4), smallClusters+fat16Granularity)
 }
 
-// fat16Granularity is what sizes are rounded up to, in bytes. The space gained hides that the size of a table is rounded,
-// too.
+// fat16Granularity is what sizes are rounded up to, in bytes. The space gained hides that the size of a table is
+// rounded, too.
 const fat16Granularity = 64 << 10
 
 func fat16SizeFor(files []cloudinit.File, sectorsPerCluster int) int {

@@ -18,14 +18,18 @@ import (
 // FuzzImage makes images of any content and reads them back by a reader that shares no code with the writer. Content is
 // repeated to reach the larger formats. Without -fuzz, fsck.vfat looks at each image, too.
 func FuzzImage(f *testing.F) {
-	f.Add([]byte("instance-id: i-1\n"), []byte("#cloud-config\n{}\n"), []byte("version: 2\n"), []byte("#!/bin/sh\n"), uint16(1))
+	f.Add([]byte("instance-id: i-1\n"), []byte("#cloud-config\n{}\n"), []byte("version: 2\n"), []byte("#!/bin/sh\n"),
+		uint16(1))
 	f.Add([]byte{}, []byte{}, []byte{}, []byte{}, uint16(0))
 	f.Add([]byte{0}, []byte{0xff}, []byte{0xe5}, []byte("\x00\x00"), uint16(513))
 	f.Add([]byte("a"), bytes.Repeat([]byte{7}, 999), []byte("b"), bytes.Repeat([]byte{8}, 515), uint16(2000))
 	fuzzing := flag.Lookup("test.fuzz").Value.String() != ""
 	f.Fuzz(func(t *testing.T, meta, user, network, vendor []byte, times uint16) {
 		repeat := min(int(times), 2<<20/(len(user)+len(vendor)+1))
-		seed := cloudinit.Seed{MetaData: meta, UserData: bytes.Repeat(user, repeat), NetworkConfig: network, VendorData: bytes.Repeat(vendor, repeat)}
+		seed := cloudinit.Seed{
+			MetaData: meta, UserData: bytes.Repeat(user, repeat), NetworkConfig: network,
+			VendorData: bytes.Repeat(vendor, repeat),
+		}
 		image, err := Image(seed)
 		require.NoError(t, err)
 		got := readFAT(t, image)
@@ -45,8 +49,9 @@ func FuzzImage(f *testing.F) {
 	})
 }
 
-// readFAT reads the root directory of a FAT12 or FAT16 after Microsoft's FAT specification of 2000-12-06, and checks that
-// both tables are equal, no cluster has two owners and none is used by nobody. The label is there as an empty file.
+// readFAT reads the root directory of a FAT12 or FAT16 after Microsoft's FAT specification of 2000-12-06, and checks
+// that both tables are equal, no cluster has two owners and none is used by nobody. The label is there as an empty
+// file.
 func readFAT(t *testing.T, image []byte) map[string][]byte {
 	t.Helper()
 	le := binary.LittleEndian

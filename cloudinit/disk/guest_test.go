@@ -18,8 +18,8 @@ import (
 	"vmop/test/guest"
 )
 
-// TestLinuxReadsWhatWasWritten boots a Linux with three seeds as its disks, one for each kind of image, and lets it mount them
-// and print the hash of every file.
+// TestLinuxReadsWhatWasWritten boots a Linux with three seeds as its disks, one for each kind of image, and lets it
+// mount them and print the hash of every file.
 func TestLinuxReadsWhatWasWritten(t *testing.T) {
 	t.Parallel()
 	small := []byte("#cloud-config\n{}\n")
@@ -28,7 +28,8 @@ func TestLinuxReadsWhatWasWritten(t *testing.T) {
 	require.NoError(t, err, "install the package qemu-system-x86")
 	image := guest.Tiny(t)
 	args := []string{
-		"-nodefaults", "-display", "none", "-machine", "q35", "-accel", "tcg", "-cpu", "max", "-m", "256", "-serial", "stdio",
+		"-nodefaults", "-display", "none", "-machine", "q35", "-accel", "tcg", "-cpu", "max", "-m", "256", "-serial",
+		"stdio",
 		"-kernel", image.Kernel, "-initrd", image.Initrd, "-append", "console=ttyS0 quiet panic=-1",
 	}
 	var want []string
@@ -38,7 +39,10 @@ func TestLinuxReadsWhatWasWritten(t *testing.T) {
 		path := filepath.Join(t.TempDir(), fmt.Sprintf("seed%d.img", i))
 		require.NoError(t, disk.Write(path, seed))
 		args = append(args, "-drive", "format=raw,readonly=on,if=virtio,file="+path)
-		for name, content := range map[string][]byte{"meta-data": small, "user-data": small, "network-config": small, "vendor-data": large} {
+		for name, content := range map[string][]byte{
+			"meta-data": small, "user-data": small, "network-config": small,
+			"vendor-data": large,
+		} {
 			want = append(want, fmt.Sprintf("%x  /mnt/%c/%s", sha256.Sum256(content), 'a'+i, name))
 		}
 	}
@@ -50,8 +54,8 @@ func TestLinuxReadsWhatWasWritten(t *testing.T) {
 	require.ElementsMatch(t, want, got)
 }
 
-// converse runs QEMU, gives the guest one command when it is ready, and returns the hashes it prints until it reports the
-// command's end.
+// converse runs QEMU, gives the guest one command when it is ready, and returns the hashes it prints until it reports
+// the command's end.
 func converse(ctx context.Context, t *testing.T, qemu *exec.Cmd, command string) (hashes []string) {
 	t.Helper()
 	keyboard, err := qemu.StdinPipe()

@@ -34,7 +34,8 @@ func (m *memory) ReadAt(p []byte, off int64) (int, error) {
 
 func (m *memory) WriteAt(p []byte, off int64) (int, error) {
 	if off < 0 || off+int64(len(p)) > int64(len(m.data)) {
-		return 0, fmt.Errorf("write %d bytes at %d of a disk of %d bytes: %w", len(p), off, len(m.data), io.ErrShortWrite)
+		return 0, fmt.Errorf("write %d bytes at %d of a disk of %d bytes: %w", len(p), off, len(m.data),
+			io.ErrShortWrite)
 	}
 	m.used = max(m.used, int(off)+len(p))
 	return copy(m.data[off:], p), nil

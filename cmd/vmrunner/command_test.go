@@ -16,7 +16,8 @@ func TestHelpIsNarrow(t *testing.T) {
 	var check func(*cobra.Command)
 	check = func(cmd *cobra.Command) {
 		for line := range strings.Lines(cmd.Long + "\n" + cmd.UsageString()) {
-			assert.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, " \n")), widest, "%s --help: %s", cmd.CommandPath(), line)
+			assert.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, " \n")), widest, "%s --help: %s",
+				cmd.CommandPath(), line)
 		}
 		for _, verb := range cmd.Commands() {
 			check(verb)

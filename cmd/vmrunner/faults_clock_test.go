@@ -68,7 +68,8 @@ func (s *serial) moment(command string) time.Duration {
 func pack(t *testing.T, archive string, timeout time.Duration) {
 	t.Helper()
 	dir := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-ldflags=-s -w", "-o", filepath.Join(dir, "vmrunner"), ".")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-ldflags=-s -w", "-o",
+		filepath.Join(dir, "vmrunner"), ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -76,7 +77,8 @@ func pack(t *testing.T, archive string, timeout time.Duration) {
 	config := fmt.Sprintf("\"/Runner\":\n  dataDir: data\n  runtimeDir: run\n  vmType: bare\n  vm:\n    name: test\n"+
 		"    powerdownTimeout: %d\n    options: {qemu: /t/clock-qemu}\n", int(timeout.Seconds()))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(config), 0o600))
-	out, err = exec.CommandContext(t.Context(), "tar", "-cf", archive, "-C", dir, "vmrunner", "types", "config.yaml").CombinedOutput()
+	out, err = exec.CommandContext(t.Context(), "tar", "-cf", archive, "-C", dir, "vmrunner", "types",
+		"config.yaml").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 }
 

@@ -72,7 +72,8 @@ func TestFault38LittleMemory(t *testing.T) {
 	t.Parallel()
 	ours, qemus := newGroup(t, "memory"), newGroup(t, "memory")
 	bound(t, ours, allowance, "memory.limit_in_bytes", "memory.max")
-	dir := folder(t, "wrapped", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0", "options: {qemu: PATH/qemu}")
+	dir := folder(t, "wrapped", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0",
+		"options: {qemu: PATH/qemu}")
 	inGroup(t, dir, qemus)
 	p := prepare(t, dir, nil).limited("echo $$ >" + ours + "/cgroup.procs")
 	p.launch()
@@ -122,7 +123,8 @@ func TestFault38LittleMemory(t *testing.T) {
 func bomb() string {
 	var s strings.Builder
 	for name := 'b'; name <= 'i'; name++ {
-		fmt.Fprintf(&s, "%c: &%c [%s]\n", name, name, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c, ", name-1), 9), ", "))
+		fmt.Fprintf(&s, "%c: &%c [%s]\n", name, name,
+			strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c, ", name-1), 9), ", "))
 	}
 	return s.String()
 }
@@ -142,7 +144,8 @@ func TestFault39NothingLeftOfTheKernel(t *testing.T) {
 	t.Parallel()
 	t.Run("32 descriptors are enough", func(t *testing.T) {
 		t.Parallel()
-		dir := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "useTpm: true", "powerdownTimeout: 0")
+		dir := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "useTpm: true",
+			"powerdownTimeout: 0")
 		p := prepare(t, dir, nil).limited("ulimit -n 32")
 		p.launch()
 		p.await(`booting`)

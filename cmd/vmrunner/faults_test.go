@@ -75,10 +75,19 @@ func TestFault06NoProgramForQEMU(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ what, section, reason string }{
 		{"not there", "options: {qemu: PATH/absent}", "start qemu: stat PATH/absent: no such file or directory\n"},
-		{"not executable", "options: {qemu: PATH/config.yaml}", "start qemu: PATH/config.yaml is not executable (mode -rw-------): permission denied\n"},
+		{
+			"not executable", "options: {qemu: PATH/config.yaml}",
+			"start qemu: PATH/config.yaml is not executable (mode -rw-------): permission denied\n",
+		},
 		{"a folder", "options: {qemu: PATH}", "start qemu: PATH is a directory: permission denied\n"},
-		{"of another machine", "options: {qemu: PATH/foreign}", "start qemu: PATH/foreign is not a program for this machine: exec format error\n"},
-		{"without its interpreter", "options: {qemu: PATH/script}", "start qemu: PATH/script is there, but the interpreter or loader that it names is not: no such file or directory\n"},
+		{
+			"of another machine", "options: {qemu: PATH/foreign}",
+			"start qemu: PATH/foreign is not a program for this machine: exec format error\n",
+		},
+		{
+			"without its interpreter", "options: {qemu: PATH/script}",
+			"start qemu: PATH/script is there, but the interpreter or loader that it names is not: no such file or directory\n",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.what, func(t *testing.T) {
@@ -110,7 +119,8 @@ func foreign(t *testing.T) []byte {
 
 func TestFault16TermInTheFirmware(t *testing.T) {
 	t.Parallel()
-	dir := folder(t, "standard", "accelerator: tcg", "firmware: uefi-4m", "useTpm: true", "network: []", "powerdownTimeout: 1", "drives: [{file: PATH/disk.qcow2}]")
+	dir := folder(t, "standard", "accelerator: tcg", "firmware: uefi-4m", "useTpm: true", "network: []",
+		"powerdownTimeout: 1", "drives: [{file: PATH/disk.qcow2}]")
 	disk := filepath.Join(dir, "disk.qcow2")
 	invariants.NewDisk(t, disk, "precious")
 	p := prepare(t, dir, nil)
@@ -221,7 +231,8 @@ func TestFault28DataDirectory(t *testing.T) {
 
 func TestFault30TheDiskOrTheVMIsTaken(t *testing.T) {
 	t.Parallel()
-	dir := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0", "drives: [{file: PATH/disk.qcow2}]")
+	dir := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0",
+		"drives: [{file: PATH/disk.qcow2}]")
 	disk := filepath.Join(dir, "disk.qcow2")
 	invariants.NewDisk(t, disk, "precious")
 	first := prepare(t, dir, nil)
@@ -276,7 +287,10 @@ func end(t *testing.T, signal syscall.Signal, pids ...int) {
 		require.NoError(t, unix.PidfdSendSignal(int(told[i].Fd), signal, nil, 0))
 	}
 	for i := range told {
-		require.Eventually(t, func() bool { n, _ := unix.Poll(told[i:i+1], 0); return n == 1 }, patience, 10*time.Millisecond)
+		require.Eventually(t, func() bool {
+			n, _ := unix.Poll(told[i:i+1], 0)
+			return n == 1
+		}, patience, 10*time.Millisecond)
 	}
 }
 

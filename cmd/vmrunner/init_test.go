@@ -18,8 +18,14 @@ import (
 // startInit starts vmrunner as the first process of a VM, with run's flags.
 func startInit(t *testing.T, dir string, args ...string) *program {
 	t.Helper()
-	args = append([]string{"init", "-c", filepath.Join(dir, "config.yaml"), "--vmtypes", "../../runner/testdata/vmtypes", "--log-format", "text"}, args...)
-	p := &program{t: t, cmd: exec.CommandContext(t.Context(), "vmrunner", args...), out: newTranscript(), ended: make(chan struct{})}
+	args = append([]string{
+		"init", "-c", filepath.Join(dir, "config.yaml"), "--vmtypes",
+		"../../runner/testdata/vmtypes", "--log-format", "text",
+	}, args...)
+	p := &program{
+		t: t, cmd: exec.CommandContext(t.Context(), "vmrunner", args...), out: newTranscript(),
+		ended: make(chan struct{}),
+	}
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
 	p.launch()
 	return p
@@ -53,7 +59,8 @@ func TestInitEndsAsTheRunnerDoes(t *testing.T) {
 	t.Parallel()
 	p := startInit(t, folder(t, "standard", "maximumCpus: many"))
 	require.Equal(t, 2, p.exit())
-	require.Equal(t, 1, strings.Count(p.out.String(), "vmrunner: "), "the runner tells, init does not repeat it:\n%s", p.out)
+	require.Equal(t, 1, strings.Count(p.out.String(), "vmrunner: "), "the runner tells, init does not repeat it:\n%s",
+		p.out)
 	p = startInit(t, folder(t, "standard"), "--no-such-flag")
 	require.Equal(t, 2, p.exit())
 	require.Contains(t, p.out.String(), "vmrunner: unknown flag: --no-such-flag")

@@ -91,7 +91,8 @@ func TestRuntimeDirectoryOfAnotherVM(t *testing.T) {
 	rewrite(t, other, "runtimeDir: run", "runtimeDir: "+filepath.Join(dir, "run"))
 	second := start(t, other, nil)
 	require.Equal(t, 1, second.exit())
-	require.Contains(t, second.out.String(), filepath.Join(dir, "run")+" is the runtime directory of another VM, which runs, with its data in "+filepath.Join(dir, "data"))
+	require.Contains(t, second.out.String(), filepath.Join(dir, "run")+
+		" is the runtime directory of another VM, which runs, with its data in "+filepath.Join(dir, "data"))
 	require.Equal(t, "running", known(t, dir).QEMU.RunState)
 	first.signal(syscall.SIGTERM)
 	require.Zero(t, first.exit())

@@ -81,14 +81,25 @@ func TestExitCodes(t *testing.T) {
 		want int
 	}{
 		{"all is well", nil, 0},
-		{"QEMU's own code", outcomeError{runner.Outcome{Outcome: machine.Outcome{Cause: vmstatus.CauseCrashed, Exit: process.Exit{Code: 42}}}}, 42},
-		{"QEMU was killed", outcomeError{runner.Outcome{Outcome: machine.Outcome{Cause: vmstatus.CauseKilled, Exit: process.Exit{Code: -1, Signal: syscall.SIGKILL}}}}, 137},
-		{"TERM before the guest ran", fmt.Errorf("stopped while the VM was being started: %w", cli.SignalError{Signal: syscall.SIGTERM}), 143},
+		{"QEMU's own code", outcomeError{runner.Outcome{Outcome: machine.Outcome{
+			Cause: vmstatus.CauseCrashed,
+			Exit:  process.Exit{Code: 42},
+		}}}, 42},
+		{"QEMU was killed", outcomeError{runner.Outcome{Outcome: machine.Outcome{
+			Cause: vmstatus.CauseKilled,
+			Exit:  process.Exit{Code: -1, Signal: syscall.SIGKILL},
+		}}}, 137},
+		{"TERM before the guest ran", fmt.Errorf("stopped while the VM was being started: %w",
+			cli.SignalError{Signal: syscall.SIGTERM}), 143},
 		{"INT before the guest ran", fmt.Errorf("stopped: %w", cli.SignalError{Signal: syscall.SIGINT}), 130},
 		{"the VM runs already", fmt.Errorf("here: %w", runner.ErrLocked), 3},
 		{"a wrong call", cli.UsageError{Err: errors.New("what?")}, 2},
 		{"a wrong configuration", fmt.Errorf("read: %w", yamlfile.Faults{{Message: "no"}}), 2},
-		{"the same, when the log has told it", loggedError{fmt.Errorf("read: %w", yamlfile.Faults{{Message: "no"}})}, 2},
+		{
+			"the same, when the log has told it",
+			loggedError{fmt.Errorf("read: %w", yamlfile.Faults{{Message: "no"}})},
+			2,
+		},
 		{"anything else", errors.New("no"), 1},
 	}
 	for _, tt := range tests {

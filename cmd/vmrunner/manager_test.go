@@ -100,7 +100,10 @@ func (m *manager) makeGroups() (enter string) {
 	require.NoError(m.t, err)
 	for line := range strings.Lines(string(own)) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		root, known := map[string]string{"": "/sys/fs/cgroup/unified", "name=systemd": "/sys/fs/cgroup/systemd"}[parts[1]]
+		root, known := map[string]string{
+			"":             "/sys/fs/cgroup/unified",
+			"name=systemd": "/sys/fs/cgroup/systemd",
+		}[parts[1]]
 		if !known {
 			continue
 		}
@@ -111,7 +114,8 @@ func (m *manager) makeGroups() (enter string) {
 		group := filepath.Join(root, name)
 		require.NoError(m.t, os.Mkdir(group, 0o755), "make a control group (this test needs root)")
 		enter += "echo $$ >" + group + "/cgroup.procs && "
-		m.groups = append(m.groups, group, filepath.Join("/sys/fs/cgroup/*", name)) // systemd makes it for each controller
+		// systemd makes it for each controller
+		m.groups = append(m.groups, group, filepath.Join("/sys/fs/cgroup/*", name))
 	}
 	return enter
 }
@@ -166,7 +170,8 @@ func (m *manager) eventually(is func() bool, otherwise string) {
 
 // command is one that runs where systemd is.
 func (m *manager) command(words ...string) *exec.Cmd {
-	return exec.Command("nsenter", append([]string{"--target", strconv.Itoa(m.pid), "--mount", "--pid", "--net", "--"}, words...)...)
+	return exec.Command("nsenter", append([]string{"--target", strconv.Itoa(m.pid), "--mount", "--pid", "--net", "--"},
+		words...)...)
 }
 
 func (m *manager) try(words ...string) error { return m.command(words...).Run() }

@@ -38,7 +38,8 @@ func (m *manager) life() {
 	require.Contains(t, m.run("vmrunner", "ps"), "web ", "whoever sits at a terminal of the host")
 	require.Contains(t, m.run("vmrunner", "status", "web"), "Booting (VmStarted)")
 	require.Contains(t, m.run("ip", "link", "show", "master", "br0"), "vm")
-	require.Contains(t, m.run("stat", "--format", "%a %U %n", "/run/vmrunner/web", "/var/lib/vmrunner/web"), "700 root /run/vmrunner/web\n700 root /var/lib/vmrunner/web")
+	require.Contains(t, m.run("stat", "--format", "%a %U %n", "/run/vmrunner/web", "/var/lib/vmrunner/web"),
+		"700 root /run/vmrunner/web\n700 root /var/lib/vmrunner/web")
 	require.ElementsMatch(t, []string{"vmrunner", "qemu-system-x86_64", "swtpm"}, m.programs("web"))
 
 	m.run("systemctl", "reload", "vmrunner@web")
@@ -129,7 +130,8 @@ func (m *manager) dropIn(name, text string) {
 func (m *manager) programs(name string) (names []string) {
 	m.t.Helper()
 	for _, group := range m.groups {
-		found, _ := filepath.Glob(filepath.Join(group, "system.slice", "*", "vmrunner@"+name+".service", "cgroup.procs"))
+		found, _ := filepath.Glob(filepath.Join(group, "system.slice", "*", "vmrunner@"+name+".service",
+			"cgroup.procs"))
 		for _, file := range found {
 			pids, _ := os.ReadFile(file) // it goes with the last process
 			for _, pid := range strings.Fields(string(pids)) {

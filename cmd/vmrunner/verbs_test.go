@@ -128,19 +128,27 @@ type playedVM struct {
 
 func play(ctx context.Context, name, dir string) (*playedVM, error) {
 	vm := &playedVM{ctx: context.WithoutCancel(ctx), dir: dir, plan: plan.Plan{Type: "standard", Sockets: []plan.Socket{
-		{Role: "console", Path: filepath.Join(dir, "console.sock")}, {Role: "vnc", Path: filepath.Join(dir, "vnc.sock")},
+		{Role: "console", Path: filepath.Join(dir, "console.sock")},
+		{Role: "vnc", Path: filepath.Join(dir, "vnc.sock")},
 	}}}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 	vm.tracker = status.NewTracker(time.Now,
-		status.Described{Name: name, UUID: "6e5b0a51-0000-4000-8000-000000000000", VMType: "standard", Runner: status.Runner{Version: "1.0", PID: 7}},
-		status.Entered{State: vmstatus.StateBooted}, status.Process{PID: 42, Version: "7.2.22"}, status.RunState("running"),
+		status.Described{
+			Name: name, UUID: "6e5b0a51-0000-4000-8000-000000000000", VMType: "standard",
+			Runner: status.Runner{Version: "1.0", PID: 7},
+		},
+		status.Entered{State: vmstatus.StateBooted}, status.Process{PID: 42, Version: "7.2.22"},
+		status.RunState("running"),
 		status.CPUs(2), status.RAM(1536<<20), status.Read{Generation: 1}, status.Applied(1),
 		status.GuestOS{Info: &status.OSInfo{PrettyName: "Debian \x1b[31mGNU/Linux 12"}},
 		status.Interfaces{{Name: "eth0", MAC: "02:00:00:00:00:01", Addresses: []string{"10.0.2.15/24"}}})
 	var err error
-	if vm.server, err = control.Start(ctx, control.Options{Dir: dir, Backend: vm, Tracker: vm.tracker, Log: slog.New(slog.DiscardHandler)}); err != nil {
+	if vm.server, err = control.Start(ctx, control.Options{
+		Dir: dir, Backend: vm, Tracker: vm.tracker,
+		Log: slog.New(slog.DiscardHandler),
+	}); err != nil {
 		return nil, err
 	}
 	if vm.screen, err = net.Listen("unix", vm.plan.Socket("vnc")); err != nil {
@@ -224,7 +232,8 @@ func (vm *playedVM) tell(what string) error {
 func (vm *playedVM) Act(_ context.Context, what control.Action, _ string) error {
 	switch what {
 	case control.Stop:
-		return vm.tracker.Update(status.Entered{State: vmstatus.StateTerminating}, status.Ended{Cause: "asked", Reason: "guest-shutdown"})
+		return vm.tracker.Update(status.Entered{State: vmstatus.StateTerminating},
+			status.Ended{Cause: "asked", Reason: "guest-shutdown"})
 	case control.Kill:
 		return vm.tracker.Update(status.Ended{Cause: "forced", Reason: "host-qmp-quit"})
 	case control.Pause:

@@ -53,7 +53,9 @@ func (g *guestAgent) attend(ctx context.Context, a *attendance) error {
 
 // query asks for the interfaces, and in the beginning for the system. It returns
 // whether the agent has answered.
-func (g *guestAgent) query(ctx context.Context, agent *guest.Agent, known bool, a *attendance) (answered bool, err error) {
+func (g *guestAgent) query(ctx context.Context, agent *guest.Agent, known bool,
+	a *attendance,
+) (answered bool, err error) {
 	limited, cancel := context.WithTimeout(ctx, roundTime)
 	defer cancel()
 	if !known {

@@ -56,7 +56,9 @@ var trials = []trial{
 	{path: "vm.rtcClock", to: "host", class: listed},
 	{path: "vm.powerdownTimeout", to: new(vmspec.Seconds(0)), class: idle},
 	{path: "vm.network[0]", do: func(s *vmspec.Spec) { s.Network = slices.Delete(s.Network, 0, 3) }, class: listed},
-	{path: "vm.network[0].type", do: func(s *vmspec.Spec) { s.Network[0].Type, s.Network[0].Bridge = vmspec.NetworkMasquerade, "" }, class: listed},
+	{path: "vm.network[0].type", do: func(s *vmspec.Spec) {
+		s.Network[0].Type, s.Network[0].Bridge = vmspec.NetworkMasquerade, ""
+	}, class: listed},
 	{path: "vm.network[0].device", to: "e1000e", class: listed},
 	{path: "vm.network[0].mac", to: "52:54:00:00:00:01", class: listed},
 	{path: "vm.network[0].bridge", to: "br1", class: listed},
@@ -64,13 +66,17 @@ var trials = []trial{
 	{path: "vm.network[1].net", to: "10.3.0.0/24", class: listed},
 	{path: "vm.network[1].ports[0].address", to: "", class: listed},
 	{path: "vm.network[2].net", to: "", class: listed},
-	{path: "vm.network[2].ports[1]", do: func(s *vmspec.Spec) { s.Network[2].Ports = s.Network[2].Ports[:1] }, class: listed},
+	{path: "vm.network[2].ports[1]", do: func(s *vmspec.Spec) {
+		s.Network[2].Ports = s.Network[2].Ports[:1]
+	}, class: listed},
 	{path: "vm.network[2].ports[0].protocol", to: "udp", class: listed},
 	{path: "vm.network[2].ports[0].address", to: "127.0.0.1", class: idle}, // it is that anyway
 	{path: "vm.network[2].ports[0].host", to: 2223, class: listed},
 	{path: "vm.network[2].ports[0].guest", to: 23, class: listed},
 	{path: "vm.drives[4]", do: func(s *vmspec.Spec) { s.Drives = s.Drives[:4] }, class: listed},
-	{path: "vm.drives[0].type", do: func(s *vmspec.Spec) { s.Drives[0].Type, s.Drives[0].Bus = vmspec.DriveIDECD, "ide" }, class: listed},
+	{path: "vm.drives[0].type", do: func(s *vmspec.Spec) {
+		s.Drives[0].Type, s.Drives[0].Bus = vmspec.DriveIDECD, "ide"
+	}, class: listed},
 	{path: "vm.drives[0].bootindex", to: (*int)(nil), class: listed},
 	{path: "vm.drives[1].bootindex", to: new(7), class: listed},
 	{path: "vm.drives[0].file", to: "/images/other", class: listed},
@@ -78,7 +84,9 @@ var trials = []trial{
 	{path: "vm.drives[2].file", to: "", class: live},
 	{path: "vm.drives[3].file", to: "https://example.org/x.iso", class: live},
 	{path: "vm.drives[1].device", to: "/dev/vg/other", class: listed},
-	{path: "vm.drives[1].resource", do: func(s *vmspec.Spec) { s.Drives[1].Device, s.Drives[1].Resource = "", "/dev/vg/other" }, class: listed},
+	{path: "vm.drives[1].resource", do: func(s *vmspec.Spec) {
+		s.Drives[1].Device, s.Drives[1].Resource = "", "/dev/vg/other"
+	}, class: listed},
 	{path: "vm.drives[0].format", to: "raw", class: listed},
 	{path: "vm.drives[2].format", to: "qcow2", class: idle}, // a CD has none
 	{path: "vm.drives[2].bus", to: "scsi", class: listed},

@@ -15,18 +15,26 @@ import (
 // rich is a machine with everything in it, on a computer without KVM.
 func rich() Machine {
 	return Machine{
-		DataDir: "/data/rich", RuntimeDir: "/run/rich", CloudInit: "sha256:1", VMType: "standard", DisplayPassword: true,
+		DataDir: "/data/rich", RuntimeDir: "/run/rich", CloudInit: "sha256:1", VMType: "standard",
+		DisplayPassword: true,
 		VM: vmspec.Spec{
-			Name: "rich", UUID: "2d5e8b6c-5a0f-4c4e-9d3a-6f1b0c7a9e21", MachineType: "q35", Accelerator: vmspec.AcceleratorTCG,
-			Firmware: vmspec.FirmwareUEFI4M, BootMenu: true, UseTPM: true,
+			Name: "rich", UUID: "2d5e8b6c-5a0f-4c4e-9d3a-6f1b0c7a9e21", MachineType: "q35",
+			Accelerator: vmspec.AcceleratorTCG,
+			Firmware:    vmspec.FirmwareUEFI4M, BootMenu: true, UseTPM: true,
 			Kernel:   &vmspec.Kernel{Image: "/boot/vmlinuz", Initrd: "/boot/initrd", CommandLine: "console=ttyS0"},
 			CPUModel: "max", MaximumCPUs: 8, CurrentCPUs: 2, CoresPerDie: 2, ThreadsPerCore: 2,
 			MaximumRAM: 4 * vmspec.GiB, CurrentRAM: 2 * vmspec.GiB, RTCBase: "utc", RTCClock: "rt",
 			PowerdownTimeout: new(vmspec.Seconds(900)),
 			Network: []vmspec.Network{
 				{Type: vmspec.NetworkTap, Bridge: "br0"},
-				{Type: vmspec.NetworkMasquerade, Net: "10.1.0.0/24", Ports: []vmspec.PortForward{{Host: 8080, Guest: 80, Address: "192.0.2.1"}}},
-				{Type: vmspec.NetworkUser, Net: "10.2.0.0/24", Ports: []vmspec.PortForward{{Host: 2222, Guest: 22}, {Protocol: "udp", Host: 53}}},
+				{
+					Type: vmspec.NetworkMasquerade, Net: "10.1.0.0/24",
+					Ports: []vmspec.PortForward{{Host: 8080, Guest: 80, Address: "192.0.2.1"}},
+				},
+				{Type: vmspec.NetworkUser, Net: "10.2.0.0/24", Ports: []vmspec.PortForward{
+					{Host: 2222, Guest: 22},
+					{Protocol: "udp", Host: 53},
+				}},
 			},
 			Drives: []vmspec.Drive{
 				{File: "/images/root.qcow2", Format: "qcow2", Bootindex: new(0)},
@@ -49,7 +57,8 @@ func rich() Machine {
 // plain is the smallest machine.
 func plain() Machine {
 	return Machine{DataDir: "/data/plain", RuntimeDir: "/run/plain", VMType: "standard", VM: vmspec.Spec{
-		Name: "plain", UUID: "2d5e8b6c-5a0f-4c4e-9d3a-6f1b0c7a9e21", Accelerator: vmspec.AcceleratorTCG, Network: []vmspec.Network{},
+		Name: "plain", UUID: "2d5e8b6c-5a0f-4c4e-9d3a-6f1b0c7a9e21", Accelerator: vmspec.AcceleratorTCG,
+		Network: []vmspec.Network{},
 	}.WithDefaults()}
 }
 

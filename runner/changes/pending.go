@@ -24,7 +24,9 @@ import (
 //
 // It is an error if one of the two machines can't be launched. The time is
 // about that of one launch for each difference.
-func Pending(ctx context.Context, launch Launch, running, wanted Machine, live func(path string) bool) ([]status.Change, error) {
+func Pending(ctx context.Context, launch Launch, running, wanted Machine,
+	live func(path string) bool,
+) ([]status.Change, error) {
 	s := &search{ctx: ctx, launch: launch, running: running, wanted: wanted, live: set{}}
 	s.all = differences("", reflect.ValueOf(running), reflect.ValueOf(wanted))
 	if len(s.all) == 0 {

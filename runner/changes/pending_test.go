@@ -32,7 +32,10 @@ var edits = []struct {
 	{"a section is gone", rich(), func(m *Machine) { m.VM.Display.VNC = nil }, `
 		vm.display.vnc remove {"address":"127.0.0.1","port":5911} null`},
 	{"a drive more", rich(), func(m *Machine) {
-		m.VM.Drives = append(m.VM.Drives, vmspec.Drive{Type: vmspec.DriveRaw, File: "/images/more", Format: "raw", Bootindex: new(0)})
+		m.VM.Drives = append(m.VM.Drives, vmspec.Drive{
+			Type: vmspec.DriveRaw, File: "/images/more", Format: "raw",
+			Bootindex: new(0),
+		})
 		m.VM.Drives[0].Bootindex = nil
 	}, `
 		vm.drives[0].bootindex remove 0 null
@@ -103,22 +106,28 @@ var edits = []struct {
 	{"another VM type and a value that matters to both", rich(), func(m *Machine) { m.VMType, m.VM.RTCBase = "watchdog", "localtime" }, `
 		vmType replace "standard" "watchdog"
 		vm.rtcBase replace "utc" "localtime"`},
-	{"another VM type that is for another value", optional(map[string]any{"odd": int64(1), "even": int64(1)}), func(m *Machine) {
-		m.VMType, m.VM.Options = "copy", nil
-	}, `
+	{
+		"another VM type that is for another value", optional(map[string]any{"odd": int64(1), "even": int64(1)}),
+		func(m *Machine) {
+			m.VMType, m.VM.Options = "copy", nil
+		}, `
 		vmType replace "options" "copy"
 		vm.options.even remove 1 null
-		vm.options.odd remove 1 null`},
+		vm.options.odd remove 1 null`,
+	},
 	{"options that matter together", optional(map[string]any{"other": true}), func(m *Machine) {
 		m.VM.Options = map[string]any{"other": false, "left": true, "right": true}
 	}, `
 		vm.options.left add null true
 		vm.options.right add null true`},
-	{"options that can only change together", optional(map[string]any{"odd": int64(1), "even": int64(1), "x": "y"}), func(m *Machine) {
-		m.VM.Options = map[string]any{"odd": int64(2), "even": int64(2), "x": "z"}
-	}, `
+	{
+		"options that can only change together", optional(map[string]any{"odd": int64(1), "even": int64(1), "x": "y"}),
+		func(m *Machine) {
+			m.VM.Options = map[string]any{"odd": int64(2), "even": int64(2), "x": "z"}
+		}, `
 		vm.options.even replace 1 2
-		vm.options.odd replace 1 2`},
+		vm.options.odd replace 1 2`,
+	},
 	{"options of which three must be there", optional(nil), func(m *Machine) {
 		m.VM.Options = map[string]any{"vote1": true, "vote2": true, "vote3": true, "vote4": true}
 	}, `
@@ -126,11 +135,14 @@ var edits = []struct {
 	{"options that come to the same", optional(map[string]any{"a": int64(1), "b": int64(2)}), func(m *Machine) {
 		m.VM.Options = map[string]any{"a": int64(2), "b": int64(1)}
 	}, ""},
-	{"options within options", optional(map[string]any{"deep": map[string]any{"list": []any{"a", "c", "d"}}}), func(m *Machine) {
-		m.VM.Options = map[string]any{"deep": map[string]any{"list": []any{"a", "b"}, "other": nil}}
-	}, `
+	{
+		"options within options", optional(map[string]any{"deep": map[string]any{"list": []any{"a", "c", "d"}}}),
+		func(m *Machine) {
+			m.VM.Options = map[string]any{"deep": map[string]any{"list": []any{"a", "b"}, "other": nil}}
+		}, `
 		vm.options.deep.list[1] replace "c" "b"
-		vm.options.deep.list[2] remove "d" null`},
+		vm.options.deep.list[2] remove "d" null`,
+	},
 	{"what is outside of the vm section", rich(), func(m *Machine) { m.DataDir, m.RuntimeDir = "/data/other", "/run/other" }, `
 		dataDir replace "/data/rich" "/data/other"
 		runtimeDir replace "/run/rich" "/run/other"`},
@@ -188,7 +200,8 @@ func TestPendingEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	launch, count := launcher(t)
 	wanted := copied(rich())
-	wanted.VM.RTCBase, wanted.VM.UseTPM, wanted.VM.Drives[0].Bootindex, wanted.VM.Drives[2].Bootindex = "localtime", false, new(1), new(0)
+	wanted.VM.RTCBase, wanted.VM.UseTPM, wanted.VM.Drives[0].Bootindex, wanted.VM.Drives[2].Bootindex = "localtime",
+		false, new(1), new(0)
 	wanted.VM.MaximumCPUs, wanted.VM.CurrentCPUs = 16, 16
 	never := func(string) bool { return false }
 	_, err := Pending(t.Context(), launch, rich(), wanted, never)

@@ -54,7 +54,9 @@ func Machines(env Env, file string) []Machine {
 			}
 		}
 	}
-	slices.SortFunc(found, func(a, b Machine) int { return strings.Compare(a.Name+"\x00"+a.RuntimeDir, b.Name+"\x00"+b.RuntimeDir) })
+	slices.SortFunc(found, func(a, b Machine) int {
+		return strings.Compare(a.Name+"\x00"+a.RuntimeDir, b.Name+"\x00"+b.RuntimeDir)
+	})
 	return found
 }
 

@@ -111,8 +111,9 @@ func TestEveryKey(t *testing.T) {
 			Name: "test", UUID: "2d5e8b6c-5a0f-4c4e-9d3a-6f1b0c7a9e21",
 			MachineType: "q35", Accelerator: vmspec.AcceleratorTCG, Firmware: vmspec.FirmwareSecure4M, BootMenu: true,
 			Kernel: &vmspec.Kernel{Image: "/vmlinuz", Initrd: "/initrd", CommandLine: "console=ttyS0"}, UseTPM: true,
-			CPUModel: "max", MaximumCPUs: 16, CurrentCPUs: 2, Sockets: 2, DiesPerSocket: 2, CoresPerDie: 2, ThreadsPerCore: 2,
-			MaximumRAM: 8 * vmspec.GiB, CurrentRAM: 4 * vmspec.GiB,
+			CPUModel: "max", MaximumCPUs: 16, CurrentCPUs: 2, Sockets: 2, DiesPerSocket: 2, CoresPerDie: 2,
+			ThreadsPerCore: 2,
+			MaximumRAM:     8 * vmspec.GiB, CurrentRAM: 4 * vmspec.GiB,
 			RTCBase: "2026-03-01", RTCClock: "vm", PowerdownTimeout: new(vmspec.Seconds(60)),
 			Network: []vmspec.Network{
 				{
@@ -207,8 +208,9 @@ func TestScalarsMeanWhatTheyLookLike(t *testing.T) {
 	vm := parseVM(t, `maximumCpus: "4"`, "powerdownTimeout: '900'", "maximumRam: 1073741824", "currentRam: 5.24288e8",
 		"useTpm: on", "bootMenu: No", "cpuModel: 1.10", "rtcBase: 2026-03-01T12:00:00", "uuid:")
 	require.Equal(t, vmspec.Spec{
-		Name: "test", MaximumCPUs: 4, PowerdownTimeout: new(vmspec.Seconds(900)), MaximumRAM: vmspec.GiB, CurrentRAM: 500 * vmspec.MiB,
-		UseTPM: true, CPUModel: "1.10", RTCBase: "2026-03-01T12:00:00",
+		Name: "test", MaximumCPUs: 4, PowerdownTimeout: new(vmspec.Seconds(900)), MaximumRAM: vmspec.GiB,
+		CurrentRAM: 500 * vmspec.MiB,
+		UseTPM:     true, CPUModel: "1.10", RTCBase: "2026-03-01T12:00:00",
 	}, vm)
 	require.Equal(t, vmspec.Seconds(0), *parseVM(t, "powerdownTimeout: 0").PowerdownTimeout, "an explicit 0 is kept")
 	require.Equal(t, "no", must(parse(t, "/Runner: {vm: {name: no}}")).VM.Name)
@@ -237,7 +239,10 @@ func TestAnchorsAndMergeKeys(t *testing.T) {
 
 func TestTemplatesOfTheOriginal(t *testing.T) {
 	t.Parallel()
-	for _, template := range []string{"Standard-VM-latest.ftl.yaml", "/opt/vmrunner/templates/Standard-VM-latest.ftl.yaml"} {
+	for _, template := range []string{
+		"Standard-VM-latest.ftl.yaml",
+		"/opt/vmrunner/templates/Standard-VM-latest.ftl.yaml",
+	} {
 		c, warnings := parse(t, "/Runner:", "  template: "+template, "  updateTemplate: true", "  vm: {name: test}")
 		require.Equal(t, "standard", c.VMType)
 		require.True(t, c.UpdateVMType)
@@ -252,12 +257,24 @@ func TestConsequencesAreNotReported(t *testing.T) {
 	for _, test := range []struct{ vm, want string }{
 		{"nmae: test", "vm.nmae: unknown key (did you mean name?)"},
 		{"name: test, maximumRm: 8Gi, currentRam: 4Gi", "vm.maximumRm: unknown key (did you mean maximumRam?)"},
-		{"name: test, maximumCpus: four, currentCpus: 2, sockets: 2", `vm.maximumCpus: got the text "four", want a whole number`},
+		{
+			"name: test, maximumCpus: four, currentCpus: 2, sockets: 2",
+			`vm.maximumCpus: got the text "four", want a whole number`,
+		},
 		{"name: test, drives: [{flie: a}]", "vm.drives[0].flie: unknown key (did you mean file?)"},
-		{"name: test, network: [{type: 1, net: 10.0.2.0/24}]", `vm.network[0].type: can't be "1" (it can be tap, user or masquerade)`},
-		{"name: test, network: [{tpye: user, net: 10.0.2.0/24}]", "vm.network[0].tpye: unknown key (did you mean type?)"},
+		{
+			"name: test, network: [{type: 1, net: 10.0.2.0/24}]",
+			`vm.network[0].type: can't be "1" (it can be tap, user or masquerade)`,
+		},
+		{
+			"name: test, network: [{tpye: user, net: 10.0.2.0/24}]",
+			"vm.network[0].tpye: unknown key (did you mean type?)",
+		},
 		{"name: test, kernel: {imgae: a}", "vm.kernel.imgae: unknown key (did you mean image?)"},
-		{"name: test, display: {vnc: {prot: 5900, address: '::1'}}", "vm.display.vnc.prot: unknown key (did you mean port?)"},
+		{
+			"name: test, display: {vnc: {prot: 5900, address: '::1'}}",
+			"vm.display.vnc.prot: unknown key (did you mean port?)",
+		},
 	} {
 		_, _, err := Parse("f", []byte("/Runner: {vm: {"+test.vm+"}}"))
 		var faults yamlfile.Faults
@@ -299,14 +316,16 @@ func TestHostileFiles(t *testing.T) {
 		"unknown keys":     "/Runner:\n" + times("  abcdefg: 1\n", yamlfile.LargestFile-100),
 		"unknown sections": times("- a\n", yamlfile.LargestFile-100),
 		"list of options":  "/Runner: {vm: {name: x, options: {a: [" + times("1,", yamlfile.LargestFile-100) + "]}}}",
-		"long key":         "/Runner: {vm: {name: x, options: {? " + times("k", 500_000) + " : [" + times("{a: 1},", 400_000) + "]}}}",
-		"nested":           times("[", 9000),
-		"nested deeper":    times("[", yamlfile.LargestFile-100),
-		"nested keys":      "/Runner: {vm: {name: x, options: " + times("{a: ", 30000) + times("}", 7500) + "}}",
-		"merges":           "_a:\n  " + wide + "/Runner: {vm: {name: x, options: {a: [" + times("{<<: *x},", 300_000) + "]}}}",
-		"late syntax":      "/Runner:\n" + times("  abcdefg: 1\n", yamlfile.LargestFile/8-100) + " x\n",
-		"later syntax":     "/Runner:\n" + times("  abcdefg: 1\n", yamlfile.LargestFile-100) + " x\n",
-		"open quote":       "/Runner: \"" + times("a\n", yamlfile.LargestFile/8-100),
+		"long key": "/Runner: {vm: {name: x, options: {? " + times("k", 500_000) + " : [" +
+			times("{a: 1},", 400_000) + "]}}}",
+		"nested":        times("[", 9000),
+		"nested deeper": times("[", yamlfile.LargestFile-100),
+		"nested keys":   "/Runner: {vm: {name: x, options: " + times("{a: ", 30000) + times("}", 7500) + "}}",
+		"merges": "_a:\n  " + wide + "/Runner: {vm: {name: x, options: {a: [" + times("{<<: *x},", 300_000) +
+			"]}}}",
+		"late syntax":  "/Runner:\n" + times("  abcdefg: 1\n", yamlfile.LargestFile/8-100) + " x\n",
+		"later syntax": "/Runner:\n" + times("  abcdefg: 1\n", yamlfile.LargestFile-100) + " x\n",
+		"open quote":   "/Runner: \"" + times("a\n", yamlfile.LargestFile/8-100),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -324,7 +343,9 @@ func TestHostileFiles(t *testing.T) {
 func TestFaultsFoundLaterAreLocated(t *testing.T) {
 	t.Parallel()
 	c, _ := parse(t, "/Runner:", "  vm:", "    name: test", "    drives:", "    - resource: /gone")
-	_, faults := vmspec.ResolveResources(c.VM.WithDefaults(), func(string) (fs.FileMode, error) { return 0, fs.ErrNotExist })
+	_, faults := vmspec.ResolveResources(c.VM.WithDefaults(), func(string) (fs.FileMode, error) {
+		return 0, fs.ErrNotExist
+	})
 	require.EqualError(t, c.Locate(faults), `config.yaml:5:17: vm.drives[0].resource: "/gone" does not exist`)
 	for path, place := range map[string]string{"vm.drives[0].format": "5:7", "vm.display.vnc": "2:3"} {
 		located := c.Locate([]vmspec.Fault{{Path: path, Message: "no"}})

@@ -42,7 +42,8 @@ func ExampleFaults_Excerpts() {
 	// config.yaml:5:5: vm.maximumRm: unknown key (did you mean maximumRam?)
 	//    5 |     maximumRm: 8 GiB
 	//      |     ^
-	// config.yaml:6:15: vm.firmware: can't be "uefi4m" (did you mean uefi-4m? It can be bios, uefi, uefi-4m, secure or secure-4m)
+	// config.yaml:6:15: vm.firmware: can't be "uefi4m" (did you mean uefi-4m? It can be bios, uefi, uefi-4m, secure
+	// or secure-4m)
 	//    6 |     firmware: uefi4m
 	//      |               ^
 }

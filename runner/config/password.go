@@ -76,11 +76,14 @@ func ReadDisplayPassword(dir string) (Password, bool, error) {
 	case err != nil || !found:
 		return Password{}, false, err
 	case text == "":
-		return Password{}, false, fmt.Errorf("read %s: the password is empty; remove the file to have none", filepath.Join(dir, passwordFile))
+		return Password{}, false, fmt.Errorf("read %s: the password is empty; remove the file to have none",
+			filepath.Join(dir, passwordFile))
 	case len(text) > longestPassword:
-		return Password{}, false, fmt.Errorf("read %s: the password has %d bytes, and SPICE takes at most %d", filepath.Join(dir, passwordFile), len(text), longestPassword)
+		return Password{}, false, fmt.Errorf("read %s: the password has %d bytes, and SPICE takes at most %d",
+			filepath.Join(dir, passwordFile), len(text), longestPassword)
 	case strings.IndexFunc(text, unicode.IsControl) >= 0:
-		return Password{}, false, fmt.Errorf("read %s: the password holds a line break or another control character", filepath.Join(dir, passwordFile))
+		return Password{}, false, fmt.Errorf("read %s: the password holds a line break or another control character",
+			filepath.Join(dir, passwordFile))
 	}
 	return NewPassword(text), true, nil
 }

@@ -65,7 +65,10 @@ func TestReadDisplayPassword(t *testing.T) {
 
 func TestReadPasswordExpiry(t *testing.T) {
 	t.Parallel()
-	for content, want := range map[string]string{"now": "now", "never\n": "never", " +10\n": "+10", "1785000000": "1785000000"} {
+	for content, want := range map[string]string{
+		"now": "now", "never\n": "never", " +10\n": "+10",
+		"1785000000": "1785000000",
+	} {
 		expiry, found, err := ReadPasswordExpiry(beside(t, "password-expiry", content))
 		require.NoError(t, err)
 		require.True(t, found)

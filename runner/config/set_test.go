@@ -23,12 +23,14 @@ func TestSettings(t *testing.T) {
 	t.Parallel()
 	cfg, _, err := Parse("vm.yaml", []byte(settable),
 		"vm.maximumCpus=8", "vm.drives[0].file=/b.img", "vm.drives[1].file=/c.img", "vm.options.deep.er=[1, {a: b}]",
-		"vm.display.spice.port=5901", "vm.network=[]", "vm.name=y=z", "vm.maximumCpus=4", "vmType=mine", "vm.useTpm=true", "vm.maximumRam=2Gi")
+		"vm.display.spice.port=5901", "vm.network=[]", "vm.name=y=z", "vm.maximumCpus=4", "vmType=mine",
+		"vm.useTpm=true", "vm.maximumRam=2Gi")
 	require.NoError(t, err)
 	require.Equal(t, 4, cfg.VM.MaximumCPUs)
 	require.Equal(t, "/b.img", cfg.VM.Drives[0].File)
 	require.Equal(t, "/c.img", cfg.VM.Drives[1].File)
-	require.Equal(t, map[string]any{"deep": map[string]any{"er": []any{int64(1), map[string]any{"a": "b"}}}}, cfg.VM.Options)
+	require.Equal(t, map[string]any{"deep": map[string]any{"er": []any{int64(1), map[string]any{"a": "b"}}}},
+		cfg.VM.Options)
 	require.Equal(t, 5901, cfg.VM.Display.Spice.Port)
 	require.Equal(t, "y=z", cfg.VM.Name)
 	require.Equal(t, "mine", cfg.VMType)

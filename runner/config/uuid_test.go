@@ -67,7 +67,8 @@ func TestUUIDFiles(t *testing.T) {
 	file := filepath.Join(dir, "uuid.txt")
 	require.NoError(t, os.WriteFile(file, []byte("junk\n"), 0o600))
 	_, err := EnsureUUID(dir, "", true)
-	require.EqualError(t, err, `read the VM's uuid: the first line of `+file+` is "junk", not a uuid; correct it or remove the file`)
+	require.EqualError(t, err, `read the VM's uuid: the first line of `+file+
+		` is "junk", not a uuid; correct it or remove the file`)
 
 	_, err = EnsureUUID(filepath.Join(dir, "missing"), "", true)
 	require.ErrorContains(t, err, "store the VM's uuid: write "+filepath.Join(dir, "missing"))

@@ -194,7 +194,8 @@ func alike(a, b []os.FileInfo) bool {
 			}
 			continue
 		}
-		if !os.SameFile(a[i], b[i]) || a[i].Size() != b[i].Size() || a[i].Mode() != b[i].Mode() || !a[i].ModTime().Equal(b[i].ModTime()) {
+		if !os.SameFile(a[i], b[i]) || a[i].Size() != b[i].Size() || a[i].Mode() != b[i].Mode() ||
+			!a[i].ModTime().Equal(b[i].ModTime()) {
 			return false
 		}
 	}

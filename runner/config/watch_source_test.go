@@ -25,8 +25,14 @@ func TestSource(t *testing.T) {
 		{"read again", "/Runner: {vm: {name: test, currentCpus: 1, maximumCpus: 4}}", false, "", 1},
 		{"another order", "# moved\n/Runner: {vm: {maximumCpus: 4, currentCpus: 1, name: test}}", false, "", 1},
 		{"another value", "/Runner: {vm: {name: test, currentCpus: 2, maximumCpus: 4}}", true, "", 2},
-		{"a fault", "/Runner:\n  vm: {name: test, curentCpus: 3}", false, "config.yaml:2:20: vm.curentCpus: unknown key (did you mean currentCpus?)", 2},
-		{"the same fault", "/Runner:\n  vm: {name: test, curentCpus: 3}", false, "config.yaml:2:20: vm.curentCpus: unknown key (did you mean currentCpus?)", 2},
+		{
+			"a fault", "/Runner:\n  vm: {name: test, curentCpus: 3}", false,
+			"config.yaml:2:20: vm.curentCpus: unknown key (did you mean currentCpus?)", 2,
+		},
+		{
+			"the same fault", "/Runner:\n  vm: {name: test, curentCpus: 3}", false,
+			"config.yaml:2:20: vm.curentCpus: unknown key (did you mean currentCpus?)", 2,
+		},
 		{"half a file", "/Runner: {vm", false, "config.yaml:1:1: ", 2},
 		{"an empty file", "", false, "config.yaml:1:1: the file is empty", 2},
 		{"as before the fault", "/Runner: {vm: {name: test, currentCpus: 2, maximumCpus: 4}}", false, "", 2},
@@ -34,7 +40,10 @@ func TestSource(t *testing.T) {
 		{"the same, elsewhere", "\n\n/Runner: {cloudInit:   {userData: {a: 1}}, vm: {name: test, currentCpus: 2, maximumCpus: 4}}", false, "", 2},
 		{"other data", "/Runner: {cloudInit: {userData: {a: 2}}, vm: {name: test, currentCpus: 2, maximumCpus: 4}}", true, "", 2},
 		{"the data are gone", "/Runner: {vm: {name: test, currentCpus: 2, maximumCpus: 4}}", true, "", 2},
-		{"no network instead of the default", "/Runner: {vm: {name: test, currentCpus: 2, maximumCpus: 4, network: []}}", true, "", 2},
+		{
+			"no network instead of the default",
+			"/Runner: {vm: {name: test, currentCpus: 2, maximumCpus: 4, network: []}}", true, "", 2,
+		},
 	} {
 		changed, err := s.Update([]byte(step.text))
 		require.Equal(t, step.changed, changed, step.about)
@@ -81,7 +90,10 @@ func TestGeneration(t *testing.T) {
 func TestSourceKeepsNewPlaces(t *testing.T) {
 	t.Parallel()
 	s := NewSource("config.yaml", nil)
-	for text, at := range map[string]string{"/Runner: {vm: {name: test}}": "config.yaml:1:22: ", "\n/Runner: {vm: {name: test}}": "config.yaml:2:22: "} {
+	for text, at := range map[string]string{
+		"/Runner: {vm: {name: test}}":   "config.yaml:1:22: ",
+		"\n/Runner: {vm: {name: test}}": "config.yaml:2:22: ",
+	} {
 		_, err := s.Update([]byte(text))
 		require.NoError(t, err)
 		err = s.Config().Locate([]vmspec.Fault{{Path: "vm.name", Message: "is taken"}})

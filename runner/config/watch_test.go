@@ -267,7 +267,8 @@ func polling(t *testing.T, file string) (*observer, *bytes.Buffer) {
 	t.Helper()
 	log := &bytes.Buffer{}
 	w := &watch{
-		files: filesOf(file), interval: pollInterval, changes: make(chan struct{}, 1), log: slog.New(slog.NewTextHandler(log, nil)),
+		files: filesOf(file), interval: pollInterval, changes: make(chan struct{}, 1),
+		log: slog.New(slog.NewTextHandler(log, nil)),
 		open: func(context.Context, []string) (watcher, error) {
 			return nil, errors.New("watch files: no space left on device")
 		},
@@ -397,11 +398,14 @@ func TestChangesAreToldTogether(t *testing.T) {
 		endless = append(endless, at)
 	}
 	for name, c := range map[string]struct{ changes, told []time.Duration }{
-		"one step":                {[]time.Duration{1000 * ms}, []time.Duration{1010 * ms}},
-		"three steps":             {[]time.Duration{1000 * ms, 1005 * ms, 1012 * ms}, []time.Duration{1023 * ms}},
-		"two changes":             {[]time.Duration{1000 * ms, 1011 * ms}, []time.Duration{1010 * ms, 1021 * ms}},
-		"changes without an end":  {endless, []time.Duration{1200 * ms, 1400 * ms, 1509 * ms}},
-		"slower than it is quiet": {[]time.Duration{1000 * ms, 1030 * ms, 1060 * ms}, []time.Duration{1010 * ms, 1040 * ms, 1070 * ms}},
+		"one step":               {[]time.Duration{1000 * ms}, []time.Duration{1010 * ms}},
+		"three steps":            {[]time.Duration{1000 * ms, 1005 * ms, 1012 * ms}, []time.Duration{1023 * ms}},
+		"two changes":            {[]time.Duration{1000 * ms, 1011 * ms}, []time.Duration{1010 * ms, 1021 * ms}},
+		"changes without an end": {endless, []time.Duration{1200 * ms, 1400 * ms, 1509 * ms}},
+		"slower than it is quiet": {
+			[]time.Duration{1000 * ms, 1030 * ms, 1060 * ms},
+			[]time.Duration{1010 * ms, 1040 * ms, 1070 * ms},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -409,9 +413,12 @@ func TestChangesAreToldTogether(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				start := time.Now()
-				w := &watch{changes: make(chan struct{}, 1), log: slog.New(slog.DiscardHandler), open: func(context.Context, []string) (watcher, error) {
-					return &script{start, c.changes}, nil
-				}}
+				w := &watch{
+					changes: make(chan struct{}, 1), log: slog.New(slog.DiscardHandler),
+					open: func(context.Context, []string) (watcher, error) {
+						return &script{start, c.changes}, nil
+					},
+				}
 				go w.run(ctx)
 				<-w.changes // the first
 				var told []time.Duration

@@ -39,7 +39,10 @@ func TestEventsOfALife(t *testing.T) {
 	require.Equal(t, vmstatus.StateBooting, first.Status.State, "the first tells how it is")
 	s.Event(event("RESET", 1))
 	got := next()
-	require.Equal(t, control.Event{Type: control.TypeQMP, Time: time.Unix(1_700_000_000, 0).UTC(), Event: "RESET", Data: json.RawMessage(`{"n":1}`)}, got)
+	require.Equal(t, control.Event{
+		Type: control.TypeQMP, Time: time.Unix(1_700_000_000, 0).UTC(), Event: "RESET",
+		Data: json.RawMessage(`{"n":1}`),
+	}, got)
 	require.NoError(t, s.tracker.Update(status.Entered{State: vmstatus.StateBooted}))
 	require.Equal(t, vmstatus.StateBooted, next().Status.State)
 	require.NoError(t, s.tracker.Update(status.Ended{Cause: "asked"}))

@@ -28,11 +28,15 @@ func FuzzRequests(f *testing.F) {
 		"GET /v1/status HTTP/1.1\r\nHost: vm\r\n\r\n", "GET /v1/plan?form=\x1b[31m HTTP/1.1\r\nHost: vm\r\n\r\n",
 		"GET /v1/plan?form=%1b%5b31m%0a HTTP/1.1\r\nHost: vm\r\n\r\n", "GET /v1/events HTTP/1.1\r\nHost: vm\r\n\r\n",
 		"GET /v1/console?mode=take HTTP/1.1\r\nHost: vm\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\nls\n",
-		"GET /v1/vnc HTTP/1.1\r\nHost: vm\r\nUpgrade: tcp\r\n\r\nRFB 003.008\n", "POST /v1/stop?force=maybe HTTP/1.1\r\nHost: vm\r\n\r\n",
-		"POST /v1/reset HTTP/1.0\r\n\r\n", "GET /v1/../../../etc/passwd HTTP/1.1\r\nHost: vm\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-		"POST /v1/qmp HTTP/1.1\r\nHost: vm\r\nContent-Length: 200\r\n\r\n{\"execute\": ", "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03", "\r\n\r\n",
+		"GET /v1/vnc HTTP/1.1\r\nHost: vm\r\nUpgrade: tcp\r\n\r\nRFB 003.008\n",
+		"POST /v1/stop?force=maybe HTTP/1.1\r\nHost: vm\r\n\r\n",
+		"POST /v1/reset HTTP/1.0\r\n\r\n", "GET /v1/../../../etc/passwd HTTP/1.1\r\nHost: vm\r\n\r\n",
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+		"POST /v1/qmp HTTP/1.1\r\nHost: vm\r\nContent-Length: 200\r\n\r\n{\"execute\": ",
+		"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03", "\r\n\r\n",
 		"POST /v1/qmp?timeout=1s HTTP/1.1\r\nHost: vm\r\nContent-Length: 72\r\n\r\n{\"execute\":\"set_password\",\"arguments\":{\"password\":\"" + canary + "\"}}       ",
-		"POST /v1/qmp HTTP/1.1\r\nHost: vm\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{\"execut\r\nffffffffffffffff\r\n", "GET /v1/metrics HTTP/1.1\r\nHost: " + strings.Repeat("a", 20<<10) + "\r\n\r\n",
+		"POST /v1/qmp HTTP/1.1\r\nHost: vm\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{\"execut\r\nffffffffffffffff\r\n",
+		"GET /v1/metrics HTTP/1.1\r\nHost: " + strings.Repeat("a", 20<<10) + "\r\n\r\n",
 		"POST /v1/qmp HTTP/1.1\r\nHost: vm\r\nContent-Length: 25\r\n\r\n{\"execute\": \"\\u001b\\u0000\"}", "OPTIONS * HTTP/1.1\r\nHost: vm\r\n\r\n",
 	} {
 		f.Add([]byte(request))
@@ -53,10 +57,14 @@ func FuzzRequests(f *testing.F) {
 		st, err := s.client.Status(timeout(t))
 		require.NoError(t, err)
 		require.Equal(t, "web", st.Name)
-		require.Eventually(t, func() bool { return s.clients(t) == "1" }, patience, time.Millisecond, "a connection is left")
+		require.Eventually(t, func() bool {
+			return s.clients(t) == "1"
+		}, patience, time.Millisecond, "a connection is left")
 		text := s.log.String()
 		require.NotContains(t, text, canary)
-		require.Negative(t, strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != unicode.ReplacementChar }), "%q", text)
+		require.Negative(t, strings.IndexFunc(text, func(r rune) bool {
+			return !unicode.IsPrint(r) && r != '\n' && r != unicode.ReplacementChar
+		}), "%q", text)
 		require.Less(t, len(text), 8<<10, "a request has a line or two in the log")
 	})
 }
@@ -103,9 +111,12 @@ func requireHTTP(t *testing.T, answer []byte) {
 // what was meant, or nothing.
 func FuzzCommand(f *testing.F) {
 	for _, body := range []string{
-		`{"execute": "stop"}`, `{"execute": "qom-get", "arguments": {"path": "/", "property": "\u0000"}}`, `{}`, `[]`, `null`, `{"execute": 5}`,
-		`{"execute": "a", "id": 7}`, `{"execute": "a"} {"execute": "b"}`, "{\"execute\": \"a\nb\"}", `{"execute": "a", "arguments": [1, 1e400]}`,
-		`{"execute": "a", "execute": "b"}`, `{"EXECUTE": "a"}`, "{\"execute\": \"\xff\"}", `{"execute": "a", "arguments": ` + strings.Repeat("[", 20000),
+		`{"execute": "stop"}`, `{"execute": "qom-get", "arguments": {"path": "/", "property": "\u0000"}}`, `{}`, `[]`,
+		`null`, `{"execute": 5}`,
+		`{"execute": "a", "id": 7}`, `{"execute": "a"} {"execute": "b"}`, "{\"execute\": \"a\nb\"}",
+		`{"execute": "a", "arguments": [1, 1e400]}`,
+		`{"execute": "a", "execute": "b"}`, `{"EXECUTE": "a"}`, "{\"execute\": \"\xff\"}",
+		`{"execute": "a", "arguments": ` + strings.Repeat("[", 20000),
 	} {
 		f.Add([]byte(body))
 	}

@@ -89,7 +89,10 @@ func serve(t *testing.T) *served {
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	s := &served{dir: dir, log: &logbook.Logbook{}, backend: &backend{plan: &plan.Plan{
 		Type: "standard",
-		QEMU: plan.Process{Name: "qemu", Executable: "/usr/bin/qemu-system-x86_64", Args: []plan.Option{{Flag: "-nodefaults"}}},
+		QEMU: plan.Process{
+			Name: "qemu", Executable: "/usr/bin/qemu-system-x86_64",
+			Args: []plan.Option{{Flag: "-nodefaults"}},
+		},
 		Sockets: []plan.Socket{
 			{Role: "console", Path: filepath.Join(dir, "console.sock")},
 			{Role: "vnc", Path: filepath.Join(dir, "vnc.sock")},
@@ -99,7 +102,8 @@ func serve(t *testing.T) *served {
 		status.Described{Name: "web", UUID: "6e5b", VMType: "standard", Runner: status.Runner{Version: "1.0", PID: 7}},
 		status.Entered{State: vmstatus.StateBooting}, status.CPUs(2), status.RAM(1<<30))
 	s.Server, err = control.Start(t.Context(), control.Options{
-		Dir: dir, Backend: s.backend, Tracker: s.tracker, Log: slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Dir: dir, Backend: s.backend, Tracker: s.tracker,
+		Log: slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -156,7 +160,8 @@ func (s *served) raw(t *testing.T, request string) string {
 // http does a request by hand and returns the status line's code and the body.
 func (s *served) http(t *testing.T, method, path, body string) (code, text string) {
 	t.Helper()
-	answer := s.raw(t, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: vm\r\nContent-Length: %d\r\n\r\n%s", method, path, len(body), body))
+	answer := s.raw(t, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: vm\r\nContent-Length: %d\r\n\r\n%s", method, path,
+		len(body), body))
 	head, text, _ := strings.Cut(answer, "\r\n\r\n")
 	return strings.Fields(head)[1], text
 }

@@ -20,7 +20,10 @@ func TestMetricsAreWellFormed(t *testing.T) {
 		status.Described{Name: "a \"b\"\\\nc", VMType: "standard"}, status.Entered{State: vmstatus.StateBooted},
 		status.ConsoleOpened{Kind: status.VNC}, status.Problems{{Message: "x"}}, status.Pending{{Path: "vm.firmware"}})
 	require.NoError(t, err)
-	text := string(metrics(s, sample{now: began.Add(90 * time.Second), dropped: 3, clients: 2, runner: 12 << 20, qemu: 1 << 30, goroutines: 20, descriptors: 11}))
+	text := string(metrics(s, sample{
+		now: began.Add(90 * time.Second), dropped: 3, clients: 2, runner: 12 << 20,
+		qemu: 1 << 30, goroutines: 20, descriptors: 11,
+	}))
 	for _, line := range []string{
 		`vmop_vm_uptime_seconds{name="a \"b\"\\\nc"} 90`,
 		`vmop_vm_consoles{name="a \"b\"\\\nc",kind="vnc"} 1`,

@@ -34,7 +34,8 @@ func serveQEMU(t *testing.T) *served {
 	session := qmp.New(conn)
 	t.Cleanup(func() { session.Close() })
 	cmd := exec.Command(binary, "-S", "-nodefaults", "-display", "none", "-accel", "tcg", "-m", "64", "-vga", "std",
-		"-vnc", "unix:"+s.backend.plan.Socket("vnc"), "-device", "isa-serial,chardev=console", "-machine", "graphics=off",
+		"-vnc", "unix:"+s.backend.plan.Socket("vnc"), "-device", "isa-serial,chardev=console", "-machine",
+		"graphics=off",
 		"-chardev", "socket,id=console,server=on,wait=off,path="+s.backend.plan.Socket("console"),
 		"-chardev", "socket,id=m,fd=3,server=on,wait=off", "-mon", "chardev=m,mode=control")
 	cmd.Stderr = os.Stderr

@@ -100,7 +100,8 @@ type reply struct {
 func New(ctx context.Context, cfg Config) *Driver {
 	d := &Driver{
 		cfg: cfg, replies: make(chan reply), requests: make(chan func(time.Time)), done: make(chan struct{}),
-		state: machine.New(cfg.Machine), asking: map[machine.Request]chan<- machine.Answer{}, settled: make(chan error, 1),
+		state: machine.New(cfg.Machine), asking: map[machine.Request]chan<- machine.Answer{},
+		settled: make(chan error, 1),
 		onEvent: func(qmp.Event) {},
 	}
 	d.closed, d.close = context.WithCancel(context.WithoutCancel(ctx))

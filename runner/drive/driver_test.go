@@ -144,10 +144,14 @@ func begin(t *testing.T, first bool, change ...func(*drive.Config)) *driver {
 	t.Helper()
 	d := &driver{
 		q: newQEMU(t), agents: agents{make(chan struct{}), make(chan struct{})}, outcome: make(chan machine.Outcome, 1),
-		saved: make(chan machine.Progress, 16), tracker: status.NewTracker(time.Now, status.Entered{State: vmstatus.StateStarting}),
+		saved:   make(chan machine.Progress, 16),
+		tracker: status.NewTracker(time.Now, status.Entered{State: vmstatus.StateStarting}),
 	}
 	cfg := drive.Config{
-		Machine: machine.Config{Plan: &plan.Plan{}, Start: &reconcile.Start{}, Wish: machine.Wish{Powerdown: time.Hour}},
+		Machine: machine.Config{
+			Plan: &plan.Plan{}, Start: &reconcile.Start{},
+			Wish: machine.Wish{Powerdown: time.Hour},
+		},
 		Monitor: d.q.listener.Addr().String(), QEMU: d.q, Agents: d.agents, Tracker: d.tracker,
 		Log: slog.New(slog.DiscardHandler), SinceBoot: func() time.Duration { return time.Minute },
 		Save: func(p machine.Progress) error { d.saved <- p; return nil },
@@ -228,7 +232,8 @@ func TestRequestsAndTheConnection(t *testing.T) {
 	require.ErrorContains(t, err, "impatient")
 
 	var into []string
-	require.ErrorContains(t, d.Query(t.Context(), qmp.Command{Execute: "query-name"}, &into), "query-name: reply of QEMU")
+	require.ErrorContains(t, d.Query(t.Context(), qmp.Command{Execute: "query-name"}, &into),
+		"query-name: reply of QEMU")
 	require.NoError(t, d.Pause(t.Context()))
 	require.NoError(t, d.Resume(t.Context()))
 	require.NoError(t, d.Reset(t.Context()))

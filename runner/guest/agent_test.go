@@ -169,9 +169,15 @@ func TestACallThatEndedEarlyIsFollowedBySynchronisation(t *testing.T) {
 func TestRepliesThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ said, because string }{
-		"too large":         {`{"return": "` + strings.Repeat("x", 2<<20) + `"}` + "\n", "the reply has more than 1048576 bytes"},
-		"without end":       {strings.Repeat("x", 2<<20), "the reply has more than 1048576 bytes"},
-		"nested too deep":   {`{"return": ` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + "}\n", "nested more than 32 deep"},
+		"too large": {
+			`{"return": "` + strings.Repeat("x", 2<<20) + `"}` + "\n",
+			"the reply has more than 1048576 bytes",
+		},
+		"without end": {strings.Repeat("x", 2<<20), "the reply has more than 1048576 bytes"},
+		"nested too deep": {
+			`{"return": ` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + "}\n",
+			"nested more than 32 deep",
+		},
 		"a NUL":             {"\x00\n", "the reply is not JSON"},
 		"escape codes":      {"\x1b[2J\n", "the reply is not JSON: invalid character '\\x1b'"},
 		"a sentinel inside": {"{\"return\xff\": 1}\n", "a new reply begins inside the reply"},
@@ -217,7 +223,8 @@ func TestTheGuestsWordsArePrintable(t *testing.T) {
 		if q.Execute == "guest-ping" {
 			return fmt.Sprintf(`{"error": {"class": "\u001b[31m", "desc": "a\nb"}, "id": %d}`+"\n", q.ID)
 		}
-		return q.answer(`{"pretty-name": "` + strings.Repeat("ä", 300) + `", "name": "\u001b]0;x\u0007` + "\xfe" + `\u202eevil"}`)
+		return q.answer(`{"pretty-name": "` + strings.Repeat("ä", 300) + `", "name": "\u001b]0;x\u0007` + "\xfe" +
+			`\u202eevil"}`)
 	})))
 	info, err := a.OSInfo(timeout(t))
 	require.NoError(t, err)
@@ -249,7 +256,8 @@ func TestShutdown(t *testing.T) {
 		},
 		"is refused amid noise": {
 			func(q question) string {
-				return "noise\n" + fmt.Sprintf(`{"error": {"class": "GenericError", "desc": "no"}, "id": %d}`+"\n", q.ID) + "noise"
+				return "noise\n" + fmt.Sprintf(`{"error": {"class": "GenericError", "desc": "no"}, "id": %d}`+"\n",
+					q.ID) + "noise"
 			},
 			question.sync, "guest agent guest-shutdown: no",
 		},

@@ -101,9 +101,10 @@ func TestLogin(t *testing.T) {
 		"escape codes are seen": "want a; opened; < 220; > login a; < 500 \x1b[31mred; ? 500 \ufffd[31mred",
 		"a name that is more than a name": "want a\nlogout; opened; < 220; = -; ? the name is too long or not printable; " +
 			"want b; > login b; ? ; < 201; = b; want \x1b[m; = b; ? the name is too long or not printable; want ; > logout",
-		"no name at all":          "want \xff; opened; < 220; ? the name is too long or not printable",
-		"a name with a blank":     `want Ada Lovelace; opened; < 220; > login Ada Lovelace; < 201; = Ada Lovelace`,
-		"a name longer than that": `want ` + strings.Repeat("x", guest.MaxText+1) + `; opened; < 220; ? the name is too long or not printable`,
+		"no name at all":      "want \xff; opened; < 220; ? the name is too long or not printable",
+		"a name with a blank": `want Ada Lovelace; opened; < 220; > login Ada Lovelace; < 201; = Ada Lovelace`,
+		"a name longer than that": `want ` + strings.Repeat("x", guest.MaxText+1) +
+			`; opened; < 220; ? the name is too long or not printable`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -22,7 +22,8 @@ func TestInterfaces(t *testing.T) {
 		return fmt.Sprintf(`{"ip-address": %q, "ip-address-type": "ipv4", "prefix": %d}`, text, prefix)
 	}
 	card := func(name, mac string, addresses ...string) string {
-		return fmt.Sprintf(`{"name": %q, "hardware-address": %q, "ip-addresses": [%s], "statistics": {"rx-bytes": 1}}`, name, mac, strings.Join(addresses, ","))
+		return fmt.Sprintf(`{"name": %q, "hardware-address": %q, "ip-addresses": [%s], "statistics": {"rx-bytes": 1}}`,
+			name, mac, strings.Join(addresses, ","))
 	}
 	const mac = "52:54:00:12:34:56"
 	eth0 := guest.Interface{Name: "eth0", MAC: mac, Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.2.15/24")}}
@@ -51,13 +52,21 @@ func TestInterfaces(t *testing.T) {
 		{
 			"both families, and no zone",
 			[]string{card("eth0", mac, address("2001:db8::1", 64), address("fe80::1%eth0", 64))},
-			[]guest.Interface{{Name: "eth0", MAC: mac, Addresses: []netip.Prefix{netip.MustParsePrefix("2001:db8::1/64"), netip.MustParsePrefix("fe80::1/64")}}},
+			[]guest.Interface{{
+				Name: "eth0", MAC: mac,
+				Addresses: []netip.Prefix{
+					netip.MustParsePrefix("2001:db8::1/64"),
+					netip.MustParsePrefix("fe80::1/64"),
+				},
+			}},
 		},
 		{
 			"what cannot be",
 			[]string{
-				card("eth0", mac, address("10.0.2.15", 24), address("10.0.2.15", 33), address("10.0.2.15", -1), address("x", 8),
-					address("0.0.0.0", 0), address("224.0.0.1", 4), address("10.0.2.15/24", 24), address("1.2.3.4\x1b", 8)),
+				card("eth0", mac, address("10.0.2.15", 24), address("10.0.2.15", 33), address("10.0.2.15", -1),
+					address("x", 8),
+					address("0.0.0.0", 0), address("224.0.0.1", 4), address("10.0.2.15/24", 24),
+					address("1.2.3.4\x1b", 8)),
 				card("", mac),
 				card("eth1", "52:54:00:12:34"),
 				`{"name": "eth2"}`,

@@ -94,9 +94,13 @@ func TestAQEMUThatHangsWithoutAMonitor(t *testing.T) {
 // nothing else.
 func TestAStopThatComesLate(t *testing.T) {
 	t.Parallel()
-	for reason, want := range map[string]vmstatus.Cause{"host-signal": vmstatus.CauseAsked, "guest-shutdown": vmstatus.CauseGuest} {
+	for reason, want := range map[string]vmstatus.Cause{
+		"host-signal":    vmstatus.CauseAsked,
+		"guest-shutdown": vmstatus.CauseGuest,
+	} {
 		k := newTalk(t)
-		k.event("SHUTDOWN", `{"guest": `+map[bool]string{true: "true", false: "false"}[want == vmstatus.CauseGuest]+`, "reason": "`+reason+`"}`)
+		k.event("SHUTDOWN", `{"guest": `+map[bool]string{true: "true", false: "false"}[want == vmstatus.CauseGuest]+
+			`, "reason": "`+reason+`"}`)
 		k.state.QEMUExited(process.Exit{}, k.now)
 		k.isStopped("signal", false)
 		k.waits(closeTime)
@@ -128,7 +132,8 @@ func TestHelpersAreLost(t *testing.T) {
 	k.waits(withQEMU - time.Second)
 	k.passes(withQEMU - time.Second)
 	k.waits(time.Second)
-	require.Equal(t, []string{"passt has ended: exit status 3; the VM runs without it until it is restarted"}, k.faults(vmstatus.ReasonHelperLost))
+	require.Equal(t, []string{"passt has ended: exit status 3; the VM runs without it until it is restarted"},
+		k.faults(vmstatus.ReasonHelperLost))
 	k.passes(time.Second)
 	k.does(`set-action {"reboot":"shutdown"}`)
 	require.Equal(t, vmstatus.True, k.known.Condition(vmstatus.ConditionTPMLost).Status)

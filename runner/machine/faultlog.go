@@ -52,7 +52,9 @@ func (l *faultLog) forget(reason vmstatus.Reason) {
 // expire drops what has not recurred, and returns when to call it again; zero if
 // there is nothing to drop.
 func (l *faultLog) expire(now time.Time) (next time.Time) {
-	l.entries = slices.DeleteFunc(l.entries, func(f fault) bool { return !f.lasting && !f.last.Add(quietTime).After(now) })
+	l.entries = slices.DeleteFunc(l.entries, func(f fault) bool {
+		return !f.lasting && !f.last.Add(quietTime).After(now)
+	})
 	for _, f := range l.entries {
 		if !f.lasting {
 			next = soonest(next, f.last.Add(quietTime))

@@ -56,7 +56,8 @@ func (f *faults) report(now time.Time) {
 	f.wake = f.all.expire(now)
 	var updates []status.Update
 	for _, reason := range [...]vmstatus.Reason{
-		vmstatus.ReasonGuestPanicked, vmstatus.ReasonWatchdogExpired, vmstatus.ReasonMemoryFailure, vmstatus.ReasonImageCorrupted,
+		vmstatus.ReasonGuestPanicked, vmstatus.ReasonWatchdogExpired, vmstatus.ReasonMemoryFailure,
+		vmstatus.ReasonImageCorrupted,
 	} {
 		updates = append(updates, status.Faults{Reason: reason, Messages: f.all.messages(reason)})
 	}
@@ -92,12 +93,16 @@ func (f *faults) read(e qmp.Event) (fault, bool) {
 	}
 	switch e.Name {
 	case "GUEST_PANICKED":
-		return fault{reason: vmstatus.ReasonGuestPanicked, text: "the guest has panicked" + consequence(d.Action), lasting: true}, true
+		return fault{
+			reason: vmstatus.ReasonGuestPanicked, text: "the guest has panicked" + consequence(d.Action),
+			lasting: true,
+		}, true
 	case "GUEST_CRASHLOADED":
 		const text = "the guest has panicked and is saving its memory to a crash dump"
 		return fault{reason: vmstatus.ReasonGuestPanicked, text: text, lasting: true}, true
 	case "WATCHDOG":
-		return fault{reason: vmstatus.ReasonWatchdogExpired, text: "the guest's watchdog has expired" + consequence(d.Action)}, true
+		return fault{reason: vmstatus.ReasonWatchdogExpired, text: "the guest's watchdog has expired" +
+			consequence(d.Action)}, true
 	case "MEMORY_FAILURE":
 		text := "the host's memory is faulty: " + d.Action
 		return fault{reason: vmstatus.ReasonMemoryFailure, subject: d.Recipient, text: text, lasting: true}, true

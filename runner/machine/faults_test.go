@@ -22,11 +22,26 @@ func TestFaultsInWords(t *testing.T) {
 		reason      vmstatus.Reason
 		text        string
 	}{
-		{"GUEST_PANICKED", `{"action": "pause"}`, vmstatus.ReasonGuestPanicked, "the guest has panicked; it is paused until it is resumed or reset"},
-		{"GUEST_PANICKED", `{"action": "run", "info": {"type": "hyper-v", "arg1": 7}}`, vmstatus.ReasonGuestPanicked, "the guest has panicked; it keeps running"},
-		{"GUEST_PANICKED", `{"action": "poweroff"}`, vmstatus.ReasonGuestPanicked, "the guest has panicked; QEMU does: poweroff"},
-		{"GUEST_CRASHLOADED", `{"action": "run"}`, vmstatus.ReasonGuestPanicked, "the guest has panicked and is saving its memory to a crash dump"},
-		{"WATCHDOG", `{"action": "reset"}`, vmstatus.ReasonWatchdogExpired, "the guest's watchdog has expired; QEMU does: reset"},
+		{
+			"GUEST_PANICKED", `{"action": "pause"}`, vmstatus.ReasonGuestPanicked,
+			"the guest has panicked; it is paused until it is resumed or reset",
+		},
+		{
+			"GUEST_PANICKED", `{"action": "run", "info": {"type": "hyper-v", "arg1": 7}}`, vmstatus.ReasonGuestPanicked,
+			"the guest has panicked; it keeps running",
+		},
+		{
+			"GUEST_PANICKED", `{"action": "poweroff"}`, vmstatus.ReasonGuestPanicked,
+			"the guest has panicked; QEMU does: poweroff",
+		},
+		{
+			"GUEST_CRASHLOADED", `{"action": "run"}`, vmstatus.ReasonGuestPanicked,
+			"the guest has panicked and is saving its memory to a crash dump",
+		},
+		{
+			"WATCHDOG", `{"action": "reset"}`, vmstatus.ReasonWatchdogExpired,
+			"the guest's watchdog has expired; QEMU does: reset",
+		},
 		{
 			"MEMORY_FAILURE", `{"recipient": "hypervisor", "action": "fatal", "flags": {"action-required": false, "recursive": false}}`,
 			vmstatus.ReasonMemoryFailure, "hypervisor: the host's memory is faulty: fatal",
@@ -39,7 +54,10 @@ func TestFaultsInWords(t *testing.T) {
 			"BLOCK_IO_ERROR", `{"qom-path": "/machine/peripheral/disk0/virtio-backend", "device": "", "node-name": "x", "operation": "read", "action": "report", "nospace": false, "reason": "Input/output error"}`,
 			vmstatus.ReasonIOError, "vm.drives[0]: read failed: Input/output error; the guest got the error",
 		},
-		{"BLOCK_IO_ERROR", `{"device": "x", "operation": "write", "action": "ignore", "reason": "?"}`, vmstatus.ReasonIOError, "x: write failed: ?; it keeps running"},
+		{
+			"BLOCK_IO_ERROR", `{"device": "x", "operation": "write", "action": "ignore", "reason": "?"}`,
+			vmstatus.ReasonIOError, "x: write failed: ?; it keeps running",
+		},
 	} {
 		one, ok := f.read(qmp.Event{Name: row.event, Data: json.RawMessage(row.data)})
 		require.True(t, ok, row.data)
@@ -47,7 +65,11 @@ func TestFaultsInWords(t *testing.T) {
 		one.count = 1
 		require.Equal(t, row.text, one.String())
 	}
-	for _, other := range []qmp.Event{{Name: "NICE"}, {Name: "WATCHDOG", Data: json.RawMessage(`[]`)}, {Name: "BLOCK_IO_ERROR", Data: json.RawMessage(`{"action": "stop"}`)}} {
+	for _, other := range []qmp.Event{
+		{Name: "NICE"},
+		{Name: "WATCHDOG", Data: json.RawMessage(`[]`)},
+		{Name: "BLOCK_IO_ERROR", Data: json.RawMessage(`{"action": "stop"}`)},
+	} {
 		_, ok := f.read(other)
 		require.False(t, ok, other.Name)
 	}

@@ -25,25 +25,104 @@ func TestOutcomeTellsWhoEndedTheMachine(t *testing.T) {
 		code          int
 		text          string
 	}{
-		{"guest powers off", guestOff, process.Exit{}, false, false, vmstatus.CauseGuest, 0, "guest shutdown (guest-shutdown)"},
-		{"guest powers off because it was asked", guestOff, process.Exit{}, true, false, vmstatus.CauseAsked, 0, "asked (guest-shutdown)"},
+		{
+			"guest powers off", guestOff,
+			process.Exit{},
+			false, false, vmstatus.CauseGuest, 0,
+			"guest shutdown (guest-shutdown)",
+		},
+		{
+			"guest powers off because it was asked", guestOff,
+			process.Exit{},
+			true, false, vmstatus.CauseAsked, 0,
+			"asked (guest-shutdown)",
+		},
 		{"asked, and QEMU says nothing", nil, process.Exit{}, true, false, vmstatus.CauseAsked, 0, "asked"},
-		{"guest resets where that ends the machine", &shutdown{true, "guest-reset"}, process.Exit{}, false, false, vmstatus.CauseReset, 0, "guest reset (guest-reset)"},
-		{"guest panics", &shutdown{true, "guest-panic"}, process.Exit{}, false, false, vmstatus.CausePanic, 1, "guest panic (guest-panic)"},
-		{"told by quit", &shutdown{false, "host-qmp-quit"}, process.Exit{}, true, true, vmstatus.CauseForced, 0, "forced (host-qmp-quit)"},
-		{"had to be killed", nil, killed, true, true, vmstatus.CauseForced, 137, "forced, QEMU: killed by signal 9 (SIGKILL)"},
-		{"killed by somebody", nil, killed, false, false, vmstatus.CauseKilled, 137, "killed, QEMU: killed by signal 9 (SIGKILL)"},
-		{"killed while it was asked", nil, killed, true, false, vmstatus.CauseKilled, 137, "killed, QEMU: killed by signal 9 (SIGKILL)"},
-		{"aborts", nil, process.Exit{Code: -1, Signal: syscall.SIGABRT, Core: true}, false, false, vmstatus.CauseKilled, 134, "killed, QEMU: killed by signal 6 (SIGABRT), core dumped"},
+		{
+			"guest resets where that ends the machine", &shutdown{true, "guest-reset"},
+			process.Exit{},
+			false, false,
+			vmstatus.CauseReset, 0, "guest reset (guest-reset)",
+		},
+		{
+			"guest panics", &shutdown{true, "guest-panic"},
+			process.Exit{},
+			false, false, vmstatus.CausePanic, 1,
+			"guest panic (guest-panic)",
+		},
+		{
+			"told by quit", &shutdown{false, "host-qmp-quit"},
+			process.Exit{},
+			true, true, vmstatus.CauseForced, 0,
+			"forced (host-qmp-quit)",
+		},
+		{
+			"had to be killed", nil, killed, true, true, vmstatus.CauseForced, 137,
+			"forced, QEMU: killed by signal 9 (SIGKILL)",
+		},
+		{
+			"killed by somebody", nil, killed, false, false, vmstatus.CauseKilled, 137,
+			"killed, QEMU: killed by signal 9 (SIGKILL)",
+		},
+		{
+			"killed while it was asked", nil, killed, true, false, vmstatus.CauseKilled, 137,
+			"killed, QEMU: killed by signal 9 (SIGKILL)",
+		},
+		{
+			"aborts", nil,
+			process.Exit{Code: -1, Signal: syscall.SIGABRT, Core: true},
+			false, false, vmstatus.CauseKilled,
+			134, "killed, QEMU: killed by signal 6 (SIGABRT), core dumped",
+		},
 		{"crashes", nil, process.Exit{Code: 1}, false, false, vmstatus.CauseCrashed, 1, "crashed, QEMU: exit status 1"},
-		{"crashes with a code of its own", nil, process.Exit{Code: 42}, false, false, vmstatus.CauseCrashed, 42, "crashed, QEMU: exit status 42"},
-		{"crashes after the guest's end", guestOff, process.Exit{Code: 1}, false, false, vmstatus.CauseCrashed, 1, "crashed (guest-shutdown), QEMU: exit status 1"},
-		{"somebody sends TERM to QEMU", &shutdown{false, "host-signal"}, process.Exit{}, false, false, vmstatus.CauseKilled, 1, "killed (host-signal)"},
-		{"somebody says quit", &shutdown{false, "host-qmp-quit"}, process.Exit{}, false, false, vmstatus.CauseKilled, 1, "killed (host-qmp-quit)"},
-		{"guest powers off, nobody knows how QEMU ended", guestOff, process.Exit{Code: -1}, false, false, vmstatus.CauseGuest, 0, "guest shutdown (guest-shutdown), QEMU: exit status unknown"},
-		{"is asked, nobody knows how QEMU ended", guestOff, process.Exit{Code: -1}, true, false, vmstatus.CauseAsked, 0, "asked (guest-shutdown), QEMU: exit status unknown"},
-		{"is forced, nobody knows how QEMU ended", nil, process.Exit{Code: -1}, true, true, vmstatus.CauseForced, 0, "forced, QEMU: exit status unknown"},
-		{"ends without a word, nobody knows how", nil, process.Exit{Code: -1}, true, false, vmstatus.CauseKilled, 1, "killed, QEMU: exit status unknown"},
+		{
+			"crashes with a code of its own", nil,
+			process.Exit{Code: 42},
+			false, false, vmstatus.CauseCrashed, 42,
+			"crashed, QEMU: exit status 42",
+		},
+		{
+			"crashes after the guest's end", guestOff,
+			process.Exit{Code: 1},
+			false, false, vmstatus.CauseCrashed, 1,
+			"crashed (guest-shutdown), QEMU: exit status 1",
+		},
+		{
+			"somebody sends TERM to QEMU", &shutdown{false, "host-signal"},
+			process.Exit{},
+			false, false,
+			vmstatus.CauseKilled, 1, "killed (host-signal)",
+		},
+		{
+			"somebody says quit", &shutdown{false, "host-qmp-quit"},
+			process.Exit{},
+			false, false, vmstatus.CauseKilled, 1,
+			"killed (host-qmp-quit)",
+		},
+		{
+			"guest powers off, nobody knows how QEMU ended", guestOff,
+			process.Exit{Code: -1},
+			false, false,
+			vmstatus.CauseGuest, 0, "guest shutdown (guest-shutdown), QEMU: exit status unknown",
+		},
+		{
+			"is asked, nobody knows how QEMU ended", guestOff,
+			process.Exit{Code: -1},
+			true, false, vmstatus.CauseAsked, 0,
+			"asked (guest-shutdown), QEMU: exit status unknown",
+		},
+		{
+			"is forced, nobody knows how QEMU ended", nil,
+			process.Exit{Code: -1},
+			true, true, vmstatus.CauseForced, 0,
+			"forced, QEMU: exit status unknown",
+		},
+		{
+			"ends without a word, nobody knows how", nil,
+			process.Exit{Code: -1},
+			true, false, vmstatus.CauseKilled, 1,
+			"killed, QEMU: exit status unknown",
+		},
 		{"ends without a word", nil, process.Exit{}, false, false, vmstatus.CauseKilled, 1, "killed"},
 	}
 	for _, tt := range tests {
@@ -60,11 +139,15 @@ func TestOutcomeTellsWhoEndedTheMachine(t *testing.T) {
 // A node that shuts down tells QEMU and the runner at the same time.
 func TestOutcomeOfAMachineThatIsToldWithItsRunner(t *testing.T) {
 	t.Parallel()
-	for reason, want := range map[string]vmstatus.Cause{"host-signal": vmstatus.CauseAsked, "guest-shutdown": vmstatus.CauseGuest, "host-qmp-quit": vmstatus.CauseKilled} {
+	for reason, want := range map[string]vmstatus.Cause{
+		"host-signal":    vmstatus.CauseAsked,
+		"guest-shutdown": vmstatus.CauseGuest, "host-qmp-quit": vmstatus.CauseKilled,
+	} {
 		last := &shutdown{reason == "guest-shutdown", reason}
 		require.Equal(t, want, outcome(last, process.Exit{}, false, true, false).Cause, reason)
 	}
-	require.Equal(t, vmstatus.CauseCrashed, outcome(&shutdown{Reason: "host-signal"}, process.Exit{Code: 1}, false, true, false).Cause)
+	require.Equal(t, vmstatus.CauseCrashed, outcome(&shutdown{Reason: "host-signal"}, process.Exit{Code: 1}, false,
+		true, false).Cause)
 }
 
 // A supervisor must see that this VM has failed: it has reset, and could not without its TPM.

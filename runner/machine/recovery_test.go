@@ -15,7 +15,9 @@ const mib = 1 << 20
 // rescue plays a machine that stops whenever its disk fails, and returns the
 // times, in seconds, at which it was resumed. ran is how long the machine
 // runs before the disk fails again; it is not called when the disk works.
-func rescue(t *testing.T, end time.Duration, disk func(at time.Duration) failedDisk, ran func(at time.Duration) time.Duration) (attempts []time.Duration) {
+func rescue(t *testing.T, end time.Duration, disk func(at time.Duration) failedDisk,
+	ran func(at time.Duration) time.Duration,
+) (attempts []time.Duration) {
 	t.Helper()
 	var r recovery
 	begin := time.Unix(1e9, 0)
@@ -69,7 +71,9 @@ func TestAFullDiskWaitsForSpace(t *testing.T) {
 		}
 		return full(10 * mib)
 	}
-	require.Equal(t, []time.Duration{2 * time.Hour}, rescue(t, 3*time.Hour, freed, func(time.Duration) time.Duration { return time.Hour }))
+	require.Equal(t, []time.Duration{2 * time.Hour}, rescue(t, 3*time.Hour, freed, func(time.Duration) time.Duration {
+		return time.Hour
+	}))
 	// The file system has space, but the disk may not have it: there is a quota.
 	quota := func(time.Duration) failedDisk { return full(500 * mib) }
 	require.Equal(t, seconds(10, 30, 70), rescue(t, 10*time.Minute, quota, failsAtOnce)[:3])
@@ -114,8 +118,10 @@ func TestTheFaultLog(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	l.add(fault{reason: vmstatus.ReasonIOError, subject: "vm.drives[0], /a", text: "read failed"}, now)
 	l.add(fault{reason: vmstatus.ReasonGuestPanicked, text: "panic", lasting: true}, now)
-	l.add(fault{reason: vmstatus.ReasonIOError, subject: "vm.drives[0], /a", text: "write failed"}, now.Add(time.Minute))
-	require.Equal(t, []string{"vm.drives[0], /a: write failed (2 times, last at 01:47:40Z)"}, l.messages(vmstatus.ReasonIOError))
+	l.add(fault{reason: vmstatus.ReasonIOError, subject: "vm.drives[0], /a", text: "write failed"},
+		now.Add(time.Minute))
+	require.Equal(t, []string{"vm.drives[0], /a: write failed (2 times, last at 01:47:40Z)"},
+		l.messages(vmstatus.ReasonIOError))
 	require.Len(t, l.unlogged(), 2)
 	require.Empty(t, l.unlogged())
 	l.add(fault{reason: vmstatus.ReasonGuestPanicked, text: "panic", lasting: true}, now)

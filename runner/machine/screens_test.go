@@ -102,6 +102,9 @@ func TestPortsOfAgents(t *testing.T) {
 	k.does()
 	k.event("RESET", "")
 	k.next()
-	require.Equal(t, []string{"SetPort guestAgent false false", "SetPort vmopAgent false false", "SetPort other false false"}, k.other[:3])
+	require.Equal(t, []string{
+		"SetPort guestAgent false false", "SetPort vmopAgent false false",
+		"SetPort other false false",
+	}, k.other[:3])
 	require.Equal(t, vmstatus.ReasonVMReset, k.known.Reason)
 }

@@ -59,7 +59,10 @@ func newTalk(t *testing.T, change ...func(*Config)) *talk {
 // fresh is a VM whose QEMU is being started.
 func fresh(t *testing.T, change ...func(*Config)) *talk {
 	t.Helper()
-	cfg := Config{Plan: &plan.Plan{}, Start: &reconcile.Start{}, PID: 7, GuestAgent: "guestAgent", Agents: []string{"guestAgent", "vmopAgent", "other"}}
+	cfg := Config{
+		Plan: &plan.Plan{}, Start: &reconcile.Start{}, PID: 7, GuestAgent: "guestAgent",
+		Agents: []string{"guestAgent", "vmopAgent", "other"},
+	}
 	cfg.Progress.Generation = 1
 	cfg.Wish.Powerdown = time.Minute
 	for _, c := range change {
@@ -77,7 +80,8 @@ func found(t *testing.T, change ...func(*Config)) *talk {
 }
 
 func withTPM(c *Config) {
-	c.Plan.Helpers, c.Running = []plan.Process{{Name: "passt"}, {Name: "swtpm", Role: plan.RoleTPM}}, []string{"passt", "swtpm"}
+	c.Plan.Helpers, c.Running = []plan.Process{{Name: "passt"}, {Name: "swtpm", Role: plan.RoleTPM}},
+		[]string{"passt", "swtpm"}
 }
 
 func withAgent(c *Config) {

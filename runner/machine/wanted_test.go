@@ -26,7 +26,8 @@ func TestConfigurationsAreReadAndApplied(t *testing.T) {
 	k.isDone()
 	k.state.Configured(Reading{Err: "vm: no"})
 	k.next()
-	require.Equal(t, status.Configuration{Generation: 3, Applied: 2, Resource: "web", Error: "vm: no"}, k.known.Configuration)
+	require.Equal(t, status.Configuration{Generation: 3, Applied: 2, Resource: "web", Error: "vm: no"},
+		k.known.Configuration)
 	require.Equal(t, 64*mib, int(k.state.wanted.wish.Desired.RAM))
 	k.state.Configured(Reading{Wish: wish, Generation: 17})
 	k.next()

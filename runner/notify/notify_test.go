@@ -33,7 +33,8 @@ func heard(t *testing.T, conn *net.UnixConn) string {
 }
 
 func TestTell(t *testing.T) {
-	for _, name := range []string{filepath.Join(t.TempDir(), "notify"), "@vmop-notify-test-" + strconv.Itoa(os.Getpid())} {
+	for _, name := range []string{filepath.Join(t.TempDir(), "notify"), "@vmop-notify-test-" +
+		strconv.Itoa(os.Getpid())} {
 		manager := listen(t, name)
 		t.Setenv("NOTIFY_SOCKET", name)
 		m, err := notify.FromEnvironment()

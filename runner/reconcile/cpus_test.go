@@ -34,10 +34,14 @@ func TestCPUsAreThereBeforeTheGuestRuns(t *testing.T) {
 		plugs  []string
 		exists int
 	}{
-		"the lowest places are taken first":    {3, slots(4), []string{add(1, "cpu-1"), add(2, "cpu-2")}, 3},
-		"ids in use are left out":              {3, slots(4, "cpu-2"), []string{add(2, "cpu-1")}, 3},
-		"a gap is filled":                      {4, slots(4, "cpu-1", "", "cpu-3"), []string{add(2, "cpu-2")}, 4},
-		"never more than there is a place for": {9, slots(4), []string{add(1, "cpu-1"), add(2, "cpu-2"), add(3, "cpu-3")}, 4},
+		"the lowest places are taken first": {3, slots(4), []string{add(1, "cpu-1"), add(2, "cpu-2")}, 3},
+		"ids in use are left out":           {3, slots(4, "cpu-2"), []string{add(2, "cpu-1")}, 3},
+		"a gap is filled":                   {4, slots(4, "cpu-1", "", "cpu-3"), []string{add(2, "cpu-2")}, 4},
+		"never more than there is a place for": {
+			9, slots(4),
+			[]string{add(1, "cpu-1"), add(2, "cpu-2"), add(3, "cpu-3")},
+			4,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

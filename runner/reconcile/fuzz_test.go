@@ -64,9 +64,11 @@ func newHostile(t *testing.T, seed byte) *hostile {
 	resets := int64(seed >> 4)
 	return &hostile{
 		t: t, now: time.Unix(1_700_000_000, 0),
-		machine: reconcile.New(hostileRules(seed), reconcile.Start{Running: seed&2 == 2, Media: map[int]string{1: "/a.iso"}}),
+		machine: reconcile.New(hostileRules(seed),
+			reconcile.Start{Running: seed&2 == 2, Media: map[int]string{1: "/a.iso"}}),
 		want: reconcile.Desired{
-			CPUs: 1 + int(seed>>2&3), RAM: (64 + 64*int64(seed>>4&3)) * mib, Media: map[int]string{1: "/b.iso", 2: "/c.iso"},
+			CPUs: 1 + int(seed>>2&3), RAM: (64 + 64*int64(seed>>4&3)) * mib,
+			Media: map[int]string{1: "/b.iso", 2: "/c.iso"},
 			Sizes: map[int]int64{0: 5000}, Password: secret("canary", ""), ResetCounter: &resets,
 		},
 	}

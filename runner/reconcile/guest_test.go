@@ -89,14 +89,18 @@ func TestARealGuestFollows(t *testing.T) {
 	l := startQEMU(t, reconcile.Start{Media: map[int]string{1: ""}},
 		plan.Rules{fourCPUs(), balloon(), plan.Disk{Drive: 0, Device: "disk0"}, plan.Medium{Drive: 1, Device: "cd0"}},
 		"-m", "256M,maxmem=1G", "-smp", "1,maxcpus=4", "-device", "virtio-balloon-pci,id=balloon0",
-		"-blockdev", "file,node-name=disk0-file,filename="+disk, "-blockdev", "raw,node-name=disk0-format,file=disk0-file",
-		"-device", "virtio-blk-pci,id=disk0,drive=disk0-format", "-device", "virtio-scsi-pci,id=scsi0", "-device", "scsi-cd,id=cd0,bus=scsi0.0",
-		"-object", "memory-backend-ram,id=mem0-ram,size=512M", "-device", "virtio-mem-pci,id=mem0,memdev=mem0-ram,block-size=2M",
+		"-blockdev", "file,node-name=disk0-file,filename="+disk, "-blockdev",
+		"raw,node-name=disk0-format,file=disk0-file",
+		"-device", "virtio-blk-pci,id=disk0,drive=disk0-format", "-device", "virtio-scsi-pci,id=scsi0", "-device",
+		"scsi-cd,id=cd0,bus=scsi0.0",
+		"-object", "memory-backend-ram,id=mem0-ram,size=512M", "-device",
+		"virtio-mem-pci,id=mem0,memdev=mem0-ram,block-size=2M",
 		"-kernel", image.Kernel, "-initrd", image.Initrd, "-append", "console=ttyS0 quiet panic=-1",
 		"-chardev", "socket,id=c,path=DIR/c,server=on,wait=off", "-serial", "chardev:c")
 	first, second := l.cd("first"), l.cd("second")
 	l.want = reconcile.Desired{
-		CPUs: 2, RAM: 256 * mib, Media: map[int]string{1: first}, Sizes: map[int]int64{0: 1 << 20}, ResetCounter: counter(1),
+		CPUs: 2, RAM: 256 * mib, Media: map[int]string{1: first}, Sizes: map[int]int64{0: 1 << 20},
+		ResetCounter: counter(1),
 	}
 	l.settles("paused")
 	c := l.console()

@@ -181,7 +181,8 @@ func (m *medium) doubt() {}
 
 func (m *medium) tell(f *Facts) {
 	if m.seen {
-		f.Media[m.rule.Drive] = Medium{File: m.file, Open: m.isOpen, Locked: m.locked, Pending: m.wanted && m.file != m.want}
+		f.Media[m.rule.Drive] = Medium{File: m.file, Open: m.isOpen, Locked: m.locked, Pending: m.wanted &&
+			m.file != m.want}
 	}
 	if m.wanted {
 		f.add(m.path(), m.problem)

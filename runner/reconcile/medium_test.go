@@ -209,7 +209,8 @@ func TestTheMediaOfARunningMachineAreAskedFor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k := newTalk(t, reconcile.Start{Running: true}, plan.Medium{Drive: 1, Device: "cd0"}, plan.Medium{Drive: 2, Device: "cd1"})
+			k := newTalk(t, reconcile.Start{Running: true}, plan.Medium{Drive: 1, Device: "cd0"},
+				plan.Medium{Drive: 2, Device: "cd1"})
 			k.want.Media = map[int]string{1: c.want, 2: ""}
 			k.says(askBlocks)
 			k.returns(drive(c.file, false, false)) // one question for both

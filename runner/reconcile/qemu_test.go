@@ -232,10 +232,17 @@ func TestRealMediaOfBothKindsOfDrives(t *testing.T) {
 
 func TestRealPasswordsOfSPICEAndVNC(t *testing.T) {
 	t.Parallel()
-	rules := plan.Rules{plan.Password{Protocol: "spice"}, plan.Password{Protocol: "vnc", Display: "vnc0"}, plan.Password{Protocol: "vnc", Display: "vnc1"}}
+	rules := plan.Rules{
+		plan.Password{Protocol: "spice"},
+		plan.Password{Protocol: "vnc", Display: "vnc0"},
+		plan.Password{Protocol: "vnc", Display: "vnc1"},
+	}
 	l := startQEMU(t, reconcile.Start{}, rules, "-spice", "unix=on,addr=DIR/s,disable-ticketing=off",
 		"-vnc", "unix:DIR/v0,id=vnc0,password=on", "-vnc", "unix:DIR/v1,id=vnc1,password=on")
-	for i, p := range []*reconcile.Password{secret("one", ""), secret("one", "+60"), secret("two", "+60"), secret("two", "")} {
+	for i, p := range []*reconcile.Password{
+		secret("one", ""), secret("one", "+60"), secret("two", "+60"),
+		secret("two", ""),
+	} {
 		l.want.Password = p
 		require.Equal(t, []int{1, 1, 2, 2}[i], l.settles("a password").PasswordSerial)
 	}
@@ -257,9 +264,11 @@ func TestARealDiskGrowsAndNeverShrinks(t *testing.T) {
 	require.NoError(t, os.Truncate(image, 1<<20))
 	rules := plan.Rules{plan.Disk{Drive: 0, Device: "disk0"}, plan.Disk{Drive: 1, Device: "disk1"}}
 	l := startQEMU(t, reconcile.Start{Running: true}, rules,
-		"-blockdev", "file,node-name=disk0-file,filename="+image, "-blockdev", "raw,node-name=disk0-format,file=disk0-file",
+		"-blockdev", "file,node-name=disk0-file,filename="+image, "-blockdev",
+		"raw,node-name=disk0-format,file=disk0-file",
 		"-device", "virtio-blk-pci,id=disk0,drive=disk0-format",
-		"-blockdev", "null-co,node-name=disk1-format,size=1048576", "-device", "virtio-scsi-pci", "-device", "scsi-hd,id=disk1,drive=disk1-format")
+		"-blockdev", "null-co,node-name=disk1-format,size=1048576", "-device", "virtio-scsi-pci", "-device",
+		"scsi-hd,id=disk1,drive=disk1-format")
 	l.want.Sizes = map[int]int64{0: 1 << 20, 1: 1 << 20}
 	l.settles("as it is")
 	require.NoError(t, os.Truncate(image, 5<<20))

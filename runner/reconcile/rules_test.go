@@ -201,7 +201,11 @@ func TestADiskGrows(t *testing.T) {
 
 func TestAllIsSaidAtOnceBeforeTheGuestRuns(t *testing.T) {
 	t.Parallel()
-	rules := append([]plan.Rule{fourCPUs(), balloon(), plan.Medium{Drive: 1, Device: "cd0"}, plan.Disk{Drive: 0, Device: "disk0"}}, bothDisplays...)
+	rules := append([]plan.Rule{
+		fourCPUs(), balloon(),
+		plan.Medium{Drive: 1, Device: "cd0"},
+		plan.Disk{Drive: 0, Device: "disk0"},
+	}, bothDisplays...)
 	k := newTalk(t, reconcile.Start{Media: map[int]string{1: ""}}, rules...)
 	k.want = reconcile.Desired{
 		CPUs: 3, RAM: 128 * mib, Password: secret("s", "+60"), ResetCounter: counter(1),

@@ -115,11 +115,13 @@ func (s *sim) babble() {
 	case 1:
 		s.drives[id].locked = s.rng.IntN(2) == 0 && !s.drives[id].open
 	case 2:
-		s.emit("ACPI_DEVICE_OST", fmt.Sprintf(`{"info": {"device": "cpu-1", "slot": "1", "slot-type": "CPU", "source": 3, "status": %d}}`, s.rng.IntN(256)))
+		s.emit("ACPI_DEVICE_OST",
+			fmt.Sprintf(`{"info": {"device": "cpu-1", "slot": "1", "slot-type": "CPU", "source": 3, "status": %d}}`, s.rng.IntN(256)))
 	case 3:
 		s.emit("DEVICE_DELETED", `{"path": "/machine/peripheral/x"}`)
 	case 4:
-		s.emit([]string{"BALLOON_CHANGE", "DEVICE_TRAY_MOVED", "ACPI_DEVICE_OST", "NEW_EVENT"}[s.rng.IntN(4)], []string{`{`, `{"actual": -1}`, `{"info": 3}`, `null`, ``}[s.rng.IntN(5)])
+		s.emit([]string{"BALLOON_CHANGE", "DEVICE_TRAY_MOVED", "ACPI_DEVICE_OST", "NEW_EVENT"}[s.rng.IntN(4)],
+			[]string{`{`, `{"actual": -1}`, `{"info": 3}`, `null`, ``}[s.rng.IntN(5)])
 	case 5:
 		s.pause(s.rng.IntN(3) == 0)
 	case 6:
@@ -335,7 +337,8 @@ func (s *sim) fulfills(want reconcile.Desired) []string {
 	for _, protocol := range []string{"spice", "vnc"} {
 		check(s.password[protocol] == text, "password of %s", protocol)
 		if expiry != "" || s.expiry[protocol] != "" {
-			check(s.expiry[protocol] == expiry || expiry == "" && s.expiry[protocol] == "never", "expiry %q of %s, not %q", s.expiry[protocol], protocol, expiry)
+			check(s.expiry[protocol] == expiry || expiry == "" && s.expiry[protocol] == "never",
+				"expiry %q of %s, not %q", s.expiry[protocol], protocol, expiry)
 		}
 	}
 	return missing
@@ -343,5 +346,6 @@ func (s *sim) fulfills(want reconcile.Desired) []string {
 
 // sameMedia compares what the facts say with what is in the drives.
 func (s *sim) sameMedia(f reconcile.Facts) bool {
-	return maps.Equal(map[int]string{1: s.drives["cd0"].file, 2: s.drives["cd1"].file}, map[int]string{1: f.Media[1].File, 2: f.Media[2].File})
+	return maps.Equal(map[int]string{1: s.drives["cd0"].file, 2: s.drives["cd1"].file},
+		map[int]string{1: f.Media[1].File, 2: f.Media[2].File})
 }

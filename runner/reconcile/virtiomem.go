@@ -24,7 +24,10 @@ func (v virtioMem) set(ram int64) qmp.Command {
 }
 
 func (v virtioMem) get() qmp.Command {
-	return qmp.Command{Execute: "qom-get", Arguments: map[string]any{"path": peripheral + v.rule.Device, "property": "size"}}
+	return qmp.Command{Execute: "qom-get", Arguments: map[string]any{
+		"path":     peripheral + v.rule.Device,
+		"property": "size",
+	}}
 }
 
 func (v virtioMem) read(a answer) (int64, error) {
@@ -34,5 +37,6 @@ func (v virtioMem) read(a answer) (int64, error) {
 }
 
 func (v virtioMem) changed(e event) (int64, bool) {
-	return v.rule.Base + e.data.Size, e.name == "MEMORY_DEVICE_SIZE_CHANGE" && e.data.ID == v.rule.Device && e.data.Size >= 0
+	return v.rule.Base + e.data.Size, e.name == "MEMORY_DEVICE_SIZE_CHANGE" && e.data.ID == v.rule.Device &&
+		e.data.Size >= 0
 }

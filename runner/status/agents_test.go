@@ -35,7 +35,8 @@ func TestAResetEndsWhatTheAgentsSaid(t *testing.T) {
 	require.Equal(t, "alice", s.WantedUser)
 	require.Empty(t, s.LoggedInUser+s.LoginFailure)
 	require.False(t, s.VmopAgent)
-	s = life(t, append([]Update{Entered{State: vmstatus.StateBooted}, Entered{State: vmstatus.StateTerminating}}, append(said, WasReset{})...)...)
+	s = life(t, append([]Update{Entered{State: vmstatus.StateBooted}, Entered{State: vmstatus.StateTerminating}},
+		append(said, WasReset{})...)...)
 	require.Equal(t, vmstatus.StateTerminating, s.State, "it is being stopped all the same")
 	require.Nil(t, s.Guest)
 }

@@ -26,7 +26,8 @@ type Condition struct {
 // transition times.
 func Derive(s Status) []Condition {
 	all := []Condition{
-		running(s), booted(s), ready(s), vmopAgent(s), userLoggedIn(s), consoleConnected(s), configApplied(s), restartRequired(s), tpmLost(s),
+		running(s), booted(s), ready(s), vmopAgent(s), userLoggedIn(s), consoleConnected(s), configApplied(s),
+		restartRequired(s), tpmLost(s),
 	}
 	for i := range all {
 		all[i].ObservedGeneration = s.Configuration.Applied
@@ -81,11 +82,14 @@ func ready(s Status) Condition {
 	case "paused":
 		return answer(vmstatus.ConditionReady, false, vmstatus.ReasonPaused, "the VM is paused")
 	case "io-error":
-		return answer(vmstatus.ConditionReady, false, vmstatus.ReasonIOError, fault(s, vmstatus.ReasonIOError, "a disk has failed; the VM waits"))
+		return answer(vmstatus.ConditionReady, false, vmstatus.ReasonIOError,
+			fault(s, vmstatus.ReasonIOError, "a disk has failed; the VM waits"))
 	case "guest-panicked":
-		return answer(vmstatus.ConditionReady, false, vmstatus.ReasonGuestPanicked, fault(s, vmstatus.ReasonGuestPanicked, "the guest has panicked"))
+		return answer(vmstatus.ConditionReady, false, vmstatus.ReasonGuestPanicked,
+			fault(s, vmstatus.ReasonGuestPanicked, "the guest has panicked"))
 	}
-	return answer(vmstatus.ConditionReady, false, vmstatus.ReasonMachineHeld, "QEMU's machine is in state "+s.QEMU.RunState)
+	return answer(vmstatus.ConditionReady, false, vmstatus.ReasonMachineHeld, "QEMU's machine is in state "+
+		s.QEMU.RunState)
 }
 
 // fault returns the message of a fault, or another if that is not known.

@@ -27,11 +27,15 @@ func TestConditions(t *testing.T) {
 		{vmstatus.ConditionRunning, "False VmTerminating", in(vmstatus.StateTerminating)}, // before the guest ran
 		{vmstatus.ConditionRunning, "False VmStopped", ran(Ended{})},
 		{vmstatus.ConditionRunning, "False StartFailed", in(vmstatus.StateStarting, Ended{})},
-		{vmstatus.ConditionRunning, "True RunnerRestarted", in(vmstatus.StateInitializing, Began(at(0)), Entered{State: vmstatus.StateBooting, Reason: vmstatus.ReasonRunnerRestarted})},
+		{vmstatus.ConditionRunning, "True RunnerRestarted", in(vmstatus.StateInitializing, Began(at(0)),
+			Entered{State: vmstatus.StateBooting, Reason: vmstatus.ReasonRunnerRestarted})},
 
 		{vmstatus.ConditionBooted, "False VmStarted", in(vmstatus.StateBooting)},
 		{vmstatus.ConditionBooted, "True VmBooted", in(vmstatus.StateBooted)},
-		{vmstatus.ConditionBooted, "False VmReset", ran(Entered{State: vmstatus.StateBooting, Reason: vmstatus.ReasonVMReset})},
+		{
+			vmstatus.ConditionBooted, "False VmReset",
+			ran(Entered{State: vmstatus.StateBooting, Reason: vmstatus.ReasonVMReset}),
+		},
 		{vmstatus.ConditionBooted, "False VmTerminating", ran(Entered{State: vmstatus.StateTerminating})},
 
 		{vmstatus.ConditionReady, "False RunnerStarted", in(vmstatus.StateStarting)},
@@ -41,8 +45,12 @@ func TestConditions(t *testing.T) {
 		{vmstatus.ConditionReady, "False IOError", ran(RunState("io-error"))},
 		{vmstatus.ConditionReady, "False GuestPanicked", ran(RunState("guest-panicked"))},
 		{vmstatus.ConditionReady, "False MachineHeld", ran(RunState("internal-error"))},
-		{vmstatus.ConditionReady, "False GuestPanicked", ran(RunState("running"), Faults{vmstatus.ReasonGuestPanicked, fields("panic")})},
-		{vmstatus.ConditionReady, "True VmBooted", ran(RunState("running"), Faults{vmstatus.ReasonGuestPanicked, fields("panic")}, Faults{vmstatus.ReasonGuestPanicked, nil})},
+		{
+			vmstatus.ConditionReady, "False GuestPanicked",
+			ran(RunState("running"), Faults{vmstatus.ReasonGuestPanicked, fields("panic")}),
+		},
+		{vmstatus.ConditionReady, "True VmBooted", ran(RunState("running"),
+			Faults{vmstatus.ReasonGuestPanicked, fields("panic")}, Faults{vmstatus.ReasonGuestPanicked, nil})},
 		{vmstatus.ConditionReady, "False VmTerminating", ran(Entered{State: vmstatus.StateTerminating})},
 
 		{vmstatus.ConditionVmopAgent, "False RunnerStarted", in(vmstatus.StateStarting, VmopAgent(true))},
@@ -54,29 +62,65 @@ func TestConditions(t *testing.T) {
 		{vmstatus.ConditionUserLoggedIn, "False NotRequested", ran(VmopAgent(true))},
 		{vmstatus.ConditionUserLoggedIn, "False VmopAgentDisconnected", ran(WantedUser("alice"))},
 		{vmstatus.ConditionUserLoggedIn, "False Processing", ran(WantedUser("alice"), VmopAgent(true))},
-		{vmstatus.ConditionUserLoggedIn, "False Processing", ran(WantedUser("alice"), VmopAgent(true), LoggedIn("bob"))},
-		{vmstatus.ConditionUserLoggedIn, "False LoginFailed", ran(WantedUser("root"), VmopAgent(true), LoginFailure("504 no"))},
-		{vmstatus.ConditionUserLoggedIn, "False NotRequested", ran(VmopAgent(true), LoginFailure("500 cannot log out"))},
-		{vmstatus.ConditionUserLoggedIn, "False VmopAgentDisconnected", ran(WantedUser("root"), VmopAgent(true), LoginFailure("504 no"), VmopAgent(false))},
+		{
+			vmstatus.ConditionUserLoggedIn, "False Processing",
+			ran(WantedUser("alice"), VmopAgent(true), LoggedIn("bob")),
+		},
+		{
+			vmstatus.ConditionUserLoggedIn, "False LoginFailed",
+			ran(WantedUser("root"), VmopAgent(true), LoginFailure("504 no")),
+		},
+		{
+			vmstatus.ConditionUserLoggedIn, "False NotRequested",
+			ran(VmopAgent(true), LoginFailure("500 cannot log out")),
+		},
+		{
+			vmstatus.ConditionUserLoggedIn, "False VmopAgentDisconnected",
+			ran(WantedUser("root"), VmopAgent(true), LoginFailure("504 no"), VmopAgent(false)),
+		},
 		{vmstatus.ConditionUserLoggedIn, "True LoggedIn", ran(WantedUser("alice"), VmopAgent(true), LoggedIn("alice"))},
-		{vmstatus.ConditionUserLoggedIn, "False VmStopped", ran(WantedUser("alice"), VmopAgent(true), LoggedIn("alice"), Ended{})},
+		{vmstatus.ConditionUserLoggedIn, "False VmStopped", ran(WantedUser("alice"), VmopAgent(true), LoggedIn("alice"),
+			Ended{})},
 
 		{vmstatus.ConditionConsoleConnected, "False Disconnected", in(vmstatus.StateBooting)},
-		{vmstatus.ConditionConsoleConnected, "False Disconnected", in(vmstatus.StateBooting, ConsoleOpened{Serial, "pid 7"})},
-		{vmstatus.ConditionConsoleConnected, "True Connected", in(vmstatus.StateBooting, ConsoleOpened{SPICE, "10.0.0.1"})},
-		{vmstatus.ConditionConsoleConnected, "True Connected", in(vmstatus.StateBooting, ConsoleOpened{VNC, "10.0.0.1"})},
-		{vmstatus.ConditionConsoleConnected, "False VmStopped", in(vmstatus.StateBooting, ConsoleOpened{VNC, "10.0.0.1"}, Ended{})},
+		{
+			vmstatus.ConditionConsoleConnected, "False Disconnected",
+			in(vmstatus.StateBooting, ConsoleOpened{Serial, "pid 7"}),
+		},
+		{
+			vmstatus.ConditionConsoleConnected, "True Connected",
+			in(vmstatus.StateBooting, ConsoleOpened{SPICE, "10.0.0.1"}),
+		},
+		{
+			vmstatus.ConditionConsoleConnected, "True Connected",
+			in(vmstatus.StateBooting, ConsoleOpened{VNC, "10.0.0.1"}),
+		},
+		{
+			vmstatus.ConditionConsoleConnected, "False VmStopped",
+			in(vmstatus.StateBooting, ConsoleOpened{VNC, "10.0.0.1"}, Ended{}),
+		},
 
 		{vmstatus.ConditionConfigApplied, "False Applying", in(vmstatus.StateInitializing)},
 		{vmstatus.ConditionConfigApplied, "False Applying", in(vmstatus.StateBooting, Read{Generation: 2}, Applied(1))},
 		{vmstatus.ConditionConfigApplied, "True Applied", in(vmstatus.StateBooting, Read{Generation: 2}, Applied(2))},
-		{vmstatus.ConditionConfigApplied, "False ConfigInvalid", in(vmstatus.StateBooting, Read{Generation: 2, Error: "config.yaml:3:7: …"}, Applied(1))},
-		{vmstatus.ConditionConfigApplied, "False NotPossible", in(vmstatus.StateBooting, Read{Generation: 1}, Applied(1), Problems{{Path: "vm.currentCpus", Message: "no slot"}})},
-		{vmstatus.ConditionConfigApplied, "True Applied", in(vmstatus.StateBooting, Read{Generation: 1}, Applied(1), Faults{vmstatus.ReasonHelperLost, fields("passt")})},
+		{
+			vmstatus.ConditionConfigApplied, "False ConfigInvalid",
+			in(vmstatus.StateBooting, Read{Generation: 2, Error: "config.yaml:3:7: …"}, Applied(1)),
+		},
+		{vmstatus.ConditionConfigApplied, "False NotPossible", in(vmstatus.StateBooting, Read{Generation: 1},
+			Applied(1), Problems{{Path: "vm.currentCpus", Message: "no slot"}})},
+		{vmstatus.ConditionConfigApplied, "True Applied", in(vmstatus.StateBooting, Read{Generation: 1}, Applied(1),
+			Faults{vmstatus.ReasonHelperLost, fields("passt")})},
 
 		{vmstatus.ConditionRestartRequired, "False NothingPending", in(vmstatus.StateBooting)},
-		{vmstatus.ConditionRestartRequired, "True ChangesPending", in(vmstatus.StateBooting, Pending{{Path: "vm.firmware"}})},
-		{vmstatus.ConditionRestartRequired, "False NothingPending", in(vmstatus.StateBooting, Pending{{Path: "vm.firmware"}}, Pending(nil))},
+		{
+			vmstatus.ConditionRestartRequired, "True ChangesPending",
+			in(vmstatus.StateBooting, Pending{{Path: "vm.firmware"}}),
+		},
+		{
+			vmstatus.ConditionRestartRequired, "False NothingPending",
+			in(vmstatus.StateBooting, Pending{{Path: "vm.firmware"}}, Pending(nil)),
+		},
 
 		{vmstatus.ConditionTPMLost, "False NoTPM", in(vmstatus.StateBooting)},
 		{vmstatus.ConditionTPMLost, "False TPMPresent", in(vmstatus.StateBooting, TPMWorks)},
@@ -104,7 +148,8 @@ func TestConditionsAreAlwaysAllThere(t *testing.T) {
 
 func TestATransitionTimeChangesOnlyWithTheAnswer(t *testing.T) {
 	t.Parallel()
-	s := life(t, Entered{State: vmstatus.StateBooting}, Entered{State: vmstatus.StateBooted}, Read{Generation: 7}, Applied(7), Entered{State: vmstatus.StateTerminating})
+	s := life(t, Entered{State: vmstatus.StateBooting}, Entered{State: vmstatus.StateBooted}, Read{Generation: 7},
+		Applied(7), Entered{State: vmstatus.StateTerminating})
 	running := s.Condition(vmstatus.ConditionRunning)
 	require.Equal(t, vmstatus.ReasonVMTerminating, running.Reason)
 	require.Equal(t, int64(7), running.ObservedGeneration)
@@ -114,13 +159,15 @@ func TestATransitionTimeChangesOnlyWithTheAnswer(t *testing.T) {
 
 func TestAnEmulatedGuestIsSaidToBeOne(t *testing.T) {
 	t.Parallel()
-	const why, said = "open /dev/kvm: no such file or directory", "without KVM the guest is slow; vm.accelerator: auto is tcg here, because "
+	const why, said = "open /dev/kvm: no such file or directory",
+		"without KVM the guest is slow; vm.accelerator: auto is tcg here, because "
 	s := life(t, Described{Emulated: why}, Entered{State: vmstatus.StateStarting})
 	require.Empty(t, s.Condition(vmstatus.ConditionRunning).Message, "nothing runs yet")
 	s = life(t, Described{Emulated: why}, Entered{State: vmstatus.StateStarting}, Entered{State: vmstatus.StateBooting})
 	require.Equal(t, said+why, s.Condition(vmstatus.ConditionRunning).Message)
 	require.Empty(t, s.Condition(vmstatus.ConditionReady).Message)
-	s = life(t, Described{Emulated: why}, Entered{State: vmstatus.StateBooting}, Entered{State: vmstatus.StateTerminating, Message: "interrupted"})
+	s = life(t, Described{Emulated: why}, Entered{State: vmstatus.StateBooting},
+		Entered{State: vmstatus.StateTerminating, Message: "interrupted"})
 	require.Equal(t, "interrupted; "+said+why, s.Condition(vmstatus.ConditionRunning).Message)
 	s = life(t, Described{Emulated: why}, Entered{State: vmstatus.StateBooting}, Ended{Cause: "asked"})
 	require.NotContains(t, s.Condition(vmstatus.ConditionRunning).Message, "KVM")
@@ -128,16 +175,21 @@ func TestAnEmulatedGuestIsSaidToBeOne(t *testing.T) {
 
 func TestMessagesNameWhatTheyMean(t *testing.T) {
 	t.Parallel()
-	s := life(t, Entered{State: vmstatus.StateBooted}, Read{Generation: 3}, Applied(2), Read{Generation: 4, Error: "config.yaml:3:7: unknown field"},
-		Pending{{Path: "vm.firmware"}, {Path: "vm.useTpm"}}, ConsoleOpened{SPICE, "10.0.0.1"}, WantedUser("alice"), VmopAgent(true), RunState("watchdog"))
+	s := life(t, Entered{State: vmstatus.StateBooted}, Read{Generation: 3}, Applied(2),
+		Read{Generation: 4, Error: "config.yaml:3:7: unknown field"},
+		Pending{{Path: "vm.firmware"}, {Path: "vm.useTpm"}}, ConsoleOpened{SPICE, "10.0.0.1"}, WantedUser("alice"),
+		VmopAgent(true), RunState("watchdog"))
 	require.Equal(t, "vm.firmware, vm.useTpm", s.Condition(vmstatus.ConditionRestartRequired).Message)
 	require.Equal(t, "config.yaml:3:7: unknown field", s.Condition(vmstatus.ConditionConfigApplied).Message)
-	require.Equal(t, int64(4), s.Condition(vmstatus.ConditionConfigApplied).ObservedGeneration, "it speaks of the newest")
-	require.Equal(t, int64(2), s.Condition(vmstatus.ConditionReady).ObservedGeneration, "the others of the one in force")
+	require.Equal(t, int64(4), s.Condition(vmstatus.ConditionConfigApplied).ObservedGeneration,
+		"it speaks of the newest")
+	require.Equal(t, int64(2), s.Condition(vmstatus.ConditionReady).ObservedGeneration,
+		"the others of the one in force")
 	require.Equal(t, "spice 10.0.0.1", s.Condition(vmstatus.ConditionConsoleConnected).Message)
 	require.Equal(t, "waiting for alice", s.Condition(vmstatus.ConditionUserLoggedIn).Message)
 	require.Equal(t, "QEMU's machine is in state watchdog", s.Condition(vmstatus.ConditionReady).Message)
-	s, err := Fold(s, at(20), Faults{vmstatus.ReasonIOError, []string{"the disk is full"}}, RunState("io-error"), Faults{vmstatus.ReasonTPMLost, []string{"swtpm ended"}}, TPMGone)
+	s, err := Fold(s, at(20), Faults{vmstatus.ReasonIOError, []string{"the disk is full"}}, RunState("io-error"),
+		Faults{vmstatus.ReasonTPMLost, []string{"swtpm ended"}}, TPMGone)
 	require.NoError(t, err)
 	require.Equal(t, "the disk is full", s.Condition(vmstatus.ConditionReady).Message)
 	require.Equal(t, "swtpm ended", s.Condition(vmstatus.ConditionTPMLost).Message)

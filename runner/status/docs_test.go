@@ -92,8 +92,10 @@ func TestTheStatusIsDocumented(t *testing.T) {
 	members := page(t, "Members")
 	require.ElementsMatch(t, names, words("Members"))
 	for member, of := range map[string]reflect.Type{
-		"runner": reflect.TypeFor[Runner](), "qemu": reflect.TypeFor[QEMU](), "guest": reflect.TypeFor[Guest](), "consoles": reflect.TypeFor[Console](),
-		"configuration": reflect.TypeFor[Configuration](), "pendingChanges": reflect.TypeFor[Change](), "problems": reflect.TypeFor[Problem](), "outcome": reflect.TypeFor[Outcome](),
+		"runner": reflect.TypeFor[Runner](), "qemu": reflect.TypeFor[QEMU](), "guest": reflect.TypeFor[Guest](),
+		"consoles":      reflect.TypeFor[Console](),
+		"configuration": reflect.TypeFor[Configuration](), "pendingChanges": reflect.TypeFor[Change](),
+		"problems": reflect.TypeFor[Problem](), "outcome": reflect.TypeFor[Outcome](),
 	} {
 		for _, field := range reflect.VisibleFields(of) {
 			require.Contains(t, quoted(members[member][1]), nameOf(field), member)
@@ -163,10 +165,16 @@ func statuses() (all []Status) {
 		func(s *Status) { s.TPM = TPMWorks },
 		func(s *Status) { s.TPM = TPMGone },
 	}
-	for _, state := range []vmstatus.State{vmstatus.StateInitializing, vmstatus.StateStarting, vmstatus.StateBooting, vmstatus.StateBooted, vmstatus.StateTerminating, vmstatus.StateStopped} {
+	for _, state := range []vmstatus.State{
+		vmstatus.StateInitializing, vmstatus.StateStarting, vmstatus.StateBooting,
+		vmstatus.StateBooted, vmstatus.StateTerminating, vmstatus.StateStopped,
+	} {
 		for _, vary := range variants {
 			began := at(0)
-			s := Status{State: state, Reason: state.DefaultReason(), Started: &began, Configuration: Configuration{Generation: 1, Applied: 1}}
+			s := Status{
+				State: state, Reason: state.DefaultReason(), Started: &began,
+				Configuration: Configuration{Generation: 1, Applied: 1},
+			}
 			if state == vmstatus.StateInitializing || state == vmstatus.StateStarting {
 				s.Started = nil
 			}

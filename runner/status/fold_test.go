@@ -32,7 +32,8 @@ func life(t *testing.T, updates ...Update) Status {
 
 func TestAStateIsEnteredOnce(t *testing.T) {
 	t.Parallel()
-	s := life(t, Entered{State: vmstatus.StateStarting}, Entered{State: vmstatus.StateBooting}, Entered{State: vmstatus.StateBooting, Message: "still"})
+	s := life(t, Entered{State: vmstatus.StateStarting}, Entered{State: vmstatus.StateBooting},
+		Entered{State: vmstatus.StateBooting, Message: "still"})
 	require.Equal(t, at(1), s.Since)
 	require.Equal(t, "still", s.Message)
 	require.Equal(t, at(1), *s.Started)
@@ -50,7 +51,8 @@ func TestALateUpdateIsWithoutEffect(t *testing.T) {
 
 func TestAResetGuestBootsAgain(t *testing.T) {
 	t.Parallel()
-	s := life(t, Entered{State: vmstatus.StateBooting}, Entered{State: vmstatus.StateBooted}, Entered{State: vmstatus.StateBooting, Reason: vmstatus.ReasonVMReset})
+	s := life(t, Entered{State: vmstatus.StateBooting}, Entered{State: vmstatus.StateBooted},
+		Entered{State: vmstatus.StateBooting, Reason: vmstatus.ReasonVMReset})
 	require.Equal(t, vmstatus.ReasonVMReset, s.Reason)
 	require.Equal(t, at(0), *s.Started, "the VM has run all the time")
 	require.Equal(t, vmstatus.False, s.Condition(vmstatus.ConditionBooted).Status)
@@ -60,8 +62,10 @@ func TestAResetGuestBootsAgain(t *testing.T) {
 func TestAStoppedVMHasNothing(t *testing.T) {
 	t.Parallel()
 	s := life(t,
-		Entered{State: vmstatus.StateBooted}, Process{PID: 42, Version: "7.2.22"}, RunState("running"), CPUs(2), RAM(1<<30),
-		GuestOS{&OSInfo{ID: "debian"}}, Interfaces{{Name: "eth0"}}, VmopAgent(true), WantedUser("alice"), LoggedIn("alice"),
+		Entered{State: vmstatus.StateBooted}, Process{PID: 42, Version: "7.2.22"}, RunState("running"), CPUs(2),
+		RAM(1<<30),
+		GuestOS{&OSInfo{ID: "debian"}}, Interfaces{{Name: "eth0"}}, VmopAgent(true), WantedUser("alice"),
+		LoggedIn("alice"),
 		ConsoleOpened{VNC, "pid 7"}, Pending{{Path: "vm.firmware", Operation: "replace"}},
 		Ended{Cause: "guest shutdown", Reason: "guest-shutdown", Message: "the guest has powered off"},
 	)
@@ -102,7 +106,8 @@ func TestAgentsAndUsers(t *testing.T) {
 func TestConsolesComeAndGo(t *testing.T) {
 	t.Parallel()
 	s := life(t,
-		Entered{State: vmstatus.StateBooting}, ConsoleOpened{VNC, "a"}, ConsoleOpened{Serial, "b"}, ConsoleOpened{VNC, "a"},
+		Entered{State: vmstatus.StateBooting}, ConsoleOpened{VNC, "a"}, ConsoleOpened{Serial, "b"},
+		ConsoleOpened{VNC, "a"},
 		ConsoleClosed{VNC, "a"}, ConsoleClosed{SPICE, "never came"},
 	)
 	require.Equal(t, []Console{{Serial, "b", at(2)}, {VNC, "a", at(3)}}, s.Consoles)
@@ -111,14 +116,16 @@ func TestConsolesComeAndGo(t *testing.T) {
 // Snapshots that were handed out stay as they were.
 func TestFoldLeavesItsInputAlone(t *testing.T) {
 	t.Parallel()
-	before := life(t, Entered{State: vmstatus.StateBooting}, ConsoleOpened{VNC, "a"}, ConsoleOpened{VNC, "b"}, GuestOS{&OSInfo{ID: "debian"}})
+	before := life(t, Entered{State: vmstatus.StateBooting}, ConsoleOpened{VNC, "a"}, ConsoleOpened{VNC, "b"},
+		GuestOS{&OSInfo{ID: "debian"}})
 	text := func() string {
 		b, err := json.Marshal(before)
 		require.NoError(t, err)
 		return string(b)
 	}
 	was := text()
-	_, err := Fold(before, at(9), ConsoleClosed{VNC, "a"}, ConsoleOpened{VNC, "c"}, Interfaces{{Name: "eth0"}}, Entered{State: vmstatus.StateBooted}, Ended{})
+	_, err := Fold(before, at(9), ConsoleClosed{VNC, "a"}, ConsoleOpened{VNC, "c"}, Interfaces{{Name: "eth0"}},
+		Entered{State: vmstatus.StateBooted}, Ended{})
 	require.NoError(t, err)
 	require.Equal(t, was, text())
 }
@@ -126,8 +133,12 @@ func TestFoldLeavesItsInputAlone(t *testing.T) {
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	s := life(t,
-		Described{Name: "web", UUID: "6e5b", VMType: "standard", Runner: Runner{Version: "1.0", PID: 7, Started: at(0)}},
-		Entered{State: vmstatus.StateBooting}, Process{PID: 42, Version: "7.2.22"}, RunState("paused"), CPUs(2), RAM(1<<30),
+		Described{
+			Name: "web", UUID: "6e5b", VMType: "standard",
+			Runner: Runner{Version: "1.0", PID: 7, Started: at(0)},
+		},
+		Entered{State: vmstatus.StateBooting}, Process{PID: 42, Version: "7.2.22"}, RunState("paused"), CPUs(2),
+		RAM(1<<30),
 		Read{Generation: 2}, Applied(2),
 	)
 	s.Conditions = s.Conditions[:1]
@@ -176,8 +187,14 @@ func TestJSON(t *testing.T) {
 func TestProblemsOfEachKindAreTheirOwn(t *testing.T) {
 	t.Parallel()
 	wish := Problem{Path: "vm.currentCpus", Message: "no slot"}
-	s := life(t, Entered{State: vmstatus.StateBooted}, Faults{vmstatus.ReasonIOError, fields("disk0 disk1")}, Problems{wish}, Faults{vmstatus.ReasonHelperLost, fields("passt")}, Faults{vmstatus.ReasonIOError, fields("disk1")})
-	require.Equal(t, []Problem{wish, {Reason: vmstatus.ReasonHelperLost, Message: "passt"}, {Reason: vmstatus.ReasonIOError, Message: "disk1"}}, s.Problems)
+	s := life(t, Entered{State: vmstatus.StateBooted}, Faults{vmstatus.ReasonIOError, fields("disk0 disk1")},
+		Problems{wish}, Faults{vmstatus.ReasonHelperLost, fields("passt")},
+		Faults{vmstatus.ReasonIOError, fields("disk1")})
+	require.Equal(t, []Problem{
+		wish,
+		{Reason: vmstatus.ReasonHelperLost, Message: "passt"},
+		{Reason: vmstatus.ReasonIOError, Message: "disk1"},
+	}, s.Problems)
 	before := s.Problems
 	s, err := Fold(s, at(9), Problems(nil), Faults{vmstatus.ReasonIOError, nil})
 	require.NoError(t, err)

@@ -37,7 +37,13 @@ func news(kind, about byte) Update {
 	text := texts[n%len(texts)]
 	kinds := []Update{
 		Described{Name: text, UUID: "u", Runner: Runner{PID: n}},
-		Entered{State: []vmstatus.State{vmstatus.StateInitializing, vmstatus.StateStarting, vmstatus.StateBooting, vmstatus.StateBooted, vmstatus.StateTerminating, vmstatus.StateStopped, "", "Nonsense"}[n%8], Message: text},
+		Entered{
+			State: []vmstatus.State{
+				vmstatus.StateInitializing, vmstatus.StateStarting, vmstatus.StateBooting,
+				vmstatus.StateBooted, vmstatus.StateTerminating, vmstatus.StateStopped, "", "Nonsense",
+			}[n%8],
+			Message: text,
+		},
 		Process{PID: n, Version: text},
 		RunState([]string{"running", "paused", "io-error", "guest-panicked", "shutdown", ""}[n%6]),
 		CPUs(n), RAM(int64(n) << 20),
@@ -52,7 +58,10 @@ func news(kind, about byte) Update {
 		Pending(make([]Change, n%3)),
 		Ended{Cause: vmstatus.Cause(text), ExitCode: n},
 		Problems(make([]Problem, n%3)), Began(at(float64(-n))),
-		Faults{[]vmstatus.Reason{vmstatus.ReasonIOError, vmstatus.ReasonGuestPanicked, vmstatus.ReasonHelperLost}[n%3], fields(text)},
+		Faults{
+			[]vmstatus.Reason{vmstatus.ReasonIOError, vmstatus.ReasonGuestPanicked, vmstatus.ReasonHelperLost}[n%3],
+			fields(text),
+		},
 		[]TPM{"", TPMWorks, TPMGone}[n%3],
 		Answered{},
 		WasReset{},
@@ -118,12 +127,17 @@ func requireConditions(t *testing.T, before, after Status, now time.Time) {
 	}
 	is := func(t vmstatus.ConditionType) bool { return after.Condition(t).Status == vmstatus.True }
 	require.Equal(t, after.State == vmstatus.StateBooted, is(vmstatus.ConditionBooted))
-	require.False(t, is(vmstatus.ConditionReady) && (!is(vmstatus.ConditionRunning) || !after.State.Active()), "ready, but not running")
-	require.False(t, is(vmstatus.ConditionReady) && after.QEMU.RunState != "running" && after.QEMU.RunState != "", "ready while %s", after.QEMU.RunState)
-	require.False(t, is(vmstatus.ConditionUserLoggedIn) && (!is(vmstatus.ConditionVmopAgent) || after.LoggedInUser != after.WantedUser), "who says that the user is logged in?")
+	require.False(t, is(vmstatus.ConditionReady) && (!is(vmstatus.ConditionRunning) || !after.State.Active()),
+		"ready, but not running")
+	require.False(t, is(vmstatus.ConditionReady) && after.QEMU.RunState != "running" && after.QEMU.RunState != "",
+		"ready while %s", after.QEMU.RunState)
+	require.False(t, is(vmstatus.ConditionUserLoggedIn) && (!is(vmstatus.ConditionVmopAgent) ||
+		after.LoggedInUser != after.WantedUser), "who says that the user is logged in?")
 	require.Equal(t, len(after.PendingChanges) > 0, is(vmstatus.ConditionRestartRequired))
-	require.False(t, is(vmstatus.ConditionConfigApplied) && (after.Configuration.Error != "" || after.Configuration.Applied < after.Configuration.Generation))
+	require.False(t, is(vmstatus.ConditionConfigApplied) &&
+		(after.Configuration.Error != "" || after.Configuration.Applied < after.Configuration.Generation))
 	for _, c := range after.Conditions {
-		require.False(t, after.State == vmstatus.StateStopped && c.Status == vmstatus.True, "%s of a stopped VM", c.Type)
+		require.False(t, after.State == vmstatus.StateStopped && c.Status == vmstatus.True, "%s of a stopped VM",
+			c.Type)
 	}
 }

@@ -46,7 +46,13 @@ func TestChangesAreToldAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tracker := NewTracker(time.Now)
 		heard := listen(t, tracker, DefaultPace())
-		for _, u := range []Update{Entered{State: vmstatus.StateStarting}, Entered{State: vmstatus.StateBooting}, Entered{State: vmstatus.StateBooted}, Entered{State: vmstatus.StateBooted}, Ended{}} {
+		for _, u := range []Update{
+			Entered{State: vmstatus.StateStarting},
+			Entered{State: vmstatus.StateBooting},
+			Entered{State: vmstatus.StateBooted},
+			Entered{State: vmstatus.StateBooted},
+			Ended{},
+		} {
 			require.NoError(t, tracker.Update(u))
 			synctest.Wait()
 		}
@@ -55,7 +61,10 @@ func TestChangesAreToldAtOnce(t *testing.T) {
 			require.Zero(t, h.after)
 			states = append(states, h.status.State)
 		}
-		require.Equal(t, []vmstatus.State{vmstatus.StateInitializing, vmstatus.StateStarting, vmstatus.StateBooting, vmstatus.StateBooted, vmstatus.StateStopped}, states, "and what changes nothing is not told")
+		require.Equal(t, []vmstatus.State{
+			vmstatus.StateInitializing, vmstatus.StateStarting, vmstatus.StateBooting,
+			vmstatus.StateBooted, vmstatus.StateStopped,
+		}, states, "and what changes nothing is not told")
 	})
 }
 

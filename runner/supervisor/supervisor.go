@@ -63,7 +63,8 @@ type supervisor struct {
 func Run(ctx context.Context, spec Spec) (code int, err error) {
 	signals, deaths := make(chan os.Signal, 16), make(chan os.Signal, 1)
 	signal.Notify(deaths, syscall.SIGCHLD)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
+		syscall.SIGUSR2)
 	defer signal.Stop(deaths)
 	defer signal.Stop(signals)
 	// A runner's memory, with the display's password, is not for a file.
@@ -246,7 +247,8 @@ func (s *supervisor) replace(how ...any) {
 	s.quick++
 	s.keeps = true
 	s.settled.Stop()
-	s.Log.Warn("runner died", append(how, "lived", lived.Round(time.Millisecond).String(), "again", delay(s.quick).String())...)
+	s.Log.Warn("runner died", append(how, "lived", lived.Round(time.Millisecond).String(), "again",
+		delay(s.quick).String())...)
 	s.again.Reset(delay(s.quick))
 }
 

@@ -187,7 +187,8 @@ func TestSignalsArePassedOn(t *testing.T) {
 		echo ready; while :; do sleep 0.01; done`)
 	s.await("^ready$")
 	for name, sig := range map[string]syscall.Signal{
-		"HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT, "USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2, "INT": syscall.SIGINT,
+		"HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT, "USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2,
+		"INT": syscall.SIGINT,
 	} {
 		s.signal(sig)
 		s.await("^got " + name + "$")
@@ -210,11 +211,27 @@ func TestTheWishToStopIsNotLost(t *testing.T) {
 		signals       []syscall.Signal
 		exit          syscall.Signal
 	}{
-		"without a runner":      {asked + "kill -9 $$", "again=[1-9]", []syscall.Signal{syscall.SIGTERM}, syscall.SIGTERM},
-		"to one that is deaf":   {asked + "echo ready; while :; do sleep 0.01; done", "^ready$", []syscall.Signal{syscall.SIGINT}, syscall.SIGINT},
-		"to one that is killed": {asked + "trap 'kill -9 $$' TERM; echo ready; while :; do sleep 0.01; done", "^ready$", []syscall.Signal{syscall.SIGTERM}, syscall.SIGTERM},
-		"after another signal":  {asked + "kill -9 $$", "again=[1-9]", []syscall.Signal{syscall.SIGUSR1, syscall.SIGTERM}, syscall.SIGTERM},
-		"early":                 {asked + "kill -9 $$", "^asked$", nil, syscall.SIGTERM},
+		"without a runner": {
+			asked + "kill -9 $$", "again=[1-9]",
+			[]syscall.Signal{syscall.SIGTERM},
+			syscall.SIGTERM,
+		},
+		"to one that is deaf": {
+			asked + "echo ready; while :; do sleep 0.01; done", "^ready$",
+			[]syscall.Signal{syscall.SIGINT},
+			syscall.SIGINT,
+		},
+		"to one that is killed": {
+			asked + "trap 'kill -9 $$' TERM; echo ready; while :; do sleep 0.01; done", "^ready$",
+			[]syscall.Signal{syscall.SIGTERM},
+			syscall.SIGTERM,
+		},
+		"after another signal": {
+			asked + "kill -9 $$", "again=[1-9]",
+			[]syscall.Signal{syscall.SIGUSR1, syscall.SIGTERM},
+			syscall.SIGTERM,
+		},
+		"early": {asked + "kill -9 $$", "^asked$", nil, syscall.SIGTERM},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -212,8 +212,9 @@ func TestWireSpec(t *testing.T) {
 	spec, err := sample.ParseVM([]byte("network: []\n"))
 	require.NoError(t, err)
 	spec.Options = map[string]any{
-		"whole": int64(1), "large": int64(math.MaxInt64), "point": 1.0, "tiny": 5e-324, "huge": 1e300, "infinite": math.Inf(1),
-		"less": math.Inf(-1), "none": nil, "yes": true, "text": "1.0", "list": []any{
+		"whole": int64(1), "large": int64(math.MaxInt64), "point": 1.0, "tiny": 5e-324, "huge": 1e300,
+		"infinite": math.Inf(1),
+		"less":     math.Inf(-1), "none": nil, "yes": true, "text": "1.0", "list": []any{
 			int64(1), 1.0,
 			[]any{},
 		}, "map": map[string]any{"a.b": -0.5},
@@ -232,8 +233,10 @@ func TestWireSpec(t *testing.T) {
 // FuzzReply reads anything as the reply of a process that is not trusted.
 func FuzzReply(f *testing.F) {
 	for _, text := range []string{
-		`{}`, `{"Plan":{}}`, `{"Failure":{}}`, `{"Failure":{"Errors":[null]}}`, `{"Failure":{"Errors":[null,null],"Doing":"x: "}}`,
-		`{"Failure":{"Errors":[{"Line":1,"Column":-5,"Source":"x\u0000y"}]}}`, `{"Failure":{"Errors":[{"Line":3,"Column":99999999999,"Source":"x"}]}}`,
+		`{}`, `{"Plan":{}}`, `{"Failure":{}}`, `{"Failure":{"Errors":[null]}}`,
+		`{"Failure":{"Errors":[null,null],"Doing":"x: "}}`,
+		`{"Failure":{"Errors":[{"Line":1,"Column":-5,"Source":"x\u0000y"}]}}`,
+		`{"Failure":{"Errors":[{"Line":3,"Column":99999999999,"Source":"x"}]}}`,
 		`{"Plan":{"type":"x","qemu":{"executable":"/q","args":[{"flag":"-x","list":true,"properties":[{"key":"a","descriptor":"d"}]}]},"rules":[{"cpus":{}}]}}`,
 		`{"Plan":{"rules":[{"gravity":{}}]}}`, `{"Plan":{"taps":[{"origin":["a:1 f"]}]},"Failure":{"Faults":{"Faults":[{}]}}}`,
 	} {

@@ -94,7 +94,8 @@ func TestRows(t *testing.T) {
 		if o.Backend != "" && o.Known && o.Flag != "-blockdev" {
 			require.True(t, qemuopt.Flag(o.Flag).Backed, "%s: a policy would not look for the backend", name)
 		}
-		require.False(t, o.Known && strings.HasSuffix(o.Backend, "*"), "%s: what a family can do on the host is not known", name)
+		require.False(t, o.Known && strings.HasSuffix(o.Backend, "*"),
+			"%s: what a family can do on the host is not known", name)
 		properties := map[string]bool{}
 		for _, p := range o.Properties {
 			for _, key := range strings.Split(p.Names, " ") {
@@ -102,7 +103,8 @@ func TestRows(t *testing.T) {
 				require.False(t, properties[key], "%s: %s has two rows", name, key)
 				properties[key] = true
 			}
-			require.True(t, p.Host != qemuopt.Unknown || p.Guest != "" || p.Refers != "", "%s: %q says nothing", name, p.Names)
+			require.True(t, p.Host != qemuopt.Unknown || p.Guest != "" || p.Refers != "", "%s: %q says nothing", name,
+				p.Names)
 		}
 	}
 	for _, d := range qemuopt.Devices() {

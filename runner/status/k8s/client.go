@@ -135,7 +135,8 @@ func refusal(response *http.Response, answer []byte) error {
 	if e.Reason == "" {
 		e.Reason = strings.TrimPrefix(response.Status, strconv.Itoa(e.Code)+" ")
 	}
-	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && e.Details.RetryAfterSeconds == 0 {
+	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil &&
+		e.Details.RetryAfterSeconds == 0 {
 		e.Details.RetryAfterSeconds = seconds
 	}
 	return e

@@ -74,12 +74,18 @@ func happenings(before, after status.Status, now time.Time) []happening {
 	}
 	for _, c := range before.Consoles {
 		if !slices.Contains(after.Consoles, c) {
-			all = append(all, happening{now, "ConsoleConnectionUpdate", "ConsoleDisconnected", c.Kind + " " + c.Client, false})
+			all = append(all, happening{
+				now, "ConsoleConnectionUpdate", "ConsoleDisconnected", c.Kind + " " + c.Client,
+				false,
+			})
 		}
 	}
 	for _, c := range after.Consoles {
 		if !slices.Contains(before.Consoles, c) {
-			all = append(all, happening{now, "ConsoleConnectionUpdate", "ConsoleConnected", c.Kind + " " + c.Client, false})
+			all = append(all, happening{
+				now, "ConsoleConnectionUpdate", "ConsoleConnected", c.Kind + " " + c.Client,
+				false,
+			})
 		}
 	}
 	return all

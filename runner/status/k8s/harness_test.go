@@ -75,12 +75,14 @@ func (p *place) allow() {
 
 // machine is the resource of a VM.
 func machine(name string) string {
-	return "apiVersion: vmoperator.jdrupes.org/v1\nkind: VirtualMachine\nmetadata: {name: " + name + "}\nspec: {vm: {state: Running, maximumCpus: 2, maximumRam: 256Mi}}\n"
+	return "apiVersion: vmoperator.jdrupes.org/v1\nkind: VirtualMachine\nmetadata: {name: " + name +
+		"}\nspec: {vm: {state: Running, maximumCpus: 2, maximumRam: 256Mi}}\n"
 }
 
 // pod is one that nothing runs in; it can have tokens.
 func pod(name string) string {
-	return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + "}\nspec: {serviceAccountName: vm-runner, containers: [{name: runner, image: none}]}\n"
+	return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name +
+		"}\nspec: {serviceAccountName: vm-runner, containers: [{name: runner, image: none}]}\n"
 }
 
 func (p *place) read(file string) string {
@@ -102,7 +104,8 @@ func (p *place) file(name, text string) {
 func (p *place) token(pod string) {
 	p.t.Helper()
 	uid := p.Kubectl("get", "pod", pod, "-o", "jsonpath={.metadata.uid}")
-	p.file("token", p.Kubectl("create", "token", "vm-runner", "--bound-object-kind", "Pod", "--bound-object-name", pod, "--bound-object-uid", uid))
+	p.file("token", p.Kubectl("create", "token", "vm-runner", "--bound-object-kind", "Pod", "--bound-object-name", pod,
+		"--bound-object-uid", uid))
 }
 
 // relay leads from an address of this machine to the API server.
@@ -149,7 +152,10 @@ func (p *place) pod() *k8s.Pod {
 
 // environment of a process in the pod.
 func (p *place) environment() []string {
-	return []string{"KUBERNETES_SERVICE_HOST=" + p.host, "KUBERNETES_SERVICE_PORT=" + p.port, "POD_NAME=web-0", "POD_UID=4711"}
+	return []string{
+		"KUBERNETES_SERVICE_HOST=" + p.host, "KUBERNETES_SERVICE_PORT=" + p.port, "POD_NAME=web-0",
+		"POD_UID=4711",
+	}
 }
 
 func (p *place) getenv(name string) string {
@@ -178,7 +184,8 @@ func (p *place) vm(name string) v1.VirtualMachine {
 // patch changes a VM's status in somebody else's place.
 func (p *place) patch(manager, body string) {
 	p.t.Helper()
-	_, err := p.vms().Patch(p.t.Context(), "web", types.MergePatchType, []byte(body), metav1.PatchOptions{FieldManager: manager}, "status")
+	_, err := p.vms().Patch(p.t.Context(), "web", types.MergePatchType, []byte(body),
+		metav1.PatchOptions{FieldManager: manager}, "status")
 	require.NoError(p.t, err)
 }
 

@@ -40,7 +40,8 @@ func TestTransitionTimesAreTakenOver(t *testing.T) {
 		{"type": "Running", "status": "True", "reason": "VmBooted", "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z"},
 		{"type": "Booted", "status": "True", "reason": "VmBooted", "message": "", "lastTransitionTime": "2026-01-02T03:05:05Z"},
 		{"type": "ConsoleConnected", "status": "True", "reason": "Connected", "message": "", "lastTransitionTime": "2026-01-02T04:05:05Z"}]}}`)
-	tracker, _, _ := p.follow(status.Entered{State: vmstatus.StateBooting, Reason: vmstatus.ReasonRunnerRestarted}, status.Process{PID: 1})
+	tracker, _, _ := p.follow(status.Entered{State: vmstatus.StateBooting, Reason: vmstatus.ReasonRunnerRestarted},
+		status.Process{PID: 1})
 	tell(t, tracker, status.Answered{})
 	s := p.eventually("the runner took over", func(s v1.VirtualMachineStatus) bool { return s.Runner != nil })
 	require.Equal(t, "Booted", s.Runner.State, "what happens in the beginning is not told")
@@ -93,13 +94,20 @@ func TestHostileWords(t *testing.T) {
 			one.Addresses = append(one.Addresses, fmt.Sprintf("2001:db8:1111:2222:3333:4444:%x:%x/64", i, n))
 		}
 		many = append(many, one)
-		pending = append(pending, status.Change{Path: fmt.Sprintf("vm.options.%d%s", i, long), Current: map[string]any{"a": long}, Desired: []any{long}, Operation: "replace"})
+		pending = append(pending, status.Change{
+			Path:    fmt.Sprintf("vm.options.%d%s", i, long),
+			Current: map[string]any{"a": long}, Desired: []any{long}, Operation: "replace",
+		})
 	}
 	tracker, r, log := p.follow(status.Entered{State: vmstatus.StateBooting})
-	tell(t, tracker, status.GuestOS{Info: &status.OSInfo{ID: long, Name: long, PrettyName: long, KernelVersion: long}}, status.Interfaces(many), pending,
+	tell(t, tracker, status.GuestOS{Info: &status.OSInfo{ID: long, Name: long, PrettyName: long, KernelVersion: long}},
+		status.Interfaces(many), pending,
 		status.VmopAgent(true), status.WantedUser(long), status.LoginFailure(long), status.LoggedIn(long),
-		status.ConsoleOpened{Kind: status.VNC, Client: long}, status.Read{Generation: 2, Error: long}, status.Entered{State: vmstatus.StateBooted, Message: long})
-	s := p.eventually("the guest booted", func(s v1.VirtualMachineStatus) bool { return is(s, "Booted", metav1.ConditionTrue) })
+		status.ConsoleOpened{Kind: status.VNC, Client: long}, status.Read{Generation: 2, Error: long},
+		status.Entered{State: vmstatus.StateBooted, Message: long})
+	s := p.eventually("the guest booted", func(s v1.VirtualMachineStatus) bool {
+		return is(s, "Booted", metav1.ConditionTrue)
+	})
 	require.Len(t, s.Interfaces, 32)
 	require.Len(t, s.PendingChanges, 64)
 	require.Equal(t, "237 more changes", s.PendingChanges[63].Desired)
@@ -117,8 +125,12 @@ func TestHostileWords(t *testing.T) {
 // events returns the reasons of the VM's events, with their notes.
 func (p *place) events() []string {
 	p.t.Helper()
-	list, err := p.objects.Resource(schema.GroupVersionResource{Group: "events.k8s.io", Version: "v1", Resource: "events"}).
-		Namespace(p.Name).List(p.t.Context(), metav1.ListOptions{FieldSelector: "reportingController=vmoperator.jdrupes.org/vm-runner"})
+	list, err := p.objects.Resource(schema.GroupVersionResource{
+		Group: "events.k8s.io", Version: "v1",
+		Resource: "events",
+	}).
+		Namespace(p.Name).List(p.t.Context(),
+		metav1.ListOptions{FieldSelector: "reportingController=vmoperator.jdrupes.org/vm-runner"})
 	require.NoError(p.t, err)
 	var all []string
 	for _, e := range list.Items {
@@ -147,7 +159,8 @@ func TestEvents(t *testing.T) {
 	tell(t, tracker, status.Ended{Cause: "killed", ExitCode: 137, Message: "killed by signal 9"})
 	<-r.Done()
 	require.Subset(t, p.events(), []string{
-		"Normal RunnerStarted the runner prepares the machine", "Normal VmStarted QEMU runs the guest", "Normal ConsoleConnected spice 10.0.0.9:4000", "Normal ConsoleDisconnected spice 10.0.0.9:4000",
+		"Normal RunnerStarted the runner prepares the machine", "Normal VmStarted QEMU runs the guest",
+		"Normal ConsoleConnected spice 10.0.0.9:4000", "Normal ConsoleDisconnected spice 10.0.0.9:4000",
 		"Warning VmStopped killed by signal 9",
 	})
 
@@ -203,10 +216,12 @@ metadata: {name: `+rule+`}
 spec: {policyName: `+rule+`, validationActions: [Deny]}
 `)
 	t.Cleanup(func() {
-		_, err := p.Cluster.Kubectl(context.WithoutCancel(t.Context()), "delete", "validatingadmissionpolicy,validatingadmissionpolicybinding", rule)
+		_, err := p.Cluster.Kubectl(context.WithoutCancel(t.Context()), "delete",
+			"validatingadmissionpolicy,validatingadmissionpolicybinding", rule)
 		require.NoError(t, err)
 	})
-	tracker, _, log := p.follow(status.Entered{State: vmstatus.StateBooting}, status.GuestOS{Info: &status.OSInfo{ID: "debian"}})
+	tracker, _, log := p.follow(status.Entered{State: vmstatus.StateBooting},
+		status.GuestOS{Info: &status.OSInfo{ID: "debian"}})
 	refused := func() bool { return strings.Contains(log.String(), "status.osinfo is not liked") }
 	for i := 1; !refused(); i++ { // a rule takes a moment to hold
 		tell(t, tracker, status.CPUs(i))
@@ -230,7 +245,9 @@ spec: {policyName: `+rule+`, validationActions: [Deny]}
 	p.allow()
 	tell(t, tracker, status.CPUs(5000))
 	p.eventually("it may again", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 5000 })
-	require.Eventually(t, func() bool { return strings.Contains(log.String(), "the status is reported again") }, patience, tick)
+	require.Eventually(t, func() bool {
+		return strings.Contains(log.String(), "the status is reported again")
+	}, patience, tick)
 	require.Equal(t, 1, strings.Count(log.String(), "may not report"))
 }
 
@@ -255,11 +272,14 @@ func TestAnotherResource(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	tracker, _, _ := p.follow()
-	tell(t, tracker, status.Entered{State: vmstatus.StateBooting}, status.Read{Generation: 1, Resource: "one"}, status.Applied(1), status.CPUs(2))
+	tell(t, tracker, status.Entered{State: vmstatus.StateBooting}, status.Read{Generation: 1, Resource: "one"},
+		status.Applied(1), status.CPUs(2))
 	p.eventually("the guest runs", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 2 })
 	p.Kubectl("delete", "vms", "web")
 	p.Apply(machine("web"))
 	require.Zero(t, p.vm("web").Status.CPUs)
 	tell(t, tracker, status.Read{Generation: 1, Resource: "two"}, status.Applied(1))
-	p.eventually("the guest runs", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 2 && s.Runner.State == "Booting" })
+	p.eventually("the guest runs", func(s v1.VirtualMachineStatus) bool {
+		return s.CPUs == 2 && s.Runner.State == "Booting"
+	})
 }

@@ -35,7 +35,9 @@ func TestFault31TheAPIServerIsAway(t *testing.T) {
 	require.Eventually(t, func() bool { return strings.Contains(log.String(), "cannot be reached") }, patience, tick)
 	tell(t, tracker, status.Answered{})
 	require.NoError(t, p.StartServer(t.Context()))
-	s := p.eventually("what was missed", func(s v1.VirtualMachineStatus) bool { return is(s, "Booted", metav1.ConditionTrue) })
+	s := p.eventually("what was missed", func(s v1.VirtualMachineStatus) bool {
+		return is(s, "Booted", metav1.ConditionTrue)
+	})
 	require.EqualValues(t, 101, s.CPUs)
 	require.True(t, r.Heard())
 	require.Equal(t, 1, strings.Count(log.String(), "cannot be reached"), "it is said once")
@@ -120,7 +122,9 @@ func TestTheAuthoritiesAreExchanged(t *testing.T) {
 	valid := p.read(p.account + "/ca.crt")
 	p.file("ca.crt", "none")
 	tracker, r, log := p.follow(status.Entered{State: vmstatus.StateBooting})
-	require.Eventually(t, func() bool { return strings.Contains(log.String(), "ca.crt has no certificate") }, patience, tick)
+	require.Eventually(t, func() bool {
+		return strings.Contains(log.String(), "ca.crt has no certificate")
+	}, patience, tick)
 	p.file("ca.crt", valid)
 	first := <-clients
 	tell(t, tracker, status.Ended{Cause: "asked"})

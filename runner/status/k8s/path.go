@@ -81,7 +81,8 @@ func pending(changes []status.Change) []change {
 		have.Current, have.Desired = joined(have.Current, next.Current), joined(have.Desired, next.Desired)
 	}
 	if more := len(all) - mostPending; more > 0 {
-		all = append(all[:mostPending-1], change{Path: "spec", Operation: "replace", Desired: fmt.Sprintf("%d more changes", more+1)})
+		all = append(all[:mostPending-1],
+			change{Path: "spec", Operation: "replace", Desired: fmt.Sprintf("%d more changes", more+1)})
 	}
 	return all
 }

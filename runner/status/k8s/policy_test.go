@@ -31,8 +31,12 @@ func (p *place) bearer() dynamic.Interface {
 // event is one about an object.
 func event(namespace, kind, name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": map[string]any{"generateName": "x-", "namespace": namespace},
-		"eventTime": "2026-01-02T03:04:05.000000Z", "reportingController": "x/y", "reportingInstance": "z", "action": "A", "reason": "R", "type": "Normal",
+		"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": map[string]any{
+			"generateName": "x-",
+			"namespace":    namespace,
+		},
+		"eventTime": "2026-01-02T03:04:05.000000Z", "reportingController": "x/y", "reportingInstance": "z",
+		"action": "A", "reason": "R", "type": "Normal",
 		"regarding": map[string]any{"apiVersion": "v1", "kind": kind, "name": name, "namespace": namespace},
 	}}
 }
@@ -42,32 +46,48 @@ func event(namespace, kind, name string) *unstructured.Unstructured {
 func TestATokenIsHeldToItsVM(t *testing.T) {
 	t.Parallel()
 	p, elsewhere := newPlace(t), newPlace(t)
-	p.Apply(machine("other"), machine("web-0"), pod("other-0"), pod("web"), "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n")
-	vms, events := v1.GroupVersion().WithResource("vms"), schema.GroupVersionResource{Group: "events.k8s.io", Version: "v1", Resource: "events"}
+	p.Apply(machine("other"), machine("web-0"), pod("other-0"), pod("web"),
+		"apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n")
+	vms, events := v1.GroupVersion().WithResource("vms"), schema.GroupVersionResource{
+		Group:   "events.k8s.io",
+		Version: "v1", Resource: "events",
+	}
 	ctx := t.Context()
 	client := p.bearer()
 	const cpus, spec = `{"status": {"cpus": 3}}`, `{"spec": {"guestShutdownStops": true}}`
 	patch := func(c dynamic.Interface, namespace, name, body string, sub ...string) error {
-		_, err := c.Resource(vms).Namespace(namespace).Patch(ctx, name, types.MergePatchType, []byte(body), metav1.PatchOptions{}, sub...)
+		_, err := c.Resource(vms).Namespace(namespace).Patch(ctx, name, types.MergePatchType, []byte(body),
+			metav1.PatchOptions{}, sub...)
 		return err
 	}
 	told := func(namespace, kind, name string) error {
-		_, err := client.Resource(events).Namespace(namespace).Create(ctx, event(namespace, kind, name), metav1.CreateOptions{})
+		_, err := client.Resource(events).Namespace(namespace).Create(ctx, event(namespace, kind, name),
+			metav1.CreateOptions{})
 		return err
 	}
 	require.NoError(t, patch(client, p.Name, "web", cpus, "status"))
 	require.NoError(t, patch(client, p.Name, "web", "{}", "status"))
 	require.NoError(t, told(p.Name, "VirtualMachine", "web"))
 	for name, try := range map[string]func() error{
-		"the status of another VM":                func() error { return patch(client, p.Name, "other", cpus, "status") },
-		"the status of a VM called like the pod":  func() error { return patch(client, p.Name, "web-0", cpus, "status") },
-		"a patch of nothing, which reads another": func() error { return patch(client, p.Name, "other", "{}", "status") },
-		"the status of a namesake elsewhere":      func() error { return patch(client, elsewhere.Name, "web", cpus, "status") },
-		"the definition":                          func() error { return patch(client, p.Name, "web", spec) },
-		"the definition, by way of the status":    func() error { return patch(client, p.Name, "web", `{"metadata": {"ownerReferences": []}}`) },
-		"an event about another VM":               func() error { return told(p.Name, "VirtualMachine", "other") },
-		"an event about something else":           func() error { return told(p.Name, "Pod", "web") },
-		"an event elsewhere":                      func() error { return told(elsewhere.Name, "VirtualMachine", "web") },
+		"the status of another VM": func() error {
+			return patch(client, p.Name, "other", cpus, "status")
+		},
+		"the status of a VM called like the pod": func() error {
+			return patch(client, p.Name, "web-0", cpus, "status")
+		},
+		"a patch of nothing, which reads another": func() error {
+			return patch(client, p.Name, "other", "{}", "status")
+		},
+		"the status of a namesake elsewhere": func() error {
+			return patch(client, elsewhere.Name, "web", cpus, "status")
+		},
+		"the definition": func() error { return patch(client, p.Name, "web", spec) },
+		"the definition, by way of the status": func() error {
+			return patch(client, p.Name, "web", `{"metadata": {"ownerReferences": []}}`)
+		},
+		"an event about another VM":     func() error { return told(p.Name, "VirtualMachine", "other") },
+		"an event about something else": func() error { return told(p.Name, "Pod", "web") },
+		"an event elsewhere":            func() error { return told(elsewhere.Name, "VirtualMachine", "web") },
 		"reading the VM": func() error {
 			_, err := client.Resource(vms).Namespace(p.Name).Get(ctx, "web", metav1.GetOptions{})
 			return err
@@ -80,13 +100,18 @@ func TestATokenIsHeldToItsVM(t *testing.T) {
 			return client.Resource(vms).Namespace(p.Name).Delete(ctx, "web", metav1.DeleteOptions{})
 		},
 		"reading a secret": func() error {
-			_, err := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace(p.Name).Get(ctx, "s", metav1.GetOptions{})
+			_, err := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace(
+				p.Name).Get(ctx, "s", metav1.GetOptions{})
 			return err
 		},
 		"deleting a pod": func() error {
-			return client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Namespace(p.Name).Delete(ctx, "other-0", metav1.DeleteOptions{})
+			return client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Namespace(
+				p.Name).Delete(ctx, "other-0", metav1.DeleteOptions{})
 		},
-		"a pod that is not one of a StatefulSet's": func() error { p.token("web"); return patch(p.bearer(), p.Name, "web", cpus, "status") },
+		"a pod that is not one of a StatefulSet's": func() error {
+			p.token("web")
+			return patch(p.bearer(), p.Name, "web", cpus, "status")
+		},
 		"a token that is bound to no pod": func() error {
 			p.file("token", p.Kubectl("create", "token", "vm-runner"))
 			return patch(p.bearer(), p.Name, "web", cpus, "status")
@@ -101,7 +126,8 @@ func TestATokenIsHeldToItsVM(t *testing.T) {
 
 // runners is the part of the status that the runner writes; nobody else's is missing.
 var runners = []string{
-	"runner", "vmType", "uuid", "runnerVersion", "cpus", "ram", "consoleClient", "loggedInUser", "displayPasswordSerial", "osinfo", "interfaces",
+	"runner", "vmType", "uuid", "runnerVersion", "cpus", "ram", "consoleClient", "loggedInUser",
+	"displayPasswordSerial", "osinfo", "interfaces",
 	"pendingChanges", "conditions", // some of which are the manager's
 }
 
@@ -112,7 +138,10 @@ func TestATokenIsHeldToTheRunnersPart(t *testing.T) {
 	p := newPlace(t)
 	client := p.bearer().Resource(v1.GroupVersion().WithResource("vms")).Namespace(p.Name)
 	patch := func(kind types.PatchType, body string) error {
-		_, err := client.Patch(t.Context(), "web", kind, []byte(body), metav1.PatchOptions{FieldManager: "vm-runner", Force: force(kind)}, "status")
+		_, err := client.Patch(t.Context(), "web", kind, []byte(body), metav1.PatchOptions{
+			FieldManager: "vm-runner",
+			Force:        force(kind),
+		}, "status")
 		return err
 	}
 	refused := func(name string, err error) {
@@ -120,15 +149,18 @@ func TestATokenIsHeldToTheRunnersPart(t *testing.T) {
 		require.True(t, apierrors.IsForbidden(err), "%s: %v", name, err)
 	}
 	values := map[string]string{
-		"observedGeneration": "7", "phase": `"Failed"`, "reason": `"Because"`, "message": `"a message"`, "nodeName": `"elsewhere"`,
-		"privileges": `[{"name": "root", "reason": "spec.x"}]`, "failures": `{"count": 3, "lastTime": "2026-01-02T03:04:05Z"}`,
+		"observedGeneration": "7", "phase": `"Failed"`, "reason": `"Because"`, "message": `"a message"`,
+		"nodeName":    `"elsewhere"`,
+		"privileges":  `[{"name": "root", "reason": "spec.x"}]`,
+		"failures":    `{"count": 3, "lastTime": "2026-01-02T03:04:05Z"}`,
 		"consoleUser": `"eve"`, "assignment": `{"pool": "p", "user": "eve", "lastUsed": "2026-01-02T03:04:05Z"}`,
 	}
 	status := reflect.TypeFor[v1.VirtualMachineStatus]()
 	for i := range status.NumField() {
 		name, _, _ := strings.Cut(status.Field(i).Tag.Get("json"), ",")
 		value, protected := values[name]
-		require.NotEqual(t, slices.Contains(runners, name), protected, "%s is either the runner's, or has a value here", name)
+		require.NotEqual(t, slices.Contains(runners, name), protected, "%s is either the runner's, or has a value here",
+			name)
 		if protected {
 			refused(name, patch(types.MergePatchType, `{"status": {"`+name+`": `+value+`}}`))
 			p.patch("vm-operator", `{"status": {"`+name+`": `+value+`}}`)
@@ -137,15 +169,20 @@ func TestATokenIsHeldToTheRunnersPart(t *testing.T) {
 	}
 
 	condition := func(name, status string) string {
-		return `{"type": "` + name + `", "status": "` + status + `", "reason": "R", "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z"}`
+		return `{"type": "` + name + `", "status": "` + status +
+			`", "reason": "R", "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z"}`
 	}
 	change := func(path, desired string) string {
 		return `{"path": "` + path + `", "operation": "replace", "current": "a", "desired": "` + desired + `"}`
 	}
 	managers := []string{v1.ConditionVMTypeAccepted, v1.ConditionRestartRequired, v1.ConditionReconciled}
-	paths := []string{"spec.image.source", "spec.resources.limits.memory", "spec.nodeName", "spec.nodeSelector", "spec.vmType.configMap", "spec.vm.display.secret"}
+	paths := []string{
+		"spec.image.source", "spec.resources.limits.memory", "spec.nodeName", "spec.nodeSelector",
+		"spec.vmType.configMap", "spec.vm.display.secret",
+	}
 	list := func(key string, entries ...string) string {
-		return `{"apiVersion": "` + v1.GroupVersion().String() + `", "kind": "VirtualMachine", "status": {"` + key + `": [` + strings.Join(entries, ", ") + `]}}`
+		return `{"apiVersion": "` + v1.GroupVersion().String() + `", "kind": "VirtualMachine", "status": {"` + key +
+			`": [` + strings.Join(entries, ", ") + `]}}`
 	}
 	for _, name := range managers {
 		refused(name, patch(types.ApplyPatchType, list("conditions", condition(name, "False"))))
@@ -153,7 +190,8 @@ func TestATokenIsHeldToTheRunnersPart(t *testing.T) {
 	for _, path := range paths {
 		refused(path, patch(types.ApplyPatchType, list("pendingChanges", change(path, "b"))))
 	}
-	p.patch("vm-operator", list("conditions", condition(managers[0], "False"), condition(managers[1], "False"), condition(managers[2], "False")))
+	p.patch("vm-operator", list("conditions", condition(managers[0], "False"), condition(managers[1], "False"),
+		condition(managers[2], "False")))
 	p.patch("vm-operator", list("pendingChanges", change(paths[0], "b"), change(paths[1], "b")))
 	for _, name := range managers {
 		refused(name, patch(types.ApplyPatchType, list("conditions", condition(name, "True"))))
@@ -162,9 +200,12 @@ func TestATokenIsHeldToTheRunnersPart(t *testing.T) {
 	refused("conditions taken away", patch(types.MergePatchType, list("conditions", condition("Running", "True"))))
 	refused("pending changes taken away", patch(types.MergePatchType, list("pendingChanges")))
 
-	require.NoError(t, patch(types.ApplyPatchType, list("conditions", condition("Running", "True"), condition("Ready", "False"))))
-	require.NoError(t, patch(types.ApplyPatchType, list("conditions", condition("Ready", "True"))), "its own, and one of them no more")
-	require.NoError(t, patch(types.ApplyPatchType, list("pendingChanges", change("spec.vm.firmware", "b"), change("spec.vm.disks[0]", "b"))))
+	require.NoError(t, patch(types.ApplyPatchType, list("conditions", condition("Running", "True"),
+		condition("Ready", "False"))))
+	require.NoError(t, patch(types.ApplyPatchType, list("conditions", condition("Ready", "True"))),
+		"its own, and one of them no more")
+	require.NoError(t, patch(types.ApplyPatchType, list("pendingChanges", change("spec.vm.firmware", "b"),
+		change("spec.vm.disks[0]", "b"))))
 	require.NoError(t, patch(types.ApplyPatchType, list("pendingChanges")))
 	is := p.vm("web").Status
 	require.Len(t, is.Conditions, 3, "what it leaves out goes, the manager's stay: %v", is.Conditions)

@@ -79,7 +79,8 @@ func (c *container) start(uid string) {
 	program, err := built()
 	require.NoError(p.t, err)
 	c.log, c.ended = &logbook.Logbook{}, make(chan struct{})
-	c.cmd = exec.CommandContext(context.WithoutCancel(p.t.Context()), program, "init", "-c", c.path("config.yaml"), "--vmtypes", "../../testdata/vmtypes",
+	c.cmd = exec.CommandContext(context.WithoutCancel(p.t.Context()), program, "init", "-c", c.path("config.yaml"),
+		"--vmtypes", "../../testdata/vmtypes",
 		"--account", p.account, "--termination-log", c.path("end"), "--log-format", "text")
 	c.cmd.Env = append(append(os.Environ(), p.environment()...), "POD_UID="+uid)
 	c.cmd.Stdout, c.cmd.Stderr = c.log, c.log
@@ -191,8 +192,10 @@ func awaitReady(t *testing.T, console net.Conn) {
 func tiny(t *testing.T) []string {
 	image := guest.Tiny(t)
 	return []string{
-		"accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 256 MiB", "maximumCpus: 2", "powerdownTimeout: 60",
-		"kernel: {image: " + image.Kernel + ", initrd: " + image.Initrd + ", commandLine: console=ttyS0 quiet panic=-1}",
+		"accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 256 MiB", "maximumCpus: 2",
+		"powerdownTimeout: 60",
+		"kernel: {image: " + image.Kernel + ", initrd: " + image.Initrd +
+			", commandLine: console=ttyS0 quiet panic=-1}",
 	}
 }
 
@@ -228,10 +231,15 @@ func TestFault31TheRunnerDiesMeanwhile(t *testing.T) {
 
 	c.typed("poweroff")
 	s = p.eventually("the end", func(s v1.VirtualMachineStatus) bool { return s.Runner.Outcome != nil })
-	require.Equal(t, &v1.Outcome{Cause: "guest shutdown", Reason: "guest-shutdown", Message: "guest shutdown (guest-shutdown)"}, s.Runner.Outcome)
+	require.Equal(t, &v1.Outcome{
+		Cause: "guest shutdown", Reason: "guest-shutdown",
+		Message: "guest shutdown (guest-shutdown)",
+	}, s.Runner.Outcome)
 	require.True(t, is(s, "Running", metav1.ConditionFalse))
 	c.said("waits for the word to end")
-	require.Eventually(t, func() bool { return slices.Contains(p.events(), "Normal VmStopped guest shutdown (guest-shutdown)") }, patience, tick)
+	require.Eventually(t, func() bool {
+		return slices.Contains(p.events(), "Normal VmStopped guest shutdown (guest-shutdown)")
+	}, patience, tick)
 	require.NoError(t, c.cmd.Process.Signal(syscall.SIGTERM))
 	code, end := c.exit()
 	require.Zero(t, code)
@@ -276,7 +284,9 @@ func TestARunnerThatWaitsIsKilled(t *testing.T) {
 	p := newPlace(t)
 	c, s := p.waitsForTheWord()
 	require.NoError(t, syscall.Kill(c.runner(), syscall.SIGKILL))
-	require.Eventually(t, func() bool { return strings.Count(c.log.String(), "waits for the word to end") == 2 }, patience, tick, "%s", c.log)
+	require.Eventually(t, func() bool {
+		return strings.Count(c.log.String(), "waits for the word to end") == 2
+	}, patience, tick, "%s", c.log)
 	require.Equal(t, 1, strings.Count(c.log.String(), "state=Starting"))
 
 	runner := c.runner()
@@ -304,13 +314,16 @@ func TestARunnerThatWaitsIsKilled(t *testing.T) {
 func TestStoppedWhileItStarts(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	c := p.run([]string{"vmType: bare"}, `options: {helper: {program: /bin/sleep, arguments: ["1000"], ready: `+filepath.Join(t.TempDir(), "never")+`}}`)
+	c := p.run([]string{"vmType: bare"}, `options: {helper: {program: /bin/sleep, arguments: ["1000"], ready: `+
+		filepath.Join(t.TempDir(), "never")+`}}`)
 	c.said("state=Starting")
 	require.NoError(t, c.cmd.Process.Signal(syscall.SIGTERM))
 	code, end := c.exit()
 	require.Equal(t, 143, code)
 	require.Equal(t, "asked |  | stopped while the VM was being started: signal terminated", end)
-	s := p.eventually("the end", func(s v1.VirtualMachineStatus) bool { return s.Runner != nil && s.Runner.State == "Stopped" })
+	s := p.eventually("the end", func(s v1.VirtualMachineStatus) bool {
+		return s.Runner != nil && s.Runner.State == "Stopped"
+	})
 	require.Equal(t, "VmStopped", s.Runner.Reason)
 	require.Contains(t, p.events(), "Normal VmStopped stopped while the VM was being started: signal terminated")
 	for _, event := range p.events() {
@@ -344,12 +357,30 @@ func TestFailures(t *testing.T) {
 		code       int
 		end, told  string
 	}{
-		"faults in the configuration": {bare, []string{"maximumCpus: many"}, nil, 2, "start failed | ConfigInvalid | 1 fault in the configuration", "vm.maximumCpus"},
-		"there is no such medium":     {bare, []string{"drives: [{type: ide-cd, file: /nowhere.iso}]"}, nil, 2, "ConfigInvalid | 1 fault in the configuration\nspec.vm.disks[0].cdrom.image: ", `spec.vm.disks[0].cdrom.image: "/nowhere.iso" does not exist`},
-		"QEMU refuses an argument":    {bare, []string{`options: {arguments: [["-bogus"]]}`}, nil, 1, "-bogus: invalid option", "invalid option"},
+		"faults in the configuration": {
+			bare,
+			[]string{"maximumCpus: many"},
+			nil, 2,
+			"start failed | ConfigInvalid | 1 fault in the configuration", "vm.maximumCpus",
+		},
+		"there is no such medium": {
+			bare,
+			[]string{"drives: [{type: ide-cd, file: /nowhere.iso}]"},
+			nil, 2,
+			"ConfigInvalid | 1 fault in the configuration\nspec.vm.disks[0].cdrom.image: ",
+			`spec.vm.disks[0].cdrom.image: "/nowhere.iso" does not exist`,
+		},
+		"QEMU refuses an argument": {
+			bare,
+			[]string{`options: {arguments: [["-bogus"]]}`},
+			nil, 1,
+			"-bogus: invalid option", "invalid option",
+		},
 		"QEMU is killed": {bare, nil, func(c *container) {
 			c.said("state=Booting")
-			c.eventually("Running", func(s v1.VirtualMachineStatus) bool { return is(s, "Running", metav1.ConditionTrue) })
+			c.eventually("Running", func(s v1.VirtualMachineStatus) bool {
+				return is(s, "Running", metav1.ConditionTrue)
+			})
 			require.NoError(t, syscall.Kill(invariants.Processes(t, c.dir)[invariants.QEMU][0], syscall.SIGKILL))
 		}, 137, "killed |  | killed, QEMU: killed by signal 9 (SIGKILL)", "killed"},
 		"it is told to stop": {bare, []string{"powerdownTimeout: 0"}, func(c *container) {

@@ -75,7 +75,8 @@ func newReport(pod *Pod, s status.Status, since transitions) report {
 	r.Status = vmStatus{
 		Runner: runner{
 			PodName: pod.Name, PodUID: pod.UID,
-			State: string(s.State), Reason: string(s.Reason), Message: said(s.Message, longestText), Outcome: outcomeOf(s),
+			State: string(s.State), Reason: string(s.Reason), Message: said(s.Message, longestText),
+			Outcome: outcomeOf(s),
 		},
 		VMType: clean(s.VMType, longestValue), UUID: s.UUID, RunnerVersion: s.Runner.Version,
 		CPUs: s.CPUs, RAM: quantity(s.RAM),
@@ -103,7 +104,10 @@ func (r report) plain() report {
 	s.OSInfo, s.Interfaces, s.PendingChanges, s.LoggedInUser, s.ConsoleClient = nil, nil, nil, "", ""
 	s.Runner.Message = ""
 	if s.Runner.Outcome != nil {
-		s.Runner.Outcome = &outcome{Cause: s.Runner.Outcome.Cause, Reason: s.Runner.Outcome.Reason, ExitCode: s.Runner.Outcome.ExitCode}
+		s.Runner.Outcome = &outcome{
+			Cause: s.Runner.Outcome.Cause, Reason: s.Runner.Outcome.Reason,
+			ExitCode: s.Runner.Outcome.ExitCode,
+		}
 	}
 	conditions := make([]status.Condition, len(s.Conditions))
 	for i, c := range s.Conditions {
@@ -122,7 +126,10 @@ func outcomeOf(s status.Status) *outcome {
 		return nil
 	}
 	o := s.Outcome
-	return &outcome{Cause: o.Cause, Reason: clean(o.Reason, longestValue), ExitCode: o.ExitCode, Message: said(o.Message, longestText)}
+	return &outcome{
+		Cause: o.Cause, Reason: clean(o.Reason, longestValue), ExitCode: o.ExitCode,
+		Message: said(o.Message, longestText),
+	}
 }
 
 // consoleClient returns the host of whoever has looked at the screen for the

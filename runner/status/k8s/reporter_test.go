@@ -43,10 +43,16 @@ func TestStatus(t *testing.T) {
 	p := newPlace(t)
 	tracker, r, log := p.follow()
 	tell(t, tracker, status.Entered{State: vmstatus.StateStarting},
-		status.Described{Name: "web", UUID: "081bc4a9-6816-4be2-9011-9949c1336f71", VMType: "standard", Runner: status.Runner{Version: "1.2"}, Emulated: "there is no /dev/kvm"})
-	tell(t, tracker, status.Entered{State: vmstatus.StateBooting}, status.Read{Generation: 3}, status.Applied(3), status.CPUs(2), status.RAM(384<<20))
-	tell(t, tracker, status.ConsoleOpened{Kind: status.Serial, Client: "uid 0 pid 7"}, status.ConsoleOpened{Kind: status.SPICE, Client: "[2001:db8::7]:49152"},
-		status.PasswordSerial(-1), status.WantedUser("joe"), status.VmopAgent(true), status.LoggedIn("joe"), status.Answered{},
+		status.Described{
+			Name: "web", UUID: "081bc4a9-6816-4be2-9011-9949c1336f71", VMType: "standard",
+			Runner: status.Runner{Version: "1.2"}, Emulated: "there is no /dev/kvm",
+		})
+	tell(t, tracker, status.Entered{State: vmstatus.StateBooting}, status.Read{Generation: 3}, status.Applied(3),
+		status.CPUs(2), status.RAM(384<<20))
+	tell(t, tracker, status.ConsoleOpened{Kind: status.Serial, Client: "uid 0 pid 7"},
+		status.ConsoleOpened{Kind: status.SPICE, Client: "[2001:db8::7]:49152"},
+		status.PasswordSerial(-1), status.WantedUser("joe"), status.VmopAgent(true), status.LoggedIn("joe"),
+		status.Answered{},
 		status.GuestOS{Info: &status.OSInfo{ID: "debian", PrettyName: "Debian GNU/Linux 12"}},
 		status.Interfaces{{Name: "eth0", MAC: "52:54:00:12:34:56", Addresses: []string{"10.0.2.15/24", "fe80::1/64"}}},
 		status.Pending{
@@ -62,10 +68,14 @@ func TestStatus(t *testing.T) {
 	require.Equal(t, "2001:db8::7", s.ConsoleClient)
 	require.EqualValues(t, -1, s.DisplayPasswordSerial)
 	require.JSONEq(t, `{"id": "debian", "pretty-name": "Debian GNU/Linux 12"}`, string(s.OSInfo.Raw))
-	require.Equal(t, []v1.Interface{{Name: "eth0", MAC: "52:54:00:12:34:56", IPs: []string{"10.0.2.15", "fe80::1"}}}, s.Interfaces)
+	require.Equal(t, []v1.Interface{{Name: "eth0", MAC: "52:54:00:12:34:56", IPs: []string{"10.0.2.15", "fe80::1"}}},
+		s.Interfaces)
 	require.Equal(t, []v1.PendingChange{
 		{Path: "spec.vm.maximumCpus", Operation: "replace", Current: "2", Desired: "4"},
-		{Path: "spec.vm.networks[0]", Operation: "replace", Current: "net: 10.0.2.0/24", Desired: "mac: 52:54:00:00:00:01"},
+		{
+			Path: "spec.vm.networks[0]", Operation: "replace", Current: "net: 10.0.2.0/24",
+			Desired: "mac: 52:54:00:00:00:01",
+		},
 	}, s.PendingChanges)
 	conditions := map[string]string{}
 	for _, c := range s.Conditions {
@@ -76,15 +86,18 @@ func TestStatus(t *testing.T) {
 		conditions[c.Type] = string(c.Status) + " " + c.Reason
 	}
 	require.Equal(t, map[string]string{
-		"Running": "True VmBooted", "Booted": "True VmBooted", "Ready": "True VmBooted", "VmopAgentConnected": "True VmopAgentStarted",
-		"UserLoggedIn": "True LoggedIn", "ConsoleConnected": "True Connected", "ConfigApplied": "True Applied", "TPMLost": "False NoTPM",
+		"Running": "True VmBooted", "Booted": "True VmBooted", "Ready": "True VmBooted",
+		"VmopAgentConnected": "True VmopAgentStarted",
+		"UserLoggedIn":       "True LoggedIn", "ConsoleConnected": "True Connected", "ConfigApplied": "True Applied",
+		"TPMLost": "False NoTPM",
 	}, conditions)
 
 	tell(t, tracker, status.Ended{Cause: "guest shutdown", Reason: "guest-shutdown", Message: "guest shutdown"})
 	<-r.Done()
 	require.True(t, r.Heard())
 	s = p.vm("web").Status
-	require.Equal(t, &v1.Outcome{Cause: "guest shutdown", Reason: "guest-shutdown", Message: "guest shutdown"}, s.Runner.Outcome)
+	require.Equal(t, &v1.Outcome{Cause: "guest shutdown", Reason: "guest-shutdown", Message: "guest shutdown"},
+		s.Runner.Outcome)
 	require.Equal(t, "Stopped 0 0", s.Runner.State+" "+s.RAM+" "+string(rune('0'+s.CPUs)))
 	require.Nil(t, s.OSInfo)
 	require.Empty(t, s.Interfaces)

@@ -50,7 +50,10 @@ func paths(at string, t reflect.Type, tag string) []string {
 func TestPlacesAreThoseOfTheResource(t *testing.T) {
 	t.Parallel()
 	known := append(paths("spec", reflect.TypeFor[v1.VirtualMachineSpec](), "json"), "metadata.name")
-	alone := []string{"dataDir", "runtimeDir", "vm.machineType", "vm.serialConsole", "vm.serialConsole.enabled", "vm.serialConsole.log"}
+	alone := []string{
+		"dataDir", "runtimeDir", "vm.machineType", "vm.serialConsole", "vm.serialConsole.enabled",
+		"vm.serialConsole.log",
+	}
 	for _, path := range paths("", reflect.TypeFor[changes.Machine](), "yaml") {
 		if path == "" {
 			continue
@@ -67,14 +70,19 @@ func TestPlacesAreThoseOfTheResource(t *testing.T) {
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{
-		"vmType": "spec.vmType.source", "cloudInit": "spec.cloudInit", "display-password": "spec.vm.display.spice.generateSecret",
-		"vm.uuid": "spec.vm.machineUuid", "vm.sockets": "spec.vm.cpuTopology.sockets", "vm.maximumRam": "spec.vm.maximumRam",
-		"vm.network": "spec.vm.networks", "vm.drives": "spec.vm.disks",
-		"vm.network[0]": "spec.vm.networks[0]", "vm.network[12].bridge": "spec.vm.networks[12] bridge", "vm.network[1].ports[3].host": "spec.vm.networks[1] ports[3].host",
-		"vm.drives[0].file": "spec.vm.disks[0] file", "vm.drives[2].bootindex": "spec.vm.disks[2].bootindex", "vm.drives[3]": "spec.vm.disks[3]",
+		"vmType": "spec.vmType.source", "cloudInit": "spec.cloudInit",
+		"display-password": "spec.vm.display.spice.generateSecret",
+		"vm.uuid":          "spec.vm.machineUuid", "vm.sockets": "spec.vm.cpuTopology.sockets",
+		"vm.maximumRam": "spec.vm.maximumRam",
+		"vm.network":    "spec.vm.networks", "vm.drives": "spec.vm.disks",
+		"vm.network[0]": "spec.vm.networks[0]", "vm.network[12].bridge": "spec.vm.networks[12] bridge",
+		"vm.network[1].ports[3].host": "spec.vm.networks[1] ports[3].host",
+		"vm.drives[0].file":           "spec.vm.disks[0] file", "vm.drives[2].bootindex": "spec.vm.disks[2].bootindex",
+		"vm.drives[3]":           "spec.vm.disks[3]",
 		"vm.display.vnc.address": "spec.vm.display.vnc address", "vm.display.spice.port": "spec.vm.display.spice.port",
 		"vm.options.panic": "spec.vm.options.panic", "vm.options.list[0].x": "spec.vm.options.list[0].x",
-		"vm.serialConsole.log": "vm.serialConsole.log", "vm.machineType": "vm.machineType", "dataDir": "dataDir", "vmTypes": "vmTypes",
+		"vm.serialConsole.log": "vm.serialConsole.log", "vm.machineType": "vm.machineType", "dataDir": "dataDir",
+		"vmTypes": "vmTypes",
 	} {
 		at, rest := placeOf(path)
 		require.Equal(t, want, strings.TrimSpace(at+" "+rest))
@@ -96,13 +104,18 @@ func TestMessagesNameTheResource(t *testing.T) {
 		"config.yaml:9:1: vmType: there is no VM type x":                                            "spec.vmType.source: there is no VM type x",
 		"config.yaml:9:1: did not find expected key":                                                "config.yaml:9:1: did not find expected key",
 		"the vmType and vm.example.com, see vm.star:3:4: or vm.":                                    "the vmType and vm.example.com, see vm.star:3:4: or vm.",
-		"a.yaml:1:2: ": "a.yaml:1:2: ", "a.yaml:1:2:": "a.yaml:1:2:", "": "", "vm.name": "metadata.name", "/vm.name/vm.uuid": "/vm.name/vm.uuid",
+		"a.yaml:1:2: ": "a.yaml:1:2: ", "a.yaml:1:2:": "a.yaml:1:2:", "": "", "vm.name": "metadata.name",
+		"/vm.name/vm.uuid": "/vm.name/vm.uuid",
 	} {
 		require.Equal(t, want, InResource(message), message)
 	}
 	r := newReport(&Pod{}, status.Status{
-		State: vmstatus.StateBooted, Message: "vm.currentRam", Problems: []status.Problem{{Path: "vm.drives[1].file", Message: "the tray is locked"}},
-		Conditions: []status.Condition{{Type: vmstatus.ConditionConfigApplied, Message: "vm.drives[1].file: the tray is locked"}},
+		State: vmstatus.StateBooted, Message: "vm.currentRam",
+		Problems: []status.Problem{{Path: "vm.drives[1].file", Message: "the tray is locked"}},
+		Conditions: []status.Condition{{
+			Type:    vmstatus.ConditionConfigApplied,
+			Message: "vm.drives[1].file: the tray is locked",
+		}},
 	}, transitions{})
 	require.Equal(t, "spec.vm.currentRam", r.Status.Runner.Message)
 	require.Equal(t, "spec.vm.disks[1].cdrom.image: the tray is locked", r.Status.Conditions[0].Message)
@@ -128,7 +141,10 @@ func TestPending(t *testing.T) {
 
 func TestQuantity(t *testing.T) {
 	t.Parallel()
-	for _, bytes := range []int64{0, 1, 1023, 1024, 1536, 1 << 20, 384 << 20, 1<<30 + 1, 3 << 30, 1 << 60, 1<<62 + 1<<20} {
+	for _, bytes := range []int64{
+		0, 1, 1023, 1024, 1536, 1 << 20, 384 << 20, 1<<30 + 1, 3 << 30, 1 << 60,
+		1<<62 + 1<<20,
+	} {
 		require.Equal(t, resource.NewQuantity(bytes, resource.BinarySI).String(), quantity(bytes))
 	}
 }
@@ -151,12 +167,19 @@ func TestFindPod(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "namespace"), []byte("here\n"), 0o600))
-	variables := map[string]string{"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443", "POD_NAME": "my-vm-0", "POD_UID": "u"}
+	variables := map[string]string{
+		"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443",
+		"POD_NAME": "my-vm-0", "POD_UID": "u",
+	}
 	found, err := FindPod(func(name string) string { return variables[name] }, dir)
 	require.NoError(t, err)
-	require.Equal(t, &Pod{Name: "my-vm-0", UID: "u", Namespace: "here", VM: "my-vm", server: "https://[fd00::1]:443", account: dir}, found)
+	require.Equal(t, &Pod{
+		Name: "my-vm-0", UID: "u", Namespace: "here", VM: "my-vm", server: "https://[fd00::1]:443",
+		account: dir,
+	}, found)
 	for name, change := range map[string]map[string]string{
-		"outside of a cluster": {"KUBERNETES_SERVICE_HOST": ""}, "no name": {"POD_NAME": ""}, "another pod": {"POD_NAME": "web-6b7c"},
+		"outside of a cluster": {"KUBERNETES_SERVICE_HOST": ""}, "no name": {"POD_NAME": ""},
+		"another pod":   {"POD_NAME": "web-6b7c"},
 		"only a number": {"POD_NAME": "-0"}, "no number": {"POD_NAME": "web-"},
 	} {
 		found, err := FindPod(func(name string) string {

@@ -47,7 +47,8 @@ func run(ctx context.Context, device string) error {
 
 // register makes the plugin known to the kubelet, once that listens.
 func register(ctx context.Context) error {
-	conn, err := grpc.NewClient("unix://"+plugin.KubeletSocket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("unix://"+plugin.KubeletSocket,
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
 	}
