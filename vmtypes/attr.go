@@ -116,7 +116,7 @@ func (a *attrValue) finish(b *starlark.Builtin, in *limits, err error) (starlark
 // would not be said.
 func keywordsOnly(b *starlark.Builtin, args starlark.Tuple, n int) error {
 	if len(args) > n {
-		return fmt.Errorf("%s: default, doc and the like are given by name: %s(default = …, doc = …)",
+		return fmt.Errorf("%s: default, doc and the like must be given by name: %s(default = …, doc = …)",
 			b.Name(), b.Name())
 	}
 	return nil
@@ -269,7 +269,7 @@ func (a *attrValue) setValues(values starlark.Iterable) error {
 		list = append(list, value)
 	}
 	if list == nil {
-		return errors.New("values is empty, so that none would be allowed")
+		return errors.New("values is empty, so no value would be allowed")
 	}
 	a.Values = list
 	return nil
@@ -280,7 +280,7 @@ func (a *attrValue) setDefault(v starlark.Value) (err error) {
 		return nil
 	}
 	if a.Mandatory {
-		return errors.New("a mandatory option has no use for a default")
+		return errors.New("a mandatory option cannot have a default")
 	}
 	a.Default, err = a.convert("default", v)
 	return err
@@ -351,7 +351,7 @@ func plainValue(v starlark.Value, depth int) (any, error) {
 		}
 		return list, nil
 	}
-	return nil, fmt.Errorf("got %s, want what a configuration can hold", article(v))
+	return nil, fmt.Errorf("got %s, want a value that a configuration can contain", article(v))
 }
 
 // optionsOf reads a dict of attrs.

@@ -24,14 +24,14 @@ func FuzzLoadArchive(f *testing.F) {
 	require.NoError(f, err)
 	f.Add(archive)
 	for _, text := range []string{
-		"", "VM type x.star\n", "VM type \n-- --\n", "VM type x.star\n-- x.star --\nload(\"../../secret.star\", " +
-			"\"x\")\n",
-		"VM type x.star\n-- x.star --\nload(\"x.star\", \"launch\")\n", "VM type x.star\n-- x.star " +
-			"--\nload(\"@vmtypes//lib/tpm.star\", \"tpm\")\n",
+		"", "VM type x.star\n", "VM type \n-- --\n",
+		"VM type x.star\n-- x.star --\nload(\"../../secret.star\", \"x\")\n",
+		"VM type x.star\n-- x.star --\nload(\"x.star\", \"launch\")\n",
+		"VM type x.star\n-- x.star --\nload(\"@vmtypes//lib/tpm.star\", \"tpm\")\n",
 		"VM type x.star\n-- x.star --\ndef launch(vm, host): return part(executable = \"/bin/true\")\n",
 		"VM type x.star\n-- x.star --\nlaunch = lambda vm, host: None\n-- x.star --\n1 / 0\n",
-		"VM type x.star\n-- x.star --\ndef launch(vm, host): return [0] * (1 << 40)\n", "VM type x.star\n-- x.star " +
-			"--\n\xff\x00\n",
+		"VM type x.star\n-- x.star --\ndef launch(vm, host): return [0] * (1 << 40)\n",
+		"VM type x.star\n-- x.star --\n\xff\x00\n",
 	} {
 		f.Add([]byte(text))
 	}

@@ -70,7 +70,7 @@ func resolveLoad(from, spec string) (string, error) {
 func (l *loader) load(name string) (*module, error) {
 	if m, ok := l.entries[name]; ok {
 		if m == nil {
-			return nil, fmt.Errorf("modules load each other in a circle: %s",
+			return nil, fmt.Errorf("modules load each other in a cycle: %s",
 				strings.Join(append(l.loading, name), " loads "))
 		}
 		return m, m.err
@@ -204,7 +204,7 @@ func explainLimit(ctx context.Context, thread *starlark.Thread, err error) error
 // the thread was.
 func recoverAs(thread *starlark.Thread, err *error) {
 	if r := recover(); r != nil {
-		*err = &starlark.EvalError{Msg: fmt.Sprintf("the interpreter gave up: %v", r), CallStack: thread.CallStack()}
+		*err = &starlark.EvalError{Msg: fmt.Sprintf("the interpreter panicked: %v", r), CallStack: thread.CallStack()}
 	}
 }
 

@@ -17,11 +17,11 @@ import (
 
 // Messages that no type alone can bring about, and other tests do.
 var elsewhere = []string{
-	"module %s must end with a newline", "a module contains a line of the form", "the first line is %q", "the archive " +
-		"has no module", "the second line is %q",
+	"module %s must end with a newline", "a module contains a line of the form", "the first line is %q",
+	"the archive has no module", "the second line is %q",
 	"kept by a newer vmrunner", "not an archive of a VM type", // of archives
-	"there is no folder of custom types", "there are more than %d files", "is no regular file", "a module at " +
-		"most", "there is no such file in", // of folders
+	"there is no folder of custom types", "there are more than %d files", "is not a regular file",
+	"a module at most", "there is no such file in", // of folders
 	"unhashable", // for the interpreter
 }
 

@@ -122,7 +122,7 @@ func properties(flag string, dict *starlark.Dict) ([]plan.Property, error) {
 		}
 		key, ok := starlark.AsString(k)
 		if !ok || key == "" || strings.ContainsAny(key, ",=\x00") {
-			return nil, fmt.Errorf("option: %s: property name %s is not a name in QEMU's sense", flag, k)
+			return nil, fmt.Errorf("option: %s: property name %s is not a valid property name of QEMU", flag, k)
 		}
 		var err error
 		if list, err = appendProperty(list, flag, key, v); err != nil {

@@ -171,7 +171,7 @@ func (a *Attr) field(path string, given any) (starlark.Value, []vmspec.Fault) {
 	if given == nil {
 		if a.Mandatory {
 			return starlark.None, []vmspec.Fault{{
-				Path: path, Message: "is missing, and mandatory",
+				Path: path, Message: "must be set",
 				Hint: firstSentence(a.Doc),
 			}}
 		}

@@ -128,7 +128,7 @@ func readModule(root *os.Root, name string) (string, error) {
 	case err != nil:
 		return "", err
 	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("%s is no regular file", name)
+		return "", fmt.Errorf("%s is not a regular file", name)
 	case info.Size() > MaxModule:
 		return "", fmt.Errorf("%s has %d bytes, a module at most %d", name, info.Size(), MaxModule)
 	}

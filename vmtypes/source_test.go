@@ -44,7 +44,7 @@ func hostileFiles() map[string]string {
 	return map[string]string{
 		"large.star": "large.star has 262145 bytes, a module at most 262144", "sparse.star": "sparse.star has " +
 			"10737418240 bytes",
-		"pipe.star": "pipe.star is no regular file", "folder.star": "folder.star is no regular file",
+		"pipe.star": "pipe.star is not a regular file", "folder.star": "folder.star is not a regular file",
 		"zero.star": "path escapes from parent", "outside.star": "path escapes from parent", "absent.star": "there is " +
 			"no such file",
 	}
@@ -111,5 +111,5 @@ func TestTypeOfARefusedFile(t *testing.T) {
 	source, err := vmtypes.ReadSource(dir)
 	require.NoError(t, err)
 	_, err = source.Library().Load(t.Context(), "asset")
-	require.ErrorContains(t, err, "asset.star is no regular file")
+	require.ErrorContains(t, err, "asset.star is not a regular file")
 }

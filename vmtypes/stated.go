@@ -36,7 +36,7 @@ func statements(thread *starlark.Thread, ports, drives *starlark.Dict) ([]statem
 			}
 			s := statement{device: device}
 			if err := starlark.AsInt(v, &s.drive); err != nil {
-				return nil, fmt.Errorf("part: drives[%q] is %s, want the place in vm.drives", device, article(v))
+				return nil, fmt.Errorf("part: drives[%q] is %s, want an index into vm.drives", device, article(v))
 			}
 			list = append(list, s)
 		}

@@ -67,13 +67,13 @@ func TestWhereMistakesAre(t *testing.T) {
 		}, []string{"m.star:0:4: undefined: y"}},
 		{"in the library, at the call", map[string]string{
 			"a.star": "load(\"@vmtypes//lib/qemu.star\", \"device\")\n\n" + launching("device(\"x\", {\"a,b\": 1})"),
-		}, []string{"a.star:3:4: option: -device: property name \"a,b\" is not a name in QEMU's sense\nat " +
+		}, []string{"a.star:3:4: option: -device: property name \"a,b\" is not a valid property name of QEMU\nat " +
 			"@vmtypes//lib/qemu.star:9\n(with a VM with the defaults; add a sample to use a different VM)"}},
 		{"a plan that can't work", map[string]string{
 			"a.star": "def launch(vm, host):\n    return part(executable = \"/q\", options = [\n        " +
 				"option(\"-device\", \"x\", {\"id\": \"a\"}),\n        option(\"-device\", \"x\", {\"id\": " +
 				"\"a\"}),\n    ])\n",
-		}, []string{"a.star:3:8: -device: the device \"a\" exists already, made at a.star:3 launch"}},
+		}, []string{"a.star:3:8: -device: the device \"a\" is already defined at a.star:3 launch"}},
 		{"a test that fails", map[string]string{
 			"a_test.star": "load(\"@vmtypes//testing.star\", \"assert\")\n\ndef test_it():\n    assert.eq(1, 2)\n",
 		}, []string{"a_test.star:3:13: got 1, want 2"}},

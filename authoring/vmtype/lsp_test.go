@@ -332,7 +332,7 @@ func TestSession(t *testing.T) {
 	require.Empty(t, e.diagnostics("parts.star"))
 	e.edit("parts.star", `{"type": 3,`, `{"ty,pe": 3,`)
 	found = e.diagnostics("parts.star")
-	require.Contains(t, found[0].Message, "is not a name in QEMU's sense")
+	require.Contains(t, found[0].Message, "is not a valid property name of QEMU")
 	e.edit("parts.star", `{"ty,pe": 3,`, `{"type": 3,`)
 	require.Empty(t, e.diagnostics("parts.star"))
 

@@ -171,7 +171,7 @@ func TestExhaustingModules(t *testing.T) {
 			t.Parallel()
 			err := attack(t, module)
 			require.Regexp(t, "^VM type evil: (used more than 300 MB of memory|took more than 2 s of processor time|"+
-				"is nested too deeply: the stack is full|made a result of more than 32 MiB|"+
+				"is nested too deeply: the stack is full|returned more than 32 MiB|"+
 				`evil\.star:\d+:\d+: took (too many steps; does a loop never end\?|too long: there are 2 s of processor time)(\n    .*)+)$`, err.Error())
 		})
 	}

@@ -114,7 +114,7 @@ func orFaults(p *plan.Plan, err error) error {
 
 func orMissing(err error) error {
 	if err == nil {
-		return errors.New("evaluate a VM type: neither a result nor an error came back")
+		return errors.New("evaluate a VM type: got neither a result nor an error")
 	}
 	return err
 }

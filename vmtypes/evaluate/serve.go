@@ -54,7 +54,7 @@ func serve(ctx context.Context, text json.RawMessage, ask sandbox.Ask, tests Tes
 	case q.Diagnose != "":
 		return reply{Failure: newFailure(diagnose(ctx, q.Source.Library(), q.Diagnose))}, nil
 	}
-	return nil, errors.New("the request asks for nothing that this program does")
+	return nil, errors.New("unknown request")
 }
 
 func (l *launch) serve(ctx context.Context, t Type, ask sandbox.Ask) reply {

@@ -173,7 +173,7 @@ func (c *checker) descriptors() {
 	made := map[string]Origin{}
 	add := func(name string, origin Origin) {
 		if before, ok := made[name]; ok {
-			c.fault(origin, "descriptor %q is made twice, first at %s", name, before)
+			c.fault(origin, "descriptor %q is defined twice, first at %s", name, before)
 			return
 		}
 		made[name] = origin
@@ -205,12 +205,12 @@ func (c *checker) descriptors() {
 	}
 	for _, t := range c.plan.Taps {
 		if users[t.Name] == "" {
-			c.fault(t.Origin, "tap %q is not used by any option; say fd = the tap", t.Name)
+			c.fault(t.Origin, "tap %q is not used by any option; pass it as a property: fd = the tap", t.Name)
 		}
 	}
 	for _, l := range c.plan.Listeners {
 		if users[l.Name] == "" {
-			c.fault(l.Origin, "listener %q is not used by any option; say fd = the listener", l.Name)
+			c.fault(l.Origin, "listener %q is not used by any option; pass it as a property: fd = the listener", l.Name)
 		}
 	}
 }
@@ -222,7 +222,7 @@ func (c *checker) define(o *Option) {
 	}
 	kind := known.Makes
 	if before, ok := c.defined[thing{kind, id}]; ok {
-		c.fault(o.Origin, "%s: the %s %q exists already, made at %s", o.Flag, kind, id, before)
+		c.fault(o.Origin, "%s: the %s %q is already defined at %s", o.Flag, kind, id, before)
 		return
 	}
 	c.defined[thing{kind, id}] = o.Origin
@@ -291,7 +291,7 @@ func (c *checker) rules() {
 	var memory Rule
 	for _, r := range c.plan.Rules {
 		if key := r.String(); seen[key] {
-			c.fault(nil, "hotplug.%s is there twice: %s", r.Kind(), key)
+			c.fault(nil, "hotplug.%s is given twice: %s", r.Kind(), key)
 		} else {
 			seen[key] = true
 		}

@@ -94,7 +94,7 @@ func TestCheckFindsWhatQEMUWouldFindLate(t *testing.T) {
 		"no executable": {noExecutable, "qemu has no executable"},
 		"duplicate id": {
 			machine(device("a", "id", "x"), device("b", "id", "x")),
-			`the device "x" exists already, made at x.star:3 launch`,
+			`the device "x" is already defined at x.star:3 launch`,
 		},
 		"missing chardev": {
 			machine(device("virtserialport", "chardev", "nope")),
@@ -124,7 +124,7 @@ func TestCheckFindsWhatQEMUWouldFindLate(t *testing.T) {
 		"cpu bounds":   {rules(plan.CPUs{Boot: 2, Maximum: 1, ID: "cpu-%d"}), "1 <= boot <= maximum"},
 		"no medium":    {rules(plan.Medium{Device: "cd0"}), `no device with the id "cd0"`},
 		"protocol":     {rules(plan.Password{Protocol: "rdp"}), "want spice or vnc"},
-		"rule twice":   {twice, "is there twice"},
+		"rule twice":   {twice, "is given twice"},
 		"no disk":      {rules(plan.Disk{Device: "disk0"}), `no device with the id "disk0"`},
 		"no memory": {
 			rules(plan.Memory{Device: "mem0", Base: 1, Maximum: 2, Block: 1}),

@@ -11,7 +11,7 @@ import (
 // drive judges -drive, which makes block nodes in an older spelling.
 func (c *checker) drive(o *plan.Option) {
 	if !o.List || o.Value != "" {
-		c.deny("it is written in one piece, so that it can hold anything; give its properties one by one")
+		c.deny("it is a single text, which can contain any property; give its properties one by one")
 		return
 	}
 	var own, node []plan.Property
@@ -33,7 +33,7 @@ func (c *checker) drive(o *plan.Option) {
 	if format != "" {
 		c.allow("backends", "blockdev "+format, "block driver "+format)
 	} else {
-		c.deny("without format QEMU looks into the image, where the guest may have written what it likes")
+		c.deny("without format QEMU probes the image, whose contents the guest controls")
 	}
 	c.properties(qemuopt.Flag("-drive"), own)
 	if len(node) > 0 {
@@ -48,7 +48,7 @@ func (c *checker) drive(o *plan.Option) {
 // fat:…
 func (c *checker) image(name string, readOnly bool) {
 	if !strings.HasPrefix(name, "/") {
-		c.deny("file=" + name + " is no absolute path; QEMU could take it for a protocol")
+		c.deny("file=" + name + " is not an absolute path; QEMU could take it for a protocol")
 		return
 	}
 	c.file(access(readOnly), name)
@@ -79,7 +79,7 @@ func access(readOnly bool) string {
 // a prefix, "file.filename".
 func (c *checker) node(kind string, list []plan.Property, value string) {
 	if value != "" {
-		c.deny(strconv.Quote(value) + " is written in one piece, so that it can hold anything; give its properties " +
+		c.deny(strconv.Quote(value) + " is a single text, which can contain any property; give its properties " +
 			"one by one")
 		return
 	}
@@ -101,13 +101,13 @@ func (c *checker) node(kind string, list []plan.Property, value string) {
 		}
 	}
 	if driver == "" {
-		c.deny("a block node without driver")
+		c.deny("the block node has no driver")
 		return
 	}
 	c.allow("backends", kind+" "+driver, "block driver "+driver)
 	row := qemuopt.Exactly("-blockdev", driver)
 	if len(own) > 0 && (row == nil || !row.Known) {
-		c.deny("what the block driver " + driver + " opens is not known here")
+		c.deny("what the block driver " + driver + " opens is unknown")
 		return
 	}
 	file := access(readOnly(list))

@@ -80,7 +80,7 @@ func (p *Policy) Check(made *plan.Plan, s Subject) error {
 	c := &checker{policy: p, subject: s}
 	if c.rule, c.number = p.ruleFor(s.Folder); c.rule == nil {
 		c.violations = []Violation{{
-			What: "types of " + s.Folder, Why: "no rule is for them",
+			What: "types of " + s.Folder, Why: "no rule applies to them",
 			Rule: c.policy.place("rules"),
 		}}
 		return &Error{Type: made.Type, Violations: c.violations}
@@ -192,13 +192,13 @@ func (c *checker) patterns(list string) []string {
 func (c *checker) file(access, name string) {
 	verb := map[string]string{"read": "reading ", "write": "writing "}[access]
 	if !path.IsAbs(name) || path.Clean(name) != name {
-		c.denied(access, verb+strconv.Quote(name)+": the name of a file must be absolute, without . and ..")
+		c.denied(access, verb+strconv.Quote(name)+": a file name must be absolute, without . and ..")
 		return
 	}
 	if slices.ContainsFunc(c.subject.Reserved, func(own string) bool {
 		return name == own || within(name, own) || within(own, name)
 	}) {
-		c.denied("", verb+name+": it is the runner's own, or holds what is")
+		c.denied("", verb+name+": it belongs to the runner, or contains files that do")
 		return
 	}
 	if c.own(name) {

@@ -31,7 +31,7 @@ func (c *checker) option(o *plan.Option) {
 		c.drive(o)
 	case "-serial":
 		if word := o.Value; o.List || word != "none" && !strings.HasPrefix(word, "chardev:") {
-			c.deny("QEMU could open anything for " + strconv.Quote(word) + "; only none and chardev:ID are known here")
+			c.deny("QEMU could open anything for " + strconv.Quote(word) + "; only none and chardev:ID can be allowed")
 		}
 	case "-vnc":
 		c.vnc(o)
@@ -60,12 +60,12 @@ func (c *checker) plain(flag string, o *plan.Option) {
 	}
 	switch {
 	case !known:
-		c.deny("what " + name + " can do is not known here")
+		c.deny("what " + name + " does on the host is unknown")
 		return
 	case backed && flag != "-numa": // which takes part in nothing
 		c.allow("backends", name[1:], name[1:])
 	case !backed && row.First == qemuopt.Unknown && !inert(o.Value):
-		c.deny("the value " + strconv.Quote(o.Value) + " is not known here")
+		c.deny("what the value " + strconv.Quote(o.Value) + " does on the host is unknown")
 	}
 	c.properties(row, o.Properties)
 }
@@ -84,7 +84,7 @@ func (c *checker) raw(flag, name string, backend bool, value string) {
 	case backend: // "-accel kvm", "-display none"
 		c.allow("backends", name[1:], name[1:])
 	default:
-		c.deny("it is written in one piece, so that it can hold anything; give its properties one by one")
+		c.deny("it is a single text, which can contain any property; give its properties one by one")
 	}
 }
 
@@ -100,14 +100,14 @@ func (c *checker) property(row *qemuopt.Option, p plan.Property) {
 		return // of a tap or a listener, which are judged themselves
 	}
 	if key := strings.ToLower(p.Key); strings.HasSuffix(key, "fd") || strings.HasSuffix(key, "fds") || key == "fdset" {
-		c.deny(p.Key + "=" + p.Value + " is a descriptor by its number, which may be anybody's; use tap or listen")
+		c.deny(p.Key + "=" + p.Value + " is the number of a file descriptor, which could be any; use tap or listen")
 		return
 	}
 	switch effect := row.Property(p.Key).Host; {
 	case effect == qemuopt.Unknown && !inert(p.Value):
-		c.deny("what the property " + p.Key + " can do with the text " + strconv.Quote(p.Value) + " is not known here")
+		c.deny("what the property " + p.Key + " does on the host with the text " + strconv.Quote(p.Value) + " is unknown")
 	case effect == qemuopt.Text && strings.HasPrefix(p.Value, "{"):
-		c.deny(p.Key + " is JSON, which can hold anything")
+		c.deny(p.Key + " is JSON, which can contain any property")
 	default:
 		c.text(effect, p.Value)
 	}
@@ -142,7 +142,7 @@ func (c *checker) device(o *plan.Option) {
 	}
 	c.driver(driver)
 	if !o.List && o.Value != "" && strings.ContainsAny(o.Value, ",={") {
-		c.deny("it is written in one piece, so that it can hold anything; give its properties one by one")
+		c.deny("it is a single text, which can contain any property; give its properties one by one")
 		return
 	}
 	c.properties(qemuopt.Flag("-device"), properties)
@@ -151,7 +151,7 @@ func (c *checker) device(o *plan.Option) {
 // driver judges the name of a device.
 func (c *checker) driver(name string) {
 	if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-") != "" {
-		c.deny(strconv.Quote(name) + " is no name of a device")
+		c.deny(strconv.Quote(name) + " is not the name of a device")
 		return
 	}
 	c.allow("devices", name, "the device "+name)
@@ -190,7 +190,7 @@ func (c *checker) global(o *plan.Option) {
 func (c *checker) netdev(o *plan.Option) {
 	if o.Value == "tap" &&
 		!slices.ContainsFunc(o.Properties, func(p plan.Property) bool { return p.Descriptor != "" }) {
-		c.deny("QEMU would open an interface by itself, and run a script; give it the descriptor of a tap")
+		c.deny("QEMU would open the interface itself and run a script; give it the descriptor of a tap")
 	}
 	if o.Value != "user" {
 		c.plain("-netdev", o)
@@ -232,7 +232,7 @@ func (c *checker) chardev(o *plan.Option) {
 			port = p.Value
 		case "abstract":
 			if p.Value != "off" {
-				c.deny("an abstract socket has no place that could be allowed")
+				c.deny("an abstract socket has no path that a policy could allow")
 			}
 		case "server":
 			server = p.Value != "off" && p.Value != "no" && p.Value != "false"
@@ -246,7 +246,7 @@ func (c *checker) chardev(o *plan.Option) {
 	case port != "" && server:
 		c.listen(host, port)
 	case port != "" || host != "":
-		c.deny("it connects to " + host + ":" + port + "; connections to the network are not known here")
+		c.deny("it connects to " + host + ":" + port + "; a policy cannot allow outgoing connections")
 	}
 }
 
@@ -262,7 +262,7 @@ func (c *checker) spice(o *plan.Option) {
 		}
 	}
 	if !o.List || o.Value != "" {
-		c.deny("it is written in one piece, so that it can hold anything; give its properties one by one")
+		c.deny("it is a single text, which can contain any property; give its properties one by one")
 	}
 	for _, p := range o.Properties {
 		switch {
@@ -290,23 +290,23 @@ func (c *checker) vnc(o *plan.Option) {
 	i := strings.LastIndex(where, ":")
 	switch {
 	case !o.List && strings.Contains(where, ","):
-		c.deny("it is written in one piece, so that it can hold anything; give its properties one by one")
+		c.deny("it is a single text, which can contain any property; give its properties one by one")
 	case unix:
 		c.file("write", path)
 	case where == "none":
 	case i < 0:
-		c.deny("where it listens is not known here: " + strconv.Quote(where))
+		c.deny("unknown address to listen on: " + strconv.Quote(where))
 	default:
 		display, err := strconv.Atoi(where[i+1:])
 		if err != nil {
-			c.deny("where it listens is not known here: " + strconv.Quote(where))
+			c.deny("unknown address to listen on: " + strconv.Quote(where))
 			return
 		}
 		c.listen(where[:i], strconv.Itoa(5900+display))
 	}
 	for _, p := range properties {
 		if p.Key == "to" || p.Key == "websocket" || p.Key == "reverse" {
-			c.deny(p.Key + " listens or connects elsewhere; that is not known here")
+			c.deny(p.Key + " listens or connects elsewhere, which a policy cannot allow")
 			continue
 		}
 		c.property(qemuopt.Flag("-vnc"), p)

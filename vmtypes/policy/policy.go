@@ -124,7 +124,7 @@ func (p *Policy) faults() []yamlfile.Problem {
 	}
 	for i, pattern := range p.Directories {
 		if !strings.HasPrefix(pattern, "/") || path.Clean(pattern) != pattern {
-			fault(fmt.Sprintf("directories[%d]", i), fmt.Sprintf("%q is no absolute path", pattern),
+			fault(fmt.Sprintf("directories[%d]", i), fmt.Sprintf("%q is not an absolute path", pattern),
 				"such as /var/lib/vmrunner/**")
 		}
 	}
@@ -160,7 +160,7 @@ func (r *Rule) faults(at string, fault func(path, message, hint string)) {
 	}
 	for i, pattern := range r.Exact {
 		if !strings.HasPrefix(pattern, "-") {
-			fault(fmt.Sprintf("%s.exact[%d]", at, i), fmt.Sprintf("%q is no option", pattern),
+			fault(fmt.Sprintf("%s.exact[%d]", at, i), fmt.Sprintf("%q is not an option", pattern),
 				"such as -smbios type=3,asset=*")
 		}
 	}

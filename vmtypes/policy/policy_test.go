@@ -45,11 +45,13 @@ type attack struct{ about, part, want string }
 func attacks() []attack {
 	options := func(text string) string { return "part(options = [" + text + "])" }
 	return []attack{
-		{"a flag", options(`option("-plugin", "/tmp/x.so")`), "-plugin /tmp/x.so: the flag -plugin is not in its list " +
-			"flags"},
+		{
+			"a flag", options(`option("-plugin", "/tmp/x.so")`),
+			"-plugin /tmp/x.so: the flag -plugin is not in its list flags",
+		},
 		{"a flag with two dashes", options(`option("--plugin", "/tmp/x.so")`), "the flag -plugin is not in its list"},
-		{"a flag that nobody knows", options(`option("-incoming", "exec:sh")`), "it is written in one piece"},
-		{"-set", options(`option("-set", "device.nic0.romfile=/etc/shadow")`), "it is written in one piece"},
+		{"a flag that nobody knows", options(`option("-incoming", "exec:sh")`), "it is a single text"},
+		{"-set", options(`option("-set", "device.nic0.romfile=/etc/shadow")`), "it is a single text"},
 		{
 			"a device", options(`option("-device", "usb-mtp", {"rootdir": "/"})`),
 			"the device usb-mtp is not in its list devices",
@@ -59,8 +61,8 @@ func attacks() []attack {
 			"the device usb-mtp is not",
 		},
 		{"two drivers", options(`option("-device", "usb-kbd", {"driver": "usb-mtp"})`), "it names two drivers"},
-		{"a device in one piece", options(`option("-device", "usb-kbd,driver=usb-mtp")`), "is no name of a device"},
-		{"a device as JSON", options(`option("-device", "{\"driver\":\"usb-mtp\"}")`), "is no name of a device"},
+		{"a device in one piece", options(`option("-device", "usb-kbd,driver=usb-mtp")`), "is not the name of a device"},
+		{"a device as JSON", options(`option("-device", "{\"driver\":\"usb-mtp\"}")`), "is not the name of a device"},
 		{
 			"a comma in a value",
 			options(`option("-device", "virtio-rng-pci", {"rng": "rng0-source,romfile=/etc/shadow"})`), "",
@@ -85,11 +87,11 @@ func attacks() []attack {
 		{"-global of another device", options(`option("-global", "usb-mtp.rootdir=/")`), "the device usb-mtp is not"},
 		{
 			"a property that nobody knows", options(`option("-device", "virtio-net-pci", {"x-file": "/etc/shadow"})`),
-			"what the property x-file can do",
+			"what the property x-file does",
 		},
 		{
 			"a host device", options(`option("-device", "vfio-pci", {"host": "0000:01:00.0"})`),
-			"what the property host can do",
+			"what the property host does",
 		},
 		{
 			"a host device by its path",
@@ -97,8 +99,8 @@ func attacks() []attack {
 		},
 		{
 			"a file for the guest's loader",
-			options(`option("-device", "guest-loader", {"kernel": "/etc/shadow", "addr": 0})`), "reading /etc/shadow " +
-				"is not allowed",
+			options(`option("-device", "guest-loader", {"kernel": "/etc/shadow", "addr": 0})`),
+			"reading /etc/shadow is not allowed",
 		},
 		{"a block node", options(`option("-blockdev", None, {"driver": "file", "node-name": "x", "filename": "/etc/shadow"})`), "writing /etc/shadow is not allowed"},
 		{
@@ -113,20 +115,20 @@ func attacks() []attack {
 		{"a base image", options(`option("-blockdev", None, {"driver": "qcow2", "node-name": "x", "file": "disk0-file", "backing.driver": "raw", "backing.file.driver": "file", "backing.file.filename": "/etc/shadow"})`), "writing /etc/shadow is not allowed"},
 		{
 			"a block node as JSON", options(`option("-blockdev", "{\"driver\":\"file\",\"filename\":\"/etc/shadow\"}")`),
-			"written in one piece",
+			"a single text",
 		},
 		{
 			"a block node as a text", options(`option("-blockdev", "driver=file,filename=/etc/shadow")`),
-			"written in one piece",
+			"a single text",
 		},
 		{"a block driver", options(`option("-blockdev", None, {"driver": "nbd", "node-name": "x", "server.host": "evil"})`), "block driver nbd is not in its list backends"},
 		{
 			"vvfat", options(`option("-drive", None, {"if": "none", "format": "raw", "file": "fat:rw:/etc"})`),
-			"is no absolute path",
+			"is not an absolute path",
 		},
 		{
 			"JSON as the name of an image",
-			options(`option("-drive", None, {"if": "none", "format": "raw", "file": "json:{\"driver\":\"file\"}"})`), "is no absolute path",
+			options(`option("-drive", None, {"if": "none", "format": "raw", "file": "json:{\"driver\":\"file\"}"})`), "is not an absolute path",
 		},
 		{
 			"an image of another folder",
@@ -146,7 +148,7 @@ func attacks() []attack {
 		},
 		{
 			"the monitor", options(`option("-chardev", "socket", {"id": "x", "path": "/run/vm/monitor.sock"})`),
-			"/run/vm/monitor.sock: it is the runner's own",
+			"/run/vm/monitor.sock: it belongs to the runner",
 		},
 		{
 			"somebody's socket", options(`option("-chardev", "socket", {"id": "x", "path": "/var/run/docker.sock"})`),
@@ -154,12 +156,12 @@ func attacks() []attack {
 		},
 		{
 			"an abstract socket",
-			options(`option("-chardev", "socket", {"id": "x", "path": "/run/vm/x", "abstract": True})`), "an abstract " +
-				"socket",
+			options(`option("-chardev", "socket", {"id": "x", "path": "/run/vm/x", "abstract": True})`),
+			"an abstract socket",
 		},
 		{
 			"a descriptor by its number", options(`option("-chardev", "socket", {"id": "x", "fd": 3})`),
-			"fd=3 is a descriptor by its number",
+			"fd=3 is the number of a file descriptor",
 		},
 		{"a port", options(`option("-chardev", "socket", {"id": "x", "host": "0.0.0.0", "port": 4444, "server": True})`), "listening on 0.0.0.0:4444 is not in its list"},
 		{
@@ -168,11 +170,11 @@ func attacks() []attack {
 		},
 		{
 			"the VM's whole directory",
-			options(`option("-fsdev", "local", {"id": "x", "path": host.runtimeDir, "security_model": "none"})`), "the runner's own, or holds what is",
+			options(`option("-fsdev", "local", {"id": "x", "path": host.runtimeDir, "security_model": "none"})`), "it belongs to the runner, or contains files that do",
 		},
 		{
 			"the whole host", options(`option("-fsdev", "local", {"id": "x", "path": "/", "security_model": "none"})`),
-			"the runner's own, or holds what is",
+			"it belongs to the runner, or contains files that do",
 		},
 		{
 			"a tap that QEMU opens", options(`option("-netdev", "tap", {"id": "x"})`),
@@ -185,8 +187,7 @@ func attacks() []attack {
 		},
 		{
 			"an object by its property",
-			options(`option("-object", None, {"qom-type": "secret", "id": "x", "file": "/etc/shadow"})`), "is not " +
-				"known here",
+			options(`option("-object", None, {"qom-type": "secret", "id": "x", "file": "/etc/shadow"})`), "is unknown",
 		},
 		{
 			"random numbers", options(`option("-object", "rng-random", {"id": "x", "filename": "/dev/sda"})`),
@@ -194,19 +195,19 @@ func attacks() []attack {
 		},
 		{
 			"a script of a tap", options(`option("-netdev", "tap", {"id": "x", "script": "/tmp/evil"})`),
-			"what the property script can do",
+			"what the property script does",
 		},
 		{
 			"a helper of a tap", options(`option("-netdev", "tap", {"id": "x", "helper": "/tmp/evil"})`),
-			"what the property helper can do",
+			"what the property helper does",
 		},
-		{"a bridge helper", options(`option("-netdev", "bridge", {"id": "x", "br": "br1"})`), "is not known here"},
+		{"a bridge helper", options(`option("-netdev", "bridge", {"id": "x", "br": "br1"})`), "is unknown"},
 		{"TFTP", options(`option("-netdev", "user", {"id": "x", "tftp": "/etc"})`), "reading /etc is not allowed"},
-		{"SMB", options(`option("-netdev", "user", {"id": "x", "smb": "/etc"})`), "what the property smb can do"},
+		{"SMB", options(`option("-netdev", "user", {"id": "x", "smb": "/etc"})`), "what the property smb does"},
 		{
 			"a command for the network",
-			options(`option("-netdev", "user", {"id": "x", "guestfwd": "tcp:10.0.2.100:1-cmd:sh"})`), "what the " +
-				"property guestfwd can do",
+			options(`option("-netdev", "user", {"id": "x", "guestfwd": "tcp:10.0.2.100:1-cmd:sh"})`),
+			"what the property guestfwd does",
 		},
 		{
 			"a forward", options(`option("-netdev", "user", {"id": "x", "hostfwd": "tcp::22-:22"})`),
@@ -214,7 +215,7 @@ func attacks() []attack {
 		},
 		{
 			"another type in a netdev", options(`option("-netdev", "user", {"id": "x", "type": "tap"})`),
-			"what the property type can do",
+			"what the property type does",
 		},
 		{"SPICE", options(`option("-spice", None, {"port": 5900, "disable-ticketing": True})`), "listening on *:5900"},
 		{"VNC", options(`option("-vnc", "0.0.0.0:1")`), "listening on 0.0.0.0:5901"},
@@ -253,8 +254,8 @@ func attacks() []attack {
 		{"swtpm with more", `part(helpers = [process("x", "/usr/bin/swtpm", ["socket", "--log", "file=/etc/x"], dir = host.dataDir)])`, "which is not in its list helpers"},
 		{
 			"a helper's way out",
-			`part(helpers = [process("x", "/usr/libexec/virtiofsd", ["--shared-dir=/srv/web/../../etc"])])`, "which " +
-				"is not in its list helpers",
+			`part(helpers = [process("x", "/usr/libexec/virtiofsd", ["--shared-dir=/srv/web/../../etc"])])`,
+			"which is not in its list helpers",
 		},
 		{
 			"a variable", `part(env = {"LD_PRELOAD": "/tmp/x.so"})`,
@@ -262,8 +263,8 @@ func attacks() []attack {
 		},
 		{
 			"a variable of a helper",
-			`part(helpers = [process("x", "/usr/libexec/virtiofsd", ["--fd=3"], env = {"LD_PRELOAD": "x"})])`, "the " +
-				"environment variable LD_PRELOAD",
+			`part(helpers = [process("x", "/usr/libexec/virtiofsd", ["--fd=3"], env = {"LD_PRELOAD": "x"})])`,
+			"the environment variable LD_PRELOAD",
 		},
 		{
 			"a program", "replace(standard(vm, host), executable = \"/tmp/qemu-system-x86_64\")",
@@ -396,7 +397,7 @@ func TestSubjects(t *testing.T) {
 
 	other := subject()
 	other.Folder = "/opt/webby"
-	require.ErrorContains(t, p.Check(made, other), "types of /opt/webby: no rule is for them\n      denied by "+
+	require.ErrorContains(t, p.Check(made, other), "types of /opt/webby: no rule applies to them\n      denied by "+
 		"policy.yaml:2")
 	other = subject()
 	other.Folder = policy.Stock
@@ -499,14 +500,14 @@ rules:
     listen: [localhost]
     exact: [x]
 `))
-	require.EqualError(t, err, `p.yaml:1:15: directories[0]: "here" is no absolute path (such as /var/lib/vmrunner/**)
+	require.EqualError(t, err, `p.yaml:1:15: directories[0]: "here" is not an absolute path (such as /var/lib/vmrunner/**)
 p.yaml:3:5: rules[0]: types is missing (a list of folders of VM types, or stock)
 p.yaml:4:13: rules[1].types[0]: "web" is neither an absolute path nor stock
 p.yaml:5:13: rules[1].flags[0]: "device" is neither a flag nor stock (a flag begins with a dash: -device)
 p.yaml:6:12: rules[1].read[0]: "images/x" is neither an absolute path nor stock
 p.yaml:6:22: rules[1].read[1]: "/a/../b" is neither an absolute path nor stock
 p.yaml:7:14: rules[1].listen[0]: "localhost" has no port (such as localhost:*)
-p.yaml:8:13: rules[1].exact[0]: "x" is no option (such as -smbios type=3,asset=*)`)
+p.yaml:8:13: rules[1].exact[0]: "x" is not an option (such as -smbios type=3,asset=*)`)
 	_, err = policy.Read("p.yaml", []byte("directories: []\n"))
 	require.ErrorContains(t, err, "there are no rules, so that no VM could start")
 }

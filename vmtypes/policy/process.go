@@ -31,7 +31,7 @@ func (c *checker) qemu(p *plan.Plan) {
 		}
 	}
 	if count > 1 && !c.rule.Unsandboxed {
-		c.denied("unsandboxed", "it has -sandbox more than once, of which one could undo the other")
+		c.denied("unsandboxed", "it has -sandbox more than once; the last could undo the first")
 	}
 }
 

@@ -35,7 +35,7 @@ const gentle = CPU * 3 / 4
 var (
 	ErrMemory = errors.New("used more than 300 MB of memory")
 	ErrCPU    = errors.New("took more than 2 s of processor time")
-	ErrWall   = errors.New("took longer than a minute")
+	ErrWall   = errors.New("took more than a minute")
 	ErrDepth  = errors.New("is nested too deeply: the stack is full")
-	ErrAnswer = errors.New("made a result of more than 32 MiB")
+	ErrAnswer = errors.New("returned more than 32 MiB")
 )

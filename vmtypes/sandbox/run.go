@@ -30,10 +30,10 @@ type Usage struct {
 //
 // The error is one of this package if a limit was reached, or ctx's.
 func Run(
-	ctx context.Context, request any, answer func(question json.RawMessage) (any, error), result any) (Usage, error,
-) {
+	ctx context.Context, request any, answer func(question json.RawMessage) (any, error), result any,
+) (Usage, error) {
 	if isChild() {
-		return Usage{}, errors.New("start a process for work that is not trusted: this program is such a process " +
+		return Usage{}, errors.New("start the sandboxed process: this program is such a process " +
 			"itself; its main must begin with Serve")
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, Wall, ErrWall)
@@ -43,7 +43,7 @@ func Run(
 	defer runtime.UnlockOSThread()
 	c, err := start(ctx)
 	if err != nil {
-		return Usage{}, fmt.Errorf("start a process for work that is not trusted: %w", err)
+		return Usage{}, fmt.Errorf("start the sandboxed process: %w", err)
 	}
 	talkErr := c.talk(request, answer, result)
 	_ = c.cmd.Process.Kill() // it has nothing more to say, and may be gone
@@ -104,7 +104,7 @@ func (c *child) talk(request any, answer func(json.RawMessage) (any, error), res
 			}
 			return nil
 		case m.Question == nil || answer == nil:
-			return errors.New("read the result: a message without meaning")
+			return errors.New("read the result: unknown message")
 		}
 		said, err := answer(m.Question)
 		if err != nil {
@@ -143,9 +143,9 @@ func (c *child) explain(ctx context.Context, talkErr, waitErr error, usage Usage
 	case strings.Contains(said, timeIsOver) || killed(waitErr) && usage.CPU >= CPU/2:
 		return ErrCPU
 	case killed(waitErr):
-		return errors.New("the process for work that is not trusted was killed; has the host too little memory?")
+		return errors.New("the sandboxed process was killed; check whether the host is out of memory")
 	case said != "":
-		return fmt.Errorf("the process for work that is not trusted ended: %w: %s", waitErr, said)
+		return fmt.Errorf("the sandboxed process ended: %w: %s", waitErr, said)
 	}
 	return talkErr
 }

@@ -168,7 +168,7 @@ func TestQuestions(t *testing.T) {
 	}, &got)
 	require.EqualError(t, err, "answer a question: nobody knows")
 	_, err = sandbox.Run(t.Context(), job{"ask", "why?"}, nil, &got)
-	require.ErrorContains(t, err, "a message without meaning")
+	require.ErrorContains(t, err, "unknown message")
 }
 
 // Every limit ends the child and is told by its name.
