@@ -158,11 +158,13 @@ func TestRulesOfTheMachine(t *testing.T) {
 			"rule balloon device=b maximum=1: b is a virtio-rng-pci, want a virtio-balloon",
 		},
 		"places for CPUs": {
-			"def more(host): return [option(\"-smp\", \"1,maxcpus=2\")]\ndef rules(): return [hotplug.cpus(maximum = 4)]",
+			"def more(host): return [option(\"-smp\", \"1,maxcpus=2\")]\ndef rules(): return " +
+				"[hotplug.cpus(maximum = 4)]",
 			"places for CPUs: 2, want 4; -smp has maxcpus for it",
 		},
 		"CPUs at the start": {
-			"def more(host): return [option(\"-smp\", \"2,maxcpus=4\")]\ndef rules(): return [hotplug.cpus(maximum = 4)]",
+			"def more(host): return [option(\"-smp\", \"2,maxcpus=4\")]\ndef rules(): return " +
+				"[hotplug.cpus(maximum = 4)]",
 			"CPUs at the start: 2, want 1; -smp has cpus for it",
 		},
 		"CD that is none": {
@@ -172,7 +174,8 @@ func TestRulesOfTheMachine(t *testing.T) {
 		},
 		"disk as a CD": {
 			"def more(host): return [option(\"-drive\", None, {\"if\": \"none\", \"id\": \"d\", \"file\": " +
-				"\"/images/a.img\", \"format\": \"raw\"}), device(\"virtio-blk-pci\", {\"id\": \"b\", \"drive\": \"d\"})]\n" +
+				"\"/images/a.img\", \"format\": \"raw\"}), device(\"virtio-blk-pci\", {\"id\": \"b\", \"drive\": " +
+				"\"d\"})]\n" +
 				"def rules(): return [hotplug.medium(drive = 0, device = \"b\")]",
 			"b is a drive whose medium can't be changed",
 		},
@@ -206,7 +209,8 @@ func TestWhatIsNotHere(t *testing.T) {
 		missing                 bool
 	}{
 		"PCI device": {
-			parts: `def more(host): return [device("vfio-pci", {"id": "gpu", "host": "0000:ff:1f.7", "addr": "0x5"}), device("virtio-rng-pci", {"addr": "0x6"})]`,
+			parts: `def more(host): return [device("vfio-pci", {"id": "gpu", "host": "0000:ff:1f.7", "addr": ` +
+				`"0x5"}), device("virtio-rng-pci", {"addr": "0x6"})]`,
 			without: "-device vfio-pci,id=gpu,host=0000:ff:1f.7,addr=0x5: vfio /sys/bus/pci/devices/0000:ff:1f.7: no " +
 				"such host device",
 		},
@@ -219,7 +223,8 @@ func TestWhatIsNotHere(t *testing.T) {
 			untried: "it needs /dev/no-such-device",
 		},
 		"program": {
-			parts:   `def launch(vm, host): return part(executable = "/usr/bin/qemu-system-none", machine = {"type": "x"})`,
+			parts: `def launch(vm, host): return part(executable = "/usr/bin/qemu-system-none", machine = ` +
+				`{"type": "x"})`,
 			untried: "it needs the program qemu-system-none, which is not installed", missing: true,
 		},
 		"helper": {

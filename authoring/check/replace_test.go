@@ -69,28 +69,40 @@ func TestNothingIsTouched(t *testing.T) {
 func TestOtherOptionsAreReplaced(t *testing.T) {
 	t.Parallel()
 	for name, parts := range map[string]string{
-		"drive in one word":   `def more(host): return [option("-drive", "file=/images/a.qcow2,format=qcow2,if=none,id=d"), option("-drive", "if=ide,file=nbd://server/x,format=raw")]`,
-		"URL as a block node": `def more(host): return [blockdev("d", "https", {"url": "https://server/a.img"}), blockdev("f", "raw", {"file": "d"})]`,
+		"drive in one word": `def more(host): return [option("-drive", ` +
+			`"file=/images/a.qcow2,format=qcow2,if=none,id=d"), option("-drive", "if=ide,file=nbd://server/x,format=raw")]`,
+		"URL as a block node": `def more(host): return [blockdev("d", "https", {"url": "https://server/a.img"}), ` +
+			`blockdev("f", "raw", {"file": "d"})]`,
 		"JSON": `def more(host): return [option("-blockdev", ` +
 			`'{"driver": "file", "node-name": "a", "filename": "/images/a.img", "cache": {"direct": false}}'), ` +
 			`option("-device", '{"driver": "virtio-blk-pci", "drive": "a"}')]`,
 		"capture": `def more(host): return [netdev("n", "user"), ` +
 			`object("filter-dump", "f", {"netdev": "n", "file": "/var/log/no-such-folder/f.pcap"})]`,
 		"huge pages": "def machine(): return {\"memory-backend\": \"m\"}\n" +
-			`def more(host): return [option("-m", "64"), object("memory-backend-file", "m", {"size": 64 << 20, "mem-path": "/dev/hugepages", "prealloc": True, "share": True})]`,
+			`def more(host): return [option("-m", "64"), object("memory-backend-file", "m", {"size": 64 << 20, ` +
+			`"mem-path": "/dev/hugepages", "prealloc": True, "share": True})]`,
 		"huge pages of memfd": "def machine(): return {\"memory-backend\": \"m\"}\n" +
-			`def more(host): return [option("-m", "64"), object("memory-backend-memfd", "m", {"size": 64 << 20, "hugetlb": True, "hugetlbsize": "1G", "prealloc": True})]`,
-		"window and sound": `def more(host): return [option("-display", "gtk,gl=on"), option("-audiodev", "pa", {"id": "a"}), device("ich9-intel-hda", {"id": "h"}), device("hda-duplex", {"audiodev": "a", "bus": "h.0"})]`,
+			`def more(host): return [option("-m", "64"), object("memory-backend-memfd", "m", {"size": 64 << 20, ` +
+			`"hugetlb": True, "hugetlbsize": "1G", "prealloc": True})]`,
+		"window and sound": `def more(host): return [option("-display", "gtk,gl=on"), option("-audiodev", "pa", ` +
+			`{"id": "a"}), device("ich9-intel-hda", {"id": "h"}), device("hda-duplex", {"audiodev": "a", "bus": "h.0"})]`,
 		"KVM in the machine": "def machine(): return {\"accel\": \"kvm\", \"kernel-irqchip\": \"split\"}\n" +
 			`def more(host): return [option("-cpu", "host,migratable=off")]`,
-		"KVM by itself":       `def more(host): return [option("-enable-kvm"), option("-accel", "kvm", {"dirty-ring-size": 1024}), option("-cpu", "host")]`,
-		"serial to a file":    `def more(host): return [option("-serial", "file:/var/log/no-such-folder/console.log"), chardev("c", "file", {"path": "/var/log/no-such-folder/c"})]`,
-		"server on a port":    `def more(host): return [chardev("c", "socket", {"host": "0.0.0.0", "port": 22, "server": True, "wait": False})]`,
-		"firmware and tables": `def more(host): return [option("-fw_cfg", None, {"name": "opt/a/b", "file": "/etc/no-such-file"}), option("-smbios", None, {"file": "/etc/no-such-file"}), option("-kernel", "/boot/no-such-kernel"), option("-initrd", "/boot/no-such-initrd"), option("-append", "console=ttyS0")]`,
-		"shared folder":       `def more(host): return [option("-fsdev", "local", {"id": "f", "path": "/srv/no-such-folder", "security_model": "none"}), device("virtio-9p-pci", {"fsdev": "f", "mount_tag": "t"})]`,
-		"more networks":       `def more(host): return [netdev("n", "vhost-user", {"chardev": "c"}), chardev("c", "socket", {"path": "/run/n.sock", "server": True, "wait": False}), device("virtio-net-pci", {"netdev": "n", "mq": True}), netdev("b", "bridge", {"br": "br7"}), device("e1000", {"netdev": "b"})]`,
-		"incoming":            `def more(host): return [option("-incoming", "defer")]`,
-		"VNC":                 `def more(host): return [option("-vnc", ":0,websocket=on,to=9"), option("-vnc", "none")]`,
+		"KVM by itself": `def more(host): return [option("-enable-kvm"), option("-accel", "kvm", ` +
+			`{"dirty-ring-size": 1024}), option("-cpu", "host")]`,
+		"serial to a file": `def more(host): return [option("-serial", ` +
+			`"file:/var/log/no-such-folder/console.log"), chardev("c", "file", {"path": "/var/log/no-such-folder/c"})]`,
+		"server on a port": `def more(host): return [chardev("c", "socket", {"host": "0.0.0.0", "port": 22, ` +
+			`"server": True, "wait": False})]`,
+		"firmware and tables": `def more(host): return [option("-fw_cfg", None, {"name": "opt/a/b", "file": ` +
+			`"/etc/no-such-file"}), option("-smbios", None, {"file": "/etc/no-such-file"}), option("-kernel", "/boot/no-such-kernel"), option("-initrd", "/boot/no-such-initrd"), option("-append", "console=ttyS0")]`,
+		"shared folder": `def more(host): return [option("-fsdev", "local", {"id": "f", "path": ` +
+			`"/srv/no-such-folder", "security_model": "none"}), device("virtio-9p-pci", {"fsdev": "f", "mount_tag": "t"})]`,
+		"more networks": `def more(host): return [netdev("n", "vhost-user", {"chardev": "c"}), chardev("c", ` +
+			`"socket", {"path": "/run/n.sock", "server": True, "wait": False}), device("virtio-net-pci", {"netdev": "n", "mq": True}), netdev("b", "bridge", {"br": "br7"}), device("e1000", {"netdev": "b"})]`,
+		"incoming": `def more(host): return [option("-incoming", "defer")]`,
+		"VNC": `def more(host): return [option("-vnc", ":0,websocket=on,to=9"), option("-vnc", ` +
+			`"none")]`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

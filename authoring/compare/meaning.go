@@ -176,14 +176,16 @@ var explanations = map[Meaning]Explanation{
 	},
 	Chipset: {
 		Guest, "a different machine",
-		"A different chipset is a different computer: all hardware moves, Windows must be activated again and may not start.",
+		"A different chipset is a different computer: all hardware moves, Windows must be activated again and may " +
+			"not start.",
 		"Do not change it for existing VMs; create a new VM type.",
 	},
 	MachineVersion: {
 		Guest, "the version of the machine",
 		"QEMU never changes the hardware of a machine version; a different version may have different device " +
 			"defaults. Windows may require activation again. Live migration between versions is impossible.",
-		"VMs keep the version that they were first started with (machines.txt) if the type uses the alias, such as q35.",
+		"VMs keep the version that they were first started with (machines.txt) if the type uses the alias, such " +
+			"as q35.",
 	},
 	CPUModel: {
 		Guest, "the CPU",
@@ -246,7 +248,8 @@ var explanations = map[Meaning]Explanation{
 	},
 	Emulator: {
 		Guest, "the program that runs the VM, or how",
-		"A different QEMU or accelerator. The hardware is the same if the machine version is; speed and CPU features may differ.",
+		"A different QEMU or accelerator. The hardware is the same if the machine version is; speed and CPU " +
+			"features may differ.",
 		"Try it with the real QEMU: vmrunner vmtype check.",
 	},
 	Unknown: {

@@ -240,7 +240,8 @@ var cases = []struct {
 		[]string{"cpu-topology: -smp: cpus 1 -> 2 (live)"},
 	},
 	{
-		"reaction to failures", "-action panic=shutdown\n-action watchdog=none", "-action panic=pause\n-action watchdog=none",
+		"reaction to failures", "-action panic=shutdown\n-action watchdog=none", "-action panic=pause\n-action " +
+			"watchdog=none",
 		[]string{"failure-action: -action panic: panic shutdown -> pause"},
 	},
 	{"isolation", "-sandbox on,spawn=deny", "-sandbox on", []string{"isolation: -sandbox: spawn gone: deny"}},

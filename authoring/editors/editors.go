@@ -36,7 +36,8 @@ type Conflict struct {
 
 // Error returns what to do.
 func (e Conflict) Error() string {
-	return fmt.Sprintf("%s is your own file and was left unchanged; add this to it:\n%s", e.Path, strings.TrimSuffix(e.Want, "\n"))
+	return fmt.Sprintf("%s is your own file and was left unchanged; add this to it:\n%s", e.Path,
+		strings.TrimSuffix(e.Want, "\n"))
 }
 
 // Write writes stubs and settings into a folder, and tells what it did about

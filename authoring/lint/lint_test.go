@@ -90,9 +90,10 @@ func TestCommentsDisableRules(t *testing.T) {
 			"\"\"\"X.\"\"\"\n\n# lint: disable=confusing-name\nl = 1\nO = 2\n",
 			[]string{"x.star:5:1: confusing-name: the name O is easily confused with a digit"},
 		},
-		"above with a reason": {"\"\"\"X.\"\"\"\n\n# lint: disable=confusing-name it is short\n# Another comment.\nl = 1\n", []string{}},
-		"of buildifier":       {"\"\"\"X.\"\"\"\n\n# buildifier: disable=confusing-name\nl = 1\n", []string{}},
-		"several":             {"# lint: disable=module-docstring,confusing-name\nl = 1\n", []string{}},
+		"above with a reason": {"\"\"\"X.\"\"\"\n\n# lint: disable=confusing-name it is short\n# Another " +
+			"comment.\nl = 1\n", []string{}},
+		"of buildifier": {"\"\"\"X.\"\"\"\n\n# buildifier: disable=confusing-name\nl = 1\n", []string{}},
+		"several":       {"# lint: disable=module-docstring,confusing-name\nl = 1\n", []string{}},
 		"a whole function": {"\"\"\"X.\"\"\"\n\n# lint: disable=confusing-name,function-docstring\ndef f():\n    " +
 			"l = 1\n    return l\n", []string{}},
 		"within a function": {
@@ -145,7 +146,8 @@ def f(driver, flag, key):
     ]
 `))
 	require.Equal(t, []string{
-		`x.star:3:61: qemu-property: -device virtio-rng-pci has no property max_bytes in QEMU 1.0 (did you mean max-bytes?)`,
+		`x.star:3:61: qemu-property: -device virtio-rng-pci has no property max_bytes in QEMU 1.0 (did you mean ` +
+			`max-bytes?)`,
 	}, found(t, "\"\"\"X.\"\"\"\nload(\"@vmtypes//lib/qemu.star\", hardware = \"device\")\nx = "+
 		"hardware(\"virtio-rng-pci\", {\"id\": \"a\"} | ({} if 1 else {\"max_bytes\": 1}))\n"))
 }
@@ -155,7 +157,8 @@ func TestOptionsOfOtherModules(t *testing.T) {
 	t.Parallel()
 	read := func(name string) (string, error) {
 		return map[string]string{
-			"a.star": "load(\"b.star\", more = \"options\")\noptions = more | {\"first\": attr.string(default = \"\")}\n",
+			"a.star": "load(\"b.star\", more = \"options\")\noptions = more | {\"first\": attr.string(default = " +
+				"\"\")}\n",
 			"b.star": "options = {\"second\": attr.string(default = \"\")}\ndef g(o):\n    return o.third\n",
 		}[name], nil
 	}
@@ -177,6 +180,7 @@ def launch(vm, host):
 	}
 	require.Equal(t, []string{
 		"x.star:7:57: unused-option: the option forth is declared but never read",
-		"x.star:11:72: undeclared-option: the VM type declares no option secnd (did you mean second?); declare it in options",
+		"x.star:11:72: undeclared-option: the VM type declares no option secnd (did you mean second?); declare it " +
+			"in options",
 	}, list)
 }

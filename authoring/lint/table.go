@@ -27,7 +27,8 @@ var rules = []Rule{
 	{
 		Name: "implicit-address",
 		Reason: "A PCI device without addr gets the first free slot. Adding a card or disk before it changes the " +
-			"slot, and the guest finds its hardware in a different place. docs/vm-types/compare.md explains the effects.",
+			"slot, and the guest finds its hardware in a different place. docs/vm-types/compare.md explains the " +
+			"effects.",
 	},
 	{
 		Name:   "properties-in-text",

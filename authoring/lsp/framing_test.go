@@ -103,7 +103,8 @@ func FuzzSession(f *testing.F) {
 		return out.Bytes()
 	}
 	const initialize = `{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"capabilities": {}}}`
-	const open = `{"jsonrpc": "2.0", "method": "textDocument/didOpen", "params": {"textDocument": {"uri": "untitled:x.star", "version": 1, "text": "def launch(vm, host):\n    return part(vm."}}}`
+	const open = `{"jsonrpc": "2.0", "method": "textDocument/didOpen", "params": {"textDocument": {"uri": ` +
+		`"untitled:x.star", "version": 1, "text": "def launch(vm, host):\n    return part(vm."}}}`
 	const at = `"params": {"textDocument": {"uri": "untitled:x.star"}, "position": {"line": 1, "character": 18}}}`
 	f.Add(frame(initialize, open, `{"jsonrpc": "2.0", "id": 2, "method": "textDocument/completion", `+at,
 		`{"jsonrpc": "2.0", "id": 3, "method": "textDocument/hover", `+at))

@@ -16,10 +16,12 @@ func attrs() []Function {
 	return []Function{
 		attr("attr.string", "str", []Parameter{values("str")},
 			"An option that is a string. A number, `true` or `false` must be quoted in the configuration.",
-			`options = {"mode": attr.string(default = "fast", values = ["fast", "safe"], doc = "What to optimize for.")}`),
+			`options = {"mode": attr.string(default = "fast", values = ["fast", "safe"], doc = "What to optimize `+
+				`for.")}`),
 		attr("attr.int", "int", append([]Parameter{values("int")}, bounds("int")...),
 			"An option that is a whole number.",
-			`options = {"queues": attr.int(default = 1, minimum = 1, maximum = 8, doc = "Queues of each network card.")}`),
+			`options = {"queues": attr.int(default = 1, minimum = 1, maximum = 8, doc = "Queues of each network `+
+				`card.")}`),
 		attr("attr.bool", "bool", nil, "An option that is `true` or `false`.",
 			`options = {"quiet": attr.bool(default = False, doc = "Whether the machine has no sound card.")}`),
 		attr("attr.size", "int | str", append([]Parameter{values("int | str")}, bounds("int | str")...),

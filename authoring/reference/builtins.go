@@ -113,7 +113,8 @@ func things() []Function {
 				optional("env", "dict[str, str] | None", "{}", "added to its environment"),
 				optional("dir", "str", `""`, "its working directory"),
 				optional("ready", "str", `""`,
-					"a path: QEMU is started once this file exists; the start fails if it doesn't appear within 10 seconds"),
+					"a path: QEMU is started once this file exists; the start fails if it doesn't appear within "+
+						"10 seconds"),
 				optional("role", "str", `""`,
 					"`tpm` for the process that emulates the TPM: if it ends, the runner reports TPMLost and keeps "+
 						"the guest from being reset, which would crash QEMU. Can be omitted if QEMU's `-tpmdev` and "+
@@ -154,8 +155,10 @@ process(
 					"whether a copy whose size differs from the source's is damaged: the VM then fails to start, and "+
 						"the copy is left unchanged"),
 			},
-			Doc:     "A file that is copied if it doesn't exist yet and belongs to the VM from then on, for `files` of a part.",
-			Example: `copy_once("/usr/share/OVMF/OVMF_VARS_4M.fd", to = host.dataDir + "/fw-vars.fd", kind = "uefi-4m", same_size = True)` + "\n",
+			Doc: "A file that is copied if it doesn't exist yet and belongs to the VM from then on, for " +
+				"`files` of a part.",
+			Example: `copy_once("/usr/share/OVMF/OVMF_VARS_4M.fd", to = host.dataDir + "/fw-vars.fd", kind = ` +
+				`"uefi-4m", same_size = True)` + "\n",
 		},
 	}
 }

@@ -53,7 +53,8 @@ func rules() []Function {
 		{
 			Name: "hotplug.password", Result: "Rule",
 			Parameters: []Parameter{
-				required("protocol", "str", "`spice` or `vnc`"), optional("display", "str", `""`, "the id of the VNC display"),
+				required("protocol", "str", "`spice` or `vnc`"),
+				optional("display", "str", `""`, "the id of the VNC display"),
 			},
 			Doc:     "A rule: the password of a display can be set. The runner sets it before the guest runs.",
 			Example: `hotplug.password("spice")` + "\n",

@@ -79,7 +79,8 @@ func writeFields(b *strings.Builder, o Object) {
 func writeVM(b *strings.Builder) {
 	b.WriteString("\n## `vm`\n\nThe vm section of the [configuration](../configuration.md), its keys spelled alike, " +
 		"with all defaults. Lists are tuples, " +
-		"sizes are bytes,\ntimes are seconds, paths are absolute. A text or number without a default is `\"\"` or `0`. " +
+		"sizes are bytes,\ntimes are seconds, paths are absolute. A text or number without a default is `\"\"` or " +
+		"`0`. " +
 		"`vm.options` has what the type [declares](language.md#options-of-a-type).\n" +
 		"\n| Field | Type | Default | Meaning |\n|---|---|---|---|\n")
 	for _, k := range VM() {
@@ -101,7 +102,8 @@ func (k Key) defaultText() string {
 
 func writeLanguage(b *strings.Builder) {
 	b.WriteString("\n## Starlark\n\nThe functions of the language itself; [its specification]" +
-		"(https://github.com/bazelbuild/starlark/blob/master/spec.md) has the methods of strings, lists, dicts and sets.\n" +
+		"(https://github.com/bazelbuild/starlark/blob/master/spec.md) has the methods of strings, lists, dicts " +
+		"and sets.\n" +
 		"\n| Function | Returns | Meaning |\n|---|---|---|\n")
 	for _, f := range Language() {
 		fmt.Fprintf(b, "| `%s` | %s | %s |\n", f.Signature(), code(f.Result), cell(f.Doc))

@@ -197,7 +197,8 @@ func launch(t *testing.T, module string) error {
 	defer library.Close()
 	loaded, err := library.Load(t.Context(), "x")
 	require.NoError(t, err)
-	vm, err := sample.ParseVM([]byte("display: {spice: {}, vnc: {}}\nkernel: {image: /vmlinuz}\ndrives: [{file: /a.raw}]\n" +
+	vm, err := sample.ParseVM([]byte("display: {spice: {}, vnc: {}}\nkernel: {image: /vmlinuz}\ndrives: [{file: " +
+		"/a.raw}]\n" +
 		"network: [{type: user, ports: [{guest: 80, host: 8080}]}]\n"))
 	require.NoError(t, err)
 	facts := sample.HostFacts{Firmware: []vmtypes.FirmwareDescriptor{{Executable: "/fw"}}}

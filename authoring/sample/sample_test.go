@@ -201,7 +201,8 @@ func TestOptionsAreLocated(t *testing.T) {
 	for file, c := range map[string]struct{ text, want string }{
 		"plain.txtar": {
 			"x\n-- vm.yaml --\n\noptions:\n  a: 1\n",
-			"plain.txtar:5:3: vm.options.a: the VM type plain has no such option (it takes none)\n   5 |   a: 1\n     |   ^\n",
+			"plain.txtar:5:3: vm.options.a: the VM type plain has no such option (it takes none)\n   5 |   a: 1\n " +
+				"    |   ^\n",
 		},
 		"plain-two.yaml": {
 			"\"/Runner\":\n  vmType: plain\n  vm: {name: x, options: {a: 1}}\n",

@@ -42,7 +42,8 @@ func newTrial(f Flags, cmd *cobra.Command) *trial {
 	cmd.Flags().StringVarP(&t.file, "file", "f", "", "configuration or sample of the VM (`vm.yaml`)")
 	cmd.Flags().StringArrayVar(&t.settings, "set", nil,
 		"change the VM by `path=value`: vm.maximumCpus=8, vm.drives[0].file=/x.img")
-	cmd.Flags().StringVar(&t.host, "host", "", "a different `computer`: fedora, debian-12 …, or a file that describes one")
+	cmd.Flags().StringVar(&t.host, "host", "",
+		"a different `computer`: fedora, debian-12 …, or a file that describes one")
 	cli.CompleteFile(cmd, "file", "yaml", "yml", "json", "txtar")
 	cli.CompleteFlag(cmd, "host", distribution.Names()...)
 	return t

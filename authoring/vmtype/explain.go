@@ -80,7 +80,8 @@ func explainOption(cmd *cobra.Command, f Flags, p cli.Paint, what string) (strin
 	}
 	o := all[i]
 	writeOptions(&b, p, all[i:i+1])
-	fmt.Fprintf(&b, "\nDeclared at %s. In the configuration:\n\n    vmType: %s\n    vm:\n      options:\n        %s: %s\n",
+	fmt.Fprintf(&b, "\nDeclared at %s. In the configuration:\n\n    vmType: %s\n    vm:\n      options:\n        "+
+		"%s: %s\n",
 		d.place(o.File, o.Line), d.Name, topOf(o.Name), exampleOf(d.Options, o))
 	return b.String(), nil
 }

@@ -77,7 +77,8 @@ func (s *suite) run(ctx context.Context, fn *starlark.Function) Result {
 	start := time.Now()
 	r := &recorder{script: s.script}
 	if fn.NumParams() > 0 {
-		r.failures = FailuresOf(&vmtypes.Error{Message: fmt.Sprintf("%s has parameters; a test is called without arguments",
+		r.failures = FailuresOf(&vmtypes.Error{Message: fmt.Sprintf("%s has parameters; a test is called without "+
+			"arguments",
 			fn.Name())})
 	} else if err := s.script.Call(ctx, fn, r.attach); err != nil {
 		r.failures = append(r.failures, FailuresOf(err)...)
