@@ -2,6 +2,7 @@ package reference
 
 func rules() []Function {
 	device := func(doc string) Parameter { return required("device", "str", doc) }
+	protocol := required("protocol", "str", "`spice` or `vnc`")
 	drive := required("drive", "int", "the index in `vm.drives`, from 0")
 	return []Function{
 		{
@@ -52,10 +53,7 @@ func rules() []Function {
 		},
 		{
 			Name: "hotplug.password", Result: "Rule",
-			Parameters: []Parameter{
-				required("protocol", "str", "`spice` or `vnc`"),
-				optional("display", "str", `""`, "the id of the VNC display"),
-			},
+			Parameters: []Parameter{protocol, optional("display", "str", `""`, "the id of the VNC display")},
 			Doc:     "A rule: the password of a display can be set. The runner sets it before the guest runs.",
 			Example: `hotplug.password("spice")` + "\n",
 		},
