@@ -40,6 +40,7 @@ var styleRules = []rule{
 	{"no skips", "a skipped test proves nothing, and looks like a passed one", skippedTests},
 	{"machine paths", "the tree is the same on every machine", machinePaths},
 	{"links", "a document that leads nowhere is worse than none", deadLinks},
+	{"decisions", "a reader asks why where the code is", unlinkedDecisions},
 	{"formatted Starlark", "make format ends the discussion", unformattedStarlark},
 	{"changelog", "a change that users notice is written down before it is released", changelog},
 }
@@ -320,6 +321,28 @@ func deadLinks(tr tree) []string {
 	return broken
 }
 
+// unlinkedDecisions finds decisions that no code names.
+func unlinkedDecisions(tr tree) []string {
+	named := map[string]bool{}
+	link := regexp.MustCompile(`docs/decisions/(\d{4})-`)
+	for _, name := range tr.names {
+		if !slices.Contains([]string{".go", ".star", ".yaml", ".c"}, path.Ext(name)) {
+			continue
+		}
+		for _, match := range link.FindAllStringSubmatch(tr.read(name), -1) {
+			named[match[1]] = true
+		}
+	}
+	var broken []string
+	for _, name := range tr.names {
+		number, _, isDecision := strings.Cut(path.Base(name), "-")
+		if path.Dir(name) == "docs/decisions" && isDecision && !named[number] {
+			broken = append(broken, name+" is named by no comment of the code that it explains")
+		}
+	}
+	return broken
+}
+
 func unformattedStarlark(tr tree) []string {
 	var broken []string
 	for _, name := range tr.names {
@@ -408,6 +431,7 @@ func TestStyleRulesBite(t *testing.T) {
 		{"no skips", "a/x_test.go", "package a\nfunc f() { t.Skip() }", "x_test.go:2: a skipped test"},
 		{"machine paths", "x.md", "see /root/go/x", "x.md:1: /root/go/x is there on one machine only"},
 		{"links", "docs/x.md", "see [it](../y.md#z) and [that](https://example.org)", "docs/x.md links to ../y.md,"},
+		{"decisions", "docs/decisions/0001-x.md", "# 0001. X", "0001-x.md is named by no comment"},
 		{"formatted Starlark", "x.star", "x=1\n", "x.star is not formatted"},
 		{"changelog", "CHANGELOG.md", "# Changes\n\n## 1.0\n\n## Unreleased\n", "not Unreleased"},
 	}

@@ -26,4 +26,6 @@
 // plain on stays whatever the guest's YAML takes it for, 0644 stays octal, and keys keep their order. What refers to
 // something outside of the section is resolved: anchors, aliases and merge keys. Comments are left out, so that an
 // edited comment doesn't make a new instance.
+//
+// See docs/decisions/0004-go-diskfs.md.
 package cloudinit

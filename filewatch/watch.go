@@ -1,5 +1,7 @@
 // Package filewatch tells which files of folders have changed, for verbs that work
 // again when somebody saves.
+//
+// See docs/decisions/0019-inotify.md.
 package filewatch
 
 import (

@@ -1,6 +1,8 @@
 // Package logging reads logging.properties, the form in which java.util.logging is
 // configured: users of VM-Operator have such files. Of them only levels have
 // something here that corresponds.
+//
+// See docs/decisions/0018-slog.md.
 package logging
 
 import (

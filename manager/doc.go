@@ -13,4 +13,6 @@
 //
 // A manager has one namespace: that of its pod, or the configured one. Several may be
 // started for a namespace: one leads, by a Lease, and the others stand by.
+//
+// See docs/decisions/0039-no-purge.md.
 package manager

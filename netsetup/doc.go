@@ -43,4 +43,6 @@
 // owns the network namespace. Neither the program nft nor QEMU's bridge helper
 // nor a set-uid program is needed. Every error that a user can do something
 // about is an *Error with a Fault and a remedy.
+//
+// See docs/decisions/0005-nftables.md.
 package netsetup

@@ -67,6 +67,8 @@ const (
 // may be a node's, has for its machine: addresses, names and echoes, and answers
 // to what was asked by a forwarded port. Private means that
 // neighbours of the namespace cannot reach the machine by a route of their own.
+//
+// See docs/decisions/0045-kept-off-the-host.md.
 func chains(tap string, guest netip.Addr, forwards []Forward) []chain {
 	loopback := netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8)
 	linkLocal := netip.PrefixFrom(netip.AddrFrom4([4]byte{169, 254}), 16)

@@ -19,6 +19,8 @@ const tableOwned = 2
 // table holds the rules of one network for as long as it is open, or open in a
 // process that has inherited its handle. While it is, no other process can replace
 // it: that makes it the lock on the network's name as well.
+//
+// See docs/decisions/0021-inherited-rules.md.
 type table struct {
 	conn   *nftables.Conn
 	socket *mdlayher.Conn // the one of conn: the table's owner

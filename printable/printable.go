@@ -14,7 +14,7 @@
 // what it means; this one is no character that anybody writes, which '?' is; it is
 // as wide as what it replaces, so that a caret below a line stays at its place and
 // limits hold, which escapes are not; and it leaves a trace, which dropping does not.
-// See docs/decisions/0047.
+// See docs/decisions/0047-printable.md.
 package printable
 
 import (

@@ -91,6 +91,8 @@ func qemuArch(goarch string) string {
 
 // whyNoKVM says why guests can't be run by KVM, as far as can be seen without running
 // one; empty if they can.
+//
+// See docs/decisions/0011-auto-accelerator.md.
 func whyNoKVM() string {
 	f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
 	if err != nil {

@@ -37,6 +37,8 @@ const (
 
 // lockVM makes this process the runner of the VM whose data directory is given;
 // it is made if need be. The file keeps the runner's process number.
+//
+// See docs/decisions/0014-inherited-lock.md.
 func lockVM(dataDir string) (*os.File, error) {
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)

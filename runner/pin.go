@@ -33,6 +33,8 @@ type pin struct {
 // loadPin returns the pinned type of the data directory, if it has one and it
 // is the wanted type, or else the library's. With update it is always the
 // library's, and machine versions start anew.
+//
+// See docs/decisions/0010-pinning.md.
 func loadPin(ctx context.Context, library *vmtypes.Library, dataDir, name string, update bool) (*pin, error) {
 	if !update {
 		p, err := readPin(ctx, dataDir, name)

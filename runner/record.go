@@ -42,6 +42,8 @@ const recordVersion = 1
 // A record is what a running machine consists of, and what its plan was
 // computed from: the plan itself is computed again. It is written before the
 // guest runs, and not changed. A machine without a record never ran.
+//
+// See docs/decisions/0025-adoption.md.
 type record struct {
 	Version int          `json:"version"`
 	QEMU    process.ID   `json:"qemu"`

@@ -343,6 +343,8 @@ func closeOnce(f *os.File) error {
 }
 
 // listen returns a listening unix socket (mode 0600) as a file.
+//
+// See docs/decisions/0003-listening-sockets.md.
 func listen(path string) (*os.File, error) {
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {

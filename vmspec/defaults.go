@@ -88,6 +88,7 @@ func cpuAndMemoryDefaults() []Default {
 			}
 		}),
 		derived("vm.currentCpus", "maximumCpus", func(s *Spec) {
+			// See docs/decisions/0013-current-cpus.md.
 			if s.CurrentCPUs == 0 {
 				s.CurrentCPUs = s.MaximumCPUs
 			}

@@ -6,6 +6,8 @@ import (
 )
 
 // Within returns a copy in which relative paths begin at a folder. URLs stay.
+//
+// See docs/decisions/0009-relative-paths.md.
 func (s Spec) Within(folder string) Spec {
 	s = s.clone()
 	join := func(paths ...*string) {

@@ -35,6 +35,8 @@ type Attr struct {
 }
 
 // An Option is one that a VM type declares, or a field of a record.
+//
+// See docs/decisions/0026-declared-options.md.
 type Option struct {
 	Name string `json:"name"`
 	Attr

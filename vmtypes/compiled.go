@@ -28,6 +28,8 @@ const compiledSuffix = ".bin"
 
 // precompiled returns the compiled form of a stock module if it was made from
 // this very source, or nil. It serves pinned types as well.
+//
+// See docs/decisions/0007-compiled-modules.md.
 func precompiled(module, source string) *starlark.Program {
 	file, ok := strings.CutPrefix(module, stockPrefix)
 	if !ok {

@@ -37,4 +37,6 @@
 // [Type.Archive] is the whole module graph as one readable text, [LoadArchive]
 // makes a type of it again: a guest keeps its type although the library
 // changes.
+//
+// See docs/decisions/0012-nodefaults.md.
 package vmtypes

@@ -10,6 +10,8 @@ const StockPrefix = stockPrefix
 func StockModules() []string { return stockModules() }
 
 // StockModule returns the text of a module of the library.
+//
+// See docs/decisions/0008-stock-types.md.
 func StockModule(name string) (string, error) {
 	text, err := new(Library).read(name)
 	if err != nil {

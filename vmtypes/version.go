@@ -19,6 +19,8 @@ const versionGlobal = "api_version"
 // readVersion reads the version that a module declares, from its syntax alone:
 // a module for a newer version may use names that this one doesn't have, and
 // they must not be what is complained about.
+//
+// See docs/decisions/0027-api-version.md.
 func (m *module) readVersion(file *syntax.File) error {
 	if strings.HasPrefix(m.name, stockPrefix) {
 		return nil // is of this program

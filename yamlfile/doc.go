@@ -25,4 +25,8 @@
 // an empty one.
 //
 // [Write] is the way back.
+//
+// See docs/decisions/0002-yaml-module.md.
+//
+// See docs/decisions/0015-strict-configuration.md.
 package yamlfile

@@ -10,4 +10,6 @@
 //
 // Positions count UTF-16 code units, as the protocol wants unless agreed
 // otherwise.
+//
+// See docs/decisions/0028-language-server.md.
 package lsp

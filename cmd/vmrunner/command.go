@@ -21,6 +21,8 @@ type flags struct {
 }
 
 // newCommand returns the root command with all its verbs.
+//
+// See docs/decisions/0017-cobra.md.
 func newCommand() *cobra.Command {
 	var f flags
 	run := newRun(&f)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -58,21 +59,13 @@ func newRun(f *flags) *cobra.Command {
 			if !console && powerOffOn == "" {
 				return f.logged(log, run(cmd.Context(), opts, &box))
 			}
-			ctx, cancel := context.WithCancelCause(cmd.Context())
-			defer cancel(nil)
-			view := &consoleView{out: cmd.OutOrStdout(), log: log, powerOff: cancel}
+			var until *regexp.Regexp
 			if powerOffOn != "" {
-				if view.until, err = regexp.Compile(powerOffOn); err != nil {
+				if until, err = regexp.Compile(powerOffOn); err != nil {
 					return cli.UsageError{Err: fmt.Errorf("--poweroff-on: %w", err)}
 				}
 			}
-			opts.OnPaused = view.attach
-			err = run(ctx, opts, &box)
-			view.close()
-			if err == nil && view.missed() {
-				err = fmt.Errorf("the VM ended, but no line of its console matched %q", powerOffOn)
-			}
-			return f.logged(log, err)
+			return f.logged(log, runWatched(cmd.Context(), opts, &box, cmd.OutOrStdout(), until))
 		},
 	}
 	cmd.Flags().BoolVar(&console, "console", false,
@@ -86,6 +79,23 @@ func newRun(f *flags) *cobra.Command {
 	cli.CompleteFolder(cmd, "account")
 	cli.CompleteFile(cmd, "termination-log")
 	return cmd
+}
+
+// runWatched runs the VM, shows its console on out, and powers the guest off at a line that
+// matches until, unless that is nil. A VM that ends without such a line is an error.
+func runWatched(
+	ctx context.Context, opts runner.Options, box *container, out io.Writer, until *regexp.Regexp,
+) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	view := &consoleView{out: out, log: opts.Log, powerOff: cancel, until: until}
+	opts.OnPaused = view.attach
+	err := run(ctx, opts, box)
+	view.close()
+	if err == nil && view.missed() {
+		err = fmt.Errorf("the VM ended, but no line of its console matched %q", until)
+	}
+	return err
 }
 
 // run runs the VM. It returns an error also if the VM ran and did not end well.

@@ -16,6 +16,8 @@ import (
 // constants are mapped again from the page cache when needed, and most of what the start
 // used is not. Linux itself would reclaim them only under memory pressure, and they count
 // towards the container's memory until then.
+//
+// See docs/decisions/0024-shed.md.
 func shed() error {
 	program, err := os.Executable()
 	if err != nil {

@@ -15,6 +15,8 @@
 //
 // What was downloaded and the lower layers are kept in the user's cache folder.
 // Which packages there are is asked for once a day.
+//
+// See docs/decisions/0041-images.md.
 package main
 
 import (

@@ -12,6 +12,8 @@ import (
 
 // NeedsFinalStatus reports whether the runner in a pod, nil if there is none, can no
 // longer report that its machine has ended, and hasn't.
+//
+// See docs/decisions/0036-status-writers.md.
 func (s *Snapshot) NeedsFinalStatus(pod *corev1.Pod) bool {
 	runner := s.VM.Status.Runner
 	claimsToRun := runner != nil && runner.State != stateStopped

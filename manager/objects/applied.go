@@ -8,6 +8,8 @@ import (
 )
 
 // hashOf returns a hash of a value's JSON.
+//
+// See docs/decisions/0037-applied-hash.md.
 func hashOf(value any) (string, error) {
 	text, err := json.Marshal(value)
 	if err != nil {

@@ -13,6 +13,8 @@ const tunDevice = "/dev/net/tun"
 
 // rights are what a pod has beyond the least, which passes the Pod Security level
 // "restricted" (https://kubernetes.io/docs/concepts/security/pod-security-standards/).
+//
+// See docs/decisions/0038-rights-by-need.md.
 type rights struct {
 	privileged   bool
 	root         bool

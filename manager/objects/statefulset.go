@@ -15,6 +15,8 @@ import (
 // so no two pods ever have a VM's disks. It replaces no pod because its template
 // changes (OnDelete). Gated pods are never started: for a VM that runs and whose
 // definition must not come into force, should its pod be deleted.
+//
+// See docs/decisions/0035-statefulset.md.
 func StatefulSet(vm *v1.VirtualMachine, s Settings, claims []Claim, secret string, replicas int32, gated bool) (*applyappsv1.StatefulSetApplyConfiguration, error) {
 	pod, err := podTemplate(vm, s, claims, secret, gated)
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 // Trust is what the administrator lets run in pods that get more than Pod Security's level
 // "restricted", besides the manager's own image, types and files. A user who can write VMs
 // chooses the rest, and could by that become root on the node, or get into its network.
+//
+// See docs/decisions/0044-trust.md.
 type Trust struct {
 	// Images are trusted ones.
 	Images []ImagePattern

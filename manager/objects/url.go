@@ -9,6 +9,8 @@ import (
 
 // A URLPattern says which URLs are meant: "https://images.example/iso/" those that
 // begin so, "*" each.
+//
+// See docs/decisions/0046-redirects.md.
 type URLPattern string
 
 // Validate returns what is wrong with a pattern.

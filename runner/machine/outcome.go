@@ -58,6 +58,8 @@ const signalBase = 128
 
 // ExitCode is what the runner exits with: 0 if the guest or the user ended the
 // machine, QEMU's own code if it ended by itself.
+//
+// See docs/decisions/0016-forced-stop.md.
 func (o Outcome) ExitCode() int {
 	switch {
 	case o.Exit.Signal != 0:

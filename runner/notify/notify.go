@@ -1,5 +1,7 @@
 // Package notify tells a service manager how a program is, by the protocol of
 // systemd's sd_notify(3): datagrams of lines NAME=VALUE to a unix socket.
+//
+// See docs/decisions/0020-sd-notify.md.
 package notify
 
 import (

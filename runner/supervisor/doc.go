@@ -24,4 +24,6 @@
 // It does next to nothing at all: after that minute no timer runs and no descriptor is open while the
 // runner lives. The time between deaths is what decides how fast the next runner is
 // started (delay).
+//
+// See docs/decisions/0022-init.md.
 package supervisor

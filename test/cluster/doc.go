@@ -34,4 +34,6 @@
 //
 // It needs root, and Linux with cgroups of version 1 or 2, of which version 1 has
 // been tried; it needs no CAP_SYS_RESOURCE.
+//
+// See docs/decisions/0032-cluster.md.
 package cluster

@@ -6,6 +6,8 @@
 // Its arguments are those of go test. The tests of row 4 are the functions whose
 // names begin with TestFault04, in any package; "make test" runs them, too. The
 // last line counts rows. A row that was promised and has no test has failed.
+//
+// See docs/decisions/0023-fault-matrix.md.
 package main
 
 import (

@@ -13,6 +13,8 @@
 // pass the test is flaky, and its output is repeated at the end of the report. The run
 // succeeds if flaky.txt lists the flaky tests, or but one of them; decision 0033 has
 // the whole budget.
+//
+// See docs/decisions/0033-flaky.md.
 package main
 
 import (

@@ -7,6 +7,8 @@ import (
 )
 
 // An Option is one command line option: -flag value,key=value,….
+//
+// See docs/decisions/0006-options-are-values.md.
 type Option struct {
 	// Flag with its dashes, "-device"; of a plain argument, all there is.
 	Flag string

@@ -20,4 +20,6 @@
 // Names of files are judged, not what they lead to: a symbolic link in an allowed
 // folder leads anywhere, and a qcow2 image can name another as its base. So the
 // folders in a policy must be writable by trusted users only, or hold raw images.
+//
+// See docs/decisions/0029-policy.md.
 package policy

@@ -11,4 +11,6 @@
 // A process that reaches a limit is gone; the limit is what Run returns. What
 // the process says is read with bounds, too: it may be somebody else's word by
 // then.
+//
+// See docs/decisions/0030-sandbox.md.
 package sandbox
