@@ -129,15 +129,14 @@ func (m *run) findRemains() (*remains, error) {
 		there = m.hasLocked(found.record.QEMU) // the same directory by another path
 	}
 	if !there && ran {
-		return nil, fmt.Errorf("the VM runs, but cannot be looked after: %s, which says how, is not there any more; TERM ends its processes: %s", path, m.holders())
+		return nil, fmt.Errorf("the VM is running, but cannot be adopted: its record %s is gone; SIGTERM ends its processes: %s", path, m.holders())
 	}
 	if !there {
 		return nil, nil
 	}
 	if found.record.Version != recordVersion {
-		return nil,
-			fmt.Errorf(
-				"the VM runs, started by another version of this program: %s has version %d, want %d; stop the VM with that one", path, found.record.Version, recordVersion)
+		return nil, fmt.Errorf("the VM was started by another version of this program: %s has version %d, want %d; "+
+			"stop the VM with that version", path, found.record.Version, recordVersion)
 	}
 	found.qemu, err = process.Adopt(found.record.QEMU, "qemu", m.log)
 	if errors.Is(err, os.ErrProcessDone) {
@@ -183,7 +182,7 @@ func (m *run) endRemains(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		m.log.Warn("a process that an earlier runner has left is ended", "pid", id.PID)
+		m.log.Warn("ending a process that an earlier runner left", "pid", id.PID)
 		if err := left.Terminate(ctx, leftTime); err != nil {
 			return err
 		}
@@ -198,7 +197,7 @@ func (m *run) mayEnd(ctx context.Context) error {
 	case <-time.After(lockTick):
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%w: a process that is not to be seen from here, of another user, container or host, has %s locked", ErrLocked, m.lock.Name())
+		return fmt.Errorf("%w: a process that is not visible from here, of another user, container or host, holds the lock %s", ErrLocked, m.lock.Name())
 	}
 }
 
@@ -208,7 +207,7 @@ func (m *run) adopt(ctx context.Context, found *remains, opts Options) (err erro
 	defer func() {
 		if err != nil {
 			m.undo.spareMachine()
-			err = fmt.Errorf("the VM runs (process %d), but cannot be looked after: %w", found.qemu.Pid(), err)
+			err = fmt.Errorf("the VM is running (process %d), but cannot be adopted: %w", found.qemu.Pid(), err)
 		}
 	}()
 	untilStopped := ctx
@@ -217,14 +216,14 @@ func (m *run) adopt(ctx context.Context, found *remains, opts Options) (err erro
 		return err
 	}
 	if _, err := readJSON(filepath.Join(found.dir, progressFile), &m.progress); err != nil {
-		m.log.Warn("what the earlier runner has done is not known", "err", err)
+		m.log.Warn("the progress of the earlier runner is unknown", "err", err)
 	}
 	if err := durable.RemoveTemporary(m.vm.DataDir, m.vm.dataFiles()...); err != nil {
-		m.log.Warn("what the earlier runner has half written is left", "err", err)
+		m.log.Warn("files that the earlier runner left half written are kept", "err", err)
 	}
 	m.qemu, m.adopted = found.qemu, true
 	if err := linkRuntime(m.vm.DataDir, found.dir); err != nil {
-		m.log.Warn("if the configuration moves the runtime directory, the VM is not found", "err", err)
+		m.log.Warn("the runtime directory is not recorded: if the configuration moves it, the VM will not be found", "err", err)
 	}
 	m.noteRuntimeDir()
 	m.noteSockets()
@@ -233,6 +232,7 @@ func (m *run) adopt(ctx context.Context, found *remains, opts Options) (err erro
 		return err
 	}
 	m.noteProcess(ctx, m.qemu)
+	m.wanted = m.lastWanted()
 	m.drive(untilStopped, nil)
 	m.publish(m.description(opts.Version))
 	if err := m.serve(ctx); err != nil {
@@ -259,8 +259,7 @@ func (m *run) adopt(ctx context.Context, found *remains, opts Options) (err erro
 // adoptHelpers finds the helpers that still run; the driver reports the others.
 func (m *run) adoptHelpers(ctx context.Context, ids []process.ID) error {
 	if len(ids) != len(m.vm.Plan.Helpers) {
-		return fmt.Errorf("%d processes beside QEMU were started, but the plan has %d", len(ids),
-			len(m.vm.Plan.Helpers))
+		return fmt.Errorf("the record has %d helpers, but the plan has %d", len(ids), len(m.vm.Plan.Helpers))
 	}
 	for i, id := range ids {
 		name := m.vm.Plan.Helpers[i].Name

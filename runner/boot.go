@@ -57,7 +57,7 @@ func (m *run) drive(ctx context.Context, first *qmp.Session) {
 func (m *run) machineConfig() machine.Config {
 	vm := m.vm
 	cfg := machine.Config{
-		Plan: vm.Plan, Wish: vm.wish(vm), Progress: m.progress, PID: m.qemu.Pid(), Agents: agents.Roles(),
+		Plan: vm.Plan, Wish: m.wanted.wish(vm), Progress: m.progress, PID: m.qemu.Pid(), Agents: agents.Roles(),
 		GuestAgent: agents.GuestRole, Viewer: viewerName, CPUs: vm.Spec.CurrentCPUs, RAM: int64(vm.Spec.MaximumRAM),
 		Protected: vm.protected, Grace: m.grace,
 	}

@@ -40,7 +40,7 @@ func (t task) and(other task) task {
 }
 
 func newReader(m *run) *reader {
-	return &reader{m: m, source: config.NewSource(m.file, m.vm.Config), wanted: m.vm, types: newTypeWatch(m.log)}
+	return &reader{m: m, source: config.NewSource(m.file, m.wanted.Config), wanted: m.wanted, types: newTypeWatch(m.log)}
 }
 
 // run follows the configuration until ctx is done.
@@ -48,8 +48,7 @@ func (r *reader) run(ctx context.Context) {
 	changed := config.Watch(ctx, r.m.log, r.m.file)
 	var todo task
 	if r.m.adopted {
-		r.resume()
-		todo = task{reload: true, pending: true}
+		todo = task{reload: true, pending: true} // the file may be another now
 	}
 	r.types.look(ctx, r.m.vmTypes, r.wanted.Config.VMType)
 	var left chan task // what an evaluation that goes on leaves to be done; nil: none goes on
@@ -154,19 +153,6 @@ func (r *reader) read(ctx context.Context, types *evaluation) (taken bool) {
 		Wish: next.wish(r.m.vm), Generation: r.source.Generation(), Resource: r.source.Config().Resource,
 	})
 	return true
-}
-
-// resume begins with the configuration that was in force when the earlier runner
-// was killed. The file may be another now.
-func (r *reader) resume() {
-	last := r.m.keptConfig()
-	next, err := r.m.vm.renewed(last)
-	if err != nil {
-		r.m.log.Warn("the configuration in force when the earlier runner was killed is not known", "err", err)
-		next = r.wanted
-	}
-	r.source, r.wanted = config.NewSource(r.m.file, last), next
-	r.m.driver.Configured(machine.Reading{Wish: next.wish(r.m.vm), Kept: true})
 }
 
 // wish is what the configuration wants of a running machine.

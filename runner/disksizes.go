@@ -133,7 +133,7 @@ func (d *diskSizes) measure() map[int]int64 {
 		if replaced := info.Mode().IsRegular() && !os.SameFile(disk.opened, info); replaced != disk.replaced {
 			disk.replaced = replaced
 			if replaced {
-				d.log.Warn("another file is in the place of a disk; the VM goes on with the one it has", "file", disk.path)
+				d.log.Warn("the file of a disk was replaced; the VM keeps the one it has open", "file", disk.path)
 			}
 		}
 		if disk.replaced {
@@ -158,7 +158,7 @@ func (d *diskSizes) grown(i int, disk *hostDisk, have int64) int64 {
 		fault = err.Error()
 	}
 	if fault != disk.fault && fault != "" {
-		d.log.Warn("an image does not grow", "file", disk.path, "err", fault)
+		d.log.Warn("an image cannot grow", "file", disk.path, "err", fault)
 	}
 	disk.fault = fault
 	return size

@@ -87,7 +87,7 @@ func TestAnotherFileIsNotTheDisk(t *testing.T) {
 	require.NoError(t, os.Rename(v.image("new.img", 5<<20), disk))
 	require.NoError(t, os.Truncate(other, 4<<20))
 	v.touch()
-	v.log.await(t, v.ended, "another file is in the place of a disk; the VM goes on with the one it has", "file", disk)
+	v.log.await(t, v.ended, "the file of a disk was replaced; the VM keeps the one it has open", "file", disk)
 	eventually(t, 4<<20, func() int64 { return v.diskSize("disk1") })
 	require.EqualValues(t, 1<<20, v.diskSize("disk0"))
 	v.ends()

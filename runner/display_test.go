@@ -145,7 +145,7 @@ func TestSecretWithoutPassword(t *testing.T) {
 	v.write("password", canary)
 	v.start()
 	_, err := v.wait()
-	require.EqualError(t, err, "the display's password in Secret screen: it is gone, or has no key display-password: everybody could look at the screen")
+	require.EqualError(t, err, "the display's password in Secret screen: it is gone, or has no key display-password, and without a password anybody could see the screen")
 	v.write("display-password", canary)
 	v.write("password-expiry", "tomorrow")
 	v.start()

@@ -39,7 +39,7 @@ func (m *run) noteEnd(opts Options, o *Outcome) {
 	}
 	path := filepath.Join(m.vm.DataDir, endedFile)
 	if err := writeJSON(path, end, durable.Synced); err != nil {
-		m.log.Warn("that the guest has shut itself down is not noted", "err", err)
+		m.log.Warn("the shutdown of the guest is not recorded", "err", err)
 		return
 	}
 	o.noted = path
@@ -55,7 +55,7 @@ func (m *run) endedBefore(opts Options) (o Outcome, ended bool) {
 	path := filepath.Join(m.vm.DataDir, endedFile)
 	there, err := readJSON(path, &end)
 	if err != nil {
-		m.log.Warn("whether the guest has shut itself down in this pod is not known", "err", err)
+		m.log.Warn("it is unknown whether the guest has shut itself down in this pod", "err", err)
 	}
 	if err != nil || !there || end.Pod != opts.Reporter.PodUID() {
 		return o, false
@@ -90,12 +90,12 @@ func (m *run) endedUnseen(ctx context.Context, opts Options) (o Outcome, ended b
 	}
 	vm, err := r.vm(context.WithoutCancel(ctx), dir)
 	if err != nil {
-		m.log.Warn("the VM that has ended is not known any more", "err", err)
+		m.log.Warn("the VM that has ended cannot be reconstructed", "err", err)
 		return o, false
 	}
 	m.vm, m.began = vm, r.Began
 	if _, err := readJSON(filepath.Join(dir, progressFile), &m.progress); err != nil {
-		m.log.Warn("what the earlier runner has done is not known", "err", err)
+		m.log.Warn("the progress of the earlier runner is unknown", "err", err)
 	}
 	o.Cause = vmstatus.CauseGuest
 	if ctx.Err() != nil || m.progress.Stop != nil {
@@ -104,7 +104,7 @@ func (m *run) endedUnseen(ctx context.Context, opts Options) (o Outcome, ended b
 	m.noteRuntimeDir()
 	m.noteSockets()
 	if err := m.serve(context.WithoutCancel(ctx)); err != nil { // and leaves nothing of the killed runner's
-		m.log.Warn("nobody can ask how the VM has ended", "err", err)
+		m.log.Warn("the control interface of the VM that has ended is not available", "err", err)
 	}
 	m.publish(m.description(opts.Version), status.Began(r.Began), status.Read{
 		Generation: m.progress.Generation,

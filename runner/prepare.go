@@ -37,7 +37,7 @@ type Options struct {
 	// Policy says what launch plans may do; nil allows everything.
 	Policy *policy.Policy
 	// PolicyFault says why there is a policy, but it is not known: no VM is started,
-	// and one that runs is looked after as it is.
+	// and one that runs is adopted as it is.
 	PolicyFault error
 	// Log gets what happens; nil means that nobody wants to know.
 	Log *slog.Logger
@@ -182,7 +182,7 @@ func (vm *VM) locate(err error) error {
 func (vm *VM) readSecrets(dir, secret string) error {
 	password, ok, err := config.ReadDisplayPassword(dir)
 	if err == nil && !ok && secret != "" {
-		err = errors.New("it is gone, or has no key display-password: everybody could look at the screen")
+		err = errors.New("it is gone, or has no key display-password, and without a password anybody could see the screen")
 	}
 	var expiry string
 	if err == nil && ok {

@@ -114,8 +114,20 @@ func (m *run) saveProgress(p machine.Progress) error {
 func (m *run) keepConfig(cfg *config.Config) {
 	path := filepath.Join(m.vm.RuntimeDir, configFile)
 	if err := durable.Write(path, cfg.Text(), 0o600, durable.Volatile); err != nil {
-		m.log.Warn("the configuration in force is not noted", "err", err)
+		m.log.Warn("the configuration in force is not saved", "err", err)
 	}
+}
+
+// lastWanted returns the VM as it was wanted when the earlier runner was killed. An
+// older wish must not come before it: a reset counter that goes back would reset
+// the VM when it returns.
+func (m *run) lastWanted() *VM {
+	next, err := m.vm.renewed(m.keptConfig())
+	if err != nil {
+		m.log.Warn("the configuration in force when the earlier runner was killed is unknown", "err", err)
+		return m.vm
+	}
+	return next
 }
 
 // keptConfig returns the configuration that was in force last.

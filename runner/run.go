@@ -93,7 +93,7 @@ func (m *run) run(ctx context.Context, opts Options, fault error) (Outcome, erro
 	case err != nil:
 	case found != nil:
 		if fault != nil {
-			m.log.Error("the configuration cannot be used; the VM runs, and is looked after as it is", "err", fault)
+			m.log.Error("the configuration cannot be used; the running VM is adopted as it is", "err", fault)
 		}
 		err = m.adopt(ctx, found, opts)
 		m.report(ctx, opts) // now that it is known how the VM is
@@ -136,6 +136,7 @@ func (m *run) create(ctx context.Context, opts Options) error {
 	if err := m.start(ctx); err != nil {
 		return err
 	}
+	m.wanted = vm
 	if err := m.boot(ctx, opts); err != nil {
 		return err
 	}

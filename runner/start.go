@@ -53,6 +53,7 @@ type run struct {
 	session *qmp.Session         // the first one with QEMU's monitor, until the driver has it
 	seeding errgroup.Group       // writes the cloud-init image
 	adopted bool                 // the machine was found running
+	wanted  *VM                  // what it is to be when the driver begins
 	driver  *drive.Driver        // looks after the running machine
 	outcome chan machine.Outcome // gets how it has ended
 	sizes   *diskSizes
@@ -139,7 +140,7 @@ func (m *run) takeRuntimeDir() error {
 }
 
 // mayTake makes sure that a runtime directory is not that of another VM, which
-// runs: it could not be looked after any more.
+// runs: it could not be adopted any more.
 func (m *run) mayTake(dir string) error {
 	var other record
 	if there, err := readJSON(filepath.Join(dir, recordFile), &other); err != nil || !there {

@@ -38,7 +38,7 @@ func (w *typeWatch) look(ctx context.Context, vmTypes, name string) {
 	}
 	files, err := filewatch.New(folder)
 	if err != nil {
-		w.log.Warn("changes of the VM type are not seen", "folder", folder, "err", err)
+		w.log.Warn("changes of the VM type will not be noticed", "folder", folder, "err", err)
 		return
 	}
 	ctx, w.end = context.WithCancel(ctx)
@@ -63,7 +63,7 @@ func (w *typeWatch) follow(ctx context.Context, files *filewatch.Watch) {
 		names, err := files.Wait(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
-				w.log.Warn("changes of the VM type are not seen any more", "err", err)
+				w.log.Warn("changes of the VM type are no longer noticed", "err", err)
 			}
 			return
 		}

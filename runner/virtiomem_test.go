@@ -59,7 +59,7 @@ func TestMemoryIsPluggedInAndOut(t *testing.T) {
 	sees("-lt 260000")
 	wants("128 MiB")
 	v.log.await(t, v.ended, "the VM is not as configured", "err",
-		"vm.currentRam: 128 MiB are wanted, but the guest always has 256 MiB")
+		"vm.currentRam: 128 MiB are requested, but the guest always has 256 MiB")
 	v.notLogged("changes await a restart of the VM")
 	v.ends()
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // wordTime is how long the word to end is waited for that makes room for another
-// pod. Without a manager nobody gives it.
+// pod. Without a manager no stop request has come; exiting.
 const wordTime = 30 * time.Second
 
 // AwaitWord waits, where a guest has shut itself down, for the word to end, which is
@@ -60,7 +60,7 @@ type word struct {
 func (w *word) await(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w.log.Info("the guest has shut itself down; the runner waits for the word to end")
+	w.log.Info("the guest has shut itself down; waiting for a stop request")
 	source, changed := config.NewSource(w.file, nil), config.Watch(ctx, w.log, w.file)
 	over := time.NewTimer(wordTime)
 	defer over.Stop()
@@ -71,13 +71,13 @@ func (w *word) await(ctx context.Context) {
 			return
 		case <-told:
 			if !w.reporter.Heard() {
-				w.log.Info("nobody is there to give it")
+				w.log.Info("no manager is reachable; not waiting for a stop request")
 				return
 			}
 			told = nil
 		case <-over.C:
 			if !w.stays {
-				w.log.Info("nobody gives it")
+				w.log.Info("no stop request has come; exiting")
 				return
 			}
 		case _, ok := <-changed:

@@ -107,7 +107,7 @@ func TestMachineIsFoundByAnotherConfiguration(t *testing.T) {
 
 	rewrite(t, dir, "name: test", "name: [test")
 	faulty := start(t, dir, nil)
-	faulty.await(`the configuration cannot be used; the VM runs, and is looked after as it is`)
+	faulty.await(`the configuration cannot be used; the running VM is adopted as it is`)
 	faulty.await(`INF adopted`)
 	require.Eventually(t, func() bool {
 		s := known(t, dir)
@@ -149,7 +149,7 @@ func TestVMIsLookedAfterWithoutItsPolicy(t *testing.T) {
 
 	write("rules: []\n")
 	second := start(t, dir, nil, "--vmtypes-policy", policy)
-	second.await(`the VM runs, and is looked after as it is.*policy\.yaml:1:.*there are no rules`)
+	second.await(`the running VM is adopted as it is.*policy\.yaml:1:.*there are no rules`)
 	second.await(`INF adopted`)
 	require.Equal(t, machine, known(t, dir).QEMU.PID)
 	rewrite(t, dir, "powerdownTimeout: 0", "powerdownTimeout: 1")

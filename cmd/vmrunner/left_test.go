@@ -60,7 +60,7 @@ func TestMachineIsCarriedOnWithoutItsFiles(t *testing.T) {
 	invariants.NothingLeft(t, dir)
 }
 
-// Without its runtime directory a machine cannot be looked after; but its guest
+// Without its runtime directory a machine cannot be adopted; but its guest
 // runs, and is not ended.
 func TestMachineWithoutItsRuntimeDirectoryRunsOn(t *testing.T) {
 	t.Parallel()
@@ -69,7 +69,7 @@ func TestMachineWithoutItsRuntimeDirectoryRunsOn(t *testing.T) {
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "run")))
 	second := start(t, dir, nil)
 	require.Equal(t, 1, second.exit())
-	require.Regexp(t, `the VM runs, but cannot be looked after: .*/run/machine.json, which says how, is not there any more; TERM ends its processes: \d+`, second.out.String())
+	require.Regexp(t, `the VM is running, but cannot be adopted: its record .*/run/machine.json is gone; SIGTERM ends its processes: \d+`, second.out.String())
 	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
 
 	end(t, syscall.SIGTERM, qemu)
@@ -119,7 +119,7 @@ func TestStalledQEMUIsNotEndedBeforeItsTime(t *testing.T) {
 	p.await(`TINY .* READY`)
 	thaw := freeze(t, dir)
 	p.signal(syscall.SIGTERM)
-	p.await(`WRN stopping.*method="ACPI power button".*deadline`)
+	p.await(`WRN stopping.*method="ACPI power button".*no answer in time`)
 	thaw()
 	require.Zero(t, p.exit())
 	require.NotContains(t, p.out.String(), "QMP quit")

@@ -63,7 +63,7 @@ type Agents interface {
 type Driver struct {
 	cfg      Config
 	replies  chan reply
-	requests chan func(now time.Time)
+	requests chan request
 	done     chan struct{} // closed when Run has returned
 	close    context.CancelFunc
 	closed   context.Context
@@ -84,7 +84,16 @@ type Driver struct {
 	asking   map[machine.Request]chan<- machine.Answer
 	last     machine.Request
 	settled  chan error
+	called   []chan<- struct{} // of requests whose actions are not carried out yet
 	outcome  *machine.Outcome
+}
+
+// request is a function that the Driver is to call. called is closed when the
+// actions that follow from it have been carried out, too: what has to be recorded
+// is, and what has to be published.
+type request struct {
+	call   func(now time.Time)
+	called chan<- struct{}
 }
 
 // reply is what became of a command.
@@ -99,7 +108,7 @@ type reply struct {
 // that of the Driver.
 func New(ctx context.Context, cfg Config) *Driver {
 	d := &Driver{
-		cfg: cfg, replies: make(chan reply), requests: make(chan func(time.Time)), done: make(chan struct{}),
+		cfg: cfg, replies: make(chan reply), requests: make(chan request), done: make(chan struct{}),
 		state: machine.New(cfg.Machine), asking: map[machine.Request]chan<- machine.Answer{},
 		settled: make(chan error, 1),
 		onEvent: func(qmp.Event) {},
@@ -113,6 +122,7 @@ func New(ctx context.Context, cfg Config) *Driver {
 // outcome means nothing.
 func (d *Driver) Run(ctx context.Context) machine.Outcome {
 	defer close(d.done)
+	defer d.release()
 	defer d.cfg.Agents.Close()
 	defer d.disconnect()
 	if d.cfg.Session != nil {
@@ -130,11 +140,13 @@ func (d *Driver) Run(ctx context.Context) machine.Outcome {
 			d.carryOut(ctx, a)
 		}
 		if d.outcome != nil {
+			d.release()
 			return *d.outcome
 		}
 		if d.again {
 			continue
 		}
+		d.release()
 		if !step.Wake.IsZero() {
 			wake.Reset(time.Until(step.Wake))
 		}
@@ -142,6 +154,14 @@ func (d *Driver) Run(ctx context.Context) machine.Outcome {
 			return machine.Outcome{}
 		}
 	}
+}
+
+// release lets those go on whose requests are done.
+func (d *Driver) release() {
+	for _, called := range d.called {
+		close(called)
+	}
+	d.called = nil
 }
 
 // wait takes in the next thing that happens, and returns false after Close.
@@ -182,8 +202,9 @@ func (d *Driver) wait(ctx context.Context, wake <-chan time.Time) bool {
 	case r := <-d.replies:
 		delete(d.pending, r.id)
 		d.state.Reply(r.id, r.reply, r.err, time.Now())
-	case do := <-d.requests:
-		do(time.Now())
+	case r := <-d.requests:
+		r.call(time.Now())
+		d.called = append(d.called, r.called)
 	case <-exited:
 		d.exited = true
 		d.see(ctx)

@@ -252,6 +252,7 @@ func TestAStop(t *testing.T) {
 	require.Eventually(t, func() bool { return d.q.count("system_powerdown") == 1 }, time.Minute, time.Millisecond)
 	require.Equal(t, "enough", d.tracker.Status().Message)
 	d.Stop("kill", true)
+	require.NotEmpty(t, d.saved, "a runner that is killed now has left the request to the next")
 	require.Eventually(t, func() bool { return d.q.count("quit") == 1 }, time.Minute, time.Millisecond)
 	d.q.conn.Close()
 	close(d.q.ended)

@@ -23,7 +23,7 @@ type Config struct {
 	// Start is what is known of a machine that was started a moment ago; nil means
 	// that it was found running, and that everything has to be asked for.
 	Start *reconcile.Start
-	// Wish is the one by which the machine was started.
+	// Wish is the one in force, which a machine that was started is made by.
 	Wish Wish
 	// Progress is how far an earlier runner has come, or where the first begins.
 	Progress Progress

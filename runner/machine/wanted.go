@@ -34,8 +34,6 @@ type Reading struct {
 	Generation int64
 	// Resource that it was made of; "" if it was not.
 	Resource string
-	// Kept says that it was in force already when an earlier runner was killed.
-	Kept bool
 }
 
 // wanted keeps the machine near the configuration in force. Package reconcile
@@ -158,11 +156,9 @@ func (w *wanted) read(r Reading) {
 		w.log(slog.LevelError, "the configuration cannot be used; the one before stays in force", "err", r.Err)
 		return
 	}
-	if !r.Kept {
-		generation := w.nextGeneration(r.Generation)
-		w.publish(status.Read{Generation: generation, Resource: r.Resource}, status.Applied(generation))
-		w.log(slog.LevelInfo, "configuration read")
-	}
+	generation := w.nextGeneration(r.Generation)
+	w.publish(status.Read{Generation: generation, Resource: r.Resource}, status.Applied(generation))
+	w.log(slog.LevelInfo, "configuration read")
 	w.want(r.Wish)
 }
 

@@ -32,9 +32,6 @@ func TestConfigurationsAreReadAndApplied(t *testing.T) {
 	k.state.Configured(Reading{Wish: wish, Generation: 17})
 	k.next()
 	require.Equal(t, int64(17), k.known.Configuration.Applied)
-	k.state.Configured(Reading{Wish: wish, Kept: true})
-	k.next()
-	require.Equal(t, int64(17), k.known.Configuration.Applied, "it was counted already")
 }
 
 // A reset that is wished for is recorded before it is said: a runner that takes

@@ -85,7 +85,7 @@ func (d *disk) lack() string {
 	if !d.lacks() {
 		return ""
 	}
-	return fmt.Sprintf("%s has only %d bytes on the host, but the guest's disk has %d: the guest has lost what was beyond; make it as large again, and check the guest's file systems", d.file, d.want, d.size)
+	return fmt.Sprintf("%s has only %d bytes on the host, but the guest's disk has %d: the guest has lost what was beyond; restore its size, and check the guest's file systems", d.file, d.want, d.size)
 }
 
 func (d *disk) grow() {

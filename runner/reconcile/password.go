@@ -41,7 +41,7 @@ func (p *passwords) next(want *Desired, now time.Time) {
 	switch {
 	case want.Password == nil:
 		if p.have != nil {
-			p.problem = "a display has its password until the next start; the old one holds"
+			p.problem = "a display keeps its password until the next start: the old one stays in force"
 		}
 	case p.sure && want.Password.equal(p.have):
 		p.problem = ""

@@ -170,11 +170,12 @@ func (r *ram) problem() string {
 	case r.fault != "":
 		return r.fault
 	case r.goal > r.wish:
-		return fmt.Sprintf("%s are wanted, but the guest always has %s", mebibytes(r.wish), mebibytes(r.goal))
+		return fmt.Sprintf("%s are requested, but the guest always has %s", mebibytes(r.wish), mebibytes(r.goal))
 	case r.looked < looks || r.told != r.goal || r.actual == r.goal:
 		return ""
 	}
-	return fmt.Sprintf("the guest has %s, %s are wanted; it has not come nearer for a minute (has it the driver of the %s, and can it do with that?)",
+	return fmt.Sprintf("the guest has %s instead of the %s requested, and has come no closer for a minute; "+
+		"check that it loads the driver of the %s",
 		mebibytes(r.actual), mebibytes(r.goal), r.device.name())
 }
 

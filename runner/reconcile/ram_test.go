@@ -78,7 +78,7 @@ func TestAGuestThatDoesNotReachTheTargetIsLeftAlone(t *testing.T) {
 		k.returns(actual(256))
 	}
 	k.silent()
-	k.complains("vm.currentRam: the guest has 256 MiB, 64 MiB are wanted; it has not come nearer for a minute (has it the driver of the balloon, and can it do with that?)")
+	k.complains("vm.currentRam: the guest has 256 MiB instead of the 64 MiB requested, and has come no closer for a minute; check that it loads the driver of the balloon")
 
 	k.event("BALLOON_CHANGE", actual(147)) // the driver was loaded at last
 	k.complains()

@@ -66,7 +66,7 @@ func TestAPasswordCannotBeTakenAway(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, reconcile.Start{Password: secret("s", "")}, bothDisplays...)
 	k.silent()
-	k.complains("display-password: a display has its password until the next start; the old one holds")
+	k.complains("display-password: a display keeps its password until the next start: the old one stays in force")
 	k.want.Password = secret("s", "")
 	k.silent()
 	k.complains()
@@ -175,7 +175,7 @@ func TestADiskGrows(t *testing.T) {
 	k.says(askBlocks)
 	k.returns(disks(2048))
 	k.silent() // never smaller
-	k.complains("vm.drives[0]: /d has only 500 bytes on the host, but the guest's disk has 2048: the guest has lost what was beyond; make it as large again, and check the guest's file systems")
+	k.complains("vm.drives[0]: /d has only 500 bytes on the host, but the guest's disk has 2048: the guest has lost what was beyond; restore its size, and check the guest's file systems")
 	k.want.Sizes = map[int]int64{0: 2000}
 	k.silent() // as large as QEMU's sectors
 	k.complains()

@@ -42,7 +42,7 @@ func TestMemoryIsPlugged(t *testing.T) {
 		wish, says int64
 		complaints []string
 	}{
-		{100, 0, []string{"vm.currentRam: 100 MiB are wanted, but the guest always has 256 MiB"}},
+		{100, 0, []string{"vm.currentRam: 100 MiB are requested, but the guest always has 256 MiB"}},
 		{2048, 512, nil}, // what is beyond awaits a restart
 	} {
 		k.want.RAM = tt.wish * mib
@@ -72,5 +72,5 @@ func TestAGuestThatKeepsItsMemory(t *testing.T) {
 		k.returns(fmt.Sprint(100 * mib))
 	}
 	k.silent()
-	k.complains("vm.currentRam: the guest has 356 MiB, 256 MiB are wanted; it has not come nearer for a minute (has it the driver of the virtio-mem device, and can it do with that?)")
+	k.complains("vm.currentRam: the guest has 356 MiB instead of the 256 MiB requested, and has come no closer for a minute; check that it loads the driver of the virtio-mem device")
 }

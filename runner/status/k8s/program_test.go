@@ -269,7 +269,7 @@ func TestTheWordIsNotWaitedForWithoutEnd(t *testing.T) {
 	require.NoError(t, syscall.Kill(c.runner(), syscall.SIGKILL))
 	c.said("it is not started again")
 	c.configure(nil, tiny(t)...)
-	c.said("nobody gives it")
+	c.said("no stop request has come; exiting")
 	code, _ := c.exit()
 	require.Zero(t, code)
 	c.start("4711") // as the kubelet does
@@ -340,7 +340,7 @@ func TestAPodWithoutAResource(t *testing.T) {
 	c := p.run([]string{"guestShutdownStops: true"}, tiny(t)...)
 	c.said("state=Booting")
 	c.typed("poweroff")
-	c.said("nobody is there to give it")
+	c.said("no manager is reachable; not waiting for a stop request")
 	code, _ := c.exit()
 	require.Zero(t, code)
 }
