@@ -238,5 +238,5 @@ func TestConsoleThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	p := start(t, folder(t, "bare"), nil, "--console")
 	require.Equal(t, 1, p.exit())
-	require.Contains(t, p.out.String(), "vmrunner: the VM has no serial console: its type makes none, or serialConsole.enabled is false")
+	require.Contains(t, p.out.String(), "vmrunner: the VM has no serial console: its type has none, or serialConsole.enabled is false")
 }
