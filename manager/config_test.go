@@ -84,12 +84,16 @@ func wholeConfig() Config {
 	class := "local-path"
 	s := objects.DefaultSettings()
 	s.DataStorageClass, s.CPUOvercommit, s.RAMOvercommit = &class, 4, 1.5
-	s.LoadBalancer = &objects.ServiceMetadata{Labels: map[string]string{"team": "blue"}, Annotations: map[string]string{"example.org/Pool": "7"}}
+	s.LoadBalancer = &objects.ServiceMetadata{
+		Labels:      map[string]string{"team": "blue"},
+		Annotations: map[string]string{"example.org/Pool": "7"},
+	}
 	s.LoggingProperties = ".level=FINE\n"
 	s.Image, s.ImagePullPolicy, s.ImageRepository = "example.org/runner:1", "Always", "images"
 	s.VMTypes, s.KVMResource = "types", "devices.kubevirt.io/kvm"
 	s.Trust = objects.Trust{
-		Images: []objects.ImagePattern{"registry.example/vmop/*", "example.org/runner:2"}, VMTypes: []string{"ours", "*"}, URLs: []objects.URLPattern{"https://images.example/"},
+		Images:  []objects.ImagePattern{"registry.example/vmop/*", "example.org/runner:2"},
+		VMTypes: []string{"ours", "*"}, URLs: []objects.URLPattern{"https://images.example/"},
 	}
 	return Config{Namespace: "vmop-dev", Settings: s, Unused: []string{"/Manager.clusterName"}}
 }
@@ -106,9 +110,15 @@ func TestParse(t *testing.T) {
 		`"/Manager": {}`: Defaults(),
 		"_Manager: null": Defaults(),
 		whole:            wholeConfig(),
-		`_Manager/Controller/Reconciler: {loadBalancerService: true}`:                       with(func(c *Config) { c.Settings.LoadBalancer = &objects.ServiceMetadata{} }),
-		`/Manager/Controller/Reconciler: {loadBalancerService: false, imageRepository: ""}`: with(func(c *Config) { c.Settings.ImageRepository = "" }),
-		`/Manager/Controller/Reconciler: {runnerDataPvc: {storageClassName: ""}}`:           with(func(c *Config) { c.Settings.DataStorageClass = new("") }),
+		`_Manager/Controller/Reconciler: {loadBalancerService: true}`: with(func(c *Config) {
+			c.Settings.LoadBalancer = &objects.ServiceMetadata{}
+		}),
+		`/Manager/Controller/Reconciler: {loadBalancerService: false, imageRepository: ""}`: with(func(c *Config) {
+			c.Settings.ImageRepository = ""
+		}),
+		`/Manager/Controller/Reconciler: {runnerDataPvc: {storageClassName: ""}}`: with(func(c *Config) {
+			c.Settings.DataStorageClass = new("")
+		}),
 		`{/Manager: {/GuiSocketServer: {port: 8080}}, /Manager/GuiHttpServer/ConsoleWeblet/WebConsole/LoginConlet: {users: [{name: admin}]}}`: with(func(c *Config) {
 			c.Unused = []string{"/Manager/GuiSocketServer", "/Manager/GuiHttpServer"}
 		}),

@@ -18,7 +18,8 @@ func TestNothingIsSaidOfWhatIsGivenUp(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
 	ctx, stop := context.WithCancel(t.Context())
-	libraries := logr.FromSlogHandler(quiet{slog.NewTextHandler(&log, nil), ctx.Err}).WithName("lease").WithValues("lock", "x")
+	libraries := logr.FromSlogHandler(quiet{slog.NewTextHandler(&log, nil), ctx.Err}).WithName("lease").WithValues(
+		"lock", "x")
 	givenUp := fmt.Errorf("update the lease: %w", &url.Error{Op: "Put", URL: "https://server", Err: context.Canceled})
 
 	libraries.Error(givenUp, "somebody else gave up")

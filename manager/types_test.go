@@ -29,9 +29,10 @@ func machine(name, vmType string) *v1.VirtualMachine {
 	m.Name, m.Namespace, m.Generation = name, "vmop-demo", 1
 	m.Spec.VMType.Source = vmType
 	m.Spec.VM = v1.VM{
-		MaximumCPUs: new(int32(2)), MaximumRAM: new(resource.MustParse("1Gi")), Networks: []v1.Network{{User: &v1.PrivateNetwork{}}},
-		Disks: []v1.Disk{{VolumeClaimTemplate: &v1.VolumeClaimTemplate{}}, {CDROM: &v1.CDROM{Image: "a.iso"}}},
-		State: v1.Running,
+		MaximumCPUs: new(int32(2)), MaximumRAM: new(resource.MustParse("1Gi")),
+		Networks: []v1.Network{{User: &v1.PrivateNetwork{}}},
+		Disks:    []v1.Disk{{VolumeClaimTemplate: &v1.VolumeClaimTemplate{}}, {CDROM: &v1.CDROM{Image: "a.iso"}}},
+		State:    v1.Running,
 	}
 	return m
 }
@@ -70,17 +71,23 @@ func TestTypeChecker(t *testing.T) {
 	}{
 		"stock":                 {machine("a", "standard"), ""},
 		"stock for another CPU": {machine("a", "arm64"), ""},
-		"stock, and it refuses": {withOptions(machine("a", "standard"), `{"colour": "red"}`), "spec.vm.options.colour: the VM type standard has no such option"},
-		"custom":                {withOptions(machine("a", "mine"), `{"colour": "blue"}`), ""},
-		"custom, and it fails":  {withOptions(machine("a", "mine"), `{"colour": "red"}`), "red is sold out"},
-		"wrong option":          {withOptions(machine("a", "mine"), `{"colour": "pink"}`), "spec.vm.options.colour: "},
-		"no such type":          {machine("a", "mien"), "spec.vmType.source: there is no VM type \"mien\" (did you mean mine?); known are arm64, asking, broken, cloud"},
-		"of no ConfigMap":       {machine("a", "absent"), "; " + ofYourOwn},
-		"no subnet":             {inNet(machine("a", "standard"), "10.0.0.300/24"), "spec.vm.networks[0] (net): \"10.0.0.300/24\" is not an IPv4 subnet"},
-		"not Starlark":          {machine("a", "broken"), "broken.star:1:21"},
-		"no end":                {machine("a", "endless"), "VM type endless: "},
-		"too large":             {machine("a", "huge"), "a module at most 262144"},
-		"what it sees":          {machine("a", "asking"), "True /var/local/vm-data /dev/disk-0 /var/local/vmop-image-repository/a.iso"},
+		"stock, and it refuses": {
+			withOptions(machine("a", "standard"), `{"colour": "red"}`),
+			"spec.vm.options.colour: the VM type standard has no such option",
+		},
+		"custom":               {withOptions(machine("a", "mine"), `{"colour": "blue"}`), ""},
+		"custom, and it fails": {withOptions(machine("a", "mine"), `{"colour": "red"}`), "red is sold out"},
+		"wrong option":         {withOptions(machine("a", "mine"), `{"colour": "pink"}`), "spec.vm.options.colour: "},
+		"no such type":         {machine("a", "mien"), "spec.vmType.source: there is no VM type \"mien\" (did you mean mine?); known are arm64, asking, broken, cloud"},
+		"of no ConfigMap":      {machine("a", "absent"), "; " + ofYourOwn},
+		"no subnet": {
+			inNet(machine("a", "standard"), "10.0.0.300/24"),
+			"spec.vm.networks[0] (net): \"10.0.0.300/24\" is not an IPv4 subnet",
+		},
+		"not Starlark": {machine("a", "broken"), "broken.star:1:21"},
+		"no end":       {machine("a", "endless"), "VM type endless: "},
+		"too large":    {machine("a", "huge"), "a module at most 262144"},
+		"what it sees": {machine("a", "asking"), "True /var/local/vm-data /dev/disk-0 /var/local/vmop-image-repository/a.iso"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -122,7 +129,8 @@ func TestVerdictsAreRemembered(t *testing.T) {
 	require.Len(t, c.verdicts, 1)
 
 	require.Error(t, check(t.Context(), blue, strings.ReplaceAll(derived, `"red":`, `"blue":`)), "the type has changed")
-	require.Error(t, check(t.Context(), withOptions(machine("a", "mine"), `{"colour": "red"}`), derived), "the machine has changed")
+	require.Error(t, check(t.Context(), withOptions(machine("a", "mine"), `{"colour": "red"}`), derived),
+		"the machine has changed")
 	require.Len(t, c.verdicts, 3)
 }
 

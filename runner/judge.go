@@ -33,7 +33,10 @@ func (vm *VM) judge(p *policy.Policy, vmTypes string, spec vmspec.Spec, made *pl
 	for _, name := range []string{monitorSocket, control.SocketName, recordFile, progressFile, typeFile, configFile} {
 		s.Reserved = append(s.Reserved, filepath.Join(vm.RuntimeDir, name))
 	}
-	for _, name := range []string{pinnedType, pinnedMachines, config.UUIDFile, runnerLock, machineLock, runtimeLink, endedFile} {
+	for _, name := range []string{
+		pinnedType, pinnedMachines, config.UUIDFile, runnerLock, machineLock, runtimeLink,
+		endedFile,
+	} {
 		s.Reserved = append(s.Reserved, filepath.Join(vm.DataDir, name))
 	}
 	return p.Check(made, s)

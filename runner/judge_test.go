@@ -48,7 +48,8 @@ func TestPolicyHoldsWhileAVMRuns(t *testing.T) {
 	}
 	denied("reading /etc/passwd is not allowed", "wrapped", v.section("drives: [{type: ide-cd, file: /etc/passwd}]")...)
 	other := v.section("drives: [{type: ide-cd, file: b.iso}]")[1:] // without the options
-	denied("vm.options.watchdog is not in its list options", "wrapped", append(other, "options: {qemu: "+v.path("qemu")+", watchdog: reset}")...)
+	denied("vm.options.watchdog is not in its list options", "wrapped",
+		append(other, "options: {qemu: "+v.path("qemu")+", watchdog: reset}")...)
 	denied("whether the policy for VM types allows it cannot be evaluated", "standard", other...)
 	v.configure("wrapped", nil, v.section("currentCpus: 1", "drives: [{type: ide-cd, file: b.iso}]")...)
 	eventually(t, v.path("b.iso"), v.medium)

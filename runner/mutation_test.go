@@ -75,7 +75,8 @@ var mutations = []mutation{
 		what: listed,
 	},
 	{
-		path: "vm.network[0].ports[0].address", to: "127.0.0.2", also: map[string]any{"vm.network[0].ports[0].host": 9999},
+		path: "vm.network[0].ports[0].address", to: "127.0.0.2",
+		also: map[string]any{"vm.network[0].ports[0].host": 9999},
 		what: listed,
 	},
 	{path: "vm.network[0].ports[0].host", to: 9999, what: listed},

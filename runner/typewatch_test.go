@@ -106,11 +106,13 @@ def launch(vm, host):
 	mount(t, v.types, "2", map[string]string{"own.star": endless})
 	eventually(t, true, func() bool {
 		problems := v.status().Problems
-		return len(problems) == 1 && problems[0].Path == "vmType" && strings.Contains(problems[0].Message, "2 s of processor time")
+		return len(problems) == 1 && problems[0].Path == "vmType" && strings.Contains(problems[0].Message,
+			"2 s of processor time")
 	})
 	began := time.Now()
 	for _, file := range []string{"a.iso", "b.iso", "a.iso", "b.iso"} {
-		v.configure("own", []string{"updateVmType: true"}, v.section("drives: [{type: ide-cd, file: PATH/"+file+"}]")...)
+		v.configure("own", []string{"updateVmType: true"},
+			v.section("drives: [{type: ide-cd, file: PATH/"+file+"}]")...)
 		v.log.await(t, v.ended, "configuration read")
 		v.log.forget()
 		require.NoError(t, v.client().Act(t.Context(), control.Pause))

@@ -45,7 +45,8 @@ func hostileFiles() map[string]string {
 		"large.star": "large.star has 262145 bytes, a module at most 262144", "sparse.star": "sparse.star has " +
 			"10737418240 bytes",
 		"pipe.star": "pipe.star is not a regular file", "folder.star": "folder.star is not a regular file",
-		"zero.star": "path escapes from parent", "outside.star": "path escapes from parent", "absent.star": "there is " +
+		"zero.star": "path escapes from parent", "outside.star": "path escapes from parent",
+		"absent.star": "there is " +
 			"no such file",
 	}
 }

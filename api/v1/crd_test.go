@@ -46,7 +46,8 @@ func TestDefinitions(t *testing.T) {
 	require.NoError(t, err)
 	vms := client.Resource(v1.GroupVersion().WithResource("vms")).Namespace(namespace)
 	t.Run("the documented sample is taken as it is", func(t *testing.T) {
-		created, err := vms.Create(t.Context(), definition(t, "test-vm.yaml"), metav1.CreateOptions{FieldValidation: "Strict"})
+		created, err := vms.Create(t.Context(), definition(t, "test-vm.yaml"),
+			metav1.CreateOptions{FieldValidation: "Strict"})
 		require.NoError(t, err)
 		var vm v1.VirtualMachine
 		require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(created.Object, &vm))
@@ -95,7 +96,10 @@ func TestDefinitions(t *testing.T) {
 			object := definition(t, "test-vm.yaml")
 			object.SetName("good-" + strings.ReplaceAll(strings.ToLower(name), " ", "-"))
 			patch(t, object, text)
-			_, err := vms.Create(t.Context(), object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: "Strict"})
+			_, err := vms.Create(t.Context(), object, metav1.CreateOptions{
+				DryRun:          []string{metav1.DryRunAll},
+				FieldValidation: "Strict",
+			})
 			require.NoError(t, err)
 		})
 	}
@@ -139,35 +143,78 @@ type refusal struct{ patch, want string }
 // refused are what no runner could carry out, with what the user is told.
 func refused() map[string]refusal {
 	return map[string]refusal{
-		"no CPUs":              {`{spec: {vm: {maximumCpus: null, currentCpus: null}}}`, "want either maximumCpus or cpuTopology"},
-		"CPUs twice":           {`{spec: {vm: {cpuTopology: {sockets: 4}}}}`, "want either maximumCpus or cpuTopology"},
-		"too many CPUs now":    {`{spec: {vm: {currentCpus: 5}}}`, "spec.vm.currentCpus: Invalid value: must be at most maximumCpus"},
-		"more than topology":   {`{spec: {vm: {maximumCpus: null, cpuTopology: {sockets: 1, coresPerDie: 2}, currentCpus: 3}}}`, "must be at most the number of CPUs of cpuTopology"},
-		"zero CPUs":            {`{spec: {vm: {maximumCpus: 0}}}`, "spec.vm.maximumCpus"},
-		"too much RAM now":     {`{spec: {vm: {currentRam: 9Gi}}}`, "must be at most maximumRam"},
-		"RAM of no size":       {`{spec: {vm: {maximumRam: 8 gigs}}}`, `spec.vm.maximumRam: Invalid value: "8 gigs": want a size such as 8Gi or 512Mi`},
-		"RAM in other units":   {`{spec: {vm: {maximumRam: 2GiB}}}`, `spec.vm.maximumRam: Invalid value: "2GiB": want a size such as 8Gi or 512Mi`},
-		"RAM with a comma":     {`{spec: {vm: {currentRam: "1,5Gi"}}}`, `spec.vm.currentRam: Invalid value: "1,5Gi": want a size such as 8Gi or 512Mi`},
-		"RAM without a unit":   {`{spec: {vm: {currentRam: 2048}}}`, "spec.vm.currentRam: Invalid value: 2048: must be at least 1Mi; a number without a unit counts bytes"},
-		"hardly any RAM":       {`{spec: {vm: {maximumRam: 1k, currentRam: null}}}`, "must be at least 1Mi"},
-		"unknown state":        {`{spec: {vm: {state: Sleeping}}}`, `Unsupported value: "Sleeping"`},
-		"unknown firmware":     {`{spec: {vm: {firmware: efi}}}`, `Unsupported value: "efi"`},
-		"wrong uuid":           {`{spec: {vm: {machineUuid: abc}}}`, "spec.vm.machineUuid"},
-		"negative timeout":     {`{spec: {vm: {powerdownTimeout: -1}}}`, "spec.vm.powerdownTimeout"},
-		"network of two kinds": {`{spec: {vm: {networks: [{user: {}, tap: {}}]}}}`, "want one of tap, user and masquerade"},
-		"network of no kind":   {`{spec: {vm: {networks: [{}]}}}`, "want one of tap, user and masquerade"},
-		"wrong mac":            {`{spec: {vm: {networks: [{tap: {mac: "1:2:3"}}]}}}`, "spec.vm.networks[0].tap.mac"},
-		"disk of two kinds":    {`{spec: {vm: {disks: [{cdrom: {image: ""}, volumeClaimTemplate: {spec: {}}}]}}}`, "want either volumeClaimTemplate or cdrom"},
-		"disks of one name":    {`{spec: {vm: {disks: [{volumeClaimTemplate: {metadata: {name: a}, spec: {}}}, {volumeClaimTemplate: {metadata: {name: a}, spec: {}}}]}}}`, "two disks have the same name"},
-		"disks of one order":   {`{spec: {vm: {disks: [{cdrom: {image: ""}, bootindex: 1}, {cdrom: {image: ""}, bootindex: 1}]}}}`, "two disks have the same bootindex"},
-		"name of a disk":       {`{spec: {vm: {disks: [{volumeClaimTemplate: {metadata: {name: My_Disk}, spec: {}}}]}}}`, "spec.vm.disks[0].volumeClaimTemplate.metadata.name"},
-		"cdrom without image":  {`{spec: {vm: {disks: [{cdrom: {}}]}}}`, "spec.vm.disks[0].cdrom.image: Required value"},
-		"spice port":           {`{spec: {vm: {display: {spice: {port: 70000}}}}}`, "spec.vm.display.spice.port"},
-		"vnc port":             {`{spec: {vm: {display: {vnc: {port: 80}}}}}`, "spec.vm.display.vnc.port"},
-		"ports are the same":   {`{spec: {vm: {display: {vnc: {port: 5910}}}}}`, "spice and vnc have the same port"},
-		"no image":             {`{spec: {image: {pullPolicy: Always}}}`, "want either source, or repository and path"},
-		"image twice":          {`{spec: {image: {source: a, repository: b, path: c}}}`, "want either source, or repository and path"},
-		"pull policy":          {`{spec: {image: {source: a, pullPolicy: Sometimes}}}`, `Unsupported value: "Sometimes"`},
+		"no CPUs": {
+			`{spec: {vm: {maximumCpus: null, currentCpus: null}}}`,
+			"want either maximumCpus or cpuTopology",
+		},
+		"CPUs twice": {`{spec: {vm: {cpuTopology: {sockets: 4}}}}`, "want either maximumCpus or cpuTopology"},
+		"too many CPUs now": {
+			`{spec: {vm: {currentCpus: 5}}}`,
+			"spec.vm.currentCpus: Invalid value: must be at most maximumCpus",
+		},
+		"more than topology": {
+			`{spec: {vm: {maximumCpus: null, cpuTopology: {sockets: 1, coresPerDie: 2}, currentCpus: 3}}}`,
+			"must be at most the number of CPUs of cpuTopology",
+		},
+		"zero CPUs":        {`{spec: {vm: {maximumCpus: 0}}}`, "spec.vm.maximumCpus"},
+		"too much RAM now": {`{spec: {vm: {currentRam: 9Gi}}}`, "must be at most maximumRam"},
+		"RAM of no size": {
+			`{spec: {vm: {maximumRam: 8 gigs}}}`,
+			`spec.vm.maximumRam: Invalid value: "8 gigs": want a size such as 8Gi or 512Mi`,
+		},
+		"RAM in other units": {
+			`{spec: {vm: {maximumRam: 2GiB}}}`,
+			`spec.vm.maximumRam: Invalid value: "2GiB": want a size such as 8Gi or 512Mi`,
+		},
+		"RAM with a comma": {
+			`{spec: {vm: {currentRam: "1,5Gi"}}}`,
+			`spec.vm.currentRam: Invalid value: "1,5Gi": want a size such as 8Gi or 512Mi`,
+		},
+		"RAM without a unit": {
+			`{spec: {vm: {currentRam: 2048}}}`,
+			"spec.vm.currentRam: Invalid value: 2048: must be at least 1Mi; a number without a unit counts bytes",
+		},
+		"hardly any RAM":   {`{spec: {vm: {maximumRam: 1k, currentRam: null}}}`, "must be at least 1Mi"},
+		"unknown state":    {`{spec: {vm: {state: Sleeping}}}`, `Unsupported value: "Sleeping"`},
+		"unknown firmware": {`{spec: {vm: {firmware: efi}}}`, `Unsupported value: "efi"`},
+		"wrong uuid":       {`{spec: {vm: {machineUuid: abc}}}`, "spec.vm.machineUuid"},
+		"negative timeout": {`{spec: {vm: {powerdownTimeout: -1}}}`, "spec.vm.powerdownTimeout"},
+		"network of two kinds": {
+			`{spec: {vm: {networks: [{user: {}, tap: {}}]}}}`,
+			"want one of tap, user and masquerade",
+		},
+		"network of no kind": {`{spec: {vm: {networks: [{}]}}}`, "want one of tap, user and masquerade"},
+		"wrong mac":          {`{spec: {vm: {networks: [{tap: {mac: "1:2:3"}}]}}}`, "spec.vm.networks[0].tap.mac"},
+		"disk of two kinds": {
+			`{spec: {vm: {disks: [{cdrom: {image: ""}, volumeClaimTemplate: {spec: {}}}]}}}`,
+			"want either volumeClaimTemplate or cdrom",
+		},
+		"disks of one name": {
+			`{spec: {vm: {disks: [{volumeClaimTemplate: {metadata: {name: a}, spec: {}}}, {volumeClaimTemplate: {metadata: {name: a}, spec: {}}}]}}}`, "two disks have the same name",
+		},
+		"disks of one order": {
+			`{spec: {vm: {disks: [{cdrom: {image: ""}, bootindex: 1}, {cdrom: {image: ""}, bootindex: 1}]}}}`, "two disks have the same bootindex",
+		},
+		"name of a disk": {
+			`{spec: {vm: {disks: [{volumeClaimTemplate: {metadata: {name: My_Disk}, spec: {}}}]}}}`,
+			"spec.vm.disks[0].volumeClaimTemplate.metadata.name",
+		},
+		"cdrom without image": {
+			`{spec: {vm: {disks: [{cdrom: {}}]}}}`,
+			"spec.vm.disks[0].cdrom.image: Required value",
+		},
+		"spice port":         {`{spec: {vm: {display: {spice: {port: 70000}}}}}`, "spec.vm.display.spice.port"},
+		"vnc port":           {`{spec: {vm: {display: {vnc: {port: 80}}}}}`, "spec.vm.display.vnc.port"},
+		"ports are the same": {`{spec: {vm: {display: {vnc: {port: 5910}}}}}`, "spice and vnc have the same port"},
+		"no image":           {`{spec: {image: {pullPolicy: Always}}}`, "want either source, or repository and path"},
+		"image twice": {
+			`{spec: {image: {source: a, repository: b, path: c}}}`,
+			"want either source, or repository and path",
+		},
+		"pull policy": {
+			`{spec: {image: {source: a, pullPolicy: Sometimes}}}`,
+			`Unsupported value: "Sometimes"`,
+		},
 		"permission of nobody": {`{spec: {permissions: [{may: [start]}]}}`, "want either user or role"},
 		"permission of both":   {`{spec: {permissions: [{user: a, role: b}]}}`, "want either user or role"},
 		"unknown action":       {`{spec: {permissions: [{user: a, may: [destroy]}]}}`, `Unsupported value: "destroy"`},

@@ -13,12 +13,16 @@ import (
 func TestGeneratedFilesAreCurrent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for _, what := range [][]string{{"object", "output:object:dir=" + dir}, {"crd:maxDescLen=400", "output:crd:dir=" + dir}} {
+	for _, what := range [][]string{
+		{"object", "output:object:dir=" + dir},
+		{"crd:maxDescLen=400", "output:crd:dir=" + dir},
+	} {
 		args := append([]string{"tool", "-modfile=../../tools/go.mod", "controller-gen", "paths=."}, what...)
 		out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 	}
-	out, err := exec.CommandContext(t.Context(), "sed", "-i", "-f", "crd.sed", filepath.Join(dir, "vmoperator.jdrupes.org_vms.yaml")).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "sed", "-i", "-f", "crd.sed",
+		filepath.Join(dir, "vmoperator.jdrupes.org_vms.yaml")).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	for _, kept := range []string{"zz_generated.deepcopy.go", "../../deploy/crds/vmoperator.jdrupes.org_vms.yaml"} {
 		want, err := os.ReadFile(filepath.Join(dir, filepath.Base(kept)))

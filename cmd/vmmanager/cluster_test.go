@@ -85,8 +85,10 @@ func (p *place) runnerSays(vm string, pod *corev1.Pod, status string) {
 	p.t.Helper()
 	object := &v1.VirtualMachine{}
 	object.Name, object.Namespace = vm, p.Name
-	text := `{"apiVersion": "vmoperator.jdrupes.org/v1", "kind": "VirtualMachine", "status": {"runner": {"podName": "` + pod.Name + `", "podUID": "` + string(pod.UID) + `", ` + status + `}}}`
-	err := p.client.Status().Patch(p.t.Context(), object, client.RawPatch(types.ApplyPatchType, []byte(text)), client.FieldOwner("vm-runner"), client.ForceOwnership)
+	text := `{"apiVersion": "vmoperator.jdrupes.org/v1", "kind": "VirtualMachine", "status": {"runner": {"podName": "` +
+		pod.Name + `", "podUID": "` + string(pod.UID) + `", ` + status + `}}}`
+	err := p.client.Status().Patch(p.t.Context(), object, client.RawPatch(types.ApplyPatchType, []byte(text)),
+		client.FieldOwner("vm-runner"), client.ForceOwnership)
 	require.NoError(p.t, err)
 }
 
@@ -103,7 +105,10 @@ func (p *place) awaitPod(vm string, before types.UID) *corev1.Pod {
 // kubelet gives a pod a node, where its container is in a state.
 func (p *place) kubelet(pod *corev1.Pod, state corev1.ContainerState) {
 	p.t.Helper()
-	status := corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: "runner", Image: "none", ImageID: "none", State: state}}}
+	status := corev1.PodStatus{
+		Phase:             corev1.PodRunning,
+		ContainerStatuses: []corev1.ContainerStatus{{Name: "runner", Image: "none", ImageID: "none", State: state}},
+	}
 	text, err := json.Marshal(map[string]any{"status": status})
 	require.NoError(p.t, err)
 	require.NoError(p.t, p.client.Status().Patch(p.t.Context(), pod, client.RawPatch(types.MergePatchType, text)))
@@ -119,9 +124,13 @@ func (p *place) grow(vm, claim string) {
   accessModes: [ReadWriteOnce], volumeMode: Block, local: {path: /dev/loop0}, nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}]}]}}}}
 `)
 	var have corev1.PersistentVolumeClaim
-	p.eventually("the claim is bound", func() bool { return p.get(claim, &have) && have.Status.Phase == corev1.ClaimBound })
+	p.eventually("the claim is bound", func() bool {
+		return p.get(claim, &have) && have.Status.Phase == corev1.ClaimBound
+	})
 	p.Kubectl("patch", "vms", vm, "--type=json", "-p", `[{"op": "replace", "path": "/spec/vm/disks/0/volumeClaimTemplate/spec/resources/requests/storage", "value": "2Gi"}]`)
-	p.eventually("the claim asks for more", func() bool { return p.get(claim, &have) && have.Spec.Resources.Requests.Storage().String() == "2Gi" })
+	p.eventually("the claim asks for more", func() bool {
+		return p.get(claim, &have) && have.Spec.Resources.Requests.Storage().String() == "2Gi"
+	})
 }
 
 // A VM's life takes each right that the manager has, and none that it hasn't.
@@ -138,7 +147,8 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	p.Kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"vm": {"currentCpus": 1}}}`)
 	p.eventually("the pod is told of the configuration", func() bool {
 		var configMap corev1.ConfigMap
-		return p.get("web", &configMap) && p.get("web-0", pod) && pod.Annotations["vmrunner.jdrupes.org/cmVersion"] == configMap.ResourceVersion &&
+		return p.get("web", &configMap) && p.get("web-0", pod) &&
+			pod.Annotations["vmrunner.jdrupes.org/cmVersion"] == configMap.ResourceVersion &&
 			strings.Contains(configMap.Data["config.yaml"], "currentCpus: 1")
 	})
 	// Its service goes.
@@ -151,7 +161,10 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	p.gone(pod)
 	pod = p.awaitPod("web", pod.UID)
 	p.runnerSays("web", pod, `"state": "Booted"`)
-	p.kubelet(pod, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, FinishedAt: metav1.Now(), Message: `{"cause": "crashed", "exitCode": 1, "message": "no"}`}})
+	p.kubelet(pod, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+		ExitCode:   1,
+		FinishedAt: metav1.Now(), Message: `{"cause": "crashed", "exitCode": 1, "message": "no"}`,
+	}})
 	p.eventually("the VM has failed", func() bool { return p.vm("web").Status.Phase == v1.PhaseFailed })
 	p.gone(pod)
 
@@ -192,7 +205,10 @@ func (p *place) needsToBlockDeletion(vm string) {
 	p.t.Helper()
 	var set appsv1.StatefulSet
 	require.True(p.t, p.get(vm, &set))
-	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "its-", Namespace: p.Name, OwnerReferences: set.OwnerReferences}}
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		GenerateName: "its-", Namespace: p.Name,
+		OwnerReferences: set.OwnerReferences,
+	}}
 	config, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)
 	require.NoError(p.t, err)
 	config.Dial = p.Dial
@@ -201,7 +217,9 @@ func (p *place) needsToBlockDeletion(vm string) {
 	require.NoError(p.t, manager.Create(p.t.Context(), object.DeepCopy(), client.DryRunAll))
 	var role rbacv1.Role
 	require.True(p.t, p.get("vm-operator", &role))
-	role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "vms/finalizers") })
+	role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool {
+		return slices.Contains(r.Resources, "vms/finalizers")
+	})
 	require.NoError(p.t, p.client.Update(p.t.Context(), &role))
 	p.eventually("it is refused", func() bool {
 		err := manager.Create(p.t.Context(), object.DeepCopy(), client.DryRunAll)
@@ -349,7 +367,8 @@ func TestConfigurationFollowsItsFile(t *testing.T) {
 		require.NoError(t, os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)))
 	}
 	section := func(text string) map[string]string {
-		return map[string]string{"config.yaml": "/Manager/Controller: {namespace: " + p.Name + ", /Reconciler: {" + text + "}}\n"}
+		return map[string]string{"config.yaml": "/Manager/Controller: {namespace: " + p.Name + ", /Reconciler: {" +
+			text + "}}\n"}
 	}
 	image := func() string {
 		var set appsv1.StatefulSet

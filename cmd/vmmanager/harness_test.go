@@ -45,7 +45,11 @@ var (
 	// shared is the cluster that the tests of this package share.
 	shared = clustertest.Shared{Options: cluster.Options{
 		AuditPolicy: auditPolicy,
-		Arguments:   map[string][]string{"kube-apiserver": {"--enable-admission-plugins", "OwnerReferencesPermissionEnforcement"}}, // as in OpenShift
+		// as in OpenShift
+		Arguments: map[string][]string{"kube-apiserver": {
+			"--enable-admission-plugins",
+			"OwnerReferencesPermissionEnforcement",
+		}},
 	}}
 	ports atomic.Int32 // that were given away
 )
@@ -143,7 +147,8 @@ func (p *place) start(config string, args ...string) *process {
 		place: p, log: &logbook.Logbook{}, ended: make(chan struct{}),
 		health: fmt.Sprintf("127.0.0.1:%d", first), metrics: fmt.Sprintf("127.0.0.1:%d", first+1),
 	}
-	args = append([]string{"run", "-c", config, "--kubeconfig", p.kubeconfig, "--log-format=json", "--health-address=" + r.health, "--metrics-address=" + r.metrics}, args...)
+	args = append([]string{"run", "-c", config, "--kubeconfig", p.kubeconfig, "--log-format=json", "--health-address=" +
+		r.health, "--metrics-address=" + r.metrics}, args...)
 	r.cmd = p.Inside(context.WithoutCancel(p.t.Context()), path, args...)
 	r.cmd.Stdout, r.cmd.Stderr = r.log, r.log
 	require.NoError(p.t, r.cmd.Start())

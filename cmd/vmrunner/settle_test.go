@@ -30,7 +30,10 @@ func TestSettlingDown(t *testing.T) {
 		require.Equal(t, os.Getenv(settledWith), strconv.Itoa(runtime.GOMAXPROCS(0))+" "+strconv.Itoa(percent))
 		return
 	}
-	for env, want := range map[string]string{"": "1 25", "GOMAXPROCS=2": "2 25", "GOGC=70": "1 70", "GOGC=off GOMAXPROCS=3": "3 -1"} {
+	for env, want := range map[string]string{
+		"": "1 25", "GOMAXPROCS=2": "2 25", "GOGC=70": "1 70",
+		"GOGC=off GOMAXPROCS=3": "3 -1",
+	} {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSettlingDown$")
 		cmd.Env = append(append(os.Environ(), "GOMAXPROCS=", "GOGC=", settledWith+"="+want), strings.Fields(env)...)
 		out, err := cmd.CombinedOutput()

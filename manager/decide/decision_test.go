@@ -30,7 +30,8 @@ func TestLongCrashLoop(t *testing.T) {
 		require.Equal(t, Decision{Again: next}, Decide(s))
 		p := PhaseOf(s)
 		require.Equal(t, v1.PhaseFailed, p.Phase)
-		require.Contains(t, p.Message, fmt.Sprintf("failed starts in a row: %d, next attempt at %s", i+1, next.Format(time.RFC3339)))
+		require.Contains(t, p.Message, fmt.Sprintf("failed starts in a row: %d, next attempt at %s", i+1,
+			next.Format(time.RFC3339)))
 		s.Now = next.Add(-time.Second)
 		require.Zero(t, Decide(s).Replicas)
 		s.Now = next
@@ -48,7 +49,10 @@ func TestGatedPod(t *testing.T) {
 	t.Parallel()
 	s := Situation{Snapshot: &Snapshot{VM: &v1.VirtualMachine{}, Pod: &corev1.Pod{}}}
 	s.VM.Spec.VM.State = v1.Running
-	s.Pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated}}
+	s.Pod.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+		Reason: corev1.PodReasonSchedulingGated,
+	}}
 	s.Obstacle = Stalled{ReasonNotTrusted, ""}
 	require.Equal(t, Decision{}, Decide(s))
 	s.Obstacle = nil

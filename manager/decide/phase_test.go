@@ -67,7 +67,10 @@ func unscheduledFor(reason, message string) func(*Situation) {
 	return func(s *Situation) {
 		noPodYet(s)
 		s.Pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", UID: "1"}}
-		conditions(corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason, Message: message})(s)
+		conditions(corev1.PodCondition{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason,
+			Message: message,
+		})(s)
 	}
 }
 
@@ -97,7 +100,10 @@ func failures(count int32, ago time.Duration) func(*Situation) {
 func neglectedFor(age time.Duration) func(*Situation) {
 	return func(s *Situation) {
 		noPodYet(s)
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", UID: "1", CreationTimestamp: metav1.NewTime(noon.Add(-age))}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Name: "web-0", UID: "1",
+			CreationTimestamp: metav1.NewTime(noon.Add(-age)),
+		}}
 		pod.Annotations = map[string]string{objects.AnnotationDefinition: `{"spec.nodeName":"n1"}`}
 		pod.Spec.NodeName = "n1"
 		s.Pod = WithoutNode(pod, s.Now)
@@ -119,50 +125,146 @@ func TestPhase(t *testing.T) {
 		reason  string
 		message string
 	}{
-		"deleted":                         {is(deleted), v1.PhaseTerminating, ReasonDeleted, "deleted"},
-		"stopped":                         {is(noPod, notWanted), v1.PhaseStopped, ReasonStopped, "spec.vm.state is Stopped"},
-		"stopped, and its type is wrong":  {is(noPod, notWanted, held(Stalled{"X", "x"})), v1.PhaseStopped, ReasonStopped, ""},
-		"shall start":                     {is(noPodYet), v1.PhasePending, ReasonPodMissing, "kubectl describe statefulset web"},
-		"something is wrong":              {is(noPodYet, held(Stalled{"Wrong", "field x"})), v1.PhaseFailed, "Wrong", "field x"},
-		"something is awaited":            {is(noPodYet, held(Waiting{Reason: "Soon", Message: "y"})), v1.PhasePending, "Soon", "y"},
+		"deleted": {is(deleted), v1.PhaseTerminating, ReasonDeleted, "deleted"},
+		"stopped": {
+			is(noPod, notWanted), v1.PhaseStopped, ReasonStopped,
+			"spec.vm.state is Stopped",
+		},
+		"stopped, and its type is wrong": {
+			is(noPod, notWanted, held(Stalled{"X", "x"})), v1.PhaseStopped,
+			ReasonStopped, "",
+		},
+		"shall start": {
+			is(noPodYet), v1.PhasePending, ReasonPodMissing,
+			"kubectl describe statefulset web",
+		},
+		"something is wrong": {
+			is(noPodYet, held(Stalled{"Wrong", "field x"})), v1.PhaseFailed, "Wrong",
+			"field x",
+		},
+		"something is awaited": {
+			is(noPodYet, held(Waiting{Reason: "Soon", Message: "y"})), v1.PhasePending,
+			"Soon", "y",
+		},
 		"something is wrong, but it runs": {is(held(Stalled{"Wrong", ""})), v1.PhaseRunning, "", ""},
-		"a stray pod":                     {is(noPodYet, stray), v1.PhasePending, ReasonWaitingForOldPod, "pod web has"},
-		"looks for a node":                {is(unscheduledFor("", "")), v1.PhasePending, ReasonUnschedulable, ""},
-		"finds none":                      {is(unscheduledFor("Unschedulable", "0/3 nodes are available: 3 Insufficient memory.")), v1.PhasePending, ReasonUnschedulable, "Insufficient memory"},
-		"a claim is missing":              {is(unscheduledFor("Unschedulable", `0/3 nodes are available: persistentvolumeclaim "vmop-image-repository" not found.`)), v1.PhasePending, ReasonMissingClaim, "vmop-image-repository"},
-		"a claim is not bound":            {is(unscheduledFor("Unschedulable", "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims.")), v1.PhasePending, ReasonClaimPending, ""},
-		"gated":                           {is(unscheduledFor("SchedulingGated", "Scheduling is blocked")), v1.PhasePending, "SchedulingGated", ""},
-		"its pod starts":                  {is(with(waitingFor("ContainerCreating", "")), said("", nil)), v1.PhaseStarting, ReasonPodStarting, ""},
-		"no image":                        {is(with(waitingFor("ErrImagePull", "not found"))), v1.PhasePending, ReasonImagePull, "ErrImagePull: not found"},
-		"a wrong image":                   {is(with(waitingFor("InvalidImageName", "x"))), v1.PhasePending, ReasonImagePull, "x"},
-		"no container":                    {is(with(waitingFor("CreateContainerError", "x"))), v1.PhasePending, ReasonContainer, "CreateContainerError: x"},
-		"a former pod's word":             {is(said(stateBooted, nil), func(s *Situation) { s.VM.Status.Runner.PodUID = "0" }), v1.PhaseStarting, ReasonPodStarting, ""},
-		"the runner starts":               {is(said("Initializing", nil)), v1.PhaseStarting, ReasonPodStarting, ""},
-		"boots":                           {is(said(stateBooting, nil)), v1.PhaseRunning, "", ""},
-		"runs":                            {is(), v1.PhaseRunning, "", ""},
-		"the runner ends it":              {is(said(stateTerminating, nil)), v1.PhaseStopping, ReasonGuestEnded, ""},
-		"the node is silent":              {is(conditions(corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse})), v1.PhaseRunning, ReasonNodeLost, "node n1"},
-		"the pod is evicted":              {is(with(corev1.ContainerStatus{}), said("", nil), func(s *Situation) { s.Pod.Status.Phase, s.Pod.Status.Reason = corev1.PodFailed, "Evicted" }), v1.PhasePending, "Evicted", ""},
-		"shall stop":                      {is(notWanted), v1.PhaseStopping, ReasonStopRequested, ""},
-		"stops":                           {is(notWanted, going(noon.Add(time.Minute))), v1.PhaseStopping, ReasonStopRequested, "asked"},
-		"stops, and does not end":         {is(notWanted, going(noon.Add(-time.Hour))), v1.PhaseStopping, ReasonNodeLost, "--force"},
-		"its pod is deleted":              {is(going(noon.Add(time.Minute))), v1.PhaseStopping, ReasonPodDeleted, "a new pod"},
-		"its pod is deleted and ended":    {is(going(noon.Add(time.Minute)), said(stateStopped, &v1.Outcome{Cause: "asked"})), v1.PhasePending, ReasonWaitingForOldPod, "web-0"},
-		"its pod does not go":             {is(going(noon.Add(-time.Hour))), v1.PhasePending, ReasonNodeLost, "node n1"},
-		"goes from a silent node":         {is(going(noon.Add(time.Hour)), conditions(corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse})), v1.PhasePending, ReasonNodeLost, "out-of-service"},
-		"the guest powers off":            {is(said(stateStopped, &v1.Outcome{Cause: causeGuest})), v1.PhaseStopping, ReasonGuestShutdown, ""},
-		"the guest reboots":               {is(said(stateStopped, &v1.Outcome{Cause: "guest reset"})), v1.PhaseStopping, ReasonGuestEnded, "guest reset"},
-		"crashes":                         {is(with(terminatedWith(137, killed)), failures(1, time.Second)), v1.PhaseFailed, ReasonCrashed, "by signal 9; failed starts in a row: 1, next attempt at 2026-01-01T12:00:09Z"},
-		"does not start":                  {is(with(terminatedWith(1, `{"cause":"start failed","message":"no bridge"}`)), failures(2, time.Second)), v1.PhaseFailed, ReasonStartFailed, "no bridge; failed starts in a row: 2, next attempt at 2026-01-01T12:00:39Z"},
-		"says nothing":                    {is(with(terminatedWith(1, "\x1b[31mterrible\x00")), said("", nil)), v1.PhaseFailed, ReasonStartFailed, "[31mterrible"},
-		"waits for the next attempt":      {is(noPod, said(stateStopped, &v1.Outcome{Cause: "crashed", ExitCode: 1, Message: "boom"}), failures(3, time.Minute)), v1.PhaseFailed, ReasonCrashed, "boom; failed starts in a row: 3"},
-		"ended by its manager, in a second container": {is(noPod, said(stateStopped, &v1.Outcome{Cause: "start failed", ExitCode: 1, Message: "signal terminated"}), failures(3, time.Minute), func(s *Situation) {
+		"a stray pod": {
+			is(noPodYet, stray), v1.PhasePending, ReasonWaitingForOldPod,
+			"pod web has",
+		},
+		"looks for a node": {is(unscheduledFor("", "")), v1.PhasePending, ReasonUnschedulable, ""},
+		"finds none": {
+			is(unscheduledFor("Unschedulable",
+				"0/3 nodes are available: 3 Insufficient memory.")), v1.PhasePending, ReasonUnschedulable,
+			"Insufficient memory",
+		},
+		"a claim is missing": {
+			is(unscheduledFor("Unschedulable",
+				`0/3 nodes are available: persistentvolumeclaim "vmop-image-repository" not found.`)), v1.PhasePending,
+			ReasonMissingClaim, "vmop-image-repository",
+		},
+		"a claim is not bound": {is(unscheduledFor("Unschedulable",
+			"0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims.")), v1.PhasePending, ReasonClaimPending, ""},
+		"gated": {
+			is(unscheduledFor("SchedulingGated", "Scheduling is blocked")),
+			v1.PhasePending, "SchedulingGated", "",
+		},
+		"its pod starts": {
+			is(with(waitingFor("ContainerCreating", "")), said("", nil)), v1.PhaseStarting,
+			ReasonPodStarting, "",
+		},
+		"no image": {
+			is(with(waitingFor("ErrImagePull", "not found"))), v1.PhasePending,
+			ReasonImagePull, "ErrImagePull: not found",
+		},
+		"a wrong image": {
+			is(with(waitingFor("InvalidImageName", "x"))), v1.PhasePending,
+			ReasonImagePull, "x",
+		},
+		"no container": {
+			is(with(waitingFor("CreateContainerError", "x"))), v1.PhasePending,
+			ReasonContainer, "CreateContainerError: x",
+		},
+		"a former pod's word": {is(said(stateBooted, nil), func(s *Situation) {
+			s.VM.Status.Runner.PodUID = "0"
+		}), v1.PhaseStarting, ReasonPodStarting, ""},
+		"the runner starts":  {is(said("Initializing", nil)), v1.PhaseStarting, ReasonPodStarting, ""},
+		"boots":              {is(said(stateBooting, nil)), v1.PhaseRunning, "", ""},
+		"runs":               {is(), v1.PhaseRunning, "", ""},
+		"the runner ends it": {is(said(stateTerminating, nil)), v1.PhaseStopping, ReasonGuestEnded, ""},
+		"the node is silent": {is(conditions(corev1.PodCondition{
+			Type:   corev1.PodReady,
+			Status: corev1.ConditionFalse,
+		})), v1.PhaseRunning, ReasonNodeLost, "node n1"},
+		"the pod is evicted": {is(with(corev1.ContainerStatus{}), said("", nil), func(s *Situation) {
+			s.Pod.Status.Phase, s.Pod.Status.Reason = corev1.PodFailed, "Evicted"
+		}), v1.PhasePending, "Evicted", ""},
+		"shall stop": {is(notWanted), v1.PhaseStopping, ReasonStopRequested, ""},
+		"stops": {
+			is(notWanted, going(noon.Add(time.Minute))), v1.PhaseStopping,
+			ReasonStopRequested, "asked",
+		},
+		"stops, and does not end": {
+			is(notWanted, going(noon.Add(-time.Hour))), v1.PhaseStopping, ReasonNodeLost,
+			"--force",
+		},
+		"its pod is deleted": {
+			is(going(noon.Add(time.Minute))), v1.PhaseStopping, ReasonPodDeleted,
+			"a new pod",
+		},
+		"its pod is deleted and ended": {is(going(noon.Add(time.Minute)),
+			said(stateStopped, &v1.Outcome{Cause: "asked"})), v1.PhasePending, ReasonWaitingForOldPod, "web-0"},
+		"its pod does not go": {is(going(noon.Add(-time.Hour))), v1.PhasePending, ReasonNodeLost, "node n1"},
+		"goes from a silent node": {
+			is(going(noon.Add(time.Hour)),
+				conditions(corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse})), v1.PhasePending,
+			ReasonNodeLost, "out-of-service",
+		},
+		"the guest powers off": {
+			is(said(stateStopped, &v1.Outcome{Cause: causeGuest})), v1.PhaseStopping,
+			ReasonGuestShutdown, "",
+		},
+		"the guest reboots": {
+			is(said(stateStopped, &v1.Outcome{Cause: "guest reset"})), v1.PhaseStopping,
+			ReasonGuestEnded, "guest reset",
+		},
+		"crashes": {
+			is(with(terminatedWith(137, killed)), failures(1, time.Second)), v1.PhaseFailed,
+			ReasonCrashed, "by signal 9; failed starts in a row: 1, next attempt at 2026-01-01T12:00:09Z",
+		},
+		"does not start": {
+			is(with(terminatedWith(1, `{"cause":"start failed","message":"no bridge"}`)),
+				failures(2, time.Second)), v1.PhaseFailed, ReasonStartFailed,
+			"no bridge; failed starts in a row: 2, next attempt at 2026-01-01T12:00:39Z",
+		},
+		"says nothing": {
+			is(with(terminatedWith(1, "\x1b[31mterrible\x00")), said("", nil)),
+			v1.PhaseFailed, ReasonStartFailed, "[31mterrible",
+		},
+		"waits for the next attempt": {
+			is(noPod,
+				said(stateStopped, &v1.Outcome{Cause: "crashed", ExitCode: 1, Message: "boom"}), failures(3, time.Minute)),
+			v1.PhaseFailed, ReasonCrashed, "boom; failed starts in a row: 3",
+		},
+		"ended by its manager, in a second container": {is(noPod, said(stateStopped, &v1.Outcome{
+			Cause:    "start failed",
+			ExitCode: 1, Message: "signal terminated",
+		}), failures(3, time.Minute), func(s *Situation) {
 			s.Failures.Last = &v1.Outcome{Cause: "start failed", ExitCode: 1, Message: "no such bridge"}
 		}), v1.PhaseFailed, ReasonStartFailed, "no such bridge; failed starts in a row: 3"},
-		"its node takes no notice":     {is(neglectedFor(acknowledgeTime), failures(1, time.Second)), v1.PhaseFailed, ReasonNodeMissing, "node n1 (spec.nodeName) has not acknowledged pod web-0"},
-		"its node may yet take notice": {is(neglectedFor(acknowledgeTime - time.Second)), v1.PhaseStarting, ReasonPodStarting, ""},
-		"failed, and its pod goes":     {is(with(terminatedWith(137, killed)), failures(1, time.Second), going(noon.Add(time.Minute))), v1.PhaseFailed, ReasonCrashed, "by signal 9"},
-		"tries again":                  {is(noPod, said(stateStopped, &v1.Outcome{Cause: "crashed"}), failures(3, time.Hour)), v1.PhasePending, ReasonPodMissing, ""},
+		"its node takes no notice": {
+			is(neglectedFor(acknowledgeTime), failures(1, time.Second)), v1.PhaseFailed,
+			ReasonNodeMissing, "node n1 (spec.nodeName) has not acknowledged pod web-0",
+		},
+		"its node may yet take notice": {
+			is(neglectedFor(acknowledgeTime - time.Second)), v1.PhaseStarting,
+			ReasonPodStarting, "",
+		},
+		"failed, and its pod goes": {is(with(terminatedWith(137, killed)), failures(1, time.Second),
+			going(noon.Add(time.Minute))), v1.PhaseFailed, ReasonCrashed, "by signal 9"},
+		"tries again": {
+			is(noPod, said(stateStopped, &v1.Outcome{Cause: "crashed"}), failures(3, time.Hour)),
+			v1.PhasePending, ReasonPodMissing, "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -208,27 +310,60 @@ func TestDecide(t *testing.T) {
 		s    Situation
 		want Decision
 	}{
-		"shall run":                         {is(noPodYet), Decision{Replicas: 1}},
-		"runs":                              {is(), Decision{Replicas: 1}},
-		"shall not run":                     {is(notWanted), Decision{}},
-		"may not start":                     {is(noPodYet, held(Stalled{})), Decision{}},
-		"may not start, but runs":           {is(held(Stalled{})), Decision{Replicas: 1}},
-		"may not start, and its pod goes":   {is(held(Stalled{}), going(noon)), Decision{}},
-		"a stray pod":                       {is(noPodYet, stray), Decision{}},
-		"a stray pod, but it runs":          {is(stray), Decision{Replicas: 1}},
-		"the guest powers off":              {is(said(stateStopped, guest)), Decision{Replicas: 1, Replace: causeGuest}},
-		"the guest powers off and stays so": {is(said(stateStopped, guest), stopsWithGuest), Decision{Replicas: 1, Stop: true}},
-		"that has been carried out":         {is(said(stateStopped, guest), stopsWithGuest, carriedOut), Decision{Replicas: 1, Replace: causeGuest}},
-		"that is being carried out":         {is(said(stateStopped, guest), stopsWithGuest, carriedOut, notWanted), Decision{}},
-		"a reboot is no power-off":          {is(said(stateStopped, &v1.Outcome{Cause: "guest reset"}), stopsWithGuest), Decision{Replicas: 1, Replace: "guest reset"}},
-		"failed a moment ago":               {is(with(terminatedWith(1, "")), failures(1, time.Second)), Decision{Again: noon.Add(9 * time.Second)}},
-		"failed some time ago":              {is(with(terminatedWith(1, "")), failures(1, time.Minute)), Decision{Replicas: 1, Replace: causeUnknown}},
-		"failed, and its pod is gone":       {is(noPod, failures(1, time.Second)), Decision{Again: noon.Add(9 * time.Second)}},
-		"is tried again":                    {is(noPod, failures(1, 10*time.Second)), Decision{Replicas: 1}},
-		"was restarted by the kubelet":      {is(failures(2, time.Second)), Decision{Replicas: 1, Again: noon.Add(9 * time.Minute)}},
-		"its node takes no notice":          {is(neglectedFor(acknowledgeTime), failures(1, time.Second)), Decision{Again: noon.Add(9 * time.Second)}},
-		"its node may yet take notice":      {is(neglectedFor(acknowledgeTime - time.Second)), Decision{Replicas: 1}},
-		"failed and may not start":          {is(with(terminatedWith(1, "")), failures(1, time.Minute), held(Stalled{})), Decision{}},
+		"shall run":                       {is(noPodYet), Decision{Replicas: 1}},
+		"runs":                            {is(), Decision{Replicas: 1}},
+		"shall not run":                   {is(notWanted), Decision{}},
+		"may not start":                   {is(noPodYet, held(Stalled{})), Decision{}},
+		"may not start, but runs":         {is(held(Stalled{})), Decision{Replicas: 1}},
+		"may not start, and its pod goes": {is(held(Stalled{}), going(noon)), Decision{}},
+		"a stray pod":                     {is(noPodYet, stray), Decision{}},
+		"a stray pod, but it runs":        {is(stray), Decision{Replicas: 1}},
+		"the guest powers off": {
+			is(said(stateStopped, guest)),
+			Decision{Replicas: 1, Replace: causeGuest},
+		},
+		"the guest powers off and stays so": {
+			is(said(stateStopped, guest), stopsWithGuest),
+			Decision{Replicas: 1, Stop: true},
+		},
+		"that has been carried out": {
+			is(said(stateStopped, guest), stopsWithGuest, carriedOut),
+			Decision{Replicas: 1, Replace: causeGuest},
+		},
+		"that is being carried out": {
+			is(said(stateStopped, guest), stopsWithGuest, carriedOut, notWanted),
+			Decision{},
+		},
+		"a reboot is no power-off": {
+			is(said(stateStopped, &v1.Outcome{Cause: "guest reset"}), stopsWithGuest),
+			Decision{Replicas: 1, Replace: "guest reset"},
+		},
+		"failed a moment ago": {
+			is(with(terminatedWith(1, "")), failures(1, time.Second)),
+			Decision{Again: noon.Add(9 * time.Second)},
+		},
+		"failed some time ago": {
+			is(with(terminatedWith(1, "")), failures(1, time.Minute)),
+			Decision{Replicas: 1, Replace: causeUnknown},
+		},
+		"failed, and its pod is gone": {
+			is(noPod, failures(1, time.Second)),
+			Decision{Again: noon.Add(9 * time.Second)},
+		},
+		"is tried again": {is(noPod, failures(1, 10*time.Second)), Decision{Replicas: 1}},
+		"was restarted by the kubelet": {
+			is(failures(2, time.Second)),
+			Decision{Replicas: 1, Again: noon.Add(9 * time.Minute)},
+		},
+		"its node takes no notice": {
+			is(neglectedFor(acknowledgeTime), failures(1, time.Second)),
+			Decision{Again: noon.Add(9 * time.Second)},
+		},
+		"its node may yet take notice": {is(neglectedFor(acknowledgeTime - time.Second)), Decision{Replicas: 1}},
+		"failed and may not start": {
+			is(with(terminatedWith(1, "")), failures(1, time.Minute), held(Stalled{})),
+			Decision{},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -242,14 +377,16 @@ func TestDecide(t *testing.T) {
 func TestUnnoticedFailure(t *testing.T) {
 	t.Parallel()
 	s := is()
-	s.Pod.Status.ContainerStatuses[0].LastTerminationState = terminatedWith(137, `{"cause":"crashed","message":"no more memory"}`).State
+	s.Pod.Status.ContainerStatuses[0].LastTerminationState = terminatedWith(137,
+		`{"cause":"crashed","message":"no more memory"}`).State
 	s.Failures = CountFailures(nil, s.Pod, false, s.Now)
 	p := PhaseOf(s)
 	require.Equal(t, v1.PhaseRunning, p.Phase)
 	s.VM.Status.Phase = v1.PhaseRunning
 	all := Events(s, Findings{}, p)
 	require.Len(t, all, 1)
-	require.Equal(t, []string{ReasonCrashed, "no more memory", ByRunner}, []string{all[0].Reason, all[0].Note, all[0].Initiator})
+	require.Equal(t, []string{ReasonCrashed, "no more memory", ByRunner},
+		[]string{all[0].Reason, all[0].Note, all[0].Initiator})
 }
 
 func TestCountFailures(t *testing.T) {
@@ -272,23 +409,62 @@ func TestCountFailures(t *testing.T) {
 		changed bool
 		want    *v1.Failures
 	}{
-		"none":                          {nil, is().Pod, false, nil},
-		"no pod":                        {nil, nil, false, nil},
-		"the first":                     {nil, fresh, false, &v1.Failures{Count: 1, LastTime: at, Noticed: &seen, Last: last}},
-		"counted once":                  {&v1.Failures{Count: 1, LastTime: at}, fresh, false, &v1.Failures{Count: 1, LastTime: at}},
-		"another":                       {&v1.Failures{Count: 1, LastTime: metav1.NewTime(noon.Add(-time.Hour))}, fresh, false, &v1.Failures{Count: 2, LastTime: at, Noticed: &seen, Last: last}},
-		"on a node whose clock is late": {&v1.Failures{Count: 1, LastTime: metav1.NewTime(noon.Add(time.Hour))}, fresh, false, &v1.Failures{Count: 2, LastTime: at, Noticed: &seen, Last: last}},
-		"kept without a pod":            {&v1.Failures{Count: 1, LastTime: at}, nil, false, &v1.Failures{Count: 1, LastTime: at}},
-		"the definition has changed":    {&v1.Failures{Count: 5, LastTime: at}, nil, true, nil},
-		"and the failed pod is there":   {&v1.Failures{Count: 5, LastTime: at, Last: last}, fresh, true, &v1.Failures{LastTime: at}},
-		"restarted by the kubelet":      {nil, restarted, false, &v1.Failures{Count: 1, LastTime: at, Noticed: &seen, Last: last}},
-		"runs for long enough":          {&v1.Failures{Count: 3, LastTime: at, Last: last}, calmed, false, &v1.Failures{LastTime: at}},
-		"its pod is being deleted":      {nil, goes, false, nil},
-		"its node is back":              {&v1.Failures{Count: 2, LastTime: at, Last: &v1.Outcome{Cause: causeStart, Reason: ReasonNodeMissing}}, is().Pod, false, nil},
-		"its node is not":               {&v1.Failures{Count: 2, LastTime: at, Last: &v1.Outcome{Reason: ReasonNodeMissing}}, nil, false, &v1.Failures{Count: 2, LastTime: at, Last: &v1.Outcome{Reason: ReasonNodeMissing}}},
-		"it fails on the node that is":  {&v1.Failures{Count: 2, LastTime: metav1.NewTime(noon.Add(-time.Hour)), Last: &v1.Outcome{Reason: ReasonNodeMissing}}, restarted, false, &v1.Failures{Count: 3, LastTime: at, Noticed: &seen, Last: last}},
-		"it was told to":                {nil, asked, false, nil},
-		"nobody knows when":             {nil, timeless, false, nil},
+		"none":   {nil, is().Pod, false, nil},
+		"no pod": {nil, nil, false, nil},
+		"the first": {nil, fresh, false, &v1.Failures{
+			Count: 1, LastTime: at, Noticed: &seen,
+			Last: last,
+		}},
+		"counted once": {
+			&v1.Failures{Count: 1, LastTime: at}, fresh, false,
+			&v1.Failures{Count: 1, LastTime: at},
+		},
+		"another": {
+			&v1.Failures{Count: 1, LastTime: metav1.NewTime(noon.Add(-time.Hour))}, fresh,
+			false, &v1.Failures{Count: 2, LastTime: at, Noticed: &seen, Last: last},
+		},
+		"on a node whose clock is late": {
+			&v1.Failures{Count: 1, LastTime: metav1.NewTime(noon.Add(time.Hour))}, fresh,
+			false, &v1.Failures{Count: 2, LastTime: at, Noticed: &seen, Last: last},
+		},
+		"kept without a pod": {
+			&v1.Failures{Count: 1, LastTime: at}, nil, false,
+			&v1.Failures{Count: 1, LastTime: at},
+		},
+		"the definition has changed": {&v1.Failures{Count: 5, LastTime: at}, nil, true, nil},
+		"and the failed pod is there": {
+			&v1.Failures{Count: 5, LastTime: at, Last: last}, fresh, true,
+			&v1.Failures{LastTime: at},
+		},
+		"restarted by the kubelet": {nil, restarted, false, &v1.Failures{
+			Count: 1, LastTime: at, Noticed: &seen,
+			Last: last,
+		}},
+		"runs for long enough": {
+			&v1.Failures{Count: 3, LastTime: at, Last: last}, calmed, false,
+			&v1.Failures{LastTime: at},
+		},
+		"its pod is being deleted": {nil, goes, false, nil},
+		"its node is back": {&v1.Failures{
+			Count: 2, LastTime: at,
+			Last: &v1.Outcome{Cause: causeStart, Reason: ReasonNodeMissing},
+		}, is().Pod, false, nil},
+		"its node is not": {
+			&v1.Failures{
+				Count: 2, LastTime: at,
+				Last: &v1.Outcome{Reason: ReasonNodeMissing},
+			}, nil, false,
+			&v1.Failures{Count: 2, LastTime: at, Last: &v1.Outcome{Reason: ReasonNodeMissing}},
+		},
+		"it fails on the node that is": {
+			&v1.Failures{
+				Count: 2, LastTime: metav1.NewTime(noon.Add(-time.Hour)),
+				Last: &v1.Outcome{Reason: ReasonNodeMissing},
+			}, restarted, false,
+			&v1.Failures{Count: 3, LastTime: at, Noticed: &seen, Last: last},
+		},
+		"it was told to":    {nil, asked, false, nil},
+		"nobody knows when": {nil, timeless, false, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -298,10 +474,16 @@ func TestCountFailures(t *testing.T) {
 	ahead := CountFailures(nil, is(with(terminatedWith(1, "")), func(s *Situation) {
 		s.Pod.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.NewTime(noon.Add(2 * time.Hour))
 	}).Pod, false, noon)
-	require.Equal(t, noon.Add(10*time.Second), nextAttempt(ahead, noon), "the clock of a node that is ahead holds nobody up")
-	require.Equal(t, noon.Add(10*time.Second), nextAttempt(&v1.Failures{Count: 1, LastTime: metav1.NewTime(noon.Add(-time.Hour)), Noticed: &seen}, noon), "and one that is late makes nobody hurry")
+	require.Equal(t, noon.Add(10*time.Second), nextAttempt(ahead, noon),
+		"the clock of a node that is ahead holds nobody up")
+	require.Equal(t, noon.Add(10*time.Second),
+		nextAttempt(&v1.Failures{Count: 1, LastTime: metav1.NewTime(noon.Add(-time.Hour)), Noticed: &seen}, noon),
+		"and one that is late makes nobody hurry")
 	require.Zero(t, nextAttempt(ahead, noon.Add(-time.Hour)), "the manager's clock was set back")
-	for count, want := range map[int32]time.Duration{0: 0, 1: 10 * time.Second, 2: 40 * time.Second, 5: 250 * time.Second, 6: 300 * time.Second, 1 << 30: 300 * time.Second} {
+	for count, want := range map[int32]time.Duration{
+		0: 0, 1: 10 * time.Second, 2: 40 * time.Second,
+		5: 250 * time.Second, 6: 300 * time.Second, 1 << 30: 300 * time.Second,
+	} {
 		require.Equal(t, want, delay(count))
 	}
 }

@@ -69,12 +69,14 @@ func TestDefaultsOfTheResourceAreTheRunners(t *testing.T) {
 	}
 	require.NoError(t, yaml.Unmarshal(text, &definition))
 	defaults := map[string]string{}
-	collectDefaults(defaults, "", definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties["vm"])
+	collectDefaults(defaults, "",
+		definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties["vm"])
 	runners := map[string]string{}
 	for _, d := range vmspec.Defaults() {
 		runners[d.Path] = d.Value
 	}
-	require.Equal(t, slices.Sorted(maps.Keys(sameKey)), slices.Sorted(maps.Keys(defaults)), "each field with a default is listed here")
+	require.Equal(t, slices.Sorted(maps.Keys(sameKey)), slices.Sorted(maps.Keys(defaults)),
+		"each field with a default is listed here")
 	for field, value := range defaults {
 		key := sameKey[field]
 		if key == "" {

@@ -35,7 +35,8 @@ func withDefaults(file string) (map[string]any, error) {
 			}
 		}
 	}
-	if err := readYAML(filepath.Join("..", "..", "deploy", "crds", "vmoperator.jdrupes.org_vms.yaml"), &definition); err != nil {
+	if err := readYAML(filepath.Join("..", "..", "deploy", "crds", "vmoperator.jdrupes.org_vms.yaml"),
+		&definition); err != nil {
 		return nil, err
 	}
 	object := map[string]any{}

@@ -67,10 +67,12 @@ func TestEveryFieldArrives(t *testing.T) {
 		}
 	}
 	known := slices.Sorted(apiPaths("", reflect.TypeFor[v1.VirtualMachineSpec]()))
-	require.Equal(t, known, slices.Sorted(maps.Keys(paths)), "every-field.yaml and every-other-field.yaml have two values of each field")
+	require.Equal(t, known, slices.Sorted(maps.Keys(paths)),
+		"every-field.yaml and every-other-field.yaml have two values of each field")
 	before, beforeOther := made(t, one), made(t, other)
 	for path, example := range paths {
-		after, afterOther := made(t, changed(t, one, example, others[example])), made(t, changed(t, other, example, values[example]))
+		after, afterOther := made(t, changed(t, one, example, others[example])),
+			made(t, changed(t, other, example, values[example]))
 		used := before.all != after.all || beforeOther.all != afterOther.all
 		_, says := notForThePod[path]
 		require.Equal(t, !says, used, "something is made of spec.%s", path)
@@ -104,7 +106,8 @@ func apiPaths(path string, of reflect.Type) func(func(string) bool) {
 			of = of.Elem()
 		}
 		switch {
-		case of.Kind() == reflect.Slice && of.Elem().PkgPath() == reflect.TypeFor[v1.VM]().PkgPath() && of.Elem().Kind() == reflect.Struct && path != "permissions":
+		case of.Kind() == reflect.Slice && of.Elem().PkgPath() == reflect.TypeFor[v1.VM]().PkgPath() &&
+			of.Elem().Kind() == reflect.Struct && path != "permissions":
 			apiPaths(path+"[]", of.Elem())(yield)
 		case of.Kind() == reflect.Struct && of.PkgPath() == reflect.TypeFor[v1.VM]().PkgPath():
 			for i := range of.NumField() {

@@ -52,7 +52,8 @@ func (s *server) rights(t *testing.T) {
 				}
 			}
 			s.apply(t, pod)
-			if _, err := s.Kubectl(t.Context(), "-n", kind, "wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/"+pod.Name, "--timeout=180s"); err != nil {
+			if _, err := s.Kubectl(t.Context(), "-n", kind, "wait", "--for=jsonpath={.status.phase}=Succeeded",
+				"pod/"+pod.Name, "--timeout=180s"); err != nil {
 				log, _ := s.Kubectl(t.Context(), "-n", kind, "logs", pod.Name)
 				require.NoError(t, err, "%s", log)
 			}

@@ -31,7 +31,8 @@ func TestPodChanges(t *testing.T) {
 	}{
 		"nothing": {func(*v1.VirtualMachine) {}, nil},
 		"what the runner follows or tells itself": {func(vm *v1.VirtualMachine) {
-			vm.Spec.VM.CurrentCPUs, vm.Spec.VM.CurrentRAM, vm.Spec.VM.MaximumRAM = new(int32(4)), nil, new(resource.MustParse("16Gi"))
+			vm.Spec.VM.CurrentCPUs, vm.Spec.VM.CurrentRAM, vm.Spec.VM.MaximumRAM = new(int32(4)), nil,
+				new(resource.MustParse("16Gi"))
 			vm.Spec.VM.Disks, vm.Spec.VM.Display.Spice.Port, vm.Spec.VM.Accelerator = nil, 5999, "tcg"
 			vm.Labels = map[string]string{"a": "b"}
 		}, nil},
@@ -40,7 +41,10 @@ func TestPodChanges(t *testing.T) {
 			vm.Spec.Resources = &v1.Resources{Requests: corev1.ResourceList{"memory": resource.MustParse("4Gi")}}
 		}, []v1.PendingChange{
 			{Path: "spec.image.pullPolicy", Operation: "add", Desired: "Always"},
-			{Path: "spec.image.source", Operation: "replace", Current: "example.test/vmop/runner:1.2.3", Desired: "runner:2"},
+			{
+				Path: "spec.image.source", Operation: "replace", Current: "example.test/vmop/runner:1.2.3",
+				Desired: "runner:2",
+			},
 			{Path: "spec.resources.requests.memory", Operation: "add", Desired: "4Gi"},
 		}},
 		"place": {func(vm *v1.VirtualMachine) {
@@ -48,7 +52,10 @@ func TestPodChanges(t *testing.T) {
 		}, []v1.PendingChange{{Path: "spec.nodeSelector", Operation: "add", Desired: `{"zone":"b"}`}}},
 		"more time to shut down": {func(vm *v1.VirtualMachine) {
 			vm.Spec.VM.PowerdownTimeout = new(int32(1000))
-		}, []v1.PendingChange{{Path: "spec.vm.powerdownTimeout", Operation: "replace", Current: "900", Desired: "1000"}}},
+		}, []v1.PendingChange{{
+			Path: "spec.vm.powerdownTimeout", Operation: "replace", Current: "900",
+			Desired: "1000",
+		}}},
 		"less time": {func(vm *v1.VirtualMachine) { vm.Spec.VM.PowerdownTimeout = new(int32(99)) }, nil},
 	} {
 		vm := sample(t, row.change)
@@ -56,7 +63,8 @@ func TestPodChanges(t *testing.T) {
 	}
 	require.Equal(t, []v1.PendingChange{{Path: "spec.vm.display.secret", Operation: "remove", Current: "secret"}},
 		objects.PodChanges(running, statefulSet(t, sample(t, nil), settings(), "")))
-	require.Empty(t, objects.PodChanges(&metav1.ObjectMeta{}, statefulSet(t, sample(t, nil), settings(), "")), "a pod of somebody else's making")
+	require.Empty(t, objects.PodChanges(&metav1.ObjectMeta{}, statefulSet(t, sample(t, nil), settings(), "")),
+		"a pod of somebody else's making")
 }
 
 // Whatever a pod is made from is known as the manager's part of the pending changes,
@@ -68,9 +76,11 @@ func TestPathsOfPods(t *testing.T) {
 	vm := sample(t, func(vm *v1.VirtualMachine) {
 		s := &vm.Spec
 		s.NodeName, s.PriorityClassName, s.VMType.ConfigMap, s.NodeSelector = "a", "a", "a", map[string]string{"a": "b"}
-		s.Affinity, s.Tolerations = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}}, []corev1.Toleration{{Key: "a"}}
+		s.Affinity, s.Tolerations = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}},
+			[]corev1.Toleration{{Key: "a"}}
 		s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{TopologyKey: "a"}}
-		s.Image, s.Resources = &v1.Image{Source: "a", PullPolicy: corev1.PullAlways}, &v1.Resources{Limits: corev1.ResourceList{"cpu": resource.MustParse("1")}}
+		s.Image, s.Resources = &v1.Image{Source: "a", PullPolicy: corev1.PullAlways},
+			&v1.Resources{Limits: corev1.ResourceList{"cpu": resource.MustParse("1")}}
 	})
 	var from map[string]string
 	require.NoError(t, json.Unmarshal([]byte(pod(t, vm).Annotations[objects.AnnotationDefinition]), &from))
@@ -93,7 +103,10 @@ func TestPodChangesOfLongValues(t *testing.T) {
 	tolerating := func(last string) *v1.VirtualMachine {
 		return sample(t, func(vm *v1.VirtualMachine) {
 			for range 5 {
-				vm.Spec.Tolerations = append(vm.Spec.Tolerations, corev1.Toleration{Key: "example.test/dedicated", Operator: corev1.TolerationOpExists})
+				vm.Spec.Tolerations = append(vm.Spec.Tolerations, corev1.Toleration{
+					Key:      "example.test/dedicated",
+					Operator: corev1.TolerationOpExists,
+				})
 			}
 			vm.Spec.Tolerations[4].Key = last
 		})
@@ -107,7 +120,10 @@ func TestPodPatch(t *testing.T) {
 	t.Parallel()
 	before := sample(t, func(vm *v1.VirtualMachine) {
 		vm.Labels = map[string]string{"goes": "x", "changes": "x", objects.LabelName: "mine"}
-		vm.Annotations = map[string]string{"goes": "x", "kubectl.kubernetes.io/restartedAt": "x", "vmoperator.jdrupes.org/own": "x"}
+		vm.Annotations = map[string]string{
+			"goes": "x", "kubectl.kubernetes.io/restartedAt": "x",
+			"vmoperator.jdrupes.org/own": "x",
+		}
 	})
 	running := pod(t, before)
 	require.NotContains(t, running.Annotations, "kubectl.kubernetes.io/restartedAt")
@@ -130,7 +146,10 @@ func TestPodPatch(t *testing.T) {
 		Metadata struct{ Labels, Annotations map[string]*string }
 	}
 	require.NoError(t, json.Unmarshal([]byte(changed), &is))
-	for have, change := range map[*map[string]string]map[string]*string{&running.Labels: is.Metadata.Labels, &running.Annotations: is.Metadata.Annotations} {
+	for have, change := range map[*map[string]string]map[string]*string{
+		&running.Labels:      is.Metadata.Labels,
+		&running.Annotations: is.Metadata.Annotations,
+	} {
 		for key, value := range change {
 			if value == nil {
 				delete(*have, key)

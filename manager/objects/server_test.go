@@ -51,7 +51,10 @@ func (s *server) resourceOf(object *unstructured.Unstructured) dynamic.ResourceI
 	if kind.Kind == "VirtualMachine" {
 		plural = "vms"
 	}
-	return s.Resource(schema.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: plural}).Namespace(object.GetNamespace())
+	return s.Resource(schema.GroupVersionResource{
+		Group: kind.Group, Version: kind.Version,
+		Resource: plural,
+	}).Namespace(object.GetNamespace())
 }
 
 // apply applies what may be a typed configuration, strictly.
@@ -128,7 +131,8 @@ func (s *server) objects(t *testing.T, file string) {
 			continue
 		}
 		if first.GetKind() != "PersistentVolumeClaim" { // so does that of claims
-			require.Equal(t, first.GetResourceVersion(), again.GetResourceVersion(), "%s %s", first.GetKind(), first.GetName())
+			require.Equal(t, first.GetResourceVersion(), again.GetResourceVersion(), "%s %s", first.GetKind(),
+				first.GetName())
 		}
 		require.Equal(t, first.Object["spec"], again.Object["spec"])
 		require.Equal(t, first.GetAnnotations(), again.GetAnnotations())
@@ -197,7 +201,10 @@ func (s *server) createPod(t *testing.T, vm *v1.VirtualMachine, settings objects
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(podOf(t, vm, settings))
 	require.NoError(t, err)
 	object := &unstructured.Unstructured{Object: content}
-	_, err = s.resourceOf(object).Create(t.Context(), object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: "Strict"})
+	_, err = s.resourceOf(object).Create(t.Context(), object, metav1.CreateOptions{
+		DryRun:          []string{metav1.DryRunAll},
+		FieldValidation: "Strict",
+	})
 	return err
 }
 
@@ -217,7 +224,8 @@ func (s *server) claims(t *testing.T) {
 		return claims[1]
 	}
 	made := s.apply(t, disk().Apply)
-	s.kubectl(t, "-n", namespace, "wait", "--for=jsonpath={.status.phase}=Bound", "pvc/"+made.GetName(), "--timeout=60s")
+	s.kubectl(t, "-n", namespace, "wait", "--for=jsonpath={.status.phase}=Bound", "pvc/"+made.GetName(),
+		"--timeout=60s")
 
 	change := func(size string) (objects.Claim, *corev1.PersistentVolumeClaim) {
 		spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse(size)

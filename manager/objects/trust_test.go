@@ -20,29 +20,55 @@ func TestImagePatterns(t *testing.T) {
 	const other = "@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 	for pattern, row := range map[string]struct{ trusted, not []string }{
 		"registry.example/vmop/runner": {
-			[]string{"registry.example/vmop/runner", "registry.example/vmop/runner:1.0", "registry.example/vmop/runner" + digest, "registry.example/vmop/runner:1.0" + digest},
 			[]string{
-				"registry.example/vmop/runner2", "registry.example/vmop/runner/x", "registry.example:5000/vmop/runner", "vmop/runner", "evil.example/registry.example/vmop/runner",
-				"registry.example/vmop/../runner", "registry.example/vmop/runner:", "registry.example/vmop/runner ", "REGISTRY.example/vmop/runner", "", "https://registry.example/vmop/runner",
+				"registry.example/vmop/runner", "registry.example/vmop/runner:1.0",
+				"registry.example/vmop/runner" + digest, "registry.example/vmop/runner:1.0" + digest,
+			},
+			[]string{
+				"registry.example/vmop/runner2", "registry.example/vmop/runner/x", "registry.example:5000/vmop/runner",
+				"vmop/runner", "evil.example/registry.example/vmop/runner",
+				"registry.example/vmop/../runner", "registry.example/vmop/runner:", "registry.example/vmop/runner ",
+				"REGISTRY.example/vmop/runner", "", "https://registry.example/vmop/runner",
 			},
 		},
 		"registry.example/vmop/runner:1.0": {
 			[]string{"registry.example/vmop/runner:1.0"},
-			[]string{"registry.example/vmop/runner", "registry.example/vmop/runner:1.0.1", "registry.example/vmop/runner:1.0" + digest},
+			[]string{
+				"registry.example/vmop/runner", "registry.example/vmop/runner:1.0.1",
+				"registry.example/vmop/runner:1.0" + digest,
+			},
 		},
-		"registry.example/vmop/runner:latest": {[]string{"registry.example/vmop/runner"}, []string{"registry.example/vmop/runner:1"}},
+		"registry.example/vmop/runner:latest": {
+			[]string{"registry.example/vmop/runner"},
+			[]string{"registry.example/vmop/runner:1"},
+		},
 		"registry.example/vmop/runner" + digest: {
 			[]string{"registry.example/vmop/runner" + digest, "registry.example/vmop/runner:1.0" + digest},
-			[]string{"registry.example/vmop/runner", "registry.example/vmop/runner" + other, "registry.example/vmop/runner:1.0" + other},
+			[]string{
+				"registry.example/vmop/runner", "registry.example/vmop/runner" + other,
+				"registry.example/vmop/runner:1.0" + other,
+			},
 		},
 		"registry.example/vmop/*": {
 			[]string{"registry.example/vmop/runner:1", "registry.example/vmop/a/b"},
-			[]string{"registry.example/vmop", "registry.example/vmop-evil/runner", "registry.example.evil.example/vmop/runner", "vmop/runner"},
+			[]string{
+				"registry.example/vmop", "registry.example/vmop-evil/runner",
+				"registry.example.evil.example/vmop/runner", "vmop/runner",
+			},
 		},
-		"registry.example/*":  {[]string{"registry.example/a", "registry.example/a/b" + digest}, []string{"registry.example.evil.example/a", "registry.example:1/a", "a"}},
-		"vmop/runner":         {[]string{"vmop/runner:1", "docker.io/vmop/runner", "index.docker.io/vmop/runner"}, []string{"registry.example/vmop/runner", "runner"}},
-		"docker.io/library/*": {[]string{"runner:1", "docker.io/runner"}, []string{"vmop/runner", "sha256:" + strings.Repeat("a", 64), "deadbeef", strings.Repeat("a", 64)}},
-		"*":                   {[]string{"runner", "evil.example/x:1" + digest, "deadbeef"}, nil},
+		"registry.example/*": {
+			[]string{"registry.example/a", "registry.example/a/b" + digest},
+			[]string{"registry.example.evil.example/a", "registry.example:1/a", "a"},
+		},
+		"vmop/runner": {
+			[]string{"vmop/runner:1", "docker.io/vmop/runner", "index.docker.io/vmop/runner"},
+			[]string{"registry.example/vmop/runner", "runner"},
+		},
+		"docker.io/library/*": {
+			[]string{"runner:1", "docker.io/runner"},
+			[]string{"vmop/runner", "sha256:" + strings.Repeat("a", 64), "deadbeef", strings.Repeat("a", 64)},
+		},
+		"*": {[]string{"runner", "evil.example/x:1" + digest, "deadbeef"}, nil},
 	} {
 		require.NoError(t, objects.ImagePattern(pattern).Validate(), pattern)
 		for want, images := range map[bool][]string{true: row.trusted, false: row.not} {
@@ -54,7 +80,10 @@ func TestImagePatterns(t *testing.T) {
 			}
 		}
 	}
-	for _, wrong := range []string{"", "registry.example*", "registry.example/vmop/run*", "*/runner", "a b", "Registry.example/Runner", "registry.example/*:1", "**"} {
+	for _, wrong := range []string{
+		"", "registry.example*", "registry.example/vmop/run*", "*/runner", "a b",
+		"Registry.example/Runner", "registry.example/*:1", "**",
+	} {
 		require.Error(t, objects.ImagePattern(wrong).Validate(), wrong)
 	}
 }
@@ -76,10 +105,14 @@ func TestURLPatterns(t *testing.T) {
 	require.NoError(t, objects.URLPattern(pattern).Validate())
 	for url, want := range map[string]bool{
 		"https://images.example/iso/a.iso": true, "https://images.example/iso/b/a%20b.iso?c=d": true,
-		"https://images.example/other/a.iso": false, "http://images.example/iso/a.iso": false, "https://images.example:8443/iso/a.iso": false,
-		"https://images.example.evil.example/iso/a.iso": false, "https://evil.example/https://images.example/iso/a.iso": false,
-		"https://images.example@evil.example/iso/a.iso": false, `https://evil.example\\@images.example/iso/a.iso`: false,
-		"https://images.example/iso/../secret": false, "https://images.example/iso/%2e%2e/secret": false, "https://images.example/iso/..%2fsecret": false,
+		"https://images.example/other/a.iso": false, "http://images.example/iso/a.iso": false,
+		"https://images.example:8443/iso/a.iso":                 false,
+		"https://images.example.evil.example/iso/a.iso":         false,
+		"https://evil.example/https://images.example/iso/a.iso": false,
+		"https://images.example@evil.example/iso/a.iso":         false,
+		`https://evil.example\\@images.example/iso/a.iso`:       false,
+		"https://images.example/iso/../secret":                  false,
+		"https://images.example/iso/%2e%2e/secret":              false, "https://images.example/iso/..%2fsecret": false,
 		"http://169.254.169.254/latest/meta-data/": false, "http://127.0.0.1:2379/": false,
 	} {
 		require.Equal(t, want, trusts(url, "https://x.example/", pattern), url)
@@ -90,7 +123,11 @@ func TestURLPatterns(t *testing.T) {
 	inPod := bridged("http://169.254.169.254/")
 	inPod.Spec.VM.Networks = []v1.Network{{User: &v1.PrivateNetwork{}}}
 	require.Empty(t, objects.Distrust(inPod, settings(), nil), "the guest itself reaches what its pod reaches")
-	for _, wrong := range []string{"", "images.example/", "https://", "https://images.example", "https://images.example/iso", "https://a@b/", "ftp://images.example/", "https://images.example/../", "https://*/"} {
+	for _, wrong := range []string{
+		"", "images.example/", "https://", "https://images.example",
+		"https://images.example/iso", "https://a@b/", "ftp://images.example/", "https://images.example/../",
+		"https://*/",
+	} {
 		require.Error(t, objects.URLPattern(wrong).Validate(), wrong)
 	}
 }
@@ -113,10 +150,16 @@ func TestDistrust(t *testing.T) {
 			vm.Spec.Image = &v1.Image{Repository: "example.test/vmop", Path: "runner", Version: "0.9"}
 		}, nil, nil},
 		"another image": {image, nil, []string{
-			"spec.image: evil.example/x:1 is not a trusted image, and the VM's pod gets " + kvm + "add it to trustedImages in the manager's configuration",
+			"spec.image: evil.example/x:1 is not a trusted image, and the VM's pod gets " + kvm +
+				"add it to trustedImages in the manager's configuration",
 		}},
-		"another image, emulated":      {func(vm *v1.VirtualMachine) { image(vm); vm.Spec.VM.Accelerator = "tcg" }, nil, nil},
-		"another image, with a plugin": {image, func(s *objects.Settings) { s.KVMResource = "devices.kubevirt.io/kvm" }, nil},
+		"another image, emulated": {func(vm *v1.VirtualMachine) {
+			image(vm)
+			vm.Spec.VM.Accelerator = "tcg"
+		}, nil, nil},
+		"another image, with a plugin": {image, func(s *objects.Settings) {
+			s.KVMResource = "devices.kubevirt.io/kvm"
+		}, nil},
 		"another image, masquerade": {func(vm *v1.VirtualMachine) {
 			image(vm)
 			vm.Spec.VM.Accelerator, vm.Spec.VM.Networks = "tcg", []v1.Network{{Masquerade: &v1.PrivateNetwork{}}}
@@ -124,7 +167,8 @@ func TestDistrust(t *testing.T) {
 			"capability NET_ADMIN for spec.vm.networks[0].masquerade, capability NET_BIND_SERVICE for spec.vm.networks[0].masquerade, device /dev/net/tun for spec.vm.networks[0].masquerade; " +
 			"run the VM with networks of the kind user, or ask the administrator to add it to trustedImages in the manager's configuration"}},
 		"other types": {types, nil, []string{
-			"spec.vmType.configMap: mine is not a trusted source of VM types, and the VM's pod gets " + kvm + "add it to trustedVMTypes in the manager's configuration",
+			"spec.vmType.configMap: mine is not a trusted source of VM types, and the VM's pod gets " + kvm +
+				"add it to trustedVMTypes in the manager's configuration",
 		}},
 		"other types, emulated": {func(vm *v1.VirtualMachine) { types(vm); vm.Spec.VM.Accelerator = "none" }, nil, nil},
 		"trusted types":         {types, func(s *objects.Settings) { s.Trust.VMTypes = []string{"a", "mine"} }, nil},
@@ -163,7 +207,9 @@ func TestUntrustedVolumes(t *testing.T) {
 		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.VolumeMode = new(corev1.PersistentVolumeFilesystem)
 		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.Selector = nil
 	}
-	claims := func(existing map[string]metav1.ObjectMeta, changes ...func(*v1.VirtualMachine)) (*v1.VirtualMachine, []objects.Claim) {
+	claims := func(existing map[string]metav1.ObjectMeta, changes ...func(*v1.VirtualMachine)) (*v1.VirtualMachine,
+		[]objects.Claim,
+	) {
 		vm := sample(t, func(vm *v1.VirtualMachine) {
 			for _, change := range changes {
 				change(vm)
@@ -199,12 +245,17 @@ func TestUntrustedVolumes(t *testing.T) {
 	require.Empty(t, objects.Distrust(vm, settings(), later))
 
 	vm, filled := claims(nil, files, func(vm *v1.VirtualMachine) {
-		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "theirs"}
+		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.DataSource = &corev1.TypedLocalObjectReference{
+			Kind: "PersistentVolumeClaim", Name: "theirs",
+		}
 	})
-	require.Contains(t, objects.Distrust(vm, settings(), filled)[0].Message, "because of spec.vm.disks[0].volumeClaimTemplate.spec.dataSource")
+	require.Contains(t, objects.Distrust(vm, settings(), filled)[0].Message,
+		"because of spec.vm.disks[0].volumeClaimTemplate.spec.dataSource")
 	both["runner-data-test-vm-0"] = own(nil)
 	vm, looked := claims(both, files, func(vm *v1.VirtualMachine) {
-		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "theirs"}
+		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.DataSource = &corev1.TypedLocalObjectReference{
+			Kind: "PersistentVolumeClaim", Name: "theirs",
+		}
 	})
 	require.Empty(t, objects.Distrust(vm, settings(), looked), "somebody has removed the annotation")
 }
@@ -220,13 +271,18 @@ func TestMetadataThatIsNotTaken(t *testing.T) {
 		}
 		return all
 	}
-	kept := of("note", "example.org/team", "app.kubernetes.io/part-of", "k8s.v1.cni.cncf.io/networks", "kubernetes.io/egress-bandwidth", "cluster-autoscaler.kubernetes.io/safe-to-evict")
-	dropped := of("container.apparmor.security.beta.kubernetes.io/runner", "seccomp.security.alpha.kubernetes.io/pod", "container.seccomp.security.alpha.kubernetes.io/runner",
-		"kubernetes.io/config.mirror", "cdi.k8s.io/x", "devices.nri.io/container.runner", "io.kubernetes.cri-o.Devices", "io.katacontainers.config.hypervisor.path", "run.oci.hooks.stdout",
-		"dev.gvisor.spec.mount.a.source", "kubectl.kubernetes.io/last-applied-configuration", "vmoperator.jdrupes.org/applied", "vmrunner.jdrupes.org/cmVersion",
+	kept := of("note", "example.org/team", "app.kubernetes.io/part-of", "k8s.v1.cni.cncf.io/networks",
+		"kubernetes.io/egress-bandwidth", "cluster-autoscaler.kubernetes.io/safe-to-evict")
+	dropped := of("container.apparmor.security.beta.kubernetes.io/runner", "seccomp.security.alpha.kubernetes.io/pod",
+		"container.seccomp.security.alpha.kubernetes.io/runner",
+		"kubernetes.io/config.mirror", "cdi.k8s.io/x", "devices.nri.io/container.runner", "io.kubernetes.cri-o.Devices",
+		"io.katacontainers.config.hypervisor.path", "run.oci.hooks.stdout",
+		"dev.gvisor.spec.mount.a.source", "kubectl.kubernetes.io/last-applied-configuration",
+		"vmoperator.jdrupes.org/applied", "vmrunner.jdrupes.org/cmVersion",
 		"statefulset.kubernetes.io/pod-name", "controller-revision-hash", "topology.kubernetes.io/zone")
 	vm := sample(t, func(vm *v1.VirtualMachine) {
-		vm.Annotations, vm.Labels = map[string]string{}, of("app.kubernetes.io/name", "app.kubernetes.io/instance", "statefulset.kubernetes.io/pod-name")
+		vm.Annotations, vm.Labels = map[string]string{}, of("app.kubernetes.io/name", "app.kubernetes.io/instance",
+			"statefulset.kubernetes.io/pod-name")
 		for _, keys := range []map[string]string{kept, dropped} {
 			for key, value := range keys {
 				vm.Annotations[key] = value
@@ -248,7 +304,8 @@ func TestMetadataThatIsNotTaken(t *testing.T) {
 // admission policy holds.
 func TestAccountIsThatOfThePolicy(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, objects.ServiceAccount, *statefulSet(t, sample(t, nil), settings(), "").Spec.Template.Spec.ServiceAccountName)
+	require.Equal(t, objects.ServiceAccount,
+		*statefulSet(t, sample(t, nil), settings(), "").Spec.Template.Spec.ServiceAccountName)
 	for file, text := range map[string]string{
 		"admission-policy.yaml":       "'^system:serviceaccount:[^:]+:" + objects.ServiceAccount + "$'",
 		"manager/runner-account.yaml": "kind: ServiceAccount\n  name: " + objects.ServiceAccount,

@@ -37,7 +37,9 @@ func parsed(t *testing.T, vm *v1.VirtualMachine) *config.Config {
 	return c
 }
 
-func statefulSet(t *testing.T, vm *v1.VirtualMachine, s objects.Settings, secret string) *applyappsv1.StatefulSetApplyConfiguration {
+func statefulSet(t *testing.T, vm *v1.VirtualMachine, s objects.Settings,
+	secret string,
+) *applyappsv1.StatefulSetApplyConfiguration {
 	t.Helper()
 	claims, err := objects.Claims(vm, s, nil)
 	require.NoError(t, err)
@@ -72,19 +74,25 @@ func TestMedium(t *testing.T) {
 func TestImagesAreInTheRepository(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{
-		"/dev/sda", "../../../dev/sda", "a/../../x", "..", ".", "/", "/var/local/vmop-image-repository/../x", "/var/local/vmop-image-repository",
+		"/dev/sda", "../../../dev/sda", "a/../../x", "..", ".", "/", "/var/local/vmop-image-repository/../x",
+		"/var/local/vmop-image-repository",
 		"/var/local/vmop-image-repository-2/a", "/var/run/secrets/kubernetes.io/serviceaccount/token",
 	} {
 		for path, set := range map[string]func(*v1.VirtualMachine){
 			"spec.vm.disks[1].cdrom.image": func(vm *v1.VirtualMachine) { vm.Spec.VM.Disks[1].CDROM.Image = file },
 			"spec.vm.kernel.image":         func(vm *v1.VirtualMachine) { vm.Spec.VM.Kernel = &v1.Kernel{Image: file} },
-			"spec.vm.kernel.initrd":        func(vm *v1.VirtualMachine) { vm.Spec.VM.Kernel = &v1.Kernel{Image: "a", Initrd: file} },
+			"spec.vm.kernel.initrd": func(vm *v1.VirtualMachine) {
+				vm.Spec.VM.Kernel = &v1.Kernel{Image: "a", Initrd: file}
+			},
 		} {
 			_, err := objects.Config(sample(t, set))
 			require.ErrorContains(t, err, path+" is "+strconv.Quote(file)+": want a file in the image repository")
 		}
 	}
-	for _, url := range []string{"file:///dev/sda", "file:../x", "file:/etc/passwd", "file:///var/local/vmop-image-repository/%2e%2e/x"} {
+	for _, url := range []string{
+		"file:///dev/sda", "file:../x", "file:/etc/passwd",
+		"file:///var/local/vmop-image-repository/%2e%2e/x",
+	} {
 		_, err := objects.Config(sample(t, func(vm *v1.VirtualMachine) { vm.Spec.VM.Disks[1].CDROM.Image = url }))
 		require.ErrorContains(t, err, "spec.vm.disks[1].cdrom.image", url)
 	}
@@ -114,11 +122,15 @@ func TestMemoryIsWholeMebibytes(t *testing.T) {
 		"1G": "953 MiB", "1Gi": "1 GiB", "1.5Gi": "1536 MiB", "1073741825": "1 GiB", "4e9": "3814 MiB", "1Mi": "1 MiB",
 	} {
 		quantity := resource.MustParse(size)
-		c := parsed(t, sample(t, func(vm *v1.VirtualMachine) { vm.Spec.VM.MaximumRAM, vm.Spec.VM.CurrentRAM = &quantity, nil }))
+		c := parsed(t, sample(t, func(vm *v1.VirtualMachine) {
+			vm.Spec.VM.MaximumRAM, vm.Spec.VM.CurrentRAM = &quantity, nil
+		}))
 		require.Equal(t, want, c.VM.MaximumRAM.String(), size)
 		require.Equal(t, want, c.VM.WithDefaults().CurrentRAM.String(), size)
 	}
-	_, err := objects.Config(sample(t, func(vm *v1.VirtualMachine) { vm.Spec.VM.MaximumRAM = new(resource.MustParse("1k")) }))
+	_, err := objects.Config(sample(t, func(vm *v1.VirtualMachine) {
+		vm.Spec.VM.MaximumRAM = new(resource.MustParse("1k"))
+	}))
 	require.EqualError(t, err, "spec.vm.maximumRam is 1k: want at least 1Mi")
 }
 
@@ -149,9 +161,14 @@ func TestImage(t *testing.T) {
 		"example.test/vmop/runner:1.2.3 ": nil,
 		"a:1 Never":                       {Source: "a:1", PullPolicy: corev1.PullNever},
 		"example.test/b/c ":               {Repository: "example.test", Path: "b/c"},
-		"example.test/b/c:2 Always":       {Repository: "example.test", Path: "b/c", Version: "2", PullPolicy: corev1.PullAlways},
+		"example.test/b/c:2 Always": {
+			Repository: "example.test", Path: "b/c", Version: "2",
+			PullPolicy: corev1.PullAlways,
+		},
 	} {
-		container := statefulSet(t, sample(t, func(vm *v1.VirtualMachine) { vm.Spec.Image = image }), settings(), "").Spec.Template.Spec.Containers[0]
+		container := statefulSet(t, sample(t, func(vm *v1.VirtualMachine) {
+			vm.Spec.Image = image
+		}), settings(), "").Spec.Template.Spec.Containers[0]
 		policy := ""
 		if container.ImagePullPolicy != nil {
 			policy = string(*container.ImagePullPolicy)
@@ -162,7 +179,8 @@ func TestImage(t *testing.T) {
 	ours := sample(t, func(vm *v1.VirtualMachine) {
 		vm.Spec.Image, vm.Spec.VM.Accelerator = &v1.Image{Source: original}, "kvm"
 	})
-	require.Equal(t, "example.test/vmop/runner:1.2.3", *statefulSet(t, ours, settings(), "").Spec.Template.Spec.Containers[0].Image)
+	require.Equal(t, "example.test/vmop/runner:1.2.3",
+		*statefulSet(t, ours, settings(), "").Spec.Template.Spec.Containers[0].Image)
 	require.Empty(t, objects.Distrust(ours, settings(), nil))
 }
 
@@ -176,27 +194,33 @@ func TestResources(t *testing.T) {
 		return string(text)
 	}
 	// 4Gi/1.25, and 96Mi + 4*4Mi + 8Gi/512 for QEMU.
-	require.Equal(t, `{"requests":{"cpu":"1","memory":"3405Mi"}}`, requests(func(*v1.VirtualMachine, *objects.Settings) {}))
-	require.Equal(t, `{"requests":{"cpu":"2","memory":"4224Mi"}}`, requests(func(_ *v1.VirtualMachine, s *objects.Settings) {
-		s.CPUOvercommit, s.RAMOvercommit = 1, 1
-	}))
-	require.Equal(t, `{"requests":{"cpu":"333m","memory":"6682Mi"}}`, requests(func(vm *v1.VirtualMachine, s *objects.Settings) {
-		vm.Spec.VM.CurrentCPUs, vm.Spec.VM.CurrentRAM, s.CPUOvercommit = new(int32(1)), nil, 3
-	}))
+	require.Equal(t, `{"requests":{"cpu":"1","memory":"3405Mi"}}`,
+		requests(func(*v1.VirtualMachine, *objects.Settings) {}))
+	require.Equal(t, `{"requests":{"cpu":"2","memory":"4224Mi"}}`,
+		requests(func(_ *v1.VirtualMachine, s *objects.Settings) {
+			s.CPUOvercommit, s.RAMOvercommit = 1, 1
+		}))
+	require.Equal(t, `{"requests":{"cpu":"333m","memory":"6682Mi"}}`,
+		requests(func(vm *v1.VirtualMachine, s *objects.Settings) {
+			vm.Spec.VM.CurrentCPUs, vm.Spec.VM.CurrentRAM, s.CPUOvercommit = new(int32(1)), nil, 3
+		}))
 	require.Equal(t, `{"limits":{"cpu":"3"}}`, requests(func(vm *v1.VirtualMachine, _ *objects.Settings) {
 		vm.Spec.Resources = &v1.Resources{Limits: corev1.ResourceList{"cpu": resource.MustParse("3")}}
 	}))
-	require.Equal(t, `{"limits":{"example.test/kvm":"1"},"requests":{"cpu":"7"}}`, requests(func(vm *v1.VirtualMachine, s *objects.Settings) {
-		vm.Spec.Resources = &v1.Resources{Requests: corev1.ResourceList{"cpu": resource.MustParse("7")}}
-		s.KVMResource = "example.test/kvm"
-	}))
+	require.Equal(t, `{"limits":{"example.test/kvm":"1"},"requests":{"cpu":"7"}}`,
+		requests(func(vm *v1.VirtualMachine, s *objects.Settings) {
+			vm.Spec.Resources = &v1.Resources{Requests: corev1.ResourceList{"cpu": resource.MustParse("7")}}
+			s.KVMResource = "example.test/kvm"
+		}))
 }
 
 func TestLimitThatEndsTheVM(t *testing.T) {
 	t.Parallel()
 	limited := func(size string) *objects.Problem {
 		return objects.TightLimit(sample(t, func(vm *v1.VirtualMachine) {
-			vm.Spec.Resources = &v1.Resources{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(size)}}
+			vm.Spec.Resources = &v1.Resources{
+				Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(size)},
+			}
 		}))
 	}
 	require.Nil(t, limited("8320Mi"))
@@ -216,12 +240,18 @@ func TestDisplaySecret(t *testing.T) {
 	}{
 		{"SPICE", &v1.Display{Spice: &v1.Spice{}}, nil, "test-vm-display-secret", true},
 		{"not wanted", &v1.Display{Spice: &v1.Spice{GenerateSecret: new(false)}, VNC: &v1.VNC{}}, nil, "", false},
-		{"the user's own, though not wanted", &v1.Display{Spice: &v1.Spice{GenerateSecret: new(false)}}, []string{"mine"}, "mine", false},
+		{
+			"the user's own, though not wanted", &v1.Display{Spice: &v1.Spice{GenerateSecret: new(false)}},
+			[]string{"mine"},
+			"mine", false,
+		},
 		{"VNC alone", &v1.Display{VNC: &v1.VNC{}}, nil, "test-vm-display-secret", true},
 		{"nothing to guard", &v1.Display{}, nil, "", false},
 		{"several", &v1.Display{Spice: &v1.Spice{}}, []string{"b", "a", "c"}, "a", false},
 	} {
-		name, missing := objects.DisplaySecretName(sample(t, func(vm *v1.VirtualMachine) { vm.Spec.VM.Display = row.display }), row.existing)
+		name, missing := objects.DisplaySecretName(sample(t, func(vm *v1.VirtualMachine) {
+			vm.Spec.VM.Display = row.display
+		}), row.existing)
 		require.Equal(t, row.want, name, row.name)
 		require.Equal(t, row.missing, missing, row.name)
 	}
@@ -250,11 +280,15 @@ func TestService(t *testing.T) {
 		return more
 	}
 	require.Nil(t, service(settings(), nil), "off in general")
-	require.Nil(t, service(settings(), &v1.LoadBalancerService{Labels: map[string]*v1.Entry{"a": new(v1.Entry("2"))}}), "a VM alone doesn't switch it on")
+	require.Nil(t, service(settings(), &v1.LoadBalancerService{Labels: map[string]*v1.Entry{"a": new(v1.Entry("2"))}}),
+		"a VM alone doesn't switch it on")
 	require.Nil(t, service(on, &v1.LoadBalancerService{}), "off for this VM")
 	require.Equal(t, plus(map[string]string{"a": "1", "b": "1"}), service(on, nil))
 	require.Equal(t, plus(map[string]string{"a": "2", "c": "3"}), service(on, &v1.LoadBalancerService{
-		Labels: map[string]*v1.Entry{"a": new(v1.Entry("2")), "b": nil, "c": new(v1.Entry("3")), objects.LabelInstance: nil},
+		Labels: map[string]*v1.Entry{
+			"a": new(v1.Entry("2")), "b": nil, "c": new(v1.Entry("3")),
+			objects.LabelInstance: nil,
+		},
 	}))
 	made, err := objects.Service(sample(t, func(vm *v1.VirtualMachine) { vm.Spec.VM.Display = nil }), on)
 	require.NoError(t, err)
@@ -265,11 +299,13 @@ func TestClaimsOfBothGenerations(t *testing.T) {
 	t.Parallel()
 	vm := definition(t, filepath.Join("testdata", "bridged.vm.yaml"))
 	require.Equal(t, []string{
-		"runner-data-bridged-0", "bridged-runner-data", "system-disk-bridged-0", "bridged-system-disk", "disk-2-bridged-0", "bridged-disk-1",
+		"runner-data-bridged-0", "bridged-runner-data", "system-disk-bridged-0", "bridged-system-disk",
+		"disk-2-bridged-0", "bridged-disk-1",
 	}, objects.ClaimNames(vm))
 	its := metav1.ObjectMeta{Labels: objects.Labels(vm)}
 	claims, err := objects.Claims(vm, settings(), map[string]metav1.ObjectMeta{
-		"bridged-runner-data": its, "bridged-system-disk": its, "system-disk-bridged-0": its, "bridged-disk-1": its, "disk-2-bridged-0": {},
+		"bridged-runner-data": its, "bridged-system-disk": its, "system-disk-bridged-0": its, "bridged-disk-1": its,
+		"disk-2-bridged-0": {},
 	})
 	require.NoError(t, err)
 	var names []string
@@ -279,7 +315,10 @@ func TestClaimsOfBothGenerations(t *testing.T) {
 		require.True(t, c.Stale)
 		require.Nil(t, c.Problem)
 	}
-	require.Equal(t, []string{"runner-data bridged-runner-data", "system-disk system-disk-bridged-0", "disk-2 bridged-disk-1"}, names)
+	require.Equal(t, []string{
+		"runner-data bridged-runner-data", "system-disk system-disk-bridged-0",
+		"disk-2 bridged-disk-1",
+	}, names)
 }
 
 // A claim is a VM's if its labels say so. The data of another VM or program is never
@@ -302,13 +341,24 @@ func TestClaimsOfOthers(t *testing.T) {
 		used     string // "" if one is made
 		problem  string
 	}{
-		"nothing":                    {nil, "", ""},
-		"its own":                    {map[string]metav1.ObjectMeta{first: labels("vm-runner", "test-vm")}, first, ""},
-		"another VM's":               {map[string]metav1.ObjectMeta{first: labels("vm-runner", "other")}, first, another},
-		"another program's":          {map[string]metav1.ObjectMeta{first: labels("postgresql", "test-vm")}, first, unknown(first)},
-		"nobody's":                   {map[string]metav1.ObjectMeta{first: {}}, first, unknown(first)},
-		"by the newer name":          {map[string]metav1.ObjectMeta{newer: labels("vm-runner", "test-vm")}, newer, ""},
-		"that, and one of another":   {map[string]metav1.ObjectMeta{newer: labels("vm-runner", "test-vm"), first: labels("x", "y")}, newer, ""},
+		"nothing": {nil, "", ""},
+		"its own": {map[string]metav1.ObjectMeta{first: labels("vm-runner", "test-vm")}, first, ""},
+		"another VM's": {
+			map[string]metav1.ObjectMeta{first: labels("vm-runner", "other")},
+			first,
+			another,
+		},
+		"another program's": {
+			map[string]metav1.ObjectMeta{first: labels("postgresql", "test-vm")},
+			first,
+			unknown(first),
+		},
+		"nobody's":          {map[string]metav1.ObjectMeta{first: {}}, first, unknown(first)},
+		"by the newer name": {map[string]metav1.ObjectMeta{newer: labels("vm-runner", "test-vm")}, newer, ""},
+		"that, and one of another": {map[string]metav1.ObjectMeta{
+			newer: labels("vm-runner", "test-vm"),
+			first: labels("x", "y"),
+		}, newer, ""},
 		"another VM's by that name":  {map[string]metav1.ObjectMeta{newer: labels("vm-runner", "other")}, "", ""},
 		"nobody's by the newer name": {map[string]metav1.ObjectMeta{newer: {}}, newer, unknown(newer)},
 	} {
@@ -333,7 +383,8 @@ func TestClaimsOfOthers(t *testing.T) {
 		}
 		require.Equal(t, row.problem, said, name)
 	}
-	claims, err := objects.Claims(sample(t, nil), settings(), map[string]metav1.ObjectMeta{"runner-data-test-vm-0": labels("vm-runner", "other")})
+	claims, err := objects.Claims(sample(t, nil), settings(),
+		map[string]metav1.ObjectMeta{"runner-data-test-vm-0": labels("vm-runner", "other")})
 	require.NoError(t, err)
 	require.Equal(t, "metadata.name", claims[0].Problem.Path)
 	require.Contains(t, claims[0].Problem.Message, "give the VM another name")
@@ -343,7 +394,9 @@ func TestClaimsOfOthers(t *testing.T) {
 func TestAnnotationsOfClaims(t *testing.T) {
 	t.Parallel()
 	claims, err := objects.Claims(sample(t, func(vm *v1.VirtualMachine) {
-		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Metadata.Annotations = map[string]string{objects.AnnotationUntrusted: "", objects.AnnotationStorage: "1Ti", "note": "a"}
+		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Metadata.Annotations = map[string]string{
+			objects.AnnotationUntrusted: "", objects.AnnotationStorage: "1Ti", "note": "a",
+		}
 	}), settings(), nil)
 	require.NoError(t, err)
 	require.NotContains(t, claims[1].Apply.Annotations, objects.AnnotationUntrusted)

@@ -30,10 +30,15 @@ func found(t testing.TB, number int) (*v1.VirtualMachine, *corev1.Pod, []*object
 	pod.Spec.Containers = make([]corev1.Container, 1)
 	started := metav1.NewTime(time.Unix(1<<30, 0))
 	pod.Status = corev1.PodStatus{
-		Phase: corev1.PodRunning, HostIP: "10.0.0.1", PodIP: "10.100.0.1", PodIPs: []corev1.PodIP{{IP: "10.100.0.1"}}, StartTime: &started,
-		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}, {Type: corev1.PodScheduled, Status: corev1.ConditionTrue}},
+		Phase: corev1.PodRunning, HostIP: "10.0.0.1", PodIP: "10.100.0.1", PodIPs: []corev1.PodIP{{IP: "10.100.0.1"}},
+		StartTime: &started,
+		Conditions: []corev1.PodCondition{
+			{Type: corev1.PodReady, Status: corev1.ConditionTrue},
+			{Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
+		},
 		ContainerStatuses: []corev1.ContainerStatus{{
-			Name: objects.ContainerName, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}},
+			Name: objects.ContainerName, Ready: true,
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}},
 		}},
 	}
 	var others []*objects.Metadata
@@ -48,7 +53,8 @@ func found(t testing.TB, number int) (*v1.VirtualMachine, *corev1.Pod, []*object
 		{objects.KindClaim, "system-disk-" + name + "-0"},
 	} {
 		o := objects.NewMetadata(of.kind)
-		o.ObjectMeta = metaOf(t, of.name, name, uid, number, fmt.Sprintf("%q: %q", objects.AnnotationApplied, fmt.Sprintf("%064d", number)))
+		o.ObjectMeta = metaOf(t, of.name, name, uid, number, fmt.Sprintf("%q: %q", objects.AnnotationApplied,
+			fmt.Sprintf("%064d", number)))
 		if of.kind == objects.KindClaim {
 			o.OwnerReferences = nil
 		}
@@ -93,7 +99,9 @@ func TestStoreIsSmall(t *testing.T) { // alone: it measures the heap
 		size[what] = (now - before) / vms
 		before = now
 	}
-	hold("VirtualMachine", func(vm *v1.VirtualMachine, _ *corev1.Pod, _ []*objects.Metadata) error { return m.vms.Add(vm) })
+	hold("VirtualMachine", func(vm *v1.VirtualMachine, _ *corev1.Pod, _ []*objects.Metadata) error {
+		return m.vms.Add(vm)
+	})
 	hold("Pod", func(_ *v1.VirtualMachine, pod *corev1.Pod, _ []*objects.Metadata) error { return m.pods.Add(pod) })
 	for k, table := range m.others {
 		hold(objects.Kind(k).String(), func(_ *v1.VirtualMachine, _ *corev1.Pod, others []*objects.Metadata) error {

@@ -46,7 +46,10 @@ func (c *changes) since() []string {
 }
 
 func somePod(name, vm string, version int, nodeName string) *corev1.Pod {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "vms", ResourceVersion: fmt.Sprint(version), Labels: map[string]string{objects.LabelInstance: vm}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Namespace: "vms", ResourceVersion: fmt.Sprint(version),
+		Labels: map[string]string{objects.LabelInstance: vm},
+	}}
 	pod.Spec.NodeName, pod.Spec.Hostname = nodeName, "not kept"
 	return pod
 }
@@ -137,7 +140,8 @@ func TestStoreKeepsWhatIsRead(t *testing.T) {
 	pod.Namespace = "vms"
 	havePod, err := m.pods.get(pod.Name)
 	require.NoError(t, err)
-	require.True(t, pod.Status.ContainerStatuses[0].State.Running.StartedAt.Equal(&havePod.Status.ContainerStatuses[0].State.Running.StartedAt))
+	require.True(t, pod.Status.ContainerStatuses[0].State.Running.StartedAt.Equal(
+		&havePod.Status.ContainerStatuses[0].State.Running.StartedAt))
 	require.Equal(t, pod.String(), havePod.String())
 	for _, o := range others {
 		k := kindOf(o)
@@ -158,8 +162,14 @@ func TestCollectionAfterLostWatch(t *testing.T) {
 	var seen changes
 	pods := newCollection(podEncoding("vms"), newCompressor(), seen.record)
 	lists := []*corev1.PodList{
-		{ListMeta: metav1.ListMeta{ResourceVersion: "10"}, Items: []corev1.Pod{*somePod("a-0", "a", 1, ""), *somePod("b-0", "b", 2, ""), *somePod("c-0", "c", 3, "")}},
-		{ListMeta: metav1.ListMeta{ResourceVersion: "20"}, Items: []corev1.Pod{*somePod("a-0", "a", 1, ""), *somePod("b-0", "b", 12, "n1"), *somePod("d-0", "d", 13, "")}},
+		{ListMeta: metav1.ListMeta{ResourceVersion: "10"}, Items: []corev1.Pod{
+			*somePod("a-0", "a", 1, ""),
+			*somePod("b-0", "b", 2, ""), *somePod("c-0", "c", 3, ""),
+		}},
+		{ListMeta: metav1.ListMeta{ResourceVersion: "20"}, Items: []corev1.Pod{
+			*somePod("a-0", "a", 1, ""),
+			*somePod("b-0", "b", 12, "n1"), *somePod("d-0", "d", 13, ""),
+		}},
 	}
 	watches := make(chan *watch.FakeWatcher, 2)
 	var listed, watched int
@@ -170,7 +180,8 @@ func TestCollectionAfterLostWatch(t *testing.T) {
 		},
 		WatchFuncWithContext: func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			if o.SendInitialEvents != nil {
-				return nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "", nil) // an old API server
+				// an old API server
+				return nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "", nil)
 			}
 			watched++
 			w := watch.NewFakeWithChanSize(1, false)

@@ -28,9 +28,13 @@ func TestRefusedAndStopped(t *testing.T) {
 	w.vm("web")
 	pod := w.boot("web")
 	w.edit("web", func(vm *v1.VirtualMachine) {
-		vm.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: "Sometimes"}}}},
-		}}}
+		vm.Spec.Affinity = &corev1.Affinity{
+			NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{
+					{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: "Sometimes"}}},
+				},
+			}},
+		}
 	})
 	w.told("web", "spec.template.spec.affinity.nodeAffinity")
 	w.edit("web", stopped)
@@ -52,7 +56,8 @@ func TestNoRoomForAStatus(t *testing.T) {
 	var err error
 	for size := 1536 << 10; size > 1500<<10; size -= 1 << 8 {
 		large := machine(w.Name, "large", stopped)
-		large.Spec.CloudInit = &v1.CloudInit{UserData: &runtime.RawExtension{Raw: []byte(`{"x": "` + strings.Repeat("x", size) + `"}`)}}
+		large.Spec.CloudInit = &v1.CloudInit{UserData: &runtime.RawExtension{Raw: []byte(`{"x": "` +
+			strings.Repeat("x", size) + `"}`)}}
 		if err = w.client.Create(t.Context(), large); err == nil {
 			break
 		}
@@ -136,9 +141,13 @@ func TestTroubledServer(t *testing.T) {
 	w.vm("web", func(vm *v1.VirtualMachine) { vm.Spec.GuestShutdownStops = true })
 	pod := w.boot("web")
 	w.edit("web", func(vm *v1.VirtualMachine) { vm.Labels = map[string]string{"tier": "front"} })
-	eventually(w, pod.Name, &corev1.Pod{}, "has the label", func(p *corev1.Pod) bool { return p.Labels["tier"] == "front" })
+	eventually(w, pod.Name, &corev1.Pod{}, "has the label", func(p *corev1.Pod) bool {
+		return p.Labels["tier"] == "front"
+	})
 	w.say("web", pod, stateStopped, &v1.Outcome{Cause: causeGuest})
-	eventually(w, "web", &v1.VirtualMachine{}, "is stopped", func(vm *v1.VirtualMachine) bool { return vm.Spec.VM.State == v1.Stopped })
+	eventually(w, "web", &v1.VirtualMachine{}, "is stopped", func(vm *v1.VirtualMachine) bool {
+		return vm.Spec.VM.State == v1.Stopped
+	})
 	w.removeWhenTold(pod)
 	w.phase("web", v1.PhaseStopped, decide.ReasonStopped)
 	w.edit("web", running)

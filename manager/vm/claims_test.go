@@ -40,7 +40,10 @@ func (w *world) allWell(name string) {
 // grow, or not.
 func (w *world) bound(name string, grows bool) *storagev1.StorageClass {
 	w.t.Helper()
-	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: w.Name}, Provisioner: "kubernetes.io/no-provisioner", AllowVolumeExpansion: &grows}
+	class := &storagev1.StorageClass{
+		ObjectMeta:  metav1.ObjectMeta{Name: w.Name},
+		Provisioner: "kubernetes.io/no-provisioner", AllowVolumeExpansion: &grows,
+	}
 	w.create(class)
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: w.Name}}
 	volume.Spec = corev1.PersistentVolumeSpec{
@@ -54,14 +57,18 @@ func (w *world) bound(name string, grows bool) *storagev1.StorageClass {
 		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.StorageClassName = &class.Name
 		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.VolumeMode = &files
 	})
-	eventually(w, "system-disk-"+name+"-0", &corev1.PersistentVolumeClaim{}, "it has its volume", func(c *corev1.PersistentVolumeClaim) bool { return c.Status.Phase == corev1.ClaimBound })
+	eventually(w, "system-disk-"+name+"-0", &corev1.PersistentVolumeClaim{}, "it has its volume",
+		func(c *corev1.PersistentVolumeClaim) bool {
+			return c.Status.Phase == corev1.ClaimBound
+		})
 	return class
 }
 
 func (w *world) askFor(vm, size string) {
 	w.t.Helper()
 	w.edit(vm, func(vm *v1.VirtualMachine) {
-		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse(size)
+		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse(
+			size)
 	})
 }
 
@@ -71,9 +78,10 @@ func TestClaimGrows(t *testing.T) {
 	w := begin(t)
 	w.bound("web", true)
 	w.askFor("web", "2Gi")
-	eventually(w, "system-disk-web-0", &corev1.PersistentVolumeClaim{}, "it asks for more", func(c *corev1.PersistentVolumeClaim) bool {
-		return c.Spec.Resources.Requests.Storage().String() == "2Gi"
-	})
+	eventually(w, "system-disk-web-0", &corev1.PersistentVolumeClaim{}, "it asks for more",
+		func(c *corev1.PersistentVolumeClaim) bool {
+			return c.Spec.Resources.Requests.Storage().String() == "2Gi"
+		})
 	events := w.events("web", "ClaimGrown")
 	require.Len(t, events, 1)
 	require.Contains(t, events[0].Note, "now requests 2Gi instead of 1Gi")
@@ -100,7 +108,10 @@ func TestClaimMayNotGrow(t *testing.T) {
 	w.edit("web", func(vm *v1.VirtualMachine) {
 		vm.Spec.VM.Disks = append(vm.Spec.VM.Disks, v1.Disk{VolumeClaimTemplate: disk("more", "1Gi")})
 	})
-	eventually(w, "more-disk-web-0", &corev1.PersistentVolumeClaim{}, "a disk more", func(*corev1.PersistentVolumeClaim) bool { return true })
+	eventually(w, "more-disk-web-0", &corev1.PersistentVolumeClaim{}, "a disk more",
+		func(*corev1.PersistentVolumeClaim) bool {
+			return true
+		})
 	w.edit("web", stopped)
 	w.gone("web", pod)
 	w.phase("web", v1.PhaseStopped, decide.ReasonStopped)
@@ -155,11 +166,14 @@ func TestClaimDeleted(t *testing.T) {
 	})
 	_, message := reconciled(vm)
 	require.Contains(t, message, "spec.vm.disks[0].volumeClaimTemplate: the claim system-disk-web-0 is being deleted")
-	require.Equal(t, decide.ReasonClaimDeleted, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionReconciled).Reason)
+	require.Equal(t, decide.ReasonClaimDeleted, meta.FindStatusCondition(vm.Status.Conditions,
+		v1.ConditionReconciled).Reason)
 	require.Equal(t, v1.PhaseRunning, vm.Status.Phase)
 
 	require.NoError(t, w.client.Delete(t.Context(), pod.DeepCopy()))
-	eventually(w, "web", &appsv1.StatefulSet{}, "none follows yet", func(s *appsv1.StatefulSet) bool { return *s.Spec.Replicas == 0 })
+	eventually(w, "web", &appsv1.StatefulSet{}, "none follows yet", func(s *appsv1.StatefulSet) bool {
+		return *s.Spec.Replicas == 0
+	})
 	w.gone("web", pod)
 	second := w.boot("web")
 	require.NotEqual(t, pod.UID, second.UID)
@@ -182,7 +196,8 @@ func TestClaimLost(t *testing.T) {
 	const name = "system-disk-web-0"
 	lost, _ := get(w, name, &corev1.PersistentVolumeClaim{})
 	require.NoError(t, w.client.Delete(t.Context(), lost))
-	require.NoError(t, w.client.Patch(t.Context(), lost, client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`))))
+	require.NoError(t, w.client.Patch(t.Context(), lost,
+		client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`))))
 	vm := w.told("web", "spec.vm.disks[0].volumeClaimTemplate: the claim system-disk-web-0 is gone")
 	require.Equal(t, v1.PhaseRunning, vm.Status.Phase)
 	require.NotEmpty(t, w.events("web", decide.ReasonClaimDeleted))
@@ -190,7 +205,9 @@ func TestClaimLost(t *testing.T) {
 	require.False(t, is, "an empty one would hide it")
 
 	require.NoError(t, w.client.Delete(t.Context(), pod.DeepCopy()))
-	eventually(w, "web", &appsv1.StatefulSet{}, "none follows yet", func(s *appsv1.StatefulSet) bool { return *s.Spec.Replicas == 0 })
+	eventually(w, "web", &appsv1.StatefulSet{}, "none follows yet", func(s *appsv1.StatefulSet) bool {
+		return *s.Spec.Replicas == 0
+	})
 	w.gone("web", pod)
 	w.boot("web")
 	_, is = get(w, name, &corev1.PersistentVolumeClaim{})
@@ -238,12 +255,14 @@ func TestClaimKeepsWhatItHas(t *testing.T) {
 	template := func(vm *v1.VirtualMachine) *v1.ClaimSpec { return &vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec }
 	w.edit("web", func(vm *v1.VirtualMachine) { template(vm).StorageClassName = nil })
 	w.edit("web", func(vm *v1.VirtualMachine) {
-		template(vm).StorageClassName, template(vm).AccessModes = new("fast"), []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+		template(vm).StorageClassName, template(vm).AccessModes = new("fast"),
+			[]corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
 	})
 	modes := "spec.vm.disks[0].volumeClaimTemplate.spec.accessModes: the claim system-disk-web-0 exists with ReadWriteOnce, which cannot change to ReadWriteMany: " +
 		"ask for ReadWriteOnce, or give the disk another metadata.name, for which an empty claim is created, and copy the data; " +
 		"if the data is not needed, delete the claim while the VM is stopped"
-	classes := "spec.vm.disks[0].volumeClaimTemplate.spec.storageClassName: the claim system-disk-web-0 exists with " + class.Name + ", which cannot change to fast: ask for " + class.Name + ", or "
+	classes := "spec.vm.disks[0].volumeClaimTemplate.spec.storageClassName: the claim system-disk-web-0 exists with " +
+		class.Name + ", which cannot change to fast: ask for " + class.Name + ", or "
 	vm := w.told("web", modes+"; "+classes)
 	require.Equal(t, decide.ReasonClaim, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionReconciled).Reason)
 	require.Equal(t, v1.PhaseRunning, vm.Status.Phase)
@@ -252,7 +271,9 @@ func TestClaimKeepsWhatItHas(t *testing.T) {
 	via := newWire()
 	w.manage(via)
 	w.edit("web", func(vm *v1.VirtualMachine) { vm.Annotations = map[string]string{"seen": "1"} })
-	eventually(w, pod.Name, &corev1.Pod{}, "the VM is looked at", func(p *corev1.Pod) bool { return p.Annotations["seen"] == "1" })
+	eventually(w, pod.Name, &corev1.Pod{}, "the VM is looked at", func(p *corev1.Pod) bool {
+		return p.Annotations["seen"] == "1"
+	})
 	w.told("web", modes+"; "+classes)
 	require.NotContains(t, strings.Join(via.written(), "\n"), "persistentvolumeclaims")
 
@@ -273,7 +294,8 @@ func TestClaimKeepsWhatItHas(t *testing.T) {
 	require.Len(t, w.events("web", "ClaimNotChanged"), 3, "of the modes, the class, the size")
 
 	w.edit("web", func(vm *v1.VirtualMachine) {
-		template(vm).StorageClassName, template(vm).Resources.Requests[corev1.ResourceStorage] = &class.Name, resource.MustParse("1Gi")
+		template(vm).StorageClassName, template(vm).Resources.Requests[corev1.ResourceStorage] = &class.Name,
+			resource.MustParse("1Gi")
 	})
 	w.isWell("web")
 	_, is := get(w, pod.Name, pod)
@@ -319,9 +341,10 @@ func TestClaimGetsItsClass(t *testing.T) {
 		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.StorageClassName = new("gold")
 		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Metadata.Labels = map[string]string{"tier": "one"}
 	})
-	eventually(w, "system-disk-web-0", &corev1.PersistentVolumeClaim{}, "it has a class and labels", func(c *corev1.PersistentVolumeClaim) bool {
-		return c.Spec.StorageClassName != nil && *c.Spec.StorageClassName == "gold" && c.Labels["tier"] == "one"
-	})
+	eventually(w, "system-disk-web-0", &corev1.PersistentVolumeClaim{}, "it has a class and labels",
+		func(c *corev1.PersistentVolumeClaim) bool {
+			return c.Spec.StorageClassName != nil && *c.Spec.StorageClassName == "gold" && c.Labels["tier"] == "one"
+		})
 	w.isWell("web")
 }
 
@@ -330,9 +353,12 @@ func TestClaimGetsItsClass(t *testing.T) {
 func TestLevelsOfItsOwn(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
-	w.vm("web", stopped, func(vm *v1.VirtualMachine) { vm.Spec.LoggingProperties = "org.jgrapes.level=FINE\n.level=DEBUG\n" })
+	w.vm("web", stopped, func(vm *v1.VirtualMachine) {
+		vm.Spec.LoggingProperties = "org.jgrapes.level=FINE\n.level=DEBUG\n"
+	})
 	vm := w.told("web", `spec.loggingProperties: line 2: .level: "DEBUG" is no level (it is called FINE here)`)
-	require.Equal(t, decide.ReasonLogging, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionReconciled).Reason)
+	require.Equal(t, decide.ReasonLogging, meta.FindStatusCondition(vm.Status.Conditions,
+		v1.ConditionReconciled).Reason)
 	require.Equal(t, v1.PhaseStopped, vm.Status.Phase)
 	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.LoggingProperties = "org.jgrapes.level=FINE\n.level=FINE\n" })
 	w.isWell("web")

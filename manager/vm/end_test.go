@@ -24,7 +24,9 @@ func TestGuestShutdownStops(t *testing.T) {
 	w.vm("web", shutsDown)
 	pod := w.boot("web")
 	w.say("web", pod, stateStopped, &v1.Outcome{Cause: causeGuest})
-	vm := eventually(w, "web", &v1.VirtualMachine{}, "it shall not run", func(vm *v1.VirtualMachine) bool { return vm.Spec.VM.State == v1.Stopped })
+	vm := eventually(w, "web", &v1.VirtualMachine{}, "it shall not run", func(vm *v1.VirtualMachine) bool {
+		return vm.Spec.VM.State == v1.Stopped
+	})
 	require.Equal(t, string(pod.UID), vm.Annotations[decide.AnnotationCarriedOut])
 	w.removeWhenTold(pod)
 	w.phase("web", v1.PhaseStopped, decide.ReasonStopped)
@@ -49,7 +51,8 @@ func TestRunAgainAfterGuestShutdown(t *testing.T) {
 	end()
 	w.say("web", pod, stateStopped, &v1.Outcome{Cause: causeGuest})
 	w.edit("web", func(vm *v1.VirtualMachine) {
-		vm.Annotations = map[string]string{decide.AnnotationCarriedOut: string(pod.UID)} // as the manager did before the user came
+		// as the manager did before the user came
+		vm.Annotations = map[string]string{decide.AnnotationCarriedOut: string(pod.UID)}
 	})
 	w.manage(nil)
 	w.removeWhenTold(pod)
@@ -98,13 +101,16 @@ func TestFailures(t *testing.T) {
 	vm := w.phase("web", v1.PhaseFailed, decide.ReasonCrashed)
 	require.Contains(t, vm.Status.Message, "killed by signal 11; failed starts in a row: 1, next attempt at ")
 	require.Equal(t, int32(1), vm.Status.Failures.Count)
-	require.Equal(t, &v1.Outcome{Cause: "killed", ExitCode: 139, Message: "killed by signal 11"}, vm.Status.Runner.Outcome)
+	require.Equal(t, &v1.Outcome{Cause: "killed", ExitCode: 139, Message: "killed by signal 11"},
+		vm.Status.Runner.Outcome)
 	require.Equal(t, metav1.ConditionFalse, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionRunning).Status)
 	require.Zero(t, vm.Status.CPUs)
 	require.Empty(t, vm.Status.ConsoleClient)
 	require.NotEmpty(t, vm.Status.UUID)
 	w.removeWhenTold(pod)
-	eventually(w, "web", &appsv1.StatefulSet{}, "no pod", func(s *appsv1.StatefulSet) bool { return *s.Spec.Replicas == 0 })
+	eventually(w, "web", &appsv1.StatefulSet{}, "no pod", func(s *appsv1.StatefulSet) bool {
+		return *s.Spec.Replicas == 0
+	})
 
 	w.advance(9 * time.Second)
 	vm = w.phase("web", v1.PhaseFailed, decide.ReasonCrashed)
@@ -122,7 +128,9 @@ func TestFailures(t *testing.T) {
 
 	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.BootMenu = true })
 	third := w.pod("web")
-	vm = eventually(w, "web", &v1.VirtualMachine{}, "tried at once", func(vm *v1.VirtualMachine) bool { return vm.Status.Failures == nil })
+	vm = eventually(w, "web", &v1.VirtualMachine{}, "tried at once", func(vm *v1.VirtualMachine) bool {
+		return vm.Status.Failures == nil
+	})
 	require.Equal(t, vm.Generation, vm.Status.ObservedGeneration)
 	w.bind(third)
 	w.report(third, w.endedWith(1, "no JSON"))
@@ -133,7 +141,9 @@ func TestFailures(t *testing.T) {
 	vm, _ = get(w, "web", &v1.VirtualMachine{})
 	require.Equal(t, int32(1), vm.Status.Failures.Count)
 	w.advance(stableTime)
-	eventually(w, "web", &v1.VirtualMachine{}, "forgotten", func(vm *v1.VirtualMachine) bool { return vm.Status.Failures == nil })
+	eventually(w, "web", &v1.VirtualMachine{}, "forgotten", func(vm *v1.VirtualMachine) bool {
+		return vm.Status.Failures == nil
+	})
 }
 
 // A node that fails is no failure of the VM.
@@ -175,6 +185,8 @@ func TestLastWord(t *testing.T) {
 // removeWhenTold is for a pod whose container has ended.
 func (w *world) removeWhenTold(pod *corev1.Pod) {
 	w.t.Helper()
-	eventually(w, pod.Name, &corev1.Pod{}, "the pod is told to go", func(p *corev1.Pod) bool { return p.UID == pod.UID && p.DeletionTimestamp != nil })
+	eventually(w, pod.Name, &corev1.Pod{}, "the pod is told to go", func(p *corev1.Pod) bool {
+		return p.UID == pod.UID && p.DeletionTimestamp != nil
+	})
 	w.remove(pod)
 }

@@ -27,11 +27,16 @@ func (w *world) explained(name, reason, message string) {
 func TestPodRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.Name, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name:   w.Name,
+		Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
+	}}
 	require.NoError(t, w.client.Update(t.Context(), namespace))
 	w.create(&corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Name: "small", Namespace: w.Name},
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourceRequestsMemory: resource.MustParse("1Gi")}},
+		Spec: corev1.ResourceQuotaSpec{
+			Hard: corev1.ResourceList{corev1.ResourceRequestsMemory: resource.MustParse("1Gi")},
+		},
 	})
 	w.create(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: w.Name}})
 	w.manage(nil)

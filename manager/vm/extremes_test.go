@@ -43,7 +43,10 @@ func TestSameClaim(t *testing.T) {
 	w := begin(t)
 	w.vm("a", func(vm *v1.VirtualMachine) { vm.Spec.VM.Disks[0].VolumeClaimTemplate = disk("x-disk-b", "1Gi") })
 	w.vm("b-disk-a", func(vm *v1.VirtualMachine) { vm.Spec.VM.Disks[0].VolumeClaimTemplate = disk("x", "1Gi") })
-	claim := eventually(w, "x-disk-b-disk-a-0", &corev1.PersistentVolumeClaim{}, "there is one", func(*corev1.PersistentVolumeClaim) bool { return true })
+	claim := eventually(w, "x-disk-b-disk-a-0", &corev1.PersistentVolumeClaim{}, "there is one",
+		func(*corev1.PersistentVolumeClaim) bool {
+			return true
+		})
 	has, other := claim.Labels[objects.LabelInstance], "a"
 	if has == "a" {
 		other = "b-disk-a"
@@ -62,7 +65,8 @@ func TestSameClaim(t *testing.T) {
 func TestTooMuchUserData(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
-	large := &v1.CloudInit{UserData: &runtime.RawExtension{Raw: []byte(`{"write_files": [{"path": "/x", "content": "` + strings.Repeat("x", 1<<20) + `"}]}`)}}
+	large := &v1.CloudInit{UserData: &runtime.RawExtension{Raw: []byte(`{"write_files": [{"path": "/x", "content": "` +
+		strings.Repeat("x", 1<<20) + `"}]}`)}}
 	w.vm("large", func(vm *v1.VirtualMachine) { vm.Spec.CloudInit = large })
 	vm := w.phase("large", v1.PhaseFailed, decide.ReasonRefused)
 	require.Contains(t, vm.Status.Message, "spec.cloudInit is too large: the runner's configuration has 1024 KiB, and a ConfigMap holds 1008")
@@ -121,14 +125,16 @@ func TestSizesOfARunningVM(t *testing.T) {
 	pod := w.boot("web")
 	vm, _ := get(w, "web", &v1.VirtualMachine{})
 	vm.Spec.VM.MaximumRAM = new(resource.MustParse("2Gi"))
-	require.ErrorContains(t, w.client.Update(t.Context(), vm), "spec.vm.currentRam: Invalid value: must be at most maximumRam")
+	require.ErrorContains(t, w.client.Update(t.Context(), vm),
+		"spec.vm.currentRam: Invalid value: must be at most maximumRam")
 	w.edit("web", func(vm *v1.VirtualMachine) {
 		vm.Spec.VM.CPUTopology.Sockets = 4
 		vm.Spec.VM.MaximumRAM, vm.Spec.VM.CurrentRAM = new(resource.MustParse("2Gi")), nil
 	})
 	eventually(w, "web", &corev1.ConfigMap{}, "the runner's", func(c *corev1.ConfigMap) bool {
 		text := c.Data[objects.ConfigKey]
-		return strings.Contains(text, "sockets: 4\n") && strings.Contains(text, "maximumRam: 2 GiB\n") && !strings.Contains(text, "currentRam")
+		return strings.Contains(text, "sockets: 4\n") && strings.Contains(text, "maximumRam: 2 GiB\n") &&
+			!strings.Contains(text, "currentRam")
 	})
 	eventually(w, "web", &appsv1.StatefulSet{}, "the next pod's", func(s *appsv1.StatefulSet) bool {
 		requests := s.Spec.Template.Spec.Containers[0].Resources.Requests

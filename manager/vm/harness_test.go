@@ -204,7 +204,8 @@ func (w *world) start(config *rest.Config) (vms *Controller, end func()) {
 	w.t.Helper()
 	unnamed, grace := true, patience
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme: scheme(), Cache: cache.Options{ReaderFailOnMissingInformer: true}, Metrics: metricsserver.Options{BindAddress: "0"},
+		Scheme: scheme(), Cache: cache.Options{ReaderFailOnMissingInformer: true},
+		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Controller: controllerconfig.Controller{SkipNameValidation: &unnamed}, GracefulShutdownTimeout: &grace,
 		Logger: funcr.New(func(prefix, args string) { fmt.Fprintln(&w.log, prefix, args) }, funcr.Options{}),
 	})

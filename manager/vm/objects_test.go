@@ -37,7 +37,9 @@ func TestTypeRefused(t *testing.T) {
 	c := meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionVMTypeAccepted)
 	require.Equal(t, metav1.ConditionFalse, c.Status)
 	require.Equal(t, "standard.star:3:1: no", c.Message)
-	eventually(w, "late", &appsv1.StatefulSet{}, "no pod", func(s *appsv1.StatefulSet) bool { return *s.Spec.Replicas == 0 })
+	eventually(w, "late", &appsv1.StatefulSet{}, "no pod", func(s *appsv1.StatefulSet) bool {
+		return *s.Spec.Replicas == 0
+	})
 	require.Len(t, w.events("late", decide.ReasonTypeRefused), 1)
 
 	w.look()
@@ -56,7 +58,8 @@ func TestTypeRefused(t *testing.T) {
 	w.types.refuse("standard", nil)
 	w.look()
 	eventually(w, "web", &v1.VirtualMachine{}, "its type is accepted", func(vm *v1.VirtualMachine) bool {
-		return meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionVMTypeAccepted).Status == metav1.ConditionTrue &&
+		return meta.FindStatusCondition(vm.Status.Conditions,
+			v1.ConditionVMTypeAccepted).Status == metav1.ConditionTrue &&
 			meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionRestartRequired).Status == metav1.ConditionFalse
 	})
 	w.boot("late")
@@ -74,7 +77,10 @@ func TestCustomTypes(t *testing.T) {
 	w.boot("other")
 	require.Empty(t, w.types.seen("ours"))
 
-	w.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "own", Namespace: w.Name}, Data: map[string]string{"mine.star": "1"}})
+	w.create(&corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "own", Namespace: w.Name},
+		Data:       map[string]string{"mine.star": "1"},
+	})
 	pod := w.boot("web")
 	require.Equal(t, map[string]string{"mine.star": "1"}, w.types.seen("mine"))
 	w.nextSecond(pod)
@@ -86,10 +92,15 @@ func TestCustomTypes(t *testing.T) {
 	})
 	require.Equal(t, map[string]string{"mine.star": "2"}, w.types.seen("mine"))
 
-	w.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "all", Namespace: w.Name}, Data: map[string]string{"ours.star": "1"}})
+	w.create(&corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "all", Namespace: w.Name},
+		Data:       map[string]string{"ours.star": "1"},
+	})
 	w.set(func(s *objects.Settings) { s.VMTypes = "all" })
 	require.Eventually(t, func() bool { return w.types.seen("ours")["ours.star"] == "1" }, patience, tick)
-	vm = eventually(w, "other", &v1.VirtualMachine{}, "its pod can't have them", func(vm *v1.VirtualMachine) bool { return len(vm.Status.PendingChanges) > 0 })
+	vm = eventually(w, "other", &v1.VirtualMachine{}, "its pod can't have them", func(vm *v1.VirtualMachine) bool {
+		return len(vm.Status.PendingChanges) > 0
+	})
 	require.Equal(t, "spec.vmType.configMap", vm.Status.PendingChanges[0].Path)
 	all, _ := get(w, "all", &corev1.ConfigMap{})
 	all.Data["ours.star"] = "2"
@@ -125,7 +136,10 @@ func TestDisplaySecret(t *testing.T) {
 	_, is = get(w, "open-display-secret", &corev1.Secret{})
 	require.False(t, is)
 
-	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "late-display-secret", Namespace: w.Name}, Data: map[string][]byte{"a": []byte("b")}}
+	theirs := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "late-display-secret", Namespace: w.Name},
+		Data:       map[string][]byte{"a": []byte("b")},
+	}
 	w.create(theirs)
 	w.vm("late")
 	late := w.phase("late", v1.PhasePending, decide.ReasonNameTaken)
@@ -142,10 +156,16 @@ func TestClaims(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
 	class, block := "manual", corev1.PersistentVolumeBlock
-	old := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "web-system-disk", Namespace: w.Name, Labels: objects.Labels(machine(w.Name, "web"))}}
+	old := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: "web-system-disk", Namespace: w.Name,
+		Labels: objects.Labels(machine(w.Name, "web")),
+	}}
 	old.Spec = corev1.PersistentVolumeClaimSpec{
-		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class, VolumeMode: &block,
-		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class,
+		VolumeMode: &block,
+		Resources: corev1.VolumeResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+		},
 	}
 	w.create(old)
 	w.vm("web")
@@ -170,7 +190,8 @@ func TestClaims(t *testing.T) {
 	require.Equal(t, v1.PhaseRunning, vm.Status.Phase)
 
 	w.create(&corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: "system-disk-late-0", Namespace: w.Name, Labels: old.Labels}, Spec: old.Spec,
+		ObjectMeta: metav1.ObjectMeta{Name: "system-disk-late-0", Namespace: w.Name, Labels: old.Labels},
+		Spec:       old.Spec,
 	})
 	w.vm("late")
 	late := w.phase("late", v1.PhaseFailed, decide.ReasonClaim)
@@ -188,26 +209,37 @@ func TestDrift(t *testing.T) {
 	good := configuration.Data[objects.ConfigKey]
 	configuration.Data[objects.ConfigKey] = "bad"
 	require.NoError(t, w.client.Update(t.Context(), configuration))
-	restored := eventually(w, "web", &corev1.ConfigMap{}, "it is as it was", func(c *corev1.ConfigMap) bool { return c.Data[objects.ConfigKey] == good })
+	restored := eventually(w, "web", &corev1.ConfigMap{}, "it is as it was", func(c *corev1.ConfigMap) bool {
+		return c.Data[objects.ConfigKey] == good
+	})
 	eventually(w, pod.Name, &corev1.Pod{}, "the kubelet knows", func(p *corev1.Pod) bool {
 		return p.Annotations[objects.AnnotationConfigVersion] == restored.ResourceVersion
 	})
 	require.NoError(t, w.client.Delete(t.Context(), restored))
-	eventually(w, "web", &corev1.ConfigMap{}, "it is there again", func(c *corev1.ConfigMap) bool { return c.UID != restored.UID })
+	eventually(w, "web", &corev1.ConfigMap{}, "it is there again", func(c *corev1.ConfigMap) bool {
+		return c.UID != restored.UID
+	})
 
 	w.scale("web", 0)
-	eventually(w, "web", &appsv1.StatefulSet{}, "a pod", func(s *appsv1.StatefulSet) bool { return *s.Spec.Replicas == 1 })
+	eventually(w, "web", &appsv1.StatefulSet{}, "a pod", func(s *appsv1.StatefulSet) bool {
+		return *s.Spec.Replicas == 1
+	})
 	if p, is := get(w, pod.Name, &corev1.Pod{}); is && p.DeletionTimestamp != nil {
 		w.gone("web", pod)
 	}
 	w.phaseWithPod("web")
 	end()
 	w.scale("web", 0)
-	if p := eventually(w, pod.Name, &corev1.Pod{}, "told to go", func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil }); p != nil {
+	if p := eventually(w, pod.Name, &corev1.Pod{}, "told to go", func(p *corev1.Pod) bool {
+		return p.DeletionTimestamp != nil
+	}); p != nil {
 		w.remove(p)
 	}
 	w.manage(nil)
-	eventually(w, "web", &appsv1.StatefulSet{}, "a manager that starts sees that the pod is missing", func(s *appsv1.StatefulSet) bool { return *s.Spec.Replicas == 1 })
+	eventually(w, "web", &appsv1.StatefulSet{}, "a manager that starts sees that the pod is missing",
+		func(s *appsv1.StatefulSet) bool {
+			return *s.Spec.Replicas == 1
+		})
 }
 
 func (w *world) scale(name string, replicas int32) {
@@ -236,7 +268,8 @@ func TestPodMetadata(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
 	w.vm("web", func(vm *v1.VirtualMachine) {
-		vm.Labels, vm.Annotations = map[string]string{"tier": "front"}, map[string]string{"note": "a", "kubectl.kubernetes.io/last-applied-configuration": "{}"}
+		vm.Labels, vm.Annotations = map[string]string{"tier": "front"},
+			map[string]string{"note": "a", "kubectl.kubernetes.io/last-applied-configuration": "{}"}
 	})
 	pod := w.boot("web")
 	require.Equal(t, "front", pod.Labels["tier"])
@@ -244,7 +277,9 @@ func TestPodMetadata(t *testing.T) {
 	w.edit("web", func(vm *v1.VirtualMachine) {
 		vm.Labels, vm.Annotations = map[string]string{"zone": "b"}, map[string]string{"note": "b"}
 	})
-	pod = eventually(w, pod.Name, &corev1.Pod{}, "the new ones", func(p *corev1.Pod) bool { return p.Labels["zone"] == "b" && p.Annotations["note"] == "b" })
+	pod = eventually(w, pod.Name, &corev1.Pod{}, "the new ones", func(p *corev1.Pod) bool {
+		return p.Labels["zone"] == "b" && p.Annotations["note"] == "b"
+	})
 	require.NotContains(t, pod.Labels, "tier")
 	require.Equal(t, "web", pod.Labels[objects.LabelInstance])
 	vm, _ := get(w, "web", &v1.VirtualMachine{})
@@ -257,7 +292,10 @@ func TestRestartRequired(t *testing.T) {
 	w := begin(t)
 	w.vm("web")
 	pod := w.boot("web")
-	w.say("web", pod, stateBooted, nil, v1.PendingChange{Path: "spec.vm.firmware", Operation: "replace", Current: "uefi", Desired: "bios"})
+	w.say("web", pod, stateBooted, nil, v1.PendingChange{
+		Path: "spec.vm.firmware", Operation: "replace",
+		Current: "uefi", Desired: "bios",
+	})
 	restart := func(want metav1.ConditionStatus, message string) {
 		t.Helper()
 		eventually(w, "web", &v1.VirtualMachine{}, "RestartRequired "+message, func(vm *v1.VirtualMachine) bool {
@@ -295,8 +333,14 @@ func TestService(t *testing.T) {
 	service := w.exposed("web")
 	require.Equal(t, "b", service.Labels["a"])
 	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.LoadBalancerService = &v1.LoadBalancerService{} })
-	require.Eventually(t, func() bool { _, is := get(w, "web", &corev1.Service{}); return !is }, patience, tick, "the VM wants none")
-	theirs := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: w.Name}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}}
+	require.Eventually(t, func() bool {
+		_, is := get(w, "web", &corev1.Service{})
+		return !is
+	}, patience, tick, "the VM wants none")
+	theirs := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: w.Name},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}},
+	}
 	w.create(theirs)
 	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.LoadBalancerService = nil })
 	vm := eventually(w, "web", &v1.VirtualMachine{}, "the name is taken", func(vm *v1.VirtualMachine) bool {
@@ -309,7 +353,9 @@ func TestService(t *testing.T) {
 	have, _ := get(w, "web", &corev1.Service{})
 	require.Equal(t, theirs.ResourceVersion, have.ResourceVersion)
 	require.NoError(t, w.client.Delete(t.Context(), theirs))
-	eventually(w, "web", &corev1.Service{}, "there is one", func(s *corev1.Service) bool { return s.Labels["a"] == "b" })
+	eventually(w, "web", &corev1.Service{}, "there is one", func(s *corev1.Service) bool {
+		return s.Labels["a"] == "b"
+	})
 }
 
 // A type that was taken over at the first start is not looked for again.
@@ -323,8 +369,10 @@ func TestKeptType(t *testing.T) {
 	w.types.refuse("mine", TypeRefused{"gone"})
 	w.look()
 	vm := eventually(w, "web", &v1.VirtualMachine{}, "nobody knows", func(vm *v1.VirtualMachine) bool {
-		return meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionVMTypeAccepted).Status == metav1.ConditionUnknown
+		return meta.FindStatusCondition(vm.Status.Conditions,
+			v1.ConditionVMTypeAccepted).Status == metav1.ConditionUnknown
 	})
-	require.Equal(t, decide.ReasonTypeKept, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionVMTypeAccepted).Reason)
+	require.Equal(t, decide.ReasonTypeKept, meta.FindStatusCondition(vm.Status.Conditions,
+		v1.ConditionVMTypeAccepted).Reason)
 	require.Equal(t, v1.PhaseRunning, vm.Status.Phase)
 }

@@ -26,7 +26,8 @@ func TestObstacles(t *testing.T) {
 	w := begin(t)
 	w.vm("web")
 	vm := eventually(w, "web", &v1.VirtualMachine{}, "no node", func(vm *v1.VirtualMachine) bool {
-		return vm.Status.Phase == v1.PhasePending && (vm.Status.Reason == decide.ReasonUnschedulable || vm.Status.Reason == decide.ReasonClaimPending)
+		return vm.Status.Phase == v1.PhasePending && (vm.Status.Reason == decide.ReasonUnschedulable ||
+			vm.Status.Reason == decide.ReasonClaimPending)
 	})
 	require.Contains(t, vm.Status.Message, "0/1 nodes are available", "what the scheduler says")
 	pod := w.pod("web")
@@ -50,22 +51,30 @@ func TestRepairedBeforeItsStart(t *testing.T) {
 	w.vm("web")
 	first := w.pod("web")
 	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.CurrentCPUs = new(int32(1)) })
-	second := eventually(w, "web-0", &corev1.Pod{}, "another pod", func(p *corev1.Pod) bool { return p.UID != first.UID })
+	second := eventually(w, "web-0", &corev1.Pod{}, "another pod", func(p *corev1.Pod) bool {
+		return p.UID != first.UID
+	})
 	w.bind(second)
 	w.report(second, waitingFor("ContainerCreating", ""))
 	w.phase("web", v1.PhaseStarting, decide.ReasonPodStarting)
 	w.report(second, waitingFor("ImagePullBackOff", "Back-off pulling vmrunner:test"))
 	w.phase("web", v1.PhasePending, decide.ReasonImagePull)
 	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.Image = &v1.Image{Source: "example.test/right"} })
-	eventually(w, "web-0", &corev1.Pod{}, "it goes", func(p *corev1.Pod) bool { return p.UID == second.UID && decide.Terminating(p) })
+	eventually(w, "web-0", &corev1.Pod{}, "it goes", func(p *corev1.Pod) bool {
+		return p.UID == second.UID && decide.Terminating(p)
+	})
 	w.remove(second)
-	third := eventually(w, "web-0", &corev1.Pod{}, "another pod", func(p *corev1.Pod) bool { return p.UID != second.UID })
+	third := eventually(w, "web-0", &corev1.Pod{}, "another pod", func(p *corev1.Pod) bool {
+		return p.UID != second.UID
+	})
 	require.Equal(t, "example.test/right", third.Spec.Containers[0].Image)
 	vm := eventually(w, "web", &v1.VirtualMachine{}, "told of", func(vm *v1.VirtualMachine) bool {
-		return vm.Status.ObservedGeneration == vm.Generation && vm.Status.Phase == v1.PhasePending && len(w.events("web", "Restarting")) == 2
+		return vm.Status.ObservedGeneration == vm.Generation && vm.Status.Phase == v1.PhasePending &&
+			len(w.events("web", "Restarting")) == 2
 	})
 	require.Empty(t, vm.Status.PendingChanges)
-	require.Equal(t, metav1.ConditionFalse, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionRestartRequired).Status)
+	require.Equal(t, metav1.ConditionFalse, meta.FindStatusCondition(vm.Status.Conditions,
+		v1.ConditionRestartRequired).Status)
 }
 
 // A node that isn't there is told, and no pod after pod is made for it.
@@ -80,10 +89,14 @@ func TestNoSuchNode(t *testing.T) {
 	vm := w.phase("web", v1.PhaseFailed, decide.ReasonNodeMissing)
 	require.Contains(t, vm.Status.Message, "node ghost (spec.nodeName) has not acknowledged pod web-0: check that the node exists and that its kubelet is running; failed starts in a row: 1, next attempt at ")
 	require.Equal(t, int32(1), vm.Status.Failures.Count)
-	eventually(w, "web", &appsv1.StatefulSet{}, "no pod shall be", func(s *appsv1.StatefulSet) bool { return *s.Spec.Replicas == 0 })
+	eventually(w, "web", &appsv1.StatefulSet{}, "no pod shall be", func(s *appsv1.StatefulSet) bool {
+		return *s.Spec.Replicas == 0
+	})
 	require.Equal(t, decide.ByUser, w.events("web", decide.ReasonNodeMissing)[0].Labels[apply.LabelInitiator])
 	w.remove(pod)
-	eventually(w, "web", &v1.VirtualMachine{}, "no pod is", func(vm *v1.VirtualMachine) bool { return vm.Status.NodeName == "" })
+	eventually(w, "web", &v1.VirtualMachine{}, "no pod is", func(vm *v1.VirtualMachine) bool {
+		return vm.Status.NodeName == ""
+	})
 	w.look()
 	w.phase("web", v1.PhaseFailed, decide.ReasonNodeMissing)
 	_, is := get(w, "web-0", &corev1.Pod{})
@@ -111,10 +124,12 @@ func TestOldPod(t *testing.T) {
 	w.phase("web", v1.PhaseStopping, decide.ReasonPodDeleted)
 	w.advance(deletionReserve + time.Minute)
 	vm := eventually(w, "web", &v1.VirtualMachine{}, "the node is silent", func(vm *v1.VirtualMachine) bool {
-		return vm.Status.Phase == v1.PhasePending && vm.Status.Reason == decide.ReasonNodeLost && vm.Status.Runner.State == stateStopped
+		return vm.Status.Phase == v1.PhasePending && vm.Status.Reason == decide.ReasonNodeLost &&
+			vm.Status.Runner.State == stateStopped
 	})
 	require.Contains(t, vm.Status.Message, "kubectl delete pod web-0 --force")
-	require.Equal(t, metav1.ConditionUnknown, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionRunning).Status, "nobody knows")
+	require.Equal(t, metav1.ConditionUnknown, meta.FindStatusCondition(vm.Status.Conditions,
+		v1.ConditionRunning).Status, "nobody knows")
 	require.Len(t, w.events("web", decide.ReasonNodeLost), 1)
 	require.Equal(t, decide.ByNode, w.events("web", decide.ReasonNodeLost)[0].Labels[apply.LabelInitiator])
 	w.remove(pod)
@@ -154,7 +169,9 @@ func TestDeletion(t *testing.T) {
 		require.NoError(t, w.client.Delete(t.Context(), vm))
 	}
 	for _, name := range []string{"starts", "runs", "stops"} {
-		pod := eventually(w, name+"-0", &corev1.Pod{}, "asked to go, gracefully", func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
+		pod := eventually(w, name+"-0", &corev1.Pod{}, "asked to go, gracefully", func(p *corev1.Pod) bool {
+			return p.DeletionTimestamp != nil
+		})
 		require.Equal(t, int64(935), *pod.DeletionGracePeriodSeconds)
 		w.remove(pod)
 		require.Eventually(t, func() bool {
@@ -174,7 +191,8 @@ func TestDeletion(t *testing.T) {
 	require.NoError(t, w.client.Delete(t.Context(), vm))
 	held := w.phase("slow", v1.PhaseTerminating, decide.ReasonDeleted)
 	require.Equal(t, "the VM is being deleted; it stays, with its guest running, until these finalizers are removed: example.com/hold", held.Status.Message)
-	require.NoError(t, w.client.Patch(t.Context(), vm, client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`))))
+	require.NoError(t, w.client.Patch(t.Context(), vm,
+		client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`))))
 	w.removeWhenTold(pod)
 	require.Eventually(t, func() bool { _, is := get(w, "slow", &v1.VirtualMachine{}); return !is }, patience, tick)
 }
@@ -187,7 +205,9 @@ func TestDeletionWaitsForTheGuest(t *testing.T) {
 	vm := w.vm("web")
 	pod := w.boot("web")
 	require.NoError(t, w.client.Delete(t.Context(), vm, client.PropagationPolicy(metav1.DeletePropagationForeground)))
-	eventually(w, pod.Name, &corev1.Pod{}, "asked to go", func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
+	eventually(w, pod.Name, &corev1.Pod{}, "asked to go", func(p *corev1.Pod) bool {
+		return p.DeletionTimestamp != nil
+	})
 	w.phase("web", v1.PhaseTerminating, decide.ReasonDeleted)
 	w.gone("web", pod)
 	require.Eventually(t, func() bool { _, is := get(w, "web", &v1.VirtualMachine{}); return !is }, patience, tick)
@@ -203,7 +223,9 @@ func TestOrphanAndAdoption(t *testing.T) {
 	orphan := metav1.DeletePropagationOrphan
 	require.NoError(t, w.client.Delete(t.Context(), vm, &client.DeleteOptions{PropagationPolicy: &orphan}))
 	require.Eventually(t, func() bool { _, is := get(w, "web", &v1.VirtualMachine{}); return !is }, patience, tick)
-	set := eventually(w, "web", &appsv1.StatefulSet{}, "it is nobody's", func(s *appsv1.StatefulSet) bool { return len(s.OwnerReferences) == 0 })
+	set := eventually(w, "web", &appsv1.StatefulSet{}, "it is nobody's", func(s *appsv1.StatefulSet) bool {
+		return len(s.OwnerReferences) == 0
+	})
 	again := w.vm("web")
 	w.say("web", pod, stateBooted, nil)
 	w.phase("web", v1.PhaseRunning, "")
@@ -216,8 +238,12 @@ func TestOrphanAndAdoption(t *testing.T) {
 	})
 
 	require.NoError(t, w.client.Delete(t.Context(), adopted, &client.DeleteOptions{PropagationPolicy: &orphan}))
-	eventually(w, "web", &appsv1.StatefulSet{}, "there is another one", func(s *appsv1.StatefulSet) bool { return s.UID != set.UID })
-	same := eventually(w, "web-0", &corev1.Pod{}, "it is adopted", func(p *corev1.Pod) bool { return metav1.GetControllerOf(p) != nil })
+	eventually(w, "web", &appsv1.StatefulSet{}, "there is another one", func(s *appsv1.StatefulSet) bool {
+		return s.UID != set.UID
+	})
+	same := eventually(w, "web-0", &corev1.Pod{}, "it is adopted", func(p *corev1.Pod) bool {
+		return metav1.GetControllerOf(p) != nil
+	})
 	require.Equal(t, pod.UID, same.UID)
 	require.Nil(t, same.DeletionTimestamp)
 }
@@ -252,7 +278,10 @@ func TestSameNameAtOnce(t *testing.T) {
 func TestNameTaken(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
-	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: w.Name}, Data: map[string]string{"a": "b"}}
+	theirs := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: w.Name},
+		Data:       map[string]string{"a": "b"},
+	}
 	w.create(theirs)
 	w.vm("web")
 	vm := w.phase("web", v1.PhaseFailed, decide.ReasonNameTaken)
@@ -287,12 +316,17 @@ func TestBrokenVMs(t *testing.T) {
 	w.types.panics("wild")
 	w.vm("wild", func(vm *v1.VirtualMachine) { vm.Spec.VMType.Source = "wild" })
 	w.vm("refused", func(vm *v1.VirtualMachine) {
-		vm.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: "Sometimes"}}}},
-		}}}
+		vm.Spec.Affinity = &corev1.Affinity{
+			NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{
+					{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: "Sometimes"}}},
+				},
+			}},
+		}
 	})
 	w.vm("greedy", func(vm *v1.VirtualMachine) {
-		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("-1")
+		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse(
+			"-1")
 	})
 	refused := w.phase("refused", v1.PhaseFailed, decide.ReasonRefused)
 	require.Contains(t, refused.Status.Message, "spec.template.spec.affinity.nodeAffinity", "where it is wrong")

@@ -53,12 +53,24 @@ func TestFromTheOriginal(t *testing.T) {
 	original := func(name string, labels map[string]string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Name: name, Namespace: w.Name, Labels: labels}
 	}
-	configuration := &corev1.ConfigMap{ObjectMeta: original("web", objects.Labels(vm)), Data: map[string]string{objects.ConfigKey: `"/Runner": {vm: {name: web}}`}}
-	configuration.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1.GroupVersion().String(), Kind: "VirtualMachine", Name: "web", UID: vm.UID}}
+	configuration := &corev1.ConfigMap{
+		ObjectMeta: original("web", objects.Labels(vm)),
+		Data:       map[string]string{objects.ConfigKey: `"/Runner": {vm: {name: web}}`},
+	}
+	configuration.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: v1.GroupVersion().String(),
+		Kind:       "VirtualMachine", Name: "web", UID: vm.UID,
+	}}
 	w.create(configuration)
-	secret := &corev1.Secret{ObjectMeta: original("web-display-secret", objects.DisplaySecretLabels(vm)), Data: map[string][]byte{objects.PasswordKey: []byte("x")}}
+	secret := &corev1.Secret{
+		ObjectMeta: original("web-display-secret", objects.DisplaySecretLabels(vm)),
+		Data:       map[string][]byte{objects.PasswordKey: []byte("x")},
+	}
 	w.create(secret)
-	for name, mode := range map[string]corev1.PersistentVolumeMode{"web-runner-data": corev1.PersistentVolumeFilesystem, "web-system-disk": corev1.PersistentVolumeBlock} {
+	for name, mode := range map[string]corev1.PersistentVolumeMode{
+		"web-runner-data": corev1.PersistentVolumeFilesystem,
+		"web-system-disk": corev1.PersistentVolumeBlock,
+	} {
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: original(name, objects.Labels(vm))}
 		claim.Spec.VolumeMode = &mode
 		claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}

@@ -24,14 +24,17 @@ func disk(name, size string) *v1.VolumeClaimTemplate {
 // pod waits for a VM's pod that is not being deleted.
 func (w *world) pod(name string) *corev1.Pod {
 	w.t.Helper()
-	return eventually(w, name+"-0", &corev1.Pod{}, "there is a pod", func(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil })
+	return eventually(w, name+"-0", &corev1.Pod{}, "there is a pod", func(pod *corev1.Pod) bool {
+		return pod.DeletionTimestamp == nil
+	})
 }
 
 // bind is the scheduler.
 func (w *world) bind(pod *corev1.Pod) {
 	w.t.Helper()
 	require.NoError(w.t, w.client.SubResource("binding").Create(w.t.Context(), pod, &corev1.Binding{
-		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}, Target: corev1.ObjectReference{Kind: "Node", Name: node},
+		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
 	}))
 }
 
@@ -46,14 +49,20 @@ func (w *world) report(pod *corev1.Pod, status corev1.ContainerStatus) {
 	}
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{
 		"phase": corev1.PodRunning, "containerStatuses": []corev1.ContainerStatus{status},
-		"conditions": []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: ready}},
+		"conditions": []corev1.PodCondition{
+			{Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
+			{Type: corev1.PodReady, Status: ready},
+		},
 	}})
 	require.NoError(w.t, err)
-	require.NoError(w.t, w.client.Status().Patch(w.t.Context(), pod.DeepCopy(), client.RawPatch(apitypes.MergePatchType, patch)))
+	require.NoError(w.t, w.client.Status().Patch(w.t.Context(), pod.DeepCopy(),
+		client.RawPatch(apitypes.MergePatchType, patch)))
 }
 
 func runningSince(at time.Time) corev1.ContainerStatus {
-	return corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(at)}}}
+	return corev1.ContainerStatus{State: corev1.ContainerState{
+		Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(at)},
+	}}
 }
 
 func (w *world) endedWith(code int32, message string) corev1.ContainerStatus {
@@ -68,7 +77,10 @@ func (w *world) endedWith(code int32, message string) corev1.ContainerStatus {
 }
 
 func waitingFor(reason, message string) corev1.ContainerStatus {
-	return corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}
+	return corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+		Reason:  reason,
+		Message: message,
+	}}}
 }
 
 // say is the runner.
@@ -79,19 +91,28 @@ func (w *world) say(vm string, pod *corev1.Pod, state string, outcome *v1.Outcom
 		alive = metav1.ConditionTrue
 	}
 	status := v1.VirtualMachineStatus{
-		Runner: &v1.RunnerStatus{PodName: pod.Name, PodUID: pod.UID, State: state, Reason: "Vm" + state, Outcome: outcome},
-		CPUs:   2, RAM: "1Gi", VMType: "standard", UUID: "8c1b4d6e-0000-4000-8000-000000000001", ConsoleClient: "10.0.0.1",
+		Runner: &v1.RunnerStatus{
+			PodName: pod.Name, PodUID: pod.UID, State: state, Reason: "Vm" + state,
+			Outcome: outcome,
+		},
+		CPUs: 2, RAM: "1Gi", VMType: "standard", UUID: "8c1b4d6e-0000-4000-8000-000000000001",
+		ConsoleClient:  "10.0.0.1",
 		PendingChanges: changes,
 	}
 	for _, name := range v1.MachineConditions() {
-		status.Conditions = append(status.Conditions, metav1.Condition{Type: name, Status: alive, Reason: "Vm" + state, ObservedGeneration: 1, LastTransitionTime: metav1.Now()})
+		status.Conditions = append(status.Conditions, metav1.Condition{
+			Type: name, Status: alive, Reason: "Vm" + state,
+			ObservedGeneration: 1, LastTransitionTime: metav1.Now(),
+		})
 	}
 	text, err := json.Marshal(map[string]any{
-		"apiVersion": v1.GroupVersion().String(), "kind": "VirtualMachine", "metadata": map[string]string{"name": vm}, "status": status,
+		"apiVersion": v1.GroupVersion().String(), "kind": "VirtualMachine", "metadata": map[string]string{"name": vm},
+		"status": status,
 	})
 	require.NoError(w.t, err)
 	object := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: vm, Namespace: w.Name}}
-	require.NoError(w.t, w.client.Status().Patch(w.t.Context(), object, client.RawPatch(apitypes.ApplyPatchType, text), client.FieldOwner("vm-runner"), client.ForceOwnership))
+	require.NoError(w.t, w.client.Status().Patch(w.t.Context(), object, client.RawPatch(apitypes.ApplyPatchType, text),
+		client.FieldOwner("vm-runner"), client.ForceOwnership))
 }
 
 // boot plays all until the guest of a VM runs.
@@ -108,7 +129,9 @@ func (w *world) boot(vm string) *corev1.Pod {
 // gone plays what ends a pod that is being deleted: its runner, and the kubelet.
 func (w *world) gone(vm string, pod *corev1.Pod) {
 	w.t.Helper()
-	eventually(w, pod.Name, &corev1.Pod{}, "the pod is being deleted", func(p *corev1.Pod) bool { return p.UID == pod.UID && p.DeletionTimestamp != nil })
+	eventually(w, pod.Name, &corev1.Pod{}, "the pod is being deleted", func(p *corev1.Pod) bool {
+		return p.UID == pod.UID && p.DeletionTimestamp != nil
+	})
 	w.say(vm, pod, stateStopped, &v1.Outcome{Cause: "asked"})
 	w.remove(pod)
 }
@@ -116,7 +139,8 @@ func (w *world) gone(vm string, pod *corev1.Pod) {
 // remove takes a pod out of the API server, as its kubelet does in the end.
 func (w *world) remove(pod *corev1.Pod) {
 	w.t.Helper()
-	require.NoError(w.t, w.client.Delete(w.t.Context(), pod.DeepCopy(), &client.DeleteOptions{GracePeriodSeconds: new(int64(0)), Preconditions: &metav1.Preconditions{UID: &pod.UID}}))
+	require.NoError(w.t, w.client.Delete(w.t.Context(), pod.DeepCopy(),
+		&client.DeleteOptions{GracePeriodSeconds: new(int64(0)), Preconditions: &metav1.Preconditions{UID: &pod.UID}}))
 }
 
 // nextSecond waits until the API server's clock, which knows seconds, has moved on

@@ -209,7 +209,8 @@ func (w *world) inventory() map[string]string {
 		require.NoError(w.t, w.client.List(w.t.Context(), list, client.InNamespace(w.Name)))
 	}
 	for _, s := range sets.Items {
-		all["StatefulSet "+s.Name] = fmt.Sprint(*s.Spec.Replicas, len(s.Spec.Template.Spec.Volumes), maps.Collect(maps.All(s.Labels)))
+		all["StatefulSet "+s.Name] = fmt.Sprint(*s.Spec.Replicas, len(s.Spec.Template.Spec.Volumes),
+			maps.Collect(maps.All(s.Labels)))
 	}
 	same := strings.NewReplacer(w.Name, "NAMESPACE", string(vms.Items[0].UID), "UID")
 	for _, c := range configs.Items {
@@ -267,7 +268,9 @@ func TestNotReadyBeforeAllIsSeen(t *testing.T) {
 	})
 	vms, _ := w.start(config)
 	<-asked
-	require.Eventually(t, func() bool { return slices.Equal([]string{"PersistentVolumeClaim"}, vms.store.Unlisted()) }, patience, tick)
+	require.Eventually(t, func() bool {
+		return slices.Equal([]string{"PersistentVolumeClaim"}, vms.store.Unlisted())
+	}, patience, tick)
 	require.EqualError(t, vms.Ready(), "the list of each PersistentVolumeClaim is not there yet")
 	require.Nil(t, vms.Phases())
 	require.Empty(t, via.written())

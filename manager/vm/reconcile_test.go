@@ -91,7 +91,9 @@ func (e echoOfStatus) Apply(context.Context, runtime.ApplyConfiguration, ...clie
 	return nil
 }
 
-func (e echoOfStatus) Patch(_ context.Context, object client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+func (e echoOfStatus) Patch(_ context.Context, object client.Object, patch client.Patch,
+	_ ...client.SubResourcePatchOption,
+) error {
 	text, err := patch.Data(object)
 	if err != nil {
 		return err

@@ -46,7 +46,8 @@ func TestRewriting(t *testing.T) {
 			require.False(t, told && !next, vm.Name)
 			if told {
 				require.Equal(t, "spec.image.source", vm.Status.PendingChanges[0].Path)
-				require.Equal(t, metav1.ConditionTrue, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionRestartRequired).Status)
+				require.Equal(t, metav1.ConditionTrue, meta.FindStatusCondition(vm.Status.Conditions,
+					v1.ConditionRestartRequired).Status)
 				require.Equal(t, v1.PhaseRunning, vm.Status.Phase)
 				names = append(names, vm.Name)
 			}
@@ -54,7 +55,9 @@ func TestRewriting(t *testing.T) {
 		return names
 	}
 	require.Eventually(t, func() bool { return len(rewritten()) == 1 }, patience, tick, "whose turn it is")
-	last := slices.IndexFunc([]string{"vm0", "vm1", "vm2", "vm3"}, func(name string) bool { return !slices.Contains(rewritten(), name) })
+	last := slices.IndexFunc([]string{"vm0", "vm1", "vm2", "vm3"}, func(name string) bool {
+		return !slices.Contains(rewritten(), name)
+	})
 	edited := fmt.Sprint("vm", last)
 	w.edit(edited, func(vm *v1.VirtualMachine) { vm.Spec.VM.BootMenu = true })
 	require.Eventually(t, func() bool { return slices.Contains(rewritten(), edited) }, patience, tick, "it was edited")
@@ -66,6 +69,8 @@ func TestRewriting(t *testing.T) {
 		w.advance(time.Hour)
 	}
 	require.Eventually(t, func() bool { return len(rewritten()) == count }, patience, tick)
-	require.Empty(t, slices.DeleteFunc(via.written(), func(s string) bool { return !strings.Contains(s, "DELETE") }), "no pod is restarted")
+	require.Empty(t, slices.DeleteFunc(via.written(), func(s string) bool {
+		return !strings.Contains(s, "DELETE")
+	}), "no pod is restarted")
 	require.Equal(t, "vmrunner:test", w.pod("vm0").Spec.Containers[0].Image)
 }

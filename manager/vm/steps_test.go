@@ -32,7 +32,8 @@ func TestFirstWord(t *testing.T) {
 	w.edit("web", running)
 	w.boot("web")
 	same, _ := get(w, "web", &v1.VirtualMachine{})
-	require.Equal(t, metav1.ConditionTrue, meta.FindStatusCondition(same.Status.Conditions, v1.ConditionRunning).Status, "the runner's word is not overwritten")
+	require.Equal(t, metav1.ConditionTrue, meta.FindStatusCondition(same.Status.Conditions, v1.ConditionRunning).Status,
+		"the runner's word is not overwritten")
 	for _, c := range same.Status.Conditions {
 		require.Positive(t, c.LastTransitionTime.Unix(), c.Type)
 	}

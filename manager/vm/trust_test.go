@@ -28,7 +28,9 @@ func TestNotTrusted(t *testing.T) {
 	status, message := reconciled(vm)
 	require.Equal(t, metav1.ConditionFalse, status)
 	require.Contains(t, message, "trustedImages in the manager's configuration")
-	set := eventually(w, "new", &appsv1.StatefulSet{}, "no pod", func(s *appsv1.StatefulSet) bool { return *s.Spec.Replicas == 0 })
+	set := eventually(w, "new", &appsv1.StatefulSet{}, "no pod", func(s *appsv1.StatefulSet) bool {
+		return *s.Spec.Replicas == 0
+	})
 	require.NotEmpty(t, set.Spec.Template.Spec.SchedulingGates, "nor if somebody scales it")
 	w.edit("new", func(vm *v1.VirtualMachine) { vm.Spec.VM.Accelerator = "tcg" })
 	require.Equal(t, "evil.example/x", w.boot("new").Spec.Containers[0].Image)
@@ -42,7 +44,8 @@ func TestNotTrusted(t *testing.T) {
 	w.edit("old", privileged)
 	eventually(w, "old", &v1.VirtualMachine{}, "it runs on as it was", func(vm *v1.VirtualMachine) bool {
 		status, _ := reconciled(vm)
-		return status == metav1.ConditionFalse && vm.Status.Phase == v1.PhaseRunning && vm.Status.ObservedGeneration == vm.Generation
+		return status == metav1.ConditionFalse && vm.Status.Phase == v1.PhaseRunning &&
+			vm.Status.ObservedGeneration == vm.Generation
 	})
 	unchanged, _ := get(w, "old", &corev1.ConfigMap{})
 	require.Equal(t, configuration.Data, unchanged.Data)
@@ -68,9 +71,10 @@ func TestUntrustedVolume(t *testing.T) {
 		vm.Spec.Image = &v1.Image{Source: "evil.example/x"}
 		vm.Spec.VM.Disks[0].VolumeClaimTemplate = disk("system", "2Gi") // which an unbound claim refuses
 	})
-	claim := eventually(w, "runner-data-web-0", &corev1.PersistentVolumeClaim{}, "it is marked", func(c *corev1.PersistentVolumeClaim) bool {
-		return c.Annotations[objects.AnnotationUntrusted] == "the image evil.example/x"
-	})
+	claim := eventually(w, "runner-data-web-0", &corev1.PersistentVolumeClaim{}, "it is marked",
+		func(c *corev1.PersistentVolumeClaim) bool {
+			return c.Annotations[objects.AnnotationUntrusted] == "the image evil.example/x"
+		})
 	w.edit("web", stopped)
 	w.gone("web", w.podThatGoes("web"))
 	w.phase("web", v1.PhaseStopped, decide.ReasonStopped)
@@ -88,7 +92,9 @@ func TestUntrustedVolume(t *testing.T) {
 // podThatGoes waits for a VM's pod that is being deleted.
 func (w *world) podThatGoes(name string) *corev1.Pod {
 	w.t.Helper()
-	return eventually(w, name+"-0", &corev1.Pod{}, "it goes", func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil })
+	return eventually(w, name+"-0", &corev1.Pod{}, "it goes", func(pod *corev1.Pod) bool {
+		return pod.DeletionTimestamp != nil
+	})
 }
 
 // Somebody else's claim is never mounted, not even by a VM that runs and gets a disk
@@ -97,9 +103,13 @@ func TestSomebodyElsesClaim(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
 	theirs := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
-		Name: "more-disk-web-0", Namespace: w.Name, Labels: map[string]string{objects.LabelInstance: "web", objects.LabelName: "postgresql"},
+		Name: "more-disk-web-0", Namespace: w.Name, Labels: map[string]string{
+			objects.LabelInstance: "web",
+			objects.LabelName:     "postgresql",
+		},
 	}}
-	theirs.Spec.AccessModes, theirs.Spec.VolumeMode = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, new(corev1.PersistentVolumeBlock)
+	theirs.Spec.AccessModes, theirs.Spec.VolumeMode = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		new(corev1.PersistentVolumeBlock)
 	theirs.Spec.Resources.Requests = disk("more", "1Gi").Spec.Resources.Requests
 	w.create(theirs)
 	w.vm("web")
@@ -113,7 +123,9 @@ func TestSomebodyElsesClaim(t *testing.T) {
 			"give the disk another name or, if the VM is to use its data, add the labels "+
 			"(kubectl label --overwrite pvc more-disk-web-0 app.kubernetes.io/name=vm-runner app.kubernetes.io/instance=web)"
 	})
-	eventually(w, "web", &appsv1.StatefulSet{}, "no pod starts with it", func(s *appsv1.StatefulSet) bool { return len(s.Spec.Template.Spec.SchedulingGates) > 0 })
+	eventually(w, "web", &appsv1.StatefulSet{}, "no pod starts with it", func(s *appsv1.StatefulSet) bool {
+		return len(s.Spec.Template.Spec.SchedulingGates) > 0
+	})
 	require.NoError(t, w.client.Delete(t.Context(), pod))
 	w.gone("web", pod)
 	w.phase("web", v1.PhaseFailed, decide.ReasonClaim)

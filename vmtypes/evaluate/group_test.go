@@ -100,7 +100,9 @@ func TestAGroupEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	g = NewGroup(ctx)
 	t.Cleanup(g.Close)
-	slow, err := g.Add(Type{Source: vmtypes.Source{Modules: map[string]string{"slow.star": body("for i in range(1 << 60):", "    pass")}}, Name: "slow"})
+	slow, err := g.Add(Type{Source: vmtypes.Source{
+		Modules: map[string]string{"slow.star": body("for i in range(1 << 60):", "    pass")},
+	}, Name: "slow"})
 	require.NoError(t, err)
 	_, err = slow.Archive()
 	require.NoError(t, err)

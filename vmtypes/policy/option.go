@@ -105,7 +105,8 @@ func (c *checker) property(row *qemuopt.Option, p plan.Property) {
 	}
 	switch effect := row.Property(p.Key).Host; {
 	case effect == qemuopt.Unknown && !inert(p.Value):
-		c.deny("what the property " + p.Key + " does on the host with the text " + strconv.Quote(p.Value) + " is unknown")
+		c.deny("what the property " + p.Key + " does on the host with the text " + strconv.Quote(p.Value) +
+			" is unknown")
 	case effect == qemuopt.Text && strings.HasPrefix(p.Value, "{"):
 		c.deny(p.Key + " is JSON, which can contain any property")
 	default:

@@ -61,7 +61,10 @@ func attacks() []attack {
 			"the device usb-mtp is not",
 		},
 		{"two drivers", options(`option("-device", "usb-kbd", {"driver": "usb-mtp"})`), "it names two drivers"},
-		{"a device in one piece", options(`option("-device", "usb-kbd,driver=usb-mtp")`), "is not the name of a device"},
+		{
+			"a device in one piece", options(`option("-device", "usb-kbd,driver=usb-mtp")`),
+			"is not the name of a device",
+		},
 		{"a device as JSON", options(`option("-device", "{\"driver\":\"usb-mtp\"}")`), "is not the name of a device"},
 		{
 			"a comma in a value",
@@ -102,17 +105,28 @@ func attacks() []attack {
 			options(`option("-device", "guest-loader", {"kernel": "/etc/shadow", "addr": 0})`),
 			"reading /etc/shadow is not allowed",
 		},
-		{"a block node", options(`option("-blockdev", None, {"driver": "file", "node-name": "x", "filename": "/etc/shadow"})`), "writing /etc/shadow is not allowed"},
+		{
+			"a block node",
+			options(`option("-blockdev", None, {"driver": "file", "node-name": "x", "filename": "/etc/shadow"})`),
+			"writing /etc/shadow is not allowed",
+		},
 		{
 			"a block node for reading",
 			options(`option("-blockdev", None, {"driver": "file", "node-name": "x", "filename": "/etc/shadow", "read-only": True})`), "reading /etc/shadow is not allowed",
 		},
-		{"read-only twice", options(`option("-blockdev", None, {"driver": "file", "node-name": "x", "filename": "/boot/x", "read-only": ["on", "off"]})`), "writing /boot/x is not allowed"},
+		{
+			"read-only twice",
+			options(`option("-blockdev", None, {"driver": "file", "node-name": "x", "filename": "/boot/x", "read-only": ["on", "off"]})`), "writing /boot/x is not allowed",
+		},
 		{
 			"a block node within another",
 			options(`option("-blockdev", None, {"driver": "qcow2", "node-name": "x", "file.driver": "file", "file.filename": "/etc/shadow"})`), "writing /etc/shadow is not allowed",
 		},
-		{"a base image", options(`option("-blockdev", None, {"driver": "qcow2", "node-name": "x", "file": "disk0-file", "backing.driver": "raw", "backing.file.driver": "file", "backing.file.filename": "/etc/shadow"})`), "writing /etc/shadow is not allowed"},
+		{
+			"a base image",
+			options(
+				`option("-blockdev", None, {"driver": "qcow2", "node-name": "x", "file": "disk0-file", "backing.driver": "raw", "backing.file.driver": "file", "backing.file.filename": "/etc/shadow"})`), "writing /etc/shadow is not allowed",
+		},
 		{
 			"a block node as JSON", options(`option("-blockdev", "{\"driver\":\"file\",\"filename\":\"/etc/shadow\"}")`),
 			"a single text",
@@ -121,7 +135,11 @@ func attacks() []attack {
 			"a block node as a text", options(`option("-blockdev", "driver=file,filename=/etc/shadow")`),
 			"a single text",
 		},
-		{"a block driver", options(`option("-blockdev", None, {"driver": "nbd", "node-name": "x", "server.host": "evil"})`), "block driver nbd is not in its list backends"},
+		{
+			"a block driver",
+			options(`option("-blockdev", None, {"driver": "nbd", "node-name": "x", "server.host": "evil"})`),
+			"block driver nbd is not in its list backends",
+		},
 		{
 			"vvfat", options(`option("-drive", None, {"if": "none", "format": "raw", "file": "fat:rw:/etc"})`),
 			"is not an absolute path",
@@ -144,7 +162,8 @@ func attacks() []attack {
 		},
 		{
 			"a log of a console",
-			options(`option("-chardev", "socket", {"id": "x", "path": "/run/vm/x", "server": True, "logfile": "/etc/cron.d/x"})`), "writing /etc/cron.d/x is not allowed",
+			options(
+				`option("-chardev", "socket", {"id": "x", "path": "/run/vm/x", "server": True, "logfile": "/etc/cron.d/x"})`), "writing /etc/cron.d/x is not allowed",
 		},
 		{
 			"the monitor", options(`option("-chardev", "socket", {"id": "x", "path": "/run/vm/monitor.sock"})`),
@@ -163,14 +182,19 @@ func attacks() []attack {
 			"a descriptor by its number", options(`option("-chardev", "socket", {"id": "x", "fd": 3})`),
 			"fd=3 is the number of a file descriptor",
 		},
-		{"a port", options(`option("-chardev", "socket", {"id": "x", "host": "0.0.0.0", "port": 4444, "server": True})`), "listening on 0.0.0.0:4444 is not in its list"},
+		{
+			"a port",
+			options(`option("-chardev", "socket", {"id": "x", "host": "0.0.0.0", "port": 4444, "server": True})`),
+			"listening on 0.0.0.0:4444 is not in its list",
+		},
 		{
 			"a connection", options(`option("-chardev", "socket", {"id": "x", "host": "evil", "port": 4444})`),
 			"it connects to evil:4444",
 		},
 		{
 			"the VM's whole directory",
-			options(`option("-fsdev", "local", {"id": "x", "path": host.runtimeDir, "security_model": "none"})`), "it belongs to the runner, or contains files that do",
+			options(`option("-fsdev", "local", {"id": "x", "path": host.runtimeDir, "security_model": "none"})`),
+			"it belongs to the runner, or contains files that do",
 		},
 		{
 			"the whole host", options(`option("-fsdev", "local", {"id": "x", "path": "/", "security_model": "none"})`),
@@ -246,12 +270,18 @@ func attacks() []attack {
 			"a helper", `part(helpers = [process("x", "/bin/sh", ["-c", "id"])])`,
 			"it runs /bin/sh -c id, which is not in its list helpers",
 		},
-		{"swtpm elsewhere", `part(helpers = [process("x", "/usr/bin/swtpm", ["socket", option("--tpmstate", None, {"dir": "/etc"})], dir = host.dataDir)])`, "which is not in its list helpers"},
+		{
+			"swtpm elsewhere",
+			`part(helpers = [process("x", "/usr/bin/swtpm", ["socket", option("--tpmstate", None, {"dir": "/etc"})], dir = host.dataDir)])`, "which is not in its list helpers",
+		},
 		{
 			"swtpm in another folder", `part(helpers = [process("x", "/usr/bin/swtpm", ["socket"], dir = "/etc")])`,
 			"writing /etc is not allowed",
 		},
-		{"swtpm with more", `part(helpers = [process("x", "/usr/bin/swtpm", ["socket", "--log", "file=/etc/x"], dir = host.dataDir)])`, "which is not in its list helpers"},
+		{
+			"swtpm with more",
+			`part(helpers = [process("x", "/usr/bin/swtpm", ["socket", "--log", "file=/etc/x"], dir = host.dataDir)])`, "which is not in its list helpers",
+		},
 		{
 			"a helper's way out",
 			`part(helpers = [process("x", "/usr/libexec/virtiofsd", ["--shared-dir=/srv/web/../../etc"])])`,
