@@ -7,9 +7,10 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"unicode"
 
 	"github.com/spf13/cobra"
+
+	"vmop/printable"
 )
 
 // OutputFlag adds -o with the forms a verb knows; the first is the default.
@@ -60,14 +61,8 @@ func Table(w io.Writer, rows [][]string) error {
 	return tw.Flush()
 }
 
-// Printable makes one line of a text and replaces what could change the terminal:
-// some of it is the guest's word.
+// Printable makes one line of a text, with what is not printable replaced: some of it
+// is the guest's.
 func Printable(s string) string {
-	s = strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "; ")
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, s)
+	return printable.Line(strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "; "))
 }

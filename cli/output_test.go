@@ -10,5 +10,5 @@ import (
 
 func TestPrintable(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "one fault; another; ?[31m?", cli.Printable("one fault\nanother\n\x1b[31m\x07\n"))
+	require.Equal(t, "one fault; another; �[31m�", cli.Printable("one fault\nanother\n\x1b[31m\x07\n"))
 }

@@ -142,9 +142,9 @@ func TestOutputIsLoggedLineByLine(t *testing.T) {
 	}{
 		"lines":                 {`echo one; printf 'two\r\n\nthree'`, []string{"one", "two", "three"}},
 		"tabs and quotes":       {`printf 'a\t"b"\n'`, []string{"a\t\"b\""}},
-		"control characters":    {`printf '\033[2J\000\007\177a\rb\n'`, []string{`\x1b[2J\x00\x07\x7fa\x0db`}},
+		"control characters":    {`printf '\033[2J\000\007\177a\rb\n'`, []string{"�[2J���a�b"}},
 		"no UTF-8":              {`printf 'gr\374n gr\303\274n\n'`, []string{"gr\ufffdn grün"}},
-		"writing turned around": {`printf 'a\342\200\256b\n'`, []string{`a\u{00202e}b`}},
+		"writing turned around": {`printf 'a\342\200\256b\n'`, []string{"a�b"}},
 		"a line of the length":  {`printf %04096d 0; echo; echo end`, []string{strings.Repeat("0", 4096), "end"}},
 		"a line too long": {
 			`printf %05000d 0; echo; echo end`,
@@ -169,7 +169,7 @@ func TestOutputIsLoggedLineByLine(t *testing.T) {
 func TestTheTailOfStderrIsKept(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ script, tail string }{
-		"little":      {`printf 'a\nb\033\r\nc' >&2; echo no`, "a\nb\\x1b\nc"},
+		"little":      {`printf 'a\nb\033\r\nc' >&2; echo no`, "a\nb�\nc"},
 		"much":        {`seq 100000 | tail -n 2000 >&2`, "lines"},
 		"one line":    {`printf %09000d 0 >&2`, strings.Repeat("0", process.TailSize)},
 		"in trickles": {`for i in $(seq 99000 100000); do echo $i; done >&2`, "lines"},
@@ -200,8 +200,8 @@ func TestAFloodOfOutputTakesNoMemory(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	require.Less(t, m.HeapAlloc, uint64(64<<20))
-	require.Equal(t, size+400_000, log.bytes, "nothing is lost; a NUL takes four characters")
-	require.LessOrEqual(t, len(p.Tail()), 4*process.TailSize)
+	require.Equal(t, size+300_000, log.bytes, "nothing is lost; a NUL becomes three bytes")
+	require.LessOrEqual(t, len(p.Tail()), 3*process.TailSize)
 }
 
 func TestTheProcessGetsWhatTheSpecSays(t *testing.T) {

@@ -9,8 +9,9 @@ import (
 	"sync"
 	"syscall"
 	"time"
-	"unicode"
 	"unicode/utf8"
+
+	"vmop/printable"
 )
 
 const (
@@ -123,7 +124,7 @@ func (s *stream) feed(data []byte) {
 
 // flush logs the line as it is, unless it is empty.
 func (s *stream) flush() {
-	if text := printable(string(bytes.TrimRight(s.line, "\r")), false); text != "" {
+	if text := printable.Text(string(bytes.TrimRight(s.line, "\r"))); text != "" {
 		s.log.Info("output", "stream", s.name, "line", text)
 	}
 	s.line = s.line[:0]
@@ -145,31 +146,6 @@ func (s *stream) flushPiece() {
 	s.line = s.line[:cut]
 	s.flush()
 	s.line = append(s.line, rest...)
-}
-
-// printable returns text without control characters, which are written as escapes;
-// what is not UTF-8 becomes U+FFFD. Line ends stay if they are wanted, tabs always.
-func printable(text string, lines bool) string {
-	var b strings.Builder
-	b.Grow(len(text))
-	const hex = "0123456789abcdef"
-	for _, r := range text {
-		switch {
-		case unicode.IsPrint(r), r == '\t', r == utf8.RuneError, r == '\n' && lines:
-			b.WriteRune(r)
-		case r < 0x100:
-			b.WriteString(`\x`)
-			b.WriteByte(hex[r>>4])
-			b.WriteByte(hex[r&15])
-		default:
-			b.WriteString(`\u{`)
-			for shift := 20; shift >= 0; shift -= 4 {
-				b.WriteByte(hex[r>>shift&15])
-			}
-			b.WriteByte('}')
-		}
-	}
-	return b.String()
 }
 
 // tail keeps the end of what is written to it.
@@ -206,5 +182,5 @@ func (t *tail) text() string {
 			data = data[i+1:]
 		}
 	}
-	return printable(strings.ReplaceAll(string(data), "\r\n", "\n"), true)
+	return printable.Text(strings.ReplaceAll(string(data), "\r\n", "\n"))
 }

@@ -11,6 +11,7 @@ import (
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
 
+	"vmop/printable"
 	"vmop/spelling"
 	"vmop/vmtypes/plan"
 )
@@ -34,7 +35,7 @@ type Error struct {
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.Line == 0 {
-		return printable(e.Message)
+		return printable.Text(e.Message)
 	}
 	fmt.Fprintf(&b, "%s:%d:%d: %s", e.File, e.Line, e.Column, e.Message)
 	if e.Source != "" {
@@ -50,7 +51,7 @@ func (e *Error) Error() string {
 		}
 		fmt.Fprintf(&b, "\n    called from %s:%d in %s", f.File, f.Line, f.Function)
 	}
-	return printable(b.String())
+	return printable.Text(b.String())
 }
 
 // Unwrap returns what the interpreter reported.
@@ -80,7 +81,7 @@ func (e *FaultsError) Error() string {
 	for i, f := range e.Faults {
 		lines[i] = f.String()
 	}
-	return fmt.Sprintf("the plan of VM type %s cannot work:\n  %s", e.Type, printable(strings.Join(lines, "\n  ")))
+	return fmt.Sprintf("the plan of VM type %s cannot work:\n  %s", e.Type, printable.Text(strings.Join(lines, "\n  ")))
 }
 
 func didYouMean(word string, candidates []string) string {

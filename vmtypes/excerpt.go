@@ -3,8 +3,6 @@ package vmtypes
 import (
 	"fmt"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 )
 
 // Bounds of what an error quotes: a module may make messages as long as it
@@ -22,16 +20,6 @@ func clip(s string) string {
 		return s
 	}
 	return fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(s[:longestMessage], ""), len(s))
-}
-
-// printable replaces what would disturb a terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && !unicode.IsPrint(r) {
-			return utf8.RuneError
-		}
-		return r
-	}, s)
 }
 
 // excerpt returns the part of a long line that is around the caret, and how many

@@ -15,6 +15,7 @@ import (
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
 
+	"vmop/printable"
 	"vmop/spelling"
 	"vmop/vmspec"
 )
@@ -423,20 +424,4 @@ func describe(v any) string {
 }
 
 // clipped makes a word fit for a message: short and printable.
-func clipped(s string) string {
-	const most = 60
-	var b strings.Builder
-	n := 0
-	for _, r := range s {
-		if n == most {
-			b.WriteRune('…')
-			break
-		}
-		if !unicode.IsPrint(r) {
-			r = utf8.RuneError
-		}
-		b.WriteRune(r)
-		n++
-	}
-	return b.String()
-}
+func clipped(s string) string { return printable.Line(printable.Clip(s, 60)) }

@@ -327,7 +327,7 @@ func (p *diffPage) values(c compare.Change) string {
 func lines(text string) string {
 	list := strings.Split(strings.TrimSpace(text), "\n")
 	for i := range list {
-		list[i] = printable(list[i])
+		list[i] = cli.Printable(list[i])
 	}
 	return strings.Join(list, "\n      ")
 }

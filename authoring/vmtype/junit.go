@@ -7,10 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"vmop/authoring/vmtypestest"
+	"vmop/printable"
 )
 
 // The elements of a JUnit report, as Jenkins, GitLab and GitHub's actions read it
@@ -80,21 +79,21 @@ func junit(results []vmtypestest.Result) junitSuites {
 	all := junitSuites{Name: "vmrunner vmtype"}
 	for _, r := range results {
 		if n := len(all.Suites); n == 0 || all.Suites[n-1].File != r.File {
-			all.Suites = append(all.Suites, junitSuite{Name: xmlText(r.File), File: r.File})
+			all.Suites = append(all.Suites, junitSuite{Name: printable.Text(r.File), File: r.File})
 		}
 		suite := &all.Suites[len(all.Suites)-1]
 		c := junitCase{
-			Name: r.Function, ClassName: xmlText(strings.TrimSuffix(filepath.Base(r.File), filepath.Ext(r.File))),
+			Name: r.Function, ClassName: printable.Text(strings.TrimSuffix(filepath.Base(r.File), filepath.Ext(r.File))),
 			File: r.File, Line: r.Line, Time: seconds(r.Time),
 		}
 		if c.Name == "" {
-			c.Name = xmlText(filepath.Base(r.File))
+			c.Name = printable.Text(filepath.Base(r.File))
 		}
 		if r.Output != "" {
-			c.Output = &junitText{xmlText(r.Output)}
+			c.Output = &junitText{printable.Text(r.Output)}
 		}
 		if r.Skipped != "" {
-			c.Skipped = &junitSkipped{xmlText(r.Skipped)}
+			c.Skipped = &junitSkipped{printable.Text(r.Skipped)}
 			suite.Skipped++
 		}
 		if len(r.Failures) > 0 {
@@ -104,8 +103,8 @@ func junit(results []vmtypestest.Result) junitSuites {
 			}
 			first, _, _ := strings.Cut(r.Failures[0].Message, "\n")
 			c.Failure = &junitFailure{
-				Message: xmlText(first), Type: "failure",
-				Text: xmlText(strings.Join(texts, "\n\n")),
+				Message: printable.Text(first), Type: "failure",
+				Text: printable.Text(strings.Join(texts, "\n\n")),
 			}
 			suite.Failures++
 			all.Failures++
@@ -117,14 +116,4 @@ func junit(results []vmtypestest.Result) junitSuites {
 		all.Time += c.Time
 	}
 	return all
-}
-
-// xmlText replaces what XML cannot hold.
-func xmlText(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && !unicode.IsPrint(r) {
-			return utf8.RuneError
-		}
-		return r
-	}, s)
 }

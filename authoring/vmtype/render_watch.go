@@ -87,7 +87,7 @@ func (p *page) changes(before, now string) {
 	}
 	for _, h := range textdiff.Hunks(before, now) {
 		for _, l := range h.Lines {
-			text := fmt.Sprintf("%c %s", l.Sign, printable(l.Text))
+			text := fmt.Sprintf("%c %s", l.Sign, cli.Printable(l.Text))
 			switch l.Sign {
 			case '-':
 				text = p.Red(text)

@@ -54,7 +54,7 @@ func (p *page) result(r vmtypestest.Result) {
 // text writes what is wrong: the message, and what belongs to it.
 func (p *page) text(text string) {
 	for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
-		line = "    " + printable(line)
+		line = "    " + cli.Printable(line)
 		if i == 0 {
 			line = p.Red(line)
 		}
@@ -69,7 +69,7 @@ func (p *page) diff(diff string) {
 		if line == "" {
 			continue
 		}
-		sign, text := line[0], printable(line[1:])
+		sign, text := line[0], cli.Printable(line[1:])
 		switch sign {
 		case '-':
 			other, _ := partner(lines, i+1, '+')
@@ -147,9 +147,6 @@ func (p *page) emphasized(line, other string) string {
 
 // separates says what is between the words of a plan.
 func separates(r rune) bool { return r == ' ' || r == ',' }
-
-// printable replaces what could change the terminal; tabs were made blanks.
-func printable(line string) string { return cli.Printable(strings.ReplaceAll(line, "\t", " ")) }
 
 // closing is the last line.
 func (p *page) closing(text string, failed bool) {

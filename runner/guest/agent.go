@@ -209,7 +209,7 @@ func (r *reply) to(id int64) (value json.RawMessage, err error, mine bool) {
 	}
 	switch {
 	case r.Error != nil:
-		return nil, &qmp.Error{Class: qmp.Class(printable(string(r.Error.Class))), Desc: printable(r.Error.Desc)}, true
+		return nil, &qmp.Error{Class: qmp.Class(fit(string(r.Error.Class))), Desc: fit(r.Error.Desc)}, true
 	case r.Return != nil:
 		return r.Return, nil, true
 	}

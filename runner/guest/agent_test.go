@@ -228,9 +228,9 @@ func TestTheGuestsWordsArePrintable(t *testing.T) {
 	})))
 	info, err := a.OSInfo(timeout(t))
 	require.NoError(t, err)
-	require.Equal(t, strings.Repeat("ä", guest.MaxText)+"…", info.PrettyName)
+	require.Equal(t, strings.Repeat("ä", guest.MaxText-1)+"…", info.PrettyName)
 	require.Equal(t, "\ufffd]0;x\ufffd\ufffd\ufffdevil", info.Name)
-	require.EqualError(t, a.Ping(timeout(t)), "guest agent guest-ping: a\ufffdb (\ufffd[31m)")
+	require.EqualError(t, a.Ping(timeout(t)), "guest agent guest-ping: a b (\ufffd[31m)")
 }
 
 func TestShutdown(t *testing.T) {

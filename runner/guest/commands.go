@@ -49,9 +49,9 @@ func (a *Agent) Info(ctx context.Context) (Info, error) {
 	if err := a.query(ctx, "guest-info", &said); err != nil {
 		return Info{}, err
 	}
-	info := Info{Version: printable(said.Version), Commands: make(map[string]bool, len(said.Commands))}
+	info := Info{Version: fit(said.Version), Commands: make(map[string]bool, len(said.Commands))}
 	for _, c := range said.Commands {
-		info.Commands[printable(c.Name)] = c.Enabled
+		info.Commands[fit(c.Name)] = c.Enabled
 	}
 	return info, nil
 }
@@ -66,7 +66,7 @@ func (a *Agent) OSInfo(ctx context.Context) (OSInfo, error) {
 		&info.ID, &info.Name, &info.PrettyName, &info.Version, &info.VersionID,
 		&info.Variant, &info.VariantID, &info.KernelRelease, &info.KernelVersion, &info.Machine,
 	} {
-		*text = printable(*text)
+		*text = fit(*text)
 	}
 	return info, nil
 }
@@ -77,7 +77,7 @@ func (a *Agent) query(ctx context.Context, name string, into any) error {
 		return err
 	}
 	if err := json.Unmarshal(value, into); err != nil {
-		return fmt.Errorf("guest agent %s: read the reply: %s", name, printable(err.Error()))
+		return fmt.Errorf("guest agent %s: read the reply: %s", name, fit(err.Error()))
 	}
 	return nil
 }

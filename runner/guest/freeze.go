@@ -37,7 +37,7 @@ func (a *Agent) FSFreezeStatus(ctx context.Context) (FreezeState, error) {
 		return "", err
 	}
 	if state != Thawed && state != Frozen {
-		return "", fmt.Errorf("guest agent %s: the state %q is neither thawed nor frozen", command, printable(string(state)))
+		return "", fmt.Errorf("guest agent %s: the state %q is neither thawed nor frozen", command, fit(string(state)))
 	}
 	return state, nil
 }

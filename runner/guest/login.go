@@ -108,7 +108,7 @@ func (l *Login) answered(code, line string) {
 		l.state.User = user
 	case !isLogin && code == "202":
 	default:
-		l.state.Failure = printable(line)
+		l.state.Failure = fit(line)
 	}
 }
 
@@ -121,7 +121,7 @@ const (
 // Say returns the line to say now, without its end, or "".
 func (l *Login) Say(now time.Time) string {
 	if l.open && !now.Before(l.deadline) {
-		l.state.Failure = "the agent does not answer " + printable(l.asked)
+		l.state.Failure = "the agent does not answer " + fit(l.asked)
 	}
 	command := logout
 	if l.wanted != "" {

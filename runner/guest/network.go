@@ -53,7 +53,7 @@ func (a *Agent) Interfaces(ctx context.Context) ([]Interface, error) {
 // checked returns what of an interface can be believed; false for loopback and
 // for nothing.
 func (s saidInterface) checked() (i Interface, ok bool) {
-	i.Name = printable(s.Name)
+	i.Name = fit(s.Name)
 	if mac, err := net.ParseMAC(s.MAC); err == nil && strings.Trim(mac.String(), "0:") != "" {
 		i.MAC = mac.String()
 	}

@@ -94,7 +94,7 @@ func TestInterfacesAreBounded(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, got, guest.MaxInterfaces)
 	require.Len(t, got[0].Addresses, guest.MaxAddresses)
-	require.Equal(t, strings.Repeat("x", guest.MaxText)+"…", got[0].Name)
+	require.Equal(t, strings.Repeat("x", guest.MaxText-1)+"…", got[0].Name)
 
 	_, err = tells(t, `{"name": "eth0"}`).Interfaces(timeout(t))
 	require.ErrorContains(t, err, "guest agent guest-network-get-interfaces: read the reply")

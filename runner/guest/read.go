@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strings"
 	"syscall"
-	"unicode"
+
+	"vmop/printable"
 )
 
 // Bounds on what a guest may say.
@@ -105,7 +105,7 @@ func parse(line []byte) (*reply, error) {
 	}
 	r := new(reply)
 	if err := json.Unmarshal(line, r); err != nil {
-		return nil, malformed("the reply is not JSON: " + printable(err.Error()))
+		return nil, malformed("the reply is not JSON: " + fit(err.Error()))
 	}
 	return r, nil
 }
@@ -131,20 +131,5 @@ func tooDeep(line []byte) bool {
 	return false
 }
 
-// printable returns a guest's text fit for a log and a terminal: other characters
-// than printable ones become U+FFFD, and it ends after MaxText.
-func printable(text string) string {
-	var b strings.Builder
-	n := 0
-	for _, r := range text {
-		if n++; n > MaxText {
-			b.WriteRune('…')
-			break
-		}
-		if !unicode.IsPrint(r) {
-			r = unicode.ReplacementChar
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
+// fit makes a guest's text fit for a log and a terminal.
+func fit(text string) string { return printable.Line(printable.Clip(text, MaxText)) }

@@ -12,9 +12,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"golang.org/x/sys/unix"
+
+	"vmop/printable"
 )
 
 // Messages without a value of their own.
@@ -97,12 +98,7 @@ func (m *Manager) Tell(messages ...string) error {
 // Status makes a message of a text for people. What the text could do as
 // further lines, it can't.
 func Status(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, text)
+	text = printable.Line(text)
 	if len(text) > longStatus {
 		text = strings.ToValidUTF8(text[:longStatus], "") + "…"
 	}

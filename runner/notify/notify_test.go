@@ -101,7 +101,7 @@ func TestEnvironment(t *testing.T) {
 // A text is one line, whatever is in it.
 func TestStatusIsOneLine(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "STATUS=a READY=1  [31m", notify.Status("a\nREADY=1\x00\x1b[31m\n"))
+	require.Equal(t, "STATUS=a READY=1��[31m", notify.Status("a\nREADY=1\x00\x1b[31m\n"))
 	long := notify.Status(strings.Repeat("ä", 4000))
 	require.Less(t, len(long), 1100)
 	require.True(t, strings.HasSuffix(long, "ä…"), "no character is cut")

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"vmop/printable"
 )
 
 // Usage is what a request has taken.
@@ -189,12 +191,4 @@ func (b *bounded) Write(p []byte) (int, error) {
 // String returns what was kept, fit for a terminal.
 func (b *bounded) String() string { return clip(b.buf.String()) }
 
-func clip(s string) string {
-	s = strings.ToValidUTF8(s[:min(len(s), longestText)], "?")
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		if r != '\n' && !strconv.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, s))
-}
+func clip(s string) string { return strings.TrimSpace(printable.Text(printable.Clip(s, longestText))) }

@@ -151,7 +151,7 @@ func TestResult(t *testing.T) {
 func TestErrorOfTheWork(t *testing.T) {
 	t.Parallel()
 	_, err := run(t, job{"fail", "no \x1b[2J such thing"})
-	require.EqualError(t, err, "no ?[2J such thing")
+	require.EqualError(t, err, "no �[2J such thing")
 }
 
 func TestQuestions(t *testing.T) {
@@ -235,7 +235,7 @@ func TestEnvironmentIsNotInherited(t *testing.T) {
 func TestWhatADyingChildSaysIsBounded(t *testing.T) {
 	t.Parallel()
 	_, err := run(t, job{Do: "complain"})
-	require.ErrorContains(t, err, "exit status 7: all is ?[31mlost!!!")
+	require.ErrorContains(t, err, "exit status 7: all is �[31mlost!!!")
 	require.Less(t, len(err.Error()), 5000)
 	_, err = run(t, job{Do: "nonsense"})
 	require.ErrorContains(t, err, "read the result: ")

@@ -3,9 +3,8 @@ package k8s
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"vmop/printable"
 )
 
 // Bounds of what is written, so that the resource stays small: much of it is a
@@ -19,27 +18,12 @@ const (
 	longestNote    = 250 // of an event; the API server allows 1024 bytes
 )
 
-// clean makes a text one that can be shown: UTF-8, no control characters but line
-// breaks, and at most so many characters.
-func clean(s string, most int) string {
-	s = s[:min(len(s), most*utf8.UTFMax)]
-	var b strings.Builder
-	n := 0
-	for _, c := range s {
-		if n++; n == most && utf8.RuneCountInString(s) > most {
-			return b.String() + "…"
-		}
-		if c != '\n' && !unicode.IsPrint(c) {
-			c = utf8.RuneError
-		}
-		b.WriteRune(c)
-	}
-	return b.String()
-}
+// clean makes a text one that can be shown, of at most so many characters.
+func clean(s string, most int) string { return printable.Text(printable.Clip(s, most)) }
 
 // said is clean for a message of the runner's.
 func said(s string, most int) string {
-	return clean(InResource(s[:min(len(s), most*utf8.UTFMax)]), most)
+	return clean(InResource(printable.Clip(s, most)), most)
 }
 
 // inWords returns a value of the configuration as a text.
