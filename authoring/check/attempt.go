@@ -106,8 +106,7 @@ func (a *attempt) run(ctx context.Context, program string, r *Result) int {
 	return -1
 }
 
-// over returns the channel that tells of the end. A QEMU that was asked and has
-// ended badly gets no time.
+// over returns a channel that is closed when QEMU has ended. After a failed query it is killed.
 func (c *child) over(err error) <-chan struct{} {
 	if err != nil && !errors.Is(err, qmp.ErrClosed) {
 		_ = c.cmd.Process.Kill() // it may have ended
@@ -132,13 +131,13 @@ func (a *attempt) lost(said string) int {
 	return slices.IndexFunc(a.args, func(o plan.Option) bool { return words(o) == words(*option) })
 }
 
-// cannotOpen is how QEMU ends what it says of a device that isn't there.
+// cannotOpen are texts in QEMU's message about a device that can't be opened.
 var cannotOpen = []string{
 	"no such file", "to open", "permission denied", "no such host device", "no iommu group",
 	"inappropriate ioctl",
 }
 
-// absent returns what this computer has not, if that is all that QEMU says.
+// absent returns what this computer lacks, if that is the only reason that QEMU reports.
 func (a *attempt) absent(said string) string {
 	if lower := strings.ToLower(said); a.withoutKVM &&
 		(strings.Contains(lower, "kvm") || strings.Contains(lower, "kernel irqchip")) {
@@ -154,7 +153,7 @@ func (a *attempt) absent(said string) string {
 	return ""
 }
 
-// warnings are the lines of what QEMU said that are about the plan.
+// warnings are the lines of QEMU's output that are about the plan.
 func warnings(said string) []string {
 	var list []string
 	for line := range strings.Lines(said) {
@@ -230,7 +229,7 @@ func (a *attempt) startHelper(ctx context.Context, h plan.Process) error {
 	}
 }
 
-// readyInterval is how often it is looked whether a helper is ready.
+// readyInterval is the polling interval for helpers to become ready.
 const readyInterval = 5 * time.Millisecond
 
 // helperPath returns a word of a helper's command with the path in it replaced if nothing is
@@ -301,10 +300,10 @@ func (a *attempt) start(ctx context.Context, p plan.Process, program string, mor
 	return c, nil
 }
 
-// bounded is what is kept of what a process says.
+// bounded keeps the first mostSaid bytes of the output of a process.
 type bounded struct{ buffer *bytes.Buffer }
 
-// mostSaid is in bytes.
+// mostSaid bounds the kept output, in bytes.
 const mostSaid = 16 << 10
 
 // Write implements io.Writer.
@@ -315,7 +314,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// helpersSaid is what the helpers had to say.
+// helpersSaid is the output of the helpers.
 func (a *attempt) helpersSaid() string {
 	var text strings.Builder
 	for _, c := range a.running[:len(a.running)-1] {
@@ -328,7 +327,7 @@ func (a *attempt) helpersSaid() string {
 	return text.String()
 }
 
-// end ends everything.
+// end stops QEMU and the helpers.
 func (a *attempt) end() {
 	for _, c := range slices.Backward(a.running) {
 		_ = c.cmd.Process.Kill() // it may have ended

@@ -22,7 +22,7 @@ import (
 // does.
 type Launch func(ctx context.Context, vmType string, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error)
 
-// A Checker tries plans. It can be used by several goroutines at once.
+// A Checker tests plans. It is safe for concurrent use.
 type Checker struct {
 	// QEMU is the absolute path of a program of QEMU, or of a folder with several;
 	// "" means those that the plans name, or that are on the path.
@@ -32,7 +32,7 @@ type Checker struct {
 	kvm  map[string]bool // whether a program can use KVM
 }
 
-// A Result is what came of a sample.
+// A Result is the result of checking a sample.
 type Result struct {
 	// Time it took.
 	Time time.Duration `json:"nanoseconds"`
@@ -41,19 +41,19 @@ type Result struct {
 	Version string `json:"version,omitempty"`
 	// Machine is the type of machine that QEMU has made, "pc-q35-7.2".
 	Machine string `json:"machine,omitempty"`
-	// Failures are what is wrong; none if QEMU has made the machine.
+	// Failures is empty if QEMU has created the machine.
 	Failures []Failure `json:"failures,omitempty"`
-	// Untried says why QEMU was not asked; "" if it was.
+	// Untried is the reason why QEMU was not started; "" if it was.
 	Untried string `json:"untried,omitempty"`
-	// Missing says that this was because a program is not installed.
+	// Missing says that the reason is a program that is not installed.
 	Missing bool `json:"missing,omitempty"`
-	// Without are options that were left out, each with the reason.
+	// Without are the omitted options, each with the reason.
 	Without []string `json:"without,omitempty"`
-	// Warnings are what QEMU had to say of a machine that it made.
+	// Warnings are those of QEMU about a machine that it created.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// A Failure is something that is wrong with a plan.
+// A Failure is a fault of a plan.
 type Failure struct {
 	// Message is what QEMU said, or what is not as a rule wants it.
 	Message string `json:"message"`
@@ -63,7 +63,7 @@ type Failure struct {
 	Origin plan.Origin `json:"origin,omitempty"`
 }
 
-// patience is how long QEMU may take to make a machine; far more than it takes.
+// patience bounds the time in which QEMU creates a machine; it is far more than needed.
 const patience = time.Minute
 
 // Sample has the plan of a sample tried. The error is that of launch.
@@ -135,7 +135,7 @@ func (c *Checker) try(ctx context.Context, p *plan.Plan, dir folder) Result {
 	}
 }
 
-// cannot notes why a plan can't be tried.
+// cannot records why a plan can't be tested.
 func (r Result) cannot(err error) Result {
 	var needs Needs
 	if errors.As(err, &needs) {
@@ -226,8 +226,7 @@ func wantsKVM(o plan.Option) bool {
 		o.Flag == "-enable-kvm"
 }
 
-// canUseKVM asks QEMU, once: a nested /dev/kvm may open and refuse a CPU's
-// registers.
+// canUseKVM probes QEMU, once: a nested /dev/kvm may open and then reject a CPU's registers.
 func (c *Checker) canUseKVM(ctx context.Context, program string) bool {
 	c.lock.Lock()
 	defer c.lock.Unlock()

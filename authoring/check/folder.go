@@ -79,8 +79,7 @@ func (f folder) folder(path string) (string, error) {
 	return place, nil
 }
 
-// blob returns a file that QEMU only reads: itself if it is there, else one that
-// passes for it.
+// blob returns a file that QEMU only reads: the file itself if it exists, else a substitute.
 func (f folder) blob(path, flag string) string {
 	if !filepath.IsAbs(path) || exists(path) {
 		return path
@@ -119,7 +118,7 @@ func (f folder) scratch(path string) (string, error) {
 	return place, nil
 }
 
-// An image is what a block node wants.
+// An image is the requirement of a block node.
 type image struct {
 	path, format string
 	readOnly     bool

@@ -66,7 +66,7 @@ func (m *inspection) quit() error {
 	return err
 }
 
-// rule reports whether the machine can do what a rule allows.
+// rule checks that the machine supports what a rule allows.
 func (m *inspection) rule(rule plan.Rule) error {
 	switch r := rule.(type) {
 	case plan.CPUs:
@@ -89,7 +89,7 @@ func (m *inspection) rule(rule plan.Rule) error {
 	return nil
 }
 
-// cpus wants places for all CPUs, and as many that are there at the start.
+// cpus checks that there are slots for all CPUs, and the planned number of CPUs at the start.
 func (m *inspection) cpus(r plan.CPUs) error {
 	var places []struct {
 		QOMPath string `json:"qom-path"`
@@ -112,7 +112,7 @@ func (m *inspection) cpus(r plan.CPUs) error {
 	return nil
 }
 
-// isA wants a device of a driver.
+// isA checks that a device has a driver.
 func (m *inspection) isA(device, driver string) error {
 	var kind string
 	if err := m.query("qom-get", map[string]string{"path": "/machine/peripheral/" + device, "property": "type"},

@@ -5,26 +5,26 @@ import (
 	"strings"
 )
 
-// A Result is what has changed for one VM.
+// A Result is the list of changes for one VM.
 type Result struct {
 	// VM is its name, that of a sample, for example.
 	VM      string   `json:"vm"`
 	Changes []Change `json:"changes"`
 }
 
-// A Group is the same change of several things or several VMs.
+// A Group is the same change of several options or several VMs.
 type Group struct {
 	// Change is the first of them.
 	Change
 	// Members are the changes, those with the same text once.
 	Members []Change
-	// VMs are those that it has happened to.
+	// VMs are the affected VMs.
 	VMs []string
 }
 
-// Summarize puts together what is the same in many results: changes with the
-// same meaning, of the same property, of things whose names differ by numbers
-// only. The gravest come first.
+// Summarize puts together what is the same in many results: changes with the same meaning,
+// of the same property, of things whose names differ by numbers only. The most severe come
+// first.
 func Summarize(results []Result) []Group {
 	var groups []Group
 	at := map[string]int{}

@@ -8,8 +8,7 @@ import (
 	"vmop/vmtypes/qemuopt"
 )
 
-// A pair is an option in both plans; one of them is nil if only the other plan
-// has it.
+// A pair is an option in both plans; one is nil if only the other plan has it.
 type pair struct{ before, after *plan.Option }
 
 // match finds the options of two processes that are the same thing: first by

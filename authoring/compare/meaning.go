@@ -2,12 +2,12 @@ package compare
 
 import "vmop/vmtypes/qemuopt"
 
-// A Level says who notices a change, the gravest first.
+// A Level says who notices a change, most severe first.
 type Level int
 
 // The levels.
 const (
-	// Fails: there is no plan any more, or there is one now.
+	// Fails: there is no longer a plan, or there is one now.
 	Fails Level = iota
 	// Guest: the guest sees it.
 	Guest
@@ -19,7 +19,7 @@ const (
 	Host
 )
 
-// Levels returns all levels, the gravest first.
+// Levels returns all levels, most severe first.
 func Levels() []Level { return []Level{Fails, Guest, Unclear, Runner, Host} }
 
 // String returns the heading for changes of this level.
@@ -76,17 +76,17 @@ const (
 	HostOnly                 = Meaning(qemuopt.HostOnly)
 )
 
-// An Explanation is what is said about a meaning.
+// An Explanation explains a meaning to authors.
 type Explanation struct {
 	Level Level
 	// Title is a few words, Effect what happens to the guest, Advice what to do.
 	Title, Effect, Advice string
 }
 
-// Explain returns what is said about a meaning.
+// Explain returns the explanation of a meaning.
 func (m Meaning) Explain() Explanation { return explanations[m] }
 
-// Meanings returns all meanings, the gravest first, in the order of the tables.
+// Meanings returns all meanings, most severe first, in the order of the tables.
 func Meanings() []Meaning {
 	return []Meaning{
 		NoLongerStarts, StartsNow, FailsOtherwise,

@@ -186,7 +186,7 @@ func is(names ...string) func(string) bool {
 	}
 }
 
-// A Placement is what QEMU gives to a device by the order of devices.
+// A Placement is an address that QEMU assigns to a device by order.
 type Placement struct {
 	// Device is the option, of the plan.
 	Device *plan.Option

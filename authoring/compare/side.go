@@ -7,7 +7,7 @@ import (
 	"vmop/vmtypes/qemuopt"
 )
 
-// A side is one of the two plans, with what follows from it.
+// A side is one of the two plans, with indexes of it.
 type side struct {
 	plan *plan.Plan
 	// made are the options that others refer to, by flag and id.
@@ -45,7 +45,7 @@ func newSide(p *plan.Plan) *side {
 	return s
 }
 
-// What block nodes are for; diskRole is followed by the id of the device.
+// Roles of block nodes; diskRole is followed by the id of the device.
 const (
 	diskRole          = "disk "
 	firmwareCode      = "firmware code"

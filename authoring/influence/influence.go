@@ -17,11 +17,11 @@ import (
 	"vmop/vmtypes"
 )
 
-// A Field is one value of a vm section, and other values to try in its place.
+// A Field is one value of a vm section, and variants to try.
 type Field struct {
 	// Path as in the configuration: "vm.drives[0].file".
 	Path string
-	// Value as people read it; "" if there is none.
+	// Value for people; "" if there is none.
 	Value string
 	// Variants are copies of the vm section with another value.
 	Variants []vmspec.Spec
@@ -31,14 +31,14 @@ type Field struct {
 type Finding struct {
 	// Path and Value of the field.
 	Path, Value string
-	// Doubtful says that no other value made a plan.
+	// Doubtful says that no variant has a plan.
 	Doubtful bool
 }
 
 // Try returns the plans of vm sections as texts; "" where there is none.
 type Try func(specs []vmspec.Spec) ([]string, error)
 
-// A Result knows what each field does to a plan.
+// A Result has the effect of each field on a plan.
 type Result struct {
 	fields []Field
 	lines  [][]map[string]int // of each field's variants; nil: no plan
@@ -181,7 +181,7 @@ func (w *walker) items(path string, steps []int, v reflect.Value) {
 	}, steps)
 }
 
-// absent tries a section or a number that is not there.
+// absent tries a section or a number that is not set.
 func (w *walker) absent(path string, steps []int, t reflect.Type) {
 	w.add(path, "", func(at reflect.Value) {
 		value := reflect.New(t)
@@ -192,7 +192,7 @@ func (w *walker) absent(path string, steps []int, t reflect.Type) {
 	}, steps)
 }
 
-// scalar tries other values of one that is there.
+// scalar tries other values of a field that is set.
 func (w *walker) scalar(path string, steps []int, v reflect.Value) {
 	value := fmt.Sprint(v.Interface())
 	if v.IsZero() && v.Kind() == reflect.String {
@@ -240,7 +240,7 @@ func alternatives(path string) []string {
 	return nil
 }
 
-// bump makes another value of a number, a text or a switch.
+// bump returns a different number, string or bool.
 func bump(at reflect.Value) {
 	switch at.Kind() {
 	case reflect.Pointer:

@@ -13,8 +13,8 @@ import (
 // form is part of the name of cached files: what they hold, and how.
 const form = "1"
 
-// cacheFile returns where what a program knows is kept, or "". The name changes
-// with the program: its path, its time and its size.
+// cacheFile returns the path of the cache for a program, or "". The name changes with the
+// program: its path, its time and its size.
 func cacheFile(dir, program string) string {
 	info, err := os.Stat(program)
 	if dir == "" || err != nil {
@@ -25,7 +25,7 @@ func cacheFile(dir, program string) string {
 	return filepath.Join(dir, fmt.Sprintf("%s-%x.json", filepath.Base(program), sum[:8]))
 }
 
-// recall reads what was kept. What can't be read is asked again.
+// recall reads the cache. If it can't be read, QEMU is queried again.
 func (q *QEMU) recall() bool {
 	if q.cache == "" {
 		return false

@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// A QEMU is a program and what it knows. It can be used by several goroutines,
-// which wait for each other. It must be closed.
+// A QEMU is a program and its cached answers. It is safe for concurrent use, one query at a
+// time. It must be closed.
 type QEMU struct {
 	ctx     context.Context
 	mu      sync.Mutex
@@ -44,8 +44,8 @@ type knowledge struct {
 	Types map[string][]string `json:"types"`
 }
 
-// Open asks the QEMU at a path, or what the cache directory dir says of it; dir
-// may be empty. ctx is for all that is asked later, too.
+// Open queries the QEMU at a path, or its cache in the directory dir; dir may be empty. ctx
+// applies to later queries, too.
 func Open(ctx context.Context, program, dir string) (*QEMU, error) {
 	path, err := exec.LookPath(program)
 	if err != nil {
@@ -61,8 +61,8 @@ func Open(ctx context.Context, program, dir string) (*QEMU, error) {
 	return q, nil
 }
 
-// Close ends QEMU if it was started, and keeps what it has said. That it can't be
-// kept is no error: it will be asked again.
+// Close stops QEMU if it was started, and writes the cache. Failing to write it is not an
+// error: QEMU will be queried again.
 func (q *QEMU) Close() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -84,12 +84,10 @@ func (q *QEMU) Name() string { return "QEMU " + q.known.Version }
 // Flags returns all options, with one dash.
 func (q *QEMU) Flags() []string { return q.known.Flags }
 
-// Values returns what may follow an option first, sorted; nil if it can't be
-// said.
+// Values returns the possible first values of an option, sorted; nil if unknown.
 func (q *QEMU) Values(flag string) []string { return q.known.Values[flag] }
 
-// Properties returns what may be set by an option with a value; nil if it can't
-// be said.
+// Properties returns the properties of an option with a value; nil if unknown.
 func (q *QEMU) Properties(flag, value string) []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -176,7 +174,7 @@ func with(list []string, more ...string) []string {
 	return append(slices.Clone(list), more...)
 }
 
-// learn asks for all that is not asked for by type.
+// learn queries everything that is not queried by type.
 func (q *QEMU) learn() error {
 	q.known = knowledge{
 		Values: map[string][]string{}, Aliases: map[string]map[string]string{}, Groups: map[string][]string{},
@@ -201,7 +199,7 @@ func (q *QEMU) learn() error {
 	return nil
 }
 
-// output returns what QEMU writes when it is called to tell something.
+// output returns the output of QEMU called with an informational option.
 func (q *QEMU) output(args ...string) (string, error) {
 	out, err := exec.CommandContext(q.ctx, q.program, args...).Output()
 	if err != nil {

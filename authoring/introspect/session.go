@@ -14,7 +14,7 @@ import (
 // patience bounds one query; it takes milliseconds.
 const patience = 30 * time.Second
 
-// session is a QEMU without a machine.
+// session is a running QEMU without a machine.
 type session struct {
 	cmd     *exec.Cmd
 	stop    context.CancelFunc
@@ -58,7 +58,7 @@ func start(ctx context.Context, program string) (*session, error) {
 	return s, s.run("qmp_capabilities", nil, nil)
 }
 
-// failed ends QEMU and returns what went wrong, in its own words if it has any.
+// failed ends QEMU and returns the error, with QEMU's message if there is one.
 func (s *session) failed(err error) error {
 	_ = s.close()
 	if text := strings.TrimSpace(s.stderr.String()); text != "" {
@@ -67,7 +67,7 @@ func (s *session) failed(err error) error {
 	return fmt.Errorf("QEMU does not answer: %w", err)
 }
 
-// run asks a question; into may be nil.
+// run executes a command; into may be nil.
 func (s *session) run(command string, arguments map[string]any, into any) error {
 	question := map[string]any{"execute": command}
 	if arguments != nil {
@@ -105,7 +105,7 @@ func (s *session) run(command string, arguments map[string]any, into any) error 
 	}
 }
 
-// close ends QEMU: it is asked to, and killed if it doesn't.
+// close ends QEMU: with quit, and a kill if that fails.
 func (s *session) close() error {
 	_, _ = s.in.Write([]byte(`{"execute": "quit"}` + "\n")) // it may have ended
 	err := s.in.Close()

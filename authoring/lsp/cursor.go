@@ -2,8 +2,8 @@ package lsp
 
 import "strings"
 
-// A cursor is a place in a text, as far as it can be understood without parsing:
-// most of the time an author types, the text can't be parsed.
+// A cursor is a place in a text, and what is known of it without parsing: while an author
+// types, the text usually can't be parsed.
 type cursor struct {
 	content string
 	offset  int
@@ -14,7 +14,7 @@ type cursor struct {
 	open []bracket // those that are open, the innermost last
 }
 
-// A bracket is one that is open.
+// A bracket is an open bracket.
 type bracket struct {
 	kind     byte // ( [ {
 	at       int

@@ -17,7 +17,7 @@ import (
 	"vmop/yamlfile"
 )
 
-// An evaluation is what became known of a folder.
+// An evaluation is the result of evaluating a folder.
 type evaluation struct {
 	// diagnostics by file name; samples in testdata have theirs, too.
 	diagnostics map[string][]diagnostic
@@ -85,7 +85,7 @@ func newEvaluation(source vmtypes.Source, open map[string]*text) *evaluation {
 	}
 }
 
-// merge adds what another evaluation of the same source has found.
+// merge adds the results of another evaluation of the same source.
 func (e *evaluation) merge(other *evaluation) {
 	for file, list := range other.diagnostics {
 		for _, d := range list {
@@ -126,7 +126,7 @@ func (o Options) module(ctx context.Context, e *evaluation, file string, samples
 	}
 }
 
-// test runs the tests of a file, and adds what fails.
+// test runs the tests of a file, and adds failures.
 func (o Options) test(ctx context.Context, e *evaluation, file string) {
 	results, err := o.Evaluator.Test(ctx, e.source, file)
 	if err != nil {
@@ -144,8 +144,8 @@ func (o Options) test(ctx context.Context, e *evaluation, file string) {
 	}
 }
 
-// lint adds what could be better, except on lines where something is wrong. The
-// plans of each QEMU are looked at with what that one knows.
+// lint adds findings, except on lines with errors. The plans of each QEMU are checked with
+// that QEMU.
 func (e *evaluation) lint(ctx context.Context, o Options) {
 	programs := map[string][]*plan.Plan{}
 	for _, p := range e.plans {
@@ -176,8 +176,7 @@ func (e *evaluation) lint(ctx context.Context, o Options) {
 	}
 }
 
-// samples returns the samples of a folder by the types that they are of, and adds
-// what is wrong with them.
+// samples returns the samples of a folder by type, and adds their errors.
 func (e *evaluation) samples(dir string) map[string][]*sample.Sample {
 	found := map[string][]*sample.Sample{}
 	if dir == "" {
@@ -280,7 +279,8 @@ func (e *evaluation) madeAt(file string, line int, sample string) *made {
 	return &list[i]
 }
 
-// add adds what an error says, each at its place; what has none is said of file.
+// add adds the errors in an error, each at its place; those without one are at the beginning
+// of file.
 func (e *evaluation) add(err error, file, note string) {
 	var several vmtypes.Errors
 	var one *vmtypes.Error

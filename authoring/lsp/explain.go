@@ -81,7 +81,7 @@ func firstString(content string) string {
 	return s
 }
 
-// explain returns what a path means, in Markdown, or "".
+// explain returns the documentation of a path in Markdown, or "".
 func (v *view) explain(path string) string {
 	if o, ok := v.option(path); ok {
 		return explainOption(o)

@@ -17,12 +17,12 @@ import (
 // settle is the pause in typing after which a folder is evaluated.
 const settle = 150 * time.Millisecond
 
-// A folder is one of VM types in which documents are open. Those that aren't
-// files of a folder are in one without a name.
+// A folder is a folder of VM types in which documents are open. Those that aren't files of a
+// folder are in one without a name.
 type folder struct {
 	dir  string
 	open map[string]*document // by file name
-	// result is of the last evaluation that came to an end.
+	// result is that of the last complete evaluation.
 	result *evaluation
 	// settled is closed when what is evaluated now has been; give up ends that.
 	settled chan struct{}
@@ -31,13 +31,13 @@ type folder struct {
 	complained map[string]bool
 }
 
-// A document is one that is open.
+// A document is an open document.
 type document struct {
 	uri     string
 	module  string // as load spells it
 	version int
 	text    *text
-	// tree is of the last text that could be parsed; nil before there was one.
+	// tree is that of the last text that could be parsed; nil if there was none.
 	tree *tree
 }
 

@@ -64,7 +64,7 @@ func (s *server) inlayHint(ctx context.Context, params *rangeParams) ([]inlayHin
 	return hints, nil
 }
 
-// label returns what is shown of what a line makes.
+// label returns the hint for a line.
 func (m made) label() string {
 	first, more := m.own, len(m.called)
 	switch {

@@ -11,8 +11,8 @@ import (
 	"vmop/vmtypes"
 )
 
-// A libraryCopy is the library as files, for editors to show: a definition must
-// be somewhere. It is written when it is needed first, and goes with the server.
+// A libraryCopy is the library as files, so that editors can open definitions in it. It is
+// written on first use, and removed with the server.
 type libraryCopy struct {
 	mu  sync.Mutex
 	dir string // "" as long as there is none

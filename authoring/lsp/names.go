@@ -11,7 +11,7 @@ import (
 	"vmop/vmtypes"
 )
 
-// A view is a document together with what can be known of it.
+// A view is a document together with what is known about it.
 type view struct {
 	server *server
 	folder *folder

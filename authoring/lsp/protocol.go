@@ -130,7 +130,7 @@ type cancelParams struct {
 	ID json.RawMessage `json:"id"`
 }
 
-// How bad a diagnostic is.
+// The severity of a diagnostic.
 const (
 	severityError       = 1
 	severityWarning     = 2

@@ -33,10 +33,10 @@ type Evaluator interface {
 	Test(ctx context.Context, source vmtypes.Source, file string) ([]vmtypestest.Result, error)
 }
 
-// Options are what a server uses of others.
+// Options are the dependencies of a server.
 type Options struct {
 	Evaluator Evaluator
-	// Format returns the text of a module as it should be.
+	// Format returns the formatted text of a module.
 	Format func(name, source string) (string, error)
 	// QEMU returns the installed QEMU with the name of a program that a type names; nil if
 	// there is none. It must never start a program because a type names it.
@@ -63,7 +63,7 @@ type server struct {
 	initialized bool
 	down        bool // shutdown was asked for
 	exited      bool
-	refresh     bool // the editor asks again for hints when told to
+	refresh     bool // the editor can refresh hints
 	watches     bool // the editor can watch files
 	folders     map[string]*folder
 

@@ -11,7 +11,7 @@ import (
 	"vmop/vmtypes"
 )
 
-// A tree is the syntax of a module, its names resolved.
+// A tree is the syntax of a module with resolved names.
 type tree struct {
 	module string
 	text   *text

@@ -54,8 +54,8 @@ func rules() []Function {
 		{
 			Name: "hotplug.password", Result: "Rule",
 			Parameters: []Parameter{protocol, optional("display", "str", `""`, "the id of the VNC display")},
-			Doc:     "A rule: the password of a display can be set. The runner sets it before the guest runs.",
-			Example: `hotplug.password("spice")` + "\n",
+			Doc:        "A rule: the password of a display can be set. The runner sets it before the guest runs.",
+			Example:    `hotplug.password("spice")` + "\n",
 		},
 	}
 }

@@ -136,8 +136,8 @@ func withUsual(list []try, before, after *Revision, types []string) ([]try, erro
 	return list, nil
 }
 
-// reason returns why there is no plan, without the place: that is another one
-// in each version. It is empty if there is a plan.
+// reason returns why there is no plan, without the place, which differs between versions. It
+// is empty if there is a plan.
 func reason(err error) string {
 	var one *vmtypes.Error
 	var several vmtypes.Errors

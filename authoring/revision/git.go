@@ -92,8 +92,8 @@ func extract(ctx context.Context, list, dir string) error {
 	return nil
 }
 
-// isWanted reports whether a file of a tree may be a type, of the library or a sample. Names
-// are git's, which refuses those that leave a folder.
+// isWanted reports whether a file of a tree may be a type, a library module or a sample.
+// Names are git's, which refuses those that leave a folder.
 func isWanted(name string) bool {
 	folder := path.Dir(name)
 	switch path.Ext(name) {
@@ -125,8 +125,8 @@ func readBlob(in *bufio.Reader) ([]byte, error) {
 	return text[:size], nil
 }
 
-// git calls the program and returns what it writes; its complaint is the error. Nothing is
-// fetched: the settings of a repository, which may be untrusted, name programs for that.
+// git runs git and returns its output; the error has its message. Nothing is fetched: the
+// settings of a repository, which may be untrusted, name programs for that.
 func git(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
 	program, err := exec.LookPath("git")
 	if err != nil {
@@ -150,7 +150,7 @@ func git(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// limited refuses to write more than it may.
+// limited is a writer that fails beyond a size.
 type limited struct {
 	into io.Writer
 	left int

@@ -20,7 +20,7 @@ import (
 
 // A Revision is one version of VM types. It must be closed.
 type Revision struct {
-	// Name is how the user called it.
+	// Name is the argument by which the user selected it.
 	Name string
 	// Single is the name of its only type; empty for a folder.
 	Single string
@@ -37,7 +37,7 @@ type Revision struct {
 // custom types of a folder, a stock type, or a file by its absolute path.
 type Launch func(ctx context.Context, dir, name string, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error)
 
-// loading is what came of loading a type.
+// loading is the result of loading a type.
 type loading struct {
 	vmType *vmtypes.Type
 	err    error
@@ -77,7 +77,7 @@ func (r *Revision) open(ctx context.Context, name string) error {
 	return r.openArchive(ctx, name)
 }
 
-// Close removes what was only needed to look at the version.
+// Close removes temporary files of the version.
 func (r *Revision) Close() error {
 	var errs []error
 	for _, f := range slices.Backward(r.close) {
@@ -138,7 +138,7 @@ func (r *Revision) openArchive(ctx context.Context, path string) error {
 	return nil
 }
 
-// Types returns the names of the types that this version has of its own, sorted.
+// Types returns the names of the types of this version, sorted.
 func (r *Revision) Types() []string {
 	var list []string
 	switch {
@@ -209,7 +209,7 @@ func ReadSamples(dir string, must bool) ([]*sample.Sample, error) {
 	return list, nil
 }
 
-// Plan returns the plan that a type of this version makes of a VM.
+// Plan returns the plan of a type of this version for a VM.
 func (r *Revision) Plan(ctx context.Context, vmType string, s *sample.Sample) (*plan.Plan, error) {
 	if r.own == nil {
 		if vmType == r.Single && r.dir != "" {

@@ -1,6 +1,6 @@
-// Package scaffold makes the files with which a new VM type begins: a module that
-// builds on another type, its tests, and a sample VM with its plan. They pass
-// "vmrunner vmtype test", fmt and lint as they are.
+// Package scaffold generates the files of a new VM type: a module that builds on another
+// type, its tests, and a sample VM with its plan. They pass "vmrunner vmtype test", fmt and
+// lint unchanged.
 package scaffold
 
 import (
@@ -100,7 +100,7 @@ func plan(ctx context.Context, source vmtypes.Source, module File, vm string, ho
 	return p.Text(), nil
 }
 
-// badName says why a name is none for a type; "" if it is one.
+// badName returns why a name is invalid for a type; "" if it is valid.
 func badName(name string) string {
 	switch {
 	case name == "":
@@ -118,7 +118,7 @@ func badName(name string) string {
 	return ""
 }
 
-// template makes the texts.
+// template generates the files.
 type template struct {
 	name, from string
 	options    []vmtypes.Option // of the type it builds on
@@ -209,8 +209,7 @@ func (t template) vm() string {
 	return b.String()
 }
 
-// mandatory returns the options without which the base doesn't launch, as items
-// of a dict.
+// mandatory returns the mandatory options of the base as items of a dict.
 func (t template) mandatory() []string {
 	var items []string
 	for i := range t.options {

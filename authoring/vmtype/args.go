@@ -42,8 +42,8 @@ func oneArgument(what string) cobra.PositionalArgs {
 	}
 }
 
-// there wants that a file or folder exists; doing is what needs it. The error says
-// where it was looked for, and what may have been meant.
+// there requires that a file or folder exists; doing is what needs it. The error has the
+// folder that was searched, and a suggestion.
 func there(doing, kind, path string) error {
 	_, err := os.Stat(path)
 	if err == nil {

@@ -49,7 +49,7 @@ func newTrial(f Flags, cmd *cobra.Command) *trial {
 	return t
 }
 
-// A candidate is a VM to try a type with, and the type.
+// A candidate is a type and the VM to evaluate it for.
 type candidate struct {
 	vmType   evaluate.Type
 	spec     vmspec.Spec

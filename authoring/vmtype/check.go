@@ -20,8 +20,8 @@ import (
 	"vmop/vmtypes/evaluate"
 )
 
-// exitUntried is the exit code when nothing is wrong, but a program was missing,
-// so that not everything was tried.
+// exitUntried is the exit code if nothing failed, but a program was missing, so that not
+// everything was tried.
 const exitUntried = 3
 
 func newCheck(f Flags) *cobra.Command {
@@ -76,10 +76,10 @@ type checking struct {
 	tried                    []tried
 }
 
-// tried is what came of a sample on QEMU.
+// tried is the result of a sample on QEMU.
 type tried struct {
 	Sample string `json:"sample"`
-	// VM says which it was, if there is no sample.
+	// VM describes the VM if it is not a sample.
 	VM string `json:"-"`
 	check.Result
 	err error // there was no plan
@@ -103,7 +103,7 @@ func (c *checking) run(ctx context.Context, dirs []string) error {
 	return round(ctx, everything)
 }
 
-// round checks what is selected of the folders.
+// round checks the selected files of the folders.
 func (c *checking) round(ctx context.Context, dirs []string, selected selection) error {
 	c.modules, c.tests, c.machines, c.tried = nil, nil, nil, nil
 	found := false
@@ -213,7 +213,7 @@ func (c *checking) try(
 	for _, name := range folder.Samples {
 		s, err := sample.Read(filepath.Join(folder.Dir, name))
 		if err != nil {
-			continue // which the tests have told
+			continue // which the tests have reported
 		}
 		types = slices.DeleteFunc(types, func(t string) bool { return t == s.Type })
 		if selected(name) {
@@ -239,7 +239,7 @@ func (c *checking) try(
 	})
 }
 
-// result is what came of a sample, as that of a test.
+// result converts the result of a sample to that of a test.
 func (c *checking) result(t tried, in contained) vmtypestest.Result {
 	r := vmtypestest.Result{File: t.Sample, Function: "qemu", Time: t.Time, Skipped: t.Untried}
 	for _, f := range t.Failures {
@@ -274,7 +274,7 @@ func (c contained) line(module string, line int) string {
 	return lines[line-1]
 }
 
-// machine tells what came of a sample on QEMU.
+// machine prints the result of a sample on QEMU.
 func (p *page) machine(t tried, r vmtypestest.Result) {
 	name, took := cli.Printable(t.Sample), ""
 	if p.verbose {
@@ -303,7 +303,7 @@ func (p *page) machine(t tried, r vmtypestest.Result) {
 	}
 }
 
-// finish says how it went as a whole.
+// finish prints the summary and returns the error for the exit code.
 func (c *checking) finish() error {
 	all := slices.Concat(c.modules, c.tests, c.machines)
 	if c.junit != "" {
@@ -333,7 +333,7 @@ func (c *checking) finish() error {
 	return nil
 }
 
-// closing says what was checked, a line for each kind.
+// closing prints a summary line for each kind of check.
 func (c *checking) closing() {
 	versions := map[string]bool{}
 	for _, t := range c.tried {

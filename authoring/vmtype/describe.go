@@ -12,15 +12,15 @@ import (
 	"vmop/vmtypes/evaluate"
 )
 
-// described is a VM type that a user has named.
+// described is a VM type named by a user.
 type described struct {
 	vmtypes.Description
-	// File is where the module is that defines it; "" for a stock type.
+	// File is the module that defines it; "" for a stock type.
 	File string `json:"file,omitempty"`
 	text string
 }
 
-// describe returns the type that a user means: a name, or a file.
+// describe returns the type with a name or in a file.
 func describe(ctx context.Context, folder, name string) (described, error) {
 	if strings.ContainsRune(name, filepath.Separator) || strings.HasSuffix(name, ".star") && !isName(folder, name) {
 		path, err := filepath.Abs(name)
@@ -89,7 +89,7 @@ func isName(folder, name string) bool {
 	return false
 }
 
-// place returns where a module of the type is, for people.
+// place returns the location of a module of the type for messages.
 func (d described) place(file string, line int) string {
 	if d.File != "" && !strings.HasPrefix(file, "@") {
 		file = filepath.Join(filepath.Dir(d.File), file)
@@ -97,7 +97,7 @@ func (d described) place(file string, line int) string {
 	return fmt.Sprintf("%s:%d", file, line)
 }
 
-// writeOptions writes options as people read them, each with its text.
+// writeOptions prints options with their documentation.
 func writeOptions(b *strings.Builder, p cli.Paint, options []vmtypes.Option) {
 	for i := range options {
 		writeOption(b, p, &options[i])
@@ -116,7 +116,7 @@ func writeOption(b *strings.Builder, p cli.Paint, o *vmtypes.Option) {
 	writeIndented(b, "      ", o.Doc)
 }
 
-// nature says what an option can be, in a few words.
+// nature describes the values of an option in a few words.
 func nature(o *vmtypes.Option) string {
 	words := []string{o.Spelled()}
 	if limits := o.Limits(); limits != "" {

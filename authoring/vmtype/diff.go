@@ -74,7 +74,7 @@ func newDiff(Flags) *cobra.Command {
 	return cmd
 }
 
-// trouble is an error of a verb whose exit code 1 means something else.
+// trouble is an error of a verb whose exit code 1 has a different meaning.
 type trouble struct{ error }
 
 // Unwrap returns the error, and that it counts as a wrong call.
@@ -119,7 +119,7 @@ func (d *diff) run(ctx context.Context, w io.Writer, old, now string) (different
 	return c.Different(), err
 }
 
-// launched has a type evaluated where it can do no harm.
+// launched evaluates a type in a process with limits.
 func launched(ctx context.Context, dir, name string, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error) {
 	t, err := evaluate.Find(dir, name)
 	if err != nil {
@@ -128,8 +128,7 @@ func launched(ctx context.Context, dir, name string, spec vmspec.Spec, host vmty
 	return t.Launch(ctx, spec, host)
 }
 
-// vms returns the samples that the user has asked for; none if those beside the
-// types will do.
+// vms returns the samples selected by flags; none means those beside the types.
 func (d *diff) vms() ([]*sample.Sample, error) {
 	switch {
 	case d.samples != "":
@@ -150,7 +149,7 @@ func (d *diff) vms() ([]*sample.Sample, error) {
 	return nil, nil
 }
 
-// diffValue is what programs get.
+// diffValue is the result for programs.
 func diffValue(c *revision.Comparison) any {
 	type meaning struct {
 		Level  compare.Level `json:"level"`
@@ -179,7 +178,7 @@ func nonNil[T any](list []T) []T {
 	return list
 }
 
-// diffPage is what people get.
+// diffPage is the result for people.
 type diffPage struct {
 	cli.Paint
 	strings.Builder
@@ -246,7 +245,7 @@ func (p *diffPage) level(l compare.Level, text string) string {
 	return p.Green(text)
 }
 
-// group writes one change of some VMs.
+// group prints one change of some VMs.
 func (p *diffPage) group(g compare.Group, vms int) {
 	where := ""
 	switch {
@@ -269,8 +268,8 @@ func (p *diffPage) group(g compare.Group, vms int) {
 	}
 }
 
-// members writes what has changed: those with the same values on one line, else
-// the first three.
+// members prints the members of a group: those with the same values on one line, else the
+// first three.
 func (p *diffPage) members(list []compare.Change) {
 	const shown = 3
 	same := !slices.ContainsFunc(list, func(c compare.Change) bool { return c.Values() != list[0].Values() })
@@ -302,7 +301,7 @@ func (p *diffPage) made(c compare.Change) string {
 	return "  " + p.Cyan("# "+cli.Printable(c.Place))
 }
 
-// values are what something was and is.
+// values formats an old and a new value.
 func (p *diffPage) values(c compare.Change) string {
 	property := ""
 	if c.Property != "" {
@@ -332,7 +331,7 @@ func lines(text string) string {
 	return strings.Join(list, "\n      ")
 }
 
-// summary says in one line what there is above.
+// summary summarizes the changes in one line.
 func (p *diffPage) summary(c *revision.Comparison) {
 	p.nowhere(c.Nowhere)
 	changed, counts := 0, map[compare.Level]int{}
@@ -382,7 +381,7 @@ func (p *diffPage) nowhere(failures []revision.Failure) {
 	}
 }
 
-// few returns the first n of a list, and how many there are besides.
+// few returns the first n of a list, and the number of the others.
 func few(list []string, n int) string {
 	if len(list) <= n+1 {
 		return strings.Join(list, ", ")

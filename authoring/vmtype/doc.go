@@ -51,8 +51,8 @@ func newDoc(f Flags) *cobra.Command {
 	return cmd
 }
 
-// describedTypes returns what an argument means: a folder, a file, or a type by
-// its name; without one, the current folder.
+// describedTypes returns the types of a folder, a file or a name; without an argument, those
+// of the current folder.
 func describedTypes(
 	ctx context.Context, installed string, args []string,
 ) (types []reference.DescribedType, folder bool, err error) {

@@ -104,7 +104,7 @@ func optionNames(options []vmtypes.Option) []string {
 	return list
 }
 
-// bare returns a path without what stands for items.
+// bare returns a path without the markers of items.
 func bare(path string) string {
 	return strings.NewReplacer("[]", "", ".*", "").Replace(path)
 }
@@ -114,7 +114,7 @@ func topOf(path string) string {
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"))]
 }
 
-// exampleOf is a value that an option may have, or that of the one it is in.
+// exampleOf is a possible value of an option, or of the one that contains it.
 func exampleOf(options []vmtypes.Option, o vmtypes.Option) string {
 	for i := range options {
 		if options[i].Name == topOf(o.Name) {
@@ -124,7 +124,7 @@ func exampleOf(options []vmtypes.Option, o vmtypes.Option) string {
 	return o.Example()
 }
 
-// suggest returns the end of a message about a name that there is not.
+// suggest returns the end of a message about an unknown name.
 func suggest(name string, known []string, none string) string {
 	if near := spelling.Nearest(name, known); near != "" {
 		return " (did you mean " + near + "?)"

@@ -95,7 +95,7 @@ func (l *linting) listRules() error {
 	return nil
 }
 
-// run returns how much was found.
+// run returns the number of findings.
 func (l *linting) run(ctx context.Context, path string) (found int, err error) {
 	r, err := revision.Open(ctx, path, launched)
 	if err != nil {
@@ -231,7 +231,7 @@ func (l *linting) findings(ctx context.Context, folder lint.Folder) ([]lint.Find
 	return lint.Sort(all), nil
 }
 
-// query returns what a QEMU knows; nil if it is not installed here.
+// query opens a QEMU to query it; nil if it is not installed.
 func (l *linting) query(ctx context.Context, program string) (*introspect.QEMU, error) {
 	found, err := l.find(program)
 	if err != nil {

@@ -52,11 +52,11 @@ type listedType struct {
 	// From is "stock", or the folder.
 	From string `json:"from"`
 	Doc  string `json:"doc"`
-	// Fault says why the file can't be read.
+	// Fault is the reason why the file can't be read.
 	Fault string `json:"fault,omitempty"`
 }
 
-// found returns what is listed of a folder, and the other types of the current one.
+// found returns the types of a folder, and the other types of the current one.
 func found(folder string) ([]listedType, error) {
 	list, err := listed(folder)
 	if err != nil {

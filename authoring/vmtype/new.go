@@ -52,7 +52,7 @@ func newNew(f Flags) *cobra.Command {
 	return cmd
 }
 
-// writeNew writes files that must not be there yet: all or none.
+// writeNew creates files, all or none; it fails if one exists.
 func writeNew(dir string, files []scaffold.File) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -82,7 +82,7 @@ func writeFile(path, text string) error {
 	return errors.Join(err, file.Close())
 }
 
-// nextSteps says what was made, and what to do with it.
+// nextSteps prints what was created, and what to do next.
 func nextSteps(dir, name string, files []scaffold.File) string {
 	about := []string{"the type", "its tests", "a sample VM and its plan"}
 	var b strings.Builder

@@ -18,8 +18,8 @@ import (
 	"vmop/yamlfile"
 )
 
-// again renders whenever a file changes that the plan comes from, and shows what
-// that did to the plan, until the context ends.
+// again renders whenever a file changes that the plan depends on, and prints the difference,
+// until the context ends.
 func (r *rendering) again(ctx context.Context) error {
 	w, err := filewatch.New(r.trial.folders()...)
 	if err != nil {
@@ -67,7 +67,7 @@ func (r *rendering) again(ctx context.Context) error {
 	}
 }
 
-// explained is an error with the lines of the files that it is about.
+// explained formats an error with excerpts of the files that it is about.
 func explained(err error) string {
 	var faults yamlfile.Faults
 	if errors.As(err, &faults) {
@@ -76,7 +76,7 @@ func explained(err error) string {
 	return err.Error()
 }
 
-// changes shows how a plan differs from the one before; of no plan, nothing.
+// changes prints the difference to the previous plan, if there is a plan.
 func (p *page) changes(before, now string) {
 	switch {
 	case now == "":
@@ -99,7 +99,7 @@ func (p *page) changes(before, now string) {
 	}
 }
 
-// folders are those in which files are that a plan comes from.
+// folders are those with files that a plan depends on.
 func (t *trial) folders() []string {
 	folder := filepath.Dir(t.file)
 	list := []string{folder}

@@ -50,7 +50,7 @@ func newRepl(f Flags) *cobra.Command {
 	return cmd
 }
 
-// begin begins a session with the VM that the user names, or a usual one.
+// begin starts a session with the VM that the user names, or a default one.
 func begin(t *trial, args []string) (*evaluate.Session, error) {
 	if t.file != "" {
 		if len(args) > 0 {
@@ -95,7 +95,7 @@ func piped(ctx context.Context, session *evaluate.Session, in io.Reader, out, er
 	}, out, errs)
 }
 
-// onTerminal edits lines on a terminal. Output that goes elsewhere goes there.
+// onTerminal edits lines on a terminal. Redirected output stays redirected.
 func onTerminal(ctx context.Context, session *evaluate.Session, in *os.File, out io.Writer) (err error) {
 	before, err := term.MakeRaw(int(in.Fd()))
 	if err != nil {
@@ -130,8 +130,8 @@ func onTerminal(ctx context.Context, session *evaluate.Session, in *os.File, out
 	}, out, screen)
 }
 
-// complete completes the line before the cursor as far as it is clear, and shows
-// the ways to go on where it is not. At the beginning a tab indents.
+// complete completes the line before the cursor as far as it is unambiguous, and lists the
+// alternatives otherwise. At the beginning of a line a tab indents.
 func complete(
 	ctx context.Context, session *evaluate.Session, screen io.Writer, line string, at int,
 ) (string, int, bool) {

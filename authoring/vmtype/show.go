@@ -47,7 +47,7 @@ func newShow(f Flags) *cobra.Command {
 	return cmd
 }
 
-// showPage is what people get.
+// showPage is the result for people.
 func showPage(p cli.Paint, d described) string {
 	var b strings.Builder
 	doc := strings.TrimSpace(strings.TrimPrefix(d.Doc, d.Name+":"))

@@ -51,7 +51,7 @@ func newTest(f Flags) *cobra.Command {
 	return cmd
 }
 
-// oneDash explains -run, as go test spells it.
+// oneDash explains the spelling of -run, which go test uses.
 func oneDash(_ *cobra.Command, err error) error {
 	if strings.HasSuffix(err.Error(), "in -run") {
 		err = fmt.Errorf("%w; it is spelled --run, with two dashes", err)
@@ -96,7 +96,7 @@ func (t *testRun) run(ctx context.Context, dirs []string) error {
 	return round(ctx, everything)
 }
 
-// round tests what is selected of the folders.
+// round tests the selected files of the folders.
 func (t *testRun) round(ctx context.Context, dirs []string, selected selection) error {
 	var results []vmtypestest.Result
 	found := false
@@ -135,7 +135,7 @@ func (t *testRun) round(ctx context.Context, dirs []string, selected selection) 
 	return t.finish(results)
 }
 
-// finish says how it went as a whole.
+// finish prints the summary and returns the error for the exit code.
 func (t *testRun) finish(results []vmtypestest.Result) error {
 	if t.junit != "" {
 		if err := writeJUnit(t.junit, results); err != nil {

@@ -51,7 +51,7 @@ func (p *page) result(r vmtypestest.Result) {
 	p.diff(r.Changes)
 }
 
-// text writes what is wrong: the message, and what belongs to it.
+// text prints a failure: the message and its details.
 func (p *page) text(text string) {
 	for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
 		line = "    " + cli.Printable(line)

@@ -23,7 +23,7 @@ func watchFlag(cmd *cobra.Command, on *bool) {
 	cmd.MarkFlagsMutuallyExclusive("watch", "output")
 }
 
-// A selection says which files of a folder are looked at.
+// A selection chooses files of a folder.
 type selection func(folder *vmtypestest.Folder, source vmtypes.Source) func(file string) bool
 
 // everything selects all files.
@@ -31,7 +31,7 @@ func everything(*vmtypestest.Folder, vmtypes.Source) func(string) bool {
 	return func(string) bool { return true }
 }
 
-// affectedBy selects what the files that have changed can affect.
+// affectedBy selects what changed files can affect.
 func affectedBy(changed []string) selection {
 	return func(folder *vmtypestest.Folder, source vmtypes.Source) func(string) bool {
 		var names []string
@@ -45,8 +45,8 @@ func affectedBy(changed []string) selection {
 	}
 }
 
-// whileWatching does a round with everything, and one for each change of the
-// folders, until the context ends.
+// whileWatching runs a round with all files, and another for each change of the folders,
+// until the context ends.
 func whileWatching(ctx context.Context, p *page, dirs []string, round func(context.Context, selection) error) error {
 	var all []string
 	for _, dir := range dirs {
@@ -104,8 +104,7 @@ func nextChange(ctx context.Context, w *filewatch.Watch, dirs []string) ([]strin
 	}
 }
 
-// relevant leaves out files that are neither modules nor samples, such as those
-// that editors make.
+// relevant filters out files that are neither modules nor samples, such as those of editors.
 func relevant(changed []string) []string {
 	var list []string
 	for _, path := range changed {

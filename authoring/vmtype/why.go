@@ -64,7 +64,7 @@ type reason struct {
 	Line      string       `json:"line"`
 	Calls     []call       `json:"calls,omitempty"`
 	DependsOn []dependency `json:"dependsOn"`
-	// Unknown are fields with which no other plan could be made.
+	// Unknown are fields for which no other value gives a plan.
 	Unknown []dependency `json:"unknown,omitempty"`
 }
 
@@ -135,7 +135,7 @@ func near(text string, p *plan.Plan) string {
 	return ""
 }
 
-// reasons finds out what there is to say about each line.
+// reasons computes the explanation of each line.
 func (w *why) reasons(
 	ctx context.Context, c *candidate, p *plan.Plan, lines []plan.Line, files []string,
 ) ([]reason, error) {
@@ -200,7 +200,7 @@ func sources(custom vmtypes.Source) func(file string, line int) string {
 	}
 }
 
-// widestSource is how much of a line of source is shown.
+// widestSource bounds the shown part of a line of source.
 const widestSource = 100
 
 func (w *why) print(reasons []reason) error {
@@ -237,7 +237,7 @@ func rowsOf(list []dependency) [][2]string {
 	return rows
 }
 
-// section writes two columns below a heading.
+// section prints two columns below a heading.
 func (w *why) section(b *strings.Builder, heading string, rows [][2]string, paint func(string) string) {
 	if len(rows) == 0 {
 		return

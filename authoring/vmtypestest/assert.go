@@ -26,12 +26,12 @@ func assertions() starlark.StringDict {
 	}
 }
 
-// fail notes a failure at the place where the thread is.
+// fail records a failure at the current place of the thread.
 func fail(thread *starlark.Thread, message, format string, args ...any) (starlark.Value, error) {
 	return failDiff(thread, message, "", format, args...)
 }
 
-// failDiff notes a failure with the lines of a difference.
+// failDiff records a failure with the lines of a difference.
 func failDiff(thread *starlark.Thread, message, diff, format string, args ...any) (starlark.Value, error) {
 	r, err := recorderOf(thread)
 	if err != nil {
@@ -74,7 +74,7 @@ func assertEq(
 	return failDiff(thread, message, differenceOf(want, got), "they differ (- want, + got)")
 }
 
-// oneLine is how much fits on one line beside the place.
+// oneLine bounds what is shown on one line.
 const oneLine = 60
 
 func assertNe(

@@ -16,7 +16,7 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// A Folder is what there is to test in a folder of VM types.
+// A Folder lists the tests and samples in a folder of VM types.
 type Folder struct {
 	// Dir is its path.
 	Dir string
@@ -26,7 +26,7 @@ type Folder struct {
 	Samples []string
 }
 
-// Find looks for what can be tested in a folder.
+// Find lists the tests and samples in a folder.
 func Find(dir string) (*Folder, error) {
 	files, err := testFiles(dir)
 	if err != nil {
@@ -68,7 +68,7 @@ type Evaluator interface {
 	Launch(ctx context.Context, vmType string, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error)
 }
 
-// In returns what evaluates the modules of a library in this process.
+// In returns an Evaluator for the modules of a library in this process.
 func In(library *vmtypes.Library) Evaluator { return inLibrary{library} }
 
 type inLibrary struct{ *vmtypes.Library }
@@ -87,7 +87,7 @@ func (l inLibrary) Launch(ctx context.Context, vmType string, spec vmspec.Spec, 
 	return t.Launch(ctx, spec, host)
 }
 
-// Options say what of a folder is tested, and how.
+// Options select what is tested, and how.
 type Options struct {
 	// Match selects tests by their names (Result.Name); nil selects all.
 	Match *regexp.Regexp
@@ -123,8 +123,8 @@ func (f *Folder) Run(ctx context.Context, in Evaluator, options Options, each fu
 	return context.Cause(ctx)
 }
 
-// InOrder does pieces of work, as many at a time as there are processors, and
-// hands over what they return in the order of the pieces.
+// InOrder runs functions, as many at a time as there are processors, and hands over their
+// results in order.
 func InOrder[T any](work []func() T, each func(T)) {
 	results := make([]chan T, len(work))
 	for i := range results {

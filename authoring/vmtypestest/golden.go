@@ -12,9 +12,9 @@ import (
 	"vmop/authoring/textdiff"
 )
 
-// TestSample tries a type with one sample of the folder dir: there
-// must be a plan, and if it is kept it must be the same. With update, a plan that
-// is another one, or not kept yet, is written into the archive.
+// TestSample tests a type with one sample of the folder dir: there must be a plan, and a
+// golden must contain the same plan. With update, a plan that differs or is missing is
+// written into the archive.
 func TestSample(ctx context.Context, in Evaluator, dir, name string, update bool) Result {
 	ctx, cancel := context.WithTimeoutCause(ctx, testTime, fmt.Errorf("a sample has %s", testTime))
 	defer cancel()
@@ -63,7 +63,7 @@ func trySample(ctx context.Context, in Evaluator, path string, update bool, r *R
 	return nil
 }
 
-// changes returns how a plan differs from the one that is kept; see Failure.Diff.
+// changes returns how a plan differs from the golden; see Failure.Diff.
 func changes(file string, s *sample.Sample, got string) string {
 	if s.TextLine == 0 {
 		return ""
@@ -105,8 +105,7 @@ func section(plan []string, line int) string {
 	return ""
 }
 
-// paired puts the new form of a line right behind its old form, where both are
-// about the same thing.
+// paired puts the new form of a line right after its old form if both have the same subject.
 func paired(lines []textdiff.Line) []textdiff.Line {
 	var ordered []textdiff.Line
 	for len(lines) > 0 {
@@ -123,7 +122,7 @@ func paired(lines []textdiff.Line) []textdiff.Line {
 	return ordered
 }
 
-// pair orders lines that are gone and new.
+// pair orders removed and added lines.
 func pair(changed []textdiff.Line) []textdiff.Line {
 	var ordered []textdiff.Line
 	for len(changed) > 0 {

@@ -22,7 +22,7 @@ type Result struct {
 	Time time.Duration `json:"nanoseconds"`
 	// Failures are what is wrong; none if the test passed.
 	Failures []Failure `json:"failures,omitempty"`
-	// Skipped says why there was no test; empty if there was.
+	// Skipped is the reason why the test was not run; empty if it was.
 	Skipped string `json:"skipped,omitempty"`
 	// Output is what print wrote, in lines.
 	Output string `json:"output,omitempty"`
@@ -64,7 +64,7 @@ func (f Failure) Error() string {
 	return f.Text + "\n    " + strings.ReplaceAll(strings.TrimSuffix(f.Diff, "\n"), "\n", "\n    ")
 }
 
-// FailuresOf returns what an error tells of: one failure, or several.
+// FailuresOf returns the failures in an error.
 func FailuresOf(err error) []Failure {
 	var failures []Failure
 	var faults yamlfile.Faults

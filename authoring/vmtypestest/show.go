@@ -20,7 +20,7 @@ const (
 	deepest   = 8    // lists within lists
 )
 
-// clipped cuts a long text.
+// clipped truncates a long text.
 func clipped(text string) string {
 	if len(text) <= mostText {
 		return text
