@@ -47,15 +47,15 @@ func TestProse(t *testing.T) {
 }
 
 // wideLines counts columns as an editor shows them. What can't be broken is left out:
-// directives, markers of controller-gen, a single word such as an address, and a string,
-// which is found by searching for it, if the rest of its line is short.
+// directives, markers of controller-gen, a single word such as an address, and texts,
+// which are found by searching for them, if the rest of their line is short.
 func wideLines(tr tree) []string {
 	var broken []string
 	for _, s := range tr.sources {
 		if ast.IsGenerated(s.syntax) {
 			continue
 		}
-		texts := tr.widestStrings(s)
+		texts := tr.longStrings(s)
 		for i, line := range strings.Split(s.text, "\n") {
 			columns := utf8.RuneCountInString(line) + (tabWidth-1)*strings.Count(line, "\t")
 			if columns > widestLine && columns-texts[i+1] > widestLine/2 && !unbreakable(line) {
@@ -73,23 +73,25 @@ func unbreakable(line string) bool {
 		!strings.Contains(strings.TrimPrefix(text, "// "), " ")
 }
 
-// widestStrings returns the columns of the widest string of each line that has one. A line
-// inside of a raw string is nothing else.
-func (tr tree) widestStrings(s source) map[int]int {
-	widest := map[int]int{}
+// longStrings returns the columns of each line that belong to texts, which are strings of
+// 40 columns or more, and those of several lines.
+func (tr tree) longStrings(s source) map[int]int {
+	columns := map[int]int{}
 	ast.Inspect(s.syntax, func(n ast.Node) bool {
 		text, ok := n.(*ast.BasicLit)
 		if !ok || text.Kind != token.STRING {
 			return true
 		}
 		first := tr.fset.Position(text.Pos()).Line
-		for i, part := range strings.Split(text.Value, "\n") {
-			columns := utf8.RuneCountInString(part) + (tabWidth-1)*strings.Count(part, "\t")
-			widest[first+i] = max(widest[first+i], columns)
+		parts := strings.Split(text.Value, "\n")
+		for i, part := range parts {
+			if n := utf8.RuneCountInString(part) + (tabWidth-1)*strings.Count(part, "\t"); n >= 40 || len(parts) > 1 {
+				columns[first+i] += n
+			}
 		}
 		return true
 	})
-	return widest
+	return columns
 }
 
 // A privateWord is a phrase that an engineer of the field would not write, and what
