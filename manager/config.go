@@ -158,7 +158,8 @@ func fill(s *objects.Settings, p reconcilerPart, faults *faults) {
 	s.KVMResource = p.KVMResource
 	qualified := len(validation.IsQualifiedName(s.KVMResource)) == 0 && strings.Contains(s.KVMResource, "/")
 	if s.KVMResource != "" && !qualified {
-		faults.add(at("kvmResource"), fmt.Sprintf("%q is not an extended resource", s.KVMResource), "such as devices.kubevirt.io/kvm")
+		message := fmt.Sprintf("%q is not an extended resource", s.KVMResource)
+		faults.add(at("kvmResource"), message, "such as devices.kubevirt.io/kvm")
 	}
 	s.Trust = trust(p, faults)
 }
@@ -213,7 +214,8 @@ func (f *faults) addKey(path, message, hint string) {
 // name checks for a name that the API server accepts, or "".
 func (f *faults) name(path, name string, check func(string) []string) {
 	if wrong := check(name); name != "" && len(wrong) > 0 {
-		f.add(path, fmt.Sprintf("%q is not a Kubernetes name", name), "lower case letters and digits, with - between them")
+		f.add(path, fmt.Sprintf("%q is not a Kubernetes name", name),
+			"lower case letters and digits, with - between them")
 	}
 }
 
@@ -224,7 +226,8 @@ func (f *faults) factor(path string, given, to *float64) {
 	switch {
 	case given == nil:
 	case *given < 1 || *given > largestFactor:
-		f.add(path, fmt.Sprintf("can't be %v", *given), fmt.Sprintf("1 to %d; 1 requests all that the VM has", largestFactor))
+		f.add(path, fmt.Sprintf("can't be %v", *given),
+			fmt.Sprintf("1 to %d; 1 requests all that the VM has", largestFactor))
 	default:
 		*to = *given
 	}

@@ -25,15 +25,15 @@ import (
 	"vmop/yamlfile"
 )
 
-// mostVerdicts bounds what is remembered, some hundred bytes each.
+// mostVerdicts bounds the cache, some hundred bytes each.
 const mostVerdicts = 20_000
 
-// typeChecker implements vm.TypeChecker: it has a launch plan made as the runner
-// will, on a described host. Stock types are evaluated in this process, custom ones
-// in one of their own, one at a time, since each may take 300 MB. What has been
-// evaluated is remembered by what it was made from.
+// typeChecker implements vm.TypeChecker: it computes the launch plan as the runner will, on
+// a described host. Stock types are evaluated in this process, custom ones in one of their
+// own, one at a time, since each may take 300 MB. Verdicts are cached by what they depend
+// on.
 type typeChecker struct {
-	child chan struct{} // who has put something in may start a process
+	child chan struct{} // a semaphore of one: processes
 
 	mu       sync.Mutex
 	verdicts map[verdictKey]string // "" is acceptance
@@ -43,7 +43,9 @@ type typeChecker struct {
 type verdictKey [sha256.Size]byte
 
 func newTypeChecker() *typeChecker {
-	return &typeChecker{child: make(chan struct{}, 1), verdicts: map[verdictKey]string{}, stock: map[string]*vmtypes.Type{}}
+	return &typeChecker{
+		child: make(chan struct{}, 1), verdicts: map[verdictKey]string{}, stock: map[string]*vmtypes.Type{},
+	}
 }
 
 // CheckType implements vm.TypeChecker.
@@ -72,15 +74,15 @@ func (c *typeChecker) CheckType(ctx context.Context, m *v1.VirtualMachine, modul
 	return nil
 }
 
-// keyOf names what a verdict depends on: the machine, and the modules of a custom
-// type.
+// keyOf returns the hash of what a verdict depends on: the machine, and the modules of a
+// custom type.
 func keyOf(m *v1.VirtualMachine, modules map[string]string) (key verdictKey, err error) {
 	hash := sha256.New()
 	machine := m.Spec.VM
-	machine.State = "" // it has none while its plan is made
+	machine.State = "" // the plan does not depend on it
 	to := json.NewEncoder(hash)
 	if err := to.Encode([]any{m.Name, m.Spec.VMType.Source, m.Spec.CloudInit, machine}); err != nil {
-		return key, fmt.Errorf("name the machine of VM %s: %w", m.Name, err)
+		return key, fmt.Errorf("hash the machine of VM %s: %w", m.Name, err)
 	}
 	if !vmtypes.IsStock(m.Spec.VMType.Source) {
 		for _, name := range slices.Sorted(maps.Keys(modules)) {
@@ -91,8 +93,8 @@ func keyOf(m *v1.VirtualMachine, modules map[string]string) (key verdictKey, err
 	return key, nil
 }
 
-// refusal returns why the type makes no plan; "" if it does. An error tells that it
-// could not be found out.
+// refusal returns why the type makes no plan; "" if it does. An error means that this is
+// not known.
 func (c *typeChecker) refusal(ctx context.Context, m *v1.VirtualMachine, modules map[string]string) (string, error) {
 	text, err := objects.Config(m)
 	if err != nil {
@@ -107,7 +109,8 @@ func (c *typeChecker) refusal(ctx context.Context, m *v1.VirtualMachine, modules
 		return err.Error(), nil
 	}
 	if _, _, err := source.Library().Source(cfg.VMType); err != nil {
-		return "spec.vmType.source: " + strings.Replace(err.Error(), "custom types are looked for in "+objects.VMTypesDir, ofYourOwn, 1), nil
+		const inFolder = "custom types are looked for in " + objects.VMTypesDir
+		return "spec.vmType.source: " + strings.Replace(err.Error(), inFolder, ofYourOwn, 1), nil
 	}
 	spec := cfg.VM
 	if spec.UUID == "" {
@@ -122,7 +125,7 @@ func (c *typeChecker) refusal(ctx context.Context, m *v1.VirtualMachine, modules
 		return "", context.Cause(ctx)
 	case errors.As(err, new(*vmtypes.OptionsError)), errors.As(err, new(*vmtypes.FaultsError)):
 		return k8s.InResource(err.Error()), nil
-	case saysType(err):
+	case isOfType(err):
 		return err.Error(), nil
 	}
 	return "", err
@@ -131,11 +134,13 @@ func (c *typeChecker) refusal(ctx context.Context, m *v1.VirtualMachine, modules
 // anyUUID stands for the one that the runner generates.
 const anyUUID = "1b4e28ba-2fa1-4d2b-883f-0016d3cca427"
 
-// ofYourOwn says where custom types are for those who have never seen the pod's folders.
+// ofYourOwn says where custom types come from to users, who don't see the pod's folders.
 const ofYourOwn = "custom types come from a ConfigMap (spec.vmType.configMap, or vmTypesConfigMap of the manager's configuration)"
 
-// launch has a type make a plan.
-func (c *typeChecker) launch(ctx context.Context, source vmtypes.Source, name string, spec vmspec.Spec, host vmtypes.Host) error {
+// launch lets a type compute a plan.
+func (c *typeChecker) launch(ctx context.Context, source vmtypes.Source, name string,
+	spec vmspec.Spec, host vmtypes.Host,
+) error {
 	if vmtypes.IsStock(name) {
 		t, err := c.stockType(ctx, name)
 		if err == nil {
@@ -153,7 +158,7 @@ func (c *typeChecker) launch(ctx context.Context, source vmtypes.Source, name st
 	return err
 }
 
-// stockType loads a type once: that takes longer than to use it.
+// stockType loads a type once: loading takes longer than using it.
 func (c *typeChecker) stockType(ctx context.Context, name string) (*vmtypes.Type, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,10 +172,10 @@ func (c *typeChecker) stockType(ctx context.Context, name string) (*vmtypes.Type
 	return t, err
 }
 
-// saysType tells whether an error is a word about the type, and not about this
-// process.
-func saysType(err error) bool {
-	for _, limit := range []error{sandbox.ErrMemory, sandbox.ErrCPU, sandbox.ErrDepth, sandbox.ErrAnswer, fs.ErrNotExist} {
+// isOfType reports whether an error is about the type rather than about this process.
+func isOfType(err error) bool {
+	limits := []error{sandbox.ErrMemory, sandbox.ErrCPU, sandbox.ErrDepth, sandbox.ErrAnswer, fs.ErrNotExist}
+	for _, limit := range limits {
 		if errors.Is(err, limit) {
 			return true
 		}
@@ -178,8 +183,8 @@ func saysType(err error) bool {
 	return errors.As(err, new(*vmtypes.Error)) || errors.As(err, new(vmtypes.Errors))
 }
 
-// withoutPlaces returns faults without the places in a file that the user has never
-// seen.
+// withoutPlaces returns faults without their lines, which are those of a file that the
+// user doesn't see.
 func withoutPlaces(err error) string {
 	var faults yamlfile.Faults
 	if !errors.As(err, &faults) {
@@ -195,7 +200,7 @@ func withoutPlaces(err error) string {
 	return strings.Join(lines, "\n")
 }
 
-// sourceOf makes a folder of what is in a ConfigMap, as the pod will see it.
+// sourceOf returns the modules of a ConfigMap as the folder that the pod will see.
 func sourceOf(modules map[string]string) (vmtypes.Source, error) {
 	s := vmtypes.Source{Dir: objects.VMTypesDir, Modules: map[string]string{}, Refused: map[string]string{}}
 	for name, text := range modules {
@@ -208,19 +213,19 @@ func sourceOf(modules map[string]string) (vmtypes.Source, error) {
 		}
 	}
 	if len(s.Modules) > vmtypes.MaxModules {
-		return s, fmt.Errorf("there are %d VM types, at most %d are taken", len(s.Modules), vmtypes.MaxModules)
+		return s, fmt.Errorf("there are %d VM types, want at most %d", len(s.Modules), vmtypes.MaxModules)
 	}
 	return s, nil
 }
 
-// hostFor describes the runner's container, where the plan will be made: what the
-// image has, and KVM if the VM may use it. The guest's architecture is the type's
-// business.
+// hostFor describes the runner's container, where the plan will be computed: the files of
+// the image, and KVM if the VM may use it. The guest's architecture is up to the type.
 func hostFor(c *config.Config) vmtypes.Host {
 	files := slices.Concat(distribution.Files("debian-12"), distribution.Files("debian-12-arm64"))
+	accelerated := []vmspec.Accelerator{"", vmspec.AcceleratorAuto, vmspec.AcceleratorKVM}
 	host := vmtypes.Host{
 		DataDir: c.DataDir, RuntimeDir: c.RuntimeDir, Arch: "x86_64",
-		KVM:                slices.Contains([]vmspec.Accelerator{"", vmspec.AcceleratorAuto, vmspec.AcceleratorKVM}, c.VM.Accelerator),
+		KVM:                slices.Contains(accelerated, c.VM.Accelerator),
 		HasDisplayPassword: true,
 		Exists:             func(path string) bool { return slices.Contains(files, path) },
 	}
@@ -230,7 +235,7 @@ func hostFor(c *config.Config) vmtypes.Host {
 	return host
 }
 
-// modeInPod is what paths lead to in the pod of a VM: those in /dev to disks.
+// modeInPod returns the kind of file of a path in the pod of a VM: in /dev, there are disks.
 func modeInPod(path string) (fs.FileMode, error) {
 	if strings.HasPrefix(path, "/dev/") {
 		return fs.ModeDevice, nil

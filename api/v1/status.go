@@ -49,7 +49,8 @@ func ManagerConditions() []string {
 // a running machine. The others, ConfigApplied and TPMLost, say nothing then.
 func MachineConditions() []string {
 	return []string{
-		ConditionReady, ConditionRunning, ConditionBooted, ConditionVmopAgent, ConditionUserLoggedIn, ConditionConsoleConnected,
+		ConditionReady, ConditionRunning, ConditionBooted, ConditionVmopAgent, ConditionUserLoggedIn,
+		ConditionConsoleConnected,
 	}
 }
 

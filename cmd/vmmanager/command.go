@@ -15,7 +15,7 @@ import (
 	"vmop/manager"
 )
 
-// imageVariable says which image runners have if nothing else does.
+// imageVariable has the image of runners if nothing else names one.
 const imageVariable = "VMOP_RUNNER_IMAGE"
 
 // flags are those of run.
@@ -35,8 +35,8 @@ func newCommand() *cobra.Command {
 	run := newRun(&f)
 	root := &cobra.Command{
 		Use:           "vmmanager",
-		Short:         "Make the VirtualMachines of a Kubernetes namespace run",
-		Long:          "vmmanager makes the VirtualMachines of a Kubernetes namespace run.\nWithout a verb it does the same as \"vmmanager run\".\n\n" + exitCodes,
+		Short:         "Run the VirtualMachines of a Kubernetes namespace",
+		Long:          "vmmanager runs the VirtualMachines of a Kubernetes namespace.\nWithout a verb it is the same as \"vmmanager run\".\n\n" + exitCodes,
 		Args:          cli.NoArguments,
 		RunE:          run.RunE,
 		SilenceErrors: true,
@@ -52,19 +52,19 @@ func newCommand() *cobra.Command {
 
 // exitCodes is for the help; see the package comment.
 const exitCodes = `Exit codes:
-  0  told to stop (TERM, INT), or a configuration is without fault
-  1  something went wrong: the API server can't be reached or doesn't know
-     VirtualMachines, or another manager leads now
-  2  a wrong call, faults in the configuration, or nothing says which namespace
-     to manage or where the API server is`
+  0  stopped by a signal (TERM, INT), or a configuration without faults
+  1  failed: the API server can't be reached or has no VirtualMachines, or
+     another manager has become the leader
+  2  wrong usage, faults in the configuration, or no namespace to manage or no
+     API server is given`
 
 func newRun(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
-		Short: "Manage VMs until told to stop",
+		Short: "Manage VMs until stopped by a signal",
 		Long: "run manages the VMs of a namespace: that of its pod, or the one in the\n" +
-			"configuration. Outside of a cluster a kubeconfig says where the API server is.\n" +
-			"It reads its configuration again whenever that changes.",
+			"configuration. Outside of a cluster it connects as a kubeconfig says.\n" +
+			"It reads its configuration again whenever the file changes.",
 		Args:              cli.NoArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -81,16 +81,17 @@ func newRun(f *flags) *cobra.Command {
 	}
 	p := cmd.Flags()
 	p.StringVarP(&f.config, "config", "c", manager.DefaultConfigFile, "configuration `file`; the default may be absent")
-	p.StringVar(&f.kubeconfig, "kubeconfig", "", "`file` that says where the API server is; without it\nKUBECONFIG, then the pod, then ~/.kube/config")
+	p.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `file`; default KUBECONFIG, then the pod, then\n~/.kube/config")
 	p.StringVar(&f.context, "context", "", "`name` of the kubeconfig's context")
-	p.StringVar(&f.runnerImage, "runner-image", cmp.Or(os.Getenv(imageVariable), "vmop/runner:"+version), "`image` of runners if neither the VM nor the configuration\nnames one; without it "+imageVariable)
-	p.BoolVar(&f.leaderElect, "leader-elect", false, "lead only while holding the lease of the namespace; on in\na pod unless switched off")
+	p.StringVar(&f.runnerImage, "runner-image", cmp.Or(os.Getenv(imageVariable), "vmop/runner:"+version),
+		"`image` of runners if neither the VM nor the configuration\nnames one; default "+imageVariable)
+	p.BoolVar(&f.leaderElect, "leader-elect", false, "manage only while holding the namespace's lease; default\ntrue in a pod")
 	p.StringVar(&f.health, "health-address", ":8081", "`address` of /healthz and /readyz; \"\" for none")
 	p.StringVar(&f.metrics, "metrics-address", "127.0.0.1:8080", "`address` of /metrics; \"\" for none")
 	return cmd
 }
 
-// options returns what the flags and the environment say.
+// options returns the options of the flags and the environment.
 func (f *flags) options(cmd *cobra.Command) (manager.Options, error) {
 	level, err := f.log.ParseLevel()
 	if err != nil {
@@ -104,7 +105,8 @@ func (f *flags) options(cmd *cobra.Command) (manager.Options, error) {
 		return manager.Options{}, err
 	}
 	opts := manager.Options{
-		ConfigFile: f.config, ConfigOptional: !cmd.Flags().Changed("config"), RunnerImage: f.runnerImage, LeaderElection: f.leaderElect,
+		ConfigFile: f.config, ConfigOptional: !cmd.Flags().Changed("config"),
+		RunnerImage: f.runnerImage, LeaderElection: f.leaderElect,
 		HealthAddress: f.health, MetricsAddress: f.metrics, Handler: handler, Levels: levels, Version: version,
 	}
 	if _, err := os.Stat(f.config); errors.Is(err, fs.ErrNotExist) && !opts.ConfigOptional {
@@ -128,8 +130,8 @@ func (f *flags) options(cmd *cobra.Command) (manager.Options, error) {
 func newCheckConfig() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check-config FILE",
-		Short: "Say what is wrong with a configuration",
-		Long:  "check-config reads a configuration as the manager does and says what is wrong with\nit, all at once. \"-\" is standard input.",
+		Short: "Check a configuration",
+		Long:  "check-config reads a configuration as the manager does, and prints all faults.\n\"-\" is standard input.",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return cli.UsageError{Err: errors.New("check-config wants one file")}

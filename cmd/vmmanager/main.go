@@ -1,14 +1,13 @@
-// Command vmmanager makes the VirtualMachines of a Kubernetes namespace run.
+// Command vmmanager runs the VirtualMachines of a Kubernetes namespace.
 //
-//	vmmanager [run] [-c FILE]     manages VMs until it is told to stop
-//	vmmanager check-config FILE   says what is wrong with a configuration
+//	vmmanager [run] [-c FILE]     manages VMs until it is stopped by a signal
+//	vmmanager check-config FILE   checks a configuration
 //	vmmanager version             prints the version
 //
-// It exits with 0 when it was told to stop (TERM, INT), and when a configuration is
-// without fault; with 2 when it was called wrongly, the configuration is missing or has
-// faults, or nothing says which namespace to manage or where the API server is; and
-// with 1 when something else went wrong: the API server can't be reached, doesn't know
-// VirtualMachines, or another manager leads now.
+// It exits with 0 after a signal (TERM, INT), and for a configuration without faults; with 2
+// for wrong usage, a configuration that is missing or has faults, or if no namespace to
+// manage or no API server is given; and with 1 for other failures: the API server can't be
+// reached or has no VirtualMachines, or another manager has become the leader.
 package main
 
 import (
@@ -44,12 +43,12 @@ func main() {
 	os.Exit(exitCode(err))
 }
 
-// thrift makes the garbage collector run when a half more than what is live has been
-// allocated: the caches are most of the memory, and hardly change.
+// thrift makes the garbage collector run when the heap has grown by half: the store is most
+// of it, and hardly changes.
 const thrift = 50
 
-// loggedError is an error that the log has told already: a log of JSON is read
-// by programs, which want everything in it.
+// loggedError is an error that has been logged: programs that read a log of JSON need
+// everything in it.
 type loggedError struct{ error }
 
 func (e loggedError) Unwrap() error { return e.error }

@@ -30,7 +30,8 @@ func (r *Round) claimTerminating(ctx context.Context, claim *objects.Claim, uid 
 // claimLost is for a claim that is gone while the VM's pod has its volume.
 func (r *Round) claimLost(ctx context.Context, claim *objects.Claim) decide.Obstacle {
 	message := fmt.Sprintf("%s: the claim %s is gone, and most likely its volume with it. "+
-		"What the VM writes may already be lost; for the next start, %s", decide.Purpose(claim), claim.Name, successor(claim))
+		"What the VM writes may already be lost; for the next start, %s",
+		decide.Purpose(claim), claim.Name, successor(claim))
 	r.event(ctx, decide.ClaimDeleted(message, r.Pod.UID))
 	return decide.Waiting{Reason: decide.ReasonClaimDeleted, Message: message}
 }

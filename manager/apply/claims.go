@@ -18,7 +18,7 @@ import (
 const problemRetry = 2 * time.Minute
 
 // Claims creates the claims that are missing, grows those that are to be larger, and
-// reports those that somebody has deleted. frozen means that no pod must be started with
+// reports those that are deleted while the VM needs them. frozen means that no pod must be started with
 // the claims as they are.
 func (r *Round) Claims(ctx context.Context, claims []objects.Claim) (frozen bool, did decide.Report) {
 	if err := r.markClaims(ctx, claims); err != nil {
@@ -36,7 +36,7 @@ func (r *Round) Claims(ctx context.Context, claims []objects.Claim) (frozen bool
 		if first == nil {
 			first = o
 		} else {
-			did.Note(o)
+			did.Record(o)
 		}
 	}
 	did.Stop(first, nil)
@@ -45,7 +45,9 @@ func (r *Round) Claims(ctx context.Context, claims []objects.Claim) (frozen bool
 
 // ensureClaim does what there is to do for one claim, and reports whether no pod must be
 // started with it.
-func (r *Round) ensureClaim(ctx context.Context, claim *objects.Claim, did *decide.Report) (unusable bool, o decide.Obstacle, err error) {
+func (r *Round) ensureClaim(ctx context.Context, claim *objects.Claim, did *decide.Report) (
+	unusable bool, o decide.Obstacle, err error,
+) {
 	if p := claim.Problem; p != nil && p.Fatal {
 		did.RetryAt(r.Now.Add(problemRetry))
 		return true, decide.Stalled{Reason: decide.ReasonClaim, Message: p.String()}, nil

@@ -16,7 +16,9 @@ import (
 
 // ensure applies an object of the VM's name unless it is as it should be, and returns its
 // version if it was written, else 0. An object that isn't the VM's is left alone.
-func (r *Round) ensure(ctx context.Context, k objects.Kind, hash string, configuration any, have *objects.Metadata) (uint64, decide.Obstacle, error) {
+func (r *Round) ensure(ctx context.Context, k objects.Kind, hash string, configuration any, have *objects.Metadata) (
+	uint64, decide.Obstacle, error,
+) {
 	if taken := notOurs(k, r.VM, have); taken != nil {
 		return 0, taken, nil
 	}
@@ -37,7 +39,9 @@ func (r *Round) ensure(ctx context.Context, k objects.Kind, hash string, configu
 }
 
 // patch changes an object in the VM's namespace, and returns its metadata after that.
-func (r *Round) patch(ctx context.Context, k objects.Kind, name string, how types.PatchType, text []byte, opts ...client.PatchOption) (*objects.Metadata, error) {
+func (r *Round) patch(ctx context.Context, k objects.Kind, name string, how types.PatchType, text []byte,
+	opts ...client.PatchOption,
+) (*objects.Metadata, error) {
 	object := objects.NewMetadata(k)
 	object.Name, object.Namespace = name, r.VM.Namespace
 	return object, r.w.client.Patch(ctx, object, client.RawPatch(how, text), append(opts, managerOwner)...)

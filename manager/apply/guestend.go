@@ -40,7 +40,7 @@ func (r *Round) stopVM(ctx context.Context) error {
 	vm := &v1.VirtualMachine{}
 	vm.Name, vm.Namespace = r.VM.Name, r.VM.Namespace
 	err = r.w.client.Patch(ctx, vm, client.RawPatch(types.MergePatchType, patch), managerOwner)
-	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) { // those are followed by another reconciliation
+	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) { // then it is reconciled again
 		return fmt.Errorf("stop VM %s, whose guest has shut itself down: %w", r.VM.Name, err)
 	}
 	return nil

@@ -22,8 +22,8 @@ type pace struct {
 	next time.Time
 }
 
-// take takes the next turn, and returns when it is.
-func (p *pace) take(now time.Time) time.Time {
+// reserve reserves the next turn, and returns when it is.
+func (p *pace) reserve(now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at := now.Add(-time.Duration(p.Burst-1) * p.Interval)
@@ -44,15 +44,15 @@ type turn struct {
 }
 
 // mayWrite reports whether the VM may be written now, and else makes it be reconciled
-// when it may. A VM that was complete with these settings needn't wait: somebody has
-// changed something.
+// when it may. A VM that was complete with these settings needn't wait: its objects or its
+// definition have been changed.
 func (r *Round) mayWrite() bool {
 	mine := &r.memory.turn
 	if !r.settled || mine.epoch == r.epoch {
 		return true
 	}
 	if mine.at.IsZero() {
-		mine.at = r.w.pace.take(r.Now)
+		mine.at = r.w.pace.reserve(r.Now)
 	}
 	if r.Now.Before(mine.at) {
 		r.delayed = true

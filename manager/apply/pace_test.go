@@ -13,11 +13,11 @@ func TestPaceSavesNoTurns(t *testing.T) {
 	p := pace{Rate: Rate{time.Second, 2}}
 	var got []time.Duration
 	for range 4 {
-		got = append(got, p.take(noon).Sub(noon))
+		got = append(got, p.reserve(noon).Sub(noon))
 	}
 	require.Equal(t, []time.Duration{0, 0, time.Second, 2 * time.Second}, got)
 	later := noon.Add(time.Minute)
-	require.Equal(t, later, p.take(later))
-	require.Equal(t, later, p.take(later), "no more than the burst was saved")
-	require.Equal(t, later.Add(time.Second), p.take(later))
+	require.Equal(t, later, p.reserve(later))
+	require.Equal(t, later, p.reserve(later), "no more than the burst was saved")
+	require.Equal(t, later.Add(time.Second), p.reserve(later))
 }

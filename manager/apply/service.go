@@ -28,7 +28,9 @@ func (r *Round) Service(ctx context.Context) (did decide.Report) {
 	return did
 }
 
-func (r *Round) ensureService(ctx context.Context, service *applycorev1.ServiceApplyConfiguration) (decide.Obstacle, error) {
+func (r *Round) ensureService(ctx context.Context, service *applycorev1.ServiceApplyConfiguration) (
+	decide.Obstacle, error,
+) {
 	have, hash := r.Snapshot.Service, service.Annotations[objects.AnnotationApplied]
 	_, o, err := r.ensure(ctx, objects.KindService, hash, service, have)
 	if apierrors.IsInvalid(err) && have != nil {
@@ -41,7 +43,7 @@ func (r *Round) ensureService(ctx context.Context, service *applycorev1.ServiceA
 }
 
 // replacePorts restores the ports of a service. Applying merges ports by their numbers, so
-// one whose number somebody has changed would stay, with the name of ours.
+// one whose number a user has changed would stay, with the name of ours.
 func (r *Round) replacePorts(ctx context.Context, service *applycorev1.ServiceApplyConfiguration) error {
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"ports": service.Spec.Ports}})
 	if err == nil {

@@ -55,9 +55,11 @@ func (r *Round) StatefulSet(ctx context.Context, from PodSource, d decide.Decisi
 	if version != 0 && (have == nil || version > objects.VersionOf(have)) {
 		r.memory.statefulSet = version
 	}
-	if decide.Refused(err) != nil && d.Replicas == 0 && r.Pod != nil && !decide.Terminating(r.Pod) {
+	switch {
+	case decide.Refused(err) != nil && d.Replicas == 0 && r.Pod != nil && !decide.Terminating(r.Pod):
 		err = errors.Join(err, r.scaleDown(ctx))
-	} else if err == nil && o == nil && d.Replicas > 0 && decide.Stuck(r.Pod) && objects.Outdated(&r.Pod.ObjectMeta, set) {
+	case err != nil, o != nil, d.Replicas == 0:
+	case decide.Stuck(r.Pod) && objects.Outdated(&r.Pod.ObjectMeta, set):
 		next = NextPod{Replace: "it was not started"} // no guest has to be asked
 	}
 	did.Stop(o, err)
@@ -77,7 +79,7 @@ func (r *Round) scaleDown(ctx context.Context) error {
 
 // trustedStatefulSet returns the stateful set without its hash if a manager that has just
 // started must not believe it, because there is a pod and should not be, or the reverse:
-// somebody may have scaled it meanwhile.
+// it may have been scaled meanwhile.
 func (r *Round) trustedStatefulSet(d decide.Decision) *objects.Metadata {
 	have := r.Snapshot.StatefulSet
 	_, remembered := r.memory.written.of(objects.KindStatefulSet.String())

@@ -39,7 +39,7 @@ func (r *Round) Status(ctx context.Context, s decide.Situation, found decide.Fin
 	}
 	var unless string // the VM has another version
 	if r.VM.Status.Runner == nil {
-		unless = r.VM.ResourceVersion // the runner may just have written the conditions that are the manager's until then
+		unless = r.VM.ResourceVersion // the first report of a runner must not be overwritten
 	}
 	version, err := r.writeStatus(ctx, unless, complete{status, status.Reason, status.Message}, managerOwner)
 	switch {
@@ -129,6 +129,7 @@ func (r *Round) writeStatus(ctx context.Context, version string, status any, own
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(v1.GroupVersion().WithKind("VirtualMachine"))
 	object.Name, object.Namespace = vm.Name, vm.Namespace
-	err = r.w.client.Status().Patch(ctx, object, client.RawPatch(types.ApplyPatchType, text), owner, client.ForceOwnership)
+	patch := client.RawPatch(types.ApplyPatchType, text)
+	err = r.w.client.Status().Patch(ctx, object, patch, owner, client.ForceOwnership)
 	return objects.VersionOf(object), err
 }

@@ -52,7 +52,7 @@ func (all *writes) forget(what string) {
 const deliveryTime = 30 * time.Second
 
 // current reports whether an object is as it should be, or is on its way: it has the hash
-// of what is to be applied, and nobody has changed it since. have is that of the
+// of what is to be applied, and has not been changed since. have is that of the
 // snapshot, nil if there is none.
 func (m *Memory) current(what, hash string, have *objects.Metadata, now time.Time) bool {
 	last, remembered := m.written.of(what)
@@ -73,7 +73,7 @@ func (m *Memory) current(what, hash string, have *objects.Metadata, now time.Tim
 	return true
 }
 
-// changed reports whether somebody has changed an object. Kinds with a generation have a
+// changed reports whether another client has changed an object. Kinds with a generation have a
 // status, whose changes don't count.
 func (w written) changed(have *objects.Metadata) bool {
 	if w.generation != 0 {

@@ -9,6 +9,6 @@
 //
 // The shutdown handshake between runner and manager is here, too: [Decide] reads the
 // outcome that the runner of the pod has reported, or that its container has left
-// (pod.go), and says whether the VM stops, is started again in a new pod, or waits after
-// a failure (failures.go). See docs/decisions/0040-end-of-guest.md.
+// (pod.go), and returns what follows: the VM stops, is started again in a new pod, or waits
+// after a failure (failures.go). See docs/decisions/0040-end-of-guest.md.
 package decide

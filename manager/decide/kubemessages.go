@@ -64,8 +64,8 @@ func Unplaced(s *Snapshot, message string) string {
 	return strings.Join(all, "; ")
 }
 
-// PodRejected returns the phase of a VM whose pod could not be created, from the note of
-// the event that says so.
+// PodRejected returns why a pod could not be created, from the note of the event about it,
+// and the fields of the VM that cause it.
 func PodRejected(s *Snapshot, note string) (message string) {
 	if _, why, found := strings.Cut(note, " failed error: "); found { // before it: which controller and which pod
 		note = why

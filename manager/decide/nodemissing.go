@@ -44,8 +44,9 @@ func WithoutNode(pod *corev1.Pod, now time.Time) *corev1.Pod {
 		return pod
 	}
 	changed := pod.DeepCopy()
-	changed.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: objects.ContainerName, State: corev1.ContainerState{
-		Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: string(text), FinishedAt: metav1.NewTime(until)},
-	}}}
+	changed.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: objects.ContainerName}}
+	changed.Status.ContainerStatuses[0].State.Terminated = &corev1.ContainerStateTerminated{
+		ExitCode: 1, Message: string(text), FinishedAt: metav1.NewTime(until),
+	}
 	return changed
 }

@@ -71,7 +71,10 @@ func PhaseOf(s Situation) Phase {
 	case Terminating(s.Pod):
 		return s.withTerminatingPod()
 	case !s.Wanted():
-		return Phase{v1.PhaseStopping, ReasonStopRequested, "spec.vm.state is Stopped; the pod is about to be deleted", true}
+		return Phase{
+			v1.PhaseStopping, ReasonStopRequested,
+			"spec.vm.state is Stopped; the pod is about to be deleted", true,
+		}
 	}
 	return s.withPod()
 }

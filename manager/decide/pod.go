@@ -76,7 +76,8 @@ func Terminating(pod *corev1.Pod) bool { return pod != nil && pod.DeletionTimest
 
 // overdue reports whether a pod that is being deleted should be gone.
 func overdue(pod *corev1.Pod, now time.Time) bool {
-	return Terminating(pod) && now.After(pod.DeletionTimestamp.Add(deletionReserve)) // that is the end of the grace period
+	// The timestamp is the end of the grace period.
+	return Terminating(pod) && now.After(pod.DeletionTimestamp.Add(deletionReserve))
 }
 
 // nodeSilent reports whether the node of a pod has stopped reporting: then the control

@@ -60,8 +60,8 @@ func (r *Report) Problem(reason, message string) {
 	r.Problems = append(r.Problems, Problem{reason, message})
 }
 
-// Note adds the problem of an obstacle, if there is one, and when to try again.
-func (r *Report) Note(o Obstacle) {
+// Record adds the problem of an obstacle, if there is one, and when to try again.
+func (r *Report) Record(o Obstacle) {
 	switch o := o.(type) {
 	case Waiting:
 		r.Problem(o.Reason, o.Message)
@@ -77,7 +77,7 @@ func (r *Report) Stop(o Obstacle, err error) {
 	if o == nil && err != nil {
 		o = Waiting{Reason: ReasonRetrying, Message: Readable(err.Error())}
 	}
-	r.Note(o)
+	r.Record(o)
 	if r.Obstacle == nil {
 		r.Obstacle = o
 	}

@@ -63,7 +63,8 @@ func (s Situation) firstConditions() []metav1.Condition {
 	var conditions []metav1.Condition
 	for _, name := range v1.MachineConditions() {
 		conditions = append(conditions, metav1.Condition{
-			Type: name, Status: metav1.ConditionFalse, Reason: reasonNotStarted, Message: "the VM has not been started yet",
+			Type: name, Status: metav1.ConditionFalse,
+			Reason: reasonNotStarted, Message: "the VM has not been started yet",
 			ObservedGeneration: s.VM.Generation, LastTransitionTime: s.VM.CreationTimestamp,
 		})
 	}

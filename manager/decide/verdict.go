@@ -50,7 +50,8 @@ func PreviewType(s *Snapshot) *Verdict {
 		return &Verdict{metav1.ConditionUnknown, ReasonTypeKept, "the VM keeps the type of its first start"}
 	}
 	if name := s.VM.Spec.VMType.ConfigMap; name != "" && s.Types == nil {
-		return &Verdict{metav1.ConditionFalse, ReasonTypesMissing, "spec.vmType.configMap: there is no ConfigMap " + name}
+		message := "spec.vmType.configMap: there is no ConfigMap " + name
+		return &Verdict{metav1.ConditionFalse, ReasonTypesMissing, message}
 	}
 	return nil
 }

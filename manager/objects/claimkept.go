@@ -31,8 +31,10 @@ func (of claimOf) fixed() fixed {
 	}
 	spec := of.disk.Spec
 	return fixedIn(corev1.PersistentVolumeClaimSpec{
-		AccessModes: spec.AccessModes, Selector: spec.Selector, VolumeName: spec.VolumeName, StorageClassName: spec.StorageClassName,
-		VolumeMode: cmp.Or(spec.VolumeMode, new(corev1.PersistentVolumeBlock)), DataSource: spec.DataSource, DataSourceRef: spec.DataSourceRef,
+		AccessModes: spec.AccessModes, Selector: spec.Selector,
+		VolumeName: spec.VolumeName, StorageClassName: spec.StorageClassName,
+		VolumeMode: cmp.Or(spec.VolumeMode, new(corev1.PersistentVolumeBlock)),
+		DataSource: spec.DataSource, DataSourceRef: spec.DataSourceRef,
 	})
 }
 

@@ -72,7 +72,9 @@ type claimOf struct {
 }
 
 func claimsOf(vm *v1.VirtualMachine) []claimOf {
-	all := []claimOf{{volume: dataVolume, name: dataVolume + "-" + vm.Name + "-0", newer: vm.Name + "-" + dataVolume, mount: DataDir}}
+	all := []claimOf{{
+		volume: dataVolume, name: dataVolume + "-" + vm.Name + "-0", newer: vm.Name + "-" + dataVolume, mount: DataDir,
+	}}
 	templates := 0
 	for i, d := range vm.Spec.VM.Disks {
 		if d.VolumeClaimTemplate == nil {
@@ -165,8 +167,11 @@ func (of claimOf) filled() string {
 	return ""
 }
 
+// claimConfiguration is a claim to be applied.
+type claimConfiguration = applycorev1.PersistentVolumeClaimApplyConfiguration
+
 // claim returns a claim as the VM asks for it.
-func claim(vm *v1.VirtualMachine, s Settings, of claimOf) (*applycorev1.PersistentVolumeClaimApplyConfiguration, error) {
+func claim(vm *v1.VirtualMachine, s Settings, of claimOf) (*claimConfiguration, error) {
 	var spec *applycorev1.PersistentVolumeClaimSpecApplyConfiguration
 	labels, annotations := Labels(vm), map[string]string{}
 	if of.disk == nil {
@@ -176,7 +181,8 @@ func claim(vm *v1.VirtualMachine, s Settings, of claimOf) (*applycorev1.Persiste
 		spec.StorageClassName = s.DataStorageClass
 	} else {
 		var err error
-		if spec, err = as[applycorev1.PersistentVolumeClaimSpecApplyConfiguration](of.path+".spec", of.disk.Spec); err != nil {
+		spec, err = as[applycorev1.PersistentVolumeClaimSpecApplyConfiguration](of.path+".spec", of.disk.Spec)
+		if err != nil {
 			return nil, err
 		}
 		if spec.VolumeMode == nil {
@@ -196,7 +202,8 @@ func claim(vm *v1.VirtualMachine, s Settings, of claimOf) (*applycorev1.Persiste
 			}
 		}
 	}
-	c := applycorev1.PersistentVolumeClaim(of.name, vm.Namespace).WithLabels(labels).WithAnnotations(annotations).WithSpec(spec)
+	c := applycorev1.PersistentVolumeClaim(of.name, vm.Namespace).
+		WithLabels(labels).WithAnnotations(annotations).WithSpec(spec)
 	if size := requested(c); size != "" {
 		c.WithAnnotations(map[string]string{AnnotationStorage: size})
 	}
@@ -274,7 +281,9 @@ func (c *Claim) Mark() ([]byte, error) {
 	if !c.marked {
 		return nil, nil
 	}
-	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{AnnotationUntrusted: c.Untrusted}}})
+	text, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"annotations": map[string]string{AnnotationUntrusted: c.Untrusted},
+	}})
 	if err != nil {
 		return nil, fmt.Errorf("write the mark of the claim %s: %w", c.Name, err)
 	}
@@ -344,7 +353,8 @@ func (c *Claim) Change(have *corev1.PersistentVolumeClaim) ([]byte, error) {
 	wanted := c.wanted
 	if class, asked := c.fixed[classField]; asked && class != "" && classless(have) {
 		return json.Marshal(map[string]any{
-			"metadata": map[string]any{"resourceVersion": have.ResourceVersion}, "spec": map[string]any{classField: class},
+			"metadata": map[string]any{"resourceVersion": have.ResourceVersion},
+			"spec":     map[string]any{classField: class},
 		})
 	}
 	annotations, spec := map[string]any{}, map[string]any{}

@@ -153,11 +153,13 @@ func networks(of []v1.Network) ([]vmspec.Network, error) {
 	for i, n := range of {
 		switch {
 		case n.Tap != nil:
-			all = append(all, vmspec.Network{Type: vmspec.NetworkTap, Device: n.Tap.Device, Bridge: n.Tap.Bridge, MAC: n.Tap.MAC})
+			t := n.Tap
+			all = append(all, vmspec.Network{Type: vmspec.NetworkTap, Device: t.Device, Bridge: t.Bridge, MAC: t.MAC})
 		case n.User != nil:
 			all = append(all, vmspec.Network{Type: vmspec.NetworkUser, Device: n.User.Device, Net: n.User.Net})
 		case n.Masquerade != nil:
-			all = append(all, vmspec.Network{Type: vmspec.NetworkMasquerade, Device: n.Masquerade.Device, Net: n.Masquerade.Net})
+			m := n.Masquerade
+			all = append(all, vmspec.Network{Type: vmspec.NetworkMasquerade, Device: m.Device, Net: m.Net})
 		default:
 			return nil, fmt.Errorf("spec.vm.networks[%d]: want one of tap, user and masquerade", i)
 		}

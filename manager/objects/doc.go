@@ -1,14 +1,14 @@
 // Package objects computes the Kubernetes objects of a VM.
 //
-// Everything here is pure: a VirtualMachine, the manager's Settings and what is
-// there already go in, typed configurations for server-side apply come out. Nobody
-// is asked and nothing is written; that is the business of manager/vm.
+// Everything here is pure: a VirtualMachine, the manager's Settings and the objects that
+// exist go in, typed configurations for server-side apply come out. Package manager/apply
+// writes them.
 //
 //	ConfigMap       the runner's configuration file (Config), its logging
-//	Claims          the volumes of the VM, which nobody owns and nobody deletes
-//	DisplaySecret   the password of the screen, made once
+//	Claims          the volumes of the VM, without an owner and never deleted
+//	DisplaySecret   the password of the display, created once
 //	StatefulSet     the pod, with no more rights than its VM needs (Privileges)
-//	Service         the way to the screen from outside, if it is wanted
+//	Service         the way to the display from outside, if it is configured
 //
 // Each object carries the hash of what was applied (AnnotationApplied), so that a manager
 // knows without a read whether there is anything to write.

@@ -29,7 +29,7 @@ const (
 	// AnnotationVersion is the version of the manager that last wrote the object.
 	AnnotationVersion = v1.GroupName + "/version"
 	// AnnotationApplied is the hash of all that was applied but the manager's version.
-	// An object with the same hash that nobody else has changed needs no write.
+	// An object with the same hash that has not been changed since needs no write.
 	AnnotationApplied = v1.GroupName + "/applied"
 	// AnnotationDefinition is what a pod was made from; see PodChanges.
 	AnnotationDefinition = v1.GroupName + "/definition"
@@ -39,9 +39,9 @@ const (
 	// AnnotationTaken lists which of the pod's labels and annotations are the
 	// VM's; see PodPatch.
 	AnnotationTaken = v1.GroupName + "/taken"
-	// AnnotationUntrusted of a claim says who has had its volume, or what it was
-	// filled with, that nobody vouches for; see Distrust. It stays until somebody
-	// removes it.
+	// AnnotationUntrusted of a claim says why its files are not trusted: which image or
+	// VM types have had its volume, or what it was filled with; see Distrust. It stays
+	// until an administrator removes it.
 	AnnotationUntrusted = v1.GroupName + "/untrusted"
 	// AnnotationStorage of a claim is the size that it is known to have requested.
 	AnnotationStorage = v1.GroupName + "/storage"
@@ -85,15 +85,15 @@ func Labels(vm *v1.VirtualMachine) map[string]string {
 	return map[string]string{LabelName: AppName, LabelInstance: vm.Name, LabelManagedBy: ManagerName}
 }
 
-// with returns labels and one more.
+// with returns labels and another one.
 func with(labels map[string]string, key, value string) map[string]string {
 	more := maps.Clone(labels)
 	more[key] = value
 	return more
 }
 
-// owner makes an object go when the VM goes, and the VM stay until then if its
-// deletion is to wait for that (--cascade=foreground).
+// owner makes an object be deleted with the VM, and the VM stay until then if its deletion
+// is to wait for that (--cascade=foreground).
 func owner(vm *v1.VirtualMachine) *metav1.OwnerReferenceApplyConfiguration {
 	return metav1.OwnerReference().
 		WithAPIVersion(v1.GroupVersion().String()).WithKind("VirtualMachine").

@@ -22,12 +22,12 @@ const powerdownPath = "spec.vm.powerdownTimeout"
 // longestValue bounds how much of a value is shown, in bytes.
 const longestValue = 120
 
-// OfPod tells whether a pending change is one of a pod, by its path: PodChanges tells
-// of it, and no runner does. The admission policy in deploy has the same list.
+// OfPod reports whether a pending change is one of a pod, by its path: PodChanges returns
+// it, and no runner reports it. The admission policy in deploy has the same list.
 func OfPod(path string) bool {
 	switch path {
-	case "spec.nodeName", "spec.priorityClassName", "spec.nodeSelector", "spec.affinity", "spec.tolerations", "spec.topologySpreadConstraints",
-		"spec.vmType.configMap", "spec.vm.display.secret", powerdownPath:
+	case "spec.nodeName", "spec.priorityClassName", "spec.nodeSelector", "spec.affinity", "spec.tolerations",
+		"spec.topologySpreadConstraints", "spec.vmType.configMap", "spec.vm.display.secret", powerdownPath:
 		return true
 	}
 	return strings.HasPrefix(path, "spec.image.") || strings.HasPrefix(path, "spec.resources.")
@@ -99,7 +99,7 @@ func shown(value any) (string, error) {
 
 // PodChanges returns what in a VM has changed that its running pod can't follow,
 // sorted by path: pod is the running one, next the StatefulSet as it is to be. A pod
-// that was made by somebody else says nothing of what it was made from, and has none.
+// that the manager has not made doesn't say what it was made from, and has none.
 func PodChanges(pod *metav1.ObjectMeta, next *applyappsv1.StatefulSetApplyConfiguration) []v1.PendingChange {
 	var is, willBe map[string]string
 	if json.Unmarshal([]byte(pod.Annotations[AnnotationDefinition]), &is) != nil ||
@@ -128,15 +128,15 @@ func PodChanges(pod *metav1.ObjectMeta, next *applyappsv1.StatefulSetApplyConfig
 	return changes
 }
 
-// NamesNode tells whether a pod was made for a VM that names its node: no scheduler
-// has seen it then, and nobody knows whether there is such a node.
+// NamesNode reports whether a pod was made for a VM that names its node: no scheduler has
+// seen it then, and the node may not exist.
 func NamesNode(pod *metav1.ObjectMeta) bool {
 	var from map[string]string
 	return json.Unmarshal([]byte(pod.Annotations[AnnotationDefinition]), &from) == nil && from["spec.nodeName"] != ""
 }
 
-// Outdated tells whether a pod was made from something else than the next one will
-// be, be it only by what it requests.
+// Outdated reports whether a pod was made from something else than the next one will be,
+// even if only its requests differ.
 func Outdated(pod *metav1.ObjectMeta, next *applyappsv1.StatefulSetApplyConfiguration) bool {
 	was := pod.Annotations[AnnotationTemplate]
 	return was != "" && was != next.Spec.Template.Annotations[AnnotationTemplate]

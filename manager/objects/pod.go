@@ -20,7 +20,9 @@ func gracePeriod(vm *v1.VirtualMachine) int64 {
 }
 
 // podTemplate returns the pod of a VM.
-func podTemplate(vm *v1.VirtualMachine, s Settings, claims []Claim, secret string, gated bool) (*applycorev1.PodTemplateSpecApplyConfiguration, error) {
+func podTemplate(vm *v1.VirtualMachine, s Settings, claims []Claim, secret string, gated bool) (
+	*applycorev1.PodTemplateSpecApplyConfiguration, error,
+) {
 	annotations, err := podAnnotations(vm, s, secret)
 	if err != nil {
 		return nil, err
@@ -54,7 +56,9 @@ func podTemplate(vm *v1.VirtualMachine, s Settings, claims []Claim, secret strin
 	return applycorev1.PodTemplateSpec().WithLabels(podLabels(vm)).WithAnnotations(annotations).WithSpec(spec), nil
 }
 
-func container(vm *v1.VirtualMachine, s Settings, r *rights, v *volumes, secret string) (*applycorev1.ContainerApplyConfiguration, error) {
+func container(vm *v1.VirtualMachine, s Settings, r *rights, v *volumes, secret string) (
+	*applycorev1.ContainerApplyConfiguration, error,
+) {
 	resources, err := resources(vm, s, r)
 	if err != nil {
 		return nil, err
@@ -146,7 +150,9 @@ func place(vm *v1.VirtualMachine, spec *applycorev1.PodSpecApplyConfiguration) e
 		spec.WithTolerations(toleration)
 	}
 	for i := range vm.Spec.TopologySpreadConstraints {
-		constraint, err := as[applycorev1.TopologySpreadConstraintApplyConfiguration]("spec.topologySpreadConstraints", &vm.Spec.TopologySpreadConstraints[i])
+		const path = "spec.topologySpreadConstraints"
+		one := &vm.Spec.TopologySpreadConstraints[i]
+		constraint, err := as[applycorev1.TopologySpreadConstraintApplyConfiguration](path, one)
 		if err != nil {
 			return err
 		}

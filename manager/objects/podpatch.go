@@ -44,8 +44,8 @@ func taken(of map[string]string) map[string]string {
 	return all
 }
 
-// reserved tells whether a label or an annotation has a meaning for pods that isn't
-// the VM's user's: Kubernetes' own, and those that container runtimes take orders by.
+// reserved reports whether a label or an annotation has a meaning for pods that the VM's
+// user must not choose: Kubernetes' own, and those that configure container runtimes.
 func reserved(key string) bool {
 	switch key {
 	case "controller-revision-hash":
@@ -53,7 +53,8 @@ func reserved(key string) bool {
 	case "kubernetes.io/ingress-bandwidth", "kubernetes.io/egress-bandwidth":
 		return false
 	}
-	for _, runtime := range []string{"io.kubernetes.", "io.containerd.", "io.katacontainers.", "run.oci.", "dev.gvisor.", "krun."} {
+	runtimes := []string{"io.kubernetes.", "io.containerd.", "io.katacontainers.", "run.oci.", "dev.gvisor.", "krun."}
+	for _, runtime := range runtimes {
 		if strings.HasPrefix(key, runtime) {
 			return true
 		}

@@ -28,7 +28,8 @@ func LoggingProblems(vm *v1.VirtualMachine) []Problem {
 	var all []Problem
 	for _, p := range logging.Check(vm.Spec.LoggingProperties, logging.Runner, logging.Operator) {
 		if !p.Foreign {
-			all = append(all, Problem{Path: "spec.loggingProperties", Message: fmt.Sprintf("line %d: %s", p.Line, p.Message)})
+			message := fmt.Sprintf("line %d: %s", p.Line, p.Message)
+			all = append(all, Problem{Path: "spec.loggingProperties", Message: message})
 		}
 	}
 	return all

@@ -25,7 +25,9 @@ const (
 // resources returns what the pod's container requests: what the VM says, or what
 // follows from its current CPUs and memory. There are no limits unless the VM has
 // some: a limit on memory would kill a guest that gets more.
-func resources(vm *v1.VirtualMachine, s Settings, r *rights) (*applycorev1.ResourceRequirementsApplyConfiguration, error) {
+func resources(vm *v1.VirtualMachine, s Settings, r *rights) (
+	*applycorev1.ResourceRequirementsApplyConfiguration, error,
+) {
 	var limits, requests corev1.ResourceList
 	if own := vm.Spec.Resources; own != nil {
 		limits, requests = own.Limits.DeepCopy(), own.Requests.DeepCopy()

@@ -18,8 +18,8 @@ const (
 	ExpiryKey   = "password-expiry"
 )
 
-// DisplaySecretLabels are those by which a VM's display secret is found, whatever
-// its name is and whoever made it.
+// DisplaySecretLabels returns the labels by which a VM's display secret is found, whatever
+// its name is and wherever it comes from.
 func DisplaySecretLabels(vm *v1.VirtualMachine) map[string]string {
 	return map[string]string{LabelName: AppName, LabelInstance: vm.Name, LabelComponent: ComponentDisplaySecret}
 }
@@ -40,7 +40,7 @@ func DisplaySecretName(vm *v1.VirtualMachine, existing []string) (name string, m
 // DisplaySecretOf returns the name of the display secret that is made for a VM.
 func DisplaySecretOf(vm string) string { return vm + "-display-secret" }
 
-// generatesSecret tells whether there is a screen that a password shall guard.
+// generatesSecret reports whether there is a display that needs a password.
 func generatesSecret(vm *v1.VirtualMachine) bool {
 	d := vm.Spec.VM.Display
 	switch {
@@ -55,16 +55,16 @@ func generatesSecret(vm *v1.VirtualMachine) bool {
 // passwordBytes of randomness make a password.
 const passwordBytes = 16
 
-// DisplaySecret returns a secret with a random password that has expired: nobody
-// can look at the screen until somebody sets another expiry. It is made once and
-// never applied again.
+// DisplaySecret returns a secret with a random password that has expired: no viewer can
+// connect until a user sets another expiry. It is created once, and never applied again.
 func DisplaySecret(vm *v1.VirtualMachine, s Settings, random io.Reader) (*applycorev1.SecretApplyConfiguration, error) {
 	password := make([]byte, passwordBytes)
 	if _, err := io.ReadFull(random, password); err != nil {
 		return nil, fmt.Errorf("make a display password for %s: %w", vm.Name, err)
 	}
 	return applycorev1.Secret(DisplaySecretOf(vm.Name), vm.Namespace).
-		WithLabels(with(DisplaySecretLabels(vm), LabelManagedBy, ManagerName)).WithAnnotations(map[string]string{AnnotationVersion: s.Version}).
+		WithLabels(with(DisplaySecretLabels(vm), LabelManagedBy, ManagerName)).
+		WithAnnotations(map[string]string{AnnotationVersion: s.Version}).
 		WithOwnerReferences(owner(vm)).WithType(corev1.SecretTypeOpaque).
 		WithData(map[string][]byte{
 			PasswordKey: []byte(base64.RawURLEncoding.EncodeToString(password)),

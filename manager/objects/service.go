@@ -11,7 +11,7 @@ import (
 )
 
 // Service returns the load balancer by which a VM's screen is reached from outside
-// of the cluster. Nil: there shall be none.
+// of the cluster. Nil: there is to be none.
 func Service(vm *v1.VirtualMachine, s Settings) (*applycorev1.ServiceApplyConfiguration, error) {
 	ports := displayPorts(vm)
 	own := vm.Spec.LoadBalancerService

@@ -8,16 +8,18 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// StatefulSet returns what keeps the pod of a VM: one replica if it shall run. claims
-// are those of Claims, secret is the name of the display secret, or empty.
+// StatefulSet returns the object that makes the pod of a VM: one replica if it is to run.
+// claims are those of Claims, secret is the name of the display secret, or empty.
 //
 // A StatefulSet makes no second pod as long as the object of the first one exists,
 // so no two pods ever have a VM's disks. It replaces no pod because its template
-// changes (OnDelete). Gated pods are never started: for a VM that runs and whose
+// changes (OnDelete). Gated pods are never started: this is for a running VM whose
 // definition must not come into force, should its pod be deleted.
 //
 // See docs/decisions/0035-statefulset.md.
-func StatefulSet(vm *v1.VirtualMachine, s Settings, claims []Claim, secret string, replicas int32, gated bool) (*applyappsv1.StatefulSetApplyConfiguration, error) {
+func StatefulSet(vm *v1.VirtualMachine, s Settings, claims []Claim, secret string, replicas int32, gated bool) (
+	*applyappsv1.StatefulSetApplyConfiguration, error,
+) {
 	pod, err := podTemplate(vm, s, claims, secret, gated)
 	if err != nil {
 		return nil, err
@@ -38,7 +40,7 @@ func StatefulSet(vm *v1.VirtualMachine, s Settings, claims []Claim, secret strin
 	return set, nil
 }
 
-// podSelector tells a VM's pods from everything else that has its labels.
+// podSelector distinguishes a VM's pods from everything else that has its labels.
 func podSelector(vm *v1.VirtualMachine) map[string]string {
 	return map[string]string{LabelName: AppName, LabelInstance: vm.Name, LabelComponent: ComponentRunner}
 }

@@ -45,11 +45,13 @@ func Distrust(vm *v1.VirtualMachine, s Settings, claims []Claim) []Problem {
 		add("spec.image", image+" is not a trusted image", "add it to trustedImages in the manager's configuration")
 	}
 	if name := vm.Spec.VMType.ConfigMap; !trustedTypes(name, s) {
-		add("spec.vmType.configMap", name+" is not a trusted source of VM types", "add it to trustedVMTypes in the manager's configuration")
+		add("spec.vmType.configMap", name+" is not a trusted source of VM types",
+			"add it to trustedVMTypes in the manager's configuration")
 	}
 	for _, c := range claims {
 		if c.Untrusted != "" {
-			add(cmp.Or(c.Path, "spec"), fmt.Sprintf("the files in the volume of claim %s are not trusted, because of %s", c.Name, c.Untrusted),
+			what := fmt.Sprintf("the files in the volume of claim %s are not trusted, because of %s", c.Name, c.Untrusted)
+			add(cmp.Or(c.Path, "spec"), what,
 				"check them and remove the claim's annotation "+AnnotationUntrusted)
 		}
 	}
@@ -66,7 +68,8 @@ func inNodesNetwork(vm *v1.VirtualMachine, s Settings) []Problem {
 	var all []Problem
 	for i, n := range vm.Spec.VM.Networks {
 		if n.User != nil {
-			all = append(all, Problem{Path: fmt.Sprintf("spec.vm.networks[%d].user", i), Fatal: true, Message: "together with a tap, " +
+			path := fmt.Sprintf("spec.vm.networks[%d].user", i)
+			all = append(all, Problem{Path: path, Fatal: true, Message: "together with a tap, " +
 				"it reaches what listens on the node's loopback addresses; use masquerade, or no tap"})
 		}
 	}
@@ -75,7 +78,8 @@ func inNodesNetwork(vm *v1.VirtualMachine, s Settings) []Problem {
 			continue
 		}
 		if !slices.ContainsFunc(s.Trust.URLs, func(p URLPattern) bool { return p.matches(d.CDROM.Image) }) {
-			all = append(all, Problem{Path: fmt.Sprintf("spec.vm.disks[%d].cdrom.image", i), Fatal: true, Message: fmt.Sprintf(
+			path := fmt.Sprintf("spec.vm.disks[%d].cdrom.image", i)
+			all = append(all, Problem{Path: path, Fatal: true, Message: fmt.Sprintf(
 				"%q would be read from the node's network, because of a tap; use a file in the image repository, "+
 					"or ask the administrator to add it to trustedURLs in the manager's configuration", d.CDROM.Image)})
 		}

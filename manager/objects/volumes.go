@@ -42,7 +42,8 @@ func volumesOf(vm *v1.VirtualMachine, s Settings, r *rights, claims []Claim, sec
 	}
 	if s.ImageRepository != "" && usesRepository(vm) {
 		v.mount(applycorev1.Volume().WithName("image-repository").WithPersistentVolumeClaim(
-			applycorev1.PersistentVolumeClaimVolumeSource().WithClaimName(s.ImageRepository).WithReadOnly(true)), ImageRepositoryDir, true)
+			applycorev1.PersistentVolumeClaimVolumeSource().WithClaimName(s.ImageRepository).WithReadOnly(true),
+		), ImageRepositoryDir, true)
 	}
 	if types := TypesConfigMap(vm, s); types != "" { // without it, there are the stock types
 		v.mount(applycorev1.Volume().WithName("vm-types").WithConfigMap(
@@ -75,8 +76,8 @@ func (v *volumes) mount(volume *applycorev1.VolumeApplyConfiguration, at string,
 	v.mounts = append(v.mounts, mount)
 }
 
-// usesRepository tells whether a VM can want a file of the image repository. A CD
-// drive that is empty now can get a medium while the VM runs.
+// usesRepository reports whether a VM may need a file of the image repository. A CD drive
+// that is empty now can get a medium while the VM is running.
 func usesRepository(vm *v1.VirtualMachine) bool {
 	return vm.Spec.VM.Kernel != nil ||
 		slices.ContainsFunc(vm.Spec.VM.Disks, func(d v1.Disk) bool { return d.CDROM != nil })
@@ -88,7 +89,7 @@ func TypesConfigMap(vm *v1.VirtualMachine, s Settings) string {
 	return cmp.Or(vm.Spec.VMType.ConfigMap, s.VMTypes)
 }
 
-// onFileSystem tells whether a disk is a file in its volume.
+// onFileSystem reports whether a disk is a file in its volume.
 func onFileSystem(of *v1.VolumeClaimTemplate) bool {
 	mode := of.Spec.VolumeMode
 	return mode != nil && *mode == corev1.PersistentVolumeFilesystem

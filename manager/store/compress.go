@@ -96,7 +96,8 @@ const typical = `tolerations affinity nodeSelector topologySpreadConstraints cla
 	`"pendingChanges":[{"path":"spec.vm.","value":""}],"failures":{"count":1,"lastTime":"2026-01-01T00:00` +
 	`:00Z","last":{"cause":"","exitCode":1}},"conditions":[` +
 	condition1 + `Running` + condition2 + condition1 + `Booted` + condition2 + condition1 + `Ready` + condition2 +
-	condition1 + `VmopAgentConnected","status":"False` + condition3 + condition1 + `UserLoggedIn","status":"False` + condition3 +
+	condition1 + `VmopAgentConnected","status":"False` + condition3 +
+	condition1 + `UserLoggedIn","status":"False` + condition3 +
 	condition1 + `ConsoleConnected","status":"False` + condition3 +
 	condition1 + `VMTypeAccepted` + condition2 + `Accepted","message":""},` +
 	condition1 + `RestartRequired","status":"False` + condition3 + `NothingPending","message":""},` +

@@ -84,8 +84,9 @@ func trimOwned(m *objects.Metadata) {
 
 // trimClaim is for a claim, which has no owner.
 func trimClaim(m *objects.Metadata) {
-	trimMetadata(m, []string{objects.LabelName, objects.LabelInstance},
-		[]string{objects.AnnotationApplied, objects.AnnotationStorage, objects.AnnotationKept, objects.AnnotationUntrusted})
+	trimMetadata(m, []string{objects.LabelName, objects.LabelInstance}, []string{
+		objects.AnnotationApplied, objects.AnnotationStorage, objects.AnnotationKept, objects.AnnotationUntrusted,
+	})
 }
 
 // trimSecret is for a display secret, which is found by its label.

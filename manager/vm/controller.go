@@ -84,11 +84,12 @@ func Add(mgr manager.Manager, opts Options) (*Controller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("VM controller: %w", err)
 	}
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry)
 	ctl, err := controller.New("vm", mgr, controller.Options{
 		Reconciler:              c,
 		MaxConcurrentReconciles: concurrency,
 		RecoverPanic:            new(true), // a fault with one VM keeps no others waiting
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+		RateLimiter:             limiter,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("VM controller: %w", err)

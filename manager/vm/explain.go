@@ -35,7 +35,7 @@ func (e *explanation) explain(ctx context.Context, p *decide.Phase) {
 	case p.Reason == decide.ReasonUnschedulable:
 		more = decide.Unplaced(e.Snapshot, p.Message)
 	case p.Reason == decide.ReasonClaimPending:
-		more = e.ask(ctx, e.claimVersions(), func() (string, error) { return e.unboundClaims(ctx) })
+		more = e.query(ctx, e.claimVersions(), func() (string, error) { return e.unboundClaims(ctx) })
 	case p.Reason == decide.ReasonMissingClaim:
 		more = decide.MissingClaim(e.Snapshot, p.Message)
 	case p.Reason == decide.ReasonImagePull:
@@ -53,7 +53,7 @@ func (e *explanation) explainMissingPod(ctx context.Context, p *decide.Phase) {
 	if set == nil || objects.VersionOf(set) <= e.memory.writing.StatefulSetVersion() {
 		return
 	}
-	note := e.ask(ctx, "pod of "+string(set.UID), func() (string, error) {
+	note := e.query(ctx, "pod of "+string(set.UID), func() (string, error) {
 		return e.c.warning(ctx, e.Now, objects.KindStatefulSet, set.UID)
 	})
 	if note != "" {
@@ -126,9 +126,9 @@ func (p *poll) due() time.Time {
 	return p.asked.Add(min(max(p.asked.Sub(p.since), firstPoll), longestPoll))
 }
 
-// ask asks if it is due, and returns the newest answer. If the question can't be asked,
+// query asks if it is due, and returns the newest answer. If the question can't be asked,
 // what is known without it is published nevertheless.
-func (e *explanation) ask(ctx context.Context, about string, question func() (string, error)) string {
+func (e *explanation) query(ctx context.Context, about string, question func() (string, error)) string {
 	p := e.memory.poll
 	if p == nil || p.about != about {
 		p = &poll{about: about, since: e.Now}

@@ -70,14 +70,17 @@ func (c *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 }
 
 // reconcile takes the steps.
-func (c *reconciler) reconcile(ctx context.Context, s *decide.Snapshot, m *memory, round *apply.Round) (all decide.Report) {
+func (c *reconciler) reconcile(ctx context.Context, s *decide.Snapshot, m *memory, round *apply.Round) (
+	all decide.Report,
+) {
 	if s.VM.DeletionTimestamp != nil { // the garbage collector does the rest, or leaves it, as the user asked
 		return c.publish(ctx, decide.Situation{Snapshot: s}, decide.Findings{}, nil, m, round)
 	}
 	// What a VM needs before it can start: without it a VM that is running continues, and
 	// one that isn't is not started.
 	start := &steps{ctx: ctx, vm: s.VM}
-	verdict := step(start, decide.TypeUnknown(""), func() (decide.Verdict, decide.Report) { return c.checkType(ctx, s) })
+	unknown := decide.TypeUnknown("")
+	verdict := step(start, unknown, func() (decide.Verdict, decide.Report) { return c.checkType(ctx, s) })
 	secret := step(start, "", func() (string, decide.Report) { return round.DisplaySecret(ctx) })
 	claims := step(start, nil, func() ([]objects.Claim, decide.Report) { return decide.Claims(s) })
 	frozen := step(start, true, func() (bool, decide.Report) { return round.Claims(ctx, claims) })
@@ -98,18 +101,20 @@ func (c *reconciler) reconcile(ctx context.Context, s *decide.Snapshot, m *memor
 	}
 	decision := decide.Decide(situation)
 	from := apply.PodSource{Claims: claims, Secret: secret, Frozen: frozen || !trusted}
-	next := step(start, apply.NextPod{}, func() (apply.NextPod, decide.Report) { return round.StatefulSet(ctx, from, decision) })
+	next := step(start, apply.NextPod{}, func() (apply.NextPod, decide.Report) {
+		return round.StatefulSet(ctx, from, decision)
+	})
 	if next.Replace != "" {
 		decision.Replace = next.Replace
 	}
 
 	// What carries out the decision.
 	rest := &steps{ctx: ctx, vm: s.VM}
-	rest.take(func() decide.Report { return round.GuestEnd(ctx, decision) })
+	rest.run(func() decide.Report { return round.GuestEnd(ctx, decision) })
 	if decision.Replace == "" {
-		rest.take(func() decide.Report { return round.PatchPod(ctx, secret, config) })
+		rest.run(func() decide.Report { return round.PatchPod(ctx, secret, config) })
 	}
-	rest.take(func() decide.Report { return round.Service(ctx) })
+	rest.run(func() decide.Report { return round.Service(ctx) })
 
 	situation.Obstacle, found.Changes = start.did.Obstacle, next.Changes
 	found.Problems = slices.Concat(start.did.Problems, rest.did.Problems)
@@ -142,9 +147,9 @@ type steps struct {
 	did decide.Report
 }
 
-// take takes a step. A panic in it is an error: a fault with one VM is reported, and
+// run takes a step. A panic in it is an error: a fault with one VM is reported, and
 // keeps neither its other steps nor other VMs waiting.
-func (t *steps) take(do func() decide.Report) {
+func (t *steps) run(do func() decide.Report) {
 	defer func() {
 		if p := recover(); p != nil {
 			err := fmt.Errorf("reconcile VM %s: panic: %v", t.vm.Name, p)
@@ -160,7 +165,7 @@ func (t *steps) take(do func() decide.Report) {
 // step takes a step with a result, which is otherwise if it panics.
 func step[T any](t *steps, otherwise T, do func() (T, decide.Report)) T {
 	result := otherwise
-	t.take(func() (did decide.Report) {
+	t.run(func() (did decide.Report) {
 		result, did = do()
 		return did
 	})
