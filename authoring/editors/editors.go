@@ -12,20 +12,20 @@ import (
 	"vmop/authoring/reference"
 )
 
-// A File is one that was asked for.
+// A File is a file that Write handles.
 type File struct {
 	Path string
-	Done Outcome
+	Done Action
 }
 
 // An Action says what was done about a file.
-type Outcome string
+type Action string
 
-// What can be done about a file.
+// The actions.
 const (
-	Written   Outcome = "written"
-	Unchanged Outcome = "unchanged" // it was as it should be
-	Kept      Outcome = "kept"      // it is the user's
+	Written   Action = "written"
+	Unchanged Action = "unchanged" // it was up to date
+	Kept      Action = "kept"      // it belongs to the user
 )
 
 // A Conflict is a file of the user's that was left unchanged.
@@ -40,9 +40,9 @@ func (e Conflict) Error() string {
 		strings.TrimSuffix(e.Want, "\n"))
 }
 
-// Write writes stubs and settings into a folder, and tells what it did about
-// each file. The stubs are ours, and are written anew; of settings only files that
-// aren't there are written, and a file with other settings is a [Conflict].
+// Write writes stubs and settings into a folder, and returns what it did about each file.
+// Stubs are overwritten; settings are written only if the file doesn't exist, and a file with
+// different settings is a [Conflict].
 func Write(dir string) ([]File, error) {
 	if info, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("set up editors: %w", err)
@@ -62,7 +62,7 @@ func Write(dir string) ([]File, error) {
 }
 
 // replace writes a file that is ours; another one of its name is kept.
-func replace(path, text string) (Outcome, error) {
+func replace(path, text string) (Action, error) {
 	old, err := os.ReadFile(path)
 	first, _, _ := strings.Cut(text, "\n")
 	switch {
@@ -80,7 +80,7 @@ func replace(path, text string) (Outcome, error) {
 }
 
 // create writes a file that isn't there.
-func create(path, text string) (Outcome, error) {
+func create(path, text string) (Action, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return Kept, fmt.Errorf("write settings: %w", err)
 	}

@@ -157,7 +157,8 @@ def launch(vm, host):
 def asset(tag):
     """The tag on the case; Linux shows it in /sys/class/dmi/id/chassis_asset_tag."""
     return part(options = [option("-smbios", None, {"type": 3, "asset": tag})])
-`, "NAME", t.name, "FROM", t.from, "MODULE", t.loaded(), "LOADED", loaded, "VERSION", fmt.Sprint(vmtypes.APIVersion), "OPTIONS", options, "ALIAS", t.alias())
+`, "NAME", t.name, "FROM", t.from, "MODULE", t.loaded(), "LOADED", loaded,
+		"VERSION", fmt.Sprint(vmtypes.APIVersion), "OPTIONS", options, "ALIAS", t.alias())
 }
 
 // tests returns the tests of the type.
@@ -191,7 +192,8 @@ def test_the_tag_is_on_the_case():
 
 def test_nothing_else_differs():
     assert.eq(plan_of(launchPLAIN).argv, plan_of(ALIASPLAIN).argv)
-`, "NAME", t.name, "LOADS", strings.Join(loads, "\n"), "ON", host, "ASKED", strings.Join(asked, ", "), "ALIAS", t.alias(), "PLAIN", plain)
+`, "NAME", t.name, "LOADS", strings.Join(loads, "\n"), "ON", host,
+		"ASKED", strings.Join(asked, ", "), "ALIAS", t.alias(), "PLAIN", plain)
 }
 
 // vm returns the vm section of the sample.

@@ -83,8 +83,9 @@ func junit(results []vmtypestest.Result) junitSuites {
 		}
 		suite := &all.Suites[len(all.Suites)-1]
 		c := junitCase{
-			Name: r.Function, ClassName: printable.Text(strings.TrimSuffix(filepath.Base(r.File), filepath.Ext(r.File))),
-			File: r.File, Line: r.Line, Time: seconds(r.Time),
+			Name:      r.Function,
+			ClassName: printable.Text(strings.TrimSuffix(filepath.Base(r.File), filepath.Ext(r.File))),
+			File:      r.File, Line: r.Line, Time: seconds(r.Time),
 		}
 		if c.Name == "" {
 			c.Name = printable.Text(filepath.Base(r.File))

@@ -238,7 +238,8 @@ testdata/c.txtar fails
   testdata/c.txtar:3:1: vm.usetpm: unknown key (did you mean useTpm?)
      3 | usetpm: true
        | ^
-`, strings.NewReplacer(dir, "DIR", strings.Join(known, ", "), "STOCK").Replace(format(run(t, dir, vmtypestest.Options{}))))
+`, strings.NewReplacer(dir, "DIR", strings.Join(known, ", "), "STOCK").
+		Replace(format(run(t, dir, vmtypestest.Options{}))))
 }
 
 // Results come in the order of the work, however long each piece takes.
