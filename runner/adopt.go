@@ -14,6 +14,7 @@ import (
 	"vmop/durable"
 	"vmop/process"
 	"vmop/runner/config"
+	"vmop/runner/lock"
 	"vmop/runner/machine"
 	"vmop/vmstatus"
 )
@@ -90,17 +91,17 @@ func runningBy(ctx context.Context, file string) *VM {
 // returned; or QEMU was only being started, or has ended, and what is left of it
 // is ended.
 func (m *run) takeMachine(ctx context.Context) (*remains, error) {
-	lock, err := openLock(filepath.Join(m.vm.DataDir, machineLock))
+	held, err := lock.Open(filepath.Join(m.vm.DataDir, lock.MachineFile))
 	if err != nil {
 		return nil, err
 	}
-	m.lock = lock
-	m.undo.add("lock of the machine", func() error { return unlock(lock) })
+	m.lock = held
+	m.undo.add("lock of the machine", func() error { return lock.Release(held) })
 	// Also if the VM is to be ended: what is there has to be known for that.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), remainsTime)
 	defer cancel()
 	for {
-		free, err := tryLock(lock)
+		free, err := lock.Try(held)
 		if free || err != nil {
 			return nil, err
 		}
@@ -194,10 +195,10 @@ func (m *run) endRemains(ctx context.Context) error {
 // time to do so.
 func (m *run) mayEnd(ctx context.Context) error {
 	select {
-	case <-time.After(lockTick):
+	case <-time.After(lock.Tick):
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%w: a process that is not visible from here, of another user, container or host, holds the lock %s", ErrLocked, m.lock.Name())
+		return fmt.Errorf("%w: a process that is not visible from here, of another user, container or host, holds the lock %s", lock.ErrHeld, m.lock.Name())
 	}
 }
 

@@ -26,7 +26,7 @@ func (m *run) drive(ctx context.Context, first *qmp.Session) {
 	cfg := drive.Config{
 		Machine: m.machineConfig(), Monitor: filepath.Join(m.vm.RuntimeDir, monitorSocket), Session: first,
 		QEMU:    m.qemu,
-		Tracker: m.tracker, Log: m.log, Save: m.saveProgress, SinceBoot: sinceBoot, Alive: m.service.alive,
+		Tracker: m.tracker, Log: m.log, Save: m.saveProgress, SinceBoot: sinceBoot, Alive: m.service.Alive(),
 	}
 	if first != nil {
 		start := m.vm.beginning()

@@ -5,7 +5,6 @@ import (
 
 	"vmop/runner/config"
 	"vmop/runner/machine"
-	"vmop/runner/notify"
 	"vmop/runner/reconcile"
 	"vmop/vmspec"
 )
@@ -70,7 +69,7 @@ func (r *reader) run(ctx context.Context) {
 			r.types.look(ctx, r.m.vmTypes, r.wanted.Config.VMType)
 			if reloading && !todo.reload {
 				reloading = false
-				r.m.service.tell(notify.Ready)
+				r.m.service.Reloaded()
 			}
 			continue
 		case _, ok := <-changed:
@@ -83,10 +82,8 @@ func (r *reader) run(ctx context.Context) {
 			todo.types = true
 		case <-r.m.reread:
 			r.m.log.Info("reading the configuration again, as requested")
-			if r.m.service.manager != nil {
-				reloading = true
-				r.m.service.tell(notify.Reloading()...)
-			}
+			reloading = true
+			r.m.service.Reloading()
 			todo.reload = true
 		case <-ctx.Done():
 			stop()
@@ -124,7 +121,7 @@ func (r *reader) work(ctx context.Context, do task) (rest task) {
 // another in force. What has faults changes nothing: the configuration before
 // stays in force.
 func (r *reader) read(ctx context.Context, types *evaluation) (taken bool) {
-	defer func() { r.m.sizes.look(r.wanted.Spec.Drives) }()
+	defer func() { r.m.sizes.Look(r.wanted.Spec.Drives) }()
 	changed, err := r.source.Reload()
 	r.unread = r.unread || changed
 	var next *VM

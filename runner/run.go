@@ -9,7 +9,10 @@ import (
 	"strings"
 	"sync"
 
+	"vmop/runner/disks"
+	"vmop/runner/lock"
 	"vmop/runner/machine"
+	"vmop/runner/service"
 	"vmop/runner/status"
 	"vmop/vmspec"
 	"vmop/vmstatus"
@@ -49,8 +52,8 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 		progress: machine.Progress{ResetCounter: vm.Config.ResetCounter, Generation: max(vm.Config.Generation, 1)},
 	}
 	m.file = filepath.Join(vm.folder, filepath.Base(opts.ConfigFile))
-	m.service = service{manager: opts.Manager, log: log}
-	informed := m.service.inform(ctx, m.tracker)
+	m.service = service.New(opts.Manager, log)
+	informed := m.service.Inform(ctx, m.tracker)
 	ctx, m.cancel = context.WithCancelCause(ctx)
 	result, err = m.run(ctx, opts, fault)
 	// This is not deferred: a runner that panics leaves the machine to the next.
@@ -70,11 +73,11 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 // run takes the machine over, or creates it, and stays until it has ended. With
 // a fault of the configuration there is nothing to be created by.
 func (m *run) run(ctx context.Context, opts Options, fault error) (Outcome, error) {
-	lock, err := lockVM(m.vm.DataDir)
+	held, err := lock.Runner(m.vm.DataDir)
 	if err != nil {
 		return Outcome{}, err
 	}
-	m.undo.add("lock", func() error { return unlock(lock) })
+	m.undo.add("lock", func() error { return lock.Release(held) })
 	found, err := m.takeMachine(ctx)
 	if found == nil && err == nil {
 		if o, ended := m.endedBefore(opts); ended {
@@ -125,7 +128,7 @@ func (m *run) create(ctx context.Context, opts Options) error {
 	if err := vm.plan(ctx, opts, true); err != nil {
 		return err
 	}
-	if err := vm.Config.Locate(append(m.makeImages(), vmspec.MissingFiles(vm.Spec, fileMode)...)); err != nil {
+	if err := vm.Config.Locate(append(disks.MakeImages(vm.Spec.Drives, m.log), vmspec.MissingFiles(vm.Spec, fileMode)...)); err != nil {
 		return err
 	}
 	m.publish(status.Entered{State: vmstatus.StateStarting}, m.description(opts.Version))
@@ -190,8 +193,8 @@ func (m *run) keepMachine(ctx context.Context) error {
 func (m *run) supervise(ctx context.Context) Outcome {
 	following, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var others sync.WaitGroup
-	m.sizes = newDiskSizes(m.vm, m.log)
-	others.Go(func() { m.sizes.watch(following, m.driver.Sized) })
+	m.sizes = disks.New(m.vm.Spec.Drives, m.vm.Plan.Rules, m.log)
+	others.Go(func() { m.sizes.Watch(following, m.driver.Sized) })
 	others.Go(func() { newReader(m).run(following) })
 	m.keepPin(following)
 	result := Outcome{Outcome: <-m.outcome}
@@ -202,3 +205,6 @@ func (m *run) supervise(ctx context.Context) Outcome {
 	}
 	return result
 }
+
+// ErrLocked says that the VM runs already.
+var ErrLocked = lock.ErrHeld

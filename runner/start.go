@@ -24,8 +24,11 @@ import (
 	"vmop/qmp"
 	"vmop/runner/config"
 	"vmop/runner/control"
+	"vmop/runner/disks"
 	"vmop/runner/drive"
+	"vmop/runner/lock"
 	"vmop/runner/machine"
+	"vmop/runner/service"
 	"vmop/runner/status"
 	"vmop/vmtypes/plan"
 	"vmop/vmtypes/policy"
@@ -56,7 +59,7 @@ type run struct {
 	wanted  *VM                  // what it is to be when the driver begins
 	driver  *drive.Driver        // looks after the running machine
 	outcome chan machine.Outcome // gets how it has ended
-	sizes   *diskSizes
+	sizes   *disks.Sizes
 	// inherited are descriptors that QEMU holds for others, without knowing.
 	inherited []*os.File
 
@@ -70,7 +73,7 @@ type run struct {
 
 	tracker *status.Tracker         // what is known, for others
 	server  *control.Server         // where they ask
-	service service                 // who is told without asking
+	service *service.Service        // who is told without asking
 	cancel  context.CancelCauseFunc // ends the VM
 }
 
@@ -146,12 +149,12 @@ func (m *run) mayTake(dir string) error {
 	if there, err := readJSON(filepath.Join(dir, recordFile), &other); err != nil || !there {
 		return nil // what can't be read is of no use to anybody
 	}
-	lock, err := os.Open(filepath.Join(other.DataDir, machineLock))
+	theirLock, err := os.Open(filepath.Join(other.DataDir, lock.MachineFile))
 	if err != nil {
 		return nil // its data has gone
 	}
-	defer lock.Close()
-	theirs, err := lock.Stat()
+	defer theirLock.Close()
+	theirs, err := theirLock.Stat()
 	if err != nil {
 		return err
 	}
@@ -159,7 +162,7 @@ func (m *run) mayTake(dir string) error {
 	if err != nil || os.SameFile(theirs, ours) {
 		return err
 	}
-	if free, err := tryLock(lock); free || err != nil {
+	if free, err := lock.Try(theirLock); free || err != nil {
 		return err
 	}
 	return fmt.Errorf("%s is the runtime directory of another VM, which runs, with its data in %s; choose another with runtimeDir", dir, other.DataDir)

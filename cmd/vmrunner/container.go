@@ -69,7 +69,7 @@ func (c *container) leave(ctx context.Context, opts runner.Options, outcome runn
 	if c.reporter == nil {
 		return
 	}
-	runner.AwaitWord(ctx, opts, outcome)
+	runner.AwaitStop(ctx, opts, outcome)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTime)
 	defer cancel()
 	c.reporter.Close(ctx)

@@ -12,7 +12,7 @@ import (
 )
 
 // endedFile in the data directory says that the guest has shut itself down that ran
-// in a pod. The runner waits there for the word to end, and may be killed meanwhile,
+// in a pod. The runner waits there for a stop request, and may be killed meanwhile,
 // with its container or the whole node: started again in the same pod, it must not
 // start the VM, but wait again. In another pod the note means nothing.
 const endedFile = "ended.json"
@@ -30,7 +30,7 @@ type lastEnd struct {
 // noteEnd notes that the guest has shut itself down in a pod. Where that can't be
 // noted, a runner that is killed starts the VM again.
 func (m *run) noteEnd(opts Options, o *Outcome) {
-	if !o.awaitsWord(opts) || opts.Reporter.PodUID() == "" {
+	if !o.awaitsStop(opts) || opts.Reporter.PodUID() == "" {
 		return
 	}
 	end := lastEnd{
@@ -73,7 +73,7 @@ func (m *run) endedBefore(opts Options) (o Outcome, ended bool) {
 
 // endedUnseen returns how the machine has ended that an earlier runner has left, if
 // QEMU ended in good order while no runner was there, and the parent of both has kept
-// the word (vmrunner init does): then the guest has shut itself down, as far as an
+// the exit status (vmrunner init does): then the guest has shut itself down, as far as an
 // exit code tells. A QEMU that failed, or of which nothing is known, is no reason not
 // to start the VM.
 func (m *run) endedUnseen(ctx context.Context, opts Options) (o Outcome, ended bool) {

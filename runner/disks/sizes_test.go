@@ -1,4 +1,4 @@
-package runner
+package disks
 
 import (
 	"log/slog"
@@ -14,7 +14,7 @@ import (
 // A size counts when it has stayed for a while, however often it is looked at.
 func TestASizeThatChangesIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	d := &diskSizes{disks: map[int]*hostDisk{0: {}, 2: {}}, settled: map[int]int64{}}
+	d := &Sizes{disks: map[int]*hostDisk{0: {}, 2: {}}, settled: map[int]int64{}}
 	steps := []struct {
 		after           time.Duration
 		first, second   int64
@@ -33,12 +33,12 @@ func TestASizeThatChangesIsWaitedFor(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	for i, s := range steps {
 		now = now.Add(s.after)
-		changed, moving := d.take(map[int]int64{0: s.first, 2: s.second}, now)
+		changed, moving := d.record(map[int]int64{0: s.first, 2: s.second}, now)
 		require.Equal(t, s.changed, changed, "step %d", i)
 		require.Equal(t, s.moving, moving, "step %d", i)
 		require.Equal(t, s.settled, d.settled, "step %d", i)
 	}
-	changed, moving := d.take(map[int]int64{2: 30}, now) // the other is out of reach
+	changed, moving := d.record(map[int]int64{2: 30}, now) // the other is out of reach
 	require.False(t, changed)
 	require.True(t, moving)
 	require.Equal(t, map[int]int64{0: 12, 2: 20}, d.settled)
@@ -47,25 +47,23 @@ func TestASizeThatChangesIsWaitedFor(t *testing.T) {
 // Only what can grow from outside is looked at.
 func TestDisksThatAreLookedAt(t *testing.T) {
 	t.Parallel()
-	vm := &VM{
-		Spec: vmspec.Spec{Drives: []vmspec.Drive{
-			{Type: vmspec.DriveRaw, Format: "raw", File: "/a"},
-			{Type: vmspec.DriveRaw, Format: "qcow2", File: "/b"},
-			{Type: vmspec.DriveRaw, Format: "raw", File: "/c", ReadOnly: true},
-			{Type: vmspec.DriveIDECD, File: "/d"},
-			{Type: vmspec.DriveRaw, Format: "raw", Device: "/e"},
-		}},
-		Plan: &plan.Plan{Rules: plan.Rules{
-			plan.Disk{Drive: 0},
-			plan.Disk{Drive: 1},
-			plan.Medium{Drive: 3},
-			plan.Disk{Drive: 3},
-			plan.Disk{Drive: 4},
-			plan.Disk{Drive: 9},
-		}},
+	drives := []vmspec.Drive{
+		{Type: vmspec.DriveRaw, Format: "raw", File: "/a"},
+		{Type: vmspec.DriveRaw, Format: "qcow2", File: "/b"},
+		{Type: vmspec.DriveRaw, Format: "raw", File: "/c", ReadOnly: true},
+		{Type: vmspec.DriveIDECD, File: "/d"},
+		{Type: vmspec.DriveRaw, Format: "raw", Device: "/e"},
+	}
+	rules := plan.Rules{
+		plan.Disk{Drive: 0},
+		plan.Disk{Drive: 1},
+		plan.Medium{Drive: 3},
+		plan.Disk{Drive: 3},
+		plan.Disk{Drive: 4},
+		plan.Disk{Drive: 9},
 	}
 	paths := map[int]string{}
-	for i, disk := range newDiskSizes(vm, slog.New(slog.DiscardHandler)).disks {
+	for i, disk := range New(drives, rules, slog.New(slog.DiscardHandler)).disks {
 		paths[i] = disk.path
 	}
 	require.Equal(t, map[int]string{0: "/a", 4: "/e"}, paths)

@@ -1,4 +1,4 @@
-package runner
+package disks
 
 import (
 	"cmp"
@@ -20,11 +20,11 @@ const (
 	settleTime = 10 * time.Second
 )
 
-// diskSizes knows how large the disks of a running machine are on the host:
+// Sizes knows how large the disks of a running machine are on the host:
 // they grow there, by truncate, lvextend or a larger volume of Kubernetes, and
 // QEMU doesn't see it. A size that still changes is waited for: QEMU would cut
 // off what comes later (see reconcile.Desired.Sizes).
-type diskSizes struct {
+type Sizes struct {
 	log     *slog.Logger
 	disks   map[int]*hostDisk // by index in vm.drives
 	settled map[int]int64
@@ -42,19 +42,19 @@ type hostDisk struct {
 	fault    string    // why it can't grow, so that it is told once
 }
 
-// newDiskSizes returns the disks of a VM that can grow from outside. The size
-// of a qcow2 disk is in its image, which only QEMU may change.
-func newDiskSizes(vm *VM, log *slog.Logger) *diskSizes {
-	d := &diskSizes{
-		log: log, disks: map[int]*hostDisk{}, settled: map[int]int64{}, wanted: vm.Spec.Drives,
+// New returns the disks that can grow from outside, of a VM whose plan has these
+// rules. The size of a qcow2 disk is in its image, which only QEMU may change.
+func New(drives []vmspec.Drive, rules plan.Rules, log *slog.Logger) *Sizes {
+	d := &Sizes{
+		log: log, disks: map[int]*hostDisk{}, settled: map[int]int64{}, wanted: drives,
 		looks: make(chan []vmspec.Drive, 1),
 	}
-	for _, r := range vm.Plan.Rules {
+	for _, r := range rules {
 		r, ok := r.(plan.Disk)
-		if !ok || r.Drive < 0 || r.Drive >= len(vm.Spec.Drives) {
+		if !ok || r.Drive < 0 || r.Drive >= len(drives) {
 			continue
 		}
-		drive := vm.Spec.Drives[r.Drive]
+		drive := drives[r.Drive]
 		if drive.Type == vmspec.DriveRaw && drive.Format == "raw" {
 			d.disks[r.Drive] = &hostDisk{path: cmp.Or(drive.File, drive.Device, drive.Resource)}
 		}
@@ -62,11 +62,11 @@ func newDiskSizes(vm *VM, log *slog.Logger) *diskSizes {
 	return d
 }
 
-// watch looks at the disks at once, when look is called, and from time to time: the
+// Watch looks at the disks at once, when Look is called, and from time to time: the
 // file system of an image may grow later than the image is to. It hands over the
 // sizes of all disks when those that count have changed. A host that does not
 // answer (NFS) keeps nothing waiting but this.
-func (d *diskSizes) watch(ctx context.Context, settled func(map[int]int64)) {
+func (d *Sizes) Watch(ctx context.Context, settled func(map[int]int64)) {
 	if len(d.disks) == 0 {
 		return
 	}
@@ -79,7 +79,7 @@ func (d *diskSizes) watch(ctx context.Context, settled func(map[int]int64)) {
 		case d.wanted = <-d.looks:
 		case <-wake.C:
 		}
-		changed, moving := d.take(d.measure(), time.Now())
+		changed, moving := d.record(d.measure(), time.Now())
 		if changed {
 			settled(maps.Clone(d.settled))
 		}
@@ -91,9 +91,9 @@ func (d *diskSizes) watch(ctx context.Context, settled func(map[int]int64)) {
 	}
 }
 
-// look has the disks looked at, with what the configuration wants now; what was
+// Look has the disks looked at, with what the configuration wants now; what was
 // wanted before counts no more. One goroutine calls it.
-func (d *diskSizes) look(wanted []vmspec.Drive) {
+func (d *Sizes) Look(wanted []vmspec.Drive) {
 	select {
 	case <-d.looks:
 	default:
@@ -101,9 +101,9 @@ func (d *diskSizes) look(wanted []vmspec.Drive) {
 	d.looks <- wanted
 }
 
-// take notes the sizes that were seen. It returns whether those that count have
+// record notes the sizes that were seen. It returns whether those that count have
 // changed, and whether there are some that do not count yet.
-func (d *diskSizes) take(seen map[int]int64, now time.Time) (changed, moving bool) {
+func (d *Sizes) record(seen map[int]int64, now time.Time) (changed, moving bool) {
 	for i, size := range seen {
 		disk := d.disks[i]
 		if disk.size != size {
@@ -122,7 +122,7 @@ func (d *diskSizes) take(seen map[int]int64, now time.Time) (changed, moving boo
 
 // measure returns the sizes of the disks that QEMU has open. One that is out of
 // reach has none: that is a matter of QEMU, which works with it.
-func (d *diskSizes) measure() map[int]int64 {
+func (d *Sizes) measure() map[int]int64 {
 	sizes := map[int]int64{}
 	for i, disk := range d.disks {
 		info, err := os.Stat(disk.path)
@@ -148,7 +148,7 @@ func (d *diskSizes) measure() map[int]int64 {
 
 // grown lets an image grow that has a size, and returns the one it has now; 0 if it
 // is another's matter.
-func (d *diskSizes) grown(i int, disk *hostDisk, have int64) int64 {
+func (d *Sizes) grown(i int, disk *hostDisk, have int64) int64 {
 	if i >= len(d.wanted) || d.wanted[i].File != disk.path || int64(d.wanted[i].Size) <= have {
 		return 0
 	}

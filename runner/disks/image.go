@@ -1,4 +1,6 @@
-package runner
+// Package disks looks after the images of a VM's disks on the host: it makes them,
+// lets them grow, and notices when they have grown.
+package disks
 
 import (
 	"errors"
@@ -22,15 +24,15 @@ const metadataShare = 128
 // down.
 const leastGrowth = 64
 
-// makeImages makes the images that disks with a size don't have, and lets those grow
-// that are smaller. It returns why it can't.
-func (m *run) makeImages() []vmspec.Fault {
+// MakeImages makes the images that disks with a size don't have, and lets those grow
+// that are smaller. It returns why it can't, by the disks' places in vm.drives.
+func MakeImages(drives []vmspec.Drive, log *slog.Logger) []vmspec.Fault {
 	var faults []vmspec.Fault
-	for i, d := range m.vm.Spec.Drives {
+	for i, d := range drives {
 		if d.Size == 0 {
 			continue
 		}
-		if _, err := fitImage(d, m.log); err != nil {
+		if _, err := fitImage(d, log); err != nil {
 			faults = append(faults, vmspec.Fault{Path: fmt.Sprintf("vm.drives[%d].size", i), Message: err.Error()})
 		}
 	}

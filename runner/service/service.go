@@ -1,4 +1,6 @@
-package runner
+// Package service tells the service manager that has started a runner, systemd for
+// example, how the VM is.
+package service
 
 import (
 	"context"
@@ -20,18 +22,41 @@ const (
 	extendBy    = time.Minute
 )
 
-// service tells the service manager that has started the runner how the VM is.
-type service struct {
+// A Service is the connection of one runner.
+type Service struct {
 	manager *notify.Manager // nil: there is none
 	log     *slog.Logger
-	// alive is received from by the loop of the running VM, which proves that it
-	// turns.
-	alive chan struct{}
+	alive   chan struct{} // see Alive
 }
 
-// inform tells the service manager what the status says, until it says that
+// New returns the connection with a manager; nil means that there is none.
+func New(manager *notify.Manager, log *slog.Logger) *Service {
+	return &Service{manager: manager, log: log}
+}
+
+// Alive is to be received from by the loop that looks after the VM, whenever it
+// waits: it proves to the manager's watchdog that the loop turns. It is nil where
+// there is no watchdog, and is valid once Inform was called.
+func (s *Service) Alive() <-chan struct{} { return s.alive }
+
+// Reloading says that the configuration is being read again; Reloaded that it has
+// been.
+func (s *Service) Reloading() {
+	if s.manager != nil {
+		s.send(notify.Reloading()...)
+	}
+}
+
+// Reloaded ends what Reloading began.
+func (s *Service) Reloaded() {
+	if s.manager != nil {
+		s.send(notify.Ready)
+	}
+}
+
+// Inform tells the service manager what the status says, until it says that
 // the VM has stopped. The function that is returned waits for that.
-func (s *service) inform(ctx context.Context, tracker *status.Tracker) (wait func()) {
+func (s *Service) Inform(ctx context.Context, tracker *status.Tracker) (wait func()) {
 	if s.manager == nil {
 		return func() {}
 	}
@@ -52,7 +77,7 @@ func (s *service) inform(ctx context.Context, tracker *status.Tracker) (wait fun
 }
 
 // follow hands on what the status says.
-func (s *service) follow(ctx context.Context, tracker *status.Tracker) {
+func (s *Service) follow(ctx context.Context, tracker *status.Tracker) {
 	pace := status.DefaultPace()
 	pace.Burst = 4 * pace.Burst // the word that a stop takes longer must not wait
 	sub := tracker.Subscribe(pace)
@@ -68,12 +93,12 @@ func (s *service) follow(ctx context.Context, tracker *status.Tracker) {
 		cancel()
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
-			s.tell(notify.ExtendTimeout(extendBy))
+			s.send(notify.ExtendTimeout(extendBy))
 			continue
 		case err != nil: // the end
 			return
 		}
-		s.tell(news(before, after)...)
+		s.send(news(before, after)...)
 		before = after
 	}
 }
@@ -130,13 +155,13 @@ func inWords(s status.Status) string {
 
 // watch tells the manager's watchdog that the VM's loop turns, twice as often
 // as the manager wants to hear it.
-func (s *service) watch(ctx context.Context) {
+func (s *Service) watch(ctx context.Context) {
 	tick := time.NewTicker(s.manager.Watchdog() / 2)
 	defer tick.Stop()
 	for {
 		select {
 		case s.alive <- struct{}{}:
-			s.tell(notify.Watchdog)
+			s.send(notify.Watchdog)
 		case <-ctx.Done():
 			return
 		}
@@ -148,9 +173,9 @@ func (s *service) watch(ctx context.Context) {
 	}
 }
 
-// tell sends messages. A manager that can't be reached changes nothing for the
+// send sends messages. A manager that can't be reached changes nothing for the
 // VM.
-func (s *service) tell(messages ...string) {
+func (s *Service) send(messages ...string) {
 	if len(messages) == 0 {
 		return
 	}

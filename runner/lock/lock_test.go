@@ -1,4 +1,4 @@
-package runner
+package lock
 
 import (
 	"fmt"
@@ -15,19 +15,19 @@ import (
 func TestLockIsHeldOnceAndNamesItsHolder(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "new", "data")
-	held, err := lockVM(dir)
+	held, err := Runner(dir)
 	require.NoError(t, err)
 	info, err := os.Stat(dir)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
 
-	_, err = lockVM(dir)
-	require.ErrorIs(t, err, ErrLocked)
-	require.ErrorContains(t, err, filepath.Join(dir, runnerLock))
+	_, err = Runner(dir)
+	require.ErrorIs(t, err, ErrHeld)
+	require.ErrorContains(t, err, filepath.Join(dir, RunnerFile))
 	require.ErrorContains(t, err, fmt.Sprintf("runner process %d", os.Getpid()))
 
 	require.NoError(t, held.Close())
-	again, err := lockVM(dir)
+	again, err := Runner(dir)
 	require.NoError(t, err, "a file that was left locks nothing")
 	require.NoError(t, again.Close())
 }
@@ -47,7 +47,7 @@ func inherits(t *testing.T, held *os.File) (*exec.Cmd, io.Closer) {
 func locking(dir string) <-chan error {
 	waiting := make(chan error)
 	go func() {
-		again, err := lockVM(dir)
+		again, err := Runner(dir)
 		if err == nil {
 			err = again.Close()
 		}
@@ -60,7 +60,7 @@ func locking(dir string) <-chan error {
 func TestLockOfADeadRunnerIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	held, err := lockVM(dir)
+	held, err := Runner(dir)
 	require.NoError(t, err)
 	heir, end := inherits(t, held)
 	dead := exec.CommandContext(t.Context(), "true")
@@ -73,7 +73,7 @@ func TestLockOfADeadRunnerIsWaitedFor(t *testing.T) {
 	select {
 	case err := <-waiting:
 		require.Fail(t, "the lock is held", "%v", err)
-	case <-time.After(10 * lockTick):
+	case <-time.After(10 * Tick):
 	}
 	require.NoError(t, end.Close())
 	require.NoError(t, heir.Wait())
@@ -86,14 +86,14 @@ func TestLockOfADyingRunnerIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	try := func() error {
 		dir := t.TempDir()
-		held, err := lockVM(dir)
+		held, err := Runner(dir)
 		require.NoError(t, err)
 		dying, end := inherits(t, held)
 		_, err = held.WriteAt(fmt.Appendf(nil, "%10d\n", dying.Process.Pid), 0)
 		require.NoError(t, err)
 		require.NoError(t, held.Close())
 		waiting := locking(dir)
-		time.Sleep(10 * lockTick)
+		time.Sleep(10 * Tick)
 		require.NoError(t, end.Close())
 		require.NoError(t, dying.Wait())
 		return <-waiting
@@ -110,7 +110,7 @@ func TestLockNeedsADirectory(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	_, err := lockVM(file)
+	_, err := Runner(file)
 	require.ErrorContains(t, err, "make data directory: mkdir "+file)
-	require.NotErrorIs(t, err, ErrLocked)
+	require.NotErrorIs(t, err, ErrHeld)
 }

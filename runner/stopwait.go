@@ -10,27 +10,27 @@ import (
 	"vmop/vmstatus"
 )
 
-// wordTime is how long the word to end is waited for that makes room for another
-// pod. Without a manager no stop request has come; exiting.
-const wordTime = 30 * time.Second
+// stopWaitTime is how long a stop request is waited for that makes room for another
+// pod. Without a manager none comes.
+const stopWaitTime = 30 * time.Second
 
-// AwaitWord waits, where a guest has shut itself down, for the word to end, which is
+// AwaitStop waits, where a guest has shut itself down, for a stop request, which is
 // the end of the context. In a pod that runner must not just end: the kubelet would
-// start it again, and the VM with it, before anybody has decided whether it shall
-// run.
+// start it again, and the VM with it, before the manager has decided whether the VM
+// is to run.
 //
 // With guestShutdownStops the VM stays off, for as long as it takes; otherwise
-// it is waited for half a minute, so that the VM can be started in another pod, by
-// its newest definition. What the configuration says meanwhile counts. A runner
-// that nobody hears doesn't wait.
+// AwaitStop waits for half a minute, so that the VM can be started in another pod, by
+// its newest definition. The configuration is followed meanwhile. A runner whose
+// reports no manager hears doesn't wait.
 //
-// Killed meanwhile and started again in the same pod, Run returns the same outcome.
-// When the word has been waited for in vain, the VM is free to start there.
-func AwaitWord(ctx context.Context, opts Options, outcome Outcome) {
-	if !outcome.awaitsWord(opts) || ctx.Err() != nil {
+// When the runner is killed meanwhile and started again in the same pod, Run returns
+// the same outcome. When no request has come, the VM is free to start there.
+func AwaitStop(ctx context.Context, opts Options, outcome Outcome) {
+	if !outcome.awaitsStop(opts) || ctx.Err() != nil {
 		return
 	}
-	w := word{
+	w := stopWait{
 		file: opts.ConfigFile, reporter: opts.Reporter, log: opts.Log,
 		reset: outcome.Cause == vmstatus.CauseReset,
 	}
@@ -42,14 +42,14 @@ func AwaitWord(ctx context.Context, opts Options, outcome Outcome) {
 	}
 }
 
-// awaitsWord tells whether the guest has shut itself down, and somebody may decide
+// awaitsStop reports whether the guest has shut itself down, and a manager may decide
 // what follows.
-func (o Outcome) awaitsWord(opts Options) bool {
+func (o Outcome) awaitsStop(opts Options) bool {
 	return opts.Reporter != nil && (o.Cause == vmstatus.CauseGuest || o.Cause == vmstatus.CauseReset)
 }
 
-// word is what a runner waits for whose VM has ended.
-type word struct {
+// stopWait is a runner that waits for a stop request, because its VM has ended.
+type stopWait struct {
 	file     string
 	reporter *k8s.Reporter
 	log      *slog.Logger
@@ -57,12 +57,12 @@ type word struct {
 	stays    bool // off
 }
 
-func (w *word) await(ctx context.Context) {
+func (w *stopWait) await(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w.log.Info("the guest has shut itself down; waiting for a stop request")
 	source, changed := config.NewSource(w.file, nil), config.Watch(ctx, w.log, w.file)
-	over := time.NewTimer(wordTime)
+	over := time.NewTimer(stopWaitTime)
 	defer over.Stop()
 	told := w.reporter.Done()
 	for {
@@ -89,9 +89,9 @@ func (w *word) await(ctx context.Context) {
 	}
 }
 
-// read looks whether the VM is to stay off. A configuration with faults changes
+// read checks whether the VM is to stay off. A configuration with faults changes
 // nothing.
-func (w *word) read(source *config.Source, over *time.Timer) {
+func (w *stopWait) read(source *config.Source, over *time.Timer) {
 	if _, err := source.Reload(); err != nil || source.Config() == nil {
 		return
 	}
@@ -100,6 +100,6 @@ func (w *word) read(source *config.Source, over *time.Timer) {
 		return
 	}
 	if w.stays = stays; !stays {
-		over.Reset(wordTime)
+		over.Reset(stopWaitTime)
 	}
 }

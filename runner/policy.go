@@ -8,6 +8,7 @@ import (
 
 	"vmop/runner/config"
 	"vmop/runner/control"
+	"vmop/runner/lock"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
@@ -34,7 +35,7 @@ func (vm *VM) judge(p *policy.Policy, vmTypes string, spec vmspec.Spec, made *pl
 		s.Reserved = append(s.Reserved, filepath.Join(vm.RuntimeDir, name))
 	}
 	for _, name := range []string{
-		pinnedType, pinnedMachines, config.UUIDFile, runnerLock, machineLock, runtimeLink,
+		pinnedType, pinnedMachines, config.UUIDFile, lock.RunnerFile, lock.MachineFile, runtimeLink,
 		endedFile,
 	} {
 		s.Reserved = append(s.Reserved, filepath.Join(vm.DataDir, name))

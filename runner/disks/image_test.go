@@ -1,4 +1,4 @@
-package runner
+package disks
 
 import (
 	"errors"
@@ -22,6 +22,16 @@ func sizeOf(t *testing.T, path string) (size, taken int64) {
 	var s syscall.Stat_t
 	require.NoError(t, syscall.Lstat(path, &s))
 	return s.Size, s.Blocks * 512
+}
+
+type files map[string]string
+
+// fill writes files into a folder.
+func fill(t *testing.T, dir string, files files) {
+	t.Helper()
+	for name, text := range files {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
 }
 
 func fit(t *testing.T, file string, size vmspec.Bytes) error {
