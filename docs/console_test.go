@@ -173,7 +173,7 @@ func (r *reader) enter(command string) string {
 	return text
 }
 
-// says tells whether an output is what a page says it is.
+// says reports whether an output is what a page says it is.
 func says(want, got string) bool {
 	pattern := regexp.QuoteMeta(steady(want))
 	pattern = regexp.MustCompile(`(?m)^ *…\n`).ReplaceAllString(pattern, `(?:.*\n)+?`)

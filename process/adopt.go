@@ -57,7 +57,7 @@ func (p *Process) adopt() (_ *os.File, err error) {
 	return handle, nil
 }
 
-// ended tells whether the process of a pidfd has ended, collected or not.
+// ended reports whether the process of a pidfd has ended, collected or not.
 func ended(fd int) bool {
 	polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for {

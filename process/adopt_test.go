@@ -137,7 +137,7 @@ func TestHowAdoptedProcessesEnd(t *testing.T) {
 	}
 }
 
-// kernelTells says whether the exit status of a process that another has collected
+// kernelTells reports whether the exit status of a process that another has collected
 // can be known.
 func kernelTells(t *testing.T) bool {
 	t.Helper()

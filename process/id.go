@@ -21,7 +21,7 @@ type ID struct {
 	Start uint64 `json:"start"` // when it started, in clock ticks (1/100 s) since the host's start
 }
 
-// Runs tells whether the process has not ended.
+// Runs reports whether the process has not ended.
 func (id ID) Runs() bool {
 	p := &Process{id: id}
 	handle, err := p.adopt()
@@ -139,7 +139,7 @@ func Holders(path string) ([]ID, error) {
 	return holders, nil
 }
 
-// holder tells whether a process has the file open.
+// holder reports whether a process has the file open.
 func holder(pid int, file fileID) (ID, bool) {
 	if user := os.Geteuid(); user != 0 {
 		var s unix.Stat_t

@@ -22,7 +22,7 @@ import (
 // The rows of the fault matrix, by their numbers, that concern a running
 // machine. `make faults` collects TestFaultNN….
 
-// has tells whether the status has a problem of a kind that contains a text.
+// has reports whether the status has a problem of a kind that contains a text.
 func has(s status.Status, reason vmstatus.Reason, text string) bool {
 	for _, p := range s.Problems {
 		if p.Reason == reason && strings.Contains(p.Message, text) {
@@ -208,7 +208,7 @@ func TestWatchdogAndCrashKernel(t *testing.T) {
 	v.ends()
 }
 
-// alone tells whether the test has a process of its own, with its own mounts,
+// alone reports whether the test has a process of its own, with its own mounts,
 // which end with it. If not, it runs again in one.
 func alone(t *testing.T) bool {
 	t.Helper()

@@ -134,7 +134,7 @@ func TestMasquerade(t *testing.T) {
 	require.Equal(t, before, namespace(t))
 }
 
-// hasNetfilterSocket tells whether a process has a netlink socket of the namespace
+// hasNetfilterSocket reports whether a process has a netlink socket of the namespace
 // open that speaks to the firewall.
 func hasNetfilterSocket(t *testing.T, pid int) bool {
 	t.Helper()

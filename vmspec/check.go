@@ -212,7 +212,7 @@ func (s Spec) topology() [4]int {
 
 func (s Spec) hasTopology() bool { return s.topology() != [4]int{} }
 
-// leavesLevel tells whether QEMU computes a level of the topology so that the
+// leavesLevel reports whether QEMU computes a level of the topology so that the
 // product becomes MaximumCPUs; it does so for cores, sockets or threads, and
 // takes dies for 1 (machine_parse_smp_config, QEMU 6.2 and later).
 func (s Spec) leavesLevel() bool {
@@ -250,14 +250,14 @@ func enumerate(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// isWord tells whether s can be the name of something in QEMU, or is empty.
+// isWord reports whether s can be the name of something in QEMU, or is empty.
 func isWord(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool {
 		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-", r)
 	}) < 0
 }
 
-// isDate tells whether s is a date as QEMU's -rtc base reads it.
+// isDate reports whether s is a date as QEMU's -rtc base reads it.
 func isDate(s string) bool {
 	for _, layout := range []string{"2006-01-02", "2006-01-02T15:04:05"} {
 		if _, err := time.Parse(layout, s); err == nil {

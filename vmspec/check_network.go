@@ -11,7 +11,7 @@ import (
 // longestIfname is IFNAMSIZ of Linux without the NUL at its end.
 const longestIfname = 15
 
-// hasTap tells whether there is a tap on the host for the interface.
+// hasTap reports whether there is a tap on the host for the interface.
 func (n Network) hasTap() bool { return n.Type == NetworkTap || n.Type == NetworkMasquerade }
 
 func (c *checker) networks() {

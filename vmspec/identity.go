@@ -32,7 +32,7 @@ func digest(purpose, uuid string, index int) [sha256.Size]byte {
 	return sha256.Sum256([]byte(purpose + " " + strings.ToLower(uuid) + " " + strconv.Itoa(index)))
 }
 
-// ValidUUID tells whether s is a uuid in its usual form: 32 hexadecimal digits
+// ValidUUID reports whether s is a uuid in its usual form: 32 hexadecimal digits
 // in groups of 8, 4, 4, 4 and 12 (RFC 9562).
 func ValidUUID(s string) bool {
 	if len(s) != 36 {

@@ -242,7 +242,8 @@ func TestPhase(t *testing.T) {
 		},
 		"waits for the next attempt": {
 			is(noPod,
-				said(stateStopped, &v1.Outcome{Cause: "crashed", ExitCode: 1, Message: "boom"}), failures(3, time.Minute)),
+				said(stateStopped, &v1.Outcome{Cause: "crashed", ExitCode: 1, Message: "boom"}),
+				failures(3, time.Minute)),
 			v1.PhaseFailed, ReasonCrashed, "boom; failed starts in a row: 3",
 		},
 		"ended by its manager, in a second container": {is(noPod, said(stateStopped, &v1.Outcome{

@@ -252,7 +252,7 @@ func machine(namespace, name string, edits ...func(*v1.VirtualMachine)) *v1.Virt
 	return vm
 }
 
-// get reads an object of the namespace, and tells whether there is one.
+// get reads an object of the namespace, and reports whether there is one.
 func get[T client.Object](w *world, name string, into T) (T, bool) {
 	w.t.Helper()
 	err := w.client.Get(w.t.Context(), client.ObjectKey{Namespace: w.Name, Name: name}, into)

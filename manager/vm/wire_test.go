@@ -49,7 +49,7 @@ func (c cable) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// note notes a request, and tells whether it doesn't arrive, or nobody hears the
+// note notes a request, and reports whether it doesn't arrive, or nobody hears the
 // answer.
 func (w *wire) note(r *http.Request) (before, after bool) {
 	w.mu.Lock()
@@ -72,7 +72,7 @@ func (w *wire) note(r *http.Request) (before, after bool) {
 	return false, false
 }
 
-// named tells whether a path is that of an object, and not of a list.
+// named reports whether a path is that of an object, and not of a list.
 func named(path string) bool {
 	_, rest, _ := strings.Cut(path, "/namespaces/")
 	return strings.Count(rest, "/") >= 2

@@ -24,7 +24,7 @@ func (s *search) complete(listed set) {
 	}
 }
 
-// explained tells whether those listed and those that are live come to all that
+// explained reports whether those listed and those that are live come to all that
 // wanted is.
 func (s *search) explained(listed set) bool {
 	reached, _, ok := s.try(s.live.union(listed))

@@ -57,7 +57,7 @@ func concrete(v reflect.Value) reflect.Value {
 	return v
 }
 
-// given tells whether a value is there: the zero value of a field means that it
+// given reports whether a value is there: the zero value of a field means that it
 // is not, but for a switch, and for what a pointer tells from nothing.
 func given(v reflect.Value) bool {
 	switch v.Kind() {

@@ -21,7 +21,7 @@ type Machine struct {
 	// modules are. It is shown to people: "standard", or with a digest if the
 	// type is to be updated.
 	VMType string `yaml:"vmType"`
-	// DisplayPassword tells whether there is one.
+	// DisplayPassword reports whether there is one.
 	DisplayPassword bool `yaml:"display-password"`
 	// VM is the vm section as VM types get it: with defaults, uuid, absolute
 	// paths and without resources.

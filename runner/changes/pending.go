@@ -100,7 +100,7 @@ func (s *search) try(taken set) (string, []vmspec.Fault, bool) {
 	return result, nil, err == nil
 }
 
-// matters tells whether the change at a path makes a difference.
+// matters reports whether the change at a path makes a difference.
 func (s *search) matters(path string) bool {
 	alone, faults, ok := s.try(setOf(path))
 	if ok {
@@ -186,7 +186,7 @@ func section(path string) string {
 	return path[:len(path)-len(rest)+strings.IndexAny(rest+".", ".[")]
 }
 
-// isWithin tells whether a path is the same as another or part of it. All are
+// isWithin reports whether a path is the same as another or part of it. All are
 // part of "".
 func isWithin(path, other string) bool {
 	rest, same := strings.CutPrefix(path, other)

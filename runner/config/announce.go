@@ -126,13 +126,13 @@ func entries(dir string) []fs.DirEntry {
 	return found
 }
 
-// mine tells whether a directory is there and belongs to this user.
+// mine reports whether a directory is there and belongs to this user.
 func mine(dir string) bool {
 	owner, _, ok := directory(dir)
 	return ok && owner == os.Geteuid()
 }
 
-// rootsAlone tells whether a directory belongs to root and nobody else makes
+// rootsAlone reports whether a directory belongs to root and nobody else makes
 // anything in it.
 func rootsAlone(dir string) bool {
 	owner, mode, ok := directory(dir)

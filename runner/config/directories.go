@@ -19,7 +19,7 @@ type Env struct {
 	Getenv func(key string) string
 	// UserName is the name of the user, HomeDir their home; either may be "".
 	UserName, HomeDir string
-	// Writable tells whether a directory is there and can be written to, or
+	// Writable reports whether a directory is there and can be written to, or
 	// could be made. It changes nothing.
 	Writable func(dir string) bool
 }

@@ -48,7 +48,7 @@ func (p Password) Reveal() string {
 	return *p.text
 }
 
-// Equal tells whether two passwords are the same.
+// Equal reports whether two passwords are the same.
 func (p Password) Equal(other Password) bool { return p.Reveal() == other.Reveal() }
 
 const hidden = "(hidden)"

@@ -103,7 +103,7 @@ func Try(f *os.File) (bool, error) {
 	return true, nil
 }
 
-// alive says whether there is a process of that number.
+// alive reports whether there is a process of that number.
 func alive(pid string) bool {
 	n, err := strconv.Atoi(pid)
 	return err == nil && n > 0 && !errors.Is(syscall.Kill(n, 0), syscall.ESRCH)

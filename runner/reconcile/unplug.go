@@ -10,7 +10,7 @@ import (
 	"vmop/qmp"
 )
 
-// unplugSupport says whether this QEMU can unplug CPUs.
+// unplugSupport reports whether this QEMU can unplug CPUs.
 //
 // Without KVM, QEMU 7.2 frees what it goes on using: it crashes when the next
 // CPU is plugged in. QEMU 10.0 does not. Versions in between are unproven.

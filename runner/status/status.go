@@ -44,10 +44,10 @@ type Status struct {
 	LoggedInUser string `json:"loggedInUser,omitempty"`
 	// LoginFailure is why the wanted user is not logged in, in the agent's words.
 	LoginFailure string `json:"loginFailure,omitempty"`
-	// VmopAgent tells whether the log-in agent in the guest is connected.
+	// VmopAgent reports whether the log-in agent in the guest is connected.
 	VmopAgent bool `json:"vmopAgent"`
 
-	// TPM tells whether the machine's TPM, a process beside QEMU, lives; empty
+	// TPM reports whether the machine's TPM, a process beside QEMU, lives; empty
 	// when it has none.
 	TPM TPM `json:"tpm,omitempty"`
 

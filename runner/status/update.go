@@ -74,7 +74,7 @@ type Began time.Time
 // "io-error" (QAPI type RunState).
 type RunState string
 
-// Unresponsive tells whether QEMU owes an answer for too long.
+// Unresponsive reports whether QEMU owes an answer for too long.
 type Unresponsive bool
 
 // CPUs is how many the guest has.
@@ -90,7 +90,7 @@ type GuestOS struct{ Info *OSInfo }
 // Interfaces are those of the guest.
 type Interfaces []Interface
 
-// VmopAgent tells whether the log-in agent is connected. When it is not, nobody
+// VmopAgent reports whether the log-in agent is connected. When it is not, nobody
 // is known to be logged in.
 type VmopAgent bool
 
@@ -323,7 +323,7 @@ func (u Ended) apply(s *Status, now time.Time) error {
 	return Entered{State: vmstatus.StateStopped, Reason: reason, Message: u.Message}.apply(s, now)
 }
 
-// same tells whether nothing has changed but, perhaps, the memory.
+// same reports whether nothing has changed but, perhaps, the memory.
 func same(a, b *Status) bool {
 	x, y := *a, *b
 	x.RAM, y.RAM = 0, 0

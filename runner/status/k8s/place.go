@@ -38,7 +38,7 @@ func InResource(message string) string {
 	return b.String() + position
 }
 
-// isPath tells whether a word is a path of the configuration. Those that are words of
+// isPath reports whether a word is a path of the configuration. Those that are words of
 // the language, too, are only where a fault's path stands.
 func isPath(word string, ofFault bool) bool {
 	key, inVM := strings.CutPrefix(word, "vm.")
@@ -58,7 +58,7 @@ func isPath(word string, ofFault bool) bool {
 	return false
 }
 
-// isPosition tells whether a word is a place in a file: "config.yaml:12:7:".
+// isPosition reports whether a word is a place in a file: "config.yaml:12:7:".
 func isPosition(word string) bool {
 	parts := strings.Split(word, ":")
 	if len(parts) < 4 || parts[len(parts)-1] != "" {

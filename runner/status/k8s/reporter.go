@@ -33,7 +33,7 @@ func NewReporter(pod *Pod, log *slog.Logger) *Reporter { return &Reporter{pod: p
 // PodUID is the uid of the pod; empty if that is not known.
 func (r *Reporter) PodUID() string { return r.pod.UID }
 
-// Heard tells whether there is somebody to report to: false if the API server has said
+// Heard reports whether there is somebody to report to: false if the API server has said
 // that there is no such VM.
 func (r *Reporter) Heard() bool { return !r.absent.Load() }
 
@@ -182,7 +182,7 @@ func (f *follower) tell(ctx context.Context) error {
 	return err
 }
 
-// refused tells whether the API server, or what is between, does not take what was said:
+// refused reports whether the API server, or what is between, does not take what was said:
 // less of it may be taken.
 func refused(err error) bool {
 	return code(err) == http.StatusUnprocessableEntity || code(err) == http.StatusRequestEntityTooLarge
@@ -196,7 +196,7 @@ func (f *follower) apply(ctx context.Context, r report) (object, error) {
 	return f.client.apply(ctx, body)
 }
 
-// settled takes note of how a report went. It tells whether there is nothing more
+// settled takes note of how a report went. It reports whether there is nothing more
 // to do about it: it was told, or nobody will want to hear it.
 func (f *follower) settled(err error) bool {
 	absent := code(err) == http.StatusNotFound
