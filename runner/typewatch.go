@@ -36,16 +36,13 @@ func (w *typeWatch) look(ctx context.Context, vmTypes, name string) {
 	if folder == policy.Stock {
 		return
 	}
-	files, err := filewatch.New(folder)
+	ctx, w.end = context.WithCancel(ctx)
+	files, err := filewatch.New(ctx, w.log, folder)
 	if err != nil {
 		w.log.Warn("changes of the VM type will not be noticed", "folder", folder, "err", err)
 		return
 	}
-	ctx, w.end = context.WithCancel(ctx)
-	go func() {
-		defer func() { _ = files.Close() }() // it was only read
-		w.follow(ctx, files)
-	}()
+	go w.follow(ctx, files)
 	w.tell() // they may have changed since they were read
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,11 +22,10 @@ import (
 // again renders whenever a file changes that the plan depends on, and prints the difference,
 // until the context ends.
 func (r *rendering) again(ctx context.Context) error {
-	w, err := filewatch.New(r.trial.folders()...)
+	w, err := filewatch.New(ctx, slog.New(slog.DiscardHandler), r.trial.folders()...)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = w.Close() }() // nothing was written
 	p := &page{Paint: cli.PaintFor(r.out), w: r.out}
 	out := r.out
 	before := ""

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"strings"
 
@@ -52,11 +53,10 @@ func whileWatching(ctx context.Context, p *page, dirs []string, round func(conte
 	for _, dir := range dirs {
 		all = append(all, dir, filepath.Join(dir, sample.Folder))
 	}
-	w, err := filewatch.New(all...)
+	w, err := filewatch.New(ctx, slog.New(slog.DiscardHandler), all...)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = w.Close() }() // nothing was written
 	selected := selection(everything)
 	for {
 		// Failures have been reported already.

@@ -185,7 +185,7 @@ func TestFault39NothingLeftOfTheKernel(t *testing.T) {
 		}
 		p.launch()
 		p.await(`booting`)
-		p.await(`WRN changes of the configuration are looked for every second .*too many open files`)
+		p.await(`WRN files are polled for changes every second .*too many open files`)
 		config := filepath.Join(dir, "config.yaml")
 		text, err := os.ReadFile(config)
 		require.NoError(t, err)

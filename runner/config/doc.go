@@ -10,8 +10,8 @@
 // once, each with its place in the file.
 //
 // Load keeps no state. While a VM runs, Watch reports when the file may have changed
-// (watch.go; how Linux knows is in watch_linux.go), and a [Source] reads it again and
-// keeps what it said when it was last without fault.
+// (package filewatch), and a [Source] reads it again and keeps what it said when it
+// was last without fault.
 //
 // # Around the file
 //

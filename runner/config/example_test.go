@@ -32,7 +32,7 @@ func ExampleFaults_Excerpts() {
   vm:
     name: test
     maximumRm: 8 GiB
-    firmware: uefi4m
+    accelerator: kmv
 `))
 	var faults yamlfile.Faults
 	if errors.As(err, &faults) {
@@ -42,8 +42,7 @@ func ExampleFaults_Excerpts() {
 	// config.yaml:5:5: vm.maximumRm: unknown key (did you mean maximumRam?)
 	//    5 |     maximumRm: 8 GiB
 	//      |     ^
-	// config.yaml:6:15: vm.firmware: can't be "uefi4m" (did you mean uefi-4m? It can be bios, uefi, uefi-4m, secure
-	// or secure-4m)
-	//    6 |     firmware: uefi4m
-	//      |               ^
+	// config.yaml:6:18: vm.accelerator: can't be "kmv" (did you mean kvm? It can be auto, kvm, tcg or none)
+	//    6 |     accelerator: kmv
+	//      |                  ^
 }

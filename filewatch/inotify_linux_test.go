@@ -1,4 +1,4 @@
-package config
+package filewatch
 
 import (
 	"bytes"
@@ -36,7 +36,7 @@ func TestWritesToOtherFilesMakeNoEvents(t *testing.T) {
 	disk, err := os.OpenFile(f.at("disk.img"), os.O_RDWR, 0)
 	f.do(err)
 	defer disk.Close()
-	w, err := listen(t.Context(), filesOf(f.at("config.yaml")))
+	w, err := listen(t.Context(), []string{f.at("config.yaml"), f.at("display-password")})
 	f.do(err)
 	defer w.close()
 	for range 100 {
@@ -58,7 +58,7 @@ func TestOtherNamesDoNotMatter(t *testing.T) {
 	f := newFolder(t)
 	f.mkdir("vm")
 	f.write("vm/config.yaml", "text")
-	eyes, err := listen(t.Context(), filesOf(f.at("vm/config.yaml")))
+	eyes, err := listen(t.Context(), []string{f.at("vm/config.yaml"), f.at("vm/display-password")})
 	f.do(err)
 	defer eyes.close()
 	w := eyes.(*inotify)
@@ -79,7 +79,7 @@ func TestWatchesOfOldPathsAreGone(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t)
 	f.volume(0, map[string]string{"config.yaml": "text"})
-	eyes, err := listen(t.Context(), filesOf(f.at("config.yaml")))
+	eyes, err := listen(t.Context(), []string{f.at("config.yaml"), f.at("display-password")})
 	f.do(err)
 	defer eyes.close()
 	w := eyes.(*inotify)
@@ -114,7 +114,7 @@ func TestLimitOfInotify(t *testing.T) {
 		f := newFolder(t)
 		f.write("config.yaml", "old")
 		log := &bytes.Buffer{}
-		changes := Watch(t.Context(), slog.New(slog.NewTextHandler(log, nil)), f.at("config.yaml"))
+		changes := Files(t.Context(), slog.New(slog.NewTextHandler(log, nil)), f.at("config.yaml"))
 		o := &observer{t, f.at("config.yaml"), changes}
 		o.told()
 		f.write("config.yaml", "new")
@@ -138,7 +138,7 @@ func TestLimitOfInotify(t *testing.T) {
 func BenchmarkWatch(b *testing.B) {
 	f := newFolder(b)
 	f.write("config.yaml", "0")
-	changes := Watch(b.Context(), slog.New(slog.DiscardHandler), f.at("config.yaml"))
+	changes := Files(b.Context(), slog.New(slog.DiscardHandler), f.at("config.yaml"))
 	<-changes
 	var times []float64
 	for version := 0; b.Loop(); version++ {

@@ -1,4 +1,4 @@
-package config
+package filewatch
 
 import (
 	"bytes"
@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the kernel is asked to tell; see inotify(7). A folder does not tell of
-// writes to its files, only of their end: the image of a disk may be among
-// them, and each write of the guest would wake the runner.
+// What the kernel is asked to report; see inotify(7). A folder does not report
+// writes to its files, only their end: the image of a disk may be among them, and
+// each write of the guest would wake the runner.
 const (
 	// nameEvents: a name of a folder is there, gone or stands for something else.
 	nameEvents = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE | unix.IN_ONLYDIR
@@ -31,6 +31,9 @@ const (
 	// contentEvents change no path, so what is watched stays.
 	contentEvents = unix.IN_MODIFY | unix.IN_CLOSE_WRITE
 )
+
+// everyName stands for all names of a folder; no name has a slash.
+const everyName = "/"
 
 // mostLinks is how many symbolic links the kernel follows in a path.
 const mostLinks = 40
@@ -49,16 +52,16 @@ type inotify struct {
 	buffer []byte
 }
 
-// listen returns a watcher that the kernel tells of changes.
-func listen(ctx context.Context, files []string) (watcher, error) {
-	if kind := remoteKind(filepath.Dir(files[0])); kind != "" {
-		return nil, fmt.Errorf("watch files: a file system of kind %s does not tell of changes made elsewhere", kind)
+// listen returns a watcher that waits for the kernel.
+func listen(ctx context.Context, paths []string) (watcher, error) {
+	if kind := remoteKind(filepath.Dir(paths[0])); kind != "" {
+		return nil, fmt.Errorf("watch files: a file system of kind %s does not report changes made elsewhere", kind)
 	}
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		return nil, fmt.Errorf("watch files: open inotify: %w", err)
 	}
-	w := &inotify{file: os.NewFile(uintptr(fd), "inotify"), targets: files, buffer: make([]byte, 4096)}
+	w := &inotify{file: os.NewFile(uintptr(fd), "inotify"), targets: paths, buffer: make([]byte, 4096)}
 	if err := w.watchAll(); err != nil {
 		w.close()
 		return nil, err
@@ -95,7 +98,7 @@ func (w *inotify) wait(_ context.Context, deadline time.Time) (bool, error) {
 	}
 }
 
-// judge reads events. It tells whether one of them matters, and whether paths
+// judge reads events. It reports whether one of them matters, and whether paths
 // may lead elsewhere now.
 func (w *inotify) judge(events []byte) (matters, moved bool) {
 	for len(events) >= unix.SizeofInotifyEvent {
@@ -107,10 +110,11 @@ func (w *inotify) judge(events []byte) (matters, moved bool) {
 		events = events[end:]
 		names, known := w.names[watch]
 		lost := mask&unix.IN_Q_OVERFLOW != 0
-		if lost || known && (name == "" || slices.Contains(names, name)) {
+		onPath := known && (name == "" || slices.Contains(names, name))
+		if lost || onPath || slices.Contains(names, everyName) {
 			matters = true
-			moved = moved || lost || mask&^contentEvents != 0
 		}
+		moved = moved || lost || onPath && mask&^contentEvents != 0
 	}
 	return matters, moved
 }
@@ -142,13 +146,13 @@ func (w *inotify) watchAll() error {
 // watchPath follows one path from its beginning. It returns false if the path
 // changed on the way.
 //
-// What a name stands for is looked at after the watch that tells of a change
-// of it is there. A folder tells itself that it is moved or deleted; for all
-// others, and for what is missing, the folder that they are in does.
+// What a name stands for is looked at after the watch that reports a change of it
+// is there. A folder itself reports that it is moved or deleted; for all others, and
+// for what is missing, the folder that they are in does.
 func (w *inotify) watchPath(target string) (done bool, err error) {
 	dir, rest := "/", partsOf(target)
 	for links := 0; len(rest) > 0; {
-		name, last := rest[0], len(rest) == 1
+		name, last := rest[0], len(rest) == 1 && !isFolder(target)
 		path := filepath.Join(dir, name) // dir has no links: .. leads up
 		rest = rest[1:]
 		if info, err := os.Lstat(path); err == nil && info.IsDir() && !last {
@@ -186,6 +190,9 @@ func (w *inotify) watchPath(target string) (done bool, err error) {
 		}
 		rest = append(partsOf(leads), rest...)
 	}
+	if isFolder(target) {
+		return w.add(dir, entryEvents, everyName)
+	}
 	return true, nil
 }
 
@@ -195,7 +202,7 @@ func partsOf(path string) []string {
 }
 
 // add watches a folder, and a name in it if there is one. It returns false if
-// the folder is not there any more.
+// the folder is gone.
 func (w *inotify) add(dir string, events uint32, name string) (done bool, err error) {
 	watch, err := w.addWatch(dir, events)
 	switch {
@@ -213,7 +220,7 @@ func (w *inotify) add(dir string, events uint32, name string) (done bool, err er
 }
 
 // addFile watches a file. What can't be watched, for want of the right to read
-// it, is told by its folder when that changes.
+// it, is reported by its folder when that changes.
 func (w *inotify) addFile(path string) bool {
 	watch, err := w.addWatch(path, fileEvents)
 	if errors.Is(err, unix.ENOENT) {

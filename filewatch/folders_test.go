@@ -1,19 +1,16 @@
-package filewatch_test
+package filewatch
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
-
-	"vmop/filewatch"
 )
-
-// patience is far more than a change takes to be told.
-const patience = time.Minute
 
 func TestChanges(t *testing.T) {
 	t.Parallel()
@@ -23,9 +20,8 @@ func TestChanges(t *testing.T) {
 	}
 	write("a.star", "a")
 	write("b.star", "b")
-	w, err := filewatch.New(dir, filepath.Join(dir, "testdata"))
+	w, err := New(t.Context(), slog.New(slog.DiscardHandler), dir, filepath.Join(dir, "testdata"))
 	require.NoError(t, err)
-	defer w.Close()
 	// Changes may be told in parts.
 	told := func(names ...string) {
 		t.Helper()
@@ -77,21 +73,72 @@ func contains(list []string, s string) bool {
 
 func TestWaitEnds(t *testing.T) {
 	t.Parallel()
-	w, err := filewatch.New(t.TempDir())
-	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err = w.Wait(ctx)
+	w, err := New(ctx, slog.New(slog.DiscardHandler), t.TempDir())
+	require.NoError(t, err)
+	waiting, stop := context.WithCancel(t.Context())
+	stop()
+	_, err = w.Wait(waiting)
 	require.ErrorIs(t, err, context.Canceled)
-	require.NoError(t, w.Close())
+	cancel()
 	_, err = w.Wait(t.Context())
 	require.ErrorContains(t, err, "watch files: ")
+}
+
+// A change that the kernel can't report is found by polling: of a folder of files that
+// appear, change and go.
+func TestFoldersArePolled(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t)
+	f.mkdir("types")
+	f.write("types/a.star", "a")
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		engine := newWatch(slog.New(slog.DiscardHandler), []string{f.at("types") + "/"})
+		engine.open = func(context.Context, []string) (watcher, error) { return nil, errors.New("no inotify") }
+		w := &Watch{dirs: engine.paths, before: snapshot(engine.paths), changes: engine.changes}
+		go engine.run(ctx)
+		for _, step := range []func(){
+			func() { f.write("types/a.star", "longer") },
+			func() { f.write("types/b.star", "b") },
+			func() { f.remove("types") },
+			func() { f.mkdir("types"); f.write("types/b.star", "again") },
+		} {
+			step()
+			changed, err := w.Wait(ctx)
+			require.NoError(t, err)
+			require.NotEmpty(t, changed)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// A folder that is a symbolic link is followed when the link is swapped.
+func TestFolderBehindALink(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t)
+	f.mkdir("one")
+	f.mkdir("two")
+	f.write("two/a.star", "a")
+	f.link("one", "types")
+	w, err := New(t.Context(), slog.New(slog.DiscardHandler), f.at("types"))
+	require.NoError(t, err)
+	f.swap("two", "types")
+	changed, err := w.Wait(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{f.at("types/a.star")}, changed)
+	f.write("two/b.star", "b")
+	changed, err = w.Wait(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{f.at("types/b.star")}, changed)
 }
 
 func TestFolderThatIsAFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a")
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
-	_, err := filewatch.New(path)
+	_, err := New(t.Context(), slog.New(slog.DiscardHandler), path)
 	require.ErrorContains(t, err, "watch the folder "+path)
 }

@@ -1,13 +1,13 @@
 //go:build !linux
 
-package config
+package filewatch
 
 import (
 	"context"
 	"errors"
 )
 
-// listen is for Linux: elsewhere, files are looked at regularly.
+// listen is for Linux: elsewhere, files are polled.
 func listen(context.Context, []string) (watcher, error) {
 	return nil, errors.New("there is no inotify on this system")
 }
