@@ -53,7 +53,7 @@ func (a *Attr) written(v any) string {
 	return string(text)
 }
 
-// plainWord tells whether YAML reads a word as the text it is.
+// plainWord reports whether YAML reads a word as the text it is.
 func plainWord(s string) bool {
 	return badName(strings.NewReplacer("-", "_", ".", "_", "/", "_").Replace(s)) == ""
 }

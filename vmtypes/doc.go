@@ -22,10 +22,10 @@
 //
 // What a module can use is in [Predeclared], documented in docs/vm-types. It is
 // Starlark without recursion, while and global reassignment, and with no way to
-// reach the world but host.find, which says whether a file exists. Inputs are
+// reach the world but host.find, which reports whether a file exists. Inputs are
 // frozen. A call is bounded by steps and by the context, and a panic of the
-// interpreter becomes an error; memory is not bounded (Starlark cannot), so
-// whoever evaluates somebody else's types does that in a child process.
+// interpreter becomes an error. Memory is not bounded (Starlark cannot), so
+// types that are not stock are evaluated in a child process (package evaluate).
 //
 // # Errors
 //

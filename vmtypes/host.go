@@ -26,7 +26,7 @@ type Host struct {
 	// Machines maps machine aliases (q35) to the concrete versions that this
 	// VM was first started with (pc-q35-7.2).
 	Machines map[string]string
-	// Exists says whether a file is there.
+	// Exists reports whether a file is there.
 	Exists func(path string) bool `json:"-"`
 	// Firmware returns QEMU's firmware descriptors found on this host, in
 	// QEMU's order of precedence; see docs/interop/firmware.json of QEMU. It

@@ -7,7 +7,7 @@ import (
 )
 
 // hotplug is the module whose functions make rules: what may change while the
-// VM runs. Rules are data; how QEMU is told is the runner's knowledge.
+// VM runs. Rules are data; which QMP commands follow is the runner's knowledge.
 func hotplug() *moduleValue {
 	return &moduleValue{"hotplug", starlark.StringDict{
 		"cpus":     starlark.NewBuiltin("hotplug.cpus", hotplugCPUs),

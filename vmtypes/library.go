@@ -89,7 +89,7 @@ func (l *Library) LoadFile(ctx context.Context, file string) (*Type, error) {
 	return loadType(ctx, strings.TrimSuffix(file, ".star"), file, APIVersion, l.read)
 }
 
-// IsStock tells whether a name is that of a stock type.
+// IsStock reports whether a name is that of a stock type.
 func IsStock(name string) bool {
 	return slices.Contains(stockTypes(), strings.TrimSuffix(name, ".star")+".star")
 }

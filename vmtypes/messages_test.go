@@ -89,7 +89,7 @@ func messages(t *testing.T, file string) []string {
 	return list
 }
 
-// known tells whether a message is tested elsewhere, or is a word around another.
+// known reports whether a message is tested elsewhere, or is a word around another.
 func known(format string) bool {
 	for _, text := range elsewhere {
 		if strings.Contains(format, text) {

@@ -196,7 +196,7 @@ func origin(thread *starlark.Thread) plan.Origin {
 	return o
 }
 
-// selects says whether a selector, "-device sound0", names the option: by its
+// selects reports whether a selector, "-device sound0", names the option: by its
 // id or node-name, or, without one, by its value; a flag alone names all.
 func selects(selector string, o *plan.Option) bool {
 	flag, name, named := strings.Cut(selector, " ")

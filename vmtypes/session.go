@@ -20,7 +20,7 @@ const (
 	mostNames  = 1000
 )
 
-// A Session evaluates what somebody types, statement by statement. It is used by
+// A Session evaluates what a user types, statement by statement. It is used by
 // one goroutine.
 type Session struct {
 	loader  *loader

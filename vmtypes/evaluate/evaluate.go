@@ -45,7 +45,7 @@ func inFile(path string) (Type, error) {
 	return Type{Source: source, Name: strings.TrimSuffix(file, ".star"), file: file}, err
 }
 
-// stock tells whether a type is evaluated in this process.
+// stock reports whether a type is evaluated in this process.
 func (t Type) stock() bool { return t.file == "" && vmtypes.IsStock(t.Name) }
 
 // load loads the type, in whatever process this is.
@@ -101,7 +101,7 @@ func (t Type) Texts(ctx context.Context, specs []vmspec.Spec, host vmtypes.Host)
 	return r.Texts, nil
 }
 
-// orFaults checks a plan again: the process that made it may be somebody else's.
+// orFaults checks a plan again: a type may have taken over the process that made it.
 func orFaults(p *plan.Plan, err error) error {
 	if err != nil {
 		return err

@@ -99,7 +99,7 @@ func launchAll(ctx context.Context, t Type, specs []vmspec.Spec, host vmtypes.Ho
 	return list, nil
 }
 
-// mustAsk ends an evaluation whose questions nobody answers: the parent is gone.
+// mustAsk ends an evaluation whose questions are not answered: the parent is gone.
 func mustAsk(err error) {
 	if err != nil {
 		panic(err)

@@ -8,7 +8,7 @@ import (
 	"vmop/vmtypes/sandbox"
 )
 
-// A Session evaluates what somebody types. Each input is evaluated in a process
+// A Session evaluates what a user types. Each input is evaluated in a process
 // of its own, after all those before it, again: the language is pure, so the
 // result is the same, and what an input takes or breaks is gone with its process.
 // All inputs together have the limits of one request.

@@ -17,7 +17,7 @@ const (
 	MaxArgv       = 1 << 20
 	MaxSocketPath = 107
 	maxIfname     = 15
-	// Nobody reads more faults, or longer ones.
+	// More faults, or longer ones, are not worth reading.
 	maxFaults  = 100
 	maxMessage = 2000
 )

@@ -91,7 +91,7 @@ type Tap struct {
 	Origin   Origin    `json:"origin,omitempty"`
 }
 
-// AutoSubnet asks for a private subnet that nobody uses yet.
+// AutoSubnet asks for a private subnet that is not in use.
 const AutoSubnet = "auto"
 
 // Forward leads a port of the host to a port of the guest.
@@ -103,7 +103,7 @@ type Forward struct {
 }
 
 // A Listener is a listening unix socket that the runner makes before the
-// process starts that serves it, so that nobody has to wait for it to appear.
+// process starts that serves it, so that no client has to wait for it to appear.
 type Listener struct {
 	// Name of the descriptor.
 	Name string `json:"name"`

@@ -18,7 +18,7 @@ type Rule interface {
 // Rules are all rules of a plan.
 type Rules []Rule
 
-// Has tells whether there is a rule of a kind.
+// Has reports whether there is a rule of a kind.
 func (rs Rules) Has(kind string) bool {
 	return slices.ContainsFunc(rs, func(r Rule) bool { return r.Kind() == kind })
 }

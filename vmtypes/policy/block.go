@@ -54,7 +54,7 @@ func (c *checker) image(name string, readOnly bool) {
 	c.file(access(readOnly), name)
 }
 
-// readOnly tells whether a node is opened for reading only.
+// readOnly reports whether a node is opened for reading only.
 func readOnly(list []plan.Property) bool {
 	on := false
 	for _, p := range list {

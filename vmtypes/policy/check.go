@@ -151,7 +151,7 @@ func (c *checker) denied(list, why string) {
 		at += "." + list
 	}
 	v.Rule = fmt.Sprintf("%s, the rule for %s", c.policy.place(at), strings.Join(c.rule.Types, ", "))
-	if len(c.violations) < 100 { // nobody reads more
+	if len(c.violations) < 100 { // more are not worth reading
 		c.violations = append(c.violations, v)
 	}
 }
@@ -216,12 +216,12 @@ func (c *checker) file(access, name string) {
 	c.denied(access, verb+name+" is not allowed")
 }
 
-// within tells whether a path is below a folder.
+// within reports whether a path is below a folder.
 func within(name, folder string) bool {
 	return strings.HasPrefix(name, strings.TrimSuffix(folder, "/")+"/")
 }
 
-// own tells whether a path is one of the VM's own directories or in it; where these
+// own reports whether a path is one of the VM's own directories or in it; where these
 // may be is judged by itself.
 func (c *checker) own(name string) bool {
 	for _, dir := range []string{c.subject.DataDir, c.subject.RuntimeDir} {

@@ -2,7 +2,7 @@ package policy
 
 import "strings"
 
-// match tells whether a text is what a pattern allows: * stands for any text
+// match reports whether a text is what a pattern allows: * stands for any text
 // without a slash, ** for any text. A pattern that ends in /** matches the folder
 // itself as well.
 func match(pattern, text string) bool {
@@ -58,7 +58,7 @@ func matchFrom(pattern, text, stop string) bool {
 	return reached[len(text)]
 }
 
-// inert tells whether a value can name nothing on the host: a switch, a number or
+// inert reports whether a value can name nothing on the host: a switch, a number or
 // a size.
 func inert(value string) bool {
 	switch value {

@@ -35,7 +35,7 @@ func (c *checker) qemu(p *plan.Plan) {
 	}
 }
 
-// isSandbox tells whether an option confines QEMU as the stock types do.
+// isSandbox reports whether an option confines QEMU as the stock types do.
 func isSandbox(o *plan.Option) bool {
 	if strings.TrimLeft(o.Flag, "-") != "sandbox" || !o.List || o.Value != "on" {
 		return false
@@ -57,7 +57,7 @@ func (c *checker) program(name string) {
 	c.denied("programs", "the program "+name+" is not in its list programs")
 }
 
-// clean tells whether a path has no way round in it.
+// clean reports whether a path has no way round in it.
 func clean(name string) bool { return !strings.Contains(name, "/.") && !strings.Contains(name, "//") }
 
 func (c *checker) environment(list []plan.Variable) {
@@ -91,7 +91,7 @@ func (c *checker) helper(h plan.Process) {
 	c.denied("helpers", "it runs "+command+", which is not in its list helpers")
 }
 
-// argumentsMatch tells whether each argument is allowed by one of the patterns.
+// argumentsMatch reports whether each argument is allowed by one of the patterns.
 func argumentsMatch(patterns []string, h plan.Process) bool {
 	for _, word := range h.Argv() {
 		if !slices.ContainsFunc(patterns, func(pattern string) bool {
@@ -103,7 +103,7 @@ func argumentsMatch(patterns []string, h plan.Process) bool {
 	return true
 }
 
-// swtpm tells whether a process is swtpm as the stock types start it, with its
+// swtpm reports whether a process is swtpm as the stock types start it, with its
 // state in its working directory.
 func (c *checker) swtpm(h plan.Process) bool {
 	if h.Dir != c.subject.DataDir {
@@ -155,12 +155,12 @@ func (c *checker) network(taps []plan.Tap) {
 	c.at = nil
 }
 
-// exactly tells whether an option is allowed as it is.
+// exactly reports whether an option is allowed as it is.
 func (c *checker) exactly(o *plan.Option, flag string) bool {
 	return slices.ContainsFunc(c.rule.Exact, func(pattern string) bool { return exact(pattern, flag, o) })
 }
 
-// exact tells whether a pattern allows an option: "-smbios type=3,asset=*". A text
+// exact reports whether a pattern allows an option: "-smbios type=3,asset=*". A text
 // that is one piece is matched as a whole, of a list each property.
 func exact(pattern, flag string, o *plan.Option) bool {
 	wanted, rest, _ := strings.Cut(pattern, " ")

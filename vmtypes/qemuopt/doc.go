@@ -13,7 +13,7 @@
 //   - authoring/check replaces what cannot be tried on another computer;
 //   - authoring/lint names the rules by what an option makes.
 //
-// To teach all of them a new device, add it to devices.go, and properties that no
+// To add a device for all of them, put it into devices.go, and properties that no
 // other device has to the rows of -device. A test requires a row for everything
 // that the stock types and the examples use.
 //

@@ -35,7 +35,7 @@ type Option struct {
 	Inherits bool
 	// Rest is what the texts of properties without a row do.
 	Rest Effect
-	// Key is the property by which options with the same flag are told apart.
+	// Key is the property that distinguishes options with the same flag.
 	Key string
 	// OfHost is set for a backend that the computer has, not the program.
 	OfHost bool
@@ -66,7 +66,7 @@ type Effect int
 
 // The effects.
 const (
-	Unknown      Effect = iota // nobody has looked: a policy denies it
+	Unknown      Effect = iota // not known: a policy denies it
 	Text                       // nothing
 	Alone                      // nothing, and there must be no text
 	Reads                      // it names a file that is read

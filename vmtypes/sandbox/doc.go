@@ -8,9 +8,8 @@
 // answer: it opens no file, no socket, starts nothing. What it cannot know it
 // asks its parent.
 //
-// A process that reaches a limit is gone; the limit is what Run returns. What
-// the process says is read with bounds, too: it may be somebody else's word by
-// then.
+// A process that reaches a limit is killed, and Run returns the limit. What the
+// process writes is read with bounds, too: the work may have taken it over.
 //
 // See docs/decisions/0030-sandbox.md.
 package sandbox

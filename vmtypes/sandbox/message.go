@@ -16,7 +16,7 @@ type message struct {
 }
 
 // A child knows what it is by a variable of the environment and its only
-// argument: a variable that somebody has exported must not keep a program from
+// argument: a variable that a user has exported must not keep a program from
 // its own work.
 const (
 	mark     = "VMOP_SANDBOX"

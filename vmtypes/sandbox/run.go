@@ -152,12 +152,12 @@ func (c *child) explain(ctx context.Context, talkErr, waitErr error, usage Usage
 	return talkErr
 }
 
-// gone tells whether talking ended because nobody was there any more.
+// gone reports whether talking ended because the other end was gone.
 func gone(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE)
 }
 
-// killed tells whether a process ended by the signal that the kernel sends at a
+// killed reports whether a process ended by the signal that the kernel sends at a
 // limit.
 func killed(err error) bool {
 	var exit *exec.ExitError

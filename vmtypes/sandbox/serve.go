@@ -77,7 +77,7 @@ func serve(parent context.Context, work Work) (json.RawMessage, error) {
 const watchInterval = 20 * time.Millisecond
 
 // watch ends the context shortly before the time is over, and then the process. A
-// process in which nobody can do that is ended by the kernel.
+// process that no longer gets to do that is killed by the kernel.
 func watch(cancel context.CancelCauseFunc) {
 	for {
 		time.Sleep(watchInterval)
