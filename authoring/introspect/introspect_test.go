@@ -3,7 +3,9 @@ package introspect_test
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -72,7 +74,7 @@ func TestCache(t *testing.T) {
 	dir, cache := t.TempDir(), filepath.Join(t.TempDir(), "cache")
 	program, log := filepath.Join(dir, "qemu"), filepath.Join(dir, "log")
 	script := "#!/bin/sh\necho >> " + log + "\nexec qemu-system-x86_64 \"$@\"\n"
-	require.NoError(t, os.WriteFile(program, []byte(script), 0o700))
+	writeProgram(t, program, script)
 	calls := func() int {
 		text, err := os.ReadFile(log)
 		require.NoError(t, err)
@@ -92,7 +94,7 @@ func TestCache(t *testing.T) {
 	require.NotEmpty(t, second.Properties("-device", "e1000"), "what was not asked yet is")
 	require.Equal(t, before+1, calls())
 
-	require.NoError(t, os.WriteFile(program, []byte(script+"# newer\n"), 0o700))
+	writeProgram(t, program, script+"# newer\n")
 	open(t, program, cache)
 	require.Greater(t, calls(), before+1, "another program has not been asked")
 
@@ -120,7 +122,7 @@ while read -r question; do
 done
 kill -9 $QEMU_PID
 `
-	require.NoError(t, os.WriteFile(program, []byte(script), 0o700))
+	writeProgram(t, program, script)
 	q := open(t, program, "")
 	require.Nil(t, q.Properties("-device", "deadly"))
 	require.Contains(t, q.Properties("-device", "virtio-rng-pci"), "max-bytes")
@@ -132,4 +134,14 @@ func TestNoQEMU(t *testing.T) {
 	require.ErrorContains(t, err, "look for QEMU: ")
 	_, err = introspect.Open(t.Context(), "false", "")
 	require.ErrorContains(t, err, "what it knows: -help: exit status 1")
+}
+
+// writeProgram writes a script that is executed. The file is open for writing in another
+// process only: a process that this one forks meanwhile would keep it open, and executing
+// it would fail (ETXTBSY).
+func writeProgram(t *testing.T, path, script string) {
+	t.Helper()
+	write := exec.CommandContext(t.Context(), "sh", "-c", `cat >"$1" && chmod 700 "$1"`, "sh", path)
+	write.Stdin = strings.NewReader(script)
+	require.NoError(t, write.Run())
 }
