@@ -295,7 +295,7 @@ func (a *attrValue) convert(name string, v starlark.Value) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	value, faults := a.take(name, plain)
+	value, faults := a.value(name, plain)
 	if len(faults) > 0 {
 		return nil, errors.New(faults[0].String())
 	}

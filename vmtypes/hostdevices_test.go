@@ -36,7 +36,7 @@ func TestVsock(t *testing.T) {
 	p := newSandbox(t).imagined("vsock-without-network")
 	for i, o := range p.QEMU.Args {
 		if o.ID() == "vsock0" {
-			setProperty(&p.QEMU.Args[i], "guest-cid", strconv.Itoa(1<<24+os.Getpid())) // nobody else's
+			setProperty(&p.QEMU.Args[i], "guest-cid", strconv.Itoa(1<<24+os.Getpid())) // of this process only
 		}
 	}
 	q := start(t, p)

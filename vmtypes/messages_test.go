@@ -25,7 +25,7 @@ var elsewhere = []string{
 	"unhashable", // for the interpreter
 }
 
-// Every message of the engine is in a golden, where somebody has read it.
+// Every message of the engine is in a golden, where a reviewer has read it.
 func TestEveryMessageIsInAGolden(t *testing.T) {
 	t.Parallel()
 	goldens := errorTexts(t)

@@ -109,12 +109,12 @@ func (d declared) value(rs *records, vmType string, given map[string]any) (starl
 	if d.free {
 		return rs.value("vm.options", given), nil
 	}
-	return takeFields("vm.options", "the VM type "+vmType, d.options, given)
+	return fieldValues("vm.options", "the VM type "+vmType, d.options, given)
 }
 
-// takeFields returns a record with the given values of options, or their
+// fieldValues returns a record with the given values of options, or their
 // defaults.
-func takeFields(path, taker string, options []Option, given map[string]any) (starlark.Value, []vmspec.Fault) {
+func fieldValues(path, taker string, options []Option, given map[string]any) (starlark.Value, []vmspec.Fault) {
 	r := &optionsRecord{record{name: path, names: optionNames(options)}}
 	sort.Strings(r.names)
 	r.values = make([]starlark.Value, len(r.names))
@@ -181,7 +181,7 @@ func (a *Attr) field(path string, given any) (starlark.Value, []vmspec.Fault) {
 	if given == nil {
 		return starlark.None, nil
 	}
-	return a.take(path, given)
+	return a.value(path, given)
 }
 
 // firstSentence is the part of a docstring that fits into a hint.
@@ -191,20 +191,20 @@ func firstSentence(doc string) string {
 	return clipped(strings.TrimSuffix(first, "."))
 }
 
-// take returns a value that is given, as the module sees it, and what is wrong
+// value returns a value that is given, as the module sees it, and what is wrong
 // with it. The value is None if something is.
-func (a *Attr) take(path string, given any) (starlark.Value, []vmspec.Fault) {
+func (a *Attr) value(path string, given any) (starlark.Value, []vmspec.Fault) {
 	switch a.Type {
 	case attrList:
-		return a.takeList(path, given)
+		return a.listValue(path, given)
 	case attrDict:
-		return a.takeDict(path, given)
+		return a.dictValue(path, given)
 	case attrRecord:
 		fields, ok := given.(map[string]any)
 		if !ok {
 			return refuse(path, given, "a mapping", "")
 		}
-		return takeFields(path, "it", a.Fields, fields)
+		return fieldValues(path, "it", a.Fields, fields)
 	}
 	v, message, hint := a.scalar(given)
 	if message != "" {
@@ -226,7 +226,7 @@ func refuse(path string, given any, want, hint string) (starlark.Value, []vmspec
 	return starlark.None, []vmspec.Fault{{Path: path, Message: "got " + describe(given) + ", want " + want, Hint: hint}}
 }
 
-func (a *Attr) takeList(path string, given any) (starlark.Value, []vmspec.Fault) {
+func (a *Attr) listValue(path string, given any) (starlark.Value, []vmspec.Fault) {
 	items, ok := given.([]any)
 	if !ok {
 		return refuse(path, given, "a list", "")
@@ -234,14 +234,14 @@ func (a *Attr) takeList(path string, given any) (starlark.Value, []vmspec.Fault)
 	list := make(starlark.Tuple, len(items))
 	var faults []vmspec.Fault
 	for i, item := range items {
-		v, wrong := a.Of.take(path+"["+strconv.Itoa(i)+"]", item)
+		v, wrong := a.Of.value(path+"["+strconv.Itoa(i)+"]", item)
 		list[i] = v
 		faults = append(faults, wrong...)
 	}
 	return list, faults
 }
 
-func (a *Attr) takeDict(path string, given any) (starlark.Value, []vmspec.Fault) {
+func (a *Attr) dictValue(path string, given any) (starlark.Value, []vmspec.Fault) {
 	entries, ok := given.(map[string]any)
 	if !ok {
 		return refuse(path, given, "a mapping", "")
@@ -249,7 +249,7 @@ func (a *Attr) takeDict(path string, given any) (starlark.Value, []vmspec.Fault)
 	dict := starlark.NewDict(len(entries))
 	var faults []vmspec.Fault
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
-		v, wrong := a.Of.take(path+"."+clipped(key), entries[key])
+		v, wrong := a.Of.value(path+"."+clipped(key), entries[key])
 		faults = append(faults, wrong...)
 		if err := dict.SetKey(starlark.String(key), v); err != nil {
 			faults = append(faults, vmspec.Fault{Path: path, Message: err.Error()})
@@ -263,19 +263,19 @@ func (a *Attr) takeDict(path string, given any) (starlark.Value, []vmspec.Fault)
 func (a *Attr) scalar(given any) (value any, message, hint string) {
 	switch a.Type {
 	case attrString:
-		return takeText(given)
+		return readText(given)
 	case attrBool:
-		return takeSwitch(given)
+		return readSwitch(given)
 	case attrSize:
-		return takeSize(given)
+		return readSize(given)
 	}
-	return takeWhole(given)
+	return readWhole(given)
 }
 
 // longestText bounds what a text may hold, in bytes; as in the vm section.
 const longestText = 8192
 
-func takeText(given any) (value any, message, hint string) {
+func readText(given any) (value any, message, hint string) {
 	text, ok := given.(string)
 	switch {
 	case !ok:
@@ -293,9 +293,9 @@ func takeText(given any) (value any, message, hint string) {
 	return text, "", ""
 }
 
-// takeSwitch takes what YAML 1.1 takes for a switch as well, as everywhere in a
+// readSwitch accepts what YAML 1.1 takes for a switch as well, as everywhere in a
 // configuration.
-func takeSwitch(given any) (value any, message, hint string) {
+func readSwitch(given any) (value any, message, hint string) {
 	switch given {
 	case true, "true", "yes", "on", "True", "Yes", "On":
 		return true, "", ""
@@ -305,8 +305,8 @@ func takeSwitch(given any) (value any, message, hint string) {
 	return nil, "got " + describe(given) + ", want true or false", ""
 }
 
-// takeWhole takes whole numbers, in quotes or not.
-func takeWhole(given any) (value any, message, hint string) {
+// readWhole accepts whole numbers, in quotes or not.
+func readWhole(given any) (value any, message, hint string) {
 	switch n := given.(type) {
 	case int:
 		return int64(n), "", ""
@@ -325,8 +325,8 @@ func takeWhole(given any) (value any, message, hint string) {
 	return nil, "got " + describe(given) + ", want a whole number", ""
 }
 
-// takeSize takes what is a size in the vm section, too.
-func takeSize(given any) (value any, message, hint string) {
+// readSize accepts what is a size in the vm section, too.
+func readSize(given any) (value any, message, hint string) {
 	const example = "a number and a unit, such as 8 GiB"
 	var text string
 	switch n := given.(type) {

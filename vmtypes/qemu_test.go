@@ -247,7 +247,7 @@ func (q *qemu) refusal() string {
 	case <-q.ended:
 		return q.stderr.String()
 	case <-time.After(patience):
-		q.t.Fatal("QEMU goes on")
+		q.t.Fatal("QEMU keeps running")
 		return ""
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 const goodModule = "def launch(vm, host):\n    return part(executable = \"/bin/true\")\n"
 
-// hostileFolder has files that nobody should read to their end, and one type
+// hostileFolder has files that must not be read to their end, and one type
 // that loads the file called name.
 func hostileFolder(t *testing.T) string {
 	t.Helper()
@@ -39,7 +39,7 @@ func hostileFolder(t *testing.T) string {
 	return dir
 }
 
-// hostileFiles are what a module that loads them is told.
+// hostileFiles are files, and the error that a module which loads them gets.
 func hostileFiles() map[string]string {
 	return map[string]string{
 		"large.star": "large.star has 262145 bytes, a module at most 262144", "sparse.star": "sparse.star has " +

@@ -74,7 +74,7 @@ func exhausting() map[string]string {
 	}
 }
 
-// refused are modules that are told what is wrong with them.
+// refused are modules that are refused with a reason.
 func refused() map[string]string {
 	room := vmtypes.MaxModule - 100
 	return map[string]string{

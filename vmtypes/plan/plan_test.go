@@ -79,7 +79,7 @@ func TestCheckFindsWhatQEMUWouldFindLate(t *testing.T) {
 	withTap.Taps = []plan.Tap{{Name: "a-name-of-16-byte", Bridge: "br0"}}
 	wantsTap := machine(plan.Option{
 		Flag: "-netdev", Value: "tap", List: true,
-		Properties: []plan.Property{{Key: "fd", Descriptor: "nobody"}},
+		Properties: []plan.Property{{Key: "fd", Descriptor: "missing"}},
 	})
 	noExecutable := machine()
 	noExecutable.QEMU.Executable = ""

@@ -175,7 +175,8 @@ func (c *checker) patterns(list string) []string {
 	r := c.rule
 	own := map[string][]string{
 		"flags": r.Flags, "devices": r.Devices, "backends": r.Backends, "read": r.Read, "write": r.Write,
-		"programs": r.Programs, "environment": r.Environment, "networks": r.Networks, "listen": r.Listen, "options": r.Options,
+		"programs": r.Programs, "environment": r.Environment, "networks": r.Networks, "listen": r.Listen,
+		"options": r.Options,
 	}[list]
 	var all []string
 	for _, pattern := range own {

@@ -39,7 +39,7 @@ rules:
     flags: [stock]
 `
 
-// attack is what somebody adds to the standard type, and why it is denied.
+// attack is what an author adds to the standard type, and why it is denied.
 type attack struct{ about, part, want string }
 
 func attacks() []attack {
@@ -50,7 +50,7 @@ func attacks() []attack {
 			"-plugin /tmp/x.so: the flag -plugin is not in its list flags",
 		},
 		{"a flag with two dashes", options(`option("--plugin", "/tmp/x.so")`), "the flag -plugin is not in its list"},
-		{"a flag that nobody knows", options(`option("-incoming", "exec:sh")`), "it is a single text"},
+		{"an unknown flag", options(`option("-incoming", "exec:sh")`), "it is a single text"},
 		{"-set", options(`option("-set", "device.nic0.romfile=/etc/shadow")`), "it is a single text"},
 		{
 			"a device", options(`option("-device", "usb-mtp", {"rootdir": "/"})`),
@@ -89,7 +89,7 @@ func attacks() []attack {
 		},
 		{"-global of another device", options(`option("-global", "usb-mtp.rootdir=/")`), "the device usb-mtp is not"},
 		{
-			"a property that nobody knows", options(`option("-device", "virtio-net-pci", {"x-file": "/etc/shadow"})`),
+			"an unknown property", options(`option("-device", "virtio-net-pci", {"x-file": "/etc/shadow"})`),
 			"what the property x-file does",
 		},
 		{
@@ -170,7 +170,7 @@ func attacks() []attack {
 			"/run/vm/monitor.sock: it belongs to the runner",
 		},
 		{
-			"somebody's socket", options(`option("-chardev", "socket", {"id": "x", "path": "/var/run/docker.sock"})`),
+			"another program's socket", options(`option("-chardev", "socket", {"id": "x", "path": "/var/run/docker.sock"})`),
 			"writing /var/run/docker.sock is not allowed",
 		},
 		{
@@ -355,7 +355,7 @@ func planOf(t *testing.T, part string, vm string) *plan.Plan {
 	source := vmtypes.Source{Dir: "/opt/web/types", Modules: map[string]string{"web.star": `load("@vmtypes//standard.star", standard = "launch", standard_options = "options")
 
 def launch(vm, host):
-    """Adds what somebody wants."""
+    """Adds what its author wants."""
     return ` + part + `
 
 options = standard_options
@@ -368,7 +368,7 @@ options = standard_options
 	if made == nil {
 		require.NoError(t, err)
 	}
-	return made // with the faults of a plan that somebody tries
+	return made // with its faults: the policy judges those plans, too
 }
 
 func subject() policy.Subject {

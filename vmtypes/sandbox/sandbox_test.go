@@ -63,7 +63,7 @@ func work(ctx context.Context, request json.RawMessage, ask sandbox.Ask) (any, e
 		return strings.Repeat("x", sandbox.Largest), nil
 	case "endless text":
 		for {
-			fmt.Print(strings.Repeat(" ", 1<<20)) // JSON goes on
+			fmt.Print(strings.Repeat(" ", 1<<20)) // JSON continues
 		}
 	case "nonsense":
 		fmt.Println("Segmentation fault")
@@ -163,15 +163,14 @@ func TestQuestions(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, `because of "why?"`, got)
 	_, err = sandbox.Run(t.Context(), job{"ask", "why?"}, func(json.RawMessage) (any, error) {
-		return nil,
-			errors.New("nobody knows")
+		return nil, errors.New("no idea")
 	}, &got)
-	require.EqualError(t, err, "answer a question: nobody knows")
+	require.EqualError(t, err, "answer a question: no idea")
 	_, err = sandbox.Run(t.Context(), job{"ask", "why?"}, nil, &got)
 	require.ErrorContains(t, err, "unknown message")
 }
 
-// Every limit ends the child and is told by its name.
+// Every limit ends the child and is returned by its name.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	for do, limits := range map[string][]error{
@@ -197,7 +196,7 @@ func TestLimits(t *testing.T) {
 func TestContextEndsTheChild(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	cause := errors.New("nobody is interested any more")
+	cause := errors.New("the result is no longer wanted")
 	_, err := sandbox.Run(ctx, job{"ask", ""}, func(json.RawMessage) (any, error) {
 		cancel(cause)
 		<-ctx.Done()
@@ -251,7 +250,7 @@ func TestAChildHasNoChildren(t *testing.T) {
 	require.ErrorContains(t, err, "its main must begin with Serve")
 }
 
-// A variable that somebody has exported makes nobody a child.
+// An exported variable alone makes no process a child.
 func TestTheVariableAloneIsNotEnough(t *testing.T) {
 	t.Setenv("VMOP_SANDBOX", "1")
 	got, err := run(t, job{"echo", "x"})
