@@ -82,7 +82,7 @@ func keys(path string, of reflect.Type) []string {
 	return list
 }
 
-// Who looks for a page finds it in a list.
+// Every page is in a list of pages.
 func TestEveryPageIsListed(t *testing.T) {
 	t.Parallel()
 	for pages, list := range map[string]struct{ file, prefix string }{

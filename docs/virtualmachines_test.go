@@ -10,7 +10,7 @@ import (
 	apiv1 "vmop/api/v1"
 )
 
-// Who looks for a field of the resource finds it on its page.
+// Every field of the resource is on its page.
 func TestVirtualMachinesHaveEveryField(t *testing.T) {
 	t.Parallel()
 	for title, of := range map[string]reflect.Type{

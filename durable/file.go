@@ -40,7 +40,7 @@ func Write(path string, data []byte, mode fs.FileMode, lifetime Lifetime) error 
 }
 
 // Fill is Write with what fill writes. The file that fill gets is empty, open for
-// reading and writing, and readable by nobody but its owner; fill doesn't close it.
+// reading and writing, and readable by its owner only; fill doesn't close it.
 func Fill(path string, mode fs.FileMode, lifetime Lifetime, fill func(*os.File) error) error {
 	if err := replace(path, lifetime, func(file *os.File) error {
 		if err := fill(file); err != nil {

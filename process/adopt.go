@@ -14,7 +14,7 @@ import (
 // one that a runner before this one has left. What it writes is not seen and Tail
 // is empty. How it ended is known if it is a child of this process, and of others
 // where the kernel tells (on Linux 6.15 and later it mostly does). A child must be
-// adopted once only, and waited for by nobody else.
+// adopted once only, and no other process may wait for it.
 //
 // The error wraps os.ErrProcessDone if the process has ended.
 func Adopt(id ID, name string, logger *slog.Logger) (*Process, error) {

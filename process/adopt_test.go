@@ -18,7 +18,7 @@ import (
 	"vmop/process"
 )
 
-// An upstart is a process of a shell's: not ours. It ends when it is told to.
+// An upstart is a process of a shell's: not ours. It ends upon TERM.
 type upstart struct {
 	pid  int
 	end  *os.File // closed, it ends
@@ -26,7 +26,7 @@ type upstart struct {
 }
 
 // upstartBy starts one, in a group of its own. Its script waits by `read x <&3`;
-// the shell goes on with another script.
+// the shell continues with another script.
 func upstartBy(t testing.TB, script, shell string) upstart {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)

@@ -9,12 +9,12 @@ import (
 
 // Exit is how a process ended. The zero Exit is success.
 type Exit struct {
-	Code   int            // exit status 0 to 255; -1 if a signal ended it, or nobody knows
+	Code   int            // exit status 0 to 255; -1 if a signal ended it, or if unknown
 	Signal syscall.Signal // what killed it, 0 if nothing did
 	Core   bool           // it left a core dump
 }
 
-// Unknown tells that nobody knows how the process ended: it was not a child, and
+// Unknown means that it is not known how the process ended: it was not a child, and
 // the kernel doesn't tell.
 func (e Exit) Unknown() bool { return e.Code < 0 && e.Signal == 0 }
 

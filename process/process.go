@@ -96,7 +96,7 @@ func (p *Process) start(spec Spec) (err error) {
 	return nil
 }
 
-// discard ends a process that nobody has seen yet.
+// discard ends a process that was not handed out yet.
 func (p *Process) discard() error {
 	if err := p.proc.Kill(); err != nil {
 		return err
@@ -137,7 +137,7 @@ func (p *Process) wait() {
 	state, err := p.proc.Wait()
 	p.out.finish()
 	p.err.finish()
-	p.exit = Exit{Code: -1} // somebody else has collected the process
+	p.exit = Exit{Code: -1} // another part of the program has reaped the process
 	if err == nil {
 		p.exit = exitOf(state.Sys().(syscall.WaitStatus))
 	}

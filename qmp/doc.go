@@ -24,11 +24,11 @@
 // Run sends a Command and waits for its reply; Start and Pending.Wait do the
 // same in two steps. Commands carry ids, so any number of goroutines may have
 // commands under way. Neither New nor Start ever blocks: a QEMU that does not
-// read costs its callers their deadline and nobody else anything. A command
+// read costs its callers their deadline and nothing else. A command
 // whose context ends before it was written is never sent.
 //
 // Events delivers QEMU's events in order through a bounded queue of its own:
-// commands go on if nobody reads events. When the queue is full the most
+// commands work without a reader of events. When the queue is full the most
 // frequent kind of event loses its oldest, so a flood of one kind cannot push
 // out the one SHUTDOWN that matters; Dropped counts the losses.
 //

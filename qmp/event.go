@@ -20,7 +20,7 @@ type eventQueue struct {
 
 	out  chan Event    // what the consumer reads
 	wake chan struct{} // tells pump of changes
-	stop chan struct{} // closed when nobody wants events any more
+	stop chan struct{} // closed when no more events are wanted
 
 	mu      sync.Mutex
 	events  []Event

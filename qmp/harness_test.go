@@ -38,7 +38,7 @@ func socketDir(t testing.TB) string {
 type qemu struct {
 	*exec.Cmd
 	path  string // the monitor that session uses
-	other string // a second monitor, nobody is connected to
+	other string // a second monitor, without a connection
 }
 
 // startQEMU starts QEMU as the runner does: the session comes first.
@@ -131,7 +131,7 @@ func closed(t testing.TB, s *qmp.Session) error {
 	select {
 	case <-s.Done():
 	case <-time.After(patience):
-		t.Fatal("the session goes on")
+		t.Fatal("the session has not ended")
 	}
 	require.ErrorIs(t, s.Err(), qmp.ErrClosed)
 	return s.Err()

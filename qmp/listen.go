@@ -22,7 +22,7 @@ const backlog = 4
 // mode 0600 from its first moment. Whoever calls closes the file once QEMU has
 // been started, and removes path at the end.
 //
-// A socket at path that nobody listens on any more is replaced; one with a
+// A socket at path without a listener is replaced; one with a
 // listener is an error that wraps syscall.EADDRINUSE. The path may have at most
 // 107 bytes.
 func Listen(path string) (*os.File, error) {

@@ -23,10 +23,10 @@ func TestTheSocketIsOurs(t *testing.T) {
 	require.Equal(t, os.ModeSocket|0o600, info.Mode())
 
 	_, err = qmp.Listen(path)
-	require.ErrorIs(t, err, syscall.EADDRINUSE, "somebody listens")
+	require.ErrorIs(t, err, syscall.EADDRINUSE, "it has a listener")
 	require.NoError(t, file.Close())
 	file, err = qmp.Listen(path)
-	require.NoError(t, err, "nobody listens any more")
+	require.NoError(t, err, "it has no listener any more")
 	require.NoError(t, file.Close())
 }
 

@@ -139,7 +139,7 @@ func TestAStoppedQEMUCostsTheDeadlineOnly(t *testing.T) {
 	defer cancel()
 	_, err := s.Run(short, qmp.Command{Execute: "query-name"})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.NoError(t, s.Err(), "the session goes on")
+	require.NoError(t, s.Err(), "the session continues")
 
 	// More than the socket takes: Start does not block, and what was not sent is
 	// taken back.

@@ -65,7 +65,7 @@ func WithMaxEvents(n int) Option { return func(s *settings) { s.maxEvents = max(
 // events, at debug level.
 func WithTrace(log *slog.Logger) Option { return func(s *settings) { s.log = log } }
 
-// New begins a session on a connection that nobody has read from or written to,
+// New begins a session on a connection that is still unused,
 // and sends qmp_capabilities. It does not wait for QEMU, which need not even run:
 // commands may be started at once. The session owns conn from now on.
 func New(conn net.Conn, options ...Option) *Session {
@@ -109,7 +109,7 @@ func (s *Session) Version() Version {
 func (s *Session) Events() <-chan Event { return s.events.out }
 
 // Dropped returns the number of events that were dropped because too many
-// waited. Who sees it grow should ask QEMU for the state the events spoke of.
+// waited. When it grows, query QEMU for the state that the events are about.
 func (s *Session) Dropped() uint64 {
 	s.events.mu.Lock()
 	defer s.events.mu.Unlock()
@@ -128,7 +128,7 @@ func (s *Session) Err() error {
 }
 
 // Close ends the session; commands under way end with ErrClosed, events that
-// were not read are forgotten. QEMU goes on. It may be called more than once.
+// were not read are forgotten. QEMU keeps running. It may be called more than once.
 func (s *Session) Close() error {
 	s.end(ErrClosed)
 	s.events.discard()

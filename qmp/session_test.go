@@ -20,7 +20,7 @@ func TestWhatAPeerMaySendWithoutEndingTheSession(t *testing.T) {
 	for name, text := range map[string]string{
 		"an empty line":                "\r\n",
 		"a message in pieces":          `{"event": "STOP"` + "}",
-		"a return nobody asked for":    `{"return": {"status": "wrong"}, "id": 99}`,
+		"a return without a command":   `{"return": {"status": "wrong"}, "id": 99}`,
 		"a return without id":          `{"return": {"status": "wrong"}}`,
 		"a return with a strange id":   `{"return": {"status": "wrong"}, "id": {"a": "2"}}`,
 		"a return with the id as text": `{"return": {"status": "wrong"}, "id": "2"}`,

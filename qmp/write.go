@@ -27,7 +27,7 @@ func (s *Session) enqueue(p *Pending, c Command) error {
 	s.outbox = append(s.outbox, p)
 	select {
 	case s.wake <- struct{}{}:
-	default: // it has been told already
+	default: // it has been notified already
 	}
 	return nil
 }

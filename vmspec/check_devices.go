@@ -90,7 +90,7 @@ func (c *checker) image(path string, d Drive) {
 	case d.Format != "raw":
 		c.add(path+".size", "is for a raw image").hint("qemu-img makes others").also(path + ".format")
 	case d.ReadOnly:
-		c.add(path+".size", "an image that nobody can write to can't be made").hint("leave out size or readOnly").also(
+		c.add(path+".size", "a read-only image can't be created").hint("leave out size or readOnly").also(
 			path + ".readOnly")
 	}
 }

@@ -227,7 +227,7 @@ func TestDriveFaults(t *testing.T) {
 		},
 		{
 			with(Drive{File: "a", ReadOnly: true, Size: MiB}),
-			`vm.drives[0].size: an image that nobody can write to can't be made (leave out size or readOnly)`,
+			`vm.drives[0].size: a read-only image can't be created (leave out size or readOnly)`,
 		},
 		{with(Drive{Type: DriveIDECD, Size: MiB}), `vm.drives[0].size: is not for a CD drive (an image is made for a disk only)`},
 		{with(make([]Drive, 1001)...), `vm.drives: has 1001 drives (the most is 1000)`},

@@ -13,7 +13,7 @@
 //   - sense: what the user of the package finds wrong with the values, which it
 //     reports by their paths ([Reader.Refuse], [Document.Locate])
 //
-// A [Fault] has a line and a column, even if it was found by somebody who knows only
+// A [Fault] has a line and a column, even if it was found by code that knows only
 // a path such as "vm.network[0].mac": the reader remembers where every path stands
 // in the file (places.go). A fault that may only follow from another one is left
 // out: with maximumRm misspelt, it does not help to read that currentRam is more

@@ -17,7 +17,7 @@ type Document struct {
 	at     map[string]place
 }
 
-// A Problem is something wrong with what a file says, found by somebody who does
+// A Problem is something wrong with what a file says, found by code that does
 // not know where it says that.
 type Problem struct {
 	// Path of the value: "vm.network[0].mac".

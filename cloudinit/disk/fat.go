@@ -15,7 +15,7 @@ import (
 // This file makes FAT images by go-diskfs 1.9.4 and keeps clear of its faults. Without that, fsck.vfat objects to every
 // image:
 //
-//   - A FAT12 or FAT16 is created with its first data cluster, number 2, marked as used by nobody. freeFirstCluster
+//   - A FAT12 or FAT16 is created with its first data cluster, number 2, marked as used by no file. freeFirstCluster
 //   gives it
 //     back, and the file system is read in again.
 //   - A file of no bytes keeps a cluster. So none is written: Seed.Files has no empty file.

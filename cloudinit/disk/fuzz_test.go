@@ -50,7 +50,7 @@ func FuzzImage(f *testing.F) {
 }
 
 // readFAT reads the root directory of a FAT12 or FAT16 after Microsoft's FAT specification of 2000-12-06, and checks
-// that both tables are equal, no cluster has two owners and none is used by nobody. The label is there as an empty
+// that both tables are equal, and every used cluster has exactly one owner. The label is there as an empty
 // file.
 func readFAT(t *testing.T, image []byte) map[string][]byte {
 	t.Helper()

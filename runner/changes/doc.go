@@ -5,7 +5,7 @@
 // whether a value matters is seen by changing it alone and looking at the plan
 // (pending.go). A value that changes nothing is not listed, whatever it is
 // called, and neither is one that a rule of the running plan covers (live.go).
-// Nobody keeps a list of fields that need a restart, and a custom VM type gets
+// There is no list of fields that need a restart, and a custom VM type gets
 // the same answers.
 //
 // Configurations are compared value by value (difference.go), and put together

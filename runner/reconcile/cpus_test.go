@@ -66,7 +66,7 @@ func TestOneCPUNeedsNoQuestion(t *testing.T) {
 
 	k = newTalk(t, reconcile.Start{Running: true}, fourCPUs())
 	k.want.CPUs = 1
-	k.says(askCPUs) // nobody knows what was done to a machine that was found running
+	k.says(askCPUs) // it is unknown what was done to a machine that was found running
 	k.returns(slots(4))
 	k.silent()
 }
@@ -112,7 +112,7 @@ func TestACPUThatCannotBePluggedIsTriedAgainLater(t *testing.T) {
 }
 
 // unplugging is a machine with all CPUs, of which two are wanted, that has been
-// told to give up the others.
+// asked to give up the others.
 func unplugging(t *testing.T) *talk {
 	t.Helper()
 	k := newTalk(t, reconcile.Start{Running: true}, fourCPUs())

@@ -109,7 +109,7 @@ func (l *live) step() reconcile.Step {
 	return step
 }
 
-// until goes on as the runner does until the facts are as the test wants them,
+// until continues as the runner does until the facts are as the test wants them,
 // and there is nothing more to say at once.
 func (l *live) until(what string, done func(reconcile.Facts) bool) reconcile.Facts {
 	l.t.Helper()
@@ -137,13 +137,13 @@ func (l *live) until(what string, done func(reconcile.Facts) bool) reconcile.Fac
 	}
 }
 
-// settles goes on until nothing is said at once and there is no problem.
+// settles continues until nothing is said at once and there is no problem.
 func (l *live) settles(what string) reconcile.Facts {
 	l.t.Helper()
 	return l.until(what, func(f reconcile.Facts) bool { return len(f.Problems) == 0 })
 }
 
-// complains goes on until there is a problem with the text.
+// complains continues until there is a problem with the text.
 func (l *live) complains(text string) reconcile.Facts {
 	l.t.Helper()
 	return l.until(text, func(f reconcile.Facts) bool {

@@ -98,7 +98,7 @@ func TestARefusedBalloonIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, reconcile.Start{Running: true}, balloon())
 	k.want.RAM = 64 * mib
-	k.says(inflate(64)) // what it was told before is not known
+	k.says(inflate(64)) // the value set before is not known
 	k.returns("error: No balloon device has been activated")
 	k.waits(500 * time.Millisecond)
 	k.complains("vm.currentRam: set the balloon: No balloon device has been activated")

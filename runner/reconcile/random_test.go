@@ -73,7 +73,7 @@ func (w *walk) turn() reconcile.Step {
 	return step
 }
 
-// moody goes on for a while with a QEMU that is not to be trusted.
+// moody continues for a while with a QEMU that is not to be trusted.
 func (w *walk) moody(turns int) {
 	var wished time.Duration
 	for range turns {
@@ -94,7 +94,7 @@ func (w *walk) moody(turns int) {
 	}
 }
 
-// obeyed goes on until everything is as wanted, which it has to become.
+// obeyed continues until everything is as wanted, which it has to become.
 func (w *walk) obeyed() {
 	w.sim.behaves()
 	w.goes(0)
@@ -128,7 +128,7 @@ func (w *walk) obeyed() {
 }
 
 // Whatever QEMU and its guest do, the runner asks for little, and when they do
-// as they are told, all becomes as wanted, and then it is quiet.
+// as commanded, all becomes as wanted, and then it is quiet.
 func TestRandomDialoguesConverge(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {

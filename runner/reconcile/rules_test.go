@@ -89,7 +89,7 @@ func TestARefusedPasswordIsSetAgainOnAllDisplays(t *testing.T) {
 	require.NotContains(t, fmt.Sprint(k.machine.Facts()), "s+9")
 	k.waits(500 * time.Millisecond)
 	k.want.Password = secret("s", "")
-	k.says(setAndExpire("s", "never")...) // nobody knows which display has what
+	k.says(setAndExpire("s", "never")...) // it is unknown which display has what
 	k.isDone()
 	k.silent()
 	k.complains()

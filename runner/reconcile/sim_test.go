@@ -106,7 +106,7 @@ func (s *sim) move(id string, open bool) {
 	}
 }
 
-// babble is what nobody asked for.
+// babble is events that nothing asked for.
 func (s *sim) babble() {
 	id := []string{"cd0", "cd1"}[s.rng.IntN(2)]
 	switch s.rng.IntN(9) {
@@ -268,7 +268,7 @@ func (s *sim) unplug(id string) (any, error) {
 }
 
 // behaves ends all moods. A guest's balloon driver goes by what the device says,
-// not by what it was told once.
+// not by earlier commands.
 func (s *sim) behaves() {
 	s.moody = false
 	s.pause(false)

@@ -118,7 +118,7 @@ func userLoggedIn(s Status) Condition {
 		return answer(vmstatus.ConditionUserLoggedIn, false, s.Reason, "")
 	case s.WantedUser == "":
 		return answer(vmstatus.ConditionUserLoggedIn, false, vmstatus.ReasonNotRequested, "")
-	case vmopAgent(s).Status == vmstatus.False: // nobody tells
+	case vmopAgent(s).Status == vmstatus.False: // there is no agent to report
 		return answer(vmstatus.ConditionUserLoggedIn, false, vmstatus.ReasonVmopAgentDisconnected, "")
 	case s.LoginFailure != "":
 		return answer(vmstatus.ConditionUserLoggedIn, false, vmstatus.ReasonLoginFailed, s.LoginFailure)

@@ -19,7 +19,7 @@
 // A Tracker folds updates as they come, from any goroutine, and hands
 // snapshots to subscribers. A subscriber asks for the next one when it has
 // dealt with the last, and gets the newest; what came between is gone. So
-// nobody waits for a slow subscriber, and a flood of updates needs no memory.
+// a slow subscriber delays no other, and a flood of updates needs no memory.
 // A Pace says how often a subscriber wants to be bothered:
 //
 //	sub := tracker.Subscribe(status.DefaultPace())

@@ -97,7 +97,7 @@ func TestAgentsAndUsers(t *testing.T) {
 	s := life(t, Entered{State: vmstatus.StateBooted}, VmopAgent(true), WantedUser("alice"), LoggedIn("alice"))
 	require.Equal(t, vmstatus.True, s.Condition(vmstatus.ConditionUserLoggedIn).Status)
 	gone, _ := Fold(s, at(5), VmopAgent(false))
-	require.Empty(t, gone.LoggedInUser, "without the agent nobody knows")
+	require.Empty(t, gone.LoggedInUser, "without the agent it is unknown")
 	require.Equal(t, vmstatus.ReasonVmopAgentDisconnected, gone.Condition(vmstatus.ConditionUserLoggedIn).Reason)
 	silent, _ := Fold(s, at(5), GuestOS{nil}, Interfaces(nil))
 	require.Nil(t, silent.Guest)

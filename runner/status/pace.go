@@ -2,14 +2,14 @@ package status
 
 import "time"
 
-// Pace is how often a subscriber wants to be told.
+// Pace is how often a subscriber wants a status.
 type Pace struct {
 	// Every is the time between two snapshots when changes come without end.
 	Every time.Duration
 	// Burst is how many may come at once before Every holds, at least 1.
 	Burst int
 	// RAM is the time between two snapshots that differ in the memory only: a
-	// balloon moves for minutes. The value at which it comes to rest is told.
+	// balloon moves for minutes. The value at which it comes to rest is published.
 	RAM time.Duration
 }
 
@@ -22,7 +22,7 @@ func DefaultPace() Pace { return Pace{Every: time.Second, Burst: 5, RAM: 15 * ti
 type meter struct {
 	pace Pace
 	full time.Time // when the whole burst is available again
-	ram  time.Time // when the memory was told last
+	ram  time.Time // when the memory was published last
 }
 
 // due returns the earliest time for a snapshot. Memory alone waits longer.

@@ -39,7 +39,7 @@ type Status struct {
 
 	// Guest is what the agents in the guest say; nil as long as none did.
 	Guest *Guest `json:"guest,omitempty"`
-	// WantedUser is who shall be logged in, LoggedInUser who is.
+	// WantedUser is the user to log in, LoggedInUser the one that is logged in.
 	WantedUser   string `json:"wantedUser,omitempty"`
 	LoggedInUser string `json:"loggedInUser,omitempty"`
 	// LoginFailure is why the wanted user is not logged in, in the agent's words.
@@ -134,7 +134,7 @@ const (
 	TPMGone TPM = "lost"
 )
 
-// A Console is somebody who looks at the VM.
+// A Console is a viewer of the VM.
 type Console struct {
 	// Kind is spice, vnc or serial.
 	Kind string `json:"kind"`

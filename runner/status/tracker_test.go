@@ -20,7 +20,7 @@ type told struct {
 	status Status
 }
 
-// listen collects what a subscriber is told until the VM has stopped.
+// listen collects what a subscriber gets until the VM has stopped.
 func listen(t *testing.T, tracker *Tracker, pace Pace) func() []told {
 	sub := tracker.Subscribe(pace)
 	begin, done := time.Now(), make(chan struct{})

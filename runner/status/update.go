@@ -94,10 +94,10 @@ type Interfaces []Interface
 // is known to be logged in.
 type VmopAgent bool
 
-// WantedUser is who shall be logged in; empty means nobody.
+// WantedUser is the user to log in; empty means none.
 type WantedUser string
 
-// LoggedIn is who is logged in, as the log-in agent says; empty means nobody.
+// LoggedIn is the user that is logged in, as the log-in agent reports; empty means none.
 type LoggedIn string
 
 // ConsoleOpened tells of a new viewer.

@@ -111,7 +111,7 @@ func sentence(s status.Status) string {
 	case vmstatus.ReasonRunnerRestarted:
 		return "a new runner looks after the machine, which went on without one"
 	case vmstatus.ReasonVMTerminating:
-		return "the machine was told to end"
+		return "a stop was requested"
 	}
 	return "the machine has ended"
 }
@@ -152,7 +152,7 @@ func (d *diary) send(ctx context.Context, uid string) {
 			d.log.Warn("an event is not reported", "reason", h.reason, "err", err)
 		}
 		if err != nil && code(err) == 0 {
-			break // nobody answers, and the next status must not wait for each of them
+			break // there is no answer, and the next status must not wait for each of them
 		}
 	}
 	d.kept = nil

@@ -181,7 +181,7 @@ func (p *place) vm(name string) v1.VirtualMachine {
 	return vm
 }
 
-// patch changes a VM's status in somebody else's place.
+// patch changes a VM's status in place of another writer.
 func (p *place) patch(manager, body string) {
 	p.t.Helper()
 	_, err := p.vms().Patch(p.t.Context(), "web", types.MergePatchType, []byte(body),

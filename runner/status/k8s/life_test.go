@@ -31,7 +31,7 @@ func is(s v1.VirtualMachineStatus, kind string, want metav1.ConditionStatus) boo
 	return meta.IsStatusConditionPresentAndEqual(s.Conditions, kind, want)
 }
 
-// A runner that goes on with a VM takes over since when the conditions are as they
+// A runner that adopts a VM keeps since when the conditions are as they
 // are, and doesn't tell that what it doesn't know yet is over.
 func TestTransitionTimesAreTakenOver(t *testing.T) {
 	t.Parallel()
@@ -54,7 +54,7 @@ func TestTransitionTimesAreTakenOver(t *testing.T) {
 	require.Equal(t, "2026-01-02 03:05:05 +0000 UTC", since(s, "Booted").String())
 }
 
-// A new resource has conditions whose time is 1970: nobody has been disconnected
+// A new resource has conditions whose time is 1970: no agent has been disconnected
 // since then.
 func TestNoTransitionIsFrom1970(t *testing.T) {
 	t.Parallel()
@@ -66,7 +66,7 @@ func TestNoTransitionIsFrom1970(t *testing.T) {
 	}
 }
 
-// Nobody's part of the status is in the way of anybody's, whoever writes between.
+// The parts of the status don't conflict, whatever is written in between.
 func TestOthersWriteTheirPart(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -155,7 +155,7 @@ func TestEvents(t *testing.T) {
 	tell(t, tracker, status.ConsoleOpened{Kind: status.SPICE, Client: "10.0.0.9:4000"})
 	p.eventually("who looks", func(s v1.VirtualMachineStatus) bool { return s.ConsoleClient == "10.0.0.9" })
 	tell(t, tracker, status.ConsoleClosed{Kind: status.SPICE, Client: "10.0.0.9:4000"})
-	p.eventually("nobody looks", func(s v1.VirtualMachineStatus) bool { return s.ConsoleClient == "" })
+	p.eventually("there is no viewer", func(s v1.VirtualMachineStatus) bool { return s.ConsoleClient == "" })
 	tell(t, tracker, status.Ended{Cause: "killed", ExitCode: 137, Message: "killed by signal 9"})
 	<-r.Done()
 	require.Subset(t, p.events(), []string{
@@ -169,7 +169,7 @@ func TestEvents(t *testing.T) {
 	for i := range 200 {
 		tell(t, tracker, status.ConsoleOpened{Kind: status.VNC, Client: fmt.Sprintf("10.0.0.9:%d", i)})
 	}
-	q.eventually("somebody looks", func(s v1.VirtualMachineStatus) bool { return s.ConsoleClient != "" })
+	q.eventually("there is a viewer", func(s v1.VirtualMachineStatus) bool { return s.ConsoleClient != "" })
 	tell(t, tracker, status.Ended{Cause: "asked"})
 	<-r.Done()
 	require.LessOrEqual(t, len(q.events()), 18)
@@ -186,7 +186,7 @@ func TestAVMThatWasDeleted(t *testing.T) {
 	tell(t, tracker, status.CPUs(2))
 	require.Eventually(t, func() bool { return !r.Heard() }, patience, tick)
 	p.Apply(machine("web"))
-	s := p.eventually("it is told again", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 2 })
+	s := p.eventually("it is reported again", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 2 })
 	require.WithinDuration(t, time.Now(), since(s, "Running"), patience)
 	require.Eventually(t, r.Heard, patience, tick)
 	p.Kubectl("delete", "vms", "web")
@@ -266,7 +266,7 @@ func TestFault32TheTokenIsExchanged(t *testing.T) {
 	p.eventually("with the next one", func(s v1.VirtualMachineStatus) bool { return s.CPUs == 2 })
 }
 
-// A resource that was made anew, and has taken the VM over, is told all that its
+// A resource that was made anew, and has taken the VM over, gets all that its
 // predecessor knew, as soon as the configuration is the new one's.
 func TestAnotherResource(t *testing.T) {
 	t.Parallel()

@@ -92,7 +92,7 @@ func TestFault32TheAPIServerFails(t *testing.T) {
 		require.Equal(t, "Bearer x", r.Header.Get("Authorization"))
 		if n := int(asked.Add(1)); n <= len(answers) {
 			w.WriteHeader(answers[n-1].code)
-			_, _ = w.Write([]byte(answers[n-1].body)) // a client that has gone is told nothing
+			_, _ = w.Write([]byte(answers[n-1].body)) // a client that has gone gets nothing
 			return
 		}
 		body, _ := io.ReadAll(r.Body) // what came is looked at below
@@ -117,7 +117,7 @@ func TestTheAuthoritiesAreExchanged(t *testing.T) {
 	clients := make(chan string, 100)
 	p := scripted(t, func(w http.ResponseWriter, r *http.Request) {
 		clients <- r.RemoteAddr
-		_, _ = w.Write([]byte(`{"metadata": {"uid": "u"}}`)) // a client that has gone is told nothing
+		_, _ = w.Write([]byte(`{"metadata": {"uid": "u"}}`)) // a client that has gone gets nothing
 	})
 	valid := p.read(p.account + "/ca.crt")
 	p.file("ca.crt", "none")
@@ -135,7 +135,7 @@ func TestTheAuthoritiesAreExchanged(t *testing.T) {
 	}
 }
 
-// An API server that takes requests and never answers holds up nobody: not the
+// An API server that takes requests and never answers delays nothing: not the
 // tracker, and not the runner's end.
 func TestAServerThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
@@ -170,7 +170,7 @@ func TestEventsThatAreNotAnswered(t *testing.T) {
 		if r.Header.Get("Content-Type") == "application/apply-patch+yaml" {
 			applied <- string(body)
 		}
-		_, _ = w.Write([]byte(`{"metadata": {"uid": "u"}}`)) // a client that has gone is told nothing
+		_, _ = w.Write([]byte(`{"metadata": {"uid": "u"}}`)) // a client that has gone gets nothing
 	})
 	var updates []status.Update
 	for i := range 10 {
@@ -199,7 +199,7 @@ func TestFault32TheReportIsTooLarge(t *testing.T) {
 		if r.Header.Get("Content-Type") == "application/apply-patch+yaml" {
 			applied <- string(body)
 		}
-		_, _ = w.Write([]byte(`{"metadata": {"uid": "u"}}`)) // a client that has gone is told nothing
+		_, _ = w.Write([]byte(`{"metadata": {"uid": "u"}}`)) // a client that has gone gets nothing
 	})
 	many := make(status.Interfaces, 30)
 	for i := range many {

@@ -124,7 +124,7 @@ func TestATokenIsHeldToItsVM(t *testing.T) {
 	require.NoError(t, patch(p.bearer(), p.Name, "other", cpus, "status"), "to each its own")
 }
 
-// runners is the part of the status that the runner writes; nobody else's is missing.
+// runners is the part of the status that the runner writes; no other part is missing.
 var runners = []string{
 	"runner", "vmType", "uuid", "runnerVersion", "cpus", "ram", "consoleClient", "loggedInUser",
 	"displayPasswordSerial", "osinfo", "interfaces",

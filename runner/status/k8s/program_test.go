@@ -332,7 +332,7 @@ func TestStoppedWhileItStarts(t *testing.T) {
 	invariants.NothingLeft(t, c.dir)
 }
 
-// Where there is no resource there is nobody to wait for.
+// Without a resource there is nothing to wait for.
 func TestAPodWithoutAResource(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -346,7 +346,7 @@ func TestAPodWithoutAResource(t *testing.T) {
 }
 
 // Whatever keeps a VM from running is in the resource and in the termination
-// message; nobody is waited for then.
+// message; nothing is waited for then.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -383,7 +383,7 @@ func TestFailures(t *testing.T) {
 			})
 			require.NoError(t, syscall.Kill(invariants.Processes(t, c.dir)[invariants.QEMU][0], syscall.SIGKILL))
 		}, 137, "killed |  | killed, QEMU: killed by signal 9 (SIGKILL)", "killed"},
-		"it is told to stop": {bare, []string{"powerdownTimeout: 0"}, func(c *container) {
+		"a stop is requested": {bare, []string{"powerdownTimeout: 0"}, func(c *container) {
 			c.said("state=Booting")
 			require.NoError(t, c.cmd.Process.Signal(syscall.SIGTERM))
 		}, 0, "forced | host-qmp-quit | forced (host-qmp-quit)", ""},

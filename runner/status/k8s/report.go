@@ -187,7 +187,7 @@ func interfaces(said []status.Interface) []guestInterface {
 // when they have it.
 type transitions map[vmstatus.ConditionType]status.Condition
 
-// remember takes over what the resource says: a runner that goes on with a VM, and
+// remember takes over what the resource says: a runner that adopts a VM, and
 // one that is started again, changes no time of what hasn't changed.
 func (t transitions) remember(conditions []status.Condition) {
 	for _, c := range conditions {

@@ -21,7 +21,7 @@ type Reporter struct {
 	log *slog.Logger
 
 	mu     sync.Mutex
-	end    chan struct{}      // closed when everything is told; nil until Follow
+	end    chan struct{}      // closed when everything is reported; nil until Follow
 	hasten context.CancelFunc // no more waiting between attempts
 	cancel context.CancelFunc // no more attempts
 	absent atomic.Bool
@@ -33,7 +33,7 @@ func NewReporter(pod *Pod, log *slog.Logger) *Reporter { return &Reporter{pod: p
 // PodUID is the uid of the pod; empty if that is not known.
 func (r *Reporter) PodUID() string { return r.pod.UID }
 
-// Heard reports whether there is somebody to report to: false if the API server has said
+// Heard reports whether there is a resource to report to: false if the API server has said
 // that there is no such VM.
 func (r *Reporter) Heard() bool { return !r.absent.Load() }
 
@@ -60,7 +60,7 @@ func (r *Reporter) Follow(ctx context.Context, tracker *status.Tracker, namespac
 	}()
 }
 
-// Done is closed when the final status is reported, or nobody will hear it. It is
+// Done is closed when the final status is reported, or can't be. It is
 // called after Follow.
 func (r *Reporter) Done() <-chan struct{} {
 	r.mu.Lock()
@@ -107,7 +107,7 @@ func (f *follower) follow(life, patient context.Context, tracker *status.Tracker
 	for {
 		s, err := sub.Next(life)
 		if err != nil {
-			return // the end has been told, or is not to be
+			return // the end has been reported, or is not to be
 		}
 		f.take(s)
 		f.collect(patient, sub, gathering(s, !f.looked))
@@ -197,7 +197,7 @@ func (f *follower) apply(ctx context.Context, r report) (object, error) {
 }
 
 // settled takes note of how a report went. It reports whether there is nothing more
-// to do about it: it was told, or nobody will want to hear it.
+// to do about it: it was reported, or there is nothing to report to.
 func (f *follower) settled(err error) bool {
 	absent := code(err) == http.StatusNotFound
 	f.absent.Store(absent)

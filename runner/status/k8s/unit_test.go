@@ -89,7 +89,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// Who reads a message in the resource finds the resource's fields in it.
+// A message in the resource names the resource's fields.
 func TestMessagesNameTheResource(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]string{
