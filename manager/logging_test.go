@@ -22,8 +22,8 @@ func TestNothingIsSaidOfWhatIsGivenUp(t *testing.T) {
 		"lock", "x")
 	givenUp := fmt.Errorf("update the lease: %w", &url.Error{Op: "Put", URL: "https://server", Err: context.Canceled})
 
-	libraries.Error(givenUp, "somebody else gave up")
-	require.Contains(t, log.String(), "somebody else gave up")
+	libraries.Error(givenUp, "another context was cancelled")
+	require.Contains(t, log.String(), "another context was cancelled")
 	log.Reset()
 	stop()
 	libraries.Error(givenUp, "given up")

@@ -144,7 +144,7 @@ func TestWhatNoRunnerTakes(t *testing.T) {
 	var refused vm.TypeRefused
 	require.ErrorAs(t, err, &refused)
 	require.Contains(t, refused.Message, "vm.firmware")
-	require.NotContains(t, refused.Message, "spec:", "a place in a file that nobody has seen")
+	require.NotContains(t, refused.Message, "spec:", "a place in a file that users don't see")
 }
 
 // BenchmarkCheckType is what a VM of a stock type costs when it is first seen.

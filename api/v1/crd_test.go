@@ -140,7 +140,7 @@ func merge(into, change map[string]any) {
 
 type refusal struct{ patch, want string }
 
-// refused are what no runner could carry out, with what the user is told.
+// refused are what no runner could carry out, with the message for the user.
 func refused() map[string]refusal {
 	return map[string]refusal{
 		"no CPUs": {
@@ -215,13 +215,13 @@ func refused() map[string]refusal {
 			`{spec: {image: {source: a, pullPolicy: Sometimes}}}`,
 			`Unsupported value: "Sometimes"`,
 		},
-		"permission of nobody": {`{spec: {permissions: [{may: [start]}]}}`, "want either user or role"},
-		"permission of both":   {`{spec: {permissions: [{user: a, role: b}]}}`, "want either user or role"},
-		"unknown action":       {`{spec: {permissions: [{user: a, may: [destroy]}]}}`, `Unsupported value: "destroy"`},
-		"VM type as a path":    {`{spec: {vmType: {source: ../../etc/passwd}}}`, "spec.vmType.source"},
-		"no label":             {`{metadata: {name: a.b}}`, "metadata.name must be a DNS label"},
-		"too long a name":      {`{metadata: {name: aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeee}}`, "at most 48 characters"},
-		"no machine":           {`{spec: {vm: null}}`, "spec.vm: Required value"},
+		"permission without a subject": {`{spec: {permissions: [{may: [start]}]}}`, "want either user or role"},
+		"permission of both":           {`{spec: {permissions: [{user: a, role: b}]}}`, "want either user or role"},
+		"unknown action":               {`{spec: {permissions: [{user: a, may: [destroy]}]}}`, `Unsupported value: "destroy"`},
+		"VM type as a path":            {`{spec: {vmType: {source: ../../etc/passwd}}}`, "spec.vmType.source"},
+		"no label":                     {`{metadata: {name: a.b}}`, "metadata.name must be a DNS label"},
+		"too long a name":              {`{metadata: {name: aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeee}}`, "at most 48 characters"},
+		"no machine":                   {`{spec: {vm: null}}`, "spec.vm: Required value"},
 	}
 }
 

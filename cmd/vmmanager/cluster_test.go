@@ -143,9 +143,9 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	p.grow("web", "system-disk-web-0")
 	p.kubelet(pod, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
 
-	// Its definition changes, and its pod is told.
+	// Its definition changes, and so does an annotation of its pod.
 	p.Kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"vm": {"currentCpus": 1}}}`)
-	p.eventually("the pod is told of the configuration", func() bool {
+	p.eventually("the pod has the version of the configuration", func() bool {
 		var configMap corev1.ConfigMap
 		return p.get("web", &configMap) && p.get("web-0", pod) &&
 			pod.Annotations["vmrunner.jdrupes.org/cmVersion"] == configMap.ResourceVersion &&
@@ -173,7 +173,7 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	pod = p.awaitPod("web", pod.UID)
 	p.kubelet(pod, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
 	p.runnerSays("web", pod, `"state": "Stopped", "reason": "VmStopped", "outcome": {"cause": "guest shutdown", "exitCode": 0}`)
-	p.eventually("the VM shall not run", func() bool { return p.vm("web").Spec.VM.State == v1.Stopped })
+	p.eventually("the VM is set to Stopped", func() bool { return p.vm("web").Spec.VM.State == v1.Stopped })
 	p.gone(pod)
 	p.eventually("the VM is stopped", func() bool { return p.vm("web").Status.Phase == v1.PhaseStopped })
 
@@ -197,7 +197,7 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 }
 
 // blocksDeletion is the one right that no request shows: admission asks for it when
-// an object shall be able to hold up the deletion of the VM that it belongs to.
+// an object is to hold up the deletion of the VM that it belongs to.
 const blocksDeletion = "vms/finalizers.vmoperator.jdrupes.org update"
 
 // needsToBlockDeletion shows that without this right no object of a VM can be made.
@@ -227,7 +227,7 @@ func (p *place) needsToBlockDeletion(vm string) {
 	})
 }
 
-// gone ends a pod in the place of its kubelet, when it shall end.
+// gone ends a pod in the place of its kubelet, when it is deleted.
 func (p *place) gone(pod *corev1.Pod) {
 	p.t.Helper()
 	var now corev1.Pod
@@ -296,7 +296,7 @@ func (p *place) requests(account string) (used, refused []string) {
 	return slices.Sorted(maps.Keys(all)), refused
 }
 
-// Of two managers one leads; when it is killed, the other goes on.
+// Of two managers one leads; when it is killed, the other takes over.
 func TestOneOfTwoLeads(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, "restricted")
@@ -332,8 +332,8 @@ func (p *place) transitions() *int32 {
 	return lease.Spec.LeaseTransitions
 }
 
-// An API server that is away is told of, also by a manager that has nothing to do; it
-// goes on when it is back. The server is that of all tests here, so they don't run
+// An API server that does not answer is logged, also by an idle manager, which
+// continues when it is back. The server is that of all tests here, so they don't run
 // meanwhile.
 func TestTheAPIServerIsAway(t *testing.T) {
 	p := newPlace(t, "restricted")
@@ -345,12 +345,12 @@ func TestTheAPIServerIsAway(t *testing.T) {
 	require.NoError(t, p.StartServer(t.Context()))
 	p.machine("web")
 	p.eventually("it is back", func() bool { return m.metric("vmop_apiserver_away") == "0" })
-	p.eventually("the manager goes on", func() bool { return p.get("web", &appsv1.StatefulSet{}) })
+	p.eventually("the manager continues", func() bool { return p.get("web", &appsv1.StatefulSet{}) })
 	require.Contains(t, m.log.String(), "the API server answers again")
 }
 
 // A new configuration holds for the VMs that there are; one with faults does not, and
-// the manager says why and goes on.
+// the manager logs why, and continues.
 func TestConfigurationFollowsItsFile(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, "restricted")
@@ -387,7 +387,7 @@ func TestConfigurationFollowsItsFile(t *testing.T) {
 	require.Equal(t, "2", m.metric("vmop_config_generation"))
 
 	write("3", section("image: {source: three}, cpuOverkommit: 2, ramOvercommit: 0"))
-	p.eventually("the faults are told", func() bool { return m.metric("vmop_config_faulty") == "1" })
+	p.eventually("the faults are counted", func() bool { return m.metric("vmop_config_faulty") == "1" })
 	require.Contains(t, m.log.String(), "cpuOverkommit: unknown key (did you mean cpuOvercommit?)")
 	require.Contains(t, m.log.String(), "ramOvercommit: can't be 0")
 	for _, question := range []string{"/readyz", "/healthz"} {
@@ -396,7 +396,7 @@ func TestConfigurationFollowsItsFile(t *testing.T) {
 		require.Equal(t, "ok", body, question)
 	}
 	p.Kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"priorityClassName": "x"}}`)
-	p.eventually("the manager goes on", func() bool { return p.vm("web").Status.ObservedGeneration == 2 })
+	p.eventually("the manager continues", func() bool { return p.vm("web").Status.ObservedGeneration == 2 })
 	require.Equal(t, "two", image())
 
 	files := section("image: {source: four}, /DisplaySecretReconciler: {passwordValidity: 5}")
@@ -406,7 +406,7 @@ func TestConfigurationFollowsItsFile(t *testing.T) {
 	require.Equal(t, "0", m.metric("vmop_config_faulty"))
 	files = section("image: {source: five}, /DisplaySecretReconciler: {passwordValidity: 5}")
 	write("5", files)
-	p.eventually("details are told now", func() bool {
+	p.eventually("details are logged now", func() bool {
 		return strings.Contains(m.log.String(), "/Manager/Controller/Reconciler/DisplaySecretReconciler")
 	})
 	require.Zero(t, m.stop())

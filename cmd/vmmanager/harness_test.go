@@ -105,7 +105,7 @@ func (p *place) eventually(what string, is func() bool) {
 	})
 }
 
-// get reads an object of the namespace, and reports whether it is there.
+// get reads an object of the namespace, and reports whether it exists.
 func (p *place) get(name string, into client.Object) bool {
 	err := p.client.Get(p.t.Context(), client.ObjectKey{Namespace: p.Name, Name: name}, into)
 	return err == nil

@@ -71,8 +71,8 @@ func TestSettled(t *testing.T) {
 		"is stopped":             {is(told, noPod, notWanted), true},
 		"is new":                 {is(), false},
 		"was edited":             {is(told, func(s *Situation) { s.VM.Generation++ }), false},
-		"shall start":            {is(told, noPod), false},
-		"shall stop":             {is(told, notWanted), false},
+		"is to start":            {is(told, noPod), false},
+		"is to stop":             {is(told, notWanted), false},
 		"its pod is deleted":     {is(told, going(noon)), false},
 		"its container is ended": {is(told, with(terminatedWith(1, ""))), false},
 	} {
@@ -89,7 +89,8 @@ func TestUnplaced(t *testing.T) {
 	vm.Spec.VM.Accelerator = "tcg"
 	s := &Snapshot{VM: vm, Settings: objects.DefaultSettings()}
 	for said, want := range map[string]string{
-		"0/1 nodes are available: 1 Insufficient memory.":                                   "the pod requests cpu 500m, memory ",
+		"0/1 nodes are available: 1 Insufficient memory.": "the pod requests cpu 500m, memory ",
+
 		"0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.":     "spec.nodeSelector requires the labels arch=new, disk=ssd; spec.affinity restricts the nodes",
 		"0/1 nodes are available: 1 node(s) had untolerated taint(s).":                      "spec.tolerations lists",
 		"0/1 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity.": "a volume of the VM is available on certain nodes only",

@@ -17,7 +17,7 @@ import (
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// is makes a Situation: a VM that shall run, on a pod that does.
+// is makes a Situation: a VM that is to run, with a running pod.
 func is(changes ...func(*Situation)) Situation {
 	s := Situation{Snapshot: &Snapshot{VM: machine("web"), Now: noon}}
 	s.Pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", UID: "1"}}
@@ -134,7 +134,7 @@ func TestPhase(t *testing.T) {
 			is(noPod, notWanted, held(Stalled{"X", "x"})), v1.PhaseStopped,
 			ReasonStopped, "",
 		},
-		"shall start": {
+		"is to start": {
 			is(noPodYet), v1.PhasePending, ReasonPodMissing,
 			"kubectl describe statefulset web",
 		},
@@ -198,7 +198,7 @@ func TestPhase(t *testing.T) {
 		"the pod is evicted": {is(with(corev1.ContainerStatus{}), said("", nil), func(s *Situation) {
 			s.Pod.Status.Phase, s.Pod.Status.Reason = corev1.PodFailed, "Evicted"
 		}), v1.PhasePending, "Evicted", ""},
-		"shall stop": {is(notWanted), v1.PhaseStopping, ReasonStopRequested, ""},
+		"is to stop": {is(notWanted), v1.PhaseStopping, ReasonStopRequested, ""},
 		"stops": {
 			is(notWanted, going(noon.Add(time.Minute))), v1.PhaseStopping,
 			ReasonStopRequested, "asked",
@@ -311,9 +311,9 @@ func TestDecide(t *testing.T) {
 		s    Situation
 		want Decision
 	}{
-		"shall run":                       {is(noPodYet), Decision{Replicas: 1}},
+		"is to run":                       {is(noPodYet), Decision{Replicas: 1}},
 		"runs":                            {is(), Decision{Replicas: 1}},
-		"shall not run":                   {is(notWanted), Decision{}},
+		"is not to run":                   {is(notWanted), Decision{}},
 		"may not start":                   {is(noPodYet, held(Stalled{})), Decision{}},
 		"may not start, but runs":         {is(held(Stalled{})), Decision{Replicas: 1}},
 		"may not start, and its pod goes": {is(held(Stalled{}), going(noon)), Decision{}},
@@ -464,8 +464,8 @@ func TestCountFailures(t *testing.T) {
 			}, restarted, false,
 			&v1.Failures{Count: 3, LastTime: at, Noticed: &seen, Last: last},
 		},
-		"it was told to":    {nil, asked, false, nil},
-		"nobody knows when": {nil, timeless, false, nil},
+		"by request":     {nil, asked, false, nil},
+		"without a time": {nil, timeless, false, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -476,10 +476,10 @@ func TestCountFailures(t *testing.T) {
 		s.Pod.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.NewTime(noon.Add(2 * time.Hour))
 	}).Pod, false, noon)
 	require.Equal(t, noon.Add(10*time.Second), nextAttempt(ahead, noon),
-		"the clock of a node that is ahead holds nobody up")
+		"the clock of a node that is ahead delays no attempt")
 	require.Equal(t, noon.Add(10*time.Second),
 		nextAttempt(&v1.Failures{Count: 1, LastTime: metav1.NewTime(noon.Add(-time.Hour)), Noticed: &seen}, noon),
-		"and one that is late makes nobody hurry")
+		"and one that is late hastens none")
 	require.Zero(t, nextAttempt(ahead, noon.Add(-time.Hour)), "the manager's clock was set back")
 	for count, want := range map[int32]time.Duration{
 		0: 0, 1: 10 * time.Second, 2: 40 * time.Second,

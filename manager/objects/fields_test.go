@@ -43,7 +43,7 @@ var notForThePod = map[string]string{
 	"vm.display.spice.proxyUrl": "the connection file",
 	"permissions":               "the web GUI",
 	"runnerTemplate.source":     "manager/vm: another than VM-Operator's own needs a vmType",
-	"runnerTemplate.update":     "nobody",
+	"runnerTemplate.update":     "not used",
 	"pools":                     "the web GUI",
 }
 

@@ -64,7 +64,7 @@ func TestPodChanges(t *testing.T) {
 	require.Equal(t, []v1.PendingChange{{Path: "spec.vm.display.secret", Operation: "remove", Current: "secret"}},
 		objects.PodChanges(running, statefulSet(t, sample(t, nil), settings(), "")))
 	require.Empty(t, objects.PodChanges(&metav1.ObjectMeta{}, statefulSet(t, sample(t, nil), settings(), "")),
-		"a pod of somebody else's making")
+		"a pod that the manager has not made")
 }
 
 // Whatever a pod is made from is known as the manager's part of the pending changes,
@@ -128,7 +128,7 @@ func TestPodPatch(t *testing.T) {
 	running := pod(t, before)
 	require.NotContains(t, running.Annotations, "kubectl.kubernetes.io/restartedAt")
 	require.Equal(t, objects.AppName, running.Labels[objects.LabelName])
-	running.Labels["apps.kubernetes.io/pod-index"], running.Annotations["somebody/else"] = "0", "x"
+	running.Labels["apps.kubernetes.io/pod-index"], running.Annotations["other/program"] = "0", "x"
 
 	patch := func(vm *v1.VirtualMachine, versions map[string]string) string {
 		text, err := objects.PodPatch(vm, running, versions)

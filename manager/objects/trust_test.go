@@ -257,7 +257,7 @@ func TestUntrustedVolumes(t *testing.T) {
 			Kind: "PersistentVolumeClaim", Name: "theirs",
 		}
 	})
-	require.Empty(t, objects.Distrust(vm, settings(), looked), "somebody has removed the annotation")
+	require.Empty(t, objects.Distrust(vm, settings(), looked), "the annotation was removed")
 }
 
 // Labels and annotations by which a pod gets more, or is what it isn't, are not taken

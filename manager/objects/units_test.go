@@ -105,7 +105,7 @@ func TestOutdated(t *testing.T) {
 	was := statefulSet(t, is, s, secret)
 	pod := &metav1.ObjectMeta{Annotations: was.Spec.Template.Annotations}
 	require.False(t, objects.Outdated(pod, was))
-	require.False(t, objects.Outdated(&metav1.ObjectMeta{}, was), "somebody else's")
+	require.False(t, objects.Outdated(&metav1.ObjectMeta{}, was), "not the manager's")
 	for name, set := range map[string]func(*v1.VirtualMachine){
 		"CPUs": func(vm *v1.VirtualMachine) { vm.Spec.VM.CurrentCPUs = new(int32(1)) },
 		"node": func(vm *v1.VirtualMachine) { vm.Spec.NodeName = "other" },
@@ -353,14 +353,14 @@ func TestClaimsOfOthers(t *testing.T) {
 			first,
 			unknown(first),
 		},
-		"nobody's":          {map[string]metav1.ObjectMeta{first: {}}, first, unknown(first)},
+		"without an owner":  {map[string]metav1.ObjectMeta{first: {}}, first, unknown(first)},
 		"by the newer name": {map[string]metav1.ObjectMeta{newer: labels("vm-runner", "test-vm")}, newer, ""},
 		"that, and one of another": {map[string]metav1.ObjectMeta{
 			newer: labels("vm-runner", "test-vm"),
 			first: labels("x", "y"),
 		}, newer, ""},
-		"another VM's by that name":  {map[string]metav1.ObjectMeta{newer: labels("vm-runner", "other")}, "", ""},
-		"nobody's by the newer name": {map[string]metav1.ObjectMeta{newer: {}}, newer, unknown(newer)},
+		"another VM's by that name":           {map[string]metav1.ObjectMeta{newer: labels("vm-runner", "other")}, "", ""},
+		"without an owner, by the newer name": {map[string]metav1.ObjectMeta{newer: {}}, newer, unknown(newer)},
 	} {
 		vm := sample(t, nil)
 		claims, err := objects.Claims(vm, settings(), row.existing)
@@ -390,7 +390,7 @@ func TestClaimsOfOthers(t *testing.T) {
 	require.Contains(t, claims[0].Problem.Message, "give the VM another name")
 }
 
-// Who writes a VM can't write what the manager notes at its claims.
+// The author of a VM can't set the annotations that the manager writes to its claims.
 func TestAnnotationsOfClaims(t *testing.T) {
 	t.Parallel()
 	claims, err := objects.Claims(sample(t, func(vm *v1.VirtualMachine) {

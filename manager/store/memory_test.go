@@ -147,7 +147,7 @@ const runningVM = `{
       {"type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1},
       {"type": "VmopAgentConnected", "status": "False", "reason": "VmopAgentDisconnected", "message": "the log-in agent is not there", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1},
       {"type": "UserLoggedIn", "status": "False", "reason": "VmopAgentDisconnected", "message": "the log-in agent is not there", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1},
-      {"type": "ConsoleConnected", "status": "False", "reason": "ConsoleClosed", "message": "nobody looks at the screen", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1},
+      {"type": "ConsoleConnected", "status": "False", "reason": "ConsoleClosed", "message": "no viewer is connected", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1},
       {"type": "ConfigApplied", "status": "True", "reason": "Applied", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1},
       {"type": "TPMLost", "status": "False", "reason": "TPMWorks", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1},
       {"type": "VMTypeAccepted", "status": "True", "reason": "Accepted", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1},

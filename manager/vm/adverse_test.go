@@ -69,8 +69,8 @@ func TestNoRoomForAStatus(t *testing.T) {
 }
 
 // troubled is an API server that carries out no change when it is asked for the first
-// time, or carries it out and nobody hears the answer, and no read of an object. Events
-// arrive: they are told once, and nothing waits for them.
+// time, or carries it out and the answer is lost, and no read of an object. Events
+// arrive: they are written once, and nothing waits for them.
 type troubled struct {
 	next  http.RoundTripper
 	mu    sync.Mutex

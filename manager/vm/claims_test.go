@@ -21,7 +21,7 @@ import (
 // told waits until a VM's condition Reconciled is False with a message.
 func (w *world) told(name, message string) *v1.VirtualMachine {
 	w.t.Helper()
-	return eventually(w, name, &v1.VirtualMachine{}, "it is told: "+message, func(vm *v1.VirtualMachine) bool {
+	return eventually(w, name, &v1.VirtualMachine{}, "the message "+message, func(vm *v1.VirtualMachine) bool {
 		status, said := reconciled(vm)
 		return status == metav1.ConditionFalse && strings.Contains(said, message)
 	})
@@ -88,8 +88,8 @@ func TestClaimGrows(t *testing.T) {
 	w.boot("web")
 }
 
-// Where its storage class does not let it grow, that is told, once, and the VM goes
-// on and follows all else. It is tried again after a while.
+// Where its storage class does not let it grow, that is reported, once, and the VM keeps
+// running and follows all else. It is tried again after a while.
 func TestClaimMayNotGrow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -147,8 +147,8 @@ func TestClaimWithoutVolume(t *testing.T) {
 	w.allWell("web")
 }
 
-// Who deletes the claims of a VM that runs is told what that means, before it is
-// too late, and what is made in their place.
+// An event says what deleting the claims of a running VM means, before it is too late,
+// and what is created in their place.
 func TestClaimDeleted(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -225,7 +225,7 @@ func TestClaimsWithoutVolumes(t *testing.T) {
 	w.explained("db", decide.ReasonClaimPending, "the claim runner-data-db-0 has no volume: it names no storage class, and the cluster has no default one (set runnerDataPvc.storageClassName of the manager's configuration)")
 }
 
-// A limit of memory at which the kernel ends the VM is told, and kept.
+// A memory limit at which the kernel kills the VM is reported, and kept.
 func TestLimitTooLow(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -243,9 +243,9 @@ func TestLimitTooLow(t *testing.T) {
 	w.allWell("web")
 }
 
-// What of a claim can't change is told, once, with what the claim has and what would
+// What can't change in a claim is reported, once, with what the claim has and what would
 // be right, also by a manager that has just started, and no longer than it holds.
-// The VM goes on.
+// The VM keeps running.
 func TestClaimKeepsWhatItHas(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -348,7 +348,7 @@ func TestClaimGetsItsClass(t *testing.T) {
 	w.isWell("web")
 }
 
-// Wrong levels in a VM's own logging.properties are told, with the line and what is
+// Wrong levels in a VM's own logging.properties are reported, with the line and what is
 // right; loggers that the original has are not.
 func TestLevelsOfItsOwn(t *testing.T) {
 	t.Parallel()

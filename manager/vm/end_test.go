@@ -24,7 +24,7 @@ func TestGuestShutdownStops(t *testing.T) {
 	w.vm("web", shutsDown)
 	pod := w.boot("web")
 	w.say("web", pod, stateStopped, &v1.Outcome{Cause: causeGuest})
-	vm := eventually(w, "web", &v1.VirtualMachine{}, "it shall not run", func(vm *v1.VirtualMachine) bool {
+	vm := eventually(w, "web", &v1.VirtualMachine{}, "it is set to Stopped", func(vm *v1.VirtualMachine) bool {
 		return vm.Spec.VM.State == v1.Stopped
 	})
 	require.Equal(t, string(pod.UID), vm.Annotations[decide.AnnotationCarriedOut])
@@ -77,7 +77,7 @@ func TestGuestShutdownRestarts(t *testing.T) {
 	require.Len(t, w.events("web", "Started"), 2)
 }
 
-// A pod that somebody deletes is a restart.
+// A pod that a user deletes is a restart.
 func TestDeletedPod(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -185,7 +185,7 @@ func TestLastWord(t *testing.T) {
 // removeWhenTold is for a pod whose container has ended.
 func (w *world) removeWhenTold(pod *corev1.Pod) {
 	w.t.Helper()
-	eventually(w, pod.Name, &corev1.Pod{}, "the pod is told to go", func(p *corev1.Pod) bool {
+	eventually(w, pod.Name, &corev1.Pod{}, "the pod is deleted", func(p *corev1.Pod) bool {
 		return p.UID == pod.UID && p.DeletionTimestamp != nil
 	})
 	w.remove(pod)

@@ -17,7 +17,7 @@ import (
 // explained waits until a VM's phase has a reason and a message.
 func (w *world) explained(name, reason, message string) {
 	w.t.Helper()
-	eventually(w, name, &v1.VirtualMachine{}, "it is told: "+message, func(vm *v1.VirtualMachine) bool {
+	eventually(w, name, &v1.VirtualMachine{}, "the message "+message, func(vm *v1.VirtualMachine) bool {
 		return vm.Status.Reason == reason && strings.Contains(vm.Status.Message, message)
 	})
 }

@@ -36,8 +36,8 @@ func TestLongestNames(t *testing.T) {
 	require.True(t, apierrors.IsInvalid(w.client.Create(t.Context(), longer)))
 }
 
-// Two VMs whose disks' claims have the same name: one has it, and the other one is
-// told so, even if both are made at once.
+// Two VMs whose disks' claims have the same name: one has it, and the other
+// reports so, even if both are created at once.
 func TestSameClaim(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -60,8 +60,8 @@ func TestSameClaim(t *testing.T) {
 	w.boot(other)
 }
 
-// More data for cloud-init than a ConfigMap holds are told, and where they are; a
-// VM that runs goes on.
+// More data for cloud-init than a ConfigMap holds is reported with its field; a running
+// VM keeps running.
 func TestTooMuchUserData(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -78,7 +78,7 @@ func TestTooMuchUserData(t *testing.T) {
 	w.allWell("web")
 }
 
-// Who edits the service by hand sees it set back.
+// A service that was edited by hand is set back.
 func TestServiceIsSetBack(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -110,7 +110,7 @@ func TestPasswordChangesAgainAndAgain(t *testing.T) {
 		require.Equal(t, pod.UID, now.UID)
 	}
 	secret, _ := get(w, "web-display-secret", &corev1.Secret{})
-	require.Equal(t, "secret3", string(secret.Data[objects.PasswordKey]), "nobody has set it back")
+	require.Equal(t, "secret3", string(secret.Data[objects.PasswordKey]), "it was not set back")
 }
 
 // CPUs and memory that a VM can't have while it runs reach its configuration, where

@@ -55,8 +55,7 @@ const (
 	stableTime      = 10 * time.Minute // after which failures are forgotten
 )
 
-// node is the name of one that nothing runs on: tests play it. Nobody schedules
-// to it but they.
+// node is the name of one without a kubelet: tests play it, and only they schedule to it.
 const node = "node1"
 
 // shared is the cluster that the tests of this package share.
@@ -130,7 +129,7 @@ type world struct {
 	log       logbook.Logbook
 }
 
-// fakeTypes is a TypeChecker that refuses what it is told to.
+// fakeTypes is a TypeChecker that refuses given types.
 type fakeTypes struct {
 	mu      sync.Mutex
 	refused map[string]error
@@ -221,7 +220,7 @@ func (w *world) start(config *rest.Config) (vms *Controller, end func()) {
 	go func() { done <- mgr.Start(ctx) }()
 	once := sync.OnceFunc(func() {
 		cancel()
-		<-done // an error of a connection that was cut is nobody's business
+		<-done // a connection that was cut may cause an error
 	})
 	w.t.Cleanup(once)
 	return vms, once
@@ -232,7 +231,7 @@ func (w *world) create(object client.Object) {
 	require.NoError(w.t, w.client.Create(w.t.Context(), object))
 }
 
-// vm creates a VM that shall run, with a disk.
+// vm creates a VM that is to run, with a disk.
 func (w *world) vm(name string, edits ...func(*v1.VirtualMachine)) *v1.VirtualMachine {
 	w.t.Helper()
 	vm := machine(w.Name, name, edits...)
@@ -263,7 +262,7 @@ func get[T client.Object](w *world, name string, into T) (T, bool) {
 	return into, false
 }
 
-// eventually waits until an object is as it shall be.
+// eventually waits until an object is as it should be.
 func eventually[T client.Object](w *world, name string, into T, what string, is func(T) bool) T {
 	w.t.Helper()
 	var have T

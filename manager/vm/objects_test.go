@@ -23,8 +23,8 @@ func reconciled(vm *v1.VirtualMachine) (metav1.ConditionStatus, string) {
 	return c.Status, c.Message
 }
 
-// A type that makes no machine of a VM keeps it from starting, and one that runs
-// goes on.
+// A type that makes no machine of a VM keeps it from starting, and a running one
+// keeps running.
 func TestTypeRefused(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -181,7 +181,7 @@ func TestClaims(t *testing.T) {
 	require.ElementsMatch(t, []string{"web-system-disk", "runner-data-web-0"}, claims)
 
 	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.Disks[0].VolumeClaimTemplate = disk("system", "512Mi") })
-	vm := eventually(w, "web", &v1.VirtualMachine{}, "it is told", func(vm *v1.VirtualMachine) bool {
+	vm := eventually(w, "web", &v1.VirtualMachine{}, "it is reported", func(vm *v1.VirtualMachine) bool {
 		status, _ := reconciled(vm)
 		return status == metav1.ConditionFalse
 	})
@@ -198,7 +198,7 @@ func TestClaims(t *testing.T) {
 	require.Contains(t, late.Status.Message, "spec.vm.disks[0].volumeClaimTemplate: the claim system-disk-late-0 belongs to the VM web")
 }
 
-// What somebody changes or deletes is put right.
+// What a user changes or deletes is restored.
 func TestDrift(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -368,7 +368,7 @@ func TestKeptType(t *testing.T) {
 	w.boot("web")
 	w.types.refuse("mine", TypeRefused{"gone"})
 	w.look()
-	vm := eventually(w, "web", &v1.VirtualMachine{}, "nobody knows", func(vm *v1.VirtualMachine) bool {
+	vm := eventually(w, "web", &v1.VirtualMachine{}, "it is not known", func(vm *v1.VirtualMachine) bool {
 		return meta.FindStatusCondition(vm.Status.Conditions,
 			v1.ConditionVMTypeAccepted).Status == metav1.ConditionUnknown
 	})

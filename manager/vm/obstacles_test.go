@@ -20,7 +20,7 @@ import (
 	"vmop/manager/objects"
 )
 
-// What keeps a pod from its start is told, in the words of who knows.
+// What keeps a pod from its start is reported, in the words of scheduler or kubelet.
 func TestObstacles(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -77,7 +77,7 @@ func TestRepairedBeforeItsStart(t *testing.T) {
 		v1.ConditionRestartRequired).Status)
 }
 
-// A node that isn't there is told, and no pod after pod is made for it.
+// A node that doesn't exist is reported, and no pod after pod is made for it.
 func TestNoSuchNode(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -89,7 +89,7 @@ func TestNoSuchNode(t *testing.T) {
 	vm := w.phase("web", v1.PhaseFailed, decide.ReasonNodeMissing)
 	require.Contains(t, vm.Status.Message, "node ghost (spec.nodeName) has not acknowledged pod web-0: check that the node exists and that its kubelet is running; failed starts in a row: 1, next attempt at ")
 	require.Equal(t, int32(1), vm.Status.Failures.Count)
-	eventually(w, "web", &appsv1.StatefulSet{}, "no pod shall be", func(s *appsv1.StatefulSet) bool {
+	eventually(w, "web", &appsv1.StatefulSet{}, "no replicas", func(s *appsv1.StatefulSet) bool {
 		return *s.Spec.Replicas == 0
 	})
 	require.Equal(t, decide.ByUser, w.events("web", decide.ReasonNodeMissing)[0].Labels[apply.LabelInitiator])
@@ -111,7 +111,7 @@ func TestNoSuchNode(t *testing.T) {
 	w.phase("web", v1.PhaseRunning, "")
 }
 
-// A pod that nobody takes away is waited for, and said so.
+// A pod that is not removed is waited for, and the status says so.
 func TestOldPod(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -129,7 +129,7 @@ func TestOldPod(t *testing.T) {
 	})
 	require.Contains(t, vm.Status.Message, "kubectl delete pod web-0 --force")
 	require.Equal(t, metav1.ConditionUnknown, meta.FindStatusCondition(vm.Status.Conditions,
-		v1.ConditionRunning).Status, "nobody knows")
+		v1.ConditionRunning).Status, "it is not known")
 	require.Len(t, w.events("web", decide.ReasonNodeLost), 1)
 	require.Equal(t, decide.ByNode, w.events("web", decide.ReasonNodeLost)[0].Labels[apply.LabelInitiator])
 	w.remove(pod)
@@ -197,8 +197,8 @@ func TestDeletion(t *testing.T) {
 	require.Eventually(t, func() bool { _, is := get(w, "slow", &v1.VirtualMachine{}); return !is }, patience, tick)
 }
 
-// Who deletes a VM and waits for what it has (--cascade=foreground) waits for its
-// guest, too.
+// Deleting a VM and waiting for its objects (--cascade=foreground) waits for its guest,
+// too.
 func TestDeletionWaitsForTheGuest(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -223,7 +223,7 @@ func TestOrphanAndAdoption(t *testing.T) {
 	orphan := metav1.DeletePropagationOrphan
 	require.NoError(t, w.client.Delete(t.Context(), vm, &client.DeleteOptions{PropagationPolicy: &orphan}))
 	require.Eventually(t, func() bool { _, is := get(w, "web", &v1.VirtualMachine{}); return !is }, patience, tick)
-	set := eventually(w, "web", &appsv1.StatefulSet{}, "it is nobody's", func(s *appsv1.StatefulSet) bool {
+	set := eventually(w, "web", &appsv1.StatefulSet{}, "it has no owner", func(s *appsv1.StatefulSet) bool {
 		return len(s.OwnerReferences) == 0
 	})
 	again := w.vm("web")
@@ -274,7 +274,7 @@ func TestSameNameAtOnce(t *testing.T) {
 	require.NotEqual(t, pod.UID, w.boot("web").UID)
 }
 
-// What is somebody else's is not touched.
+// Objects that aren't the VM's are not touched.
 func TestNameTaken(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
@@ -309,7 +309,7 @@ func TestNameTaken(t *testing.T) {
 	require.Equal(t, v1.PhaseFailed, w.phase("db", v1.PhaseFailed, decide.ReasonNameTaken).Status.Phase)
 }
 
-// VMs that nobody can carry out don't keep others from running.
+// VMs that can't be reconciled don't keep others from running.
 func TestBrokenVMs(t *testing.T) {
 	t.Parallel()
 	w := begin(t)

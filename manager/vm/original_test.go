@@ -44,7 +44,7 @@ func TestNotSeen(t *testing.T) {
 	})
 }
 
-// A VM that VM-Operator 4 has made goes on with the disks, the data and the password
+// A VM that VM-Operator 4 has created keeps the disks, the data and the password
 // that it had there.
 func TestFromTheOriginal(t *testing.T) {
 	t.Parallel()

@@ -68,7 +68,7 @@ func (w *world) play() (stop func()) {
 	return stop
 }
 
-// settled waits until all VMs of a world are as they shall be.
+// settled waits until all VMs of a world are as they should be.
 func (w *world) settled() {
 	w.t.Helper()
 	require.Eventually(w.t, func() bool {

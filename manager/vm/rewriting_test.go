@@ -18,7 +18,7 @@ import (
 )
 
 // A manager that makes other objects of VMs than the one before writes them at a
-// calm pace. Who edits a VM doesn't wait for the others, and nothing is restarted.
+// calm pace. A VM that is edited doesn't wait for the others, and nothing is restarted.
 func TestRewriting(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

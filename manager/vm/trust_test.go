@@ -31,11 +31,11 @@ func TestNotTrusted(t *testing.T) {
 	set := eventually(w, "new", &appsv1.StatefulSet{}, "no pod", func(s *appsv1.StatefulSet) bool {
 		return *s.Spec.Replicas == 0
 	})
-	require.NotEmpty(t, set.Spec.Template.Spec.SchedulingGates, "nor if somebody scales it")
+	require.NotEmpty(t, set.Spec.Template.Spec.SchedulingGates, "nor if it is scaled by hand")
 	w.edit("new", func(vm *v1.VirtualMachine) { vm.Spec.VM.Accelerator = "tcg" })
 	require.Equal(t, "evil.example/x", w.boot("new").Spec.Containers[0].Image)
 
-	w.vm("old", func(vm *v1.VirtualMachine) { vm.Spec.NodeName = node }) // which nobody schedules
+	w.vm("old", func(vm *v1.VirtualMachine) { vm.Spec.NodeName = node }) // which the scheduler does not use
 	first := w.pod("old")
 	w.report(first, runningSince(first.CreationTimestamp.Time))
 	w.say("old", first, stateBooted, nil)
@@ -97,7 +97,7 @@ func (w *world) podThatGoes(name string) *corev1.Pod {
 	})
 }
 
-// Somebody else's claim is never mounted, not even by a VM that runs and gets a disk
+// A claim that isn't the VM's is never mounted, not even by a VM that runs and gets a disk
 // of its name; when it is the VM's after all, its labels say so.
 func TestSomebodyElsesClaim(t *testing.T) {
 	t.Parallel()
@@ -117,7 +117,7 @@ func TestSomebodyElsesClaim(t *testing.T) {
 	w.edit("web", func(vm *v1.VirtualMachine) {
 		vm.Spec.VM.Disks = append(vm.Spec.VM.Disks, v1.Disk{VolumeClaimTemplate: disk("more", "1Gi")})
 	})
-	eventually(w, "web", &v1.VirtualMachine{}, "it is told", func(vm *v1.VirtualMachine) bool {
+	eventually(w, "web", &v1.VirtualMachine{}, "it is reported", func(vm *v1.VirtualMachine) bool {
 		_, message := reconciled(vm)
 		return message == "spec.vm.disks[1].volumeClaimTemplate: the claim more-disk-web-0 does not have this VM's labels; "+
 			"give the disk another name or, if the VM is to use its data, add the labels "+

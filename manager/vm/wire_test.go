@@ -10,7 +10,7 @@ import (
 
 // A wire is what a manager's requests go through. It counts them, and can be cut:
 // before the n-th write arrives, or after it was carried out. The manager hears
-// nothing then, and nobody hears it: it might as well have been killed.
+// nothing then, and is not heard: it might as well have been killed.
 type wire struct {
 	mu     sync.Mutex
 	writes []string // method and path, and the field manager
@@ -49,7 +49,7 @@ func (c cable) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// note notes a request, and reports whether it doesn't arrive, or nobody hears the
+// note records a request, and reports whether it doesn't arrive, or nothing gets the
 // answer.
 func (w *wire) note(r *http.Request) (before, after bool) {
 	w.mu.Lock()
