@@ -146,7 +146,7 @@ func (m *run) findRemains() (*remains, error) {
 	return found, err
 }
 
-// hasLocked says whether a process has the lock of the machine.
+// hasLocked reports whether a process has the lock of the machine.
 func (m *run) hasLocked(id process.ID) bool {
 	holders, err := process.Holders(m.lock.Name())
 	return err == nil && slices.Contains(holders, id)
@@ -203,7 +203,7 @@ func (m *run) mayEnd(ctx context.Context) error {
 }
 
 // adopt carries on a machine that runs, also if it is only to be ended in good
-// order. Whatever goes wrong, the machine goes on.
+// order. Whatever goes wrong, the machine keeps running.
 func (m *run) adopt(ctx context.Context, found *remains, opts Options) (err error) {
 	defer func() {
 		if err != nil {

@@ -45,7 +45,7 @@ func (b backend) Act(ctx context.Context, what control.Action, by string) error 
 // if this one is killed.
 func (m *run) end(cause error, atOnce bool) {
 	m.driver.Stop(cause.Error(), atOnce)
-	m.cancel(cause) // what else goes on, such as the start
+	m.cancel(cause) // whatever else is being done, such as the start
 }
 
 // Run implements control.Backend.

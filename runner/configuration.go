@@ -49,8 +49,8 @@ func (r *reader) run(ctx context.Context) {
 	if r.m.adopted {
 		todo = task{reload: true, pending: true} // the file may be another now
 	}
-	r.types.look(ctx, r.m.vmTypes, r.wanted.Config.VMType)
-	var left chan task // what an evaluation that goes on leaves to be done; nil: none goes on
+	r.types.watch(ctx, r.m.vmTypes, r.wanted.Config.VMType)
+	var left chan task // gets what is left to be done; nil: nothing is being evaluated
 	stop := func() {}
 	reloading := false // the service manager waits for it
 	for {
@@ -66,7 +66,7 @@ func (r *reader) run(ctx context.Context) {
 			stop()
 			left = nil
 			todo = todo.and(rest)
-			r.types.look(ctx, r.m.vmTypes, r.wanted.Config.VMType)
+			r.types.watch(ctx, r.m.vmTypes, r.wanted.Config.VMType)
 			if reloading && !todo.reload {
 				reloading = false
 				r.m.service.Reloaded()

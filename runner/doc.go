@@ -1,36 +1,36 @@
 // Package runner runs one virtual machine, from its configuration to its end.
 //
-// Prepare makes everything of the machine that can be computed: the vm section
-// with its defaults, the pinned VM type, the launch plan. It starts nothing,
-// and `vmrunner plan` is little more than a call of it. Run carries the plan
-// out. It reads like the states it goes through:
+// Prepare computes everything that can be computed without starting anything: the
+// vm section with its defaults, the pinned VM type, the launch plan; `vmrunner plan`
+// is little more than a call of it. Run carries the plan out. It reads like the
+// states it goes through:
 //
-//	Initializing   prepare.go  configuration, directories, VM type, plan
-//	Starting       start.go    files, cloud-init image, taps, helpers, QEMU -S
-//	               boot.go     QMP: CPUs, balloon, passwords, then cont
-//	Booting        run.go      the guest runs; wait for its end or for the word
-//	Booted         agents.go   its agent has answered
-//	Terminating    stop.go     guest agent, ACPI, quit, TERM, KILL
-//	Stopped        outcome.go  who ended it, and the exit code
+//	Initializing   prepare.go       configuration, directories, VM type, plan
+//	Starting       start.go         files, cloud-init image, taps, helpers, QEMU -S
+//	               boot.go          hands QEMU to the driver: CPUs, memory, cont
+//	Booting        drive, machine   the guest runs
+//	Booted         agents           its agent has answered
+//	Terminating    machine/stop.go  guest agent, ACPI, quit, TERM, KILL
+//	Stopped        outcome.go       how it ended, and the exit code
 //
-// What is started is ended in the reverse order, whichever way the function is
-// left (cleanup.go); a runner that panics touches nothing. QEMU and the helpers
-// are processes of sessions of their own: a signal for the runner asks the guest
-// to shut down, it doesn't hit QEMU.
+// Everything that is started is ended in the reverse order, however Run returns
+// (cleanup.go); a runner that panics touches nothing. QEMU and the helpers run in
+// sessions of their own: a signal to the runner asks the guest to shut down, and
+// does not reach QEMU.
 //
-// A killed runner doesn't end its machine. Run finds what runs, and carries it
-// on instead of creating it (adopt.go): the guest doesn't notice. Two locks in
-// the data directory see to it that there is never more than one of each (lock.go):
-// runner.lock is the runner's, and lock is inherited by all processes of the
-// machine, so that it lasts as long as one of them. The link named runtime is
-// there while a guest runs, and leads to the runtime directory with what the next
-// runner needs (record.go):
+// While the guest runs, one goroutine owns the machine (package drive), and a pure
+// state decides what it does (package machine). This package follows the
+// configuration beside it (configuration.go), and has changed VM types evaluated
+// (evaluation.go).
+//
+// A killed runner does not end its machine. Run finds it, and adopts it instead of
+// creating another (adopt.go): the guest does not notice. Two locks in the data
+// directory ensure that there is never more than one of each (package lock). The
+// link named runtime exists while a guest runs, and leads to the runtime directory
+// with what the next runner needs (record.go):
 //
 //	machine.json   the processes, and all that the plan was made of; never changed
 //	vmtype.txtar   the archive of the VM type
-//	runner.json    how far the runner has come: the last reset, the word to stop …
+//	runner.json    how far the runner has come: the last reset, a stop request …
 //	config.yaml    the configuration in force, if it is another than the first
-//
-// While the guest runs, one loop (live.go) keeps the machine near its
-// configuration, and connects anew when the connection to QEMU breaks (pulse.go).
 package runner

@@ -67,7 +67,7 @@ func (e *evaluation) check(ctx context.Context, wanted *VM) error {
 		if err := wanted.locate(e.m.vm.pin.vmType.CheckOptions(wanted.Spec)); err != nil {
 			return err
 		}
-	} else if other, _, err := e.wantedType(wanted); err == nil { // a fault of it is told with what awaits the restart
+	} else if other, _, err := e.wantedType(wanted); err == nil { // pendingChanges reports its fault
 		var faults *vmtypes.OptionsError
 		if err := other.CheckOptions(wanted.Spec); errors.As(err, &faults) {
 			return wanted.locate(err)

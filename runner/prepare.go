@@ -39,7 +39,7 @@ type Options struct {
 	// PolicyFault says why there is a policy, but it is not known: no VM is started,
 	// and one that runs is adopted as it is.
 	PolicyFault error
-	// Log gets what happens; nil means that nobody wants to know.
+	// Log gets what happens; nil discards it.
 	Log *slog.Logger
 	// Version of the program, for the status.
 	Version string

@@ -46,7 +46,7 @@ func (m *run) noteEnd(opts Options, o *Outcome) {
 }
 
 // endedBefore returns how the guest has ended that ran in this pod, if it has shut
-// itself down and nobody has decided since whether it shall run again.
+// itself down and no manager has decided since whether it is to run again.
 func (m *run) endedBefore(opts Options) (o Outcome, ended bool) {
 	if opts.Reporter == nil || opts.Reporter.PodUID() == "" {
 		return o, false

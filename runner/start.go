@@ -73,7 +73,7 @@ type run struct {
 
 	tracker *status.Tracker         // what is known, for others
 	server  *control.Server         // where they ask
-	service *service.Service        // who is told without asking
+	service *service.Service        // gets the status without asking
 	cancel  context.CancelCauseFunc // ends the VM
 }
 
@@ -197,7 +197,7 @@ func (m *run) noteRuntimeDir() {
 	}
 }
 
-// removeDir removes an empty directory, unless it is somebody else's to remove:
+// removeDir removes an empty directory, unless it is not the runner's to remove:
 // a service manager's, who mounts it or keeps us from its parent.
 func removeDir(dir string) error {
 	err := os.Remove(dir)
@@ -248,7 +248,7 @@ func (m *run) sockets() []string {
 }
 
 // makePrivateDir makes a directory that only this user can look into. One that
-// is there must be this user's: below /tmp somebody else may have made it, or a
+// is there must be this user's: below /tmp another user may have made it, or a
 // folder that leads there, and could exchange what is in it.
 func makePrivateDir(path string) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
@@ -413,7 +413,7 @@ func (m *run) startHelpers(ctx context.Context, awaited bool) error {
 	return nil
 }
 
-// waitReady waits for the path by which a helper says that it can be used.
+// waitReady waits for the path that exists when a helper is ready.
 func waitReady(ctx context.Context, p *process.Process, h plan.Process) error {
 	ctx, cancel := context.WithTimeout(ctx, helperTime)
 	defer cancel()

@@ -75,7 +75,7 @@ func (m *run) suspects() string {
 }
 
 // endedHelpers tells of the helpers that have ended badly: QEMU knows only that
-// nobody answers. Their ends may be noticed a moment after QEMU's.
+// it gets no answer. Their ends may be noticed a moment after QEMU's.
 func (m *run) endedHelpers() string {
 	var text strings.Builder
 	late := time.After(helperEndTime)

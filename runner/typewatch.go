@@ -23,10 +23,10 @@ func newTypeWatch(log *slog.Logger) *typeWatch {
 	return &typeWatch{log: log, changed: make(chan struct{}, 1), folder: policy.Stock, end: func() {}}
 }
 
-// look watches the folder of the type of a VM, in place of another; it ends with the
+// watch watches the folder of the type of a VM, in place of another; it ends with the
 // context. Where it can't be watched, a change of the type shows when the
 // configuration changes.
-func (w *typeWatch) look(ctx context.Context, vmTypes, name string) {
+func (w *typeWatch) watch(ctx context.Context, vmTypes, name string) {
 	folder, err := typeFolder(vmTypes, name)
 	if err != nil || folder == w.folder {
 		return
@@ -43,11 +43,11 @@ func (w *typeWatch) look(ctx context.Context, vmTypes, name string) {
 		return
 	}
 	go w.follow(ctx, files)
-	w.tell() // they may have changed since they were read
+	w.notify() // they may have changed since they were read
 }
 
-// tell leaves word, if there is none yet.
-func (w *typeWatch) tell() {
+// notify leaves a notification, if there is none yet.
+func (w *typeWatch) notify() {
 	select {
 	case w.changed <- struct{}{}:
 	default:
@@ -65,7 +65,7 @@ func (w *typeWatch) follow(ctx context.Context, files *filewatch.Watch) {
 			return
 		}
 		if slices.ContainsFunc(names, func(name string) bool { return filepath.Ext(name) == ".star" }) {
-			w.tell()
+			w.notify()
 		}
 	}
 }

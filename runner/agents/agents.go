@@ -45,7 +45,7 @@ type Config struct {
 // don't wait.
 type Agents struct {
 	cfg     Config
-	ctx     context.Context    // of all that goes on with agents
+	ctx     context.Context    // of all conversations with agents
 	end     context.CancelFunc // ends it
 	staying context.Context    // done when agents that fail are not tried again
 	leave   context.CancelFunc
@@ -95,7 +95,7 @@ func (a *Agents) Find(limit time.Duration, then func(found bool, err error)) {
 		then(false, nil)
 		return
 	}
-	before := p.take()
+	before := p.claim()
 	go func() {
 		ctx, cancel := context.WithTimeout(a.ctx, limit)
 		defer cancel()
@@ -107,7 +107,7 @@ func (a *Agents) Find(limit time.Duration, then func(found bool, err error)) {
 	}()
 }
 
-// connect returns an agent that answers: the one that somebody has spoken with,
+// connect returns an agent that answers: the one that an attendant has handed over,
 // or a new connection.
 func connect(ctx context.Context, path string, before *attendance) (*guest.Agent, error) {
 	var agent *guest.Agent
@@ -144,7 +144,7 @@ func (a *Agents) ShutDown(limit time.Duration, then func(error)) {
 	}()
 }
 
-// Close ends all that goes on with agents.
+// Close ends all conversations with agents.
 func (a *Agents) Close() {
 	a.end()
 	if a.found != nil {

@@ -36,7 +36,7 @@ type port struct {
 	last   *attendance // may still be leaving
 }
 
-// An attendance is what goes on at a port from its opening to its closing.
+// An attendance lasts from the opening of a port to its closing.
 type attendance struct {
 	port    *port
 	path    string
@@ -69,8 +69,8 @@ func (p *port) set(open, greeted bool) {
 	go p.at.run(ctx, before)
 }
 
-// take ends what goes on at the port, and returns it; nil if nothing does.
-func (p *port) take() *attendance {
+// claim ends the attendance at the port, and returns it; nil if there is none.
+func (p *port) claim() *attendance {
 	at := p.at
 	if at != nil {
 		at.end(errTaken)

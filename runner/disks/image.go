@@ -42,7 +42,7 @@ func MakeImages(drives []vmspec.Drive, log *slog.Logger) []vmspec.Fault {
 // fitImage makes the image of a disk as large as the disk is to be, or as its file
 // system has room for, and returns its size. There are holes in what is new. An image
 // never becomes smaller. What is no file is left alone, and so is a link: the image
-// it leads to may be somebody else's.
+// it leads to may belong to another VM.
 func fitImage(d vmspec.Drive, log *slog.Logger) (size int64, err error) {
 	info, err := os.Lstat(d.File)
 	made := errors.Is(err, fs.ErrNotExist)

@@ -39,7 +39,7 @@ type hostDisk struct {
 	replaced bool
 	size     int64
 	since    time.Time // when it was seen first with this size
-	fault    string    // why it can't grow, so that it is told once
+	fault    string    // why it can't grow, so that it is logged once
 }
 
 // New returns the disks that can grow from outside, of a VM whose plan has these

@@ -6,25 +6,30 @@
 // that it calls between two steps, so the State and the Driver's own fields need
 // no lock.
 //
-// All goroutines of a runner, and what they share:
+// All goroutines of a runner:
 //
-//	goroutine                  purpose                                      ends with, reports by
-//	runner.Run (the caller's)  prepares, launches, adopts; then waits       the VM
+//	goroutine                  purpose                                      ends with; reports by
+//	runner.Run (its caller's)  prepares, starts, adopts; then waits         the VM
 //	Driver.Run                 this one: all that is decided or said        QEMU's end, or Close
-//	Driver, one per helper     waits for the process                        Driver; a request
-//	Driver, one at a time      measures file systems (NFS may hang)         the measurement; a request
-//	qmp.Session, three         reads, writes, queues events                 the connection; Events, replies
-//	process, per process       waits for its end, reads its output          the process; Done, the log
-//	agents, one per open port  speaks with an agent in the guest            the port's closing; a request
-//	agents, in a stop          finds the agent, asks it to shut down        their answers; a request
-//	follow.Follower, two       reads the configuration; evaluates VM types  Run; requests
-//	config.Watch, filewatch    wait for changed files                       Run; a channel each
-//	disk sizes                 looks at the files of disks (NFS may hang)   Run; a request
-//	control.Server, per client answers requests of users                    the server; requests
-//	service                    tells the service manager; its watchdog      the status' end; Alive
+//	Driver, one per helper     waits for the process                        the Driver; a request
+//	Driver, for a disk error   measures file systems (NFS may hang)         its answer; a request
+//	qmp.Session, three         read, write, queue events                    the connection; Events, replies
+//	process, per process       wait for its end, read its output            the process; Done, the log
+//	agents, one per open port  speaks with an agent in the guest            the port's closing; requests
+//	agents, in a stop          finds the agent, asks it to shut down        the answers; requests
+//	runner.reader              follows the configuration                    the VM; requests
+//	runner.reader, evaluating  reads it, has VM types evaluated             its result, or a newer change
+//	evaluate.Group             runs the process that evaluates              the evaluation
+//	config.Watch, filewatch    wait for changed files                       the VM; a channel each
+//	disks.Sizes                looks at the files of disks (NFS may hang)   the VM; requests
+//	control.Server, per client answer requests of users                     the server; requests
+//	k8s.Reporter               reports the status to the cluster            its Close
+//	service, two               inform the service manager; its watchdog     the status' end; Alive
 //
-// The channels are: replies, from the session's reader; requests, from all others;
-// Alive, which the service's watchdog sends on to see that the Driver turns; done,
-// closed at the end. The locks of a runner are those of qmp.Session, status.Tracker,
-// control.Server and guest.LoginAgent, each about that package's own fields.
+// The Driver waits on these channels: Events and Greeted or Done of the session;
+// replies, which the session's reader sends; requests, from all others; Done of
+// QEMU; the end of Run's context, which is a stop request; Alive, by which the
+// service's watchdog sees that the Driver turns. done tells the others that it has
+// ended. What else is locked, qmp.Session, status.Tracker, control.Server and
+// guest.LoginAgent, protects that package's own fields, and is held for no wait.
 package drive

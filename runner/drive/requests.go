@@ -30,8 +30,8 @@ func (d *Driver) call(ctx context.Context, f func(now time.Time)) bool {
 // has ended and the function is not called.
 func (d *Driver) Do(f func()) { d.call(d.closed, func(time.Time) { f() }) }
 
-// ask asks the State for something, and waits for the answer.
-func (d *Driver) ask(ctx context.Context, begin func(to machine.Request, now time.Time)) (json.RawMessage, error) {
+// await asks the State for something, and waits for the answer.
+func (d *Driver) await(ctx context.Context, begin func(to machine.Request, now time.Time)) (json.RawMessage, error) {
 	answered := make(chan machine.Answer, 1)
 	var to machine.Request
 	asked := d.call(ctx, func(now time.Time) {
@@ -69,7 +69,7 @@ func (d *Driver) ask(ctx context.Context, begin func(to machine.Request, now tim
 // machine.ErrExited if it has ended. While there is no connection the command
 // waits for one; one that was said is not repeated.
 func (d *Driver) Command(ctx context.Context, c qmp.Command) (json.RawMessage, error) {
-	return d.ask(ctx, func(to machine.Request, now time.Time) { d.state.Run(to, c, now) })
+	return d.await(ctx, func(to machine.Request, now time.Time) { d.state.Run(to, c, now) })
 }
 
 // Query runs a command and decodes what it returns.
@@ -86,19 +86,19 @@ func (d *Driver) Query(ctx context.Context, c qmp.Command, into any) error {
 
 // Pause stops the guest for a user.
 func (d *Driver) Pause(ctx context.Context) error {
-	_, err := d.ask(ctx, d.onState((*machine.State).Pause))
+	_, err := d.await(ctx, d.onState((*machine.State).Pause))
 	return err
 }
 
 // Resume lets the guest run again for a user.
 func (d *Driver) Resume(ctx context.Context) error {
-	_, err := d.ask(ctx, d.onState((*machine.State).Resume))
+	_, err := d.await(ctx, d.onState((*machine.State).Resume))
 	return err
 }
 
 // Reset presses the reset button. A machine.Refusal says why that cannot be now.
 func (d *Driver) Reset(ctx context.Context) error {
-	_, err := d.ask(ctx, d.onState((*machine.State).Reset))
+	_, err := d.await(ctx, d.onState((*machine.State).Reset))
 	return err
 }
 
@@ -134,7 +134,7 @@ func (d *Driver) Save(ctx context.Context) (err error) {
 // Release lets the guest run for the first time. From then on QEMU's events are
 // given to onEvent, too, on the Driver's goroutine.
 func (d *Driver) Release(ctx context.Context, b machine.Booting, onEvent func(qmp.Event)) error {
-	_, err := d.ask(ctx, func(to machine.Request, now time.Time) {
+	_, err := d.await(ctx, func(to machine.Request, now time.Time) {
 		d.onEvent = onEvent
 		d.state.Release(to, b, now)
 	})

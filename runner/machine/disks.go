@@ -53,7 +53,7 @@ func (d *disks) stopped(now time.Time) {
 		return
 	}
 	d.busy = true
-	d.ask(qmp.Command{Execute: "query-block"}, now, func(a answer, now time.Time) {
+	d.send(qmp.Command{Execute: "query-block"}, now, func(a answer, now time.Time) {
 		list, err := d.failed(a)
 		if err != nil {
 			d.log(slog.LevelWarn, "the VM waits for a disk, but which one is unknown", "err", err)

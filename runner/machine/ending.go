@@ -93,7 +93,7 @@ func (e *ending) next(now time.Time) (wake time.Time) {
 // query asks whether QEMU stays.
 func (e *ending) query(now time.Time) {
 	e.nudge, e.giveUp = time.Time{}, now.Add(nudgeAnswerTime)
-	e.asked = e.ask(qmp.Command{Execute: "query-status"}, now, func(a answer, now time.Time) {
+	e.asked = e.send(qmp.Command{Execute: "query-status"}, now, func(a answer, now time.Time) {
 		e.asked = nil
 		if a.err != nil {
 			e.wakeUp(now)

@@ -106,7 +106,7 @@ func (h *helpers) noReset() string {
 func (h *helpers) forbidReboots(now time.Time) {
 	h.forbidding = true
 	command := qmp.Command{Execute: "set-action", Arguments: map[string]string{"reboot": "shutdown"}}
-	h.ask(command, now, func(a answer, _ time.Time) {
+	h.send(command, now, func(a answer, _ time.Time) {
 		h.forbidding, h.forbidden = false, a.err == nil || refused(a.err)
 		if a.err != nil {
 			h.log(slog.LevelWarn, "QEMU will crash when the guest reboots, because its TPM is lost", "err", a.err)

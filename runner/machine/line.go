@@ -29,7 +29,7 @@ type exchange struct {
 	id      uint64
 	command qmp.Command
 	said    time.Time
-	raw     bool // somebody else's, who decides how long to wait
+	raw     bool // a user's, which decides how long to wait
 	then    func(a answer, now time.Time)
 }
 
@@ -49,22 +49,22 @@ func (l *line) publish(updates ...status.Update) { l.do(Publish{updates}) }
 
 func (l *line) log(level slog.Level, message string, attrs ...any) { l.do(Log{level, message, attrs}) }
 
-// ask says a command; then gets the answer.
-func (l *line) ask(c qmp.Command, now time.Time, then func(a answer, now time.Time)) *exchange {
+// send says a command; then gets the answer.
+func (l *line) send(c qmp.Command, now time.Time, then func(a answer, now time.Time)) *exchange {
 	l.last++
 	x := &exchange{id: l.last, command: c, then: then}
 	switch {
 	case l.over != nil:
 		then(answer{err: l.over}, now)
 	case l.connected:
-		l.say(x, now)
+		l.transmit(x, now)
 	default:
 		l.held = append(l.held, x)
 	}
 	return x
 }
 
-func (l *line) say(x *exchange, now time.Time) {
+func (l *line) transmit(x *exchange, now time.Time) {
 	x.said = now
 	l.open[x.id] = x
 	l.do(Send{x.id, x.command})
@@ -107,7 +107,7 @@ func (l *line) connect(now time.Time) {
 	held := l.held
 	l.held = nil
 	for _, x := range held {
-		l.say(x, now)
+		l.transmit(x, now)
 	}
 }
 

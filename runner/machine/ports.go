@@ -52,7 +52,7 @@ func (p *ports) query(now time.Time) {
 	for i, port := range p.all {
 		seen[i] = port.events
 	}
-	p.ask(qmp.Command{Execute: "query-chardev"}, now, func(a answer, _ time.Time) {
+	p.send(qmp.Command{Execute: "query-chardev"}, now, func(a answer, _ time.Time) {
 		open, err := openPorts(a)
 		if err != nil {
 			p.log(slog.LevelWarn, "asking which agents listen", "err", err)

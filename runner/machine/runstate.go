@@ -60,7 +60,7 @@ func (r *runState) next(now time.Time) (wake time.Time) {
 	}
 	r.asked = true
 	order := r.order
-	r.ask(qmp.Command{Execute: "query-status"}, now, func(a answer, now time.Time) {
+	r.send(qmp.Command{Execute: "query-status"}, now, func(a answer, now time.Time) {
 		var state struct{ Status string }
 		r.asked, r.rest, r.due = false, now.Add(restTime), now.Add(heartbeatTime)
 		if a.decode(&state) == nil {
@@ -99,17 +99,17 @@ func (r *runState) is(state string, fresh bool, now time.Time) {
 	r.faults.report(now)
 }
 
-// cont has the guest run: the one place where QEMU is told to.
+// cont lets the guest run: no other place sends this command.
 func (r *runState) cont(now time.Time, then func(answer, time.Time)) {
 	r.order++
-	r.ask(qmp.Command{Execute: "cont"}, now, then)
+	r.send(qmp.Command{Execute: "cont"}, now, then)
 }
 
 // pause stops the guest for a user.
 func (r *runState) pause(to Request, now time.Time) {
 	r.keep.setPaused(true)
 	r.order++
-	r.ask(qmp.Command{Execute: "stop"}, now, r.answerTo(to))
+	r.send(qmp.Command{Execute: "stop"}, now, r.answerTo(to))
 }
 
 // resume lets it run for a user, whatever it has waited for.
@@ -124,7 +124,7 @@ func (r *runState) reset(to Request, now time.Time) {
 		r.do(Answer{To: to, Err: Refusal(why)})
 		return
 	}
-	r.ask(qmp.Command{Execute: "system_reset"}, now, r.answerTo(to))
+	r.send(qmp.Command{Execute: "system_reset"}, now, r.answerTo(to))
 }
 
 // answerTo gives the answer to who has asked.

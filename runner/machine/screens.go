@@ -109,7 +109,7 @@ func (s *screens) next(now time.Time) (wake time.Time) {
 // them apart.
 func (s *screens) query(now time.Time) {
 	s.doubted, s.found, s.asked, s.missing = false, map[string][]string{}, s.events, 2
-	s.ask(qmp.Command{Execute: "query-spice"}, now, func(a answer, now time.Time) {
+	s.send(qmp.Command{Execute: "query-spice"}, now, func(a answer, now time.Time) {
 		var spice struct{ Channels []clientEvent }
 		if s.read(a, &spice, now) {
 			s.found[status.SPICE] = nil
@@ -120,7 +120,7 @@ func (s *screens) query(now time.Time) {
 			}
 		}
 	})
-	s.ask(qmp.Command{Execute: "query-vnc-servers"}, now, func(a answer, now time.Time) {
+	s.send(qmp.Command{Execute: "query-vnc-servers"}, now, func(a answer, now time.Time) {
 		var servers []struct{ Clients []clientEvent }
 		if s.read(a, &servers, now) {
 			s.found[status.VNC] = nil

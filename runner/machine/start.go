@@ -32,7 +32,7 @@ func (s *start) next(now time.Time) {
 	}
 	for _, r := range step.Requests {
 		s.missing++
-		s.ask(r.Command, now, func(a answer, now time.Time) {
+		s.send(r.Command, now, func(a answer, now time.Time) {
 			s.missing--
 			if a.err != nil {
 				s.settled(fmt.Errorf("%s: %w", r.Command, a.err))

@@ -73,7 +73,7 @@ type State struct {
 	stop       *stop
 	ending     *ending
 
-	asked map[Request]*exchange // for others
+	asked map[Request]*exchange // of Run
 }
 
 // New returns the State of a machine whose QEMU was started, or was found.
@@ -318,10 +318,10 @@ func (s *State) Configured(r Reading) { s.wanted.read(r) }
 // not known.
 func (s *State) AwaitRestart(list []status.Change, err error) { s.wanted.awaitRestart(list, err) }
 
-// Run says a command for somebody else.
+// Run says a command for a user, or for another part of the runner.
 func (s *State) Run(to Request, c qmp.Command, now time.Time) {
 	answered := false
-	x := s.line.ask(c, now, func(a answer, now time.Time) {
+	x := s.line.send(c, now, func(a answer, now time.Time) {
 		answered = true
 		delete(s.asked, to)
 		s.line.answerTo(to)(a, now)

@@ -128,7 +128,7 @@ func (s *stop) findAgent(now time.Time) {
 		s.do(FindAgent{agentTime})
 		return
 	}
-	s.ask(qmp.Command{Execute: "query-chardev"}, now, func(a answer, now time.Time) {
+	s.send(qmp.Command{Execute: "query-chardev"}, now, func(a answer, now time.Time) {
 		open, err := openPorts(a)
 		switch {
 		case s.search.IsZero():
@@ -215,7 +215,7 @@ func (s *stop) waits(now time.Time) (wake time.Time) {
 		if !now.Before(s.step.press) {
 			s.step.press = now.Add(pressAgain)
 			if s.connected {
-				s.ask(qmp.Command{Execute: "system_powerdown"}, now, func(answer, time.Time) {})
+				s.send(qmp.Command{Execute: "system_powerdown"}, now, func(answer, time.Time) {})
 			}
 		}
 		wake = soonest(wake, s.step.press)
@@ -237,9 +237,9 @@ func (s *stop) try(how method, now time.Time) {
 	case byAgent:
 		s.do(ShutDownGuest{min(given, quitTime)})
 	case byACPI:
-		s.ask(qmp.Command{Execute: "system_powerdown"}, now, func(a answer, _ time.Time) { s.answered(step, a.err) })
+		s.send(qmp.Command{Execute: "system_powerdown"}, now, func(a answer, _ time.Time) { s.answered(step, a.err) })
 	case byQuit:
-		s.ask(qmp.Command{Execute: "quit"}, now, func(a answer, _ time.Time) { s.answered(step, a.err) })
+		s.send(qmp.Command{Execute: "quit"}, now, func(a answer, _ time.Time) { s.answered(step, a.err) })
 	case bySIGTERM:
 		step.answered = true
 		s.do(Signal{syscall.SIGTERM})

@@ -82,7 +82,7 @@ func (w *wanted) next(now time.Time) (wake time.Time) {
 	w.saveFacts() // first: what cannot be recorded as done must not be done twice
 	rules := w.rules
 	for _, r := range step.Requests {
-		w.ask(r.Command, now, func(a answer, now time.Time) { rules.Answer(r, a.reply, a.err, now) })
+		w.send(r.Command, now, func(a answer, now time.Time) { rules.Answer(r, a.reply, a.err, now) })
 	}
 	w.publishFacts()
 	w.logProblems()

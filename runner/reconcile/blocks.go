@@ -66,8 +66,8 @@ type curious struct {
 	tell   func(b block, err error, now time.Time)
 }
 
-// ask tells about the block device of a device as it is from now on.
-func (b *blockDevices) ask(device string, tell func(b block, err error, now time.Time)) {
+// query tells about the block device of a device as it is from now on.
+func (b *blockDevices) query(device string, tell func(b block, err error, now time.Time)) {
 	b.curious = append(b.curious, curious{device, tell})
 }
 
@@ -77,7 +77,7 @@ func (b *blockDevices) next(_ *Desired, _ time.Time) {
 	}
 	asking := b.curious
 	b.curious = nil
-	b.say(func(answers []answer, now time.Time) {
+	b.send(func(answers []answer, now time.Time) {
 		var devices []block
 		err := answers[0].decode(&devices)
 		for _, c := range asking {
@@ -102,4 +102,4 @@ func find(devices []block, id string, err error) (block, error) {
 func (b *blockDevices) observe(event, time.Time) {}
 func (b *blockDevices) wake() time.Time          { return time.Time{} }
 func (b *blockDevices) doubt()                   {}
-func (b *blockDevices) tell(*Facts)              {}
+func (b *blockDevices) report(*Facts)            {}

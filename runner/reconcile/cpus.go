@@ -108,7 +108,7 @@ func (c *cpus) next(want *Desired, now time.Time) {
 // query asks which slots there are and which are taken.
 func (c *cpus) query() {
 	c.known = true // what happens from now on makes it untrue again
-	c.say(func(answers []answer, now time.Time) {
+	c.send(func(answers []answer, now time.Time) {
 		slots, err := readSlots(answers[0])
 		if err != nil {
 			c.fail(fmt.Errorf("ask for the CPUs: %w", err), now)
@@ -198,7 +198,7 @@ func (c *cpus) plug(missing int) {
 		filled = append(filled, i)
 		commands = append(commands, c.slots[i].plug(c.id(number)))
 	}
-	c.say(func(answers []answer, now time.Time) {
+	c.send(func(answers []answer, now time.Time) {
 		for k, a := range answers {
 			if a.err == nil {
 				c.slots[filled[k]].Path = peripheral + a.command.Arguments.(map[string]any)["id"].(string)
@@ -261,7 +261,7 @@ func (c *cpus) doubt() {
 	}
 }
 
-func (c *cpus) tell(f *Facts) {
+func (c *cpus) report(f *Facts) {
 	f.CPUs = c.count
 	f.add("vm.currentCpus", c.problem)
 }

@@ -24,8 +24,8 @@ type answer struct {
 	err     error
 }
 
-// say sends commands; then gets the answers in the same order.
-func (d *dialogue) say(then func(answers []answer, now time.Time), commands ...qmp.Command) {
+// send queues commands; then gets the answers in the same order.
+func (d *dialogue) send(then func(answers []answer, now time.Time), commands ...qmp.Command) {
 	d.outbox, d.then, d.missing = commands, then, len(commands)
 	d.answers = make([]answer, len(commands))
 }
@@ -33,8 +33,8 @@ func (d *dialogue) say(then func(answers []answer, now time.Time), commands ...q
 // busy says that answers are missing; nothing may be said then.
 func (d *dialogue) busy() bool { return d.missing > 0 }
 
-// take returns what is to be sent, once.
-func (d *dialogue) take() []qmp.Command {
+// drain returns what is to be sent, once.
+func (d *dialogue) drain() []qmp.Command {
 	commands := d.outbox
 	d.outbox = nil
 	for i, c := range commands {
@@ -43,8 +43,8 @@ func (d *dialogue) take() []qmp.Command {
 	return commands
 }
 
-// hear takes the answer to a command of the batch.
-func (d *dialogue) hear(index int, reply json.RawMessage, err error, now time.Time) {
+// accept takes the answer to a command of the batch.
+func (d *dialogue) accept(index int, reply json.RawMessage, err error, now time.Time) {
 	d.answers[index].reply, d.answers[index].err = reply, err
 	if d.missing--; d.missing == 0 {
 		answers := d.answers
@@ -113,7 +113,7 @@ func (p *pace) hurry() {
 	}
 }
 
-// rested says that the last attempt is long enough ago for one that nobody but
+// rested reports whether the last attempt is long enough ago for one that nobody but
 // the guest has a reason for; if not, there is a wake for it.
 func (p *pace) rested(now time.Time) bool {
 	if soon := p.tried.Add(leastPause); now.Before(soon) {

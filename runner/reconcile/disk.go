@@ -53,16 +53,16 @@ func (d *disk) next(want *Desired, now time.Time) {
 		return
 	}
 	if d.node == "" {
-		d.ask()
+		d.query()
 		return
 	}
 	d.grow()
 }
 
-// ask asks which node the disk is now, and how large.
-func (d *disk) ask() {
+// query asks which node the disk is now, and how large.
+func (d *disk) query() {
 	d.asking = true
-	d.blocks.ask(d.rule.Device, func(b block, err error, now time.Time) {
+	d.blocks.query(d.rule.Device, func(b block, err error, now time.Time) {
 		d.asking = false
 		switch {
 		case err != nil:
@@ -91,7 +91,7 @@ func (d *disk) lack() string {
 func (d *disk) grow() {
 	node, size := d.node, d.want
 	d.node = "" // it is asked for each time
-	d.say(func(answers []answer, now time.Time) {
+	d.send(func(answers []answer, now time.Time) {
 		if err := fault(answers); err != nil {
 			d.fail(fmt.Errorf("make the disk larger: %w", err), now)
 			return
@@ -109,4 +109,4 @@ func (d *disk) fail(err error, now time.Time) {
 func (d *disk) observe(event, time.Time) {}
 func (d *disk) doubt()                   {}
 
-func (d *disk) tell(f *Facts) { f.add(fmt.Sprintf("vm.drives[%d]", d.rule.Drive), d.problem) }
+func (d *disk) report(f *Facts) { f.add(fmt.Sprintf("vm.drives[%d]", d.rule.Drive), d.problem) }

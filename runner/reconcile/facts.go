@@ -5,9 +5,9 @@ import "vmop/runner/config"
 // Desired is what the configuration wants of a running machine. The zero value
 // of a field, and a drive that is not listed, is no wish: it is left as it is.
 type Desired struct {
-	// CPUs is how many CPUs the guest shall see.
+	// CPUs is how many CPUs the guest is to see.
 	CPUs int
-	// RAM is how many bytes of memory the guest shall have.
+	// RAM is how many bytes of memory the guest is to have.
 	RAM int64
 	// Media are the files or web addresses in the CD drives, by their index in
 	// vm.drives. "" is the wish for an empty drive.

@@ -25,10 +25,10 @@ type follower interface {
 	// wake is when next has to be asked again although nothing has happened;
 	// zero if only events, answers and wishes matter.
 	wake() time.Time
-	// doubt is told that events may have been missed.
+	// doubt takes in that events may have been missed.
 	doubt()
-	// tell adds what is known to the facts.
-	tell(f *Facts)
+	// report adds what is known to the facts.
+	report(f *Facts)
 	// line is the follower's connection with QEMU.
 	line() *dialogue
 }
@@ -107,7 +107,7 @@ func (m *Machine) Next(want Desired, now time.Time) Step {
 	}
 	for _, r := range m.rules {
 		d := r.line()
-		for i, c := range d.take() {
+		for i, c := range d.drain() {
 			m.last++
 			m.inFlight[m.last] = place{d, i}
 			step.Requests = append(step.Requests, Request{Command: c, number: m.last})
@@ -131,7 +131,7 @@ func (m *Machine) Answer(r Request, reply json.RawMessage, err error, now time.T
 		return
 	}
 	delete(m.inFlight, r.number)
-	at.dialogue.hear(at.index, reply, err, now)
+	at.dialogue.accept(at.index, reply, err, now)
 }
 
 // Observe takes note of an event of QEMU.
@@ -157,7 +157,7 @@ func (m *Machine) Doubt() {
 func (m *Machine) Facts() Facts {
 	f := Facts{Media: map[int]Medium{}}
 	for _, r := range m.rules {
-		r.tell(&f)
+		r.report(&f)
 	}
 	return f
 }

@@ -54,7 +54,7 @@ func (m *medium) next(want *Desired, now time.Time) {
 	switch {
 	case !m.ready(now):
 	case !m.known:
-		m.ask()
+		m.query()
 	case m.file == m.want:
 		m.problem, m.locked = "", false
 		m.succeeded()
@@ -65,10 +65,10 @@ func (m *medium) next(want *Desired, now time.Time) {
 	}
 }
 
-// ask asks what is true.
-func (m *medium) ask() {
+// query asks what is true.
+func (m *medium) query() {
 	m.asking = true
-	m.blocks.ask(m.rule.Device, func(b block, err error, now time.Time) {
+	m.blocks.query(m.rule.Device, func(b block, err error, now time.Time) {
 		m.asking = false
 		if err != nil {
 			m.fail(err, now)
@@ -89,7 +89,7 @@ func (m *medium) ask() {
 // change puts another medium in.
 func (m *medium) change() {
 	file := m.want
-	m.say(func(answers []answer, now time.Time) {
+	m.send(func(answers []answer, now time.Time) {
 		err := answers[0].err
 		switch {
 		case err == nil:
@@ -110,7 +110,7 @@ func (m *medium) change() {
 // closed, the second command fails and the third has nothing to do.
 func (m *medium) remove() {
 	id := map[string]any{"id": m.rule.Device}
-	m.say(func(answers []answer, now time.Time) {
+	m.send(func(answers []answer, now time.Time) {
 		if err := fault(answers[:2]); err != nil {
 			m.refused = answers[0].err == nil
 			m.doubtful(fmt.Errorf("take the medium out: %w", err))
@@ -179,7 +179,7 @@ func (m *medium) observe(e event, _ time.Time) {
 // doubt has nothing to do: what is wanted is tried again anyway.
 func (m *medium) doubt() {}
 
-func (m *medium) tell(f *Facts) {
+func (m *medium) report(f *Facts) {
 	if m.seen {
 		f.Media[m.rule.Drive] = Medium{File: m.file, Open: m.isOpen, Locked: m.locked, Pending: m.wanted &&
 			m.file != m.want}

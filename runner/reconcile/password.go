@@ -70,7 +70,7 @@ func (p *passwords) set(want Password) {
 		}
 	}
 	p.sure = false
-	p.say(func(answers []answer, now time.Time) {
+	p.send(func(answers []answer, now time.Time) {
 		if err := fault(answers); err != nil {
 			p.problem = fmt.Sprintf("set the display's password: %v", err)
 			p.failed(now)
@@ -95,7 +95,7 @@ func command(name string, d plan.Password, key, value string) qmp.Command {
 func (p *passwords) observe(event, time.Time) {}
 func (p *passwords) doubt()                   {}
 
-func (p *passwords) tell(f *Facts) {
+func (p *passwords) report(f *Facts) {
 	f.PasswordSerial = p.serial
 	f.add("display-password", p.problem)
 }

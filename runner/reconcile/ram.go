@@ -72,11 +72,11 @@ func (r *ram) next(want *Desired, now time.Time) {
 	case r.told != r.goal:
 		r.set()
 	case r.curious():
-		r.look()
+		r.query()
 	}
 }
 
-// curious says that it is worth asking how far the guest has come.
+// curious reports whether it is worth asking how far the guest has come.
 func (r *ram) curious() bool {
 	return r.looked < looks && (r.unsure || r.actual != r.goal && r.state.running)
 }
@@ -84,7 +84,7 @@ func (r *ram) curious() bool {
 func (r *ram) set() {
 	goal := r.goal
 	r.told = 0 // until there is an answer
-	r.say(func(answers []answer, now time.Time) {
+	r.send(func(answers []answer, now time.Time) {
 		if err := fault(answers); err != nil {
 			r.fault = fmt.Sprintf("set the %s: %v", r.device.name(), err)
 			r.failed(now)
@@ -96,10 +96,10 @@ func (r *ram) set() {
 	}, r.device.set(goal))
 }
 
-// look asks how far the guest has come: an event may have been lost, and there
+// query asks how far the guest has come: an event may have been lost, and there
 // is none from a guest without a driver.
-func (r *ram) look() {
-	r.say(func(answers []answer, now time.Time) {
+func (r *ram) query() {
+	r.send(func(answers []answer, now time.Time) {
 		actual, err := r.device.read(answers[0])
 		if err != nil {
 			r.fault = fmt.Sprintf("ask the %s: %v", r.device.name(), err)
@@ -160,7 +160,7 @@ func (r *ram) doubt() {
 	r.hurry()
 }
 
-func (r *ram) tell(f *Facts) {
+func (r *ram) report(f *Facts) {
 	f.RAM = r.actual
 	f.add("vm.currentRam", r.problem())
 }

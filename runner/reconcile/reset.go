@@ -41,7 +41,7 @@ func (r *reset) next(want *Desired, _ time.Time) {
 		// Once, whatever the answer: a reset that is repeated because its
 		// answer was lost would hit a guest that boots.
 		r.seen, r.held, r.problem = &counter, false, ""
-		r.say(func(answers []answer, _ time.Time) {
+		r.send(func(answers []answer, _ time.Time) {
 			if err := fault(answers); err != nil {
 				r.problem = fmt.Sprintf("reset the VM: %v; a larger counter tries again", err)
 			}
@@ -53,7 +53,7 @@ func (r *reset) observe(event, time.Time) {}
 func (r *reset) wake() time.Time          { return time.Time{} }
 func (r *reset) doubt()                   {}
 
-func (r *reset) tell(f *Facts) {
+func (r *reset) report(f *Facts) {
 	f.ResetCounter = r.seen
 	f.add("resetCounter", r.problem)
 }

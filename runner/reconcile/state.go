@@ -20,7 +20,7 @@ func (s *runState) next(_ *Desired, now time.Time) {
 		return
 	}
 	s.unsure = false // an event that comes before the answer is asked about, too
-	s.say(func(answers []answer, now time.Time) {
+	s.send(func(answers []answer, now time.Time) {
 		var status struct{ Running bool }
 		if answers[0].decode(&status) != nil {
 			s.unsure = true
@@ -51,5 +51,5 @@ func (s *runState) set(running bool) {
 	s.ran = s.ran || running
 }
 
-func (s *runState) doubt()        { s.unsure = true }
-func (s *runState) tell(f *Facts) { f.Running = s.running }
+func (s *runState) doubt()          { s.unsure = true }
+func (s *runState) report(f *Facts) { f.Running = s.running }

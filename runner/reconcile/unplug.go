@@ -12,7 +12,7 @@ import (
 
 // unplugSupport reports whether this QEMU can unplug CPUs.
 //
-// Without KVM, QEMU 7.2 frees what it goes on using: it crashes when the next
+// Without KVM, QEMU 7.2 frees what it still uses: it crashes when the next
 // CPU is plugged in. QEMU 10.0 does not. Versions in between are unproven.
 type unplugSupport struct {
 	asked   bool
@@ -38,7 +38,7 @@ func (u *unplugSupport) learn(answers []answer) error {
 func (c *cpus) unplug(excess int, now time.Time) {
 	switch {
 	case !c.support.asked:
-		c.say(func(answers []answer, now time.Time) {
+		c.send(func(answers []answer, now time.Time) {
 			if err := c.support.learn(answers); err != nil {
 				c.fail(err, now)
 			}
@@ -67,7 +67,7 @@ func (c *cpus) unplug(excess int, now time.Time) {
 			commands = append(commands, qmp.Command{Execute: "device_del", Arguments: map[string]any{"id": id}})
 		}
 	}
-	c.say(func(answers []answer, now time.Time) {
+	c.send(func(answers []answer, now time.Time) {
 		if err := fault(answers); err != nil {
 			c.fail(fmt.Errorf("unplug a CPU: %w", err), now)
 			return

@@ -14,8 +14,8 @@ import (
 	"vmop/vmstatus"
 )
 
-// While the VM is being stopped the service manager is told every extendEvery
-// that it takes extendBy longer. How long that goes on is bounded by
+// While the VM is being stopped, the service manager gets a message every
+// extendEvery that it takes extendBy longer. How long that lasts is bounded by
 // powerdownTimeout and by what follows it (stop.go).
 const (
 	extendEvery = 20 * time.Second
@@ -60,7 +60,7 @@ func (s *Service) Inform(ctx context.Context, tracker *status.Tracker) (wait fun
 	if s.manager == nil {
 		return func() {}
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the word to stop isn't the end
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // a stop request isn't the end
 	if s.manager.Watchdog() > 0 {
 		s.alive = make(chan struct{})
 		go s.watch(ctx)
@@ -79,7 +79,7 @@ func (s *Service) Inform(ctx context.Context, tracker *status.Tracker) (wait fun
 // follow hands on what the status says.
 func (s *Service) follow(ctx context.Context, tracker *status.Tracker) {
 	pace := status.DefaultPace()
-	pace.Burst = 4 * pace.Burst // the word that a stop takes longer must not wait
+	pace.Burst = 4 * pace.Burst // the message that a stop takes longer must not wait
 	sub := tracker.Subscribe(pace)
 	defer sub.Close()
 	var before status.Status
@@ -103,7 +103,7 @@ func (s *Service) follow(ctx context.Context, tracker *status.Tracker) {
 	}
 }
 
-// ending tells whether the VM is being ended, or everything cleaned up after it.
+// ending reports whether the VM is being ended, or everything cleaned up after it.
 func ending(s vmstatus.State) bool {
 	return s == vmstatus.StateTerminating || s == vmstatus.StateStopped
 }
