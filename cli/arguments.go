@@ -8,7 +8,7 @@ import (
 	"vmop/spelling"
 )
 
-// NoArguments refuses what is no flag and no verb.
+// NoArguments refuses arguments that are neither a flag nor a verb.
 func NoArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"vmop/yamlfile"
 )
 
-// Describe returns the text of an error for people: faults of a file with their lines.
+// Describe returns the text of an error for people: faults of a file with excerpts of it.
 func Describe(err error) string {
 	var faults yamlfile.Faults
 	if errors.As(err, &faults) {
@@ -17,8 +17,8 @@ func Describe(err error) string {
 		if errors.As(err, new(*policy.FileError)) {
 			where = "policy for VM types"
 		}
-		return fmt.Sprintf("%s in the %s\n%s", count(len(faults), "fault"), where,
-			strings.TrimSuffix(faults.Excerpts(), "\n"))
+		return fmt.Sprintf("%s in the %s\n%s",
+			count(len(faults), "fault"), where, strings.TrimSuffix(faults.Excerpts(), "\n"))
 	}
 	return err.Error()
 }

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/term"
 )
 
-// LogFlags are those that say what is logged, and how.
+// LogFlags are the flags for what is logged, and in which format.
 type LogFlags struct {
-	// Level is the least that is logged.
+	// Level is the lowest level that is logged.
 	Level string
 	// Form is text, json or auto.
 	Form string
@@ -27,7 +27,7 @@ func (f *LogFlags) Add(cmd *cobra.Command) {
 	CompleteFlag(cmd, "log-format", "text", "json", "auto")
 }
 
-// ParseLevel returns the level that was asked for.
+// ParseLevel returns Level as slog has it.
 func (f *LogFlags) ParseLevel() (slog.Level, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(f.Level)); err != nil {
@@ -36,8 +36,8 @@ func (f *LogFlags) ParseLevel() (slog.Level, error) {
 	return level, nil
 }
 
-// Handler returns what writes the log to standard error, from a level on. Form is
-// text or json then.
+// Handler returns the handler that writes the log to standard error, from a level on. It
+// replaces the Form auto by text or json.
 func (f *LogFlags) Handler(level slog.Leveler) (slog.Handler, error) {
 	terminal := term.IsTerminal(int(os.Stderr.Fd()))
 	if f.Form == "auto" {

@@ -13,7 +13,7 @@ import (
 	"vmop/printable"
 )
 
-// OutputFlag adds -o with the forms a verb knows; the first is the default.
+// OutputFlag adds -o with the formats of a verb; the first is the default.
 func OutputFlag(cmd *cobra.Command, form *string, forms ...string) {
 	cmd.Flags().StringVarP(form, "output", "o", forms[0], strings.Join(forms, ", "))
 	CompleteFlag(cmd, "output", forms...)
@@ -29,7 +29,7 @@ func OutputFlag(cmd *cobra.Command, form *string, forms ...string) {
 	}
 }
 
-// PrintValue prints a value for programs: as json or yaml.
+// PrintValue prints a value as json or yaml.
 func PrintValue(w io.Writer, form string, value any) error {
 	text, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
@@ -43,13 +43,13 @@ func PrintValue(w io.Writer, form string, value any) error {
 	return WriteLine(w, string(text))
 }
 
-// WriteLine writes a text that ends with one line end.
+// WriteLine writes a text with exactly one line end after it.
 func WriteLine(w io.Writer, text string) error {
 	_, err := io.WriteString(w, strings.TrimSuffix(text, "\n")+"\n")
 	return err
 }
 
-// Table prints rows in columns, the first as their names.
+// Table prints rows in columns; the first row has their names.
 func Table(w io.Writer, rows [][]string) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	for _, row := range rows {
@@ -61,8 +61,8 @@ func Table(w io.Writer, rows [][]string) error {
 	return tw.Flush()
 }
 
-// Printable makes one line of a text, with what is not printable replaced: some of it
-// is the guest's.
+// Printable turns a text into one line and replaces what could affect the terminal: some
+// texts come from the guest.
 func Printable(s string) string {
 	return printable.Line(strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "; "))
 }

@@ -9,13 +9,13 @@ import (
 	"vmop/vmtypes/plan"
 )
 
-// PlanFlags adds the flags that say how a plan is printed.
+// PlanFlags adds the flags for how a plan is printed.
 func PlanFlags(cmd *cobra.Command, form *string, why *bool) {
 	OutputFlag(cmd, form, "text", "argv", "shell", "json")
 	cmd.Flags().BoolVar(why, "why", false, "show where each argument was made")
 }
 
-// PrintPlan prints a plan in one of the forms of PlanFlags.
+// PrintPlan prints a plan in one of the formats of PlanFlags.
 func PrintPlan(w io.Writer, p *plan.Plan, form string, why bool) error {
 	text := ""
 	switch form {
@@ -39,7 +39,7 @@ func PrintPlan(w io.Writer, p *plan.Plan, form string, why bool) error {
 	return err
 }
 
-// placesPainted lets the eye tell the arguments from the places where they were made.
+// placesPainted colours the places at which arguments were made.
 func placesPainted(paint Paint, text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

@@ -13,11 +13,11 @@ type SignalError struct{ Signal syscall.Signal }
 // Error implements error.
 func (e SignalError) Error() string { return "signal " + e.Signal.String() }
 
-// ExitCode is the exit code of a program that the signal ended, as shells count.
+// ExitCode is the exit code of a program that the signal ended, as in shells.
 func (e SignalError) ExitCode() int { return 128 + int(e.Signal) }
 
 // UntilSignal returns a context that is done at the first TERM or INT, with a
-// [SignalError] as its cause. Further signals change nothing until stop is called.
+// [SignalError] as its cause. Further signals have no effect until stop is called.
 func UntilSignal(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)

@@ -7,7 +7,7 @@ import (
 	"vmop/vmtypes/policy"
 )
 
-// TypeFlags say where VM types come from and what they may do.
+// TypeFlags are the flags for where VM types come from and what they may do.
 type TypeFlags struct {
 	// Folder is the folder of custom VM types.
 	Folder string
@@ -19,7 +19,7 @@ type TypeFlags struct {
 func (f *TypeFlags) Add(cmd *cobra.Command) {
 	cmd.PersistentFlags().StringVar(&f.Folder, "vmtypes", vmtypes.DefaultDir, "`folder` of custom VM types")
 	cmd.PersistentFlags().StringVar(&f.Policy, "vmtypes-policy", policy.DefaultFile,
-		"`file` that says what VM types may do; the default may\nbe absent")
+		"`file` with the policy for what VM types may do; the\ndefault may be absent")
 	CompleteFolder(cmd, "vmtypes")
 	CompleteFile(cmd, "vmtypes-policy", "yaml", "yml")
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// toYAML writes a JSON document as YAML 1.2, members in the same order.
+// toYAML converts a JSON document to YAML 1.2, with the members in the same order.
 func toYAML(text []byte) ([]byte, error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
@@ -28,9 +28,9 @@ type yamlWriter struct {
 	out bytes.Buffer
 }
 
-// value writes the next value. lead is what stands between it and what came
-// before on the same line: "" at the begin of a line or in a list, " " after a
-// member's name. Lines of its own begin with indent.
+// value writes the next value. lead separates it from what is before it on the same line:
+// "" at the beginning of a line or in a list, " " after the name of a member. Its further
+// lines begin with indent.
 func (w *yamlWriter) value(lead, indent string) error {
 	token, err := w.in.Token()
 	if err != nil {
@@ -55,9 +55,9 @@ func (w *yamlWriter) value(lead, indent string) error {
 	return nil
 }
 
-// members writes the members of an object or a list that has some.
+// members writes the members of an object or list that is not empty.
 func (w *yamlWriter) members(kind json.Delim, lead, indent string) error {
-	first := lead == "" // it begins on the line that is there
+	first := lead == "" // it begins on the current line
 	if !first {
 		w.out.WriteString("\n")
 	}
@@ -85,8 +85,8 @@ func (w *yamlWriter) members(kind json.Delim, lead, indent string) error {
 	return nil
 }
 
-// scalar returns a string as YAML: plain where nothing else could be meant,
-// else in the quotes of JSON, which are YAML's, too.
+// scalar returns a string as YAML: plain where that is unambiguous, else in the quotes of
+// JSON, which are valid YAML.
 func scalar(s string) string {
 	if plainScalar(s) {
 		return s

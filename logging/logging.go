@@ -1,6 +1,5 @@
-// Package logging reads logging.properties, the form in which java.util.logging is
-// configured: users of VM-Operator have such files. Of them only levels have
-// something here that corresponds.
+// Package logging reads logging.properties, the configuration file of java.util.logging,
+// which users of VM-Operator have. Only the levels in it have an equivalent here.
 //
 // See docs/decisions/0018-slog.md.
 package logging
@@ -24,14 +23,14 @@ const (
 	Off = slog.Level(100)
 )
 
-// consoleHandler is what handles all messages, and has a level, too.
+// consoleHandler handles all messages, and has a level, too.
 const consoleHandler = "java.util.logging.ConsoleHandler"
 
-// Levels are those of loggers by their names; "" is that of all.
+// Levels are the levels of loggers, by name; "" is the level of all others.
 type Levels map[string]slog.Level
 
-// Of returns the level of the first of some loggers that has one, and at least
-// that of the handler; nil if none has.
+// Of returns the level of the first of the loggers that has one, and at least that of the
+// handler; nil if none has.
 func (l Levels) Of(loggers ...string) *slog.Level {
 	least, ok := l[consoleHandler]
 	if !ok {
@@ -46,7 +45,7 @@ func (l Levels) Of(loggers ...string) *slog.Level {
 	return nil
 }
 
-// Loggers of the original that have the runner's log as what corresponds.
+// Loggers of the original whose equivalent is the runner's log.
 const (
 	Runner   = "org.jdrupes.vmoperator.runner.qemu"
 	Operator = "org.jdrupes.vmoperator"
@@ -58,13 +57,13 @@ type Problem struct {
 	Line int
 	// Message for people.
 	Message string
-	// Foreign lines are about a logger that there is not here. They may stand in a
-	// file that others read, too; all others are mistakes.
+	// Foreign: the line is about a logger without an equivalent here. It may be meant for
+	// another reader of the file; all other problems are mistakes.
 	Foreign bool
 }
 
-// Parse reads the text of a file. Warnings, with file and line, are about what has
-// no effect: loggers other than those named, what is no level.
+// Parse reads the text of a file. Warnings, with file and line, are about lines without
+// effect: other loggers than those named, and invalid levels.
 func Parse(file, text string, loggers ...string) (Levels, []string) {
 	levels, problems := read(text, loggers)
 	var warnings []string
@@ -74,7 +73,7 @@ func Parse(file, text string, loggers ...string) (Levels, []string) {
 	return levels, warnings
 }
 
-// Check returns what of a text has no effect for who has the loggers named.
+// Check returns the lines of a text that have no effect where the named loggers exist.
 func Check(text string, loggers ...string) []Problem {
 	_, problems := read(text, loggers)
 	return problems
@@ -92,7 +91,7 @@ func read(text string, loggers []string) (Levels, []Problem) {
 		}
 		switch {
 		case !isLevel && (p.key == "handlers" || strings.HasPrefix(p.key, "java.util.logging.")):
-			// How messages look is a matter of --log-format.
+			// --log-format sets the format of messages.
 		case !isLevel:
 			note(false, "%q is none that is known here (known are levels, such as %s.level)", p.key, loggers[0])
 		case !slices.Contains(known, logger):
@@ -160,7 +159,7 @@ type property struct {
 	key, value string
 }
 
-// properties reads the form of java.util.Properties, but for escapes.
+// properties parses the format of java.util.Properties, without escapes.
 func properties(text string) []property {
 	var all []property
 	whole, first := "", 0

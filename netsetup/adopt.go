@@ -40,13 +40,13 @@ func AdoptTap(cfg TapConfig) (*Tap, error) {
 
 // AdoptMasquerade takes over the network of a machine that runs, after the process
 // that opened it was killed; the caller has made sure that this process is gone.
-// It makes anew what went with that process: the DHCP server, the reservation of
+// It recreates what ended with that process: the DHCP server, the reservation of
 // the forwarded ports, and the rules, if QEMU has not inherited them (Inherit).
 // The tap and its addresses stay as they are, so cfg.Subnet is not used, and so do
 // inherited rules. ctx is for the set-up only.
 //
-// A forwarded port that another program uses by now is no error but logged: that
-// program is reached by nobody, the machine is. File returns nil. After Close the
+// A forwarded port that another program uses by now is logged, and not an error:
+// connections reach the machine, not that program. File returns nil. After Close the
 // tap, and rules that QEMU has inherited, go when QEMU has ended.
 //
 // An interface that is gone, or was not made for the owner, is an *Error.
@@ -94,7 +94,7 @@ func (m *Masquerade) adopt(ctx context.Context, doing string, cfg MasqueradeConf
 	return m.serveAddress(ctx, doing, cfg, logger)
 }
 
-// adoptRules sees to it that the rules are there.
+// adoptRules creates the rules unless QEMU has inherited them.
 func (m *Masquerade) adoptRules(doing string, cfg MasqueradeConfig, logger *slog.Logger) error {
 	table, err := openTable(doing, cfg.Name, tableOwned)
 	if FaultOf(err) == NameTaken {

@@ -296,10 +296,10 @@ func TestWhatCannotBeAdopted(t *testing.T) {
 			tap, err := netsetup.OpenTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0", Owner: "two"})
 			require.NoError(t, err)
 			t.Cleanup(func() { tap.Close() })
-		}, netsetup.NameTaken, "an interface vm0 exists already and belongs to somebody else"},
+		}, netsetup.NameTaken, "an interface vm0 exists already and is not this VM's"},
 		{"a tap that somebody made by hand", func(t *testing.T) {
 			say(t, "iproute2", "ip", "tuntap", "add", "vm0", "mode", "tap")
-		}, netsetup.NameTaken, "belongs to somebody else"},
+		}, netsetup.NameTaken, "is not this VM's"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

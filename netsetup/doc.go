@@ -4,31 +4,30 @@
 //
 // There are two ways. OpenTap attaches a tap to a bridge that exists already:
 // the machine is a neighbour of everything else on that bridge and gets its
-// address from whoever serves it. OpenMasquerade needs no bridge: the tap
+// address from the DHCP server of that network. OpenMasquerade needs no bridge: the tap
 // carries the gateway address of a private subnet, an in-process DHCP server
 // gives the machine one address of it, and rules of nftables hide the machine
 // behind the addresses of the network namespace the caller is in, as a home
 // router does. Forwarded ports lead back in. That is the way for pods, and for
 // computers without a bridge.
 //
-// # Nothing stays behind
+// # Nothing is left behind
 //
-// Whatever is made here hangs on a descriptor of this process, so that the
-// kernel takes it down however the process ends:
+// Everything that is made here depends on a descriptor of this process, so that the kernel
+// removes it however the process ends:
 //
 //	tap, its addresses and routes    last descriptor of the tap, here or in QEMU
 //	rules of nftables                the netlink socket that owns their table, here or in QEMU
 //	DHCP server, reserved ports      their sockets
 //
-// After a kill -9 of the caller therefore nothing remains but what QEMU, if it
-// survived, still holds: the tap, and rules that it has inherited. AdoptTap and
-// AdoptMasquerade make the rest anew for the machine that runs on. OpenTap and OpenMasquerade replace a tap that
-// carries the mark of the same owner; an interface of the same name without
-// that mark belongs to somebody else and is an error. Two things are exempt.
-// IPv4 forwarding, once switched on, stays on, because others may have come to
-// rely on it. And before Linux 5.12 a table cannot be owned: there it outlives
-// a killed caller, matching an interface that is gone, until the next
-// OpenMasquerade of that name replaces it.
+// So after a kill -9 of the caller only what QEMU still holds remains: the tap, and rules
+// that it has inherited. AdoptTap and AdoptMasquerade recreate the rest for the running
+// machine. OpenTap and OpenMasquerade replace a tap that carries the mark of the same owner;
+// an interface of the same name without that mark is not theirs, and an error. There are
+// two exceptions. IPv4 forwarding, once enabled, stays enabled, because other programs may
+// rely on it by then. And before Linux 5.12 a table cannot be owned: there it outlives a
+// killed caller, matching an interface that does not exist, until the next OpenMasquerade
+// of that name replaces it.
 //
 // # Namespaces and threads
 //

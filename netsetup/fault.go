@@ -41,14 +41,13 @@ const (
 	SubnetTaken Fault = "subnet taken"
 	// ForwardInvalid: a forwarded port's protocol, address or number is wrong.
 	ForwardInvalid Fault = "forward invalid"
-	// PortTaken: somebody else listens on a port that is to be forwarded.
+	// PortTaken: another program listens on a port that is to be forwarded.
 	PortTaken Fault = "port taken"
 	// MACInvalid: the machine's hardware address is missing or a group's.
 	MACInvalid Fault = "mac invalid"
 )
 
-// Error tells what was being done, why it does not work and what the user can
-// do about it.
+// Error is what was being done, why it failed and what the user can do about it.
 type Error struct {
 	Doing  string // what was being done to what: "open tap vm0"
 	Fault  Fault  // the kind of reason

@@ -44,7 +44,7 @@ func (f Forward) withDefaults() Forward {
 
 func (f Forward) everywhere() bool { return !f.Address.IsValid() || f.Address.IsUnspecified() }
 
-// viaLoopback tells whether the port can be reached at 127.0.0.1.
+// viaLoopback reports whether the port can be reached at 127.0.0.1.
 func (f Forward) viaLoopback() bool { return f.everywhere() || f.Address.IsLoopback() }
 
 func (f Forward) protocolNumber() byte {
@@ -77,7 +77,7 @@ func checkForwards(doing string, forwards []Forward) ([]Forward, error) {
 }
 
 // reservation keeps a forwarded port from being used by others. The rules
-// would divert their traffic without a word.
+// would divert their traffic silently.
 type reservation struct{ sockets []*os.File }
 
 // reserve binds all ports. They are bound, not listened on: what is not

@@ -18,7 +18,7 @@ import (
 type MasqueradeConfig struct {
 	// Name is the tap's name, 1 to 15 bytes. It also names the rules.
 	Name string
-	// Owner tells whose network this is; see TapConfig.Owner.
+	// Owner identifies the owner of the network; see TapConfig.Owner.
 	Owner string
 	// MAC is the machine's hardware address, the only one that gets an
 	// address.
@@ -27,9 +27,9 @@ type MasqueradeConfig struct {
 	// gateway's, its second the machine's. Zero: 10.0.2.0/24, or, where that
 	// is in use, the next one that is free.
 	Subnet netip.Prefix
-	// Hostname is what the machine is told to be called; may be empty.
+	// Hostname is the machine's name, for its DHCP lease; may be empty.
 	Hostname string
-	// DNS are the name servers the machine is told, IPv4. Empty: those of
+	// DNS are the name servers of the machine's DHCP lease, IPv4. Empty: those of
 	// /etc/resolv.conf that it can reach.
 	DNS []netip.Addr
 	// Search are the domains for names without a dot. Empty: those of
@@ -50,12 +50,12 @@ type Masquerade struct {
 
 // OpenMasquerade makes the tap, gives it the gateway address, sets the rules
 // and starts the DHCP server, which answers until Close; ctx is for the set-up
-// only. The tap has the MTU of the way to the world, and the machine is told
-// the same.
+// only. The tap has the MTU of the default route, which is also in the machine's DHCP
+// lease.
 //
-// IPv4 forwarding of the namespace is switched on if it is off. A firewall of
+// IPv4 forwarding of the namespace is enabled if it is not. A firewall of
 // the namespace that drops forwarded packets still does so: a rule of another
-// table cannot let pass what it refuses. The log warns of one.
+// table cannot let pass what it refuses. A warning about it is logged.
 func OpenMasquerade(ctx context.Context, cfg MasqueradeConfig, logger *slog.Logger) (*Masquerade, error) {
 	doing := "open masquerade network " + cfg.Name
 	plan, err := check(doing, cfg)
@@ -148,7 +148,7 @@ func (m *Masquerade) serveAddress(ctx context.Context, doing string, cfg Masquer
 	return nil
 }
 
-// warn tells what may keep the network from being of use.
+// warn logs what may keep the network from working.
 func warn(table *table, cfg MasqueradeConfig, logger *slog.Logger) error {
 	if len(cfg.DNS) == 0 {
 		logger.Warn("guest gets no name servers")
@@ -170,7 +170,7 @@ func (m *Masquerade) openTap(doing string, cfg MasqueradeConfig) error {
 	}
 	m.tap = tap
 	m.closers = append(m.closers, tap.close)
-	around, err := look(link)
+	around, err := query(link)
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
@@ -189,7 +189,7 @@ func (m *Masquerade) openTap(doing string, cfg MasqueradeConfig) error {
 	return nil
 }
 
-// settleIn notes who is who in the subnet.
+// settleIn records the addresses of the subnet.
 func (m *Masquerade) settleIn(subnet netip.Prefix) {
 	m.gateway = gatewayOf(subnet)
 	m.guest = netip.PrefixFrom(guestOf(subnet), subnet.Bits())
@@ -277,7 +277,7 @@ func enableForwarding(doing string, logger *slog.Logger) error {
 	if _, err := sysctl.Sysctl(setting, "1"); err != nil {
 		return &Error{
 			Doing: doing, Fault: ForwardingOff, Err: err,
-			Detail: "IPv4 forwarding is off and cannot be switched on from here",
+			Detail: "IPv4 forwarding is disabled and cannot be enabled from here",
 			Remedy: "run `sysctl -w net.ipv4.ip_forward=1` as root (in Kubernetes: on the node, whose value new pods take over)",
 		}
 	}
@@ -327,7 +327,7 @@ func (m *Masquerade) Guest() netip.Addr { return m.guest.Addr() }
 // Gateway returns the namespace's own address in the subnet.
 func (m *Masquerade) Gateway() netip.Addr { return m.gateway }
 
-// Close takes everything down. The tap itself goes when QEMU has ended too.
+// Close removes everything. The tap itself is removed when QEMU has ended too.
 func (m *Masquerade) Close() error { return unforked(m.close) }
 
 func (m *Masquerade) close() error {

@@ -175,7 +175,7 @@ func TestMasqueradeFaults(t *testing.T) {
 		},
 		{
 			"forwarding off for good", network("vm0"), sealSysctls, netsetup.ForwardingOff,
-			"open masquerade network vm0: IPv4 forwarding is off and cannot be switched on from here " +
+			"open masquerade network vm0: IPv4 forwarding is disabled and cannot be enabled from here " +
 				"(open /proc/sys/net/ipv4/ip_forward: read-only file system); run `sysctl -w net.ipv4.ip_forward=1` as root " +
 				"(in Kubernetes: on the node, whose value new pods take over)",
 		},
@@ -189,7 +189,7 @@ func TestMasqueradeFaults(t *testing.T) {
 		{
 			"foreign interface", network("vm0"), func(t *testing.T) {
 				say(t, "iproute2", "ip", "link", "add", "vm0", "type", "veth")
-			}, netsetup.NameTaken, "an interface vm0 exists already and belongs to somebody else",
+			}, netsetup.NameTaken, "an interface vm0 exists already and is not this VM's",
 		},
 		{
 			"no address of the machine", with(func(c *netsetup.MasqueradeConfig) { c.MAC = nil }),

@@ -37,7 +37,7 @@ const (
 )
 
 // chains are the rules that hide a machine behind the namespace it runs in.
-// In the words of nft, with vm0 and 10.0.2.2:
+// In the syntax of nft, with vm0 and 10.0.2.2:
 //
 //	guard:       iifname "vm0" meta nfproto != ipv4 drop
 //	             iifname "vm0" ip saddr != 10.0.2.2 ip saddr != 0.0.0.0 drop
@@ -166,7 +166,7 @@ func name(key expr.MetaKey, device string, equal bool) rule {
 	return rule{&expr.Meta{Key: key, Register: 1}, &expr.Cmp{Op: is(equal), Register: 1, Data: padded}}
 }
 
-// family tells IPv4 from IPv6.
+// family compares the version of the Internet Protocol.
 func family(ipv4 bool) rule {
 	return rule{
 		&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: 1},

@@ -9,18 +9,18 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// surroundings are what the namespace's addresses and routes say.
+// surroundings are the addresses and routes of the namespace.
 type surroundings struct {
 	addresses []usedPrefix
 	routes    []usedPrefix // without default routes
-	mtu       int          // of the way to the world, in bytes
+	mtu       int          // of the default route, in bytes
 }
 
-// defaultMTU is Ethernet's, for a namespace without a way to the world.
+// defaultMTU is Ethernet's, for a namespace without a default route.
 const defaultMTU = 1500
 
-// look asks the kernel. The interface own is left out.
-func look(own netlink.Link) (surroundings, error) {
+// query reads them from the kernel. The interface own is left out.
+func query(own netlink.Link) (surroundings, error) {
 	s := surroundings{mtu: defaultMTU}
 	addresses, err := netlinksafe.AddrList(nil, netlink.FAMILY_V4)
 	if err != nil {

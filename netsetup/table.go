@@ -171,7 +171,7 @@ func (t *table) barriers() ([]string, error) {
 func (t *table) Close() error {
 	t.conn.DelTable(t.table)
 	err := t.conn.Flush()
-	if errors.Is(err, unix.ENOENT) { // somebody flushed the rules
+	if errors.Is(err, unix.ENOENT) { // another program has flushed the rules
 		err = nil
 	}
 	if t.handle != nil {

@@ -29,10 +29,10 @@ type TapConfig struct {
 	Name string
 	// Bridge is the name of the bridge to attach to.
 	Bridge string
-	// Owner tells whose tap this is, the machine's uuid for example. An
+	// Owner identifies the tap's owner, for example by the machine's uuid. An
 	// interface called Name that was made for the same owner is a left-over
-	// and is replaced, so the caller must know that no other process runs
-	// this machine now. Empty: nothing is ever replaced.
+	// and is replaced, so the caller must ensure that no other process is running
+	// this machine. Empty: nothing is ever replaced.
 	Owner string
 }
 
@@ -82,8 +82,8 @@ func OpenTap(cfg TapConfig) (*Tap, error) {
 // an adopted one, which QEMU has, is nil.
 func (t *Tap) File() *os.File { return t.file }
 
-// Inherit returns no descriptors: a tap needs none besides File. It is there for
-// the likeness with Masquerade.
+// Inherit returns no descriptors: a tap needs none besides File. It exists for the sake of
+// a common interface with Masquerade.
 func (t *Tap) Inherit() []*os.File { return nil }
 
 // Name returns the interface's name.
@@ -93,13 +93,13 @@ func (t *Tap) Name() string { return t.name }
 // machine should use the same (QEMU: host_mtu of virtio-net devices).
 func (t *Tap) MTU() int { return t.mtu }
 
-// Close gives up the descriptor. The interface goes when QEMU has ended too,
-// and at once if it was never handed on.
+// Close closes the descriptor. The interface is removed when QEMU has ended too, and
+// immediately if QEMU never had it.
 func (t *Tap) Close() error { return unforked(t.close) }
 
-// unforked runs f while no process is being started. A child has all of our
-// descriptors until it executes its program; a descriptor closed here meanwhile
-// would not be the last one, and what hangs on it would go a moment later.
+// unforked runs f while no process is being started. A child has all descriptors of this
+// process until it executes its program; a descriptor closed here meanwhile would not be
+// the last one, and what depends on it would be removed a moment later.
 func unforked(f func() error) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
@@ -214,7 +214,7 @@ func (t *Tap) register(doing, owner string) (netlink.Link, error) {
 	return link, nil
 }
 
-// openTun opens the device in blocking mode: nobody reads here, and a tun
+// openTun opens the device in blocking mode: this process doesn't read from it, and a tun
 // device cannot be polled before it is an interface.
 func openTun(doing string) (*os.File, error) {
 	fd, err := unix.Open(tunDevice, unix.O_RDWR|unix.O_CLOEXEC, 0)
@@ -254,7 +254,7 @@ func removeLeftOver(doing, name, owner string) error {
 	return nil
 }
 
-// isOwn tells whether an interface is a tap that was made for the owner.
+// isOwn reports whether an interface is a tap that was made for the owner.
 func isOwn(link netlink.Link, owner string) bool {
 	_, isTap := link.(*netlink.Tuntap)
 	return isTap && owner != "" && link.Attrs().Alias == markPrefix+owner
@@ -263,7 +263,7 @@ func isOwn(link netlink.Link, owner string) bool {
 func nameTaken(doing, name string, err error) error {
 	return &Error{
 		Doing: doing, Fault: NameTaken, Err: err,
-		Detail: fmt.Sprintf("an interface %s exists already and belongs to somebody else", name),
+		Detail: fmt.Sprintf("an interface %s exists already and is not this VM's", name),
 		Remedy: fmt.Sprintf("choose another name, or see who made it with `ip -details link show %s`", name),
 	}
 }

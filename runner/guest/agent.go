@@ -14,23 +14,23 @@ import (
 	"vmop/qmp"
 )
 
-// ErrClosed is what calls end with when QEMU has closed the socket, or Close was
-// called. Dial again.
+// ErrClosed is the error of calls after QEMU has closed the socket or Close was called. To
+// continue, dial again.
 var ErrClosed = errors.New("the guest agent's socket is closed")
 
-// Agent is a guest agent, synchronised unless a call ended early; then the next
-// call begins by synchronising.
+// Agent is a connection to a guest agent. It is synchronised unless a call ended early;
+// then the next call begins by synchronising.
 type Agent struct {
 	conn net.Conn
-	turn chan struct{} // holds one token: whoever has it owns what follows
+	turn chan struct{} // holds one token, whose holder owns the fields below
 
 	in     *reader
 	lastID int64
 	synced bool
 }
 
-// Dial connects to the socket of the agent's port and waits until the agent has
-// answered, which is for ever if none runs: give ctx a deadline.
+// Dial connects to the socket of the agent's port and waits until the agent has answered.
+// That is for ever if none is running: give ctx a deadline.
 func Dial(ctx context.Context, path string) (*Agent, error) {
 	a, err := Connect(ctx, path)
 	if err != nil {
@@ -43,8 +43,7 @@ func Dial(ctx context.Context, path string) (*Agent, error) {
 	return a, nil
 }
 
-// Connect connects to the socket of the agent's port, and doesn't wait for an
-// answer of the agent.
+// Connect connects to the socket of the agent's port without waiting for the agent.
 func Connect(ctx context.Context, path string) (*Agent, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unix", path)
@@ -54,8 +53,7 @@ func Connect(ctx context.Context, path string) (*Agent, error) {
 	return newAgent(conn), nil
 }
 
-// Synchronise waits until the agent answers, and nothing of what was said before
-// is on the wire any more.
+// Synchronise waits until the agent answers and no earlier data is on the wire any more.
 func (a *Agent) Synchronise(ctx context.Context) error {
 	err := a.alone(ctx, func() error {
 		a.synced = false
@@ -72,20 +70,20 @@ func newAgent(conn net.Conn) *Agent {
 		conn: conn,
 		turn: make(chan struct{}, 1),
 		in:   newReader(conn),
-		// Another process may have left questions of its own on the wire.
+		// Another process may have left commands of its own on the wire.
 		lastID: rand.Int64N(1 << 48),
 	}
 	a.turn <- struct{}{}
 	return a
 }
 
-// Close closes the socket, which ends a call that is under way.
+// Close closes the socket, which ends a call in progress.
 func (a *Agent) Close() error { return a.conn.Close() }
 
 // Run sends a command and returns the value of "return" in its reply. Errors:
 // *qmp.Error if the agent refused, ErrClosed, the context's, or the description
 // of what is wrong with the reply. Like a qmp.Command it may carry a password;
-// errors do not tell its arguments.
+// errors do not contain its arguments.
 func (a *Agent) Run(ctx context.Context, c qmp.Command) (json.RawMessage, error) {
 	var value json.RawMessage
 	err := a.exclusively(ctx, func() error {
@@ -113,8 +111,8 @@ func (a *Agent) exclusively(ctx context.Context, dialogue func() error) error {
 	})
 }
 
-// alone runs a dialogue while no other is under way, until ctx ends. One that
-// ends with anything but success or a refusal leaves the agent unsynchronised.
+// alone runs a dialogue while no other is in progress, until ctx ends. Any result but
+// success or a refusal leaves the agent unsynchronised.
 func (a *Agent) alone(ctx context.Context, dialogue func() error) error {
 	select {
 	case <-a.turn:
@@ -180,8 +178,8 @@ func (a *Agent) send(c qmp.Command) (id int64, err error) {
 	return a.lastID, err
 }
 
-// receive returns the reply to the command with the id. Replies to others, which
-// can only come from an agent that is out of its mind, are skipped.
+// receive returns the reply to the command with the id. Replies to other commands, which
+// no correct agent sends, are skipped.
 func (a *Agent) receive(id int64) (json.RawMessage, error) {
 	for {
 		line, err := a.in.line()

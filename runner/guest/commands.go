@@ -10,14 +10,14 @@ import (
 	"vmop/qmp"
 )
 
-// Info is what an agent says of itself (guest-info).
+// Info describes an agent (guest-info).
 type Info struct {
 	Version  string
 	Commands map[string]bool // whether enabled, by name
 }
 
-// OSInfo is what an agent says of its guest (guest-get-osinfo). Members that the
-// guest does not tell are empty. They are the guest's word, printable and short.
+// OSInfo describes the guest's operating system (guest-get-osinfo). Members that the guest
+// does not report are empty. All come from the guest, made printable and short.
 type OSInfo struct {
 	ID            string `json:"id"`   // debian
 	Name          string `json:"name"` // Debian GNU/Linux
@@ -31,13 +31,13 @@ type OSInfo struct {
 	Machine       string `json:"machine"` // x86_64
 }
 
-// Ping asks for a sign of life.
+// Ping checks that the agent answers.
 func (a *Agent) Ping(ctx context.Context) error {
 	_, err := a.Run(ctx, qmp.Command{Execute: "guest-ping"})
 	return err
 }
 
-// Info asks for the agent's version and commands.
+// Info queries the agent's version and commands.
 func (a *Agent) Info(ctx context.Context) (Info, error) {
 	var said struct {
 		Version  string `json:"version"`
@@ -56,7 +56,7 @@ func (a *Agent) Info(ctx context.Context) (Info, error) {
 	return info, nil
 }
 
-// OSInfo asks what runs in the guest.
+// OSInfo queries the guest's operating system.
 func (a *Agent) OSInfo(ctx context.Context) (OSInfo, error) {
 	var info OSInfo
 	if err := a.query(ctx, "guest-get-osinfo", &info); err != nil {
@@ -88,12 +88,12 @@ type Mode string
 // The modes of guest-shutdown.
 const (
 	PowerDown Mode = "powerdown"
-	Halt      Mode = "halt" // the virtual machine stays; no event tells of it
+	Halt      Mode = "halt" // the virtual machine stays, and QEMU has no event for it
 	Reboot    Mode = "reboot"
 )
 
-// Shutdown asks the guest to shut down. nil means that the agent has begun to,
-// not that the guest is down: QEMU's event SHUTDOWN tells that.
+// Shutdown asks the guest to shut down. nil means that the agent has begun the shutdown;
+// QEMU's event SHUTDOWN marks its end.
 //
 // guest-shutdown has no reply unless it is refused. So a guest-sync-delimited
 // follows it at once: its answer, or the end of the socket, shows that no refusal
@@ -106,7 +106,7 @@ func (a *Agent) Shutdown(ctx context.Context, mode Mode) error {
 			return err
 		}
 		asked = true
-		syncID, err := a.askSync()
+		syncID, err := a.sendSync()
 		if err != nil {
 			return err
 		}

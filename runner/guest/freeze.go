@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// FreezeState tells whether the guest's file systems stand still.
+// FreezeState reports whether the guest's file systems are frozen.
 type FreezeState string
 
 // The states of GuestFsfreezeStatus.
@@ -14,22 +14,20 @@ const (
 	Frozen FreezeState = "frozen"
 )
 
-// FreezeFS writes what the guest has not written yet, and lets its file systems
-// stand still until ThawFS, for a snapshot of its disks. It returns how many
-// stand still; 0 means that the guest has none that can. Until it is thawed the
-// agent refuses most commands, and the guest's programs wait: thaw soon, also
-// after an error, which may have come late.
+// FreezeFS flushes the guest's file systems and freezes them until ThawFS, for a snapshot
+// of its disks. It returns how many are frozen; 0 means that the guest has none that can
+// be. Until the thaw the agent refuses most commands, and programs in the guest block on
+// writes: thaw soon, also after an error, which may have occurred after the freeze.
 func (a *Agent) FreezeFS(ctx context.Context) (int, error) {
 	return a.count(ctx, "guest-fsfreeze-freeze")
 }
 
-// ThawFS ends what FreezeFS began, and returns how many file systems it has
-// thawed: 0 if none stood still.
+// ThawFS thaws the guest's file systems, and returns how many: 0 if none was frozen.
 func (a *Agent) ThawFS(ctx context.Context) (int, error) {
 	return a.count(ctx, "guest-fsfreeze-thaw")
 }
 
-// FSFreezeStatus asks whether the file systems stand still.
+// FSFreezeStatus queries whether the guest's file systems are frozen.
 func (a *Agent) FSFreezeStatus(ctx context.Context) (FreezeState, error) {
 	const command = "guest-fsfreeze-status"
 	var state FreezeState
@@ -37,7 +35,8 @@ func (a *Agent) FSFreezeStatus(ctx context.Context) (FreezeState, error) {
 		return "", err
 	}
 	if state != Thawed && state != Frozen {
-		return "", fmt.Errorf("guest agent %s: the state %q is neither thawed nor frozen", command, fit(string(state)))
+		return "", fmt.Errorf("guest agent %s: the state %q is neither thawed nor frozen",
+			command, fit(string(state)))
 	}
 	return state, nil
 }
@@ -48,7 +47,7 @@ func (a *Agent) count(ctx context.Context, command string) (int, error) {
 		return 0, err
 	}
 	if n < 0 {
-		return 0, fmt.Errorf("guest agent %s: %d is no number of file systems", command, n)
+		return 0, fmt.Errorf("guest agent %s: %d is not a number of file systems", command, n)
 	}
 	return n, nil
 }

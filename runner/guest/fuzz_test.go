@@ -79,8 +79,8 @@ func FuzzLoginAgent(f *testing.F) {
 		for _, line := range lines {
 			require.LessOrEqual(t, len(line), MaxLine)
 			require.NotContains(t, line, "\n")
-			l.Hear(line, now)
-			if command := l.Say(now); command != "" {
+			l.Receive(line, now)
+			if command := l.Send(now); command != "" {
 				require.Contains(t, []string{logout, login + user}, command)
 				require.True(t, isPrintable(command))
 				begun = true
@@ -103,7 +103,7 @@ func FuzzInterfaces(f *testing.F) {
 	f.Add([]byte(`[{"name": "lo", "ip-addresses": [{"ip-address": "::1", "prefix": 128}]}, {"name": "\u001b", "hardware-address": "x"}]`))
 	f.Add([]byte(`[{"ip-addresses": [{"ip-address": "fe80::1%eth0", "prefix": 999}, {"ip-address": "0.0.0.0", "prefix": -1}]}]`))
 	f.Fuzz(func(t *testing.T, said []byte) {
-		var list []saidInterface
+		var list []reportedInterface
 		if json.Unmarshal(said, &list) != nil {
 			return
 		}

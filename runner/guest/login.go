@@ -7,68 +7,67 @@ import (
 	"unicode/utf8"
 )
 
-// AnswerTime is what a log-in agent has for the answer to a command, and again
-// for the next each time it says that it is busy (1xx). After it the agent is
-// taken for one that has lost the command.
+// AnswerTime is how long a log-in agent may take to answer a command, and again after each
+// answer that it is busy (1xx). After that the command counts as lost.
 const AnswerTime = 5 * time.Minute
 
-// A Login is the host's side of the dialogue with the log-in agent, the program
-// in the guest that logs a user in at its screen. It is what is known and what
-// to say next; it reads and writes nothing, and asks no clock.
+// A Login is the host's side of the dialogue with the log-in agent, the program in the
+// guest that logs a user in at its screen. It is the state of the dialogue and decides which
+// command comes next; it does no input or output, and gets the time as an argument.
 //
-// The host says "login USER" or "logout", and the agent answers with lines that
-// begin with three digits and a space, as in SMTP:
+// The host sends "login USER" or "logout", and the agent answers with lines that begin with
+// three digits and a space, as in SMTP:
 //
-//	220 the agent is there
+//	220 the agent is ready
 //	201 the user is logged in
-//	202 nobody is logged in any more
-//	240 the agent goes
-//	1xx it takes a while
-//	4xx, 5xx it can't be done
+//	202 no user is logged in any more
+//	240 the agent exits
+//	1xx the command is in progress
+//	4xx, 5xx the command failed
 //
-// One command is under way at a time, so it is certain what an answer is to.
+// At most one command is unanswered at a time, so it is certain which one an answer is for.
 type Login struct {
 	wanted string
-	// asked is the last command said to this agent, "" if there was none.
-	asked    string
-	open     bool // asked has no answer yet
+	// sent is the last command sent to this agent, "" if there was none.
+	sent     string
+	open     bool // sent has no answer yet
 	deadline time.Time
-	// known says that an agent listens, greeted or not: commands can be said.
+	// known: an agent listens, whether it has greeted or not, so commands can be sent.
 	known bool
 	state LoginState
 }
 
-// LoginState is what is known of the log-in agent.
+// LoginState is the state of the log-in agent as far as it is known.
 type LoginState struct {
-	// Connected tells whether the agent has announced itself.
+	// Connected reports whether the agent has greeted.
 	Connected bool
-	// User is who is logged in because it was asked for; "" if nobody is.
+	// User is the user who is logged in on request; "" if there is none.
 	User string
-	// Failure says, printable and short, why the last command was not obeyed.
+	// Failure is why the last command failed, printable and short.
 	Failure string
 }
 
-// State returns what is known.
+// State returns the present state.
 func (l *Login) State() LoginState { return l.state }
 
-// Want tells who shall be logged in; "" means nobody. A name that is not
-// printable, or longer than MaxText bytes, is never said.
+// Want sets the user who is to be logged in; "" means none. A name that is not printable
+// or longer than MaxText bytes is never sent.
 func (l *Login) Want(user string) { l.wanted = user }
 
-// Opened tells that somebody in the guest has opened the agent's port. Who was
-// there before is gone. With greeted, it may be an agent that has announced
-// itself already, to somebody else: it is asked without waiting for that.
+// Opened records that a program in the guest has opened the agent's port, in place of any
+// earlier one. With greeted, it may be an agent that has already greeted an earlier runner:
+// commands are sent without waiting for a greeting.
 func (l *Login) Opened(greeted bool) {
 	l.Closed()
 	l.known = greeted
 }
 
-// Closed tells that the port was closed.
+// Closed records that the port was closed.
 func (l *Login) Closed() { *l = Login{wanted: l.wanted} }
 
-// Hear takes a line of the agent, without its end. Lines that are not of the
-// protocol, and answers to nothing, are passed over.
-func (l *Login) Hear(line string, now time.Time) {
+// Receive handles a line of the agent, without its line end. Lines that are not of the
+// protocol, and answers without a command, are ignored.
+func (l *Login) Receive(line string, now time.Time) {
 	code, ok := codeOf(line)
 	if !ok {
 		return
@@ -82,8 +81,8 @@ func (l *Login) Hear(line string, now time.Time) {
 		l.Closed()
 		return
 	case code == "202":
-		l.state.User = "" // also if he has left by himself
-		if l.asked != logout {
+		l.state.User = "" // also if the user has logged out
+		if l.sent != logout {
 			return
 		}
 	case !l.open:
@@ -97,12 +96,12 @@ func (l *Login) Hear(line string, now time.Time) {
 	}
 }
 
-// answered takes the answer to the command that is under way.
+// answered handles the answer to the open command.
 func (l *Login) answered(code, line string) {
 	l.open = false
 	l.state.Connected = true
 	l.state.Failure = ""
-	user, isLogin := strings.CutPrefix(l.asked, login)
+	user, isLogin := strings.CutPrefix(l.sent, login)
 	switch {
 	case isLogin && code == "201":
 		l.state.User = user
@@ -118,19 +117,19 @@ const (
 	logout = "logout"
 )
 
-// Say returns the line to say now, without its end, or "".
-func (l *Login) Say(now time.Time) string {
+// Send returns the command to send now, without a line end, or "". It counts as sent.
+func (l *Login) Send(now time.Time) string {
 	if l.open && !now.Before(l.deadline) {
-		l.state.Failure = "the agent does not answer " + fit(l.asked)
+		l.state.Failure = "the agent did not answer " + fit(l.sent)
 	}
 	command := logout
 	if l.wanted != "" {
 		command = login + l.wanted
 	}
-	if !l.known || command == l.asked || l.open && now.Before(l.deadline) {
+	if !l.known || command == l.sent || l.open && now.Before(l.deadline) {
 		return ""
 	}
-	l.asked = command
+	l.sent = command
 	if !canLogIn(l.wanted) {
 		l.open = false
 		l.state.Failure = "the name is too long or not printable"
@@ -140,8 +139,8 @@ func (l *Login) Say(now time.Time) string {
 	return command
 }
 
-// Wake returns when Say has to be called although nothing was heard; the zero
-// time if never.
+// Wake returns when Send has to be called even if nothing was received; the zero time
+// means never.
 func (l *Login) Wake(now time.Time) time.Time {
 	if !l.open || !now.Before(l.deadline) {
 		return time.Time{}
@@ -149,8 +148,8 @@ func (l *Login) Wake(now time.Time) time.Time {
 	return l.deadline
 }
 
-// canLogIn says that a name can be said on a line, where nothing of it is taken
-// for a command. What is empty can be said, too: it is not.
+// canLogIn reports whether a name can be sent as part of a line. An empty one can, as it
+// is never sent.
 func canLogIn(user string) bool {
 	return utf8.ValidString(user) && len(user) <= MaxText &&
 		strings.IndexFunc(user, func(r rune) bool { return !unicode.IsPrint(r) }) < 0

@@ -42,7 +42,7 @@ func (d *dialogue) step(step string) {
 		d.login.Closed()
 	case "<":
 		for line := range strings.SplitSeq(rest, "|") {
-			d.login.Hear(line, d.now)
+			d.login.Receive(line, d.now)
 		}
 	case ">":
 		require.NotEmpty(d.t, d.said, "nothing is said, want %s", rest)
@@ -62,10 +62,10 @@ func (d *dialogue) step(step string) {
 		require.NoError(d.t, err, step)
 		d.now = d.now.Add(wait)
 	}
-	if line := d.login.Say(d.now); line != "" {
+	if line := d.login.Send(d.now); line != "" {
 		d.said = append(d.said, line)
 	}
-	require.Empty(d.t, d.login.Say(d.now), "said once")
+	require.Empty(d.t, d.login.Send(d.now), "said once")
 }
 
 func TestLogin(t *testing.T) {
@@ -76,7 +76,7 @@ func TestLogin(t *testing.T) {
 			< 150 wait; = -; < 201 User logged in; = alice
 			want bob; > login bob; = alice; < 202 alice has left; = -; < 201; = bob
 			want ; > logout; = bob; < 202 bye; = -`,
-		"nobody is wanted":                  `opened; < 220 Hello; > logout; < 202; = -; ? `,
+		"no user is wanted":                 `opened; < 220 Hello; > logout; < 202; = -; ? `,
 		"what is not asked for is no news":  `want a; opened; < 201 root logged in; = !; < 220; > login a; < 201; < 201; < 599 x; ? ; = a`,
 		"nobody can be in uninvited":        `opened; < 220; > logout; < 201 root is in; = -; ? 201 root is in; < 201 root; = -`,
 		"a user leaves by himself":          `want a; opened; < 220; > login a; < 201; = a; < 202 has left; = -`,
@@ -90,7 +90,7 @@ func TestLogin(t *testing.T) {
 		"one command at a time":             `want a; opened; < 220; > login a; want b; want c; = -; < 201; = a; > login c; < 201; = c`,
 		"wanted away and back":              `want a; opened; < 220; > login a; want b; want a; < 201; = a`,
 		"an answer is long in coming": `
-			want a; opened; < 220; > login a; 4m; < 150 creating the home; 4m; ? ; 1m; ? the agent does not answer login a
+			want a; opened; < 220; > login a; 4m; < 150 creating the home; 4m; ? ; 1m; ? the agent did not answer login a
 			= -; < 201 done; = a; ? `,
 		"an agent that never answers is told what is new": `
 			want a; opened; < 220; > login a; want b; 5m; > login b; ? ; < 201; = b`,
@@ -127,9 +127,9 @@ func TestAnOverdueAnswerWakesTheHost(t *testing.T) {
 	require.Zero(t, l.Wake(now))
 	l.Want("a")
 	l.Opened(true)
-	require.Equal(t, "login a", l.Say(now))
+	require.Equal(t, "login a", l.Send(now))
 	require.Equal(t, now.Add(guest.AnswerTime), l.Wake(now))
 	require.Zero(t, l.Wake(now.Add(guest.AnswerTime)), "once")
-	l.Hear("201", now)
+	l.Receive("201", now)
 	require.Zero(t, l.Wake(now))
 }

@@ -12,32 +12,32 @@ import (
 
 // Bounds on a log-in agent.
 const (
-	MaxLine   = 256 // bytes of a line; longer ones are passed over
+	MaxLine   = 256 // bytes of a line; longer ones are ignored
 	chunk     = 512 // bytes read at once
 	chunks    = 32  // read without a pause
 	chunkTime = 250 * time.Millisecond
 	writeTime = 10 * time.Second // for an agent to take a line
-	// What is taken in, unread, before a connection ends.
+	// What is discarded before a connection is closed.
 	drainTime  = 100 * time.Millisecond
 	drainBytes = 1 << 20
 )
 
-// LoginAgent is a log-in agent, as it comes and goes. Its methods can be called
-// from any goroutine.
+// LoginAgent is a guest's log-in agent, across all its connections. Its methods may be called
+// concurrently.
 type LoginAgent struct {
 	mu    sync.Mutex
 	login Login
 	wake  chan struct{}
 }
 
-// NewLoginAgent returns one that nobody has heard of yet.
+// NewLoginAgent returns a LoginAgent without a connection.
 func NewLoginAgent() *LoginAgent { return &LoginAgent{wake: make(chan struct{}, 1)} }
 
-// Want tells who shall be logged in; "" means nobody.
+// Want sets the user who is to be logged in; "" means none.
 func (a *LoginAgent) Want(user string) { a.change(func(l *Login) { l.Want(user) }) }
 
-// Reopened tells that the agent's port was opened again, while a conversation
-// goes on: another agent listens, which may have announced itself or not.
+// Reopened records that the agent's port was opened again during Converse: another agent
+// listens, which may have greeted or not.
 func (a *LoginAgent) Reopened() { a.change(func(l *Login) { l.Opened(true) }) }
 
 func (a *LoginAgent) change(by func(*Login)) {
@@ -46,15 +46,14 @@ func (a *LoginAgent) change(by func(*Login)) {
 	a.mu.Unlock()
 	select {
 	case a.wake <- struct{}{}:
-	default: // it will be seen
+	default: // one is pending already
 	}
 }
 
-// Converse speaks with the agent through the socket of its port until ctx ends,
-// or the socket does; then it closes the socket and returns why. With greeted,
-// the agent may have announced itself to somebody else before. tell is called
-// with what is known when that changes.
-func (a *LoginAgent) Converse(ctx context.Context, conn net.Conn, greeted bool, tell func(LoginState)) error {
+// Converse runs the dialogue with the agent over the socket of its port until ctx or the
+// connection ends; then it closes the connection and returns the cause. With greeted, the
+// agent may have greeted an earlier runner. publish is called with each new state.
+func (a *LoginAgent) Converse(ctx context.Context, conn net.Conn, greeted bool, publish func(LoginState)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer conn.Close()
@@ -67,20 +66,20 @@ func (a *LoginAgent) Converse(ctx context.Context, conn net.Conn, greeted bool, 
 	defer context.AfterFunc(ctx, func() { _ = conn.SetWriteDeadline(time.Unix(1, 0)) })()
 	defer a.change((*Login).Closed)
 	a.change(func(l *Login) { l.Opened(greeted) })
-	heard := make(chan []string)
-	go func() { cancel(listen(ctx, conn, heard, &behind)) }()
+	received := make(chan []string)
+	go func() { cancel(listen(ctx, conn, received, &behind)) }()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	told := LoginState{}
+	published := LoginState{}
 	for {
 		select {
-		case lines := <-heard:
+		case lines := <-received:
 			a.change(func(l *Login) {
 				for _, line := range lines {
-					l.Hear(line, time.Now())
+					l.Receive(line, time.Now())
 				}
 			})
-			continue // to what it changes
+			continue // a.wake has been signalled
 		case <-a.wake:
 		case <-timer.C:
 		case <-ctx.Done():
@@ -88,12 +87,12 @@ func (a *LoginAgent) Converse(ctx context.Context, conn net.Conn, greeted bool, 
 		}
 		a.mu.Lock()
 		now := time.Now()
-		line := a.login.Say(now)
+		line := a.login.Send(now)
 		state, wake := a.login.State(), a.login.Wake(now)
 		a.mu.Unlock()
-		if state != told {
-			told = state
-			tell(state)
+		if state != published {
+			published = state
+			publish(state)
 		}
 		if !wake.IsZero() {
 			timer.Reset(wake.Sub(now))
@@ -101,22 +100,22 @@ func (a *LoginAgent) Converse(ctx context.Context, conn net.Conn, greeted bool, 
 		if line == "" {
 			continue
 		}
-		if err := say(conn, line); err != nil {
+		if err := writeLine(conn, line); err != nil {
 			return err
 		}
 	}
 }
 
-// drain takes in what an agent that talks without end has said and nobody has
-// read. QEMU 7.2 holds such a port back, and would for ever if the connection
-// ended then: no later agent would be heard.
+// drain discards unread input from an agent that writes without end. QEMU 7.2 throttles such
+// a port, and would do so for ever if the connection were closed then, so that no later
+// agent could be read.
 func drain(conn net.Conn) {
 	if conn.SetReadDeadline(time.Now().Add(drainTime)) == nil {
 		_, _ = io.CopyN(io.Discard, conn, drainBytes)
 	}
 }
 
-func say(conn net.Conn, line string) error {
+func writeLine(conn net.Conn, line string) error {
 	if err := conn.SetWriteDeadline(time.Now().Add(writeTime)); err != nil {
 		return err
 	}
@@ -124,10 +123,9 @@ func say(conn net.Conn, line string) error {
 	return err
 }
 
-// listen hands on the lines that arrive, those that arrive together in one
-// piece. A guest that talks without end is heard slowly, and waits: listen is
-// behind then.
-func listen(ctx context.Context, conn io.Reader, heard chan<- []string, behind *atomic.Bool) error {
+// listen delivers the lines that arrive, in groups that arrived together. A guest that writes
+// without end is read at a limited rate; listen is behind then.
+func listen(ctx context.Context, conn io.Reader, received chan<- []string, behind *atomic.Bool) error {
 	limit := budget{every: chunkTime, burst: chunks}
 	buffer := make([]byte, chunk)
 	var s splitter
@@ -143,7 +141,7 @@ func listen(ctx context.Context, conn io.Reader, heard chan<- []string, behind *
 		n, err := conn.Read(buffer)
 		if lines := s.split(buffer[:n]); len(lines) > 0 {
 			select {
-			case heard <- lines:
+			case received <- lines:
 			case <-ctx.Done():
 				return ctx.Err()
 			}
@@ -154,7 +152,7 @@ func listen(ctx context.Context, conn io.Reader, heard chan<- []string, behind *
 	}
 }
 
-// splitter cuts what arrives into lines.
+// splitter splits the input into lines.
 type splitter struct {
 	begun []byte // of a line whose end has not arrived
 	long  bool   // and that has more than MaxLine bytes

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Bounds on what a guest may say of its network.
+// Bounds on what a guest reports of its network.
 const (
 	MaxInterfaces = 64 // further ones are left out
 	MaxAddresses  = 32 // of one interface
@@ -15,7 +15,7 @@ const (
 
 // Interface is a network interface of the guest, loopback excepted.
 type Interface struct {
-	// Name as the guest calls it, printable and short.
+	// Name of the interface in the guest, printable and short.
 	Name string
 	// MAC is the hardware address, "52:54:00:12:34:56", or empty.
 	MAC string
@@ -23,9 +23,9 @@ type Interface struct {
 	Addresses []netip.Prefix
 }
 
-// saidInterface is an interface as an agent tells it: GuestNetworkInterface of
-// the reference.
-type saidInterface struct {
+// reportedInterface is an interface as an agent reports it: GuestNetworkInterface of the
+// reference.
+type reportedInterface struct {
 	Name      string `json:"name"`
 	MAC       string `json:"hardware-address"`
 	Addresses []struct {
@@ -34,10 +34,10 @@ type saidInterface struct {
 	} `json:"ip-addresses"`
 }
 
-// Interfaces asks for the guest's network interfaces
+// Interfaces queries the guest's network interfaces
 // (guest-network-get-interfaces). What cannot be an address is left out.
 func (a *Agent) Interfaces(ctx context.Context) ([]Interface, error) {
-	var said []saidInterface
+	var said []reportedInterface
 	if err := a.query(ctx, "guest-network-get-interfaces", &said); err != nil {
 		return nil, err
 	}
@@ -50,9 +50,9 @@ func (a *Agent) Interfaces(ctx context.Context) ([]Interface, error) {
 	return all, nil
 }
 
-// checked returns what of an interface can be believed; false for loopback and
-// for nothing.
-func (s saidInterface) checked() (i Interface, ok bool) {
+// checked returns the valid parts of an interface; false for loopback, and if there are
+// none.
+func (s reportedInterface) checked() (i Interface, ok bool) {
 	i.Name = fit(s.Name)
 	if mac, err := net.ParseMAC(s.MAC); err == nil && strings.Trim(mac.String(), "0:") != "" {
 		i.MAC = mac.String()

@@ -13,7 +13,7 @@ import (
 	"vmop/printable"
 )
 
-// Bounds on what a guest may say.
+// Bounds on the replies of a guest.
 const (
 	MaxReply = 1 << 20 // bytes of one reply
 	MaxDepth = 32      // arrays and objects inside each other
@@ -23,7 +23,7 @@ const (
 // malformed is the error of a reply that cannot be used.
 type malformed string
 
-// Error says what is wrong.
+// Error implements error.
 func (m malformed) Error() string { return string(m) }
 
 func isMalformed(err error) bool {
@@ -31,7 +31,7 @@ func isMalformed(err error) bool {
 	return errors.As(err, &m)
 }
 
-// isEnd reports whether err says that the socket is closed at either end.
+// isEnd reports whether err means that the socket is closed at either end.
 func isEnd(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) ||
 		errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
@@ -131,5 +131,5 @@ func tooDeep(line []byte) bool {
 	return false
 }
 
-// fit makes a guest's text fit for a log and a terminal.
+// fit makes a text of the guest safe for a log and a terminal, at most MaxText long.
 func fit(text string) string { return printable.Line(printable.Clip(text, MaxText)) }

@@ -6,11 +6,11 @@ import (
 	"vmop/qmp"
 )
 
-// sentinel ends whatever the agent's parser was in the middle of, and announces
-// the answer to guest-sync-delimited. It occurs in no JSON text.
+// sentinel resets the agent's parser, and precedes the reply to guest-sync-delimited. It
+// occurs in no JSON text.
 const sentinel = 0xFF
 
-// synchronise brings both ends to the same place, if they are not.
+// synchronise resynchronises both ends, if necessary.
 func (a *Agent) synchronise() error {
 	if a.synced {
 		return nil
@@ -18,7 +18,7 @@ func (a *Agent) synchronise() error {
 	if _, err := a.conn.Write([]byte{sentinel}); err != nil {
 		return err
 	}
-	id, err := a.askSync()
+	id, err := a.sendSync()
 	if err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (a *Agent) synchronise() error {
 	return nil
 }
 
-func (a *Agent) askSync() (id int64, err error) {
+func (a *Agent) sendSync() (id int64, err error) {
 	return a.send(qmp.Command{
 		Execute:   "guest-sync-delimited",
 		Arguments: map[string]int64{"id": a.lastID + 1},

@@ -1,4 +1,4 @@
-// Package notify tells a service manager how a program is, by the protocol of
+// Package notify reports the state of a program to its service manager, by the protocol of
 // systemd's sd_notify(3): datagrams of lines NAME=VALUE to a unix socket.
 //
 // See docs/decisions/0020-sd-notify.md.
@@ -25,22 +25,22 @@ const (
 	Watchdog = "WATCHDOG=1"
 )
 
-// Bounds of what is sent.
+// Bounds of the messages.
 const (
 	sendTime   = 5 * time.Second // for a manager that doesn't read
 	longStatus = 1000            // bytes; a status is one line in a list
 )
 
-// A Manager is the service manager that has started the program. The methods
-// of a nil Manager do nothing. They may be called from any goroutine.
+// A Manager is the service manager that has started the program. The methods of a nil
+// Manager do nothing. They may be called concurrently.
 type Manager struct {
 	socket   string
 	watchdog time.Duration
 }
 
-// FromEnvironment returns the manager that NOTIFY_SOCKET leads to, nil if there
-// is none. It takes the protocol's variables from the environment: processes
-// that are started later have nothing to say to the manager.
+// FromEnvironment returns the manager at NOTIFY_SOCKET, nil if there is none. It removes the
+// variables of the protocol from the environment, so that child processes don't send
+// messages to the manager.
 func FromEnvironment() (*Manager, error) {
 	take := func(name string) string {
 		value := os.Getenv(name)
@@ -66,8 +66,8 @@ func FromEnvironment() (*Manager, error) {
 	return m, nil
 }
 
-// Watchdog returns the longest time that may pass between two Watchdog
-// messages, 0 if the manager doesn't wait for any.
+// Watchdog returns the longest time that may pass between two Watchdog messages, 0 if the
+// manager doesn't expect any.
 func (m *Manager) Watchdog() time.Duration {
 	if m == nil {
 		return 0
@@ -75,28 +75,28 @@ func (m *Manager) Watchdog() time.Duration {
 	return m.watchdog
 }
 
-// Tell sends messages, all in one datagram. Each time it connects anew: a
-// manager may have been started again in between.
-func (m *Manager) Tell(messages ...string) error {
+// Send sends messages, all in one datagram. It connects each time, because the manager may
+// have been restarted in between.
+func (m *Manager) Send(messages ...string) error {
 	if m == nil {
 		return nil
 	}
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: m.socket, Net: "unixgram"})
 	if err != nil {
-		return fmt.Errorf("tell the service manager: %w", err)
+		return fmt.Errorf("notify the service manager: %w", err)
 	}
 	err = conn.SetWriteDeadline(time.Now().Add(sendTime))
 	if err == nil {
 		_, err = conn.Write([]byte(strings.Join(messages, "\n")))
 	}
 	if err = errors.Join(err, conn.Close()); err != nil {
-		return fmt.Errorf("tell the service manager: %w", err)
+		return fmt.Errorf("notify the service manager: %w", err)
 	}
 	return nil
 }
 
-// Status makes a message of a text for people. What the text could do as
-// further lines, it can't.
+// Status returns the message with a status text for people. Line ends in the text don't
+// make further messages.
 func Status(text string) string {
 	text = printable.Line(text)
 	if len(text) > longStatus {
@@ -105,15 +105,14 @@ func Status(text string) string {
 	return "STATUS=" + strings.TrimSpace(text)
 }
 
-// ExtendTimeout makes a message that a start or stop goes on: the manager's
-// patience shall not end earlier than after this time.
+// ExtendTimeout returns the message that a start or stop is in progress: the manager must
+// not let it time out earlier than after this time.
 func ExtendTimeout(by time.Duration) string {
 	return "EXTEND_TIMEOUT_USEC=" + strconv.FormatInt(by.Microseconds(), 10)
 }
 
-// Reloading makes the messages that the configuration is being read; Ready
-// tells that it has been. The manager orders what it hears by the monotonic
-// clock.
+// Reloading returns the messages that the configuration is being reloaded; Ready is the
+// message that it has been. The manager orders messages by the monotonic clock.
 func Reloading() []string {
 	var now unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // this clock is always there

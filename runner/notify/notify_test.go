@@ -40,9 +40,9 @@ func TestTell(t *testing.T) {
 		m, err := notify.FromEnvironment()
 		require.NoError(t, err)
 		require.Zero(t, m.Watchdog())
-		require.NoError(t, m.Tell(notify.Ready, notify.Status("all is well"), notify.ExtendTimeout(90*time.Second)))
+		require.NoError(t, m.Send(notify.Ready, notify.Status("all is well"), notify.ExtendTimeout(90*time.Second)))
 		require.Equal(t, "READY=1\nSTATUS=all is well\nEXTEND_TIMEOUT_USEC=90000000", heard(t, manager))
-		require.NoError(t, m.Tell(notify.Reloading()...))
+		require.NoError(t, m.Send(notify.Reloading()...))
 		require.Regexp(t, `^RELOADING=1\nMONOTONIC_USEC=[1-9][0-9]*$`, heard(t, manager))
 	}
 }
@@ -54,12 +54,12 @@ func TestTheManagerIsStartedAgain(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", name)
 	m, err := notify.FromEnvironment()
 	require.NoError(t, err)
-	require.NoError(t, m.Tell(notify.Ready))
+	require.NoError(t, m.Send(notify.Ready))
 	require.NoError(t, first.Close())
 	require.NoError(t, os.Remove(name))
-	require.ErrorContains(t, m.Tell(notify.Watchdog), "tell the service manager: ")
+	require.ErrorContains(t, m.Send(notify.Watchdog), "notify the service manager: ")
 	second := listen(t, name)
-	require.NoError(t, m.Tell(notify.Watchdog))
+	require.NoError(t, m.Send(notify.Watchdog))
 	require.Equal(t, "WATCHDOG=1", heard(t, second))
 }
 
@@ -95,7 +95,7 @@ func TestEnvironment(t *testing.T) {
 		require.Equal(t, test.watchdog, m.Watchdog())
 	}
 	var none *notify.Manager
-	require.NoError(t, none.Tell(notify.Ready))
+	require.NoError(t, none.Send(notify.Ready))
 }
 
 // A text is one line, whatever is in it.

@@ -179,7 +179,7 @@ func (s *Service) send(messages ...string) {
 	if len(messages) == 0 {
 		return
 	}
-	if err := s.manager.Tell(messages...); err != nil {
+	if err := s.manager.Send(messages...); err != nil {
 		s.log.Warn("service manager", "err", err)
 	}
 }

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// warnOfRest tells which processes have nobody to look after them any more. If this
-// is the first process of a container they die with it.
+// warnOfRest logs the processes that no runner looks after any more. If this is the first
+// process of a container they die with it.
 func (s *supervisor) warnOfRest() {
 	if left := children(os.Getpid()); len(left) > 0 {
 		s.Log.Warn("processes are left without a runner", "processes", strings.Join(left, ", "))
 	}
 }
 
-// children returns the children of a process that run: "qemu-system-x86 (12)".
+// children returns the running children of a process: "qemu-system-x86 (12)".
 func children(parent int) (found []string) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

@@ -19,20 +19,20 @@ import (
 	"vmop/process"
 )
 
-// Spec says what to keep running.
+// Spec describes the runner.
 type Spec struct {
 	Path string       // of the program
 	Args []string     // its whole command line, the name of the program first
-	Log  *slog.Logger // says what becomes of the runner
+	Log  *slog.Logger // gets what happens to the runner
 }
 
-// askedVariable of the environment has the number of the signal that asked an
-// earlier runner to stop.
+// askedVariable is the variable of the environment with the number of the signal by which a
+// stop was requested from an earlier runner.
 const askedVariable = "VMRUNNER_ASKED_TO_STOP"
 
-// AskedToStop returns the signal by which this VM has been asked to stop before
-// this process, its runner, was started; 0 if it has not. It takes the fact out of
-// the environment, so that children do not see it.
+// AskedToStop returns the signal by which a stop of this VM was requested before this
+// process, its runner, was started; 0 if none was. It removes that from the environment, so
+// that children don't inherit it.
 func AskedToStop() syscall.Signal {
 	number, err := strconv.Atoi(os.Getenv(askedVariable))
 	if err != nil {
@@ -45,21 +45,21 @@ func AskedToStop() syscall.Signal {
 // supervisor is the state of Run.
 type supervisor struct {
 	Spec
-	runner  int            // process number, 0 if none runs
+	runner  int            // process number, 0 if none is running
 	started time.Time      // the runner
-	quick   int            // deaths in a row that came soon
-	asked   syscall.Signal // to stop; 0 if not
-	again   *time.Timer    // when the next runner starts, if none runs
-	keeps   bool           // what else has ended, for the next runner to see how
-	settled *time.Timer    // when it has seen it
+	quick   int            // consecutive deaths soon after the start
+	asked   syscall.Signal // the signal of a stop request; 0: none
+	again   *time.Timer    // starts the next runner, if none is running
+	keeps   bool           // ended children are kept, for the next runner to see how they ended
+	settled *time.Timer    // ends that
 }
 
-// Run starts the runner, and again whenever it is killed, until it ends by itself.
-// It returns the runner's exit code. The error tells why there is no runner: it
-// could not be started, the first time or after the VM was asked to stop. A context
-// that is done when Run is called counts as TERM; later it means nothing.
+// Run starts the runner, and restarts it whenever it is killed, until it exits. It returns
+// the runner's exit code, or an error if the runner could not be started, the first time or
+// after a stop was requested. A context that is done when Run is called counts as TERM;
+// later its end has no effect.
 //
-// Run collects every child of this process: it must not have others.
+// Run reaps all children of this process: it must not have others.
 func Run(ctx context.Context, spec Spec) (code int, err error) {
 	signals, deaths := make(chan os.Signal, 16), make(chan os.Signal, 1)
 	signal.Notify(deaths, syscall.SIGCHLD)
@@ -67,9 +67,9 @@ func Run(ctx context.Context, spec Spec) (code int, err error) {
 		syscall.SIGUSR2)
 	defer signal.Stop(deaths)
 	defer signal.Stop(signals)
-	// A runner's memory, with the display's password, is not for a file.
+	// A core dump would write the runner's memory, with the display's password, to a file.
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
-		return 0, fmt.Errorf("switch core dumps off: %w", err)
+		return 0, fmt.Errorf("disable core dumps: %w", err)
 	}
 	if os.Getpid() != 1 {
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
@@ -85,7 +85,7 @@ func Run(ctx context.Context, spec Spec) (code int, err error) {
 	if err := s.start(); err != nil {
 		return 0, err
 	}
-	debug.FreeOSMemory() // what the start of the program took
+	debug.FreeOSMemory() // memory of the program's start
 	for {
 		died := false
 		select {
@@ -112,7 +112,7 @@ func Run(ctx context.Context, spec Spec) (code int, err error) {
 	}
 }
 
-// start starts a runner.
+// start starts the runner.
 func (s *supervisor) start() error {
 	err := os.Setenv("GOTRACEBACK", "crash")
 	if s.asked != 0 {
@@ -129,8 +129,8 @@ func (s *supervisor) start() error {
 	return nil
 }
 
-// restart starts the next runner. That it cannot be started now is an error only if
-// nothing else is wanted than its end.
+// restart starts the next runner. A failure is an error only after a stop was requested;
+// else there is another attempt.
 func (s *supervisor) restart() error {
 	err := s.start()
 	switch {
@@ -147,13 +147,13 @@ func (s *supervisor) restart() error {
 	return nil
 }
 
-// pass hands a signal on.
+// pass forwards a signal to the runner.
 func (s *supervisor) pass(sig syscall.Signal) error {
 	stop := sig == syscall.SIGTERM || sig == syscall.SIGINT
 	if stop && s.asked == 0 {
 		s.asked = sig
 	}
-	if s.runner != 0 { // not collected, so the number is the runner's
+	if s.runner != 0 { // not reaped, so the number is still the runner's
 		_ = syscall.Kill(s.runner, sig)
 		return nil
 	}
@@ -165,8 +165,8 @@ func (s *supervisor) pass(sig syscall.Signal) error {
 	return s.restart()
 }
 
-// collect collects the children that have ended. If the runner is one that ended by
-// itself it returns its exit code.
+// collect reaps the children that have ended. If the runner has exited it returns its exit
+// code.
 func (s *supervisor) collect() (exit int, ended bool) {
 	for {
 		of := s.next()
@@ -188,10 +188,10 @@ func (s *supervisor) collect() (exit int, ended bool) {
 	}
 }
 
-// next returns the child that has ended and is to be collected next, 0 if there is
-// none. The runner comes first, and after one that died nobody: that is how the next
-// one learns how QEMU has ended. What the runner has left is seen only when it has
-// ended itself, so it must be looked for first, and the runner then.
+// next returns the ended child to reap next, 0 if there is none. The runner comes first;
+// after its death no other child is reaped, so that the next runner can see how QEMU has
+// ended. The children that a runner leaves appear only when it has ended, so they have to be
+// listed before the runner is checked.
 func (s *supervisor) next() int {
 	first := endedChild(unix.P_ALL, 0)
 	switch {
@@ -218,8 +218,8 @@ func endedChild(kind, id int) int {
 	return int(info.pid)
 }
 
-// gaveUp says whether a runner has failed that leaves a machine behind, which would
-// die with a container. Then it sees to it that there is another runner.
+// gaveUp reports whether a failed runner has left a machine behind, which would die with a
+// container. Then it has another runner started.
 func (s *supervisor) gaveUp(exit int) bool {
 	if exit == 0 || s.asked != 0 {
 		return false
@@ -231,7 +231,7 @@ func (s *supervisor) gaveUp(exit int) bool {
 	return len(left) > 0
 }
 
-// killed sees to it that there is another runner.
+// killed has another runner started.
 func (s *supervisor) killed(status syscall.WaitStatus) {
 	exit := process.Exit{Code: -1, Signal: status.Signal(), Core: status.CoreDump()}
 	s.replace("pid", s.runner, "exit", exit.String())
@@ -253,8 +253,8 @@ func (s *supervisor) replace(how ...any) {
 }
 
 const (
-	// longLife is how long a runner lives at least if nothing is wrong with it that
-	// the next one would die of, too.
+	// longLife is how long a runner has to live for its death not to count as one that
+	// the next runner may die of, too.
 	longLife = time.Minute
 	// maxDelay is the longest time without a runner.
 	maxDelay = 30 * time.Second
