@@ -26,7 +26,10 @@ func TestParse(t *testing.T) {
 		{"handlers=java.util.logging.ConsoleHandler\njava.util.logging.SimpleFormatter.format=%1$tb", unset, ""},
 		{"\n.level=DEBUG", unset, `f:2: .level: "DEBUG" is no level (it is called FINE here)`},
 		{".level=FINNE", unset, `f:1: .level: "FINNE" is no level (did you mean FINE?)`},
-		{"c.level=FINE\na.level=INFO", slog.LevelInfo, `f:1: nothing here corresponds to the logger "c" (there are a, b)`},
+		{
+			"c.level=FINE\na.level=INFO", slog.LevelInfo,
+			`f:1: nothing here corresponds to the logger "c" (there are a, b)`,
+		},
 		{"levle=FINE", unset, `f:1: "levle" is none that is known here (known are levels, such as a.level)`},
 	} {
 		levels, warnings := Parse("f", row.text, "a", "b")

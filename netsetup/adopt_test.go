@@ -145,7 +145,7 @@ func outlive(t *testing.T, inherits bool) {
 	require.Empty(t, m.Inherit())
 	require.Equal(t, during, rules(t))
 
-	// What was open goes on.
+	// Open connections continue.
 	rest := "GET / HTTP/1.0\r\n\r\n"
 	if inherits {
 		rest = rest[len("GET / HT"):]
@@ -182,7 +182,8 @@ func worksAfterAdoption(t *testing.T, vm *machine, pod, world place) {
 	if !strings.Contains(output, "lease=") {
 		output, _ = vm.await("TINY .* net eth0 lease=")
 	}
-	require.Contains(t, output, "lease=10.0.2.2/24 router=10.0.2.1 dns=192.0.2.53 hostname=guest server=10.0.2.1 seconds=86400")
+	require.Contains(t, output,
+		"lease=10.0.2.2/24 router=10.0.2.1 dns=192.0.2.53 hostname=guest server=10.0.2.1 seconds=86400")
 	for _, address := range []string{"127.0.0.1:8080", "127.0.0.1:8081", "192.0.2.10:8080"} {
 		page, err := fetch(t, address)
 		require.NoError(t, err)
@@ -254,7 +255,7 @@ func TestAdoptedTapStaysOnItsBridge(t *testing.T) {
 	require.False(t, exists(t, "vm0"), "QEMU has ended")
 }
 
-// A table that nobody owns, from a kernel that does not know owners, is replaced
+// A table without an owner, from a kernel that does not know owners, is replaced
 // by one with the same rules.
 func TestWhatIsInTheWayOfAnAdoption(t *testing.T) {
 	t.Parallel()
@@ -274,7 +275,8 @@ func TestWhatIsInTheWayOfAnAdoption(t *testing.T) {
 	var log bytes.Buffer
 	m, err := netsetup.AdoptMasquerade(t.Context(), cfg, slog.New(slog.NewTextHandler(&log, nil)))
 	require.NoError(t, err)
-	require.Contains(t, log.String(), `level=WARN msg="forwarded port leads to the guest, but another program uses it too" forward="tcp 0.0.0.0:8080 to port 80"`)
+	require.Contains(t, log.String(), `level=WARN msg="forwarded port leads to the guest, but another program uses `+
+		`it too" forward="tcp 0.0.0.0:8080 to port 80"`)
 	require.Contains(t, rules(t), "tcp dport 8080 dnat ip to 10.0.2.2:80")
 	_, err = net.Listen("tcp4", "127.0.0.1:8081")
 	require.ErrorIs(t, err, unix.EADDRINUSE, "the other is reserved")
@@ -297,7 +299,7 @@ func TestWhatCannotBeAdopted(t *testing.T) {
 			require.NoError(t, err)
 			t.Cleanup(func() { tap.Close() })
 		}, netsetup.NameTaken, "an interface vm0 exists already and is not this VM's"},
-		{"a tap that somebody made by hand", func(t *testing.T) {
+		{"a tap that was made by hand", func(t *testing.T) {
 			say(t, "iproute2", "ip", "tuntap", "add", "vm0", "mode", "tap")
 		}, netsetup.NameTaken, "is not this VM's"},
 	}

@@ -207,7 +207,8 @@ func TestGuestBehindAMasquerade(t *testing.T) {
 	require.NoError(t, err)
 	vm := boot(t, m.File(), cfg.MAC.String())
 	lease, _ := vm.await("TINY .* net eth0 lease=")
-	require.Contains(t, lease, "lease=10.0.2.2/24 router=10.0.2.1 dns=192.0.2.53 hostname=guest server=10.0.2.1 seconds=86400")
+	require.Contains(t, lease,
+		"lease=10.0.2.2/24 router=10.0.2.1 dns=192.0.2.53 hostname=guest server=10.0.2.1 seconds=86400")
 	vm.await("TINY .* READY")
 
 	reaches := func(address string) {

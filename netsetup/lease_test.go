@@ -139,7 +139,7 @@ func TestLeaseTellsTheNetwork(t *testing.T) {
 }
 
 // FuzzDHCP lets the guest send anything to the server: whatever it is, the
-// server goes on, tells nobody but the guest, gives nothing but the lease, and
+// server continues, answers only the guest, gives nothing but the lease, and
 // says what another reader understands.
 func FuzzDHCP(f *testing.F) {
 	seed := func(details ...dhcpv4.Modifier) {

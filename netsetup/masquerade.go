@@ -278,7 +278,8 @@ func enableForwarding(doing string, logger *slog.Logger) error {
 		return &Error{
 			Doing: doing, Fault: ForwardingOff, Err: err,
 			Detail: "IPv4 forwarding is disabled and cannot be enabled from here",
-			Remedy: "run `sysctl -w net.ipv4.ip_forward=1` as root (in Kubernetes: on the node, whose value new pods take over)",
+			Remedy: "run `sysctl -w net.ipv4.ip_forward=1` as root (in Kubernetes: on the node, whose value new " +
+				"pods take over)",
 		}
 	}
 	logger.Warn("IPv4 forwarding was off; it has been switched on, and stays on", "setting", "net.ipv4.ip_forward")

@@ -226,7 +226,7 @@ func TestMasqueradeFaults(t *testing.T) {
 			nothing, netsetup.ForwardInvalid, "address ::1 of forwarded port 80 is not an IPv4 address",
 		},
 		{
-			"somebody else's address", network("vm0", netsetup.Forward{
+			"an address of another host", network("vm0", netsetup.Forward{
 				Address:  netip.MustParseAddr("192.0.2.77"),
 				HostPort: 80,
 			}),

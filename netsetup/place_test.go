@@ -160,7 +160,7 @@ func ownMounts(t *testing.T) {
 	require.NoError(t, unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""))
 }
 
-// exists tells whether there is an interface of the name here.
+// exists reports whether there is an interface of the name here.
 func exists(t *testing.T, name string) bool {
 	t.Helper()
 	_, err := netlink.LinkByName(name)

@@ -94,7 +94,8 @@ func TestWhatAGuestOfAUserNetworkReaches(t *testing.T) {
 	for _, command := range []string{
 		"nc -w 60 10.0.2.2 10250 </dev/null", "nc -w 60 169.254.169.254 80 </dev/null",
 		"ip route add 127.0.0.2/32 via 10.0.2.2", "(nc -w 60 127.0.0.2 10250 </dev/null) >/dev/null 2>&1 &",
-		"echo 0 >/proc/sys/net/ipv6/conf/eth0/accept_dad; ip -6 address add fec0::99/64 dev eth0", "nc -w 60 fec0::2 10250 </dev/null",
+		"echo 0 >/proc/sys/net/ipv6/conf/eth0/accept_dad; ip -6 address add fec0::99/64 dev eth0",
+		"nc -w 60 fec0::2 10250 </dev/null",
 	} {
 		status, output := vm.run(command)
 		require.Equal(t, "rc=0", status, "%s: %s", command, output)

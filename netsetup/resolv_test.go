@@ -19,7 +19,8 @@ func TestReadResolver(t *testing.T) {
 		{
 			"a pod's",
 			map[string]string{
-				"etc/resolv.conf": "search ns.svc.cluster.local svc.cluster.local\nnameserver 10.96.0.10\noptions ndots:5\n",
+				"etc/resolv.conf": "search ns.svc.cluster.local svc.cluster.local\nnameserver 10.96.0.10\noptions " +
+					"ndots:5\n",
 			},
 			"[10.96.0.10]", "[ns.svc.cluster.local svc.cluster.local]",
 		},

@@ -37,7 +37,7 @@ func TestTableOfAnOldKernel(t *testing.T) {
 	flushed, err := openTable("test", "vm0", unknown)
 	require.NoError(t, err)
 	require.NoError(t, exec.CommandContext(t.Context(), "nft", "flush", "ruleset").Run())
-	require.NoError(t, flushed.Close(), "somebody reloaded the firewall")
+	require.NoError(t, flushed.Close(), "the firewall was reloaded")
 }
 
 func ruleset(t *testing.T) string {

@@ -112,7 +112,7 @@ func TestTapRefusesWhatIsNotItsOwn(t *testing.T) {
 			require.NoError(t, err)
 			t.Cleanup(func() { tap.Close() })
 		}},
-		{"a tap that somebody made by hand", "one", func(t *testing.T) {
+		{"a tap that was made by hand", "one", func(t *testing.T) {
 			say(t, "iproute2", "ip", "tuntap", "add", "vm0", "mode", "tap")
 		}},
 		{"a tap without an owner, for one without an owner", "", func(t *testing.T) {

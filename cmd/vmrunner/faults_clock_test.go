@@ -22,7 +22,7 @@ import (
 
 // The clock of this machine can't be changed for a test, but that of a guest
 // can: vmrunner itself runs in the tiny guest, with a program in QEMU's place
-// that only speaks QMP, and tells when it is told to power down and to quit.
+// that only speaks QMP, and prints when it receives system_powerdown and quit.
 func TestFault40TheClockJumps(t *testing.T) {
 	t.Parallel()
 	const timeout = 5 * time.Second
@@ -33,7 +33,8 @@ func TestFault40TheClockJumps(t *testing.T) {
 	guest.await(`(?m)^rc=0`)
 
 	for what, jump := range map[string]string{"forward": "+ 86400", "back": "- 86400"} {
-		guest.typeLine("sh cd /t && { ./vmrunner run -c config.yaml --vmtypes types --log-format text & echo $! >pid; wait $!; echo ENDED $?; } 2>&1 | cat >/dev/console &")
+		guest.typeLine("sh cd /t && { ./vmrunner run -c config.yaml --vmtypes types --log-format text & echo $! " +
+			">pid; wait $!; echo ENDED $?; } 2>&1 | cat >/dev/console &")
 		guest.await(`booting`)
 		guest.typeLine("sh date -s @$(($(date +%s) " + jump + ")) && kill -TERM $(cat /t/pid)")
 		asked := guest.moment("system_powerdown")
@@ -44,7 +45,8 @@ func TestFault40TheClockJumps(t *testing.T) {
 		guest.await(`(?m)^ENDED 0`)
 		// Its time runs from the word on, which came a little before the button. A
 		// clock that counts would have left nothing of it, or a day.
-		require.Greater(t, forced-asked, timeout/2, "the guest got less time than powerdownTimeout: the clock jumped %s", what)
+		require.Greater(t, forced-asked, timeout/2,
+			"the guest got less time than powerdownTimeout: the clock jumped %s", what)
 	}
 	require.NotContains(t, guest.out.out.String(), "WRN")
 	guest.typeLine("poweroff")
@@ -107,7 +109,8 @@ func speakQMP() error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(conn, `{"QMP": {"version": {"qemu": {"micro": 0, "minor": 2, "major": 7}, "package": ""}, "capabilities": []}}`)
+	fmt.Fprintln(conn, `{"QMP": {"version": {"qemu": {"micro": 0, "minor": 2, "major": 7}, "package": ""}, `+
+		`"capabilities": []}}`)
 	for lines := bufio.NewScanner(conn); lines.Scan(); {
 		var command struct {
 			Execute string

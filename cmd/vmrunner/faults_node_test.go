@@ -92,7 +92,8 @@ func TestFault37NoGraceWhileTheGuestWrites(t *testing.T) {
 	e2fs(t, "mkfs.ext4", "-q", "-F", disk)
 
 	first, guest := booting(t, dir)
-	guest.typeLine(`sh mkdir /d && mount -t ext4 /dev/vda /d && { n=0; while :; do n=$((n+1)); echo $n >/d/$n; sync; echo safe $n; done; } >/dev/console 2>&1 &`)
+	guest.typeLine(`sh mkdir /d && mount -t ext4 /dev/vda /d && { n=0; while :; do n=$((n+1)); echo $n >/d/$n; ` +
+		`sync; echo safe $n; done; } >/dev/console 2>&1 &`)
 	guest.await(`(?m)^safe 50\s`)
 	killAll(t, dir, first)
 	require.DirExists(t, filepath.Join(dir, "run"))
@@ -107,7 +108,8 @@ func TestFault37NoGraceWhileTheGuestWrites(t *testing.T) {
 	e2fs(t, "e2fsck", "-f", "-n", copied)
 
 	second, guest := booting(t, dir)
-	guest.typeLine(`sh mkdir /d && mount -t ext4 /dev/vda /d && for n in $(seq 50); do test $(cat /d/$n) = $n || echo lost $n; done; echo checked`)
+	guest.typeLine(`sh mkdir /d && mount -t ext4 /dev/vda /d && for n in $(seq 50); do test $(cat /d/$n) = $n || ` +
+		`echo lost $n; done; echo checked`)
 	guest.await(`(?m)^checked`)
 	require.NotRegexp(t, `(?m)^lost`, guest.out.out.String())
 	guest.typeLine("poweroff")

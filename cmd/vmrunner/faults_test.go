@@ -46,7 +46,7 @@ func (p *program) unprivileged(dir string) *program {
 	types := slices.Index(p.cmd.Args, "--vmtypes") + 1
 	require.NoError(p.t, os.CopyFS(filepath.Join(dir, "types"), os.DirFS(p.cmd.Args[types])))
 	p.cmd.Args[types] = filepath.Join(dir, "types")
-	syscall.ForkLock.RLock() // nobody inherits the file that is being written
+	syscall.ForkLock.RLock() // no child inherits the file that is being written
 	defer syscall.ForkLock.RUnlock()
 	require.NoError(p.t, os.WriteFile(program, ours, 0o755))
 	require.NoError(p.t, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
@@ -60,7 +60,7 @@ func (p *program) unprivileged(dir string) *program {
 	return p
 }
 
-// refuses requires that a VM is not started, for a reason that is told, and
+// refuses requires that a VM is not started, for a reason that is printed, and
 // that nothing is left of the attempt.
 func (p *program) refuses(dir string, code int, reason string, more ...string) {
 	p.t.Helper()
@@ -86,7 +86,8 @@ func TestFault06NoProgramForQEMU(t *testing.T) {
 		},
 		{
 			"without its interpreter", "options: {qemu: PATH/script}",
-			"start qemu: PATH/script is there, but the interpreter or loader that it names is not: no such file or directory\n",
+			"start qemu: PATH/script is there, but the interpreter or loader that it names is not: no such file or " +
+				"directory\n",
 		},
 	}
 	for _, tt := range tests {
@@ -179,7 +180,7 @@ func unseen(t *testing.T, path, from, to string) {
 	require.Len(t, to, len(from))
 	copy(text[at:], to)
 	require.NoError(t, unix.Munmap(text))
-	// Closing a file that was open for writing is told: so it stays open.
+	// Closing a file that was open for writing makes an event: so it stays open.
 	t.Cleanup(func() { f.Close() })
 }
 
@@ -250,7 +251,7 @@ func TestFault30TheDiskOrTheVMIsTaken(t *testing.T) {
 	third.launch()
 	third.refuses(other, exitFailed, "qemu ended while the VM was being started: exit status 1\n")
 	require.Contains(t, third.out.String(), `Failed to get "write" lock`)
-	require.Equal(t, 1, strings.Count(third.out.String(), "starting"), "nobody tries again and again")
+	require.Equal(t, 1, strings.Count(third.out.String(), "starting"), "it is not tried again and again")
 
 	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
 	first.signal(syscall.SIGTERM)

@@ -88,7 +88,8 @@ func TestInitKnowsHowQEMUEnded(t *testing.T) {
 	require.NoError(t, syscall.Kill(qemu()[0], syscall.SIGTERM))
 	require.Eventually(t, func() bool { return len(qemu()) == 0 }, patience, 100*time.Millisecond)
 	require.NoError(t, syscall.Kill(runner, syscall.SIGKILL))
-	p.await(`QEMU has ended in good order while no runner was there; the VM is not started again.*outcome="guest shutdown"`)
+	p.await(`QEMU has ended in good order while no runner was there; the VM is not started again.*outcome="guest ` +
+		`shutdown"`)
 	require.Zero(t, p.exit())
 	invariants.NothingLeft(t, dir)
 }

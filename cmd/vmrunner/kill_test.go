@@ -43,19 +43,23 @@ func known(t *testing.T, dir string) status.Status {
 // and the next runner knows what the one before knew.
 func TestFault01RunnerKilled(t *testing.T) {
 	t.Parallel()
-	dir := folder(t, "standard", append(tiny(t, ""), "useTpm: true", "maximumCpus: 2", "currentCpus: 1", "display: {vnc: {}}")...)
+	dir := folder(t, "standard", append(tiny(t, ""), "useTpm: true", "maximumCpus: 2", "currentCpus: 1",
+		"display: {vnc: {}}")...)
 	first := start(t, dir, nil, "--console")
 	first.await(`TINY .* READY`)
 	before := known(t, dir)
 
 	second := start(t, dir, nil)
 	require.Equal(t, 3, second.exit())
-	require.Contains(t, second.out.String(), "vmrunner: the VM runs already: "+filepath.Join(dir, "data", "runner.lock"))
+	require.Contains(t, second.out.String(),
+		"vmrunner: the VM runs already: "+filepath.Join(dir, "data", "runner.lock"))
 
 	first.kill()
-	said, err := exec.CommandContext(t.Context(), "vmrunner", "status", "--runtime-dir", filepath.Join(dir, "run")).CombinedOutput()
+	said, err := exec.CommandContext(t.Context(), "vmrunner", "status", "--runtime-dir",
+		filepath.Join(dir, "run")).CombinedOutput()
 	require.ErrorContains(t, err, "exit status 1")
-	require.Equal(t, fmt.Sprintf("vmrunner: the VM is running (QEMU is process %d) but has no runner; start one by: vmrunner run -c %s\n",
+	require.Equal(t, fmt.Sprintf("vmrunner: the VM is running (QEMU is process %d) but has no runner; start one by: "+
+		"vmrunner run -c %s\n",
 		before.QEMU.PID, filepath.Join(dir, "config.yaml")), string(said))
 	rewrite(t, dir, "currentCpus: 1", "currentCpus: 2")
 	third := start(t, dir, nil)
@@ -67,7 +71,8 @@ func TestFault01RunnerKilled(t *testing.T) {
 	require.Equal(t, before.UUID, after.UUID)
 	require.Equal(t, vmstatus.ReasonRunnerRestarted, after.Reason)
 	require.NotEqual(t, before.Runner.PID, after.Runner.PID)
-	require.Eventually(t, func() bool { s := known(t, dir); return s.CPUs == 2 && s.QEMU.RunState == "running" }, patience, 10*time.Millisecond,
+	require.Eventually(t, func() bool { s := known(t, dir); return s.CPUs == 2 && s.QEMU.RunState == "running" },
+		patience, 10*time.Millisecond,
 		"what was changed meanwhile is applied")
 	invariants.OneQEMU(t, dir)
 
@@ -111,7 +116,8 @@ func TestMachineIsFoundByAnotherConfiguration(t *testing.T) {
 	faulty.await(`INF adopted`)
 	require.Eventually(t, func() bool {
 		s := known(t, dir)
-		return s.QEMU.RunState == "running" && s.Condition(vmstatus.ConditionConfigApplied).Reason == vmstatus.ReasonConfigInvalid
+		return s.QEMU.RunState == "running" &&
+			s.Condition(vmstatus.ConditionConfigApplied).Reason == vmstatus.ReasonConfigInvalid
 	}, patience, 10*time.Millisecond)
 	shown, warning := shownBy(t, dir)
 	require.Contains(t, shown, machine)
@@ -126,7 +132,8 @@ func TestMachineIsFoundByAnotherConfiguration(t *testing.T) {
 	require.Empty(t, warning)
 	second.await(`configuration read`)
 	second.await(`QMP reply.*query-status`)
-	require.Eventually(t, func() bool { return known(t, dir).QEMU.RunState == "running" }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return known(t, dir).QEMU.RunState == "running" }, patience,
+		10*time.Millisecond)
 	require.NotContains(t, second.out.String(), "system_reset")
 	second.signal(syscall.SIGTERM)
 	require.Zero(t, second.exit())
@@ -141,7 +148,8 @@ func TestVMIsLookedAfterWithoutItsPolicy(t *testing.T) {
 	dir := folder(t, "bare", "powerdownTimeout: 0")
 	policy := filepath.Join(dir, "policy.yaml")
 	write := func(text string) { require.NoError(t, os.WriteFile(policy, []byte(text), 0o600)) }
-	write("directories: [/**]\nrules: [{types: [/**], flags: ['-*'], devices: ['**'], backends: ['**'], programs: [/**], write: [/**], options: ['*'], unsandboxed: true}]\n")
+	write("directories: [/**]\nrules: [{types: [/**], flags: ['-*'], devices: ['**'], backends: ['**'], programs: " +
+		"[/**], write: [/**], options: ['*'], unsandboxed: true}]\n")
 	first := start(t, dir, nil, "--vmtypes-policy", policy)
 	first.await(`booting`)
 	machine := known(t, dir).QEMU.PID
@@ -174,7 +182,7 @@ func shownBy(t *testing.T, dir string) (shown, warning string) {
 	return string(out), stderr.String()
 }
 
-// Row 3: the guest's time to shut down goes on where the killed runner has left
+// Row 3: the guest's time to shut down continues where the killed runner has left
 // it, and what was begun is finished.
 func TestFault03RunnerKilledDuringPowerdown(t *testing.T) {
 	t.Parallel()
@@ -196,11 +204,11 @@ func TestFault03RunnerKilledDuringPowerdown(t *testing.T) {
 	third := start(t, dir, nil)
 	third.await(`stopping.*QMP quit`)
 	require.Zero(t, third.exit())
-	require.NotContains(t, third.out.String(), "ACPI", "its time was over while nobody looked")
+	require.NotContains(t, third.out.String(), "ACPI", "its time was over while there was no runner")
 	invariants.NothingLeft(t, dir)
 }
 
-// backdate moves the word to stop, which a killed runner has got, into the past.
+// backdate moves the stop request that a killed runner has received into the past.
 func backdate(t *testing.T, dir string, by time.Duration) {
 	t.Helper()
 	path := filepath.Join(dir, "run", "runner.json")
@@ -219,7 +227,8 @@ func backdate(t *testing.T, dir string, by time.Duration) {
 // last start goes well, and there is never more than one QEMU.
 func TestFault02RunnerKilledWhileStarting(t *testing.T) {
 	t.Parallel()
-	dir := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "useTpm: true", "powerdownTimeout: 0", "maximumCpus: 2", "currentCpus: 2")
+	dir := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "useTpm: true",
+		"powerdownTimeout: 0", "maximumCpus: 2", "currentCpus: 2")
 	rewrite(t, dir, "  vmType: standard\n", "  vmType: standard\n  cloudInit: {}\n")
 	for range 20 {
 		p := start(t, dir, nil)
@@ -272,10 +281,11 @@ func TestManyKills(t *testing.T) {
 	invariants.NothingLeft(t, dir)
 }
 
-// QEMU stalls, and goes on: it is waited for, and told nothing twice.
+// QEMU stalls, and resumes: the runner waits for it, and sends nothing twice.
 func TestFault10StalledQEMU(t *testing.T) {
 	t.Parallel()
-	dir := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0", "maximumCpus: 2", "currentCpus: 1")
+	dir := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0",
+		"maximumCpus: 2", "currentCpus: 1")
 	p := start(t, dir, nil, "--log-level", "debug")
 	p.await(`booting`)
 	p.await(`QMP reply.*qom-get`)
@@ -299,11 +309,12 @@ func TestFault10StalledQEMU(t *testing.T) {
 	invariants.NothingLeft(t, dir)
 }
 
-// Row 11: the monitor's connection breaks, QEMU goes on. The connection is made
+// Row 11: the monitor's connection breaks, QEMU keeps running. The connection is made
 // anew, and nothing is done twice.
 func TestFault11MonitorBroken(t *testing.T) {
 	t.Parallel()
-	dir := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0", "maximumCpus: 2", "currentCpus: 1")
+	dir := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0",
+		"maximumCpus: 2", "currentCpus: 1")
 	rewrite(t, dir, "  vmType: standard\n", "  vmType: standard\n  resetCounter: 1\n")
 	p := start(t, dir, nil, "--log-level", "debug")
 	p.await(`booting`)

@@ -69,7 +69,8 @@ func TestMachineWithoutItsRuntimeDirectoryRunsOn(t *testing.T) {
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "run")))
 	second := start(t, dir, nil)
 	require.Equal(t, 1, second.exit())
-	require.Regexp(t, `the VM is running, but cannot be adopted: its record .*/run/machine.json is gone; SIGTERM ends its processes: \d+`, second.out.String())
+	require.Regexp(t, `the VM is running, but cannot be adopted: its record .*/run/machine.json is gone; SIGTERM `+
+		`ends its processes: \d+`, second.out.String())
 	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
 
 	end(t, syscall.SIGTERM, qemu)

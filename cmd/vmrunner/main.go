@@ -59,7 +59,8 @@ func main() {
 // this user only, and no descriptor that the parent process left open reaches QEMU.
 func harden() {
 	unix.Umask(0o077)
-	_ = unix.CloseRange(firstInherited, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) // since Linux 5.11; without it they stay open
+	// Before Linux 5.11 they stay open.
+	_ = unix.CloseRange(firstInherited, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 }
 
 // firstInherited is the first descriptor that is not a standard stream.

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 
 // apart runs the tests where their VMs are not announced among the user's. Most
 // of them wait more than they compute, so more run at a time than there are
-// processors, unless go test is told otherwise.
+// processors, unless go test has another flag.
 type apart struct{ *testing.M }
 
 // Run implements testscript.TestingM.

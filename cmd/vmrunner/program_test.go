@@ -88,7 +88,8 @@ func folder(t *testing.T, vmType string, section ...string) string {
 	for _, line := range section {
 		text += "    " + line + "\n"
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(strings.ReplaceAll(text, "PATH", dir)), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(strings.ReplaceAll(text, "PATH", dir)),
+		0o600))
 	return dir
 }
 
@@ -104,8 +105,14 @@ func start(t *testing.T, dir string, stdin io.Reader, args ...string) *program {
 // prepare makes everything of start but the process.
 func prepare(t *testing.T, dir string, stdin io.Reader, args ...string) *program {
 	t.Helper()
-	args = append([]string{"run", "-c", filepath.Join(dir, "config.yaml"), "--vmtypes", "../../runner/testdata/vmtypes", "--log-format", "text"}, args...)
-	p := &program{t: t, cmd: exec.CommandContext(t.Context(), "vmrunner", args...), out: newTranscript(), ended: make(chan struct{})}
+	args = append([]string{
+		"run", "-c", filepath.Join(dir, "config.yaml"), "--vmtypes",
+		"../../runner/testdata/vmtypes", "--log-format", "text",
+	}, args...)
+	p := &program{
+		t: t, cmd: exec.CommandContext(t.Context(), "vmrunner", args...), out: newTranscript(),
+		ended: make(chan struct{}),
+	}
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = stdin, p.out, p.out
 	return p
 }
@@ -176,7 +183,8 @@ func tiny(t *testing.T, commandLine string) []string {
 	image := guest.Tiny(t)
 	return []string{
 		"accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 256 MiB", "powerdownTimeout: 60",
-		"kernel: {image: " + image.Kernel + ", initrd: " + image.Initrd + ", commandLine: console=ttyS0 quiet panic=-1 " + commandLine + "}",
+		"kernel: {image: " + image.Kernel + ", initrd: " + image.Initrd +
+			", commandLine: console=ttyS0 quiet panic=-1 " + commandLine + "}",
 	}
 }
 
@@ -211,7 +219,7 @@ func TestSignalBeforeTheGuestRuns(t *testing.T) {
 	}
 }
 
-// Where nobody looks, the guest's report ends it; the report must come.
+// Without a terminal, the guest's report ends it; the report must come.
 func TestPowerOffOn(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "standard", tiny(t, "")...)
@@ -238,5 +246,6 @@ func TestConsoleThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	p := start(t, folder(t, "bare"), nil, "--console")
 	require.Equal(t, 1, p.exit())
-	require.Contains(t, p.out.String(), "vmrunner: the VM has no serial console: its type has none, or serialConsole.enabled is false")
+	require.Contains(t, p.out.String(),
+		"vmrunner: the VM has no serial console: its type has none, or serialConsole.enabled is false")
 }

@@ -64,7 +64,7 @@ func (m *manager) patience() {
 
 // earlyStop: that the guest has never run is no failure.
 func (m *manager) earlyStop() {
-	m.run("mkfifo", "/run/kernel") // nobody ever writes it
+	m.run("mkfifo", "/run/kernel") // it is never written
 	m.configure("early", "accelerator: tcg", "firmware: bios", "network: []", "kernel: {image: /run/kernel}")
 	m.run("systemctl", "start", "--no-block", "vmrunner@early")
 	m.eventually(func() bool { return m.property("vmrunner@early", "StatusText") == "Starting" }, "it doesn't begin")

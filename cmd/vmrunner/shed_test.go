@@ -32,7 +32,7 @@ Anonymous:             0 kB
 	require.Empty(t, unchanged([]byte("x\n"), "/bin/vmrunner"))
 }
 
-// The program goes on, with less memory.
+// The program continues, with less memory.
 func TestMemoryIsGivenBack(t *testing.T) {
 	before := rssFile(t)
 	require.NoError(t, shed())

@@ -17,18 +17,21 @@ import (
 func TestStopWaitsForTheRunnersEnd(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 900",
-		`options: {helper: {program: /bin/sh, arguments: ['-c', "trap 'sleep 1; exit' TERM; : >PATH/ready; while :; do sleep 0.1; done"], ready: PATH/ready}}`)
+		`options: {helper: {program: /bin/sh, arguments: ['-c', "trap 'sleep 1; exit' TERM; : >PATH/ready; while :; `+
+			`do sleep 0.1; done"], ready: PATH/ready}}`)
 	p := start(t, dir, nil)
 	p.await(`booting`)
 	run := filepath.Join(dir, "run")
 	require.Contains(t, listed(t), entry{Name: "test", RuntimeDir: run})
 
 	// A guest that takes longer than one wants to wait, or a runner that does.
-	out, err := exec.CommandContext(t.Context(), "vmrunner", "stop", "--runtime-dir", run, "--wait", "--timeout", "10ms").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "vmrunner", "stop", "--runtime-dir", run, "--wait", "--timeout",
+		"10ms").CombinedOutput()
 	require.Error(t, err)
 	require.Regexp(t, `^vmrunner: (send a request to the runner: )?the VM did not stop within 10ms\n$`, string(out))
 
-	out, err = exec.CommandContext(t.Context(), "vmrunner", "stop", "--runtime-dir", run, "--wait", "--force").CombinedOutput()
+	out, err = exec.CommandContext(t.Context(), "vmrunner", "stop", "--runtime-dir", run, "--wait",
+		"--force").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Equal(t, "test: forced (host-qmp-quit)\n", string(out))
 	require.NoDirExists(t, run)

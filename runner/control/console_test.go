@@ -105,7 +105,7 @@ func TestTakeOverFromSomebodyWhoWaitsForTheGuest(t *testing.T) {
 	wrote.Wait()
 }
 
-// The guest writes for all it is worth; nobody reads but one.
+// The guest writes as fast as it can; only one viewer reads.
 func TestASlowViewerHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -217,7 +217,7 @@ func TestVNCIsSpliced(t *testing.T) {
 	require.Equal(t, "RFB 003.003\n", expect(t, screen, "\n"))
 	require.NoError(t, viewer.Close())
 	_, err = io.ReadAll(screen)
-	require.NoError(t, err, "when the viewer goes, QEMU is told")
+	require.NoError(t, err, "when the viewer disconnects, so does the connection to QEMU")
 }
 
 // Streams end with the server, also of clients that don't read.

@@ -99,7 +99,7 @@ func TestManyReadersGetTheSame(t *testing.T) {
 	}
 }
 
-// A reader that doesn't read costs a bounded queue; it is told what it missed,
+// A reader that doesn't read costs a bounded queue; it gets the number of events it missed,
 // and the newest is there. The test weighs the heap, so it runs alone.
 func TestASlowReaderLosesTheOldest(t *testing.T) {
 	s := serve(t)

@@ -33,7 +33,8 @@ func TestTheSocketIsForThisUserOnly(t *testing.T) {
 func TestAnOldSocketIsReplaced(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	second, err := control.Start(t.Context(), control.Options{Dir: s.dir, Backend: s.backend, Tracker: s.tracker, Log: discard()})
+	second, err := control.Start(t.Context(),
+		control.Options{Dir: s.dir, Backend: s.backend, Tracker: s.tracker, Log: discard()})
 	require.NoError(t, err)
 	_, err = s.client.Status(t.Context())
 	require.NoError(t, err)
@@ -108,18 +109,23 @@ func TestAnswersThatAreNotGood(t *testing.T) {
 	answers("504", "deadline exceeded", "POST", "/v1/resume", "")
 	s.backend.plan = nil
 	answers("409", "no plan yet", "GET", "/v1/plan", "")
-	require.Contains(t, s.raw(t, "GET /v1/vnc HTTP/1.1\r\nHost: vm\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n"), "409 Conflict")
+	require.Contains(t, s.raw(t, "GET /v1/vnc HTTP/1.1\r\nHost: vm\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n"),
+		"409 Conflict")
 }
 
 func TestWhatTheVMHasNotGot(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	_, err := s.client.VNC(t.Context())
-	require.ErrorContains(t, err, "connect to "+s.dir) // nobody listens
+	require.ErrorContains(t, err, "connect to "+s.dir) // no process listens
 	s.backend.plan.Sockets = nil
 	for what, open := range map[string]func() (net.Conn, error){
-		"serial console (vm.serialConsole)": func() (net.Conn, error) { return s.client.Console(t.Context(), control.Watch) },
-		"VNC server (vm.display.vnc)":       func() (net.Conn, error) { return s.client.VNC(t.Context()) },
+		"serial console (vm.serialConsole)": func() (net.Conn,
+			error,
+		) {
+			return s.client.Console(t.Context(), control.Watch)
+		},
+		"VNC server (vm.display.vnc)": func() (net.Conn, error) { return s.client.VNC(t.Context()) },
 	} {
 		_, err := open()
 		var answer *control.AnswerError
@@ -175,9 +181,11 @@ func TestGarbageIsNoRequest(t *testing.T) {
 		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 	} {
 		answer := s.raw(t, garbage)
-		require.True(t, strings.HasPrefix(answer, "HTTP/1.1 4") || strings.HasPrefix(answer, "HTTP/1.1 5"), "%q: %q", garbage, answer)
+		require.True(t, strings.HasPrefix(answer, "HTTP/1.1 4") || strings.HasPrefix(answer, "HTTP/1.1 5"), "%q: %q",
+			garbage, answer)
 	}
-	require.Contains(t, s.raw(t, "GET / HTTP/1.1\r\nX: "+strings.Repeat("x", 64<<10)), "431 Request Header Fields Too Large")
+	require.Contains(t, s.raw(t, "GET / HTTP/1.1\r\nX: "+strings.Repeat("x", 64<<10)),
+		"431 Request Header Fields Too Large")
 	_, err := s.client.Status(t.Context())
 	require.NoError(t, err, "the server lives on")
 }

@@ -250,7 +250,8 @@ func TestShutdown(t *testing.T) {
 		},
 		"is refused": {
 			func(q question) string {
-				return fmt.Sprintf(`{"error": {"class": "CommandNotFound", "desc": "Command guest-shutdown has been disabled"}, "id": %d}`+"\n", q.ID)
+				return fmt.Sprintf(`{"error": {"class": "CommandNotFound", "desc": "Command guest-shutdown has been `+
+					`disabled"}, "id": %d}`+"\n", q.ID)
 			},
 			question.sync, "guest agent guest-shutdown: Command guest-shutdown has been disabled (CommandNotFound)",
 		},
@@ -302,7 +303,7 @@ func TestAClosedSocket(t *testing.T) {
 	a := dial(t, agentThat(t, sensible(func(question) string { return "hang up" })))
 	require.ErrorIs(t, a.Ping(timeout(t)), guest.ErrClosed)
 	require.ErrorIs(t, a.Ping(timeout(t)), guest.ErrClosed)
-	require.ErrorIs(t, a.Shutdown(timeout(t), guest.Halt), guest.ErrClosed, "nobody was asked")
+	require.ErrorIs(t, a.Shutdown(timeout(t), guest.Halt), guest.ErrClosed, "nothing was sent")
 
 	_, path := listen(t)
 	require.NoError(t, os.Remove(path))

@@ -54,8 +54,8 @@ func FuzzReply(f *testing.F) {
 }
 
 // FuzzLoginAgent lets a log-in agent say anything, in pieces of any size: lines
-// are the same whatever the pieces, nobody is logged in who was not asked for,
-// and what is told and said is printable.
+// are the same whatever the pieces, no user is logged in who was not requested,
+// and what is published and sent is printable.
 func FuzzLoginAgent(f *testing.F) {
 	f.Add([]byte("220 Hello\n201 in\n202 out\n"), "alice", byte(1))
 	f.Add([]byte("220\r\n150\n504 \x1b[2J\n201\n240\n220\n"), "bob\nlogout", byte(7))
@@ -99,9 +99,12 @@ func FuzzLoginAgent(f *testing.F) {
 // FuzzInterfaces lets an agent tell anything of its network: what is left of it
 // is bounded and valid.
 func FuzzInterfaces(f *testing.F) {
-	f.Add([]byte(`[{"name": "eth0", "hardware-address": "52:54:00:12:34:56", "ip-addresses": [{"ip-address": "10.0.2.15", "prefix": 24}]}]`))
-	f.Add([]byte(`[{"name": "lo", "ip-addresses": [{"ip-address": "::1", "prefix": 128}]}, {"name": "\u001b", "hardware-address": "x"}]`))
-	f.Add([]byte(`[{"ip-addresses": [{"ip-address": "fe80::1%eth0", "prefix": 999}, {"ip-address": "0.0.0.0", "prefix": -1}]}]`))
+	f.Add([]byte(`[{"name": "eth0", "hardware-address": "52:54:00:12:34:56", "ip-addresses": [{"ip-address": ` +
+		`"10.0.2.15", "prefix": 24}]}]`))
+	f.Add([]byte(`[{"name": "lo", "ip-addresses": [{"ip-address": "::1", "prefix": 128}]}, {"name": "\u001b", ` +
+		`"hardware-address": "x"}]`))
+	f.Add([]byte(`[{"ip-addresses": [{"ip-address": "fe80::1%eth0", "prefix": 999}, {"ip-address": "0.0.0.0", ` +
+		`"prefix": -1}]}]`))
 	f.Fuzz(func(t *testing.T, said []byte) {
 		var list []reportedInterface
 		if json.Unmarshal(said, &list) != nil {

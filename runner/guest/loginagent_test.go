@@ -60,7 +60,7 @@ func (c *talk) is(state guest.LoginState) {
 	case s := <-c.states:
 		require.Equal(c.t, state, s)
 	case <-time.After(patience):
-		require.FailNow(c.t, "nothing is told", "want %v", state)
+		require.FailNow(c.t, "no state is published", "want %v", state)
 	}
 }
 
@@ -160,7 +160,7 @@ func TestAFlood(t *testing.T) {
 				require.LessOrEqual(t, told.Load(), int64(pieces))
 				require.LessOrEqual(t, commands.Load(), int64(pieces))
 				if name == "of answers" {
-					require.Zero(t, told.Load(), "nobody greeted")
+					require.Zero(t, told.Load(), "no agent greeted")
 					require.Zero(t, commands.Load())
 				}
 			})

@@ -137,9 +137,10 @@ func TestFreezing(t *testing.T) {
 	require.Zero(t, n)
 
 	_, err = tells(t, `"melting\u001b"`).FSFreezeStatus(ctx)
-	require.EqualError(t, err, "guest agent guest-fsfreeze-status: the state \"melting\ufffd\" is neither thawed nor frozen")
+	require.EqualError(t, err,
+		"guest agent guest-fsfreeze-status: the state \"melting\ufffd\" is neither thawed nor frozen")
 	_, err = tells(t, `-1`).FreezeFS(ctx)
-	require.EqualError(t, err, "guest agent guest-fsfreeze-freeze: -1 is no number of file systems")
+	require.EqualError(t, err, "guest agent guest-fsfreeze-freeze: -1 is not a number of file systems")
 	_, err = tells(t, `"two"`).ThawFS(ctx)
 	require.ErrorContains(t, err, "guest agent guest-fsfreeze-thaw: read the reply")
 }

@@ -17,8 +17,8 @@ import (
 )
 
 // startQEMUGA starts the real agent on this machine. It gets its socket by
-// systemd's protocol of socket activation, so nobody waits for it, and is not
-// allowed to shut anything down, or to let file systems stand still.
+// systemd's protocol of socket activation, so no test waits for it, and is not
+// allowed to shut anything down, or to freeze file systems.
 func startQEMUGA(t testing.TB) string {
 	binary, err := exec.LookPath("qemu-ga")
 	if err != nil {

@@ -158,7 +158,8 @@ func TestAKilledRunnerIsStartedAgain(t *testing.T) {
 	code, said := s.exit()
 	require.Equal(t, 5, code)
 	require.Regexp(t, `(?s)msg="runner died" pid=\d+ exit="killed by signal 1 \(SIGHUP\)" lived=\S+ again=0s\n`+
-		`.*"runner started again" pid=\d+\n.*signal 2 \(SIGINT\)" lived=\S+ again=1s\n.*signal 3 \(SIGQUIT\).* again=2s\n`, said)
+		`.*"runner started again" pid=\d+\n.*signal 2 \(SIGINT\)" lived=\S+ again=1s\n.*signal 3 \(SIGQUIT\).* `+
+		`again=2s\n`, said)
 }
 
 func TestARunnerThatPanicsIsStartedAgain(t *testing.T) {
@@ -258,7 +259,7 @@ func TestTheRunnerLearnsOnceThatItWasAsked(t *testing.T) {
 	require.Equal(t, "asked by 2 and 0\n", string(out))
 }
 
-// An orphan that nobody collects stays in /proc for ever.
+// An orphan that is not reaped stays in /proc for ever.
 func TestOrphansAreCollected(t *testing.T) {
 	t.Parallel()
 	s := sh(t, `orphan=$(sh -c 'sleep 0.01 >&2 & echo $!'); while [ -d /proc/$orphan ]; do sleep 0.01; done; exit 6`)
@@ -311,7 +312,8 @@ func TestTheFirstProcessOfAContainer(t *testing.T) {
 	require.NoError(t, err)
 	unshare, err := exec.LookPath("unshare")
 	require.NoError(t, err, "install the Debian package util-linux")
-	s := launch(t, exec.CommandContext(t.Context(), unshare, "--pid", "--fork", "--mount-proc", exe), t.TempDir(), []string{"/bin/sh", "-c", `
+	first := exec.CommandContext(t.Context(), unshare, "--pid", "--fork", "--mount-proc", exe)
+	s := launch(t, first, t.TempDir(), []string{"/bin/sh", "-c", `
 		if ! [ -e killed ]; then
 			orphan=$(sh -c 'sleep 0.01 >&2 & echo $!'); while [ -d /proc/$orphan ]; do sleep 0.01; done
 			touch killed; kill -9 $$
