@@ -115,16 +115,16 @@ func procPath(pid int, name string) string {
 func Holders(path string) ([]ID, error) {
 	file, err := identifyFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("find who has %s open: %w", path, err)
+		return nil, fmt.Errorf("find the processes that have %s open: %w", path, err)
 	}
 	dir, err := os.Open("/proc")
 	if err != nil {
-		return nil, fmt.Errorf("find who has %s open: %w", path, err)
+		return nil, fmt.Errorf("find the processes that have %s open: %w", path, err)
 	}
 	defer dir.Close()
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
-		return nil, fmt.Errorf("find who has %s open: %w", path, err)
+		return nil, fmt.Errorf("find the processes that have %s open: %w", path, err)
 	}
 	var holders []ID
 	for _, name := range names {

@@ -198,7 +198,7 @@ func (s Situation) withPod() Phase {
 	case outcome != nil:
 		return Phase{
 			v1.PhaseStopping, ReasonGuestEnded,
-			"the machine has ended: " + cmp.Or(outcome.Message, outcome.Cause), true,
+			"the VM has ended: " + cmp.Or(outcome.Message, outcome.Cause), true,
 		}
 	case s.Pod.Status.Phase == corev1.PodFailed:
 		return Phase{

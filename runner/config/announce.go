@@ -84,7 +84,7 @@ func Announce(env Env, m Machine) (back func() error, err error) {
 	}
 	return func() error {
 		if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("take the announcement of the VM back: %w", err)
+			return fmt.Errorf("withdraw the announcement of the VM: %w", err)
 		}
 		return nil
 	}, nil
@@ -132,8 +132,8 @@ func mine(dir string) bool {
 	return ok && owner == os.Geteuid()
 }
 
-// rootsAlone reports whether a directory belongs to root and nobody else makes
-// anything in it.
+// rootsAlone reports whether a directory belongs to root, and only root can
+// make anything in it.
 func rootsAlone(dir string) bool {
 	owner, mode, ok := directory(dir)
 	return ok && owner == 0 && mode&0o022 == 0

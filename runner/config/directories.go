@@ -59,7 +59,7 @@ func (c *Config) DataDirectory(env Env) (string, error) {
 	base := env.Getenv("XDG_DATA_HOME")
 	if !filepath.IsAbs(base) {
 		if !filepath.IsAbs(env.HomeDir) {
-			return "", errors.New("find a data directory: neither XDG_DATA_HOME nor HOME is set; dataDir in the configuration is missing")
+			return "", errors.New("find a data directory: neither XDG_DATA_HOME nor HOME is set; set dataDir in the configuration")
 		}
 		base = filepath.Join(env.HomeDir, ".local", "share")
 	}

@@ -45,7 +45,7 @@ func TestDataDirectory(t *testing.T) {
 		require.Equal(t, test.want, dir)
 	}
 	_, err := named().DataDirectory(homeless)
-	require.EqualError(t, err, "find a data directory: neither XDG_DATA_HOME nor HOME is set; dataDir in the configuration is missing")
+	require.EqualError(t, err, "find a data directory: neither XDG_DATA_HOME nor HOME is set; set dataDir in the configuration")
 }
 
 func TestRuntimeDirectory(t *testing.T) {

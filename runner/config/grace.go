@@ -16,7 +16,7 @@ const ForcedStop = 35 * time.Second
 // told to end is killed: its terminationGracePeriodSeconds.
 const GracePeriodVariable = "POD_GRACE_PERIOD"
 
-// GracePeriod returns what the variable says; 0 where nobody kills.
+// GracePeriod returns what the variable says; 0 where it is not set, and no kill is due.
 func GracePeriod(getenv func(string) string) (time.Duration, error) {
 	text := getenv(GracePeriodVariable)
 	if text == "" {

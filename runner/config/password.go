@@ -102,7 +102,7 @@ func ReadPasswordExpiry(dir string) (string, bool, error) {
 	}
 	text = strings.TrimSpace(text)
 	if !isExpiry(text) {
-		return "", false, fmt.Errorf("read %s: %s is no time of expiry: now, never, +n (in n seconds) or n (seconds since 1970)", file, quote(text))
+		return "", false, fmt.Errorf("read %s: %s is not a time of expiry; want now, never, +n (in n seconds) or n (seconds since 1970)", file, quote(text))
 	}
 	return text, true, nil
 }

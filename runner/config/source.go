@@ -48,7 +48,7 @@ func (s *Source) Warnings() []yamlfile.Warning { return s.warnings }
 // Err returns what is wrong with the file now, as Reload did last.
 func (s *Source) Err() error { return s.err }
 
-// Reload reads the file. It tells whether Config means something else now: it
+// Reload reads the file. It reports whether Config means something else now: it
 // does not if only comments, places or the order of keys have changed.
 //
 // A file that can't be read, or has faults (an error of type yamlfile.Faults, see Load),

@@ -134,7 +134,7 @@ type Faults struct {
 	Messages []string
 }
 
-// Ended tells how the VM ended; its state is Stopped then.
+// Ended reports how the VM ended; its state is Stopped then.
 type Ended Outcome
 
 func (u Described) apply(s *Status, now time.Time) error {

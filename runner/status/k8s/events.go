@@ -97,23 +97,23 @@ func sentence(s status.Status) string {
 	case s.Message != "":
 		return s.Message
 	case s.Outcome != nil:
-		return "the machine has ended: " + string(s.Outcome.Cause)
+		return "the VM has ended: " + string(s.Outcome.Cause)
 	}
 	switch s.Reason {
 	case vmstatus.ReasonRunnerStarted:
-		return "the runner prepares the machine"
+		return "the runner is preparing the machine"
 	case vmstatus.ReasonVMStarted:
-		return "QEMU runs the guest"
+		return "the guest is running"
 	case vmstatus.ReasonVMBooted:
 		return "the guest has booted: its agent has answered"
 	case vmstatus.ReasonVMReset:
-		return "the guest was reset, and boots again"
+		return "the guest was reset and is booting again"
 	case vmstatus.ReasonRunnerRestarted:
-		return "a new runner looks after the machine, which went on without one"
+		return "a new runner has taken over the VM, which kept running without one"
 	case vmstatus.ReasonVMTerminating:
 		return "a stop was requested"
 	}
-	return "the machine has ended"
+	return "the VM has ended"
 }
 
 // diary keeps what has happened until it can be told. Events are for people who
@@ -149,7 +149,7 @@ func (d *diary) send(ctx context.Context, uid string) {
 		}
 		if err != nil && !d.refused {
 			d.refused = true
-			d.log.Warn("an event is not reported", "reason", h.reason, "err", err)
+			d.log.Warn("an event can't be reported", "reason", h.reason, "err", err)
 		}
 		if err != nil && code(err) == 0 {
 			break // there is no answer, and the next status must not wait for each of them

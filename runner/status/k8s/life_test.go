@@ -159,7 +159,7 @@ func TestEvents(t *testing.T) {
 	tell(t, tracker, status.Ended{Cause: "killed", ExitCode: 137, Message: "killed by signal 9"})
 	<-r.Done()
 	require.Subset(t, p.events(), []string{
-		"Normal RunnerStarted the runner prepares the machine", "Normal VmStarted QEMU runs the guest",
+		"Normal RunnerStarted the runner is preparing the machine", "Normal VmStarted the guest is running",
 		"Normal ConsoleConnected spice 10.0.0.9:4000", "Normal ConsoleDisconnected spice 10.0.0.9:4000",
 		"Warning VmStopped killed by signal 9",
 	})

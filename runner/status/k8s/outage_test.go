@@ -181,7 +181,7 @@ func TestEventsThatAreNotAnswered(t *testing.T) {
 	tell(t, tracker, status.Ended{Cause: "asked"})
 	<-r.Done()
 	require.LessOrEqual(t, int(events.Load()), len(applied)+1, "one for each report")
-	require.Equal(t, 1, strings.Count(log.String(), "an event is not reported"))
+	require.Equal(t, 1, strings.Count(log.String(), "an event can't be reported"))
 }
 
 // What is too large for the resource, or for a proxy, is reported without what others

@@ -117,7 +117,7 @@ func (f *follower) follow(life, patient context.Context, tracker *status.Tracker
 				break
 			}
 			if life.Err() != nil {
-				f.log.Warn("the VM's last status is not reported", "err", err)
+				f.log.Warn("the VM's final status can't be reported", "err", err)
 				return
 			}
 			if patient.Err() == nil {
