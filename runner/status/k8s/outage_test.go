@@ -152,7 +152,7 @@ func TestAServerThatDoesNotAnswer(t *testing.T) {
 	cancel()
 	r.Close(soon)
 	<-r.Done()
-	require.Contains(t, log.String(), "last status is not reported")
+	require.Contains(t, log.String(), "final status can't be reported")
 }
 
 // Where events are not taken down, be it that whoever looks at them first is away, the
