@@ -303,7 +303,7 @@ func TestHolders(t *testing.T) { // not parallel: a child that another test fork
 	require.Equal(t, []process.ID{opened.ID()}, found)
 	_, err = process.Holders(path)
 	require.ErrorIs(t, err, os.ErrNotExist)
-	require.ErrorContains(t, err, "find who has "+path+" open: ")
+	require.ErrorContains(t, err, "find the processes that have "+path+" open: ")
 }
 
 func BenchmarkHolders(b *testing.B) {
