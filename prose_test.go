@@ -21,27 +21,30 @@ const (
 	tabWidth   = 4
 )
 
-// proseRules join the rules of style when the tree keeps them. Until then
+// proseRules are kept but for some places of old, whose number only goes down:
 //
 //	VMOP_PROSE=manager go test -run '^TestProse$' .
 //
-// lists what is left below manager, and VMOP_PROSE=. what is left in the whole tree.
+// lists those below manager, and VMOP_PROSE=. all.
 var proseRules = []rule{
 	{"line width", "a long line hides what a short function promises to show", wideLines},
 	{"prose", "the tree is read by people who know the field, not our own words", privateWords},
 	{"verbs", "a reader searches for what a function does: publish, claim, query", privateVerbs},
 }
 
+// placesLeft is how many places may still break each rule. Lower a number when you can.
+var placesLeft = map[string]int{"line width": 45, "prose": 290, "verbs": 33}
+
 func TestProse(t *testing.T) {
 	t.Parallel()
-	below, on := os.LookupEnv("VMOP_PROSE")
+	below, listed := os.LookupEnv("VMOP_PROSE")
 	whole := readTree(t, os.DirFS("."))
 	for _, r := range proseRules {
-		broken := slices.DeleteFunc(r.broken(whole), func(s string) bool {
-			return below != "." && !strings.HasPrefix(s, below)
-		})
-		if on && len(broken) > 0 {
-			t.Errorf("because %s:\n%s\n%d places", r.why, strings.Join(broken, "\n"), len(broken))
+		broken := r.broken(whole)
+		tooMany := len(broken) > placesLeft[r.name]
+		broken = slices.DeleteFunc(broken, func(s string) bool { return below != "." && !strings.HasPrefix(s, below) })
+		if tooMany || listed && len(broken) > 0 {
+			t.Errorf("%s, because %s:\n%s\n%d places", r.name, r.why, strings.Join(broken, "\n"), len(broken))
 		}
 	}
 }

@@ -128,7 +128,8 @@ func (m *run) create(ctx context.Context, opts Options) error {
 	if err := vm.plan(ctx, opts, true); err != nil {
 		return err
 	}
-	if err := vm.Config.Locate(append(disks.MakeImages(vm.Spec.Drives, m.log), vmspec.MissingFiles(vm.Spec, fileMode)...)); err != nil {
+	if err := vm.Config.Locate(append(disks.MakeImages(vm.Spec.Drives, m.log),
+		vmspec.MissingFiles(vm.Spec, fileMode)...)); err != nil {
 		return err
 	}
 	m.publish(status.Entered{State: vmstatus.StateStarting}, m.description(opts.Version))

@@ -82,7 +82,8 @@ func container(vm *v1.VirtualMachine, s Settings, r *rights, v *volumes, secret 
 		c.WithImagePullPolicy(policy)
 	}
 	for _, p := range displayPorts(vm) {
-		c.WithPorts(applycorev1.ContainerPort().WithName(p.name).WithContainerPort(p.port).WithProtocol(corev1.ProtocolTCP))
+		c.WithPorts(applycorev1.ContainerPort().WithName(p.name).WithContainerPort(p.port).WithProtocol(
+			corev1.ProtocolTCP))
 	}
 	return c, nil
 }

@@ -30,7 +30,8 @@ func StatefulSet(vm *v1.VirtualMachine, s Settings, claims []Claim, secret strin
 			WithReplicas(replicas).
 			WithRevisionHistoryLimit(1).
 			WithPodManagementPolicy(appsv1.ParallelPodManagement).
-			WithUpdateStrategy(applyappsv1.StatefulSetUpdateStrategy().WithType(appsv1.OnDeleteStatefulSetStrategyType)).
+			WithUpdateStrategy(applyappsv1.StatefulSetUpdateStrategy().WithType(
+				appsv1.OnDeleteStatefulSetStrategyType)).
 			WithSelector(applymetav1.LabelSelector().WithMatchLabels(podSelector(vm))).
 			WithTemplate(pod)), s)
 	if err != nil {

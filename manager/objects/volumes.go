@@ -32,7 +32,8 @@ func volumesOf(vm *v1.VirtualMachine, s Settings, r *rights, claims []Claim, sec
 	files := applycorev1.ProjectedVolumeSource().WithDefaultMode(fileMode).WithSources(
 		applycorev1.VolumeProjection().WithConfigMap(applycorev1.ConfigMapProjection().WithName(vm.Name)))
 	if secret != "" { // which may be deleted by its owner at any time
-		files.WithSources(applycorev1.VolumeProjection().WithSecret(applycorev1.SecretProjection().WithName(secret).WithOptional(true)))
+		files.WithSources(applycorev1.VolumeProjection().WithSecret(
+			applycorev1.SecretProjection().WithName(secret).WithOptional(true)))
 	}
 	v.mount(applycorev1.Volume().WithName("config").WithProjected(files), ConfigDir, true)
 	v.mount(applycorev1.Volume().WithName("runtime").WithEmptyDir(applycorev1.EmptyDirVolumeSource().
