@@ -19,7 +19,7 @@ type TypeFlags struct {
 func (f *TypeFlags) Add(cmd *cobra.Command) {
 	cmd.PersistentFlags().StringVar(&f.Folder, "vmtypes", vmtypes.DefaultDir, "`folder` of custom VM types")
 	cmd.PersistentFlags().StringVar(&f.Policy, "vmtypes-policy", policy.DefaultFile,
-		"`file` with the policy for what VM types may do; the\ndefault may be absent")
+		"`file` with the policy for what VM types may do; the default\nmay be absent")
 	CompleteFolder(cmd, "vmtypes")
 	CompleteFile(cmd, "vmtypes-policy", "yaml", "yml")
 }
