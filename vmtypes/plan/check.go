@@ -239,12 +239,12 @@ func (c *checker) own(o *Option) {
 
 // references checks that what an option names by its id is there.
 func (c *checker) references(o *Option) {
-	backend := o.Backend()
+	kindOf := qemuopt.References(o.Flag, o.Backend())
 	for _, p := range o.Properties {
 		if p.Value == "" || p.Descriptor != "" {
 			continue
 		}
-		kind := qemuopt.Reference(o.Flag, backend, p.Key)
+		kind := kindOf(p.Key)
 		if kind == "" {
 			continue
 		}

@@ -201,11 +201,18 @@ func MeaningOf(flag, backend, property string) Meaning {
 
 // Reference returns the kind of thing whose id a property of an option is; empty
 // if the value is no id.
-func Reference(flag, backend, property string) Kind {
-	if kind := Find(flag, backend).refers(property); kind != "" {
-		return kind
+func Reference(flag, backend, property string) Kind { return References(flag, backend)(property) }
+
+// References returns Reference for the properties of one option, whose rows it
+// finds once.
+func References(flag, backend string) func(property string) Kind {
+	own, general := Find(flag, backend), Flag(flag)
+	return func(property string) Kind {
+		if kind := own.refers(property); kind != "" {
+			return kind
+		}
+		return general.refers(property)
 	}
-	return Flag(flag).refers(property)
 }
 
 func (o *Option) refers(name string) Kind {
