@@ -17,8 +17,9 @@ UNATTENDED = $(shell test -t 0 || echo "--poweroff-on 'TINY .* READY'")
 # the programs or download packages.
 LONG = ^vmop/(test/(cluster|e2e|guest|scale|soak)|deploy/images)|vmop/test/(bench|cluster|guest|program)
 
-# What runs under the race detector: the packages in which goroutines share memory.
-RACE = ./filewatch ./manager/... ./process ./qmp ./runner/...
+# What runs under the race detector: the packages in which goroutines share memory. Left out are a flood of events
+# that the detector makes too slow, and processes whose limited memory is less than the detector maps.
+RACE = -skip='^(TestFault13|TestTypeChecker)' ./filewatch ./manager/... ./process ./qmp ./runner/...
 
 .PHONY: help build run test test-says test-short race check bench bench-scale fuzz faults soak e2e generate images \
 	cluster-up cluster-load cluster-down format clean guest packages-run packages-test

@@ -73,7 +73,7 @@ func TestFault14GuestAgentsThatLie(t *testing.T) {
 	s := v.becomes("a network", func(s status.Status) bool { return s.Guest != nil && s.Guest.Interfaces != nil })
 	require.Equal(t, vmstatus.StateBooted, s.State)
 	require.Equal(t, "\ufffd[31m\ufffd"+strings.Repeat("y", 249)+"…", s.Guest.OS.PrettyName)
-	require.Equal(t, []status.Interface{{Name: "eth\ufffd0", Addresses: []string{"192.0.2.1/24"}}}, s.Guest.Interfaces)
+	require.Equal(t, []status.Interface{{Name: "eth 0", Addresses: []string{"192.0.2.1/24"}}}, s.Guest.Interfaces)
 	require.Negative(t, strings.IndexFunc(v.log.find("booted")[0]["system"].(string), unicode.IsControl))
 
 	// It is asked to shut down, and doesn't: the power button is left.

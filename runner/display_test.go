@@ -160,7 +160,7 @@ func TestWrongPasswordFiles(t *testing.T) {
 	for what, tt := range map[string]struct{ file, text, want string }{
 		"an empty password":     {"display-password", "\n", "the password is empty"},
 		"a line break":          {"display-password", canary + "\n" + canary, "control character"},
-		"an expiry that is not": {"password-expiry", "tomorrow", `"tomorrow" is no time of expiry`},
+		"an expiry that is not": {"password-expiry", "tomorrow", `"tomorrow" is not a time of expiry`},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

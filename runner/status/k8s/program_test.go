@@ -200,7 +200,7 @@ func tiny(t *testing.T) []string {
 }
 
 // A runner in a pod, through a VM's life: it is killed, the API server goes and comes
-// back, the guest shuts itself down, and the runner waits for the word to end. The
+// back, the guest shuts itself down, and the runner waits for a stop request. The
 // API server is that of all tests here, so they don't run meanwhile.
 func TestFault31TheRunnerDiesMeanwhile(t *testing.T) {
 	p := newPlace(t)
@@ -236,7 +236,7 @@ func TestFault31TheRunnerDiesMeanwhile(t *testing.T) {
 		Message: "guest shutdown (guest-shutdown)",
 	}, s.Runner.Outcome)
 	require.True(t, is(s, "Running", metav1.ConditionFalse))
-	c.said("waits for the word to end")
+	c.said("waiting for a stop request")
 	require.Eventually(t, func() bool {
 		return slices.Contains(p.events(), "Normal VmStopped guest shutdown (guest-shutdown)")
 	}, patience, tick)
@@ -255,7 +255,7 @@ func (p *place) waitsForTheWord() (*container, v1.VirtualMachineStatus) {
 	c := p.run([]string{"guestShutdownStops: true"}, tiny(p.t)...)
 	c.said("state=Booting")
 	c.typed("poweroff")
-	c.said("waits for the word to end")
+	c.said("waiting for a stop request")
 	return c, p.eventually("the end", func(s v1.VirtualMachineStatus) bool { return s.Runner.Outcome != nil })
 }
 
@@ -276,7 +276,7 @@ func TestTheWordIsNotWaitedForWithoutEnd(t *testing.T) {
 	c.said("state=Booting")
 }
 
-// A runner that is killed while it waits for the word, alone or with its container,
+// A runner that is killed while it waits for a stop request, alone or with its container,
 // doesn't start the VM when it is started again in the same pod: it waits on. In
 // another pod the VM starts.
 func TestARunnerThatWaitsIsKilled(t *testing.T) {
@@ -285,7 +285,7 @@ func TestARunnerThatWaitsIsKilled(t *testing.T) {
 	c, s := p.waitsForTheWord()
 	require.NoError(t, syscall.Kill(c.runner(), syscall.SIGKILL))
 	require.Eventually(t, func() bool {
-		return strings.Count(c.log.String(), "waits for the word to end") == 2
+		return strings.Count(c.log.String(), "waiting for a stop request") == 2
 	}, patience, tick, "%s", c.log)
 	require.Equal(t, 1, strings.Count(c.log.String(), "state=Starting"))
 
@@ -295,7 +295,7 @@ func TestARunnerThatWaitsIsKilled(t *testing.T) {
 	p.patch("vm-runner", `{"status": {"runner": {"podName": "", "podUID": "", "state": "Booting", "outcome": null}}}`)
 	c.start("4711")
 	c.said("the guest has shut itself down in this pod; it is not started again")
-	c.said("waits for the word to end")
+	c.said("waiting for a stop request")
 	again := p.eventually("the end", func(s v1.VirtualMachineStatus) bool { return s.Runner.State == "Stopped" })
 	require.Equal(t, s.Runner, again.Runner)
 	require.Equal(t, []any{s.UUID, s.VMType, s.RunnerVersion}, []any{again.UUID, again.VMType, again.RunnerVersion})
@@ -399,6 +399,6 @@ func TestFailures(t *testing.T) {
 		require.Equal(t, "Stopped", s.Runner.State, name)
 		require.Contains(t, s.Runner.Message, row.told, name)
 		require.True(t, is(s, "Running", metav1.ConditionFalse), name)
-		require.NotContains(t, c.log.String(), "waits for the word", name)
+		require.NotContains(t, c.log.String(), "waiting for a stop request", name)
 	}
 }
