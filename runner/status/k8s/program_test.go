@@ -261,7 +261,7 @@ func (p *place) waitsForTheWord() (*container, v1.VirtualMachineStatus) {
 
 // A runner that waits takes the user's change of mind; when the VM is to be started
 // again and nobody says where, it ends, and the kubelet starts it again.
-func TestTheWordIsNotWaitedForWithoutEnd(t *testing.T) {
+func TestAStopRequestIsNotWaitedForWithoutEnd(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	c, _ := p.waitsForTheWord()
