@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Who sees a reason of a VM's phase finds it on the page, and no reason is there
-// that no VM ever has.
+// Each reason of a VM's phase is on the page, and the page has no reason that no VM
+// ever has.
 func TestReasonsOfPhases(t *testing.T) {
 	t.Parallel()
 	phases := reasons(t, "phase.go")

@@ -213,7 +213,7 @@ var changes = map[string]struct{ first, then func(f folder) }{
 		func(f folder) { f.write("vm", "no folder") },
 		func(f folder) { f.remove("vm"); f.mkdir("vm"); f.write("vm/config.yaml", "new") },
 	},
-	"by somebody who keeps it open": {
+	"by a writer that keeps it open": {
 		func(f folder) { f.mkdir("vm"); f.write("vm/config.yaml", "old") },
 		func(f folder) {
 			open, err := os.OpenFile(f.at("vm/config.yaml"), os.O_WRONLY, 0)
@@ -275,8 +275,8 @@ func polling(t *testing.T, file string) (*observer, *bytes.Buffer) {
 }
 
 // A file that is changed once more within the step in which the file system
-// counts time looks the same, so a change is told twice.
-func TestLookingTellsTwice(t *testing.T) {
+// counts time looks the same, so a change is reported twice.
+func TestPollingReportsTwice(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t)
 	f.write("config.yaml", "old")
@@ -292,7 +292,7 @@ func TestLookingTellsTwice(t *testing.T) {
 		f.do(os.Chtimes(f.at("config.yaml"), time.Time{}, info.ModTime()))
 		o.reads("2nd")
 		time.Sleep(time.Minute)
-		require.Empty(t, o.changes, "all has been told")
+		require.Empty(t, o.changes, "all has been reported")
 	})
 }
 

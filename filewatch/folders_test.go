@@ -22,7 +22,7 @@ func TestChanges(t *testing.T) {
 	write("b.star", "b")
 	w, err := New(t.Context(), slog.New(slog.DiscardHandler), dir, filepath.Join(dir, "testdata"))
 	require.NoError(t, err)
-	// Changes may be told in parts.
+	// Changes may be reported in parts.
 	told := func(names ...string) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -91,8 +91,8 @@ func (q *eventQueue) removeAt(i int) Event {
 	return e
 }
 
-// take returns the next event, or whether more may come.
-func (q *eventQueue) take() (e Event, ok, more bool) {
+// pop returns the next event, or whether more may come.
+func (q *eventQueue) pop() (e Event, ok, more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.events) == 0 {
@@ -133,7 +133,7 @@ func (q *eventQueue) signal() {
 func (q *eventQueue) pump() {
 	defer close(q.out)
 	for {
-		e, ok, more := q.take()
+		e, ok, more := q.pop()
 		switch {
 		case ok:
 			select {

@@ -120,7 +120,7 @@ func (s *Session) Dropped() uint64 {
 func (s *Session) Done() <-chan struct{} { return s.done }
 
 // Err returns why the session ended, an error that wraps ErrClosed, or nil
-// while it goes on.
+// while it lasts.
 func (s *Session) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

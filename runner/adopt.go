@@ -20,7 +20,7 @@ import (
 )
 
 // remainsTime is how long processes that an earlier runner has left are waited
-// for, once they have been told to end.
+// for, once they have been signalled.
 const remainsTime = 10 * time.Second
 
 // leftTime is what each of them has to end in good order: QEMU marks bitmaps of

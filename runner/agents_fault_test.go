@@ -62,8 +62,8 @@ func TestFault14GuestAgentsThatLie(t *testing.T) {
 	c.startHostileAgent(inSync, `printf '{"return": {}, "id": 7}\n{"return": 7}\n'`, ":")
 	unanswered("read the reply")
 
-	// 100 MB, an answer that is too late, somebody else's, and then its own,
-	// which is no pleasure to read.
+	// 100 MB, an answer that is too late, that to another question, and then its own,
+	// full of control characters.
 	c.startHostileAgent("head -c 100000000 /dev/zero; printf '\\377{\"return\": 1}\\n'; "+inSync,
 		`printf '{"return": {"pretty-name": "false"}, "id": 7}\n{"return": {"pretty-name": "\\u001b[31m\033]0;\376'; head -c 1000 /dev/zero | tr '\0' y; printf '"}}\n'`,
 		`printf '{"return": [{"name": "eth\\n0", "hardware-address": "\\u001b", "ip-addresses": [{"ip-address": "10.0.2.300", "prefix": 24}, {"ip-address": "192.0.2.1", "prefix": 24}]}]}\n'`)
@@ -86,8 +86,8 @@ func TestFault14GuestAgentsThatLie(t *testing.T) {
 	v.nothingLeft()
 }
 
-// Row 15: a log-in agent that never stops talking is heard slowly; nobody is
-// logged in who was not asked for, and the rest of the VM doesn't notice.
+// Row 15: a log-in agent that never stops talking is read slowly; no
+// user is logged in who was not asked for, and the rest of the VM is not affected.
 func TestFault15LoginAgentThatNeverStops(t *testing.T) {
 	t.Parallel()
 	leave := takePlace(t)
@@ -113,7 +113,7 @@ func TestFault15LoginAgentThatNeverStops(t *testing.T) {
 		}
 		if flood == "201 root" || flood == "x" {
 			s := v.holds(vmstatus.ConditionUserLoggedIn, "False VmopAgentDisconnected")
-			require.False(t, s.VmopAgent, "nobody has announced himself")
+			require.False(t, s.VmopAgent, "no agent has announced itself")
 		} else {
 			v.holds(vmstatus.ConditionVmopAgent, "True VmopAgentStarted")
 		}

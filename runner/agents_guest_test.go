@@ -177,7 +177,7 @@ func TestAUserIsLoggedIn(t *testing.T) {
 	}
 	want("")
 	c.await(`LOGIN log-out`)
-	v.becomes("nobody", func(s status.Status) bool { return s.LoggedInUser == "" })
+	v.becomes("no user", func(s status.Status) bool { return s.LoggedInUser == "" })
 	is("False NotRequested", "", "")
 	want("alice")
 	s := is("True LoggedIn", "alice", "alice")
@@ -205,7 +205,7 @@ func TestAUserIsLoggedIn(t *testing.T) {
 	v.nothingLeft()
 }
 
-// The real agent lets the file systems of a real guest stand still. It has a
+// The real agent freezes the file systems of a real guest. It has a
 // port of the test's, because the runner's has one client.
 func TestFileSystemsAreFrozen(t *testing.T) {
 	t.Parallel()

@@ -152,7 +152,7 @@ func reportFault(ctx context.Context, reporter *k8s.Reporter, fault error) {
 	}
 }
 
-// startFailed is the end of a VM that never ran. To be told to stop is no failure.
+// startFailed is the end of a VM that never ran. A stop request is no failure.
 func startFailed(err error) status.Entered {
 	if errors.As(err, new(stoppedError)) {
 		return status.Entered{State: vmstatus.StateStopped, Message: err.Error()}

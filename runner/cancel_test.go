@@ -113,7 +113,7 @@ func TestAttachingGoesWrong(t *testing.T) {
 	v.nothingLeft()
 }
 
-// Wherever the word to stop hits, nothing is left.
+// Whenever a stop request comes, nothing is left.
 func TestStopAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	for range 20 {

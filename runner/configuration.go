@@ -39,7 +39,9 @@ func (t task) and(other task) task {
 }
 
 func newReader(m *run) *reader {
-	return &reader{m: m, source: config.NewSource(m.file, m.wanted.Config), wanted: m.wanted, types: newTypeWatch(m.log)}
+	return &reader{
+		m: m, source: config.NewSource(m.file, m.wanted.Config), wanted: m.wanted, types: newTypeWatch(m.log),
+	}
 }
 
 // run follows the configuration until ctx is done.
@@ -121,7 +123,7 @@ func (r *reader) work(ctx context.Context, do task) (rest task) {
 // another in force. What has faults changes nothing: the configuration before
 // stays in force.
 func (r *reader) read(ctx context.Context, types *evaluation) (taken bool) {
-	defer func() { r.m.sizes.Look(r.wanted.Spec.Drives) }()
+	defer func() { r.m.sizes.Measure(r.wanted.Spec.Drives) }()
 	changed, err := r.source.Reload()
 	r.unread = r.unread || changed
 	var next *VM

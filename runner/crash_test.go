@@ -39,7 +39,7 @@ func TestAPanicEndsTheMachine(t *testing.T) {
 	v.nothingLeft()
 }
 
-// A guest that panics where that is its own affair goes on, and one that hangs
+// A guest that panics where that is its own affair keeps running, and one that hangs
 // starts again. This one panics, and then does by hand what a driver of the
 // watchdog does: it sets the clock to 1 MHz (two stages of a second) and lets
 // the timer run; see the data sheet of Intel's 6300ESB, 12.2.

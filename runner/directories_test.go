@@ -67,7 +67,7 @@ func TestPrivateDirectory(t *testing.T) {
 }
 
 // The runtime directory is emptied of what a killed runner left and goes at the
-// end, unless somebody else has put something there.
+// end, unless another program has put something there.
 func TestRuntimeDirectory(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

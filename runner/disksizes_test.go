@@ -44,7 +44,7 @@ func (v *vm) diskSize(device string) int64 {
 }
 
 // A file that has become larger on the host is a larger disk in the guest; one
-// that has become smaller is a misfortune that must be told.
+// that has become smaller is a fault that must be reported.
 func TestAGuestSeesItsDiskGrow(t *testing.T) {
 	t.Parallel()
 	leave := takePlace(t)

@@ -19,7 +19,7 @@ import (
 	"vmop/runner"
 )
 
-// freePort returns a TCP port above 5900 that nobody listens on.
+// freePort returns a TCP port above 5900 that is free.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -123,7 +123,7 @@ func (v *vm) hides(secret string) {
 	}))
 }
 
-// Without a password nobody is asked for one, and SPICE is where it is wanted.
+// Without a password no viewer is asked for one, and SPICE is where it is wanted.
 func TestDisplayWithoutPassword(t *testing.T) {
 	t.Parallel()
 	spice := freePort(t)
@@ -136,8 +136,8 @@ func TestDisplayWithoutPassword(t *testing.T) {
 	v.ends()
 }
 
-// Who has made a Secret for the password wants one: a key that is misspelt doesn't show
-// the screen to everybody.
+// A Secret for the password asks for one: a key that is misspelt doesn't show the
+// screen to everybody.
 func TestSecretWithoutPassword(t *testing.T) {
 	t.Parallel()
 	v := newVM(t, "bare")

@@ -10,7 +10,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// Somebody else ends the processes of a VM.
+// Another program ends the processes of a VM.
 func TestEndFromOutside(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -141,7 +141,7 @@ func TestAHelperIsMissed(t *testing.T) {
 	v.ends()
 }
 
-// A guest that panics is told of, whatever happens to it then.
+// A guest's panic is reported, whatever happens to it then.
 func TestFault20Panic(t *testing.T) {
 	t.Parallel()
 	leave := takePlace(t)
@@ -227,7 +227,7 @@ func alone(t *testing.T) bool {
 	return false
 }
 
-// The file system under a disk is full: the guest stands still, and goes on
+// The file system under a disk is full: the guest is paused, and resumes
 // when there is space, without having noticed.
 func TestFault26DiskFull(t *testing.T) {
 	t.Parallel()
@@ -262,7 +262,7 @@ func TestFault26DiskFull(t *testing.T) {
 	require.Equal(t, vmstatus.True, s.Condition(vmstatus.ConditionRunning).Status)
 	v.logged("QEMU has stopped the VM because of a disk", "err", name)
 
-	// Who pauses the VM now does not want it to go on, space or no space.
+	// A user who pauses the VM now does not want it to resume, space or no space.
 	require.NoError(t, v.client().Act(t.Context(), control.Pause))
 	v.becomes("it is paused, too", func(s status.Status) bool {
 		return has(s, vmstatus.ReasonIOError, "A user has paused it, too")
@@ -301,7 +301,7 @@ func (v *vm) isWell() {
 	})
 }
 
-// The storage fails twice: the guest stands still, and goes on when a try has
+// The storage fails twice: the guest is paused, and resumes when a try has
 // succeeded.
 func TestFault27DiskErrors(t *testing.T) {
 	t.Parallel()

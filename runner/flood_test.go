@@ -23,7 +23,7 @@ import (
 const floodEvents = 100_000
 
 // A guest that does nothing but cause events costs the runner neither memory nor
-// log, and those who follow the status are told once a second. What else happens
+// log, and those who follow the status hear of it once a second. What else happens
 // is not lost. The process is its own, because its memory is measured.
 func TestFault13FloodOfEvents(t *testing.T) {
 	t.Parallel()
@@ -64,7 +64,7 @@ func TestFault13FloodOfEvents(t *testing.T) {
 	require.Less(t, len(v.log.text()), 64<<10, "the log grows")
 
 	require.NoError(t, v.client().Act(t.Context(), control.Pause))
-	s := v.becomes("it stands still", func(s status.Status) bool { return s.QEMU.RunState == "paused" })
+	s := v.becomes("paused", func(s status.Status) bool { return s.QEMU.RunState == "paused" })
 	require.Len(t, s.Problems, 1)
 	require.NoError(t, viewer.Close())
 	v.shows()
@@ -100,7 +100,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// countStatus counts what a follower of the status is told, until it is asked.
+// countStatus counts what a follower of the status receives, until it is asked.
 func countStatus(t *testing.T, client *control.Client) func() int {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -24,7 +24,7 @@ import (
 var guests = make(chan struct{}, 2)
 
 // takePlace waits for a place for a guest, which leave gives back: a guest that
-// has booted disturbs nobody.
+// has booted disturbs no other.
 func takePlace(t *testing.T) (leave func()) {
 	t.Helper()
 	guests <- struct{}{}
@@ -111,7 +111,7 @@ func (c *console) text() string { return strings.Join(c.said, "\n") }
 
 // agent is a guest agent as a shell script: it answers guest-sync-delimited with
 // the byte 0xFF and the id in the arguments, and does REACTION on guest-shutdown.
-// Its port reads as ended while nobody is connected to the other end.
+// Its port reads as ended while no client is connected to the other end.
 const agent = `sh for p in /sys/class/virtio-ports/*; do case $(cat $p/name) in org.qemu.guest_agent.0) ` +
 	`(echo AGENT listens >/dev/console; while :; do while read -r line; do case $line in ` +
 	`*guest-sync-delimited*) id=$(echo "$line" | sed 's/.*arguments[^0-9]*\([0-9]*\).*/\1/'); printf '\377{"return": %s}\n' "$id";; ` +

@@ -29,7 +29,7 @@ import (
 
 // TestMain keeps what is announced of tests' VMs from those of the user. Most
 // tests wait more than they compute, so more of them run at a time than there
-// are processors, unless go test is told otherwise; see takePlace, too.
+// are processors, unless -parallel says otherwise; see takePlace, too.
 func TestMain(m *testing.M) {
 	evaluate.Serve(context.Background(), nil) // if this is such a process
 	dir, err := os.MkdirTemp("", "r")
@@ -122,7 +122,7 @@ func (v *vm) read(parts ...string) string {
 	return string(text)
 }
 
-// start runs the VM in the background. When the test ends it is told to stop.
+// start runs the VM in the background. When the test ends it is stopped.
 func (v *vm) start() {
 	v.t.Helper()
 	var ctx context.Context

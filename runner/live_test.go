@@ -220,7 +220,7 @@ func TestGenerations(t *testing.T) {
 	v.ends()
 }
 
-// A configuration that isn't there any more is told; the one before stays in force,
+// A configuration that isn't there any more is reported; the one before stays in force,
 // until there is one again.
 func TestTheConfigurationDisappears(t *testing.T) {
 	t.Parallel()
@@ -237,7 +237,7 @@ func TestTheConfigurationDisappears(t *testing.T) {
 	require.Equal(t, vmstatus.ReasonConfigInvalid, s.Condition(vmstatus.ConditionConfigApplied).Reason)
 	require.Contains(t, s.Condition(vmstatus.ConditionConfigApplied).Message, v.path("config.yaml")+
 		": no such file or directory")
-	require.Equal(t, vmstatus.True, s.Condition(vmstatus.ConditionReady).Status, "the VM goes on")
+	require.Equal(t, vmstatus.True, s.Condition(vmstatus.ConditionReady).Status, "the VM keeps running")
 	v.logged("the configuration cannot be used; the one before stays in force", "err", "no such file")
 	v.write("config.yaml", text)
 	v.becomes("it is there again", func(s status.Status) bool {

@@ -280,7 +280,7 @@ func TestOutputOfProcessesIsLogged(t *testing.T) {
 	v.nothingLeft()
 }
 
-// Where nobody has chosen, KVM runs the guest if it can; if it can't, that is said.
+// Without a choice KVM runs the guest if it can; if it can't, that is reported.
 func TestTheAcceleratorIsChosen(t *testing.T) {
 	t.Parallel()
 	v := newVM(t, "standard", "firmware: bios", "network: []")

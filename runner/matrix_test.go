@@ -51,7 +51,7 @@ func (v *vm) lives(pid int) {
 }
 
 // lastWord returns a function that waits for the end of the VM, and returns the
-// last status that was told.
+// last status that was published.
 func (v *vm) lastWord() func() status.Status {
 	v.t.Helper()
 	events, err := v.client().Events(v.t.Context(), control.TypeStatus)
@@ -80,7 +80,7 @@ func (v *vm) fails(parts ...string) {
 		require.ErrorContains(v.t, err, strings.ReplaceAll(part, "PATH", v.dir))
 	}
 	require.NotContains(v.t, err.Error(), "clean up")
-	require.Len(v.t, v.log.find("starting"), 1, "nobody tries again and again")
+	require.Len(v.t, v.log.find("starting"), 1, "it is tried only once")
 	v.notLogged("booting")
 	invariants.NothingLeft(v.t, v.dir)
 }

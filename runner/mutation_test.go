@@ -170,7 +170,7 @@ func plainPath(path string) string {
 	return plain.String()
 }
 
-// A new field of the configuration needs a mutation, so that somebody thinks of
+// A new field of the configuration needs a mutation, so that its author considers
 // what becomes of it while the VM runs.
 func TestEveryFieldHasAMutation(t *testing.T) {
 	t.Parallel()

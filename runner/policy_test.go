@@ -33,7 +33,7 @@ rules:
 }
 
 // A medium is changed while the VM runs, and options could make the type fail,
-// so that nobody sees what would be changed: neither is a way round the policy.
+// so that what would be changed is not known: neither is a way round the policy.
 func TestPolicyHoldsWhileAVMRuns(t *testing.T) {
 	t.Parallel()
 	v := limited(t)

@@ -52,14 +52,14 @@ type Options struct {
 	// Reporter tells the cluster whose pod the runner is in how the VM is; nil means
 	// that there is none. It reports on when Run has returned: the caller closes it.
 	Reporter *k8s.Reporter
-	// GracePeriod is when the runner is killed after it was told to end: the guest gets
+	// GracePeriod is when the runner is killed after a stop request: the guest gets
 	// no more time than that leaves, whatever powerdownTimeout says. 0 means never.
 	GracePeriod time.Duration
 	// DisplaySecret is the name of the Secret that the display's password comes from: a
 	// VM isn't started without it. "" means that there need be none.
 	DisplaySecret string
-	// Reread makes a VM that runs read its configuration again, where nobody
-	// tells of a change. It may be nil.
+	// Reread makes a VM that runs read its configuration again, where no
+	// change is noticed. It may be nil.
 	Reread <-chan struct{}
 	// OnPaused is called when QEMU answers and the guest does not run yet:
 	// the moment to attach to its consoles. It may be nil.

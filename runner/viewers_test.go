@@ -53,7 +53,7 @@ func (v *vm) shows(clients ...string) status.Status {
 }
 
 // look does a VNC client's handshake (RFC 6143, section 7) up to ServerInit;
-// nobody is sent away.
+// no other viewer is sent away.
 func look(t *testing.T, conn net.Conn, password string) {
 	t.Helper()
 	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
@@ -102,7 +102,7 @@ func dialVNC(t *testing.T, network, address string) net.Conn {
 	return conn
 }
 
-// Who looks by VNC is in the status from the log-in on, however it came.
+// A viewer by VNC is in the status from the log-in on, however it came.
 func TestVNCViewers(t *testing.T) {
 	t.Parallel()
 	port := freePort(t)

@@ -13,7 +13,7 @@ func TestNoticesHoldEveryLicence(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{
 		"LICENSE": "Do as you like.\r\n", "NOTICE.md": "By me.", "license.go": "package x", "README": "hello",
-		"used/inside/x.go": "package x", "used/LICENSE-MIT": "By her.", "unused/LICENSE": "By nobody.",
+		"used/inside/x.go": "package x", "used/LICENSE-MIT": "By her.", "unused/LICENSE": "By no one.",
 	} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
@@ -26,7 +26,7 @@ func TestNoticesHoldEveryLicence(t *testing.T) {
 	require.Contains(t, string(text),
 		"=\nexample.org/x v1.2.3\n\n--- LICENSE\n\nDo as you like.\n\n--- NOTICE.md\n\nBy me.\n\n--- "+
 			"used/LICENSE-MIT\n\nBy her.\n")
-	for _, other := range []string{"hello", "package x", "By nobody"} {
+	for _, other := range []string{"hello", "package x", "By no one"} {
 		require.NotContains(t, string(text), other)
 	}
 }

@@ -3,7 +3,7 @@ package vmspec
 // A Spec is the vm section: what one virtual machine looks like, in the
 // user's terms. The zero value of a field means "not given"; WithDefaults says
 // what is used then. A field tagged min can't be given as less than that, so
-// that an explicit 0 is told from an absent key when the file is read.
+// that an explicit 0 is distinguished from an absent key when the file is read.
 type Spec struct {
 	// Name of the VM; also QEMU's -name and part of default directories.
 	Name string `yaml:"name"`

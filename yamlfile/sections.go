@@ -29,7 +29,7 @@ func nest(root *yaml.Node) *yaml.Node {
 		return root
 	}
 	var whole component
-	whole.take(root)
+	whole.collect(root)
 	return whole.node(root)
 }
 
@@ -43,7 +43,7 @@ type component struct {
 	inner   []*component
 }
 
-func (c *component) take(n *yaml.Node) {
+func (c *component) collect(n *yaml.Node) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		names := componentNames(key)
@@ -60,7 +60,7 @@ func (c *component) take(n *yaml.Node) {
 			outer.content = append(outer.content, to.keyNode(key), value)
 			continue
 		case value.Kind == yaml.MappingNode:
-			to.take(value)
+			to.collect(value)
 		default:
 			to.value = value
 		}

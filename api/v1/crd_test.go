@@ -217,11 +217,15 @@ func refused() map[string]refusal {
 		},
 		"permission without a subject": {`{spec: {permissions: [{may: [start]}]}}`, "want either user or role"},
 		"permission of both":           {`{spec: {permissions: [{user: a, role: b}]}}`, "want either user or role"},
-		"unknown action":               {`{spec: {permissions: [{user: a, may: [destroy]}]}}`, `Unsupported value: "destroy"`},
-		"VM type as a path":            {`{spec: {vmType: {source: ../../etc/passwd}}}`, "spec.vmType.source"},
-		"no label":                     {`{metadata: {name: a.b}}`, "metadata.name must be a DNS label"},
-		"too long a name":              {`{metadata: {name: aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeee}}`, "at most 48 characters"},
-		"no machine":                   {`{spec: {vm: null}}`, "spec.vm: Required value"},
+		"unknown action": {
+			`{spec: {permissions: [{user: a, may: [destroy]}]}}`, `Unsupported value: "destroy"`,
+		},
+		"VM type as a path": {`{spec: {vmType: {source: ../../etc/passwd}}}`, "spec.vmType.source"},
+		"no label":          {`{metadata: {name: a.b}}`, "metadata.name must be a DNS label"},
+		"too long a name": {
+			`{metadata: {name: aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeee}}`, "at most 48 characters",
+		},
+		"no machine": {`{spec: {vm: null}}`, "spec.vm: Required value"},
 	}
 }
 

@@ -359,7 +359,9 @@ func TestClaimsOfOthers(t *testing.T) {
 			newer: labels("vm-runner", "test-vm"),
 			first: labels("x", "y"),
 		}, newer, ""},
-		"another VM's by that name":           {map[string]metav1.ObjectMeta{newer: labels("vm-runner", "other")}, "", ""},
+		"another VM's by that name": {
+			map[string]metav1.ObjectMeta{newer: labels("vm-runner", "other")}, "", "",
+		},
 		"without an owner, by the newer name": {map[string]metav1.ObjectMeta{newer: {}}, newer, unknown(newer)},
 	} {
 		vm := sample(t, nil)

@@ -291,7 +291,8 @@ func TestClaimKeepsWhatItHas(t *testing.T) {
 	for _, e := range w.events("web", "ClaimNotChanged") {
 		require.Equal(t, corev1.EventTypeWarning, e.Type)
 	}
-	require.Len(t, w.events("web", "ClaimNotChanged"), 3, "of the modes, the class, the size")
+	require.Eventually(t, func() bool { return len(w.events("web", "ClaimNotChanged")) == 3 }, patience, tick,
+		"of the modes, the class, the size")
 
 	w.edit("web", func(vm *v1.VirtualMachine) {
 		template(vm).StorageClassName, template(vm).Resources.Requests[corev1.ResourceStorage] = &class.Name,

@@ -74,7 +74,7 @@ func TestGuestShutdownRestarts(t *testing.T) {
 	require.Len(t, events, 1)
 	require.Equal(t, decide.ByGuest, events[0].Labels[apply.LabelInitiator])
 	require.Contains(t, events[0].Note, causeGuest)
-	require.Len(t, w.events("web", "Started"), 2)
+	require.Eventually(t, func() bool { return len(w.events("web", "Started")) == 2 }, patience, tick)
 }
 
 // A pod that a user deletes is a restart.

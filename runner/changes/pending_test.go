@@ -53,7 +53,9 @@ var edits = []struct {
 		vm.currentCpus replace 2 12`},
 	{"fewer CPUs than there are", rich(), func(m *Machine) { m.VM.MaximumCPUs, m.VM.CurrentCPUs = 4, 4 }, `
 		vm.maximumCpus replace 8 4`},
-	{"more memory than there may be", rich(), func(m *Machine) { m.VM.MaximumRAM, m.VM.CurrentRAM = 8*vmspec.GiB, 5*vmspec.GiB }, `
+	{"more memory than there may be", rich(), func(m *Machine) {
+		m.VM.MaximumRAM, m.VM.CurrentRAM = 8*vmspec.GiB, 5*vmspec.GiB
+	}, `
 		vm.maximumRam replace "4 GiB" "8 GiB"
 		vm.currentRam replace "2 GiB" "5 GiB"`},
 	{"CPUs of a machine in which none can be plugged", func() Machine {
@@ -62,7 +64,9 @@ var edits = []struct {
 		return m
 	}(), func(m *Machine) { m.VM.CurrentCPUs = 4 }, `
 		vm.currentCpus replace 2 4`},
-	{"a topology instead of a number", plain(), func(m *Machine) { m.VM.Sockets, m.VM.CoresPerDie, m.VM.MaximumCPUs = 2, 2, 4 }, `
+	{"a topology instead of a number", plain(), func(m *Machine) {
+		m.VM.Sockets, m.VM.CoresPerDie, m.VM.MaximumCPUs = 2, 2, 4
+	}, `
 		vm.maximumCpus replace 1 4
 		vm.sockets add null 2
 		vm.coresPerDie add null 2`},
@@ -78,10 +82,14 @@ var edits = []struct {
 	}, `
 		vm.drives[0].bootindex replace 0 1
 		vm.drives[2].bootindex replace 1 0`},
-	{"first in the order, and in no order", rich(), func(m *Machine) { m.VM.Drives[0].Bootindex, m.VM.Drives[3].Bootindex = nil, new(0) }, `
+	{"first in the order, and in no order", rich(), func(m *Machine) {
+		m.VM.Drives[0].Bootindex, m.VM.Drives[3].Bootindex = nil, new(0)
+	}, `
 		vm.drives[0].bootindex remove 0 null
 		vm.drives[3].bootindex add null 0`},
-	{"a file becomes a device", rich(), func(m *Machine) { m.VM.Drives[0].File, m.VM.Drives[0].Device = "", "/dev/vg/root" }, `
+	{"a file becomes a device", rich(), func(m *Machine) {
+		m.VM.Drives[0].File, m.VM.Drives[0].Device = "", "/dev/vg/root"
+	}, `
 		vm.drives[0].file remove "/images/root.qcow2" null
 		vm.drives[0].device add null "/dev/vg/root"`},
 	{"a CD drive becomes a disk", rich(), func(m *Machine) {
@@ -91,7 +99,9 @@ var edits = []struct {
 		vm.drives[2].bootindex remove 1 null
 		vm.drives[2].file replace "/images/install.iso" "/images/disk"
 		vm.drives[2].bus remove "ide" null`},
-	{"a medium beside what is listed", rich(), func(m *Machine) { m.VM.Drives[2].File, m.VM.Drives[2].Bus = "/other.iso", "scsi" }, `
+	{"a medium beside what is listed", rich(), func(m *Machine) {
+		m.VM.Drives[2].File, m.VM.Drives[2].Bus = "/other.iso", "scsi"
+	}, `
 		vm.drives[2].bus replace "ide" "scsi"`},
 	{"the display's password", rich(), func(m *Machine) { m.DisplayPassword = false }, `
 		display-password replace true false`},
@@ -103,7 +113,9 @@ var edits = []struct {
 	{"another VM type", rich(), func(m *Machine) { m.VMType = "watchdog" }, `
 		vmType replace "standard" "watchdog"`},
 	{"a VM type that says the same", rich(), func(m *Machine) { m.VMType = "copy" }, ""},
-	{"another VM type and a value that matters to both", rich(), func(m *Machine) { m.VMType, m.VM.RTCBase = "watchdog", "localtime" }, `
+	{"another VM type and a value that matters to both", rich(), func(m *Machine) {
+		m.VMType, m.VM.RTCBase = "watchdog", "localtime"
+	}, `
 		vmType replace "standard" "watchdog"
 		vm.rtcBase replace "utc" "localtime"`},
 	{
@@ -143,7 +155,9 @@ var edits = []struct {
 		vm.options.deep.list[1] replace "c" "b"
 		vm.options.deep.list[2] remove "d" null`,
 	},
-	{"what is outside of the vm section", rich(), func(m *Machine) { m.DataDir, m.RuntimeDir = "/data/other", "/run/other" }, `
+	{"what is outside of the vm section", rich(), func(m *Machine) {
+		m.DataDir, m.RuntimeDir = "/data/other", "/run/other"
+	}, `
 		dataDir replace "/data/rich" "/data/other"
 		runtimeDir replace "/run/rich" "/run/other"`},
 }

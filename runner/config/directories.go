@@ -69,8 +69,8 @@ func (c *Config) DataDirectory(env Env) (string, error) {
 // RuntimeDirectory returns the directory that holds the sockets and images of
 // a run: the configured one, else $XDG_RUNTIME_DIR/vmrunner/NAME, else
 // /run/USER/vmrunner/NAME if /run/USER can be used, else
-// /tmp/USER/vmrunner/NAME. Who makes it must make it with mode 0700, and in
-// /tmp see to it that it belongs to the user.
+// /tmp/USER/vmrunner/NAME. It must be made with mode 0700, and in /tmp it
+// must belong to the user.
 func (c *Config) RuntimeDirectory(env Env) string {
 	if c.RuntimeDir != "" {
 		return c.RuntimeDir

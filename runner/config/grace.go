@@ -12,8 +12,8 @@ import (
 // status 4, and 4 to spare.
 const ForcedStop = 35 * time.Second
 
-// GracePeriodVariable of the environment has the seconds after which a pod that was
-// told to end is killed: its terminationGracePeriodSeconds.
+// GracePeriodVariable of the environment has the seconds after which a pod that is
+// being deleted is killed: its terminationGracePeriodSeconds.
 const GracePeriodVariable = "POD_GRACE_PERIOD"
 
 // GracePeriod returns what the variable says; 0 where it is not set, and no kill is due.

@@ -38,7 +38,7 @@ func NewSource(file string, current *Config) *Source {
 func (s *Source) Config() *Config { return s.config }
 
 // Generation returns the file's generation, as it was read last: also of a file
-// that has faults, so that they are told to be that generation's. It is the one
+// that has faults, so that they are reported with that generation. It is the one
 // before if none can be made out, and 0 if there never was one.
 func (s *Source) Generation() int64 { return s.generation }
 

@@ -62,7 +62,7 @@ func New(drives []vmspec.Drive, rules plan.Rules, log *slog.Logger) *Sizes {
 	return d
 }
 
-// Watch looks at the disks at once, when Look is called, and from time to time: the
+// Watch looks at the disks at once, when Measure is called, and from time to time: the
 // file system of an image may grow later than the image is to. It hands over the
 // sizes of all disks when those that count have changed. A host that does not
 // answer (NFS) keeps nothing waiting but this.
@@ -91,9 +91,9 @@ func (d *Sizes) Watch(ctx context.Context, settled func(map[int]int64)) {
 	}
 }
 
-// Look has the disks looked at, with what the configuration wants now; what was
+// Measure has the disks looked at, with what the configuration wants now; what was
 // wanted before counts no more. One goroutine calls it.
-func (d *Sizes) Look(wanted []vmspec.Drive) {
+func (d *Sizes) Measure(wanted []vmspec.Drive) {
 	select {
 	case <-d.looks:
 	default:

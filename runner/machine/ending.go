@@ -34,7 +34,7 @@ type shutdown struct {
 // It sees to it that QEMU ends when it has said that it will. QEMU 7.2 may wait
 // for ever for a virtual CPU that has missed its stop (seen when a signal ended it
 // just after cont); another SIGTERM wakes it up, and is harmless to one that is
-// only slow. A QEMU that still answers was told to stay by its type
+// only slow. A QEMU that still answers is kept by its type
 // (-action shutdown=pause).
 type ending struct {
 	*line

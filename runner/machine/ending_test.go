@@ -52,7 +52,7 @@ func TestTheGuestPowersOff(t *testing.T) {
 }
 
 // A QEMU that has announced its end and hangs gets SIGTERM, again and again. One
-// that answers was told to stay.
+// that answers is meant to stay.
 func TestAQEMUThatHangsInItsEnd(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)

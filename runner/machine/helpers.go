@@ -25,7 +25,7 @@ type helpers struct {
 	ended   []endedHelper // which may end with QEMU
 	lost    []string
 	tpmLost bool
-	// Whether QEMU was told not to reset the machine when the guest reboots.
+	// Whether QEMU does not reset the machine any more when the guest reboots.
 	forbidding, forbidden bool
 }
 

@@ -11,7 +11,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// Who ended the machine, and what the runner's own exit code tells of it.
+// The cause of a machine's end, and the exit code by which the runner reports it.
 func TestOutcomeTellsWhoEndedTheMachine(t *testing.T) {
 	t.Parallel()
 	guestOff := &shutdown{Guest: true, Reason: "guest-shutdown"}
@@ -61,7 +61,7 @@ func TestOutcomeTellsWhoEndedTheMachine(t *testing.T) {
 			"forced, QEMU: killed by signal 9 (SIGKILL)",
 		},
 		{
-			"killed by somebody", nil, killed, false, false, vmstatus.CauseKilled, 137,
+			"killed by another program", nil, killed, false, false, vmstatus.CauseKilled, 137,
 			"killed, QEMU: killed by signal 9 (SIGKILL)",
 		},
 		{
@@ -88,37 +88,37 @@ func TestOutcomeTellsWhoEndedTheMachine(t *testing.T) {
 			"crashed (guest-shutdown), QEMU: exit status 1",
 		},
 		{
-			"somebody sends TERM to QEMU", &shutdown{false, "host-signal"},
+			"another program sends TERM to QEMU", &shutdown{false, "host-signal"},
 			process.Exit{},
 			false, false,
 			vmstatus.CauseKilled, 1, "killed (host-signal)",
 		},
 		{
-			"somebody says quit", &shutdown{false, "host-qmp-quit"},
+			"another client says quit", &shutdown{false, "host-qmp-quit"},
 			process.Exit{},
 			false, false, vmstatus.CauseKilled, 1,
 			"killed (host-qmp-quit)",
 		},
 		{
-			"guest powers off, nobody knows how QEMU ended", guestOff,
+			"guest powers off, QEMU's exit is not known", guestOff,
 			process.Exit{Code: -1},
 			false, false,
 			vmstatus.CauseGuest, 0, "guest shutdown (guest-shutdown), QEMU: exit status unknown",
 		},
 		{
-			"is asked, nobody knows how QEMU ended", guestOff,
+			"is asked, QEMU's exit is not known", guestOff,
 			process.Exit{Code: -1},
 			true, false, vmstatus.CauseAsked, 0,
 			"asked (guest-shutdown), QEMU: exit status unknown",
 		},
 		{
-			"is forced, nobody knows how QEMU ended", nil,
+			"is forced, QEMU's exit is not known", nil,
 			process.Exit{Code: -1},
 			true, true, vmstatus.CauseForced, 0,
 			"forced, QEMU: exit status unknown",
 		},
 		{
-			"ends without a word, nobody knows how", nil,
+			"ends without an event, its exit is not known", nil,
 			process.Exit{Code: -1},
 			true, false, vmstatus.CauseKilled, 1,
 			"killed, QEMU: exit status unknown",

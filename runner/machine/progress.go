@@ -20,7 +20,7 @@ type Progress struct {
 	Stop *StopRequest `json:"stop,omitempty"`
 }
 
-// A StopRequest is when and why a VM was told to stop.
+// A StopRequest is when and why a stop of the VM was requested.
 type StopRequest struct {
 	// At is the time since the host's start, which no change of the clock moves.
 	At    time.Duration `json:"at"`

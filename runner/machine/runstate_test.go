@@ -152,12 +152,12 @@ func TestAnAdoptedVMThatNeverRan(t *testing.T) {
 		k.is(runs)
 		k.does()
 		k.passes(heartbeatTime)
-		k.is(`{"status": "prelaunch"}`) // it has been reset by somebody
+		k.is(`{"status": "prelaunch"}`) // another client has reset it
 		k.does()
 	}
 }
 
-// The accelerator's end is told, and a reset ends it.
+// The accelerator's failure is reported, and a reset ends it.
 func TestTheAcceleratorFails(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)
@@ -190,7 +190,7 @@ func TestTheConnectionBreaks(t *testing.T) {
 	k.state.Run(3, qmp.Command{Execute: "query-uuid"}, k.now)
 	k.state.Run(4, qmp.Command{Execute: "quit"}, k.now)
 	k.waits(brokenTime)
-	k.state.Cancel(4) // nobody waits for it any more
+	k.state.Cancel(4) // the caller has given up
 	k.passes(brokenTime)
 	k.does("Dial")
 	k.waits(0)

@@ -211,7 +211,7 @@ func TestTheGracePeriodBoundsTheGuestsTime(t *testing.T) {
 	k.waits(15 * time.Second)
 }
 
-// A stop goes on where an earlier runner was killed in it: the time that has
+// A stop continues where an earlier runner was killed in it: the time that has
 // passed counts.
 func TestAStopGoesOnWithAnotherRunner(t *testing.T) {
 	t.Parallel()

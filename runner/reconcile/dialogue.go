@@ -113,8 +113,8 @@ func (p *pace) hurry() {
 	}
 }
 
-// rested reports whether the last attempt is long enough ago for one that nobody but
-// the guest has a reason for; if not, there is a wake for it.
+// rested reports whether the last attempt is long enough ago for one that only the
+// guest has a reason for; if not, there is a wake for it.
 func (p *pace) rested(now time.Time) bool {
 	if soon := p.tried.Add(leastPause); now.Before(soon) {
 		p.at = soon

@@ -14,7 +14,7 @@ const looks = 7
 // memoryDevice is what gives the guest memory and takes it back: balloon.go,
 // virtiomem.go. Sizes are those of the guest's whole memory, in bytes.
 type memoryDevice interface {
-	// start returns what a machine that was started a moment ago was told to
+	// start returns what a machine that was started a moment ago is to
 	// give the guest (0: not known), and what the guest has.
 	start() (told, actual int64)
 	// reach returns the size next to a wish that the device can make.
@@ -32,8 +32,8 @@ type memoryDevice interface {
 }
 
 // ram gives the guest as much memory as wanted. QEMU answers at once; the guest
-// follows in its own time, as far as it can, and if it has the driver. What it
-// was told holds until something else is said, so it is said once.
+// follows in its own time, as far as it can, and if it has the driver. A
+// command holds until the next one, so it is sent once.
 type ram struct {
 	dialogue
 	pace
@@ -42,7 +42,7 @@ type ram struct {
 
 	wish   int64
 	goal   int64 // next to it
-	told   int64 // what QEMU was told; 0: not known
+	told   int64 // what QEMU was last asked for; 0: not known
 	actual int64 // what the guest has; 0: not known
 	unsure bool  // whether it has that
 	looked int   // how often, since the guest came nearer

@@ -65,7 +65,7 @@ func booted(s Status) Condition {
 }
 
 // ready asks QEMU's run state. QEMU's other words (prelaunch, inmigrate,
-// shutdown, watchdog, …) are told as they are.
+// shutdown, watchdog, …) are reported as they are.
 func ready(s Status) Condition {
 	if !s.State.Active() {
 		return answer(vmstatus.ConditionReady, false, s.Reason, s.Message)

@@ -87,7 +87,7 @@ type QEMU struct {
 	// guest-panicked, internal-error, …
 	RunState string `json:"runState,omitempty"`
 	// Emulated says why QEMU emulates the guest's CPUs, which is slow, though KVM
-	// was welcome; empty if it doesn't, or was told to.
+	// was welcome; empty if it doesn't, or if that was asked for.
 	Emulated string `json:"emulated,omitempty"`
 	// Unresponsive says that QEMU owes an answer for more than 5 seconds.
 	Unresponsive bool `json:"unresponsive,omitempty"`

@@ -90,8 +90,8 @@ type GuestOS struct{ Info *OSInfo }
 // Interfaces are those of the guest.
 type Interfaces []Interface
 
-// VmopAgent reports whether the log-in agent is connected. When it is not, nobody
-// is known to be logged in.
+// VmopAgent reports whether the log-in agent is connected. When it is not, no
+// user is known to be logged in.
 type VmopAgent bool
 
 // WantedUser is the user to log in; empty means none.

@@ -34,7 +34,7 @@ type model struct {
 	agent   bool // QEMU's guest agent runs in the guest
 	booted  bool // it has run since the guest booted
 	asleep  bool // a runner has come while the guest was paused: it knows of no agent
-	boots   int  // of the guest, since somebody reads its console
+	boots   int  // of the guest, since its console is read
 	secrets int  // at least so many passwords were set
 	// generation of the configuration that was seen last; the one that was
 	// written after it must be read before the next one is written.

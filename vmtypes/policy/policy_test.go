@@ -352,14 +352,16 @@ func planOf(t *testing.T, part string, vm string) *plan.Plan {
 	if !strings.HasPrefix(part, "replace(") {
 		part = "combine(standard(vm, host), " + part + ")"
 	}
-	source := vmtypes.Source{Dir: "/opt/web/types", Modules: map[string]string{"web.star": `load("@vmtypes//standard.star", standard = "launch", standard_options = "options")
+	source := vmtypes.Source{Dir: "/opt/web/types", Modules: map[string]string{
+		"web.star": `load("@vmtypes//standard.star", standard = "launch", standard_options = "options")
 
 def launch(vm, host):
     """Adds what its author wants."""
     return ` + part + `
 
 options = standard_options
-`}}
+`,
+	}}
 	vmType, err := source.Library().Load(t.Context(), "web")
 	require.NoError(t, err)
 	spec, err := sample.ParseVM([]byte(vm))

@@ -83,8 +83,8 @@ func (c *client) apply(ctx context.Context, body []byte) (object, error) {
 	return c.patch(ctx, applyType, query, body)
 }
 
-// look returns the resource without a right to read: by a patch of nothing.
-func (c *client) look(ctx context.Context) (object, error) {
+// read returns the resource without a right to get it: by a patch of nothing.
+func (c *client) read(ctx context.Context) (object, error) {
 	return c.patch(ctx, mergeType, url.Values{"fieldManager": {FieldManager}}, []byte("{}"))
 }
 

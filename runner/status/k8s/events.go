@@ -116,8 +116,8 @@ func sentence(s status.Status) string {
 	return "the VM has ended"
 }
 
-// diary keeps what has happened until it can be told. Events are for people who
-// look into something: they are told once, and what can't be told is forgotten.
+// diary keeps what has happened until it can be reported. Events are for people who
+// look into something: each is sent once, and one that can't be sent is forgotten.
 type diary struct {
 	client  *client
 	log     *slog.Logger
@@ -130,8 +130,8 @@ func newDiary(c *client, log *slog.Logger) *diary {
 	return &diary{client: c, log: log, allowed: rate.NewLimiter(rate.Every(eventEvery), eventBurst)}
 }
 
-// note keeps what has happened between two statuses.
-func (d *diary) note(before, after status.Status, now time.Time) {
+// record keeps what has happened between two statuses.
+func (d *diary) record(before, after status.Status, now time.Time) {
 	for _, h := range happenings(before, after, now) {
 		if d.allowed.AllowN(now, 1) {
 			d.kept = append(d.kept, h)

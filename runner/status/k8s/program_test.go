@@ -244,13 +244,13 @@ func TestFault31TheRunnerDiesMeanwhile(t *testing.T) {
 	code, end := c.exit()
 	require.Zero(t, code)
 	require.Equal(t, "guest shutdown | guest-shutdown | guest shutdown (guest-shutdown)", end)
-	require.NotContains(t, c.log.String(), "nobody")
+	require.NotContains(t, c.log.String(), "no stop request has come")
 	invariants.NothingLeft(t, c.dir)
 }
 
-// waitsForTheWord runs a VM whose guest shuts itself down, and is stopped with it. It
+// waitsForAStop runs a VM whose guest shuts itself down, and is stopped with it. It
 // returns what its runner says.
-func (p *place) waitsForTheWord() (*container, v1.VirtualMachineStatus) {
+func (p *place) waitsForAStop() (*container, v1.VirtualMachineStatus) {
 	p.t.Helper()
 	c := p.run([]string{"guestShutdownStops: true"}, tiny(p.t)...)
 	c.said("state=Booting")
@@ -260,12 +260,12 @@ func (p *place) waitsForTheWord() (*container, v1.VirtualMachineStatus) {
 }
 
 // A runner that waits takes the user's change of mind; when the VM is to be started
-// again and nobody says where, it ends, and the kubelet starts it again.
+// again and no manager says where, it ends, and the kubelet starts it again.
 func TestAStopRequestIsNotWaitedForWithoutEnd(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	c, _ := p.waitsForTheWord()
-	require.NotContains(t, c.log.String(), "nobody")
+	c, _ := p.waitsForAStop()
+	require.NotContains(t, c.log.String(), "no stop request has come")
 	require.NoError(t, syscall.Kill(c.runner(), syscall.SIGKILL))
 	c.said("it is not started again")
 	c.configure(nil, tiny(t)...)
@@ -282,7 +282,7 @@ func TestAStopRequestIsNotWaitedForWithoutEnd(t *testing.T) {
 func TestARunnerThatWaitsIsKilled(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	c, s := p.waitsForTheWord()
+	c, s := p.waitsForAStop()
 	require.NoError(t, syscall.Kill(c.runner(), syscall.SIGKILL))
 	require.Eventually(t, func() bool {
 		return strings.Count(c.log.String(), "waiting for a stop request") == 2

@@ -109,10 +109,10 @@ func (f *follower) follow(life, patient context.Context, tracker *status.Tracker
 		if err != nil {
 			return // the end has been reported, or is not to be
 		}
-		f.take(s)
+		f.replace(s)
 		f.collect(patient, sub, gathering(s, !f.looked))
 		for {
-			err := f.tell(life)
+			err := f.report(life)
 			if f.settled(err) {
 				break
 			}
@@ -129,9 +129,9 @@ func (f *follower) follow(life, patient context.Context, tracker *status.Tracker
 	}
 }
 
-// take makes a status the one to be reported.
-func (f *follower) take(s status.Status) {
-	f.events.note(f.newest, s, time.Now())
+// replace makes a status the one to be reported.
+func (f *follower) replace(s status.Status) {
+	f.events.record(f.newest, s, time.Now())
 	f.newest = s
 }
 
@@ -147,17 +147,17 @@ func (f *follower) collect(ctx context.Context, sub *status.Subscription, limit 
 		if err != nil {
 			return
 		}
-		f.take(s)
+		f.replace(s)
 		if s.State == vmstatus.StateStopped {
 			return
 		}
 	}
 }
 
-// tell reports the newest status.
-func (f *follower) tell(ctx context.Context) error {
+// report reports the newest status.
+func (f *follower) report(ctx context.Context) error {
 	if !f.looked {
-		found, err := f.client.look(ctx)
+		found, err := f.client.read(ctx)
 		if err != nil {
 			return err
 		}
