@@ -39,8 +39,8 @@ test: test-says packages-test check ## Install what tests need, check, and run a
 
 test-says:
 	@echo "make test installs packages of the distribution, checks the code, and runs all tests against the real"
-	@echo "QEMU and a Kubernetes built from source. On 2 CPUs that takes about an hour the first time and half an"
-	@echo "hour later; packages whose tests have passed are not tested again. make test-short takes 3 minutes."
+	@echo "QEMU and a Kubernetes built from source. On 2 CPUs that takes 20 minutes, and more"
+	@echo "the first time; packages whose tests have passed are not tested again. make test-short takes 3 minutes."
 
 test-short: ## Run the tests that need no cluster and boot no guest: 3 minutes on 2 CPUs.
 	go test $$(go list -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}' ./... | grep -vE '$(LONG)' | cut -d ' ' -f 1)
