@@ -18,7 +18,7 @@
 //	runstate.go    asks what the machine does; pause, resume, reset: the only "cont"
 //	disks.go       resumes a VM that QEMU has stopped because of a disk (recovery.go)
 //	faults.go      what goes wrong with the guest and its disks (faultlog.go)
-//	helpers.go     helper processes that end, and a guest without its TPM
+//	helperloss.go  helper processes that end, and a guest without its TPM
 //	ports.go       which agents in the guest have opened their port
 //	screens.go     who watches the screen (package viewers)
 //	wanted.go      the configuration in force, by package reconcile
