@@ -142,6 +142,10 @@ func syncFolder(folder string, lifetime Lifetime) error {
 	return errors.Join(err, dir.Close())
 }
 
+// SyncFolder makes sure that a file that was made in a folder is found there after
+// a power cut.
+func SyncFolder(folder string) error { return syncFolder(folder, Synced) }
+
 // Rename gives a file another name in the same folder, durably.
 func Rename(from, to string) error {
 	if err := os.Rename(from, to); err != nil {

@@ -8,10 +8,12 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"vmop/durable"
 	"vmop/vmspec"
 )
 
@@ -73,6 +75,11 @@ func fitImage(d vmspec.Drive, log *slog.Logger) (size int64, err error) {
 	}
 	if err := image.Truncate(size); err != nil {
 		return have, fmt.Errorf("make %s larger: %w", d.File, err)
+	}
+	if made { // what the guest writes to it later must not be lost with its name
+		if err := durable.SyncFolder(filepath.Dir(d.File)); err != nil {
+			return size, fmt.Errorf("make %s durable: %w", d.File, err)
+		}
 	}
 	attrs := []any{"file", d.File, "size", vmspec.Bytes(size).String(), "before", vmspec.Bytes(have).String()}
 	if size < int64(d.Size) {
