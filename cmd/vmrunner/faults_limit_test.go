@@ -19,7 +19,7 @@ import (
 )
 
 // allowance is what the runner gets of memory.
-const allowance = 24 << 20
+const allowance = 16 << 20
 
 // newGroup makes a control group of a controller, "memory" or "pids", in
 // whichever version of control groups the machine has.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -21,11 +22,19 @@ const (
 	idleGC = 25
 )
 
+// startMemory is how much memory, in bytes, Go's runtime may take before startGC no longer
+// postpones a collection: the guest runs long before settleTime is over, and what its users
+// ask for then must not make the runner larger than a pod may be.
+const startMemory = 12 << 20
+
 // postponeGC keeps the garbage collector out of the start of a VM. Settle collects what
 // the start leaves behind.
 func postponeGC() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(startGC)
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(startMemory)
 	}
 }
 
@@ -43,15 +52,18 @@ func settleDown(ctx context.Context) {
 // settle makes the process small. The start, which benefits from two CPUs and needs
 // memory, is over; from now on the runner mostly waits. With one processor Go keeps
 // fewer caches, and frequent collections cost next to nothing where there is little
-// garbage (docs/performance.md has the figures). GOMAXPROCS and GOGC in the environment
-// take precedence. No memory limit (GOMEMLIMIT) is set: with a limit below what is in
-// use the collector would run all the time.
+// garbage (docs/performance.md has the figures). GOMAXPROCS, GOGC and GOMEMLIMIT in the
+// environment take precedence. The limit of the start is not kept: with a limit below what
+// is in use the collector would run all the time.
 func settle() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(1)
 	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(idleGC)
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(math.MaxInt64)
 	}
 	debug.FreeOSMemory()
 	_ = shed() // pages that can't be released stay

@@ -91,11 +91,11 @@ func (c *container) start(uid string) {
 		_ = cmd.Wait() // its state tells
 	}()
 	p.t.Cleanup(func() {
-		if p.t.Failed() {
-			p.t.Logf("the runner said:\n%s", log)
-		}
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		<-ended
+		if p.t.Failed() {
+			p.t.Logf("the runner ended (%s); it said:\n%s", cmd.ProcessState, log)
+		}
 	})
 }
 
