@@ -1,7 +1,10 @@
 // Command bench measures what the project promises of speed and size, beside
 // the same work done by others:
 //
-//	go run ./test/bench [-rounds 15] [-json FILE] [-vmrunner bin/vmrunner]
+//	go run ./test/bench [-rounds 15] [-json FILE] [-vmrunner bin/vmrunner] [-before FILE] [-only REGEXP]
+//
+// With -before, starts are also measured with another vmrunner, such as that of the last
+// release, as a peer. -only measures the sections whose titles match.
 //
 // It prints the machine, the versions and the load, then a table of medians. The
 // candidates of a comparison take turns, each round in the opposite order of the
@@ -20,6 +23,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 
 	"vmop/test/measure"
 )
@@ -39,6 +43,8 @@ type bench struct {
 	ctx      context.Context
 	rounds   int
 	vmrunner string // path of the program
+	before   string // of another one that its starts are compared with, or ""
+	only     *regexp.Regexp
 	cc       string // the C compiler; it may be missing
 	dir      string // for everything that is made, removed at the end
 	log      io.Writer
@@ -55,19 +61,33 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	rounds := flags.Int("rounds", 15, "how often each candidate is measured")
 	jsonFile := flags.String("json", "", "also write all samples to this `file`")
 	program := flags.String("vmrunner", "bin/vmrunner", "the `program` to measure")
+	before := flags.String("before", "", "another vmrunner, a `program` that starts are compared with")
+	only := flags.String("only", "", "measure the sections whose titles match this `regexp`")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	wanted, err := regexp.Compile(*only)
+	if err != nil {
+		return fmt.Errorf("-only: %w", err)
 	}
 	path, err := measure.Program(*program)
 	if err != nil {
 		return err
+	}
+	if *before != "" {
+		if *before, err = measure.Program(*before); err != nil {
+			return err
+		}
 	}
 	dir, err := os.MkdirTemp("", "bench") // short: sockets are in it
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	b := &bench{ctx: ctx, rounds: max(*rounds, 1), vmrunner: path, cc: "cc", dir: dir, log: os.Stderr}
+	b := &bench{
+		ctx: ctx, rounds: max(*rounds, 1), vmrunner: path, before: *before, only: wanted, cc: "cc", dir: dir,
+		log: os.Stderr,
+	}
 	r, err := b.measure()
 	if err != nil {
 		return err
@@ -88,6 +108,9 @@ func (b *bench) measure() (report, error) {
 		{"Beside a VM that runs, idle", measureIdle},
 		{"The program", measureProgram},
 	} {
+		if !b.only.MatchString(s.title) {
+			continue
+		}
 		fmt.Fprintln(b.log, "measuring:", s.title)
 		results, err := s.measure(b)
 		if err != nil {

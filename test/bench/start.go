@@ -16,7 +16,8 @@ import (
 // plugs no CPUs, so the machine it is compared with has one; the other starts as
 // most do, with CPUs to spare.
 func measureStart(b *bench) ([]result, error) {
-	v, err := b.newVM("start", hardware{vmType: "standard", tpm: true, cpus: 1, max: 1})
+	usual := hardware{vmType: "standard", tpm: true, cpus: 1, max: 1}
+	v, err := b.newVM("start", usual)
 	if err != nil {
 		return nil, err
 	}
@@ -43,12 +44,17 @@ func measureStart(b *bench) ([]result, error) {
 	if err != nil {
 		return nil, err
 	}
+	earlier, err := b.earlier(usual)
+	if err != nil {
+		return nil, err
+	}
 	driver := "bare QEMU, by a driver in " + language
 	candidates := []candidate{
 		{name: driver, once: func() (map[string]float64, error) { return v.runBare(bare, todo, image) }},
 		{name: "vmrunner", peer: driver, once: v.runMeasured},
 		{name: "vmrunner, plugging 1 of 3 more CPUs", peer: driver, once: plugging.runMeasured},
 		b.libvirt(v, image, driver),
+		earlier,
 		{name: aGoProgram, once: func() (map[string]float64, error) {
 			return cpuTime(exec.CommandContext(b.ctx, idler))
 		}},
@@ -61,7 +67,38 @@ func measureStart(b *bench) ([]result, error) {
 	cpu := all.compare([]candidate{{name: "vmrunner", peer: aGoProgram}, {name: aGoProgram}}, "cpu", "ms")
 	cpu[0].Name, cpu[0].Goal = "CPU time of vmrunner until then", 5
 	cpu[1].Name = "CPU time of " + aGoProgram
-	return append(list, cpu...), nil
+	list = append(list, cpu...)
+	for _, q := range []struct{ quantity, unit string }{{"start", "ms"}, {"cpu", "ms"}, {"resident", "MB"}} {
+		list = append(list, all.toEarlier(q.quantity, q.unit)...)
+	}
+	return list, nil
+}
+
+// earlierVMRunner is the candidate that -before names.
+const earlierVMRunner = "the vmrunner of -before"
+
+// earlier starts such a VM by the program of -before, if there is one.
+func (b *bench) earlier(h hardware) (candidate, error) {
+	if b.before == "" {
+		return candidate{name: earlierVMRunner, skipped: "there is no -before"}, nil
+	}
+	v, err := b.newVM("before", h)
+	if err != nil {
+		return candidate{}, err
+	}
+	v.program = b.before
+	_, err = v.firstStart()
+	return candidate{name: earlierVMRunner, once: v.runMeasured}, err
+}
+
+// toEarlier compares vmrunner with that of -before, if there is one.
+func (s samples) toEarlier(quantity, unit string) []result {
+	if s[earlierVMRunner] == nil {
+		return nil
+	}
+	list := s.compare([]candidate{{name: "vmrunner", peer: earlierVMRunner}}, quantity, unit)
+	list[0].Name = quantity + " of vmrunner"
+	return list
 }
 
 // aGoProgram is what a start of vmrunner is compared with in CPU time: less than what
@@ -94,7 +131,9 @@ func (v *benchVM) runMeasured() (map[string]float64, error) {
 		return nil, err
 	}
 	cpu, err := r.cpuMillis()
-	return map[string]float64{"start": r.millis, "cpu": cpu}, errors.Join(err, r.stop())
+	rollup := read(fmt.Sprintf("/proc/%d/smaps_rollup", r.cmd.Process.Pid))
+	numbers := map[string]float64{"start": r.millis, "cpu": cpu, "resident": megabytes(rollup, "Rss")}
+	return numbers, errors.Join(err, r.stop())
 }
 
 // runBare starts and ends the VM by the driver. The folder of the sockets and the

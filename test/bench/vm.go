@@ -23,6 +23,7 @@ type benchVM struct {
 	dir     string
 	config  string // the file
 	vmTypes string // folder of custom types
+	program string // the vmrunner that runs it
 }
 
 // hardware is in what the measured machines differ.
@@ -36,7 +37,7 @@ type hardware struct {
 // newVM writes the configuration of a desktop: OVMF, a screen, a disk, a network
 // card, cloud-init.
 func (b *bench) newVM(name string, h hardware) (*benchVM, error) {
-	v := &benchVM{bench: b, dir: filepath.Join(b.dir, name), vmTypes: b.dir}
+	v := &benchVM{bench: b, dir: filepath.Join(b.dir, name), vmTypes: b.dir, program: b.vmrunner}
 	v.config = filepath.Join(v.dir, "config.yaml")
 	if err := os.MkdirAll(v.dir, 0o700); err != nil {
 		return nil, err
@@ -79,7 +80,7 @@ func (v *benchVM) runtimeDir() string { return filepath.Join(v.dir, "run") }
 
 func (v *benchVM) command(verb string, args ...string) *exec.Cmd {
 	args = append([]string{verb, "-c", v.config, "--vmtypes", v.vmTypes, "--log-format", "json"}, args...)
-	return exec.CommandContext(v.bench.ctx, v.bench.vmrunner, args...)
+	return exec.CommandContext(v.bench.ctx, v.program, args...)
 }
 
 // running is a vmrunner whose guest runs.
