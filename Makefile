@@ -9,6 +9,8 @@ FUZZTIME ?= 30s
 SOAKTIME ?= 20m
 TIMEOUT  ?= 40m
 CONFIG   ?= examples/standalone/config.yaml
+PREFIX   ?= /usr/local
+UNITDIR  ?= /etc/systemd/system
 
 # Without a terminal, the machine is powered off when the guest has reported.
 UNATTENDED = $(shell test -t 0 || echo "--poweroff-on 'TINY .* READY'")
@@ -21,7 +23,7 @@ LONG = ^vmop/(test/(cluster|e2e|guest|scale|soak)|deploy/images)|vmop/test/(benc
 # that the detector makes too slow, and processes whose limited memory is less than the detector maps.
 RACE = -skip='^(TestFault13|TestTypeChecker)' ./filewatch ./manager/... ./process ./qmp ./runner/...
 
-.PHONY: help build run test test-says test-short race check bench bench-scale fuzz faults soak e2e generate images \
+.PHONY: help build man install run test test-says test-short race check bench bench-scale fuzz faults soak e2e generate images \
 	cluster-up cluster-load cluster-down format clean guest packages-run packages-test
 
 help: ## Show this list.
@@ -30,6 +32,22 @@ help: ## Show this list.
 build: ## Build the programs into bin/.
 	@mkdir -p bin
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ $(PROGRAMS:%=./cmd/%)
+
+man: ## Write man pages into build/man.
+	@mkdir -p build/man
+	@for program in $(PROGRAMS); do \
+		go run -tags man -ldflags '-X main.version=$(VERSION)' ./cmd/$$program man build/man || exit 1; \
+	done
+
+install: build man ## Install programs, man pages, completion and the systemd unit below PREFIX=/usr/local (DESTDIR=).
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(UNITDIR) \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	install -m 755 $(PROGRAMS:%=bin/%) $(DESTDIR)$(PREFIX)/bin/
+	install -m 644 build/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+	install -m 644 cmd/vmrunner/systemd/vmrunner@.service $(DESTDIR)$(UNITDIR)/
+	for program in vmrunner vmmanager; do \
+		bin/$$program completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$program; \
+	done
 
 run: packages-run build guest ## Boot a small Linux guest and show its console (Ctrl-C asks it to power off).
 	bin/vmrunner run -c $(CONFIG) --console $(UNATTENDED)

@@ -56,8 +56,8 @@ func Main(parent context.Context, args []string) (code int) {
 
 // newRoot returns vmrunner as far as authors use it.
 func newRoot() *cobra.Command {
-	root := &cobra.Command{Use: "vmrunner", Args: cli.NoArguments, SilenceErrors: true, SilenceUsage: true}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UsageError{Err: err} })
+	root := &cobra.Command{Use: "vmrunner", Args: cli.NoArguments}
+	cli.SetUp(root, "")
 	var types cli.TypeFlags
 	types.Add(root)
 	root.AddCommand(newCommand(Flags{Folder: &types.Folder, Policy: &types.Policy}))

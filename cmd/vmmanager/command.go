@@ -34,19 +34,17 @@ func newCommand() *cobra.Command {
 	var f flags
 	run := newRun(&f)
 	root := &cobra.Command{
-		Use:           "vmmanager",
-		Short:         "Run the VirtualMachines of a Kubernetes namespace",
-		Long:          "vmmanager runs the VirtualMachines of a Kubernetes namespace.\nWithout a verb it is the same as \"vmmanager run\".\n\n" + exitCodes,
-		Args:          cli.NoArguments,
-		RunE:          run.RunE,
-		SilenceErrors: true,
-		SilenceUsage:  true,
+		Use:   "vmmanager",
+		Short: "Run the VirtualMachines of a Kubernetes namespace",
+		Long:  "vmmanager runs the VirtualMachines of a Kubernetes namespace.\nWithout a verb it is the same as \"vmmanager run\".\n\n" + exitCodes,
+		Args:  cli.NoArguments,
+		RunE:  run.RunE,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UsageError{Err: err} })
+	cli.SetUp(root, version)
 	f.log.Add(root)
 	root.Flags().AddFlagSet(run.Flags())
 	cli.CompleteFile(run, "config", "yaml", "yml", "json")
-	root.AddCommand(run, newCheckConfig(), newVersion())
+	root.AddCommand(run, newCheckConfig())
 	return root
 }
 
@@ -152,15 +150,6 @@ func newCheckConfig() *cobra.Command {
 				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
 			}
 			return err
-		},
-	}
-}
-
-func newVersion() *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: cli.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cli.WriteLine(cmd.OutOrStdout(), "vmmanager "+version)
 		},
 	}
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"vmop/cli"
@@ -31,12 +29,10 @@ func newCommand() *cobra.Command {
 		Short: "Run one virtual machine with QEMU",
 		Long: "vmrunner runs the virtual machine that a configuration file describes.\n" +
 			"Without a verb it does the same as \"vmrunner run\".\n\n" + exitCodes,
-		Args:          cli.NoArguments,
-		RunE:          run.RunE,
-		SilenceErrors: true,
-		SilenceUsage:  true,
+		Args: cli.NoArguments,
+		RunE: run.RunE,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UsageError{Err: err} })
+	cli.SetUp(root, version)
 	p := root.PersistentFlags()
 	p.StringVarP(&f.config, "config", "c", config.DefaultFile, "the VM's configuration `file`")
 	f.types.Add(root)
@@ -46,7 +42,7 @@ func newCommand() *cobra.Command {
 	root.AddGroup(&cobra.Group{ID: groupFile, Title: "Run a VM:"},
 		&cobra.Group{ID: groupRunning, Title: "Manage running VMs:"},
 		&cobra.Group{ID: groupAuthors, Title: "Write VM types:"})
-	root.AddCommand(run, newInit(&f, run), newPlan(&f), newVersion(), newPS(), newStatus(&f), newStop(&f),
+	root.AddCommand(run, newInit(&f, run), newPlan(&f), newPS(), newStatus(&f), newStop(&f),
 		newAction(&f, control.Reset, "Press the reset button",
 			"reset restarts the machine immediately, without notice to the guest."),
 		newAction(&f, control.Pause, "Pause the guest",
@@ -70,13 +66,3 @@ const exitCodes = `Exit codes:
     2  wrong usage, or a configuration that is missing or invalid
     3  the VM is not running; run: the VM is already running
   130  run: Ctrl-C (INT), and 143: TERM, before the guest was started`
-
-func newVersion() *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: cli.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), "vmrunner", version)
-			return err
-		},
-	}
-}

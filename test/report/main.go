@@ -11,7 +11,7 @@
 //
 // When no more than three tests have failed, each runs again alone, twice. If both
 // pass the test is flaky, and its output is repeated at the end of the report. The run
-// succeeds if flaky.txt lists the flaky tests, or but one of them; decision 0033 has
+// succeeds if flaky.txt lists the flaky tests, or all but two of them; decision 0033 has
 // the whole budget.
 //
 // See docs/decisions/0033-flaky.md.

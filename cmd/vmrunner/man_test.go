@@ -1,0 +1,33 @@
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Every verb that the help shows has a man page, as "make man" makes them.
+func TestManPages(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	out, err := exec.CommandContext(t.Context(), "go", "run", "-tags", "man", ".", "man", dir).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	for _, verb := range newCommand().Commands() {
+		if verb.IsAvailableCommand() && verb.Name() != "vmtype" { // the program vmtype writes those
+			require.FileExists(t, filepath.Join(dir, "vmrunner-"+verb.Name()+".1"))
+		}
+	}
+}
+
+func TestVersionFlag(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	root := newCommand()
+	root.SetOut(&out)
+	root.SetArgs([]string{"--version"})
+	require.NoError(t, root.Execute())
+	require.Equal(t, "vmrunner devel\n", out.String())
+}
