@@ -13,6 +13,7 @@ import (
 	"vmop/runner/config"
 	"vmop/runner/control"
 	"vmop/runner/machine"
+	"vmop/runner/prepare"
 	"vmop/runner/status"
 	"vmop/runner/status/k8s"
 	"vmop/vmstatus"
@@ -78,7 +79,7 @@ func (m *run) serve(ctx context.Context) error {
 		return err
 	}
 	m.server = server
-	m.undo.add("control interface", func() error { return server.Close(context.WithoutCancel(ctx)) })
+	m.undo.Add("control interface", func() error { return server.Close(context.WithoutCancel(ctx)) })
 	m.announce()
 	return nil
 }
@@ -93,7 +94,7 @@ func (m *run) takeConsole() error {
 	if err != nil {
 		return fmt.Errorf("connect to the serial console: %w", err)
 	}
-	m.undo.add("serial console", func() error { return ignoreClosed(conn.Close()) })
+	m.undo.Add("serial console", func() error { return ignoreClosed(conn.Close()) })
 	m.server.Console().Attach(conn)
 	return nil
 }
@@ -107,7 +108,7 @@ func (m *run) announce() {
 		m.log.Debug("vmrunner ps will not find the VM", "err", err)
 		return
 	}
-	m.undo.add("announcement", back)
+	m.undo.Add("announcement", back)
 }
 
 // serialConsole is the role of the serial console's socket in plans.
@@ -121,27 +122,27 @@ func ignoreClosed(err error) error {
 }
 
 // newTracker begins the status of a VM.
-func newTracker(vm *VM) *status.Tracker {
+func newTracker(vm *prepare.VM) *status.Tracker {
 	return status.NewTracker(time.Now, status.Described{Name: vm.Config.VM.Name, VMType: vm.Config.VMType})
 }
 
 // description is what doesn't change from the start on.
-func (m *run) description(version string) status.Described {
+func (m *run) description() status.Described {
 	return status.Described{
-		Name: m.vm.Spec.Name, UUID: m.vm.Spec.UUID, VMType: m.vm.Plan.Type, Runner: m.thisRunner(version),
+		Name: m.vm.Spec.Name, UUID: m.vm.Spec.UUID, VMType: m.vm.Plan.Type, Runner: m.thisRunner(),
 		Emulated: m.vm.Emulated(),
 	}
 }
 
-func (m *run) thisRunner(version string) status.Runner {
-	return status.Runner{Version: version, PID: os.Getpid(), Started: time.Now()}
+func (m *run) thisRunner() status.Runner {
+	return status.Runner{Version: m.opts.Version, PID: os.Getpid(), Started: time.Now()}
 }
 
 // report has the cluster told how the VM is. Whoever calls it has the runner's lock:
 // a second runner has nothing to say.
-func (m *run) report(ctx context.Context, opts Options) {
-	if opts.Reporter != nil {
-		opts.Reporter.Follow(ctx, m.tracker, m.vm.Config.Namespace)
+func (m *run) report(ctx context.Context) {
+	if m.opts.Reporter != nil {
+		m.opts.Reporter.Follow(ctx, m.tracker, m.vm.Config.Namespace)
 	}
 }
 

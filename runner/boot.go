@@ -3,20 +3,28 @@ package runner
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"vmop/qmp"
 	"vmop/runner/agents"
 	"vmop/runner/control"
 	"vmop/runner/drive"
 	"vmop/runner/machine"
-	"vmop/runner/reconcile"
-	"vmop/vmspec"
+	"vmop/runner/prepare"
+	"vmop/runner/record"
 	"vmop/vmstatus"
+)
+
+// Bounds of the steps of a start.
+const (
+	bootTime  = 60 * time.Second // from QEMU's start until the guest runs
+	replyTime = 10 * time.Second // for one answer of a QEMU that runs
 )
 
 // drive begins to look after the machine: from now on the driver alone speaks
@@ -24,15 +32,15 @@ import (
 // that the machine was found running.
 func (m *run) drive(ctx context.Context, first *qmp.Session) {
 	cfg := drive.Config{
-		Machine: m.machineConfig(), Monitor: filepath.Join(m.vm.RuntimeDir, monitorSocket), Session: first,
-		QEMU:    m.qemu,
+		Machine: m.machineConfig(), Monitor: filepath.Join(m.vm.RuntimeDir, prepare.MonitorSocket), Session: first,
+		QEMU:    m.processes.QEMU,
 		Tracker: m.tracker, Log: m.log, Save: m.saveProgress, SinceBoot: sinceBoot, Alive: m.service.Alive(),
 	}
 	if first != nil {
-		start := m.vm.beginning()
+		start := beginning(m.vm)
 		cfg.Machine.Start = &start
 	}
-	for _, h := range m.helpers {
+	for _, h := range m.processes.Helpers {
 		cfg.Helpers = append(cfg.Helpers, h)
 	}
 	paths := map[string]string{}
@@ -46,7 +54,7 @@ func (m *run) drive(ctx context.Context, first *qmp.Session) {
 	m.driver = drive.New(ctx, cfg)
 	m.outcome = make(chan machine.Outcome, 1)
 	go func() { m.outcome <- m.driver.Run(ctx) }()
-	m.undo.add("driver", func() error {
+	m.undo.Add("driver", func() error {
 		err := m.driver.Close()
 		<-m.driver.Done()
 		return err
@@ -57,11 +65,11 @@ func (m *run) drive(ctx context.Context, first *qmp.Session) {
 func (m *run) machineConfig() machine.Config {
 	vm := m.vm
 	cfg := machine.Config{
-		Plan: vm.Plan, Wish: m.wanted.wish(vm), Progress: m.progress, PID: m.qemu.Pid(), Agents: agents.Roles(),
-		GuestAgent: agents.GuestRole, Viewer: viewerName, CPUs: vm.Spec.CurrentCPUs, RAM: int64(vm.Spec.MaximumRAM),
-		Protected: vm.protected, Grace: m.grace,
+		Plan: vm.Plan, Wish: wishOf(m.wanted, vm), Progress: m.progress, PID: m.processes.QEMU.Pid(),
+		Agents: agents.Roles(), GuestAgent: agents.GuestRole, Viewer: viewerName, CPUs: vm.Spec.CurrentCPUs,
+		RAM: int64(vm.Spec.MaximumRAM), Protected: vm.Protected, Grace: m.opts.GracePeriod,
 	}
-	for _, h := range m.helpers {
+	for _, h := range m.processes.Helpers {
 		cfg.Running = append(cfg.Running, h.Name())
 	}
 	return cfg
@@ -76,17 +84,17 @@ func viewerName(name string) string {
 }
 
 // boot waits until the paused machine is as it is to be, and lets the guest run.
-func (m *run) boot(ctx context.Context, opts Options) error {
-	m.drive(ctx, m.session)
-	limit := cmp.Or(opts.BootTime, bootTime)
+func (m *run) boot(ctx context.Context) error {
+	m.drive(ctx, m.processes.Monitor)
+	limit := cmp.Or(m.opts.BootTime, bootTime)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("QEMU did not answer within %s%s", limit,
-		m.suspects()))
+		m.processes.Suspects()))
 	defer cancel()
-	if err := m.rememberType(); err != nil {
+	if err := record.WriteType(m.vm); err != nil {
 		return err
 	}
 	if err := m.driver.Settle(ctx); err != nil {
-		return m.blame(err)
+		return m.processes.Blame(m.vm.Plan, err)
 	}
 	if err := m.serve(ctx); err != nil {
 		return err
@@ -94,8 +102,8 @@ func (m *run) boot(ctx context.Context, opts Options) error {
 	if err := m.takeConsole(); err != nil {
 		return err
 	}
-	if opts.OnPaused != nil {
-		if err := opts.OnPaused(ctx, m.vm); err != nil {
+	if m.opts.OnPaused != nil {
+		if err := m.opts.OnPaused(ctx, m.vm); err != nil {
 			return err
 		}
 	}
@@ -104,46 +112,64 @@ func (m *run) boot(ctx context.Context, opts Options) error {
 	}
 	booting := machine.Booting{Began: m.began, Resource: m.vm.Config.Resource}
 	if err := m.driver.Release(ctx, booting, m.server.Event); err != nil {
-		return m.blame(fmt.Errorf("let the guest run: %w", err))
+		return m.processes.Blame(m.vm.Plan, fmt.Errorf("let the guest run: %w", err))
 	}
 	return nil
 }
 
-// beginning is what the plan has made of the machine.
-func (vm *VM) beginning() reconcile.Start {
-	return reconcile.Start{Media: vm.media(), ResetCounter: vm.Config.ResetCounter}
+// remember writes the record; from now on the machine is carried on by another
+// runner if this one is killed.
+func (m *run) remember(ctx context.Context) error {
+	m.began = time.Now()
+	if err := m.driver.Save(ctx); err != nil {
+		return err
+	}
+	r := record.Of(m.vm, m.began)
+	r.QEMU = m.processes.QEMU.ID()
+	for _, h := range m.processes.Helpers {
+		r.Helpers = append(r.Helpers, h.ID())
+	}
+	return r.Write(m.vm.RuntimeDir)
 }
 
-// media are the files of the CD drives, by their index in vm.drives.
-func (vm *VM) media() map[int]string {
-	media := map[int]string{}
-	for i, d := range vm.Spec.Drives {
-		if d.Type == vmspec.DriveIDECD {
-			media[i] = d.File
+// carryOn has a machine driven that was found running.
+func (m *run) carryOn(ctx context.Context) error {
+	m.drive(ctx, nil)
+	ctx = context.WithoutCancel(ctx)
+	m.publish(m.description())
+	if err := m.serve(ctx); err != nil {
+		return err
+	}
+	m.driver.Adopt(machine.Booting{
+		Began: m.began, Reason: vmstatus.ReasonRunnerRestarted, Resource: m.vm.Config.Resource,
+	}, m.server.Event)
+	if err := m.takeConsole(); err != nil {
+		m.log.Error("the guest has no console", "err", err)
+	}
+	if m.opts.OnPaused != nil {
+		if err := m.opts.OnPaused(ctx, m.vm); err != nil {
+			return err
 		}
 	}
-	return media
+	m.log.Info("adopted", "state", "Booting", "pid", m.processes.QEMU.Pid(), "vmType", m.vm.Plan.Type,
+		"uuid", m.vm.Spec.UUID)
+	if stop := m.progress.Stop; stop != nil {
+		m.cancel(errors.New(stop.Cause))
+	}
+	return nil
 }
 
-// desired is what the configuration wants of a running machine. Media are
-// wished for only while the list of drives has the shape that it has there:
-// otherwise an index would mean another drive.
-func (vm *VM) desired(running *VM) reconcile.Desired {
-	want := reconcile.Desired{
-		CPUs: vm.Spec.CurrentCPUs, RAM: int64(vm.Spec.CurrentRAM),
-		Password: vm.password, ResetCounter: vm.Config.ResetCounter,
+// sinceBoot is the time since the host was started, time asleep included.
+func sinceBoot() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+		return 0 // Linux has had this clock since 2.6.39
 	}
-	sameDrive := func(a, b vmspec.Drive) bool { return a.Type == b.Type && a.Bus == b.Bus }
-	if slices.EqualFunc(vm.Spec.Drives, running.Spec.Drives, sameDrive) {
-		want.Media = vm.media()
-	}
-	return want
+	return time.Duration(t.Nano())
 }
 
-// powerdownTimeout is what the guest has for shutting down.
-func (vm *VM) powerdownTimeout() time.Duration {
-	return time.Duration(*vm.Spec.PowerdownTimeout) * time.Second
-}
+// saveProgress writes how far this runner has come.
+func (m *run) saveProgress(p machine.Progress) error { return record.WriteProgress(m.vm.RuntimeDir, p) }
 
 // machineType returns the concrete type of the running machine, "pc-q35-7.2".
 func (m *run) machineType(ctx context.Context) (string, error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner"
+	"vmop/runner/prepare"
 	"vmop/vmstatus"
 )
 
@@ -48,7 +49,7 @@ func TestStopDuringTheStart(t *testing.T) {
 		{"when QEMU answers", at("QMP reply", "command", "qmp_capabilities"), false},
 		{"when CPUs are plugged", at("QMP command", "command", "device_add"), false},
 		{"when the machine is paused", func(v *vm) {
-			v.onPaused = func(context.Context, *runner.VM) error { v.cancel(errEnough); return nil }
+			v.onPaused = func(context.Context, *prepare.VM) error { v.cancel(errEnough); return nil }
 		}, false},
 		{"when the guest runs", at("booting"), true},
 		{"when the machine version is asked for", at("QMP command", "command", "qom-get"), true},
@@ -106,7 +107,7 @@ func TestAttachingGoesWrong(t *testing.T) {
 	t.Parallel()
 	v := quick(t)
 	wrong := errors.New("no console")
-	v.onPaused = func(context.Context, *runner.VM) error { return wrong }
+	v.onPaused = func(context.Context, *prepare.VM) error { return wrong }
 	v.start()
 	_, err := v.wait()
 	require.ErrorIs(t, err, wrong)

@@ -5,8 +5,9 @@ import (
 
 	"vmop/runner/config"
 	"vmop/runner/machine"
+	"vmop/runner/prepare"
 	"vmop/runner/reconcile"
-	"vmop/vmspec"
+	"vmop/runner/record"
 )
 
 // reader follows the configuration of a VM that runs: when the file changes, or
@@ -20,9 +21,9 @@ type reader struct {
 
 	// Whoever evaluates has the rest.
 	source *config.Source
-	wanted *VM    // what the configuration said last that could be used
-	unread bool   // the source has something that is not in force
-	fault  string // why it is not
+	wanted *prepare.VM // what the configuration said last that could be used
+	unread bool        // the source has something that is not in force
+	fault  string      // why it is not
 }
 
 // task is what a reader has to do.
@@ -40,18 +41,18 @@ func (t task) and(other task) task {
 
 func newReader(m *run) *reader {
 	return &reader{
-		m: m, source: config.NewSource(m.file, m.wanted.Config), wanted: m.wanted, types: newTypeWatch(m.log),
+		m: m, source: config.NewSource(m.vm.File, m.wanted.Config), wanted: m.wanted, types: newTypeWatch(m.log),
 	}
 }
 
 // run follows the configuration until ctx is done.
 func (r *reader) run(ctx context.Context) {
-	changed := config.Watch(ctx, r.m.log, r.m.file)
+	changed := config.Watch(ctx, r.m.log, r.m.vm.File)
 	var todo task
 	if r.m.adopted {
 		todo = task{reload: true, pending: true} // the file may be another now
 	}
-	r.types.watch(ctx, r.m.vmTypes, r.wanted.Config.VMType)
+	r.types.watch(ctx, r.m.opts.VMTypes, r.wanted.Config.VMType)
 	var left chan task // gets what is left to be done; nil: nothing is being evaluated
 	stop := func() {}
 	reloading := false // the service manager waits for it
@@ -68,7 +69,7 @@ func (r *reader) run(ctx context.Context) {
 			stop()
 			left = nil
 			todo = todo.and(rest)
-			r.types.watch(ctx, r.m.vmTypes, r.wanted.Config.VMType)
+			r.types.watch(ctx, r.m.opts.VMTypes, r.wanted.Config.VMType)
 			if reloading && !todo.reload {
 				reloading = false
 				r.m.service.Reloaded()
@@ -82,7 +83,7 @@ func (r *reader) run(ctx context.Context) {
 			todo.reload = true
 		case <-r.types.changed:
 			todo.types = true
-		case <-r.m.reread:
+		case <-r.m.opts.Reread:
 			r.m.log.Info("reading the configuration again, as requested")
 			reloading = true
 			r.m.service.Reloading()
@@ -126,9 +127,9 @@ func (r *reader) read(ctx context.Context, types *evaluation) (taken bool) {
 	defer func() { r.m.sizes.Measure(r.wanted.Spec.Drives) }()
 	changed, err := r.source.Reload()
 	r.unread = r.unread || changed
-	var next *VM
+	var next *prepare.VM
 	if err == nil {
-		next, err = r.m.vm.renewed(r.source.Config())
+		next, err = r.m.vm.Renewed(r.source.Config())
 	}
 	if err == nil {
 		err = types.check(ctx, next)
@@ -143,41 +144,17 @@ func (r *reader) read(ctx context.Context, types *evaluation) (taken bool) {
 		}
 		return false
 	}
-	if !r.unread && r.fault == "" && samePassword(next.password, r.wanted.password) {
+	if !r.unread && r.fault == "" && samePassword(next.Password, r.wanted.Password) {
 		return false
 	}
 	r.unread, r.fault, r.wanted = false, "", next
-	r.m.keepConfig(r.source.Config())
+	if err := record.WriteConfig(r.m.vm.RuntimeDir, r.source.Config()); err != nil {
+		r.m.log.Warn("the configuration in force is not saved", "err", err)
+	}
 	r.m.driver.Configured(machine.Reading{
-		Wish: next.wish(r.m.vm), Generation: r.source.Generation(), Resource: r.source.Config().Resource,
+		Wish: wishOf(next, r.m.vm), Generation: r.source.Generation(), Resource: r.source.Config().Resource,
 	})
 	return true
-}
-
-// wish is what the configuration wants of a running machine.
-func (vm *VM) wish(running *VM) machine.Wish {
-	w := machine.Wish{Desired: vm.desired(running), Powerdown: vm.powerdownTimeout()}
-	if vm.Spec.Display != nil {
-		w.User = vm.Spec.Display.LoggedInUser
-	}
-	return w
-}
-
-// renewed returns the VM as another configuration wants it. The plan is not
-// computed.
-func (vm *VM) renewed(cfg *config.Config) (*VM, error) {
-	next, err := newVM(cfg, vm.folder)
-	if err != nil {
-		return nil, err
-	}
-	if cfg.VM.Name != vm.Config.VM.Name {
-		const text = "is the VM's identity: it cannot change while the VM runs; stop the VM first"
-		return nil, cfg.Locate([]vmspec.Fault{{Path: "vm.name", Message: text}})
-	}
-	if err = next.resolve(vm.DataDir, false); err != nil {
-		return nil, err
-	}
-	return next, next.readSecrets(vm.folder, "") // without one, the old one holds
 }
 
 func samePassword(a, b *reconcile.Password) bool {

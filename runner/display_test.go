@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/runner"
+	"vmop/runner/prepare"
 )
 
 // freePort returns a TCP port above 5900 that is free.
@@ -103,7 +103,7 @@ func (v *vm) hides(secret string) {
 			require.NotContains(v.t, string(text), secret, "in %s of %s", file, name)
 		}
 	}
-	prepared, err := runner.Prepare(v.t.Context(), v.options())
+	prepared, err := prepare.Plan(v.t.Context(), v.options().Options)
 	require.NoError(v.t, err)
 	text, err := prepared.Plan.JSON()
 	require.NoError(v.t, err)

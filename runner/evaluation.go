@@ -3,11 +3,14 @@ package runner
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"path/filepath"
 
 	"vmop/runner/changes"
+	"vmop/runner/prepare"
 	"vmop/runner/status"
+	"vmop/vmtypes"
 	"vmop/vmtypes/evaluate"
 	"vmop/vmtypes/plan"
 )
@@ -25,16 +28,16 @@ type evaluation struct {
 // evaluation begins one, which must be closed. It ends with ctx.
 func (m *run) evaluation(ctx context.Context) *evaluation {
 	group := evaluate.NewGroup(ctx)
-	return &evaluation{m: m, group: group, running: group.AddKept(m.vm.pin.vmType, m.vm.pin.archive)}
+	return &evaluation{m: m, group: group, running: group.AddKept(m.vm.Pin.VMType, m.vm.Pin.Archive)}
 }
 
 func (e *evaluation) close() { e.group.Close() }
 
 // pendingChanges returns what of the wanted VM awaits a restart.
-func (e *evaluation) pendingChanges(ctx context.Context, wanted *VM) (list []status.Change, err error) {
-	running := e.m.vm.comparable(e.running.Name())
+func (e *evaluation) pendingChanges(ctx context.Context, wanted *prepare.VM) (list []status.Change, err error) {
+	running := comparable(e.m.vm, e.running.Name())
 	types := map[string]*evaluate.Member{running.VMType: e.running}
-	next := wanted.comparable(running.VMType)
+	next := comparable(wanted, running.VMType)
 	if e.m.takesOtherType(wanted) {
 		other, text, err := e.wantedType(wanted)
 		if err != nil {
@@ -46,11 +49,11 @@ func (e *evaluation) pendingChanges(ctx context.Context, wanted *VM) (list []sta
 		}
 	}
 	launch := func(ctx context.Context, x changes.Machine) (*plan.Plan, error) {
-		host := newHost(x.DataDir, x.RuntimeDir)
+		host := prepare.ThisHost(x.DataDir, x.RuntimeDir)
 		host.HasDisplayPassword = x.DisplayPassword
-		host.Machines = e.m.vm.pin.machines
+		host.Machines = e.m.vm.Pin.Machines
 		if x.CloudInit != "" {
-			host.CloudInitImage = filepath.Join(x.RuntimeDir, cloudInitImage)
+			host.CloudInitImage = filepath.Join(x.RuntimeDir, prepare.CloudInitImage)
 		}
 		return types[x.VMType].Launch(ctx, x.VM, host)
 	}
@@ -59,13 +62,13 @@ func (e *evaluation) pendingChanges(ctx context.Context, wanted *VM) (list []sta
 
 // takesOtherType reports whether a restart may take another type than the VM runs
 // with.
-func (m *run) takesOtherType(wanted *VM) bool {
+func (m *run) takesOtherType(wanted *prepare.VM) bool {
 	return wanted.Config.UpdateVMType || wanted.Config.VMType != m.vm.Config.VMType
 }
 
 // wantedType loads the type that a restart would take, and names it: the same
 // modules have the same name. An evaluation has one wanted type.
-func (e *evaluation) wantedType(wanted *VM) (other *evaluate.Member, text string, err error) {
+func (e *evaluation) wantedType(wanted *prepare.VM) (other *evaluate.Member, text string, err error) {
 	if e.other == nil {
 		other, text, err = e.loadType(wanted)
 		e.other = func() (*evaluate.Member, string, error) { return other, text, err }
@@ -73,8 +76,8 @@ func (e *evaluation) wantedType(wanted *VM) (other *evaluate.Member, text string
 	return e.other()
 }
 
-func (e *evaluation) loadType(wanted *VM) (other *evaluate.Member, text string, err error) {
-	found, err := evaluate.Find(e.m.vmTypes, wanted.Config.VMType)
+func (e *evaluation) loadType(wanted *prepare.VM) (other *evaluate.Member, text string, err error) {
+	found, err := evaluate.Find(e.m.opts.VMTypes, wanted.Config.VMType)
 	if err != nil {
 		return nil, "", err
 	}
@@ -85,24 +88,56 @@ func (e *evaluation) loadType(wanted *VM) (other *evaluate.Member, text string, 
 	if err != nil {
 		return nil, "", err
 	}
-	if string(archive) == string(e.m.vm.pin.archive) {
+	if string(archive) == string(e.m.vm.Pin.Archive) {
 		return other, other.Name(), nil
 	}
 	return other, fmt.Sprintf("%s (%.4x)", other.Name(), sha256.Sum256(archive)), nil
 }
 
 // comparable returns what of a VM matters for its plan.
-func (vm *VM) comparable(vmType string) changes.Machine {
+func comparable(vm *prepare.VM, vmType string) changes.Machine {
 	x := changes.Machine{
 		DataDir: vm.DataDir, RuntimeDir: vm.RuntimeDir, VMType: vmType,
-		DisplayPassword: vm.protected, VM: vm.Spec,
+		DisplayPassword: vm.Protected, VM: vm.Spec,
 	}
-	if vm.seed != nil {
+	if vm.Seed != nil {
 		hash := sha256.New()
-		for _, part := range [][]byte{vm.seed.MetaData, vm.seed.UserData, vm.seed.NetworkConfig, vm.seed.VendorData} {
+		for _, part := range [][]byte{vm.Seed.MetaData, vm.Seed.UserData, vm.Seed.NetworkConfig, vm.Seed.VendorData} {
 			fmt.Fprintf(hash, "%d\n%s", len(part), part)
 		}
 		x.CloudInit = fmt.Sprintf("%.8x", hash.Sum(nil))
 	}
 	return x
+}
+
+// check wants a new configuration to be one that could be taken: its options are
+// what the type takes that a restart would take, and what it changes while the VM
+// runs is allowed.
+func (e *evaluation) check(ctx context.Context, wanted *prepare.VM) error {
+	if !e.m.takesOtherType(wanted) {
+		if err := wanted.Locate(e.m.vm.Pin.VMType.CheckOptions(wanted.Spec)); err != nil {
+			return err
+		}
+	} else if other, _, err := e.wantedType(wanted); err == nil { // pendingChanges reports its fault
+		var faults *vmtypes.OptionsError
+		if err := other.CheckOptions(wanted.Spec); errors.As(err, &faults) {
+			return wanted.Locate(err)
+		}
+	}
+	return e.checkPolicy(ctx, wanted)
+}
+
+// checkPolicy wants the plan that the running type makes of a new configuration to
+// be allowed: a medium, for one, is changed while the VM runs. What cannot be
+// evaluated is denied, or a type that fails would be a way round the policy.
+func (e *evaluation) checkPolicy(ctx context.Context, wanted *prepare.VM) error {
+	if e.m.opts.Policy == nil {
+		return e.m.opts.PolicyFault
+	}
+	made, err := e.running.Launch(ctx, wanted.Spec, e.m.vm.Host())
+	var faults *vmtypes.FaultsError
+	if err != nil && !errors.As(err, &faults) {
+		return fmt.Errorf("whether the policy for VM types allows it cannot be evaluated: %w", err)
+	}
+	return e.m.vm.Judge(e.m.opts.Policy, e.m.opts.VMTypes, wanted.Spec, made)
 }

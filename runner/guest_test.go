@@ -14,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/runner"
 	"vmop/runner/control"
+	"vmop/runner/prepare"
 	"vmop/test/guest"
 )
 
@@ -63,7 +63,7 @@ type console struct {
 // attach returns the console of a VM; it must be called before the VM starts.
 func attach(v *vm) *console {
 	c := &console{t: v.t, lines: make(chan string, 8192)}
-	v.onPaused = func(ctx context.Context, vm *runner.VM) error {
+	v.onPaused = func(ctx context.Context, vm *prepare.VM) error {
 		var err error
 		c.conn, err = openConsole(ctx, vm.RuntimeDir)
 		if err != nil {

@@ -22,6 +22,7 @@ import (
 
 	"vmop/qmp"
 	"vmop/runner"
+	"vmop/runner/prepare"
 	"vmop/test/invariants"
 	"vmop/vmtypes/evaluate"
 	"vmop/vmtypes/policy"
@@ -63,7 +64,7 @@ type vm struct {
 	cancel context.CancelCauseFunc
 	ended  chan struct{} // closed when outcome and err are set
 
-	onPaused func(context.Context, *runner.VM) error
+	onPaused func(context.Context, *prepare.VM) error
 	bootTime time.Duration // of runner.Options
 	grace    time.Duration // of runner.Options
 	secret   string        // that the display's password comes from
@@ -140,12 +141,10 @@ func (v *vm) start() {
 
 func (v *vm) options() runner.Options {
 	return runner.Options{
-		ConfigFile: v.path("config.yaml"),
-		VMTypes:    v.types,
-		Policy:     v.policy,
-		Log:        v.log.logger(),
-		BootTime:   v.bootTime, GracePeriod: v.grace, DisplaySecret: v.secret,
-		OnPaused: v.onPaused,
+		Options: prepare.Options{
+			ConfigFile: v.path("config.yaml"), VMTypes: v.types, Policy: v.policy, DisplaySecret: v.secret,
+		},
+		Log: v.log.logger(), BootTime: v.bootTime, GracePeriod: v.grace, OnPaused: v.onPaused,
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/runner"
+	"vmop/runner/prepare"
 	"vmop/vmspec"
 	"vmop/vmstatus"
 )
@@ -76,7 +76,7 @@ func (v *vm) survives(argv []string) {
 	require.NotZero(t, state.Size())
 
 	var again []string
-	v.onPaused = func(context.Context, *runner.VM) error {
+	v.onPaused = func(context.Context, *prepare.VM) error {
 		again = arguments(v.qemu())
 		return errEnough
 	}

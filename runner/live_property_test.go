@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
-	"vmop/runner"
+	"vmop/runner/prepare"
 	"vmop/test/guest"
 )
 
@@ -76,7 +76,7 @@ func (e *everything) mutate(m mutation) {
 // planned returns what a VM of the configuration would be started with.
 func (e *everything) planned() string {
 	e.t.Helper()
-	prepared, err := runner.Prepare(e.t.Context(), e.options())
+	prepared, err := prepare.Plan(e.t.Context(), e.options().Options)
 	require.NoError(e.t, err)
 	return strings.ReplaceAll(prepared.Plan.Text(), marked(e.step), "MARK")
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vmop/runner"
+	"vmop/runner/prepare"
 	"vmop/vmstatus"
 )
 
@@ -171,7 +171,7 @@ func TestFirmwareVariables(t *testing.T) {
 	v := newVM(t, "standard")
 	start := func(firmware string) string {
 		v.configure("standard", nil, "accelerator: tcg", "firmware: "+firmware, "network: []", "powerdownTimeout: 0")
-		v.onPaused = func(context.Context, *runner.VM) error { return errEnough }
+		v.onPaused = func(context.Context, *prepare.VM) error { return errEnough }
 		v.start()
 		_, err := v.wait()
 		require.ErrorIs(t, err, errEnough)
@@ -200,7 +200,7 @@ func TestDataOfTheOriginal(t *testing.T) {
 		"powerdownTimeout: 0")
 	var uuid string
 	start := func() {
-		v.onPaused = func(context.Context, *runner.VM) error {
+		v.onPaused = func(context.Context, *prepare.VM) error {
 			uuid = value(arguments(v.qemu()), "-uuid")
 			return errEnough
 		}
@@ -284,7 +284,7 @@ func TestOutputOfProcessesIsLogged(t *testing.T) {
 func TestTheAcceleratorIsChosen(t *testing.T) {
 	t.Parallel()
 	v := newVM(t, "standard", "firmware: bios", "network: []")
-	prepared, err := runner.Prepare(t.Context(), v.options())
+	prepared, err := prepare.Plan(t.Context(), v.options().Options)
 	require.NoError(t, err)
 	v.runs()
 	argv := strings.Join(arguments(v.qemu()), " ")

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vmop/runner"
+	"vmop/runner/prepare"
 	"vmop/test/invariants"
 	"vmop/vmspec"
 	"vmop/vmstatus"
@@ -78,7 +79,7 @@ func TestTapOnABridge(t *testing.T) {
 
 	v := newVM(t, "standard", "uuid: "+networkUUID, "accelerator: tcg", "firmware: bios", "powerdownTimeout: 0",
 		"network: [{bridge: br7}, {bridge: br7, ifname: vmsecond, mac: '02:00:00:00:00:07'}]")
-	v.onPaused = func(context.Context, *runner.VM) error {
+	v.onPaused = func(context.Context, *prepare.VM) error {
 		for _, name := range []string{vmspec.Ifname(networkUUID, 0), "vmsecond"} {
 			tap, err := netlink.LinkByName(name)
 			require.NoError(t, err)
@@ -119,7 +120,7 @@ func TestMasquerade(t *testing.T) {
 	before := namespace(t)
 	v := newVM(t, "standard", "uuid: "+networkUUID, "accelerator: tcg", "firmware: bios", "powerdownTimeout: 0",
 		"network: [{type: masquerade, net: 10.9.8.0/24, ports: [{host: 2222, guest: 22}]}]")
-	v.onPaused = func(context.Context, *runner.VM) error {
+	v.onPaused = func(context.Context, *prepare.VM) error {
 		during := namespace(t)
 		require.Contains(t, during, "10.9.8.1/24")
 		require.Contains(t, during, "masquerade")

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner"
+	"vmop/runner/prepare"
 	"vmop/test/invariants"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestPanicLeavesTheMachine(t *testing.T) {
 	t.Parallel()
 	v := newVM(t, "bare")
-	v.onPaused = func(context.Context, *runner.VM) error { panic("a fault") }
+	v.onPaused = func(context.Context, *prepare.VM) error { panic("a fault") }
 	require.PanicsWithValue(t, "a fault", func() { _, _ = runner.Run(t.Context(), v.options()) })
 	qemu := invariants.OneQEMU(t, v.dir)
 	require.FileExists(t, v.path("run", "monitor.sock"))

@@ -2,68 +2,47 @@ package runner
 
 import (
 	"context"
-	"path/filepath"
-	"time"
 
-	"vmop/durable"
-	"vmop/process"
+	"vmop/runner/adopt"
+	"vmop/runner/record"
 	"vmop/runner/status"
 	"vmop/vmstatus"
 )
 
-// endedFile in the data directory says that the guest has shut itself down that ran
-// in a pod. The runner waits there for a stop request, and may be killed meanwhile,
-// with its container or the whole node: started again in the same pod, it must not
-// start the VM, but wait again. In another pod the note means nothing.
-const endedFile = "ended.json"
-
-// A lastEnd is what the next runner in a pod has to tell of the VM.
-type lastEnd struct {
-	Pod    string         `json:"pod"` // its uid
-	Began  time.Time      `json:"began"`
-	UUID   string         `json:"uuid"`
-	VMType string         `json:"vmType"`
-	Cause  vmstatus.Cause `json:"cause"`
-	Reason string         `json:"reason"`
-}
-
 // noteEnd notes that the guest has shut itself down in a pod. Where that can't be
 // noted, a runner that is killed starts the VM again.
-func (m *run) noteEnd(opts Options, o *Outcome) {
-	if !o.awaitsStop(opts) || opts.Reporter.PodUID() == "" {
+func (m *run) noteEnd(o *Outcome) {
+	if !o.awaitsStop(m.opts) || m.opts.Reporter.PodUID() == "" {
 		return
 	}
-	end := lastEnd{
-		Pod: opts.Reporter.PodUID(), Began: m.began, UUID: m.vm.Spec.UUID, VMType: m.vm.Plan.Type,
+	end := record.End{
+		Pod: m.opts.Reporter.PodUID(), Began: m.began, UUID: m.vm.Spec.UUID, VMType: m.vm.Plan.Type,
 		Cause: o.Cause, Reason: o.Reason,
 	}
-	path := filepath.Join(m.vm.DataDir, endedFile)
-	if err := writeJSON(path, end, durable.Synced); err != nil {
+	if err := end.Write(m.vm.DataDir); err != nil {
 		m.log.Warn("the shutdown of the guest is not recorded", "err", err)
 		return
 	}
-	o.noted = path
+	o.noted = record.EndFile(m.vm.DataDir)
 }
 
 // endedBefore returns how the guest has ended that ran in this pod, if it has shut
 // itself down and no manager has decided since whether it is to run again.
-func (m *run) endedBefore(opts Options) (o Outcome, ended bool) {
-	if opts.Reporter == nil || opts.Reporter.PodUID() == "" {
+func (m *run) endedBefore() (o Outcome, ended bool) {
+	if m.opts.Reporter == nil || m.opts.Reporter.PodUID() == "" {
 		return o, false
 	}
-	var end lastEnd
-	path := filepath.Join(m.vm.DataDir, endedFile)
-	there, err := readJSON(path, &end)
+	end, there, err := record.ReadEnd(m.vm.DataDir)
 	if err != nil {
 		m.log.Warn("it is unknown whether the guest has shut itself down in this pod", "err", err)
 	}
-	if err != nil || !there || end.Pod != opts.Reporter.PodUID() {
+	if err != nil || !there || end.Pod != m.opts.Reporter.PodUID() {
 		return o, false
 	}
-	o.Cause, o.Reason, o.noted = end.Cause, end.Reason, path
+	o.Cause, o.Reason, o.noted = end.Cause, end.Reason, record.EndFile(m.vm.DataDir)
 	m.publish(status.Described{
 		Name: m.vm.Config.VM.Name, UUID: end.UUID, VMType: end.VMType,
-		Runner: m.thisRunner(opts.Version),
+		Runner: m.thisRunner(),
 	},
 		status.Began(end.Began), status.Read{Generation: m.progress.Generation, Resource: m.vm.Config.Resource},
 		o.ending())
@@ -72,45 +51,36 @@ func (m *run) endedBefore(opts Options) (o Outcome, ended bool) {
 }
 
 // endedUnseen returns how the machine has ended that an earlier runner has left, if
-// QEMU ended in good order while no runner was there, and the parent of both has kept
-// the exit status (vmrunner init does): then the guest has shut itself down, as far as an
-// exit code tells. A QEMU that failed, or of which nothing is known, is no reason not
-// to start the VM.
-func (m *run) endedUnseen(ctx context.Context, opts Options) (o Outcome, ended bool) {
-	dir, ran := linkedRuntime(m.vm.DataDir, m.vm.RuntimeDir)
-	var r record
-	there, err := readJSON(filepath.Join(dir, recordFile), &r)
-	if !ran || !there || err != nil || r.Version != recordVersion {
+// QEMU ended in good order while no runner was there: then the guest has shut itself
+// down, as far as an exit code tells.
+func (m *run) endedUnseen(ctx context.Context) (o Outcome, ended bool) {
+	found := adopt.Ended(ctx, m.vm, m.log)
+	if found == nil {
 		return o, false
 	}
-	about, cancel := context.WithTimeout(context.WithoutCancel(ctx), remainsTime)
-	defer cancel()
-	if exit, known := r.QEMU.Ended(about); !known || exit != (process.Exit{}) { // its lock is free
-		return o, false
-	}
-	vm, err := r.vm(context.WithoutCancel(ctx), dir)
-	if err != nil {
-		m.log.Warn("the VM that has ended cannot be reconstructed", "err", err)
-		return o, false
-	}
-	m.vm, m.began = vm, r.Began
-	if _, err := readJSON(filepath.Join(dir, progressFile), &m.progress); err != nil {
-		m.log.Warn("the progress of the earlier runner is unknown", "err", err)
-	}
+	m.vm, m.began = found.VM, found.Began
+	m.readProgress()
 	o.Cause = vmstatus.CauseGuest
 	if ctx.Err() != nil || m.progress.Stop != nil {
 		o.Cause = vmstatus.CauseAsked
 	}
-	m.noteRuntimeDir()
-	m.noteSockets()
+	m.undo.AddRuntimeDir(m.vm)
+	m.undo.AddSockets(m.vm)
 	if err := m.serve(context.WithoutCancel(ctx)); err != nil { // and leaves nothing of the killed runner's
 		m.log.Warn("the control interface of the VM that has ended is not available", "err", err)
 	}
-	m.publish(m.description(opts.Version), status.Began(r.Began), status.Read{
+	m.publish(m.description(), status.Began(m.began), status.Read{
 		Generation: m.progress.Generation,
-		Resource:   vm.Config.Resource,
+		Resource:   m.vm.Config.Resource,
 	}, o.ending())
-	m.noteEnd(opts, &o)
+	m.noteEnd(&o)
 	m.log.Info("QEMU has ended in good order while no runner was there; the VM is not started again", "outcome", o.String())
 	return o, true
+}
+
+// readProgress reads how far the earlier runner had come.
+func (m *run) readProgress() {
+	if err := record.ReadProgress(m.vm.RuntimeDir, &m.progress); err != nil {
+		m.log.Warn("the progress of the earlier runner is unknown", "err", err)
+	}
 }

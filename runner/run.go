@@ -5,18 +5,48 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
+	"vmop/runner/adopt"
+	"vmop/runner/cleanup"
+	"vmop/runner/control"
 	"vmop/runner/disks"
+	"vmop/runner/drive"
+	"vmop/runner/launch"
 	"vmop/runner/lock"
 	"vmop/runner/machine"
+	"vmop/runner/prepare"
+	"vmop/runner/record"
 	"vmop/runner/service"
 	"vmop/runner/status"
-	"vmop/vmspec"
 	"vmop/vmstatus"
 )
+
+// run is a VM from its start, or its adoption, to its end.
+type run struct {
+	opts      Options
+	vm        *prepare.VM
+	wanted    *prepare.VM // what it is to be when the driver begins
+	log       *slog.Logger
+	undo      *cleanup.List
+	lock      *os.File // of the machine; its processes inherit it
+	processes *launch.Processes
+	adopted   bool                 // the machine was found running
+	began     time.Time            // when the guest was let run
+	progress  machine.Progress     // where the driver begins
+	driver    *drive.Driver        // looks after the running machine
+	outcome   chan machine.Outcome // gets how it has ended
+	sizes     *disks.Sizes
+
+	tracker *status.Tracker         // what is known, for others
+	server  *control.Server         // where they ask
+	service *service.Service        // gets the status without asking
+	cancel  context.CancelCauseFunc // ends the VM
+}
 
 // Run runs the VM until it ends. When ctx is done, the guest is asked to shut
 // down, and the VM is ended by force when it doesn't within powerdownTimeout.
@@ -29,7 +59,7 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 		log = slog.New(slog.DiscardHandler)
 	}
 	log.Info("initializing", "state", "Initializing", "config", opts.ConfigFile)
-	vm, fault := open(opts.ConfigFile)
+	vm, fault := prepare.Open(opts.ConfigFile)
 	if fault == nil {
 		fault = opts.PolicyFault
 	}
@@ -37,7 +67,7 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 		fault = opts.Policy.CheckDirectories(vm.DataDir, vm.RuntimeDir)
 	}
 	if fault != nil {
-		if vm = runningBy(ctx, opts.ConfigFile); vm == nil {
+		if vm = record.RunningBy(ctx, opts.ConfigFile); vm == nil {
 			reportFault(ctx, opts.Reporter, fault)
 			return Outcome{}, fault
 		}
@@ -47,18 +77,16 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 		log.Warn("configuration", "warning", w)
 	}
 	m := &run{
-		vm: vm, log: log, vmTypes: opts.VMTypes, policy: opts.Policy, policyFault: opts.PolicyFault,
-		reread: opts.Reread, grace: opts.GracePeriod, tracker: newTracker(vm), undo: &cleanup{log: log},
+		opts: opts, vm: vm, log: log, tracker: newTracker(vm), undo: cleanup.New(log),
 		progress: machine.Progress{ResetCounter: vm.Config.ResetCounter, Generation: max(vm.Config.Generation, 1)},
 	}
-	m.file = filepath.Join(vm.folder, filepath.Base(opts.ConfigFile))
 	m.service = service.New(opts.Manager, log)
 	informed := m.service.Inform(ctx, m.tracker)
 	ctx, m.cancel = context.WithCancelCause(ctx)
-	result, err = m.run(ctx, opts, fault)
+	result, err = m.run(ctx, fault)
 	// This is not deferred: a runner that panics leaves the machine to the next.
 	m.publishEnd(result, err)
-	undoErr := m.undo.run()
+	undoErr := m.undo.Run()
 	if err == nil && undoErr != nil {
 		err = fmt.Errorf("clean up: %w", undoErr)
 	}
@@ -72,25 +100,25 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 
 // run takes the machine over, or creates it, and stays until it has ended. With
 // a fault of the configuration there is nothing to be created by.
-func (m *run) run(ctx context.Context, opts Options, fault error) (Outcome, error) {
+func (m *run) run(ctx context.Context, fault error) (Outcome, error) {
 	held, err := lock.Runner(m.vm.DataDir)
 	if err != nil {
 		return Outcome{}, err
 	}
-	m.undo.add("lock", func() error { return lock.Release(held) })
-	found, err := m.takeMachine(ctx)
+	m.undo.Add("lock", func() error { return lock.Release(held) })
+	found, err := m.find(ctx)
 	if found == nil && err == nil {
-		if o, ended := m.endedBefore(opts); ended {
-			m.report(ctx, opts)
+		if o, ended := m.endedBefore(); ended {
+			m.report(ctx)
 			return o, nil
 		}
-		if o, ended := m.endedUnseen(ctx, opts); ended {
-			m.report(ctx, opts)
+		if o, ended := m.endedUnseen(ctx); ended {
+			m.report(ctx)
 			return o, nil
 		}
 	}
 	if found == nil {
-		m.report(ctx, opts)
+		m.report(ctx)
 	}
 	switch {
 	case err != nil:
@@ -98,12 +126,12 @@ func (m *run) run(ctx context.Context, opts Options, fault error) (Outcome, erro
 		if fault != nil {
 			m.log.Error("the configuration cannot be used; the running VM is adopted as it is", "err", fault)
 		}
-		err = m.adopt(ctx, found, opts)
-		m.report(ctx, opts) // now that it is known how the VM is
+		err = m.adopt(ctx, found)
+		m.report(ctx) // now that it is known how the VM is
 	case fault != nil:
 		err = fault
 	default:
-		if err = m.create(ctx, opts); err != nil {
+		if err = m.create(ctx); err != nil {
 			err = m.stopped(ctx, err)
 		}
 	}
@@ -111,41 +139,69 @@ func (m *run) run(ctx context.Context, opts Options, fault error) (Outcome, erro
 		return Outcome{}, err
 	}
 	result := m.supervise(ctx)
-	m.noteEnd(opts, &result)
+	m.noteEnd(&result)
 	return result, nil
 }
 
+// find takes the lock of the machine, or returns the machine that has it.
+func (m *run) find(ctx context.Context) (*adopt.Remains, error) {
+	held, err := lock.Open(filepath.Join(m.vm.DataDir, lock.MachineFile))
+	if err != nil {
+		return nil, err
+	}
+	m.lock = held
+	m.undo.Add("lock of the machine", func() error { return lock.Release(held) })
+	return adopt.Find(ctx, m.vm, held, m.log)
+}
+
 // create starts the machine, up to the point where its guest runs.
-func (m *run) create(ctx context.Context, opts Options) error {
+func (m *run) create(ctx context.Context) error {
 	vm := m.vm
-	if err := m.takeRuntimeDir(); err != nil {
+	begun, err := launch.Begin(vm, m.lock, m.undo, m.log)
+	if err != nil {
 		return err
 	}
-	if err := removeIfThere(filepath.Join(vm.DataDir, endedFile)); err != nil {
+	if err := cleanup.Remove(record.EndFile(vm.DataDir)); err != nil {
 		return fmt.Errorf("remove what an earlier run left: %w", err)
 	}
-	m.seeding.Go(m.writeSeed) // while the VM type is evaluated
-	if err := vm.plan(ctx, opts, true); err != nil {
+	if err := vm.Complete(ctx, m.opts.Options, true); err != nil {
 		return err
 	}
-	if err := vm.Config.Locate(append(disks.MakeImages(vm.Spec.Drives, m.log),
-		vmspec.MissingFiles(vm.Spec, fileMode)...)); err != nil {
+	if err := vm.Config.Locate(append(disks.MakeImages(vm.Spec.Drives, m.log), vm.MissingFiles()...)); err != nil {
 		return err
 	}
-	m.publish(status.Entered{State: vmstatus.StateStarting}, m.description(opts.Version))
+	m.publish(status.Entered{State: vmstatus.StateStarting}, m.description())
 	if why := vm.Emulated(); why != "" {
 		m.log.Info("without KVM the guest is slow; accelerator: auto is tcg here", "because", why)
 	}
 	m.log.Info("starting", "state", "Starting", "vmType", vm.Plan.Type, "uuid", vm.Spec.UUID)
-	if err := m.start(ctx); err != nil {
+	if m.processes, err = begun.Start(ctx); err != nil {
 		return err
 	}
 	m.wanted = vm
-	if err := m.boot(ctx, opts); err != nil {
+	if err := m.boot(ctx); err != nil {
 		return err
 	}
 	m.log.Info("booting", "state", "Booting")
 	return nil
+}
+
+// adopt carries on a machine that runs, also if it is only to be ended in good
+// order. Whatever goes wrong, the machine keeps running.
+func (m *run) adopt(ctx context.Context, found *adopt.Remains) (err error) {
+	defer func() {
+		if err != nil {
+			m.undo.SpareMachine()
+			err = fmt.Errorf("the VM is running (process %d), but cannot be adopted: %w", found.Pid(), err)
+		}
+	}()
+	taken, err := found.TakeOver(ctx, m.undo, m.log)
+	if err != nil {
+		return err
+	}
+	m.vm, m.wanted, m.processes, m.began, m.adopted = taken.VM, taken.Wanted, taken.Processes, taken.Began, true
+	m.readProgress()
+	return m.carryOn(ctx)
 }
 
 // stopped makes clear that a start was given up because of the user.
@@ -168,7 +224,7 @@ func (e stoppedError) Unwrap() error { return e.cause }
 // keepPin stores the VM type and the machine version that this VM has proved
 // to start with. A full disk must not end a VM that runs, so faults are logged.
 func (m *run) keepPin(ctx context.Context) {
-	err := errors.Join(m.vm.pin.write(m.vm.DataDir), m.keepMachine(ctx))
+	err := errors.Join(m.vm.Pin.Keep(m.vm.DataDir), m.keepMachine(ctx))
 	if err != nil && ctx.Err() == nil {
 		m.log.Warn("VM type is not pinned", "err", err)
 	}
@@ -177,7 +233,7 @@ func (m *run) keepPin(ctx context.Context) {
 // keepMachine remembers which version the machine's alias stands for.
 func (m *run) keepMachine(ctx context.Context) error {
 	wanted := m.vm.Plan.MachineType()
-	if wanted == "" || m.vm.pin.hasVersion(wanted) {
+	if wanted == "" || m.vm.Pin.HasVersion(wanted) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, replyTime)
@@ -186,7 +242,7 @@ func (m *run) keepMachine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return writeMachine(m.vm.DataDir, m.vm.pin.machines, wanted, version)
+	return m.vm.Pin.KeepMachine(m.vm.DataDir, wanted, version)
 }
 
 // supervise waits for the end of QEMU, and has the driver know what changes
@@ -202,7 +258,7 @@ func (m *run) supervise(ctx context.Context) Outcome {
 	cancel()
 	others.Wait()
 	if result.ExitCode() != 0 {
-		result.Output = strings.TrimSpace(m.qemu.Tail())
+		result.Output = strings.TrimSpace(m.processes.QEMU.Tail())
 	}
 	return result
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"vmop/runner/cleanup"
 	"vmop/runner/config"
 	"vmop/runner/status/k8s"
 	"vmop/vmstatus"
@@ -36,7 +37,7 @@ func AwaitStop(ctx context.Context, opts Options, outcome Outcome) {
 	}
 	w.await(ctx)
 	if ctx.Err() == nil && outcome.noted != "" {
-		if err := removeIfThere(outcome.noted); err != nil {
+		if err := cleanup.Remove(outcome.noted); err != nil {
 			opts.Log.Warn("the VM will not be started again in this pod", "err", err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"vmop/filewatch"
+	"vmop/runner/prepare"
 	"vmop/vmtypes/policy"
 )
 
@@ -27,7 +28,7 @@ func newTypeWatch(log *slog.Logger) *typeWatch {
 // context. Where it can't be watched, a change of the type shows when the
 // configuration changes.
 func (w *typeWatch) watch(ctx context.Context, vmTypes, name string) {
-	folder, err := typeFolder(vmTypes, name)
+	folder, err := prepare.TypeFolder(vmTypes, name)
 	if err != nil || folder == w.folder {
 		return
 	}

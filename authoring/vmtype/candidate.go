@@ -13,7 +13,7 @@ import (
 
 	"vmop/authoring/sample"
 	"vmop/cli"
-	"vmop/runner"
+	"vmop/runner/prepare"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/distribution"
@@ -91,7 +91,7 @@ func (t *trial) read() (*candidate, error) {
 func (t *trial) vm() (*candidate, string, error) {
 	isSample := filepath.Ext(t.file) == sample.Suffix
 	if !isSample && t.host == "" {
-		in, err := runner.ReadInput(t.file, t.settings...)
+		in, err := prepare.ReadInput(t.file, t.settings...)
 		if err != nil {
 			return nil, "", err
 		}

@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/term"
 
-	"vmop/runner"
 	"vmop/runner/control"
+	"vmop/runner/prepare"
 )
 
 // restTime bounds the wait for output that is still in the socket.
@@ -45,7 +45,7 @@ type consoleView struct {
 }
 
 // attach connects to the console of a VM that is about to run.
-func (c *consoleView) attach(ctx context.Context, vm *runner.VM) error {
+func (c *consoleView) attach(ctx context.Context, vm *prepare.VM) error {
 	if vm.Plan.Socket("console") == "" {
 		return errors.New("the VM has no serial console: its type has none, or serialConsole.enabled is false")
 	}

@@ -75,7 +75,7 @@ func TestFault38LittleMemory(t *testing.T) {
 	dir := folder(t, "wrapped", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0",
 		"options: {qemu: PATH/qemu}")
 	inGroup(t, dir, qemus)
-	p := prepare(t, dir, nil).limited("echo $$ >" + ours + "/cgroup.procs")
+	p := newProgram(t, dir, nil).limited("echo $$ >" + ours + "/cgroup.procs")
 	p.launch()
 	p.await(`booting`)
 	pid := invariants.OneQEMU(t, dir)
@@ -146,7 +146,7 @@ func TestFault39NothingLeftOfTheKernel(t *testing.T) {
 		t.Parallel()
 		dir := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "useTpm: true",
 			"powerdownTimeout: 0")
-		p := prepare(t, dir, nil).limited("ulimit -n 32")
+		p := newProgram(t, dir, nil).limited("ulimit -n 32")
 		p.launch()
 		p.await(`booting`)
 		invariants.OneQEMU(t, dir)
@@ -157,7 +157,7 @@ func TestFault39NothingLeftOfTheKernel(t *testing.T) {
 	t.Run("no descriptors", func(t *testing.T) {
 		t.Parallel()
 		dir := folder(t, "bare")
-		p := prepare(t, dir, nil).limited("ulimit -n 10")
+		p := newProgram(t, dir, nil).limited("ulimit -n 10")
 		p.launch()
 		require.Equal(t, exitFailed, p.exit())
 		require.Regexp(t, `(?m)^vmrunner: .*too many open files$`, p.out.String())
@@ -169,7 +169,7 @@ func TestFault39NothingLeftOfTheKernel(t *testing.T) {
 		bound(t, group, 1, "pids.max")
 		dir := folder(t, "bare", "options: {qemu: PATH/qemu}")
 		inGroup(t, dir, group)
-		p := prepare(t, dir, nil)
+		p := newProgram(t, dir, nil)
 		p.launch()
 		p.refuses(dir, exitFailed, "qemu ended while the VM was being started: killed by signal 6 (SIGABRT)")
 		require.Contains(t, p.out.String(), "qemu: qemu_thread_create: Resource temporarily unavailable\n")
@@ -177,7 +177,7 @@ func TestFault39NothingLeftOfTheKernel(t *testing.T) {
 	t.Run("no watches", func(t *testing.T) {
 		t.Parallel()
 		dir := folder(t, "bare", "powerdownTimeout: 900")
-		p := prepare(t, dir, nil).limited("echo 0 >/proc/sys/user/max_inotify_instances")
+		p := newProgram(t, dir, nil).limited("echo 0 >/proc/sys/user/max_inotify_instances")
 		p.cmd.SysProcAttr = &syscall.SysProcAttr{
 			Cloneflags:  syscall.CLONE_NEWUSER,
 			UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},

@@ -18,7 +18,7 @@ import (
 // booting launches vmrunner and waits for the tiny guest's report.
 func booting(t *testing.T, dir string) (*program, *serial) {
 	t.Helper()
-	p := prepare(t, dir, nil)
+	p := newProgram(t, dir, nil)
 	p.launch()
 	p.await(`booting`)
 	s := console(t, dir)

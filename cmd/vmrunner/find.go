@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"vmop/cli"
-	"vmop/runner"
 	"vmop/runner/config"
 	"vmop/runner/control"
+	"vmop/runner/record"
 )
 
 // target is the VM that a verb acts on, as the user has specified it.
@@ -57,7 +57,7 @@ func (t *target) dial(cmd *cobra.Command, args []string) (*control.Client, error
 func dialDir(ctx context.Context, dir string) (*control.Client, error) {
 	client, err := control.Dial(ctx, filepath.Join(dir, control.SocketName))
 	if errors.Is(err, control.ErrNotRunning) {
-		if pid, file := runner.Left(dir); pid != 0 {
+		if pid, file := record.Left(dir); pid != 0 {
 			return nil, fmt.Errorf("the VM is running (QEMU is process %d) but has no runner; "+
 				"start one by: vmrunner run -c %s", pid, file)
 		}
@@ -85,7 +85,7 @@ func (t *target) find(cmd *cobra.Command, args []string) (string, error) {
 	dir, err := byConfig(t.flags.config)
 	if err != nil || !listens(dir) {
 		// The file has changed since; the VM that it has started may still be running.
-		if started := runner.StartedBy(t.flags.config); started != "" {
+		if started := record.StartedBy(t.flags.config); started != "" {
 			warnOfConfig(cmd, err)
 			return started, nil
 		}

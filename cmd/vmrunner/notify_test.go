@@ -66,7 +66,7 @@ func (m *serviceManager) said(prefix string) (count int) {
 func TestServiceManager(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 2")
-	p := prepare(t, dir, nil)
+	p := newProgram(t, dir, nil)
 	m := managed(t, p, "@vmrunner-"+filepath.Base(dir), "WATCHDOG_USEC=1000000")
 	p.launch()
 	m.await("READY=1")
@@ -112,7 +112,7 @@ func TestServiceManager(t *testing.T) {
 func TestServiceManagerOfAFailedStart(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "options: {helper: {program: /bin/sleep, arguments: ['1000'], ready: PATH/never}}")
-	p := prepare(t, dir, nil)
+	p := newProgram(t, dir, nil)
 	m := managed(t, p, filepath.Join(dir, "notify"))
 	p.launch()
 	m.await("STATUS=Starting")
@@ -125,7 +125,7 @@ func TestServiceManagerOfAFailedStart(t *testing.T) {
 
 func TestServiceManagerThatIsNone(t *testing.T) {
 	t.Parallel()
-	p := prepare(t, folder(t, "bare"), nil)
+	p := newProgram(t, folder(t, "bare"), nil)
 	p.cmd.Env = append(os.Environ(), "NOTIFY_SOCKET=nonsense")
 	p.launch()
 	require.Equal(t, 1, p.exit())

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vmop/cli"
-	"vmop/runner"
+	"vmop/runner/prepare"
 	"vmop/vmtypes"
 	"vmop/vmtypes/policy"
 )
@@ -32,8 +32,7 @@ func newPlan(f *flags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			vm, err := runner.Prepare(cmd.Context(),
-				runner.Options{ConfigFile: f.config, VMTypes: f.types.Folder, Policy: limits})
+			vm, err := prepare.Plan(cmd.Context(), f.prepareBy(limits))
 			var faults *vmtypes.FaultsError
 			var denied *policy.Error
 			if err != nil && !errors.As(err, &faults) && !errors.As(err, &denied) {
@@ -53,4 +52,9 @@ func newPlan(f *flags) *cobra.Command {
 	}
 	cli.PlanFlags(cmd, &form, &why)
 	return cmd
+}
+
+// prepareBy returns by what the VM is prepared that the flags name.
+func (f *flags) prepareBy(limits *policy.Policy) prepare.Options {
+	return prepare.Options{ConfigFile: f.config, VMTypes: f.types.Folder, Policy: limits}
 }

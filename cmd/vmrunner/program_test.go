@@ -97,13 +97,13 @@ func folder(t *testing.T, vmType string, section ...string) string {
 // what it says goes to a transcript.
 func start(t *testing.T, dir string, stdin io.Reader, args ...string) *program {
 	t.Helper()
-	p := prepare(t, dir, stdin, args...)
+	p := newProgram(t, dir, stdin, args...)
 	p.launch()
 	return p
 }
 
-// prepare makes everything of start but the process.
-func prepare(t *testing.T, dir string, stdin io.Reader, args ...string) *program {
+// newProgram makes everything of start but the process.
+func newProgram(t *testing.T, dir string, stdin io.Reader, args ...string) *program {
 	t.Helper()
 	args = append([]string{
 		"run", "-c", filepath.Join(dir, "config.yaml"), "--vmtypes",

@@ -52,10 +52,10 @@ func newRun(f *flags) *cobra.Command {
 			reload, stop := hangUps()
 			defer stop()
 			opts := runner.Options{
-				ConfigFile: f.config, VMTypes: f.types.Folder, Policy: limits, PolicyFault: policyFault,
-				Manager: manager, Reporter: box.reporter, GracePeriod: box.grace,
-				DisplaySecret: os.Getenv(config.DisplaySecretVariable), Reread: reload, Log: log, Version: version,
+				Options: f.prepareBy(limits), PolicyFault: policyFault, Manager: manager, Reporter: box.reporter,
+				GracePeriod: box.grace, Reread: reload, Log: log, Version: version,
 			}
+			opts.DisplaySecret = os.Getenv(config.DisplaySecretVariable)
 			if !console && powerOffOn == "" {
 				return f.logged(log, run(cmd.Context(), opts, &box))
 			}

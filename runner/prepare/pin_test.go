@@ -1,4 +1,4 @@
-package runner
+package prepare
 
 import (
 	"os"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/test/folder"
 	"vmop/vmtypes"
 )
 
@@ -18,18 +19,18 @@ const (
 // A library whose type mine was changed after a VM had been started with it.
 func changedLibrary(t *testing.T, dataDir string) *vmtypes.Library {
 	t.Helper()
-	folder := t.TempDir()
-	library, err := vmtypes.Open(folder)
+	types := t.TempDir()
+	library, err := vmtypes.Open(types)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, library.Close()) })
-	fill(t, folder, files{"mine.star": oldType, "other.star": oldType})
+	folder.Fill(t, types, folder.Files{"mine.star": oldType, "other.star": oldType})
 	first, err := loadPin(t.Context(), library, dataDir, "mine", false)
 	require.NoError(t, err)
-	require.NotEmpty(t, first.archive)
-	require.Empty(t, contents(t, dataDir), "it is kept when the VM has proved to start")
-	require.NoError(t, first.write(dataDir))
-	require.NoError(t, writeMachine(dataDir, first.machines, "q35", "pc-q35-7.2"))
-	fill(t, folder, files{"mine.star": newType})
+	require.NotEmpty(t, first.Archive)
+	require.Empty(t, folder.Contents(t, dataDir), "it is kept when the VM has proved to start")
+	require.NoError(t, first.Keep(dataDir))
+	require.NoError(t, writeMachine(dataDir, first.Machines, "q35", "pc-q35-7.2"))
+	folder.Fill(t, types, folder.Files{"mine.star": newType})
 	return library
 }
 
@@ -59,12 +60,12 @@ func TestPinnedTypeIsKeptUntilTheUserWantsAnother(t *testing.T) {
 			dir := t.TempDir()
 			p, err := loadPin(t.Context(), changedLibrary(t, dir), dir, tt.name, tt.update)
 			require.NoError(t, err)
-			require.Equal(t, tt.machines, p.machines)
-			require.Equal(t, tt.stored, !p.kept)
-			archive, err := p.vmType.Archive()
+			require.Equal(t, tt.machines, p.Machines)
+			require.Equal(t, tt.stored, !p.Kept)
+			archive, err := p.VMType.Archive()
 			require.NoError(t, err)
 			require.Contains(t, string(archive), tt.source)
-			require.NoError(t, p.write(dir))
+			require.NoError(t, p.Keep(dir))
 			kept, err := os.ReadFile(filepath.Join(dir, pinnedType))
 			require.NoError(t, err)
 			require.Equal(t, string(archive), string(kept))
@@ -88,7 +89,7 @@ func TestBrokenPinSaysWhatToDo(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			library := changedLibrary(t, dir)
-			fill(t, dir, files{tt.file: tt.text})
+			folder.Fill(t, dir, folder.Files{tt.file: tt.text})
 			_, err := loadPin(t.Context(), library, dir, "mine", false)
 			require.ErrorContains(t, err, tt.want)
 			require.ErrorContains(t, err, filepath.Join(dir, tt.file))
@@ -119,48 +120,26 @@ func TestMachineVersions(t *testing.T) {
 	require.Nil(t, none)
 
 	require.NoError(t, writeMachine(dir, nil, "pc-q35-7.2", "pc-q35-7.2"))
-	require.Empty(t, contents(t, dir), "a version needs no memory")
+	require.Empty(t, folder.Contents(t, dir), "a version needs no memory")
 	require.NoError(t, writeMachine(dir, nil, "q35", "pc-q35-7.2"))
-	require.Equal(t, "q35 pc-q35-7.2\n", contents(t, dir)[pinnedMachines])
+	require.Equal(t, "q35 pc-q35-7.2\n", folder.Contents(t, dir)[pinnedMachines])
 
 	machines, err := readMachines(dir)
 	require.NoError(t, err)
 	require.NoError(t, writeMachine(dir, machines, "pc", "pc-i440fx-7.2"))
-	require.Equal(t, "pc pc-i440fx-7.2\nq35 pc-q35-7.2\n", contents(t, dir)[pinnedMachines])
+	require.Equal(t, "pc pc-i440fx-7.2\nq35 pc-q35-7.2\n", folder.Contents(t, dir)[pinnedMachines])
 	machines, err = readMachines(dir)
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"q35": "pc-q35-7.2", "pc": "pc-i440fx-7.2"}, machines)
 
-	p := &pin{machines: machines}
-	require.True(t, p.hasVersion("pc-q35-7.2"))
-	require.False(t, p.hasVersion("q35"))
-	require.False(t, p.hasVersion("pc-q35-9.2"))
+	p := &Pin{Machines: machines}
+	require.True(t, p.HasVersion("pc-q35-7.2"))
+	require.False(t, p.HasVersion("q35"))
+	require.False(t, p.HasVersion("pc-q35-9.2"))
 
 	// An update takes what the alias stands for now.
 	require.NoError(t, writeMachine(dir, machines, "q35", "pc-q35-9.2"))
 	machines, err = readMachines(dir)
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"q35": "pc-q35-9.2", "pc": "pc-i440fx-7.2"}, machines)
-}
-
-// The type of a machine that runs is in a file beside its record, or in the record itself
-// if an older runner made it.
-func TestTheTypeOfAMachineThatRuns(t *testing.T) {
-	t.Parallel()
-	old, dir := record{VMType: "VM type mine.star\n\n-- mine.star --\n" + oldType}, t.TempDir()
-	p, err := old.pin(t.Context(), dir)
-	require.NoError(t, err)
-	require.Equal(t, "mine", p.vmType.Name())
-
-	_, err = new(record).pin(t.Context(), dir)
-	require.ErrorIs(t, err, os.ErrNotExist)
-	m := &run{vm: &VM{RuntimeDir: dir, pin: p}}
-	require.NoError(t, m.rememberType())
-	for unpinned, kept := range map[bool]bool{true: false, false: true} {
-		again, err := (&record{Unpinned: unpinned}).pin(t.Context(), dir)
-		require.NoError(t, err)
-		require.Equal(t, "mine", again.vmType.Name())
-		require.Equal(t, p.archive, again.archive)
-		require.Equal(t, kept, again.kept)
-	}
 }

@@ -1,4 +1,4 @@
-package runner
+package prepare
 
 import (
 	"path/filepath"
@@ -23,32 +23,32 @@ type Input struct {
 	Locate func(error) error
 }
 
-// ReadInput reads a configuration as Prepare does, with settings that change it
+// ReadInput reads a configuration as Plan does, with settings that change it
 // (see config.Load). What was pinned when the VM was run is not looked at.
 func ReadInput(file string, settings ...string) (*Input, error) {
-	vm, err := open(file, settings...)
+	vm, err := Open(file, settings...)
 	if err != nil {
 		return nil, err
 	}
 	if err := vm.resolve(vm.DataDir, false); err != nil {
 		return nil, err
 	}
-	if err := vm.readSecrets(vm.folder, ""); err != nil {
+	if err := vm.readSecrets(vm.folder(), ""); err != nil {
 		return nil, err
 	}
-	return &Input{VMType: vm.Config.VMType, Spec: vm.Spec, Host: vm.host(), Warnings: vm.Warnings, Locate: vm.locate},
+	return &Input{VMType: vm.Config.VMType, Spec: vm.Spec, Host: vm.Host(), Warnings: vm.Warnings, Locate: vm.Locate},
 		nil
 }
 
-// host is what the VM's type may know of this computer.
-func (vm *VM) host() vmtypes.Host {
-	host := vm.facts.host(vm.DataDir, vm.RuntimeDir)
-	host.HasDisplayPassword = vm.protected
-	if vm.pin != nil {
-		host.Machines = vm.pin.machines
+// Host is what the VM's type may know of this computer.
+func (vm *VM) Host() vmtypes.Host {
+	host := vm.Facts.host(vm.DataDir, vm.RuntimeDir)
+	host.HasDisplayPassword = vm.Protected
+	if vm.Pin != nil {
+		host.Machines = vm.Pin.Machines
 	}
-	if vm.seed != nil {
-		host.CloudInitImage = filepath.Join(vm.RuntimeDir, cloudInitImage)
+	if vm.Seed != nil {
+		host.CloudInitImage = filepath.Join(vm.RuntimeDir, CloudInitImage)
 	}
 	return host
 }

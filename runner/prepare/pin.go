@@ -1,4 +1,4 @@
-package runner
+package prepare
 
 import (
 	"bytes"
@@ -16,18 +16,12 @@ import (
 	"vmop/vmtypes"
 )
 
-// What a VM keeps of its type, in the data directory.
-const (
-	pinnedType     = "vmtype.txtar"
-	pinnedMachines = "machines.txt"
-)
-
-// A pin is the type that a VM is run with, and the machine versions.
-type pin struct {
-	vmType   *vmtypes.Type
-	machines map[string]string
-	archive  []byte // of the type
-	kept     bool   // the archive is in the data directory
+// A Pin is the type that a VM is run with, and the machine versions.
+type Pin struct {
+	VMType   *vmtypes.Type
+	Machines map[string]string // by their aliases
+	Archive  []byte            // of the type
+	Kept     bool              // the archive is in the data directory
 }
 
 // loadPin returns the pinned type of the data directory, if it has one and it
@@ -35,7 +29,7 @@ type pin struct {
 // library's, and machine versions start anew.
 //
 // See docs/decisions/0010-pinning.md.
-func loadPin(ctx context.Context, library *vmtypes.Library, dataDir, name string, update bool) (*pin, error) {
+func loadPin(ctx context.Context, library *vmtypes.Library, dataDir, name string, update bool) (*Pin, error) {
 	if !update {
 		p, err := readPin(ctx, dataDir, name)
 		if p != nil || err != nil {
@@ -50,15 +44,15 @@ func loadPin(ctx context.Context, library *vmtypes.Library, dataDir, name string
 	if err != nil {
 		return nil, err
 	}
-	p := &pin{vmType: vmType, archive: archive}
+	p := &Pin{VMType: vmType, Archive: archive}
 	if !update {
-		p.machines, err = readMachines(dataDir)
+		p.Machines, err = readMachines(dataDir)
 	}
 	return p, err
 }
 
 // readPin returns nil if nothing is pinned, or another type.
-func readPin(ctx context.Context, dataDir, name string) (*pin, error) {
+func readPin(ctx context.Context, dataDir, name string) (*Pin, error) {
 	data, err := os.ReadFile(filepath.Join(dataDir, pinnedType))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -75,14 +69,14 @@ func readPin(ctx context.Context, dataDir, name string) (*pin, error) {
 	if vmType.Name() != wanted {
 		return nil, nil
 	}
-	p := &pin{vmType: vmType, archive: data, kept: true}
-	p.machines, err = readMachines(dataDir)
+	p := &Pin{VMType: vmType, Archive: data, Kept: true}
+	p.Machines, err = readMachines(dataDir)
 	return p, err
 }
 
-// hasVersion says that a machine type is one that is pinned.
-func (p *pin) hasVersion(machine string) bool {
-	for _, version := range p.machines {
+// HasVersion says that a machine type is one that is pinned.
+func (p *Pin) HasVersion(machine string) bool {
+	for _, version := range p.Machines {
 		if version == machine {
 			return true
 		}
@@ -90,12 +84,12 @@ func (p *pin) hasVersion(machine string) bool {
 	return false
 }
 
-// write stores the type.
-func (p *pin) write(dataDir string) error {
-	if p.kept {
+// Keep stores the type in the data directory.
+func (p *Pin) Keep(dataDir string) error {
+	if p.Kept {
 		return nil
 	}
-	return durable.Write(filepath.Join(dataDir, pinnedType), p.archive, 0o600, durable.Synced)
+	return durable.Write(filepath.Join(dataDir, pinnedType), p.Archive, 0o600, durable.Synced)
 }
 
 // readMachines reads lines of the form "q35 pc-q35-7.2".
@@ -117,6 +111,11 @@ func readMachines(dataDir string) (map[string]string, error) {
 		machines[fields[0]] = fields[1]
 	}
 	return machines, nil
+}
+
+// KeepMachine remembers the version that an alias stands for, in the data directory.
+func (p *Pin) KeepMachine(dataDir, alias, version string) error {
+	return writeMachine(dataDir, p.Machines, alias, version)
 }
 
 // writeMachine remembers the version that an alias stands for. An alias that is

@@ -1,4 +1,4 @@
-package runner
+package prepare
 
 import (
 	"os"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/test/folder"
 	"vmop/vmtypes"
 )
 
@@ -33,7 +34,7 @@ func flash(description string) string {
 func TestFirmwareDescriptorsInTheOrderOfQEMU(t *testing.T) {
 	t.Parallel()
 	etc, share := t.TempDir(), t.TempDir()
-	fill(t, share, files{
+	folder.Fill(t, share, folder.Files{
 		"60-plain.json":    flash("plain of the distribution"),
 		"50-secure.json":   secureDescriptor,
 		"70-hidden.json":   flash("hidden"),
@@ -43,7 +44,7 @@ func TestFirmwareDescriptorsInTheOrderOfQEMU(t *testing.T) {
 		"90-last.json":     flash("last"),
 		"10-replaced.json": flash("replaced"),
 	})
-	fill(t, etc, files{
+	folder.Fill(t, etc, folder.Files{
 		"70-hidden.json":   "",
 		"10-replaced.json": flash("replacement"),
 		"55-own.json":      flash("the administrator's"),
@@ -77,7 +78,7 @@ func TestNoFirmwareDescriptors(t *testing.T) {
 
 func TestHostIsThisMachine(t *testing.T) {
 	t.Parallel()
-	host := newHost("/data", "/run")
+	host := ThisHost("/data", "/run")
 	require.Equal(t, "/data", host.DataDir)
 	require.Equal(t, "/run", host.RuntimeDir)
 	require.Equal(t, qemuArch(runtime.GOARCH), host.Arch)

@@ -1,7 +1,6 @@
-package runner
+package launch
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -10,32 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/durable"
+	"vmop/test/folder"
 	"vmop/vmtypes/plan"
 )
-
-// contents returns the files of a folder and what is in them.
-func contents(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	files := map[string]string{}
-	for _, e := range entries {
-		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		require.NoError(t, err)
-		files[e.Name()] = string(data)
-	}
-	return files
-}
-
-// fill writes files into a folder.
-func fill(t *testing.T, dir string, files map[string]string) {
-	t.Helper()
-	for name, text := range files {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
-}
-
-type files map[string]string
 
 // What becomes of the guest's own copy, vars, of the template NEW!, which is for
 // firmware of a kind.
@@ -44,48 +20,53 @@ func TestCopyOnce(t *testing.T) {
 	tests := []struct {
 		what     string
 		kind     string
-		have     files
-		want     files
+		have     folder.Files
+		want     folder.Files
 		replaced string
 	}{
-		{"is made", "4m", files{}, files{"vars": "NEW!", "vars.kind": "4m\n"}, ""},
-		{"is made where no kind is known", "", files{}, files{"vars": "NEW!", "vars.kind": "\n"}, ""},
-		{"is kept", "4m", files{"vars": "mine", "vars.kind": "4m\n"}, files{"vars": "mine", "vars.kind": "4m\n"}, ""},
+		{"is made", "4m", folder.Files{}, folder.Files{"vars": "NEW!", "vars.kind": "4m\n"}, ""},
+		{"is made where no kind is known", "", folder.Files{}, folder.Files{"vars": "NEW!", "vars.kind": "\n"}, ""},
+		{
+			"is kept", "4m",
+			folder.Files{"vars": "mine", "vars.kind": "4m\n"},
+			folder.Files{"vars": "mine", "vars.kind": "4m\n"},
+			"",
+		},
 		{
 			"is kept whatever its size", "4m",
-			files{"vars": "mine, longer", "vars.kind": "4m\n"},
-			files{"vars": "mine, longer", "vars.kind": "4m\n"},
+			folder.Files{"vars": "mine, longer", "vars.kind": "4m\n"},
+			folder.Files{"vars": "mine, longer", "vars.kind": "4m\n"},
 			"",
 		},
 		{
 			"is set aside when the firmware is of another kind", "4m",
-			files{"vars": "mine", "vars.kind": "2m\n"},
-			files{"vars": "NEW!", "vars.kind": "4m\n", "vars.2m": "mine"},
+			folder.Files{"vars": "mine", "vars.kind": "2m\n"},
+			folder.Files{"vars": "NEW!", "vars.kind": "4m\n", "vars.2m": "mine"},
 			"vars.2m",
 		},
 		{
 			"is set aside beside an earlier one", "4m",
-			files{"vars": "mine", "vars.kind": "2m\n", "vars.2m": "old"},
-			files{"vars": "NEW!", "vars.kind": "4m\n", "vars.2m": "old", "vars.2m.1": "mine"},
+			folder.Files{"vars": "mine", "vars.kind": "2m\n", "vars.2m": "old"},
+			folder.Files{"vars": "NEW!", "vars.kind": "4m\n", "vars.2m": "old", "vars.2m.1": "mine"},
 			"vars.2m.1",
 		},
 		{
 			"is the original system's, of the same size", "4m",
-			files{"vars": "mine"},
-			files{"vars": "mine", "vars.kind": "4m\n"},
+			folder.Files{"vars": "mine"},
+			folder.Files{"vars": "mine", "vars.kind": "4m\n"},
 			"",
 		},
 		{
 			"is the original system's, of another size", "4m",
-			files{"vars": "mine, longer"},
-			files{"vars": "NEW!", "vars.kind": "4m\n", "vars.unknown": "mine, longer"},
+			folder.Files{"vars": "mine, longer"},
+			folder.Files{"vars": "NEW!", "vars.kind": "4m\n", "vars.unknown": "mine, longer"},
 			"vars.unknown",
 		},
-		{"was lost", "4m", files{"vars.kind": "4m\n"}, files{"vars": "NEW!", "vars.kind": "4m\n"}, ""},
+		{"was lost", "4m", folder.Files{"vars.kind": "4m\n"}, folder.Files{"vars": "NEW!", "vars.kind": "4m\n"}, ""},
 		{
 			"was lost and is of another kind now", "4m",
-			files{"vars.kind": "2m\n"},
-			files{"vars": "NEW!", "vars.kind": "4m\n"},
+			folder.Files{"vars.kind": "2m\n"},
+			folder.Files{"vars": "NEW!", "vars.kind": "4m\n"},
 			"",
 		},
 	}
@@ -93,8 +74,8 @@ func TestCopyOnce(t *testing.T) {
 		t.Run(tt.what, func(t *testing.T) {
 			t.Parallel()
 			dir, templates := t.TempDir(), t.TempDir()
-			fill(t, templates, files{"template": "NEW!"})
-			fill(t, dir, tt.have)
+			folder.Fill(t, templates, folder.Files{"template": "NEW!"})
+			folder.Fill(t, dir, tt.have)
 			f := plan.CopyOnce{
 				From: filepath.Join(templates, "template"), To: filepath.Join(dir, "vars"),
 				Kind: tt.kind,
@@ -102,7 +83,7 @@ func TestCopyOnce(t *testing.T) {
 			for range 2 { // the second start changes nothing
 				replaced, err := copyOnce(f)
 				require.NoError(t, err)
-				require.Equal(t, tt.want, files(contents(t, dir)))
+				require.Equal(t, tt.want, folder.Contents(t, dir))
 				if tt.replaced != "" {
 					require.Equal(t, filepath.Join(dir, tt.replaced), replaced)
 				}
@@ -120,7 +101,7 @@ func TestCopyOnceNamesTheMissingTemplate(t *testing.T) {
 	dir := t.TempDir()
 	_, err := copyOnce(plan.CopyOnce{From: filepath.Join(dir, "absent"), To: filepath.Join(dir, "vars"), Kind: "4m"})
 	require.ErrorContains(t, err, filepath.Join(dir, "absent"))
-	require.Empty(t, contents(t, dir))
+	require.Empty(t, folder.Contents(t, dir))
 }
 
 // fullDisk mounts a file system with room for one page of data.
@@ -136,19 +117,19 @@ func fullDisk(t *testing.T) string {
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	templates := t.TempDir()
-	fill(t, templates, files{"template": strings.Repeat("x", 20<<10)})
+	folder.Fill(t, templates, folder.Files{"template": strings.Repeat("x", 20<<10)})
 	dir := fullDisk(t)
-	fill(t, dir, files{"vars": "mine", "vars.kind": "2m\n"}) // a page each
-	before := contents(t, dir)
+	folder.Fill(t, dir, folder.Files{"vars": "mine", "vars.kind": "2m\n"}) // a page each
+	before := folder.Contents(t, dir)
 
 	f := plan.CopyOnce{From: filepath.Join(templates, "template"), To: filepath.Join(dir, "vars"), Kind: "4m"}
 	_, err := copyOnce(f)
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.ErrorContains(t, err, "copy "+f.From+" to "+f.To)
-	require.Equal(t, map[string]string{"vars.2m": "mine", "vars.kind": "2m\n"}, contents(t, dir))
+	require.Equal(t, folder.Files{"vars.2m": "mine", "vars.kind": "2m\n"}, folder.Contents(t, dir))
 
 	err = durable.Write(filepath.Join(dir, "vars.kind"), []byte("4m\n"), 0o600, durable.Volatile)
 	require.ErrorIs(t, err, syscall.ENOSPC)
-	require.Equal(t, before["vars.kind"], contents(t, dir)["vars.kind"])
-	require.Len(t, contents(t, dir), 2)
+	require.Equal(t, before["vars.kind"], folder.Contents(t, dir)["vars.kind"])
+	require.Len(t, folder.Contents(t, dir), 2)
 }

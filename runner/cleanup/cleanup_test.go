@@ -1,4 +1,4 @@
-package runner
+package cleanup
 
 import (
 	"errors"
@@ -10,19 +10,19 @@ import (
 
 func TestCleanupUndoesEverythingTheLastFirst(t *testing.T) {
 	t.Parallel()
-	c := &cleanup{log: slog.New(slog.DiscardHandler)}
+	c := New(slog.New(slog.DiscardHandler))
 	var done []string
 	stuck, lost := errors.New("stuck"), errors.New("lost")
 	for _, step := range []struct {
 		what string
 		err  error
 	}{{"directory", nil}, {"lock", stuck}, {"swtpm", nil}, {"qemu", lost}} {
-		c.add(step.what, func() error { done = append(done, step.what); return step.err })
+		c.Add(step.what, func() error { done = append(done, step.what); return step.err })
 	}
-	err := c.run()
+	err := c.Run()
 	require.Equal(t, []string{"qemu", "swtpm", "lock", "directory"}, done)
 	require.ErrorIs(t, err, stuck)
 	require.ErrorIs(t, err, lost)
-	require.NoError(t, c.run(), "nothing is undone twice")
+	require.NoError(t, c.Run(), "nothing is undone twice")
 	require.Len(t, done, 4)
 }

@@ -1,4 +1,4 @@
-package runner
+package launch
 
 import (
 	"errors"
@@ -9,12 +9,9 @@ import (
 	"strings"
 
 	"vmop/durable"
+	"vmop/runner/prepare"
 	"vmop/vmtypes/plan"
 )
-
-// kindSuffix is appended to the name of a copied file; the file of that name
-// remembers what the copy is good for.
-const kindSuffix = ".kind"
 
 // copyOnce makes sure that the guest has its own copy of a template. A copy
 // that is good for something else (other firmware) is kept beside the new one,
@@ -48,7 +45,7 @@ func copyOnce(f plan.CopyOnce) (replaced string, err error) {
 		return replaced, nil
 	}
 	// A kind that a power failure loses is found out again, by the size of the copy.
-	return replaced, durable.Write(f.To+kindSuffix, []byte(f.Kind+"\n"), 0o600, durable.Volatile)
+	return replaced, durable.Write(f.To+prepare.KindSuffix, []byte(f.Kind+"\n"), 0o600, durable.Volatile)
 }
 
 // unknownKind is the kind of a copy that fits nothing that is known.
@@ -69,7 +66,7 @@ func inspect(f plan.CopyOnce) (copyState, error) {
 	if err != nil {
 		return copyState{}, err
 	}
-	recorded, err := os.ReadFile(f.To + kindSuffix)
+	recorded, err := os.ReadFile(f.To + prepare.KindSuffix)
 	if err == nil {
 		return copyState{exists: true, recorded: true, kind: strings.TrimSpace(string(recorded))}, nil
 	}

@@ -1,4 +1,4 @@
-package runner
+package launch
 
 import (
 	"log/slog"
@@ -9,6 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/runner/cleanup"
+	"vmop/runner/prepare"
+	"vmop/test/folder"
 	"vmop/vmtypes/plan"
 )
 
@@ -72,41 +75,42 @@ func TestRuntimeDirectory(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		what  string
-		other files
+		other folder.Files
 		gone  bool
 	}{
 		{"only ours", nil, true},
-		{"with a stranger's file", files{"stranger": ""}, false},
+		{"with a stranger's file", folder.Files{"stranger": ""}, false},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "run")
 			at := func(name string) string { return filepath.Join(dir, name) }
-			m := &run{
-				log: slog.New(slog.DiscardHandler), undo: &cleanup{},
-				vm: &VM{DataDir: t.TempDir(), RuntimeDir: dir, Plan: &plan.Plan{
+			log := slog.New(slog.DiscardHandler)
+			l := &Launch{log: log, undo: cleanup.New(log), vm: &prepare.VM{
+				DataDir: t.TempDir(), RuntimeDir: dir, Plan: &plan.Plan{
 					Listeners: []plan.Listener{{Name: "swtpm", Path: at("swtpm-sock")}},
 					Sockets:   []plan.Socket{{Role: "console", Path: at("console.sock")}},
-				}},
-			}
+				},
+			}}
 			require.NoError(t, os.Mkdir(dir, 0o755))
-			ours := files{
-				monitorSocket: "", cloudInitImage: "", recordFile: "", progressFile: "", typeFile: "",
+			ours := folder.Files{
+				prepare.MonitorSocket: "", prepare.CloudInitImage: "", prepare.RecordFile: "",
+				prepare.ProgressFile: "", prepare.TypeFile: "",
 				"swtpm-sock": "", "console.sock": "",
 			}
-			fill(t, dir, ours)
-			fill(t, dir, tt.other)
-			require.NoError(t, m.takeRuntimeDir())
-			require.NoError(t, m.makeWayForSockets())
-			m.noteSockets()
-			require.Len(t, contents(t, dir), len(tt.other))
+			folder.Fill(t, dir, ours)
+			folder.Fill(t, dir, tt.other)
+			require.NoError(t, l.takeRuntimeDir())
+			require.NoError(t, l.makeFiles())
+			require.Len(t, folder.Contents(t, dir), len(tt.other))
 			require.Equal(t, os.FileMode(0o700), mode(t, dir))
 
-			fill(t, dir, ours)
-			require.NoError(t, m.undo.run())
-			require.Equal(t, tt.gone, !exists(dir))
-			if !tt.gone {
-				require.Len(t, contents(t, dir), 1)
+			folder.Fill(t, dir, ours)
+			require.NoError(t, l.undo.Run())
+			if tt.gone {
+				require.NoDirExists(t, dir)
+			} else {
+				require.Len(t, folder.Contents(t, dir), 1)
 			}
 		})
 	}
@@ -121,7 +125,7 @@ func TestListeningSocketIsPrivate(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), mode(t, filepath.Join(dir, "s")))
 	require.NoError(t, f.Close())
-	require.True(t, exists(filepath.Join(dir, "s")), "it is removed at the end of the run")
+	require.FileExists(t, filepath.Join(dir, "s"), "it is removed at the end of the run")
 	_, err = listen(filepath.Join(dir, "s"))
 	require.ErrorIs(t, err, syscall.EADDRINUSE)
 }

@@ -1,4 +1,4 @@
-package runner
+package launch
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"vmop/process"
 	"vmop/qmp"
 	"vmop/runner/machine"
+	"vmop/vmtypes/plan"
 )
 
 // Times that ends are waited for.
@@ -40,32 +41,33 @@ func (e *StartError) Error() string {
 	return s
 }
 
-// blame turns the end of the monitor's connection into the reason for it: how
-// QEMU ended, what it said, and which option it was about.
-func (m *run) blame(err error) error {
-	if !errors.Is(err, qmp.ErrClosed) && !errors.Is(err, machine.ErrExited) || m.qemu == nil {
+// Blame turns the end of the monitor's connection into the reason for it: how
+// QEMU ended, what it said, and which option of the plan it was about. Any other error
+// it returns as it is.
+func (p *Processes) Blame(made *plan.Plan, err error) error {
+	if !errors.Is(err, qmp.ErrClosed) && !errors.Is(err, machine.ErrExited) {
 		return err
 	}
 	select {
-	case <-m.qemu.Done():
+	case <-p.QEMU.Done():
 	case <-time.After(endTime):
 		return err
 	}
-	e := &StartError{Process: m.vm.Plan.QEMU.Name, Exit: m.qemu.Exit(), Output: strings.TrimSpace(m.qemu.Tail())}
-	if o := m.vm.Plan.QEMU.Blame(e.Output); o != nil {
+	e := &StartError{Process: made.QEMU.Name, Exit: p.QEMU.Exit(), Output: strings.TrimSpace(p.QEMU.Tail())}
+	if o := made.QEMU.Blame(e.Output); o != nil {
 		e.Option, e.Origin = strings.Join(o.Words(func(name string) string {
 			return "<" + name + ">"
 		}), " "), o.Origin.String()
 	}
-	e.Output = strings.TrimSpace(e.Output + m.endedHelpers())
+	e.Output = strings.TrimSpace(e.Output + p.endedHelpers())
 	return e
 }
 
-// suspects names the helpers that a QEMU that doesn't answer may wait for: it
+// Suspects names the helpers that a QEMU that doesn't answer may wait for: it
 // sets its devices up before it answers, and asks its TPM without a time-out.
-func (m *run) suspects() string {
+func (p *Processes) Suspects() string {
 	var names []string
-	for _, h := range m.helpers {
+	for _, h := range p.Helpers {
 		names = append(names, fmt.Sprintf("%s (process %d)", h.Name(), h.Pid()))
 	}
 	if names == nil {
@@ -76,10 +78,10 @@ func (m *run) suspects() string {
 
 // endedHelpers tells of the helpers that have ended badly: QEMU knows only that
 // it gets no answer. Their ends may be noticed a moment after QEMU's.
-func (m *run) endedHelpers() string {
+func (p *Processes) endedHelpers() string {
 	var text strings.Builder
 	late := time.After(helperEndTime)
-	for _, h := range m.helpers {
+	for _, h := range p.Helpers {
 		select {
 		case <-h.Done():
 		case <-late:

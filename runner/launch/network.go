@@ -1,4 +1,4 @@
-package runner
+package launch
 
 import (
 	"context"
@@ -34,9 +34,9 @@ func openTap(ctx context.Context, t plan.Tap, owner string, log *slog.Logger) (n
 	return netsetup.OpenMasquerade(ctx, cfg, log)
 }
 
-// adoptTap makes again what a tap that QEMU has open had from a runner that was
+// AdoptTap makes again what a tap that QEMU has open had from a runner that was
 // killed.
-func adoptTap(ctx context.Context, t plan.Tap, owner string, log *slog.Logger) (io.Closer, error) {
+func AdoptTap(ctx context.Context, t plan.Tap, owner string, log *slog.Logger) (io.Closer, error) {
 	if t.Subnet == "" {
 		return netsetup.AdoptTap(netsetup.TapConfig{Name: t.Name, Bridge: t.Bridge, Owner: owner})
 	}

@@ -1,4 +1,4 @@
-package runner
+package prepare
 
 import (
 	"encoding/json"
@@ -17,14 +17,14 @@ import (
 // first; see docs/interop/firmware.json of QEMU.
 var firmwareDirs = []string{"/etc/qemu/firmware", "/usr/share/qemu/firmware"}
 
-// newHost returns what VM types may know of this machine.
-func newHost(dataDir, runtimeDir string) vmtypes.Host {
-	return new(hostFacts).host(dataDir, runtimeDir)
+// ThisHost returns what VM types may know of this computer, found out anew.
+func ThisHost(dataDir, runtimeDir string) vmtypes.Host {
+	return new(HostFacts).host(dataDir, runtimeDir)
 }
 
-// hostFacts are what was found out about this machine while a plan was made.
+// HostFacts are what was found out about this machine while a plan was made.
 // With them the same plan can be made again, whatever has changed meanwhile.
-type hostFacts struct {
+type HostFacts struct {
 	KVM      *bool                        `json:"kvm,omitempty"`
 	NoKVM    string                       `json:"noKVM,omitempty"` // why KVM is false
 	Exists   map[string]bool              `json:"exists,omitempty"`
@@ -34,7 +34,7 @@ type hostFacts struct {
 
 // host is what VM types may know: what is not among the facts yet is found out,
 // and becomes one.
-func (f *hostFacts) host(dataDir, runtimeDir string) vmtypes.Host {
+func (f *HostFacts) host(dataDir, runtimeDir string) vmtypes.Host {
 	if f.KVM == nil {
 		f.NoKVM = whyNoKVM()
 		f.KVM = new(f.NoKVM == "")
@@ -45,7 +45,7 @@ func (f *hostFacts) host(dataDir, runtimeDir string) vmtypes.Host {
 	}
 }
 
-func (f *hostFacts) exists(path string) bool {
+func (f *HostFacts) exists(path string) bool {
 	if known, ok := f.Exists[path]; ok {
 		return known
 	}
@@ -56,15 +56,15 @@ func (f *hostFacts) exists(path string) bool {
 	return f.Exists[path]
 }
 
-func (f *hostFacts) firmware() []vmtypes.FirmwareDescriptor {
+func (f *HostFacts) firmware() []vmtypes.FirmwareDescriptor {
 	if f.Firmware == nil {
 		f.Firmware = append([]vmtypes.FirmwareDescriptor{}, readFirmware(firmwareDirs)...)
 	}
 	return f.Firmware
 }
 
-// mode is what a path leads to. A fault is not kept: nothing was started then.
-func (f *hostFacts) mode(path string) (fs.FileMode, error) {
+// mode is what a path leads to. A fault is not Kept: nothing was started then.
+func (f *HostFacts) mode(path string) (fs.FileMode, error) {
 	if known, ok := f.Modes[path]; ok {
 		return known, nil
 	}
@@ -187,7 +187,7 @@ func readDescriptor(path string) (out vmtypes.FirmwareDescriptor, ok bool) {
 	return out, true
 }
 
-// fileMode is what a path leads to, for drives that name a resource.
+// FileMode is what a path leads to, for drives that name a resource.
 func fileMode(path string) (fs.FileMode, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -1,18 +1,15 @@
-package runner
+package prepare
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"time"
 
 	"vmop/cloudinit"
 	"vmop/runner/config"
-	"vmop/runner/notify"
 	"vmop/runner/reconcile"
-	"vmop/runner/status/k8s"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
@@ -22,13 +19,7 @@ import (
 // evaluationTime bounds loading and calling a VM type.
 const evaluationTime = 5 * time.Second
 
-// Files in the runtime directory that are the runner's own.
-const (
-	monitorSocket  = "monitor.sock"
-	cloudInitImage = "cloud-init.img"
-)
-
-// Options say where things are.
+// Options say by what a VM is prepared.
 type Options struct {
 	// ConfigFile is the path of the configuration.
 	ConfigFile string
@@ -36,39 +27,16 @@ type Options struct {
 	VMTypes string
 	// Policy says what launch plans may do; nil allows everything.
 	Policy *policy.Policy
-	// PolicyFault says why there is a policy, but it is not known: no VM is started,
-	// and one that runs is adopted as it is.
-	PolicyFault error
-	// Log gets what happens; nil discards it.
-	Log *slog.Logger
-	// Version of the program, for the status.
-	Version string
-	// BootTime is how long QEMU may take from its start until the guest runs; 0
-	// means a minute.
-	BootTime time.Duration
-	// Manager is the service manager that wants to know how the VM is; it may be
-	// nil.
-	Manager *notify.Manager
-	// Reporter tells the cluster whose pod the runner is in how the VM is; nil means
-	// that there is none. It reports on when Run has returned: the caller closes it.
-	Reporter *k8s.Reporter
-	// GracePeriod is when the runner is killed after a stop request: the guest gets
-	// no more time than that leaves, whatever powerdownTimeout says. 0 means never.
-	GracePeriod time.Duration
 	// DisplaySecret is the name of the Secret that the display's password comes from: a
 	// VM isn't started without it. "" means that there need be none.
 	DisplaySecret string
-	// Reread makes a VM that runs read its configuration again, where no
-	// change is noticed. It may be nil.
-	Reread <-chan struct{}
-	// OnPaused is called when QEMU answers and the guest does not run yet:
-	// the moment to attach to its consoles. It may be nil.
-	OnPaused func(ctx context.Context, vm *VM) error
 }
 
 // A VM is a virtual machine that is ready to be started.
 type VM struct {
 	Config *config.Config
+	// File is the path of the configuration file, absolute.
+	File string
 	// Spec is the vm section with defaults, absolute paths and uuid.
 	Spec vmspec.Spec
 	// Plan is what has to be done.
@@ -77,37 +45,37 @@ type VM struct {
 	DataDir, RuntimeDir string
 	// Warnings about the configuration, for people.
 	Warnings []string
-
-	folder   string // of the configuration file, absolute
-	facts    hostFacts
-	pin      *pin
-	seed     *cloudinit.Seed // nil: no cloud-init
-	password *reconcile.Password
-	// protected says that the displays have a password from the start on.
-	protected bool
+	// Facts are what the plan was made from that this computer has said.
+	Facts HostFacts
+	// Pin is the type that the plan was made by.
+	Pin *Pin
+	// Seed is for the cloud-init image; nil: no cloud-init.
+	Seed *cloudinit.Seed
+	// Password is that of the displays; nil: none is configured.
+	Password *reconcile.Password
+	// Protected says that the displays have a password from the start on.
+	Protected bool
 }
 
-// Prepare reads the configuration and computes the plan. It changes nothing: a
-// VM that was never run has no uuid yet, and gets a placeholder.
-func Prepare(ctx context.Context, opts Options) (*VM, error) {
-	vm, err := open(opts.ConfigFile)
+// Plan reads the configuration and computes the plan. It changes nothing: a VM that
+// was never run has no uuid yet, and gets a placeholder. There is a VM also with an
+// error of its plan.
+func Plan(ctx context.Context, opts Options) (*VM, error) {
+	vm, err := Open(opts.ConfigFile)
 	if err != nil {
 		return nil, err
 	}
-	return vm, vm.plan(ctx, opts, false)
+	return vm, vm.Complete(ctx, opts, false)
 }
 
-// open reads the configuration and finds out where the VM lives.
-func open(file string, settings ...string) (*VM, error) {
+// Open reads the configuration, with settings that change it (see config.Load), and
+// finds out where the VM lives.
+func Open(file string, settings ...string) (*VM, error) {
 	cfg, warnings, err := config.Load(file, settings...)
 	if err != nil {
 		return nil, err
 	}
-	folder, err := filepath.Abs(filepath.Dir(file))
-	if err != nil {
-		return nil, fmt.Errorf("folder of %s: %w", file, err)
-	}
-	vm, err := newVM(cfg, folder)
+	vm, err := New(cfg, file)
 	if err != nil {
 		return nil, err
 	}
@@ -117,40 +85,74 @@ func open(file string, settings ...string) (*VM, error) {
 	return vm, nil
 }
 
-// newVM returns what follows from a configuration alone; its relative paths
-// begin at folder.
-func newVM(cfg *config.Config, folder string) (*VM, error) {
-	vm := &VM{Config: cfg, folder: folder}
+// New returns what follows from a configuration alone; its relative paths begin at
+// the folder of its file.
+func New(cfg *config.Config, file string) (*VM, error) {
+	file, err := filepath.Abs(file)
+	if err != nil {
+		return nil, fmt.Errorf("folder of %s: %w", file, err)
+	}
+	vm := &VM{Config: cfg, File: file}
 	if cfg.CloudInit != nil {
 		seed, err := cfg.CloudInit.Seed(cfg.VM.Name)
 		if err != nil {
 			return nil, err
 		}
-		vm.seed = &seed
+		vm.Seed = &seed
 	}
 	env := config.HostEnv()
-	var err error
 	if vm.DataDir, err = cfg.DataDirectory(env); err != nil {
 		return nil, err
 	}
 	vm.RuntimeDir = cfg.RuntimeDirectory(env)
-	vm.DataDir, vm.RuntimeDir = vmspec.Within(folder, vm.DataDir), vmspec.Within(folder, vm.RuntimeDir)
+	vm.DataDir, vm.RuntimeDir = vmspec.Within(vm.folder(), vm.DataDir), vmspec.Within(vm.folder(), vm.RuntimeDir)
 	return vm, nil
 }
 
-// plan computes everything else. With keep set, a new uuid is kept in the data
+// folder is where relative paths of the configuration begin.
+func (vm *VM) folder() string { return filepath.Dir(vm.File) }
+
+// Complete computes everything else. With keep set, a new uuid is kept in the data
 // directory.
-func (vm *VM) plan(ctx context.Context, opts Options, keep bool) (err error) {
-	if err = vm.resolve(vm.DataDir, keep); err != nil {
+func (vm *VM) Complete(ctx context.Context, opts Options, keep bool) error {
+	if err := vm.resolve(vm.DataDir, keep); err != nil {
 		return err
 	}
-	if err := vm.readSecrets(vm.folder, opts.DisplaySecret); err != nil {
+	if err := vm.readSecrets(vm.folder(), opts.DisplaySecret); err != nil {
 		return err
 	}
 	if err := vm.evaluate(ctx, opts.VMTypes); err != nil {
 		return err
 	}
-	return vm.judge(opts.Policy, opts.VMTypes, vm.Spec, vm.Plan)
+	return vm.Judge(opts.Policy, opts.VMTypes, vm.Spec, vm.Plan)
+}
+
+// Again computes the plan that a VM was started by, from the type, facts and
+// directories that are set.
+func (vm *VM) Again(ctx context.Context) error {
+	if err := vm.resolve(vm.DataDir, false); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, evaluationTime)
+	defer cancel()
+	return vm.launch(ctx)
+}
+
+// Renewed returns the VM, which runs, as another configuration wants it. The plan is
+// not computed.
+func (vm *VM) Renewed(cfg *config.Config) (*VM, error) {
+	next, err := New(cfg, vm.File)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.VM.Name != vm.Config.VM.Name {
+		const text = "is the VM's identity: it cannot change while the VM runs; stop the VM first"
+		return nil, cfg.Locate([]vmspec.Fault{{Path: "vm.name", Message: text}})
+	}
+	if err = next.resolve(vm.DataDir, false); err != nil {
+		return nil, err
+	}
+	return next, next.readSecrets(vm.folder(), "") // without one, the old one holds
 }
 
 // resolve makes Spec: the vm section with everything filled in that depends on
@@ -161,15 +163,18 @@ func (vm *VM) resolve(dataDir string, keep bool) (err error) {
 	if spec.UUID, err = config.EnsureUUID(dataDir, spec.UUID, keep); err != nil {
 		return err
 	}
-	spec = spec.WithDefaults().Within(vm.folder)
-	spec, faults := vmspec.ResolveResources(spec, vm.facts.mode)
+	spec = spec.WithDefaults().Within(vm.folder())
+	spec, faults := vmspec.ResolveResources(spec, vm.Facts.mode)
 	vm.Spec = spec
 	return vm.Config.Locate(faults)
 }
 
-// locate returns faults of the options at their places in the configuration file,
+// MissingFiles are faults of drives whose files aren't there.
+func (vm *VM) MissingFiles() []vmspec.Fault { return vmspec.MissingFiles(vm.Spec, fileMode) }
+
+// Locate returns faults of the options at their places in the configuration file,
 // and any other error as it is.
-func (vm *VM) locate(err error) error {
+func (vm *VM) Locate(err error) error {
 	var options *vmtypes.OptionsError
 	if errors.As(err, &options) {
 		return vm.Config.Locate(options.Faults)
@@ -194,7 +199,7 @@ func (vm *VM) readSecrets(dir, secret string) error {
 	case err != nil || !ok:
 		return err
 	}
-	vm.password, vm.protected = &reconcile.Password{Text: password, Expiry: expiry}, true
+	vm.Password, vm.Protected = &reconcile.Password{Text: password, Expiry: expiry}, true
 	return nil
 }
 
@@ -207,7 +212,7 @@ func (vm *VM) evaluate(ctx context.Context, vmTypes string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, library.Close()) }()
-	vm.pin, err = loadPin(ctx, library, vm.DataDir, vm.Config.VMType, vm.Config.UpdateVMType)
+	vm.Pin, err = loadPin(ctx, library, vm.DataDir, vm.Config.VMType, vm.Config.UpdateVMType)
 	if err != nil {
 		return err
 	}
@@ -220,11 +225,11 @@ func (vm *VM) Emulated() string {
 	if vm.Spec.Accelerator != vmspec.AcceleratorAuto {
 		return ""
 	}
-	return vm.facts.NoKVM
+	return vm.Facts.NoKVM
 }
 
 // launch calls the VM type.
 func (vm *VM) launch(ctx context.Context) (err error) {
-	vm.Plan, err = vm.pin.vmType.Launch(ctx, vm.Spec, vm.host())
-	return vm.locate(err)
+	vm.Plan, err = vm.Pin.VMType.Launch(ctx, vm.Spec, vm.Host())
+	return vm.Locate(err)
 }

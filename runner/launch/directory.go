@@ -1,0 +1,97 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"vmop/runner/cleanup"
+	"vmop/runner/lock"
+	"vmop/runner/record"
+)
+
+// takeRuntimeDir makes the runtime directory, without what an earlier run has
+// left in it.
+func (l *Launch) takeRuntimeDir() error {
+	dir := l.vm.RuntimeDir
+	if err := makePrivateDir(dir); err != nil {
+		return fmt.Errorf("make runtime directory: %w", err)
+	}
+	if err := l.mayTake(dir); err != nil {
+		return err
+	}
+	l.undo.AddRuntimeDir(l.vm)
+	return cleanup.EmptyRuntimeDir(l.vm)
+}
+
+// mayTake makes sure that a runtime directory is not that of another VM, which
+// runs: it could not be adopted any more.
+func (l *Launch) mayTake(dir string) error {
+	other, there, err := record.Read(dir)
+	if err != nil || !there {
+		return nil // what can't be read is of no use to anybody
+	}
+	theirLock, err := os.Open(filepath.Join(other.DataDir, lock.MachineFile))
+	if err != nil {
+		return nil // its data has gone
+	}
+	defer theirLock.Close()
+	theirs, err := theirLock.Stat()
+	if err != nil {
+		return err
+	}
+	ours, err := l.lock.Stat()
+	if err != nil || os.SameFile(theirs, ours) {
+		return err
+	}
+	if free, err := lock.Try(theirLock); free || err != nil {
+		return err
+	}
+	return fmt.Errorf("%s is the runtime directory of another VM, which runs, with its data in %s; choose another with runtimeDir", dir, other.DataDir)
+}
+
+// makePrivateDir makes a directory that only this user can look into. One that
+// is there must be this user's: below /tmp another user may have made it, or a
+// folder that leads there, and could exchange what is in it.
+func makePrivateDir(path string) error {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return err
+	}
+	if owner, err := ownerOf(path); err != nil || owner != os.Geteuid() {
+		return errors.Join(err, fmt.Errorf("%s is not a directory of user %d; choose another with runtimeDir", path,
+			os.Geteuid()))
+	}
+	for dir := filepath.Dir(path); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		parent, err := os.Stat(filepath.Dir(dir))
+		if err != nil {
+			return err
+		}
+		if parent.Mode().Perm()&everybodyWrites == 0 {
+			continue
+		}
+		if owner, err := ownerOf(dir); err != nil || owner != os.Geteuid() && owner != 0 {
+			return errors.Join(err,
+				fmt.Errorf("%s, which leads to %s, is not a directory of user %d; choose another with runtimeDir", dir, path, os.Geteuid()))
+		}
+	}
+	return os.Chmod(path, 0o700)
+}
+
+// everybodyWrites is the permission that makes a folder everybody's.
+const everybodyWrites = 0o002
+
+// ownerOf returns the number of the user whose directory path is, or -1 if it
+// is none.
+func ownerOf(path string) (int, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return -1, err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !info.IsDir() || !ok {
+		return -1, nil
+	}
+	return int(owner.Uid), nil
+}

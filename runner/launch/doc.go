@@ -1,0 +1,12 @@
+// Package launch carries a plan out, up to the point where QEMU runs, paused:
+//
+//	directory.go   takes the runtime directory
+//	files.go       makes the guest's copies of files
+//	network.go     opens taps
+//	start.go       starts the helpers and QEMU, which inherit what was opened
+//	starterror.go  says which option it was, if QEMU ends instead
+//
+// Whatever it does is noted in a cleanup.List. QEMU and the helpers run in sessions of
+// their own: a signal to the runner asks the guest to shut down, and does not reach
+// them.
+package launch

@@ -1,0 +1,302 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"vmop/cloudinit/disk"
+	"vmop/process"
+	"vmop/qmp"
+	"vmop/runner/cleanup"
+	"vmop/runner/prepare"
+	"vmop/vmtypes/plan"
+)
+
+// helperTime is until a helper is ready.
+const helperTime = 10 * time.Second
+
+// The runner's own name for QEMU's monitor.
+const monitorID = "vmop-monitor"
+
+// Processes are QEMU and its helpers.
+type Processes struct {
+	QEMU    *process.Process
+	Helpers []*process.Process // those that run
+	// Monitor is the first session with QEMU's monitor; nil if QEMU was found running.
+	Monitor *qmp.Session
+}
+
+// A Launch is the start of one machine. Whatever it does is noted to be undone, also
+// where it fails.
+type Launch struct {
+	vm      *prepare.VM
+	lock    *os.File // of the machine; its processes inherit it
+	undo    *cleanup.List
+	log     *slog.Logger
+	seeding errgroup.Group      // writes the cloud-init image
+	files   map[string]*os.File // open descriptors, by their name in the plan
+	started Processes
+	// inherited are descriptors that QEMU holds for others, without knowing.
+	inherited []*os.File
+}
+
+// Begin takes the runtime directory of a VM that has no plan yet, and has its
+// cloud-init image written while one is made. The lock is that of the machine.
+func Begin(vm *prepare.VM, lock *os.File, undo *cleanup.List, log *slog.Logger) (*Launch, error) {
+	l := &Launch{vm: vm, lock: lock, undo: undo, log: log}
+	if err := l.takeRuntimeDir(); err != nil {
+		return nil, err
+	}
+	l.seeding.Go(l.writeSeed)
+	undo.AddMachine("writing of the cloud-init image", func() error {
+		_ = l.seeding.Wait() // its error has been reported, or came too late to matter
+		return nil
+	})
+	return l, nil
+}
+
+// writeSeed writes the cloud-init image, if there is one.
+func (l *Launch) writeSeed() error {
+	if l.vm.Seed == nil {
+		return nil
+	}
+	return disk.Write(filepath.Join(l.vm.RuntimeDir, prepare.CloudInitImage), *l.vm.Seed)
+}
+
+// Start carries the plan out, up to the point where QEMU runs, paused.
+func (l *Launch) Start(ctx context.Context) (*Processes, error) {
+	if err := l.makeFiles(); err != nil {
+		return nil, err
+	}
+	if err := l.openDescriptors(ctx); err != nil {
+		return nil, err
+	}
+	monitor, err := l.openMonitor(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer monitor.Close() // QEMU has its own
+	if err := l.startHelpers(ctx, true); err != nil {
+		return nil, err
+	}
+	if err := l.seeding.Wait(); err != nil {
+		return nil, err
+	}
+	if err := l.startQEMU(ctx, monitor); err != nil {
+		return nil, err
+	}
+	if err := l.startHelpers(ctx, false); err != nil {
+		return nil, err
+	}
+	return &l.started, l.closeListeners()
+}
+
+// makeFiles makes the files of the plan, and makes way for its sockets.
+func (l *Launch) makeFiles() error {
+	if err := cleanup.RemoveSockets(l.vm); err != nil {
+		return err
+	}
+	l.undo.AddSockets(l.vm)
+	if err := cleanup.RemoveHalfWritten(l.vm); err != nil {
+		return fmt.Errorf("remove what an earlier run left: %w", err)
+	}
+	for _, f := range l.vm.Plan.Files {
+		replaced, err := copyOnce(f)
+		if err != nil {
+			return fmt.Errorf("make %s: %w", f.To, err)
+		}
+		if replaced != "" {
+			l.log.Warn("file of another kind set aside", "file", f.To, "kept", replaced, "kind", f.Kind)
+		}
+	}
+	return nil
+}
+
+// openDescriptors makes the taps and listening sockets.
+func (l *Launch) openDescriptors(ctx context.Context) error {
+	l.files = map[string]*os.File{}
+	for _, t := range l.vm.Plan.Taps {
+		tap, err := openTap(ctx, t, l.vm.Spec.UUID, l.log)
+		if err != nil {
+			return err
+		}
+		l.undo.AddMachine("tap "+t.Name, tap.Close)
+		l.files[t.Name] = tap.File()
+		l.inherited = append(l.inherited, tap.Inherit()...)
+	}
+	for _, at := range l.vm.Plan.Listeners {
+		f, err := listen(at.Path)
+		if err != nil {
+			return fmt.Errorf("listen on socket of %s: %w", at.Name, err)
+		}
+		l.undo.Add("listener "+at.Name, func() error { return closeOnce(f) })
+		l.files[at.Name] = f
+	}
+	return nil
+}
+
+// closeListeners closes the listening sockets, which the processes have
+// inherited: when the process that serves one ends, connections must end, too.
+func (l *Launch) closeListeners() error {
+	var errs []error
+	for _, at := range l.vm.Plan.Listeners {
+		errs = append(errs, closeOnce(l.files[at.Name]))
+	}
+	return errors.Join(errs...)
+}
+
+func closeOnce(f *os.File) error {
+	if err := f.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// listen returns a listening unix socket (mode 0600) as a file.
+//
+// See docs/decisions/0003-listening-sockets.md.
+func listen(path string) (*os.File, error) {
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false)
+	f, err := l.File()
+	err = errors.Join(err, l.Close())
+	if err == nil {
+		err = os.Chmod(path, 0o600)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// openMonitor makes the listening socket of QEMU's monitor and connects to it:
+// what is said before QEMU runs waits in the socket.
+func (l *Launch) openMonitor(ctx context.Context) (*os.File, error) {
+	path := filepath.Join(l.vm.RuntimeDir, prepare.MonitorSocket)
+	f, err := qmp.Listen(path)
+	if err != nil {
+		return nil, err
+	}
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("connect to QEMU's monitor: %w", err), f.Close())
+	}
+	l.started.Monitor = qmp.New(conn, qmp.WithTrace(l.log))
+	l.undo.Add("monitor", l.started.Monitor.Close)
+	return f, nil
+}
+
+// startHelpers starts the helpers that QEMU must find ready, and waits until
+// they are; or it starts the others, which QEMU finds at a listening socket: QEMU
+// takes longer to get there than they do to come up.
+func (l *Launch) startHelpers(ctx context.Context, awaited bool) error {
+	var list []plan.Process
+	for _, h := range l.vm.Plan.Helpers {
+		if awaited == (h.Ready != "") {
+			list = append(list, h)
+		}
+	}
+	first := len(l.started.Helpers)
+	for _, h := range list {
+		p, err := l.startProcess(ctx, h, nil, []*os.File{l.lock}, nil)
+		if err != nil {
+			return err
+		}
+		l.started.Helpers = append(l.started.Helpers, p)
+	}
+	if !awaited {
+		return nil
+	}
+	for i, h := range list {
+		if err := waitReady(ctx, l.started.Helpers[first+i], h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waitReady waits for the path that exists when a helper is ready.
+func waitReady(ctx context.Context, p *process.Process, h plan.Process) error {
+	ctx, cancel := context.WithTimeout(ctx, helperTime)
+	defer cancel()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if _, err := os.Stat(h.Ready); err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-p.Done():
+			return fmt.Errorf("%s ended before it was ready: %s%s", h.Name, p.Exit(), tail(p))
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not ready after %s: %s does not exist%s", h.Name, helperTime, h.Ready, tail(p))
+		}
+	}
+}
+
+// tail returns, indented, the last that a process had to say, for an error.
+func tail(p *process.Process) string {
+	text := p.Tail()
+	if text == "" {
+		return ""
+	}
+	return "\n  " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ")
+}
+
+// startQEMU starts QEMU, paused, with the monitor on its listening socket.
+func (l *Launch) startQEMU(ctx context.Context, monitor *os.File) error {
+	q := l.vm.Plan.QEMU
+	fd := 3 + len(q.Descriptors())
+	own := []string{
+		"-S",
+		"-chardev", "socket,id=" + monitorID + ",fd=" + strconv.Itoa(fd) + ",server=on,wait=off",
+		"-mon", "chardev=" + monitorID + ",mode=control",
+	}
+	// Taps are the runner's: a guest that breaks out of QEMU must not have by them the
+	// network that they are in, which may be a node's.
+	drop := []int{unix.CAP_NET_ADMIN, unix.CAP_NET_RAW}
+	var err error
+	l.started.QEMU, err = l.startProcess(ctx, q, own, append([]*os.File{monitor, l.lock}, l.inherited...), drop)
+	return err
+}
+
+// startProcess starts a process of the plan, with arguments and descriptors of
+// the runner's own after those of the plan, and without some capabilities.
+func (l *Launch) startProcess(ctx context.Context, p plan.Process, args []string, files []*os.File,
+	drop []int,
+) (*process.Process, error) {
+	spec := process.Spec{Name: p.Name, Path: p.Executable, Args: append(p.Argv(), args...), Dir: p.Dir, Drop: drop}
+	if len(p.Env) > 0 {
+		spec.Env = os.Environ()
+		for _, v := range p.Env {
+			spec.Env = append(spec.Env, v.Name+"="+v.Value)
+		}
+	}
+	for _, name := range p.Descriptors() {
+		spec.Files = append(spec.Files, l.files[name])
+	}
+	spec.Files = slices.Concat(spec.Files, files)
+	started, err := process.Start(spec, l.log)
+	if err != nil {
+		return nil, err
+	}
+	l.undo.AddProcess(ctx, started)
+	return started, nil
+}

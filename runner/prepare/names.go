@@ -1,0 +1,64 @@
+package prepare
+
+import (
+	"path/filepath"
+
+	"vmop/runner/config"
+	"vmop/runner/control"
+	"vmop/runner/lock"
+)
+
+// Files in the runtime directory that are the runner's own. By those of the second
+// group a runner carries on what another one, which was killed, has begun.
+const (
+	MonitorSocket  = "monitor.sock"
+	CloudInitImage = "cloud-init.img"
+
+	RecordFile   = "machine.json"
+	ProgressFile = "runner.json"
+	// TypeFile is the archive of the machine's type: a file of its own, because it is
+	// long, and has to be there before the guest runs.
+	TypeFile = pinnedType
+	// ConfigFile is the configuration in force, if it isn't the record's.
+	ConfigFile = "config.yaml"
+)
+
+// Files in the data directory that are the runner's own.
+const (
+	// What a VM keeps of its type.
+	pinnedType     = "vmtype.txtar"
+	pinnedMachines = "machines.txt"
+	// RuntimeLink leads to the runtime directory, which the configuration may have
+	// moved meanwhile. It is there while a guest runs.
+	RuntimeLink = "runtime"
+	// EndedFile says that the guest has shut itself down that ran in a pod.
+	EndedFile = "ended.json"
+)
+
+// KindSuffix is appended to the name of a file that a plan has copied; the file of that
+// name remembers what the copy is good for.
+const KindSuffix = ".kind"
+
+// ownData are the names of files that runners write in the data directory.
+func ownData() []string { return []string{config.UUIDFile, pinnedType, pinnedMachines, EndedFile} }
+
+// DataFiles are the names of files that runners write in the data directory, those of
+// the plan included.
+func (vm *VM) DataFiles() []string {
+	names := ownData()
+	for _, f := range vm.Plan.Files {
+		names = append(names, filepath.Base(f.To), filepath.Base(f.To)+KindSuffix)
+	}
+	return names
+}
+
+// reserved are the paths of a VM that no plan may give to a process.
+func (vm *VM) reserved() (paths []string) {
+	for _, name := range []string{MonitorSocket, control.SocketName, RecordFile, ProgressFile, TypeFile, ConfigFile} {
+		paths = append(paths, filepath.Join(vm.RuntimeDir, name))
+	}
+	for _, name := range append(ownData(), lock.RunnerFile, lock.MachineFile, RuntimeLink) {
+		paths = append(paths, filepath.Join(vm.DataDir, name))
+	}
+	return paths
+}

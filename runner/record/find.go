@@ -1,0 +1,82 @@
+package record
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"vmop/durable"
+	"vmop/runner/config"
+	"vmop/runner/prepare"
+)
+
+// StartedBy returns the runtime directory of the VM that a configuration file
+// has started, as the record in it says; empty if there is none. It is for a
+// file that doesn't say any more where the VM is. The VM may have ended.
+func StartedBy(file string) string {
+	_, dir := by(file)
+	return dir
+}
+
+// Left returns the process number of the QEMU of a VM, and the configuration file
+// that has started it, if it runs, with or without a runner; else 0.
+func Left(runtimeDir string) (pid int, file string) {
+	r, there, err := Read(runtimeDir)
+	if err != nil || !there || !r.QEMU.Runs() {
+		return 0, ""
+	}
+	return r.QEMU.PID, r.ConfigFile
+}
+
+// RunningBy returns the VM that was started by a configuration file, and may
+// run; nil if there is none. The file has faults now, so it doesn't say where
+// the VM is.
+func RunningBy(ctx context.Context, file string) *prepare.VM {
+	r, dir := by(file)
+	if r == nil {
+		return nil
+	}
+	vm, err := r.VM(context.WithoutCancel(ctx), dir)
+	if err != nil {
+		return nil
+	}
+	return vm
+}
+
+// by returns the record of the VM that a configuration file has started,
+// and where it is; nil if there is none.
+func by(file string) (*Machine, string) {
+	file, err := filepath.Abs(file)
+	if err != nil {
+		return nil, ""
+	}
+	for _, at := range config.Machines(config.HostEnv(), prepare.MonitorSocket) {
+		r, there, err := Read(at.RuntimeDir)
+		if err == nil && there && r.ConfigFile == file {
+			return &r, at.RuntimeDir
+		}
+	}
+	return nil, ""
+}
+
+// Link notes in the data directory where the runtime directory is.
+func Link(dataDir, runtimeDir string) error {
+	link := filepath.Join(dataDir, prepare.RuntimeLink)
+	if at, err := os.Readlink(link); err == nil && at == runtimeDir {
+		return nil
+	}
+	if err := durable.Link(runtimeDir, link); err != nil {
+		return fmt.Errorf("note the runtime directory in the data directory: %w", err)
+	}
+	return nil
+}
+
+// Linked returns the runtime directory of the machine whose guest runs;
+// if none is noted, the one that is configured now.
+func Linked(dataDir, configured string) (dir string, noted bool) {
+	if at, err := os.Readlink(filepath.Join(dataDir, prepare.RuntimeLink)); err == nil {
+		return at, true
+	}
+	return configured, false
+}
