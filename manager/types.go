@@ -227,7 +227,11 @@ func hostFor(c *config.Config) vmtypes.Host {
 		DataDir: c.DataDir, RuntimeDir: c.RuntimeDir, Arch: "x86_64",
 		KVM:                slices.Contains(accelerated, c.VM.Accelerator),
 		HasDisplayPassword: true,
-		Exists:             func(path string) bool { return slices.Contains(files, path) },
+		Files:              vmtypes.Files{Folder: objects.ImageRepositoryDir, Only: true},
+		Exists: func(path string) bool { // of images, the runner knows it
+			_, image := vmspec.Inside(objects.ImageRepositoryDir, path)
+			return image || slices.Contains(files, path)
+		},
 	}
 	if c.CloudInit != nil {
 		host.CloudInitImage = c.RuntimeDir + "/cloud-init.img"

@@ -84,6 +84,13 @@ func TestTypeChecker(t *testing.T) {
 			inNet(machine("a", "standard"), "10.0.0.300/24"),
 			"spec.vm.networks[0] (net): \"10.0.0.300/24\" is not an IPv4 subnet",
 		},
+		"a file of the image repository": {
+			withOptions(machine("a", "windows"), `{"virtioDrivers": "virtio-win.iso"}`), "",
+		},
+		"another file of the pod": {
+			withOptions(machine("a", "windows"), `{"virtioDrivers": "/var/run/secrets/kubernetes.io/serviceaccount/token"}`),
+			"spec.vm.options.virtioDrivers: \"/var/run/secrets/kubernetes.io/serviceaccount/token\" is not in the image repository",
+		},
 		"not Starlark": {machine("a", "broken"), "broken.star:1:21"},
 		"no end":       {machine("a", "endless"), "VM type endless: "},
 		"too large":    {machine("a", "huge"), "a module at most 262144"},

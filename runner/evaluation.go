@@ -115,12 +115,12 @@ func comparable(vm *prepare.VM, vmType string) changes.Machine {
 // runs is allowed.
 func (e *evaluation) check(ctx context.Context, wanted *prepare.VM) error {
 	if !e.m.takesOtherType(wanted) {
-		if err := wanted.Locate(e.m.vm.Pin.VMType.CheckOptions(wanted.Spec)); err != nil {
+		if err := wanted.Locate(e.m.vm.Pin.VMType.CheckOptions(wanted.Spec, wanted.OptionFiles())); err != nil {
 			return err
 		}
 	} else if other, _, err := e.wantedType(wanted); err == nil { // pendingChanges reports its fault
 		var faults *vmtypes.OptionsError
-		if err := other.CheckOptions(wanted.Spec); errors.As(err, &faults) {
+		if err := other.CheckOptions(wanted.Spec, wanted.OptionFiles()); errors.As(err, &faults) {
 			return wanted.Locate(err)
 		}
 	}

@@ -36,3 +36,13 @@ func Within(folder, path string) string {
 	}
 	return filepath.Join(folder, path)
 }
+
+// Inside returns the path of a file that is to be in a folder, where relative paths
+// begin, and whether it is, by its name; the folder itself is not.
+func Inside(folder, path string) (string, bool) {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(folder, path)
+	}
+	path = filepath.Clean(path)
+	return path, strings.HasPrefix(path, strings.TrimSuffix(folder, "/")+"/")
+}

@@ -11,7 +11,7 @@ import (
 
 // An Attr says which values an option of a VM type may have.
 type Attr struct {
-	// Type is string, int, bool, size (a number of bytes), list, dict or record.
+	// Type is string, file, int, bool, size (a number of bytes), list, dict or record.
 	Type string `json:"type"`
 	// Doc is what the option is for, in the author's words.
 	Doc string `json:"doc,omitempty"`
@@ -45,6 +45,7 @@ type Option struct {
 // The types of options.
 const (
 	attrString = "string"
+	attrFile   = "file"
 	attrInt    = "int"
 	attrBool   = "bool"
 	attrSize   = "size"
@@ -72,6 +73,7 @@ func (a *attrValue) Hash() (uint32, error) { return 0, errUnhashable }
 func attrModule() *moduleValue {
 	return &moduleValue{"attr", starlark.StringDict{
 		"string": starlark.NewBuiltin("attr.string", newString),
+		"file":   starlark.NewBuiltin("attr.file", newFile),
 		"int":    starlark.NewBuiltin("attr.int", newInt),
 		"bool":   starlark.NewBuiltin("attr.bool", newBool),
 		"size":   starlark.NewBuiltin("attr.size", newSize),
@@ -133,6 +135,18 @@ func newString(
 	a, in := newAttrValue(thread, attrString)
 	err := starlark.UnpackArgs(b.Name(), args, kwargs,
 		"default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory, "values??", &in.values)
+	return a.finish(b, in, err)
+}
+
+func newFile(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
+	if err := keywordsOnly(b, args, 0); err != nil {
+		return nil, err
+	}
+	a, in := newAttrValue(thread, attrFile)
+	err := starlark.UnpackArgs(b.Name(), args, kwargs,
+		"default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory)
 	return a.finish(b, in, err)
 }
 

@@ -92,6 +92,8 @@ func (a *Attr) Example() string {
 	switch a.Type {
 	case attrString:
 		return "text"
+	case attrFile:
+		return "/srv/file"
 	case attrBool:
 		return "true"
 	case attrSize:

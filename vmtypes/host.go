@@ -26,6 +26,8 @@ type Host struct {
 	// Machines maps machine aliases (q35) to the concrete versions that this
 	// VM was first started with (pc-q35-7.2).
 	Machines map[string]string
+	// Files are what vm.options may name.
+	Files Files
 	// Exists reports whether a file is there.
 	Exists func(path string) bool `json:"-"`
 	// Firmware returns QEMU's firmware descriptors found on this host, in

@@ -105,11 +105,15 @@ func optionNames(options []Option) []string {
 
 // value returns vm.options as the type sees it, and the faults of what the
 // configuration gives.
-func (d declared) value(rs *records, vmType string, given map[string]any) (starlark.Value, []vmspec.Fault) {
+func (d declared) value(
+	rs *records, vmType string, given map[string]any, files Files,
+) (starlark.Value, []vmspec.Fault) {
 	if d.free {
 		return rs.value("vm.options", given), nil
 	}
-	return fieldValues("vm.options", "the VM type "+vmType, d.options, given)
+	given, misplaced := files.options("vm.options", d.options, given)
+	v, faults := fieldValues("vm.options", "the VM type "+vmType, d.options, given)
+	return v, append(misplaced, faults...)
 }
 
 // fieldValues returns a record with the given values of options, or their
@@ -262,7 +266,7 @@ func (a *Attr) dictValue(path string, given any) (starlark.Value, []vmspec.Fault
 // scalar returns a string, bool or int64, as the type says.
 func (a *Attr) scalar(given any) (value any, message, hint string) {
 	switch a.Type {
-	case attrString:
+	case attrString, attrFile:
 		return readText(given)
 	case attrBool:
 		return readSwitch(given)

@@ -55,8 +55,8 @@ func (rs *records) value(name string, v any) starlark.Value {
 }
 
 // vm returns the vm section of a VM of a type, or an *OptionsError.
-func (rs *records) vm(vmType string, spec vmspec.Spec, d declared) (starlark.Value, error) {
-	options, faults := d.value(rs, vmType, spec.Options)
+func (rs *records) vm(vmType string, spec vmspec.Spec, d declared, files Files) (starlark.Value, error) {
+	options, faults := d.value(rs, vmType, spec.Options, files)
 	if len(faults) > 0 {
 		return nil, &OptionsError{Type: vmType, Faults: faults}
 	}

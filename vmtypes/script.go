@@ -89,7 +89,7 @@ func Launch(
 		}
 		vmType = typeName(fn.Position().Filename())
 	}
-	vm, err := new(records).vm(vmType, spec, options)
+	vm, err := new(records).vm(vmType, spec, options, host.Files)
 	if err != nil {
 		return nil, err
 	}

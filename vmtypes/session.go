@@ -41,7 +41,7 @@ func (l *Library) Session(ctx context.Context, vmType string, spec vmspec.Spec, 
 	} else {
 		spec.Options = nil
 	}
-	vm, err := new(records).vm(vmType, spec, options)
+	vm, err := new(records).vm(vmType, spec, options, host.Files)
 	if err != nil {
 		return nil, err
 	}

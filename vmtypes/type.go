@@ -84,8 +84,8 @@ func entryPoint(m *module) (*starlark.Function, error) {
 }
 
 // CheckOptions returns an *OptionsError if vm.options of a spec has faults.
-func (t *Type) CheckOptions(spec vmspec.Spec) error {
-	if _, faults := t.options.value(t.records, t.name, spec.Options); len(faults) > 0 {
+func (t *Type) CheckOptions(spec vmspec.Spec, files Files) error {
+	if _, faults := t.options.value(t.records, t.name, spec.Options, files); len(faults) > 0 {
 		return &OptionsError{Type: t.name, Faults: faults}
 	}
 	return nil
@@ -95,7 +95,7 @@ func (t *Type) CheckOptions(spec vmspec.Spec) error {
 // that the type doesn't take are an *OptionsError. The plan is returned together
 // with a *FaultsError if it cannot work.
 func (t *Type) Launch(ctx context.Context, spec vmspec.Spec, host Host) (*plan.Plan, error) {
-	vm, err := t.records.vm(t.name, spec, t.options)
+	vm, err := t.records.vm(t.name, spec, t.options, host.Files)
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +116,7 @@ func finish(name string, p *partValue, spec vmspec.Spec, host Host) (*plan.Plan,
 	made := p.plan(name)
 	host.pinMachine(made)
 	faults := append(made.Check(), complete(made, p.stated, spec)...)
+	faults = append(faults, host.Files.CheckFiles(made, spec.Options)...)
 	if len(faults) > 0 {
 		return made, &FaultsError{Type: name, Faults: faults}
 	}

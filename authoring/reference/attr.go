@@ -18,6 +18,12 @@ func attrs() []Function {
 			"An option that is a string. A number, `true` or `false` must be quoted in the configuration.",
 			`options = {"mode": attr.string(default = "fast", values = ["fast", "safe"], doc = "What to optimize `+
 				`for.")}`),
+		attr("attr.file", "str", nil,
+			"An option that is a file or a folder of the host. A relative path begins at the folder of the configuration; "+
+				"the module gets an absolute one. In a cluster it is a file in the image repository, and nothing else is "+
+				"accepted ([decision](../decisions/0049-option-files.md)). Every option that a type makes QEMU or a helper "+
+				"open must be declared so.",
+			`options = {"drivers": attr.file(default = "", doc = "The CD with drivers.")}`),
 		attr("attr.int", "int", append([]Parameter{values("int")}, bounds("int")...),
 			"An option that is a whole number.",
 			`options = {"queues": attr.int(default = 1, minimum = 1, maximum = 8, doc = "Queues of each network `+

@@ -75,7 +75,9 @@ func shown(a *vmtypes.Attr, v any) string {
 
 // OptionType returns the type by which an option is seen in Starlark.
 func OptionType(a *vmtypes.Attr) string {
-	form := map[string]string{"string": "str", "int": "int", "size": "int", "bool": "bool", "record": "struct"}[a.Type]
+	form := map[string]string{
+		"string": "str", "file": "str", "int": "int", "size": "int", "bool": "bool", "record": "struct",
+	}[a.Type]
 	switch {
 	case a.Type == "list":
 		form = "tuple[" + OptionType(a.Of) + ", ...]"
@@ -108,7 +110,7 @@ func optionsSchema(options []vmtypes.Option) Schema {
 func attrSchema(a *vmtypes.Attr) Schema {
 	s := Schema{}
 	switch a.Type {
-	case "string":
+	case "string", "file":
 		s["type"] = []string{"string"}
 	case "bool":
 		s = Schema{"type": []string{"boolean", "string"}, "pattern": switchPattern}

@@ -184,7 +184,7 @@ func TestSchemaAgreesWithTheType(t *testing.T) {
 			text := strings.Replace(vmSection("options: "+options), "  vm:", "  vmType: tagged\n  vm:", 1)
 			cfg, _, err := config.Parse("vm.yaml", []byte(text))
 			require.NoError(t, err)
-			err = loaded.CheckOptions(cfg.VM)
+			err = loaded.CheckOptions(cfg.VM, vmtypes.Files{})
 			require.Equal(t, want, err == nil, "the type: %v", err)
 			for _, s := range []*jsonschema.Schema{one, several} {
 				err = judge(t, s, text)

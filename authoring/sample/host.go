@@ -32,6 +32,8 @@ type HostFacts struct {
 	HasDisplayPassword bool                         `json:"hasDisplayPassword"`
 	Machines           map[string]string            `json:"machines"`
 	Firmware           []vmtypes.FirmwareDescriptor `json:"firmware"`
+
+	folder string // of the configuration, where relative files of vm.options begin
 }
 
 // ParseHost reads facts as a JSON object.
@@ -128,7 +130,8 @@ func (h HostFacts) Host() vmtypes.Host {
 	}
 	return vmtypes.Host{
 		DataDir: or(h.DataDir, "/data"), RuntimeDir: or(h.RuntimeDir, "/run/vm"), Arch: or(h.Arch, "x86_64"),
-		KVM: h.KVM, CloudInitImage: h.CloudInitImage, HasDisplayPassword: h.HasDisplayPassword, Machines: h.Machines,
+		KVM: h.KVM, Files: vmtypes.Files{Folder: h.folder},
+		CloudInitImage: h.CloudInitImage, HasDisplayPassword: h.HasDisplayPassword, Machines: h.Machines,
 		Exists:   func(path string) bool { return exists[path] },
 		Firmware: func() []vmtypes.FirmwareDescriptor { return h.Firmware },
 	}

@@ -120,6 +120,7 @@ func readConfig(path string, data []byte, settings []string) (*Sample, error) {
 	if err != nil {
 		return nil, fmt.Errorf("folder of %s: %w", path, err)
 	}
+	s.Host.folder = here
 	s.VM, _ = vmspec.ResolveResources(spec.WithDefaults().Within(here), usualMode) // which knows every path
 	return s, nil
 }

@@ -221,7 +221,7 @@ func (t template) mandatory() []string {
 		}
 		example := o.Example()
 		switch {
-		case o.Type == "string" || o.Type == "size":
+		case o.Type == "string" || o.Type == "file" || o.Type == "size":
 			example = fmt.Sprintf("%q", strings.Trim(example, `"`))
 		case o.Type == "bool":
 			example = "True"

@@ -42,6 +42,9 @@ func Config(vm *v1.VirtualMachine) ([]byte, error) {
 		UpdateVMType:       vm.Spec.VMType.Update == nil || *vm.Spec.VMType.Update,
 		VM:                 spec,
 	}
+	if spec.Options != nil { // which may name files
+		c.ImageRepository = ImageRepositoryDir
+	}
 	text, err := c.Format()
 	if err == nil && len(text) > largestConfig {
 		return nil, tooLarge(vm, len(text))
@@ -227,11 +230,8 @@ func medium(key, image string) (string, error) {
 // not the user's: the runner's token is one, and where the pod is privileged the
 // node's disks are.
 func inRepository(key, file string) (string, error) {
-	full := file
-	if !path.IsAbs(file) {
-		full = path.Join(ImageRepositoryDir, file)
-	}
-	if full = path.Clean(full); !strings.HasPrefix(full, ImageRepositoryDir+"/") {
+	full, inside := vmspec.Inside(ImageRepositoryDir, file)
+	if !inside {
 		return "", fmt.Errorf("%s is %q: want a file in the image repository, such as live.iso or %s/live.iso",
 			key, file, ImageRepositoryDir)
 	}

@@ -3,6 +3,7 @@ package objects_test
 import (
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,7 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	applyappsv1 "k8s.io/client-go/applyconfigurations/apps/v1"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 
 	v1 "vmop/api/v1"
 	"vmop/manager/objects"
@@ -96,6 +99,26 @@ func TestImagesAreInTheRepository(t *testing.T) {
 		_, err := objects.Config(sample(t, func(vm *v1.VirtualMachine) { vm.Spec.VM.Disks[1].CDROM.Image = url }))
 		require.ErrorContains(t, err, "spec.vm.disks[1].cdrom.image", url)
 	}
+}
+
+// Options of a VM type may be files, too: the configuration says where they must be, and
+// the pod has that volume.
+func TestFilesOfOptionsAreInTheRepository(t *testing.T) {
+	t.Parallel()
+	mounts := func(options string) bool {
+		vm := sample(t, func(vm *v1.VirtualMachine) {
+			vm.Spec.VM.Disks = vm.Spec.VM.Disks[:1]
+			vm.Spec.VM.Options = &runtime.RawExtension{Raw: []byte(options)}
+		})
+		require.Equal(t, objects.ImageRepositoryDir, parsed(t, vm).ImageRepository)
+		pod := statefulSet(t, vm, objects.DefaultSettings(), "").Spec.Template.Spec
+		return slices.ContainsFunc(pod.Volumes, func(v applycorev1.VolumeApplyConfiguration) bool {
+			return *v.Name == "image-repository"
+		})
+	}
+	require.True(t, mounts(`{"virtioDrivers": "virtio-win.iso"}`))
+	require.True(t, mounts(`{"all": [{"source": "/var/local/vmop-image-repository/x"}]}`))
+	require.False(t, mounts(`{"diskBus": "sata", "tpm": false, "n": 1.5}`))
 }
 
 func TestOutdated(t *testing.T) {

@@ -2,11 +2,15 @@ package objects
 
 import (
 	"cmp"
+	"encoding/json"
+	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 
 	v1 "vmop/api/v1"
@@ -80,8 +84,27 @@ func (v *volumes) mount(volume *applycorev1.VolumeApplyConfiguration, at string,
 // usesRepository reports whether a VM may need a file of the image repository. A CD drive
 // that is empty now can get a medium while the VM is running.
 func usesRepository(vm *v1.VirtualMachine) bool {
-	return vm.Spec.VM.Kernel != nil ||
+	return vm.Spec.VM.Kernel != nil || optionsNameFile(vm.Spec.VM.Options) ||
 		slices.ContainsFunc(vm.Spec.VM.Disks, func(d v1.Disk) bool { return d.CDROM != nil })
+}
+
+// optionsNameFile reports whether a text in the options may name a file: which options
+// are files only the VM type knows, and the one that counts may be a kept one.
+func optionsNameFile(options *runtime.RawExtension) bool {
+	var value any
+	return options != nil && json.Unmarshal(options.Raw, &value) == nil && hasFileName(value)
+}
+
+func hasFileName(value any) bool {
+	switch v := value.(type) {
+	case string:
+		return strings.ContainsAny(v, "./")
+	case []any:
+		return slices.ContainsFunc(v, hasFileName)
+	case map[string]any:
+		return slices.ContainsFunc(slices.Collect(maps.Values(v)), hasFileName)
+	}
+	return false
 }
 
 // TypesConfigMap is the name of the ConfigMap with the custom types that a VM can

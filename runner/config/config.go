@@ -27,6 +27,9 @@ type Config struct {
 	// RuntimeDir holds what lives as long as the run; see
 	// [Config.RuntimeDirectory].
 	RuntimeDir string `yaml:"runtimeDir"`
+	// ImageRepository is the folder of the only files that vm.options may name; empty
+	// means that they may name any.
+	ImageRepository string `yaml:"imageRepository"`
 	// Namespace of the VM's custom resource. Empty means that of the pod, if
 	// the runner is in one.
 	Namespace string `yaml:"namespace"`

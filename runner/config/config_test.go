@@ -42,6 +42,7 @@ const everyKey = `
 "/Runner":
   dataDir: /var/local/vm-data
   runtimeDir: /run/test
+  imageRepository: /images
   namespace: default
   guestShutdownStops: true
   resetCounter: 3
@@ -105,7 +106,7 @@ func TestEveryKey(t *testing.T) {
 	require.Equal(t, yaml.MappingNode, c.CloudInit.UserData.Kind)
 	c.CloudInit, c.document, c.text = nil, nil, nil
 	require.Equal(t, &Config{
-		DataDir: "/var/local/vm-data", RuntimeDir: "/run/test", Namespace: "default",
+		DataDir: "/var/local/vm-data", RuntimeDir: "/run/test", ImageRepository: "/images", Namespace: "default",
 		GuestShutdownStops: true, ResetCounter: new(int64(3)), Generation: 5, VMType: "hugepages", UpdateVMType: true,
 		VM: vmspec.Spec{
 			Name: "test", UUID: "2d5e8b6c-5a0f-4c4e-9d3a-6f1b0c7a9e21",
@@ -302,7 +303,7 @@ func TestKeysCannotDisturbATerminal(t *testing.T) {
 	t.Parallel()
 	_, _, err := Parse("f", []byte(`/Runner: {"\e[31m\nred": 1, vm: {name: test, cpuModel: "\a"}}`))
 	require.EqualError(t, err, "f:1:11: \uFFFD[31m red: unknown key (known are cloudInit, dataDir, generation, "+
-		"guestShutdownStops, namespace, resetCounter, resource, runtimeDir, updateVmType, vm, vmType)\n"+
+		"guestShutdownStops, imageRepository, namespace, resetCounter, resource, runtimeDir, updateVmType, vm, vmType)\n"+
 		`f:1:56: vm.cpuModel: "\a" holds a control character or a line break`)
 }
 

@@ -40,10 +40,18 @@ func ReadInput(file string, settings ...string) (*Input, error) {
 		nil
 }
 
+// OptionFiles are what vm.options may name.
+func (vm *VM) OptionFiles() vmtypes.Files {
+	if repository := vm.Config.ImageRepository; repository != "" {
+		return vmtypes.Files{Folder: vmspec.Within(vm.folder(), repository), Only: true}
+	}
+	return vmtypes.Files{Folder: vm.folder()}
+}
+
 // Host is what the VM's type may know of this computer.
 func (vm *VM) Host() vmtypes.Host {
 	host := vm.Facts.host(vm.DataDir, vm.RuntimeDir)
-	host.HasDisplayPassword = vm.Protected
+	host.HasDisplayPassword, host.Files = vm.Protected, vm.OptionFiles()
 	if vm.Pin != nil {
 		host.Machines = vm.Pin.Machines
 	}

@@ -75,7 +75,7 @@ func (t Type) Launch(ctx context.Context, spec vmspec.Spec, host vmtypes.Host) (
 	if r.Plan == nil {
 		return nil, orMissing(r.Failure.error())
 	}
-	return r.Plan, orFaults(r.Plan, r.Failure.error())
+	return r.Plan, orFaults(r.Plan, host.Files.CheckFiles(r.Plan, spec.Options), r.Failure.error())
 }
 
 // Texts returns the plans of several VMs on one host as texts; "" is that of a VM
@@ -102,11 +102,11 @@ func (t Type) Texts(ctx context.Context, specs []vmspec.Spec, host vmtypes.Host)
 }
 
 // orFaults checks a plan again: a type may have taken over the process that made it.
-func orFaults(p *plan.Plan, err error) error {
+func orFaults(p *plan.Plan, misplaced []plan.Fault, err error) error {
 	if err != nil {
 		return err
 	}
-	if faults := p.Check(); len(faults) > 0 {
+	if faults := append(p.Check(), misplaced...); len(faults) > 0 {
 		return &vmtypes.FaultsError{Type: p.Type, Faults: faults}
 	}
 	return nil

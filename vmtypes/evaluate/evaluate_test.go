@@ -255,7 +255,7 @@ func FuzzReply(f *testing.F) {
 			require.Error(t, orMissing(err))
 			return
 		}
-		if orFaults(r.Plan, err) == nil {
+		if orFaults(r.Plan, nil, err) == nil {
 			require.Empty(t, r.Plan.Check())
 			require.NotContains(t, strings.Join(r.Plan.QEMU.Argv(), " "), "\x00")
 		}

@@ -45,13 +45,19 @@ type typeText struct {
 	Archive []byte
 }
 
+// options are those that a type checks.
+type options struct {
+	VM    wireSpec
+	Files vmtypes.Files
+}
+
 // A job is what the process of a Group does next with a type. One that is set of
 // the fields after Text says what.
 type job struct {
 	Number  int
 	Text    *typeText // the first time
 	Archive bool
-	Options *wireSpec
+	Options *options
 	Launch  *launch
 	host    *vmtypes.Host
 }
@@ -120,12 +126,11 @@ func (m *Member) Archive() ([]byte, error) {
 }
 
 // CheckOptions returns a *vmtypes.OptionsError if vm.options of a spec has faults.
-func (m *Member) CheckOptions(spec vmspec.Spec) error {
+func (m *Member) CheckOptions(spec vmspec.Spec, files vmtypes.Files) error {
 	if m.loaded != nil {
-		return m.loaded.CheckOptions(spec)
+		return m.loaded.CheckOptions(spec, files)
 	}
-	wire := newWireSpec(spec)
-	r, err := m.do(job{Options: &wire})
+	r, err := m.do(job{Options: &options{VM: newWireSpec(spec), Files: files}})
 	if err != nil {
 		return err
 	}
@@ -144,7 +149,7 @@ func (m *Member) Launch(ctx context.Context, spec vmspec.Spec, host vmtypes.Host
 	if r.Plan == nil {
 		return nil, orMissing(r.Failure.error())
 	}
-	return r.Plan, orFaults(r.Plan, r.Failure.error())
+	return r.Plan, orFaults(r.Plan, host.Files.CheckFiles(r.Plan, spec.Options), r.Failure.error())
 }
 
 // do has the process do a job.
@@ -248,7 +253,7 @@ func (j *job) serve(ctx context.Context, load func() (*vmtypes.Type, error), ask
 	case j.Archive:
 		r.Archive, err = t.Archive()
 	case j.Options != nil:
-		err = t.CheckOptions(j.Options.Spec)
+		err = t.CheckOptions(j.Options.VM.Spec, j.Options.Files)
 	case j.Launch != nil:
 		r.Plan, err = t.Launch(ctx, j.Launch.VM.Spec, asking(j.Launch.Host, ask))
 	}

@@ -68,15 +68,15 @@ func TestFaultsInAGroup(t *testing.T) {
 	for range 2 {
 		_, err = broken.Launch(t.Context(), spec, host)
 		require.ErrorContains(t, err, "VM type broken: broken.star:1:21: got newline, want ':'")
-		require.ErrorContains(t, broken.CheckOptions(spec), "got newline")
+		require.ErrorContains(t, broken.CheckOptions(spec, vmtypes.Files{}), "got newline")
 		_, err = broken.Archive()
 		require.ErrorContains(t, err, "got newline")
-		require.ErrorAs(t, simple.CheckOptions(spec), new(*vmtypes.OptionsError))
+		require.ErrorAs(t, simple.CheckOptions(spec, vmtypes.Files{}), new(*vmtypes.OptionsError))
 		_, err = simple.Launch(t.Context(), spec, host)
 		require.ErrorAs(t, err, new(*vmtypes.OptionsError))
 	}
 	spec.Options = nil
-	require.NoError(t, simple.CheckOptions(spec))
+	require.NoError(t, simple.CheckOptions(spec, vmtypes.Files{}))
 	_, err = simple.Launch(t.Context(), spec, host)
 	require.ErrorContains(t, err, "want a part")
 }

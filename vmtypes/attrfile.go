@@ -1,0 +1,168 @@
+package vmtypes
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"vmop/vmspec"
+	"vmop/vmtypes/plan"
+	"vmop/vmtypes/qemuopt"
+)
+
+// Files are what the files may be that a configuration names in vm.options.
+//
+// See docs/decisions/0049-option-files.md.
+type Files struct {
+	// Folder is where relative paths begin.
+	Folder string
+	// Only says that all of them must be in the folder: who writes the configuration
+	// may not choose among the files of the host.
+	Only bool
+}
+
+// fault says why a file can't be named; its message is "" if it can.
+func (f Files) fault(path, file string) vmspec.Fault {
+	if strings.Contains(file, "://") {
+		return vmspec.Fault{Path: path, Message: strconv.Quote(clipped(file)) + " is a web address, no file"}
+	}
+	if _, inside := vmspec.Inside(f.Folder, file); f.Only && !inside {
+		return vmspec.Fault{
+			Path: path, Message: strconv.Quote(clipped(file)) + " is not in the image repository",
+			Hint: fmt.Sprintf("want a file in it, such as drivers.iso or %s/drivers.iso", f.Folder),
+		}
+	}
+	return vmspec.Fault{}
+}
+
+// options returns given with absolute paths for the options of type file, and what
+// is wrong with these. What is of another type than declared stays as it is.
+func (f Files) options(path string, declared []Option, given map[string]any) (map[string]any, []vmspec.Fault) {
+	if !slices.ContainsFunc(declared, func(o Option) bool { return o.Attr.hasFile() }) {
+		return given, nil
+	}
+	all := make(map[string]any, len(given))
+	var faults []vmspec.Fault
+	for name, value := range given {
+		all[name] = value
+		if i := slices.IndexFunc(declared, func(o Option) bool { return o.Name == name }); i >= 0 {
+			var wrong []vmspec.Fault
+			all[name], wrong = f.value(path+"."+name, &declared[i].Attr, value)
+			faults = append(faults, wrong...)
+		}
+	}
+	slices.SortFunc(faults, func(a, b vmspec.Fault) int { return strings.Compare(a.Path, b.Path) })
+	return all, faults
+}
+
+// value is options for the value of one.
+func (f Files) value(path string, a *Attr, given any) (any, []vmspec.Fault) {
+	switch v := given.(type) {
+	case string:
+		if a.Type != attrFile || v == "" {
+			break
+		}
+		if fault := f.fault(path, v); fault.Message != "" {
+			return given, []vmspec.Fault{fault}
+		}
+		return vmspec.Within(f.Folder, v), nil
+	case map[string]any:
+		if a.Type == attrRecord {
+			return f.options(path, a.Fields, v)
+		}
+		if a.Type != attrDict || !a.hasFile() {
+			break
+		}
+		all := make([]Option, 0, len(v))
+		for key := range v {
+			all = append(all, Option{Name: key, Attr: *a.Of})
+		}
+		return f.options(path, all, v)
+	case []any:
+		if a.Type != attrList || !a.hasFile() {
+			break
+		}
+		list := make([]any, len(v))
+		var faults []vmspec.Fault
+		for i, item := range v {
+			var wrong []vmspec.Fault
+			list[i], wrong = f.value(path+"["+strconv.Itoa(i)+"]", a.Of, item)
+			faults = append(faults, wrong...)
+		}
+		return list, faults
+	}
+	return given, nil
+}
+
+// hasFile reports whether a value can name a file.
+func (a *Attr) hasFile() bool {
+	return a.Type == attrFile || a.Of != nil && a.Of.hasFile() ||
+		slices.ContainsFunc(a.Fields, func(o Option) bool { return o.Attr.hasFile() })
+}
+
+// CheckFiles returns what in a plan uses a text of vm.options as a file that it may not
+// be, whatever the type has declared: one that a VM has kept may be from before options
+// of type file.
+func (f Files) CheckFiles(p *plan.Plan, options map[string]any) []plan.Fault {
+	if !f.Only {
+		return nil
+	}
+	var faults []plan.Fault
+	for path, text := range texts("vm.options", options) {
+		if !filepath.IsAbs(text) {
+			continue
+		}
+		fault := f.fault(path, text)
+		if fault.Message == "" {
+			continue
+		}
+		for _, process := range p.Processes() {
+			for i := range process.Args {
+				if o := &process.Args[i]; namesFile(o, text) {
+					faults = append(faults, plan.Fault{Message: fault.String(), Origin: o.Origin})
+				}
+			}
+		}
+	}
+	slices.SortFunc(faults, func(a, b plan.Fault) int { return strings.Compare(a.Message, b.Message) })
+	return faults
+}
+
+// namesFile reports whether an option has a text where a file may be named.
+func namesFile(o *plan.Option, text string) bool {
+	if o.Flag == text || o.Value == text {
+		return true
+	}
+	structured := o.Structured()
+	row := qemuopt.Find(structured.Flag, structured.Backend())
+	return slices.ContainsFunc(structured.Properties, func(p plan.Property) bool {
+		return p.Value == text && row.Property(p.Key).Host != qemuopt.Text
+	})
+}
+
+// texts are all texts in a value of a configuration, with their paths.
+func texts(path string, value any) func(yield func(path, text string) bool) {
+	return func(yield func(path, text string) bool) { eachText(path, value, yield) }
+}
+
+func eachText(path string, value any, yield func(path, text string) bool) bool {
+	switch v := value.(type) {
+	case string:
+		return yield(path, v)
+	case []any:
+		for i, item := range v {
+			if !eachText(path+"["+strconv.Itoa(i)+"]", item, yield) {
+				return false
+			}
+		}
+	case map[string]any:
+		for key, item := range v {
+			if !eachText(path+"."+clipped(key), item, yield) {
+				return false
+			}
+		}
+	}
+	return true
+}
