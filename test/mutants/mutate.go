@@ -1,0 +1,143 @@
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strings"
+)
+
+// equivalentList are the mutants that make no difference: "FILE FUNCTION: CHANGE # REASON".
+//
+//go:embed equivalent.txt
+var equivalentList string
+
+// readEquivalent returns the keys of a list of mutants.
+func readEquivalent(list string) (map[string]bool, error) {
+	known := map[string]bool{}
+	for line := range strings.Lines(list) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		key, reason, found := strings.Cut(line, " # ")
+		if !found || reason == "" {
+			return nil, fmt.Errorf("equivalent.txt: %q has no reason", line)
+		}
+		known[key] = true
+	}
+	return known, nil
+}
+
+// A mutant is a file with one fault.
+type mutant struct {
+	file, function string
+	line           int
+	from, to       int // the bytes that are replaced
+	old, text      string
+
+	pkg, path string
+}
+
+// key names a mutant wherever in its function it is.
+func (m mutant) key() string { return fmt.Sprintf("%s %s: %s -> %s", m.file, m.function, m.old, m.text) }
+
+// String says where a mutant is and what it changes.
+func (m mutant) String() string {
+	return fmt.Sprintf("%s:%d %s: %s -> %s", m.file, m.line, m.function, m.old, m.text)
+}
+
+// apply returns the source of the mutant.
+func (m mutant) apply(source []byte) []byte {
+	return append(append(append([]byte{}, source[:m.from]...), m.text...), source[m.to:]...)
+}
+
+// swapped is what an operator is replaced by.
+var swapped = map[token.Token]token.Token{
+	token.EQL: token.NEQ, token.NEQ: token.EQL, token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ,
+	token.GEQ: token.GTR, token.LAND: token.LOR, token.LOR: token.LAND, token.ADD: token.SUB, token.SUB: token.ADD,
+}
+
+// mutantsOf returns all mutants of a file.
+func mutantsOf(file string, source []byte) ([]mutant, error) {
+	set := token.NewFileSet()
+	tree, err := parser.ParseFile(set, file, source, 0)
+	if err != nil {
+		return nil, err
+	}
+	c := collector{set: set, file: file, source: source}
+	for _, d := range tree.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil && f.Name.Name != "String" {
+			c.function = f.Name.Name
+			ast.Inspect(f.Body, c.visit)
+		}
+	}
+	return c.found, nil
+}
+
+// collector collects the mutants of a file.
+type collector struct {
+	set      *token.FileSet
+	file     string
+	source   []byte
+	function string
+	found    []mutant
+}
+
+func (c *collector) visit(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.BinaryExpr:
+		if other, ok := swapped[n.Op]; ok {
+			c.add(n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), other.String())
+		}
+	case *ast.IfStmt:
+		c.add(n.Cond.Pos(), n.Cond.End(), "!("+c.text(n.Cond.Pos(), n.Cond.End())+")")
+	case *ast.ExprStmt:
+		if _, ok := n.X.(*ast.CallExpr); ok && !isLog(n.X) {
+			c.add(n.Pos(), n.End(), "")
+		}
+	case *ast.AssignStmt:
+		if n.Tok != token.DEFINE && !isBlank(n.Lhs) {
+			c.add(n.Pos(), n.End(), "")
+		}
+	case *ast.IncDecStmt:
+		c.add(n.Pos(), n.End(), "")
+	case *ast.ReturnStmt:
+		if len(n.Results) > 0 {
+			if last, ok := n.Results[len(n.Results)-1].(*ast.Ident); ok && last.Name == "err" {
+				c.add(last.Pos(), last.End(), "nil")
+			}
+		}
+	}
+	return true
+}
+
+// isLog reports whether a call is a message in the log, which tests need not see.
+func isLog(call ast.Expr) bool {
+	f, ok := call.(*ast.CallExpr).Fun.(*ast.SelectorExpr)
+	return ok && strings.Contains(" Debug Info Warn Error Log ", " "+f.Sel.Name+" ")
+}
+
+// isBlank reports whether all that is assigned is thrown away.
+func isBlank(left []ast.Expr) bool {
+	for _, e := range left {
+		if name, ok := e.(*ast.Ident); !ok || name.Name != "_" {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *collector) text(from, to token.Pos) string {
+	return string(c.source[c.set.Position(from).Offset:c.set.Position(to).Offset])
+}
+
+func (c *collector) add(from, to token.Pos, text string) {
+	at := c.set.Position(from)
+	c.found = append(c.found, mutant{
+		file: c.file, function: c.function, line: at.Line, from: at.Offset, to: c.set.Position(to).Offset,
+		old: strings.Join(strings.Fields(c.text(from, to)), " "), text: text,
+	})
+}
