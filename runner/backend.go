@@ -6,17 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"time"
 
 	"vmop/qmp"
 	"vmop/runner/config"
 	"vmop/runner/control"
 	"vmop/runner/machine"
-	"vmop/runner/prepare"
-	"vmop/runner/status"
-	"vmop/runner/status/k8s"
-	"vmop/vmstatus"
 	"vmop/vmtypes/plan"
 )
 
@@ -119,61 +113,4 @@ func ignoreClosed(err error) error {
 		return nil
 	}
 	return err
-}
-
-// newTracker begins the status of a VM.
-func newTracker(vm *prepare.VM) *status.Tracker {
-	return status.NewTracker(time.Now, status.Described{Name: vm.Config.VM.Name, VMType: vm.Config.VMType})
-}
-
-// description is what doesn't change from the start on.
-func (m *run) description() status.Described {
-	return status.Described{
-		Name: m.vm.Spec.Name, UUID: m.vm.Spec.UUID, VMType: m.vm.Plan.Type, Runner: m.thisRunner(),
-		Emulated: m.vm.Emulated(),
-	}
-}
-
-func (m *run) thisRunner() status.Runner {
-	return status.Runner{Version: m.opts.Version, PID: os.Getpid(), Started: time.Now()}
-}
-
-// report has the cluster told how the VM is. Whoever calls it has the runner's lock:
-// a second runner has nothing to say.
-func (m *run) report(ctx context.Context) {
-	if m.opts.Reporter != nil {
-		m.opts.Reporter.Follow(ctx, m.tracker, m.vm.Config.Namespace)
-	}
-}
-
-// reportFault has the cluster told why there is no VM.
-func reportFault(ctx context.Context, reporter *k8s.Reporter, fault error) {
-	if reporter != nil {
-		reporter.Follow(ctx, status.NewTracker(time.Now, startFailed(fault)), "")
-	}
-}
-
-// startFailed is the end of a VM that never ran. A stop request is no failure.
-func startFailed(err error) status.Entered {
-	if errors.As(err, new(stoppedError)) {
-		return status.Entered{State: vmstatus.StateStopped, Message: err.Error()}
-	}
-	return status.Entered{State: vmstatus.StateStopped, Reason: vmstatus.ReasonStartFailed, Message: err.Error()}
-}
-
-// publishEnd puts the end into the status, before the control interface closes.
-func (m *run) publishEnd(result Outcome, err error) {
-	if err != nil {
-		m.publish(startFailed(err))
-		return
-	}
-	m.publish(status.Entered{State: vmstatus.StateStopped}, result.ending())
-}
-
-// publish updates the status. A change of state that cannot be is a mistake of
-// the runner; the log says so.
-func (m *run) publish(updates ...status.Update) {
-	if err := m.tracker.Update(updates...); err != nil {
-		m.log.Warn("status", "err", err)
-	}
 }

@@ -15,6 +15,7 @@ import (
 	"vmop/runner/agents"
 	"vmop/runner/control"
 	"vmop/runner/drive"
+	"vmop/runner/follow"
 	"vmop/runner/machine"
 	"vmop/runner/prepare"
 	"vmop/runner/record"
@@ -37,7 +38,7 @@ func (m *run) drive(ctx context.Context, first *qmp.Session) {
 		Tracker: m.tracker, Log: m.log, Save: m.saveProgress, SinceBoot: sinceBoot, Alive: m.service.Alive(),
 	}
 	if first != nil {
-		start := beginning(m.vm)
+		start := m.vm.Beginning()
 		cfg.Machine.Start = &start
 	}
 	for _, h := range m.processes.Helpers {
@@ -65,7 +66,7 @@ func (m *run) drive(ctx context.Context, first *qmp.Session) {
 func (m *run) machineConfig() machine.Config {
 	vm := m.vm
 	cfg := machine.Config{
-		Plan: vm.Plan, Wish: wishOf(m.wanted, vm), Progress: m.progress, PID: m.processes.QEMU.Pid(),
+		Plan: vm.Plan, Wish: follow.Wish(m.wanted, vm), Progress: m.progress, PID: m.processes.QEMU.Pid(),
 		Agents: agents.Roles(), GuestAgent: agents.GuestRole, Viewer: viewerName, CPUs: vm.Spec.CurrentCPUs,
 		RAM: int64(vm.Spec.MaximumRAM), Protected: vm.Protected, Grace: m.opts.GracePeriod,
 	}

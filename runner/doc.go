@@ -13,9 +13,8 @@
 // (package cleanup); a runner that panics touches nothing.
 //
 // While the guest runs, one goroutine owns the machine (package drive), and a pure
-// state decides what it does (package machine). This package follows the
-// configuration beside it (configuration.go), and has changed VM types evaluated
-// (evaluation.go).
+// state decides what it does (package machine). Beside it the configuration is
+// followed, and changed VM types are evaluated (package follow).
 //
 // A killed runner does not end its machine. Run finds it by what package record has
 // kept, and adopts it instead of creating another (package adopt): the guest does not

@@ -5,17 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-	"time"
 
 	"vmop/runner/adopt"
 	"vmop/runner/cleanup"
-	"vmop/runner/control"
 	"vmop/runner/disks"
-	"vmop/runner/drive"
+	"vmop/runner/follow"
 	"vmop/runner/launch"
 	"vmop/runner/lock"
 	"vmop/runner/machine"
@@ -25,28 +22,6 @@ import (
 	"vmop/runner/status"
 	"vmop/vmstatus"
 )
-
-// run is a VM from its start, or its adoption, to its end.
-type run struct {
-	opts      Options
-	vm        *prepare.VM
-	wanted    *prepare.VM // what it is to be when the driver begins
-	log       *slog.Logger
-	undo      *cleanup.List
-	lock      *os.File // of the machine; its processes inherit it
-	processes *launch.Processes
-	adopted   bool                 // the machine was found running
-	began     time.Time            // when the guest was let run
-	progress  machine.Progress     // where the driver begins
-	driver    *drive.Driver        // looks after the running machine
-	outcome   chan machine.Outcome // gets how it has ended
-	sizes     *disks.Sizes
-
-	tracker *status.Tracker         // what is known, for others
-	server  *control.Server         // where they ask
-	service *service.Service        // gets the status without asking
-	cancel  context.CancelCauseFunc // ends the VM
-}
 
 // Run runs the VM until it ends. When ctx is done, the guest is asked to shut
 // down, and the VM is ended by force when it doesn't within powerdownTimeout.
@@ -212,15 +187,6 @@ func (m *run) stopped(ctx context.Context, err error) error {
 	return err
 }
 
-// stoppedError is why a start was given up that had not failed.
-type stoppedError struct{ cause error }
-
-func (e stoppedError) Error() string {
-	return "stopped while the VM was being started: " + e.cause.Error()
-}
-
-func (e stoppedError) Unwrap() error { return e.cause }
-
 // keepPin stores the VM type and the machine version that this VM has proved
 // to start with. A full disk must not end a VM that runs, so faults are logged.
 func (m *run) keepPin(ctx context.Context) {
@@ -252,7 +218,7 @@ func (m *run) supervise(ctx context.Context) Outcome {
 	var others sync.WaitGroup
 	m.sizes = disks.New(m.vm.Spec.Drives, m.vm.Plan.Rules, m.log)
 	others.Go(func() { m.sizes.Watch(following, m.driver.Sized) })
-	others.Go(func() { newReader(m).run(following) })
+	others.Go(func() { m.follow(following) })
 	m.keepPin(following)
 	result := Outcome{Outcome: <-m.outcome}
 	cancel()
@@ -265,3 +231,11 @@ func (m *run) supervise(ctx context.Context) Outcome {
 
 // ErrLocked says that the VM runs already.
 var ErrLocked = lock.ErrHeld
+
+// follow follows the configuration.
+func (m *run) follow(ctx context.Context) {
+	follow.Run(ctx, follow.Config{
+		Running: m.vm, Wanted: m.wanted, Adopted: m.adopted, Options: m.opts.Options, PolicyFault: m.opts.PolicyFault,
+		Reread: m.opts.Reread, Driver: m.driver, Sizes: m.sizes, Service: m.service, Log: m.log,
+	})
+}

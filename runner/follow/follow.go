@@ -1,14 +1,64 @@
-package runner
+package follow
 
 import (
 	"context"
+	"log/slog"
+	"time"
 
 	"vmop/runner/config"
+	"vmop/runner/disks"
 	"vmop/runner/machine"
 	"vmop/runner/prepare"
 	"vmop/runner/reconcile"
 	"vmop/runner/record"
+	"vmop/runner/service"
+	"vmop/runner/status"
 )
+
+// Config is whose configuration is followed, and who is to know what changes.
+type Config struct {
+	// Running is the VM as it was started, and Wanted as it was wanted last.
+	Running, Wanted *prepare.VM
+	// Adopted says that the file may be another than what Wanted was read from.
+	Adopted bool
+	// Options are those of the VM's preparation. PolicyFault says why there is a policy,
+	// but it is not known.
+	Options     prepare.Options
+	PolicyFault error
+	// Reread makes the configuration be read where no change is noticed. It may be nil.
+	Reread <-chan struct{}
+
+	Driver  Driver
+	Sizes   *disks.Sizes
+	Service *service.Service // that wants to know when a reload is done
+	Log     *slog.Logger
+}
+
+// Driver drives the machine.
+type Driver interface {
+	Configured(machine.Reading)
+	AwaitRestart([]status.Change, error)
+}
+
+// Run follows the configuration until ctx is done.
+func Run(ctx context.Context, cfg Config) {
+	r := &reader{
+		Config: cfg, source: config.NewSource(cfg.Running.File, cfg.Wanted.Config), wanted: cfg.Wanted,
+		types: newTypeWatch(cfg.Log),
+	}
+	r.run(ctx)
+}
+
+// Wish is what the configuration wants of a running machine.
+func Wish(vm, running *prepare.VM) machine.Wish {
+	w := machine.Wish{
+		Desired: vm.Desired(running), Powerdown: time.Duration(*vm.Spec.PowerdownTimeout) * time.Second,
+	}
+	if vm.Spec.Display != nil {
+		w.User = vm.Spec.Display.LoggedInUser
+	}
+	return w
+}
 
 // reader follows the configuration of a VM that runs: when the file changes, or
 // the modules of the VM's type, both are read and evaluated, and the driver gets
@@ -16,7 +66,7 @@ import (
 // it is done by a goroutine of its own, one at a time; what changes meanwhile
 // makes it stop and begin again.
 type reader struct {
-	m     *run
+	Config
 	types *typeWatch
 
 	// Whoever evaluates has the rest.
@@ -39,20 +89,14 @@ func (t task) and(other task) task {
 	return task{t.reload || other.reload, t.types || other.types, t.pending || other.pending}
 }
 
-func newReader(m *run) *reader {
-	return &reader{
-		m: m, source: config.NewSource(m.vm.File, m.wanted.Config), wanted: m.wanted, types: newTypeWatch(m.log),
-	}
-}
-
 // run follows the configuration until ctx is done.
 func (r *reader) run(ctx context.Context) {
-	changed := config.Watch(ctx, r.m.log, r.m.vm.File)
+	changed := config.Watch(ctx, r.Log, r.Running.File)
 	var todo task
-	if r.m.adopted {
+	if r.Adopted {
 		todo = task{reload: true, pending: true} // the file may be another now
 	}
-	r.types.watch(ctx, r.m.opts.VMTypes, r.wanted.Config.VMType)
+	r.types.watch(ctx, r.Options.VMTypes, r.wanted.Config.VMType)
 	var left chan task // gets what is left to be done; nil: nothing is being evaluated
 	stop := func() {}
 	reloading := false // the service manager waits for it
@@ -69,10 +113,10 @@ func (r *reader) run(ctx context.Context) {
 			stop()
 			left = nil
 			todo = todo.and(rest)
-			r.types.watch(ctx, r.m.opts.VMTypes, r.wanted.Config.VMType)
+			r.types.watch(ctx, r.Options.VMTypes, r.wanted.Config.VMType)
 			if reloading && !todo.reload {
 				reloading = false
-				r.m.service.Reloaded()
+				r.Service.Reloaded()
 			}
 			continue
 		case _, ok := <-changed:
@@ -83,10 +127,10 @@ func (r *reader) run(ctx context.Context) {
 			todo.reload = true
 		case <-r.types.changed:
 			todo.types = true
-		case <-r.m.opts.Reread:
-			r.m.log.Info("reading the configuration again, as requested")
+		case <-r.Reread:
+			r.Log.Info("reading the configuration again, as requested")
 			reloading = true
-			r.m.service.Reloading()
+			r.Service.Reloading()
 			todo.reload = true
 		case <-ctx.Done():
 			stop()
@@ -101,7 +145,7 @@ func (r *reader) run(ctx context.Context) {
 
 // work does a task, and returns what is left of it when ctx has ended before.
 func (r *reader) work(ctx context.Context, do task) (rest task) {
-	types := r.m.evaluation(ctx)
+	types := r.evaluation(ctx)
 	defer types.close()
 	if do.reload || do.types && r.fault != "" {
 		taken := r.read(ctx, types)
@@ -115,7 +159,7 @@ func (r *reader) work(ctx context.Context, do task) (rest task) {
 		if ctx.Err() != nil {
 			return task{pending: true}
 		}
-		r.m.driver.AwaitRestart(list, err)
+		r.Driver.AwaitRestart(list, err)
 	}
 	return task{}
 }
@@ -124,12 +168,12 @@ func (r *reader) work(ctx context.Context, do task) (rest task) {
 // another in force. What has faults changes nothing: the configuration before
 // stays in force.
 func (r *reader) read(ctx context.Context, types *evaluation) (taken bool) {
-	defer func() { r.m.sizes.Measure(r.wanted.Spec.Drives) }()
+	defer func() { r.Sizes.Measure(r.wanted.Spec.Drives) }()
 	changed, err := r.source.Reload()
 	r.unread = r.unread || changed
 	var next *prepare.VM
 	if err == nil {
-		next, err = r.m.vm.Renewed(r.source.Config())
+		next, err = r.Running.Renewed(r.source.Config())
 	}
 	if err == nil {
 		err = types.check(ctx, next)
@@ -140,7 +184,7 @@ func (r *reader) read(ctx context.Context, types *evaluation) (taken bool) {
 	if err != nil {
 		if text := err.Error(); text != r.fault {
 			r.fault = text
-			r.m.driver.Configured(machine.Reading{Err: text, Generation: r.source.Generation()})
+			r.Driver.Configured(machine.Reading{Err: text, Generation: r.source.Generation()})
 		}
 		return false
 	}
@@ -148,11 +192,11 @@ func (r *reader) read(ctx context.Context, types *evaluation) (taken bool) {
 		return false
 	}
 	r.unread, r.fault, r.wanted = false, "", next
-	if err := record.WriteConfig(r.m.vm.RuntimeDir, r.source.Config()); err != nil {
-		r.m.log.Warn("the configuration in force is not saved", "err", err)
+	if err := record.WriteConfig(r.Running.RuntimeDir, r.source.Config()); err != nil {
+		r.Log.Warn("the configuration in force is not saved", "err", err)
 	}
-	r.m.driver.Configured(machine.Reading{
-		Wish: wishOf(next, r.m.vm), Generation: r.source.Generation(), Resource: r.source.Config().Resource,
+	r.Driver.Configured(machine.Reading{
+		Wish: Wish(next, r.Running), Generation: r.source.Generation(), Resource: r.source.Config().Resource,
 	})
 	return true
 }

@@ -1,4 +1,4 @@
-package runner
+package follow
 
 import (
 	"context"
@@ -19,26 +19,26 @@ import (
 // process of their own if they are not the program's: the running VM must not wait
 // for a type that does not end, or takes all memory.
 type evaluation struct {
-	m       *run
+	*Config
 	group   *evaluate.Group
 	running *evaluate.Member                         // the type of the running VM
 	other   func() (*evaluate.Member, string, error) // of wantedType, once it was called
 }
 
 // evaluation begins one, which must be closed. It ends with ctx.
-func (m *run) evaluation(ctx context.Context) *evaluation {
+func (c *Config) evaluation(ctx context.Context) *evaluation {
 	group := evaluate.NewGroup(ctx)
-	return &evaluation{m: m, group: group, running: group.AddKept(m.vm.Pin.VMType, m.vm.Pin.Archive)}
+	return &evaluation{Config: c, group: group, running: group.AddKept(c.Running.Pin.VMType, c.Running.Pin.Archive)}
 }
 
 func (e *evaluation) close() { e.group.Close() }
 
 // pendingChanges returns what of the wanted VM awaits a restart.
 func (e *evaluation) pendingChanges(ctx context.Context, wanted *prepare.VM) (list []status.Change, err error) {
-	running := comparable(e.m.vm, e.running.Name())
+	running := comparable(e.Running, e.running.Name())
 	types := map[string]*evaluate.Member{running.VMType: e.running}
 	next := comparable(wanted, running.VMType)
-	if e.m.takesOtherType(wanted) {
+	if e.takesOtherType(wanted) {
 		other, text, err := e.wantedType(wanted)
 		if err != nil {
 			return nil, err
@@ -51,19 +51,19 @@ func (e *evaluation) pendingChanges(ctx context.Context, wanted *prepare.VM) (li
 	launch := func(ctx context.Context, x changes.Machine) (*plan.Plan, error) {
 		host := prepare.ThisHost(x.DataDir, x.RuntimeDir)
 		host.HasDisplayPassword = x.DisplayPassword
-		host.Machines = e.m.vm.Pin.Machines
+		host.Machines = e.Running.Pin.Machines
 		if x.CloudInit != "" {
 			host.CloudInitImage = filepath.Join(x.RuntimeDir, prepare.CloudInitImage)
 		}
 		return types[x.VMType].Launch(ctx, x.VM, host)
 	}
-	return changes.Pending(ctx, launch, running, next, changes.Live(e.m.vm.Plan.Rules, wanted.Spec))
+	return changes.Pending(ctx, launch, running, next, changes.Live(e.Running.Plan.Rules, wanted.Spec))
 }
 
 // takesOtherType reports whether a restart may take another type than the VM runs
 // with.
-func (m *run) takesOtherType(wanted *prepare.VM) bool {
-	return wanted.Config.UpdateVMType || wanted.Config.VMType != m.vm.Config.VMType
+func (c *Config) takesOtherType(wanted *prepare.VM) bool {
+	return wanted.Config.UpdateVMType || wanted.Config.VMType != c.Running.Config.VMType
 }
 
 // wantedType loads the type that a restart would take, and names it: the same
@@ -77,7 +77,7 @@ func (e *evaluation) wantedType(wanted *prepare.VM) (other *evaluate.Member, tex
 }
 
 func (e *evaluation) loadType(wanted *prepare.VM) (other *evaluate.Member, text string, err error) {
-	found, err := evaluate.Find(e.m.opts.VMTypes, wanted.Config.VMType)
+	found, err := evaluate.Find(e.Options.VMTypes, wanted.Config.VMType)
 	if err != nil {
 		return nil, "", err
 	}
@@ -88,7 +88,7 @@ func (e *evaluation) loadType(wanted *prepare.VM) (other *evaluate.Member, text 
 	if err != nil {
 		return nil, "", err
 	}
-	if string(archive) == string(e.m.vm.Pin.Archive) {
+	if string(archive) == string(e.Running.Pin.Archive) {
 		return other, other.Name(), nil
 	}
 	return other, fmt.Sprintf("%s (%.4x)", other.Name(), sha256.Sum256(archive)), nil
@@ -114,8 +114,8 @@ func comparable(vm *prepare.VM, vmType string) changes.Machine {
 // what the type takes that a restart would take, and what it changes while the VM
 // runs is allowed.
 func (e *evaluation) check(ctx context.Context, wanted *prepare.VM) error {
-	if !e.m.takesOtherType(wanted) {
-		if err := wanted.Locate(e.m.vm.Pin.VMType.CheckOptions(wanted.Spec, wanted.OptionFiles())); err != nil {
+	if !e.takesOtherType(wanted) {
+		if err := wanted.Locate(e.Running.Pin.VMType.CheckOptions(wanted.Spec, wanted.OptionFiles())); err != nil {
 			return err
 		}
 	} else if other, _, err := e.wantedType(wanted); err == nil { // pendingChanges reports its fault
@@ -131,13 +131,13 @@ func (e *evaluation) check(ctx context.Context, wanted *prepare.VM) error {
 // be allowed: a medium, for one, is changed while the VM runs. What cannot be
 // evaluated is denied, or a type that fails would be a way round the policy.
 func (e *evaluation) checkPolicy(ctx context.Context, wanted *prepare.VM) error {
-	if e.m.opts.Policy == nil {
-		return e.m.opts.PolicyFault
+	if e.Options.Policy == nil {
+		return e.PolicyFault
 	}
-	made, err := e.running.Launch(ctx, wanted.Spec, e.m.vm.Host())
+	made, err := e.running.Launch(ctx, wanted.Spec, e.Running.Host())
 	var faults *vmtypes.FaultsError
 	if err != nil && !errors.As(err, &faults) {
 		return fmt.Errorf("whether the policy for VM types allows it cannot be evaluated: %w", err)
 	}
-	return e.m.vm.Judge(e.m.opts.Policy, e.m.opts.VMTypes, wanted.Spec, made)
+	return e.Running.Judge(e.Options.Policy, e.Options.VMTypes, wanted.Spec, made)
 }
