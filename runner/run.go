@@ -149,6 +149,9 @@ func (m *run) create(ctx context.Context) error {
 	if why := vm.Emulated(); why != "" {
 		m.log.Info("without KVM the guest is slow; accelerator: auto is tcg here", "because", why)
 	}
+	if why := vm.WithoutBridge(); why != "" {
+		m.log.Info("network", "because", why)
+	}
 	m.log.Info("starting", "state", "Starting", "vmType", vm.Plan.Type, "uuid", vm.Spec.UUID)
 	if m.processes, err = begun.Start(ctx); err != nil {
 		return err

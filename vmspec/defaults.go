@@ -102,9 +102,12 @@ func cpuAndMemoryDefaults() []Default {
 	}
 }
 
+// DefaultBridge is the bridge of a tap that names none.
+const DefaultBridge = "br0"
+
 func networkDefaults() []Default {
 	return []Default{
-		derived("vm.network", "one tap; an empty list means none", func(s *Spec) {
+		derived("vm.network", "one tap, or one user network where there is no bridge br0; an empty list means none", func(s *Spec) {
 			if s.Network == nil {
 				s.Network = []Network{{Type: NetworkTap}}
 			}
@@ -118,10 +121,10 @@ func networkDefaults() []Default {
 				}
 			}
 		}),
-		derived("vm.network[].bridge", "br0 for a tap", func(s *Spec) {
+		derived("vm.network[].bridge", DefaultBridge+" for a tap", func(s *Spec) {
 			for i := range s.Network {
 				if n := &s.Network[i]; n.Bridge == "" && n.Type == NetworkTap {
-					n.Bridge = "br0"
+					n.Bridge = DefaultBridge
 				}
 			}
 		}),

@@ -55,8 +55,8 @@ type Spec struct {
 	// after WithDefaults.
 	PowerdownTimeout *Seconds `yaml:"powerdownTimeout"`
 
-	// Network lists the network interfaces. Absent means one tap; an empty
-	// list means none.
+	// Network lists the network interfaces. Absent means one tap, or for the runner one
+	// user network where there is no DefaultBridge; an empty list means none.
 	Network []Network `yaml:"network"`
 	// Drives lists disks and CD drives.
 	Drives []Drive `yaml:"drives"`

@@ -44,6 +44,9 @@ func newPlan(f *flags) *cobra.Command {
 			if emulated := vm.Emulated(); why && emulated != "" {
 				fmt.Fprintln(cmd.ErrOrStderr(), "accelerator: auto is tcg here, because", emulated)
 			}
+			if network := vm.WithoutBridge(); why && network != "" {
+				fmt.Fprintln(cmd.ErrOrStderr(), network)
+			}
 			if printErr := cli.PrintPlan(cmd.OutOrStdout(), vm.Plan, form, why); printErr != nil {
 				return printErr
 			}

@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
 	"sort"
 	"strings"
 
+	"vmop/vmspec"
 	"vmop/vmtypes"
 )
 
@@ -25,9 +27,11 @@ func ThisHost(dataDir, runtimeDir string) vmtypes.Host {
 // HostFacts are what was found out about this machine while a plan was made.
 // With them the same plan can be made again, whatever has changed meanwhile.
 type HostFacts struct {
-	KVM      *bool                        `json:"kvm,omitempty"`
-	NoKVM    string                       `json:"noKVM,omitempty"` // why KVM is false
-	Exists   map[string]bool              `json:"exists,omitempty"`
+	KVM    *bool           `json:"kvm,omitempty"`
+	NoKVM  string          `json:"noKVM,omitempty"` // why KVM is false
+	Exists map[string]bool `json:"exists,omitempty"`
+	// Bridge is whether there is the bridge of a network card that says nothing.
+	Bridge   *bool                        `json:"bridge,omitempty"`
 	Modes    map[string]fs.FileMode       `json:"modes,omitempty"`
 	Firmware []vmtypes.FirmwareDescriptor `json:"firmware"` // nil: not asked for
 }
@@ -43,6 +47,15 @@ func (f *HostFacts) host(dataDir, runtimeDir string) vmtypes.Host {
 		DataDir: dataDir, RuntimeDir: runtimeDir,
 		Arch: qemuArch(runtime.GOARCH), KVM: *f.KVM, Exists: f.exists, Firmware: f.firmware,
 	}
+}
+
+// bridge reports whether there is the bridge of a network card that says nothing.
+func (f *HostFacts) bridge() bool {
+	if f.Bridge == nil {
+		_, err := net.InterfaceByName(vmspec.DefaultBridge)
+		f.Bridge = new(err == nil)
+	}
+	return *f.Bridge
 }
 
 func (f *HostFacts) exists(path string) bool {

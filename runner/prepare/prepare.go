@@ -149,6 +149,7 @@ func (vm *VM) Renewed(cfg *config.Config) (*VM, error) {
 		const text = "is the VM's identity: it cannot change while the VM runs; stop the VM first"
 		return nil, cfg.Locate([]vmspec.Fault{{Path: "vm.name", Message: text}})
 	}
+	next.Facts.Bridge = vm.Facts.Bridge
 	if err = next.resolve(vm.DataDir, false); err != nil {
 		return nil, err
 	}
@@ -162,6 +163,9 @@ func (vm *VM) resolve(dataDir string, keep bool) (err error) {
 	spec := vm.Config.VM
 	if spec.UUID, err = config.EnsureUUID(dataDir, spec.UUID, keep); err != nil {
 		return err
+	}
+	if spec.Network == nil && !vm.Facts.bridge() {
+		spec.Network = []vmspec.Network{{Type: vmspec.NetworkUser}}
 	}
 	spec = spec.WithDefaults().Within(vm.folder())
 	spec, faults := vmspec.ResolveResources(spec, vm.Facts.mode)
@@ -226,6 +230,15 @@ func (vm *VM) Emulated() string {
 		return ""
 	}
 	return vm.Facts.NoKVM
+}
+
+// WithoutBridge says that the VM has a user network for want of a bridge; empty if it
+// has not.
+func (vm *VM) WithoutBridge() string {
+	if vm.Config.VM.Network != nil || vm.Facts.bridge() {
+		return ""
+	}
+	return "vm.network is absent, and there is no bridge " + vmspec.DefaultBridge + ": the network is of type user"
 }
 
 // launch calls the VM type.

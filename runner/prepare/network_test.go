@@ -1,0 +1,43 @@
+package prepare
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/test/folder"
+	"vmop/vmspec"
+)
+
+// A VM that says nothing of its network has one wherever it runs, and keeps it while it
+// runs.
+func TestAbsentNetwork(t *testing.T) {
+	t.Parallel()
+	for network, want := range map[string]map[bool][]vmspec.NetworkType{
+		"":                         {true: {vmspec.NetworkTap}, false: {vmspec.NetworkUser}},
+		", network: []":            {true: nil, false: nil},
+		", network: [{type: tap}]": {true: {vmspec.NetworkTap}, false: {vmspec.NetworkTap}},
+	} {
+		for bridge, types := range want {
+			dir := t.TempDir()
+			folder.Fill(t, dir, folder.Files{
+				"c.yaml": "/Runner: {dataDir: data, runtimeDir: run, vm: {name: x" + network + "}}\n",
+			})
+			vm, err := Open(filepath.Join(dir, "c.yaml"))
+			require.NoError(t, err)
+			vm.Facts.Bridge = &bridge
+			require.NoError(t, vm.resolve(vm.DataDir, false))
+			next, err := vm.Renewed(vm.Config)
+			require.NoError(t, err)
+			for _, x := range []*VM{vm, next} {
+				var got []vmspec.NetworkType
+				for _, n := range x.Spec.Network {
+					got = append(got, n.Type)
+				}
+				require.Equal(t, types, got, network)
+				require.Equal(t, network == "" && !bridge, x.WithoutBridge() != "")
+			}
+		}
+	}
+}
