@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
 	"unicode/utf8"
 )
@@ -20,6 +21,9 @@ import (
 type Command struct {
 	Execute   string
 	Arguments any // encoded as JSON, nil for none
+	// File is sent with the command (getfd, add-fd); nil for none. It stays open
+	// until the reply, and the caller closes it.
+	File *os.File
 }
 
 // hidden stands for a value that is not printed.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 )
 
 // Pending is a command whose reply has not been waited for.
@@ -11,7 +12,8 @@ type Pending struct {
 	session *Session
 	command string
 	id      uint64
-	line    []byte // until it is sent; guarded by the session's mutex
+	line    []byte   // until it is sent; guarded by the session's mutex
+	file    *os.File // sent with it; may be nil
 
 	done  chan struct{} // closed when reply and err are set
 	reply json.RawMessage

@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -278,4 +281,36 @@ func TestRepliesAreHandedOver(t *testing.T) {
 	require.True(t, held.Withdraw())
 	require.NoError(t, s.Close())
 	require.Empty(t, replies)
+}
+
+// A file goes with its command, and with no other one.
+func TestAFileIsSentWithItsCommand(t *testing.T) {
+	t.Parallel()
+	p, s := newReadyPeer(t)
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	t.Cleanup(func() { r.Close() })
+	s.Start(qmp.Command{Execute: "first"})
+	s.Start(qmp.Command{Execute: "getfd", File: w})
+	s.Start(qmp.Command{Execute: "last"})
+	var said, with string
+	for !strings.Contains(said, "last") {
+		text, rights := make([]byte, 1024), make([]byte, 64)
+		n, got, _, _, err := p.conn.(*net.UnixConn).ReadMsgUnix(text, rights)
+		require.NoError(t, err)
+		said += string(text[:n])
+		if got > 0 {
+			messages, err := syscall.ParseSocketControlMessage(rights[:got])
+			require.NoError(t, err)
+			files, err := syscall.ParseUnixRights(&messages[0])
+			require.NoError(t, err)
+			with += string(text[:n])
+			require.NoError(t, w.Close())
+			require.NoError(t, os.NewFile(uintptr(files[0]), "handed over").Close())
+		}
+	}
+	require.Contains(t, with, "getfd")
+	require.NotContains(t, with, "last")
+	_, err = r.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF, "it was the pipe's end")
 }

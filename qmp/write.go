@@ -1,7 +1,11 @@
 package qmp
 
 import (
+	"errors"
 	"fmt"
+	"net"
+	"os"
+	"syscall"
 	"time"
 )
 
@@ -22,7 +26,7 @@ func (s *Session) enqueue(p *Pending, c Command) error {
 	if err != nil {
 		return err
 	}
-	p.id, p.line = s.lastID, line
+	p.id, p.line, p.file = s.lastID, line, c.File
 	s.waiting[p.id] = p
 	s.outbox = append(s.outbox, p)
 	select {
@@ -49,11 +53,12 @@ func (s *Session) write() {
 			return
 		}
 		for {
-			buf = s.nextBatch(buf[:0])
+			var file *os.File
+			buf, file = s.nextBatch(buf[:0])
 			if len(buf) == 0 {
 				break
 			}
-			_, err := s.conn.Write(buf)
+			err := s.send(buf, file)
 			clear(buf)
 			if err != nil {
 				s.writeFailed(err)
@@ -66,21 +71,40 @@ func (s *Session) write() {
 	}
 }
 
-// nextBatch moves commands from the outbox to buf.
-func (s *Session) nextBatch(buf []byte) []byte {
+// send writes commands, with a file's descriptor if there is one.
+func (s *Session) send(buf []byte, file *os.File) error {
+	if file != nil {
+		conn, ok := s.conn.(*net.UnixConn)
+		if !ok {
+			return errors.New("a file cannot be sent over this connection")
+		}
+		n, _, err := conn.WriteMsgUnix(buf, syscall.UnixRights(int(file.Fd())), nil)
+		if err != nil {
+			return err
+		}
+		buf = buf[n:]
+	}
+	_, err := s.conn.Write(buf)
+	return err
+}
+
+// nextBatch moves commands from the outbox to buf. One that has a file, which is
+// returned, is the last of a batch, and the first.
+func (s *Session) nextBatch(buf []byte) (_ []byte, file *os.File) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.outbox) > 0 {
 		p := s.outbox[0]
-		if len(buf) > 0 && len(buf)+len(p.line) > maxBatch {
+		if len(buf) > 0 && (file != nil || p.file != nil || len(buf)+len(p.line) > maxBatch) {
 			break
 		}
+		file = p.file
 		buf = append(buf, p.line...)
 		p.forgetLine()
 		s.outbox[0] = nil
 		s.outbox = s.outbox[1:]
 	}
-	return buf
+	return buf, file
 }
 
 // writeFailed leaves the end to the reader: what QEMU said last, a SHUTDOWN

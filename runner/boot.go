@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"vmop/runner/control"
 	"vmop/runner/drive"
 	"vmop/runner/follow"
+	"vmop/runner/launch"
 	"vmop/runner/machine"
 	"vmop/runner/prepare"
 	"vmop/runner/record"
@@ -34,7 +36,7 @@ const (
 func (m *run) drive(ctx context.Context, first *qmp.Session) {
 	cfg := drive.Config{
 		Machine: m.machineConfig(), Monitor: filepath.Join(m.vm.RuntimeDir, prepare.MonitorSocket), Session: first,
-		QEMU:    m.processes.QEMU,
+		QEMU: m.processes.QEMU, StartHelper: m.startHelper,
 		Tracker: m.tracker, Log: m.log, Save: m.saveProgress, SinceBoot: sinceBoot, Alive: m.service.Alive(),
 	}
 	if first != nil {
@@ -60,6 +62,16 @@ func (m *run) drive(ctx context.Context, first *qmp.Session) {
 		<-m.driver.Done()
 		return err
 	})
+}
+
+// startHelper starts a helper again, for the driver, which calls it from a goroutine of
+// its own.
+func (m *run) startHelper(ctx context.Context, name, socket string) (drive.Process, *os.File, error) {
+	p, conn, err := launch.Again(ctx, m.vm, m.lock, name, socket, m.log)
+	if err != nil {
+		return nil, nil, err
+	}
+	return p, conn, nil
 }
 
 // machineConfig is what the driver is to know of the machine.

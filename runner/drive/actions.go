@@ -53,6 +53,10 @@ func (d *Driver) carryOut(ctx context.Context, action machine.Action) {
 		d.cfg.Agents.Find(a.Timeout, func(found bool, err error) { d.state.AgentFound(found, err, time.Now()) })
 	case machine.ShutDownGuest:
 		d.cfg.Agents.ShutDown(a.Timeout, func(err error) { d.state.AgentAnswered(err) })
+	case machine.StartHelper:
+		go d.startHelper(a)
+	case machine.Close:
+		_ = a.Closer.Close()
 	case machine.End:
 		d.outcome = &a.Outcome
 	}

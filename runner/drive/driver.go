@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"syscall"
 	"time"
 
@@ -26,6 +27,8 @@ type Config struct {
 	// QEMU and Helpers are the processes.
 	QEMU    Process
 	Helpers []Process
+	// StartHelper starts a helper of the plan again, and connects to its socket.
+	StartHelper func(ctx context.Context, name, socket string) (Process, *os.File, error)
 	// Agents are those in the guest. The Driver closes them.
 	Agents Agents
 	// Tracker has the status.
@@ -74,6 +77,8 @@ type Driver struct {
 	lasting  context.Context // as long as the session
 	lost     context.CancelFunc
 	pending  map[uint64]*qmp.Pending
+	helpers  []Process // that run, as far as the State knows
+	started  []Process // again, by StartHelper
 	greeted  bool
 	exited   bool // QEMU has ended
 	stopping bool // the end of Run's context was seen
@@ -129,7 +134,7 @@ func (d *Driver) Run(ctx context.Context) machine.Outcome {
 		d.connect(d.cfg.Session)
 	}
 	for _, h := range d.cfg.Helpers {
-		go d.awaitHelper(h)
+		d.follow(h)
 	}
 	wake := time.NewTimer(0)
 	defer wake.Stop()
@@ -141,6 +146,7 @@ func (d *Driver) Run(ctx context.Context) machine.Outcome {
 		}
 		if d.outcome != nil {
 			d.release()
+			d.endStarted()
 			return *d.outcome
 		}
 		if d.again {
@@ -203,6 +209,7 @@ func (d *Driver) wait(ctx context.Context, wake <-chan time.Time) bool {
 		delete(d.pending, r.id)
 		d.state.Reply(r.id, r.reply, r.err, time.Now())
 	case r := <-d.requests:
+		d.seeHelpers() // a reset must not come before the end of the TPM
 		r.call(time.Now())
 		d.called = append(d.called, r.called)
 	case <-exited:
@@ -275,12 +282,4 @@ func (d *Driver) observe(e qmp.Event) {
 		d.state.EventsLost()
 	}
 	d.state.Observe(e, time.Now())
-}
-
-func (d *Driver) awaitHelper(h Process) {
-	select {
-	case <-h.Done():
-		d.call(d.closed, func(now time.Time) { d.state.HelperExited(h.Name(), h.Exit().String(), now) })
-	case <-d.done:
-	}
 }

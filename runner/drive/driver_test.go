@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -87,6 +89,8 @@ func (q *qemu) serve(conn net.Conn) {
 			fmt.Fprintf(conn, `{"return": {"status": "running"}, "id": %d}`+"\n", c.ID)
 		case "query-vnc-servers":
 			fmt.Fprintf(conn, `{"return": [], "id": %d}`+"\n", c.ID)
+		case "query-chardev":
+			fmt.Fprintf(conn, `{"return": [{"label": "c", "filename": "disconnected:unix:/run/tpm"}], "id": %d}`+"\n", c.ID)
 		case "close":
 			conn.Close()
 		default:
@@ -310,6 +314,42 @@ func TestAHelperEnds(t *testing.T) {
 		problems := d.tracker.Status().Problems
 		return len(problems) == 1 && strings.Contains(problems[0].Message, "passt has ended: exit status 3")
 	}, time.Minute, 10*time.Millisecond)
+}
+
+// tpm is a process that emulates a TPM.
+type tpm struct{ *qemu }
+
+func (tpm) Name() string { return "swtpm" }
+
+// A reset that is requested after the end of the TPM's process is refused, whatever
+// has been noticed of it. QEMU is handed a connection with another process, which
+// ends with it.
+func TestTheTPMEnds(t *testing.T) {
+	t.Parallel()
+	first, second := tpm{newQEMU(t)}, tpm{newQEMU(t)}
+	read, conn, err := os.Pipe()
+	require.NoError(t, err)
+	t.Cleanup(func() { read.Close() })
+	d := begin(t, true, func(c *drive.Config) {
+		c.Machine.Plan.Helpers = []plan.Process{{Name: "swtpm", Role: plan.RoleTPM, Ready: "/run/tpm"}}
+		c.Machine.Running, c.Helpers = []string{"swtpm"}, []drive.Process{first}
+		c.StartHelper = func(_ context.Context, name, socket string) (drive.Process, *os.File, error) {
+			require.Equal(t, "swtpm /run/tpm", name+" "+socket)
+			return second, conn, nil
+		}
+	}).runs(t)
+	close(first.ended)
+	require.ErrorContains(t, d.Reset(t.Context()), "its TPM is lost")
+	require.Eventually(t, func() bool { return d.q.count("add_client") == 1 }, time.Minute, time.Millisecond)
+	require.Zero(t, d.q.count("system_reset"))
+	_, err = read.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF, "the runner has closed its end")
+	d.q.event("SHUTDOWN")
+	d.q.conn.Close()
+	close(d.q.ended)
+	require.Equal(t, syscall.SIGKILL, <-second.signals, "it has not ended with QEMU")
+	close(second.ended)
+	<-d.outcome
 }
 
 // Requests from many goroutines are what the race detector sees.

@@ -282,6 +282,19 @@ func (l *Launch) startQEMU(ctx context.Context, monitor *os.File) error {
 func (l *Launch) startProcess(ctx context.Context, p plan.Process, args []string, files []*os.File,
 	drop []int,
 ) (*process.Process, error) {
+	started, err := startPlanned(p, args, l.files, files, drop, l.log)
+	if err != nil {
+		return nil, err
+	}
+	l.undo.AddProcess(ctx, started)
+	return started, nil
+}
+
+// startPlanned starts a process of the plan; named are the descriptors that the plan
+// has names for.
+func startPlanned(p plan.Process, args []string, named map[string]*os.File, files []*os.File, drop []int,
+	log *slog.Logger,
+) (*process.Process, error) {
 	spec := process.Spec{Name: p.Name, Path: p.Executable, Args: append(p.Argv(), args...), Dir: p.Dir, Drop: drop}
 	if len(p.Env) > 0 {
 		spec.Env = os.Environ()
@@ -290,13 +303,8 @@ func (l *Launch) startProcess(ctx context.Context, p plan.Process, args []string
 		}
 	}
 	for _, name := range p.Descriptors() {
-		spec.Files = append(spec.Files, l.files[name])
+		spec.Files = append(spec.Files, named[name])
 	}
 	spec.Files = slices.Concat(spec.Files, files)
-	started, err := process.Start(spec, l.log)
-	if err != nil {
-		return nil, err
-	}
-	l.undo.AddProcess(ctx, started)
-	return started, nil
+	return process.Start(spec, log)
 }

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"encoding/json"
+	"io"
 	"log/slog"
 	"syscall"
 	"time"
@@ -75,6 +76,11 @@ type (
 	// ShutDownGuest asks the guest agent that was found to shut the guest down, for
 	// State.AgentAnswered.
 	ShutDownGuest struct{ Timeout time.Duration }
+	// StartHelper starts a helper of the plan again and connects to its socket, for
+	// State.HelperStarted.
+	StartHelper struct{ Name, Socket string }
+	// Close closes what QEMU has its own of by now.
+	Close struct{ Closer io.Closer }
 	// End is the last action.
 	End struct{ Outcome Outcome }
 )
@@ -97,4 +103,6 @@ func (LogIn) isAction()         {}
 func (LeaveAgents) isAction()   {}
 func (FindAgent) isAction()     {}
 func (ShutDownGuest) isAction() {}
+func (StartHelper) isAction()   {}
+func (Close) isAction()         {}
 func (End) isAction()           {}

@@ -117,7 +117,7 @@ func (e *ending) finish() {
 	}
 	e.isEnded = true
 	o := outcome(e.last, e.exit, e.stop.began, e.stop.requested, e.stop.forced)
-	if o.Cause == vmstatus.CauseReset && e.helpers.tpmLost {
+	if o.Cause == vmstatus.CauseReset && e.helpers.tpm.lost {
 		o.Cause = vmstatus.CauseTPM
 	}
 	e.do(End{o})

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -109,19 +110,21 @@ func TestAStopThatComesLate(t *testing.T) {
 	}
 }
 
-// A helper that ends with QEMU is no fault.
+// A helper that ends with QEMU is no fault: QEMU does not answer any more.
 func TestAHelperEndsWithQEMU(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, withTPM)
 	k.state.HelperExited("swtpm", "exit status 0", k.now)
+	k.does("query-chardev")
 	k.waits(withQEMU)
 	k.state.QEMUExited(process.Exit{}, k.now)
 	k.passes(closeTime)
 	k.ends()
 	require.Empty(t, k.known.Problems)
+	require.Empty(t, k.log)
 }
 
-// A helper's loss is a fault; without its TPM a machine is not reset, by whoever.
+// A helper's loss is a fault.
 func TestHelpersAreLost(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, withTPM)
@@ -129,36 +132,121 @@ func TestHelpersAreLost(t *testing.T) {
 	k.state.HelperExited("passt", "exit status 3", k.now)
 	k.passes(time.Second)
 	k.state.HelperExited("swtpm", "killed by signal 9 (SIGKILL)", k.now)
+	k.does("query-chardev")
 	k.waits(withQEMU - time.Second)
 	k.passes(withQEMU - time.Second)
 	k.waits(time.Second)
 	require.Equal(t, []string{"passt has ended: exit status 3; the VM runs without it until it is restarted"},
 		k.faults(vmstatus.ReasonHelperLost))
-	k.passes(time.Second)
-	k.does(`set-action {"reboot":"shutdown"}`)
+	require.Equal(t, vmstatus.False, k.known.Condition(vmstatus.ConditionTPMLost).Status)
+	k.returns("query-chardev", "[]") // so QEMU has not ended
+	k.next()
 	require.Equal(t, vmstatus.True, k.known.Condition(vmstatus.ConditionTPMLost).Status)
-	k.loses() // whether QEMU has heard it is not known, so it is said again
-	k.next()
-	k.logged("QEMU will crash when the guest reboots")
-	k.passes(brokenTime)
-	k.does("Dial")
-	k.state.Connected(k.now)
-	k.next()
-	require.Contains(t, k.other, `set-action {"reboot":"shutdown"}`)
-	k.other = nil
-	k.returns("set-action", "error: unknown")
-	k.next()
-	k.other = nil
+}
 
-	k.state.Reset(2, k.now)
-	k.does("answer 2: " + k.state.helpers.noReset())
+// From the moment in which the TPM's process ends the machine is not reset, by
+// whoever: QEMU would exit.
+func TestNoResetOnceTheTPMHasEnded(t *testing.T) {
+	t.Parallel()
 	counter, next := int64(1), int64(2)
+	k := newTalk(t, withTPM)
 	k.state.wanted.wish.Desired.ResetCounter = &counter
 	k.next()
-	k.other = nil
+	k.state.HelperExited("swtpm", "killed by signal 9 (SIGKILL)", k.now)
+	k.state.Reset(2, k.now)
+	k.does("answer 2: "+k.state.helpers.tpm.noReset(), "query-chardev")
 	k.state.wanted.wish.Desired.ResetCounter = &next
-	k.next()
-	require.NotContains(t, k.other, "system_reset")
+	k.does()
+	require.Contains(t, k.known.Problems[0].Message, "its TPM is lost")
+}
+
+// lostTPM is what QEMU says of its connection with a TPM that has ended.
+const lostTPM = `[{"label": "m", "filename": "unix:"}, {"label": "c", "filename": "disconnected:unix:/run/tpm"}]`
+
+// QEMU gets another process in the place of the TPM's, so that the guest may
+// reboot; again if that ends, too, but not for ever.
+func TestTheTPMIsReplaced(t *testing.T) {
+	t.Parallel()
+	k := newTalk(t, withTPM)
+	for i := range replacements {
+		k.state.HelperExited("swtpm", "exit status 1", k.now)
+		k.does("query-chardev")
+		if i == 0 { // QEMU has not noticed yet
+			k.returns("query-chardev", `[{"label": "c", "filename": "unix:/run/tpm"}]`)
+			k.waits(hangupTime)
+			k.passes(hangupTime)
+			k.does("query-chardev")
+		}
+		k.returns("query-chardev", lostTPM)
+		k.does("StartHelper swtpm /run/tpm")
+		require.False(t, k.saved.TPMReplaced)
+		k.state.HelperStarted(nil, nil, k.now)
+		k.does(`getfd {"fdname":"vmop-tpm"}`, `add_client {"fdname":"vmop-tpm","protocol":"c"}`)
+		k.isDone()
+		k.does("Close <nil>")
+		require.True(t, k.saved.TPMReplaced)
+		k.logged("the TPM's process was started again")
+		require.Equal(t, vmstatus.True, k.known.Condition(vmstatus.ConditionTPMLost).Status)
+		require.Equal(t, []string{"swtpm has ended: exit status 1; the guest runs without its TPM and cannot be reset: " +
+			"stop the VM and start it again"}, k.faults(vmstatus.ReasonTPMLost))
+	}
+	k.state.HelperExited("swtpm", "exit status 1", k.now)
+	k.does(`set-action {"reboot":"shutdown"}`)
+}
+
+// Where QEMU cannot get another process, it ends in good order when the guest
+// reboots.
+func TestTheTPMIsNotReplaced(t *testing.T) {
+	t.Parallel()
+	lose := func(change ...func(*Config)) *talk {
+		k := newTalk(t, append([]func(*Config){withTPM}, change...)...)
+		k.state.HelperExited("swtpm", "exit status 1", k.now)
+		return k
+	}
+	asked := func(k *talk, answer string) *talk {
+		k.does("query-chardev")
+		k.returns("query-chardev", answer)
+		return k
+	}
+	started := func(err error) *talk {
+		k := asked(lose(), lostTPM)
+		k.does("StartHelper swtpm /run/tpm")
+		k.state.HelperStarted(nil, err, k.now)
+		return k
+	}
+	elsewhere := lose()
+	for range hangups {
+		asked(elsewhere, "[]")
+		elsewhere.passes(hangupTime)
+	}
+	refuses := started(nil)
+	refuses.next()
+	refuses.other = nil
+	refuses.returns("getfd", "error: no")
+	refuses.returns("add_client", "error: no")
+	refuses.does("Close <nil>", `set-action {"reboot":"shutdown"}`)
+	refuses.returns("set-action", "error: unknown")
+	refuses.next()
+	refuses.logged("QEMU will crash when the guest reboots")
+
+	for what, k := range map[string]*talk{
+		"no socket":         lose(func(c *Config) { c.Plan.Helpers[1].Ready = "" }),
+		"QEMU cannot tell":  asked(lose(), "error: no"),
+		"connected by name": elsewhere,
+		"does not start":    started(errors.New("no swtpm")),
+	} {
+		k.next()
+		require.Equal(t, []string{`set-action {"reboot":"shutdown"}`}, k.other, what)
+		k.other = nil
+		k.loses() // whether QEMU has heard it is not known, so it is said again
+		k.next()
+		k.passes(brokenTime)
+		k.next()
+		k.other = nil
+		k.state.Connected(k.now)
+		k.next()
+		require.Contains(t, k.other, `set-action {"reboot":"shutdown"}`, what)
+	}
 }
 
 // A runner that takes a machine over finds out what has ended meanwhile.
@@ -172,5 +260,13 @@ func TestHelpersThatEndedWithoutARunner(t *testing.T) {
 	require.Contains(t, k.known.Problems[0].Message, "passt has ended: exit status unknown, since no runner was running")
 	k.state.Connected(k.now)
 	k.next()
-	require.Contains(t, k.other, `set-action {"reboot":"shutdown"}`)
+	require.Contains(t, k.other, "query-chardev")
+
+	k = found(t, withTPM, func(c *Config) { c.Running, c.Progress.TPMReplaced = []string{"passt"}, true })
+	k.state.Adopt(Booting{}, k.now)
+	k.does("Dial")
+	require.Equal(t, vmstatus.True, k.known.Condition(vmstatus.ConditionTPMLost).Status)
+	k.state.Connected(k.now)
+	k.next()
+	require.NotContains(t, k.other, "query-chardev", "the earlier runner has replaced it")
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"vmop/qmp"
 	"vmop/runner/status"
 	"vmop/vmstatus"
 	"vmop/vmtypes/plan"
@@ -20,22 +19,20 @@ type helpers struct {
 	*line
 	names   []string // all that the plan has
 	running []string // that ran when the State began
-	tpm     string   // the one that is the TPM; "" if there is none
+	tpm     *tpm
 
-	ended   []endedHelper // which may end with QEMU
-	lost    []string
-	tpmLost bool
-	// Whether QEMU does not reset the machine any more when the guest reboots.
-	forbidding, forbidden bool
+	ended []endedHelper // which may end with QEMU
+	lost  []string
 }
 
 type endedHelper struct {
 	name, exit string
-	at         time.Time
+	due        time.Time // when it is reported
 }
 
-func newHelpers(l *line, p *plan.Plan, running []string) *helpers {
-	h := &helpers{line: l, running: running, tpm: p.Helper(plan.RoleTPM)}
+func newHelpers(l *line, keep *keeper, p *plan.Plan, running []string) *helpers {
+	h := &helpers{line: l, running: running, tpm: newTPM(l, keep, p)}
+	h.tpm.answered = h.noticed
 	for _, helper := range p.Helpers {
 		h.names = append(h.names, helper.Name)
 	}
@@ -45,71 +42,64 @@ func newHelpers(l *line, p *plan.Plan, running []string) *helpers {
 // begin reports the helpers that are missing already where a runner takes over a
 // machine.
 func (h *helpers) begin() {
-	if h.tpm != "" {
+	if h.tpm.name != "" {
 		h.publish(status.TPMWorks)
 	}
 	for _, name := range h.names {
-		if !slices.Contains(h.running, name) {
-			h.lose(name, "exit status unknown, since no runner was running")
+		if slices.Contains(h.running, name) {
+			continue
 		}
+		if name == h.tpm.name {
+			h.tpm.missing()
+		}
+		h.lose(name, "exit status unknown, since no runner was running")
 	}
 }
 
 func (h *helpers) exited(name, exit string, now time.Time) {
-	h.ended = append(h.ended, endedHelper{name, exit, now})
+	if name == h.tpm.name {
+		again := h.tpm.lost
+		h.tpm.ended()
+		if again {
+			return // it has been reported
+		}
+	}
+	h.ended = append(h.ended, endedHelper{name, exit, now.Add(withQEMU)})
+}
+
+// noticed takes in that QEMU has not ended with its TPM.
+func (h *helpers) noticed() {
+	for i := range h.ended {
+		if h.ended[i].name == h.tpm.name {
+			h.ended[i].due = time.Time{}
+		}
+	}
 }
 
 func (h *helpers) next(now time.Time) (wake time.Time) {
-	for len(h.ended) > 0 {
-		first := h.ended[0]
-		if due := first.at.Add(withQEMU); now.Before(due) {
-			wake = due
-			break
+	var waiting []endedHelper
+	for _, e := range h.ended {
+		if now.Before(e.due) {
+			waiting, wake = append(waiting, e), soonest(wake, e.due)
+			continue
 		}
-		h.ended = h.ended[1:]
-		h.lose(first.name, first.exit)
+		h.lose(e.name, e.exit)
 	}
-	if h.tpmLost && !h.forbidden && !h.forbidding && h.connected {
-		h.forbidReboots(now)
-	}
-	return wake
+	h.ended = waiting
+	return soonest(wake, h.tpm.next(now))
 }
 
 // lose reports the loss of a helper.
 func (h *helpers) lose(name, exit string) {
 	h.log(slog.LevelWarn, "a helper ended while the VM runs", "process", name, "exit", exit)
 	ended := name + " has ended: " + exit
-	if name != h.tpm {
+	if name != h.tpm.name {
 		h.lost = append(slices.Clip(h.lost), ended+"; the VM runs without it until it is restarted")
 		h.publish(status.Faults{Reason: vmstatus.ReasonHelperLost, Messages: h.lost})
 		return
 	}
-	h.tpmLost = true
 	h.publish(status.TPMGone, status.Faults{
 		Reason:   vmstatus.ReasonTPMLost,
 		Messages: []string{ended + "; the guest runs without its TPM and cannot be reset: stop the VM and start it again"},
-	})
-}
-
-// noReset says why the machine must not be reset; empty if it may.
-func (h *helpers) noReset() string {
-	if h.tpmLost {
-		return "the VM cannot be reset because its TPM is lost: QEMU would exit; stop the VM and start it again"
-	}
-	return ""
-}
-
-// forbidReboots has QEMU end in good order when the guest reboots without its
-// TPM. Otherwise it would crash then, since it cannot reset the TPM: data that
-// only QEMU has, such as the tables of qcow2 images, would be lost. It cannot be
-// kept running either way.
-func (h *helpers) forbidReboots(now time.Time) {
-	h.forbidding = true
-	command := qmp.Command{Execute: "set-action", Arguments: map[string]string{"reboot": "shutdown"}}
-	h.send(command, now, func(a answer, _ time.Time) {
-		h.forbidding, h.forbidden = false, a.err == nil || refused(a.err)
-		if a.err != nil {
-			h.log(slog.LevelWarn, "QEMU will crash when the guest reboots, because its TPM is lost", "err", a.err)
-		}
 	})
 }

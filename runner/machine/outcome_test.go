@@ -157,7 +157,8 @@ func TestAResetWithoutTPMIsAFailure(t *testing.T) {
 		k := newTalk(t, withTPM)
 		if lost {
 			k.state.HelperExited("swtpm", "exit status 1", k.now)
-			k.passes(withQEMU)
+			k.does("query-chardev")
+			k.returns("query-chardev", "error: no")
 			k.does(`set-action {"reboot":"shutdown"}`)
 			k.isDone()
 		}

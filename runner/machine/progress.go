@@ -18,6 +18,9 @@ type Progress struct {
 	Paused bool `json:"paused,omitempty"`
 	// Stop is the request to stop the VM, if there was one.
 	Stop *StopRequest `json:"stop,omitempty"`
+	// TPMReplaced says that the TPM is lost, and QEMU controls a process that was
+	// started in the place of the first.
+	TPMReplaced bool `json:"tpmReplaced,omitempty"`
 }
 
 // A StopRequest is when and why a stop of the VM was requested.

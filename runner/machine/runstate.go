@@ -120,7 +120,7 @@ func (r *runState) resume(to Request, now time.Time) {
 
 // reset presses the reset button for a user.
 func (r *runState) reset(to Request, now time.Time) {
-	if why := r.helpers.noReset(); why != "" {
+	if why := r.helpers.tpm.noReset(); why != "" {
 		r.do(Answer{To: to, Err: Refusal(why)})
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"os"
 	"time"
 
 	"vmop/process"
@@ -82,7 +83,7 @@ func New(cfg Config) *State {
 	keep := &keeper{line: l, progress: cfg.Progress}
 	s := &State{line: l, keep: keep, asked: map[Request]*exchange{}}
 	s.connection = &connection{line: l}
-	s.helpers = newHelpers(l, cfg.Plan, cfg.Running)
+	s.helpers = newHelpers(l, keep, cfg.Plan, cfg.Running)
 	s.ports = newPorts(l, cfg.Plan, cfg.Agents)
 	s.screens = &screens{
 		line: l, display: cfg.Viewer, pause: shortestDoubt, limit: ratelimit.Limit{Burst: 20, Every: 10 * time.Second},
@@ -278,6 +279,12 @@ func (s *State) EventsLost() {
 
 // HelperExited takes in the end of a helper process.
 func (s *State) HelperExited(name, exit string, now time.Time) { s.helpers.exited(name, exit, now) }
+
+// HelperStarted takes in a connection with the process that StartHelper has started,
+// or why there is none.
+func (s *State) HelperStarted(conn *os.File, err error, now time.Time) {
+	s.helpers.tpm.replaced(conn, err, now)
+}
 
 // QEMUExited takes in the end of QEMU. Events that it has left may follow, until
 // Disconnected or End.

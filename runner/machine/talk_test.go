@@ -80,7 +80,7 @@ func found(t *testing.T, change ...func(*Config)) *talk {
 }
 
 func withTPM(c *Config) {
-	c.Plan.Helpers, c.Running = []plan.Process{{Name: "passt"}, {Name: "swtpm", Role: plan.RoleTPM}},
+	c.Plan.Helpers, c.Running = []plan.Process{{Name: "passt"}, {Name: "swtpm", Role: plan.RoleTPM, Ready: "/run/tpm"}},
 		[]string{"passt", "swtpm"}
 }
 

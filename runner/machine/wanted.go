@@ -77,7 +77,7 @@ func (w *wanted) next(now time.Time) (wake time.Time) {
 		return time.Time{}
 	}
 	want := w.wish.Desired
-	want.Sizes, want.NoReset = w.sizes, w.helpers.noReset()
+	want.Sizes, want.NoReset = w.sizes, w.helpers.tpm.noReset()
 	step := w.rules.Next(want, now)
 	w.saveFacts() // first: what cannot be recorded as done must not be done twice
 	rules := w.rules

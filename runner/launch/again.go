@@ -1,0 +1,68 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"time"
+
+	"vmop/process"
+	"vmop/runner/prepare"
+	"vmop/vmtypes/plan"
+)
+
+// unreachedTime is what a helper that cannot be reached has to end.
+const unreachedTime = 2 * time.Second
+
+// Again starts a helper again whose process has ended, and connects to its socket. The
+// lock is that of the machine.
+func Again(ctx context.Context, vm *prepare.VM, lock *os.File, name, socket string, log *slog.Logger,
+) (*process.Process, *os.File, error) {
+	i := slices.IndexFunc(vm.Plan.Helpers, func(h plan.Process) bool { return h.Name == name })
+	if i < 0 {
+		return nil, nil, fmt.Errorf("the plan has no helper %s", name)
+	}
+	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, nil, fmt.Errorf("remove the socket of the process that has ended: %w", err)
+	}
+	h, named := vm.Plan.Helpers[i], map[string]*os.File{}
+	for _, l := range vm.Plan.Listeners {
+		if !slices.Contains(h.Descriptors(), l.Name) {
+			continue
+		}
+		f, err := listen(l.Path)
+		if err != nil {
+			return nil, nil, fmt.Errorf("listen on socket of %s: %w", l.Name, err)
+		}
+		defer f.Close() // the process has its own
+		named[l.Name] = f
+	}
+	p, err := startPlanned(h, nil, named, []*os.File{lock}, nil, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	conn, err := connect(ctx, p, h, socket)
+	if err != nil {
+		return nil, nil, errors.Join(err, p.Terminate(context.WithoutCancel(ctx), unreachedTime))
+	}
+	return p, conn, nil
+}
+
+// connect connects with a helper when it is ready.
+func connect(ctx context.Context, p *process.Process, h plan.Process, socket string) (*os.File, error) {
+	if h.Ready != "" {
+		if err := waitReady(ctx, p, h); err != nil {
+			return nil, err
+		}
+	}
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", h.Name, err)
+	}
+	defer conn.Close()
+	return conn.File()
+}
