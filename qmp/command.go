@@ -14,10 +14,9 @@ import (
 
 // Command is a QMP command, a plain value that can be compared and kept.
 //
-// Printing it in any way (fmt, slog, encoding/json) shows the arguments without
-// what may be secret: members whose name speaks of a password, a secret, a
-// token or a key, and text in members that hold free content (data, value,
-// command-line, buf-b64). Only the session writes a command in full.
+// Printing it in any way (fmt, slog, encoding/json) shows the names of its arguments,
+// and the values only of those that are known to hold nothing secret (openMembers).
+// Only the session writes a command in full.
 type Command struct {
 	Execute   string
 	Arguments any // encoded as JSON, nil for none
@@ -97,11 +96,10 @@ func (c Command) redacted() json.RawMessage {
 	return text
 }
 
-// redact returns value, the member called key, without what may be secret.
+// redact returns value, the member called key, without what may be secret: texts and
+// numbers of members are shown only if it is known that these hold none. A misspelt
+// "password" must not tell it.
 func redact(key string, value any) any {
-	if secretName(key) {
-		return json.RawMessage(hidden)
-	}
 	switch v := value.(type) {
 	case map[string]any:
 		for k, member := range v {
@@ -112,27 +110,43 @@ func redact(key string, value any) any {
 			v[i] = redact(key, element)
 		}
 	case string:
-		if freeContent(key) {
+		if key == "value" || !open(key) {
+			return json.RawMessage(hidden)
+		}
+		return openPart(v)
+	case json.Number:
+		if !open(key) {
 			return json.RawMessage(hidden)
 		}
 	}
 	return value
 }
 
-func secretName(key string) bool {
-	key = strings.ToLower(key)
-	for _, word := range [...]string{"password", "passwd", "passphrase", "secret", "token", "credential"} {
-		if strings.Contains(key, word) {
-			return true
-		}
-	}
-	return key == "key" || strings.HasSuffix(key, "-key")
-}
+// openMembers are the names of members of commands' arguments that hold nothing secret,
+// apart from addresses with a password. A value may be one: its texts are hidden.
+const openMembers = " action addr bus chardev cluster-id core-id cpu-index device die-id drive driver event fdname " +
+	"fdset-id file filename format id image iothread mode name netdev node-id node-name on-error opaque panic path " +
+	"property protocol qom-type read-only-mode reboot requested-size shutdown size socket-id speed state target " +
+	"thread-id time type uri url value watchdog "
 
-func freeContent(key string) bool {
-	switch key {
-	case "data", "value", "command-line", "buf-b64", "input-data", "arg", "env":
-		return true
+// open reports whether a member is one of openMembers.
+func open(key string) bool { return key != "" && strings.Contains(openMembers, " "+key+" ") }
+
+// openPart returns a text without what addresses and options in it may tell: users,
+// passwords, and signatures after a question mark.
+func openPart(text string) any {
+	if strings.HasPrefix(text, "json:") {
+		return json.RawMessage(hidden)
 	}
-	return false
+	scheme, rest, is := strings.Cut(text, "://")
+	if !is {
+		return text
+	}
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+		rest = "***@" + rest[at+1:]
+	}
+	if bare, _, asks := strings.Cut(rest, "?"); asks {
+		rest = bare + "?***"
+	}
+	return scheme + "://" + rest
 }

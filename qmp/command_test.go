@@ -29,6 +29,14 @@ func TestSecretsAreNeverPrinted(t *testing.T) {
 		{Execute: "qom-set", Arguments: object{"path": "/s", "property": "data", "value": canary}},
 		{Execute: "human-monitor-command", Arguments: object{"command-line": "set_password vnc " + canary}},
 		{Execute: "guest-exec", Arguments: object{"path": "/bin/x", "arg": []string{"-p", canary}}},
+		{Execute: "set_password", Arguments: object{"passwrod": canary, "Password": canary}},
+		{Execute: "set_password", Arguments: object{"passwort": 7311, "xs": []any{canary, object{"y": canary}}}},
+		{Execute: "blockdev-add", Arguments: object{"url": "https://" + canary + "@h/a", "cookie": canary}},
+		{Execute: "blockdev-change-medium", Arguments: object{
+			"filename": "https://u:" + canary + "@h:8/a?sig=" + canary,
+		}},
+		{Execute: "blockdev-change-medium", Arguments: object{"filename": "http://" + canary + ":x@h?" + canary}},
+		{Execute: "blockdev-change-medium", Arguments: object{"filename": `json:{"username":"` + canary + `"}`}},
 		{Execute: "bad", Arguments: func() string { return canary }},
 		{Execute: "bad", Arguments: json.RawMessage(canary)},
 	} {
@@ -53,6 +61,10 @@ func TestACommandShowsWhatIsNotSecret(t *testing.T) {
 		"path": "/machine/mem", "property": "requested-size", "value": uint64(1<<63 + 1), "password": "x",
 	}}
 	require.Equal(t, `qom-set {"password":"***","path":"/machine/mem","property":"requested-size","value":9223372036854775809}`, c.String())
+	require.Equal(t, `blockdev-change-medium {"filename":"https://***@h:8/a?***","force":true,"id":"cd0"}`,
+		qmp.Command{Execute: "blockdev-change-medium", Arguments: map[string]any{
+			"id": "cd0", "filename": "https://me:pw@h:8/a?b=c", "force": true,
+		}}.String())
 	require.Equal(t, "cont", qmp.Command{Execute: "cont"}.String())
 }
 

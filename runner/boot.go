@@ -14,6 +14,7 @@ import (
 
 	"vmop/qmp"
 	"vmop/runner/agents"
+	"vmop/runner/cleanup"
 	"vmop/runner/control"
 	"vmop/runner/drive"
 	"vmop/runner/follow"
@@ -127,7 +128,7 @@ func (m *run) boot(ctx context.Context) error {
 	if err := m.driver.Release(ctx, booting, m.server.Event); err != nil {
 		return m.processes.Blame(m.vm.Plan, fmt.Errorf("let the guest run: %w", err))
 	}
-	return nil
+	return cleanup.RemoveSecrets(m.vm)
 }
 
 // remember writes the record; from now on the machine is carried on by another

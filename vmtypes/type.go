@@ -115,6 +115,7 @@ func (t *Type) Launch(ctx context.Context, spec vmspec.Spec, host Host) (*plan.P
 func finish(name string, p *partValue, spec vmspec.Spec, host Host) (*plan.Plan, error) {
 	made := p.plan(name)
 	host.pinMachine(made)
+	hideCredentials(made, spec, host)
 	faults := append(made.Check(), complete(made, p.stated, spec)...)
 	faults = append(faults, host.Files.CheckFiles(made, spec.Options)...)
 	if len(faults) > 0 {

@@ -7,12 +7,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
 	"vmop/durable"
 	"vmop/process"
 	"vmop/runner/prepare"
+	"vmop/vmtypes"
 )
 
 // ownFiles are the runner's files in the runtime directory. The record goes
@@ -30,6 +32,22 @@ func EmptyRuntimeDir(vm *prepare.VM) error {
 	for _, name := range ownFiles {
 		if err := Remove(filepath.Join(vm.RuntimeDir, name)); err != nil {
 			return fmt.Errorf("remove what an earlier run left: %w", err)
+		}
+	}
+	return RemoveSecrets(vm)
+}
+
+// RemoveSecrets removes the files of passwords.
+func RemoveSecrets(vm *prepare.VM) error {
+	entries, err := os.ReadDir(vm.RuntimeDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the passwords of drives: %w", err)
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), vmtypes.SecretPrefix) {
+			if err := Remove(filepath.Join(vm.RuntimeDir, e.Name())); err != nil {
+				return fmt.Errorf("remove the password of a drive: %w", err)
+			}
 		}
 	}
 	return nil

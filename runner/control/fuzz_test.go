@@ -36,6 +36,8 @@ func FuzzRequests(f *testing.F) {
 		"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03", "\r\n\r\n",
 		"POST /v1/qmp?timeout=1s HTTP/1.1\r\nHost: vm\r\nContent-Length: " +
 			"72\r\n\r\n{\"execute\":\"set_password\",\"arguments\":{\"password\":\"" + canary + "\"}}       ",
+		"POST /v1/qmp?timeout=1s HTTP/1.1\r\nHost: vm\r\nContent-Length: " + // the argument is misspelt
+			"64\r\n\r\n{\"execute\":\"set_password\",\"arguments\":{\"pasword\":\"" + canary + "\"}}",
 		"POST /v1/qmp HTTP/1.1\r\nHost: vm\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{\"execut\r\nffffffffffffffff\r\n",
 		"GET /v1/metrics HTTP/1.1\r\nHost: " + strings.Repeat("a", 20<<10) + "\r\n\r\n",
 		"POST /v1/qmp HTTP/1.1\r\nHost: vm\r\nContent-Length: 25\r\n\r\n{\"execute\": \"\\u001b\\u0000\"}",

@@ -50,7 +50,7 @@ func (e *evaluation) pendingChanges(ctx context.Context, wanted *prepare.VM) (li
 	}
 	launch := func(ctx context.Context, x changes.Machine) (*plan.Plan, error) {
 		host := prepare.ThisHost(x.DataDir, x.RuntimeDir)
-		host.HasDisplayPassword = x.DisplayPassword
+		host.HasDisplayPassword, host.Files = x.DisplayPassword, wanted.OptionFiles()
 		host.Machines = e.Running.Pin.Machines
 		if x.CloudInit != "" {
 			host.CloudInitImage = filepath.Join(x.RuntimeDir, prepare.CloudInitImage)

@@ -17,10 +17,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vmop/cloudinit/disk"
+	"vmop/durable"
 	"vmop/process"
 	"vmop/qmp"
 	"vmop/runner/cleanup"
 	"vmop/runner/prepare"
+	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
 )
 
@@ -112,6 +114,9 @@ func (l *Launch) makeFiles() error {
 	if err := cleanup.RemoveHalfWritten(l.vm); err != nil {
 		return fmt.Errorf("remove what an earlier run left: %w", err)
 	}
+	if err := l.writeSecrets(); err != nil {
+		return err
+	}
 	for _, f := range l.vm.Plan.Files {
 		replaced, err := copyOnce(f)
 		if err != nil {
@@ -119,6 +124,17 @@ func (l *Launch) makeFiles() error {
 		}
 		if replaced != "" {
 			l.log.Warn("file of another kind set aside", "file", f.To, "kept", replaced, "kind", f.Kind)
+		}
+	}
+	return nil
+}
+
+// writeSecrets writes what QEMU reads only while it starts.
+func (l *Launch) writeSecrets() error {
+	l.undo.AddMachine("files of passwords", func() error { return cleanup.RemoveSecrets(l.vm) })
+	for _, s := range vmtypes.Secrets(l.vm.Spec, l.vm.RuntimeDir) {
+		if err := durable.Write(s.Path, []byte(s.Value), 0o600, durable.Volatile); err != nil {
+			return fmt.Errorf("write the password of a drive: %w", err)
 		}
 	}
 	return nil

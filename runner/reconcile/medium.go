@@ -1,12 +1,14 @@
 package reconcile
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"vmop/qmp"
+	"vmop/vmspec"
 	"vmop/vmtypes/plan"
 )
 
@@ -25,20 +27,23 @@ type medium struct {
 	rule   plan.Medium
 	blocks *blockDevices
 
-	wanted  bool // there is a wish
-	want    string
-	seen    bool // file, isOpen and locked have been true at some time
-	known   bool // they are true now
-	asking  bool // the block devices
-	file    string
-	isOpen  bool
-	locked  bool
-	refused bool // the last attempt to empty the drive
-	problem string
+	wanted   bool   // there is a wish
+	want     string // without the next two, which are in no status
+	user     string
+	password string
+	seen     bool // file, isOpen and locked have been true at some time
+	known    bool // they are true now
+	asking   bool // the block devices
+	file     string
+	isOpen   bool
+	locked   bool
+	refused  bool // the last attempt to empty the drive
+	problem  string
 }
 
 func newMedium(r plan.Medium, blocks *blockDevices, start Start) *medium {
 	file, listed := start.Media[r.Drive]
+	file, _, _ = vmspec.Credentials(file)
 	return &medium{rule: r, blocks: blocks, file: file, known: listed, seen: listed}
 }
 
@@ -48,8 +53,10 @@ func (m *medium) next(want *Desired, now time.Time) {
 	if !given || m.busy() || m.asking {
 		return
 	}
-	if file != m.want {
-		m.want, m.problem, m.pace, m.refused = file, "", pace{}, false
+	bare, user, password := vmspec.Credentials(file)
+	if bare != m.want || user != m.user || password != m.password {
+		m.user, m.password = user, password
+		m.want, m.problem, m.pace, m.refused = bare, "", pace{}, false
 	}
 	switch {
 	case !m.ready(now):
@@ -89,8 +96,9 @@ func (m *medium) query() {
 // change puts another medium in.
 func (m *medium) change() {
 	file := m.want
+	commands, at := m.opening()
 	m.send(func(answers []answer, now time.Time) {
-		err := answers[0].err
+		err := answers[at].err
 		switch {
 		case err == nil:
 			m.file, m.isOpen, m.locked, m.problem = file, false, false, ""
@@ -101,9 +109,41 @@ func (m *medium) change() {
 		default:
 			m.fail(fmt.Errorf("change the medium to %s: %w", file, err), now)
 		}
-	}, qmp.Command{Execute: "blockdev-change-medium", Arguments: map[string]any{
-		"id": m.rule.Device, "filename": location(file), "format": "raw", "read-only-mode": "read-only",
-	}})
+	}, commands...)
+}
+
+// opening returns the commands that change the medium, and which of them does. A password
+// is in an object of QEMU while the file is opened: in the name of a file, QEMU would show
+// it to whoever asks for the block devices.
+func (m *medium) opening() (commands []qmp.Command, at int) {
+	name, id := location(m.want), m.rule.Device+"_password"
+	if m.user+m.password != "" {
+		scheme, _, _ := strings.Cut(m.want, "://")
+		node := map[string]string{"driver": scheme, "url": m.want}
+		if m.user != "" {
+			node["username"] = m.user
+		}
+		if m.password != "" {
+			node["password-secret"] = id
+		}
+		text, err := json.Marshal(map[string]any{"driver": "raw", "file": node})
+		if err != nil {
+			panic(err) // strings can be encoded
+		}
+		name = "json:" + string(text)
+	}
+	change := qmp.Command{Execute: "blockdev-change-medium", Arguments: map[string]any{
+		"id": m.rule.Device, "filename": name, "format": "raw", "read-only-mode": "read-only",
+	}}
+	if m.password == "" {
+		return []qmp.Command{change}, 0
+	}
+	remove := qmp.Command{Execute: "object-del", Arguments: map[string]any{"id": id}}
+	return []qmp.Command{
+		remove, // what a runner may have left that was killed
+		{Execute: "object-add", Arguments: map[string]any{"qom-type": "secret", "id": id, "data": m.password}},
+		change, remove,
+	}, 2
 }
 
 // remove empties the drive. All is said at once: if the guest keeps the tray

@@ -254,3 +254,33 @@ func TestATrayThatMovesAllTheTimeIsNotChased(t *testing.T) {
 	}
 	require.LessOrEqual(t, said, 9*4)
 }
+
+// A password in an address is an object of QEMU while the medium is opened, and in no name
+// of a file or message. A new password is another attempt.
+func TestAPasswordIsInNoName(t *testing.T) {
+	t.Parallel()
+	const forget = `object-del {"id":"cd0_password"}`
+	add := func(password string) string {
+		return `object-add {"data":"` + password + `","id":"cd0_password","qom-type":"secret"}`
+	}
+	change := func(node string) string { return putIn(`json:{"driver":"raw","file":{"driver":"https",` + node + `}}`) }
+	both := change(`"password-secret":"cd0_password","url":"https://h/b.iso","username":"me"`)
+	k := withCD(t)
+	k.wantCD("https://me:canary@h/b.iso")
+	k.says(forget, add("canary"), both, forget)
+	k.returns("error: no such object", "", "error: 401", "")
+	k.complains("vm.drives[1].file: change the medium to https://h/b.iso: 401")
+	k.wantCD("https://me:other@h/b.iso")
+	k.says(askBlocks)
+	k.returns(drive("/a.iso", false, false))
+	k.says(forget, add("other"), both, forget)
+	k.isDone()
+	k.silent()
+	k.has(reconcile.Medium{File: "https://h/b.iso"})
+	k.wantCD("https://me@h/c.iso")
+	k.says(change(`"url":"https://h/c.iso","username":"me"`))
+	k.isDone()
+	k.has(reconcile.Medium{File: "https://h/c.iso"})
+	k.wantCD("https://me:pw@h/c.iso")
+	k.silent()
+}

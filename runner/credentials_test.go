@@ -1,0 +1,58 @@
+package runner_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The password in a CD's address is in QEMU, and neither on its command line nor in the
+// log, the status or a file while the guest runs; at the start, and when the medium changes.
+// A program in QEMU's place reads a file instead: QEMU's driver for HTTP is a package of
+// its own.
+func TestThePasswordOfACDIsNotSeen(t *testing.T) {
+	t.Parallel()
+	const password = "canary-3f"
+	v := newVM(t, "wrapped")
+	require.NoError(t, os.WriteFile(v.path("a.iso"), make([]byte, 64<<10), 0o600))
+	medium := "id=cd0-medium,if=none,media=cdrom,readonly=on,format=raw"
+	program := v.exchanging(medium, medium+",file.driver=file,file.filename="+v.path("a.iso"))
+	text := v.read("qemu")
+	v.write("words", "")
+	v.program(strings.Replace(text, "for word; do", `printf '%s\n' "$@" >`+v.path("words")+`
+cat `+v.path("run")+`/password* >`+v.path("secret")+`
+for word; do`, 1))
+	address := func(host string) string {
+		return "drives: [{type: ide-cd, file: 'https://me:" + password + "@" + host + ".invalid/a.iso'}]"
+	}
+	section := func(drives string) []string {
+		return []string{"accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0", program, drives}
+	}
+	v.configure("wrapped", nil, section(address("a"))...)
+	v.runs()
+	words := v.read("words")
+	require.Contains(t, words, "file.url=https://a.invalid/a.iso,file.username=me,file.password-secret=")
+	require.NotContains(t, words, password)
+	require.Equal(t, password, v.read("secret"), "what QEMU reads at its start")
+	left, err := filepath.Glob(v.path("run", "password*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+
+	v.configure("wrapped", nil, section(address("b"))...)
+	require.Eventually(t, func() bool {
+		told, err := json.Marshal(v.status())
+		require.NoError(t, err)
+		require.NotContains(t, string(told), password)
+		return strings.Contains(string(told), "change the medium to https://b.invalid/a.iso")
+	}, patience, 20*time.Millisecond)
+	require.Contains(t, v.log.text(), "object-add")
+	require.NotContains(t, v.log.text(), password)
+	_, err = v.stop()
+	require.NoError(t, err)
+	v.nothingLeft()
+}
