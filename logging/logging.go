@@ -17,6 +17,9 @@ import (
 // File is the name of such a file.
 const File = "logging.properties"
 
+// LargestFile bounds it, in bytes.
+const LargestFile = 1 << 20
+
 // All is below all levels, Off above.
 const (
 	All = slog.Level(-100)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"vmop/manager/objects"
+	"vmop/regular"
 	"vmop/spelling"
 	"vmop/vmspec"
 	"vmop/yamlfile"
@@ -318,7 +318,7 @@ type source struct {
 // reload reads the file, and reports whether the configuration has changed. A file that has
 // faults, or that has been there and is gone, is an error; the configuration stays.
 func (s *source) reload() (changed bool, warnings []yamlfile.Warning, err error) {
-	data, err := os.ReadFile(s.file)
+	data, err := regular.ReadFile(s.file, yamlfile.LargestFile)
 	if errors.Is(err, fs.ErrNotExist) && s.optional && !s.read {
 		return false, nil, nil
 	}

@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"vmop/regular"
 )
 
 // namespaceFile is where a pod finds the name of its namespace.
@@ -64,7 +66,7 @@ func namespaceOf(c Config, file string) (string, error) {
 	if c.Namespace != "" {
 		return c.Namespace, nil
 	}
-	text, err := os.ReadFile(file)
+	text, err := regular.ReadFile(file, 1<<10)
 	name := strings.TrimSpace(string(text))
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):

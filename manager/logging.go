@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 
 	"vmop/logging"
+	"vmop/regular"
 	"vmop/yamlfile"
 )
 
@@ -30,7 +30,7 @@ type setting struct{ manager, libraries *slog.Level }
 // what has no effect.
 func (l *Levels) read(beside string) (warnings []string, err error) {
 	file := filepath.Join(filepath.Dir(beside), logging.File)
-	text, err := os.ReadFile(file)
+	text, err := regular.ReadFile(file, logging.LargestFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read logging configuration: %w", err)
 	}

@@ -20,9 +20,9 @@ var elsewhere = []string{
 	"module %s must end with a newline", "a module contains a line of the form", "the first line is %q",
 	"the archive has no module", "the second line is %q",
 	"kept by a newer vmrunner", "not an archive of a VM type", // of archives
-	"there is no folder of custom types", "there are more than %d files", "is not a regular file",
-	"a module at most", "there is no such file in", // of folders
-	"unhashable", // for the interpreter
+	"there is no folder of custom types", "there are more than %d files",
+	"there is no such file in", // of folders
+	"unhashable",               // for the interpreter
 }
 
 // Every message of the engine is in a golden, where a reviewer has read it.

@@ -3,14 +3,13 @@ package vmtypes
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"vmop/regular"
 )
 
 // Bounds of custom modules. The depth to which a module can be nested follows
@@ -115,24 +114,9 @@ func (f folder) names() []string {
 // read implements files.
 func (f folder) read(name string) (string, error) { return readModule(f.root, name) }
 
-// readModule reads a file that may be anything: a pipe would make the reader
-// wait, a device may have no end.
+// readModule reads a file that may be anything.
 func readModule(root *os.Root, name string) (string, error) {
-	file, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = file.Close() }() // it was only read
-	info, err := file.Stat()
-	switch {
-	case err != nil:
-		return "", err
-	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("%s is not a regular file", name)
-	case info.Size() > MaxModule:
-		return "", fmt.Errorf("%s has %d bytes, a module at most %d", name, info.Size(), MaxModule)
-	}
-	text, err := io.ReadAll(io.LimitReader(file, MaxModule))
+	text, err := regular.ReadIn(root, name, MaxModule)
 	return string(text), err
 }
 

@@ -42,9 +42,9 @@ func hostileFolder(t *testing.T) string {
 // hostileFiles are files, and the error that a module which loads them gets.
 func hostileFiles() map[string]string {
 	return map[string]string{
-		"large.star": "large.star has 262145 bytes, a module at most 262144", "sparse.star": "sparse.star has " +
+		"large.star": "large.star: the file has 262145 bytes (the most is 256 KiB)", "sparse.star": "sparse.star has " +
 			"10737418240 bytes",
-		"pipe.star": "pipe.star is not a regular file", "folder.star": "folder.star is not a regular file",
+		"pipe.star": "pipe.star: it is a named pipe, not a file", "folder.star": "folder.star: is a directory",
 		"zero.star": "path escapes from parent", "outside.star": "path escapes from parent",
 		"absent.star": "there is " +
 			"no such file",
@@ -112,5 +112,5 @@ func TestTypeOfARefusedFile(t *testing.T) {
 	source, err := vmtypes.ReadSource(dir)
 	require.NoError(t, err)
 	_, err = source.Library().Load(t.Context(), "asset")
-	require.ErrorContains(t, err, "asset.star is not a regular file")
+	require.ErrorContains(t, err, "asset.star: is a directory")
 }

@@ -15,12 +15,20 @@ import (
 // LargestFile bounds a file, in bytes; a ConfigMap can't be larger either.
 const LargestFile = 1 << 20
 
+// TooLarge is the fault, of type Faults, of a file that is too large to be read.
+func TooLarge(file string, size int64) error { return Faults{tooLarge(file, size)} }
+
+func tooLarge(file string, size int64) Fault {
+	const most = "the most is 1 MiB"
+	return Fault{File: file, Line: 1, Column: 1, Message: fmt.Sprintf("the file has %d bytes", size), Hint: most}
+}
+
 // parse reads the bytes of a file as one YAML document and returns its topmost
 // node; nil if there are faults, or if it is empty.
 func (r *Reader) parse(data []byte) *yaml.Node {
 	if len(data) > LargestFile {
 		r.doc.lines = []string{""}
-		r.add(1, 1, "", fmt.Sprintf("the file has %d bytes", len(data)), "the most is 1 MiB")
+		r.faults = append(r.faults, tooLarge(r.doc.name, int64(len(data))))
 		return nil
 	}
 	data = bytes.TrimPrefix(data, []byte("\uFEFF"))

@@ -2,12 +2,12 @@ package main
 
 import (
 	"log/slog"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"vmop/logging"
+	"vmop/regular"
 )
 
 // logger returns the program's log, on standard error.
@@ -31,7 +31,7 @@ func (f *flags) loggerOf(level slog.Level) (*slog.Logger, error) {
 // beside the configuration, unless there is no such file or --log-level is given.
 func (f *flags) runnerLog(cmd *cobra.Command) (*slog.Logger, error) {
 	file := filepath.Join(filepath.Dir(f.config), logging.File)
-	text, err := os.ReadFile(file)
+	text, err := regular.ReadFile(file, logging.LargestFile)
 	if err != nil || cmd.Flags().Changed("log-level") {
 		return f.logger() // usually there is no such file
 	}

@@ -371,9 +371,9 @@ func TestLoad(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "test", c.VM.Name)
 
-	require.NoError(t, os.WriteFile(file, make([]byte, yamlfile.LargestFile+1), 0o600))
+	require.NoError(t, os.WriteFile(file, make([]byte, 3_000_000), 0o600))
 	_, _, err = Load(file)
-	require.EqualError(t, err, file+":1:1: the file has 1048577 bytes (the most is 1 MiB)")
+	require.EqualError(t, err, file+":1:1: the file has 3000000 bytes (the most is 1 MiB)")
 }
 
 // FuzzParse wants no panic, and faults to lie within the file.

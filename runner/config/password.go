@@ -3,14 +3,14 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"unicode"
+
+	"vmop/regular"
 )
 
 // The files beside the configuration, as a Kubernetes Secret provides them.
@@ -120,20 +120,12 @@ func isExpiry(text string) bool {
 }
 
 func readSecret(file string) (text string, found bool, err error) {
-	f, err := os.Open(file)
+	data, err := regular.ReadFile(file, largestSecret)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", false, nil
 	case err != nil:
 		return "", false, fmt.Errorf("read %s: %w", file, errors.Unwrap(err))
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, largestSecret+1))
-	switch {
-	case err != nil:
-		return "", false, fmt.Errorf("read %s: %w", file, errors.Unwrap(err))
-	case len(data) > largestSecret:
-		return "", false, fmt.Errorf("read %s: the file has more than %d bytes", file, largestSecret)
 	}
 	return string(data), true, nil
 }

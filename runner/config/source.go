@@ -2,12 +2,12 @@ package config
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
-	"io"
-	"os"
 	"reflect"
 
 	"vmop/cloudinit"
+	"vmop/regular"
 	"vmop/yamlfile"
 )
 
@@ -100,15 +100,13 @@ func (c *Config) seed() *cloudinit.Seed {
 	return &seed
 }
 
-// readFile reads a configuration file, and no more of it than Parse needs to
-// see that it is too large.
+// readFile reads a configuration file.
 func readFile(file string) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, fmt.Errorf("read configuration: %w", err)
+	data, err := regular.ReadFile(file, yamlfile.LargestFile)
+	var large *regular.SizeError
+	if errors.As(err, &large) {
+		return nil, yamlfile.TooLarge(file, large.Size)
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, yamlfile.LargestFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}

@@ -6,16 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"vmop/durable"
+	"vmop/regular"
 	"vmop/vmspec"
 )
 
 // UUIDFile in the data directory holds the machine's uuid in its first line.
 const UUIDFile = "uuid.txt"
+
+// largestUUID bounds that file, in bytes: people may have written more to it.
+const largestUUID = 4096
 
 // PlaceholderUUID stands for a uuid that is made only when the VM starts.
 const PlaceholderUUID = "00000000-0000-4000-8000-000000000000"
@@ -30,7 +33,7 @@ func EnsureUUID(dataDir, explicit string, create bool) (string, error) {
 		return explicit, nil
 	}
 	file := filepath.Join(dataDir, UUIDFile)
-	data, err := os.ReadFile(file)
+	data, err := regular.ReadFile(file, largestUUID)
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("read the VM's uuid: %w", err)

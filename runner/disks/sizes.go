@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"syscall"
 	"time"
 
 	"vmop/vmspec"
@@ -169,7 +170,7 @@ func hostSize(path string, info os.FileInfo) (int64, error) {
 	if info.Mode().IsRegular() {
 		return info.Size(), nil
 	}
-	device, err := os.Open(path)
+	device, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return 0, err
 	}

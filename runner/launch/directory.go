@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"vmop/regular"
 	"vmop/runner/cleanup"
 	"vmop/runner/lock"
 	"vmop/runner/record"
@@ -33,7 +34,7 @@ func (l *Launch) mayTake(dir string) error {
 	if err != nil || !there {
 		return nil // what can't be read is of no use to anybody
 	}
-	theirLock, err := os.Open(filepath.Join(other.DataDir, lock.MachineFile))
+	theirLock, err := regular.Open(filepath.Join(other.DataDir, lock.MachineFile))
 	if err != nil {
 		return nil // its data has gone
 	}

@@ -81,7 +81,7 @@ func Runner(dataDir string) (*os.File, error) {
 func Open(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if errors.Is(err, unix.EROFS) {
-		if readable, e := os.Open(path); e == nil {
+		if readable, e := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0); e == nil {
 			return readable, nil
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"sort"
 	"strings"
 
+	"vmop/regular"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 )
@@ -183,7 +184,7 @@ func readFirmware(dirs []string) []vmtypes.FirmwareDescriptor {
 
 // readDescriptor returns false for files that don't describe flash firmware.
 func readDescriptor(path string) (out vmtypes.FirmwareDescriptor, ok bool) {
-	data, err := os.ReadFile(path)
+	data, err := regular.ReadFile(path, LargestNote)
 	var d descriptor
 	if err != nil || json.Unmarshal(data, &d) != nil || d.Mapping.Device != "flash" {
 		return out, false

@@ -39,6 +39,13 @@ const (
 // name remembers what the copy is good for.
 const KindSuffix = ".kind"
 
+// Bounds of files that runners have written, in bytes: of a few lines, and those that
+// hold a configuration or the modules of a VM type.
+const (
+	LargestNote   = 1 << 20
+	LargestRecord = 64 << 20
+)
+
 // ownData are the names of files that runners write in the data directory.
 func ownData() []string { return []string{config.UUIDFile, pinnedType, pinnedMachines, EndedFile} }
 

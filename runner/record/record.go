@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
 	"vmop/durable"
 	"vmop/process"
+	"vmop/regular"
 	"vmop/runner/config"
 	"vmop/runner/machine"
 	"vmop/runner/prepare"
@@ -104,7 +104,7 @@ func WriteConfig(runtimeDir string, cfg *config.Config) error {
 
 // ReadConfig returns the configuration that was in force last.
 func ReadConfig(vm *prepare.VM) *config.Config {
-	text, err := os.ReadFile(filepath.Join(vm.RuntimeDir, prepare.ConfigFile))
+	text, err := regular.ReadFile(filepath.Join(vm.RuntimeDir, prepare.ConfigFile), prepare.LargestRecord)
 	if err != nil { // there was no other than the first
 		return vm.Config
 	}
@@ -125,7 +125,7 @@ func writeJSON(path string, value any, lifetime durable.Lifetime) error {
 
 // readJSON returns false if there is no such file.
 func readJSON(path string, into any) (bool, error) {
-	data, err := os.ReadFile(path)
+	data, err := regular.ReadFile(path, prepare.LargestRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -162,7 +162,8 @@ func (r *Machine) VM(ctx context.Context, runtimeDir string) (*prepare.VM, error
 func (r *Machine) pin(ctx context.Context, runtimeDir string) (p *prepare.Pin, err error) {
 	p = &prepare.Pin{Machines: r.Machines, Archive: []byte(r.VMType), Kept: !r.Unpinned}
 	if r.VMType == "" {
-		if p.Archive, err = os.ReadFile(filepath.Join(runtimeDir, prepare.TypeFile)); err != nil {
+		p.Archive, err = regular.ReadFile(filepath.Join(runtimeDir, prepare.TypeFile), prepare.LargestRecord)
+		if err != nil {
 			return nil, fmt.Errorf("read the type of the VM that runs: %w", err)
 		}
 	}

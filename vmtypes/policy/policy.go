@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"vmop/regular"
 	"vmop/yamlfile"
 )
 
@@ -78,9 +79,13 @@ type Helper struct {
 // Load reads the policy of a file. A file that is not there is nil without an
 // error if it is the default: then everything is allowed.
 func Load(file string) (*Policy, error) {
-	data, err := os.ReadFile(file)
+	data, err := regular.ReadFile(file, yamlfile.LargestFile)
 	if errors.Is(err, os.ErrNotExist) && file == DefaultFile {
 		return nil, nil
+	}
+	var large *regular.SizeError
+	if errors.As(err, &large) {
+		return nil, &FileError{yamlfile.TooLarge(file, large.Size)}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read policy for VM types: %w", err)

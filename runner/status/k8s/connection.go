@@ -7,11 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"time"
+
+	"vmop/regular"
 )
 
 // Bounds of a connection to the API server.
@@ -32,9 +33,12 @@ type connection struct {
 	transport   *http.Transport
 }
 
+// largestCredential bounds the files of the service account, in bytes.
+const largestCredential = 1 << 20
+
 // send sends a request, of which it sets the header Authorization.
 func (c *connection) send(request *http.Request) (*http.Response, error) {
-	token, err := os.ReadFile(filepath.Join(c.account, "token"))
+	token, err := regular.ReadFile(filepath.Join(c.account, "token"), largestCredential)
 	if err != nil {
 		return nil, fmt.Errorf("read the token of the service account: %w", err)
 	}
@@ -49,7 +53,7 @@ func (c *connection) send(request *http.Request) (*http.Response, error) {
 // trusting returns the transport that trusts the authorities of the account's
 // file.
 func (c *connection) trusting() (*http.Transport, error) {
-	authorities, err := os.ReadFile(filepath.Join(c.account, "ca.crt"))
+	authorities, err := regular.ReadFile(filepath.Join(c.account, "ca.crt"), largestCredential)
 	if err != nil {
 		return nil, err
 	}

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
+
+	"vmop/regular"
 )
 
 // DefaultServiceAccount is where the kubelet puts what a pod needs to speak to the
@@ -43,7 +44,7 @@ func FindPod(getenv func(string) string, serviceAccount string) (*Pod, error) {
 	if host == "" || vm == "" {
 		return nil, nil
 	}
-	namespace, err := os.ReadFile(filepath.Join(serviceAccount, "namespace"))
+	namespace, err := regular.ReadFile(filepath.Join(serviceAccount, "namespace"), largestCredential)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // it was given no token
 	}
