@@ -23,7 +23,7 @@ LONG = ^vmop/(test/(cluster|e2e|guest|scale|soak)|deploy/images)|vmop/test/(benc
 # that the detector makes too slow, and processes whose limited memory is less than the detector maps.
 RACE = -skip='^(TestFault13|TestTypeChecker)' ./filewatch ./manager/... ./process ./qmp ./runner/...
 
-.PHONY: help build man install run test test-says test-short race check bench bench-scale fuzz faults mutants soak e2e generate images \
+.PHONY: help build man install run test test-says test-short race check bench bench-scale fuzz faults mutants soak e2e generate images powercut \
 	cluster-up cluster-load cluster-down format clean guest packages-run packages-test
 
 help: ## Show this list.
@@ -92,6 +92,9 @@ faults: packages-test ## Run the fault matrix: the faults that a VM survives or 
 
 mutants: packages-test ## Put 75 faults into the code, one at a time (SEED=1), and see whether tests notice; an hour or two.
 	go run ./test/mutants -seed $(or $(SEED),1)
+
+powercut: packages-test ## Let the power fail 200 times in a VM's life (SEED=n repeats a run); 3 minutes.
+	VMOP_CUTS=200 SEED=$(SEED) go test -count=1 -v -timeout $(TIMEOUT) -run '^TestFault36ThePowerFails$$' ./cmd/vmrunner
 
 soak: packages-test ## Run a VM through random steps for SOAKTIME=20m (SEED=n repeats a run).
 	SOAKTIME=$(SOAKTIME) SEED=$(SEED) go test -count=1 -v -timeout 0 -run '^TestSoak$$' ./test/soak

@@ -142,6 +142,18 @@ func syncFolder(folder string, lifetime Lifetime) error {
 	return errors.Join(err, dir.Close())
 }
 
+// Sync makes sure that a file that another program has written survives a power failure.
+func Sync(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return SyncFolder(filepath.Dir(path))
+}
+
 // SyncFolder makes sure that a file that was made in a folder is found there after
 // a power cut.
 func SyncFolder(folder string) error { return syncFolder(folder, Synced) }

@@ -121,6 +121,9 @@ func (m *run) boot(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := m.processes.Sync(); err != nil {
+		return err
+	}
 	if err := m.remember(ctx); err != nil {
 		return err
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/tools/txtar"
+
+	"vmop/printable"
 )
 
 // The comment of an archive: its first line names the entry, so that a person
@@ -46,7 +48,8 @@ func LoadArchive(ctx context.Context, data []byte) (*Type, error) {
 	first, rest, _ := strings.Cut(string(a.Comment), "\n")
 	entry, ok := strings.CutPrefix(first, archiveEntry)
 	if !ok {
-		return nil, fmt.Errorf("%w: the first line is %q, want %q and a module", errNotArchive, first, archiveEntry)
+		return nil, fmt.Errorf("%w: the first line is %q, want %q and a module", errNotArchive,
+			printable.Clip(printable.Line(first), 40), archiveEntry)
 	}
 	sources := make(map[string]string, len(a.Files))
 	for _, f := range a.Files {

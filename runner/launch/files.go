@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"vmop/durable"
+	"vmop/regular"
 	"vmop/runner/prepare"
 	"vmop/vmtypes/plan"
 )
@@ -44,8 +45,7 @@ func copyOnce(f plan.CopyOnce) (replaced string, err error) {
 	if have.recorded && have.kind == f.Kind {
 		return replaced, nil
 	}
-	// A kind that a power failure loses is found out again, by the size of the copy.
-	return replaced, durable.Write(f.To+prepare.KindSuffix, []byte(f.Kind+"\n"), 0o600, durable.Volatile)
+	return replaced, durable.Write(f.To+prepare.KindSuffix, []byte(f.Kind+"\n"), 0o600, durable.Synced)
 }
 
 // unknownKind is the kind of a copy that fits nothing that is known.
@@ -57,7 +57,9 @@ type copyState struct {
 	kind             string
 }
 
-// inspect returns what the existing copy is good for.
+// inspect returns what the existing copy is good for. A record that is empty or damaged
+// says nothing, as after a power failure of an earlier version's: the size tells then,
+// and a copy of another size is left alone.
 func inspect(f plan.CopyOnce) (copyState, error) {
 	have, err := os.Stat(f.To)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -66,21 +68,33 @@ func inspect(f plan.CopyOnce) (copyState, error) {
 	if err != nil {
 		return copyState{}, err
 	}
-	recorded, err := os.ReadFile(f.To + prepare.KindSuffix)
-	if err == nil {
-		return copyState{exists: true, recorded: true, kind: strings.TrimSpace(string(recorded))}, nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
+	recorded, err := regular.ReadFile(f.To+prepare.KindSuffix, prepare.LargestNote)
+	absent := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !absent {
 		return copyState{}, err
+	}
+	if kind := strings.TrimSpace(string(recorded)); len(recorded) > 0 && (kind == f.Kind || isKind(kind)) {
+		return copyState{exists: true, recorded: true, kind: kind}, nil
 	}
 	template, err := os.Stat(f.From)
-	if err != nil {
+	switch {
+	case err != nil:
 		return copyState{}, err
-	}
-	if have.Size() == template.Size() {
+	case have.Size() == template.Size():
 		return copyState{exists: true, kind: f.Kind}, nil
+	case !absent:
+		return copyState{}, fmt.Errorf("%s is damaged, so it is unknown what %s is good for, and its %d bytes aren't the "+
+			"%d of its template %s; nothing was changed; write the right kind to the record (%s is wanted), or move both "+
+			"files away to have new ones made",
+			f.To+prepare.KindSuffix, f.To, have.Size(), template.Size(), f.From, f.Kind)
 	}
 	return copyState{exists: true, kind: unknownKind}, nil
+}
+
+// isKind reports whether a record has a name in it, and not what a damaged file has.
+func isKind(text string) bool {
+	const signs = "abcdefghijklmnopqrstuvwxyz0123456789-._"
+	return len(text) < 64 && text != "" && strings.Trim(strings.ToLower(text), signs) == ""
 }
 
 // sameSize refuses a copy that is not as large as its template.
@@ -107,15 +121,19 @@ func setAside(path, kind string) (string, error) {
 		if n > 0 {
 			name = fmt.Sprintf("%s.%d", name, n)
 		}
-		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
-			return name, durable.Rename(path, name)
+		_, err := os.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = durable.Rename(path, name)
+		} else if err == nil {
+			continue
 		}
+		return name, err
 	}
 }
 
 // copyFile copies a file of the guest's, which must be there after a power failure.
 func copyFile(from, to string) error {
-	in, err := os.Open(from)
+	in, err := regular.Open(from)
 	if err != nil {
 		return err
 	}

@@ -62,6 +62,18 @@ func TestCopyOnce(t *testing.T) {
 			folder.Files{"vars": "NEW!", "vars.kind": "4m\n", "vars.unknown": "mine, longer"},
 			"vars.unknown",
 		},
+		{
+			"is of the same size as the template, and its record empty", "4m",
+			folder.Files{"vars": "mine", "vars.kind": ""},
+			folder.Files{"vars": "mine", "vars.kind": "4m\n"},
+			"",
+		},
+		{
+			"is of the same size as the template, and its record damaged", "4m",
+			folder.Files{"vars": "mine", "vars.kind": "\x00\x00\x00"},
+			folder.Files{"vars": "mine", "vars.kind": "4m\n"},
+			"",
+		},
 		{"was lost", "4m", folder.Files{"vars.kind": "4m\n"}, folder.Files{"vars": "NEW!", "vars.kind": "4m\n"}, ""},
 		{
 			"was lost and is of another kind now", "4m",
@@ -92,6 +104,24 @@ func TestCopyOnce(t *testing.T) {
 			replaced, err := copyOnce(f)
 			require.NoError(t, err)
 			require.Empty(t, replaced)
+		})
+	}
+}
+
+// A guest's copy is not replaced because the record of its kind can't be read.
+func TestCopyStaysIfItsRecordIsDamaged(t *testing.T) {
+	t.Parallel()
+	for what, record := range map[string]string{"empty": "", "zeros": "\x00\x00\x00", "blank": "\n", "path": "../4m"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			dir, have := t.TempDir(), folder.Files{"vars": "mine, longer", "vars.kind": record, "template": "NEW!"}
+			folder.Fill(t, dir, have)
+			f := plan.CopyOnce{From: filepath.Join(dir, "template"), To: filepath.Join(dir, "vars"), Kind: "4m"}
+			_, err := copyOnce(f)
+			require.EqualError(t, err, strings.ReplaceAll("PATH/vars.kind is damaged, so it is unknown what PATH/vars is "+
+				"good for, and its 12 bytes aren't the 4 of its template PATH/template; nothing was changed; write the right "+
+				"kind to the record (4m is wanted), or move both files away to have new ones made", "PATH", dir))
+			require.Equal(t, have, folder.Contents(t, dir))
 		})
 	}
 }

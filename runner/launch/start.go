@@ -38,6 +38,8 @@ type Processes struct {
 	Helpers []*process.Process // those that run
 	// Monitor is the first session with QEMU's monitor; nil if QEMU was found running.
 	Monitor *qmp.Session
+
+	newTPM string // the state of a TPM that had none; "" if it had one
 }
 
 // A Launch is the start of one machine. Whatever it does is noted to be undone, also
@@ -126,7 +128,7 @@ func (l *Launch) makeFiles() error {
 			l.log.Warn("file of another kind set aside", "file", f.To, "kept", replaced, "kind", f.Kind)
 		}
 	}
-	return nil
+	return l.findTPM()
 }
 
 // writeSecrets writes what QEMU reads only while it starts.

@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"vmop/durable"
+	"vmop/printable"
+	"vmop/regular"
 	"vmop/vmtypes"
 )
 
@@ -53,25 +54,30 @@ func loadPin(ctx context.Context, library *vmtypes.Library, dataDir, name string
 
 // readPin returns nil if nothing is pinned, or another type.
 func readPin(ctx context.Context, dataDir, name string) (*Pin, error) {
-	data, err := os.ReadFile(filepath.Join(dataDir, pinnedType))
+	data, err := regular.ReadFile(filepath.Join(dataDir, pinnedType), LargestRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read pinned VM type: %w", err)
 	}
+	machines, err := readMachines(dataDir)
+	if err != nil {
+		return nil, err
+	}
+	if len(data) == 0 && len(machines) == 0 {
+		return nil, nil // left by a power failure during the first start, of an earlier version
+	}
 	vmType, err := vmtypes.LoadArchive(ctx, data)
 	if err != nil {
-		return nil, fmt.Errorf("pinned in %s: %w; set updateVmType: true to take the type from the library again",
-			filepath.Join(dataDir, pinnedType), err)
+		return nil, fmt.Errorf("pinned in %s: %w; put a backup in its place, or set updateVmType: true to take the type "+
+			"from the library again", filepath.Join(dataDir, pinnedType), err)
 	}
 	wanted := strings.TrimSuffix(filepath.Base(name), ".star")
 	if vmType.Name() != wanted {
 		return nil, nil
 	}
-	p := &Pin{VMType: vmType, Archive: data, Kept: true}
-	p.Machines, err = readMachines(dataDir)
-	return p, err
+	return &Pin{VMType: vmType, Archive: data, Kept: true, Machines: machines}, nil
 }
 
 // HasVersion says that a machine type is one that is pinned.
@@ -92,21 +98,27 @@ func (p *Pin) Keep(dataDir string) error {
 	return durable.Write(filepath.Join(dataDir, pinnedType), p.Archive, 0o600, durable.Synced)
 }
 
-// readMachines reads lines of the form "q35 pc-q35-7.2".
+// readMachines reads lines of the form "q35 pc-q35-7.2". An empty file, which a power
+// failure may have left of an earlier version's, is as good as none.
 func readMachines(dataDir string) (map[string]string, error) {
 	path := filepath.Join(dataDir, pinnedMachines)
-	data, err := os.ReadFile(path)
+	data, err := regular.ReadFile(path, LargestNote)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read pinned machine versions: %w", err)
 	}
+	if len(data) == 0 {
+		return nil, nil
+	}
 	machines := map[string]string{}
 	for i, line := range strings.Split(strings.TrimSpace(string(data)), "\n") {
 		fields := strings.Fields(line)
 		if len(fields) != 2 {
-			return nil, fmt.Errorf("%s:%d: got %q, want an alias and a machine version", path, i+1, line)
+			return nil, fmt.Errorf("%s:%d: got %q, want an alias and a machine version, such as q35 pc-q35-7.2; put a backup "+
+				"in its place, or set updateVmType: true to take the type, and this QEMU's machine version, again",
+				path, i+1, printable.Clip(printable.Line(line), 40))
 		}
 		machines[fields[0]] = fields[1]
 	}

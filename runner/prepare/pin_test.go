@@ -3,6 +3,7 @@ package prepare
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -76,13 +77,28 @@ func TestPinnedTypeIsKeptUntilTheUserWantsAnother(t *testing.T) {
 func TestBrokenPinSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ what, file, text, want string }{
-		{"no archive", pinnedType, "nonsense", "set updateVmType: true to take the type from the library again"},
-		{"empty archive", pinnedType, "", "set updateVmType: true"},
 		{
-			"a line of machines.txt", pinnedMachines, "q35 pc-q35-7.2\nq35\n",
-			pinnedMachines + `:2: got "q35", want an alias and a machine version`,
+			"no archive", pinnedType, strings.Repeat("\x80", 1000) + "\n",
+			"pinned in PATH: not an archive of a VM type: the first line is \"" + strings.Repeat("�", 39) +
+				"…\", want \"VM type \" and a module; put a backup in its place, or set updateVmType: true to take the type " +
+				"from the library again",
 		},
-		{"an empty machines.txt", pinnedMachines, "", pinnedMachines + ":1:"},
+		{
+			"empty archive", pinnedType, "",
+			`pinned in PATH: not an archive of a VM type: the first line is "", want "VM type " and a module; put a backup ` +
+				"in its place, or set updateVmType: true to take the type from the library again",
+		},
+		{
+			"a line of machines.txt", pinnedMachines, "q35 pc-q35-7.2\njunk\n",
+			`PATH:2: got "junk", want an alias and a machine version, such as q35 pc-q35-7.2; put a backup in its place, ` +
+				"or set updateVmType: true to take the type, and this QEMU's machine version, again",
+		},
+		{
+			"zeros in machines.txt", pinnedMachines, strings.Repeat("\x00", 1000),
+			`PATH:1: got "` + strings.Repeat("�", 39) + `…", want an alias and a machine version, such as q35 ` +
+				"pc-q35-7.2; put a backup in its place, or set updateVmType: true to take the type, and this QEMU's machine " +
+				"version, again",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.what, func(t *testing.T) {
@@ -91,10 +107,35 @@ func TestBrokenPinSaysWhatToDo(t *testing.T) {
 			library := changedLibrary(t, dir)
 			folder.Fill(t, dir, folder.Files{tt.file: tt.text})
 			_, err := loadPin(t.Context(), library, dir, "mine", false)
-			require.ErrorContains(t, err, tt.want)
-			require.ErrorContains(t, err, filepath.Join(dir, tt.file))
+			require.EqualError(t, err, strings.ReplaceAll(tt.want, "PATH", filepath.Join(dir, tt.file)))
 			_, err = loadPin(t.Context(), library, dir, "mine", true)
 			require.NoError(t, err, "updateVmType helps")
+		})
+	}
+}
+
+// An empty file is what a power failure has left of a first start, of a version that did
+// not sync: nothing was pinned.
+func TestEmptyPinIsNone(t *testing.T) {
+	t.Parallel()
+	for what, have := range map[string]folder.Files{
+		"both":         {pinnedType: "", pinnedMachines: ""},
+		"the type":     {pinnedType: ""},
+		"the machines": {pinnedMachines: ""},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			library := changedLibrary(t, t.TempDir())
+			folder.Fill(t, dir, have)
+			p, err := loadPin(t.Context(), library, dir, "mine", false)
+			require.NoError(t, err)
+			require.Empty(t, p.Machines)
+			require.False(t, p.Kept)
+			require.NoError(t, p.Keep(dir))
+			p, err = loadPin(t.Context(), library, dir, "mine", false)
+			require.NoError(t, err)
+			require.True(t, p.Kept)
 		})
 	}
 }

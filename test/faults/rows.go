@@ -55,7 +55,7 @@ func matrix() []row {
 		{30, "another QEMU has the disk, another runner the VM", real, ""},
 		{31, "the API server is away", real, ""},
 		{32, "the API server answers with errors", real, ""},
-		{36, "the node reboots: all processes are gone at once", real, ""},
+		{36, "the node reboots, or loses power: all processes are gone at once, and what was not synced", real, ""},
 		{37, "the pod is deleted without grace while the guest writes", real, ""},
 		{38, "the runner has 24 MiB of memory", real, ""},
 		{39, "no descriptors, no processes, no watches left", real, ""},
