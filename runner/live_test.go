@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -83,6 +84,27 @@ func TestAVMFollowsItsConfiguration(t *testing.T) {
 	_, err := v.stop()
 	require.NoError(t, err)
 	v.nothingLeft()
+}
+
+// A web server that takes connections and says nothing would stop the guest, for QEMU
+// waits for it in its main thread.
+func TestQEMUIsKeptFromASilentServer(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { silent.Close() })
+	v := changeable(t, "drives: [{type: ide-cd, file: a.iso}]")
+	v.runs()
+	address := "http://" + silent.Addr().String() + "/b.iso"
+	v.configure("wrapped", nil, v.section("drives: [{type: ide-cd, file: '"+address+"'}]")...)
+	v.becomes("the server is missed", func(s status.Status) bool {
+		return len(s.Problems) > 0 && strings.Contains(s.Problems[0].Message, "the server does not answer within 3s")
+	})
+	v.notLogged("QMP reply", "command", "blockdev-change-medium")
+	v.configure("wrapped", nil, v.section("drives: [{type: ide-cd, file: b.iso}]")...)
+	eventually(t, v.path("b.iso"), v.medium)
+	_, err = v.stop()
+	require.NoError(t, err)
 }
 
 func TestAFaultyConfigurationChangesNothing(t *testing.T) {

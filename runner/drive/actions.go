@@ -42,6 +42,11 @@ func (d *Driver) carryOut(ctx context.Context, action machine.Action) {
 		d.settled <- a.Err
 	case machine.Measure:
 		go d.measure(a.Files)
+	case machine.TryServer:
+		go func() {
+			err := tryServer(d.closed, a.Address, serverTime)
+			d.call(d.closed, func(now time.Time) { d.state.ServerTried(a.Address, err, now) })
+		}()
 	case machine.SetPort:
 		d.cfg.Agents.SetPort(a.Role, a.Open, a.Greeted)
 	case machine.LogIn:

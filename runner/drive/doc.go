@@ -13,6 +13,8 @@
 //	Driver.Run                 this one: all that is decided or said        QEMU's end, or Close
 //	Driver, one per helper     waits for the process                        the Driver; a request
 //	Driver, for a disk error   measures file systems (NFS may hang)         its answer; a request
+//	Driver, for a CD's URL     waits whether its server answers             serverTime; a request
+//	Driver, for a lost TPM     starts its process again                     its start; a request
 //	qmp.Session, three         read, write, queue events                    the connection; Events, replies
 //	process, per process       wait for its end, read its output            the process; Done, the log
 //	agents, one per open port  speaks with an agent in the guest            the port's closing; requests

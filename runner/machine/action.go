@@ -60,6 +60,9 @@ type (
 	// Measure asks how much space the file systems of some files have, for
 	// State.Measured.
 	Measure struct{ Files []string }
+	// TryServer asks whether the web server of an address answers, for
+	// State.ServerTried.
+	TryServer struct{ Address string }
 	// SetPort says that the guest has opened or closed the port of an agent. A
 	// greeted agent may have been spoken with before.
 	SetPort struct {
@@ -98,6 +101,7 @@ func (Save) isAction()          {}
 func (Answer) isAction()        {}
 func (Settled) isAction()       {}
 func (Measure) isAction()       {}
+func (TryServer) isAction()     {}
 func (SetPort) isAction()       {}
 func (LogIn) isAction()         {}
 func (LeaveAgents) isAction()   {}

@@ -314,6 +314,12 @@ func (s *State) AgentAnswered(err error) { s.stop.agentAnswered(err) }
 // Measured takes in the answer to Measure.
 func (s *State) Measured(spaces map[string]Space, now time.Time) { s.disks.measured(spaces, now) }
 
+// ServerTried takes in the answer to TryServer: an error says that there was none in
+// time.
+func (s *State) ServerTried(address string, err error, now time.Time) {
+	s.wanted.rules.Answers(address, err, now)
+}
+
 // Sized takes in the sizes that disks have on the host, in bytes, by their index
 // in vm.drives.
 func (s *State) Sized(sizes map[int]int64) { s.wanted.sizes = sizes }

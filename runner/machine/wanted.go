@@ -79,6 +79,9 @@ func (w *wanted) next(now time.Time) (wake time.Time) {
 	want := w.wish.Desired
 	want.Sizes, want.NoReset = w.sizes, w.helpers.tpm.noReset()
 	step := w.rules.Next(want, now)
+	for _, address := range step.Servers {
+		w.do(TryServer{address})
+	}
 	w.saveFacts() // first: what cannot be recorded as done must not be done twice
 	rules := w.rules
 	for _, r := range step.Requests {

@@ -14,6 +14,7 @@ type Machine struct {
 	rules    []follower
 	inFlight map[uint64]place
 	last     uint64 // number of the newest request
+	servers  *servers
 }
 
 // A follower keeps the machine near what one rule is about.
@@ -64,6 +65,9 @@ type Request struct {
 type Step struct {
 	// Requests are sent in this order, without waiting for answers in between.
 	Requests []Request
+	// Servers are web addresses: the caller finds out whether the server answers, and
+	// gives that to Answers.
+	Servers []string
 	// Wake is when Next has to be asked again if nothing happens before; it is
 	// later than now. Zero means that only answers, events and wishes matter.
 	Wake time.Time
@@ -71,7 +75,7 @@ type Step struct {
 
 // New returns what is known of a machine in the beginning.
 func New(rules plan.Rules, start Start) *Machine {
-	m := &Machine{inFlight: map[uint64]place{}}
+	m := &Machine{inFlight: map[uint64]place{}, servers: &servers{}}
 	state, blocks := &runState{running: start.Running, ran: start.Running}, &blockDevices{}
 	secret := &passwords{have: start.Password, sure: start.Password != nil}
 	m.rules = []follower{state}
@@ -84,7 +88,7 @@ func New(rules plan.Rules, start Start) *Machine {
 		case plan.Memory:
 			m.rules = append(m.rules, newRAM(virtioMem{r}, state, start))
 		case plan.Medium:
-			m.rules = append(m.rules, newMedium(r, blocks, start))
+			m.rules = append(m.rules, newMedium(r, blocks, m.servers, start))
 		case plan.Disk:
 			m.rules = append(m.rules, newDisk(r, state, blocks))
 		case plan.Password:
@@ -105,6 +109,7 @@ func (m *Machine) Next(want Desired, now time.Time) Step {
 	for _, r := range m.rules {
 		r.next(&want, now)
 	}
+	step.Servers = m.servers.drain()
 	for _, r := range m.rules {
 		d := r.line()
 		for i, c := range d.drain() {
@@ -132,6 +137,12 @@ func (m *Machine) Answer(r Request, reply json.RawMessage, err error, now time.T
 	}
 	delete(m.inFlight, r.number)
 	at.dialogue.accept(at.index, reply, err, now)
+}
+
+// Answers takes in whether the server of one of Step.Servers answers; an error says
+// that it does not, and would stop the guest.
+func (m *Machine) Answers(address string, err error, now time.Time) {
+	m.servers.answered(address, err, now)
 }
 
 // Observe takes note of an event of QEMU.

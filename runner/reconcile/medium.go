@@ -24,8 +24,9 @@ import (
 type medium struct {
 	dialogue
 	pace
-	rule   plan.Medium
-	blocks *blockDevices
+	rule    plan.Medium
+	blocks  *blockDevices
+	servers *servers
 
 	wanted   bool   // there is a wish
 	want     string // without the next two, which are in no status
@@ -33,7 +34,9 @@ type medium struct {
 	password string
 	seen     bool // file, isOpen and locked have been true at some time
 	known    bool // they are true now
-	asking   bool // the block devices
+	asking   bool // the block devices, or the server
+	answers  bool // the server of what is wanted
+	slow     bool // QEMU had to wait for it in the last attempt
 	file     string
 	isOpen   bool
 	locked   bool
@@ -41,10 +44,10 @@ type medium struct {
 	problem  string
 }
 
-func newMedium(r plan.Medium, blocks *blockDevices, start Start) *medium {
+func newMedium(r plan.Medium, blocks *blockDevices, servers *servers, start Start) *medium {
 	file, listed := start.Media[r.Drive]
 	file, _, _ = vmspec.Credentials(file)
-	return &medium{rule: r, blocks: blocks, file: file, known: listed, seen: listed}
+	return &medium{rule: r, blocks: blocks, servers: servers, file: file, known: listed, seen: listed}
 }
 
 func (m *medium) next(want *Desired, now time.Time) {
@@ -57,6 +60,7 @@ func (m *medium) next(want *Desired, now time.Time) {
 	if bare != m.want || user != m.user || password != m.password {
 		m.user, m.password = user, password
 		m.want, m.problem, m.pace, m.refused = bare, "", pace{}, false
+		m.answers, m.slow = false, false
 	}
 	switch {
 	case !m.ready(now):
@@ -67,9 +71,26 @@ func (m *medium) next(want *Desired, now time.Time) {
 		m.succeeded()
 	case m.want == "":
 		m.remove()
+	case isWeb(m.want) && !m.answers:
+		m.queryServer()
 	default:
-		m.change()
+		m.change(now)
 	}
+}
+
+// queryServer finds out whether the server of what is wanted answers.
+func (m *medium) queryServer() {
+	m.asking = true
+	file := m.want
+	m.servers.query(file, func(err error, now time.Time) {
+		m.asking = false
+		if m.answers = err == nil; m.answers {
+			return
+		}
+		m.problem = fmt.Sprintf("change the medium to %s: %v; QEMU does not get the address before the server answers: "+
+			"the guest would stop while QEMU waits", file, err)
+		m.failed(now)
+	})
 }
 
 // query asks what is true.
@@ -94,11 +115,14 @@ func (m *medium) query() {
 }
 
 // change puts another medium in.
-func (m *medium) change() {
+func (m *medium) change(began time.Time) {
 	file := m.want
+	m.answers = false // so that the next attempt asks again
 	commands, at := m.opening()
 	m.send(func(answers []answer, now time.Time) {
 		err := answers[at].err
+		waited := now.Sub(began)
+		m.slow = isWeb(file) && waited >= slowTime && file == m.want
 		switch {
 		case err == nil:
 			m.file, m.isOpen, m.locked, m.problem = file, false, false, ""
@@ -106,6 +130,12 @@ func (m *medium) change() {
 		case isLocked(err):
 			m.isOpen, m.locked = false, true
 			m.wait(now)
+		case m.slow:
+			pause := min(max(2*m.pause, firstSlowPause), lastSlowPause)
+			m.doubtful(fmt.Errorf("change the medium to %s: %w; the guest stopped for %s while QEMU waited, so the next "+
+				"attempt is %s later", file, err, waited.Round(time.Second), pause))
+			m.pause = pause
+			m.until(now.Add(pause), now)
 		default:
 			m.fail(fmt.Errorf("change the medium to %s: %w", file, err), now)
 		}
@@ -198,12 +228,26 @@ func isLocked(err error) bool {
 // location returns what QEMU opens. A file of any name, even a:b.iso or
 // json:c.iso, is one when its protocol is said.
 func location(file string) string {
-	scheme, _, ok := strings.Cut(file, "://")
-	if ok && (scheme == "http" || scheme == "https") {
+	if isWeb(file) {
 		return file
 	}
 	return "file:" + file
 }
+
+// isWeb reports whether QEMU reads a file from a web server.
+func isWeb(file string) bool {
+	scheme, _, ok := strings.Cut(file, "://")
+	return ok && (scheme == "http" || scheme == "https")
+}
+
+const (
+	// slowTime is how long QEMU may take to open a web address: the guest is stopped
+	// meanwhile.
+	slowTime = time.Second
+	// The pauses between attempts that took longer.
+	firstSlowPause = 2 * time.Minute
+	lastSlowPause  = 16 * time.Minute
+)
 
 func (m *medium) observe(e event, _ time.Time) {
 	if e.name != "DEVICE_TRAY_MOVED" || e.data.ID != m.rule.Device {
@@ -212,7 +256,9 @@ func (m *medium) observe(e event, _ time.Time) {
 	m.isOpen = e.data.TrayOpen
 	if m.isOpen {
 		m.locked = false
-		m.hurry()
+		if !m.slow {
+			m.hurry()
+		}
 	}
 }
 

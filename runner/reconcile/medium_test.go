@@ -1,6 +1,7 @@
 package reconcile_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -283,4 +284,62 @@ func TestAPasswordIsInNoName(t *testing.T) {
 	k.has(reconcile.Medium{File: "https://h/c.iso"})
 	k.wantCD("https://me:pw@h/c.iso")
 	k.silent()
+}
+
+// QEMU opens a web address in its main thread, where it keeps the guest waiting: it does
+// not get one whose server is silent.
+func TestAServerThatDoesNotAnswerStopsNoGuest(t *testing.T) {
+	t.Parallel()
+	const address = "http://h/b.iso"
+	k := withCD(t)
+	k.silence = map[string]bool{address: true}
+	k.wantCD(address)
+	k.silent()
+	pause := 500 * time.Millisecond
+	for n := 1; n < 10; n++ {
+		require.Len(t, k.asked, n)
+		k.machine.Answers(address, errors.New("the server does not answer within 3s"), k.now)
+		k.waits(pause)
+		k.complains("vm.drives[1].file: change the medium to http://h/b.iso: the server does not answer within 3s; QEMU does " +
+			"not get the address before the server answers: the guest would stop while QEMU waits")
+		k.passes(pause)
+		k.silent()
+		pause = min(2*pause, time.Minute)
+	}
+	k.machine.Answers(address, nil, k.now)
+	k.says(putIn(address))
+	k.isDone()
+	k.silent()
+	k.complains()
+	k.has(reconcile.Medium{File: address})
+	k.machine.Answers(address, nil, k.now) // twice means nothing
+}
+
+// A server that answers, and keeps QEMU waiting all the same, is left alone for minutes,
+// whatever the guest does with the tray.
+func TestAServerThatStopsTheGuestIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	const address = "https://h/b.iso"
+	k := withCD(t)
+	k.wantCD(address)
+	for _, pause := range []time.Duration{2, 4, 8, 16, 16} {
+		k.says(putIn(address))
+		k.passes(5 * time.Second)
+		k.returns("error: CURL: timeout")
+		k.waits(pause * time.Minute)
+		k.complains(fmt.Sprintf("vm.drives[1].file: change the medium to %s: CURL: timeout; the guest stopped for 5s while "+
+			"QEMU waited, so the next attempt is %s later", address, pause*time.Minute))
+		k.event("DEVICE_TRAY_MOVED", trayOpens)
+		k.waits(pause * time.Minute)
+		k.passes(pause * time.Minute)
+		k.says(askBlocks)
+		k.returns(drive("/a.iso", false, false))
+	}
+	k.says(putIn(address))
+	k.returns("error: CURL: 404") // at once
+	k.waits(time.Minute)
+	k.wantCD("/b.iso")
+	k.says(askBlocks)
+	k.returns(drive("/a.iso", false, false))
+	k.says(putIn("file:/b.iso"))
 }

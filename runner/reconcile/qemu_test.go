@@ -106,6 +106,9 @@ func (l *live) step() reconcile.Step {
 		}
 		l.machine.Answer(r, reply, err, time.Now())
 	}
+	for _, address := range step.Servers {
+		l.machine.Answers(address, nil, time.Now())
+	}
 	return step
 }
 
@@ -116,7 +119,7 @@ func (l *live) until(what string, done func(reconcile.Facts) bool) reconcile.Fac
 	late := time.After(patience)
 	for {
 		step := l.step()
-		if len(step.Requests) > 0 {
+		if len(step.Requests) > 0 || len(step.Servers) > 0 {
 			continue
 		}
 		if facts := l.machine.Facts(); done(facts) {

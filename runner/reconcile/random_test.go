@@ -1,6 +1,7 @@
 package reconcile_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -68,6 +69,13 @@ func (w *walk) turn() reconcile.Step {
 		}
 		w.machine.Answer(r, reply, err, w.now)
 	}
+	for _, address := range step.Servers {
+		var err error
+		if w.rng.IntN(4) == 0 {
+			err = errors.New("no answer")
+		}
+		w.machine.Answers(address, err, w.now)
+	}
 	require.LessOrEqual(w.t, len(w.said), mostCommands, "commands in a second")
 	require.NotContains(w.t, w.machine.Facts().Problems, reconcile.Problem{})
 	return step
@@ -108,7 +116,7 @@ func (w *walk) obeyed() {
 	for w.now.Before(end) {
 		step := w.turn()
 		switch {
-		case len(step.Requests) > 0:
+		case len(step.Requests) > 0 || len(step.Servers) > 0:
 			w.goes(time.Millisecond)
 		case len(w.sim.after) > 0:
 			w.goes(100 * time.Millisecond)

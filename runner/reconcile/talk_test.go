@@ -22,6 +22,8 @@ type talk struct {
 	want    reconcile.Desired
 	now     time.Time
 	open    []reconcile.Request // not answered
+	silence map[string]bool     // of servers, which is not awaited
+	asked   []string            // servers
 }
 
 func newTalk(t *testing.T, start reconcile.Start, rules ...plan.Rule) *talk {
@@ -40,10 +42,27 @@ func line(c qmp.Command) string {
 	return c.Execute + " " + string(b)
 }
 
+// step is the next one. Servers answer at once, but for those in silence.
+func (k *talk) step() reconcile.Step {
+	step := k.machine.Next(k.want, k.now)
+	if len(step.Servers) == 0 {
+		return step
+	}
+	for _, address := range step.Servers {
+		k.asked = append(k.asked, address)
+		if !k.silence[address] {
+			k.machine.Answers(address, nil, k.now)
+		}
+	}
+	next := k.step()
+	next.Requests = append(step.Requests, next.Requests...)
+	return next
+}
+
 // says requires that these commands, and no others, are said now.
 func (k *talk) says(want ...string) {
 	k.t.Helper()
-	step := k.machine.Next(k.want, k.now)
+	step := k.step()
 	var said []string
 	for _, r := range step.Requests {
 		said = append(said, line(r.Command))
@@ -62,7 +81,7 @@ func (k *talk) silent() {
 // waits requires that nothing is said now, but after the time.
 func (k *talk) waits(d time.Duration) {
 	k.t.Helper()
-	step := k.machine.Next(k.want, k.now)
+	step := k.step()
 	for _, r := range step.Requests {
 		require.Fail(k.t, "something is said", line(r.Command))
 	}
