@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/prepare"
+	"vmop/vmstatus"
+	"vmop/yamlfile"
 )
 
 // freePort returns a TCP port above 5900 that is free.
@@ -175,4 +177,48 @@ func TestWrongPasswordFiles(t *testing.T) {
 			v.nothingLeft()
 		})
 	}
+}
+
+// A display that others reach and that has no password is refused, unless the
+// configuration asks for it by a key of its own; then the status says so. A password, or
+// an address of this computer only, is enough.
+func TestADisplayForEverybodyIsAskedForTwice(t *testing.T) {
+	t.Parallel()
+	v := newVM(t, "standard")
+	spice := freePort(t)
+	try := func(display string) (*prepare.VM, error) {
+		v.configure("standard", nil, "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0",
+			"display: {"+display+"}")
+		return prepare.Plan(t.Context(), v.options().Options)
+	}
+	for display, key := range map[string]string{
+		"spice: {port: " + spice + "}":                   "vm.display.spice",
+		"spice: {address: 192.0.2.1}":                    "vm.display.spice",
+		"vnc: {port: 5999, address: '::'}":               "vm.display.vnc",
+		"withoutPassword: false, spice: {address: host}": "vm.display.spice",
+	} {
+		_, err := try(display)
+		var faults yamlfile.Faults
+		require.ErrorAs(t, err, &faults, display)
+		require.Equal(t, key, faults[0].Path)
+		require.Contains(t, faults[0].Hint, "vm.display.withoutPassword: true")
+	}
+	for _, display := range []string{"spice: {address: 127.0.0.1}", "vnc: {port: 5999}", "vnc: {}"} {
+		vm, err := try(display)
+		require.NoError(t, err, display)
+		require.Empty(t, vm.Unprotected())
+	}
+	asked := "withoutPassword: true, spice: {port: " + spice + "}"
+	v.write("display-password", "pw")
+	vm, err := try("spice: {}")
+	require.NoError(t, err)
+	require.Empty(t, vm.Unprotected())
+	require.NoError(t, os.Remove(v.path("display-password")))
+	_, err = try(asked)
+	require.NoError(t, err)
+	v.runs()
+	const said = "whoever reaches it uses the screen without a password: vm.display.spice on *:"
+	v.logged("display", "warning", said+spice)
+	require.Contains(t, v.status().Condition(vmstatus.ConditionRunning).Message, said+spice)
+	v.ends()
 }

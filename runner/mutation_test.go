@@ -40,6 +40,7 @@ var mutations = []mutation{
 	{path: "dataDir", to: "other", what: listed},
 	{path: "runtimeDir", to: "other", what: listed},
 	{path: "namespace", to: "other", what: idle}, // of a custom resource
+	{path: "imageRepository", to: "images", what: idle}, // no option is a file
 	{path: "cloudInit", to: map[string]any{"userData": map[string]any{"hostname": "other"}}, what: listed},
 	{path: "guestShutdownStops", to: true, what: idle}, // counts when the guest shuts down
 	{path: "vmType", to: "bare", what: listed},
@@ -98,6 +99,7 @@ var mutations = []mutation{
 	{path: "vm.display.loggedInUser", to: "test", what: live, seen: func(v *vm) bool {
 		return v.status().WantedUser == "test"
 	}},
+	{path: "vm.display.withoutPassword", to: true, what: idle},
 	{path: "vm.display.spice.port", to: 5999, what: listed},
 	{
 		path: "vm.display.spice.address", to: "127.0.0.2", also: map[string]any{"vm.display.spice.port": 5999},

@@ -149,6 +149,9 @@ func (m *run) create(ctx context.Context) error {
 	if why := vm.Emulated(); why != "" {
 		m.log.Info("without KVM the guest is slow; accelerator: auto is tcg here", "because", why)
 	}
+	if open := vm.Unprotected(); open != "" {
+		m.log.Warn("display", "warning", open)
+	}
 	if why := vm.WithoutBridge(); why != "" {
 		m.log.Info("network", "because", why)
 	}

@@ -51,7 +51,7 @@ func newTracker(vm *prepare.VM) *status.Tracker {
 func (m *run) description() status.Described {
 	return status.Described{
 		Name: m.vm.Spec.Name, UUID: m.vm.Spec.UUID, VMType: m.vm.Plan.Type, Runner: m.thisRunner(),
-		Emulated: m.vm.Emulated(),
+		Emulated: m.vm.Emulated(), Unprotected: m.vm.Unprotected(),
 	}
 }
 

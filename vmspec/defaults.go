@@ -184,6 +184,7 @@ func displayDefaults() []Default {
 			return &s.Display.Outputs
 		})),
 		noted("vm.display.loggedInUser", "no user is logged in automatically"),
+		off("vm.display.withoutPassword"),
 		noted("vm.display.spice", "no SPICE server"),
 		fixed("vm.display.spice.port", 5900, "", ofSpice(func(v *Spice) *int { return &v.Port })),
 		noted("vm.display.spice.address", "every address"),

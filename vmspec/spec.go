@@ -184,8 +184,11 @@ type Display struct {
 	Outputs int `yaml:"outputs" min:"1"`
 	// LoggedInUser is logged in by the agent in the guest; live changeable.
 	LoggedInUser string `yaml:"loggedInUser"`
-	Spice        *Spice `yaml:"spice"`
-	VNC          *VNC   `yaml:"vnc"`
+	// WithoutPassword allows displays that others than the users of the host reach to
+	// be without a password.
+	WithoutPassword bool   `yaml:"withoutPassword"`
+	Spice           *Spice `yaml:"spice"`
+	VNC             *VNC   `yaml:"vnc"`
 }
 
 // Spice is a SPICE server; see QEMU's -spice.

@@ -137,7 +137,7 @@ for node in ast.walk(tree):
 	require.Contains(t, lines, "def option flag value props doc")
 	require.Contains(t, lines, "class hotplug cpus balloon memory medium disk password")
 	require.Contains(t, lines, "class PortForward protocol address host guest")
-	require.Contains(t, lines, "class Display outputs loggedInUser spice vnc")
+	require.Contains(t, lines, "class Display outputs loggedInUser withoutPassword spice vnc")
 	require.Contains(t, string(out), "\nclass VM name uuid machineType accelerator ")
 	for _, f := range reference.Builtins() {
 		require.Contains(t, string(out), " "+f.Name[strings.LastIndex(f.Name, ".")+1:], f.Name)

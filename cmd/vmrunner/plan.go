@@ -41,6 +41,9 @@ func newPlan(f *flags) *cobra.Command {
 			for _, w := range vm.Warnings {
 				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
 			}
+			if open := vm.Unprotected(); open != "" {
+				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", open)
+			}
 			if emulated := vm.Emulated(); why && emulated != "" {
 				fmt.Fprintln(cmd.ErrOrStderr(), "accelerator: auto is tcg here, because", emulated)
 			}

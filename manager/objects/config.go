@@ -244,6 +244,7 @@ func display(of *v1.Display) *vmspec.Display {
 	}
 	d := &vmspec.Display{Outputs: int(of.Outputs), LoggedInUser: of.LoggedInUser}
 	if s := of.Spice; s != nil {
+		d.WithoutPassword = s.GenerateSecret != nil && !*s.GenerateSecret
 		d.Spice = &vmspec.Spice{Port: int(s.Port), StreamingVideo: s.StreamingVideo}
 		if s.USBRedirects != nil {
 			d.Spice.USBRedirects = new(int(*s.USBRedirects))

@@ -87,6 +87,7 @@ const everyKey = `
     display:
       outputs: 2
       loggedInUser: test
+      withoutPassword: true
       spice: {port: 5901, address: "::1", streamingVideo: off, usbRedirects: 0}
       vnc: {port: 5902, address: 127.0.0.1}
     serialConsole: {enabled: false, log: /var/log/serial}
@@ -131,7 +132,7 @@ func TestEveryKey(t *testing.T) {
 				{File: "/d", Size: 2 * vmspec.GiB},
 			},
 			Display: &vmspec.Display{
-				Outputs: 2, LoggedInUser: "test",
+				Outputs: 2, LoggedInUser: "test", WithoutPassword: true,
 				Spice: &vmspec.Spice{Port: 5901, Address: "::1", StreamingVideo: "off", USBRedirects: new(0)},
 				VNC:   &vmspec.VNC{Port: 5902, Address: "127.0.0.1"},
 			},

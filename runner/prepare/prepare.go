@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"vmop/cloudinit"
@@ -121,6 +122,9 @@ func (vm *VM) Complete(ctx context.Context, opts Options, keep bool) error {
 	if err := vm.readSecrets(vm.folder(), opts.DisplaySecret); err != nil {
 		return err
 	}
+	if err := vm.protects(); err != nil {
+		return err
+	}
 	if err := vm.evaluate(ctx, opts.VMTypes); err != nil {
 		return err
 	}
@@ -221,6 +225,39 @@ func (vm *VM) evaluate(ctx context.Context, vmTypes string) (err error) {
 		return err
 	}
 	return vm.launch(ctx)
+}
+
+// protects refuses displays that anybody would see, unless that was asked for.
+func (vm *VM) protects() error {
+	if vm.Protected || vm.Spec.Display == nil || vm.Spec.Display.WithoutPassword {
+		return nil
+	}
+	var faults []vmspec.Fault
+	for _, e := range vm.Spec.Display.Exposed() {
+		faults = append(faults, vmspec.Fault{
+			Path:    e.Path,
+			Message: "has no password and listens on " + e.Address + ": whoever reaches that could use the screen",
+			Hint: "write a password to the file display-password beside the configuration, or set address: 127.0.0.1, " +
+				"or vm.display.withoutPassword: true",
+		})
+	}
+	return vm.Config.Locate(faults)
+}
+
+// Unprotected says which displays have no password though others than the users of this
+// computer reach them; empty if there are none.
+func (vm *VM) Unprotected() string {
+	if vm.Protected {
+		return ""
+	}
+	var list []string
+	for _, e := range vm.Spec.Display.Exposed() {
+		list = append(list, e.Path+" on "+e.Address)
+	}
+	if list == nil {
+		return ""
+	}
+	return "whoever reaches it uses the screen without a password: " + strings.Join(list, ", ")
 }
 
 // Emulated says why the guest's code is emulated though KVM was welcome; empty if it

@@ -47,16 +47,24 @@ func answer(t vmstatus.ConditionType, is bool, reason vmstatus.Reason, message s
 	return c
 }
 
-// running says, too, that the guest is slower than it could be.
+// running says, too, that the guest is slower than it could be, and who sees its screen.
 func running(s Status) Condition {
 	c := answer(vmstatus.ConditionRunning, s.Started != nil && s.State != vmstatus.StateStopped, s.Reason, s.Message)
-	if c.Status != vmstatus.True || s.QEMU.Emulated == "" {
+	if c.Status != vmstatus.True {
 		return c
 	}
-	if c.Message != "" {
-		c.Message += "; "
+	add := func(text string) {
+		if c.Message != "" {
+			c.Message += "; "
+		}
+		c.Message += text
 	}
-	c.Message += "without KVM the guest is slow; vm.accelerator: auto is tcg here, because " + s.QEMU.Emulated
+	if s.QEMU.Emulated != "" {
+		add("without KVM the guest is slow; vm.accelerator: auto is tcg here, because " + s.QEMU.Emulated)
+	}
+	if s.QEMU.Unprotected != "" {
+		add(s.QEMU.Unprotected)
+	}
 	return c
 }
 

@@ -89,6 +89,9 @@ type QEMU struct {
 	// Emulated says why QEMU emulates the guest's CPUs, which is slow, though KVM
 	// was welcome; empty if it doesn't, or if that was asked for.
 	Emulated string `json:"emulated,omitempty"`
+	// Unprotected says which displays have no password though others than the users
+	// of the host reach them; empty if there are none.
+	Unprotected string `json:"unprotected,omitempty"`
 	// Unresponsive says that QEMU owes an answer for more than 5 seconds.
 	Unresponsive bool `json:"unresponsive,omitempty"`
 }

@@ -50,6 +50,7 @@ type Described struct {
 	Name, UUID, VMType string
 	Runner             Runner
 	Emulated           string // why there is no KVM, though it was welcome
+	Unprotected        string // which displays have no password, and can be reached
 }
 
 // Entered tells that the VM is in another state. An empty reason means the
@@ -140,6 +141,7 @@ type Ended Outcome
 func (u Described) apply(s *Status, now time.Time) error {
 	u.Runner.Started = u.Runner.Started.UTC().Truncate(time.Millisecond)
 	s.Name, s.UUID, s.VMType, s.Runner, s.QEMU.Emulated = u.Name, u.UUID, u.VMType, u.Runner, u.Emulated
+	s.QEMU.Unprotected = u.Unprotected
 	return nil
 }
 

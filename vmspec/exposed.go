@@ -1,0 +1,40 @@
+package vmspec
+
+import (
+	"net"
+	"net/netip"
+	"strconv"
+)
+
+// An Exposed is a display that others than the users of the host can reach.
+type Exposed struct {
+	// Path of its key: "vm.display.spice".
+	Path string
+	// Address is where it listens: "*:5900" is every address.
+	Address string
+}
+
+// Exposed returns the displays that listen on other addresses than loopback ones.
+func (d *Display) Exposed() (list []Exposed) {
+	add := func(path, address string, port int) {
+		if isLoopback(address) {
+			return
+		}
+		if isWildcard(address) {
+			address = "*"
+		}
+		list = append(list, Exposed{path, net.JoinHostPort(address, strconv.Itoa(port))})
+	}
+	if d != nil && d.Spice != nil {
+		add("vm.display.spice", d.Spice.Address, d.Spice.Port)
+	}
+	if d != nil && d.VNC != nil && d.VNC.Port != 0 {
+		add("vm.display.vnc", orLoopback(d.VNC.Address), d.VNC.Port)
+	}
+	return list
+}
+
+func isLoopback(address string) bool {
+	ip, err := netip.ParseAddr(address)
+	return address == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}
