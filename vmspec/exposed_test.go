@@ -14,7 +14,8 @@ func TestExposedDisplays(t *testing.T) {
 	for address, want := range map[string]string{
 		"": "*:5901", "0.0.0.0": "*:5901", "::": "*:5901", "192.0.2.1": "192.0.2.1:5901",
 		"2001:db8::1": "[2001:db8::1]:5901",
-		"host":        "host:5901", "127.0.0.1": "", "127.9.9.9": "", "::1": "", "localhost": "", "::ffff:127.0.0.1": "",
+		"host":        "host:5901", "127.0.0.1": "", "127.9.9.9": "", "::1": "",
+		"localhost": "", "::ffff:127.0.0.1": "",
 	} {
 		got := (&Display{Spice: &Spice{Port: 5901, Address: address}}).Exposed()
 		if want == "" {
@@ -25,6 +26,7 @@ func TestExposedDisplays(t *testing.T) {
 	}
 	require.Empty(t, (&Display{VNC: &VNC{}}).Exposed(), "a socket")
 	require.Empty(t, (&Display{VNC: &VNC{Port: 5902}}).Exposed(), "its default is loopback")
-	require.Equal(t, []Exposed{{"vm.display.vnc", "*:5902"}}, (&Display{VNC: &VNC{Port: 5902, Address: "::"}}).Exposed(),
+	require.Equal(t, []Exposed{{"vm.display.vnc", "*:5902"}},
+		(&Display{VNC: &VNC{Port: 5902, Address: "::"}}).Exposed(),
 		"asked for")
 }
