@@ -38,7 +38,7 @@ func TestStockTypesRun(t *testing.T) {
 		{
 			vmType: "cloud", image: guest.Tiny(t),
 			reports: []string{
-				`block sd[ab] bytes=8388608 ro=0 serial=disk0`, `block sd[ab] bytes=\d+ ro=1 serial=cloud-init`,
+				`block sd[ab] bytes=8388608 ro=0 serial=disk`, `block sd[ab] bytes=\d+ ro=1 serial=cloud-init`,
 				`block sr0 bytes=65536 ro=1`,
 				`nocloud device=/dev/sd[ab] files=.*user-data`, `net eth0 mac=\S+ carrier=1`,
 				`port name=org.qemu.guest_agent.0`, nothing,
@@ -46,12 +46,12 @@ func TestStockTypesRun(t *testing.T) {
 		},
 		{
 			vmType: "cloud", image: guest.Tiny(t), firmware: "uefi-4m",
-			reports: []string{`block sd[ab] bytes=8388608 ro=0 serial=disk0`, `firmware efi=1 secureboot=0`},
+			reports: []string{`block sd[ab] bytes=8388608 ro=0 serial=disk`, `firmware efi=1 secureboot=0`},
 		},
 		{
 			vmType: "microvm", image: guest.Tiny(t), commandLine: "tsc_early_khz=" + frequency(t), fixedCPUs: true,
 			reports: []string{
-				`block vda bytes=8388608 ro=0`, `block vdb bytes=\d+ ro=1`, `block sr0 bytes=65536 ro=1`,
+				`block vda bytes=8388608 ro=0 serial=disk\b`, `block vdb bytes=\d+ ro=1`, `block sr0 bytes=65536 ro=1`,
 				`nocloud device=/dev/vdb files=.*user-data`, `net eth0 mac=\S+ carrier=1`,
 				`port name=org.qemu.guest_agent.0`, nothing,
 			},
@@ -60,7 +60,7 @@ func TestStockTypesRun(t *testing.T) {
 			vmType: "microvm", image: guest.Tiny(t), commandLine: "tsc_early_khz=" + frequency(t), fixedCPUs: true,
 			section: []string{"options: {pcie: true}"},
 			reports: []string{
-				`block vda bytes=8388608 ro=0`, `block vdb bytes=\d+ ro=1`, `block sr0 bytes=65536 ro=1`,
+				`block vda bytes=8388608 ro=0 serial=disk\b`, `block vdb bytes=\d+ ro=1`, `block sr0 bytes=65536 ro=1`,
 				`nocloud device=/dev/vdb files=.*user-data`, `net eth0 mac=\S+ carrier=1`,
 				`port name=org.qemu.guest_agent.0`, nothing,
 			},
@@ -68,7 +68,7 @@ func TestStockTypesRun(t *testing.T) {
 		{
 			vmType: "pc", image: guest.PC(t), noBalloon: true, fixedDisks: true,
 			reports: []string{
-				`block sd[ab] bytes=8388608 ro=0 serial=disk0`, `block sd[ab] bytes=\d+ ro=0 serial=cloud-init`,
+				`block sd[ab] bytes=8388608 ro=0 serial=disk`, `block sd[ab] bytes=\d+ ro=0 serial=cloud-init`,
 				`block sr0 bytes=65536 ro=1`,
 				`nocloud device=/dev/sd[ab] files=.*user-data`, `net eth0 mac=\S+ carrier=1`, nothing,
 			},
@@ -77,7 +77,7 @@ func TestStockTypesRun(t *testing.T) {
 			vmType: "pc", image: guest.Tiny(t),
 			section: []string{"options: {diskBus: virtio, networkCard: virtio-net-pci, virtio: true}"},
 			reports: []string{
-				`block vda bytes=8388608 ro=0`, `block vdb bytes=\d+ ro=1`, `block sr0 bytes=65536 ro=1`,
+				`block vda bytes=8388608 ro=0 serial=disk\b`, `block vdb bytes=\d+ ro=1`, `block sr0 bytes=65536 ro=1`,
 				`nocloud device=/dev/vdb files=.*user-data`, `net eth0 mac=\S+ carrier=1`,
 				`port name=org.qemu.guest_agent.0`, nothing,
 			},

@@ -11,9 +11,10 @@ func (c *checker) drives() {
 		c.add("vm.drives", "has %d drives", len(c.spec.Drives)).hint("the most is %d", mostDevices)
 		return
 	}
-	order := map[int]string{}
+	order, serials := map[int]string{}, map[string]string{}
 	for i, d := range c.spec.Drives {
 		path := fmt.Sprintf("vm.drives[%d]", i)
+		c.serial(path+".serial", d.Serial, serials)
 		if b := d.Bootindex; b != nil {
 			c.bootindex(path+".bootindex", *b, order)
 		}

@@ -230,6 +230,12 @@ func TestDriveFaults(t *testing.T) {
 			`vm.drives[0].size: a read-only image can't be created (leave out size or readOnly)`,
 		},
 		{with(Drive{Type: DriveIDECD, Size: MiB}), `vm.drives[0].size: is not for a CD drive (an image is made for a disk only)`},
+		{with(Drive{File: "a", Serial: "a b"}), `vm.drives[0].serial: can't be "a b" (letters, digits and ._-)`},
+		{with(Drive{File: "a", Serial: strings.Repeat("a", 21)}), `vm.drives[0].serial: has 21 bytes (at most 20)`},
+		{
+			with(Drive{File: "a", Serial: "x"}, Drive{File: "b", Serial: "x"}),
+			`vm.drives[1].serial: "x" is taken (by vm.drives[0].serial)`,
+		},
 		{with(make([]Drive, 1001)...), `vm.drives: has 1001 drives (the most is 1000)`},
 		{Spec{Network: make([]Network, 1001)}, `vm.network: has 1001 interfaces (the most is 1000)`},
 	} {

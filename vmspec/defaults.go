@@ -171,6 +171,7 @@ func driveDefaults() []Default {
 		}),
 		{Path: "vm.drives[].size", Note: "the image must be there", Unit: "bytes"},
 		off("vm.drives[].readOnly"),
+		derived("vm.drives[].serial", "the name of the image or device; `cd0`, `cd1` … for CD drives", nameSerials),
 	}
 }
 

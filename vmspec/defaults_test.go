@@ -82,12 +82,40 @@ func TestDefaultsThatDependOnWhatIsGiven(t *testing.T) {
 
 	drives := Spec{Drives: []Drive{{File: "disk.img"}, {Type: DriveIDECD}}}.WithDefaults().Drives
 	require.Equal(t, []Drive{
-		{Type: DriveRaw, File: "disk.img", Format: "raw"},
-		{Type: DriveIDECD, Format: "raw", Bus: "ide"},
+		{Type: DriveRaw, File: "disk.img", Format: "raw", Serial: "disk"},
+		{Type: DriveIDECD, Format: "raw", Bus: "ide", Serial: "cd0"},
 	}, drives)
 
 	require.Equal(t, &Display{Outputs: 1, Spice: &Spice{Port: 5900, USBRedirects: new(2)}},
 		Spec{Display: &Display{Spice: &Spice{}}}.WithDefaults().Display)
+}
+
+// Drives have different serial numbers that a guest can read.
+func TestSerials(t *testing.T) {
+	t.Parallel()
+	cd := func(file string) Drive { return Drive{Type: DriveIDECD, File: file} }
+	for _, row := range []struct {
+		drives []Drive
+		want   []string
+	}{
+		{[]Drive{{Resource: "/dev/system-disk"}, {Device: "/dev/sdb"}}, []string{"system-disk", "sdb"}},
+		{[]Drive{cd("a.iso"), {File: "a.b.qcow2"}, cd("")}, []string{"cd0", "a.b", "cd1"}},
+		{
+			[]Drive{{File: "x/disk.img"}, {File: "y/disk.img"}, {File: "z", Serial: "disk"}},
+			[]string{"disk-0", "disk-1", "disk"},
+		},
+		{[]Drive{{File: "mein Rechner ä.img"}, {File: ".hidden"}}, []string{"mein_Rechner__", ".hidden"}},
+		{
+			[]Drive{{File: strings.Repeat("a", 30)}, {File: strings.Repeat("a", 31)}},
+			[]string{strings.Repeat("a", 20), strings.Repeat("a", 18) + "-1"},
+		},
+	} {
+		var got []string
+		for _, d := range (Spec{Drives: row.drives}).WithDefaults().Drives {
+			got = append(got, d.Serial)
+		}
+		require.Equal(t, row.want, got)
+	}
 }
 
 func TestWithDefaultsIsIdempotentAndLeavesItsArgumentAlone(t *testing.T) {

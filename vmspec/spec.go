@@ -167,6 +167,10 @@ type Drive struct {
 	Size Bytes `yaml:"size" min:"1"`
 	// ReadOnly disks can't be written by the guest.
 	ReadOnly bool `yaml:"readOnly"`
+	// Serial is the serial number by which the guest knows the drive, in Linux below
+	// /dev/disk/by-id: at most LongestSerial letters, digits and "._-". The default is the
+	// name of the image or device.
+	Serial string `yaml:"serial"`
 }
 
 // DriveType tells disks from CD drives.

@@ -93,6 +93,7 @@ var trials = []trial{
 	{path: "vm.drives[4].size", to: vmspec.GiB, class: idle}, // it is the runner's matter
 	{path: "vm.drives[0].readOnly", to: true, class: listed},
 	{path: "vm.drives[2].readOnly", to: true, class: idle}, // a CD is that anyway
+	{path: "vm.drives[0].serial", to: "other", class: listed},
 	{path: "vm.display", to: (*vmspec.Display)(nil), class: listed},
 	{path: "vm.display.outputs", to: 1, class: listed},
 	{path: "vm.display.loggedInUser", to: "", class: idle},

@@ -45,7 +45,8 @@ var edits = []struct {
 	}.WithDefaults()}, func(m *Machine) { m.VM.Drives = m.VM.Drives[1:] }, `
 		vm.drives[0].file replace "/a" "/b"
 		vm.drives[0].readOnly replace false true
-		vm.drives[1] remove {"file":"/b","format":"raw","readOnly":true,"type":"raw"} null`},
+		vm.drives[0].serial replace "a" "b"
+		vm.drives[1] remove {"file":"/b","format":"raw","readOnly":true,"serial":"b","type":"raw"} null`},
 	{"sizes have their unit", rich(), func(m *Machine) { m.VM.MaximumRAM = 6 * vmspec.GiB }, `
 		vm.maximumRam replace "4 GiB" "6 GiB"`},
 	{"more CPUs than there may be", rich(), func(m *Machine) { m.VM.MaximumCPUs, m.VM.CurrentCPUs = 16, 12 }, `
@@ -93,12 +94,13 @@ var edits = []struct {
 		vm.drives[0].file remove "/images/root.qcow2" null
 		vm.drives[0].device add null "/dev/vg/root"`},
 	{"a CD drive becomes a disk", rich(), func(m *Machine) {
-		m.VM.Drives[2] = vmspec.Drive{Type: vmspec.DriveRaw, File: "/images/disk", Format: "raw"}
+		m.VM.Drives[2] = vmspec.Drive{Type: vmspec.DriveRaw, File: "/images/disk", Format: "raw", Serial: "new"}
 	}, `
 		vm.drives[2].type replace "ide-cd" "raw"
 		vm.drives[2].bootindex remove 1 null
 		vm.drives[2].file replace "/images/install.iso" "/images/disk"
-		vm.drives[2].bus remove "ide" null`},
+		vm.drives[2].bus remove "ide" null
+		vm.drives[2].serial replace "cd0" "new"`},
 	{"a medium beside what is listed", rich(), func(m *Machine) {
 		m.VM.Drives[2].File, m.VM.Drives[2].Bus = "/other.iso", "scsi"
 	}, `
