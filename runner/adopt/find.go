@@ -42,9 +42,8 @@ func (r *Remains) Pid() int { return r.qemu.Pid() }
 func Find(ctx context.Context, vm *prepare.VM, held *lock.Lock, log *slog.Logger) (*Remains, error) {
 	s := search{vm: vm, lock: held, log: log}
 	// Also if the VM is to be ended: what is there has to be known for that.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), remainsTime)
-	defer cancel()
-	for {
+	ctx = context.WithoutCancel(ctx)
+	for begin := time.Now(); ; {
 		free, err := held.Try()
 		if free || err != nil {
 			return nil, err
@@ -53,9 +52,15 @@ func Find(ctx context.Context, vm *prepare.VM, held *lock.Lock, log *slog.Logger
 		if found != nil || err != nil {
 			return found, err
 		}
-		if err := s.endRemains(ctx); err != nil {
+		ended, err := s.endRemains(ctx)
+		if err == nil && ended == 0 && time.Since(begin) > remainsTime {
+			err = fmt.Errorf("%w: a process that is not visible from here, of another user, container or host, "+
+				"holds the lock %s", lock.ErrHeld, held.Path())
+		}
+		if err != nil {
 			return nil, err
 		}
+		time.Sleep(lock.Tick) // one that is about to end, and can't be found any more, has the lock for a moment
 	}
 }
 
@@ -121,39 +126,27 @@ func (s search) holders() ([]process.ID, error) {
 	return byName, nil
 }
 
-// endRemains ends the processes that have the lock of the machine: its guest
-// has never run, or QEMU has ended without them.
-func (s search) endRemains(ctx context.Context) error {
+// endRemains ends the processes that have the lock of the machine, and returns how many
+// there were: its guest has never run, or QEMU has ended without them.
+func (s search) endRemains(ctx context.Context) (int, error) {
 	holders, err := s.holders()
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if len(holders) == 0 {
-		return s.mayEnd(ctx)
-	}
+	ctx, cancel := context.WithTimeout(ctx, remainsTime)
+	defer cancel()
 	for _, id := range holders {
 		left, err := process.Adopt(id, "left process", s.log)
 		if errors.Is(err, os.ErrProcessDone) {
 			continue
 		}
 		if err != nil {
-			return err
+			return 0, err
 		}
 		s.log.Warn("ending a process that an earlier runner left", "pid", id.PID)
 		if err := left.Terminate(ctx, leftTime); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
-}
-
-// mayEnd gives a process that is about to end, and can't be found any more, the
-// time to do so.
-func (s search) mayEnd(ctx context.Context) error {
-	select {
-	case <-time.After(lock.Tick):
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("%w: a process that is not visible from here, of another user, container or host, holds the lock %s", lock.ErrHeld, s.lock.Path())
-	}
+	return len(holders), nil
 }

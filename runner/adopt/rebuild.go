@@ -25,8 +25,8 @@ import (
 
 // Times that a QEMU without a record has to say who it is.
 const (
-	askTime   = 8 * time.Second
-	startTime = time.Second // one whose guest has never run, as far as is known
+	askTime   = 30 * time.Second
+	startTime = 10 * time.Second // one whose guest has never run, as far as is known
 )
 
 // A finding is a machine whose record can't be used.
