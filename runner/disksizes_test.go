@@ -3,10 +3,14 @@ package runner_test
 import (
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/runner/status"
 )
 
 // image makes a file of zeros in the VM's folder.
@@ -131,6 +135,29 @@ func TestADiskIsMadeAndGrows(t *testing.T) {
 	v.log.forget()
 	v.runs()
 	require.EqualValues(t, 24<<20, v.diskSize("disk0"))
+	v.ends()
+}
+
+// A disk that is not as large as it is to be, or has less room than it promises, is a
+// problem in the status.
+func TestADiskThatDiffersIsInTheStatus(t *testing.T) {
+	t.Parallel()
+	v := changeable(t, "drives: [{file: small/disk.img, size: 1 GiB}]")
+	require.NoError(t, os.Mkdir(v.path("small"), 0o700))
+	require.NoError(t, syscall.Mount("tmpfs", v.path("small"), "tmpfs", 0, "size=2m"), "this test needs root")
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(v.path("small"), syscall.MNT_DETACH)) })
+	v.runs()
+	require.EqualValues(t, 1<<30, v.diskSize("disk0"))
+	problem := func(want string) {
+		v.becomes(want, func(s status.Status) bool {
+			return slices.Contains(s.Problems, status.Problem{Path: "vm.drives[0].size", Message: want})
+		})
+	}
+	problem("the file system has room for 1 MiB of the disk's 1 GiB; the VM is paused when that is full")
+	v.configure("wrapped", nil, v.section("drives: [{file: small/disk.img, size: 512 MiB}]")...)
+	problem("the disk has 1 GiB, and no disk is made smaller than it is; want at least that, not 512 MiB")
+	v.configure("wrapped", nil, v.section("drives: [{file: small/disk.img}]")...)
+	v.becomes("well", func(s status.Status) bool { return len(s.Problems) == 0 })
 	v.ends()
 }
 

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"vmop/runner/adopt"
 	"vmop/runner/cleanup"
@@ -79,7 +81,7 @@ func (m *run) run(ctx context.Context, fault error) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	m.undo.Add("lock", held.Release)
+	m.undo.Add("lock", func() error { return lock.Release(held) })
 	found, err := m.find(ctx)
 	if found == nil && err == nil {
 		if o, ended := m.endedBefore(); ended {
@@ -119,12 +121,12 @@ func (m *run) run(ctx context.Context, fault error) (Outcome, error) {
 
 // find takes the lock of the machine, or returns the machine that has it.
 func (m *run) find(ctx context.Context) (*adopt.Remains, error) {
-	held, err := lock.Machine(m.vm.DataDir)
+	held, err := lock.Open(filepath.Join(m.vm.DataDir, lock.MachineFile))
 	if err != nil {
 		return nil, err
 	}
 	m.lock = held
-	m.undo.Add("lock of the machine", held.Release)
+	m.undo.Add("lock of the machine", func() error { return lock.Release(held) })
 	return adopt.Find(ctx, m.vm, held, m.log)
 }
 
@@ -216,18 +218,30 @@ func (m *run) keepMachine(ctx context.Context) error {
 	return m.vm.Pin.KeepMachine(m.vm.DataDir, wanted, version)
 }
 
+// leaveTime is how long those who read files may take to end with the VM.
+const leaveTime = 5 * time.Second
+
 // supervise waits for the end of QEMU, and has the driver know what changes
 // meanwhile. The end of ctx is a request to stop.
 func (m *run) supervise(ctx context.Context) Outcome {
 	following, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var others sync.WaitGroup
 	m.sizes = disks.New(m.vm.Spec.Drives, m.vm.Plan.Rules, m.log)
-	others.Go(func() { m.sizes.Watch(following, m.driver.Sized) })
+	others.Go(func() { m.sizes.Watch(following, m.driver.Sized, m.driver.DisksDiffer) })
 	others.Go(func() { m.follow(following) })
 	m.keepPin(following)
 	result := Outcome{Outcome: <-m.outcome}
 	cancel()
-	others.Wait()
+	left := make(chan struct{})
+	go func() {
+		others.Wait()
+		close(left)
+	}()
+	select {
+	case <-left:
+	case <-time.After(leaveTime):
+		m.log.Warn("the file system of the configuration or of a disk does not answer; it is not waited for")
+	}
 	if result.ExitCode() != 0 {
 		result.Output = strings.TrimSpace(m.processes.QEMU.Tail())
 	}

@@ -14,12 +14,28 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vmop/durable"
+	"vmop/regular"
 	"vmop/vmspec"
 )
 
 // Of what an image and its file system have together, a part is left for the list of
 // what is where: an image written at random, 4 KiB at a time, needs a 220th on ext4.
 const metadataShare = 128
+
+// A volume that was made for one image has less room than it has bytes, by what its file
+// system needs: no more than a part of it, and some MiB.
+const (
+	overheadShare  = 8
+	leastOverhead  = 32 * vmspec.MiB
+	leastUsedShare = 2
+)
+
+// isVolume reports whether a file system that has room for so much may have been made for
+// an image of a size.
+func isVolume(room int64, size vmspec.Bytes) bool {
+	missing := int64(size) - room
+	return room >= int64(size/leastUsedShare) && missing <= int64(size/overheadShare+leastOverhead)
+}
 
 // leastGrowth is the part of its size by which an image must become larger where its
 // file system has no room for all: the free space of one that is shared goes up and
@@ -34,16 +50,47 @@ func MakeImages(drives []vmspec.Drive, log *slog.Logger) []vmspec.Fault {
 		if d.Size == 0 {
 			continue
 		}
-		if _, err := fitImage(d, log); err != nil {
-			faults = append(faults, vmspec.Fault{Path: fmt.Sprintf("vm.drives[%d].size", i), Message: err.Error()})
+		path := fmt.Sprintf("vm.drives[%d].size", i)
+		have, err := fitImage(d, log)
+		if err != nil {
+			faults = append(faults, vmspec.Fault{Path: path, Message: err.Error()})
+		} else if text := difference(d, have); text != "" {
+			log.Warn("a disk is not as configured", "file", d.File, "err", path+": "+text)
 		}
 	}
 	return faults
 }
 
-// fitImage makes the image of a disk as large as the disk is to be, or as its file
-// system has room for, and returns its size. There are holes in what is new. An image
-// never becomes smaller. What is no file is left alone, and so is a link: the image
+// difference says what of an image is not as its disk is to be, though nothing has failed;
+// "" if all is.
+func difference(d vmspec.Drive, have int64) string {
+	info, err := os.Lstat(d.File)
+	if d.Size == 0 || err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	size := vmspec.Bytes(have)
+	if size > d.Size {
+		return fmt.Sprintf("the disk has %s, and no disk is made smaller than it is; want at least that, not %s", size, d.Size)
+	}
+	if !isVolume(have, d.Size) {
+		return fmt.Sprintf("the disk has %s of %s: its file system has no room for more", size, d.Size)
+	}
+	image, err := regular.Open(d.File)
+	if err != nil {
+		return "" // QEMU has it
+	}
+	defer image.Close()
+	if _, room, err := roomFor(image); err == nil && !isVolume(room, size) {
+		return fmt.Sprintf("the file system has room for %s of the disk's %s; the VM is paused when that is full",
+			vmspec.Bytes(room), size)
+	}
+	return ""
+}
+
+// fitImage makes the image of a disk as large as the disk is to be, and returns its size.
+// There are holes in what is new. On a volume of its own, and when it grows, an image
+// becomes only as large as its file system has room for: the volume may grow later. An
+// image never becomes smaller. What is no file is left alone, and so is a link: the image
 // it leads to may belong to another VM.
 func fitImage(d vmspec.Drive, log *slog.Logger) (size int64, err error) {
 	info, err := os.Lstat(d.File)
@@ -70,6 +117,8 @@ func fitImage(d vmspec.Drive, log *slog.Logger) (size int64, err error) {
 	switch {
 	case have == 0 && size <= 0:
 		return 0, fmt.Errorf("%s is empty, and its file system has no room for more", d.File)
+	case have == 0 && !isVolume(room, d.Size):
+		size = int64(d.Size)
 	case size <= have || size < int64(d.Size) && size-have < have/leastGrowth:
 		return have, nil
 	}

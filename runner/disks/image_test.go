@@ -1,6 +1,7 @@
 package disks
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"math/rand/v2"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/vmspec"
+	"vmop/vmtypes/plan"
 )
 
 // sizeOf returns the bytes of a file, and those that it takes on its disk.
@@ -88,6 +90,42 @@ func ext4(t *testing.T, size int64) (dir, device, backing string) {
 	require.NoError(t, syscall.Mount(device, dir, "ext4", 0, ""), "mount an ext4 (this test needs root)")
 	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, 0)) })
 	return dir, device, backing
+}
+
+// A file system that has room for little, and was made for no image, gets one with holes;
+// and who looks at the disk learns of it.
+func TestAnImageForWhichThereIsNoRoom(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=2m"), "mount a tmpfs (this test needs root)")
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, 0)) })
+	image := filepath.Join(dir, "disk.img")
+	require.NoError(t, fit(t, image, vmspec.GiB))
+	size, taken := sizeOf(t, image)
+	require.EqualValues(t, vmspec.GiB, size)
+	require.Zero(t, taken)
+	tests := []struct {
+		wanted vmspec.Bytes
+		want   string
+	}{
+		{0, ""},
+		{vmspec.GiB, "the file system has room for 1 MiB of the disk's 1 GiB; the VM is paused when that is full"},
+		{512 * vmspec.MiB, "the disk has 1 GiB, and no disk is made smaller than it is; want at least that, not 512 MiB"},
+		{4 * vmspec.GiB, "the disk has 1 GiB of 4 GiB: its file system has no room for more"},
+	}
+	for _, tt := range tests {
+		drive := vmspec.Drive{File: image, Size: tt.wanted}
+		have, err := fitImage(drive, slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		require.Equal(t, tt.want, difference(drive, have))
+	}
+	disks := New([]vmspec.Drive{{Type: vmspec.DriveRaw, Format: "raw", File: image, Size: vmspec.GiB}},
+		plan.Rules{plan.Disk{Drive: 0}}, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	told := make(chan []vmspec.Fault, 1)
+	go disks.Watch(ctx, func(map[int]int64) {}, func(list []vmspec.Fault) { told <- list })
+	require.Equal(t, []vmspec.Fault{{Path: "vm.drives[0].size", Message: tests[1].want}}, <-told)
 }
 
 func command(t *testing.T, name string, args ...string) string {

@@ -3,10 +3,13 @@ package disks
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
 	"os"
+	"reflect"
+	"slices"
 	"syscall"
 	"time"
 
@@ -65,14 +68,16 @@ func New(drives []vmspec.Drive, rules plan.Rules, log *slog.Logger) *Sizes {
 
 // Watch looks at the disks at once, when Measure is called, and from time to time: the
 // file system of an image may grow later than the image is to. It hands over the
-// sizes of all disks when those that count have changed. A host that does not
-// answer (NFS) keeps nothing waiting but this.
-func (d *Sizes) Watch(ctx context.Context, settled func(map[int]int64)) {
+// sizes of all disks when those that count have changed, and what of the disks isn't as
+// configured when that has. A host that does not answer (NFS) keeps nothing waiting but
+// this.
+func (d *Sizes) Watch(ctx context.Context, settled func(map[int]int64), differ func([]vmspec.Fault)) {
 	if len(d.disks) == 0 {
 		return
 	}
 	wake := time.NewTimer(0)
 	defer wake.Stop()
+	var before []vmspec.Fault
 	for {
 		select {
 		case <-ctx.Done():
@@ -83,6 +88,10 @@ func (d *Sizes) Watch(ctx context.Context, settled func(map[int]int64)) {
 		changed, moving := d.record(d.measure(), time.Now())
 		if changed {
 			settled(maps.Clone(d.settled))
+		}
+		if now := d.differences(); !reflect.DeepEqual(before, now) {
+			before = now
+			differ(now)
 		}
 		if moving {
 			wake.Reset(settleTime)
@@ -163,6 +172,24 @@ func (d *Sizes) grown(i int, disk *hostDisk, have int64) int64 {
 	}
 	disk.fault = fault
 	return size
+}
+
+// differences returns what of the disks isn't as configured.
+func (d *Sizes) differences() (list []vmspec.Fault) {
+	for _, i := range slices.Sorted(maps.Keys(d.disks)) {
+		disk := d.disks[i]
+		if i >= len(d.wanted) || d.wanted[i].File != disk.path || disk.replaced || disk.size == 0 {
+			continue
+		}
+		text := disk.fault
+		if text == "" {
+			text = difference(d.wanted[i], disk.size)
+		}
+		if text != "" {
+			list = append(list, vmspec.Fault{Path: fmt.Sprintf("vm.drives[%d].size", i), Message: text})
+		}
+	}
+	return list
 }
 
 // hostSize returns the bytes of a file or of a block device.

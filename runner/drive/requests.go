@@ -9,6 +9,7 @@ import (
 	"vmop/qmp"
 	"vmop/runner/machine"
 	"vmop/runner/status"
+	"vmop/vmspec"
 )
 
 // call has the Driver call a function between two steps, and returns when what
@@ -161,6 +162,9 @@ func (d *Driver) AwaitRestart(list []status.Change, err error) {
 // Sized hands over the sizes that disks have on the host, in bytes, by their
 // index in vm.drives. The map is not changed any more.
 func (d *Driver) Sized(sizes map[int]int64) { d.Do(func() { d.state.Sized(sizes) }) }
+
+// DisksDiffer hands over what of the disks on the host isn't as configured.
+func (d *Driver) DisksDiffer(list []vmspec.Fault) { d.Do(func() { d.state.DisksDiffer(list) }) }
 
 // Dropped returns how many events of QEMU were lost because too many came.
 func (d *Driver) Dropped() (n uint64) {

@@ -13,6 +13,7 @@ import (
 	"vmop/runner/reconcile"
 	"vmop/runner/status"
 	"vmop/runner/viewers"
+	"vmop/vmspec"
 	"vmop/vmstatus"
 	"vmop/vmtypes/plan"
 )
@@ -323,6 +324,9 @@ func (s *State) ServerTried(address string, err error, now time.Time) {
 // Sized takes in the sizes that disks have on the host, in bytes, by their index
 // in vm.drives.
 func (s *State) Sized(sizes map[int]int64) { s.wanted.sizes = sizes }
+
+// DisksDiffer takes in what of the disks on the host isn't as configured.
+func (s *State) DisksDiffer(list []vmspec.Fault) { s.wanted.differences = list }
 
 // Configured takes in a configuration that was read.
 func (s *State) Configured(r Reading) { s.wanted.read(r) }

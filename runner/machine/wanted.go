@@ -10,6 +10,7 @@ import (
 	"vmop/qmp"
 	"vmop/runner/reconcile"
 	"vmop/runner/status"
+	"vmop/vmspec"
 	"vmop/vmtypes/plan"
 )
 
@@ -44,14 +45,16 @@ type wanted struct {
 	helpers *helpers
 	stop    *stop
 
-	plan       plan.Rules
-	rules      *reconcile.Machine
-	wish       Wish
-	sizes      map[int]int64 // of disks on the host
-	serialBase int           // passwords that were set before rules was made
-	protected  bool
-	cpus       int   // of a machine without a rule for them
-	ram        int64 // likewise, in bytes
+	plan  plan.Rules
+	rules *reconcile.Machine
+	wish  Wish
+	sizes map[int]int64 // of disks on the host
+	// differences are what of these disks isn't as configured.
+	differences []vmspec.Fault
+	serialBase  int // passwords that were set before rules was made
+	protected   bool
+	cpus        int   // of a machine without a rule for them
+	ram         int64 // likewise, in bytes
 
 	// What was published or logged last, so that it is not repeated.
 	facts             []status.Update
@@ -119,6 +122,9 @@ func (w *wanted) publishFacts() {
 	for i, p := range facts.Problems {
 		problems[i] = status.Problem{Path: p.Path, Message: p.Message}
 	}
+	for _, d := range w.differences {
+		problems = append(problems, status.Problem{Path: d.Path, Message: d.Message})
+	}
 	if w.typeFault != "" {
 		const text = "the VM could not be started again, and what a restart would change is not known: "
 		problems = append(problems, status.Problem{Path: "vmType", Message: text + w.typeFault})
@@ -139,6 +145,9 @@ func (w *wanted) logProblems() {
 	var lines []string
 	for _, p := range w.rules.Facts().Problems {
 		lines = append(lines, p.Path+": "+p.Message)
+	}
+	for _, d := range w.differences {
+		lines = append(lines, d.Path+": "+d.Message)
 	}
 	text := strings.Join(lines, "; ")
 	if text == w.problems {
