@@ -20,6 +20,9 @@ const (
 	longestDelay = 200 * time.Millisecond
 )
 
+// hungTime is how long a file system may take to tell what a path leads to.
+const hungTime = time.Second
+
 // pollInterval is how often files are polled where the kernel reports no changes.
 const pollInterval = time.Second
 
@@ -103,8 +106,26 @@ func (w *watch) follow(ctx context.Context, open func(context.Context, []string)
 		if _, err := source.wait(ctx, time.Time{}); err != nil {
 			return err
 		}
-		if err := w.settle(ctx, source); err != nil {
+		notified := w.notifyBy(time.Now().Add(w.longest + hungTime))
+		err := w.settle(ctx, source)
+		notified()
+		if err != nil {
 			return err
+		}
+	}
+}
+
+// notifyBy leaves a notification at a time, unless the function that it returns is called
+// before: the watcher may hang with the file system.
+func (w *watch) notifyBy(at time.Time) (end func()) {
+	left := make(chan struct{})
+	timer := time.AfterFunc(time.Until(at), func() {
+		w.notify()
+		close(left)
+	})
+	return func() {
+		if !timer.Stop() {
+			<-left
 		}
 	}
 }

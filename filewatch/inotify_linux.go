@@ -50,6 +50,7 @@ type inotify struct {
 	// watch of a file has none.
 	names  map[int32][]string
 	buffer []byte
+	moved  bool // paths may lead elsewhere than where they are watched
 }
 
 // listen returns a watcher that waits for the kernel.
@@ -73,8 +74,14 @@ func listen(ctx context.Context, paths []string) (watcher, error) {
 // close implements watcher.
 func (w *inotify) close() { _ = w.file.Close() } // nothing is written
 
-// wait implements watcher.
+// wait implements watcher. What a path leads to now is looked at after the change of the
+// path was reported, and then counts as another change: a file system that doesn't
+// answer must not keep the report back.
 func (w *inotify) wait(_ context.Context, deadline time.Time) (bool, error) {
+	if w.moved {
+		w.moved = false
+		return true, w.watchAll()
+	}
 	if err := w.file.SetReadDeadline(deadline); err != nil {
 		return false, fmt.Errorf("watch files: %w", err)
 	}
@@ -87,12 +94,8 @@ func (w *inotify) wait(_ context.Context, deadline time.Time) (bool, error) {
 			return false, fmt.Errorf("watch files: %w", err)
 		}
 		matters, moved := w.judge(w.buffer[:n])
-		if moved {
-			if err := w.watchAll(); err != nil {
-				return false, err
-			}
-		}
-		if matters {
+		w.moved = moved
+		if matters || moved {
 			return true, nil
 		}
 	}

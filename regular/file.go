@@ -42,22 +42,32 @@ func (e *SizeError) Error() string {
 type opener func(name string, flag int, mode fs.FileMode) (*os.File, error)
 
 func read(open opener, path string, most int64) ([]byte, error) {
+	return inTime(path, func() ([]byte, error) { return readAll(open, path, most) })
+}
+
+// Stat is os.Stat, bounded in time.
+func Stat(path string) (fs.FileInfo, error) {
+	return inTime(path, func() (fs.FileInfo, error) { return os.Stat(path) })
+}
+
+// inTime returns what do returns, unless the kernel keeps it, maybe for ever.
+func inTime[T any](path string, do func() (T, error)) (value T, err error) {
 	type result struct {
-		data []byte
-		err  error
+		value T
+		err   error
 	}
 	done := make(chan result, 1)
-	go func() { // the kernel may keep it for ever
-		data, err := readAll(open, path, most)
-		done <- result{data, err}
+	go func() {
+		value, err := do()
+		done <- result{value, err}
 	}()
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	select {
 	case r := <-done:
-		return r.data, r.err
+		return r.value, r.err
 	case <-late.C:
-		return nil, refused(path, "its file system does not answer within %s", patience)
+		return value, refused(path, "its file system does not answer within %s", patience)
 	}
 }
 

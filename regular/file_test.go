@@ -1,7 +1,6 @@
 package regular_test
 
 import (
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -10,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"vmop/regular"
+	"vmop/test/folder"
 )
 
 func TestReadFile(t *testing.T) {
@@ -79,14 +78,7 @@ func TestReadFile(t *testing.T) {
 func TestFileSystemThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	fuse, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
-	require.NoError(t, err, "this test needs root and /dev/fuse")
-	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fuse.Fd())
-	require.NoError(t, unix.Mount("hung", dir, "fuse", 0, options))
-	t.Cleanup(func() {
-		require.NoError(t, fuse.Close(), "who waits gets an error")
-		require.NoError(t, unix.Unmount(dir, unix.MNT_DETACH))
-	})
-	_, err = regular.ReadFile(filepath.Join(dir, "file"), 4)
+	folder.Hang(t, dir)
+	_, err := regular.ReadFile(filepath.Join(dir, "file"), 4)
 	require.EqualError(t, err, "read "+filepath.Join(dir, "file")+": its file system does not answer within 10s")
 }

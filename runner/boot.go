@@ -154,15 +154,12 @@ func (m *run) carryOn(ctx context.Context) error {
 	m.drive(ctx, nil)
 	ctx = context.WithoutCancel(ctx)
 	m.publish(m.description())
-	event := func(qmp.Event) {}
 	if err := m.serve(ctx); err != nil {
-		m.log.Error("the VM has no control interface", "err", err)
-	} else {
-		event = m.server.Event
+		return err
 	}
 	m.driver.Adopt(machine.Booting{
 		Began: m.began, Reason: vmstatus.ReasonRunnerRestarted, Resource: m.vm.Config.Resource,
-	}, event)
+	}, m.server.Event)
 	if err := m.takeConsole(); err != nil {
 		m.log.Error("the guest has no console", "err", err)
 	}

@@ -3,13 +3,16 @@ package runner_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/status"
+	"vmop/test/folder"
 	"vmop/test/invariants"
 	"vmop/vmstatus"
 )
@@ -221,5 +224,47 @@ func TestFault24WhatCannotChange(t *testing.T) {
 	v.becomes("no restart is required", func(s status.Status) bool {
 		return s.Condition(vmstatus.ConditionRestartRequired).Status == vmstatus.False
 	})
+	v.ends()
+}
+
+// What comes in the place of the configuration, or of a file beside it, may be anything; it
+// keeps nothing waiting, and a VM whose file system hangs can be stopped.
+func TestFault21TheConfigurationIsNoFile(t *testing.T) {
+	t.Parallel()
+	v := newVM(t, "bare", "powerdownTimeout: 0")
+	good := v.read("config.yaml")
+	v.runs()
+	pid := invariants.OneQEMU(t, v.dir)
+	shapes := []struct {
+		why  string
+		make func(string) error
+	}{
+		{"it is a named pipe, not a file", func(path string) error { return syscall.Mkfifo(path, 0o600) }},
+		{"is a directory", func(path string) error { return os.Mkdir(path, 0o700) }},
+		{"it is a device, not a file", func(path string) error { return os.Symlink("/dev/zero", path) }},
+	}
+	for _, file := range []string{"config.yaml", "display-password"} {
+		for _, shape := range shapes {
+			v.log.forget()
+			require.NoError(t, os.RemoveAll(v.path(file)))
+			require.NoError(t, shape.make(v.path(file)))
+			applied := func(s status.Status) string { return s.Configuration.Error }
+			v.becomes(file+": "+shape.why, func(s status.Status) bool {
+				return strings.Contains(applied(s), shape.why)
+			})
+			v.lives(pid)
+			require.NoError(t, os.RemoveAll(v.path(file)))
+			v.write("config.yaml", good)
+			v.becomes(file+" is well", func(s status.Status) bool { return applied(s) == "" })
+		}
+	}
+	hung := t.TempDir()
+	folder.Hang(t, hung)
+	require.NoError(t, os.Remove(v.path("config.yaml")))
+	require.NoError(t, os.Symlink(filepath.Join(hung, "config.yaml"), v.path("config.yaml")))
+	v.becomes("the file system hangs", func(s status.Status) bool {
+		return strings.Contains(s.Configuration.Error, "its file system does not answer within 10s")
+	})
+	v.lives(pid)
 	v.ends()
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"vmop/cli"
+	"vmop/regular"
 	"vmop/runner"
 	"vmop/runner/config"
 	"vmop/runner/notify"
@@ -111,7 +112,7 @@ func run(ctx context.Context, opts runner.Options, box *container) error {
 
 // hasConfig returns a usage error if there is no configuration file.
 func (f *flags) hasConfig() error {
-	_, err := os.Stat(f.config)
+	_, err := regular.Stat(f.config)
 	if errors.Is(err, fs.ErrNotExist) {
 		return cli.UsageError{Err: fmt.Errorf("no configuration at %s; specify it with -c FILE", f.config)}
 	}

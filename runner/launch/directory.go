@@ -7,10 +7,9 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"vmop/process"
+	"vmop/regular"
 	"vmop/runner/cleanup"
 	"vmop/runner/lock"
-	"vmop/runner/prepare"
 	"vmop/runner/record"
 )
 
@@ -33,35 +32,25 @@ func (l *Launch) takeRuntimeDir() error {
 func (l *Launch) mayTake(dir string) error {
 	other, there, err := record.Read(dir)
 	if err != nil || !there {
-		return mayTakeSocket(dir)
+		return nil // what can't be read is of no use to anybody
 	}
-	theirs, err := os.Stat(other.DataDir)
+	theirLock, err := regular.Open(filepath.Join(other.DataDir, lock.MachineFile))
 	if err != nil {
 		return nil // its data has gone
 	}
-	ours, err := os.Stat(l.vm.DataDir)
+	defer theirLock.Close()
+	theirs, err := theirLock.Stat()
+	if err != nil {
+		return err
+	}
+	ours, err := l.lock.Stat()
 	if err != nil || os.SameFile(theirs, ours) {
 		return err
 	}
-	if runs, err := lock.Runs(other.DataDir); !runs || err != nil {
+	if free, err := lock.Try(theirLock); free || err != nil {
 		return err
 	}
 	return fmt.Errorf("%s is the runtime directory of another VM, which runs, with its data in %s; choose another with runtimeDir", dir, other.DataDir)
-}
-
-// mayTakeSocket makes sure that no QEMU has its monitor in a runtime directory whose record
-// says nothing. This VM has no process.
-func mayTakeSocket(dir string) error {
-	path := filepath.Join(dir, prepare.MonitorSocket)
-	if _, err := os.Lstat(path); err != nil {
-		return nil // as a rule
-	}
-	running, err := process.SocketHolders(path)
-	if err != nil || len(running) == 0 {
-		return err
-	}
-	return fmt.Errorf("%s is the runtime directory of another VM, which runs (process %d); choose another with runtimeDir",
-		dir, running[0].PID)
 }
 
 // makePrivateDir makes a directory that only this user can look into. One that

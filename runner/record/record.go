@@ -46,17 +46,13 @@ type Machine struct {
 }
 
 // Of returns the record of a VM whose guest is about to run; its processes are still
-// to be noted. Without a plan the VM's type is, too.
+// to be noted.
 func Of(vm *prepare.VM, began time.Time) Machine {
-	r := Machine{
+	return Machine{
 		Version: version, Began: began,
 		ConfigFile: vm.File, Config: string(vm.Config.Text()), DataDir: vm.DataDir, UUID: vm.Spec.UUID,
-		Host: vm.Facts, Protected: vm.Protected,
+		Unpinned: !vm.Pin.Kept, Machines: vm.Pin.Machines, Host: vm.Facts, Protected: vm.Protected,
 	}
-	if vm.Pin != nil {
-		r.Unpinned, r.Machines = !vm.Pin.Kept, vm.Pin.Machines
-	}
-	return r
 }
 
 // WriteType writes the part of the record that is known while QEMU is coming up.

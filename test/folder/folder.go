@@ -1,12 +1,15 @@
-// Package folder fills folders for tests, and reads them again.
+// Package folder fills folders for tests, and reads them again; it also has folders that
+// can't be read.
 package folder
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // Files are texts by the names of their files.
@@ -32,4 +35,18 @@ func Contents(t testing.TB, dir string) Files {
 		files[e.Name()] = string(text)
 	}
 	return files
+}
+
+// Hang makes a folder a file system that never answers until the test has ended, as one of
+// a network may.
+func Hang(t testing.TB, dir string) {
+	t.Helper()
+	fuse, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	require.NoError(t, err, "this test needs root and /dev/fuse")
+	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fuse.Fd())
+	require.NoError(t, unix.Mount("hung", dir, "fuse", 0, options))
+	t.Cleanup(func() {
+		require.NoError(t, fuse.Close(), "whoever waits gets an error")
+		require.NoError(t, unix.Unmount(dir, unix.MNT_DETACH))
+	})
 }
