@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -304,6 +306,37 @@ func TestHolders(t *testing.T) { // not parallel: a child that another test fork
 	_, err = process.Holders(path)
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.ErrorContains(t, err, "find the processes that have "+path+" open: ")
+}
+
+func TestSocketHolders(t *testing.T) { // not parallel, as TestHolders
+	dir, err := os.MkdirTemp("", "p") // short
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	for _, name := range []string{filepath.Join(dir, "a socket"), "@vmop-test " + dir} {
+		l, err := net.Listen("unix", name)
+		require.NoError(t, err)
+		socket, err := l.(*net.UnixListener).File()
+		require.NoError(t, err)
+		heir, log := start(t, sh("echo ready; exec sleep 1000", socket))
+		log.firstLine(t)
+		require.NoError(t, socket.Close())
+		require.NoError(t, l.Close()) // removes the path, and not the socket
+		found, err := process.SocketHolders(name)
+		require.NoError(t, err)
+		require.Equal(t, []process.ID{heir.ID()}, found)
+		words, err := found[0].Arguments()
+		require.NoError(t, err)
+		require.Equal(t, []string{"sleep", "1000"}, words)
+		require.WithinDuration(t, time.Now(), found[0].Began(), patience)
+
+		require.NoError(t, heir.Terminate(t.Context(), patience))
+		found, err = process.SocketHolders(name)
+		require.NoError(t, err)
+		require.Empty(t, found)
+	}
+	found, err := process.SocketHolders("")
+	require.NoError(t, err)
+	require.Empty(t, found)
 }
 
 func BenchmarkHolders(b *testing.B) {

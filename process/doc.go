@@ -21,7 +21,7 @@
 // process whose parent in the same session ends. It survives a runner that is
 // killed: nothing ties its life to ours (no PR_SET_PDEATHSIG), since the next runner may take a running
 // QEMU over: by its number and start time (ID), which the first has written down,
-// or by a file that it has open (Holders). When the process ends, what is left of its group is killed.
+// or by a file or socket that it has open (Holders). When the process ends, what is left of its group is killed.
 //
 // Signals go to the process by a handle of the kernel (pidfd), never to a number
 // that may be another process by now.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -31,6 +32,25 @@ func (id ID) Runs() bool {
 	_ = p.proc.Release()
 	handle.Close()
 	return true
+}
+
+// Arguments returns the command line of the process, its program first.
+func (id ID) Arguments() ([]string, error) {
+	text, err := os.ReadFile(procPath(id.PID, "cmdline"))
+	if err != nil {
+		return nil, err
+	}
+	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00"), nil
+}
+
+// Began returns when the process was started.
+func (id ID) Began() time.Time {
+	const tick = time.Second / 100
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) != nil { // Linux has had this clock since 2.6.39
+		return time.Now()
+	}
+	return time.Now().Add(time.Duration(id.Start)*tick - time.Duration(now.Nano()))
 }
 
 // Ended returns how the process has ended, if that is known: as long as its parent
@@ -117,26 +137,34 @@ func Holders(path string) ([]ID, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the processes that have %s open: %w", path, err)
 	}
-	dir, err := os.Open("/proc")
+	found, err := holders(file)
 	if err != nil {
 		return nil, fmt.Errorf("find the processes that have %s open: %w", path, err)
+	}
+	return found, nil
+}
+
+// holders returns the processes that have a file open, except this one.
+func holders(file fileID) (found []ID, err error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
 	}
 	defer dir.Close()
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
-		return nil, fmt.Errorf("find the processes that have %s open: %w", path, err)
+		return nil, err
 	}
-	var holders []ID
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
 		if id, holds := holder(pid, file); holds {
-			holders = append(holders, id)
+			found = append(found, id)
 		}
 	}
-	return holders, nil
+	return found, nil
 }
 
 // holder reports whether a process has the file open.

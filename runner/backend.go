@@ -81,7 +81,7 @@ func (m *run) serve(ctx context.Context) error {
 // takeConsole takes over the guest's serial console, if it has one.
 func (m *run) takeConsole() error {
 	path := m.vm.Plan.Socket(serialConsole)
-	if path == "" {
+	if path == "" || m.server == nil {
 		return nil
 	}
 	conn, err := net.Dial("unix", path)

@@ -154,12 +154,15 @@ func (m *run) carryOn(ctx context.Context) error {
 	m.drive(ctx, nil)
 	ctx = context.WithoutCancel(ctx)
 	m.publish(m.description())
+	event := func(qmp.Event) {}
 	if err := m.serve(ctx); err != nil {
-		return err
+		m.log.Error("the VM has no control interface", "err", err)
+	} else {
+		event = m.server.Event
 	}
 	m.driver.Adopt(machine.Booting{
 		Began: m.began, Reason: vmstatus.ReasonRunnerRestarted, Resource: m.vm.Config.Resource,
-	}, m.server.Event)
+	}, event)
 	if err := m.takeConsole(); err != nil {
 		m.log.Error("the guest has no console", "err", err)
 	}

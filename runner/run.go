@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -81,7 +80,7 @@ func (m *run) run(ctx context.Context, fault error) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	m.undo.Add("lock", func() error { return lock.Release(held) })
+	m.undo.Add("lock", held.Release)
 	found, err := m.find(ctx)
 	if found == nil && err == nil {
 		if o, ended := m.endedBefore(); ended {
@@ -121,12 +120,12 @@ func (m *run) run(ctx context.Context, fault error) (Outcome, error) {
 
 // find takes the lock of the machine, or returns the machine that has it.
 func (m *run) find(ctx context.Context) (*adopt.Remains, error) {
-	held, err := lock.Open(filepath.Join(m.vm.DataDir, lock.MachineFile))
+	held, err := lock.Machine(m.vm.DataDir)
 	if err != nil {
 		return nil, err
 	}
 	m.lock = held
-	m.undo.Add("lock of the machine", func() error { return lock.Release(held) })
+	m.undo.Add("lock of the machine", held.Release)
 	return adopt.Find(ctx, m.vm, held, m.log)
 }
 

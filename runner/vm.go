@@ -12,6 +12,7 @@ import (
 	"vmop/runner/disks"
 	"vmop/runner/drive"
 	"vmop/runner/launch"
+	"vmop/runner/lock"
 	"vmop/runner/machine"
 	"vmop/runner/prepare"
 	"vmop/runner/service"
@@ -27,7 +28,7 @@ type run struct {
 	wanted    *prepare.VM // what it is to be when the driver begins
 	log       *slog.Logger
 	undo      *cleanup.List
-	lock      *os.File // of the machine; its processes inherit it
+	lock      *lock.Lock // of the machine; its processes inherit it
 	processes *launch.Processes
 	adopted   bool                 // the machine was found running
 	began     time.Time            // when the guest was let run

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -69,8 +70,9 @@ func TestMachineWithoutItsRuntimeDirectoryRunsOn(t *testing.T) {
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "run")))
 	second := start(t, dir, nil)
 	require.Equal(t, 1, second.exit())
-	require.Regexp(t, `the VM is running, but cannot be adopted: its record .*/run/machine.json is gone; SIGTERM `+
-		`ends its processes: \d+`, second.out.String())
+	require.Regexp(t, fmt.Sprintf(`the VM is running \(process %d\), but cannot be adopted: its record .*/run/machine.json `+
+		`is gone, and QEMU does not say who it is: .*/run/monitor.sock: .*no such file or directory; shut the guest down `+
+		`from inside, or end it \(kill %[1]d\), and start the VM again`, qemu), second.out.String())
 	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
 
 	end(t, syscall.SIGTERM, qemu)
@@ -94,6 +96,13 @@ func TestRuntimeDirectoryOfAnotherVM(t *testing.T) {
 	require.Equal(t, 1, second.exit())
 	require.Contains(t, second.out.String(), filepath.Join(dir, "run")+
 		" is the runtime directory of another VM, which runs, with its data in "+filepath.Join(dir, "data"))
+	require.Equal(t, "running", known(t, dir).QEMU.RunState)
+
+	require.NoError(t, os.Truncate(filepath.Join(dir, "run", "machine.json"), 0))
+	third := start(t, other, nil)
+	require.Equal(t, 1, third.exit())
+	require.Contains(t, third.out.String(), fmt.Sprintf("%s is the runtime directory of another VM, which runs (process %d)",
+		filepath.Join(dir, "run"), invariants.OneQEMU(t, dir)))
 	require.Equal(t, "running", known(t, dir).QEMU.RunState)
 	first.signal(syscall.SIGTERM)
 	require.Zero(t, first.exit())

@@ -70,6 +70,9 @@ func (r *Remains) processes(
 	}
 	found := &launch.Processes{QEMU: r.qemu}
 	for i, id := range r.record.Helpers {
+		if id == (process.ID{}) { // it had ended when the record was made again
+			continue
+		}
 		h, err := process.Adopt(id, vm.Plan.Helpers[i].Name, log)
 		if errors.Is(err, os.ErrProcessDone) {
 			continue

@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"vmop/process"
@@ -41,116 +39,114 @@ func (r *Remains) Pid() int { return r.qemu.Pid() }
 // has it, there are two cases: the guest has begun to run, and the machine is
 // returned; or QEMU was only being started, or has ended, and what is left of it
 // is ended.
-func Find(ctx context.Context, vm *prepare.VM, held *os.File, log *slog.Logger) (*Remains, error) {
+func Find(ctx context.Context, vm *prepare.VM, held *lock.Lock, log *slog.Logger) (*Remains, error) {
 	s := search{vm: vm, lock: held, log: log}
 	// Also if the VM is to be ended: what is there has to be known for that.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), remainsTime)
-	defer cancel()
-	for {
-		free, err := lock.Try(held)
+	ctx = context.WithoutCancel(ctx)
+	for begin := time.Now(); ; {
+		free, err := held.Try()
 		if free || err != nil {
 			return nil, err
 		}
-		found, err := s.findRemains()
+		found, err := s.findRemains(ctx)
 		if found != nil || err != nil {
 			return found, err
 		}
-		if err := s.endRemains(ctx); err != nil {
+		ended, err := s.endRemains(ctx)
+		if err == nil && ended == 0 && time.Since(begin) > remainsTime {
+			err = fmt.Errorf("%w: a process that is not visible from here, of another user, container or host, "+
+				"holds the lock %s", lock.ErrHeld, held.Path())
+		}
+		if err != nil {
 			return nil, err
 		}
+		time.Sleep(lock.Tick) // one that is about to end, and can't be found any more, has the lock for a moment
 	}
 }
 
 // search is for the machine of a VM that may have been left.
 type search struct {
 	vm   *prepare.VM
-	lock *os.File
+	lock *lock.Lock
 	log  *slog.Logger
 }
 
 // findRemains returns the machine that runs; nil if there is none: what has the
 // lock never let its guest run, or outlived QEMU. Whenever that isn't sure there
 // is an error, for what is left is ended.
-func (s search) findRemains() (*Remains, error) {
+func (s search) findRemains(ctx context.Context) (*Remains, error) {
 	dir, ran := record.Linked(s.vm.DataDir, s.vm.RuntimeDir)
-	found := &Remains{dir: dir}
-	var there bool
-	var err error
-	if found.record, there, err = record.Read(dir); err != nil {
-		return nil, err
+	f := finding{search: s, dir: dir}
+	if f.holders, f.err = s.holders(); f.err != nil {
+		return nil, f.err
 	}
-	if there && found.record.DataDir != s.vm.DataDir {
-		there = s.hasLocked(found.record.QEMU) // the same directory by another path
+	r, there, err := record.Read(dir)
+	if there && r.DataDir != s.vm.DataDir && !slices.Contains(f.holders, r.QEMU) {
+		r, there = record.Machine{}, false // of another VM: not the same directory by another path
 	}
-	if !there && ran {
-		return nil, fmt.Errorf("the VM is running, but cannot be adopted: its record %s is gone; SIGTERM ends its processes: %s",
-			filepath.Join(dir, prepare.RecordFile), s.holders())
+	f.found = r
+	path := filepath.Join(dir, prepare.RecordFile)
+	switch {
+	case err != nil:
+		f.err = err
+	case !there && ran:
+		f.err = fmt.Errorf("its record %s is gone", path)
+	case !there:
+		return f.unrecorded(ctx)
+	case r.CheckVersion(dir) != nil:
+		f.err = r.CheckVersion(dir)
+	default:
+		qemu, err := process.Adopt(r.QEMU, "qemu", s.log)
+		if !errors.Is(err, os.ErrProcessDone) {
+			return &Remains{record: r, dir: dir, qemu: qemu}, err
+		}
+		if f.qemu() == (process.ID{}) {
+			return nil, nil // what is left has outlived QEMU
+		}
+		f.err = fmt.Errorf("its record %s names process %d, which is not there", path, r.QEMU.PID)
 	}
-	if !there {
-		return nil, nil
-	}
-	if err := found.record.CheckVersion(dir); err != nil {
-		return nil, err
-	}
-	found.qemu, err = process.Adopt(found.record.QEMU, "qemu", s.log)
-	if errors.Is(err, os.ErrProcessDone) {
-		return nil, nil
-	}
-	return found, err
+	return f.rebuild(ctx)
 }
 
-// hasLocked reports whether a process has the lock of the machine.
-func (s search) hasLocked(id process.ID) bool {
-	holders, err := process.Holders(s.lock.Name())
-	return err == nil && slices.Contains(holders, id)
-}
-
-// holders names the processes that have the lock of the machine.
-func (s search) holders() string {
-	holders, err := process.Holders(s.lock.Name())
-	if err != nil || len(holders) == 0 {
-		return "none that can be seen from here"
-	}
-	var pids []string
-	for _, id := range holders {
-		pids = append(pids, strconv.Itoa(id.PID))
-	}
-	return strings.Join(pids, ", ")
-}
-
-// endRemains ends the processes that have the lock of the machine: its guest
-// has never run, or QEMU has ended without them.
-func (s search) endRemains(ctx context.Context) error {
-	holders, err := process.Holders(s.lock.Name())
+// holders returns the processes that have the lock of the machine.
+func (s search) holders() ([]process.ID, error) {
+	byFile, err := process.Holders(s.lock.Path())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if len(holders) == 0 {
-		return s.mayEnd(ctx)
+	byName, err := process.SocketHolders(s.lock.Name())
+	if err != nil {
+		return nil, err
 	}
+	for _, id := range byFile {
+		if !slices.Contains(byName, id) { // one of an older runner has no name
+			byName = append(byName, id)
+		}
+	}
+	return byName, nil
+}
+
+// endRemains ends the processes that have the lock of the machine, and returns how many
+// there were: its guest has never run, or QEMU has ended without them.
+func (s search) endRemains(ctx context.Context) (int, error) {
+	holders, err := s.holders()
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, remainsTime)
+	defer cancel()
 	for _, id := range holders {
 		left, err := process.Adopt(id, "left process", s.log)
 		if errors.Is(err, os.ErrProcessDone) {
 			continue
 		}
 		if err != nil {
-			return err
+			return 0, err
 		}
 		s.log.Warn("ending a process that an earlier runner left", "pid", id.PID)
 		if err := left.Terminate(ctx, leftTime); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
-}
-
-// mayEnd gives a process that is about to end, and can't be found any more, the
-// time to do so.
-func (s search) mayEnd(ctx context.Context) error {
-	select {
-	case <-time.After(lock.Tick):
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("%w: a process that is not visible from here, of another user, container or host, holds the lock %s", lock.ErrHeld, s.lock.Name())
-	}
+	return len(holders), nil
 }

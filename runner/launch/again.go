@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"vmop/process"
+	"vmop/runner/lock"
 	"vmop/runner/prepare"
 	"vmop/vmtypes/plan"
 )
@@ -19,8 +20,8 @@ import (
 const unreachedTime = 2 * time.Second
 
 // Again starts a helper again whose process has ended, and connects to its socket. The
-// lock is that of the machine.
-func Again(ctx context.Context, vm *prepare.VM, lock *os.File, name, socket string, log *slog.Logger,
+// lock that is held is the machine's.
+func Again(ctx context.Context, vm *prepare.VM, held *lock.Lock, name, socket string, log *slog.Logger,
 ) (*process.Process, *os.File, error) {
 	i := slices.IndexFunc(vm.Plan.Helpers, func(h plan.Process) bool { return h.Name == name })
 	if i < 0 {
@@ -41,7 +42,7 @@ func Again(ctx context.Context, vm *prepare.VM, lock *os.File, name, socket stri
 		defer f.Close() // the process has its own
 		named[l.Name] = f
 	}
-	p, err := startPlanned(h, nil, named, []*os.File{lock}, nil, log)
+	p, err := startPlanned(h, nil, named, held.Files(), nil, log)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -7,9 +7,10 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"vmop/regular"
+	"vmop/process"
 	"vmop/runner/cleanup"
 	"vmop/runner/lock"
+	"vmop/runner/prepare"
 	"vmop/runner/record"
 )
 
@@ -32,25 +33,35 @@ func (l *Launch) takeRuntimeDir() error {
 func (l *Launch) mayTake(dir string) error {
 	other, there, err := record.Read(dir)
 	if err != nil || !there {
-		return nil // what can't be read is of no use to anybody
+		return mayTakeSocket(dir)
 	}
-	theirLock, err := regular.Open(filepath.Join(other.DataDir, lock.MachineFile))
+	theirs, err := os.Stat(other.DataDir)
 	if err != nil {
 		return nil // its data has gone
 	}
-	defer theirLock.Close()
-	theirs, err := theirLock.Stat()
-	if err != nil {
-		return err
-	}
-	ours, err := l.lock.Stat()
+	ours, err := os.Stat(l.vm.DataDir)
 	if err != nil || os.SameFile(theirs, ours) {
 		return err
 	}
-	if free, err := lock.Try(theirLock); free || err != nil {
+	if runs, err := lock.Runs(other.DataDir); !runs || err != nil {
 		return err
 	}
 	return fmt.Errorf("%s is the runtime directory of another VM, which runs, with its data in %s; choose another with runtimeDir", dir, other.DataDir)
+}
+
+// mayTakeSocket makes sure that no QEMU has its monitor in a runtime directory whose record
+// says nothing. This VM has no process.
+func mayTakeSocket(dir string) error {
+	path := filepath.Join(dir, prepare.MonitorSocket)
+	if _, err := os.Lstat(path); err != nil {
+		return nil // as a rule
+	}
+	running, err := process.SocketHolders(path)
+	if err != nil || len(running) == 0 {
+		return err
+	}
+	return fmt.Errorf("%s is the runtime directory of another VM, which runs (process %d); choose another with runtimeDir",
+		dir, running[0].PID)
 }
 
 // makePrivateDir makes a directory that only this user can look into. One that

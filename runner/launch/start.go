@@ -21,6 +21,7 @@ import (
 	"vmop/process"
 	"vmop/qmp"
 	"vmop/runner/cleanup"
+	"vmop/runner/lock"
 	"vmop/runner/prepare"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
@@ -46,7 +47,7 @@ type Processes struct {
 // where it fails.
 type Launch struct {
 	vm      *prepare.VM
-	lock    *os.File // of the machine; its processes inherit it
+	lock    *lock.Lock // of the machine; its processes inherit it
 	undo    *cleanup.List
 	log     *slog.Logger
 	seeding errgroup.Group      // writes the cloud-init image
@@ -57,9 +58,9 @@ type Launch struct {
 }
 
 // Begin takes the runtime directory of a VM that has no plan yet, and has its
-// cloud-init image written while one is made. The lock is that of the machine.
-func Begin(vm *prepare.VM, lock *os.File, undo *cleanup.List, log *slog.Logger) (*Launch, error) {
-	l := &Launch{vm: vm, lock: lock, undo: undo, log: log}
+// cloud-init image written while one is made. The lock that is held is the machine's.
+func Begin(vm *prepare.VM, held *lock.Lock, undo *cleanup.List, log *slog.Logger) (*Launch, error) {
+	l := &Launch{vm: vm, lock: held, undo: undo, log: log}
 	if err := l.takeRuntimeDir(); err != nil {
 		return nil, err
 	}
@@ -232,7 +233,7 @@ func (l *Launch) startHelpers(ctx context.Context, awaited bool) error {
 	}
 	first := len(l.started.Helpers)
 	for _, h := range list {
-		p, err := l.startProcess(ctx, h, nil, []*os.File{l.lock}, nil)
+		p, err := l.startProcess(ctx, h, nil, l.lock.Files(), nil)
 		if err != nil {
 			return err
 		}
@@ -290,8 +291,9 @@ func (l *Launch) startQEMU(ctx context.Context, monitor *os.File) error {
 	// Taps are the runner's: a guest that breaks out of QEMU must not have by them the
 	// network that they are in, which may be a node's.
 	drop := []int{unix.CAP_NET_ADMIN, unix.CAP_NET_RAW}
+	files := slices.Concat([]*os.File{monitor}, l.lock.Files(), l.inherited)
 	var err error
-	l.started.QEMU, err = l.startProcess(ctx, q, own, append([]*os.File{monitor, l.lock}, l.inherited...), drop)
+	l.started.QEMU, err = l.startProcess(ctx, q, own, files, drop)
 	return err
 }
 

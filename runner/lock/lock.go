@@ -1,6 +1,10 @@
-// Package lock keeps a VM from being run twice, by two locked files (flock(2)) in
-// its data directory: one is the runner's, the other is inherited by all processes
-// of the machine, which may outlive their runner.
+// Package lock keeps a VM from being run twice. A lock is a file in the data directory
+// (flock(2)), and a name in the kernel that is made of the directory's identity: the
+// file holds wherever the directory is mounted on this host, the name also when
+// the file has been removed. There are two: one is the runner's, the other is
+// inherited by all processes of the machine, which may outlive their runner.
+//
+// See docs/decisions/0014-inherited-lock.md and docs/decisions/0053-lock-name.md.
 package lock
 
 import (
@@ -14,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"vmop/regular"
 )
 
 // Files in the data directory that are locked (flock(2)).
@@ -39,46 +45,75 @@ const (
 	Tick = 2 * time.Millisecond
 )
 
+// A Lock is one of the two of a data directory.
+type Lock struct {
+	path string
+	file *os.File
+	name *os.File // that was taken; nil: none
+}
+
 // Runner makes this process the runner of the VM whose data directory is given;
 // it is made if need be. The file keeps the runner's process number.
-//
-// See docs/decisions/0014-inherited-lock.md.
-func Runner(dataDir string) (*os.File, error) {
+func Runner(dataDir string) (*Lock, error) {
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)
 	}
-	f, err := Open(filepath.Join(dataDir, RunnerFile))
+	l, err := open(filepath.Join(dataDir, RunnerFile))
 	if err != nil {
 		return nil, err
 	}
 	begin := time.Now()
 	for {
-		held, err := Try(f)
+		held, err := l.Try()
 		if err != nil {
-			return nil, errors.Join(err, f.Close())
+			return nil, errors.Join(err, l.Release())
 		}
 		if held {
 			break
 		}
-		holder := make([]byte, 16)
-		n, _ := f.ReadAt(holder, 0) // for the message, and to see whether it lives
-		pid := strings.TrimSpace(string(holder[:n]))
+		pid := l.holder()
 		if waited := time.Since(begin); waited > lateLockTime || waited > dyingTime && alive(pid) {
-			return nil, errors.Join(fmt.Errorf("%w: %s is locked by runner process %s", ErrHeld, f.Name(), pid),
-				f.Close())
+			return nil, errors.Join(fmt.Errorf("%w: %s is locked by runner process %s", ErrHeld, l.path, pid),
+				l.Release())
 		}
 		time.Sleep(Tick)
 	}
 	// Always of one length: to truncate, and allocate anew, takes 0.2 ms. Where it
 	// can't be written the lock holds all the same.
-	_, _ = f.WriteAt(fmt.Appendf(nil, "%10d\n", os.Getpid()), 0)
-	return f, nil
+	_, _ = l.file.WriteAt(fmt.Appendf(nil, "%10d\n", os.Getpid()), 0)
+	return l, nil
 }
 
-// Open opens a file to be locked, which is made if need be. A file system that
+// holder returns the number of the process that holds the runner's lock, as far as it is
+// known: for the message, and to see whether it lives.
+func (l *Lock) holder() string {
+	text := make([]byte, 16)
+	n, _ := l.file.ReadAt(text, 0) // a new file has none
+	if pid := strings.TrimSpace(string(text[:n])); pid != "" {
+		return pid
+	}
+	if owner, err := ownerOf(l.Name()); err == nil && owner.Pid > 0 {
+		return strconv.Itoa(int(owner.Pid))
+	}
+	return ""
+}
+
+// Machine opens the lock of the machine whose data directory is given. It is not taken
+// yet.
+func Machine(dataDir string) (*Lock, error) { return open(filepath.Join(dataDir, MachineFile)) }
+
+func open(path string) (*Lock, error) {
+	f, err := openFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Lock{path: path, file: f}, nil
+}
+
+// openFile opens a file to be locked, which is made if need be. A file system that
 // the kernel makes read-only, because it has faults, must not keep the next runner
 // from a VM that runs.
-func Open(path string) (*os.File, error) {
+func openFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if errors.Is(err, unix.EROFS) {
 		if readable, e := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0); e == nil {
@@ -91,8 +126,74 @@ func Open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Try takes a lock, and reports whether it could.
-func Try(f *os.File) (bool, error) {
+// Path returns the path of the file.
+func (l *Lock) Path() string { return l.path }
+
+// Files returns what a process inherits that is to hold the lock, once it is taken.
+func (l *Lock) Files() []*os.File {
+	if l.name == nil {
+		return []*os.File{l.file}
+	}
+	return []*os.File{l.file, l.name}
+}
+
+// Try takes the lock, and reports whether it could.
+func (l *Lock) Try() (bool, error) {
+	for {
+		if free, err := flock(l.file); !free || err != nil {
+			return false, err
+		}
+		current, err := l.isCurrent()
+		if err != nil {
+			return false, err
+		}
+		if current {
+			return l.takeName()
+		}
+		// Someone has removed it, or put another in its place: that is the one that
+		// others will lock.
+		f, err := openFile(l.path)
+		if err != nil {
+			return false, err
+		}
+		if err := release(l.file); err != nil {
+			return false, errors.Join(err, f.Close())
+		}
+		l.file = f
+	}
+}
+
+// isCurrent reports whether the path leads to the file that is locked.
+func (l *Lock) isCurrent() (bool, error) {
+	locked, err := l.file.Stat()
+	if err != nil {
+		return false, err
+	}
+	there, err := os.Stat(l.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(locked, there), err
+}
+
+// Runs reports whether the VM of a data directory has processes, without changing
+// anything there.
+func Runs(dataDir string) (bool, error) {
+	path := filepath.Join(dataDir, MachineFile)
+	l := Lock{path: path}
+	var err error
+	if l.file, err = regular.Open(path); err != nil {
+		return false, nil // its data has gone
+	}
+	free, err := flock(l.file)
+	if free && err == nil {
+		free, err = l.takeName()
+	}
+	return !free && err == nil, errors.Join(err, l.Release())
+}
+
+// flock locks a file, and reports whether it could.
+func flock(f *os.File) (bool, error) {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return false, nil
@@ -112,7 +213,15 @@ func alive(pid string) bool {
 // Release gives the runner's share of a lock up. A process that is being
 // started at this moment would have it for a moment longer, so there must be
 // none.
-func Release(f *os.File) error {
+func (l *Lock) Release() error {
+	var err error
+	if l.name != nil {
+		err = release(l.name)
+	}
+	return errors.Join(err, release(l.file))
+}
+
+func release(f *os.File) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	return f.Close()

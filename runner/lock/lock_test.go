@@ -6,10 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 func TestLockIsHeldOnceAndNamesItsHolder(t *testing.T) {
@@ -26,19 +28,19 @@ func TestLockIsHeldOnceAndNamesItsHolder(t *testing.T) {
 	require.ErrorContains(t, err, filepath.Join(dir, RunnerFile))
 	require.ErrorContains(t, err, fmt.Sprintf("runner process %d", os.Getpid()))
 
-	require.NoError(t, held.Close())
+	require.NoError(t, held.Release())
 	again, err := Runner(dir)
 	require.NoError(t, err, "a file that was left locks nothing")
-	require.NoError(t, again.Close())
+	require.NoError(t, again.Release())
 }
 
 // inherits starts a process that has a lock, until its end of the pipe is closed.
-func inherits(t *testing.T, held *os.File) (*exec.Cmd, io.Closer) {
+func inherits(t *testing.T, held *Lock) (*exec.Cmd, io.Closer) {
 	t.Helper()
 	heir := exec.CommandContext(t.Context(), "cat")
 	end, err := heir.StdinPipe()
 	require.NoError(t, err)
-	heir.ExtraFiles = []*os.File{held}
+	heir.ExtraFiles = held.Files()
 	require.NoError(t, heir.Start())
 	return heir, end
 }
@@ -49,7 +51,7 @@ func locking(dir string) <-chan error {
 	go func() {
 		again, err := Runner(dir)
 		if err == nil {
-			err = again.Close()
+			err = again.Release()
 		}
 		waiting <- err
 	}()
@@ -65,9 +67,9 @@ func TestLockOfADeadRunnerIsWaitedFor(t *testing.T) {
 	heir, end := inherits(t, held)
 	dead := exec.CommandContext(t.Context(), "true")
 	require.NoError(t, dead.Run())
-	_, err = held.WriteAt(fmt.Appendf(nil, "%10d\n", dead.Process.Pid), 0)
+	_, err = held.file.WriteAt(fmt.Appendf(nil, "%10d\n", dead.Process.Pid), 0)
 	require.NoError(t, err)
-	require.NoError(t, held.Close())
+	require.NoError(t, held.Release())
 
 	waiting := locking(dir)
 	select {
@@ -89,9 +91,9 @@ func TestLockOfADyingRunnerIsWaitedFor(t *testing.T) {
 		held, err := Runner(dir)
 		require.NoError(t, err)
 		dying, end := inherits(t, held)
-		_, err = held.WriteAt(fmt.Appendf(nil, "%10d\n", dying.Process.Pid), 0)
+		_, err = held.file.WriteAt(fmt.Appendf(nil, "%10d\n", dying.Process.Pid), 0)
 		require.NoError(t, err)
-		require.NoError(t, held.Close())
+		require.NoError(t, held.Release())
 		waiting := locking(dir)
 		time.Sleep(10 * Tick)
 		require.NoError(t, end.Close())
@@ -113,4 +115,119 @@ func TestLockNeedsADirectory(t *testing.T) {
 	_, err := Runner(file)
 	require.ErrorContains(t, err, "make data directory: mkdir "+file)
 	require.NotErrorIs(t, err, ErrHeld)
+}
+
+// Whoever removes the file, or puts another in its place, doesn't let another in.
+func TestRemovedLockIsHeld(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, MachineFile)
+	held, err := Machine(dir)
+	require.NoError(t, err)
+	free, err := held.Try()
+	require.NoError(t, err)
+	require.True(t, free)
+	heir, end := inherits(t, held)
+	require.NoError(t, held.Release())
+
+	require.NoError(t, os.Remove(path))
+	other, err := Machine(dir)
+	require.NoError(t, err)
+	free, err = other.Try()
+	require.NoError(t, err)
+	require.False(t, free, "a process has inherited the name")
+	runs, err := Runs(dir)
+	require.NoError(t, err)
+	require.True(t, runs)
+
+	require.NoError(t, end.Close())
+	require.NoError(t, heir.Wait())
+	free, err = other.Try()
+	require.NoError(t, err)
+	require.True(t, free)
+	require.NoError(t, other.Release())
+	runs, err = Runs(dir)
+	require.NoError(t, err)
+	require.False(t, runs)
+}
+
+// The file that is locked is the one that others will open.
+func TestLockOfAFileThatWasExchanged(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, MachineFile)
+	late, err := Machine(dir)
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(path))
+	free, err := late.Try()
+	require.NoError(t, err)
+	require.True(t, free)
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { f.Close() })
+	free, err = flock(f)
+	require.NoError(t, err)
+	require.False(t, free)
+	require.NoError(t, late.Release())
+}
+
+// Another user can take the name, and this one's VM starts all the same. What doesn't
+// listen is no lock.
+func TestNamesOfOthers(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		what string
+		take func(*testing.T, string) *os.File
+		free bool
+	}{
+		{"another user's", takenByAnotherUser, true},
+		{"one that does not listen", boundOnly, true},
+		{"this user's", func(t *testing.T, name string) *os.File {
+			f, err := listen(name)
+			require.NoError(t, err)
+			return f
+		}, false},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			t.Parallel()
+			l, err := Machine(t.TempDir())
+			require.NoError(t, err)
+			taken := tt.take(t, l.Name())
+			free, err := l.Try()
+			require.NoError(t, err)
+			require.Equal(t, tt.free, free)
+			require.Len(t, l.Files(), 1, "the name is another's")
+			require.NoError(t, taken.Close())
+			require.NoError(t, l.Release())
+		})
+	}
+}
+
+// takenByAnotherUser makes a listening socket, as a user who is not root.
+func takenByAnotherUser(t *testing.T, name string) *os.File {
+	t.Helper()
+	var f *os.File
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // which ends with the goroutine
+		const nobody, same = 65534, ^uintptr(0)
+		if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, same, nobody, same); e != 0 {
+			err = e
+			return
+		}
+		f, err = listen(name)
+	}()
+	<-done
+	require.NoError(t, err, "this test needs root")
+	return f
+}
+
+func boundOnly(t *testing.T, name string) *os.File {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	require.NoError(t, unix.Bind(fd, &unix.SockaddrUnix{Name: name}))
+	return os.NewFile(uintptr(fd), name)
 }

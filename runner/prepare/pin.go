@@ -47,7 +47,7 @@ func loadPin(ctx context.Context, library *vmtypes.Library, dataDir, name string
 	}
 	p := &Pin{VMType: vmType, Archive: archive}
 	if !update {
-		p.Machines, err = readMachines(dataDir)
+		p.Machines, err = ReadMachines(dataDir)
 	}
 	return p, err
 }
@@ -61,7 +61,7 @@ func readPin(ctx context.Context, dataDir, name string) (*Pin, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read pinned VM type: %w", err)
 	}
-	machines, err := readMachines(dataDir)
+	machines, err := ReadMachines(dataDir)
 	if err != nil {
 		return nil, err
 	}
@@ -98,9 +98,10 @@ func (p *Pin) Keep(dataDir string) error {
 	return durable.Write(filepath.Join(dataDir, pinnedType), p.Archive, 0o600, durable.Synced)
 }
 
-// readMachines reads lines of the form "q35 pc-q35-7.2". An empty file, which a power
+// ReadMachines returns the machine versions that are pinned in a data directory, by their
+// aliases. It reads lines of the form "q35 pc-q35-7.2". An empty file, which a power
 // failure may have left of an earlier version's, is as good as none.
-func readMachines(dataDir string) (map[string]string, error) {
+func ReadMachines(dataDir string) (map[string]string, error) {
 	path := filepath.Join(dataDir, pinnedMachines)
 	data, err := regular.ReadFile(path, LargestNote)
 	if errors.Is(err, fs.ErrNotExist) {

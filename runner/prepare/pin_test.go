@@ -156,7 +156,7 @@ func TestUnreadablePin(t *testing.T) {
 func TestMachineVersions(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	none, err := readMachines(dir)
+	none, err := ReadMachines(dir)
 	require.NoError(t, err)
 	require.Nil(t, none)
 
@@ -165,11 +165,11 @@ func TestMachineVersions(t *testing.T) {
 	require.NoError(t, writeMachine(dir, nil, "q35", "pc-q35-7.2"))
 	require.Equal(t, "q35 pc-q35-7.2\n", folder.Contents(t, dir)[pinnedMachines])
 
-	machines, err := readMachines(dir)
+	machines, err := ReadMachines(dir)
 	require.NoError(t, err)
 	require.NoError(t, writeMachine(dir, machines, "pc", "pc-i440fx-7.2"))
 	require.Equal(t, "pc pc-i440fx-7.2\nq35 pc-q35-7.2\n", folder.Contents(t, dir)[pinnedMachines])
-	machines, err = readMachines(dir)
+	machines, err = ReadMachines(dir)
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"q35": "pc-q35-7.2", "pc": "pc-i440fx-7.2"}, machines)
 
@@ -180,7 +180,7 @@ func TestMachineVersions(t *testing.T) {
 
 	// An update takes what the alias stands for now.
 	require.NoError(t, writeMachine(dir, machines, "q35", "pc-q35-9.2"))
-	machines, err = readMachines(dir)
+	machines, err = ReadMachines(dir)
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"q35": "pc-q35-9.2", "pc": "pc-i440fx-7.2"}, machines)
 }

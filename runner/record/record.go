@@ -46,13 +46,17 @@ type Machine struct {
 }
 
 // Of returns the record of a VM whose guest is about to run; its processes are still
-// to be noted.
+// to be noted. Without a plan the VM's type is, too.
 func Of(vm *prepare.VM, began time.Time) Machine {
-	return Machine{
+	r := Machine{
 		Version: version, Began: began,
 		ConfigFile: vm.File, Config: string(vm.Config.Text()), DataDir: vm.DataDir, UUID: vm.Spec.UUID,
-		Unpinned: !vm.Pin.Kept, Machines: vm.Pin.Machines, Host: vm.Facts, Protected: vm.Protected,
+		Host: vm.Facts, Protected: vm.Protected,
 	}
+	if vm.Pin != nil {
+		r.Unpinned, r.Machines = !vm.Pin.Kept, vm.Pin.Machines
+	}
+	return r
 }
 
 // WriteType writes the part of the record that is known while QEMU is coming up.
