@@ -39,7 +39,7 @@ type mutation struct {
 var mutations = []mutation{
 	{path: "dataDir", to: "other", what: listed},
 	{path: "runtimeDir", to: "other", what: listed},
-	{path: "namespace", to: "other", what: idle}, // of a custom resource
+	{path: "namespace", to: "other", what: idle},        // of a custom resource
 	{path: "imageRepository", to: "images", what: idle}, // no option is a file
 	{path: "cloudInit", to: map[string]any{"userData": map[string]any{"hostname": "other"}}, what: listed},
 	{path: "guestShutdownStops", to: true, what: idle}, // counts when the guest shuts down

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,7 +60,7 @@ func dialDir(ctx context.Context, dir string) (*control.Client, error) {
 	if errors.Is(err, control.ErrNotRunning) {
 		if pid, file := record.Left(dir); pid != 0 {
 			return nil, fmt.Errorf("the VM is running (QEMU is process %d) but has no runner; "+
-				"start one by: vmrunner run -c %s", pid, file)
+				"start one by: vmrunner run -c %s", pid, cmp.Or(file, "FILE"))
 		}
 	}
 	return client, err

@@ -155,16 +155,22 @@ func TestKillIsNotForgotten(t *testing.T) {
 	invariants.NothingLeft(t, dir)
 }
 
+// readOnly makes a folder read-only until the test ends, as the kernel does to a file
+// system with faults.
+func readOnly(t *testing.T, folder string) {
+	t.Helper()
+	require.NoError(t, syscall.Mount(folder, folder, "", syscall.MS_BIND, ""), "this test needs root")
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(folder, 0)) })
+	require.NoError(t, syscall.Mount("", folder, "", syscall.MS_REMOUNT|syscall.MS_BIND|syscall.MS_RDONLY, ""))
+}
+
 // The file system of the data directory has become read-only: the VM that runs
 // there is looked after.
 func TestMachineOnAReadOnlyDataDirectory(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 0")
 	qemu := orphan(t, dir)
-	data := filepath.Join(dir, "data")
-	require.NoError(t, syscall.Mount(data, data, "", syscall.MS_BIND, ""), "this test needs root")
-	t.Cleanup(func() { require.NoError(t, syscall.Unmount(data, 0)) })
-	require.NoError(t, syscall.Mount("", data, "", syscall.MS_REMOUNT|syscall.MS_BIND|syscall.MS_RDONLY, ""))
+	readOnly(t, filepath.Join(dir, "data"))
 	second := start(t, dir, nil)
 	second.await(`INF adopted`)
 	require.Equal(t, qemu, invariants.OneQEMU(t, dir))

@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -61,7 +63,7 @@ func spoilt(t *testing.T, how, text string) string {
 		return "\x00\xffno JSON"
 	case "newer":
 		return changed(func(fields map[string]any) { fields["version"], fields["more"] = 99, "unknown" })
-	case "stale":
+	case "stale", "stale, in another network":
 		return changed(func(fields map[string]any) { fields["qemu"] = map[string]int{"pid": 1 << 22, "start": 1} })
 	}
 	require.Fail(t, how)
@@ -69,10 +71,12 @@ func spoilt(t *testing.T, how, text string) string {
 }
 
 // A guest that runs is not ended because the record of its machine is wrong: QEMU is found
-// by the lock and its monitor, and the record is made again.
+// by the lock, and the record is made again.
 func TestAWrongRecordIsRebuilt(t *testing.T) {
 	t.Parallel()
-	for _, how := range []string{"empty", "truncated", "garbage", "newer", "stale", "removed", "forgotten"} {
+	for _, how := range []string{
+		"empty", "truncated", "garbage", "newer", "stale", "stale, in another network", "removed", "forgotten",
+	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			dir := folder(t, "bare", "powerdownTimeout: 0",
@@ -93,7 +97,15 @@ func TestAWrongRecordIsRebuilt(t *testing.T) {
 			default:
 				require.NoError(t, os.WriteFile(path, []byte(spoilt(t, how, string(text))), 0o600))
 			}
-			second := start(t, dir, nil)
+			said, err := exec.CommandContext(t.Context(), "vmrunner", "status", "--runtime-dir",
+				filepath.Join(dir, "run")).CombinedOutput()
+			require.Error(t, err)
+			require.Contains(t, string(said), fmt.Sprintf("the VM is running (QEMU is process %d)", qemu))
+			second := newProgram(t, dir, nil)
+			if strings.HasSuffix(how, "network") { // where names of sockets are others
+				second.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+			}
+			second.launch()
 			second.await(`WRN the record of the machine .*made again`)
 			second.await(`INF adopted`)
 			require.Equal(t, qemu, invariants.OneQEMU(t, dir))
@@ -139,10 +151,7 @@ func TestMachineOnAReadOnlyRuntimeDirectory(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "bare", "powerdownTimeout: 0")
 	qemu := orphan(t, dir)
-	run := filepath.Join(dir, "run")
-	require.NoError(t, syscall.Mount(run, run, "", syscall.MS_BIND, ""), "this test needs root")
-	t.Cleanup(func() { require.NoError(t, syscall.Unmount(run, 0)) })
-	require.NoError(t, syscall.Mount("", run, "", syscall.MS_REMOUNT|syscall.MS_BIND|syscall.MS_RDONLY, ""))
+	readOnly(t, filepath.Join(dir, "run"))
 	second := start(t, dir, nil)
 	second.await(`INF adopted`)
 	require.Equal(t, qemu, invariants.OneQEMU(t, dir))

@@ -18,6 +18,7 @@ import (
 	"vmop/qmp"
 	"vmop/regular"
 	"vmop/runner/config"
+	"vmop/runner/launch"
 	"vmop/runner/prepare"
 	"vmop/runner/record"
 	"vmop/vmtypes/plan"
@@ -38,18 +39,17 @@ type finding struct {
 	err     error          // why it can't be used
 }
 
-// qemu returns QEMU: what has the lock and listens on the monitor. It is zero if there
-// is none, or none that can be seen from here.
+// qemu returns the QEMU that has the lock. It is zero if there is none, or none that can be
+// seen from here.
 func (f *finding) qemu() process.ID {
-	listening, err := process.SocketHolders(f.monitor())
-	if err != nil {
-		return process.ID{}
-	}
-	at := slices.IndexFunc(listening, func(id process.ID) bool { return slices.Contains(f.holders, id) })
+	at := slices.IndexFunc(f.holders, func(id process.ID) bool {
+		words, err := id.Arguments()
+		return err == nil && launch.IsQEMU(words)
+	})
 	if at < 0 {
 		return process.ID{}
 	}
-	return listening[at]
+	return f.holders[at]
 }
 
 func (f *finding) monitor() string { return filepath.Join(f.dir, prepare.MonitorSocket) }

@@ -31,7 +31,13 @@ import (
 const helperTime = 10 * time.Second
 
 // The runner's own name for QEMU's monitor.
-const monitorID = "vmop-monitor"
+const (
+	monitorID     = "vmop-monitor"
+	monitorOption = "chardev=" + monitorID + ",mode=control"
+)
+
+// IsQEMU reports whether a command line is that of a QEMU that a runner has started.
+func IsQEMU(words []string) bool { return slices.Contains(words, monitorOption) }
 
 // Processes are QEMU and its helpers.
 type Processes struct {
@@ -286,7 +292,7 @@ func (l *Launch) startQEMU(ctx context.Context, monitor *os.File) error {
 	own := []string{
 		"-S",
 		"-chardev", "socket,id=" + monitorID + ",fd=" + strconv.Itoa(fd) + ",server=on,wait=off",
-		"-mon", "chardev=" + monitorID + ",mode=control",
+		"-mon", monitorOption,
 	}
 	// Taps are the runner's: a guest that breaks out of QEMU must not have by them the
 	// network that they are in, which may be a node's.

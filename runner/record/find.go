@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"vmop/durable"
+	"vmop/process"
 	"vmop/runner/config"
 	"vmop/runner/prepare"
 )
@@ -20,13 +21,17 @@ func StartedBy(file string) string {
 }
 
 // Left returns the process number of the QEMU of a VM, and the configuration file
-// that has started it, if it runs, with or without a runner; else 0.
+// that has started it, if that is recorded, if it runs, with or without a runner; else 0.
 func Left(runtimeDir string) (pid int, file string) {
 	r, there, err := Read(runtimeDir)
-	if err != nil || !there || !r.QEMU.Runs() {
+	if err == nil && there && r.QEMU.Runs() {
+		return r.QEMU.PID, r.ConfigFile
+	}
+	listening, err := process.SocketHolders(filepath.Join(runtimeDir, prepare.MonitorSocket))
+	if err != nil || len(listening) == 0 {
 		return 0, ""
 	}
-	return r.QEMU.PID, r.ConfigFile
+	return listening[0].PID, r.ConfigFile
 }
 
 // RunningBy returns the VM that was started by a configuration file, and may
