@@ -24,8 +24,7 @@ type backend struct{ m *run }
 func (b backend) Act(ctx context.Context, what control.Action, by string) error {
 	switch what {
 	case control.Kill, control.Stop:
-		b.m.end(fmt.Errorf("%w by %s", errAsked, by), what == control.Kill)
-		return nil
+		return b.m.end(ctx, fmt.Errorf("%w by %s", errAsked, by), what == control.Kill)
 	case control.Reset:
 		return refusal(b.m.driver.Reset(ctx))
 	case control.Pause:
@@ -38,9 +37,12 @@ func (b backend) Act(ctx context.Context, what control.Action, by string) error 
 
 // end stops the VM, at once or by asking the guest. The next runner knows it, too,
 // if this one is killed.
-func (m *run) end(cause error, atOnce bool) {
-	m.driver.Stop(cause.Error(), atOnce)
+func (m *run) end(ctx context.Context, cause error, atOnce bool) error {
+	if err := m.driver.Stop(ctx, cause.Error(), atOnce); err != nil {
+		return err
+	}
 	m.cancel(cause) // whatever else is being done, such as the start
+	return nil
 }
 
 // Run implements control.Backend.

@@ -57,6 +57,13 @@ func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, handler := range s.handlers() {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if !isBrief(pattern) {
+				defer s.lasting.Add(-1)
+				if s.lasting.Add(1) > MaxLasting {
+					s.refuse(w, r, errFull)
+					return
+				}
+			}
 			if err := handler(w, r); err != nil {
 				s.refuse(w, r, err)
 			}
@@ -64,6 +71,22 @@ func (s *Server) routes() http.Handler {
 	}
 	return mux
 }
+
+// isBrief reports whether a request is answered at once.
+func isBrief(pattern string) bool {
+	switch pattern {
+	case "GET /v1/status", "GET /v1/pending", "GET /v1/plan", "GET /v1/metrics", "POST /v1/stop":
+		return true
+	}
+	return false
+}
+
+// errFull is the error for a stream or command beyond MaxLasting.
+var errFull = fmt.Errorf("%d streams and commands are open, and no more are served at a time: close consoles, screens or "+
+	"readers of events", MaxLasting)
+
+// errWithdrawn is the error for a request whose client has disconnected.
+var errWithdrawn = errors.New("the client has disconnected: the request is not carried out")
 
 // badRequest is an invalid request.
 type badRequest struct{ error }
@@ -89,6 +112,8 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		code, body = http.StatusUnprocessableEntity, answerError{Error: refused.Desc, Class: refused.Class}
 	case errors.As(err, &refusal):
 		code = http.StatusConflict
+	case errors.Is(err, errFull):
+		code = http.StatusServiceUnavailable
 	case errors.As(err, new(inUse)):
 		code = http.StatusLocked
 	case errors.As(err, new(badRequest)):
@@ -143,6 +168,21 @@ func (s *Server) postStop(w http.ResponseWriter, r *http.Request) error {
 	return s.act(Stop)(w, r)
 }
 
+// withdrawable returns the context of an action: it ends with actionTime, and when the
+// client closes the connection. A client that only says no more is still waiting.
+func withdrawable(request context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(request), actionTime)
+	stop := context.AfterFunc(request, func() {
+		if isGone(request) {
+			cancel()
+		}
+	})
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
 func boolean(r *http.Request, name string) (bool, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
@@ -157,10 +197,15 @@ func boolean(r *http.Request, name string) (bool, error) {
 
 func (s *Server) act(what Action) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		ctx, cancel := context.WithTimeout(r.Context(), actionTime)
+		ctx, cancel := withdrawable(r.Context())
 		defer cancel()
 		s.opts.Log.Info("requested by a user", "command", string(what), "client", peer(ctx))
-		if err := s.opts.Backend.Act(ctx, what, peer(ctx)); err != nil {
+		err := errWithdrawn // while the runner did not get to it: it was stopped, for example
+		if !isGone(ctx) {
+			err = s.opts.Backend.Act(ctx, what, peer(ctx))
+		}
+		if err != nil {
+			s.opts.Log.Info("the request was not carried out", "command", string(what), "client", peer(ctx), "err", err)
 			return err
 		}
 		w.WriteHeader(http.StatusNoContent)

@@ -82,7 +82,7 @@ type served struct {
 }
 
 // serve starts a server for a VM that is running.
-func serve(t *testing.T) *served {
+func serve(t *testing.T, change ...func(*control.Options)) *served {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ctl")
 	require.NoError(t, err)
@@ -101,10 +101,14 @@ func serve(t *testing.T) *served {
 	s.tracker = status.NewTracker(time.Now,
 		status.Described{Name: "web", UUID: "6e5b", VMType: "standard", Runner: status.Runner{Version: "1.0", PID: 7}},
 		status.Entered{State: vmstatus.StateBooting}, status.CPUs(2), status.RAM(1<<30))
-	s.Server, err = control.Start(t.Context(), control.Options{
+	opts := control.Options{
 		Dir: dir, Backend: s.backend, Tracker: s.tracker,
 		Log: slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	})
+	}
+	for _, c := range change {
+		c(&opts)
+	}
+	s.Server, err = control.Start(t.Context(), opts)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, s.Close(context.WithoutCancel(t.Context())))

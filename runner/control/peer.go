@@ -11,14 +11,39 @@ import (
 
 type peerKey struct{}
 
-func withPeer(ctx context.Context, peer string) context.Context {
-	return context.WithValue(ctx, peerKey{}, peer)
+// peerValue is the client that sent a request.
+type peerValue struct {
+	text string
+	conn net.Conn
+}
+
+func withPeer(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, peerKey{}, peerValue{peerOf(conn), conn})
 }
 
 // peer returns the client that sent a request.
 func peer(ctx context.Context) string {
-	text, _ := ctx.Value(peerKey{}).(string)
-	return text
+	value, _ := ctx.Value(peerKey{}).(peerValue)
+	return value.text
+}
+
+// isGone reports whether the client of a request has closed the connection.
+func isGone(ctx context.Context) bool {
+	value, _ := ctx.Value(peerKey{}).(peerValue)
+	c, ok := value.conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return true
+	}
+	poll := []unix.PollFd{{}}
+	err = raw.Control(func(fd uintptr) {
+		poll[0].Fd = int32(fd)
+		_, _ = unix.Poll(poll, 0) // an error leaves Revents empty
+	})
+	return err != nil || poll[0].Revents&unix.POLLHUP != 0
 }
 
 // peerOf describes the process at the other end of a connection: "uid 1000 pid 4711".

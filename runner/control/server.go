@@ -24,6 +24,11 @@ const SocketName = "control.sock"
 // 503.
 const MaxConnections = 100
 
+// MaxLasting is how many of the clients are served who may stay: streams, readers of
+// events, and commands that wait for QEMU. Further ones get the error 503, too. The rest is
+// for requests that are answered at once: the status, and to stop the VM.
+const MaxLasting = 80
+
 // Bounds of what a client may take.
 const (
 	headerTime = 10 * time.Second // to send a request's header
@@ -56,6 +61,7 @@ type Server struct {
 	served  chan struct{} // closed when the listener is
 
 	clients atomic.Int32
+	lasting atomic.Int32 // of the clients
 	mu      sync.Mutex
 	streams map[net.Conn]struct{} // taken over from HTTP; nil: closed
 	handed  sync.WaitGroup        // counts them
@@ -80,7 +86,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(opts.Log.Handler(), slog.LevelDebug),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return withPeer(ctx, peerOf(c)) },
+		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return withPeer(ctx, c) },
 		Protocols:         &protocols,
 	}
 	s.http.SetKeepAlivesEnabled(false) // an idle client must not hold a connection

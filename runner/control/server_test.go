@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -226,6 +228,86 @@ func TestClientsAreBounded(t *testing.T) {
 		_, err := s.client.Status(t.Context())
 		return err == nil
 	}, patience, 10*time.Millisecond)
+}
+
+// However many streams are held, the VM can be asked how it is, and stopped.
+func TestStreamsLeaveRoomForRequests(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.guest(t)
+	for range control.MaxLasting - 1 {
+		conn, err := s.client.Console(timeout(t), control.Watch)
+		require.NoError(t, err)
+		t.Cleanup(func() { conn.Close() })
+	}
+	events, err := s.client.Events(timeout(t))
+	require.NoError(t, err)
+	t.Cleanup(events.Close)
+	for range control.MaxConnections { // as many as are wanted
+		_, err = s.client.Console(timeout(t), control.Watch)
+		var refused *control.AnswerError
+		require.ErrorAs(t, err, &refused)
+		require.Equal(t, http.StatusServiceUnavailable, refused.Code)
+		require.Equal(t, "80 streams and commands are open, and no more are served at a time: close consoles, screens or "+
+			"readers of events", refused.Message)
+	}
+	_, err = s.client.QMP(timeout(t), qmp.Command{Execute: "query-name"})
+	require.ErrorContains(t, err, "80 streams")
+	_, err = s.client.Status(timeout(t))
+	require.NoError(t, err)
+	require.NoError(t, s.client.Metrics(timeout(t), io.Discard))
+	require.NoError(t, s.client.Act(timeout(t), control.Stop))
+	events.Close()
+	require.Eventually(t, func() bool {
+		conn, err := s.client.Console(t.Context(), control.Watch)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	}, patience, 10*time.Millisecond)
+}
+
+// blocking is a log that waits at the line of a request until it may go on.
+type blocking struct {
+	slog.Handler
+	reached, goOn chan struct{}
+}
+
+func (b blocking) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == "requested by a user" {
+		close(b.reached)
+		<-b.goOn
+	}
+	return b.Handler.Handle(ctx, r)
+}
+
+// A client that has given up before the runner came to its request does not end the VM.
+func TestARequestIsWithdrawnWithItsConnection(t *testing.T) {
+	t.Parallel()
+	for _, gone := range []bool{true, false} {
+		log := blocking{slog.NewTextHandler(io.Discard, nil), make(chan struct{}), make(chan struct{})}
+		s := serve(t, func(o *control.Options) { o.Log = slog.New(log) })
+		conn, err := net.Dial("unix", s.path())
+		require.NoError(t, err)
+		t.Cleanup(func() { conn.Close() })
+		_, err = io.WriteString(conn, "POST /v1/stop HTTP/1.1\r\nHost: vm\r\n\r\n")
+		require.NoError(t, err)
+		if !gone { // nc -N ends what it sends, and waits for the answer
+			require.NoError(t, conn.(*net.UnixConn).CloseWrite())
+		}
+		<-log.reached
+		if gone {
+			require.NoError(t, conn.Close())
+		}
+		close(log.goOn)
+		if !gone {
+			answer, err := io.ReadAll(conn)
+			require.NoError(t, err)
+			require.Contains(t, string(answer), "204 No Content")
+		}
+		require.NoError(t, s.Close(context.WithoutCancel(t.Context())))
+		require.Equal(t, !gone, len(s.backend.asked) == 1)
+	}
 }
 
 func TestNobodyListens(t *testing.T) {

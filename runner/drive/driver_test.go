@@ -212,7 +212,7 @@ func TestALife(t *testing.T) {
 	_, err := d.Command(t.Context(), qmp.Command{Execute: "query-name"})
 	require.ErrorIs(t, err, machine.ErrExited)
 	require.ErrorIs(t, d.Pause(t.Context()), machine.ErrExited)
-	d.Stop("too late", true)
+	require.NoError(t, d.Stop(t.Context(), "too late", true))
 	d.Sized(nil)
 }
 
@@ -255,7 +255,10 @@ func TestAStop(t *testing.T) {
 	require.Equal(t, &machine.StopRequest{At: time.Minute, Cause: "enough"}, (<-d.saved).Stop)
 	require.Eventually(t, func() bool { return d.q.count("system_powerdown") == 1 }, time.Minute, time.Millisecond)
 	require.Equal(t, "enough", d.tracker.Status().Message)
-	d.Stop("kill", true)
+	gone, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("the client has gone"))
+	require.EqualError(t, d.Stop(gone, "kill", true), "the client has gone")
+	require.NoError(t, d.Stop(t.Context(), "kill", true))
 	require.NotEmpty(t, d.saved, "a runner that is killed now has left the request to the next")
 	require.Eventually(t, func() bool { return d.q.count("quit") == 1 }, time.Minute, time.Millisecond)
 	d.q.conn.Close()

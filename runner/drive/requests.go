@@ -107,9 +107,18 @@ func (d *Driver) onState(begin func(*machine.State, machine.Request, time.Time))
 	return func(to machine.Request, now time.Time) { begin(d.state, to, now) }
 }
 
-// Stop begins to end the VM; with atOnce without asking the guest.
-func (d *Driver) Stop(cause string, atOnce bool) {
-	d.call(d.closed, func(now time.Time) { d.state.Stop(cause, atOnce, d.cfg.SinceBoot(), now) })
+// Stop begins to end the VM; with atOnce without asking the guest. An error means that
+// ctx has ended before.
+func (d *Driver) Stop(ctx context.Context, cause string, atOnce bool) error {
+	var late error
+	if !d.call(ctx, func(now time.Time) {
+		if late = context.Cause(ctx); late == nil {
+			d.state.Stop(cause, atOnce, d.cfg.SinceBoot(), now)
+		}
+	}) {
+		return context.Cause(ctx) // nil: QEMU has ended
+	}
+	return late
 }
 
 // Settle waits until the paused machine is as wanted and QEMU's sockets are there.
