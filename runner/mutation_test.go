@@ -85,14 +85,21 @@ var mutations = []mutation{
 		path: "vm.network[0].ports[0].guest", to: 22, also: map[string]any{"vm.network[0].ports[0].host": 9999},
 		what: listed,
 	},
-	{path: "vm.drives[0].type", to: "ide-cd", also: map[string]any{"vm.drives[0].bus": "ide"}, what: listed},
+	{path: "vm.drives[0].type", to: "ide-cd", also: map[string]any{
+		"vm.drives[0].bus": "ide", "vm.drives[0].serial": "a", "vm.drives[1].serial": "b",
+	}, what: listed},
 	{path: "vm.drives[0].bootindex", to: 7, what: listed},
-	{path: "vm.drives[0].file", to: "other.img", what: listed},
-	{path: "vm.drives[0].device", to: "/dev/other", also: map[string]any{"vm.drives[0].file": nil}, what: listed},
-	{path: "vm.drives[0].resource", to: "PATH/other.img", also: map[string]any{"vm.drives[0].file": nil}, what: listed},
+	{path: "vm.drives[0].file", to: "other.img", also: map[string]any{"vm.drives[0].serial": "a"}, what: listed},
+	{path: "vm.drives[0].device", to: "/dev/other", also: map[string]any{
+		"vm.drives[0].file": nil, "vm.drives[0].serial": "a",
+	}, what: listed},
+	{path: "vm.drives[0].resource", to: "PATH/other.img", also: map[string]any{
+		"vm.drives[0].file": nil, "vm.drives[0].serial": "a",
+	}, what: listed},
 	{path: "vm.drives[0].format", to: "qcow2", what: listed},
 	{path: "vm.drives[0].size", to: "64 MiB", what: idle}, // the file becomes larger, and so does the disk
 	{path: "vm.drives[0].readOnly", to: true, what: listed},
+	{path: "vm.drives[0].serial", to: "other", what: listed},
 	{path: "vm.drives[1].bus", to: "scsi", what: listed},
 	{path: "vm.drives[1].readOnly", to: true, what: idle}, // a CD is that anyway
 	{path: "vm.display.outputs", to: 2, what: listed},

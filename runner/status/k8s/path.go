@@ -23,6 +23,7 @@ var renamed = []struct{ path, at string }{
 	{"vmType", "spec.vmType.source"},
 	{"cloudInit", "spec.cloudInit"},
 	{"display-password", "spec.vm.display.spice.generateSecret"},
+	{"vm.display.withoutPassword", "spec.vm.display.spice.generateSecret"},
 	{"vm.name", "metadata.name"},
 	{"vm.uuid", "spec.vm.machineUuid"},
 	{"vm.machineType", ""},
