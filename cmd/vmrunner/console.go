@@ -8,9 +8,11 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,6 +24,10 @@ import (
 
 // restTime bounds the wait for output that is still in the socket.
 const restTime = time.Second
+
+// longestNotice is how much of the end of the output is kept, in which the runner says who
+// has taken the console over.
+const longestNotice = 256
 
 // longestLine is how much of an incomplete line is kept for --poweroff-on, in bytes.
 const longestLine = 4096
@@ -36,12 +42,16 @@ type consoleView struct {
 	until    *regexp.Regexp // --poweroff-on, or nil
 	powerOff context.CancelCauseFunc
 
-	conn     net.Conn
-	line     []byte
-	matched  atomic.Bool
-	detached atomic.Bool
-	restore  func()
-	done     chan struct{} // closed when the guest's output has ended
+	onTerminal bool
+	open       func(control.Mode) (net.Conn, error)
+	line       []byte
+	matched    atomic.Bool
+	restore    func()
+
+	mu    sync.Mutex
+	conn  net.Conn      // that is shown; nil: detached
+	done  chan struct{} // closed when its output has ended
+	again control.Mode  // by which Return attaches
 }
 
 // attach connects to the console of a VM that is about to run.
@@ -53,56 +63,103 @@ func (c *consoleView) attach(ctx context.Context, vm *prepare.VM) error {
 	if err != nil {
 		return err
 	}
-	conn, err := client.Console(ctx, control.Type)
+	c.open = func(mode control.Mode) (net.Conn, error) {
+		ctx, cancel := patient(context.WithoutCancel(ctx))
+		defer cancel()
+		return client.Console(ctx, mode)
+	}
+	conn, err := c.open(control.Type)
 	if err != nil {
 		return fmt.Errorf("the VM's serial console: %w", err)
 	}
-	onTerminal := term.IsTerminal(int(os.Stdin.Fd())) && c.until == nil
-	if onTerminal {
+	c.onTerminal = term.IsTerminal(int(os.Stdin.Fd())) && c.until == nil
+	if c.onTerminal {
 		if c.restore, err = consoleMode(int(os.Stdin.Fd()), interruptProgram); err != nil {
 			return errors.Join(err, conn.Close())
 		}
 		fmt.Fprintf(os.Stderr, "Serial console of %s. ^] detaches, Ctrl-C asks the guest to power off.\n", vm.Spec.Name)
 	}
-	c.conn, c.done = conn, make(chan struct{})
-	go c.show()
-	if onTerminal {
-		go c.typeInto()
+	c.show(conn)
+	if c.onTerminal {
+		go c.typeInto(os.Stdin)
 	}
 	return nil
 }
 
 // close shows the rest of the output and restores the terminal.
 func (c *consoleView) close() {
-	if c.done != nil {
-		select {
-		case <-c.done: // QEMU has ended, and with it the output
-		case <-time.After(restTime):
-		}
-		_ = c.conn.Close() // it was only read from
-		<-c.done
+	if conn, done := c.shown(); conn != nil {
+		rest(conn, done) // QEMU has ended, and with it the output
 	}
 	if c.restore != nil {
 		c.restore()
 	}
 }
 
+// rest reads what a connection still has, and closes it.
+func rest(conn net.Conn, done <-chan struct{}) {
+	select {
+	case <-done:
+	case <-time.After(restTime):
+	}
+	_ = conn.Close() // it was only read from
+	<-done
+}
+
+// shown returns the connection that is shown, or nil.
+func (c *consoleView) shown() (conn net.Conn, done <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.conn, c.done
+}
+
+// leave has a connection shown no more, and reports whether it was. Return then attaches by
+// a mode.
+func (c *consoleView) leave(conn net.Conn, again control.Mode) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != conn {
+		return false
+	}
+	c.conn, c.again = nil, again
+	return true
+}
+
 // missed reports whether no line of the console has matched --poweroff-on.
 func (c *consoleView) missed() bool { return c.until != nil && !c.matched.Load() }
 
-// show copies the guest's output.
-func (c *consoleView) show() {
-	defer close(c.done)
+// show begins to copy the guest's output.
+func (c *consoleView) show(conn net.Conn) {
+	done := make(chan struct{})
+	c.mu.Lock()
+	c.conn, c.done = conn, done
+	c.mu.Unlock()
+	go func() {
+		defer close(done)
+		c.copyFrom(conn)
+	}()
+}
+
+// copyFrom copies the guest's output until it ends.
+func (c *consoleView) copyFrom(conn net.Conn) {
+	var end []byte
 	buf := make([]byte, 4096)
 	for {
-		n, err := c.conn.Read(buf)
-		if !c.detached.Load() {
+		n, err := conn.Read(buf)
+		if now, _ := c.shown(); now == conn {
 			_, _ = c.out.Write(buf[:n]) // the output may be closed
 		}
 		c.scan(buf[:n])
-		if err != nil {
-			return
+		end = append(end, buf[:n]...)
+		end = end[max(0, len(end)-longestNotice):]
+		if err == nil {
+			continue
 		}
+		if c.onTerminal && control.TakenOver(end) && c.leave(conn, control.Take) {
+			_ = conn.Close() // it has ended
+			fmt.Fprintln(os.Stderr, "The VM keeps running. Return takes the console back, Ctrl-C asks the guest to power off.")
+		}
+		return
 	}
 }
 
@@ -127,20 +184,55 @@ func (c *consoleView) scan(data []byte) {
 	}
 }
 
-// typeInto forwards what is typed. The detach key hides the console, Return shows it
+// typeInto forwards what is typed. The detach key gives the console away, Return takes it
 // again.
-func (c *consoleView) typeInto() {
+func (c *consoleView) typeInto(in io.Reader) {
+	buf := make([]byte, 1024)
 	for {
-		if detached, err := forwardKeys(c.conn, os.Stdin); !detached || err != nil {
+		n, err := in.Read(buf)
+		c.typed(buf[:n])
+		if err != nil {
 			return
 		}
-		c.detached.Store(true)
-		fmt.Fprintln(os.Stderr,
-			"\nDetached; the VM keeps running. Return attaches again, Ctrl-C asks the guest to power off.")
-		if !awaitReturn(os.Stdin) {
-			return
+	}
+}
+
+// typed forwards keys, up to the detach key.
+func (c *consoleView) typed(keys []byte) {
+	conn, done := c.shown()
+	if conn == nil {
+		if bytes.ContainsAny(keys, "\r\n") {
+			c.attachAgain()
 		}
-		c.detached.Store(false)
+		return
+	}
+	keys, _, detach := bytes.Cut(keys, []byte{detachKey})
+	_, _ = conn.Write(keys) // its end is noticed where it is read
+	if !detach || !c.leave(conn, control.Type) {
+		return
+	}
+	if half, ok := conn.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite() // the runner closes the rest when another client may type
+	}
+	rest(conn, done)
+	fmt.Fprintln(os.Stderr, "\nDetached; the VM keeps running. Return attaches again, Ctrl-C asks the guest to power off.")
+}
+
+// attachAgain shows the console again. Another client that has it keeps it at first.
+func (c *consoleView) attachAgain() {
+	c.mu.Lock()
+	mode := c.again
+	c.mu.Unlock()
+	conn, err := c.open(mode)
+	var refused *control.AnswerError
+	switch {
+	case err == nil:
 		fmt.Fprintln(os.Stderr, "Attached again. ^] detaches, Ctrl-C asks the guest to power off.")
+		c.show(conn)
+	case errors.As(err, &refused) && refused.Code == http.StatusLocked:
+		fmt.Fprintf(os.Stderr, "%v. Return takes it over, Ctrl-C asks the guest to power off.\n", err)
+		c.leave(nil, control.Take)
+	default:
+		fmt.Fprintf(os.Stderr, "The console can't be attached: %v\n", err)
 	}
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"vmop/runner/control"
 )
 
 // terminal is a pseudo-terminal: what is typed into keyboard is read from tty.
@@ -87,6 +89,20 @@ func TestConsoleOnATerminal(t *testing.T) {
 	p.await(`42 answers`)
 	c.press("\x1dsh echo not for the guest > /tmp/seen\r")
 	p.await(`Detached; the VM keeps running\. Return attaches again`)
+	client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
+	require.NoError(t, err)
+	other, err := client.Console(t.Context(), control.Type)
+	require.NoError(t, err, "another client may type")
+	c.press("\r")
+	p.await(`the console is in use by uid \d+ pid \d+\. Return takes it over`)
+	c.press("\r")
+	p.await(`Attached again\.`)
+	require.NoError(t, other.Close())
+	other, err = client.Console(t.Context(), control.Take)
+	require.NoError(t, err)
+	t.Cleanup(func() { other.Close() })
+	p.await(`\[console taken over by uid \d+ pid \d+\]`)
+	p.await(`Return takes the console back`)
 	c.press("\r")
 	p.await(`Attached again\.`)
 	c.press("sh ls /tmp/seen; echo still $((40+2))\r")

@@ -29,21 +29,6 @@ func forwardKeys(to io.Writer, from io.Reader) (detached bool, err error) {
 	}
 }
 
-// awaitReturn drops what is typed up to the end of a line, and reports whether that was
-// reached.
-func awaitReturn(from io.Reader) bool {
-	buf := make([]byte, 1024)
-	for {
-		n, err := from.Read(buf)
-		if bytes.ContainsAny(buf[:n], "\r\n") {
-			return true
-		}
-		if err != nil {
-			return false
-		}
-	}
-}
-
 // interruptKey is what Ctrl-C does in console mode.
 type interruptKey bool
 

@@ -50,13 +50,6 @@ type iotestWriter struct{}
 
 func (iotestWriter) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-func TestReturnAttachesAgain(t *testing.T) {
-	t.Parallel()
-	require.True(t, awaitReturn(strings.NewReader("abc\r")))
-	require.True(t, awaitReturn(iotest.OneByteReader(strings.NewReader("\n"))))
-	require.False(t, awaitReturn(strings.NewReader("abc")))
-}
-
 // openPTY is a pseudo-terminal: what a program reads and writes on user, the
 // test types and sees on keys.
 func openPTY(t *testing.T) (keys, user *os.File) {

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -27,6 +28,19 @@ const (
 	// Take is Type that disconnects the viewer who has it.
 	Take Mode = "take"
 )
+
+// The text by which a viewer learns that another one has taken the console.
+const (
+	takenOver = "\r\n[console taken over by "
+	noticeEnd = "]\r\n"
+)
+
+// TakenOver reports whether a stream that ended with this text ended because another client
+// took the console.
+func TakenOver(end []byte) bool {
+	i := bytes.LastIndex(end, []byte(takenOver))
+	return i >= 0 && bytes.HasSuffix(end[i:], []byte(noticeEnd))
+}
 
 // inUse is the error for a console on which another client, the value, is typing.
 type inUse string
@@ -123,7 +137,7 @@ func (c *Console) Open(mode Mode, client string) (*Viewer, error) {
 			if mode != Take {
 				return nil, inUse(other.client)
 			}
-			other.leave(fmt.Sprintf("\r\n[console taken over by %s]\r\n", client))
+			other.leave(takenOver + client + noticeEnd)
 			c.interrupt()
 		}
 		c.writer = v

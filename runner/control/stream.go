@@ -32,6 +32,14 @@ type stream struct {
 
 func (s *stream) Read(p []byte) (int, error) { return s.in.Read(p) }
 
+// CloseWrite ends what is sent. The other end then closes the stream.
+func (s *stream) CloseWrite() error {
+	if conn, ok := s.Conn.(interface{ CloseWrite() error }); ok {
+		return conn.CloseWrite()
+	}
+	return s.Conn.Close()
+}
+
 // upgrade takes a connection over from HTTP. The caller must forget it in the end.
 func (s *Server) upgrade(w http.ResponseWriter) (*stream, error) {
 	conn, buf, err := http.NewResponseController(w).Hijack()
