@@ -25,7 +25,7 @@ func PrintPlan(w io.Writer, p *plan.Plan, form string, why bool) error {
 			text = placesPainted(PaintFor(w), p.Why())
 		}
 	case "argv":
-		text = strings.Join(append([]string{p.QEMU.Executable}, p.QEMU.Argv()...), "\n") + "\n"
+		text = p.Command()
 	case "shell":
 		text = p.Shell()
 	case "json":

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -196,7 +195,10 @@ func (m *run) stopped(ctx context.Context, err error) error {
 // keepPin stores the VM type and the machine version that this VM has proved
 // to start with. A full disk must not end a VM that runs, so faults are logged.
 func (m *run) keepPin(ctx context.Context) {
-	err := errors.Join(m.vm.Pin.Keep(m.vm.DataDir), m.keepMachine(ctx))
+	err := m.vm.Pin.Keep(m.vm.DataDir)
+	if err == nil { // versions without the type would look like a type that was lost
+		err = m.keepMachine(ctx)
+	}
 	if err != nil && ctx.Err() == nil {
 		m.log.Warn("VM type is not pinned", "err", err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"go.starlark.net/starlark"
 
+	"vmop/printable"
 	"vmop/vmtypes/plan"
 )
 
@@ -61,6 +62,9 @@ func option(
 			"flag", &flag, "value?", &value, "props?", &props); err != nil {
 			return nil, err
 		}
+	}
+	if unprintable(flag) {
+		return nil, fmt.Errorf("option: flag %q holds a character that is not printable", flag)
 	}
 	if len(flag) < 2 || flag[0] != '-' {
 		return nil, fmt.Errorf("option: flag %q must start with a dash, as in QEMU's manual: %q",
@@ -121,7 +125,7 @@ func properties(flag string, dict *starlark.Dict) ([]plan.Property, error) {
 			continue
 		}
 		key, ok := starlark.AsString(k)
-		if !ok || key == "" || strings.ContainsAny(key, ",=\x00") {
+		if !ok || key == "" || strings.ContainsAny(key, ",= ") || unprintable(key) {
 			return nil, fmt.Errorf("option: %s: property name %s is not a valid property name of QEMU", flag, k)
 		}
 		var err error
@@ -131,6 +135,9 @@ func properties(flag string, dict *starlark.Dict) ([]plan.Property, error) {
 	}
 	return list, nil
 }
+
+// unprintable says that a name would break the line that it is shown in.
+func unprintable(name string) bool { return printable.Line(name) != name }
 
 // appendProperty adds key=v; a list stands for a property that is repeated,
 // once for each element, as hostfwd may be in -netdev user.

@@ -11,7 +11,6 @@ import (
 	"os"
 	"runtime"
 	"strconv"
-	"strings"
 	"time"
 
 	"vmop/qmp"
@@ -247,8 +246,7 @@ func (s *Server) getPlan(w http.ResponseWriter, r *http.Request) error {
 	case "why":
 		return give(w, plainType, []byte(p.Why()))
 	case "argv":
-		return give(w, plainType, []byte(strings.Join(append([]string{p.QEMU.Executable}, p.QEMU.Argv()...),
-			"\n")+"\n"))
+		return give(w, plainType, []byte(p.Command()))
 	case "shell":
 		return give(w, plainType, []byte(p.Shell()))
 	case "json":

@@ -55,15 +55,20 @@ func loadPin(ctx context.Context, library *vmtypes.Library, dataDir, name string
 // readPin returns nil if nothing is pinned, or another type.
 func readPin(ctx context.Context, dataDir, name string) (*Pin, error) {
 	data, err := regular.ReadFile(filepath.Join(dataDir, pinnedType), LargestRecord)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+	lost := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !lost {
 		return nil, fmt.Errorf("read pinned VM type: %w", err)
 	}
 	machines, err := ReadMachines(dataDir)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case lost && len(machines) == 0:
+		return nil, nil
+	case lost:
+		return nil, fmt.Errorf("%s is gone, the VM type that this VM was first started with, though %s is there; another type "+
+			"could change the guest's hardware: put a backup in its place, or set updateVmType: true to take the type from the "+
+			"library", filepath.Join(dataDir, pinnedType), pinnedMachines)
 	}
 	if len(data) == 0 && len(machines) == 0 {
 		return nil, nil // left by a power failure during the first start, of an earlier version

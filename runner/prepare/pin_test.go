@@ -114,6 +114,21 @@ func TestBrokenPinSaysWhatToDo(t *testing.T) {
 	}
 }
 
+// A kept type that is gone is a fault, before another one could change the guest's
+// hardware.
+func TestALostPinIsTold(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	library := changedLibrary(t, t.TempDir())
+	folder.Fill(t, dir, folder.Files{pinnedMachines: "q35 pc-q35-7.2\n"})
+	_, err := loadPin(t.Context(), library, dir, "mine", false)
+	require.ErrorContains(t, err, filepath.Join(dir, pinnedType)+" is gone, the VM type that this VM "+
+		"was first started with, though machines.txt is there")
+	require.ErrorContains(t, err, "updateVmType: true")
+	_, err = loadPin(t.Context(), library, dir, "mine", true)
+	require.NoError(t, err, "that helps")
+}
+
 // An empty file is what a power failure has left of a first start, of a version that did
 // not sync: nothing was pinned.
 func TestEmptyPinIsNone(t *testing.T) {

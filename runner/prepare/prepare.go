@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -128,6 +129,9 @@ func (vm *VM) Complete(ctx context.Context, opts Options, keep bool) error {
 	if err := vm.evaluate(ctx, opts.VMTypes); err != nil {
 		return err
 	}
+	if err := vm.keepsOwnFiles(); err != nil {
+		return err
+	}
 	return vm.Judge(opts.Policy, opts.VMTypes, vm.Spec, vm.Plan)
 }
 
@@ -225,6 +229,25 @@ func (vm *VM) evaluate(ctx context.Context, vmTypes string) (err error) {
 		return err
 	}
 	return vm.launch(ctx)
+}
+
+// keepsOwnFiles refuses a plan that copies over what the runner keeps.
+func (vm *VM) keepsOwnFiles() error {
+	var faults []plan.Fault
+	for _, f := range vm.Plan.Files {
+		for _, name := range []string{f.To, f.To + KindSuffix} {
+			if slices.Contains(vm.reserved(), filepath.Clean(name)) {
+				faults = append(faults, plan.Fault{
+					Message: "copy_once: to = " + f.To + " is a file that the runner keeps itself; take another name",
+					Origin:  f.Origin,
+				})
+			}
+		}
+	}
+	if faults != nil {
+		return &vmtypes.FaultsError{Type: vm.Plan.Type, Faults: faults}
+	}
+	return nil
 }
 
 // protects refuses displays that anybody would see, unless that was asked for.

@@ -3,9 +3,10 @@ package plan
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
-	"unicode"
 
+	"vmop/printable"
 	"vmop/vmtypes/qemuopt"
 )
 
@@ -32,10 +33,11 @@ type Fault struct {
 
 // String returns the message and the place.
 func (f Fault) String() string {
-	if len(f.Origin) == 0 {
-		return f.Message
+	text := printable.Text(f.Message)
+	if len(f.Origin) > 0 {
+		text += "\n    made at " + printable.Line(f.Origin.String())
 	}
-	return f.Message + "\n    made at " + f.Origin.String()
+	return text
 }
 
 // Check returns everything that is wrong with the plan, or nil.
@@ -58,6 +60,8 @@ func (p *Plan) Check() []Fault {
 		c.own(&options[i])
 		c.references(&options[i])
 	}
+	c.once(options)
+	c.files()
 	c.sockets()
 	c.rules()
 	if n := len(c.faults) - maxFaults; n > 0 {
@@ -89,7 +93,7 @@ type checker struct {
 }
 
 func (c *checker) fault(origin Origin, format string, args ...any) {
-	message := fmt.Sprintf(format, args...)
+	message := printable.Line(fmt.Sprintf(format, args...))
 	if len(message) > maxMessage {
 		message = fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(message[:maxMessage], ""), len(message))
 	}
@@ -165,7 +169,7 @@ func misread(value string) bool {
 
 // unprintable says that a name would break the line that it is shown in.
 func unprintable(name string) bool {
-	return strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
+	return printable.Line(name) != name
 }
 
 // descriptors checks that each descriptor is made once and used once.
@@ -228,7 +232,44 @@ func (c *checker) define(o *Option) {
 	c.defined[thing{kind, id}] = o.Origin
 }
 
+// files checks that what is copied can't be something else.
+func (c *checker) files() {
+	for _, f := range c.plan.Files {
+		for _, path := range []string{f.From, f.To} {
+			if !filepath.IsAbs(path) || unprintable(path) {
+				c.fault(f.Origin, "copy_once: %q is not an absolute path of printable characters", path)
+			}
+		}
+		if strings.Contains(f.Kind, "/") || unprintable(f.Kind) {
+			c.fault(f.Origin, "copy_once: kind = %q must have no slash and only printable characters: it becomes part of "+
+				"a file name", f.Kind)
+		}
+	}
+}
+
+// once checks that an option is given once of which QEMU takes the last.
+func (c *checker) once(options []Option) {
+	first := map[string]*Option{}
+	for i := range options {
+		o := &options[i]
+		known := qemuopt.Flag(o.Flag)
+		if known == nil || !known.Once {
+			continue
+		}
+		if before := first[known.Flag]; before != nil {
+			c.fault(o.Origin, "%s is given a second time, first at %s; QEMU would take the last: put it in the place of the "+
+				"first, replace(part, option(…)), or replace(part, machine = …)", o.Flag, before.Origin)
+			continue
+		}
+		first[known.Flag] = o
+	}
+}
+
 func (c *checker) own(o *Option) {
+	toChardev := []string{"-serial", "-parallel", "-debugcon", "-virtioconsole"}
+	if slices.Contains(toChardev, o.Flag) && strings.HasPrefix(o.Value, "mon:") {
+		c.fault(o.Origin, "%s %s: mon: attaches a second monitor; the runner makes the monitor by itself", o.Flag, o.Value)
+	}
 	if known := qemuopt.Flag(o.Flag); known != nil && known.Own != "" {
 		c.fault(o.Origin, "%s cannot be used by a VM type: %s", o.Flag, known.Own)
 	}

@@ -3,9 +3,11 @@ package plan
 import (
 	"fmt"
 	"strings"
+
+	"vmop/printable"
 )
 
-// A Line is one of a plan's text.
+// A Line is one of a plan's text, printable.
 type Line struct {
 	Text string
 	// Origin is where it was made; empty if that isn't known.
@@ -35,7 +37,7 @@ func (p *Plan) Why() string {
 			if n := originColumn - len(l.Text); n > 0 {
 				b.WriteString(strings.Repeat(" ", n))
 			}
-			b.WriteString("  # " + l.Origin.String())
+			b.WriteString("  # " + printable.Line(l.Origin.String()))
 		}
 		b.WriteByte('\n')
 	}
@@ -122,7 +124,7 @@ func (d Drive) String() string {
 type textWriter struct{ lines []Line }
 
 func (w *textWriter) line(text string, origin Origin) {
-	w.lines = append(w.lines, Line{text, origin})
+	w.lines = append(w.lines, Line{printable.Line(text), origin})
 }
 
 func (w *textWriter) process(title string, p Process) {
@@ -147,6 +149,15 @@ func (w *textWriter) process(title string, p Process) {
 // symbolic names a descriptor instead of numbering it.
 func symbolic(name string) string { return "<" + name + ">" }
 
+// Command returns QEMU and its arguments, printable, each in a line.
+func (p *Plan) Command() string {
+	var b strings.Builder
+	for _, word := range append([]string{p.QEMU.Executable}, p.QEMU.Argv()...) {
+		b.WriteString(printable.Line(word) + "\n")
+	}
+	return b.String()
+}
+
 // Shell returns commands that can be pasted into a shell to see what happens
 // without the runner. Descriptors appear as their numbers, explained in comments.
 func (p *Plan) Shell() string {
@@ -156,13 +167,14 @@ func (p *Plan) Shell() string {
 	}
 	for _, proc := range p.Processes() {
 		for i, name := range proc.Descriptors() {
-			fmt.Fprintf(&b, "# %s: descriptor %d is %s, opened by the runner\n", proc.Name, firstDescriptor+i, name)
+			b.WriteString(printable.Line(fmt.Sprintf("# %s: descriptor %d is %s, opened by the runner",
+				proc.Name, firstDescriptor+i, name)) + "\n")
 		}
 		if proc.Dir != "" {
 			fmt.Fprintf(&b, "cd %s && ", quote(proc.Dir))
 		}
 		for _, v := range proc.Env {
-			fmt.Fprintf(&b, "%s=%s ", v.Name, quote(v.Value))
+			fmt.Fprintf(&b, "%s=%s ", printable.Line(v.Name), quote(v.Value))
 		}
 		b.WriteString(quote(proc.Executable))
 		words := proc.shellWords()
@@ -199,8 +211,30 @@ const plainShell = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 // quote returns s as one word of a POSIX shell.
 func quote(s string) string {
-	if s != "" && strings.Trim(s, plainShell) == "" {
+	switch {
+	case s != "" && strings.Trim(s, plainShell) == "":
 		return s
+	case printable.Line(s) != s:
+		return printed(s)
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// printed returns s as a word that is printable itself: printf(1) makes s of it. A shell
+// takes the line breaks at the end of what a command prints away, so they follow.
+func printed(s string) string {
+	text := strings.TrimRight(s, "\n")
+	var b strings.Builder
+	for _, c := range []byte(text) {
+		if c != '%' && strings.IndexByte(plainShell+" ", c) >= 0 {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, `\%03o`, c)
+		}
+	}
+	word := `"$(printf '` + b.String() + `')"`
+	if text != s {
+		word += "'" + s[len(text):] + "'"
+	}
+	return word
 }

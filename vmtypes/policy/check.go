@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"vmop/printable"
 	"vmop/vmtypes/plan"
 )
 
@@ -47,7 +48,7 @@ func (v Violation) String() string {
 	if len(v.Origin) > 0 {
 		text += "\n    made at " + v.Origin.String()
 	}
-	return text + "\n    denied by " + v.Rule
+	return printable.Text(text + "\n    denied by " + v.Rule)
 }
 
 // An Error says that a plan does what the policy doesn't allow.

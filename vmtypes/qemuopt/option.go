@@ -21,6 +21,8 @@ type Option struct {
 	Noun string
 	// List is set if the text of the option is a list of properties.
 	List bool
+	// Once is set for what a machine has one of: of several, QEMU takes the last.
+	Once bool
 	// Own is why a VM type cannot use the flag, if it can't.
 	Own string
 	// Guest is what it means for a guest that the option comes, goes or changes.
