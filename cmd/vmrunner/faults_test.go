@@ -261,9 +261,11 @@ func TestFault30TheDiskOrTheVMIsTaken(t *testing.T) {
 }
 
 // killAll ends all processes of a VM at once, as a node does that loses its
-// power. (What was written is in the kernel's memory, though.)
+// power. (What was written is in the kernel's memory, though.) The runner is first: it
+// would start a helper again that ends before it.
 func killAll(t *testing.T, dir string, p *program) {
 	t.Helper()
+	end(t, unix.SIGKILL, p.cmd.Process.Pid)
 	var all []int
 	for _, pids := range invariants.Processes(t, dir) {
 		all = append(all, pids...)
