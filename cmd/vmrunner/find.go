@@ -59,11 +59,21 @@ func dialDir(ctx context.Context, dir string) (*control.Client, error) {
 	client, err := control.Dial(ctx, filepath.Join(dir, control.SocketName))
 	if errors.Is(err, control.ErrNotRunning) {
 		if pid, file := record.Left(dir); pid != 0 {
-			return nil, fmt.Errorf("the VM is running (QEMU is process %d) but has no runner; "+
-				"start one by: vmrunner run -c %s", pid, cmp.Or(file, "FILE"))
+			return nil, noRunnerError{pid, cmp.Or(file, "FILE")}
 		}
 	}
 	return client, err
+}
+
+// noRunnerError is the error for a VM whose runner was killed.
+type noRunnerError struct {
+	pid  int // of QEMU
+	file string
+}
+
+func (e noRunnerError) Error() string {
+	return fmt.Sprintf("the VM is running (QEMU is process %d) but has no runner; start one by: vmrunner run -c %s",
+		e.pid, e.file)
 }
 
 // find returns the runtime directory of the VM: that of --runtime-dir, NAME, -c or the

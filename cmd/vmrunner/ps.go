@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"vmop/cli"
 	"vmop/runner/config"
+	"vmop/runner/control"
 	"vmop/runner/status"
 	"vmop/vmspec"
 )
@@ -24,9 +26,29 @@ const (
 type entry struct {
 	Name       string `json:"name"`
 	RuntimeDir string `json:"runtimeDir"`
-	// Status is missing when the runner does not answer; Error says why.
+	// Status is missing when the runner does not answer; Error says why, and Runner in one
+	// of the words below.
 	Status *status.Status `json:"status,omitempty"`
 	Error  string         `json:"error,omitempty"`
+	Runner string         `json:"runner,omitempty"`
+}
+
+// What there is in place of a runner that answers.
+const (
+	runnerMissing = "no runner" // QEMU runs without one
+	runnerSilent  = "no answer" // it was stopped, or is overloaded
+	runnerEnded   = "ended"     // so has QEMU, or it cannot be seen from here
+)
+
+// withoutStatus returns what there is in place of a runner that answers.
+func withoutStatus(err error) string {
+	switch {
+	case errors.As(err, new(noRunnerError)):
+		return runnerMissing
+	case errors.Is(err, control.ErrNotRunning):
+		return runnerEnded
+	}
+	return runnerSilent
 }
 
 func newPS() *cobra.Command {
@@ -34,8 +56,9 @@ func newPS() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ps",
 		Short: "List the running VMs",
-		Long: "ps lists the running VMs of this user. It includes VMs whose runner was killed: their\n" +
-			"QEMU may still be running.",
+		Long: "ps lists the running VMs of this user, and those whose runner does not answer:\n" +
+			"\"no runner\" means that QEMU runs on without one, \"no answer\" that the runner was\n" +
+			"stopped or is overloaded, \"ended\" that both have been killed.",
 		Args:    cli.NoArguments,
 		GroupID: groupRunning, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -74,7 +97,7 @@ func query(ctx context.Context, machines []config.Machine) []entry {
 			defer cancel()
 			s, err := statusOf(ctx, m.RuntimeDir)
 			if err != nil {
-				entries[i].Error = err.Error()
+				entries[i].Error, entries[i].Runner = err.Error(), withoutStatus(err)
 				return nil
 			}
 			entries[i].Status = &s
@@ -102,7 +125,7 @@ func listing(entries []entry, wide bool, now time.Time) [][]string {
 	rows := [][]string{head}
 	for _, e := range entries {
 		if e.Status == nil {
-			row := []string{e.Name, "no runner", "", "", "", ""}
+			row := []string{e.Name, e.Runner, "", "", "", ""}
 			if wide {
 				row = append(row, "", "", "", "", e.RuntimeDir)
 			}

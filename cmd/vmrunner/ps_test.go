@@ -1,0 +1,46 @@
+package main
+
+import (
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/process"
+	"vmop/runner/config"
+	"vmop/runner/control"
+)
+
+// The list tells a QEMU that runs without a runner, a runner that is stopped, and the
+// remains of both apart.
+func TestTheListTellsWhatThereIsInPlaceOfARunner(t *testing.T) {
+	t.Parallel()
+	dir := func() string {
+		dir, err := os.MkdirTemp("", "ps")
+		require.NoError(t, err)
+		t.Cleanup(func() { os.RemoveAll(dir) })
+		return dir
+	}
+	ended, missing, silent := dir(), dir(), dir()
+	qemu, err := process.Identify(os.Getpid())
+	require.NoError(t, err)
+	text, err := json.Marshal(map[string]any{"version": 1, "qemu": qemu, "configFile": "/vm.yaml"})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(missing, "machine.json"), text, 0o600))
+	socket, err := net.Listen("unix", filepath.Join(silent, control.SocketName))
+	require.NoError(t, err)
+	t.Cleanup(func() { socket.Close() })
+
+	entries := query(t.Context(), []config.Machine{
+		{Name: "a", RuntimeDir: ended}, {Name: "b", RuntimeDir: missing}, {Name: "c", RuntimeDir: silent},
+	})
+	require.Equal(t, []string{"ended", "no runner", "no answer"},
+		[]string{entries[0].Runner, entries[1].Runner, entries[2].Runner})
+	for i, row := range listing(entries, true, time.Now())[1:] {
+		require.Equal(t, entries[i].Runner, row[1])
+	}
+}
