@@ -58,11 +58,11 @@ func (c *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	round := c.writer.Begin(s, &m.writing, epoch)
 	did := c.reconcile(ctx, s, m, round)
+	result := reconcile.Result{Priority: new(store.Urgency(s.VM))} // when it comes again
 	if did.Err != nil {
-		return reconcile.Result{}, did.Err
+		return result, did.Err
 	}
 	did.RetryAt(round.End())
-	result := reconcile.Result{}
 	if !did.Again.IsZero() {
 		result.RequeueAfter = max(did.Again.Sub(s.Now), firstRetry)
 	}
