@@ -28,6 +28,7 @@ var notForTheMachine = map[string]string{
 	"disks[].volumeClaimTemplate.metadata.labels":                "the claim",
 	"disks[].volumeClaimTemplate.metadata.annotations":           "the claim",
 	"disks[].volumeClaimTemplate.spec.accessModes":               "the claim",
+	"disks[].volumeClaimTemplate.spec.resources.limits":          "the claim",
 	"disks[].volumeClaimTemplate.spec.selector":                  "the claim",
 	"disks[].volumeClaimTemplate.spec.volumeName":                "the claim",
 	"disks[].volumeClaimTemplate.spec.storageClassName":          "the claim",

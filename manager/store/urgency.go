@@ -10,7 +10,7 @@ import v1 "vmop/api/v1"
 // comes before the creation of the next one, so that the queue holds new VMs, and little
 // else.
 //
-// See docs/decisions/0049-urgency.md.
+// See docs/decisions/0055-urgency.md.
 func Urgency(vm *v1.VirtualMachine) int {
 	switch {
 	case vm.Status.Phase == v1.PhaseRunning, vm.Status.Phase == v1.PhaseStopping:
@@ -27,7 +27,7 @@ func Urgency(vm *v1.VirtualMachine) int {
 // have changed.
 const (
 	urgencyRunning = 0   // as the library's default
-	urgencyChanged = -10 // somebody has changed the definition, or deleted the VM
+	urgencyChanged = -10 // a user has changed the definition, or deleted the VM
 	urgencyKnown   = -20
 	urgencyNew     = -30 // no manager has seen it
 

@@ -32,7 +32,7 @@ func some(name string, version int, phase v1.Phase, changed bool) *v1.VirtualMac
 }
 
 // While many VMs are created, those that are running come first when something about them
-// changes, then those whose definition somebody has changed, then all others that a manager
+// changes, then those whose definition a user has changed, then all others that a manager
 // has seen, and the new ones in the order of their creation.
 func TestUrgentVMsComeFirst(t *testing.T) {
 	t.Parallel()
@@ -42,7 +42,8 @@ func TestUrgentVMsComeFirst(t *testing.T) {
 			require.NoError(t, m.Put(vm))
 		}
 	}
-	put(some("web", 1, v1.PhaseRunning, false), some("db", 2, v1.PhaseStopped, false), some("idle", 3, v1.PhaseRunning, false))
+	put(some("web", 1, v1.PhaseRunning, false), some("db", 2, v1.PhaseStopped, false),
+		some("idle", 3, v1.PhaseRunning, false))
 	require.NoError(t, m.Start(t.Context(), q))
 	require.ElementsMatch(t, []string{"web", "db", "idle"}, drain(q))
 
@@ -78,7 +79,7 @@ func TestUrgencyRises(t *testing.T) {
 	require.Equal(t, []string{"2", "0", "1"}, drain(q))
 }
 
-// Without priorities the controller would be as slow as before, which nobody would notice.
+// A queue without priorities is refused: new VMs would delay the others again.
 func TestQueueWithoutPriorities(t *testing.T) {
 	t.Parallel()
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
