@@ -1,0 +1,240 @@
+package confine
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// under calls f in a thread that is held to rules, after before, and that ends.
+func under(t *testing.T, r *Rules, before, f func()) (held Held) {
+	t.Helper()
+	require.NotZero(t, ABI(), "this kernel has no Landlock: nothing here can be proved")
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		if before != nil {
+			before()
+		}
+		var err error
+		if held, err = r.Hold(); err == nil {
+			f()
+		}
+		done <- err
+	}()
+	require.NoError(t, <-done)
+	return held
+}
+
+// canRead, canWrite and canMake report whether it can be done.
+func canRead(name string) bool { return canOpen(name, os.O_RDONLY) }
+
+func canWrite(name string) bool { return canOpen(name, os.O_WRONLY) }
+
+func canMake(name string) bool { return canOpen(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY) }
+
+func canOpen(name string, flags int) bool {
+	f, err := os.OpenFile(name, flags, 0o600)
+	if err == nil {
+		err = f.Close()
+	}
+	return err == nil
+}
+
+// tree makes files with their folders, and returns the name of one below it.
+func tree(t *testing.T, files ...string) func(string) string {
+	t.Helper()
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for _, name := range files {
+		require.NoError(t, os.MkdirAll(filepath.Dir(at(name)), 0o700))
+		require.NoError(t, os.WriteFile(at(name), []byte(name), 0o600))
+	}
+	return at
+}
+
+// withoutRights makes the calling thread one that may neither mount nor trace, as those
+// of most users.
+func withoutRights() {
+	if err := keepOnly([]string{"dac_override"}); err != nil {
+		panic(err)
+	}
+}
+
+// As root, and as another user, who gets no root folder.
+func users() map[string]func() { return map[string]func(){"root": nil, "others": withoutRights} }
+
+func TestPaths(t *testing.T) {
+	t.Parallel()
+	for user, before := range users() {
+		t.Run(user, func(t *testing.T) {
+			t.Parallel()
+			at := tree(t, "r/a", "r/w", "r/in/w", "w/a", "no/a", "one", "sockets/a")
+			rules := &Rules{Paths: []Path{
+				{Name: at("r"), Access: Read}, {Name: at("r/w"), Access: Write}, {Name: at("r/in"), Access: Write},
+				{Name: at("w"), Access: Write}, {Name: at("one"), Access: Read}, {Name: at("sockets"), Access: Sockets},
+				{Name: at("absent"), Access: Write}, {Name: at("made"), Access: Write, Make: true},
+			}}
+			got := map[string]bool{}
+			held := under(t, rules, before, func() {
+				expect := func(list map[string]bool, may bool) {
+					for name, is := range list {
+						got[fmt.Sprintf("%s: %t", name, may)] = is == may
+					}
+				}
+				expect(map[string]bool{
+					"read r/a": canRead(at("r/a")), "read r/in/w": canRead(at("r/in/w")),
+					"read one": canRead(at("one")),
+					"read w/a": canRead(at("w/a")), "write w/a": canWrite(at("w/a")), "write r/w": canWrite(at("r/w")),
+					"write r/in/w": canWrite(at("r/in/w")), "make w/b": canMake(at("w/b")),
+					"make r/in/b": canMake(at("r/in/b")), "write made": canWrite(at("made")),
+					"remove w/a": os.Remove(at("w/a")) == nil, "make a socket": canListen(at("sockets/s")),
+				}, true)
+				expect(map[string]bool{
+					"write r/a": canWrite(at("r/a")), "make r/b": canMake(at("r/b")), "read no/a": canRead(at("no/a")),
+					"write one": canWrite(at("one")), "truncate one": os.Truncate(at("one"), 0) == nil,
+					"make another": canMake(at("another")), "make absent": canMake(at("absent")),
+					"read sockets/a": canRead(at("sockets/a")), "make sockets/b": canMake(at("sockets/b")),
+					"remove r/a": os.Remove(at("r/a")) == nil, "list /": canRead("/"),
+					"read /etc/passwd": canRead("/etc/passwd"),
+				}, false)
+			})
+			for what, as := range got {
+				require.True(t, as, what)
+			}
+			require.Equal(t, ABI(), held.Landlock)
+			require.Equal(t, before == nil, held.Root)
+			require.Equal(t, before == nil, len(held.Lacks) == 0, held.Lacks)
+			require.True(t, canRead(at("no/a")), "this process still may")
+		})
+	}
+}
+
+func canListen(name string) bool {
+	l, err := net.Listen("unix", name)
+	if err == nil {
+		l.(*net.UnixListener).SetUnlinkOnClose(false)
+		err = l.Close()
+	}
+	return err == nil
+}
+
+// A root folder has the links by which paths of the rules lead, also from link to link.
+func TestLinksLeadWhereTheyDid(t *testing.T) {
+	t.Parallel()
+	at := tree(t, "real/dir/a", "real/b", "other/c")
+	require.NoError(t, os.Symlink("real", at("link")))
+	require.NoError(t, os.Symlink(at("link/dir"), at("absolute")))
+	require.NoError(t, os.Symlink("../link/../absolute", at("other/back")))
+	require.NoError(t, os.Symlink("endless", at("endless")))
+	var names []bool
+	held := under(t, &Rules{Paths: []Path{
+		{Name: at("other/back"), Access: Read}, {Name: at("link/b"), Access: Write},
+		{Name: at("endless"), Access: Read},
+	}}, nil, func() {
+		names = []bool{
+			canRead(at("other/back/a")), canRead(at("absolute/a")), canRead(at("real/dir/a")),
+			canWrite(at("real/b")), canWrite(at("link/b")),
+			!canRead(at("other/c")), !canWrite(at("absolute/a")), !canRead(at("endless")),
+		}
+	})
+	require.True(t, held.Root)
+	require.NotContains(t, names, false)
+}
+
+// Landlock prevents neither chmod nor a connection to a socket with a path: the root
+// folder does.
+func TestWhatIsNotInTheRootFolderCannotBeChanged(t *testing.T) {
+	t.Parallel()
+	at := tree(t, "r/a", "no/a", "w/a")
+	l, err := net.Listen("unix", at("no/socket"))
+	require.NoError(t, err)
+	defer l.Close()
+	var refused []error
+	under(t, &Rules{Paths: []Path{{Name: at("r"), Access: Read}, {Name: at("w"), Access: Write}}}, nil, func() {
+		conn, dial := net.Dial("unix", at("no/socket"))
+		if dial == nil {
+			conn.Close()
+		}
+		refused = []error{dial, os.Chmod(at("no/a"), 0o777), os.Chmod(at("r/a"), 0o777), os.Chmod("/", 0o777)}
+	})
+	require.ErrorIs(t, refused[0], unix.ENOENT)
+	require.ErrorIs(t, refused[1], unix.ENOENT)
+	require.ErrorIs(t, refused[2], unix.EROFS)
+	require.ErrorIs(t, refused[3], unix.EROFS)
+}
+
+func TestPorts(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
+	open := uint16(l.Addr().(*net.TCPAddr).Port)
+	connects := func() bool {
+		conn, err := net.Dial("tcp", l.Addr().String())
+		if err == nil {
+			err = conn.Close()
+		}
+		return err == nil
+	}
+	for name, c := range map[string]struct {
+		ports Ports
+		may   bool
+	}{
+		"none":    {Ports{}, false},
+		"any":     {Ports{}.With(0), true},
+		"this":    {Ports{}.With(open), true},
+		"another": {Ports{}.With(1), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var may bool
+			under(t, &Rules{Connect: c.ports}, nil, func() { may = connects() })
+			require.Equal(t, c.may, may)
+		})
+	}
+}
+
+func TestACapabilityThatThereIsNot(t *testing.T) {
+	t.Parallel()
+	err := keepOnly([]string{"sys_everything"})
+	require.ErrorContains(t, err, "sys_everything")
+}
+
+func BenchmarkHold(b *testing.B) {
+	rules := &Rules{}
+	for _, name := range []string{
+		"/usr", "/bin", "/lib", "/lib64", "/sbin", "/etc/ld.so.cache", "/etc/localtime", "/etc/hosts",
+		"/etc/resolv.conf",
+		"/proc/stat", "/proc/meminfo", "/sys/devices/system", "/dev/urandom", "/dev/random",
+	} {
+		rules.Paths = append(rules.Paths, Path{Name: name, Access: Read})
+	}
+	for _, name := range []string{"/dev/null", "/dev/zero", "/dev/full", b.TempDir()} {
+		rules.Paths = append(rules.Paths, Path{Name: name, Access: Write})
+	}
+	for name, before := range users() {
+		b.Run(name, func(b *testing.B) {
+			for range b.N {
+				done := make(chan error)
+				go func() {
+					runtime.LockOSThread()
+					if before != nil {
+						before()
+					}
+					_, err := rules.Hold()
+					done <- err
+				}()
+				if err := <-done; err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

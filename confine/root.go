@@ -1,0 +1,232 @@
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// kernelFiles is in every root: /proc/self leads to another folder for each process, so
+// it is there as a whole.
+const kernelFiles = "/proc"
+
+// ownRoot gives the calling thread a root folder that has the paths and nothing else,
+// and an IPC namespace. After an error the thread sees all that it saw before.
+func ownRoot(paths []Path) error {
+	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWIPC); err != nil {
+		return os.NewSyscallError("unshare", err)
+	}
+	// What is mounted from now on stays here; what is unmounted outside, is here, too.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		return fmt.Errorf("separate the mounts: %w", err)
+	}
+	proc, err := place{path: kernelFiles}.clone()
+	if err != nil {
+		return err
+	}
+	defer unix.Close(proc)
+	root, err := emptyRoot()
+	if err != nil {
+		return err
+	}
+	defer unix.Close(root)
+	places, links := placesOf(paths)
+	// It can be filled only where it is mounted: that hides what is copied already.
+	if err := unix.MoveMount(root, "", unix.AT_FDCWD, kernelFiles, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return fmt.Errorf("mount a root folder: %w", err)
+	}
+	if err = fill(root, proc, places, links); err == nil {
+		err = enter(root)
+	}
+	if err != nil {
+		err = errors.Join(err, unix.Unmount(kernelFiles, unix.MNT_DETACH))
+	}
+	return err
+}
+
+// place is a path without links in it.
+type place struct {
+	path             string
+	folder, writable bool
+}
+
+// clone returns a mount of the place and all below it that isn't mounted anywhere yet.
+func (p place) clone() (int, error) {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, p.path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err != nil {
+		return -1, fmt.Errorf("copy the mount of %s: %w", p.path, err)
+	}
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID}
+	if !p.writable {
+		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
+	}
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
+		_ = unix.Close(fd)
+		return -1, fmt.Errorf("limit the mount of %s: %w", p.path, err)
+	}
+	return fd, nil
+}
+
+// placesOf returns what is to be mounted, outer folders first, and the links that lead
+// there by their paths. What is in a folder with the same access is left out, and what
+// doesn't exist.
+func placesOf(paths []Path) ([]place, map[string]string) {
+	found, links := map[string]place{}, map[string]string{}
+	for _, p := range paths {
+		if p.Name == kernelFiles || strings.HasPrefix(p.Name, kernelFiles+"/") {
+			continue
+		}
+		real, err := follow(p.Name, links)
+		if err != nil {
+			continue
+		}
+		info, err := os.Lstat(real)
+		if err != nil {
+			continue
+		}
+		found[real] = place{real, info.IsDir(), found[real].writable || p.Access&(Write|Sockets) != 0}
+	}
+	list := slices.SortedFunc(maps.Values(found), func(a, b place) int { return strings.Compare(a.path, b.path) })
+	return slices.DeleteFunc(list, func(p place) bool {
+		for at := path.Dir(p.path); at != "/"; at = path.Dir(at) {
+			if outer, ok := found[at]; ok {
+				return outer.writable || !p.writable
+			}
+		}
+		return false
+	}), links
+}
+
+// mostLinks is how many links a path may lead through, as for the kernel.
+const mostLinks = 40
+
+// follow returns where a path leads, and notes the links on its way.
+func follow(name string, links map[string]string) (string, error) {
+	at, rest := "/", strings.Split(strings.Trim(name, "/"), "/")
+	for n := 0; len(rest) > 0; {
+		next := path.Join(at, rest[0])
+		rest = rest[1:]
+		target, err := os.Readlink(next)
+		switch {
+		case errors.Is(err, unix.EINVAL): // it is no link
+			at = next
+			continue
+		case err != nil:
+			return "", err
+		}
+		if n++; n > mostLinks {
+			return "", &os.PathError{Op: "follow", Path: name, Err: unix.ELOOP}
+		}
+		links[next] = target
+		if path.IsAbs(target) {
+			at = "/"
+		}
+		rest = append(strings.Split(strings.Trim(target, "/"), "/"), rest...)
+	}
+	return at, nil
+}
+
+// emptyRoot returns an empty file system that isn't mounted yet.
+func emptyRoot() (int, error) {
+	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return -1, os.NewSyscallError("fsopen", err)
+	}
+	defer unix.Close(fs)
+	if err := errors.Join(
+		unix.FsconfigSetString(fs, "mode", "0755"), unix.FsconfigSetString(fs, "size", "1m"), unix.FsconfigCreate(fs),
+	); err != nil {
+		return -1, os.NewSyscallError("fsconfig", err)
+	}
+	root, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	return root, os.NewSyscallError("fsmount", err)
+}
+
+// fill mounts the places and a copy of the kernel's files, and makes the links and
+// folders that lead there.
+func fill(root, proc int, places []place, links map[string]string) error {
+	if err := mount(root, proc, place{path: kernelFiles, folder: true}); err != nil {
+		return err
+	}
+	for _, p := range places {
+		tree, err := p.clone()
+		if err != nil {
+			return err
+		}
+		err = mount(root, tree, p)
+		if err := errors.Join(err, unix.Close(tree)); err != nil {
+			return err
+		}
+	}
+	for name, target := range links {
+		if err := makePlace(root, path.Dir(name)[1:], true); err != nil {
+			return fmt.Errorf("make a place for %s: %w", name, err)
+		}
+		// One within a folder is there already.
+		if err := unix.Symlinkat(target, root, name[1:]); err != nil && !taken(err) {
+			return fmt.Errorf("link %s: %w", name, err)
+		}
+	}
+	return unix.MountSetattr(root, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+}
+
+// mount mounts a tree at its place below the root.
+func mount(root, tree int, p place) error {
+	at := p.path[1:]
+	if err := makePlace(root, at, p.folder); err != nil {
+		return fmt.Errorf("make a place for %s: %w", p.path, err)
+	}
+	if err := unix.MoveMount(tree, "", root, at, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return fmt.Errorf("mount %s: %w", p.path, err)
+	}
+	return nil
+}
+
+// taken reports whether a name can't be made because it is there, or in a folder that
+// can't be changed, and so has it.
+func taken(err error) bool { return errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EROFS) }
+
+// makePlace makes a folder or an empty file with the folders that lead there.
+func makePlace(root int, name string, folder bool) error {
+	for i, c := range name {
+		if c != '/' {
+			continue
+		}
+		if err := unix.Mkdirat(root, name[:i], 0o755); err != nil && !taken(err) {
+			return err
+		}
+	}
+	var err error
+	switch {
+	case name == "":
+	case folder:
+		err = unix.Mkdirat(root, name, 0o755)
+	default:
+		err = unix.Mknodat(root, name, unix.S_IFREG|0o644, 0)
+	}
+	if taken(err) {
+		return nil
+	}
+	return err
+}
+
+// enter makes a mounted folder the root, and forgets the old one.
+func enter(root int) error {
+	if err := unix.Fchdir(root); err != nil {
+		return os.NewSyscallError("fchdir", err)
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return os.NewSyscallError("pivot_root", err)
+	}
+	// The old root is on top of the new one.
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("leave the old root: %w", err)
+	}
+	return unix.Chdir("/")
+}
