@@ -20,6 +20,7 @@ func Predeclared() starlark.StringDict {
 		"tap":       starlark.NewBuiltin("tap", tap),
 		"listen":    starlark.NewBuiltin("listen", listen),
 		"copy_once": starlark.NewBuiltin("copy_once", copyOnce),
+		"access":    starlark.NewBuiltin("access", access),
 		"hotplug":   hotplug(),
 		"attr":      attrModule(),
 		"struct":    starlark.NewBuiltin("struct", starlarkstruct.Make),

@@ -18,6 +18,7 @@ type partValue struct {
 	machineAt  plan.Origin     // where the first of them was said
 	options    []*plan.Option
 	env        []plan.Variable
+	access     []plan.Access
 	helpers    []plan.Process
 	files      []plan.CopyOnce
 	taps       []plan.Tap
@@ -51,7 +52,7 @@ func (p *partValue) Attr(name string) (starlark.Value, error) {
 }
 
 // part is part(executable=, machine=, options=, env=, helpers=, files=, taps=,
-// listeners=, sockets=, ports=, drives=, hotplug=).
+// listeners=, sockets=, ports=, drives=, hotplug=, access=).
 func part(
 	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
 ) (starlark.Value, error) {
@@ -60,13 +61,14 @@ func part(
 	}
 	p := &partValue{}
 	var in struct { // one variable: each would be allocated
-		machine, env, sockets, ports, drives              *starlark.Dict
-		options, helpers, files, taps, listeners, hotplug starlark.Iterable
+		machine, env, sockets, ports, drives                      *starlark.Dict
+		options, helpers, files, taps, listeners, hotplug, access starlark.Iterable
 	}
 	err := starlark.UnpackArgs(b.Name(), args, kwargs,
 		"executable?", &p.executable, "machine??", &in.machine, "options??", &in.options, "env??", &in.env,
 		"helpers??", &in.helpers, "files??", &in.files, "taps??", &in.taps, "listeners??", &in.listeners,
-		"sockets??", &in.sockets, "ports??", &in.ports, "drives??", &in.drives, "hotplug??", &in.hotplug)
+		"sockets??", &in.sockets, "ports??", &in.ports, "drives??", &in.drives, "hotplug??", &in.hotplug,
+		"access??", &in.access)
 	if err != nil {
 		return nil, err
 	}
@@ -95,6 +97,7 @@ func part(
 		collect("taps", in.taps, func(t *tapValue) { p.taps = append(p.taps, t.tap) }),
 		collect("listeners", in.listeners, func(l *listenerValue) { p.listeners = append(p.listeners, l.listener) }),
 		collect("hotplug", in.hotplug, func(r *ruleValue) { p.rules = append(p.rules, r.rule) }),
+		collect("access", in.access, func(a *accessValue) { p.access = append(p.access, a.access) }),
 	)
 	if err != nil {
 		return nil, err
@@ -245,6 +248,7 @@ func (p *partValue) add(q *partValue) error {
 	}
 	p.options = append(p.options, q.options...)
 	p.env = append(p.env, q.env...)
+	p.access = append(p.access, q.access...)
 	p.helpers = append(p.helpers, q.helpers...)
 	p.files = append(p.files, q.files...)
 	p.taps = append(p.taps, q.taps...)
@@ -394,7 +398,7 @@ func (p *partValue) plan(name string) *plan.Plan {
 	}
 	return &plan.Plan{
 		Type:    name,
-		QEMU:    plan.Process{Name: "qemu", Executable: p.executable, Args: args, Env: p.env},
+		QEMU:    plan.Process{Name: "qemu", Executable: p.executable, Args: args, Env: p.env, Access: p.access},
 		Helpers: p.helpers, Files: p.files, Taps: p.taps, Listeners: p.listeners, Sockets: p.sockets, Rules: p.rules,
 	}
 }

@@ -36,6 +36,10 @@ type (
 		value
 		listener plan.Listener
 	}
+	accessValue struct {
+		value
+		access plan.Access
+	}
 	ruleValue struct {
 		value
 		rule plan.Rule
@@ -47,21 +51,29 @@ func (*processValue) Type() string  { return "process" }
 func (*fileValue) Type() string     { return "file" }
 func (*tapValue) Type() string      { return "tap" }
 func (*listenerValue) Type() string { return "listener" }
+func (*accessValue) Type() string   { return "access" }
 func (*ruleValue) Type() string     { return "hotplug rule" }
 
 func (t *tapValue) descriptor() string      { return t.tap.Name }
 func (l *listenerValue) descriptor() string { return l.listener.Name }
 
-// process is process(name, executable, args, env=, dir=, ready=, role=).
+// process is process(name, executable, args, env=, dir=, ready=, role=, access=, confined=).
 func process(
 	_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
 ) (starlark.Value, error) {
 	p := &processValue{value: value{kind: "process"}}
-	var words starlark.Iterable
+	var words, files starlark.Iterable
 	var env *starlark.Dict
+	confined := true
 	err := starlark.UnpackArgs(b.Name(), args, kwargs,
 		"name", &p.process.Name, "executable", &p.process.Executable, "args", &words,
-		"env??", &env, "dir?", &p.process.Dir, "ready?", &p.process.Ready, "role?", &p.process.Role)
+		"env??", &env, "dir?", &p.process.Dir, "ready?", &p.process.Ready, "role?", &p.process.Role,
+		"access??", &files, "confined?", &confined)
+	if err == nil {
+		err = collect("process: access", files, func(a *accessValue) {
+			p.process.Access = append(p.process.Access, a.access)
+		})
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +81,7 @@ func process(
 		return nil, fmt.Errorf("process: role = %q, want one of %s%s",
 			role, strings.Join(plan.Roles(), ", "), didYouMean(role, plan.Roles()))
 	}
-	p.text = p.process.Name
+	p.text, p.process.Exempt = p.process.Name, !confined
 	for k, v := range dictEntries(env) {
 		p.process.Env = append(p.process.Env, plan.Variable{Name: k, Value: v})
 	}
@@ -102,6 +114,22 @@ func copyOnce(
 	}
 	f.text, f.file.Origin = f.file.To, origin(thread)
 	return f, nil
+}
+
+// access is access(path, mode="read").
+func access(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
+	a := &accessValue{value: value{kind: "access"}, access: plan.Access{Mode: plan.AccessRead}}
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "path", &a.access.Path, "mode?", &a.access.Mode); err != nil {
+		return nil, err
+	}
+	if modes := []string{plan.AccessRead, plan.AccessWrite}; !slices.Contains(modes, a.access.Mode) {
+		return nil, fmt.Errorf("access: mode = %q, want one of %s%s", a.access.Mode, strings.Join(modes, ", "),
+			didYouMean(a.access.Mode, modes))
+	}
+	a.text, a.access.Origin = a.access.Path, origin(thread)
+	return a, nil
 }
 
 // tap is tap(name, bridge=) or tap(name, subnet=, mac=, hostname=, ports=).

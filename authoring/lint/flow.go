@@ -128,7 +128,7 @@ func eachReturn(body []syntax.Stmt, look func(*syntax.ReturnStmt)) {
 // pure are builtins that do nothing but return a value.
 var pure = map[string]bool{
 	"part": true, "combine": true, "replace": true, "option": true, "process": true, "tap": true, "listen": true,
-	"copy_once": true, "struct": true,
+	"copy_once": true, "access": true, "struct": true,
 }
 
 // noEffect finds statements whose value is unused.

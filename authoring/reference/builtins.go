@@ -91,6 +91,7 @@ func partBuiltin() Function {
 					"runner can name the drive as the configuration does when QEMU reports an error of it. Can be "+
 					"omitted if a rule or the drive's file shows it"),
 			list("hotplug", "Rule", "what may change while the VM is running, made by the functions of `hotplug`"),
+			list("access", "Access", "files that QEMU uses and no option shows, made by `access`"),
 		},
 		Doc: "Everything that one concept needs. All parameters are keyword-only and optional. Lists may be nested; " +
 			"`None` in a list is ignored.",
@@ -104,34 +105,7 @@ func partBuiltin() Function {
 
 func things() []Function {
 	return []Function{
-		{
-			Name: "process", Result: "Process",
-			Parameters: []Parameter{
-				required("name", "str", "its name in the log"),
-				required("executable", "str", "the absolute path of the program"),
-				required("args", "list[str | int | Option]", "its arguments; lists may be nested"),
-				optional("env", "dict[str, str] | None", "{}", "added to its environment"),
-				optional("dir", "str", `""`, "its working directory"),
-				optional("ready", "str", `""`,
-					"a path: QEMU is started once this file exists; the start fails if it doesn't appear within "+
-						"10 seconds"),
-				optional("role", "str", `""`,
-					"`tpm` for the process that emulates the TPM: if it ends, the runner reports TPMLost and keeps "+
-						"the guest from being reset, which would crash QEMU. Can be omitted if QEMU's `-tpmdev` and "+
-						"the socket show it"),
-			},
-			Doc: "A helper process, for `helpers` of a part. Helpers are started in list order, before QEMU, and " +
-				"stopped after it.",
-			Example: `socket = listen("swtpm", host.runtimeDir + "/swtpm-sock")
-process(
-    name = "swtpm",
-    executable = host.find(["/usr/bin/swtpm"], hint = "on Debian it is in the package swtpm"),
-    dir = host.dataDir,
-    args = ["socket", "--tpm2", option("--ctrl", None, {"type": "unixio", "fd": socket}), "--terminate"],
-    role = "tpm",
-)
-`,
-		},
+		processBuiltin(),
 		tapBuiltin(),
 		{
 			Name: "listen", Result: "Listener",
@@ -160,6 +134,58 @@ process(
 			Example: `copy_once("/usr/share/OVMF/OVMF_VARS_4M.fd", to = host.dataDir + "/fw-vars.fd", kind = ` +
 				`"uefi-4m", same_size = True)` + "\n",
 		},
+		accessBuiltin(),
+	}
+}
+
+func processBuiltin() Function {
+	return Function{
+		Name: "process", Result: "Process",
+		Parameters: []Parameter{
+			required("name", "str", "its name in the log"),
+			required("executable", "str", "the absolute path of the program"),
+			required("args", "list[str | int | Option]", "its arguments; lists may be nested"),
+			optional("env", "dict[str, str] | None", "{}", "added to its environment"),
+			optional("dir", "str", `""`, "its working directory"),
+			optional("ready", "str", `""`,
+				"a path: QEMU is started once this file exists; the start fails if it doesn't appear within "+
+					"10 seconds"),
+			optional("role", "str", `""`,
+				"`tpm` for the process that emulates the TPM: if it ends, the runner reports TPMLost and keeps "+
+					"the guest from being reset, which would crash QEMU. Can be omitted if QEMU's `-tpmdev` and "+
+					"the socket show it"),
+			optional("access", "list[Access] | None", "[]",
+				"files that it uses and its arguments don't name, made by `access`"),
+			optional("confined", "bool", "True",
+				"`False` for a program that confines itself, in a way that it couldn't if the kernel held it to the "+
+					"plan: it then has all rights of the runner"),
+		},
+		Doc: "A helper process, for `helpers` of a part. Helpers are started in list order, before QEMU, and " +
+			"stopped after it.",
+		Example: `socket = listen("swtpm", host.runtimeDir + "/swtpm-sock")
+process(
+    name = "swtpm",
+    executable = host.find(["/usr/bin/swtpm"], hint = "on Debian it is in the package swtpm"),
+    dir = host.dataDir,
+    args = ["socket", "--tpm2", option("--ctrl", None, {"type": "unixio", "fd": socket}), "--terminate"],
+    role = "tpm",
+)
+`,
+	}
+}
+
+func accessBuiltin() Function {
+	return Function{
+		Name: "access", Result: "Access",
+		Parameters: []Parameter{
+			required("path", "str", "a file, or a folder with all that is in it; an absolute path"),
+			optional("mode", "str", `"read"`, "`read`, which includes executing, or `write`, which includes reading"),
+		},
+		Doc: "Leave for QEMU or a helper to use a file of the host. The kernel denies them all files but those that the " +
+			"plan shows: files that options name, folders of sockets, devices that an option implies. `vmrunner plan " +
+			"--confinement --why` prints them. So `access` is for what a program opens without being asked to. A file that " +
+			"doesn't exist when the VM starts is left out. For `access` of a part or of `process`.",
+		Example: `part(access = [access("/var/lib/fonts"), access("/dev/my-card", "write")])` + "\n",
 	}
 }
 
@@ -220,6 +246,7 @@ func Objects() []Object {
 			Name: "Listener", Word: "listener",
 			Doc: "A socket, made by `listen`; as the value of a property it stands for its file descriptor.",
 		},
+		{Name: "Access", Word: "access", Doc: "Leave to use a file of the host, made by `access`."},
 		{Name: "File", Word: "file", Doc: "A file that is copied once, made by `copy_once`."},
 		{
 			Name: "Attr", Word: "attr",

@@ -211,7 +211,8 @@ func expressions() map[string]string {
 	return map[string]string{
 		"Option": `option("-x")`, "Part": "part()", "Process": `process("n", "/x", [])`, "Tap": `tap("t", "br0")`,
 		"Listener": `listen("l", "/l")`,
-		"Attr":     "attr.int()", "File": `copy_once("/a", "/b")`, "Rule": "hotplug.cpus(1)", "Host": "host",
+		"Attr":     "attr.int()", "Access": `access("/a")`, "File": `copy_once("/a", "/b")`,
+		"Rule": "hotplug.cpus(1)", "Host": "host",
 		"Firmware": "host.firmware()[0]",
 	}
 }

@@ -74,7 +74,7 @@ func (p *Plan) Check() []Fault {
 func (p *Plan) things() int {
 	n := len(p.Helpers) + len(p.Files) + len(p.Taps) + len(p.Listeners) + len(p.Sockets) + len(p.Drives) + len(p.Rules)
 	for _, proc := range p.Processes() {
-		n += len(proc.Args) + len(proc.Env)
+		n += len(proc.Args) + len(proc.Env) + len(proc.Access)
 	}
 	return n
 }
@@ -135,6 +135,11 @@ func (c *checker) process(p Process) {
 	}
 	if total > MaxArgv {
 		c.fault(nil, "%s: the arguments take %d bytes, at most %d are allowed", p.Name, total, MaxArgv)
+	}
+	for _, a := range p.Access {
+		if !filepath.IsAbs(a.Path) || filepath.Clean(a.Path) != a.Path || unprintable(a.Path) {
+			c.fault(a.Origin, "%s: access to %q: want an absolute path without . and ..", p.Name, a.Path)
+		}
 	}
 	for _, v := range p.Env {
 		if v.Name == "" || v.Name[0] <= '9' || strings.Trim(v.Name, variableBytes) != "" ||

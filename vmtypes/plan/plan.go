@@ -42,7 +42,27 @@ type Process struct {
 	// Role is what a helper is to the machine, RoleTPM; empty means nothing that
 	// the runner treats specially.
 	Role string `json:"role,omitempty"`
+	// Access is what it needs of the host besides what its arguments show.
+	Access []Access `json:"access,omitempty"`
+	// Exempt says that the process confines itself, in a way that it couldn't if the
+	// runner did.
+	Exempt bool `json:"exempt,omitempty"`
 }
+
+// Access is leave for a process to use a file, or all files in a folder.
+type Access struct {
+	// Path is absolute.
+	Path string `json:"path"`
+	// Mode is AccessRead or AccessWrite, which includes reading.
+	Mode   string `json:"mode"`
+	Origin Origin `json:"origin,omitempty"`
+}
+
+// The modes of Access.
+const (
+	AccessRead  = "read"
+	AccessWrite = "write"
+)
 
 // RoleTPM is the role of the helper that is the machine's TPM: without it the
 // guest cannot be reset.

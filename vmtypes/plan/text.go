@@ -138,6 +138,12 @@ func (w *textWriter) process(title string, p Process) {
 	for _, o := range p.Args {
 		w.line("    "+strings.Join(o.Words(symbolic), " "), o.Origin)
 	}
+	for _, a := range p.Access {
+		w.line("    access "+a.Mode+" "+a.Path, a.Origin)
+	}
+	if p.Exempt {
+		w.line("    confines itself", nil)
+	}
 	if p.Role != "" {
 		w.line("    role "+p.Role, nil)
 	}

@@ -15,6 +15,7 @@ func (c *checker) qemu(p *plan.Plan) {
 	c.what = "QEMU"
 	c.program(q.Executable)
 	c.environment(q.Env)
+	c.access(q)
 	sandboxed := false
 	for i := range q.Args {
 		c.option(&q.Args[i])
@@ -66,10 +67,20 @@ func (c *checker) environment(list []plan.Variable) {
 	}
 }
 
+// access judges what a process uses besides what its arguments show.
+func (c *checker) access(p *plan.Process) {
+	for _, a := range p.Access {
+		c.at = &plan.Option{Origin: a.Origin}
+		c.file(a.Mode, a.Path)
+	}
+	c.at = nil
+}
+
 // helper judges a process beside QEMU.
 func (c *checker) helper(h plan.Process) {
 	c.at, c.what = nil, "the helper "+h.Name
 	c.environment(h.Env)
+	c.access(&h)
 	if h.Dir != "" && (!c.own(h.Dir) || path.Clean(h.Dir) != h.Dir) {
 		c.file("write", h.Dir) // and what it makes in there
 	}
@@ -106,7 +117,7 @@ func argumentsMatch(patterns []string, h plan.Process) bool {
 // swtpm reports whether a process is swtpm as the stock types start it, with its
 // state in its working directory.
 func (c *checker) swtpm(h plan.Process) bool {
-	if h.Dir != c.subject.DataDir {
+	if h.Dir != c.subject.DataDir || h.Exempt {
 		return false
 	}
 	for i := range h.Args {

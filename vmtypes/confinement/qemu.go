@@ -1,0 +1,310 @@
+package confinement
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"vmop/vmtypes/plan"
+	"vmop/vmtypes/qemuopt"
+)
+
+// qemu returns what the machine itself may use.
+func qemu(p *plan.Plan, facts Facts) Domain {
+	r := &rules{}
+	r.program(&p.QEMU)
+	r.because("QEMU's own settings", nil)
+	r.add(Read, "/etc/qemu", "/etc/sasl2/qemu.conf")
+	args := make([]plan.Option, len(p.QEMU.Args))
+	overlays := map[string]bool{}
+	for i := range args {
+		args[i] = p.QEMU.Args[i].Structured()
+		if node := overlay(&args[i]); node != "" {
+			overlays[node] = true
+		}
+	}
+	for i := range args {
+		o := &args[i]
+		r.option(&p.QEMU.Args[i])
+		r.implied(o)
+		r.files(o)
+		if overlays[o.ID()] && facts.Bases != nil {
+			r.bases(o, facts.Bases)
+		}
+		r.network(o)
+	}
+	for _, rule := range p.Rules {
+		if medium, ok := rule.(plan.Medium); ok {
+			r.because("the medium in "+medium.Device+" can be changed", nil)
+			r.add(Read, facts.Images())
+			if file := facts.Media[medium.Drive]; strings.HasPrefix(file, "/") {
+				r.add(Read, facts.folderOf(file))
+			}
+			r.add(Connect, AnyPort) // it may be at a URL
+			r.add(Read, strings.Fields(resolver)...)
+		}
+	}
+	return Domain{Process: p.QEMU.Name, Rules: sorted(r.list)}
+}
+
+// implied adds what an option uses and doesn't name.
+func (r *rules) implied(o *plan.Option) {
+	has := func(property string) bool {
+		value, ok := o.Get(property)
+		if !ok && property == "ifname" { // a tap that isn't given as a descriptor
+			_, given := o.Get("fd")
+			return !given
+		}
+		return ok && !off(value)
+	}
+	for _, i := range qemuopt.ImpliedBy(o.Flag, o.Backend(), has) {
+		r.add(Read, strings.Fields(i.Reads)...)
+		r.add(Write, strings.Fields(i.Writes)...)
+		r.add(Capability, strings.Fields(i.Capabilities)...)
+	}
+}
+
+func off(value string) bool { return value == "off" || value == "no" || value == "false" }
+
+// overlay returns the node that holds an image which may be an overlay of another; "" if
+// the option makes none. What is raw never is, whatever the guest writes into it.
+func overlay(o *plan.Option) string {
+	switch o.Flag {
+	case "-blockdev":
+		driver, _ := o.Get("driver")
+		file, ok := o.Get("file")
+		if !ok {
+			file = o.ID() // it has the file within
+		}
+		if driver == "qcow2" {
+			return file
+		}
+	case "-drive":
+		if format, ok := o.Get("format"); !ok || format != "raw" {
+			return o.ID()
+		}
+	}
+	return ""
+}
+
+// bases adds what the image of an option is an overlay of.
+func (r *rules) bases(o *plan.Option, of func(image string) []string) {
+	why := r.why
+	for _, p := range o.Properties {
+		if isImage(o, p.Key) {
+			for _, image := range named(p.Value) {
+				r.because(why+", an overlay of it", r.origin)
+				r.add(Read, of(image)...)
+			}
+		}
+	}
+	r.why = why
+}
+
+// files adds the files that an option names.
+func (r *rules) files(o *plan.Option) {
+	row := qemuopt.Find(o.Flag, o.Backend())
+	if o.Flag == "-vnc" || o.Flag == "-spice" || o.Flag == "-chardev" && o.Value == "socket" {
+		r.socket(o)
+	}
+	if !o.List {
+		effect := qemuopt.Unknown
+		if known := qemuopt.Flag(o.Flag); known != nil {
+			effect = known.Text
+		}
+		r.file(effect, o.Value, false)
+		return
+	}
+	readOnly := false
+	for _, p := range o.Properties {
+		readOnly = readOnly || (p.Key == "read-only" || p.Key == "readonly") && !off(p.Value)
+	}
+	for _, p := range o.Properties {
+		switch {
+		case p.Descriptor != "" || isAddress(o, p.Key):
+			continue
+		case isImage(o, p.Key):
+			r.file(qemuopt.Opens, p.Value, readOnly)
+		default:
+			r.file(row.Property(p.Key).Host, p.Value, readOnly)
+		}
+	}
+}
+
+// isImage reports whether a property names the file of a block node.
+func isImage(o *plan.Option, key string) bool {
+	node := o.Flag == "-blockdev" || o.Flag == "-drive"
+	return node && (key == "filename" || strings.HasSuffix(key, ".filename")) || o.Flag == "-drive" && key == "file"
+}
+
+// isAddress reports whether a property is where an option listens or connects.
+func isAddress(o *plan.Option, key string) bool {
+	switch o.Flag {
+	case "-vnc":
+		return key == "vnc"
+	case "-spice":
+		return key == "addr"
+	case "-chardev":
+		return o.Value == "socket" && key == "path"
+	}
+	return false
+}
+
+// file adds a file by what is done to it.
+func (r *rules) file(effect qemuopt.Effect, name string, readOnly bool) {
+	paths := named(name)
+	if len(paths) == 0 {
+		return
+	}
+	switch effect {
+	case qemuopt.Reads, qemuopt.ReadsFolder:
+		r.add(Read, paths...)
+	case qemuopt.Writes:
+		r.add(Create, paths...)
+	case qemuopt.WritesFolder, qemuopt.Unknown:
+		r.add(Write, paths...)
+	case qemuopt.Opens:
+		r.add(map[bool]Kind{true: Read, false: Write}[readOnly], paths...)
+	case qemuopt.Text, qemuopt.Alone:
+	}
+}
+
+// socket adds the unix socket of an option.
+func (r *rules) socket(o *plan.Option) {
+	name, server := "", true
+	switch o.Flag {
+	case "-chardev":
+		name, _ = o.Get("path")
+		value, given := o.Get("server")
+		server = given && !off(value)
+	case "-vnc":
+		name, _ = strings.CutPrefix(vncAddress(o), "unix:")
+	case "-spice":
+		name, _ = o.Get("addr")
+	}
+	switch {
+	case !strings.HasPrefix(name, "/"):
+	case server:
+		r.add(Sockets, path.Dir(name))
+	default:
+		r.add(Reach, name)
+	}
+}
+
+// vncAddress returns the first value of -vnc.
+func vncAddress(o *plan.Option) string {
+	if where, ok := o.Get("vnc"); ok && o.Value == "" {
+		return where
+	}
+	return o.Value
+}
+
+// network adds the TCP ports of an option, all of them if they are not known.
+func (r *rules) network(o *plan.Option) {
+	backend := o.Backend()
+	switch {
+	case qemuopt.Unjudged(o.Flag, backend):
+		r.anywhere()
+	case o.Flag == "-netdev" && backend == "user":
+		r.add(Connect, AnyPort)
+		r.add(Read, strings.Fields(resolver)...)
+		for _, p := range o.Properties {
+			if p.Key == "hostfwd" {
+				r.forward(p.Value)
+			}
+		}
+	case o.Flag == "-vnc":
+		r.vnc(o)
+	case o.Flag == "-spice":
+		r.ports(o, "port", "tls-port")
+	case o.Flag == "-chardev" && backend == "socket":
+		r.stream(o)
+	case o.Flag == "-blockdev" && qemuopt.Find("-blockdev", backend).Remote, o.Flag == "-drive" && remote(o),
+		o.Flag == "-nic", (o.Flag == "-serial" || o.Flag == "-parallel") && strings.Contains(o.Value, ":") &&
+			!strings.HasPrefix(o.Value, "chardev:"):
+		r.anywhere()
+	}
+}
+
+func (r *rules) anywhere() {
+	r.add(Listen, AnyPort)
+	r.add(Connect, AnyPort)
+	r.add(Read, strings.Fields(resolver)...)
+}
+
+// remote reports whether -drive names an image that isn't a file.
+func remote(o *plan.Option) bool {
+	driver, _ := o.Get("file.driver")
+	file, _ := o.Get("file")
+	return driver != "" && driver != "file" && driver != "host_device" && driver != "host_cdrom" ||
+		file != "" && !strings.HasPrefix(file, "/")
+}
+
+// forward adds the port of protocol:address:port-address:port.
+func (r *rules) forward(text string) {
+	from, _, _ := strings.Cut(text, "-")
+	if strings.HasPrefix(text, "tcp:") || strings.HasPrefix(text, ":") {
+		r.listen(from[strings.LastIndex(from, ":")+1:])
+	}
+}
+
+func (r *rules) vnc(o *plan.Option) {
+	for _, p := range o.Properties {
+		if p.Key == "to" || p.Key == "websocket" || p.Key == "reverse" {
+			r.anywhere()
+		}
+	}
+	where := vncAddress(o)
+	if where == "none" || strings.HasPrefix(where, "unix:") {
+		return
+	}
+	display, err := strconv.Atoi(where[strings.LastIndex(where, ":")+1:])
+	if err != nil {
+		r.add(Listen, AnyPort)
+		return
+	}
+	r.listen(strconv.Itoa(firstVNCPort + display))
+}
+
+// firstVNCPort is that of display 0.
+const firstVNCPort = 5900
+
+func (r *rules) ports(o *plan.Option, keys ...string) {
+	for _, p := range o.Properties {
+		if slices.Contains(keys, p.Key) {
+			r.listen(p.Value)
+		}
+	}
+}
+
+// stream adds the port of a character device.
+func (r *rules) stream(o *plan.Option) {
+	port, ok := o.Get("port")
+	if !ok {
+		return
+	}
+	if _, several := o.Get("to"); several {
+		port = AnyPort
+	}
+	if server, given := o.Get("server"); given && !off(server) {
+		r.listen(port)
+		return
+	}
+	r.add(Connect, port)
+	r.add(Read, strings.Fields(resolver)...)
+}
+
+// privilegedPorts are those below which the kernel wants a capability to listen on.
+const privilegedPorts = 1024
+
+func (r *rules) listen(port string) {
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		port = AnyPort
+	}
+	if n < privilegedPorts {
+		r.add(Capability, "net_bind_service")
+	}
+	r.add(Listen, port)
+}
