@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"encoding/json"
+	"fmt"
 	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"vmop/vmtypes/confinement"
 	"vmop/vmtypes/plan"
 )
 
@@ -36,6 +39,31 @@ func PrintPlan(w io.Writer, p *plan.Plan, form string, why bool) error {
 		text = string(b)
 	}
 	_, err := io.WriteString(w, text)
+	return err
+}
+
+// PrintConfinement prints what processes may use, as text or JSON.
+func PrintConfinement(w io.Writer, domains []confinement.Domain, form string, why bool) error {
+	var text strings.Builder
+	switch form {
+	case "text":
+		for _, d := range domains {
+			text.WriteString(d.Text(why))
+		}
+	case "json":
+		b, err := json.MarshalIndent(domains, "", "  ")
+		if err != nil {
+			return fmt.Errorf("encode the confinement: %w", err)
+		}
+		text.Write(append(b, '\n'))
+	default:
+		return fmt.Errorf("--confinement with -o %s: there is only text and json", form)
+	}
+	printed := text.String()
+	if why && form == "text" {
+		printed = placesPainted(PaintFor(w), printed)
+	}
+	_, err := io.WriteString(w, printed)
 	return err
 }
 

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"vmop/confine"
 )
 
 // killTime is how long the kernel gets to end a process after SIGKILL. It takes
@@ -18,14 +20,13 @@ const killTime = 10 * time.Second
 
 // Spec says what to start.
 type Spec struct {
-	Name  string     // for log and errors
-	Path  string     // of the program; $PATH is not searched
-	Args  []string   // without the program's own name
-	Dir   string     // working directory, "" for the caller's
-	Env   []string   // NAME=value; nil for the caller's environment
-	Files []*os.File // become the descriptors 3, 4 …; the caller still closes them
-	// capabilities that the process must not have (capabilities(7)), nor get by programs that it starts
-	Drop []int
+	Name  string         // for log and errors
+	Path  string         // of the program; $PATH is not searched
+	Args  []string       // without the program's own name
+	Dir   string         // working directory, "" for the caller's
+	Env   []string       // NAME=value; nil for the caller's environment
+	Files []*os.File     // become the descriptors 3, 4 …; the caller still closes them
+	Rules *confine.Rules // what it may use; nil for all that the caller may
 }
 
 // Process is a process that was started or adopted. Its methods may be called from any
@@ -36,6 +37,7 @@ type Process struct {
 	proc *os.Process
 	out  *stream
 	err  *stream
+	held confine.Held
 	done chan struct{} // closed when exit is set
 	exit Exit
 }
@@ -80,7 +82,7 @@ func (p *Process) start(spec Spec) (err error) {
 		s.r = r
 		ours, theirs = append(ours, r), append(theirs, w)
 	}
-	p.proc, err = spec.startProcess(&os.ProcAttr{
+	p.proc, p.held, err = spec.startProcess(&os.ProcAttr{
 		Dir:   spec.Dir,
 		Env:   spec.Env,
 		Files: append(theirs[:len(theirs):len(theirs)], spec.Files...),
@@ -90,10 +92,23 @@ func (p *Process) start(spec Spec) (err error) {
 		return spec.explain(err)
 	}
 	// Its number is its own until it is collected, so it cannot be another's identity.
-	if p.id, err = Identify(p.proc.Pid); err != nil {
+	if p.id, err = Identify(p.proc.Pid); err == nil {
+		err = p.dumpNothing()
+	}
+	if err != nil {
 		return errors.Join(err, p.discard())
 	}
 	return nil
+}
+
+// dumpNothing keeps the process from leaving a core: it would have the guest's memory,
+// and the display's password. Of a set-uid program there is none anyway.
+func (p *Process) dumpNothing() error {
+	err := unix.Prlimit(p.proc.Pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil)
+	if errors.Is(err, unix.EPERM) {
+		return nil
+	}
+	return os.NewSyscallError("prlimit", err)
 }
 
 // discard ends a process that was not handed out yet.
@@ -162,6 +177,10 @@ func (p *Process) Pid() int { return p.id.PID }
 
 // ID returns the process's identity, by which another process can Adopt it.
 func (p *Process) ID() ID { return p.id }
+
+// Held returns what the kernel holds the process to: what was possible of the Spec's
+// rules. It is not known of one that was adopted.
+func (p *Process) Held() confine.Held { return p.held }
 
 // Done is closed when the process has ended and all that it said is logged. What
 // others say who inherited its output is not waited for.

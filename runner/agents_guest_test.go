@@ -212,7 +212,7 @@ func TestFileSystemsAreFrozen(t *testing.T) {
 	leave := takePlace(t)
 	v := newVM(t, "wrapped")
 	require.NoError(t, os.WriteFile(v.path("disk"), make([]byte, 8<<20), 0o600))
-	socket := v.path("agent.sock")
+	socket := v.path("bin", "agent.sock")
 	v.configure("wrapped", nil, append(boots(guest.Tiny(t).With(t, "/usr/sbin/qemu-ga"), ""), "network: []",
 		"drives: [{file: disk}]",
 		v.with("-chardev", "socket,id=test,server=on,wait=off,path="+socket, "-device",

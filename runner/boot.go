@@ -22,6 +22,7 @@ import (
 	"vmop/runner/machine"
 	"vmop/runner/prepare"
 	"vmop/runner/record"
+	"vmop/runner/status"
 	"vmop/vmstatus"
 )
 
@@ -113,6 +114,7 @@ func (m *run) boot(ctx context.Context) error {
 	if err := m.serve(ctx); err != nil {
 		return err
 	}
+	m.publish(status.Confined{Confinement: m.vm.Held})
 	if err := m.takeConsole(); err != nil {
 		return err
 	}
@@ -153,7 +155,7 @@ func (m *run) remember(ctx context.Context) error {
 func (m *run) carryOn(ctx context.Context) error {
 	m.drive(ctx, nil)
 	ctx = context.WithoutCancel(ctx)
-	m.publish(m.description())
+	m.publish(m.description(), status.Confined{Confinement: m.vm.Held})
 	event := func(qmp.Event) {}
 	if err := m.serve(ctx); err != nil {
 		m.log.Error("the VM has no control interface", "err", err)

@@ -78,7 +78,7 @@ func TestStopDuringTheStart(t *testing.T) {
 // A QEMU that hangs while it starts hears neither QMP nor TERM.
 func TestStopWhileQEMUHangs(t *testing.T) {
 	t.Parallel()
-	v := newVM(t, "bare", "options: {qemu: PATH/qemu}")
+	v := newVM(t, "bare", "options: {qemu: PATH/bin/qemu}")
 	v.program("#!/bin/sh\ntrap '' TERM\necho deaf\nsleep 1000\n")
 	v.start()
 	v.log.await(t, v.ended, "output", "process", "qemu", "line", "deaf")

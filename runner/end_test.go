@@ -46,7 +46,7 @@ func TestEndFromOutside(t *testing.T) {
 // is that of a script around it.
 func TestQEMUExitsWithACode(t *testing.T) {
 	t.Parallel()
-	v := newVM(t, "bare", "options: {qemu: PATH/qemu}")
+	v := newVM(t, "bare", "options: {qemu: PATH/bin/qemu}")
 	v.program("#!/bin/sh\n" + qemuProgram + " \"$@\"\nexit 42\n")
 	v.runs()
 	v.signal(qemuProgram, syscall.SIGKILL)

@@ -40,7 +40,7 @@ func (v *vm) with(words ...string) string {
 	path, err := exec.LookPath(qemuProgram)
 	require.NoError(v.t, err, "install the Debian package qemu-system-x86")
 	v.program("#!/bin/sh\nexec " + path + " \"$@\" " + strings.Join(words, " ") + "\n")
-	return "options: {qemu: " + v.path("qemu") + "}"
+	return "options: {qemu: " + v.path("bin", "qemu") + "}"
 }
 
 // sector writes a disk whose boot sector is a program of the 8086.
@@ -369,7 +369,7 @@ for word; do
 done
 exec ` + path + ` "$@"
 `)
-	return "options: {qemu: " + v.path("qemu") + "}"
+	return "options: {qemu: " + v.path("bin", "qemu") + "}"
 }
 
 // An error that the machine doesn't wait for is the guest's, but not only its.

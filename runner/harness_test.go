@@ -32,6 +32,7 @@ import (
 // tests wait more than they compute, so more of them run at a time than there
 // are processors, unless -parallel says otherwise; see takePlace, too.
 func TestMain(m *testing.M) {
+	attackIfAsked()
 	evaluate.Serve(context.Background(), nil) // if this is such a process
 	dir, err := os.MkdirTemp("", "r")
 	if err == nil {
@@ -222,14 +223,15 @@ func (v *vm) signal(program string, sig syscall.Signal) {
 	require.NoError(v.t, syscall.Kill(pid, sig))
 }
 
-// program writes the script PATH/qemu, for the place of QEMU.
+// program writes the script PATH/bin/qemu, for the place of QEMU.
 func (v *vm) program(script string) {
 	v.t.Helper()
 	// A process that another test forks meanwhile would have the script open for
 	// writing, and a file that is being written can't be executed.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	require.NoError(v.t, os.WriteFile(v.path("qemu"), []byte(script), 0o700))
+	require.NoError(v.t, os.MkdirAll(v.path("bin"), 0o700))
+	require.NoError(v.t, os.WriteFile(v.path("bin", "qemu"), []byte(script), 0o700))
 }
 
 // observed makes QEMU have a second monitor, for the test; it returns the line
@@ -238,8 +240,9 @@ func (v *vm) observed() string {
 	v.t.Helper()
 	path, err := exec.LookPath(qemuProgram)
 	require.NoError(v.t, err, "install the Debian package qemu-system-x86")
-	v.program("#!/bin/sh\nexec " + path + " \"$@\" -qmp unix:" + v.path("observer.sock") + ",server=on,wait=off\n")
-	return "options: {qemu: " + v.path("qemu") + "}"
+	socket := v.path("bin", "observer.sock")
+	v.program("#!/bin/sh\nexec " + path + " \"$@\" -qmp unix:" + socket + ",server=on,wait=off\n")
+	return "options: {qemu: " + v.path("bin", "qemu") + "}"
 }
 
 // ask runs a command in the second monitor and decodes the answer.
@@ -247,7 +250,7 @@ func (v *vm) ask(into any, command string, arguments any) {
 	v.t.Helper()
 	ctx, cancel := context.WithTimeout(v.t.Context(), patience)
 	defer cancel()
-	session, err := qmp.Dial(ctx, v.path("observer.sock"))
+	session, err := qmp.Dial(ctx, v.path("bin", "observer.sock"))
 	require.NoError(v.t, err)
 	defer session.Close()
 	reply, err := session.Run(ctx, qmp.Command{Execute: command, Arguments: arguments})

@@ -37,18 +37,18 @@ for word; do
 	case $word in
 	socket,id=vmop-monitor,fd=*)
 		fd=${word#*,fd=}
-		echo $$ ${fd%%,*} >` + v.path("monitor.new") + `
-		word=socket,id=vmop-monitor,path=` + v.path("qemu.sock") + `,server=on,wait=off
+		echo $$ ${fd%%,*} >` + v.path("bin", "monitor.new") + `
+		word=socket,id=vmop-monitor,path=` + v.path("bin", "qemu.sock") + `,server=on,wait=off
 		;;
 	esac
 	set -- "$@" "$word"
 done
-mv ` + v.path("monitor.new") + " " + v.path("monitor") + `
+mv ` + v.path("bin", "monitor.new") + " " + v.path("bin", "monitor") + `
 exec ` + path + ` "$@"
 `)
 	p = &interposer{t: v.t, v: v, connected: make(chan struct{}, 100)}
 	go p.run()
-	return p, "options: {qemu: " + v.path("qemu") + "}"
+	return p, "options: {qemu: " + v.path("bin", "qemu") + "}"
 }
 
 // run serves the runner, as long as the socket is there.
@@ -62,10 +62,10 @@ func (p *interposer) run() {
 		if err != nil {
 			return
 		}
-		qemu, err := net.Dial("unix", p.v.path("qemu.sock"))
+		qemu, err := net.Dial("unix", p.v.path("bin", "qemu.sock"))
 		for err != nil && p.t.Context().Err() == nil {
 			time.Sleep(5 * time.Millisecond)
-			qemu, err = net.Dial("unix", p.v.path("qemu.sock"))
+			qemu, err = net.Dial("unix", p.v.path("bin", "qemu.sock"))
 		}
 		if err != nil {
 			return
@@ -82,7 +82,7 @@ func (p *interposer) run() {
 func (p *interposer) take() net.Listener {
 	var pid, fd int
 	for {
-		text, err := os.ReadFile(p.v.path("monitor"))
+		text, err := os.ReadFile(p.v.path("bin", "monitor"))
 		if err == nil {
 			_, err = fmt.Sscan(string(text), &pid, &fd)
 		}

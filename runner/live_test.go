@@ -127,7 +127,7 @@ func TestAFaultyOptionChangesNothing(t *testing.T) {
 	v := changeable(t, "currentCpus: 2")
 	v.runs()
 	v.log.forget()
-	v.configure("wrapped", nil, append(v.section("currentCpus: 3"), "options: {qemu: "+v.path("qemu")+
+	v.configure("wrapped", nil, append(v.section("currentCpus: 3"), "options: {qemu: "+v.path("bin", "qemu")+
 		", panik: pause}")[1:]...)
 	const refused = "the configuration cannot be used; the one before stays in force"
 	r := v.log.await(t, v.ended, refused, "err", "vm.options.panik")

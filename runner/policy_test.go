@@ -22,7 +22,8 @@ rules:
     devices: [stock]
     backends: [stock]
     read: [stock, DIR/*.iso]
-    programs: [stock, DIR/*]
+    write: [DIR/bin]
+    programs: [stock, DIR/bin/*]
     options: [qemu, panic]
 `, "DIR", v.dir)
 	text = strings.Replace(text, `"**/vmtypes", `, "", 1)
@@ -49,7 +50,7 @@ func TestPolicyHoldsWhileAVMRuns(t *testing.T) {
 	denied("reading /etc/passwd is not allowed", "wrapped", v.section("drives: [{type: ide-cd, file: /etc/passwd}]")...)
 	other := v.section("drives: [{type: ide-cd, file: b.iso}]")[1:] // without the options
 	denied("vm.options.watchdog is not in its list options", "wrapped",
-		append(other, "options: {qemu: "+v.path("qemu")+", watchdog: reset}")...)
+		append(other, "options: {qemu: "+v.path("bin", "qemu")+", watchdog: reset}")...)
 	denied("whether the policy for VM types allows it cannot be evaluated", "standard", other...)
 	v.configure("wrapped", nil, v.section("currentCpus: 1", "drives: [{type: ide-cd, file: b.iso}]")...)
 	eventually(t, v.path("b.iso"), v.medium)

@@ -36,7 +36,10 @@ func ownType(device string) string {
 options = standard_options | {"qemu": attr.string(mandatory = True)}
 
 def launch(vm, host):
-    mine = part(options = [option("-device", "` + device + `")])
+    mine = part(
+        options = [option("-device", "` + device + `")],
+        access = [access(vm.options.qemu.rpartition("/")[0], "write")],
+    )
     return combine(replace(standard(vm, host), executable = vm.options.qemu), mine)
 `
 }

@@ -38,6 +38,9 @@ const (
 	// ConditionTPMLost: the process that emulates the TPM has ended. The guest
 	// continues without it, and cannot be reset.
 	ConditionTPMLost ConditionType = "TPMLost"
+	// ConditionConfined: the kernel holds QEMU and its helpers to what the plan says
+	// that they need.
+	ConditionConfined ConditionType = "Confined"
 )
 
 // The types of conditions that the manager reports.

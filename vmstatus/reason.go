@@ -45,6 +45,10 @@ const (
 	ReasonNoTPM                 Reason = "NoTPM"
 	ReasonTPMPresent            Reason = "TPMPresent"
 	ReasonHelperEnded           Reason = "HelperEnded"
+	ReasonConfined              Reason = "Confined"
+	ReasonPartlyConfined        Reason = "PartlyConfined"
+	ReasonNotConfined           Reason = "NotConfined"
+	ReasonNotRecorded           Reason = "NotRecorded"
 )
 
 // Reasons of faults of the machine.

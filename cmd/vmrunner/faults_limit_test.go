@@ -73,7 +73,7 @@ func TestFault38LittleMemory(t *testing.T) {
 	ours, qemus := newGroup(t, "memory"), newGroup(t, "memory")
 	bound(t, ours, allowance, "memory.limit_in_bytes", "memory.max")
 	dir := folder(t, "wrapped", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0",
-		"options: {qemu: PATH/qemu}")
+		"options: {qemu: PATH/qemu, access: ["+qemus+"]}")
 	inGroup(t, dir, qemus)
 	p := newProgram(t, dir, nil).limited("echo $$ >" + ours + "/cgroup.procs")
 	p.launch()
@@ -167,7 +167,7 @@ func TestFault39NothingLeftOfTheKernel(t *testing.T) {
 		t.Parallel()
 		group := newGroup(t, "pids")
 		bound(t, group, 1, "pids.max")
-		dir := folder(t, "bare", "options: {qemu: PATH/qemu}")
+		dir := folder(t, "bare", "options: {qemu: PATH/qemu, access: ["+group+"]}")
 		inGroup(t, dir, group)
 		p := newProgram(t, dir, nil)
 		p.launch()

@@ -71,6 +71,8 @@ func TestFault01RunnerKilled(t *testing.T) {
 	require.Equal(t, before.UUID, after.UUID)
 	require.Equal(t, vmstatus.ReasonRunnerRestarted, after.Reason)
 	require.NotEqual(t, before.Runner.PID, after.Runner.PID)
+	require.NotNil(t, before.Confinement)
+	require.Equal(t, before.Confinement, after.Confinement, "QEMU keeps its rules, and the status says so")
 	require.Eventually(t, func() bool { s := known(t, dir); return s.CPUs == 2 && s.QEMU.RunState == "running" },
 		patience, 10*time.Millisecond,
 		"what was changed meanwhile is applied")

@@ -14,14 +14,16 @@ import (
 
 func newPlan(f *flags) *cobra.Command {
 	var form string
-	var why bool
+	var why, confinement bool
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "Print what would be done to run the VM, without doing it",
 		Long: "plan prints the launch plan: QEMU's arguments, helper processes, files, taps, and\n" +
 			"what can change while the VM is running. It starts nothing, changes nothing and needs\n" +
 			"no privileges. With --why each argument shows the line of the VM type that made it,\n" +
-			"and the calls that led there. -o argv prints one argument per line.",
+			"and the calls that led there. -o argv prints one argument per line. --confinement\n" +
+			"prints what QEMU and its helpers may use of the host; with --why, each with the\n" +
+			"argument that needs it.",
 		Args:    cli.NoArguments,
 		GroupID: groupFile, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -50,13 +52,14 @@ func newPlan(f *flags) *cobra.Command {
 			if network := vm.WithoutBridge(); why && network != "" {
 				fmt.Fprintln(cmd.ErrOrStderr(), network)
 			}
-			if printErr := cli.PrintPlan(cmd.OutOrStdout(), vm.Plan, form, why); printErr != nil {
-				return printErr
+			if confinement {
+				return errors.Join(cli.PrintConfinement(cmd.OutOrStdout(), vm.Confinement(), form, why), err)
 			}
-			return err
+			return errors.Join(cli.PrintPlan(cmd.OutOrStdout(), vm.Plan, form, why), err)
 		},
 	}
 	cli.PlanFlags(cmd, &form, &why)
+	cmd.Flags().BoolVar(&confinement, "confinement", false, "print what the processes may use of the host")
 	return cmd
 }
 

@@ -19,8 +19,7 @@ func trimVM(vm *v1.VirtualMachine) {
 	vm.Status = v1.VirtualMachineStatus{
 		ObservedGeneration: s.ObservedGeneration, Phase: s.Phase, Reason: s.Reason, Message: s.Message,
 		NodeName: s.NodeName, Runner: s.Runner, Failures: s.Failures, VMType: s.VMType, UUID: s.UUID,
-		PendingChanges: s.PendingChanges, Privileges: s.Privileges, Volumes: s.Volumes,
-		Conditions: trimConditions(s.Conditions),
+		PendingChanges: s.PendingChanges, Privileges: s.Privileges, Conditions: trimConditions(s.Conditions),
 	}
 }
 
@@ -87,7 +86,6 @@ func trimOwned(m *objects.Metadata) {
 func trimClaim(m *objects.Metadata) {
 	trimMetadata(m, []string{objects.LabelName, objects.LabelInstance}, []string{
 		objects.AnnotationApplied, objects.AnnotationStorage, objects.AnnotationKept, objects.AnnotationUntrusted,
-		objects.AnnotationToken,
 	})
 }
 

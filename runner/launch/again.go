@@ -42,7 +42,7 @@ func Again(ctx context.Context, vm *prepare.VM, held *lock.Lock, name, socket st
 		defer f.Close() // the process has its own
 		named[l.Name] = f
 	}
-	p, err := startPlanned(h, nil, named, held.Files(), nil, log)
+	p, err := startPlanned(vm, i, nil, named, held.Files(), log)
 	if err != nil {
 		return nil, nil, err
 	}

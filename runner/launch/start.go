@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 
 	"vmop/cloudinit/disk"
 	"vmop/durable"
@@ -232,14 +231,13 @@ func (l *Launch) openMonitor(ctx context.Context) (*os.File, error) {
 // takes longer to get there than they do to come up.
 func (l *Launch) startHelpers(ctx context.Context, awaited bool) error {
 	var list []plan.Process
-	for _, h := range l.vm.Plan.Helpers {
-		if awaited == (h.Ready != "") {
-			list = append(list, h)
-		}
-	}
 	first := len(l.started.Helpers)
-	for _, h := range list {
-		p, err := l.startProcess(ctx, h, nil, l.lock.Files(), nil)
+	for i, h := range l.vm.Plan.Helpers {
+		if awaited != (h.Ready != "") {
+			continue
+		}
+		list = append(list, h)
+		p, err := l.startProcess(ctx, i, nil, l.lock.Files())
 		if err != nil {
 			return err
 		}
@@ -294,39 +292,36 @@ func (l *Launch) startQEMU(ctx context.Context, monitor *os.File) error {
 		"-chardev", "socket,id=" + monitorID + ",fd=" + strconv.Itoa(fd) + ",server=on,wait=off",
 		"-mon", monitorOption,
 	}
-	// Taps are the runner's: a guest that breaks out of QEMU must not have by them the
-	// network that they are in, which may be a node's.
-	drop := []int{unix.CAP_NET_ADMIN, unix.CAP_NET_RAW}
 	files := slices.Concat([]*os.File{monitor}, l.lock.Files(), l.inherited)
+	place := len(l.vm.Plan.Helpers)
 	var err error
-	l.started.QEMU, err = l.startProcess(ctx, q, own, files, drop)
+	l.started.QEMU, err = l.startProcess(ctx, place, own, files)
 	return err
 }
 
-// startProcess starts a process of the plan, with arguments and descriptors of
-// the runner's own after those of the plan, and without some capabilities.
-func (l *Launch) startProcess(ctx context.Context, p plan.Process, args []string, files []*os.File,
-	drop []int,
+// startProcess starts the process with a place in plan.Processes, with arguments and
+// descriptors of the runner's own after those of the plan.
+func (l *Launch) startProcess(
+	ctx context.Context, place int, args []string, files []*os.File,
 ) (*process.Process, error) {
-	started, err := startPlanned(p, args, l.files, files, drop, l.log)
+	started, err := startPlanned(l.vm, place, args, l.files, files, l.log)
 	if err != nil {
 		return nil, err
 	}
 	l.undo.AddProcess(ctx, started)
+	l.recordHeld(l.vm.Plan.Processes()[place], started.Held())
 	return started, nil
 }
 
-// startPlanned starts a process of the plan; named are the descriptors that the plan
-// has names for.
-func startPlanned(p plan.Process, args []string, named map[string]*os.File, files []*os.File, drop []int,
+// startPlanned starts the process with a place in plan.Processes, held to what the plan
+// says that it needs; named are the descriptors that the plan has names for.
+func startPlanned(vm *prepare.VM, place int, args []string, named map[string]*os.File, files []*os.File,
 	log *slog.Logger,
 ) (*process.Process, error) {
-	spec := process.Spec{Name: p.Name, Path: p.Executable, Args: append(p.Argv(), args...), Dir: p.Dir, Drop: drop}
-	if len(p.Env) > 0 {
-		spec.Env = os.Environ()
-		for _, v := range p.Env {
-			spec.Env = append(spec.Env, v.Name+"="+v.Value)
-		}
+	p := vm.Plan.Processes()[place]
+	spec := process.Spec{
+		Name: p.Name, Path: p.Executable, Args: append(p.Argv(), args...), Dir: p.Dir, Env: environment(p.Env),
+		Rules: vm.Confinement()[place].Kernel(),
 	}
 	for _, name := range p.Descriptors() {
 		spec.Files = append(spec.Files, named[name])

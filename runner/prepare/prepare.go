@@ -12,6 +12,7 @@ import (
 	"vmop/cloudinit"
 	"vmop/runner/config"
 	"vmop/runner/reconcile"
+	"vmop/runner/status"
 	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
@@ -57,6 +58,9 @@ type VM struct {
 	Password *reconcile.Password
 	// Protected says that the displays have a password from the start on.
 	Protected bool
+	// Held is what the kernel holds the processes to; nil if they don't run, or if an
+	// earlier version has started them.
+	Held *status.Confinement
 }
 
 // Plan reads the configuration and computes the plan. It changes nothing: a VM that

@@ -34,6 +34,7 @@ func (vm *VM) Desired(running *VM) reconcile.Desired {
 	sameDrive := func(a, b vmspec.Drive) bool { return a.Type == b.Type && a.Bus == b.Bus }
 	if slices.EqualFunc(vm.Spec.Drives, running.Spec.Drives, sameDrive) {
 		want.Media = vm.media()
+		want.Denied = running.denied(want.Media)
 	}
 	return want
 }

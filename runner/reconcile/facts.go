@@ -12,6 +12,9 @@ type Desired struct {
 	// Media are the files or web addresses in the CD drives, by their index in
 	// vm.drives. "" is the wish for an empty drive.
 	Media map[int]string
+	// Denied says of media that QEMU may not read why it may not, by the same index. They
+	// are not tried.
+	Denied map[int]string
 	// Sizes are the bytes that disks have on the host, by their index in
 	// vm.drives. Disks only grow: one that is smaller is a problem. A size must be one that stays: what is beyond
 	// it in a file that grows further is cut off.

@@ -71,6 +71,8 @@ func (m *medium) next(want *Desired, now time.Time) {
 		m.succeeded()
 	case m.want == "":
 		m.remove()
+	case want.Denied[m.rule.Drive] != "":
+		m.problem = want.Denied[m.rule.Drive]
 	case isWeb(m.want) && !m.answers:
 		m.queryServer()
 	default:

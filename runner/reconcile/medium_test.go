@@ -78,6 +78,20 @@ func TestAMediumIsChanged(t *testing.T) {
 	}
 }
 
+// What QEMU may not read is not tried, until it is something else.
+func TestAMediumThatIsDenied(t *testing.T) {
+	t.Parallel()
+	k := withCD(t)
+	k.wantCD("/elsewhere/b.iso")
+	k.want.Denied = map[int]string{1: "restart the VM"}
+	k.silent()
+	k.complains("vm.drives[1].file: restart the VM")
+	k.has(reconcile.Medium{File: "/a.iso", Pending: true})
+	k.want.Denied = nil
+	k.wantCD("/b.iso")
+	k.says(putIn("file:/b.iso"))
+}
+
 func TestAMediumIsTakenOutAndAnotherPutIn(t *testing.T) {
 	t.Parallel()
 	k := withCD(t)

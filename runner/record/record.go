@@ -16,6 +16,7 @@ import (
 	"vmop/runner/config"
 	"vmop/runner/machine"
 	"vmop/runner/prepare"
+	"vmop/runner/status"
 	"vmop/vmtypes"
 )
 
@@ -43,6 +44,8 @@ type Machine struct {
 	Machines  map[string]string `json:"machines,omitempty"`
 	Host      prepare.HostFacts `json:"host"`
 	Protected bool              `json:"protected"`
+	// Held is what the kernel holds the processes to.
+	Held *status.Confinement `json:"held,omitempty"`
 }
 
 // Of returns the record of a VM whose guest is about to run; its processes are still
@@ -51,7 +54,7 @@ func Of(vm *prepare.VM, began time.Time) Machine {
 	r := Machine{
 		Version: version, Began: began,
 		ConfigFile: vm.File, Config: string(vm.Config.Text()), DataDir: vm.DataDir, UUID: vm.Spec.UUID,
-		Host: vm.Facts, Protected: vm.Protected,
+		Host: vm.Facts, Protected: vm.Protected, Held: vm.Held,
 	}
 	if vm.Pin != nil {
 		r.Unpinned, r.Machines = !vm.Pin.Kept, vm.Pin.Machines
@@ -156,6 +159,7 @@ func (r *Machine) VM(ctx context.Context, runtimeDir string) (*prepare.VM, error
 		return nil, err
 	}
 	vm.DataDir, vm.RuntimeDir, vm.Facts, vm.Protected = r.DataDir, runtimeDir, r.Host, r.Protected
+	vm.Held = r.Held
 	if vm.Pin, err = r.pin(ctx, runtimeDir); err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ type Condition struct {
 func Derive(s Status) []Condition {
 	all := []Condition{
 		running(s), booted(s), ready(s), vmopAgent(s), userLoggedIn(s), consoleConnected(s), configApplied(s),
-		restartRequired(s), tpmLost(s),
+		restartRequired(s), tpmLost(s), confined(s),
 	}
 	for i := range all {
 		all[i].ObservedGeneration = s.Configuration.Applied
@@ -189,6 +189,27 @@ func tpmLost(s Status) Condition {
 		return answer(vmstatus.ConditionTPMLost, false, vmstatus.ReasonTPMPresent, "")
 	}
 	return answer(vmstatus.ConditionTPMLost, false, vmstatus.ReasonNoTPM, "")
+}
+
+// confined says what doesn't hold, even if it is true.
+func confined(s Status) Condition {
+	c, running := s.Confinement, s.Started != nil && s.State != vmstatus.StateStopped
+	switch {
+	case c == nil && running:
+		return answer(vmstatus.ConditionConfined, false, vmstatus.ReasonNotRecorded,
+			"QEMU was started by an earlier version, which didn't record whether the kernel confines it")
+	case c == nil || !running:
+		return answer(vmstatus.ConditionConfined, false, s.Reason, "")
+	}
+	message := strings.Join(c.Lacks, "; ")
+	switch {
+	case c.Landlock == 0 && !c.OwnRoot:
+		return answer(vmstatus.ConditionConfined, false, vmstatus.ReasonNotConfined, message)
+	case len(c.Exempt) > 0:
+		message = strings.Join(append([]string{strings.Join(c.Exempt, ", ") + ": confines itself"}, c.Lacks...), "; ")
+		return answer(vmstatus.ConditionConfined, true, vmstatus.ReasonPartlyConfined, message)
+	}
+	return answer(vmstatus.ConditionConfined, true, vmstatus.ReasonConfined, message)
 }
 
 // merge gives conditions their transition times. When nothing has changed, the

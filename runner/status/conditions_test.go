@@ -1,6 +1,7 @@
 package status
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -134,6 +135,33 @@ func TestConditions(t *testing.T) {
 	}
 }
 
+// A VM is confined if the kernel holds anything of it, and the message says what it
+// doesn't.
+func TestConfined(t *testing.T) {
+	t.Parallel()
+	booting := Entered{State: vmstatus.StateBooting}
+	for want, c := range map[string]*Confinement{
+		"True Confined ":            {Landlock: 7, OwnRoot: true},
+		"True Confined no root":     {Landlock: 7, Lacks: []string{"no root"}},
+		"True Confined no Landlock": {OwnRoot: true, Lacks: []string{"no Landlock"}},
+		"True PartlyConfined a: confines itself; no root": {
+			Landlock: 7, Exempt: []string{"a"}, Lacks: []string{"no root"},
+		},
+		"False NotConfined no Landlock; no root": {Lacks: []string{"no Landlock", "no root"}},
+		"False NotRecorded QEMU was started by an earlier version, which didn't record whether the kernel confines " +
+			"it": nil,
+	} {
+		is := life(t, Confined{c}, booting).Condition(vmstatus.ConditionConfined)
+		require.Equal(t, want, fmt.Sprintf("%s %s %s", is.Status, is.Reason, is.Message))
+	}
+	held := Confined{&Confinement{Landlock: 7}}
+	ended := life(t, held, booting, Ended{}).Condition(vmstatus.ConditionConfined)
+	require.Equal(t, vmstatus.ReasonVMStopped, ended.Reason)
+	starting := life(t, Entered{State: vmstatus.StateStarting}).Condition(vmstatus.ConditionConfined)
+	require.Equal(t, vmstatus.False, starting.Status)
+	require.Equal(t, vmstatus.ReasonRunnerStarted, starting.Reason)
+}
+
 func TestConditionsAreAlwaysAllThere(t *testing.T) {
 	t.Parallel()
 	s, err := Fold(Status{}, at(0))
@@ -142,7 +170,7 @@ func TestConditionsAreAlwaysAllThere(t *testing.T) {
 	for _, c := range s.Conditions {
 		names = append(names, string(c.Type))
 	}
-	require.Equal(t, "Running Booted Ready VmopAgentConnected UserLoggedIn ConsoleConnected ConfigApplied RestartRequired TPMLost", strings.Join(names, " "))
+	require.Equal(t, "Running Booted Ready VmopAgentConnected UserLoggedIn ConsoleConnected ConfigApplied RestartRequired TPMLost Confined", strings.Join(names, " "))
 	require.Equal(t, vmstatus.Unknown, s.Condition("Migrating").Status)
 }
 

@@ -93,7 +93,7 @@ func TestTheStatusIsDocumented(t *testing.T) {
 	require.ElementsMatch(t, names, words("Members"))
 	for member, of := range map[string]reflect.Type{
 		"runner": reflect.TypeFor[Runner](), "qemu": reflect.TypeFor[QEMU](), "guest": reflect.TypeFor[Guest](),
-		"consoles":      reflect.TypeFor[Console](),
+		"consoles": reflect.TypeFor[Console](), "confinement": reflect.TypeFor[Confinement](),
 		"configuration": reflect.TypeFor[Configuration](), "pendingChanges": reflect.TypeFor[Change](),
 		"problems": reflect.TypeFor[Problem](), "outcome": reflect.TypeFor[Outcome](),
 	} {
@@ -164,6 +164,9 @@ func statuses() (all []Status) {
 		func(s *Status) { s.PendingChanges = []Change{{Path: "vm.firmware"}} },
 		func(s *Status) { s.TPM = TPMWorks },
 		func(s *Status) { s.TPM = TPMGone },
+		func(s *Status) { s.Confinement = &Confinement{} },
+		func(s *Status) { s.Confinement = &Confinement{Landlock: 7} },
+		func(s *Status) { s.Confinement = &Confinement{Landlock: 7, Exempt: []string{"virtiofsd"}} },
 	}
 	for _, state := range []vmstatus.State{
 		vmstatus.StateInitializing, vmstatus.StateStarting, vmstatus.StateBooting,

@@ -47,6 +47,10 @@ type Status struct {
 	// VmopAgent reports whether the log-in agent in the guest is connected.
 	VmopAgent bool `json:"vmopAgent"`
 
+	// Confinement is what the kernel holds QEMU and its helpers to; nil before QEMU
+	// runs, and if an earlier runner that started it has not recorded it.
+	Confinement *Confinement `json:"confinement,omitempty"`
+
 	// TPM reports whether the machine's TPM, a process beside QEMU, lives; empty
 	// when it has none.
 	TPM TPM `json:"tpm,omitempty"`
@@ -94,6 +98,19 @@ type QEMU struct {
 	Unprotected string `json:"unprotected,omitempty"`
 	// Unresponsive says that QEMU owes an answer for more than 5 seconds.
 	Unresponsive bool `json:"unresponsive,omitempty"`
+}
+
+// Confinement is what the kernel holds the processes of a VM to.
+type Confinement struct {
+	// Landlock is the version of the kernel's interface; 0 means that there is none.
+	Landlock int `json:"landlock"`
+	// OwnRoot reports whether the processes have a root folder with nothing but what they
+	// need.
+	OwnRoot bool `json:"ownRoot"`
+	// Exempt are the helpers that confine themselves.
+	Exempt []string `json:"exempt,omitempty"`
+	// Lacks says what does not hold, and why.
+	Lacks []string `json:"lacks,omitempty"`
 }
 
 // Guest is what the agents in the guest say. It is the guest's word.

@@ -42,6 +42,7 @@ func forget(s *Status) {
 	s.Guest, s.LoggedInUser, s.LoginFailure, s.VmopAgent = nil, "", "", false
 	s.Consoles, s.PendingChanges = nil, nil
 	s.QEMU.PID, s.QEMU.RunState, s.QEMU.Unresponsive, s.TPM = 0, "", false, ""
+	s.Confinement = nil
 	s.Problems = only(s.Problems, func(p Problem) bool { return !isFault(p) })
 }
 
@@ -52,6 +53,10 @@ type Described struct {
 	Emulated           string // why there is no KVM, though it was welcome
 	Unprotected        string // which displays have no password, and can be reached
 }
+
+// Confined tells what the kernel holds the processes to; nil means that this is not
+// recorded.
+type Confined struct{ *Confinement }
 
 // Entered tells that the VM is in another state. An empty reason means the
 // usual one of the state. Entering the state it is in changes the reason and
@@ -142,6 +147,11 @@ func (u Described) apply(s *Status, now time.Time) error {
 	u.Runner.Started = u.Runner.Started.UTC().Truncate(time.Millisecond)
 	s.Name, s.UUID, s.VMType, s.Runner, s.QEMU.Emulated = u.Name, u.UUID, u.VMType, u.Runner, u.Emulated
 	s.QEMU.Unprotected = u.Unprotected
+	return nil
+}
+
+func (u Confined) apply(s *Status, _ time.Time) error {
+	s.Confinement = u.Confinement
 	return nil
 }
 

@@ -1,0 +1,379 @@
+package runner_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"vmop/confine"
+	"vmop/test/invariants"
+	"vmop/vmstatus"
+)
+
+// attacker is the name by which this program is in QEMU's place: it tries what a guest
+// that has broken out of QEMU might, writes down what came of it, and becomes QEMU.
+const attacker = "attacker"
+
+// targets are what the attacker is to go for.
+type targets struct {
+	Runner                                        int // its number
+	Secret, Disk, OtherDisk, CD, Config, Password string
+	Type, OtherMonitor, Abstract, Folder, QEMU    string
+	Port                                          int
+}
+
+const (
+	targetsFile  = "targets.json"
+	attacksFile  = "attacks.json"
+	accessesFile = "accesses.json"
+)
+
+// TestMain calls it; it doesn't return in the attacker.
+func attackIfAsked() {
+	if filepath.Base(os.Args[0]) != attacker {
+		return
+	}
+	dir := filepath.Dir(os.Args[0])
+	var to targets
+	text, err := os.ReadFile(filepath.Join(dir, targetsFile))
+	if err == nil {
+		err = json.Unmarshal(text, &to)
+	}
+	if err == nil {
+		err = errors.Join(try(filepath.Join(dir, attacksFile), to.attacks()),
+			try(filepath.Join(dir, accessesFile), to.accesses()))
+	}
+	if err == nil {
+		err = unix.Exec(to.QEMU, append([]string{to.QEMU}, os.Args[1:]...), os.Environ())
+	}
+	fmt.Fprintln(os.Stderr, "attacker:", err)
+	os.Exit(1)
+}
+
+// try writes down the errno of each attempt, 0 for success, -1 for an error without.
+func try(file string, attempts map[string]func() error) error {
+	results := map[string]int{}
+	for name, attempt := range attempts {
+		err := attempt()
+		var errno unix.Errno
+		switch {
+		case err == nil:
+			results[name] = 0
+		case errors.As(err, &errno):
+			results[name] = int(errno)
+		default:
+			results[name] = -1
+		}
+	}
+	text, err := json.Marshal(results)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, text, 0o600)
+}
+
+func opens(path string, flags int) func() error {
+	return func() error {
+		f, err := os.OpenFile(path, flags, 0o600)
+		if err != nil {
+			return err
+		}
+		return f.Close()
+	}
+}
+
+func dials(network, address string) func() error {
+	return func() error {
+		conn, err := (&net.Dialer{Timeout: time.Minute}).Dial(network, address)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}
+}
+
+// accesses are what the plan gives leave for.
+func (to targets) accesses() map[string]func() error {
+	return map[string]func() error{
+		"read the disk":       opens(to.Disk, os.O_RDONLY),
+		"write the disk":      opens(to.Disk, os.O_RDWR),
+		"read the CD":         opens(to.CD, os.O_RDONLY),
+		"read random bytes":   opens("/dev/urandom", os.O_RDONLY),
+		"read what is QEMU's": opens("/usr/share/qemu/keymaps/en-us", os.O_RDONLY),
+		"signal itself":       func() error { return unix.Kill(os.Getpid(), 0) },
+	}
+}
+
+// attacks are what must be refused.
+func (to targets) attacks() map[string]func() error {
+	all := to.attacksOnFiles()
+	maps.Copy(all, to.attacksOnProcesses())
+	maps.Copy(all, to.attacksOnTheKernel())
+	maps.Copy(all, to.attacksOnTheNetwork())
+	return all
+}
+
+func (to targets) attacksOnFiles() map[string]func() error {
+	mine := filepath.Join(filepath.Dir(os.Args[0]), "mine")
+	return map[string]func() error{
+		"read /etc/shadow":           opens("/etc/shadow", os.O_RDONLY),
+		"list /":                     func() error { _, err := os.ReadDir("/"); return err },
+		"list /etc":                  func() error { _, err := os.ReadDir("/etc"); return err },
+		"read the pod's token":       opens(to.Secret, os.O_RDONLY),
+		"read another VM's disk":     opens(to.OtherDisk, os.O_RDONLY),
+		"write another VM's disk":    opens(to.OtherDisk, os.O_WRONLY),
+		"truncate another VM's disk": func() error { return os.Truncate(to.OtherDisk, 0) },
+		"remove another VM's disk":   func() error { return os.Remove(to.OtherDisk) },
+		"chmod another VM's disk":    func() error { return os.Chmod(to.OtherDisk, 0o777) },
+		"chown another VM's disk":    func() error { return os.Chown(to.OtherDisk, 1, 1) },
+		"rename another VM's disk":   func() error { return os.Rename(to.OtherDisk, mine+"1") },
+		"link another VM's disk":     func() error { return os.Link(to.OtherDisk, mine+"2") },
+		"read a disk by a symbolic link": func() error {
+			return errors.Join(os.Symlink(to.OtherDisk, mine+"3"), opens(mine+"3", os.O_RDONLY)())
+		},
+		"write to the CD's image":     opens(to.CD, os.O_WRONLY),
+		"truncate the CD's image":     func() error { return os.Truncate(to.CD, 0) },
+		"chmod the CD's image":        func() error { return os.Chmod(to.CD, 0o777) },
+		"date the CD's image":         func() error { return os.Chtimes(to.CD, time.Now(), time.Now()) },
+		"read the configuration":      opens(to.Config, os.O_RDONLY),
+		"write the configuration":     opens(to.Config, os.O_WRONLY),
+		"read the display's password": opens(to.Password, os.O_RDONLY),
+		"read the pinned type":        opens(to.Type, os.O_RDONLY),
+		"replace the pinned type":     opens(to.Type, os.O_WRONLY|os.O_TRUNC),
+		"write a program":             opens("/usr/bin/env", os.O_WRONLY),
+		"chmod a program":             func() error { return os.Chmod("/usr/bin/env", 0o4755) },
+		"make a file in /usr":         opens("/usr/lib/attacked", os.O_CREATE|os.O_WRONLY),
+		"make a file in /tmp":         opens("/tmp/attacked", os.O_CREATE|os.O_WRONLY),
+		"open the host's memory":      opens("/dev/mem", os.O_RDONLY),
+		"open a loop device":          opens("/dev/loop-control", os.O_RDWR),
+		"make a device":               func() error { return unix.Mknod(mine+"4", unix.S_IFBLK|0o600, 1<<8) },
+		"open a file by its handle":   byHandle,
+	}
+}
+
+func byHandle() error {
+	handle, mount, err := unix.NameToHandleAt(unix.AT_FDCWD, os.Args[0], 0)
+	if err != nil {
+		return err
+	}
+	_ = mount
+	dir, err := os.Open(filepath.Dir(os.Args[0]))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	fd, err := unix.OpenByHandleAt(int(dir.Fd()), handle, unix.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	return unix.Close(fd)
+}
+
+func (to targets) attacksOnProcesses() map[string]func() error {
+	proc := func(name string) string { return filepath.Join("/proc", strconv.Itoa(to.Runner), name) }
+	return map[string]func() error{
+		"signal the runner":             func() error { return unix.Kill(to.Runner, 0) },
+		"trace the runner":              func() error { return unix.PtraceAttach(to.Runner) },
+		"read the runner's memory":      func() error { return readsMemory(to.Runner) },
+		"open the runner's memory":      opens(proc("mem"), os.O_RDWR),
+		"read the runner's environment": opens(proc("environ"), os.O_RDONLY),
+		"read the runner's command":     opens(proc("cmdline"), os.O_RDONLY),
+		"follow the runner's root":      opens(proc("root/etc/passwd"), os.O_RDONLY),
+		"take the runner's descriptor":  func() error { return takesDescriptor(to.Runner) },
+		"enter the host's mounts":       opens("/proc/1/ns/mnt", os.O_RDONLY),
+	}
+}
+
+func readsMemory(pid int) error {
+	text := make([]byte, 1)
+	local := []unix.Iovec{{Base: &text[0], Len: 1}}
+	_, err := unix.ProcessVMReadv(pid, local, []unix.RemoteIovec{{Base: 0x400000, Len: 1}}, 0)
+	if errors.Is(err, unix.EFAULT) {
+		return nil // it was allowed
+	}
+	return err
+}
+
+func takesDescriptor(pid int) error {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	taken, err := unix.PidfdGetfd(fd, 0, 0)
+	if err != nil {
+		return err
+	}
+	return unix.Close(taken)
+}
+
+func (to targets) attacksOnTheKernel() map[string]func() error {
+	mine := filepath.Dir(os.Args[0])
+	return map[string]func() error{
+		"load a module":            func() error { return unix.InitModule([]byte("module"), "") },
+		"mount":                    func() error { return unix.Mount("none", mine, "tmpfs", 0, "") },
+		"leave its mounts":         func() error { return unix.Unshare(unix.CLONE_NEWNS) },
+		"change its root":          func() error { return unix.Chroot(mine) },
+		"write a kernel parameter": opens("/proc/sys/kernel/core_pattern", os.O_WRONLY),
+		"set the clock":            setsClock,
+		"name the host":            func() error { return unix.Sethostname([]byte("attacked")) },
+		"restart the host":         func() error { return unix.Reboot(unix.LINUX_REBOOT_CMD_CAD_ON) },
+		"become another user":      func() error { return fails(unix.RawSyscall(unix.SYS_SETUID, 1, 0, 0)) },
+		"leave a core":             leavesACore,
+		"raise its priority":       func() error { return unix.Setpriority(unix.PRIO_PROCESS, 0, -5) },
+		"get new privileges":       getsPrivileges,
+	}
+}
+
+func leavesACore() error {
+	return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Max: 1 << 20})
+}
+
+func setsClock() error {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_REALTIME, &now); err != nil {
+		return err
+	}
+	return unix.ClockSettime(unix.CLOCK_REALTIME, &now)
+}
+
+// fails returns the errno of a system call, or nil.
+func fails(_, _ uintptr, errno unix.Errno) error {
+	if errno == 0 {
+		return nil
+	}
+	return errno
+}
+
+// getsPrivileges succeeds if a set-uid program would have its user's rights.
+func getsPrivileges() error {
+	forbidden, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
+	if err == nil && forbidden == 1 {
+		return unix.EPERM
+	}
+	return err
+}
+
+func (to targets) attacksOnTheNetwork() map[string]func() error {
+	return map[string]func() error{
+		"connect to another VM's monitor": dials("unix", to.OtherMonitor),
+		"connect to an abstract socket":   dials("unix", to.Abstract),
+		"connect to a TCP port":           dials("tcp", "127.0.0.1:"+strconv.Itoa(to.Port)),
+		"listen on a TCP port": func() error {
+			var plain net.ListenConfig
+			plain.SetMultipathTCP(false) // of which Landlock knows nothing
+			l, err := plain.Listen(context.TODO(), "tcp", "127.0.0.1:0")
+			if err != nil {
+				return err
+			}
+			return l.Close()
+		},
+		"open a raw socket": func() error {
+			fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, 0)
+			if err != nil {
+				return err
+			}
+			return unix.Close(fd)
+		},
+		"administer the network": func() error {
+			fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+			if err != nil {
+				return err
+			}
+			defer unix.Close(fd)
+			request, err := unix.NewIfreq("lo")
+			if err != nil {
+				return err
+			}
+			request.SetUint16(unix.IFF_LOOPBACK)
+			return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request)
+		},
+	}
+}
+
+// refusals are what the kernel answers if it refuses, if the file can't be seen, or if it
+// has no modules.
+var refusals = []unix.Errno{unix.EPERM, unix.EACCES, unix.ENOENT, unix.EROFS, unix.EXDEV, unix.ENOSYS}
+
+// A program in QEMU's place gets nothing but what the plan names, and the VM runs with
+// that. The status says that it is confined, also after the runner was killed.
+func TestABrokenOutQEMUGetsNothing(t *testing.T) {
+	t.Parallel()
+	require.GreaterOrEqual(t, confine.ABI(), 6, "this kernel has no Landlock, or an old one: nothing here can be proved")
+	v := newVM(t, "wrapped")
+	to := v.targets()
+	v.configure("wrapped", nil, "accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 64 MiB",
+		"drives: [{file: PATH/disks/disk.img}, {file: PATH/cds/a.iso, readOnly: true}]",
+		"options: {qemu: PATH/bin/"+attacker+"}")
+	text, err := json.Marshal(to)
+	require.NoError(t, err)
+	v.write("bin/"+targetsFile, string(text))
+	v.runs()
+
+	results := map[string]int{}
+	require.NoError(t, json.Unmarshal([]byte(v.read("bin", attacksFile)), &results))
+	require.GreaterOrEqual(t, len(results), 40)
+	for name, errno := range results {
+		assert.True(t, slices.Contains(refusals, unix.Errno(errno)), "%s: %d (%s)", name, errno, unix.Errno(errno))
+	}
+	t.Logf("%d attacks refused", len(results))
+	results = map[string]int{}
+	require.NoError(t, json.Unmarshal([]byte(v.read("bin", accessesFile)), &results))
+	require.Len(t, results, len(to.accesses()))
+	for name, errno := range results {
+		require.Zero(t, errno, "%s: %s", name, unix.Errno(errno))
+	}
+	require.NotZero(t, invariants.OneQEMU(t, v.dir))
+	require.Equal(t, "True Confined", v.condition(vmstatus.ConditionConfined))
+	require.Empty(t, v.status().Confinement.Lacks)
+	require.True(t, v.status().Confinement.OwnRoot)
+	_, err = v.stop()
+	require.NoError(t, err)
+	v.nothingLeft()
+}
+
+// targets makes what the attacker is to go for, and the attacker.
+func (v *vm) targets() targets {
+	v.t.Helper()
+	for _, dir := range []string{"bin", "disks", "cds", "secrets", "other", "data"} {
+		require.NoError(v.t, os.MkdirAll(v.path(dir), 0o700))
+	}
+	program, err := os.Executable()
+	require.NoError(v.t, err)
+	require.NoError(v.t, os.Symlink(program, v.path("bin", attacker)))
+	qemu, err := exec.LookPath(qemuProgram)
+	require.NoError(v.t, err, "install the Debian package qemu-system-x86")
+	to := targets{
+		Runner: os.Getpid(), Secret: v.path("secrets", "token"), Disk: v.path("disks", "disk.img"),
+		OtherDisk: v.path("disks", "other.img"), CD: v.path("cds", "a.iso"), Config: v.path("config.yaml"),
+		Password: v.path("display-password"), Type: v.path("data", "vmtype.txtar"),
+		OtherMonitor: v.path("other", "monitor.sock"), Abstract: "@" + filepath.Base(v.dir), QEMU: qemu,
+	}
+	for _, file := range []string{to.Secret, to.Disk, to.OtherDisk, to.CD} {
+		require.NoError(v.t, os.WriteFile(file, make([]byte, 1<<20), 0o600))
+	}
+	v.write("display-password", "secret")
+	for _, at := range [][2]string{{"unix", to.OtherMonitor}, {"unix", to.Abstract}, {"tcp", "127.0.0.1:0"}} {
+		l, err := net.Listen(at[0], at[1])
+		require.NoError(v.t, err)
+		v.t.Cleanup(func() { l.Close() })
+		if tcp, ok := l.Addr().(*net.TCPAddr); ok {
+			to.Port = tcp.Port
+		}
+	}
+	return to
+}
