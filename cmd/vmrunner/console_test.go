@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -115,4 +116,29 @@ func TestConsoleOnATerminal(t *testing.T) {
 	require.Zero(t, p.exit())
 	require.Equal(t, before, c.settings())
 	require.NoDirExists(t, filepath.Join(dir, "run"))
+}
+
+// A guest that doesn't react to Ctrl-C is asked again by the next one, and ended by two in
+// a row.
+func TestCtrlCInsists(t *testing.T) {
+	t.Parallel()
+	c := newTerminal(t)
+	dir := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 900")
+	p := startOn(t, c, dir)
+	p.await(`booting`)
+	c.press("\x03")
+	p.await(`Ctrl-C asks again; twice within 2 seconds, or vmrunner stop --force, ends the VM at once`)
+	c.press("\x03")
+	p.await(`The guest is asked again`)
+	require.Eventually(t, func() bool { // signals that come together are one
+		c.press("\x03")
+		select {
+		case <-p.ended:
+			return true
+		default:
+			return false
+		}
+	}, patience, 100*time.Millisecond)
+	p.await(`The VM is ended at once`)
+	require.Zero(t, p.exit())
 }

@@ -21,16 +21,19 @@ import (
 	"vmop/vmtypes/policy"
 )
 
+const runText = "run starts the VM and exits when it has ended. TERM and INT (Ctrl-C) shut the guest\n" +
+	"down: through its agent, then by the power button, then by force when\n" +
+	"powerdownTimeout has passed. On a terminal, a second Ctrl-C asks again, and another\n" +
+	"one within 2 seconds ends the VM at once. HUP reloads the configuration."
+
 func newRun(f *flags) *cobra.Command {
 	var console bool
 	var powerOffOn string
 	var box container
 	cmd := &cobra.Command{
-		Use:   "run",
-		Short: "Run the VM until it ends",
-		Long: "run starts the VM and exits when it has ended. TERM and INT (Ctrl-C) shut the guest\n" +
-			"down: through its agent, then by the power button, then by force when\n" +
-			"powerdownTimeout has passed. HUP reloads the configuration.",
+		Use:     "run",
+		Short:   "Run the VM until it ends",
+		Long:    runText,
 		Args:    cli.NoArguments,
 		GroupID: groupFile, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -56,6 +59,7 @@ func newRun(f *flags) *cobra.Command {
 				Options: f.prepareBy(limits), PolicyFault: policyFault, Manager: manager, Reporter: box.reporter,
 				GracePeriod: box.grace, Reread: reload, Log: log, Version: version,
 			}
+			defer insist(cmd.Context(), f.config, cmd.ErrOrStderr())()
 			opts.DisplaySecret = os.Getenv(config.DisplaySecretVariable)
 			if !console && powerOffOn == "" {
 				return f.logged(log, run(cmd.Context(), opts, &box))

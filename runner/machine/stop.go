@@ -232,7 +232,11 @@ func (s *stop) try(how method, now time.Time) {
 	}
 	step.answerBy = now.Add(min(given, quitTime))
 	s.step, s.forced = step, s.forced || how.forces()
-	s.log(slog.LevelInfo, "stopping", "method", string(how), "timeout", given.Round(time.Second).String())
+	attrs := []any{"method", string(how), "timeout", given.Round(time.Second).String()}
+	if !how.forces() {
+		attrs = append(attrs, "sooner", "vmrunner stop --force")
+	}
+	s.log(slog.LevelInfo, "stopping", attrs...)
 	switch how {
 	case byAgent:
 		s.do(ShutDownGuest{min(given, quitTime)})

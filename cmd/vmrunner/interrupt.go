@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+
+	"vmop/qmp"
+	"vmop/runner/control"
+)
+
+// insistTime is the time between two Ctrl-C that end the VM at once.
+const insistTime = 2 * time.Second
+
+// interrupts gives a person at a terminal what Ctrl-C is expected to do. The first one is a
+// signal to shut down, about which this says only what comes next.
+type interrupts struct {
+	out    io.Writer
+	client func(context.Context) (*control.Client, error)
+	last   time.Time // of the second and the later ones
+	count  int
+}
+
+// insist follows Ctrl-C on a terminal, for a runner with a configuration file, until stop is
+// called.
+func insist(ctx context.Context, file string, out io.Writer) (stop func()) {
+	if !term.IsTerminal(int(os.Stdin.Fd())) {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	i := &interrupts{out: out, client: func(ctx context.Context) (*control.Client, error) {
+		dir, err := byConfig(file)
+		if err != nil {
+			return nil, err
+		}
+		return dialDir(ctx, dir)
+	}}
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGINT)
+	go func() {
+		for range signals {
+			i.next(ctx, time.Now())
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(signals)
+		cancel()
+	}
+}
+
+// next handles a Ctrl-C.
+func (i *interrupts) next(ctx context.Context, now time.Time) {
+	i.count++
+	if i.count == 1 {
+		fmt.Fprintln(i.out, "\nThe guest is asked to shut down; the log says how long it has. Ctrl-C asks again; twice within "+
+			"2 seconds, or vmrunner stop --force, ends the VM at once.")
+		return
+	}
+	force := now.Sub(i.last) < insistTime
+	i.last = now
+	ctx, cancel := patient(ctx)
+	defer cancel()
+	client, err := i.client(ctx)
+	switch {
+	case err != nil:
+	case force:
+		fmt.Fprintln(i.out, "\nThe VM is ended at once.")
+		err = client.Act(ctx, control.Kill)
+	default:
+		fmt.Fprintln(i.out, "\nThe guest is asked again; another Ctrl-C within 2 seconds ends the VM at once.")
+		_, err = client.QMP(ctx, qmp.Command{Execute: "system_powerdown"})
+	}
+	if err != nil {
+		fmt.Fprintf(i.out, "The runner can't be asked: %v\n", err)
+	}
+}
