@@ -12,8 +12,8 @@
 //
 // What only the runner can do is behind the interface Backend: actions, QMP commands and
 // the plan. The status comes from a status.Tracker. The rest is in this package. The mode
-// of the socket restricts it to the user, MaxConnections and MaxLasting bound the number of clients, and
-// no slow client delays another. Each reader of events has a short queue (feed.go);
+// of the socket restricts it to the user, MaxConnections and MaxLasting bound the number of
+// clients, and no slow client delays another. Each reader of events has a short queue (feed.go);
 // readers of the serial console have a position in one ring buffer (console.go). Slow
 // readers lose the oldest output, and are sent how much they have lost.
 //
