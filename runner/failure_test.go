@@ -49,7 +49,11 @@ func TestStartErrors(t *testing.T) {
 		{
 			"a machine that QEMU does not know", "bare",
 			[]string{"machineType: pc-q35-0.1"},
-			[]string{"unsupported machine type"},
+			[]string{
+				"unsupported machine type",
+				"\nvm.machineType: this QEMU has no such machine; \"/usr/bin/qemu-system-x86_64 -machine help\" lists those that " +
+					"there are",
+			},
 		},
 		{
 			"no program for QEMU", "bare",
@@ -101,11 +105,41 @@ func TestStartErrors(t *testing.T) {
 		{"a port of VNC that is taken", "standard", standard("display: {vnc: {port: PORT}}"), []string{
 			"qemu ended while the VM was being started: exit status 1", "Address already in use", "-vnc vnc=127.0.0.1:",
 			"lib/display.star:",
+			"\nvm.display.vnc: another program has the port of the host, or this user may not listen there: choose another; " +
+				"\"ss -ltnup\" shows who listens\n",
 		}},
+		{
+			"a forwarded port that is taken", "standard",
+			[]string{
+				"accelerator: tcg", "firmware: bios",
+				"network: [{type: user, ports: [{host: PORT, guest: 22}]}]",
+			},
+			[]string{
+				"\nvm.network[].ports: another program has the port ", " of the host, or this user may not listen there (below " +
+					"1024 only root may): choose another; \"ss -ltnup\" shows who listens",
+			},
+		},
+		{
+			"a CPU that QEMU does not know", "standard", standard("cpuModel: z80"),
+			[]string{
+				"\nvm.cpuModel: this QEMU has no CPU z80; \"/usr/bin/qemu-system-x86_64 -cpu help\" lists those that there are",
+			},
+		},
+		{
+			"a kernel that is none", "standard", standard("kernel: {image: PATH/config.yaml, initrd: PATH/config.yaml}"),
+			[]string{"\nvm.kernel.image: the file is no Linux kernel for this machine"},
+		},
+		{
+			"a folder as a disk", "standard", standard("drives: [{file: PATH}]"),
+			[]string{`vm.drives[0].file: "PATH" is a directory (want a file in it)`},
+		},
+
 		{
 			"a port of SPICE that is taken", "standard", standard("display: {spice: {port: PORT, address: 127.0.0.1}}"),
 			[]string{
 				"qemu ended while the VM was being started: exit status 1", "initialize spice server",
+				"\nvm.display.spice.port: another program has the port ", " of the host, or this user may not listen there: " +
+					"choose another; \"ss -ltnup\" shows who listens",
 			},
 		},
 		{"a bridge that is missing", "standard", []string{
@@ -129,6 +163,20 @@ func TestStartErrors(t *testing.T) {
 			require.NoFileExists(t, v.path("data", "vmtype.txtar"), "only a VM that has proved to start is pinned")
 		})
 	}
+}
+
+// A TPM whose state is damaged is named, with its file.
+func TestDamagedTPM(t *testing.T) {
+	t.Parallel()
+	v := newVM(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "useTpm: true")
+	require.NoError(t, os.MkdirAll(v.path("data"), 0o700))
+	state := v.path("data", "tpm2-00.permall")
+	require.NoError(t, os.WriteFile(state, []byte("junk"), 0o600))
+	v.start()
+	_, err := v.wait()
+	require.ErrorContains(t, err, "\nthe state of the TPM is damaged: put a backup in the place of "+state+
+		", or move it away to have a new TPM made, which knows no secret of the old one")
+	require.Equal(t, "junk", v.read("data", "tpm2-00.permall"))
 }
 
 // A helper that lives and is never ready is given up.

@@ -202,7 +202,11 @@ func (c *checker) wholeMiB(path string, size Bytes) {
 		c.add(path, "is less than 1 MiB: %s", size).hint("is a unit missing? such as 8 GiB")
 	case size%MiB != 0:
 		below := size / MiB
-		c.add(path, "is not a whole number of MiB: %s", size).hint("%d MiB or %d MiB are", below, below+1)
+		hint := fmt.Sprintf("%d MiB or %d MiB are", below, below+1)
+		if size%1e9 == 0 { // the unit of disks' makers was meant to be that of memory
+			hint = fmt.Sprintf("%d GiB is; so are %d MiB and %d MiB", size/1e9, below, below+1)
+		}
+		c.add(path, "is not a whole number of MiB: %s", size).hint("%s", hint)
 	}
 }
 

@@ -38,27 +38,50 @@ func ResolveResources(s Spec, stat func(path string) (fs.FileMode, error)) (Spec
 }
 
 // MissingFiles returns a fault for every file of the host that the vm section
-// names and that is not there. stat is as for ResolveResources; URLs are not
-// looked at.
+// names and that is not there, can't hold what it is to, or is a disk twice. stat is as
+// for ResolveResources; URLs are not looked at.
 func MissingFiles(s Spec, stat func(path string) (fs.FileMode, error)) []Fault {
 	c := &checker{spec: &s}
-	check := func(path, file string) {
+	check := func(path, file, hint string) {
 		if file == "" || strings.Contains(file, "://") {
 			return
 		}
-		if _, err := stat(file); errors.Is(err, fs.ErrNotExist) {
-			c.add(path, "%s does not exist", quote(file))
-		} else if err != nil {
+		mode, err := stat(file)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			if strings.Contains(file, "/~/") {
+				hint = "~ has no meaning here; write the whole path"
+			}
+			c.add(path, "%s does not exist", quote(file)).hint("%s", hint)
+		case err != nil:
 			c.add(path, "%s: %v", quote(file), err)
+		case mode.IsDir():
+			c.add(path, "%s is a directory", quote(file)).hint("want a file in it")
+		case mode&fs.ModeCharDevice != 0:
+			c.add(path, "%s is a device that holds no data", quote(file)).hint("want a file or a block device")
 		}
 	}
+	first := map[string]string{}
 	for i, d := range s.Drives {
-		check(fmt.Sprintf("vm.drives[%d].file", i), d.File)
-		check(fmt.Sprintf("vm.drives[%d].device", i), d.Device)
+		path, hint := fmt.Sprintf("vm.drives[%d].file", i), ""
+		if d.Type == DriveRaw && d.Format == "raw" {
+			hint = "with size, such as size: 20 GiB, it is made"
+		}
+		check(path, d.File, hint)
+		check(fmt.Sprintf("vm.drives[%d].device", i), d.Device, "")
+		if d.File == "" || d.Type != DriveRaw || d.ReadOnly {
+			continue
+		}
+		if other := first[d.File]; other != "" {
+			const hint = "each disk that the guest writes to needs an image of its own"
+			c.add(path, "%s is %s, too", quote(d.File), other).hint(hint)
+		} else {
+			first[d.File] = path
+		}
 	}
 	if s.Kernel != nil {
-		check("vm.kernel.image", s.Kernel.Image)
-		check("vm.kernel.initrd", s.Kernel.Initrd)
+		check("vm.kernel.image", s.Kernel.Image, "")
+		check("vm.kernel.initrd", s.Kernel.Initrd, "")
 	}
 	return c.faults
 }

@@ -11,8 +11,12 @@ func TestMissingFilesAreNamedBeforeQEMUStumblesOverThem(t *testing.T) {
 	t.Parallel()
 	stat := func(path string) (fs.FileMode, error) {
 		switch path {
-		case "/there":
+		case "/there", "/both":
 			return 0, nil
+		case "/folder":
+			return fs.ModeDir, nil
+		case "/dev/null":
+			return fs.ModeDevice | fs.ModeCharDevice, nil
 		case "/forbidden":
 			return 0, fs.ErrPermission
 		}
@@ -26,6 +30,13 @@ func TestMissingFilesAreNamedBeforeQEMUStumblesOverThem(t *testing.T) {
 			{Type: DriveIDECD},
 			{Type: DriveIDECD, File: "https://host/cd.iso"},
 			{File: "/forbidden"},
+			{File: "/vm/~/gone", Type: DriveRaw, Format: "raw"},
+			{File: "/gone", Type: DriveRaw, Format: "raw"},
+			{File: "/folder"},
+			{File: "/dev/null"},
+			{File: "/both", Type: DriveRaw},
+			{File: "/both", Type: DriveRaw},
+			{File: "/both", Type: DriveRaw, ReadOnly: true},
 		},
 		Kernel: &Kernel{Image: "/there", Initrd: "/no-initrd"},
 	}, stat)
@@ -37,6 +48,11 @@ func TestMissingFilesAreNamedBeforeQEMUStumblesOverThem(t *testing.T) {
 		`vm.drives[1].file: "/gone" does not exist`,
 		`vm.drives[2].device: "/dev/gone" does not exist`,
 		`vm.drives[5].file: "/forbidden": permission denied`,
+		`vm.drives[6].file: "/vm/~/gone" does not exist (~ has no meaning here; write the whole path)`,
+		`vm.drives[7].file: "/gone" does not exist (with size, such as size: 20 GiB, it is made)`,
+		`vm.drives[8].file: "/folder" is a directory (want a file in it)`,
+		`vm.drives[9].file: "/dev/null" is a device that holds no data (want a file or a block device)`,
+		`vm.drives[11].file: "/both" is vm.drives[10].file, too (each disk that the guest writes to needs an image of its own)`,
 		`vm.kernel.initrd: "/no-initrd" does not exist`,
 	}, got)
 	require.Empty(t, MissingFiles(Spec{}, stat))

@@ -144,6 +144,9 @@ type PortForward struct {
 	Guest int `yaml:"guest" min:"1"`
 }
 
+// Example returns how one is written in a configuration.
+func (PortForward) Example() string { return "{host: 2222, guest: 22}" }
+
 // Drive is a disk or a CD drive.
 type Drive struct {
 	// Type is "raw" (a disk, the default) or "ide-cd" (a CD drive).

@@ -55,15 +55,15 @@ func (r *Reader) decode(path string, key, n *yaml.Node, to reflect.Value) {
 func (r *Reader) fill(path string, n *yaml.Node, to reflect.Value) {
 	switch to.Kind() {
 	case reflect.Struct:
-		if r.wants(path, n, yaml.MappingNode, "a mapping") {
+		if r.wants(path, n, yaml.MappingNode, "a mapping", example(to)) {
 			r.structure(path, n, to)
 		}
 	case reflect.Slice:
-		if r.wants(path, n, yaml.SequenceNode, "a list") {
+		if r.wants(path, n, yaml.SequenceNode, "a list", "") {
 			r.list(path, n, to)
 		}
 	case reflect.Map:
-		if r.wants(path, n, yaml.MappingNode, "a mapping") {
+		if r.wants(path, n, yaml.MappingNode, "a mapping", "") {
 			to.Set(reflect.ValueOf(r.free(path, n)))
 		}
 	default:
@@ -73,9 +73,17 @@ func (r *Reader) fill(path string, n *yaml.Node, to reflect.Value) {
 	}
 }
 
-func (r *Reader) wants(path string, n *yaml.Node, kind yaml.Kind, name string) bool {
+// example returns a hint for a mapping whose type has a method Example.
+func example(to reflect.Value) string {
+	if e, ok := to.Interface().(interface{ Example() string }); ok {
+		return "such as " + e.Example()
+	}
+	return ""
+}
+
+func (r *Reader) wants(path string, n *yaml.Node, kind yaml.Kind, name, hint string) bool {
 	if n.Kind != kind {
-		r.refuse(n, path, "got "+describe(n)+", want "+name, "")
+		r.refuse(n, path, "got "+describe(n)+", want "+name, hint)
 	}
 	return n.Kind == kind
 }

@@ -27,13 +27,19 @@ type StartError struct {
 	// Option, if it is known, is what the process complained about, and Origin
 	// where the VM type made it.
 	Option, Origin string
+	// Advice is what to do about it; may be empty.
+	Advice string
 }
 
-// Error returns the output and, if it is known, the line of the VM type.
+// Error returns the output and, as far as they are known, what to do and the line of the
+// VM type.
 func (e *StartError) Error() string {
 	s := fmt.Sprintf("%s ended while the VM was being started: %s", e.Process, e.Exit)
 	if e.Output != "" {
 		s += "\n  " + strings.ReplaceAll(e.Output, "\n", "\n  ")
+	}
+	if e.Advice != "" {
+		s += "\n" + e.Advice
 	}
 	if e.Option != "" {
 		s += "\nthe option " + e.Option + "\n  was made at " + e.Origin
@@ -59,6 +65,7 @@ func (p *Processes) Blame(made *plan.Plan, err error) error {
 			return "<" + name + ">"
 		}), " "), o.Origin.String()
 	}
+	e.Advice = adviceFor(made, e.Output)
 	e.Output = strings.TrimSpace(e.Output + p.endedHelpers())
 	return e
 }

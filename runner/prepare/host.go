@@ -110,13 +110,21 @@ func qemuArch(goarch string) string {
 func whyNoKVM() string {
 	f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
 	if err != nil {
-		return err.Error()
+		return noKVM(err)
 	}
 	_ = f.Close() // it has served its purpose
 	if alias, err := os.ReadFile(cpuAlias); err == nil && lacksVirtualization(string(alias)) {
 		return "/dev/kvm opens, but the CPU has neither vmx nor svm: a KVM that does without them stops ordinary guests with an internal error"
 	}
 	return ""
+}
+
+// noKVM says why /dev/kvm can't be opened, and what to do.
+func noKVM(err error) string {
+	if errors.Is(err, fs.ErrPermission) {
+		return err.Error() + ": add this user to the group kvm (usermod -aG kvm USER, then log in again)"
+	}
+	return err.Error()
 }
 
 // cpuAlias is the name by which udev loads the kernel's modules for a CPU. It lists

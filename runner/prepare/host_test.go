@@ -1,10 +1,12 @@
 package prepare
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -116,4 +118,13 @@ func TestVirtualizationOfCPUs(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, !regexp.MustCompile(`(?m)^flags\s*:.* (vmx|svm)( |$)`).Match(cpuinfo),
 		lacksVirtualization(string(alias)), "of this machine")
+}
+
+// A user who may not use KVM reads how to.
+func TestNoKVMForThisUser(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "open /dev/kvm: permission denied: add this user to the group kvm (usermod -aG kvm USER, then log in "+
+		"again)", noKVM(&fs.PathError{Op: "open", Path: "/dev/kvm", Err: syscall.EACCES}))
+	require.Equal(t, "open /dev/kvm: no such file or directory",
+		noKVM(&fs.PathError{Op: "open", Path: "/dev/kvm", Err: syscall.ENOENT}))
 }

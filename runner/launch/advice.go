@@ -1,0 +1,79 @@
+package launch
+
+import (
+	"regexp"
+	"strings"
+
+	"vmop/vmtypes/plan"
+)
+
+// An advice is what to do about something that QEMU says when it gives up.
+type advice struct {
+	said *regexp.Regexp
+	text string // STATE stands for the file with the TPM's state; $1 for the first group
+}
+
+// advices are in the order in which they are looked for: the first that fits is given.
+// QEMU's texts are those of its versions 7.2 to 10.
+func advices() []advice {
+	find := regexp.MustCompile
+	return []advice{
+		{
+			find(`Could not set up host forwarding rule '\w+:[^']*?:(\d+)-`),
+			"vm.network[].ports: another program has the port $1 of the host, or this user may not listen there (below 1024 only " +
+				"root may): choose another; \"ss -ltnup\" shows who listens",
+		},
+		{
+			find(`reds_init_socket: binding socket to \S+:(\d+) failed`),
+			"vm.display.spice.port: another program has the port $1 of the host, or this user may not listen there: choose " +
+				"another; \"ss -ltnup\" shows who listens",
+		},
+		{
+			find(`\bvnc \S+: \w+ to (?:bind socket|listen on socket|find an available port)`),
+			"vm.display.vnc: another program has the port of the host, or this user may not listen there: choose another; " +
+				"\"ss -ltnup\" shows who listens",
+		},
+		{
+			find(`Could not access KVM kernel module: Permission denied`),
+			"vm.accelerator: this user may not use /dev/kvm: add the user to the group kvm (usermod -aG kvm USER, then log in " +
+				"again), or want auto or tcg",
+		},
+		{
+			find(`Could not access KVM kernel module: No such file or directory`),
+			"vm.accelerator: there is no /dev/kvm here: load the kernel's module kvm_intel or kvm_amd, or want auto or tcg",
+		},
+		{
+			find(`to set MSR|kvm_buf_set_msrs`),
+			"vm.accelerator: the KVM of this host can't run such a CPU: want tcg, or another vm.cpuModel",
+		},
+		{
+			find(`tpm-emulator: TPM result for CMD_INIT`),
+			"the state of the TPM is damaged: put a backup in the place of STATE, or move it away to have a new TPM made, which " +
+				"knows no secret of the old one",
+		},
+		{
+			find(`linux kernel too old to load a ram disk|invalid kernel header|could not load kernel`),
+			"vm.kernel.image: the file is no Linux kernel for this machine",
+		},
+		{
+			find(`unsupported machine type`),
+			"vm.machineType: this QEMU has no such machine; \"qemu-system-x86_64 -machine help\" lists those that there are",
+		},
+		{
+			find(`unable to find CPU model '([^']*)'`),
+			"vm.cpuModel: this QEMU has no CPU $1; \"qemu-system-x86_64 -cpu help\" lists those that there are",
+		},
+	}
+}
+
+// adviceFor returns what to do about what QEMU said; "" if that isn't known.
+func adviceFor(made *plan.Plan, said string) string {
+	for _, a := range advices() {
+		if at := a.said.FindStringSubmatchIndex(said); at != nil {
+			text := string(a.said.ExpandString(nil, a.text, said, at))
+			text = strings.ReplaceAll(text, "qemu-system-x86_64", made.QEMU.Executable)
+			return strings.ReplaceAll(text, "STATE", tpmState(made))
+		}
+	}
+	return ""
+}

@@ -1,0 +1,26 @@
+package launch
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/vmtypes/plan"
+)
+
+// What QEMU says where the host has no KVM, or one that this user, or this CPU, can't have.
+func TestAdviceOnKVM(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string]string{
+		"Could not access KVM kernel module: Permission denied\nqemu-system-x86_64: failed to initialize kvm: Permission " +
+			"denied": "vm.accelerator: this user may not use /dev/kvm: add the user to the group kvm (usermod -aG kvm USER, " +
+			"then log in again), or want auto or tcg",
+		"Could not access KVM kernel module: No such file or directory": "vm.accelerator: there is no /dev/kvm here: load " +
+			"the kernel's module kvm_intel or kvm_amd, or want auto or tcg",
+		"error: failed to set MSR 0x10a to 0x69\nkvm_buf_set_msrs: Assertion": "vm.accelerator: the KVM of this host can't " +
+			"run such a CPU: want tcg, or another vm.cpuModel",
+		"something else": "",
+	} {
+		require.Equal(t, want, adviceFor(new(plan.Plan), said))
+	}
+}
