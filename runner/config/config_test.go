@@ -83,7 +83,7 @@ const everyKey = `
       - {type: ide-cd, bus: scsi, file: https://example.org/boot.iso}
       - device: /dev/vg/b
       - resource: /c
-      - {file: /d, size: 2 GiB}
+      - {file: /d, size: 2 GiB, serial: data}
     display:
       outputs: 2
       loggedInUser: test
@@ -129,7 +129,7 @@ func TestEveryKey(t *testing.T) {
 				{Type: vmspec.DriveIDECD, Bus: "scsi", File: "https://example.org/boot.iso"},
 				{Device: "/dev/vg/b"},
 				{Resource: "/c"},
-				{File: "/d", Size: 2 * vmspec.GiB},
+				{File: "/d", Size: 2 * vmspec.GiB, Serial: "data"},
 			},
 			Display: &vmspec.Display{
 				Outputs: 2, LoggedInUser: "test", WithoutPassword: true,
