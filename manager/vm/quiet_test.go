@@ -140,25 +140,29 @@ func TestNothingToDo(t *testing.T) {
 }
 
 // A manager that is killed at any write is followed by one that makes the same of
-// the VM.
+// the VM, also if its pod gets only claims that the manager has created.
 func TestKilledAtEveryWrite(t *testing.T) {
 	t.Parallel()
-	want, writes := killedAt(t, 0, false)
-	require.Greater(t, writes, 10)
-	for at := range writes {
-		for _, after := range []bool{false, true} {
-			t.Run(fmt.Sprintf("write %d, carried out %t", at+1, after), func(t *testing.T) {
-				t.Parallel()
-				got, _ := killedAt(t, at+1, after)
-				require.Equal(t, want, got)
-			})
+	for name, edit := range map[string]func(*v1.VirtualMachine){
+		"restricted": func(*v1.VirtualMachine) {}, "privileged": privileged,
+	} {
+		want, writes := killedAt(t, 0, false, edit)
+		require.Greater(t, writes, 10)
+		for at := range writes {
+			for _, after := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, write %d, carried out %t", name, at+1, after), func(t *testing.T) {
+					t.Parallel()
+					got, _ := killedAt(t, at+1, after, edit)
+					require.Equal(t, want, got)
+				})
+			}
 		}
 	}
 }
 
 // killedAt lets a VM be started, changed and stopped by managers of which the first
 // is killed at a write, and returns what there is in the end.
-func killedAt(t *testing.T, at int, after bool) (map[string]string, int) {
+func killedAt(t *testing.T, at int, after bool, edit func(*v1.VirtualMachine)) (map[string]string, int) {
 	t.Helper()
 	w := newWorld(t)
 	defer w.play()()
@@ -186,7 +190,7 @@ func killedAt(t *testing.T, at int, after bool) (map[string]string, int) {
 			return vm.Status.Phase == want && vm.Status.ObservedGeneration == vm.Generation
 		}, patience, tick)
 	}
-	w.vm("web")
+	w.vm("web", edit)
 	through()
 	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.BootMenu = true })
 	through()
