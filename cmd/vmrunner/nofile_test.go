@@ -84,7 +84,7 @@ func absentQEMU() map[string]string {
 func noFile(t *testing.T, file string, make func(string) error) string {
 	t.Helper()
 	dir := folder(t, "mine", "display: {vnc: {}}",
-		"options: {qemu: PATH/QEMU-ABSENT, copy: {source: PATH/template, to: vars}}")
+		"options: {qemu: /absent/QEMU-ABSENT, copy: {source: PATH/template, to: vars}}")
 	for _, name := range []string{"types", "data", "run"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o700))
 	}
