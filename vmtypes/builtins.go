@@ -15,6 +15,7 @@ func Predeclared() starlark.StringDict {
 		"option":    starlark.NewBuiltin("option", option),
 		"part":      starlark.NewBuiltin("part", part),
 		"combine":   starlark.NewBuiltin("combine", combine),
+		"change":    starlark.NewBuiltin("change", change),
 		"replace":   starlark.NewBuiltin("replace", replace),
 		"process":   starlark.NewBuiltin("process", process),
 		"tap":       starlark.NewBuiltin("tap", tap),

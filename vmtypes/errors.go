@@ -125,7 +125,36 @@ func explainSyntax(err syntax.Error, source func(string) string) error {
 		pos.Line--
 		pos.Col = int32(len(sourceLine(source(pos.Filename()), int(pos.Line)))) + 1
 	}
-	return at(pos, err.Msg, nil, err, source)
+	line := sourceLine(source(pos.Filename()), int(pos.Line))
+	return at(pos, err.Msg+syntaxHint(err.Msg, line, int(pos.Col)), nil, err, source)
+}
+
+// hasFormatted reports whether there is a string of Python that is formatted in place.
+func hasFormatted(text string) bool {
+	for i := 1; i < len(text); i++ {
+		if (text[i] == '"' || text[i] == '\'') && text[i-1]|0x20 == 'f' && (i == 1 || !isWord(text[i-2])) {
+			return true
+		}
+	}
+	return false
+}
+
+// syntaxHint says what Starlark has in the place of a statement or a string of Python.
+func syntaxHint(msg, line string, column int) string {
+	before := string([]rune(line)[:min(max(column-1, 0), len([]rune(line)))])
+	switch {
+	case strings.HasPrefix(msg, "got import"):
+		return "; write load(\"file.star\", \"name\")"
+	case strings.HasPrefix(msg, "got try"), strings.HasPrefix(msg, "got raise"), strings.HasPrefix(msg, "got except"):
+		return "; Starlark has no exceptions: test before, and call fail(\"…\")"
+	case strings.HasPrefix(msg, "got class"):
+		return "; Starlark has no classes: use struct(name = value)"
+	case strings.HasPrefix(msg, "got with"):
+		return "; Starlark has no with"
+	case strings.HasPrefix(msg, "got string literal") && hasFormatted(before):
+		return "; Starlark has no f-strings: write \"%s\" % x, or \"{}\".format(x)"
+	}
+	return ""
 }
 
 func explainEval(err *starlark.EvalError, source func(string) string) error {

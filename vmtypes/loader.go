@@ -166,7 +166,22 @@ func suggestName(msg string, file *syntax.File, predeclared starlark.StringDict)
 		}
 		return true
 	})
+	if hint := foreignNames[name]; hint != "" {
+		return "; " + hint
+	}
 	return didYouMean(name, candidates)
+}
+
+// foreignNames are names that authors know from Python, with what Starlark has.
+var foreignNames = map[string]string{
+	"sum":        "Starlark has no sum: add up in a loop within a function",
+	"isinstance": "compare type(x) with \"string\", \"int\", \"list\" …",
+	"open":       "a VM type reads no files; ask host.exists(path)",
+	"map":        "write [f(x) for x in list]",
+	"filter":     "write [x for x in list if wanted(x)]",
+	"round":      "Starlark has no round: use // for whole numbers",
+	"pow":        "Starlark has no pow: use * in a loop, or << for powers of two",
+	"format":     "write \"%s\" % x, or \"{}\".format(x)",
 }
 
 // source returns the text of a module that was read, or "".

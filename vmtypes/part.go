@@ -69,6 +69,9 @@ func part(
 		"helpers??", &in.helpers, "files??", &in.files, "taps??", &in.taps, "listeners??", &in.listeners,
 		"sockets??", &in.sockets, "ports??", &in.ports, "drives??", &in.drives, "hotplug??", &in.hotplug,
 		"access??", &in.access)
+	if err != nil && strings.HasSuffix(err.Error(), "want iterable") {
+		return nil, fmt.Errorf("%w: write a list, [ … ]", err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@
 package influence
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -260,12 +261,23 @@ func bump(at reflect.Value) {
 	}
 }
 
+// shown is a value as a configuration would have it, on one line.
+func shown(value any) string {
+	switch value.(type) {
+	case []any, map[string]any:
+		if text, err := json.Marshal(value); err == nil {
+			return string(text)
+		}
+	}
+	return fmt.Sprint(value)
+}
+
 // option tries other values of vm.options.NAME: those that the type declares, and
 // some of each kind. A value that the type doesn't take makes no plan.
 func (w *walker) option(name string, value any, declared []any) {
 	f := Field{Path: "vm.options." + name}
 	if value != nil {
-		f.Value = fmt.Sprint(value)
+		f.Value = shown(value)
 	}
 	others := append(slices.Clip(declared), nil, true, false, int64(1), int64(2), "x", []any{"x"}, []any{},
 		map[string]any{})

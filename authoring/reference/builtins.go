@@ -44,6 +44,7 @@ option("-append", "console=ttyS0,115200 quiet")  # -append console=ttyS0,115200 
 )
 `,
 		},
+		changeBuiltin(),
 		{
 			Name: "replace", Result: "Part",
 			Parameters: []Parameter{
@@ -61,6 +62,20 @@ option("-append", "console=ttyS0,115200 quiet")  # -append console=ttyS0,115200 
 				"exist is an error with a suggestion.",
 			Example: `replace(standard(vm, host), machine = {"hpet": True}, remove = ["-device tablet0"])` + "\n",
 		},
+	}
+}
+
+func changeBuiltin() Function {
+	return Function{
+		Name: "change", Result: "Part",
+		Parameters: []Parameter{
+			required("part", "Part", "the part to copy"),
+			required("option", "str", "the option, by flag and id: `\"-device disk0\"`"),
+			required("props", props, "its new properties; `None` takes one away"),
+		},
+		Doc: "A copy of a part in which one option has other properties. Those that are not named stay, taps and " +
+			"listeners among them, and so does the place where the option was made.",
+		Example: `change(standard(vm, host), "-netdev net0", {"vhost": True})` + "\n",
 	}
 }
 

@@ -1,0 +1,75 @@
+package vmtypes
+
+import (
+	"fmt"
+	"slices"
+
+	"go.starlark.net/starlark"
+
+	"vmop/vmtypes/plan"
+)
+
+// change is change(part, selector, props): a copy in which one option has other
+// properties. What is not named stays: taps, listeners, and where the option was made.
+func change(
+	_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
+	var old *partValue
+	var sel string
+	var props *starlark.Dict
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "part", &old, "option", &sel, "props", &props); err != nil {
+		return nil, err
+	}
+	at := -1
+	for i, o := range old.options {
+		if !selects(sel, o) {
+			continue
+		}
+		if at >= 0 {
+			return nil, fmt.Errorf("change: several options are %q; give them an id to tell them apart", sel)
+		}
+		at = i
+	}
+	if at < 0 {
+		return nil, fmt.Errorf("change: no option is %q%s", sel, didYouMean(sel, old.selectors()))
+	}
+	if !old.options[at].List {
+		return nil, fmt.Errorf("change: %s has no properties; put another in its place: replace(part, option(…))", sel)
+	}
+	changed := *old.options[at]
+	var err error
+	if changed.Properties, err = changedProperties(changed, props); err != nil {
+		return nil, err
+	}
+	p := &partValue{}
+	if err := p.add(old); err != nil {
+		return nil, err
+	}
+	p.options = slices.Clone(p.options)
+	p.options[at] = &changed
+	return p, nil
+}
+
+// changedProperties returns the properties of an option with those of a dict in their
+// places, or behind the others; None takes one away.
+func changedProperties(o plan.Option, props *starlark.Dict) ([]plan.Property, error) {
+	list := slices.Clone(o.Properties)
+	for k, v := range props.Entries() {
+		one := starlark.NewDict(1)
+		if err := one.SetKey(k, v); err != nil {
+			return nil, err
+		}
+		set, err := properties(o.Flag, one)
+		if err != nil {
+			return nil, err
+		}
+		key, _ := starlark.AsString(k)
+		at := slices.IndexFunc(list, func(p plan.Property) bool { return p.Key == key })
+		if at < 0 {
+			at = len(list)
+		}
+		list = slices.DeleteFunc(list, func(p plan.Property) bool { return p.Key == key })
+		list = slices.Insert(list, min(at, len(list)), set...)
+	}
+	return list, nil
+}
