@@ -24,7 +24,7 @@ LONG = ^vmop/(test/(cluster|e2e|guest|scale|soak)|deploy/images)|vmop/test/(benc
 RACE = -skip='^(TestFault13|TestTypeChecker)' ./filewatch ./manager/... ./process ./qmp ./runner/...
 
 .PHONY: help build man install run test test-says test-short race check bench bench-scale fuzz faults mutants soak e2e generate images powercut \
-	cluster-up cluster-load cluster-down format clean guest packages-run packages-test
+	cluster-up cluster-load cluster-down format clean guest packages-run packages-cluster packages-test
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -114,7 +114,7 @@ cluster-load: ## Build the images and load them into the cluster's nodes.
 	@$(MAKE) --no-print-directory images VERSION=devel
 	@go run ./test/cluster/clusterctl load build/images/runner.tar build/images/manager.tar
 
-cluster-up: packages-test ## Start a Kubernetes on this machine (NODES=1); prints KUBECONFIG. The first time takes 10 minutes.
+cluster-up: packages-cluster ## Start a Kubernetes on this machine (NODES=1); prints KUBECONFIG. The first time takes 10 minutes.
 	@go run ./test/cluster/clusterctl -nodes $(or $(NODES),1) up
 
 cluster-down: ## Stop that Kubernetes.
@@ -130,5 +130,5 @@ clean: ## Remove what was built.
 guest:
 	go run ./test/guest/tinyguest -o build/guest
 
-packages-run packages-test:
+packages-run packages-cluster packages-test:
 	@scripts/install-packages $(@:packages-%=%)

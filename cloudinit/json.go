@@ -13,7 +13,7 @@ import (
 
 // FromJSON returns the configuration whose keys have these values, as a resource of Kubernetes has them: nil is a
 // missing key. Strings stay strings, and numbers are as they are written.
-func FromJSON(metaData, userData, networkConfig []byte) (*Config, error) {
+func FromJSON(metaData, userData, networkConfig, vendorData []byte) (*Config, error) {
 	var c Config
 	for _, part := range []struct {
 		key  string
@@ -23,6 +23,7 @@ func FromJSON(metaData, userData, networkConfig []byte) (*Config, error) {
 		{"metaData", metaData, &c.MetaData},
 		{"userData", userData, &c.UserData},
 		{"networkConfig", networkConfig, &c.NetworkConfig},
+		{"vendorData", vendorData, &c.VendorData},
 	} {
 		if part.json == nil {
 			continue

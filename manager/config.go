@@ -56,16 +56,18 @@ type secretPart struct {
 	PasswordValidity vmspec.Seconds `yaml:"passwordValidity" min:"0"`
 }
 
+type claimPart struct {
+	StorageClassName *string `yaml:"storageClassName"`
+}
+
 type reconcilerPart struct {
-	RunnerDataPVC struct {
-		StorageClassName *string `yaml:"storageClassName"`
-	} `yaml:"runnerDataPvc"`
-	RunnerDataFormer  map[string]any `yaml:"runnerData" former:"runnerDataPvc"`
-	CPUOvercommit     *float64       `yaml:"cpuOvercommit"`
-	RAMOvercommit     *float64       `yaml:"ramOvercommit"`
-	LoadBalancer      any            `yaml:"loadBalancerService"`
-	LoggingProperties string         `yaml:"loggingProperties"`
-	DisplaySecret     *secretPart    `yaml:"/DisplaySecretReconciler"`
+	RunnerDataPVC     *claimPart  `yaml:"runnerDataPvc"`
+	RunnerDataFormer  *claimPart  `yaml:"runnerData" former:"runnerDataPvc"`
+	CPUOvercommit     *float64    `yaml:"cpuOvercommit"`
+	RAMOvercommit     *float64    `yaml:"ramOvercommit"`
+	LoadBalancer      any         `yaml:"loadBalancerService"`
+	LoggingProperties string      `yaml:"loggingProperties"`
+	DisplaySecret     *secretPart `yaml:"/DisplaySecretReconciler"`
 	Image             struct {
 		Source     string `yaml:"source"`
 		PullPolicy string `yaml:"pullPolicy"`
@@ -75,6 +77,7 @@ type reconcilerPart struct {
 	KVMResource      string   `yaml:"kvmResource"`
 	TrustedImages    []string `yaml:"trustedImages"`
 	TrustedVMTypes   []string `yaml:"trustedVMTypes"`
+	TrustedClaims    []string `yaml:"trustedClaims"`
 	TrustedURLs      []string `yaml:"trustedURLs"`
 }
 
@@ -112,6 +115,14 @@ func Parse(name string, data []byte) (Config, []yamlfile.Warning, error) {
 		warnings = append(warnings, document.Warning(controllerPath+"/DisplaySecretMonitor",
 			"is understood as "+reconcilerPath+"/DisplaySecretReconciler", "use the new name"))
 	}
+	if document.Given(reconcilerPath + ".runnerData") {
+		hint := "use the new name"
+		if f.Manager.Controller.Reconciler.RunnerDataPVC != nil {
+			hint = "which is given, too, and is used"
+		}
+		warnings = append(warnings,
+			document.Warning(reconcilerPath+".runnerData", "is understood as runnerDataPvc", hint))
+	}
 	warnings = append(warnings, checkRunnersLevels(document, c.Settings.LoggingProperties, &faults)...)
 	var shape yamlfile.Faults
 	if errors.As(err, &shape) { // a value of the wrong shape has no meaning
@@ -131,11 +142,13 @@ func Parse(name string, data []byte) (Config, []yamlfile.Warning, error) {
 // fill sets what a file contains.
 func fill(s *objects.Settings, p reconcilerPart, faults *faults) {
 	at := func(key string) string { return reconcilerPath + "." + key }
-	if s.DataStorageClass = p.RunnerDataPVC.StorageClassName; s.DataStorageClass != nil {
-		faults.name(at("runnerDataPvc.storageClassName"), *s.DataStorageClass, validation.IsDNS1123Subdomain)
+	data, key := p.RunnerDataPVC, "runnerDataPvc"
+	if data == nil {
+		data, key = p.RunnerDataFormer, "runnerData"
 	}
-	if p.RunnerDataFormer != nil {
-		faults.addKey(at("runnerData"), "unknown key", "it is called runnerDataPvc")
+	if data != nil && data.StorageClassName != nil {
+		s.DataStorageClass = data.StorageClassName
+		faults.name(at(key+".storageClassName"), *s.DataStorageClass, validation.IsDNS1123Subdomain)
 	}
 	faults.factor(at("cpuOvercommit"), p.CPUOvercommit, &s.CPUOvercommit)
 	faults.factor(at("ramOvercommit"), p.RAMOvercommit, &s.RAMOvercommit)
@@ -175,12 +188,15 @@ func trust(p reconcilerPart, faults *faults) (t objects.Trust) {
 		}
 		t.Images = append(t.Images, pattern)
 	}
-	for i, name := range p.TrustedVMTypes {
-		if name != "*" {
-			faults.name(at("trustedVMTypes", i), name, validation.IsDNS1123Subdomain)
+	names := func(key string, names []string) []string {
+		for i, name := range names {
+			if name != "*" {
+				faults.name(at(key, i), name, validation.IsDNS1123Subdomain)
+			}
 		}
-		t.VMTypes = append(t.VMTypes, name)
+		return names
 	}
+	t.VMTypes, t.Claims = names("trustedVMTypes", p.TrustedVMTypes), names("trustedClaims", p.TrustedClaims)
 	for i, text := range p.TrustedURLs {
 		pattern := objects.URLPattern(text)
 		if err := pattern.Validate(); err != nil {

@@ -77,6 +77,7 @@ const whole = `
       kvmResource: devices.kubevirt.io/kvm
       trustedImages: [registry.example/vmop/*, "example.org/runner:2"]
       trustedVMTypes: [ours, "*"]
+      trustedClaims: [runner-data-web-0]
       trustedURLs: [https://images.example/]
 `
 
@@ -93,7 +94,8 @@ func wholeConfig() Config {
 	s.VMTypes, s.KVMResource = "types", "devices.kubevirt.io/kvm"
 	s.Trust = objects.Trust{
 		Images:  []objects.ImagePattern{"registry.example/vmop/*", "example.org/runner:2"},
-		VMTypes: []string{"ours", "*"}, URLs: []objects.URLPattern{"https://images.example/"},
+		VMTypes: []string{"ours", "*"}, Claims: []string{"runner-data-web-0"},
+		URLs: []objects.URLPattern{"https://images.example/"},
 	}
 	return Config{Namespace: "vmop-dev", Settings: s, Unused: []string{"/Manager.clusterName"}}
 }
@@ -136,6 +138,28 @@ func TestFormerPathOfPasswords(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, warnings, 1)
 	require.Equal(t, "c.yaml:1:1: /Manager/Controller/DisplaySecretMonitor: is understood as /Manager/Controller/Reconciler/DisplaySecretReconciler (use the new name)", warnings[0].String())
+}
+
+// The configurations of VM-Operator's examples are accepted as they are.
+func TestConfigurationsOfTheOriginal(t *testing.T) {
+	t.Parallel()
+	for section, want := range map[string]string{
+		"{runnerData: {storageClassName: null}}":                                                "",
+		"{runnerData: {storageClassName: rook-cephfs}}":                                         "rook-cephfs",
+		"{runnerData: {storageClassName: rook-cephfs}, runnerDataPvc: {storageClassName: new}}": "new",
+	} {
+		text := "\"/Manager\":\n  \"/Controller\":\n    \"/Reconciler\": " + section + "\n"
+		c, warnings, err := Parse("c.yaml", []byte(text))
+		require.NoError(t, err, text)
+		require.Len(t, warnings, 1)
+		require.Contains(t, warnings[0].String(),
+			"/Manager/Controller/Reconciler.runnerData: is understood as runnerDataPvc")
+		if want == "" {
+			require.Nil(t, c.Settings.DataStorageClass)
+			continue
+		}
+		require.Equal(t, want, *c.Settings.DataStorageClass)
+	}
 }
 
 // A configuration holds until a better one comes: not a faulty one, and not none.

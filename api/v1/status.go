@@ -149,6 +149,13 @@ type VirtualMachineStatus struct {
 	// +optional
 	// +listType=atomic
 	Privileges []Privilege `json:"privileges,omitempty"`
+	// Volumes are the claims with files that a pod of the VM mounts, and whose they are.
+	// Only the manager can write this: what others write into a claim doesn't count.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=claim
+	Volumes []Volume `json:"volumes,omitempty"`
 	// Assignment is the user to whom the VM is assigned.
 	//
 	// +optional
@@ -265,6 +272,17 @@ type PendingChange struct {
 	//
 	// +optional
 	Desired string `json:"desired,omitempty"`
+}
+
+// Volume is a claim with files, as the manager knows it.
+type Volume struct {
+	// Claim is the name of the claim.
+	Claim string `json:"claim"`
+	// UID of the claim; empty if there is none. "creating:" and a hash means that the manager
+	// is about to create the one that has the token of this hash.
+	UID string `json:"uid"`
+	// Untrusted says why the files in the volume are not trusted; empty if they are.
+	Untrusted string `json:"untrusted"`
 }
 
 // Privilege is something that the pod may do because the VM needs it.

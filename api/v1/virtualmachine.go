@@ -24,8 +24,8 @@ import (
 // +kubebuilder:printcolumn:name="Agent",type=string,JSONPath=`.status.conditions[?(@.type=="VmopAgentConnected")].status`,priority=1
 // +kubebuilder:printcolumn:name="Console-user",type=string,JSONPath=`.status.consoleUser`,priority=1
 // +kubebuilder:printcolumn:name="UUID",type=string,JSONPath=`.status.uuid`,priority=1
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label (a-z, 0-9 and -): it is the guest's host name"
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 48",message="metadata.name must have at most 48 characters: the names of pods and volumes are made of it"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",fieldPath=".metadata",message="metadata.name must be a DNS label (a-z, 0-9 and -): it is the guest's host name"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 48",fieldPath=".metadata",message="metadata.name must have at most 48 characters: the names of pods and volumes are made of it"
 type VirtualMachine struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -158,7 +158,7 @@ type VMType struct {
 	// arm64, or one of a ConfigMap.
 	//
 	// +kubebuilder:default=standard
-	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9][-_.a-zA-Z0-9]*$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-zA-Z0-9][-_.a-zA-Z0-9]*$')",message="want the name of a VM type, such as standard: letters, digits, -, _ and ., no path"
 	// +kubebuilder:validation:MaxLength=63
 	Source string `json:"source,omitempty"`
 	// Update makes the VM use the newest version of the type at each start. Default: true;
@@ -208,12 +208,20 @@ type CloudInit struct {
 	//
 	// +optional
 	MetaData map[string]string `json:"metaData,omitempty"`
-	// UserData is a cloud-config; the line #cloud-config is added.
+	// UserData is a mapping, to which the line #cloud-config is added; or a text, such as a
+	// script (#!/bin/sh) or a MIME message. A text that begins with none of cloud-init's
+	// headers is a cloud-config.
 	//
 	// +optional
+	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
-	// +kubebuilder:validation:Type=object
 	UserData *runtime.RawExtension `json:"userData,omitempty"`
+	// VendorData is as userData. What userData says takes precedence.
+	//
+	// +optional
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
+	VendorData *runtime.RawExtension `json:"vendorData,omitempty"`
 	// NetworkConfig is cloud-init's network configuration.
 	//
 	// +optional
@@ -240,15 +248,17 @@ type LoadBalancerService struct {
 // Entry is a value, or null.
 type Entry string
 
-// Resources are requests and limits of the pod's container.
+// Resources are requests and limits, of the pod's container or of a claim.
 type Resources struct {
-	// Limits of the container.
+	// Limits are what cannot be exceeded.
 	//
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.all(k, isQuantity(string(self[k])))",message="want quantities: a size such as 40Gi or 512Mi, or a number of CPUs such as 2 or 500m"
 	Limits corev1.ResourceList `json:"limits,omitempty"`
-	// Requests are what the scheduler reserves.
+	// Requests are what is reserved.
 	//
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.all(k, isQuantity(string(self[k])))",message="want quantities: a size such as 40Gi or 512Mi, or a number of CPUs such as 2 or 500m"
 	Requests corev1.ResourceList `json:"requests,omitempty"`
 }
 

@@ -98,7 +98,8 @@ type VM struct {
 	// a time such as 2026-01-31 or 2026-01-31T12:00:00.
 	//
 	// +kubebuilder:default=utc
-	// +kubebuilder:validation:Pattern=`^(utc|localtime|[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2})?)$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(utc|localtime|[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2})?)$')",message="want utc, localtime, or a time such as 2026-01-31 or 2026-01-31T12:00:00"
+	// +kubebuilder:validation:MaxLength=64
 	RTCBase string `json:"rtcBase,omitempty"`
 	// RTCClock is what the machine's clock follows: rt (the default), the node's
 	// monotonic clock; host, its clock with all corrections; vm, the time that the guest
@@ -225,13 +226,15 @@ type Tap struct {
 	// Bridge of the node, which must exist. Default: br0.
 	//
 	// +kubebuilder:default=br0
-	// +kubebuilder:validation:Pattern=`^[^/ ]{1,15}$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[^/ ]{1,15}$')",message="want the name of a bridge, such as br0: at most 15 characters, no / and no space"
+	// +kubebuilder:validation:MaxLength=64
 	Bridge string `json:"bridge,omitempty"`
 	// MAC is the hardware address, such as 02:00:00:00:00:01. Default: computed from the
 	// machine's uuid.
 	//
 	// +optional
-	// +kubebuilder:validation:Pattern=`^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$')",message="want six bytes such as 02:00:00:00:00:01"
+	// +kubebuilder:validation:MaxLength=64
 	MAC string `json:"mac,omitempty"`
 }
 
@@ -244,7 +247,8 @@ type PrivateNetwork struct {
 	// Net is the IPv4 subnet of the guest, such as 10.0.2.0/24, the default.
 	//
 	// +optional
-	// +kubebuilder:validation:Pattern=`^([0-9]{1,3}\.){3}[0-9]{1,3}/[0-9]{1,2}$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,3}[.]){3}[0-9]{1,3}/[0-9]{1,2}$')",message="want an IPv4 subnet such as 10.0.2.0/24"
+	// +kubebuilder:validation:MaxLength=64
 	Net string `json:"net,omitempty"`
 }
 
@@ -287,7 +291,7 @@ type ClaimMetadata struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=48
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="want a-z, 0-9 and - such as system: the name of the claim is made of it"
 	Name string `json:"name,omitempty"`
 	// Labels are added to those of the manager.
 	//
@@ -315,7 +319,7 @@ type ClaimSpec struct {
 	// claim that is created.
 	//
 	// +optional
-	Resources corev1.VolumeResourceRequirements `json:"resources,omitempty"`
+	Resources Resources `json:"resources,omitempty"`
 	// VolumeName is that of an existing volume.
 	//
 	// +optional

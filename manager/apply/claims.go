@@ -2,13 +2,19 @@ package apply
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	v1 "vmop/api/v1"
 	"vmop/manager/decide"
 	"vmop/manager/objects"
 )
@@ -99,6 +105,9 @@ func (r *Round) createClaim(ctx context.Context, claim *objects.Claim) (decide.O
 		return nil, nil
 	}
 	object := &corev1.PersistentVolumeClaim{}
+	if token := r.memory.tokens[claim.Name]; token != "" {
+		claim.Apply.WithAnnotations(map[string]string{objects.AnnotationToken: token})
+	}
 	// Another VM may just have created it, as names of claims can be the same.
 	switch err := r.create(ctx, claim.Apply, object); {
 	case apierrors.IsAlreadyExists(err):
@@ -108,6 +117,7 @@ func (r *Round) createClaim(ctx context.Context, claim *objects.Claim) (decide.O
 		return decide.RefusedFor(purpose, err), fmt.Errorf("create %s for %s: %w", what, purpose, err)
 	}
 	r.memory.written.set(what, written{hash: hash, version: objects.VersionOf(object), at: r.Now})
+	r.memory.createdClaim(claim, object.UID)
 	if r.VM.Status.UUID != "" { // it has run before
 		r.event(ctx, decide.ClaimMade(claim, object.UID))
 	}
@@ -134,4 +144,50 @@ func (r *Round) markClaims(ctx context.Context, claims []objects.Claim) error {
 		}
 	}
 	return nil
+}
+
+// createdClaim remembers a claim until the VM's status has it.
+func (m *Memory) createdClaim(claim *objects.Claim, uid types.UID) {
+	claim.UID = uid
+	if m.made == nil {
+		m.made = map[string]types.UID{}
+	}
+	m.made[claim.Name] = uid
+	delete(m.tokens, claim.Name)
+}
+
+// AnnounceClaims writes into the VM's status which claims are about to be created, if that is
+// needed, and reports whether it did: should this process be killed after it has created them,
+// the next one knows them.
+func (r *Round) AnnounceClaims(ctx context.Context, claims []objects.Claim) (bool, error) {
+	if onNode(r.Pod) {
+		return false, nil // what it has lost is not created
+	}
+	volumes, tokens := objects.Announce(r.VM, r.Settings, claims, r.memory.tokens, rand.Text)
+	if tokens == nil {
+		return false, nil
+	}
+	vm := &metav1.PartialObjectMetadata{}
+	vm.SetGroupVersionKind(v1.GroupVersion().WithKind("VirtualMachine"))
+	vm.Name, vm.Namespace = r.VM.Name, r.VM.Namespace
+	text, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": r.VM.UID, "resourceVersion": r.VM.ResourceVersion},
+		"status":   map[string]any{"volumes": volumes},
+	})
+	if err != nil {
+		return false, err
+	}
+	err = r.w.client.Status().Patch(ctx, vm, client.RawPatch(types.MergePatchType, text), managerOwner)
+	switch {
+	case apierrors.IsNotFound(err):
+		return true, nil
+	case apierrors.IsConflict(err):
+		r.retryAt(r.Now.Add(staleRetry))
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("write into the status of VM %s which claims are created: %w", r.VM.Name, err)
+	}
+	maps.Copy(tokens, r.memory.tokens)
+	r.memory.status, r.memory.tokens = objects.VersionOf(vm), tokens
+	return true, nil
 }

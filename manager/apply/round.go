@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	v1 "vmop/api/v1"
 	"vmop/manager/decide"
 )
 
@@ -52,6 +53,8 @@ type Memory struct {
 	refusals    map[string]refusal // of changes of claims, by name
 	turn        turn               // among rewritten VMs
 	mounted     *mounted           // the claims of the pod, if they have been read
+	made        map[string]types.UID
+	tokens      map[string]string // of claims that are announced, by name
 }
 
 // StatusVersion returns the version that the VM had after its status was last written: an
@@ -61,6 +64,20 @@ func (m *Memory) StatusVersion() uint64 { return m.status }
 // StatefulSetVersion returns the version that the stateful set had after it was last
 // changed: in a newer one, its controller has seen the change.
 func (m *Memory) StatefulSetVersion() uint64 { return m.statefulSet }
+
+// MadeClaims returns the uids of the claims that were created, by name, and forgets those
+// that the VM's status has.
+func (m *Memory) MadeClaims(vm *v1.VirtualMachine) map[string]types.UID {
+	for _, v := range vm.Status.Volumes {
+		if v.UID != "" && v.UID == string(m.made[v.Claim]) {
+			delete(m.made, v.Claim)
+		}
+	}
+	if len(m.made) == 0 {
+		m.made = nil
+	}
+	return m.made
+}
 
 // A Round is the writing of one reconciliation. Its methods are its steps.
 type Round struct {

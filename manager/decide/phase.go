@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/objects"
 )
 
 // A Phase is the state of a VM for people.
@@ -150,8 +151,19 @@ func failure(outcome *v1.Outcome) (reason, message string) {
 	return reason, outcome.Message
 }
 
+// What is in the messages of a runner whose QEMU was killed, and of a kubelet whose container
+// was: by the kernel at a limit on memory, among others.
+const (
+	sigkill   = "(SIGKILL)"
+	oomKilled = "OOMKilled"
+)
+
 func (s Situation) failed(outcome *v1.Outcome) Phase {
 	reason, message := failure(outcome)
+	killed := strings.Contains(message, sigkill) || strings.Contains(message, oomKilled)
+	if limit := objects.TightLimit(s.VM); limit != nil && killed {
+		message += "; " + limit.String()
+	}
 	if at := nextAttempt(s.Failures, s.Now); !at.IsZero() {
 		message = fmt.Sprintf("%s; failed starts in a row: %d, next attempt at %s, or when the definition changes",
 			Shorten(message, MaxMessage), s.Failures.Count, at.UTC().Format(time.RFC3339))
@@ -228,6 +240,9 @@ func notStarted(pod *corev1.Pod) Phase {
 	switch {
 	case nodeSilent(pod):
 		return Phase{v1.PhasePending, ReasonNodeLost, silence(pod), false}
+	case !AcknowledgeBy(pod).IsZero():
+		return Phase{v1.PhaseStarting, ReasonPodStarting, fmt.Sprintf("node %s (spec.nodeName) has not acknowledged "+
+			"the pod yet; a node that does not exist never does (kubectl get node %[1]s)", pod.Spec.NodeName), false}
 	case w == nil, beingCreated(w):
 		return starting()
 	case w.Reason == "CrashLoopBackOff":

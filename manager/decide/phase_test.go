@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
@@ -40,6 +41,15 @@ func runningSince(at time.Time) corev1.ContainerStatus {
 	return corev1.ContainerStatus{State: corev1.ContainerState{
 		Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(at)},
 	}}
+}
+
+// limitedTo gives a VM a limit on memory.
+func limitedTo(memory string) func(*Situation) {
+	return func(s *Situation) {
+		s.VM.Spec.VM.MaximumCPUs = new(int32(1))
+		limits := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory)}
+		s.VM.Spec.Resources = &v1.Resources{Limits: limits}
+	}
 }
 
 func waitingFor(reason, message string) corev1.ContainerStatus {
@@ -258,7 +268,19 @@ func TestPhase(t *testing.T) {
 		},
 		"its node may yet take notice": {
 			is(neglectedFor(acknowledgeTime - time.Second)), v1.PhaseStarting,
-			ReasonPodStarting, "",
+			ReasonPodStarting, "node n1 (spec.nodeName) has not acknowledged the pod yet; a node that does not exist never does (kubectl get node n1)",
+		},
+		"killed at a limit on memory": {
+			is(limitedTo("20Mi"),
+				with(terminatedWith(137, `{"cause":"killed","message":"killed, QEMU: killed by signal 9 (SIGKILL)"}`)),
+				failures(1, time.Second)), v1.PhaseFailed, ReasonCrashed,
+			"(SIGKILL); spec.resources.limits.memory: it is 20Mi, but the VM may need",
+		},
+		"its container was killed at a limit": {
+			is(limitedTo("20Mi"), said("", nil), with(corev1.ContainerStatus{State: corev1.ContainerState{
+				Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"},
+			}}), failures(1, time.Second)), v1.PhaseFailed, ReasonStartFailed,
+			"OOMKilled; spec.resources.limits.memory: it is 20Mi",
 		},
 		"failed, and its pod goes": {is(with(terminatedWith(137, killed)), failures(1, time.Second),
 			going(noon.Add(time.Minute))), v1.PhaseFailed, ReasonCrashed, "by signal 9"},

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	v1 "vmop/api/v1"
 	"vmop/manager/objects"
@@ -29,6 +30,8 @@ type Snapshot struct {
 	Secrets []objects.Metadata
 	// Claims are those that exist, by name.
 	Claims map[string]metav1.ObjectMeta
+	// MadeClaims are the uids of those that this process has created for the VM.
+	MadeClaims map[string]types.UID
 }
 
 // A Situation is what a VM's future depends on.

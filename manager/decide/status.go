@@ -21,6 +21,8 @@ type Findings struct {
 	Changes []v1.PendingChange
 	// Problems are the condition Reconciled.
 	Problems []Problem
+	// Volumes are the VM's claims.
+	Volumes []v1.Volume
 }
 
 // reasonNotStarted is that of the machine's conditions of a VM that has never run.
@@ -32,7 +34,7 @@ func Status(s Situation, found Findings, p Phase) v1.VirtualMachineStatus {
 	status := v1.VirtualMachineStatus{
 		ObservedGeneration: s.VM.Generation,
 		Phase:              p.Phase, Reason: p.Reason, Message: Shorten(p.Message, MaxMessage),
-		Failures: s.Failures,
+		Failures: s.Failures, Volumes: found.Volumes,
 	}
 	if s.Pod != nil {
 		status.NodeName = s.Pod.Spec.NodeName
@@ -142,6 +144,11 @@ func SameStatus(want, is v1.VirtualMachineStatus) bool {
 		!equality.Semantic.DeepEqual(want.Privileges, is.Privileges) ||
 		!equality.Semantic.DeepEqual(want.PendingChanges, changesOfPod(is.PendingChanges)) {
 		return false
+	}
+	for _, v := range want.Volumes { // those of former disks may stay
+		if !slices.Contains(is.Volumes, v) {
+			return false
+		}
 	}
 	for _, c := range want.Conditions {
 		have := meta.FindStatusCondition(is.Conditions, c.Type)

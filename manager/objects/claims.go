@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 
 	v1 "vmop/api/v1"
@@ -43,6 +44,8 @@ type Claim struct {
 	// Kept says what the claim keeps of that which cannot change in one that exists,
 	// where the VM asks for something else.
 	Kept []Problem
+	// UID of the claim, if it exists.
+	UID types.UID
 	// Untrusted says why the files in the volume are not trusted; "" if there is no such
 	// reason, or there are no files.
 	Untrusted string
@@ -50,7 +53,7 @@ type Claim struct {
 	wanted *applycorev1.PersistentVolumeClaimApplyConfiguration
 	mount  string // where its file system is in the pod; "" for a block device
 	fixed  fixed  // what of it can't change
-	marked bool   // Untrusted is to be written
+	marked bool   // Untrusted is to be written into the claim
 }
 
 // ClaimNames returns the names that claims of a VM can have. Claims takes the metadata of
@@ -99,7 +102,10 @@ func claimsOf(vm *v1.VirtualMachine) []claimOf {
 
 // Claims returns the claims of a VM: the runner's data, then the disks in their
 // order. existing has the metadata of those that are there, by name.
-func Claims(vm *v1.VirtualMachine, s Settings, existing map[string]metav1.ObjectMeta) ([]Claim, error) {
+// made has those that this process has created for the VM, whatever its status says yet.
+func Claims(vm *v1.VirtualMachine, s Settings, existing map[string]metav1.ObjectMeta, made map[string]types.UID) (
+	[]Claim, error,
+) {
 	var all []Claim
 	for _, of := range claimsOf(vm) {
 		wanted, err := claim(vm, s, of)
@@ -111,11 +117,15 @@ func Claims(vm *v1.VirtualMachine, s Settings, existing map[string]metav1.Object
 		c.Name, exists = of.among(vm, existing)
 		have := existing[c.Name]
 		if exists {
+			c.UID = have.UID
 			c.compare(vm, have)
 		} else {
 			c.Apply = wanted
 		}
 		if of.mount != "" { // only then it has files
+			if exists {
+				c.Untrusted = foreign(vm, have, made[c.Name])
+			}
 			c.mark(vm, s, of, have)
 		}
 		all = append(all, c)
@@ -255,7 +265,7 @@ func (c *Claim) notOurs(vm *v1.VirtualMachine, owner string) *Problem {
 // it is created, and those that a pod with an untrusted image or untrusted VM types leaves
 // there.
 func (c *Claim) mark(vm *v1.VirtualMachine, s Settings, of claimOf, have metav1.ObjectMeta) {
-	c.Untrusted = have.Annotations[AnnotationUntrusted]
+	c.Untrusted = cmp.Or(c.Untrusted, have.Annotations[AnnotationUntrusted])
 	if c.Untrusted != "" || c.Problem != nil && c.Problem.Fatal {
 		return
 	}

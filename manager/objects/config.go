@@ -2,6 +2,7 @@ package objects
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"path"
@@ -10,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
 	kubejson "k8s.io/apimachinery/pkg/util/json"
 
 	v1 "vmop/api/v1"
@@ -223,6 +225,10 @@ func medium(key, image string) (string, error) {
 	if isURL(image) {
 		return image, nil
 	}
+	if scheme, _, is := strings.Cut(image, "://"); is {
+		return "", fmt.Errorf("%s is %q: CDs are not read by %s: want a file in the image repository, such as live.iso, "+
+			"or a URL that begins with http:// or https://", key, image, scheme)
+	}
 	return inRepository(key, image)
 }
 
@@ -265,18 +271,32 @@ func cloudInit(of *v1.CloudInit) (*cloudinit.Config, error) {
 	if of == nil {
 		return nil, nil
 	}
-	var meta, user, network []byte
+	var meta []byte
 	if of.MetaData != nil {
 		var err error
 		if meta, err = json.Marshal(of.MetaData); err != nil {
 			return nil, fmt.Errorf("write spec.cloudInit.metaData: %w", err)
 		}
 	}
-	if of.UserData != nil {
-		user = of.UserData.Raw
+	user, userErr := document("spec.cloudInit.userData", of.UserData)
+	vendor, vendorErr := document("spec.cloudInit.vendorData", of.VendorData)
+	if err := errors.Join(userErr, vendorErr); err != nil {
+		return nil, err
 	}
+	var network []byte
 	if of.NetworkConfig != nil {
 		network = of.NetworkConfig.Raw
 	}
-	return cloudinit.FromJSON(meta, user, network)
+	return cloudinit.FromJSON(meta, user, network, vendor)
+}
+
+// document returns a mapping or a text, which no type of a resource's definition means.
+func document(key string, of *runtime.RawExtension) ([]byte, error) {
+	if of == nil || len(of.Raw) == 0 {
+		return nil, nil
+	}
+	if first := of.Raw[0]; first != '{' && first != '"' {
+		return nil, fmt.Errorf("%s: want a mapping, or a text such as a script", key)
+	}
+	return of.Raw, nil
 }

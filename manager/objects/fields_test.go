@@ -21,13 +21,13 @@ import (
 // notForTheMachine are the fields of spec.vm that say nothing to the runner, with who
 // reads them.
 var notForTheMachine = map[string]string{
-	"state":                        "manager/vm: the number of replicas",
-	"display.spice.server":         "the connection file",
-	"display.spice.proxyUrl":       "the connection file",
-	"display.spice.generateSecret": "the display secret",
+	"state":                  "manager/vm: the number of replicas",
+	"display.spice.server":   "the connection file",
+	"display.spice.proxyUrl": "the connection file",
 	"disks[].volumeClaimTemplate.metadata.labels":                "the claim",
 	"disks[].volumeClaimTemplate.metadata.annotations":           "the claim",
 	"disks[].volumeClaimTemplate.spec.accessModes":               "the claim",
+	"disks[].volumeClaimTemplate.spec.resources.limits":          "the claim",
 	"disks[].volumeClaimTemplate.spec.selector":                  "the claim",
 	"disks[].volumeClaimTemplate.spec.volumeName":                "the claim",
 	"disks[].volumeClaimTemplate.spec.storageClassName":          "the claim",

@@ -40,9 +40,12 @@ const (
 	// VM's; see PodPatch.
 	AnnotationTaken = v1.GroupName + "/taken"
 	// AnnotationUntrusted of a claim says why its files are not trusted: which image or
-	// VM types have had its volume, or what it was filled with; see Distrust. It stays
-	// until an administrator removes it.
+	// VM types have had its volume, or what it was filled with; see Distrust. The VM's
+	// status has it, too, from which no other client can remove it.
 	AnnotationUntrusted = v1.GroupName + "/untrusted"
+	// AnnotationToken of a claim is what proves that the manager has created it: the hash
+	// is in the VM's status.
+	AnnotationToken = v1.GroupName + "/token"
 	// AnnotationStorage of a claim is the size that it is known to have requested.
 	AnnotationStorage = v1.GroupName + "/storage"
 	// AnnotationKept of a claim is what it has where the VM asks for something else

@@ -57,7 +57,7 @@ func all(t *testing.T, vm *v1.VirtualMachine, s objects.Settings) []any {
 		require.NoError(t, err)
 		made = append(made, password)
 	}
-	claims, err := objects.Claims(vm, s, map[string]metav1.ObjectMeta{})
+	claims, err := objects.Claims(vm, s, map[string]metav1.ObjectMeta{}, nil)
 	require.NoError(t, err)
 	for _, c := range claims {
 		made = append(made, c.Apply)

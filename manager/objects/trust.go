@@ -19,6 +19,9 @@ type Trust struct {
 	Images []ImagePattern
 	// VMTypes are the names of ConfigMaps with VM types; "*" is each.
 	VMTypes []string
+	// Claims are the names of claims whose files are trusted, whoever has written them;
+	// "*" is each.
+	Claims []string
 	// URLs are those that CD drives get their media from in the node's network.
 	URLs []URLPattern
 }
@@ -49,10 +52,11 @@ func Distrust(vm *v1.VirtualMachine, s Settings, claims []Claim) []Problem {
 			"add it to trustedVMTypes in the manager's configuration")
 	}
 	for _, c := range claims {
-		if c.Untrusted != "" {
+		listed := slices.Contains(s.Trust.Claims, c.Name) || slices.Contains(s.Trust.Claims, everything)
+		if c.Untrusted != "" && !listed {
 			what := fmt.Sprintf("the files in the volume of claim %s are not trusted, because of %s", c.Name, c.Untrusted)
 			add(cmp.Or(c.Path, "spec"), what,
-				"check them and remove the claim's annotation "+AnnotationUntrusted)
+				"check them and add the claim to trustedClaims in the manager's configuration")
 		}
 	}
 	if r.hostNetwork {

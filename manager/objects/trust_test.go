@@ -215,7 +215,7 @@ func TestUntrustedVolumes(t *testing.T) {
 				change(vm)
 			}
 		})
-		all, err := objects.Claims(vm, settings(), existing)
+		all, err := objects.Claims(vm, settings(), existing, nil)
 		require.NoError(t, err)
 		return vm, all
 	}
@@ -240,7 +240,12 @@ func TestUntrustedVolumes(t *testing.T) {
 	require.Len(t, problems, 1)
 	require.Equal(t, "the files in the volume of claim runner-data-test-vm-0 are not trusted, because of the image evil.example/x:1, and the VM's pod gets "+
 		"privileged for spec.vm.accelerator (auto), root for spec.vm.accelerator (auto); run the VM with spec.vm.accelerator tcg, or kvmResource in the manager's configuration, "+
-		"or ask the administrator to check them and remove the claim's annotation vmoperator.jdrupes.org/untrusted", problems[0].Message)
+		"or ask the administrator to check them and add the claim to trustedClaims in the manager's configuration", problems[0].Message)
+	trusting := settings()
+	trusting.Trust.Claims = []string{"runner-data-test-vm-0"}
+	require.Empty(t, objects.Distrust(vm, trusting, later))
+	trusting.Trust.Claims = []string{"*"}
+	require.Empty(t, objects.Distrust(vm, trusting, later))
 	vm, later = claims(both, func(vm *v1.VirtualMachine) { vm.Spec.VM.Accelerator = "tcg" })
 	require.Empty(t, objects.Distrust(vm, settings(), later))
 

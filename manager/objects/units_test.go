@@ -44,7 +44,7 @@ func statefulSet(t *testing.T, vm *v1.VirtualMachine, s objects.Settings,
 	secret string,
 ) *applyappsv1.StatefulSetApplyConfiguration {
 	t.Helper()
-	claims, err := objects.Claims(vm, s, nil)
+	claims, err := objects.Claims(vm, s, nil, nil)
 	require.NoError(t, err)
 	set, err := objects.StatefulSet(vm, s, claims, secret, 1, false)
 	require.NoError(t, err)
@@ -61,7 +61,6 @@ func TestMedium(t *testing.T) {
 		"a/../live.iso":                          "/var/local/vmop-image-repository/live.iso",
 		"https://example.test/a.iso":             "https://example.test/a.iso",
 		"http://example.test/a?b=%20":            "http://example.test/a?b=%20",
-		"nbd://example.test/a":                   "/var/local/vmop-image-repository/nbd:/example.test/a",
 		"/var/local/vmop-image-repository/a.iso": "/var/local/vmop-image-repository/a.iso",
 		"file:///var/local/vmop-image-repository/a%20b.iso": "/var/local/vmop-image-repository/a b.iso",
 		"file:a.iso": "/var/local/vmop-image-repository/a.iso",
@@ -329,7 +328,7 @@ func TestClaimsOfBothGenerations(t *testing.T) {
 	claims, err := objects.Claims(vm, settings(), map[string]metav1.ObjectMeta{
 		"bridged-runner-data": its, "bridged-system-disk": its, "system-disk-bridged-0": its, "bridged-disk-1": its,
 		"disk-2-bridged-0": {},
-	})
+	}, nil)
 	require.NoError(t, err)
 	var names []string
 	for _, c := range claims {
@@ -388,7 +387,7 @@ func TestClaimsOfOthers(t *testing.T) {
 		"without an owner, by the newer name": {map[string]metav1.ObjectMeta{newer: {}}, newer, unknown(newer)},
 	} {
 		vm := sample(t, nil)
-		claims, err := objects.Claims(vm, settings(), row.existing)
+		claims, err := objects.Claims(vm, settings(), row.existing, nil)
 		require.NoError(t, err)
 		c := claims[1]
 		if row.used == "" {
@@ -409,7 +408,7 @@ func TestClaimsOfOthers(t *testing.T) {
 		require.Equal(t, row.problem, said, name)
 	}
 	claims, err := objects.Claims(sample(t, nil), settings(),
-		map[string]metav1.ObjectMeta{"runner-data-test-vm-0": labels("vm-runner", "other")})
+		map[string]metav1.ObjectMeta{"runner-data-test-vm-0": labels("vm-runner", "other")}, nil)
 	require.NoError(t, err)
 	require.Equal(t, "metadata.name", claims[0].Problem.Path)
 	require.Contains(t, claims[0].Problem.Message, "give the VM another name")
@@ -422,9 +421,42 @@ func TestAnnotationsOfClaims(t *testing.T) {
 		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Metadata.Annotations = map[string]string{
 			objects.AnnotationUntrusted: "", objects.AnnotationStorage: "1Ti", "note": "a",
 		}
-	}), settings(), nil)
+	}), settings(), nil, nil)
 	require.NoError(t, err)
 	require.NotContains(t, claims[1].Apply.Annotations, objects.AnnotationUntrusted)
 	require.Equal(t, "40Gi", claims[1].Apply.Annotations[objects.AnnotationStorage])
 	require.Equal(t, "a", claims[1].Apply.Annotations["note"])
+}
+
+// Data for cloud-init are a mapping or a text with any of its headers; anything else is
+// refused with its field.
+func TestCloudInitAsText(t *testing.T) {
+	t.Parallel()
+	data := func(user, vendor string) func(*v1.VirtualMachine) {
+		return func(vm *v1.VirtualMachine) {
+			vm.Spec.CloudInit = &v1.CloudInit{UserData: &runtime.RawExtension{Raw: []byte(user)}}
+			if vendor != "" {
+				vm.Spec.CloudInit.VendorData = &runtime.RawExtension{Raw: []byte(vendor)}
+			}
+		}
+	}
+	seed, err := parsed(t, sample(t, data(`"#!/bin/sh\necho hello\n"`, `{"packages":["a"]}`))).CloudInit.Seed("web")
+	require.NoError(t, err)
+	require.Equal(t, "#!/bin/sh\necho hello\n", string(seed.UserData))
+	require.Equal(t, "#cloud-config\npackages:\n  - a\n", string(seed.VendorData))
+	for _, wrong := range []string{"[]", "1", "true"} {
+		_, err := objects.Config(sample(t, data(wrong, wrong)))
+		require.ErrorContains(t, err, "spec.cloudInit.userData: want a mapping, or a text such as a script", wrong)
+		require.ErrorContains(t, err, "spec.cloudInit.vendorData: want a mapping, or a text", wrong)
+	}
+}
+
+// What no CD is read by is not taken for the name of a file.
+func TestMediaOfOtherProtocols(t *testing.T) {
+	t.Parallel()
+	_, err := objects.Config(sample(t, func(vm *v1.VirtualMachine) {
+		vm.Spec.VM.Disks[1].CDROM.Image = "nfs://1.2.3.4/x.iso"
+	}))
+	require.EqualError(t, err, `spec.vm.disks[1].cdrom.image is "nfs://1.2.3.4/x.iso": CDs are not read by nfs: `+
+		"want a file in the image repository, such as live.iso, or a URL that begins with http:// or https://")
 }

@@ -38,6 +38,7 @@ type record struct {
 	packed       string // without the version
 	group, state string
 	version      uint64
+	urgency      int8
 }
 
 // entry is a record on its way into a collection.
@@ -75,6 +76,9 @@ func (c *collection[T]) pack(object any) (entry, error) {
 	}
 	if c.state != nil {
 		n.record.state = interned(c.state(o))
+	}
+	if c.urgency != nil {
+		n.record.urgency = int8(c.urgency(o))
 	}
 	o.SetResourceVersion("")
 	text, err := c.encode(o)
@@ -228,6 +232,13 @@ func (c *collection[T]) has(name string) bool {
 	defer c.mu.RUnlock()
 	_, had := c.records[name]
 	return had
+}
+
+// urgencyOf returns the urgency of an object, 0 if there is no such object.
+func (c *collection[T]) urgencyOf(name string) int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return int(c.records[name].urgency)
 }
 
 // irregularNames returns the names of a group's irregular objects, sorted.

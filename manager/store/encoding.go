@@ -17,6 +17,8 @@ type encoding[T any] struct {
 	// group is what objects are found by besides their name; state is what they are
 	// counted by. Nil: nothing.
 	group, state func(T) string
+	// urgency is the priority of an object in the controller's queue. Nil: it has none.
+	urgency func(T) int
 	// irregular reports that the name of an object doesn't follow from its group,
 	// by which it must be found nevertheless. Nil: none is.
 	irregular func(name, group string) bool
@@ -38,6 +40,7 @@ func vmEncoding(namespace string) encoding[*v1.VirtualMachine] {
 		group:     func(vm *v1.VirtualMachine) string { return vm.Spec.VMType.ConfigMap },
 		irregular: func(_, configMap string) bool { return configMap != "" },
 		state:     func(vm *v1.VirtualMachine) string { return string(vm.Status.Phase) },
+		urgency:   Urgency,
 	}
 }
 

@@ -2,12 +2,12 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -18,19 +18,27 @@ type Queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 // and drops them: when it becomes the leader, it begins with all VMs.
 type enqueuer struct {
 	namespace string
+	urgency   func(vm string) int
 	mu        sync.Mutex
-	queue     Queue
+	queue     priorityqueue.PriorityQueue[reconcile.Request]
 }
 
-// add enqueues VMs.
-func (e *enqueuer) add(vms ...string) {
+// add enqueues VMs of which something has changed.
+func (e *enqueuer) add(vms ...string) { e.enqueue(0, vms) }
+
+// addLast enqueues VMs behind those that change meanwhile.
+func (e *enqueuer) addLast(vms ...string) { e.enqueue(calm, vms) }
+
+// enqueue enqueues VMs, each by its urgency and more.
+func (e *enqueuer) enqueue(more int, vms []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.queue == nil {
 		return
 	}
 	for _, vm := range vms {
-		e.queue.Add(e.request(vm))
+		priority := more + e.urgency(vm)
+		e.queue.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, e.request(vm))
 	}
 }
 
@@ -39,33 +47,20 @@ func (e *enqueuer) request(vm string) reconcile.Request {
 }
 
 // open sets the queue, and begins with all VMs.
-func (e *enqueuer) open(to Queue, all func() []string) {
+func (e *enqueuer) open(to priorityqueue.PriorityQueue[reconcile.Request], all func() []string) {
 	e.mu.Lock()
 	e.queue = to
 	e.mu.Unlock()
 	e.addLast(all()...)
 }
 
-// addLast enqueues VMs behind those that change meanwhile.
-func (e *enqueuer) addLast(vms ...string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.queue == nil { // settings that change before this manager leads
-		return
-	}
-	last := handler.LowPriority
-	for _, vm := range vms {
-		if by, ok := e.queue.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
-			by.AddWithOpts(priorityqueue.AddOpts{Priority: &last}, e.request(vm))
-		} else {
-			e.queue.Add(e.request(vm))
-		}
-	}
-}
-
 // Start implements source.Source: the controller calls it when it leads.
 func (s *Store) Start(_ context.Context, to Queue) error {
-	s.enqueuer.open(to, s.vms.names)
+	queue, ok := to.(priorityqueue.PriorityQueue[reconcile.Request])
+	if !ok {
+		return fmt.Errorf("start the store: the controller's queue is a %T, without priorities", to)
+	}
+	s.enqueuer.open(queue, s.vms.names)
 	return nil
 }
 

@@ -34,7 +34,8 @@ type Store struct {
 // New returns a store that is empty. configured returns the name of the ConfigMap with
 // the types of VMs that name none.
 func New(namespace string, configured func() string) *Store {
-	s, by := &Store{namespace: namespace, enqueuer: &enqueuer{namespace: namespace}}, newCompressor()
+	s, by := &Store{namespace: namespace}, newCompressor()
+	s.enqueuer = &enqueuer{namespace: namespace, urgency: func(vm string) int { return s.vms.urgencyOf(vm) }}
 	s.vms = newCollection(vmEncoding(namespace), by, func(name string, _ record) { s.enqueuer.add(name) })
 	s.pods = newCollection(podEncoding(namespace), by, func(_ string, r record) { s.enqueue(r.group) })
 	for k := range objects.Kinds {

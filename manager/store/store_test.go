@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"vmop/manager/objects"
@@ -65,7 +65,7 @@ func kindOf(o *objects.Metadata) objects.Kind {
 
 func newQueue(t *testing.T) Queue {
 	t.Helper()
-	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	q := priorityqueue.New[reconcile.Request]("test")
 	t.Cleanup(q.ShutDown)
 	return q
 }

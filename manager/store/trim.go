@@ -19,7 +19,8 @@ func trimVM(vm *v1.VirtualMachine) {
 	vm.Status = v1.VirtualMachineStatus{
 		ObservedGeneration: s.ObservedGeneration, Phase: s.Phase, Reason: s.Reason, Message: s.Message,
 		NodeName: s.NodeName, Runner: s.Runner, Failures: s.Failures, VMType: s.VMType, UUID: s.UUID,
-		PendingChanges: s.PendingChanges, Privileges: s.Privileges, Conditions: trimConditions(s.Conditions),
+		PendingChanges: s.PendingChanges, Privileges: s.Privileges, Volumes: s.Volumes,
+		Conditions: trimConditions(s.Conditions),
 	}
 }
 
@@ -86,6 +87,7 @@ func trimOwned(m *objects.Metadata) {
 func trimClaim(m *objects.Metadata) {
 	trimMetadata(m, []string{objects.LabelName, objects.LabelInstance}, []string{
 		objects.AnnotationApplied, objects.AnnotationStorage, objects.AnnotationKept, objects.AnnotationUntrusted,
+		objects.AnnotationToken,
 	})
 }
 

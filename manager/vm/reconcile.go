@@ -56,13 +56,14 @@ func (c *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if objects.VersionOf(s.VM) < m.writing.StatusVersion() {
 		return reconcile.Result{}, nil // the watch will bring what was written last
 	}
+	s.MadeClaims = m.writing.MadeClaims(s.VM)
 	round := c.writer.Begin(s, &m.writing, epoch)
 	did := c.reconcile(ctx, s, m, round)
+	result := reconcile.Result{Priority: new(store.Urgency(s.VM))} // when it comes again
 	if did.Err != nil {
-		return reconcile.Result{}, did.Err
+		return result, did.Err
 	}
 	did.RetryAt(round.End())
-	result := reconcile.Result{}
 	if !did.Again.IsZero() {
 		result.RequeueAfter = max(did.Again.Sub(s.Now), firstRetry)
 	}
@@ -83,6 +84,10 @@ func (c *reconciler) reconcile(ctx context.Context, s *decide.Snapshot, m *memor
 	verdict := step(start, unknown, func() (decide.Verdict, decide.Report) { return c.checkType(ctx, s) })
 	secret := step(start, "", func() (string, decide.Report) { return round.DisplaySecret(ctx) })
 	claims := step(start, nil, func() ([]objects.Claim, decide.Report) { return decide.Claims(s) })
+	if written, err := round.AnnounceClaims(ctx, claims); written || err != nil {
+		start.did.Append(decide.Report{Err: err})
+		return start.did // the VM is reconciled again with its new status
+	}
 	frozen := step(start, true, func() (bool, decide.Report) { return round.Claims(ctx, claims) })
 	trusted := step(start, false, func() (bool, decide.Report) { return decide.Trust(s, claims) })
 	config := step(start, 0, func() (uint64, decide.Report) { return round.ConfigMap(ctx, trusted) })
@@ -132,6 +137,7 @@ func (c *reconciler) publish(ctx context.Context, s decide.Situation, found deci
 	if at := decide.AcknowledgeBy(s.Pod); s.Now.Before(at) {
 		did.RetryAt(at)
 	}
+	found.Volumes = objects.Volumes(s.VM, claims)
 	p := decide.PhaseOf(s)
 	e := explanation{c: c, Snapshot: s.Snapshot, claims: claims, memory: m}
 	e.explain(ctx, &p)

@@ -1,12 +1,19 @@
 package vm
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
 	"vmop/manager/decide"
@@ -86,7 +93,122 @@ func TestUntrustedVolume(t *testing.T) {
 	claim, _ = get(w, claim.Name, claim)
 	delete(claim.Annotations, objects.AnnotationUntrusted)
 	require.NoError(t, w.client.Update(t.Context(), claim))
+	w.look()
+	w.edit("web", func(vm *v1.VirtualMachine) { vm.Labels = map[string]string{"seen": "1"} })
+	require.Contains(t, w.phase("web", v1.PhaseFailed, decide.ReasonNotTrusted).Status.Message,
+		"because of the image evil.example/x", "who may write claims can't take it back")
+	w.set(func(s *objects.Settings) { s.Trust.Claims = []string{claim.Name} })
 	w.boot("web")
+}
+
+// privileged makes a VM's pod get more than the level restricted.
+func privileged(vm *v1.VirtualMachine) { vm.Spec.VM.Accelerator = "kvm" }
+
+// volume returns what a VM's status says of the claim of its runner's data.
+func volume(vm *v1.VirtualMachine) v1.Volume {
+	i := slices.IndexFunc(vm.Status.Volumes, func(v v1.Volume) bool { return v.Claim == "runner-data-"+vm.Name+"-0" })
+	if i < 0 {
+		return v1.Volume{}
+	}
+	return vm.Status.Volumes[i]
+}
+
+// A claim that a user has prepared doesn't become that of a pod with more rights, whatever
+// is written into it: labels, the manager's annotations, the VM as its owner. Other pods
+// get it.
+func TestPreparedClaim(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	w.vm("first", privileged)
+	w.boot("first")
+	prepare := func(vm string, owners ...metav1.OwnerReference) *corev1.PersistentVolumeClaim {
+		claim, _ := get(w, "runner-data-first-0", &corev1.PersistentVolumeClaim{})
+		claim.ObjectMeta = metav1.ObjectMeta{
+			Name: "runner-data-" + vm + "-0", Namespace: w.Name, Annotations: claim.Annotations,
+			Labels: claim.Labels, OwnerReferences: owners,
+		}
+		claim.Labels[objects.LabelInstance] = vm
+		claim.Annotations[objects.AnnotationToken] = "guessed"
+		w.create(claim)
+		return claim
+	}
+	prepared := prepare("web")
+	w.vm("web", privileged)
+	vm := w.phase("web", v1.PhaseFailed, decide.ReasonNotTrusted)
+	require.Contains(t, vm.Status.Message, "the files in the volume of claim runner-data-web-0 are not trusted, "+
+		"because of its origin: the claim was not created for this VM")
+	require.Contains(t, vm.Status.Message, "add the claim to trustedClaims in the manager's configuration")
+	prepared, _ = get(w, prepared.Name, prepared)
+	prepared.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: v1.GroupVersion().String(), Kind: "VirtualMachine", Name: "web", UID: vm.UID, Controller: new(true),
+	}}
+	require.NoError(t, w.client.Update(t.Context(), prepared))
+	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.MaximumCPUs = new(int32(3)) })
+	eventually(w, "web", &v1.VirtualMachine{}, "it is as before", func(vm *v1.VirtualMachine) bool {
+		return vm.Status.ObservedGeneration == vm.Generation && vm.Status.Reason == decide.ReasonNotTrusted
+	})
+	w.set(func(s *objects.Settings) { s.Trust.Claims = []string{"runner-data-web-0"} })
+	w.boot("web")
+
+	prepare("plain")
+	w.vm("plain")
+	w.boot("plain")
+}
+
+// The claims of the VMs that an earlier manager has created, which kept no records, are
+// theirs.
+func TestClaimsOfAnEarlierManager(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	end := w.manage(nil)
+	w.vm("web", privileged)
+	pod := w.boot("web")
+	claim, _ := get(w, "runner-data-web-0", &corev1.PersistentVolumeClaim{})
+	recorded := func(vm *v1.VirtualMachine) bool { return volume(vm).UID == string(claim.UID) }
+	eventually(w, "web", &v1.VirtualMachine{}, "its claim is recorded", recorded)
+	end()
+	vm, _ := get(w, "web", &v1.VirtualMachine{})
+	require.NoError(t, w.client.Status().Patch(t.Context(), vm,
+		client.RawPatch(types.MergePatchType, []byte(`{"status": {"volumes": null}}`))))
+	delete(claim.Annotations, objects.AnnotationToken)
+	require.NoError(t, w.client.Update(t.Context(), claim))
+	w.manage(nil)
+	eventually(w, "web", &v1.VirtualMachine{}, "its claim is recorded again", recorded)
+	require.NoError(t, w.client.Delete(t.Context(), pod.DeepCopy()))
+	w.gone("web", pod)
+	w.boot("web")
+}
+
+// A manager that is killed between creating a claim and noting it leaves one that the next
+// manager knows.
+func TestManagerEndsBeforeItHasNotedAClaim(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	end := w.manage(nil)
+	w.vm("web", privileged, stopped)
+	eventually(w, "web", &v1.VirtualMachine{}, "its claim is recorded", func(vm *v1.VirtualMachine) bool {
+		return volume(vm).UID != "" && !strings.Contains(volume(vm).UID, ":")
+	})
+	end()
+	claim, _ := get(w, "runner-data-web-0", &corev1.PersistentVolumeClaim{})
+	sum := sha256.Sum256([]byte(claim.Annotations[objects.AnnotationToken]))
+	announced := "creating:" + hex.EncodeToString(sum[:])
+	note := func(uid string) {
+		vm, _ := get(w, "web", &v1.VirtualMachine{})
+		text := fmt.Sprintf(`{"status": {"volumes": [{"claim": %q, "uid": %q, "untrusted": ""}]}}`, claim.Name, uid)
+		patch := client.RawPatch(types.MergePatchType, []byte(text))
+		require.NoError(t, w.client.Status().Patch(t.Context(), vm, patch))
+	}
+	note(announced)
+	w.edit("web", running)
+	end = w.manage(nil)
+	w.boot("web")
+	end()
+
+	note("creating:" + strings.Repeat("0", 64))
+	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.MaximumCPUs = new(int32(3)) })
+	w.manage(nil)
+	w.told("web", "its origin: the claim was not created for this VM")
 }
 
 // podThatGoes waits for a VM's pod that is being deleted.

@@ -109,7 +109,7 @@ func Up(ctx context.Context, opts Options) (*Cluster, error) {
 		c.log = func(string) {}
 	}
 	var err error
-	if c.Programs, err = Programs(ctx); err != nil {
+	if c.Programs, err = Programs(ctx, c.log); err != nil {
 		return nil, err
 	}
 	if c.Dir == "" {

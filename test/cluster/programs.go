@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"vmop/test/program"
 )
@@ -36,8 +37,9 @@ var packages = map[string]string{
 
 // Programs makes sure that all programs are there, and returns the folder they
 // are in: bin for what can be called, root for the unpacked packages, images for
-// the images of a node. What is there already is kept.
-func Programs(ctx context.Context) (dir string, err error) {
+// the images of a node. What is there already is kept. log gets a line for each step
+// that takes long.
+func Programs(ctx context.Context, log func(string)) (dir string, err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", fmt.Errorf("folder for the programs of Kubernetes: %w", err)
@@ -48,55 +50,97 @@ func Programs(ctx context.Context) (dir string, err error) {
 			return "", fmt.Errorf("folder for the programs of Kubernetes: %w", err)
 		}
 	}
-	unlock, err := lock(filepath.Join(dir, "lock"))
+	unlock, err := lock(ctx, filepath.Join(dir, "lock"), log)
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
-	return dir, errors.Join(build(ctx, dir), unpack(ctx, filepath.Join(dir, "root")), systemImages(dir))
+	if err := build(ctx, dir, log); err != nil {
+		return "", err
+	}
+	if err := unpack(ctx, filepath.Join(dir, "root")); err != nil {
+		return "", err
+	}
+	return dir, systemImages(dir)
 }
 
 // lock keeps other processes out until unlock is called.
-func lock(path string) (unlock func(), err error) {
+func lock(ctx context.Context, path string, log func(string)) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-		_ = f.Close()
-		return nil, fmt.Errorf("lock %s: %w", path, err)
+	for told := false; ; told = true {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { _ = f.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			_ = f.Close()
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		if !told {
+			log("another process builds the programs of Kubernetes: waiting until it unlocks " + path)
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			_ = f.Close()
+			return nil, fmt.Errorf("wait for %s: %w", path, context.Cause(ctx))
+		}
 	}
-	return func() { _ = f.Close() }, nil
+}
+
+// A source is what a program is built from.
+type source struct{ pkg, module string }
+
+// sources are in the order in which they are built.
+var sources = []source{
+	{"./kubeall", "tools/kubernetes"}, {"./pause", "tools/kubernetes"},
+	{"./kvmplugin", "tools/kubernetes"}, {"./test/cluster/clusterctl", "."},
+}
+
+// linkerFlags are the same at each call: with others, the go command would link anew.
+func linkerFlags() string {
+	var flags strings.Builder
+	flags.WriteString("-s -w")
+	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+		for _, setting := range []string{
+			"gitVersion=" + KubernetesVersion, "gitMajor=1", "gitMinor=" + strings.Split(KubernetesVersion, ".")[1],
+			"gitTreeState=clean", "gitCommit=none", "buildDate=2026-01-01T00:00:00Z",
+		} {
+			fmt.Fprintf(&flags, " -X %s.%s", pkg, setting)
+		}
+	}
+	return flags.String()
 }
 
 // build compiles Kubernetes, if its sources have changed.
-func build(ctx context.Context, dir string) error {
+func build(ctx context.Context, dir string, log func(string)) error {
 	root, err := program.Root(ctx)
 	if err != nil {
 		return err
 	}
-	var flags strings.Builder
-	flags.WriteString("-s -w")
-	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
-		for key, value := range map[string]string{
-			"gitVersion": KubernetesVersion, "gitMajor": "1", "gitMinor": strings.Split(KubernetesVersion, ".")[1],
-			"gitTreeState": "clean", "gitCommit": "none", "buildDate": "2026-01-01T00:00:00Z",
-		} {
-			fmt.Fprintf(&flags, " -X %s.%s=%s", pkg, key, value)
-		}
-	}
 	bin := filepath.Join(dir, "bin")
-	for pkg, module := range map[string]string{
-		"./kubeall": "tools/kubernetes", "./pause": "tools/kubernetes",
-		"./kvmplugin": "tools/kubernetes", "./test/cluster/clusterctl": ".",
-	} {
-		name := filepath.Base(pkg)
-		cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", flags.String(), "-o",
-			filepath.Join(bin, name), pkg)
-		cmd.Dir = filepath.Join(root, module)
+	if _, err := os.Stat(filepath.Join(bin, "kubeall")); err != nil {
+		log("building Kubernetes " + KubernetesVersion + " and etcd from their sources into " + bin +
+			": about 10 minutes on two idle CPUs, and 4 GB of Go's caches; next time it is there")
+	}
+	for _, from := range sources {
+		name := filepath.Base(from.pkg)
+		cmd := exec.CommandContext(ctx, "go", "build", "-v", "-buildvcs=false", "-ldflags", linkerFlags(), "-o",
+			filepath.Join(bin, name), from.pkg)
+		cmd.Dir = filepath.Join(root, from.module)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("build %s: %w\n%s", name, err, out)
+		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it ends its compilers
+		cmd.WaitDelay = 10 * time.Second
+		out := &compiling{name: name}
+		cmd.Stdout, cmd.Stderr = out, out
+		if err := out.during(log, cmd.Run); err != nil {
+			if ctx.Err() != nil {
+				return fmt.Errorf("build %s: %w", name, context.Cause(ctx))
+			}
+			return fmt.Errorf("build %s: %w\n%s", name, err, out.complaints())
 		}
 	}
 	for _, name := range programs {

@@ -54,7 +54,7 @@ func withDisk(name string, mode corev1.PersistentVolumeMode) func(*v1.VirtualMac
 			Metadata: v1.ClaimMetadata{Name: name},
 			Spec: v1.ClaimSpec{
 				StorageClassName: new(storage), VolumeMode: &mode,
-				Resources: corev1.VolumeResourceRequirements{
+				Resources: v1.Resources{
 					Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("16Mi")},
 				},
 			},

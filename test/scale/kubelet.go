@@ -38,6 +38,7 @@ type kubelet struct {
 	stop  func()
 
 	told   times        // when pods got new configurations
+	labels times        // when pods got new values of crowdedLabel
 	spoken atomic.Int64 // what runners have written
 	failed atomic.Value // the last error, as a string
 }
@@ -71,6 +72,9 @@ func startKubelet(ctx context.Context, pods clientcore.PodInterface, vms dynamic
 			before, after := was.(*corev1.Pod), is.(*corev1.Pod)
 			if before.Annotations[version] != after.Annotations[version] {
 				k.told.record(after.Name)
+			}
+			if is := after.Labels[crowdedLabel]; before.Labels[crowdedLabel] != is {
+				k.labels.record(is)
 			}
 			add(is)
 		}},

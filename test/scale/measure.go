@@ -50,7 +50,11 @@ func (w *world) measure(ctx context.Context, r *report, p plan) error {
 	}
 	w.log(fmt.Sprintf("measuring the manager while nothing happens, for %s", p.idle))
 	r.Idle = quiet{Seconds: p.idle.Seconds()}
-	r.Idle.Calls, r.Idle.Processor, err = w.idle(ctx, p.idle)
+	if r.Idle.Calls, r.Idle.Processor, err = w.idle(ctx, p.idle); err != nil {
+		return err
+	}
+	w.log(fmt.Sprintf("measuring VMs that are running while %d others are created", newcomers))
+	r.Crowded, err = w.crowded(ctx)
 	return err
 }
 

@@ -10,8 +10,20 @@ import (
 
 // InResource returns a message in which places of the configuration ("vm.drives[0].file",
 // also behind "config.yaml:12:7:") are those of the resource: whoever reads it there has
-// never seen the file.
+// never seen the file. Quoted lines of a source stay as their author wrote them.
 func InResource(message string) string {
+	var b strings.Builder
+	for line := range strings.Lines(message) {
+		if strings.HasPrefix(strings.TrimLeft(line, " 0123456789"), "|") { // a source line, or the mark below one
+			b.WriteString(line)
+		} else {
+			b.WriteString(lineInResource(line))
+		}
+	}
+	return b.String()
+}
+
+func lineInResource(message string) string {
 	var b strings.Builder
 	position := "" // in the file, not written yet
 	for message != "" {

@@ -152,6 +152,7 @@ func TestATokenIsHeldToTheRunnersPart(t *testing.T) {
 		"observedGeneration": "7", "phase": `"Failed"`, "reason": `"Because"`, "message": `"a message"`,
 		"nodeName":    `"elsewhere"`,
 		"privileges":  `[{"name": "root", "reason": "spec.x"}]`,
+		"volumes":     `[{"claim": "runner-data-web-0", "uid": "u", "untrusted": ""}]`,
 		"failures":    `{"count": 3, "lastTime": "2026-01-02T03:04:05Z"}`,
 		"consoleUser": `"eve"`, "assignment": `{"pool": "p", "user": "eve", "lastUsed": "2026-01-02T03:04:05Z"}`,
 	}

@@ -105,6 +105,8 @@ func TestMessagesNameTheResource(t *testing.T) {
 		"config.yaml:9:1: vmType: there is no VM type x":                           "spec.vmType.source: there is no VM type x",
 		"config.yaml:9:1: did not find expected key":                               "config.yaml:9:1: did not find expected key",
 		"the vmType and vm.example.com, see vm.star:3:4: or vm.":                   "the vmType and vm.example.com, see vm.star:3:4: or vm.",
+		"desk.star:3:16: no option vm.options.keybords\n    3 | for n in range(vm.options.keybords):\n      |                ^\n    called from vm.network": "" +
+			"desk.star:3:16: no option spec.vm.options.keybords\n    3 | for n in range(vm.options.keybords):\n      |                ^\n    called from spec.vm.networks",
 		"a.yaml:1:2: ": "a.yaml:1:2: ", "a.yaml:1:2:": "a.yaml:1:2:", "": "", "vm.name": "metadata.name",
 		"/vm.name/vm.uuid": "/vm.name/vm.uuid",
 	} {

@@ -49,7 +49,7 @@ func run(ctx context.Context, verbs []string, nodes int) error {
 	}
 	switch verbs[0] {
 	case "build":
-		_, err := cluster.Programs(ctx)
+		_, err := cluster.Programs(ctx, steps())
 		return err
 	case "up":
 		return up(ctx, nodes)
@@ -63,10 +63,7 @@ func up(ctx context.Context, nodes int) error {
 	if _, err := os.Stat(link); err == nil {
 		return errors.New("a cluster runs already; make cluster-down ends it")
 	}
-	begin := time.Now()
-	c, err := cluster.Up(ctx, cluster.Options{Nodes: nodes, Outlives: true, Log: func(line string) {
-		fmt.Fprintf(os.Stderr, "%4.1f s  %s\n", time.Since(begin).Seconds(), line)
-	}})
+	c, err := cluster.Up(ctx, cluster.Options{Nodes: nodes, Outlives: true, Log: steps()})
 	if err != nil {
 		return err
 	}
@@ -76,6 +73,12 @@ func up(ctx context.Context, nodes int) error {
 	fmt.Printf("# CD images and kernels for VMs are in %s\n", c.Images())
 	fmt.Printf("export KUBECONFIG=%s PATH=%s:$PATH\n", c.Kubeconfig, filepath.Join(c.Programs, "bin"))
 	return nil
+}
+
+// steps prints lines, each with the time since now.
+func steps() func(string) {
+	begin := time.Now()
+	return func(line string) { fmt.Fprintf(os.Stderr, "%4.1f s  %s\n", time.Since(begin).Seconds(), line) }
 }
 
 // furnish makes a cluster one for people: they reach it, and have volumes, and a

@@ -1,0 +1,76 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// compiling takes what "go build -v" prints: the packages that it compiles, each in a line,
+// and what is wrong with them.
+type compiling struct {
+	name string
+
+	mu       sync.Mutex
+	rest     string // of a line
+	packages int
+	fetched  int
+	others   []string
+}
+
+// mostComplaints is how many lines are kept of what is wrong.
+const mostComplaints = 40
+
+// Write implements io.Writer.
+func (c *compiling) Write(text []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	lines := strings.Split(c.rest+string(text), "\n")
+	c.rest = lines[len(lines)-1]
+	for _, line := range lines[:len(lines)-1] {
+		switch {
+		case strings.HasPrefix(line, "go: downloading "):
+			c.fetched++
+		case !strings.ContainsAny(line, " \t:"):
+			c.packages++
+		case len(c.others) < mostComplaints:
+			c.others = append(c.others, line)
+		}
+	}
+	return len(text), nil
+}
+
+// complaints returns what is wrong.
+func (c *compiling) complaints() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strings.Join(append(c.others, c.rest), "\n")
+}
+
+// progress says how far it is.
+func (c *compiling) progress(since time.Duration) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return fmt.Sprintf("building %s for %s: %d modules fetched, %d packages compiled", c.name,
+		since.Round(time.Second), c.fetched, c.packages)
+}
+
+// progressTime is how often progress is logged.
+const progressTime = 15 * time.Second
+
+// during logs the progress of a build while it runs.
+func (c *compiling) during(log func(string), run func() error) error {
+	done, begin := make(chan error, 1), time.Now()
+	go func() { done <- run() }()
+	ticks := time.NewTicker(progressTime)
+	defer ticks.Stop()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-ticks.C:
+			log(c.progress(time.Since(begin)))
+		}
+	}
+}
