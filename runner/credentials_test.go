@@ -19,13 +19,13 @@ func TestThePasswordOfACDIsNotSeen(t *testing.T) {
 	t.Parallel()
 	const password = "canary-3f"
 	v := newVM(t, "wrapped")
-	require.NoError(t, os.WriteFile(v.path("a.iso"), make([]byte, 64<<10), 0o600))
+	require.NoError(t, os.Mkdir(v.path("bin"), 0o700)) // which the program in QEMU's place may use
+	require.NoError(t, os.WriteFile(v.path("bin", "a.iso"), make([]byte, 64<<10), 0o600))
 	medium := "id=cd0-medium,if=none,media=cdrom,readonly=on,format=raw"
-	program := v.exchanging(medium, medium+",file.driver=file,file.filename="+v.path("a.iso"))
-	text := v.read("qemu")
-	v.write("words", "")
-	v.program(strings.Replace(text, "for word; do", `printf '%s\n' "$@" >`+v.path("words")+`
-cat `+v.path("run")+`/password* >`+v.path("secret")+`
+	program := v.exchanging(medium, medium+",file.driver=file,file.filename="+v.path("bin", "a.iso"))
+	text := v.read("bin", "qemu")
+	v.program(strings.Replace(text, "for word; do", `printf '%s\n' "$@" >`+v.path("bin", "words")+`
+cat `+v.path("run")+`/password-of-drive0 >`+v.path("bin", "secret")+`
 for word; do`, 1))
 	address := func(host string) string {
 		return "drives: [{type: ide-cd, file: 'https://me:" + password + "@" + host + ".invalid/a.iso'}]"
@@ -35,10 +35,10 @@ for word; do`, 1))
 	}
 	v.configure("wrapped", nil, section(address("a"))...)
 	v.runs()
-	words := v.read("words")
+	words := v.read("bin", "words")
 	require.Contains(t, words, "file.url=https://a.invalid/a.iso,file.username=me,file.password-secret=")
 	require.NotContains(t, words, password)
-	require.Equal(t, password, v.read("secret"), "what QEMU reads at its start")
+	require.Equal(t, password, v.read("bin", "secret"), "what QEMU reads at its start")
 	left, err := filepath.Glob(v.path("run", "password*"))
 	require.NoError(t, err)
 	require.Empty(t, left)
