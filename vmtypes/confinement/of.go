@@ -75,7 +75,8 @@ const (
 	settings = "/etc/ld.so.cache /etc/ld.so.preload /etc/localtime /etc/ssl/openssl.cnf /etc/pki/tls/openssl.cnf " +
 		"/etc/crypto-policies /etc/gnutls/config"
 	kernel = "/proc/cpuinfo /proc/filesystems /proc/meminfo /proc/stat /proc/sys/vm/overcommit_memory " +
-		"/proc/sys/kernel/random /sys/devices/system /dev/random /dev/urandom"
+		"/proc/sys/kernel/random /sys/devices/system /sys/kernel/mm /sys/module/vhost/parameters " +
+		"/dev/random /dev/urandom"
 	devices = "/dev/full /dev/null /dev/zero"
 	// resolver has what finds the addresses of names, and tells servers by certificates.
 	resolver = "/etc/resolv.conf /etc/hosts /etc/host.conf /etc/nsswitch.conf /etc/gai.conf /etc/services " +
