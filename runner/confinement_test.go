@@ -239,8 +239,19 @@ func (to targets) attacksOnTheKernel() map[string]func() error {
 	}
 }
 
+// leavesACore raises the limit of cores, which the runner sets when the process has
+// started.
 func leavesACore() error {
-	return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Max: 1 << 20})
+	var limit unix.Rlimit
+	for begin := time.Now(); time.Since(begin) < patience; time.Sleep(time.Millisecond) {
+		if err := unix.Getrlimit(unix.RLIMIT_CORE, &limit); err != nil {
+			return err
+		}
+		if limit.Max == 0 {
+			break
+		}
+	}
+	return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Max: limit.Max + 1<<20})
 }
 
 func setsClock() error {
