@@ -77,9 +77,14 @@ func TestPaths(t *testing.T) {
 			t.Parallel()
 			at := tree(t, "r/a", "r/w", "r/in/w", "w/a", "no/a", "one", "sockets/a")
 			rules := &Rules{Paths: []Path{
-				{Name: at("r"), Access: Read}, {Name: at("r/w"), Access: Write}, {Name: at("r/in"), Access: Write},
-				{Name: at("w"), Access: Write}, {Name: at("one"), Access: Read}, {Name: at("sockets"), Access: Sockets},
-				{Name: at("absent"), Access: Write}, {Name: at("made"), Access: Write, Make: true},
+				{Name: at("r"), Access: Read},
+				{Name: at("r/w"), Access: Write},
+				{Name: at("r/in"), Access: Write},
+				{Name: at("w"), Access: Write},
+				{Name: at("one"), Access: Read},
+				{Name: at("sockets"), Access: Sockets},
+				{Name: at("absent"), Access: Write},
+				{Name: at("made"), Access: Write, Make: true},
 			}}
 			got := map[string]bool{}
 			held := under(t, rules, before, func() {
@@ -135,7 +140,8 @@ func TestLinksLeadWhereTheyDid(t *testing.T) {
 	require.NoError(t, os.Symlink("endless", at("endless")))
 	var names []bool
 	held := under(t, &Rules{Paths: []Path{
-		{Name: at("other/back"), Access: Read}, {Name: at("link/b"), Access: Write},
+		{Name: at("other/back"), Access: Read},
+		{Name: at("link/b"), Access: Write},
 		{Name: at("endless"), Access: Read},
 	}}, nil, func() {
 		names = []bool{

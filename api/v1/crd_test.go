@@ -259,7 +259,7 @@ func accepted() map[string]string {
 		"all networks":        `{spec: {vm: {networks: [{tap: {bridge: br1, mac: "52:54:00:12:34:56"}}, {user: {net: 10.0.3.0/24}}, {masquerade: {}}]}}}`,
 		"cloud-init":          `{spec: {cloudInit: {metaData: {instance-id: a}, userData: {users: [{name: me}], write_files: []}, networkConfig: {version: 2}}}}`,
 		"script":              `{spec: {cloudInit: {userData: "#!/bin/sh\necho hello\n", vendorData: "Content-Type: multipart/mixed"}}}`,
-		"data of the vendor":   `{spec: {cloudInit: {vendorData: {users: []}}}}`,
+		"data of the vendor":  `{spec: {cloudInit: {vendorData: {users: []}}}}`,
 		"quantities":          `{spec: {resources: {requests: {cpu: 2, memory: 1.5Gi}, limits: {cpu: 500m}}}}`,
 		"removed labels":      `{spec: {loadBalancerService: {labels: {a: b, c: null}, annotations: {d: null}}}}`,
 		"permissions":         `{spec: {permissions: [{user: me, may: ["*"]}, {role: admin, may: [start, takeConsole]}], pools: [a]}}`,

@@ -42,8 +42,10 @@ func measureExec(b *bench) ([]result, error) {
 		if err != nil {
 			return nil, err
 		}
-		candidates = append(candidates, candidate{name: earlierVMRunner, peer: direct,
-			once: func() (map[string]float64, error) { return timeMark(mark, other.command("run")) }})
+		candidates = append(candidates, candidate{
+			name: earlierVMRunner, peer: direct,
+			once: func() (map[string]float64, error) { return timeMark(mark, other.command("run")) },
+		})
 	}
 	all, err := b.interleave(candidates)
 	if err != nil {

@@ -96,8 +96,10 @@ type source struct{ pkg, module string }
 
 // sources are in the order in which they are built.
 var sources = []source{
-	{"./kubeall", "tools/kubernetes"}, {"./pause", "tools/kubernetes"},
-	{"./kvmplugin", "tools/kubernetes"}, {"./test/cluster/clusterctl", "."},
+	{"./kubeall", "tools/kubernetes"},
+	{"./pause", "tools/kubernetes"},
+	{"./kvmplugin", "tools/kubernetes"},
+	{"./test/cluster/clusterctl", "."},
 }
 
 // linkerFlags are the same at each call: with others, the go command would link anew.

@@ -91,8 +91,10 @@ func read(ctx context.Context, packages []string) (all []mutant, err error) {
 	if text, err := test.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("the tests fail without a mutant: %w\n%s", err, text)
 	}
-	list := exec.CommandContext(ctx, "go", append([]string{"list", "-f",
-		`{{range .GoFiles}}{{$.ImportPath}} {{$.Dir}}/{{.}}{{"\n"}}{{end}}`}, packages...)...)
+	list := exec.CommandContext(ctx, "go", append([]string{
+		"list", "-f",
+		`{{range .GoFiles}}{{$.ImportPath}} {{$.Dir}}/{{.}}{{"\n"}}{{end}}`,
+	}, packages...)...)
 	text, err := list.Output()
 	if err != nil {
 		return nil, fmt.Errorf("list packages: %w", err)

@@ -42,7 +42,9 @@ type mutant struct {
 }
 
 // key names a mutant wherever in its function it is.
-func (m mutant) key() string { return fmt.Sprintf("%s %s: %s -> %s", m.file, m.function, m.old, m.text) }
+func (m mutant) key() string {
+	return fmt.Sprintf("%s %s: %s -> %s", m.file, m.function, m.old, m.text)
+}
 
 // String says where a mutant is and what it changes.
 func (m mutant) String() string {

@@ -189,7 +189,9 @@ func TestWhatAHelperNeeds(t *testing.T) {
 		{
 			Name: "a", Executable: "/opt/a/bin/a", Dir: "/work", Ready: "/run-vm/a/ready",
 			Args: []plan.Option{
-				{Flag: "--log=/log"}, {Flag: "-s", Value: "unix:/run-vm/s"}, {Flag: "http://b/c"},
+				{Flag: "--log=/log"},
+				{Flag: "-s", Value: "unix:/run-vm/s"},
+				{Flag: "http://b/c"},
 				{Flag: "-o", List: true, Properties: []plan.Property{{Key: "dir", Value: "/srv/a,b"}}},
 			},
 			Access: []plan.Access{{Path: "/etc/a", Mode: plan.AccessRead}, {Path: "/dev/a", Mode: plan.AccessWrite}},
@@ -216,16 +218,22 @@ func TestWhatAHelperNeeds(t *testing.T) {
 func TestKernel(t *testing.T) {
 	t.Parallel()
 	d := confinement.Domain{Rules: []confinement.Rule{
-		{Kind: confinement.Read, Name: "/a"}, {Kind: confinement.Write, Name: "/b"},
+		{Kind: confinement.Read, Name: "/a"},
+		{Kind: confinement.Write, Name: "/b"},
 		{Kind: confinement.Create, Name: "/c"},
-		{Kind: confinement.Sockets, Name: "/d"}, {Kind: confinement.Reach, Name: "/e"},
-		{Kind: confinement.Listen, Name: "80"}, {Kind: confinement.Connect, Name: confinement.AnyPort},
+		{Kind: confinement.Sockets, Name: "/d"},
+		{Kind: confinement.Reach, Name: "/e"},
+		{Kind: confinement.Listen, Name: "80"},
+		{Kind: confinement.Connect, Name: confinement.AnyPort},
 		{Kind: confinement.Capability, Name: "chown"},
 	}}
 	require.Equal(t, &confine.Rules{
 		Paths: []confine.Path{
-			{Name: "/a", Access: confine.Read}, {Name: "/b", Access: confine.Write},
-			{Name: "/c", Access: confine.Write, Make: true}, {Name: "/d", Access: confine.Sockets}, {Name: "/e"},
+			{Name: "/a", Access: confine.Read},
+			{Name: "/b", Access: confine.Write},
+			{Name: "/c", Access: confine.Write, Make: true},
+			{Name: "/d", Access: confine.Sockets},
+			{Name: "/e"},
 		},
 		Listen: confine.Ports{List: []uint16{80}}, Connect: confine.Ports{Any: true}, Capabilities: []string{"chown"},
 	}, d.Kernel())
