@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -324,9 +325,10 @@ func TestSocketHolders(t *testing.T) { // not parallel, as TestHolders
 		found, err := process.SocketHolders(name)
 		require.NoError(t, err)
 		require.Equal(t, []process.ID{heir.ID()}, found)
-		words, err := found[0].Arguments()
-		require.NoError(t, err)
-		require.Equal(t, []string{"sleep", "1000"}, words)
+		require.Eventually(t, func() bool { // the shell becomes sleep
+			words, err := found[0].Arguments()
+			return err == nil && slices.Equal(words, []string{"sleep", "1000"})
+		}, patience, 10*time.Millisecond)
 		require.WithinDuration(t, time.Now(), found[0].Began(), patience)
 
 		require.NoError(t, heir.Terminate(t.Context(), patience))

@@ -100,7 +100,6 @@ func TestOtherOptionsAreReplaced(t *testing.T) {
 			`"/srv/no-such-folder", "security_model": "none"}), device("virtio-9p-pci", {"fsdev": "f", "mount_tag": "t"})]`,
 		"more networks": `def more(host): return [netdev("n", "vhost-user", {"chardev": "c"}), chardev("c", ` +
 			`"socket", {"path": "/run/n.sock", "server": True, "wait": False}), device("virtio-net-pci", {"netdev": "n", "mq": True}), netdev("b", "bridge", {"br": "br7"}), device("e1000", {"netdev": "b"})]`,
-		"incoming": `def more(host): return [option("-incoming", "defer")]`,
 		"VNC": `def more(host): return [option("-vnc", ":0,websocket=on,to=9"), option("-vnc", ` +
 			`"none")]`,
 	} {

@@ -97,6 +97,7 @@ var trials = []trial{
 	{path: "vm.display", to: (*vmspec.Display)(nil), class: listed},
 	{path: "vm.display.outputs", to: 1, class: listed},
 	{path: "vm.display.loggedInUser", to: "", class: idle},
+	{path: "vm.display.withoutPassword", to: true, class: idle},
 	{path: "vm.display.spice", to: (*vmspec.Spice)(nil), class: listed},
 	{path: "vm.display.spice.port", to: 5912, class: listed},
 	{path: "vm.display.spice.address", to: "", class: listed},

@@ -61,6 +61,9 @@ func (l *List) AddRuntimeDir(vm *prepare.VM) {
 		return nil
 	})
 	l.AddMachine("runtime directory", func() error {
+		if syscall.Rmdir(dir) == nil { // which needs no descriptor
+			return nil
+		}
 		if err := durable.RemoveTemporary(dir, ownFiles...); err != nil {
 			return err
 		}

@@ -86,7 +86,7 @@ func TestStatus(t *testing.T) {
 		conditions[c.Type] = string(c.Status) + " " + c.Reason
 	}
 	require.Equal(t, map[string]string{
-		"Running": "True VmBooted", "Booted": "True VmBooted", "Ready": "True VmBooted",
+		"Running": "True VmBooted", "Booted": "True VmBooted", "Ready": "True VmBooted", "Confined": "False NotRecorded",
 		"VmopAgentConnected": "True VmopAgentStarted",
 		"UserLoggedIn":       "True LoggedIn", "ConsoleConnected": "True Connected", "ConfigApplied": "True Applied",
 		"TPMLost": "False NoTPM",
