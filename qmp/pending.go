@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 )
 
 // Pending is a command whose reply has not been waited for.
@@ -12,8 +11,8 @@ type Pending struct {
 	session *Session
 	command string
 	id      uint64
-	line    []byte   // until it is sent; guarded by the session's mutex
-	file    *os.File // sent with it; may be nil
+	line    []byte // until it is sent; guarded by the session's mutex
+	rights  []byte // a descriptor that is sent with it (SCM_RIGHTS of unix(7)); nil for none
 
 	done  chan struct{} // closed when reply and err are set
 	reply json.RawMessage

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"syscall"
 	"time"
 )
@@ -26,7 +25,10 @@ func (s *Session) enqueue(p *Pending, c Command) error {
 	if err != nil {
 		return err
 	}
-	p.id, p.line, p.file = s.lastID, line, c.File
+	p.id, p.line = s.lastID, line
+	if c.File != nil {
+		p.rights = syscall.UnixRights(int(c.File.Fd()))
+	}
 	s.waiting[p.id] = p
 	s.outbox = append(s.outbox, p)
 	select {
@@ -53,12 +55,12 @@ func (s *Session) write() {
 			return
 		}
 		for {
-			var file *os.File
-			buf, file = s.nextBatch(buf[:0])
+			var rights []byte
+			buf, rights = s.nextBatch(buf[:0])
 			if len(buf) == 0 {
 				break
 			}
-			err := s.send(buf, file)
+			err := s.send(buf, rights)
 			clear(buf)
 			if err != nil {
 				s.writeFailed(err)
@@ -72,13 +74,13 @@ func (s *Session) write() {
 }
 
 // send writes commands, with a file's descriptor if there is one.
-func (s *Session) send(buf []byte, file *os.File) error {
-	if file != nil {
+func (s *Session) send(buf, rights []byte) error {
+	if rights != nil {
 		conn, ok := s.conn.(*net.UnixConn)
 		if !ok {
 			return errors.New("a file cannot be sent over this connection")
 		}
-		n, _, err := conn.WriteMsgUnix(buf, syscall.UnixRights(int(file.Fd())), nil)
+		n, _, err := conn.WriteMsgUnix(buf, rights, nil)
 		if err != nil {
 			return err
 		}
@@ -88,23 +90,23 @@ func (s *Session) send(buf []byte, file *os.File) error {
 	return err
 }
 
-// nextBatch moves commands from the outbox to buf. One that has a file, which is
-// returned, is the last of a batch, and the first.
-func (s *Session) nextBatch(buf []byte) (_ []byte, file *os.File) {
+// nextBatch moves commands from the outbox to buf. One that has a file, whose descriptor
+// is returned, is the last of a batch, and the first.
+func (s *Session) nextBatch(buf []byte) (_, rights []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.outbox) > 0 {
 		p := s.outbox[0]
-		if len(buf) > 0 && (file != nil || p.file != nil || len(buf)+len(p.line) > maxBatch) {
+		if len(buf) > 0 && (rights != nil || p.rights != nil || len(buf)+len(p.line) > maxBatch) {
 			break
 		}
-		file = p.file
+		rights = p.rights
 		buf = append(buf, p.line...)
 		p.forgetLine()
 		s.outbox[0] = nil
 		s.outbox = s.outbox[1:]
 	}
-	return buf, file
+	return buf, rights
 }
 
 // writeFailed leaves the end to the reader: what QEMU said last, a SHUTDOWN

@@ -86,7 +86,8 @@ func TestStatus(t *testing.T) {
 		conditions[c.Type] = string(c.Status) + " " + c.Reason
 	}
 	require.Equal(t, map[string]string{
-		"Running": "True VmBooted", "Booted": "True VmBooted", "Ready": "True VmBooted", "Confined": "False NotRecorded",
+		"Running": "True VmBooted", "Booted": "True VmBooted", "Ready": "True VmBooted",
+		"Confined": "False NotRecorded",
 		"VmopAgentConnected": "True VmopAgentStarted",
 		"UserLoggedIn":       "True LoggedIn", "ConsoleConnected": "True Connected", "ConfigApplied": "True Applied",
 		"TPMLost": "False NoTPM",
