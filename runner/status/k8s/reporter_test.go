@@ -87,7 +87,7 @@ func TestStatus(t *testing.T) {
 	}
 	require.Equal(t, map[string]string{
 		"Running": "True VmBooted", "Booted": "True VmBooted", "Ready": "True VmBooted",
-		"Confined": "False NotRecorded",
+		"Confined":           "False NotRecorded",
 		"VmopAgentConnected": "True VmopAgentStarted",
 		"UserLoggedIn":       "True LoggedIn", "ConsoleConnected": "True Connected", "ConfigApplied": "True Applied",
 		"TPMLost": "False NoTPM",
