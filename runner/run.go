@@ -149,10 +149,10 @@ func (m *run) create(ctx context.Context) error {
 		m.log.Info("without KVM the guest is slow; accelerator: auto is tcg here", "because", why)
 	}
 	if open := vm.Unprotected(); open != "" {
-		m.log.Warn("display", "warning", open)
+		m.log.Warn(open)
 	}
 	if why := vm.WithoutBridge(); why != "" {
-		m.log.Info("network", "because", why)
+		m.log.Info(why)
 	}
 	m.log.Info("starting", "state", "Starting", "vmType", vm.Plan.Type, "uuid", vm.Spec.UUID)
 	if m.processes, err = begun.Start(ctx); err != nil {

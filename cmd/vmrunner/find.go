@@ -103,7 +103,7 @@ func (t *target) find(cmd *cobra.Command, args []string) (string, error) {
 	}
 	if !byFile && errors.Is(err, fs.ErrNotExist) {
 		return "", cli.UsageError{Err: fmt.Errorf("which VM? Specify NAME, -c FILE or --runtime-dir%s",
-			running(config.HostEnv(), "; no VM is running"))}
+			running(config.HostEnv()))}
 	}
 	return dir, err
 }
@@ -152,7 +152,7 @@ func byName(env config.Env, name string) (string, error) {
 	}
 	switch len(dirs) {
 	case 0:
-		return "", fmt.Errorf("%s: %w%s", name, control.ErrNotRunning, running(env, "; no VM is"))
+		return "", fmt.Errorf("%s: %w%s", name, control.ErrNotRunning, running(env))
 	case 1:
 		return dirs[0], nil
 	}
@@ -160,12 +160,12 @@ func byName(env config.Env, name string) (string, error) {
 		name, len(dirs), strings.Join(dirs, " or "))}
 }
 
-// running lists the running VMs for an error message; if there are none it returns none.
-func running(env config.Env, none string) string {
+// running lists the running VMs for an error message.
+func running(env config.Env) string {
 	if all := names(env); len(all) > 0 {
 		return "; running VMs: " + strings.Join(all, ", ")
 	}
-	return none
+	return "; no VM is running"
 }
 
 // names returns the names of the VMs that have a control socket.
