@@ -288,7 +288,7 @@ func replace(
 		p.executable = executable
 	}
 	err := firstError(
-		collectStrings("remove", remove, p.remove),
+		p.removeAll(remove),
 		p.replaceMachine(machine),
 	)
 	if err != nil {
@@ -304,40 +304,6 @@ func replace(
 		return nil, err
 	}
 	return p, nil
-}
-
-func collectStrings(field string, from starlark.Iterable, add func(string) error) error {
-	if from == nil {
-		return nil
-	}
-	iter := from.Iterate()
-	defer iter.Done()
-	var v starlark.Value
-	for iter.Next(&v) {
-		s, ok := starlark.AsString(v)
-		if !ok {
-			return fmt.Errorf("replace: %s contains %s, want strings such as %q", field, article(v), "-device sound0")
-		}
-		if err := add(s); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// remove drops the options that a selector names, and what is said about a
-// device that is gone.
-func (p *partValue) remove(sel string) error {
-	n := len(p.options)
-	p.options = slices.DeleteFunc(slices.Clone(p.options), func(o *plan.Option) bool { return selects(sel, o) })
-	if len(p.options) == n {
-		return fmt.Errorf("replace: nothing to remove: no option is %q%s", sel, didYouMean(sel, p.selectors()))
-	}
-	if device, isDevice := strings.CutPrefix(sel, "-device "); isDevice {
-		p.rules = slices.DeleteFunc(slices.Clone(p.rules), func(r plan.Rule) bool { return plan.Device(r) == device })
-		p.stated = slices.DeleteFunc(slices.Clone(p.stated), func(s statement) bool { return s.device == device })
-	}
-	return nil
 }
 
 func (p *partValue) replaceMachine(machine *starlark.Dict) error {

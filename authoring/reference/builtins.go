@@ -55,8 +55,10 @@ option("-append", "console=ttyS0,115200 quiet")  # -append console=ttyS0,115200 
 				keyword("machine", props+" | None", "{}", "overrides properties of `-machine`"),
 				keyword("executable", "str", `""`, "a different QEMU"),
 				keyword("remove", "list[str] | None", "[]",
-					"options to remove, by flag and id: `\"-device tablet0\"`; the rules for a removed device are "+
-						"removed, too"),
+					"what to remove: options by flag and id, `\"-device tablet0\"`, with the rules for a removed device; "+
+						"anything else by the first words of its line in the plan: `\"helper swtpm\"`, `\"file "+
+						"fw-vars.fd\"`, `\"tap vmlan0\"`, `\"listen swtpm\"`, `\"socket console\"`, `\"rule disk disk0\"` (or all: "+
+						"`\"rule disk\"`), `\"env NAME\"`, `\"access /path\"`"),
 			},
 			Doc: "A copy of a part with some options replaced. Replacing or removing an option that does not " +
 				"exist is an error with a suggestion.",
