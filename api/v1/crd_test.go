@@ -240,6 +240,9 @@ func refused() map[string]refusal {
 		"unknown action": {
 			`{spec: {permissions: [{user: a, may: [destroy]}]}}`, `Unsupported value: "destroy"`,
 		},
+		"what is derived is no action": {
+			`{spec: {permissions: [{user: a, may: [view]}]}}`, `Unsupported value: "view"`,
+		},
 		"VM type as a path": {`{spec: {vmType: {source: ../../etc/passwd}}}`, `spec.vmType.source: Invalid value: "../../etc/passwd": want the name of a VM type, such as standard`},
 		"no label":          {`{metadata: {name: a.b}}`, "metadata: Invalid value: metadata.name must be a DNS label"},
 		"too long a name": {
@@ -262,7 +265,7 @@ func accepted() map[string]string {
 		"data of the vendor":  `{spec: {cloudInit: {vendorData: {users: []}}}}`,
 		"quantities":          `{spec: {resources: {requests: {cpu: 2, memory: 1.5Gi}, limits: {cpu: 500m}}}}`,
 		"removed labels":      `{spec: {loadBalancerService: {labels: {a: b, c: null}, annotations: {d: null}}}}`,
-		"permissions":         `{spec: {permissions: [{user: me, may: ["*"]}, {role: admin, may: [start, takeConsole]}], pools: [a]}}`,
+		"permissions":         `{spec: {permissions: [{user: me, may: ["*"]}, {role: admin, may: [start, stop, reset, accessConsole, takeConsole, resize, edit, create, delete]}, {role: idle}], pools: [a]}}`,
 		"image in parts":      `{spec: {image: {repository: example.test, path: a/b, version: "1", pullPolicy: IfNotPresent}}}`,
 		"options of the type": `{spec: {vmType: {source: gaming, update: false, configMap: types}, vm: {options: {sound: true, deep: {er: [1, 2]}}}}}`,
 		"unnamed disks":       `{spec: {vm: {disks: [{volumeClaimTemplate: {spec: {resources: {requests: {storage: 1Gi}}}}}, {volumeClaimTemplate: {spec: {}}}, {cdrom: {image: a.iso}, bootindex: 0}]}}}`,

@@ -122,8 +122,9 @@ type VirtualMachineSpec struct {
 	// +optional
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 
-	// Permissions are what users and roles may do with the VM in the web GUI, which is not
-	// there yet.
+	// Permissions are what users and roles may do with the VM by the manager's pages and its
+	// API. They add up. They limit no one who may change the VM by other means, such as
+	// kubectl.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=256
@@ -274,14 +275,17 @@ type Permission struct {
 	//
 	// +optional
 	Role string `json:"role,omitempty"`
-	// May lists what is allowed.
+	// May lists what is allowed. A user who may do anything with a VM also sees it.
 	//
 	// +kubebuilder:default={}
 	// +kubebuilder:validation:MaxItems=16
 	May []Action `json:"may,omitempty"`
 }
 
-// Action is what a user may do with a VM.
+// Action is what a user may do with a VM: start, stop or reset it; see and use its screen
+// and console (accessConsole), also when another user does (takeConsole); change its
+// CPUs and RAM within their maximum (resize); change or delete its definition (edit, delete);
+// make VMs from its definition (create); or all of that (*).
 //
-// +kubebuilder:validation:Enum=start;stop;reset;accessConsole;takeConsole;"*"
+// +kubebuilder:validation:Enum=start;stop;reset;accessConsole;takeConsole;resize;edit;create;delete;"*"
 type Action string
