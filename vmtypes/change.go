@@ -10,9 +10,10 @@ import (
 )
 
 // change is change(part, selector, props): a copy in which one option has other
-// properties. What is not named stays: taps, listeners, and where the option was made.
+// properties. What is not named stays, taps and listeners among it. The option keeps where
+// it was made, and gets where it was changed.
 func change(
-	_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
 ) (starlark.Value, error) {
 	var old *partValue
 	var sel string
@@ -41,6 +42,7 @@ func change(
 	if changed.Properties, err = changedProperties(changed, props); err != nil {
 		return nil, err
 	}
+	changed.Origin = changed.Origin.Change(origin(thread))
 	p := &partValue{}
 	if err := p.add(old); err != nil {
 		return nil, err

@@ -264,7 +264,7 @@ func (p *partValue) add(q *partValue) error {
 
 // replace is replace(part, *options, machine=, executable=, remove=).
 func replace(
-	_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
 ) (starlark.Value, error) {
 	if len(args) == 0 {
 		return nil, fmt.Errorf("replace: want a part and the options to put in place of its own")
@@ -289,7 +289,7 @@ func replace(
 	}
 	err := firstError(
 		p.removeAll(remove),
-		p.replaceMachine(machine),
+		p.replaceMachine(thread, machine),
 	)
 	if err != nil {
 		return nil, err
@@ -306,7 +306,7 @@ func replace(
 	return p, nil
 }
 
-func (p *partValue) replaceMachine(machine *starlark.Dict) error {
+func (p *partValue) replaceMachine(thread *starlark.Thread, machine *starlark.Dict) error {
 	if machine == nil {
 		return nil
 	}
@@ -316,6 +316,7 @@ func (p *partValue) replaceMachine(machine *starlark.Dict) error {
 	}
 	props, err := properties("-machine", machine)
 	p.machine = append(p.machine, props...)
+	p.machineAt = p.machineAt.Change(origin(thread))
 	return err
 }
 
@@ -335,8 +336,10 @@ func (p *partValue) replaceOption(o *plan.Option) error {
 		return fmt.Errorf("replace: no option is %q, so there is nothing to replace; add it with combine(…, "+
 			"part(options = […]))%s", sel, didYouMean(sel, p.selectors()))
 	}
+	placed := *o
+	placed.Origin = o.Origin.Replace(p.options[at].Origin)
 	p.options = slices.Clone(p.options)
-	p.options[at] = o
+	p.options[at] = &placed
 	return nil
 }
 

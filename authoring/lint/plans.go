@@ -112,17 +112,30 @@ type planned struct {
 	modules map[string]*module
 }
 
-// add notes a finding at the line that made an option: the innermost that is in
-// one of the sources.
+// add notes a finding at the line that made or changed an option: of those in one of the
+// sources the innermost that has the word, or else the innermost.
 func (p *planned) add(rule string, o *plan.Option, word, message string) {
+	var in *module
+	var place syntax.Node
 	for _, frame := range o.Origin {
 		m := p.module(frame.File)
+		if frame.Step == plan.Replaced {
+			break
+		}
 		if m == nil {
 			continue
 		}
-		m.rule = rule
-		m.add(m.mention(frame.Line, word), message)
-		return
+		node := m.mention(frame.Line, word)
+		if _, isCall := node.(*syntax.CallExpr); in == nil || !isCall {
+			in, place = m, node
+			if !isCall {
+				break
+			}
+		}
+	}
+	if in != nil {
+		in.rule = rule
+		in.add(place, message)
 	}
 }
 

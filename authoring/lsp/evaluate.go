@@ -247,16 +247,20 @@ func (o Options) try(ctx context.Context, e *evaluation, file, name string, samp
 func (e *evaluation) recordMade(p *plan.Plan, sample string) {
 	for _, option := range p.QEMU.Args {
 		words := strings.Join(option.Words(func(name string) string { return "<" + name + ">" }), " ")
-		seen := map[string]bool{}
+		seen, step := map[string]bool{}, plan.Step("")
 		for i, frame := range option.Origin {
-			if seen[frame.File] || !e.here(frame) {
+			if frame.Step != "" {
+				clear(seen)
+				step = frame.Step
+			}
+			if seen[frame.File] || step == plan.Replaced || !e.here(frame) {
 				continue
 			}
 			seen[frame.File] = true
 			m := e.madeAt(frame.File, frame.Line, sample)
 			switch {
 			case m == nil:
-			case i == 0:
+			case i == 0 || frame.Step != "":
 				m.own = append(m.own, words)
 			default:
 				m.called = append(m.called, words)

@@ -76,7 +76,7 @@ func changeBuiltin() Function {
 			required("props", props, "its new properties; `None` takes one away"),
 		},
 		Doc: "A copy of a part in which one option has other properties. Those that are not named stay, taps and " +
-			"listeners among them, and so does the place where the option was made.",
+			"listeners among them. `why` shows where the option was made, and where it was changed.",
 		Example: `change(standard(vm, host), "-netdev net0", {"vhost": True})` + "\n",
 	}
 }

@@ -248,11 +248,14 @@ func (c *checking) result(t tried, in contained) vmtypestest.Result {
 			failure.Text += "\nthis is about " + f.Option
 		}
 		for i, frame := range f.Origin {
-			if i == 0 {
+			switch {
+			case i == 0:
 				failure.File, failure.Line = frame.File, frame.Line
 				failure.Text += fmt.Sprintf("\nmade at %s\n%4d | %s", frame, frame.Line,
 					in.line(frame.File, frame.Line))
-			} else {
+			case frame.Step != "":
+				failure.Text += fmt.Sprintf("\n%s %s", frame.Step, frame)
+			default:
 				failure.Text += fmt.Sprintf("\ncalled from %s", frame)
 			}
 		}

@@ -73,6 +73,9 @@ type call struct {
 	Line     int    `json:"line"`
 	Function string `json:"function"`
 	Source   string `json:"source"`
+	// Step is what was done there, if it begins something else than making the option:
+	// changed, or replaced, where the option was made that had its place before.
+	Step plan.Step `json:"step,omitempty"`
 }
 
 type dependency struct {
@@ -163,7 +166,7 @@ func (w *why) reasons(
 	for _, l := range lines {
 		r := reason{Line: strings.TrimSpace(l.Text), DependsOn: []dependency{}}
 		for _, f := range l.Origin {
-			r.Calls = append(r.Calls, call{f.File, f.Line, f.Function, source(f.File, f.Line)})
+			r.Calls = append(r.Calls, call{f.File, f.Line, f.Function, source(f.File, f.Line), f.Step})
 		}
 		for _, f := range fields.Of(l.Text, p.Text()) {
 			if f.Doubtful {
@@ -211,14 +214,19 @@ func (w *why) print(reasons []reason) error {
 		}
 		b.WriteString(w.Bold(cli.Printable(r.Line)) + "\n")
 		var rows [][2]string
+		heading := plan.Step("").String()
 		for _, c := range r.Calls {
+			if c.Step != "" {
+				w.section(&b, heading, rows, w.Cyan)
+				heading, rows = c.Step.String(), nil
+			}
 			text := []rune(cli.Printable(c.Source))
 			if len(text) > widestSource {
 				text = append(text[:widestSource], '…')
 			}
 			rows = append(rows, [2]string{fmt.Sprintf("%s:%d %s", c.File, c.Line, c.Function), string(text)})
 		}
-		w.section(&b, "made at", rows, w.Cyan)
+		w.section(&b, heading, rows, w.Cyan)
 		w.section(&b, "depends on", rowsOf(r.DependsOn), w.Green)
 		w.section(&b, "perhaps on: other values give no plan", rowsOf(r.Unknown), w.Yellow)
 		if len(r.DependsOn)+len(r.Unknown) == 0 {

@@ -3,8 +3,6 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
-	"strings"
 )
 
 // JSON returns the plan for programs, indented. It is complete: json.Unmarshal
@@ -53,26 +51,6 @@ func (o *Option) UnmarshalJSON(data []byte) error {
 	for _, p := range in.Properties {
 		o.Properties = append(o.Properties, Property(p))
 	}
-	return nil
-}
-
-// MarshalText writes a frame as "file:line function".
-func (f Frame) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
-
-// UnmarshalText reads what MarshalText writes. A file may have blanks and colons
-// in its name, a function has none.
-func (f *Frame) UnmarshalText(text []byte) error {
-	s := string(text)
-	blank := strings.LastIndexByte(s, ' ')
-	colon := strings.LastIndexByte(s[:max(blank, 0)], ':')
-	if colon < 0 {
-		return fmt.Errorf("%q is not a place, want file:line function", s)
-	}
-	line, err := strconv.Atoi(s[colon+1 : blank])
-	if err != nil {
-		return fmt.Errorf("%q is not a place, want file:line function", s)
-	}
-	*f = Frame{File: s[:colon], Line: line, Function: s[blank+1:]}
 	return nil
 }
 

@@ -33,33 +33,6 @@ type Property struct {
 	Descriptor string
 }
 
-// Origin is where something was made: the innermost call first.
-type Origin []Frame
-
-// A Frame is a place in a module and the function around it.
-type Frame struct {
-	File     string
-	Line     int
-	Function string
-}
-
-// String returns "file:line function".
-func (f Frame) String() string {
-	return f.File + ":" + strconv.Itoa(f.Line) + " " + f.Function
-}
-
-// String returns all frames on one line, the innermost first.
-func (o Origin) String() string {
-	var b strings.Builder
-	for i, f := range o {
-		if i > 0 {
-			b.WriteString(" < ")
-		}
-		b.WriteString(f.String())
-	}
-	return b.String()
-}
-
 // Get returns the value of the property key.
 func (o Option) Get(key string) (string, bool) {
 	for _, p := range o.Properties {
