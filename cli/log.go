@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"time"
@@ -36,9 +37,9 @@ func (f *LogFlags) ParseLevel() (slog.Level, error) {
 	return level, nil
 }
 
-// Handler returns the handler that writes the log to standard error, from a level on. It
-// replaces the Form auto by text or json.
-func (f *LogFlags) Handler(level slog.Leveler) (slog.Handler, error) {
+// Handler returns the handler that writes the log to out, which is standard error or leads
+// there, from a level on. It replaces the Form auto by text or json.
+func (f *LogFlags) Handler(level slog.Leveler, out io.Writer) (slog.Handler, error) {
 	terminal := term.IsTerminal(int(os.Stderr.Fd()))
 	if f.Form == "auto" {
 		f.Form = "json"
@@ -48,11 +49,11 @@ func (f *LogFlags) Handler(level slog.Leveler) (slog.Handler, error) {
 	}
 	switch f.Form {
 	case "text":
-		return tint.NewTextHandler(os.Stderr, &tint.Options{
+		return tint.NewTextHandler(out, &tint.Options{
 			Level: level, TimeFormat: time.TimeOnly, NoColor: !terminal || os.Getenv("NO_COLOR") != "",
 		}), nil
 	case "json":
-		return slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level}), nil
+		return slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level}), nil
 	}
 	return nil, UsageError{Err: fmt.Errorf("--log-format %q: want text, json or auto", f.Form)}
 }

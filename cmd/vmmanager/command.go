@@ -98,7 +98,7 @@ func (f *flags) options(cmd *cobra.Command) (manager.Options, error) {
 	levels := &manager.Levels{Fixed: cmd.Flags().Changed("log-level")}
 	levels.Manager.Set(level)
 	levels.Libraries.Set(level)
-	handler, err := f.log.Handler(logging.All)
+	handler, err := f.log.Handler(logging.All, os.Stderr)
 	if err != nil {
 		return manager.Options{}, err
 	}

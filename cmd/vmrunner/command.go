@@ -16,6 +16,8 @@ type flags struct {
 	config string
 	types  cli.TypeFlags
 	log    cli.LogFlags
+	// console is where the log goes beside the guest's console; nil if that isn't shown.
+	console *consoleLog
 }
 
 // newCommand returns the root command with all its verbs.

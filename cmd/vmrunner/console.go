@@ -37,7 +37,7 @@ var errReported = errors.New("a line of the console matched --poweroff-on")
 
 // consoleView shows the guest's serial console on the standard streams of this program.
 type consoleView struct {
-	out      io.Writer
+	out      *consoleLog
 	log      *slog.Logger
 	until    *regexp.Regexp // --poweroff-on, or nil
 	powerOff context.CancelCauseFunc
@@ -77,7 +77,10 @@ func (c *consoleView) attach(ctx context.Context, vm *prepare.VM) error {
 		if c.restore, err = consoleMode(int(os.Stdin.Fd()), interruptProgram); err != nil {
 			return errors.Join(err, conn.Close())
 		}
-		fmt.Fprintf(os.Stderr, "Serial console of %s. ^] detaches, Ctrl-C asks the guest to power off.\n", vm.Spec.Name)
+		c.print("Serial console of %s. ^] detaches, Ctrl-C asks the guest to power off.", vm.Spec.Name)
+		if c.out.shared && c.out.holds {
+			c.print("Meanwhile the log has only warnings; the rest follows when the console is left.")
+		}
 	}
 	c.show(conn)
 	if c.onTerminal {
@@ -91,9 +94,15 @@ func (c *consoleView) close() {
 	if conn, done := c.shown(); conn != nil {
 		rest(conn, done) // QEMU has ended, and with it the output
 	}
+	c.out.leave()
 	if c.restore != nil {
 		c.restore()
 	}
+}
+
+// print writes a line for the person at the terminal.
+func (c *consoleView) print(format string, args ...any) {
+	fmt.Fprintf(consoleLines{c.out, true}, format+"\n", args...)
 }
 
 // rest reads what a connection still has, and closes it.
@@ -134,6 +143,7 @@ func (c *consoleView) show(conn net.Conn) {
 	c.mu.Lock()
 	c.conn, c.done = conn, done
 	c.mu.Unlock()
+	c.out.show()
 	go func() {
 		defer close(done)
 		c.copyFrom(conn)
@@ -157,7 +167,8 @@ func (c *consoleView) copyFrom(conn net.Conn) {
 		}
 		if c.onTerminal && control.TakenOver(end) && c.leave(conn, control.Take) {
 			_ = conn.Close() // it has ended
-			fmt.Fprintln(os.Stderr, "The VM keeps running. Return takes the console back, Ctrl-C asks the guest to power off.")
+			c.out.leave()
+			c.print("The VM keeps running. Return takes the console back, Ctrl-C asks the guest to power off.")
 		}
 		return
 	}
@@ -215,7 +226,8 @@ func (c *consoleView) typed(keys []byte) {
 		_ = half.CloseWrite() // the runner closes the rest when another client may type
 	}
 	rest(conn, done)
-	fmt.Fprintln(os.Stderr, "\nDetached; the VM keeps running. Return attaches again, Ctrl-C asks the guest to power off.")
+	c.out.leave()
+	c.print("Detached; the VM keeps running. Return attaches again, Ctrl-C asks the guest to power off.")
 }
 
 // attachAgain shows the console again. Another client that has it keeps it at first.
@@ -227,12 +239,12 @@ func (c *consoleView) attachAgain() {
 	var refused *control.AnswerError
 	switch {
 	case err == nil:
-		fmt.Fprintln(os.Stderr, "Attached again. ^] detaches, Ctrl-C asks the guest to power off.")
+		c.print("Attached again. ^] detaches, Ctrl-C asks the guest to power off.")
 		c.show(conn)
 	case errors.As(err, &refused) && refused.Code == http.StatusLocked:
-		fmt.Fprintf(os.Stderr, "%v. Return takes it over, Ctrl-C asks the guest to power off.\n", err)
+		c.print("%v. Return takes it over, Ctrl-C asks the guest to power off.", err)
 		c.leave(nil, control.Take)
 	default:
-		fmt.Fprintf(os.Stderr, "The console can't be attached: %v\n", err)
+		c.print("The console can't be attached: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -125,7 +126,12 @@ func TestCtrlCInsists(t *testing.T) {
 	c := newTerminal(t)
 	dir := folder(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 900")
 	p := startOn(t, c, dir)
-	p.await(`booting`)
+	p.await(`Serial console of test`)
+	require.Eventually(t, func() bool {
+		config := filepath.Join(dir, "config.yaml")
+		text, err := exec.CommandContext(t.Context(), "vmrunner", "status", "-c", config).Output()
+		return err == nil && bytes.Contains(text, []byte("Booting"))
+	}, patience, 100*time.Millisecond)
 	c.press("\x03")
 	p.await(`Ctrl-C asks again; twice within 2 seconds, or vmrunner stop --force, ends the VM at once`)
 	c.press("\x03")

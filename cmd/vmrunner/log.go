@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -20,11 +21,22 @@ func (f *flags) logger() (*slog.Logger, error) {
 }
 
 func (f *flags) loggerOf(level slog.Level) (*slog.Logger, error) {
-	handler, err := f.log.Handler(level)
+	if f.console == nil {
+		handler, err := f.log.Handler(level, os.Stderr)
+		if err != nil {
+			return nil, err
+		}
+		return slog.New(handler), nil
+	}
+	urgent, err := f.log.Handler(level, consoleLines{f.console, true})
 	if err != nil {
 		return nil, err
 	}
-	return slog.New(handler), nil
+	other, err := f.log.Handler(level, consoleLines{f.console, false})
+	if err != nil {
+		return nil, err
+	}
+	return slog.New(byUrgency{urgent, other}), nil
 }
 
 // runnerLog returns the log of a runner. Its level is the one of logging.properties

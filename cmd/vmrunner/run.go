@@ -38,6 +38,11 @@ func newRun(f *flags) *cobra.Command {
 		GroupID: groupFile, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			postponeGC()
+			var notices io.Writer = os.Stderr
+			if console || powerOffOn != "" {
+				f.console = newConsoleLog(!cmd.Flags().Changed("log-level"))
+				notices = consoleLines{f.console, true}
+			}
 			log, err := f.runnerLog(cmd)
 			if err != nil {
 				return err
@@ -59,18 +64,12 @@ func newRun(f *flags) *cobra.Command {
 				Options: f.prepareBy(limits), PolicyFault: policyFault, Manager: manager, Reporter: box.reporter,
 				GracePeriod: box.grace, Reread: reload, Log: log, Version: version,
 			}
-			defer insist(cmd.Context(), f.config, cmd.ErrOrStderr())()
+			defer insist(cmd.Context(), f.config, notices)()
 			opts.DisplaySecret = os.Getenv(config.DisplaySecretVariable)
-			if !console && powerOffOn == "" {
+			if f.console == nil {
 				return f.logged(log, run(cmd.Context(), opts, &box))
 			}
-			var until *regexp.Regexp
-			if powerOffOn != "" {
-				if until, err = regexp.Compile(powerOffOn); err != nil {
-					return cli.UsageError{Err: fmt.Errorf("--poweroff-on: %w", err)}
-				}
-			}
-			return f.logged(log, runWatched(cmd.Context(), opts, &box, cmd.OutOrStdout(), until))
+			return f.logged(log, runWatched(cmd.Context(), opts, &box, f.console, powerOffOn))
 		},
 	}
 	cmd.Flags().BoolVar(&console, "console", false,
@@ -87,12 +86,20 @@ func newRun(f *flags) *cobra.Command {
 }
 
 // runWatched runs the VM, shows its console on out, and powers the guest off at a line that
-// matches until, unless that is nil. A VM that ends without such a line is an error.
+// matches powerOffOn, unless that is empty. A VM that ends without such a line is an error.
 func runWatched(
-	ctx context.Context, opts runner.Options, box *container, out io.Writer, until *regexp.Regexp,
+	ctx context.Context, opts runner.Options, box *container, out *consoleLog, powerOffOn string,
 ) error {
+	var until *regexp.Regexp
+	if powerOffOn != "" {
+		var err error
+		if until, err = regexp.Compile(powerOffOn); err != nil {
+			return cli.UsageError{Err: fmt.Errorf("--poweroff-on: %w", err)}
+		}
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	defer context.AfterFunc(ctx, out.release)() // what is done to end the guest is of interest
 	view := &consoleView{out: out, log: opts.Log, powerOff: cancel, until: until}
 	opts.OnPaused = view.attach
 	err := run(ctx, opts, box)

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// sharedTerminal returns a consoleLog whose streams are both screen, and the log on it.
+func sharedTerminal(screen *bytes.Buffer, holds bool) (*consoleLog, *slog.Logger) {
+	c := &consoleLog{console: screen, log: screen, shared: true, holds: holds}
+	plain := func(urgent bool) slog.Handler {
+		return slog.NewTextHandler(consoleLines{c, urgent}, &slog.HandlerOptions{
+			ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+				if a.Key == slog.TimeKey {
+					return slog.Attr{}
+				}
+				return a
+			},
+		})
+	}
+	return c, slog.New(byUrgency{plain(true), plain(false)})
+}
+
+// Each step is one of the guest ("> text"), the log ("i text", "w text"), or the console's.
+func TestNoLineOfTheGuestIsTorn(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name  string
+		holds bool
+		steps string
+		want  string
+	}{
+		{"before the console is shown", true, "i a|w b", "i a\nw b\n"},
+		{"whole lines of the guest", true, "show|> one\n|w a|> two\n", "one\nw a\ntwo\n"},
+		{"a prompt is repeated", true, "show|> one\nlogin: |w a|> root\n", "one\nlogin: \nw a\nlogin: root\n"},
+		{"a prompt in pieces", true, "show|> log|> in: |w a|w b", "login: \nw a\nlogin: \nw b\nlogin: "},
+		{"the rest waits", true, "show|> $ |i a|i b|w c|leave|i d", "$ \nw c\n$ \ni a\ni b\ni d\n"},
+		{"unless it was asked for", false, "show|> $ |i a|leave", "$ \ni a\n$ \n"},
+		{"or the guest is being ended", true, "show|> $ |i a|release|i b", "$ \ni a\n$ \ni b\n$ "},
+		{"nothing begun", true, "show|> x\n|i a|leave", "x\ni a\n"},
+		{"shown again", true, "show|> $ |leave|show|> x\n|i a|w b|leave", "$ \nx\nw b\ni a\n"},
+	} {
+		var screen bytes.Buffer
+		c, log := sharedTerminal(&screen, row.holds)
+		for step := range strings.SplitSeq(row.steps, "|") {
+			word, text, _ := strings.Cut(step, " ")
+			switch word {
+			case "show":
+				c.show()
+			case "leave":
+				c.leave()
+			case "release":
+				c.release()
+			case ">":
+				fmt.Fprint(c, text)
+			case "i":
+				log.With("vm", "x").Info(text)
+			case "w":
+				log.With("vm", "x").Warn(text)
+			}
+		}
+		short := strings.NewReplacer("level=INFO msg=", "i ", "level=WARN msg=", "w ", " vm=x", "")
+		got := short.Replace(screen.String())
+		require.Equal(t, row.want, got, row.name)
+	}
+}
+
+// What is kept is bounded: the newest records, and no endless line.
+func TestLittleIsKeptBesideTheConsole(t *testing.T) {
+	t.Parallel()
+	var screen bytes.Buffer
+	c, log := sharedTerminal(&screen, true)
+	c.show()
+	for i := range mostHeld + 3 {
+		log.Info("record", "number", i)
+	}
+	fmt.Fprint(c, strings.Repeat("x", longestPrompt+1))
+	screen.Reset()
+	log.Warn("between")
+	require.Equal(t, "\nlevel=WARN msg=between\n", screen.String())
+	c.leave()
+	require.Contains(t, screen.String(), "(3 earlier messages of the log are left out)\nlevel=INFO msg=record number=3\n")
+}
+
+// Streams that are not the same terminal have nothing to do with each other.
+func TestALogElsewhereIsWrittenAtOnce(t *testing.T) {
+	t.Parallel()
+	var screen, file bytes.Buffer
+	c, log := sharedTerminal(&screen, true)
+	c.shared, c.log = false, &file
+	c.show()
+	fmt.Fprint(c, "login: ")
+	log.Info("at once")
+	c.leave()
+	require.Equal(t, "login: ", screen.String())
+	require.Equal(t, "level=INFO msg=\"at once\"\n", file.String())
+}
+
+// On a terminal a warning gets a line of its own and the guest's prompt is written again;
+// what is no warning comes when the console is left.
+func TestTheLogBesideAConsole(t *testing.T) {
+	t.Parallel()
+	c := newTerminal(t)
+	dir := folder(t, "standard", tiny(t, "")...)
+	p := startOn(t, c, dir)
+	p.await(`Meanwhile the log has only warnings; the rest follows when the console is left\.`)
+	p.await(`TINY .* READY`)
+	c.press("sh printf 'half '; printf 'a line'; sleep 3600\r")
+	p.await(`half a line`)
+	file := filepath.Join(dir, "config.yaml")
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, append(text, "  nonsense: 1\n"...), 0o600))
+	p.await(`(WRN|ERR).*configuration`)
+	p.await(`(?m)^half a line`)
+	require.NotContains(t, p.out.String(), "booting")
+	c.press("\x1d")
+	p.await(`booting`)
+	p.await(`Detached`)
+	c.press("\x03")
+	p.await(`terminating`)
+	require.Zero(t, p.exit())
+}
