@@ -1,9 +1,11 @@
 package vmtypes
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -45,11 +47,9 @@ func (t *Type) Archive() ([]byte, error) {
 // LoadArchive returns the type that Archive stored.
 func LoadArchive(ctx context.Context, data []byte) (*Type, error) {
 	a := txtar.Parse(data)
-	first, rest, _ := strings.Cut(string(a.Comment), "\n")
-	entry, ok := strings.CutPrefix(first, archiveEntry)
-	if !ok {
-		return nil, fmt.Errorf("%w: the first line is %q, want %q and a module", errNotArchive,
-			printable.Clip(printable.Line(first), 40), archiveEntry)
+	entry, rest, err := archivedEntry(a)
+	if err != nil {
+		return nil, err
 	}
 	sources := make(map[string]string, len(a.Files))
 	for _, f := range a.Files {
@@ -67,6 +67,34 @@ func LoadArchive(ctx context.Context, data []byte) (*Type, error) {
 		return nil, err
 	}
 	return loadType(ctx, typeName(entry), entry, version, read)
+}
+
+// ArchivedName returns the name of the type in an archive. It evaluates nothing.
+func ArchivedName(data []byte) (string, error) {
+	entry, _, err := archivedEntry(txtar.Parse(data))
+	return typeName(entry), err
+}
+
+// IsStockArchive reports whether the modules of an archive are all the program's own,
+// word for word.
+func IsStockArchive(data []byte) bool {
+	return !slices.ContainsFunc(txtar.Parse(data).Files, func(f txtar.File) bool {
+		file, ok := strings.CutPrefix(f.Name, stockPrefix)
+		own, err := stock.ReadFile(file)
+		return !ok || err != nil || !bytes.Equal(own, f.Data)
+	})
+}
+
+// archivedEntry returns the module that defines the type of an archive, and what
+// follows the line that names it.
+func archivedEntry(a *txtar.Archive) (entry, rest string, err error) {
+	first, rest, _ := strings.Cut(string(a.Comment), "\n")
+	entry, ok := strings.CutPrefix(first, archiveEntry)
+	if !ok {
+		return "", "", fmt.Errorf("%w: the first line is %q, want %q and a module", errNotArchive,
+			printable.Clip(printable.Line(first), 40), archiveEntry)
+	}
+	return entry, rest, nil
 }
 
 // archivedVersion returns the version of the language that an archive was made

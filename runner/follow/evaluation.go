@@ -28,7 +28,7 @@ type evaluation struct {
 // evaluation begins one, which must be closed. It ends with ctx.
 func (c *Config) evaluation(ctx context.Context) *evaluation {
 	group := evaluate.NewGroup(ctx)
-	return &evaluation{Config: c, group: group, running: group.AddKept(c.Running.Pin.VMType, c.Running.Pin.Archive)}
+	return &evaluation{Config: c, group: group, running: group.AddKept(c.Running.Pin.Archive)}
 }
 
 func (e *evaluation) close() { e.group.Close() }
@@ -115,7 +115,7 @@ func comparable(vm *prepare.VM, vmType string) changes.Machine {
 // runs is allowed.
 func (e *evaluation) check(ctx context.Context, wanted *prepare.VM) error {
 	if !e.takesOtherType(wanted) {
-		if err := wanted.Locate(e.Running.Pin.VMType.CheckOptions(wanted.Spec, wanted.OptionFiles())); err != nil {
+		if err := wanted.Locate(e.running.CheckOptions(wanted.Spec, wanted.OptionFiles())); err != nil {
 			return err
 		}
 	} else if other, _, err := e.wantedType(wanted); err == nil { // pendingChanges reports its fault

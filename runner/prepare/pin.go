@@ -2,7 +2,6 @@ package prepare
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,75 +13,76 @@ import (
 	"vmop/durable"
 	"vmop/printable"
 	"vmop/regular"
-	"vmop/vmtypes"
+	"vmop/vmtypes/evaluate"
 )
 
 // A Pin is the type that a VM is run with, and the machine versions.
 type Pin struct {
-	VMType   *vmtypes.Type
 	Machines map[string]string // by their aliases
 	Archive  []byte            // of the type
 	Kept     bool              // the archive is in the data directory
 }
 
 // loadPin returns the pinned type of the data directory, if it has one and it
-// is the wanted type, or else the library's. With update it is always the
-// library's, and machine versions start anew.
+// is the wanted type, or else that of the folder vmTypes or the stock type. With
+// update the pinned one is not looked at, and machine versions start anew.
 //
 // See docs/decisions/0010-pinning.md.
-func loadPin(ctx context.Context, library *vmtypes.Library, dataDir, name string, update bool) (*Pin, error) {
+func loadPin(types *evaluate.Group, vmTypes, dataDir, name string, update bool) (*Pin, *evaluate.Member, error) {
 	if !update {
-		p, err := readPin(ctx, dataDir, name)
+		p, vmType, err := readPin(types, dataDir, name)
 		if p != nil || err != nil {
-			return p, err
+			return p, vmType, err
 		}
 	}
-	vmType, err := library.Load(ctx, name)
+	found, err := evaluate.Find(vmTypes, name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	archive, err := vmType.Archive()
+	vmType, err := types.Add(found)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	p := &Pin{VMType: vmType, Archive: archive}
+	p := &Pin{}
+	if p.Archive, err = vmType.Archive(); err != nil {
+		return nil, nil, err
+	}
 	if !update {
 		p.Machines, err = ReadMachines(dataDir)
 	}
-	return p, err
+	return p, vmType, err
 }
 
 // readPin returns nil if nothing is pinned, or another type.
-func readPin(ctx context.Context, dataDir, name string) (*Pin, error) {
+func readPin(types *evaluate.Group, dataDir, name string) (*Pin, *evaluate.Member, error) {
 	data, err := regular.ReadFile(filepath.Join(dataDir, pinnedType), LargestRecord)
 	lost := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !lost {
-		return nil, fmt.Errorf("read pinned VM type: %w", err)
+		return nil, nil, fmt.Errorf("read pinned VM type: %w", err)
 	}
 	machines, err := ReadMachines(dataDir)
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	case lost && len(machines) == 0:
-		return nil, nil
+		return nil, nil, nil
 	case lost:
-		return nil, fmt.Errorf("%s is gone, the VM type that this VM was first started with, though %s is there; another type "+
+		return nil, nil, fmt.Errorf("%s is gone, the VM type that this VM was first started with, though %s is there; another type "+
 			"could change the guest's hardware: put a backup in its place, or set updateVmType: true to take the type from the "+
 			"library", filepath.Join(dataDir, pinnedType), pinnedMachines)
 	}
 	if len(data) == 0 && len(machines) == 0 {
-		return nil, nil // left by a power failure during the first start, of an earlier version
+		return nil, nil, nil // left by a power failure during the first start, of an earlier version
 	}
-	vmType, err := vmtypes.LoadArchive(ctx, data)
-	if err != nil {
-		return nil, fmt.Errorf("pinned in %s: %w; put a backup in its place, or set updateVmType: true to take the type "+
+	vmType := types.AddKept(data)
+	if kept := vmType.Name(); kept != "" && kept != strings.TrimSuffix(filepath.Base(name), ".star") {
+		return nil, nil, nil
+	}
+	if err := vmType.Load(); err != nil {
+		return nil, nil, fmt.Errorf("pinned in %s: %w; put a backup in its place, or set updateVmType: true to take the type "+
 			"from the library again", filepath.Join(dataDir, pinnedType), err)
 	}
-	wanted := strings.TrimSuffix(filepath.Base(name), ".star")
-	if vmType.Name() != wanted {
-		return nil, nil
-	}
-	return &Pin{VMType: vmType, Archive: data, Kept: true, Machines: machines}, nil
+	return &Pin{Archive: data, Kept: true, Machines: machines}, vmType, nil
 }
 
 // HasVersion says that a machine type is one that is pinned.

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/test/folder"
-	"vmop/vmtypes"
+	"vmop/vmtypes/evaluate"
 )
 
 const (
@@ -17,22 +17,33 @@ const (
 	newType = "def launch(vm, host):\n    \"\"\"As it is now.\"\"\"\n    return part()\n"
 )
 
-// A library whose type mine was changed after a VM had been started with it.
-func changedLibrary(t *testing.T, dataDir string) *vmtypes.Library {
+// loadsPin is loadPin, evaluated in a group of its own.
+func loadsPin(t *testing.T, types, dataDir, name string, update bool) (*Pin, error) {
+	t.Helper()
+	g := evaluate.NewGroup(t.Context())
+	defer g.Close()
+	p, vmType, err := loadPin(g, types, dataDir, name, update)
+	if err == nil {
+		archive, err := vmType.Archive()
+		require.NoError(t, err)
+		require.Equal(t, string(p.Archive), string(archive))
+	}
+	return p, err
+}
+
+// A folder whose type mine was changed after a VM had been started with it.
+func changedTypes(t *testing.T, dataDir string) string {
 	t.Helper()
 	types := t.TempDir()
-	library, err := vmtypes.Open(types)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, library.Close()) })
 	folder.Fill(t, types, folder.Files{"mine.star": oldType, "other.star": oldType})
-	first, err := loadPin(t.Context(), library, dataDir, "mine", false)
+	first, err := loadsPin(t, types, dataDir, "mine", false)
 	require.NoError(t, err)
 	require.NotEmpty(t, first.Archive)
 	require.Empty(t, folder.Contents(t, dataDir), "it is kept when the VM has proved to start")
 	require.NoError(t, first.Keep(dataDir))
 	require.NoError(t, writeMachine(dataDir, first.Machines, "q35", "pc-q35-7.2"))
 	folder.Fill(t, types, folder.Files{"mine.star": newType})
-	return library
+	return types
 }
 
 func TestPinnedTypeIsKeptUntilTheUserWantsAnother(t *testing.T) {
@@ -59,17 +70,15 @@ func TestPinnedTypeIsKeptUntilTheUserWantsAnother(t *testing.T) {
 		t.Run(tt.what, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			p, err := loadPin(t.Context(), changedLibrary(t, dir), dir, tt.name, tt.update)
+			p, err := loadsPin(t, changedTypes(t, dir), dir, tt.name, tt.update)
 			require.NoError(t, err)
 			require.Equal(t, tt.machines, p.Machines)
 			require.Equal(t, tt.stored, !p.Kept)
-			archive, err := p.VMType.Archive()
-			require.NoError(t, err)
-			require.Contains(t, string(archive), tt.source)
+			require.Contains(t, string(p.Archive), tt.source)
 			require.NoError(t, p.Keep(dir))
 			kept, err := os.ReadFile(filepath.Join(dir, pinnedType))
 			require.NoError(t, err)
-			require.Equal(t, string(archive), string(kept))
+			require.Equal(t, string(p.Archive), string(kept))
 		})
 	}
 }
@@ -104,11 +113,11 @@ func TestBrokenPinSaysWhatToDo(t *testing.T) {
 		t.Run(tt.what, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			library := changedLibrary(t, dir)
+			types := changedTypes(t, dir)
 			folder.Fill(t, dir, folder.Files{tt.file: tt.text})
-			_, err := loadPin(t.Context(), library, dir, "mine", false)
+			_, err := loadsPin(t, types, dir, "mine", false)
 			require.EqualError(t, err, strings.ReplaceAll(tt.want, "PATH", filepath.Join(dir, tt.file)))
-			_, err = loadPin(t.Context(), library, dir, "mine", true)
+			_, err = loadsPin(t, types, dir, "mine", true)
 			require.NoError(t, err, "updateVmType helps")
 		})
 	}
@@ -119,13 +128,13 @@ func TestBrokenPinSaysWhatToDo(t *testing.T) {
 func TestALostPinIsTold(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	library := changedLibrary(t, t.TempDir())
+	types := changedTypes(t, t.TempDir())
 	folder.Fill(t, dir, folder.Files{pinnedMachines: "q35 pc-q35-7.2\n"})
-	_, err := loadPin(t.Context(), library, dir, "mine", false)
+	_, err := loadsPin(t, types, dir, "mine", false)
 	require.ErrorContains(t, err, filepath.Join(dir, pinnedType)+" is gone, the VM type that this VM "+
 		"was first started with, though machines.txt is there")
 	require.ErrorContains(t, err, "updateVmType: true")
-	_, err = loadPin(t.Context(), library, dir, "mine", true)
+	_, err = loadsPin(t, types, dir, "mine", true)
 	require.NoError(t, err, "that helps")
 }
 
@@ -141,14 +150,14 @@ func TestEmptyPinIsNone(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			library := changedLibrary(t, t.TempDir())
+			types := changedTypes(t, t.TempDir())
 			folder.Fill(t, dir, have)
-			p, err := loadPin(t.Context(), library, dir, "mine", false)
+			p, err := loadsPin(t, types, dir, "mine", false)
 			require.NoError(t, err)
 			require.Empty(t, p.Machines)
 			require.False(t, p.Kept)
 			require.NoError(t, p.Keep(dir))
-			p, err = loadPin(t.Context(), library, dir, "mine", false)
+			p, err = loadsPin(t, types, dir, "mine", false)
 			require.NoError(t, err)
 			require.True(t, p.Kept)
 		})
@@ -157,12 +166,10 @@ func TestEmptyPinIsNone(t *testing.T) {
 
 func TestUnreadablePin(t *testing.T) {
 	t.Parallel()
-	library, err := vmtypes.Open("")
-	require.NoError(t, err)
 	for _, name := range []string{pinnedType, pinnedMachines} {
 		dir := t.TempDir()
 		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
-		_, err := loadPin(t.Context(), library, dir, "standard", false)
+		_, err := loadsPin(t, "", dir, "standard", false)
 		require.ErrorContains(t, err, "is a directory")
 		require.ErrorContains(t, err, filepath.Join(dir, name))
 	}

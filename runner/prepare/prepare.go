@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"vmop/cloudinit"
 	"vmop/runner/config"
@@ -15,12 +14,10 @@ import (
 	"vmop/runner/status"
 	"vmop/vmspec"
 	"vmop/vmtypes"
+	"vmop/vmtypes/evaluate"
 	"vmop/vmtypes/plan"
 	"vmop/vmtypes/policy"
 )
-
-// evaluationTime bounds loading and calling a VM type.
-const evaluationTime = 5 * time.Second
 
 // Options say by what a VM is prepared.
 type Options struct {
@@ -145,9 +142,9 @@ func (vm *VM) Again(ctx context.Context) error {
 	if err := vm.resolve(vm.DataDir, false); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, evaluationTime)
-	defer cancel()
-	return vm.launch(ctx)
+	types := evaluate.NewGroup(ctx)
+	defer types.Close()
+	return vm.launch(ctx, types.AddKept(vm.Pin.Archive))
 }
 
 // Renewed returns the VM, which runs, as another configuration wants it. The plan is
@@ -221,18 +218,14 @@ func (vm *VM) readSecrets(dir, secret string) error {
 
 // evaluate loads the VM type and calls it.
 func (vm *VM) evaluate(ctx context.Context, vmTypes string) (err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, evaluationTime, fmt.Errorf("a VM type has %s", evaluationTime))
-	defer cancel()
-	library, err := vmtypes.Open(vmTypes)
+	types := evaluate.NewGroup(ctx)
+	defer types.Close()
+	var vmType *evaluate.Member
+	vm.Pin, vmType, err = loadPin(types, vmTypes, vm.DataDir, vm.Config.VMType, vm.Config.UpdateVMType)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, library.Close()) }()
-	vm.Pin, err = loadPin(ctx, library, vm.DataDir, vm.Config.VMType, vm.Config.UpdateVMType)
-	if err != nil {
-		return err
-	}
-	return vm.launch(ctx)
+	return vm.launch(ctx, vmType)
 }
 
 // keepsOwnFiles refuses a plan that copies over what the runner keeps.
@@ -306,7 +299,7 @@ func (vm *VM) WithoutBridge() string {
 }
 
 // launch calls the VM type.
-func (vm *VM) launch(ctx context.Context) (err error) {
-	vm.Plan, err = vm.Pin.VMType.Launch(ctx, vm.Spec, vm.Host())
+func (vm *VM) launch(ctx context.Context, vmType *evaluate.Member) (err error) {
+	vm.Plan, err = vmType.Launch(ctx, vm.Spec, vm.Host())
 	return vm.Locate(err)
 }

@@ -17,7 +17,6 @@ import (
 	"vmop/runner/machine"
 	"vmop/runner/prepare"
 	"vmop/runner/status"
-	"vmop/vmtypes"
 )
 
 // version changes when an older runner's record can't be used any more.
@@ -160,21 +159,21 @@ func (r *Machine) VM(ctx context.Context, runtimeDir string) (*prepare.VM, error
 	}
 	vm.DataDir, vm.RuntimeDir, vm.Facts, vm.Protected = r.DataDir, runtimeDir, r.Host, r.Protected
 	vm.Held = r.Held
-	if vm.Pin, err = r.pin(ctx, runtimeDir); err != nil {
+	if vm.Pin, err = r.pin(runtimeDir); err != nil {
 		return nil, err
 	}
 	return vm, vm.Again(ctx)
 }
 
 // pin returns the type of the machine.
-func (r *Machine) pin(ctx context.Context, runtimeDir string) (p *prepare.Pin, err error) {
-	p = &prepare.Pin{Machines: r.Machines, Archive: []byte(r.VMType), Kept: !r.Unpinned}
+func (r *Machine) pin(runtimeDir string) (*prepare.Pin, error) {
+	p := &prepare.Pin{Machines: r.Machines, Archive: []byte(r.VMType), Kept: !r.Unpinned}
 	if r.VMType == "" {
+		var err error
 		p.Archive, err = regular.ReadFile(filepath.Join(runtimeDir, prepare.TypeFile), prepare.LargestRecord)
 		if err != nil {
 			return nil, fmt.Errorf("read the type of the VM that runs: %w", err)
 		}
 	}
-	p.VMType, err = vmtypes.LoadArchive(ctx, p.Archive)
-	return p, err
+	return p, nil
 }

@@ -52,14 +52,24 @@ func TestPlansAreTheSame(t *testing.T) {
 			got, err := vmType.Launch(t.Context(), s.VM, s.Host.Host())
 			require.NoError(t, err)
 			require.Equal(t, want, got)
-			if vmType.stock() {
-				// The same, in a process of its own.
-				vmType.Source = variant(s.Type)
-				vmType.Name = "variant"
-				got, err = vmType.Launch(t.Context(), s.VM, s.Host.Host())
+			// As the runner evaluates it that has kept it, here if it is a stock type.
+			g := NewGroup(t.Context())
+			t.Cleanup(g.Close)
+			found, err := g.Add(vmType)
+			require.NoError(t, err)
+			archive, err := found.Archive()
+			require.NoError(t, err)
+			kept := g.AddKept(archive)
+			require.Equal(t, vmType.stock(), kept.loaded != nil)
+			elsewhere := g.AddKept(append(archive, "-- other.star --\nx = 1\n"...))
+			require.Nil(t, elsewhere.loaded)
+			for _, m := range []*Member{found, kept, elsewhere} {
+				require.NoError(t, m.Load())
+				require.NoError(t, m.CheckOptions(s.VM, s.Host.Host().Files))
+				got, err := m.Launch(t.Context(), s.VM, s.Host.Host())
 				require.NoError(t, err)
-				require.Equal(t, want.Shell(), got.Shell())
-				require.Equal(t, strings.Count(want.Why(), "\n"), strings.Count(got.Why(), "\n"))
+				require.Equal(t, want, got)
+				require.Equal(t, want.Why(), got.Why())
 			}
 		})
 	}

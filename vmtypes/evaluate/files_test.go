@@ -25,7 +25,7 @@ func TestFilesOfKeptTypesAreConfined(t *testing.T) {
 	require.NoError(t, err)
 	group := evaluate.NewGroup(t.Context())
 	t.Cleanup(group.Close)
-	inChild := group.AddKept(kept, old)
+	inChild := group.AddKept(old)
 	const repository, token = "/var/local/vmop-image-repository", "/var/run/secrets/kubernetes.io/serviceaccount/token"
 	for file, accepted := range map[string]bool{
 		token: false, repository + "/../x": false, repository + "/win.iso": true,

@@ -1,7 +1,6 @@
 package evaluate
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,6 +34,7 @@ type Member struct {
 	number int
 	source *typeText     // for the process, until it has it
 	loaded *vmtypes.Type // of one that is evaluated in this process
+	fault  error         // of one that cannot be evaluated at all
 }
 
 // typeText is a type as the process gets it.
@@ -51,8 +51,8 @@ type options struct {
 	Files vmtypes.Files
 }
 
-// A job is what the process of a Group does next with a type. One that is set of
-// the fields after Text says what.
+// A job is what the process of a Group does next with a type: it loads it, and does
+// what the one that is set of the fields after Text says.
 type job struct {
 	Number  int
 	Text    *typeText // the first time
@@ -90,18 +90,16 @@ func (g *Group) Add(t Type) (*Member, error) {
 	return m, nil
 }
 
-// AddKept makes a type that was loaded from an archive a member. One that is the
-// same as the program's own is evaluated in this process.
-func (g *Group) AddKept(t *vmtypes.Type, archive []byte) *Member {
-	m := g.member(t.Name(), &typeText{Name: t.Name(), Archive: archive})
-	if vmtypes.IsStock(t.Name()) {
-		stock, err := vmtypes.Source{}.Library().Load(g.ctx, t.Name())
-		if err == nil {
-			if own, err := stock.Archive(); err == nil && bytes.Equal(own, archive) {
-				m.loaded = t
-			}
-		}
+// AddKept makes the type of an archive a member. One whose modules are all the
+// program's own is evaluated in this process. What is no archive has no name, and
+// fails to do anything.
+func (g *Group) AddKept(archive []byte) *Member {
+	name, err := vmtypes.ArchivedName(archive)
+	m := g.member(name, &typeText{Archive: archive})
+	if err == nil && vmtypes.IsStockArchive(archive) {
+		m.loaded, err = vmtypes.LoadArchive(g.ctx, archive)
 	}
+	m.fault = err
 	return m
 }
 
@@ -112,6 +110,18 @@ func (g *Group) member(name string, text *typeText) *Member {
 
 // Name returns the name of the type.
 func (m *Member) Name() string { return m.name }
+
+// Load returns what is wrong with the type, as far as loading it shows.
+func (m *Member) Load() error {
+	if m.loaded != nil {
+		return nil
+	}
+	r, err := m.do(job{})
+	if err != nil {
+		return err
+	}
+	return r.Failure.error()
+}
 
 // Archive returns the type with all its modules, as vmtypes.Type.Archive does.
 func (m *Member) Archive() ([]byte, error) {
@@ -155,6 +165,9 @@ func (m *Member) Launch(ctx context.Context, spec vmspec.Spec, host vmtypes.Host
 // do has the process do a job.
 func (m *Member) do(j job) (reply, error) {
 	g := m.group
+	if m.fault != nil {
+		return reply{}, m.fault
+	}
 	if g.ended == nil {
 		g.start()
 	}

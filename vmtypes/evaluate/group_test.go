@@ -28,14 +28,12 @@ func TestAGroupEvaluatesTypes(t *testing.T) {
 	require.NoError(t, err)
 	archive, err := found.Archive()
 	require.NoError(t, err)
-	custom, err := vmtypes.LoadArchive(t.Context(), archive)
-	require.NoError(t, err)
-	kept := g.AddKept(custom, archive)
+	kept := g.AddKept(archive)
 	require.Nil(t, kept.loaded)
 	own, err := stock.Archive()
 	require.NoError(t, err)
-	here := g.AddKept(stock, own)
-	require.Equal(t, stock, here.loaded)
+	here := g.AddKept(own)
+	require.NotNil(t, here.loaded)
 	for range 3 {
 		for _, m := range []*Member{found, kept, here} {
 			got, err := m.Launch(t.Context(), spec, host)
