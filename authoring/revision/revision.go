@@ -28,29 +28,26 @@ type Revision struct {
 	dir    string // where the files are; empty if there are none
 	launch Launch
 	// own are archives of the types, if the version has its own library; else nil.
-	own    map[string][]byte
-	loaded map[string]loading
-	close  []func() error
+	own   map[string][]byte
+	close []func() error
 }
 
-// Launch has a type evaluated that is called as in a configuration: one of the
-// custom types of a folder, a stock type, or a file by its absolute path.
-type Launch func(ctx context.Context, dir, name string, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error)
+// Launch has a type evaluated.
+type Launch func(ctx context.Context, t Type, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error)
 
-// loading is the result of loading a type.
-type loading struct {
-	vmType *vmtypes.Type
-	err    error
+// A Type is that of an archive or, without one, what a configuration calls so: one of
+// the custom types of a folder, a stock type, or a file by its absolute path.
+type Type struct {
+	Dir, Name string
+	Archive   []byte
 }
 
 // Open finds the version that a name means: a stock type, a file, a folder, an
 // archive (vmtype.txtar of a data directory), or, where nothing of these has the
 // name, a git revision: REV:PATH, or REV for the working directory's files.
-//
-// Types of a folder are evaluated by launch; those of an archive, or of a copy of
-// the whole library, in this process.
+// Nothing is evaluated but by launch.
 func Open(ctx context.Context, name string, launch Launch) (*Revision, error) {
-	r := &Revision{Name: name, launch: launch, loaded: map[string]loading{}}
+	r := &Revision{Name: name, launch: launch}
 	if err := r.open(ctx, name); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -74,7 +71,7 @@ func (r *Revision) open(ctx context.Context, name string) error {
 		r.Single = strings.TrimSuffix(filepath.Base(name), ".star")
 		return r.openFolder(filepath.Dir(name))
 	}
-	return r.openArchive(ctx, name)
+	return r.openArchive(name)
 }
 
 // Close removes temporary files of the version.
@@ -124,16 +121,14 @@ func (r *Revision) openFolder(dir string) error {
 	return nil
 }
 
-func (r *Revision) openArchive(ctx context.Context, path string) error {
+func (r *Revision) openArchive(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("read an archive of a VM type: %w", err)
 	}
-	t, err := vmtypes.LoadArchive(ctx, text)
-	if t == nil {
+	if r.Single, err = vmtypes.ArchivedName(text); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	r.Single = t.Name()
 	r.own = map[string][]byte{r.Single: text}
 	return nil
 }
@@ -219,24 +214,12 @@ func (r *Revision) Plan(ctx context.Context, vmType string, s *sample.Sample) (*
 			}
 			vmType = file
 		}
-		return r.launch(ctx, r.dir, vmType, s.VM, s.Host.Host())
+		return r.launch(ctx, Type{Dir: r.dir, Name: vmType}, s.VM, s.Host.Host())
 	}
-	t, ok := r.loaded[vmType]
+	text, ok := r.own[vmType]
 	if !ok {
-		t.vmType, t.err = r.load(ctx, vmType)
-		r.loaded[vmType] = t
-	}
-	if t.err != nil {
-		return nil, t.err
-	}
-	return t.vmType.Launch(ctx, s.VM, s.Host.Host())
-}
-
-func (r *Revision) load(ctx context.Context, name string) (*vmtypes.Type, error) {
-	text, ok := r.own[name]
-	if !ok {
-		return nil, &vmtypes.Error{Message: fmt.Sprintf("there is no VM type %q; known are %s", name,
+		return nil, &vmtypes.Error{Message: fmt.Sprintf("there is no VM type %q; known are %s", vmType,
 			strings.Join(r.Types(), ", "))}
 	}
-	return vmtypes.LoadArchive(ctx, text)
+	return r.launch(ctx, Type{Name: vmType, Archive: text}, s.VM, s.Host.Host())
 }

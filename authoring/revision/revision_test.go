@@ -19,17 +19,24 @@ import (
 )
 
 // launch evaluates types here: these are ours.
-func launch(ctx context.Context, dir, name string, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error) {
-	library, err := vmtypes.Open(dir)
+func launch(ctx context.Context, t revision.Type, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error) {
+	if t.Archive != nil {
+		kept, err := vmtypes.LoadArchive(ctx, t.Archive)
+		if err != nil {
+			return nil, err
+		}
+		return kept.Launch(ctx, spec, host)
+	}
+	library, err := vmtypes.Open(t.Dir)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = library.Close() }() // it was only read
-	t, err := library.Load(ctx, name)
+	loaded, err := library.Load(ctx, t.Name)
 	if err != nil {
 		return nil, err
 	}
-	return t.Launch(ctx, spec, host)
+	return loaded.Launch(ctx, spec, host)
 }
 
 func open(t *testing.T, name string) *revision.Revision {

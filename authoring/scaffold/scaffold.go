@@ -12,7 +12,9 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"vmop/authoring/sample"
+	"vmop/vmspec"
 	"vmop/vmtypes"
+	"vmop/vmtypes/plan"
 )
 
 // A File is one of those that are made.
@@ -21,22 +23,30 @@ type File struct {
 	Name, Text string
 }
 
+// An Evaluator evaluates types of a source, and stock types.
+type Evaluator interface {
+	Describe(ctx context.Context, source vmtypes.Source, vmType string) (vmtypes.Description, error)
+	Launch(
+		ctx context.Context, source vmtypes.Source, vmType string, vm vmspec.Spec, host vmtypes.Host,
+	) (*plan.Plan, error)
+}
+
 // Files returns the files of a new type that builds on another one, which is a
 // stock type or in the source: the folder in which the new one is to be.
-func Files(ctx context.Context, source vmtypes.Source, name, from string) ([]File, error) {
+func Files(ctx context.Context, e Evaluator, source vmtypes.Source, name, from string) ([]File, error) {
 	if why := badName(name); why != "" {
 		return nil, fmt.Errorf("%q cannot be the name of a VM type: %s", name, why)
 	}
-	base, err := source.Library().Load(ctx, from)
+	base, err := e.Describe(ctx, source, from)
 	if err != nil {
 		return nil, err
 	}
-	if name == base.Name() {
+	if name == base.Name {
 		return nil, fmt.Errorf("a VM type cannot build on itself: choose a name other than %s", name)
 	}
-	t := template{name: name, from: base.Name(), options: base.Describe().Options}
+	t := template{name: name, from: base.Name, options: base.Options}
 	module := File{name + ".star", t.module()}
-	archive, err := t.sample(ctx, source, module)
+	archive, err := t.sample(ctx, e, source, module)
 	if err != nil {
 		return nil, fmt.Errorf("the type %s has no plan for a default VM to start from: %w",
 			from, err)
@@ -46,7 +56,7 @@ func Files(ctx context.Context, source vmtypes.Source, name, from string) ([]Fil
 
 // sample returns a sample: the first kind of VM for which there is a plan, which
 // is noted in t.
-func (t *template) sample(ctx context.Context, source vmtypes.Source, module File) (string, error) {
+func (t *template) sample(ctx context.Context, e Evaluator, source vmtypes.Source, module File) (string, error) {
 	var first error
 	for _, kind := range []struct {
 		firmware, host string
@@ -64,7 +74,7 @@ func (t *template) sample(ctx context.Context, source vmtypes.Source, module Fil
 			}
 			a.Files = append(a.Files, txtar.File{Name: "host.json", Data: []byte(t.host + "\n")})
 		}
-		text, err := plan(ctx, source, module, t.vm(), facts)
+		text, err := t.plan(ctx, e, source, module, facts)
 		if err == nil {
 			a.Files = append(a.Files, txtar.File{Name: "plan.txt", Data: []byte(text)})
 			return string(txtar.Format(a)), nil
@@ -77,7 +87,9 @@ func (t *template) sample(ctx context.Context, source vmtypes.Source, module Fil
 }
 
 // plan returns the plan of the sample as text.
-func plan(ctx context.Context, source vmtypes.Source, module File, vm string, host sample.HostFacts) (string, error) {
+func (t *template) plan(
+	ctx context.Context, e Evaluator, source vmtypes.Source, module File, host sample.HostFacts,
+) (string, error) {
 	modules := map[string]string{module.Name: module.Text}
 	for name, text := range source.Modules {
 		if name != module.Name {
@@ -85,15 +97,11 @@ func plan(ctx context.Context, source vmtypes.Source, module File, vm string, ho
 		}
 	}
 	source.Modules = modules
-	made, err := source.Library().LoadFile(ctx, module.Name)
+	spec, err := sample.ParseVM([]byte(t.vm()))
 	if err != nil {
 		return "", err
 	}
-	spec, err := sample.ParseVM([]byte(vm))
-	if err != nil {
-		return "", err
-	}
-	p, err := made.Launch(ctx, spec, host.Host())
+	p, err := e.Launch(ctx, source, t.name, spec, host.Host())
 	if err != nil {
 		return "", err
 	}

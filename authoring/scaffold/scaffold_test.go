@@ -1,6 +1,7 @@
 package scaffold_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,7 +13,9 @@ import (
 	"vmop/authoring/format"
 	"vmop/authoring/scaffold"
 	"vmop/authoring/vmtypestest"
+	"vmop/vmspec"
 	"vmop/vmtypes"
+	"vmop/vmtypes/plan"
 )
 
 const demanding = `"""demanding: a type with mandatory options."""
@@ -29,6 +32,27 @@ def launch(vm, host):
     return part(executable = "/bin/qemu", options = [option("-m", vm.options.size), option("-name", vm.options.address)])
 `
 
+// inProcess evaluates types here: these are ours.
+type inProcess struct{}
+
+func (inProcess) Describe(ctx context.Context, source vmtypes.Source, name string) (d vmtypes.Description, err error) {
+	t, err := source.Library().Load(ctx, name)
+	if err == nil {
+		d = t.Describe()
+	}
+	return d, err
+}
+
+func (inProcess) Launch(
+	ctx context.Context, source vmtypes.Source, name string, vm vmspec.Spec, host vmtypes.Host,
+) (*plan.Plan, error) {
+	t, err := source.Library().Load(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return t.Launch(ctx, vm, host)
+}
+
 // What is made passes its tests, is formatted, and documented.
 func TestFilesAreFine(t *testing.T) {
 	t.Parallel()
@@ -43,7 +67,7 @@ func TestFilesAreFine(t *testing.T) {
 				[]byte("def launch(vm, host):\n    return part(executable = \"/bin/qemu\")\n"), 0o644))
 			source, err := vmtypes.ReadSource(dir)
 			require.NoError(t, err)
-			files, err := scaffold.Files(t.Context(), source, "my-type", from)
+			files, err := scaffold.Files(t.Context(), inProcess{}, source, "my-type", from)
 			require.NoError(t, err)
 			var names []string
 			for _, f := range files {
@@ -87,9 +111,9 @@ func TestRefused(t *testing.T) {
 		"broken-too": `mine.star:1:10: `,
 	} {
 		source := vmtypes.Source{Dir: "types", Modules: map[string]string{"mine.star": "options ="}}
-		_, err := scaffold.Files(t.Context(), source, name, "mine")
+		_, err := scaffold.Files(t.Context(), inProcess{}, source, name, "mine")
 		require.ErrorContains(t, err, want)
 	}
-	_, err := scaffold.Files(t.Context(), vmtypes.Source{}, "mine", "standrad")
+	_, err := scaffold.Files(t.Context(), inProcess{}, vmtypes.Source{}, "mine", "standrad")
 	require.ErrorContains(t, err, "did you mean standard?")
 }

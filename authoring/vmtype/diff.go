@@ -120,12 +120,17 @@ func (d *diff) run(ctx context.Context, w io.Writer, old, now string) (different
 }
 
 // launched evaluates a type in a process with limits.
-func launched(ctx context.Context, dir, name string, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error) {
-	t, err := evaluate.Find(dir, name)
+func launched(ctx context.Context, t revision.Type, spec vmspec.Spec, host vmtypes.Host) (*plan.Plan, error) {
+	if t.Archive != nil {
+		types := evaluate.NewGroup(ctx)
+		defer types.Close()
+		return types.AddKept(t.Archive).Launch(ctx, spec, host)
+	}
+	found, err := evaluate.Find(t.Dir, t.Name)
 	if err != nil {
 		return nil, err
 	}
-	return t.Launch(ctx, spec, host)
+	return found.Launch(ctx, spec, host)
 }
 
 // vms returns the samples selected by flags; none means those beside the types.

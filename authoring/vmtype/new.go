@@ -32,7 +32,7 @@ func newNew(f Flags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			files, err := scaffold.Files(cmd.Context(), source, name, from)
+			files, err := scaffold.Files(cmd.Context(), bounded{}, source, name, from)
 			if err != nil {
 				return cli.UsageError{Err: err}
 			}
