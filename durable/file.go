@@ -39,6 +39,25 @@ func Write(path string, data []byte, mode fs.FileMode, lifetime Lifetime) error 
 	})
 }
 
+// Create makes a file that is synced. If there is anything at path it stays as it is, and
+// the error is fs.ErrExist.
+func Create(path string, data []byte, mode fs.FileMode) error {
+	folder := filepath.Dir(path)
+	file, err := os.CreateTemp(folder, temporary(path)+"*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, cause(err))
+	}
+	_, err = file.Write(data)
+	err = errors.Join(err, file.Chmod(mode), file.Sync(), file.Close())
+	if err == nil {
+		err = os.Link(file.Name(), path) // unlike a rename it replaces nothing
+	}
+	if err = errors.Join(cause(err), os.Remove(file.Name())); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return syncFolder(folder, Synced)
+}
+
 // Fill is Write with what fill writes. The file that fill gets is empty, open for
 // reading and writing, and readable by its owner only; fill doesn't close it.
 func Fill(path string, mode fs.FileMode, lifetime Lifetime, fill func(*os.File) error) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -203,4 +204,26 @@ func BenchmarkWrite(b *testing.B) {
 			}
 		})
 	}
+}
+
+func TestCreateReplacesNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "vm.yaml")
+	require.NoError(t, durable.Create(file, []byte("first"), 0o640))
+	err := durable.Create(file, []byte("second"), 0o640)
+	require.ErrorIs(t, err, fs.ErrExist)
+	require.EqualError(t, err, "write "+file+": file exists")
+	link := filepath.Join(dir, "link.yaml")
+	require.NoError(t, os.Symlink("nowhere", link))
+	require.ErrorIs(t, durable.Create(link, nil, 0o600), fs.ErrExist, "not even a link that leads nowhere")
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, "first", string(text))
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	require.Equal(t, fs.FileMode(0o640), info.Mode())
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, left, 2)
 }

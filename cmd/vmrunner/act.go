@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,16 +11,12 @@ import (
 	"vmop/cli"
 	"vmop/runner/control"
 	"vmop/runner/status"
-	"vmop/vmstatus"
 )
-
-// answerTime bounds a request to a runner. It is longer than the runner's own limit for
-// any action.
-const answerTime = 45 * time.Second
 
 // patient bounds a request to a runner.
 func patient(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, answerTime, fmt.Errorf("the runner did not answer within %s", answerTime))
+	return context.WithTimeoutCause(ctx, control.AnswerTime,
+		fmt.Errorf("the runner did not answer within %s", control.AnswerTime))
 }
 
 func newAction(f *flags, what control.Action, short, long string) *cobra.Command {
@@ -72,7 +67,13 @@ func newStop(f *flags) *cobra.Command {
 		if !wait {
 			return act(cmd.Context(), client, what)
 		}
-		s, err := stopAndWait(cmd.Context(), client, what, limit)
+		ctx := cmd.Context()
+		if limit > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeoutCause(ctx, limit, fmt.Errorf("the VM did not stop within %s", limit))
+			defer cancel()
+		}
+		s, err := client.End(ctx, what)
 		if err != nil {
 			return err
 		}
@@ -88,43 +89,4 @@ func how(s status.Status) string {
 		return "stopped"
 	}
 	return or(s.Outcome.Message, string(s.Outcome.Cause))
-}
-
-// stopAndWait requests the stop and returns the last status. It subscribes to the status
-// before that, so that it misses nothing.
-func stopAndWait(
-	ctx context.Context, client *control.Client, what control.Action, limit time.Duration,
-) (status.Status, error) {
-	if limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, limit, fmt.Errorf("the VM did not stop within %s", limit))
-		defer cancel()
-	}
-	var last status.Status
-	runner, err := client.Process(ctx)
-	if err != nil {
-		return last, err
-	}
-	defer runner.Close()
-	events, err := client.Events(ctx, control.TypeStatus)
-	if err != nil {
-		return last, err
-	}
-	defer events.Close()
-	if err := act(ctx, client, what); err != nil {
-		return last, err
-	}
-	for {
-		e, err := events.Next()
-		switch {
-		case errors.Is(err, io.EOF) && last.State == vmstatus.StateStopped:
-			return last, runner.Wait(ctx) // it still cleans up
-		case err != nil && context.Cause(ctx) != nil:
-			return last, context.Cause(ctx)
-		case err != nil:
-			return last, fmt.Errorf("wait for the end of the VM: the runner has ended: %w", err)
-		case e.Status != nil:
-			last = *e.Status
-		}
-	}
 }

@@ -21,6 +21,21 @@ func completeNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra
 	return names(config.HostEnv()), cobra.ShellCompDirectiveNoFileComp
 }
 
+// completeConfigured completes the NAME of a VM that is configured.
+func (f *flags) completeConfigured(
+	cmd *cobra.Command, args []string, _ string,
+) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 || cmd.Flags().Changed("config") {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	all, err := f.inventory(cmd, nil)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	found, _ := all.Configured() // what can be read is completed
+	return found, cobra.ShellCompDirectiveNoFileComp
+}
+
 // completeQMP completes [NAME] COMMAND with the commands that the VM's QEMU has.
 func (t *target) completeQMP(
 	cmd *cobra.Command, args []string, toComplete string,

@@ -16,7 +16,7 @@ func newPlan(f *flags) *cobra.Command {
 	var form string
 	var why, confinement bool
 	cmd := &cobra.Command{
-		Use:   "plan",
+		Use:   "plan [NAME]",
 		Short: "Print what would be done to run the VM, without doing it",
 		Long: "plan prints the launch plan: QEMU's arguments, helper processes, files, taps, and\n" +
 			"what can change while the VM is running. It starts nothing, changes nothing and needs\n" +
@@ -24,10 +24,10 @@ func newPlan(f *flags) *cobra.Command {
 			"and the calls that led there. -o argv prints one argument per line. --confinement\n" +
 			"prints what QEMU and its helpers may use of the host; with --why, each with the\n" +
 			"argument that needs it.",
-		Args:    cli.NoArguments,
-		GroupID: groupFile, ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.hasConfig(); err != nil {
+		Args:    oneName,
+		GroupID: groupFile, ValidArgsFunction: f.completeConfigured,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.takeName(cmd, args); err != nil {
 				return err
 			}
 			limits, err := policy.Load(f.types.Policy)

@@ -21,7 +21,7 @@ import (
 	"vmop/vmtypes/policy"
 )
 
-const runText = "run starts the VM and exits when it has ended. TERM and INT (Ctrl-C) shut the guest\n" +
+const runText = "run starts the VM NAME, or that of -c, and exits when it has ended. TERM and INT (Ctrl-C) shut the guest\n" +
 	"down: through its agent, then by the power button, then by force when\n" +
 	"powerdownTimeout has passed. On a terminal, a second Ctrl-C asks again, and another\n" +
 	"one within 2 seconds ends the VM at once. HUP reloads the configuration."
@@ -31,12 +31,12 @@ func newRun(f *flags) *cobra.Command {
 	var powerOffOn string
 	var box container
 	cmd := &cobra.Command{
-		Use:     "run",
+		Use:     "run [NAME]",
 		Short:   "Run the VM until it ends",
 		Long:    runText,
-		Args:    cli.NoArguments,
-		GroupID: groupFile, ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args:    oneName,
+		GroupID: groupFile, ValidArgsFunction: f.completeConfigured,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			postponeGC()
 			var notices io.Writer = os.Stderr
 			if console || powerOffOn != "" {
@@ -50,7 +50,7 @@ func newRun(f *flags) *cobra.Command {
 			if err := box.enter(log); err != nil {
 				return f.logged(log, err)
 			}
-			if err := f.hasConfig(); err != nil {
+			if err := f.takeName(cmd, args); err != nil {
 				return f.logged(log, err)
 			}
 			limits, policyFault := policy.Load(f.types.Policy)

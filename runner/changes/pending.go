@@ -28,7 +28,7 @@ func Pending(ctx context.Context, launch Launch, running, wanted Machine,
 	live func(path string) bool,
 ) ([]status.Change, error) {
 	s := &search{ctx: ctx, launch: launch, running: running, wanted: wanted, live: set{}}
-	s.all = differences("", reflect.ValueOf(running), reflect.ValueOf(wanted))
+	s.all = Differences(running, wanted)
 	if len(s.all) == 0 {
 		return nil, nil
 	}
@@ -64,6 +64,12 @@ func Pending(ctx context.Context, launch Launch, running, wanted Machine,
 		}
 	}
 	return pending, nil
+}
+
+// Differences returns all values that two machines differ in, in the order of the
+// configuration, whether they matter or not.
+func Differences(running, wanted Machine) []status.Change {
+	return differences("", reflect.ValueOf(running), reflect.ValueOf(wanted))
 }
 
 // search is one call of Pending.

@@ -13,10 +13,10 @@ import (
 	"syscall"
 )
 
-// elsewhereDir is the folder, beside the runtime directories of VMs, of links to
+// ElsewhereDir is the folder, beside the runtime directories of VMs, of links to
 // those that are somewhere else. The name of a link is a hash of where it leads
 // and the VM's name.
-const elsewhereDir = ".elsewhere"
+const ElsewhereDir = ".elsewhere"
 
 // hashLength is that of a hash and the dash that follows.
 const hashLength = 16 + 1
@@ -39,15 +39,15 @@ func Machines(env Env, file string) []Machine {
 		}
 		return true
 	}
-	for _, base := range bases(env) {
+	for _, base := range RuntimeBases(env) {
 		for _, entry := range entries(base) {
 			add(entry.Name(), filepath.Join(base, entry.Name()))
 		}
-		if !mine(filepath.Join(base, elsewhereDir)) {
+		if !mine(filepath.Join(base, ElsewhereDir)) {
 			continue
 		}
-		for _, entry := range entries(filepath.Join(base, elsewhereDir)) {
-			link := filepath.Join(base, elsewhereDir, entry.Name())
+		for _, entry := range entries(filepath.Join(base, ElsewhereDir)) {
+			link := filepath.Join(base, ElsewhereDir, entry.Name())
 			dir, err := os.Readlink(link)
 			if err == nil && len(entry.Name()) > hashLength && !add(entry.Name()[hashLength:], dir) {
 				_ = os.Remove(link) // its runner was killed
@@ -69,7 +69,7 @@ func Announce(env Env, m Machine) (back func() error, err error) {
 	if m.RuntimeDir == usual {
 		return func() error { return nil }, nil
 	}
-	folder := filepath.Join(filepath.Dir(usual), elsewhereDir)
+	folder := filepath.Join(filepath.Dir(usual), ElsewhereDir)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("announce the VM: %w", err)
 	}
@@ -90,11 +90,11 @@ func Announce(env Env, m Machine) (back func() error, err error) {
 	}, nil
 }
 
-// bases returns the directories in which runners make runtime directories:
+// RuntimeBases returns the directories in which runners make runtime directories:
 // what the rules say in this environment and in a bare one, where systemd would
 // have put a user's, and where the unit vmrunner@.service has them. What anybody
 // could have made, below /tmp, is left out.
-func bases(env Env) []string {
+func RuntimeBases(env Env) []string {
 	var all []string
 	add := func(base string) {
 		if !slices.Contains(all, base) && (mine(base) || rootsAlone(base)) {

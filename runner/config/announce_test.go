@@ -33,7 +33,7 @@ func TestMachinesAreFound(t *testing.T) {
 
 	back, err := Announce(env, Machine{"web", usual})
 	require.NoError(t, err)
-	require.NoDirExists(t, filepath.Join(filepath.Dir(usual), elsewhereDir), "it is found anyway")
+	require.NoDirExists(t, filepath.Join(filepath.Dir(usual), ElsewhereDir), "it is found anyway")
 	require.NoError(t, back())
 	backDB, err := Announce(env, Machine{"db", other})
 	require.NoError(t, err)
@@ -50,7 +50,7 @@ func TestMachinesAreFound(t *testing.T) {
 	// A runner that was killed, and whose directory was cleared, is forgotten.
 	require.NoError(t, os.RemoveAll(third))
 	require.Equal(t, []Machine{{"web", usual}}, Machines(env, "sock"))
-	require.Empty(t, entries(filepath.Join(filepath.Dir(usual), elsewhereDir)))
+	require.Empty(t, entries(filepath.Join(filepath.Dir(usual), ElsewhereDir)))
 }
 
 // Others' directories are not looked into, and nothing is announced in them.
@@ -67,8 +67,8 @@ func TestMachinesOfOthers(t *testing.T) {
 	require.NoError(t, os.Chown(filepath.Dir(mine), 1, 1))
 	require.Empty(t, Machines(env, "sock"))
 
-	require.NoError(t, os.Mkdir(filepath.Join(filepath.Dir(mine), elsewhereDir), 0o700))
-	require.NoError(t, os.Chown(filepath.Join(filepath.Dir(mine), elsewhereDir), 1, 1))
+	require.NoError(t, os.Mkdir(filepath.Join(filepath.Dir(mine), ElsewhereDir), 0o700))
+	require.NoError(t, os.Chown(filepath.Join(filepath.Dir(mine), ElsewhereDir), 1, 1))
 	_, err := Announce(env, Machine{"db", run("db")})
 	require.ErrorContains(t, err, "is not a directory of user 0")
 }

@@ -66,6 +66,20 @@ func (c *Config) DataDirectory(env Env) (string, error) {
 	return filepath.Join(base, programDir, c.VM.Name), nil
 }
 
+// Folder returns the folder for the configurations of VMs that have names:
+// $XDG_CONFIG_HOME/vmrunner, else ~/.config/vmrunner; empty if neither
+// XDG_CONFIG_HOME nor HOME is set.
+func (env Env) Folder() string {
+	base := env.Getenv("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(base) {
+		if !filepath.IsAbs(env.HomeDir) {
+			return ""
+		}
+		base = filepath.Join(env.HomeDir, ".config")
+	}
+	return filepath.Join(base, programDir)
+}
+
 // RuntimeDirectory returns the directory that holds the sockets and images of
 // a run: the configured one, else $XDG_RUNTIME_DIR/vmrunner/NAME, else
 // /run/USER/vmrunner/NAME if /run/USER can be used, else

@@ -33,6 +33,8 @@ const (
 	RuntimeLink = "runtime"
 	// EndedFile says that the guest has shut itself down that ran in a pod.
 	EndedFile = "ended.json"
+	// LogFile is the log of a runner that was started in the background.
+	LogFile = "runner.log"
 )
 
 // KindSuffix is appended to the name of a file that a plan has copied; the file of that
@@ -64,7 +66,7 @@ func (vm *VM) reserved() (paths []string) {
 	for _, name := range []string{MonitorSocket, control.SocketName, RecordFile, ProgressFile, TypeFile, ConfigFile} {
 		paths = append(paths, filepath.Join(vm.RuntimeDir, name))
 	}
-	for _, name := range append(ownData(), lock.RunnerFile, lock.MachineFile, RuntimeLink) {
+	for _, name := range append(ownData(), lock.RunnerFile, lock.MachineFile, RuntimeLink, LogFile) {
 		paths = append(paths, filepath.Join(vm.DataDir, name))
 	}
 	return paths

@@ -1,0 +1,129 @@
+package inventory
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/config"
+	"vmop/runner/prepare"
+	"vmop/test/invariants"
+	"vmop/vmstatus"
+)
+
+// patience bounds every wait; what is waited for is an event each time.
+const patience = 4 * time.Minute
+
+// quick is a VM that needs nothing, and ends at once when it is asked to.
+const quick = "accelerator: tcg\nfirmware: bios\nnetwork: []\npowerdownTimeout: 0\nmaximumRam: 128 MiB\n"
+
+// here is a computer with no other VMs than the test's.
+type here struct {
+	*Inventory
+	t   *testing.T
+	dir string
+}
+
+// newHere returns one whose folders are below the test's; its VMs end with the test.
+func newHere(t *testing.T) *here {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "i") // short, for the paths of sockets
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		for _, pids := range invariants.Processes(t, dir) {
+			for _, pid := range pids {
+				_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+			}
+		}
+		require.NoError(t, os.RemoveAll(dir))
+	})
+	place := func(system bool, folder string) Place {
+		variables := map[string]string{
+			"XDG_CONFIG_HOME": filepath.Dir(folder), "XDG_DATA_HOME": filepath.Join(dir, "data"),
+			"XDG_RUNTIME_DIR": filepath.Join(dir, "run"), "HOME": dir,
+		}
+		p := Place{Folder: folder, System: system, Env: config.HostEnv()}
+		p.Env.Getenv, p.Env.HomeDir = func(name string) string { return variables[name] }, dir
+		for name, value := range variables {
+			p.Environment = append(p.Environment, name+"="+value)
+		}
+		return p
+	}
+	places := []Place{
+		place(false, filepath.Join(dir, "user", "vmrunner")), place(true, filepath.Join(dir, "system", "vmrunner")),
+	}
+	return &here{New(Options{
+		Env: places[0].Env, Places: places, Program: filepath.Join(dir, "vmrunner"),
+		Prepare: prepare.Options{VMTypes: "../testdata/vmtypes"}, Log: slog.New(slog.DiscardHandler),
+	}), t, dir}
+}
+
+// withProgram makes the program by which VMs are started.
+func (h *here) withProgram() *here {
+	h.t.Helper()
+	build := exec.CommandContext(h.t.Context(), "go", "build", "-o", h.opts.Program, "../../cmd/vmrunner")
+	out, err := build.CombinedOutput()
+	require.NoError(h.t, err, "%s", out)
+	types, err := filepath.Abs("../testdata/vmtypes")
+	require.NoError(h.t, err)
+	h.opts.Arguments = []string{"--vmtypes", types}
+	return h
+}
+
+// text returns the configuration of a VM.
+func text(name string, section ...string) []byte {
+	lines := "name: " + name + "\n" + strings.Join(section, "\n")
+	return []byte("\"/Runner\":\n  vm:\n    " + strings.ReplaceAll(strings.TrimSpace(lines), "\n", "\n    ") + "\n")
+}
+
+// write writes a file below the test's folder.
+func (h *here) write(name string, content []byte) string {
+	h.t.Helper()
+	file := filepath.Join(h.dir, name)
+	require.NoError(h.t, os.MkdirAll(filepath.Dir(file), 0o755))
+	require.NoError(h.t, os.WriteFile(file, content, 0o600))
+	return file
+}
+
+func (h *here) find(name string) *VM {
+	h.t.Helper()
+	vm, err := h.Find(h.t.Context(), name)
+	require.NoError(h.t, err)
+	return vm
+}
+
+// stopped ends a VM, and requires that nothing is left of it.
+func (h *here) stopped(name string) {
+	h.t.Helper()
+	require.NoError(h.t, h.End(h.t.Context(), name, false))
+	vm := h.find(name)
+	require.Equal(h.t, vmstatus.StateStopped, vm.State)
+	require.NoDirExists(h.t, vm.RuntimeDir)
+}
+
+// until reads lists until one is as wanted.
+func until(t *testing.T, lists <-chan []VM, wanted func([]VM) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var last []VM
+	for {
+		select {
+		case vms, open := <-lists:
+			require.True(t, open, "the watch has ended")
+			if last = vms; wanted(vms) {
+				return
+			}
+		case <-ctx.Done():
+			require.FailNow(t, "no such list", "the last one: %+v", last)
+		}
+	}
+}

@@ -1,0 +1,271 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"vmop/runner/config"
+	"vmop/runner/control"
+	"vmop/runner/record"
+	"vmop/spelling"
+	"vmop/vmspec"
+	"vmop/vmstatus"
+	"vmop/vmtypes/policy"
+)
+
+// Bounds of asking the runners of many VMs at a time.
+const (
+	queryTime  = 2 * time.Second // for one to answer
+	maxQueries = 8
+)
+
+// Layouts of a folder: NAME.yaml, or NAME/config.yaml.
+const (
+	suffix     = ".yaml"
+	ownFolders = "config.yaml"
+)
+
+// List returns all VMs, by name. A configuration with faults is one of them. The error is
+// about folders that can't be read, and comes with the VMs of the others.
+func (inv *Inventory) List(ctx context.Context) ([]VM, error) {
+	names, err := inv.Configured()
+	vms := make([]VM, 0, len(names))
+	for _, name := range names {
+		if vm, ok := inv.read(name); ok { // else it has just been deleted
+			vms = append(vms, vm)
+		}
+	}
+	vms = inv.join(vms, func(config.Machine) bool { return true })
+	inv.query(ctx, vms)
+	slices.SortStableFunc(vms, func(a, b VM) int { return strings.Compare(a.Name, b.Name) })
+	return vms, errors.Join(err, ctx.Err())
+}
+
+// Names returns the names of all VMs, without asking any runner.
+func (inv *Inventory) Names() []string {
+	names, _ := inv.Configured() // List has the fault
+	for _, m := range inv.machines() {
+		names = append(names, m.Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Find returns the VM of a name. The error is ErrUnknown if there is none. Of several that
+// run by configurations from elsewhere none is chosen.
+func (inv *Inventory) Find(ctx context.Context, name string) (*VM, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	var vms []VM
+	if vm, ok := inv.read(name); ok {
+		vms = append(vms, vm)
+	}
+	vms = inv.join(vms, func(m config.Machine) bool { return m.Name == name })
+	switch {
+	case len(vms) == 0:
+		return nil, inv.unknown(name)
+	case len(vms) > 1 && vms[0].Place == nil:
+		dirs := make([]string, len(vms))
+		for i := range vms {
+			dirs[i] = vms[i].RuntimeDir
+		}
+		return nil, fmt.Errorf("%s is the name of %d running VMs, in %s", name, len(vms), strings.Join(dirs, " and "))
+	}
+	inv.query(ctx, vms[:1])
+	return &vms[0], ctx.Err()
+}
+
+// File returns the configuration of a name, and its folder, without reading it. The error
+// is ErrUnknown if there is none.
+func (inv *Inventory) File(name string) (string, *Place, error) {
+	if err := checkName(name); err != nil {
+		return "", nil, err
+	}
+	files, places := inv.files(name)
+	if len(files) == 0 {
+		return "", nil, inv.unknown(name)
+	}
+	return files[0], places[0], nil
+}
+
+func (inv *Inventory) unknown(name string) error {
+	hint := ""
+	if near := spelling.Nearest(name, inv.Names()); near != "" {
+		hint = "; did you mean " + near + "?"
+	}
+	return fmt.Errorf("%s: %w%s", name, ErrUnknown, hint)
+}
+
+// checkName refuses what can't name a VM: it names files.
+func checkName(name string) error {
+	if name == "" || name != filepath.Base(name) || strings.HasPrefix(name, ".") {
+		return fmt.Errorf("%q is not a valid VM name: want letters, digits, - and .", name)
+	}
+	return nil
+}
+
+// Configured returns the names of what is configured in the folders, as List does.
+func (inv *Inventory) Configured() (names []string, err error) {
+	for _, place := range inv.opts.Places {
+		entries, e := os.ReadDir(place.Folder)
+		if e != nil && !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, fmt.Errorf("list the VMs in %s: %w", place.Folder, e))
+		}
+		for _, entry := range entries {
+			if name, ok := nameOf(place.Folder, entry); ok {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), err
+}
+
+// nameOf returns the name of the VM that something in a folder is about, if it is.
+// /etc/opt/vmrunner has other files of the program as well: config.yaml, a VM without a
+// name, and the policy for VM types.
+func nameOf(folder string, entry fs.DirEntry) (string, bool) {
+	name, is := strings.CutSuffix(entry.Name(), suffix)
+	switch {
+	case strings.HasPrefix(name, "."), checkName(name) != nil:
+		return "", false
+	case is && !entry.IsDir():
+		return name, !reserved(filepath.Join(folder, entry.Name()))
+	}
+	_, err := os.Lstat(filepath.Join(folder, entry.Name(), ownFolders))
+	return entry.Name(), err == nil
+}
+
+// reserved reports whether a file of that path is no VM's.
+func reserved(file string) bool { return file == config.DefaultFile || file == policy.DefaultFile }
+
+// files returns the configurations of a name that are there, with their places.
+func (inv *Inventory) files(name string) (files []string, places []*Place) {
+	for i := range inv.opts.Places {
+		place := &inv.opts.Places[i]
+		for _, file := range []string{
+			filepath.Join(place.Folder, name+suffix), filepath.Join(place.Folder, name, ownFolders),
+		} {
+			if info, err := os.Lstat(file); err == nil && !info.IsDir() && !reserved(file) {
+				files, places = append(files, file), append(places, place)
+			}
+		}
+	}
+	return files, places
+}
+
+// read returns the VM that is configured by a name, if one is.
+func (inv *Inventory) read(name string) (VM, bool) {
+	files, places := inv.files(name)
+	if len(files) == 0 {
+		return VM{}, false
+	}
+	vm := VM{Name: name, File: files[0], Place: places[0], Ignored: files[1:], State: vmstatus.StateStopped}
+	cfg, _, err := config.Load(vm.File)
+	if err == nil {
+		err = isNamed(cfg, name)
+	}
+	if err != nil {
+		vm.Fault = err
+		cfg = &config.Config{VM: vmspec.Spec{Name: name}} // its directories are likely to be the usual ones
+	} else {
+		vm.Config = cfg
+	}
+	vm.Fault = errors.Join(vm.Fault, vm.locate(cfg))
+	return vm, true
+}
+
+// isNamed wants a configuration to be that of a VM.
+func isNamed(cfg *config.Config, name string) error {
+	if cfg.VM.Name == name {
+		return nil
+	}
+	return cfg.Locate([]vmspec.Fault{{
+		Path: "vm.name", Message: fmt.Sprintf("is %q, and the file is that of the VM %q", cfg.VM.Name, name),
+		Hint: "rename one of them",
+	}})
+}
+
+// machines returns the VMs of this user that run.
+func (inv *Inventory) machines() []config.Machine {
+	return config.Machines(inv.opts.Env, control.SocketName)
+}
+
+// join notes with configured VMs where they run, and appends those that run without being
+// configured in a folder.
+func (inv *Inventory) join(vms []VM, wanted func(config.Machine) bool) []VM {
+	known := len(vms)
+	for _, m := range inv.machines() {
+		if !wanted(m) {
+			continue
+		}
+		file := ""
+		if r, there, err := record.Read(m.RuntimeDir); err == nil && there {
+			file = r.ConfigFile
+		}
+		at := slices.IndexFunc(vms[:known], func(vm VM) bool {
+			return vm.Name == m.Name && (file == "" || vm.File == file || vm.RuntimeDir == m.RuntimeDir)
+		})
+		if at >= 0 {
+			vms[at].RuntimeDir = m.RuntimeDir
+			continue
+		}
+		vms = append(vms, VM{Name: m.Name, File: file, RuntimeDir: m.RuntimeDir, State: vmstatus.StateStopped})
+	}
+	return vms
+}
+
+// query completes VMs by what their runners and systemd say. It takes at most queryTime for
+// each of them.
+func (inv *Inventory) query(ctx context.Context, vms []VM) {
+	var requests errgroup.Group
+	requests.SetLimit(maxQueries)
+	for i := range vms {
+		requests.Go(func() error {
+			vms[i].query(ctx)
+			return nil
+		})
+	}
+	requests.Go(func() error {
+		querySystemd(ctx, vms)
+		return nil
+	})
+	_ = requests.Wait() // no member returns an error
+	for i := range vms {
+		if s := vms[i].Service.state(); vms[i].State == vmstatus.StateStopped && s != "" {
+			vms[i].State = s
+		}
+	}
+}
+
+// query notes what the VM's runner says.
+func (vm *VM) query(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, queryTime)
+	defer cancel()
+	client, err := vm.Dial(ctx)
+	if err == nil {
+		s, e := client.Status(ctx)
+		if err = e; err == nil {
+			vm.State, vm.Status = s.State, &s
+			return
+		}
+	}
+	if !errors.Is(err, control.ErrNotRunning) {
+		vm.State, vm.Problem = StateNoAnswer, err.Error()
+		return
+	}
+	if pid, _ := record.Left(vm.RuntimeDir); pid != 0 {
+		vm.State = StateNoRunner
+		vm.Problem = fmt.Sprintf("the VM is running (QEMU is process %d) but has no runner", pid)
+	}
+}

@@ -1,0 +1,214 @@
+package inventory
+
+import (
+	"bytes"
+	"context"
+	_ "embed" // the unit
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"vmop/durable"
+)
+
+// systemdTime bounds questions to systemd.
+const systemdTime = 5 * time.Second
+
+// Service is what systemd knows of a VM.
+type Service struct {
+	// Unit is the name of the service; empty if systemd has none for it: then the VM
+	// is started without systemd.
+	Unit string
+	// Active is systemd's ActiveState: active, activating, deactivating, inactive or
+	// failed.
+	Active string
+	// Autostart says that the VM starts with the computer, or the user's session.
+	Autostart bool
+}
+
+// state returns what the service says about a VM whose runner isn't seen; empty: it does
+// not run.
+func (s Service) state() State {
+	switch s.Active {
+	case "active", "activating", "reloading", "deactivating":
+		return StateActive
+	case "failed":
+		return StateFailed
+	}
+	return ""
+}
+
+// unit returns the service of a VM; empty if its name can't be part of a unit's name as
+// it is.
+func unit(name string) string {
+	for _, r := range name {
+		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.:", r) {
+			return ""
+		}
+	}
+	return "vmrunner@" + name + ".service"
+}
+
+// systemctl runs systemctl for the services of a place.
+func (p *Place) systemctl(ctx context.Context, args ...string) (string, error) {
+	manager := []string{"--no-ask-password", "--no-pager"}
+	if !p.System {
+		manager = append(manager, "--user")
+	}
+	cmd := exec.CommandContext(ctx, "systemctl", append(manager, args...)...)
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	err := cmd.Run()
+	if text := strings.TrimSpace(said.String()); err != nil && text != "" {
+		err = fmt.Errorf("systemctl %s: %s", args[0], text)
+	} else if err != nil {
+		err = fmt.Errorf("systemctl %s: %w", args[0], err)
+	}
+	return out.String(), err
+}
+
+// querySystemd notes what systemd knows of VMs. Without systemd that is nothing.
+func querySystemd(ctx context.Context, vms []VM) {
+	ctx, cancel := context.WithTimeout(ctx, systemdTime)
+	defer cancel()
+	byPlace := map[*Place][]*VM{}
+	for i := range vms {
+		if vm := &vms[i]; vm.Place != nil && unit(vm.Name) != "" {
+			byPlace[vm.Place] = append(byPlace[vm.Place], vm)
+		}
+	}
+	for place, list := range byPlace {
+		args := []string{"show", "--property=Id,LoadState,ActiveState,UnitFileState", "--"}
+		for _, vm := range list {
+			args = append(args, unit(vm.Name))
+		}
+		out, err := place.systemctl(ctx, args...)
+		if err != nil {
+			continue // there is no systemd, or none for this user
+		}
+		for block := range strings.SplitSeq(out, "\n\n") {
+			id, service := parseService(block)
+			for _, vm := range list {
+				if unit(vm.Name) == id {
+					vm.Service = service
+				}
+			}
+		}
+	}
+}
+
+// parseService reads what systemctl shows of a unit.
+func parseService(text string) (id string, s Service) {
+	values := map[string]string{}
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		values[key] = value
+	}
+	id = values["Id"]
+	if values["LoadState"] != "loaded" {
+		return id, Service{}
+	}
+	enabled := strings.HasPrefix(values["UnitFileState"], "enabled") // or "enabled-runtime"
+	return id, Service{Unit: id, Active: values["ActiveState"], Autostart: enabled}
+}
+
+// journal is the command that shows the log of the VM's service.
+func (vm *VM) journal() string {
+	if vm.Place.System {
+		return "journalctl -u " + vm.Service.Unit
+	}
+	return "journalctl --user -u " + vm.Service.Unit
+}
+
+// Autostart makes a VM start with the computer, or with the user's session, or not. For a
+// user without the unit vmrunner@.service it makes one, in ~/.config/systemd/user. It
+// returns what else is to be known or done, for people; mostly nothing.
+func (inv *Inventory) Autostart(ctx context.Context, name string, on bool) (note string, err error) {
+	vm, err := inv.Find(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	if err := inv.mayStart(vm); on && err != nil {
+		return "", err
+	}
+	verb := "disable"
+	if on {
+		verb = "enable"
+	}
+	if vm.Service.Unit == "" {
+		if !on {
+			return "", nil // nothing starts it
+		}
+		if err := inv.install(ctx, vm); err != nil {
+			return "", fmt.Errorf("%s can't be started automatically: %w", name, err)
+		}
+	}
+	if _, err := vm.Place.systemctl(ctx, verb, "--", unit(name)); err != nil {
+		return "", err
+	}
+	if on && !vm.Place.System && !lingers(inv.opts.Env.UserName) {
+		note = "it starts when you log in; to start it with the computer: loginctl enable-linger"
+	}
+	return note, nil
+}
+
+// lingers reports whether systemd runs the services of a user who isn't logged in.
+func lingers(user string) bool {
+	_, err := os.Stat(filepath.Join("/var/lib/systemd/linger", user))
+	return err == nil
+}
+
+// install makes the user's unit for VMs, if there is none.
+func (inv *Inventory) install(ctx context.Context, vm *VM) error {
+	if unit(vm.Name) == "" {
+		return errors.New("its name can't be part of the name of a service: want letters, digits, -, _, . and :")
+	}
+	if _, err := vm.Place.systemctl(ctx, "show", "--property=Version"); err != nil {
+		return fmt.Errorf("this needs systemd: %w", err)
+	}
+	if vm.Place.System {
+		return errors.New("systemd has no unit vmrunner@.service; \"make install\" installs it")
+	}
+	folder := filepath.Join(filepath.Dir(vm.Place.Folder), "systemd", "user")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return fmt.Errorf("install a unit for VMs: %w", err)
+	}
+	file := filepath.Join(folder, "vmrunner@.service")
+	if err := durable.Write(file, inv.userUnit(), 0o644, durable.Synced); err != nil {
+		return fmt.Errorf("install a unit for VMs: %w", err)
+	}
+	_, err := vm.Place.systemctl(ctx, "daemon-reload")
+	return err
+}
+
+// userTemplate is the unit that is installed for a user.
+//
+//go:embed systemd/vmrunner@.service
+var userTemplate string
+
+// userUnit returns the unit for this user: systemd's manager may have been started with
+// another environment than this process.
+func (inv *Inventory) userUnit() []byte {
+	quote := func(text string) string { return strconv.Quote(strings.ReplaceAll(text, "%", "%%")) }
+	environment := ""
+	for _, name := range []string{"XDG_CONFIG_HOME", "XDG_DATA_HOME"} {
+		if value := inv.opts.Env.Getenv(name); filepath.IsAbs(value) {
+			environment += "Environment=" + quote(name+"="+value) + "\n"
+		}
+	}
+	return []byte(strings.NewReplacer("@PROGRAM@", quote(inv.opts.Program), "# @ENVIRONMENT@\n", environment).
+		Replace(userTemplate))
+}
+
+// startService starts the VM's service, and returns when the guest is running.
+func (vm *VM) startService(ctx context.Context) error {
+	if _, err := vm.Place.systemctl(ctx, "start", "--", vm.Service.Unit); err != nil {
+		return fmt.Errorf("start %s: %w; its log: %s", vm.Name, err, vm.journal())
+	}
+	return nil
+}
