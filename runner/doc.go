@@ -5,6 +5,7 @@
 //	Starting       launch           files, cloud-init image, taps, helpers, QEMU -S
 //	               boot.go          hands QEMU to the driver: CPUs, memory, cont
 //	Booting        drive, machine   the guest runs
+//	Running        agents           it does, and no agent answers
 //	Booted         agents           its agent has answered
 //	Terminating    machine/stop.go  guest agent, ACPI, quit, TERM, KILL
 //	Stopped        outcome.go       how it ended, and the exit code

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"vmop/runner/adopt"
+	"vmop/runner/agents"
 	"vmop/runner/cleanup"
 	"vmop/runner/disks"
 	"vmop/runner/follow"
@@ -230,6 +231,7 @@ func (m *run) supervise(ctx context.Context) Outcome {
 	m.sizes = disks.New(m.vm.Spec.Drives, m.vm.Plan.Rules, m.log)
 	others.Go(func() { m.sizes.Watch(following, m.driver.Sized, m.driver.DisksDiffer) })
 	others.Go(func() { m.follow(following) })
+	others.Go(func() { agents.AwaitBoot(following, m.tracker, m.vm.Plan.Socket(agents.GuestRole) != "") })
 	m.keepPin(following)
 	result := Outcome{Outcome: <-m.outcome}
 	cancel()

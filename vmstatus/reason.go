@@ -8,6 +8,7 @@ type Reason string
 const (
 	ReasonRunnerStarted Reason = "RunnerStarted" // Initializing, Starting
 	ReasonVMStarted     Reason = "VmStarted"     // Booting
+	ReasonNoGuestAgent  Reason = "NoGuestAgent"  // Running
 	ReasonVMBooted      Reason = "VmBooted"      // Booted
 	ReasonVMTerminating Reason = "VmTerminating" // Terminating
 	ReasonVMStopped     Reason = "VmStopped"     // Stopped

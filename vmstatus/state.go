@@ -2,15 +2,16 @@ package vmstatus
 
 // State is where a VM is in its life.
 //
-//	Initializing ─▶ Starting ─▶ Booting ◀─▶ Booted
-//	      │             │          │           │
-//	      │             ▼          ▼           │
-//	      ├───────▶ Terminating ◀──┴───────────┤
-//	      ▼             ▼                      ▼
-//	      └─────────▶ Stopped ◀────────────────┘
+//	Initializing ─▶ Starting ─▶ Booting ─▶ Running ─▶ Booted
+//	      │             │          │          │          │
+//	      │             ▼          ▼          ▼          │
+//	      ├───────▶ Terminating ◀──┴──────────┴──────────┤
+//	      ▼             ▼                                ▼
+//	      └─────────▶ Stopped ◀──────────────────────────┘
 //
 // A runner that takes over a VM of one that died goes from Initializing to
-// whatever the VM is in. Booted goes back to Booting when the guest is reset.
+// whatever the VM is in. Booting may lead to Booted at once, and a reset leads from both
+// Running and Booted back to Booting.
 // Nothing follows Stopped.
 type State string
 
@@ -20,8 +21,11 @@ const (
 	StateInitializing State = "Initializing"
 	// StateStarting: files, taps and processes are made.
 	StateStarting State = "Starting"
-	// StateBooting: the guest is running.
+	// StateBooting: the guest is running, and its agent is expected to answer.
 	StateBooting State = "Booting"
+	// StateRunning: the guest is running, and no agent answers: whether it has booted is not
+	// known.
+	StateRunning State = "Running"
 	// StateBooted: the guest is running, and its agent has answered.
 	StateBooted State = "Booted"
 	// StateTerminating: the VM is being stopped.
@@ -31,7 +35,7 @@ const (
 )
 
 // Active reports whether the guest has been started and is not being stopped.
-func (s State) Active() bool { return s == StateBooting || s == StateBooted }
+func (s State) Active() bool { return s == StateBooting || s == StateRunning || s == StateBooted }
 
 // Known reports whether s is one of the states.
 func (s State) Known() bool { return s.order() >= 0 }
@@ -45,12 +49,14 @@ func (s State) order() int {
 		return 1
 	case StateBooting:
 		return 2
-	case StateBooted:
+	case StateRunning:
 		return 3
-	case StateTerminating:
+	case StateBooted:
 		return 4
-	case StateStopped:
+	case StateTerminating:
 		return 5
+	case StateStopped:
+		return 6
 	}
 	return -1
 }
@@ -60,6 +66,8 @@ func (s State) DefaultReason() Reason {
 	switch s {
 	case StateBooting:
 		return ReasonVMStarted
+	case StateRunning:
+		return ReasonNoGuestAgent
 	case StateBooted:
 		return ReasonVMBooted
 	case StateTerminating:
@@ -77,7 +85,7 @@ func (s State) CanEnter(next State) bool {
 		return false
 	case s == "":
 		return true
-	case s == StateBooted && next == StateBooting:
+	case next == StateBooting && s.Active():
 		return true
 	}
 	return next.order() >= s.order()

@@ -11,16 +11,17 @@ import (
 func TestStatesFollowEachOtherInOneDirection(t *testing.T) {
 	t.Parallel()
 	states := []State{
-		StateInitializing, StateStarting, StateBooting, StateBooted, StateTerminating, StateStopped,
+		StateInitializing, StateStarting, StateBooting, StateRunning, StateBooted, StateTerminating, StateStopped,
 	}
 	allowed := map[State]string{
-		"":                "yes yes yes yes yes yes",
-		StateInitializing: "yes yes yes yes yes yes",
-		StateStarting:     "no  yes yes yes yes yes",
-		StateBooting:      "no  no  yes yes yes yes",
-		StateBooted:       "no  no  yes yes yes yes", // a reset guest boots again
-		StateTerminating:  "no  no  no  no  yes yes",
-		StateStopped:      "no  no  no  no  no  yes",
+		"":                "yes yes yes yes yes yes yes",
+		StateInitializing: "yes yes yes yes yes yes yes",
+		StateStarting:     "no  yes yes yes yes yes yes",
+		StateBooting:      "no  no  yes yes yes yes yes",
+		StateRunning:      "no  no  yes yes yes yes yes", // a reset guest boots again
+		StateBooted:       "no  no  yes no  yes yes yes", // likewise
+		StateTerminating:  "no  no  no  no  no  yes yes",
+		StateStopped:      "no  no  no  no  no  no  yes",
 	}
 	for from, row := range allowed {
 		for i, word := range strings.Fields(row) {

@@ -180,8 +180,8 @@ type RunnerStatus struct {
 	//
 	// +optional
 	PodUID types.UID `json:"podUID,omitempty"`
-	// State of the run: Initializing, Starting, Booting, Booted, Terminating or
-	// Stopped.
+	// State of the run: Initializing, Starting, Booting, Running, Booted,
+	// Terminating or Stopped.
 	//
 	// +optional
 	State string `json:"state,omitempty"`

@@ -46,6 +46,7 @@ const (
 	ReasonCrashed          = "Crashed"
 	ReasonNodeMissing      = "NodeMissing"
 	ReasonRestarting       = "Restarting"
+	ReasonNoGuestAgent     = "NoGuestAgent"
 
 	// Of phases and of the condition Reconciled.
 	ReasonNameTaken  = "NameTaken"
@@ -263,6 +264,8 @@ func (s Situation) withRunner() Phase {
 		return starting()
 	}
 	switch runner.State {
+	case stateRunning:
+		return Phase{v1.PhaseRunning, ReasonNoGuestAgent, runner.Message, false}
 	case stateBooting, stateBooted:
 		return Phase{v1.PhaseRunning, "", "", false}
 	case stateTerminating, stateStopped:

@@ -199,6 +199,7 @@ func TestPhase(t *testing.T) {
 		}), v1.PhaseStarting, ReasonPodStarting, ""},
 		"the runner starts":  {is(said("Initializing", nil)), v1.PhaseStarting, ReasonPodStarting, ""},
 		"boots":              {is(said(stateBooting, nil)), v1.PhaseRunning, "", ""},
+		"has no agent":       {is(said(stateRunning, nil)), v1.PhaseRunning, "NoGuestAgent", ""},
 		"runs":               {is(), v1.PhaseRunning, "", ""},
 		"the runner ends it": {is(said(stateTerminating, nil)), v1.PhaseStopping, ReasonGuestEnded, ""},
 		"the node is silent": {is(conditions(corev1.PodCondition{

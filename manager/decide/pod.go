@@ -150,6 +150,7 @@ func withoutExcerpt(message string) string {
 // What runners report, and what is reported for them.
 const (
 	stateBooting     = string(vmstatus.StateBooting)
+	stateRunning     = string(vmstatus.StateRunning)
 	stateBooted      = string(vmstatus.StateBooted)
 	stateTerminating = string(vmstatus.StateTerminating)
 	stateStopped     = string(vmstatus.StateStopped)

@@ -69,7 +69,7 @@ func (g *guestAgent) query(ctx context.Context, agent *guest.Agent, known bool,
 		}
 		before := g.state()
 		a.publish(ctx, news...)
-		if before == vmstatus.StateBooting {
+		if before.Active() && before != vmstatus.StateBooted {
 			g.log.Info("booted", "state", "Booted", "system", info.PrettyName)
 		}
 	}

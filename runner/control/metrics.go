@@ -30,8 +30,8 @@ func metrics(s status.Status, m sample) []byte {
 	w.value(1, "uuid", s.UUID, "vm_type", s.VMType, "qemu_version", s.QEMU.Version, "runner_version", s.Runner.Version)
 	w.family("vmop_vm_state", "gauge", "1 for the state the VM is in, 0 for the others.")
 	for _, state := range [...]vmstatus.State{
-		vmstatus.StateInitializing, vmstatus.StateStarting, vmstatus.StateBooting, vmstatus.StateBooted,
-		vmstatus.StateTerminating, vmstatus.StateStopped,
+		vmstatus.StateInitializing, vmstatus.StateStarting, vmstatus.StateBooting, vmstatus.StateRunning,
+		vmstatus.StateBooted, vmstatus.StateTerminating, vmstatus.StateStopped,
 	} {
 		w.value(one(s.State == state), "state", string(state))
 	}

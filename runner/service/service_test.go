@@ -21,6 +21,7 @@ func TestNewsForTheServiceManager(t *testing.T) {
 		{status.Described{Name: "web"}, []string{"STATUS=Initializing"}},
 		{status.Entered{State: vmstatus.StateStarting}, []string{"STATUS=Starting"}},
 		{status.Entered{State: vmstatus.StateBooting}, []string{"READY=1", "STATUS=Booting"}},
+		{status.Unanswered("no agent answers"), []string{"STATUS=Running; no agent answers"}},
 		{status.RAM(1 << 30), nil},
 		{status.Entered{State: vmstatus.StateBooted}, []string{"STATUS=Booted"}},
 		{

@@ -6,9 +6,13 @@ import (
 	"vmop/vmstatus"
 )
 
-// Answered tells that the guest agent has answered: a VM that boots has booted.
+// Answered tells that the guest agent has answered: a VM that boots, or is running, has booted.
 // In every other state it changes nothing.
 type Answered struct{}
+
+// Unanswered tells of a guest that boots that its agent has not answered, and may never, in
+// words for people. In every other state it changes nothing.
+type Unanswered string
 
 // WasReset tells that the guest was reset: what its agents have said is over,
 // and a VM that runs boots again.
@@ -19,10 +23,17 @@ type WasReset struct{}
 type LoginFailure string
 
 func (Answered) apply(s *Status, now time.Time) error {
-	if s.State != vmstatus.StateBooting {
+	if s.State != vmstatus.StateBooting && s.State != vmstatus.StateRunning {
 		return nil
 	}
 	return Entered{State: vmstatus.StateBooted}.apply(s, now)
+}
+
+func (u Unanswered) apply(s *Status, now time.Time) error {
+	if s.State != vmstatus.StateBooting {
+		return nil
+	}
+	return Entered{State: vmstatus.StateRunning, Message: string(u)}.apply(s, now)
 }
 
 func (WasReset) apply(s *Status, now time.Time) error {

@@ -104,6 +104,8 @@ func sentence(s status.Status) string {
 		return "the runner is preparing the machine"
 	case vmstatus.ReasonVMStarted:
 		return "the guest is running"
+	case vmstatus.ReasonNoGuestAgent:
+		return "the guest is running; its agent does not answer"
 	case vmstatus.ReasonVMBooted:
 		return "the guest has booted: its agent has answered"
 	case vmstatus.ReasonVMReset:
