@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -35,6 +36,10 @@ func (r *Round) Claims(ctx context.Context, claims []objects.Claim) (frozen bool
 	for i := range claims {
 		unusable, o, err := r.ensureClaim(ctx, &claims[i], &did)
 		frozen = frozen || unusable
+		if err == nil && o == nil {
+			_, err = r.recordClaim(ctx, &claims[i])
+			o = decide.Refused(err)
+		}
 		if err != nil {
 			did.Stop(o, err)
 			return frozen, did
@@ -132,6 +137,11 @@ func writtenClaim(claim *objects.Claim) string { return objects.KindClaim.String
 func (r *Round) markClaims(ctx context.Context, claims []objects.Claim) error {
 	for i := range claims {
 		claim := &claims[i]
+		if claim.Tainted() {
+			if done, err := r.recordClaim(ctx, claim); err != nil || !done {
+				return cmp.Or(err, fmt.Errorf("mark the record of claim %s: it is being replaced", claim.Name))
+			}
+		}
 		patch, err := claim.Mark()
 		if err != nil {
 			return err

@@ -5,7 +5,9 @@ import "vmop/manager/objects"
 // Claims returns the claims that a VM is to have; nil if its definition makes none that
 // are valid.
 func Claims(s *Snapshot) (claims []objects.Claim, did Report) {
-	claims, err := objects.Claims(s.VM, s.Settings, s.Claims, s.MadeClaims)
+	claims, err := objects.Claims(s.VM, s.Settings, objects.Existing{
+		Claims: s.Claims, Records: s.ClaimRecords, Made: s.MadeClaims,
+	})
 	if err != nil {
 		did.Stop(Stalled{ReasonRefused, Readable(err.Error())}, nil)
 	}

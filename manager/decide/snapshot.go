@@ -30,6 +30,8 @@ type Snapshot struct {
 	Secrets []objects.Metadata
 	// Claims are those that exist, by name.
 	Claims map[string]metav1.ObjectMeta
+	// ClaimRecords are the records of the claims that have one, by the claim's name.
+	ClaimRecords map[string]*objects.Metadata
 	// MadeClaims are the uids of those that this process has created for the VM.
 	MadeClaims map[string]types.UID
 }

@@ -54,6 +54,19 @@ type Claim struct {
 	mount  string // where its file system is in the pod; "" for a block device
 	fixed  fixed  // what of it can't change
 	marked bool   // Untrusted is to be written into the claim
+	record origin // what outlives the VM
+	taint  string // why the record is to say that the files are not trusted; "" if it needn't
+}
+
+// Existing is what there is of a VM's claims, each by the claim's name.
+type Existing struct {
+	// Claims are the metadata of those that exist.
+	Claims map[string]metav1.ObjectMeta
+	// Records are the metadata of their records.
+	Records map[string]*Metadata
+	// Made are the uids of those that this process has created for the VM, whatever its
+	// status says yet.
+	Made map[string]types.UID
 }
 
 // ClaimNames returns the names that claims of a VM can have. Claims takes the metadata of
@@ -101,11 +114,8 @@ func claimsOf(vm *v1.VirtualMachine) []claimOf {
 }
 
 // Claims returns the claims of a VM: the runner's data, then the disks in their
-// order. existing has the metadata of those that are there, by name.
-// made has those that this process has created for the VM, whatever its status says yet.
-func Claims(vm *v1.VirtualMachine, s Settings, existing map[string]metav1.ObjectMeta, made map[string]types.UID) (
-	[]Claim, error,
-) {
+// order.
+func Claims(vm *v1.VirtualMachine, s Settings, existing Existing) ([]Claim, error) {
 	var all []Claim
 	for _, of := range claimsOf(vm) {
 		wanted, err := claim(vm, s, of)
@@ -114,8 +124,8 @@ func Claims(vm *v1.VirtualMachine, s Settings, existing map[string]metav1.Object
 		}
 		c := Claim{Volume: of.volume, Path: of.path, wanted: wanted, mount: of.mount, fixed: of.fixed()}
 		var exists bool
-		c.Name, exists = of.among(vm, existing)
-		have := existing[c.Name]
+		c.Name, exists = of.among(vm, existing.Claims)
+		have := existing.Claims[c.Name]
 		if exists {
 			c.UID = have.UID
 			c.compare(vm, have)
@@ -124,7 +134,8 @@ func Claims(vm *v1.VirtualMachine, s Settings, existing map[string]metav1.Object
 		}
 		if of.mount != "" { // only then it has files
 			if exists {
-				c.Untrusted = foreign(vm, have, made[c.Name])
+				c.record = originOf(existing.Records[c.Name])
+				c.Untrusted = foreign(vm, have, existing.Made[c.Name], c.record)
 			}
 			c.mark(vm, s, of, have)
 		}
@@ -265,8 +276,9 @@ func (c *Claim) notOurs(vm *v1.VirtualMachine, owner string) *Problem {
 // it is created, and those that a pod with an untrusted image or untrusted VM types leaves
 // there.
 func (c *Claim) mark(vm *v1.VirtualMachine, s Settings, of claimOf, have metav1.ObjectMeta) {
-	c.Untrusted = cmp.Or(c.Untrusted, have.Annotations[AnnotationUntrusted])
-	if c.Untrusted != "" || c.Problem != nil && c.Problem.Fatal {
+	known := cmp.Or(c.Untrusted, have.Annotations[AnnotationUntrusted])
+	c.Untrusted = known
+	if c.Problem != nil && c.Problem.Fatal {
 		return
 	}
 	why := untrusted(vm, s)
@@ -279,9 +291,15 @@ func (c *Claim) mark(vm *v1.VirtualMachine, s Settings, of claimOf, have metav1.
 	if why == "" {
 		return
 	}
-	c.Untrusted, c.marked = why, c.Apply == nil
+	c.Untrusted = cmp.Or(known, why)
 	if c.Apply != nil {
 		c.Apply.WithAnnotations(map[string]string{AnnotationUntrusted: why})
+		return
+	}
+	c.marked = known == ""
+	recorded := c.record.uid == have.UID
+	if recorded && c.record.untrusted == "" || !recorded && (known == "" || known == notMade) {
+		c.taint = why
 	}
 }
 

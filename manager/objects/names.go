@@ -41,7 +41,7 @@ const (
 	AnnotationTaken = v1.GroupName + "/taken"
 	// AnnotationUntrusted of a claim says why its files are not trusted: which image or
 	// VM types have had its volume, or what it was filled with; see Distrust. The VM's
-	// status has it, too, from which no other client can remove it.
+	// status has it, too, and the claim's record, from which no other user can remove it.
 	AnnotationUntrusted = v1.GroupName + "/untrusted"
 	// AnnotationToken of a claim is what proves that the manager has created it: the hash
 	// is in the VM's status.

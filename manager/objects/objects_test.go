@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	v1 "vmop/api/v1"
@@ -57,7 +56,7 @@ func all(t *testing.T, vm *v1.VirtualMachine, s objects.Settings) []any {
 		require.NoError(t, err)
 		made = append(made, password)
 	}
-	claims, err := objects.Claims(vm, s, map[string]metav1.ObjectMeta{}, nil)
+	claims, err := objects.Claims(vm, s, objects.Existing{})
 	require.NoError(t, err)
 	for _, c := range claims {
 		made = append(made, c.Apply)

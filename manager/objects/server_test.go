@@ -219,7 +219,7 @@ func (s *server) claims(t *testing.T) {
 	spec.StorageClassName, spec.Selector = new("growing"), nil
 	existing := map[string]metav1.ObjectMeta{}
 	disk := func() objects.Claim {
-		claims, err := objects.Claims(vm, settings(), existing, nil)
+		claims, err := objects.Claims(vm, settings(), objects.Existing{Claims: existing})
 		require.NoError(t, err)
 		return claims[1]
 	}

@@ -215,7 +215,7 @@ func TestUntrustedVolumes(t *testing.T) {
 				change(vm)
 			}
 		})
-		all, err := objects.Claims(vm, settings(), existing, nil)
+		all, err := objects.Claims(vm, settings(), objects.Existing{Claims: existing})
 		require.NoError(t, err)
 		return vm, all
 	}

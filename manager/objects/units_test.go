@@ -44,7 +44,7 @@ func statefulSet(t *testing.T, vm *v1.VirtualMachine, s objects.Settings,
 	secret string,
 ) *applyappsv1.StatefulSetApplyConfiguration {
 	t.Helper()
-	claims, err := objects.Claims(vm, s, nil, nil)
+	claims, err := objects.Claims(vm, s, objects.Existing{})
 	require.NoError(t, err)
 	set, err := objects.StatefulSet(vm, s, claims, secret, 1, false)
 	require.NoError(t, err)
@@ -325,10 +325,10 @@ func TestClaimsOfBothGenerations(t *testing.T) {
 		"disk-2-bridged-0", "bridged-disk-1",
 	}, objects.ClaimNames(vm))
 	its := metav1.ObjectMeta{Labels: objects.Labels(vm)}
-	claims, err := objects.Claims(vm, settings(), map[string]metav1.ObjectMeta{
+	claims, err := objects.Claims(vm, settings(), objects.Existing{Claims: map[string]metav1.ObjectMeta{
 		"bridged-runner-data": its, "bridged-system-disk": its, "system-disk-bridged-0": its, "bridged-disk-1": its,
 		"disk-2-bridged-0": {},
-	}, nil)
+	}})
 	require.NoError(t, err)
 	var names []string
 	for _, c := range claims {
@@ -387,7 +387,7 @@ func TestClaimsOfOthers(t *testing.T) {
 		"without an owner, by the newer name": {map[string]metav1.ObjectMeta{newer: {}}, newer, unknown(newer)},
 	} {
 		vm := sample(t, nil)
-		claims, err := objects.Claims(vm, settings(), row.existing, nil)
+		claims, err := objects.Claims(vm, settings(), objects.Existing{Claims: row.existing})
 		require.NoError(t, err)
 		c := claims[1]
 		if row.used == "" {
@@ -408,7 +408,7 @@ func TestClaimsOfOthers(t *testing.T) {
 		require.Equal(t, row.problem, said, name)
 	}
 	claims, err := objects.Claims(sample(t, nil), settings(),
-		map[string]metav1.ObjectMeta{"runner-data-test-vm-0": labels("vm-runner", "other")}, nil)
+		objects.Existing{Claims: map[string]metav1.ObjectMeta{"runner-data-test-vm-0": labels("vm-runner", "other")}})
 	require.NoError(t, err)
 	require.Equal(t, "metadata.name", claims[0].Problem.Path)
 	require.Contains(t, claims[0].Problem.Message, "give the VM another name")
@@ -421,7 +421,7 @@ func TestAnnotationsOfClaims(t *testing.T) {
 		vm.Spec.VM.Disks[0].VolumeClaimTemplate.Metadata.Annotations = map[string]string{
 			objects.AnnotationUntrusted: "", objects.AnnotationStorage: "1Ti", "note": "a",
 		}
-	}), settings(), nil, nil)
+	}), settings(), objects.Existing{})
 	require.NoError(t, err)
 	require.NotContains(t, claims[1].Apply.Annotations, objects.AnnotationUntrusted)
 	require.Equal(t, "40Gi", claims[1].Apply.Annotations[objects.AnnotationStorage])

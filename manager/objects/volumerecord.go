@@ -45,14 +45,17 @@ func volumeOf(vm *v1.VirtualMachine, claim string) v1.Volume {
 // the VM's status tells; "" if they are. made is the uid of the claim that this process has
 // created by that name. A manager that kept no such records has created the claims of the VMs
 // that it has seen.
-func foreign(vm *v1.VirtualMachine, have metav1.ObjectMeta, made types.UID) string {
+func foreign(vm *v1.VirtualMachine, have metav1.ObjectMeta, made types.UID, record origin) string {
 	token := have.Annotations[AnnotationToken]
+	recorded := record.uid == have.UID && have.UID != ""
 	switch last := volumeOf(vm, have.Name); {
+	case recorded && record.untrusted != "":
+		return record.untrusted
 	case vm.Status.ObservedGeneration > 0 && len(vm.Status.Volumes) == 0:
 		return ""
 	case last.UID == string(have.UID):
 		return last.Untrusted
-	case made == have.UID:
+	case recorded, made == have.UID:
 		return ""
 	case made == "" && token != "" && last.UID == announcement(token):
 		return ""

@@ -73,14 +73,14 @@ func explains(c corev1.PodCondition) bool {
 	return false
 }
 
-// trimOwned is for an object that a VM owns: its owner says which VM. The labels of one
+// trimOwned is for an object that a VM or a claim owns: its owner says which. The labels of one
 // without an owner are kept, since it may not be the manager's.
 func trimOwned(m *objects.Metadata) {
 	var labels []string
 	if metav1.GetControllerOfNoCopy(m) == nil {
 		labels = []string{objects.LabelInstance, objects.LabelManagedBy}
 	}
-	trimMetadata(m, labels, []string{objects.AnnotationApplied})
+	trimMetadata(m, labels, []string{objects.AnnotationApplied, objects.AnnotationUntrusted})
 }
 
 // trimClaim is for a claim, which has no owner.

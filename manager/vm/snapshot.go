@@ -28,7 +28,7 @@ func (c *reconciler) snapshot(name string) (*decide.Snapshot, error) {
 			return nil, err
 		}
 	}
-	if s.Claims, err = c.claims(objects.ClaimNames(vm)); err != nil {
+	if s.Claims, s.ClaimRecords, err = c.claims(objects.ClaimNames(vm)); err != nil {
 		return nil, err
 	}
 	if s.Secrets, err = c.store.DisplaySecrets(vm.Name); err != nil {
@@ -47,17 +47,27 @@ func (c *reconciler) snapshot(name string) (*decide.Snapshot, error) {
 	return s, nil
 }
 
-// claims returns those that exist of the claims with the given names.
-func (c *reconciler) claims(names []string) (map[string]metav1.ObjectMeta, error) {
-	existing := map[string]metav1.ObjectMeta{}
+// claims returns those that exist of the claims with the given names, and their records.
+func (c *reconciler) claims(names []string) (
+	existing map[string]metav1.ObjectMeta, records map[string]*objects.Metadata, err error,
+) {
+	existing, records = map[string]metav1.ObjectMeta{}, map[string]*objects.Metadata{}
 	for _, name := range names {
 		claim, err := c.store.Metadata(objects.KindClaim, name)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if claim != nil {
-			existing[name] = claim.ObjectMeta
+		if claim == nil {
+			continue
+		}
+		existing[name] = claim.ObjectMeta
+		record, err := c.store.Metadata(objects.KindConfigMap, objects.ClaimRecordName(name))
+		if err != nil {
+			return nil, nil, err
+		}
+		if record != nil {
+			records[name] = record
 		}
 	}
-	return existing, nil
+	return existing, records, nil
 }

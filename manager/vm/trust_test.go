@@ -198,6 +198,9 @@ func TestManagerEndsBeforeItHasNotedAClaim(t *testing.T) {
 		text := fmt.Sprintf(`{"status": {"volumes": [{"claim": %q, "uid": %q, "untrusted": ""}]}}`, claim.Name, uid)
 		patch := client.RawPatch(types.MergePatchType, []byte(text))
 		require.NoError(t, w.client.Status().Patch(t.Context(), vm, patch))
+		record := &corev1.ConfigMap{}
+		record.Name, record.Namespace = objects.ClaimRecordName(claim.Name), w.Name
+		require.NoError(t, client.IgnoreNotFound(w.client.Delete(t.Context(), record)))
 	}
 	note(announced)
 	w.edit("web", running)
