@@ -81,8 +81,9 @@ func (m *run) machineConfig() machine.Config {
 	vm := m.vm
 	cfg := machine.Config{
 		Plan: vm.Plan, Wish: follow.Wish(m.wanted, vm), Progress: m.progress, PID: m.processes.QEMU.Pid(),
-		Agents: agents.Roles(), GuestAgent: agents.GuestRole, Viewer: viewerName, CPUs: vm.Spec.CurrentCPUs,
-		RAM: int64(vm.Spec.MaximumRAM), Protected: vm.Protected, Grace: m.opts.GracePeriod,
+		Agents: agents.Roles(), GuestAgent: agents.GuestRole, Viewer: viewerName, Known: control.IsScreenClient,
+		CPUs: vm.Spec.CurrentCPUs,
+		RAM:  int64(vm.Spec.MaximumRAM), Protected: vm.Protected, Grace: m.opts.GracePeriod,
 	}
 	for _, h := range m.processes.Helpers {
 		cfg.Running = append(cfg.Running, h.Name())

@@ -146,6 +146,35 @@ func TestVNCViewers(t *testing.T) {
 	v.ends()
 }
 
+// The runner shows every screen, without the password that QEMU's other servers want, and lists its
+// viewers once.
+func TestScreenThroughTheRunner(t *testing.T) {
+	t.Parallel()
+	v := newVM(t, "wrapped")
+	v.write("display-password", canary)
+	v.configure("wrapped", nil, "accelerator: tcg", "firmware: bios", "network: []", v.observed(),
+		"powerdownTimeout: 0", "display: {spice: {port: "+freePort(t)+", address: 127.0.0.1}}")
+	v.runs()
+	typist, err := v.client().Screen(t.Context(), control.Type)
+	require.NoError(t, err)
+	look(t, typist, "")
+	watcher, err := v.client().Screen(t.Context(), control.Watch)
+	require.NoError(t, err)
+	look(t, watcher, "")
+	me := fmt.Sprintf("vnc uid %d pid %d", os.Getuid(), os.Getpid())
+	s := v.shows(me, me)
+	require.Equal(t, []string{status.ModeType, status.ModeWatch}, []string{s.Consoles[0].Mode, s.Consoles[1].Mode})
+	require.Equal(t, me, s.Condition(vmstatus.ConditionConsoleConnected).Message)
+	v.log.await(t, v.ended, "QMP event", "event", "VNC_INITIALIZED")
+	asked := func() int { return len(v.log.find("QMP reply", "command", "query-vnc-servers")) }
+	require.Eventually(t, func() bool { return asked() >= 1 }, patience, 20*time.Millisecond)
+	v.shows(me, me)
+	require.NoError(t, typist.Close())
+	require.NoError(t, watcher.Close())
+	v.shows()
+	v.ends()
+}
+
 // More viewers than are listed are counted well when most have gone. One VNC
 // server of QEMU lets 32 in.
 func TestManyViewers(t *testing.T) {

@@ -102,13 +102,25 @@ func facts(s status.Status, now time.Time) [][]string {
 	}
 	add("User", userOf(&s))
 	for _, c := range s.Consoles {
-		add("Console", fmt.Sprintf("%s, %s, for %s", c.Kind, c.Client, age(now.Sub(c.Since))))
+		add("Console", consoleOf(c, now))
 	}
 	add("Configuration", s.Configuration.Error)
 	if s.Outcome != nil {
 		add("Outcome", strings.TrimSuffix(string(s.Outcome.Cause)+" ("+s.Outcome.Reason+")", " ()"))
 	}
 	return rows
+}
+
+// consoleOf describes a viewer: "serial, uid 1000 pid 4711, watching for 5m".
+func consoleOf(c status.Console, now time.Time) string {
+	does := ""
+	switch c.Mode {
+	case status.ModeType:
+		does = "typing "
+	case status.ModeWatch:
+		does = "watching "
+	}
+	return fmt.Sprintf("%s, %s, %sfor %s", c.Kind, c.Name(), does, age(now.Sub(c.Since)))
 }
 
 // userOf returns the user who is logged in, and the one who is requested if that is another.

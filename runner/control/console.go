@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"sync"
 	"time"
 
@@ -42,10 +43,33 @@ func TakenOver(end []byte) bool {
 	return i >= 0 && bytes.HasSuffix(end[i:], []byte(noticeEnd))
 }
 
-// inUse is the error for a console on which another client, the value, is typing.
-type inUse string
+// inUse is the error for a console or screen on which another client is typing.
+type inUse struct {
+	what string
+	by   Who
+}
 
-func (e inUse) Error() string { return "the console is in use by " + string(e) }
+func (e inUse) Error() string { return "the " + e.what + " is in use by " + e.by.String() }
+
+// modeOf returns the mode that a request asks for.
+func modeOf(r *http.Request) (Mode, error) {
+	switch mode := Mode(r.URL.Query().Get("mode")); mode {
+	case "":
+		return Type, nil
+	case Watch, Type, Take:
+		return mode, nil
+	default:
+		return "", badRequest{fmt.Errorf("mode=%q: want watch, type or take", mode)}
+	}
+}
+
+// shown is what the status says of a mode.
+func (m Mode) shown() string {
+	if m == Watch {
+		return status.ModeWatch
+	}
+	return status.ModeType
+}
 
 // A Console is the guest's serial console, which the runner shares among all viewers. The
 // guest's output is read immediately, so that no viewer blocks the guest; a viewer that is
@@ -126,25 +150,25 @@ func (c *Console) wakeAll() {
 	}
 }
 
-// Open returns a viewer, which must be closed. client names it for other viewers. It
-// fails if another viewer has the mode Type.
-func (c *Console) Open(mode Mode, client string) (*Viewer, error) {
-	v := &Viewer{console: c, client: client, wake: make(chan struct{}, 1)}
+// Open returns a viewer, which must be closed. It fails if another viewer has the mode
+// Type, unless that is the same user's.
+func (c *Console) Open(mode Mode, client Who) (*Viewer, error) {
+	v := &Viewer{console: c, client: client, mode: mode.shown(), wake: make(chan struct{}, 1)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if mode != Watch {
 		if other := c.writer; other != nil {
-			if mode != Take {
-				return nil, inUse(other.client)
+			if mode != Take && !client.same(other.client) {
+				return nil, inUse{"console", other.client}
 			}
-			other.leave(takenOver + client + noticeEnd)
+			other.leave(takenOver + client.String() + noticeEnd)
 			c.interrupt()
 		}
 		c.writer = v
 	}
 	v.at = max(0, c.total-ScrollBack)
 	c.viewers[v] = struct{}{}
-	c.publish(status.ConsoleOpened{Kind: status.Serial, Client: client})
+	c.publish(v.opened())
 	return v, nil
 }
 
@@ -185,13 +209,18 @@ func (c *Console) write(v *Viewer, data []byte) (int, error) {
 // writes.
 type Viewer struct {
 	console *Console
-	client  string
+	client  Who
+	mode    string // in the status
 	wake    chan struct{}
 
 	// Guarded by console.mu.
 	at     int64  // the next byte to read
 	notice []byte // to be read before it
 	gone   bool   // nothing more to read than the notice
+}
+
+func (v *Viewer) opened() status.ConsoleOpened {
+	return status.ConsoleOpened{Kind: status.Serial, Client: v.client.Client, User: v.client.User, Mode: v.mode}
 }
 
 // leave disconnects a viewer, after a notice.
@@ -267,6 +296,6 @@ func (v *Viewer) Close() error {
 	}
 	v.gone, v.notice = true, nil
 	v.signal()
-	c.publish(status.ConsoleClosed{Kind: status.Serial, Client: v.client})
+	c.publish(status.ConsoleClosed(v.opened()))
 	return nil
 }

@@ -43,6 +43,7 @@ func (s *Server) handlers() map[string]func(http.ResponseWriter, *http.Request) 
 		"GET /v1/metrics":    s.getMetrics,
 		"GET /v1/screenshot": s.getScreenshot,
 		"GET /v1/console":    s.getConsole,
+		"GET /v1/screen":     s.getScreen,
 		"GET /v1/vnc":        s.getVNC,
 		"POST /v1/stop":      s.postStop,
 		"POST /v1/reset":     s.act(Reset),
@@ -229,7 +230,10 @@ func (s *Server) socket(role string) (string, error) {
 	}
 	path := p.Socket(role)
 	if path == "" {
-		names := map[string]string{"console": "serial console (vm.serialConsole)", "vnc": "VNC server (vm.display.vnc)"}
+		names := map[string]string{
+			"console": "serial console (vm.serialConsole)", "vnc": "VNC server (vm.display.vnc)",
+			"screen": "screen (vm.display), or was started by an earlier version without this stream",
+		}
 		return "", notThere("the VM has no " + names[role])
 	}
 	return path, nil

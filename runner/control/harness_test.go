@@ -96,6 +96,7 @@ func serve(t *testing.T, change ...func(*control.Options)) *served {
 		Sockets: []plan.Socket{
 			{Role: "console", Path: filepath.Join(dir, "console.sock")},
 			{Role: "vnc", Path: filepath.Join(dir, "vnc.sock")},
+			{Role: "screen", Path: filepath.Join(dir, "screen.sock")},
 		},
 	}}}
 	s.tracker = status.NewTracker(time.Now,

@@ -1,9 +1,11 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +28,23 @@ func peer(ctx context.Context) string {
 	value, _ := ctx.Value(peerKey{}).(peerValue)
 	return value.text
 }
+
+// A Who identifies a client of a console or screen.
+type Who struct {
+	// Client is the process or the program that is connected.
+	Client string
+	// User is the one for whom the manager is connected; empty: none.
+	User string
+}
+
+// String names the client for people.
+func (w Who) String() string { return cmp.Or(w.User, w.Client) }
+
+// same reports whether two clients are the same user's.
+func (w Who) same(other Who) bool { return w.User != "" && w.User == other.User }
+
+// who returns the client that sent a request.
+func who(r *http.Request) Who { return Who{Client: peer(r.Context())} }
 
 // isGone reports whether the client of a request has closed the connection.
 func isGone(ctx context.Context) bool {

@@ -21,7 +21,7 @@ import (
 
 // serveQEMU serves a real QEMU, whose firmware writes to its screen and to the
 // serial port.
-func serveQEMU(t *testing.T) *served {
+func serveQEMU(t *testing.T, more ...string) *served {
 	t.Helper()
 	s := serve(t)
 	binary, err := exec.LookPath("qemu-system-x86_64")
@@ -33,11 +33,15 @@ func serveQEMU(t *testing.T) *served {
 	require.NoError(t, err)
 	session := qmp.New(conn)
 	t.Cleanup(func() { session.Close() })
-	cmd := exec.Command(binary, "-S", "-nodefaults", "-display", "none", "-accel", "tcg", "-m", "64", "-vga", "std",
-		"-vnc", "unix:"+s.backend.plan.Socket("vnc"), "-device", "isa-serial,chardev=console", "-machine",
+	cmd := exec.Command(binary, append([]string{
+		"-S", "-nodefaults", "-display", "none", "-accel", "tcg", "-m", "64", "-vga", "std",
+		"-vnc", "unix:" + s.backend.plan.Socket("vnc"),
+		"-vnc", "id=screen,share=force-shared,vnc=unix:" + s.backend.plan.Socket("screen"),
+		"-device", "isa-serial,chardev=console", "-machine",
 		"graphics=off",
-		"-chardev", "socket,id=console,server=on,wait=off,path="+s.backend.plan.Socket("console"),
-		"-chardev", "socket,id=m,fd=3,server=on,wait=off", "-mon", "chardev=m,mode=control")
+		"-chardev", "socket,id=console,server=on,wait=off,path=" + s.backend.plan.Socket("console"),
+		"-chardev", "socket,id=m,fd=3,server=on,wait=off", "-mon", "chardev=m,mode=control",
+	}, more...)...)
 	cmd.Stderr = os.Stderr
 	cmd.ExtraFiles = []*os.File{listener}
 	require.NoError(t, cmd.Start())
@@ -80,7 +84,7 @@ func TestAgainstQEMU(t *testing.T) {
 	img, err := png.Decode(&shot)
 	require.NoError(t, err)
 	require.Equal(t, image.Rect(0, 0, 720, 400), img.Bounds())
-	left, err := filepath.Glob(filepath.Join(s.dir, "screen*"))
+	left, err := filepath.Glob(filepath.Join(s.dir, "shot*"))
 	require.NoError(t, err)
 	require.Empty(t, left)
 

@@ -55,6 +55,8 @@ type Options struct {
 type Server struct {
 	opts    Options
 	console *Console
+	screens screens
+	shots   pictures
 	feed    feed
 	http    *http.Server
 	ended   context.CancelFunc
@@ -76,7 +78,9 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s := &Server{opts: opts, ended: cancel, served: make(chan struct{}), streams: map[net.Conn]struct{}{}}
-	s.console = newConsole(func(u status.Update) { _ = opts.Tracker.Update(u) })
+	s.shots.ctx = ctx
+	publish := func(u status.Update) { _ = opts.Tracker.Update(u) }
+	s.console, s.screens.publish = newConsole(publish), publish
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	routes := sync.OnceValue(s.routes) // made for the first client: a start has none
@@ -134,6 +138,7 @@ func (s *Server) Close(ctx context.Context) error {
 		err = s.http.Close()
 	}
 	s.ended()
+	s.shots.group.Wait()
 	s.handed.Wait()
 	<-s.served
 	if err != nil {

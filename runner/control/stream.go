@@ -82,18 +82,14 @@ func (s *Server) getConsole(w http.ResponseWriter, r *http.Request) error {
 	if err := wantsUpgrade(r); err != nil {
 		return err
 	}
-	mode := Mode(r.URL.Query().Get("mode"))
-	switch mode {
-	case "":
-		mode = Type
-	case Watch, Type, Take:
-	default:
-		return badRequest{fmt.Errorf("mode=%q: want watch, type or take", mode)}
+	mode, err := modeOf(r)
+	if err != nil {
+		return err
 	}
 	if _, err := s.socket("console"); err != nil {
 		return err
 	}
-	client := peer(r.Context())
+	client := who(r)
 	viewer, err := s.console.Open(mode, client)
 	if err != nil {
 		return err
@@ -104,9 +100,9 @@ func (s *Server) getConsole(w http.ResponseWriter, r *http.Request) error {
 		return nil // the client has disconnected
 	}
 	defer s.forget(conn.Conn)
-	s.opts.Log.Info("serial console opened", "command", string(mode), "client", client)
+	s.opts.Log.Info("serial console opened", "command", string(mode), "client", client.String())
 	s.attend(conn, viewer, mode)
-	s.opts.Log.Info("serial console closed", "client", client)
+	s.opts.Log.Info("serial console closed", "client", client.String())
 	return nil
 }
 
@@ -133,8 +129,7 @@ func (s *Server) getVNC(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	client := peer(r.Context())
-	screen, err := dial(r.Context(), path, vncClientName(client))
+	screen, err := dial(r.Context(), path, vncClientName(who(r).String()))
 	if err != nil {
 		return Refusal(err.Error())
 	}

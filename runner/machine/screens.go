@@ -30,6 +30,7 @@ const mainChannel = 1
 type screens struct {
 	*line
 	display func(name string) string // for people; see Config.Viewer
+	known   func(name string) bool   // see Config.Known
 	lists   map[string]*viewers.List
 	limit   ratelimit.Limit
 	events  int // of clients, that were seen
@@ -69,8 +70,11 @@ func (s *screens) observe(e qmp.Event, now time.Time) {
 	if list == nil || json.Unmarshal(e.Data, &data) != nil {
 		return
 	}
-	s.events++
 	name := data.Client.name()
+	if s.isKnown(name) {
+		return
+	}
+	s.events++
 	switch what {
 	case "connected":
 		list.Connected(name)
@@ -102,6 +106,8 @@ func (s *screens) next(now time.Time) (wake time.Time) {
 	return time.Time{}
 }
 
+func (s *screens) isKnown(name string) bool { return s.known != nil && s.known(name) }
+
 // query asks for the clients there are. Of a kind that QEMU cannot list, because
 // it was built without it for example, nothing changes.
 //
@@ -126,6 +132,9 @@ func (s *screens) query(now time.Time) {
 			s.found[status.VNC] = nil
 			for _, server := range servers {
 				for _, c := range server.Clients {
+					if s.isKnown(c.name()) {
+						continue
+					}
 					s.found[status.VNC] = append(s.found[status.VNC], c.name())
 				}
 			}

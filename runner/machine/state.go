@@ -39,6 +39,9 @@ type Config struct {
 	Agents     []string
 	// Viewer returns a viewer's name for people; nil leaves it as it is.
 	Viewer func(name string) string
+	// Known reports whether a viewer, by the name that QEMU reports, is in the status already;
+	// nil means none.
+	Known func(name string) bool
 	// CPUs and RAM (bytes) are what the guest has where no rule is about them.
 	CPUs int
 	RAM  int64
@@ -87,7 +90,8 @@ func New(cfg Config) *State {
 	s.helpers = newHelpers(l, keep, cfg.Plan, cfg.Running)
 	s.ports = newPorts(l, cfg.Plan, cfg.Agents)
 	s.screens = &screens{
-		line: l, display: cfg.Viewer, pause: shortestDoubt, limit: ratelimit.Limit{Burst: 20, Every: 10 * time.Second},
+		line: l, display: cfg.Viewer, known: cfg.Known, pause: shortestDoubt,
+		limit: ratelimit.Limit{Burst: 20, Every: 10 * time.Second},
 		lists: map[string]*viewers.List{status.SPICE: {}, status.VNC: {}},
 	}
 	s.stop = &stop{

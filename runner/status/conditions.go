@@ -142,7 +142,7 @@ func consoleConnected(s Status) Condition {
 	}
 	for _, c := range s.Consoles {
 		if c.Kind != Serial {
-			return answer(vmstatus.ConditionConsoleConnected, true, vmstatus.ReasonConnected, c.Kind+" "+c.Client)
+			return answer(vmstatus.ConditionConsoleConnected, true, vmstatus.ReasonConnected, c.Kind+" "+c.Name())
 		}
 	}
 	return answer(vmstatus.ConditionConsoleConnected, false, vmstatus.ReasonDisconnected, "")

@@ -86,19 +86,19 @@ func TestConditions(t *testing.T) {
 		{vmstatus.ConditionConsoleConnected, "False Disconnected", in(vmstatus.StateBooting)},
 		{
 			vmstatus.ConditionConsoleConnected, "False Disconnected",
-			in(vmstatus.StateBooting, ConsoleOpened{Serial, "pid 7"}),
+			in(vmstatus.StateBooting, ConsoleOpened{Kind: Serial, Client: "pid 7"}),
 		},
 		{
 			vmstatus.ConditionConsoleConnected, "True Connected",
-			in(vmstatus.StateBooting, ConsoleOpened{SPICE, "10.0.0.1"}),
+			in(vmstatus.StateBooting, ConsoleOpened{Kind: SPICE, Client: "10.0.0.1"}),
 		},
 		{
 			vmstatus.ConditionConsoleConnected, "True Connected",
-			in(vmstatus.StateBooting, ConsoleOpened{VNC, "10.0.0.1"}),
+			in(vmstatus.StateBooting, ConsoleOpened{Kind: VNC, Client: "10.0.0.1"}),
 		},
 		{
 			vmstatus.ConditionConsoleConnected, "False VmStopped",
-			in(vmstatus.StateBooting, ConsoleOpened{VNC, "10.0.0.1"}, Ended{}),
+			in(vmstatus.StateBooting, ConsoleOpened{Kind: VNC, Client: "10.0.0.1"}, Ended{}),
 		},
 
 		{vmstatus.ConditionConfigApplied, "False Applying", in(vmstatus.StateInitializing)},
@@ -205,7 +205,8 @@ func TestMessagesNameWhatTheyMean(t *testing.T) {
 	t.Parallel()
 	s := life(t, Entered{State: vmstatus.StateBooted}, Read{Generation: 3}, Applied(2),
 		Read{Generation: 4, Error: "config.yaml:3:7: unknown field"},
-		Pending{{Path: "vm.firmware"}, {Path: "vm.useTpm"}}, ConsoleOpened{SPICE, "10.0.0.1"}, WantedUser("alice"),
+		Pending{{Path: "vm.firmware"}, {Path: "vm.useTpm"}}, ConsoleOpened{Kind: SPICE, Client: "10.0.0.1"},
+		WantedUser("alice"),
 		VmopAgent(true), RunState("watchdog"))
 	require.Equal(t, "vm.firmware, vm.useTpm", s.Condition(vmstatus.ConditionRestartRequired).Message)
 	require.Equal(t, "config.yaml:3:7: unknown field", s.Condition(vmstatus.ConditionConfigApplied).Message)

@@ -66,7 +66,7 @@ func TestAStoppedVMHasNothing(t *testing.T) {
 		RAM(1<<30),
 		GuestOS{&OSInfo{ID: "debian"}}, Interfaces{{Name: "eth0"}}, VmopAgent(true), WantedUser("alice"),
 		LoggedIn("alice"),
-		ConsoleOpened{VNC, "pid 7"}, Pending{{Path: "vm.firmware", Operation: "replace"}},
+		ConsoleOpened{Kind: VNC, Client: "pid 7"}, Pending{{Path: "vm.firmware", Operation: "replace"}},
 		Ended{Cause: "guest shutdown", Reason: "guest-shutdown", Message: "the guest has powered off"},
 	)
 	require.Equal(t, vmstatus.StateStopped, s.State)
@@ -106,17 +106,21 @@ func TestAgentsAndUsers(t *testing.T) {
 func TestConsolesComeAndGo(t *testing.T) {
 	t.Parallel()
 	s := life(t,
-		Entered{State: vmstatus.StateBooting}, ConsoleOpened{VNC, "a"}, ConsoleOpened{Serial, "b"},
-		ConsoleOpened{VNC, "a"},
-		ConsoleClosed{VNC, "a"}, ConsoleClosed{SPICE, "never came"},
+		Entered{State: vmstatus.StateBooting}, ConsoleOpened{Kind: VNC, Client: "a"},
+		ConsoleOpened{Kind: Serial, Client: "b"},
+		ConsoleOpened{Kind: VNC, Client: "a"},
+		ConsoleClosed{Kind: VNC, Client: "a"}, ConsoleClosed{Kind: SPICE, Client: "never came"},
 	)
-	require.Equal(t, []Console{{Serial, "b", at(2)}, {VNC, "a", at(3)}}, s.Consoles)
+	require.Equal(t, []Console{
+		{Kind: Serial, Client: "b", Since: at(2)}, {Kind: VNC, Client: "a", Since: at(3)},
+	}, s.Consoles)
 }
 
 // Snapshots that were handed out stay as they were.
 func TestFoldLeavesItsInputAlone(t *testing.T) {
 	t.Parallel()
-	before := life(t, Entered{State: vmstatus.StateBooting}, ConsoleOpened{VNC, "a"}, ConsoleOpened{VNC, "b"},
+	before := life(t, Entered{State: vmstatus.StateBooting}, ConsoleOpened{Kind: VNC, Client: "a"},
+		ConsoleOpened{Kind: VNC, Client: "b"},
 		GuestOS{&OSInfo{ID: "debian"}})
 	text := func() string {
 		b, err := json.Marshal(before)
@@ -124,7 +128,8 @@ func TestFoldLeavesItsInputAlone(t *testing.T) {
 		return string(b)
 	}
 	was := text()
-	_, err := Fold(before, at(9), ConsoleClosed{VNC, "a"}, ConsoleOpened{VNC, "c"}, Interfaces{{Name: "eth0"}},
+	_, err := Fold(before, at(9), ConsoleClosed{Kind: VNC, Client: "a"},
+		ConsoleOpened{Kind: VNC, Client: "c"}, Interfaces{{Name: "eth0"}},
 		Entered{State: vmstatus.StateBooted}, Ended{})
 	require.NoError(t, err)
 	require.Equal(t, was, text())

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"time"
 
 	"vmop/vmstatus"
@@ -158,10 +159,23 @@ const (
 type Console struct {
 	// Kind is spice, vnc or serial.
 	Kind string `json:"kind"`
-	// Client says who: an address, or a process of this host.
-	Client string    `json:"client"`
-	Since  time.Time `json:"since"`
+	// Client says who: an address, a process of this host, or the manager.
+	Client string `json:"client"`
+	// User is the user for whom the manager has connected; empty: not known.
+	User string `json:"user,omitempty"`
+	// Mode is ModeType or ModeWatch; empty: QEMU's server decides, and all may type.
+	Mode  string    `json:"mode,omitempty"`
+	Since time.Time `json:"since"`
 }
+
+// Name is the viewer's for people: its user, or else the client.
+func (c Console) Name() string { return cmp.Or(c.User, c.Client) }
+
+// The modes of consoles. At most one viewer of a kind has ModeType.
+const (
+	ModeType  = "type"
+	ModeWatch = "watch"
+)
 
 // The kinds of consoles.
 const (

@@ -106,11 +106,11 @@ type WantedUser string
 // LoggedIn is the user that is logged in, as the log-in agent reports; empty means none.
 type LoggedIn string
 
-// ConsoleOpened tells of a new viewer.
-type ConsoleOpened struct{ Kind, Client string }
+// ConsoleOpened tells of a new viewer; the members are those of a Console.
+type ConsoleOpened struct{ Kind, Client, User, Mode string }
 
-// ConsoleClosed tells of one that has gone: the oldest of that kind and client.
-type ConsoleClosed struct{ Kind, Client string }
+// ConsoleClosed tells of one that has gone: the oldest with these values.
+type ConsoleClosed ConsoleOpened
 
 // PasswordSerial counts the changes of the display's password.
 type PasswordSerial int
@@ -256,12 +256,16 @@ func (u LoggedIn) apply(s *Status, _ time.Time) error {
 }
 
 func (u ConsoleOpened) apply(s *Status, now time.Time) error {
-	s.Consoles = append(slices.Clip(s.Consoles), Console{Kind: u.Kind, Client: u.Client, Since: now})
+	s.Consoles = append(slices.Clip(s.Consoles), Console{
+		Kind: u.Kind, Client: u.Client, User: u.User, Mode: u.Mode, Since: now,
+	})
 	return nil
 }
 
 func (u ConsoleClosed) apply(s *Status, _ time.Time) error {
-	i := slices.IndexFunc(s.Consoles, func(c Console) bool { return c.Kind == u.Kind && c.Client == u.Client })
+	i := slices.IndexFunc(s.Consoles, func(c Console) bool {
+		return u == ConsoleClosed{c.Kind, c.Client, c.User, c.Mode}
+	})
 	if i >= 0 {
 		s.Consoles = slices.Concat(s.Consoles[:i], s.Consoles[i+1:])
 	}

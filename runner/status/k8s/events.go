@@ -75,7 +75,7 @@ func happenings(before, after status.Status, now time.Time) []happening {
 	for _, c := range before.Consoles {
 		if !slices.Contains(after.Consoles, c) {
 			all = append(all, happening{
-				now, "ConsoleConnectionUpdate", "ConsoleDisconnected", c.Kind + " " + c.Client,
+				now, "ConsoleConnectionUpdate", "ConsoleDisconnected", viewerOf(c),
 				false,
 			})
 		}
@@ -83,12 +83,21 @@ func happenings(before, after status.Status, now time.Time) []happening {
 	for _, c := range after.Consoles {
 		if !slices.Contains(before.Consoles, c) {
 			all = append(all, happening{
-				now, "ConsoleConnectionUpdate", "ConsoleConnected", c.Kind + " " + c.Client,
+				now, "ConsoleConnectionUpdate", "ConsoleConnected", viewerOf(c),
 				false,
 			})
 		}
 	}
 	return all
+}
+
+// viewerOf names a viewer: "vnc alice, watching".
+func viewerOf(c status.Console) string {
+	text := c.Kind + " " + c.Name()
+	if c.Mode == status.ModeWatch {
+		text += ", watching"
+	}
+	return text
 }
 
 // sentence says why a VM is in its state, for those who don't know the reasons.

@@ -1,0 +1,221 @@
+package control_test
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/qmp"
+	"vmop/runner/control"
+	"vmop/runner/status"
+)
+
+// screen opens the screen as a client.
+func (s *served) screen(t *testing.T, mode control.Mode) net.Conn {
+	t.Helper()
+	conn, err := s.client.Screen(timeout(t), mode)
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// vnc does a viewer's handshake, and returns the width of the screen. It asks that others are
+// disconnected, which QEMU must not do.
+func vnc(t *testing.T, conn net.Conn) uint16 {
+	t.Helper()
+	require.Equal(t, "RFB 003.008\n", expect(t, conn, "\n"))
+	send(t, conn, "RFB 003.008\n")
+	read := func(n int) []byte {
+		buf := make([]byte, n)
+		_, err := io.ReadFull(conn, buf)
+		require.NoError(t, err)
+		return buf
+	}
+	require.Equal(t, []byte{1, 1}, read(2), "no security type but none")
+	send(t, conn, "\x01")
+	require.Equal(t, make([]byte, 4), read(4))
+	send(t, conn, "\x00") // exclusive
+	head := read(24)
+	read(int(binary.BigEndian.Uint32(head[20:])))
+	return binary.BigEndian.Uint16(head)
+}
+
+// key is a press and release of one key.
+func key(of rune) string {
+	return fmt.Sprintf("\x04\x01\x00\x00\x00\x00\x00%c\x04\x00\x00\x00\x00\x00\x00%c", of, of)
+}
+
+// picture asks for the whole screen, and waits until it begins to come.
+func picture(t *testing.T, conn net.Conn) {
+	t.Helper()
+	send(t, conn, "\x03\x00\x00\x00\x00\x00\x00\x10\x00\x10")
+	head := make([]byte, 4)
+	_, err := io.ReadFull(conn, head)
+	require.NoError(t, err)
+	require.Zero(t, head[0], "a FramebufferUpdate")
+}
+
+// echo is a boot sector that writes to the serial port what is typed on the keyboard.
+func echo(t *testing.T, dir string) string {
+	t.Helper()
+	sector := make([]byte, 512)
+	copy(sector, "\xba\xf8\x03"+ // mov dx, 0x3f8
+		"\xb4\x00\xcd\x16"+ // read a key (BIOS, int 0x16)
+		"\xee"+ // out dx, al
+		"\xeb\xf9") // and again
+	copy(sector[510:], "\x55\xaa")
+	path := filepath.Join(dir, "echo.img")
+	require.NoError(t, os.WriteFile(path, sector, 0o600))
+	return path
+}
+
+// Many look at the screen of a real QEMU, and only the keys of one get to the guest.
+func TestManySeeTheScreenAndOneTypes(t *testing.T) {
+	t.Parallel()
+	s := serveQEMU(t, "-drive", "file="+echo(t, t.TempDir())+",format=raw,if=ide,snapshot=on")
+	serial, err := net.Dial("unix", s.backend.plan.Socket("console"))
+	require.NoError(t, err)
+	s.Console().Attach(serial)
+	console := s.open(t, control.Watch)
+	_, err = s.client.QMP(timeout(t), qmp.Command{Execute: "cont"})
+	require.NoError(t, err)
+	expect(t, console, "Booting from Hard Disk...\r\n")
+
+	watcher, typist := s.screen(t, control.Watch), s.screen(t, control.Type)
+	require.NotZero(t, vnc(t, watcher))
+	require.NotZero(t, vnc(t, typist))
+	send(t, watcher, key('w'))
+	picture(t, watcher) // its key has been read by now
+	send(t, typist, key('t'))
+	require.Equal(t, "t", expect(t, console, "t"), "nothing of what the watcher typed")
+
+	_, err = s.client.Screen(t.Context(), control.Type)
+	me := fmt.Sprintf("uid %d pid %d", os.Getuid(), os.Getpid())
+	require.EqualError(t, err, "the screen is in use by "+me)
+	second := s.screen(t, control.Take)
+	vnc(t, second)
+	_, err = io.Copy(io.Discard, typist)
+	require.NoError(t, err, "the stream of the one who typed ends")
+	send(t, second, key('z'))
+	expect(t, console, "z")
+	picture(t, watcher)
+	require.Eventually(t, func() bool {
+		return consoles(s.tracker.Status()) == "serial watch, vnc watch, vnc type"
+	}, patience, 5*time.Millisecond)
+	for _, conn := range []net.Conn{watcher, second} {
+		require.NoError(t, conn.Close())
+	}
+	require.Eventually(t, func() bool {
+		return consoles(s.tracker.Status()) == "serial watch"
+	}, patience, 5*time.Millisecond)
+}
+
+// consoles are the viewers in a status: "serial watch, vnc type".
+func consoles(s status.Status) string {
+	text := ""
+	for i, c := range s.Consoles {
+		if i > 0 {
+			text += ", "
+		}
+		text += c.Kind + " " + c.Mode
+	}
+	return text
+}
+
+// More clients than QEMU would let in are refused by the control interface.
+func TestScreenIsBounded(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	l, err := net.Listen("unix", s.backend.plan.Socket("screen"))
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
+	for range control.MaxScreens {
+		s.screen(t, control.Watch)
+	}
+	_, err = s.client.Screen(t.Context(), control.Watch)
+	var refused *control.AnswerError
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, 503, refused.Code)
+}
+
+// A watcher that sends an unknown message is disconnected, and the log says why.
+func TestAWatcherIsHeldToTheProtocol(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	l, err := net.Listen("unix", s.backend.plan.Socket("screen"))
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
+	conn := s.screen(t, control.Watch)
+	server, err := l.Accept()
+	require.NoError(t, err)
+	defer server.Close()
+	require.NoError(t, server.SetDeadline(time.Now().Add(patience)))
+	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+	send(t, conn, "RFB 003.008\n\x01\x01\x63")
+	sent, err := io.ReadAll(server)
+	require.NoError(t, err)
+	require.Equal(t, "RFB 003.008\n\x01\x01", string(sent))
+	_, err = io.ReadAll(conn)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		return strings.Contains(s.log.String(), "sends a message of the unknown type 99")
+	}, patience, time.Millisecond)
+}
+
+// Clients who want a screenshot while one is being taken share the next.
+func TestScreenshotsAreShared(t *testing.T) {
+	t.Parallel()
+	const clients = 20
+	s := serve(t)
+	begun, end := make(chan string), make(chan struct{})
+	s.backend.run = func(_ context.Context, c qmp.Command) (json.RawMessage, error) {
+		begun <- c.Arguments.(map[string]string)["filename"]
+		<-end
+		return nil, nil
+	}
+	results := make(chan error)
+	get := func() {
+		var out countingWriter
+		err := s.client.Screenshot(t.Context(), &out)
+		if err == nil && out != 4 {
+			err = fmt.Errorf("%d bytes came", out)
+		}
+		results <- err
+	}
+	go get()
+	first := <-begun
+	for range clients {
+		go get()
+	}
+	require.Eventually(t, func() bool { return s.Waiting() == clients }, patience, time.Millisecond)
+	require.NoError(t, os.WriteFile(first, []byte("png1"), 0o600))
+	end <- struct{}{}
+	require.NoError(t, <-results)
+	second := <-begun
+	require.NoError(t, os.WriteFile(second, []byte("png2"), 0o600))
+	end <- struct{}{}
+	for range clients {
+		require.NoError(t, <-results)
+	}
+	left, err := filepath.Glob(filepath.Join(s.dir, "shot*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+// countingWriter counts bytes.
+type countingWriter int
+
+func (w *countingWriter) Write(data []byte) (int, error) {
+	*w += countingWriter(len(data))
+	return len(data), nil
+}
