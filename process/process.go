@@ -27,6 +27,7 @@ type Spec struct {
 	Env   []string       // NAME=value; nil for the caller's environment
 	Files []*os.File     // become the descriptors 3, 4 …; the caller still closes them
 	Rules *confine.Rules // what it may use; nil for all that the caller may
+	CPUs  []int          // of the host, that it may run on; none for all that the caller may
 }
 
 // Process is a process that was started or adopted. Its methods may be called from any
@@ -38,8 +39,10 @@ type Process struct {
 	out  *stream
 	err  *stream
 	held confine.Held
-	done chan struct{} // closed when exit is set
-	exit Exit
+	// misplaced is why it doesn't run on the Spec's CPUs alone.
+	misplaced error
+	done      chan struct{} // closed when exit is set
+	exit      Exit
 }
 
 // Start starts a process. Its standard input is /dev/null. Errors say what is wrong
@@ -82,7 +85,7 @@ func (p *Process) start(spec Spec) (err error) {
 		s.r = r
 		ours, theirs = append(ours, r), append(theirs, w)
 	}
-	p.proc, p.held, err = spec.startProcess(&os.ProcAttr{
+	err = p.startProcess(spec, &os.ProcAttr{
 		Dir:   spec.Dir,
 		Env:   spec.Env,
 		Files: append(theirs[:len(theirs):len(theirs)], spec.Files...),
@@ -181,6 +184,10 @@ func (p *Process) ID() ID { return p.id }
 // Held returns what the kernel holds the process to: what was possible of the Spec's
 // rules. It is not known of one that was adopted.
 func (p *Process) Held() confine.Held { return p.held }
+
+// Misplaced returns why the process does not run on the Spec's CPUs alone: it was started
+// nevertheless. It is nil if it does, and for one that was adopted.
+func (p *Process) Misplaced() error { return p.misplaced }
 
 // Done is closed when the process has ended and all that it said is logged. What
 // others say who inherited its output is not waited for.

@@ -6,29 +6,32 @@ import (
 	"runtime"
 
 	"golang.org/x/sys/unix"
-
-	"vmop/confine"
 )
 
-// startProcess starts the program under the rules. A process is held to what the thread
-// that makes it is held to: so a thread of its own takes the rules, makes the process,
-// and ends.
-func (s Spec) startProcess(attributes *os.ProcAttr) (started *os.Process, held confine.Held, err error) {
-	start := func() (*os.Process, error) {
-		return os.StartProcess(s.Path, append([]string{s.Path}, s.Args...), attributes)
+// startProcess starts the program on its CPUs and under the rules. A process is held to
+// what the thread that makes it is held to: so a thread of its own takes CPUs and rules,
+// makes the process, and ends.
+func (p *Process) startProcess(s Spec, attributes *os.ProcAttr) (err error) {
+	start := func() {
+		p.proc, err = os.StartProcess(s.Path, append([]string{s.Path}, s.Args...), attributes)
 	}
-	if s.Rules == nil {
-		started, err = start()
-		return started, held, err
+	if s.Rules == nil && len(s.CPUs) == 0 {
+		start()
+		return err
 	}
 	inLostThread(func() {
-		if held, err = s.Rules.Hold(); err != nil {
-			err = fmt.Errorf("confine it: %w", err)
-			return
+		if len(s.CPUs) > 0 {
+			p.misplaced = place(0, s.CPUs)
 		}
-		started, err = start()
+		if s.Rules != nil {
+			if p.held, err = s.Rules.Hold(); err != nil {
+				err = fmt.Errorf("confine it: %w", err)
+				return
+			}
+		}
+		start()
 	})
-	return started, held, err
+	return err
 }
 
 // inLostThread calls f in a thread that ends thereafter. The first thread of a program

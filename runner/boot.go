@@ -83,7 +83,7 @@ func (m *run) machineConfig() machine.Config {
 		Plan: vm.Plan, Wish: follow.Wish(m.wanted, vm), Progress: m.progress, PID: m.processes.QEMU.Pid(),
 		Agents: agents.Roles(), GuestAgent: agents.GuestRole, Viewer: viewerName, Known: control.IsScreenClient,
 		CPUs: vm.Spec.CurrentCPUs,
-		RAM:  int64(vm.Spec.MaximumRAM), Protected: vm.Protected, Grace: m.opts.GracePeriod,
+		RAM:  int64(vm.Spec.MaximumRAM), Protected: vm.Protected, Grace: m.opts.GracePeriod, Misplaced: vm.Misplaced,
 	}
 	for _, h := range m.processes.Helpers {
 		cfg.Running = append(cfg.Running, h.Name())

@@ -10,6 +10,7 @@ import (
 // VM runs. Rules are data; which QMP commands follow is the runner's knowledge.
 func hotplug() *moduleValue {
 	return &moduleValue{"hotplug", starlark.StringDict{
+		"affinity": starlark.NewBuiltin("hotplug.affinity", hotplugAffinity),
 		"cpus":     starlark.NewBuiltin("hotplug.cpus", hotplugCPUs),
 		"balloon":  starlark.NewBuiltin("hotplug.balloon", hotplugBalloon),
 		"memory":   starlark.NewBuiltin("hotplug.memory", hotplugMemory),

@@ -14,6 +14,7 @@ import (
 // combine and replace make new ones.
 type partValue struct {
 	executable string
+	cpus       []int           // of the host, that QEMU runs on
 	machine    []plan.Property // in order; the key "type" is the machine type
 	machineAt  plan.Origin     // where the first of them was said
 	options    []*plan.Option
@@ -52,7 +53,7 @@ func (p *partValue) Attr(name string) (starlark.Value, error) {
 }
 
 // part is part(executable=, machine=, options=, env=, helpers=, files=, taps=,
-// listeners=, sockets=, ports=, drives=, hotplug=, access=).
+// listeners=, sockets=, ports=, drives=, hotplug=, access=, cpus=).
 func part(
 	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
 ) (starlark.Value, error) {
@@ -61,14 +62,14 @@ func part(
 	}
 	p := &partValue{}
 	var in struct { // one variable: each would be allocated
-		machine, env, sockets, ports, drives                      *starlark.Dict
-		options, helpers, files, taps, listeners, hotplug, access starlark.Iterable
+		machine, env, sockets, ports, drives                            *starlark.Dict
+		options, helpers, files, taps, listeners, hotplug, access, cpus starlark.Iterable
 	}
 	err := starlark.UnpackArgs(b.Name(), args, kwargs,
 		"executable?", &p.executable, "machine??", &in.machine, "options??", &in.options, "env??", &in.env,
 		"helpers??", &in.helpers, "files??", &in.files, "taps??", &in.taps, "listeners??", &in.listeners,
 		"sockets??", &in.sockets, "ports??", &in.ports, "drives??", &in.drives, "hotplug??", &in.hotplug,
-		"access??", &in.access)
+		"access??", &in.access, "cpus??", &in.cpus)
 	if err != nil && strings.HasSuffix(err.Error(), "want iterable") {
 		return nil, fmt.Errorf("%w: write a list, [ … ]", err)
 	}
@@ -88,6 +89,9 @@ func part(
 		p.sockets = append(p.sockets, plan.Socket{Role: k, Path: v})
 	}
 	if p.stated, err = statements(thread, in.ports, in.drives); err != nil {
+		return nil, err
+	}
+	if p.cpus, err = hostCPUs("part: cpus", in.cpus); err != nil {
 		return nil, err
 	}
 	if n := starlark.Len(in.options); n > 0 {
@@ -236,6 +240,13 @@ func (p *partValue) add(q *partValue) error {
 		}
 		p.executable = q.executable
 	}
+	if q.cpus != nil {
+		if p.cpus != nil && !slices.Equal(p.cpus, q.cpus) {
+			return fmt.Errorf("combine: two parts have QEMU run on different CPUs, %s and %s",
+				plan.CPUList(p.cpus), plan.CPUList(q.cpus))
+		}
+		p.cpus = q.cpus
+	}
 	if p.machineAt == nil {
 		p.machineAt = q.machineAt
 	}
@@ -369,8 +380,10 @@ func (p *partValue) plan(name string) *plan.Plan {
 		args = append(args, *o)
 	}
 	return &plan.Plan{
-		Type:    name,
-		QEMU:    plan.Process{Name: "qemu", Executable: p.executable, Args: args, Env: p.env, Access: p.access},
+		Type: name,
+		QEMU: plan.Process{
+			Name: "qemu", Executable: p.executable, Args: args, Env: p.env, Access: p.access, CPUs: p.cpus,
+		},
 		Helpers: p.helpers, Files: p.files, Taps: p.taps, Listeners: p.listeners, Sockets: p.sockets, Rules: p.rules,
 	}
 }

@@ -57,18 +57,21 @@ func (*ruleValue) Type() string     { return "hotplug rule" }
 func (t *tapValue) descriptor() string      { return t.tap.Name }
 func (l *listenerValue) descriptor() string { return l.listener.Name }
 
-// process is process(name, executable, args, env=, dir=, ready=, role=, access=, confined=).
+// process is process(name, executable, args, env=, dir=, ready=, role=, access=, confined=, cpus=).
 func process(
 	_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
 ) (starlark.Value, error) {
 	p := &processValue{value: value{kind: "process"}}
-	var words, files starlark.Iterable
+	var words, files, cpus starlark.Iterable
 	var env *starlark.Dict
 	confined := true
 	err := starlark.UnpackArgs(b.Name(), args, kwargs,
 		"name", &p.process.Name, "executable", &p.process.Executable, "args", &words,
 		"env??", &env, "dir?", &p.process.Dir, "ready?", &p.process.Ready, "role?", &p.process.Role,
-		"access??", &files, "confined?", &confined)
+		"access??", &files, "confined?", &confined, "cpus??", &cpus)
+	if err == nil {
+		p.process.CPUs, err = hostCPUs("process: cpus", cpus)
+	}
 	if err == nil {
 		err = collect("process: access", files, func(a *accessValue) {
 			p.process.Access = append(p.process.Access, a.access)

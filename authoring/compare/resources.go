@@ -31,9 +31,13 @@ func keyed[T any](before, after []T, key func(T) string, gone, added func(T), bo
 	}
 }
 
+// environment compares the variables of a process, and the CPUs of the host that it runs on.
 func (c *comparison) environment(subject string, before, after plan.Process) {
 	change := func(v plan.Variable, old, now string) {
 		c.add(Change{Subject: subject, Property: "env " + v.Name, Old: old, New: now, Meaning: Unknown})
+	}
+	if a, b := plan.CPUList(before.CPUs), plan.CPUList(after.CPUs); a != b {
+		c.add(Change{Subject: subject, Property: "cpus", Old: a, New: b, Meaning: HostOnly})
 	}
 	keyed(before.Env, after.Env, func(v plan.Variable) string { return v.Name },
 		func(v plan.Variable) { change(v, v.Value, "") },

@@ -89,7 +89,7 @@ func (s *side) cover(r plan.Rule) {
 			}
 		}
 		s.live["-drive "+r.Device+"-medium"] = true // of a drive that is empty
-	case plan.Balloon, plan.Disk, plan.Password: // change nothing that QEMU is started with
+	case plan.Balloon, plan.Disk, plan.Password, plan.Affinity: // change nothing that QEMU is started with
 	}
 }
 

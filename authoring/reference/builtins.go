@@ -109,6 +109,8 @@ func partBuiltin() Function {
 					"omitted if a rule or the drive's file shows it"),
 			list("hotplug", "Rule", "what may change while the VM is running, made by the functions of `hotplug`"),
 			list("access", "Access", "files that QEMU uses and no option shows, made by `access`"),
+			list("cpus", "int", "the CPUs of the host that QEMU runs on, with all its threads but those that "+
+				"`hotplug.affinity` places; none means all"),
 		},
 		Doc: "Everything that one concept needs. All parameters are keyword-only and optional. Lists may be nested; " +
 			"`None` in a list is ignored.",
@@ -176,6 +178,7 @@ func processBuiltin() Function {
 			optional("confined", "bool", "True",
 				"`False` for a program that confines itself, in a way that it couldn't if the kernel held it to the "+
 					"plan: it then has all rights of the runner"),
+			optional("cpus", "list[int] | None", "[]", "the CPUs of the host that it runs on; none means all"),
 		},
 		Doc: "A helper process, for `helpers` of a part. Helpers are started in list order, before QEMU, and " +
 			"stopped after it.",

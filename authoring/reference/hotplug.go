@@ -51,11 +51,24 @@ func rules() []Function {
 				"the runner informs the guest. A disk never shrinks.",
 			Example: `hotplug.disk(0, "disk0")` + "\n",
 		},
+		affinityRule(),
 		{
 			Name: "hotplug.password", Result: "Rule",
 			Parameters: []Parameter{protocol, optional("display", "str", `""`, "the id of the VNC display")},
 			Doc:        "A rule: the password of a display can be set. The runner sets it before the guest runs.",
 			Example:    `hotplug.password("spice")` + "\n",
 		},
+	}
+}
+
+func affinityRule() Function {
+	return Function{
+		Name: "hotplug.affinity", Result: "Rule",
+		Parameters: []Parameter{required("cpus", "list[int | list[int] | None]",
+			"for each CPU of the guest, by its number, the CPU or CPUs of the host that it runs on; `None`, as for "+
+				"those beyond the list, means where QEMU runs")},
+		Doc: "A rule: the guest's CPUs run on certain CPUs of the host, also those that are plugged in later. What " +
+			"the host does not allow is a problem in the status, tried again every minute, and keeps no VM from running.",
+		Example: "hotplug.affinity([4, 5, [6, 7], None])\n",
 	}
 }

@@ -24,7 +24,7 @@ func Live(rules plan.Rules, wanted vmspec.Spec) func(path string) bool {
 		case plan.Medium:
 			isDrive := r.Drive >= 0 && r.Drive < len(wanted.Drives) && wanted.Drives[r.Drive].Type == vmspec.DriveIDECD
 			live[fmt.Sprintf("vm.drives[%d].file", r.Drive)] = isDrive
-		case plan.Disk, plan.Password: // sizes and texts are not in the vm section
+		case plan.Disk, plan.Password, plan.Affinity: // sizes, texts and threads are not in the vm section
 		}
 	}
 	return func(path string) bool { return live[path] }

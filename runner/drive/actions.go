@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"vmop/process"
 	"vmop/qmp"
 	"vmop/runner/machine"
 )
@@ -47,6 +48,10 @@ func (d *Driver) carryOut(ctx context.Context, action machine.Action) {
 			err := tryServer(d.closed, a.Address, serverTime)
 			d.call(d.closed, func(now time.Time) { d.state.ServerTried(a.Address, err, now) })
 		}()
+	case machine.Place:
+		d.again = true
+		err := process.Place(d.cfg.Machine.PID, a.Thread, a.CPUs)
+		d.state.Placed(a.Placement, err, time.Now())
 	case machine.SetPort:
 		d.cfg.Agents.SetPort(a.Role, a.Open, a.Greeted)
 	case machine.LogIn:

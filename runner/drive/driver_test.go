@@ -91,6 +91,8 @@ func (q *qemu) serve(conn net.Conn) {
 			fmt.Fprintf(conn, `{"return": [], "id": %d}`+"\n", c.ID)
 		case "query-chardev":
 			fmt.Fprintf(conn, `{"return": [{"label": "c", "filename": "disconnected:unix:/run/tpm"}], "id": %d}`+"\n", c.ID)
+		case "query-cpus-fast":
+			fmt.Fprintf(conn, `{"return": [{"cpu-index": 0, "thread-id": 1}], "id": %d}`+"\n", c.ID)
 		case "close":
 			conn.Close()
 		default:

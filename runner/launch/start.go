@@ -309,7 +309,14 @@ func (l *Launch) startProcess(
 		return nil, err
 	}
 	l.undo.AddProcess(ctx, started)
-	l.recordHeld(l.vm.Plan.Processes()[place], started.Held())
+	planned := l.vm.Plan.Processes()[place]
+	l.recordHeld(planned, started.Held())
+	if err := started.Misplaced(); err != nil {
+		text := fmt.Sprintf("%s does not run on the CPUs %s of the host alone: %s", planned.Name,
+			plan.CPUList(planned.CPUs), err)
+		l.vm.Misplaced = append(l.vm.Misplaced, text)
+		l.log.Warn(text)
+	}
 	return started, nil
 }
 
@@ -321,7 +328,7 @@ func startPlanned(vm *prepare.VM, place int, args []string, named map[string]*os
 	p := vm.Plan.Processes()[place]
 	spec := process.Spec{
 		Name: p.Name, Path: p.Executable, Args: append(p.Argv(), args...), Dir: p.Dir, Env: environment(p.Env),
-		Rules: vm.Confinement()[place].Kernel(),
+		Rules: vm.Confinement()[place].Kernel(), CPUs: p.CPUs,
 	}
 	for _, name := range p.Descriptors() {
 		spec.Files = append(spec.Files, named[name])

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"vmop/qmp"
+	"vmop/runner/reconcile"
 	"vmop/runner/status"
 )
 
@@ -63,6 +64,8 @@ type (
 	// TryServer asks whether the web server of an address answers, for
 	// State.ServerTried.
 	TryServer struct{ Address string }
+	// Place has a thread of QEMU run on some CPUs of the host, for State.Placed.
+	Place struct{ reconcile.Placement }
 	// SetPort says that the guest has opened or closed the port of an agent. A
 	// greeted agent may have been spoken with before.
 	SetPort struct {
@@ -102,6 +105,7 @@ func (Answer) isAction()        {}
 func (Settled) isAction()       {}
 func (Measure) isAction()       {}
 func (TryServer) isAction()     {}
+func (Place) isAction()         {}
 func (SetPort) isAction()       {}
 func (LogIn) isAction()         {}
 func (LeaveAgents) isAction()   {}

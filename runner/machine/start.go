@@ -24,6 +24,7 @@ func (s *start) next(now time.Time) {
 		return
 	}
 	step := s.wanted.rules.Next(s.wanted.wish.Desired, now)
+	s.wanted.place(step)
 	if len(step.Requests) == 0 {
 		if s.greeted {
 			s.settled(nil)

@@ -45,6 +45,8 @@ type Config struct {
 	// CPUs and RAM (bytes) are what the guest has where no rule is about them.
 	CPUs int
 	RAM  int64
+	// Misplaced says of processes why they don't run on the CPUs that the plan has for them.
+	Misplaced []string
 	// Protected says that the displays have a password.
 	Protected bool
 	// Grace is how long after a stop request the runner is killed; 0 means never.
@@ -105,6 +107,7 @@ func New(cfg Config) *State {
 	s.wanted = &wanted{
 		line: l, keep: keep, helpers: s.helpers, stop: s.stop, plan: cfg.Plan.Rules, wish: cfg.Wish,
 		serialBase: cfg.Progress.PasswordSerial, protected: cfg.Protected, cpus: cfg.CPUs, ram: cfg.RAM,
+		misplaced: cfg.Misplaced,
 	}
 	s.start = &start{line: l, wanted: s.wanted}
 	if cfg.Start != nil {
@@ -323,6 +326,13 @@ func (s *State) Measured(spaces map[string]Space, now time.Time) { s.disks.measu
 // time.
 func (s *State) ServerTried(address string, err error, now time.Time) {
 	s.wanted.rules.Answers(address, err, now)
+}
+
+// Placed takes in the answer to Place.
+func (s *State) Placed(p reconcile.Placement, err error, now time.Time) {
+	if s.wanted.rules != nil {
+		s.wanted.rules.Placed(p, err, now)
+	}
 }
 
 // Sized takes in the sizes that disks have on the host, in bytes, by their index

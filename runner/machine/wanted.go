@@ -55,6 +55,7 @@ type wanted struct {
 	protected   bool
 	cpus        int   // of a machine without a rule for them
 	ram         int64 // likewise, in bytes
+	misplaced   []string
 
 	// What was published or logged last, so that it is not repeated.
 	facts             []status.Update
@@ -85,6 +86,7 @@ func (w *wanted) next(now time.Time) (wake time.Time) {
 	for _, address := range step.Servers {
 		w.do(TryServer{address})
 	}
+	w.place(step)
 	w.saveFacts() // first: what cannot be recorded as done must not be done twice
 	rules := w.rules
 	for _, r := range step.Requests {
@@ -93,6 +95,13 @@ func (w *wanted) next(now time.Time) (wake time.Time) {
 	w.publishFacts()
 	w.logProblems()
 	return step.Wake
+}
+
+// place has threads run where they are to.
+func (w *wanted) place(step reconcile.Step) {
+	for _, p := range step.Placements {
+		w.do(Place{p})
+	}
 }
 
 // saveFacts keeps what another runner must know.
@@ -121,6 +130,9 @@ func (w *wanted) publishFacts() {
 	problems := make(status.Problems, len(facts.Problems))
 	for i, p := range facts.Problems {
 		problems[i] = status.Problem{Path: p.Path, Message: p.Message}
+	}
+	for _, text := range w.misplaced {
+		problems = append(problems, status.Problem{Path: "vmType", Message: text})
 	}
 	for _, d := range w.differences {
 		problems = append(problems, status.Problem{Path: d.Path, Message: d.Message})

@@ -58,6 +58,9 @@ type VM struct {
 	// Held is what the kernel holds the processes to; nil if they don't run, or if an
 	// earlier version has started them.
 	Held *status.Confinement
+	// Misplaced says of processes why they don't run on the CPUs that the plan has for
+	// them.
+	Misplaced []string
 }
 
 // Plan reads the configuration and computes the plan. It changes nothing: a VM that

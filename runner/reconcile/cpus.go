@@ -40,6 +40,7 @@ type cpus struct {
 	count   int  // of plugged CPUs; 0: not known
 	known   bool // the count, and the slots if there are any, are up to date
 	problem string
+	changes int // of the places that are taken
 
 	support  unplugSupport
 	leaving  []string      // ids of the CPUs that the guest was asked to give up
@@ -137,6 +138,7 @@ func readSlots(a answer) ([]cpuSlot, error) {
 }
 
 func (c *cpus) recount() {
+	c.changes++
 	c.count = 0
 	there := map[string]bool{}
 	for _, s := range c.slots {

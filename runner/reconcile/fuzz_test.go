@@ -16,9 +16,9 @@ import (
 
 // hostileRules are all that there are.
 func hostileRules(seed byte) plan.Rules {
-	rules := append(plan.Rules{}, simRules...)
+	rules := append(plan.Rules{plan.Affinity{CPUs: [][]int{{0}, nil, {1, 2}}}}, simRules...)
 	if seed&1 == 1 {
-		rules[1] = plan.Memory{Device: "memory0", Base: 64 * mib, Maximum: 256 * mib, Block: 2 * mib}
+		rules[2] = plan.Memory{Device: "memory0", Base: 64 * mib, Maximum: 256 * mib, Block: 2 * mib}
 	}
 	return rules
 }
@@ -37,6 +37,7 @@ func FuzzReplies(f *testing.F) {
 	f.Add(byte(0), "={\"running\": true}\n={\"qemu\": {\"major\": 8}}\n=[{\"type\": \"t\", \"props\": {\"core-id\": 1}}]\n+\n={}\n=[]\n+")
 	f.Add(byte(1), "RESUME \n=-1\n=[{\"qdev\": \"cd0\", \"inserted\": null, \"locked\": true, \"tray_open\": false}]\nDEVICE_TRAY_MOVED {\"id\": \"cd0\", \"tray-open\": true}\n?\n+\n!\n+")
 	f.Add(byte(0), "BALLOON_CHANGE {\"actual\": -9223372036854775808}\nBALLOON_CHANGE {\"actual\": 9223372036854775807}\n={\"actual\": 9223372036854775807}\n+\n+\n+")
+	f.Add(byte(0), "=[{\"cpu-index\": 2, \"thread-id\": -1}, {\"cpu-index\": 2, \"thread-id\": 1}]\n+\n=[]\n=[]\n+\n=null\n+")
 	f.Add(byte(1), "MEMORY_DEVICE_SIZE_CHANGE {\"id\": \"memory0\", \"size\": -1}\n=[{\"type\": \"virtio-mem\", \"data\": {\"id\": \"memory0\", \"size\": 1e30}}]\n+")
 	f.Add(byte(0), "ACPI_DEVICE_OST {\"info\": {\"device\": \"cpu-1\", \"slot-type\": \"CPU\", \"source\": 3, \"status\": 0}}\nDEVICE_DELETED {\"path\": \"\"}\nDEVICE_UNPLUG_GUEST_ERROR {\"device\": \"cpu-1\"}\n=[{\"type\": 3}]\n=[null]\n=[{\"props\": {\"core-id\": -1}, \"qom-path\": \"/\"}]")
 	f.Add(byte(3), "RESET {\"guest\": true}\nSHUTDOWN {\"guest\": 1}\nSTOP null\nRESUME []\n="+strings.Repeat("[", 5000)+"\n=")
@@ -119,6 +120,13 @@ func (h *hostile) turn() {
 	}
 	for _, address := range step.Servers {
 		h.machine.Answers(address, nil, h.now)
+	}
+	for _, p := range step.Placements {
+		var err error
+		if p.Thread < 1 {
+			err = errors.New("there is no such thread")
+		}
+		h.machine.Placed(p, err, h.now)
 	}
 	require.LessOrEqual(h.t, len(h.said), mostCommands, "commands in a second")
 	facts := h.machine.Facts()

@@ -15,6 +15,7 @@ type Machine struct {
 	inFlight map[uint64]place
 	last     uint64 // number of the newest request
 	servers  *servers
+	affinity *affinity // nil without a rule
 }
 
 // A follower keeps the machine near what one rule is about.
@@ -68,6 +69,9 @@ type Step struct {
 	// Servers are web addresses: the caller finds out whether the server answers, and
 	// gives that to Answers.
 	Servers []string
+	// Placements are for threads of QEMU: the caller carries them out, and gives what
+	// became of each to Placed.
+	Placements []Placement
 	// Wake is when Next has to be asked again if nothing happens before; it is
 	// later than now. Zero means that only answers, events and wishes matter.
 	Wake time.Time
@@ -79,10 +83,14 @@ func New(rules plan.Rules, start Start) *Machine {
 	state, blocks := &runState{running: start.Running, ran: start.Running}, &blockDevices{}
 	secret := &passwords{have: start.Password, sure: start.Password != nil}
 	m.rules = []follower{state}
+	var count *cpus
 	for _, r := range rules {
 		switch r := r.(type) {
 		case plan.CPUs:
-			m.rules = append(m.rules, newCPUs(r, state, start))
+			count = newCPUs(r, state, start)
+			m.rules = append(m.rules, count)
+		case plan.Affinity:
+			m.affinity = newAffinity(r)
 		case plan.Balloon:
 			m.rules = append(m.rules, newRAM(balloon{r}, state, start))
 		case plan.Memory:
@@ -98,6 +106,10 @@ func New(rules plan.Rules, start Start) *Machine {
 	if len(secret.displays) > 0 {
 		m.rules = append(m.rules, secret)
 	}
+	if m.affinity != nil { // behind the CPUs, which it looks at
+		m.affinity.cpus = count
+		m.rules = append(m.rules, m.affinity)
+	}
 	// The block devices come last: they ask for what the others want to know.
 	m.rules = append(m.rules, newReset(state, start), blocks)
 	return m
@@ -110,6 +122,9 @@ func (m *Machine) Next(want Desired, now time.Time) Step {
 		r.next(&want, now)
 	}
 	step.Servers = m.servers.drain()
+	if m.affinity != nil {
+		step.Placements = m.affinity.drainPlacements()
+	}
 	for _, r := range m.rules {
 		d := r.line()
 		for i, c := range d.drain() {
@@ -143,6 +158,13 @@ func (m *Machine) Answer(r Request, reply json.RawMessage, err error, now time.T
 // that it does not, and would stop the guest.
 func (m *Machine) Answers(address string, err error, now time.Time) {
 	m.servers.answered(address, err, now)
+}
+
+// Placed takes in what became of one of Step.Placements.
+func (m *Machine) Placed(p Placement, err error, now time.Time) {
+	if m.affinity != nil {
+		m.affinity.placedThread(p, err, now)
+	}
 }
 
 // Observe takes note of an event of QEMU.

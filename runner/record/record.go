@@ -45,6 +45,8 @@ type Machine struct {
 	Protected bool              `json:"protected"`
 	// Held is what the kernel holds the processes to.
 	Held *status.Confinement `json:"held,omitempty"`
+	// Misplaced says why processes don't run on the CPUs that the plan has for them.
+	Misplaced []string `json:"misplaced,omitempty"`
 }
 
 // Of returns the record of a VM whose guest is about to run; its processes are still
@@ -53,7 +55,7 @@ func Of(vm *prepare.VM, began time.Time) Machine {
 	r := Machine{
 		Version: version, Began: began,
 		ConfigFile: vm.File, Config: string(vm.Config.Text()), DataDir: vm.DataDir, UUID: vm.Spec.UUID,
-		Host: vm.Facts, Protected: vm.Protected, Held: vm.Held,
+		Host: vm.Facts, Protected: vm.Protected, Held: vm.Held, Misplaced: vm.Misplaced,
 	}
 	if vm.Pin != nil {
 		r.Unpinned, r.Machines = !vm.Pin.Kept, vm.Pin.Machines
@@ -158,7 +160,7 @@ func (r *Machine) VM(ctx context.Context, runtimeDir string) (*prepare.VM, error
 		return nil, err
 	}
 	vm.DataDir, vm.RuntimeDir, vm.Facts, vm.Protected = r.DataDir, runtimeDir, r.Host, r.Protected
-	vm.Held = r.Held
+	vm.Held, vm.Misplaced = r.Held, r.Misplaced
 	if vm.Pin, err = r.pin(runtimeDir); err != nil {
 		return nil, err
 	}

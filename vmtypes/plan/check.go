@@ -110,6 +110,7 @@ func (c *checker) process(p Process) {
 	case !filepath.IsAbs(p.Executable):
 		c.fault(nil, "%s: executable %q is not an absolute path", p.Name, p.Executable)
 	}
+	c.cpus(p.Name, p.CPUs)
 	total := 0
 	for i := range p.Args {
 		o := &p.Args[i]
@@ -334,7 +335,7 @@ func (c *checker) rules() {
 		}
 	}
 	seen := map[string]bool{}
-	var memory Rule
+	var memory, affinity Rule
 	for _, r := range c.plan.Rules {
 		if key := r.String(); seen[key] {
 			c.fault(nil, "hotplug.%s is given twice: %s", r.Kind(), key)
@@ -351,10 +352,10 @@ func (c *checker) rules() {
 			}
 		case Balloon:
 			device("balloon", r.Device)
-			c.onlyOne(r, &memory)
+			c.onlyOne(r, &memory, "would both follow vm.currentRam")
 		case Memory:
 			device("memory", r.Device)
-			c.onlyOne(r, &memory)
+			c.onlyOne(r, &memory, "would both follow vm.currentRam")
 			if r.Base < 1 || r.Maximum < r.Base || r.Block < 1 {
 				c.fault(nil, "hotplug.memory: base = %d, maximum = %d, block = %d; want 1 <= base <= maximum and a "+
 					"block", r.Base, r.Maximum, r.Block)
@@ -363,6 +364,9 @@ func (c *checker) rules() {
 			device("medium", r.Device)
 		case Disk:
 			device("disk", r.Device)
+		case Affinity:
+			c.affinity(r)
+			c.onlyOne(r, &affinity, "would both place the guest's CPUs")
 		case Password:
 			if r.Protocol != "spice" && r.Protocol != "vnc" {
 				c.fault(nil, "hotplug.password: protocol = %q, want spice or vnc", r.Protocol)
@@ -372,9 +376,9 @@ func (c *checker) rules() {
 }
 
 // onlyOne refuses a second rule that follows what another one follows already.
-func (c *checker) onlyOne(r Rule, first *Rule) {
+func (c *checker) onlyOne(r Rule, first *Rule, both string) {
 	if *first != nil {
-		c.fault(nil, "%s and %s would both follow vm.currentRam; a machine can have one of them", *first, r)
+		c.fault(nil, "%s and %s %s; a machine can have one of them", *first, r, both)
 	}
 	*first = r
 }

@@ -94,6 +94,8 @@ func readRule(kind string, text []byte) (Rule, error) {
 		return decodeRule[Medium](text)
 	case Disk{}.Kind():
 		return decodeRule[Disk](text)
+	case Affinity{}.Kind():
+		return decodeRule[Affinity](text)
 	case Password{}.Kind():
 		return decodeRule[Password](text)
 	}

@@ -42,6 +42,8 @@ type Process struct {
 	// Role is what a helper is to the machine, RoleTPM; empty means nothing that
 	// the runner treats specially.
 	Role string `json:"role,omitempty"`
+	// CPUs are those of the host that it may run on; none means all.
+	CPUs []int `json:"cpus,omitempty"`
 	// Access is what it needs of the host besides what its arguments show.
 	Access []Access `json:"access,omitempty"`
 	// Exempt says that the process confines itself, in a way that it couldn't if the

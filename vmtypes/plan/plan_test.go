@@ -85,6 +85,8 @@ func TestCheckFindsWhatQEMUWouldFindLate(t *testing.T) {
 	noExecutable.QEMU.Executable = ""
 	longSocket := machine()
 	longSocket.Sockets = []plan.Socket{{Role: "console", Path: "/" + strings.Repeat("x", plan.MaxSocketPath)}}
+	noCPU := machine()
+	noCPU.Helpers = []plan.Process{{Name: "swtpm", Executable: "/bin/swtpm", CPUs: []int{-1}}}
 	rules := func(r ...plan.Rule) *plan.Plan { p := machine(); p.Rules = r; return p }
 	twice := rules(plan.Password{Protocol: "vnc"}, plan.Password{Protocol: "vnc"})
 	for name, c := range map[string]struct {
@@ -134,6 +136,15 @@ func TestCheckFindsWhatQEMUWouldFindLate(t *testing.T) {
 			rules(plan.Memory{Device: "mem0", Base: 2, Maximum: 1, Block: 1}),
 			"1 <= base <= maximum",
 		},
+		"affinity twice": {
+			rules(plan.Affinity{CPUs: [][]int{{0}}}, plan.Affinity{CPUs: [][]int{{1}}}),
+			"affinity 0=0 and affinity 0=1 would both place the guest's CPUs; a machine can have one of them",
+		},
+		"affinity to no CPU": {
+			rules(plan.Affinity{CPUs: [][]int{{0}, {-1, 8192}}}),
+			"hotplug.affinity: cpus[1]: the host can't have a CPU 8192, want 0 to 8191",
+		},
+		"no CPU": {noCPU, "swtpm: the host can't have a CPU -1, want 0 to 8191"},
 		"memory two ways": {
 			rules(plan.Memory{Device: "m"}, plan.Balloon{Device: "b"}),
 			"would both follow vm.currentRam",
@@ -171,6 +182,24 @@ func TestJSONNamesRulesAndOrigins(t *testing.T) {
 	require.Equal(t, []string{"-device", "virtio-balloon-pci,id=balloon0"}, back.QEMU.Args[0].Words)
 	require.Equal(t, []string{"x.star:3 launch"}, back.QEMU.Args[0].Origin)
 	require.InEpsilon(t, 1024, back.Rules[0]["balloon"]["maximum"], 0)
+}
+
+// CPUs are printed as Linux lists them, whatever their order, and survive JSON.
+func TestWhereProcessesAndCPUsRun(t *testing.T) {
+	t.Parallel()
+	p := machine()
+	p.QEMU.CPUs = []int{8, 1, 0, 2, 5, 5, 6}
+	p.Rules = plan.Rules{plan.Affinity{CPUs: [][]int{{3}, nil, {5, 4}}}}
+	require.Empty(t, faults(p))
+	require.Contains(t, p.Text(), "\n    on CPUs 0-2,5-6,8\n")
+	require.Contains(t, p.Text(), "\nrule affinity 0=3 2=4-5\n")
+	require.Contains(t, p.Shell(), "taskset -c 0-2,5-6,8 /")
+	b, err := p.JSON()
+	require.NoError(t, err)
+	var back plan.Plan
+	require.NoError(t, json.Unmarshal(b, &back))
+	require.Equal(t, p.Rules, back.Rules)
+	require.Equal(t, p.QEMU.CPUs, back.QEMU.CPUs)
 }
 
 func TestBlameFindsTheOptionQEMUComplainsAbout(t *testing.T) {

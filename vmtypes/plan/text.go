@@ -135,6 +135,9 @@ func (w *textWriter) process(title string, p Process) {
 	for _, v := range p.Env {
 		w.line("    env "+v.Name+"="+v.Value, nil)
 	}
+	if len(p.CPUs) > 0 {
+		w.line("    on CPUs "+CPUList(p.CPUs), nil)
+	}
 	for _, o := range p.Args {
 		w.line("    "+strings.Join(o.Words(symbolic), " "), o.Origin)
 	}
@@ -181,6 +184,9 @@ func (p *Plan) Shell() string {
 		}
 		for _, v := range proc.Env {
 			fmt.Fprintf(&b, "%s=%s ", printable.Line(v.Name), quote(v.Value))
+		}
+		if len(proc.CPUs) > 0 {
+			b.WriteString("taskset -c " + CPUList(proc.CPUs) + " ")
 		}
 		b.WriteString(quote(proc.Executable))
 		words := proc.shellWords()

@@ -1,0 +1,23 @@
+package drive_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/drive"
+	"vmop/vmtypes/plan"
+)
+
+// QEMU, which a guest may have taken over, has the runner move no thread but its own.
+func TestNoThreadOfOthersIsMoved(t *testing.T) {
+	t.Parallel()
+	d := begin(t, true, func(c *drive.Config) {
+		c.Machine.PID = os.Getpid()
+		c.Machine.Plan.Rules = plan.Rules{plan.Affinity{CPUs: [][]int{{0}}}}
+	}).runs(t)
+	require.Contains(t, fmt.Sprint(d.tracker.Status().Problems),
+		fmt.Sprintf("thread 1 is not one of process %d", os.Getpid()))
+}
