@@ -32,7 +32,9 @@ const attacker = "attacker"
 type targets struct {
 	Runner                                        int // its number
 	Secret, Disk, OtherDisk, CD, Config, Password string
-	Type, OtherMonitor, Abstract, Folder, QEMU    string
+	Type, OtherMonitor, Abstract, Folder          string
+	Program                                       string // which the attacker becomes
+	TPM                                           bool   // it is in swtpm's place
 	Port                                          int
 }
 
@@ -58,7 +60,7 @@ func attackIfAsked() {
 			try(filepath.Join(dir, accessesFile), to.accesses()))
 	}
 	if err == nil {
-		err = unix.Exec(to.QEMU, append([]string{to.QEMU}, os.Args[1:]...), os.Environ())
+		err = unix.Exec(to.Program, append([]string{to.Program}, os.Args[1:]...), os.Environ())
 	}
 	fmt.Fprintln(os.Stderr, "attacker:", err)
 	os.Exit(1)
@@ -108,6 +110,13 @@ func dials(network, address string) func() error {
 
 // accesses are what the plan gives leave for.
 func (to targets) accesses() map[string]func() error {
+	if to.TPM {
+		return map[string]func() error{
+			"make its state":    opens("new", os.O_CREATE|os.O_WRONLY),
+			"replace its state": func() error { return os.Rename("new", "replaced") },
+			"remove its state":  func() error { return os.Remove("replaced") },
+		}
+	}
 	return map[string]func() error{
 		"read the disk":       opens(to.Disk, os.O_RDONLY),
 		"write the disk":      opens(to.Disk, os.O_RDWR),
@@ -121,6 +130,9 @@ func (to targets) accesses() map[string]func() error {
 // attacks are what must be refused.
 func (to targets) attacks() map[string]func() error {
 	all := to.attacksOnFiles()
+	if to.TPM {
+		maps.Copy(all, to.attacksOnTheDataDirectory())
+	}
 	maps.Copy(all, to.attacksOnProcesses())
 	maps.Copy(all, to.attacksOnTheKernel())
 	maps.Copy(all, to.attacksOnTheNetwork())
@@ -128,7 +140,7 @@ func (to targets) attacks() map[string]func() error {
 }
 
 func (to targets) attacksOnFiles() map[string]func() error {
-	mine := filepath.Join(filepath.Dir(os.Args[0]), "mine")
+	mine := mine()
 	return map[string]func() error{
 		"read /etc/shadow":           opens("/etc/shadow", os.O_RDONLY),
 		"list /":                     func() error { _, err := os.ReadDir("/"); return err },
@@ -164,6 +176,28 @@ func (to targets) attacksOnFiles() map[string]func() error {
 		"open a file by its handle":   byHandle,
 	}
 }
+
+// attacksOnTheDataDirectory are those of a TPM, whose folder is in there.
+func (to targets) attacksOnTheDataDirectory() map[string]func() error {
+	data := filepath.Dir(to.Type)
+	in := func(name string) string { return filepath.Join(data, name) }
+	return map[string]func() error{
+		"list the data directory":     func() error { _, err := os.ReadDir(data); return err },
+		"list it from its folder":     func() error { _, err := os.ReadDir(".."); return err },
+		"make a file there":           opens(in("ended.json"), os.O_CREATE|os.O_WRONLY),
+		"make a link there":           func() error { return os.Symlink("/etc", in("link")) },
+		"write the uuid":              opens(in("uuid.txt"), os.O_WRONLY),
+		"rename a file over the uuid": func() error { return os.Rename(mine()+"5", in("uuid.txt")) },
+		"link over the pinned type":   func() error { return os.Link(mine()+"5", to.Type+"1") },
+		"remove the uuid":             func() error { return os.Remove(in("uuid.txt")) },
+		"rename its own folder":       func() error { return os.Rename(in("tpm"), in("tpm2")) },
+		"take the machine's lock":     opens(in("lock"), os.O_RDWR),
+		"read the firmware's data":    opens(in("fw-vars.fd"), os.O_RDONLY),
+	}
+}
+
+// mine is how the names of files begin that the attacker makes.
+func mine() string { return filepath.Join(filepath.Dir(os.Args[0]), "mine") }
 
 func byHandle() error {
 	handle, mount, err := unix.NameToHandleAt(unix.AT_FDCWD, os.Args[0], 0)
@@ -330,6 +364,40 @@ func TestABrokenOutQEMUGetsNothing(t *testing.T) {
 	v.configure("wrapped", nil, "accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 64 MiB",
 		"drives: [{file: PATH/disks/disk.img}, {file: PATH/cds/a.iso, readOnly: true}]",
 		"options: {qemu: PATH/bin/"+attacker+"}")
+	v.attacked(to)
+	require.NotZero(t, invariants.OneQEMU(t, v.dir))
+	require.Equal(t, "True Confined", v.condition(vmstatus.ConditionConfined))
+	require.Empty(t, v.status().Confinement.Lacks)
+	require.True(t, v.status().Confinement.OwnRoot)
+	_, err := v.stop()
+	require.NoError(t, err)
+	v.nothingLeft()
+}
+
+// A program in swtpm's place gets its own folder, and nothing else of the data directory.
+func TestABrokenOutTPMGetsItsStateOnly(t *testing.T) {
+	t.Parallel()
+	v := newVM(t, "wrappedtpm")
+	to := v.targets()
+	var err error
+	to.TPM = true
+	to.Program, err = exec.LookPath("swtpm")
+	require.NoError(t, err, "install the Debian package swtpm")
+	v.configure("wrappedtpm", nil, "accelerator: tcg", "firmware: uefi-4m", "network: []", "maximumRam: 64 MiB",
+		"useTpm: true", "options: {swtpm: PATH/bin/"+attacker+"}")
+	v.write("data/tpm2-00.permall", "")
+	v.attacked(to)
+	require.NotEmpty(t, v.read("data", "tpm", "tpm2-00.permall"), "it works there")
+	_, err = v.stop()
+	require.NoError(t, err)
+	v.nothingLeft()
+}
+
+// attacked runs a VM with the attacker: all that it attempts is refused, and it gets what
+// the plan gives leave for.
+func (v *vm) attacked(to targets) {
+	t := v.t
+	t.Helper()
 	text, err := json.Marshal(to)
 	require.NoError(t, err)
 	v.write("bin/"+targetsFile, string(text))
@@ -348,13 +416,6 @@ func TestABrokenOutQEMUGetsNothing(t *testing.T) {
 	for name, errno := range results {
 		require.Zero(t, errno, "%s: %s", name, unix.Errno(errno))
 	}
-	require.NotZero(t, invariants.OneQEMU(t, v.dir))
-	require.Equal(t, "True Confined", v.condition(vmstatus.ConditionConfined))
-	require.Empty(t, v.status().Confinement.Lacks)
-	require.True(t, v.status().Confinement.OwnRoot)
-	_, err = v.stop()
-	require.NoError(t, err)
-	v.nothingLeft()
 }
 
 // targets makes what the attacker is to go for, and the attacker.
@@ -372,7 +433,7 @@ func (v *vm) targets() targets {
 		Runner: os.Getpid(), Secret: v.path("secrets", "token"), Disk: v.path("disks", "disk.img"),
 		OtherDisk: v.path("disks", "other.img"), CD: v.path("cds", "a.iso"), Config: v.path("config.yaml"),
 		Password: v.path("display-password"), Type: v.path("data", "vmtype.txtar"),
-		OtherMonitor: v.path("other", "monitor.sock"), Abstract: "@" + filepath.Base(v.dir), QEMU: qemu,
+		OtherMonitor: v.path("other", "monitor.sock"), Abstract: "@" + filepath.Base(v.dir), Program: qemu,
 	}
 	for _, file := range []string{to.Secret, to.Disk, to.OtherDisk, to.CD} {
 		require.NoError(v.t, os.WriteFile(file, make([]byte, 1<<20), 0o600))

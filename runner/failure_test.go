@@ -170,8 +170,8 @@ func TestDamagedTPM(t *testing.T) {
 	t.Parallel()
 	v := newVM(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "useTpm: true")
 	require.NoError(t, os.MkdirAll(v.path("data"), 0o700))
-	state := v.path("data", "tpm2-00.permall")
-	require.NoError(t, os.WriteFile(state, []byte("junk"), 0o600))
+	require.NoError(t, os.WriteFile(v.path("data", "tpm2-00.permall"), []byte("junk"), 0o600))
+	state := v.path("data", "tpm", "tpm2-00.permall")
 	v.start()
 	_, err := v.wait()
 	require.ErrorContains(t, err, "\nthe state of the TPM is damaged: put a backup in the place of "+state+

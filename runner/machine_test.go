@@ -225,6 +225,7 @@ func TestDataOfTheOriginal(t *testing.T) {
 	require.Equal(t, own, uuid)
 	require.True(t, variables == v.read("data", "fw-vars.fd"))
 	require.True(t, secrets == v.read("data", "tpm2-00.permall"))
+	require.True(t, secrets == v.read("data", "tpm", "tpm2-00.permall"))
 	require.Equal(t, "\"qemu\": {}\n", v.read("data", "VM.ftl.yaml"), "the way back is open")
 }
 

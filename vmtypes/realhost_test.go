@@ -26,7 +26,7 @@ func newSandbox(t *testing.T) sandbox {
 	dir, err := os.MkdirTemp("", "vm") // short, for the paths of sockets
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	for _, name := range []string{"data", "run", "images"} {
+	for _, name := range []string{"data", "data/" + plan.TPMFolder, "run", "images"} {
 		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
 	}
 	return sandbox{t, dir}

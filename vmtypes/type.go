@@ -118,6 +118,7 @@ func finish(name string, p *partValue, spec vmspec.Spec, host Host) (*plan.Plan,
 	hideCredentials(made, spec, host)
 	faults := append(made.Check(), complete(made, p.stated, spec)...)
 	faults = append(faults, host.Files.CheckFiles(made, spec.Options)...)
+	host.separateTPM(made)
 	if len(faults) > 0 {
 		return made, &FaultsError{Type: name, Faults: faults}
 	}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"vmop/vmtypes/plan"
 )
 
 // A folder is a temporary one, in which everything is that a plan makes.
@@ -30,7 +32,7 @@ func newFolder(qemuImg string) (folder, error) {
 		return folder{}, fmt.Errorf("make a temporary folder: %w", err)
 	}
 	f := folder{path: path, qemuImg: qemuImg, places: map[string]string{}}
-	for _, name := range []string{dataFolder, runtimeFolder, otherFolder} {
+	for _, name := range []string{dataFolder, runtimeFolder, otherFolder, filepath.Join(dataFolder, plan.TPMFolder)} {
 		if err := os.Mkdir(filepath.Join(path, name), 0o700); err != nil {
 			return f, fmt.Errorf("make a temporary folder: %w", err)
 		}

@@ -30,6 +30,9 @@ func Again(ctx context.Context, vm *prepare.VM, held *lock.Lock, name, socket st
 	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, nil, fmt.Errorf("remove the socket of the process that has ended: %w", err)
 	}
+	if err := takeTPM(vm, log); err != nil {
+		return nil, nil, fmt.Errorf("take over the state of the TPM: %w", err)
+	}
 	h, named := vm.Plan.Helpers[i], map[string]*os.File{}
 	for _, l := range vm.Plan.Listeners {
 		if !slices.Contains(h.Descriptors(), l.Name) {

@@ -37,6 +37,10 @@ const (
 	LogFile = "runner.log"
 )
 
+// SwtpmState is the file in which swtpm keeps the state of a TPM 2.0, in the directory
+// in which it works.
+const SwtpmState = "tpm2-00.permall"
+
 // KindSuffix is appended to the name of a file that a plan has copied; the file of that
 // name remembers what the copy is good for.
 const KindSuffix = ".kind"
@@ -54,7 +58,7 @@ func ownData() []string { return []string{config.UUIDFile, pinnedType, pinnedMac
 // DataFiles are the names of files that runners write in the data directory, those of
 // the plan included.
 func (vm *VM) DataFiles() []string {
-	names := ownData()
+	names := append(ownData(), SwtpmState)
 	for _, f := range vm.Plan.Files {
 		names = append(names, filepath.Base(f.To), filepath.Base(f.To)+KindSuffix)
 	}

@@ -70,6 +70,9 @@ const (
 // guest cannot be reset.
 const RoleTPM = "tpm"
 
+// TPMFolder is the folder of the data directory in which swtpm works.
+const TPMFolder = "tpm"
+
 // Roles returns the roles that a helper can have.
 func Roles() []string { return []string{RoleTPM} }
 

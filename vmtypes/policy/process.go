@@ -117,7 +117,7 @@ func argumentsMatch(patterns []string, h plan.Process) bool {
 // swtpm reports whether a process is swtpm as the stock types start it, with its
 // state in its working directory.
 func (c *checker) swtpm(h plan.Process) bool {
-	if h.Dir != c.subject.DataDir || h.Exempt {
+	if h.Dir != path.Join(c.subject.DataDir, plan.TPMFolder) || h.Exempt {
 		return false
 	}
 	for i := range h.Args {
