@@ -2,27 +2,36 @@ package cli
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"vmop/spelling"
 )
 
-// NoArguments refuses arguments that are neither a flag nor a verb.
+// NoArguments refuses arguments that are neither a flag nor a verb. It suggests verbs by
+// their SuggestFor, and by their spelling.
 func NoArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	var verbs []string
+	var verbs, meant []string
 	for _, verb := range cmd.Commands() {
 		verbs = append(verbs, verb.Name())
+		if slices.Contains(verb.SuggestFor, args[0]) {
+			meant = append(meant, verb.Name())
+		}
 	}
 	if verbs == nil {
 		return UsageError{Err: fmt.Errorf("%s takes no arguments besides flags, got %q", cmd.CommandPath(), args[0])}
 	}
 	hint := "\"" + cmd.CommandPath() + " help\" lists them"
-	if near := spelling.Nearest(args[0], verbs); near != "" {
-		hint = "did you mean " + near + "?"
+	if near := spelling.Nearest(args[0], verbs); near != "" && meant == nil {
+		meant = []string{near}
+	}
+	if meant != nil {
+		hint = "did you mean " + strings.Join(meant, " or ") + "?"
 	}
 	return UsageError{Err: fmt.Errorf("there is no verb %q (%s)", args[0], hint)}
 }

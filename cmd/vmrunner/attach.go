@@ -42,22 +42,27 @@ func newConsole(f *flags) *cobra.Command {
 		if takeOver {
 			mode = control.Take
 		}
-		conn, err := client.Console(cmd.Context(), mode)
-		if err != nil {
-			return hintTakeOver(err)
-		}
-		defer conn.Close()
-		if stdin := int(os.Stdin.Fd()); term.IsTerminal(stdin) {
-			restore, err := consoleMode(stdin, ctrlC)
-			if err != nil {
-				return err
-			}
-			defer restore()
-			cmd.PrintErrln("Connected. ^] disconnects.")
-		}
-		return converse(cmd.Context(), conn, cmd.InOrStdin(), cmd.OutOrStdout())
+		return showConsole(cmd, client, mode, ctrlC)
 	}
 	return cmd
+}
+
+// showConsole connects the console with the standard streams.
+func showConsole(cmd *cobra.Command, client *control.Client, mode control.Mode, ctrlC interruptKey) error {
+	conn, err := client.Console(cmd.Context(), mode)
+	if err != nil {
+		return hintTakeOver(err)
+	}
+	defer conn.Close()
+	if stdin := int(os.Stdin.Fd()); term.IsTerminal(stdin) {
+		restore, err := consoleMode(stdin, ctrlC)
+		if err != nil {
+			return err
+		}
+		defer restore()
+		cmd.PrintErrln("Connected. ^] disconnects.")
+	}
+	return converse(cmd.Context(), conn, cmd.InOrStdin(), cmd.OutOrStdout())
 }
 
 // hintTakeOver adds what the user can do if another client is typing.

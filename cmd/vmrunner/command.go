@@ -41,9 +41,12 @@ func newCommand() *cobra.Command {
 	f.log.Add(root)
 	cli.CompleteFile(root, "config", "yaml", "yml", "json")
 	root.Flags().AddFlagSet(run.Flags())
-	root.AddGroup(&cobra.Group{ID: groupFile, Title: "Run a VM:"},
+	root.AddGroup(&cobra.Group{ID: groupNamed, Title: "Manage the VMs of this computer:"},
+		&cobra.Group{ID: groupFile, Title: "Run a VM in the foreground:"},
 		&cobra.Group{ID: groupRunning, Title: "Manage running VMs:"},
 		&cobra.Group{ID: groupAuthors, Title: "Write VM types:"})
+	root.AddCommand(newList(&f), newCreate(&f), newStart(&f), newRestart(&f), newEdit(&f), newDelete(&f),
+		newAutostart(&f))
 	root.AddCommand(run, newInit(&f, run), newPlan(&f), newPS(), newStatus(&f), newStop(&f),
 		newAction(&f, control.Reset, "Press the reset button",
 			"reset restarts the machine immediately, without notice to the guest."),
@@ -51,11 +54,13 @@ func newCommand() *cobra.Command {
 			"pause stops the guest's CPUs, and thereby its clock, until resume."),
 		newAction(&f, control.Resume, "Resume a paused guest", "resume lets a paused guest continue."),
 		newConsole(&f), newVNC(&f), newScreenshot(&f), newEvents(&f), newQMP(&f), newVMType())
+	suggest(root)
 	return root
 }
 
 // Groups of verbs in the help.
 const (
+	groupNamed   = "named"
 	groupFile    = "file"
 	groupRunning = "running"
 	groupAuthors = "authors"

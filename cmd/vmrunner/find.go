@@ -86,7 +86,11 @@ func (t *target) find(cmd *cobra.Command, args []string) (string, error) {
 	case t.runtimeDir != "":
 		return t.runtimeDir, nil
 	case len(args) == 1:
-		return byName(config.HostEnv(), args[0])
+		dir, err := byName(config.HostEnv(), args[0])
+		if errors.Is(err, control.ErrNotRunning) {
+			err = t.flags.whyNot(cmd, args[0], err)
+		}
+		return dir, err
 	}
 	if byFile {
 		if err := t.flags.hasConfig(); err != nil {

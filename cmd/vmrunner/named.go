@@ -11,6 +11,7 @@ import (
 
 	"vmop/cli"
 	"vmop/runner/config"
+	"vmop/runner/control"
 	"vmop/runner/inventory"
 	"vmop/runner/prepare"
 	"vmop/vmtypes/policy"
@@ -69,4 +70,20 @@ func (f *flags) takeName(cmd *cobra.Command, args []string) error {
 		}
 	}
 	return nil
+}
+
+// whyNot explains the error that a VM isn't running, if it is configured.
+func (f *flags) whyNot(cmd *cobra.Command, name string, err error) error {
+	all, e := f.inventory(cmd, nil)
+	if e != nil {
+		return err
+	}
+	vm, e := all.Find(cmd.Context(), name)
+	switch {
+	case e != nil || vm.Place == nil:
+		return err
+	case vm.State == inventory.StateActive:
+		return fmt.Errorf("%s is run by systemd for another user; only that user can do this", name)
+	}
+	return fmt.Errorf("%s: %w; start it by: vmrunner start %[1]s", name, control.ErrNotRunning)
 }

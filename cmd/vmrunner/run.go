@@ -21,8 +21,8 @@ import (
 	"vmop/vmtypes/policy"
 )
 
-const runText = "run starts the VM NAME, or that of -c, and exits when it has ended. TERM and INT (Ctrl-C) shut the guest\n" +
-	"down: through its agent, then by the power button, then by force when\n" +
+const runText = "run starts the VM NAME, or that of -c, and exits when it has ended. TERM and INT (Ctrl-C)\n" +
+	"shut the guest down: through its agent, then by the power button, then by force when\n" +
 	"powerdownTimeout has passed. On a terminal, a second Ctrl-C asks again, and another\n" +
 	"one within 2 seconds ends the VM at once. HUP reloads the configuration."
 

@@ -58,7 +58,7 @@ func printStatus(w io.Writer, s status.Status, wide bool, now time.Time) error {
 		show  bool
 	}{
 		{"Problems", problems(s), len(s.Problems) > 0},
-		{"Awaiting a restart", pending(s), len(s.PendingChanges) > 0},
+		{"Awaiting a restart", changeRows(s.PendingChanges), len(s.PendingChanges) > 0},
 		{"Conditions", conditions(s, now), wide},
 	} {
 		if !section.show {
@@ -144,9 +144,9 @@ func problems(s status.Status) [][]string {
 	return rows
 }
 
-func pending(s status.Status) [][]string {
-	rows := make([][]string, len(s.PendingChanges))
-	for i, c := range s.PendingChanges {
+func changeRows(changes []status.Change) [][]string {
+	rows := make([][]string, len(changes))
+	for i, c := range changes {
 		rows[i] = []string{"  " + c.Operation, c.Path, value(c.Current) + " -> " + value(c.Desired)}
 	}
 	return rows

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,7 +49,7 @@ func (inv *Inventory) startDetached(ctx context.Context, vm *VM) error {
 		return fmt.Errorf("start %s: open the log: %w", vm.Name, err)
 	}
 	defer log.Close()
-	begin, err := log.Seek(0, os.SEEK_END)
+	begin, err := log.Seek(0, io.SeekEnd)
 	if err != nil {
 		return fmt.Errorf("start %s: open the log: %w", vm.Name, err)
 	}

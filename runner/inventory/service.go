@@ -166,7 +166,7 @@ func lingers(user string) bool {
 // install makes the user's unit for VMs, if there is none.
 func (inv *Inventory) install(ctx context.Context, vm *VM) error {
 	if unit(vm.Name) == "" {
-		return errors.New("its name can't be part of the name of a service: want letters, digits, -, _, . and :")
+		return errors.New("its name can't be part of the name of a service: want letters, digits, and any of :._-")
 	}
 	if _, err := vm.Place.systemctl(ctx, "show", "--property=Version"); err != nil {
 		return fmt.Errorf("this needs systemd: %w", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"vmop/runner/control"
 )
@@ -28,6 +29,10 @@ func (inv *Inventory) start(ctx context.Context, vm *VM) error {
 		return err
 	}
 	if vm.Service.Unit != "" {
+		if inv.opts.Arguments != nil {
+			return fmt.Errorf("start %s: its service does not take %s; put that into a drop-in: systemctl edit %s",
+				vm.Name, strings.Join(inv.opts.Arguments, " "), vm.Service.Unit)
+		}
 		return vm.startService(ctx)
 	}
 	return inv.startDetached(ctx, vm)

@@ -1,0 +1,345 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"vmop/cli"
+	"vmop/regular"
+	"vmop/runner/config"
+	"vmop/runner/inventory"
+	"vmop/vmspec"
+	"vmop/vmtypes"
+	"vmop/vmtypes/evaluate"
+	"vmop/yamlfile"
+)
+
+// creation is what the flags of create say.
+type creation struct {
+	*flags
+	draft       inventory.Draft
+	from        string
+	keyFile     string
+	yes, dryRun bool
+}
+
+const createText = "create writes ~/.config/vmrunner/NAME.yaml, or /etc/opt/vmrunner/NAME.yaml as root or with\n" +
+	"--system. On a terminal it asks for what no flag says; Return takes the suggestion, and -\n" +
+	"nothing. The configuration is checked before it is written, and shown. Disks that are\n" +
+	"given by their size are made at the first start, in the VM's data directory.\n\n" +
+	"--from copies a configuration instead; its relative paths keep their meaning."
+
+const createExamples = `  vmrunner create web --cpus 2 --ram 4GiB --disk 20GiB --cd ~/debian-12.iso
+  vmrunner create web --disk ~/debian-12-genericcloud-amd64.qcow2 --user joe
+  vmrunner create win --type windows --disk 64GiB --cd ~/win11.iso --set vm.options.tpm=true
+  vmrunner create db --from ~/.config/vmrunner/web.yaml --set vm.maximumCpus=4`
+
+func newCreate(f *flags) *cobra.Command {
+	c := &creation{flags: f}
+	cmd := &cobra.Command{
+		Use: "create NAME", Short: "Make the configuration of a new VM", Long: createText, Example: createExamples,
+	}
+	f.oneVM(cmd)
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
+	d := &c.draft
+	p := cmd.Flags()
+	p.StringVar(&d.Type, "type", config.DefaultVMType, "VM `type`, such as standard, cloud, windows")
+	p.IntVar(&d.CPUs, "cpus", 0, "number of CPUs")
+	p.StringVar(&d.RAM, "ram", "", "`size` of the RAM, such as 4GiB")
+	p.StringArrayVar(&d.Disks, "disk", nil, "`size` of a new disk, or the path of an image; may be repeated")
+	p.StringVar(&d.CD, "cd", "", "medium of a CD drive: a `path` or URL")
+	p.StringVar(&d.Network, "network", "", "user, tap, masquerade or none")
+	p.StringVar(&d.Display, "display", "vnc", "vnc (on a unix socket) or none")
+	p.StringVar(&d.User, "user", "", "`name` of a user that cloud-init makes in the guest")
+	p.StringVar(&c.keyFile, "ssh-key", "", "public key of that user, a `file` (default ~/.ssh/id_*.pub)")
+	p.StringArrayVar(&d.Settings, "set", nil, "`path=value` in the configuration, such as vm.bootMenu=true; may be\nrepeated")
+	p.StringVar(&c.from, "from", "", "copy this configuration `file`; - is standard input")
+	p.BoolVar(&d.System, "system", os.Geteuid() == 0, "make a VM of the computer, not of the user")
+	p.BoolVar(&c.dryRun, "dry-run", false, "print the configuration, and write nothing")
+	p.BoolVarP(&c.yes, "yes", "y", false, "don't ask on a terminal")
+	cli.CompleteFlag(cmd, "network", "user", "tap", "masquerade", "none")
+	cli.CompleteFlag(cmd, "display", "vnc", "none")
+	cli.CompleteFile(cmd, "from", "yaml", "yml")
+	cli.CompleteFile(cmd, "cd", "iso")
+	cli.CompleteFile(cmd, "ssh-key", "pub")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		d.Name = args[0]
+		return c.run(cmd)
+	}
+	return cmd
+}
+
+func (c *creation) run(cmd *cobra.Command) error {
+	all, err := c.checking(cmd)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(all.Names(), c.draft.Name) {
+		return fmt.Errorf("create %s: %w; edit it by: vmrunner edit %[1]s", c.draft.Name, inventory.ErrExists)
+	}
+	text, err := c.text(cmd, all)
+	if err != nil {
+		return err
+	}
+	if c.dryRun {
+		return cli.WriteLine(cmd.OutOrStdout(), string(text))
+	}
+	file, warnings, err := all.Create(cmd.Context(), c.draft.Name, c.draft.System, text)
+	if err != nil {
+		return err
+	}
+	cmd.PrintErrf("%s:\n%s", file, text)
+	for _, w := range warnings {
+		cmd.PrintErrln("warning:", w)
+	}
+	cmd.PrintErrln("start it by: vmrunner start " + c.draft.Name)
+	return nil
+}
+
+// text returns the configuration that is asked for.
+func (c *creation) text(cmd *cobra.Command, all *inventory.Inventory) ([]byte, error) {
+	if c.from != "" {
+		for _, flag := range []string{"type", "cpus", "ram", "disk", "cd", "network", "display", "user", "ssh-key"} {
+			if cmd.Flags().Changed(flag) {
+				return nil, cli.UsageError{Err: fmt.Errorf("--from and --%s are mutually exclusive; use --set", flag)}
+			}
+		}
+		return c.copied(cmd)
+	}
+	if !c.yes && onTerminal() {
+		if err := c.complement(cmd); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.complete(); err != nil {
+		return nil, cli.UsageError{Err: err}
+	}
+	return all.Draft(c.draft)
+}
+
+func (c *creation) copied(cmd *cobra.Command) (text []byte, err error) {
+	if c.from == "-" {
+		text, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), yamlfile.LargestFile))
+	} else {
+		text, err = regular.ReadFile(c.from, yamlfile.LargestFile)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration to copy: %w", err)
+	}
+	return inventory.Copy(c.from, text, c.draft.Name, c.draft.Settings...)
+}
+
+// complete makes paths absolute, and reads the key.
+func (c *creation) complete() (err error) {
+	d := &c.draft
+	for i, disk := range d.Disks {
+		if _, e := vmspec.ParseBytes(disk); e != nil {
+			if d.Disks[i], err = existing(disk); err != nil {
+				return fmt.Errorf("--disk %s is neither a size such as 20GiB nor an image: %w", disk, err)
+			}
+		}
+	}
+	if u, e := url.Parse(d.CD); d.CD != "" && (e != nil || u.Scheme == "") {
+		if d.CD, err = existing(d.CD); err != nil {
+			return fmt.Errorf("--cd: %w", err)
+		}
+	}
+	if d.Display == "none" {
+		d.Display = ""
+	}
+	if d.User == "" && c.keyFile != "" {
+		return errors.New("--ssh-key needs --user")
+	}
+	if d.User == "" {
+		return nil
+	}
+	file := cmp.Or(c.keyFile, publicKey())
+	if file == "" {
+		return nil
+	}
+	text, err := regular.ReadFile(file, longestKey)
+	if err != nil {
+		return fmt.Errorf("read the public key: %w", err)
+	}
+	d.SSHKey = strings.TrimSpace(string(text))
+	if strings.Contains(d.SSHKey, "PRIVATE KEY") || strings.Contains(d.SSHKey, "\n") {
+		return fmt.Errorf("%s is no public key; want one line, as in ~/.ssh/id_ed25519.pub", file)
+	}
+	return nil
+}
+
+// longestKey bounds a public key, in bytes.
+const longestKey = 16 << 10
+
+// existing returns the absolute path of a file that is there.
+func existing(file string) (string, error) {
+	if _, err := regular.Stat(file); err != nil {
+		return "", err
+	}
+	return filepath.Abs(file)
+}
+
+// publicKey returns the user's own public key; empty if there is none.
+func publicKey() string {
+	for _, name := range []string{"id_ed25519.pub", "id_ecdsa.pub", "id_rsa.pub"} {
+		file := filepath.Join(config.HostEnv().HomeDir, ".ssh", name)
+		if _, err := os.Stat(file); err == nil {
+			return file
+		}
+	}
+	return ""
+}
+
+// complement completes the draft by the answers of a person, to all that no flag has said.
+func (c *creation) complement(cmd *cobra.Command) error {
+	q, d := newQuestions(cmd), &c.draft
+	var about vmtypes.Description
+	isType := func(answer string) (err error) {
+		about, err = c.describe(cmd, answer)
+		return err
+	}
+	isCount := func(answer string) error {
+		if n, err := strconv.Atoi(answer); err != nil || n < 1 {
+			return errors.New("want a number, at least 1")
+		}
+		return nil
+	}
+	var cpus, disk string
+	for _, question := range []struct {
+		flag, text, standard string
+		check                func(string) error
+		answer               *string
+	}{
+		{"type", "VM type", config.DefaultVMType, isType, &d.Type},
+		{"cpus", "CPUs", strconv.Itoa(min(2, runtime.NumCPU())), isCount, &cpus},
+		{"ram", "RAM", "2 GiB", isSize, &d.RAM},
+		{"disk", "Disk: size of a new one, or path of an image", "20 GiB", isDisk, &disk},
+		{"cd", "CD: path or URL", "", isMedium, &d.CD},
+		{"user", "User that cloud-init makes, for ssh", "", nil, &d.User},
+	} {
+		if cmd.Flags().Changed(question.flag) {
+			continue
+		}
+		answer, err := q.prompt(question.text, question.standard, question.check)
+		if err != nil {
+			return err
+		}
+		*question.answer = answer
+	}
+	if cpus != "" {
+		d.CPUs, _ = strconv.Atoi(cpus) // it was checked
+	}
+	if disk != "" {
+		d.Disks = []string{disk}
+	}
+	if d.User != "" && c.keyFile == "" {
+		var err error
+		if c.keyFile, err = q.prompt("Public key of the user", publicKey(), isKey); err != nil {
+			return err
+		}
+	}
+	if cmd.Flags().Changed("type") {
+		if err := isType(d.Type); err != nil {
+			return err
+		}
+	}
+	return c.askOptions(q, about)
+}
+
+func isKey(file string) error {
+	if file == "" {
+		return nil
+	}
+	_, err := existing(file)
+	return err
+}
+
+func (c *creation) describe(cmd *cobra.Command, vmType string) (vmtypes.Description, error) {
+	found, err := evaluate.Find(c.types.Folder, vmType)
+	if err != nil {
+		return vmtypes.Description{}, err
+	}
+	return found.Describe(cmd.Context())
+}
+
+// askOptions asks for the options that the VM type declares: for those that it needs, and
+// if wanted for the others that are single values.
+func (c *creation) askOptions(q *questions, about vmtypes.Description) error {
+	more := false
+	if slices.ContainsFunc(about.Options, func(o vmtypes.Option) bool { return !o.Mandatory }) {
+		var err error
+		if more, err = q.agree("Set options of the VM type "+about.Name+"?", false); err != nil {
+			return err
+		}
+	}
+	for _, option := range about.Options {
+		if !option.Mandatory && !more || slices.Contains([]string{"list", "dict", "record"}, option.Type) {
+			continue
+		}
+		if option.Doc != "" {
+			q.show("# ", option.Doc, "\n")
+		}
+		standard := ""
+		if option.Default != nil {
+			standard = fmt.Sprint(option.Default)
+		}
+		answer, err := q.prompt(option.Name, standard, func(answer string) error {
+			switch {
+			case answer == "" && option.Mandatory:
+				return errors.New("the VM type needs it")
+			case answer != standard && option.Values != nil && !isOneOf(answer, option.Values):
+				return fmt.Errorf("want one of %v", option.Values)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if answer == standard {
+			continue
+		}
+		if option.Type == "string" || option.Type == "file" {
+			answer = strconv.Quote(answer)
+		}
+		c.draft.Settings = append(c.draft.Settings, "vm.options."+option.Name+"="+answer)
+	}
+	return nil
+}
+
+func isOneOf(text string, values []any) bool {
+	return slices.ContainsFunc(values, func(v any) bool { return fmt.Sprint(v) == text })
+}
+
+func isSize(text string) error {
+	_, err := vmspec.ParseBytes(text)
+	return err
+}
+
+func isDisk(text string) error {
+	if text == "" || isSize(text) == nil {
+		return nil
+	}
+	if _, err := existing(text); err != nil {
+		return fmt.Errorf("it is neither a size nor an image: %w", err)
+	}
+	return nil
+}
+
+func isMedium(text string) error {
+	if u, err := url.Parse(text); text == "" || err == nil && u.Scheme != "" {
+		return nil
+	}
+	_, err := existing(text)
+	return err
+}

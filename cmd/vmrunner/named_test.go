@@ -1,0 +1,99 @@
+package main
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"vmop/test/invariants"
+)
+
+// What a user types to manage VMs by their names; they are run by the real QEMU.
+func TestNamedVMs(t *testing.T) {
+	t.Parallel()
+	bin := alone(t, build(t))
+	root, err := os.MkdirTemp("", "n") // short, for the paths of sockets
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		for _, pids := range invariants.Processes(t, root) {
+			for _, pid := range pids {
+				_ = syscall.Kill(pid, syscall.SIGKILL) // of a script that went wrong; it may have ended
+			}
+		}
+		require.NoError(t, os.RemoveAll(root))
+	})
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("testdata", "named"), WorkdirRoot: root,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
+			env.Setenv("TMPDIR", env.WorkDir)
+			for name, folder := range map[string]string{
+				"XDG_CONFIG_HOME": "config", "XDG_DATA_HOME": "data", "XDG_RUNTIME_DIR": "r",
+			} {
+				env.Setenv(name, filepath.Join(env.WorkDir, folder))
+			}
+			return os.MkdirAll(filepath.Join(env.WorkDir, "r"), 0o700)
+		},
+	})
+}
+
+// On a terminal create asks for what no flag says.
+func TestCreateAsks(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, ".ssh"), 0o700))
+	key := []byte("ssh-ed25519 AAAA joe@here\n")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ".ssh/id_ed25519.pub"), key, 0o600))
+	keys, user := openPTY(t)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(build(t), "vmrunner"), "create", "web", "--system=false",
+		"--network=user")
+	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME="+dir, "XDG_DATA_HOME="+filepath.Join(dir, "data"))
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = user, user, user
+	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true, Setctty: true}
+	require.NoError(t, cmd.Start())
+	for _, talk := range [][2]string{
+		{"VM type [standard]: ", "nonsense"},
+		{"VM type [standard]: ", "windows"},
+		{"CPUs [", "none"},
+		{"CPUs [", "3"},
+		{"RAM [2 GiB]: ", "much"},
+		{"RAM [2 GiB]: ", ""},
+		{"[20 GiB]: ", "1 GiB"},
+		{"CD: path or URL [none]: ", "/nowhere.iso"},
+		{"CD: path or URL [none]: ", ""},
+		{"for ssh [none]: ", "joe"},
+		{"id_ed25519.pub]: ", ""},
+		{"Set options of the VM type windows? [no]: ", "yes"},
+		{"panic [shutdown]: ", "never"},
+		{"want one of ", "none"},
+		{"watchdog [none]: ", ""},
+		{"secureBoot [true]: ", "false"},
+		{"tpm [true]: ", "false"},
+	} {
+		see(t, keys, talk[0])
+		_, err := io.WriteString(keys, talk[1]+"\r")
+		require.NoError(t, err)
+	}
+	for range 16 { // the rest, and more
+		_, err := io.WriteString(keys, "\r")
+		require.NoError(t, err)
+	}
+	see(t, keys, "start it by: vmrunner start web")
+	require.NoError(t, cmd.Wait())
+	text, err := os.ReadFile(filepath.Join(dir, "vmrunner/web.yaml"))
+	require.NoError(t, err)
+	for _, line := range []string{
+		"vmType: windows", "maximumCpus: 3", "maximumRam: 2 GiB", "size: 1 GiB", "- type: user",
+		"tpm: false", "panic: none",
+		"secureBoot: false", `- name: "joe"`, `- "ssh-ed25519 AAAA joe@here"`, "vnc: {}",
+	} {
+		require.Contains(t, string(text), line+"\n")
+	}
+}

@@ -1,0 +1,31 @@
+package main
+
+import "github.com/spf13/cobra"
+
+// suggest notes with verbs what users of virsh, limactl, incus, VirtualBox and others type.
+func suggest(root *cobra.Command) {
+	words := map[string][]string{
+		"list":         {"ls", "vms", "all"},
+		"create":       {"launch", "define", "new", "add", "install", "createvm", "virt-install"},
+		"start":        {"up", "boot", "startvm", "poweron", "launch"},
+		"stop":         {"shutdown", "halt", "poweroff", "down", "kill", "acpipowerbutton", "destroy"},
+		"restart":      {"reboot"},
+		"delete":       {"rm", "remove", "undefine", "purge", "unregistervm", "destroy"},
+		"status":       {"info", "dominfo", "domstate", "show", "describe", "inspect", "get", "domifaddr"},
+		"pause":        {"suspend", "freeze"},
+		"resume":       {"unpause", "unsuspend", "continue", "cont"},
+		"ssh":          {"shell", "exec", "login"},
+		"cp":           {"copy", "scp", "push", "pull", "copyto", "copyfrom"},
+		"edit":         {"modify", "modifyvm", "configure", "resize", "setvcpus", "setmem"},
+		"view":         {"domdisplay", "vncdisplay", "viewer", "gui", "display", "open", "spice"},
+		"autostart":    {"enable", "disable", "start-at-login"},
+		"console":      {"attach", "serial", "ttyconsole"},
+		"port-forward": {"forward", "tunnel", "expose"},
+		"plan":         {"render", "dumpxml", "domxml-to-native", "argv"},
+		"events":       {"watch", "event", "follow"},
+		"qmp":          {"monitor", "hmp", "qemu-monitor-command"},
+	}
+	for _, verb := range root.Commands() {
+		verb.SuggestFor = words[verb.Name()]
+	}
+}

@@ -1,0 +1,150 @@
+package inventory
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"vmop/runner/config"
+	"vmop/vmspec"
+)
+
+// A Draft is a new VM in a few words.
+type Draft struct {
+	// Name of the VM; System says that it is the computer's, not the user's.
+	Name   string
+	System bool
+	// Type is the VM type; empty means config.DefaultVMType.
+	Type string
+	// CPUs and RAM are as vm.maximumCpus and vm.maximumRam; 0 and "" mean what the
+	// configuration has by default.
+	CPUs int
+	RAM  string
+	// Disks are sizes of new disks in the data directory, "20 GiB", or absolute paths of
+	// images that are there.
+	Disks []string
+	// CD is the absolute path or URL of a medium; empty means no drive.
+	CD string
+	// Network is the type of the network: tap, user or masquerade; none; or empty, the
+	// default.
+	Network string
+	// Display is vnc, on a unix socket, or empty: no screen.
+	Display string
+	// User, if not empty, is made by cloud-init in the guest, with the right to become
+	// root, and logs in by the public SSHKey, if that is not empty.
+	User, SSHKey string
+	// Settings, path=value as in config.Load, are made last.
+	Settings []string
+}
+
+// Draft returns the configuration of a new VM. The error is of type yamlfile.Faults;
+// those that are about settings count all of them, also those that are made of the draft.
+func (inv *Inventory) Draft(d Draft) ([]byte, error) {
+	if err := checkName(d.Name); err != nil {
+		return nil, err
+	}
+	place, err := inv.Place(d.System)
+	if err != nil {
+		return nil, err
+	}
+	unset := config.Config{VM: vmspec.Spec{Name: d.Name}}
+	dataDir, err := unset.DataDirectory(place.Env)
+	if err != nil {
+		return nil, err
+	}
+	cfg, _, err := config.Parse(d.Name+suffix, []byte("\"/Runner\":\n  vm:\n    name: x\n"), d.settings(dataDir)...)
+	if err != nil {
+		return nil, err
+	}
+	return cfg.Format()
+}
+
+// settings returns the draft as path=value.
+func (d *Draft) settings(dataDir string) (list []string) {
+	text := func(path, value string) {
+		quoted, _ := json.Marshal(value) // a text can be encoded
+		list = append(list, path+"="+string(quoted))
+	}
+	optional := func(path, value string) {
+		if value != "" {
+			text(path, value)
+		}
+	}
+	text("vm.name", d.Name)
+	optional("vmType", d.Type)
+	if d.CPUs != 0 {
+		list = append(list, "vm.maximumCpus="+strconv.Itoa(d.CPUs))
+	}
+	optional("vm.maximumRam", d.RAM)
+	switch d.Network {
+	case "":
+	case "none":
+		list = append(list, "vm.network=[]")
+	default:
+		text("vm.network[0].type", d.Network)
+	}
+	drives := 0
+	for i, disk := range d.Disks {
+		at := fmt.Sprintf("vm.drives[%d]", drives)
+		drives++
+		if filepath.IsAbs(disk) {
+			text(at+".file", disk)
+			if filepath.Ext(disk) == ".qcow2" {
+				text(at+".format", "qcow2")
+			}
+			continue
+		}
+		name := "disk.img"
+		if i > 0 {
+			name = fmt.Sprintf("disk%d.img", i+1)
+		}
+		text(at+".file", filepath.Join(dataDir, name))
+		text(at+".size", disk)
+	}
+	if d.CD != "" {
+		at := fmt.Sprintf("vm.drives[%d]", drives)
+		text(at+".type", string(vmspec.DriveIDECD))
+		text(at+".file", d.CD)
+	}
+	if d.Display != "" {
+		list = append(list, "vm.display."+d.Display+"={}")
+	}
+	if d.User != "" {
+		user := "cloudInit.userData.users[0]"
+		text(user+".name", d.User)
+		text(user+".sudo", "ALL=(ALL) NOPASSWD:ALL")
+		text(user+".shell", "/bin/bash")
+		optional(user+".ssh_authorized_keys[0]", d.SSHKey)
+	}
+	return append(list, d.Settings...)
+}
+
+// Copy returns a configuration from a file as that of another VM, with settings: relative
+// paths mean the same files, and the directories are those of the new VM. A file that needs
+// no change for that is returned as it is, with its comments.
+func Copy(file string, text []byte, name string, settings ...string) ([]byte, error) {
+	whole, err := filepath.Abs(file)
+	if err != nil {
+		return nil, fmt.Errorf("folder of %s: %w", file, err)
+	}
+	cfg, _, err := config.Parse(file, text, settings...)
+	if err != nil {
+		return nil, err
+	}
+	own := *cfg
+	own.DataDir, own.RuntimeDir, own.VM.Name = "", "", name
+	if own.ImageRepository != "" {
+		own.ImageRepository = vmspec.Within(filepath.Dir(whole), own.ImageRepository)
+	}
+	own.VM = own.VM.Within(filepath.Dir(whole))
+	made, err := own.Format()
+	if err != nil {
+		return nil, err
+	}
+	same, err := cfg.Format()
+	if err == nil && len(settings) == 0 && string(made) == string(same) {
+		return text, nil
+	}
+	return made, err
+}
