@@ -93,15 +93,15 @@ func OneQEMU(t testing.TB, dir string) int {
 // gone when the kernel comes round to it.
 func NoProcess(t testing.TB, dir string) {
 	t.Helper()
-	var left map[string][]int
+	var found map[string][]int
 	require.Eventually(t, func() bool {
-		left = Processes(t, dir)
-		return len(left) == 0
-	}, patience, 10*time.Millisecond, "processes are left: %v", left)
+		found = Processes(t, dir)
+		return len(found) == 0
+	}, patience, 10*time.Millisecond, "processes are left: %v", &found)
 }
 
-// NothingLeft requires that no process, socket or runtime directory is left of a
-// VM that has ended, and no file that was being written.
+// NothingLeft requires that nothing is left of a VM that has ended: no process or runtime
+// directory, no file that was being written, and nothing of the kernel's (see left).
 func NothingLeft(t testing.TB, dir string) {
 	t.Helper()
 	NoProcess(t, dir)
@@ -115,6 +115,11 @@ func NothingLeft(t testing.TB, dir string) {
 		return err
 	})
 	require.NoError(t, err)
+	var found []string
+	require.Eventually(t, func() bool {
+		found = left(t, dir)
+		return len(found) == 0
+	}, patience, 10*time.Millisecond, "something is left: %q", &found)
 }
 
 // Files are what a guest must never lose, as hashes by the file's name: the

@@ -1,0 +1,79 @@
+package invariants
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/nftables"
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+
+	"vmop/runner/lock"
+)
+
+// left names what the kernel still has of a VM without processes: descriptors of the caller,
+// who may have been its runner; sockets; its locks; mounts; and in the caller's network
+// namespace its taps, and rules without a tap.
+func left(t testing.TB, dir string) (found []string) {
+	t.Helper()
+	links, err := filepath.Glob("/proc/self/fd/*")
+	require.NoError(t, err)
+	for _, link := range links {
+		if path, _ := os.Readlink(link); isBelow(path, dir) { // it may be closed by now
+			found = append(found, "descriptor of "+path)
+		}
+	}
+	for _, table := range []string{"net/unix", "mountinfo"} {
+		text, err := os.ReadFile("/proc/thread-self/" + table)
+		require.NoError(t, err)
+		for line := range strings.Lines(string(text)) {
+			if slices.ContainsFunc(strings.Fields(line), func(word string) bool { return isBelow(word, dir) }) {
+				found = append(found, table+": "+strings.TrimSpace(line))
+			}
+		}
+	}
+	held, err := lock.Runs(filepath.Join(dir, "data"))
+	require.NoError(t, err)
+	if held {
+		found = append(found, "the lock of the machine")
+	}
+	return append(found, network(t, dir)...)
+}
+
+func isBelow(path, dir string) bool { return strings.HasPrefix(path, dir+"/") }
+
+// network names the taps of a VM, and tables of rules, of any VM, that have no tap: nobody
+// would remove them.
+func network(t testing.TB, dir string) (found []string) {
+	t.Helper()
+	var own string // has the VM's uuid
+	for _, name := range []string{"config.yaml", "data/uuid.txt"} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		require.True(t, err == nil || errors.Is(err, fs.ErrNotExist), err)
+		own += string(text)
+	}
+	tables, err := new(nftables.Conn).ListTables()
+	require.NoError(t, err)
+	links, err := netlink.LinkList()
+	require.NoError(t, err)
+	taps := map[string]bool{}
+	for _, link := range links {
+		is := link.Attrs()
+		taps[is.Name] = true
+		if uuid, ours := strings.CutPrefix(is.Alias, "vmop:"); ours && uuid != "" && strings.Contains(own, uuid) {
+			found = append(found, "tap "+is.Name)
+		}
+	}
+	for _, table := range tables {
+		if tap, ours := strings.CutPrefix(table.Name, "vmop-"); ours && !taps[tap] {
+			found = append(found, fmt.Sprintf("rules of tap %s, which is gone", tap))
+		}
+	}
+	return found
+}
