@@ -246,22 +246,10 @@ func TestFault02RunnerKilledWhileStarting(t *testing.T) {
 	invariants.NothingLeft(t, dir)
 }
 
-// kills is how often the runner of a guest is killed by TestManyKills; the
-// variable VMOP_KILLS says otherwise.
-const kills = 100
-
 // A guest that counts sees no gap, however often its runner is killed.
 func TestManyKills(t *testing.T) {
 	t.Parallel()
-	count := kills
-	if text := os.Getenv("VMOP_KILLS"); text != "" {
-		var err error
-		count, err = strconv.Atoi(text)
-		require.NoError(t, err)
-	}
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
+	count, random := chance(t, "VMOP_KILLS", 100)
 	dir := folder(t, "standard", append(tiny(t, ""), "useTpm: true", "maximumCpus: 2", "display: {vnc: {}}")...)
 	first := start(t, dir, nil, "--console")
 	first.await(`TINY .* READY`)

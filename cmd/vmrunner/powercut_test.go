@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -197,19 +196,7 @@ func TestFault36ThePowerFails(t *testing.T) {
 	unmount(t, m.mount)
 	t.Logf("%d KiB written", m.now()>>10)
 
-	count, seed := 20, rand.Uint64()
-	if text := os.Getenv("VMOP_CUTS"); text != "" {
-		var err error
-		count, err = strconv.Atoi(text)
-		require.NoError(t, err)
-	}
-	if text := os.Getenv("SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-	}
-	t.Logf("SEED=%d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
+	count, random := chance(t, "VMOP_CUTS", 20)
 	var moments []int64
 	for n := range count { // each phase gets as many
 		of := n % (len(v.phases) - 1)

@@ -125,6 +125,7 @@ func outcomeOf(end *corev1.ContainerStateTerminated) *v1.Outcome {
 	var left v1.Outcome
 	if json.Unmarshal([]byte(end.Message), &left) == nil && left.Cause != "" {
 		left.ExitCode = end.ExitCode // as the kubelet saw it
+		left.Cause, left.Reason = Readable(left.Cause), Readable(left.Reason)
 		left.Message = Readable(withoutExcerpt(left.Message))
 		return &left
 	}

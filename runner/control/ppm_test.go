@@ -2,6 +2,8 @@ package control
 
 import (
 	"bytes"
+	"fmt"
+	"image"
 	"image/png"
 	"io"
 	"strings"
@@ -32,4 +34,30 @@ func TestPPMThatIsNone(t *testing.T) {
 	} {
 		require.ErrorContains(t, ppmToPNG(io.Discard, strings.NewReader(text)), want)
 	}
+}
+
+// FuzzPPM lets QEMU write anything as a screenshot: it becomes an image of the size that
+// it says, or is refused.
+func FuzzPPM(f *testing.F) {
+	for _, text := range []string{
+		"P6\n2 1\n255\n\x01\x02\x03\xff\xfe\xfd", "P6\n1 1\n255\n", "P6\n-1 16384\n255\n",
+		"P6\n999999999999999999999 1\n255\n",
+		"P6\n# a comment\n2 2\n255\n", "P6\r\n2 1\r\n255\r\n123456",
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var width, height, depth int
+		_, err := fmt.Sscanf(string(text), "P6\n%d %d\n%d\n", &width, &height, &depth)
+		if err == nil && width*height > 1<<16 {
+			return // it takes its time
+		}
+		var out bytes.Buffer
+		if ppmToPNG(&out, bytes.NewReader(text)) != nil {
+			return
+		}
+		img, err := png.Decode(&out)
+		require.NoError(t, err)
+		require.Equal(t, image.Rect(0, 0, width, height), img.Bounds())
+	})
 }

@@ -23,6 +23,7 @@ type talk struct {
 	state *State
 	now   time.Time
 	open  []Send // without a reply
+	seen  uint64 // the last of them that a fuzz test has counted
 	known status.Status
 	log   []string
 	saved Progress

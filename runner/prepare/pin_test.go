@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/printable"
 	"vmop/test/folder"
 	"vmop/vmtypes/evaluate"
 )
@@ -205,4 +206,31 @@ func TestMachineVersions(t *testing.T) {
 	machines, err = ReadMachines(dir)
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"q35": "pc-q35-9.2", "pc": "pc-i440fx-7.2"}, machines)
+}
+
+// FuzzMachines reads anything as pinned machine versions: what is read can be kept, and is
+// read again as it was.
+func FuzzMachines(f *testing.F) {
+	for _, text := range []string{
+		"", "\n", "q35 pc-q35-7.2\nmicrovm microvm\n", "q35 a\nq35 b", "a b c\n",
+		"\u0085 a\u2028b\x00 \x1b[2J\n", "a\r\n",
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, pinnedMachines), text, 0o600))
+		machines, err := ReadMachines(dir)
+		if err != nil {
+			require.Equal(t, printable.Line(err.Error()), err.Error())
+			return
+		}
+		require.NoError(t, writeMachine(dir, machines, "new", "version"))
+		again, err := ReadMachines(dir)
+		require.NoError(t, err)
+		require.Equal(t, "version", again["new"])
+		for alias, version := range machines {
+			require.True(t, again[alias] == version || alias == "new", "%q", alias)
+		}
+	})
 }

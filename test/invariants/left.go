@@ -48,8 +48,7 @@ func left(t testing.TB, dir string) (found []string) {
 
 func isBelow(path, dir string) bool { return strings.HasPrefix(path, dir+"/") }
 
-// network names the taps of a VM, and tables of rules, of any VM, that have no tap: nobody
-// would remove them.
+// network names the taps of a VM, and the tables of rules, of any VM, that have no tap.
 func network(t testing.TB, dir string) (found []string) {
 	t.Helper()
 	var own string // has the VM's uuid

@@ -1,0 +1,120 @@
+// Command fuzz runs each fuzz test of the module for a time.
+//
+//	go run ./test/fuzz [-time 3s] [PATTERN]
+//
+// Only the targets whose names, such as ./qmp.FuzzRead, match the pattern run. An input that
+// fails is written into the package's testdata/fuzz, where it is repaired and kept: from
+// there go test reads it.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path"
+	"regexp"
+	"strings"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "fuzz:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("fuzz", flag.ContinueOnError)
+	duration := flags.Duration("time", 3*time.Second, "how long each target runs")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	pattern, err := regexp.Compile(flags.Arg(0))
+	if err != nil {
+		return err
+	}
+	all, err := targets(os.DirFS("."))
+	if err != nil {
+		return err
+	}
+	ran, failed := 0, 0
+	for _, t := range all {
+		if !pattern.MatchString(t.String()) {
+			continue
+		}
+		ran++
+		summary, err := t.fuzz(ctx, *duration)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			failed++
+			summary = "FAILED\n" + err.Error()
+		}
+		fmt.Fprintf(out, "%-42s %s\n", t, summary)
+	}
+	fmt.Fprintf(out, "%d targets, %d failed\n", ran, failed)
+	switch {
+	case ran == 0:
+		return fmt.Errorf("there is no target %s", pattern)
+	case failed > 0:
+		return fmt.Errorf("%d of %d targets failed", failed, ran)
+	}
+	return nil
+}
+
+// A target is a fuzz test of the package in a folder.
+type target struct{ folder, name string }
+
+func (t target) String() string { return "./" + t.folder + "." + t.name }
+
+// targets returns all targets of a module.
+func targets(module fs.FS) (found []target, err error) {
+	declaration := regexp.MustCompile(`(?m)^func (Fuzz\w+)\(\w+ \*testing\.F\)`)
+	err = fs.WalkDir(module, ".", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(file, "_test.go") {
+			return err
+		}
+		text, err := fs.ReadFile(module, file)
+		for _, match := range declaration.FindAllSubmatch(text, -1) {
+			found = append(found, target{path.Dir(file), string(match[1])})
+		}
+		return err
+	})
+	return found, err
+}
+
+// fuzz runs a target, and returns how far it came.
+func (t target) fuzz(ctx context.Context, duration time.Duration) (summary string, err error) {
+	cmd := exec.CommandContext(ctx, "go", "test", "-run=^$", "-fuzz=^"+t.name+"$", "-fuzztime="+duration.String(),
+		"-fuzzminimizetime=1x", "./"+t.folder)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	text, err := cmd.CombinedOutput()
+	if err != nil && !outOfTime(text) {
+		return "", fmt.Errorf("%w\n%s", err, text)
+	}
+	lines := regexp.MustCompile(`execs: \d+ .*`).FindAll(text, -1)
+	if len(lines) == 0 {
+		return "", fmt.Errorf("no input was tried\n%s", text)
+	}
+	return string(lines[len(lines)-1]), nil
+}
+
+// outOfTime reports whether go test failed for nothing but the end of its time, which is
+// no failure (https://go.dev/issue/75804, until Go 1.27).
+func outOfTime(text []byte) bool {
+	_, said, found := bytes.Cut(text, []byte("\n--- FAIL: "))
+	_, said, _ = bytes.Cut(said, []byte("\n"))
+	return found && bytes.HasPrefix(said, []byte("    context deadline exceeded\nFAIL\n"))
+}
