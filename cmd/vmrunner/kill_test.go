@@ -249,7 +249,7 @@ func TestFault02RunnerKilledWhileStarting(t *testing.T) {
 // A guest that counts sees no gap, however often its runner is killed.
 func TestManyKills(t *testing.T) {
 	t.Parallel()
-	count, random := chance(t, "VMOP_KILLS", 100)
+	count, random := chance(t, "", 100)
 	dir := folder(t, "standard", append(tiny(t, ""), "useTpm: true", "maximumCpus: 2", "display: {vnc: {}}")...)
 	first := start(t, dir, nil, "--console")
 	first.await(`TINY .* READY`)

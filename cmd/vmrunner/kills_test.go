@@ -109,7 +109,7 @@ func (v *victim) comesUp(p *program) *program {
 	v.t.Helper()
 	if v.stopping {
 		p.await(`INF (adopted|booting|stopped)`)
-		p.signal(syscall.SIGTERM)
+		_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 		require.Zero(v.t, p.exit())
 		invariants.NothingLeft(v.t, v.dir)
 		v.stopping, v.qemu = false, 0
