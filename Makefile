@@ -23,15 +23,18 @@ LONG = ^vmop/(test/(cluster|e2e|guest|scale|soak)|deploy/images)|vmop/test/(benc
 # that the detector makes too slow, and processes whose limited memory is less than the detector maps.
 RACE = -skip='^(TestFault13|TestTypeChecker)' ./filewatch ./manager/... ./process ./qmp ./runner/...
 
-.PHONY: help build man install run test test-says test-short race check bench bench-scale fuzz faults mutants soak e2e generate images powercut \
-	cluster-up cluster-load cluster-down format clean guest packages-run packages-cluster packages-test
+.PHONY: help build sbom man install run test test-says test-short race check bench bench-scale fuzz faults mutants soak e2e \
+	generate images kills powercut cluster-up cluster-load cluster-down format clean guest packages-run packages-cluster packages-test
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## Build the programs into bin/.
 	@mkdir -p bin
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ $(PROGRAMS:%=./cmd/%)
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ $(PROGRAMS:%=./cmd/%)
+
+sbom: build ## List the components of the programs, and of the images if they were built, into build/sbom (CycloneDX).
+	go run ./deploy/sbom -version $(VERSION) $(PROGRAMS:%=bin/%) $(wildcard build/images/*.tar)
 
 man: ## Write man pages into build/man.
 	@mkdir -p build/man
@@ -92,6 +95,9 @@ mutants: packages-test ## Put 75 faults into the code, one at a time (SEED=1), a
 
 powercut: packages-test ## Let the power fail 200 times in a VM's life (SEED=n repeats a run); 3 minutes.
 	VMOP_CUTS=200 SEED=$(SEED) go test -count=1 -v -timeout $(TIMEOUT) -run '^TestFault36ThePowerFails$$' ./cmd/vmrunner
+
+kills: packages-test ## Kill the runner of a VM 1000 times, at any moment (SEED=n repeats a run); 10 minutes.
+	VMOP_KILLS=1000 SEED=$(SEED) go test -count=1 -v -timeout $(TIMEOUT) -run '^TestKillsAtAnyMoment$$' ./cmd/vmrunner
 
 soak: packages-test ## Run a VM through random steps for SOAKTIME=20m (SEED=n repeats a run).
 	SOAKTIME=$(SOAKTIME) SEED=$(SEED) go test -count=1 -v -timeout 0 -run '^TestSoak$$' ./test/soak

@@ -3,6 +3,7 @@ module vmop
 go 1.26.0
 
 require (
+	github.com/CycloneDX/cyclonedx-go v0.12.0
 	github.com/bazelbuild/buildtools v0.0.0-20260904073137-eaa4d125b423
 	github.com/containernetworking/plugins v1.9.1
 	github.com/creachadair/jrpc2 v1.3.6

@@ -83,7 +83,7 @@ func TestRunner(t *testing.T) {
 	b.harmless(t)
 	b.consistent(t, "runner")
 	b.known(t)
-	require.Equal(t, b.archive, build(t, "runner").archive, "the same input makes the same image")
+	b.again(t, "runner", "GOCACHE="+t.TempDir())
 }
 
 // The manager's image has its program and the certificates of authorities, no more.
@@ -99,6 +99,36 @@ func TestManager(t *testing.T) {
 	b.harmless(t)
 	b.consistent(t, "manager")
 	b.known(t)
+	b.again(t, "manager")
+}
+
+// again requires that the same sources make the same image, bit by bit, in another folder,
+// at another time, and in another environment.
+func (b built) again(t *testing.T, name string, environment ...string) {
+	t.Helper()
+	here, err := moduleRoot(t.Context())
+	require.NoError(t, err)
+	there := filepath.Join(t.TempDir(), "elsewhere")
+	require.NoError(t, os.Mkdir(there, 0o755))
+	tracked, err := exec.CommandContext(t.Context(), "git", "-C", here, "ls-files", "-zco", "--exclude-standard").Output()
+	require.NoError(t, err)
+	pack := exec.CommandContext(t.Context(), "tar", "-C", here, "-c", "--null", "--ignore-failed-read", "-T", "-")
+	pack.Stdin = bytes.NewReader(tracked)
+	files, err := pack.Output() // without those that are deleted
+	require.NoError(t, err)
+	unpack := exec.CommandContext(t.Context(), "tar", "-C", there, "-xm")
+	unpack.Stdin = bytes.NewReader(files)
+	out, err := unpack.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+
+	program := filepath.Join(t.TempDir(), "images")
+	out, err = exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	second := exec.CommandContext(t.Context(), program, "-version", "v1.2.3", "-o", t.TempDir(), name)
+	second.Dir, second.Env = there, append(os.Environ(), environment...)
+	out, err = second.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Equal(t, sum(t, b.file), sum(t, filepath.Join(second.Args[4], name+".tar")))
 }
 
 // complete requires that the programs of the runner's image find their libraries

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"path"
+	"strings"
+
+	cdx "github.com/CycloneDX/cyclonedx-go"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+// Where an image has what the list is made from.
+const (
+	ourPrograms  = "usr/local/bin/"
+	debianStatus = "var/lib/dpkg/status"
+)
+
+// debianRelease is that of deploy/images/debian.sources.
+const debianRelease = "bookworm"
+
+// image returns the list of an image in an archive.
+func image(file, version string) (*cdx.BOM, error) {
+	img, err := tarball.ImageFromPath(file, nil)
+	if err != nil {
+		return nil, err
+	}
+	digest, err := img.Digest()
+	if err != nil {
+		return nil, err
+	}
+	name := strings.TrimSuffix(path.Base(file), ".tar")
+	of := component(cdx.ComponentTypeContainer, "vmop/"+name, version, "pkg:oci/"+name+"@"+url.QueryEscape(digest.String()))
+	contents := mutate.Extract(img)
+	defer contents.Close()
+	var own, parts []cdx.Component
+	var inPrograms []cdx.Dependency
+	seen := map[string]bool{}
+	for files := tar.NewReader(contents); ; {
+		header, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, err
+		}
+		found := path.Clean(header.Name)
+		isProgram := path.Dir(found)+"/" == ourPrograms && header.Typeflag == tar.TypeReg
+		if !isProgram && found != debianStatus {
+			continue
+		}
+		text, err := io.ReadAll(files)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", found, err)
+		}
+		if !isProgram {
+			packages := debian(string(text))
+			own, parts = append(own, packages...), append(parts, packages...)
+			continue
+		}
+		program, modules, err := modulesOf(path.Base(found), version, text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", found, err)
+		}
+		own, inPrograms = append(own, program), append(inPrograms, uses(program, modules))
+		for _, c := range append(modules, program) {
+			if !seen[c.BOMRef] {
+				seen[c.BOMRef], parts = true, append(parts, c)
+			}
+		}
+	}
+	return list(of, parts, append(inPrograms, uses(of, own))...), nil
+}
+
+// debian returns the packages of dpkg's status file.
+func debian(status string) (packages []cdx.Component) {
+	for stanza := range strings.SplitSeq(status, "\n\n") {
+		fields := map[string]string{}
+		for line := range strings.Lines(stanza) {
+			if key, value, found := strings.Cut(line, ": "); found && !strings.HasPrefix(key, " ") {
+				fields[key] = strings.TrimSpace(value)
+			}
+		}
+		if name := fields["Package"]; name != "" {
+			purl := "pkg:deb/debian/" + url.QueryEscape(name) + "@" + url.QueryEscape(fields["Version"]) +
+				"?arch=" + fields["Architecture"] + "&distro=" + debianRelease
+			packages = append(packages, component(cdx.ComponentTypeLibrary, name, fields["Version"], purl))
+		}
+	}
+	return packages
+}

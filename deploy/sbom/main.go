@@ -1,0 +1,136 @@
+// Command sbom lists what our programs and images consist of, as CycloneDX JSON
+// (https://cyclonedx.org), for those who look for known faults in it:
+//
+//	go run ./deploy/sbom -version v1.0.0 -o build/sbom bin/vmrunner build/images/runner.tar
+//
+// writes build/sbom/vmrunner.cdx.json and runner.cdx.json. A program consists of the Go
+// modules that it says of itself (debug/buildinfo), an image of its programs and of
+// Debian's packages. The same file makes the same list.
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	cdx "github.com/CycloneDX/cyclonedx-go"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "sbom:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	flags := flag.NewFlagSet("sbom", flag.ContinueOnError)
+	version := flags.String("version", "devel", "of the programs and images")
+	out := flags.String("o", "build/sbom", "`folder` to write to")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(*out, 0o755); err != nil {
+		return fmt.Errorf("folder for lists of components: %w", err)
+	}
+	for _, file := range flags.Args() {
+		name, isImage := strings.CutSuffix(filepath.Base(file), ".tar")
+		of := program
+		if isImage {
+			of = image
+		}
+		list, err := of(file, *version)
+		if err != nil {
+			return fmt.Errorf("list the components of %s: %w", file, err)
+		}
+		if err := write(filepath.Join(*out, name+".cdx.json"), list); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func write(path string, list *cdx.BOM) error {
+	var text bytes.Buffer
+	if err := cdx.NewBOMEncoder(&text, cdx.BOMFileFormatJSON).SetPretty(true).Encode(list); err != nil {
+		return fmt.Errorf("encode %s: %w", path, err)
+	}
+	return os.WriteFile(path, text.Bytes(), 0o644)
+}
+
+// list returns the list of what a program or image consists of, directly or not.
+func list(of cdx.Component, parts []cdx.Component, uses ...cdx.Dependency) *cdx.BOM {
+	bom := cdx.NewBOM()
+	bom.Metadata = &cdx.Metadata{Component: &of}
+	bom.Components, bom.Dependencies = &parts, &uses
+	return bom
+}
+
+// uses is what a component consists of, directly.
+func uses(of cdx.Component, parts []cdx.Component) cdx.Dependency {
+	refs := []string{}
+	for _, p := range parts {
+		refs = append(refs, p.BOMRef)
+	}
+	return cdx.Dependency{Ref: of.BOMRef, Dependencies: &refs}
+}
+
+// program returns the list of a program in a file.
+func program(file, version string) (*cdx.BOM, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(f)
+	if err != nil {
+		return nil, err
+	}
+	of, modules, err := modulesOf(filepath.Base(file), version, text)
+	if err != nil {
+		return nil, err
+	}
+	return list(of, modules, uses(of, modules)), nil
+}
+
+// modulesOf returns a program and the modules in it, the standard library first.
+func modulesOf(name, version string, text []byte) (of cdx.Component, modules []cdx.Component, err error) {
+	info, err := buildinfo.Read(bytes.NewReader(text))
+	if err != nil {
+		return of, nil, err
+	}
+	of = component(cdx.ComponentTypeApplication, name, version, "pkg:golang/"+info.Path+"@"+url.QueryEscape(version))
+	of.Hashes = sha256Of(fmt.Sprintf("%x", sha256.Sum256(text)))
+	std := strings.TrimPrefix(strings.Fields(info.GoVersion)[0], "go")
+	modules = []cdx.Component{component(cdx.ComponentTypeLibrary, "std", std, "pkg:golang/std@"+std)}
+	for _, m := range info.Deps {
+		if m.Replace != nil {
+			m = m.Replace
+		}
+		c := component(cdx.ComponentTypeLibrary, m.Path, m.Version, "pkg:golang/"+m.Path+"@"+url.QueryEscape(m.Version))
+		// What go.sum has is the SHA-256 of the list of the module's files and their hashes.
+		if sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.Sum, "h1:")); err == nil && m.Sum != "" {
+			c.Hashes = sha256Of(hex.EncodeToString(sum))
+		}
+		modules = append(modules, c)
+	}
+	return of, modules, nil
+}
+
+func component(kind cdx.ComponentType, name, version, purl string) cdx.Component {
+	return cdx.Component{BOMRef: purl, Type: kind, Name: name, Version: version, PackageURL: purl}
+}
+
+func sha256Of(digits string) *[]cdx.Hash {
+	return &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: digits}}
+}
