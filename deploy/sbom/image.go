@@ -34,7 +34,8 @@ func image(file, version string) (*cdx.BOM, error) {
 		return nil, err
 	}
 	name := strings.TrimSuffix(path.Base(file), ".tar")
-	of := component(cdx.ComponentTypeContainer, "vmop/"+name, version, "pkg:oci/"+name+"@"+url.QueryEscape(digest.String()))
+	purl := "pkg:oci/" + name + "@" + url.QueryEscape(digest.String())
+	of := component(cdx.ComponentTypeContainer, "vmop/"+name, version, purl)
 	contents := mutate.Extract(img)
 	defer contents.Close()
 	var own, parts []cdx.Component

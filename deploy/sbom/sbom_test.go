@@ -107,7 +107,9 @@ func TestPartsOfAnImage(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, w.Close())
-	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil })
+	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(layer.Bytes())), nil
+	})
 	require.NoError(t, err)
 	img, err := mutate.AppendLayers(empty.Image, l)
 	require.NoError(t, err)
