@@ -6,6 +6,8 @@
 // writes build/sbom/vmrunner.cdx.json and runner.cdx.json. A program consists of the Go
 // modules that it says of itself (debug/buildinfo), an image of its programs and of
 // Debian's packages. The same file makes the same list.
+//
+// See docs/decisions/0060-sbom.md.
 package main
 
 import (
