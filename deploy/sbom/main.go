@@ -7,7 +7,7 @@
 // modules that it says of itself (debug/buildinfo), an image of its programs and of
 // Debian's packages. The same file makes the same list.
 //
-// See docs/decisions/0060-sbom.md.
+// See docs/decisions/0061-sbom.md.
 package main
 
 import (
