@@ -48,7 +48,7 @@ func TestFault14GuestAgentsThatLie(t *testing.T) {
 		t.Helper()
 		v.log.await(t, v.ended, "the guest agent does not answer", "err", because)
 		s := v.status()
-		require.Equal(t, vmstatus.StateBooting, s.State)
+		require.NotEqual(t, vmstatus.StateBooted, s.State)
 		require.Nil(t, s.Guest)
 	}
 	c.startHostileAgent(":", ":", ":")

@@ -51,8 +51,8 @@ func TestStartErrors(t *testing.T) {
 			[]string{"machineType: pc-q35-0.1"},
 			[]string{
 				"unsupported machine type",
-				"\nvm.machineType: this QEMU has no such machine; \"/usr/bin/qemu-system-x86_64 -machine help\" lists those that " +
-					"there are",
+				"\nvm.machineType: this QEMU has no machine pc-q35-0.1; it has pc-q35-",
+				" others; \"/usr/bin/qemu-system-x86_64 -machine help\" lists all",
 			},
 		},
 		{
@@ -122,7 +122,7 @@ func TestStartErrors(t *testing.T) {
 		{
 			"a CPU that QEMU does not know", "standard", standard("cpuModel: z80"),
 			[]string{
-				"\nvm.cpuModel: this QEMU has no CPU z80; \"/usr/bin/qemu-system-x86_64 -cpu help\" lists those that there are",
+				"\nvm.cpuModel: this QEMU has no CPU z80; it has ",
 			},
 		},
 		{

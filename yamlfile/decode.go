@@ -168,8 +168,9 @@ func (r *Reader) unknownKey(path string, key *yaml.Node, fields []field) {
 		}
 	}
 	var meant, hint string
-	if meant = r.renamed(join(path, key.Value)); meant != "" {
+	if meant, hint = r.renamed(join(path, key.Value)); meant != "" {
 		hint = "it is called " + meant + " here"
+	} else if hint != "" { // it is said what to do
 	} else if near := spelling.Nearest(key.Value, names); near != "" {
 		meant, hint = r.below(path, near), "did you mean "+near+"?"
 	} else if meant = r.elsewhere(key.Value); meant != "" && parent(meant) == "" {
@@ -187,10 +188,10 @@ func (r *Reader) unknownKey(path string, key *yaml.Node, fields []field) {
 	r.refuse(key, r.below(path, clip(key.Value)), "unknown key", hint)
 }
 
-// renamed returns the path of a key that has another name elsewhere, or "".
-func (r *Reader) renamed(path string) string {
+// renamed returns what Dialect.Renamed does.
+func (r *Reader) renamed(path string) (called, hint string) {
 	if r.dialect.Renamed == nil {
-		return ""
+		return "", ""
 	}
 	return r.dialect.Renamed(path)
 }

@@ -152,10 +152,10 @@ func (r *report) fault(line, column int, path, message, hint string) Fault {
 }
 
 // secretLine reports whether a line of a file has the key of a secret: "password:",
-// "clientSecret:".
+// "clientSecret:", "ticket:" (of SPICE).
 func secretLine(line string) bool {
 	line = strings.ToLower(line)
-	return strings.Contains(line, "secret:") || strings.Contains(line, "password:")
+	return strings.Contains(line, "secret:") || strings.Contains(line, "password:") || strings.Contains(line, "ticket:")
 }
 
 // err returns the faults, sorted, as an error; nil if there are none.

@@ -23,8 +23,9 @@ type Dialect struct {
 	// VM".
 	Content string
 	// Renamed returns the path of a key that has another name in files made for
-	// other programs, or ""; nil if there is none.
-	Renamed func(path string) string
+	// other programs, or what to do instead where there is no such key; nil if there
+	// are none.
+	Renamed func(path string) (called, hint string)
 	// Secret is a key of the section whose content no message quotes; may be empty.
 	Secret string
 }

@@ -41,8 +41,8 @@ func (i inches) Wanted() (what, hint string) { return "inches", "such as iii" }
 func readMachine(t *testing.T, text string, settings ...string) (machine, *Reader) {
 	t.Helper()
 	r := NewReader("f.yaml", []byte(text), Dialect{
-		Section: "/Machine", Secret: "extra", Renamed: func(path string) string {
-			return map[string]string{"drives": "disks"}[path]
+		Section: "/Machine", Secret: "extra", Renamed: func(path string) (called, hint string) {
+			return map[string]string{"drives": "disks"}[path], map[string]string{"floppy": "use a disk"}[path]
 		},
 	})
 	r.Set(settings...)
@@ -85,6 +85,7 @@ func TestFaults(t *testing.T) {
 		{"a misspelt section", "machine: 1", `f.yaml:1:1: machine: unknown section (did you mean "/Machine"?)`},
 		{"a section's key", "name: 1", `f.yaml:1:1: name: unknown section (it belongs in the section "/Machine": indent it)`},
 		{"two of it", "/Machine: {}\n_Machine: {}", "f.yaml:2:1: the section is here twice (first on line 1, as /Machine)"},
+		{"no such thing", "/Machine: {floppy: x}", "f.yaml:1:12: floppy: unknown key (use a disk)"},
 		{"another name", "/Machine: {drives: []}", "f.yaml:1:12: drives: unknown key (it is called disks here)"},
 		{
 			"another place", "/Machine: {name: a, file: 1}",

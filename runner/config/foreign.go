@@ -1,21 +1,23 @@
 package config
 
 // foreignKey returns the path by which a key goes here that has another name in
-// the original's sample file or in its custom resource, or "".
-func foreignKey(path string) string {
+// the original's sample file or in its custom resource, or what to do in its place.
+func foreignKey(path string) (called, hint string) {
 	switch path {
 	case "vm.machineUuid":
-		return "vm.uuid"
+		return "vm.uuid", ""
 	case "vm.networks":
-		return "vm.network"
+		return "vm.network", ""
 	case "vm.disks":
-		return "vm.drives"
+		return "vm.drives", ""
 	case "vm.cpuSockets":
-		return "vm.sockets"
+		return "vm.sockets", ""
 	case "vm.coresPerSocket":
-		return "vm.coresPerDie"
+		return "vm.coresPerDie", ""
 	case "runnerTemplate":
-		return "vmType"
+		return "vmType", ""
+	case "vm.display.spice.ticket":
+		return "", "write the password to the file display-password beside the configuration, for its owner alone to read"
 	}
-	return ""
+	return "", ""
 }

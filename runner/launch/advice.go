@@ -55,25 +55,17 @@ func advices() []advice {
 			find(`linux kernel too old to load a ram disk|invalid kernel header|could not load kernel`),
 			"vm.kernel.image: the file is no Linux kernel for this machine",
 		},
-		{
-			find(`unsupported machine type`),
-			"vm.machineType: this QEMU has no such machine; \"qemu-system-x86_64 -machine help\" lists those that there are",
-		},
-		{
-			find(`unable to find CPU model '([^']*)'`),
-			"vm.cpuModel: this QEMU has no CPU $1; \"qemu-system-x86_64 -cpu help\" lists those that there are",
-		},
 	}
 }
 
-// adviceFor returns what to do about what QEMU said; "" if that isn't known.
-func adviceFor(made *plan.Plan, said string) string {
+// adviceFor returns what to do about what QEMU said; "" if that isn't known. list returns
+// what a program says to a flag's "help".
+func adviceFor(made *plan.Plan, said string, list func(program, flag string) string) string {
 	for _, a := range advices() {
 		if at := a.said.FindStringSubmatchIndex(said); at != nil {
 			text := string(a.said.ExpandString(nil, a.text, said, at))
-			text = strings.ReplaceAll(text, "qemu-system-x86_64", made.QEMU.Executable)
 			return strings.ReplaceAll(text, "STATE", tpmState(made))
 		}
 	}
-	return ""
+	return adviceOnModel(made, said, list)
 }

@@ -21,6 +21,6 @@ func TestAdviceOnKVM(t *testing.T) {
 			"run such a CPU: want tcg, or another vm.cpuModel",
 		"something else": "",
 	} {
-		require.Equal(t, want, adviceFor(new(plan.Plan), said))
+		require.Equal(t, want, adviceFor(new(plan.Plan), said, nil))
 	}
 }

@@ -65,7 +65,7 @@ func (p *Processes) Blame(made *plan.Plan, err error) error {
 			return "<" + name + ">"
 		}), " "), o.Origin.String()
 	}
-	e.Advice = adviceFor(made, e.Output)
+	e.Advice = adviceFor(made, e.Output, help)
 	e.Output = strings.TrimSpace(e.Output + p.endedHelpers())
 	return e
 }
