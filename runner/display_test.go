@@ -201,7 +201,8 @@ func TestADisplayForEverybodyIsAskedForTwice(t *testing.T) {
 		var faults yamlfile.Faults
 		require.ErrorAs(t, err, &faults, display)
 		require.Equal(t, key, faults[0].Path)
-		require.Contains(t, faults[0].Hint, "vm.display.withoutPassword: true")
+		require.Equal(t, "write a password to the file display-password beside the configuration, or set "+key+
+			".address: 127.0.0.1, or vm.display.withoutPassword: true", faults[0].Hint)
 	}
 	for _, display := range []string{"spice: {address: 127.0.0.1}", "vnc: {port: 5999}", "vnc: {}"} {
 		vm, err := try(display)
@@ -218,7 +219,7 @@ func TestADisplayForEverybodyIsAskedForTwice(t *testing.T) {
 	require.NoError(t, err)
 	v.runs()
 	const said = "whoever reaches it uses the screen without a password: vm.display.spice on *:"
-	v.logged("display", "warning", said+spice)
+	v.logged(said + spice)
 	require.Contains(t, v.status().Condition(vmstatus.ConditionRunning).Message, said+spice)
 	v.ends()
 }

@@ -52,7 +52,7 @@ func TestStartErrors(t *testing.T) {
 			[]string{
 				"unsupported machine type",
 				"\nvm.machineType: this QEMU has no machine pc-q35-0.1; it has pc-q35-",
-				" others; \"/usr/bin/qemu-system-x86_64 -machine help\" lists all",
+				" more; \"/usr/bin/qemu-system-x86_64 -machine help\" lists all",
 			},
 		},
 		{

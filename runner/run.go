@@ -146,14 +146,12 @@ func (m *run) create(ctx context.Context) error {
 		return err
 	}
 	m.publish(status.Entered{State: vmstatus.StateStarting}, m.description())
-	if why := vm.Emulated(); why != "" {
-		m.log.Info("without KVM the guest is slow; accelerator: auto is tcg here", "because", why)
-	}
-	if open := vm.Unprotected(); open != "" {
-		m.log.Warn(open)
-	}
-	if why := vm.WithoutBridge(); why != "" {
-		m.log.Info(why)
+	for _, note := range vm.Notes() {
+		level := slog.LevelInfo
+		if note.Warning {
+			level = slog.LevelWarn
+		}
+		m.log.Log(ctx, level, note.Text)
 	}
 	m.log.Info("starting", "state", "Starting", "vmType", vm.Plan.Type, "uuid", vm.Spec.UUID)
 	if m.processes, err = begun.Start(ctx); err != nil {

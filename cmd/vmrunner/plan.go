@@ -43,14 +43,12 @@ func newPlan(f *flags) *cobra.Command {
 			for _, w := range vm.Warnings {
 				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
 			}
-			if open := vm.Unprotected(); open != "" {
-				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", open)
-			}
-			if emulated := vm.Emulated(); why && emulated != "" {
-				fmt.Fprintln(cmd.ErrOrStderr(), "accelerator: auto is tcg here, because", emulated)
-			}
-			if network := vm.WithoutBridge(); why && network != "" {
-				fmt.Fprintln(cmd.ErrOrStderr(), network)
+			for _, note := range vm.Notes() {
+				if note.Warning {
+					fmt.Fprintln(cmd.ErrOrStderr(), "warning:", note.Text)
+				} else if why {
+					fmt.Fprintln(cmd.ErrOrStderr(), note.Text)
+				}
 			}
 			if confinement {
 				return errors.Join(cli.PrintConfinement(cmd.OutOrStdout(), vm.Confinement(), form, why), err)

@@ -58,9 +58,8 @@ func advices() []advice {
 	}
 }
 
-// adviceFor returns what to do about what QEMU said; "" if that isn't known. list returns
-// what a program says to a flag's "help".
-func adviceFor(made *plan.Plan, said string, list func(program, flag string) string) string {
+// adviceFor returns what to do about what QEMU said; "" if that isn't known.
+func adviceFor(made *plan.Plan, said string, list lister) string {
 	for _, a := range advices() {
 		if at := a.said.FindStringSubmatchIndex(said); at != nil {
 			text := string(a.said.ExpandString(nil, a.text, said, at))

@@ -23,36 +23,37 @@ const (
 
 // models are what QEMU lists for a flag.
 type models struct {
-	key   string         // of the configuration
-	noun  string         // what they are
-	flag  string         // QEMU's
-	said  *regexp.Regexp // of QEMU when it has no such model; the first group, if any, is its name
-	among string         // the heading of the part of the list that is meant; "" means all of it
-	name  *regexp.Regexp // a line's name
+	key  string         // of the configuration, with a colon; "" if it isn't known
+	noun string         // what they are
+	flag string         // QEMU's, without its dash
+	said *regexp.Regexp // of QEMU when it has no such model; the first group, if any, is its name
+	name *regexp.Regexp // a line's name
 }
 
 func kinds() []models {
 	find := regexp.MustCompile
 	return []models{
 		{
-			"vm.machineType", "machine", "-machine", find(`unsupported machine type`), "",
+			"vm.machineType: ", "machine", "machine", find(`unsupported machine type`),
 			find(`(?m)^([a-z0-9][\w.-]*) {2,}`),
 		},
 		{
-			"vm.cpuModel", "CPU", "-cpu", find(`unable to find CPU model '([^']*)'`), "",
-			find(`(?m)^(?:x86|  ) ?([\w.-]+)`),
+			"vm.cpuModel: ", "CPU", "cpu", find(`unable to find CPU model '([^']*)'`),
+			find(`(?m)^(?:x86|  ) ?([\w.-]+)(?: .*)?$`),
 		},
 		{
-			"vm.network[].device", "network card", "-device",
-			find(`-device [^ ]*,netdev=[^ ]*: '([^']*)' is not a valid device model name`), "Network devices:",
+			"", "device", "device", find(`'([^']*)' is not a valid device model name`),
 			find(`(?m)^name "([^"]+)"`),
 		},
 	}
 }
 
+// A lister returns what a program says to a flag's "help".
+type lister func(program, flag string) string
+
 // adviceOnModel returns which models QEMU has if it said that it has not the one it was asked
 // for; "" if it said something else.
-func adviceOnModel(made *plan.Plan, said string, list func(program, flag string) string) string {
+func adviceOnModel(made *plan.Plan, said string, list lister) string {
 	for _, m := range kinds() {
 		match := m.said.FindStringSubmatch(said)
 		if match == nil {
@@ -62,17 +63,17 @@ func adviceOnModel(made *plan.Plan, said string, list func(program, flag string)
 		if len(match) > 1 {
 			wanted = match[1]
 		}
-		text := fmt.Sprintf("%s: this QEMU has no %s %s", m.key, m.noun, wanted)
+		text := fmt.Sprintf("%sthis QEMU has no %s %s", m.key, m.noun, wanted)
 		known := m.names(list(made.QEMU.Executable, m.flag))
 		if near := spelling.Nearest(wanted, known); near != "" && !otherVersion(near, wanted) {
 			text += " (did you mean " + near + "?)"
 		} else if some := nearest(wanted, known); some != nil {
 			text += "; it has " + strings.Join(some, ", ")
 			if more := len(known) - len(some); more > 0 {
-				text += fmt.Sprintf(" and %d others", more)
+				text += fmt.Sprintf(" and %d more", more)
 			}
 		}
-		return fmt.Sprintf("%s; %q lists all", text, made.QEMU.Executable+" "+m.flag+" help")
+		return fmt.Sprintf("%s; %q lists all", text, made.QEMU.Executable+" -"+m.flag+" help")
 	}
 	return ""
 }
@@ -83,12 +84,10 @@ func otherVersion(a, b string) bool {
 	return version.MatchString(b) && version.ReplaceAllString(a, "") == version.ReplaceAllString(b, "")
 }
 
-// names returns the names of a list of QEMU's, without the versions of CPUs.
+// names returns the names of a list of QEMU's, without the versions of CPUs, and the flags of
+// CPUs that follow.
 func (m models) names(list string) (names []string) {
-	if m.among != "" {
-		_, list, _ = strings.Cut(list, m.among+"\n")
-	}
-	list, _, _ = strings.Cut(list, "\n\n")
+	list, _, _ = strings.Cut(list, "\nRecognized CPUID flags:")
 	version := regexp.MustCompile(`-v\d+$`)
 	for _, match := range m.name.FindAllStringSubmatch(list, -1) {
 		if !version.MatchString(match[1]) {
@@ -113,13 +112,13 @@ func nearest(word string, names []string) []string {
 
 // help returns what a QEMU of the host says to FLAG help; "" if it doesn't answer. Another
 // program than one below /usr isn't asked: it could do anything, and nothing confines it here.
-func help(program, flag string) string {
+func help(ctx context.Context, program, flag string) string {
 	if real, err := filepath.EvalSymlinks(program); err != nil || !strings.HasPrefix(real, "/usr/") {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), helpTime)
+	ctx, cancel := context.WithTimeout(ctx, helpTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, flag, "help")
+	cmd := exec.CommandContext(ctx, program, "-"+flag, "help")
 	cmd.Env, cmd.Dir = []string{}, "/"
 	text, err := cmd.Output()
 	if err != nil {

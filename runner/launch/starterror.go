@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -50,7 +51,7 @@ func (e *StartError) Error() string {
 // Blame turns the end of the monitor's connection into the reason for it: how
 // QEMU ended, what it said, and which option of the plan it was about. Any other error
 // it returns as it is.
-func (p *Processes) Blame(made *plan.Plan, err error) error {
+func (p *Processes) Blame(ctx context.Context, made *plan.Plan, err error) error {
 	if !errors.Is(err, qmp.ErrClosed) && !errors.Is(err, machine.ErrExited) {
 		return err
 	}
@@ -65,7 +66,7 @@ func (p *Processes) Blame(made *plan.Plan, err error) error {
 			return "<" + name + ">"
 		}), " "), o.Origin.String()
 	}
-	e.Advice = adviceFor(made, e.Output, help)
+	e.Advice = adviceFor(made, e.Output, func(program, flag string) string { return help(ctx, program, flag) })
 	e.Output = strings.TrimSpace(e.Output + p.endedHelpers())
 	return e
 }

@@ -260,11 +260,33 @@ func (vm *VM) protects() error {
 		faults = append(faults, vmspec.Fault{
 			Path:    e.Path,
 			Message: "has no password and listens on " + e.Address + ": whoever reaches that could use the screen",
-			Hint: "write a password to the file display-password beside the configuration, or set address: 127.0.0.1, " +
-				"or vm.display.withoutPassword: true",
+			Hint: "write a password to the file display-password beside the configuration, or set " + e.Path +
+				".address: 127.0.0.1, or vm.display.withoutPassword: true",
 		})
 	}
 	return vm.Config.Locate(faults)
+}
+
+// A Note is what a user may not expect of a VM that starts.
+type Note struct {
+	Text string
+	// Warning: it may be a mistake.
+	Warning bool
+}
+
+// Notes returns all of them.
+func (vm *VM) Notes() (list []Note) {
+	if why := vm.Emulated(); why != "" {
+		list = append(list, Note{"without KVM the guest is slow; vm.accelerator: auto is tcg here, because " + why, false})
+	}
+	if open := vm.Unprotected(); open != "" {
+		list = append(list, Note{open, true})
+	}
+	if vm.Config.VM.Network == nil && !vm.Facts.bridge() {
+		list = append(list, Note{"vm.network is absent, and there is no bridge " + vmspec.DefaultBridge +
+			": the network is of type user", false})
+	}
+	return list
 }
 
 // Unprotected says which displays have no password though others than the users of this
@@ -290,15 +312,6 @@ func (vm *VM) Emulated() string {
 		return ""
 	}
 	return vm.Facts.NoKVM
-}
-
-// WithoutBridge says that the VM has a user network for want of a bridge; empty if it
-// has not.
-func (vm *VM) WithoutBridge() string {
-	if vm.Config.VM.Network != nil || vm.Facts.bridge() {
-		return ""
-	}
-	return "vm.network is absent, and there is no bridge " + vmspec.DefaultBridge + ": the network is of type user"
 }
 
 // launch calls the VM type.
