@@ -12,7 +12,7 @@ import (
 )
 
 // AdoptTap takes over the tap of a machine that runs, after the process that
-// opened it was killed. QEMU has the only descriptor: File returns nil, and Close
+// opened it was killed. QEMU has the only descriptors: Files returns none, and Close
 // has nothing to give up. If the tap has been detached from its bridge, because
 // the bridge was made anew for example, it is attached again; else nothing is
 // changed.
@@ -46,7 +46,7 @@ func AdoptTap(cfg TapConfig) (*Tap, error) {
 // inherited rules. ctx is for the set-up only.
 //
 // A forwarded port that another program uses by now is logged, and not an error:
-// connections reach the machine, not that program. File returns nil. After Close the
+// connections reach the machine, not that program. Files returns none. After Close the
 // tap, and rules that QEMU has inherited, go when QEMU has ended.
 //
 // An interface that is gone, or was not made for the owner, is an *Error.

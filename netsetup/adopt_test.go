@@ -67,7 +67,7 @@ func hold(t *testing.T) {
 	require.NoError(t, err)
 	defer m.Close()
 	var fds []int
-	for _, f := range append([]*os.File{m.File()}, m.Inherit()...) {
+	for _, f := range append(m.Files()[:1:1], m.Inherit()...) {
 		fds = append(fds, int(f.Fd()))
 	}
 	require.NoError(t, unix.Sendmsg(3, []byte{0}, unix.UnixRights(fds...), nil, 0))
@@ -141,7 +141,7 @@ func outlive(t *testing.T, inherits bool) {
 	require.Equal(t, "10.0.2.1", m.Gateway().String())
 	require.Equal(t, "10.0.2.2", m.Guest().String())
 	require.Equal(t, 1450, m.MTU())
-	require.Nil(t, m.File())
+	require.Empty(t, m.Files())
 	require.Empty(t, m.Inherit())
 	require.Equal(t, during, rules(t))
 
@@ -225,7 +225,7 @@ func TestAdoptedTapStaysOnItsBridge(t *testing.T) {
 	cfg := netsetup.TapConfig{Name: "vm0", Bridge: "br0", Owner: "one"}
 	crashed, err := netsetup.OpenTap(cfg)
 	require.NoError(t, err)
-	qemus := duplicate(t, crashed.File())
+	qemus := duplicate(t, crashed.Files()[0])
 	require.NoError(t, crashed.Close())
 	before := everything(t)
 
@@ -233,7 +233,7 @@ func TestAdoptedTapStaysOnItsBridge(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "vm0", tap.Name())
 	require.Equal(t, 9000, tap.MTU())
-	require.Nil(t, tap.File())
+	require.Empty(t, tap.Files())
 	require.Equal(t, before, everything(t), "nothing is touched")
 	_, err = qemus.Write(make([]byte, 64))
 	require.NoError(t, err, "QEMU's descriptor still leads there")
@@ -263,7 +263,7 @@ func TestWhatIsInTheWayOfAnAdoption(t *testing.T) {
 	cfg := adopted()
 	crashed, err := open(t, cfg)
 	require.NoError(t, err)
-	qemus := duplicate(t, crashed.File())
+	qemus := duplicate(t, crashed.Files()[0])
 	defer qemus.Close()
 	require.NoError(t, crashed.Close())
 	require.True(t, exists(t, "vm0"))
@@ -328,7 +328,7 @@ func TestAdoptionNeedsTheAddress(t *testing.T) {
 	newPodAndWorld(t)
 	crashed, err := open(t, adopted())
 	require.NoError(t, err)
-	qemus := duplicate(t, crashed.File())
+	qemus := duplicate(t, crashed.Files()[0])
 	defer qemus.Close()
 	require.NoError(t, crashed.Close())
 	say(t, "iproute2", "ip", "address", "flush", "dev", "vm0")

@@ -155,9 +155,9 @@ func TestGuestOnABridge(t *testing.T) {
 	serve(t, "pod", "192.0.2.20")
 	host.enter()
 
-	tap, err := netsetup.OpenTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0", Owner: "one"})
+	tap, err := netsetup.OpenTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0", Owner: "one", Queues: 2})
 	require.NoError(t, err)
-	vm := boot(t, tap.File(), "02:00:00:00:00:01")
+	vm := bootBefore(t, "tap,fds=3:4", "02:00:00:00:00:01,mq=on,vectors=6", tap.Files()...)
 	require.NoError(t, tap.Close(), "QEMU has its own descriptor now")
 
 	lease, _ := vm.await("TINY .* net eth0 lease=")
@@ -205,7 +205,7 @@ func TestGuestBehindAMasquerade(t *testing.T) {
 		netsetup.Forward{HostPort: 8081, GuestPort: 80, Address: netip.MustParseAddr("127.0.0.1")})
 	m, err := open(t, cfg)
 	require.NoError(t, err)
-	vm := boot(t, m.File(), cfg.MAC.String())
+	vm := boot(t, m.Files()[0], cfg.MAC.String())
 	lease, _ := vm.await("TINY .* net eth0 lease=")
 	require.Contains(t, lease,
 		"lease=10.0.2.2/24 router=10.0.2.1 dns=192.0.2.53 hostname=guest server=10.0.2.1 seconds=86400")

@@ -20,6 +20,8 @@ type MasqueradeConfig struct {
 	Name string
 	// Owner identifies the owner of the network; see TapConfig.Owner.
 	Owner string
+	// Queues is how many queues the tap has; see TapConfig.Queues.
+	Queues int
 	// MAC is the machine's hardware address, the only one that gets an
 	// address.
 	MAC net.HardwareAddr
@@ -164,7 +166,7 @@ func warn(table *table, cfg MasqueradeConfig, logger *slog.Logger) error {
 // one machine in the subnet it would have a single port, and unlike the tap it
 // would outlive a killed process.
 func (m *Masquerade) openTap(doing string, cfg MasqueradeConfig) error {
-	tap, link, err := createTap(doing, cfg.Name, cfg.Owner)
+	tap, link, err := createTap(doing, cfg.Name, cfg.Owner, cfg.Queues)
 	if err != nil {
 		return err
 	}
@@ -301,9 +303,9 @@ func allowLoopback(cfg MasqueradeConfig, logger *slog.Logger) {
 	}
 }
 
-// File returns the descriptor for QEMU. It stays the property of the network. That
-// of an adopted one, which QEMU has, is nil.
-func (m *Masquerade) File() *os.File { return m.tap.File() }
+// Files returns the descriptors for QEMU, as Tap.Files does. They stay the property of the
+// network.
+func (m *Masquerade) Files() []*os.File { return m.tap.Files() }
 
 // Inherit returns descriptors that QEMU should inherit besides, without knowing:
 // what hangs on them lasts as long as QEMU then. That is the rules, so that a

@@ -36,7 +36,7 @@ func TestWhatAGuestBehindAMasqueradeReaches(t *testing.T) {
 	m, err := open(t, cfg)
 	require.NoError(t, err)
 	listen(t, seen, "kubelet at the gateway", "tcp4", "10.0.2.1:10250")
-	vm := boot(t, m.File(), cfg.MAC.String())
+	vm := boot(t, m.Files()[0], cfg.MAC.String())
 	vm.await("TINY .* READY")
 
 	for _, command := range []string{

@@ -34,20 +34,21 @@ type TapConfig struct {
 	// and is replaced, so the caller must ensure that no other process is running
 	// this machine. Empty: nothing is ever replaced.
 	Owner string
+	// Queues is how many queues the tap has, at most 256; 0 and 1 are one.
+	Queues int
 }
 
-// Tap is an interface of the host whose other end is a descriptor.
+// Tap is an interface of the host whose other end is a descriptor for each queue.
 type Tap struct {
-	file *os.File
-	name string
-	mtu  int
+	files []*os.File
+	name  string
+	mtu   int
 }
 
 // OpenTap makes a tap, gives it the bridge's MTU, attaches it to the bridge
-// and brings it up. It has one queue and carries virtio-net headers but no
-// packet information (IFF_VNET_HDR, IFF_NO_PI), as QEMU expects of a
-// descriptor it is handed. It is not persistent: the kernel removes it with the
-// last descriptor.
+// and brings it up. It carries virtio-net headers but no packet information
+// (IFF_VNET_HDR, IFF_NO_PI), as QEMU expects of descriptors it is handed. It is not
+// persistent: the kernel removes it with the last descriptor.
 //
 // The tap's own hardware address begins with fe, so that a bridge without a
 // fixed address, which takes the lowest of its ports', is not given a new one
@@ -58,7 +59,7 @@ func OpenTap(cfg TapConfig) (*Tap, error) {
 	if err != nil {
 		return nil, err
 	}
-	tap, link, err := createTap(doing, cfg.Name, cfg.Owner)
+	tap, link, err := createTap(doing, cfg.Name, cfg.Owner, cfg.Queues)
 	if err != nil {
 		return nil, err
 	}
@@ -78,11 +79,11 @@ func OpenTap(cfg TapConfig) (*Tap, error) {
 	return tap, nil
 }
 
-// File returns the descriptor for QEMU. It stays the property of the Tap. That of
-// an adopted one, which QEMU has, is nil.
-func (t *Tap) File() *os.File { return t.file }
+// Files returns the descriptors for QEMU, one for each queue. They stay the property of
+// the Tap. An adopted one, whose descriptors QEMU has, has none.
+func (t *Tap) Files() []*os.File { return t.files }
 
-// Inherit returns no descriptors: a tap needs none besides File. It exists for the sake of
+// Inherit returns no descriptors: a tap needs none besides Files. It exists for the sake of
 // a common interface with Masquerade.
 func (t *Tap) Inherit() []*os.File { return nil }
 
@@ -93,7 +94,7 @@ func (t *Tap) Name() string { return t.name }
 // machine should use the same (QEMU: host_mtu of virtio-net devices).
 func (t *Tap) MTU() int { return t.mtu }
 
-// Close closes the descriptor. The interface is removed when QEMU has ended too, and
+// Close closes the descriptors. The interface is removed when QEMU has ended too, and
 // immediately if QEMU never had it.
 func (t *Tap) Close() error { return unforked(t.close) }
 
@@ -107,13 +108,13 @@ func unforked(f func() error) error {
 }
 
 func (t *Tap) close() error {
-	if t.file == nil {
-		return nil
+	var errs []error
+	for _, file := range t.files {
+		if err := file.Close(); err != nil {
+			errs = append(errs, fmt.Errorf("close tap %s: %w", t.name, err))
+		}
 	}
-	if err := t.file.Close(); err != nil {
-		return fmt.Errorf("close tap %s: %w", t.name, err)
-	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // prepare sets the properties that have to be there before the tap comes up.
@@ -167,40 +168,61 @@ func orBr0(name string) string {
 }
 
 // createTap makes a tap that did not exist before and marks it as the owner's.
-func createTap(doing, name, owner string) (*Tap, netlink.Link, error) {
+func createTap(doing, name, owner string, queues int) (*Tap, netlink.Link, error) {
 	if err := checkName(doing, name); err != nil {
 		return nil, nil, err
 	}
 	if err := removeLeftOver(doing, name, owner); err != nil {
 		return nil, nil, err
 	}
-	file, err := openTun(doing)
-	if err != nil {
-		return nil, nil, err
+	tap := &Tap{name: name}
+	for range max(queues, 1) {
+		if err := tap.addQueue(doing, queues > 1); err != nil {
+			return nil, nil, errors.Join(err, tap.Close())
+		}
 	}
-	tap := &Tap{file: file, name: name}
-	link, err := tap.register(doing, owner)
+	link, err := tap.find(doing, owner)
 	if err != nil {
 		return nil, nil, errors.Join(err, tap.Close())
 	}
 	return tap, link, nil
 }
 
-// register turns the open device into an interface.
+// addQueue turns a newly opened device into an interface, or into one more queue of it.
 // Source: Documentation/networking/tuntap.rst of Linux.
-func (t *Tap) register(doing, owner string) (netlink.Link, error) {
+func (t *Tap) addQueue(doing string, several bool) error {
+	file, err := openTun(doing)
+	if err != nil {
+		return err
+	}
+	first := len(t.files) == 0
+	t.files = append(t.files, file)
 	request, err := unix.NewIfreq(t.name)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
+		return fmt.Errorf("%s: %w", doing, err)
 	}
-	request.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_VNET_HDR | unix.IFF_TUN_EXCL)
-	err = unix.IoctlIfreq(int(t.file.Fd()), unix.TUNSETIFF, request)
-	if errors.Is(err, unix.EBUSY) {
-		return nil, nameTaken(doing, t.name, err)
+	flags := uint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_VNET_HDR)
+	if several {
+		flags |= unix.IFF_MULTI_QUEUE
 	}
-	if err != nil {
-		return nil, noAdmin(doing, os.NewSyscallError("TUNSETIFF", err))
+	if first {
+		flags |= unix.IFF_TUN_EXCL
 	}
+	request.SetUint16(flags)
+	err = unix.IoctlIfreq(int(file.Fd()), unix.TUNSETIFF, request)
+	switch {
+	case errors.Is(err, unix.EBUSY) && first:
+		return nameTaken(doing, t.name, err)
+	case errors.Is(err, unix.E2BIG):
+		return fmt.Errorf("%s: the kernel allows %d queues: %w", doing, len(t.files)-1, err)
+	case err != nil:
+		return noAdmin(doing, os.NewSyscallError("TUNSETIFF", err))
+	}
+	return nil
+}
+
+// find returns the interface, and marks it as the owner's.
+func (t *Tap) find(doing, owner string) (netlink.Link, error) {
 	link, err := netlink.LinkByName(t.name)
 	if err != nil {
 		return nil, fmt.Errorf("%s: look it up: %w", doing, err)

@@ -67,11 +67,37 @@ func TestTapLivesAsLongAsADescriptor(t *testing.T) {
 	newBridge(t, "br0", 1500)
 	tap, err := netsetup.OpenTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0"})
 	require.NoError(t, err)
-	qemus := duplicate(t, tap.File())
+	qemus := duplicate(t, tap.Files()[0])
 	require.NoError(t, tap.Close())
 	require.True(t, exists(t, "vm0"), "QEMU still has it")
 	require.NoError(t, qemus.Close())
 	require.False(t, exists(t, "vm0"), "QEMU has ended")
+}
+
+// Each queue of a tap has a descriptor, and the interface lives as long as one of them.
+func TestTapWithSeveralQueues(t *testing.T) {
+	t.Parallel()
+	newPlace(t)
+	newBridge(t, "br0", 1500)
+	tap, err := netsetup.OpenTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0", Queues: 4})
+	require.NoError(t, err)
+	require.Len(t, tap.Files(), 4)
+	link, err := netlink.LinkByName("vm0")
+	require.NoError(t, err)
+	require.Equal(t, 4, link.(*netlink.Tuntap).Queues)
+	for _, file := range tap.Files() {
+		_, err := file.Write(make([]byte, 64))
+		require.NoError(t, err)
+	}
+	qemus := duplicate(t, tap.Files()[3])
+	require.NoError(t, tap.Close())
+	require.True(t, exists(t, "vm0"), "QEMU still has a queue")
+	require.NoError(t, qemus.Close())
+	require.False(t, exists(t, "vm0"), "QEMU has ended")
+
+	_, err = netsetup.OpenTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0", Queues: 257})
+	require.ErrorContains(t, err, "open tap vm0: the kernel allows 256 queues")
+	require.False(t, exists(t, "vm0"))
 }
 
 // duplicate does what starting QEMU does: there are two descriptors then.
@@ -93,9 +119,9 @@ func TestTapReplacesItsLeftOver(t *testing.T) {
 
 	tap, err := netsetup.OpenTap(cfg)
 	require.NoError(t, err)
-	_, err = crashed.File().Write(make([]byte, 64))
+	_, err = crashed.Files()[0].Write(make([]byte, 64))
 	require.ErrorIs(t, err, unix.EBADFD, "the old descriptor leads nowhere")
-	_, err = tap.File().Write(make([]byte, 64))
+	_, err = tap.Files()[0].Write(make([]byte, 64))
 	require.NoError(t, err, "the new one does")
 	require.NoError(t, tap.Close())
 }

@@ -82,8 +82,9 @@ func option(
 			return nil, fmt.Errorf("option: %s: value is %s, which takes no props; give it as a property",
 				flag, article(value))
 		}
-		o.opt.List, o.opt.Properties = true, []plan.Property{{Descriptor: v.descriptor()}}
-		return o, nil
+		p, err := descriptorProperty(flag, "", v)
+		o.opt.List, o.opt.Properties = true, []plan.Property{p}
+		return o, err
 	default:
 		return nil, fmt.Errorf("option: %s: value is %s, want a string, a number, a tap or a listener",
 			flag, article(value))
@@ -151,7 +152,10 @@ func appendProperty(list []plan.Property, flag, key string, v starlark.Value) ([
 	case starlark.Int:
 		p.Value = v.String()
 	case descriptor:
-		p.Descriptor = v.descriptor()
+		var err error
+		if p, err = descriptorProperty(flag, key, v); err != nil {
+			return nil, err
+		}
 	case *starlark.List:
 		for i := range v.Len() {
 			element := v.Index(i)
@@ -174,6 +178,17 @@ func appendProperty(list []plan.Property, flag, key string, v starlark.Value) ([
 	return append(list, p), nil
 }
 
+// descriptorProperty returns the property whose value is a descriptor, or those of the
+// queues of a tap.
+func descriptorProperty(flag, key string, v descriptor) (plan.Property, error) {
+	name, queues := v.descriptor()
+	if queues > 1 && !strings.HasSuffix(key, "fds") {
+		return plan.Property{}, fmt.Errorf("option: %s: property %s takes one descriptor, and tap %s has %d queues; use fds",
+			flag, key, name, queues)
+	}
+	return plan.Property{Key: key, Descriptor: name, Queues: queues}, nil
+}
+
 // onOff spells a boolean as QEMU does.
 func onOff(b bool) string {
 	if b {
@@ -184,7 +199,9 @@ func onOff(b bool) string {
 
 // descriptor is a value whose number as a file descriptor is known when the
 // process starts.
-type descriptor interface{ descriptor() string }
+type descriptor interface {
+	descriptor() (name string, queues int)
+}
 
 // vocabulary is the module whose wrappers of option() are left out of origins:
 // they say what QEMU calls a thing, not why it is there.

@@ -1,6 +1,7 @@
 package vmtypes_test
 
 import (
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -57,4 +58,44 @@ def launch(vm, host):
 	}
 	require.Regexp(t, "(?m)^rule balloon", p.Text())
 	require.Regexp(t, "(?m)^    env TWO=2\n(.*\n)*    access write /b", p.Text())
+}
+
+// A machine of the library has cards with several queues, where there is a tap behind them,
+// in the places of the stock type's.
+func TestCardsWithSeveralQueues(t *testing.T) {
+	t.Parallel()
+	library := vmtypes.Source{Modules: map[string]string{"fast.star": `
+load("@vmtypes//lib/network.star", "networks")
+load("@vmtypes//standard.star", standard = "launch")
+
+def launch(vm, host):
+    names = ["tap tap7", "tap tap8"] + ["-netdev net%d" % n for n in range(4)] + ["-device nic%d" % n for n in range(4)]
+    return combine(replace(standard(vm, host), remove = names), networks(vm, host, queues = vm.maximumCpus))
+`}}.Library()
+	fast, err := library.Load(t.Context(), "fast")
+	require.NoError(t, err)
+	spec, host := windowsVM(vmtypes.Files{}, "")
+	spec.Options, spec.MaximumCPUs, spec.CurrentCPUs = nil, 4, 4
+	spec.Network = []vmspec.Network{
+		{Type: vmspec.NetworkTap, Device: "virtio-net-pci", Bridge: "br0", Ifname: "tap7", MAC: "52:54:00:11:22:33"},
+		{Type: vmspec.NetworkMasquerade, Device: "virtio-net-pci", Ifname: "tap8", MAC: "52:54:00:11:22:34"},
+		{Type: vmspec.NetworkUser, Device: "virtio-net-pci", MAC: "52:54:00:11:22:35"},
+		{Type: vmspec.NetworkUser, Device: "e1000", MAC: "52:54:00:11:22:36"},
+	}
+	p, err := fast.Launch(t.Context(), spec, host)
+	require.NoError(t, err)
+	text := p.Text()
+	require.Regexp(t, `(?m)^tap tap7 bridge=br0 queues=4$`, text)
+	require.Regexp(t, `(?m)^tap tap8 masquerade=auto mac=52:54:00:11:22:34 queues=4 hostname=test$`, text)
+	require.Regexp(t, `-netdev tap,id=net0,fds=<tap7>:<tap7/1>:<tap7/2>:<tap7/3>,vhost=on\n`, text)
+	require.Regexp(t, `-netdev tap,id=net1,fds=<tap8>:`, text)
+	require.Regexp(t, `-device virtio-net-pci,id=nic0,netdev=net0,.*,mq=on,vectors=10,addr=`, text)
+	require.Regexp(t, `-device virtio-net-pci,id=nic1,netdev=net1,.*,mq=on,vectors=10,addr=`, text)
+	require.NotRegexp(t, `-device [^\n]*netdev=net[23][^\n]*mq=`, text)
+	stock, err := vmtypes.Source{}.Library().Load(t.Context(), "standard")
+	require.NoError(t, err)
+	before, err := stock.Launch(t.Context(), spec, host)
+	require.NoError(t, err)
+	place := regexp.MustCompile(`id=nic0,.*,(addr=.*)\n`)
+	require.Equal(t, place.FindStringSubmatch(before.Text())[1], place.FindStringSubmatch(text)[1])
 }

@@ -54,8 +54,8 @@ func (*listenerValue) Type() string { return "listener" }
 func (*accessValue) Type() string   { return "access" }
 func (*ruleValue) Type() string     { return "hotplug rule" }
 
-func (t *tapValue) descriptor() string      { return t.tap.Name }
-func (l *listenerValue) descriptor() string { return l.listener.Name }
+func (t *tapValue) descriptor() (name string, queues int)      { return t.tap.Name, t.tap.Queues }
+func (l *listenerValue) descriptor() (name string, queues int) { return l.listener.Name, 0 }
 
 // process is process(name, executable, args, env=, dir=, ready=, role=, access=, confined=, cpus=).
 func process(
@@ -135,18 +135,22 @@ func access(
 	return a, nil
 }
 
-// tap is tap(name, bridge=) or tap(name, subnet=, mac=, hostname=, ports=).
+// tap is tap(name, bridge=, queues=) or tap(name, subnet=, mac=, hostname=, ports=, queues=).
 func tap(
 	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
 ) (starlark.Value, error) {
 	t := &tapValue{value: value{kind: "tap"}}
 	var bridge, subnet, mac, hostname starlark.Value = starlark.None, starlark.None, starlark.None, starlark.None
 	var ports starlark.Iterable
+	queues := 1
 	err := starlark.UnpackArgs(b.Name(), args, kwargs,
 		"name", &t.tap.Name, "bridge?", &bridge, "subnet?", &subnet, "mac?", &mac, "hostname?", &hostname,
-		"ports??", &ports)
+		"ports??", &ports, "queues?", &queues)
 	if err != nil {
 		return nil, err
+	}
+	if queues != 1 { // a wrong number is a fault of the plan
+		t.tap.Queues = queues
 	}
 	t.tap.Bridge, _ = starlark.AsString(bridge)
 	t.tap.Subnet, _ = starlark.AsString(subnet)

@@ -112,8 +112,8 @@ type planned struct {
 	modules map[string]*module
 }
 
-// add notes a finding at the line that made or changed an option: of those in one of the
-// sources the innermost that has the word, or else the innermost.
+// add notes a finding at the line that made an option, the innermost that is in one of the
+// sources, or at the line that gave the option the word later.
 func (p *planned) add(rule string, o *plan.Option, word, message string) {
 	var in *module
 	var place syntax.Node
@@ -126,11 +126,9 @@ func (p *planned) add(rule string, o *plan.Option, word, message string) {
 			continue
 		}
 		node := m.mention(frame.Line, word)
-		if _, isCall := node.(*syntax.CallExpr); in == nil || !isCall {
+		_, isCall := node.(*syntax.CallExpr)
+		if in == nil || frame.Step == plan.Changed && !isCall {
 			in, place = m, node
-			if !isCall {
-				break
-			}
 		}
 	}
 	if in != nil {

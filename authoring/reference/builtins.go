@@ -223,6 +223,8 @@ func tapBuiltin() Function {
 			optional("ports", "list[PortForward] | None", "[]",
 				"ports of the host that are forwarded to the guest: values with `protocol`, `address`, `host`, "+
 					"`guest`, such as `vm.network[0].ports`"),
+			optional("queues", "int", "1", "how many queues it has, at most 256. A tap with more than one is the value of `fds`, "+
+				"not of `fd`, and the card, a virtio-net, has `{\"mq\": True, \"vectors\": 2 * queues + 2}`"),
 		},
 		Doc: "A network interface that the runner opens, attached to a bridge or with a private subnet behind it. " +
 			"Put it in `taps` of a part, and wherever an option takes its file descriptor; the number is filled in.",

@@ -16,7 +16,7 @@ import (
 // network is an open tap, with or without a private subnet behind it.
 type network interface {
 	io.Closer
-	File() *os.File
+	Files() []*os.File
 	// Inherit returns descriptors by which the network lives as long as QEMU.
 	Inherit() []*os.File
 }
@@ -25,7 +25,7 @@ type network interface {
 // which left-overs of a killed runner are recognised.
 func openTap(ctx context.Context, t plan.Tap, owner string, log *slog.Logger) (network, error) {
 	if t.Subnet == "" {
-		return netsetup.OpenTap(netsetup.TapConfig{Name: t.Name, Bridge: t.Bridge, Owner: owner})
+		return netsetup.OpenTap(netsetup.TapConfig{Name: t.Name, Bridge: t.Bridge, Owner: owner, Queues: t.Queues})
 	}
 	cfg, err := masquerade(t, owner)
 	if err != nil {
@@ -59,7 +59,9 @@ func masquerade(t plan.Tap, owner string) (cfg netsetup.MasqueradeConfig, err er
 	if err != nil {
 		return cfg, fmt.Errorf("tap %s: %w", t.Name, err)
 	}
-	cfg = netsetup.MasqueradeConfig{Name: t.Name, Owner: owner, MAC: mac, Subnet: subnet, Hostname: t.Hostname}
+	cfg = netsetup.MasqueradeConfig{
+		Name: t.Name, Owner: owner, Queues: t.Queues, MAC: mac, Subnet: subnet, Hostname: t.Hostname,
+	}
 	for _, f := range t.Forwards {
 		forward := netsetup.Forward{Protocol: f.Protocol, HostPort: uint16(f.Host), GuestPort: uint16(f.Guest)}
 		if f.Address != "" {

@@ -157,7 +157,9 @@ func (l *Launch) openDescriptors(ctx context.Context) error {
 			return err
 		}
 		l.undo.AddMachine("tap "+t.Name, tap.Close)
-		l.files[t.Name] = tap.File()
+		for i, f := range tap.Files() {
+			l.files[plan.Queue(t.Name, i)] = f
+		}
 		l.inherited = append(l.inherited, tap.Inherit()...)
 	}
 	for _, at := range l.vm.Plan.Listeners {

@@ -18,6 +18,8 @@ const (
 	MaxArgv       = 1 << 20
 	MaxSocketPath = 107
 	maxIfname     = 15
+	// The kernel's MAX_TAP_QUEUES.
+	maxQueues = 256
 	// More faults, or longer ones, are not worth reading.
 	maxFaults  = 100
 	maxMessage = 2000
@@ -189,7 +191,13 @@ func (c *checker) descriptors() {
 		made[name] = origin
 	}
 	for _, t := range c.plan.Taps {
-		add(t.Name, t.Origin)
+		if t.Queues < 0 || t.Queues > maxQueues {
+			c.fault(t.Origin, "tap %q: queues = %d, want 1 to %d", t.Name, t.Queues, maxQueues)
+			t.Queues = 1
+		}
+		for i := range max(t.Queues, 1) {
+			add(Queue(t.Name, i), t.Origin)
+		}
 		if t.Name == "" || len(t.Name) > maxIfname || strings.ContainsAny(t.Name, "/ ") || unprintable(t.Name) {
 			c.fault(t.Origin, "tap %q: the name of an interface has 1 to %d bytes, no slash and no blank",
 				t.Name, maxIfname)

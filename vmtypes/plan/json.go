@@ -30,6 +30,7 @@ type propertyJSON struct {
 	Key        string `json:"key"`
 	Value      string `json:"value,omitempty"`
 	Descriptor string `json:"descriptor,omitempty"`
+	Queues     int    `json:"queues,omitempty"`
 }
 
 // MarshalJSON adds the words that the option becomes, with named descriptors.

@@ -31,6 +31,30 @@ type Property struct {
 	// Descriptor, if set, is the name of the descriptor whose number is the
 	// value; Value is empty then.
 	Descriptor string
+	// Queues is how many numbers the value has, with colons between them, if it is more
+	// than one: those of the queues of a tap.
+	Queues int
+}
+
+// Queue returns the name of the descriptor of a tap's queue, from 0; the first has the
+// name of the tap.
+func Queue(tap string, n int) string {
+	if n == 0 {
+		return tap
+	}
+	return tap + "/" + strconv.Itoa(n)
+}
+
+// descriptors returns the names of the property's descriptors.
+func (p Property) descriptors() []string {
+	if p.Descriptor == "" {
+		return nil
+	}
+	names := make([]string, max(p.Queues, 1))
+	for i := range names {
+		names[i] = Queue(p.Descriptor, i)
+	}
+	return names
 }
 
 // Get returns the value of the property key.
@@ -110,11 +134,13 @@ func (o Option) Words(number func(descriptor string) string) []string {
 			b.WriteString(p.Key)
 			b.WriteByte('=')
 		}
-		if p.Descriptor != "" {
-			b.WriteString(number(p.Descriptor))
-		} else {
-			writeEscaped(&b, p.Value)
+		for k, name := range p.descriptors() {
+			if k > 0 {
+				b.WriteByte(':')
+			}
+			b.WriteString(number(name))
 		}
+		writeEscaped(&b, p.Value)
 	}
 	return []string{o.Flag, b.String()}
 }
@@ -134,9 +160,11 @@ func (p Process) Descriptors() []string {
 	seen := map[string]bool{}
 	for _, o := range p.Args {
 		for _, prop := range o.Properties {
-			if d := prop.Descriptor; d != "" && !seen[d] {
-				seen[d] = true
-				names = append(names, d)
+			for _, d := range prop.descriptors() {
+				if !seen[d] {
+					seen[d] = true
+					names = append(names, d)
+				}
 			}
 		}
 	}

@@ -104,6 +104,8 @@ type Tap struct {
 	// Name of the interface, at most 15 bytes; also the descriptor's name.
 	Name   string `json:"name"`
 	Bridge string `json:"bridge,omitempty"`
+	// Queues is how many it has, each with a descriptor; 0 and 1 are one.
+	Queues int `json:"queues,omitempty"`
 	// Subnet is a CIDR, "10.0.2.0/24", or AutoSubnet: the guest gets an address
 	// by DHCP.
 	Subnet string `json:"subnet,omitempty"`

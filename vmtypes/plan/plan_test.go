@@ -73,6 +73,32 @@ func TestDescriptorsAreNumberedInOrderOfUse(t *testing.T) {
 	require.Equal(t, []string{"-netdev", "tap,id=net0,fd=3", "-netdev", "tap,id=net1,fd=4"}, p.QEMU.Argv())
 }
 
+// The queues of a tap have a number each, and all of them have to be there.
+func TestQueuesOfATapAreNumbered(t *testing.T) {
+	t.Parallel()
+	p := machine(plan.Option{
+		Flag: "-netdev", Value: "tap", List: true,
+		Properties: []plan.Property{{Key: "id", Value: "net0"}, {Key: "fds", Descriptor: "lan", Queues: 3}},
+	}, plan.Option{
+		Flag: "-netdev", Value: "tap", List: true,
+		Properties: []plan.Property{{Key: "id", Value: "net1"}, {Key: "fd", Descriptor: "wan"}},
+	})
+	p.Taps = []plan.Tap{{Name: "lan", Bridge: "br0", Queues: 3}, {Name: "wan", Subnet: "auto", MAC: "x"}}
+	require.Empty(t, faults(p))
+	require.Equal(t, []string{"-netdev", "tap,id=net0,fds=3:4:5", "-netdev", "tap,id=net1,fd=6"}, p.QEMU.Argv())
+	require.Contains(t, p.Text(), "\ntap lan bridge=br0 queues=3\n")
+	require.Contains(t, p.Text(), ",fds=<lan>:<lan/1>:<lan/2>\n")
+	b, err := p.JSON()
+	require.NoError(t, err)
+	var back plan.Plan
+	require.NoError(t, json.Unmarshal(b, &back))
+	require.Equal(t, p.Text(), back.Text())
+	p.Taps[0].Queues = 2
+	require.Contains(t, faults(p), `qemu wants descriptor "lan/2", but no part has a tap or a listener of that name`)
+	p.Taps[0].Queues = 257
+	require.Contains(t, faults(p), `tap "lan": queues = 257, want 1 to 256`)
+}
+
 func TestCheckFindsWhatQEMUWouldFindLate(t *testing.T) {
 	t.Parallel()
 	withTap := machine()

@@ -82,10 +82,14 @@ func kindSuffix(kind string) string {
 
 // String returns the tap's line in the text form.
 func (t Tap) String() string {
-	if t.Subnet == "" {
-		return t.Name + " bridge=" + t.Bridge
+	queues := ""
+	if t.Queues > 1 {
+		queues = fmt.Sprintf(" queues=%d", t.Queues)
 	}
-	s := t.Name + " masquerade=" + t.Subnet + " mac=" + t.MAC
+	if t.Subnet == "" {
+		return t.Name + " bridge=" + t.Bridge + queues
+	}
+	s := t.Name + " masquerade=" + t.Subnet + " mac=" + t.MAC + queues
 	if t.Hostname != "" {
 		s += " hostname=" + t.Hostname
 	}

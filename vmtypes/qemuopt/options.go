@@ -88,7 +88,7 @@ var options = []Option{
 		Guest: Network, Stock: true,
 		Properties: []Property{
 			{"chardev", Text, Network, Chardev},
-			{"vhost fd queues", Unknown, HostOnly, ""},
+			{"vhost fd fds queues", Unknown, HostOnly, ""},
 		},
 	},
 	{Flag: "-nic", List: true, Guest: Network},
