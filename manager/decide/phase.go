@@ -184,6 +184,15 @@ func (s Situation) withTerminatingPod() Phase {
 	case overdue(s.Pod, s.Now):
 		return Phase{name, ReasonNodeLost, fmt.Sprintf("pod %s should be gone, but node %s has not confirmed it: %s",
 			s.Pod.Name, s.Pod.Spec.NodeName, onceOff(s.Pod)), false}
+	case keepsFirstGrace(s.Pod, s.Now):
+		reason := ReasonPodDeleted
+		if !s.Wanted() {
+			reason = ReasonStopRequested
+		}
+		return Phase{v1.PhaseStopping, reason, fmt.Sprintf("the guest has been asked to shut down, and has until %s "+
+			"at the latest: a kubelet keeps to the grace period with which the deletion of a pod began; "+
+			"to end the guest now: kubectl exec %s -- vmrunner stop --force",
+			latestEnd(s.Pod).UTC().Format(time.RFC3339), s.Pod.Name), false}
 	case !s.Wanted():
 		return Phase{v1.PhaseStopping, ReasonStopRequested, "the guest has been asked to shut down", false}
 	case s.Now.Before(nextAttempt(s.Failures, s.Now)):

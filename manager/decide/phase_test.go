@@ -95,6 +95,11 @@ func going(until time.Time) func(*Situation) {
 	return func(s *Situation) { s.Pod.DeletionTimestamp = &metav1.Time{Time: until} }
 }
 
+// shortened makes the grace period of a pod that is being deleted 1 of 935 seconds.
+func shortened(s *Situation) {
+	s.Pod.DeletionGracePeriodSeconds, s.Pod.Spec.TerminationGracePeriodSeconds = new(int64(1)), new(int64(935))
+}
+
 func held(o Obstacle) func(*Situation) { return func(s *Situation) { s.Obstacle = o } }
 
 func stray(s *Situation) { s.Strays = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web"}}} }
@@ -217,6 +222,17 @@ func TestPhase(t *testing.T) {
 		"stops, and does not end": {
 			is(notWanted, going(noon.Add(-time.Hour))), v1.PhaseStopping, ReasonNodeLost,
 			"--force",
+		},
+		"its pod is deleted, then with a shorter grace period": {
+			is(going(noon.Add(-time.Minute)), shortened), v1.PhaseStopping, ReasonPodDeleted,
+			"until 2026-01-01T12:14:34Z at the latest: a kubelet keeps to the grace period with which the deletion of a " +
+				"pod began; to end the guest now: kubectl exec web-0 -- vmrunner stop --force",
+		},
+		"it stops, then its pod is deleted with a shorter grace period": {
+			is(notWanted, going(noon.Add(-time.Minute)), shortened), v1.PhaseStopping, ReasonStopRequested, "--force",
+		},
+		"a shorter grace period, and the first is over": {
+			is(going(noon.Add(-time.Hour)), shortened), v1.PhasePending, ReasonNodeLost, "node n1",
 		},
 		"its pod is deleted": {
 			is(going(noon.Add(time.Minute))), v1.PhaseStopping, ReasonPodDeleted,

@@ -76,8 +76,39 @@ func Terminating(pod *corev1.Pod) bool { return pod != nil && pod.DeletionTimest
 
 // overdue reports whether a pod that is being deleted should be gone.
 func overdue(pod *corev1.Pod, now time.Time) bool {
-	// The timestamp is the end of the grace period.
-	return Terminating(pod) && now.After(pod.DeletionTimestamp.Add(deletionReserve))
+	return Terminating(pod) && now.After(latestEnd(pod).Add(deletionReserve))
+}
+
+// latestEnd returns the end of the grace period of a pod that is being deleted. A shorter one,
+// which a later deletion asks for, moves the timestamp, but a kubelet keeps to the first
+// (https://github.com/kubernetes/kubernetes/issues/83916). When that began is not known; it
+// was not after the later deletion.
+func latestEnd(pod *corev1.Pod) time.Time {
+	end, asked, first := pod.DeletionTimestamp.Time, pod.DeletionGracePeriodSeconds, pod.Spec.TerminationGracePeriodSeconds
+	if asked != nil && first != nil && *asked < *first {
+		end = end.Add(time.Duration(*first-*asked) * time.Second)
+	}
+	return end
+}
+
+// keepsFirstGrace reports whether a pod is being deleted whose kubelet doesn't heed the
+// shorter grace period that a user has asked for.
+func keepsFirstGrace(pod *corev1.Pod, now time.Time) bool {
+	return running(pod) && now.After(pod.DeletionTimestamp.Add(deletionReserve)) && !overdue(pod, now)
+}
+
+// LookAgainAt returns when a pod that is being deleted must be looked at, though nothing
+// about it changes; zero: never.
+func LookAgainAt(pod *corev1.Pod, now time.Time) time.Time {
+	if !Terminating(pod) {
+		return time.Time{}
+	}
+	for _, end := range []time.Time{pod.DeletionTimestamp.Time, latestEnd(pod)} {
+		if at := end.Add(deletionReserve + time.Second); now.Before(at) { // timestamps are whole seconds
+			return at
+		}
+	}
+	return time.Time{}
 }
 
 // nodeSilent reports whether the node of a pod has stopped reporting: then the control

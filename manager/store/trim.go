@@ -47,6 +47,7 @@ func trimPod(pod *corev1.Pod) {
 	kept := &corev1.Pod{ObjectMeta: pod.ObjectMeta}
 	kept.ManagedFields, kept.OwnerReferences, kept.GenerateName, kept.Namespace = nil, nil, "", ""
 	kept.Spec.NodeName = pod.Spec.NodeName
+	kept.Spec.TerminationGracePeriodSeconds = pod.Spec.TerminationGracePeriodSeconds
 	kept.Status = corev1.PodStatus{Phase: pod.Status.Phase, Reason: pod.Status.Reason, Message: pod.Status.Message}
 	for _, condition := range pod.Status.Conditions {
 		if explains(condition) {

@@ -2,6 +2,7 @@ package vm
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -135,6 +136,28 @@ func TestOldPod(t *testing.T) {
 	require.Equal(t, decide.ByNode, w.events("web", decide.ReasonNodeLost)[0].Labels[apply.LabelInitiator])
 	w.remove(pod)
 	w.boot("web")
+}
+
+// A pod that is deleted again with a shorter grace period stays as long as its kubelet lets it:
+// its node isn't lost, and its guest may run.
+func TestShorterGracePeriod(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	w.vm("web")
+	pod := w.boot("web")
+	for _, grace := range []*int64{nil, new(int64(1))} {
+		options := &client.DeleteOptions{GracePeriodSeconds: grace}
+		require.NoError(t, w.client.Delete(t.Context(), pod.DeepCopy(), options))
+	}
+	w.phase("web", v1.PhaseStopping, decide.ReasonPodDeleted)
+	w.advance(deletionReserve + time.Minute)
+	vm := eventually(w, "web", &v1.VirtualMachine{}, "it says how to end it", func(vm *v1.VirtualMachine) bool {
+		return strings.Contains(vm.Status.Message, "kubectl exec web-0 -- vmrunner stop --force")
+	})
+	require.Equal(t, v1.PhaseStopping, vm.Status.Phase)
+	require.Equal(t, stateBooted, vm.Status.Runner.State, "its guest is not taken for dead")
+	w.advance(935 * time.Second)
+	w.phase("web", v1.PhasePending, decide.ReasonNodeLost)
 }
 
 // A pod with the VM's labels that is not its own, such as one of the original

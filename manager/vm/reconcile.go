@@ -137,6 +137,7 @@ func (c *reconciler) publish(ctx context.Context, s decide.Situation, found deci
 	if at := decide.AcknowledgeBy(s.Pod); s.Now.Before(at) {
 		did.RetryAt(at)
 	}
+	did.RetryAt(decide.LookAgainAt(s.Pod, s.Now))
 	found.Volumes = objects.Volumes(s.VM, claims)
 	p := decide.PhaseOf(s)
 	e := explanation{c: c, Snapshot: s.Snapshot, claims: claims, memory: m}
