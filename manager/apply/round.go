@@ -10,6 +10,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/decide"
+	"vmop/manager/objects"
 )
 
 // The owners of the fields of a VM's status and objects. What the runner writes is
@@ -66,10 +67,10 @@ func (m *Memory) StatusVersion() uint64 { return m.status }
 func (m *Memory) StatefulSetVersion() uint64 { return m.statefulSet }
 
 // MadeClaims returns the uids of the claims that were created, by name, and forgets those
-// that the VM's status has.
+// that the VM's status has as the VM's.
 func (m *Memory) MadeClaims(vm *v1.VirtualMachine) map[string]types.UID {
 	for _, v := range vm.Status.Volumes {
-		if v.UID != "" && v.UID == string(m.made[v.Claim]) {
+		if v.UID != "" && v.UID == string(m.made[v.Claim]) && v.Untrusted != objects.NotMade {
 			delete(m.made, v.Claim)
 		}
 	}

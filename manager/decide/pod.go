@@ -84,8 +84,8 @@ func overdue(pod *corev1.Pod, now time.Time) bool {
 // (https://github.com/kubernetes/kubernetes/issues/83916). When that began is not known; it
 // was not after the later deletion.
 func latestEnd(pod *corev1.Pod) time.Time {
-	end, asked, first := pod.DeletionTimestamp.Time, pod.DeletionGracePeriodSeconds, pod.Spec.TerminationGracePeriodSeconds
-	if asked != nil && first != nil && *asked < *first {
+	end, first := pod.DeletionTimestamp.Time, pod.Spec.TerminationGracePeriodSeconds
+	if asked := pod.DeletionGracePeriodSeconds; asked != nil && first != nil && *asked < *first {
 		end = end.Add(time.Duration(*first-*asked) * time.Second)
 	}
 	return end

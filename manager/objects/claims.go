@@ -298,7 +298,7 @@ func (c *Claim) mark(vm *v1.VirtualMachine, s Settings, of claimOf, have metav1.
 	}
 	c.marked = known == ""
 	recorded := c.record.uid == have.UID
-	if recorded && c.record.untrusted == "" || !recorded && (known == "" || known == notMade) {
+	if recorded && c.record.untrusted == "" || !recorded && (known == "" || known == NotMade) {
 		c.taint = why
 	}
 }

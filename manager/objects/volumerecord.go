@@ -21,8 +21,8 @@ import (
 // creating begins the uid in the status of a claim that is about to be created.
 const creating = "creating:"
 
-// notMade is why the files are not trusted of a claim that wasn't created for the VM.
-const notMade = "its origin: the claim was not created for this VM"
+// NotMade is why the files are not trusted of a claim that wasn't created for the VM.
+const NotMade = "its origin: the claim was not created for this VM"
 
 // announcement is what stands in the status in place of a uid before the claim with a token
 // is created. A manager that is killed before it has noted the uid leaves a claim with the
@@ -53,14 +53,14 @@ func foreign(vm *v1.VirtualMachine, have metav1.ObjectMeta, made types.UID, reco
 		return record.untrusted
 	case vm.Status.ObservedGeneration > 0 && len(vm.Status.Volumes) == 0:
 		return ""
-	case last.UID == string(have.UID):
+	case last.UID == string(have.UID) && last.Untrusted != NotMade: // which a second leader may have noted
 		return last.Untrusted
 	case recorded, made == have.UID:
 		return ""
 	case made == "" && token != "" && last.UID == announcement(token):
 		return ""
 	}
-	return notMade
+	return NotMade
 }
 
 // Volumes returns what the VM's status is to say of its claims. It is never empty, so that

@@ -127,7 +127,7 @@ func answer(r *http.Request, code int, reason, message string) *http.Response {
 
 // Whatever the API server answers, and to whatever: what is to be done is done in the
 // end, once.
-func TestTroubledServer(t *testing.T) {
+func TestFault35TheAPIServerFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	config := rest.CopyConfig(w.Config)

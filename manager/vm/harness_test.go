@@ -124,7 +124,8 @@ type world struct {
 	types     *fakeTypes
 	changed   chan struct{}
 	settings  atomic.Pointer[objects.Settings]
-	clock     atomic.Int64 // how much later it is than it is
+	clock     atomic.Int64  // how much later it is than it is
+	ahead     time.Duration // how fast the clocks are of managers that are started
 	rewriting apply.Rate
 	log       logbook.Logbook
 }
@@ -210,10 +211,11 @@ func (w *world) start(config *rest.Config) (vms *Controller, end func()) {
 	})
 	require.NoError(w.t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
+	ahead := w.ahead
 	vms, err = Add(mgr, Options{
 		Namespace: w.Name, Settings: func() objects.Settings { return *w.settings.Load() },
 		Types: w.types, Changed: w.changed, Instance: "test", rewriting: w.rewriting,
-		Now: func() time.Time { return time.Now().Add(time.Duration(w.clock.Load())) },
+		Now: func() time.Time { return time.Now().Add(ahead + time.Duration(w.clock.Load())) },
 	})
 	require.NoError(w.t, err)
 	done := make(chan error, 1)

@@ -178,7 +178,7 @@ func TestStray(t *testing.T) {
 }
 
 // A VM that is deleted takes everything with it but its disks, whenever it is.
-func TestDeletion(t *testing.T) {
+func TestFault41TheVMIsDeleted(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
 	w.vm("starts")

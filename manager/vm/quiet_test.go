@@ -23,6 +23,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/objects"
+	"vmop/test/cluster/clustertest"
 )
 
 // play makes pods be scheduled, run and end by themselves until the function that
@@ -71,10 +72,10 @@ func (w *world) play() (stop func()) {
 // settled waits until all VMs of a world are as they should be.
 func (w *world) settled() {
 	w.t.Helper()
-	require.Eventually(w.t, func() bool {
+	clustertest.Eventually(w.t, "all VMs to be as they should be", func() error {
 		var vms v1.VirtualMachineList
-		if w.client.List(w.t.Context(), &vms, client.InNamespace(w.Name)) != nil {
-			return false
+		if err := w.client.List(w.t.Context(), &vms, client.InNamespace(w.Name)); err != nil {
+			return err
 		}
 		for _, vm := range vms.Items {
 			want := v1.PhaseRunning
@@ -82,11 +83,11 @@ func (w *world) settled() {
 				want = v1.PhaseStopped
 			}
 			if vm.Status.Phase != want || vm.Status.ObservedGeneration != vm.Generation {
-				return false
+				return fmt.Errorf("the status of %s, generation %d, is %+v", vm.Name, vm.Generation, vm.Status)
 			}
 		}
-		return true
-	}, patience, tick)
+		return nil
+	})
 }
 
 // Where nothing differs nothing is written, and nothing is read, however often it
@@ -141,7 +142,7 @@ func TestNothingToDo(t *testing.T) {
 
 // A manager that is killed at any write is followed by one that makes the same of
 // the VM, also if its pod gets only claims that the manager has created.
-func TestKilledAtEveryWrite(t *testing.T) {
+func TestFault33TheManagerIsKilledAtAnyWrite(t *testing.T) {
 	t.Parallel()
 	for name, edit := range map[string]func(*v1.VirtualMachine){
 		"restricted": func(*v1.VirtualMachine) {}, "privileged": privileged,

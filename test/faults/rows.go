@@ -20,7 +20,7 @@ const (
 )
 
 // matrix returns the rows. Their numbers are for ever: tests are named after
-// them. 33 to 35, 41 and 42 are about the manager and its web pages.
+// them. 33 to 35 and 41 are about the manager; 42 is about its web pages.
 func matrix() []row {
 	return []row{
 		{1, "the runner is killed while QEMU runs", real, ""},
@@ -55,10 +55,14 @@ func matrix() []row {
 		{30, "another QEMU has the disk, another runner the VM", real, ""},
 		{31, "the API server is away", real, ""},
 		{32, "the API server answers with errors", real, ""},
+		{33, "the manager is killed at any write", real, ""},
+		{34, "two managers lead, and the clock of one is an hour fast", real, ""},
+		{35, "the manager's API server is away, fails, is slow", scripted, ""},
 		{36, "the node reboots, or loses power: all processes are gone at once, and what was not synced", real, ""},
 		{37, "the pod is deleted without grace while the guest writes", real, ""},
 		{38, "the runner has 24 MiB of memory", real, ""},
 		{39, "no descriptors, no processes, no watches left", real, ""},
 		{40, "the clock jumps by a day", scripted, ""},
+		{41, "others change and delete what the manager is writing", real, ""},
 	}
 }
