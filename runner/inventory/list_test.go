@@ -35,7 +35,7 @@ func (h *here) play(name, dir string) *status.Tracker {
 	h.t.Helper()
 	dir = filepath.Join(h.dir, dir)
 	require.NoError(h.t, os.MkdirAll(dir, 0o700))
-	tracker := status.NewTracker(time.Now, status.Described{Name: name}, status.Entered{State: vmstatus.StateBooting})
+	tracker := status.NewTracker(time.Now, status.Described{Name: name}, status.Entered{State: vmstatus.StateBooted})
 	server, err := control.Start(h.t.Context(), control.Options{
 		Dir: dir, Backend: played{}, Tracker: tracker, Log: slog.New(slog.DiscardHandler),
 	})
@@ -68,7 +68,7 @@ func TestListHasAllVMs(t *testing.T) {
 		states[vm.Name], byName[vm.Name] = vm.State, vm
 	}
 	require.Equal(t, map[string]State{
-		"good": vmstatus.StateBooting, "elsewhere": vmstatus.StateBooting, "own": vmstatus.StateStopped,
+		"good": vmstatus.StateBooted, "elsewhere": vmstatus.StateBooted, "own": vmstatus.StateStopped,
 		"wrong": vmstatus.StateStopped, "broken": vmstatus.StateStopped, "other": vmstatus.StateStopped,
 		"twice": vmstatus.StateStopped, "dangling": vmstatus.StateStopped,
 	}, states)
@@ -139,9 +139,9 @@ func TestWatch(t *testing.T) {
 	file := h.write("user/vmrunner/web.yaml", text("web", quick))
 	until(t, lists, is("web", vmstatus.StateStopped))
 	tracker := h.play("web", "run/vmrunner/web")
-	until(t, lists, is("web", vmstatus.StateBooting))
-	tracker.Update(status.Entered{State: vmstatus.StateBooted})
 	until(t, lists, is("web", vmstatus.StateBooted))
+	tracker.Update(status.Entered{State: vmstatus.StateTerminating})
+	until(t, lists, is("web", vmstatus.StateTerminating))
 	h.write("user/vmrunner/web.yaml", text("web", "cpus: 3"))
 	until(t, lists, func(vms []VM) bool { return vms[0].Fault != nil })
 	require.NoError(t, os.Remove(file))
