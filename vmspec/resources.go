@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"strings"
 )
 
@@ -38,37 +39,23 @@ func ResolveResources(s Spec, stat func(path string) (fs.FileMode, error)) (Spec
 }
 
 // MissingFiles returns a fault for every file of the host that the vm section
-// names and that is not there, can't hold what it is to, or is a disk twice. stat is as
-// for ResolveResources; URLs are not looked at.
+// names and that is not there, can't hold what it is to, or is a disk twice, and for the
+// missing folder of one that is to be made. stat is as for ResolveResources; URLs are not
+// looked at.
 func MissingFiles(s Spec, stat func(path string) (fs.FileMode, error)) []Fault {
 	c := &checker{spec: &s}
-	check := func(path, file, hint string) {
-		if file == "" || strings.Contains(file, "://") {
-			return
-		}
-		mode, err := stat(file)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			if strings.Contains(file, "/~/") {
-				hint = "~ has no meaning here; write the whole path"
-			}
-			c.add(path, "%s does not exist", quote(file)).hint("%s", hint)
-		case err != nil:
-			c.add(path, "%s: %v", quote(file), err)
-		case mode.IsDir():
-			c.add(path, "%s is a directory", quote(file)).hint("want a file in it")
-		case mode&fs.ModeCharDevice != 0:
-			c.add(path, "%s is a device that holds no data", quote(file)).hint("want a file or a block device")
-		}
-	}
 	first := map[string]string{}
 	for i, d := range s.Drives {
 		path, hint := fmt.Sprintf("vm.drives[%d].file", i), ""
 		if d.Type == DriveRaw && d.Format == "raw" {
 			hint = "with size, such as size: 20 GiB, it is made"
 		}
-		check(path, d.File, hint)
-		check(fmt.Sprintf("vm.drives[%d].device", i), d.Device, "")
+		if _, err := stat(d.File); d.Size != 0 && errors.Is(err, fs.ErrNotExist) {
+			c.folder(path, d.File, stat)
+		} else {
+			c.present(path, d.File, hint, stat)
+		}
+		c.present(fmt.Sprintf("vm.drives[%d].device", i), d.Device, "", stat)
 		if d.File == "" || d.Type != DriveRaw || d.ReadOnly {
 			continue
 		}
@@ -80,8 +67,45 @@ func MissingFiles(s Spec, stat func(path string) (fs.FileMode, error)) []Fault {
 		}
 	}
 	if s.Kernel != nil {
-		check("vm.kernel.image", s.Kernel.Image, "")
-		check("vm.kernel.initrd", s.Kernel.Initrd, "")
+		c.present("vm.kernel.image", s.Kernel.Image, "", stat)
+		c.present("vm.kernel.initrd", s.Kernel.Initrd, "", stat)
+	}
+	if s := s.SerialConsole; s != nil && s.Log != "" && (s.Enabled == nil || *s.Enabled) {
+		c.folder("vm.serialConsole.log", s.Log, stat)
 	}
 	return c.faults
+}
+
+// present wants a file to be there, and to hold data.
+func (c *checker) present(path, file, hint string, stat func(path string) (fs.FileMode, error)) {
+	if file == "" || strings.Contains(file, "://") {
+		return
+	}
+	mode, err := stat(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		c.add(path, "%s does not exist", quote(file)).hint("%s", tilde(file, hint))
+	case err != nil:
+		c.add(path, "%s: %v", quote(file), err)
+	case mode.IsDir():
+		c.add(path, "%s is a directory", quote(file)).hint("want a file in it")
+	case mode&fs.ModeCharDevice != 0:
+		c.add(path, "%s is a device that holds no data", quote(file)).hint("want a file or a block device")
+	}
+}
+
+// folder wants the folder of a file that is to be made.
+func (c *checker) folder(path, file string, stat func(path string) (fs.FileMode, error)) {
+	folder := filepath.Dir(file)
+	if _, err := stat(folder); errors.Is(err, fs.ErrNotExist) {
+		c.add(path, "the directory %s does not exist", quote(folder)).hint("%s", tilde(file, "create it"))
+	}
+}
+
+// tilde returns a hint for a path that does not exist.
+func tilde(file, otherwise string) string {
+	if strings.Contains(file, "/~/") {
+		return "~ has no meaning here; write the whole path"
+	}
+	return otherwise
 }

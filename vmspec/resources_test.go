@@ -37,8 +37,12 @@ func TestMissingFilesAreNamedBeforeQEMUStumblesOverThem(t *testing.T) {
 			{File: "/both", Type: DriveRaw},
 			{File: "/both", Type: DriveRaw},
 			{File: "/both", Type: DriveRaw, ReadOnly: true},
+			{File: "/folder/new", Type: DriveRaw, Format: "raw", Size: 1},
+			{File: "/no-folder/new", Type: DriveRaw, Format: "raw", Size: 1},
+			{File: "/vm/~/new", Type: DriveRaw, Format: "raw", Size: 1},
 		},
-		Kernel: &Kernel{Image: "/there", Initrd: "/no-initrd"},
+		Kernel:        &Kernel{Image: "/there", Initrd: "/no-initrd"},
+		SerialConsole: &SerialConsole{Log: "/no-folder/log"},
 	}, stat)
 	var got []string
 	for _, f := range faults {
@@ -53,7 +57,10 @@ func TestMissingFilesAreNamedBeforeQEMUStumblesOverThem(t *testing.T) {
 		`vm.drives[8].file: "/folder" is a directory (want a file in it)`,
 		`vm.drives[9].file: "/dev/null" is a device that holds no data (want a file or a block device)`,
 		`vm.drives[11].file: "/both" is vm.drives[10].file, too (each disk that the guest writes to needs an image of its own)`,
+		`vm.drives[14].file: the directory "/no-folder" does not exist (create it)`,
+		`vm.drives[15].file: the directory "/vm/~" does not exist (~ has no meaning here; write the whole path)`,
 		`vm.kernel.initrd: "/no-initrd" does not exist`,
+		`vm.serialConsole.log: the directory "/no-folder" does not exist (create it)`,
 	}, got)
 	require.Empty(t, MissingFiles(Spec{}, stat))
 }

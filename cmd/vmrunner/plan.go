@@ -43,6 +43,9 @@ func newPlan(f *flags) *cobra.Command {
 			for _, w := range vm.Warnings {
 				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
 			}
+			if missing := vm.Config.Locate(vm.MissingFiles()); missing != nil {
+				fmt.Fprintln(cmd.ErrOrStderr(), "warning: the VM would not start:", cli.Describe(missing))
+			}
 			for _, note := range vm.Notes() {
 				if note.Warning {
 					fmt.Fprintln(cmd.ErrOrStderr(), "warning:", note.Text)

@@ -52,7 +52,9 @@ func MakeImages(drives []vmspec.Drive, log *slog.Logger) []vmspec.Fault {
 		}
 		path := fmt.Sprintf("vm.drives[%d].size", i)
 		have, err := fitImage(d, log)
-		if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // vmspec.MissingFiles names the folder that there is not
+		} else if err != nil {
 			faults = append(faults, vmspec.Fault{Path: path, Message: err.Error()})
 		} else if text := difference(d, have); text != "" {
 			log.Warn("a disk is not as configured", "file", d.File, "err", path+": "+text)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -185,8 +186,15 @@ func (vm *VM) resolve(dataDir string, keep bool) (err error) {
 	return vm.Config.Locate(faults)
 }
 
-// MissingFiles are faults of drives whose files aren't there.
-func (vm *VM) MissingFiles() []vmspec.Fault { return vmspec.MissingFiles(vm.Spec, fileMode) }
+// MissingFiles are faults of the files that a start needs and that aren't there.
+func (vm *VM) MissingFiles() []vmspec.Fault {
+	return vmspec.MissingFiles(vm.Spec, func(path string) (fs.FileMode, error) {
+		if path == vm.DataDir || path == vm.RuntimeDir { // a start makes them
+			return fs.ModeDir, nil
+		}
+		return fileMode(path)
+	})
+}
 
 // Locate returns faults of the options at their places in the configuration file,
 // and any other error as it is.
