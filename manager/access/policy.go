@@ -23,6 +23,9 @@ type Policy struct {
 	Administrators Names
 	// Permissions are granted for every VM, and for making new ones.
 	Permissions []v1.Permission
+	// Conlets are lists of VM-Operator's widgets by role, which say who may use which page; see
+	// MayUse.
+	Conlets map[string][]string
 }
 
 // Names are users and roles.
