@@ -66,6 +66,7 @@ func TestProgramsLinkOnlyWhatTheyAreFor(t *testing.T) {
 	for program, foreign := range map[string][]string{
 		"./cmd/vmrunner": {
 			"vmop/authoring", "github.com/digitalocean", "\nk8s.io/", "\nsigs.k8s.io/", "\ngolang.org/x/net/http2\n",
+			"vmop/manager", "github.com/coreos", "\ngolang.org/x/oauth2", "\ngolang.org/x/crypto",
 		},
 		"./cmd/vmmanager": {"vmop/authoring", "github.com/diskfs"},
 	} {

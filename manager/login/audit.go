@@ -1,0 +1,142 @@
+package login
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"vmop/printable"
+)
+
+// WrongError means that there is no such user, or the password is wrong.
+type WrongError struct{}
+
+func (*WrongError) Error() string { return "the name or the password is wrong" }
+
+// BusyError means that too many attempts have failed before.
+type BusyError struct {
+	// Wait is how long to wait before the next attempt.
+	Wait time.Duration
+}
+
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("too many attempts, try again in %d s", e.Seconds())
+}
+
+// Seconds returns Wait in whole seconds, at least 1, as the header Retry-After has it.
+func (e *BusyError) Seconds() int { return max(1, int((e.Wait+time.Second-1)/time.Second)) }
+
+// RolesError means that a user has too many roles for a cookie.
+type RolesError struct{ Roles int }
+
+func (e *RolesError) Error() string {
+	return fmt.Sprintf("you have %d roles, more than a session can have: the administrator can choose those that matter "+
+		"(rolesMatching of the provider)", e.Roles)
+}
+
+// ProviderError means that an OIDC log-in didn't succeed.
+type ProviderError struct {
+	// Provider's name; "" if it isn't known.
+	Provider string
+	// Unavailable reports that the provider didn't answer as it should.
+	Unavailable bool
+	Err         error
+}
+
+func (e *ProviderError) Error() string { return "log in at " + e.Provider + ": " + e.Err.Error() }
+func (e *ProviderError) Unwrap() error { return e.Err }
+
+// TokenError means that a bearer token isn't accepted.
+type TokenError struct {
+	// Unavailable reports that the cluster couldn't be asked.
+	Unavailable bool
+	Err         error
+}
+
+func (e *TokenError) Error() string { return "the bearer token is not accepted: " + e.Err.Error() }
+func (e *TokenError) Unwrap() error { return e.Err }
+
+// LinkError means that a one-time link was used before, or never was one.
+type LinkError struct{}
+
+func (*LinkError) Error() string {
+	return "the link has been used or is too old; start the program again for a new one"
+}
+
+// status returns the HTTP status of a refused token.
+func status(err error) int {
+	var busy *BusyError
+	var token *TokenError
+	switch {
+	case errors.As(err, &busy):
+		return http.StatusTooManyRequests
+	case errors.As(err, &token) && token.Unavailable:
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusUnauthorized
+}
+
+// Causes of refusals, as Figures has them.
+const (
+	refusedWrong    = "password"
+	refusedBusy     = "rate"
+	refusedRoles    = "roles"
+	refusedProvider = "provider"
+	refusedToken    = "token"
+	refusedLink     = "link"
+)
+
+// figures count.
+type figures struct {
+	logIns, logOuts, delayed               atomic.Int64
+	wrong, busy, roles, provider, tok, lnk atomic.Int64
+}
+
+func (f *figures) refused() map[string]*atomic.Int64 {
+	return map[string]*atomic.Int64{
+		refusedWrong: &f.wrong, refusedBusy: &f.busy, refusedRoles: &f.roles, refusedProvider: &f.provider,
+		refusedToken: &f.tok, refusedLink: &f.lnk,
+	}
+}
+
+// Figures are counts since the start, for metrics.
+type Figures struct {
+	// LogIns and LogOuts of users; Delayed attempts.
+	LogIns, LogOuts, Delayed int64
+	// Refused log-ins by cause: password, rate, roles, provider, token, link.
+	Refused map[string]int64
+	// Sessions are those in use now.
+	Sessions int
+}
+
+// Figures returns the counts.
+func (s *Service) Figures() Figures {
+	f := Figures{
+		LogIns: s.figures.logIns.Load(), LogOuts: s.figures.logOuts.Load(), Delayed: s.figures.delayed.Load(),
+		Refused: map[string]int64{},
+	}
+	for cause, count := range s.figures.refused() {
+		f.Refused[cause] = count.Load()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f.Sessions = len(s.sessions.byKey)
+	return f
+}
+
+// refuse counts and logs a refusal, and returns it.
+func (s *Service) refuse(r *http.Request, cause string, err error, attrs ...any) error {
+	s.figures.refused()[cause].Add(1)
+	s.audit(r, "log-in refused", append(attrs, "cause", cause, "err", printable.Line(err.Error()))...)
+	return err
+}
+
+// audit logs what a user did.
+func (s *Service) audit(r *http.Request, message string, attrs ...any) {
+	s.opts.Log.InfoContext(r.Context(), message, append(attrs, "address", s.address(r))...)
+}
+
+// shown returns a name as a log shows it.
+func shown(name string) string { return printable.Clip(printable.Line(name), 64) }

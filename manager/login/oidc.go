@@ -1,0 +1,235 @@
+package login
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"vmop/printable"
+	"vmop/regular"
+)
+
+// attemptLifetime is how long a user may take at the provider.
+const attemptLifetime = 10 * time.Minute
+
+// An attempt is a log-in that has begun: the browser keeps it, encrypted, so that any manager can
+// finish it.
+type attempt struct {
+	Provider string `json:"p"`
+	State    string `json:"s"`
+	Nonce    string `json:"n"`
+	Verifier string `json:"v"`
+	Next     string `json:"t,omitempty"`
+	Until    int64  `json:"u"`
+}
+
+// Begin sends the browser to a provider; next is where to go when the user has logged in, see
+// Target. An error is a ProviderError, and nothing has been written.
+func (s *Service) Begin(w http.ResponseWriter, r *http.Request, provider, next string) error {
+	fail := func(unavailable bool, err error) error {
+		return s.refuse(r, refusedProvider, &ProviderError{shown(provider), unavailable, err}, "method", byProvider)
+	}
+	c := s.config.Load()
+	p, known := c.provider(provider)
+	if !known {
+		return fail(false, errors.New("there is no such provider"))
+	}
+	at, err := s.providers.of(r.Context(), p)
+	if err != nil {
+		return fail(true, err)
+	}
+	client, err := at.client(p, c.RedirectURI)
+	if err != nil {
+		return fail(true, err)
+	}
+	a := attempt{
+		Provider: p.Name, State: random(), Nonce: random(), Verifier: oauth2.GenerateVerifier(),
+		Next: Target(next), Until: s.opts.Now().Add(attemptLifetime).Unix(),
+	}
+	cookie, err := s.keys.Load().attempt.close(a)
+	if err != nil {
+		return fail(false, err)
+	}
+	options := []oauth2.AuthCodeOption{oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)}
+	if p.Prompt != "" {
+		options = append(options, oauth2.SetAuthURLParam("prompt", p.Prompt))
+	}
+	http.SetCookie(w, s.cookie(r, attemptCookie, cookie, attemptLifetime))
+	http.Redirect(w, r, client.AuthCodeURL(a.State, options...), http.StatusSeeOther)
+	return nil
+}
+
+// Callback finishes what Begin has begun, when a provider has sent the browser back. It sets the
+// cookie, and returns where to go. An error is a ProviderError or a RolesError.
+func (s *Service) Callback(w http.ResponseWriter, r *http.Request) (session *Session, next string, err error) {
+	cookie, err := r.Cookie(s.cookieName(r, attemptCookie))
+	http.SetCookie(w, s.cookie(r, attemptCookie, "", -1))
+	var a attempt
+	if err == nil {
+		err = s.keys.Load().attempt.open(cookie.Value, &a)
+	}
+	fail := func(unavailable bool, err error) (*Session, string, error) {
+		return nil, "", s.refuse(r, refusedProvider, &ProviderError{a.Provider, unavailable, err}, "method", byProvider)
+	}
+	given := r.FormValue("state")
+	switch {
+	case err != nil, !s.opts.Now().Before(time.Unix(a.Until, 0)):
+		return fail(false, errors.New("no log-in has begun in this browser within 10 minutes"))
+	case given == "" || subtle.ConstantTimeCompare([]byte(given), []byte(a.State)) != 1:
+		return fail(false, errors.New("the answer is not for the log-in that has begun last"))
+	case !s.providers.first(a.State, time.Unix(a.Until, 0)):
+		return fail(false, errors.New("the answer has been used before"))
+	}
+	if code := r.FormValue("error"); code != "" {
+		return fail(false, errors.New(said(code, r.FormValue("error_description"))))
+	}
+	c := s.config.Load()
+	p, known := c.provider(a.Provider)
+	if !known {
+		return fail(false, errors.New("there is no such provider any more"))
+	}
+	t, unavailable, err := s.redeem(r, p, c.RedirectURI, a)
+	if err != nil {
+		return fail(unavailable, err)
+	}
+	if _, local := c.user(t.User); local {
+		return fail(false, fmt.Errorf("%q is the name of a local user (userPrefix of the provider)", t.User))
+	}
+	session, err = s.begin(w, r, t)
+	return session, Target(a.Next), err
+}
+
+// redeem gets the token for a code and checks it.
+func (s *Service) redeem(r *http.Request, p Provider, redirect string, a attempt) (
+	_ ticket, unavailable bool, _ error,
+) {
+	at, err := s.providers.of(r.Context(), p)
+	if err != nil {
+		return ticket{}, true, err
+	}
+	if issuer := r.FormValue("iss"); issuer != "" && issuer != at.issuer { // RFC 9207
+		return ticket{}, false, fmt.Errorf("the answer is that of %q", printable.Line(issuer))
+	}
+	client, err := at.client(p, redirect)
+	if err != nil {
+		return ticket{}, true, err
+	}
+	ctx := oidc.ClientContext(r.Context(), s.providers.http)
+	tokens, err := client.Exchange(ctx, r.FormValue("code"), oauth2.VerifierOption(a.Verifier))
+	var refused *oauth2.RetrieveError
+	switch {
+	case errors.As(err, &refused) && refused.ErrorCode != "": // the body may be anything
+		return ticket{}, false, errors.New(said(refused.ErrorCode, refused.ErrorDescription))
+	case errors.As(err, &refused):
+		return ticket{}, true, fmt.Errorf("redeem the code: HTTP status %d", refused.Response.StatusCode)
+	case err != nil:
+		return ticket{}, true, fmt.Errorf("redeem the code: %w", err)
+	}
+	raw, _ := tokens.Extra("id_token").(string)
+	if raw == "" {
+		return ticket{}, false, errors.New("the answer has no id_token")
+	}
+	verifier := at.verifier(&oidc.Config{ClientID: p.ClientID, Now: s.opts.Now})
+	token, err := verifier.Verify(ctx, raw)
+	if err != nil {
+		return ticket{}, false, err
+	}
+	if subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(a.Nonce)) != 1 {
+		return ticket{}, false, errors.New("the token is not for this log-in: its nonce differs")
+	}
+	if token.AccessTokenHash != "" {
+		if err := token.VerifyAccessToken(tokens.AccessToken); err != nil {
+			return ticket{}, false, err
+		}
+	}
+	var all claims
+	if err := token.Claims(&all); err != nil {
+		return ticket{}, false, err
+	}
+	t, err := all.ticket(p)
+	return t, false, err
+}
+
+// said returns an error of a provider as text.
+func said(code, description string) string {
+	text := printable.Clip(printable.Line(code), 64)
+	if description != "" {
+		text += ": " + printable.Clip(printable.Line(description), 200)
+	}
+	return text
+}
+
+// CallbackPath returns the path of RedirectURI, where Callback belongs.
+func (c Config) CallbackPath() string {
+	const fallback = "/oauth/callback"
+	_, rest, found := strings.Cut(c.RedirectURI, "://")
+	if _, path, has := strings.Cut(rest, "/"); found && has && path != "" {
+		return "/" + path
+	}
+	return fallback
+}
+
+// secret returns the secret of a provider's client.
+func (p Provider) secret() (string, error) {
+	if p.SecretFile == "" {
+		return p.Secret, nil
+	}
+	const largest = 4 << 10
+	data, err := regular.ReadFile(p.SecretFile, largest)
+	if err != nil {
+		return "", fmt.Errorf("read the client's secret: %w", err)
+	}
+	return strings.TrimSpace(string(data)), nil
+}
+
+// A found is a provider whose endpoints are known.
+type found struct {
+	issuer   string
+	endpoint oauth2.Endpoint
+	verifier func(*oidc.Config) *oidc.IDTokenVerifier
+}
+
+// client returns the manager as the provider's client.
+func (f found) client(p Provider, redirect string) (oauth2.Config, error) {
+	secret, err := p.secret()
+	scopes := p.Scopes
+	if scopes == nil {
+		scopes = []string{"profile"}
+	}
+	return oauth2.Config{
+		ClientID: p.ClientID, ClientSecret: secret, Endpoint: f.endpoint, RedirectURL: redirect,
+		Scopes: append([]string{oidc.ScopeOpenID}, scopes...),
+	}, err
+}
+
+// discover finds a provider's endpoints. The keys are fetched when they are needed, with ctx.
+func discover(ctx context.Context, p Provider) (found, error) {
+	if p.ConfigurationEndpoint == "" {
+		config := oidc.ProviderConfig{
+			IssuerURL: p.Issuer, AuthURL: p.AuthorizationEndpoint, TokenURL: p.TokenEndpoint, JWKSURL: p.KeysEndpoint,
+		}
+		provider := config.NewProvider(ctx)
+		return found{p.Issuer, provider.Endpoint(), provider.Verifier}, nil
+	}
+	base := strings.TrimSuffix(p.ConfigurationEndpoint, WellKnown)
+	issuer := base
+	if p.Issuer != "" && p.Issuer != base {
+		issuer = p.Issuer
+		ctx = oidc.InsecureIssuerURLContext(ctx, issuer) // insecure only if what follows didn't name it
+	}
+	provider, err := oidc.NewProvider(ctx, base)
+	if err != nil {
+		return found{}, fmt.Errorf("read %s: %w", p.ConfigurationEndpoint, err)
+	}
+	return found{issuer, provider.Endpoint(), provider.Verifier}, nil
+}
+
+// WellKnown is the end of a ConfigurationEndpoint.
+const WellKnown = "/.well-known/openid-configuration"
