@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"vmop/manager/access"
+	"vmop/manager/login"
 	"vmop/manager/objects"
 	"vmop/regular"
 	"vmop/spelling"
@@ -29,20 +31,27 @@ type Config struct {
 	// Settings are what the objects of VMs depend on. Version, and Image if the file
 	// names none, are the program's.
 	Settings objects.Settings
+	// GUI, Login and Access are for the web pages and their users.
+	GUI    GUI
+	Login  login.Config
+	Access access.Policy
 	// Unused are the paths of keys that are known and do nothing yet.
 	Unused []string
 }
 
 // Defaults returns the configuration without a file.
-func Defaults() Config { return Config{Settings: objects.DefaultSettings()} }
+func Defaults() Config {
+	return Config{Settings: objects.DefaultSettings(), GUI: defaultGUI()}
+}
 
 // file is the form of a configuration file.
 type file struct {
 	Manager struct {
 		ClusterName string         `yaml:"clusterName"`
 		Controller  controllerPart `yaml:"/Controller"`
-		SocketGUI   map[string]any `yaml:"/GuiSocketServer"`
-		WebGUI      map[string]any `yaml:"/GuiHttpServer"`
+		SocketGUI   socketPart     `yaml:"/GuiSocketServer"`
+		WebGUI      webPart        `yaml:"/GuiHttpServer"`
+		Access      accessPart     `yaml:"/Access"`
 	} `yaml:"/Manager"`
 }
 
@@ -103,14 +112,14 @@ func Parse(name string, data []byte) (Config, []yamlfile.Warning, error) {
 	fill(&c.Settings, f.Manager.Controller.Reconciler, &faults)
 
 	for _, path := range []string{
-		"/Manager.clusterName", "/Manager/GuiSocketServer", "/Manager/GuiHttpServer",
+		"/Manager.clusterName", "/Manager/GuiSocketServer", webPath, accessPath,
 		reconcilerPath + "/DisplaySecretReconciler", controllerPath + "/DisplaySecretMonitor",
 	} {
 		if document.Given(path) {
 			c.Unused = append(c.Unused, path)
 		}
 	}
-	var warnings []yamlfile.Warning
+	warnings := fillGUI(&c, f, document, &faults)
 	if f.Manager.Controller.PasswordFormer != nil {
 		warnings = append(warnings, document.Warning(controllerPath+"/DisplaySecretMonitor",
 			"is understood as "+reconcilerPath+"/DisplaySecretReconciler", "use the new name"))

@@ -97,7 +97,9 @@ func wholeConfig() Config {
 		VMTypes: []string{"ours", "*"}, Claims: []string{"runner-data-web-0"},
 		URLs: []objects.URLPattern{"https://images.example/"},
 	}
-	return Config{Namespace: "vmop-dev", Settings: s, Unused: []string{"/Manager.clusterName"}}
+	gui := defaultGUI()
+	gui.ClusterName = "test"
+	return Config{Namespace: "vmop-dev", Settings: s, GUI: gui, Unused: []string{"/Manager.clusterName"}}
 }
 
 func TestParse(t *testing.T) {
@@ -121,8 +123,9 @@ func TestParse(t *testing.T) {
 		`/Manager/Controller/Reconciler: {runnerDataPvc: {storageClassName: ""}}`: with(func(c *Config) {
 			c.Settings.DataStorageClass = new("")
 		}),
-		`{/Manager: {/GuiSocketServer: {port: 8080}}, /Manager/GuiHttpServer/ConsoleWeblet/WebConsole/LoginConlet: {users: [{name: admin}]}}`: with(func(c *Config) {
+		`{/Manager: {/GuiSocketServer: {port: 8443}}, /Manager/GuiHttpServer/ConsoleWeblet/WebConsole: {}}`: with(func(c *Config) {
 			c.Unused = []string{"/Manager/GuiSocketServer", "/Manager/GuiHttpServer"}
+			c.GUI.Port = 8443
 		}),
 	} {
 		got, warnings, err := Parse("config.yaml", []byte(text))

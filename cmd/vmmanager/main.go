@@ -2,6 +2,7 @@
 //
 //	vmmanager [run] [-c FILE]     manages VMs until it is stopped by a signal
 //	vmmanager check-config FILE   checks a configuration
+//	vmmanager hash-password       prints the hash of a password, for a local user
 //	vmmanager version             prints the version
 //
 // It exits with 0 after a signal (TERM, INT), and for a configuration without faults; with 2
