@@ -449,3 +449,28 @@ func (v *vm) targets() targets {
 	}
 	return to
 }
+
+// An image whose header names another base than at the first start keeps the VM from
+// starting, until the user allows it.
+func TestABrokenOutQEMUChoosesNoBase(t *testing.T) {
+	t.Parallel()
+	v := newVM(t, "standard")
+	v.configure("standard", nil, "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0",
+		"drives: [{file: PATH/disk.qcow2, format: qcow2}]")
+	v.write("secret", "what another VM must not read")
+	invariants.NewDisk(t, v.path("disk.qcow2"), "a disk")
+	v.runs()
+	_, err := v.stop()
+	require.NoError(t, err)
+	rebase := exec.CommandContext(t.Context(), "qemu-img", "rebase", "-u", "-F", "raw", "-b", v.path("secret"),
+		v.path("disk.qcow2"))
+	require.NoError(t, rebase.Run())
+	v.log = newLogbook()
+	v.fails("disk.qcow2 says that it is an overlay of " + v.path("secret"))
+	require.NoError(t, os.Remove(v.path("data", "bases.json")))
+	v.log = newLogbook()
+	v.runs()
+	_, err = v.stop()
+	require.NoError(t, err)
+	v.nothingLeft()
+}

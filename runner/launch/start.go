@@ -134,6 +134,9 @@ func (l *Launch) makeFiles() error {
 			l.log.Warn("file of another kind set aside", "file", f.To, "kept", replaced, "kind", f.Kind)
 		}
 	}
+	if err := l.vm.KeepBases(); err != nil {
+		return err
+	}
 	return l.findTPM()
 }
 

@@ -5,7 +5,6 @@ import (
 	"os"
 	"strings"
 
-	"vmop/runner/disks"
 	"vmop/vmtypes/confinement"
 )
 
@@ -22,7 +21,7 @@ func (vm *VM) beyondThePlan() confinement.Facts {
 		home = "" // a service has none
 	}
 	return confinement.Facts{
-		Media: vm.media(), Repository: vm.Config.ImageRepository, Home: home, Bases: disks.Bases,
+		Media: vm.media(), Repository: vm.Config.ImageRepository, Home: home, Bases: vm.bases,
 	}
 }
 

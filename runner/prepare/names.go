@@ -53,7 +53,9 @@ const (
 )
 
 // ownData are the names of files that runners write in the data directory.
-func ownData() []string { return []string{config.UUIDFile, pinnedType, pinnedMachines, EndedFile} }
+func ownData() []string {
+	return []string{config.UUIDFile, pinnedType, pinnedMachines, basesFile, EndedFile}
+}
 
 // DataFiles are the names of files that runners write in the data directory, those of
 // the plan included.
