@@ -112,9 +112,10 @@ func dials(network, address string) func() error {
 func (to targets) accesses() map[string]func() error {
 	if to.TPM {
 		return map[string]func() error{
-			"make its state":    opens("new", os.O_CREATE|os.O_WRONLY),
-			"replace its state": func() error { return os.Rename("new", "replaced") },
-			"remove its state":  func() error { return os.Remove("replaced") },
+			"make its state": opens("made", os.O_CREATE|os.O_WRONLY),
+			"replace its state": func() error {
+				return errors.Join(opens("new", os.O_CREATE|os.O_WRONLY)(), os.Rename("new", "old"), os.Remove("old"))
+			},
 		}
 	}
 	return map[string]func() error{
@@ -421,7 +422,7 @@ func (v *vm) attacked(to targets) {
 // targets makes what the attacker is to go for, and the attacker.
 func (v *vm) targets() targets {
 	v.t.Helper()
-	for _, dir := range []string{"bin", "disks", "cds", "secrets", "other", "data"} {
+	for _, dir := range []string{"bin", "disks", "cds", "secrets", "data"} {
 		require.NoError(v.t, os.MkdirAll(v.path(dir), 0o700))
 	}
 	program, err := os.Executable()
@@ -433,7 +434,7 @@ func (v *vm) targets() targets {
 		Runner: os.Getpid(), Secret: v.path("secrets", "token"), Disk: v.path("disks", "disk.img"),
 		OtherDisk: v.path("disks", "other.img"), CD: v.path("cds", "a.iso"), Config: v.path("config.yaml"),
 		Password: v.path("display-password"), Type: v.path("data", "vmtype.txtar"),
-		OtherMonitor: v.path("other", "monitor.sock"), Abstract: "@" + filepath.Base(v.dir), Program: qemu,
+		OtherMonitor: filepath.Join(v.t.TempDir(), "monitor.sock"), Abstract: "@" + filepath.Base(v.dir), Program: qemu,
 	}
 	for _, file := range []string{to.Secret, to.Disk, to.OtherDisk, to.CD} {
 		require.NoError(v.t, os.WriteFile(file, make([]byte, 1<<20), 0o600))
