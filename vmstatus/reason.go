@@ -70,4 +70,6 @@ const (
 	ReasonMemoryFailure Reason = "MemoryFailure"
 	// ReasonImageCorrupted: QEMU has found a disk's image file inconsistent.
 	ReasonImageCorrupted Reason = "ImageCorrupted"
+	// ReasonDirectoryLost: the VM's data or runtime directory is not in its place any more.
+	ReasonDirectoryLost Reason = "DirectoryLost"
 )

@@ -17,7 +17,7 @@ func TestFaultsAreDocumented(t *testing.T) {
 	for _, reason := range []vmstatus.Reason{
 		vmstatus.ReasonIOError, vmstatus.ReasonGuestPanicked, vmstatus.ReasonWatchdogExpired,
 		vmstatus.ReasonMemoryFailure, vmstatus.ReasonImageCorrupted,
-		vmstatus.ReasonMachineFailed, vmstatus.ReasonHelperLost, vmstatus.ReasonTPMLost,
+		vmstatus.ReasonMachineFailed, vmstatus.ReasonHelperLost, vmstatus.ReasonDirectoryLost, vmstatus.ReasonTPMLost,
 	} {
 		require.Contains(t, string(text), "\n| `"+string(reason)+"` |")
 	}

@@ -1,0 +1,63 @@
+package runner
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/status"
+	"vmop/vmstatus"
+)
+
+// A directory that is renamed under a running VM is a problem, until it is back; what happens
+// in it is none, and neither is another directory in its place a way back.
+func TestADirectoryThatIsGoneIsAProblem(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	data, run := filepath.Join(dir, "data"), filepath.Join(dir, "run")
+	require.NoError(t, os.Mkdir(data, 0o700))
+	require.NoError(t, os.Mkdir(run, 0o700))
+	tracker := status.NewTracker(time.Now, status.Entered{State: vmstatus.StateBooted})
+	sub := tracker.Subscribe(status.Pace{Every: time.Millisecond, Burst: 100})
+	defer sub.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		watchDirectories(ctx, tracker, slog.New(slog.DiscardHandler), data, run)
+	}()
+	becomes := func(want ...string) {
+		t.Helper()
+		for {
+			s, err := sub.Next(t.Context())
+			require.NoError(t, err)
+			var got []string
+			for _, p := range s.Problems {
+				require.Equal(t, vmstatus.ReasonDirectoryLost, p.Reason)
+				got = append(got, p.Message[:len(filepath.Join(dir, "run"))+1])
+			}
+			if len(got) == len(want) {
+				for i := range want {
+					require.Contains(t, got[i], want[i])
+				}
+				return
+			}
+		}
+	}
+	becomes()
+	require.NoError(t, os.WriteFile(filepath.Join(data, "file"), nil, 0o600))
+	require.NoError(t, os.RemoveAll(run))
+	becomes(run)
+	require.NoError(t, os.Rename(data, data+".old"))
+	becomes(data[:len(run)], run)
+	require.NoError(t, os.Mkdir(run, 0o700))
+	require.NoError(t, os.Rename(data+".old", data))
+	becomes(run)
+	cancel()
+	<-ended
+}
