@@ -61,6 +61,7 @@ func (p *Plan) Check() []Fault {
 	for i := range options {
 		c.own(&options[i])
 		c.references(&options[i])
+		c.credentials(&options[i])
 	}
 	c.once(options)
 	c.files()
@@ -70,6 +71,16 @@ func (p *Plan) Check() []Fault {
 		c.faults = append(c.faults[:maxFaults], Fault{Message: fmt.Sprintf("%d more faults", n)})
 	}
 	return c.faults
+}
+
+// credentials refuses those that everybody on the host would see.
+func (c *checker) credentials(o *Option) {
+	for _, p := range o.Properties {
+		if instead := qemuopt.CredentialInstead(o.Flag, p.Key); instead != "" {
+			c.fault(o.Origin, "%s: everybody on the host sees %s on the command line; use %s, with the id of an object "+
+				"secret that reads a file", o.Flag, p.Key, instead)
+		}
+	}
 }
 
 // things is how many lines the plan has, about.
