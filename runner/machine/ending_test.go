@@ -127,8 +127,10 @@ func TestAHelperEndsWithQEMU(t *testing.T) {
 // A helper's loss is a fault.
 func TestHelpersAreLost(t *testing.T) {
 	t.Parallel()
+	require.Equal(t, vmstatus.ReasonNoTPM, newTalk(t).known.Condition(vmstatus.ConditionTPMLost).Reason)
 	k := newTalk(t, withTPM)
 	require.Equal(t, vmstatus.False, k.known.Condition(vmstatus.ConditionTPMLost).Status)
+	require.Equal(t, vmstatus.ReasonTPMPresent, k.known.Condition(vmstatus.ConditionTPMLost).Reason)
 	k.state.HelperExited("passt", "exit status 3", k.now)
 	k.passes(time.Second)
 	k.state.HelperExited("swtpm", "killed by signal 9 (SIGKILL)", k.now)

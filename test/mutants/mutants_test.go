@@ -33,8 +33,8 @@ func TestMutants(t *testing.T) {
 		require.NotEqual(t, source, string(m.apply([]byte(source))))
 	}
 	require.Equal(t, []string{
-		"f.go:4 f: a < b -> !(a < b)", "f.go:4 f: < -> <=", "f.go:5 f: a++ -> ", "f.go:7 f: b = a + 1 -> ",
-		"f.go:7 f: + -> -", "f.go:8 f: g() -> ", "f.go:11 f: err -> nil",
+		"f.go:4:5 f: a < b -> !(a < b)", "f.go:4:7 f: < -> <=", "f.go:5:3 f: a++ -> ", "f.go:7:2 f: b = a + 1 -> ",
+		"f.go:7:8 f: + -> -", "f.go:8:2 f: g() -> ", "f.go:11:9 f: err -> nil",
 	}, got)
 	require.Equal(t, strings.Replace(source, "a < b", "a <= b", 1), string(all[1].apply([]byte(source))))
 }
@@ -72,4 +72,28 @@ func TestTrial(t *testing.T) {
 		require.Equal(t, equal == "1", err == nil)
 		require.NoError(t, os.WriteFile(path, text, 0o600))
 	}
+}
+
+// A run goes on where it was interrupted: what is in the log isn't tried again.
+func TestResume(t *testing.T) {
+	t.Parallel()
+	all, err := mutantsOf("f.go", []byte(source))
+	require.NoError(t, err)
+	log := filepath.Join(t.TempDir(), "log")
+	text := ""
+	for i, m := range all[:3] {
+		text += []string{isCaught, isRefused, hasSurvived}[i] + "\t" + m.String() + "\n"
+	}
+	require.NoError(t, os.WriteFile(log, []byte(text), 0o600))
+	var out strings.Builder
+	again := &trial{out: &out, known: map[string]string{}}
+	file, err := again.resume(log)
+	require.NoError(t, err)
+	defer file.Close()
+	require.EqualError(t, again.try(t.Context(), all, 2), "1 of 2 mutants survived: write tests, or enter what makes no "+
+		"difference into test/mutants/equivalent.txt")
+	require.Equal(t, "1 of 2 caught\n", out.String())
+	written, err := os.ReadFile(log)
+	require.NoError(t, err)
+	require.Equal(t, text+"1 of 2 caught\n", string(written))
 }

@@ -34,7 +34,7 @@ func readEquivalent(list string) (map[string]bool, error) {
 // A mutant is a file with one fault.
 type mutant struct {
 	file, function string
-	line           int
+	line, column   int
 	from, to       int // the bytes that are replaced
 	old, text      string
 
@@ -48,7 +48,8 @@ func (m mutant) key() string {
 
 // String says where a mutant is and what it changes.
 func (m mutant) String() string {
-	return fmt.Sprintf("%s:%d %s: %s -> %s", m.file, m.line, m.function, m.old, m.text)
+	return fmt.Sprintf("%s:%d:%d %s: %s -> %s", m.file, m.line, m.column, m.function, m.old,
+		strings.Join(strings.Fields(m.text), " "))
 }
 
 // apply returns the source of the mutant.
@@ -139,7 +140,7 @@ func (c *collector) text(from, to token.Pos) string {
 func (c *collector) add(from, to token.Pos, text string) {
 	at := c.set.Position(from)
 	c.found = append(c.found, mutant{
-		file: c.file, function: c.function, line: at.Line, from: at.Offset, to: c.set.Position(to).Offset,
+		file: c.file, function: c.function, line: at.Line, column: at.Column, from: at.Offset, to: c.set.Position(to).Offset,
 		old: strings.Join(strings.Fields(c.text(from, to)), " "), text: text,
 	})
 }

@@ -180,13 +180,15 @@ func TestCheckFindsWhatQEMUWouldFindLate(t *testing.T) {
 	}
 }
 
-// What Shell prints gives a POSIX shell the same words that QEMU gets.
+// What Shell prints gives a POSIX shell the same words that QEMU gets, beside its helpers.
 func TestShellFormMeansTheSame(t *testing.T) {
 	t.Parallel()
 	p := machine(device("x", "serial", `it's $(id) "quoted"`, "empty", ""),
 		plan.Option{Flag: "-append", Value: "a\nb *"})
 	p.QEMU.Executable = "/usr/bin/printf"
 	p.QEMU.Args = append([]plan.Option{{Flag: `%s\0`}}, p.QEMU.Args...)
+	p.Helpers = []plan.Process{{Name: "helper", Executable: "/bin/true"}}
+	require.Regexp(t, `^/bin/true &\n/usr/bin/printf [^&]*$`, p.Shell())
 	out, err := exec.CommandContext(t.Context(), "sh", "-c", p.Shell()).Output()
 	require.NoError(t, err)
 	require.Equal(t, p.QEMU.Argv()[1:], strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"))
