@@ -49,8 +49,9 @@ func main() {
 
 // subjects are the packages that decide, which have mutants unless others are named.
 var subjects = []string{
-	"./runner/machine", "./runner/drive", "./runner/reconcile", "./runner/status", "./runner/changes", "./runner/record",
-	"./qmp", "./vmtypes", "./vmtypes/plan", "./vmtypes/policy", "./manager/decide", "./manager/objects", "./manager/vm",
+	"./runner/machine", "./runner/drive", "./runner/reconcile", "./runner/status", "./runner/changes",
+	"./runner/record", "./qmp", "./vmtypes", "./vmtypes/plan", "./vmtypes/policy",
+	"./manager/decide", "./manager/objects", "./manager/vm",
 }
 
 // drivers are the tests, as arguments of go test, that drive a package beside its own: they

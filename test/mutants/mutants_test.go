@@ -74,7 +74,7 @@ func TestTrial(t *testing.T) {
 	}
 }
 
-// A run goes on where it was interrupted: what is in the log isn't tried again.
+// A run continues where it was interrupted: what is in the log isn't tried again.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	all, err := mutantsOf("f.go", []byte(source))

@@ -120,7 +120,7 @@ func (c *collector) visit(n ast.Node) bool {
 // isLog reports whether a call is a message in the log, which tests need not see.
 func isLog(call ast.Expr) bool {
 	f, ok := call.(*ast.CallExpr).Fun.(*ast.SelectorExpr)
-	return ok && strings.Contains(" Debug Info Warn Error Log ", " "+f.Sel.Name+" ")
+	return ok && strings.Contains(" Debug Info Warn Error Log log ", " "+f.Sel.Name+" ")
 }
 
 // isBlank reports whether all that is assigned is thrown away.
@@ -140,7 +140,8 @@ func (c *collector) text(from, to token.Pos) string {
 func (c *collector) add(from, to token.Pos, text string) {
 	at := c.set.Position(from)
 	c.found = append(c.found, mutant{
-		file: c.file, function: c.function, line: at.Line, column: at.Column, from: at.Offset, to: c.set.Position(to).Offset,
+		file: c.file, function: c.function, line: at.Line, column: at.Column,
+		from: at.Offset, to: c.set.Position(to).Offset,
 		old: strings.Join(strings.Fields(c.text(from, to)), " "), text: text,
 	})
 }
