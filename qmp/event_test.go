@@ -1,0 +1,25 @@
+package qmp
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A flood that was read and is over doesn't count: the next one pushes out its own events.
+func TestAFloodThatIsOver(t *testing.T) {
+	t.Parallel()
+	q := newEventQueue(4, 1<<20)
+	for range 100 {
+		q.put(Event{Name: "RTC_CHANGE"})
+		_, ok, _ := q.pop()
+		require.True(t, ok)
+	}
+	q.put(Event{Name: "SHUTDOWN"})
+	for range 10 {
+		q.put(Event{Name: "BALLOON_CHANGE"})
+	}
+	e, _, _ := q.pop()
+	require.Equal(t, "SHUTDOWN", e.Name)
+	require.EqualValues(t, 7, q.dropped)
+}
