@@ -141,6 +141,10 @@ func attacks() []attack {
 			"block driver nbd is not in its list backends",
 		},
 		{
+			"a backend without properties", options(`option("-display", "egl-headless")`),
+			"display egl-headless is not in its list backends",
+		},
+		{
 			"vvfat", options(`option("-drive", None, {"if": "none", "format": "raw", "file": "fat:rw:/etc"})`),
 			"is not an absolute path",
 		},
