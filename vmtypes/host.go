@@ -34,6 +34,8 @@ type Host struct {
 	// QEMU's order of precedence; see docs/interop/firmware.json of QEMU. It
 	// may be nil.
 	Firmware func() []FirmwareDescriptor `json:"-"`
+	// Topology returns what the host has for VMs to run on; nil stands for SomeTopology.
+	Topology func() Topology `json:"-"`
 }
 
 // A FirmwareDescriptor is the part of QEMU's firmware descriptor that matters
@@ -65,8 +67,8 @@ func (hostValue) Hash() (uint32, error) { return 0, errUnhashable }
 // AttrNames implements starlark.HasAttrs.
 func (hostValue) AttrNames() []string {
 	return []string{
-		"arch", "cloudInitImage", "dataDir", "exists", "find", "firmware", "hasDisplayPassword", "kvm",
-		"runtimeDir",
+		"arch", "cloudInitImage", "cpus", "dataDir", "exists", "find", "firmware", "hasDisplayPassword", "hugePages",
+		"kvm", "nodes", "runtimeDir",
 	}
 }
 
@@ -85,6 +87,12 @@ func (h hostValue) Attr(name string) (starlark.Value, error) {
 		return starlark.Bool(h.host.HasDisplayPassword), nil
 	case "kvm":
 		return starlark.Bool(h.host.KVM), nil
+	case "cpus":
+		return new(records).value("cpus", h.topology().CPUs), nil
+	case "nodes":
+		return new(records).value("nodes", h.topology().Nodes), nil
+	case "hugePages":
+		return h.hugePages()
 	case "exists":
 		return starlark.NewBuiltin("host.exists", h.exists), nil
 	case "find":

@@ -1,9 +1,11 @@
 package influence
 
 import (
+	"strconv"
 	"strings"
 
 	"vmop/vmtypes"
+	"vmop/vmtypes/plan"
 )
 
 // A HostField is one fact about a computer, and what it would be like if that were
@@ -33,6 +35,24 @@ func HostFields(host vmtypes.Host, files []string) []HostField {
 	})
 	add("host.hasDisplayPassword", yesNo(host.HasDisplayPassword),
 		func(h *vmtypes.Host) { h.HasDisplayPassword = !h.HasDisplayPassword })
+	topology := vmtypes.SomeTopology()
+	if host.Topology != nil {
+		topology = host.Topology()
+	}
+	with := func(change func(*vmtypes.Topology)) func(*vmtypes.Host) {
+		other := topology
+		change(&other)
+		return func(h *vmtypes.Host) { h.Topology = func() vmtypes.Topology { return other } }
+	}
+	add("host.cpus", plan.CPUList(topology.CPUs), with(func(t *vmtypes.Topology) {
+		t.CPUs = append([]int{9000}, t.CPUs...)
+	}))
+	add("host.nodes", strconv.Itoa(len(topology.Nodes)), with(func(t *vmtypes.Topology) {
+		t.Nodes = append([]vmtypes.Node{{Number: 9000, CPUs: []int{9000}}}, t.Nodes...)
+	}))
+	add("host.hugePages", "", with(func(t *vmtypes.Topology) {
+		t.HugePages = map[int64]int64{2 << 20: 1 + 2*t.HugePages[2<<20], 1 << 30: 1 + 2*t.HugePages[1<<30]}
+	}))
 	for _, file := range files {
 		add("the file "+file, "", func(h *vmtypes.Host) {
 			h.Exists = func(path string) bool { return path != file && host.Exists(path) }

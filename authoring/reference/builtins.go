@@ -278,6 +278,6 @@ func Objects() []Object {
 			Name: "Rule", Word: "hotplug rule",
 			Doc: "What may change while the VM is running, made by the functions of `hotplug`.",
 		},
-		host(), firmware(),
+		host(), node(), firmware(),
 	}
 }

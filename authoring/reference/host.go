@@ -16,6 +16,14 @@ func host() Object {
 				"hasDisplayPassword", "bool",
 				"Whether a display password is configured; the password itself is never visible to a type.",
 			},
+			{
+				"cpus", "tuple[int, ...]",
+				"The numbers of the host's CPUs that a VM may use: those that are online, and in the cpuset of the runner's " +
+					"container or service. This and the next two stay as they were at the start while a VM runs: no " +
+					"change of them is a pending change.",
+			},
+			{"nodes", "tuple[Node, ...]", "The host's NUMA nodes, at least one."},
+			{"hugePages", "dict[int, int]", "How many huge pages are free, by their size in bytes."},
 		},
 		Methods: []Function{
 			{
@@ -36,6 +44,17 @@ func host() Object {
 				Doc:     "The firmware descriptors installed on this computer, in QEMU's order of precedence.",
 				Example: `[f.executable for f in host.firmware() if "secure-boot" in f.features]` + "\n",
 			},
+		},
+	}
+}
+
+// node is a NUMA node of the host.
+func node() Object {
+	return Object{
+		Name: "Node", Word: "nodes", Doc: "A NUMA node of the host, from `host.nodes`.",
+		Fields: []Field{
+			{"number", "int", "Its number, as in `host-nodes` of a memory backend."},
+			{"cpus", "tuple[int, ...]", "Those of `host.cpus` that are near its memory."},
 		},
 	}
 }

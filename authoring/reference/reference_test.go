@@ -213,7 +213,7 @@ func expressions() map[string]string {
 		"Listener": `listen("l", "/l")`,
 		"Attr":     "attr.int()", "Access": `access("/a")`, "File": `copy_once("/a", "/b")`,
 		"Rule": "hotplug.cpus(1)", "Host": "host",
-		"Firmware": "host.firmware()[0]",
+		"Firmware": "host.firmware()[0]", "Node": "host.nodes[0]",
 	}
 }
 

@@ -19,7 +19,8 @@ func Testing() []Function {
 				required("launch", "Callable", "the launch function of a type"),
 				keyword("host", "dict", "{}",
 					"the computer: `files`, `dataDir`, `runtimeDir`, `arch`, `kvm`, `cloudInitImage`, "+
-						"`hasDisplayPassword`, `machines`, `firmware`; the default is a Debian 12 without KVM"),
+						"`hasDisplayPassword`, `machines`, `firmware`, `cpus`, `nodes`, `hugePages` (by size: "+
+						"`{\"2097152\": 512}`); the default is a Debian 12 without KVM, with CPUs 0 to 7 in one node"),
 				required("**vm", "Any", "the vm section, read as strictly as the runner does"),
 			},
 			Doc: "The plan that a type makes for a VM.",

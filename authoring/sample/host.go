@@ -32,6 +32,10 @@ type HostFacts struct {
 	HasDisplayPassword bool                         `json:"hasDisplayPassword"`
 	Machines           map[string]string            `json:"machines"`
 	Firmware           []vmtypes.FirmwareDescriptor `json:"firmware"`
+	// CPUs, Nodes and HugePages are those of vmtypes.SomeTopology if absent.
+	CPUs      []int           `json:"cpus"`
+	Nodes     []vmtypes.Node  `json:"nodes"`
+	HugePages map[int64]int64 `json:"hugePages"`
 
 	folder string // of the configuration, where relative files of vm.options begin
 }
@@ -82,7 +86,7 @@ func explainJSON(err error, data []byte) *hostFault {
 	case unknown:
 		fields := []string{
 			"files", "dataDir", "runtimeDir", "arch", "kvm", "cloudInitImage", "hasDisplayPassword",
-			"machines", "firmware",
+			"machines", "firmware", "cpus", "nodes", "hugePages",
 		}
 		if near := spelling.Nearest(strings.Trim(quoted, `"`), fields); near != "" {
 			message += fmt.Sprintf(" (did you mean %s?)", near)
@@ -134,7 +138,23 @@ func (h HostFacts) Host() vmtypes.Host {
 		CloudInitImage: h.CloudInitImage, HasDisplayPassword: h.HasDisplayPassword, Machines: h.Machines,
 		Exists:   func(path string) bool { return exists[path] },
 		Firmware: func() []vmtypes.FirmwareDescriptor { return h.Firmware },
+		Topology: h.topology,
 	}
+}
+
+// topology returns what is given of the host's, and what follows from it.
+func (h HostFacts) topology() vmtypes.Topology {
+	t := vmtypes.SomeTopology()
+	if h.CPUs != nil {
+		t.CPUs, t.Nodes = h.CPUs, []vmtypes.Node{{CPUs: h.CPUs}}
+	}
+	if h.Nodes != nil {
+		t.Nodes = h.Nodes
+	}
+	if h.HugePages != nil {
+		t.HugePages = h.HugePages
+	}
+	return t
 }
 
 func or(s, otherwise string) string {

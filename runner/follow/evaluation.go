@@ -48,8 +48,10 @@ func (e *evaluation) pendingChanges(ctx context.Context, wanted *prepare.VM) (li
 			types[text] = other
 		}
 	}
+	start := e.Running.Host()
 	launch := func(ctx context.Context, x changes.Machine) (*plan.Plan, error) {
 		host := prepare.ThisHost(x.DataDir, x.RuntimeDir)
+		host.Topology = start.Topology // what is free changes all the time, and no restart is due to that
 		host.HasDisplayPassword, host.Files = x.DisplayPassword, wanted.OptionFiles()
 		host.Machines = e.Running.Pin.Machines
 		if x.CloudInit != "" {

@@ -35,6 +35,8 @@ type HostFacts struct {
 	Bridge   *bool                        `json:"bridge,omitempty"`
 	Modes    map[string]fs.FileMode       `json:"modes,omitempty"`
 	Firmware []vmtypes.FirmwareDescriptor `json:"firmware"` // nil: not asked for
+	// Topology is nil if it was not asked for.
+	Topology *vmtypes.Topology `json:"topology,omitempty"`
 }
 
 // host is what VM types may know: what is not among the facts yet is found out,
@@ -47,6 +49,7 @@ func (f *HostFacts) host(dataDir, runtimeDir string) vmtypes.Host {
 	return vmtypes.Host{
 		DataDir: dataDir, RuntimeDir: runtimeDir,
 		Arch: qemuArch(runtime.GOARCH), KVM: *f.KVM, Exists: f.exists, Firmware: f.firmware,
+		Topology: f.topology,
 	}
 }
 

@@ -192,6 +192,10 @@ func answerer(host *vmtypes.Host) func(json.RawMessage) (any, error) {
 			return host.Firmware(), nil
 		case q.Firmware:
 			return []vmtypes.FirmwareDescriptor{}, nil
+		case q.Topology && host.Topology != nil:
+			return host.Topology(), nil
+		case q.Topology:
+			return vmtypes.SomeTopology(), nil
 		case len(q.Exists) > longestPath:
 			return false, nil
 		}

@@ -210,6 +210,26 @@ def launch(vm, host):
 	require.NoError(t, err)
 	require.Equal(t, "/bin/true -name /fw -k False", p.QEMU.Executable+" "+strings.Join(p.QEMU.Argv(), " "))
 	require.Equal(t, []string{"/no", "/bin/true"}, asked, "a path that cannot be is not looked for")
+	source.Modules["topology.star"] = `
+def launch(vm, host):
+    return part(executable = "/bin/true", options = [
+        option("-name", "%s %s %s" % (host.cpus, [(n.number, n.cpus) for n in host.nodes], host.hugePages)),
+    ])
+`
+	topology := Type{Source: source, Name: "topology"}
+	p, err = topology.Launch(t.Context(), vmspec.Spec{}, host)
+	require.NoError(t, err)
+	require.Equal(t, "(0, 1, 2, 3, 4, 5, 6, 7) [(0, (0, 1, 2, 3, 4, 5, 6, 7))] {2097152: 0, 1073741824: 0}",
+		p.QEMU.Argv()[1], "made up, as it isn't known")
+	host.Topology = func() vmtypes.Topology {
+		return vmtypes.Topology{
+			CPUs: []int{2, 5}, Nodes: []vmtypes.Node{{Number: 1, CPUs: []int{5}}},
+			HugePages: map[int64]int64{2 << 20: 9},
+		}
+	}
+	p, err = topology.Launch(t.Context(), vmspec.Spec{}, host)
+	require.NoError(t, err)
+	require.Equal(t, "(2, 5) [(1, (5,))] {2097152: 9}", p.QEMU.Argv()[1])
 	host.Firmware = nil
 	p, err = Type{Source: source, Name: "my"}.Launch(t.Context(), vmspec.Spec{}, host)
 	require.NoError(t, err)

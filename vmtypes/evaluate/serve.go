@@ -77,6 +77,10 @@ func asking(host vmtypes.Host, ask sandbox.Ask) vmtypes.Host {
 		mustAsk(ask(question{Firmware: true}, &list))
 		return list
 	}
+	host.Topology = func() (t vmtypes.Topology) {
+		mustAsk(ask(question{Topology: true}, &t))
+		return t
+	}
 	return host
 }
 

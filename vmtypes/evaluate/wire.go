@@ -68,6 +68,7 @@ type reply struct {
 type question struct {
 	Exists   string `json:",omitempty"`
 	Firmware bool   `json:",omitempty"`
+	Topology bool   `json:",omitempty"`
 	Next     bool   `json:",omitempty"`
 	Reply    *reply `json:",omitempty"`
 }

@@ -1,0 +1,58 @@
+package follow
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/prepare"
+	"vmop/test/folder"
+	"vmop/vmtypes"
+	"vmop/vmtypes/evaluate"
+)
+
+// The test program evaluates types in processes of its own, as programs do.
+func TestMain(m *testing.M) {
+	evaluate.Serve(context.Background(), nil)
+	os.Exit(m.Run())
+}
+
+// What a host has free changes all the time: a running VM is compared by what there was at
+// its start.
+func TestFreeHugePagesAreNoPendingChange(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	configure := func(boot string) {
+		folder.Fill(t, dir, folder.Files{"config.yaml": `"/Runner": {vmType: huge, dataDir: data, runtimeDir: run,
+			vm: {name: x, accelerator: tcg, network: [], bootMenu: ` + boot + `}}`})
+	}
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "types"), 0o700))
+	folder.Fill(t, dir, folder.Files{"types/huge.star": `
+def launch(vm, host):
+    if host.hugePages[2097152] != 777:
+        fail("these are not the pages of the start: %s" % host.hugePages)
+    return part(executable = "/bin/true", options = [option("-boot", None, {"menu": vm.bootMenu})])
+`})
+	configure("false")
+	options := prepare.Options{ConfigFile: filepath.Join(dir, "config.yaml"), VMTypes: filepath.Join(dir, "types")}
+	running, err := prepare.Open(options.ConfigFile)
+	require.NoError(t, err)
+	running.Facts.Topology = &vmtypes.Topology{CPUs: []int{0}, HugePages: map[int64]int64{2 << 20: 777}}
+	require.NoError(t, running.Complete(t.Context(), options, false))
+	configure("true")
+	read, err := prepare.Open(options.ConfigFile)
+	require.NoError(t, err)
+	wanted, err := running.Renewed(read.Config)
+	require.NoError(t, err)
+
+	c := &Config{Running: running, Wanted: running, Options: options}
+	e := c.evaluation(t.Context())
+	defer e.close()
+	pending, err := e.pendingChanges(t.Context(), wanted)
+	require.NoError(t, err)
+	require.Len(t, pending, 1)
+	require.Equal(t, "vm.bootMenu", pending[0].Path)
+}
