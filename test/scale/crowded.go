@@ -28,6 +28,17 @@ type crowded struct {
 	Changed float64 `json:"changed"` // half of them had arrived by then
 	P99     float64 `json:"p99"`
 	Most    float64 `json:"most"`
+	// Answered is how long the API server took to answer the user who changed a VM.
+	Answered     float64 `json:"answered"`
+	AnsweredP99  float64 `json:"answeredP99"`
+	AnsweredMost float64 `json:"answeredMost"`
+	// Reconciled is how long the manager took for a VM, new ones included.
+	Reconciled    float64 `json:"reconciled"`
+	ReconciledP99 float64 `json:"reconciledP99"`
+	// Processor is what the manager has computed until all was settled, Servers what API
+	// server, etcd and controllers have.
+	Processor float64 `json:"processor"`
+	Servers   float64 `json:"servers"`
 }
 
 // crowded creates VMs, and changes those that are running meanwhile: their labels, which
@@ -36,6 +47,11 @@ func (w *world) crowded(ctx context.Context) (crowded, error) {
 	c := crowded{VMs: newcomers}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	before, err := w.manager.metrics(ctx)
+	if err != nil {
+		return c, err
+	}
+	servers := w.serversTime()
 	done, begin := make(chan error, 1), time.Now()
 	go func() {
 		err := w.invite(ctx)
@@ -47,6 +63,7 @@ func (w *world) crowded(ctx context.Context) (crowded, error) {
 	}()
 	w.kubelet.labels.begin()
 	var changed []time.Time
+	var answered []float64
 	running := w.crowd.made
 	ticks := time.NewTicker(pace)
 	defer ticks.Stop()
@@ -65,16 +82,31 @@ func (w *world) crowded(ctx context.Context) (crowded, error) {
 			if err != nil {
 				return c, fmt.Errorf("change VMs: %w", err)
 			}
+			answered = append(answered, time.Since(changed[len(changed)-1]).Seconds())
 		}
 	}
 	c.Settled, c.Changes = time.Since(begin).Seconds(), len(changed)
+	after, err := w.manager.metrics(ctx)
+	if err != nil {
+		return c, err
+	}
+	c.account(before, after, answered)
+	c.Servers = w.serversTime() - servers
 	var took []float64
-	err := w.manager.until(ctx, "the changes to arrive", func() (err error) {
+	err = w.manager.until(ctx, "the changes to arrive", func() (err error) {
 		took, err = arrivals(changed, running, w.kubelet.labels.all())
 		return err
 	})
 	c.Changed, c.P99, c.Most = quantile(took, 0.5), quantile(took, 0.99), quantile(took, 1)
 	return c, err
+}
+
+// account sets what the time was spent on.
+func (c *crowded) account(before, after metrics, answered []float64) {
+	c.Answered, c.AnsweredP99 = quantile(answered, 0.5), quantile(answered, 0.99)
+	c.AnsweredMost = quantile(answered, 1)
+	c.Reconciled, c.ReconciledP99 = after.quantile(0.5, before, reconciled), after.quantile(0.99, before, reconciled)
+	c.Processor = after.sum(processor) - before.sum(processor)
 }
 
 // arrivals returns how long changes of VMs, in turn, took to reach their pods, in seconds. A

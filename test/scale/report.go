@@ -237,8 +237,14 @@ func (c crowded) table() string {
 			"a running VM is labelled, until its pod has it, ms", ms(c.Changed), ms(c.P99), ms(c.Most),
 			fmt.Sprintf("p99 <= %d", 1000*mostCrowded), verdict,
 		},
+		{
+			"of this, the API server's answer to the user, ms",
+			ms(c.Answered), ms(c.AnsweredP99), ms(c.AnsweredMost), "", "",
+		},
+		{"all VMs: reconciliation, ms", ms(c.Reconciled), ms(c.ReconciledP99), "", "", ""},
 	})
 	fmt.Fprintf(&b, "\nthe %d VMs were created in %.1f s, and the manager had done all for them after %.1f s "+
-		"(%d changes)\n", c.VMs, c.Created, c.Settled, c.Changes)
+		"(%d changes);\nmeanwhile it computed for %.1f s, and the servers for %.1f s\n",
+		c.VMs, c.Created, c.Settled, c.Changes, c.Processor, c.Servers)
 	return b.String()
 }
