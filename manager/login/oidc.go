@@ -103,7 +103,7 @@ func (s *Service) Callback(w http.ResponseWriter, r *http.Request) (session *Ses
 		return fail(false, fmt.Errorf("%q is the name of a local user (userPrefix of the provider)", t.User))
 	}
 	session, err = s.begin(w, r, t)
-	return session, Target(a.Next), err
+	return session, a.Next, err
 }
 
 // redeem gets the token for a code and checks it.

@@ -121,6 +121,7 @@ func TestOIDCRefusesWrongTokens(t *testing.T) {
 			require.Contains(t, body, tt.want)
 			require.False(t, b.in())
 			require.Len(t, a.log.lines("log-in refused"), 1)
+			require.Empty(t, append(a.log.lines("eyJ"), a.log.lines(p.ClientSecret)...), "a token or a secret")
 		})
 	}
 	t.Run("signature", func(t *testing.T) {
@@ -221,6 +222,11 @@ func TestOIDCErrorsOfTheProvider(t *testing.T) {
 	code, body = a.browser().get("/begin?provider=other%1b")
 	require.Equal(t, http.StatusBadGateway, code)
 	require.Equal(t, "log in at other�: there is no such provider", body)
+
+	a.Configure(configFor(p, func(c *Config) { c.RedirectURI = "https://evil.example/oauth/callback" }))
+	code, body = a.browser().get("/begin?provider=idp")
+	require.Equal(t, http.StatusBadRequest, code, "the provider sends no code elsewhere")
+	require.Contains(t, body, "redirect_uri")
 
 	wrong := configFor(p, func(c *Config) { c.Providers[0].Secret = "wrong" })
 	a.Configure(wrong)

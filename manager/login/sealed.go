@@ -63,7 +63,7 @@ func (s seal) open(text string, into any) error {
 	if len(text) > longestCookie {
 		return errSeal
 	}
-	data, err := base64.RawURLEncoding.DecodeString(text)
+	data, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil {
 		return errSeal
 	}

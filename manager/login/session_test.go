@@ -327,7 +327,8 @@ func TestLink(t *testing.T) {
 // Everything at once, for the race detector.
 func TestSessionsAreSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
-	a := newApp(t, Config{Users: users(t)})
+	c := Config{Users: users(t), IdleTimeout: 10 * time.Minute} // more than passes
+	a := newApp(t, c)
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
@@ -335,9 +336,9 @@ func TestSessionsAreSafeForConcurrentUse(t *testing.T) {
 			for range 5 {
 				b.logIn([]string{"ann", "bob"}[i%2], password)
 				b.get("/")
-				a.clock.advance(2 * time.Minute)
+				a.clock.advance(10 * time.Second)
 				b.get("/")
-				a.Configure(Config{Users: a.config.Load().Users})
+				a.Configure(c)
 				a.Figures()
 				b.post("/logout", nil)
 			}
