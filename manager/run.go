@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kubescheme "k8s.io/client-go/kubernetes/scheme"
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
@@ -25,6 +26,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/stream"
 	"vmop/manager/vm"
 	"vmop/yamlfile"
 )
@@ -96,11 +98,16 @@ func Run(ctx context.Context, opts Options) error {
 	if err := addProbes(mgr, vms); err != nil {
 		return err
 	}
+	core, err := client.NewForConfig(mgr.GetConfig())
+	if err != nil {
+		return fmt.Errorf("set up the manager: %w", err)
+	}
+	keys := stream.NewKeys(core.Secrets(namespace), core.ConfigMaps(namespace), log)
 	leads := func(ctx context.Context) error {
 		log.Info("became the leader", "instance", opts.Instance)
 		return nil
 	}
-	err = errors.Join(mgr.Add(ctrl.RunnableFunc(leads)), mgr.Add(always(live.follow)),
+	err = errors.Join(mgr.Add(ctrl.RunnableFunc(leads)), mgr.Add(always(live.follow)), mgr.Add(always(keys.Run)),
 		mgr.Add(newMetrics(opts, mgr, vms, live, api)))
 	if err != nil {
 		return fmt.Errorf("set up the manager: %w", err)

@@ -6,11 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
+	"syscall"
 
 	"vmop/qmp"
 	"vmop/runner/config"
 	"vmop/runner/control"
+	"vmop/runner/control/remote"
 	"vmop/runner/machine"
+	"vmop/runner/status"
 	"vmop/vmtypes/plan"
 )
 
@@ -77,7 +81,30 @@ func (m *run) serve(ctx context.Context) error {
 	m.server = server
 	m.undo.Add("control interface", func() error { return server.Close(context.WithoutCancel(ctx)) })
 	m.announce()
+	if m.opts.Control != nil {
+		m.serveManager(ctx)
+	}
 	return nil
+}
+
+// serveManager lets the manager reach the runner. A fault leaves the VM running, without.
+func (m *run) serveManager(ctx context.Context) {
+	opts := remote.Options{
+		Authorities: filepath.Join(filepath.Dir(m.opts.ConfigFile), config.AuthoritiesFile),
+		Port:        *m.opts.Control, Log: m.log,
+	}
+	l, err := remote.Listen(ctx, opts)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		m.log.Warn("the port for the manager is in use; another one is taken", "err", err)
+		opts.Port = 0
+		l, err = remote.Listen(ctx, opts)
+	}
+	if err != nil {
+		m.log.Error("the manager cannot reach the runner: no console and no screen in its pages", "err", err)
+		return
+	}
+	m.server.ServeRemote(l)
+	m.publish(status.Controlled{Port: l.Port(), Key: l.Key()})
 }
 
 // takeConsole takes over the guest's serial console, if it has one.

@@ -30,6 +30,9 @@ type Options struct {
 	// Reporter tells the cluster whose pod the runner is in how the VM is; nil means
 	// that there is none. It reports on when Run has returned: the caller closes it.
 	Reporter *k8s.Reporter
+	// Control is the TCP port on which the manager of a cluster reaches the runner; nil: it
+	// does not. 0 is any that is free.
+	Control *int
 	// GracePeriod is when the runner is killed after a stop request: the guest gets
 	// no more time than that leaves, whatever powerdownTimeout says. 0 means never.
 	GracePeriod time.Duration

@@ -198,6 +198,20 @@ type RunnerStatus struct {
 	//
 	// +optional
 	Outcome *Outcome `json:"outcome,omitempty"`
+	// Control is where the manager reaches the runner.
+	//
+	// +optional
+	Control *RunnerControl `json:"control,omitempty"`
+}
+
+// RunnerControl is the control interface of a runner, at the address of its pod.
+type RunnerControl struct {
+	// Port of TCP.
+	Port int32 `json:"port"`
+	// Key is the SHA-256 of the runner's public key (SubjectPublicKeyInfo), in hexadecimal.
+	//
+	// +kubebuilder:validation:MaxLength=64
+	Key string `json:"key"`
 }
 
 // Outcome is how a machine ended.

@@ -33,6 +33,7 @@ type container struct {
 	message string // file for the termination message
 
 	grace    time.Duration // from TERM until the kubelet kills the container; 0: it is not killed
+	control  *int          // port for the manager; nil: none
 	reporter *k8s.Reporter // nil: not in a cluster
 	log      *slog.Logger
 }
@@ -42,6 +43,9 @@ func (c *container) enter(log *slog.Logger) error {
 	c.log = log
 	var err error
 	if c.grace, err = config.GracePeriod(os.Getenv); err != nil {
+		return err
+	}
+	if c.control, err = config.ControlPort(os.Getenv); err != nil {
 		return err
 	}
 	pod, err := k8s.FindPod(os.Getenv, c.account)

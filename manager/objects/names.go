@@ -61,6 +61,13 @@ const (
 	AnnotationTypesVersion    = "vmrunner.jdrupes.org/typesVersion"
 )
 
+// ManagerCA is the name of the Secret with the keys of the authorities that sign the manager's
+// certificates, and of the ConfigMap with their certificates, which runners read.
+const ManagerCA = "vm-operator-ca"
+
+// ControlPort is the TCP port on which runners serve the manager, except in a node's network.
+const ControlPort = 7443
+
 // Places in the pod.
 const (
 	ConfigDir          = "/etc/opt/vmrunner"

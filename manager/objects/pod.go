@@ -75,6 +75,14 @@ func container(vm *v1.VirtualMachine, s Settings, r *rights, v *volumes, secret 
 		WithSecurityContext(r.containerSecurity()).
 		WithVolumeMounts(v.mounts...).
 		WithVolumeDevices(v.devices...)
+	control := ControlPort
+	if r.hostNetwork { // where several runners may be
+		control = 0
+	} else {
+		c.WithPorts(applycorev1.ContainerPort().WithName("control").WithContainerPort(ControlPort).WithProtocol(
+			corev1.ProtocolTCP))
+	}
+	c.WithEnv(applycorev1.EnvVar().WithName(config.ControlPortVariable).WithValue(strconv.Itoa(control)))
 	if secret != "" {
 		c.WithEnv(applycorev1.EnvVar().WithName(config.DisplaySecretVariable).WithValue(secret))
 	}

@@ -35,6 +35,8 @@ func volumesOf(vm *v1.VirtualMachine, s Settings, r *rights, claims []Claim, sec
 	v := &volumes{}
 	files := applycorev1.ProjectedVolumeSource().WithDefaultMode(fileMode).WithSources(
 		applycorev1.VolumeProjection().WithConfigMap(applycorev1.ConfigMapProjection().WithName(vm.Name)))
+	files.WithSources(applycorev1.VolumeProjection().WithConfigMap( // which the manager may not have written yet
+		applycorev1.ConfigMapProjection().WithName(ManagerCA).WithOptional(true)))
 	if secret != "" { // which may be deleted by its owner at any time
 		files.WithSources(applycorev1.VolumeProjection().WithSecret(
 			applycorev1.SecretProjection().WithName(secret).WithOptional(true)))

@@ -33,28 +33,37 @@ func (e *AnswerError) Error() string { return e.Message }
 
 // A Client sends requests to one runner. Its methods may be called concurrently; each
 // request has a connection of its own.
-type Client struct{ path string }
+type Client struct {
+	dial func(context.Context) (net.Conn, error)
+	user string
+}
+
+// NewClient returns a client of the runner that dial connects to. user is the one for
+// whom it sends requests, or empty; a runner takes it from the manager only.
+func NewClient(dial func(context.Context) (net.Conn, error), user string) *Client {
+	return &Client{dial, user}
+}
 
 // Dial returns a client for the socket at a path. The process that listens there must
 // belong to this user, unless this user is root. The error is ErrNotRunning if no
 // process listens.
 func Dial(ctx context.Context, path string) (*Client, error) {
-	c := &Client{path}
-	conn, err := c.connect(ctx)
+	c := NewClient(func(ctx context.Context) (net.Conn, error) { return connect(ctx, path) }, "")
+	conn, err := c.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return c, conn.Close()
 }
 
-func (c *Client) connect(ctx context.Context) (net.Conn, error) {
-	conn, err := dial(ctx, c.path, "")
+func connect(ctx context.Context, path string) (net.Conn, error) {
+	conn, err := dial(ctx, path, "")
 	if err != nil {
-		return nil, unreachable(c.path, err)
+		return nil, unreachable(path, err)
 	}
 	cred, err := credentials(conn)
 	if err == nil && os.Geteuid() != 0 && int(cred.Uid) != os.Geteuid() {
-		err = fmt.Errorf("%s belongs to user %d", c.path, cred.Uid)
+		err = fmt.Errorf("%s belongs to user %d", path, cred.Uid)
 	}
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
@@ -78,7 +87,7 @@ func (r *request) close() {
 // do sends a request and reads the header of the answer. When ctx is done, reading and
 // writing fail with its cause.
 func (c *Client) do(ctx context.Context, method, path string, body []byte, header http.Header) (*request, error) {
-	conn, err := c.connect(ctx)
+	conn, err := c.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -87,6 +96,9 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, heade
 	if err == nil {
 		for name, values := range header {
 			req.Header[name] = values
+		}
+		if c.user != "" {
+			req.Header.Set(UserHeader, c.user)
 		}
 		_ = req.Write(conn) // a server with too many clients answers without reading
 		r.Response, err = http.ReadResponse(r.in, req)

@@ -18,7 +18,7 @@ type Process struct{ file *os.File }
 // error is ErrNotRunning if there is none. A process in another PID namespace, such as
 // that of a container, can't be returned either.
 func (c *Client) Process(ctx context.Context) (*Process, error) {
-	conn, err := c.connect(ctx)
+	conn, err := c.dial(ctx)
 	if err != nil {
 		return nil, err
 	}

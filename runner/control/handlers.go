@@ -53,9 +53,12 @@ func (s *Server) handlers() map[string]func(http.ResponseWriter, *http.Request) 
 	}
 }
 
-func (s *Server) routes() http.Handler {
+func (s *Server) routes(allowed func(string) bool) http.Handler {
 	mux := http.NewServeMux()
 	for pattern, handler := range s.handlers() {
+		if !allowed(pattern) {
+			continue
+		}
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if !isBrief(pattern) {
 				defer s.lasting.Add(-1)
@@ -199,13 +202,14 @@ func (s *Server) act(what Action) func(http.ResponseWriter, *http.Request) error
 	return func(w http.ResponseWriter, r *http.Request) error {
 		ctx, cancel := withdrawable(r.Context())
 		defer cancel()
-		s.opts.Log.Info("requested by a user", "command", string(what), "client", peer(ctx))
+		client := who(r).String()
+		s.opts.Log.Info("requested by a user", "command", string(what), "client", client)
 		err := errWithdrawn // while the runner did not get to it: it was stopped, for example
 		if !isGone(ctx) {
-			err = s.opts.Backend.Act(ctx, what, peer(ctx))
+			err = s.opts.Backend.Act(ctx, what, client)
 		}
 		if err != nil {
-			s.opts.Log.Info("the request was not carried out", "command", string(what), "client", peer(ctx), "err", err)
+			s.opts.Log.Info("the request was not carried out", "command", string(what), "client", client, "err", err)
 			return err
 		}
 		w.WriteHeader(http.StatusNoContent)
@@ -270,7 +274,7 @@ func (s *Server) getMetrics(w http.ResponseWriter, _ *http.Request) error {
 	return give(w, metricsType, metrics(st, sample{
 		now:         time.Now(),
 		dropped:     s.opts.Backend.Dropped(),
-		clients:     int(s.clients.Load()),
+		clients:     int(s.clients.Load() + s.far.Load()),
 		runner:      resident(proc, os.Getpid()),
 		qemu:        resident(proc, st.QEMU.PID),
 		goroutines:  runtime.NumGoroutine(),

@@ -6,22 +6,42 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"vmop/printable"
 )
 
 type peerKey struct{}
 
 // peerValue is the client that sent a request.
 type peerValue struct {
-	text string
-	conn net.Conn
+	text    string
+	conn    net.Conn
+	manager bool
 }
 
 func withPeer(ctx context.Context, conn net.Conn) context.Context {
-	return context.WithValue(ctx, peerKey{}, peerValue{peerOf(conn), conn})
+	return context.WithValue(ctx, peerKey{}, peerValue{peerOf(conn), conn, false})
 }
+
+// withManager is withPeer for a connection of the manager.
+func withManager(ctx context.Context, conn net.Conn) context.Context {
+	host, _, err := net.SplitHostPort(conn.RemoteAddr().String())
+	if err != nil {
+		host = conn.RemoteAddr().String()
+	}
+	return context.WithValue(ctx, peerKey{}, peerValue{"manager " + host, conn, true})
+}
+
+// UserHeader has the name of the user for whom the manager sends a request. Of other
+// clients it has no meaning.
+const UserHeader = "Vmop-User"
+
+// longestUser bounds the name of a user, in bytes.
+const longestUser = 256
 
 // peer returns the client that sent a request.
 func peer(ctx context.Context) string {
@@ -44,7 +64,15 @@ func (w Who) String() string { return cmp.Or(w.User, w.Client) }
 func (w Who) same(other Who) bool { return w.User != "" && w.User == other.User }
 
 // who returns the client that sent a request.
-func who(r *http.Request) Who { return Who{Client: peer(r.Context())} }
+func who(r *http.Request) Who {
+	value, _ := r.Context().Value(peerKey{}).(peerValue)
+	w := Who{Client: value.text}
+	if value.manager {
+		user := printable.Line(r.Header.Get(UserHeader))
+		w.User = strings.ToValidUTF8(user[:min(len(user), longestUser)], "")
+	}
+	return w
+}
 
 // isGone reports whether the client of a request has closed the connection.
 func isGone(ctx context.Context) bool {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"vmop/runner/status"
@@ -59,10 +60,13 @@ type Server struct {
 	shots   pictures
 	feed    feed
 	http    *http.Server
+	remote  *http.Server // nil: ServeRemote was not called
+	base    context.Context
 	ended   context.CancelFunc
 	served  chan struct{} // closed when the listener is
 
 	clients atomic.Int32
+	far     atomic.Int32 // clients of ServeRemote
 	lasting atomic.Int32 // of the clients
 	mu      sync.Mutex
 	streams map[net.Conn]struct{} // taken over from HTTP; nil: closed
@@ -81,26 +85,47 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	s.shots.ctx = ctx
 	publish := func(u status.Update) { _ = opts.Tracker.Update(u) }
 	s.console, s.screens.publish = newConsole(publish), publish
+	s.base = ctx
+	s.http = s.newHTTP(withPeer, func(string) bool { return true })
+	go func() {
+		defer close(s.served)
+		s.serve(s.http, &bounded{Listener: l, clients: &s.clients})
+	}()
+	return s, nil
+}
+
+// ServeRemote serves the manager, too, until Close. It accepts from the listener only what
+// has proved to be the manager's, and closes it in the end. Requests may name a user
+// (UserHeader), and have no QMP. It must be called at most once.
+func (s *Server) ServeRemote(l net.Listener) {
+	s.remote = s.newHTTP(withManager, func(pattern string) bool { return pattern != "POST /v1/qmp" })
+	server := s.remote
+	go s.serve(server, &bounded{Listener: l, clients: &s.far})
+}
+
+func (s *Server) serve(server *http.Server, l net.Listener) {
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		s.opts.Log.Error("control interface", "err", err)
+	}
+}
+
+// newHTTP returns a server of what allowed reports of the paths.
+func (s *Server) newHTTP(peer func(context.Context, net.Conn) context.Context, allowed func(string) bool) *http.Server {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
-	routes := sync.OnceValue(s.routes) // made for the first client: a start has none
-	s.http = &http.Server{
+	// Made for the first client: a start has none.
+	routes := sync.OnceValue(func() http.Handler { return s.routes(allowed) })
+	server := &http.Server{
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { routes().ServeHTTP(w, r) }),
 		ReadHeaderTimeout: headerTime,
 		MaxHeaderBytes:    maxHeader,
-		ErrorLog:          slog.NewLogLogger(opts.Log.Handler(), slog.LevelDebug),
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return withPeer(ctx, c) },
+		ErrorLog:          slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug),
+		BaseContext:       func(net.Listener) context.Context { return s.base },
+		ConnContext:       peer,
 		Protocols:         &protocols,
 	}
-	s.http.SetKeepAlivesEnabled(false) // an idle client must not hold a connection
-	go func() {
-		defer close(s.served)
-		if err := s.http.Serve(&bounded{UnixListener: l, clients: &s.clients}); !errors.Is(err, http.ErrServerClosed) {
-			opts.Log.Error("control interface", "err", err)
-		}
-	}()
-	return s, nil
+	server.SetKeepAlivesEnabled(false) // an idle client must not hold a connection
+	return server
 }
 
 // listen creates the socket. An existing one can't be in use, because the VM is locked.
@@ -133,9 +158,15 @@ func (s *Server) Close(ctx context.Context) error {
 	defer cancel()
 	s.console.end(nil)
 	err := s.http.Shutdown(ctx)
+	if s.remote != nil {
+		err = errors.Join(err, s.remote.Shutdown(ctx))
+	}
 	s.drain(ctx)
 	if ctx.Err() != nil {
 		err = s.http.Close()
+		if s.remote != nil {
+			err = errors.Join(err, s.remote.Close())
+		}
 	}
 	s.ended()
 	s.shots.group.Wait()
@@ -189,19 +220,19 @@ func (s *Server) forget(conn net.Conn) {
 
 // bounded is a listener that refuses clients while there are too many.
 type bounded struct {
-	*net.UnixListener
+	net.Listener
 	clients *atomic.Int32
 }
 
 // Accept implements net.Listener.
 func (b *bounded) Accept() (net.Conn, error) {
 	for {
-		conn, err := b.AcceptUnix()
+		conn, err := b.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
 		if b.clients.Add(1) <= MaxConnections {
-			return &counted{UnixConn: conn, clients: b.clients}, nil
+			return &counted{Conn: conn, clients: b.clients}, nil
 		}
 		b.clients.Add(-1)
 		_, _ = conn.Write([]byte(fullAnswer)) // fits into the socket's buffer
@@ -211,12 +242,32 @@ func (b *bounded) Accept() (net.Conn, error) {
 
 // counted is a connection that counts as a client until it is closed.
 type counted struct {
-	*net.UnixConn
+	net.Conn
 	clients *atomic.Int32
 	once    sync.Once
 }
 
+// CloseWrite ends what is sent.
+func (c *counted) CloseWrite() error {
+	if conn, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return conn.CloseWrite()
+	}
+	return c.Close()
+}
+
+// SyscallConn implements syscall.Conn.
+func (c *counted) SyscallConn() (syscall.RawConn, error) {
+	conn := c.Conn
+	if secured, ok := conn.(interface{ NetConn() net.Conn }); ok { // of crypto/tls
+		conn = secured.NetConn()
+	}
+	if raw, ok := conn.(syscall.Conn); ok {
+		return raw.SyscallConn()
+	}
+	return nil, errors.ErrUnsupported
+}
+
 func (c *counted) Close() error {
 	c.once.Do(func() { c.clients.Add(-1) })
-	return c.UnixConn.Close()
+	return c.Conn.Close()
 }

@@ -28,6 +28,8 @@ type Status struct {
 
 	// Runner is the process that looks after the VM.
 	Runner Runner `json:"runner"`
+	// Control is where the manager reaches the runner; nil: nowhere.
+	Control *Control `json:"control,omitempty"`
 	// QEMU is the process that the VM runs in.
 	QEMU QEMU `json:"qemu"`
 
@@ -80,6 +82,15 @@ type Runner struct {
 	Version string    `json:"version"`
 	PID     int       `json:"pid"`
 	Started time.Time `json:"started"`
+}
+
+// Control is the control interface for the manager of a cluster.
+type Control struct {
+	// Port of TCP, at the address of the pod.
+	Port int `json:"port"`
+	// Key is the hash of the runner's public key, 64 hexadecimal digits
+	// (runner/control/remote.KeyHash).
+	Key string `json:"key"`
 }
 
 // QEMU is the process that a VM runs in.

@@ -54,6 +54,9 @@ type Described struct {
 	Unprotected        string // which displays have no password, and can be reached
 }
 
+// Controlled tells where the manager reaches the runner.
+type Controlled Control
+
 // Confined tells what the kernel holds the processes to; nil means that this is not
 // recorded.
 type Confined struct{ *Confinement }
@@ -147,6 +150,12 @@ func (u Described) apply(s *Status, now time.Time) error {
 	u.Runner.Started = u.Runner.Started.UTC().Truncate(time.Millisecond)
 	s.Name, s.UUID, s.VMType, s.Runner, s.QEMU.Emulated = u.Name, u.UUID, u.VMType, u.Runner, u.Emulated
 	s.QEMU.Unprotected = u.Unprotected
+	return nil
+}
+
+func (u Controlled) apply(s *Status, _ time.Time) error {
+	control := Control(u)
+	s.Control = &control
 	return nil
 }
 

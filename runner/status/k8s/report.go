@@ -53,6 +53,8 @@ type runner struct {
 	Reason  string   `json:"reason,omitempty"`
 	Message string   `json:"message,omitempty"`
 	Outcome *outcome `json:"outcome,omitempty"`
+
+	Control *status.Control `json:"control,omitempty"`
 }
 
 type outcome struct {
@@ -76,7 +78,7 @@ func newReport(pod *Pod, s status.Status, since transitions) report {
 		Runner: runner{
 			PodName: pod.Name, PodUID: pod.UID,
 			State: string(s.State), Reason: string(s.Reason), Message: said(s.Message, longestText),
-			Outcome: outcomeOf(s),
+			Outcome: outcomeOf(s), Control: s.Control,
 		},
 		VMType: clean(s.VMType, longestValue), UUID: s.UUID, RunnerVersion: s.Runner.Version,
 		CPUs: s.CPUs, RAM: quantity(s.RAM),

@@ -1,0 +1,78 @@
+package stream
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "vmop/api/v1"
+	"vmop/runner/control"
+	"vmop/runner/control/remote"
+)
+
+// dialTime bounds the time until a runner is connected.
+const dialTime = 10 * time.Second
+
+// A Target is a runner, as the API server knows it.
+type Target struct {
+	// Address is the IP address of the pod, with the runner's port.
+	Address string
+	// Key is the hash of the runner's public key (remote.KeyHash).
+	Key string
+}
+
+// ErrUnreachable means that the status of a VM does not say where its runner is.
+var ErrUnreachable = errors.New("the runner cannot be reached")
+
+// TargetOf returns the runner of a VM whose pod has this uid and IP address. The error is
+// ErrUnreachable, and says why.
+func TargetOf(vm *v1.VirtualMachine, pod types.UID, ip string) (Target, error) {
+	runner := vm.Status.Runner
+	switch {
+	case ip == "":
+		return Target{}, fmt.Errorf("%w: its pod has no address yet", ErrUnreachable)
+	case runner == nil || runner.PodUID != pod:
+		return Target{}, fmt.Errorf("%w: it has not reported yet", ErrUnreachable)
+	case runner.Control == nil:
+		return Target{}, fmt.Errorf("%w: it has no port for the manager, because it is older or could not listen", ErrUnreachable)
+	}
+	return Target{
+		Address: net.JoinHostPort(ip, strconv.Itoa(int(runner.Control.Port))), Key: runner.Control.Key,
+	}, nil
+}
+
+// ErrOther means that what answers is not the runner of the VM.
+var ErrOther = errors.New("this is not the runner of the VM: it has another key than the VM's status")
+
+// Dial connects to a runner. It does not wait for the runner to accept the manager: if it
+// refuses, the first read fails.
+func (k *Keys) Dial(ctx context.Context, to Target) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
+	d := tls.Dialer{Config: &tls.Config{
+		MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"}, GetClientCertificate: k.certificate,
+		InsecureSkipVerify: true, // the key is checked instead, which no authority has to vouch for
+		VerifyConnection: func(state tls.ConnectionState) error {
+			if remote.KeyHash(state.PeerCertificates[0]) != to.Key {
+				return ErrOther
+			}
+			return nil
+		},
+	}}
+	conn, err := d.DialContext(ctx, "tcp", to.Address)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the runner at %s: %w", to.Address, err)
+	}
+	return conn, nil
+}
+
+// Client returns a client of a runner, for a user whose name other users see; it may be empty.
+func (k *Keys) Client(to Target, user string) *control.Client {
+	return control.NewClient(func(ctx context.Context) (net.Conn, error) { return k.Dial(ctx, to) }, user)
+}

@@ -1,0 +1,27 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// ControlPortVariable of the environment has the TCP port of the control interface for the
+// manager, in a pod; 0 is any that is free. Where it is not set there is none.
+const ControlPortVariable = "CONTROL_PORT"
+
+// AuthoritiesFile is the name of the file beside the configuration with the certificates of
+// the manager's authorities.
+const AuthoritiesFile = "manager-ca.crt"
+
+// ControlPort returns the port that the environment has; nil where it is not set.
+func ControlPort(getenv func(string) string) (*int, error) {
+	text := getenv(ControlPortVariable)
+	if text == "" {
+		return nil, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return nil, fmt.Errorf("the environment's %s is %q: want a port, or 0 for any", ControlPortVariable, text)
+	}
+	return new(int(n)), nil
+}
