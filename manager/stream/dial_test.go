@@ -134,7 +134,8 @@ func TestOnlyTheManagerIsLetIn(t *testing.T) {
 	require.NoError(t, foreign.Refresh(t.Context()))
 	expired := &Keys{all: l.keys.all, now: func() time.Time { return time.Now().Add(-certificateLife - 2*skew) }}
 	for why, intruder := range map[string]*Keys{
-		"unknown authority": foreign, "certificate has expired": expired, "its names lack vmop://manager": nameless(t, l.keys),
+		"unknown authority": foreign, "certificate has expired": expired,
+		"its names lack vmop://manager": nameless(t, l.keys),
 	} {
 		_, err := intruder.Client(l.target, "").Status(t.Context())
 		require.ErrorContains(t, err, "tls: ", why)
@@ -159,7 +160,9 @@ func TestOnlyTheManagerIsLetIn(t *testing.T) {
 
 func (l *lab) logs(t *testing.T, text string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return strings.Contains(l.log.String(), text) }, patience, time.Millisecond, text)
+	require.Eventually(t, func() bool {
+		return strings.Contains(l.log.String(), text)
+	}, patience, time.Millisecond, text)
 }
 
 // nameless returns keys with a certificate of the manager's authority that is not a manager's.

@@ -93,7 +93,8 @@ func (k *Keys) sync(ctx context.Context) (authorities, error) {
 		}
 		have, err := parse(secret.Data[secretKey])
 		if err != nil {
-			return nil, fmt.Errorf("secret %s, %s: %w; to have new ones made, delete the secret", objects.ManagerCA, secretKey, err)
+			return nil, fmt.Errorf("secret %s, %s: %w; to have new ones made, delete the secret",
+				objects.ManagerCA, secretKey, err)
 		}
 		all, changed, err := have.advance(k.now())
 		if err != nil || !changed {

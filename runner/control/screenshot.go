@@ -51,13 +51,13 @@ func (p *pictures) hold(take func(context.Context, *picture)) *picture {
 		before := p.taken
 		p.taken = p.next.done
 		next := p.next
-		p.group.Go(func() { p.take(next, before, take) })
+		p.group.Go(func() { p.capture(next, before, take) })
 	}
 	p.next.holders++
 	return p.next
 }
 
-func (p *pictures) take(next *picture, before <-chan struct{}, take func(context.Context, *picture)) {
+func (p *pictures) capture(next *picture, before <-chan struct{}, take func(context.Context, *picture)) {
 	defer close(next.done)
 	if before != nil {
 		<-before

@@ -158,7 +158,8 @@ func (l *Listener) refused(client string, err error) {
 	if !ok || l.ctx.Err() != nil {
 		return
 	}
-	l.opts.Log.Info("a connection that is not the manager's was refused", "client", client, "err", err, "withheld", withheld)
+	l.opts.Log.Info("a connection that is not the manager's was refused", "client", client, "err", err,
+		"withheld", withheld)
 }
 
 // Accept implements net.Listener: it returns connections of the manager.
