@@ -1,8 +1,10 @@
 package runner_test
 
 import (
+	"bytes"
 	"crypto/des"
 	"fmt"
+	"image/png"
 	"io"
 	"math/bits"
 	"net"
@@ -169,6 +171,10 @@ func TestScreenThroughTheRunner(t *testing.T) {
 	asked := func() int { return len(v.log.find("QMP reply", "command", "query-vnc-servers")) }
 	require.Eventually(t, func() bool { return asked() >= 1 }, patience, 20*time.Millisecond)
 	v.shows(me, me)
+	var shot bytes.Buffer
+	require.NoError(t, v.client().Screenshot(t.Context(), &shot), "the kernel lets QEMU write it")
+	_, err = png.Decode(&shot)
+	require.NoError(t, err)
 	require.NoError(t, typist.Close())
 	require.NoError(t, watcher.Close())
 	v.shows()

@@ -137,6 +137,7 @@ func (p *place) grow(vm, claim string) {
 func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, "restricted")
+	p.Kubectl("create", "secret", "generic", "vm-operator-ca") // an empty one is filled, as an old one is renewed
 	m := p.start(p.config("loadBalancerService: true"), "--leader-elect")
 	p.machine("web")
 	pod := p.awaitPod("web", "")

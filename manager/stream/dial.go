@@ -55,7 +55,15 @@ var ErrOther = errors.New("this is not the runner of the VM: it has another key 
 func (k *Keys) Dial(ctx context.Context, to Target) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
-	d := tls.Dialer{Config: &tls.Config{
+	connect := k.Connect
+	if connect == nil {
+		connect = new(net.Dialer).DialContext
+	}
+	conn, err := connect(ctx, "tcp", to.Address)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the runner at %s: %w", to.Address, err)
+	}
+	secured := tls.Client(conn, &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"}, GetClientCertificate: k.certificate,
 		InsecureSkipVerify: true, // the key is checked instead, which no authority has to vouch for
 		VerifyConnection: func(state tls.ConnectionState) error {
@@ -64,12 +72,11 @@ func (k *Keys) Dial(ctx context.Context, to Target) (net.Conn, error) {
 			}
 			return nil
 		},
-	}}
-	conn, err := d.DialContext(ctx, "tcp", to.Address)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the runner at %s: %w", to.Address, err)
+	})
+	if err := secured.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("connect to the runner at %s: %w", to.Address, err), conn.Close())
 	}
-	return conn, nil
+	return secured, nil
 }
 
 // Client returns a client of a runner, for a user whose name other users see; it may be empty.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"sync"
 	"time"
 
@@ -32,6 +33,9 @@ const (
 // Keys are the manager's: those of its authorities, and the one of this process. Its methods
 // may be called concurrently.
 type Keys struct {
+	// Connect makes TCP connections; nil is a net.Dialer's.
+	Connect func(ctx context.Context, network, address string) (net.Conn, error)
+
 	secrets    client.SecretInterface
 	configMaps client.ConfigMapInterface
 	log        *slog.Logger

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"vmop/qmp"
 	"vmop/runner/control"
@@ -177,10 +179,22 @@ func TestScreenshotsAreShared(t *testing.T) {
 	t.Parallel()
 	const clients = 20
 	s := serve(t)
-	begun, end := make(chan string), make(chan struct{})
+	begun, end := make(chan bool), make(chan string)
+	var file int
 	s.backend.run = func(_ context.Context, c qmp.Command) (json.RawMessage, error) {
-		begun <- c.Arguments.(map[string]string)["filename"]
-		<-end
+		switch c.Execute {
+		case "add-fd":
+			var err error
+			file, err = unix.Dup(int(c.File.Fd())) // as it is sent
+			return json.RawMessage(`{"fdset-id": 3}`), err
+		case "screendump":
+			if name := c.Arguments.(map[string]string)["filename"]; name != "/dev/fdset/3" {
+				return nil, errors.New(name)
+			}
+			begun <- true
+			_, err := unix.Write(file, []byte(<-end))
+			return nil, errors.Join(err, unix.Close(file))
+		}
 		return nil, nil
 	}
 	results := make(chan error)
@@ -193,17 +207,15 @@ func TestScreenshotsAreShared(t *testing.T) {
 		results <- err
 	}
 	go get()
-	first := <-begun
+	<-begun
 	for range clients {
 		go get()
 	}
 	require.Eventually(t, func() bool { return s.Waiting() == clients }, patience, time.Millisecond)
-	require.NoError(t, os.WriteFile(first, []byte("png1"), 0o600))
-	end <- struct{}{}
+	end <- "png1"
 	require.NoError(t, <-results)
-	second := <-begun
-	require.NoError(t, os.WriteFile(second, []byte("png2"), 0o600))
-	end <- struct{}{}
+	<-begun
+	end <- "png2"
 	for range clients {
 		require.NoError(t, <-results)
 	}

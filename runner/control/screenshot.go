@@ -2,12 +2,12 @@ package control
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -104,7 +104,7 @@ func (p *pictures) release(held *picture) {
 // getScreenshot sends the screen as PNG.
 func (s *Server) getScreenshot(w http.ResponseWriter, r *http.Request) error {
 	shot := s.shots.hold(func(ctx context.Context, p *picture) {
-		p.file, p.size, p.err = s.capture(ctx)
+		p.file, p.size, p.err = s.shoot(ctx)
 	})
 	defer s.shots.release(shot)
 	select {
@@ -121,23 +121,20 @@ func (s *Server) getScreenshot(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// capture returns the screen as PNG, in a file without a name.
-func (s *Server) capture(ctx context.Context) (file *os.File, size int64, err error) {
-	dir, err := os.MkdirTemp(s.opts.Dir, "shot")
-	if err != nil {
-		return nil, 0, fmt.Errorf("make a folder for the screenshot: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "screen")
-	png, err := s.dump(ctx, path)
-	if err == nil && !png {
-		path, err = convert(path)
-	}
+// shoot returns the screen as PNG, in a file without a name. QEMU is handed the file, since the
+// kernel lets it open none that is new.
+func (s *Server) shoot(ctx context.Context) (file *os.File, size int64, err error) {
+	file, to, err := s.unnamed()
 	if err != nil {
 		return nil, 0, err
 	}
-	if file, err = os.Open(path); err != nil {
-		return nil, 0, fmt.Errorf("open QEMU's screenshot: %w", err)
+	png, err := s.dump(ctx, to)
+	_ = to.Close() // QEMU has written
+	if err == nil && !png {
+		file, err = s.convert(file)
+	}
+	if err != nil {
+		return nil, 0, errors.Join(err, file.Close())
 	}
 	info, err := file.Stat()
 	if err == nil && info.Size() > maxPicture {
@@ -149,31 +146,63 @@ func (s *Server) capture(ctx context.Context) (file *os.File, size int64, err er
 	return file, info.Size(), nil
 }
 
-// convert makes PNG of the PPM in a file, and returns the path of the new file.
-func convert(path string) (converted string, err error) {
-	from, err := os.Open(path)
+// unnamed returns a new file without a name, open for reading, and for writing.
+func (s *Server) unnamed() (from, to *os.File, err error) {
+	made, err := os.CreateTemp(s.opts.Dir, "shot")
 	if err != nil {
-		return "", fmt.Errorf("open QEMU's screenshot: %w", err)
+		return nil, nil, fmt.Errorf("make a file for the screenshot: %w", err)
 	}
-	defer from.Close()
-	converted = path + ".png"
-	to, err := os.Create(converted)
+	defer made.Close()
+	defer os.Remove(made.Name())
+	if from, err = os.Open(made.Name()); err == nil {
+		to, err = os.OpenFile(made.Name(), os.O_WRONLY, 0)
+	}
 	if err != nil {
-		return "", fmt.Errorf("convert QEMU's screenshot: %w", err)
+		return nil, nil, errors.Join(fmt.Errorf("open the file for the screenshot: %w", err), from.Close())
 	}
-	return converted, errors.Join(ppmToPNG(to, from), to.Close())
+	return from, to, nil
+}
+
+// convert returns a file with the PNG of a PPM, which it closes if that succeeds.
+func (s *Server) convert(ppm *os.File) (*os.File, error) {
+	from, to, err := s.unnamed()
+	if err != nil {
+		return ppm, err
+	}
+	if err := errors.Join(ppmToPNG(to, ppm), to.Close()); err != nil {
+		return ppm, errors.Join(err, from.Close())
+	}
+	return from, ppm.Close()
 }
 
 // dump lets QEMU write the screen into a file and reports whether it is PNG: QEMU before
 // version 7.1, or built without libpng, writes only PPM.
-func (s *Server) dump(ctx context.Context, file string) (png bool, err error) {
+func (s *Server) dump(ctx context.Context, to *os.File) (png bool, err error) {
+	run := s.opts.Backend.Run
+	reply, err := run(ctx, qmp.Command{Execute: "add-fd", File: to})
+	if err != nil {
+		return false, err
+	}
+	var set struct {
+		ID int `json:"fdset-id"`
+	}
+	if err := json.Unmarshal(reply, &set); err != nil {
+		return false, fmt.Errorf("hand QEMU a file for the screenshot: %w", err)
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), actionTime)
+		defer cancel()
+		_, removing := run(ctx, qmp.Command{Execute: "remove-fd", Arguments: map[string]int{"fdset-id": set.ID}})
+		err = errors.Join(err, removing)
+	}()
+	name := fmt.Sprintf("/dev/fdset/%d", set.ID) // QEMU's name for it
 	var refused *qmp.Error
-	_, err = s.opts.Backend.Run(ctx, qmp.Command{
-		Execute: "screendump", Arguments: map[string]string{"filename": file, "format": "png"},
+	_, err = run(ctx, qmp.Command{
+		Execute: "screendump", Arguments: map[string]string{"filename": name, "format": "png"},
 	})
 	if err == nil || !errors.As(err, &refused) {
 		return true, err
 	}
-	_, err = s.opts.Backend.Run(ctx, qmp.Command{Execute: "screendump", Arguments: map[string]string{"filename": file}})
+	_, err = run(ctx, qmp.Command{Execute: "screendump", Arguments: map[string]string{"filename": name}})
 	return false, err
 }

@@ -45,6 +45,7 @@ func TestKubernetes(t *testing.T) {
 			{"FaultyType", faultyType},
 			{"RunnerKilled", runnerKilled},
 			{"SecretsStay", secretsStay},
+			{"ManagerReachesRunner", managerReachesRunner},
 		} {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()

@@ -1,0 +1,81 @@
+package e2e_test
+
+import (
+	"bytes"
+	"image/png"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	client "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/stream"
+	"vmop/qmp"
+	"vmop/runner/control"
+	"vmop/test/cluster/clustertest"
+)
+
+// A further replica of the manager, which the test plays, reads the key that the first has made, and reaches a
+// VM's runner in a pod that passes Pod Security "restricted": status, screen and console.
+func managerReachesRunner(t *testing.T, l *lab) {
+	v := l.create(t, tiny("streamed", func(s *v1.VirtualMachineSpec) {
+		s.VM.Display = &v1.Display{Spice: &v1.Spice{Port: 5900}}
+	}))
+	v.runs()
+	config, err := clustertest.Config(l.Cluster)
+	require.NoError(t, err)
+	core, err := client.NewForConfig(config)
+	require.NoError(t, err)
+	keys := stream.NewKeys(core.Secrets(namespace), core.ConfigMaps(namespace), slog.New(slog.DiscardHandler))
+	keys.Connect = l.Dial
+	require.NoError(t, keys.Refresh(t.Context()))
+
+	now := v.until("to say where its runner is", func(now *v1.VirtualMachine) bool {
+		return now.Status.Runner.Control != nil
+	})
+	require.Empty(t, now.Status.Privileges, "the pod passes restricted")
+	pod := v.pod()
+	target, err := stream.TargetOf(now, pod.UID, pod.Status.PodIP)
+	require.NoError(t, err)
+	require.True(t, strings.HasSuffix(target.Address, ":7443"))
+	ctx := t.Context()
+	alice := keys.Client(target, "alice")
+	status, err := alice.Status(ctx)
+	require.NoError(t, err)
+	require.Equal(t, "streamed", status.Name)
+	_, err = alice.QMP(ctx, qmp.Command{Execute: "quit"})
+	var refused *control.AnswerError
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, 404, refused.Code)
+
+	var shot bytes.Buffer
+	require.NoError(t, alice.Screenshot(ctx, &shot))
+	_, err = png.Decode(&shot)
+	require.NoError(t, err)
+	screen, err := alice.Screen(ctx, control.Watch)
+	require.NoError(t, err)
+	defer screen.Close()
+	version := make([]byte, 12)
+	_, err = io.ReadFull(screen, version)
+	require.NoError(t, err)
+	require.Equal(t, "RFB 003.008\n", string(version))
+	console, err := alice.Console(ctx, control.Watch)
+	require.NoError(t, err)
+	defer console.Close()
+	buffer, text := make([]byte, 4<<10), ""
+	for !strings.Contains(text, "READY") {
+		n, err := console.Read(buffer)
+		require.NoError(t, err, text)
+		text += string(buffer[:n])
+	}
+	watched := v.condition(v1.ConditionConsoleConnected, "True")
+	require.Equal(t, "vnc alice", watched.Message)
+
+	lie := target
+	lie.Key = strings.Repeat("0", 64)
+	_, err = keys.Client(lie, "").Status(ctx)
+	require.ErrorIs(t, err, stream.ErrOther)
+}
