@@ -12,7 +12,7 @@
 // The runner makes its key at its start, keeps it in memory, and publishes the
 // key's hash in the status of its VM, which no other runner may write. The manager
 // accepts that key only. So there is no secret of a runner to be stored, mounted or
-// renewed, and no certificate of it that expires (docs/decisions/0062-runner-keys.md).
+// renewed, and no certificate of it that expires (docs/decisions/0065-runner-keys.md).
 //
 // A client has handshakeTime to show its certificate, and maxHandshakes may be about to; a
 // further one displaces the oldest, so that strangers who say nothing don't keep the
