@@ -51,7 +51,8 @@ func newHere(t *testing.T) *here {
 			"XDG_RUNTIME_DIR": filepath.Join(dir, "run"), "HOME": dir,
 		}
 		p := Place{Folder: folder, System: system, Env: config.HostEnv()}
-		p.Env.Getenv, p.Env.HomeDir = func(name string) string { return variables[name] }, dir
+		p.Env.Getenv = func(name string) string { return variables[name] }
+		p.Env.HomeDir, p.Env.UserName = dir, filepath.Base(dir) // no VM of the real user is found
 		for name, value := range variables {
 			p.Environment = append(p.Environment, name+"="+value)
 		}
