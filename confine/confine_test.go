@@ -207,6 +207,28 @@ func TestPorts(t *testing.T) {
 	}
 }
 
+// A port that the kernel chooses is another thing than a port of the process's choice.
+func TestFreePorts(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	free := l.Addr().String() // it has just been
+	require.NoError(t, l.Close())
+	listen := func(address string) error {
+		var lc net.ListenConfig
+		lc.SetMultipathTCP(false) // it has no rules
+		l, err := lc.Listen(t.Context(), "tcp", address)
+		if err == nil {
+			err = l.Close()
+		}
+		return err
+	}
+	var kernels, chosen error
+	under(t, &Rules{Listen: Ports{Free: true}}, nil, func() { kernels, chosen = listen("127.0.0.1:0"), listen(free) })
+	require.NoError(t, kernels)
+	require.ErrorIs(t, chosen, unix.EACCES)
+}
+
 func TestACapabilityThatThereIsNot(t *testing.T) {
 	t.Parallel()
 	err := keepOnly([]string{"sys_everything"})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -163,7 +164,11 @@ func addPorts(ruleset uintptr, access uint64, ports Ports) error {
 	if access == 0 {
 		return nil
 	}
-	for _, port := range ports.List {
+	list := ports.List
+	if ports.Free {
+		list = append(slices.Clip(list), 0) // landlock(7): for bind(2), a port of the kernel's choice
+	}
+	for _, port := range list {
 		attr := netPort{access, uint64(port)}
 		if err := addRule(ruleset, ruleNetPort, unsafe.Pointer(&attr)); err != nil {
 			return fmt.Errorf("make a rule for port %d: %w", port, err)

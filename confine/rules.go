@@ -29,7 +29,9 @@ type Path struct {
 
 // Ports are TCP ports. The zero Ports are none.
 type Ports struct {
-	Any  bool
+	Any bool
+	// Free are those that the kernel chooses (ip_local_port_range of ip(7)).
+	Free bool
 	List []uint16
 }
 

@@ -47,6 +47,7 @@ func newCommand() *cobra.Command {
 		&cobra.Group{ID: groupAuthors, Title: "Write VM types:"})
 	root.AddCommand(newList(&f), newCreate(&f), newStart(&f), newRestart(&f), newEdit(&f), newDelete(&f),
 		newAutostart(&f))
+	root.AddCommand(newView(&f), newSSH(&f), newCopy(&f), newPortForward(&f))
 	root.AddCommand(run, newInit(&f, run), newPlan(&f), newPS(), newStatus(&f), newStop(&f),
 		newAction(&f, control.Reset, "Press the reset button",
 			"reset restarts the machine immediately, without notice to the guest."),

@@ -1,17 +1,25 @@
 package main
 
 import (
+	"bufio"
+	"context"
+	"errors"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"vmop/runner/control"
+	"vmop/test/guest"
 	"vmop/test/invariants"
 )
 
@@ -32,16 +40,69 @@ func TestNamedVMs(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "named"), WorkdirRoot: root,
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
+			played := filepath.Join(env.WorkDir, "path") // programs that the script has
+			env.Setenv("PATH", bin+":"+played+":"+env.Getenv("PATH"))
 			env.Setenv("TMPDIR", env.WorkDir)
+			image := guest.Tiny(t)
+			env.Setenv("KERNEL", image.Kernel)
+			env.Setenv("INITRD", image.Initrd)
 			for name, folder := range map[string]string{
 				"XDG_CONFIG_HOME": "config", "XDG_DATA_HOME": "data", "XDG_RUNTIME_DIR": "r",
 			} {
 				env.Setenv(name, filepath.Join(env.WorkDir, folder))
 			}
-			return os.MkdirAll(filepath.Join(env.WorkDir, "r"), 0o700)
+			programs, err := filepath.Glob(filepath.Join(played, "*"))
+			for _, program := range programs {
+				err = errors.Join(err, os.Chmod(program, 0o755))
+			}
+			return errors.Join(err, os.MkdirAll(filepath.Join(env.WorkDir, "r"), 0o700))
 		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "ready": ready, "fetch": fetch},
 	})
+}
+
+// ready waits until a tiny guest is ready: ready NAME.
+func ready(ts *testscript.TestScript, _ bool, args []string) {
+	client, err := control.Dial(context.Background(), ts.MkAbs("r/vmrunner/"+args[0]+"/control.sock"))
+	ts.Check(err)
+	conn, err := client.Console(context.Background(), control.Watch)
+	ts.Check(err)
+	defer conn.Close()
+	ts.Check(conn.SetReadDeadline(time.Now().Add(patience)))
+	lines := bufio.NewScanner(conn)
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), " READY") {
+			return
+		}
+	}
+	ts.Fatalf("the guest has not become ready: %v", lines.Err())
+}
+
+// fetch gets the page of a tiny guest by port-forward, twice, and interrupts that: fetch NAME
+// PORT.
+func fetch(ts *testscript.TestScript, _ bool, args []string) {
+	program, err := exec.LookPath(filepath.Join(strings.Split(ts.Getenv("PATH"), ":")[0], "vmrunner"))
+	ts.Check(err)
+	cmd := exec.Command(program, "port-forward", args[0], args[1])
+	cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+ts.Getenv("XDG_CONFIG_HOME"),
+		"XDG_RUNTIME_DIR="+ts.Getenv("XDG_RUNTIME_DIR"))
+	said, err := cmd.StderrPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	line, err := bufio.NewReader(said).ReadString('\n')
+	ts.Check(err)
+	address, _, _ := strings.Cut(line, " is port ")
+	for range 2 {
+		page, err := http.Get("http://" + address)
+		ts.Check(err)
+		text, err := io.ReadAll(page.Body)
+		ts.Check(errors.Join(err, page.Body.Close()))
+		if string(text) != "hello from tiny\n" {
+			ts.Fatalf("the page is %q", text)
+		}
+	}
+	ts.Check(cmd.Process.Signal(os.Interrupt))
+	ts.Check(cmd.Wait())
 }
 
 // On a terminal create asks for what no flag says.

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -97,22 +96,11 @@ func newVNC(f *flags) *cobra.Command {
 
 // serveViewers connects viewers to the screen until ctx is done.
 func serveViewers(ctx context.Context, l net.Listener, client *control.Client, complain func(...any)) error {
-	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
-	defer l.Close()
-	for {
-		viewer, err := l.Accept()
-		switch {
-		case errors.Is(err, net.ErrClosed):
-			return nil
-		case err != nil:
-			return fmt.Errorf("wait for VNC viewers: %w", err)
+	return acceptAll(ctx, l, "VNC viewers", func(viewer net.Conn) {
+		if err := showScreen(ctx, viewer, client); err != nil {
+			complain("vnc:", err)
 		}
-		go func() {
-			if err := showScreen(ctx, viewer, client); err != nil {
-				complain("vnc:", err)
-			}
-		}()
-	}
+	})
 }
 
 // showScreen serves one viewer.

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"syscall"
 )
@@ -66,6 +67,12 @@ func (c *Client) Console(ctx context.Context, mode Mode) (net.Conn, error) {
 
 // VNC opens a connection to the VM's VNC server.
 func (c *Client) VNC(ctx context.Context) (net.Conn, error) { return c.stream(ctx, "/v1/vnc") }
+
+// Forward opens a connection to a TCP port of the guest, whatever network it has. The
+// guest's end of the port may be closed: that is seen by the end of the connection.
+func (c *Client) Forward(ctx context.Context, port int) (net.Conn, error) {
+	return c.stream(ctx, "/v1/forward?port="+strconv.Itoa(port))
+}
 
 // stream opens a stream. The context is for opening it only.
 func (c *Client) stream(ctx context.Context, path string) (net.Conn, error) {

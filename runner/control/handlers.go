@@ -45,6 +45,7 @@ func (s *Server) handlers() map[string]func(http.ResponseWriter, *http.Request) 
 		"GET /v1/console":    s.getConsole,
 		"GET /v1/screen":     s.getScreen,
 		"GET /v1/vnc":        s.getVNC,
+		"GET /v1/forward":    s.getForward,
 		"POST /v1/stop":      s.postStop,
 		"POST /v1/reset":     s.act(Reset),
 		"POST /v1/pause":     s.act(Pause),

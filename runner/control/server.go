@@ -54,16 +54,17 @@ type Options struct {
 
 // A Server serves the control interface.
 type Server struct {
-	opts    Options
-	console *Console
-	screens screens
-	shots   pictures
-	feed    feed
-	http    *http.Server
-	remote  *http.Server // nil: ServeRemote was not called
-	base    context.Context
-	ended   context.CancelFunc
-	served  chan struct{} // closed when the listener is
+	opts     Options
+	console  *Console
+	forwards forwards
+	screens  screens
+	shots    pictures
+	feed     feed
+	http     *http.Server
+	remote   *http.Server // nil: ServeRemote was not called
+	base     context.Context
+	ended    context.CancelFunc
+	served   chan struct{} // closed when the listener is
 
 	clients atomic.Int32
 	far     atomic.Int32 // clients of ServeRemote

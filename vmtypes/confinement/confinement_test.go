@@ -137,7 +137,9 @@ func TestWhatAnOptionNeeds(t *testing.T) {
 		"-netdev tap,id=a,fd=3,vhost=on":                {"write /dev/vhost-net"},
 		"-netdev tap,id=a,fd=3,vhost=off":               nil,
 		"-netdev tap,id=a,ifname=b":                     {"write /dev/net/tun"},
-		"-netdev user,id=a,hostfwd=tcp:127.0.0.1:2222-:22,hostfwd=udp::53-:53,tftp=/srv": {"read /srv", "listen 2222", "connect any"},
+		"-netdev user,id=a,hostfwd=tcp:127.0.0.1:2222-:22,hostfwd=udp::53-:53,tftp=/srv": {
+			"read /srv", "listen free", "listen 2222", "connect any",
+		},
 		"-netdev socket,id=a,listen=:1":                                    anywhere,
 		"-device vhost-vsock-pci,guest-cid=3":                              {"write /dev/vhost-vsock"},
 		"-device virtio-net-pci,romfile=/rom":                              {"read /rom"},

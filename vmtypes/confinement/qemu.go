@@ -208,6 +208,7 @@ func (r *rules) network(o *plan.Option) {
 		r.anywhere()
 	case o.Flag == "-netdev" && backend == "user":
 		r.add(Connect, AnyPort)
+		r.add(Listen, FreePort) // for ports that are forwarded at run time
 		r.add(Read, strings.Fields(resolver)...)
 		for _, p := range o.Properties {
 			if p.Key == "hostfwd" {

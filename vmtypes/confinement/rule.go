@@ -31,10 +31,13 @@ var kinds = []Kind{Read, Write, Create, Sockets, Reach, Listen, Connect, Capabil
 // AnyPort is what a rule about TCP names if it is for all ports.
 const AnyPort = "any"
 
+// FreePort is what a rule about listening names if it is for ports that the kernel chooses.
+const FreePort = "free"
+
 // A Rule allows one thing. What no rule allows is denied.
 type Rule struct {
 	Kind Kind `json:"kind"`
-	// Name is an absolute path, a port or AnyPort, or a capability without CAP_, in
+	// Name is an absolute path, a port, AnyPort or FreePort, or a capability without CAP_, in
 	// small letters.
 	Name string `json:"name"`
 	// Why is the option that needs it, or a reason in words.
@@ -106,6 +109,10 @@ func (d Domain) Kernel() *confine.Rules {
 		case Reach:
 			k.Paths = append(k.Paths, confine.Path{Name: r.Name})
 		case Listen:
+			if r.Name == FreePort {
+				k.Listen.Free = true
+				continue
+			}
 			k.Listen = k.Listen.With(port(r.Name))
 		case Connect:
 			k.Connect = k.Connect.With(port(r.Name))

@@ -1,0 +1,66 @@
+package control_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/qmp"
+	"vmop/runner/control"
+	"vmop/runner/status"
+)
+
+// forwards returns the lines about forwarded ports that a real QEMU knows.
+func (s *served) forwards(t *testing.T) (lines []string) {
+	t.Helper()
+	reply, err := s.backend.Run(timeout(t), qmp.Command{
+		Execute: "human-monitor-command", Arguments: map[string]string{"command-line": "info usernet"},
+	})
+	require.NoError(t, err)
+	for line := range strings.SplitSeq(string(reply), `\r\n`) {
+		if strings.Contains(line, "HOST_FORWARD") {
+			lines = append(lines, strings.Join(strings.Fields(line), " "))
+		}
+	}
+	return lines
+}
+
+// QEMU listens while there is a stream for a port, and no longer. (cmd/vmrunner has a test
+// with a guest that answers.)
+func TestPortsOfTheGuest(t *testing.T) {
+	t.Parallel()
+	s := serveQEMU(t, "-netdev", "user,id=net0,hostfwd=tcp:127.0.0.1:0-:2022", "-device", "virtio-net-pci,netdev=net0")
+	client := s.client
+	configured := s.forwards(t)
+	require.Len(t, configured, 1)
+	first, err := client.Forward(timeout(t), 80)
+	require.NoError(t, err)
+	second, err := client.Forward(timeout(t), 80)
+	require.NoError(t, err)
+	require.Len(t, s.forwards(t), 2, "one for both streams")
+	require.NoError(t, first.Close())
+	other, err := client.Forward(timeout(t), 2022)
+	require.NoError(t, err)
+	require.Len(t, s.forwards(t), 2, "that of the configuration is used")
+	require.NoError(t, other.Close())
+	require.NoError(t, second.Close())
+	require.Eventually(t, func() bool { return len(s.forwards(t)) == 1 }, patience, 10*time.Millisecond)
+	require.Equal(t, configured, s.forwards(t))
+}
+
+func TestPortsOfAGuestWithoutUserNetwork(t *testing.T) {
+	t.Parallel()
+	s := serveQEMU(t)
+	client := s.client
+	_, err := client.Forward(timeout(t), 80)
+	require.EqualError(t, err, "the guest can't be reached: the VM has no network of type user, and no guest agent has "+
+		"reported an address")
+	_, err = client.Forward(timeout(t), 0)
+	require.ErrorContains(t, err, "want a TCP port of the guest")
+	s.tracker.Update(status.Interfaces{{Name: "eth0", Addresses: []string{"127.0.0.1/8", "fe80::1/64", "nonsense"}}})
+	_, err = client.Forward(timeout(t), 80)
+	require.ErrorContains(t, err, "no guest agent has reported an address", "addresses of the host itself are none")
+	require.ErrorAs(t, err, new(*control.AnswerError))
+}
