@@ -113,7 +113,8 @@ func TestCreateAsks(t *testing.T) {
 	key := []byte("ssh-ed25519 AAAA joe@here\n")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, ".ssh/id_ed25519.pub"), key, 0o600))
 	keys, user := openPTY(t)
-	cmd := exec.CommandContext(t.Context(), filepath.Join(build(t), "vmrunner"), "create", "web", "--system=false",
+	vmrunner := filepath.Join(alone(t, build(t)), "vmrunner")
+	cmd := exec.CommandContext(t.Context(), vmrunner, "create", "web", "--system=false",
 		"--network=user")
 	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME="+dir, "XDG_DATA_HOME="+filepath.Join(dir, "data"))
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = user, user, user
