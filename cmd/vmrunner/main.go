@@ -5,6 +5,14 @@
 //	vmrunner init -c FILE    runs it as PID 1 of a container, and restarts a killed runner
 //	vmrunner version         prints the version
 //
+// VMs have names, and configurations in ~/.config/vmrunner and /etc/opt/vmrunner; run and
+// plan take a NAME, too (package runner/inventory, docs/standalone.md):
+//
+//	vmrunner list                            lists all VMs, whether they run or not
+//	vmrunner create|edit|delete NAME         makes, changes, deletes a configuration
+//	vmrunner start|restart NAME              by a service of systemd, or detached
+//	vmrunner autostart NAME on|off           has systemd start it with the computer
+//
 // run exits with 0 if the guest or the user ended the VM; with 2 for wrong usage or a
 // configuration that is missing or invalid; with 3 if the VM is already running; with 1
 // or QEMU's own code if the VM failed; and with 128 plus the number of the signal that
@@ -16,6 +24,7 @@
 //	vmrunner status|events NAME              shows its status, follows its changes
 //	vmrunner stop|reset|pause|resume NAME    acts on the VM
 //	vmrunner console|vnc|screenshot NAME     connects to the guest's serial port and screen
+//	vmrunner view|ssh|port-forward NAME      opens the screen, a log-in, ports of the guest
 //	vmrunner qmp NAME COMMAND                sends a command of QEMU's protocol
 //
 // They exit with 0 on success, with 2 for wrong usage, with 3 if the VM is not running,

@@ -21,6 +21,7 @@ func TestUnit(t *testing.T) {
 	t.Run("patience", func(t *testing.T) { t.Parallel(); m.of(t).patience() })
 	t.Run("early stop", func(t *testing.T) { t.Parallel(); m.of(t).earlyStop() })
 	t.Run("faults", func(t *testing.T) { t.Parallel(); m.of(t).faults() })
+	t.Run("named", func(t *testing.T) { t.Parallel(); m.of(t).named() })
 	t.Run("user", func(t *testing.T) { t.Parallel(); m.of(t).user() })
 	t.Run("crash", func(t *testing.T) { t.Parallel(); m.of(t).crash() })
 }
@@ -83,6 +84,22 @@ func (m *manager) faults() {
 		require.Equal(m.t, "2", m.property("vmrunner@"+name, "ExecMainStatus"), name)
 		require.Equal(m.t, "0", m.property("vmrunner@"+name, "NRestarts"))
 	}
+}
+
+// named: the verbs start, restart and stop use the service.
+func (m *manager) named() {
+	m.write("etc/vmrunner/mine.yaml",
+		"/Runner: {vm: {name: mine, accelerator: tcg, firmware: bios, network: [], powerdownTimeout: 0}}")
+	m.run("vmrunner", "start", "mine")
+	require.Equal(m.t, "active", m.property("vmrunner@mine", "ActiveState"))
+	require.Regexp(m.t, `(?m)^mine +(Booting|Running) `, m.run("vmrunner", "list"))
+	first := m.property("vmrunner@mine", "MainPID")
+	m.run("vmrunner", "restart", "mine")
+	require.Equal(m.t, "active", m.property("vmrunner@mine", "ActiveState"))
+	require.NotEqual(m.t, first, m.property("vmrunner@mine", "MainPID"))
+	m.run("vmrunner", "delete", "mine", "--force")
+	m.eventually(func() bool { return m.property("vmrunner@mine", "ActiveState") == "inactive" }, "it is not stopped")
+	require.Error(m.t, m.try("vmrunner", "start", "mine"))
 }
 
 // user: as docs/systemd.md says, for a VM without a network of the host.
