@@ -176,7 +176,7 @@ def launch(vm, host):
 +type mine
  listen swtpm /run/vm/swtpm-sock
  helper swtpm /usr/bin/swtpm
-     in /data
+     in /data/tpm
      socket
 -    --tpm2 --more
 +    --tpm2
