@@ -1,0 +1,208 @@
+package yamlfile
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Edit returns a file's text in which one value is another, and all else as its author
+// has written it. The path leads there by keys, and by numbers in lists; what is missing of it
+// is made. The value is YAML. Where the text can't be changed in place, such as in an alias,
+// it is written anew, with its comments, but another layout.
+func Edit(text []byte, value string, path ...string) ([]byte, error) {
+	root, err := parseTree(text)
+	if err != nil {
+		return nil, err
+	}
+	made, err := parseTree([]byte(value))
+	if err != nil {
+		return nil, err
+	}
+	wanted, err := parseTree(text)
+	if err != nil {
+		return nil, err
+	}
+	if err := put(wanted, made, path); err != nil {
+		return nil, err
+	}
+	if edited, ok := editInPlace(text, root, value, path); ok {
+		if now, err := parseTree(edited); err == nil && sameTree(now, wanted) {
+			return edited, nil
+		}
+	}
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(wanted); err != nil {
+		return nil, fmt.Errorf("write YAML: %w", err)
+	}
+	if _, err := parseTree(out.Bytes()); err != nil {
+		return nil, fmt.Errorf("%s can't be changed, because another place refers to it: %w", strings.Join(path, "."), err)
+	}
+	return out.Bytes(), nil
+}
+
+// Has reports whether a file's text has something at a path, as Edit takes it.
+func Has(text []byte, path ...string) (bool, error) {
+	n, err := parseTree(text)
+	for _, step := range path {
+		if n == nil {
+			break
+		}
+		if n.Kind == yaml.AliasNode {
+			n = n.Alias
+		}
+		n = child(n, step)
+	}
+	return n != nil, err
+}
+
+// parseTree returns the value of a document.
+func parseTree(text []byte) (*yaml.Node, error) {
+	var document yaml.Node
+	if err := read(yaml.NewDecoder(bytes.NewReader(text)), &document); err != nil {
+		return nil, fmt.Errorf("read YAML: %w", err)
+	}
+	return document.Content[0], nil
+}
+
+// put puts a value at a path, and makes the mappings that lead there.
+func put(n, value *yaml.Node, path []string) error {
+	for i, step := range path {
+		if n.Kind == yaml.AliasNode {
+			*n = *clone(n.Alias)
+		}
+		if isEmpty(n) {
+			*n = *mapping()
+		}
+		next := child(n, step)
+		switch {
+		case next == nil && n.Kind == yaml.MappingNode:
+			key := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: step}
+			next = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
+			n.Content = append(n.Content, key, next)
+		case next == nil:
+			return fmt.Errorf("there is no %s in the file", strings.Join(path[:i+1], "."))
+		}
+		n = next
+	}
+	comment := n.LineComment
+	*n = *value
+	n.LineComment = comment
+	return nil
+}
+
+// child returns the value of a key, or an item of a list; nil if there is none.
+func child(n *yaml.Node, step string) *yaml.Node {
+	if n.Kind == yaml.SequenceNode {
+		if i, err := strconv.Atoi(step); err == nil && i >= 0 && i < len(n.Content) {
+			return n.Content[i]
+		}
+		return nil
+	}
+	if i := keyIndex(n, step); i >= 0 {
+		return n.Content[i+1]
+	}
+	return nil
+}
+
+func keyIndex(n *yaml.Node, key string) int {
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return i
+		}
+	}
+	return -1
+}
+
+// editInPlace replaces a value that stands on one line, or inserts a line for its key. It
+// only proposes: what it returns may be wrong.
+func editInPlace(text []byte, n *yaml.Node, value string, path []string) ([]byte, bool) {
+	lines := strings.SplitAfter(string(text), "\n")
+	for i, step := range path {
+		next := child(n, step)
+		if next == nil {
+			return insertLine(lines, n, value, path[i:])
+		}
+		n = next
+	}
+	if n.Kind != yaml.ScalarNode || n.Line < 1 || n.Line > len(lines) {
+		return nil, false
+	}
+	line := []rune(lines[n.Line-1])
+	from := n.Column - 1
+	length := sourceLength(line[min(from, len(line)):], n)
+	if length < 0 {
+		return nil, false
+	}
+	lines[n.Line-1] = string(line[:from]) + value + string(line[from+length:])
+	return []byte(strings.Join(lines, "")), true
+}
+
+// sourceLength returns how long a scalar is in its line, -1 if that is not clear.
+func sourceLength(line []rune, n *yaml.Node) int {
+	quote := rune(0)
+	switch {
+	case n.Style&yaml.DoubleQuotedStyle != 0:
+		quote = '"'
+	case n.Style&yaml.SingleQuotedStyle != 0:
+		quote = '\''
+	case n.Style != 0:
+		return -1
+	}
+	if quote == 0 {
+		if !strings.HasPrefix(string(line), n.Value) || n.Value == "" {
+			return -1
+		}
+		return len([]rune(n.Value))
+	}
+	if len(line) == 0 || line[0] != quote {
+		return -1
+	}
+	if end := slices.Index(line[1:], quote); end >= 0 {
+		return end + 2
+	}
+	return -1
+}
+
+// insertLine inserts a key above the first one of a mapping that has a line for each.
+func insertLine(lines []string, n *yaml.Node, value string, path []string) ([]byte, bool) {
+	if n.Kind != yaml.MappingNode || n.Style&yaml.FlowStyle != 0 || len(n.Content) == 0 || len(path) != 1 {
+		return nil, false
+	}
+	first := n.Content[0]
+	indent := strings.Repeat(" ", first.Column-1)
+	at := first.Line - 1
+	if !strings.HasPrefix(lines[at], indent) || strings.TrimSpace(lines[at][:len(indent)]) != "" {
+		at++ // the key stands behind the dash of a list's item
+	}
+	if at > 0 && !strings.HasSuffix(lines[at-1], "\n") {
+		return nil, false
+	}
+	lines = slices.Insert(lines, at, indent+path[0]+": "+value+"\n")
+	return []byte(strings.Join(lines, "")), true
+}
+
+// sameTree reports whether two trees have the same values, whatever their layout and the
+// order of keys.
+func sameTree(a, b *yaml.Node) bool {
+	if a.Kind != b.Kind || a.Tag != b.Tag || a.Value != b.Value || a.Anchor != b.Anchor ||
+		len(a.Content) != len(b.Content) {
+		return false
+	}
+	if a.Kind != yaml.MappingNode {
+		return slices.EqualFunc(a.Content, b.Content, sameTree)
+	}
+	for i := 0; i+1 < len(a.Content); i += 2 {
+		j := keyIndex(b, a.Content[i].Value)
+		if j < 0 || !sameTree(a.Content[i+1], b.Content[j+1]) {
+			return false
+		}
+	}
+	return true
+}
