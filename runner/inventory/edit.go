@@ -3,6 +3,7 @@ package inventory
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"vmop/runner/record"
 	"vmop/runner/status"
 	"vmop/vmspec"
+	"vmop/vmtypes/plan"
 	"vmop/yamlfile"
 )
 
@@ -115,35 +117,73 @@ func (inv *Inventory) Edit(ctx context.Context, name string, before, text []byte
 // check wants a text to be a configuration by which a VM could be started. It returns
 // warnings about it.
 func (inv *Inventory) check(ctx context.Context, vm *VM, text []byte) (warnings []string, err error) {
-	cfg, found, err := config.Parse(vm.File, text)
-	if err != nil {
-		return nil, err
-	}
-	if vm.Place != nil {
-		if err := isNamed(cfg, vm.Name); err != nil {
-			return nil, err
-		}
-		if err := vm.settle(cfg); err != nil {
-			return nil, err
-		}
-	}
-	prepared, err := prepare.New(cfg, vm.File)
-	if err != nil {
-		return nil, err
-	}
+	prepared, found, err := inv.prepared(ctx, vm, text)
 	for _, w := range found {
 		warnings = append(warnings, w.String())
 	}
-	if err := prepared.Complete(ctx, inv.opts.Prepare, false); err != nil {
+	if err != nil {
 		return warnings, err
 	}
 	if open := prepared.Unprotected(); open != "" {
 		warnings = append(warnings, open)
 	}
-	if missing := cfg.Locate(prepared.MissingFiles()); missing != nil {
+	if missing := prepared.Config.Locate(prepared.MissingFiles()); missing != nil {
 		warnings = append(warnings, missing.Error())
 	}
 	return warnings, nil
+}
+
+// prepared returns the VM that a text describes, with the plan of its start.
+func (inv *Inventory) prepared(ctx context.Context, vm *VM, text []byte) (*prepare.VM, []yamlfile.Warning, error) {
+	cfg, found, err := config.Parse(vm.File, text)
+	if err != nil {
+		return nil, nil, err
+	}
+	if vm.Place != nil {
+		if err := isNamed(cfg, vm.Name); err != nil {
+			return nil, nil, err
+		}
+		if err := vm.settle(cfg); err != nil {
+			return nil, nil, err
+		}
+	}
+	prepared, err := prepare.New(cfg, vm.File)
+	if err != nil {
+		return nil, nil, err
+	}
+	return prepared, found, prepared.Complete(ctx, inv.opts.Prepare, false)
+}
+
+// Plan returns the plan of a VM: the one that it was started by, or would be started by.
+func (inv *Inventory) Plan(ctx context.Context, name string) (*plan.Plan, error) {
+	vm, err := inv.Find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if vm.Status != nil {
+		client, err := vm.Dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var text bytes.Buffer
+		if err := client.Plan(ctx, &text, "json"); err != nil {
+			return nil, err
+		}
+		var started plan.Plan
+		if err := json.Unmarshal(text.Bytes(), &started); err != nil {
+			return nil, fmt.Errorf("read the plan of %s: %w", name, err)
+		}
+		return &started, nil
+	}
+	text, err := vm.text()
+	if err != nil {
+		return nil, err
+	}
+	prepared, _, err := inv.prepared(ctx, vm, text)
+	if err != nil {
+		return nil, err
+	}
+	return prepared.Plan, nil
 }
 
 // settle gives a configuration the directories that a runner of its place would take.
