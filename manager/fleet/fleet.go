@@ -1,0 +1,94 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+)
+
+var (
+	// ErrNotFound means that there is no VM of that name.
+	ErrNotFound = errors.New("there is no such VM")
+	// ErrOccupied means that another client uses the screen or the console.
+	ErrOccupied = errors.New("another client uses it")
+)
+
+// A Refusal is why something can't be done now: a text for the user.
+type Refusal string
+
+func (r Refusal) Error() string { return string(r) }
+
+// An Action is something that is done to a VM by its name alone.
+type Action string
+
+// The actions. Each returns when it is begun or refused; the list shows what becomes of it.
+const (
+	Start   Action = "start"
+	Stop    Action = "stop"    // asks the guest to shut down
+	Kill    Action = "kill"    // ends the machine
+	Restart Action = "restart" // stops the machine, and starts it with all pending changes
+	Reset   Action = "reset"   // the reset button
+	Pause   Action = "pause"
+	Resume  Action = "resume"
+	Delete  Action = "delete" // its disks stay
+)
+
+// Actions returns all actions.
+func Actions() []Action { return []Action{Start, Stop, Kill, Restart, Reset, Pause, Resume, Delete} }
+
+// A Size is what a guest is to have; nil leaves a value as it is.
+type Size struct {
+	CPUs *int64
+	RAM  *int64 // bytes
+}
+
+// A Mode is how a screen or a console is opened.
+type Mode string
+
+// The modes. One client types; the others watch.
+const (
+	Type  Mode = "type"
+	Watch Mode = "watch"
+	Take  Mode = "take" // types in place of the present one
+)
+
+// An Argument of QEMU or a helper, or another line of a plan.
+type Argument struct {
+	// Depth is 0 for a heading such as the program, 1 for what belongs to it.
+	Depth int
+	Text  string
+	// Origins are the line of the VM type that made it, and the calls that led there.
+	Origins []string
+}
+
+// A Fleet is a set of VMs. All methods may be called concurrently. Errors of type Refusal
+// and ErrNotFound are for the user; others are failures.
+type Fleet interface {
+	// List returns the VMs, sorted by their names. The slice must not be changed.
+	List() []*VM
+	// Get returns a VM, or ErrNotFound.
+	Get(name string) (*VM, error)
+	// Changed returns a channel that is closed at the next change.
+	Changed() <-chan struct{}
+
+	// Do carries out an action. user is who wants it, for records.
+	Do(ctx context.Context, user, name string, a Action) error
+	// Resize changes what the guest has: in the definition, and so in the running VM.
+	Resize(ctx context.Context, user, name string, s Size) error
+	// Insert changes the medium in a drive; "" ejects.
+	Insert(ctx context.Context, user, name, drive, medium string) error
+
+	// Plan returns why QEMU is run as it is: of a running VM the plan of its start, of
+	// another the one that it would start with.
+	Plan(ctx context.Context, name string) ([]Argument, error)
+	// Definition returns the VM's definition as YAML, without secrets.
+	Definition(ctx context.Context, name string) (string, error)
+
+	// Screenshot writes the screen as PNG.
+	Screenshot(ctx context.Context, w io.Writer, name string) error
+	// Screen opens the screen, which speaks RFB (RFC 6143) and wants no password.
+	Screen(ctx context.Context, user, name string, mode Mode) (net.Conn, error)
+	// Console opens the serial console; it begins with what the guest last wrote.
+	Console(ctx context.Context, user, name string, mode Mode) (net.Conn, error)
+}

@@ -1,0 +1,224 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"vmop/manager/fleet"
+	"vmop/qmp"
+	"vmop/runner/control"
+	"vmop/runner/inventory"
+	"vmop/yamlfile"
+)
+
+// A Fleet is the VMs of this computer.
+type Fleet struct {
+	fleet.Table
+	inventory *inventory.Inventory
+	log       *slog.Logger
+}
+
+var _ fleet.Fleet = (*Fleet)(nil)
+
+// New returns the fleet of an inventory, with the VMs that there are now.
+func New(ctx context.Context, inv *inventory.Inventory, log *slog.Logger) *Fleet {
+	f := &Fleet{inventory: inv, log: log}
+	vms, err := inv.List(ctx)
+	if err != nil {
+		log.Warn("not all VMs can be listed", "err", err)
+	}
+	f.take(vms)
+	return f
+}
+
+// Run keeps the list current until ctx is done.
+func (f *Fleet) Run(ctx context.Context) error {
+	for vms := range f.inventory.Watch(ctx) {
+		f.take(vms)
+	}
+	return nil
+}
+
+// take puts a list into the table.
+func (f *Fleet) take(vms []inventory.VM) {
+	known := map[string]bool{}
+	for i := range vms {
+		known[vms[i].Name] = true
+		f.Put(view(&vms[i]))
+	}
+	for _, vm := range f.List() {
+		if !known[vm.Name] {
+			f.Remove(vm.Name)
+		}
+	}
+}
+
+// Do implements fleet.Fleet. A start or restart goes on when it has been answered, whatever
+// becomes of the request.
+func (f *Fleet) Do(ctx context.Context, user, name string, a fleet.Action) error {
+	switch a {
+	case fleet.Start:
+		return f.background(ctx, name, "start", func(ctx context.Context) error { return f.inventory.Start(ctx, name) })
+	case fleet.Restart:
+		return f.background(ctx, name, "restart", func(ctx context.Context) error {
+			return f.inventory.Restart(ctx, name, false)
+		})
+	case fleet.Stop, fleet.Kill:
+		return explain(f.inventory.Stop(ctx, name, a == fleet.Kill))
+	case fleet.Delete:
+		_, err := f.inventory.Delete(ctx, name, inventory.DeleteOptions{})
+		return explain(err)
+	}
+	client, err := f.dial(ctx, name)
+	if err != nil {
+		return err
+	}
+	return explain(client.Act(ctx, control.Action(a)))
+}
+
+// quick is how long a page waits for the result of a start.
+const quick = 3 * time.Second
+
+// background does what may take long, and returns its error if that comes soon. Otherwise the
+// list shows how it goes on, and the log has the error.
+func (f *Fleet) background(ctx context.Context, name, what string, do func(context.Context) error) error {
+	ended := make(chan error, 1)
+	go func() {
+		err := do(context.WithoutCancel(ctx))
+		if err != nil {
+			f.log.Warn("action failed", "vm", name, "action", what, "err", err)
+		}
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		return explain(err)
+	case <-time.After(quick):
+		return nil
+	}
+}
+
+// Resize implements fleet.Fleet.
+func (f *Fleet) Resize(ctx context.Context, user, name string, s fleet.Size) error {
+	return f.edit(ctx, name, func(text []byte) ([]byte, error) {
+		var err error
+		if s.CPUs != nil {
+			text, err = set(text, strconv.FormatInt(*s.CPUs, 10), "currentCpus")
+		}
+		if s.RAM != nil && err == nil {
+			text, err = set(text, strconv.FormatInt(*s.RAM>>20, 10)+" MiB", "currentRam")
+		}
+		return text, err
+	})
+}
+
+// Insert implements fleet.Fleet. A drive's name is its place in the configuration.
+func (f *Fleet) Insert(ctx context.Context, user, name, drive, medium string) error {
+	return f.edit(ctx, name, func(text []byte) ([]byte, error) {
+		place, found := strings.CutPrefix(drive, drivePrefix)
+		if !found {
+			return nil, fleet.Refusal("there is no drive " + drive)
+		}
+		return set(text, strconv.Quote(medium), "drives", place, "file")
+	})
+}
+
+// set changes a value of the vm section.
+func set(text []byte, value string, path ...string) ([]byte, error) {
+	return yamlfile.Edit(text, value, append([]string{"/Runner", "vm"}, path...)...)
+}
+
+// edit changes a VM's file, if it can be read and is right afterwards.
+func (f *Fleet) edit(ctx context.Context, name string, change func([]byte) ([]byte, error)) error {
+	before, err := f.inventory.Text(ctx, name)
+	if err != nil {
+		return explain(err)
+	}
+	after, err := change(before)
+	if err != nil {
+		return explain(err)
+	}
+	_, err = f.inventory.Edit(ctx, name, before, after)
+	return explain(err)
+}
+
+// Definition implements fleet.Fleet. What cloud-init gets may be secret, and is left out.
+func (f *Fleet) Definition(ctx context.Context, name string) (string, error) {
+	text, err := f.inventory.Text(ctx, name)
+	if err != nil {
+		return "", explain(err)
+	}
+	return redact(text)
+}
+
+// Screenshot implements fleet.Fleet.
+func (f *Fleet) Screenshot(ctx context.Context, w io.Writer, name string) error {
+	client, err := f.dial(ctx, name)
+	if err != nil {
+		return err
+	}
+	return explain(client.Screenshot(ctx, w))
+}
+
+// Screen implements fleet.Fleet.
+func (f *Fleet) Screen(ctx context.Context, user, name string, mode fleet.Mode) (net.Conn, error) {
+	client, err := f.dial(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := client.Screen(ctx, control.Mode(mode))
+	return conn, explain(err)
+}
+
+// Console implements fleet.Fleet.
+func (f *Fleet) Console(ctx context.Context, user, name string, mode fleet.Mode) (net.Conn, error) {
+	client, err := f.dial(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := client.Console(ctx, control.Mode(mode))
+	return conn, explain(err)
+}
+
+// dial connects to the runner of a VM.
+func (f *Fleet) dial(ctx context.Context, name string) (*control.Client, error) {
+	vm, err := f.inventory.Find(ctx, name)
+	if err != nil {
+		return nil, explain(err)
+	}
+	client, err := vm.Dial(ctx)
+	return client, explain(err)
+}
+
+// explain makes what the user can understand and change a Refusal.
+func explain(err error) error {
+	var answer *control.AnswerError
+	var refused *qmp.Error
+	var faults yamlfile.Faults
+	var start *inventory.StartError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, inventory.ErrUnknown):
+		return fmt.Errorf("%w: %w", fleet.ErrNotFound, err)
+	case errors.As(err, &answer) && answer.Code == http.StatusLocked:
+		return fleet.ErrOccupied
+	case errors.As(err, &faults):
+		return fleet.Refusal(faults.Excerpts())
+	case errors.As(err, new(fleet.Refusal)), errors.Is(err, context.Canceled):
+		return err
+	case errors.As(err, &answer), errors.As(err, &refused), errors.As(err, &start),
+		errors.Is(err, control.ErrNotRunning), errors.Is(err, inventory.ErrRunning),
+		errors.Is(err, inventory.ErrChanged):
+		return fleet.Refusal(err.Error())
+	}
+	return err
+}

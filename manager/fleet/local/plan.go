@@ -1,0 +1,57 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"vmop/manager/fleet"
+	"vmop/vmtypes/plan"
+	"vmop/yamlfile"
+)
+
+// Plan implements fleet.Fleet.
+func (f *Fleet) Plan(ctx context.Context, name string) ([]fleet.Argument, error) {
+	p, err := f.inventory.Plan(ctx, name)
+	if err != nil {
+		return nil, explain(err)
+	}
+	lines := arguments(p.QEMU)
+	for _, helper := range p.Helpers {
+		lines = append(lines, arguments(helper)...)
+	}
+	return lines, nil
+}
+
+// arguments returns a process with its arguments.
+func arguments(p plan.Process) []fleet.Argument {
+	lines := []fleet.Argument{{Text: p.Executable}}
+	for _, option := range p.Args {
+		a := fleet.Argument{Depth: 1, Text: strings.Join(option.Words(func(name string) string { return "<" + name + ">" }), " ")}
+		for _, frame := range option.Origin {
+			a.Origins = append(a.Origins, frame.String())
+		}
+		lines = append(lines, a)
+	}
+	return lines
+}
+
+// userInAddress is the user and password of a web address.
+var userInAddress = regexp.MustCompile(`(https?://)[^/?#\s"']*@`)
+
+// redact returns a configuration without what may be secret: cloud-init's data, and the
+// passwords in addresses. The file must be YAML, or it is not known where secrets are.
+func redact(text []byte) (string, error) {
+	path := []string{"/Runner", "cloudInit"}
+	for _, key := range []string{"userData", "metaData", "networkConfig", "vendorData"} {
+		has, err := yamlfile.Has(text, append(path, key)...)
+		if err == nil && has {
+			text, err = yamlfile.Edit(text, "left out", append(path, key)...)
+		}
+		if err != nil {
+			return "", fleet.Refusal(fmt.Sprintf("the file can't be shown without its secrets: %v", err))
+		}
+	}
+	return userInAddress.ReplaceAllString(string(text), "${1}…@"), nil
+}

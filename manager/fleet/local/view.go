@@ -1,0 +1,188 @@
+package local
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+
+	"vmop/manager/fleet"
+	"vmop/runner/inventory"
+	"vmop/runner/status"
+	"vmop/vmspec"
+	"vmop/vmstatus"
+	"vmop/yamlfile"
+)
+
+// drivePrefix and the place of a drive in the configuration are its name.
+const drivePrefix = "drive "
+
+// view returns a VM as pages show it.
+func view(vm *inventory.VM) *fleet.VM {
+	v := &fleet.VM{Name: vm.Name, File: vm.File, Wanted: vm.Running()}
+	v.State, v.Message = state(vm)
+	if vm.Config != nil {
+		configured(v, vm.Config.VM.WithDefaults())
+		v.Type = vm.Config.VMType
+	}
+	if vm.Status != nil {
+		reported(v, *vm.Status)
+	}
+	if vm.Fault != nil {
+		v.Problems = append(v.Problems, fleet.Problem{Path: vm.File, Message: faults(vm.Fault)})
+		if v.State == fleet.Stopped {
+			v.State, v.Message = fleet.Failed, vm.Fault.Error()
+		}
+	}
+	if !v.State.Up() {
+		v.Screen, v.Console = false, false
+	}
+	v.Can = can(vm, v.State)
+	return v
+}
+
+// state returns the state of a VM, and what a page says about it.
+func state(vm *inventory.VM) (fleet.State, string) {
+	switch vm.State {
+	case inventory.StateNoRunner:
+		return fleet.Unmanaged, cmp.Or(vm.Problem, "QEMU is running, and its runner has been killed; start gives it another")
+	case inventory.StateNoAnswer:
+		return fleet.Unmanaged, cmp.Or(vm.Problem, "the runner does not answer")
+	case inventory.StateActive:
+		return fleet.Running, vm.Problem
+	case inventory.StateFailed:
+		return fleet.Failed, vm.Problem
+	case vmstatus.StateInitializing, vmstatus.StateStarting:
+		return fleet.Starting, vm.Problem
+	case vmstatus.StateTerminating:
+		return fleet.Stopping, message(vm)
+	case vmstatus.StateStopped:
+		return fleet.Stopped, vm.Problem
+	}
+	if vm.Status != nil {
+		if ready := vm.Status.Condition(vmstatus.ConditionReady); ready.Status == vmstatus.False {
+			return fleet.Paused, ready.Message
+		}
+	}
+	return fleet.Running, message(vm)
+}
+
+// faults returns what is wrong with a configuration, with the lines in question.
+func faults(err error) string {
+	var all yamlfile.Faults
+	if errors.As(err, &all) {
+		return all.Excerpts()
+	}
+	return err.Error()
+}
+
+func message(vm *inventory.VM) string {
+	if vm.Status == nil {
+		return vm.Problem
+	}
+	return cmp.Or(vm.Problem, vm.Status.Message)
+}
+
+// configured fills in what the configuration says.
+func configured(v *fleet.VM, s vmspec.Spec) {
+	v.CPUs = fleet.Amount{Wanted: int64(s.CurrentCPUs), Maximum: int64(s.MaximumCPUs)}
+	v.RAM = fleet.Amount{Wanted: int64(s.CurrentRAM), Maximum: int64(s.MaximumRAM)}
+	for i, d := range s.Drives {
+		if d.Type == vmspec.DriveIDECD {
+			medium, _, _ := vmspec.Credentials(d.File)
+			v.Drives = append(v.Drives, fleet.Drive{Name: drivePrefix + strconv.Itoa(i), Medium: medium})
+		}
+	}
+	v.Screen = s.Display != nil
+	v.Console = s.SerialConsole != nil && s.SerialConsole.Enabled != nil && *s.SerialConsole.Enabled
+}
+
+// reported fills in what the runner says.
+func reported(v *fleet.VM, s status.Status) {
+	v.Type = cmp.Or(s.VMType, v.Type)
+	v.Reason, v.Since = string(s.Reason), s.Since
+	if s.Started != nil {
+		v.Started = *s.Started
+	}
+	v.CPUs.Now, v.RAM.Now = int64(s.CPUs), s.RAM
+	v.User = s.LoggedInUser
+	for _, c := range s.Consoles {
+		v.Viewers = append(v.Viewers, fleet.Viewer{Kind: c.Kind, Who: c.Client, Since: c.Since})
+	}
+	for _, c := range s.PendingChanges {
+		v.Pending = append(v.Pending, fleet.Change{Path: c.Path, Now: text(c.Current), Then: text(c.Desired)})
+	}
+	for _, p := range s.Problems {
+		v.Problems = append(v.Problems, fleet.Problem{Path: p.Path, Message: p.Message})
+	}
+	if s.Configuration.Error != "" {
+		v.Problems = append(v.Problems, fleet.Problem{Path: v.File, Message: s.Configuration.Error})
+	}
+	for _, c := range s.Conditions {
+		v.Conditions = append(v.Conditions, fleet.Condition{
+			Type: string(c.Type), Status: string(c.Status), Reason: string(c.Reason), Message: c.Message,
+			Since: c.LastTransitionTime,
+		})
+	}
+	guest(v, s.Guest)
+	detail := func(key, format string, values ...any) {
+		v.Details = append(v.Details, fleet.Detail{Key: key, Value: fmt.Sprintf(format, values...)})
+	}
+	if s.QEMU.Version != "" {
+		detail("qemu", "%s, process %d", s.QEMU.Version, s.QEMU.PID)
+	}
+	detail("runner", "%s, process %d", s.Runner.Version, s.Runner.PID)
+	detail("uuid", "%s", s.UUID)
+}
+
+// guest fills in what the agent in the guest says.
+func guest(v *fleet.VM, g *status.Guest) {
+	if g == nil {
+		return
+	}
+	if g.OS != nil {
+		v.OS, v.OSID = cmp.Or(g.OS.PrettyName, g.OS.Name), g.OS.ID
+		if g.OS.KernelRelease != "" {
+			v.Details = append(v.Details, fleet.Detail{Key: "kernel", Value: g.OS.KernelRelease})
+		}
+	}
+	var all []netip.Addr
+	for _, i := range g.Interfaces {
+		for _, address := range i.Addresses {
+			if p, err := netip.ParsePrefix(address); err == nil && !p.Addr().IsLoopback() && !p.Addr().IsLinkLocalUnicast() {
+				all = append(all, p.Addr())
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b netip.Addr) int { return cmp.Compare(a.BitLen(), b.BitLen()) }) // IPv4 first
+	for _, a := range all {
+		v.Addresses = append(v.Addresses, a.String())
+	}
+}
+
+// text returns a value of a configuration for people.
+func text(value any) string {
+	if value == nil {
+		return ""
+	}
+	return fmt.Sprint(value)
+}
+
+// can returns what can be done with a VM now.
+func can(vm *inventory.VM, s fleet.State) map[fleet.Action]bool {
+	configured := vm.Place != nil
+	managed := vm.Status != nil
+	up := s == fleet.Running || s == fleet.Paused
+	return map[fleet.Action]bool{
+		fleet.Start:   configured && vm.Fault == nil && (s == fleet.Stopped || s == fleet.Failed || vm.State == inventory.StateNoRunner),
+		fleet.Stop:    managed && (up || s == fleet.Starting) || vm.State == inventory.StateActive,
+		fleet.Kill:    managed && (up || s.Changing()),
+		fleet.Restart: configured && managed && up && vm.Fault == nil,
+		fleet.Reset:   managed && up,
+		fleet.Pause:   managed && s == fleet.Running,
+		fleet.Resume:  managed && s == fleet.Paused,
+		fleet.Delete:  configured && !vm.Running(),
+	}
+}

@@ -1,0 +1,76 @@
+package fleet
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A Table has the VMs of a fleet. Its zero value is empty. Its methods may be called
+// concurrently.
+type Table struct {
+	mutex   sync.Mutex
+	vms     map[string]*VM
+	sorted  []*VM // nil: to be made
+	changed chan struct{}
+}
+
+// Put puts a VM in, in place of the one of its name.
+func (t *Table) Put(vm *VM) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	if t.vms == nil {
+		t.vms = map[string]*VM{}
+	}
+	t.vms[vm.Name] = vm
+	t.hasChanged()
+}
+
+// Remove takes a VM out.
+func (t *Table) Remove(name string) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	if _, known := t.vms[name]; known {
+		delete(t.vms, name)
+		t.hasChanged()
+	}
+}
+
+func (t *Table) hasChanged() {
+	t.sorted = nil
+	if t.changed != nil {
+		close(t.changed)
+		t.changed = nil
+	}
+}
+
+// List returns the VMs, sorted by their names. The slice must not be changed.
+func (t *Table) List() []*VM {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	if t.sorted == nil {
+		t.sorted = slices.SortedFunc(maps.Values(t.vms), func(a, b *VM) int { return strings.Compare(a.Name, b.Name) })
+	}
+	return t.sorted
+}
+
+// Get returns a VM, or ErrNotFound.
+func (t *Table) Get(name string) (*VM, error) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	if vm := t.vms[name]; vm != nil {
+		return vm, nil
+	}
+	return nil, ErrNotFound
+}
+
+// Changed returns a channel that is closed at the next change.
+func (t *Table) Changed() <-chan struct{} {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	if t.changed == nil {
+		t.changed = make(chan struct{})
+	}
+	return t.changed
+}
