@@ -42,7 +42,8 @@ func Edit(text []byte, value string, path ...string) ([]byte, error) {
 		return nil, fmt.Errorf("write YAML: %w", err)
 	}
 	if _, err := parseTree(out.Bytes()); err != nil {
-		return nil, fmt.Errorf("%s can't be changed, because another place refers to it: %w", strings.Join(path, "."), err)
+		return nil, fmt.Errorf("%s can't be changed, because another place refers to it: %w", strings.Join(path,
+			"."), err)
 	}
 	return out.Bytes(), nil
 }

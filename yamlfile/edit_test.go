@@ -77,7 +77,8 @@ func TestEditRefuses(t *testing.T) {
 func TestHas(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]bool{
-		"/Runner vm name": true, "/Runner vm drives 1 file": true, "/Runner vm drives 7": false, "/Runner cloudInit": false,
+		"/Runner vm name": true, "/Runner vm drives 1 file": true, "/Runner vm drives 7": false,
+		"/Runner cloudInit": false,
 		"/Runner vm name x": false,
 	} {
 		has, err := Has([]byte(edited), strings.Fields(path)...)

@@ -35,20 +35,20 @@ func New(ctx context.Context, inv *inventory.Inventory, log *slog.Logger) *Fleet
 	if err != nil {
 		log.Warn("not all VMs can be listed", "err", err)
 	}
-	f.take(vms)
+	f.replaceAll(vms)
 	return f
 }
 
 // Run keeps the list current until ctx is done.
 func (f *Fleet) Run(ctx context.Context) error {
 	for vms := range f.inventory.Watch(ctx) {
-		f.take(vms)
+		f.replaceAll(vms)
 	}
 	return nil
 }
 
-// take puts a list into the table.
-func (f *Fleet) take(vms []inventory.VM) {
+// replaceAll puts a list into the table.
+func (f *Fleet) replaceAll(vms []inventory.VM) {
 	known := map[string]bool{}
 	for i := range vms {
 		known[vms[i].Name] = true
@@ -61,7 +61,7 @@ func (f *Fleet) take(vms []inventory.VM) {
 	}
 }
 
-// Do implements fleet.Fleet. A start or restart goes on when it has been answered, whatever
+// Do implements fleet.Fleet. A start or restart continues when it has been answered, whatever
 // becomes of the request.
 func (f *Fleet) Do(ctx context.Context, user, name string, a fleet.Action) error {
 	switch a {
@@ -88,7 +88,7 @@ func (f *Fleet) Do(ctx context.Context, user, name string, a fleet.Action) error
 const quick = 3 * time.Second
 
 // background does what may take long, and returns its error if that comes soon. Otherwise the
-// list shows how it goes on, and the log has the error.
+// list shows what becomes of it, and the log has the error.
 func (f *Fleet) background(ctx context.Context, name, what string, do func(context.Context) error) error {
 	ended := make(chan error, 1)
 	go func() {

@@ -28,7 +28,10 @@ func (f *Fleet) Plan(ctx context.Context, name string) ([]fleet.Argument, error)
 func arguments(p plan.Process) []fleet.Argument {
 	lines := []fleet.Argument{{Text: p.Executable}}
 	for _, option := range p.Args {
-		a := fleet.Argument{Depth: 1, Text: strings.Join(option.Words(func(name string) string { return "<" + name + ">" }), " ")}
+		a := fleet.Argument{Depth: 1, Text: strings.Join(option.Words(func(name string) string {
+			return "<" + name +
+				">"
+		}), " ")}
 		for _, frame := range option.Origin {
 			a.Origins = append(a.Origins, frame.String())
 		}
@@ -36,9 +39,6 @@ func arguments(p plan.Process) []fleet.Argument {
 	}
 	return lines
 }
-
-// userInAddress is the user and password of a web address.
-var userInAddress = regexp.MustCompile(`(https?://)[^/?#\s"']*@`)
 
 // redact returns a configuration without what may be secret: cloud-init's data, and the
 // passwords in addresses. The file must be YAML, or it is not known where secrets are.
@@ -53,5 +53,6 @@ func redact(text []byte) (string, error) {
 			return "", fleet.Refusal(fmt.Sprintf("the file can't be shown without its secrets: %v", err))
 		}
 	}
+	userInAddress := regexp.MustCompile(`(https?://)[^/?#\s"']*@`)
 	return userInAddress.ReplaceAllString(string(text), "${1}…@"), nil
 }

@@ -151,7 +151,8 @@ func guest(v *fleet.VM, g *status.Guest) {
 	var all []netip.Addr
 	for _, i := range g.Interfaces {
 		for _, address := range i.Addresses {
-			if p, err := netip.ParsePrefix(address); err == nil && !p.Addr().IsLoopback() && !p.Addr().IsLinkLocalUnicast() {
+			if p, err := netip.ParsePrefix(address); err == nil && !p.Addr().IsLoopback() &&
+				!p.Addr().IsLinkLocalUnicast() {
 				all = append(all, p.Addr())
 			}
 		}
@@ -176,7 +177,8 @@ func can(vm *inventory.VM, s fleet.State) map[fleet.Action]bool {
 	managed := vm.Status != nil
 	up := s == fleet.Running || s == fleet.Paused
 	return map[fleet.Action]bool{
-		fleet.Start:   configured && vm.Fault == nil && (s == fleet.Stopped || s == fleet.Failed || vm.State == inventory.StateNoRunner),
+		fleet.Start: configured && vm.Fault == nil && (s == fleet.Stopped || s == fleet.Failed ||
+			vm.State == inventory.StateNoRunner),
 		fleet.Stop:    managed && (up || s == fleet.Starting) || vm.State == inventory.StateActive,
 		fleet.Kill:    managed && (up || s.Changing()),
 		fleet.Restart: configured && managed && up && vm.Fault == nil,
