@@ -55,6 +55,9 @@ install: build man ## Install programs, man pages, completion and the systemd un
 run: packages-run build guest ## Boot a small Linux guest and show its console (Ctrl-C asks it to power off).
 	bin/vmrunner run -c $(CONFIG) --console $(UNATTENDED)
 
+gui: packages-run build guest ## Show three VMs in a browser: start them there, and type on their screens (Ctrl-C ends the pages).
+	bin/vmmanager local --folder examples/computer
+
 test: test-says packages-test check ## Install what tests need, check, and run all tests against real QEMU and Kubernetes.
 	go run ./test/report -timeout=$(TIMEOUT) ./...
 
@@ -74,6 +77,7 @@ check: ## Check formatting, vet, lint, and that generated files are current.
 	go vet ./...
 	$(TOOL) staticcheck ./...
 	go run ./third_party -check
+	scripts/web-bundles -check
 
 bench: packages-test build ## Run the benchmarks, then compare with other tools, each line as a ratio to its peer.
 	go test -run '^$$' -bench . -benchmem ./...

@@ -1,0 +1,205 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"vmop/manager/access"
+	"vmop/manager/fleet"
+)
+
+// formSize bounds what a form may send, in bytes.
+const formSize = 1 << 20
+
+// form reads the form of a request.
+func form(w http.ResponseWriter, r *http.Request) error {
+	r.Body = http.MaxBytesReader(w, r.Body, formSize)
+	if err := r.ParseForm(); err != nil {
+		return errBadForm
+	}
+	return nil
+}
+
+// postAction carries out an action.
+func (s *Server) postAction(w http.ResponseWriter, r *http.Request) error {
+	if err := form(w, r); err != nil {
+		return err
+	}
+	action := fleet.Action(r.PostForm.Get("do"))
+	of, known := actions[action]
+	if !known {
+		return errBadForm
+	}
+	v := s.visit(r)
+	vm, err := v.vm(r, of.verb)
+	if err != nil {
+		return err
+	}
+	if of.ask && !fromScript(r) && r.PostForm.Get("sure") == "" {
+		return s.confirm(w, r, v.T("do."+string(action)), v.T("ask."+string(action), vm.Name))
+	}
+	return s.done(w, r, vm, string(action), s.opts.Fleet.Do(r.Context(), v.who.User, vm.Name, action))
+}
+
+// postActions carries out an action on several VMs.
+func (s *Server) postActions(w http.ResponseWriter, r *http.Request) error {
+	if err := form(w, r); err != nil {
+		return err
+	}
+	action := fleet.Action(r.PostForm.Get("do"))
+	of, known := actions[action]
+	if !known || len(r.PostForm["vm"]) == 0 {
+		return errBadForm
+	}
+	v := s.visit(r)
+	if of.ask && !fromScript(r) && r.PostForm.Get("sure") == "" {
+		return s.confirm(w, r, v.T("do."+string(action)), v.T("ask.bulkstop"))
+	}
+	var refused []string
+	for _, name := range r.PostForm["vm"] {
+		vm, err := s.opts.Fleet.Get(name)
+		if err == nil {
+			err = v.check(of.verb, vm)
+		}
+		if err == nil {
+			err = s.opts.Fleet.Do(r.Context(), v.who.User, name, action)
+			s.record(r, name, string(action), err)
+		}
+		if err != nil {
+			_, text := s.explain(r, err)
+			refused = append(refused, name+": "+text)
+		}
+	}
+	if len(refused) > 0 {
+		return fleet.Refusal(strings.Join(refused, "\n"))
+	}
+	return s.answer(w, r, "/")
+}
+
+// postSize changes the CPUs and the RAM of a VM.
+func (s *Server) postSize(w http.ResponseWriter, r *http.Request) error {
+	if err := form(w, r); err != nil {
+		return err
+	}
+	v := s.visit(r)
+	vm, err := v.vm(r, access.Resize)
+	if err != nil {
+		return err
+	}
+	size, err := v.parseSize(vm, r.PostForm.Get("cpus"), r.PostForm.Get("ram"))
+	if err != nil {
+		return err
+	}
+	if size == (fleet.Size{}) {
+		return s.answer(w, r, "/vms/"+vm.Name)
+	}
+	return s.done(w, r, vm, "resize", s.opts.Fleet.Resize(r.Context(), v.who.User, vm.Name, size))
+}
+
+// parseSize reads what a user has typed; what is as before is left out.
+func (v visit) parseSize(vm *fleet.VM, cpus, ram string) (size fleet.Size, err error) {
+	var n int64
+	if _, err := fmt.Sscanf(cpus, "%d", &n); cpus != "" && (err != nil || n < 1 || n > vm.CPUs.Maximum) {
+		return size, fleet.Refusal(v.T("size.cpus", vm.CPUs.Maximum))
+	}
+	if cpus != "" && n != vm.CPUs.Wanted {
+		size.CPUs = &n
+	}
+	if ram == "" || ram == v.bytes(vm.RAM.Wanted) {
+		return size, nil
+	}
+	bytes, ok := parseBytes(ram)
+	if !ok || bytes < 1<<20 || bytes > vm.RAM.Maximum {
+		return size, fleet.Refusal(v.T("size.ram", v.bytes(vm.RAM.Maximum)))
+	}
+	bytes = bytes >> 20 << 20
+	if bytes != vm.RAM.Wanted {
+		size.RAM = &bytes
+	}
+	return size, nil
+}
+
+// postMedium changes the medium in a drive.
+func (s *Server) postMedium(w http.ResponseWriter, r *http.Request) error {
+	if err := form(w, r); err != nil {
+		return err
+	}
+	v := s.visit(r)
+	vm, err := v.vm(r, access.Edit)
+	if err != nil {
+		return err
+	}
+	drive, medium := r.PostForm.Get("drive"), strings.TrimSpace(r.PostForm.Get("medium"))
+	return s.done(w, r, vm, "medium", s.opts.Fleet.Insert(r.Context(), v.who.User, vm.Name, drive, medium))
+}
+
+// done records what became of an action, and answers.
+func (s *Server) done(w http.ResponseWriter, r *http.Request, vm *fleet.VM, action string, err error) error {
+	s.record(r, vm.Name, action, err)
+	if err != nil {
+		return err
+	}
+	return s.answer(w, r, "/vms/"+vm.Name)
+}
+
+// record logs who has done what.
+func (s *Server) record(r *http.Request, vm, action string, err error) {
+	var refusal fleet.Refusal
+	who := s.opts.Visitors.Of(r).User
+	switch {
+	case err == nil:
+		s.opts.Log.Info("action", "user", who, "vm", vm, "action", action)
+	case errors.As(err, &refusal):
+		s.opts.Log.Info("action refused", "user", who, "vm", vm, "action", action, "because", err)
+	default:
+		s.opts.Log.Warn("action failed", "user", who, "vm", vm, "action", action, "err", err)
+	}
+}
+
+// answer ends a request that has changed something: scripts need nothing more, because the
+// change is in the stream; others get a page.
+func (*Server) answer(w http.ResponseWriter, r *http.Request, page string) error {
+	if fromScript(r) {
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	http.Redirect(w, r, page, http.StatusSeeOther)
+	return nil
+}
+
+// confirmView asks for confirmation where the browser runs no scripts.
+type confirmView struct {
+	frame
+	Heading, Text, Action, Back string
+	Fields                      []fieldView
+}
+
+type fieldView struct{ Name, Value string }
+
+func (s *Server) confirm(w http.ResponseWriter, r *http.Request, heading, question string) error {
+	v := s.visit(r)
+	view := confirmView{frame: v.frame(heading), Heading: heading, Text: question, Action: r.URL.Path, Back: "/"}
+	for name, values := range r.PostForm {
+		for _, value := range values {
+			view.Fields = append(view.Fields, fieldView{name, value})
+		}
+	}
+	return s.show(w, http.StatusOK, "confirm", view)
+}
+
+// postLanguage remembers the language that the visitor has chosen.
+func (s *Server) postLanguage(w http.ResponseWriter, r *http.Request) error {
+	if err := form(w, r); err != nil {
+		return err
+	}
+	tag, known := languageOf(r.PostForm.Get("language"))
+	if !known {
+		return errBadForm
+	}
+	http.SetCookie(w, &http.Cookie{
+		Name: languageCookie, Value: tag.String(), Path: "/", MaxAge: 365 * 24 * 3600, SameSite: http.SameSiteLaxMode,
+	})
+	return s.answer(w, r, "/")
+}

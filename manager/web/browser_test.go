@@ -1,0 +1,123 @@
+package web
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+
+	"vmop/manager/fleet"
+	"vmop/test/browser"
+)
+
+// Every page in both colour schemes and at three widths: nothing sticks out, the browser has
+// no complaint, axe-core finds nothing. PICTURES=folder saves pictures, for those who change
+// how pages look.
+func TestPictures(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, oneOfEach()...)
+	for i := range 60 {
+		p.server.series.add(then.Add(time.Duration(i)*time.Minute), p.List()[:3+i/10])
+	}
+	p.server.opts.Now = func() time.Time { return then.Add(time.Hour) }
+	empty := newPlay(t)
+	b := browser.New(t)
+	for _, page := range []struct{ name, address string }{
+		{"list", p.http.URL + "/"},
+		{"vm", p.http.URL + "/vms/vm-stopping"},
+		{"failed", p.http.URL + "/vms/vm-failed"},
+		{"plan", p.http.URL + "/vms/vm-running/plan"},
+		{"definition", p.http.URL + "/vms/vm-running/definition"},
+		{"empty", empty.http.URL + "/"},
+		{"about", p.http.URL + "/about"},
+	} {
+		for _, scheme := range []string{"light", "dark"} {
+			for _, width := range []int64{390, 820, 1280} {
+				b.Open(page.address, scheme, width)
+				b.Picture(fmt.Sprintf("%s-%s-%d", page.name, scheme, width))
+				if width != 820 {
+					b.Accessible("../..")
+				}
+			}
+		}
+	}
+}
+
+// The list shows what happens without being loaded again, and carries out what one clicks.
+func TestListInBrowser(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, sample("alpha", fleet.Stopped), sample("beta", fleet.Running))
+	b := browser.New(t)
+	b.Open(p.http.URL+"/", "light", 1280)
+	b.Do("mark the page", chromedp.Evaluate[chromedp.Void](`void (window.mark = 1)`))
+
+	b.Do("start", chromedp.Click(chromedp.CSS("#start-alpha")))
+	require.Eventually(t, func() bool { return p.has("admin start alpha") }, browser.Patience, 10*time.Millisecond)
+	p.Put(sample("alpha", fleet.Running))
+	b.Do("it runs", browser.Holds(`document.querySelector("#vm-alpha .state").textContent.includes("Running")`))
+	b.Do("nothing was loaded", browser.Holds(`window.mark === 1`))
+
+	b.Do("a question is asked", chromedp.Click(chromedp.CSS("#stop-alpha")),
+		chromedp.WaitVisible(chromedp.CSS("#question")))
+	b.Do("no", chromedp.Click(chromedp.CSS("#question .quiet")),
+		browser.Holds(`!document.querySelector("#question").open`))
+	require.False(t, p.has("admin stop alpha"))
+	b.Do("yes", chromedp.Click(chromedp.CSS("#stop-alpha")), chromedp.WaitVisible(chromedp.CSS("#question")),
+		chromedp.Click(chromedp.CSS("#question .danger")))
+	require.Eventually(t, func() bool { return p.has("admin stop alpha") }, browser.Patience, 10*time.Millisecond)
+
+	b.Do("all are selected, and stay so when a row changes", chromedp.Click(chromedp.CSS("[data-all]")),
+		chromedp.WaitEnabled(chromedp.CSS(`#bulk button[value=stop]`)))
+	p.Put(sample("beta", fleet.Paused))
+	b.Do("selected", browser.Holds(`document.querySelector("#vm-beta .state").textContent.includes("Paused") &&
+		document.querySelectorAll("#rows input:checked").length == 2`))
+	b.Do("stop all", chromedp.Click(chromedp.CSS(`#bulk button[value=stop]`)),
+		chromedp.WaitVisible(chromedp.CSS("#question")),
+		chromedp.Click(chromedp.CSS("#question .danger")))
+	require.Eventually(t, func() bool { return p.has("admin stop beta") }, browser.Patience, 10*time.Millisecond)
+
+	b.Do("filter", chromedp.SendKeys(chromedp.CSS("[data-search]"), "alp"),
+		browser.Holds(`document.querySelectorAll("#rows tr").length == 1 && location.search == "?q=alp"`))
+	p.Put(sample("alphabet", fleet.Stopped))
+	b.Do("and the filtered list is live", browser.Holds(`document.querySelectorAll("#rows tr").length == 2`))
+
+	b.Ignore("409")
+	p.setFails(fleet.Refusal("the disk is in use by gamma"))
+	b.Do("a refusal is shown", chromedp.Click(chromedp.CSS("#start-alphabet")),
+		browser.Holds(`document.querySelector("#toasts").textContent.includes("in use by gamma")`))
+}
+
+// What one types into a page stays while the page changes around it.
+func TestTypingIsNotDisturbed(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, sample("web", fleet.Running))
+	b := browser.New(t)
+	b.Open(p.http.URL+"/vms/web", "light", 1280)
+	b.Do("type", chromedp.Focus(chromedp.CSS("#cpus")), chromedp.SendKeys(chromedp.CSS("#cpus"),
+		kb.End+kb.Backspace+"4"))
+	changed := *sample("web", fleet.Running)
+	changed.CPUs.Now, changed.Addresses = 3, []string{"10.9.9.9"}
+	p.Put(&changed)
+	b.Do("the page has changed", browser.Holds(`document.querySelector("#vmfacts").textContent.includes("10.9.9.9")`),
+		browser.Holds(`document.querySelector("#cpus").value == "4" && document.activeElement.id == "cpus"`))
+	b.Do("apply", chromedp.SendKeys(chromedp.CSS("#cpus"), kb.Enter))
+	require.Eventually(t, func() bool { return p.has("admin resize web cpus 4") }, browser.Patience,
+		10*time.Millisecond)
+}
+
+// A menu opens and closes by the keyboard alone.
+func TestKeyboard(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, sample("web", fleet.Running))
+	b := browser.New(t)
+	b.Open(p.http.URL+"/vms/web", "light", 1280)
+	b.Do("open the menu", chromedp.Focus(chromedp.CSS("#vmhead summary")), chromedp.KeyEvent(kb.Enter),
+		chromedp.WaitVisible(chromedp.CSS("#reset-web")))
+	b.Do("close it", chromedp.KeyEvent(kb.Escape), browser.Holds(`!document.querySelector("#vmhead details").open`))
+	b.Do("reset", chromedp.KeyEvent(kb.Enter), chromedp.Focus(chromedp.CSS("#reset-web")), chromedp.KeyEvent(kb.Enter),
+		chromedp.WaitVisible(chromedp.CSS("#question")), chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
+	require.Eventually(t, func() bool { return p.has("admin reset web") }, browser.Patience, 10*time.Millisecond)
+}

@@ -1,0 +1,108 @@
+package web
+
+import (
+	"html/template"
+
+	"vmop/manager/access"
+	"vmop/manager/fleet"
+)
+
+// A button carries out an action.
+type button struct {
+	VM     string
+	Action fleet.Action
+	ID     string
+	Class  string
+	Label  string
+	Icon   template.HTML
+	// Refused says why it is disabled; "" means that it isn't.
+	Refused string
+	// Question is asked before; "" is none.
+	Question string
+}
+
+// actions are what the pages know of each action.
+var actions = map[fleet.Action]struct {
+	verb access.Verb
+	icon string
+	ask  bool
+	// loses: the guest may lose data.
+	loses bool
+}{
+	fleet.Start:   {access.Start, "play", false, false},
+	fleet.Stop:    {access.Stop, "stop", true, false},
+	fleet.Kill:    {access.Stop, "off", true, true},
+	fleet.Restart: {access.Stop, "restart", true, false},
+	fleet.Reset:   {access.Reset, "reset", true, true},
+	fleet.Pause:   {access.Stop, "pause", false, false},
+	fleet.Resume:  {access.Start, "play", false, false},
+	fleet.Delete:  {access.Delete, "delete", true, true},
+}
+
+// button returns the button of an action.
+func (v visit) button(vm *fleet.VM, a fleet.Action) button {
+	of := actions[a]
+	b := button{
+		VM: vm.Name, Action: a, ID: string(a) + "-" + vm.Name, Label: v.T("do." + string(a)), Icon: v.Icon(of.icon),
+		Refused: v.refusal(of.verb, vm),
+	}
+	if of.ask {
+		b.Question = v.T("ask."+string(a), vm.Name)
+	}
+	if of.loses {
+		b.Class = "danger"
+	}
+	if b.Refused == "" && !vm.Can[a] {
+		b.Refused = v.T("refused.state", v.T("state."+string(vm.State)))
+	}
+	return b
+}
+
+// buttons returns those of the actions.
+func (v visit) buttons(vm *fleet.VM, all ...fleet.Action) []button {
+	list := make([]button, len(all))
+	for i, a := range all {
+		list[i] = v.button(vm, a)
+	}
+	return list
+}
+
+// first returns the action that a VM's state suggests.
+func first(vm *fleet.VM) fleet.Action {
+	switch {
+	case vm.Can[fleet.Resume]:
+		return fleet.Resume
+	case vm.Can[fleet.Start] || !vm.Can[fleet.Stop]:
+		return fleet.Start
+	}
+	return fleet.Stop
+}
+
+// others returns the actions that a menu offers beside the first.
+func others(vm *fleet.VM) []fleet.Action {
+	var list []fleet.Action
+	for _, a := range fleet.Actions() {
+		if a != first(vm) && vm.Can[a] {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// stateView is a state as it is shown.
+type stateView struct{ Class, Text string }
+
+func (v visit) state(vm *fleet.VM) stateView {
+	class := "off"
+	switch s := vm.State; {
+	case s == fleet.Running:
+		class = "on"
+	case s == fleet.Failed || s == fleet.Unmanaged:
+		class = "bad"
+	case s == fleet.Paused:
+		class = "held"
+	case s.Changing():
+		class = "busy"
+	}
+	return stateView{class, v.T("state." + string(vm.State))}
+}

@@ -1,0 +1,64 @@
+package web
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/text/message"
+	"golang.org/x/text/number"
+
+	"vmop/manager/fleet"
+)
+
+// bytes returns a size with a binary unit, in the language's form: 1,5 GiB.
+func (w words) bytes(n int64) string {
+	if n == 0 {
+		return "0"
+	}
+	value, units := float64(n), []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
+	unit := 0
+	for value >= 1024 && unit < len(units)-1 {
+		value, unit = value/1024, unit+1
+	}
+	return message.NewPrinter(w.tag).Sprint(number.Decimal(value, number.MaxFractionDigits(1))) + " " + units[unit]
+}
+
+// amount returns how many there are now, and of how many; only the latter if there are none.
+func (words) amount(a fleet.Amount) string {
+	switch {
+	case a.Now == 0 || a.Now == a.Maximum:
+		return strconv.FormatInt(max(a.Now, a.Wanted), 10)
+	}
+	return fmt.Sprintf("%d / %d", a.Now, a.Maximum)
+}
+
+// memory is amount for bytes.
+func (w words) memory(a fleet.Amount) string {
+	switch {
+	case a.Now == 0 || a.Now == a.Maximum:
+		return w.bytes(max(a.Now, a.Wanted))
+	}
+	return w.bytes(a.Now) + " / " + w.bytes(a.Maximum)
+}
+
+// parseBytes reads a size as people type it, in either language: 1.5 GiB, 1,5g, 512M. All units
+// are binary, a number alone is an error.
+func parseBytes(text string) (int64, bool) {
+	text = strings.ReplaceAll(strings.ToLower(strings.TrimSpace(text)), ",", ".")
+	digits := strings.TrimRight(text, "kmgtib ")
+	value, err := strconv.ParseFloat(digits, 64)
+	if err != nil || strings.Trim(digits, "0123456789.") != "" {
+		return 0, false
+	}
+	unit := strings.TrimSpace(text[len(digits):])
+	shift := strings.IndexByte("bkmgt", (unit + " ")[0]) * 10
+	if shift <= 0 || !strings.HasPrefix("ib", strings.TrimSuffix(unit[1:], "b")) && unit[1:] != "b" {
+		return 0, false
+	}
+	bytes := value * float64(int64(1)<<shift)
+	if bytes > 1<<60 {
+		return 0, false
+	}
+	return int64(bytes), true
+}

@@ -1,0 +1,148 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"vmop/manager/access"
+	"vmop/manager/fleet"
+	"vmop/manager/login"
+)
+
+// Guard are the visitors of a manager: those whom package login has let in, with the rights
+// that package access gives them.
+type Guard struct {
+	Login  *login.Service
+	Access access.Authorizer
+	// Rights returns what a decision about a VM depends on.
+	Rights func(vm *fleet.VM) access.VM
+	// Callback returns the path to which providers of OpenID Connect send browsers back; nil
+	// if there are none.
+	Callback func() string
+	// Local says that one logs in by a link that the program has printed.
+	Local bool
+}
+
+var _ Visitors = (*Guard)(nil)
+
+// Handler implements Visitors.
+func (g *Guard) Handler(s *Server, pages http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /login", func(w http.ResponseWriter, r *http.Request) { g.showLogin(s, w, r, nil) })
+	mux.HandleFunc("POST /login", func(w http.ResponseWriter, r *http.Request) { g.password(s, w, r) })
+	mux.HandleFunc("POST /login/{provider}", func(w http.ResponseWriter, r *http.Request) {
+		if err := g.Login.Begin(w, r, r.PathValue("provider"), r.FormValue("next")); err != nil {
+			g.showLogin(s, w, r, err)
+		}
+	})
+	mux.HandleFunc("GET /link/{token}", func(w http.ResponseWriter, r *http.Request) {
+		_, err := g.Login.Redeem(w, r, r.PathValue("token"))
+		g.enter(s, w, r, "/", err)
+	})
+	mux.HandleFunc("POST /logout", func(w http.ResponseWriter, r *http.Request) {
+		if err := g.Login.LogOut(w, r); err != nil {
+			s.opts.Log.Warn("the other managers do not know of a log-out", "err", err)
+		}
+		http.Redirect(w, r, "/login", http.StatusSeeOther)
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case g.Callback != nil && r.URL.Path == g.Callback() && r.Method == http.MethodGet:
+			_, next, err := g.Login.Callback(w, r)
+			g.enter(s, w, r, next, err)
+		case login.FromContext(r.Context()) != nil:
+			pages.ServeHTTP(w, r)
+		case fromScript(r) || r.Method != http.MethodGet:
+			http.Error(w, s.tongueOf(r).text("login.needed"), http.StatusUnauthorized)
+		default:
+			http.Redirect(w, r, "/login?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther)
+		}
+	})
+	return g.Login.Middleware(mux)
+}
+
+// Of implements Visitors.
+func (g *Guard) Of(r *http.Request) access.Subject {
+	if session := login.FromContext(r.Context()); session != nil {
+		return session.Subject()
+	}
+	return access.Subject{}
+}
+
+// Decide implements Visitors.
+func (g *Guard) Decide(ctx context.Context, who access.Subject, verb access.Verb, vm *fleet.VM) access.Decision {
+	return g.Access.Decide(ctx, who, verb, g.Rights(vm))
+}
+
+// Ended implements Visitors.
+func (g *Guard) Ended(r *http.Request) <-chan struct{} {
+	if session := login.FromContext(r.Context()); session != nil {
+		return session.Done()
+	}
+	return nil
+}
+
+// loginView is the page where one logs in.
+type loginView struct {
+	frame
+	Methods     login.Methods
+	Local       bool // by a link only
+	Next, Error string
+}
+
+// showLogin shows the page where one logs in, with what went wrong before.
+func (g *Guard) showLogin(s *Server, w http.ResponseWriter, r *http.Request, err error) {
+	if err == nil && login.FromContext(r.Context()) != nil {
+		http.Redirect(w, r, login.Target(r.FormValue("next")), http.StatusSeeOther)
+		return
+	}
+	v := s.visit(r)
+	view := loginView{
+		frame: v.frame(v.T("login.title")), Methods: g.Login.Methods(), Next: login.Target(r.FormValue("next")),
+		Local: g.Local,
+	}
+	code := http.StatusOK
+	if err != nil {
+		code, view.Error = g.explain(w, v, err)
+	}
+	if err := s.show(w, code, "login", view); err != nil {
+		s.fail(w, r, err)
+	}
+}
+
+// explain returns the code and the text of a log-in that did not succeed.
+func (*Guard) explain(w http.ResponseWriter, v visit, err error) (code int, text string) {
+	var busy *login.BusyError
+	switch {
+	case errors.As(err, &busy):
+		w.Header().Set("Retry-After", strconv.Itoa(busy.Seconds()))
+		return http.StatusTooManyRequests, v.T("login.busy", busy.Seconds())
+	case errors.As(err, new(*login.WrongError)):
+		return http.StatusUnauthorized, v.T("login.wrong")
+	case errors.As(err, new(*login.LinkError)):
+		return http.StatusForbidden, v.T("login.link")
+	}
+	return http.StatusForbidden, err.Error()
+}
+
+// password logs a local user in.
+func (g *Guard) password(s *Server, w http.ResponseWriter, r *http.Request) {
+	if err := form(w, r); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	_, err := g.Login.LogIn(w, r, r.PostForm.Get("user"), r.PostForm.Get("password"))
+	g.enter(s, w, r, login.Target(r.PostForm.Get("next")), err)
+}
+
+// enter sends a browser on that has logged in, or asks again.
+func (g *Guard) enter(s *Server, w http.ResponseWriter, r *http.Request, next string, err error) {
+	if err != nil {
+		g.showLogin(s, w, r, err)
+		return
+	}
+	http.Redirect(w, r, next, http.StatusSeeOther)
+}

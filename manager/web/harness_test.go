@@ -1,0 +1,237 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/api/v1"
+	"vmop/manager/access"
+	"vmop/manager/fleet"
+)
+
+// stage is a fleet whose VMs a test chooses: pages must show states that no real VM can be
+// brought into on purpose. What is done to it is recorded. test/web has real VMs.
+type stage struct {
+	fleet.Table
+	mutex sync.Mutex
+	done  []string
+	fails error
+	shots int
+	conns chan net.Conn // the other ends of streams
+}
+
+func (f *stage) record(format string, values ...any) error {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.done = append(f.done, fmt.Sprintf(format, values...))
+	return f.fails
+}
+
+func (f *stage) Do(_ context.Context, user, name string, a fleet.Action) error {
+	return f.record("%s %s %s", user, a, name)
+}
+
+func (f *stage) Resize(_ context.Context, user, name string, s fleet.Size) error {
+	text := ""
+	if s.CPUs != nil {
+		text += fmt.Sprintf(" cpus %d", *s.CPUs)
+	}
+	if s.RAM != nil {
+		text += fmt.Sprintf(" ram %d", *s.RAM)
+	}
+	return f.record("%s resize %s%s", user, name, text)
+}
+
+func (f *stage) Insert(_ context.Context, user, name, drive, medium string) error {
+	return f.record("%s insert %s %s %q", user, name, drive, medium)
+}
+
+func (f *stage) Plan(context.Context, string) ([]fleet.Argument, error) {
+	return []fleet.Argument{
+		{Text: "/usr/bin/qemu-system-x86_64"},
+		{Depth: 1, Text: "-m 512M", Origins: []string{"@vmtypes//lib/memory.star:14 memory", "my.star:3 launch"}},
+	}, f.fails
+}
+
+func (f *stage) Definition(context.Context, string) (string, error) {
+	return "\"/Runner\":\n  vm:\n    name: <b>\n", f.fails
+}
+
+func (f *stage) Screenshot(_ context.Context, w io.Writer, name string) error {
+	f.mutex.Lock()
+	f.shots++
+	f.mutex.Unlock()
+	_, err := io.WriteString(w, "\x89PNG of "+name)
+	return err
+}
+
+func (f *stage) stream() (net.Conn, error) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if f.fails != nil {
+		return nil, f.fails
+	}
+	near, far := net.Pipe()
+	f.conns <- far
+	return near, nil
+}
+
+func (f *stage) Screen(context.Context, string, string, fleet.Mode) (net.Conn, error) {
+	return f.stream()
+}
+
+func (f *stage) Console(context.Context, string, string, fleet.Mode) (net.Conn, error) {
+	return f.stream()
+}
+
+// guests are visitors whose name is in a header; "admin" may do everything, others what
+// permissions say.
+type guests struct {
+	mutex       sync.Mutex
+	permissions []v1.Permission
+	ended       chan struct{}
+}
+
+func (g *guests) Handler(_ *Server, pages http.Handler) http.Handler { return pages }
+func (g *guests) Of(r *http.Request) access.Subject {
+	user := r.Header.Get("Test-User")
+	if user == "" {
+		user = "admin"
+	}
+	return access.Subject{User: user}
+}
+
+func (g *guests) Decide(_ context.Context, who access.Subject, verb access.Verb, vm *fleet.VM) access.Decision {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	policy := access.Policy{Administrators: access.Names{Users: []string{"admin"}}}
+	return access.Decide(policy, who, verb, access.VM{Name: vm.Name, Permissions: g.permissions})
+}
+func (g *guests) Ended(*http.Request) <-chan struct{} { return g.ended }
+
+func (g *guests) allow(user string, may ...v1.Action) {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	g.permissions = []v1.Permission{{User: user, May: may}}
+}
+
+// play is a server with a fleet and visitors that a test sets.
+type play struct {
+	*stage
+	*guests
+	t      *testing.T
+	server *Server
+	http   *httptest.Server
+}
+
+func newPlay(t *testing.T, vms ...*fleet.VM) *play {
+	t.Helper()
+	p := &play{stage: &stage{conns: make(chan net.Conn, 8)}, guests: &guests{ended: make(chan struct{})}, t: t}
+	for _, vm := range vms {
+		p.Put(vm)
+	}
+	var err error
+	p.server, err = New(Options{
+		Fleet: p.stage, Visitors: p.guests, Title: "office", Version: "1.0", Log: slog.New(slog.DiscardHandler),
+		FirstStep: "vmrunner create NAME",
+	})
+	require.NoError(t, err)
+	p.http = httptest.NewServer(p.server)
+	t.Cleanup(p.http.Close)
+	return p
+}
+
+// call makes a request and returns the answer with its body.
+func (p *play) call(method, path, body string, header ...string) (*http.Response, string) {
+	p.t.Helper()
+	r, err := http.NewRequestWithContext(p.t.Context(), method, p.http.URL+path, stringReader(body))
+	require.NoError(p.t, err)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	answer, err := client.Do(r)
+	require.NoError(p.t, err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(p.t, err)
+	return answer, string(text)
+}
+
+var then = time.Date(2026, 11, 22, 9, 30, 0, 0, time.UTC)
+
+// sample returns a VM in a state with something in every field.
+func sample(name string, state fleet.State) *fleet.VM {
+	vm := &fleet.VM{
+		Name: name, Type: "standard", State: state, Since: then, Wanted: true, Node: "node-1",
+		CPUs: fleet.Amount{Wanted: 2, Maximum: 4}, RAM: fleet.Amount{Wanted: 1 << 30, Maximum: 3 << 29},
+		Labels: map[string]string{"team": "sales"}, File: "/etc/opt/vmrunner/" + name + ".yaml",
+		Can:    map[fleet.Action]bool{},
+		Drives: []fleet.Drive{{Name: "drive 0", Medium: "debian.iso"}},
+	}
+	if state == fleet.Failed || state == fleet.Pending {
+		vm.Message, vm.Reason = "no <b>node</b> has the memory", "Unschedulable"
+	}
+	if !state.Up() {
+		vm.Can[fleet.Start], vm.Can[fleet.Delete] = true, true
+		return vm
+	}
+	vm.Started, vm.CPUs.Now, vm.RAM.Now = then, 2, 1<<30
+	vm.Addresses = []string{"10.0.2.15", "fd00::15"}
+	vm.OS, vm.OSID, vm.User = "Debian GNU/Linux 12", "debian", "alice"
+	vm.Viewers = []fleet.Viewer{{Kind: "vnc", Who: "bob", Since: then}}
+	vm.Screen, vm.Console = true, true
+	vm.Pending = []fleet.Change{{Path: "vm.maximumCpus", Now: "4", Then: "8"}}
+	vm.Problems = []fleet.Problem{{Path: "vm.currentRam", Message: "the balloon has no driver"}}
+	vm.Conditions = []fleet.Condition{
+		{Type: "Running", Status: "True", Reason: "VmStarted", Since: then},
+		{Type: "Ready", Status: "False", Reason: "Paused", Message: "the VM is paused", Since: then.Add(time.Minute)},
+	}
+	vm.Details = []fleet.Detail{{Key: "qemu", Value: "7.2.22, process 12"}}
+	for _, a := range fleet.Actions() {
+		vm.Can[a] = a != fleet.Start && a != fleet.Delete && (a == fleet.Resume) == (state == fleet.Paused)
+	}
+	vm.Can[fleet.Stop] = state != fleet.Stopping
+	return vm
+}
+
+// oneOfEach returns a VM in each state.
+func oneOfEach() []*fleet.VM {
+	var vms []*fleet.VM
+	for _, s := range fleet.States() {
+		vms = append(vms, sample("vm-"+string(s[0]|32)+string(s[1:]), s))
+	}
+	return vms
+}
+
+func v1Action(s string) v1.Action { return v1.Action(s) }
+
+func stringReader(s string) io.Reader { return strings.NewReader(s) }
+
+// has reports whether something was done.
+func (f *stage) has(what string) bool {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	return slices.Contains(f.done, what)
+}
+
+func (f *stage) setFails(err error) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.fails = err
+}

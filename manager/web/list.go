@@ -1,0 +1,232 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"vmop/manager/access"
+	"vmop/manager/fleet"
+)
+
+// listView is the page with the VMs.
+type listView struct {
+	frame
+	Query   query
+	Sort    string // as in the address
+	Totals  totalsView
+	Columns []columnView
+	Rows    []rowView
+	Pager   pagerView
+	// Empty: there are no VMs at all. EmptyHint is the key of what to do then.
+	Empty                   bool
+	EmptyHint, EmptyCommand string
+}
+
+type columnView struct {
+	Name, Text, Href, Arrow string
+	Order                   string // for aria-sort
+	Optional                bool
+}
+
+// totalsView is what all VMs have together.
+type totalsView struct {
+	words
+	Running, All int
+	CPUs         int64
+	RAM          string
+	Charts       []chartView
+}
+
+// rowView is a VM in the list.
+type rowView struct {
+	words
+	Name            string
+	Screen, Console bool
+	Restart         string // which changes await one
+	State           stateView
+	Why             string
+	Since           time.Time
+	CPUs, RAM       string
+	Node            string
+	Address         string
+	Type, UsedBy    string
+	Buttons         []button
+}
+
+// pagerView leads to the other pages of the list.
+type pagerView struct {
+	words
+	Many, Searching bool
+	From, To, All   int
+	Previous, Next  string
+}
+
+// columns of the list, in their order.
+var columns = []string{"name", "state", "since", "cpus", "ram", "node", "address", "type", "user"}
+
+func (s *Server) getList(w http.ResponseWriter, r *http.Request) error {
+	v, q := s.visit(r), parseQuery(r.URL.Query())
+	view := v.list(q)
+	view.Live = "/live?" + q.encode()
+	if view.Empty {
+		view.Live += "&" + emptyKey + "=1"
+	}
+	return s.show(w, http.StatusOK, "list", view)
+}
+
+// list returns the list as a query has it.
+func (v visit) list(q query) listView {
+	visible := v.visible()
+	all, page := q.choose(visible)
+	view := listView{
+		frame: v.frame(v.T("list.title")), Query: q, Sort: sortKey(q), Totals: v.totals(visible),
+		Columns: v.columns(q), Pager: v.pager(q, len(all)), Empty: len(visible) == 0,
+		EmptyHint: "empty.hint", EmptyCommand: v.s.opts.FirstStep,
+	}
+	for _, vm := range page {
+		view.Rows = append(view.Rows, v.row(vm))
+	}
+	return view
+}
+
+func sortKey(q query) string {
+	v, _ := url.ParseQuery(query{Sort: q.Sort, Down: q.Down}.encode())
+	if s := v.Get("sort"); s != "" {
+		return s
+	}
+	return "name"
+}
+
+func (v visit) columns(q query) []columnView {
+	list := make([]columnView, len(columns))
+	for i, name := range columns {
+		c := columnView{
+			Name: name, Text: v.T("column." + name), Href: "/?" + q.sortedBy(name).encode(),
+			Optional: i > 1,
+		}
+		switch {
+		case q.Sort == name && q.Down:
+			c.Order, c.Arrow = "descending", " ▾"
+		case q.Sort == name:
+			c.Order, c.Arrow = "ascending", " ▴"
+		}
+		list[i] = c
+	}
+	return list
+}
+
+func (v visit) row(vm *fleet.VM) rowView {
+	up := vm.State.Up()
+	sees := up && v.refusal(access.AccessConsole, vm) == ""
+	row := rowView{
+		words: v.words, Name: vm.Name, Screen: sees && vm.Screen, Console: sees && vm.Console, State: v.state(vm),
+		Since: vm.Since, CPUs: v.amount(vm.CPUs), RAM: v.memory(vm.RAM), Node: vm.Node, Type: vm.Type,
+		UsedBy:  usedBy(vm),
+		Buttons: v.buttons(vm, first(vm)),
+	}
+	if vm.State != fleet.Running {
+		row.Why = vm.Message
+	}
+	if len(vm.Addresses) > 0 {
+		row.Address = vm.Addresses[0]
+	}
+	if len(vm.Pending) > 0 && up {
+		row.Restart = v.T("list.restart.title", len(vm.Pending))
+	}
+	return row
+}
+
+func (v visit) totals(vms []*fleet.VM) totalsView {
+	t := totalsView{words: v.words, All: len(vms)}
+	var ram int64
+	for _, vm := range vms {
+		if vm.State.Up() {
+			t.Running++
+		}
+		t.CPUs += vm.CPUs.Now
+		ram += vm.RAM.Now
+	}
+	t.RAM = v.bytes(ram)
+	if len(vms) == len(v.s.opts.Fleet.List()) { // the series has all
+		t.Charts = v.charts()
+	}
+	return t
+}
+
+func (v visit) pager(q query, n int) pagerView {
+	from := (q.Page-1)*pageSize + 1
+	p := pagerView{
+		words: v.words, Many: n > pageSize, Searching: q.Words != "", From: from, To: min(from+pageSize-1, n), All: n,
+	}
+	at := func(page int) string {
+		q.Page = page
+		return "/?" + q.encode()
+	}
+	here := q.Page
+	if here > 1 {
+		p.Previous = at(here - 1)
+	}
+	if here < q.pages(n) {
+		p.Next = at(here + 1)
+	}
+	return p
+}
+
+// liveView returns what makes the parts of the page that a stream belongs to, nil if there
+// is no such page.
+func (s *Server) liveView(r *http.Request) func() ([]part, error) {
+	v := s.visit(r)
+	name := r.URL.Query().Get("vm")
+	switch window := r.URL.Query().Get("window"); {
+	case name != "" && window != "":
+		return func() ([]part, error) { return v.windowParts(name) }
+	case name != "":
+		return func() ([]part, error) { return v.vmParts(name) }
+	}
+	q, empty := parseQuery(r.URL.Query()), r.URL.Query().Has(emptyKey)
+	return func() ([]part, error) {
+		if empty != (len(v.visible()) == 0) {
+			return nil, errOtherPage
+		}
+		return v.listParts(q)
+	}
+}
+
+// emptyKey is in the address of the stream of a page without VMs, which has no table.
+const emptyKey = "empty"
+
+// errOtherPage means that the page must be loaded again, because it has other parts.
+var errOtherPage = errors.New("the page has other parts now")
+
+// listParts returns the parts of the list that change.
+func (v visit) listParts(q query) ([]part, error) {
+	view := v.list(q)
+	rows := part{id: "rows"}
+	for _, row := range view.Rows {
+		html, err := v.s.execute("row", row)
+		if err != nil {
+			return nil, err
+		}
+		rows.children = append(rows.children, part{id: "vm-" + row.Name, html: html})
+	}
+	var err error
+	parts := []part{rows}
+	if view.Empty {
+		parts = nil
+	} else if parts[0].html, err = v.s.execute("rows", view.Rows); err != nil {
+		return nil, err
+	}
+	for _, p := range []struct {
+		id   string
+		view any
+	}{{"totals", view.Totals}, {"pager", view.Pager}} {
+		html, err := v.s.execute(p.id, p.view)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, part{id: p.id, html: html})
+	}
+	return parts, nil
+}

@@ -1,0 +1,134 @@
+package web
+
+import (
+	"bytes"
+	"fmt"
+	"hash/maphash"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// A part is a piece of a page: an element with an id, as HTML.
+type part struct {
+	id   string
+	html []byte
+	// children are its elements with ids. As long as they are the same in the same order,
+	// only those are sent that have changed.
+	children []part
+}
+
+// Times of the streams of changes.
+const (
+	liveStep  = 100 * time.Millisecond // at least between two looks at the VMs
+	livePing  = 15 * time.Second       // so that proxies and browsers know the stream lives
+	liveCheck = time.Minute            // how often permissions are looked at if nothing changes
+)
+
+// getLive streams the parts of a page that change, as server-sent events
+// (https://html.spec.whatwg.org/multipage/server-sent-events.html). Each event "parts" has
+// elements that replace those with the same id. A stream that begins (again) sends all parts
+// whose content differs from nothing: what is in the page is replaced by the same.
+func (s *Server) getLive(w http.ResponseWriter, r *http.Request) error {
+	view := s.liveView(r)
+	if view == nil {
+		return errNoPage
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no") // nginx collects otherwise
+	out := http.NewResponseController(w)
+	sent := sentParts{seed: maphash.MakeSeed(), hashes: map[string]uint64{}}
+	ended := s.opts.Visitors.Ended(r)
+	ping := time.NewTicker(livePing)
+	defer ping.Stop()
+	for first := true; ; first = false {
+		changed := s.opts.Fleet.Changed()
+		parts, err := view()
+		if err != nil {
+			fmt.Fprint(w, "event: gone\ndata:\n\n") // the page loads itself, and shows why
+			return out.Flush()
+		}
+		if fresh := sent.fresh(parts); len(fresh) > 0 || first {
+			writeEvent(w, "parts", bytes.Join(fresh, nil))
+		}
+		if err := out.Flush(); err != nil {
+			return err
+		}
+		if !s.waitForChange(r, changed, ended, ping.C, w) {
+			return nil
+		}
+	}
+}
+
+// waitForChange waits until the VMs have changed, or permissions may have. It returns false
+// when the stream has to end.
+func (s *Server) waitForChange(r *http.Request, changed, ended <-chan struct{}, ping <-chan time.Time,
+	w http.ResponseWriter,
+) bool {
+	check := time.NewTimer(liveCheck)
+	defer check.Stop()
+	for {
+		select {
+		case <-r.Context().Done():
+			return false
+		case <-ended:
+			fmt.Fprint(w, "event: gone\ndata:\n\n")
+			_ = http.NewResponseController(w).Flush()
+			return false
+		case <-changed:
+			pause(r.Context(), liveStep)
+			return true
+		case <-check.C:
+			return true
+		case <-ping:
+			fmt.Fprint(w, ": ping\n\n")
+			if http.NewResponseController(w).Flush() != nil {
+				return false
+			}
+		}
+	}
+}
+
+// writeEvent writes an event whose data may have several lines.
+func writeEvent(w http.ResponseWriter, name string, data []byte) {
+	fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, strings.ReplaceAll(strings.TrimSpace(string(data)), "\n",
+		"\ndata: "))
+}
+
+// sentParts remembers what a page shows, by hashes.
+type sentParts struct {
+	seed   maphash.Seed
+	hashes map[string]uint64
+}
+
+// fresh returns the parts that differ from what was sent.
+func (p *sentParts) fresh(parts []part) [][]byte {
+	now := make(map[string]uint64, len(parts))
+	fresh := p.compare(parts, now)
+	p.hashes = now
+	return fresh
+}
+
+func (p *sentParts) compare(parts []part, now map[string]uint64) [][]byte {
+	var fresh [][]byte
+	for _, part := range parts {
+		var hash maphash.Hash
+		hash.SetSeed(p.seed)
+		if len(part.children) == 0 {
+			_, _ = hash.Write(part.html) // never fails
+		}
+		for _, c := range part.children {
+			_, _ = hash.WriteString(c.id + "\n")
+		}
+		now[part.id] = hash.Sum64()
+		changed := p.compare(part.children, now)
+		switch old, known := p.hashes[part.id]; {
+		case !known || old != now[part.id]:
+			fresh = append(fresh, part.html)
+		default:
+			fresh = append(fresh, changed...)
+		}
+	}
+	return fresh
+}

@@ -1,0 +1,257 @@
+package web
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/stretchr/testify/require"
+
+	"vmop/manager/fleet"
+)
+
+// events reads a stream of server-sent events.
+type events struct {
+	t  *testing.T
+	in *bufio.Scanner
+}
+
+func (p *play) follow(path string) *events {
+	p.t.Helper()
+	r, err := http.NewRequestWithContext(p.t.Context(), "GET", p.http.URL+path, nil)
+	require.NoError(p.t, err)
+	r.Header.Set("Accept-Encoding", "gzip")
+	answer, err := http.DefaultClient.Do(r)
+	require.NoError(p.t, err)
+	p.t.Cleanup(func() { _ = answer.Body.Close() })
+	require.Equal(p.t, "text/event-stream", answer.Header.Get("Content-Type"))
+	require.Empty(p.t, answer.Header.Get("Content-Encoding"), "it must not wait to be compressed")
+	in := bufio.NewScanner(answer.Body)
+	in.Buffer(nil, 1<<20)
+	return &events{p.t, in}
+}
+
+// next returns the next event.
+func (e *events) next() (name, data string) {
+	e.t.Helper()
+	for e.in.Scan() {
+		line := e.in.Text()
+		if after, is := strings.CutPrefix(line, "event: "); is {
+			name = after
+		}
+		if after, is := strings.CutPrefix(line, "data: "); is {
+			data += after + "\n"
+		}
+		if line == "" && name != "" {
+			return name, data
+		}
+	}
+	require.NoError(e.t, e.in.Err())
+	e.t.Fatal("the stream has ended")
+	return "", ""
+}
+
+// The stream of the list begins with everything, and continues with the rows that have changed.
+// When a VM comes or goes, all rows come in their order.
+func TestListIsLive(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, sample("a", fleet.Stopped), sample("b", fleet.Stopped))
+	e := p.follow("/live?")
+	name, data := e.next()
+	require.Equal(t, "parts", name)
+	require.Contains(t, data, `<tbody id="rows">`)
+	require.Contains(t, data, `id="totals"`)
+
+	p.Put(sample("b", fleet.Running))
+	_, data = e.next()
+	require.Contains(t, data, `<tr id="vm-b">`)
+	require.NotContains(t, data, `id="vm-a"`)
+	require.NotContains(t, data, `<tbody`)
+	require.Contains(t, data, `id="totals"`, "one more is running")
+
+	p.Put(sample("aa", fleet.Stopped))
+	_, data = e.next()
+	require.Contains(t, data, `<tbody id="rows">`)
+	require.Less(t, strings.Index(data, "vm-aa"), strings.Index(data, "vm-b"))
+	p.Remove("a")
+	_, data = e.next()
+	require.NotContains(t, data, `id="vm-a"`)
+}
+
+// The page without VMs is another than the list: it is loaded again when there is one.
+func TestFirstVM(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t)
+	_, text := p.call("GET", "/", "")
+	require.Contains(t, text, `data-live="/live?&amp;empty=1"`)
+	e := p.follow("/live?&empty=1")
+	e.next()
+	p.Put(sample("a", fleet.Stopped))
+	name, _ := e.next()
+	require.Equal(t, "gone", name)
+}
+
+// The page of a VM gets what has changed of it, and is loaded again when the VM has gone.
+func TestVMIsLive(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, sample("web", fleet.Running))
+	e, w := p.follow("/live?vm=web"), p.follow("/live?vm=web&window=screen")
+	e.next()
+	w.next()
+	changed := *sample("web", fleet.Running)
+	changed.Message, changed.CPUs.Now = "", 3
+	p.Put(&changed)
+	_, data := e.next()
+	require.Contains(t, data, `id="vmsize"`)
+	require.NotContains(t, data, `id="vmhistory"`)
+	p.Put(sample("web", fleet.Paused))
+	_, data = w.next()
+	require.Contains(t, data, `id="windowstate"`)
+	require.Contains(t, data, "Paused")
+	p.Remove("web")
+	for {
+		name, _ := e.next()
+		if name == "gone" {
+			break
+		}
+	}
+}
+
+// A stream ends with the session.
+func TestLogOutEndsStreams(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, sample("web", fleet.Running))
+	e := p.follow("/live?vm=web")
+	e.next()
+	socket, far := p.socket("/vms/web/screen/stream?mode=type")
+	defer far.Close()
+	close(p.ended)
+	name, _ := e.next()
+	require.Equal(t, "gone", name)
+	require.Equal(t, streamRefused, closed(t, socket))
+}
+
+// socket opens a websocket to a VM, and returns the VM's end as well.
+func (p *play) socket(path string, header ...string) (*websocket.Conn, net.Conn) {
+	p.t.Helper()
+	opts := &websocket.DialOptions{HTTPHeader: http.Header{}}
+	for i := 0; i+1 < len(header); i += 2 {
+		opts.HTTPHeader.Set(header[i], header[i+1])
+	}
+	socket, _, err := websocket.Dial(p.t.Context(), "ws"+strings.TrimPrefix(p.http.URL, "http")+path, opts)
+	require.NoError(p.t, err)
+	p.t.Cleanup(func() { _ = socket.CloseNow() })
+	select {
+	case far := <-p.conns:
+		p.t.Cleanup(func() { _ = far.Close() })
+		return socket, far
+	case <-p.t.Context().Done():
+		return socket, nil
+	}
+}
+
+// closed returns with which code a websocket ends.
+func closed(t *testing.T, socket *websocket.Conn) websocket.StatusCode {
+	t.Helper()
+	for {
+		_, _, err := socket.Read(t.Context())
+		if err != nil {
+			return websocket.CloseStatus(err)
+		}
+	}
+}
+
+// Bytes go both ways, and either end ends the stream.
+func TestStreams(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, sample("web", fleet.Running))
+	for _, path := range []string{"/vms/web/screen/stream?mode=type", "/vms/web/console/stream?mode=type"} {
+		socket, far := p.socket(path)
+		go func() { _, _ = far.Write([]byte("RFB 003.008\n")) }()
+		_, data, err := socket.Read(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "RFB 003.008\n", string(data))
+		go func() { _ = socket.Write(t.Context(), websocket.MessageBinary, []byte("key")) }()
+		got := make([]byte, 3)
+		_, err = far.Read(got)
+		require.NoError(t, err)
+		require.Equal(t, "key", string(got))
+		require.NoError(t, far.Close())
+		require.Equal(t, streamEnded, closed(t, socket), path)
+
+		socket, far = p.socket(path)
+		require.NoError(t, socket.CloseNow())
+		_, err = far.Read(got)
+		require.Error(t, err)
+	}
+}
+
+// A stream needs its permission, from a page of ours, and ends when the permission does.
+func TestStreamsAreRefused(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, sample("web", fleet.Running))
+	dial := func(path string, header http.Header) int {
+		_, answer, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(p.http.URL, "http")+path,
+			&websocket.DialOptions{HTTPHeader: header})
+		require.Error(t, err)
+		return answer.StatusCode
+	}
+	require.Equal(t, 403, dial("/vms/web/screen/stream?mode=type", http.Header{"Origin": {"http://evil.example"}}))
+	require.Equal(t, 404, dial("/vms/web/screen/stream?mode=type", http.Header{"Test-User": {"guest"}}))
+	p.allow("guest", "start")
+	require.Equal(t, 403, dial("/vms/web/screen/stream?mode=type", http.Header{"Test-User": {"guest"}}))
+	require.Equal(t, 400, dial("/vms/web/console/stream?mode=shout", nil))
+	require.Equal(t, 404, dial("/vms/stranger/console/stream?mode=type", nil))
+
+	p.allow("guest", "accessConsole")
+	socket, _ := p.socket("/vms/web/screen/stream?mode=type", "Test-User", "guest")
+	p.allow("guest", "start")
+	p.Put(sample("web", fleet.Running)) // whatever changes
+	require.Equal(t, streamRefused, closed(t, socket))
+}
+
+// If another client types, the script learns that it may watch.
+func TestOccupiedConsole(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, sample("web", fleet.Running))
+	for err, want := range map[error]websocket.StatusCode{
+		fleet.ErrOccupied: streamOccupied, fleet.Refusal("the VM has no serial console " + strings.Repeat("x",
+			200)): streamEnded,
+	} {
+		p.fails = err
+		socket, _, e := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(p.http.URL,
+			"http")+"/vms/web/console/stream?mode=type", nil)
+		require.NoError(t, e)
+		_, _, e = socket.Read(t.Context())
+		require.Equal(t, want, websocket.CloseStatus(e))
+	}
+}
+
+// A visitor who takes nothing delays stranger, and is let go with the stream.
+func TestSlowReader(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, sample("web", fleet.Running))
+	slow, far := p.socket("/vms/web/screen/stream?mode=type")
+	go func() {
+		for {
+			if _, err := far.Write(make([]byte, 64<<10)); err != nil {
+				return
+			}
+		}
+	}()
+	other, far2 := p.socket("/vms/web/screen/stream?mode=type")
+	go func() { _, _ = far2.Write([]byte("quick")) }()
+	_, data, err := other.Read(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "quick", string(data))
+	_ = slow
+	p.allow("stranger")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	require.NoError(t, ctx.Err())
+}

@@ -1,0 +1,80 @@
+package web
+
+import (
+	"io/fs"
+	"net/http"
+	"path"
+
+	"vmop/manager/access"
+	"vmop/manager/fleet"
+)
+
+// planView says why QEMU is run as it is.
+type planView struct {
+	frame
+	Name, Lead string // Lead is a key
+	Lines      []fleet.Argument
+}
+
+func (s *Server) getPlan(w http.ResponseWriter, r *http.Request) error {
+	v := s.visit(r)
+	vm, err := v.vm(r, access.Edit)
+	if err != nil {
+		return err
+	}
+	lines, err := s.opts.Fleet.Plan(r.Context(), vm.Name)
+	if err != nil {
+		return err
+	}
+	lead := "plan.lead.stopped"
+	if vm.State.Up() {
+		lead = "plan.lead"
+	}
+	return s.show(w, http.StatusOK, "plan", planView{v.frame(v.T("plan.title")), vm.Name, lead, lines})
+}
+
+// definitionView is the definition of a VM.
+type definitionView struct {
+	frame
+	Name, File, Text string
+}
+
+func (s *Server) getDefinition(w http.ResponseWriter, r *http.Request) error {
+	v := s.visit(r)
+	vm, err := v.vm(r, access.Edit)
+	if err != nil {
+		return err
+	}
+	text, err := s.opts.Fleet.Definition(r.Context(), vm.Name)
+	if err != nil {
+		return err
+	}
+	view := definitionView{v.frame(v.T("definition.title")), vm.Name, vm.File, text}
+	return s.show(w, http.StatusOK, "definition", view)
+}
+
+// aboutView has the version, and the licences of what browsers load.
+type aboutView struct {
+	frame
+	Licences []licenceView
+}
+
+type licenceView struct{ Name, Text string }
+
+func (s *Server) getAbout(w http.ResponseWriter, r *http.Request) error {
+	v := s.visit(r)
+	view := aboutView{frame: v.frame(v.T("about.title"))}
+	files, err := fs.Glob(staticFiles, "static/licences/*.txt")
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		text, err := staticFiles.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		name := path.Base(file)
+		view.Licences = append(view.Licences, licenceView{name[:len(name)-len(".txt")], string(text)})
+	}
+	return s.show(w, http.StatusOK, "about", view)
+}

@@ -1,0 +1,154 @@
+package web
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"vmop/manager/fleet"
+)
+
+// pageSize is how many VMs a page of the list has.
+const pageSize = 50
+
+// A query says which VMs a list shows, in which order.
+type query struct {
+	// Words that all must be found: text, label=value, or state:running.
+	Words string
+	// Sort is a column, Down reverses it.
+	Sort string
+	Down bool
+	// Page counts from 1.
+	Page int
+}
+
+// parseQuery reads a query from an address; whatever is wrong in it is the default.
+func parseQuery(v url.Values) query {
+	q := query{Words: v.Get("q"), Page: 1}
+	q.Sort, q.Down = strings.CutPrefix(v.Get("sort"), "-")
+	if _, known := orders[q.Sort]; !known {
+		q.Sort, q.Down = "name", false
+	}
+	if n, err := strconv.Atoi(v.Get("page")); err == nil && n > 0 {
+		q.Page = n
+	}
+	return q
+}
+
+// encode returns the query as it is in an address, without what is the default.
+func (q query) encode() string {
+	v := url.Values{}
+	if q.Words != "" {
+		v.Set("q", q.Words)
+	}
+	sort := q.Sort
+	if q.Down {
+		sort = "-" + sort
+	}
+	if sort != "name" && sort != "" {
+		v.Set("sort", sort)
+	}
+	if q.Page > 1 {
+		v.Set("page", strconv.Itoa(q.Page))
+	}
+	return v.Encode()
+}
+
+// sortedBy returns the query that a click on a column's head leads to.
+func (q query) sortedBy(column string) query {
+	q.Down = q.Sort == column && !q.Down
+	q.Sort, q.Page = column, 1
+	return q
+}
+
+// orders compare VMs by column.
+var orders = map[string]func(a, b *fleet.VM) int{
+	"name":    func(a, b *fleet.VM) int { return 0 }, // as they come
+	"state":   func(a, b *fleet.VM) int { return cmp.Compare(rank(a.State), rank(b.State)) },
+	"since":   func(a, b *fleet.VM) int { return a.Since.Compare(b.Since) },
+	"cpus":    func(a, b *fleet.VM) int { return cmp.Compare(a.CPUs.Now, b.CPUs.Now) },
+	"ram":     func(a, b *fleet.VM) int { return cmp.Compare(a.RAM.Now, b.RAM.Now) },
+	"node":    func(a, b *fleet.VM) int { return cmp.Compare(a.Node, b.Node) },
+	"address": func(a, b *fleet.VM) int { return slices.Compare(a.Addresses, b.Addresses) },
+	"type":    func(a, b *fleet.VM) int { return cmp.Compare(a.Type, b.Type) },
+	"user":    func(a, b *fleet.VM) int { return cmp.Compare(usedBy(a), usedBy(b)) },
+}
+
+// rank orders states as fleet.States does.
+func rank(s fleet.State) int { return slices.Index(fleet.States(), s) }
+
+// usedBy is who looks at a VM, or else who is logged in to its desktop.
+func usedBy(vm *fleet.VM) string {
+	for _, v := range vm.Viewers {
+		return v.Who
+	}
+	return vm.User
+}
+
+// choose returns the VMs of a query, all of them and those of its page. The page is
+// corrected if there are fewer.
+func (q *query) choose(vms []*fleet.VM) (all, page []*fleet.VM) {
+	words := strings.Fields(strings.ToLower(q.Words))
+	all = vms
+	if len(words) > 0 {
+		all = slices.DeleteFunc(slices.Clone(vms), func(vm *fleet.VM) bool { return !matches(vm, words) })
+	}
+	if q.Sort != "name" || q.Down {
+		if len(words) == 0 {
+			all = slices.Clone(all)
+		}
+		order := orders[q.Sort]
+		slices.SortStableFunc(all, func(a, b *fleet.VM) int {
+			by := cmp.Or(order(a, b), strings.Compare(a.Name, b.Name))
+			if q.Down {
+				return -by
+			}
+			return by
+		})
+	}
+	q.Page = min(q.Page, q.pages(len(all)))
+	from := (q.Page - 1) * pageSize
+	return all, all[from:min(from+pageSize, len(all))]
+}
+
+// pages returns how many pages n VMs have.
+func (query) pages(n int) int { return max(1, (n+pageSize-1)/pageSize) }
+
+// matches reports whether a VM has all words, which are in lower case.
+func matches(vm *fleet.VM, words []string) bool {
+	for _, word := range words {
+		if state, is := strings.CutPrefix(word, "state:"); is {
+			if strings.ToLower(string(vm.State)) != state {
+				return false
+			}
+			continue
+		}
+		if key, value, is := strings.Cut(word, "="); is {
+			if !labelled(vm, key, value) {
+				return false
+			}
+			continue
+		}
+		if !mentions(vm, word) {
+			return false
+		}
+	}
+	return true
+}
+
+func labelled(vm *fleet.VM, key, value string) bool {
+	for k, v := range vm.Labels {
+		if strings.ToLower(k) == key && strings.ToLower(v) == value {
+			return true
+		}
+	}
+	return false
+}
+
+func mentions(vm *fleet.VM, word string) bool {
+	has := func(s string) bool { return strings.Contains(strings.ToLower(s), word) }
+	return has(vm.Name) || has(string(vm.State)) || has(vm.Type) || has(vm.Node) || has(vm.OS) || has(usedBy(vm)) ||
+		slices.ContainsFunc(vm.Addresses, has)
+}

@@ -1,0 +1,113 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"vmop/manager/access"
+)
+
+// Bounds of screenshots: how long one is shown, how many are kept, how long QEMU may take.
+const (
+	pictureAge   = 3 * time.Second
+	pictureCount = 64
+	pictureTime  = 5 * time.Second
+	pictureSize  = 16 << 20
+)
+
+// pictures keeps the latest screenshots, so that many visitors of a page cost a VM no more
+// than one.
+type pictures struct {
+	mutex  sync.Mutex
+	taken  map[string]picture
+	flight singleflight.Group
+}
+
+type picture struct {
+	at  time.Time
+	png []byte
+}
+
+// get returns the screenshot of a VM, which take makes if there is none that is fresh.
+func (p *pictures) get(ctx context.Context, name string, now func() time.Time,
+	take func(context.Context) ([]byte, error),
+) ([]byte, error) {
+	p.mutex.Lock()
+	kept, known := p.taken[name]
+	p.mutex.Unlock()
+	if known && now().Sub(kept.at) < pictureAge {
+		return kept.png, nil
+	}
+	png, err, _ := p.flight.Do(name, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pictureTime) // it is for all who wait
+		defer cancel()
+		png, err := take(ctx)
+		if err == nil {
+			p.keep(name, picture{now(), png})
+		}
+		return png, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return png.([]byte), nil
+}
+
+// keep replaces a VM's screenshot. When there are too many, those that are not fresh go, and
+// then any.
+func (p *pictures) keep(name string, taken picture) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if p.taken == nil {
+		p.taken = map[string]picture{}
+	}
+	p.taken[name] = taken
+	for other, old := range p.taken {
+		if taken.at.Sub(old.at) > pictureAge || len(p.taken) > pictureCount && other != name {
+			delete(p.taken, other)
+		}
+	}
+}
+
+func (s *Server) getScreenshot(w http.ResponseWriter, r *http.Request) error {
+	v := s.visit(r)
+	vm, err := v.vm(r, access.AccessConsole)
+	if err != nil {
+		return err
+	}
+	png, err := s.pictures.get(r.Context(), vm.Name, s.opts.Now, func(ctx context.Context) ([]byte, error) {
+		b := limitedBuffer{max: pictureSize}
+		err := s.opts.Fleet.Screenshot(ctx, &b, vm.Name)
+		return b.Bytes(), err
+	})
+	if err != nil { // while the VM starts, for example: the page takes another soon
+		s.opts.Log.Debug("no screenshot", "vm", vm.Name, "err", err)
+		w.Header().Set("Content-Type", "image/svg+xml")
+		_, _ = w.Write([]byte(blank))
+		return nil
+	}
+	w.Header().Set("Content-Type", "image/png")
+	_, _ = w.Write(png)
+	return nil
+}
+
+// blank is the picture of a screen that can't be had now.
+const blank = `<svg xmlns="http://www.w3.org/2000/svg" width="640" height="400"><rect width="100%" height="100%"/></svg>`
+
+// limitedBuffer is a buffer that takes only so many bytes: a runner may not fill the memory.
+type limitedBuffer struct {
+	bytes.Buffer
+	max int
+}
+
+func (b *limitedBuffer) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > b.max {
+		return 0, bytes.ErrTooLarge
+	}
+	return b.Buffer.Write(p)
+}

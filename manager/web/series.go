@@ -1,0 +1,56 @@
+package web
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"vmop/manager/fleet"
+)
+
+// A point is what all VMs use at a time.
+type point struct {
+	at        time.Time
+	cpus, ram int64 // ram in bytes
+}
+
+// How long points are kept, and how far they are apart when nothing changes.
+const (
+	seriesLength = 24 * time.Hour
+	seriesStep   = time.Minute
+)
+
+// A series is the CPUs and RAM in use over the last day.
+type series struct {
+	mutex  sync.Mutex
+	points []point
+}
+
+// add records the present use, at most one point for each step: of several the last
+// counts.
+func (s *series) add(now time.Time, vms []*fleet.VM) {
+	p := point{at: now}
+	for _, vm := range vms {
+		p.cpus += vm.CPUs.Now
+		p.ram += vm.RAM.Now
+	}
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if n := len(s.points); n > 1 && s.points[n-1].at.Sub(s.points[n-2].at) < seriesStep {
+		s.points = s.points[:n-1]
+	}
+	s.points = append(s.points, p)
+	old := slices.IndexFunc(s.points, func(p point) bool { return now.Sub(p.at) <= seriesLength })
+	s.points = slices.Delete(s.points, 0, old)
+}
+
+// since returns the points from a time on.
+func (s *series) since(from time.Time) []point {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	i := slices.IndexFunc(s.points, func(p point) bool { return !p.at.Before(from) })
+	if i < 0 {
+		return nil
+	}
+	return slices.Clone(s.points[i:])
+}

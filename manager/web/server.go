@@ -1,0 +1,251 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"golang.org/x/text/language"
+
+	"vmop/manager/access"
+	"vmop/manager/fleet"
+)
+
+// Options are what a server needs.
+type Options struct {
+	// Fleet has the VMs.
+	Fleet fleet.Fleet
+	// Visitors says who makes a request, and what they may do.
+	Visitors Visitors
+	// Title is above all pages: the cluster and namespace, or the name of the computer.
+	Title string
+	// Version of the program.
+	Version string
+	// LogOut reports whether visitors can log out.
+	LogOut bool
+	// FirstStep is what makes a first VM: a command.
+	FirstStep string
+	// Log takes actions and failures.
+	Log *slog.Logger
+	// Now returns the time; nil means time.Now.
+	Now func() time.Time
+}
+
+// Visitors knows who makes requests.
+type Visitors interface {
+	// Handler serves pages to visitors that have logged in, and lets others log in, by
+	// pages that look like the server's.
+	Handler(s *Server, pages http.Handler) http.Handler
+	// Of returns who makes a request that Handler has passed on; a subject without a name
+	// if it has not.
+	Of(r *http.Request) access.Subject
+	// Decide reports whether a visitor may do something with a VM.
+	Decide(ctx context.Context, who access.Subject, verb access.Verb, vm *fleet.VM) access.Decision
+	// Ended returns a channel that is closed when the visitor's session ends.
+	Ended(r *http.Request) <-chan struct{}
+}
+
+// A Server serves the pages. Its methods may be called concurrently.
+type Server struct {
+	opts      Options
+	tongues   []*tongue
+	matcher   language.Matcher
+	templates *template.Template
+	handler   http.Handler
+	static    *assets
+	series    series
+	pictures  pictures
+}
+
+// New returns a server. It serves until the program ends; Run keeps its charts.
+func New(opts Options) (*Server, error) {
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	tongues, err := readTongues()
+	if err != nil {
+		return nil, err
+	}
+	static, err := readAssets()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{opts: opts, tongues: tongues, matcher: language.NewMatcher(languages), static: static}
+	if s.templates, err = parseTemplates(); err != nil {
+		return nil, err
+	}
+	s.handler = s.routes()
+	return s, nil
+}
+
+// Run records what the VMs use, for charts, until ctx is done.
+func (s *Server) Run(ctx context.Context) error {
+	tick := time.NewTicker(seriesStep)
+	defer tick.Stop()
+	for {
+		changed := s.opts.Fleet.Changed()
+		s.series.add(s.opts.Now(), s.opts.Fleet.List())
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case <-changed:
+			pause(ctx, time.Second) // changes come in crowds
+		}
+	}
+}
+
+// pause waits for a time, or until ctx is done.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// routes returns the handler of all addresses.
+func (s *Server) routes() http.Handler {
+	inner := http.NewServeMux()
+	page := func(pattern string, serve func(w http.ResponseWriter, r *http.Request) error) {
+		inner.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if err := serve(w, r); err != nil {
+				s.fail(w, r, err)
+			}
+		})
+	}
+	page("GET /{$}", s.getList)
+	page("GET /vms/{vm}", s.getVM)
+	page("GET /vms/{vm}/screen", s.getScreen)
+	page("GET /vms/{vm}/console", s.getConsole)
+	page("GET /vms/{vm}/screen/stream", s.streamScreen)
+	page("GET /vms/{vm}/console/stream", s.streamConsole)
+	page("GET /vms/{vm}/screenshot", s.getScreenshot)
+	page("GET /vms/{vm}/plan", s.getPlan)
+	page("GET /vms/{vm}/definition", s.getDefinition)
+	page("GET /live", s.getLive)
+	page("POST /vms/{vm}/do", s.postAction)
+	page("POST /vms/{vm}/size", s.postSize)
+	page("POST /vms/{vm}/medium", s.postMedium)
+	page("POST /do", s.postActions)
+	page("POST /language", s.postLanguage)
+	page("GET /about", s.getAbout)
+	page("GET /", func(http.ResponseWriter, *http.Request) error { return errNoPage })
+
+	outer := http.NewServeMux()
+	outer.Handle("GET /static/", s.static)
+	outer.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, s.static.path("icon.svg"), http.StatusFound)
+	})
+	outer.Handle("/", s.opts.Visitors.Handler(s, compressed(inner)))
+	return s.guarded(outer)
+}
+
+// policy is what a page may load (Content-Security-Policy): nothing of another host, and no
+// script or style in the page.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; " +
+	"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// guarded adds the headers for safety, and refuses changes that other sites request.
+func (s *Server) guarded(next http.Handler) http.Handler {
+	foreign := http.NewCrossOriginProtection()
+	foreign.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.fail(w, r, errForeign)
+	}))
+	next = foreign.Handler(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// A failure is an error with its code of HTTP and its text in the catalogues.
+type failure struct {
+	code int
+	key  string
+}
+
+func (f failure) Error() string { return f.key }
+
+var (
+	errNoPage  = failure{http.StatusNotFound, "error.nopage"}
+	errNoVM    = failure{http.StatusNotFound, "error.novm"}
+	errForeign = failure{http.StatusForbidden, "error.foreign"}
+	errBadForm = failure{http.StatusBadRequest, "error.badform"}
+)
+
+// A forbidden is why a visitor may not do something.
+type forbidden struct{ access.Decision }
+
+func (f forbidden) Error() string { return f.Reason.String() }
+
+// explain returns the code of HTTP and the text of an error.
+func (s *Server) explain(r *http.Request, err error) (code int, text string) {
+	lang := s.tongueOf(r)
+	var f failure
+	var no forbidden
+	var refusal fleet.Refusal
+	switch {
+	case errors.As(err, &f):
+		return f.code, lang.text(f.key)
+	case errors.As(err, &no):
+		return http.StatusForbidden, lang.reason(no.Decision)
+	case errors.Is(err, fleet.ErrNotFound):
+		return errNoVM.code, lang.text(errNoVM.key)
+	case errors.As(err, &refusal):
+		return http.StatusConflict, string(refusal)
+	}
+	return http.StatusBadGateway, err.Error()
+}
+
+// errorView is the page of an error.
+type errorView struct {
+	frame
+	Heading, Text string
+}
+
+// fail answers with an error: a page for people, a text for scripts.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil {
+		return // the client has gone
+	}
+	code, text := s.explain(r, err)
+	if code >= http.StatusInternalServerError {
+		s.opts.Log.Warn("request failed", "path", r.URL.Path, "err", err)
+	}
+	if fromScript(r) {
+		http.Error(w, text, code)
+		return
+	}
+	v := s.visit(r)
+	heading := "error.failed"
+	switch code {
+	case http.StatusNotFound:
+		heading = "error.notfound"
+	case http.StatusForbidden:
+		heading = "error.forbidden"
+	case http.StatusConflict:
+		heading = "error.conflict"
+	}
+	err = s.show(w, code, "error", errorView{frame: v.frame(v.T(heading)), Heading: heading, Text: text})
+	if err != nil {
+		http.Error(w, text, code)
+	}
+}
+
+// fromScript reports whether a script of ours, or a program, has made a request: those
+// want no page for an answer.
+func fromScript(r *http.Request) bool { return r.Header.Get("Sec-Fetch-Mode") != "navigate" }

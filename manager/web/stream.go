@@ -1,0 +1,139 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"vmop/manager/access"
+	"vmop/manager/fleet"
+)
+
+// Times of a stream: how often the browser is asked whether it is still there, and how often the
+// visitor's permission is looked at if the VM doesn't change.
+const (
+	streamPing  = 30 * time.Second
+	streamCheck = time.Minute
+)
+
+// Codes with which a stream ends (RFC 6455, section 7.4.2: for applications). The scripts know them.
+const (
+	streamEnded    websocket.StatusCode = 4000 // by the VM: try again
+	streamRefused  websocket.StatusCode = 4001 // the permission is gone, or the session
+	streamOccupied websocket.StatusCode = 4002 // another client types
+)
+
+func (s *Server) streamScreen(w http.ResponseWriter, r *http.Request) error {
+	return s.stream(w, r, s.opts.Fleet.Screen)
+}
+
+func (s *Server) streamConsole(w http.ResponseWriter, r *http.Request) error {
+	return s.stream(w, r, s.opts.Fleet.Console)
+}
+
+// stream connects a browser's websocket with a stream of the VM.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request,
+	open func(ctx context.Context, user, name string, mode fleet.Mode) (net.Conn, error),
+) error {
+	mode := fleet.Mode(r.URL.Query().Get("mode"))
+	if mode != fleet.Type && mode != fleet.Watch && mode != fleet.Take {
+		return errBadForm
+	}
+	v := s.visit(r)
+	vm, err := v.vm(r, access.AccessConsole)
+	if err != nil {
+		return err
+	}
+	socket, err := websocket.Accept(w, r, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled})
+	if err != nil {
+		return nil // it has answered
+	}
+	defer socket.CloseNow()
+	back, err := open(r.Context(), v.who.User, vm.Name, mode)
+	if err != nil {
+		_, text := s.explain(r, err)
+		code := streamEnded
+		if errors.Is(err, fleet.ErrOccupied) {
+			code = streamOccupied
+		}
+		_ = socket.Close(code, reasonOf(text))
+		return nil
+	}
+	defer back.Close()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context())) // it is hijacked
+	defer cancel()
+	front := websocket.NetConn(ctx, socket, websocket.MessageBinary)
+	ended := make(chan websocket.StatusCode, 2)
+	go func() {
+		_, _ = io.Copy(back, front)
+		ended <- streamEnded
+		_ = back.Close()
+	}()
+	go func() {
+		code := s.attend(ctx, r, v, vm.Name, socket)
+		ended <- code
+		_ = back.Close()
+	}()
+	_, _ = io.Copy(front, back)
+	code := streamEnded
+	select {
+	case code = <-ended:
+	default:
+	}
+	_ = socket.Close(code, "")
+	return nil
+}
+
+// attend waits until the visitor may not see the VM any more, or has gone.
+func (s *Server) attend(ctx context.Context, r *http.Request, v visit, name string,
+	socket *websocket.Conn,
+) websocket.StatusCode {
+	ping, check := time.NewTicker(streamPing), time.NewTicker(streamCheck)
+	defer ping.Stop()
+	defer check.Stop()
+	for {
+		changed := s.opts.Fleet.Changed()
+		select {
+		case <-ctx.Done():
+			return streamEnded
+		case <-s.opts.Visitors.Ended(r):
+			return streamRefused
+		case <-ping.C:
+			if !answers(ctx, socket) {
+				return streamEnded
+			}
+			continue
+		case <-changed:
+			pause(ctx, liveStep)
+		case <-check.C:
+		}
+		vm, err := s.opts.Fleet.Get(name)
+		if err != nil {
+			return streamEnded
+		}
+		if d := s.opts.Visitors.Decide(ctx, v.who, access.AccessConsole, vm); !d.Allowed && !d.Unknown {
+			return streamRefused
+		}
+	}
+}
+
+// answers reports whether the browser answers a ping.
+func answers(ctx context.Context, socket *websocket.Conn) bool {
+	ctx, cancel := context.WithTimeout(ctx, streamPing)
+	defer cancel()
+	return socket.Ping(ctx) == nil
+}
+
+// reasonOf shortens a text to what the end of a websocket can carry.
+func reasonOf(text string) string {
+	const most = 120 // bytes, of 123
+	if len(text) > most {
+		text = text[:most]
+	}
+	return text
+}

@@ -1,0 +1,175 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"fmt"
+	"html/template"
+	"net/http"
+	"slices"
+	"strings"
+
+	"golang.org/x/text/language"
+	"golang.org/x/text/language/display"
+
+	"vmop/manager/access"
+	"vmop/manager/fleet"
+)
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+func parseTemplates() (*template.Template, error) {
+	return template.ParseFS(templateFiles, "templates/*.html")
+}
+
+// words are what every template needs: texts in the visitor's language, and addresses of
+// static files. Every view model embeds them.
+type words struct {
+	*tongue
+	static *assets
+}
+
+// T returns a text.
+func (w words) T(key string, values ...any) string { return w.text(key, values...) }
+
+// Lang returns the code of the language.
+func (w words) Lang() string { return w.tag.String() }
+
+// Asset returns the address of a static file.
+func (w words) Asset(name string) string { return w.static.path(name) }
+
+// Icon returns a drawing from icons.svg. Its name is one of ours.
+func (w words) Icon(name string) template.HTML {
+	return template.HTML(`<svg class="icon" aria-hidden="true"><use href="` + w.static.path("icons.svg") + "#" + name +
+		`"></use></svg>`)
+}
+
+// frame is what surrounds every page.
+type frame struct {
+	words
+	Title, Brand, User, Version string
+	// Live is the address of the stream that keeps the page current; "" is none.
+	Live string
+	// Script of the page. Window is the class of a page that is a window of its own.
+	Script, Window string
+	// Nonce that style elements of scripts must have; "" if there are none.
+	Nonce     string
+	LogOut    bool
+	Languages []languageChoice
+}
+
+type languageChoice struct {
+	Code, Name string
+	Current    bool
+}
+
+// A visit is a request of a visitor.
+type visit struct {
+	words
+	s   *Server
+	ctx context.Context
+	who access.Subject
+}
+
+func (s *Server) visit(r *http.Request) visit {
+	return visit{words{s.tongueOf(r), s.static}, s, r.Context(), s.opts.Visitors.Of(r)}
+}
+
+// frame returns the frame of a page with a title.
+func (v visit) frame(title string) frame {
+	f := frame{
+		words: v.words, Title: title, Brand: v.s.opts.Title, User: v.who.User, Version: v.s.opts.Version,
+		Script: "app.js", LogOut: v.who.User != "" && v.s.opts.LogOut,
+	}
+	if v.s.opts.Title != "" && v.s.opts.Title != title {
+		f.Title += " – " + v.s.opts.Title
+	}
+	for _, tag := range languages {
+		f.Languages = append(f.Languages, languageChoice{tag.String(), display.Self.Name(tag), tag == v.tag})
+	}
+	return f
+}
+
+// refusal returns why the visitor may not do something with a VM, and "" otherwise.
+func (v visit) refusal(verb access.Verb, vm *fleet.VM) string {
+	if d := v.s.opts.Visitors.Decide(v.ctx, v.who, verb, vm); !d.Allowed {
+		return v.reason(d)
+	}
+	return ""
+}
+
+// check returns an error if the visitor may not do something with a VM. For a VM that the
+// visitor may not see it is the same as if there were none.
+func (v visit) check(verb access.Verb, vm *fleet.VM) error {
+	d := v.s.opts.Visitors.Decide(v.ctx, v.who, verb, vm)
+	if d.Allowed {
+		return nil
+	}
+	if verb == access.View || !v.s.opts.Visitors.Decide(v.ctx, v.who, access.View, vm).Allowed {
+		return fleet.ErrNotFound
+	}
+	return forbidden{d}
+}
+
+// vm returns the VM of a request, if the visitor may do something with it.
+func (v visit) vm(r *http.Request, verb access.Verb) (*fleet.VM, error) {
+	vm, err := v.s.opts.Fleet.Get(r.PathValue("vm"))
+	if err != nil {
+		return nil, err
+	}
+	return vm, v.check(verb, vm)
+}
+
+// visible returns the VMs that the visitor may see.
+func (v visit) visible() []*fleet.VM {
+	hidden := func(vm *fleet.VM) bool { return v.refusal(access.View, vm) != "" }
+	all := v.s.opts.Fleet.List()
+	if !slices.ContainsFunc(all, hidden) {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), hidden)
+}
+
+// reason returns the text of a decision in the visitor's language.
+func (t *tongue) reason(d access.Decision) string {
+	if !t.known(d.Reason.Key) {
+		return d.Reason.String()
+	}
+	var pairs []string
+	for name, value := range d.Reason.Args {
+		pairs = append(pairs, "{"+name+"}", value)
+	}
+	return strings.NewReplacer(pairs...).Replace(t.text(d.Reason.Key))
+}
+
+// execute returns a template with a view model as HTML.
+func (s *Server) execute(name string, view any) ([]byte, error) {
+	var b bytes.Buffer
+	if err := s.templates.ExecuteTemplate(&b, name, view); err != nil {
+		return nil, fmt.Errorf("make %s: %w", name, err)
+	}
+	return b.Bytes(), nil
+}
+
+// show answers with a page.
+func (s *Server) show(w http.ResponseWriter, code int, name string, view any) error {
+	page, err := s.execute(name, view)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(code)
+	_, _ = w.Write(page) // the browser has gone, or not
+	return nil
+}
+
+// languageOf returns a language that pages can be shown in, by its code.
+func languageOf(code string) (language.Tag, bool) {
+	i := slices.IndexFunc(languages, func(t language.Tag) bool { return t.String() == code })
+	if i < 0 {
+		return language.Und, false
+	}
+	return languages[i], true
+}

@@ -1,0 +1,247 @@
+package web
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"vmop/manager/access"
+	"vmop/manager/fleet"
+)
+
+// vmView is the page of a VM. Each of its parts changes by itself.
+type vmView struct {
+	frame
+	Head    headView
+	Alerts  alertsView
+	Facts   factsView
+	Picture pictureView
+	Size    sizeView
+	Media   mediaView
+	Pending pendingView
+	History historyView
+}
+
+type headView struct {
+	words
+	Name            string
+	State           stateView
+	Since           time.Time
+	Screen, Console bool
+	Buttons, More   []button
+}
+
+// alertsView is what is wrong with a VM.
+type alertsView struct {
+	words
+	Why, Level string
+	Problems   []fleet.Problem
+}
+
+type factsView struct {
+	words
+	Facts []factView
+}
+
+// A factView has a name and values.
+type factView struct {
+	Name   string
+	Values []valueView
+}
+
+// A valueView is a text or a time. Copy is what a button copies, if not empty.
+type valueView struct {
+	Text string
+	Time time.Time
+	Copy string
+	Code bool
+}
+
+type pictureView struct {
+	words
+	Name, Source string
+}
+
+type sizeView struct {
+	words
+	Name, Refused           string
+	CPUs                    fleet.Amount
+	CPUsNow                 string
+	RAM, RAMMaximum, RAMNow string
+}
+
+type mediaView struct {
+	words
+	Name, Refused string
+	Drives        []fleet.Drive
+}
+
+type pendingView struct {
+	words
+	Changes []fleet.Change
+	Buttons []button
+}
+
+type historyView struct {
+	words
+	Conditions []conditionView
+}
+
+type conditionView struct {
+	Class, Text, Reason, Message string
+	Since                        time.Time
+}
+
+func (s *Server) getVM(w http.ResponseWriter, r *http.Request) error {
+	v := s.visit(r)
+	vm, err := v.vm(r, access.View)
+	if err != nil {
+		return err
+	}
+	view := v.vmView(vm)
+	view.Live = "/live?vm=" + vm.Name
+	return s.show(w, http.StatusOK, "vm", view)
+}
+
+func (v visit) vmView(vm *fleet.VM) vmView {
+	return vmView{
+		frame: v.frame(vm.Name), Head: v.head(vm), Alerts: v.alerts(vm), Facts: v.facts(vm), Picture: v.picture(vm),
+		Size: v.size(vm), Media: v.media(vm), Pending: v.pending(vm), History: v.history(vm),
+	}
+}
+
+// vmParts returns the parts of the page that change.
+func (v visit) vmParts(name string) ([]part, error) {
+	vm, err := v.s.opts.Fleet.Get(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := v.check(access.View, vm); err != nil {
+		return nil, err
+	}
+	view := v.vmView(vm)
+	return v.parts(map[string]any{
+		"vmhead": view.Head, "vmalerts": view.Alerts, "vmfacts": view.Facts, "vmpicture": view.Picture,
+		"vmsize": view.Size, "vmmedia": view.Media, "vmpending": view.Pending, "vmhistory": view.History,
+	})
+}
+
+// parts executes templates whose names are the ids of their elements.
+func (v visit) parts(views map[string]any) ([]part, error) {
+	var list []part
+	for id, view := range views {
+		html, err := v.s.execute(id, view)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, part{id: id, html: html})
+	}
+	return list, nil
+}
+
+func (v visit) head(vm *fleet.VM) headView {
+	sees := vm.State.Up() && v.refusal(access.AccessConsole, vm) == ""
+	return headView{
+		words: v.words, Name: vm.Name, State: v.state(vm), Since: vm.Since, Screen: sees && vm.Screen,
+		Console: sees && vm.Console, Buttons: v.buttons(vm, first(vm)), More: v.buttons(vm, others(vm)...),
+	}
+}
+
+func (v visit) alerts(vm *fleet.VM) alertsView {
+	a := alertsView{words: v.words, Problems: vm.Problems, Level: "info"}
+	switch {
+	case vm.State == fleet.Failed || vm.State == fleet.Unmanaged:
+		a.Why, a.Level = vm.Message, "bad"
+	case vm.State != fleet.Running:
+		a.Why = vm.Message
+	}
+	if a.Why == "" && vm.State == fleet.Failed {
+		a.Why = vm.Reason
+	}
+	return a
+}
+
+func (v visit) facts(vm *fleet.VM) factsView {
+	f := factsView{words: v.words}
+	add := func(key string, values ...valueView) {
+		values = slices.DeleteFunc(values, func(v valueView) bool { return v.Text == "" && v.Time.IsZero() })
+		if len(values) > 0 {
+			f.Facts = append(f.Facts, factView{v.T(key), values})
+		}
+	}
+	add("column.type", valueView{Text: vm.Type})
+	add("vm.os", valueView{Text: vm.OS})
+	if vm.State.Up() {
+		add("vm.started", valueView{Time: vm.Started})
+	}
+	for i, address := range vm.Addresses {
+		key := "column.address"
+		if i > 0 {
+			key = "vm.further"
+		}
+		add(key, valueView{Text: address, Copy: address, Code: true})
+	}
+	if len(vm.Addresses) > 0 {
+		line := "ssh " + vm.Addresses[0]
+		add("vm.ssh", valueView{Text: line, Copy: line, Code: true})
+	}
+	add("column.node", valueView{Text: vm.Node})
+	add("vm.user", valueView{Text: vm.User})
+	for _, viewer := range vm.Viewers {
+		add("vm.viewer", valueView{Text: v.T("viewer."+viewer.Kind) + ": " + viewer.Who}, valueView{Time: viewer.Since})
+	}
+	for _, d := range vm.Details {
+		add("detail."+d.Key, valueView{Text: d.Value})
+	}
+	add("vm.file", valueView{Text: vm.File, Code: true})
+	return f
+}
+
+func (v visit) picture(vm *fleet.VM) pictureView {
+	p := pictureView{words: v.words, Name: vm.Name}
+	if v.head(vm).Screen {
+		p.Source = "/vms/" + vm.Name + "/screenshot"
+	}
+	return p
+}
+
+func (v visit) size(vm *fleet.VM) sizeView {
+	view := sizeView{
+		words: v.words, Name: vm.Name, Refused: v.refusal(access.Resize, vm), CPUs: vm.CPUs,
+		RAM: v.bytes(vm.RAM.Wanted), RAMMaximum: v.bytes(vm.RAM.Maximum),
+	}
+	if vm.CPUs.Now != 0 && vm.CPUs.Now != vm.CPUs.Wanted {
+		view.CPUsNow = v.T("vm.nowis", vm.CPUs.Now)
+	}
+	if vm.RAM.Now != 0 && vm.RAM.Now != vm.RAM.Wanted {
+		view.RAMNow = v.T("vm.nowis", v.bytes(vm.RAM.Now))
+	}
+	return view
+}
+
+func (v visit) media(vm *fleet.VM) mediaView {
+	return mediaView{words: v.words, Name: vm.Name, Refused: v.refusal(access.Edit, vm), Drives: vm.Drives}
+}
+
+func (v visit) pending(vm *fleet.VM) pendingView {
+	p := pendingView{words: v.words, Changes: vm.Pending}
+	if vm.State.Up() {
+		p.Buttons = v.buttons(vm, fleet.Restart)
+		p.Buttons[0].ID = "pending-restart"
+	}
+	return p
+}
+
+// history lists the conditions, those that changed last first.
+func (v visit) history(vm *fleet.VM) historyView {
+	h := historyView{words: v.words}
+	for _, c := range vm.Conditions {
+		h.Conditions = append(h.Conditions, conditionView{
+			Class: strings.ToLower(c.Status), Text: v.T("condition." + c.Type + "." + c.Status), Reason: c.Reason,
+			Message: c.Message, Since: c.Since,
+		})
+	}
+	slices.SortStableFunc(h.Conditions, func(a, b conditionView) int { return b.Since.Compare(a.Since) })
+	return h
+}

@@ -1,0 +1,98 @@
+package web
+
+import (
+	"crypto/rand"
+	"net/http"
+	"strings"
+
+	"vmop/manager/access"
+	"vmop/manager/fleet"
+)
+
+// windowView is a window with the screen or the console of a VM.
+type windowView struct {
+	frame
+	Name  string
+	State windowState
+	Keys  []keyView
+}
+
+// windowState is what changes in a window.
+type windowState struct {
+	words
+	State   stateView
+	Buttons []button
+}
+
+// keyView is a combination of keys: codes of the web (KeyboardEvent.code) to press in this order.
+type keyView struct{ Name, Codes string }
+
+var combinations = []keyView{
+	{"Ctrl-Alt-Backspace", "ControlLeft AltLeft Backspace"},
+	{"Ctrl-Alt-F1", "ControlLeft AltLeft F1"},
+	{"Ctrl-Alt-F2", "ControlLeft AltLeft F2"},
+	{"Ctrl-Alt-F7", "ControlLeft AltLeft F7"},
+	{"Ctrl-C", "ControlLeft KeyC"},
+	{"Alt-Tab", "AltLeft Tab"},
+	{"Alt-F4", "AltLeft F4"},
+	{"Super", "MetaLeft"},
+	{"Super-L", "MetaLeft KeyL"},
+	{"Print", "PrintScreen"},
+	{"Esc", "Escape"},
+	{"Tab", "Tab"},
+}
+
+func (v visit) windowState(vm *fleet.VM) windowState {
+	w := windowState{words: v.words, State: v.state(vm)}
+	for _, a := range []fleet.Action{
+		fleet.Start, fleet.Resume, fleet.Pause, fleet.Stop, fleet.Restart, fleet.Reset, fleet.Kill,
+	} {
+		if vm.Can[a] {
+			w.Buttons = append(w.Buttons, v.button(vm, a))
+		}
+	}
+	return w
+}
+
+// windowParts returns the parts of a window that change.
+func (v visit) windowParts(name string) ([]part, error) {
+	vm, err := v.s.opts.Fleet.Get(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := v.check(access.View, vm); err != nil {
+		return nil, err
+	}
+	state := v.windowState(vm)
+	return v.parts(map[string]any{"windowstate": state, "windowbuttons": state})
+}
+
+func (v visit) window(vm *fleet.VM, script string) windowView {
+	view := windowView{frame: v.frame(vm.Name), Name: vm.Name, State: v.windowState(vm), Keys: combinations}
+	view.Window, view.Script = script, script+".js"
+	view.Live = "/live?window=" + script + "&vm=" + vm.Name
+	return view
+}
+
+func (s *Server) getScreen(w http.ResponseWriter, r *http.Request) error {
+	v := s.visit(r)
+	vm, err := v.vm(r, access.AccessConsole)
+	if err != nil {
+		return err
+	}
+	return s.show(w, http.StatusOK, "screen", v.window(vm, "screen"))
+}
+
+// getConsole allows the style elements that xterm.js makes, if they have the page's nonce.
+func (s *Server) getConsole(w http.ResponseWriter, r *http.Request) error {
+	v := s.visit(r)
+	vm, err := v.vm(r, access.AccessConsole)
+	if err != nil {
+		return err
+	}
+	view := v.window(vm, "console")
+	view.Nonce = rand.Text()
+	w.Header().Set("Content-Security-Policy",
+		strings.Replace(policy, "style-src 'self'", "style-src 'self' 'nonce-"+view.Nonce+"'", 1))
+	return s.show(w, http.StatusOK, "console", view)
+}

@@ -1,0 +1,175 @@
+// Package browser runs pages in a real Chromium, for tests: whatever the browser complains
+// about (a script's error, a violated policy, a file that is missing) fails the test, pages
+// can be looked at (pictures in the folder that the variable PICTURES names), and judged
+// by axe-core for people who use a keyboard or a screen reader.
+package browser
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+// A Browser is a Chromium with one tab, which ends with the test.
+type Browser struct {
+	t        *testing.T
+	ctx      context.Context
+	mutex    sync.Mutex
+	problems []string
+	ignored  []string
+}
+
+// Patience is how long a page may take for anything.
+const Patience = 2 * time.Minute
+
+// New starts a browser.
+func New(t *testing.T) *Browser {
+	t.Helper()
+	profile, err := os.MkdirTemp("", "vmop-browser")
+	require.NoError(t, err)
+	t.Cleanup(func() { // Chromium's processes may still write into it
+		for range 100 {
+			if os.RemoveAll(profile) == nil {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.UserDataDir(profile), chromedp.WindowSize(1280, 860))
+	for _, flag := range []string{
+		"disable-quic", "disable-component-update", "disable-background-networking", "disable-sync",
+	} {
+		opts = append(opts, chromedp.Flag(flag, true))
+	}
+	opts = append(opts, chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"))
+	ctx, cancel := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), opts...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	require.NoError(t, chromedp.Do(ctx), "start Chromium (package chromium)") // its life is that of this context
+	b := &Browser{t: t, ctx: ctx}
+	messages := chromedp.Console(ctx)
+	go func() {
+		for message, err := range messages {
+			if err != nil {
+				return
+			}
+			b.complain(message.String())
+		}
+	}()
+	return b
+}
+
+// Context is for calls of chromedp's own functions.
+func (b *Browser) Context() context.Context { return b.ctx }
+
+// Ignore ignores complaints with a text, from now on and those that are there: what a test
+// provokes, or does itself.
+func (b *Browser) Ignore(text string) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	b.ignored = append(b.ignored, text)
+	kept := b.problems[:0]
+	for _, p := range b.problems {
+		if !strings.Contains(p, text) {
+			kept = append(kept, p)
+		}
+	}
+	b.problems = kept
+}
+
+// complain notes a complaint that is not ignored.
+func (b *Browser) complain(message string) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	ignored := slices.ContainsFunc(b.ignored, func(text string) bool { return strings.Contains(message, text) })
+	if !ignored {
+		b.problems = append(b.problems, message)
+	}
+}
+
+// Do carries out actions, and fails the test if one fails, or if the browser complains.
+func (b *Browser) Do(what string, actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, Patience)
+	defer cancel()
+	err := chromedp.Do(ctx, actions...)
+	page := ""
+	if err != nil {
+		page, _ = chromedp.Run(b.ctx, chromedp.Evaluate[string](`location.href + "\n" + document.body.innerText`))
+	}
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	require.NoError(b.t, err, "%s; the browser says %q, the page is %s", what, b.problems, page)
+	require.Empty(b.t, b.problems, what)
+}
+
+// Holds waits until an expression is true.
+func Holds(js string) chromedp.Action[chromedp.Void] {
+	return chromedp.Poll[chromedp.Void](js, chromedp.WithPollingTimeout(Patience))
+}
+
+// Value returns the value of an expression.
+func Value[T any](b *Browser, js string) T {
+	b.t.Helper()
+	value, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](js))
+	require.NoError(b.t, err, js)
+	return value
+}
+
+// Open shows a page in a colour scheme (light, dark) and a width, and wants that nothing
+// sticks out of it.
+func (b *Browser) Open(address, scheme string, width int64) {
+	b.t.Helper()
+	features := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: scheme},
+	}}
+	_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, features)
+	require.NoError(b.t, err)
+	b.Do(address, chromedp.EmulateViewport(width, 860), chromedp.Navigate(address),
+		Holds(`document.readyState == "complete"`))
+	require.Empty(b.t, Value[string](b, sticksOut), "%s is wider than %d", address, width)
+}
+
+// sticksOut returns the elements that make a page wider than its window.
+const sticksOut = `document.documentElement.scrollWidth <= innerWidth ? "" :
+	[...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > innerWidth)
+		.map(e => e.tagName + "#" + e.id + "." + e.className).join(" ")`
+
+// Picture saves a picture of the page in the folder that PICTURES names, if it does.
+func (b *Browser) Picture(name string) {
+	b.t.Helper()
+	folder := os.Getenv("PICTURES")
+	if folder == "" {
+		return
+	}
+	picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+	require.NoError(b.t, err)
+	require.NoError(b.t, os.MkdirAll(folder, 0o755))
+	require.NoError(b.t, os.WriteFile(filepath.Join(folder, name+".png"), picture, 0o644))
+}
+
+// Accessible wants axe-core to find nothing wrong with the page. root is the module's
+// folder, below which scripts/web-bundles has installed it.
+func (b *Browser) Accessible(root string) {
+	b.t.Helper()
+	axe, err := os.ReadFile(filepath.Join(root, "build/web/node_modules/axe-core/axe.min.js"))
+	require.NoError(b.t, err, "scripts/web-bundles -check installs axe-core")
+	_, err = chromedp.Run(b.ctx, chromedp.Evaluate[bool](string(axe)+"; true"))
+	require.NoError(b.t, err)
+	found, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](
+		`axe.run().then(r => r.violations.map(v => v.id + ": " + v.help + " " + v.nodes.map(n => n.html).join(" | ")).join("\n"))`,
+		chromedp.EvalAwaitPromise))
+	require.NoError(b.t, err)
+	require.Empty(b.t, found)
+}
