@@ -44,7 +44,7 @@ func newCommand() *cobra.Command {
 	f.log.Add(root)
 	root.Flags().AddFlagSet(run.Flags())
 	cli.CompleteFile(run, "config", "yaml", "yml", "json")
-	root.AddCommand(run, newCheckConfig(), newHashPassword())
+	root.AddCommand(run, newLocal(&f.log), newCheckConfig(), newHashPassword())
 	return root
 }
 

@@ -1,6 +1,8 @@
-// Command vmmanager runs the VirtualMachines of a Kubernetes namespace.
+// Command vmmanager runs the VirtualMachines of a Kubernetes namespace, and shows the VMs of a
+// computer.
 //
 //	vmmanager [run] [-c FILE]     manages VMs until it is stopped by a signal
+//	vmmanager local               shows the VMs of this computer in a browser
 //	vmmanager check-config FILE   checks a configuration
 //	vmmanager hash-password       prints the hash of a password, for a local user
 //	vmmanager version             prints the version

@@ -1,0 +1,244 @@
+package web
+
+import (
+	"bufio"
+	"bytes"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+
+	"vmop/test/browser"
+	"vmop/test/guest"
+	"vmop/test/invariants"
+	"vmop/test/program"
+)
+
+// computer is a computer with a VM and "vmmanager local".
+type computer struct {
+	t    *testing.T
+	dir  string
+	vm   string // the name of its VM, which no other test's has
+	link string
+}
+
+// echo is the configuration of a VM with the guest that answers.
+const echo = `"/Runner":
+  dataDir: DIR/data/NAME
+  runtimeDir: DIR/run/NAME
+  vm:
+    name: NAME
+    accelerator: tcg
+    firmware: bios
+    maximumCpus: 4
+    currentCpus: 2      # of four
+    maximumRam: 64 MiB
+    network: []
+    drives:
+      - {file: DIR/echo.img, format: raw, bootindex: 0, readOnly: true}
+      - type: ide-cd
+    serialConsole: {log: DIR/NAME.log}
+    display: {vnc: {}}
+`
+
+func newComputer(t *testing.T) *computer {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "w") // short, for the paths of sockets
+	require.NoError(t, err)
+	c := &computer{t: t, dir: dir, vm: filepath.Base(dir)}
+	t.Cleanup(func() {
+		for _, pids := range invariants.Processes(t, dir) {
+			for _, pid := range pids {
+				_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+			}
+		}
+		require.NoError(t, os.RemoveAll(dir))
+	})
+	for _, name := range []string{"vmrunner", "vmmanager"} {
+		require.NoError(t, program.Build(t.Context(), c.path(name), "vmop/cmd/"+name))
+	}
+	require.NoError(t, os.WriteFile(c.path("echo.img"), guest.Echo(), 0o600))
+	for _, folder := range []string{"vms", "home", "xdg"} {
+		require.NoError(t, os.Mkdir(c.path(folder), 0o700))
+	}
+	text := strings.NewReplacer("DIR", dir, "NAME", c.vm).Replace(echo)
+	require.NoError(t, os.WriteFile(c.path("vms/"+c.vm+".yaml"), []byte(text), 0o600))
+	c.start()
+	return c
+}
+
+func (c *computer) path(name string) string { return filepath.Join(c.dir, name) }
+
+// start starts "vmmanager local", which ends with the test.
+func (c *computer) start() {
+	c.t.Helper()
+	cmd := exec.Command(c.path("vmmanager"), "local", "--folder", c.path("vms"))
+	cmd.Env = append(os.Environ(), "HOME="+c.path("home"), "XDG_RUNTIME_DIR="+c.path("xdg"))
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	out, err := cmd.StdoutPipe()
+	require.NoError(c.t, err)
+	require.NoError(c.t, cmd.Start())
+	c.t.Cleanup(func() {
+		require.NoError(c.t, cmd.Process.Signal(syscall.SIGTERM))
+		require.NoError(c.t, cmd.Wait(), "%s", &complaints)
+		if c.t.Failed() {
+			c.t.Logf("vmmanager: %s", &complaints)
+		}
+	})
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if c.link = regexp.MustCompile(`http://\S+`).FindString(lines.Text()); c.link != "" {
+			return
+		}
+	}
+	c.t.Fatalf("it prints no link: %s", &complaints)
+}
+
+// address is where the pages are.
+func (c *computer) address(path string) string {
+	root, _, _ := strings.Cut(c.link, "/link/")
+	return root + path
+}
+
+// says waits until the guest has printed a text on its serial port.
+func (c *computer) says(text string) {
+	c.t.Helper()
+	var log []byte
+	for deadline := time.Now().Add(browser.Patience); !bytes.Contains(log,
+		[]byte(text)); time.Sleep(20 * time.Millisecond) {
+		require.True(c.t, time.Now().Before(deadline), "it says %q, not %q", log, text)
+		log, _ = os.ReadFile(c.path(c.vm + ".log")) // there may be none yet
+	}
+}
+
+// enter opens the link.
+func (c *computer) enter(b *browser.Browser) {
+	c.t.Helper()
+	b.Open(c.link, "light", 1280)
+	require.Equal(c.t, c.address("/"), browser.Value[string](b, "location.href"), "the token has left the address")
+}
+
+func is(selector, text string) chromedp.Action[chromedp.Void] {
+	return browser.Holds(`document.querySelector("` + selector + `")?.textContent.includes("` + text + `")`)
+}
+
+func click(selector string) chromedp.Action[chromedp.Void] {
+	return chromedp.Click(chromedp.CSS(selector))
+}
+
+// From the link to typing on a guest's screen and its console, and back to a stopped VM.
+func TestFromLinkToScreen(t *testing.T) {
+	t.Parallel()
+	c, b := newComputer(t), browser.New(t)
+	c.enter(b)
+	b.Picture("local-stopped")
+	b.Do("stopped", is("#vm-"+c.vm+" .state", "Stopped"))
+	b.Do("start", click("#start-"+c.vm))
+	b.Do("running", is("#vm-"+c.vm+" .state", "Running"))
+	c.says(guest.EchoSays)
+
+	b.Open(c.address("/vms/"+c.vm+"/screen"), "light", 1280)
+	const ink = `(() => { const c = document.querySelector("#screen canvas"); if (!c) return -1;
+		const d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+		let n = 0; for (let i = 0; i < d.length; i += 4) if (d[i] | d[i + 1] | d[i + 2]) n++; return n })()`
+	b.Ignore("willReadFrequently") // getImageData, above
+	b.Do("the screen is shown", chromedp.WaitVisible(chromedp.CSS(`#screen[data-state=connected]`)),
+		browser.Holds(ink+" > 500"))
+	b.Do("type", chromedp.SendKeys(chromedp.CSS("#screen canvas"), "typed on the screen"+kb.Enter))
+	c.says("typed on the screen")
+	b.Do("type a text", click("#paste"), chromedp.WaitVisible(chromedp.CSS("#typing-text")),
+		chromedp.SetValue(chromedp.CSS("#typing-text"), "Pasted: {a_B} \"1\" ~"), click("#typing .primary"))
+	c.says("Pasted: {a_B} \"1\" ~")
+	b.Picture("screen")
+
+	b.Open(c.address("/vms/"+c.vm+"/console"), "light", 1280)
+	b.Do("the console is shown, with what was before",
+		chromedp.WaitVisible(chromedp.CSS(`#terminal[data-state=connected]`)),
+		is("#terminal", "Pasted"), chromedp.Focus(chromedp.CSS(".xterm-helper-textarea")))
+	_, err := chromedp.Call(b.Context(), input.InsertText, input.InsertTextParams{Text: "typed on the console"})
+	require.NoError(t, err)
+	c.says("typed on the console")
+	b.Picture("console")
+
+	b.Open(c.address("/vms/"+c.vm), "light", 1280)
+	b.Do("power off", click("#vmhead summary"), click("#kill-"+c.vm), click("#question .danger"),
+		is("#vmhead .state", "Stopped"), chromedp.WaitNotPresent(chromedp.CSS("#screen")))
+	b.Picture("vm-stopped")
+}
+
+// CPUs and media change in the file and in the running VM; the file's comments stay.
+func TestChangesReachQEMU(t *testing.T) {
+	t.Parallel()
+	c, b := newComputer(t), browser.New(t)
+	c.enter(b)
+	b.Do("start", click("#start-"+c.vm), is("#vm-"+c.vm+" .state", "Running"))
+	b.Open(c.address("/vms/"+c.vm), "light", 1280)
+	b.Do("resize", chromedp.SetValue(chromedp.CSS("#cpus"), "3"), click("#vmsize button"))
+	require.Eventually(t, func() bool {
+		out, err := exec.CommandContext(t.Context(), c.path("vmrunner"), "status", "--runtime-dir", c.path("run/"+c.vm),
+			"-o", "json").Output()
+		return err == nil && bytes.Contains(out, []byte(`"cpus": 3`))
+	}, browser.Patience, 100*time.Millisecond)
+	text, err := os.ReadFile(c.path("vms/" + c.vm + ".yaml"))
+	require.NoError(t, err)
+	require.Contains(t, string(text), "    currentCpus: 3      # of four\n")
+
+	b.Do("a medium that there is not", chromedp.SetValue(chromedp.CSS("#vmmedia input[name=medium]"), "/no.iso"),
+		click("#vmmedia button"), is("#vmalerts", "/no.iso"))
+	b.Do("why is QEMU run like this", chromedp.Navigate(c.address("/vms/"+c.vm+"/plan")), is("#plan", "lib/cpus.star"),
+		chromedp.SendKeys(chromedp.CSS("[data-filter]"), "smp"),
+		browser.Holds(`[...document.querySelectorAll("#plan tbody tr")].filter(r => !r.hidden).length == 1`))
+}
+
+// Without the link no page is served, and the link works once.
+func TestLinkIsNeeded(t *testing.T) {
+	t.Parallel()
+	c := newComputer(t)
+	get := func(method, address, host string) *http.Response {
+		r, err := http.NewRequestWithContext(t.Context(), method, address, nil)
+		require.NoError(t, err)
+		r.Host = host
+		client := http.Client{CheckRedirect: func(*http.Request,
+			[]*http.Request,
+		) error {
+			return http.ErrUseLastResponse
+		}}
+		answer, err := client.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		return answer
+	}
+	for _, path := range []string{
+		"/", "/vms/" + c.vm, "/live", "/vms/" + c.vm + "/screen/stream?mode=type",
+		"/vms/" + c.vm + "/screenshot",
+	} {
+		require.Equal(t, http.StatusUnauthorized, get("GET", c.address(path), "").StatusCode, path)
+	}
+	require.Equal(t, http.StatusUnauthorized, get("POST", c.address("/vms/"+c.vm+"/do"), "").StatusCode)
+	require.Equal(t, http.StatusForbidden, get("GET", c.address("/link/guessed"), "").StatusCode)
+	require.Equal(t, http.StatusMisdirectedRequest, get("GET", c.link, "evil.example").StatusCode)
+	require.Equal(t, http.StatusSeeOther, get("GET", c.link, "").StatusCode)
+	require.Equal(t, http.StatusForbidden, get("GET", c.link, "").StatusCode)
+}
+
+// A VM keeps running when the pages end, and is there again when they begin.
+func TestPagesComeAndGo(t *testing.T) {
+	t.Parallel()
+	c, b := newComputer(t), browser.New(t)
+	c.enter(b)
+	b.Do("start", click("#start-"+c.vm), is("#vm-"+c.vm+" .state", "Running"))
+	c.says(guest.EchoSays)
+	c.start() // a second one sees the same
+	c.enter(b)
+	b.Do("it runs", is("#vm-"+c.vm+" .state", "Running"))
+}
