@@ -149,7 +149,7 @@ func TestFault18MoreSignals(t *testing.T) {
 
 	p.signal(syscall.SIGHUP)
 	p.await(`reading the configuration again, as requested`)
-	unseen(t, filepath.Join(dir, "config.yaml"), "powerdownTimeout: 900", "powerdownTimeout:   1")
+	changed := unseen(t, filepath.Join(dir, "config.yaml"), "powerdownTimeout: 900", "powerdownTimeout:   1")
 	p.signal(syscall.SIGHUP)
 	p.await(`configuration read`)
 	require.Equal(t, qemu, invariants.OneQEMU(t, dir))
@@ -164,14 +164,17 @@ func TestFault18MoreSignals(t *testing.T) {
 	require.Equal(t, 1, strings.Count(p.out.String(), "terminating"))
 	require.Equal(t, 1, strings.Count(p.out.String(), "QMP quit"))
 	require.Contains(t, p.out.String(), "forced (host-qmp-quit)")
+	require.NoError(t, changed.Close())
 	invariants.NothingLeft(t, dir)
 }
 
-// unseen changes a file as inotify(7) does not tell: through memory.
-func unseen(t *testing.T, path, from, to string) {
+// unseen changes a file as inotify(7) does not tell: through memory. Closing a file that was
+// open for writing makes an event: so it is returned open.
+func unseen(t *testing.T, path, from, to string) *os.File {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	require.NoError(t, err)
+	t.Cleanup(func() { _ = f.Close() }) // if the test fails before it does
 	info, err := f.Stat()
 	require.NoError(t, err)
 	text, err := unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
@@ -181,8 +184,7 @@ func unseen(t *testing.T, path, from, to string) {
 	require.Len(t, to, len(from))
 	copy(text[at:], to)
 	require.NoError(t, unix.Munmap(text))
-	// Closing a file that was open for writing makes an event: so it stays open.
-	t.Cleanup(func() { f.Close() })
+	return f
 }
 
 func TestFault19TermBetweenHelperAndQEMU(t *testing.T) {
@@ -205,10 +207,10 @@ func TestFault28DataDirectory(t *testing.T) {
 	t.Run("is on a read-only file system", func(t *testing.T) {
 		t.Parallel()
 		dir := folder(t, "bare")
-		data := filepath.Join(dir, "data")
-		require.NoError(t, os.Mkdir(data, 0o700))
+		data := t.TempDir() // elsewhere: a mount in dir would count as left
 		require.NoError(t, syscall.Mount("tmpfs", data, "tmpfs", syscall.MS_RDONLY, "size=64k"), "this test needs root")
 		t.Cleanup(func() { require.NoError(t, syscall.Unmount(data, 0)) })
+		require.NoError(t, os.Symlink(data, filepath.Join(dir, "data")))
 		p := newProgram(t, dir, nil)
 		p.launch()
 		p.refuses(dir, exitFailed, "open lock of the VM: open PATH/data/", "lock: read-only file system\n")
