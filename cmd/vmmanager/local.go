@@ -85,6 +85,7 @@ func (f *localFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	visitors.Configure(login.Config{IdleTimeout: cookieAge, Lifetime: cookieAge})
 	pages, err := web.New(web.Options{
 		Fleet: vms, Visitors: guardOf(visitors), Title: hostname(), Version: version, Log: log,
 		LogOut:    true,
@@ -96,6 +97,10 @@ func (f *localFlags) run(cmd *cobra.Command) error {
 	f.invite(cmd.OutOrStdout(), listener.Addr(), visitors)
 	return serve(cmd.Context(), listener, pages, vms.Run, pages.Run, visitors.Run)
 }
+
+// cookieAge is how long the browser that has opened the link may use the pages, unless this
+// program ends before.
+const cookieAge = 30 * 24 * time.Hour
 
 // administrator is the role of the user of the link: it may do everything.
 const administrator = "administrator"

@@ -23,9 +23,18 @@ func (t *Table) Put(vm *VM) {
 	if t.vms == nil {
 		t.vms = map[string]*VM{}
 	}
+	sorted := t.sorted
+	if at, known := slices.BinarySearchFunc(sorted, vm.Name, byName); known {
+		sorted = slices.Clone(sorted) // readers have the other
+		sorted[at] = vm
+	} else {
+		sorted = nil
+	}
 	t.vms[vm.Name] = vm
-	t.hasChanged()
+	t.hasChanged(sorted)
 }
+
+func byName(vm *VM, name string) int { return strings.Compare(vm.Name, name) }
 
 // Remove takes a VM out.
 func (t *Table) Remove(name string) {
@@ -33,12 +42,12 @@ func (t *Table) Remove(name string) {
 	defer t.mutex.Unlock()
 	if _, known := t.vms[name]; known {
 		delete(t.vms, name)
-		t.hasChanged()
+		t.hasChanged(nil)
 	}
 }
 
-func (t *Table) hasChanged() {
-	t.sorted = nil
+func (t *Table) hasChanged(sorted []*VM) {
+	t.sorted = sorted
 	if t.changed != nil {
 		close(t.changed)
 		t.changed = nil

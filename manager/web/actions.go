@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"vmop/manager/access"
@@ -93,7 +94,7 @@ func (s *Server) postSize(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if size == (fleet.Size{}) {
-		return s.answer(w, r, "/vms/"+vm.Name)
+		return s.answer(w, r, "/vms/"+url.PathEscape(vm.Name))
 	}
 	return s.done(w, r, vm, "resize", s.opts.Fleet.Resize(r.Context(), v.who.User, vm.Name, size))
 }
@@ -141,7 +142,7 @@ func (s *Server) done(w http.ResponseWriter, r *http.Request, vm *fleet.VM, acti
 	if err != nil {
 		return err
 	}
-	return s.answer(w, r, "/vms/"+vm.Name)
+	return s.answer(w, r, "/vms/"+url.PathEscape(vm.Name))
 }
 
 // record logs who has done what.

@@ -85,6 +85,13 @@ func (g *Guard) Ended(r *http.Request) <-chan struct{} {
 	return nil
 }
 
+// Touch implements Visitors.
+func (g *Guard) Touch(r *http.Request) {
+	if session := login.FromContext(r.Context()); session != nil {
+		session.Touch()
+	}
+}
+
 // loginView is the page where one logs in.
 type loginView struct {
 	frame

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -102,6 +103,7 @@ type guests struct {
 	mutex       sync.Mutex
 	permissions []v1.Permission
 	ended       chan struct{}
+	touched     atomic.Int32
 }
 
 func (g *guests) Handler(_ *Server, pages http.Handler) http.Handler { return pages }
@@ -120,6 +122,7 @@ func (g *guests) Decide(_ context.Context, who access.Subject, verb access.Verb,
 	return access.Decide(policy, who, verb, access.VM{Name: vm.Name, Permissions: g.permissions})
 }
 func (g *guests) Ended(*http.Request) <-chan struct{} { return g.ended }
+func (g *guests) Touch(*http.Request)                 { g.touched.Add(1) }
 
 func (g *guests) allow(user string, may ...v1.Action) {
 	g.mutex.Lock()

@@ -174,23 +174,23 @@ func (v visit) pager(q query, n int) pagerView {
 	return p
 }
 
-// liveView returns what makes the parts of the page that a stream belongs to, nil if there
-// is no such page.
+// liveView returns what makes the parts of the page that a stream belongs to.
 func (s *Server) liveView(r *http.Request) func() ([]part, error) {
-	v := s.visit(r)
 	name := r.URL.Query().Get("vm")
 	switch window := r.URL.Query().Get("window"); {
 	case name != "" && window != "":
-		return func() ([]part, error) { return v.windowParts(name) }
+		return func() ([]part, error) { return s.visit(r).windowParts(name) }
 	case name != "":
-		return func() ([]part, error) { return v.vmParts(name) }
+		return func() ([]part, error) { return s.visit(r).vmParts(name) }
 	}
 	q, empty := parseQuery(r.URL.Query()), r.URL.Query().Has(emptyKey)
 	return func() ([]part, error) {
-		if empty != (len(v.visible()) == 0) {
+		v := s.visit(r) // whose roles may have changed
+		view := v.list(q)
+		if empty != view.Empty {
 			return nil, errOtherPage
 		}
-		return v.listParts(q)
+		return v.listParts(view)
 	}
 }
 
@@ -201,8 +201,7 @@ const emptyKey = "empty"
 var errOtherPage = errors.New("the page has other parts now")
 
 // listParts returns the parts of the list that change.
-func (v visit) listParts(q query) ([]part, error) {
-	view := v.list(q)
+func (v visit) listParts(view listView) ([]part, error) {
 	rows := part{id: "rows"}
 	for _, row := range view.Rows {
 		html, err := v.s.execute("row", row)
@@ -211,12 +210,10 @@ func (v visit) listParts(q query) ([]part, error) {
 		}
 		rows.children = append(rows.children, part{id: "vm-" + row.Name, html: html})
 	}
-	var err error
-	parts := []part{rows}
-	if view.Empty {
-		parts = nil
-	} else if parts[0].html, err = v.s.execute("rows", view.Rows); err != nil {
-		return nil, err
+	var parts []part
+	if !view.Empty {
+		rows.html = rows.join(`<tbody id="rows">`, "</tbody>") // as the template rows has it
+		parts = append(parts, rows)
 	}
 	for _, p := range []struct {
 		id   string

@@ -18,6 +18,15 @@ type part struct {
 	children []part
 }
 
+// join returns the children within an element.
+func (p part) join(begin, end string) []byte {
+	html := []byte(begin)
+	for _, c := range p.children {
+		html = append(html, c.html...)
+	}
+	return append(html, end...)
+}
+
 // Times of the streams of changes.
 const (
 	liveStep  = 100 * time.Millisecond // at least between two looks at the VMs
@@ -31,9 +40,6 @@ const (
 // whose content differs from nothing: what is in the page is replaced by the same.
 func (s *Server) getLive(w http.ResponseWriter, r *http.Request) error {
 	view := s.liveView(r)
-	if view == nil {
-		return errNoPage
-	}
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no") // nginx collects otherwise

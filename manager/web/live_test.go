@@ -2,12 +2,10 @@ package web
 
 import (
 	"bufio"
-	"context"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 	"github.com/stretchr/testify/require"
@@ -96,6 +94,16 @@ func TestFirstVM(t *testing.T) {
 	require.Equal(t, "gone", name)
 }
 
+// What the stream makes of all rows is what the page has.
+func TestRowsOfStreamAndPage(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, oneOfEach()...)
+	_, page := p.call("GET", "/", "")
+	_, data := p.follow("/live?").next()
+	from, to := strings.Index(data, "<tbody"), strings.Index(data, "</tbody>")
+	require.Contains(t, page, data[from:to])
+}
+
 // The page of a VM gets what has changed of it, and is loaded again when the VM has gone.
 func TestVMIsLive(t *testing.T) {
 	t.Parallel()
@@ -181,6 +189,7 @@ func TestStreams(t *testing.T) {
 		_, err = far.Read(got)
 		require.NoError(t, err)
 		require.Equal(t, "key", string(got))
+		require.EqualValues(t, 1, p.touched.Swap(0), "typing keeps the session")
 		require.NoError(t, far.Close())
 		require.Equal(t, streamEnded, closed(t, socket), path)
 
@@ -209,6 +218,7 @@ func TestStreamsAreRefused(t *testing.T) {
 	require.Equal(t, 404, dial("/vms/stranger/console/stream?mode=type", nil))
 
 	p.allow("guest", "accessConsole")
+	require.Equal(t, 403, dial("/vms/web/screen/stream?mode=take", http.Header{"Test-User": {"guest"}}))
 	socket, _ := p.socket("/vms/web/screen/stream?mode=type", "Test-User", "guest")
 	p.allow("guest", "start")
 	p.Put(sample("web", fleet.Running)) // whatever changes
@@ -237,7 +247,9 @@ func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
 	slow, far := p.socket("/vms/web/screen/stream?mode=type")
+	ended := make(chan struct{})
 	go func() {
+		defer close(ended)
 		for {
 			if _, err := far.Write(make([]byte, 64<<10)); err != nil {
 				return
@@ -249,9 +261,6 @@ func TestSlowReader(t *testing.T) {
 	_, data, err := other.Read(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "quick", string(data))
-	_ = slow
-	p.allow("stranger")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	require.NoError(t, ctx.Err())
+	require.NoError(t, slow.CloseNow())
+	<-ended
 }

@@ -24,12 +24,12 @@ func TestEveryPage(t *testing.T) {
 	hostile.Message, hostile.OS, hostile.User, hostile.Addresses = evil, evil, evil, []string{evil}
 	hostile.Viewers[0].Who, hostile.Problems[0].Message, hostile.Conditions[0].Message = evil, evil, evil
 	hostile.Pending[0].Then, hostile.Drives[0].Medium, hostile.Conditions[0].Type = evil, evil, evil
-	p := newPlay(t, append(vms, hostile)...)
+	p := newPlay(t, append(vms, hostile, sample("odd name&?#/..", fleet.Running))...)
 	p.allow("guest", "start", "accessConsole", "edit")
 	addresses := []string{"/", "/?q=sales", "/?q=nothing&sort=-ram", "/about", "/nopage", "/vms/novm"}
 	for _, vm := range p.List() {
 		for _, page := range []string{"", "/screen", "/console", "/plan", "/definition"} {
-			addresses = append(addresses, "/vms/"+vm.Name+page)
+			addresses = append(addresses, "/vms/"+url.PathEscape(vm.Name)+page)
 		}
 	}
 	for _, lang := range []string{"en", "de"} {
@@ -72,7 +72,10 @@ func checkPage(t *testing.T, what, lang, text string) {
 			require.Equal(t, lang, attribute(n, "lang"), what)
 		case "script":
 			require.True(t, strings.HasPrefix(attribute(n, "src"), "/static/") && n.FirstChild == nil, what)
-		case "button", "a", "summary":
+		case "a":
+			require.NotContains(t, attribute(n, "href"), " ", what)
+			fallthrough
+		case "button", "summary":
 			require.NotEmpty(t, strings.TrimSpace(content(n)), "%s: a %s without a name", what, n.Data)
 		case "input", "select", "textarea":
 			named := attribute(n, "type") == "hidden" || attribute(n, "aria-label") != "" ||

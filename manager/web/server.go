@@ -46,6 +46,8 @@ type Visitors interface {
 	Decide(ctx context.Context, who access.Subject, verb access.Verb, vm *fleet.VM) access.Decision
 	// Ended returns a channel that is closed when the visitor's session ends.
 	Ended(r *http.Request) <-chan struct{}
+	// Touch notes that the visitor does something without a request, such as typing.
+	Touch(r *http.Request)
 }
 
 // A Server serves the pages. Its methods may be called concurrently.

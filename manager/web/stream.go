@@ -44,8 +44,12 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request,
 	if mode != fleet.Type && mode != fleet.Watch && mode != fleet.Take {
 		return errBadForm
 	}
+	verb := access.AccessConsole
+	if mode == fleet.Take {
+		verb = access.TakeConsole
+	}
 	v := s.visit(r)
-	vm, err := v.vm(r, access.AccessConsole)
+	vm, err := v.vm(r, verb)
 	if err != nil {
 		return err
 	}
@@ -70,7 +74,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request,
 	front := websocket.NetConn(ctx, socket, websocket.MessageBinary)
 	ended := make(chan websocket.StatusCode, 2)
 	go func() {
-		_, _ = io.Copy(back, front)
+		_, _ = io.Copy(&touching{Writer: back, touch: func() { s.opts.Visitors.Touch(r) }}, front)
 		ended <- streamEnded
 		_ = back.Close()
 	}()
@@ -87,6 +91,24 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request,
 	}
 	_ = socket.Close(code, "")
 	return nil
+}
+
+// touching is a writer that reports that it is used, at most once in touchStep.
+type touching struct {
+	io.Writer
+	touch func()
+	last  time.Time
+}
+
+const touchStep = 10 * time.Second
+
+// Write implements io.Writer.
+func (t *touching) Write(p []byte) (int, error) {
+	if now := time.Now(); now.Sub(t.last) >= touchStep {
+		t.last = now
+		t.touch()
+	}
+	return t.Writer.Write(p)
 }
 
 // attend waits until the visitor may not see the VM any more, or has gone.

@@ -124,12 +124,18 @@ func (v visit) vm(r *http.Request, verb access.Verb) (*fleet.VM, error) {
 
 // visible returns the VMs that the visitor may see.
 func (v visit) visible() []*fleet.VM {
-	hidden := func(vm *fleet.VM) bool { return v.refusal(access.View, vm) != "" }
 	all := v.s.opts.Fleet.List()
-	if !slices.ContainsFunc(all, hidden) {
-		return all
+	for i, vm := range all {
+		if !v.sees(vm) {
+			rest := slices.DeleteFunc(slices.Clone(all[i:]), func(vm *fleet.VM) bool { return !v.sees(vm) })
+			return append(all[:i:i], rest...)
+		}
 	}
-	return slices.DeleteFunc(slices.Clone(all), hidden)
+	return all
+}
+
+func (v visit) sees(vm *fleet.VM) bool {
+	return v.s.opts.Visitors.Decide(v.ctx, v.who, access.View, vm).Allowed
 }
 
 // reason returns the text of a decision in the visitor's language.

@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -100,7 +101,7 @@ func (s *Server) getVM(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	view := v.vmView(vm)
-	view.Live = "/live?vm=" + vm.Name
+	view.Live = "/live?vm=" + url.QueryEscape(vm.Name)
 	return s.show(w, http.StatusOK, "vm", view)
 }
 
@@ -201,7 +202,7 @@ func (v visit) facts(vm *fleet.VM) factsView {
 func (v visit) picture(vm *fleet.VM) pictureView {
 	p := pictureView{words: v.words, Name: vm.Name}
 	if v.head(vm).Screen {
-		p.Source = "/vms/" + vm.Name + "/screenshot"
+		p.Source = "/vms/" + url.PathEscape(vm.Name) + "/screenshot"
 	}
 	return p
 }

@@ -3,6 +3,7 @@ package web
 import (
 	"crypto/rand"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"vmop/manager/access"
@@ -70,7 +71,7 @@ func (v visit) windowParts(name string) ([]part, error) {
 func (v visit) window(vm *fleet.VM, script string) windowView {
 	view := windowView{frame: v.frame(vm.Name), Name: vm.Name, State: v.windowState(vm), Keys: combinations}
 	view.Window, view.Script = script, script+".js"
-	view.Live = "/live?window=" + script + "&vm=" + vm.Name
+	view.Live = "/live?window=" + script + "&vm=" + url.QueryEscape(vm.Name)
 	return view
 }
 
