@@ -19,4 +19,6 @@
 // Every text is in the catalogues in folder texts; a test compares their keys. Names,
 // messages and whatever else comes from guests, users or Kubernetes is not trusted: it
 // reaches a page through html/template only.
+//
+// See docs/decisions/0066-pages.md.
 package web
