@@ -110,7 +110,7 @@ def launch(vm, host):
 	eventually(t, true, func() bool {
 		problems := v.status().Problems
 		return len(problems) == 1 && problems[0].Path == "vmType" && strings.Contains(problems[0].Message,
-			"2 s of processor time")
+			"5 s of processor time")
 	})
 	began := time.Now()
 	for _, file := range []string{"a.iso", "b.iso", "a.iso", "b.iso"} {

@@ -15,7 +15,7 @@ import (
 
 // aLimit is the error of a start whose type has reached one. Which is reached first may
 // depend on the machine.
-const aLimit = `^VM type mine: (used more than 300 MB of memory|took more than 2 s of processor time|` +
+const aLimit = `^VM type mine: (used more than 300 MB of memory|took more than 5 s of processor time|` +
 	`is nested too deeply: the stack is full|mine\.star:\d+:\d+: took too (long|many steps))`
 
 // hostileTypes are types that take more than there is.

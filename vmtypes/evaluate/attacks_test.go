@@ -170,9 +170,9 @@ func TestExhaustingModules(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			err := attack(t, module)
-			require.Regexp(t, "^VM type evil: (used more than 300 MB of memory|took more than 2 s of processor time|"+
+			require.Regexp(t, "^VM type evil: (used more than 300 MB of memory|took more than 5 s of processor time|"+
 				"is nested too deeply: the stack is full|returned more than 32 MiB|"+
-				`evil\.star:\d+:\d+: took (too many steps; does a loop never end\?|too long: there are 2 s of processor time)(\n    .*)+)$`, err.Error())
+				`evil\.star:\d+:\d+: took (too many steps; does a loop never end\?|too long: there are 5 s of processor time)(\n    .*)+)$`, err.Error())
 		})
 	}
 }

@@ -3,7 +3,7 @@
 //
 // The process is the program itself, started once more ([Run]) and recognised by
 // its environment ([Serve], to be called first in main). One request is one
-// process: 256 MiB of memory, 2 s of processor time, no new descriptors, and no
+// process: 256 MiB of memory, 5 s of processor time, no new descriptors, and no
 // system calls but those that the Go runtime needs to compute and to write the
 // answer: it opens no file, no socket, starts nothing. What it cannot know it
 // asks its parent.

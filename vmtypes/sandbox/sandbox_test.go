@@ -190,7 +190,7 @@ func TestLimits(t *testing.T) {
 	limits := []string{sandbox.ErrAnswer.Error(), sandbox.ErrMemory.Error()} // encoding takes memory, too
 	require.Contains(t, limits, err.Error())
 	_, err = run(t, job{Do: "gentle"})
-	require.EqualError(t, err, "there are 2 s of processor time")
+	require.EqualError(t, err, "there are 5 s of processor time")
 }
 
 func TestContextEndsTheChild(t *testing.T) {

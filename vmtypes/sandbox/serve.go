@@ -96,4 +96,4 @@ func watch(cancel context.CancelCauseFunc) {
 	}
 }
 
-var errGentle = errors.New("there are 2 s of processor time")
+var errGentle = errors.New("there are 5 s of processor time")
