@@ -167,7 +167,6 @@ func TestADiskThatCannotBeMade(t *testing.T) {
 	v := changeable(t, "drives: [{file: nowhere/disk.img, size: 8 MiB}]")
 	v.start()
 	_, err := v.wait()
-	require.ErrorContains(t, err, "vm.drives[0].size: make the image: open "+v.path("nowhere/disk.img")+
-		": no such file or directory")
+	require.ErrorContains(t, err, `vm.drives[0].file: the directory "`+v.path("nowhere")+`" does not exist (create it)`)
 	v.nothingLeft()
 }
