@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -99,9 +100,9 @@ func (p *interposer) take() net.Listener {
 	if err != nil {
 		return nil // it has ended
 	}
-	defer unix.Close(process)
 	taken, err := unix.PidfdGetfd(process, fd, 0)
 	if err != nil {
+		_ = unix.Close(process)
 		p.t.Errorf("take the monitor's socket from QEMU: %v", err)
 		return nil
 	}
@@ -109,10 +110,20 @@ func (p *interposer) take() net.Listener {
 	defer file.Close()
 	listener, err := net.FileListener(file)
 	if err != nil {
+		_ = unix.Close(process)
 		p.t.Errorf("use the monitor's socket: %v", err)
 		return nil
 	}
-	p.t.Cleanup(func() { listener.Close() })
+	go func() { // the socket is QEMU's, and ends with it
+		defer unix.Close(process)
+		for {
+			n, err := unix.Poll([]unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}}, -1)
+			if n > 0 || !errors.Is(err, unix.EINTR) {
+				break
+			}
+		}
+		listener.Close()
+	}()
 	return listener
 }
 

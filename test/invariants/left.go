@@ -1,9 +1,7 @@
 package invariants
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,8 +55,7 @@ func network(t testing.TB, dir string) (found []string) {
 	t.Helper()
 	var own string // has the VM's uuid
 	for _, name := range []string{"config.yaml", "data/uuid.txt"} {
-		text, err := os.ReadFile(filepath.Join(dir, name))
-		require.True(t, err == nil || errors.Is(err, fs.ErrNotExist), err)
+		text, _ := os.ReadFile(filepath.Join(dir, name)) // a test may have made it anything
 		own += string(text)
 	}
 	tables, err := new(nftables.Conn).ListTables()
