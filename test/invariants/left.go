@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 
+	"vmop/regular"
 	"vmop/runner/lock"
 )
 
@@ -55,7 +56,7 @@ func network(t testing.TB, dir string) (found []string) {
 	t.Helper()
 	var own string // has the VM's uuid
 	for _, name := range []string{"config.yaml", "data/uuid.txt"} {
-		text, _ := os.ReadFile(filepath.Join(dir, name)) // a test may have made it anything
+		text, _ := regular.ReadFile(filepath.Join(dir, name), 1<<20) // a test may have made it anything
 		own += string(text)
 	}
 	tables, err := new(nftables.Conn).ListTables()
