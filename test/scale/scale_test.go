@@ -26,11 +26,12 @@ func TestFewVMs(t *testing.T) {
 	r := round{VMs: few}
 	require.NoError(t, w.create(t.Context(), &r))
 	t.Log(r.Calls)
-	require.Zero(t, r.Calls.reads(), r.Calls)
+	const own = 1 // the ConfigMap with the manager's authorities may be read and written meanwhile
+	require.LessOrEqual(t, r.Calls.reads(), own, r.Calls)
 	for name, times := range map[string]int{
 		"patch configmaps": 1, "patch statefulsets": 1, "create persistentvolumeclaims": 2, "create secrets": 1,
 	} {
-		require.Equal(t, times*few, r.Calls[name], "%s: %s", name, r.Calls)
+		require.InDelta(t, times*few, r.Calls[name], own, "%s: %s", name, r.Calls)
 	}
 	require.LessOrEqual(t, r.Calls.writes(), mostWrites*few, r.Calls)
 
