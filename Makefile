@@ -21,7 +21,7 @@ LONG = ^vmop/(test/(cluster|e2e|guest|scale|soak)|deploy/images)|vmop/test/(benc
 
 # What runs under the race detector: the packages in which goroutines share memory. Left out are a flood of events
 # that the detector makes too slow, and processes whose limited memory is less than the detector maps.
-RACE = -skip='^(TestFault13|TestTypeChecker)' ./filewatch ./manager/... ./process ./qmp ./runner/...
+RACE = -skip='^(TestFault13|TestTypeChecker|TestAHostileTypeMakesAStartFail|TestAKeptTypeIsNestedTooDeeply)' ./filewatch ./manager/... ./process ./qmp ./runner/...
 
 .PHONY: help build sbom man install run test test-says test-short race check bench bench-scale fuzz faults mutants soak e2e \
 	generate images kills powercut cluster-up cluster-load cluster-down format clean guest packages-run packages-cluster packages-test
