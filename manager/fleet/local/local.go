@@ -51,6 +51,9 @@ func (f *Fleet) Run(ctx context.Context) error {
 func (f *Fleet) replaceAll(vms []inventory.VM) {
 	known := map[string]bool{}
 	for i := range vms {
+		if vms[i].Place == nil && !vms[i].Running() {
+			continue // what a killed VM has left, of a file that isn't known
+		}
 		known[vms[i].Name] = true
 		f.Put(view(&vms[i]))
 	}

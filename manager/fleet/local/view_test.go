@@ -160,3 +160,17 @@ func TestErrorsForUsers(t *testing.T) {
 	require.False(t, errors.As(explain(errors.New("broken pipe")), new(fleet.Refusal)))
 	require.ErrorIs(t, explain(context.Canceled), context.Canceled)
 }
+
+// The list has what is configured or running.
+func TestWhichVMsAreListed(t *testing.T) {
+	t.Parallel()
+	var f Fleet
+	f.replaceAll([]inventory.VM{
+		{Name: "configured", State: vmstatus.StateStopped, Place: &inventory.Place{}},
+		{Name: "left", State: vmstatus.StateStopped},
+		{Name: "foreign", State: vmstatus.StateBooted, Status: &status.Status{}},
+	})
+	require.Len(t, f.List(), 2)
+	f.replaceAll([]inventory.VM{{Name: "foreign", State: vmstatus.StateStopped}})
+	require.Empty(t, f.List())
+}
