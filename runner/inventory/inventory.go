@@ -22,6 +22,9 @@ type Place struct {
 	// System says that the VMs are the computer's, and that their services belong to
 	// systemd's system manager; else to the user's.
 	System bool
+	// Detached says that the VMs are never services: systemd's units look for a name in the
+	// usual folders, and would start another VM.
+	Detached bool
 	// Environment is where the VMs of this place have their directories, as NAME=VALUE;
 	// it takes precedence over that of this process.
 	Environment []string

@@ -78,7 +78,7 @@ func querySystemd(ctx context.Context, vms []VM) {
 	defer cancel()
 	byPlace := map[*Place][]*VM{}
 	for i := range vms {
-		if vm := &vms[i]; vm.Place != nil && unit(vm.Name) != "" {
+		if vm := &vms[i]; vm.Place != nil && !vm.Place.Detached && unit(vm.Name) != "" {
 			byPlace[vm.Place] = append(byPlace[vm.Place], vm)
 		}
 	}

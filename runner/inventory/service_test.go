@@ -97,6 +97,17 @@ func TestServices(t *testing.T) {
 	require.ErrorContains(t, err, "Interactive authentication required", "what systemctl says is not lost")
 }
 
+// Systemd would start another VM for a name in a folder that it doesn't know.
+func TestNoServiceOfAnUnusualFolder(t *testing.T) {
+	h := newHere(t).withSystemctl()
+	h.write("system/vmrunner/web.yaml", text("web"))
+	h.write("vmrunner@web.service", loaded("web", "active", "enabled"))
+	require.Equal(t, StateActive, h.find("web").State)
+	h.opts.Places[1].Detached = true
+	require.Equal(t, vmstatus.StateStopped, h.find("web").State)
+	require.Empty(t, h.find("web").Service)
+}
+
 // A user has no unit before one of their VMs is to be started automatically.
 func TestAutostartOfAUser(t *testing.T) {
 	h := newHere(t).withSystemctl()

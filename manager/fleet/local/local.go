@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -123,20 +124,43 @@ func (f *Fleet) Resize(ctx context.Context, user, name string, s fleet.Size) err
 	})
 }
 
-// Insert implements fleet.Fleet. A drive's name is its place in the configuration.
+// Insert implements fleet.Fleet. A drive's name is its place in the configuration. The medium that
+// is there stays as it is written, with a password that pages don't show.
 func (f *Fleet) Insert(ctx context.Context, user, name, drive, medium string) error {
+	vm, err := f.Get(name)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(vm.Drives, func(d fleet.Drive) bool { return d.Name == drive })
+	switch {
+	case at < 0:
+		return fleet.Refusal("there is no " + drive + " for media")
+	case vm.Drives[at].Medium == medium:
+		return nil
+	}
 	return f.edit(ctx, name, func(text []byte) ([]byte, error) {
-		place, found := strings.CutPrefix(drive, drivePrefix)
-		if !found {
-			return nil, fleet.Refusal("there is no drive " + drive)
-		}
+		place := strings.TrimPrefix(drive, drivePrefix)
 		return set(text, strconv.Quote(medium), "drives", place, "file")
 	})
 }
 
 // set changes a value of the vm section.
 func set(text []byte, value string, path ...string) ([]byte, error) {
-	return yamlfile.Edit(text, value, append([]string{"/Runner", "vm"}, path...)...)
+	section, err := sectionOf(text)
+	if err != nil {
+		return nil, err
+	}
+	return yamlfile.Edit(text, value, append([]string{section, "vm"}, path...)...)
+}
+
+// sectionOf returns how a file spells the section of the runner (runner/config accepts both).
+func sectionOf(text []byte) (string, error) {
+	const usual, older = "/Runner", "_Runner"
+	has, err := yamlfile.Has(text, older)
+	if has {
+		return older, err
+	}
+	return usual, err
 }
 
 // edit changes a VM's file, if it can be read and is right afterwards.
@@ -155,6 +179,13 @@ func (f *Fleet) edit(ctx context.Context, name string, change func([]byte) ([]by
 
 // Definition implements fleet.Fleet. What cloud-init gets may be secret, and is left out.
 func (f *Fleet) Definition(ctx context.Context, name string) (string, error) {
+	vm, err := f.inventory.Find(ctx, name)
+	if err != nil {
+		return "", explain(err)
+	}
+	if vm.Fault != nil {
+		return "", fleet.Refusal("where its secrets are is not known, because the file has faults:\n" + faults(vm.Fault))
+	}
 	text, err := f.inventory.Text(ctx, name)
 	if err != nil {
 		return "", explain(err)

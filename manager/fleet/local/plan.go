@@ -28,10 +28,8 @@ func (f *Fleet) Plan(ctx context.Context, name string) ([]fleet.Argument, error)
 func arguments(p plan.Process) []fleet.Argument {
 	lines := []fleet.Argument{{Text: p.Executable}}
 	for _, option := range p.Args {
-		a := fleet.Argument{Depth: 1, Text: strings.Join(option.Words(func(name string) string {
-			return "<" + name +
-				">"
-		}), " ")}
+		words := option.Words(func(name string) string { return "<" + name + ">" })
+		a := fleet.Argument{Depth: 1, Text: strings.Join(words, " ")}
 		for _, frame := range option.Origin {
 			a.Origins = append(a.Origins, frame.String())
 		}
@@ -43,7 +41,11 @@ func arguments(p plan.Process) []fleet.Argument {
 // redact returns a configuration without what may be secret: cloud-init's data, and the
 // passwords in addresses. The file must be YAML, or it is not known where secrets are.
 func redact(text []byte) (string, error) {
-	path := []string{"/Runner", "cloudInit"}
+	section, err := sectionOf(text)
+	if err != nil {
+		return "", fleet.Refusal(fmt.Sprintf("the file can't be shown without its secrets: %v", err))
+	}
+	path := []string{section, "cloudInit"}
 	for _, key := range []string{"userData", "metaData", "networkConfig", "vendorData"} {
 		has, err := yamlfile.Has(text, append(path, key)...)
 		if err == nil && has {

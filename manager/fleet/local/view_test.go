@@ -139,6 +139,9 @@ func TestSecretsAreLeftOut(t *testing.T) {
 	require.NotContains(t, text, "canary")
 	require.Contains(t, text, "https://…@x/y.iso")
 	require.Contains(t, text, "# of the office")
+	text, err = redact([]byte("_Runner:\n  cloudInit:\n    userData: canary\n"))
+	require.NoError(t, err)
+	require.NotContains(t, text, "canary", "the other spelling of the section")
 	_, err = redact([]byte("a: [canary"))
 	require.ErrorAs(t, err, new(fleet.Refusal), "who knows where its secrets are")
 	require.NotContains(t, err.Error(), "canary")
@@ -173,4 +176,17 @@ func TestWhichVMsAreListed(t *testing.T) {
 	require.Len(t, f.List(), 2)
 	f.replaceAll([]inventory.VM{{Name: "foreign", State: vmstatus.StateStopped}})
 	require.Empty(t, f.List())
+}
+
+// A medium whose password pages don't show stays, and only drives for media have one.
+func TestMediaThatStay(t *testing.T) {
+	t.Parallel()
+	var f Fleet // without an inventory: nothing may be written
+	f.Put(&fleet.VM{Name: "web", Drives: []fleet.Drive{{Name: "drive 1", Medium: "https://x/y.iso"}}})
+	require.NoError(t, f.Insert(t.Context(), "", "web", "drive 1", "https://x/y.iso"))
+	require.ErrorAs(t, f.Insert(t.Context(), "", "web", "drive 0", "z.iso"), new(fleet.Refusal))
+	require.ErrorIs(t, f.Insert(t.Context(), "", "other", "drive 1", ""), fleet.ErrNotFound)
+	text, err := set([]byte("_Runner:\n  vm:\n    currentCpus: 1\n"), "2", "currentCpus")
+	require.NoError(t, err)
+	require.Equal(t, "_Runner:\n  vm:\n    currentCpus: 2\n", string(text))
 }
