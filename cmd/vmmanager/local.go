@@ -128,7 +128,10 @@ func (f *localFlags) inventory(log *slog.Logger) (*inventory.Inventory, error) {
 		if err != nil {
 			return nil, err
 		}
-		places = []inventory.Place{{Folder: folder, Env: env}}
+		if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+			return nil, cli.UsageError{Err: fmt.Errorf("--folder %s: there is no such folder", f.folder)}
+		}
+		places = []inventory.Place{{Folder: folder, Detached: true, Env: env}}
 	}
 	limits, err := policy.Load(f.types.Policy)
 	if err != nil {
@@ -143,7 +146,11 @@ func (f *localFlags) inventory(log *slog.Logger) (*inventory.Inventory, error) {
 // program returns the path of vmrunner.
 func (f *localFlags) program() (string, error) {
 	if f.runner != "" {
-		return filepath.Abs(f.runner)
+		found, err := exec.LookPath(f.runner)
+		if err != nil {
+			return "", cli.UsageError{Err: fmt.Errorf("--runner: %w", err)}
+		}
+		return filepath.Abs(found)
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -194,6 +201,10 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // bind listens on an address of this computer only: the pages may do everything.
 func (f *localFlags) bind(ctx context.Context) (net.Listener, error) {
+	if _, _, err := net.SplitHostPort(f.listen); err != nil {
+		return nil, cli.UsageError{Err: fmt.Errorf("--listen %s: want an address and a port such as 127.0.0.1:8080",
+			f.listen)}
+	}
 	var c net.ListenConfig
 	listener, err := c.Listen(ctx, "tcp", f.listen)
 	if err != nil {
