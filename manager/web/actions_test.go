@@ -83,6 +83,8 @@ func TestConfirmation(t *testing.T) {
 	require.Contains(t, text, `name="sure" value="yes"`)
 	require.Contains(t, text, `name="do" value="kill"`)
 	require.Empty(t, p.done)
+	_, text = p.call("GET", "/", "")
+	require.Contains(t, text, `<button name="do" value="stop" data-question`, "not disabled: a script does that")
 	answer, _ = p.call("POST", "/vms/web/do", "do=kill&sure=yes", "Sec-Fetch-Mode", "navigate")
 	require.Equal(t, http.StatusSeeOther, answer.StatusCode)
 	require.Equal(t, []string{"admin kill web"}, p.done)

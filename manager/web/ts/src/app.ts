@@ -21,6 +21,7 @@ if (bulk) {
     showSelection();
   });
   document.addEventListener("parts", showSelection);
+  showSelection();
 }
 
 /** Columns that the user has hidden, kept in the browser. */
