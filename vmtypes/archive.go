@@ -75,6 +75,17 @@ func ArchivedName(data []byte) (string, error) {
 	return typeName(entry), err
 }
 
+// ArchivedModule returns the text of a module of the type in an archive, by the name that origins
+// have. It evaluates nothing.
+func ArchivedModule(data []byte, name string) (text []byte, found bool) {
+	for _, f := range txtar.Parse(data).Files {
+		if f.Name == name {
+			return f.Data, true
+		}
+	}
+	return nil, false
+}
+
 // IsStockArchive reports whether the modules of an archive are all the program's own,
 // word for word.
 func IsStockArchive(data []byte) bool {

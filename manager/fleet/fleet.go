@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"time"
 )
 
 var (
@@ -62,6 +63,20 @@ type Argument struct {
 	Origins []string
 }
 
+// A Sample is what a VM has used from its start to a time: counters, whose rates are what
+// they differ by between two times.
+type Sample struct {
+	At time.Time
+	// CPUSeconds is the processor time of QEMU.
+	CPUSeconds float64
+	// Memory is what the VM takes of the host's, in bytes.
+	Memory int64
+	// Read and Written are bytes of all drives.
+	Read, Written int64
+	// Received and Sent are the guest's bytes on networks; nil: nobody counts them.
+	Received, Sent *int64
+}
+
 // A Fleet is a set of VMs. All methods may be called concurrently. Errors of type Refusal
 // and ErrNotFound are for the user; others are failures.
 type Fleet interface {
@@ -82,6 +97,12 @@ type Fleet interface {
 	// Plan returns why QEMU is run as it is: of a running VM the plan of its start, of
 	// another the one that it would start with.
 	Plan(ctx context.Context, name string) ([]Argument, error)
+	// Source returns the text of a module of the VM's type, by the name that origins have: of a
+	// running VM as it was at its start.
+	Source(ctx context.Context, name, module string) (string, error)
+	// Usage returns what a VM has used during the last hour, the oldest first; nothing if it isn't
+	// running.
+	Usage(ctx context.Context, name string) ([]Sample, error)
 	// Definition returns the VM's definition as YAML, without secrets.
 	Definition(ctx context.Context, name string) (string, error)
 

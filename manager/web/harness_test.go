@@ -66,6 +66,27 @@ func (f *stage) Plan(context.Context, string) ([]fleet.Argument, error) {
 	}, f.fails
 }
 
+func (f *stage) Source(_ context.Context, name, module string) (string, error) {
+	if module != "my.star" {
+		return "", fleet.ErrNotFound
+	}
+	return "# <b>\ndef launch(vm, host):\n    return None\n", f.fails
+}
+
+// Usage is that of an hour in which a VM becomes busier.
+func (f *stage) Usage(context.Context, string) ([]fleet.Sample, error) {
+	var list []fleet.Sample
+	for i := range 121 {
+		n := int64(i)
+		in, out := n*n<<12, n<<14
+		list = append(list, fleet.Sample{
+			At: then.Add(time.Duration(i) * 30 * time.Second), CPUSeconds: float64(i) * 15 * (1 + float64(i%7)/14),
+			Memory: 400<<20 + n<<19, Read: n * n << 14, Written: n << 16, Received: &in, Sent: &out,
+		})
+	}
+	return list, f.fails
+}
+
 func (f *stage) Definition(context.Context, string) (string, error) {
 	return "\"/Runner\":\n  vm:\n    name: <b>\n", f.fails
 }

@@ -188,6 +188,19 @@ func (c *Client) Plan(ctx context.Context, w io.Writer, form string) error {
 	return c.copyTo(ctx, w, http.MethodGet, "/v1/plan?form="+url.QueryEscape(form), nil)
 }
 
+// Source returns a module of the VM's type, as the plan's origins name it.
+func (c *Client) Source(ctx context.Context, module string) (string, error) {
+	var text bytes.Buffer
+	err := c.copyTo(ctx, &text, http.MethodGet, "/v1/source?module="+url.QueryEscape(module), nil)
+	return text.String(), err
+}
+
+// Usage returns what the VM has used during the last hour, the oldest first.
+func (c *Client) Usage(ctx context.Context) (list []Usage, err error) {
+	err = c.get(ctx, "/v1/usage", &list)
+	return list, err
+}
+
 // Metrics writes the metrics in Prometheus' text format.
 func (c *Client) Metrics(ctx context.Context, w io.Writer) error {
 	return c.copyTo(ctx, w, http.MethodGet, "/v1/metrics", nil)

@@ -15,6 +15,7 @@ import (
 
 	"vmop/qmp"
 	"vmop/runner/status"
+	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
 )
 
@@ -40,7 +41,9 @@ func (s *Server) handlers() map[string]func(http.ResponseWriter, *http.Request) 
 		"GET /v1/events":     s.getEvents,
 		"GET /v1/pending":    s.getPending,
 		"GET /v1/plan":       s.getPlan,
+		"GET /v1/source":     s.getSource,
 		"GET /v1/metrics":    s.getMetrics,
+		"GET /v1/usage":      s.getUsage,
 		"GET /v1/screenshot": s.getScreenshot,
 		"GET /v1/console":    s.getConsole,
 		"GET /v1/screen":     s.getScreen,
@@ -79,7 +82,7 @@ func (s *Server) routes(allowed func(string) bool) http.Handler {
 // isBrief reports whether a request is answered at once.
 func isBrief(pattern string) bool {
 	switch pattern {
-	case "GET /v1/status", "GET /v1/pending", "GET /v1/plan", "GET /v1/metrics", "POST /v1/stop":
+	case "GET /v1/status", "GET /v1/pending", "GET /v1/plan", "GET /v1/source", "GET /v1/metrics", "POST /v1/stop":
 		return true
 	}
 	return false
@@ -267,6 +270,17 @@ func (s *Server) getPlan(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return badRequest{fmt.Errorf("form=%q: want text, why, argv, shell or json", form)}
 	}
+}
+
+// getSource answers with a module of the VM's type, whose lines the plan names.
+func (s *Server) getSource(w http.ResponseWriter, r *http.Request) error {
+	name := r.URL.Query().Get("module")
+	if s.opts.Archive != nil {
+		if text, found := vmtypes.ArchivedModule(s.opts.Archive(), name); found {
+			return give(w, plainType, text)
+		}
+	}
+	return notThere(fmt.Sprintf("the VM type has no module %q", name))
 }
 
 func (s *Server) getMetrics(w http.ResponseWriter, _ *http.Request) error {

@@ -8,6 +8,7 @@ import (
 	"image/color"
 	"image/png"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,9 @@ import (
 
 	"vmop/qmp"
 	"vmop/runner/control"
+	"vmop/runner/status"
+	"vmop/test/guest"
+	"vmop/vmtypes"
 )
 
 // serveQEMU serves a real QEMU, whose firmware writes to its screen and to the
@@ -58,6 +62,55 @@ func serveQEMU(t *testing.T, more ...string) *served {
 		}
 	}()
 	return s
+}
+
+// QEMU's counters are those of the guest: its firmware has read the drive.
+func TestUsageOfQEMU(t *testing.T) {
+	t.Parallel()
+	image := filepath.Join(t.TempDir(), "disk.img")
+	require.NoError(t, os.WriteFile(image, guest.Echo(), 0o600))
+	s := serveQEMU(t, "-drive", "if=ide,format=raw,file="+image)
+	ctx := timeout(t)
+	require.NoError(t, s.tracker.Update(status.Process{PID: os.Getpid()})) // any process that has used some time
+	before, err := s.client.Usage(ctx)
+	require.NoError(t, err)
+	require.Len(t, before, 1, "what is now")
+	require.Zero(t, before[0].Read)
+	require.Positive(t, before[0].Memory)
+	require.Nil(t, before[0].Received, "it has no tap")
+	_, err = s.client.QMP(ctx, qmp.Command{Execute: "cont"})
+	require.NoError(t, err)
+	for {
+		now, err := s.client.Usage(ctx)
+		require.NoError(t, err)
+		if now[0].Read >= 512 {
+			require.Greater(t, now[0].At, before[0].At)
+			return
+		}
+	}
+}
+
+// A module of the type is found by the name that the plan has for it.
+func TestSource(t *testing.T) {
+	t.Parallel()
+	library, err := vmtypes.Open("")
+	require.NoError(t, err)
+	standard, err := library.Load(t.Context(), "standard")
+	require.NoError(t, err)
+	archive, err := standard.Archive()
+	require.NoError(t, err)
+	s := serve(t, func(o *control.Options) { o.Archive = func() []byte { return archive } })
+	text, err := s.client.Source(t.Context(), "@vmtypes//lib/tpm.star")
+	require.NoError(t, err)
+	require.Contains(t, text, "def tpm")
+	var answer *control.AnswerError
+	for _, module := range []string{"", "lib/tpm.star", "../../etc/passwd", "no\nmodule"} {
+		_, err = s.client.Source(t.Context(), module)
+		require.ErrorAs(t, err, &answer, module)
+		require.Equal(t, http.StatusNotFound, answer.Code, module)
+	}
+	_, err = serve(t).client.Source(t.Context(), "@vmtypes//lib/tpm.star")
+	require.ErrorAs(t, err, &answer)
 }
 
 func TestAgainstQEMU(t *testing.T) {

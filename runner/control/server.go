@@ -42,7 +42,7 @@ const (
 	maxSocketPath = 107 // sun_path of unix(7), without the last byte
 )
 
-// Options configure a server. All are required.
+// Options configure a server. All but Archive are required.
 type Options struct {
 	// Dir is the runtime directory, which only this user can read. It holds the socket
 	// and, briefly, screenshots.
@@ -50,6 +50,8 @@ type Options struct {
 	Backend Backend
 	Tracker *status.Tracker
 	Log     *slog.Logger
+	// Archive returns the VM type that the VM was started with, as vmtypes.Type.Archive does.
+	Archive func() []byte
 }
 
 // A Server serves the control interface.
@@ -59,6 +61,7 @@ type Server struct {
 	forwards forwards
 	screens  screens
 	shots    pictures
+	usage    usages
 	feed     feed
 	http     *http.Server
 	remote   *http.Server // nil: ServeRemote was not called
@@ -92,6 +95,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 		defer close(s.served)
 		s.serve(s.http, &bounded{Listener: l, clients: &s.clients})
 	}()
+	go s.keepUsage(ctx)
 	return s, nil
 }
 

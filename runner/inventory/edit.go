@@ -16,6 +16,7 @@ import (
 	"vmop/runner/record"
 	"vmop/runner/status"
 	"vmop/vmspec"
+	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
 	"vmop/yamlfile"
 )
@@ -175,15 +176,45 @@ func (inv *Inventory) Plan(ctx context.Context, name string) (*plan.Plan, error)
 		}
 		return &started, nil
 	}
+	prepared, err := inv.would(ctx, vm)
+	if err != nil {
+		return nil, err
+	}
+	return prepared.Plan, nil
+}
+
+// Source returns a module of the type of a VM, as the origins of its plan name it.
+func (inv *Inventory) Source(ctx context.Context, name, module string) (string, error) {
+	vm, err := inv.Find(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	if vm.Status != nil {
+		client, err := vm.Dial(ctx)
+		if err != nil {
+			return "", err
+		}
+		return client.Source(ctx, module)
+	}
+	prepared, err := inv.would(ctx, vm)
+	if err != nil {
+		return "", err
+	}
+	text, found := vmtypes.ArchivedModule(prepared.Pin.Archive, module)
+	if !found {
+		return "", fmt.Errorf("%w: the VM type has no module %q", ErrUnknown, module)
+	}
+	return string(text), nil
+}
+
+// would returns a VM as it would be started now.
+func (inv *Inventory) would(ctx context.Context, vm *VM) (*prepare.VM, error) {
 	text, err := vm.text()
 	if err != nil {
 		return nil, err
 	}
 	prepared, _, err := inv.prepared(ctx, vm, text)
-	if err != nil {
-		return nil, err
-	}
-	return prepared.Plan, nil
+	return prepared, err
 }
 
 // settle gives a configuration the directories that a runner of its place would take.

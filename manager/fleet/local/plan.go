@@ -2,11 +2,14 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"regexp"
 	"strings"
 
 	"vmop/manager/fleet"
+	"vmop/runner/control"
 	"vmop/vmtypes/plan"
 	"vmop/yamlfile"
 )
@@ -22,6 +25,30 @@ func (f *Fleet) Plan(ctx context.Context, name string) ([]fleet.Argument, error)
 		lines = append(lines, arguments(helper)...)
 	}
 	return lines, nil
+}
+
+// Source implements fleet.Fleet.
+func (f *Fleet) Source(ctx context.Context, name, module string) (string, error) {
+	text, err := f.inventory.Source(ctx, name, module)
+	return text, explain(err)
+}
+
+// Usage implements fleet.Fleet.
+func (f *Fleet) Usage(ctx context.Context, name string) ([]fleet.Sample, error) {
+	client, err := f.dial(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	list, err := client.Usage(ctx)
+	var answer *control.AnswerError
+	if errors.As(err, &answer) && answer.Code == http.StatusNotFound {
+		return nil, nil // a runner of an earlier version
+	}
+	samples := make([]fleet.Sample, len(list))
+	for i, u := range list {
+		samples[i] = fleet.Sample(u)
+	}
+	return samples, explain(err)
 }
 
 // arguments returns a process with its arguments.
