@@ -73,7 +73,7 @@ type Sample struct {
 	Memory int64
 	// Read and Written are bytes of all drives.
 	Read, Written int64
-	// Received and Sent are the guest's bytes on networks; nil: nobody counts them.
+	// Received and Sent are the guest's bytes on networks; nil: not known.
 	Received, Sent *int64
 }
 
