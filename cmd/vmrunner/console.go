@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/term"
 
+	"vmop/cli/attach"
 	"vmop/runner/control"
 	"vmop/runner/prepare"
 )
@@ -74,7 +75,7 @@ func (c *consoleView) attach(ctx context.Context, vm *prepare.VM) error {
 	}
 	c.onTerminal = term.IsTerminal(int(os.Stdin.Fd())) && c.until == nil
 	if c.onTerminal {
-		if c.restore, err = consoleMode(int(os.Stdin.Fd()), interruptProgram); err != nil {
+		if c.restore, err = attach.ConsoleMode(int(os.Stdin.Fd()), attach.InterruptProgram); err != nil {
 			return errors.Join(err, conn.Close())
 		}
 		c.print("Serial console of %s. ^] detaches, Ctrl-C asks the guest to power off.", vm.Spec.Name)
@@ -217,7 +218,7 @@ func (c *consoleView) typed(keys []byte) {
 		}
 		return
 	}
-	keys, _, detach := bytes.Cut(keys, []byte{detachKey})
+	keys, _, detach := bytes.Cut(keys, []byte{attach.DetachKey})
 	_, _ = conn.Write(keys) // its end is noticed where it is read
 	if !detach || !c.leave(conn, control.Type) {
 		return

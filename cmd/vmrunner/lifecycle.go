@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"vmop/cli"
+	"vmop/cli/attach"
 	"vmop/runner/control"
 	"vmop/runner/inventory"
 	"vmop/vmstatus"
@@ -83,7 +84,7 @@ func (f *flags) started(
 	if !console {
 		return nil
 	}
-	return showConsole(cmd, client, control.Type, interruptGuest)
+	return attach.Console(cmd, client, control.Type, connected)
 }
 
 // awaitBoot waits until the guest's agent has answered.

@@ -1,19 +1,12 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"fmt"
-	"io"
-	"net"
-	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"vmop/cli"
-	"vmop/runner/control"
+	"vmop/cli/attach"
 )
 
 func newScreenshot(f *flags) *cobra.Command {
@@ -33,14 +26,6 @@ func newScreenshot(f *flags) *cobra.Command {
 		}
 		ctx, cancel := patient(cmd.Context())
 		defer cancel()
-		var picture bytes.Buffer // so that no incomplete file is written
-		if err := client.Screenshot(ctx, &picture); err != nil {
-			return err
-		}
-		if file == "-" {
-			_, err := cmd.OutOrStdout().Write(picture.Bytes())
-			return err
-		}
 		if file == "" {
 			s, err := client.Status(ctx)
 			if err != nil {
@@ -48,11 +33,7 @@ func newScreenshot(f *flags) *cobra.Command {
 			}
 			file = filepath.Base(s.Name) + ".png"
 		}
-		if err := os.WriteFile(file, picture.Bytes(), 0o600); err != nil {
-			return fmt.Errorf("save the screenshot: %w", err)
-		}
-		cmd.PrintErrln(file)
-		return nil
+		return attach.Picture(ctx, cmd, client, file)
 	}
 	return cmd
 }
@@ -74,47 +55,7 @@ func newVNC(f *flags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		probe, err := client.VNC(cmd.Context()) // so that errors show before a viewer connects
-		if err != nil {
-			return err
-		}
-		_ = probe.Close()
-		network := "tcp"
-		if strings.Contains(address, "/") {
-			network = "unix"
-		}
-		var lc net.ListenConfig
-		l, err := lc.Listen(cmd.Context(), network, address)
-		if err != nil {
-			return fmt.Errorf("listen for VNC viewers: %w", err)
-		}
-		cmd.PrintErrf("VNC on %s; Ctrl-C stops it\n", l.Addr())
-		return serveViewers(cmd.Context(), l, client, cmd.PrintErrln)
+		return attach.Screens(cmd, address, client.VNC)
 	}
 	return cmd
-}
-
-// serveViewers connects viewers to the screen until ctx is done.
-func serveViewers(ctx context.Context, l net.Listener, client *control.Client, complain func(...any)) error {
-	return acceptAll(ctx, l, "VNC viewers", func(viewer net.Conn) {
-		if err := showScreen(ctx, viewer, client); err != nil {
-			complain("vnc:", err)
-		}
-	})
-}
-
-// showScreen serves one viewer.
-func showScreen(ctx context.Context, viewer net.Conn, client *control.Client) error {
-	defer viewer.Close()
-	screen, err := client.VNC(ctx)
-	if err != nil {
-		return err
-	}
-	defer screen.Close()
-	go func() {
-		_, _ = io.Copy(screen, viewer) // only its end matters
-		_ = screen.Close()
-	}()
-	_, _ = io.Copy(viewer, screen)
-	return nil
 }

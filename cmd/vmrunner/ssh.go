@@ -4,15 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"vmop/cli"
-	"vmop/runner/inventory"
+	"vmop/cli/attach"
 )
 
 func newSSH(f *flags) *cobra.Command {
@@ -28,12 +25,12 @@ func newSSH(f *flags) *cobra.Command {
 	f.onSSH(cmd)
 	cmd.Flags().SetInterspersed(false)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		user, name := splitUser(args[0])
+		user, name := attach.SplitUser(args[0])
 		options, err := f.sshOptions(cmd, user, name)
 		if err != nil {
 			return err
 		}
-		return runWith("ssh", append(append(options, sshAlias(name)), args[1:]...))
+		return attach.Run("ssh", append(append(options, sshAlias(name)), args[1:]...))
 	}
 	return cmd
 }
@@ -63,7 +60,7 @@ func newCopy(f *flags) *cobra.Command {
 	}
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "copy folders with all in them")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		user, name, args, err := remotePaths(args)
+		user, name, args, err := attach.RemotePaths(args, sshAlias)
 		if err != nil {
 			return cli.UsageError{Err: err}
 		}
@@ -74,7 +71,7 @@ func newCopy(f *flags) *cobra.Command {
 		if recursive {
 			options = append(options, "-r")
 		}
-		return runWith("scp", append(append(options, "--"), args...))
+		return attach.Run("scp", append(append(options, "--"), args...))
 	}
 	return cmd
 }
@@ -90,37 +87,8 @@ func (f *flags) onSSH(cmd *cobra.Command) {
 	cmd.ValidArgsFunction, cmd.GroupID = f.completeConfigured, groupRunning
 }
 
-func splitUser(text string) (user, name string) {
-	if user, name, ok := strings.Cut(text, "@"); ok {
-		return user, name
-	}
-	return "", text
-}
-
 // sshAlias is what ssh calls the guest.
 func sshAlias(name string) string { return "vmrunner-" + name }
-
-// remotePaths returns the VM that some of scp's arguments are about, and the arguments as
-// scp wants them.
-func remotePaths(args []string) (user, name string, all []string, err error) {
-	for _, arg := range args {
-		host, path, remote := strings.Cut(arg, ":")
-		if !remote || strings.Contains(host, "/") {
-			all = append(all, arg)
-			continue
-		}
-		u, n := splitUser(host)
-		if name != "" && (n != name || u != user) {
-			return "", "", nil, fmt.Errorf("%s and %s: all remote files must be of one VM and user", name, n)
-		}
-		user, name = u, n
-		all = append(all, sshAlias(n)+":"+path)
-	}
-	if name == "" {
-		return "", "", nil, errors.New("none of the files is of a VM: want NAME:PATH")
-	}
-	return user, name, all, nil
-}
 
 // sshOptions are the options by which ssh and scp reach the guest of a running VM.
 func (f *flags) sshOptions(cmd *cobra.Command, user, name string) ([]string, error) {
@@ -140,48 +108,12 @@ func (f *flags) sshOptions(cmd *cobra.Command, user, name string) ([]string, err
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	proxy := fmt.Sprintf("ProxyCommand=%s port-forward --stdio --runtime-dir %s 22", shellWord(program),
-		shellWord(vm.RuntimeDir))
-	options := []string{
-		"-o", proxy, "-o", "HostKeyAlias=" + sshAlias(name), "-o", "StrictHostKeyChecking=accept-new",
+	via := attach.SSH{
+		Alias: sshAlias(name), User: or(user, vm.Login()),
+		Proxy: []string{program, "port-forward", "--stdio", "--runtime-dir", vm.RuntimeDir, "22"},
 	}
 	if vm.DataDir != "" {
-		options = append(options, "-o", fmt.Sprintf("UserKnownHostsFile=%q", knownHosts(vm)))
+		via.KnownHosts = filepath.Join(vm.DataDir, "known_hosts")
 	}
-	if user = or(user, vm.Login()); user != "" {
-		options = append(options, "-o", "User="+user)
-	}
-	return options, nil
-}
-
-func knownHosts(vm *inventory.VM) string {
-	return strings.ReplaceAll(filepath.Join(vm.DataDir, "known_hosts"), "%", "%%")
-}
-
-// shellWord quotes a path for the shell by which ssh runs a proxy, and for ssh, to which %
-// means something.
-func shellWord(text string) string {
-	return "'" + strings.ReplaceAll(strings.ReplaceAll(text, "'", `'\''`), "%", "%%") + "'"
-}
-
-// runWith runs a program on the standard streams, and takes its exit code over.
-func runWith(name string, args []string) error {
-	run := exec.Command(name, args...)
-	run.Stdin, run.Stdout, run.Stderr = os.Stdin, os.Stdout, os.Stderr
-	err := run.Run()
-	var exit *exec.ExitError
-	switch {
-	case errors.Is(err, exec.ErrNotFound):
-		return fmt.Errorf("%s is not installed; on Debian: apt-get install %s", name, packageOf(name))
-	case errors.As(err, &exit):
-		return cli.ExitError{Code: max(exit.ExitCode(), 1)}
-	}
-	return err
-}
-
-func packageOf(name string) string {
-	if slices.Contains([]string{"ssh", "scp"}, name) {
-		return "openssh-client"
-	}
-	return name
+	return via.Options(), nil
 }

@@ -48,7 +48,7 @@ func NewClient(dial func(context.Context) (net.Conn, error), user string) *Clien
 // belong to this user, unless this user is root. The error is ErrNotRunning if no
 // process listens.
 func Dial(ctx context.Context, path string) (*Client, error) {
-	c := NewClient(func(ctx context.Context) (net.Conn, error) { return connect(ctx, path) }, "")
+	c := NewClient(func(ctx context.Context) (net.Conn, error) { return Connect(ctx, path) }, "")
 	conn, err := c.dial(ctx)
 	if err != nil {
 		return nil, err
@@ -56,7 +56,8 @@ func Dial(ctx context.Context, path string) (*Client, error) {
 	return c, conn.Close()
 }
 
-func connect(ctx context.Context, path string) (net.Conn, error) {
+// Connect returns a connection with the socket at a path, as Dial makes them.
+func Connect(ctx context.Context, path string) (net.Conn, error) {
 	conn, err := dial(ctx, path, "")
 	if err != nil {
 		return nil, unreachable(path, err)

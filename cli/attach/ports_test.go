@@ -1,4 +1,4 @@
-package main
+package attach
 
 import (
 	"testing"
@@ -8,11 +8,11 @@ import (
 
 func TestPortPairs(t *testing.T) {
 	t.Parallel()
-	pairs, err := portPairs([]string{"22", "8080:80", "0:443"})
+	pairs, err := PortPairs([]string{"22", "8080:80", "0:443"})
 	require.NoError(t, err)
-	require.Equal(t, []portPair{{0, 22}, {8080, 80}, {0, 443}}, pairs)
+	require.Equal(t, []PortPair{{0, 22}, {8080, 80}, {0, 443}}, pairs)
 	for _, text := range []string{"", "x", "80:", ":80", "1:2:3", "70000", "80:70000", "-1:80", "80:0"} {
-		_, err := portPairs([]string{text})
+		_, err := PortPairs([]string{text})
 		require.ErrorContains(t, err, "want TCP ports", text)
 	}
 }

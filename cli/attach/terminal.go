@@ -1,4 +1,4 @@
-package main
+package attach
 
 import (
 	"bytes"
@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// detachKey leaves the console: ^], as in telnet and virsh.
-const detachKey = 0x1d
+// DetachKey leaves the console: ^], as in telnet and virsh.
+const DetachKey = 0x1d
 
 // forwardKeys forwards what is typed up to the detach key, and reports whether that was
 // pressed. What was read together with the key and follows it is dropped.
@@ -17,7 +17,7 @@ func forwardKeys(to io.Writer, from io.Reader) (detached bool, err error) {
 	buf := make([]byte, 1024)
 	for {
 		n, readErr := from.Read(buf)
-		data, _, detached := bytes.Cut(buf[:n], []byte{detachKey})
+		data, _, detached := bytes.Cut(buf[:n], []byte{DetachKey})
 		if len(data) > 0 {
 			if _, err := to.Write(data); err != nil {
 				return false, err
@@ -29,17 +29,17 @@ func forwardKeys(to io.Writer, from io.Reader) (detached bool, err error) {
 	}
 }
 
-// interruptKey is what Ctrl-C does in console mode.
-type interruptKey bool
+// Interrupt is what Ctrl-C does in console mode.
+type Interrupt bool
 
 const (
-	interruptProgram interruptKey = true  // it stays a signal
-	interruptGuest   interruptKey = false // it goes to the guest
+	InterruptProgram Interrupt = true  // it stays a signal
+	InterruptGuest   Interrupt = false // it goes to the guest
 )
 
-// consoleMode makes the terminal deliver each key unprocessed. Output processing stays
+// ConsoleMode makes the terminal deliver each key unprocessed. Output processing stays
 // on, so that log lines begin in the first column.
-func consoleMode(fd int, ctrlC interruptKey) (restore func(), err error) {
+func ConsoleMode(fd int, ctrlC Interrupt) (restore func(), err error) {
 	before, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 	if err != nil {
 		return nil, fmt.Errorf("read the terminal's settings: %w", err)
@@ -49,7 +49,7 @@ func consoleMode(fd int, ctrlC interruptKey) (restore func(), err error) {
 	raw.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.IEXTEN
 	raw.Cc[unix.VQUIT], raw.Cc[unix.VSUSP] = 0, 0
 	raw.Cc[unix.VMIN], raw.Cc[unix.VTIME] = 1, 0
-	if ctrlC == interruptGuest {
+	if ctrlC == InterruptGuest {
 		raw.Lflag &^= unix.ISIG
 	}
 	if err := unix.IoctlSetTermios(fd, unix.TCSETS, &raw); err != nil {
