@@ -11,17 +11,16 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"vmop/cli"
+	"vmop/cloudinit"
 	"vmop/regular"
 	"vmop/runner/config"
 	"vmop/runner/inventory"
 	"vmop/vmspec"
 	"vmop/vmtypes"
-	"vmop/vmtypes/evaluate"
 	"vmop/yamlfile"
 )
 
@@ -118,7 +117,7 @@ func (c *creation) text(cmd *cobra.Command, all *inventory.Inventory) ([]byte, e
 		return c.copied(cmd)
 	}
 	if !c.yes && onTerminal() {
-		if err := c.complement(cmd); err != nil {
+		if err := c.complement(cmd, all); err != nil {
 			return nil, err
 		}
 	}
@@ -172,9 +171,8 @@ func (c *creation) complete() (err error) {
 	if err != nil {
 		return fmt.Errorf("read the public key: %w", err)
 	}
-	d.SSHKey = strings.TrimSpace(string(text))
-	if strings.Contains(d.SSHKey, "PRIVATE KEY") || strings.Contains(d.SSHKey, "\n") {
-		return fmt.Errorf("%s is no public key; want one line, as in ~/.ssh/id_ed25519.pub", file)
+	if d.SSHKeys, err = cloudinit.PublicKeys(string(text)); err != nil {
+		return fmt.Errorf("read the public key %s: %w", file, err)
 	}
 	return nil
 }
@@ -202,11 +200,11 @@ func publicKey() string {
 }
 
 // complement completes the draft by the answers of a person, to all that no flag has said.
-func (c *creation) complement(cmd *cobra.Command) error {
+func (c *creation) complement(cmd *cobra.Command, all *inventory.Inventory) error {
 	q, d := newQuestions(cmd), &c.draft
 	var about vmtypes.Description
 	isType := func(answer string) (err error) {
-		about, err = c.describe(cmd, answer)
+		about, err = all.DescribeType(cmd.Context(), answer)
 		return err
 	}
 	isCount := func(answer string) error {
@@ -263,14 +261,6 @@ func isKey(file string) error {
 	}
 	_, err := existing(file)
 	return err
-}
-
-func (c *creation) describe(cmd *cobra.Command, vmType string) (vmtypes.Description, error) {
-	found, err := evaluate.Find(c.types.Folder, vmType)
-	if err != nil {
-		return vmtypes.Description{}, err
-	}
-	return found.Describe(cmd.Context())
 }
 
 // askOptions asks for the options that the VM type declares: for those that it needs, and

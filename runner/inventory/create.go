@@ -28,30 +28,43 @@ func (inv *Inventory) Place(system bool) (*Place, error) {
 	return nil, errors.New("there is no folder for VMs of this user: neither XDG_CONFIG_HOME nor HOME is set")
 }
 
+// ReviewNew checks the configuration of a new VM, of the user or of the computer, as Review does.
+// The error is ErrExists if the name is taken.
+func (inv *Inventory) ReviewNew(ctx context.Context, name string, system bool, text []byte) (*Review, error) {
+	_, review, err := inv.reviewNew(ctx, name, system, text)
+	return review, err
+}
+
+func (inv *Inventory) reviewNew(ctx context.Context, name string, system bool, text []byte) (*VM, *Review, error) {
+	if err := checkName(name); err != nil {
+		return nil, nil, err
+	}
+	place, err := inv.Place(system)
+	if err != nil {
+		return nil, nil, err
+	}
+	if slices.Contains(inv.Names(), name) {
+		return nil, nil, fmt.Errorf("create %s: %w", name, ErrExists)
+	}
+	vm := &VM{Name: name, File: filepath.Join(place.Folder, name+suffix), Place: place}
+	if reserved(vm.File) {
+		return nil, nil, fmt.Errorf("create %s: %s is a file with another meaning; take another name", name, vm.File)
+	}
+	warnings, made, err := inv.check(ctx, vm, text)
+	return vm, &Review{Warnings: warnings, Plan: made}, err
+}
+
 // Create writes the configuration of a new VM: of the user, or of the computer. It returns
 // the file, and warnings about it. What is wrong with the text is an error, see Review.
 // The error is ErrExists if the name is taken; nothing is overwritten.
 func (inv *Inventory) Create(
 	ctx context.Context, name string, system bool, text []byte,
 ) (file string, warnings []string, err error) {
-	if err := checkName(name); err != nil {
-		return "", nil, err
-	}
-	place, err := inv.Place(system)
+	vm, review, err := inv.reviewNew(ctx, name, system, text)
 	if err != nil {
 		return "", nil, err
 	}
-	if slices.Contains(inv.Names(), name) {
-		return "", nil, fmt.Errorf("create %s: %w", name, ErrExists)
-	}
-	vm := &VM{Name: name, File: filepath.Join(place.Folder, name+suffix), Place: place}
-	if reserved(vm.File) {
-		return "", nil, fmt.Errorf("create %s: %s is a file with another meaning; take another name", name, vm.File)
-	}
-	if warnings, err = inv.check(ctx, vm, text); err != nil {
-		return "", nil, err
-	}
-	if err := os.MkdirAll(place.Folder, folderMode(place)); err != nil {
+	if err := os.MkdirAll(vm.Place.Folder, folderMode(vm.Place)); err != nil {
 		return "", nil, fmt.Errorf("create %s: %w", name, err)
 	}
 	err = durable.Create(vm.File, text, fileMode)
@@ -61,7 +74,7 @@ func (inv *Inventory) Create(
 	if err != nil {
 		return "", nil, fmt.Errorf("create %s: %w", name, err)
 	}
-	return vm.File, warnings, nil
+	return vm.File, review.Warnings, nil
 }
 
 func folderMode(place *Place) fs.FileMode {
@@ -127,6 +140,16 @@ func (vm *VM) usualDataDir() bool {
 	unset := config.Config{VM: vmspec.Spec{Name: vm.Name}}
 	usual, err := unset.DataDirectory(vm.Place.Env)
 	return err == nil && usual == vm.DataDir
+}
+
+// Left returns what stays when a VM's configuration is deleted: the data directory, and disks
+// elsewhere.
+func (inv *Inventory) Left(ctx context.Context, name string) ([]string, error) {
+	vm, err := inv.Find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return vm.left(), nil
 }
 
 // left returns what is there of a VM besides its configuration.

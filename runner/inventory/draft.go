@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -8,6 +9,8 @@ import (
 
 	"vmop/runner/config"
 	"vmop/vmspec"
+	"vmop/vmtypes"
+	"vmop/vmtypes/evaluate"
 )
 
 // A Draft is a new VM in a few words.
@@ -24,7 +27,8 @@ type Draft struct {
 	// Disks are sizes of new disks in the data directory, "20 GiB", or absolute paths of
 	// images that are there.
 	Disks []string
-	// CD is the absolute path or URL of a medium; empty means no drive.
+	// CD is the absolute path or URL of a medium, EmptyCD for a drive without one; empty means no
+	// drive.
 	CD string
 	// Network is the type of the network: tap, user or masquerade; none; or empty, the
 	// default.
@@ -32,11 +36,35 @@ type Draft struct {
 	// Display is vnc, on a unix socket, or empty: no screen.
 	Display string
 	// User, if not empty, is made by cloud-init in the guest, with the right to become
-	// root, and logs in by the public SSHKey, if that is not empty.
-	User, SSHKey string
+	// root, and logs in by the public SSHKeys, and, if not empty, by the password of a hash
+	// (cloudinit.HashPassword).
+	User         string
+	SSHKeys      []string
+	PasswordHash string
 	// Settings, path=value as in config.Load, are made last.
 	Settings []string
 }
+
+// Types returns the names of the VM types from which a VM can be made.
+func (inv *Inventory) Types() ([]string, error) {
+	library, err := vmtypes.Open(inv.opts.Prepare.VMTypes)
+	if err != nil {
+		return nil, err
+	}
+	return library.Names(), library.Close()
+}
+
+// DescribeType returns what a VM type says of itself, such as its options.
+func (inv *Inventory) DescribeType(ctx context.Context, name string) (vmtypes.Description, error) {
+	found, err := evaluate.Find(inv.opts.Prepare.VMTypes, name)
+	if err != nil {
+		return vmtypes.Description{}, err
+	}
+	return found.Describe(ctx)
+}
+
+// EmptyCD is a CD drive without a medium.
+const EmptyCD = "-"
 
 // Draft returns the configuration of a new VM. The error is of type yamlfile.Faults;
 // those that are about settings count all of them, also those that are made of the draft.
@@ -63,8 +91,7 @@ func (inv *Inventory) Draft(d Draft) ([]byte, error) {
 // settings returns the draft as path=value.
 func (d *Draft) settings(dataDir string) (list []string) {
 	text := func(path, value string) {
-		quoted, _ := json.Marshal(value) // a text can be encoded
-		list = append(list, path+"="+string(quoted))
+		list = append(list, path+"="+quoted(value))
 	}
 	optional := func(path, value string) {
 		if value != "" {
@@ -105,19 +132,41 @@ func (d *Draft) settings(dataDir string) (list []string) {
 	if d.CD != "" {
 		at := fmt.Sprintf("vm.drives[%d]", drives)
 		text(at+".type", string(vmspec.DriveIDECD))
-		text(at+".file", d.CD)
+		if d.CD != EmptyCD {
+			text(at+".file", d.CD)
+		}
 	}
 	if d.Display != "" {
 		list = append(list, "vm.display."+d.Display+"={}")
 	}
-	if d.User != "" {
-		user := "cloudInit.userData.users[0]"
-		text(user+".name", d.User)
-		text(user+".sudo", "ALL=(ALL) NOPASSWD:ALL")
-		text(user+".shell", "/bin/bash")
-		optional(user+".ssh_authorized_keys[0]", d.SSHKey)
-	}
+	list = append(list, d.userSettings()...)
 	return append(list, d.Settings...)
+}
+
+// userSettings returns what makes the user in the guest, as path=value.
+func (d *Draft) userSettings() (list []string) {
+	if d.User == "" {
+		return nil
+	}
+	const user = "cloudInit.userData.users[0]"
+	for _, s := range [][2]string{
+		{".name", d.User}, {".sudo", "ALL=(ALL) NOPASSWD:ALL"}, {".shell", "/bin/bash"},
+	} {
+		list = append(list, user+s[0]+"="+quoted(s[1]))
+	}
+	for i, key := range d.SSHKeys {
+		list = append(list, fmt.Sprintf("%s.ssh_authorized_keys[%d]=%s", user, i, quoted(key)))
+	}
+	if d.PasswordHash != "" {
+		list = append(list, user+".passwd="+quoted(d.PasswordHash), user+".lock_passwd=false")
+	}
+	return list
+}
+
+// quoted returns a text as YAML.
+func quoted(text string) string {
+	value, _ := json.Marshal(text) // a text can be encoded
+	return string(value)
 }
 
 // Copy returns a configuration from a file as that of another VM, with settings: relative

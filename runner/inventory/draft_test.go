@@ -15,7 +15,8 @@ func TestDraft(t *testing.T) {
 	text, err := h.Draft(Draft{
 		Name: "web: 1", Type: "standard", CPUs: 2, RAM: "2GiB",
 		Disks: []string{"20 GiB", "/images/data.qcow2", "1 GiB"},
-		CD:    "/images/debian.iso", Network: "user", Display: "vnc", User: "joe", SSHKey: "ssh-ed25519 AAAA joe@here",
+		CD:    "/images/debian.iso", Network: "user", Display: "vnc", User: "joe",
+		SSHKeys:  []string{"ssh-ed25519 AAAA joe@here"},
 		Settings: []string{"vm.powerdownTimeout=60", "vm.drives[3].bus=scsi"},
 	})
 	require.NoError(t, err)

@@ -33,6 +33,8 @@ type Review struct {
 	// runner is another user's.
 	Running    bool
 	Now, Later []status.Change
+	// Plan is that of the next start.
+	Plan *plan.Plan
 }
 
 // Text returns a VM's configuration as it is on the disk, faults included.
@@ -67,11 +69,11 @@ func (inv *Inventory) Review(ctx context.Context, name string, text []byte) (*Re
 }
 
 func (inv *Inventory) review(ctx context.Context, vm *VM, text []byte) (*Review, error) {
-	warnings, err := inv.check(ctx, vm, text)
+	warnings, made, err := inv.check(ctx, vm, text)
 	if err != nil {
 		return nil, err
 	}
-	r := &Review{Warnings: warnings, Running: vm.Running()}
+	r := &Review{Warnings: warnings, Running: vm.Running(), Plan: made}
 	started, there, err := record.Read(vm.RuntimeDir)
 	if vm.Status == nil || err != nil || !there {
 		return r, nil
@@ -116,14 +118,16 @@ func (inv *Inventory) Edit(ctx context.Context, name string, before, text []byte
 }
 
 // check wants a text to be a configuration by which a VM could be started. It returns
-// warnings about it.
-func (inv *Inventory) check(ctx context.Context, vm *VM, text []byte) (warnings []string, err error) {
+// warnings about it, and the plan of that start.
+func (inv *Inventory) check(ctx context.Context, vm *VM, text []byte) (
+	warnings []string, made *plan.Plan, err error,
+) {
 	prepared, found, err := inv.prepared(ctx, vm, text)
 	for _, w := range found {
 		warnings = append(warnings, w.String())
 	}
 	if err != nil {
-		return warnings, err
+		return warnings, nil, err
 	}
 	if open := prepared.Unprotected(); open != "" {
 		warnings = append(warnings, open)
@@ -131,7 +135,7 @@ func (inv *Inventory) check(ctx context.Context, vm *VM, text []byte) (warnings 
 	if missing := prepared.Config.Locate(prepared.MissingFiles()); missing != nil {
 		warnings = append(warnings, missing.Error())
 	}
-	return warnings, nil
+	return warnings, prepared.Plan, nil
 }
 
 // prepared returns the VM that a text describes, with the plan of its start.
@@ -152,7 +156,7 @@ func (inv *Inventory) prepared(ctx context.Context, vm *VM, text []byte) (*prepa
 	if err != nil {
 		return nil, nil, err
 	}
-	return prepared, found, prepared.Complete(ctx, inv.opts.Prepare, false)
+	return prepared, found, prepared.Locate(prepared.Complete(ctx, inv.opts.Prepare, false))
 }
 
 // Plan returns the plan of a VM: the one that it was started by, or would be started by.

@@ -144,6 +144,8 @@ var (
 	ErrUnknown = errors.New("there is no such VM")
 	// ErrRunning: the VM runs, and that is in the way.
 	ErrRunning = errors.New("the VM is running")
+	// ErrName: the name can't be that of a VM.
+	ErrName = errors.New("is not a valid VM name")
 	// ErrExists: there is a VM of the name.
 	ErrExists = errors.New("there is a VM of this name")
 )

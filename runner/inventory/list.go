@@ -109,7 +109,7 @@ func (inv *Inventory) unknown(name string) error {
 // checkName refuses what can't name a VM: it names files.
 func checkName(name string) error {
 	if name == "" || name != filepath.Base(name) || strings.HasPrefix(name, ".") {
-		return fmt.Errorf("%q is not a valid VM name: want letters, digits, . and -", name)
+		return fmt.Errorf("%q %w: want letters, digits, . and -", name, ErrName)
 	}
 	return nil
 }
