@@ -51,16 +51,7 @@ func Edit(text []byte, value string, path ...string) ([]byte, error) {
 // Has reports whether a file's text has something at a path, as Edit takes it.
 func Has(text []byte, path ...string) (bool, error) {
 	n, err := parseTree(text)
-	for _, step := range path {
-		if n == nil {
-			break
-		}
-		if n.Kind == yaml.AliasNode {
-			n = n.Alias
-		}
-		n = child(n, step)
-	}
-	return n != nil, err
+	return descend(n, path) != nil, err
 }
 
 // parseTree returns the value of a document.
@@ -206,4 +197,37 @@ func sameTree(a, b *yaml.Node) bool {
 		}
 	}
 	return true
+}
+
+// Value returns the value at a path, as Edit takes it, as YAML, and whether there is one.
+func Value(text []byte, path ...string) (value string, there bool, err error) {
+	n, err := parseTree(text)
+	if err != nil {
+		return "", false, err
+	}
+	if n = descend(n, path); n == nil {
+		return "", false, nil
+	}
+	out, err := yaml.Marshal(n)
+	if err == nil {
+		_, err = parseTree(out)
+	}
+	if err != nil {
+		return "", true, fmt.Errorf("%s refers to another place: %w", strings.Join(path, "."), err)
+	}
+	return string(out), true, nil
+}
+
+// descend returns what is at a path; nil if there is nothing.
+func descend(n *yaml.Node, path []string) *yaml.Node {
+	for _, step := range path {
+		if n == nil {
+			break
+		}
+		if n.Kind == yaml.AliasNode {
+			n = n.Alias
+		}
+		n = child(n, step)
+	}
+	return n
 }

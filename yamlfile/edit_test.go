@@ -111,3 +111,22 @@ func FuzzEdit(f *testing.F) {
 		require.Equal(t, wanted.Value, n.Value, "%q", got)
 	})
 }
+
+func TestValue(t *testing.T) {
+	t.Parallel()
+	const text = "a: &x {b: [1, two]}\nc: *x\nd:\n  - *x\n"
+	for path, want := range map[string]string{"a b 1": "two\n", "c b": "[1, two]\n", "a b": "[1, two]\n"} {
+		value, there, err := Value([]byte(text), strings.Fields(path)...)
+		require.NoError(t, err)
+		require.True(t, there)
+		require.Equal(t, want, value, path)
+	}
+	_, there, err := Value([]byte(text), "a", "c", "d")
+	require.NoError(t, err)
+	require.False(t, there)
+	_, there, err = Value([]byte(text), "d")
+	require.Error(t, err, "what it refers to is elsewhere")
+	require.True(t, there)
+	_, _, err = Value([]byte("a: ["), "a")
+	require.Error(t, err)
+}

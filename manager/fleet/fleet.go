@@ -103,8 +103,7 @@ type Fleet interface {
 	// Usage returns what a VM has used during the last hour, the oldest first; nothing if it isn't
 	// running.
 	Usage(ctx context.Context, name string) ([]Sample, error)
-	// Definition returns the VM's definition as YAML, without secrets.
-	Definition(ctx context.Context, name string) (string, error)
+	Definitions
 
 	// Screenshot writes the screen as PNG.
 	Screenshot(ctx context.Context, w io.Writer, name string) error

@@ -87,9 +87,25 @@ func (f *stage) Usage(context.Context, string) ([]fleet.Sample, error) {
 	return list, f.fails
 }
 
-func (f *stage) Definition(context.Context, string) (string, error) {
-	return "\"/Runner\":\n  vm:\n    name: <b>\n", f.fails
+func (f *stage) Definition(context.Context, string) (*fleet.Definition, error) {
+	return &fleet.Definition{Text: "\"/Runner\":\n  vm:\n    name: <b>\n", Version: "1"}, f.fails
 }
+
+func (f *stage) Offer(context.Context) (*fleet.Offer, error) { return nil, f.fails }
+
+func (f *stage) VMType(context.Context, string) (*fleet.VMType, error) { return nil, f.fails }
+
+func (f *stage) Draft(context.Context, *fleet.Draft) (string, error) { return "", f.fails }
+
+func (f *stage) Check(context.Context, string, *fleet.Definition) (*fleet.Check, error) {
+	return nil, f.fails
+}
+
+func (f *stage) Create(context.Context, string, string, string) error { return f.fails }
+
+func (f *stage) Replace(context.Context, string, string, *fleet.Definition) error { return f.fails }
+
+func (f *stage) Left(context.Context, string) ([]string, error) { return nil, f.fails }
 
 func (f *stage) Screenshot(_ context.Context, w io.Writer, name string) error {
 	f.mutex.Lock()

@@ -45,11 +45,11 @@ func (s *Server) getDefinition(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	text, err := s.opts.Fleet.Definition(r.Context(), vm.Name)
+	d, err := s.opts.Fleet.Definition(r.Context(), vm.Name)
 	if err != nil {
 		return err
 	}
-	view := definitionView{v.frame(v.T("definition.title")), vm.Name, vm.File, text}
+	view := definitionView{v.frame(v.T("definition.title")), vm.Name, vm.File, d.Text}
 	return s.show(w, http.StatusOK, "definition", view)
 }
 

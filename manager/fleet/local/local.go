@@ -177,22 +177,6 @@ func (f *Fleet) edit(ctx context.Context, name string, change func([]byte) ([]by
 	return explain(err)
 }
 
-// Definition implements fleet.Fleet. What cloud-init gets may be secret, and is left out.
-func (f *Fleet) Definition(ctx context.Context, name string) (string, error) {
-	vm, err := f.inventory.Find(ctx, name)
-	if err != nil {
-		return "", explain(err)
-	}
-	if vm.Fault != nil {
-		return "", fleet.Refusal("where its secrets are is not known, because the file has faults:\n" + faults(vm.Fault))
-	}
-	text, err := f.inventory.Text(ctx, name)
-	if err != nil {
-		return "", explain(err)
-	}
-	return redact(text)
-}
-
 // Screenshot implements fleet.Fleet.
 func (f *Fleet) Screenshot(ctx context.Context, w io.Writer, name string) error {
 	client, err := f.dial(ctx, name)

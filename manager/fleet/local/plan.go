@@ -3,15 +3,11 @@ package local
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
-	"regexp"
-	"strings"
 
 	"vmop/manager/fleet"
+	"vmop/manager/fleet/describe"
 	"vmop/runner/control"
-	"vmop/vmtypes/plan"
-	"vmop/yamlfile"
 )
 
 // Plan implements fleet.Fleet.
@@ -20,11 +16,7 @@ func (f *Fleet) Plan(ctx context.Context, name string) ([]fleet.Argument, error)
 	if err != nil {
 		return nil, explain(err)
 	}
-	lines := arguments(p.QEMU)
-	for _, helper := range p.Helpers {
-		lines = append(lines, arguments(helper)...)
-	}
-	return lines, nil
+	return describe.Plan(p), nil
 }
 
 // Source implements fleet.Fleet.
@@ -49,39 +41,4 @@ func (f *Fleet) Usage(ctx context.Context, name string) ([]fleet.Sample, error) 
 		samples[i] = fleet.Sample(u)
 	}
 	return samples, explain(err)
-}
-
-// arguments returns a process with its arguments.
-func arguments(p plan.Process) []fleet.Argument {
-	lines := []fleet.Argument{{Text: p.Executable}}
-	for _, option := range p.Args {
-		words := option.Words(func(name string) string { return "<" + name + ">" })
-		a := fleet.Argument{Depth: 1, Text: strings.Join(words, " ")}
-		for _, frame := range option.Origin {
-			a.Origins = append(a.Origins, frame.String())
-		}
-		lines = append(lines, a)
-	}
-	return lines
-}
-
-// redact returns a configuration without what may be secret: cloud-init's data, and the
-// passwords in addresses. The file must be YAML, or it is not known where secrets are.
-func redact(text []byte) (string, error) {
-	section, err := sectionOf(text)
-	if err != nil {
-		return "", fleet.Refusal(fmt.Sprintf("the file can't be shown without its secrets: %v", err))
-	}
-	path := []string{section, "cloudInit"}
-	for _, key := range []string{"userData", "metaData", "networkConfig", "vendorData"} {
-		has, err := yamlfile.Has(text, append(path, key)...)
-		if err == nil && has {
-			text, err = yamlfile.Edit(text, "left out", append(path, key)...)
-		}
-		if err != nil {
-			return "", fleet.Refusal(fmt.Sprintf("the file can't be shown without its secrets: %v", err))
-		}
-	}
-	userInAddress := regexp.MustCompile(`(https?://)[^/?#\s"']*@`)
-	return userInAddress.ReplaceAllString(string(text), "${1}…@"), nil
 }

@@ -1,0 +1,226 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+var (
+	// ErrExists means that there is a VM of that name.
+	ErrExists = errors.New("there is a VM of this name")
+	// ErrChanged means that a definition has been changed by someone else meanwhile.
+	ErrChanged = errors.New("the definition has been changed meanwhile")
+)
+
+const (
+	// Kept stands in a definition for a secret that is not shown. Where it still stands when
+	// the definition is saved, the secret stays as it is.
+	Kept = "(kept as it is)"
+	// NewPassword stands in the definition that a Draft makes for the hash of the password
+	// (cloudinit.HashPassword), by which it is replaced before the VM is created.
+	NewPassword = "(hash of the password)"
+)
+
+// Definitions are how VMs are made and changed, with the form's fields or as YAML. In a
+// cluster a definition is the resource, on one computer the configuration file. Names must
+// be those in the definition. Errors are those of Fleet, and Faults: all that is wrong with
+// a definition at once.
+type Definitions interface {
+	// Offer returns from what a VM can be made.
+	Offer(ctx context.Context) (*Offer, error)
+	// VMType returns a VM type; a Refusal says what is wrong with it.
+	VMType(ctx context.Context, name string) (*VMType, error)
+	// Draft returns the definition of a new VM, for a Check. It is made of wrong values, too, so that all
+	// faults are found at once.
+	Draft(ctx context.Context, d *Draft) (string, error)
+
+	// Definition returns a VM's definition, without secrets.
+	Definition(ctx context.Context, name string) (*Definition, error)
+	// Check returns what saving a definition would do, and changes nothing. A definition
+	// without a version is that of a new VM.
+	Check(ctx context.Context, name string, d *Definition) (*Check, error)
+	// Create makes a new VM, which Get returns from then on; it is not started. The error is
+	// ErrExists if there is one of that name.
+	Create(ctx context.Context, user, name, text string) error
+	// Replace gives a VM another definition. The error is ErrChanged if it is no longer the
+	// version that was edited.
+	Replace(ctx context.Context, user, name string, d *Definition) error
+	// Left returns what stays when the VM is deleted, such as its disks, by the names or
+	// paths that the user needs to find it.
+	Left(ctx context.Context, name string) ([]string, error)
+}
+
+// An Offer is from what a VM can be made.
+type Offer struct {
+	// Types are the names of the VM types, Type is the suggested one.
+	Types []string
+	Type  string
+	// Networks are the types of networks, the suggested one first; NoNetwork is one of them.
+	Networks []string
+	// Images reports whether a disk can be an image that is there.
+	Images bool
+	// Classes are the storage classes of disks; nil if there is no choice.
+	Classes []string
+}
+
+// NoNetwork is the type of network of a VM without one.
+const NoNetwork = "none"
+
+// A VMType is one from which a VM can be made.
+type VMType struct {
+	Name string
+	// Doc is what it is for, in a line of English.
+	Doc     string
+	Options []Option
+}
+
+// An Option is one that a VM type declares.
+type Option struct {
+	Name, Doc string
+	// Kind is string, file, int, bool, size; or another, whose values are given as YAML.
+	Kind      string
+	Mandatory bool
+	// Default is used without a value; "" if there is none.
+	Default string
+	// Values are all that are allowed; nil means any.
+	Values []string
+	// Minimum and Maximum bound an int, or a size in bytes; nil means no bound.
+	Minimum, Maximum *int64
+}
+
+// A Draft is a new VM in a few fields. What is zero is left out of the definition.
+type Draft struct {
+	Name, Type string
+	CPUs       int64
+	RAM        int64 // bytes
+	Disks      []Disk
+	// CD reports that there is a drive, with the image Medium (a file or URL) if not "".
+	CD      bool
+	Medium  string
+	Network string
+	// Screen reports that the VM has one.
+	Screen bool
+	// User is made by cloud-init in the guest and may become root. It logs in by the public
+	// Keys, and, if Password, by one that is NewPassword in the definition.
+	User     string
+	Keys     []string
+	Password bool
+	// Options of the VM type: YAML, by name.
+	Options map[string]string
+}
+
+// A Disk is a new one of a Size, or an Image that is there.
+type Disk struct {
+	Size  int64 // bytes
+	Image string
+	Class string
+}
+
+// The fields of a Draft, as Draft.Field returns them: of a disk and an option with its number
+// or name behind a point.
+const (
+	FieldName    = "name"
+	FieldType    = "type"
+	FieldCPUs    = "cpus"
+	FieldRAM     = "ram"
+	FieldDisk    = "disk"
+	FieldCD      = "cd"
+	FieldNetwork = "network"
+	FieldScreen  = "screen"
+	FieldUser    = "user"
+	FieldOption  = "option"
+)
+
+// Field returns the field that has what is at a path of the definition, in a file or in a resource:
+// "disk.0" for vm.drives[0].size or spec.vm.disks[0].volumeClaimTemplate; "" if none has.
+func (d *Draft) Field(path string) string {
+	path = strings.TrimPrefix(path, "spec.")
+	for _, at := range []struct{ path, field string }{
+		{"metadata.name", FieldName},
+		{"vm.name", FieldName},
+		{"vmType", FieldType},
+		{"vm.maximumCpus", FieldCPUs},
+		{"vm.currentCpus", FieldCPUs},
+		{"vm.maximumRam", FieldRAM},
+		{"vm.currentRam", FieldRAM},
+		{"vm.network", FieldNetwork},
+		{"vm.networks", FieldNetwork},
+		{"vm.display", FieldScreen},
+		{"cloudInit", FieldUser},
+	} {
+		if rest, is := strings.CutPrefix(path, at.path); is && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+			return at.field
+		}
+	}
+	if rest, is := strings.CutPrefix(path, "vm.options."); is {
+		if end := strings.IndexAny(rest, ".["); end >= 0 {
+			rest = rest[:end]
+		}
+		return FieldOption + "." + rest
+	}
+	var drive int
+	for _, format := range []string{"vm.drives[%d]", "vm.disks[%d]"} {
+		if _, err := fmt.Sscanf(path, format, &drive); err != nil {
+			continue
+		}
+		if drive < len(d.Disks) {
+			return FieldDisk + "." + strconv.Itoa(drive)
+		}
+		return FieldCD
+	}
+	return ""
+}
+
+// A Definition is a VM's as YAML.
+type Definition struct {
+	// Text has no secrets: Kept is in their place.
+	Text string
+	// Version changes with the definition; "" is that of a new VM.
+	Version string
+}
+
+// A Check is what saving a definition would do.
+type Check struct {
+	// Faults keep it from being saved; everything else is empty then.
+	Faults Faults
+	// Warnings don't.
+	Warnings []string
+	// Plan is what QEMU would get at the next start.
+	Plan []Argument
+	// Running reports whether the VM is. Now are the changes that it takes over at once,
+	// Later those that await a restart.
+	Running    bool
+	Now, Later []Change
+}
+
+// A Fault is something wrong with a definition.
+type Fault struct {
+	// Path of the field: vm.maximumCpus in a file, spec.vm.maximumCpus in a resource; "" if
+	// it isn't about one.
+	Path string
+	// Line of the definition, from 1; 0 if it isn't known.
+	Line int
+	// Message says in English what is wrong, and what would be right.
+	Message string
+}
+
+// Faults are all that is wrong with a definition.
+type Faults []Fault
+
+// Error returns a line for each.
+func (f Faults) Error() string {
+	lines := make([]string, len(f))
+	for i, fault := range f {
+		if fault.Line > 0 {
+			lines[i] = fmt.Sprintf("line %d: ", fault.Line)
+		}
+		if fault.Path != "" {
+			lines[i] += fault.Path + ": "
+		}
+		lines[i] += fault.Message
+	}
+	return strings.Join(lines, "\n")
+}
