@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"context"
 	"encoding/json"
 	"time"
 
@@ -21,6 +22,10 @@ func disk(name, size string) *v1.VolumeClaimTemplate {
 	return template
 }
 
+// playing returns the context of what the scheduler, the kubelet and runners do in a test. They
+// end in its cleanup, when its own context has been canceled.
+func (w *world) playing() context.Context { return context.WithoutCancel(w.t.Context()) }
+
 // pod waits for a VM's pod that is not being deleted.
 func (w *world) pod(name string) *corev1.Pod {
 	w.t.Helper()
@@ -32,7 +37,7 @@ func (w *world) pod(name string) *corev1.Pod {
 // bind is the scheduler.
 func (w *world) bind(pod *corev1.Pod) {
 	w.t.Helper()
-	require.NoError(w.t, w.client.SubResource("binding").Create(w.t.Context(), pod, &corev1.Binding{
+	require.NoError(w.t, w.client.SubResource("binding").Create(w.playing(), pod, &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
 	}))
@@ -55,7 +60,7 @@ func (w *world) report(pod *corev1.Pod, status corev1.ContainerStatus) {
 		},
 	}})
 	require.NoError(w.t, err)
-	require.NoError(w.t, w.client.Status().Patch(w.t.Context(), pod.DeepCopy(),
+	require.NoError(w.t, w.client.Status().Patch(w.playing(), pod.DeepCopy(),
 		client.RawPatch(apitypes.MergePatchType, patch)))
 }
 
@@ -111,7 +116,7 @@ func (w *world) say(vm string, pod *corev1.Pod, state string, outcome *v1.Outcom
 	})
 	require.NoError(w.t, err)
 	object := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: vm, Namespace: w.Name}}
-	require.NoError(w.t, w.client.Status().Patch(w.t.Context(), object, client.RawPatch(apitypes.ApplyPatchType, text),
+	require.NoError(w.t, w.client.Status().Patch(w.playing(), object, client.RawPatch(apitypes.ApplyPatchType, text),
 		client.FieldOwner("vm-runner"), client.ForceOwnership))
 }
 
@@ -139,7 +144,7 @@ func (w *world) gone(vm string, pod *corev1.Pod) {
 // remove takes a pod out of the API server, as its kubelet does in the end.
 func (w *world) remove(pod *corev1.Pod) {
 	w.t.Helper()
-	require.NoError(w.t, w.client.Delete(w.t.Context(), pod.DeepCopy(),
+	require.NoError(w.t, w.client.Delete(w.playing(), pod.DeepCopy(),
 		&client.DeleteOptions{GracePeriodSeconds: new(int64(0)), Preconditions: &metav1.Preconditions{UID: &pod.UID}}))
 }
 

@@ -3,7 +3,9 @@ package drive_test
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -18,6 +20,8 @@ func TestNoThreadOfOthersIsMoved(t *testing.T) {
 		c.Machine.PID = os.Getpid()
 		c.Machine.Plan.Rules = plan.Rules{plan.Affinity{CPUs: [][]int{{0}}}}
 	}).runs(t)
-	require.Contains(t, fmt.Sprint(d.tracker.Status().Problems),
-		fmt.Sprintf("thread 1 is not one of process %d", os.Getpid()))
+	refusal := fmt.Sprintf("thread 1 is not one of process %d", os.Getpid())
+	require.Eventually(t, func() bool {
+		return strings.Contains(fmt.Sprint(d.tracker.Status().Problems), refusal)
+	}, time.Minute, 10*time.Millisecond)
 }
