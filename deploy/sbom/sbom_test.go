@@ -23,7 +23,7 @@ import (
 func compiled(t *testing.T, program string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), program)
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", file, "vmop/cmd/"+program)
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", file, "vmop/cmd/"+program)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,7 +23,12 @@ func TestFuzz(t *testing.T) {
 	require.Regexp(t, `^\./\.\.FuzzGood +execs: [1-9].*\n1 targets, 0 failed\n$`, out.String())
 
 	out.Reset()
-	require.EqualError(t, run(t.Context(), []string{"-time=1m"}, &out), "1 of 2 targets failed")
+	require.NoError(t, run(t.Context(), []string{"-time=100ms", "-share=12/2"}, &out))
+	require.Regexp(t, `^\./\.\.FuzzGood .*\n1 targets, 0 failed\n$`, out.String())
+	require.ErrorContains(t, run(t.Context(), []string{"-share=1/0"}, io.Discard), "want two numbers")
+
+	out.Reset()
+	require.EqualError(t, run(t.Context(), []string{"-time=1m", "Bad"}, &out), "1 of 1 targets failed")
 	require.Contains(t, out.String(), "oh\n")
 	kept, err := filepath.Glob("testdata/fuzz/FuzzBad/*")
 	require.NoError(t, err)

@@ -1,8 +1,10 @@
 // Command fuzz runs each fuzz test of the module for a time.
 //
-//	go run ./test/fuzz [-time 3s] [PATTERN]
+//	go run ./test/fuzz [-time 3s] [-share 1/4] [PATTERN]
 //
-// Only the targets whose names, such as ./qmp.FuzzRead, match the pattern run. An input that
+// Only the targets whose names, such as ./qmp.FuzzRead, match the pattern run, and with -share
+// n/of only one in so many: those that the number n selects, of which any of successive ones
+// selects others. An input that
 // fails is written into the package's testdata/fuzz, where it is repaired and kept: from
 // there go test reads it.
 package main
@@ -20,6 +22,7 @@ import (
 	"os/signal"
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -37,6 +40,8 @@ func main() {
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("fuzz", flag.ContinueOnError)
 	duration := flags.Duration("time", 3*time.Second, "how long each target runs")
+	var share share
+	flags.Var(&share, "share", "run one in so many targets: `n/of`")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -49,8 +54,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	ran, failed := 0, 0
-	for _, t := range all {
-		if !pattern.MatchString(t.String()) {
+	for i, t := range all {
+		if !share.has(i) || !pattern.MatchString(t.String()) {
 			continue
 		}
 		ran++
@@ -73,6 +78,26 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	return nil
 }
+
+// A share of all targets: every of-th, beginning with number n, counted from 0 and over the
+// end. The zero value is all of them.
+type share struct{ n, of int }
+
+func (s *share) String() string { return fmt.Sprintf("%d/%d", s.n, s.of) }
+
+// Set implements flag.Value.
+func (s *share) Set(text string) error {
+	n, of, _ := strings.Cut(text, "/")
+	var errs [2]error
+	s.n, errs[0] = strconv.Atoi(n)
+	s.of, errs[1] = strconv.Atoi(of)
+	if errors.Join(errs[:]...) != nil || s.n < 0 || s.of < 1 {
+		return errors.New("want two numbers such as 1/4")
+	}
+	return nil
+}
+
+func (s *share) has(i int) bool { return s.of == 0 || i%s.of == s.n%s.of }
 
 // A target is a fuzz test of the package in a folder.
 type target struct{ folder, name string }
