@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -23,28 +24,35 @@ const LabelInitiator = v1.GroupName + "/initiator"
 // event writes an event, if it hasn't been written before. That it could not be written
 // keeps nothing else from being done.
 func (r *Round) event(ctx context.Context, e decide.Event) {
+	object := NewEvent(r.VM, e, r.Now, r.w.instance)
+	if err := r.w.client.Create(ctx, object, managerOwner); err != nil && !apierrors.IsAlreadyExists(err) {
+		log.FromContext(ctx).Error(err, "event not written", "reason", e.Reason, "note", object.Note)
+	}
+}
+
+// NewEvent returns the object of an event about a VM; instance is the name of the manager's
+// process.
+func NewEvent(vm *v1.VirtualMachine, e decide.Event, now time.Time, instance string) *eventsv1.Event {
 	object := &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: eventName(r.VM, e), Namespace: r.VM.Namespace,
-			Labels: map[string]string{objects.LabelInstance: r.VM.Name, LabelInitiator: e.Initiator},
+			Name: eventName(vm, e), Namespace: vm.Namespace,
+			Labels: map[string]string{objects.LabelInstance: vm.Name, LabelInitiator: e.Initiator},
 		},
-		EventTime:           metav1.NewMicroTime(r.Now),
+		EventTime:           metav1.NewMicroTime(now),
 		ReportingController: v1.GroupName + "/vm-manager",
-		ReportingInstance:   cmp.Or(r.w.instance, objects.ManagerName),
+		ReportingInstance:   cmp.Or(instance, objects.ManagerName),
 		Type:                corev1.EventTypeNormal,
 		Reason:              e.Reason, Action: e.Action,
 		Note: decide.Shorten(e.Note, longestNote),
 		Regarding: corev1.ObjectReference{
 			APIVersion: v1.GroupVersion().String(), Kind: "VirtualMachine",
-			Namespace: r.VM.Namespace, Name: r.VM.Name, UID: r.VM.UID, ResourceVersion: r.VM.ResourceVersion,
+			Namespace: vm.Namespace, Name: vm.Name, UID: vm.UID, ResourceVersion: vm.ResourceVersion,
 		},
 	}
 	if e.Warning {
 		object.Type = corev1.EventTypeWarning
 	}
-	if err := r.w.client.Create(ctx, object, managerOwner); err != nil && !apierrors.IsAlreadyExists(err) {
-		log.FromContext(ctx).Error(err, "event not written", "reason", e.Reason, "note", object.Note)
-	}
+	return object
 }
 
 // longestNote is a little less than the API server allows, in bytes.

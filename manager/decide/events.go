@@ -127,6 +127,13 @@ func PodReplaced(s *Snapshot, why string) Event {
 	return Event{"Restarting", "Restart", initiator, note, uid, false}
 }
 
+// Requested is that a user of the manager's pages has requested something: what is the action
+// in one word, note says more. Key is unique.
+func Requested(what, user, note, key string) Event {
+	note = Readable(fmt.Sprintf("%s has requested: %s", user, note))
+	return Event{"Requested", what, ByUser, note, key, false}
+}
+
 // StatusRefused is that the API server doesn't accept a VM's status.
 func StatusRefused(generation int64, message string) Event {
 	note := "the API server rejects the VM's status, which is therefore out of date: " + message

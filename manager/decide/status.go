@@ -155,7 +155,7 @@ func SameStatus(want, is v1.VirtualMachineStatus) bool {
 		switch {
 		case have == nil:
 			return false
-		case c.Reason == reasonNotStarted: // the store has no reasons and messages of the machine's conditions
+		case c.Reason == reasonNotStarted: // reason and message may be those of the resource's definition
 			if have.Status != c.Status || !have.LastTransitionTime.Equal(&c.LastTransitionTime) {
 				return false
 			}

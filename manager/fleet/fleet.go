@@ -44,6 +44,20 @@ type Size struct {
 	RAM  *int64 // bytes
 }
 
+// A Use is what guests have.
+type Use struct {
+	CPUs, RAM int64 // RAM in bytes
+}
+
+// UseOf returns what the guests of VMs have.
+func UseOf(vms []*VM) (u Use) {
+	for _, vm := range vms {
+		u.CPUs += vm.CPUs.Now
+		u.RAM += vm.RAM.Now
+	}
+	return u
+}
+
 // A Mode is how a screen or a console is opened.
 type Mode string
 
@@ -86,6 +100,8 @@ type Fleet interface {
 	Get(name string) (*VM, error)
 	// Changed returns a channel that is closed at the next change.
 	Changed() <-chan struct{}
+	// Used returns what all guests have.
+	Used() Use
 
 	// Do carries out an action. user is who wants it, for records.
 	Do(ctx context.Context, user, name string, a Action) error

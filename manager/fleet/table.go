@@ -83,3 +83,6 @@ func (t *Table) Changed() <-chan struct{} {
 	}
 	return t.changed
 }
+
+// Used returns what all guests have.
+func (t *Table) Used() Use { return UseOf(t.List()) }

@@ -39,6 +39,8 @@ type record struct {
 	group, state string
 	version      uint64
 	urgency      int8
+	cpus         uint16 // that the guest has
+	ram          uint32 // in MiB
 }
 
 // entry is a record on its way into a collection.
@@ -79,6 +81,9 @@ func (c *collection[T]) pack(object any) (entry, error) {
 	}
 	if c.urgency != nil {
 		n.record.urgency = int8(c.urgency(o))
+	}
+	if c.use != nil {
+		n.record.cpus, n.record.ram = c.use(o)
 	}
 	o.SetResourceVersion("")
 	text, err := c.encode(o)
@@ -277,4 +282,14 @@ func (c *collection[T]) states() map[string]int {
 		counts[r.state]++
 	}
 	return counts
+}
+
+// sum returns what all objects use: CPUs, and RAM in MiB.
+func (c *collection[T]) sum() (cpus, ram int64) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, r := range c.records {
+		cpus, ram = cpus+int64(r.cpus), ram+int64(r.ram)
+	}
+	return cpus, ram
 }

@@ -91,6 +91,10 @@ const typical = `tolerations affinity nodeSelector topologySpreadConstraints cla
 	`opped","nodeName":"node-1",` +
 	`"runner":{"podName":"-0","podUID":"-4","state":"Stopped","reason":"VmStopped","message":"","outcome"` +
 	`:{"cause":"asked","exitCode":0}},` +
+	`"osinfo":{"id":"debian","kernel-release":"6.1.0-amd64","name":"Debian GNU/Linux","pretty-name":"Debian GNU/Linux 12 ` +
+	`(bookworm)","version":"12 (bookworm)"},` +
+	`"interfaces":[{"name":"lo","ips":["127.0.0.1","::1"]},{"name":"enp1s0","mac":"52:54:00:","ips":["10.0.2.15","fe80::5054:ff:fe"]}],` +
+	`"runnerVersion":"1.0.0","cpus":2,"ram":"4Gi","control":{"port":7443,"key":""},` +
 	`"runner":{"podName":"-0","podUID":"-4","state":"Booted"},"vmType":"standard","uuid":"","privileges":` +
 	`[{"privilege":"hostNetwork","field":"","reason":""}],` +
 	`"pendingChanges":[{"path":"spec.vm.","value":""}],"failures":{"count":1,"lastTime":"2026-01-01T00:00` +
@@ -98,7 +102,9 @@ const typical = `tolerations affinity nodeSelector topologySpreadConstraints cla
 	condition1 + `Running` + condition2 + condition1 + `Booted` + condition2 + condition1 + `Ready` + condition2 +
 	condition1 + `VmopAgentConnected","status":"False` + condition3 +
 	condition1 + `UserLoggedIn","status":"False` + condition3 +
-	condition1 + `ConsoleConnected","status":"False` + condition3 +
+	condition1 + `ConsoleConnected","status":"False` + condition3 + condition1 + `ConfigApplied` + condition2 +
+	condition1 + `TPMLost","status":"False` + condition3 + condition1 + `Confined` + condition2 +
+	`VmBooted VmopAgentDisconnected NotRequested Disconnected Applied NoTPM Confined` +
 	condition1 + `VMTypeAccepted` + condition2 + `Accepted","message":""},` +
 	condition1 + `RestartRequired","status":"False` + condition3 + `NothingPending","message":""},` +
 	condition1 + `Reconciled` + condition2 + `Done","message":""}]}}`

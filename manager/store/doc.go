@@ -7,8 +7,8 @@
 // which with 5000 VMs is more than all else in the manager. Here an object is
 // trimmed (trim.go), encoded (encoding.go), compressed with a dictionary of what most
 // objects contain (compress.go), and decoded when its VM is reconciled, a few times in
-// its life. That is 2.3 KiB for each VM, at 0.1 ms for each reconciliation
-// (docs/decisions/0043-packed-mirror.md).
+// its life, or shown on a page. That is 2.6 KiB for each VM, at 0.1 ms for each
+// reconciliation (docs/decisions/0043-packed-mirror.md).
 //
 // What is difficult about caches is client-go's: a Reflector lists, watches, and lists
 // again what a lost watch may have missed. Its store is a collection (collection.go), one

@@ -2,8 +2,10 @@ package store
 
 import (
 	"encoding/json"
+	"math"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	v1 "vmop/api/v1"
 	"vmop/manager/objects"
@@ -19,6 +21,8 @@ type encoding[T any] struct {
 	group, state func(T) string
 	// urgency is the priority of an object in the controller's queue. Nil: it has none.
 	urgency func(T) int
+	// use is what an object uses: CPUs, and RAM in MiB. Nil: nothing.
+	use func(T) (cpus uint16, ram uint32)
 	// irregular reports that the name of an object doesn't follow from its group,
 	// by which it must be found nevertheless. Nil: none is.
 	irregular func(name, group string) bool
@@ -41,7 +45,17 @@ func vmEncoding(namespace string) encoding[*v1.VirtualMachine] {
 		irregular: func(_, configMap string) bool { return configMap != "" },
 		state:     func(vm *v1.VirtualMachine) string { return string(vm.Status.Phase) },
 		urgency:   Urgency,
+		use:       useOf,
 	}
+}
+
+// useOf returns what the guest of a VM has, as its runner reports it.
+func useOf(vm *v1.VirtualMachine) (cpus uint16, ram uint32) {
+	size, err := resource.ParseQuantity(vm.Status.RAM)
+	if err == nil {
+		ram = uint32(min(max(size.Value()>>20, 0), math.MaxUint32))
+	}
+	return uint16(min(max(vm.Status.CPUs, 0), math.MaxUint16)), ram
 }
 
 // podEncoding is how pods are kept, found by the VM that their label names.

@@ -29,6 +29,7 @@ type Store struct {
 	pods      *collection[*corev1.Pod]
 	others    [objects.Kinds]*collection[*objects.Metadata]
 	enqueuer  *enqueuer
+	shown     []func(vm string)
 }
 
 // New returns a store that is empty. configured returns the name of the ConfigMap with
@@ -36,8 +37,14 @@ type Store struct {
 func New(namespace string, configured func() string) *Store {
 	s, by := &Store{namespace: namespace}, newCompressor()
 	s.enqueuer = &enqueuer{namespace: namespace, urgency: func(vm string) int { return s.vms.urgencyOf(vm) }}
-	s.vms = newCollection(vmEncoding(namespace), by, func(name string, _ record) { s.enqueuer.add(name) })
-	s.pods = newCollection(podEncoding(namespace), by, func(_ string, r record) { s.enqueue(r.group) })
+	s.vms = newCollection(vmEncoding(namespace), by, func(name string, _ record) {
+		s.enqueuer.add(name)
+		s.show(name)
+	})
+	s.pods = newCollection(podEncoding(namespace), by, func(_ string, r record) {
+		s.enqueue(r.group)
+		s.show(r.group)
+	})
 	for k := range objects.Kinds {
 		// The VM of that name owns it, or wants to, and it is in the way.
 		changed := func(name string, _ record) { s.enqueue(name) }
@@ -53,6 +60,25 @@ func New(namespace string, configured func() string) *Store {
 		s.others[k] = newCollection(metadataEncoding(k, namespace), by, changed)
 	}
 	return s
+}
+
+// OnChange makes the store call what shows VMs with the name of each of which the VM or its
+// pod has changed, or is gone. It must return at once, and OnChange be called before Follow.
+func (s *Store) OnChange(show func(vm string)) { s.shown = append(s.shown, show) }
+
+func (s *Store) show(vm string) {
+	for _, show := range s.shown {
+		show(vm)
+	}
+}
+
+// Names returns the names of all VMs.
+func (s *Store) Names() []string { return s.vms.names() }
+
+// Used returns what all guests have: CPUs, and RAM in bytes.
+func (s *Store) Used() (cpus, ram int64) {
+	cpus, ram = s.vms.sum()
+	return cpus, ram << 20
 }
 
 // VM returns a VM; nil if there is none of that name.

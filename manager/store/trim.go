@@ -1,8 +1,6 @@
 package store
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -10,37 +8,29 @@ import (
 	"vmop/manager/objects"
 )
 
-// trimVM keeps of a VM its definition, and of its status what a reconciliation reads.
-// What the guest reports about itself is not read.
+// trimVM keeps of a VM its definition, and its status, which pages show, without what of it is
+// unusually large: a guest may report what it likes about itself.
 func trimVM(vm *v1.VirtualMachine) {
 	vm.TypeMeta, vm.ManagedFields, vm.Namespace = metav1.TypeMeta{}, nil, ""
 	delete(vm.Annotations, corev1.LastAppliedConfigAnnotation)
 	s := &vm.Status
-	vm.Status = v1.VirtualMachineStatus{
-		ObservedGeneration: s.ObservedGeneration, Phase: s.Phase, Reason: s.Reason, Message: s.Message,
-		NodeName: s.NodeName, Runner: s.Runner, Failures: s.Failures, VMType: s.VMType, UUID: s.UUID,
-		PendingChanges: s.PendingChanges, Privileges: s.Privileges, Volumes: s.Volumes,
-		Conditions: trimConditions(s.Conditions),
+	s.DisplayPasswordSerial = 0
+	if s.OSInfo != nil && len(s.OSInfo.Raw) > largestOSInfo {
+		s.OSInfo = nil
+	}
+	s.Interfaces = s.Interfaces[:min(len(s.Interfaces), mostInterfaces)]
+	for i := range s.Interfaces {
+		ips := &s.Interfaces[i].IPs
+		*ips = (*ips)[:min(len(*ips), mostAddresses)]
 	}
 }
 
-// trimConditions keeps the manager's conditions, and of the runner's those that the
-// manager sets when the runner no longer can, without reason and message.
-func trimConditions(all []metav1.Condition) []metav1.Condition {
-	managers, runners := v1.ManagerConditions(), v1.MachineConditions()
-	kept := make([]metav1.Condition, 0, len(managers)+len(runners))
-	for _, c := range all {
-		switch {
-		case slices.Contains(managers, c.Type):
-		case slices.Contains(runners, c.Type):
-			c.Reason, c.Message = "", ""
-		default:
-			continue
-		}
-		kept = append(kept, c)
-	}
-	return kept
-}
+// Bounds of what is kept of a guest's report: of bytes, interfaces, and addresses of each.
+const (
+	largestOSInfo  = 2 << 10
+	mostInterfaces = 16
+	mostAddresses  = 16
+)
 
 // trimPod keeps of a pod where and how it is, and what it has of the VM's metadata.
 func trimPod(pod *corev1.Pod) {
@@ -48,7 +38,9 @@ func trimPod(pod *corev1.Pod) {
 	kept.ManagedFields, kept.OwnerReferences, kept.GenerateName, kept.Namespace = nil, nil, "", ""
 	kept.Spec.NodeName = pod.Spec.NodeName
 	kept.Spec.TerminationGracePeriodSeconds = pod.Spec.TerminationGracePeriodSeconds
-	kept.Status = corev1.PodStatus{Phase: pod.Status.Phase, Reason: pod.Status.Reason, Message: pod.Status.Message}
+	kept.Status = corev1.PodStatus{
+		Phase: pod.Status.Phase, Reason: pod.Status.Reason, Message: pod.Status.Message, PodIP: pod.Status.PodIP,
+	}
 	for _, condition := range pod.Status.Conditions {
 		if explains(condition) {
 			kept.Status.Conditions = append(kept.Status.Conditions, condition)

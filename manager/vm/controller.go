@@ -118,6 +118,9 @@ func (run always) Start(ctx context.Context) error {
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (always) NeedLeaderElection() bool { return false }
 
+// Store returns what the manager knows of the namespace.
+func (c *Controller) Store() *store.Store { return c.store }
+
 // Ready returns nil when everything in the namespace that concerns VMs has been listed, so
 // that VMs are reconciled, or are as soon as this manager leads.
 func (c *Controller) Ready() error {

@@ -20,7 +20,7 @@ func TestPictures(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, oneOfEach()...)
 	for i := range 60 {
-		p.server.series.add(then.Add(time.Duration(i)*time.Minute), p.List()[:3+i/10])
+		p.server.series.add(then.Add(time.Duration(i)*time.Minute), fleet.UseOf(p.List()[:3+i/10]))
 	}
 	p.server.opts.Now = func() time.Time { return then.Add(time.Hour) }
 	empty := newPlay(t)

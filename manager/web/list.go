@@ -140,15 +140,13 @@ func (v visit) row(vm *fleet.VM) rowView {
 
 func (v visit) totals(vms []*fleet.VM) totalsView {
 	t := totalsView{words: v.words, All: len(vms)}
-	var ram int64
 	for _, vm := range vms {
 		if vm.State.Up() {
 			t.Running++
 		}
-		t.CPUs += vm.CPUs.Now
-		ram += vm.RAM.Now
 	}
-	t.RAM = v.bytes(ram)
+	use := fleet.UseOf(vms)
+	t.CPUs, t.RAM = use.CPUs, v.bytes(use.RAM)
 	if len(vms) == len(v.s.opts.Fleet.List()) { // the series has all
 		t.Charts = v.charts()
 	}

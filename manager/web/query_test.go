@@ -110,7 +110,7 @@ func TestSeries(t *testing.T) {
 	var s series
 	vms := []*fleet.VM{{CPUs: fleet.Amount{Now: 2}, RAM: fleet.Amount{Now: 5}}, {CPUs: fleet.Amount{Now: 1}}}
 	for i := range 3 * 24 * 60 * 2 { // three days, twice a minute
-		s.add(then.Add(time.Duration(i)*30*time.Second), vms)
+		s.add(then.Add(time.Duration(i)*30*time.Second), fleet.UseOf(vms))
 	}
 	end := then.Add(3*24*time.Hour - 30*time.Second)
 	all := s.since(then)

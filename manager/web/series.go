@@ -28,12 +28,8 @@ type series struct {
 
 // add records the present use, at most one point for each step: of several the last
 // counts.
-func (s *series) add(now time.Time, vms []*fleet.VM) {
-	p := point{at: now}
-	for _, vm := range vms {
-		p.cpus += vm.CPUs.Now
-		p.ram += vm.RAM.Now
-	}
+func (s *series) add(now time.Time, use fleet.Use) {
+	p := point{now, use.CPUs, use.RAM}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if n := len(s.points); n > 1 && s.points[n-1].at.Sub(s.points[n-2].at) < seriesStep {

@@ -89,7 +89,7 @@ func (s *Server) Run(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		changed := s.opts.Fleet.Changed()
-		s.series.add(s.opts.Now(), s.opts.Fleet.List())
+		s.series.add(s.opts.Now(), s.opts.Fleet.Used())
 		select {
 		case <-ctx.Done():
 			return nil

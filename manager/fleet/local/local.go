@@ -7,14 +7,13 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"vmop/manager/fleet"
-	"vmop/qmp"
+	"vmop/manager/fleet/machine"
 	"vmop/runner/control"
 	"vmop/runner/inventory"
 	"vmop/yamlfile"
@@ -218,8 +217,6 @@ func (f *Fleet) dial(ctx context.Context, name string) (*control.Client, error) 
 
 // explain makes what the user can understand and change a Refusal.
 func explain(err error) error {
-	var answer *control.AnswerError
-	var refused *qmp.Error
 	var faults yamlfile.Faults
 	var start *inventory.StartError
 	switch {
@@ -227,16 +224,13 @@ func explain(err error) error {
 		return nil
 	case errors.Is(err, inventory.ErrUnknown):
 		return fmt.Errorf("%w: %w", fleet.ErrNotFound, err)
-	case errors.As(err, &answer) && answer.Code == http.StatusLocked:
-		return fleet.ErrOccupied
 	case errors.As(err, &faults):
 		return fleet.Refusal(faults.Excerpts())
 	case errors.As(err, new(fleet.Refusal)), errors.Is(err, context.Canceled):
 		return err
-	case errors.As(err, &answer), errors.As(err, &refused), errors.As(err, &start),
-		errors.Is(err, control.ErrNotRunning), errors.Is(err, inventory.ErrRunning),
+	case errors.As(err, &start), errors.Is(err, control.ErrNotRunning), errors.Is(err, inventory.ErrRunning),
 		errors.Is(err, inventory.ErrChanged):
 		return fleet.Refusal(err.Error())
 	}
-	return err
+	return machine.Explain(err)
 }

@@ -1,0 +1,219 @@
+package cluster
+
+import (
+	"log/slog"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"vmop/manager/access"
+	"vmop/manager/fleet"
+	"vmop/manager/store"
+	"vmop/manager/stream"
+)
+
+// Options are what a fleet needs. All are required, but Now.
+type Options struct {
+	// Namespace of the VMs.
+	Namespace string
+	// Store has the VMs and their pods. It must not be followed yet.
+	Store *store.Store
+	// Client writes: it patches and deletes VMs, deletes pods, and creates events.
+	Client client.Writer
+	// Keys open connections to runners.
+	Keys *stream.Keys
+	// Instance is the name of the manager's process in events.
+	Instance string
+	// Log takes failures that keep no action from being done.
+	Log *slog.Logger
+	// Now is the clock. Nil: time.Now.
+	Now func() time.Time
+}
+
+// A Fleet is the VMs of a namespace. Its methods may be called concurrently.
+type Fleet struct {
+	opts Options
+
+	making sync.Mutex // held while VMs are decoded
+
+	mu      sync.Mutex // of what follows
+	changed chan struct{}
+	table   *fleet.Table         // nil: no page has asked for some time
+	rights  map[string]access.VM // of those in the table
+	stale   map[string]struct{}  // names of those that must be decoded again
+	idle    *time.Timer
+}
+
+var _ fleet.Fleet = (*Fleet)(nil)
+
+// idleTime is how long VMs are kept that no page asks for: longer than any page waits that is
+// open.
+const idleTime = 3 * time.Minute
+
+// New returns the fleet of a namespace.
+func New(opts Options) *Fleet {
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	f := &Fleet{opts: opts}
+	opts.Store.OnChange(f.hasChanged)
+	return f
+}
+
+// hasChanged notes that a VM, or its pod, is not as it was.
+func (f *Fleet) hasChanged(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.table != nil {
+		f.stale[name] = struct{}{}
+	}
+	if f.changed != nil {
+		close(f.changed)
+		f.changed = nil
+	}
+}
+
+// Changed implements fleet.Fleet.
+func (f *Fleet) Changed() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.changed == nil {
+		f.changed = make(chan struct{})
+	}
+	return f.changed
+}
+
+// Used implements fleet.Fleet.
+func (f *Fleet) Used() fleet.Use {
+	cpus, ram := f.opts.Store.Used()
+	return fleet.Use{CPUs: cpus, RAM: ram}
+}
+
+// List implements fleet.Fleet.
+func (f *Fleet) List() []*fleet.VM {
+	return f.refresh(func() []string {
+		names := make([]string, 0, len(f.stale))
+		for name := range f.stale {
+			names = append(names, name)
+		}
+		return names
+	}).List()
+}
+
+// Get implements fleet.Fleet.
+func (f *Fleet) Get(name string) (*fleet.VM, error) {
+	return f.refresh(func() []string {
+		if _, stale := f.stale[name]; stale {
+			return []string{name}
+		}
+		return nil
+	}).Get(name)
+}
+
+// Rights returns what a decision about a VM depends on.
+func (f *Fleet) Rights(vm *fleet.VM) access.VM {
+	f.mu.Lock()
+	rights, known := f.rights[vm.Name]
+	f.mu.Unlock()
+	if known {
+		return rights
+	}
+	if made := f.make(vm.Name); made.vm != nil { // it has been kept by a page for longer than here
+		return made.rights
+	}
+	return access.VM{Name: vm.Name}
+}
+
+// refresh decodes the VMs again that choose names, which is called with the lock held, and
+// returns the table.
+func (f *Fleet) refresh(choose func() []string) *fleet.Table {
+	f.making.Lock()
+	defer f.making.Unlock()
+	f.mu.Lock()
+	f.keep()
+	names, table := choose(), f.table
+	for _, name := range names {
+		delete(f.stale, name) // if it changes from now on, it is stale again
+	}
+	f.mu.Unlock()
+	made := f.makeAll(names)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, name := range names {
+		if made[i].vm == nil {
+			table.Remove(name)
+			delete(f.rights, name)
+			continue
+		}
+		table.Put(made[i].vm)
+		f.rights[name] = made[i].rights
+	}
+	return table
+}
+
+// keep makes the table if there is none, and lets it be for some time. It is called with
+// both locks held.
+func (f *Fleet) keep() {
+	if f.table != nil {
+		f.idle.Reset(idleTime)
+		return
+	}
+	f.table, f.rights, f.stale = &fleet.Table{}, map[string]access.VM{}, map[string]struct{}{}
+	for _, name := range f.opts.Store.Names() {
+		f.stale[name] = struct{}{}
+	}
+	f.idle = time.AfterFunc(idleTime, f.release)
+}
+
+// release frees the memory of a table that no page has asked for.
+func (f *Fleet) release() {
+	f.making.Lock()
+	defer f.making.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.table, f.rights, f.stale = nil, nil, nil
+}
+
+// made is a VM that was decoded; nil if there is none.
+type made struct {
+	vm     *fleet.VM
+	rights access.VM
+}
+
+// makeAll decodes VMs: many by all processors.
+func (f *Fleet) makeAll(names []string) []made {
+	all := make([]made, len(names))
+	const few = 64
+	var working sync.WaitGroup
+	each := max(few, (len(names)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
+	for part := range slices.Chunk(all, each) {
+		part, of := part, names[:len(part)]
+		names = names[len(part):]
+		working.Go(func() {
+			for i, name := range of {
+				part[i] = f.make(name)
+			}
+		})
+	}
+	working.Wait()
+	return all
+}
+
+// make decodes a VM.
+func (f *Fleet) make(name string) made {
+	vm, err := f.opts.Store.VM(name)
+	if err != nil {
+		f.opts.Log.Error("a VM can't be shown", "vm", name, "err", err)
+	}
+	if vm == nil || err != nil {
+		return made{}
+	}
+	pod, err := f.opts.Store.Pod(name)
+	if err != nil {
+		f.opts.Log.Error("the pod of a VM can't be shown", "vm", name, "err", err)
+	}
+	return made{view(vm, pod), rightsOf(vm)}
+}

@@ -1,0 +1,100 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"vmop/manager/fleet"
+	"vmop/manager/fleet/machine"
+	"vmop/manager/stream"
+	"vmop/runner/control"
+	"vmop/vmtypes/plan"
+)
+
+// target returns where the VM's runner is. The error is stream.ErrUnreachable.
+func (vm found) target() (stream.Target, error) {
+	var uid types.UID
+	var ip string
+	if vm.pod != nil {
+		uid, ip = vm.pod.UID, vm.pod.Status.PodIP
+	}
+	target, err := stream.TargetOf(vm.VirtualMachine, uid, ip)
+	if vm.pod == nil {
+		err = fmt.Errorf("%w: the VM has no pod", stream.ErrUnreachable)
+	}
+	return target, err
+}
+
+// request requests an action of the VM's runner.
+func (f *Fleet) request(ctx context.Context, user string, vm found, a control.Action) error {
+	target, err := vm.target()
+	if err != nil {
+		return explain(err)
+	}
+	return explain(f.opts.Keys.Client(target, user).Act(ctx, a))
+}
+
+// dial returns a client of the runner of a VM.
+func (f *Fleet) dial(user, name string) (*control.Client, error) {
+	vm, err := f.find(name)
+	if err != nil {
+		return nil, err
+	}
+	target, err := vm.target()
+	if err != nil {
+		return nil, explain(err)
+	}
+	return f.opts.Keys.Client(target, user), nil
+}
+
+// Plan implements fleet.Fleet.
+func (f *Fleet) Plan(ctx context.Context, name string) ([]fleet.Argument, error) {
+	runner, err := f.dial("", name)
+	if err != nil {
+		return nil, err
+	}
+	var text bytes.Buffer
+	if err := runner.Plan(ctx, &text, "json"); err != nil {
+		return nil, explain(err)
+	}
+	var p plan.Plan
+	if err := json.Unmarshal(text.Bytes(), &p); err != nil {
+		return nil, fmt.Errorf("read the plan of VM %s: %w", name, err)
+	}
+	return machine.Arguments(&p), nil
+}
+
+// Screenshot implements fleet.Fleet.
+func (f *Fleet) Screenshot(ctx context.Context, w io.Writer, name string) error {
+	runner, err := f.dial("", name)
+	if err != nil {
+		return err
+	}
+	return explain(runner.Screenshot(ctx, w))
+}
+
+// Screen implements fleet.Fleet.
+func (f *Fleet) Screen(ctx context.Context, user, name string, mode fleet.Mode) (net.Conn, error) {
+	runner, err := f.dial(user, name)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := runner.Screen(ctx, control.Mode(mode))
+	return conn, explain(err)
+}
+
+// Console implements fleet.Fleet.
+func (f *Fleet) Console(ctx context.Context, user, name string, mode fleet.Mode) (net.Conn, error) {
+	runner, err := f.dial(user, name)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := runner.Console(ctx, control.Mode(mode))
+	return conn, explain(err)
+}

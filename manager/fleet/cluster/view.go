@@ -1,0 +1,303 @@
+package cluster
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/access"
+	"vmop/manager/fleet"
+	"vmop/manager/objects"
+	"vmop/vmspec"
+	"vmop/vmstatus"
+)
+
+// drivePrefix and the place of a drive in spec.vm.disks are its name.
+const drivePrefix = "drive "
+
+// view returns a VM as pages show it. The pod is nil if there is none.
+func view(vm *v1.VirtualMachine, pod *corev1.Pod) *fleet.VM {
+	s := &vm.Status
+	v := &fleet.VM{
+		Name: vm.Name, Type: cmp.Or(s.VMType, vm.Spec.VMType.Source), Wanted: vm.Spec.VM.State == v1.Running,
+		Node: s.NodeName, User: s.LoggedInUser, Labels: vm.Labels, Reason: s.Reason, Message: s.Message,
+	}
+	v.State = stateOf(vm)
+	v.Since = since(vm, pod, v.State)
+	up := v.State.Up()
+	if running := condition(vm, v1.ConditionRunning); up && running != nil && running.Status == metav1.ConditionTrue {
+		v.Started = running.LastTransitionTime.Time
+	}
+	if ready := condition(vm, v1.ConditionReady); v.State == fleet.Paused {
+		v.Reason, v.Message = ready.Reason, ready.Message
+	}
+	size(v, vm)
+	v.Addresses = addresses(vm)
+	v.OS, v.OSID = system(vm)
+	v.Viewers = viewers(vm)
+	for i, d := range vm.Spec.VM.Disks {
+		if d.CDROM != nil {
+			medium, _, _ := vmspec.Credentials(d.CDROM.Image)
+			v.Drives = append(v.Drives, fleet.Drive{Name: drivePrefix + strconv.Itoa(i), Medium: medium})
+		}
+	}
+	reachable := pod != nil && s.Runner != nil && s.Runner.PodUID == pod.UID && s.Runner.Control != nil
+	v.Screen, v.Console = up && reachable && vm.Spec.VM.Display != nil, up && reachable
+	for _, c := range s.PendingChanges {
+		v.Pending = append(v.Pending, fleet.Change{Path: c.Path, Now: c.Current, Then: c.Desired})
+	}
+	for _, c := range s.Conditions {
+		v.Conditions = append(v.Conditions, fleet.Condition{
+			Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message,
+			Since: known(c.LastTransitionTime),
+		})
+	}
+	v.Problems = problems(vm, v)
+	v.Details = details(vm, pod)
+	v.Can = can(v, pod != nil, reachable)
+	return v
+}
+
+// rightsOf returns what a decision about a VM depends on. Its screen is used by whoever asked
+// for it last, or has connected to it first.
+func rightsOf(vm *v1.VirtualMachine) access.VM {
+	rights := access.VM{Name: vm.Name, Permissions: vm.Spec.Permissions, LoggedInUser: vm.Status.LoggedInUser}
+	if d := vm.Spec.VM.Display; d != nil {
+		rights.LogInRequested = d.LoggedInUser != ""
+	}
+	for _, viewer := range viewers(vm) {
+		rights.ConsoleUser = viewer.Who
+	}
+	return rights
+}
+
+func condition(vm *v1.VirtualMachine, kind string) *metav1.Condition {
+	return meta.FindStatusCondition(vm.Status.Conditions, kind)
+}
+
+// known returns a time that was set; the definition of the resource sets others to the
+// beginning of 1970.
+func known(t metav1.Time) time.Time {
+	if t.Unix() <= 0 {
+		return time.Time{}
+	}
+	return t.Time
+}
+
+// stateOf returns the state of a VM: the phase that the manager has published.
+func stateOf(vm *v1.VirtualMachine) fleet.State {
+	s := vm.Status
+	switch {
+	case vm.DeletionTimestamp != nil:
+		return fleet.Terminating
+	case s.Phase == "":
+		return fleet.Pending
+	case s.Phase == v1.PhaseRunning:
+		if ready := condition(vm, v1.ConditionReady); ready != nil && ready.Status == metav1.ConditionFalse &&
+			ready.Reason != string(vmstatus.ReasonVMStopped) {
+			return fleet.Paused
+		}
+	}
+	return fleet.State(s.Phase)
+}
+
+// since returns when a VM has entered its state, as far as that is known.
+func since(vm *v1.VirtualMachine, pod *corev1.Pod, state fleet.State) time.Time {
+	of := func(kind string) time.Time {
+		if c := condition(vm, kind); c != nil {
+			return known(c.LastTransitionTime)
+		}
+		return time.Time{}
+	}
+	switch state {
+	case fleet.Terminating:
+		if vm.DeletionTimestamp != nil {
+			return vm.DeletionTimestamp.Time
+		}
+	case fleet.Paused:
+		return of(v1.ConditionReady)
+	case fleet.Running, fleet.Stopped:
+		return of(v1.ConditionRunning)
+	case fleet.Failed:
+		if f := vm.Status.Failures; f != nil {
+			return known(f.LastTime)
+		}
+		return of(v1.ConditionVMTypeAccepted)
+	case fleet.Stopping:
+		if pod != nil && pod.DeletionTimestamp != nil && pod.DeletionGracePeriodSeconds != nil {
+			return pod.DeletionTimestamp.Add(-time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second)
+		}
+	case fleet.Starting, fleet.Pending:
+		if pod != nil {
+			return pod.CreationTimestamp.Time
+		}
+	}
+	return time.Time{}
+}
+
+// size fills in CPUs and RAM.
+func size(v *fleet.VM, vm *v1.VirtualMachine) {
+	if s, err := objects.Size(vm); err == nil {
+		v.CPUs = fleet.Amount{Wanted: int64(s.CurrentCPUs), Maximum: int64(s.MaximumCPUs)}
+		v.RAM = fleet.Amount{Wanted: int64(s.CurrentRAM), Maximum: int64(s.MaximumRAM)}
+	}
+	v.CPUs.Now = int64(vm.Status.CPUs)
+	if ram, err := resource.ParseQuantity(vm.Status.RAM); err == nil {
+		v.RAM.Now = ram.Value()
+	}
+}
+
+// system returns the name of the guest's operating system, and its id.
+func system(vm *v1.VirtualMachine) (name, id string) {
+	if vm.Status.OSInfo == nil {
+		return "", ""
+	}
+	var info struct {
+		ID     string `json:"id"`
+		Name   string `json:"name"`
+		Pretty string `json:"pretty-name"`
+	}
+	if json.Unmarshal(vm.Status.OSInfo.Raw, &info) != nil {
+		return "", "" // a guest says what it likes
+	}
+	return cmp.Or(info.Pretty, info.Name), info.ID
+}
+
+// addresses returns those of the guest, IPv4 first; those of private networks, which other
+// computers can't reach, last.
+func addresses(vm *v1.VirtualMachine) []string {
+	private := []netip.Prefix{netip.MustParsePrefix("10.0.2.0/24")} // QEMU's choice
+	for _, n := range vm.Spec.VM.Networks {
+		for _, network := range []*v1.PrivateNetwork{n.User, n.Masquerade} {
+			if network == nil {
+				continue
+			}
+			if p, err := netip.ParsePrefix(network.Net); err == nil {
+				private = append(private, p)
+			}
+		}
+	}
+	rank := func(a netip.Addr) int {
+		if slices.ContainsFunc(private, func(p netip.Prefix) bool { return p.Contains(a) }) {
+			return 2
+		}
+		if a.Is4() {
+			return 0
+		}
+		return 1
+	}
+	var all []netip.Addr
+	for _, i := range vm.Status.Interfaces {
+		for _, text := range i.IPs {
+			if a, err := netip.ParseAddr(text); err == nil && !a.IsLoopback() && !a.IsLinkLocalUnicast() {
+				all = append(all, a)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b netip.Addr) int { return cmp.Compare(rank(a), rank(b)) })
+	var texts []string
+	for _, a := range all {
+		texts = append(texts, a.String())
+	}
+	return texts
+}
+
+// viewers returns who looks at the screen: the runner names the first in its condition, by the
+// kind of connection and the name (runner/status, consoleConnected).
+func viewers(vm *v1.VirtualMachine) []fleet.Viewer {
+	c := condition(vm, v1.ConditionConsoleConnected)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return nil
+	}
+	kind, who, ok := strings.Cut(c.Message, " ")
+	if !ok {
+		kind, who = "spice", vm.Status.ConsoleClient // VM-Operator's runners say nothing
+	}
+	if kind == "spice" { // QEMU knows no users
+		who = cmp.Or(vm.Status.ConsoleUser, who)
+	}
+	return []fleet.Viewer{{Kind: kind, Who: who, Since: known(c.LastTransitionTime)}}
+}
+
+// problems returns what keeps a VM from being as it should be, besides what its state says.
+func problems(vm *v1.VirtualMachine, v *fleet.VM) (all []fleet.Problem) {
+	add := func(message string) {
+		if message != "" && message != v.Message {
+			all = append(all, fleet.Problem{Message: message})
+		}
+	}
+	if v.State == fleet.Running && v.Reason != string(vmstatus.ReasonNoGuestAgent) {
+		add(vm.Status.Message)
+		v.Message = ""
+	}
+	kinds := []string{v1.ConditionVMTypeAccepted, v1.ConditionReconciled}
+	if v.State.Up() {
+		kinds = append(kinds, v1.ConditionConfigApplied)
+	}
+	for _, kind := range kinds {
+		if c := condition(vm, kind); c != nil && c.Status == metav1.ConditionFalse {
+			add(c.Message)
+		}
+	}
+	if c := condition(vm, v1.ConditionTPMLost); c != nil && c.Status == metav1.ConditionTrue {
+		add(c.Message)
+	}
+	return all
+}
+
+// details returns further facts.
+func details(vm *v1.VirtualMachine, pod *corev1.Pod) (all []fleet.Detail) {
+	add := func(key, format string, values ...any) {
+		all = append(all, fleet.Detail{Key: key, Value: fmt.Sprintf(format, values...)})
+	}
+	s := &vm.Status
+	for _, d := range objects.Disks(vm) {
+		add("disk", "%s %s", d.Claim, d.Size)
+	}
+	if pod != nil {
+		add("pod", "%s", pod.Name)
+	}
+	if s.RunnerVersion != "" {
+		add("runner", "%s", s.RunnerVersion)
+	}
+	if s.Assignment != nil {
+		add("assigned", "%s", s.Assignment.User)
+	}
+	for _, p := range s.Privileges {
+		add("privilege", "%s (%s)", p.Name, p.Reason)
+	}
+	if s.UUID != "" {
+		add("uuid", "%s", s.UUID)
+	}
+	return all
+}
+
+// can returns what can be done with a VM now.
+func can(v *fleet.VM, pod, reachable bool) map[fleet.Action]bool {
+	s := v.State
+	if s == fleet.Terminating {
+		return map[fleet.Action]bool{fleet.Kill: reachable}
+	}
+	running := s == fleet.Running || s == fleet.Paused
+	return map[fleet.Action]bool{
+		fleet.Start:   s == fleet.Stopped || s == fleet.Failed,
+		fleet.Stop:    v.Wanted && s != fleet.Stopping,
+		fleet.Kill:    pod && (running || s.Changing()),
+		fleet.Restart: v.Wanted && pod && running,
+		fleet.Reset:   running,
+		fleet.Pause:   reachable && s == fleet.Running,
+		fleet.Resume:  reachable && s == fleet.Paused && v.Reason == string(vmstatus.ReasonPaused),
+		fleet.Delete:  s == fleet.Stopped || s == fleet.Failed || s == fleet.Pending,
+	}
+}
