@@ -70,6 +70,26 @@ func (f *Fleet) Plan(ctx context.Context, name string) ([]fleet.Argument, error)
 	return machine.Arguments(&p), nil
 }
 
+// Source implements fleet.Fleet.
+func (f *Fleet) Source(ctx context.Context, name, module string) (string, error) {
+	runner, err := f.dial("", name)
+	if err != nil {
+		return "", err
+	}
+	text, err := runner.Source(ctx, module)
+	return text, explain(err)
+}
+
+// Usage implements fleet.Fleet.
+func (f *Fleet) Usage(ctx context.Context, name string) ([]fleet.Sample, error) {
+	runner, err := f.dial("", name)
+	if err != nil {
+		return nil, err
+	}
+	samples, err := machine.Usage(ctx, runner)
+	return samples, explain(err)
+}
+
 // Screenshot implements fleet.Fleet.
 func (f *Fleet) Screenshot(ctx context.Context, w io.Writer, name string) error {
 	runner, err := f.dial("", name)

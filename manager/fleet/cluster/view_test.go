@@ -56,7 +56,9 @@ func TestStates(t *testing.T) {
 			status: v1.VirtualMachineStatus{Phase: v1.PhaseStopped}, state: fleet.Stopped, can: "start delete ",
 		},
 		"starting": {
-			v1.Running, v1.VirtualMachineStatus{Phase: v1.PhaseStarting}, pod, false, fleet.Starting,
+			v1.Running,
+			v1.VirtualMachineStatus{Phase: v1.PhaseStarting},
+			pod, false, fleet.Starting,
 			then.Add(time.Minute), "stop kill ",
 		},
 		"running": {
@@ -65,7 +67,8 @@ func TestStates(t *testing.T) {
 			}, pod, false, fleet.Running, then, "stop kill restart reset pause ",
 		},
 		"running, and out of reach": {
-			v1.Running, v1.VirtualMachineStatus{Phase: v1.PhaseRunning, Conditions: ready("True", "")},
+			v1.Running,
+			v1.VirtualMachineStatus{Phase: v1.PhaseRunning, Conditions: ready("True", "")},
 			pod, false, fleet.Running, then, "stop kill restart reset ",
 		},
 		"paused": {
@@ -79,7 +82,8 @@ func TestStates(t *testing.T) {
 			}, pod, false, fleet.Paused, then.Add(time.Second), "stop kill restart reset ",
 		},
 		"stopping": {
-			v1.Stopped, v1.VirtualMachineStatus{Phase: v1.PhaseStopping, Runner: runnerOf(pod)},
+			v1.Stopped,
+			v1.VirtualMachineStatus{Phase: v1.PhaseStopping, Runner: runnerOf(pod)},
 			going, false, fleet.Stopping, then, "kill ",
 		},
 		"failed": {
@@ -88,7 +92,8 @@ func TestStates(t *testing.T) {
 			}, nil, false, fleet.Failed, then, "start stop delete ",
 		},
 		"being deleted": {
-			v1.Running, v1.VirtualMachineStatus{Phase: v1.PhaseRunning, Runner: runnerOf(pod)},
+			v1.Running,
+			v1.VirtualMachineStatus{Phase: v1.PhaseRunning, Runner: runnerOf(pod)},
 			going, true, fleet.Terminating, then, "kill ",
 		},
 	} {
