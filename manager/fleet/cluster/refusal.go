@@ -11,7 +11,7 @@ import (
 
 	"vmop/manager/decide"
 	"vmop/manager/fleet"
-	"vmop/manager/fleet/machine"
+	"vmop/manager/fleet/describe"
 	"vmop/manager/stream"
 )
 
@@ -33,7 +33,7 @@ func explain(err error) error {
 	if text := causes(err); text != "" {
 		return fleet.Refusal(text)
 	}
-	return machine.Explain(err)
+	return describe.Refusal(err)
 }
 
 // causes returns why the API server refuses something, a line for each field; "" if that is

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"vmop/manager/fleet"
-	"vmop/manager/fleet/machine"
+	"vmop/manager/fleet/describe"
 	"vmop/manager/stream"
 	"vmop/runner/control"
 	"vmop/vmtypes/plan"
@@ -67,7 +67,7 @@ func (f *Fleet) Plan(ctx context.Context, name string) ([]fleet.Argument, error)
 	if err := json.Unmarshal(text.Bytes(), &p); err != nil {
 		return nil, fmt.Errorf("read the plan of VM %s: %w", name, err)
 	}
-	return machine.Arguments(&p), nil
+	return describe.Plan(&p), nil
 }
 
 // Source implements fleet.Fleet.
@@ -86,7 +86,7 @@ func (f *Fleet) Usage(ctx context.Context, name string) ([]fleet.Sample, error) 
 	if err != nil {
 		return nil, err
 	}
-	samples, err := machine.Usage(ctx, runner)
+	samples, err := describe.Usage(ctx, runner)
 	return samples, explain(err)
 }
 

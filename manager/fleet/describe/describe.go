@@ -1,5 +1,6 @@
 // Package describe turns what VM types say (their options, their plans, and what is wrong
-// with a definition) into what a fleet returns and pages show. All kinds of fleets use it.
+// with a definition), and what runners answer, into what a fleet returns and pages show. All
+// kinds of fleets use it.
 package describe
 
 import (

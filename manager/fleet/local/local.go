@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"vmop/manager/fleet"
-	"vmop/manager/fleet/machine"
+	"vmop/manager/fleet/describe"
 	"vmop/runner/control"
 	"vmop/runner/inventory"
 	"vmop/yamlfile"
@@ -232,5 +232,5 @@ func explain(err error) error {
 		errors.Is(err, inventory.ErrChanged):
 		return fleet.Refusal(err.Error())
 	}
-	return machine.Explain(err)
+	return describe.Refusal(err)
 }

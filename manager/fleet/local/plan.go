@@ -2,12 +2,9 @@ package local
 
 import (
 	"context"
-	"errors"
-	"net/http"
 
 	"vmop/manager/fleet"
 	"vmop/manager/fleet/describe"
-	"vmop/runner/control"
 )
 
 // Plan implements fleet.Fleet.
@@ -31,14 +28,6 @@ func (f *Fleet) Usage(ctx context.Context, name string) ([]fleet.Sample, error) 
 	if err != nil {
 		return nil, err
 	}
-	list, err := client.Usage(ctx)
-	var answer *control.AnswerError
-	if errors.As(err, &answer) && answer.Code == http.StatusNotFound {
-		return nil, nil // a runner of an earlier version
-	}
-	samples := make([]fleet.Sample, len(list))
-	for i, u := range list {
-		samples[i] = fleet.Sample(u)
-	}
+	samples, err := describe.Usage(ctx, client)
 	return samples, explain(err)
 }
