@@ -161,10 +161,13 @@ func (s *Server) record(r *http.Request, vm, action string, err error) {
 
 // answer ends a request that has changed something: scripts need nothing more, because the
 // change is in the stream; others get a page.
-func (*Server) answer(w http.ResponseWriter, r *http.Request, page string) error {
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, page string) error {
 	if fromScript(r) {
 		w.WriteHeader(http.StatusNoContent)
 		return nil
+	}
+	if s.visit(r).mayUse(access.PageVMs) != nil {
+		page = "/"
 	}
 	http.Redirect(w, r, page, http.StatusSeeOther)
 	return nil

@@ -27,11 +27,13 @@ func TestPictures(t *testing.T) {
 	b := browser.New(t)
 	for _, page := range []struct{ name, address string }{
 		{"list", p.http.URL + "/"},
+		{"portal", p.http.URL + "/portal"},
 		{"vm", p.http.URL + "/vms/vm-stopping"},
 		{"failed", p.http.URL + "/vms/vm-failed"},
 		{"plan", p.http.URL + "/vms/vm-running/plan"},
 		{"definition", p.http.URL + "/vms/vm-running/definition"},
 		{"empty", empty.http.URL + "/"},
+		{"portal-empty", empty.http.URL + "/portal"},
 		{"about", p.http.URL + "/about"},
 	} {
 		for _, scheme := range []string{"light", "dark"} {
@@ -43,6 +45,10 @@ func TestPictures(t *testing.T) {
 				}
 			}
 		}
+		b.Speak("de")
+		b.Open(page.address, "light", 390)
+		b.Picture(page.name + "-de-390")
+		b.Speak("en")
 	}
 }
 

@@ -77,6 +77,11 @@ func (g *Guard) Decide(ctx context.Context, who access.Subject, verb access.Verb
 	return g.Access.Decide(ctx, who, verb, g.Rights(vm))
 }
 
+// MayUse implements Visitors.
+func (g *Guard) MayUse(who access.Subject, page access.Page) bool {
+	return g.Access.Policy.MayUse(who, page)
+}
+
 // Ended implements Visitors.
 func (g *Guard) Ended(r *http.Request) <-chan struct{} {
 	if session := login.FromContext(r.Context()); session != nil {

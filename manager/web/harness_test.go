@@ -139,6 +139,7 @@ func (f *stage) Console(context.Context, string, string, fleet.Mode) (net.Conn, 
 type guests struct {
 	mutex       sync.Mutex
 	permissions []v1.Permission
+	conlets     map[string][]string
 	ended       chan struct{}
 	touched     atomic.Int32
 }
@@ -149,14 +150,36 @@ func (g *guests) Of(r *http.Request) access.Subject {
 	if user == "" {
 		user = "admin"
 	}
-	return access.Subject{User: user}
+	return access.Subject{User: user, Roles: []string{"staff"}}
 }
 
 func (g *guests) Decide(_ context.Context, who access.Subject, verb access.Verb, vm *fleet.VM) access.Decision {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
-	policy := access.Policy{Administrators: access.Names{Users: []string{"admin"}}}
-	return access.Decide(policy, who, verb, access.VM{Name: vm.Name, Permissions: g.permissions})
+	rights := access.VM{Name: vm.Name, Permissions: g.permissions}
+	if may, listed := vm.Labels["may"]; listed { // only what is permitted for this VM
+		rights.Permissions = []v1.Permission{{User: "guest", May: []v1.Action{v1.Action(may)}}}
+	}
+	rights.ConsoleUser = vm.Labels["used-by"]
+	return access.Decide(administered, who, verb, rights)
+}
+
+// administered is the policy of tests.
+var administered = access.Policy{Administrators: access.Names{Users: []string{"admin"}}}
+
+func (g *guests) MayUse(who access.Subject, page access.Page) bool {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	policy := administered
+	policy.Conlets = g.conlets
+	return policy.MayUse(who, page)
+}
+
+// roles gives everybody a role that lists of widgets are about.
+func (g *guests) roles(conlets map[string][]string) {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	g.conlets = conlets
 }
 func (g *guests) Ended(*http.Request) <-chan struct{} { return g.ended }
 func (g *guests) Touch(*http.Request)                 { g.touched.Add(1) }

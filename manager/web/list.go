@@ -69,7 +69,7 @@ var columns = []string{"name", "state", "since", "cpus", "ram", "node", "address
 func (s *Server) getList(w http.ResponseWriter, r *http.Request) error {
 	v, q := s.visit(r), parseQuery(r.URL.Query())
 	view := v.list(q)
-	view.Live = "/live?" + q.encode()
+	view.Live, view.Here = "/live?"+q.encode(), "/"
 	if view.Empty {
 		view.Live += "&" + emptyKey + "=1"
 	}
@@ -78,10 +78,12 @@ func (s *Server) getList(w http.ResponseWriter, r *http.Request) error {
 
 // list returns the list as a query has it.
 func (v visit) list(q query) listView {
-	visible := v.visible()
+	present := v.s.opts.Fleet.List()
+	visible := v.visibleOf(present)
 	all, page := q.choose(visible)
 	view := listView{
-		frame: v.frame(v.T("list.title")), Query: q, Sort: sortKey(q), Totals: v.totals(visible),
+		frame: v.frame(v.T("list.title")), Query: q, Sort: sortKey(q),
+		Totals:  v.totals(visible, len(visible) == len(present)),
 		Columns: v.columns(q), Pager: v.pager(q, len(all)), Empty: len(visible) == 0,
 		EmptyHint: "empty.hint", EmptyCommand: v.s.opts.FirstStep,
 	}
@@ -138,7 +140,8 @@ func (v visit) row(vm *fleet.VM) rowView {
 	return row
 }
 
-func (v visit) totals(vms []*fleet.VM) totalsView {
+// totals adds VMs up; everything reports whether they are all that there are.
+func (v visit) totals(vms []*fleet.VM, everything bool) totalsView {
 	t := totalsView{words: v.words, All: len(vms)}
 	for _, vm := range vms {
 		if vm.State.Up() {
@@ -147,7 +150,7 @@ func (v visit) totals(vms []*fleet.VM) totalsView {
 	}
 	use := fleet.UseOf(vms)
 	t.CPUs, t.RAM = use.CPUs, v.bytes(use.RAM)
-	if len(vms) == len(v.s.opts.Fleet.List()) { // the series has all
+	if everything { // as the series has them
 		t.Charts = v.charts()
 	}
 	return t
@@ -180,10 +183,15 @@ func (s *Server) liveView(r *http.Request) func() ([]part, error) {
 		return func() ([]part, error) { return s.visit(r).windowParts(name) }
 	case name != "":
 		return func() ([]part, error) { return s.visit(r).vmParts(name) }
+	case r.URL.Query().Has("portal"):
+		return func() ([]part, error) { return s.visit(r).portalParts() }
 	}
 	q, empty := parseQuery(r.URL.Query()), r.URL.Query().Has(emptyKey)
 	return func() ([]part, error) {
 		v := s.visit(r) // whose roles may have changed
+		if err := v.mayUse(access.PageVMs); err != nil {
+			return nil, err
+		}
 		view := v.list(q)
 		if empty != view.Empty {
 			return nil, errOtherPage

@@ -19,11 +19,14 @@ type events struct {
 	in *bufio.Scanner
 }
 
-func (p *play) follow(path string) *events {
+func (p *play) follow(path string, header ...string) *events {
 	p.t.Helper()
 	r, err := http.NewRequestWithContext(p.t.Context(), "GET", p.http.URL+path, nil)
 	require.NoError(p.t, err)
 	r.Header.Set("Accept-Encoding", "gzip")
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
 	answer, err := http.DefaultClient.Do(r)
 	require.NoError(p.t, err)
 	p.t.Cleanup(func() { _ = answer.Body.Close() })

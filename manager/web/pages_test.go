@@ -26,7 +26,7 @@ func TestEveryPage(t *testing.T) {
 	hostile.Pending[0].Then, hostile.Drives[0].Medium, hostile.Conditions[0].Type = evil, evil, evil
 	p := newPlay(t, append(vms, hostile, sample("odd name&?#/..", fleet.Running))...)
 	p.allow("guest", "start", "accessConsole", "edit")
-	addresses := []string{"/", "/?q=sales", "/?q=nothing&sort=-ram", "/about", "/nopage", "/vms/novm"}
+	addresses := []string{"/", "/portal", "/?q=sales", "/?q=nothing&sort=-ram", "/about", "/nopage", "/vms/novm"}
 	for _, vm := range p.List() {
 		for _, page := range []string{"", "/screen", "/console", "/plan", "/definition"} {
 			addresses = append(addresses, "/vms/"+url.PathEscape(vm.Name)+page)

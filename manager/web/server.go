@@ -44,6 +44,8 @@ type Visitors interface {
 	Of(r *http.Request) access.Subject
 	// Decide reports whether a visitor may do something with a VM.
 	Decide(ctx context.Context, who access.Subject, verb access.Verb, vm *fleet.VM) access.Decision
+	// MayUse reports whether a visitor may use a page.
+	MayUse(who access.Subject, page access.Page) bool
 	// Ended returns a channel that is closed when the visitor's session ends.
 	Ended(r *http.Request) <-chan struct{}
 	// Touch notes that the visitor does something without a request, such as typing.
@@ -116,22 +118,23 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 // routes returns the handler of all addresses.
 func (s *Server) routes() http.Handler {
 	inner := http.NewServeMux()
-	page := func(pattern string, serve func(w http.ResponseWriter, r *http.Request) error) {
+	page := func(pattern string, serve pageFunc) {
 		inner.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if err := serve(w, r); err != nil {
 				s.fail(w, r, err)
 			}
 		})
 	}
-	page("GET /{$}", s.getList)
-	page("GET /vms/{vm}", s.getVM)
+	page("GET /{$}", s.getHome)
+	page("GET /portal", s.forPage(access.PagePortal, s.getPortal))
+	page("GET /vms/{vm}", s.forPage(access.PageVMs, s.getVM))
 	page("GET /vms/{vm}/screen", s.getScreen)
 	page("GET /vms/{vm}/console", s.getConsole)
 	page("GET /vms/{vm}/screen/stream", s.streamScreen)
 	page("GET /vms/{vm}/console/stream", s.streamConsole)
 	page("GET /vms/{vm}/screenshot", s.getScreenshot)
-	page("GET /vms/{vm}/plan", s.getPlan)
-	page("GET /vms/{vm}/definition", s.getDefinition)
+	page("GET /vms/{vm}/plan", s.forPage(access.PageVMs, s.getPlan))
+	page("GET /vms/{vm}/definition", s.forPage(access.PageVMs, s.getDefinition))
 	page("GET /live", s.getLive)
 	page("POST /vms/{vm}/do", s.postAction)
 	page("POST /vms/{vm}/size", s.postSize)
@@ -183,10 +186,11 @@ type failure struct {
 func (f failure) Error() string { return f.key }
 
 var (
-	errNoPage  = failure{http.StatusNotFound, "error.nopage"}
-	errNoVM    = failure{http.StatusNotFound, "error.novm"}
-	errForeign = failure{http.StatusForbidden, "error.foreign"}
-	errBadForm = failure{http.StatusBadRequest, "error.badform"}
+	errNoPage      = failure{http.StatusNotFound, "error.nopage"}
+	errNoVM        = failure{http.StatusNotFound, "error.novm"}
+	errForeign     = failure{http.StatusForbidden, "error.foreign"}
+	errNotYourPage = failure{http.StatusForbidden, "error.notyourpage"}
+	errBadForm     = failure{http.StatusBadRequest, "error.badform"}
 )
 
 // A forbidden is why a visitor may not do something.

@@ -52,6 +52,9 @@ type frame struct {
 	Title, Brand, User, Version string
 	// Live is the address of the stream that keeps the page current; "" is none.
 	Live string
+	// Pages are those that the visitor may choose from; Here is the address of the one shown.
+	Pages []pageLink
+	Here  string
 	// Script of the page. Window is the class of a page that is a window of its own.
 	Script, Window string
 	// Nonce that style elements of scripts must have; "" if there are none.
@@ -59,6 +62,8 @@ type frame struct {
 	LogOut    bool
 	Languages []languageChoice
 }
+
+type pageLink struct{ Href, Text string }
 
 type languageChoice struct {
 	Code, Name string
@@ -85,6 +90,14 @@ func (v visit) frame(title string) frame {
 	}
 	if v.s.opts.Title != "" && v.s.opts.Title != title {
 		f.Title += " – " + v.s.opts.Title
+	}
+	for _, p := range []struct {
+		page       access.Page
+		href, text string
+	}{{access.PageVMs, "/", "list.title"}, {access.PagePortal, "/portal", "portal.title"}} {
+		if v.mayUse(p.page) == nil {
+			f.Pages = append(f.Pages, pageLink{p.href, v.T(p.text)})
+		}
 	}
 	for _, tag := range languages {
 		f.Languages = append(f.Languages, languageChoice{tag.String(), display.Self.Name(tag), tag == v.tag})
@@ -123,8 +136,10 @@ func (v visit) vm(r *http.Request, verb access.Verb) (*fleet.VM, error) {
 }
 
 // visible returns the VMs that the visitor may see.
-func (v visit) visible() []*fleet.VM {
-	all := v.s.opts.Fleet.List()
+func (v visit) visible() []*fleet.VM { return v.visibleOf(v.s.opts.Fleet.List()) }
+
+// visibleOf returns those VMs of all that the visitor may see.
+func (v visit) visibleOf(all []*fleet.VM) []*fleet.VM {
 	for i, vm := range all {
 		if !v.sees(vm) {
 			rest := slices.DeleteFunc(slices.Clone(all[i:]), func(vm *fleet.VM) bool { return !v.sees(vm) })

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -118,7 +119,7 @@ func (v visit) vmParts(name string) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := v.check(access.View, vm); err != nil {
+	if err := cmp.Or(v.check(access.View, vm), v.mayUse(access.PageVMs)); err != nil {
 		return nil, err
 	}
 	view := v.vmView(vm)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 )
@@ -139,6 +140,15 @@ func (b *Browser) Open(address, scheme string, width int64) {
 	b.Do(address, chromedp.EmulateViewport(width, 860), chromedp.Navigate(address),
 		Holds(`document.readyState == "complete"`))
 	require.Empty(b.t, Value[string](b, sticksOut), "%s is wider than %d", address, width)
+}
+
+// Speak sets the language that the browser asks pages for.
+func (b *Browser) Speak(language string) {
+	b.t.Helper()
+	_, err := chromedp.Call(b.ctx, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{
+		Headers: network.Headers{"Accept-Language": language},
+	})
+	require.NoError(b.t, err)
 }
 
 // sticksOut returns the elements that make a page wider than its window.

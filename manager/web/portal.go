@@ -1,0 +1,184 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"time"
+
+	"vmop/manager/access"
+	"vmop/manager/fleet"
+)
+
+// portalView is the page with the VMs that a visitor may use, as cards. It has nothing of a VM but
+// what is needed to use it: no definition, no place where it runs, no message of the
+// cluster, of QEMU or of a guest.
+type portalView struct {
+	frame
+	Cards cardsView
+}
+
+// cardsView is the part of the portal that changes.
+type cardsView struct {
+	words
+	Cards []cardView
+}
+
+// A cardView is a VM in the portal.
+type cardView struct {
+	words
+	Name  string
+	State stateView
+	Since time.Time
+	// Busy: the VM is about to become what it is to be.
+	Busy bool
+	// Failed: its administrator has to look at it.
+	Failed bool
+	// Badge is the icon of the guest's operating system, OS its name.
+	Badge, OS string
+	// UsedBy is another user who uses its screen or console, or its desktop.
+	UsedBy  string
+	Windows []windowLink
+	Buttons []button
+}
+
+// A windowLink opens the screen or the console of a VM.
+type windowLink struct {
+	Kind, Text, Href, Target, Icon string
+	// Refused says why it can't be opened; "" means that it can.
+	Refused string
+}
+
+// forPage lets only visitors in who may use a page.
+func (s *Server) forPage(page access.Page, serve pageFunc) pageFunc {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := s.visit(r).mayUse(page); err != nil {
+			return err
+		}
+		return serve(w, r)
+	}
+}
+
+// pageFunc answers a request, or returns why it can't.
+type pageFunc func(w http.ResponseWriter, r *http.Request) error
+
+// mayUse returns an error if the visitor may not use a page.
+func (v visit) mayUse(page access.Page) error {
+	if v.s.opts.Visitors.MayUse(v.who, page) {
+		return nil
+	}
+	return errNotYourPage
+}
+
+// getHome shows the list, or sends those who may not use it to the portal.
+func (s *Server) getHome(w http.ResponseWriter, r *http.Request) error {
+	v := s.visit(r)
+	if v.mayUse(access.PageVMs) == nil {
+		return s.getList(w, r)
+	}
+	if err := v.mayUse(access.PagePortal); err != nil {
+		return err
+	}
+	http.Redirect(w, r, "/portal", http.StatusSeeOther)
+	return nil
+}
+
+func (s *Server) getPortal(w http.ResponseWriter, r *http.Request) error {
+	v := s.visit(r)
+	view := portalView{v.frame(v.T("portal.title")), v.cards()}
+	view.Live = "/live?portal=1"
+	view.Here = "/portal"
+	return s.show(w, http.StatusOK, "portal", view)
+}
+
+// portalParts returns the parts of the portal that change.
+func (v visit) portalParts() ([]part, error) {
+	if err := v.mayUse(access.PagePortal); err != nil {
+		return nil, err
+	}
+	view := v.cards()
+	whole, err := v.s.execute("cards", view)
+	if err != nil {
+		return nil, err
+	}
+	cards := part{id: "cards", html: whole}
+	for _, card := range view.Cards {
+		html, err := v.s.execute("card", card)
+		if err != nil {
+			return nil, err
+		}
+		cards.children = append(cards.children, part{id: "card-" + card.Name, html: html})
+	}
+	return []part{cards}, nil
+}
+
+// cards returns the VMs that the visitor may use.
+func (v visit) cards() cardsView {
+	view := cardsView{words: v.words}
+	for _, vm := range v.visible() {
+		view.Cards = append(view.Cards, v.card(vm))
+	}
+	return view
+}
+
+func (v visit) card(vm *fleet.VM) cardView {
+	c := cardView{
+		words: v.words, Name: vm.Name, State: v.state(vm), Since: vm.Since, Busy: busy(vm),
+		Failed: vm.State == fleet.Failed, Badge: badge(vm), OS: vm.OS,
+	}
+	if user := usedBy(vm); user != v.who.User {
+		c.UsedBy = user
+	}
+	start := fleet.Start
+	if vm.Can[fleet.Resume] {
+		start = fleet.Resume
+	}
+	c.Buttons = v.buttons(vm, start, fleet.Stop, fleet.Reset) // all of them always, so that none moves
+	refused := v.refusal(access.AccessConsole, vm)
+	for _, w := range []struct {
+		kind string
+		has  bool
+	}{{"screen", vm.Screen}, {"console", vm.Console}} {
+		link := windowLink{
+			Kind: w.kind, Text: v.T("do." + w.kind), Href: "/vms/" + url.PathEscape(vm.Name) + "/" + w.kind,
+			Target: w.kind + "-" + vm.Name, Icon: w.kind, Refused: refused,
+		}
+		switch {
+		case refused == "" && !vm.State.Up():
+			link.Refused = v.T("refused.state", v.T("state."+string(vm.State)))
+		case refused == "" && !w.has:
+			link.Refused = v.T("portal.lacks." + w.kind)
+		}
+		c.Windows = append(c.Windows, link)
+	}
+	return c
+}
+
+// busy reports whether a VM is about to become what it is to be.
+func busy(vm *fleet.VM) bool {
+	switch vm.State {
+	case fleet.Stopped:
+		return vm.Wanted
+	case fleet.Running, fleet.Paused:
+		return !vm.Wanted
+	}
+	return vm.State.Changing()
+}
+
+// badges are the operating systems that have an icon of their own, by the ID of os-release.
+var badges = map[string]string{
+	"almalinux": "alma", "alma": "alma", "arch": "arch", "debian": "debian", "fedora": "fedora", "ubuntu": "ubuntu",
+	"mswindows": "windows", "windows": "windows", "freebsd": "bsd", "openbsd": "bsd", "netbsd": "bsd",
+	"alpine": "alpine", "opensuse": "suse", "opensuse-leap": "suse", "opensuse-tumbleweed": "suse", "sles": "suse",
+	"rhel": "redhat", "centos": "redhat", "rocky": "redhat",
+}
+
+// badge returns the icon of a guest's operating system.
+func badge(vm *fleet.VM) string {
+	switch icon := badges[vm.OSID]; {
+	case icon != "":
+		return "os-" + icon
+	case vm.OSID != "":
+		return "os-linux" // what has an os-release
+	}
+	return "os-unknown"
+}
