@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"vmop/process"
 	"vmop/runner/adopt"
 	"vmop/runner/agents"
 	"vmop/runner/cleanup"
@@ -232,7 +233,11 @@ func (m *run) supervise(ctx context.Context) Outcome {
 	others.Go(func() { watchDirectories(following, m.tracker, m.log, m.vm.DataDir, m.vm.RuntimeDir) })
 	others.Go(func() { agents.AwaitBoot(following, m.tracker, m.vm.Plan.Socket(agents.GuestRole) != "") })
 	m.keepPin(following)
+	memory := process.MemoryGroupOf(m.processes.QEMU.Pid())
 	result := Outcome{Outcome: <-m.outcome}
+	if result.Cause == vmstatus.CauseKilled {
+		result.Note, _ = memory.OutOfMemory()
+	}
 	cancel()
 	left := make(chan struct{})
 	go func() {

@@ -120,6 +120,29 @@ func TestFault38LittleMemory(t *testing.T) {
 	invariants.NothingLeft(t, dir)
 }
 
+// QEMU needs more memory than its control group has: the runner says who has ended it.
+func TestFault38QEMUOutOfMemory(t *testing.T) {
+	t.Parallel()
+	qemus := newGroup(t, "memory")
+	bound(t, qemus, 256<<20, "memory.limit_in_bytes", "memory.max")
+	dir := folder(t, "wrapped", "accelerator: tcg", "firmware: bios", "network: []",
+		"options: {qemu: PATH/qemu, access: ["+qemus+"]}")
+	inGroup(t, dir, qemus)
+	p := newProgram(t, dir, nil)
+	p.launch()
+	p.await(`booting`)
+	client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
+	require.NoError(t, err)
+	_, err = client.QMP(t.Context(), qmp.Command{Execute: "object-add", Arguments: map[string]any{
+		"qom-type": "memory-backend-ram", "id": "large", "size": 1 << 30, "prealloc": true,
+	}})
+	require.Error(t, err, "QEMU has what it asked for")
+	require.Equal(t, 128+int(syscall.SIGKILL), p.exit())
+	require.Contains(t, p.out.String(), "(SIGKILL); the kernel ended a process of the control group "+qemus+
+		" because memory was short")
+	invariants.NothingLeft(t, dir)
+}
+
 // bomb returns the lines of YAML that grow ninefold each.
 func bomb() string {
 	var s strings.Builder

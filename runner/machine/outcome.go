@@ -18,6 +18,8 @@ type Outcome struct {
 	// Output is the last that QEMU has written to standard error; empty if it ended
 	// well.
 	Output string
+	// Note says more of how it ended; it may be empty.
+	Note string
 }
 
 // outcome derives how the machine ended from the last SHUTDOWN event, the end of
@@ -80,6 +82,9 @@ func (o Outcome) String() string {
 	}
 	if o.Exit.Code != 0 || o.Exit.Signal != 0 {
 		s += fmt.Sprintf(", QEMU: %s", o.Exit)
+	}
+	if o.Note != "" {
+		s += "; " + o.Note
 	}
 	return s
 }
