@@ -107,9 +107,12 @@ const administrator = "administrator"
 
 // guardOf lets the user of the link do everything.
 func guardOf(visitors *login.Service) *web.Guard {
+	everything := access.Authorizer{
+		Policy: access.Policy{Administrators: access.Names{Roles: []string{administrator}}},
+	}
 	return &web.Guard{
 		Login:  visitors,
-		Access: access.Authorizer{Policy: access.Policy{Administrators: access.Names{Roles: []string{administrator}}}},
+		Access: func() access.Authorizer { return everything },
 		Rights: func(vm *fleet.VM) access.VM { return access.VM{Name: vm.Name} },
 		Local:  true,
 	}

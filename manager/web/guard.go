@@ -15,8 +15,9 @@ import (
 // Guard are the visitors of a manager: those whom package login has let in, with the rights
 // that package access gives them.
 type Guard struct {
-	Login  *login.Service
-	Access access.Authorizer
+	Login *login.Service
+	// Access returns what decides now who may do what.
+	Access func() access.Authorizer
 	// Rights returns what a decision about a VM depends on.
 	Rights func(vm *fleet.VM) access.VM
 	// Callback returns the path to which providers of OpenID Connect send browsers back; nil
@@ -74,7 +75,7 @@ func (g *Guard) Of(r *http.Request) access.Subject {
 
 // Decide implements Visitors.
 func (g *Guard) Decide(ctx context.Context, who access.Subject, verb access.Verb, vm *fleet.VM) access.Decision {
-	return g.Access.Decide(ctx, who, verb, g.Rights(vm))
+	return g.Access().Decide(ctx, who, verb, g.Rights(vm))
 }
 
 // MayUse implements Visitors.

@@ -31,6 +31,7 @@ func (p part) join(begin, end string) []byte {
 const (
 	liveStep  = 100 * time.Millisecond // at least between two looks at the VMs
 	livePing  = 15 * time.Second       // so that proxies and browsers know the stream lives
+	liveSlow  = 30 * time.Second       // how long a browser may take to accept what is sent
 	liveCheck = time.Minute            // how often permissions are looked at if nothing changes
 )
 
@@ -44,6 +45,9 @@ func (s *Server) getLive(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no") // nginx collects otherwise
 	out := http.NewResponseController(w)
+	_ = out.SetReadDeadline(time.Time{}) // a stream has none, whatever the server has for pages
+	s.open.pages.Add(1)
+	defer s.open.pages.Add(-1)
 	sent := sentParts{seed: maphash.MakeSeed(), hashes: map[string]uint64{}}
 	ended := s.opts.Visitors.Ended(r)
 	ping := time.NewTicker(livePing)
@@ -51,6 +55,7 @@ func (s *Server) getLive(w http.ResponseWriter, r *http.Request) error {
 	for first := true; ; first = false {
 		changed := s.opts.Fleet.Changed()
 		parts, err := view()
+		_ = out.SetWriteDeadline(time.Now().Add(liveSlow)) // or else it fails when it writes
 		if err != nil {
 			fmt.Fprint(w, "event: gone\ndata:\n\n") // the page loads itself, and shows why
 			return out.Flush()
@@ -79,6 +84,7 @@ func (s *Server) waitForChange(r *http.Request, changed, ended <-chan struct{}, 
 		case <-r.Context().Done():
 			return false
 		case <-ended:
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(liveSlow))
 			fmt.Fprint(w, "event: gone\ndata:\n\n")
 			_ = http.NewResponseController(w).Flush()
 			return false
@@ -88,6 +94,7 @@ func (s *Server) waitForChange(r *http.Request, changed, ended <-chan struct{}, 
 		case <-check.C:
 			return true
 		case <-ping:
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(liveSlow))
 			fmt.Fprint(w, ": ping\n\n")
 			if http.NewResponseController(w).Flush() != nil {
 				return false

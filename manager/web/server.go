@@ -62,6 +62,7 @@ type Server struct {
 	static    *assets
 	series    series
 	pictures  pictures
+	open      openCounts
 }
 
 // New returns a server. It serves until the program ends; Run keeps its charts.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -29,16 +30,16 @@ const (
 )
 
 func (s *Server) streamScreen(w http.ResponseWriter, r *http.Request) error {
-	return s.stream(w, r, s.opts.Fleet.Screen)
+	return s.stream(w, r, &s.open.screens, s.opts.Fleet.Screen)
 }
 
 func (s *Server) streamConsole(w http.ResponseWriter, r *http.Request) error {
-	return s.stream(w, r, s.opts.Fleet.Console)
+	return s.stream(w, r, &s.open.consoles, s.opts.Fleet.Console)
 }
 
 // stream connects a browser's websocket with a stream of the VM.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request,
-	open func(ctx context.Context, user, name string, mode fleet.Mode) (net.Conn, error),
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, open *atomic.Int64,
+	dial func(ctx context.Context, user, name string, mode fleet.Mode) (net.Conn, error),
 ) error {
 	mode := fleet.Mode(r.URL.Query().Get("mode"))
 	if mode != fleet.Type && mode != fleet.Watch && mode != fleet.Take {
@@ -58,7 +59,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request,
 		return nil // it has answered
 	}
 	defer socket.CloseNow()
-	back, err := open(r.Context(), v.who.User, vm.Name, mode)
+	back, err := dial(r.Context(), v.who.User, vm.Name, mode)
 	if err != nil {
 		_, text := s.explain(r, err)
 		code := streamEnded
@@ -69,6 +70,16 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request,
 		return nil
 	}
 	defer back.Close()
+	open.Add(1)
+	defer open.Add(-1)
+	s.opts.Log.Info("stream opened", "user", v.who.User, "vm", vm.Name, "path", r.URL.Path, "mode", mode)
+	defer s.opts.Log.Info("stream closed", "user", v.who.User, "vm", vm.Name, "path", r.URL.Path, "mode", mode)
+	s.splice(r, vm.Name, socket, back)
+	return nil
+}
+
+// splice carries bytes both ways until one end closes, or the visitor may not go on.
+func (s *Server) splice(r *http.Request, name string, socket *websocket.Conn, back net.Conn) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context())) // it is hijacked
 	defer cancel()
 	front := websocket.NetConn(ctx, socket, websocket.MessageBinary)
@@ -79,7 +90,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request,
 		_ = back.Close()
 	}()
 	go func() {
-		code := s.attend(ctx, r, v, vm.Name, socket)
+		code := s.attend(ctx, r, name, socket)
 		ended <- code
 		_ = back.Close()
 	}()
@@ -90,7 +101,6 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request,
 	default:
 	}
 	_ = socket.Close(code, "")
-	return nil
 }
 
 // touching is a writer that reports that it is used, at most once in touchStep.
@@ -111,9 +121,8 @@ func (t *touching) Write(p []byte) (int, error) {
 	return t.Writer.Write(p)
 }
 
-// attend waits until the visitor may not see the VM any more, or has gone.
-func (s *Server) attend(ctx context.Context, r *http.Request, v visit, name string,
-	socket *websocket.Conn,
+// attend waits until the visitor, whose roles may change, may not see the VM any more, or has gone.
+func (s *Server) attend(ctx context.Context, r *http.Request, name string, socket *websocket.Conn,
 ) websocket.StatusCode {
 	ping, check := time.NewTicker(streamPing), time.NewTicker(streamCheck)
 	defer ping.Stop()
@@ -122,6 +131,8 @@ func (s *Server) attend(ctx context.Context, r *http.Request, v visit, name stri
 		changed := s.opts.Fleet.Changed()
 		select {
 		case <-ctx.Done():
+			return streamEnded
+		case <-r.Context().Done(): // the server stops: another replica, or the next, has the VM
 			return streamEnded
 		case <-s.opts.Visitors.Ended(r):
 			return streamRefused
@@ -138,7 +149,7 @@ func (s *Server) attend(ctx context.Context, r *http.Request, v visit, name stri
 		if err != nil {
 			return streamEnded
 		}
-		if d := s.opts.Visitors.Decide(ctx, v.who, access.AccessConsole, vm); !d.Allowed && !d.Unknown {
+		if d := s.opts.Visitors.Decide(ctx, s.opts.Visitors.Of(r), access.AccessConsole, vm); !d.Allowed && !d.Unknown {
 			return streamRefused
 		}
 	}
