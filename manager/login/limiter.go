@@ -165,6 +165,21 @@ func (s *Service) address(r *http.Request) string {
 	return address.String()
 }
 
+// Encrypted reports whether the browser of a request encrypts: as far as here, as far as a proxy, which
+// says so or is trusted, or not, but to its own computer, as with kubectl port-forward. Without
+// that it wouldn't send cookies back, unless Config.PlainHTTP. Whoever lies about it deceives no one
+// else.
+func (s *Service) Encrypted(r *http.Request) bool {
+	if r.TLS != nil || isLoopback(r.Host) {
+		return true
+	}
+	if proto := r.Header.Get("X-Forwarded-Proto"); proto != "" {
+		return proto == "https"
+	}
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && trusts(s.config.Load().TrustedProxies, peer.Addr().Unmap())
+}
+
 // trusts reports whether an address is one of a proxy.
 func trusts(proxies []string, address netip.Addr) bool {
 	for _, proxy := range proxies {

@@ -2,7 +2,9 @@ package login
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"vmop/regular"
@@ -72,6 +74,10 @@ func (s *Service) readUsers() (changed bool) {
 	if err != nil {
 		if text := err.Error(); text != f.fault {
 			f.fault = text
+			if f.data == nil && errors.Is(err, fs.ErrNotExist) { // such as a Secret that is optional
+				s.opts.Log.Info("there is no file of users yet", "file", path)
+				return changed
+			}
 			s.opts.Log.Error("the file of users is not used, those read before remain", "file", path, "err", err)
 		}
 		return changed
