@@ -21,8 +21,9 @@ import (
 type GUI struct {
 	// ClusterName is shown; "" means none.
 	ClusterName string
-	// Port of the pages.
-	Port int
+	// Port of the pages. TLSFolder has their certificate and key; "" means that they have none.
+	Port      int
+	TLSFolder string
 	// PreferIPv6 chooses among the addresses of a node for a connection file, which the viewer
 	// deletes if DeleteConnectionFile.
 	PreferIPv6, DeleteConnectionFile bool
@@ -48,6 +49,7 @@ type socketPart struct {
 
 type webPart struct {
 	Port           int64    `yaml:"port" former:"/GuiSocketServer.port" min:"1"`
+	TLSFolder      string   `yaml:"tlsFolder"`
 	PlainHTTP      bool     `yaml:"plainHTTP"`
 	TrustedProxies []string `yaml:"trustedProxies"`
 	Weblet         struct {
@@ -157,6 +159,11 @@ func fillGUI(c *Config, f file, document *yamlfile.Document, faults *faults) (wa
 	if secret != nil && secret.PasswordValidity > 0 {
 		c.GUI.PasswordValidity = time.Duration(secret.PasswordValidity) * time.Second
 	}
+	c.GUI.TLSFolder = web.TLSFolder
+	faults.absolute(webPath+".tlsFolder", web.TLSFolder)
+	if web.TLSFolder != "" && web.PlainHTTP {
+		faults.add(webPath+".plainHTTP", "there is a tlsFolder, too", "one of them")
+	}
 	faults.viewer(&c.GUI, console)
 	faults.logins(&c.Login, web)
 	faults.access(c, f.Manager.Access)
@@ -251,9 +258,7 @@ func (f *faults) logins(c *login.Config, web webPart) {
 		c.Users = append(c.Users, login.User{Name: u.Name, FullName: u.FullName, Hash: u.Password})
 	}
 	c.UsersFile = part.Login.UsersFile
-	if c.UsersFile != "" && !path.IsAbs(c.UsersFile) {
-		f.add(loginPath+".usersFile", fmt.Sprintf("%q is not an absolute path", c.UsersFile), "")
-	}
+	f.absolute(loginPath+".usersFile", c.UsersFile)
 	c.Roles.ByUser = f.lists(consolePath+"/RoleConfigurator.rolesByUser", part.Roles.ByUser)
 	c.Roles.Replace = part.Roles.Replace
 	c.RedirectURI = part.OIDC.RedirectURI
@@ -278,6 +283,13 @@ func (f *faults) logins(c *login.Config, web webPart) {
 	} else if len(c.Providers) > 0 {
 		f.add(loginPath+".oidcProviders", "providers need to know where to send browsers back to",
 			consolePath+"/OidcClient: {redirectUri: https://HOST/oauth/callback}")
+	}
+}
+
+// absolute wants an absolute path, or none.
+func (f *faults) absolute(at, file string) {
+	if file != "" && !path.IsAbs(file) {
+		f.add(at, fmt.Sprintf("%q is not an absolute path", file), "")
 	}
 }
 
