@@ -1,0 +1,124 @@
+package serve
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/test/cluster/clustertest"
+)
+
+// writePair writes a certificate for a name as the kubelet writes a Secret: a new folder, and a
+// link that is replaced.
+func writePair(t *testing.T, folder, name string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
+	}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(filepath.Join(folder, name), 0o700))
+	for file, block := range map[string]*pem.Block{
+		"tls.crt": {Type: "CERTIFICATE", Bytes: certificate}, "tls.key": {Type: "PRIVATE KEY", Bytes: private},
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name, file), pem.EncodeToMemory(block), 0o600))
+		if err := os.Symlink(filepath.Join("..data", file), filepath.Join(folder, file)); !errors.Is(err, os.ErrExist) {
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, os.Symlink(name, filepath.Join(folder, "..new")))
+	require.NoError(t, os.Rename(filepath.Join(folder, "..new"), filepath.Join(folder, "..data")))
+}
+
+// presented returns the name in the certificate that a server presents.
+func presented(t *testing.T, address string) string {
+	t.Helper()
+	conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(t.Context(), "tcp", address)
+	require.NoError(t, err)
+	defer conn.Close()
+	secured, ok := conn.(*tls.Conn)
+	require.True(t, ok)
+	return secured.ConnectionState().PeerCertificates[0].Subject.CommonName
+}
+
+// A certificate that is replaced is used by the next connection; those that are open stay.
+func TestCertificateIsReplaced(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.vm("alpha")
+	folder := t.TempDir()
+	c := local(t, "ann")
+	c.TLSFolder = folder
+	c.Access.Administrators.Users = []string{"ann"}
+	r := h.replica(c)
+	r.logs("the pages are not served, trying again")
+	require.ErrorContains(t, r.Ready(), "tls.crt")
+
+	writePair(t, folder, "one")
+	address := r.address(1)
+	require.NoError(t, r.Ready())
+	require.Equal(t, "one", presented(t, address))
+	ann := newVisitor(t)
+	ann.scheme = "https://"
+	ann.logIn(address, "ann")
+	await, _ := ann.live(address)
+	await(`id="vm-alpha"`)
+	writePair(t, folder, "two")
+	clustertest.Eventually(t, "the new certificate", func() error {
+		if name := presented(t, address); name != "two" {
+			return errors.New(name)
+		}
+		return nil
+	})
+	h.vm("beta")
+	await(`id="vm-beta"`)
+
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "two", "tls.crt"), []byte("broken"), 0o600))
+	r.logs("the new certificate of the pages is not used")
+	require.Equal(t, "two", presented(t, address))
+	require.NotContains(t, r.log.String(), "PRIVATE")
+}
+
+// Another port, and TLS, are used without a restart; a port that is taken is said, and waited for.
+func TestPortChanges(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	c := local(t, "ann")
+	r := h.replica(c)
+	before := r.address(1)
+	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", ":0")
+	require.NoError(t, err)
+	_, port, err := net.SplitHostPort(taken.Addr().String())
+	require.NoError(t, err)
+	c.Port, err = strconv.Atoi(port)
+	require.NoError(t, err)
+	r.Configure(c)
+	r.logs("address already in use")
+	require.ErrorContains(t, r.Ready(), "listen for browsers")
+	_, err = (&net.Dialer{}).DialContext(t.Context(), "tcp", before)
+	require.Error(t, err, "it has closed")
+	require.NoError(t, taken.Close())
+	after := r.address(2)
+	require.Equal(t, "127.0.0.1:"+port, after)
+	code, _ := newVisitor(t).get(after, "/login")
+	require.Equal(t, http.StatusOK, code)
+}
