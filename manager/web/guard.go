@@ -80,7 +80,7 @@ func (g *Guard) Decide(ctx context.Context, who access.Subject, verb access.Verb
 
 // MayUse implements Visitors.
 func (g *Guard) MayUse(who access.Subject, page access.Page) bool {
-	return g.Access.Policy.MayUse(who, page)
+	return g.Access().Policy.MayUse(who, page)
 }
 
 // Ended implements Visitors.
