@@ -25,13 +25,14 @@ func (v visit) charts() []chartView {
 		if len(points) < 2 {
 			continue
 		}
-		cpus := func(p point) float64 { return float64(p.cpus) }
-		ram := func(p point) float64 { return float64(p.ram) }
+		at := func(p point) time.Time { return p.at }
+		cpus := curveOf(points, at, func(p point) float64 { return float64(p.cpus) })
+		ram := curveOf(points, at, func(p point) float64 { return float64(p.ram) })
 		top := "" // of the scale
 		for _, p := range points {
 			top = v.T("totals.scale", max(p.cpus, 1), v.bytes(max(p.ram, 1)))
 		}
-		list = append(list, chartView{v.T(span.key), draw(points, now.Add(-span.d), now, top, cpus, ram)})
+		list = append(list, chartView{v.T(span.key), draw(now.Add(-span.d), now, top, cpus, ram)})
 	}
 	return list
 }
@@ -39,22 +40,42 @@ func (v visit) charts() []chartView {
 // Size of a chart in the units of its drawing.
 const chartWidth, chartHeight = 240, 48
 
-// draw returns lines of values over time, each with a scale of its own that begins at 0. The
-// values stay until the next point: steps, no slopes.
-func draw(points []point, from, to time.Time, label string, values ...func(point) float64) template.HTML {
+// A dot is a value from a time on.
+type dot struct {
+	at    time.Time
+	value float64
+}
+
+// A curve is dots in the order of their times, on a scale from 0 to top.
+type curve struct {
+	dots []dot
+	top  float64
+}
+
+// curveOf returns a curve with a scale of its own.
+func curveOf[T any](list []T, at func(T) time.Time, value func(T) float64) curve {
+	var c curve
+	for _, one := range list {
+		c.dots = append(c.dots, dot{at(one), value(one)})
+		c.top = max(c.top, value(one))
+	}
+	return c
+}
+
+// draw returns curves over a span of time. Values stay until the next dot: steps, no slopes.
+func draw(from, to time.Time, label string, curves ...curve) template.HTML {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg class="chart" viewBox="0 0 %d %d" preserveAspectRatio="none" role="img" aria-label="%s">`,
 		chartWidth, chartHeight, template.HTMLEscapeString(label))
 	x := func(at time.Time) float64 { return float64(chartWidth) * float64(at.Sub(from)) / float64(to.Sub(from)) }
-	for i, value := range values {
-		top := 1.0
-		for _, p := range points {
-			top = max(top, value(p))
+	for i, c := range curves {
+		if len(c.dots) == 0 {
+			continue
 		}
-		y := func(p point) float64 { return 2 + (chartHeight-4)*(1-value(p)/top) }
-		fmt.Fprintf(&b, `<path class="line%d" d="M%.1f %.1f`, i, x(points[0].at), y(points[0]))
-		for _, p := range points[1:] {
-			fmt.Fprintf(&b, "H%.1fV%.1f", x(p.at), y(p))
+		y := func(d dot) float64 { return 2 + (chartHeight-4)*(1-d.value/max(c.top, 1e-9)) }
+		fmt.Fprintf(&b, `<path class="line%d" d="M%.1f %.1f`, i, x(c.dots[0].at), y(c.dots[0]))
+		for _, d := range c.dots[1:] {
+			fmt.Fprintf(&b, "H%.1fV%.1f", x(d.at), y(d))
 		}
 		fmt.Fprintf(&b, `H%d"/>`, chartWidth)
 	}

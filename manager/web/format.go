@@ -24,6 +24,11 @@ func (w words) bytes(n int64) string {
 	return message.NewPrinter(w.tag).Sprint(number.Decimal(value, number.MaxFractionDigits(1))) + " " + units[unit]
 }
 
+// decimal returns a number with at most two digits behind the point.
+func (w words) decimal(n float64) string {
+	return message.NewPrinter(w.tag).Sprint(number.Decimal(n, number.MaxFractionDigits(2)))
+}
+
 // amount returns how many there are now, and of how many; only the latter if there are none.
 func (words) amount(a fleet.Amount) string {
 	switch {

@@ -6,32 +6,7 @@ import (
 	"path"
 
 	"vmop/manager/access"
-	"vmop/manager/fleet"
 )
-
-// planView says why QEMU is run as it is.
-type planView struct {
-	frame
-	Name, Lead string // Lead is a key
-	Lines      []fleet.Argument
-}
-
-func (s *Server) getPlan(w http.ResponseWriter, r *http.Request) error {
-	v := s.visit(r)
-	vm, err := v.vm(r, access.Edit)
-	if err != nil {
-		return err
-	}
-	lines, err := s.opts.Fleet.Plan(r.Context(), vm.Name)
-	if err != nil {
-		return err
-	}
-	lead := "plan.lead.stopped"
-	if vm.State.Up() {
-		lead = "plan.lead"
-	}
-	return s.show(w, http.StatusOK, "plan", planView{v.frame(v.T("plan.title")), vm.Name, lead, lines})
-}
 
 // definitionView is the definition of a VM.
 type definitionView struct {

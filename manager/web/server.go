@@ -135,6 +135,8 @@ func (s *Server) routes() http.Handler {
 	page("GET /vms/{vm}/console/stream", s.streamConsole)
 	page("GET /vms/{vm}/screenshot", s.getScreenshot)
 	page("GET /vms/{vm}/plan", s.forPage(access.PageVMs, s.getPlan))
+	page("GET /vms/{vm}/source", s.forPage(access.PageVMs, s.getSource))
+	page("GET /vms/{vm}/usage", s.forPage(access.PageVMs, s.getUsage))
 	page("GET /vms/{vm}/definition", s.forPage(access.PageVMs, s.getDefinition))
 	page("GET /live", s.getLive)
 	page("POST /vms/{vm}/do", s.postAction)

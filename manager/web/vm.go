@@ -22,6 +22,7 @@ type vmView struct {
 	Size    sizeView
 	Media   mediaView
 	Pending pendingView
+	Usage   usageView
 	History historyView
 }
 
@@ -109,7 +110,8 @@ func (s *Server) getVM(w http.ResponseWriter, r *http.Request) error {
 func (v visit) vmView(vm *fleet.VM) vmView {
 	return vmView{
 		frame: v.frame(vm.Name), Head: v.head(vm), Alerts: v.alerts(vm), Facts: v.facts(vm), Picture: v.picture(vm),
-		Size: v.size(vm), Media: v.media(vm), Pending: v.pending(vm), History: v.history(vm),
+		Size: v.size(vm), Media: v.media(vm), Pending: v.pending(vm),
+		Usage: v.usage(vm), History: v.history(vm),
 	}
 }
 

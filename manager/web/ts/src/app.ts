@@ -100,6 +100,21 @@ setInterval(() => {
   next.src = image.src.split("?")[0] + "?" + String(Date.now());
 }, 5000);
 
+/** What a VM uses is loaded when the page is there, and again while one looks at it. */
+async function loadUsage(): Promise<void> {
+  const old = document.querySelector<HTMLElement>("[data-load]");
+  if (!old || document.hidden) return;
+  try {
+    const answer = await fetch(old.dataset.load!);
+    if (!answer.ok) return;
+    const template = document.createElement("template");
+    template.innerHTML = await answer.text();
+    old.replaceWith(template.content);
+  } catch { /* the stream of the page says that there is no connection */ }
+}
+void loadUsage();
+setInterval(() => void loadUsage(), 30_000);
+
 /** A table is filtered by what one types. */
 document.querySelector<HTMLInputElement>("[data-filter]")?.addEventListener("input", e => {
   const words = (e.target as HTMLInputElement).value.toLowerCase().split(/\s+/);

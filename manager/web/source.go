@@ -1,0 +1,96 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"vmop/manager/access"
+	"vmop/manager/fleet"
+	"vmop/vmtypes/plan"
+)
+
+// planView says why QEMU is run as it is.
+type planView struct {
+	frame
+	Name, Lead string // Lead is a key
+	Lines      []planLine
+}
+
+// A planLine is an argument with the places that made it.
+type planLine struct {
+	Depth   int
+	Text    string
+	Origins []originView
+}
+
+// An originView is a place in a module; Href leads to its source, "" if it isn't one.
+type originView struct{ Text, Href string }
+
+func (s *Server) getPlan(w http.ResponseWriter, r *http.Request) error {
+	v := s.visit(r)
+	vm, err := v.vm(r, access.Edit)
+	if err != nil {
+		return err
+	}
+	lines, err := s.opts.Fleet.Plan(r.Context(), vm.Name)
+	if err != nil {
+		return err
+	}
+	view := planView{frame: v.frame(v.T("plan.title")), Name: vm.Name, Lead: "plan.lead.stopped"}
+	if vm.State.Up() {
+		view.Lead = "plan.lead"
+	}
+	for _, line := range lines {
+		one := planLine{Depth: line.Depth, Text: line.Text}
+		for _, text := range line.Origins {
+			one.Origins = append(one.Origins, originOf(vm, text))
+		}
+		view.Lines = append(view.Lines, one)
+	}
+	return s.show(w, http.StatusOK, "plan", view)
+}
+
+// originOf returns a place, "file:line function", with the address of its source.
+func originOf(vm *fleet.VM, text string) originView {
+	var at plan.Frame
+	if at.UnmarshalText([]byte(text)) != nil {
+		return originView{Text: text}
+	}
+	line := strconv.Itoa(at.Line)
+	q := url.Values{"module": {at.File}, "line": {line}}
+	return originView{text, "/vms/" + url.PathEscape(vm.Name) + "/source?" + q.Encode() + "#L" + line}
+}
+
+// sourceView is a module of a VM type, with a line marked.
+type sourceView struct {
+	frame
+	Name, Module string
+	Lines        []sourceLine
+}
+
+// A sourceLine has its number, as the id of an element, and its text.
+type sourceLine struct {
+	ID, Text string
+	Marked   bool
+}
+
+func (s *Server) getSource(w http.ResponseWriter, r *http.Request) error {
+	v := s.visit(r)
+	vm, err := v.vm(r, access.Edit)
+	if err != nil {
+		return err
+	}
+	module, marked := r.URL.Query().Get("module"), r.URL.Query().Get("line")
+	text, err := s.opts.Fleet.Source(r.Context(), vm.Name, module)
+	if err != nil {
+		return err
+	}
+	view := sourceView{frame: v.frame(module), Name: vm.Name, Module: module}
+	for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+		number := strconv.Itoa(i + 1)
+		view.Lines = append(view.Lines, sourceLine{"L" + number, line, number == marked})
+	}
+	return s.show(w, http.StatusOK, "source", view)
+}

@@ -1,0 +1,132 @@
+package web
+
+import (
+	"html/template"
+	"net/http"
+	"net/url"
+	"time"
+
+	"vmop/manager/access"
+	"vmop/manager/fleet"
+)
+
+// usageView is what a VM has used over the last hour. The page of a VM loads it when it is there,
+// because the VM's runner has to answer first.
+type usageView struct {
+	words
+	Source string // from where a script loads it again
+	Charts []usageChart
+	// Up: there will be charts, for which there must be room.
+	Up bool
+	// Waiting: there is nothing to draw yet.
+	Waiting bool
+}
+
+// A usageChart has one or two lines, and what they are at now.
+type usageChart struct {
+	Title  string
+	Values []usageValue
+	// Drawing is empty if Note says why there is none.
+	Drawing template.HTML
+	Note    string
+}
+
+// A usageValue is the last one of a line; Class is that of the line.
+type usageValue struct{ Class, Text string }
+
+// usage returns the view of a VM of which nothing has been loaded.
+func (v visit) usage(vm *fleet.VM) usageView {
+	return usageView{
+		words: v.words, Source: "/vms/" + url.PathEscape(vm.Name) + "/usage", Up: vm.State.Up(), Waiting: true,
+	}
+}
+
+// getUsage answers with the part of the page, not with a page.
+func (s *Server) getUsage(w http.ResponseWriter, r *http.Request) error {
+	v := s.visit(r)
+	vm, err := v.vm(r, access.View)
+	if err != nil {
+		return err
+	}
+	view := v.usage(vm)
+	if vm.State.Up() {
+		samples, err := s.opts.Fleet.Usage(r.Context(), vm.Name)
+		if err != nil {
+			return err
+		}
+		view.fill(samples, s.opts.Now())
+	}
+	return s.show(w, http.StatusOK, "vmusage", view)
+}
+
+// fill draws the samples.
+func (u *usageView) fill(samples []fleet.Sample, now time.Time) {
+	if len(samples) < 2 {
+		return
+	}
+	u.Waiting = false
+	at := func(s fleet.Sample) time.Time { return s.At }
+	memory := curveOf(samples, at, func(s fleet.Sample) float64 { return float64(s.Memory) })
+	cpu := rates(samples, func(s fleet.Sample) float64 { return s.CPUSeconds })
+	read := rates(samples, func(s fleet.Sample) float64 { return float64(s.Read) })
+	written := rates(samples, func(s fleet.Sample) float64 { return float64(s.Written) })
+	perSecond := func(c curve) string { return u.T("usage.persecond", u.bytes(int64(last(c)))) }
+	u.add(now, "usage.cpu", []string{u.T("usage.cpus", u.decimal(last(cpu)))}, cpu)
+	u.add(now, "usage.memory", []string{u.bytes(int64(last(memory)))}, memory)
+	u.add(now, "usage.disk", []string{u.T("usage.read", perSecond(read)), u.T("usage.written", perSecond(written))},
+		read, written)
+	if samples[len(samples)-1].Received == nil {
+		u.Charts = append(u.Charts, usageChart{Title: u.T("usage.network"), Note: u.T("usage.nonetwork")})
+		return
+	}
+	received := rates(samples, func(s fleet.Sample) float64 { return count(s.Received) })
+	sent := rates(samples, func(s fleet.Sample) float64 { return count(s.Sent) })
+	u.add(now, "usage.network",
+		[]string{u.T("usage.received", perSecond(received)), u.T("usage.sent", perSecond(sent))}, received, sent)
+}
+
+// add adds a chart of an hour whose lines have the same scale.
+func (u *usageView) add(now time.Time, key string, values []string, curves ...curve) {
+	c := usageChart{Title: u.T(key)}
+	label, top := c.Title, 0.0
+	for i, text := range values {
+		c.Values = append(c.Values, usageValue{"line" + string(rune('0'+i)), text})
+		label += ", " + text
+		top = max(top, curves[i].top)
+	}
+	for i := range curves {
+		curves[i].top = top
+	}
+	c.Drawing = draw(now.Add(-time.Hour), now, label, curves...)
+	u.Charts = append(u.Charts, c)
+}
+
+// rates returns by how much a counter grows in a second. A counter that is smaller than before
+// has begun anew.
+func rates(samples []fleet.Sample, counter func(fleet.Sample) float64) curve {
+	var c curve
+	for i := 1; i < len(samples); i++ {
+		before, after := samples[i-1], samples[i]
+		seconds, more := after.At.Sub(before.At).Seconds(), counter(after)-counter(before)
+		if seconds <= 0 || more < 0 {
+			continue
+		}
+		c.dots = append(c.dots, dot{before.At, more / seconds})
+		c.top = max(c.top, more/seconds)
+	}
+	return c
+}
+
+func last(c curve) float64 {
+	if len(c.dots) == 0 {
+		return 0
+	}
+	return c.dots[len(c.dots)-1].value
+}
+
+func count(n *int64) float64 {
+	if n == nil {
+		return 0
+	}
+	return float64(*n)
+}

@@ -1,0 +1,95 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"vmop/manager/fleet"
+	"vmop/test/browser"
+)
+
+// Rates are what counters grow by in a second, whatever the times between them; one that begins
+// anew is not negative.
+func TestRates(t *testing.T) {
+	t.Parallel()
+	sample := func(seconds, n int64) fleet.Sample {
+		return fleet.Sample{At: then.Add(time.Duration(seconds) * time.Second), Read: n}
+	}
+	got := rates([]fleet.Sample{
+		sample(0, 100), sample(30, 160), sample(90, 160), sample(90, 170), sample(100, 5), sample(101, 12),
+	}, func(s fleet.Sample) float64 { return float64(s.Read) })
+	require.Equal(t, curve{top: 7, dots: []dot{
+		{then, 2}, {then.Add(30 * time.Second), 0}, {then.Add(100 * time.Second), 7},
+	}}, got)
+	require.Zero(t, last(curve{}))
+}
+
+// The charts of a VM have what its runner has measured, and say what is not measured.
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, sample("web", fleet.Running), sample("off", fleet.Stopped))
+	p.server.opts.Now = func() time.Time { return then.Add(time.Hour) }
+	_, text := p.call("GET", "/vms/web/usage", "")
+	require.Equal(t, 4, strings.Count(text, `<svg class="chart"`))
+	require.Contains(t, text, `aria-label="Disks, read 127.5 KiB/s, written 2.1 KiB/s"`)
+	require.NotContains(t, text, "<html", "a part of a page")
+	_, text = p.call("GET", "/vms/web/usage", "", "Accept-Language", "de")
+	require.Contains(t, text, "gelesen 127,5 KiB/s")
+	_, text = p.call("GET", "/vms/off/usage", "")
+	require.Contains(t, text, "the charts begin a minute after its start")
+
+	view := p.server.visit(&http.Request{URL: &url.URL{}}).usage(sample("web", fleet.Running))
+	view.fill([]fleet.Sample{{At: then}, {At: then.Add(time.Minute)}}, then.Add(time.Hour))
+	require.Contains(t, view.Charts[3].Note, "does not count")
+	require.Empty(t, view.Charts[3].Drawing)
+
+	answer, _ := p.call("GET", "/vms/web/usage", "", "Test-User", "stranger")
+	require.Equal(t, http.StatusNotFound, answer.StatusCode)
+	p.setFails(fleet.Refusal("the runner is busy"))
+	answer, _ = p.call("GET", "/vms/web/usage", "")
+	require.Equal(t, http.StatusConflict, answer.StatusCode)
+}
+
+// Each place of the plan leads to the line that it names; modules are shown to those who may
+// read the definition, as text.
+func TestSourceOfALine(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, sample("web", fleet.Running))
+	_, plan := p.call("GET", "/vms/web/plan", "")
+	require.Contains(t, plan, `<a href="/vms/web/source?line=3&amp;module=my.star#L3">my.star:3 launch</a>`)
+	require.Contains(t, plan, `?line=14&amp;module=%40vmtypes%2F%2Flib%2Fmemory.star#L14`)
+	_, text := p.call("GET", "/vms/web/source?module=my.star&line=2", "")
+	require.Contains(t, text, `<li id="L2" class="marked"><code><mark>def launch(vm, host):</mark></code></li>`)
+	require.Contains(t, text, `<code># &lt;b&gt;</code>`)
+	require.Equal(t, 3, strings.Count(text, `<li id="L`))
+	for _, line := range []string{"0", "99", "x", `"><script>`} {
+		_, text = p.call("GET", "/vms/web/source?module=my.star&line="+url.QueryEscape(line), "")
+		require.NotContains(t, text, `class="marked"`)
+	}
+	answer, _ := p.call("GET", "/vms/web/source?module=../../etc/passwd", "")
+	require.Equal(t, http.StatusNotFound, answer.StatusCode)
+	p.allow("guest", "start")
+	answer, _ = p.call("GET", "/vms/web/source?module=my.star", "", "Test-User", "guest")
+	require.Equal(t, http.StatusForbidden, answer.StatusCode)
+	require.Equal(t, originView{Text: "nowhere"}, originOf(sample("web", fleet.Running), "nowhere"))
+}
+
+// The charts appear without moving what is below them.
+func TestUsageInBrowser(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, sample("web", fleet.Running))
+	p.server.opts.Now = func() time.Time { return then.Add(time.Hour) }
+	b := browser.New(t)
+	b.Open(p.http.URL+"/vms/web", "light", 1280)
+	before := browser.Value[float64](b, `document.querySelector("footer").getBoundingClientRect().top`)
+	b.Do("charts", browser.Holds(`document.querySelectorAll("#vmusage svg").length == 4`))
+	require.InDelta(t, before, browser.Value[float64](b, `document.querySelector("footer").getBoundingClientRect().top`), 1)
+	b.Open(p.http.URL+"/vms/web/plan", "light", 1280)
+	b.Do("the source", chromedp.Click(chromedp.CSS(`a[href$="#L3"]`)), chromedp.WaitVisible(chromedp.CSS("#L3.marked")))
+}
