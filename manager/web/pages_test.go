@@ -28,7 +28,9 @@ func TestEveryPage(t *testing.T) {
 	p.allow("guest", "start", "accessConsole", "edit")
 	addresses := []string{"/", "/portal", "/?q=sales", "/?q=nothing&sort=-ram", "/about", "/nopage", "/vms/novm"}
 	for _, vm := range p.List() {
-		for _, page := range []string{"", "/screen", "/console", "/plan", "/definition", "/source?module=my.star&line=2"} {
+		for _, page := range []string{
+			"", "/screen", "/console", "/plan", "/definition", "/source?module=my.star&line=2",
+		} {
 			addresses = append(addresses, "/vms/"+url.PathEscape(vm.Name)+page)
 		}
 	}

@@ -87,9 +87,10 @@ func TestUsageInBrowser(t *testing.T) {
 	p.server.opts.Now = func() time.Time { return then.Add(time.Hour) }
 	b := browser.New(t)
 	b.Open(p.http.URL+"/vms/web", "light", 1280)
-	before := browser.Value[float64](b, `document.querySelector("footer").getBoundingClientRect().top`)
+	const bottom = `document.querySelector("footer").getBoundingClientRect().top`
+	before := browser.Value[float64](b, bottom)
 	b.Do("charts", browser.Holds(`document.querySelectorAll("#vmusage svg").length == 4`))
-	require.InDelta(t, before, browser.Value[float64](b, `document.querySelector("footer").getBoundingClientRect().top`), 1)
+	require.InDelta(t, before, browser.Value[float64](b, bottom), 1)
 	b.Open(p.http.URL+"/vms/web/plan", "light", 1280)
 	b.Do("the source", chromedp.Click(chromedp.CSS(`a[href$="#L3"]`)), chromedp.WaitVisible(chromedp.CSS("#L3.marked")))
 }
