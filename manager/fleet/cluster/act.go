@@ -182,6 +182,11 @@ func (f *Fleet) Insert(ctx context.Context, user, name, drive, medium string) er
 	case drives[i].Medium == medium:
 		return nil
 	}
+	return f.insert(ctx, user, vm, at, medium)
+}
+
+// insert changes the medium of the drive that is at a place in spec.vm.disks.
+func (f *Fleet) insert(ctx context.Context, user string, vm found, at int, medium string) error {
 	path := fmt.Sprintf("/spec/vm/disks/%d/cdrom/image", at)
 	patch, err := json.Marshal([]map[string]any{
 		{"op": "test", "path": "/metadata/uid", "value": vm.UID},
@@ -189,14 +194,14 @@ func (f *Fleet) Insert(ctx context.Context, user, name, drive, medium string) er
 		{"op": "replace", "path": path, "value": medium},
 	})
 	if err != nil {
-		return fmt.Errorf("change the medium of VM %s: %w", name, err)
+		return fmt.Errorf("change the medium of VM %s: %w", vm.Name, err)
 	}
 	err = f.opts.Client.Patch(ctx, vm.bare(), client.RawPatch(types.JSONPatchType, patch), owner)
 	if err != nil {
 		return explain(err)
 	}
 	bare, _, _ := vmspec.Credentials(medium)
-	f.record(ctx, user, vm, "insert", drive+": "+cmp.Or(bare, "no medium"))
+	f.record(ctx, user, vm, "insert", fmt.Sprintf("%s%d: %s", drivePrefix, at, cmp.Or(bare, "no medium")))
 	return nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"vmop/manager/decide"
 	"vmop/manager/fleet"
@@ -43,7 +42,7 @@ func causes(err error) string {
 	if decide.Refused(err) == nil || ofRBAC.MatchString(err.Error()) {
 		return ""
 	}
-	valueOf := regexp.MustCompile(`^(Invalid|Unsupported) value: ("([^"\\]|\\.)*"|[^ :]+): `)
+	valueOf := regexp.MustCompile(`^(Invalid|Unsupported) value: (("([^"\\]|\\.)*"|[^ :]+): )?`)
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return decide.Readable(err.Error())
@@ -51,14 +50,17 @@ func causes(err error) string {
 	var lines []string
 	if details := status.Status().Details; details != nil {
 		for _, c := range details.Causes {
-			if c.Type == metav1.CauseTypeUnexpectedServerResponse { // a test of a patch
+			if c.Field == "metadata.uid" { // it is another VM of that name
 				return string(changedMeanwhile)
 			}
 			lines = append(lines, decide.Readable(c.Field+": "+valueOf.ReplaceAllString(c.Message, "")))
 		}
 	}
-	if len(lines) > 0 {
+	switch {
+	case len(lines) > 0:
 		return strings.Join(lines, "\n")
+	case apierrors.IsInvalid(err): // a test in a patch, which the API server says no more about
+		return string(changedMeanwhile)
 	}
 	text := err.Error()
 	denials := regexp.MustCompile(`(denied the request|denied request|is forbidden): `) // a policy's words follow

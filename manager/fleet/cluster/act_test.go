@@ -1,0 +1,201 @@
+package cluster
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/fleet"
+	"vmop/runner/control"
+)
+
+const small = `{vm: {state: Stopped, maximumCpus: 4, maximumRam: 2Gi, disks: [{cdrom: {image: "https://me:canary@x/a.iso"}}]}}`
+
+// refused returns the text of a refusal.
+func refused(t *testing.T, err error) string {
+	t.Helper()
+	var refusal fleet.Refusal
+	require.ErrorAs(t, err, &refusal)
+	return string(refusal)
+}
+
+// What the definition has a field for is written there, with the rights that the manager has, and every
+// action leaves an event with its user.
+func TestActionsInTheDefinition(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	ctx := t.Context()
+	p.define("web", small)
+	p.report("web", map[string]any{"phase": "Stopped"})
+	p.await("web", "it is stopped", func(vm *fleet.VM) bool { return vm.State == fleet.Stopped })
+
+	require.NoError(t, p.Do(ctx, "alice", "web", fleet.Start))
+	require.Equal(t, v1.Running, p.resource("web").Spec.VM.State)
+	p.await("web", "it is to run", func(vm *fleet.VM) bool { return vm.Wanted })
+	p.report("web", map[string]any{"phase": "Failed", "failures": map[string]any{"count": 1, "lastTime": "2026-01-01T00:00:00Z"}})
+	p.await("web", "it has failed", func(vm *fleet.VM) bool { return vm.State == fleet.Failed })
+	before := p.resource("web").Generation
+	require.NoError(t, p.Do(ctx, "alice", "web", fleet.Start), "it is tried again")
+	after := p.resource("web")
+	require.Equal(t, v1.Running, after.Spec.VM.State)
+	require.Greater(t, after.Generation, before, "failures are forgotten when the definition changes")
+
+	require.NoError(t, p.Resize(ctx, "bob", "web", fleet.Size{CPUs: new(int64(3)), RAM: new(int64(1536 << 20))}))
+	vm := p.resource("web")
+	require.EqualValues(t, 3, *vm.Spec.VM.CurrentCPUs)
+	require.Equal(t, "1536Mi", vm.Spec.VM.CurrentRAM.String())
+	p.await("web", "it has the size", func(vm *fleet.VM) bool { return vm.CPUs.Wanted == 3 })
+	text := refused(t, p.Resize(ctx, "bob", "web", fleet.Size{CPUs: new(int64(9)), RAM: new(int64(4 << 30))}))
+	require.Equal(t, "spec.vm.currentCpus: must be at most maximumCpus\nspec.vm.currentRam: must be at most maximumRam", text)
+	require.NoError(t, p.Resize(ctx, "bob", "web", fleet.Size{}))
+
+	require.NoError(t, p.Insert(ctx, "bob", "web", "drive 0", "https://x/a.iso"), "nothing changes")
+	require.Equal(t, "https://me:canary@x/a.iso", p.resource("web").Spec.VM.Disks[0].CDROM.Image)
+	p.Kubectl("patch", "vm", "web", "--type=json", "-p",
+		`[{"op": "replace", "path": "/spec/vm/disks/0/cdrom/image", "value": "other.iso"}]`)
+	p.await("web", "it has the medium", func(vm *fleet.VM) bool { return vm.Drives[0].Medium == "other.iso" })
+	require.NoError(t, p.Insert(ctx, "bob", "web", "drive 0", "https://me:canary@x/b.iso"))
+	require.Equal(t, "https://me:canary@x/b.iso", p.resource("web").Spec.VM.Disks[0].CDROM.Image)
+	require.Contains(t, refused(t, p.Insert(ctx, "bob", "web", "drive 1", "x")), "there is no drive 1")
+
+	require.NoError(t, p.Do(ctx, "alice", "web", fleet.Stop))
+	require.Equal(t, v1.Stopped, p.resource("web").Spec.VM.State)
+	p.report("web", map[string]any{"phase": "Stopped"})
+	p.await("web", "it is stopped", func(vm *fleet.VM) bool { return vm.State == fleet.Stopped && !vm.Wanted })
+	require.NoError(t, p.Do(ctx, "carol\n<b>", "web", fleet.Delete))
+	err := p.admin.Get(ctx, client.ObjectKey{Namespace: p.Name, Name: "web"}, &v1.VirtualMachine{})
+	require.True(t, apierrors.IsNotFound(err))
+	require.ElementsMatch(t, []string{
+		"Start: alice has requested: start", "Start: alice has requested: start", "Resize: bob has requested: 3 CPUs, 1536Mi of RAM",
+		"Insert: bob has requested: drive 0: https://x/b.iso", "Stop: alice has requested: stop",
+		"Delete: carol <b> has requested: delete",
+	}, p.events("web"))
+	require.NotContains(t, p.log.String(), "canary")
+	require.NotContains(t, p.log.String(), "ERROR")
+}
+
+// What was changed or deleted meanwhile, without this manager knowing yet, is not changed by mistake.
+func TestChangedMeanwhile(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	ctx := t.Context()
+	p.define("web", small)
+	p.report("web", map[string]any{"phase": "Stopped"})
+	p.await("web", "it is stopped", func(vm *fleet.VM) bool { return vm.State == fleet.Stopped })
+	known, err := p.find("web")
+	require.NoError(t, err)
+
+	p.Kubectl("patch", "vm", "web", "--type=json", "-p",
+		`[{"op": "replace", "path": "/spec/vm/disks/0/cdrom/image", "value": "other.iso"}]`)
+	require.Equal(t, changedMeanwhile, p.insert(ctx, "bob", known, 0, "new.iso"))
+	p.Kubectl("delete", "vm", "web")
+	require.ErrorIs(t, p.setState(ctx, known, v1.Running), fleet.ErrNotFound)
+	require.ErrorIs(t, p.insert(ctx, "bob", known, 0, "new.iso"), fleet.ErrNotFound)
+	p.define("web", small)
+	require.Equal(t, changedMeanwhile, p.setState(ctx, known, v1.Running), "it is another VM")
+	require.Equal(t, v1.Stopped, p.resource("web").Spec.VM.State)
+	require.ErrorIs(t, p.Do(ctx, "bob", "other", fleet.Start), fleet.ErrNotFound)
+	require.Contains(t, refused(t, p.Do(ctx, "bob", "web", fleet.Restart)), "restart is not possible now")
+	require.Contains(t, refused(t, p.Do(ctx, "bob", "web", "explode")), "not possible")
+}
+
+// What only a machine can do is requested of its runner, in the name of the user.
+func TestActionsOfTheRunner(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	ctx := t.Context()
+	p.define("web", strings.Replace(small, "Stopped", "Running", 1))
+	p.runs("web")
+	require.NoError(t, p.Do(ctx, "alice", "web", fleet.Reset))
+	require.Equal(t, "reset by alice", <-p.runner.asked)
+	require.NoError(t, p.Do(ctx, "alice", "web", fleet.Pause))
+	require.Equal(t, "pause by alice", <-p.runner.asked)
+	p.runner.refuse = control.Refusal("the VM is being stopped")
+	require.Equal(t, "the VM is being stopped", refused(t, p.Do(ctx, "alice", "web", fleet.Pause)))
+	<-p.runner.asked
+	p.runner.refuse = nil
+	require.Len(t, p.events("web"), 2, "what was refused has not happened")
+
+	require.NoError(t, p.Do(ctx, "alice", "web", fleet.Kill))
+	require.Equal(t, "kill by alice", <-p.runner.asked)
+	require.Equal(t, v1.Stopped, p.resource("web").Spec.VM.State, "or it would be started again")
+}
+
+// A restart is the deletion of the pod, so that it needs no manager to go on; a machine of which the
+// runner can't be reached is reset by the definition.
+func TestRestartAndResetByTheCluster(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	ctx := t.Context()
+	p.define("web", strings.Replace(small, "Stopped", "Running", 1))
+	p.runs("web")
+	p.report("web", map[string]any{"runner": map[string]any{"control": nil}})
+	p.await("web", "its runner is out of reach", func(vm *fleet.VM) bool { return !vm.Console })
+	require.NoError(t, p.Do(ctx, "alice", "web", fleet.Reset))
+	require.EqualValues(t, 1, *p.resource("web").Spec.ResetCounter)
+	require.Contains(t, refused(t, p.Do(ctx, "alice", "web", fleet.Kill)), "cannot be reached")
+	require.Equal(t, v1.Running, p.resource("web").Spec.VM.State)
+
+	refusal := []map[string]any{{
+		"type": v1.ConditionVMTypeAccepted, "status": "False", "reason": "Refused", "message": "no such option",
+		"lastTransitionTime": "2026-01-01T00:00:00Z",
+	}}
+	p.report("web", map[string]any{"conditions": refusal})
+	p.await("web", "its type is refused", func(vm *fleet.VM) bool { return len(vm.Conditions) == 1 })
+	require.Contains(t, refused(t, p.Do(ctx, "alice", "web", fleet.Restart)), "could not be started again: no such option")
+	refusal[0]["status"] = "True"
+	p.report("web", map[string]any{"conditions": refusal})
+	p.await("web", "its type is accepted", func(vm *fleet.VM) bool { return vm.Conditions[0].Status == "True" })
+	require.NoError(t, p.Do(ctx, "alice", "web", fleet.Restart))
+	err := p.admin.Get(ctx, client.ObjectKey{Namespace: p.Name, Name: "web-0"}, &corev1.Pod{})
+	require.True(t, apierrors.IsNotFound(err), "%v", err)
+	require.Equal(t, v1.Running, p.resource("web").Spec.VM.State)
+}
+
+// Consoles and plans come from the runner; who types is known to others.
+func TestStreams(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	ctx := t.Context()
+	p.define("web", strings.Replace(small, "Stopped", "Running", 1))
+	_, err := p.Console(ctx, "alice", "web", fleet.Type)
+	require.Contains(t, refused(t, err), "has no pod")
+	p.runs("web")
+	typing, err := p.Console(ctx, "alice", "web", fleet.Type)
+	require.NoError(t, err)
+	defer typing.Close()
+	_, err = p.Console(ctx, "bob", "web", fleet.Type)
+	require.ErrorIs(t, err, fleet.ErrOccupied)
+	watching, err := p.Console(ctx, "bob", "web", fleet.Watch)
+	require.NoError(t, err)
+	defer watching.Close()
+	go func() { _, _ = typing.Write([]byte("ls\r")) }()
+	require.Equal(t, "ls\r", says(t, p.runner.guest, 3))
+	_, err = p.runner.guest.Write([]byte("out"))
+	require.NoError(t, err)
+	require.Equal(t, "out", says(t, watching, 3))
+	_, err = p.Screen(ctx, "alice", "web", fleet.Type)
+	require.Contains(t, refused(t, err), "the VM has no screen")
+
+	lines, err := p.Plan(ctx, "web")
+	require.NoError(t, err)
+	require.Equal(t, "-m 1G", lines[1].Text)
+	usage, err := p.Usage(ctx, "web")
+	require.NoError(t, err)
+	require.Empty(t, usage)
+
+	// Another runner at that address is not the VM's.
+	p.report("web", map[string]any{"runner": map[string]any{"control": map[string]any{"key": strings.Repeat("0", 64)}}})
+	require.Eventually(t, func() bool {
+		_, err = p.Plan(ctx, "web")
+		return err != nil
+	}, patience, tick)
+	require.False(t, errors.As(err, new(fleet.Refusal)), "%v", err)
+	require.ErrorContains(t, err, "another key")
+}
