@@ -38,7 +38,8 @@ func TestActionsInTheDefinition(t *testing.T) {
 	require.NoError(t, p.Do(ctx, "alice", "web", fleet.Start))
 	require.Equal(t, v1.Running, p.resource("web").Spec.VM.State)
 	p.await("web", "it is to run", func(vm *fleet.VM) bool { return vm.Wanted })
-	p.report("web", map[string]any{"phase": "Failed", "failures": map[string]any{"count": 1, "lastTime": "2026-01-01T00:00:00Z"}})
+	failures := map[string]any{"count": 1, "lastTime": "2026-01-01T00:00:00Z"}
+	p.report("web", map[string]any{"phase": "Failed", "failures": failures})
 	p.await("web", "it has failed", func(vm *fleet.VM) bool { return vm.State == fleet.Failed })
 	before := p.resource("web").Generation
 	require.NoError(t, p.Do(ctx, "alice", "web", fleet.Start), "it is tried again")
@@ -72,7 +73,8 @@ func TestActionsInTheDefinition(t *testing.T) {
 	err := p.admin.Get(ctx, client.ObjectKey{Namespace: p.Name, Name: "web"}, &v1.VirtualMachine{})
 	require.True(t, apierrors.IsNotFound(err))
 	require.ElementsMatch(t, []string{
-		"Start: alice has requested: start", "Start: alice has requested: start", "Resize: bob has requested: 3 CPUs, 1536Mi of RAM",
+		"Start: alice has requested: start", "Start: alice has requested: start",
+		"Resize: bob has requested: 3 CPUs, 1536Mi of RAM",
 		"Insert: bob has requested: drive 0: https://x/b.iso", "Stop: alice has requested: stop",
 		"Delete: carol <b> has requested: delete",
 	}, p.events("web"))
@@ -148,7 +150,7 @@ func TestRestartAndResetByTheCluster(t *testing.T) {
 	}}
 	p.report("web", map[string]any{"conditions": refusal})
 	p.await("web", "its type is refused", func(vm *fleet.VM) bool { return len(vm.Conditions) == 1 })
-	require.Contains(t, refused(t, p.Do(ctx, "alice", "web", fleet.Restart)), "could not be started again: no such option")
+	require.Contains(t, refused(t, p.Do(ctx, "alice", "web", fleet.Restart)), "not be started again: no such option")
 	refusal[0]["status"] = "True"
 	p.report("web", map[string]any{"conditions": refusal})
 	p.await("web", "its type is accepted", func(vm *fleet.VM) bool { return vm.Conditions[0].Status == "True" })

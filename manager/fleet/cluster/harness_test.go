@@ -151,8 +151,8 @@ func (p *place) pod(name string) *corev1.Pod {
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: objects.ContainerName, Image: "none"}}},
 	}
 	clustertest.Eventually(p.t, "the pod", func() error { return p.admin.Create(p.t.Context(), pod) }) // its account
-	patch := client.RawPatch(types.MergePatchType, []byte(`{"status": {"podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}}`))
-	require.NoError(p.t, p.admin.Status().Patch(p.t.Context(), pod, patch))
+	patch := []byte(`{"status": {"podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}}`)
+	require.NoError(p.t, p.admin.Status().Patch(p.t.Context(), pod, client.RawPatch(types.MergePatchType, patch)))
 	return pod
 }
 
