@@ -137,7 +137,8 @@ func (p *place) report(name string, status map[string]any) {
 	p.t.Helper()
 	text, err := json.Marshal(map[string]any{"status": status})
 	require.NoError(p.t, err)
-	require.NoError(p.t, p.admin.Status().Patch(p.t.Context(), p.resource(name), client.RawPatch(types.MergePatchType, text)))
+	patch := client.RawPatch(types.MergePatchType, text)
+	require.NoError(p.t, p.admin.Status().Patch(p.t.Context(), p.resource(name), patch))
 }
 
 // pod makes the pod of a VM, which no node runs.
