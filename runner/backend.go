@@ -73,7 +73,7 @@ func (b backend) Dropped() uint64 { return b.m.driver.Dropped() }
 func (m *run) serve(ctx context.Context) error {
 	server, err := control.Start(ctx, control.Options{
 		Dir: m.vm.RuntimeDir, Backend: backend{m}, Tracker: m.tracker,
-		Log: m.log, Archive: func() []byte { return m.vm.Pin.Archive },
+		Log: m.log, Archive: func() []byte { return m.vm.Pin.Archive }, SPICE: m.spice,
 	})
 	if err != nil {
 		return err

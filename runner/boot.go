@@ -81,7 +81,7 @@ func (m *run) machineConfig() machine.Config {
 	vm := m.vm
 	cfg := machine.Config{
 		Plan: vm.Plan, Wish: follow.Wish(m.wanted, vm), Progress: m.progress, PID: m.processes.QEMU.Pid(),
-		Agents: agents.Roles(), GuestAgent: agents.GuestRole, Viewer: viewerName, Known: control.IsScreenClient,
+		Agents: agents.Roles(), GuestAgent: agents.GuestRole, Viewer: viewerName, Known: m.knownViewer,
 		CPUs: vm.Spec.CurrentCPUs,
 		RAM:  int64(vm.Spec.MaximumRAM), Protected: vm.Protected, Grace: m.opts.GracePeriod, Misplaced: vm.Misplaced,
 	}
@@ -98,6 +98,9 @@ func viewerName(name string) string {
 	}
 	return name
 }
+
+// knownViewer reports whether the control interface publishes a viewer.
+func (m *run) knownViewer(name string) bool { return control.IsScreenClient(name) || m.spice.Has(name) }
 
 // boot waits until the paused machine is as it is to be, and lets the guest run.
 func (m *run) boot(ctx context.Context) error {

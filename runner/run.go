@@ -12,6 +12,7 @@ import (
 	"vmop/runner/adopt"
 	"vmop/runner/agents"
 	"vmop/runner/cleanup"
+	"vmop/runner/control"
 	"vmop/runner/disks"
 	"vmop/runner/follow"
 	"vmop/runner/launch"
@@ -54,6 +55,7 @@ func Run(ctx context.Context, opts Options) (result Outcome, err error) {
 	}
 	m := &run{
 		opts: opts, vm: vm, log: log, tracker: newTracker(vm), undo: cleanup.New(log),
+		spice:    control.NewSPICE(),
 		progress: machine.Progress{ResetCounter: vm.Config.ResetCounter, Generation: max(vm.Config.Generation, 1)},
 	}
 	m.service = service.New(opts.Manager, log)

@@ -18,6 +18,7 @@ import (
 
 	"vmop/runner/control"
 	"vmop/runner/status"
+	"vmop/test/spice"
 	"vmop/vmstatus"
 )
 
@@ -214,12 +215,18 @@ func TestSPICEViewers(t *testing.T) {
 	v.runs()
 	address := "127.0.0.1:" + port
 
-	_, result := spiceLogin(t, address, spiceMain, 0, "wrong")
-	require.Equal(t, uint32(spiceRefused), result)
-	screen, result := spiceLogin(t, address, spiceMain, 0, canary)
+	login := func(channel uint8, session uint32, password string) (net.Conn, uint32) {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
+		require.NoError(t, err)
+		t.Cleanup(func() { conn.Close() })
+		return conn, spice.Login(t, conn, channel, session, password)
+	}
+	_, result := login(spice.Main, 0, "wrong")
+	require.Equal(t, uint32(spice.Refused), result)
+	screen, result := login(spice.Main, 0, canary)
 	require.Zero(t, result)
 	v.shows("spice " + screen.LocalAddr().String())
-	inputs, result := spiceLogin(t, address, spiceInputs, spiceSession(t, screen), canary)
+	inputs, result := login(spice.Inputs, spice.Session(t, screen), canary)
 	require.Zero(t, result)
 	v.log.await(t, v.ended, "QMP event", "event", "SPICE_INITIALIZED", "data", `"channel-type": 3`)
 	v.shows("spice " + screen.LocalAddr().String())
@@ -228,13 +235,23 @@ func TestSPICEViewers(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return len(v.log.find("QMP reply", "command", "set_password")) == 2
 	}, patience, 20*time.Millisecond)
-	_, result = spiceLogin(t, address, spiceMain, 0, canary)
-	require.Equal(t, uint32(spiceRefused), result)
+	_, result = login(spice.Main, 0, canary)
+	require.Equal(t, uint32(spice.Refused), result)
 	require.NoError(t, inputs.Close())
 	v.log.await(t, v.ended, "QMP event", "event", "SPICE_DISCONNECTED", "data",
 		inputs.LocalAddr().(*net.TCPAddr).AddrPort().String()[len("127.0.0.1:"):])
 	v.shows("spice " + screen.LocalAddr().String())
-	require.NoError(t, screen.Close())
+
+	// Through the runner no password is wanted, and the client there was has to go.
+	_, err := v.client().SPICE(t.Context(), "id", control.Type)
+	require.ErrorContains(t, err, "in use by "+screen.LocalAddr().String())
+	through, err := v.client().SPICE(t.Context(), "id", control.Take)
+	require.NoError(t, err)
+	defer through.Close()
+	require.Zero(t, spice.Login(t, through, spice.Main, 0, ""))
+	me := fmt.Sprintf("spice uid %d pid %d", os.Getuid(), os.Getpid())
+	v.shows(me)
+	require.NoError(t, through.Close())
 	v.shows()
 	v.hides(canary)
 	v.ends()

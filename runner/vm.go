@@ -39,6 +39,7 @@ type run struct {
 
 	tracker *status.Tracker         // what is known, for others
 	server  *control.Server         // where they ask
+	spice   *control.SPICE          // who looks by it there
 	service *service.Service        // gets the status without asking
 	cancel  context.CancelCauseFunc // ends the VM
 }

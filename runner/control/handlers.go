@@ -47,6 +47,7 @@ func (s *Server) handlers() map[string]func(http.ResponseWriter, *http.Request) 
 		"GET /v1/screenshot": s.getScreenshot,
 		"GET /v1/console":    s.getConsole,
 		"GET /v1/screen":     s.getScreen,
+		"GET /v1/spice":      s.getSPICE,
 		"GET /v1/vnc":        s.getVNC,
 		"GET /v1/forward":    s.getForward,
 		"POST /v1/stop":      s.postStop,

@@ -42,7 +42,7 @@ const (
 	maxSocketPath = 107 // sun_path of unix(7), without the last byte
 )
 
-// Options configure a server. All but Archive are required.
+// Options configure a server. All but Archive and SPICE are required.
 type Options struct {
 	// Dir is the runtime directory, which only this user can read. It holds the socket
 	// and, briefly, screenshots.
@@ -52,6 +52,8 @@ type Options struct {
 	Log     *slog.Logger
 	// Archive returns the VM type that the VM was started with, as vmtypes.Type.Archive does.
 	Archive func() []byte
+	// SPICE gets the clients of the SPICE server; who shows QEMU's clients asks it.
+	SPICE *SPICE
 }
 
 // A Server serves the control interface.
@@ -85,6 +87,9 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	if opts.SPICE == nil {
+		opts.SPICE = NewSPICE()
+	}
 	s := &Server{opts: opts, ended: cancel, served: make(chan struct{}), streams: map[net.Conn]struct{}{}}
 	s.shots.ctx = ctx
 	publish := func(u status.Update) { _ = opts.Tracker.Update(u) }

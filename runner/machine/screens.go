@@ -120,7 +120,7 @@ func (s *screens) query(now time.Time) {
 		if s.read(a, &spice, now) {
 			s.found[status.SPICE] = nil
 			for _, c := range spice.Channels {
-				if c.ChannelType == mainChannel {
+				if c.ChannelType == mainChannel && !s.isKnown(c.name()) {
 					s.found[status.SPICE] = append(s.found[status.SPICE], c.name())
 				}
 			}
