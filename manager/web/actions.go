@@ -38,7 +38,11 @@ func (s *Server) postAction(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if of.ask && !fromScript(r) && r.PostForm.Get("sure") == "" {
+	switch {
+	case fromScript(r) || r.PostForm.Get("sure") != "":
+	case action == fleet.Delete:
+		return s.answer(w, r, "/vms/"+url.PathEscape(vm.Name)+"/delete")
+	case of.ask:
 		return s.confirm(w, r, v.T("do."+string(action)), v.T("ask."+string(action), vm.Name))
 	}
 	return s.done(w, r, vm, string(action), s.opts.Fleet.Do(r.Context(), v.who.User, vm.Name, action))

@@ -58,6 +58,20 @@ func (v visit) button(vm *fleet.VM, a fleet.Action) button {
 	return b
 }
 
+// A linkView leads to a page, if that is not refused.
+type linkView struct {
+	ID, Href, Label, Class string
+	Icon                   template.HTML
+	// Refused says why it is disabled; "" means that it isn't.
+	Refused string
+}
+
+// link returns the link to a page that needs a permission for a VM; the zero VM stands for a new
+// one.
+func (v visit) link(id, href, icon string, verb access.Verb, vm *fleet.VM) linkView {
+	return linkView{ID: id, Href: href, Label: v.T("link." + id), Icon: v.Icon(icon), Refused: v.refusal(verb, vm)}
+}
+
 // buttons returns those of the actions.
 func (v visit) buttons(vm *fleet.VM, all ...fleet.Action) []button {
 	list := make([]button, len(all))
@@ -78,11 +92,11 @@ func first(vm *fleet.VM) fleet.Action {
 	return fleet.Stop
 }
 
-// others returns the actions that a menu offers beside the first.
+// others returns the actions that a menu offers beside the first. To delete has a page of its own.
 func others(vm *fleet.VM) []fleet.Action {
 	var list []fleet.Action
 	for _, a := range fleet.Actions() {
-		if a != first(vm) && vm.Can[a] {
+		if a != first(vm) && a != fleet.Delete && vm.Can[a] {
 			list = append(list, a)
 		}
 	}

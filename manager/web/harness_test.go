@@ -31,6 +31,7 @@ type stage struct {
 	fails error
 	shots int
 	conns chan net.Conn // the other ends of streams
+	defined
 }
 
 func (f *stage) record(format string, values ...any) error {
@@ -86,26 +87,6 @@ func (f *stage) Usage(context.Context, string) ([]fleet.Sample, error) {
 	}
 	return list, f.fails
 }
-
-func (f *stage) Definition(context.Context, string) (*fleet.Definition, error) {
-	return &fleet.Definition{Text: "\"/Runner\":\n  vm:\n    name: <b>\n", Version: "1"}, f.fails
-}
-
-func (f *stage) Offer(context.Context) (*fleet.Offer, error) { return nil, f.fails }
-
-func (f *stage) VMType(context.Context, string) (*fleet.VMType, error) { return nil, f.fails }
-
-func (f *stage) Draft(context.Context, *fleet.Draft) (string, error) { return "", f.fails }
-
-func (f *stage) Check(context.Context, string, *fleet.Definition) (*fleet.Check, error) {
-	return nil, f.fails
-}
-
-func (f *stage) Create(context.Context, string, string, string) error { return f.fails }
-
-func (f *stage) Replace(context.Context, string, string, *fleet.Definition) error { return f.fails }
-
-func (f *stage) Left(context.Context, string) ([]string, error) { return nil, f.fails }
 
 func (f *stage) Screenshot(_ context.Context, w io.Writer, name string) error {
 	f.mutex.Lock()
@@ -201,7 +182,10 @@ type play struct {
 
 func newPlay(t *testing.T, vms ...*fleet.VM) *play {
 	t.Helper()
-	p := &play{stage: &stage{conns: make(chan net.Conn, 8)}, guests: &guests{ended: make(chan struct{})}, t: t}
+	p := &play{
+		stage:  &stage{conns: make(chan net.Conn, 8), defined: newDefined()},
+		guests: &guests{ended: make(chan struct{})}, t: t,
+	}
 	for _, vm := range vms {
 		p.Put(vm)
 	}

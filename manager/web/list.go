@@ -22,6 +22,8 @@ type listView struct {
 	// Empty: there are no VMs at all. EmptyHint is the key of what to do then.
 	Empty                   bool
 	EmptyHint, EmptyCommand string
+	// New leads to the form of a new VM.
+	New linkView
 }
 
 type columnView struct {
@@ -86,7 +88,9 @@ func (v visit) list(q query) listView {
 		Totals:  v.totals(visible, len(visible) == len(present)),
 		Columns: v.columns(q), Pager: v.pager(q, len(all)), Empty: len(visible) == 0,
 		EmptyHint: "empty.hint", EmptyCommand: v.s.opts.FirstStep,
+		New: v.link("new", "/new", "plus", access.Create, &fleet.VM{}),
 	}
+	view.New.Class = "primary"
 	for _, vm := range page {
 		view.Rows = append(view.Rows, v.row(vm))
 	}

@@ -26,10 +26,15 @@ func TestEveryPage(t *testing.T) {
 	hostile.Pending[0].Then, hostile.Drives[0].Medium, hostile.Conditions[0].Type = evil, evil, evil
 	p := newPlay(t, append(vms, hostile, sample("odd name&?#/..", fleet.Running))...)
 	p.allow("guest", "start", "accessConsole", "edit")
-	addresses := []string{"/", "/portal", "/?q=sales", "/?q=nothing&sort=-ram", "/about", "/nopage", "/vms/novm"}
+	addresses := []string{
+		"/", "/portal", "/?q=sales", "/?q=nothing&sort=-ram", "/about", "/nopage", "/vms/novm", "/new", "/new?name=web&user=joe",
+		"/new?type=novel&name=" + url.QueryEscape(evil) + "&disk=x&key=y&network=z&class=c&option.tags=" +
+			url.QueryEscape(evil),
+	}
 	for _, vm := range p.List() {
 		for _, page := range []string{
-			"", "/screen", "/console", "/plan", "/definition", "/source?module=my.star&line=2",
+			"", "/screen", "/console", "/plan", "/definition", "/edit",
+			"/delete", "/source?module=my.star&line=2",
 		} {
 			addresses = append(addresses, "/vms/"+url.PathEscape(vm.Name)+page)
 		}

@@ -138,10 +138,16 @@ func (s *Server) routes() http.Handler {
 	page("GET /vms/{vm}/source", s.forPage(access.PageVMs, s.getSource))
 	page("GET /vms/{vm}/usage", s.forPage(access.PageVMs, s.getUsage))
 	page("GET /vms/{vm}/definition", s.forPage(access.PageVMs, s.getDefinition))
+	page("GET /vms/{vm}/edit", s.forPage(access.PageVMs, s.getEdit))
+	page("GET /vms/{vm}/delete", s.forPage(access.PageVMs, s.getDelete))
+	page("GET /new", s.forPage(access.PageVMs, s.getNew))
 	page("GET /live", s.getLive)
 	page("POST /vms/{vm}/do", s.postAction)
 	page("POST /vms/{vm}/size", s.postSize)
 	page("POST /vms/{vm}/medium", s.postMedium)
+	page("POST /vms/{vm}/edit", s.forPage(access.PageVMs, s.postEdit))
+	page("POST /vms/{vm}/delete", s.forPage(access.PageVMs, s.postDelete))
+	page("POST /new", s.forPage(access.PageVMs, s.postNew))
 	page("POST /do", s.postActions)
 	page("POST /language", s.postLanguage)
 	page("GET /about", s.getAbout)
@@ -194,6 +200,7 @@ var (
 	errForeign     = failure{http.StatusForbidden, "error.foreign"}
 	errNotYourPage = failure{http.StatusForbidden, "error.notyourpage"}
 	errBadForm     = failure{http.StatusBadRequest, "error.badform"}
+	errChanged     = failure{http.StatusConflict, "error.changed"}
 )
 
 // A forbidden is why a visitor may not do something.
@@ -214,6 +221,8 @@ func (s *Server) explain(r *http.Request, err error) (code int, text string) {
 		return http.StatusForbidden, lang.reason(no.Decision)
 	case errors.Is(err, fleet.ErrNotFound):
 		return errNoVM.code, lang.text(errNoVM.key)
+	case errors.Is(err, fleet.ErrChanged):
+		return errChanged.code, lang.text(errChanged.key)
 	case errors.As(err, &refusal):
 		return http.StatusConflict, string(refusal)
 	}

@@ -24,6 +24,8 @@ type vmView struct {
 	Pending pendingView
 	Usage   usageView
 	History historyView
+	// Links lead to pages with more.
+	Links []linkView
 }
 
 type headView struct {
@@ -111,8 +113,21 @@ func (v visit) vmView(vm *fleet.VM) vmView {
 	return vmView{
 		frame: v.frame(vm.Name), Head: v.head(vm), Alerts: v.alerts(vm), Facts: v.facts(vm), Picture: v.picture(vm),
 		Size: v.size(vm), Media: v.media(vm), Pending: v.pending(vm),
-		Usage: v.usage(vm), History: v.history(vm),
+		Usage: v.usage(vm), Links: v.links(vm), History: v.history(vm),
 	}
+}
+
+// links returns those to the pages about a VM.
+func (v visit) links(vm *fleet.VM) []linkView {
+	at := "/vms/" + url.PathEscape(vm.Name)
+	list := []linkView{
+		v.link("plan", at+"/plan", "question", access.Edit, vm),
+		v.link("definition", at+"/definition", "text", access.Edit, vm),
+		v.link("edit", at+"/edit", "pencil", access.Edit, vm),
+		v.link("delete", at+"/delete", "delete", access.Delete, vm),
+	}
+	list[len(list)-1].Class = "danger"
+	return list
 }
 
 // vmParts returns the parts of the page that change.

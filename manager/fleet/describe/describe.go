@@ -4,13 +4,12 @@
 package describe
 
 import (
-	"encoding/json"
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 
 	"vmop/manager/fleet"
-	"vmop/vmspec"
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
 	"vmop/vmtypes/policy"
@@ -23,35 +22,15 @@ func Type(d vmtypes.Description) *fleet.VMType {
 	t := &fleet.VMType{Name: d.Name, Doc: strings.TrimPrefix(first, d.Name+": ")}
 	for _, o := range d.Options {
 		option := fleet.Option{
-			Name: o.Name, Doc: o.Doc, Kind: o.Type, Mandatory: o.Mandatory, Default: text(o.Type, o.Default),
+			Name: o.Name, Doc: o.Doc, Kind: o.Type, Mandatory: o.Mandatory, Default: o.DefaultText(),
 			Minimum: o.Minimum, Maximum: o.Maximum,
 		}
 		for _, v := range o.Values {
-			option.Values = append(option.Values, text(o.Type, v))
+			option.Values = append(option.Values, fmt.Sprint(v)) // strings or numbers
 		}
 		t.Options = append(t.Options, option)
 	}
 	return t
-}
-
-// text returns the value of an option as people write it: JSON, which is YAML, but for texts and
-// sizes.
-func text(kind string, value any) string {
-	switch v := value.(type) {
-	case nil:
-		return ""
-	case string:
-		return v
-	case int64:
-		if kind == "size" {
-			return vmspec.Bytes(v).String()
-		}
-	}
-	encoded, err := json.Marshal(value)
-	if err != nil {
-		return "" // a default can be encoded: descriptions come out of another process
-	}
-	return string(encoded)
 }
 
 // Plan returns QEMU and its helpers with their arguments.

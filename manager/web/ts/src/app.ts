@@ -1,5 +1,6 @@
 // The pages with the list and with one VM.
 import "./page";
+import "./definition";
 
 /** Selection of VMs in the list. */
 const bulk = document.querySelector<HTMLFormElement>("#bulk");

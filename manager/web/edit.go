@@ -1,0 +1,185 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+
+	"vmop/manager/access"
+	"vmop/manager/fleet"
+)
+
+// editView is the page where a definition is changed.
+type editView struct {
+	frame
+	Name, File string
+	// Text is of the version Edited.
+	Text, Edited string
+	Rows         int
+	// Conflict: someone else has changed the definition to Theirs.
+	Conflict bool
+	Theirs   string
+	// Checked: the rest is what the text would do.
+	Checked  bool
+	Problem  string
+	Faults   []placeView
+	Warnings []string
+	Running  bool
+	Changes  []changesView
+	Lines    []fleet.Argument
+}
+
+// changesView are changes that take effect at the same time.
+type changesView struct {
+	words
+	Title string
+	List  []fleet.Change
+}
+
+func (v visit) edit(vm *fleet.VM, d *fleet.Definition) editView {
+	return editView{
+		frame: v.frame(v.T("edit.title", vm.Name)), Name: vm.Name, File: vm.File, Text: d.Text, Edited: d.Version,
+		Rows: rowsOf(d.Text),
+	}
+}
+
+func (s *Server) getEdit(w http.ResponseWriter, r *http.Request) error {
+	v := s.visit(r)
+	vm, err := v.vm(r, access.Edit)
+	if err != nil {
+		return err
+	}
+	d, err := s.opts.Fleet.Definition(r.Context(), vm.Name)
+	if err != nil {
+		return err
+	}
+	return s.show(w, http.StatusOK, "edit", v.edit(vm, d))
+}
+
+// postEdit checks a definition, and saves it.
+func (s *Server) postEdit(w http.ResponseWriter, r *http.Request) error {
+	if err := form(w, r); err != nil {
+		return err
+	}
+	v := s.visit(r)
+	vm, err := v.vm(r, access.Edit)
+	if err != nil {
+		return err
+	}
+	d := &fleet.Definition{Text: lines(r.PostForm.Get("definition")), Version: r.PostForm.Get("version")}
+	if d.Version == "" {
+		return errBadForm // it would be that of a new VM
+	}
+	view := v.edit(vm, d)
+	if r.PostForm.Get("do") == "save" {
+		err := s.opts.Fleet.Replace(r.Context(), v.who.User, vm.Name, d)
+		switch {
+		case err == nil:
+			return s.done(w, r, vm, "edit", nil)
+		case errors.Is(err, fleet.ErrChanged):
+			now, err := s.opts.Fleet.Definition(r.Context(), vm.Name)
+			if err != nil {
+				return err
+			}
+			view.Conflict, view.Theirs, view.Edited = true, now.Text, now.Version
+			return s.show(w, http.StatusConflict, "edit", view)
+		}
+		if err := view.refused(err); err != nil {
+			s.record(r, vm.Name, "edit", err)
+			return err
+		}
+		return s.show(w, http.StatusUnprocessableEntity, "edit", view)
+	}
+	check, err := s.opts.Fleet.Check(r.Context(), vm.Name, d)
+	if err == nil && check.Faults != nil {
+		err = check.Faults
+	}
+	switch {
+	case err == nil:
+		view.Checked, view.Warnings, view.Lines = true, check.Warnings, check.Plan
+		view.Running = check.Running
+		for _, c := range []changesView{
+			{v.words, v.T("edit.now"), check.Now}, {v.words, v.T("edit.later"), check.Later},
+		} {
+			if c.List != nil {
+				view.Changes = append(view.Changes, c)
+			}
+		}
+	case view.refused(err) != nil:
+		return err
+	}
+	return s.show(w, http.StatusOK, "edit", view)
+}
+
+// refused notes why a definition is refused; any other error is the server's.
+func (e *editView) refused(err error) error {
+	var faults fleet.Faults
+	var refusal fleet.Refusal
+	switch {
+	case errors.As(err, &faults):
+		e.Checked, e.Faults = true, placesOf(faults)
+	case errors.As(err, &refusal):
+		e.Checked, e.Problem = true, string(refusal)
+	default:
+		return err
+	}
+	return nil
+}
+
+// deleteView is the page where a VM is deleted.
+type deleteView struct {
+	frame
+	Name, Typed string
+	Wrong       bool
+	// Blocked says why it can't be deleted now.
+	Blocked string
+	Left    []string
+}
+
+func (v visit) deletion(vm *fleet.VM) (deleteView, error) {
+	view := deleteView{frame: v.frame(v.T("delete.title", vm.Name)), Name: vm.Name}
+	if !vm.Can[fleet.Delete] {
+		view.Blocked = v.T("refused.state", v.T("state."+string(vm.State)))
+	}
+	var err error
+	view.Left, err = v.s.opts.Fleet.Left(v.ctx, vm.Name)
+	return view, err
+}
+
+func (s *Server) getDelete(w http.ResponseWriter, r *http.Request) error {
+	v := s.visit(r)
+	vm, err := v.vm(r, access.Delete)
+	if err != nil {
+		return err
+	}
+	view, err := v.deletion(vm)
+	if err != nil {
+		return err
+	}
+	return s.show(w, http.StatusOK, "delete", view)
+}
+
+// postDelete deletes a VM whose name was typed.
+func (s *Server) postDelete(w http.ResponseWriter, r *http.Request) error {
+	if err := form(w, r); err != nil {
+		return err
+	}
+	v := s.visit(r)
+	vm, err := v.vm(r, access.Delete)
+	if err != nil {
+		return err
+	}
+	if typed := r.PostForm.Get("name"); typed != vm.Name {
+		view, err := v.deletion(vm)
+		if err != nil {
+			return err
+		}
+		view.Wrong, view.Typed = true, typed
+		return s.show(w, http.StatusUnprocessableEntity, "delete", view)
+	}
+	err = s.opts.Fleet.Do(r.Context(), v.who.User, vm.Name, fleet.Delete)
+	s.record(r, vm.Name, string(fleet.Delete), err)
+	if err != nil {
+		return err
+	}
+	return s.answer(w, r, "/")
+}

@@ -1,0 +1,264 @@
+package web
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"vmop/cloudinit"
+	"vmop/manager/access"
+	"vmop/manager/fleet"
+)
+
+// yes is the value of a box that is ticked.
+const yes = "yes"
+
+// newFields are the fields of the form that an address can have as well; a password can't be in
+// one. Those of the VM type's options begin with optionField.
+var newFields = []string{
+	"name", "type", "cpus", "ram", "disk", "class", "drive", "cd", "network", "screen", "user", "key", "withpassword",
+	"start",
+}
+
+const optionField = fleet.FieldOption + "."
+
+// known returns the values of the form's fields.
+func knownFields(from url.Values) url.Values {
+	values := url.Values{}
+	for name, value := range from {
+		if slices.Contains(newFields, name) || strings.HasPrefix(name, optionField) {
+			values[name] = value
+		}
+	}
+	if strings.Contains(values.Get("key"), privateKey) {
+		values.Set("key", privateKey) // for its fault, and no more of it
+	}
+	return values
+}
+
+// privateKey is in the file of a private key of ssh.
+const privateKey = "PRIVATE KEY"
+
+// mayCreate returns an error if the visitor may not make VMs.
+func (v visit) mayCreate() error {
+	if d := v.s.opts.Visitors.Decide(v.ctx, v.who, access.Create, &fleet.VM{}); !d.Allowed {
+		return forbidden{d}
+	}
+	return nil
+}
+
+// getNew shows the form, filled in as the address says.
+func (s *Server) getNew(w http.ResponseWriter, r *http.Request) error {
+	v := s.visit(r)
+	if err := v.mayCreate(); err != nil {
+		return err
+	}
+	offer, err := s.opts.Fleet.Offer(r.Context())
+	if err != nil {
+		return err
+	}
+	n := &newVM{visit: v, offer: offer, values: url.Values{
+		"type": {offer.Type}, "cpus": {"2"}, "ram": {"2 GiB"}, "disk": {"20 GiB"}, "screen": {yes}, "start": {yes},
+	}}
+	for name, value := range knownFields(r.URL.Query()) {
+		n.values[name] = value
+	}
+	if err := n.read(r.Context()); err != nil {
+		return err
+	}
+	if n.values.Get("name") == "" {
+		n.faults = nil // nothing has been typed yet
+	}
+	return s.show(w, http.StatusOK, "new", n.view())
+}
+
+// postNew checks what the form says, and makes the VM.
+func (s *Server) postNew(w http.ResponseWriter, r *http.Request) error {
+	if err := form(w, r); err != nil {
+		return err
+	}
+	v := s.visit(r)
+	if err := v.mayCreate(); err != nil {
+		return err
+	}
+	offer, err := s.opts.Fleet.Offer(r.Context())
+	if err != nil {
+		return err
+	}
+	n := &newVM{visit: v, offer: offer, values: knownFields(r.PostForm)}
+	password, do := r.PostForm.Get("password"), r.PostForm.Get("do")
+	if password != "" {
+		n.values.Set("withpassword", yes)
+	}
+	if do != "fields" {
+		n.byHand(r.PostForm.Get("definition"), r.PostForm.Get("drafted"))
+	}
+	if err := n.read(r.Context()); err != nil {
+		return err
+	}
+	switch {
+	case do == "disk":
+		n.moreDisks = true
+	case do == "create" && len(n.faults) == 0 && n.check != nil:
+		if err := n.create(r, password); err != nil {
+			return err
+		}
+		if len(n.faults) == 0 {
+			return s.answer(w, r, "/vms/"+url.PathEscape(n.draft.Name))
+		}
+	}
+	code := http.StatusOK
+	if do == "create" {
+		code = http.StatusUnprocessableEntity
+	} else if fromScript(r) && n.draft.Name == "" {
+		delete(n.faults, fleet.FieldName) // it is yet to be typed
+	}
+	return s.show(w, code, "new", n.view())
+}
+
+// newVM is a VM that is about to be made.
+type newVM struct {
+	visit
+	offer  *fleet.Offer
+	about  *fleet.VMType
+	values url.Values
+	// draft is what the fields say. faults are by field; those of "" are about the definition.
+	draft  *fleet.Draft
+	faults fieldFaults
+	// text is the definition: made of the draft, or changed by hand, of one with the digest drafted.
+	text, drafted string
+	hand          bool
+	// placed are the faults of a definition that was changed by hand.
+	placed fleet.Faults
+	check  *fleet.Check
+	// diskRows are the fields of the draft's disks. moreDisks adds a field.
+	diskRows  []int
+	moreDisks bool
+}
+
+// fieldFaults are texts by field.
+type fieldFaults map[string][]string
+
+func (f fieldFaults) add(field, text string) { f[field] = append(f[field], text) }
+
+// digest identifies the text of a definition.
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:16])
+}
+
+// lines returns a text that was sent by a form, with the line ends of files.
+func lines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
+
+// byHand takes over a definition that is no longer as it was made of the fields.
+func (n *newVM) byHand(text, drafted string) {
+	text = lines(text)
+	if text != "" && digest(text) != drafted {
+		n.text, n.drafted, n.hand = text, drafted, true
+	}
+}
+
+// read makes the draft and the definition, and checks both. The error is of the server.
+func (n *newVM) read(ctx context.Context) error {
+	n.faults = fieldFaults{}
+	about, err := n.s.opts.Fleet.VMType(ctx, n.values.Get("type"))
+	var refusal fleet.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		n.faults.add(fleet.FieldType, string(refusal))
+		about = &fleet.VMType{Name: n.values.Get("type")}
+	case err != nil:
+		return err
+	}
+	n.about = about
+	n.readFields()
+	if n.draft.Name == "" || len(n.faults) > 0 && !n.hand {
+		return nil
+	}
+	if !n.hand {
+		text, err := n.s.opts.Fleet.Draft(ctx, n.draft)
+		if err != nil {
+			return n.refused(err)
+		}
+		n.text, n.drafted = text, digest(text)
+	}
+	check, err := n.s.opts.Fleet.Check(ctx, n.draft.Name, &fleet.Definition{Text: n.text})
+	if err != nil {
+		return n.refused(err)
+	}
+	if check.Faults != nil {
+		return n.refused(check.Faults)
+	}
+	n.check = check
+	return nil
+}
+
+// refused notes why a definition is refused; any other error is the server's.
+func (n *newVM) refused(err error) error {
+	var faults fleet.Faults
+	var refusal fleet.Refusal
+	switch {
+	case errors.As(err, &faults) && n.hand:
+		n.placed = faults
+		n.faults.add("", n.T("new.handfaults"))
+	case errors.As(err, &faults):
+		for _, f := range faults {
+			field := n.field(f.Path)
+			text := f.Message
+			if field == "" && f.Path != "" {
+				text = f.Path + ": " + text
+			}
+			n.faults.add(field, text)
+		}
+	case errors.Is(err, fleet.ErrExists):
+		n.faults.add(fleet.FieldName, n.T("new.exists", n.draft.Name))
+	case errors.As(err, &refusal):
+		n.faults.add("", string(refusal))
+	default:
+		return err
+	}
+	return nil
+}
+
+// create makes the VM, and starts it if that is wanted.
+func (n *newVM) create(r *http.Request, password string) error {
+	text := n.text
+	if strings.Contains(text, fleet.NewPassword) {
+		if password == "" {
+			n.faults.add("password", n.T("new.password.again"))
+			return nil
+		}
+		hash, err := cloudinit.HashPassword(password)
+		if err != nil {
+			n.faults.add("password", n.T("new.password.wrong", cloudinit.LongestPassword))
+			return nil
+		}
+		text = strings.ReplaceAll(text, fleet.NewPassword, hash)
+	}
+	name := n.draft.Name
+	if err := n.s.opts.Fleet.Create(r.Context(), n.who.User, name, text); err != nil {
+		return n.refused(err)
+	}
+	n.s.record(r, name, "create", nil)
+	if n.values.Get("start") != yes {
+		return nil
+	}
+	vm, err := n.s.opts.Fleet.Get(name)
+	if err == nil {
+		err = n.visit.check(access.Start, vm)
+	}
+	if err == nil {
+		err = n.s.opts.Fleet.Do(r.Context(), n.who.User, name, fleet.Start)
+		n.s.record(r, name, string(fleet.Start), err)
+	}
+	if err != nil {
+		_, reason := n.s.explain(r, err)
+		return fleet.Refusal(n.T("new.notstarted", name, reason))
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package web
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+
+	"vmop/manager/fleet"
+	"vmop/test/browser"
+)
+
+// The pages where VMs are made, changed and deleted look as TestPictures wants it.
+func TestPicturesOfForms(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, oneOfEach()...)
+	p.faulty["faulty: 1"] = fleet.Faults{
+		{Path: "vm.maximumCpus", Line: 3, Message: "want 1 to 710 (such as 4)"}, {Message: "the policy forbids it"},
+	}
+	b := browser.New(t)
+	for _, page := range []struct {
+		name, address string
+		check         bool
+	}{
+		{"new", "/new", false},
+		{"new-filled", "/new?name=web&user=joe&withpassword=yes&disk=20+GiB&disk=%2Fimages%2Fdata.qcow2", false},
+		{"new-faults", "/new?name=web&cpus=none&ram=much&disk=big&key=x&option.queues=many", false},
+		{"new-cloud", "/new?name=web&type=cloud", false},
+		{"edit", "/vms/vm-running/edit", false},
+		{"edit-checked", "/vms/vm-running/edit", true},
+		{"delete", "/vms/vm-stopped/delete", false},
+		{"delete-running", "/vms/vm-running/delete", false},
+	} {
+		for _, scheme := range []string{"light", "dark"} {
+			for _, width := range []int64{390, 820, 1280} {
+				b.Open(p.http.URL+page.address, scheme, width)
+				if page.check {
+					b.Do("check", chromedp.Click(chromedp.CSS("#edit [value=check]")),
+						chromedp.WaitVisible(chromedp.CSS("#effects")))
+				}
+				b.Picture(fmt.Sprintf("%s-%s-%d", page.name, scheme, width))
+				if width != 820 {
+					b.Accessible("../..")
+				}
+			}
+		}
+	}
+}
+
+// While one types, the definition follows, and what is wrong appears at its field. No password
+// leaves the browser before the VM is made.
+func TestNewVMInBrowser(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t)
+	b := browser.New(t)
+	b.Open(p.http.URL+"/", "light", 1280)
+	b.Do("the first step", chromedp.Click(chromedp.CSS("#new")),
+		chromedp.WaitVisible(chromedp.CSS("form#new")),
+		chromedp.Evaluate[chromedp.Void](`void (window.mark = 1)`))
+	field := func(name string) chromedp.CSS { return chromedp.CSS(`[name="` + name + `"]`) }
+	b.Do("a name", chromedp.SendKeys(field("name"), "web"),
+		browser.Holds(`document.querySelector("#text")?.value.includes("name: web")`))
+	b.Do("wrong RAM", chromedp.SendKeys(field("ram"), kb.End+"x"),
+		browser.Holds(`document.querySelector("#f-ram-faults").textContent.includes("size") &&
+			document.querySelector("[name=ram]").getAttribute("aria-invalid") == "true"`))
+	b.Do("right", chromedp.SendKeys(field("ram"), kb.End+kb.Backspace),
+		browser.Holds(`document.querySelector("#f-ram-faults").textContent == "" && document.querySelector("#text")`))
+	b.Do("another type", chromedp.SetValue(field("type"), "cloud"),
+		chromedp.Evaluate[chromedp.Void](`void document.querySelector("[name=type]").dispatchEvent(new Event("input", {bubbles: true}))`),
+		browser.Holds(`!document.getElementById("f-option.tpm") &&
+			document.querySelector("#text").value.includes("type: cloud")`))
+	b.Do("one more disk", chromedp.Click(chromedp.CSS("button[value=disk]")),
+		browser.Holds(`document.querySelectorAll("[name=disk]").length == 2 && document.activeElement.id == "f-disk.1"`))
+	b.Do("a password", chromedp.SendKeys(field("user"), "joe"), chromedp.SendKeys(field("password"), "canary"),
+		browser.Holds(`document.querySelector("#text").value.includes("hash of the password") &&
+			document.querySelector("[name=password]").value == "canary" && window.mark == 1`))
+	b.Do("change it by hand", chromedp.Focus(chromedp.CSS("#text")),
+		chromedp.Evaluate[chromedp.Void](`void document.querySelector("#text").setSelectionRange(0, 0)`),
+		chromedp.SendKeys(chromedp.CSS("#text"), "# by hand\n"),
+		browser.Holds(`document.querySelector("#preview button[value=fields]") &&
+			document.activeElement.id == "text" && document.activeElement.value.startsWith("# by hand")`))
+	b.Do("create", chromedp.Click(chromedp.CSS("button[value=create]")),
+		chromedp.WaitVisible(chromedp.CSS("#vmhead")))
+	require.Eventually(t, func() bool { return p.has("admin start web") }, browser.Patience, 10*time.Millisecond)
+	p.stage.mutex.Lock()
+	defer p.stage.mutex.Unlock()
+	require.True(t, strings.HasPrefix(p.saved, "# by hand\n"), p.saved)
+	require.Contains(t, p.saved, "passwd: $6$")
+	require.NotContains(t, p.saved, "canary")
+}

@@ -1,0 +1,217 @@
+package web
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/html"
+
+	"vmop/manager/fleet"
+)
+
+// submit sends a form as a browser without scripts does: fields are name, value, name, value …
+func (p *play) submit(path string, fields ...string) (*http.Response, string) {
+	p.t.Helper()
+	values := url.Values{}
+	for i := 0; i+1 < len(fields); i += 2 {
+		values.Add(fields[i], fields[i+1])
+	}
+	return p.call("POST", path, values.Encode(), "Sec-Fetch-Mode", "navigate")
+}
+
+// faultsAt returns what a page says is wrong with a field.
+func faultsAt(page, id string) string {
+	_, rest, _ := strings.Cut(page, `<div id="f-`+id+`-faults" class="faults">`)
+	faults, _, _ := strings.Cut(rest, "</div>")
+	return regexp.MustCompile("<[^>]*>").ReplaceAllString(faults, "")
+}
+
+// A link opens the form filled in, and the form makes the VM that it describes.
+func TestNewVMFromLink(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t)
+	answer, page := p.call("GET", "/new?name=web&cpus=3&ram=1.5+GiB&disk=20+GiB&disk=/images/a.img&network=none"+
+		"&screen=no&option.tpm=false&option.tags=%5Bb%5D&password=canary", "")
+	require.Equal(t, http.StatusOK, answer.StatusCode)
+	require.NotContains(t, page, "canary", "an address can't have a password")
+	for _, part := range []string{
+		"name: web\n", "cpus: 3\n", "ram: 1610612736\n", "disks: [{21474836480  } {0 /images/a.img }]",
+		"network: none\n",
+		"screen: false\n", "options: map[tags:[b] tpm:false]", "-m 512M",
+	} {
+		require.Contains(t, page, part)
+	}
+	link := regexp.MustCompile(`href="(/new\?[^"]+)"`).FindStringSubmatch(page)
+	require.NotNil(t, link)
+	_, again := p.call("GET", html.UnescapeString(link[1]), "")
+	require.Equal(t, page, again, "the link on the page leads to the same")
+
+	answer, _ = p.submit("/new", "do", "create", "name", "web", "type", "standard", "cpus", "2", "ram", "1,5 GiB",
+		"disk", "", "disk", "1 GiB", "network", "tap", "screen", yes, "start", yes, "user", "joe",
+		"key", "ssh-ed25519 AAAA a\r\nssh-ed25519 AAAA b\r\n", "option.owner", `"joe": {`, "option.cache", "2 MiB")
+	require.Equal(t, "/vms/web", answer.Header.Get("Location"))
+	require.True(t, p.has("admin create web") && p.has("admin start web"))
+	for _, part := range []string{
+		"disks: [{1073741824  }]", `keys: ["ssh-ed25519 AAAA a" "ssh-ed25519 AAAA b"]`, `owner:"\"joe\": {"`,
+		"cache:2097152",
+	} {
+		require.Contains(t, p.saved, part)
+	}
+	answer, page = p.submit("/new", "do", "create", "name", "web", "type", "cloud", "cpus", "1", "ram", "1 GiB")
+	require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode)
+	require.Contains(t, faultsAt(page, "name"), "There is already a virtual machine web.", "a VM is made once")
+}
+
+// All that is wrong is said at once, each at its field, and nothing is made.
+func TestFaultsAtFields(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t)
+	answer, page := p.submit("/new", "do", "create", "type", "standard", "cpus", "0", "ram", "2",
+		"disk", "1 GiB", "disk",
+		"image", "key", "what", "option.queues", "x", "option.heap", "y", "user", "Joe")
+	require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode)
+	for id, text := range map[string]string{
+		"name": "Give it a name", "cpus": "whole number", "ram": "size", "disk.0": "", "disk.1": "path of an image",
+		"key": "no public key", "option.queues": "whole number", "option.heap": "size", "user": "lower-case",
+		"option.cache": "",
+	} {
+		got := faultsAt(page, id)
+		require.Contains(t, got, text, id)
+		require.Equal(t, text == "", got == "", "%s: %s", id, got)
+	}
+	require.Contains(t, page, "Not yet right (8)")
+	require.Contains(t, page, `<a href="#f-disk.1">`)
+
+	p.faulty["name: web"] = fleet.Faults{
+		{Path: "vm.maximumCpus", Message: "more than <b>"},
+		{Path: "vm.drives[0].size", Message: "too small"},
+		{Path: "vm.options.tpm", Message: "no TPM"},
+		{Path: "vm.powerdownTimeout", Message: "too long"},
+	}
+	_, page = p.submit("/new", "do", "check", "name", "web", "type", "standard", "cpus", "9", "ram", "1 GiB",
+		"disk", "", "disk", "1 MiB")
+	require.Contains(t, faultsAt(page, "cpus"), "more than &lt;b&gt;")
+	require.Contains(t, faultsAt(page, "disk.1"), "too small")
+	require.Contains(t, faultsAt(page, "option.tpm"), "no TPM")
+	require.Contains(t, page, "vm.powerdownTimeout: too long")
+	require.Empty(t, p.done)
+	for fault, fields := range map[string][]string{
+		"there is no VM type odd":  {"name", "db", "type", "odd", "cpus", "1", "ram", "1 GiB"},
+		"need the name of a user.": {"name", "db", "type", "cloud", "cpus", "1", "ram", "1 GiB", "withpassword", yes},
+		"private key, and has been": {
+			"name", "db", "type", "cloud", "cpus", "1", "ram", "1 GiB", "key",
+			"-----BEGIN OPENSSH PRIVATE KEY-----\r\ncanary",
+		},
+	} {
+		answer, page = p.submit("/new", append(fields, "do", "create")...)
+		require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode, fault)
+		require.Contains(t, page, fault)
+		require.NotContains(t, page, "canary")
+	}
+	require.Empty(t, p.done)
+	answer, page = p.submit("/new", "do", "disk", "name", "db", "type", "cloud", "disk", "1 GiB",
+		"cpus", "1", "ram", "1 GiB")
+	require.Equal(t, http.StatusOK, answer.StatusCode)
+	require.Contains(t, page, `id="f-disk.1"`)
+}
+
+// A definition that was changed by hand counts in place of the fields, until they are to count again.
+func TestDefinitionByHand(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t)
+	fields := []string{"name", "web", "type", "cloud", "cpus", "1", "ram", "1 GiB"}
+	_, page := p.submit("/new", append(fields, "do", "check")...)
+	drafted := regexp.MustCompile(`name="drafted" value="([^"]+)"`).FindStringSubmatch(page)[1]
+	by := func(do, text string) (*http.Response, string) {
+		return p.submit("/new", append(fields, "do", do, "drafted", drafted, "definition", text)...)
+	}
+	_, page = by("check", "by: hand\r\n")
+	require.Contains(t, page, "changed by hand")
+	require.Contains(t, page, "by: hand\n</textarea>")
+	_, page = by("fields", "by: hand\r\n")
+	require.NotContains(t, page, "by: hand")
+	require.Contains(t, page, "name: web")
+
+	p.faulty["by: mistake"] = fleet.Faults{{Path: "by", Line: 1, Message: "unknown <key>"}}
+	answer, page := by("create", "by: mistake\r\n")
+	require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode)
+	require.Contains(t, page, `data-line="1"`)
+	require.Contains(t, page, "<code>by</code> unknown &lt;key&gt;")
+	answer, _ = by("create", "by: hand\r\n")
+	require.Equal(t, http.StatusSeeOther, answer.StatusCode)
+	require.Equal(t, "by: hand\n", p.saved)
+	require.False(t, p.has("admin start web"))
+}
+
+// A password reaches the definition as a hash, and nothing else: no page, no log, no record.
+func TestPasswordGoesNowhereElse(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t)
+	var log bytes.Buffer
+	p.server.opts.Log = slog.New(slog.NewTextHandler(&log, nil))
+	fields := []string{"name", "web", "type", "cloud", "cpus", "1", "ram", "1 GiB", "user", "joe"}
+	_, page := p.submit("/new", append(fields, "do", "check", "password", "canary")...)
+	require.Contains(t, page, fleet.NewPassword)
+	require.Contains(t, page, `name="withpassword" value="yes" checked`)
+	pages := page
+	answer, page := p.submit("/new", append(fields, "do", "create", "withpassword", yes)...)
+	require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode)
+	require.Contains(t, faultsAt(page, "password"), "Type the password")
+	pages += page
+	answer, page = p.submit("/new", append(fields, "do", "create", "password", "canary"+strings.Repeat("x", 300))...)
+	require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode)
+	pages += page
+	p.faulty["$6$"] = fleet.Faults{{Path: "cloudInit.userData", Message: "refused"}}
+	answer, page = p.submit("/new", append(fields, "do", "create", "password", "canary")...)
+	require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode)
+	require.Contains(t, faultsAt(page, "user"), "refused")
+	pages += page
+	delete(p.faulty, "$6$")
+	answer, _ = p.submit("/new", append(fields, "do", "create", "password", "canary")...)
+	require.Equal(t, http.StatusSeeOther, answer.StatusCode)
+	require.Regexp(t, `passwd: \$6\$rounds=`, p.saved)
+	for _, text := range []string{pages, p.saved, log.String(), strings.Join(p.done, "\n")} {
+		require.NotContains(t, text, "canary")
+	}
+	require.NotContains(t, pages, "$6$", "nor is the hash shown")
+	require.NotContains(t, log.String(), "$6$")
+}
+
+// A visitor without the permission to make, change or delete VMs is refused in the page and in the
+// action, with the reason.
+func TestDefinitionsNeedPermissions(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, sample("web", fleet.Stopped))
+	p.allow("guest", "start")
+	_, list := p.call("GET", "/", "", "Test-User", "guest")
+	require.Contains(t, list, `<button id="new" class="primary" disabled title="you do not have the permission create`)
+	_, page := p.call("GET", "/vms/web", "", "Test-User", "guest")
+	require.Contains(t, page, `<button id="edit" class="" disabled title="you do not have the permission edit`)
+	require.Contains(t, page, `<button id="delete" class="danger" disabled`)
+	for _, path := range []string{"/new", "/vms/web/edit", "/vms/web/delete"} {
+		for _, method := range []string{"GET", "POST"} {
+			body := ""
+			if method == "POST" {
+				body = "name=web&do=save&version=1&definition=x"
+			}
+			answer, text := p.call(method, path, body, "Test-User", "guest")
+			require.Equal(t, http.StatusForbidden, answer.StatusCode, path)
+			require.Contains(t, text, "you do not have the permission")
+			answer, _ = p.call(method, path, body, "Test-User", "stranger")
+			require.NotEqual(t, http.StatusOK, answer.StatusCode, path)
+		}
+	}
+	require.Empty(t, p.done)
+	p.allow("guest", "create")
+	answer, text := p.call("POST", "/new", "name=db&type=cloud&cpus=1&ram=1+GiB&do=create&start=yes",
+		"Test-User", "guest")
+	require.Equal(t, http.StatusConflict, answer.StatusCode, "to start it needs another permission")
+	require.Contains(t, text, "db was made, but not started: ")
+	require.Equal(t, []string{"guest create db"}, p.done)
+}

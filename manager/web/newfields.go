@@ -1,0 +1,140 @@
+package web
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"vmop/cloudinit"
+	"vmop/manager/fleet"
+)
+
+// readFields makes the draft of what was typed, and notes what can't be understood.
+func (n *newVM) readFields() {
+	get := func(name string) string { return strings.TrimSpace(n.values.Get(name)) }
+	d := &fleet.Draft{
+		Name: get("name"), Type: get("type"), Medium: get("cd"), Network: get("network"), User: get("user"),
+		Screen: get("screen") == yes, Password: get("withpassword") == yes, Options: map[string]string{},
+	}
+	n.draft = d
+	d.CD = d.Medium != "" || get("drive") == yes
+	if d.Name == "" {
+		n.faults.add(fleet.FieldName, n.T("new.noname"))
+	}
+	var err error
+	if d.CPUs, err = strconv.ParseInt(get("cpus"), 10, 64); err != nil || d.CPUs < 1 {
+		n.faults.add(fleet.FieldCPUs, n.T("new.nonumber"))
+	}
+	var ok bool
+	if d.RAM, ok = parseBytes(get("ram")); !ok || d.RAM < 1<<20 {
+		n.faults.add(fleet.FieldRAM, n.T("new.nosize"))
+	}
+	d.RAM = d.RAM >> 20 << 20
+	if d.Network == "" && len(n.offer.Networks) > 0 {
+		d.Network = n.offer.Networks[0]
+		n.values.Set("network", d.Network)
+	}
+	n.readDisks()
+	n.readUser()
+	for _, o := range n.about.Options {
+		n.readOption(o)
+	}
+}
+
+// readDisks reads the disks; fields without text are none.
+func (n *newVM) readDisks() {
+	n.diskRows = nil
+	for row, text := range n.values["disk"] {
+		text = strings.TrimSpace(text)
+		if text == "" {
+			continue
+		}
+		disk := fleet.Disk{Class: n.class(row)}
+		size, isSize := parseBytes(text)
+		switch {
+		case isSize && size >= 1<<20:
+			disk.Size = size >> 20 << 20
+		case n.offer.Images && strings.HasPrefix(text, "/"):
+			disk.Image = text
+		case n.offer.Images:
+			n.faults.add(diskField(row), n.T("new.nodisk"))
+		default:
+			n.faults.add(diskField(row), n.T("new.nosize"))
+		}
+		n.draft.Disks = append(n.draft.Disks, disk)
+		n.diskRows = append(n.diskRows, row)
+	}
+}
+
+// class returns the storage class that is chosen for a disk.
+func (n *newVM) class(row int) string {
+	if chosen := n.values["class"]; row < len(chosen) && slices.Contains(n.offer.Classes, chosen[row]) {
+		return chosen[row]
+	}
+	return ""
+}
+
+// field returns the field of the form that has what is at a path of the definition.
+func (n *newVM) field(path string) string {
+	field := n.draft.Field(path)
+	if number, is := strings.CutPrefix(field, fleet.FieldDisk+"."); is {
+		if i, err := strconv.Atoi(number); err == nil {
+			return diskField(n.diskRows[i])
+		}
+	}
+	return field
+}
+
+func diskField(i int) string { return fleet.FieldDisk + "." + strconv.Itoa(i) }
+
+// readUser reads the user whom cloud-init makes.
+func (n *newVM) readUser() {
+	userName := regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
+	keys, err := cloudinit.PublicKeys(lines(n.values.Get("key")))
+	switch {
+	case strings.Contains(n.values.Get("key"), privateKey):
+		n.values.Del("key")
+		n.faults.add("key", n.T("new.privatekey"))
+	case err != nil:
+		n.faults.add("key", n.T("new.badkey"))
+	}
+	n.draft.Keys = keys
+	switch user := n.draft.User; {
+	case user == "" && (len(keys) > 0 || n.draft.Password):
+		n.faults.add(fleet.FieldUser, n.T("new.nouser"))
+	case user != "" && !userName.MatchString(user):
+		n.faults.add(fleet.FieldUser, n.T("new.baduser"))
+	}
+}
+
+// readOption reads the value of an option of the VM type. Whether it is allowed, the type knows.
+func (n *newVM) readOption(o fleet.Option) {
+	field := optionField + o.Name
+	text := strings.TrimSpace(lines(n.values.Get(field)))
+	if text == "" {
+		if o.Mandatory {
+			n.faults.add(field, n.T("new.mandatory"))
+		}
+		return
+	}
+	switch o.Kind {
+	case "string", "file":
+		quoted, _ := json.Marshal(text) // a text can be encoded
+		text = string(quoted)
+	case "int":
+		if _, err := strconv.ParseInt(text, 10, 64); err != nil {
+			n.faults.add(field, n.T("new.nonumber"))
+			return
+		}
+	case "size":
+		size, ok := parseBytes(text)
+		if !ok {
+			n.faults.add(field, n.T("new.nosize"))
+			return
+		}
+		text = strconv.FormatInt(size, 10)
+	}
+	n.draft.Options[o.Name] = text
+}

@@ -1,0 +1,322 @@
+package web
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"vmop/manager/fleet"
+)
+
+// newView is the page where a VM is made.
+type newView struct {
+	frame
+	Groups  []groupView
+	Start   inputView
+	Summary []faultView
+	Preview previewView
+}
+
+// A groupView has fields that belong together.
+type groupView struct {
+	words
+	ID, Legend, Hint string
+	Inputs           []inputView
+	// Button, if not "", sends the form to have more fields.
+	Button, ButtonDoes string
+	// Unscripted: the button is for browsers without scripts.
+	Unscripted bool
+}
+
+// The kinds of an inputView.
+const (
+	textInput     = "text"
+	numberInput   = "number"
+	boxInput      = "checkbox"
+	choiceInput   = "select"
+	areaInput     = "textarea"
+	passwordInput = "password"
+)
+
+// An inputView is one field of a form, with what is wrong with it.
+type inputView struct {
+	ID, Name, Kind, Label, Hint, Value string
+	Placeholder                        string
+	Autocomplete                       string
+	Checked, Mandatory                 bool
+	// Rows of a textarea.
+	Rows    int
+	Choices []choiceView
+	Faults  []string
+}
+
+type choiceView struct {
+	Value, Text string
+	Chosen      bool
+}
+
+// A faultView is in the summary of what is wrong, and leads to its field.
+type faultView struct{ ID, Label, Text string }
+
+// previewView is what comes of a definition: its text, what is wrong with it, what QEMU would get.
+type previewView struct {
+	words
+	// Missing says why there is nothing to show.
+	Missing             string
+	Text, Drafted, Link string
+	ByHand              bool
+	Rows                int
+	Faults              []placeView
+	Warnings            []string
+	Lines               []fleet.Argument
+}
+
+// A placeView is a fault of a definition with its place.
+type placeView struct {
+	Line       int
+	Path, Text string
+}
+
+func placesOf(faults fleet.Faults) (list []placeView) {
+	for _, f := range faults {
+		list = append(list, placeView{f.Line, f.Path, f.Message})
+	}
+	return list
+}
+
+func (n *newVM) view() newView {
+	view := newView{frame: n.frame(n.T("new.title")), Preview: n.preview(), Start: n.box("start", "")}
+	view.Groups = []groupView{
+		n.group("what", n.input(fleet.FieldName, textInput), n.typeInput()),
+		n.group("size", n.input(fleet.FieldCPUs, numberInput), n.input(fleet.FieldRAM, textInput)),
+		n.disks(),
+		n.group("devices", n.networkInput(), n.input(fleet.FieldCD, textInput), n.box("drive", ""),
+			n.box(fleet.FieldScreen, fleet.FieldScreen)),
+		n.group("login", n.input(fleet.FieldUser, textInput), n.input("password", passwordInput),
+			n.box("withpassword", ""), n.input("key", areaInput)),
+		n.options(),
+	}
+	for i := range view.Groups {
+		for _, in := range view.Groups[i].Inputs {
+			for _, text := range in.Faults {
+				view.Summary = append(view.Summary, faultView{in.ID, in.Label, text})
+			}
+		}
+	}
+	for _, text := range n.faults[""] {
+		view.Summary = append(view.Summary, faultView{"preview", n.T("new.definition"), text})
+	}
+	return view
+}
+
+// group returns fields under the heading of a key.
+func (n *newVM) group(key string, inputs ...inputView) groupView {
+	return groupView{words: n.words, ID: key, Legend: n.T("new.group." + key), Inputs: inputs}
+}
+
+// input returns a field of which the key is the name.
+func (n *newVM) input(name, kind string) inputView {
+	in := inputView{
+		ID: "f-" + name, Name: name, Kind: kind, Label: n.T("new.field." + name), Value: n.values.Get(name),
+		Faults: n.faults[name], Autocomplete: "off",
+	}
+	if hint := "new.hint." + name; n.known(hint) {
+		in.Hint = n.T(hint)
+	}
+	switch name {
+	case fleet.FieldName, fleet.FieldCPUs, fleet.FieldRAM:
+		in.Mandatory = true
+	case "key":
+		in.Rows = 3
+	case "password":
+		in.Autocomplete, in.Value = "new-password", ""
+	}
+	return in
+}
+
+// box returns a field that is ticked or not.
+func (n *newVM) box(name, faults string) inputView {
+	in := n.input(name, boxInput)
+	in.Value, in.Checked, in.Faults = yes, n.values.Get(name) == yes, nil
+	if faults != "" {
+		in.Faults = n.faults[faults]
+	}
+	return in
+}
+
+func (n *newVM) typeInput() inputView {
+	in := n.input(fleet.FieldType, choiceInput)
+	in.Hint = n.about.Doc
+	types := n.offer.Types
+	if !slices.Contains(types, in.Value) {
+		types = append([]string{in.Value}, types...)
+	}
+	for _, name := range types {
+		in.Choices = append(in.Choices, choiceView{name, name, name == in.Value})
+	}
+	return in
+}
+
+func (n *newVM) networkInput() inputView {
+	in := n.input(fleet.FieldNetwork, choiceInput)
+	for _, name := range n.offer.Networks {
+		in.Choices = append(in.Choices, choiceView{name, n.T("new.network." + name), name == in.Value})
+	}
+	return in
+}
+
+// disks returns a field for each disk, at least one.
+func (n *newVM) disks() groupView {
+	g := n.group("disks")
+	g.Button, g.ButtonDoes = n.T("new.moredisks"), "disk"
+	g.Hint = n.T("new.disks.size")
+	if n.offer.Images {
+		g.Hint = n.T("new.disks.image")
+	}
+	texts := n.values["disk"]
+	if n.moreDisks || len(texts) == 0 {
+		texts = append(slices.Clone(texts), "")
+	}
+	for i, text := range texts {
+		g.Inputs = append(g.Inputs, inputView{
+			ID: "f-" + diskField(i), Name: fleet.FieldDisk, Kind: textInput, Label: n.T("new.field.disk", i+1),
+			Value: text, Faults: n.faults[diskField(i)], Autocomplete: "off",
+		})
+		if n.offer.Classes == nil {
+			continue
+		}
+		class := inputView{
+			ID: "f-class." + strconv.Itoa(i), Name: "class", Kind: choiceInput, Label: n.T("new.field.class", i+1),
+			Choices: []choiceView{{"", n.T("new.default"), false}},
+		}
+		for _, name := range n.offer.Classes {
+			class.Choices = append(class.Choices, choiceView{name, name, name == n.class(i)})
+		}
+		g.Inputs = append(g.Inputs, class)
+	}
+	return g
+}
+
+// options returns the fields of the options that the VM type declares.
+func (n *newVM) options() groupView {
+	g := n.group("options")
+	g.Legend = n.T("new.group.options", n.about.Name)
+	g.Button, g.ButtonDoes, g.Unscripted = n.T("new.showoptions"), "check", true
+	if len(n.about.Options) == 0 {
+		g.Hint = n.T("new.nooptions")
+	}
+	for _, o := range n.about.Options {
+		g.Inputs = append(g.Inputs, n.optionInput(o))
+	}
+	return g
+}
+
+func (n *newVM) optionInput(o fleet.Option) inputView {
+	name := optionField + o.Name
+	in := inputView{
+		ID: "f-" + name, Name: name, Kind: textInput, Label: o.Name, Hint: o.Doc, Value: n.values.Get(name),
+		Placeholder: o.Default, Mandatory: o.Mandatory, Faults: n.faults[name], Autocomplete: "off",
+	}
+	usual := n.T("new.default")
+	if o.Default != "" {
+		usual = n.T("new.defaultis", n.optionText(o.Default))
+	}
+	values := o.Values
+	switch {
+	case o.Kind == "bool":
+		values = []string{"true", "false"}
+	case o.Kind == "int" && values == nil:
+		in.Kind = numberInput
+	case !slices.Contains([]string{"string", "file", "int", "size"}, o.Kind):
+		in.Kind, in.Rows = areaInput, 2
+		in.Hint = strings.TrimSpace(in.Hint + " " + n.T("new.asyaml"))
+	}
+	if values != nil {
+		in.Kind = choiceInput
+		in.Choices = []choiceView{{"", usual, false}}
+		for _, value := range values {
+			in.Choices = append(in.Choices, choiceView{value, n.optionText(value), value == in.Value})
+		}
+		return in
+	}
+	bound := func(b *int64) string {
+		switch {
+		case b == nil:
+			return ""
+		case o.Kind == "size":
+			return n.bytes(*b)
+		}
+		return strconv.FormatInt(*b, 10)
+	}
+	limits := ""
+	switch least, most := bound(o.Minimum), bound(o.Maximum); {
+	case least != "" && most != "":
+		limits = n.T("new.between", least, most)
+	case least != "":
+		limits = n.T("new.atleast", least)
+	case most != "":
+		limits = n.T("new.atmost", most)
+	}
+	in.Hint = strings.TrimSpace(in.Hint + " " + limits)
+	return in
+}
+
+// optionText returns the value of an option for people.
+func (w words) optionText(value string) string {
+	switch value {
+	case "true":
+		return w.T("new.on")
+	case "false":
+		return w.T("new.off")
+	}
+	return value
+}
+
+// preview returns what comes of the fields.
+func (n *newVM) preview() previewView {
+	p := previewView{
+		words: n.words, Text: n.text, Drafted: n.drafted, ByHand: n.hand, Faults: placesOf(n.placed), Link: n.link(),
+		Rows: rowsOf(n.text),
+	}
+	switch {
+	case n.check != nil:
+		p.Warnings, p.Lines = n.check.Warnings, n.check.Plan
+	case n.text != "":
+	case n.draft.Name == "":
+		p.Missing = n.T("new.preview.name")
+	default:
+		p.Missing = n.T("new.preview.faults")
+	}
+	return p
+}
+
+// rowsOf returns how high the field of a definition is.
+func rowsOf(text string) int { return min(max(strings.Count(text, "\n")+2, 8), 32) }
+
+// link returns the address of the form, filled in.
+func (n *newVM) link() string {
+	values := url.Values{}
+	for name, list := range n.values {
+		for _, value := range list {
+			if value != "" && name != "disk" && name != "class" {
+				values.Add(name, value)
+			}
+		}
+	}
+	for _, row := range n.diskRows {
+		values.Add("disk", n.values["disk"][row])
+		if n.offer.Classes != nil {
+			values.Add("class", n.class(row))
+		}
+	}
+	for _, name := range []string{"screen", "start"} {
+		if n.values.Get(name) == "" {
+			values.Set(name, "no")
+		}
+	}
+	if n.diskRows == nil {
+		values.Set("disk", "")
+	}
+	return "/new?" + values.Encode()
+}

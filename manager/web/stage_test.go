@@ -1,0 +1,143 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"vmop/manager/fleet"
+)
+
+// defined is what the stage knows of definitions.
+type defined struct {
+	offer fleet.Offer
+	// faulty are the faults of definitions with a text.
+	faulty map[string]fleet.Faults
+	// check is that of definitions without faults.
+	check fleet.Check
+	// version of all definitions, and what was last saved.
+	version, saved string
+	left           []string
+}
+
+// newDefined has something of everything.
+func newDefined() defined {
+	return defined{
+		offer: fleet.Offer{
+			Types: []string{"cloud", "standard"}, Type: "standard", Images: true,
+			Networks: []string{"user", "tap", "none"},
+		},
+		faulty: map[string]fleet.Faults{}, version: "1", left: []string{"/data/web"},
+		check: fleet.Check{
+			Warnings: []string{"/images/<b>.img: there is no such file"},
+			Plan: []fleet.Argument{
+				{Text: "/usr/bin/qemu-system-x86_64"},
+				{Depth: 1, Text: "-m 512M", Origins: []string{"@vmtypes//lib/memory.star:14 memory"}},
+			},
+			Running: true, Now: []fleet.Change{{Path: "vm.currentRam", Now: "1 GiB", Then: "<b>2 GiB</b>"}},
+			Later: []fleet.Change{{Path: "vm.maximumCpus", Now: "2", Then: "4"}},
+		},
+	}
+}
+
+// Offer, VMType, Draft and those that follow are fleet.Definitions.
+func (f *stage) Offer(context.Context) (*fleet.Offer, error) { return &f.offer, f.fails }
+
+func (f *stage) VMType(_ context.Context, name string) (*fleet.VMType, error) {
+	if name != "standard" && name != "cloud" {
+		return nil, fleet.Refusal("there is no VM type " + name)
+	}
+	one, many := int64(1), int64(8)
+	least, most := int64(1<<20), int64(1<<30)
+	t := &fleet.VMType{Name: name, Doc: "a <b>PC</b>"}
+	if name == "standard" {
+		t.Options = []fleet.Option{
+			{Name: "tpm", Kind: "bool", Default: "true", Doc: "A <b>TPM</b>."},
+			{Name: "bus", Kind: "string", Default: "ide", Values: []string{"ide", "virtio"}},
+			{Name: "owner", Kind: "string", Doc: "Its owner."},
+			{Name: "queues", Kind: "int", Minimum: &one, Maximum: &many},
+			{Name: "cache", Kind: "size", Minimum: &least},
+			{Name: "heap", Kind: "size", Maximum: &most},
+			{Name: "tags", Kind: "list", Default: "[a]", Doc: "Words."},
+		}
+	}
+	return t, f.fails
+}
+
+// Draft returns a definition from which a test can read the draft.
+func (f *stage) Draft(_ context.Context, d *fleet.Draft) (string, error) {
+	text := fmt.Sprintf("name: %s\ntype: %s\ncpus: %d\nram: %d\ndisks: %v\ncd: %v %q\nnetwork: %s\nscreen: %v\n",
+		d.Name, d.Type, d.CPUs, d.RAM, d.Disks, d.CD, d.Medium, d.Network, d.Screen)
+	if d.User != "" {
+		text += fmt.Sprintf("user: %s\nkeys: %q\n", d.User, d.Keys)
+	}
+	if d.Password {
+		text += "passwd: " + fleet.NewPassword + "\n"
+	}
+	return text + fmt.Sprintf("options: %v\n", d.Options), f.fails
+}
+
+func (f *stage) Definition(context.Context, string) (*fleet.Definition, error) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	text := "\"/Runner\":\n  vm:\n    name: <b>\n  cloudInit:\n    userData: " + fleet.Kept + "\n"
+	return &fleet.Definition{Text: text, Version: f.version}, f.fails
+}
+
+// faultsIn returns the faults of the definitions that have a text.
+func (f *stage) faultsIn(text string) error {
+	for part, faults := range f.faulty {
+		if strings.Contains(text, part) {
+			return faults
+		}
+	}
+	return f.fails
+}
+
+func (f *stage) Check(_ context.Context, name string, d *fleet.Definition) (*fleet.Check, error) {
+	if _, err := f.Get(name); err == nil && d.Version == "" {
+		return nil, fleet.ErrExists
+	}
+	switch err := f.faultsIn(d.Text).(type) {
+	case nil:
+		return &f.check, nil
+	case fleet.Faults:
+		return &fleet.Check{Faults: err}, nil
+	default:
+		return nil, err
+	}
+}
+
+func (f *stage) Create(_ context.Context, user, name, text string) error {
+	if _, err := f.Get(name); err == nil {
+		return fleet.ErrExists
+	}
+	if err := f.faultsIn(text); err != nil {
+		return err
+	}
+	f.save(text)
+	f.Put(sample(name, fleet.Stopped))
+	return f.record("%s create %s", user, name)
+}
+
+func (f *stage) Replace(_ context.Context, user, name string, d *fleet.Definition) error {
+	if err := f.faultsIn(d.Text); err != nil {
+		return err
+	}
+	f.mutex.Lock()
+	version := f.version
+	f.mutex.Unlock()
+	if d.Version != version {
+		return fleet.ErrChanged
+	}
+	f.save(d.Text)
+	return f.record("%s replace %s", user, name)
+}
+
+func (f *stage) save(text string) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.saved = text
+}
+
+func (f *stage) Left(context.Context, string) ([]string, error) { return f.left, f.fails }
