@@ -27,7 +27,8 @@ func TestEveryPage(t *testing.T) {
 	p := newPlay(t, append(vms, hostile, sample("odd name&?#/..", fleet.Running))...)
 	p.allow("guest", "start", "accessConsole", "edit")
 	addresses := []string{
-		"/", "/portal", "/?q=sales", "/?q=nothing&sort=-ram", "/about", "/nopage", "/vms/novm", "/new", "/new?name=web&user=joe",
+		"/", "/portal", "/?q=sales", "/?q=nothing&sort=-ram", "/about", "/nopage", "/vms/novm",
+		"/new", "/new?name=web&user=joe",
 		"/new?type=novel&name=" + url.QueryEscape(evil) + "&disk=x&key=y&network=z&class=c&option.tags=" +
 			url.QueryEscape(evil),
 	}
