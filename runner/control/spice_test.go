@@ -46,7 +46,7 @@ func TestSPICE(t *testing.T) {
 	require.Eventually(t, func() bool { return consoles(s.tracker.Status()) == "" }, patience, 5*time.Millisecond)
 }
 
-// Who has connected with QEMU's port isn't disconnected unasked.
+// A client that is connected with QEMU's port isn't disconnected unasked.
 func TestSPICEInUseByAnother(t *testing.T) {
 	t.Parallel()
 	s := serveQEMU(t, "-device", "virtio-serial", "-spice",
