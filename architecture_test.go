@@ -271,7 +271,8 @@ func overFence(tr tree) []string {
 		}
 	}
 	owners["github.com/stretchr/testify"] = []string{
-		"nothing but tests", "test/browser", "test/guest", "test/invariants", "test/folder", "test/spice",
+		"nothing but tests", "test/browser", "test/visitor", "test/guest", "test/invariants", "test/folder",
+		"test/spice",
 		"test/cluster/clustertest",
 	}
 	var broken []string

@@ -1,15 +1,12 @@
 package serve
 
 import (
-	"bufio"
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"regexp"
 	"strings"
@@ -27,6 +24,7 @@ import (
 	"vmop/manager/login"
 	"vmop/test/cluster/clustertest"
 	"vmop/test/logbook"
+	"vmop/test/visitor"
 )
 
 // shared is the API server of the tests: what managers share is in it, and it is asked for rights.
@@ -159,111 +157,11 @@ func local(t *testing.T, names ...string) Config {
 	return c
 }
 
-// A visitor is a browser with its cookies, which are sent to every replica, as if there were a
-// Service before them.
-type visitor struct {
-	t       *testing.T
-	scheme  string
-	client  *http.Client
-	cookies map[string]string
-}
-
-func newVisitor(t *testing.T) *visitor {
-	t.Helper()
-	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
-	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &visitor{
-		t: t, scheme: "http://", cookies: map[string]string{},
-		client: &http.Client{Transport: transport, CheckRedirect: stay},
-	}
-}
-
-// begin makes a request, whose answer the caller reads. form is sent if it isn't nil.
-func (v *visitor) begin(address, path string, form url.Values, header ...string) *http.Response {
-	v.t.Helper()
-	method, body := http.MethodGet, ""
-	if form != nil {
-		method, body = http.MethodPost, form.Encode()
-	}
-	r, err := http.NewRequestWithContext(v.t.Context(), method, v.scheme+address+path, strings.NewReader(body))
-	require.NoError(v.t, err)
-	r.Header.Set("Sec-Fetch-Mode", "navigate")
-	if form != nil {
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	}
-	for i := 0; i+1 < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-		if header[i] == "Host" {
-			r.Host = header[i+1]
-		}
-	}
-	for name, value := range v.cookies {
-		r.AddCookie(&http.Cookie{Name: name, Value: value})
-	}
-	answer, err := v.client.Do(r)
-	require.NoError(v.t, err)
-	for _, c := range answer.Cookies() {
-		v.cookies[c.Name] = c.Value
-	}
-	return answer
-}
-
-// get returns the code and the text of a page.
-func (v *visitor) get(address, path string, header ...string) (int, string) {
-	v.t.Helper()
-	answer := v.begin(address, path, nil, header...)
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	require.NoError(v.t, err)
-	return answer.StatusCode, string(text)
-}
-
-// post sends a form, and returns the code and where the answer leads.
-func (v *visitor) post(address, path string, form url.Values) (int, string) {
-	v.t.Helper()
-	answer := v.begin(address, path, form)
-	require.NoError(v.t, answer.Body.Close())
-	return answer.StatusCode, answer.Header.Get("Location")
-}
-
-// logIn logs a local user in.
-func (v *visitor) logIn(address, name string) *visitor {
-	v.t.Helper()
-	code, to := v.post(address, "/login", url.Values{"user": {name}, "password": {name}})
-	require.Equal(v.t, http.StatusSeeOther, code)
-	require.Equal(v.t, "/", to)
-	return v
-}
-
 // console opens the console of the VM alpha.
-func (v *visitor) console(address string) (*websocket.Conn, error) {
-	v.t.Helper()
+func console(t *testing.T, v *visitor.Visitor, address string) (*websocket.Conn, error) {
+	t.Helper()
 	const cookie = "__Host-vmop-session"
-	socket, _, err := websocket.Dial(v.t.Context(), "ws://"+address+"/vms/alpha/console/stream?mode=type",
-		&websocket.DialOptions{HTTPHeader: http.Header{"Cookie": {cookie + "=" + v.cookies[cookie]}}})
+	socket, _, err := websocket.Dial(t.Context(), "ws://"+address+"/vms/alpha/console/stream?mode=type",
+		&websocket.DialOptions{HTTPHeader: http.Header{"Cookie": {cookie + "=" + v.Cookies[cookie]}}})
 	return socket, err
-}
-
-// live opens the stream of the list, and returns what to wait for its texts and its end with.
-func (v *visitor) live(address string) (await func(text string), ended func()) {
-	v.t.Helper()
-	answer := v.begin(address, "/live?", nil)
-	v.t.Cleanup(func() { _ = answer.Body.Close() })
-	require.Equal(v.t, http.StatusOK, answer.StatusCode)
-	lines := bufio.NewReader(answer.Body)
-	await = func(text string) {
-		v.t.Helper()
-		for {
-			line, err := lines.ReadString('\n')
-			require.NoError(v.t, err, "before "+text)
-			if strings.Contains(line, text) {
-				return
-			}
-		}
-	}
-	return await, func() {
-		v.t.Helper()
-		_, err := io.Copy(io.Discard, lines)
-		require.NoError(v.t, err, "it ends as it should")
-	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/test/cluster/clustertest"
+	"vmop/test/visitor"
 )
 
 // writePair writes a certificate for a name as the kubelet writes a Secret: a new folder, and a
@@ -77,10 +78,10 @@ func TestCertificateIsReplaced(t *testing.T) {
 	address := r.address(1)
 	require.NoError(t, r.Ready())
 	require.Equal(t, "one", presented(t, address))
-	ann := newVisitor(t)
-	ann.scheme = "https://"
-	ann.logIn(address, "ann")
-	await, _ := ann.live(address)
+	ann := visitor.New(t, nil)
+	ann.Scheme = "https://"
+	ann.LogIn(address, "ann", "ann")
+	await, _ := ann.Live(address)
 	await(`id="vm-alpha"`)
 	writePair(t, folder, "two")
 	clustertest.Eventually(t, "the new certificate", func() error {
@@ -119,6 +120,6 @@ func TestPortChanges(t *testing.T) {
 	require.NoError(t, taken.Close())
 	after := r.address(2)
 	require.Equal(t, "127.0.0.1:"+port, after)
-	code, _ := newVisitor(t).get(after, "/login")
+	code, _ := visitor.New(t, nil).Get(after, "/login")
 	require.Equal(t, http.StatusOK, code)
 }

@@ -19,6 +19,7 @@ import (
 	"vmop/manager/login/logintest"
 	"vmop/manager/web"
 	"vmop/test/cluster/clustertest"
+	"vmop/test/visitor"
 )
 
 // Nothing listens before a user can log in. A user who is added gets in without a restart, and is
@@ -36,22 +37,22 @@ func TestUsersComeAndGo(t *testing.T) {
 
 	c := local(t, "ann")
 	r.Configure(c)
-	address, ann, stranger := r.address(1), newVisitor(t), newVisitor(t)
+	address, ann, stranger := r.address(1), visitor.New(t, nil), visitor.New(t, nil)
 	require.NoError(t, r.Ready())
-	code, _ := stranger.get(address, "/")
+	code, _ := stranger.Get(address, "/")
 	require.Equal(t, http.StatusSeeOther, code)
 	for _, path := range []string{
 		"/vms/alpha", "/live", "/vms/alpha/console/stream?mode=type", "/vms/alpha/screenshot",
 	} {
-		code, _ := stranger.get(address, path, "Sec-Fetch-Mode", "cors")
+		code, _ := stranger.Get(address, path, "Sec-Fetch-Mode", "cors")
 		require.Equal(t, http.StatusUnauthorized, code, path)
 	}
-	code, _ = stranger.post(address, "/login", url.Values{"user": {"ann"}, "password": {"wrong"}})
+	code, _ = stranger.Post(address, "/login", url.Values{"user": {"ann"}, "password": {"wrong"}})
 	require.Equal(t, http.StatusUnauthorized, code)
 
 	c.Access.Administrators.Users = []string{"ann"}
 	r.Configure(c)
-	code, page := ann.logIn(address, "ann").get(address, "/")
+	code, page := ann.LogIn(address, "ann", "ann").Get(address, "/")
 	require.Equal(t, http.StatusOK, code)
 	require.Contains(t, page, `id="vm-alpha"`)
 	require.Equal(t, int64(1), r.Figures().Login.LogIns)
@@ -59,7 +60,7 @@ func TestUsersComeAndGo(t *testing.T) {
 	r.logs(`msg="user logged in" user=ann method=password address=127.0.0.1`)
 
 	r.Configure(local(t, "bob"))
-	code, _ = ann.get(address, "/")
+	code, _ = ann.Get(address, "/")
 	require.Equal(t, http.StatusSeeOther, code, "she has to log in")
 }
 
@@ -71,26 +72,26 @@ func TestSessionsAreSharedByReplicas(t *testing.T) {
 	c := local(t, "ann")
 	c.Access.Administrators.Users = []string{"ann"}
 	first, second := h.replica(c), h.replica(c)
-	one, other, ann := first.address(1), second.address(1), newVisitor(t)
-	ann.logIn(one, "ann")
-	code, page := ann.get(other, "/")
+	one, other, ann := first.address(1), second.address(1), visitor.New(t, nil)
+	ann.LogIn(one, "ann", "ann")
+	code, page := ann.Get(other, "/")
 	require.Equal(t, http.StatusOK, code)
 	require.Contains(t, page, `id="vm-alpha"`)
 
-	await, ended := ann.live(other)
+	await, ended := ann.Live(other)
 	await(`id="vm-alpha"`)
 	require.Equal(t, int64(1), second.Figures().Open.Pages)
 	h.vm("beta")
 	await(`id="vm-beta"`)
-	stolen := newVisitor(t)
-	for name, value := range ann.cookies {
-		stolen.cookies[name] = value
+	stolen := visitor.New(t, nil)
+	for name, value := range ann.Cookies {
+		stolen.Cookies[name] = value
 	}
-	code, _ = ann.post(one, "/logout", url.Values{})
+	code, _ = ann.Post(one, "/logout", url.Values{})
 	require.Equal(t, http.StatusSeeOther, code)
 	await("event: gone")
 	ended()
-	code, _ = stolen.get(other, "/")
+	code, _ = stolen.Get(other, "/")
 	require.Equal(t, http.StatusSeeOther, code, "the cookie is useless everywhere")
 }
 
@@ -103,24 +104,24 @@ func TestStrangersSeeNothing(t *testing.T) {
 	h.vm("secret", v1.Permission{Role: "chiefs", May: []v1.Action{"*"}})
 	r := h.replica(local(t, "ann"))
 	address := r.address(1)
-	ann := newVisitor(t).logIn(address, "ann")
-	_, page := ann.get(address, "/")
+	ann := visitor.New(t, nil).LogIn(address, "ann", "ann")
+	_, page := ann.Get(address, "/")
 	require.Contains(t, page, `id="vm-alpha"`)
 	require.NotContains(t, page, "secret")
 	for _, path := range []string{
 		"", "/screen", "/console", "/screenshot", "/plan", "/definition", "/console/stream?mode=type",
 	} {
-		code, text := ann.get(address, "/vms/secret"+path)
+		code, text := ann.Get(address, "/vms/secret"+path)
 		require.Equal(t, http.StatusNotFound, code, path)
-		_, none := ann.get(address, "/vms/nothing"+path)
+		_, none := ann.Get(address, "/vms/nothing"+path)
 		require.Equal(t, none, text, "no trace of it")
 	}
-	code, _ := ann.post(address, "/vms/secret/do", url.Values{"do": {"stop"}, "sure": {"1"}})
+	code, _ := ann.Post(address, "/vms/secret/do", url.Values{"do": {"stop"}, "sure": {"1"}})
 	require.Equal(t, http.StatusNotFound, code)
-	_, err := ann.console(address)
+	_, err := console(t, ann, address)
 	require.ErrorContains(t, err, "403", "start is not accessConsole")
 
-	await, _ := ann.live(address)
+	await, _ := ann.Live(address)
 	await(`id="vm-alpha"`)
 	c := local(t)
 	c.Login.Users = r.config.Load().Login.Users
@@ -139,9 +140,9 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 	c.Access.Permissions = []v1.Permission{{User: "ann", May: []v1.Action{"accessConsole"}}}
 	r := h.replica(c)
 	address := r.address(1)
-	ann := newVisitor(t).logIn(address, "ann")
+	ann := visitor.New(t, nil).LogIn(address, "ann", "ann")
 	dial := func() *websocket.Conn {
-		socket, err := ann.console(address)
+		socket, err := console(t, ann, address)
 		require.NoError(t, err)
 		require.NoError(t, socket.Write(t.Context(), websocket.MessageBinary, []byte("echo")))
 		_, text, err := socket.Read(t.Context())
@@ -161,7 +162,7 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 
 	r.Configure(c)
 	socket = dial()
-	await, ended := ann.live(address)
+	await, ended := ann.Live(address)
 	await("parts")
 	r.stop()
 	ended()
@@ -194,14 +195,14 @@ func TestOpenIDConnect(t *testing.T) {
 	}}
 	c.Access.Administrators.Roles = []string{"operators"}
 	r.Configure(c)
-	eve := newVisitor(t)
-	code, to := eve.post(address, "/login/corp", url.Values{"next": {"/vms/alpha"}})
+	eve := visitor.New(t, nil)
+	code, to := eve.Post(address, "/login/corp", url.Values{"next": {"/vms/alpha"}})
 	require.Equal(t, http.StatusSeeOther, code)
 	back := follow(t, to)
-	code, to = eve.post(address, back, nil)
+	code, to = eve.Post(address, back, nil)
 	require.Equal(t, http.StatusSeeOther, code, "it is a GET")
 	require.Equal(t, "/vms/alpha", to)
-	code, page := eve.get(address, to)
+	code, page := eve.Get(address, to)
 	require.Equal(t, http.StatusOK, code)
 	require.Contains(t, page, "eve")
 	r.logs(`msg="user logged in" user=eve method=oidc provider=corp`)
@@ -211,10 +212,10 @@ func TestOpenIDConnect(t *testing.T) {
 // on the manager to which it is sent back.
 func follow(t *testing.T, to string) string {
 	t.Helper()
-	answer := newVisitor(t)
+	answer := visitor.New(t, nil)
 	at, err := url.Parse(to)
 	require.NoError(t, err)
-	_, location := answer.post(at.Host, at.RequestURI(), nil)
+	_, location := answer.Post(at.Host, at.RequestURI(), nil)
 	back, err := url.Parse(location)
 	require.NoError(t, err)
 	return back.RequestURI()
@@ -241,18 +242,18 @@ subjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: ann}]`)
 	c.Access.Mode = access.ByRBAC
 	r := h.replica(c)
 	address := r.address(1)
-	ann := newVisitor(t).logIn(address, "ann")
+	ann := visitor.New(t, nil).LogIn(address, "ann", "ann")
 	clustertest.Eventually(t, "the role to be in force", func() error {
-		if code, _ := ann.get(address, "/vms/beta"); code != http.StatusOK {
+		if code, _ := ann.Get(address, "/vms/beta"); code != http.StatusOK {
 			return fmt.Errorf("code %d", code)
 		}
 		return nil
 	})
-	_, page := ann.get(address, "/")
+	_, page := ann.Get(address, "/")
 	require.NotContains(t, page, "alpha")
 	c.Access.Mode = access.ByBoth
 	r.Configure(c)
-	_, page = ann.get(address, "/")
+	_, page = ann.Get(address, "/")
 	require.Contains(t, page, `id="vm-alpha"`)
 	require.Contains(t, page, `id="vm-beta"`)
 }
@@ -263,9 +264,9 @@ func TestNothingTravelsInTheClear(t *testing.T) {
 	h := newHouse(t)
 	c := local(t, "ann")
 	r := h.replica(c)
-	address, v := r.address(1), newVisitor(t)
+	address, v := r.address(1), visitor.New(t, nil)
 	get := func(header ...string) int {
-		code, _ := v.get(address, "/login", header...)
+		code, _ := v.Get(address, "/login", header...)
 		return code
 	}
 	require.Equal(t, http.StatusOK, get())

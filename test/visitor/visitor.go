@@ -1,0 +1,124 @@
+// Package visitor is a browser without a window, for tests of pages that need a log-in: it keeps
+// its cookies, and sends them to every manager, as if there were a Service before them.
+package visitor
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A Visitor is a browser with its cookies, which are sent to every replica, as if there were a
+// Service before them.
+type Visitor struct {
+	// Scheme is http:// unless it is changed.
+	Scheme string
+	// Cookies by their names.
+	Cookies map[string]string
+
+	t      *testing.T
+	client *http.Client
+}
+
+// New returns one without cookies. dial opens connections; nil is a usual one. No certificate
+// is checked.
+func New(t *testing.T, dial func(ctx context.Context, network, address string) (net.Conn, error)) *Visitor {
+	t.Helper()
+	transport := &http.Transport{
+		DisableKeepAlives: true, DialContext: dial, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+	}
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &Visitor{
+		t: t, Scheme: "http://", Cookies: map[string]string{},
+		client: &http.Client{Transport: transport, CheckRedirect: stay},
+	}
+}
+
+// begin makes a request, whose answer the caller reads. form is sent if it isn't nil.
+func (v *Visitor) begin(address, path string, form url.Values, header ...string) *http.Response {
+	v.t.Helper()
+	method, body := http.MethodGet, ""
+	if form != nil {
+		method, body = http.MethodPost, form.Encode()
+	}
+	r, err := http.NewRequestWithContext(v.t.Context(), method, v.Scheme+address+path, strings.NewReader(body))
+	require.NoError(v.t, err)
+	r.Header.Set("Sec-Fetch-Mode", "navigate")
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+		}
+	}
+	for name, value := range v.Cookies {
+		r.AddCookie(&http.Cookie{Name: name, Value: value})
+	}
+	answer, err := v.client.Do(r)
+	require.NoError(v.t, err)
+	for _, c := range answer.Cookies() {
+		v.Cookies[c.Name] = c.Value
+	}
+	return answer
+}
+
+// Get returns the code and the text of a page.
+func (v *Visitor) Get(address, path string, header ...string) (int, string) {
+	v.t.Helper()
+	answer := v.begin(address, path, nil, header...)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(v.t, err)
+	return answer.StatusCode, string(text)
+}
+
+// Post sends a form, and returns the code and where the answer leads.
+func (v *Visitor) Post(address, path string, form url.Values) (int, string) {
+	v.t.Helper()
+	answer := v.begin(address, path, form)
+	require.NoError(v.t, answer.Body.Close())
+	return answer.StatusCode, answer.Header.Get("Location")
+}
+
+// LogIn logs a local user in.
+func (v *Visitor) LogIn(address, name, password string) *Visitor {
+	v.t.Helper()
+	code, to := v.Post(address, "/login", url.Values{"user": {name}, "password": {password}})
+	require.Equal(v.t, http.StatusSeeOther, code)
+	require.Equal(v.t, "/", to)
+	return v
+}
+
+// Live opens the stream of the list, and returns what to wait for its texts and its end with.
+func (v *Visitor) Live(address string) (await func(text string), ended func()) {
+	v.t.Helper()
+	answer := v.begin(address, "/live?", nil)
+	v.t.Cleanup(func() { _ = answer.Body.Close() })
+	require.Equal(v.t, http.StatusOK, answer.StatusCode)
+	lines := bufio.NewReader(answer.Body)
+	await = func(text string) {
+		v.t.Helper()
+		for {
+			line, err := lines.ReadString('\n')
+			require.NoError(v.t, err, "before "+text)
+			if strings.Contains(line, text) {
+				return
+			}
+		}
+	}
+	return await, func() {
+		v.t.Helper()
+		_, err := io.Copy(io.Discard, lines)
+		require.NoError(v.t, err, "it ends as it should")
+	}
+}
