@@ -112,7 +112,7 @@ func Parse(name string, data []byte) (Config, []yamlfile.Warning, error) {
 	fill(&c.Settings, f.Manager.Controller.Reconciler, &faults)
 
 	for _, path := range []string{
-		"/Manager.clusterName", "/Manager/GuiSocketServer", webPath, accessPath,
+		consolePath + "/ComponentCollector",
 		reconcilerPath + "/DisplaySecretReconciler", controllerPath + "/DisplaySecretMonitor",
 	} {
 		if document.Given(path) {

@@ -99,7 +99,7 @@ func wholeConfig() Config {
 	}
 	gui := defaultGUI()
 	gui.ClusterName = "test"
-	return Config{Namespace: "vmop-dev", Settings: s, GUI: gui, Unused: []string{"/Manager.clusterName"}}
+	return Config{Namespace: "vmop-dev", Settings: s, GUI: gui}
 }
 
 func TestParse(t *testing.T) {
@@ -123,8 +123,8 @@ func TestParse(t *testing.T) {
 		`/Manager/Controller/Reconciler: {runnerDataPvc: {storageClassName: ""}}`: with(func(c *Config) {
 			c.Settings.DataStorageClass = new("")
 		}),
-		`{/Manager: {/GuiSocketServer: {port: 8443}}, /Manager/GuiHttpServer/ConsoleWeblet/WebConsole: {}}`: with(func(c *Config) {
-			c.Unused = []string{"/Manager/GuiSocketServer", "/Manager/GuiHttpServer"}
+		`{/Manager: {/GuiSocketServer: {port: 8443}}, /Manager/GuiHttpServer/ConsoleWeblet/WebConsole: {/ComponentCollector: {}}}`: with(func(c *Config) {
+			c.Unused = []string{"/Manager/GuiHttpServer/ConsoleWeblet/WebConsole/ComponentCollector"}
 			c.GUI.Port = 8443
 		}),
 	} {

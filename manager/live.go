@@ -10,6 +10,7 @@ import (
 
 	"vmop/logging"
 	"vmop/manager/objects"
+	"vmop/manager/serve"
 	"vmop/runner/config"
 	"vmop/yamlfile"
 )
@@ -23,6 +24,7 @@ type live struct {
 	lastErr      string        // what was logged last
 	lastWarnings []string      // the same, of logging.properties
 	changed      chan struct{} // settings returns something else
+	pages        *serve.Pages  // follow the configuration; nil while it is read for the first time
 
 	current    atomic.Pointer[objects.Settings]
 	generation atomic.Int64 // how many configurations were in force
@@ -62,8 +64,12 @@ func (l *live) enforce() {
 	}
 	l.current.Store(&s)
 	l.generation.Add(1)
+	if l.pages != nil {
+		l.pages.Configure(l.source.current.pages())
+	}
 	for _, path := range l.source.current.Unused {
-		l.log.Debug("this part of the configuration is for the web GUI, which does not exist yet", "path", path)
+		l.log.Debug("this part of the configuration is for files of SPICE viewers, which the pages do not offer yet",
+			"path", path)
 	}
 }
 

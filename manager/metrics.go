@@ -15,6 +15,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/serve"
 	"vmop/manager/vm"
 )
 
@@ -27,14 +28,17 @@ type metrics struct {
 	leads   <-chan struct{} // closed when this manager leads
 	live    *live
 	api     *reach
+	pages   pageMetrics
 
 	build, phases, generation, faulty, away *prometheus.Desc
 }
 
-func newMetrics(opts Options, mgr ctrl.Manager, vms *vm.Controller, live *live, api *reach) always {
+func newMetrics(opts Options, mgr ctrl.Manager, vms *vm.Controller, live *live, api *reach,
+	pages *serve.Pages,
+) always {
 	m := &metrics{
 		address: opts.MetricsAddress, version: opts.Version,
-		vms: vms, leads: mgr.Elected(), live: live, api: api,
+		vms: vms, leads: mgr.Elected(), live: live, api: api, pages: newPageMetrics(pages.Figures),
 		build: prometheus.NewDesc("vmop_build_info", "The program; always 1.",
 			[]string{"version", "go_version"}, nil),
 		phases: prometheus.NewDesc("vmop_vms", "VMs by phase, as the leader sees them.",
@@ -98,7 +102,7 @@ func (m *metrics) serve(ctx context.Context) error {
 		return nil
 	}
 	own := prometheus.NewRegistry()
-	if err := own.Register(m); err != nil {
+	if err := errors.Join(own.Register(m), own.Register(m.pages)); err != nil {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", m.address)

@@ -26,6 +26,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/serve"
 	"vmop/manager/stream"
 	"vmop/manager/vm"
 	"vmop/yamlfile"
@@ -95,20 +96,24 @@ func Run(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	if err := addProbes(mgr, vms); err != nil {
-		return err
-	}
 	core, err := client.NewForConfig(mgr.GetConfig())
 	if err != nil {
 		return fmt.Errorf("set up the manager: %w", err)
 	}
 	keys := stream.NewKeys(core.Secrets(namespace), core.ConfigMaps(namespace), log)
+	pages, err := newPages(opts, mgr, core.Secrets(namespace), namespace, vms, keys, live, log)
+	if err != nil {
+		return err
+	}
+	if err := addProbes(mgr, vms, pages); err != nil {
+		return err
+	}
 	leads := func(ctx context.Context) error {
 		log.Info("became the leader", "instance", opts.Instance)
 		return nil
 	}
 	err = errors.Join(mgr.Add(ctrl.RunnableFunc(leads)), mgr.Add(always(live.follow)), mgr.Add(always(keys.Run)),
-		mgr.Add(newMetrics(opts, mgr, vms, live, api)))
+		mgr.Add(always(pages.Run)), mgr.Add(newMetrics(opts, mgr, vms, live, api, pages)))
 	if err != nil {
 		return fmt.Errorf("set up the manager: %w", err)
 	}
@@ -190,11 +195,12 @@ func knowsVMs(mapper meta.RESTMapper) error {
 }
 
 // addProbes adds /healthz and /readyz: the manager is healthy while it answers, and ready
-// when everything has been listed, whether it leads or stands by.
-func addProbes(mgr ctrl.Manager, vms *vm.Controller) error {
+// when everything has been listed and the pages are served, whether it leads or stands by.
+func addProbes(mgr ctrl.Manager, vms *vm.Controller, pages *serve.Pages) error {
 	return errors.Join(
 		mgr.AddHealthzCheck("ping", func(*http.Request) error { return nil }),
-		mgr.AddReadyzCheck("lists", func(*http.Request) error { return vms.Ready() }))
+		mgr.AddReadyzCheck("lists", func(*http.Request) error { return vms.Ready() }),
+		mgr.AddReadyzCheck("pages", func(*http.Request) error { return pages.Ready() }))
 }
 
 // logWarnings logs what works but should be changed.

@@ -138,7 +138,7 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, "restricted")
 	p.Kubectl("create", "secret", "generic", "vm-operator-ca") // an empty one is filled, as an old one is renewed
-	m := p.start(p.config("loadBalancerService: true"), "--leader-elect")
+	m := p.start(p.withUsers("loadBalancerService: true", "admin"), "--leader-elect")
 	p.machine("web")
 	pod := p.awaitPod("web", "")
 	p.grow("web", "system-disk-web-0")
@@ -178,6 +178,8 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	p.gone(pod)
 	p.eventually("the VM is stopped", func() bool { return p.vm("web").Status.Phase == v1.PhaseStopped })
 
+	p.usedOnPages(m)
+
 	// Its pod is refused, and the VM says why.
 	p.Kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"priorityClassName": "none-such", "vm": {"state": "Running"}}}`)
 	p.eventually("the VM says why there is no pod", func() bool {
@@ -193,16 +195,13 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 
 	used, refused := p.requests("vm-operator")
 	require.Empty(t, refused)
-	require.ElementsMatch(t, p.granted("vm-operator"), append(used, blocksDeletion, onPages))
+	require.ElementsMatch(t, p.granted("vm-operator"), append(used, blocksDeletion))
 	p.needsToBlockDeletion("web")
 }
 
 // blocksDeletion is the one right that no request shows: admission asks for it when
 // an object is to hold up the deletion of the VM that it belongs to.
 const blocksDeletion = "vms/finalizers.vmoperator.jdrupes.org update"
-
-// onPages is a right that only users of the pages make use of (manager/fleet/cluster has a test of it).
-const onPages = "vms.vmoperator.jdrupes.org delete"
 
 // needsToBlockDeletion shows that without this right no object of a VM can be made.
 func (p *place) needsToBlockDeletion(vm string) {

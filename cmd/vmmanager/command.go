@@ -85,7 +85,7 @@ func newRun(f *flags) *cobra.Command {
 		"`image` of runners if neither the VM nor the configuration\nnames one; default "+imageVariable)
 	p.BoolVar(&f.leaderElect, "leader-elect", false, "manage only while holding the namespace's lease; default\ntrue in a pod")
 	p.StringVar(&f.health, "health-address", ":8081", "`address` of /healthz and /readyz; \"\" for none")
-	p.StringVar(&f.metrics, "metrics-address", "127.0.0.1:8080", "`address` of /metrics; \"\" for none")
+	p.StringVar(&f.metrics, "metrics-address", "127.0.0.1:8082", "`address` of /metrics; \"\" for none")
 	return cmd
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/bcrypt"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,6 +28,7 @@ import (
 	"vmop/test/cluster"
 	"vmop/test/cluster/clustertest"
 	"vmop/test/logbook"
+	"vmop/test/visitor"
 )
 
 // patience bounds every wait; what is waited for is an event each time.
@@ -70,13 +73,17 @@ type place struct {
 	*clustertest.Namespace
 	client     client.Client // of who may do everything
 	t          *testing.T
-	kubeconfig string // of the manager's service account
+	kubeconfig string            // of the manager's service account
+	hashes     map[string]string // of users' passwords
 }
 
 // newPlace makes a namespace in which pods must be as Pod Security's level says.
 func newPlace(t *testing.T, level string) *place {
 	t.Helper()
-	p := &place{Namespace: shared.Namespace(t), t: t, kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
+	p := &place{
+		Namespace: shared.Namespace(t), t: t, kubeconfig: filepath.Join(t.TempDir(), "kubeconfig"),
+		hashes: map[string]string{},
+	}
 	scheme := runtime.NewScheme()
 	require.NoError(t, errors.Join(kubescheme.AddToScheme(scheme), v1.AddToScheme(scheme)))
 	var err error
@@ -136,6 +143,42 @@ func (p *place) config(reconciler string) string {
 	require.NoError(p.t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
+
+// withUsers writes a configuration with local users, whose passwords are their names, an administrator
+// among them, and returns its path. The pages have a port of their own.
+func (p *place) withUsers(reconciler string, names ...string) string {
+	p.t.Helper()
+	file := p.config(reconciler)
+	text, err := os.ReadFile(file)
+	require.NoError(p.t, err)
+	more := fmt.Sprintf(`"/Manager/GuiSocketServer": {port: %d}
+"/Manager/Access": {administrators: {users: [admin]}}
+"/Manager/GuiHttpServer/ConsoleWeblet/WebConsole/LoginConlet": {users: [`, 10000+ports.Add(1))
+	for _, name := range names {
+		if p.hashes[name] == "" { // with another hash a user would have to log in again
+			hash, err := bcrypt.GenerateFromPassword([]byte(name), bcrypt.MinCost)
+			require.NoError(p.t, err)
+			p.hashes[name] = string(hash)
+		}
+		more += fmt.Sprintf("{name: %s, password: %q}, ", name, p.hashes[name])
+	}
+	require.NoError(p.t, os.WriteFile(file, append(text, more+"]}\n"...), 0o600))
+	return file
+}
+
+// served waits until a manager serves its pages, and returns where.
+func (r *process) served() string {
+	r.t.Helper()
+	var found []string
+	r.eventually("the pages are served", func() bool {
+		found = regexp.MustCompile(`"msg":"serving pages","address":"\[::\](:\d+)"`).FindStringSubmatch(r.log.String())
+		return found != nil
+	})
+	return "127.0.0.1" + found[1]
+}
+
+// visitor returns a browser in the cluster's network.
+func (p *place) visitor() *visitor.Visitor { return visitor.New(p.t, p.Dial) }
 
 // start starts a manager, and waits until it is ready.
 func (p *place) start(config string, args ...string) *process {

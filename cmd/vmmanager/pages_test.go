@@ -1,0 +1,139 @@
+package main
+
+import (
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/login"
+)
+
+// usedOnPages does on the pages what takes rights: logs in, makes a VM run and stops it, deletes
+// one, and logs out.
+func (p *place) usedOnPages(m *process) {
+	p.t.Helper()
+	address, admin := m.served(), p.visitor()
+	admin.LogIn(address, "admin", "admin")
+	p.Apply("{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachine, metadata: {name: doomed}, " +
+		"spec: {vm: {state: Stopped, maximumCpus: 1}}}")
+	p.eventually("the VM is on the page", func() bool {
+		_, page := admin.Get(address, "/")
+		return strings.Contains(page, `id="vm-doomed"`) && strings.Contains(page, `id="vm-web"`)
+	})
+	p.eventually("the VM can be deleted", func() bool {
+		code, _ := admin.Post(address, "/vms/doomed/do", url.Values{"do": {"delete"}, "sure": {"1"}})
+		return code == http.StatusSeeOther
+	})
+	p.eventually("the VM is gone", func() bool { return !p.get("doomed", &v1.VirtualMachine{}) })
+	require.Contains(p.t, m.log.String(), `"msg":"action","user":"admin","vm":"doomed","action":"delete"`)
+	require.Equal(p.t, "1", m.metric("vmop_logins_total"))
+	require.Equal(p.t, "1", m.metric("vmop_sessions"))
+	code, _ := admin.Post(address, "/logout", url.Values{})
+	require.Equal(p.t, http.StatusSeeOther, code)
+	require.Equal(p.t, "0", m.metric("vmop_sessions"))
+}
+
+// Both of two managers serve pages, whichever leads, and know each other's sessions. A user who is
+// added to the configuration gets in without a restart, and sees what the VM's permissions show.
+func TestPagesOfTwoManagers(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, "restricted")
+	p.Apply(`
+{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachine, metadata: {name: hers}, spec: {
+  permissions: [{user: ann, may: [start]}], vm: {state: Stopped, maximumCpus: 1}}}
+---
+{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachine, metadata: {name: secret}, spec: {vm: {state: Stopped, maximumCpus: 1}}}`)
+	config := p.withUsers("", "admin")
+	first := p.start(config, "--leader-elect")
+	second := p.start(p.withUsers("", "admin"), "--leader-elect")
+	one, other, admin := first.served(), second.served(), p.visitor()
+	admin.LogIn(one, "admin", "admin")
+	for _, address := range []string{one, other} {
+		_, page := admin.Get(address, "/")
+		require.Contains(t, page, `id="vm-hers"`)
+		require.Contains(t, page, `id="vm-secret"`)
+		require.Contains(t, page, p.Name, "the title")
+	}
+	p.eventually("the one that stands by acts as well", func() bool {
+		code, _ := admin.Post(other, "/vms/hers/do", url.Values{"do": {"start"}})
+		return code == http.StatusSeeOther
+	})
+	p.eventually("the VM is to run", func() bool { return p.vm("hers").Spec.VM.State == v1.Running })
+
+	ann := p.visitor()
+	code, _ := ann.Post(one, "/login", url.Values{"user": {"ann"}, "password": {"ann"}})
+	require.Equal(t, http.StatusUnauthorized, code)
+	with, err := os.ReadFile(p.withUsers("", "admin", "ann"))
+	require.NoError(t, err)
+	with = regexp.MustCompile(`port: \d+`).ReplaceAll(with, []byte("port: "+one[strings.LastIndex(one, ":")+1:]))
+	require.NoError(t, os.WriteFile(config, with, 0o600))
+	p.eventually("ann gets in", func() bool {
+		code, _ := ann.Post(one, "/login", url.Values{"user": {"ann"}, "password": {"ann"}})
+		return code == http.StatusSeeOther
+	})
+	_, page := ann.Get(one, "/")
+	require.Contains(t, page, `id="vm-hers"`)
+	require.NotContains(t, page, "secret")
+	code, _ = ann.Get(one, "/vms/secret")
+	require.Equal(t, http.StatusNotFound, code)
+	code, _ = ann.Get(other, "/")
+	require.Equal(t, http.StatusSeeOther, code, "the other manager's file has no ann")
+	require.Zero(t, first.stop(), "with users logged in")
+	_, page = admin.Get(other, "/")
+	require.Contains(t, page, `id="vm-hers"`)
+}
+
+// With the component auth-delegator the manager asks the cluster: who a program is by its token, and
+// what RBAC lets it see.
+func TestProgramsByRBAC(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, "restricted")
+	dir := t.TempDir()
+	component, err := filepath.Rel(dir, filepath.Join(p.Deploy, "auth-delegator"))
+	require.NoError(t, err)
+	require.NoError(t, p.ApplyDeploy(t.Context(), p.Name, dir, "components: ["+component+"]\n"))
+	for _, name := range []string{"shown", "secret"} {
+		p.Apply("{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachine, metadata: {name: " + name + "}, " +
+			"spec: {vm: {state: Stopped, maximumCpus: 1}}}")
+	}
+	p.Kubectl("create", "serviceaccount", "robot")
+	p.Kubectl("create", "role", "looks", "--verb=get", "--resource=vms.vmoperator.jdrupes.org/view",
+		"--resource-name=shown")
+	p.Kubectl("create", "rolebinding", "looks", "--role=looks", "--serviceaccount="+p.Name+":robot")
+	config := p.withUsers("")
+	text, err := os.ReadFile(config)
+	require.NoError(t, err)
+	more := strings.Replace(string(text), "/Access\": {", "/Access\": {authorization: rbac, tokenAudience: vmop, ", 1)
+	require.NoError(t, os.WriteFile(config, []byte(more), 0o600))
+	m := p.start(config)
+	address, robot := m.served(), p.visitor()
+	token := strings.TrimSpace(p.Kubectl("create", "token", "robot", "--audience", "vmop"))
+	p.eventually("the robot sees its VM", func() bool {
+		_, page := robot.Get(address, "/", "Authorization", "Bearer "+token)
+		return strings.Contains(page, `id="vm-shown"`) && !strings.Contains(page, "secret")
+	})
+	other := strings.TrimSpace(p.Kubectl("create", "token", "robot"))
+	code, _ := robot.Get(address, "/", "Authorization", "Bearer "+other)
+	require.Equal(t, http.StatusUnauthorized, code, "a token for the API server")
+	require.NotContains(t, m.log.String(), token)
+	used, refused := p.requests("vm-operator")
+	require.Empty(t, refused)
+	require.Contains(t, used, "tokenreviews.authentication.k8s.io create")
+	require.Contains(t, used, "subjectaccessreviews.authorization.k8s.io create")
+}
+
+// What deploy/ has serves no page without the Secret with users, and says so.
+func TestNoUserNoPages(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, "restricted")
+	m := p.start(p.config(""))
+	require.Contains(t, m.log.String(), "no pages are served, because no user can log in yet")
+	require.NotContains(t, p.Kubectl("get", "secrets", "-o", "name"), login.SecretName)
+}
