@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/act"
 	"vmop/manager/apply"
 	"vmop/manager/decide"
 	"vmop/manager/fleet"
@@ -96,7 +96,11 @@ func (f *Fleet) start(ctx context.Context, vm found) error {
 }
 
 func (f *Fleet) setState(ctx context.Context, vm found, state v1.State) error {
-	return f.change(ctx, vm, map[string]any{"vm": map[string]any{"state": state}})
+	patch, err := act.State(vm.VirtualMachine, state)
+	if err != nil {
+		return err
+	}
+	return f.patch(ctx, vm, types.MergePatchType, patch)
 }
 
 // kill ends the machine: the VM is stopped, or it would be started again, and its runner doesn't
@@ -120,8 +124,8 @@ func (f *Fleet) kill(ctx context.Context, user string, vm found) error {
 // restart deletes the VM's pod: its runner asks the guest to shut down, and the stateful set makes
 // another one of the present definition, whatever becomes of this manager.
 func (f *Fleet) restart(ctx context.Context, vm found) error {
-	if c := condition(vm.VirtualMachine, v1.ConditionVMTypeAccepted); c != nil && c.Status == metav1.ConditionFalse {
-		return fleet.Refusal("the VM could not be started again: " + c.Message)
+	if err := act.CanRestart(vm.VirtualMachine); err != nil {
+		return fleet.Refusal(err.Error())
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: vm.pod.Name, Namespace: f.opts.Namespace}}
 	return explain(f.opts.Client.Delete(ctx, pod, client.Preconditions{UID: &vm.pod.UID}))
@@ -137,7 +141,11 @@ func (f *Fleet) reset(ctx context.Context, user string, vm found) error {
 	if vm.Spec.ResetCounter != nil {
 		counter = *vm.Spec.ResetCounter
 	}
-	return f.change(ctx, vm, map[string]any{"resetCounter": counter + 1})
+	patch, err := act.Spec(vm.VirtualMachine, map[string]any{"resetCounter": counter + 1})
+	if err != nil {
+		return err
+	}
+	return f.patch(ctx, vm, types.MergePatchType, patch)
 }
 
 // Resize implements fleet.Fleet.
@@ -146,20 +154,23 @@ func (f *Fleet) Resize(ctx context.Context, user, name string, s fleet.Size) err
 	if err != nil {
 		return err
 	}
-	machine, notes := map[string]any{}, []string{}
+	var notes []string
+	var ram string
 	if s.CPUs != nil {
-		machine["currentCpus"] = *s.CPUs
 		notes = append(notes, fmt.Sprintf("%d CPUs", *s.CPUs))
 	}
 	if s.RAM != nil {
-		ram := resource.NewQuantity(*s.RAM, resource.BinarySI).String()
-		machine["currentRam"] = ram
+		ram = resource.NewQuantity(*s.RAM, resource.BinarySI).String()
 		notes = append(notes, ram+" of RAM")
 	}
-	if len(machine) == 0 {
+	if len(notes) == 0 {
 		return nil
 	}
-	if err := f.change(ctx, vm, map[string]any{"vm": machine}); err != nil {
+	patch, err := act.Size(vm.VirtualMachine, s.CPUs, ram)
+	if err != nil {
+		return err
+	}
+	if err := f.patch(ctx, vm, types.MergePatchType, patch); err != nil {
 		return err
 	}
 	f.record(ctx, user, vm, "resize", strings.Join(notes, ", "))
@@ -187,18 +198,12 @@ func (f *Fleet) Insert(ctx context.Context, user, name, drive, medium string) er
 
 // insert changes the medium of the drive that is at a place in spec.vm.disks.
 func (f *Fleet) insert(ctx context.Context, user string, vm found, at int, medium string) error {
-	path := fmt.Sprintf("/spec/vm/disks/%d/cdrom/image", at)
-	patch, err := json.Marshal([]map[string]any{
-		{"op": "test", "path": "/metadata/uid", "value": vm.UID},
-		{"op": "test", "path": path, "value": vm.Spec.VM.Disks[at].CDROM.Image},
-		{"op": "replace", "path": path, "value": medium},
-	})
+	patch, err := act.Medium(vm.VirtualMachine, at, medium)
 	if err != nil {
-		return fmt.Errorf("change the medium of VM %s: %w", vm.Name, err)
+		return fleet.Refusal(err.Error())
 	}
-	err = f.opts.Client.Patch(ctx, vm.bare(), client.RawPatch(types.JSONPatchType, patch), owner)
-	if err != nil {
-		return explain(err)
+	if err := f.patch(ctx, vm, types.JSONPatchType, patch); err != nil {
+		return err
 	}
 	bare, _, _ := vmspec.Credentials(medium)
 	f.record(ctx, user, vm, "insert", fmt.Sprintf("%s%d: %s", drivePrefix, at, cmp.Or(bare, "no medium")))
@@ -210,13 +215,9 @@ func (vm found) bare() *v1.VirtualMachine {
 	return &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: vm.Name, Namespace: vm.Namespace}}
 }
 
-// change changes fields of the VM's definition, unless it is another VM by now.
-func (f *Fleet) change(ctx context.Context, vm found, spec map[string]any) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": vm.UID}, "spec": spec})
-	if err != nil {
-		return fmt.Errorf("change VM %s: %w", vm.Name, err)
-	}
-	return explain(f.opts.Client.Patch(ctx, vm.bare(), client.RawPatch(types.MergePatchType, patch), owner))
+// patch changes a VM, unless it is another VM by now.
+func (f *Fleet) patch(ctx context.Context, vm found, form types.PatchType, patch []byte) error {
+	return explain(f.opts.Client.Patch(ctx, vm.bare(), client.RawPatch(form, patch), owner))
 }
 
 // longestUser bounds the name of a user in an event, in bytes.

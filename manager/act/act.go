@@ -1,0 +1,92 @@
+// Package act describes what users want of a VM of a cluster as changes of its resource: what
+// a page and a command line do alike. It sends nothing.
+//
+//	patch, err := act.State(vm, v1.Running)    // types.MergePatchType
+//	patch, err := act.Size(vm, cpus, ram)      // types.MergePatchType
+//	patch, err := act.Medium(vm, 1, "cd.iso")  // types.JSONPatchType
+//	err := act.CanRestart(vm)                  // then delete the pod, with its uid as a precondition
+//
+// A patch is refused by the API server if the VM is another one of the same name by now.
+package act
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+)
+
+// A Refusal is why something can't be done now: a text for the user.
+type Refusal string
+
+func (r Refusal) Error() string { return string(r) }
+
+// State returns the patch that sets whether a VM is to run.
+func State(vm *v1.VirtualMachine, state v1.State) ([]byte, error) {
+	return Spec(vm, map[string]any{"vm": map[string]any{"state": state}})
+}
+
+// Size returns the patch that gives a guest other CPUs and RAM, a quantity such as 2Gi. Nil and
+// "" leave a value as it is.
+func Size(vm *v1.VirtualMachine, cpus *int64, ram string) ([]byte, error) {
+	machine := map[string]any{}
+	if cpus != nil {
+		machine["currentCpus"] = *cpus
+	}
+	if ram != "" {
+		machine["currentRam"] = ram
+	}
+	return Spec(vm, map[string]any{"vm": machine})
+}
+
+// Drives returns the places of the CD drives in spec.vm.disks.
+func Drives(vm *v1.VirtualMachine) (places []int) {
+	for i, disk := range vm.Spec.VM.Disks {
+		if disk.CDROM != nil {
+			places = append(places, i)
+		}
+	}
+	return places
+}
+
+// Medium returns the patch that changes the medium in a CD drive, by its place in spec.vm.disks;
+// "" ejects. It is refused if the medium was changed meanwhile.
+func Medium(vm *v1.VirtualMachine, disk int, medium string) ([]byte, error) {
+	disks := vm.Spec.VM.Disks
+	if disk < 0 || disk >= len(disks) || disks[disk].CDROM == nil {
+		return nil, Refusal(fmt.Sprintf("spec.vm.disks[%d] is no CD drive", disk))
+	}
+	path := fmt.Sprintf("/spec/vm/disks/%d/cdrom/image", disk)
+	return encode(vm, []map[string]any{
+		{"op": "test", "path": "/metadata/uid", "value": vm.UID},
+		{"op": "test", "path": path, "value": disks[disk].CDROM.Image},
+		{"op": "replace", "path": path, "value": medium},
+	})
+}
+
+// CanRestart returns why a VM can't be restarted, or nil. To restart it, its pod is deleted: the
+// runner asks the guest to shut down, and the StatefulSet makes a pod of the present definition,
+// with all pending changes, whatever becomes of who has deleted it.
+func CanRestart(vm *v1.VirtualMachine) error {
+	c := meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionVMTypeAccepted)
+	if c != nil && c.Status == metav1.ConditionFalse {
+		return Refusal("the VM could not be started again: " + c.Message)
+	}
+	return nil
+}
+
+// Spec returns the patch that changes fields of a VM's definition.
+func Spec(vm *v1.VirtualMachine, spec map[string]any) ([]byte, error) {
+	return encode(vm, map[string]any{"metadata": map[string]any{"uid": vm.UID}, "spec": spec})
+}
+
+func encode(vm *v1.VirtualMachine, patch any) ([]byte, error) {
+	text, err := json.Marshal(patch)
+	if err != nil {
+		return nil, fmt.Errorf("change VM %s: %w", vm.Name, err)
+	}
+	return text, nil
+}

@@ -1,0 +1,56 @@
+package act_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/act"
+)
+
+func web() *v1.VirtualMachine {
+	return &v1.VirtualMachine{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "u-1"},
+		Spec: v1.VirtualMachineSpec{VM: v1.VM{Disks: []v1.Disk{
+			{VolumeClaimTemplate: &v1.VolumeClaimTemplate{}}, {CDROM: &v1.CDROM{Image: "old.iso"}},
+		}}},
+	}
+}
+
+// Every patch names the VM that it is about, by its uid.
+func TestPatches(t *testing.T) {
+	t.Parallel()
+	state, err := act.State(web(), v1.Running)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"metadata": {"uid": "u-1"}, "spec": {"vm": {"state": "Running"}}}`, string(state))
+	size, err := act.Size(web(), new(int64(2)), "")
+	require.NoError(t, err)
+	require.JSONEq(t, `{"metadata": {"uid": "u-1"}, "spec": {"vm": {"currentCpus": 2}}}`, string(size))
+	size, err = act.Size(web(), nil, "2Gi")
+	require.NoError(t, err)
+	require.JSONEq(t, `{"metadata": {"uid": "u-1"}, "spec": {"vm": {"currentRam": "2Gi"}}}`, string(size))
+
+	require.Equal(t, []int{1}, act.Drives(web()))
+	medium, err := act.Medium(web(), 1, "new.iso")
+	require.NoError(t, err)
+	require.JSONEq(t, `[{"op": "test", "path": "/metadata/uid", "value": "u-1"},
+		{"op": "test", "path": "/spec/vm/disks/1/cdrom/image", "value": "old.iso"},
+		{"op": "replace", "path": "/spec/vm/disks/1/cdrom/image", "value": "new.iso"}]`, string(medium))
+	for _, place := range []int{-1, 0, 2} {
+		_, err := act.Medium(web(), place, "new.iso")
+		require.ErrorAs(t, err, new(act.Refusal), "%d", place)
+	}
+}
+
+// A VM that could not start again is not stopped for a restart.
+func TestCanRestart(t *testing.T) {
+	t.Parallel()
+	vm := web()
+	require.NoError(t, act.CanRestart(vm))
+	vm.Status.Conditions = []metav1.Condition{{
+		Type: v1.ConditionVMTypeAccepted, Status: metav1.ConditionFalse, Message: "no such option",
+	}}
+	require.EqualError(t, act.CanRestart(vm), "the VM could not be started again: no such option")
+}
