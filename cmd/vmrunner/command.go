@@ -54,7 +54,7 @@ func newCommand() *cobra.Command {
 		newAction(&f, control.Pause, "Pause the guest",
 			"pause stops the guest's CPUs, and thereby its clock, until resume."),
 		newAction(&f, control.Resume, "Resume a paused guest", "resume lets a paused guest continue."),
-		newConsole(&f), newVNC(&f), newScreenshot(&f), newEvents(&f), newQMP(&f), newPipe(&f), newVMType())
+		newConsole(&f), newVNC(&f), newScreenshot(&f), newEvents(&f), newQMP(&f), newDiff(&f), newPipe(&f), newVMType())
 	suggest(root)
 	return root
 }

@@ -22,6 +22,7 @@ func suggest(root *cobra.Command) {
 		"console":      {"attach", "serial", "ttyconsole"},
 		"port-forward": {"forward", "tunnel", "expose"},
 		"plan":         {"render", "dumpxml", "domxml-to-native", "argv"},
+		"diff":         {"compare", "domxml-diff", "changes"},
 		"events":       {"watch", "event", "follow"},
 		"qmp":          {"monitor", "hmp", "qemu-monitor-command"},
 	}

@@ -8,8 +8,8 @@ import (
 	"vmop/runner/status"
 )
 
-// change is a PendingChange of the resource.
-type change struct {
+// A Change is a PendingChange of the resource.
+type Change struct {
 	Path      string `json:"path"`
 	Operation string `json:"operation"`
 	Current   string `json:"current,omitempty"`
@@ -64,13 +64,13 @@ func placeOf(path string) (at, rest string) {
 	return path, rest
 }
 
-// pending returns the changes as they are in the resource: one for each path.
-func pending(changes []status.Change) []change {
-	var all []change
+// Pending returns the changes as they are in the resource: one for each path.
+func Pending(changes []status.Change) []Change {
+	var all []Change
 	for _, c := range changes {
 		at, rest := placeOf(clean(c.Path, longestValue))
-		next := change{at, c.Operation, labelled(rest, inWords(c.Current)), labelled(rest, inWords(c.Desired))}
-		i := slices.IndexFunc(all, func(have change) bool { return have.Path == at })
+		next := Change{at, c.Operation, labelled(rest, inWords(c.Current)), labelled(rest, inWords(c.Desired))}
+		i := slices.IndexFunc(all, func(have Change) bool { return have.Path == at })
 		if i < 0 {
 			all = append(all, next)
 			continue
@@ -83,7 +83,7 @@ func pending(changes []status.Change) []change {
 	}
 	if more := len(all) - mostPending; more > 0 {
 		all = append(all[:mostPending-1],
-			change{Path: "spec", Operation: "replace", Desired: fmt.Sprintf("%d more changes", more+1)})
+			Change{Path: "spec", Operation: "replace", Desired: fmt.Sprintf("%d more changes", more+1)})
 	}
 	return all
 }

@@ -42,7 +42,7 @@ type vmStatus struct {
 	DisplayPasswordSerial int                `json:"displayPasswordSerial"`
 	OSInfo                map[string]any     `json:"osinfo,omitempty"`
 	Interfaces            []guestInterface   `json:"interfaces,omitempty"`
-	PendingChanges        []change           `json:"pendingChanges,omitempty"`
+	PendingChanges        []Change           `json:"pendingChanges,omitempty"`
 	Conditions            []status.Condition `json:"conditions"`
 }
 
@@ -84,7 +84,7 @@ func newReport(pod *Pod, s status.Status, since transitions) report {
 		CPUs: s.CPUs, RAM: quantity(s.RAM),
 		ConsoleClient: consoleClient(s), LoggedInUser: clean(s.LoggedInUser, longestValue),
 		DisplayPasswordSerial: s.DisplayPasswordSerial,
-		PendingChanges:        pending(s.PendingChanges),
+		PendingChanges:        Pending(s.PendingChanges),
 	}
 	if s.Guest != nil {
 		r.Status.OSInfo, r.Status.Interfaces = osInfo(s.Guest.OS), interfaces(s.Guest.Interfaces)

@@ -127,12 +127,12 @@ func TestMessagesNameTheResource(t *testing.T) {
 // Changes at one place are one.
 func TestPending(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, []change{
+	require.Equal(t, []Change{
 		{"spec.vm.disks[0]", "replace", "file: /a, format: raw", "file: /b, format: qcow2"},
 		{"spec.vm.networks[1]", "add", "", `{"net":"10.0.0.0/8","type":"user"}`},
 		{"spec.vm.networks[0]", "replace", "mac: 52:54:00:00:00:01", "bridge: br1"},
 		{"spec.vm.useTpm", "replace", "false", "true"},
-	}, pending([]status.Change{
+	}, Pending([]status.Change{
 		{Path: "vm.drives[0].file", Current: "/a", Desired: "/b", Operation: "replace"},
 		{Path: "vm.drives[0].format", Current: "raw", Desired: "qcow2", Operation: "replace"},
 		{Path: "vm.network[1]", Desired: map[string]any{"type": "user", "net": "10.0.0.0/8"}, Operation: "add"},

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"vmop/cli"
+	"vmop/regular"
+	"vmop/runner/config"
+	"vmop/runner/control"
+	"vmop/runner/follow"
+	"vmop/runner/record"
+	"vmop/runner/status"
+	"vmop/vmtypes/policy"
+	"vmop/yamlfile"
+)
+
+// A forecast is what a running VM would do with another configuration.
+type forecast struct {
+	Now   []status.Change `json:"now"`
+	Later []status.Change `json:"later"`
+}
+
+func newDiff(f *flags) *cobra.Command {
+	var form string
+	cmd := &cobra.Command{
+		Use:   "diff NAME FILE",
+		Short: "Say what another configuration would change",
+		Long: "diff says what a running VM would do with the configuration in FILE, - is standard input: what\n" +
+			"it would take over at once, and what would await a restart. Nothing is changed. The exit code is\n" +
+			"1 if there is a difference.",
+		Example: "  vmrunner diff web new.yaml",
+	}
+	vm := aboutVM(f, cmd)
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if _, file := vm.nameFirst(cmd, args); len(file) != 1 {
+			return cli.UsageError{Err: errors.New("want: vmrunner diff NAME FILE")}
+		}
+		return nil
+	}
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		return completeNames(cmd, args, word)
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		name, file := vm.nameFirst(cmd, args)
+		dir, err := vm.find(cmd, name)
+		if err != nil {
+			return err
+		}
+		found, err := f.forecast(cmd, dir, file[0])
+		if err != nil {
+			return err
+		}
+		if form == "text" {
+			printForecast(cmd.OutOrStdout(), found)
+		} else if err := cli.PrintValue(cmd.OutOrStdout(), form, found); err != nil {
+			return err
+		}
+		if len(found.Now)+len(found.Later) > 0 {
+			return cli.ExitError{Code: 1}
+		}
+		return nil
+	}
+	cli.OutputFlag(cmd, &form, "text", "json", "yaml")
+	return cmd
+}
+
+// forecast returns what the VM in a runtime directory would do with the configuration in a file.
+func (f *flags) forecast(cmd *cobra.Command, dir, file string) (r forecast, err error) {
+	limits, err := policy.Load(f.types.Policy)
+	if err != nil {
+		return r, err
+	}
+	text, err := readAll(cmd.InOrStdin(), file)
+	if err != nil {
+		return r, err
+	}
+	started, there, err := record.Read(dir)
+	switch {
+	case err != nil:
+		return r, err
+	case !there:
+		return r, fmt.Errorf("%w: there is no record in %s", control.ErrNotRunning, dir)
+	}
+	running, err := started.VM(cmd.Context(), dir)
+	if err != nil {
+		return r, fmt.Errorf("read what the VM was started with: %w", err)
+	}
+	cfg, _, err := config.Parse(started.ConfigFile, text)
+	if err != nil {
+		return r, err
+	}
+	r.Now, r.Later, err = follow.Forecast(cmd.Context(), f.prepareBy(limits), running, cfg)
+	return r, err
+}
+
+// readAll reads a configuration; - is standard input.
+func readAll(in io.Reader, file string) (text []byte, err error) {
+	if file == "-" {
+		text, err = io.ReadAll(io.LimitReader(in, yamlfile.LargestFile))
+	} else {
+		text, err = regular.ReadFile(file, yamlfile.LargestFile)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration: %w", err)
+	}
+	return text, nil
+}
+
+// printForecast prints what a change does, or would do.
+func printForecast(w io.Writer, f forecast) {
+	for _, part := range []struct {
+		title string
+		list  []status.Change
+	}{{"Takes effect at once", f.Now}, {"Awaits a restart", f.Later}} {
+		if len(part.list) > 0 {
+			fmt.Fprintln(w, part.title+":")
+			_ = cli.Table(w, changeRows(part.list)) // the terminal may be gone
+		}
+	}
+}
