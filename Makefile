@@ -53,10 +53,10 @@ man: ## Write man pages into build/man.
 install: build man ## Install programs, man pages, completion and the systemd unit below PREFIX=/usr/local (DESTDIR=).
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(UNITDIR) \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions
-	install -m 755 $(PROGRAMS:%=bin/%) $(DESTDIR)$(PREFIX)/bin/
+	install -m 755 $(PROGRAMS:%=bin/%) cmd/kubectl-vmop/kubectl_complete-vmop $(DESTDIR)$(PREFIX)/bin/
 	install -m 644 build/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
 	install -m 644 cmd/vmrunner/systemd/vmrunner@.service $(DESTDIR)$(UNITDIR)/
-	for program in vmrunner vmmanager; do \
+	for program in vmrunner vmmanager kubectl-vmop; do \
 		bin/$$program completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$program; \
 	done
 

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	review "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+	"vmop/cli"
+)
+
+// A need is what the API server must allow for a verb of this program.
+type need struct{ verb, group, resource, subresource string }
+
+// String is as kubectl writes it.
+func (n need) String() string {
+	text := n.verb + " " + n.resource
+	if n.subresource != "" {
+		text += "/" + n.subresource
+	}
+	return text
+}
+
+// needs returns what verbs of this program need besides reading the VM.
+func needs() map[string]need {
+	all := map[string]need{
+		"get": {"get", v1.GroupName, "vms", ""}, "create": {"create", v1.GroupName, "vms", ""},
+		"delete": {"delete", v1.GroupName, "vms", ""}, "expose": {"create", "", "services", ""},
+		"events": {"list", "", "events", ""}, "diff": {"update", v1.GroupName, "vms", ""},
+		"restart": {"delete", "", "pods", ""},
+	}
+	for _, verb := range []string{"start", "stop", "resize", "cd"} {
+		all[verb] = need{"patch", v1.GroupName, "vms", ""}
+	}
+	for _, verb := range []string{
+		"reset", "pause", "resume", "console", "vnc", "screenshot", "ssh", "scp", "port-forward", "plan",
+		"support-bundle",
+	} {
+		all[verb] = need{"create", "", "pods", "exec"}
+	}
+	return all
+}
+
+func newCanI(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "can-i [VERB] [NAME]", Short: "Say whether you may do something with a VM", GroupID: groupLook,
+		Long: "can-i asks the API server whether it allows what a verb of this program needs; without VERB it lists\n" +
+			"all. The exit code is 0 for yes and 1 for no. spec.permissions is about the manager's pages, not\n" +
+			"about this.",
+		Example:           "  kubectl vmop can-i console web\n  kubectl vmop can-i",
+		ValidArgsFunction: cobra.FixedCompletions(canVerbs(), cobra.ShellCompDirectiveNoFileComp),
+	}
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) > 3:
+			return cli.UsageError{Err: errors.New("want: kubectl vmop can-i [VERB] [NAME]")}
+		case len(args) > 0 && !slices.Contains(canVerbs(), args[0]):
+			return cli.UsageError{Err: fmt.Errorf("can-i %s: want one of %s", args[0], strings.Join(canVerbs(), ", "))}
+		}
+		return nil
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := f.connect(cmd)
+		if err != nil {
+			return err
+		}
+		if len(args) == 0 {
+			return c.listRights(cmd)
+		}
+		name, _ := split(args[1:])
+		missing, err := c.missing(cmd, args[0], name)
+		if err != nil {
+			return err
+		}
+		if missing != "" {
+			if err := cli.WriteLine(cmd.OutOrStdout(), "no - "+missing); err != nil {
+				return err
+			}
+			return cli.ExitError{Code: exitFailed}
+		}
+		return cli.WriteLine(cmd.OutOrStdout(), "yes")
+	}
+	return cmd
+}
+
+func canVerbs() []string {
+	var verbs []string
+	for verb := range needs() {
+		verbs = append(verbs, verb)
+	}
+	slices.Sort(verbs)
+	return verbs
+}
+
+func (c *cluster) listRights(cmd *cobra.Command) error {
+	rows := [][]string{{"VERB", "ALLOWED", "WHY NOT"}}
+	for _, verb := range canVerbs() {
+		missing, err := c.missing(cmd, verb, "")
+		if err != nil {
+			return err
+		}
+		allowed := "yes"
+		if missing != "" {
+			allowed = "no"
+		}
+		rows = append(rows, []string{verb, allowed, missing})
+	}
+	return cli.Table(cmd.OutOrStdout(), rows)
+}
+
+// missing returns what the user lacks for a verb; empty if nothing.
+func (c *cluster) missing(cmd *cobra.Command, verb, name string) (string, error) {
+	reviews, err := c.reviews()
+	if err != nil {
+		return "", err
+	}
+	n := needs()[verb]
+	switch {
+	case n.resource == "pods" && name != "":
+		name += "-0"
+	case n.resource != "vms" || n.verb == "create":
+		name = ""
+	}
+	var question review.SelfSubjectAccessReview
+	question.Spec.ResourceAttributes = &review.ResourceAttributes{
+		Namespace: c.namespace, Verb: n.verb, Group: n.group, Resource: n.resource, Subresource: n.subresource,
+		Name: name,
+	}
+	answer, err := reviews.Create(cmd.Context(), &question, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("ask the API server what you may do: %w", err)
+	}
+	if answer.Status.Allowed {
+		return "", nil
+	}
+	text := "you may not " + n.String()
+	if answer.Status.Reason != "" {
+		text += ": " + answer.Status.Reason
+	}
+	return text, nil
+}

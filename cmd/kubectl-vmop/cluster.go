@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/gentype"
+	authorization "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	core "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	v1 "vmop/api/v1"
+	"vmop/cli"
+)
+
+// fieldManager is who owns the fields that this program writes.
+const fieldManager = "kubectl-vmop"
+
+// flags are those of all verbs: kubectl's, for the connection.
+type flags struct {
+	rules     *clientcmd.ClientConfigLoadingRules
+	overrides clientcmd.ConfigOverrides
+}
+
+func (f *flags) add(root *cobra.Command) {
+	f.rules = clientcmd.NewDefaultClientConfigLoadingRules()
+	p := root.PersistentFlags()
+	p.StringVar(&f.rules.ExplicitPath, clientcmd.RecommendedConfigPathFlag, "",
+		"kubeconfig `file`; default KUBECONFIG, then ~/.kube/config")
+	names := clientcmd.RecommendedConfigOverrideFlags("")
+	names.ContextOverrideFlags.Namespace.ShortName = "n"
+	names.ClusterOverrideFlags.APIServer.ShortName = "s"
+	clientcmd.BindOverrideFlags(&f.overrides, p, names)
+	cli.CompleteFile(root, clientcmd.RecommendedConfigPathFlag)
+}
+
+// A cluster is a namespace of VMs, and who speaks with it.
+type cluster struct {
+	config    *rest.Config
+	namespace string
+	vms       *gentype.ClientWithList[*v1.VirtualMachine, *v1.VirtualMachineList]
+	core      *core.CoreV1Client
+	// explicit are the flags that lead another process of this program to the same cluster.
+	explicit []string
+}
+
+// connect makes the clients. It sends nothing yet.
+func (f *flags) connect(cmd *cobra.Command) (*cluster, error) {
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(f.rules, &f.overrides)
+	config, err := loader.ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	c := &cluster{config: config}
+	if c.namespace, _, err = loader.Namespace(); err != nil {
+		return nil, fmt.Errorf("find the namespace: %w", err)
+	}
+	config.UserAgent = "kubectl-vmop/" + version
+	config.QPS = -1
+	config.WarningHandlerWithContext = rest.NoWarnings{}
+	if c.core, err = core.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("connect to the API server: %w", err)
+	}
+	scheme := runtime.NewScheme()
+	if err := v1.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("prepare a client: %w", err)
+	}
+	own := rest.CopyConfig(config)
+	group := v1.GroupVersion()
+	own.GroupVersion, own.APIPath = &group, "/apis"
+	own.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	client, err := rest.RESTClientFor(own)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server: %w", err)
+	}
+	c.vms = gentype.NewClientWithList[*v1.VirtualMachine, *v1.VirtualMachineList]("vms", client,
+		runtime.NewParameterCodec(scheme), c.namespace,
+		func() *v1.VirtualMachine { return &v1.VirtualMachine{} },
+		func() *v1.VirtualMachineList { return &v1.VirtualMachineList{} })
+	c.explicit = connectionFlags(cmd)
+	return c, nil
+}
+
+// reviews returns the client that asks the API server what the user may do.
+func (c *cluster) reviews() (authorization.SelfSubjectAccessReviewInterface, error) {
+	client, err := authorization.NewForConfig(c.config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server: %w", err)
+	}
+	return client.SelfSubjectAccessReviews(), nil
+}
+
+// vm returns a VM.
+func (c *cluster) vm(ctx context.Context, name string) (*v1.VirtualMachine, error) {
+	vm, err := c.vms.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, c.explain(name, err)
+	}
+	return typed(vm), nil
+}
+
+// typed gives a VM the kind that clients of Go leave out.
+func typed(vm *v1.VirtualMachine) *v1.VirtualMachine {
+	vm.SetGroupVersionKind(v1.GroupVersion().WithKind("VirtualMachine"))
+	return vm
+}
+
+// patch changes a VM.
+func (c *cluster) patch(
+	ctx context.Context, name string, form types.PatchType, patch []byte,
+) (*v1.VirtualMachine, error) {
+	vm, err := c.vms.Patch(ctx, name, form, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	if err != nil {
+		return nil, c.explain(name, err)
+	}
+	return typed(vm), nil
+}
+
+// explain adds to an error about a VM what the user can do.
+func (c *cluster) explain(name string, err error) error {
+	var status apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
+		return err
+	}
+	if details := status.Status().Details; details != nil && slices.ContainsFunc(details.Causes,
+		func(c metav1.StatusCause) bool { return c.Type == metav1.CauseTypeUnexpectedServerResponse }) {
+		return hinted{err, "the cluster has no VirtualMachines yet: docs/kubernetes.md"}
+	}
+	return hinted{
+		fmt.Errorf("there is no VM %s in namespace %s: %w", name, c.namespace, err),
+		"list those of all namespaces by: kubectl vmop get -A",
+	}
+}
+
+// A goal reports whether a VM is as it was waited for. An error ends the wait. vm is nil when
+// there is none.
+type goal func(vm *v1.VirtualMachine) (reached bool, err error)
+
+// await waits until a VM is as wanted, and returns it.
+func (c *cluster) await(ctx context.Context, name string, wanted goal) (*v1.VirtualMachine, error) {
+	for {
+		list, err := c.vms.List(ctx, named(name, ""))
+		if err != nil {
+			return nil, because(ctx, c.explain(name, err))
+		}
+		var vm *v1.VirtualMachine
+		if len(list.Items) > 0 {
+			vm = typed(&list.Items[0])
+		}
+		if reached, err := wanted(vm); reached || err != nil {
+			return vm, err
+		}
+		if vm, reached, err := c.follow(ctx, name, list.ResourceVersion, wanted); reached || err != nil {
+			return vm, err
+		}
+	}
+}
+
+// retry is the pause before a watch that has failed is begun again.
+const retry = time.Second
+
+// follow waits for a change after which a VM is as wanted. If the watch ends before, there is no
+// error.
+func (c *cluster) follow(ctx context.Context, name, since string, wanted goal) (*v1.VirtualMachine, bool, error) {
+	w, err := c.vms.Watch(ctx, named(name, since))
+	if err == nil {
+		defer w.Stop()
+		for e := range w.ResultChan() {
+			vm, is := e.Object.(*v1.VirtualMachine)
+			switch {
+			case !is:
+				return nil, false, nil // what was watched is too old, for example
+			case e.Type == watch.Deleted:
+				vm = nil
+			default:
+				typed(vm)
+			}
+			if reached, err := wanted(vm); reached || err != nil {
+				return vm, reached, err
+			}
+		}
+	}
+	select {
+	case <-ctx.Done():
+		return nil, false, context.Cause(ctx)
+	case <-time.After(retry):
+		return nil, false, nil
+	}
+}
+
+func named(name, since string) metav1.ListOptions {
+	return metav1.ListOptions{
+		FieldSelector:   fields.OneTermEqualSelector("metadata.name", name).String(),
+		ResourceVersion: since,
+	}
+}
+
+// because returns the context's error if it explains err.
+func because(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"vmop/cli"
+	"vmop/runner/control"
+)
+
+// Groups of verbs in the help.
+const (
+	groupPower  = "power"
+	groupUse    = "use"
+	groupChange = "change"
+	groupLook   = "look"
+)
+
+// exitCodes are the exit codes, for the help.
+const exitCodes = `Exit codes:
+    0  success
+    1  failure; diff: there are differences; can-i: no
+    2  wrong usage
+    3  there is no such VM
+    4  you may not do that
+  124  --timeout has passed
+  ssh, scp, get and describe have those of the program that they run.`
+
+func newCommand() *cobra.Command {
+	var f flags
+	root := &cobra.Command{
+		Use:         "kubectl-vmop",
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl vmop"},
+		Short:       "Use and manage VirtualMachines of Kubernetes",
+		Long: "kubectl vmop uses and manages the VirtualMachines of a namespace, with the rights of your kubeconfig.\n" +
+			"A VM is NAME or vm/NAME. Its console, screen and ports are reached by pods/exec.\n\n" + exitCodes,
+		Args: cli.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cli.SetUp(root, version)
+	f.add(root)
+	f.completeConnection(root)
+	root.AddGroup(&cobra.Group{ID: groupPower, Title: "Start and stop:"},
+		&cobra.Group{ID: groupUse, Title: "Use the guest:"},
+		&cobra.Group{ID: groupChange, Title: "Make and change:"},
+		&cobra.Group{ID: groupLook, Title: "See and understand:"})
+	root.AddCommand(newStart(&f), newStop(&f), newRestart(&f),
+		newAction(&f, control.Reset, "reset", "Press the reset button",
+			"reset restarts the machine immediately, without notice to the guest."),
+		newAction(&f, control.Pause, "paused", "Pause the guest",
+			"pause stops the guest's CPUs, and thereby its clock, until resume."),
+		newAction(&f, control.Resume, "resumed", "Resume a paused guest", "resume lets a paused guest continue."))
+	root.AddCommand(newConsole(&f), newVNC(&f), newScreenshot(&f), newSSH(&f), newSCP(&f), newPortForward(&f))
+	root.AddCommand(newCreate(&f), newResize(&f), newCD(&f), newExpose(&f), newDelete(&f))
+	root.AddCommand(f.newKubectl("get", "List VMs, as kubectl get does"),
+		f.newKubectl("describe", "Show all of VMs, as kubectl describe does"),
+		newWhy(&f), newEvents(&f), newPlan(&f), newDiff(&f), newCanI(&f), newBundle(&f))
+	root.AddCommand(missing()...)
+	suggest(root)
+	return root
+}
+
+// suggest notes with verbs what users of kubectl, virtctl, d8 and virsh type.
+func suggest(root *cobra.Command) {
+	words := map[string][]string{
+		"start":          {"up", "boot", "poweron", "run"},
+		"stop":           {"shutdown", "halt", "poweroff", "down", "kill", "destroy"},
+		"restart":        {"reboot", "soft-reboot", "softreboot", "rollout"},
+		"pause":          {"suspend", "freeze"},
+		"resume":         {"unpause", "unsuspend", "unfreeze", "continue"},
+		"console":        {"attach", "serial", "logs", "log"},
+		"vnc":            {"view", "viewer", "display", "screen", "spice"},
+		"ssh":            {"exec", "shell", "login"},
+		"port-forward":   {"portforward", "forward", "tunnel"},
+		"resize":         {"scale", "setvcpus", "setmem", "set"},
+		"cd":             {"cdrom", "addvolume", "removevolume", "attach-disk"},
+		"expose":         {"service"},
+		"get":            {"list", "ls", "ps", "status", "top", "guestosinfo", "userlist", "fslist"},
+		"describe":       {"info", "show", "inspect"},
+		"diff":           {"edit", "apply", "compare"},
+		"can-i":          {"auth", "permissions"},
+		"plan":           {"render", "dumpxml", "expand", "template"},
+		"delete":         {"rm", "remove", "undefine"},
+		"create":         {"new", "image-upload", "define"},
+		"support-bundle": {"bundle", "support", "dump", "memory-dump"},
+	}
+	for _, verb := range root.Commands() {
+		verb.SuggestFor = append(verb.SuggestFor, words[verb.Name()]...)
+	}
+}
+
+// missing returns the verbs of virtctl and d8 that this project can't do yet: they say so.
+func missing() (verbs []*cobra.Command) {
+	for _, name := range []string{"migrate", "evict", "migrate-cancel"} {
+		verbs = append(verbs, &cobra.Command{
+			Use: name, Hidden: true, DisableFlagParsing: true, ValidArgsFunction: cobra.NoFileCompletions,
+			RunE: func(*cobra.Command, []string) error {
+				return hinted{
+					cli.UsageError{Err: fmt.Errorf("%s: VMs can't move between nodes while they are running", name)},
+					"kubectl drain moves them by a restart; kubectl vmop restart does if spec.nodeSelector says where",
+				}
+			},
+		})
+	}
+	return verbs
+}

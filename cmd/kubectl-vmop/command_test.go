@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	v1 "vmop/api/v1"
+	"vmop/cli"
+	"vmop/runner/status"
+	"vmop/runner/status/k8s"
+)
+
+// verbs returns all verbs that the help shows, as they are typed.
+func verbs(cmd *cobra.Command) (all []string) {
+	for _, verb := range cmd.Commands() {
+		if !verb.IsAvailableCommand() {
+			continue
+		}
+		if verb.HasSubCommands() {
+			all = append(all, verbs(verb)...)
+			continue
+		}
+		all = append(all, strings.TrimPrefix(verb.CommandPath(), "kubectl vmop "))
+	}
+	return all
+}
+
+// Every verb that the help shows has a man page, as "make man" makes them.
+func TestManPages(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	out, err := exec.CommandContext(t.Context(), "go", "run", "-tags", "man", ".", "man", dir).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	for _, verb := range verbs(newCommand()) {
+		if !strings.HasPrefix(verb, "completion") {
+			require.FileExists(t, filepath.Join(dir, "kubectl-vmop-"+strings.ReplaceAll(verb, " ", "-")+".1"))
+		}
+	}
+}
+
+// The page has every verb with an example, and its examples are verbs with their flags.
+func TestThePageHasEveryVerb(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/kubectl.md")
+	require.NoError(t, err)
+	text := string(page)
+	for _, verb := range verbs(newCommand()) {
+		if verb != "help" && verb != "version" && !strings.HasPrefix(verb, "completion") {
+			require.Contains(t, text, "kubectl vmop "+verb+" ", verb)
+		}
+	}
+	lines := regexp.MustCompile(`(?m)^    kubectl vmop (.*?)(?: +[#|>].*)?$`).FindAllStringSubmatch(text, -1)
+	require.NotEmpty(t, lines)
+	for _, line := range lines {
+		checkLine(t, line[1])
+	}
+}
+
+// checkLine wants words to be a call without faults.
+func checkLine(t *testing.T, line string) {
+	t.Helper()
+	var words []string
+	for i, part := range strings.Split(line, `"`) {
+		if i%2 == 1 {
+			words = append(words, part)
+		} else {
+			words = append(words, strings.Fields(part)...)
+		}
+	}
+	cmd, rest, err := newCommand().Find(words)
+	require.NoError(t, err, line)
+	require.True(t, cmd.HasParent() && cmd.Runnable(), line)
+	if cmd.DisableFlagParsing {
+		return
+	}
+	require.NoError(t, cmd.ParseFlags(rest), line)
+	require.NoError(t, cmd.ValidateArgs(cmd.Flags().Args()), line)
+	if cmd.PreRunE != nil {
+		require.NoError(t, cmd.PreRunE(cmd, cmd.Flags().Args()), line)
+	}
+}
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]struct {
+		name string
+		rest []string
+	}{
+		"web": {"web", nil}, "vm/web": {"web", nil}, "vm web": {"web", nil},
+		"virtualmachine web 22": {"web", []string{"22"}},
+		"vm":                    {"vm", nil}, "vm/vm 22": {"vm", []string{"22"}}, "VMI/web": {"web", nil},
+		"omv vm-cirros": {"vm-cirros", nil},
+		"a/b":           {"a/b", nil}, "": {"", nil},
+	} {
+		name, rest := split(strings.Fields(text))
+		require.Equal(t, want.name, name, text)
+		require.ElementsMatch(t, want.rest, rest, text)
+	}
+}
+
+// What the runner says awaits a restart does, with all below it; what a pod is made of, too.
+func TestDifferencesAreSorted(t *testing.T) {
+	t.Parallel()
+	all := []k8s.Change{
+		{Path: "spec.vm.currentCpus"},
+		{Path: "spec.vm.maximumRam"},
+		{Path: "spec.vm.networks[0].user.net"},
+		{Path: "spec.nodeSelector.disk"},
+		{Path: "spec.image.source"},
+		{Path: "spec.permissions[0].may[0]"},
+		{Path: "spec.vm.powerdownTimeout"},
+	}
+	d := sortOut(all, forecast{Later: []status.Change{
+		{Path: "vm.maximumRam", Current: 1, Desired: 2, Operation: "replace"},
+		{Path: "vm.network[0].net", Desired: "10.0.3.0/24", Operation: "add"},
+	}})
+	paths := func(list []k8s.Change) (paths []string) {
+		for _, c := range list {
+			paths = append(paths, c.Path)
+		}
+		return paths
+	}
+	now, later := paths(d.Now), paths(d.Later)
+	require.Equal(t, []string{"spec.vm.currentCpus", "spec.permissions[0].may[0]", "spec.vm.powerdownTimeout"}, now)
+	require.Equal(t,
+		[]string{"spec.vm.maximumRam", "spec.vm.networks[0]", "spec.nodeSelector.disk", "spec.image.source"}, later)
+	require.Empty(t, d.Start)
+}
+
+func TestSpecChanges(t *testing.T) {
+	t.Parallel()
+	before, after := &v1.VirtualMachine{}, &v1.VirtualMachine{}
+	before.Spec.VM.Disks = []v1.Disk{{CDROM: &v1.CDROM{Image: "a.iso"}}}
+	after.Spec.VM.Disks = []v1.Disk{{CDROM: &v1.CDROM{Image: "b.iso"}}, {CDROM: &v1.CDROM{}}}
+	after.Spec.NodeName = "node1"
+	changes, err := specChanges(before, after)
+	require.NoError(t, err)
+	require.Equal(t, []k8s.Change{
+		{Path: "spec.nodeName", Operation: "add", Desired: "node1"},
+		{Path: "spec.vm.disks[0].cdrom.image", Operation: "replace", Current: "a.iso", Desired: "b.iso"},
+		{Path: "spec.vm.disks[1]", Operation: "add", Desired: `{"cdrom":{"image":""}}`},
+	}, changes)
+	changes, err = specChanges(before, before)
+	require.NoError(t, err)
+	require.Empty(t, changes)
+}
+
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	for code, err := range map[int]error{
+		0: nil, 1: errors.New("x"), 2: cli.UsageError{Err: errors.New("x")}, 124: errTimeout, 7: cli.ExitError{Code: 7},
+	} {
+		require.Equal(t, code, exitCode(err))
+	}
+}
+
+func TestArgumentsAreFound(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	plan := "qemu /usr/bin/qemu\n    -smp 2   # standard.star:3\n    -m 512   # standard.star:4\n"
+	require.NoError(t, printMatches(&out, plan, []string{"SMP", "standard"}))
+	require.Equal(t, "-smp 2   # standard.star:3\n", out.String())
+	require.EqualError(t, printMatches(&out, plan, []string{"-cpu"}), "no argument contains -cpu")
+}

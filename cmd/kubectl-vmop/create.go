@@ -1,0 +1,241 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	v1 "vmop/api/v1"
+	"vmop/cli"
+	"vmop/regular"
+)
+
+// A draft is a new VM in a few words.
+type draft struct {
+	name, vmType, ram, class, cd, network, display, user, keyFile, firmware string
+	cpus                                                                    int32
+	disks, options                                                          []string
+	start                                                                   bool
+}
+
+func newCreate(f *flags) *cobra.Command {
+	var form, dryRun string
+	var d draft
+	var w waiting
+	cmd := &cobra.Command{
+		Use: "create NAME", Short: "Make a new VM", GroupID: groupChange,
+		Long: "create makes a VM of a VM type. Its disks are new claims; --option sets the options that the type\n" +
+			"declares (vmrunner vmtype explain TYPE lists them). --dry-run=client -o yaml prints the definition,\n" +
+			"for kubectl apply.",
+		Example: "  kubectl vmop create web --cpus 2 --ram 4Gi --disk 20Gi --cd debian.iso --start\n" +
+			"  kubectl vmop create win --type windows --option virtioDrivers=virtio-win.iso --dry-run=client -o yaml",
+	}
+	f.oneVM(cmd)
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
+	doneFlag(cmd, &form)
+	d.add(cmd)
+	cmd.Flags().StringVar(&dryRun, "dry-run", "none", "none; server: the API server only checks it; client: it isn't sent")
+	cli.CompleteFlag(cmd, "dry-run", "none", "server", "client")
+	w.add(cmd, "the guest is running; needs --start")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		d.name, _ = split(args)
+		options := metav1.CreateOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict}
+		switch {
+		case dryRun == "server":
+			options.DryRun = []string{metav1.DryRunAll}
+		case dryRun != "none" && dryRun != "client":
+			return cli.UsageError{Err: fmt.Errorf("--dry-run %s: want none, server or client", dryRun)}
+		case w.wait && !d.start:
+			return cli.UsageError{Err: errors.New("--wait needs --start")}
+		}
+		vm, err := d.vm()
+		if err != nil {
+			return cli.UsageError{Err: err}
+		}
+		if dryRun == "client" {
+			return printDone(cmd, form, vm, vmKind, vm.Name, "created (dry run)")
+		}
+		c, err := f.connect(cmd)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := w.context(cmd.Context())
+		defer cancel()
+		if vm, err = c.vms.Create(ctx, vm, options); err != nil {
+			return err
+		}
+		if w.wait && dryRun == "none" {
+			if vm, err = c.await(ctx, vm.Name, settled(vm.Generation, v1.Running)); err != nil {
+				return err
+			}
+		}
+		done := strings.TrimSuffix("created ("+dryRun+" dry run)", " (none dry run)")
+		return printDone(cmd, form, typed(vm), vmKind, vm.Name, done)
+	}
+	return cmd
+}
+
+func (d *draft) add(cmd *cobra.Command) {
+	p := cmd.Flags()
+	p.StringVar(&d.vmType, "type", "", "VM type: standard (the default), cloud, windows, microvm, pc, arm64, or your own")
+	p.StringArrayVar(&d.options, "option", nil, "`name=value` of an option of the VM type, may be repeated")
+	p.Int32Var(&d.cpus, "cpus", 1, "`number` of CPUs")
+	p.StringVar(&d.ram, "ram", "1Gi", "`size` of memory")
+	p.StringArrayVar(&d.disks, "disk", nil, "`size` of a new disk, may be repeated")
+	p.StringVar(&d.class, "storage-class", "", "`class` of the disks' volumes; default: the cluster's default")
+	p.StringVar(&d.cd, "cd", "", "`image` in a CD drive: a file of the image repository or a URL")
+	p.StringVar(&d.network, "network", "user", "user, masquerade, none, or tap:BRIDGE")
+	p.StringVar(&d.display, "display", "spice", "spice, vnc or none")
+	p.StringVar(&d.firmware, "firmware", "", "uefi (the default), uefi-4m, secure, secure-4m or bios")
+	p.StringVar(&d.user, "user", "", "`user` that cloud-init makes in the guest")
+	p.StringVar(&d.keyFile, "ssh-key", "", "`file` with the public key of that user")
+	p.BoolVar(&d.start, "start", false, "start it")
+	cli.CompleteFlag(cmd, "type", "standard", "cloud", "windows", "microvm", "pc", "arm64")
+	cli.CompleteFlag(cmd, "network", "user", "masquerade", "none", "tap:br0")
+	cli.CompleteFlag(cmd, "display", "spice", "vnc", "none")
+	cli.CompleteFlag(cmd, "firmware", "uefi", "uefi-4m", "secure", "secure-4m", "bios")
+	cli.CompleteFile(cmd, "ssh-key", "pub")
+}
+
+// vm returns the VM that the draft describes.
+func (d *draft) vm() (*v1.VirtualMachine, error) {
+	ram, err := resource.ParseQuantity(d.ram)
+	if err != nil {
+		return nil, fmt.Errorf("--ram %s: want a size such as 4Gi", d.ram)
+	}
+	vm := typed(&v1.VirtualMachine{
+		ObjectMeta: metav1.ObjectMeta{Name: d.name},
+		Spec: v1.VirtualMachineSpec{
+			VMType: v1.VMType{Source: d.vmType},
+			VM:     v1.VM{State: v1.Stopped, MaximumCPUs: &d.cpus, MaximumRAM: &ram, Firmware: d.firmware},
+		},
+	})
+	m := &vm.Spec.VM
+	if d.start {
+		m.State = v1.Running
+	}
+	if err := d.addDisks(m); err != nil {
+		return nil, err
+	}
+	switch kind, bridge, _ := strings.Cut(d.network, ":"); kind {
+	case "user":
+		m.Networks = []v1.Network{{User: &v1.PrivateNetwork{}}}
+	case "masquerade":
+		m.Networks = []v1.Network{{Masquerade: &v1.PrivateNetwork{}}}
+	case "tap":
+		m.Networks = []v1.Network{{Tap: &v1.Tap{Bridge: bridge}}}
+	case "none":
+	default:
+		return nil, fmt.Errorf("--network %s: want user, masquerade, none or tap:BRIDGE", d.network)
+	}
+	switch d.display {
+	case "spice": // the default
+	case "vnc":
+		m.Display = &v1.Display{VNC: &v1.VNC{}}
+	case "none":
+		m.Display = &v1.Display{}
+	default:
+		return nil, fmt.Errorf("--display %s: want spice, vnc or none", d.display)
+	}
+	if err := d.addOptions(m); err != nil {
+		return nil, err
+	}
+	vm.Spec.CloudInit, err = d.cloudInit()
+	return vm, err
+}
+
+func (d *draft) addDisks(m *v1.VM) error {
+	for i, text := range d.disks {
+		size, err := resource.ParseQuantity(text)
+		if err != nil {
+			return fmt.Errorf("--disk %s: want a size such as 20Gi", text)
+		}
+		claim := &v1.VolumeClaimTemplate{Spec: v1.ClaimSpec{Resources: v1.Resources{
+			Requests: corev1.ResourceList{corev1.ResourceStorage: size},
+		}}}
+		claim.Metadata.Name = "system"
+		if i > 0 {
+			claim.Metadata.Name = fmt.Sprintf("data%d", i)
+		}
+		if d.class != "" {
+			claim.Spec.StorageClassName = &d.class
+		}
+		m.Disks = append(m.Disks, v1.Disk{VolumeClaimTemplate: claim})
+	}
+	if d.cd != "" {
+		m.Disks = append(m.Disks, v1.Disk{CDROM: &v1.CDROM{Image: d.cd}})
+	}
+	return nil
+}
+
+// addOptions sets options of the VM type: values are YAML.
+func (d *draft) addOptions(m *v1.VM) error {
+	options := map[string]any{}
+	for _, text := range d.options {
+		name, value, two := strings.Cut(text, "=")
+		if !two || name == "" {
+			return fmt.Errorf("--option %s: want NAME=VALUE", text)
+		}
+		var decoded any
+		if err := yaml.Unmarshal([]byte(value), &decoded); err != nil {
+			return fmt.Errorf("--option %s: %w", text, err)
+		}
+		options[name] = decoded
+	}
+	if len(options) == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(options)
+	m.Options = &runtime.RawExtension{Raw: raw}
+	return err
+}
+
+// longestKey bounds a public key, in bytes.
+const longestKey = 16 << 10
+
+// cloudInit returns the data that make the user; nil for none.
+func (d *draft) cloudInit() (*v1.CloudInit, error) {
+	if d.user == "" {
+		if d.keyFile != "" {
+			return nil, errors.New("--ssh-key needs --user")
+		}
+		return nil, nil
+	}
+	user := map[string]any{"name": d.user, "sudo": "ALL=(ALL) NOPASSWD:ALL", "shell": "/bin/bash"}
+	file := d.keyFile
+	if home, err := os.UserHomeDir(); file == "" && err == nil {
+		for _, name := range []string{"id_ecdsa.pub", "id_ed25519.pub"} {
+			if own := filepath.Join(home, ".ssh", name); exists(own) {
+				file = own
+			}
+		}
+	}
+	if file != "" {
+		text, err := regular.ReadFile(file, longestKey)
+		if err != nil {
+			return nil, fmt.Errorf("read the public key: %w", err)
+		}
+		key := strings.TrimSpace(string(text))
+		if strings.Contains(key, "PRIVATE KEY") || strings.Contains(key, "\n") {
+			return nil, fmt.Errorf("%s is no public key; want one line, as in ~/.ssh/id_ed25519.pub", file)
+		}
+		user["ssh_authorized_keys"] = []string{key}
+	}
+	raw, err := json.Marshal(map[string]any{"users": []any{"default", user}})
+	return &v1.CloudInit{UserData: &runtime.RawExtension{Raw: raw}}, err
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}

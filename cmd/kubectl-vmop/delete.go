@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/objects"
+)
+
+func newDelete(f *flags) *cobra.Command {
+	var form string
+	var disks bool
+	var w waiting
+	cmd := &cobra.Command{
+		Use: "delete NAME", Short: "Shut a VM down and delete it; its disks stay", GroupID: groupChange,
+		Long: "delete asks the guest to shut down, and deletes the VM. The claims of its disks stay: a VM of the\n" +
+			"same name has them again. --disks deletes them as well, with all their data.",
+		Example: "  kubectl vmop delete web --wait\n  kubectl vmop delete web --disks",
+	}
+	f.oneVM(cmd)
+	doneFlag(cmd, &form)
+	cmd.Flags().BoolVar(&disks, "disks", false, "delete the disks as well; their data are lost")
+	w.add(cmd, "the guest has shut down and the VM is gone")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, vm, err := f.find(cmd, args)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := w.context(cmd.Context())
+		defer cancel()
+		claims, err := c.claims(ctx, vm.Name)
+		if err != nil {
+			return err
+		}
+		if err := c.delete(ctx, vm, w.wait); err != nil {
+			return err
+		}
+		for i, claim := range claims {
+			if !disks {
+				if i == 0 {
+					cmd.PrintErrf("%d claims stay; delete them by: kubectl delete pvc -n %s -l %s\n",
+						len(claims), c.namespace, ofVM(vm.Name))
+				}
+				continue
+			}
+			if err := c.core.PersistentVolumeClaims(c.namespace).Delete(ctx, claim.Name, metav1.DeleteOptions{
+				Preconditions: metav1.NewUIDPreconditions(string(claim.UID)),
+			}); err != nil {
+				return fmt.Errorf("delete a disk of VM %s: %w", vm.Name, err)
+			}
+			cmd.PrintErrln("persistentvolumeclaim/"+claim.Name, "deleted")
+		}
+		return printDone(cmd, form, vm, vmKind, vm.Name, "deleted")
+	}
+	return cmd
+}
+
+// delete deletes a VM. Kubernetes then deletes its pod and the rest, but its claims.
+func (c *cluster) delete(ctx context.Context, vm *v1.VirtualMachine, wait bool) error {
+	how := metav1.DeletePropagationBackground
+	if wait {
+		how = metav1.DeletePropagationForeground
+	}
+	err := c.vms.Delete(ctx, vm.Name, metav1.DeleteOptions{
+		PropagationPolicy: &how, Preconditions: metav1.NewUIDPreconditions(string(vm.UID)),
+	})
+	if err != nil || !wait {
+		return c.explain(vm.Name, err)
+	}
+	_, err = c.await(ctx, vm.Name, func(now *v1.VirtualMachine) (bool, error) {
+		return now == nil || now.UID != vm.UID, nil
+	})
+	return err
+}
+
+// ofVM selects the objects of a VM.
+func ofVM(name string) string {
+	return labels.SelectorFromSet(labels.Set{objects.LabelName: objects.AppName, objects.LabelInstance: name}).String()
+}
+
+// claims returns the claims of a VM.
+func (c *cluster) claims(ctx context.Context, name string) ([]corev1.PersistentVolumeClaim, error) {
+	list, err := c.core.PersistentVolumeClaims(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: ofVM(name)})
+	if err != nil {
+		return nil, fmt.Errorf("list the disks of VM %s: %w", name, err)
+	}
+	return list.Items, nil
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	v1 "vmop/api/v1"
+	"vmop/cli"
+	"vmop/manager/objects"
+)
+
+func newExpose(f *flags) *cobra.Command {
+	var form string
+	var e exposure
+	cmd := &cobra.Command{
+		Use: "expose NAME --port PORT", Short: "Make a Service for a port of the guest", GroupID: groupChange,
+		Long: "expose makes a Service that leads to a port of the guest, whether the VM runs or not. It stays when\n" +
+			"the VM is deleted. The network of the VM must lead from the pod's address to the guest: docs/networking.md.",
+		Example: "  kubectl vmop expose web --port 80\n" +
+			"  kubectl vmop expose virtualmachine web --name web-ssh --port 27017 --target-port 22 --type NodePort",
+	}
+	f.oneVM(cmd)
+	doneFlag(cmd, &form)
+	p := cmd.Flags()
+	p.StringVar(&e.name, "name", "", "`name` of the Service; default: NAME-PORT")
+	p.Int32Var(&e.port, "port", 0, "`port` of the Service")
+	p.Int32Var(&e.target, "target-port", 0, "`port` of the guest; default: --port")
+	p.StringVar(&e.protocol, "protocol", string(corev1.ProtocolTCP), "TCP or UDP")
+	p.StringVar(&e.kind, "type", string(corev1.ServiceTypeClusterIP), "ClusterIP, NodePort or LoadBalancer")
+	p.Int32Var(&e.nodePort, "node-port", 0, "`port` of the nodes; default: any that is free")
+	cli.CompleteFlag(cmd, "protocol", "TCP", "UDP")
+	cli.CompleteFlag(cmd, "type", "ClusterIP", "NodePort", "LoadBalancer")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if e.port < 1 || e.port > 65535 {
+			return cli.UsageError{Err: errors.New("which port? want --port 1 to 65535")}
+		}
+		c, vm, err := f.find(cmd, args)
+		if err != nil {
+			return err
+		}
+		service, err := c.core.Services(c.namespace).Create(cmd.Context(), e.service(vm),
+			metav1.CreateOptions{FieldManager: fieldManager})
+		if err != nil {
+			return fmt.Errorf("expose VM %s: %w", vm.Name, err)
+		}
+		service.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Service"))
+		return printDone(cmd, form, service, "service", service.Name, "exposed")
+	}
+	return cmd
+}
+
+// exposure is a port of a guest as a Service.
+type exposure struct {
+	name, protocol, kind   string
+	port, target, nodePort int32
+}
+
+func (e exposure) service(vm *v1.VirtualMachine) *corev1.Service {
+	if e.target == 0 {
+		e.target = e.port
+	}
+	if e.name == "" {
+		e.name = fmt.Sprintf("%s-%d", vm.Name, e.port)
+	}
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: e.name, Namespace: vm.Namespace},
+		Spec: corev1.ServiceSpec{
+			Type:     corev1.ServiceType(e.kind),
+			Selector: map[string]string{objects.LabelName: objects.AppName, objects.LabelInstance: vm.Name},
+			Ports: []corev1.ServicePort{{
+				Protocol: corev1.Protocol(strings.ToUpper(e.protocol)), Port: e.port,
+				TargetPort: intstr.FromInt32(e.target), NodePort: e.nodePort,
+			}},
+		},
+	}
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/client-go/util/exec"
+
+	v1 "vmop/api/v1"
+	"vmop/cli"
+	"vmop/manager/objects"
+	"vmop/runner/control"
+	"vmop/runner/control/pipe"
+)
+
+// errNoPod means that a VM has no pod to reach it by.
+var errNoPod = errors.New("the VM is not running")
+
+// A pod is the one that a VM runs in.
+type pod struct {
+	Name string
+	UID  types.UID
+}
+
+// podOf returns the pod that a VM's runner has reported.
+func podOf(vm *v1.VirtualMachine) (pod, error) {
+	r := vm.Status.Runner
+	if r == nil || r.PodName == "" || vm.Status.Phase == v1.PhaseStopped {
+		return pod{}, hinted{
+			fmt.Errorf("VM %s: %w: it is %s", vm.Name, errNoPod, vm.Status.Phase),
+			"kubectl vmop start " + vm.Name,
+		}
+	}
+	return pod{r.PodName, r.PodUID}, nil
+}
+
+// runner returns a client of a VM's runner, by pods/exec.
+func (c *cluster) runner(vm *v1.VirtualMachine) *control.Client {
+	return control.NewClient(func(ctx context.Context) (net.Conn, error) {
+		p, err := podOf(vm)
+		if err != nil {
+			return nil, err
+		}
+		return c.dial(ctx, p.Name, vm.Name)
+	}, "")
+}
+
+// dial connects with the control interface of the runner in a pod.
+func (c *cluster) dial(ctx context.Context, pod, vm string) (net.Conn, error) {
+	inside, stdin := io.Pipe()
+	stdout, outside := io.Pipe()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var once sync.Once
+	conn := pipe.New(stdout, stdin, func() error {
+		once.Do(func() {
+			_ = stdin.Close()
+			cancel()
+		})
+		return nil
+	})
+	go func() {
+		err := c.exec(ctx, pod, []string{"vmrunner", "pipe", vm}, inside, outside)
+		if err == nil {
+			err = io.EOF
+		}
+		_ = outside.CloseWithError(err)
+		_ = inside.CloseWithError(err)
+		cancel()
+	}()
+	return conn, nil
+}
+
+// exec runs a command in a pod. What it prints about an error is in the error.
+func (c *cluster) exec(ctx context.Context, pod string, command []string, in io.Reader, out io.Writer) error {
+	request := c.core.RESTClient().Post().Namespace(c.namespace).Resource("pods").Name(pod).SubResource("exec").
+		VersionedParams(&corev1.PodExecOptions{
+			Container: objects.ContainerName, Command: command, Stdin: in != nil, Stdout: true, Stderr: true,
+		}, scheme.ParameterCodec)
+	websocket, err := remotecommand.NewWebSocketExecutor(c.config, "GET", request.URL().String())
+	if err != nil {
+		return fmt.Errorf("connect to pod %s: %w", pod, err)
+	}
+	spdy, err := remotecommand.NewSPDYExecutor(c.config, "POST", request.URL())
+	if err != nil {
+		return fmt.Errorf("connect to pod %s: %w", pod, err)
+	}
+	executor, err := remotecommand.NewFallbackExecutor(websocket, spdy, func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	})
+	if err != nil {
+		return fmt.Errorf("connect to pod %s: %w", pod, err)
+	}
+	var said tail
+	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: &said})
+	return said.explain(pod, err)
+}
+
+// tail keeps the end of what a program prints.
+type tail struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// longestTail bounds it, in bytes.
+const longestTail = 4 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.text.Len() > longestTail {
+		t.text.Next(t.text.Len() - longestTail)
+	}
+	return t.text.Write(p)
+}
+
+// notRunning is the exit code of vmrunner if there is no runner.
+const notRunning = 3
+
+// explain returns what went wrong with a command in a pod.
+func (t *tail) explain(pod string, err error) error {
+	var exit exec.ExitError
+	if err == nil || !errors.As(err, &exit) {
+		return err
+	}
+	t.mu.Lock()
+	text := strings.TrimPrefix(strings.TrimSpace(t.text.String()), "vmrunner: ")
+	t.mu.Unlock()
+	switch {
+	case exit.ExitStatus() == notRunning:
+		return fmt.Errorf("pod %s: %w", pod, control.ErrNotRunning)
+	case strings.Contains(text, `no verb "pipe"`):
+		return fmt.Errorf("pod %s has a runner of an earlier version: restart the VM", pod)
+	}
+	return fmt.Errorf("pod %s: %s", pod, cli.Printable(text))
+}
+
+func newAction(f *flags, what control.Action, done, short, long string) *cobra.Command {
+	var form string
+	cmd := &cobra.Command{Use: string(what) + " NAME", Short: short, Long: long, GroupID: groupPower}
+	f.oneVM(cmd)
+	doneFlag(cmd, &form)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, vm, err := f.find(cmd, args)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := patient(cmd.Context())
+		defer cancel()
+		if err := c.runner(vm).Act(ctx, what); err != nil {
+			return err
+		}
+		return printDone(cmd, form, vm, vmKind, vm.Name, done)
+	}
+	return cmd
+}
+
+// patient bounds a request to a runner.
+func patient(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, control.AnswerTime,
+		fmt.Errorf("the runner did not answer within %s", control.AnswerTime))
+}
+
+// find returns the VM that the arguments begin with.
+func (f *flags) find(cmd *cobra.Command, args []string) (*cluster, *v1.VirtualMachine, error) {
+	c, err := f.connect(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	name, _ := split(args)
+	vm, err := c.vm(cmd.Context(), name)
+	return c, vm, err
+}
+
+// running is find for a VM that runs: one that is starting is waited for.
+func (f *flags) running(cmd *cobra.Command, args []string) (*cluster, *v1.VirtualMachine, error) {
+	c, vm, err := f.find(cmd, args)
+	if err != nil {
+		return nil, nil, err
+	}
+	informed := ""
+	vm, err = c.await(cmd.Context(), vm.Name, func(vm *v1.VirtualMachine) (bool, error) {
+		if vm == nil {
+			return false, errors.New("the VM has been deleted meanwhile")
+		}
+		s := vm.Status
+		switch {
+		case s.Phase == v1.PhaseRunning || s.Phase == v1.PhaseStopping && s.Runner != nil:
+			return true, nil
+		case vm.Spec.VM.State == v1.Stopped && s.ObservedGeneration >= vm.Generation:
+			_, err := podOf(vm)
+			return err == nil, err
+		case s.Phase == v1.PhaseFailed:
+			return false, hinted{fmt.Errorf("VM %s has failed: %s", vm.Name, s.Message), "kubectl vmop why " + vm.Name}
+		}
+		if text := strings.TrimSpace(s.Reason + " " + s.Message); text != informed {
+			informed = text
+			cmd.PrintErrf("waiting for %s to start: %s\n", vm.Name, cli.Printable(text))
+		}
+		return false, nil
+	})
+	return c, vm, err
+}

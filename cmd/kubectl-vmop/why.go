@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	v1 "vmop/api/v1"
+	"vmop/cli"
+)
+
+func newPlan(f *flags) *cobra.Command {
+	var form string
+	var why bool
+	cmd := &cobra.Command{
+		Use: "plan NAME", GroupID: groupLook,
+		Short: "Print by what a running VM was started: QEMU's arguments, helpers, files",
+		Long: "plan prints the launch plan of a running VM. With --why each argument shows the line of the VM type\n" +
+			"that made it, and the calls that led there.",
+		Example: "  kubectl vmop plan web --why\n  kubectl vmop plan web -o argv",
+	}
+	f.oneVM(cmd)
+	cli.PlanFlags(cmd, &form, &why)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, vm, err := f.find(cmd, args)
+		if err != nil {
+			return err
+		}
+		if why && form == "text" {
+			form = "why"
+		}
+		ctx, cancel := patient(cmd.Context())
+		defer cancel()
+		return c.runner(vm).Plan(ctx, cmd.OutOrStdout(), form)
+	}
+	return cmd
+}
+
+func newWhy(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "why NAME [WORD...]", GroupID: groupLook,
+		Short: "Say why a VM is in its state, or why QEMU has an argument",
+		Long: "why says why a VM is in its state: the reason that its status gives, the conditions that are not as\n" +
+			"they should be, what awaits a restart, and the latest warnings. With WORDs it prints the arguments of\n" +
+			"QEMU and the helpers that contain them all, each with the line of the VM type that made it.",
+		Example: "  kubectl vmop why web\n  kubectl vmop why web cpu",
+	}
+	f.aVMAnd(cmd, 0, -1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, vm, err := f.find(cmd, args)
+		if err != nil {
+			return err
+		}
+		if _, words := split(args); len(words) > 0 {
+			ctx, cancel := patient(cmd.Context())
+			defer cancel()
+			var text bytes.Buffer
+			if err := c.runner(vm).Plan(ctx, &text, "why"); err != nil {
+				return err
+			}
+			return printMatches(cmd.OutOrStdout(), text.String(), words)
+		}
+		subjects, err := c.subjects(cmd.Context(), vm)
+		if err != nil {
+			return err
+		}
+		events, err := c.events(cmd.Context(), subjects)
+		if err != nil {
+			return err
+		}
+		return printWhy(cmd.OutOrStdout(), vm, events, time.Now())
+	}
+	return cmd
+}
+
+// printMatches prints the lines of a plan that contain all words, whatever case they are in.
+func printMatches(w io.Writer, text string, words []string) error {
+	found := false
+	for line := range strings.Lines(text) {
+		if slices.ContainsFunc(words, func(word string) bool {
+			return !strings.Contains(strings.ToLower(line), strings.ToLower(word))
+		}) {
+			continue
+		}
+		found = true
+		if err := cli.WriteLine(w, strings.TrimSpace(line)); err != nil {
+			return err
+		}
+	}
+	if !found {
+		return fmt.Errorf("no argument contains %s", strings.Join(words, " and "))
+	}
+	return nil
+}
+
+// mostWarnings is how many of the latest warnings are shown.
+const mostWarnings = 5
+
+// printWhy prints what explains the state of a VM.
+func printWhy(w io.Writer, vm *v1.VirtualMachine, events []corev1.Event, now time.Time) error {
+	s := vm.Status
+	state := fmt.Sprintf("%s is %s: %s: %s", vm.Name, s.Phase, s.Reason, s.Message)
+	fmt.Fprintln(w, cli.Printable(strings.TrimSuffix(state, ": ")))
+	fmt.Fprintf(w, "spec.vm.state is %s\n", vm.Spec.VM.State)
+	var conditions, pending, warnings [][]string
+	for _, c := range s.Conditions {
+		if unexpected(vm, c) {
+			since := duration.HumanDuration(now.Sub(c.LastTransitionTime.Time))
+			conditions = append(conditions, []string{"  " + c.Type, string(c.Status), c.Reason, since, c.Message})
+		}
+	}
+	for _, c := range s.PendingChanges {
+		change := firstOf(c.Current, "-") + " -> " + firstOf(c.Desired, "-")
+		pending = append(pending, []string{"  " + c.Operation, c.Path, change})
+	}
+	for _, e := range events {
+		if e.Type == corev1.EventTypeWarning {
+			row := eventRow(e, now)
+			warnings = append(warnings, []string{"  " + row[0], row[2], row[3], row[4]})
+		}
+	}
+	if f := s.Failures; f != nil {
+		text := fmt.Sprintf("%d starts in a row have failed", f.Count)
+		if f.Last != nil {
+			text += ", the last: " + f.Last.Message
+		}
+		fmt.Fprintln(w, cli.Printable(text))
+	}
+	for _, section := range []struct {
+		title string
+		rows  [][]string
+	}{
+		{"Conditions", conditions},
+		{"Awaits a restart (kubectl vmop restart " + vm.Name + ")", pending},
+		{"Warnings", warnings[max(0, len(warnings)-mostWarnings):]},
+	} {
+		if len(section.rows) == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "\n%s:\n", section.title)
+		if err := cli.Table(w, section.rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unexpected reports whether a condition is not as it is with a VM that is well: of a stopped VM
+// nothing that only a machine has.
+func unexpected(vm *v1.VirtualMachine, c metav1.Condition) bool {
+	switch c.Type {
+	case v1.ConditionRestartRequired, v1.ConditionTPMLost:
+		return c.Status == metav1.ConditionTrue
+	case v1.ConditionVMTypeAccepted, v1.ConditionReconciled, v1.ConditionConfigApplied:
+		return c.Status == metav1.ConditionFalse
+	case v1.ConditionReady, v1.ConditionRunning, v1.ConditionBooted:
+		return c.Status != metav1.ConditionTrue && vm.Spec.VM.State == v1.Running
+	}
+	return false
+}
