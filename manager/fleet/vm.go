@@ -99,6 +99,8 @@ type Viewer struct {
 	Kind  string // spice, vnc or serial
 	Who   string // a user, an address, or a process
 	Since time.Time
+	// Watches reports that another viewer of this kind types.
+	Watches bool
 }
 
 // A Drive is a drive for removable media.

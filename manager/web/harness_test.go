@@ -30,6 +30,7 @@ type stage struct {
 	done  []string
 	fails error
 	shots int
+	typed atomic.Bool   // somebody types on consoles
 	conns chan net.Conn // the other ends of streams
 	defined
 }
@@ -111,7 +112,13 @@ func (f *stage) Screen(context.Context, string, string, fleet.Mode) (net.Conn, e
 	return f.stream()
 }
 
-func (f *stage) Console(context.Context, string, string, fleet.Mode) (net.Conn, error) {
+func (f *stage) Console(_ context.Context, user, name string, mode fleet.Mode) (net.Conn, error) {
+	if f.typed.Load() && mode == fleet.Type {
+		return nil, fleet.ErrOccupied
+	}
+	if err := f.record("%s %s console of %s", user, mode, name); err != nil {
+		return nil, err
+	}
 	return f.stream()
 }
 

@@ -184,7 +184,7 @@ func (s *Server) liveView(r *http.Request) func() ([]part, error) {
 	name := r.URL.Query().Get("vm")
 	switch window := r.URL.Query().Get("window"); {
 	case name != "" && window != "":
-		return func() ([]part, error) { return s.visit(r).windowParts(name) }
+		return func() ([]part, error) { return s.visit(r).windowParts(name, window) }
 	case name != "":
 		return func() ([]part, error) { return s.visit(r).vmParts(name) }
 	case r.URL.Query().Has("portal"):

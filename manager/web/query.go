@@ -79,12 +79,20 @@ var orders = map[string]func(a, b *fleet.VM) int{
 // rank orders states as fleet.States does.
 func rank(s fleet.State) int { return slices.Index(fleet.States(), s) }
 
-// usedBy is who looks at a VM, or else who is logged in to its desktop.
-func usedBy(vm *fleet.VM) string {
+// typist is who uses the screen or console of a VM and doesn't only watch; kind is that of the
+// viewer, "" any.
+func typist(vm *fleet.VM, kind string) string {
 	for _, v := range vm.Viewers {
-		return v.Who
+		if (kind == "" || v.Kind == kind) && !v.Watches {
+			return v.Who
+		}
 	}
-	return vm.User
+	return ""
+}
+
+// usedBy is who uses a VM, or else who is logged in to its desktop.
+func usedBy(vm *fleet.VM) string {
+	return cmp.Or(typist(vm, ""), vm.User)
 }
 
 // choose returns the VMs of a query, all of them and those of its page. The page is

@@ -6,6 +6,9 @@ import (
 	"net/url"
 	"strings"
 
+	"golang.org/x/text/language"
+	"golang.org/x/text/language/display"
+
 	"vmop/manager/access"
 	"vmop/manager/fleet"
 )
@@ -16,13 +19,26 @@ type windowView struct {
 	Name  string
 	State windowState
 	Keys  []keyView
+	// Layouts of keyboards on which a text can be typed.
+	Layouts []layoutChoice
+	// TakeRefused says why the visitor may not take over from another one; "" is that they may.
+	TakeRefused string
 }
+
+// A layoutChoice is a layout by the language of which it is the usual one.
+type layoutChoice struct{ Code, Name string }
+
+// layouts are those that the script of the screen knows (ts/src/layouts.ts).
+var layouts = []string{"en-US", "en-GB", "de", "de-CH", "fr", "es", "it"}
 
 // windowState is what changes in a window.
 type windowState struct {
 	words
-	State   stateView
+	State stateView
+	// UsedBy says who types, unless that is the visitor; "" if nobody does.
+	UsedBy  string
 	Buttons []button
+	Media   mediaView
 }
 
 // keyView is a combination of keys: codes of the web (KeyboardEvent.code) to press in this order.
@@ -43,8 +59,14 @@ var combinations = []keyView{
 	{"Tab", "Tab"},
 }
 
-func (v visit) windowState(vm *fleet.VM) windowState {
-	w := windowState{words: v.words, State: v.state(vm)}
+func (v visit) windowState(vm *fleet.VM, kind string) windowState {
+	w := windowState{words: v.words, State: v.state(vm), Media: v.media(vm)}
+	if user := typist(vm, kinds[kind]); user != "" && user != v.who.User {
+		w.UsedBy = v.T("portal.usedby", user)
+	}
+	if w.Media.Refused != "" {
+		w.Media.Drives = nil // they are of the definition
+	}
 	for _, a := range []fleet.Action{
 		fleet.Start, fleet.Resume, fleet.Pause, fleet.Stop, fleet.Restart, fleet.Reset, fleet.Kill,
 	} {
@@ -55,8 +77,11 @@ func (v visit) windowState(vm *fleet.VM) windowState {
 	return w
 }
 
+// kinds are those of the viewers that windows are.
+var kinds = map[string]string{"screen": "vnc", "console": "serial"}
+
 // windowParts returns the parts of a window that change.
-func (v visit) windowParts(name string) ([]part, error) {
+func (v visit) windowParts(name, kind string) ([]part, error) {
 	vm, err := v.s.opts.Fleet.Get(name)
 	if err != nil {
 		return nil, err
@@ -64,12 +89,18 @@ func (v visit) windowParts(name string) ([]part, error) {
 	if err := v.check(access.View, vm); err != nil {
 		return nil, err
 	}
-	state := v.windowState(vm)
-	return v.parts(map[string]any{"windowstate": state, "windowbuttons": state})
+	state := v.windowState(vm, kind)
+	return v.parts(map[string]any{"windowstate": state, "windowbuttons": state, "windowmedia": state})
 }
 
 func (v visit) window(vm *fleet.VM, script string) windowView {
-	view := windowView{frame: v.frame(vm.Name), Name: vm.Name, State: v.windowState(vm), Keys: combinations}
+	view := windowView{
+		frame: v.frame(vm.Name), Name: vm.Name, State: v.windowState(vm, script), Keys: combinations,
+		TakeRefused: v.refusal(access.TakeConsole, vm),
+	}
+	for _, code := range layouts {
+		view.Layouts = append(view.Layouts, layoutChoice{code, display.Self.Name(language.MustParse(code))})
+	}
 	view.Window, view.Script = script, script+".js"
 	view.Live = "/live?window=" + script + "&vm=" + url.QueryEscape(vm.Name)
 	return view

@@ -159,6 +159,11 @@ func TestFromLinkToScreen(t *testing.T) {
 	b.Do("type a text", click("#paste"), chromedp.WaitVisible(chromedp.CSS("#typing-text")),
 		chromedp.SetValue(chromedp.CSS("#typing-text"), "Pasted: {a_B} \"1\" ~"), click("#typing .primary"))
 	c.says("Pasted: {a_B} \"1\" ~")
+	b.Do("type a text on a German keyboard", click("#paste"), chromedp.WaitVisible(chromedp.CSS("#typing-text")),
+		chromedp.SetValue(chromedp.CSS("#layout"), "de"),
+		chromedp.SetValue(chromedp.CSS("#typing-text"), "zy-/=^Щ."), click("#typing .primary"))
+	c.says("yz/&)` .") // the guest's own keyboard is American; the space ends the dead key
+	b.Do("what can't be typed is said", is("#toasts", "Щ"))
 	b.Picture("screen")
 
 	b.Open(c.address("/vms/"+c.vm+"/console"), "light", 1280)

@@ -109,7 +109,9 @@ func reported(v *fleet.VM, s status.Status) {
 	v.CPUs.Now, v.RAM.Now = int64(s.CPUs), s.RAM
 	v.User = s.LoggedInUser
 	for _, c := range s.Consoles {
-		v.Viewers = append(v.Viewers, fleet.Viewer{Kind: c.Kind, Who: c.Client, Since: c.Since})
+		v.Viewers = append(v.Viewers, fleet.Viewer{
+			Kind: c.Kind, Who: c.Name(), Since: c.Since, Watches: c.Mode == status.ModeWatch,
+		})
 	}
 	for _, c := range s.PendingChanges {
 		v.Pending = append(v.Pending, fleet.Change{Path: c.Path, Now: text(c.Current), Then: text(c.Desired)})

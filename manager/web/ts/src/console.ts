@@ -63,6 +63,17 @@ take.addEventListener("click", () => {
   old?.close();
 });
 
+/** What the guest writes is read aloud if one wants that. It is off otherwise: then xterm.js ignores the
+ * text of input methods. */
+const reader = document.querySelector<HTMLInputElement>("#reader")!;
+reader.checked = localStorage.getItem("screen-reader") === "yes";
+terminal.options.screenReaderMode = reader.checked;
+reader.addEventListener("change", () => {
+  terminal.options.screenReaderMode = reader.checked;
+  localStorage.setItem("screen-reader", reader.checked ? "yes" : "no");
+  terminal.focus();
+});
+
 /** The text of the terminal with its scroll-back. */
 function content(): string {
   const buffer = terminal.buffer.active;

@@ -9,6 +9,7 @@ declare module "@novnc/novnc" {
     viewOnly: boolean;
     sendKey(keysym: number, code: string | null, down: boolean): void;
     sendCtrlAltDel(): void;
+    clipboardPasteFrom(text: string): void;
     focus(): void;
     disconnect(): void;
     addEventListener(type: string, listener: (e: CustomEvent) => void): void;

@@ -1,6 +1,7 @@
 // The window with the screen of a VM.
 import RFB from "@novnc/novnc";
-import "./page";
+import { strokes, usual, type Stroke } from "./layouts";
+import { toast } from "./page";
 import { address, notice, occupied, refused, Retry } from "./stream";
 
 const place = document.querySelector<HTMLElement>("#screen")!;
@@ -51,7 +52,7 @@ take.addEventListener("click", () => {
 
 /** Keysyms (X11) of the keys that the menu offers; those of letters and digits are their codes. */
 const keysyms: Record<string, number> = {
-  ControlLeft: 0xffe3, AltLeft: 0xffe9, ShiftLeft: 0xffe1, MetaLeft: 0xffeb, Backspace: 0xff08, Tab: 0xff09,
+  ControlLeft: 0xffe3, AltLeft: 0xffe9, AltRight: 0xfe03, ShiftLeft: 0xffe1, MetaLeft: 0xffeb, Backspace: 0xff08, Tab: 0xff09,
   Escape: 0xff1b, PrintScreen: 0xff61, Enter: 0xff0d,
 };
 function keysym(code: string): number {
@@ -83,38 +84,43 @@ document.querySelector("#full")!.addEventListener("click", () => {
   void (document.fullscreenElement ? document.exitFullscreen() : place.requestFullscreen()).then(() => rfb?.focus());
 });
 
-/** Where the characters are on a US keyboard: a code, and whether with Shift. */
-const us = new Map<string, [string, boolean]>();
-for (const [code, plain, shifted] of [
-  ["Backquote", "`", "~"], ["Minus", "-", "_"], ["Equal", "=", "+"], ["BracketLeft", "[", "{"], ["BracketRight", "]", "}"],
-  ["Backslash", "\\", "|"], ["Semicolon", ";", ":"], ["Quote", "'", "\""], ["Comma", ",", "<"], ["Period", ".", ">"],
-  ["Slash", "/", "?"], ["Space", " ", " "], ["Enter", "\n", "\n"], ["Tab", "\t", "\t"],
-  ...[..."1234567890"].map((d, i) => ["Digit" + d, d, "!@#$%^&*()"[i]]),
-  ...[..."abcdefghijklmnopqrstuvwxyz"].map(c => ["Key" + c.toUpperCase(), c, c.toUpperCase()]),
-]) {
-  us.set(shifted, [code, true]);
-  us.set(plain, [code, false]);
-}
-async function type(text: string): Promise<void> {
-  for (const c of text.replaceAll("\r\n", "\n")) {
-    const key = us.get(c);
-    const sym = c === "\n" ? 0xff0d : c === "\t" ? 0xff09 : c.codePointAt(0)! < 0x100 ? c.codePointAt(0)! :
-      0x1000000 | c.codePointAt(0)!;
-    if (key?.[1]) rfb?.sendKey(0xffe1, "ShiftLeft", true);
-    rfb?.sendKey(sym, key?.[0] ?? null, true);
-    rfb?.sendKey(sym, key?.[0] ?? null, false);
-    if (key?.[1]) rfb?.sendKey(0xffe1, "ShiftLeft", false);
-    await new Promise(done => setTimeout(done, 15)); // guests lose keys that come too fast
+/** Types a text on a keyboard with a layout, and returns the characters that it doesn't have. */
+async function type(text: string, layout: string): Promise<string> {
+  const keys = strokes(layout), missing = new Set<string>();
+  const press = (char: string, stroke: Stroke) => {
+    const held = [stroke.shift ? "ShiftLeft" : "", stroke.altgr ? "AltRight" : ""].filter(c => c);
+    const sym = char === "\n" ? 0xff0d : char === "\t" ? 0xff09 : char.codePointAt(0)! < 0x100 ? char.codePointAt(0)! :
+      0x1000000 | char.codePointAt(0)!;
+    for (const code of held) rfb?.sendKey(keysym(code), code, true);
+    rfb?.sendKey(sym, stroke.code, true);
+    rfb?.sendKey(sym, stroke.code, false);
+    for (const code of held) rfb?.sendKey(keysym(code), code, false);
+  };
+  for (const char of text.replaceAll("\r\n", "\n")) {
+    const stroke = keys.get(char);
+    if (!stroke) missing.add(char);
+    for (const s of stroke ?? []) {
+      press(s.code === "Space" ? " " : char, s);
+      await new Promise(done => setTimeout(done, 15)); // guests lose keys that come too fast
+    }
   }
+  return [...missing].join(" ");
 }
 const typing = document.querySelector<HTMLDialogElement>("#typing")!;
-const text = typing.querySelector("textarea")!;
+const text = typing.querySelector("textarea")!, layout = typing.querySelector("select")!;
+layout.value = localStorage.getItem("keyboard") ?? usual(navigator.language);
+layout.addEventListener("change", () => localStorage.setItem("keyboard", layout.value));
 document.querySelector("#paste")!.addEventListener("click", () => {
   typing.returnValue = "";
   typing.showModal();
 });
 typing.addEventListener("close", () => {
-  if (typing.returnValue === "type") void type(text.value);
+  if (typing.returnValue === "clipboard") rfb?.clipboardPasteFrom(text.value);
+  if (typing.returnValue === "type") {
+    void type(text.value, layout.value).then(missing => {
+      if (missing) toast(place.dataset.untyped! + " " + missing);
+    });
+  }
   text.value = "";
   rfb?.focus();
 });

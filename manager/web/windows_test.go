@@ -1,0 +1,104 @@
+package web
+
+import (
+	"io"
+	"os"
+	"regexp"
+	"strconv"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/html"
+
+	"vmop/manager/fleet"
+	"vmop/test/browser"
+)
+
+// A window has what its visitor may do: drives are those of the definition, a console that
+// another one uses may be taken over or not.
+func TestWindowsFollowPermissions(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, sample("web", fleet.Running))
+	page := func(path, user string) string {
+		_, text := p.call("GET", path, "", "Test-User", user)
+		return html.UnescapeString(text)
+	}
+	for _, path := range []string{"/vms/web/screen", "/vms/web/console"} {
+		p.allow("guest", "accessConsole")
+		text := page(path, "guest")
+		require.NotContains(t, text, "debian.iso", "it is of the definition")
+		require.Contains(t, text, `id="take" hidden disabled title="you do not have the permission takeConsole"`)
+		p.allow("guest", "takeConsole", "edit")
+		text = page(path, "guest")
+		require.Contains(t, text, "debian.iso")
+		require.Contains(t, text, `id="take" hidden>`)
+	}
+	require.Contains(t, page("/vms/web/screen", "guest"), "In use by bob")
+	require.NotContains(t, page("/vms/web/console", "guest"), "In use by bob", "he uses the screen")
+	require.NotContains(t, page("/vms/web/screen", "bob"), "In use by")
+	watched := sample("web", fleet.Running)
+	watched.Viewers[0].Watches = true
+	p.Put(watched)
+	require.NotContains(t, page("/vms/web/screen", "guest"), "In use by", "bob only watches")
+}
+
+// The two who look at a screen learn from the stream who uses it.
+func TestTypistIsLive(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, sample("web", fleet.Running))
+	e := p.follow("/live?vm=web&window=screen")
+	_, data := e.next()
+	require.Contains(t, data, "In use by bob")
+	taken := sample("web", fleet.Running)
+	taken.Viewers = []fleet.Viewer{{Kind: "vnc", Who: "bob", Watches: true}, {Kind: "vnc", Who: "zoe"}}
+	p.Put(taken)
+	_, data = e.next()
+	require.Contains(t, data, "In use by zoe")
+	require.NotContains(t, data, "windowmedia", "that has not changed")
+}
+
+// The script has each layout that the page offers, with a character for each key.
+func TestLayoutsAreComplete(t *testing.T) {
+	t.Parallel()
+	script, err := os.ReadFile("ts/src/layouts.ts")
+	require.NoError(t, err)
+	rows := regexp.MustCompile(`(?:plain|shift): ("(?:\\.|[^"\\])*")`).FindAllSubmatch(script, -1)
+	require.Len(t, rows, 2*len(layouts))
+	for _, row := range rows {
+		text, err := strconv.Unquote(string(row[1]))
+		require.NoError(t, err)
+		require.Equal(t, 48, utf8.RuneCountInString(text), text)
+	}
+	for _, code := range layouts {
+		require.Contains(t, string(script), "\n  \""+code+"\": {")
+	}
+}
+
+// Whoever finds a console in use watches, is told so, and may take it over.
+func TestTakeOverInBrowser(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, sample("web", fleet.Running))
+	p.typed.Store(true)
+	go func() {
+		for far := range p.conns { // a guest that writes a prompt and reads
+			go func() {
+				_, _ = far.Write([]byte("login: "))
+				_, _ = io.Copy(io.Discard, far)
+			}()
+		}
+	}()
+	t.Cleanup(func() { close(p.conns) })
+	b := browser.New(t)
+	b.Open(p.http.URL+"/vms/web/console", "light", 1280)
+	b.Do("watching", chromedp.WaitVisible(chromedp.CSS(`#terminal[data-state=watching]`)),
+		browser.Holds(`document.querySelector("#notice").textContent.includes("Another client types")`))
+	require.True(t, p.has("admin watch console of web"))
+	b.Accessible("../..")
+	b.Do("take over", chromedp.Click(chromedp.CSS("#take")),
+		chromedp.WaitVisible(chromedp.CSS(`#terminal[data-state=connected]`)), chromedp.WaitNotVisible(chromedp.CSS("#take")))
+	require.True(t, p.has("admin take console of web"))
+	b.Do("read aloud", chromedp.Click(chromedp.CSS("#reader")),
+		browser.Holds(`document.querySelector(".xterm-accessibility")?.textContent.includes("login:")`))
+}
