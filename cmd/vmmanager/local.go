@@ -78,7 +78,7 @@ func (f *localFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	vms := local.New(cmd.Context(), inv, log)
+	vms := local.New(cmd.Context(), inv, localUser(), log)
 	visitors, err := login.New(login.Options{
 		Log: log, Now: time.Now, Sleep: sleep, Link: localUser(), LinkRoles: []string{administrator},
 	})

@@ -30,7 +30,7 @@ type stage struct {
 	done  []string
 	fails error
 	shots int
-	typed atomic.Bool   // somebody types on consoles
+	typed atomic.Bool   // a user types on consoles
 	conns chan net.Conn // the other ends of streams
 	defined
 }

@@ -35,7 +35,7 @@ var layouts = []string{"en-US", "en-GB", "de", "de-CH", "fr", "es", "it"}
 type windowState struct {
 	words
 	State stateView
-	// UsedBy says who types, unless that is the visitor; "" if nobody does.
+	// UsedBy says who types, unless that is the visitor; "" if no user does.
 	UsedBy  string
 	Buttons []button
 	Media   mediaView

@@ -76,7 +76,7 @@ func TestLayoutsAreComplete(t *testing.T) {
 	}
 }
 
-// Whoever finds a console in use watches, is told so, and may take it over.
+// A user who finds a console in use watches, sees why, and may take it over.
 func TestTakeOverInBrowser(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
@@ -97,7 +97,8 @@ func TestTakeOverInBrowser(t *testing.T) {
 	require.True(t, p.has("admin watch console of web"))
 	b.Accessible("../..")
 	b.Do("take over", chromedp.Click(chromedp.CSS("#take")),
-		chromedp.WaitVisible(chromedp.CSS(`#terminal[data-state=connected]`)), chromedp.WaitNotVisible(chromedp.CSS("#take")))
+		chromedp.WaitVisible(chromedp.CSS(`#terminal[data-state=connected]`)),
+		chromedp.WaitNotVisible(chromedp.CSS("#take")))
 	require.True(t, p.has("admin take console of web"))
 	b.Do("read aloud", chromedp.Click(chromedp.CSS("#reader")),
 		browser.Holds(`document.querySelector(".xterm-accessibility")?.textContent.includes("login:")`))

@@ -30,7 +30,8 @@ func newFolder(t *testing.T) *folder {
 	env.HomeDir, env.UserName = dir, filepath.Base(dir)
 	places := []inventory.Place{{Folder: filepath.Join(dir, "vms"), Detached: true, Env: env}}
 	log := slog.New(slog.DiscardHandler)
-	return &folder{New(t.Context(), inventory.New(inventory.Options{Env: env, Places: places, Log: log}), log), t, dir}
+	inv := inventory.New(inventory.Options{Env: env, Places: places, Log: log})
+	return &folder{New(t.Context(), inv, "", log), t, dir}
 }
 
 func (f *folder) write(name, text string) {

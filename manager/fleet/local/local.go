@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,14 +24,16 @@ import (
 type Fleet struct {
 	fleet.Table
 	inventory *inventory.Inventory
+	user      string
 	log       *slog.Logger
 }
 
 var _ fleet.Fleet = (*Fleet)(nil)
 
-// New returns the fleet of an inventory, with the VMs that there are now.
-func New(ctx context.Context, inv *inventory.Inventory, log *slog.Logger) *Fleet {
-	f := &Fleet{inventory: inv, log: log}
+// New returns the fleet of an inventory, with the VMs that there are now. user is the one who uses
+// this program, and so looks at screens through it.
+func New(ctx context.Context, inv *inventory.Inventory, user string, log *slog.Logger) *Fleet {
+	f := &Fleet{inventory: inv, user: user, log: log}
 	vms, err := inv.List(ctx)
 	if err != nil {
 		log.Warn("not all VMs can be listed", "err", err)
@@ -55,13 +58,25 @@ func (f *Fleet) replaceAll(vms []inventory.VM) {
 			continue // what a killed VM has left, of a file that isn't known
 		}
 		known[vms[i].Name] = true
-		f.Put(view(&vms[i]))
+		f.Put(f.named(view(&vms[i])))
 	}
 	for _, vm := range f.List() {
 		if !known[vm.Name] {
 			f.Remove(vm.Name)
 		}
 	}
+}
+
+// named gives the viewers that are this process the name of its user: runners know only the
+// process.
+func (f *Fleet) named(vm *fleet.VM) *fleet.VM {
+	own := fmt.Sprintf(" pid %d", os.Getpid())
+	for i := range vm.Viewers {
+		if strings.HasSuffix(vm.Viewers[i].Who, own) {
+			vm.Viewers[i].Who = f.user
+		}
+	}
+	return vm
 }
 
 // Do implements fleet.Fleet. A start or restart continues when it has been answered, whatever

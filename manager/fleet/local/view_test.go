@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"testing"
 	"time"
 
@@ -145,6 +146,17 @@ func TestSecretsAreLeftOut(t *testing.T) {
 	_, err = redact([]byte("a: [canary"))
 	require.ErrorAs(t, err, new(fleet.Refusal), "who knows where its secrets are")
 	require.NotContains(t, err.Error(), "canary")
+}
+
+// What this process shows its user is looked at by the user.
+func TestOwnViewers(t *testing.T) {
+	t.Parallel()
+	f := Fleet{user: "alice"}
+	vm := f.named(&fleet.VM{Viewers: []fleet.Viewer{
+		{Who: fmt.Sprintf("uid 0 pid %d", os.Getpid())}, {Who: fmt.Sprintf("uid 0 pid 1%d", os.Getpid())},
+	}})
+	require.Equal(t, "alice", vm.Viewers[0].Who)
+	require.Contains(t, vm.Viewers[1].Who, "pid")
 }
 
 // What users can understand and change is a refusal; the rest is a failure.
