@@ -21,6 +21,7 @@ import (
 	"vmop/vmtypes"
 	"vmop/vmtypes/distribution"
 	"vmop/vmtypes/evaluate"
+	"vmop/vmtypes/plan"
 	"vmop/vmtypes/sandbox"
 	"vmop/yamlfile"
 )
@@ -96,40 +97,62 @@ func keyOf(m *v1.VirtualMachine, modules map[string]string) (key verdictKey, err
 // refusal returns why the type makes no plan; "" if it does. An error means that this is
 // not known.
 func (c *typeChecker) refusal(ctx context.Context, m *v1.VirtualMachine, modules map[string]string) (string, error) {
+	_, err := c.plan(ctx, m, modules)
+	var refused *noPlan
+	if errors.As(err, &refused) {
+		return refused.text, nil
+	}
+	return "", err
+}
+
+// noPlan is why a type makes no plan of a VM.
+type noPlan struct {
+	text string // in the words of the resource
+	err  error  // in those of the runner's configuration; nil if that is the text
+}
+
+func (n *noPlan) Error() string { return n.text }
+func (n *noPlan) Unwrap() error { return n.err }
+
+// plan returns the plan that the type makes. The error is a *noPlan if there is none.
+func (c *typeChecker) plan(ctx context.Context, m *v1.VirtualMachine, modules map[string]string) (*plan.Plan, error) {
 	text, err := objects.Config(m)
 	if err != nil {
-		return err.Error(), nil
+		return nil, &noPlan{text: err.Error()}
 	}
 	cfg, _, err := config.Parse("spec", text)
 	if err != nil {
-		return k8s.InResource(withoutPlaces(err)), nil
+		return nil, &noPlan{k8s.InResource(withoutPlaces(err)), err}
 	}
 	source, err := sourceOf(modules)
 	if err != nil {
-		return err.Error(), nil
+		return nil, &noPlan{text: err.Error()}
 	}
 	if _, _, err := source.Library().Source(cfg.VMType); err != nil {
 		const inFolder = "custom types are looked for in " + objects.VMTypesDir
-		return "spec.vmType.source: " + strings.Replace(err.Error(), inFolder, ofYourOwn, 1), nil
+		return nil, &noPlan{text: typePath + ": " + strings.Replace(err.Error(), inFolder, ofYourOwn, 1)}
 	}
 	spec := cfg.VM
 	if spec.UUID == "" {
 		spec.UUID = anyUUID
 	}
 	spec, _ = vmspec.ResolveResources(spec.WithDefaults(), modeInPod) // which knows every path
-	err = c.launch(ctx, source, cfg.VMType, spec, hostFor(cfg))
+	made, err := c.launch(ctx, source, cfg.VMType, spec, hostFor(cfg))
 	switch {
 	case err == nil:
-		return "", nil
+		return made, nil
 	case ctx.Err() != nil:
-		return "", context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	case errors.As(err, new(*vmtypes.OptionsError)), errors.As(err, new(*vmtypes.FaultsError)):
-		return k8s.InResource(err.Error()), nil
+		return nil, &noPlan{k8s.InResource(err.Error()), err}
 	case isOfType(err):
-		return err.Error(), nil
+		return nil, &noPlan{err.Error(), err}
 	}
-	return "", err
+	return nil, err
 }
+
+// typePath is where a VM names its type.
+const typePath = "spec.vmType.source"
 
 // anyUUID stands for the one that the runner generates.
 const anyUUID = "1b4e28ba-2fa1-4d2b-883f-0016d3cca427"
@@ -140,22 +163,30 @@ const ofYourOwn = "custom types come from a ConfigMap (spec.vmType.configMap, or
 // launch lets a type compute a plan.
 func (c *typeChecker) launch(ctx context.Context, source vmtypes.Source, name string,
 	spec vmspec.Spec, host vmtypes.Host,
-) error {
+) (made *plan.Plan, err error) {
 	if vmtypes.IsStock(name) {
 		t, err := c.stockType(ctx, name)
-		if err == nil {
-			_, err = t.Launch(ctx, spec, host)
+		if err != nil {
+			return nil, err
 		}
-		return err
+		return t.Launch(ctx, spec, host)
 	}
+	err = c.alone(ctx, func() error {
+		made, err = evaluate.Type{Source: source, Name: name}.Launch(ctx, spec, host)
+		return err
+	})
+	return made, err
+}
+
+// alone does what takes a process while no other does.
+func (c *typeChecker) alone(ctx context.Context, do func() error) error {
 	select {
 	case c.child <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 	defer func() { <-c.child }()
-	_, err := evaluate.Type{Source: source, Name: name}.Launch(ctx, spec, host)
-	return err
+	return do()
 }
 
 // stockType loads a type once: loading takes longer than using it.

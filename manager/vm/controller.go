@@ -67,7 +67,10 @@ const (
 )
 
 // Controller controls VMs.
-type Controller struct{ store *store.Store }
+type Controller struct {
+	store      *store.Store
+	reconciler *reconciler
+}
 
 // Add adds the controller to a manager, whose own cache is not used.
 func Add(mgr manager.Manager, opts Options) (*Controller, error) {
@@ -103,7 +106,7 @@ func Add(mgr manager.Manager, opts Options) (*Controller, error) {
 	if err := mgr.Add(always(follow)); err != nil {
 		return nil, fmt.Errorf("VM controller: %w", err)
 	}
-	return &Controller{c.store}, nil
+	return &Controller{c.store, c}, nil
 }
 
 // always runs whether this manager leads or stands by.
@@ -120,6 +123,16 @@ func (always) NeedLeaderElection() bool { return false }
 
 // Store returns what the manager knows of the namespace.
 func (c *Controller) Store() *store.Store { return c.store }
+
+// Modules returns the custom types that a VM can use: the texts of Starlark modules by their file
+// names. They must not be changed.
+func (c *Controller) Modules(ctx context.Context, vm *v1.VirtualMachine) (map[string]string, error) {
+	from, err := c.store.Metadata(objects.KindConfigMap, objects.TypesConfigMap(vm, c.reconciler.opts.Settings()))
+	if err != nil {
+		return nil, err
+	}
+	return c.reconciler.modules.of(ctx, c.reconciler.live, from)
+}
 
 // Ready returns nil when everything in the namespace that concerns VMs has been listed, so
 // that VMs are reconciled, or are as soon as this manager leads.

@@ -210,6 +210,25 @@ func (f *Fleet) insert(ctx context.Context, user string, vm found, at int, mediu
 	return nil
 }
 
+// Left implements fleet.Fleet: claims stay.
+func (f *Fleet) Left(_ context.Context, name string) ([]string, error) {
+	vm, err := f.find(name)
+	if err != nil {
+		return nil, err
+	}
+	var claims []string
+	for _, claim := range objects.ClaimNames(vm.VirtualMachine) {
+		there, err := f.opts.Store.Metadata(objects.KindClaim, claim)
+		if err != nil {
+			return nil, err
+		}
+		if there != nil {
+			claims = append(claims, "PersistentVolumeClaim "+claim)
+		}
+	}
+	return claims, nil
+}
+
 // bare returns an object that names the VM.
 func (vm found) bare() *v1.VirtualMachine {
 	return &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: vm.Name, Namespace: vm.Namespace}}

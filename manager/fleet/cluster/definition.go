@@ -4,15 +4,95 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	v1 "vmop/api/v1"
 	"vmop/manager/fleet"
-	"vmop/manager/objects"
+	"vmop/manager/fleet/describe"
+	"vmop/yamlfile"
 )
+
+// A document is the definition of a VM as people edit it. Members are as YAML decodes them.
+type document struct {
+	APIVersion string         `yaml:"apiVersion" json:"apiVersion"`
+	Kind       string         `yaml:"kind" json:"kind"`
+	Metadata   map[string]any `yaml:"metadata" json:"metadata"`
+	Spec       map[string]any `yaml:"spec" json:"spec"`
+
+	text *yamlfile.Document // nil: it is not from a text
+}
+
+// kindOfVM is the kind of the resource.
+const kindOfVM = "VirtualMachine"
+
+// documentOf returns the definition of a VM with everything in it.
+func documentOf(vm *v1.VirtualMachine) (*document, error) {
+	text, err := json.Marshal(vm)
+	if err != nil {
+		return nil, fmt.Errorf("write the definition of VM %s: %w", vm.Name, err)
+	}
+	d := &document{}
+	if err := json.Unmarshal(text, d); err != nil {
+		return nil, fmt.Errorf("read the definition of VM %s: %w", vm.Name, err)
+	}
+	d.APIVersion, d.Kind = v1.GroupVersion().String(), kindOfVM
+	maps.DeleteFunc(d.Metadata, func(key string, _ any) bool {
+		return !slices.Contains([]string{"name", "namespace", "labels", "annotations"}, key)
+	})
+	return d, nil
+}
+
+// parse reads the definition of a VM of this name. The error is of type fleet.Faults.
+func parse(name, namespace, text string) (*document, error) {
+	d := &document{}
+	var err error
+	if d.text, err = yamlfile.Decode("definition", []byte(text), d); err != nil {
+		return nil, describe.Faults(err)
+	}
+	var faults fleet.Faults
+	want := func(path, is, want string) {
+		if is != want {
+			faults = append(faults, d.at(path, fmt.Sprintf("want %s", want)))
+		}
+	}
+	want("apiVersion", d.APIVersion, v1.GroupVersion().String())
+	want("kind", d.Kind, kindOfVM)
+	if d.Metadata == nil {
+		d.Metadata = map[string]any{}
+	}
+	is, _ := d.Metadata["name"].(string)
+	want("metadata.name", is, name)
+	if space, given := d.Metadata["namespace"].(string); given {
+		want("metadata.namespace", space, namespace)
+	}
+	d.Metadata["namespace"] = namespace
+	if faults != nil {
+		return nil, faults
+	}
+	return d, nil
+}
+
+// at returns a fault of a field, with its line.
+func (d *document) at(path, message string) fleet.Fault {
+	fault := fleet.Fault{Path: path, Message: message}
+	if d.text != nil && path != "" {
+		fault.Line = d.text.Line(path)
+	}
+	return fault
+}
+
+// object returns the definition as the API server takes it.
+func (d *document) object() *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": d.APIVersion, "kind": d.Kind, "metadata": d.Metadata, "spec": d.Spec,
+	}}
+}
 
 // Definition implements fleet.Fleet. What may be secret is left out: cloud-init's data, passwords
 // in addresses, and annotations of others, some of which have the whole definition.
@@ -21,109 +101,102 @@ func (f *Fleet) Definition(_ context.Context, name string) (*fleet.Definition, e
 	if err != nil {
 		return nil, err
 	}
-	tree, err := redacted(vm.VirtualMachine)
+	d, err := documentOf(vm.VirtualMachine)
 	if err != nil {
-		return nil, fmt.Errorf("show the definition of VM %s: %w", name, err)
+		return nil, err
 	}
-	text, err := yaml.Marshal(tree)
+	d.hide()
+	text, err := yaml.Marshal(d)
 	return &fleet.Definition{Text: string(text), Version: version(vm.VirtualMachine)}, err
 }
 
 // version identifies a definition.
 func version(vm *v1.VirtualMachine) string { return fmt.Sprintf("%s/%d", vm.UID, vm.Generation) }
 
-// redacted returns the definition of a VM without what may be secret.
-func redacted(vm *v1.VirtualMachine) (map[string]any, error) {
-	text, err := json.Marshal(vm)
-	if err != nil {
-		return nil, err
+// eachSecret calls do with each mapping and key whose value may be secret.
+func (d *document) eachSecret(do func(of map[string]any, key, path string)) {
+	data, _ := d.Spec["cloudInit"].(map[string]any)
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		do(data, key, "spec.cloudInit."+key)
 	}
-	var tree struct {
-		Metadata map[string]any `json:"metadata"`
-		Spec     map[string]any `json:"spec"`
-	}
-	if err := json.Unmarshal(text, &tree); err != nil {
-		return nil, err
-	}
-	metadata := map[string]any{}
-	for _, key := range []string{"name", "namespace", "labels", "annotations"} {
-		if value, has := tree.Metadata[key]; has {
-			metadata[key] = value
+	annotations, _ := d.Metadata["annotations"].(map[string]any)
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		if !strings.HasPrefix(key, v1.GroupName+"/") {
+			do(annotations, key, "metadata.annotations."+key)
 		}
 	}
-	if annotations, ok := metadata["annotations"].(map[string]any); ok {
-		for key := range annotations {
-			if !strings.HasPrefix(key, v1.GroupName+"/") {
-				annotations[key] = fleet.Kept
-			}
-		}
-	}
-	if data, ok := tree.Spec["cloudInit"].(map[string]any); ok {
-		for key := range data {
-			data[key] = fleet.Kept
-		}
-	}
-	return map[string]any{
-		"apiVersion": v1.GroupVersion().String(), "kind": "VirtualMachine", "metadata": metadata,
-		"spec": withoutUsers(tree.Spec, regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^/?#\s"']*@`)),
-	}, nil
 }
 
-// withoutUsers removes users and passwords from all addresses in a value of JSON.
-func withoutUsers(value any, userInAddress *regexp.Regexp) any {
+// hide leaves out what may be secret.
+func (d *document) hide() {
+	d.eachSecret(func(of map[string]any, key, _ string) { of[key] = fleet.Kept })
+	eachText(d.Spec, hideUser)
+}
+
+// hiddenUser is in an address in place of user and password.
+const hiddenUser = "…"
+
+// hideUser returns a text without the users and passwords of addresses in it.
+func hideUser(text string) string {
+	if !strings.Contains(text, "@") {
+		return text
+	}
+	withUser := regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^/?#\s"']*@`)
+	return withUser.ReplaceAllString(text, "${1}"+hiddenUser+"@")
+}
+
+// restore puts back what hide has left out of another document, and what still stands there.
+func (d *document) restore(from *document) error {
+	hidden, addresses := map[string]any{}, map[string]string{}
+	from.eachSecret(func(of map[string]any, key, path string) { hidden[path] = of[key] })
+	eachText(from.Spec, func(text string) string {
+		if shown := hideUser(text); shown != text {
+			addresses[shown] = text
+		}
+		return text
+	})
+	var faults fleet.Faults
+	d.eachSecret(func(of map[string]any, key, path string) {
+		value, was := hidden[path]
+		switch {
+		case of[key] != fleet.Kept:
+		case was:
+			of[key] = value
+		default:
+			faults = append(faults, d.at(path, "there is nothing to keep; leave the key out"))
+		}
+	})
+	eachText(d.Spec, func(text string) string {
+		whole, was := addresses[text]
+		switch {
+		case was:
+			return whole
+		case strings.Contains(text, "//"+hiddenUser+"@"):
+			faults = append(faults, fleet.Fault{Message: "the password of " + text + " is not known; write it"})
+		case text == fleet.Kept:
+			faults = append(faults, fleet.Fault{Message: fleet.Kept + " stands where nothing can be kept"})
+		}
+		return text
+	})
+	if faults != nil {
+		return faults
+	}
+	return nil
+}
+
+// eachText changes all texts in a value of JSON, in their places.
+func eachText(value any, change func(string) string) any {
 	switch value := value.(type) {
 	case string:
-		return userInAddress.ReplaceAllString(value, "${1}…@")
+		return change(value)
 	case map[string]any:
 		for key, item := range value {
-			value[key] = withoutUsers(item, userInAddress)
+			value[key] = eachText(item, change)
 		}
 	case []any:
 		for i, item := range value {
-			value[i] = withoutUsers(item, userInAddress)
+			value[i] = eachText(item, change)
 		}
 	}
 	return value
 }
-
-// Left implements fleet.Fleet: claims stay.
-func (f *Fleet) Left(_ context.Context, name string) ([]string, error) {
-	vm, err := f.find(name)
-	if err != nil {
-		return nil, err
-	}
-	var claims []string
-	for _, claim := range objects.ClaimNames(vm.VirtualMachine) {
-		m, err := f.opts.Store.Metadata(objects.KindClaim, claim)
-		if err != nil {
-			return nil, err
-		}
-		if m != nil {
-			claims = append(claims, "PersistentVolumeClaim "+claim)
-		}
-	}
-	return claims, nil
-}
-
-// notYet is why VMs are not made and changed here.
-const notYet = fleet.Refusal("VMs of a cluster are made and edited with kubectl")
-
-// Offer implements fleet.Fleet.
-func (f *Fleet) Offer(context.Context) (*fleet.Offer, error) { return nil, notYet }
-
-// VMType implements fleet.Fleet.
-func (f *Fleet) VMType(context.Context, string) (*fleet.VMType, error) { return nil, notYet }
-
-// Draft implements fleet.Fleet.
-func (f *Fleet) Draft(context.Context, *fleet.Draft) (string, error) { return "", notYet }
-
-// Check implements fleet.Fleet.
-func (f *Fleet) Check(context.Context, string, *fleet.Definition) (*fleet.Check, error) {
-	return nil, notYet
-}
-
-// Create implements fleet.Fleet.
-func (f *Fleet) Create(context.Context, string, string, string) error { return notYet }
-
-// Replace implements fleet.Fleet.
-func (f *Fleet) Replace(context.Context, string, string, *fleet.Definition) error { return notYet }

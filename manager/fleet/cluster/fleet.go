@@ -25,6 +25,8 @@ type Options struct {
 	Client client.Writer
 	// Keys open connections to runners.
 	Keys *stream.Keys
+	// Types are the VM types.
+	Types Types
 	// Instance is the name of the manager's process in events.
 	Instance string
 	// Log takes failures that keep no action from being done.

@@ -38,34 +38,52 @@ func explain(err error) error {
 // causes returns why the API server refuses something, a line for each field; "" if that is
 // nothing that a user can change.
 func causes(err error) string {
-	ofRBAC := regexp.MustCompile(`is forbidden: User ".*" cannot `) // the manager lacks a right
+	faults := faultsOf(err)
+	lines := make([]string, len(faults))
+	for i, f := range faults {
+		if lines[i] = f.Message; f.Path != "" {
+			lines[i] = f.Path + ": " + f.Message
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// faultsOf returns what the API server, or a policy of the cluster, says is wrong with a VM; nil if
+// an error is about something else, such as the rights of the manager.
+func faultsOf(err error) (all fleet.Faults) {
+	ofRBAC := regexp.MustCompile(`is forbidden: User ".*" cannot `)
 	if decide.Refused(err) == nil || ofRBAC.MatchString(err.Error()) {
-		return ""
+		return nil
 	}
 	valueOf := regexp.MustCompile(`^(Invalid|Unsupported) value: (("([^"\\]|\\.)*"|[^ :]+): )?`)
 	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return decide.Readable(err.Error())
-	}
-	var lines []string
-	if details := status.Status().Details; details != nil {
-		for _, c := range details.Causes {
+	if errors.As(err, &status) && status.Status().Details != nil {
+		for _, c := range status.Status().Details.Causes {
 			if c.Field == "metadata.uid" { // it is another VM of that name
-				return string(changedMeanwhile)
+				return fleet.Faults{{Message: string(changedMeanwhile)}}
 			}
-			lines = append(lines, decide.Readable(c.Field+": "+valueOf.ReplaceAllString(c.Message, "")))
+			all = append(all, fleet.Fault{
+				Path: c.Field, Message: decide.Readable(valueOf.ReplaceAllString(c.Message, "")),
+			})
 		}
 	}
-	switch {
-	case len(lines) > 0:
-		return strings.Join(lines, "\n")
-	case apierrors.IsInvalid(err): // a test in a patch, which the API server says no more about
-		return string(changedMeanwhile)
+	if all != nil {
+		return all
+	}
+	if apierrors.IsInvalid(err) { // a test in a patch, which the API server says no more about
+		return fleet.Faults{{Message: string(changedMeanwhile)}}
 	}
 	text := err.Error()
-	denials := regexp.MustCompile(`(denied the request|denied request|is forbidden): `) // a policy's words follow
-	if all := denials.FindAllStringIndex(text, -1); all != nil {
-		text = text[all[len(all)-1][1]:]
+	unknown := regexp.MustCompile(`unknown field "([^"]+)"`)
+	for _, found := range unknown.FindAllStringSubmatch(text, -1) {
+		all = append(all, fleet.Fault{Path: found[1], Message: "there is no such field"})
 	}
-	return decide.Readable(text)
+	if all != nil {
+		return all
+	}
+	denials := regexp.MustCompile(`(denied the request|denied request|is forbidden): `) // a policy's words follow
+	if found := denials.FindAllStringIndex(text, -1); found != nil {
+		text = text[found[len(found)-1][1]:]
+	}
+	return fleet.Faults{{Message: decide.Readable(text)}}
 }

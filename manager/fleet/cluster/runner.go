@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -53,8 +54,26 @@ func (f *Fleet) dial(user, name string) (*control.Client, error) {
 	return f.opts.Keys.Client(target, user), nil
 }
 
+// isUp reports whether there is a machine, so that its runner knows it best.
+func (vm found) isUp() bool { return stateOf(vm.VirtualMachine).Up() }
+
 // Plan implements fleet.Fleet.
 func (f *Fleet) Plan(ctx context.Context, name string) ([]fleet.Argument, error) {
+	vm, err := f.find(name)
+	if err != nil {
+		return nil, err
+	}
+	if !vm.isUp() {
+		made, err := f.opts.Types.Plan(ctx, vm.VirtualMachine)
+		var faults fleet.Faults
+		if errors.As(err, &faults) {
+			return nil, fleet.Refusal(err.Error())
+		}
+		if err != nil {
+			return nil, err
+		}
+		return describe.Plan(made), nil
+	}
 	runner, err := f.dial("", name)
 	if err != nil {
 		return nil, err
@@ -72,6 +91,13 @@ func (f *Fleet) Plan(ctx context.Context, name string) ([]fleet.Argument, error)
 
 // Source implements fleet.Fleet.
 func (f *Fleet) Source(ctx context.Context, name, module string) (string, error) {
+	vm, err := f.find(name)
+	if err != nil {
+		return "", err
+	}
+	if !vm.isUp() {
+		return f.opts.Types.Module(ctx, vm.VirtualMachine, module)
+	}
 	runner, err := f.dial("", name)
 	if err != nil {
 		return "", err
@@ -82,6 +108,10 @@ func (f *Fleet) Source(ctx context.Context, name, module string) (string, error)
 
 // Usage implements fleet.Fleet.
 func (f *Fleet) Usage(ctx context.Context, name string) ([]fleet.Sample, error) {
+	vm, err := f.find(name)
+	if err != nil || !vm.isUp() {
+		return nil, err
+	}
 	runner, err := f.dial("", name)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,396 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/fleet"
+	"vmop/manager/fleet/describe"
+	"vmop/manager/objects"
+	"vmop/vmtypes"
+	"vmop/vmtypes/plan"
+)
+
+// Types are the VM types that the VMs of the namespace can have. Its methods may be called
+// concurrently.
+type Types interface {
+	// Names returns their names, sorted.
+	Names(ctx context.Context) ([]string, error)
+	// Describe returns what a type says of itself.
+	Describe(ctx context.Context, name string) (vmtypes.Description, error)
+	// Plan returns what QEMU gets when a VM is started. The error is of type fleet.Faults, with
+	// the paths of the resource, if its type makes no plan.
+	Plan(ctx context.Context, vm *v1.VirtualMachine) (*plan.Plan, error)
+	// Module returns the text of a module of a VM's type, by the name that origins have.
+	Module(ctx context.Context, vm *v1.VirtualMachine, name string) (string, error)
+}
+
+// defaultType is that of a VM that names none (api/v1).
+const defaultType = "standard"
+
+// Offer implements fleet.Fleet.
+func (f *Fleet) Offer(ctx context.Context) (*fleet.Offer, error) {
+	names, err := f.opts.Types.Names(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &fleet.Offer{
+		Types: names, Type: defaultType, Networks: []string{"user", "masquerade", "tap", fleet.NoNetwork},
+	}, nil
+}
+
+// VMType implements fleet.Fleet.
+func (f *Fleet) VMType(ctx context.Context, name string) (*fleet.VMType, error) {
+	about, err := f.opts.Types.Describe(ctx, name)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		return nil, fleet.Refusal(err.Error())
+	}
+	return describe.Type(about), nil
+}
+
+// Draft implements fleet.Fleet.
+func (f *Fleet) Draft(_ context.Context, d *fleet.Draft) (string, error) {
+	machine := map[string]any{"state": v1.Stopped}
+	if d.CPUs != 0 {
+		machine["maximumCpus"] = d.CPUs
+	}
+	if d.RAM != 0 {
+		machine["maximumRam"] = quantity(d.RAM)
+	}
+	switch d.Network {
+	case "", fleet.NoNetwork:
+	default:
+		machine["networks"] = []any{map[string]any{d.Network: map[string]any{}}}
+	}
+	if disks := drafted(d); disks != nil {
+		machine["disks"] = disks
+	}
+	if !d.Screen {
+		machine["display"] = map[string]any{}
+	}
+	if len(d.Options) > 0 {
+		options := map[string]any{}
+		var faults fleet.Faults
+		for name, text := range d.Options {
+			var value any
+			if err := yaml.Unmarshal([]byte(text), &value); err != nil {
+				faults = append(faults, fleet.Fault{Path: "spec.vm.options." + name, Message: err.Error()})
+			}
+			options[name] = value
+		}
+		if faults != nil {
+			return "", faults
+		}
+		machine["options"] = options
+	}
+	spec := map[string]any{"vm": machine}
+	if d.Type != "" {
+		spec["vmType"] = map[string]any{"source": d.Type}
+	}
+	if d.User != "" {
+		spec["cloudInit"] = map[string]any{"userData": map[string]any{"users": []any{user(d)}}}
+	}
+	text, err := yaml.Marshal(document{
+		APIVersion: v1.GroupVersion().String(), Kind: kindOfVM, Spec: spec,
+		Metadata: map[string]any{"name": d.Name, "namespace": f.opts.Namespace},
+	})
+	return string(text), err
+}
+
+func quantity(bytes int64) string { return resource.NewQuantity(bytes, resource.BinarySI).String() }
+
+// drafted returns the disks of a draft, and its CD drive.
+func drafted(d *fleet.Draft) (disks []any) {
+	for i, disk := range d.Disks {
+		name := "system"
+		if i > 0 {
+			name = fmt.Sprintf("disk%d", i+1)
+		}
+		spec := map[string]any{"resources": map[string]any{"requests": map[string]any{"storage": quantity(disk.Size)}}}
+		if disk.Class != "" {
+			spec["storageClassName"] = disk.Class
+		}
+		disks = append(disks, map[string]any{"volumeClaimTemplate": map[string]any{
+			"metadata": map[string]any{"name": name}, "spec": spec,
+		}})
+	}
+	if d.CD {
+		disks = append(disks, map[string]any{"cdrom": map[string]any{"image": d.Medium}})
+	}
+	return disks
+}
+
+// user returns the user of a draft as cloud-init makes it.
+func user(d *fleet.Draft) map[string]any {
+	made := map[string]any{"name": d.User, "sudo": "ALL=(ALL) NOPASSWD:ALL", "shell": "/bin/bash"}
+	if len(d.Keys) > 0 {
+		made["ssh_authorized_keys"] = d.Keys
+	}
+	if d.Password {
+		made["passwd"], made["lock_passwd"] = fleet.NewPassword, false
+	}
+	return made
+}
+
+// Check implements fleet.Fleet: the API server says what it would accept, and the type what it makes
+// of that.
+func (f *Fleet) Check(ctx context.Context, name string, d *fleet.Definition) (*fleet.Check, error) {
+	check, err := f.check(ctx, name, d)
+	var faults fleet.Faults
+	if errors.As(err, &faults) {
+		return &fleet.Check{Faults: faults}, nil
+	}
+	return check, err
+}
+
+func (f *Fleet) check(ctx context.Context, name string, d *fleet.Definition) (*fleet.Check, error) {
+	var before *document
+	var is *fleet.VM
+	wanted, object, err := (*document)(nil), client.Object(nil), error(nil)
+	if d.Version == "" {
+		if wanted, err = f.parseNew(name, d.Text); err == nil {
+			object, err = f.create(ctx, wanted, client.DryRunAll)
+		}
+	} else if wanted, object, err = f.replace(ctx, name, d, client.DryRunAll); err == nil {
+		if is, err = f.Get(name); err == nil {
+			before, err = f.definitionOf(name)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	vm, err := typed(object)
+	if err != nil {
+		return nil, err
+	}
+	made, err := f.opts.Types.Plan(ctx, vm)
+	if err != nil {
+		return nil, wanted.located(err)
+	}
+	check := &fleet.Check{Plan: describe.Plan(made)}
+	if p := objects.TightLimit(vm); p != nil {
+		check.Warnings = append(check.Warnings, p.String())
+	}
+	if is != nil && is.State.Up() {
+		check.Running = true
+		after, err := documentOf(vm)
+		if err != nil {
+			return nil, err
+		}
+		check.Now, check.Later = differences(before, after)
+	}
+	return check, nil
+}
+
+func (f *Fleet) parseNew(name, text string) (*document, error) {
+	d, err := parse(name, f.opts.Namespace, text)
+	if err != nil {
+		return nil, err
+	}
+	if machine, ok := d.Spec["vm"].(map[string]any); ok {
+		machine["state"] = string(v1.Stopped) // to start it needs another right
+	}
+	return d, d.restore(&document{})
+}
+
+// Create implements fleet.Fleet.
+func (f *Fleet) Create(ctx context.Context, user, name, text string) error {
+	d, err := f.parseNew(name, text)
+	if err != nil {
+		return err
+	}
+	object, err := f.create(ctx, d)
+	if err != nil {
+		return err
+	}
+	vm, err := typed(object)
+	if err != nil {
+		return err
+	}
+	f.record(ctx, user, found{VirtualMachine: vm}, "create", "create")
+	return f.arrives(ctx, name)
+}
+
+func (f *Fleet) create(ctx context.Context, d *document, more ...client.CreateOption) (client.Object, error) {
+	object := d.object()
+	err := f.opts.Client.Create(ctx, object, append(more, owner, client.FieldValidation("Strict"))...)
+	if apierrors.IsAlreadyExists(err) {
+		return nil, fleet.ErrExists
+	}
+	return object, d.located(err)
+}
+
+// arrivalTime is how long a new VM may take until the store has it.
+const arrivalTime = 10 * time.Second
+
+// arrives waits until the store has a VM.
+func (f *Fleet) arrives(ctx context.Context, name string) error {
+	over := time.NewTimer(arrivalTime)
+	defer over.Stop()
+	for {
+		changed := f.Changed()
+		if vm, err := f.opts.Store.VM(name); vm != nil || err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-over.C:
+			return nil // it is there, and pages will show it
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// Replace implements fleet.Fleet.
+func (f *Fleet) Replace(ctx context.Context, user, name string, d *fleet.Definition) error {
+	_, object, err := f.replace(ctx, name, d)
+	if err != nil {
+		return err
+	}
+	vm, err := typed(object)
+	if err == nil {
+		f.record(ctx, user, found{VirtualMachine: vm}, "edit", "edit")
+	}
+	return err
+}
+
+// attempts is how often a write is begun anew because the status has been written meanwhile.
+const attempts = 10
+
+// replace changes what differs between the definition that was edited and the one that is wanted.
+func (f *Fleet) replace(ctx context.Context, name string, d *fleet.Definition, more ...client.PatchOption) (
+	*document, client.Object, error,
+) {
+	for range attempts {
+		changed := f.Changed()
+		vm, err := f.find(name)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case version(vm.VirtualMachine) != d.Version:
+			return nil, nil, fleet.ErrChanged
+		}
+		before, err := documentOf(vm.VirtualMachine)
+		if err != nil {
+			return nil, nil, err
+		}
+		wanted, err := parse(name, f.opts.Namespace, d.Text)
+		if err == nil {
+			err = wanted.restore(before)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		was, object := before.object(), wanted.object()
+		was.SetResourceVersion(vm.ResourceVersion)
+		object.SetResourceVersion(vm.ResourceVersion)
+		patch := client.MergeFromWithOptions(was, client.MergeFromWithOptimisticLock{})
+		err = f.opts.Client.Patch(ctx, object, patch, append(more, owner, client.FieldValidation("Strict"))...)
+		if !apierrors.IsConflict(err) {
+			return wanted, object, wanted.located(err)
+		}
+		select { // the store doesn't have the latest status yet
+		case <-changed:
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
+		}
+	}
+	return nil, nil, changedMeanwhile
+}
+
+func (f *Fleet) definitionOf(name string) (*document, error) {
+	vm, err := f.find(name)
+	if err != nil {
+		return nil, err
+	}
+	return documentOf(vm.VirtualMachine)
+}
+
+// typed returns what the API server has made of a definition.
+func typed(object client.Object) (*v1.VirtualMachine, error) {
+	vm := &v1.VirtualMachine{}
+	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(tree, vm)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the definition of VM %s: %w", object.GetName(), err)
+	}
+	return vm, nil
+}
+
+// located returns an error about the definition as fleet.Faults, with the lines of their fields.
+func (d *document) located(err error) error {
+	var faults fleet.Faults
+	if !errors.As(err, &faults) {
+		if faults = faultsOf(err); faults == nil {
+			return explain(err)
+		}
+	}
+	for i, f := range faults {
+		faults[i] = d.at(f.Path, f.Message)
+	}
+	return faults
+}
+
+// differences returns what a VM that is running takes over at once, and what awaits a restart.
+func differences(before, after *document) (now, later []fleet.Change) {
+	before.hide()
+	after.hide()
+	var walk func(path string, a, b any)
+	walk = func(path string, a, b any) {
+		keys, items := keysOf(a, b)
+		for _, key := range keys {
+			one, _ := a.(map[string]any)
+			other, _ := b.(map[string]any)
+			walk(path+"."+key, one[key], other[key])
+		}
+		for i := range items {
+			walk(fmt.Sprintf("%s[%d]", path, i), item(a, i), item(b, i))
+		}
+		if keys != nil || items > 0 {
+			return
+		}
+		change := fleet.Change{Path: path, Now: shown(a), Then: shown(b)}
+		switch {
+		case change.Now == change.Then:
+		case isLive(path):
+			now = append(now, change)
+		default:
+			later = append(later, change)
+		}
+	}
+	walk("spec", before.Spec, after.Spec)
+	return now, later
+}
+
+// isLive reports whether a runner takes a change over, or the manager does (docs/live-changes.md).
+func isLive(path string) bool {
+	switch path {
+	case "spec.vm.state", "spec.vm.currentCpus", "spec.vm.currentRam", "spec.vm.powerdownTimeout",
+		"spec.vm.display.loggedInUser", "spec.guestShutdownStops", "spec.resetCounter":
+		return true
+	}
+	for _, part := range []string{"spec.permissions", "spec.pools", "spec.loadBalancerService"} {
+		if strings.HasPrefix(path, part) {
+			return true
+		}
+	}
+	return strings.HasPrefix(path, "spec.vm.disks[") &&
+		(strings.HasSuffix(path, "].cdrom.image") || strings.HasSuffix(path, ".resources.requests.storage"))
+}
