@@ -78,7 +78,8 @@ func (p planner) Plan(ctx context.Context, m *v1.VirtualMachine) (*plan.Plan, er
 	}
 	faults := describe.Faults(refused.err)
 	for i := range faults {
-		faults[i].Path, faults[i].Line = k8s.InResource(faults[i].Path), 0
+		path, _, _ := strings.Cut(k8s.InResource(faults[i].Path), " ") // a word may follow: "(net)"
+		faults[i].Path, faults[i].Line = path, 0
 		faults[i].Message = k8s.InResource(faults[i].Message)
 	}
 	if faults == nil {

@@ -80,7 +80,7 @@ func newPlace(t *testing.T) *place {
 	log := slog.New(slog.NewTextHandler(&p.log, nil))
 	s := store.New(p.Name, func() string { return "" })
 	p.Fleet = New(Options{
-		Namespace: p.Name, Store: s, Client: ours, Instance: "test", Log: log,
+		Namespace: p.Name, Store: s, Client: ours, Instance: "test", Log: log, Types: stock{},
 		Keys: stream.NewKeys(core.Secrets(p.Name), core.ConfigMaps(p.Name), log),
 	})
 	require.NoError(t, p.opts.Keys.Refresh(t.Context()))
