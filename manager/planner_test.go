@@ -40,8 +40,10 @@ func TestPlanner(t *testing.T) {
 		require.Len(t, faults, 1)
 		return faults[0]
 	}
-	require.Equal(t, "spec.vm.options.color", faultsOf(withOptions(machine("web", "derived"), `{"color": "red"}`)).Path)
-	require.Contains(t, faultsOf(withOptions(machine("web", "derived"), `{"colour": "red"}`)).Message, "red is sold out")
+	misspelt := faultsOf(withOptions(machine("web", "derived"), `{"color": "red"}`))
+	require.Equal(t, "spec.vm.options.color", misspelt.Path)
+	red := faultsOf(withOptions(machine("web", "derived"), `{"colour": "red"}`))
+	require.Contains(t, red.Message, "red is sold out")
 	require.Equal(t, "spec.vm.networks[0]", faultsOf(inNet(machine("web", "standard"), "10.0.2.5/24")).Path)
 	unknown := faultsOf(machine("web", "none-such"))
 	require.Equal(t, "spec.vmType.source", unknown.Path)

@@ -41,9 +41,6 @@ func (stock) Module(_ context.Context, _ *v1.VirtualMachine, name string) (strin
 	return vmtypes.StockModule(name)
 }
 
-// lined returns a fault as a text.
-func lined(faults fleet.Faults) string { return faults.Error() }
-
 // A VM is drafted from a form, checked and created by the API server.
 func TestNewVM(t *testing.T) {
 	t.Parallel()
@@ -59,8 +56,9 @@ func TestNewVM(t *testing.T) {
 	require.Contains(t, refused(t, err), "none-such")
 
 	draft := &fleet.Draft{
-		Name: "web", Type: "standard", CPUs: 2, RAM: 1 << 30, Disks: []fleet.Disk{{Size: 20 << 30, Class: "fast"}, {Size: 1 << 30}},
-		CD: true, Medium: "debian.iso", Network: "user", User: "ann", Keys: []string{"ssh-ed25519 AAAA"}, Password: true,
+		Name: "web", Type: "standard", CPUs: 2, RAM: 1 << 30, CD: true, Medium: "debian.iso", Network: "user",
+		Disks: []fleet.Disk{{Size: 20 << 30, Class: "fast"}, {Size: 1 << 30}},
+		User:  "ann", Keys: []string{"ssh-ed25519 AAAA"}, Password: true,
 	}
 	text, err := p.Draft(ctx, draft)
 	require.NoError(t, err)
@@ -104,7 +102,7 @@ func TestFaultsOfDefinitions(t *testing.T) {
 		"a: [": "line 1: ",
 		"kind: Pod\nmetadata: {name: x, namespace: other}\n": "line 1: apiVersion: want vmoperator.jdrupes.org/v1\n" +
 			"line 1: kind: want VirtualMachine\nline 2: metadata.name: want odd\nline 2: metadata.namespace: want " + p.Name,
-		head + "spec:\n  vm:\n    maximumCpus: 2\n    currentCpus: 3\n": "line 7: spec.vm.currentCpus: must be at most maximumCpus",
+		head + "spec:\n  vm:\n    maximumCpus: 2\n    currentCpus: 3\n": "line 7: spec.vm.currentCpus: must be at most ",
 		head + "spec:\n  vm:\n    maximumCpus: 2\n    cpu: 3\n":         "line 7: spec.vm.cpu: there is no such field",
 		head + "spec:\n  vm:\n    maximumCpus: 2\n":                     "line 6: spec.vm.maximumCpus: want an even number",
 		head + "spec:\n  cloudInit:\n    userData: (kept as it is)\n  vm:\n    maximumCpus: 2\n": "line 6: " +
@@ -114,7 +112,7 @@ func TestFaultsOfDefinitions(t *testing.T) {
 	} {
 		check, err := p.Check(t.Context(), "odd", &fleet.Definition{Text: text})
 		require.NoError(t, err, text)
-		require.True(t, strings.HasPrefix(lined(check.Faults), want), "%s\n%s\nis not\n%s", text, lined(check.Faults), want)
+		require.True(t, strings.HasPrefix(check.Faults.Error(), want), "%s\n%s\nis not\n%s", text, check.Faults, want)
 	}
 	_, err := p.Draft(t.Context(), &fleet.Draft{Options: map[string]string{"a": "["}})
 	require.ErrorContains(t, err, "spec.vm.options.a: ")
