@@ -18,8 +18,8 @@ import (
 )
 
 // newPages returns the pages of a namespace, which follow the configuration.
-func newPages(opts Options, mgr ctrl.Manager, secrets core.SecretInterface, namespace string, vms *vm.Controller,
-	keys *stream.Keys, live *live, log *slog.Logger,
+func newPages(opts Options, mgr ctrl.Manager, secrets core.SecretInterface, namespace string, types planner,
+	vms *vm.Controller, keys *stream.Keys, live *live, log *slog.Logger,
 ) (*serve.Pages, error) {
 	reviews, err := authorization.NewForConfig(mgr.GetConfig())
 	if err != nil {
@@ -31,7 +31,7 @@ func newPages(opts Options, mgr ctrl.Manager, secrets core.SecretInterface, name
 	}
 	machines := cluster.New(cluster.Options{
 		Namespace: namespace, Store: vms.Store(), Client: mgr.GetClient(), Keys: keys,
-		Instance: opts.Instance, Log: log,
+		Types: types, Instance: opts.Instance, Log: log,
 	})
 	pages, err := serve.New(serve.Options{
 		Fleet: machines, Rights: machines.Rights, Namespace: namespace,

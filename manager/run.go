@@ -88,9 +88,10 @@ func Run(ctx context.Context, opts Options) error {
 	if err := knowsVMs(mgr.GetRESTMapper()); err != nil {
 		return err
 	}
+	types := newTypeChecker()
 	options := vm.Options{
 		Namespace: namespace, Instance: opts.Instance,
-		Settings: live.settings, Changed: live.changed, Types: newTypeChecker(),
+		Settings: live.settings, Changed: live.changed, Types: types,
 	}
 	vms, err := vm.Add(mgr, options)
 	if err != nil {
@@ -101,7 +102,7 @@ func Run(ctx context.Context, opts Options) error {
 		return fmt.Errorf("set up the manager: %w", err)
 	}
 	keys := stream.NewKeys(core.Secrets(namespace), core.ConfigMaps(namespace), log)
-	pages, err := newPages(opts, mgr, core.Secrets(namespace), namespace, vms, keys, live, log)
+	pages, err := newPages(opts, mgr, core.Secrets(namespace), namespace, planner{types, vms.Modules}, vms, keys, live, log)
 	if err != nil {
 		return err
 	}
