@@ -102,7 +102,8 @@ func Run(ctx context.Context, opts Options) error {
 		return fmt.Errorf("set up the manager: %w", err)
 	}
 	keys := stream.NewKeys(core.Secrets(namespace), core.ConfigMaps(namespace), log)
-	pages, err := newPages(opts, mgr, core.Secrets(namespace), namespace, planner{types, vms.Modules}, vms, keys, live, log)
+	plans := planner{types, vms.Modules}
+	pages, err := newPages(opts, mgr, core.Secrets(namespace), namespace, plans, vms, keys, live, log)
 	if err != nil {
 		return err
 	}

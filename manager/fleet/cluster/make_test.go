@@ -101,7 +101,8 @@ func TestFaultsOfDefinitions(t *testing.T) {
 	for text, want := range map[string]string{
 		"a: [": "line 1: ",
 		"kind: Pod\nmetadata: {name: x, namespace: other}\n": "line 1: apiVersion: want vmoperator.jdrupes.org/v1\n" +
-			"line 1: kind: want VirtualMachine\nline 2: metadata.name: want odd\nline 2: metadata.namespace: want " + p.Name,
+			"line 1: kind: want VirtualMachine\nline 2: metadata.name: want odd\n" +
+			"line 2: metadata.namespace: want " + p.Name,
 		head + "spec:\n  vm:\n    maximumCpus: 2\n    currentCpus: 3\n": "line 7: spec.vm.currentCpus: must be at most ",
 		head + "spec:\n  vm:\n    maximumCpus: 2\n    cpu: 3\n":         "line 7: spec.vm.cpu: there is no such field",
 		head + "spec:\n  vm:\n    maximumCpus: 2\n":                     "line 6: spec.vm.maximumCpus: want an even number",
