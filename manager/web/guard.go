@@ -91,6 +91,13 @@ func (g *Guard) Ended(r *http.Request) <-chan struct{} {
 	return nil
 }
 
+// Check implements Visitors. What it finds closes the channel of Ended.
+func (g *Guard) Check(r *http.Request) {
+	if session := login.FromContext(r.Context()); session != nil {
+		_ = session.Check(r.Context())
+	}
+}
+
 // Touch implements Visitors.
 func (g *Guard) Touch(r *http.Request) {
 	if session := login.FromContext(r.Context()); session != nil {

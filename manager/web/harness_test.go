@@ -170,6 +170,7 @@ func (g *guests) roles(conlets map[string][]string) {
 	g.conlets = conlets
 }
 func (g *guests) Ended(*http.Request) <-chan struct{} { return g.ended }
+func (g *guests) Check(*http.Request)                 {}
 func (g *guests) Touch(*http.Request)                 { g.touched.Add(1) }
 
 func (g *guests) allow(user string, may ...v1.Action) {

@@ -92,6 +92,7 @@ func (s *Server) waitForChange(r *http.Request, changed, ended <-chan struct{}, 
 			pause(r.Context(), liveStep)
 			return true
 		case <-check.C:
+			s.opts.Visitors.Check(r)
 			return true
 		case <-ping:
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(liveSlow))

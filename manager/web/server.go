@@ -48,6 +48,9 @@ type Visitors interface {
 	MayUse(who access.Subject, page access.Page) bool
 	// Ended returns a channel that is closed when the visitor's session ends.
 	Ended(r *http.Request) <-chan struct{}
+	// Check looks again whether the session may last, as that of a token that has been deleted
+	// may not; streams call it every minute.
+	Check(r *http.Request)
 	// Touch notes that the visitor does something without a request, such as typing.
 	Touch(r *http.Request)
 }

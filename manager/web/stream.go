@@ -144,6 +144,7 @@ func (s *Server) attend(ctx context.Context, r *http.Request, name string, socke
 		case <-changed:
 			pause(ctx, liveStep)
 		case <-check.C:
+			s.opts.Visitors.Check(r)
 		}
 		vm, err := s.opts.Fleet.Get(name)
 		if err != nil {
