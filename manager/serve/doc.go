@@ -12,4 +12,6 @@
 //
 // Another port, or another certificate, takes effect without a restart. A server that ends tells
 // the open pages, whose browsers connect to another manager.
+//
+// See docs/decisions/0067-serving.md.
 package serve
