@@ -46,6 +46,7 @@ func TestKubernetes(t *testing.T) {
 			{"RunnerKilled", runnerKilled},
 			{"SecretsStay", secretsStay},
 			{"ManagerReachesRunner", managerReachesRunner},
+			{"PagesInABrowser", pagesInABrowser},
 		} {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()
