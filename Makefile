@@ -31,7 +31,7 @@ OTHERS = ./test/e2e ./cmd/vmrunner ./test/scale $$(go list ./... | grep -vE '^vm
 # needs C.
 export CGO_ENABLED = 0
 
-.PHONY: help build sbom man install run test test-says test-short race check bench bench-scale fuzz faults mutants soak e2e \
+.PHONY: help build sbom man install run test test-says test-short race check bench pictures bench-scale fuzz faults mutants soak e2e \
 	generate images kills powercut cluster-up cluster-load cluster-down format clean guest packages-run packages-cluster packages-test
 
 help: ## Show this list.
@@ -94,6 +94,9 @@ bench: packages-test build ## Run the benchmarks, then compare with other tools,
 	go test -run '^$$' -bench . -benchmem ./...
 	@mkdir -p build
 	go run ./test/bench -json build/bench.json
+
+pictures: ## Make the pictures of docs/pictures again, after a change of the pages they show.
+	go test ./manager/web -count=1 -run TestPicturesAreCurrent -update
 
 bench-scale: packages-test build ## Measure the manager with up to 5000 VMs on a real API server; half an hour.
 	@mkdir -p build

@@ -26,12 +26,14 @@ import (
 // brought into on purpose. What is done to it is recorded. test/web has real VMs.
 type stage struct {
 	fleet.Table
-	mutex sync.Mutex
-	done  []string
-	fails error
-	shots int
-	typed atomic.Bool   // a user types on consoles
-	conns chan net.Conn // the other ends of streams
+	mutex   sync.Mutex
+	done    []string
+	fails   error
+	shots   int
+	picture []byte        // of screens
+	began   time.Time     // of what was measured
+	typed   atomic.Bool   // a user types on consoles
+	conns   chan net.Conn // the other ends of streams
 	defined
 }
 
@@ -78,11 +80,15 @@ func (f *stage) Source(_ context.Context, name, module string) (string, error) {
 // Usage is that of an hour in which a VM becomes busier.
 func (f *stage) Usage(context.Context, string) ([]fleet.Sample, error) {
 	var list []fleet.Sample
+	began := f.began
+	if began.IsZero() {
+		began = then
+	}
 	for i := range 121 {
 		n := int64(i)
 		in, out := n*n<<12, n<<14
 		list = append(list, fleet.Sample{
-			At: then.Add(time.Duration(i) * 30 * time.Second), CPUSeconds: float64(i) * 15 * (1 + float64(i%7)/14),
+			At: began.Add(time.Duration(i) * 30 * time.Second), CPUSeconds: float64(20*i + i%9),
 			Memory: 400<<20 + n<<19, Read: n * n << 14, Written: n << 16, Received: &in, Sent: &out,
 		})
 	}
@@ -93,6 +99,10 @@ func (f *stage) Screenshot(_ context.Context, w io.Writer, name string) error {
 	f.mutex.Lock()
 	f.shots++
 	f.mutex.Unlock()
+	if f.picture != nil {
+		_, err := w.Write(f.picture)
+		return err
+	}
 	_, err := io.WriteString(w, "\x89PNG of "+name)
 	return err
 }

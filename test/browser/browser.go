@@ -163,10 +163,17 @@ func (b *Browser) Picture(name string) {
 	if folder == "" {
 		return
 	}
-	picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
-	require.NoError(b.t, err)
+	picture := b.Shot()
 	require.NoError(b.t, os.MkdirAll(folder, 0o755))
 	require.NoError(b.t, os.WriteFile(filepath.Join(folder, name+".png"), picture, 0o644))
+}
+
+// Shot returns a picture of the whole page as PNG.
+func (b *Browser) Shot() []byte {
+	b.t.Helper()
+	picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+	require.NoError(b.t, err)
+	return picture
 }
 
 // Accessible wants axe-core to find nothing wrong with the page. root is the module's
