@@ -105,7 +105,10 @@ func (m *Masquerade) adoptRules(doing string, cfg MasqueradeConfig, logger *slog
 	}
 	m.closers = append(m.closers, table.Close)
 	logger.Info("rules of the network made anew", "interface", cfg.Name)
-	return table.fill(doing, chains(cfg.Name, m.Guest(), cfg.Forwards))
+	if err := cfg.AllPorts.leaveOut(doing, cfg, logger); err != nil {
+		return err
+	}
+	return table.fill(doing, chains(cfg.Name, m.Guest(), cfg.Forwards, cfg.AllPorts))
 }
 
 // findOwn returns the tap that was made for the owner.

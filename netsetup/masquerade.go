@@ -39,6 +39,9 @@ type MasqueradeConfig struct {
 	Search []string
 	// Forwards are the ports that lead to the machine.
 	Forwards []Forward
+	// AllPorts hands all ports of the namespace's addresses to the machine; nil: those of
+	// Forwards only. The loopback addresses keep theirs.
+	AllPorts *AllPorts
 }
 
 // Masquerade is a tap with a private subnet behind the namespace's addresses.
@@ -127,7 +130,10 @@ func (m *Masquerade) open(ctx context.Context, doing string, cfg MasqueradeConfi
 	if err := m.openTap(doing, cfg); err != nil {
 		return err
 	}
-	if err := table.fill(doing, chains(cfg.Name, m.Guest(), cfg.Forwards)); err != nil {
+	if err := cfg.AllPorts.leaveOut(doing, cfg, logger); err != nil {
+		return err
+	}
+	if err := table.fill(doing, chains(cfg.Name, m.Guest(), cfg.Forwards, cfg.AllPorts)); err != nil {
 		return err
 	}
 	allowLoopback(cfg, logger)

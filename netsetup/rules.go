@@ -54,7 +54,9 @@ const (
 //	private:     oifname "vm0" ct state new ct status ! dnat drop
 //	forward-in:  iifname != "vm0" meta nfproto ipv4 fib daddr type local tcp dport 2222 \
 //	             dnat ip to 10.0.2.2:22
-//	forward-own: the same for what the namespace itself sends
+//	             iifname != "vm0" iifname != "lo" meta nfproto ipv4 fib daddr type local \
+//	             tcp flags & (fin | syn | rst | ack) == syn dnat ip to 10.0.2.2 (see AllPorts)
+//	forward-own: the same ports for what the namespace itself sends
 //	masquerade:  ip saddr 10.0.2.2 oifname != "vm0" masquerade
 //	             oifname "vm0" ip saddr 127.0.0.0/8 masquerade
 //
@@ -69,7 +71,7 @@ const (
 // neighbours of the namespace cannot reach the machine by a route of their own.
 //
 // See docs/decisions/0045-kept-off-the-host.md.
-func chains(tap string, guest netip.Addr, forwards []Forward) []chain {
+func chains(tap string, guest netip.Addr, forwards []Forward, all *AllPorts) []chain {
 	loopback := netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8)
 	linkLocal := netip.PrefixFrom(netip.AddrFrom4([4]byte{169, 254}), 16)
 	in, out := name(expr.MetaKeyIIFNAME, tap, true), name(expr.MetaKeyOIFNAME, tap, true)
@@ -84,6 +86,7 @@ func chains(tap string, guest netip.Addr, forwards []Forward) []chain {
 		forwardIn = append(forwardIn, slices.Concat(notIn, forwardTo(f, guest)))
 		forwardOwn = append(forwardOwn, forwardTo(f, guest))
 	}
+	forwardIn = append(forwardIn, all.rules(notIn, guest)...)
 	return []chain{
 		{
 			"guard", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, nftables.ChainPriorityRaw,
@@ -119,10 +122,7 @@ func chains(tap string, guest netip.Addr, forwards []Forward) []chain {
 
 // forwardTo sends what arrives at a forwarded port to the guest's port.
 func forwardTo(f Forward, guest netip.Addr) rule {
-	destination := rule{
-		&expr.Fib{Register: 1, FlagDADDR: true, ResultADDRTYPE: true},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binary.NativeEndian.AppendUint32(nil, unix.RTN_LOCAL)},
-	}
+	destination := toHere()
 	if !f.everywhere() {
 		destination = address(destinationOffset, f.Address, true)
 	}
@@ -134,6 +134,14 @@ func forwardTo(f Forward, guest netip.Addr) rule {
 			RegAddrMin: 1, RegProtoMin: 2, Specified: true,
 		},
 	})
+}
+
+// toHere looks for an address of the namespace.
+func toHere() rule {
+	return rule{
+		&expr.Fib{Register: 1, FlagDADDR: true, ResultADDRTYPE: true},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binary.NativeEndian.AppendUint32(nil, unix.RTN_LOCAL)},
+	}
 }
 
 // protocol looks for what is above the Internet Protocol.

@@ -23,14 +23,14 @@ func TestTableOfAnOldKernel(t *testing.T) {
 
 	killed, err := openTable("test", "vm0", unknown)
 	require.NoError(t, err)
-	require.NoError(t, killed.fill("test", chains("vm0", netip.MustParseAddr("10.0.2.2"), nil)))
+	require.NoError(t, killed.fill("test", chains("vm0", netip.MustParseAddr("10.0.2.2"), nil, nil)))
 	require.NotContains(t, ruleset(t), "flags owner")
 	require.NoError(t, killed.conn.CloseLasting())
 	require.Contains(t, ruleset(t), "vmop-vm0", "it outlives a killed process")
 
 	next, err := openTable("test", "vm0", unknown)
 	require.NoError(t, err, "the next one replaces it")
-	require.NoError(t, next.fill("test", chains("vm0", netip.MustParseAddr("10.0.2.2"), nil)))
+	require.NoError(t, next.fill("test", chains("vm0", netip.MustParseAddr("10.0.2.2"), nil, nil)))
 	require.NoError(t, next.Close())
 	require.Empty(t, ruleset(t))
 
