@@ -30,7 +30,7 @@ func machine(name, vmType string) *v1.VirtualMachine {
 	m.Spec.VMType.Source = vmType
 	m.Spec.VM = v1.VM{
 		MaximumCPUs: new(int32(2)), MaximumRAM: new(resource.MustParse("1Gi")),
-		Networks: []v1.Network{{User: &v1.PrivateNetwork{}}},
+		Networks: []v1.Network{{User: &v1.UserNetwork{}}},
 		Disks:    []v1.Disk{{VolumeClaimTemplate: &v1.VolumeClaimTemplate{}}, {CDROM: &v1.CDROM{Image: "a.iso"}}},
 		State:    v1.Running,
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vmop/runner/config"
+	"vmop/runner/usernet"
 	"vmop/vmspec"
 )
 
@@ -72,19 +73,13 @@ var mutations = []mutation{
 	{path: "vm.network[0].ifname", to: "tap7", also: tap, what: listed},
 	{path: "vm.network[0].net", to: "10.9.0.0/24", what: listed},
 	{
-		path: "vm.network[0].ports[0].protocol", to: "udp", also: map[string]any{"vm.network[0].ports[0].host": 9999},
-		what: listed,
+		path: "vm.network[0].allPorts.keep[0]", to: 80,
+		also: map[string]any{"vm.network[0].type": "masquerade", "vm.network[0].ifname": "tap0"}, what: listed,
 	},
-	{
-		path: "vm.network[0].ports[0].address", to: "127.0.0.2",
-		also: map[string]any{"vm.network[0].ports[0].host": 9999},
-		what: listed,
-	},
-	{path: "vm.network[0].ports[0].host", to: 9999, what: listed},
-	{
-		path: "vm.network[0].ports[0].guest", to: 22, also: map[string]any{"vm.network[0].ports[0].host": 9999},
-		what: listed,
-	},
+	forwarded("protocol", "udp", "udp 127.0.0.1:9999 9999"),
+	forwarded("address", "127.0.0.2", "tcp 127.0.0.2:9999 9999"),
+	forwarded("host", 9999, "tcp 127.0.0.1:9999 9999"),
+	forwarded("guest", 22, "tcp 127.0.0.1:9999 22"),
 	{path: "vm.drives[0].type", to: "ide-cd", also: map[string]any{
 		"vm.drives[0].bus": "ide", "vm.drives[0].serial": "a", "vm.drives[1].serial": "b",
 	}, what: listed},
@@ -139,6 +134,20 @@ var mutations = []mutation{
 		return v.status().Configuration.Applied == 1000
 	}},
 	{path: "vm.powerdownTimeout", to: 0, what: idle}, // seen when the VM is stopped
+}
+
+// forwarded gives the user network a port, of which a field has a value.
+func forwarded(field string, to any, want string) mutation {
+	const port = "vm.network[0].ports[0]."
+	return mutation{
+		path: port + field, to: to, also: map[string]any{port + "host": 9999}, what: live,
+		seen: func(v *vm) bool {
+			var said string
+			v.query(&said, usernet.List())
+			all := usernet.Parse(said)["net0"]
+			return len(all) == 1 && want == fmt.Sprintf("%s %s:%d %d", all[0].Protocol, all[0].Address, all[0].Host, all[0].Guest)
+		},
+	}
 }
 
 // tap is another network than that of everything, with all that would follow by

@@ -12,7 +12,13 @@ import (
 // qmp runs a command through the control interface and decodes the answer.
 func (v *vm) qmp(into any, command string) {
 	v.t.Helper()
-	reply, err := v.client().QMP(v.t.Context(), qmp.Command{Execute: command})
+	v.query(into, qmp.Command{Execute: command})
+}
+
+// query decodes what a command of QMP returns.
+func (v *vm) query(into any, command qmp.Command) {
+	v.t.Helper()
+	reply, err := v.client().QMP(v.t.Context(), command)
 	require.NoError(v.t, err)
 	require.NoError(v.t, json.Unmarshal(reply, into))
 }

@@ -20,6 +20,7 @@ func (c *checker) networks() {
 		return
 	}
 	macs, ifnames := map[string]string{}, map[string]string{}
+	all := "" // the network that has all ports
 	for i, n := range c.spec.Network {
 		path := fmt.Sprintf("vm.network[%d]", i)
 		if !isWord(n.Device) {
@@ -50,6 +51,7 @@ func (c *checker) networks() {
 		for j, p := range n.Ports {
 			c.port(fmt.Sprintf("%s.ports[%d]", path, j), p)
 		}
+		all = c.allPorts(path+".allPorts", n, all)
 	}
 	c.overlaps()
 }
@@ -65,12 +67,28 @@ func (c *checker) misplaced(path string, n Network) {
 		{"ifname", n.Ifname != "" && n.Type == NetworkUser, "tap and masquerade"},
 		{"net", n.Net != "" && n.Type == NetworkTap, "user and masquerade"},
 		{"ports", len(n.Ports) > 0 && n.Type == NetworkTap, "user and masquerade"},
+		{"allPorts", n.AllPorts != nil && n.Type != NetworkMasquerade, "masquerade"},
 	} {
 		if key.given {
 			c.add(path+"."+key.name, "means nothing for a network of type %s", n.Type).hint("it is for %s",
 				key.types).also(path + ".type")
 		}
 	}
+}
+
+// allPorts checks that one network at most has all ports, first; it returns which.
+func (c *checker) allPorts(path string, n Network, first string) string {
+	if n.AllPorts == nil {
+		return first
+	}
+	for i, port := range n.AllPorts.Keep {
+		c.portNumber(fmt.Sprintf("%s.keep[%d]", path, i), port, 1)
+	}
+	if first != "" {
+		c.add(path, "the ports are taken").hint("by %s", first).also(first)
+		return first
+	}
+	return path
 }
 
 func (c *checker) mac(path, text string, seen map[string]string) {

@@ -137,6 +137,8 @@ func networkDefaults() []Default {
 		}),
 		noted("vm.network[].net", "masquerade: a subnet that is free; user: QEMU's choice, 10.0.2.0/24"),
 		noted("vm.network[].ports", "none"),
+		noted("vm.network[].allPorts", "only `ports` lead to the guest"),
+		noted("vm.network[].allPorts.keep", "none"),
 		fixed("vm.network[].ports[].protocol", "tcp", "", eachPort(func(p *PortForward) *string {
 			return &p.Protocol
 		})),
@@ -298,6 +300,10 @@ func (s Spec) clone() Spec {
 	s.Network = slices.Clone(s.Network)
 	for i := range s.Network {
 		s.Network[i].Ports = slices.Clone(s.Network[i].Ports)
+		if all := clonePointer(s.Network[i].AllPorts); all != nil {
+			all.Keep = slices.Clone(all.Keep)
+			s.Network[i].AllPorts = all
+		}
 	}
 	s.Drives = slices.Clone(s.Drives)
 	for i := range s.Drives {

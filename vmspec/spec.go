@@ -119,6 +119,15 @@ type Network struct {
 	Net string `yaml:"net"`
 	// Ports are forwarded from the host to the guest (user, masquerade).
 	Ports []PortForward `yaml:"ports"`
+	// AllPorts hands all ports of the namespace's addresses to the guest (masquerade); nil:
+	// those of Ports only. At most one network has it.
+	AllPorts *AllPorts `yaml:"allPorts"`
+}
+
+// AllPorts hands all ports to the guest, but those of other networks and of the display.
+type AllPorts struct {
+	// Keep are the ports, of TCP and UDP, that stay the namespace's.
+	Keep []int `yaml:"keep"`
 }
 
 // NetworkType names what is behind a network interface.

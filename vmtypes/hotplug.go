@@ -16,6 +16,7 @@ func hotplug() *moduleValue {
 		"memory":   starlark.NewBuiltin("hotplug.memory", hotplugMemory),
 		"medium":   starlark.NewBuiltin("hotplug.medium", hotplugMedium),
 		"disk":     starlark.NewBuiltin("hotplug.disk", hotplugDisk),
+		"ports":    starlark.NewBuiltin("hotplug.ports", hotplugPorts),
 		"password": starlark.NewBuiltin("hotplug.password", hotplugPassword),
 	}}
 }
@@ -81,6 +82,16 @@ func hotplugPassword(
 ) (starlark.Value, error) {
 	var r plan.Password
 	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "protocol", &r.Protocol, "display?", &r.Display); err != nil {
+		return nil, err
+	}
+	return newRule(r), nil
+}
+
+func hotplugPorts(
+	_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
+	var r plan.Ports
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "network", &r.Network, "netdev", &r.Netdev); err != nil {
 		return nil, err
 	}
 	return newRule(r), nil

@@ -39,14 +39,19 @@ func (p *partValue) removeAll(selectors starlark.Iterable) error {
 }
 
 // removeOption drops the options that a selector names, and what is said about a
-// device that is gone. It returns what is wrong, or "".
+// device or network that is gone. It returns what is wrong, or "".
 func (p *partValue) removeOption(sel string) string {
 	known := p.selectors()
 	if !drop(&p.options, func(o *plan.Option) bool { return selects(sel, o) }) {
 		return fmt.Sprintf("no option is %q%s", sel, didYouMean(sel, known))
 	}
-	if device, isDevice := strings.CutPrefix(sel, "-device "); isDevice {
-		drop(&p.rules, func(r plan.Rule) bool { return plan.Device(r) == device })
+	device, isDevice := strings.CutPrefix(sel, "-device ")
+	netdev, isNetdev := strings.CutPrefix(sel, "-netdev ")
+	drop(&p.rules, func(r plan.Rule) bool {
+		_, isPorts := r.(plan.Ports)
+		return isDevice && !isPorts && plan.Device(r) == device || isNetdev && isPorts && plan.Device(r) == netdev
+	})
+	if isDevice {
 		drop(&p.stated, func(s statement) bool { return s.device == device })
 	}
 	return ""

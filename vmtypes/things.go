@@ -135,17 +135,17 @@ func access(
 	return a, nil
 }
 
-// tap is tap(name, bridge=, queues=) or tap(name, subnet=, mac=, hostname=, ports=, queues=).
+// tap is tap(name, bridge=, queues=) or tap(name, subnet=, mac=, hostname=, ports=, all_ports_but=, queues=).
 func tap(
 	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
 ) (starlark.Value, error) {
 	t := &tapValue{value: value{kind: "tap"}}
 	var bridge, subnet, mac, hostname starlark.Value = starlark.None, starlark.None, starlark.None, starlark.None
-	var ports starlark.Iterable
+	var ports, except starlark.Iterable
 	queues := 1
 	err := starlark.UnpackArgs(b.Name(), args, kwargs,
 		"name", &t.tap.Name, "bridge?", &bridge, "subnet?", &subnet, "mac?", &mac, "hostname?", &hostname,
-		"ports??", &ports, "queues?", &queues)
+		"ports??", &ports, "all_ports_but??", &except, "queues?", &queues)
 	if err != nil {
 		return nil, err
 	}
@@ -163,8 +163,32 @@ func tap(
 	if t.tap.Forwards, err = forwards(ports); err != nil {
 		return nil, err
 	}
+	if t.tap.AllPorts, err = allPorts(except); err != nil {
+		return nil, err
+	}
 	t.text, t.tap.Origin = t.tap.Name, origin(thread)
 	return t, nil
+}
+
+// allPorts reads the ports that aren't the guest's; nil, that not all are.
+func allPorts(except starlark.Iterable) (*plan.AllPorts, error) {
+	if except == nil {
+		return nil, nil
+	}
+	all := &plan.AllPorts{}
+	iter := except.Iterate()
+	defer iter.Done()
+	var v starlark.Value
+	for i := 0; iter.Next(&v); i++ {
+		var port int
+		if err := starlark.AsInt(v, &port); err != nil || port < 1 || port > 65535 {
+			return nil, fmt.Errorf("tap: all_ports_but[%d] is %s, want a port, 1 to 65535", i, v)
+		}
+		if !slices.Contains(all.Except, port) {
+			all.Except = append(all.Except, port)
+		}
+	}
+	return all, nil
 }
 
 // forwards reads values that look like vm.network[].ports[].

@@ -205,6 +205,17 @@ func refused() map[string]refusal {
 			`{spec: {vm: {networks: [{user: {net: 10.0.0.0}}]}}}`,
 			`spec.vm.networks[0].user.net: Invalid value: "10.0.0.0": want an IPv4 subnet such as 10.0.2.0/24`,
 		},
+		"port twice": {
+			`{spec: {vm: {networks: [{user: {ports: [{port: 80}, {port: 80, guest: 81, protocol: TCP}]}}]}}}`,
+			`spec.vm.networks[0].user.ports[1]: Duplicate value`,
+		},
+		"the runner's port": {
+			`{spec: {vm: {networks: [{user: {ports: [{port: 7443}]}}]}}}`,
+			`spec.vm.networks[0].user.ports[0].port: Invalid value: 7443: 7443 is the runner's own port`,
+		},
+		"port of no number": {
+			`{spec: {vm: {networks: [{user: {ports: [{port: 65536}]}}]}}}`, "should be less than or equal to 65535",
+		},
 		"disk of two kinds": {
 			`{spec: {vm: {disks: [{cdrom: {image: ""}, volumeClaimTemplate: {spec: {}}}]}}}`,
 			"want either volumeClaimTemplate or cdrom",
@@ -259,7 +270,7 @@ func accepted() map[string]string {
 		"plain bytes":         `{spec: {vm: {maximumRam: 1073741824, currentRam: null}}}`,
 		"units differ":        `{spec: {vm: {maximumRam: 1Gi, currentRam: 1073741824}}}`,
 		"little":              `{spec: {vm: {maximumRam: null, currentRam: null, currentCpus: null, disks: null, networks: null, display: null}}}`,
-		"all networks":        `{spec: {vm: {networks: [{tap: {bridge: br1, mac: "52:54:00:12:34:56"}}, {user: {net: 10.0.3.0/24}}, {masquerade: {}}]}}}`,
+		"all networks":        `{spec: {vm: {networks: [{tap: {bridge: br1, mac: "52:54:00:12:34:56"}}, {user: {net: 10.0.3.0/24, ports: [{port: 2222, guest: 22}, {port: 53, protocol: UDP}, {port: 53}, {port: 7443, protocol: UDP}]}}, {masquerade: {}}]}}}`,
 		"cloud-init":          `{spec: {cloudInit: {metaData: {instance-id: a}, userData: {users: [{name: me}], write_files: []}, networkConfig: {version: 2}}}}`,
 		"script":              `{spec: {cloudInit: {userData: "#!/bin/sh\necho hello\n", vendorData: "Content-Type: multipart/mixed"}}}`,
 		"data of the vendor":  `{spec: {cloudInit: {vendorData: {users: []}}}}`,

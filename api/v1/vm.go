@@ -205,13 +205,14 @@ type Network struct {
 	//
 	// +optional
 	Tap *Tap `json:"tap,omitempty"`
-	// User is QEMU's user-mode network: the guest reaches what the pod reaches, and can't
-	// be reached itself. It needs no privileges; {} takes all defaults.
+	// User is QEMU's user-mode network: the guest reaches what the pod reaches, and is
+	// reached by ports. It needs no privileges; {} takes all defaults.
 	//
 	// +optional
-	User *PrivateNetwork `json:"user,omitempty"`
+	User *UserNetwork `json:"user,omitempty"`
 	// Masquerade is a private network behind the pod's address, provided by the kernel:
-	// like user, but faster, and ping works. {} takes all defaults.
+	// like user, but faster, ping works, and all ports of the pod's address are the
+	// guest's but those of the runner. {} takes all defaults.
 	//
 	// +optional
 	Masquerade *PrivateNetwork `json:"masquerade,omitempty"`
@@ -238,7 +239,52 @@ type Tap struct {
 	MAC string `json:"mac,omitempty"`
 }
 
-// PrivateNetwork is a network of a single VM.
+// UserNetwork is QEMU's user-mode network.
+type UserNetwork struct {
+	// Device is QEMU's network card, such as e1000e. Default: virtio-net.
+	//
+	// +kubebuilder:default=virtio-net
+	Device string `json:"device,omitempty"`
+	// Net is the IPv4 subnet of the guest, such as 10.0.2.0/24, the default.
+	//
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,3}[.]){3}[0-9]{1,3}/[0-9]{1,2}$')",message="want an IPv4 subnet such as 10.0.2.0/24"
+	// +kubebuilder:validation:MaxLength=64
+	Net string `json:"net,omitempty"`
+	// Ports of the pod's address that lead to the guest. They can change while the VM is
+	// running.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=port
+	// +listMapKey=protocol
+	// +kubebuilder:validation:MaxItems=256
+	Ports []Port `json:"ports,omitempty"`
+}
+
+// Port leads from a port of the pod to one of the guest.
+//
+// +kubebuilder:validation:XValidation:rule="self.port != 7443 || self.protocol != 'TCP'",fieldPath=".port",message="7443 is the runner's own port, by which the manager reaches it; choose another"
+type Port struct {
+	// Port of the pod's address, 1 to 65535. 7443 is the runner's own for TCP.
+	//
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port int32 `json:"port"`
+	// Guest is the port in the guest. Default: the same.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Guest int32 `json:"guest,omitempty"`
+	// Protocol is TCP, the default, or UDP.
+	//
+	// +kubebuilder:default=TCP
+	// +kubebuilder:validation:Enum=TCP;UDP
+	Protocol corev1.Protocol `json:"protocol,omitempty"`
+}
+
+// PrivateNetwork is a network of a single VM, provided by the kernel.
 type PrivateNetwork struct {
 	// Device is QEMU's network card, such as e1000e. Default: virtio-net.
 	//

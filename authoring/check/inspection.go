@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"vmop/qmp"
+	"vmop/runner/usernet"
 	"vmop/vmtypes/plan"
 )
 
@@ -79,6 +80,8 @@ func (m *inspection) rule(rule plan.Rule) error {
 		return m.drive(r.Device, true)
 	case plan.Disk:
 		return m.drive(r.Device, false)
+	case plan.Ports:
+		return m.userNetwork(r.Netdev)
 	case plan.Password:
 		arguments := map[string]string{"protocol": r.Protocol, "password": "check"}
 		if r.Display != "" {
@@ -171,4 +174,16 @@ func (m *inspection) drive(device string, removable bool) error {
 		return nil
 	}
 	return fmt.Errorf("%s is no drive", device)
+}
+
+// userNetwork wants a user network with this id.
+func (m *inspection) userNetwork(netdev string) error {
+	var said string
+	if err := m.query(usernet.List().Execute, usernet.List().Arguments, &said); err != nil {
+		return err
+	}
+	if _, is := usernet.Parse(said)[netdev]; !is {
+		return fmt.Errorf("%s is no user network of QEMU, or no device uses it", netdev)
+	}
+	return nil
 }

@@ -223,6 +223,9 @@ func tapBuiltin() Function {
 			optional("ports", "list[PortForward] | None", "[]",
 				"ports of the host that are forwarded to the guest: values with `protocol`, `address`, `host`, "+
 					"`guest`, such as `vm.network[0].ports`"),
+			optional("all_ports_but", "list[int] | None", "None",
+				"with a subnet: all ports of the host lead to the guest, but these, and those that a program listens on "+
+					"at the start"),
 			optional("queues", "int", "1", "how many queues it has, at most 256. A tap with more than one is the value of `fds`, "+
 				"not of `fd`, and the card, a virtio-net, has `{\"mq\": True, \"vectors\": 2 * queues + 2}`"),
 		},

@@ -53,6 +53,16 @@ func rules() []Function {
 		},
 		affinityRule(),
 		{
+			Name: "hotplug.ports", Result: "Rule",
+			Parameters: []Parameter{
+				required("network", "int", "the index in `vm.network`"),
+				required("netdev", "str", "the id of the user network, `-netdev user`"),
+			},
+			Doc: "A rule: the user network with this id forwards `vm.network[network].ports`, those that " +
+				"`hostfwd` has at the start and others.",
+			Example: `hotplug.ports(0, "net0")` + "\n",
+		},
+		{
 			Name: "hotplug.password", Result: "Rule",
 			Parameters: []Parameter{protocol, optional("display", "str", `""`, "the id of the VNC display")},
 			Doc:        "A rule: the password of a display can be set. The runner sets it before the guest runs.",

@@ -199,7 +199,7 @@ func launch(t *testing.T, module string) error {
 	require.NoError(t, err)
 	vm, err := sample.ParseVM([]byte("display: {spice: {}, vnc: {}}\nkernel: {image: /vmlinuz}\ndrives: [{file: " +
 		"/a.raw}]\n" +
-		"network: [{type: user, ports: [{guest: 80, host: 8080}]}]\n"))
+		"network: [{type: masquerade, ports: [{guest: 80, host: 8080}], allPorts: {keep: [1]}}]\n"))
 	require.NoError(t, err)
 	facts := sample.HostFacts{Firmware: []vmtypes.FirmwareDescriptor{{Executable: "/fw"}}}
 	_, err = loaded.Launch(t.Context(), vm, facts.Host())
@@ -273,10 +273,10 @@ func TestTypesOfVMAreTheEvaluators(t *testing.T) {
 		if list != "" {
 			want = "tuple"
 		}
-		if want == "" {
-			want = k.Path
-		}
 		e := strings.ReplaceAll(k.Path, "[]", "[0]")
+		if want == "" {
+			want = strings.ReplaceAll(k.Path, "[]", "")
+		}
 		if none := strings.HasSuffix(k.Type, "None"); none {
 			require.ErrorContains(t,
 				launch(t, "def launch(vm, host):\n    fail(type("+e+") in [\"NoneType\", \""+want+"\"])\n"), "True",

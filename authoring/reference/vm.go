@@ -76,7 +76,7 @@ func Below(path string, keys []Key) []Key {
 func specimen() vmspec.Spec {
 	return vmspec.Spec{
 		Kernel:  &vmspec.Kernel{},
-		Network: []vmspec.Network{{Ports: []vmspec.PortForward{{}}}},
+		Network: []vmspec.Network{{Ports: []vmspec.PortForward{{}}, AllPorts: &vmspec.AllPorts{Keep: []int{0}}}},
 		Drives:  []vmspec.Drive{{}},
 		Display: &vmspec.Display{Spice: &vmspec.Spice{}, VNC: &vmspec.VNC{}},
 	}.WithDefaults()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -155,21 +156,38 @@ func seconds(n *int32) *vmspec.Seconds {
 // networks returns an empty list, not none, for a VM without a network.
 func networks(of []v1.Network) ([]vmspec.Network, error) {
 	all := make([]vmspec.Network, 0, len(of))
+	// In a node's network, where a tap is, the pod's address is the node's.
+	open := slices.ContainsFunc(of, func(n v1.Network) bool { return n.Tap != nil })
 	for i, n := range of {
 		switch {
 		case n.Tap != nil:
 			t := n.Tap
 			all = append(all, vmspec.Network{Type: vmspec.NetworkTap, Device: t.Device, Bridge: t.Bridge, MAC: t.MAC})
 		case n.User != nil:
-			all = append(all, vmspec.Network{Type: vmspec.NetworkUser, Device: n.User.Device, Net: n.User.Net})
+			u := n.User
+			all = append(all, vmspec.Network{Type: vmspec.NetworkUser, Device: u.Device, Net: u.Net, Ports: forwards(u.Ports)})
 		case n.Masquerade != nil:
-			m := n.Masquerade
-			all = append(all, vmspec.Network{Type: vmspec.NetworkMasquerade, Device: m.Device, Net: m.Net})
+			m := vmspec.Network{Type: vmspec.NetworkMasquerade, Device: n.Masquerade.Device, Net: n.Masquerade.Net}
+			if !open {
+				open, m.AllPorts = true, &vmspec.AllPorts{Keep: []int{ControlPort}}
+			}
+			all = append(all, m)
 		default:
 			return nil, fmt.Errorf("spec.vm.networks[%d]: want one of tap, user and masquerade", i)
 		}
 	}
 	return all, nil
+}
+
+// forwards are the ports of a user network, at every address of the pod.
+func forwards(ports []v1.Port) []vmspec.PortForward {
+	var all []vmspec.PortForward
+	for _, p := range ports {
+		all = append(all, vmspec.PortForward{
+			Protocol: strings.ToLower(string(p.Protocol)), Address: anyAddress, Host: int(p.Port), Guest: int(p.Guest),
+		})
+	}
+	return all
 }
 
 func drives(disks []v1.Disk) ([]vmspec.Drive, error) {
@@ -259,7 +277,7 @@ func display(of *v1.Display) *vmspec.Display {
 	if v := of.VNC; v != nil {
 		d.VNC = &vmspec.VNC{}
 		if v.Port != nil { // reachable from outside of the pod, as SPICE is
-			d.VNC.Port, d.VNC.Address = int(*v.Port), "0.0.0.0"
+			d.VNC.Port, d.VNC.Address = int(*v.Port), anyAddress
 		}
 	}
 	return d

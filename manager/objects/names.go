@@ -65,6 +65,9 @@ const (
 // certificates, and of the ConfigMap with their certificates, which runners read.
 const ManagerCA = "vm-operator-ca"
 
+// anyAddress is every address of the pod.
+const anyAddress = "0.0.0.0"
+
 // ControlPort is the TCP port on which runners serve the manager, except in a node's network.
 const ControlPort = 7443
 

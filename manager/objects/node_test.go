@@ -64,7 +64,7 @@ func (s *server) rights(t *testing.T) {
 // networks are one of each kind.
 func networks() map[string]v1.Network {
 	return map[string]v1.Network{
-		"user":       {User: &v1.PrivateNetwork{}},
+		"user":       {User: &v1.UserNetwork{}},
 		"tap":        {Tap: &v1.Tap{}},
 		"masquerade": {Masquerade: &v1.PrivateNetwork{}},
 	}

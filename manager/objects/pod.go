@@ -37,7 +37,7 @@ func podTemplate(vm *v1.VirtualMachine, s Settings, claims []Claim, secret strin
 		WithServiceAccountName(ServiceAccount).WithAutomountServiceAccountToken(true).
 		WithEnableServiceLinks(false).
 		WithTerminationGracePeriodSeconds(gracePeriod(vm)).
-		WithSecurityContext(r.podSecurity()).
+		WithSecurityContext(podSecurity(vm, r)).
 		WithContainers(runner).
 		WithVolumes(v.volumes...)
 	if r.hostNetwork {
@@ -93,6 +93,7 @@ func container(vm *v1.VirtualMachine, s Settings, r *rights, v *volumes, secret 
 		c.WithPorts(applycorev1.ContainerPort().WithName(p.name).WithContainerPort(p.port).WithProtocol(
 			corev1.ProtocolTCP))
 	}
+	c.WithPorts(guestPorts(vm)...)
 	return c, nil
 }
 

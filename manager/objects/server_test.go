@@ -154,7 +154,7 @@ func (s *server) podSecurity(t *testing.T) {
 					t.Parallel()
 					vm := definition(t, filepath.Join("testdata", "sample.vm.yaml"))
 					vm.Namespace, vm.Spec.VM.Accelerator = namespace, accelerator
-					vm.Spec.VM.Networks = []v1.Network{{User: &v1.PrivateNetwork{}}, network}
+					vm.Spec.VM.Networks = []v1.Network{{User: &v1.UserNetwork{}}, network}
 					settings := settings()
 					settings.KVMResource = plugin
 					privileges := objects.Privileges(vm, settings)

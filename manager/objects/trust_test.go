@@ -121,7 +121,7 @@ func TestURLPatterns(t *testing.T) {
 	}
 	require.True(t, trusts("live.iso"), "a file")
 	inPod := bridged("http://169.254.169.254/")
-	inPod.Spec.VM.Networks = []v1.Network{{User: &v1.PrivateNetwork{}}}
+	inPod.Spec.VM.Networks = []v1.Network{{User: &v1.UserNetwork{}}}
 	require.Empty(t, objects.Distrust(inPod, settings(), nil), "the guest itself reaches what its pod reaches")
 	for _, wrong := range []string{
 		"", "images.example/", "https://", "https://images.example",
@@ -175,7 +175,7 @@ func TestDistrust(t *testing.T) {
 		"all types":             {types, func(s *objects.Settings) { s.Trust.VMTypes = []string{"*"} }, nil},
 		"the manager's types":   {types, func(s *objects.Settings) { s.VMTypes = "mine" }, nil},
 		"a user network beside a tap": {func(vm *v1.VirtualMachine) {
-			vm.Spec.VM.Networks = []v1.Network{{Tap: &v1.Tap{}}, {User: &v1.PrivateNetwork{}}}
+			vm.Spec.VM.Networks = []v1.Network{{Tap: &v1.Tap{}}, {User: &v1.UserNetwork{}}}
 		}, nil, []string{"spec.vm.networks[1].user: together with a tap, it reaches what listens on the node's loopback addresses; use masquerade, or no tap"}},
 	} {
 		s := settings()

@@ -65,14 +65,16 @@ var trials = []trial{
 	{path: "vm.network[0].ifname", to: "tap7", class: listed},
 	{path: "vm.network[1].net", to: "10.3.0.0/24", class: listed},
 	{path: "vm.network[1].ports[0].address", to: "", class: listed},
+	{path: "vm.network[1].allPorts", to: (*vmspec.AllPorts)(nil), class: listed},
+	{path: "vm.network[1].allPorts.keep[0]", do: func(s *vmspec.Spec) { s.Network[1].AllPorts.Keep = []int{80} }, class: listed},
 	{path: "vm.network[2].net", to: "", class: listed},
 	{path: "vm.network[2].ports[1]", do: func(s *vmspec.Spec) {
 		s.Network[2].Ports = s.Network[2].Ports[:1]
-	}, class: listed},
-	{path: "vm.network[2].ports[0].protocol", to: "udp", class: listed},
+	}, class: live},
+	{path: "vm.network[2].ports[0].protocol", to: "udp", class: live},
 	{path: "vm.network[2].ports[0].address", to: "127.0.0.1", class: idle}, // it is that anyway
-	{path: "vm.network[2].ports[0].host", to: 2223, class: listed},
-	{path: "vm.network[2].ports[0].guest", to: 23, class: listed},
+	{path: "vm.network[2].ports[0].host", to: 2223, class: live},
+	{path: "vm.network[2].ports[0].guest", to: 23, class: live},
 	{path: "vm.drives[4]", do: func(s *vmspec.Spec) { s.Drives = s.Drives[:4] }, class: listed},
 	{path: "vm.drives[0].type", do: func(s *vmspec.Spec) {
 		s.Drives[0].Type, s.Drives[0].Bus = vmspec.DriveIDECD, "ide"

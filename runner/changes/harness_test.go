@@ -29,7 +29,8 @@ func rich() Machine {
 				{Type: vmspec.NetworkTap, Bridge: "br0"},
 				{
 					Type: vmspec.NetworkMasquerade, Net: "10.1.0.0/24",
-					Ports: []vmspec.PortForward{{Host: 8080, Guest: 80, Address: "192.0.2.1"}},
+					Ports:    []vmspec.PortForward{{Host: 8080, Guest: 80, Address: "192.0.2.1"}},
+					AllPorts: &vmspec.AllPorts{Keep: []int{7443}},
 				},
 				{Type: vmspec.NetworkUser, Net: "10.2.0.0/24", Ports: []vmspec.PortForward{
 					{Host: 2222, Guest: 22},

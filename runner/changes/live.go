@@ -2,6 +2,7 @@ package changes
 
 import (
 	"fmt"
+	"slices"
 
 	"vmop/vmspec"
 	"vmop/vmtypes/plan"
@@ -13,6 +14,7 @@ import (
 // vm.powerdownTimeout, need no rule.
 func Live(rules plan.Rules, wanted vmspec.Spec) func(path string) bool {
 	live := set{}
+	var ports []string
 	for _, r := range rules {
 		switch r := r.(type) {
 		case plan.CPUs:
@@ -24,8 +26,14 @@ func Live(rules plan.Rules, wanted vmspec.Spec) func(path string) bool {
 		case plan.Medium:
 			isDrive := r.Drive >= 0 && r.Drive < len(wanted.Drives) && wanted.Drives[r.Drive].Type == vmspec.DriveIDECD
 			live[fmt.Sprintf("vm.drives[%d].file", r.Drive)] = isDrive
+		case plan.Ports:
+			if r.Network >= 0 && r.Network < len(wanted.Network) && wanted.Network[r.Network].Type == vmspec.NetworkUser {
+				ports = append(ports, fmt.Sprintf("vm.network[%d].ports", r.Network))
+			}
 		case plan.Disk, plan.Password, plan.Affinity: // sizes, texts and threads are not in the vm section
 		}
 	}
-	return func(path string) bool { return live[path] }
+	return func(path string) bool {
+		return live[path] || slices.ContainsFunc(ports, func(of string) bool { return isWithin(path, of) })
+	}
 }

@@ -1,15 +1,17 @@
 package prepare
 
 import (
+	"cmp"
 	"slices"
 
 	"vmop/runner/reconcile"
+	"vmop/runner/usernet"
 	"vmop/vmspec"
 )
 
 // Beginning is what the plan has made of the machine.
 func (vm *VM) Beginning() reconcile.Start {
-	return reconcile.Start{Media: vm.media(), ResetCounter: vm.Config.ResetCounter}
+	return reconcile.Start{Media: vm.media(), Ports: vm.ports(), ResetCounter: vm.Config.ResetCounter}
 }
 
 // media are the files of the CD drives, by their index in vm.drives.
@@ -23,9 +25,25 @@ func (vm *VM) media() map[int]string {
 	return files
 }
 
+// ports are those that user networks forward, by their index in vm.network.
+func (vm *VM) ports() map[int][]usernet.Forward {
+	all := map[int][]usernet.Forward{}
+	for i, n := range vm.Spec.Network {
+		if n.Type != vmspec.NetworkUser {
+			continue
+		}
+		all[i] = []usernet.Forward{}
+		for _, p := range n.Ports {
+			f := usernet.Forward{Protocol: p.Protocol, Address: cmp.Or(p.Address, "127.0.0.1"), Host: p.Host, Guest: p.Guest}
+			all[i] = append(all[i], f)
+		}
+	}
+	return all
+}
+
 // Desired is what the configuration wants of a running machine. Media are
 // wished for only while the list of drives has the shape that it has there:
-// otherwise an index would mean another drive.
+// otherwise an index would mean another drive. So are ports.
 func (vm *VM) Desired(running *VM) reconcile.Desired {
 	want := reconcile.Desired{
 		CPUs: vm.Spec.CurrentCPUs, RAM: int64(vm.Spec.CurrentRAM),
@@ -35,6 +53,10 @@ func (vm *VM) Desired(running *VM) reconcile.Desired {
 	if slices.EqualFunc(vm.Spec.Drives, running.Spec.Drives, sameDrive) {
 		want.Media = vm.media()
 		want.Denied = running.denied(want.Media)
+	}
+	sameNetwork := func(a, b vmspec.Network) bool { return a.Type == b.Type }
+	if slices.EqualFunc(vm.Spec.Network, running.Spec.Network, sameNetwork) {
+		want.Ports = vm.ports()
 	}
 	return want
 }

@@ -1,6 +1,9 @@
 package reconcile
 
-import "vmop/runner/config"
+import (
+	"vmop/runner/config"
+	"vmop/runner/usernet"
+)
 
 // Desired is what the configuration wants of a running machine. The zero value
 // of a field, and a drive that is not listed, is no wish: it is left as it is.
@@ -19,6 +22,8 @@ type Desired struct {
 	// vm.drives. Disks only grow: one that is smaller is a problem. A size must be one that stays: what is beyond
 	// it in a file that grows further is cut off.
 	Sizes map[int]int64
+	// Ports are to be forwarded by user networks, by their index in vm.network.
+	Ports map[int][]usernet.Forward
 	// Password of the displays; nil means that there is none.
 	Password *Password
 	// ResetCounter resets the machine when it has become larger. The first one

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"vmop/qmp"
+	"vmop/runner/usernet"
 	"vmop/vmtypes/plan"
 )
 
@@ -49,6 +50,8 @@ type Start struct {
 	// Media are the files in the CD drives, by their index in vm.drives; "" is
 	// an empty drive. What is in a drive that isn't listed is asked for.
 	Media map[int]string
+	// Ports are those that user networks forward, by their index in vm.network.
+	Ports map[int][]usernet.Forward
 	// Password is the one that has been set; nil if none has, or if it is not
 	// known.
 	Password *Password
@@ -99,6 +102,8 @@ func New(rules plan.Rules, start Start) *Machine {
 			m.rules = append(m.rules, newMedium(r, blocks, m.servers, start))
 		case plan.Disk:
 			m.rules = append(m.rules, newDisk(r, state, blocks))
+		case plan.Ports:
+			m.rules = append(m.rules, newPorts(r, start))
 		case plan.Password:
 			secret.displays = append(secret.displays, r)
 		}

@@ -38,7 +38,7 @@ func tiny(name string, change ...func(*v1.VirtualMachineSpec)) *v1.VirtualMachin
 				Image: "vmlinuz", Initrd: "initrd.gz",
 				CommandLine: "console=ttyS0 quiet panic=-1 net.ifnames=0",
 			},
-			Networks: []v1.Network{{User: &v1.PrivateNetwork{}}},
+			Networks: []v1.Network{{User: &v1.UserNetwork{}}},
 		}},
 	}
 	for _, c := range change {

@@ -35,14 +35,18 @@ func qemu(p *plan.Plan, facts Facts) Domain {
 		r.network(o)
 	}
 	for _, rule := range p.Rules {
-		if medium, ok := rule.(plan.Medium); ok {
-			r.because("the medium in "+medium.Device+" can be changed", nil)
+		switch rule := rule.(type) {
+		case plan.Medium:
+			r.because("the medium in "+rule.Device+" can be changed", nil)
 			r.add(Read, facts.Images())
-			if file := facts.Media[medium.Drive]; strings.HasPrefix(file, "/") {
+			if file := facts.Media[rule.Drive]; strings.HasPrefix(file, "/") {
 				r.add(Read, facts.folderOf(file))
 			}
 			r.add(Connect, AnyPort) // it may be at a URL
 			r.add(Read, strings.Fields(resolver)...)
+		case plan.Ports:
+			r.because("the ports of "+rule.Netdev+" can be changed", nil)
+			r.add(Listen, AnyPort) // docs/decisions/0068-ports.md
 		}
 	}
 	return Domain{Process: p.QEMU.Name, Rules: sorted(r.list)}

@@ -386,6 +386,10 @@ func (c *checker) rules() {
 		case Affinity:
 			c.affinity(r)
 			c.onlyOne(r, &affinity, "would both place the guest's CPUs")
+		case Ports:
+			if _, ok := c.defined[thing{qemuopt.Netdev, r.Netdev}]; !ok {
+				c.fault(nil, "hotplug.ports: there is no network backend with the id %q", r.Netdev)
+			}
 		case Password:
 			if r.Protocol != "spice" && r.Protocol != "vnc" {
 				c.fault(nil, "hotplug.password: protocol = %q, want spice or vnc", r.Protocol)

@@ -97,6 +97,8 @@ func readRule(kind string, text []byte) (Rule, error) {
 		return decodeRule[Disk](text)
 	case Affinity{}.Kind():
 		return decodeRule[Affinity](text)
+	case Ports{}.Kind():
+		return decodeRule[Ports](text)
 	case Password{}.Kind():
 		return decodeRule[Password](text)
 	}

@@ -115,7 +115,15 @@ type Tap struct {
 	Hostname string `json:"hostname,omitempty"`
 	// Forwards are ports of the host that lead to the guest (with Subnet).
 	Forwards []Forward `json:"forwards,omitempty"`
+	// AllPorts hands all ports to the guest (with Subnet); nil: those of Forwards only.
+	AllPorts *AllPorts `json:"allPorts,omitempty"`
 	Origin   Origin    `json:"origin,omitempty"`
+}
+
+// AllPorts hands all ports of the namespace's addresses to the guest.
+type AllPorts struct {
+	// Except are the ports, of TCP and UDP, that stay the namespace's.
+	Except []int `json:"except,omitempty"`
 }
 
 // AutoSubnet asks for a private subnet that is not in use.

@@ -77,7 +77,16 @@ type Password struct {
 	Display string `json:"display,omitempty"`
 }
 
-// Device returns the id of the device that a rule is about, or "".
+// Ports says that ports of the host can be forwarded to the guest, and no longer be, by a
+// user network (hostfwd_add, hostfwd_remove).
+type Ports struct {
+	// Network is the index in vm.network whose ports are wanted.
+	Network int `json:"network"`
+	// Netdev is the id of the network.
+	Netdev string `json:"netdev"`
+}
+
+// Device returns the id of the device, or of the network backend, that a rule is about, or "".
 func Device(r Rule) string {
 	switch r := r.(type) {
 	case Balloon:
@@ -88,6 +97,8 @@ func Device(r Rule) string {
 		return r.Device
 	case Disk:
 		return r.Device
+	case Ports:
+		return r.Netdev
 	}
 	return ""
 }
@@ -99,6 +110,7 @@ func (Memory) Kind() string   { return "memory" }
 func (Medium) Kind() string   { return "medium" }
 func (Disk) Kind() string     { return "disk" }
 func (Password) Kind() string { return "password" }
+func (Ports) Kind() string    { return "ports" }
 
 // String implements Rule.
 func (r CPUs) String() string {
@@ -128,9 +140,14 @@ func (r Password) String() string {
 	return "password protocol=" + r.Protocol + " display=" + r.Display
 }
 
+func (r Ports) String() string {
+	return fmt.Sprintf("ports network=%d netdev=%s", r.Network, r.Netdev)
+}
+
 func (CPUs) rule()     {}
 func (Balloon) rule()  {}
 func (Memory) rule()   {}
 func (Medium) rule()   {}
 func (Disk) rule()     {}
 func (Password) rule() {}
+func (Ports) rule()    {}

@@ -96,6 +96,12 @@ func (t Tap) String() string {
 	for _, f := range t.Forwards {
 		s += fmt.Sprintf(" forward=%s:%s:%d-%d", f.Protocol, f.Address, f.Host, f.Guest)
 	}
+	if t.AllPorts != nil {
+		s += " all-ports"
+		for _, port := range t.AllPorts.Except {
+			s += fmt.Sprintf(" except=%d", port)
+		}
+	}
 	return s
 }
 

@@ -162,6 +162,9 @@ func (c *checker) network(taps []plan.Tap) {
 		for _, f := range t.Forwards {
 			c.listen(f.Address, strconv.Itoa(f.Host))
 		}
+		if t.AllPorts != nil {
+			c.listen("", "*")
+		}
 	}
 	c.at = nil
 }

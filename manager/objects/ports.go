@@ -1,0 +1,44 @@
+package objects
+
+import (
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+
+	v1 "vmop/api/v1"
+)
+
+// unprivilegedPorts is a setting of a pod's own network that Pod Security's level restricted
+// allows.
+const unprivilegedPorts = "net.ipv4.ip_unprivileged_port_start"
+
+// userPorts yields the ports of the pod that lead to the guest.
+func userPorts(vm *v1.VirtualMachine) (all []v1.Port) {
+	for _, n := range vm.Spec.VM.Networks {
+		if n.User != nil {
+			all = append(all, n.User.Ports...)
+		}
+	}
+	return all
+}
+
+// guestPorts are the ports of the container that lead to the guest. They inform: a Service
+// reaches others as well, such as those of a masquerade network, or that came later.
+func guestPorts(vm *v1.VirtualMachine) (all []*applycorev1.ContainerPortApplyConfiguration) {
+	for _, p := range userPorts(vm) {
+		all = append(all, applycorev1.ContainerPort().WithContainerPort(p.Port).WithProtocol(p.Protocol))
+	}
+	return all
+}
+
+// podSecurity lets QEMU, which isn't root, listen on the guest's low ports.
+func podSecurity(vm *v1.VirtualMachine, r *rights) *applycorev1.PodSecurityContextApplyConfiguration {
+	c := r.podSecurity()
+	if r.root || r.hostNetwork {
+		return c
+	}
+	for _, n := range vm.Spec.VM.Networks {
+		if n.User != nil {
+			return c.WithSysctls(applycorev1.Sysctl().WithName(unprivilegedPorts).WithValue("0"))
+		}
+	}
+	return c
+}
