@@ -87,7 +87,8 @@ func synOnly() rule {
 	return rule{
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: flagsOffset, Len: 1},
 		&expr.Bitwise{
-			SourceRegister: 1, DestRegister: 1, Len: 1, Mask: []byte{flagFIN | flagSYN | flagRST | flagACK}, Xor: []byte{0},
+			SourceRegister: 1, DestRegister: 1, Len: 1,
+			Mask: []byte{flagFIN | flagSYN | flagRST | flagACK}, Xor: []byte{0},
 		},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{flagSYN}},
 	}

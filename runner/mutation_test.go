@@ -145,7 +145,11 @@ func forwarded(field string, to any, want string) mutation {
 			var said string
 			v.query(&said, usernet.List())
 			all := usernet.Parse(said)["net0"]
-			return len(all) == 1 && want == fmt.Sprintf("%s %s:%d %d", all[0].Protocol, all[0].Address, all[0].Host, all[0].Guest)
+			if len(all) != 1 {
+				return false
+			}
+			f := all[0]
+			return want == fmt.Sprintf("%s %s:%d %d", f.Protocol, f.Address, f.Host, f.Guest)
 		},
 	}
 }

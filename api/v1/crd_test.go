@@ -209,9 +209,9 @@ func refused() map[string]refusal {
 			`{spec: {vm: {networks: [{user: {ports: [{port: 80}, {port: 80, guest: 81, protocol: TCP}]}}]}}}`,
 			`spec.vm.networks[0].user.ports[1]: Duplicate value`,
 		},
-		"the runner's port": {
+		"port of the runner": {
 			`{spec: {vm: {networks: [{user: {ports: [{port: 7443}]}}]}}}`,
-			`spec.vm.networks[0].user.ports[0].port: Invalid value: 7443: 7443 is the runner's own port`,
+			`spec.vm.networks[0].user.ports[0].port: Invalid value: 7443 is the runner's own port`,
 		},
 		"port of no number": {
 			`{spec: {vm: {networks: [{user: {ports: [{port: 65536}]}}]}}}`, "should be less than or equal to 65535",

@@ -51,17 +51,7 @@ func rules() []Function {
 				"the runner informs the guest. A disk never shrinks.",
 			Example: `hotplug.disk(0, "disk0")` + "\n",
 		},
-		affinityRule(),
-		{
-			Name: "hotplug.ports", Result: "Rule",
-			Parameters: []Parameter{
-				required("network", "int", "the index in `vm.network`"),
-				required("netdev", "str", "the id of the user network, `-netdev user`"),
-			},
-			Doc: "A rule: the user network with this id forwards `vm.network[network].ports`, those that " +
-				"`hostfwd` has at the start and others.",
-			Example: `hotplug.ports(0, "net0")` + "\n",
-		},
+		affinityRule(), portsRule(),
 		{
 			Name: "hotplug.password", Result: "Rule",
 			Parameters: []Parameter{protocol, optional("display", "str", `""`, "the id of the VNC display")},
@@ -80,5 +70,18 @@ func affinityRule() Function {
 		Doc: "A rule: the guest's CPUs run on certain CPUs of the host, also those that are plugged in later. What " +
 			"the host does not allow is a problem in the status, tried again every minute, and keeps no VM from running.",
 		Example: "hotplug.affinity([4, 5, [6, 7], None])\n",
+	}
+}
+
+func portsRule() Function {
+	return Function{
+		Name: "hotplug.ports", Result: "Rule",
+		Parameters: []Parameter{
+			required("network", "int", "the index in `vm.network`"),
+			required("netdev", "str", "the id of the user network, `-netdev user`"),
+		},
+		Doc: "A rule: the user network with this id forwards `vm.network[network].ports`, those that " +
+			"`hostfwd` has at the start and others.",
+		Example: `hotplug.ports(0, "net0")` + "\n",
 	}
 }

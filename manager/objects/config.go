@@ -165,7 +165,9 @@ func networks(of []v1.Network) ([]vmspec.Network, error) {
 			all = append(all, vmspec.Network{Type: vmspec.NetworkTap, Device: t.Device, Bridge: t.Bridge, MAC: t.MAC})
 		case n.User != nil:
 			u := n.User
-			all = append(all, vmspec.Network{Type: vmspec.NetworkUser, Device: u.Device, Net: u.Net, Ports: forwards(u.Ports)})
+			all = append(all, vmspec.Network{
+				Type: vmspec.NetworkUser, Device: u.Device, Net: u.Net, Ports: forwards(u.Ports),
+			})
 		case n.Masquerade != nil:
 			m := vmspec.Network{Type: vmspec.NetworkMasquerade, Device: n.Masquerade.Device, Net: n.Masquerade.Net}
 			if !open {

@@ -66,7 +66,7 @@ var trials = []trial{
 	{path: "vm.network[1].net", to: "10.3.0.0/24", class: listed},
 	{path: "vm.network[1].ports[0].address", to: "", class: listed},
 	{path: "vm.network[1].allPorts", to: (*vmspec.AllPorts)(nil), class: listed},
-	{path: "vm.network[1].allPorts.keep[0]", do: func(s *vmspec.Spec) { s.Network[1].AllPorts.Keep = []int{80} }, class: listed},
+	{path: "vm.network[1].allPorts.keep[0]", to: 80, class: listed},
 	{path: "vm.network[2].net", to: "", class: listed},
 	{path: "vm.network[2].ports[1]", do: func(s *vmspec.Spec) {
 		s.Network[2].Ports = s.Network[2].Ports[:1]

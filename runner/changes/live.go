@@ -27,7 +27,8 @@ func Live(rules plan.Rules, wanted vmspec.Spec) func(path string) bool {
 			isDrive := r.Drive >= 0 && r.Drive < len(wanted.Drives) && wanted.Drives[r.Drive].Type == vmspec.DriveIDECD
 			live[fmt.Sprintf("vm.drives[%d].file", r.Drive)] = isDrive
 		case plan.Ports:
-			if r.Network >= 0 && r.Network < len(wanted.Network) && wanted.Network[r.Network].Type == vmspec.NetworkUser {
+			n := r.Network
+			if n >= 0 && n < len(wanted.Network) && wanted.Network[n].Type == vmspec.NetworkUser {
 				ports = append(ports, fmt.Sprintf("vm.network[%d].ports", r.Network))
 			}
 		case plan.Disk, plan.Password, plan.Affinity: // sizes, texts and threads are not in the vm section

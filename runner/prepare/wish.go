@@ -34,8 +34,10 @@ func (vm *VM) ports() map[int][]usernet.Forward {
 		}
 		all[i] = []usernet.Forward{}
 		for _, p := range n.Ports {
-			f := usernet.Forward{Protocol: p.Protocol, Address: cmp.Or(p.Address, "127.0.0.1"), Host: p.Host, Guest: p.Guest}
-			all[i] = append(all[i], f)
+			address := cmp.Or(p.Address, "127.0.0.1")
+			all[i] = append(all[i], usernet.Forward{
+				Protocol: p.Protocol, Address: address, Host: p.Host, Guest: p.Guest,
+			})
 		}
 	}
 	return all

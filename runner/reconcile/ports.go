@@ -90,7 +90,8 @@ func (p *ports) change(surplus, missing []usernet.Forward) {
 		for i, a := range answers {
 			said, err := a.said()
 			switch {
-			case err == nil && i < len(surplus) && !usernet.Removed(said), err == nil && i >= len(surplus) && said != "":
+			case err == nil && i < len(surplus) && !usernet.Removed(said),
+				err == nil && i >= len(surplus) && said != "":
 				err = errors.New(said)
 			case err == nil && i < len(surplus):
 				p.have = without(p.have, surplus[i:i+1])

@@ -74,11 +74,12 @@ func TestPortsOfAFoundMachine(t *testing.T) {
 func TestPortsOfQEMU(t *testing.T) {
 	t.Parallel()
 	first, second, taken := freePort(t), freePort(t), freePort(t)
-	l := startQEMU(t, reconcile.Start{Ports: portsWanted(tcp(first, 22))}, plan.Rules{portsRule},
-		"-netdev", fmt.Sprintf("user,id=net1,hostfwd=tcp:0.0.0.0:%d-:22", first), "-device", "virtio-net-pci,netdev=net1")
+	l := startQEMU(t, reconcile.Start{Ports: portsWanted(tcp(first, 22))}, plan.Rules{portsRule}, "-netdev",
+		fmt.Sprintf("user,id=net1,hostfwd=tcp:0.0.0.0:%d-:22", first), "-device", "virtio-net-pci,netdev=net1")
 	l.ask("query-status", nil)
 	require.True(t, listening(first))
-	l.want.Ports = portsWanted(usernet.Forward{Protocol: "udp", Address: "127.0.0.1", Host: first, Guest: 53}, tcp(second, 80))
+	datagrams := usernet.Forward{Protocol: "udp", Address: "127.0.0.1", Host: first, Guest: 53}
+	l.want.Ports = portsWanted(datagrams, tcp(second, 80))
 	l.settles("other ports")
 	require.False(t, listening(first))
 	require.True(t, listening(second))

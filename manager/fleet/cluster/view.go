@@ -179,13 +179,15 @@ func system(vm *v1.VirtualMachine) (name, id string) {
 func addresses(vm *v1.VirtualMachine) []string {
 	private := []netip.Prefix{netip.MustParsePrefix("10.0.2.0/24")} // QEMU's choice
 	for _, n := range vm.Spec.VM.Networks {
-		for _, network := range []*v1.PrivateNetwork{n.User, n.Masquerade} {
-			if network == nil {
-				continue
-			}
-			if p, err := netip.ParsePrefix(network.Net); err == nil {
-				private = append(private, p)
-			}
+		net := ""
+		switch {
+		case n.User != nil:
+			net = n.User.Net
+		case n.Masquerade != nil:
+			net = n.Masquerade.Net
+		}
+		if p, err := netip.ParsePrefix(net); err == nil {
+			private = append(private, p)
 		}
 	}
 	rank := func(a netip.Addr) int {

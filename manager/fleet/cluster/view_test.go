@@ -123,7 +123,7 @@ func TestFacts(t *testing.T) {
 	vm.Spec.VMType.Source = "standard"
 	vm.Spec.VM.State, vm.Spec.VM.CPUTopology = v1.Running, &v1.CPUTopology{Sockets: 2, CoresPerDie: 2}
 	vm.Spec.VM.CurrentCPUs, vm.Spec.VM.Display = new(int32(3)), &v1.Display{LoggedInUser: "alice"}
-	vm.Spec.VM.Networks = []v1.Network{{User: &v1.PrivateNetwork{Net: "10.9.0.0/24"}}, {Tap: &v1.Tap{}}}
+	vm.Spec.VM.Networks = []v1.Network{{User: &v1.UserNetwork{Net: "10.9.0.0/24"}}, {Tap: &v1.Tap{}}}
 	vm.Spec.VM.Disks = []v1.Disk{
 		{VolumeClaimTemplate: &v1.VolumeClaimTemplate{Metadata: v1.ClaimMetadata{Name: "system"}}},
 		{CDROM: &v1.CDROM{Image: "https://me:canary@x/y.iso"}},
