@@ -77,6 +77,7 @@ const everyKey = `
     powerdownTimeout: 60
     network:
       - {type: user, device: e1000e, mac: "52:54:00:12:34:56", net: 10.0.3.0/24, ports: [{protocol: udp, address: 127.0.0.1, host: 8053, guest: 53}]}
+      - {type: masquerade, mac: "52:54:00:12:34:57", allPorts: {keep: [7443]}}
       - {type: tap, bridge: br1, ifname: tap7}
     drives:
       - {type: raw, bootindex: 0, file: /a.qcow2, format: qcow2, readOnly: true}
@@ -121,6 +122,9 @@ func TestEveryKey(t *testing.T) {
 				{
 					Type: vmspec.NetworkUser, Device: "e1000e", MAC: "52:54:00:12:34:56", Net: "10.0.3.0/24",
 					Ports: []vmspec.PortForward{{Protocol: "udp", Address: "127.0.0.1", Host: 8053, Guest: 53}},
+				},
+				{
+					Type: vmspec.NetworkMasquerade, MAC: "52:54:00:12:34:57", AllPorts: &vmspec.AllPorts{Keep: []int{7443}},
 				},
 				{Type: vmspec.NetworkTap, Bridge: "br1", Ifname: "tap7"},
 			},
