@@ -129,7 +129,7 @@ func (d *draft) vm() (*v1.VirtualMachine, error) {
 	}
 	switch kind, bridge, _ := strings.Cut(d.network, ":"); kind {
 	case "user":
-		m.Networks = []v1.Network{{User: &v1.PrivateNetwork{}}}
+		m.Networks = []v1.Network{{User: &v1.UserNetwork{}}}
 	case "masquerade":
 		m.Networks = []v1.Network{{Masquerade: &v1.PrivateNetwork{}}}
 	case "tap":

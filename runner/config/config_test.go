@@ -124,7 +124,8 @@ func TestEveryKey(t *testing.T) {
 					Ports: []vmspec.PortForward{{Protocol: "udp", Address: "127.0.0.1", Host: 8053, Guest: 53}},
 				},
 				{
-					Type: vmspec.NetworkMasquerade, MAC: "52:54:00:12:34:57", AllPorts: &vmspec.AllPorts{Keep: []int{7443}},
+					Type: vmspec.NetworkMasquerade, MAC: "52:54:00:12:34:57",
+					AllPorts: &vmspec.AllPorts{Keep: []int{7443}},
 				},
 				{Type: vmspec.NetworkTap, Bridge: "br1", Ifname: "tap7"},
 			},
