@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"sigs.k8s.io/yaml"
 
@@ -69,17 +70,26 @@ func try(t *testing.T, c *cluster.Cluster, name string) {
 	}
 }
 
-// requireHeld wants the network policy to be about the VM's pod.
+// requireHeld wants the network policies to be about the VM's pod and about the manager's.
 func requireHeld(t *testing.T, c *cluster.Cluster, vm *v1.VirtualMachine) {
 	t.Helper()
-	text, err := c.Kubectl(t.Context(), "get", "networkpolicies", "vms", "-n", vm.Namespace, "-o", "json")
-	require.NoError(t, err)
-	var policy networkingv1.NetworkPolicy
-	require.NoError(t, json.Unmarshal([]byte(text), &policy))
-	require.NotEmpty(t, policy.Spec.PodSelector.MatchLabels)
+	get := func(kind, name string, into any) {
+		text, err := c.Kubectl(t.Context(), "get", kind, name, "-n", vm.Namespace, "-o", "json")
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal([]byte(text), into))
+	}
 	set, err := objects.StatefulSet(vm, objects.Settings{}, nil, "", 1, false)
 	require.NoError(t, err)
-	require.Subset(t, set.Spec.Template.Labels, policy.Spec.PodSelector.MatchLabels)
+	var manager appsv1.Deployment
+	get("deployment", "vm-operator", &manager)
+	for name, labels := range map[string]map[string]string{
+		"vms": set.Spec.Template.Labels, "manager": manager.Spec.Template.Labels,
+	} {
+		var policy networkingv1.NetworkPolicy
+		get("networkpolicies", name, &policy)
+		require.NotEmpty(t, policy.Spec.PodSelector.MatchLabels)
+		require.Subset(t, labels, policy.Spec.PodSelector.MatchLabels)
+	}
 }
 
 // apply applies documents, in which the namespace has the example's name.

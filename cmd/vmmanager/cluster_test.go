@@ -195,16 +195,13 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 
 	used, refused := p.requests("vm-operator")
 	require.Empty(t, refused)
-	require.ElementsMatch(t, p.granted("vm-operator"), append(used, blocksDeletion, makes))
+	require.ElementsMatch(t, p.granted("vm-operator"), append(used, blocksDeletion))
 	p.needsToBlockDeletion("web")
 }
 
 // blocksDeletion is the one right that no request shows: admission asks for it when
 // an object is to hold up the deletion of the VM that it belongs to.
 const blocksDeletion = "vms/finalizers.vmoperator.jdrupes.org update"
-
-// makes is a right that only users of the pages make use of; manager/fleet/cluster has tests with it.
-const makes = "vms.vmoperator.jdrupes.org create"
 
 // needsToBlockDeletion shows that without this right no object of a VM can be made.
 func (p *place) needsToBlockDeletion(vm string) {

@@ -15,14 +15,16 @@ import (
 	"vmop/manager/login"
 )
 
-// usedOnPages does on the pages what takes rights: logs in, makes a VM run and stops it, deletes
-// one, and logs out.
+// usedOnPages does on the pages what takes rights: logs in, makes a VM, deletes it, and logs out.
 func (p *place) usedOnPages(m *process) {
 	p.t.Helper()
 	address, admin := m.served(), p.visitor()
 	admin.LogIn(address, "admin", "admin")
-	p.Apply("{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachine, metadata: {name: doomed}, " +
-		"spec: {vm: {state: Stopped, maximumCpus: 1}}}")
+	code, to := admin.Post(address, "/new", url.Values{
+		"name": {"doomed"}, "type": {"standard"}, "cpus": {"1"}, "ram": {"64 MiB"}, "do": {"create"},
+	})
+	require.Equal(p.t, http.StatusSeeOther, code)
+	require.Equal(p.t, "/vms/doomed", to)
 	p.eventually("the VM is on the page", func() bool {
 		_, page := admin.Get(address, "/")
 		return strings.Contains(page, `id="vm-doomed"`) && strings.Contains(page, `id="vm-web"`)
@@ -35,7 +37,7 @@ func (p *place) usedOnPages(m *process) {
 	require.Contains(p.t, m.log.String(), `"msg":"action","user":"admin","vm":"doomed","action":"delete"`)
 	require.Equal(p.t, "1", m.metric("vmop_logins_total"))
 	require.Equal(p.t, "1", m.metric("vmop_sessions"))
-	code, _ := admin.Post(address, "/logout", url.Values{})
+	code, _ = admin.Post(address, "/logout", url.Values{})
 	require.Equal(p.t, http.StatusSeeOther, code)
 	require.Equal(p.t, "0", m.metric("vmop_sessions"))
 }
