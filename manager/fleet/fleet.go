@@ -125,6 +125,9 @@ type Fleet interface {
 	Screenshot(ctx context.Context, w io.Writer, name string) error
 	// Screen opens the screen, which speaks RFB (RFC 6143) and wants no password.
 	Screen(ctx context.Context, user, name string, mode Mode) (net.Conn, error)
+	// SPICE opens a channel of the screen for a native viewer, all of whose channels have the same
+	// id; mode is Type or Take. It wants no password.
+	SPICE(ctx context.Context, user, name, id string, mode Mode) (net.Conn, error)
 	// Console opens the serial console; it begins with what the guest last wrote.
 	Console(ctx context.Context, user, name string, mode Mode) (net.Conn, error)
 }

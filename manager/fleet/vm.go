@@ -36,8 +36,9 @@ type VM struct {
 	Viewers []Viewer
 	// Drives for removable media.
 	Drives []Drive
-	// Screen and Console report whether the running VM has them.
-	Screen, Console bool
+	// Screen and Console report whether the running VM has them, SPICE whether native viewers can
+	// show the screen.
+	Screen, SPICE, Console bool
 
 	// Pending are the changes that await a restart.
 	Pending []Change

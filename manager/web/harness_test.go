@@ -122,6 +122,11 @@ func (f *stage) Screen(context.Context, string, string, fleet.Mode) (net.Conn, e
 	return f.stream()
 }
 
+func (f *stage) SPICE(_ context.Context, user, name, id string, mode fleet.Mode) (net.Conn, error) {
+	_ = f.record("%s spice %s %s %d", user, name, mode, len(id))
+	return f.stream()
+}
+
 func (f *stage) Console(_ context.Context, user, name string, mode fleet.Mode) (net.Conn, error) {
 	if f.typed.Load() && mode == fleet.Type {
 		return nil, fleet.ErrOccupied
@@ -260,7 +265,7 @@ func sample(name string, state fleet.State) *fleet.VM {
 	vm.Addresses = []string{"10.0.2.15", "fd00::15"}
 	vm.OS, vm.OSID, vm.User = "Debian GNU/Linux 12", "debian", "alice"
 	vm.Viewers = []fleet.Viewer{{Kind: "vnc", Who: "bob", Since: then}}
-	vm.Screen, vm.Console = true, true
+	vm.Screen, vm.SPICE, vm.Console = true, true, true
 	vm.Pending = []fleet.Change{{Path: "vm.maximumCpus", Now: "4", Then: "8"}}
 	vm.Problems = []fleet.Problem{{Path: "vm.currentRam", Message: "the balloon has no driver"}}
 	vm.Conditions = []fleet.Condition{

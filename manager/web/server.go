@@ -28,6 +28,8 @@ type Options struct {
 	LogOut bool
 	// FirstStep is what makes a first VM: a command.
 	FirstStep string
+	// ForgetFile reports whether viewers delete the file by which they were started; nil: they do.
+	ForgetFile func() bool
 	// Log takes actions and failures.
 	Log *slog.Logger
 	// Now returns the time; nil means time.Now.
@@ -65,6 +67,7 @@ type Server struct {
 	static    *assets
 	series    series
 	pictures  pictures
+	tickets   tickets
 	open      openCounts
 }
 
@@ -116,8 +119,14 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// ServeHTTP implements http.Handler.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+// ServeHTTP implements http.Handler. For viewers it is a proxy that leads to screens only.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodConnect {
+		s.connect(w, r)
+		return
+	}
+	s.handler.ServeHTTP(w, r)
+}
 
 // routes returns the handler of all addresses.
 func (s *Server) routes() http.Handler {
@@ -134,6 +143,7 @@ func (s *Server) routes() http.Handler {
 	page("GET /vms/{vm}", s.forPage(access.PageVMs, s.getVM))
 	page("GET /vms/{vm}/screen", s.getScreen)
 	page("GET /vms/{vm}/console", s.getConsole)
+	page("GET /vms/{vm}/viewer.vv", s.getViewer)
 	page("GET /vms/{vm}/screen/stream", s.streamScreen)
 	page("GET /vms/{vm}/console/stream", s.streamConsole)
 	page("GET /vms/{vm}/screenshot", s.getScreenshot)

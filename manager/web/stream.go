@@ -90,7 +90,7 @@ func (s *Server) splice(r *http.Request, name string, socket *websocket.Conn, ba
 		_ = back.Close()
 	}()
 	go func() {
-		code := s.attend(ctx, r, name, socket)
+		code := s.attend(ctx, r, name, func() bool { return answers(ctx, socket) })
 		ended <- code
 		_ = back.Close()
 	}()
@@ -121,14 +121,21 @@ func (t *touching) Write(p []byte) (int, error) {
 	return t.Writer.Write(p)
 }
 
-// attend waits until the visitor, whose roles may change, may not see the VM any more, or has gone.
-func (s *Server) attend(ctx context.Context, r *http.Request, name string, socket *websocket.Conn,
-) websocket.StatusCode {
+// attend waits until the visitor, whose roles may change, may not see the VM any more, or has gone:
+// answers, if it isn't nil, reports whether the client is still there.
+func (s *Server) attend(ctx context.Context, r *http.Request, name string, answers func() bool) websocket.StatusCode {
 	ping, check := time.NewTicker(streamPing), time.NewTicker(streamCheck)
 	defer ping.Stop()
 	defer check.Stop()
 	for {
 		changed := s.opts.Fleet.Changed()
+		vm, err := s.opts.Fleet.Get(name)
+		if err != nil {
+			return streamEnded
+		}
+		if d := s.opts.Visitors.Decide(ctx, s.opts.Visitors.Of(r), access.AccessConsole, vm); !d.Allowed && !d.Unknown {
+			return streamRefused
+		}
 		select {
 		case <-ctx.Done():
 			return streamEnded
@@ -137,21 +144,13 @@ func (s *Server) attend(ctx context.Context, r *http.Request, name string, socke
 		case <-s.opts.Visitors.Ended(r):
 			return streamRefused
 		case <-ping.C:
-			if !answers(ctx, socket) {
+			if answers != nil && !answers() {
 				return streamEnded
 			}
-			continue
 		case <-changed:
 			pause(ctx, liveStep)
 		case <-check.C:
 			s.opts.Visitors.Check(r)
-		}
-		vm, err := s.opts.Fleet.Get(name)
-		if err != nil {
-			return streamEnded
-		}
-		if d := s.opts.Visitors.Decide(ctx, s.opts.Visitors.Of(r), access.AccessConsole, vm); !d.Allowed && !d.Unknown {
-			return streamRefused
 		}
 	}
 }

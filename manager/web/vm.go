@@ -30,11 +30,11 @@ type vmView struct {
 
 type headView struct {
 	words
-	Name            string
-	State           stateView
-	Since           time.Time
-	Screen, Console bool
-	Buttons, More   []button
+	Name                   string
+	State                  stateView
+	Since                  time.Time
+	Screen, SPICE, Console bool
+	Buttons, More          []button
 }
 
 // alertsView is what is wrong with a VM.
@@ -162,7 +162,7 @@ func (v visit) parts(views map[string]any) ([]part, error) {
 func (v visit) head(vm *fleet.VM) headView {
 	sees := vm.State.Up() && v.refusal(access.AccessConsole, vm) == ""
 	return headView{
-		words: v.words, Name: vm.Name, State: v.state(vm), Since: vm.Since, Screen: sees && vm.Screen,
+		words: v.words, Name: vm.Name, State: v.state(vm), Since: vm.Since, Screen: sees && vm.Screen, SPICE: sees && vm.SPICE,
 		Console: sees && vm.Console, Buttons: v.buttons(vm, first(vm)), More: v.buttons(vm, others(vm)...),
 	}
 }

@@ -51,7 +51,8 @@ const echo = `"/Runner":
     display: {vnc: {}}
 `
 
-func newComputer(t *testing.T) *computer {
+// newComputer makes one; in the configuration of its VM some texts are replaced.
+func newComputer(t *testing.T, replaced ...string) *computer {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "w") // short, for the paths of sockets
 	require.NoError(t, err)
@@ -71,7 +72,7 @@ func newComputer(t *testing.T) *computer {
 	for _, folder := range []string{"vms", "home", "xdg"} {
 		require.NoError(t, os.Mkdir(c.path(folder), 0o700))
 	}
-	text := strings.NewReplacer("DIR", dir, "NAME", c.vm).Replace(echo)
+	text := strings.NewReplacer(append(replaced, "DIR", dir, "NAME", c.vm)...).Replace(echo)
 	require.NoError(t, os.WriteFile(c.path("vms/"+c.vm+".yaml"), []byte(text), 0o600))
 	c.start()
 	return c

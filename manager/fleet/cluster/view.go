@@ -54,6 +54,7 @@ func view(vm *v1.VirtualMachine, pod *corev1.Pod) *fleet.VM {
 	}
 	reachable := pod != nil && s.Runner != nil && s.Runner.PodUID == pod.UID && s.Runner.Control != nil
 	v.Screen, v.Console = up && reachable && vm.Spec.VM.Display != nil, up && reachable
+	v.SPICE = v.Screen && vm.Spec.VM.Display.Spice != nil
 	for _, c := range s.PendingChanges {
 		v.Pending = append(v.Pending, fleet.Change{Path: c.Path, Now: c.Current, Then: c.Desired})
 	}

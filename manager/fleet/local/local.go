@@ -210,6 +210,16 @@ func (f *Fleet) Screen(ctx context.Context, user, name string, mode fleet.Mode) 
 	return conn, explain(err)
 }
 
+// SPICE implements fleet.Fleet.
+func (f *Fleet) SPICE(ctx context.Context, user, name, id string, mode fleet.Mode) (net.Conn, error) {
+	client, err := f.dial(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := client.SPICE(ctx, id, control.Mode(mode))
+	return conn, explain(err)
+}
+
 // Console implements fleet.Fleet.
 func (f *Fleet) Console(ctx context.Context, user, name string, mode fleet.Mode) (net.Conn, error) {
 	client, err := f.dial(ctx, name)

@@ -37,7 +37,7 @@ func view(vm *inventory.VM) *fleet.VM {
 		}
 	}
 	if !v.State.Up() {
-		v.Screen, v.Console = false, false
+		v.Screen, v.SPICE, v.Console = false, false, false
 	}
 	v.Can = can(vm, v.State)
 	return v
@@ -96,6 +96,7 @@ func configured(v *fleet.VM, s vmspec.Spec) {
 		}
 	}
 	v.Screen = s.Display != nil
+	v.SPICE = v.Screen && s.Display.Spice != nil
 	v.Console = s.SerialConsole != nil && s.SerialConsole.Enabled != nil && *s.SerialConsole.Enabled
 }
 

@@ -1,0 +1,85 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"os/exec"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/test/browser"
+	"vmop/test/guest"
+)
+
+// A native viewer, started by the file that the page offers, shows the guest's screen: through the
+// address of the pages, without QEMU's port and its password.
+func TestViewerShowsTheScreen(t *testing.T) {
+	t.Parallel()
+	c := newComputer(t, "display: {vnc: {}}", "display: {spice: {port: "+freePort(t)+", address: 127.0.0.1}}")
+	require.NoError(t, os.WriteFile(c.path("vms/display-password"), []byte("known to nobody"), 0o600))
+	jar, err := cookiejar.New(nil)
+	require.NoError(t, err)
+	client := &http.Client{Jar: jar}
+	get := func(address string) string {
+		answer, err := client.Get(address)
+		require.NoError(t, err)
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		require.NoError(t, err)
+		require.Equal(t, 200, answer.StatusCode, "%s", text)
+		return string(text)
+	}
+	get(c.link)
+	answer, err := client.PostForm(c.address("/vms/"+c.vm+"/do"), url.Values{"do": {"start"}})
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Equal(t, http.StatusNoContent, answer.StatusCode)
+	c.says(guest.EchoSays)
+	require.Contains(t, get(c.address("/vms/"+c.vm)), `href="/vms/`+c.vm+`/viewer.vv"`)
+
+	file := get(c.address("/vms/" + c.vm + "/viewer.vv"))
+	value := func(key string) string {
+		found := regexp.MustCompile(`(?m)^` + key + `=(.*)$`).FindStringSubmatch(file)
+		require.NotNil(t, found, file)
+		return found[1]
+	}
+	require.Equal(t, c.address(""), value("proxy"))
+	ctx, cancel := context.WithTimeout(t.Context(), browser.Patience)
+	defer cancel()
+	viewer := exec.CommandContext(ctx, "spicy-screenshot", "-h", value("host"), "-p", value("port"), "-o", c.path("shot.ppm"))
+	viewer.Env = append(os.Environ(), "SPICE_PROXY="+value("proxy"), "HOME="+c.path("home"))
+	out, err := viewer.CombinedOutput()
+	require.NoError(t, err, "the Debian package spice-client-gtk: %s", out)
+	shot, err := os.ReadFile(c.path("shot.ppm"))
+	require.NoError(t, err, "%s", out)
+	var width, height int
+	_, err = fmt.Sscanf(string(shot), "P6\n%d %d\n255\n", &width, &height)
+	require.NoError(t, err, "%.20q", shot)
+	pixels := shot[len(fmt.Sprintf("P6\n%d %d\n255\n", width, height)):]
+	require.Len(t, pixels, 3*width*height)
+	require.Greater(t, len(pixels)-bytes.Count(pixels, []byte{0}), 500, "the guest's text")
+
+	viewer = exec.CommandContext(ctx, "spicy-screenshot", "-h", "127.0.0.1", "-p", value("port"), "-o", c.path("none.ppm"))
+	viewer.Env = append(os.Environ(), "SPICE_PROXY="+value("proxy"), "HOME="+c.path("home"))
+	_ = viewer.Run() // it exits with 0 in any case
+	require.NoFileExists(t, c.path("none.ppm"), "the proxy leads nowhere without a ticket")
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	require.NoError(t, err)
+	return port
+}
