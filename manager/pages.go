@@ -49,7 +49,9 @@ func newPages(opts Options, mgr ctrl.Manager, secrets core.SecretInterface, name
 
 // pages returns the part of the configuration that pages need.
 func (c Config) pages() serve.Config {
-	return serve.Config{Port: c.GUI.Port, TLSFolder: c.GUI.TLSFolder, Login: c.Login, Access: c.Access}
+	return serve.Config{
+		Port: c.GUI.Port, TLSFolder: c.GUI.TLSFolder, ForgetFile: c.GUI.DeleteConnectionFile, Login: c.Login, Access: c.Access,
+	}
 }
 
 // pageMetrics are those of the pages. It implements prometheus.Collector.

@@ -46,7 +46,9 @@ type Config struct {
 	// TLSFolder has tls.crt and tls.key, as a mounted Secret of type kubernetes.io/tls; "" means
 	// that a proxy has the certificate, if anyone.
 	TLSFolder string
-	Login     login.Config
+	// ForgetFile has viewers delete the file by which they were started.
+	ForgetFile bool
+	Login      login.Config
 	Access    access.Policy
 }
 
@@ -92,7 +94,7 @@ func New(opts Options, config Config) (*Pages, error) {
 	}
 	p.pages, err = web.New(web.Options{
 		Fleet: opts.Fleet, Visitors: guard, Title: opts.Title, Version: opts.Version, LogOut: true,
-		FirstStep: opts.FirstStep, Log: opts.Log,
+		FirstStep: opts.FirstStep, Log: opts.Log, ForgetFile: func() bool { return p.config.Load().ForgetFile },
 	})
 	if err != nil {
 		return nil, err

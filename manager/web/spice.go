@@ -31,7 +31,7 @@ const (
 // client that has the ticket could do the same; so it is for one viewer, ends with it and with the
 // visitor's session, and must be used soon.
 //
-// See docs/decisions/0067-spice.md.
+// See docs/decisions/0069-spice.md.
 type tickets struct {
 	mu    sync.Mutex
 	known map[string]*ticket
