@@ -50,7 +50,8 @@ func newPages(opts Options, mgr ctrl.Manager, secrets core.SecretInterface, name
 // pages returns the part of the configuration that pages need.
 func (c Config) pages() serve.Config {
 	return serve.Config{
-		Port: c.GUI.Port, TLSFolder: c.GUI.TLSFolder, ForgetFile: c.GUI.DeleteConnectionFile, Login: c.Login, Access: c.Access,
+		Port: c.GUI.Port, TLSFolder: c.GUI.TLSFolder, ForgetFile: c.GUI.DeleteConnectionFile,
+		Login: c.Login, Access: c.Access,
 	}
 }
 

@@ -49,7 +49,7 @@ type Config struct {
 	// ForgetFile has viewers delete the file by which they were started.
 	ForgetFile bool
 	Login      login.Config
-	Access    access.Policy
+	Access     access.Policy
 }
 
 // Pages are the pages of a manager. Their methods may be called concurrently.

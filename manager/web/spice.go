@@ -51,7 +51,8 @@ type ticket struct {
 }
 
 // issue makes a ticket.
-func (t *tickets) issue(r *http.Request, who access.Subject, vm string, mode fleet.Mode, now time.Time) (*ticket, error) {
+func (t *tickets) issue(r *http.Request, who access.Subject, vm string, mode fleet.Mode, now time.Time,
+) (*ticket, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for name, old := range t.known {

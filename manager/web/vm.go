@@ -162,8 +162,9 @@ func (v visit) parts(views map[string]any) ([]part, error) {
 func (v visit) head(vm *fleet.VM) headView {
 	sees := vm.State.Up() && v.refusal(access.AccessConsole, vm) == ""
 	return headView{
-		words: v.words, Name: vm.Name, State: v.state(vm), Since: vm.Since, Screen: sees && vm.Screen, SPICE: sees && vm.SPICE,
-		Console: sees && vm.Console, Buttons: v.buttons(vm, first(vm)), More: v.buttons(vm, others(vm)...),
+		words: v.words, Name: vm.Name, State: v.state(vm), Since: vm.Since,
+		Screen: sees && vm.Screen, SPICE: sees && vm.SPICE, Console: sees && vm.Console,
+		Buttons: v.buttons(vm, first(vm)), More: v.buttons(vm, others(vm)...),
 	}
 }
 
