@@ -50,7 +50,7 @@ func (p *play) file(query string, header ...string) (ticket string) {
 	return found[1]
 }
 
-// clock gives the server a clock that stands still.
+// clock gives the server a clock that only the test advances.
 func (p *play) clock() (advance func(time.Duration)) {
 	var passed atomic.Int64
 	begin := time.Now()
