@@ -89,11 +89,9 @@ func Run(ctx context.Context, opts Options) error {
 		return err
 	}
 	types := newTypeChecker()
-	options := vm.Options{
-		Namespace: namespace, Instance: opts.Instance,
-		Settings: live.settings, Changed: live.changed, Types: types,
-	}
-	vms, err := vm.Add(mgr, options)
+	vms, err := vm.Add(mgr, vm.Options{
+		Namespace: namespace, Instance: opts.Instance, Settings: live.settings, Changed: live.changed, Types: types,
+	})
 	if err != nil {
 		return err
 	}
