@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +75,18 @@ func TestAllPortsAreTheGuests(t *testing.T) {
 	require.Empty(t, seen)
 
 	pod.enter()
+	guest, err := netsetup.GuestBehind("vm0")
+	require.NoError(t, err)
+	require.Equal(t, m.Guest(), guest)
+	card, router := []string{cfg.MAC.String()}, netip.MustParseAddr("192.0.2.1")
+	for address, want := range map[netip.Addr]bool{guest: true, router: false, m.Gateway(): false} {
+		is, err := netsetup.IsNeighbor(address, []string{"vm0", "eth0"}, card)
+		require.NoError(t, err)
+		require.Equal(t, want, is, "%s", address)
+	}
+	is, err := netsetup.IsNeighbor(guest, []string{"eth0"}, card)
+	require.NoError(t, err)
+	require.False(t, is, "by another interface")
 	vm.stop()
 	require.NoError(t, m.Close())
 }

@@ -2,20 +2,21 @@ package control
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
+	"vmop/netsetup"
 	"vmop/qmp"
+	"vmop/runner/usernet"
 )
 
 // Bounds of reaching a guest's port.
@@ -35,9 +36,19 @@ type forwards struct {
 
 // forward is a port that leads to a port of the guest.
 type forward struct {
-	host    int
+	usernet.Forward
+	netdev  string
 	streams int
 	added   bool // by this server; else it was there, by the configuration or a killed runner
+}
+
+// address is where a client of this host connects.
+func (f *forward) address() string {
+	host := f.Address
+	if host == "0.0.0.0" {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, strconv.Itoa(f.Host))
 }
 
 // errNoUserNetwork means that the VM has no network of type user.
@@ -74,7 +85,7 @@ func (s *Server) dialGuest(ctx context.Context, port int) (conn net.Conn, done f
 	ctx, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()
 	dialer := net.Dialer{Timeout: guestTime}
-	host, err := s.forward(ctx, port)
+	address, err := s.forward(ctx, port)
 	if errors.Is(err, errNoUserNetwork) {
 		conn, err = s.dialAddress(ctx, dialer, port)
 		return conn, func() {}, err
@@ -83,7 +94,7 @@ func (s *Server) dialGuest(ctx context.Context, port int) (conn net.Conn, done f
 		return nil, nil, err
 	}
 	done = func() { s.unforward(context.WithoutCancel(ctx), port) }
-	conn, err = dialer.DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(host)))
+	conn, err = dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
 		done()
 		return nil, nil, Refusal(fmt.Sprintf("connect to port %d of the guest: %v", port, err))
@@ -91,24 +102,24 @@ func (s *Server) dialGuest(ctx context.Context, port int) (conn net.Conn, done f
 	return conn, done, nil
 }
 
-// dialAddress connects to the first of the guest's addresses that answers.
+// dialAddress connects to the first of the guest's addresses that answers. What a guest says
+// of its addresses is checked: it may name those of others, and of the pod.
 func (s *Server) dialAddress(ctx context.Context, dialer net.Dialer, port int) (net.Conn, error) {
+	links, cards, addresses := s.places()
 	var errs []error
-	if guest := s.opts.Tracker.Status().Guest; guest != nil {
-		for _, i := range guest.Interfaces {
-			for _, text := range i.Addresses {
-				prefix, err := netip.ParsePrefix(text)
-				if err != nil || !prefix.Addr().IsGlobalUnicast() {
-					continue
-				}
-				address := netip.AddrPortFrom(prefix.Addr(), uint16(port)).String()
-				conn, err := dialer.DialContext(ctx, "tcp", address)
-				if err == nil {
-					return conn, nil
-				}
-				errs = append(errs, err)
+	for _, address := range addresses {
+		conn, err := dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(address, uint16(port)).String())
+		if err == nil {
+			var is bool
+			if is, err = netsetup.IsNeighbor(address, links, cards); is {
+				return conn, nil
 			}
+			_ = conn.Close()
 		}
+		if err == nil {
+			err = fmt.Errorf("%s is not at the guest's card, though the guest says so", address)
+		}
+		errs = append(errs, err)
 	}
 	if errs == nil {
 		return nil, Refusal("the guest can't be reached: " + errNoUserNetwork.Error() +
@@ -117,37 +128,76 @@ func (s *Server) dialAddress(ctx context.Context, dialer net.Dialer, port int) (
 	return nil, Refusal(fmt.Sprintf("connect to port %d of the guest: %v", port, errors.Join(errs...)))
 }
 
-// forward returns the port of the loopback address that leads to a port of the guest,
-// which is made if need be. unforward must be called.
-func (s *Server) forward(ctx context.Context, port int) (int, error) {
+// places returns the interfaces of the host by which the guest is reached, the hardware
+// addresses of its cards, and the addresses that it may have.
+func (s *Server) places() (links, cards []string, addresses []netip.Addr) {
+	p := s.opts.Backend.Plan()
+	if p == nil {
+		return nil, nil, nil
+	}
+	for _, t := range p.Taps {
+		if t.Subnet == "" {
+			links = append(links, t.Bridge)
+			continue
+		}
+		links = append(links, t.Name)
+		if guest, err := netsetup.GuestBehind(t.Name); err == nil {
+			addresses = append(addresses, guest)
+		}
+	}
+	for i := range p.QEMU.Args {
+		o := p.QEMU.Args[i].Structured()
+		text, _ := o.Get("mac")
+		if mac, err := net.ParseMAC(text); err == nil {
+			cards = append(cards, mac.String())
+		}
+	}
+	guest := s.opts.Tracker.Status().Guest
+	if guest == nil {
+		return links, cards, addresses
+	}
+	for _, i := range guest.Interfaces {
+		for _, text := range i.Addresses {
+			prefix, err := netip.ParsePrefix(text)
+			if err == nil && prefix.Addr().IsGlobalUnicast() && !slices.Contains(addresses, prefix.Addr()) {
+				addresses = append(addresses, prefix.Addr())
+			}
+		}
+	}
+	return links, cards, addresses
+}
+
+// forward returns the address of this host that leads to a port of the guest, which is made
+// if need be. unforward must be called.
+func (s *Server) forward(ctx context.Context, port int) (string, error) {
 	s.forwards.mu.Lock()
 	defer s.forwards.mu.Unlock()
 	if f := s.forwards.open[port]; f != nil {
 		f.streams++
-		return f.host, nil
+		return f.address(), nil
 	}
-	host, err := s.forwarded(ctx, port)
+	found, netdev, err := s.forwarded(ctx, port)
 	if err != nil {
-		return 0, err
+		return "", err
 	}
-	f := &forward{host: host, streams: 1}
-	if host == 0 {
-		if err := s.addForward(ctx, port); err != nil {
-			return 0, err
+	added := found == nil
+	if added {
+		if err := s.addForward(ctx, netdev, port); err != nil {
+			return "", err
 		}
-		f.added = true
-		if f.host, err = s.forwarded(ctx, port); err == nil && f.host == 0 {
+		if found, _, err = s.forwarded(ctx, port); err == nil && found == nil {
 			err = fmt.Errorf("QEMU does not say by which port it forwards to port %d of the guest", port)
 		}
 		if err != nil {
-			return 0, err
+			return "", err
 		}
 	}
 	if s.forwards.open == nil {
 		s.forwards.open = map[int]*forward{}
 	}
+	f := &forward{Forward: *found, netdev: netdev, streams: 1, added: added}
 	s.forwards.open[port] = f
-	return f.host, nil
+	return f.address(), nil
 }
 
 // unforward closes a port again when the last stream for it has ended.
@@ -165,58 +215,52 @@ func (s *Server) unforward(ctx context.Context, port int) {
 	ctx, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()
 	// If QEMU has ended, so has the port.
-	if _, err := s.monitor(ctx, fmt.Sprintf("hostfwd_remove tcp:127.0.0.1:%d", f.host)); err != nil {
+	if _, err := s.monitor(ctx, usernet.Remove(f.netdev, f.Forward)); err != nil {
 		s.opts.Log.Debug("a port to the guest was not closed", "port", port, "err", err)
 	}
 }
 
 // addForward makes QEMU listen on a port that the kernel chooses.
-func (s *Server) addForward(ctx context.Context, port int) error {
-	said, err := s.monitor(ctx, fmt.Sprintf("hostfwd_add tcp:127.0.0.1:0-:%d", port))
-	switch {
-	case err != nil:
-		return err
-	case strings.Contains(said, "not in use"):
-		return errNoUserNetwork
-	case said != "":
-		return fmt.Errorf("forward a port to the guest: %s", said)
+func (s *Server) addForward(ctx context.Context, netdev string, port int) error {
+	said, err := s.monitor(ctx, usernet.Add(netdev, usernet.Forward{
+		Protocol: "tcp", Address: usernet.Temporary, Guest: port,
+	}))
+	if err == nil && said != "" {
+		err = fmt.Errorf("forward a port to the guest: %s", said)
 	}
-	return nil
+	return err
 }
 
-// forwarded returns the port of the loopback address that leads to a port of the guest, 0
-// if there is none.
-func (s *Server) forwarded(ctx context.Context, port int) (int, error) {
-	said, err := s.monitor(ctx, "info usernet")
+// forwarded returns what leads to a port of the guest, nil if nothing does, and the user
+// network that it is of, or else could be of.
+func (s *Server) forwarded(ctx context.Context, port int) (*usernet.Forward, string, error) {
+	said, err := s.monitor(ctx, usernet.List())
 	if err != nil {
-		return 0, err
+		return nil, "", err
 	}
-	for line := range strings.Lines(said) {
-		// TCP[HOST_FORWARD]  9  127.0.0.1  35275  10.0.2.15  22  0  0
-		f := strings.Fields(line)
-		if len(f) < 6 || f[0] != "TCP[HOST_FORWARD]" || f[5] != strconv.Itoa(port) {
-			continue
-		}
-		if host, err := strconv.Atoi(f[3]); err == nil && slices.Contains([]string{"127.0.0.1", "*"}, f[2]) {
-			return host, nil
+	all := usernet.Parse(said)
+	names := slices.Sorted(maps.Keys(all))
+	if len(names) == 0 {
+		return nil, "", errNoUserNetwork
+	}
+	for _, netdev := range names {
+		for _, f := range all[netdev] {
+			local := f.Address == "0.0.0.0" || f.Address == "127.0.0.1" || f.Address == usernet.Temporary
+			if f.Protocol == "tcp" && f.Guest == port && local {
+				return &f, netdev, nil
+			}
 		}
 	}
-	return 0, nil
+	return nil, names[0], nil
 }
 
 // monitor runs a command of QEMU's monitor for people, which has some that QMP has not.
-func (s *Server) monitor(ctx context.Context, line string) (string, error) {
-	reply, err := s.opts.Backend.Run(ctx, qmp.Command{
-		Execute: "human-monitor-command", Arguments: map[string]string{"command-line": line},
-	})
+func (s *Server) monitor(ctx context.Context, command qmp.Command) (string, error) {
+	reply, err := s.opts.Backend.Run(ctx, command)
 	if err != nil {
 		return "", err
 	}
-	var said string
-	if err := json.Unmarshal(reply, &said); err != nil {
-		return "", fmt.Errorf("read QEMU's answer to %q: %w", line, err)
-	}
-	return strings.TrimSpace(said), nil
+	return usernet.Said(reply)
 }
 
 // relay copies in both directions until both have ended, or the client is gone; each end is

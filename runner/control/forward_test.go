@@ -1,6 +1,8 @@
 package control_test
 
 import (
+	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"vmop/qmp"
 	"vmop/runner/control"
 	"vmop/runner/status"
+	"vmop/runner/usernet"
 )
 
 // forwards returns the lines about forwarded ports that a real QEMU knows.
@@ -40,6 +43,7 @@ func TestPortsOfTheGuest(t *testing.T) {
 	second, err := client.Forward(timeout(t), 80)
 	require.NoError(t, err)
 	require.Len(t, s.forwards(t), 2, "one for both streams")
+	require.Contains(t, strings.Join(s.forwards(t), "\n"), " "+usernet.Temporary+" ")
 	require.NoError(t, first.Close())
 	other, err := client.Forward(timeout(t), 2022)
 	require.NoError(t, err)
@@ -63,4 +67,27 @@ func TestPortsOfAGuestWithoutUserNetwork(t *testing.T) {
 	_, err = client.Forward(timeout(t), 80)
 	require.ErrorContains(t, err, "no guest agent has reported an address", "addresses of the host itself are none")
 	require.ErrorAs(t, err, new(*control.AnswerError))
+}
+
+// A guest that says it has an address of this host, where a service listens, gets no
+// client connected with it.
+func TestAGuestDoesNotNameAddressesOfOthers(t *testing.T) {
+	t.Parallel()
+	s := serveQEMU(t)
+	own := ""
+	addresses, err := net.InterfaceAddrs()
+	require.NoError(t, err)
+	for _, a := range addresses {
+		if prefix, err := netip.ParsePrefix(a.String()); err == nil && prefix.Addr().IsGlobalUnicast() {
+			own = a.String()
+		}
+	}
+	require.NotEmpty(t, own, "this computer has an address")
+	host, _, _ := strings.Cut(own, "/")
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	require.NoError(t, err)
+	defer listener.Close()
+	s.tracker.Update(status.Interfaces{{Name: "eth0", Addresses: []string{own}}})
+	_, err = s.client.Forward(timeout(t), listener.Addr().(*net.TCPAddr).Port)
+	require.ErrorContains(t, err, host+" is not at the guest's card, though the guest says so")
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // ports forwards the wanted ports of the host by a user network, and no others but the
-// temporary ones (runner/control).
+// temporary ones (runner/control). Those that a killed runner has left are closed.
 type ports struct {
 	dialogue
 	pace
@@ -22,12 +22,13 @@ type ports struct {
 	want    []usernet.Forward // that was tried last
 	have    []usernet.Forward
 	known   bool // have is true
+	found   bool // an earlier runner may have left temporary ports
 	problem string
 }
 
 func newPorts(r plan.Ports, start Start) *ports {
 	have, given := start.Ports[r.Network]
-	return &ports{rule: r, have: have, known: given && !start.Running}
+	return &ports{rule: r, have: have, known: given && !start.Running, found: start.Running}
 }
 
 func (p *ports) next(want *Desired, now time.Time) {
@@ -71,8 +72,10 @@ func (p *ports) query() {
 			p.fail(err, now)
 			return
 		}
-		p.have = slices.DeleteFunc(forwards, func(f usernet.Forward) bool { return f.Address == usernet.Temporary })
-		p.known = true
+		p.have = slices.DeleteFunc(forwards, func(f usernet.Forward) bool {
+			return !p.found && f.Address == usernet.Temporary
+		})
+		p.known, p.found = true, false
 	}, usernet.List())
 }
 

@@ -51,7 +51,7 @@ func TestPortsAreForwarded(t *testing.T) {
 	k.complains()
 }
 
-// A machine that was found running is asked. What a client has opened is not the rule's.
+// A machine that was found running is asked, and what clients of a killed runner had opened is closed.
 func TestPortsOfAFoundMachine(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, reconcile.Start{Running: true, Ports: portsWanted(tcp(2222, 22))}, portsRule)
@@ -59,8 +59,17 @@ func TestPortsOfAFoundMachine(t *testing.T) {
 	k.says(monitorLine("info usernet"))
 	k.returns(fmt.Sprintf(`"Hub -1 (net1):\r\n TCP[HOST_FORWARD] 9 %s 40000 10.0.2.15 22 0 0\r\n`+
 		` TCP[HOST_FORWARD] 9 * 99 10.0.2.15 99 0 0\r\n"`, usernet.Temporary))
-	k.says(monitorLine("hostfwd_remove net1 tcp:0.0.0.0:99"), monitorLine("hostfwd_add net1 tcp:0.0.0.0:2222-:22"))
-	k.returns(`"host forwarding rule for tcp:0.0.0.0:99 not found\r\n"`, `""`)
+	left := "tcp:" + usernet.Temporary + ":40000"
+	k.says(monitorLine("hostfwd_remove net1 "+left), monitorLine("hostfwd_remove net1 tcp:0.0.0.0:99"),
+		monitorLine("hostfwd_add net1 tcp:0.0.0.0:2222-:22"))
+	k.returns(`"host forwarding rule for `+left+` removed\r\n"`,
+		`"host forwarding rule for tcp:0.0.0.0:99 not found\r\n"`, `"Could not set up"`)
+	step := k.step()
+	k.passes(step.Wake.Sub(k.now))
+	k.says(monitorLine("info usernet")) // from now on, temporary ports are this runner's
+	k.returns(fmt.Sprintf(`"Hub -1 (net1):\r\n TCP[HOST_FORWARD] 9 %s 40001 10.0.2.15 22 0 0\r\n"`, usernet.Temporary))
+	k.says(monitorLine("hostfwd_add net1 tcp:0.0.0.0:2222-:22"))
+	k.returns(`""`)
 	k.silent()
 
 	k = newTalk(t, reconcile.Start{Running: true}, portsRule)
