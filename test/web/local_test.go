@@ -111,14 +111,20 @@ func (c *computer) address(path string) string {
 	return root + path
 }
 
-// says waits until the guest has printed a text on its serial port.
+// says waits until the guest of its VM has printed a text on its serial port.
 func (c *computer) says(text string) {
+	c.t.Helper()
+	c.saysIn(c.path(c.vm+".log"), text)
+}
+
+// saysIn is says of a guest whose serial port has this log.
+func (c *computer) saysIn(file, text string) {
 	c.t.Helper()
 	var log []byte
 	for deadline := time.Now().Add(browser.Patience); !bytes.Contains(log,
 		[]byte(text)); time.Sleep(20 * time.Millisecond) {
 		require.True(c.t, time.Now().Before(deadline), "it says %q, not %q", log, text)
-		log, _ = os.ReadFile(c.path(c.vm + ".log")) // there may be none yet
+		log, _ = os.ReadFile(file) // there may be none yet
 	}
 }
 
