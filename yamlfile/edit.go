@@ -30,22 +30,29 @@ func Edit(text []byte, value string, path ...string) ([]byte, error) {
 	if err := put(wanted, made, path); err != nil {
 		return nil, err
 	}
-	if edited, ok := editInPlace(text, root, value, path); ok {
+	if edited, ok := editInPlace(text, root, made, strings.TrimRight(value, "\n"), path); ok {
 		if now, err := parseTree(edited); err == nil && sameTree(now, wanted) {
 			return edited, nil
 		}
 	}
-	var out bytes.Buffer
-	encoder := yaml.NewEncoder(&out)
-	encoder.SetIndent(2)
-	if err := encoder.Encode(wanted); err != nil {
+	out, err := encode(wanted)
+	if err != nil {
 		return nil, fmt.Errorf("write YAML: %w", err)
 	}
-	if _, err := parseTree(out.Bytes()); err != nil {
+	if _, err := parseTree(out); err != nil {
 		return nil, fmt.Errorf("%s can't be changed, because another place refers to it: %w", strings.Join(path,
 			"."), err)
 	}
-	return out.Bytes(), nil
+	return out, nil
+}
+
+// encode returns the text of a value.
+func encode(n *yaml.Node) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	err := encoder.Encode(n)
+	return out.Bytes(), err
 }
 
 // Has reports whether a file's text has something at a path, as Edit takes it.
@@ -114,14 +121,18 @@ func keyIndex(n *yaml.Node, key string) int {
 
 // editInPlace replaces a value that stands on one line, or inserts a line for its key. It
 // only proposes: what it returns may be wrong.
-func editInPlace(text []byte, n *yaml.Node, value string, path []string) ([]byte, bool) {
+func editInPlace(text []byte, n, made *yaml.Node, value string, path []string) ([]byte, bool) {
 	lines := strings.SplitAfter(string(text), "\n")
+	parent := n
 	for i, step := range path {
 		next := child(n, step)
 		if next == nil {
 			return insertLine(lines, n, value, path[i:])
 		}
-		n = next
+		parent, n = n, next
+	}
+	if edited, ok := replaceBlock(lines, parent, n, made, value); ok {
+		return edited, true
 	}
 	if n.Kind != yaml.ScalarNode || n.Line < 1 || n.Line > len(lines) {
 		return nil, false
@@ -135,6 +146,48 @@ func editInPlace(text []byte, n *yaml.Node, value string, path []string) ([]byte
 	lines[n.Line-1] = string(line[:from]) + value + string(line[from+length:])
 	return []byte(strings.Join(lines, "")), true
 }
+
+// replaceBlock replaces the value of a key that begins a line, if the old or the new value is more
+// than a word in that line: up to the line that is indented no further than the key.
+func replaceBlock(lines []string, parent, n, made *yaml.Node, value string) ([]byte, bool) {
+	at := slices.Index(parent.Content, n) - 1
+	if parent.Kind != yaml.MappingNode || parent.Style&yaml.FlowStyle != 0 || at < 0 {
+		return nil, false
+	}
+	key := parent.Content[at]
+	first, indent := key.Line-1, key.Column-1
+	line := []rune(lines[first])
+	length := sourceLength(line[indent:], key)
+	if length < 0 || strings.TrimSpace(string(line[:indent])) != "" {
+		return nil, false
+	}
+	end := first + 1
+	for end < len(lines) && (strings.TrimSpace(lines[end]) == "" || indentation(lines[end]) > indent) {
+		end++
+	}
+	for end > first+1 && strings.TrimSpace(lines[end-1]) == "" {
+		end--
+	}
+	inBlock := made.Kind != yaml.ScalarNode && made.Style&yaml.FlowStyle == 0
+	if end == first+1 && !inBlock && !strings.Contains(value, "\n") && n.Kind == yaml.ScalarNode {
+		return nil, false // its line has more that stays
+	}
+	text := string(line[:indent+length]) + ":"
+	if inBlock {
+		value = "\n" + value
+	} else {
+		text += " "
+	}
+	margin := "\n" + strings.Repeat(" ", indent+2)
+	text += strings.ReplaceAll(value, "\n", margin)
+	if n.LineComment != "" && !strings.Contains(value, "\n") {
+		text += " " + n.LineComment
+	}
+	text += "\n"
+	return []byte(strings.Join(slices.Replace(lines, first, end, text), "")), true
+}
+
+func indentation(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 
 // sourceLength returns how long a scalar is in its line, -1 if that is not clear.
 func sourceLength(line []rune, n *yaml.Node) int {
@@ -208,7 +261,9 @@ func Value(text []byte, path ...string) (value string, there bool, err error) {
 	if n = descend(n, path); n == nil {
 		return "", false, nil
 	}
-	out, err := yaml.Marshal(n)
+	alone := *n
+	alone.LineComment = "" // it is the line's
+	out, err := encode(&alone)
 	if err == nil {
 		_, err = parseTree(out)
 	}

@@ -130,3 +130,39 @@ func TestValue(t *testing.T) {
 	_, _, err = Value([]byte("a: ["), "a")
 	require.Error(t, err)
 }
+
+// A value of several lines is replaced without another layout of the rest, and put back.
+func TestEditBlocks(t *testing.T) {
+	t.Parallel()
+	const text = "top:  # layout\n    a:\n        x: 1 # one\n\n        y: |\n          two\n           lines\n\n" +
+		"    'b': {flow: 2}   # two\n    c:\n    - 3\n    d: >\n      folded\n      text\nlast: [\n  1]\n"
+	for _, c := range []struct{ path, value, old, new string }{
+		{"top a", "short", "a:\n        x: 1 # one\n\n        y: |\n          two\n           lines\n", "a: short\n"},
+		{"top d", "p: 1\nq:\n  - r\n", "d: >\n      folded\n      text\n", "d:\n      p: 1\n      q:\n        - r\n"},
+		{"top b", "short", "'b': {flow: 2}   # two\n", "'b': short # two\n"},
+		{"top b", "|\n  x\n  y\n", "'b': {flow: 2}   # two\n", "'b': |\n        x\n        y\n"},
+		{"last", "none", "[\n  1]\n", "none\n"},
+	} {
+		edited, err := Edit([]byte(text), c.value, strings.Fields(c.path)...)
+		require.NoError(t, err)
+		require.Equal(t, strings.Replace(text, c.old, c.new, 1), string(edited), c.path)
+		was, _, err := Value([]byte(text), strings.Fields(c.path)...)
+		require.NoError(t, err)
+		back, err := Edit(edited, was, strings.Fields(c.path)...)
+		require.NoError(t, err)
+		requireSame(t, text, string(back))
+	}
+	edited, err := Edit([]byte(text), "4", "top", "c")
+	require.NoError(t, err, "a list that is not indented is written anew")
+	requireSame(t, strings.Replace(text, "c:\n    - 3", "c: 4", 1), string(edited))
+}
+
+// requireSame wants two texts to have the same values.
+func requireSame(t *testing.T, want, got string) {
+	t.Helper()
+	a, err := parseTree([]byte(want))
+	require.NoError(t, err)
+	b, err := parseTree([]byte(got))
+	require.NoError(t, err)
+	require.True(t, sameTree(a, b), "%s", got)
+}

@@ -1,7 +1,6 @@
 package yamlfile
 
 import (
-	"bytes"
 	"encoding"
 	"fmt"
 	"maps"
@@ -20,13 +19,7 @@ func Write(value any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var text bytes.Buffer
-	encoder := yaml.NewEncoder(&text)
-	encoder.SetIndent(2)
-	if err := encoder.Encode(root); err != nil {
-		return nil, err
-	}
-	return text.Bytes(), nil
+	return encode(root)
 }
 
 // nodeOf returns a value as YAML, as the yaml tags say.
