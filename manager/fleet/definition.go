@@ -24,7 +24,7 @@ const (
 	NewPassword = "(hash of the password)"
 )
 
-// Definitions are how VMs are made and changed, with the form's fields or as YAML. In a
+// Definitions (docs/decisions/0067-definitions.md) are how VMs are made and changed, with the form's fields or as YAML. In a
 // cluster a definition is the resource, on one computer the configuration file. Names must
 // be those in the definition. Errors are those of Fleet, and Faults: all that is wrong with
 // a definition at once.
