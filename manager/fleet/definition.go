@@ -24,10 +24,12 @@ const (
 	NewPassword = "(hash of the password)"
 )
 
-// Definitions (docs/decisions/0067-definitions.md) are how VMs are made and changed, with the form's fields or as YAML. In a
+// Definitions are how VMs are made and changed, with the form's fields or as YAML. In a
 // cluster a definition is the resource, on one computer the configuration file. Names must
 // be those in the definition. Errors are those of Fleet, and Faults: all that is wrong with
 // a definition at once.
+//
+// See docs/decisions/0067-definitions.md.
 type Definitions interface {
 	// Offer returns from what a VM can be made.
 	Offer(ctx context.Context) (*Offer, error)

@@ -42,9 +42,11 @@ func TestNewVMBoots(t *testing.T) {
 	c.saysIn(log, guest.EchoSays)
 
 	b.Do("edit", click("#edit"), chromedp.WaitVisible(chromedp.CSS("form#edit")),
-		replace("maximumCpus: 1", "maximumCpus: 2"), replace("maximumRam: 64 MiB", "maximumRam: 64 MiB\n    currentRam: 48 MiB"),
+		replace("maximumCpus: 1", "maximumCpus: 2"),
+		replace("maximumRam: 64 MiB", "maximumRam: 64 MiB\n    currentRam: 48 MiB"),
 		click("form#edit [value=check]"),
-		chromedp.WaitVisible(chromedp.CSS("#effects")), is("#effects", "Takes effect at once"), is("#effects", "vm.currentRam"),
+		chromedp.WaitVisible(chromedp.CSS("#effects")), is("#effects", "Takes effect at once"),
+		is("#effects", "vm.currentRam"),
 		is("#effects", "after a restart"), is("#effects", "vm.maximumCpus"))
 	b.Picture("edit-real")
 	b.Do("save", click("form#edit [value=save]"), vmPage, is("#vmpending", "vm.maximumCpus"))

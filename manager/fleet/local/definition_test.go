@@ -173,7 +173,8 @@ func TestSecretsAreKept(t *testing.T) {
 	require.Empty(t, f.faults("web", d))
 	require.NoError(t, f.Replace(t.Context(), "joe", "web", d))
 	saved := f.read("web")
-	require.Equal(t, strings.Replace(withSecrets, "maximumCpus: 2", "maximumCpus: 3", 1), saved, "all else is as it was")
+	require.Equal(t, strings.Replace(withSecrets, "maximumCpus: 2", "maximumCpus: 3", 1), saved,
+		"all else is as it was")
 
 	require.ErrorIs(t, f.Replace(t.Context(), "joe", "web", d), fleet.ErrChanged, "it was changed meanwhile")
 	d = f.definition("web")
