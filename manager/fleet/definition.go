@@ -29,7 +29,7 @@ const (
 // be those in the definition. Errors are those of Fleet, and Faults: all that is wrong with
 // a definition at once.
 //
-// See docs/decisions/0067-definitions.md.
+// See docs/decisions/0070-definitions.md.
 type Definitions interface {
 	// Offer returns from what a VM can be made.
 	Offer(ctx context.Context) (*Offer, error)

@@ -20,5 +20,5 @@
 // messages and whatever else comes from guests, users or Kubernetes is not trusted: it
 // reaches a page through html/template only.
 //
-// See docs/decisions/0066-pages.md and 0067-definitions.md.
+// See docs/decisions/0066-pages.md and 0070-definitions.md.
 package web
