@@ -118,10 +118,10 @@ func (p *Pages) differs(ctx context.Context, c Config) <-chan struct{} {
 
 // encrypted refuses requests that travel in the clear, unless the configuration allows that: a
 // password would be sent to everyone on the way before anything else can be noticed, and browsers
-// wouldn't send the cookie back.
+// wouldn't send the cookie back. A native viewer connects as the browser did that has made its file.
 func (p *Pages) encrypted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !p.config.Load().Login.PlainHTTP && !p.visitors.Encrypted(r) {
+		if r.Method != http.MethodConnect && !p.config.Load().Login.PlainHTTP && !p.visitors.Encrypted(r) {
 			http.Error(w, "These pages are for https, or for http://localhost by kubectl port-forward. "+
 				"Behind a proxy with TLS that doesn't send X-Forwarded-Proto, trustedProxies needs its address; "+
 				"plainHTTP allows http (docs/users.md).", http.StatusUpgradeRequired)

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net"
@@ -314,6 +315,25 @@ func TestNothingTravelsInTheClear(t *testing.T) {
 	c.Login.TrustedProxies, c.Login.PlainHTTP = nil, true
 	r.Configure(c)
 	require.Equal(t, http.StatusOK, get("Host", "vms.example.org"))
+}
+
+// A native viewer names a ticket as its host, also where it connects by kubectl port-forward: it isn't
+// taken for one that doesn't encrypt.
+func TestViewersConnect(t *testing.T) {
+	t.Parallel()
+	r := newHouse(t).replica(local(t, "ann"))
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", r.address(1))
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = io.WriteString(conn, "CONNECT unknown:5900 HTTP/1.1\r\nHost: unknown:5900\r\n\r\n")
+	require.NoError(t, err)
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusForbidden, answer.StatusCode, "%s", text)
+	require.Contains(t, string(text), "download another one")
 }
 
 // A client that never ends its request is dropped.
