@@ -31,8 +31,8 @@ OTHERS = ./test/e2e ./cmd/vmrunner ./test/scale $$(go list ./... | grep -vE '^vm
 # needs C.
 export CGO_ENABLED = 0
 
-.PHONY: help build sbom man install run test test-says test-short race check bench pictures bench-scale fuzz faults mutants soak e2e \
-	generate images kills powercut cluster-up cluster-load cluster-down format clean guest packages-run packages-cluster packages-test
+.PHONY: help build sbom man install run test test-says test-short race check bench bench-web bench-scale pictures fuzz faults mutants soak \
+	e2e generate images kills powercut cluster-up cluster-load cluster-down format clean guest packages-run packages-cluster packages-test
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,6 +94,9 @@ bench: packages-test build ## Run the benchmarks, then compare with other tools,
 	go test -run '^$$' -bench . -benchmem ./...
 	@mkdir -p build
 	go run ./test/bench -json build/bench.json
+
+bench-web: packages-test ## Measure the pages: a change until a browser shows it, consoles, screens.
+	go test ./manager/web -run '^$$' -bench . -benchtime 20x
 
 pictures: ## Make the pictures of docs/pictures again, after a change of the pages they show.
 	go test ./manager/web -count=1 -run TestPicturesAreCurrent -update

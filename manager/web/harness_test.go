@@ -30,10 +30,11 @@ type stage struct {
 	done    []string
 	fails   error
 	shots   int
-	picture []byte        // of screens
-	began   time.Time     // of what was measured
-	typed   atomic.Bool   // a user types on consoles
-	conns   chan net.Conn // the other ends of streams
+	dial    func() (net.Conn, error) // opens a stream, in place of conns
+	picture []byte                   // of screens
+	began   time.Time                // of what was measured
+	typed   atomic.Bool              // a user types on consoles
+	conns   chan net.Conn            // the other ends of streams
 	defined
 }
 
@@ -112,6 +113,9 @@ func (f *stage) stream() (net.Conn, error) {
 	defer f.mutex.Unlock()
 	if f.fails != nil {
 		return nil, f.fails
+	}
+	if f.dial != nil {
+		return f.dial()
 	}
 	near, far := net.Pipe()
 	f.conns <- far
@@ -198,12 +202,12 @@ func (g *guests) allow(user string, may ...v1.Action) {
 type play struct {
 	*stage
 	*guests
-	t      *testing.T
+	t      testing.TB
 	server *Server
 	http   *httptest.Server
 }
 
-func newPlay(t *testing.T, vms ...*fleet.VM) *play {
+func newPlay(t testing.TB, vms ...*fleet.VM) *play {
 	t.Helper()
 	p := &play{
 		stage:  &stage{conns: make(chan net.Conn, 8), defined: newDefined()},

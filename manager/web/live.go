@@ -53,7 +53,7 @@ func (s *Server) getLive(w http.ResponseWriter, r *http.Request) error {
 	ping := time.NewTicker(livePing)
 	defer ping.Stop()
 	for first := true; ; first = false {
-		changed := s.opts.Fleet.Changed()
+		changed, looked := s.opts.Fleet.Changed(), time.Now()
 		parts, err := view()
 		_ = out.SetWriteDeadline(time.Now().Add(liveSlow)) // or else it fails when it writes
 		if err != nil {
@@ -66,16 +66,16 @@ func (s *Server) getLive(w http.ResponseWriter, r *http.Request) error {
 		if err := out.Flush(); err != nil {
 			return err
 		}
-		if !s.waitForChange(r, changed, ended, ping.C, w) {
+		if !s.waitForChange(r, looked, changed, ended, ping.C, w) {
 			return nil
 		}
 	}
 }
 
 // waitForChange waits until the VMs have changed, or permissions may have. It returns false
-// when the stream has to end.
-func (s *Server) waitForChange(r *http.Request, changed, ended <-chan struct{}, ping <-chan time.Time,
-	w http.ResponseWriter,
+// when the stream has to end. looked is when the VMs were last looked at.
+func (s *Server) waitForChange(r *http.Request, looked time.Time, changed, ended <-chan struct{},
+	ping <-chan time.Time, w http.ResponseWriter,
 ) bool {
 	check := time.NewTimer(liveCheck)
 	defer check.Stop()
@@ -89,7 +89,7 @@ func (s *Server) waitForChange(r *http.Request, changed, ended <-chan struct{}, 
 			_ = http.NewResponseController(w).Flush()
 			return false
 		case <-changed:
-			pause(r.Context(), liveStep)
+			pause(r.Context(), liveStep-time.Since(looked)) // the first change of some is shown at once
 			return true
 		case <-check.C:
 			s.opts.Visitors.Check(r)

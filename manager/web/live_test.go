@@ -2,6 +2,7 @@ package web
 
 import (
 	"bufio"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -15,8 +16,10 @@ import (
 
 // events reads a stream of server-sent events.
 type events struct {
-	t  *testing.T
+	t  testing.TB
 	in *bufio.Scanner
+	// body is what in reads.
+	body io.Reader
 }
 
 func (p *play) follow(path string, header ...string) *events {
@@ -34,7 +37,7 @@ func (p *play) follow(path string, header ...string) *events {
 	require.Empty(p.t, answer.Header.Get("Content-Encoding"), "it must not wait to be compressed")
 	in := bufio.NewScanner(answer.Body)
 	in.Buffer(nil, 1<<20)
-	return &events{p.t, in}
+	return &events{p.t, in, answer.Body}
 }
 
 // next returns the next event.

@@ -22,7 +22,7 @@ import (
 
 // A Browser is a Chromium with one tab, which ends with the test.
 type Browser struct {
-	t        *testing.T
+	t        testing.TB
 	ctx      context.Context
 	mutex    sync.Mutex
 	problems []string
@@ -33,7 +33,7 @@ type Browser struct {
 const Patience = 2 * time.Minute
 
 // New starts a browser.
-func New(t *testing.T) *Browser {
+func New(t testing.TB) *Browser {
 	t.Helper()
 	profile, err := os.MkdirTemp("", "vmop-browser")
 	require.NoError(t, err)
