@@ -140,7 +140,7 @@ func (c *cluster) forecast(ctx context.Context, pod string, next *v1.VirtualMach
 		return f, err
 	}
 	var out bytes.Buffer
-	command := []string{"vmrunner", "diff", next.Name, "-", "-o", "json"}
+	command := []string{"vmrunner", "diff", "--runtime-dir", runtimeDir(next.Name), "-", "-o", "json"}
 	err = c.exec(ctx, pod, command, bytes.NewReader(config), &out)
 	if out.Len() == 0 && err != nil {
 		return f, fmt.Errorf("ask the runner what it would do: %w", err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"path"
 	"strings"
 	"sync"
 
@@ -71,7 +72,7 @@ func (c *cluster) dial(ctx context.Context, pod, vm string) (net.Conn, error) {
 		return nil
 	})
 	go func() {
-		err := c.exec(ctx, pod, []string{"vmrunner", "pipe", vm}, inside, outside)
+		err := c.exec(ctx, pod, []string{"vmrunner", "pipe", "--runtime-dir", runtimeDir(vm)}, inside, outside)
 		if err == nil {
 			err = io.EOF
 		}
@@ -81,6 +82,9 @@ func (c *cluster) dial(ctx context.Context, pod, vm string) (net.Conn, error) {
 	}()
 	return conn, nil
 }
+
+// runtimeDir returns the runtime directory of a VM in its pod.
+func runtimeDir(vm string) string { return path.Join(objects.RuntimeDir, vm) }
 
 // exec runs a command in a pod. What it prints about an error is in the error.
 func (c *cluster) exec(ctx context.Context, pod string, command []string, in io.Reader, out io.Writer) error {

@@ -17,7 +17,7 @@ func newPipe(f *flags) *cobra.Command {
 			"kubectl-vmop by pods/exec. It carries one connection with the control socket in frames: a\n" +
 			"length of 2 bytes, the most significant first, and as many bytes; the length 0 ends a\n" +
 			"direction. When standard input ends without that, so does the connection.",
-		Example: "  kubectl exec -i web-0 -- vmrunner pipe web",
+		Example: "  kubectl exec -i web-0 -- vmrunner pipe --runtime-dir /run/vmrunner/web",
 		Hidden:  true,
 	}
 	vm := aboutVM(f, cmd)
