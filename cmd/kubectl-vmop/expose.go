@@ -8,10 +8,12 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	v1 "vmop/api/v1"
 	"vmop/cli"
+	"vmop/manager/act"
 	"vmop/manager/objects"
 )
 
@@ -21,7 +23,7 @@ func newExpose(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "expose NAME --port PORT", Short: "Make a Service for a port of the guest", GroupID: groupChange,
 		Long: "expose makes a Service that leads to a port of the guest, whether the VM runs or not. It stays when\n" +
-			"the VM is deleted. The network of the VM must lead from the pod's address to the guest: docs/networking.md.",
+			"the VM is deleted. A user network gets the port; a masquerade network has all of them.",
 		Example: "  kubectl vmop expose web --port 80\n" +
 			"  kubectl vmop expose virtualmachine web --name web-ssh --port 27017 --target-port 22 --type NodePort",
 	}
@@ -44,6 +46,9 @@ func newExpose(f *flags) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if err := c.lead(cmd, vm, e); err != nil {
+			return err
+		}
 		service, err := c.core.Services(c.namespace).Create(cmd.Context(), e.service(vm),
 			metav1.CreateOptions{FieldManager: fieldManager})
 		if err != nil {
@@ -53,6 +58,21 @@ func newExpose(f *flags) *cobra.Command {
 		return printDone(cmd, form, service, "service", service.Name, "exposed")
 	}
 	return cmd
+}
+
+// lead makes the port of the pod that a Service leads to lead to the guest.
+func (c *cluster) lead(cmd *cobra.Command, vm *v1.VirtualMachine, e exposure) error {
+	port := e.service(vm).Spec.Ports[0]
+	patch, err := act.Port(vm, port.TargetPort.IntVal, port.Protocol)
+	if err != nil {
+		cmd.PrintErrln("warning:", err)
+		return nil
+	}
+	if patch == nil {
+		return nil
+	}
+	_, err = c.patch(cmd.Context(), vm.Name, types.JSONPatchType, patch)
+	return err
 }
 
 // exposure is a port of a guest as a Service.

@@ -12,7 +12,9 @@ package act
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -64,6 +66,33 @@ func Medium(vm *v1.VirtualMachine, disk int, medium string) ([]byte, error) {
 		{"op": "test", "path": "/metadata/uid", "value": vm.UID},
 		{"op": "test", "path": path, "value": disks[disk].CDROM.Image},
 		{"op": "replace", "path": path, "value": medium},
+	})
+}
+
+// Port returns the patch by which a port of a VM's pod leads to the same port of the guest; nil
+// if it does already. It is a Refusal if no network of the VM has ports of the pod.
+func Port(vm *v1.VirtualMachine, port int32, protocol corev1.Protocol) ([]byte, error) {
+	networks := vm.Spec.VM.Networks
+	if slices.ContainsFunc(networks, func(n v1.Network) bool { return n.Masquerade != nil }) {
+		return nil, nil // all ports lead to the guest
+	}
+	i := slices.IndexFunc(networks, func(n v1.Network) bool { return n.User != nil })
+	if i < 0 {
+		return nil, Refusal("no port of the pod leads to the guest: the VM has neither a user nor a masquerade network")
+	}
+	ports := networks[i].User.Ports
+	if slices.ContainsFunc(ports, func(p v1.Port) bool { return p.Port == port && p.Protocol == protocol }) {
+		return nil, nil
+	}
+	path, value := fmt.Sprintf("/spec/vm/networks/%d/user/ports", i), any(v1.Port{Port: port, Protocol: protocol})
+	if len(ports) > 0 {
+		path += "/-"
+	} else {
+		value = []any{value}
+	}
+	return encode(vm, []map[string]any{
+		{"op": "test", "path": "/metadata/uid", "value": vm.UID},
+		{"op": "add", "path": path, "value": value},
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
@@ -53,4 +54,28 @@ func TestCanRestart(t *testing.T) {
 		Type: v1.ConditionVMTypeAccepted, Status: metav1.ConditionFalse, Message: "no such option",
 	}}
 	require.EqualError(t, act.CanRestart(vm), "the VM could not be started again: no such option")
+}
+
+// A port of the pod leads to the guest only where its network doesn't hand on all of them.
+func TestPort(t *testing.T) {
+	t.Parallel()
+	vm := web()
+	_, err := act.Port(vm, 80, corev1.ProtocolTCP)
+	require.ErrorAs(t, err, new(act.Refusal))
+	vm.Spec.VM.Networks = []v1.Network{{Tap: &v1.Tap{}}, {User: &v1.UserNetwork{}}}
+	patch, err := act.Port(vm, 80, corev1.ProtocolTCP)
+	require.NoError(t, err)
+	require.JSONEq(t, `[{"op": "test", "path": "/metadata/uid", "value": "u-1"}, {"op": "add",
+		"path": "/spec/vm/networks/1/user/ports", "value": [{"port": 80, "protocol": "TCP"}]}]`, string(patch))
+	vm.Spec.VM.Networks[1].User.Ports = []v1.Port{{Port: 80, Protocol: corev1.ProtocolTCP}}
+	patch, err = act.Port(vm, 80, corev1.ProtocolTCP)
+	require.NoError(t, err)
+	require.Empty(t, patch)
+	patch, err = act.Port(vm, 80, corev1.ProtocolUDP)
+	require.NoError(t, err)
+	require.Contains(t, string(patch), `"/spec/vm/networks/1/user/ports/-"`)
+	vm.Spec.VM.Networks = append(vm.Spec.VM.Networks, v1.Network{Masquerade: &v1.PrivateNetwork{}})
+	patch, err = act.Port(vm, 443, corev1.ProtocolTCP)
+	require.NoError(t, err)
+	require.Empty(t, patch)
 }
