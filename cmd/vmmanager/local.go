@@ -80,7 +80,7 @@ func (f *localFlags) run(cmd *cobra.Command) error {
 	}
 	vms := local.New(cmd.Context(), inv, localUser(), log)
 	visitors, err := login.New(login.Options{
-		Log: log, Now: time.Now, Sleep: sleep, Link: localUser(), LinkRoles: []string{administrator},
+		Log: log, Now: time.Now, Sleep: login.Sleep, Link: localUser(), LinkRoles: []string{administrator},
 	})
 	if err != nil {
 		return err
@@ -188,18 +188,6 @@ func hostname() string {
 		return name
 	}
 	return "VMs"
-}
-
-// sleep waits, or returns the context's error.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
 
 // bind listens on an address of this computer only: the pages may do everything.

@@ -109,23 +109,13 @@ func reviewRights(t *testing.T, client kubernetes.Interface) {
 	require.Contains(t, decide(ann, access.Start, web).Reason.String(), `RoleBinding "one/`)
 }
 
-// sleep waits.
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // Managers agree on a key, hear of each other's log-outs, and log everyone out when the Secret
 // is deleted.
 func shareSecret(t *testing.T, client kubernetes.Interface) {
 	secrets := client.CoreV1().Secrets(namespace)
 	now := time.Now().Truncate(time.Second)
 	shared := login.Secret{
-		Client: secrets, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }, Sleep: sleep,
+		Client: secrets, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }, Sleep: login.Sleep,
 	}
 	key, err := shared.Key(t.Context())
 	require.NoError(t, err)

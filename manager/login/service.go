@@ -16,7 +16,7 @@ import (
 type Options struct {
 	// Log takes a line for each log-in, refusal and log-out.
 	Log *slog.Logger
-	// Now is the clock; Sleep waits, or returns the context's error.
+	// Now is the clock; Sleep waits, or returns the context's error, as the function Sleep does.
 	Now   func() time.Time
 	Sleep func(ctx context.Context, d time.Duration) error
 	// Key encrypts sessions; nil means one of this process.
@@ -29,6 +29,18 @@ type Options struct {
 	// by plain HTTP; "" means that there are no links. LinkRoles are the user's roles.
 	Link      string
 	LinkRoles []string
+}
+
+// Sleep waits, or returns the context's error.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
 }
 
 // Shared is what the managers of a namespace share.

@@ -73,7 +73,7 @@ func New(opts Options, config Config) (*Pages, error) {
 	p := &Pages{
 		opts: opts, changed: make(chan struct{}, 1),
 		sessions: sessions{
-			Secret: login.Secret{Client: opts.Secrets, Log: opts.Log, Now: time.Now, Sleep: sleep},
+			Secret: login.Secret{Client: opts.Secrets, Log: opts.Log, Now: time.Now, Sleep: login.Sleep},
 			begin:  make(chan struct{}), adopted: make(chan struct{}),
 		},
 		reviews: access.NewReviews(&reviewer{
@@ -82,7 +82,8 @@ func New(opts Options, config Config) (*Pages, error) {
 	}
 	var err error
 	p.visitors, err = login.New(login.Options{
-		Log: opts.Log, Now: time.Now, Sleep: sleep, Shared: &p.sessions, Tokens: login.Kubernetes{Client: opts.Tokens},
+		Log: opts.Log, Now: time.Now, Sleep: login.Sleep,
+		Shared: &p.sessions, Tokens: login.Kubernetes{Client: opts.Tokens},
 	})
 	if err != nil {
 		return nil, err
@@ -238,16 +239,4 @@ func (r *reviewer) Review(ctx context.Context, who access.Identity, what access.
 			"system:auth-delegator (deploy/auth-delegator)", "err", err)
 	}
 	return allowed, reason, err
-}
-
-// sleep waits, or returns the context's error.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
