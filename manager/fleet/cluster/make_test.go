@@ -105,8 +105,8 @@ func TestFaultsOfDefinitions(t *testing.T) {
 			"line 2: metadata.namespace: want " + p.Name,
 		head + "spec:\n  vm:\n    maximumCpus: 2\n    currentCpus: 3\n": "line 7: spec.vm.currentCpus: must be at most ",
 		head + "spec:\n  vm:\n    maximumCpus: 2\n    cpu: 3\n":         "line 7: spec.vm.cpu: there is no such field",
-		head + "spec:\n  vm:\n    maximumCpus: 2\n":                     "line 6: spec.vm.maximumCpus: want an even number",
-		head + "spec:\n  cloudInit:\n    userData: (kept as it is)\n  vm:\n    maximumCpus: 2\n": "line 6: " +
+		head + "spec:\n  vm:\n    maximumCpus: 2\n":                     "line 6: spec.vm.maximumCpus: want an even",
+		head + "spec:\n  cloudInit:\n    userData: (kept as it is)\n  vm: {maximumCpus: 2}\n": "line 6: " +
 			"spec.cloudInit.userData: there is nothing to keep; leave the key out",
 		head + "spec:\n  vm:\n    maximumCpus: 2\n    disks: [{cdrom: {image: 'http://…@x/y'}}]\n": "the password of " +
 			"http://…@x/y is not known; write it",
