@@ -13,6 +13,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/fleet"
 	"vmop/runner/control"
+	"vmop/vmtypes/plan"
 )
 
 const small = `{vm: {state: Stopped, maximumCpus: 4, maximumRam: 2Gi, disks: [{cdrom: {image: "https://me:canary@x/a.iso"}}]}}`
@@ -191,6 +192,10 @@ func TestStreams(t *testing.T) {
 	usage, err := p.Usage(ctx, "web")
 	require.NoError(t, err)
 	require.Empty(t, usage)
+
+	p.runner.plan.QEMU.Args = []plan.Option{{Flag: "-m", Value: strings.Repeat("1", largestAnswer)}}
+	_, err = p.Plan(ctx, "web")
+	require.ErrorContains(t, err, "longer than")
 
 	// Another runner at that address is not the VM's.
 	p.report("web", map[string]any{"runner": map[string]any{"control": map[string]any{"key": strings.Repeat("0", 64)}}})

@@ -41,7 +41,7 @@ func (f *Fleet) request(ctx context.Context, user string, vm found, a control.Ac
 	return explain(f.opts.Keys.Client(target, user).Act(ctx, a))
 }
 
-// dial returns a client of the runner of a VM.
+// dial returns a client of the runner of a VM, for streams.
 func (f *Fleet) dial(user, name string) (*control.Client, error) {
 	vm, err := f.find(name)
 	if err != nil {
@@ -52,6 +52,38 @@ func (f *Fleet) dial(user, name string) (*control.Client, error) {
 		return nil, explain(err)
 	}
 	return f.opts.Keys.Client(target, user), nil
+}
+
+// ask returns a client of the runner of a VM, for answers that end up in the manager's memory: a
+// guest may have broken out into the runner.
+func (f *Fleet) ask(vm found) (*control.Client, error) {
+	target, err := vm.target()
+	if err != nil {
+		return nil, explain(err)
+	}
+	return control.NewClient(func(ctx context.Context) (net.Conn, error) {
+		conn, err := f.opts.Keys.Dial(ctx, target)
+		return &bounded{Conn: conn, left: largestAnswer}, err
+	}, ""), nil
+}
+
+// largestAnswer bounds an answer of a runner, in bytes.
+const largestAnswer = 20 << 20
+
+// bounded is a connection from which only so many bytes are read.
+type bounded struct {
+	net.Conn
+	left int
+}
+
+// Read implements net.Conn.
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, fmt.Errorf("the runner's answer is longer than %d bytes", largestAnswer)
+	}
+	n, err := b.Conn.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
 }
 
 // isUp reports whether there is a machine, so that its runner knows it best.
@@ -74,7 +106,7 @@ func (f *Fleet) Plan(ctx context.Context, name string) ([]fleet.Argument, error)
 		}
 		return describe.Plan(made), nil
 	}
-	runner, err := f.dial("", name)
+	runner, err := f.ask(vm)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +130,7 @@ func (f *Fleet) Source(ctx context.Context, name, module string) (string, error)
 	if !vm.isUp() {
 		return f.opts.Types.Module(ctx, vm.VirtualMachine, module)
 	}
-	runner, err := f.dial("", name)
+	runner, err := f.ask(vm)
 	if err != nil {
 		return "", err
 	}
@@ -112,7 +144,7 @@ func (f *Fleet) Usage(ctx context.Context, name string) ([]fleet.Sample, error) 
 	if err != nil || !vm.isUp() {
 		return nil, err
 	}
-	runner, err := f.dial("", name)
+	runner, err := f.ask(vm)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +154,11 @@ func (f *Fleet) Usage(ctx context.Context, name string) ([]fleet.Sample, error) 
 
 // Screenshot implements fleet.Fleet.
 func (f *Fleet) Screenshot(ctx context.Context, w io.Writer, name string) error {
-	runner, err := f.dial("", name)
+	vm, err := f.find(name)
+	if err != nil {
+		return err
+	}
+	runner, err := f.ask(vm)
 	if err != nil {
 		return err
 	}
