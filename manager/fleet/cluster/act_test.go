@@ -200,7 +200,7 @@ func TestStreams(t *testing.T) {
 	// Another runner at that address is not the VM's.
 	p.report("web", map[string]any{"runner": map[string]any{"control": map[string]any{"key": strings.Repeat("0", 64)}}})
 	require.Eventually(t, func() bool {
-		_, err = p.Plan(ctx, "web")
+		_, err = p.Usage(ctx, "web")
 		return err != nil
 	}, patience, tick)
 	require.False(t, errors.As(err, new(fleet.Refusal)), "%v", err)
