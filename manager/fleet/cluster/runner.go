@@ -54,9 +54,9 @@ func (f *Fleet) dial(user, name string) (*control.Client, error) {
 	return f.opts.Keys.Client(target, user), nil
 }
 
-// ask returns a client of the runner of a VM, for answers that end up in the manager's memory: a
+// query returns a client of the runner of a VM, for answers that end up in the manager's memory: a
 // guest may have broken out into the runner.
-func (f *Fleet) ask(vm found) (*control.Client, error) {
+func (f *Fleet) query(vm found) (*control.Client, error) {
 	target, err := vm.target()
 	if err != nil {
 		return nil, explain(err)
@@ -106,7 +106,7 @@ func (f *Fleet) Plan(ctx context.Context, name string) ([]fleet.Argument, error)
 		}
 		return describe.Plan(made), nil
 	}
-	runner, err := f.ask(vm)
+	runner, err := f.query(vm)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func (f *Fleet) Source(ctx context.Context, name, module string) (string, error)
 	if !vm.isUp() {
 		return f.opts.Types.Module(ctx, vm.VirtualMachine, module)
 	}
-	runner, err := f.ask(vm)
+	runner, err := f.query(vm)
 	if err != nil {
 		return "", err
 	}
@@ -144,7 +144,7 @@ func (f *Fleet) Usage(ctx context.Context, name string) ([]fleet.Sample, error) 
 	if err != nil || !vm.isUp() {
 		return nil, err
 	}
-	runner, err := f.ask(vm)
+	runner, err := f.query(vm)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func (f *Fleet) Screenshot(ctx context.Context, w io.Writer, name string) error 
 	if err != nil {
 		return err
 	}
-	runner, err := f.ask(vm)
+	runner, err := f.query(vm)
 	if err != nil {
 		return err
 	}
