@@ -47,6 +47,8 @@ func TestKubernetes(t *testing.T) {
 			{"SecretsStay", secretsStay},
 			{"ManagerReachesRunner", managerReachesRunner},
 			{"PagesInABrowser", pagesInABrowser},
+			{"CommandsOfOthers", commandsOfOthers},
+			{"PluginOfKubectl", pluginOfKubectl},
 		} {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()

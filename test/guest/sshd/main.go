@@ -1,0 +1,101 @@
+// Command sshd is an SSH server for guests of tests: it lets everybody in, as the user that runs
+// it, and runs commands and shells without a terminal.
+package main
+
+import (
+	"crypto/ed25519"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+
+	"golang.org/x/crypto/ssh"
+)
+
+func main() {
+	if err := serve(":22"); err != nil {
+		fmt.Fprintln(os.Stderr, "sshd:", err)
+		os.Exit(1)
+	}
+}
+
+// serve serves clients at an address, until there is an error.
+func serve(address string) error {
+	// The same after each start: the guests have no disk to keep it on.
+	private := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+	key, err := ssh.NewSignerFromSigner(private)
+	if err != nil {
+		return fmt.Errorf("use the host key: %w", err)
+	}
+	config := &ssh.ServerConfig{NoClientAuth: true}
+	config.AddHostKey(key)
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("listen for clients: %w", err)
+	}
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return fmt.Errorf("wait for clients: %w", err)
+		}
+		go attend(conn, config)
+	}
+}
+
+// attend serves one client.
+func attend(conn net.Conn, config *ssh.ServerConfig) {
+	defer conn.Close()
+	_, channels, requests, err := ssh.NewServerConn(conn, config)
+	if err != nil {
+		return
+	}
+	go ssh.DiscardRequests(requests)
+	for offer := range channels {
+		if offer.ChannelType() != "session" {
+			_ = offer.Reject(ssh.UnknownChannelType, "only sessions")
+			continue
+		}
+		if channel, requests, err := offer.Accept(); err == nil {
+			go session(channel, requests)
+		}
+	}
+}
+
+// session runs what a client requests.
+func session(channel ssh.Channel, requests <-chan *ssh.Request) {
+	for r := range requests {
+		args := []string{}
+		switch r.Type {
+		case "shell":
+		case "exec":
+			var command struct{ Text string }
+			if ssh.Unmarshal(r.Payload, &command) != nil {
+				return
+			}
+			args = []string{"-c", command.Text}
+		default:
+			_ = r.Reply(r.Type == "env", nil)
+			continue
+		}
+		_ = r.Reply(true, nil)
+		go run(channel, args)
+	}
+}
+
+// run runs a shell with the streams of a channel.
+func run(channel ssh.Channel, args []string) {
+	defer channel.Close()
+	cmd := exec.Command("/bin/sh", args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = channel, channel, channel.Stderr()
+	err := cmd.Run()
+	code := uint32(0)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		code = uint32(exit.ExitCode())
+	} else if err != nil {
+		code = 255
+	}
+	_, _ = channel.SendRequest("exit-status", false, binary.BigEndian.AppendUint32(nil, code))
+}
