@@ -16,7 +16,8 @@ func TestAServiceReachesTheGuest(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	ported := l.create(t, tiny("ported", onNode1, func(s *v1.VirtualMachineSpec) {
-		s.VM.Networks = []v1.Network{{User: &v1.UserNetwork{Ports: []v1.Port{{Port: 80, Protocol: corev1.ProtocolTCP}}}}}
+		web := v1.Port{Port: 80, Protocol: corev1.ProtocolTCP}
+		s.VM.Networks = []v1.Network{{User: &v1.UserNetwork{Ports: []v1.Port{web}}}}
 		s.VM.Kernel.CommandLine += " tiny.dhcp"
 	}))
 	hidden := l.create(t, tiny("masked", onNode1, func(s *v1.VirtualMachineSpec) {
