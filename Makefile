@@ -60,7 +60,8 @@ install: build man ## Install programs, man pages, completion and the systemd un
 		bin/$$program completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$program; \
 	done
 
-run: packages-run build guest ## Boot a small Linux guest and show its console (Ctrl-C asks it to power off).
+run: packages-run build guest ## Boot a small Linux guest with its console (Ctrl-C powers it off) and a link to its screen.
+	@bin/vmmanager local --log-level error & trap "kill $$!" EXIT; \
 	bin/vmrunner run -c $(CONFIG) --console $(UNATTENDED)
 
 gui: packages-run build guest ## Show three VMs in a browser: start them there, and type on their screens (Ctrl-C ends the pages).
