@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"vmop/process"
 	"vmop/qmp"
 	"vmop/runner/agents"
 	"vmop/runner/cleanup"
@@ -115,6 +116,7 @@ func (m *run) boot(ctx context.Context) error {
 	if err := m.driver.Settle(ctx); err != nil {
 		return m.processes.Blame(ctx, m.vm.Plan, err)
 	}
+	m.memory = process.MemoryGroupOf(m.processes.QEMU.Pid())
 	if err := m.serve(ctx); err != nil {
 		return err
 	}
@@ -161,6 +163,7 @@ func (m *run) carryOn(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	m.publish(m.description(), status.Confined{Confinement: m.vm.Held})
 	event := func(qmp.Event) {}
+	m.memory = process.MemoryGroupOf(m.processes.QEMU.Pid())
 	if err := m.serve(ctx); err != nil {
 		m.log.Error("the VM has no control interface", "err", err)
 	} else {

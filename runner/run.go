@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"vmop/process"
 	"vmop/runner/adopt"
 	"vmop/runner/agents"
 	"vmop/runner/cleanup"
@@ -235,10 +234,9 @@ func (m *run) supervise(ctx context.Context) Outcome {
 	others.Go(func() { watchDirectories(following, m.tracker, m.log, m.vm.DataDir, m.vm.RuntimeDir) })
 	others.Go(func() { agents.AwaitBoot(following, m.tracker, m.vm.Plan.Socket(agents.GuestRole) != "") })
 	m.keepPin(following)
-	memory := process.MemoryGroupOf(m.processes.QEMU.Pid())
 	result := Outcome{Outcome: <-m.outcome}
 	if result.Cause == vmstatus.CauseKilled {
-		result.Note, _ = memory.OutOfMemory()
+		result.Note, _ = m.memory.OutOfMemory()
 	}
 	cancel()
 	left := make(chan struct{})

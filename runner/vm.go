@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"vmop/process"
 	"vmop/runner/cleanup"
 	"vmop/runner/control"
 	"vmop/runner/disks"
@@ -31,6 +32,7 @@ type run struct {
 	lock      *lock.Lock // of the machine; its processes inherit it
 	processes *launch.Processes
 	adopted   bool                 // the machine was found running
+	memory    process.MemoryGroup  // of QEMU
 	began     time.Time            // when the guest was let run
 	progress  machine.Progress     // where the driver begins
 	driver    *drive.Driver        // looks after the running machine

@@ -38,7 +38,7 @@ mkdir -p /run/systemd/system
 for unit in sysinit basic shutdown network-online remote-fs; do
 	printf "[Unit]\nDefaultDependencies=no\n" >/run/systemd/system/$unit.target
 done
-cp units/* /run/systemd/system/
+cp -r units/* /run/systemd/system/
 cd /
 export container=test SYSTEMD_UNIT_PATH=/run/systemd/system
 exec /lib/systemd/systemd --system --unit=basic.target --log-target=console --show-status=no
@@ -60,6 +60,7 @@ func newManager(t *testing.T) *manager {
 	unit, err := os.ReadFile("systemd/vmrunner@.service")
 	require.NoError(t, err)
 	m.write("units/vmrunner@.service", string(unit))
+	m.write("units/vmrunner@.service.d/log.conf", "[Service]\nStandardError=append:/run/vmrunner.log\n") // no journal runs
 
 	said := newTranscript()
 	// The shell ends systemd when its input ends: also with a test that is killed.
@@ -71,7 +72,8 @@ func newManager(t *testing.T) *manager {
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("systemd said:\n%s", said)
+			services, _ := m.command("cat", "/run/vmrunner.log").CombinedOutput() // if it has come up
+			t.Logf("systemd said:\n%s\nvmrunner said:\n%s", said, services)
 		}
 		require.NoError(t, alive.Close())
 		_ = cmd.Wait() // unshare was killed, and with it all that was started in there
