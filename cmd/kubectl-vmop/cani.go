@@ -38,7 +38,7 @@ func needs() map[string]need {
 		all[verb] = need{"patch", v1.GroupName, "vms", ""}
 	}
 	for _, verb := range []string{
-		"reset", "pause", "resume", "console", "vnc", "screenshot", "ssh", "scp", "port-forward", "plan",
+		"reset", "pause", "resume", "console", "vnc", "spice", "screenshot", "ssh", "scp", "port-forward", "plan",
 		"support-bundle",
 	} {
 		all[verb] = need{"create", "", "pods", "exec"}

@@ -51,7 +51,8 @@ func newCommand() *cobra.Command {
 		newAction(&f, control.Pause, "paused", "Pause the guest",
 			"pause stops the guest's CPUs, and thereby its clock, until resume."),
 		newAction(&f, control.Resume, "resumed", "Resume a paused guest", "resume lets a paused guest continue."))
-	root.AddCommand(newConsole(&f), newVNC(&f), newScreenshot(&f), newSSH(&f), newSCP(&f), newPortForward(&f))
+	root.AddCommand(newConsole(&f), newVNC(&f), newSPICE(&f), newScreenshot(&f))
+	root.AddCommand(newSSH(&f), newSCP(&f), newPortForward(&f))
 	root.AddCommand(newCreate(&f), newResize(&f), newCD(&f), newExpose(&f), newDelete(&f))
 	root.AddCommand(f.newKubectl("get", "List VMs, as kubectl get does"),
 		f.newKubectl("describe", "Show all of VMs, as kubectl describe does"),
@@ -70,7 +71,7 @@ func suggest(root *cobra.Command) {
 		"pause":          {"suspend", "freeze"},
 		"resume":         {"unpause", "unsuspend", "unfreeze", "continue"},
 		"console":        {"attach", "serial", "logs", "log"},
-		"vnc":            {"view", "viewer", "display", "screen", "spice"},
+		"vnc":            {"view", "viewer", "display", "screen"},
 		"ssh":            {"exec", "shell", "login"},
 		"port-forward":   {"portforward", "forward", "tunnel"},
 		"resize":         {"scale", "setvcpus", "setmem", "set"},

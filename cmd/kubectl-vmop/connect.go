@@ -130,6 +130,34 @@ func newVNC(f *flags) *cobra.Command {
 	return cmd
 }
 
+func newSPICE(f *flags) *cobra.Command {
+	var v attach.SPICEViewer
+	var address, port string
+	cmd := &cobra.Command{
+		Use: "spice NAME", Short: "Open the screen in a SPICE viewer", GroupID: groupUse,
+		Long: "spice opens the VM's screen in remote-viewer(1), with sound, USB devices and several monitors, and\n" +
+			"ends with it. With -o it opens none, writes a file for one and serves it until Ctrl-C. The VM needs\n" +
+			"spec.vm.display.spice, and no password. All users of this computer can connect to the port meanwhile.",
+		Example: "  kubectl vmop spice web\n  kubectl vmop spice web -o web.vv",
+	}
+	f.oneVM(cmd)
+	p := cmd.Flags()
+	p.StringVarP(&v.File, "output-file", "o", "", "`file` to write for a viewer, instead of opening one")
+	p.BoolVar(&v.TakeOver, "take-over", false, "disconnect another client")
+	p.StringVar(&address, "address", "127.0.0.1", "`address` of this computer to listen on")
+	p.StringVar(&port, "port", "0", "`port` of this computer to listen on; 0 is any that is free")
+	cli.CompleteFile(cmd, "output-file", "vv")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, vm, err := f.running(cmd, args)
+		if err != nil {
+			return err
+		}
+		v.Title, v.Address = vm.Name, net.JoinHostPort(address, port)
+		return attach.SPICE(cmd, c.runner(vm), v)
+	}
+	return cmd
+}
+
 func newScreenshot(f *flags) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{

@@ -1,7 +1,7 @@
 // Command kubectl-vmop is the plugin of kubectl for VirtualMachines: kubectl vmop VERB.
 //
 //	kubectl vmop start|stop|restart NAME       sets whether a VM runs
-//	kubectl vmop console|vnc|ssh NAME          connects with the guest
+//	kubectl vmop console|vnc|spice|ssh NAME    connects with the guest
 //	kubectl vmop plan|why|events|diff NAME     says what is, why, and what would be
 //
 // It changes resources with the rights of the user, and reaches a VM's runner by pods/exec: it

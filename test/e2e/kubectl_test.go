@@ -39,6 +39,7 @@ func newUser(t *testing.T, l *lab) *user {
 	home := t.TempDir()
 	require.NoError(t, program.Build(t.Context(), filepath.Join(home, "kubectl-vmop"), "vmop/cmd/kubectl-vmop"))
 	require.NoError(t, os.WriteFile(filepath.Join(home, "xtigervncviewer"), []byte(viewer), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(home, "remote-viewer"), []byte(spiceViewer), 0o700))
 	config, err := clientcmd.LoadFromFile(l.Kubeconfig)
 	require.NoError(t, err)
 	for _, context := range config.Contexts {
@@ -50,6 +51,12 @@ func newUser(t *testing.T, l *lab) *user {
 	return &user{l, t, append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, "config"),
 		"PATH="+path, "KUBECONFIG="+file)}
 }
+
+// spiceViewer is a viewer that saves the screen in ~/screen.ppm.
+const spiceViewer = `#!/bin/sh
+value() { sed -n "s/^$1=//p" "$2"; }
+exec spicy-screenshot -h "$(value host "$1")" -p "$(value port "$1")" -o "$HOME/screen.ppm"
+`
 
 // viewer is a VNC viewer that prints what the screen says first.
 const viewer = `#!/usr/bin/env python3
@@ -201,6 +208,7 @@ func pluginOfKubectl(t *testing.T, l *lab) {
 	require.Contains(t, u.types("kubectl vmop console plugged --log", ""), "READY")
 	_, err := png.Decode(strings.NewReader(u.types("kubectl vmop screenshot plugged -f -", "")))
 	require.NoError(t, err)
+	require.Equal(t, "P6", u.types("kubectl vmop spice plugged >&2 && head -c 2 ~/screen.ppm", ""))
 	u.forwards("plugged")
 	u.exposes(v)
 	u.types("kubectl vmop pause plugged", "")

@@ -1,0 +1,86 @@
+package attach
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"vmop/runner/control"
+)
+
+// A SPICEViewer says which viewer shows a screen by SPICE.
+type SPICEViewer struct {
+	// Title of its window.
+	Title string
+	// Address of this computer to listen on, with a port.
+	Address string
+	// File is where a connection file for remote-viewer(1) is written; "" opens a viewer.
+	File string
+	// TakeOver disconnects another client.
+	TakeOver bool
+}
+
+// SPICE shows a VM's screen in a native viewer, until that has ended; with a file it connects
+// viewers that are started by it, until the context of cmd is done. No password is needed.
+func SPICE(cmd *cobra.Command, client *control.Client, v SPICEViewer) error {
+	id, mode := rand.Text(), control.Type
+	if v.TakeOver {
+		mode = control.Take
+	}
+	open := func(ctx context.Context) (net.Conn, error) {
+		conn, err := client.SPICE(ctx, id, mode)
+		return conn, HintTakeOver(err)
+	}
+	probe, err := open(cmd.Context()) // so that errors show before a viewer connects
+	if err != nil {
+		return err
+	}
+	_ = probe.Close()
+	ctx, cancel := context.WithCancel(cmd.Context())
+	defer cancel()
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", v.Address)
+	if err != nil {
+		return fmt.Errorf("listen for SPICE viewers: %w", err)
+	}
+	served := make(chan error, 1)
+	go func() {
+		served <- acceptAll(ctx, l, "SPICE viewers", func(viewer net.Conn) {
+			if err := showScreen(ctx, viewer, open); err != nil {
+				cmd.PrintErrln("spice:", err)
+			}
+		})
+	}()
+	if v.File != "" {
+		if err := os.WriteFile(v.File, v.connection(l.Addr()), 0o600); err != nil {
+			return fmt.Errorf("write the connection file: %w", err)
+		}
+		cmd.PrintErrf("SPICE on %s, for remote-viewer %s; Ctrl-C stops it\n", l.Addr(), v.File)
+		return <-served
+	}
+	const viewer = "remote-viewer"
+	if _, err := exec.LookPath(viewer); err != nil {
+		return fmt.Errorf("%s is not installed (Debian package virt-viewer); -o FILE writes a file for one elsewhere", viewer)
+	}
+	dir, err := os.MkdirTemp("", "vmop-view")
+	if err != nil {
+		return fmt.Errorf("make a file for the viewer: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "vm.vv")
+	if err := os.WriteFile(file, v.connection(l.Addr()), 0o600); err != nil {
+		return fmt.Errorf("make a file for the viewer: %w", err)
+	}
+	return Run(viewer, []string{file})
+}
+
+// connection returns what a connection file says (remote-viewer(1)).
+func (v SPICEViewer) connection(at net.Addr) []byte {
+	host, port, _ := net.SplitHostPort(at.String()) // of a listener
+	return fmt.Appendf(nil, "[virt-viewer]\ntype=spice\nhost=%s\nport=%s\ntitle=%s\n", host, port, v.Title)
+}
