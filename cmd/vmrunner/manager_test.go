@@ -60,7 +60,8 @@ func newManager(t *testing.T) *manager {
 	unit, err := os.ReadFile("systemd/vmrunner@.service")
 	require.NoError(t, err)
 	m.write("units/vmrunner@.service", string(unit))
-	m.write("units/vmrunner@.service.d/log.conf", "[Service]\nStandardError=append:/run/vmrunner.log\n") // no journal runs
+	// No journal runs.
+	m.write("units/vmrunner@.service.d/log.conf", "[Service]\nStandardError=append:/run/vmrunner.log\n")
 
 	said := newTranscript()
 	// The shell ends systemd when its input ends: also with a test that is killed.
