@@ -38,6 +38,6 @@ func TestAServiceReachesTheGuest(t *testing.T) {
 // reaches waits until the guest answers at an address, from its node.
 func (l *lab) reaches(t *testing.T, address string) {
 	t.Helper()
-	script := "for n in $(seq 60); do busybox wget -q -O - http://" + address + "/ && exit; sleep 1; done; exit 1"
+	script := "for n in $(seq 60); do busybox wget -q -O - http://" + address + "/ 2>/dev/null && exit; sleep 1; done; exit 1"
 	require.Equal(t, "hello from tiny", l.node1(t, "sh", "-c", script))
 }
