@@ -254,7 +254,7 @@ func TestEveryKeyIsVisible(t *testing.T) {
 	yes := true
 	spec.Kernel, spec.SerialConsole = &vmspec.Kernel{}, &vmspec.SerialConsole{Enabled: &yes}
 	spec.Display = &vmspec.Display{Spice: &vmspec.Spice{}, VNC: &vmspec.VNC{}}
-	spec.Network = []vmspec.Network{{Ports: []vmspec.PortForward{{}}}}
+	spec.Network = []vmspec.Network{{Ports: []vmspec.PortForward{{}}, AllPorts: &vmspec.AllPorts{}}}
 	p, err := vmType.Launch(t.Context(), spec, emptyHost())
 	require.NoError(t, err)
 	require.Contains(t, p.Text(), "-x (80, 443)")

@@ -315,6 +315,12 @@ func (q *qemu) followsRules(p *plan.Plan) {
 			}, nil)
 		case plan.Password:
 			q.ask("set_password", map[string]string{"protocol": r.Protocol, "password": "secret"}, nil)
+		case plan.Ports:
+			var said string
+			q.ask("human-monitor-command", map[string]string{
+				"command-line": "hostfwd_add " + r.Netdev + " tcp:127.0.0.1:0-:22",
+			}, &said)
+			require.Empty(q.t, said)
 		default:
 			q.t.Fatalf("no test for %s", rule)
 		}

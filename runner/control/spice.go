@@ -72,7 +72,7 @@ func (s *SPICE) enter(c channel, tracker *status.Tracker) (came bool, err error)
 	defer s.mu.Unlock()
 	other := s.client
 	switch {
-	case other != nil && other.id == c.id && other.who == c.who:
+	case other != nil && other.id == c.id: // which only the same client knows
 		if len(other.leave) >= maxChannels {
 			return false, errFull
 		}
@@ -104,7 +104,7 @@ func (s *SPICE) exit(c channel, tracker *status.Tracker) (left bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.names, c.name)
-	if s.client == nil || s.client.id != c.id || s.client.who != c.who {
+	if s.client == nil || s.client.id != c.id {
 		return false // it was replaced
 	}
 	delete(s.client.leave, c.name)

@@ -55,7 +55,7 @@ func newUser(t *testing.T, l *lab) *user {
 // spiceViewer is a viewer that saves the screen in ~/screen.ppm.
 const spiceViewer = `#!/bin/sh
 value() { sed -n "s/^$1=//p" "$2"; }
-exec spicy-screenshot -h "$(value host "$1")" -p "$(value port "$1")" -o "$HOME/screen.ppm"
+exec timeout 100 spicy-screenshot -h "$(value host "$1")" -p "$(value port "$1")" -o "$HOME/screen.ppm"
 `
 
 // viewer is a VNC viewer that prints what the screen says first.
