@@ -117,7 +117,7 @@ func TestFault15LoginAgentThatNeverStops(t *testing.T) {
 		} else {
 			v.holds(vmstatus.ConditionVmopAgent, "True VmopAgentStarted")
 		}
-		c.do("kill $(cat /tmp/flood.pid)")
+		c.kills("/tmp/flood.pid", "TERM")
 		floods++
 		eventually(t, floods, func() int {
 			return len(v.log.find("QMP event", "data", `{"open": false, "id": "channel1"}`))

@@ -129,7 +129,14 @@ func (c *console) startLoginAgent() {
 // killLoginAgent kills it; the port is free then.
 func (c *console) killLoginAgent() {
 	c.t.Helper()
-	c.do("p=$(cat /tmp/login.pid); kill -9 $p; while kill -0 $p 2>/dev/null; do usleep 50000; done")
+	c.kills("/tmp/login.pid", "KILL")
+}
+
+// kills ends a process of the guest, which has let go of its port then: QEMU's event that the
+// port is closed comes a moment before.
+func (c *console) kills(file, signal string) {
+	c.t.Helper()
+	c.do("p=$(cat " + file + "); kill -" + signal + " $p; while kill -0 $p 2>/dev/null; do usleep 50000; done")
 }
 
 func TestAUserIsLoggedIn(t *testing.T) {
