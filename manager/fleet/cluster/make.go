@@ -391,6 +391,9 @@ func isLive(path string) bool {
 			return true
 		}
 	}
+	if strings.HasPrefix(path, "spec.vm.networks[") {
+		return strings.Contains(path, "].user.ports[")
+	}
 	return strings.HasPrefix(path, "spec.vm.disks[") &&
 		(strings.HasSuffix(path, "].cdrom.image") || strings.HasSuffix(path, ".resources.requests.storage"))
 }

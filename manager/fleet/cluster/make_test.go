@@ -173,3 +173,16 @@ func TestDefinitionsAreChanged(t *testing.T) {
 	require.ErrorIs(t, err, fleet.ErrChanged)
 	require.NotContains(t, p.log.String(), "canary")
 }
+
+// What a page says of an edit is what docs/live-changes.md says.
+func TestWhatIsLive(t *testing.T) {
+	t.Parallel()
+	for path, live := range map[string]bool{
+		"spec.vm.currentRam": true, "spec.vm.maximumRam": false, "spec.permissions[0].may[1]": true,
+		"spec.vm.disks[0].cdrom.image": true, "spec.vm.disks[0].cdrom.bootindex": false,
+		"spec.vm.networks[1].user.ports[0].guest": true, "spec.vm.networks[1].user.device": false,
+		"spec.vm.networks[0].tap.bridge": false,
+	} {
+		require.Equal(t, live, isLive(path), path)
+	}
+}
