@@ -96,7 +96,8 @@ func (s *SPICE) enter(c channel, tracker *status.Tracker) (came bool, err error)
 	}
 	s.client = &spiceClient{id: c.id, who: c.who, leave: map[string]func(){c.name: c.leave}}
 	s.names[c.name] = struct{}{}
-	return true, tracker.Update(s.client.opened())
+	_ = tracker.Update(s.client.opened()) // as all others of the control interface
+	return true, nil
 }
 
 // exit forgets a channel, and reports whether it was the last of its client.
