@@ -23,6 +23,16 @@ func form(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// posted reads a form about a VM, with which its visitor may do something.
+func (s *Server) posted(w http.ResponseWriter, r *http.Request, verb access.Verb) (visit, *fleet.VM, error) {
+	if err := form(w, r); err != nil {
+		return visit{}, nil, err
+	}
+	v := s.visit(r)
+	vm, err := v.vm(r, verb)
+	return v, vm, err
+}
+
 // postAction carries out an action.
 func (s *Server) postAction(w http.ResponseWriter, r *http.Request) error {
 	if err := form(w, r); err != nil {
@@ -85,11 +95,7 @@ func (s *Server) postActions(w http.ResponseWriter, r *http.Request) error {
 
 // postSize changes the CPUs and the RAM of a VM.
 func (s *Server) postSize(w http.ResponseWriter, r *http.Request) error {
-	if err := form(w, r); err != nil {
-		return err
-	}
-	v := s.visit(r)
-	vm, err := v.vm(r, access.Resize)
+	v, vm, err := s.posted(w, r, access.Resize)
 	if err != nil {
 		return err
 	}
@@ -128,11 +134,7 @@ func (v visit) parseSize(vm *fleet.VM, cpus, ram string) (size fleet.Size, err e
 
 // postMedium changes the medium in a drive.
 func (s *Server) postMedium(w http.ResponseWriter, r *http.Request) error {
-	if err := form(w, r); err != nil {
-		return err
-	}
-	v := s.visit(r)
-	vm, err := v.vm(r, access.Edit)
+	v, vm, err := s.posted(w, r, access.Edit)
 	if err != nil {
 		return err
 	}

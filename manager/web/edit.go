@@ -57,11 +57,7 @@ func (s *Server) getEdit(w http.ResponseWriter, r *http.Request) error {
 
 // postEdit checks a definition, and saves it.
 func (s *Server) postEdit(w http.ResponseWriter, r *http.Request) error {
-	if err := form(w, r); err != nil {
-		return err
-	}
-	v := s.visit(r)
-	vm, err := v.vm(r, access.Edit)
+	v, vm, err := s.posted(w, r, access.Edit)
 	if err != nil {
 		return err
 	}
@@ -160,11 +156,7 @@ func (s *Server) getDelete(w http.ResponseWriter, r *http.Request) error {
 
 // postDelete deletes a VM whose name was typed.
 func (s *Server) postDelete(w http.ResponseWriter, r *http.Request) error {
-	if err := form(w, r); err != nil {
-		return err
-	}
-	v := s.visit(r)
-	vm, err := v.vm(r, access.Delete)
+	v, vm, err := s.posted(w, r, access.Delete)
 	if err != nil {
 		return err
 	}
