@@ -60,6 +60,9 @@ type cluster struct {
 func (f *flags) connect(cmd *cobra.Command) (*cluster, error) {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(f.rules, &f.overrides)
 	config, err := loader.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, errors.New("no cluster is configured: give --kubeconfig FILE, set KUBECONFIG, or write ~/.kube/config")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig: %w", err)
 	}
