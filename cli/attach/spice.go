@@ -57,8 +57,8 @@ func SPICE(cmd *cobra.Command, client *control.Client, v SPICEViewer) error {
 		})
 	}()
 	if v.File != "" {
-		if err := os.WriteFile(v.File, v.connection(l.Addr()), 0o600); err != nil {
-			return fmt.Errorf("write the connection file: %w", err)
+		if err := v.write(v.File, l.Addr()); err != nil {
+			return err
 		}
 		cmd.PrintErrf("SPICE on %s, for remote-viewer %s; Ctrl-C stops it\n", l.Addr(), v.File)
 		return <-served
@@ -69,18 +69,22 @@ func SPICE(cmd *cobra.Command, client *control.Client, v SPICEViewer) error {
 	}
 	dir, err := os.MkdirTemp("", "vmop-view")
 	if err != nil {
-		return fmt.Errorf("make a file for the viewer: %w", err)
+		return fmt.Errorf("write the connection file: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "vm.vv")
-	if err := os.WriteFile(file, v.connection(l.Addr()), 0o600); err != nil {
-		return fmt.Errorf("make a file for the viewer: %w", err)
+	if err := v.write(file, l.Addr()); err != nil {
+		return err
 	}
 	return Run(viewer, []string{file})
 }
 
-// connection returns what a connection file says (remote-viewer(1)).
-func (v SPICEViewer) connection(at net.Addr) []byte {
+// write writes a connection file (remote-viewer(1)).
+func (v SPICEViewer) write(file string, at net.Addr) error {
 	host, port, _ := net.SplitHostPort(at.String()) // of a listener
-	return fmt.Appendf(nil, "[virt-viewer]\ntype=spice\nhost=%s\nport=%s\ntitle=%s\n", host, port, v.Title)
+	text := fmt.Appendf(nil, "[virt-viewer]\ntype=spice\nhost=%s\nport=%s\ntitle=%s\n", host, port, v.Title)
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return fmt.Errorf("write the connection file: %w", err)
+	}
+	return nil
 }

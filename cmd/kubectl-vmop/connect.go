@@ -87,10 +87,20 @@ func printLog(cmd *cobra.Command, client *control.Client) error {
 	return err
 }
 
+// listenFlags say where viewers of this computer connect.
+type listenFlags struct{ host, port string }
+
+func (l *listenFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&l.host, "address", "127.0.0.1", "`address` of this computer to listen on")
+	cmd.Flags().StringVar(&l.port, "port", "0", "`port` of this computer to listen on; 0 is any that is free")
+}
+
+func (l *listenFlags) address() string { return net.JoinHostPort(l.host, l.port) }
+
 func newVNC(f *flags) *cobra.Command {
 	var modes attach.Modes
 	var proxyOnly bool
-	var address, port string
+	var listen listenFlags
 	cmd := &cobra.Command{
 		Use: "vnc NAME", Short: "Open the screen in a viewer", GroupID: groupUse,
 		Long: "vnc opens the VM's screen in a viewer for VNC, and ends with it. With --proxy-only it opens none,\n" +
@@ -101,8 +111,7 @@ func newVNC(f *flags) *cobra.Command {
 	f.oneVM(cmd)
 	modes.Add(cmd, "")
 	cmd.Flags().BoolVar(&proxyOnly, "proxy-only", false, "open no viewer, print the port of this computer for one")
-	cmd.Flags().StringVar(&address, "address", "127.0.0.1", "`address` of this computer to listen on")
-	cmd.Flags().StringVar(&port, "port", "0", "`port` of this computer to listen on; 0 is any that is free")
+	listen.add(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		mode, err := modes.Mode()
 		if err != nil {
@@ -118,7 +127,7 @@ func newVNC(f *flags) *cobra.Command {
 			return conn, attach.HintTakeOver(err)
 		}
 		if proxyOnly || cmd.Flags().Changed("port") {
-			return attach.Screens(cmd, net.JoinHostPort(address, port), open)
+			return attach.Screens(cmd, listen.address(), open)
 		}
 		screen, err := open(cmd.Context()) // before a viewer opens a window
 		if err != nil {
@@ -132,7 +141,7 @@ func newVNC(f *flags) *cobra.Command {
 
 func newSPICE(f *flags) *cobra.Command {
 	var v attach.SPICEViewer
-	var address, port string
+	var listen listenFlags
 	cmd := &cobra.Command{
 		Use: "spice NAME", Short: "Open the screen in a SPICE viewer", GroupID: groupUse,
 		Long: "spice opens the VM's screen in remote-viewer(1), with sound, USB devices and several monitors, and\n" +
@@ -144,15 +153,14 @@ func newSPICE(f *flags) *cobra.Command {
 	p := cmd.Flags()
 	p.StringVarP(&v.File, "output-file", "o", "", "`file` to write for a viewer, instead of opening one")
 	p.BoolVar(&v.TakeOver, "take-over", false, "disconnect another client")
-	p.StringVar(&address, "address", "127.0.0.1", "`address` of this computer to listen on")
-	p.StringVar(&port, "port", "0", "`port` of this computer to listen on; 0 is any that is free")
+	listen.add(cmd)
 	cli.CompleteFile(cmd, "output-file", "vv")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, vm, err := f.running(cmd, args)
 		if err != nil {
 			return err
 		}
-		v.Title, v.Address = vm.Name, net.JoinHostPort(address, port)
+		v.Title, v.Address = vm.Name, listen.address()
 		return attach.SPICE(cmd, c.runner(vm), v)
 	}
 	return cmd
