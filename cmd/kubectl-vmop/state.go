@@ -66,18 +66,13 @@ func (f *flags) newState(verb, short string, state v1.State, done, long string) 
 	return cmd
 }
 
-// set sets whether a VM is to run. One that is to run already and has failed is tried again, as
-// after any change of its definition.
+// set sets whether a VM is to run.
 func (c *cluster) set(ctx context.Context, name string, state v1.State) (*v1.VirtualMachine, error) {
 	vm, err := c.vm(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	steps := []v1.State{state}
-	if state == v1.Running && vm.Spec.VM.State == v1.Running && vm.Status.Phase == v1.PhaseFailed {
-		steps = []v1.State{v1.Stopped, v1.Running}
-	}
-	for _, step := range steps {
+	for _, step := range act.Steps(vm, state) {
 		patch, err := act.State(vm, step)
 		if err != nil {
 			return nil, err

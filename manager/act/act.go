@@ -31,6 +31,15 @@ func State(vm *v1.VirtualMachine, state v1.State) ([]byte, error) {
 	return Spec(vm, map[string]any{"vm": map[string]any{"state": state}})
 }
 
+// Steps returns the states that a VM is set to, one after the other, until it is to run or not. One
+// that has failed, and is to run already, is tried again at once after any change of its definition.
+func Steps(vm *v1.VirtualMachine, state v1.State) []v1.State {
+	if state == v1.Running && vm.Spec.VM.State == v1.Running && vm.Status.Phase == v1.PhaseFailed {
+		return []v1.State{v1.Stopped, v1.Running}
+	}
+	return []v1.State{state}
+}
+
 // Size returns the patch that gives a guest other CPUs and RAM, a quantity such as 2Gi. Nil and
 // "" leave a value as it is.
 func Size(vm *v1.VirtualMachine, cpus *int64, ram string) ([]byte, error) {

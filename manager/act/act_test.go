@@ -79,3 +79,24 @@ func TestPort(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, patch)
 }
+
+// Only a VM that has failed needs two steps to be started.
+func TestSteps(t *testing.T) {
+	t.Parallel()
+	vm := &v1.VirtualMachine{}
+	for _, test := range []struct {
+		is    v1.State
+		phase v1.Phase
+		want  v1.State
+		steps []v1.State
+	}{
+		{v1.Stopped, v1.PhaseStopped, v1.Running, []v1.State{v1.Running}},
+		{v1.Running, v1.PhaseStarting, v1.Running, []v1.State{v1.Running}},
+		{v1.Running, v1.PhaseFailed, v1.Running, []v1.State{v1.Stopped, v1.Running}},
+		{v1.Running, v1.PhaseFailed, v1.Stopped, []v1.State{v1.Stopped}},
+		{v1.Stopped, v1.PhaseFailed, v1.Running, []v1.State{v1.Running}},
+	} {
+		vm.Spec.VM.State, vm.Status.Phase = test.is, test.phase
+		require.Equal(t, test.steps, act.Steps(vm, test.want), test)
+	}
+}

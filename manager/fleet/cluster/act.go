@@ -61,7 +61,7 @@ func (f *Fleet) Do(ctx context.Context, user, name string, a fleet.Action) error
 	}
 	switch a {
 	case fleet.Start:
-		err = f.start(ctx, vm)
+		err = f.setState(ctx, vm, v1.Running)
 	case fleet.Stop:
 		err = f.setState(ctx, vm, v1.Stopped)
 	case fleet.Kill:
@@ -84,23 +84,17 @@ func (f *Fleet) Do(ctx context.Context, user, name string, a fleet.Action) error
 	return nil
 }
 
-// start lets a VM run. One that is to run and has failed is tried again at once, as it is when
-// its definition changes.
-func (f *Fleet) start(ctx context.Context, vm found) error {
-	if vm.Spec.VM.State == v1.Running {
-		if err := f.setState(ctx, vm, v1.Stopped); err != nil {
+func (f *Fleet) setState(ctx context.Context, vm found, state v1.State) error {
+	for _, step := range act.Steps(vm.VirtualMachine, state) {
+		patch, err := act.State(vm.VirtualMachine, step)
+		if err == nil {
+			err = f.patch(ctx, vm, types.MergePatchType, patch)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	return f.setState(ctx, vm, v1.Running)
-}
-
-func (f *Fleet) setState(ctx context.Context, vm found, state v1.State) error {
-	patch, err := act.State(vm.VirtualMachine, state)
-	if err != nil {
-		return err
-	}
-	return f.patch(ctx, vm, types.MergePatchType, patch)
+	return nil
 }
 
 // kill ends the machine: the VM is stopped, or it would be started again, and its runner doesn't
