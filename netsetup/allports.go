@@ -19,9 +19,9 @@ import (
 // and what comes in by its loopback interface, is not diverted, nor are answers to what it
 // has sent.
 type AllPorts struct {
-	// Except are the ports, of TCP and UDP, that stay the namespace's; and so do those that
+	// Keep are the ports, of TCP and UDP, that stay the namespace's; and so do those that
 	// something listens on when the network is opened.
-	Except []int
+	Keep []int
 }
 
 // leaveOut adds the ports that something listens on.
@@ -33,7 +33,7 @@ func (a *AllPorts) leaveOut(doing string, cfg MasqueradeConfig, logger *slog.Log
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	kept := slices.Clone(a.Except)
+	kept := slices.Clone(a.Keep)
 	for _, f := range cfg.Forwards {
 		kept = append(kept, int(f.HostPort))
 	}
@@ -41,7 +41,7 @@ func (a *AllPorts) leaveOut(doing string, cfg MasqueradeConfig, logger *slog.Log
 	if len(taken) > 0 {
 		logger.Info("ports that programs listen on don't lead to the guest", "interface", cfg.Name, "ports", taken)
 	}
-	a.Except = append(slices.Clone(a.Except), taken...)
+	a.Keep = append(slices.Clone(a.Keep), taken...)
 	return nil
 }
 
@@ -53,7 +53,7 @@ func (a *AllPorts) rules(notIn rule, guest netip.Addr) (all []rule) {
 		return nil
 	}
 	protocols := []byte{unix.IPPROTO_TCP, unix.IPPROTO_UDP}
-	for _, port := range a.Except {
+	for _, port := range a.Keep {
 		for _, number := range protocols {
 			all = append(all, slices.Concat(notIn, toPort(number, uint16(port)),
 				rule{&expr.Verdict{Kind: expr.VerdictAccept}}))

@@ -39,7 +39,7 @@ func TestAllPortsAreTheGuests(t *testing.T) {
 	defer answer.Close()
 
 	cfg := network("vm0", netsetup.Forward{HostPort: 8080, GuestPort: 80})
-	cfg.AllPorts = &netsetup.AllPorts{Except: []int{7443}}
+	cfg.AllPorts = &netsetup.AllPorts{Keep: []int{7443}}
 	m, err := open(t, cfg)
 	require.NoError(t, err)
 	listen(t, seen, "the runner", "tcp4", ":7443")
@@ -96,7 +96,7 @@ func TestRulesOfAllPorts(t *testing.T) {
 	t.Parallel()
 	newPodAndWorld(t)
 	cfg := network("vm0")
-	cfg.AllPorts = &netsetup.AllPorts{Except: []int{7443}}
+	cfg.AllPorts = &netsetup.AllPorts{Keep: []int{7443}}
 	m, err := open(t, cfg)
 	require.NoError(t, err)
 	beginning := strings.NewReplacer("tcp flags syn / fin,syn,rst,ack", "BEGINNING",
@@ -118,7 +118,7 @@ func TestAllPortsOfUDP(t *testing.T) {
 	t.Parallel()
 	pod, world := newPodAndWorld(t)
 	cfg := network("vm0")
-	cfg.AllPorts = &netsetup.AllPorts{Except: []int{7443}}
+	cfg.AllPorts = &netsetup.AllPorts{Keep: []int{7443}}
 	m, err := open(t, cfg)
 	require.NoError(t, err)
 	say(t, "iproute2", "ip", "neigh", "add", "10.0.2.2", "lladdr", cfg.MAC.String(), "dev", "vm0")

@@ -141,11 +141,11 @@ func tap(
 ) (starlark.Value, error) {
 	t := &tapValue{value: value{kind: "tap"}}
 	var bridge, subnet, mac, hostname starlark.Value = starlark.None, starlark.None, starlark.None, starlark.None
-	var ports, except starlark.Iterable
+	var ports, kept starlark.Iterable
 	queues := 1
 	err := starlark.UnpackArgs(b.Name(), args, kwargs,
 		"name", &t.tap.Name, "bridge?", &bridge, "subnet?", &subnet, "mac?", &mac, "hostname?", &hostname,
-		"ports??", &ports, "all_ports_but??", &except, "queues?", &queues)
+		"ports??", &ports, "all_ports_but??", &kept, "queues?", &queues)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func tap(
 	if t.tap.Forwards, err = forwards(ports); err != nil {
 		return nil, err
 	}
-	if t.tap.AllPorts, err = allPorts(except); err != nil {
+	if t.tap.AllPorts, err = allPorts(kept); err != nil {
 		return nil, err
 	}
 	t.text, t.tap.Origin = t.tap.Name, origin(thread)
@@ -171,12 +171,12 @@ func tap(
 }
 
 // allPorts reads the ports that aren't the guest's; nil, that not all are.
-func allPorts(except starlark.Iterable) (*plan.AllPorts, error) {
-	if except == nil {
+func allPorts(kept starlark.Iterable) (*plan.AllPorts, error) {
+	if kept == nil {
 		return nil, nil
 	}
 	all := &plan.AllPorts{}
-	iter := except.Iterate()
+	iter := kept.Iterate()
 	defer iter.Done()
 	var v starlark.Value
 	for i := 0; iter.Next(&v); i++ {
@@ -184,8 +184,8 @@ func allPorts(except starlark.Iterable) (*plan.AllPorts, error) {
 		if err := starlark.AsInt(v, &port); err != nil || port < 1 || port > 65535 {
 			return nil, fmt.Errorf("tap: all_ports_but[%d] is %s, want a port, 1 to 65535", i, v)
 		}
-		if !slices.Contains(all.Except, port) {
-			all.Except = append(all.Except, port)
+		if !slices.Contains(all.Keep, port) {
+			all.Keep = append(all.Keep, port)
 		}
 	}
 	return all, nil

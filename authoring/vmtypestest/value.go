@@ -159,16 +159,16 @@ func tapValue(t plan.Tap) starlark.Value {
 	}
 	return record("tap", starlark.StringDict{
 		"name": text(t.Name), "bridge": text(t.Bridge), "subnet": text(t.Subnet), "mac": text(t.MAC),
-		"hostname": text(t.Hostname), "ports": list(t.Forwards, forward), "all_ports_but": exceptValue(t),
+		"hostname": text(t.Hostname), "ports": list(t.Forwards, forward), "all_ports_but": keptPorts(t),
 	})
 }
 
-// exceptValue is None if not all ports lead to the guest.
-func exceptValue(t plan.Tap) starlark.Value {
+// keptPorts is None if not all ports lead to the guest.
+func keptPorts(t plan.Tap) starlark.Value {
 	if t.AllPorts == nil {
 		return starlark.None
 	}
-	return list(t.AllPorts.Except, func(port int) starlark.Value { return starlark.MakeInt(port) })
+	return list(t.AllPorts.Keep, func(port int) starlark.Value { return starlark.MakeInt(port) })
 }
 
 func record(name string, fields starlark.StringDict) starlark.Value {

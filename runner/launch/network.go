@@ -63,7 +63,7 @@ func masquerade(t plan.Tap, owner string) (cfg netsetup.MasqueradeConfig, err er
 		Name: t.Name, Owner: owner, Queues: t.Queues, MAC: mac, Subnet: subnet, Hostname: t.Hostname,
 	}
 	if t.AllPorts != nil {
-		cfg.AllPorts = &netsetup.AllPorts{Except: t.AllPorts.Except}
+		cfg.AllPorts = &netsetup.AllPorts{Keep: t.AllPorts.Keep}
 	}
 	for _, f := range t.Forwards {
 		forward := netsetup.Forward{Protocol: f.Protocol, HostPort: uint16(f.Host), GuestPort: uint16(f.Guest)}

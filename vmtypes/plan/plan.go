@@ -122,8 +122,8 @@ type Tap struct {
 
 // AllPorts hands all ports of the namespace's addresses to the guest.
 type AllPorts struct {
-	// Except are the ports, of TCP and UDP, that stay the namespace's.
-	Except []int `json:"except,omitempty"`
+	// Keep are the ports, of TCP and UDP, that stay the namespace's.
+	Keep []int `json:"keep,omitempty"`
 }
 
 // AutoSubnet asks for a private subnet that is not in use.

@@ -98,7 +98,7 @@ func (t Tap) String() string {
 	}
 	if t.AllPorts != nil {
 		s += " all-ports"
-		for _, port := range t.AllPorts.Except {
+		for _, port := range t.AllPorts.Keep {
 			s += fmt.Sprintf(" except=%d", port)
 		}
 	}
