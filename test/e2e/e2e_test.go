@@ -45,6 +45,7 @@ func TestKubernetes(t *testing.T) {
 			{"FaultyType", faultyType},
 			{"RunnerKilled", runnerKilled},
 			{"SecretsStay", secretsStay},
+			{"MediumByPassword", mediumByPassword},
 			{"ManagerReachesRunner", managerReachesRunner},
 			{"PagesInABrowser", pagesInABrowser},
 			{"CommandsOfOthers", commandsOfOthers},
