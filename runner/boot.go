@@ -114,7 +114,7 @@ func (m *run) boot(ctx context.Context) error {
 		return err
 	}
 	if err := m.driver.Settle(ctx); err != nil {
-		return m.processes.Blame(ctx, m.vm.Plan, err)
+		return m.processes.Blame(ctx, m.vm, err)
 	}
 	m.memory = process.MemoryGroupOf(m.processes.QEMU.Pid())
 	if err := m.serve(ctx); err != nil {
@@ -137,7 +137,7 @@ func (m *run) boot(ctx context.Context) error {
 	}
 	booting := machine.Booting{Began: m.began, Resource: m.vm.Config.Resource}
 	if err := m.driver.Release(ctx, booting, m.server.Event); err != nil {
-		return m.processes.Blame(ctx, m.vm.Plan, fmt.Errorf("let the guest run: %w", err))
+		return m.processes.Blame(ctx, m.vm, fmt.Errorf("let the guest run: %w", err))
 	}
 	return cleanup.RemoveSecrets(m.vm)
 }

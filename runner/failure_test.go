@@ -14,16 +14,6 @@ import (
 	"vmop/vmstatus"
 )
 
-// PORT in the lines of a vm section is a TCP port that is taken.
-func takenPort(t *testing.T, section []string) []string {
-	t.Helper()
-	port := strconv.Itoa(listenTCP(t, "127.0.0.1:0"))
-	for i := range section {
-		section[i] = strings.ReplaceAll(section[i], "PORT", port)
-	}
-	return section
-}
-
 // A VM that cannot be started says why, as exactly as QEMU and the VM type let
 // it, and leaves nothing behind.
 func TestStartErrors(t *testing.T) {
@@ -105,8 +95,8 @@ func TestStartErrors(t *testing.T) {
 		{"a port of VNC that is taken", "standard", standard("display: {vnc: {port: PORT}}"), []string{
 			"qemu ended while the VM was being started: exit status 1", "Address already in use", "-vnc vnc=127.0.0.1:",
 			"lib/display.star:",
-			"\nvm.display.vnc: another program has the port of the host, or this user may not listen there: choose another; " +
-				"\"ss -ltnup\" shows who listens\n",
+			"\nvm.display.vnc.port: another program has the port PORT of the host, or this user may not listen there: choose " +
+				"another; \"ss -ltnup\" shows who listens\n",
 		}},
 		{
 			"a forwarded port that is taken", "standard",
@@ -115,7 +105,7 @@ func TestStartErrors(t *testing.T) {
 				"network: [{type: user, ports: [{host: PORT, guest: 22}]}]",
 			},
 			[]string{
-				"\nvm.network[].ports: another program has the port ", " of the host, or this user may not listen there (below " +
+				"\nvm.network[].ports: another program has the port PORT of the host, or this user may not listen there (below " +
 					"1024 only root may): choose another; \"ss -ltnup\" shows who listens",
 			},
 		},
@@ -126,6 +116,11 @@ func TestStartErrors(t *testing.T) {
 			},
 		},
 		{
+			"a network card that QEMU does not know", "standard",
+			[]string{"accelerator: tcg", "firmware: bios", "network: [{type: user, device: rt2000}]"},
+			[]string{"\nvm.network[].device: this QEMU has no network card rt2000; it has rtl8139 and "},
+		},
+		{
 			"a kernel that is none", "standard", standard("kernel: {image: PATH/config.yaml, initrd: PATH/config.yaml}"),
 			[]string{"\nvm.kernel.image: the file is no Linux kernel for this machine"},
 		},
@@ -133,12 +128,11 @@ func TestStartErrors(t *testing.T) {
 			"a folder as a disk", "standard", standard("drives: [{file: PATH}]"),
 			[]string{`vm.drives[0].file: "PATH" is a directory (want a file in it)`},
 		},
-
 		{
 			"a port of SPICE that is taken", "standard", standard("display: {spice: {port: PORT, address: 127.0.0.1}}"),
 			[]string{
 				"qemu ended while the VM was being started: exit status 1", "initialize spice server",
-				"\nvm.display.spice.port: another program has the port ", " of the host, or this user may not listen there: " +
+				"\nvm.display.spice.port: another program has the port PORT of the host, or this user may not listen there: " +
 					"choose another; \"ss -ltnup\" shows who listens",
 			},
 		},
@@ -151,11 +145,15 @@ func TestStartErrors(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.what, func(t *testing.T) {
 			t.Parallel()
-			v := newVM(t, tt.vmType, takenPort(t, tt.section)...)
+			port := strconv.Itoa(listenTCP(t, "127.0.0.1:0")) // is taken
+			for i := range tt.section {
+				tt.section[i] = strings.ReplaceAll(tt.section[i], "PORT", port)
+			}
+			v := newVM(t, tt.vmType, tt.section...)
 			v.start()
 			_, err := v.wait()
 			for _, part := range tt.want {
-				require.ErrorContains(t, err, strings.ReplaceAll(part, "PATH", v.dir))
+				require.ErrorContains(t, err, strings.NewReplacer("PATH", v.dir, "PORT", port).Replace(part))
 			}
 			require.NotContains(t, err.Error(), "clean up")
 			v.nothingLeft()
@@ -163,6 +161,20 @@ func TestStartErrors(t *testing.T) {
 			require.NoFileExists(t, v.path("data", "vmtype.txtar"), "only a VM that has proved to start is pinned")
 		})
 	}
+}
+
+// A machine version that a newer QEMU has kept is named with its file: the configuration
+// doesn't mention it.
+func TestMachineOfANewerQEMU(t *testing.T) {
+	t.Parallel()
+	v := newVM(t, "standard", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 0")
+	v.runs()
+	_, err := v.stop()
+	require.NoError(t, err)
+	v.write("data/machines.txt", "q35 pc-q35-99.1\n")
+	v.log = newLogbook()
+	v.fails("\n" + v.path("data", "machines.txt") + ": the VM was first started with the machine pc-q35-99.1, which this " +
+		"QEMU doesn't have")
 }
 
 // A TPM whose state is damaged is named, with its file.

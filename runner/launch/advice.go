@@ -2,15 +2,16 @@ package launch
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 
-	"vmop/vmtypes/plan"
+	"vmop/runner/prepare"
 )
 
 // An advice is what to do about something that QEMU says when it gives up.
 type advice struct {
 	said *regexp.Regexp
-	text string // STATE stands for the file with the TPM's state; $1 for the first group
+	text string // STATE stands for the file with the TPM's state, VNC for the display's port; $1 for the first group
 }
 
 // advices are in the order in which they are looked for: the first that fits is given.
@@ -30,7 +31,7 @@ func advices() []advice {
 		},
 		{
 			find(`\bvnc \S+: \w+ to (?:bind socket|listen on socket|find an available port)`),
-			"vm.display.vnc: another program has the port of the host, or this user may not listen there: choose another; " +
+			"vm.display.vnc.port: another program has the port VNC of the host, or this user may not listen there: choose another; " +
 				"\"ss -ltnup\" shows who listens",
 		},
 		{
@@ -59,12 +60,20 @@ func advices() []advice {
 }
 
 // adviceFor returns what to do about what QEMU said; "" if that isn't known.
-func adviceFor(made *plan.Plan, said string, list lister) string {
+func adviceFor(vm *prepare.VM, said string, list lister) string {
 	for _, a := range advices() {
 		if at := a.said.FindStringSubmatchIndex(said); at != nil {
 			text := string(a.said.ExpandString(nil, a.text, said, at))
-			return strings.ReplaceAll(text, "STATE", tpmState(made))
+			return strings.NewReplacer("STATE", tpmState(vm.Plan), "VNC", vncPort(vm)).Replace(text)
 		}
 	}
-	return adviceOnModel(made, said, list)
+	return adviceOnModel(vm, said, list)
+}
+
+// vncPort returns the port of the VNC display; "" if there is none.
+func vncPort(vm *prepare.VM) string {
+	if d := vm.Spec.Display; d != nil && d.VNC != nil {
+		return strconv.Itoa(int(d.VNC.Port))
+	}
+	return ""
 }

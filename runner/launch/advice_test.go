@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"vmop/vmtypes/plan"
 )
 
 // What QEMU says where the host has no KVM, or one that this user, or this CPU, can't have.
@@ -21,6 +19,6 @@ func TestAdviceOnKVM(t *testing.T) {
 			"run such a CPU: want tcg, or another vm.cpuModel",
 		"something else": "",
 	} {
-		require.Equal(t, want, adviceFor(new(plan.Plan), said, nil))
+		require.Equal(t, want, adviceFor(vmWith(""), said, nil))
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"vmop/runner/prepare"
 	"vmop/spelling"
-	"vmop/vmtypes/plan"
 )
 
 // Bounds of asking QEMU for what it has.
@@ -28,6 +28,7 @@ type models struct {
 	flag string         // QEMU's, without its dash
 	said *regexp.Regexp // of QEMU when it has no such model; the first group, if any, is its name
 	name *regexp.Regexp // a line's name
+	part string         // the heading of those in the list; "": all
 }
 
 func kinds() []models {
@@ -35,15 +36,20 @@ func kinds() []models {
 	return []models{
 		{
 			"vm.machineType: ", "machine", "machine", find(`unsupported machine type`),
-			find(`(?m)^([a-z0-9][\w.-]*) {2,}`),
+			find(`(?m)^([a-z0-9][\w.-]*) {2,}`), "",
 		},
 		{
 			"vm.cpuModel: ", "CPU", "cpu", find(`unable to find CPU model '([^']*)'`),
-			find(`(?m)^(?:x86|  ) ?([\w.-]+)(?: .*)?$`),
+			find(`(?m)^(?:x86|  ) ?([\w.-]+)(?: .*)?$`), "",
+		},
+		{
+			"vm.network[].device: ", "network card", "device",
+			find(`-device [^\n]*\bnetdev=[^\n]*'([^']*)' is not a valid device model name`),
+			find(`(?m)^name "([^"]+)"`), "Network devices:\n",
 		},
 		{
 			"", "device", "device", find(`'([^']*)' is not a valid device model name`),
-			find(`(?m)^name "([^"]+)"`),
+			find(`(?m)^name "([^"]+)"`), "",
 		},
 	}
 }
@@ -53,18 +59,22 @@ type lister func(program, flag string) string
 
 // adviceOnModel returns which models QEMU has if it said that it has not the one it was asked
 // for; "" if it said something else.
-func adviceOnModel(made *plan.Plan, said string, list lister) string {
+func adviceOnModel(vm *prepare.VM, said string, list lister) string {
 	for _, m := range kinds() {
 		match := m.said.FindStringSubmatch(said)
 		if match == nil {
 			continue
 		}
-		wanted := made.MachineType()
+		wanted := vm.Plan.MachineType()
 		if len(match) > 1 {
 			wanted = match[1]
+		} else if vm.Pin.HasVersion(wanted) && vm.Spec.MachineType != wanted {
+			return fmt.Sprintf("%s: the VM was first started with the machine %s, which this QEMU doesn't have (is it an older "+
+				"one?): run the VM with a QEMU that has it, or set updateVmType: true to take this QEMU's newest, which is other "+
+				"hardware for the guest", filepath.Join(vm.DataDir, prepare.PinnedMachines), wanted)
 		}
 		text := fmt.Sprintf("%sthis QEMU has no %s %s", m.key, m.noun, wanted)
-		known := m.names(list(made.QEMU.Executable, m.flag))
+		known := m.names(list(vm.Plan.QEMU.Executable, m.flag))
 		if near := spelling.Nearest(wanted, known); near != "" && !otherVersion(near, wanted) {
 			text += " (did you mean " + near + "?)"
 		} else if some := nearest(wanted, known); some != nil {
@@ -73,7 +83,7 @@ func adviceOnModel(made *plan.Plan, said string, list lister) string {
 				text += fmt.Sprintf(" and %d more", more)
 			}
 		}
-		return fmt.Sprintf("%s; %q lists all", text, made.QEMU.Executable+" -"+m.flag+" help")
+		return fmt.Sprintf("%s; %q lists all", text, vm.Plan.QEMU.Executable+" -"+m.flag+" help")
 	}
 	return ""
 }
@@ -84,10 +94,14 @@ func otherVersion(a, b string) bool {
 	return version.MatchString(b) && version.ReplaceAllString(a, "") == version.ReplaceAllString(b, "")
 }
 
-// names returns the names of a list of QEMU's, without the versions of CPUs, and the flags of
+// names returns the names of a list of QEMU's, or of a part of it, without the versions of CPUs, and the flags of
 // CPUs that follow.
 func (m models) names(list string) (names []string) {
 	list, _, _ = strings.Cut(list, "\nRecognized CPUID flags:")
+	if m.part != "" {
+		_, list, _ = strings.Cut(list, m.part)
+		list, _, _ = strings.Cut(list, "\n\n")
+	}
 	version := regexp.MustCompile(`-v\d+$`)
 	for _, match := range m.name.FindAllStringSubmatch(list, -1) {
 		if !version.MatchString(match[1]) {

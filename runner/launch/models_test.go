@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/runner/prepare"
 	"vmop/vmtypes/plan"
 )
 
@@ -66,7 +67,21 @@ func TestAdviceOnModels(t *testing.T) {
 		{"q35", noCPU + "'zen'", newerCPUs, "vm.cpuModel: this QEMU has no CPU zen; it has 486, host;" + cpu},
 		{"q35", noCPU + "'zen'", "", "vm.cpuModel: this QEMU has no CPU zen;" + cpu},
 		{
-			"q35", "-device virtio-net-pcii,id=nic0: 'virtio-net-pcii'" + noDevice, devices,
+			"q35", "-device virtio-net-pcii,id=nic0,netdev=net0: 'virtio-net-pcii'" + noDevice, devices,
+			"vm.network[].device: this QEMU has no network card virtio-net-pcii (did you mean virtio-net-pci?);" + device,
+		},
+		{
+			"q35", "-device virtio-blk-pci,id=nic0,netdev=net0: 'virtio-blk'" + noDevice, devices,
+			"vm.network[].device: this QEMU has no network card virtio-blk; it has virtio-net-pci and 1 more;" + device,
+		},
+		{
+			"pc-q35-99.1", noMachine, machines,
+			"/data/machines.txt: the VM was first started with the machine pc-q35-99.1, which this QEMU doesn't have (is it an " +
+				"older one?): run the VM with a QEMU that has it, or set updateVmType: true to take this QEMU's newest, which is " +
+				"other hardware for the guest",
+		},
+		{
+			"q35", "-device flux-capacitor: 'virtio-net-pcii'" + noDevice, devices,
 			"this QEMU has no device virtio-net-pcii (did you mean virtio-net-pci?);" + device,
 		},
 		{
@@ -74,24 +89,30 @@ func TestAdviceOnModels(t *testing.T) {
 			"this QEMU has no device virtio-gpu; it has virtio-blk-pci, virtio-net-pci and 1 more;" + device,
 		},
 	} {
-		var made plan.Plan
-		made.QEMU.Executable = qemu
-		made.QEMU.Args = []plan.Option{{Flag: "-machine", Value: row.machine}}
+		made := vmWith(qemu)
+		made.Plan.QEMU.Args = []plan.Option{{Flag: "-machine", Value: row.machine}}
+		made.Pin.Machines = map[string]string{"q35": "pc-q35-99.1"}
 		list := func(program, _ string) string {
 			require.Equal(t, qemu, program)
 			return row.list
 		}
-		require.Equal(t, row.want, adviceFor(&made, row.said, list))
+		require.Equal(t, row.want, adviceFor(made, row.said, list))
 	}
+}
+
+// vmWith returns a VM whose plan has a program for QEMU.
+func vmWith(qemu string) *prepare.VM {
+	return &prepare.VM{Plan: &plan.Plan{QEMU: plan.Process{Executable: qemu}}, Pin: &prepare.Pin{}, DataDir: "/data"}
 }
 
 // Only a program of the system is asked.
 func TestHelpOfTheInstalledQEMU(t *testing.T) {
 	t.Parallel()
 	list := func(program, flag string) string { return help(t.Context(), program, flag) }
-	var made plan.Plan
-	made.QEMU.Executable = "/usr/bin/qemu-system-x86_64"
-	require.Contains(t, adviceFor(&made, "unable to find CPU model 'hust'", list), "(did you mean host?)")
-	require.Contains(t, adviceFor(&made, "'rtl813' is not a valid device model name", list), "(did you mean rtl8139?)")
+	made := vmWith("/usr/bin/qemu-system-x86_64")
+	require.Contains(t, adviceFor(made, "unable to find CPU model 'hust'", list), "(did you mean host?)")
+	require.Contains(t, adviceFor(made, "'rtl813' is not a valid device model name", list), "(did you mean rtl8139?)")
+	require.Contains(t, adviceFor(made, "-device e2000,netdev=n: 'rt2000' is not a valid device model name", list),
+		"no network card rt2000; it has rtl8139 and ")
 	require.Empty(t, list("/tmp/qemu", "cpu"))
 }

@@ -10,7 +10,7 @@ import (
 	"vmop/process"
 	"vmop/qmp"
 	"vmop/runner/machine"
-	"vmop/vmtypes/plan"
+	"vmop/runner/prepare"
 )
 
 // Times that ends are waited for.
@@ -51,7 +51,7 @@ func (e *StartError) Error() string {
 // Blame turns the end of the monitor's connection into the reason for it: how
 // QEMU ended, what it said, and which option of the plan it was about. Any other error
 // it returns as it is.
-func (p *Processes) Blame(ctx context.Context, made *plan.Plan, err error) error {
+func (p *Processes) Blame(ctx context.Context, vm *prepare.VM, err error) error {
 	if !errors.Is(err, qmp.ErrClosed) && !errors.Is(err, machine.ErrExited) {
 		return err
 	}
@@ -60,13 +60,13 @@ func (p *Processes) Blame(ctx context.Context, made *plan.Plan, err error) error
 	case <-time.After(endTime):
 		return err
 	}
-	e := &StartError{Process: made.QEMU.Name, Exit: p.QEMU.Exit(), Output: strings.TrimSpace(p.QEMU.Tail())}
-	if o := made.QEMU.Blame(e.Output); o != nil {
+	e := &StartError{Process: vm.Plan.QEMU.Name, Exit: p.QEMU.Exit(), Output: strings.TrimSpace(p.QEMU.Tail())}
+	if o := vm.Plan.QEMU.Blame(e.Output); o != nil {
 		e.Option, e.Origin = strings.Join(o.Words(func(name string) string {
 			return "<" + name + ">"
 		}), " "), o.Origin.String()
 	}
-	e.Advice = adviceFor(made, e.Output, func(program, flag string) string { return help(ctx, program, flag) })
+	e.Advice = adviceFor(vm, e.Output, func(program, flag string) string { return help(ctx, program, flag) })
 	e.Output = strings.TrimSpace(e.Output + p.endedHelpers())
 	return e
 }

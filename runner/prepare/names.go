@@ -27,7 +27,7 @@ const (
 const (
 	// What a VM keeps of its type.
 	pinnedType     = "vmtype.txtar"
-	pinnedMachines = "machines.txt"
+	PinnedMachines = "machines.txt" // machine versions by their aliases
 	// RuntimeLink leads to the runtime directory, which the configuration may have
 	// moved meanwhile. It is there while a guest runs.
 	RuntimeLink = "runtime"
@@ -54,7 +54,7 @@ const (
 
 // ownData are the names of files that runners write in the data directory.
 func ownData() []string {
-	return []string{config.UUIDFile, pinnedType, pinnedMachines, basesFile, EndedFile}
+	return []string{config.UUIDFile, pinnedType, PinnedMachines, basesFile, EndedFile}
 }
 
 // DataFiles are the names of files that runners write in the data directory, those of

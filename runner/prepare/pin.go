@@ -69,7 +69,7 @@ func readPin(types *evaluate.Group, dataDir, name string) (*Pin, *evaluate.Membe
 	case lost:
 		return nil, nil, fmt.Errorf("%s is gone, the VM type that this VM was first started with, though %s is there; another type "+
 			"could change the guest's hardware: put a backup in its place, or set updateVmType: true to take the type from the "+
-			"library", filepath.Join(dataDir, pinnedType), pinnedMachines)
+			"library", filepath.Join(dataDir, pinnedType), PinnedMachines)
 	}
 	if len(data) == 0 && len(machines) == 0 {
 		return nil, nil, nil // left by a power failure during the first start, of an earlier version
@@ -107,7 +107,7 @@ func (p *Pin) Keep(dataDir string) error {
 // aliases. It reads lines of the form "q35 pc-q35-7.2". An empty file, which a power
 // failure may have left of an earlier version's, is as good as none.
 func ReadMachines(dataDir string) (map[string]string, error) {
-	path := filepath.Join(dataDir, pinnedMachines)
+	path := filepath.Join(dataDir, PinnedMachines)
 	data, err := regular.ReadFile(path, LargestNote)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -149,5 +149,5 @@ func writeMachine(dataDir string, machines map[string]string, alias, version str
 	for _, a := range slices.Sorted(maps.Keys(known)) {
 		fmt.Fprintln(&b, a, known[a])
 	}
-	return durable.Write(filepath.Join(dataDir, pinnedMachines), b.Bytes(), 0o600, durable.Synced)
+	return durable.Write(filepath.Join(dataDir, PinnedMachines), b.Bytes(), 0o600, durable.Synced)
 }

@@ -99,12 +99,12 @@ func TestBrokenPinSaysWhatToDo(t *testing.T) {
 				"in its place, or set updateVmType: true to take the type from the library again",
 		},
 		{
-			"a line of machines.txt", pinnedMachines, "q35 pc-q35-7.2\njunk\n",
+			"a line of machines.txt", PinnedMachines, "q35 pc-q35-7.2\njunk\n",
 			`PATH:2: got "junk", want an alias and a machine version, such as q35 pc-q35-7.2; put a backup in its place, ` +
 				"or set updateVmType: true to take the type, and this QEMU's machine version, again",
 		},
 		{
-			"zeros in machines.txt", pinnedMachines, strings.Repeat("\x00", 1000),
+			"zeros in machines.txt", PinnedMachines, strings.Repeat("\x00", 1000),
 			`PATH:1: got "` + strings.Repeat("�", 39) + `…", want an alias and a machine version, such as q35 ` +
 				"pc-q35-7.2; put a backup in its place, or set updateVmType: true to take the type, and this QEMU's machine " +
 				"version, again",
@@ -130,7 +130,7 @@ func TestALostPinIsTold(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	types := changedTypes(t, t.TempDir())
-	folder.Fill(t, dir, folder.Files{pinnedMachines: "q35 pc-q35-7.2\n"})
+	folder.Fill(t, dir, folder.Files{PinnedMachines: "q35 pc-q35-7.2\n"})
 	_, err := loadsPin(t, types, dir, "mine", false)
 	require.ErrorContains(t, err, filepath.Join(dir, pinnedType)+" is gone, the VM type that this VM "+
 		"was first started with, though machines.txt is there")
@@ -144,9 +144,9 @@ func TestALostPinIsTold(t *testing.T) {
 func TestEmptyPinIsNone(t *testing.T) {
 	t.Parallel()
 	for what, have := range map[string]folder.Files{
-		"both":         {pinnedType: "", pinnedMachines: ""},
+		"both":         {pinnedType: "", PinnedMachines: ""},
 		"the type":     {pinnedType: ""},
-		"the machines": {pinnedMachines: ""},
+		"the machines": {PinnedMachines: ""},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -167,7 +167,7 @@ func TestEmptyPinIsNone(t *testing.T) {
 
 func TestUnreadablePin(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{pinnedType, pinnedMachines} {
+	for _, name := range []string{pinnedType, PinnedMachines} {
 		dir := t.TempDir()
 		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
 		_, err := loadsPin(t, "", dir, "standard", false)
@@ -186,12 +186,12 @@ func TestMachineVersions(t *testing.T) {
 	require.NoError(t, writeMachine(dir, nil, "pc-q35-7.2", "pc-q35-7.2"))
 	require.Empty(t, folder.Contents(t, dir), "a version needs no memory")
 	require.NoError(t, writeMachine(dir, nil, "q35", "pc-q35-7.2"))
-	require.Equal(t, "q35 pc-q35-7.2\n", folder.Contents(t, dir)[pinnedMachines])
+	require.Equal(t, "q35 pc-q35-7.2\n", folder.Contents(t, dir)[PinnedMachines])
 
 	machines, err := ReadMachines(dir)
 	require.NoError(t, err)
 	require.NoError(t, writeMachine(dir, machines, "pc", "pc-i440fx-7.2"))
-	require.Equal(t, "pc pc-i440fx-7.2\nq35 pc-q35-7.2\n", folder.Contents(t, dir)[pinnedMachines])
+	require.Equal(t, "pc pc-i440fx-7.2\nq35 pc-q35-7.2\n", folder.Contents(t, dir)[PinnedMachines])
 	machines, err = ReadMachines(dir)
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"q35": "pc-q35-7.2", "pc": "pc-i440fx-7.2"}, machines)
@@ -219,7 +219,7 @@ func FuzzMachines(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		dir := t.TempDir()
-		require.NoError(t, os.WriteFile(filepath.Join(dir, pinnedMachines), text, 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, PinnedMachines), text, 0o600))
 		machines, err := ReadMachines(dir)
 		if err != nil {
 			require.Equal(t, printable.Line(err.Error()), err.Error())
