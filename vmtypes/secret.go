@@ -51,7 +51,8 @@ func hideCredentials(p *plan.Plan, spec vmspec.Spec, host Host) {
 			continue
 		}
 		bare, user, password := vmspec.Credentials(o.Properties[at].Value)
-		if bare == o.Properties[at].Value {
+		n := slices.IndexFunc(secrets, func(s Secret) bool { return s.Value == password })
+		if bare == o.Properties[at].Value || password != "" && n < 0 { // the type's own: a fault of the plan
 			continue
 		}
 		prefix := strings.TrimSuffix(o.Properties[at].Key, "url")
@@ -60,7 +61,6 @@ func hideCredentials(p *plan.Plan, spec vmspec.Spec, host Host) {
 		if user != "" {
 			properties = append(properties, plan.Property{Key: prefix + "username", Value: user})
 		}
-		n := slices.IndexFunc(secrets, func(s Secret) bool { return s.Value == password })
 		if n >= 0 {
 			properties = append(properties, plan.Property{Key: prefix + "password-secret", Value: secrets[n].ID})
 			if !slices.ContainsFunc(objects, func(o plan.Option) bool { return o.ID() == secrets[n].ID }) {

@@ -34,3 +34,22 @@ func TestPasswordsAreInNoPlan(t *testing.T) {
 	require.NotContains(t, text+p.Shell()+strings.Join(p.QEMU.Argv(), " "), "canary")
 	require.Empty(t, p.Check())
 }
+
+// A password in an address that a type has written itself is not taken out of it, for
+// nothing else has it: the type is refused.
+func TestPasswordsOfATypeAreRefused(t *testing.T) {
+	t.Parallel()
+	spec, host := windowsVM(vmtypes.Files{}, "")
+	spec.Options = nil
+	source := vmtypes.Source{Modules: map[string]string{"own.star": `def launch(vm, host):
+    """Adds a disk of its own."""
+    return part(executable = "/usr/bin/qemu-system-x86_64", options = [
+        option("-blockdev", "https", {"node-name": "own", "url": "https://me:canary@h/a.iso", "read-only": "on"}),
+    ])
+`}}
+	own, err := source.Library().Load(t.Context(), "own")
+	require.NoError(t, err)
+	_, err = own.Launch(t.Context(), spec, host)
+	require.ErrorContains(t, err, "-blockdev: everybody on the host sees the credential in url on the command line")
+	require.NotContains(t, err.Error(), "canary")
+}

@@ -44,7 +44,7 @@ func kinds() []models {
 		},
 		{
 			"vm.network[].device: ", "network card", "device",
-			find(`-device [^\n]*\bnetdev=[^\n]*'([^']*)' is not a valid device model name`),
+			find(`\bnetdev=[^\n]*'([^']*)' is not a valid device model name`),
 			find(`(?m)^name "([^"]+)"`), "Network devices:\n",
 		},
 		{

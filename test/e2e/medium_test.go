@@ -70,7 +70,8 @@ func newMediaServer(t *testing.T, l *lab, user string, passwords map[string]stri
 	dir := t.TempDir()
 	files := filepath.Join(dir, "files")
 	require.NoError(t, os.Mkdir(files, 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(files, "sector"), append(guest.Sector(), make([]byte, 3*512)...), 0o600))
+	sectors := append(guest.Sector(), make([]byte, 3*512)...)
+	require.NoError(t, os.WriteFile(filepath.Join(files, "sector"), sectors, 0o600))
 	m := &mediaServer{
 		user: user, passwords: passwords, medium: filepath.Join(dir, "medium.iso"), bytes: map[string]int{},
 	}

@@ -75,10 +75,13 @@ func (p *Plan) Check() []Fault {
 
 // credentials refuses those that everybody on the host would see.
 func (c *checker) credentials(o *Option) {
+	if _, encrypted := o.Get("keyid"); encrypted {
+		return
+	}
 	for _, p := range o.Properties {
-		if instead := qemuopt.CredentialInstead(o.Flag, p.Key); instead != "" {
-			c.fault(o.Origin, "%s: everybody on the host sees %s on the command line; use %s, with the id of an object "+
-				"secret that reads a file", o.Flag, p.Key, instead)
+		if instead := qemuopt.CredentialInstead(o.Flag, p.Key, p.Value); instead != "" {
+			c.fault(o.Origin, "%s: everybody on the host sees the credential in %s on the command line; use %s", o.Flag, p.Key,
+				instead)
 		}
 	}
 }

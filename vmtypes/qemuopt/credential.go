@@ -1,20 +1,46 @@
 package qemuopt
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
-// CredentialInstead returns the property by which QEMU reads from an object what a
-// property of an option would show to everybody on the host, who see command lines:
-// "file.cookie-secret" for "file.cookie". It is "" for a property that is no credential.
-func CredentialInstead(flag, property string) string {
+// credentials are the properties of options that are a credential, and what says the same
+// without showing it.
+var credentials = []struct{ flags, property, instead string }{
+	{"-blockdev -drive", "cookie", "cookie-secret" + byObject},
+	{"-blockdev -drive -iscsi -spice", "password", "password-secret" + byObject},
+	{"-object", "data", "file, or encrypt it (keyid)"},
+	{"-spice", "x509-key-password", "x509-key-file with a key that has no password"},
+}
+
+const byObject = ", with the id of an object secret that reads a file"
+
+// CredentialInstead returns what to use in place of a property that would show a
+// credential to everybody on the host, who see command lines: "file.cookie-secret, …" for
+// "file.cookie". It is "" for a property that has none in it.
+func CredentialInstead(flag, property, value string) string {
 	prefix, name := "", property
 	if i := strings.LastIndex(property, "."); i >= 0 {
 		prefix, name = property[:i+1], property[i+1:]
 	}
-	switch {
-	case name == "cookie" && (flag == "-blockdev" || flag == "-drive"):
-		return prefix + "cookie-secret"
-	case name == "password" && (flag == "-blockdev" || flag == "-drive" || flag == "-spice"):
-		return prefix + "password-secret"
+	for _, c := range credentials {
+		if c.property == name && slices.Contains(strings.Fields(c.flags), flag) {
+			return prefix + c.instead
+		}
+	}
+	if (flag == "-blockdev" || flag == "-drive") && hasPassword(value) {
+		return "url without it, username and password-secret" + byObject
 	}
 	return ""
+}
+
+// hasPassword reports whether a value is an address with a user and a password.
+func hasPassword(value string) bool {
+	_, rest, found := strings.Cut(value, "://")
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		rest = rest[:end]
+	}
+	at := strings.LastIndexByte(rest, '@')
+	return found && at >= 0 && strings.Contains(rest[:at], ":")
 }

@@ -97,6 +97,7 @@ var options = []Option{
 		Properties: nodeProperties,
 	},
 	{Flag: "-drive", Makes: BlockNode, List: true, Known: true, Stock: true, Properties: driveProperties},
+	{Flag: "-iscsi", List: true, Guest: HostOnly},
 	{
 		Flag: "-tpmdev", Implied: "type", Backed: true, Makes: TPMDev, List: true, Guest: TPM, Stock: true,
 		Properties: []Property{{"chardev", Text, TPM, Chardev}},
