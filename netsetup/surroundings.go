@@ -64,6 +64,18 @@ func wayOut(routes []netlink.Route) (netlink.Route, bool) {
 	return best, found
 }
 
+// OwnAddress returns the address that packets have which leave the namespace by its default
+// route: others reach it there.
+func OwnAddress() (netip.Addr, error) {
+	// No packet is sent; the address is one of documentation (RFC 5737).
+	conn, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 9})
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("find the address of the default route: %w", err)
+	}
+	defer conn.Close()
+	return conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap(), nil
+}
+
 // mtuOf returns the largest packet a route takes: its own bound, or the
 // interface's.
 func mtuOf(route netlink.Route) int {

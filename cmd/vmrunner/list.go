@@ -87,13 +87,13 @@ func newList(f *flags) *cobra.Command {
 
 // inventoryRows returns the rows of the list.
 func inventoryRows(vms []inventory.VM, wide bool, now time.Time) [][]string {
-	head := []string{"NAME", "STATE", "CPUS", "RAM", "USER", "AGE"}
+	head := []string{"NAME", "STATE", "CPUS", "RAM", "ADDRESS", "USER", "AGE"}
 	if wide {
 		head = append(head, "TYPE", "GUEST", "AUTOSTART", "CONFIGURATION")
 	}
 	rows := [][]string{head}
 	for _, vm := range vms {
-		row := []string{vm.Name, string(vm.State), "", "", "-", "-"}
+		row := []string{vm.Name, string(vm.State), "", "", "-", "-", "-"}
 		vmType, guest := "", "-"
 		if vm.Config != nil {
 			spec := vm.Config.VM.WithDefaults()
@@ -102,7 +102,7 @@ func inventoryRows(vms []inventory.VM, wide bool, now time.Time) [][]string {
 		if s := vm.Status; s != nil {
 			row = []string{
 				vm.Name, stateOf(s), strconv.Itoa(s.CPUs), vmspec.Bytes(s.RAM).String(),
-				or(s.LoggedInUser, "-"), uptime(s, now),
+				primary(s), or(s.LoggedInUser, "-"), uptime(s, now),
 			}
 			vmType, guest = s.VMType, or(guestOf(s), "-")
 		}
@@ -119,6 +119,14 @@ func inventoryRows(vms []inventory.VM, wide bool, now time.Time) [][]string {
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// primary is the best address where the guest answers.
+func primary(s *status.Status) string {
+	if len(s.Addresses) == 0 {
+		return "-"
+	}
+	return s.Addresses[0].Endpoint()
 }
 
 // printFaults prints what is wrong with configurations, after the list.

@@ -100,6 +100,9 @@ func facts(s status.Status, now time.Time) [][]string {
 			add("Interface", strings.TrimSpace(i.Name+" "+i.MAC+" "+strings.Join(i.Addresses, " ")))
 		}
 	}
+	for _, a := range s.Addresses {
+		add("Address", addressOf(a))
+	}
 	add("User", userOf(&s))
 	for _, c := range s.Consoles {
 		add("Console", consoleOf(c, now))
@@ -109,6 +112,18 @@ func facts(s status.Status, now time.Time) [][]string {
 		add("Outcome", strings.TrimSuffix(string(s.Outcome.Cause)+" ("+s.Outcome.Reason+")", " ()"))
 	}
 	return rows
+}
+
+// addressOf describes where a guest answers: "127.0.0.1 port 2222 to 22, 80 to 80 (Host, Configuration)".
+func addressOf(a status.Address) string {
+	text := a.Address
+	for i, p := range a.Ports {
+		if i == 0 {
+			text += " port"
+		}
+		text += " " + p.String() + ","
+	}
+	return fmt.Sprintf("%s (%s, %s)", strings.TrimSuffix(text, ","), a.From, a.Source)
 }
 
 // consoleOf describes a viewer: "serial, uid 1000 pid 4711, watching for 5m".

@@ -53,6 +53,7 @@ func Run(ctx context.Context, cfg Config) {
 func Wish(vm, running *prepare.VM) machine.Wish {
 	w := machine.Wish{
 		Desired: vm.Desired(running), Powerdown: time.Duration(*vm.Spec.PowerdownTimeout) * time.Second,
+		Cards: vm.Cards(running),
 	}
 	if vm.Spec.Display != nil {
 		w.User = vm.Spec.Display.LoggedInUser

@@ -23,6 +23,8 @@ type Wish struct {
 	Powerdown time.Duration
 	// User is to be logged in; "" is none.
 	User string
+	// Cards are those of the machine, with the ports that lead to the guest.
+	Cards status.Cards
 }
 
 // A Reading is what became of reading a configuration.
@@ -189,7 +191,7 @@ func (w *wanted) read(r Reading) {
 // want makes a wish the one in force.
 func (w *wanted) want(wish Wish) {
 	w.wish, w.stop.timeout = wish, wish.Powerdown
-	w.publish(status.WantedUser(wish.User))
+	w.publish(status.WantedUser(wish.User), wish.Cards)
 	w.do(LogIn{wish.User})
 }
 

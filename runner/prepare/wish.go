@@ -56,9 +56,14 @@ func (vm *VM) Desired(running *VM) reconcile.Desired {
 		want.Media = vm.media()
 		want.Denied = running.denied(want.Media)
 	}
-	sameNetwork := func(a, b vmspec.Network) bool { return a.Type == b.Type }
-	if slices.EqualFunc(vm.Spec.Network, running.Spec.Network, sameNetwork) {
+	if vm.likeNetworks(running) {
 		want.Ports = vm.ports()
 	}
 	return want
+}
+
+// likeNetworks reports whether the list of networks has the shape that another has.
+func (vm *VM) likeNetworks(other *VM) bool {
+	same := func(a, b vmspec.Network) bool { return a.Type == b.Type }
+	return slices.EqualFunc(vm.Spec.Network, other.Spec.Network, same)
 }

@@ -87,13 +87,16 @@ func TestTheStatusIsDocumented(t *testing.T) {
 	require.ElementsMatch(t, constants(t, "ConditionType"), append(words("Conditions"), managers...))
 	var names []string
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Status]()) {
-		names = append(names, nameOf(field))
+		if field.IsExported() {
+			names = append(names, nameOf(field))
+		}
 	}
 	members := page(t, "Members")
 	require.ElementsMatch(t, names, words("Members"))
 	for member, of := range map[string]reflect.Type{
 		"runner": reflect.TypeFor[Runner](), "qemu": reflect.TypeFor[QEMU](), "guest": reflect.TypeFor[Guest](),
-		"consoles": reflect.TypeFor[Console](), "confinement": reflect.TypeFor[Confinement](),
+		"addresses": reflect.TypeFor[Address](),
+		"consoles":  reflect.TypeFor[Console](), "confinement": reflect.TypeFor[Confinement](),
 		"configuration": reflect.TypeFor[Configuration](), "pendingChanges": reflect.TypeFor[Change](),
 		"problems": reflect.TypeFor[Problem](), "outcome": reflect.TypeFor[Outcome](),
 	} {

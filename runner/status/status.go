@@ -42,6 +42,9 @@ type Status struct {
 
 	// Guest is what the agents in the guest say; nil as long as none did.
 	Guest *Guest `json:"guest,omitempty"`
+	// Addresses are where the guest answers, the best first; at most MaxAddresses.
+	Addresses []Address `json:"addresses,omitempty"`
+	cards     Cards     // from which they follow
 	// WantedUser is the user to log in, LoggedInUser the one that is logged in.
 	WantedUser   string `json:"wantedUser,omitempty"`
 	LoggedInUser string `json:"loggedInUser,omitempty"`

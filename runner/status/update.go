@@ -32,6 +32,7 @@ func Fold(s Status, now time.Time, updates ...Update) (Status, error) {
 	if s.State == vmstatus.StateStopped {
 		forget(&s)
 	}
+	s.Addresses = addressesOf(s.cards, guestOf(&s).Interfaces)
 	s.Conditions = merge(s.Conditions, Derive(s), now)
 	return s, refused
 }
@@ -39,7 +40,7 @@ func Fold(s Status, now time.Time, updates ...Update) (Status, error) {
 // forget removes what a stopped VM cannot have.
 func forget(s *Status) {
 	s.CPUs, s.RAM = 0, 0
-	s.Guest, s.LoggedInUser, s.LoginFailure, s.VmopAgent = nil, "", "", false
+	s.Guest, s.cards, s.LoggedInUser, s.LoginFailure, s.VmopAgent = nil, nil, "", "", false
 	s.Consoles, s.PendingChanges = nil, nil
 	s.QEMU.PID, s.QEMU.RunState, s.QEMU.Unresponsive, s.TPM = 0, "", false, ""
 	s.Confinement = nil

@@ -1,0 +1,82 @@
+package prepare
+
+import (
+	"cmp"
+	"net"
+	"net/netip"
+
+	"vmop/netsetup"
+	"vmop/runner/status"
+	"vmop/vmspec"
+)
+
+// Cards returns the cards of a running machine, with the ports that the configuration wants.
+func (vm *VM) Cards(running *VM) status.Cards {
+	networks := append([]vmspec.Network{}, running.Spec.Network...)
+	for i := range networks {
+		if networks[i].Type == vmspec.NetworkUser && vm.likeNetworks(running) {
+			networks[i].Ports = vm.Spec.Network[i].Ports
+		}
+	}
+	// Where the namespace has no way out there is no such address, and no tap: no lease.
+	own, _ := netsetup.OwnAddress()
+	return cardsOf(networks, own, func(tap string) netip.Addr {
+		lease, _ := netsetup.GuestBehind(tap)
+		return lease
+	})
+}
+
+// cardsOf returns what leads to the guest by each of its networks. own is the namespace's address
+// for others, lease the one that the guest gets behind a tap; both may be invalid.
+func cardsOf(networks []vmspec.Network, own netip.Addr, lease func(tap string) netip.Addr) status.Cards {
+	cards := make(status.Cards, 0, len(networks))
+	for _, n := range networks {
+		c := status.Card{MAC: n.MAC}
+		if mac, err := net.ParseMAC(n.MAC); err == nil {
+			c.MAC = mac.String()
+		}
+		switch n.Type {
+		case vmspec.NetworkTap:
+			c.Neighbor = true
+		case vmspec.NetworkMasquerade:
+			c.Addresses = forwarded(n.Ports, "", own)
+			if n.AllPorts != nil && own.IsValid() {
+				c.Addresses = append(c.Addresses, status.Address{
+					Address: own.String(), From: status.FromNetwork, Source: status.SourceConfiguration,
+				})
+			}
+			if guest := lease(n.Ifname); guest.IsValid() {
+				c.Addresses = append(c.Addresses, status.Address{
+					Address: guest.String(), From: status.FromHost, Source: status.SourceDHCP,
+				})
+			}
+		case vmspec.NetworkUser:
+			c.Addresses = forwarded(n.Ports, "127.0.0.1", own)
+		}
+		cards = append(cards, c)
+	}
+	return cards
+}
+
+// forwarded returns the addresses of the host at which ports lead to the guest. otherwise is
+// where those are without an address; empty: everywhere.
+func forwarded(ports []vmspec.PortForward, otherwise string, own netip.Addr) (all []status.Address) {
+	for _, p := range ports {
+		address, err := netip.ParseAddr(cmp.Or(p.Address, otherwise))
+		if err != nil || address.IsUnspecified() {
+			address = own
+		}
+		if !address.IsValid() {
+			address = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+		}
+		from := status.FromNetwork
+		if address.IsLoopback() {
+			from = status.FromHost
+		}
+		all = append(all, status.Address{
+			Address: address.String(), From: from, Source: status.SourceConfiguration,
+			Ports: []status.AddressPort{{Protocol: p.Protocol, Port: p.Host, Guest: p.Guest}},
+		})
+	}
+	return all
+}
