@@ -67,7 +67,7 @@ func TestDefinitions(t *testing.T) {
 	})
 	t.Run("columns", func(t *testing.T) {
 		_, err := vms.Patch(t.Context(), "test-vm", types.MergePatchType, []byte(`{"status": {
-			"phase": "Running", "nodeName": "n1", "cpus": 2, "ram": "4Gi", "interfaces": [{"name": "eth0", "ips": ["10.0.2.15"]}], "vmType": "standard", "uuid": "u-1", "consoleUser": "me", "conditions": [
+			"phase": "Running", "nodeName": "n1", "cpus": 2, "ram": "4Gi", "addresses": [{"address": "10.0.2.15", "from": "Pod", "source": "DHCP"}], "vmType": "standard", "uuid": "u-1", "consoleUser": "me", "conditions": [
 			{"type": "RestartRequired", "status": "True", "reason": "ChangesPending", "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z"},
 			{"type": "VmopAgentConnected", "status": "False", "reason": "VmStarted", "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z"}]}}`),
 			metav1.PatchOptions{}, "status")

@@ -1,6 +1,7 @@
 package v1
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -136,6 +137,13 @@ type VirtualMachineStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Interfaces []Interface `json:"interfaces,omitempty"`
+	// Addresses are where the guest answers, the best first. What the guest's agent says is
+	// the guest's word.
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Addresses []Address `json:"addresses,omitempty"`
 	// PendingChanges wait for a restart. The runner writes those that need a new machine,
 	// the manager those that need a new pod.
 	//
@@ -268,6 +276,43 @@ type Interface struct {
 	// +optional
 	// +listType=atomic
 	IPs []string `json:"ips,omitempty"`
+}
+
+// Address is where the guest answers.
+type Address struct {
+	// Address is an IP address.
+	//
+	// +kubebuilder:validation:MaxLength=64
+	Address string `json:"address"`
+	// Interface of the guest, as its agent calls it.
+	//
+	// +optional
+	Interface string `json:"interface,omitempty"`
+	// MAC is the hardware address of the card.
+	//
+	// +optional
+	MAC string `json:"mac,omitempty"`
+	// Ports are those that lead to the guest. Absent: all do.
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	Ports []AddressPort `json:"ports,omitempty"`
+	// From says from where the guest is reached: Network, whatever reaches the network of the
+	// address; Pod, the VM's pod alone; Unknown, the interface is no card of the VM.
+	From string `json:"from"`
+	// Source says how the address is known: Configuration, DHCP, or Agent, the guest's word.
+	Source string `json:"source"`
+}
+
+// AddressPort is a port at an address of the pod that leads to one of the guest.
+type AddressPort struct {
+	// Port at the address.
+	Port int32 `json:"port"`
+	// Guest is the guest's port.
+	Guest int32 `json:"guest"`
+	// Protocol is TCP or UDP.
+	Protocol corev1.Protocol `json:"protocol"`
 }
 
 // PendingChange is a difference between the running machine and its definition.

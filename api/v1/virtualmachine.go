@@ -13,7 +13,7 @@ import (
 // +kubebuilder:resource:path=vms,singular=vm,shortName=virtualmachine
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.status.nodeName`
-// +kubebuilder:printcolumn:name="IP",type=string,JSONPath=`.status.interfaces[0].ips[0]`
+// +kubebuilder:printcolumn:name="IP",type=string,JSONPath=`.status.addresses[0].address`
 // +kubebuilder:printcolumn:name="CPUs",type=integer,JSONPath=`.status.cpus`
 // +kubebuilder:printcolumn:name="RAM",type=string,JSONPath=`.status.ram`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

@@ -18,6 +18,7 @@ func trimVM(vm *v1.VirtualMachine) {
 	if s.OSInfo != nil && len(s.OSInfo.Raw) > largestOSInfo {
 		s.OSInfo = nil
 	}
+	s.Addresses = s.Addresses[:min(len(s.Addresses), mostAddresses)]
 	s.Interfaces = s.Interfaces[:min(len(s.Interfaces), mostInterfaces)]
 	for i := range s.Interfaces {
 		ips := &s.Interfaces[i].IPs

@@ -127,7 +127,7 @@ func TestATokenIsHeldToItsVM(t *testing.T) {
 // runners is the part of the status that the runner writes; no other part is missing.
 var runners = []string{
 	"runner", "vmType", "uuid", "runnerVersion", "cpus", "ram", "consoleClient", "loggedInUser",
-	"displayPasswordSerial", "osinfo", "interfaces",
+	"displayPasswordSerial", "osinfo", "interfaces", "addresses",
 	"pendingChanges", "conditions", // some of which are the manager's
 }
 

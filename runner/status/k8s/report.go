@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net"
 	"net/netip"
+	"strings"
 	"time"
 
 	"vmop/runner/status"
@@ -42,6 +43,7 @@ type vmStatus struct {
 	DisplayPasswordSerial int                `json:"displayPasswordSerial"`
 	OSInfo                map[string]any     `json:"osinfo,omitempty"`
 	Interfaces            []guestInterface   `json:"interfaces,omitempty"`
+	Addresses             []address          `json:"addresses,omitempty"`
 	PendingChanges        []Change           `json:"pendingChanges,omitempty"`
 	Conditions            []status.Condition `json:"conditions"`
 }
@@ -70,6 +72,21 @@ type guestInterface struct {
 	IPs  []string `json:"ips,omitempty"`
 }
 
+type address struct {
+	Address   string        `json:"address"`
+	Interface string        `json:"interface,omitempty"`
+	MAC       string        `json:"mac,omitempty"`
+	Ports     []addressPort `json:"ports,omitempty"`
+	From      status.Reach  `json:"from"`
+	Source    status.Source `json:"source"`
+}
+
+type addressPort struct {
+	Port     int    `json:"port"`
+	Guest    int    `json:"guest"`
+	Protocol string `json:"protocol"`
+}
+
 // newReport says of a status what belongs into the resource. since has the
 // transition times of the conditions.
 func newReport(pod *Pod, s status.Status, since transitions) report {
@@ -85,6 +102,7 @@ func newReport(pod *Pod, s status.Status, since transitions) report {
 		ConsoleClient: consoleClient(s), LoggedInUser: clean(s.LoggedInUser, longestValue),
 		DisplayPasswordSerial: s.DisplayPasswordSerial,
 		PendingChanges:        Pending(s.PendingChanges),
+		Addresses:             addresses(s.Addresses),
 	}
 	if s.Guest != nil {
 		r.Status.OSInfo, r.Status.Interfaces = osInfo(s.Guest.OS), interfaces(s.Guest.Interfaces)
@@ -103,7 +121,7 @@ func newReport(pod *Pod, s status.Status, since transitions) report {
 // configuration. It is for an API server that has refused the whole.
 func (r report) plain() report {
 	s := &r.Status
-	s.OSInfo, s.Interfaces, s.PendingChanges, s.LoggedInUser, s.ConsoleClient = nil, nil, nil, "", ""
+	s.OSInfo, s.Interfaces, s.Addresses, s.PendingChanges, s.LoggedInUser, s.ConsoleClient = nil, nil, nil, nil, "", ""
 	s.Runner.Message = ""
 	if s.Runner.Outcome != nil {
 		s.Runner.Outcome = &outcome{
@@ -181,6 +199,27 @@ func interfaces(said []status.Interface) []guestInterface {
 			}
 		}
 		all = append(all, i)
+	}
+	return all
+}
+
+// fromPod is what the resource calls the host, which is the pod there.
+const fromPod status.Reach = "Pod"
+
+// addresses returns where the guest answers.
+func addresses(known []status.Address) []address {
+	var all []address
+	for _, k := range known {
+		a := address{
+			Address: k.Address, Interface: clean(k.Interface, longestValue), MAC: k.MAC, From: k.From, Source: k.Source,
+		}
+		if a.From == status.FromHost {
+			a.From = fromPod
+		}
+		for _, p := range k.Ports[:min(len(k.Ports), mostPorts)] {
+			a.Ports = append(a.Ports, addressPort{p.Port, p.Guest, strings.ToUpper(p.Protocol)})
+		}
+		all = append(all, a)
 	}
 	return all
 }

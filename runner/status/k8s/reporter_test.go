@@ -55,6 +55,13 @@ func TestStatus(t *testing.T) {
 		status.Answered{},
 		status.GuestOS{Info: &status.OSInfo{ID: "debian", PrettyName: "Debian GNU/Linux 12"}},
 		status.Interfaces{{Name: "eth0", MAC: "52:54:00:12:34:56", Addresses: []string{"10.0.2.15/24", "fe80::1/64"}}},
+		status.Cards{{MAC: "52:54:00:12:34:56", Addresses: []status.Address{
+			{Address: "10.77.0.2", From: status.FromHost, Source: status.SourceDHCP},
+			{
+				Address: "192.0.2.9", From: status.FromNetwork, Source: status.SourceConfiguration,
+				Ports: []status.AddressPort{{Protocol: "udp", Port: 53, Guest: 5353}},
+			},
+		}}},
 		status.Pending{
 			{Path: "vm.maximumCpus", Current: 2, Desired: 4, Operation: "replace"},
 			{Path: "vm.network[0].mac", Desired: "52:54:00:00:00:01", Operation: "add"},
@@ -70,6 +77,13 @@ func TestStatus(t *testing.T) {
 	require.JSONEq(t, `{"id": "debian", "pretty-name": "Debian GNU/Linux 12"}`, string(s.OSInfo.Raw))
 	require.Equal(t, []v1.Interface{{Name: "eth0", MAC: "52:54:00:12:34:56", IPs: []string{"10.0.2.15", "fe80::1"}}},
 		s.Interfaces)
+	require.Equal(t, []v1.Address{
+		{
+			Address: "192.0.2.9", Interface: "eth0", MAC: "52:54:00:12:34:56", From: "Network", Source: "Configuration",
+			Ports: []v1.AddressPort{{Port: 53, Guest: 5353, Protocol: "UDP"}},
+		},
+		{Address: "10.77.0.2", Interface: "eth0", MAC: "52:54:00:12:34:56", From: "Pod", Source: "DHCP"},
+	}, s.Addresses)
 	require.Equal(t, []v1.PendingChange{
 		{Path: "spec.vm.maximumCpus", Operation: "replace", Current: "2", Desired: "4"},
 		{
@@ -102,6 +116,7 @@ func TestStatus(t *testing.T) {
 	require.Equal(t, "Stopped 0 0", s.Runner.State+" "+s.RAM+" "+string(rune('0'+s.CPUs)))
 	require.Nil(t, s.OSInfo)
 	require.Empty(t, s.Interfaces)
+	require.Empty(t, s.Addresses)
 	require.Empty(t, s.PendingChanges)
 	require.Empty(t, s.LoggedInUser)
 	for _, c := range s.Conditions {

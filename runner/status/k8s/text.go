@@ -14,6 +14,7 @@ const (
 	longestValue   = 128  // of a name or a value
 	mostInterfaces = 32
 	mostAddresses  = 16 // of one interface
+	mostPorts      = 256
 	mostPending    = 64
 	longestNote    = 250 // of an event; the API server allows 1024 bytes
 )
