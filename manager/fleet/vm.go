@@ -1,6 +1,10 @@
 package fleet
 
-import "time"
+import (
+	"net"
+	"strconv"
+	"time"
+)
 
 // A VM is what is known of one VM. It is not changed after it was put into a Table.
 type VM struct {
@@ -24,9 +28,10 @@ type VM struct {
 	CPUs, RAM Amount
 	// Node is where it runs; empty on this computer.
 	Node string
-	// Addresses of the guest, without the length of the prefix, those that others can
-	// reach first.
-	Addresses []string
+	// Addresses are where the guest answers, the best first.
+	Addresses []Address
+	// SSH is the command by which a user logs in to the guest; empty when it isn't running.
+	SSH string
 	// OS is the name of the guest's operating system, OSID its short form (os-release's
 	// ID: debian, fedora, windows …).
 	OS, OSID string
@@ -55,6 +60,31 @@ type VM struct {
 	File string
 	// Can has what the fleet can do with the VM now; who may is not its matter.
 	Can map[Action]bool
+}
+
+// An Address is where a guest answers.
+type Address struct {
+	// Address is an IP address, Ports those that lead to the guest; none: all do.
+	Address string
+	Ports   []Port
+	// From says from where: Network, Host, Pod or Unknown.
+	From string
+	// Claimed reports whether only the guest says so.
+	Claimed bool
+}
+
+// A Port at an address that leads to one of the guest.
+type Port struct {
+	TCP         bool
+	Port, Guest int
+}
+
+// String is the address, with the first of its ports unless all lead to the guest.
+func (a Address) String() string {
+	if a.Ports == nil {
+		return a.Address
+	}
+	return net.JoinHostPort(a.Address, strconv.Itoa(a.Ports[0].Port))
 }
 
 // State of a VM in one word: the manager's phases (package api/v1), and two more.

@@ -106,7 +106,7 @@ func TestTypingIsNotDisturbed(t *testing.T) {
 	b.Do("type", chromedp.Focus(chromedp.CSS("#cpus")), chromedp.SendKeys(chromedp.CSS("#cpus"),
 		kb.End+kb.Backspace+"4"))
 	changed := *sample("web", fleet.Running)
-	changed.CPUs.Now, changed.Addresses = 3, []string{"10.9.9.9"}
+	changed.CPUs.Now, changed.Addresses = 3, []fleet.Address{{Address: "10.9.9.9", From: "Network"}}
 	p.Put(&changed)
 	b.Do("the page has changed", browser.Holds(`document.querySelector("#vmfacts").textContent.includes("10.9.9.9")`),
 		browser.Holds(`document.querySelector("#cpus").value == "4" && document.activeElement.id == "cpus"`))

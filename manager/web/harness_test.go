@@ -266,7 +266,12 @@ func sample(name string, state fleet.State) *fleet.VM {
 		return vm
 	}
 	vm.Started, vm.CPUs.Now, vm.RAM.Now = then, 2, 1<<30
-	vm.Addresses = []string{"10.0.2.15", "fd00::15"}
+	vm.SSH, vm.Addresses = "vmrunner ssh "+name, []fleet.Address{
+		{Address: "127.0.0.1", From: "Host", Ports: []fleet.Port{
+			{TCP: true, Port: 2222, Guest: 22}, {Port: 53, Guest: 5353},
+		}},
+		{Address: "fd00::15", From: "Unknown", Claimed: true},
+	}
 	vm.OS, vm.OSID, vm.User = "Debian GNU/Linux 12", "debian", "alice"
 	vm.Viewers = []fleet.Viewer{{Kind: "vnc", Who: "bob", Since: then}}
 	vm.Screen, vm.SPICE, vm.Console = true, true, true

@@ -129,14 +129,11 @@ func (v visit) row(vm *fleet.VM) rowView {
 	row := rowView{
 		words: v.words, Name: vm.Name, Screen: sees && vm.Screen, Console: sees && vm.Console, State: v.state(vm),
 		Since: vm.Since, CPUs: v.amount(vm.CPUs), RAM: v.memory(vm.RAM), Node: vm.Node, Type: vm.Type,
-		UsedBy:  usedBy(vm),
+		UsedBy: usedBy(vm), Address: address(vm),
 		Buttons: v.buttons(vm, first(vm)),
 	}
 	if vm.State != fleet.Running {
 		row.Why = vm.Message
-	}
-	if len(vm.Addresses) > 0 {
-		row.Address = vm.Addresses[0]
 	}
 	if len(vm.Pending) > 0 && up {
 		row.Restart = v.T("list.restart.title", len(vm.Pending))

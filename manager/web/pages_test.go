@@ -21,7 +21,8 @@ func TestEveryPage(t *testing.T) {
 	vms := oneOfEach()
 	hostile := sample("hostile", fleet.Running)
 	evil := `<script>alert("1")</script>`
-	hostile.Message, hostile.OS, hostile.User, hostile.Addresses = evil, evil, evil, []string{evil}
+	hostile.Message, hostile.OS, hostile.User, hostile.SSH = evil, evil, evil, evil
+	hostile.Addresses = []fleet.Address{{Address: evil, From: evil}}
 	hostile.Viewers[0].Who, hostile.Problems[0].Message, hostile.Conditions[0].Message = evil, evil, evil
 	hostile.Pending[0].Then, hostile.Drives[0].Medium, hostile.Conditions[0].Type = evil, evil, evil
 	p := newPlay(t, append(vms, hostile, sample("odd name&?#/..", fleet.Running))...)

@@ -129,7 +129,8 @@ func showcase(t *testing.T) *play {
 			vm.Started, vm.CPUs.Now, vm.RAM.Now = now.Add(-age), cpus, gib<<30
 			vm.Conditions[0].Since, vm.Conditions[1].Since = vm.Since, vm.Since
 			vm.Conditions[1].Status, vm.Conditions[1].Message = "True", ""
-			vm.Addresses = []string{"10.0.2.15"}
+			vm.Addresses = []fleet.Address{{Address: "192.168.7.15", From: "Network", Claimed: true}}
+			vm.SSH = "ssh 192.168.7.15"
 		}
 		return vm
 	}

@@ -22,8 +22,8 @@ const canary = "canary"
 func mine(state fleet.State) *fleet.VM {
 	vm := sample("mine", state)
 	vm.Labels = map[string]string{"may": "start", "team": canary}
-	vm.Type, vm.Node, vm.File, vm.Message, vm.Reason = canary, canary, canary, canary, canary
-	vm.Addresses, vm.Drives = []string{canary}, []fleet.Drive{{Name: canary, Medium: canary}}
+	vm.Type, vm.Node, vm.File, vm.Message, vm.Reason, vm.SSH = canary, canary, canary, canary, canary, canary
+	vm.Addresses, vm.Drives = []fleet.Address{{Address: canary}}, []fleet.Drive{{Name: canary, Medium: canary}}
 	vm.Pending = []fleet.Change{{Path: canary, Now: canary, Then: canary}}
 	vm.Problems = []fleet.Problem{{Path: canary, Message: canary}}
 	vm.Conditions = []fleet.Condition{{Type: canary, Status: "True", Reason: canary, Message: canary}}

@@ -71,9 +71,17 @@ var orders = map[string]func(a, b *fleet.VM) int{
 	"cpus":    func(a, b *fleet.VM) int { return cmp.Compare(a.CPUs.Now, b.CPUs.Now) },
 	"ram":     func(a, b *fleet.VM) int { return cmp.Compare(a.RAM.Now, b.RAM.Now) },
 	"node":    func(a, b *fleet.VM) int { return cmp.Compare(a.Node, b.Node) },
-	"address": func(a, b *fleet.VM) int { return slices.Compare(a.Addresses, b.Addresses) },
+	"address": func(a, b *fleet.VM) int { return cmp.Compare(address(a), address(b)) },
 	"type":    func(a, b *fleet.VM) int { return cmp.Compare(a.Type, b.Type) },
 	"user":    func(a, b *fleet.VM) int { return cmp.Compare(usedBy(a), usedBy(b)) },
+}
+
+// address is the best one of a VM.
+func address(vm *fleet.VM) string {
+	if len(vm.Addresses) == 0 {
+		return ""
+	}
+	return vm.Addresses[0].String()
 }
 
 // rank orders states as fleet.States does.
@@ -158,5 +166,5 @@ func labelled(vm *fleet.VM, key, value string) bool {
 func mentions(vm *fleet.VM, word string) bool {
 	has := func(s string) bool { return strings.Contains(strings.ToLower(s), word) }
 	return has(vm.Name) || has(string(vm.State)) || has(vm.Type) || has(vm.Node) || has(vm.OS) || has(usedBy(vm)) ||
-		slices.ContainsFunc(vm.Addresses, has)
+		slices.ContainsFunc(vm.Addresses, func(a fleet.Address) bool { return has(a.String()) })
 }

@@ -16,7 +16,7 @@ func TestQueries(t *testing.T) {
 	vms := []*fleet.VM{
 		{
 			Name: "alpha", State: fleet.Running, RAM: fleet.Amount{Now: 2}, Labels: map[string]string{"Team": "Sales"},
-			Addresses: []string{"10.0.0.7"}, Viewers: []fleet.Viewer{{Who: "zoe"}},
+			Addresses: []fleet.Address{{Address: "10.0.0.7"}}, Viewers: []fleet.Viewer{{Who: "zoe"}},
 		},
 		{Name: "beta", State: fleet.Stopped, Type: "windows", User: "adam"},
 		{Name: "gamma", State: fleet.Running, RAM: fleet.Amount{Now: 1}, OS: "Debian", Node: "n1"},

@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -195,17 +196,14 @@ func (v visit) facts(vm *fleet.VM) factsView {
 	if vm.State.Up() {
 		add("vm.started", valueView{Time: vm.Started})
 	}
-	for i, address := range vm.Addresses {
+	for i, a := range vm.Addresses {
 		key := "column.address"
 		if i > 0 {
 			key = "vm.further"
 		}
-		add(key, valueView{Text: address, Copy: address, Code: true})
+		add(key, valueView{Text: a.Address, Copy: a.Address, Code: true}, valueView{Text: v.reach(a)})
 	}
-	if len(vm.Addresses) > 0 {
-		line := "ssh " + vm.Addresses[0]
-		add("vm.ssh", valueView{Text: line, Copy: line, Code: true})
-	}
+	add("vm.ssh", valueView{Text: vm.SSH, Copy: vm.SSH, Code: true})
 	add("column.node", valueView{Text: vm.Node})
 	add("vm.user", valueView{Text: vm.User})
 	for _, viewer := range vm.Viewers {
@@ -217,6 +215,32 @@ func (v visit) facts(vm *fleet.VM) factsView {
 	add("vm.file", valueView{Text: vm.File, Code: true})
 	return f
 }
+
+// reach says from where an address leads to the guest, and how it is known.
+func (v visit) reach(a fleet.Address) string {
+	var all []string
+	for _, p := range a.Ports[:min(len(a.Ports), mostPorts)] {
+		text := fmt.Sprintf("%d → %d", p.Port, p.Guest)
+		if !p.TCP {
+			text += "/udp"
+		}
+		all = append(all, text)
+	}
+	if len(a.Ports) > mostPorts {
+		all = append(all, "…")
+	}
+	switch a.From {
+	case "Host", "Pod", "Unknown":
+		all = append(all, v.T("reach."+a.From))
+	}
+	if a.Claimed {
+		all = append(all, v.T("reach.claimed"))
+	}
+	return strings.Join(all, ", ")
+}
+
+// mostPorts of an address are shown.
+const mostPorts = 16
 
 func (v visit) picture(vm *fleet.VM) pictureView {
 	p := pictureView{words: v.words, Name: vm.Name}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/access"
 	"vmop/manager/fleet"
+	"vmop/manager/fleet/describe"
 	"vmop/manager/objects"
 	"vmop/vmspec"
 	"vmop/vmstatus"
@@ -44,6 +44,9 @@ func view(vm *v1.VirtualMachine, pod *corev1.Pod) *fleet.VM {
 	}
 	size(v, vm)
 	v.Addresses = addresses(vm)
+	if up {
+		v.SSH = ssh(vm, v.Addresses)
+	}
 	v.OS, v.OSID = system(vm)
 	v.Viewers = viewers(vm)
 	for i, d := range vm.Spec.VM.Disks {
@@ -175,45 +178,26 @@ func system(vm *v1.VirtualMachine) (name, id string) {
 	return cmp.Or(info.Pretty, info.Name), info.ID
 }
 
-// addresses returns those of the guest, IPv4 first; those of private networks, which other
-// computers can't reach, last.
-func addresses(vm *v1.VirtualMachine) []string {
-	private := []netip.Prefix{netip.MustParsePrefix("10.0.2.0/24")} // QEMU's choice
-	for _, n := range vm.Spec.VM.Networks {
-		net := ""
-		switch {
-		case n.User != nil:
-			net = n.User.Net
-		case n.Masquerade != nil:
-			net = n.Masquerade.Net
+// addresses returns where the guest answers.
+func addresses(vm *v1.VirtualMachine) []fleet.Address {
+	var all []fleet.Address
+	for _, k := range vm.Status.Addresses {
+		a := fleet.Address{Address: k.Address, From: k.From, Claimed: k.Source == "Agent"}
+		for _, p := range k.Ports {
+			a.Ports = append(a.Ports, fleet.Port{
+				TCP: p.Protocol == corev1.ProtocolTCP, Port: int(p.Port), Guest: int(p.Guest),
+			})
 		}
-		if p, err := netip.ParsePrefix(net); err == nil {
-			private = append(private, p)
-		}
+		all = append(all, a)
 	}
-	rank := func(a netip.Addr) int {
-		if slices.ContainsFunc(private, func(p netip.Prefix) bool { return p.Contains(a) }) {
-			return 2
-		}
-		if a.Is4() {
-			return 0
-		}
-		return 1
-	}
-	var all []netip.Addr
-	for _, i := range vm.Status.Interfaces {
-		for _, text := range i.IPs {
-			if a, err := netip.ParseAddr(text); err == nil && !a.IsLoopback() && !a.IsLinkLocalUnicast() {
-				all = append(all, a)
-			}
-		}
-	}
-	slices.SortStableFunc(all, func(a, b netip.Addr) int { return cmp.Compare(rank(a), rank(b)) })
-	var texts []string
-	for _, a := range all {
-		texts = append(texts, a.String())
-	}
-	return texts
+	return all
+}
+
+// ssh returns the command that connects with the guest. Its pod's address is one of the cluster's
+// network, which users are outside of.
+func ssh(vm *v1.VirtualMachine, all []fleet.Address) string {
+	own := slices.DeleteFunc(slices.Clone(all), func(a fleet.Address) bool { return !a.Claimed })
+	return describe.SSH(own, fmt.Sprintf("kubectl vmop ssh %s -n %s", vm.Name, vm.Namespace))
 }
 
 // viewers returns who looks at the screen: the runner names the first in its condition, by the

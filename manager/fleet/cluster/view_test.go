@@ -123,7 +123,6 @@ func TestFacts(t *testing.T) {
 	vm.Spec.VMType.Source = "standard"
 	vm.Spec.VM.State, vm.Spec.VM.CPUTopology = v1.Running, &v1.CPUTopology{Sockets: 2, CoresPerDie: 2}
 	vm.Spec.VM.CurrentCPUs, vm.Spec.VM.Display = new(int32(3)), &v1.Display{LoggedInUser: "alice"}
-	vm.Spec.VM.Networks = []v1.Network{{User: &v1.UserNetwork{Net: "10.9.0.0/24"}}, {Tap: &v1.Tap{}}}
 	vm.Spec.VM.Disks = []v1.Disk{
 		{VolumeClaimTemplate: &v1.VolumeClaimTemplate{Metadata: v1.ClaimMetadata{Name: "system"}}},
 		{CDROM: &v1.CDROM{Image: "https://me:canary@x/y.iso"}},
@@ -133,8 +132,12 @@ func TestFacts(t *testing.T) {
 		Phase: v1.PhaseRunning, NodeName: "n1", Runner: runnerOf(pod), VMType: "pc", UUID: "u", CPUs: 2, RAM: "5Gi",
 		LoggedInUser: "alice", ConsoleClient: "10.1.1.1",
 		OSInfo: &runtime.RawExtension{Raw: []byte(`{"id": "debian", "pretty-name": "<b>Debian 12"}`)},
-		Interfaces: []v1.Interface{
-			{IPs: []string{"127.0.0.1", "fe80::1", "10.9.0.15", "fd00::2", "<script>"}}, {IPs: []string{"192.0.2.7"}},
+		Addresses: []v1.Address{
+			{
+				Address: "10.9.0.15", From: "Network", Source: "Configuration",
+				Ports: []v1.AddressPort{{Port: 22, Guest: 22, Protocol: "TCP"}},
+			},
+			{Address: "192.0.2.7", From: "Network", Source: "Agent"},
 		},
 		PendingChanges: []v1.PendingChange{{Path: "spec.vm.maximumCpus", Current: "4", Desired: "8"}},
 		Conditions: conditions(
@@ -148,7 +151,13 @@ func TestFacts(t *testing.T) {
 	v := view(vm, pod)
 	require.Equal(t, fleet.Amount{Now: 2, Wanted: 3, Maximum: 4}, v.CPUs)
 	require.EqualValues(t, 5<<30, v.RAM.Now)
-	require.Equal(t, []string{"192.0.2.7", "fd00::2", "10.9.0.15"}, v.Addresses)
+	require.Equal(t, []fleet.Address{
+		{Address: "10.9.0.15", From: "Network", Ports: []fleet.Port{{TCP: true, Port: 22, Guest: 22}}},
+		{Address: "192.0.2.7", From: "Network", Claimed: true},
+	}, v.Addresses)
+	require.Equal(t, "ssh 192.0.2.7", v.SSH, "users are outside of the pods' network")
+	vm.Namespace, vm.Status.Addresses = "vmop", vm.Status.Addresses[:1]
+	require.Equal(t, "kubectl vmop ssh web -n vmop", view(vm, pod).SSH)
 	require.Equal(t, []fleet.Drive{{Name: "drive 1", Medium: "https://x/y.iso"}}, v.Drives)
 	require.Equal(t, []fleet.Viewer{{Kind: "vnc", Who: "bob", Since: then}}, v.Viewers)
 	require.Equal(t, []fleet.Change{{Path: "spec.vm.maximumCpus", Now: "4", Then: "8"}}, v.Pending)

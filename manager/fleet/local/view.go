@@ -4,11 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net/netip"
-	"slices"
 	"strconv"
 
 	"vmop/manager/fleet"
+	"vmop/manager/fleet/describe"
 	"vmop/runner/inventory"
 	"vmop/runner/status"
 	"vmop/vmspec"
@@ -36,7 +35,9 @@ func view(vm *inventory.VM) *fleet.VM {
 			v.State, v.Message = fleet.Failed, vm.Fault.Error()
 		}
 	}
-	if !v.State.Up() {
+	if v.State.Up() {
+		v.SSH = describe.SSH(v.Addresses, "vmrunner ssh "+vm.Name)
+	} else {
 		v.Screen, v.SPICE, v.Console = false, false, false
 	}
 	v.Can = can(vm, v.State)
@@ -129,6 +130,7 @@ func reported(v *fleet.VM, s status.Status) {
 			Since: c.LastTransitionTime,
 		})
 	}
+	v.Addresses = addresses(s.Addresses)
 	guest(v, s.Guest)
 	detail := func(key, format string, values ...any) {
 		v.Details = append(v.Details, fleet.Detail{Key: key, Value: fmt.Sprintf(format, values...)})
@@ -151,19 +153,19 @@ func guest(v *fleet.VM, g *status.Guest) {
 			v.Details = append(v.Details, fleet.Detail{Key: "kernel", Value: g.OS.KernelRelease})
 		}
 	}
-	var all []netip.Addr
-	for _, i := range g.Interfaces {
-		for _, address := range i.Addresses {
-			if p, err := netip.ParsePrefix(address); err == nil && !p.Addr().IsLoopback() &&
-				!p.Addr().IsLinkLocalUnicast() {
-				all = append(all, p.Addr())
-			}
+}
+
+// addresses returns where the guest answers.
+func addresses(known []status.Address) []fleet.Address {
+	var all []fleet.Address
+	for _, k := range known {
+		a := fleet.Address{Address: k.Address, From: string(k.From), Claimed: k.Source == status.SourceAgent}
+		for _, p := range k.Ports {
+			a.Ports = append(a.Ports, fleet.Port{TCP: p.Protocol == "tcp", Port: p.Port, Guest: p.Guest})
 		}
+		all = append(all, a)
 	}
-	slices.SortStableFunc(all, func(a, b netip.Addr) int { return cmp.Compare(a.BitLen(), b.BitLen()) }) // IPv4 first
-	for _, a := range all {
-		v.Addresses = append(v.Addresses, a.String())
-	}
+	return all
 }
 
 // text returns a value of a configuration for people.

@@ -94,8 +94,12 @@ func TestFacts(t *testing.T) {
 		}},
 		Guest: &status.Guest{
 			OS: &status.OSInfo{ID: "debian", PrettyName: "Debian 12", KernelRelease: "6.1"},
-			Interfaces: []status.Interface{
-				{Addresses: []string{"127.0.0.1/8", "fe80::1/64", "fd00::2/64", "10.0.0.2/24", "nonsense"}},
+		},
+		Addresses: []status.Address{
+			{Address: "10.0.0.2", From: status.FromNetwork, Source: status.SourceAgent},
+			{
+				Address: "127.0.0.1", From: status.FromHost, Source: status.SourceConfiguration,
+				Ports: []status.AddressPort{{Protocol: "tcp", Port: 2222, Guest: 22}},
 			},
 		},
 	}
@@ -110,7 +114,11 @@ func TestFacts(t *testing.T) {
 	})
 	require.Equal(t, fleet.Amount{Now: 3, Wanted: 2, Maximum: 4}, got.CPUs)
 	require.Equal(t, fleet.Amount{Now: 5 << 20, Wanted: 4 << 20, Maximum: 8 << 20}, got.RAM)
-	require.Equal(t, []string{"10.0.0.2", "fd00::2"}, got.Addresses)
+	require.Equal(t, []fleet.Address{
+		{Address: "10.0.0.2", From: "Network", Claimed: true},
+		{Address: "127.0.0.1", From: "Host", Ports: []fleet.Port{{TCP: true, Port: 2222, Guest: 22}}},
+	}, got.Addresses)
+	require.Equal(t, "ssh 10.0.0.2", got.SSH)
 	require.Equal(t, "pc", got.Type)
 	require.Equal(t, []fleet.Drive{{Name: "drive 1", Medium: "https://x/y.iso"}}, got.Drives)
 	require.True(t, got.Screen && got.Console)
