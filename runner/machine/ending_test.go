@@ -271,4 +271,9 @@ func TestHelpersThatEndedWithoutARunner(t *testing.T) {
 	k.state.Connected(k.now)
 	k.next()
 	require.NotContains(t, k.other, "query-chardev", "the earlier runner has replaced it")
+	k.other = nil
+	k.state.Reset(2, k.now)
+	k.next()
+	require.Contains(t, k.other, "answer 2: "+k.state.helpers.tpm.noReset())
+	require.Contains(t, k.state.helpers.tpm.noReset(), "its TPM is lost")
 }

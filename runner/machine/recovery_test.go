@@ -86,6 +86,21 @@ func TestTheReserveFitsTheFileSystem(t *testing.T) {
 	}
 }
 
+// Only a full file system is looked at while a VM waits: the space of a device, or of a disk
+// that is broken, says nothing.
+func TestSpaceIsLookedAtWhereItCounts(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1e9, 0)
+	for what, d := range map[string]failedDisk{
+		"a full device": {drive: drive{name: "vm.drives[0]"}, full: true},
+		"a broken disk": {drive: drive{name: "vm.drives[0]"}, cause: "read failed", space: Space{true, 0, 100 * mib}},
+	} {
+		resume, wake, _ := new(recovery).next([]failedDisk{d}, now)
+		require.False(t, resume, what)
+		require.Equal(t, now.Add(firstRetry), wake, what)
+	}
+}
+
 // All disks must be worth a try.
 func TestTwoFailedDisks(t *testing.T) {
 	t.Parallel()
