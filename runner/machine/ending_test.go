@@ -144,6 +144,14 @@ func TestHelpersAreLost(t *testing.T) {
 	k.returns("query-chardev", "[]") // so QEMU has not ended
 	k.next()
 	require.Equal(t, vmstatus.True, k.known.Condition(vmstatus.ConditionTPMLost).Status)
+
+	k = newTalk(t, withTPM, func(c *Config) { c.Plan.Helpers[1].Ready = "" })
+	k.state.HelperExited("swtpm", "exit status 1", k.now)
+	k.does(`set-action {"reboot":"shutdown"}`)
+	require.Equal(t, vmstatus.False, k.known.Condition(vmstatus.ConditionTPMLost).Status)
+	k.returns("set-action", "{}")
+	k.next()
+	require.Equal(t, vmstatus.True, k.known.Condition(vmstatus.ConditionTPMLost).Status)
 }
 
 // From the moment in which the TPM's process ends the machine is not reset, by
