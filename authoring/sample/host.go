@@ -38,7 +38,11 @@ type HostFacts struct {
 	HugePages map[int64]int64 `json:"hugePages"`
 
 	folder string // of the configuration, where relative files of vm.options begin
+	there  Finder // the host that there is; nil: it is as these facts say
 }
+
+// A Finder returns the host that there is, for a VM with these directories.
+type Finder func(dataDir, runtimeDir string) vmtypes.Host
 
 // ParseHost reads facts as a JSON object.
 func ParseHost(data []byte) (HostFacts, error) {
@@ -119,6 +123,46 @@ func kindName(t reflect.Type) string {
 
 // Host returns the host that these facts are true of.
 func (h HostFacts) Host() vmtypes.Host {
+	host := h.assumed()
+	if h.there != nil {
+		host = h.there(host.DataDir, host.RuntimeDir)
+	}
+	host.Files, host.Machines = vmtypes.Files{Folder: h.folder}, h.Machines
+	host.CloudInitImage, host.HasDisplayPassword = h.CloudInitImage, h.HasDisplayPassword
+	return host
+}
+
+// Missing returns Host, and what a type that has refused the VM then missed there, if
+// that was a file; or else "".
+func (h HostFacts) Missing() (host vmtypes.Host, missed func() string) {
+	host = h.Host()
+	exists, last := host.Exists, ""
+	host.Exists = func(path string) bool {
+		is := exists(path)
+		if last = path; is {
+			last = ""
+		}
+		return is
+	}
+	return host, func() string {
+		switch {
+		case last == "":
+			return ""
+		case h.there != nil:
+			return last + " is not there on this computer"
+		case h.Files != nil:
+			return last + " is not among the files of host.json"
+		}
+		text := last + " is not there on a Debian 12, which is assumed here; "
+		if h.folder != "" {
+			return text + "vmtype check tries a configuration on this computer"
+		}
+		return text + "a section host.json names other files"
+	}
+}
+
+// assumed returns the host that is made up of these facts.
+func (h HostFacts) assumed() vmtypes.Host {
 	exists := map[string]bool{}
 	files := h.Files
 	if files == nil {
@@ -134,8 +178,7 @@ func (h HostFacts) Host() vmtypes.Host {
 	}
 	return vmtypes.Host{
 		DataDir: or(h.DataDir, "/data"), RuntimeDir: or(h.RuntimeDir, "/run/vm"), Arch: or(h.Arch, "x86_64"),
-		KVM: h.KVM, Files: vmtypes.Files{Folder: h.folder},
-		CloudInitImage: h.CloudInitImage, HasDisplayPassword: h.HasDisplayPassword, Machines: h.Machines,
+		KVM:      h.KVM,
 		Exists:   func(path string) bool { return exists[path] },
 		Firmware: func() []vmtypes.FirmwareDescriptor { return h.Firmware },
 		Topology: h.topology,

@@ -139,6 +139,14 @@ func (s *Sample) Name() string {
 	return strings.TrimSuffix(strings.TrimSuffix(filepath.Base(s.Path), Suffix), configSuffix)
 }
 
+// UseHost has a configuration tried on a host that there is: it is written for one. An
+// archive says what its host is.
+func (s *Sample) UseHost(find Finder) {
+	if s.archive == nil {
+		s.Host.there = find
+	}
+}
+
 // Keeps reports whether the plan is kept in the file, or can be.
 func (s *Sample) Keeps() bool { return s.archive != nil }
 

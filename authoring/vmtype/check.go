@@ -16,6 +16,7 @@ import (
 	"vmop/authoring/sample"
 	"vmop/authoring/vmtypestest"
 	"vmop/cli"
+	"vmop/runner/prepare"
 	"vmop/vmtypes"
 	"vmop/vmtypes/evaluate"
 )
@@ -33,6 +34,8 @@ func newCheck(f Flags) *cobra.Command {
 			"QEMU create the machine of each sample without starting it. What QEMU rejects is shown with\n" +
 			"the line that made it; what the rules for changes at run time need is looked up in the\n" +
 			"machine. A type without a sample is tried with a minimal VM.\n\n" +
+			"A configuration is judged by this computer: by its files, KVM, CPUs and memory. Other samples are\n" +
+			"judged by the host that they say, as with \"test\", or by a Debian 12 without KVM.\n\n" +
 			"No privileges are needed and nothing is left behind: images are empty, networks lead\n" +
 			"nowhere, and devices of this computer that cannot be opened are left out, with a note.\n" +
 			"docs/vm-types/testing.md says what is replaced.\n\n" +
@@ -123,9 +126,8 @@ func (c *checking) round(ctx context.Context, dirs []string, selected selection)
 		isSelected := selected(folder, in.source)
 		types := c.load(ctx, dir, in, isSelected)
 		c.page.misspelt(dir, in.source, isSelected)
-		err = folder.Run(ctx, in, vmtypestest.Options{Select: isSelected}, func(some []vmtypestest.Result) {
-			c.record(dir, &c.tests, some...)
-		})
+		options := vmtypestest.Options{Select: isSelected, Host: prepare.ThisHost}
+		err = folder.Run(ctx, in, options, func(some []vmtypestest.Result) { c.record(dir, &c.tests, some...) })
 		if err != nil {
 			return err
 		}
@@ -215,6 +217,7 @@ func (c *checking) try(
 		if err != nil {
 			continue // which the tests have reported
 		}
+		s.UseHost(prepare.ThisHost)
 		types = slices.DeleteFunc(types, func(t string) bool { return t == s.Type })
 		if selected(name) {
 			add(name, "", s)

@@ -95,6 +95,8 @@ type Options struct {
 	Select func(file string) bool
 	// Update writes plans into goldens instead of comparing them.
 	Update bool
+	// Host is that of configurations; nil: one that is assumed.
+	Host sample.Finder
 }
 
 // Run runs the tests of the files, then tries the samples, several at a time. The
@@ -112,7 +114,7 @@ func (f *Folder) Run(ctx context.Context, in Evaluator, options Options, each fu
 	}
 	for _, name := range f.Samples {
 		if selected(name) && (options.Match == nil || options.Match.MatchString(name)) {
-			work = append(work, func() []Result { return []Result{TestSample(ctx, in, f.Dir, name, options.Update)} })
+			work = append(work, func() []Result { return []Result{TestSample(ctx, in, f.Dir, name, options)} })
 		}
 	}
 	InOrder(work, func(results []Result) {

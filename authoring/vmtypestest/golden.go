@@ -13,17 +13,21 @@ import (
 )
 
 // TestSample tests a type with one sample of the folder dir: there must be a plan, and a
-// golden must contain the same plan. With update, a plan that differs or is missing is
+// golden must contain the same plan. With Update, a plan that differs or is missing is
 // written into the archive.
-func TestSample(ctx context.Context, in Evaluator, dir, name string, update bool) Result {
+func TestSample(ctx context.Context, in Evaluator, dir, name string, options Options) Result {
 	ctx, cancel := context.WithTimeoutCause(ctx, testTime, fmt.Errorf("a sample has %s", testTime))
 	defer cancel()
 	start := time.Now()
 	r := Result{File: name}
-	if err := trySample(ctx, in, filepath.Join(dir, name), update, &r); err != nil {
+	missed, err := trySample(ctx, in, filepath.Join(dir, name), options, &r)
+	if err != nil {
 		r.Failures = FailuresOf(err)
 		for i := range r.Failures {
 			r.Failures[i] = r.Failures[i].within(dir)
+		}
+		if last := len(r.Failures) - 1; missed != "" {
+			r.Failures[last].Text = strings.TrimSuffix(r.Failures[last].Text, "\n") + "\n" + missed
 		}
 	}
 	r.Time = time.Since(start)
@@ -37,21 +41,27 @@ func (f Failure) within(dir string) Failure {
 	return f
 }
 
-func trySample(ctx context.Context, in Evaluator, path string, update bool, r *Result) error {
+// trySample returns with an error of the type what it missed on the host; see
+// sample.HostFacts.Missing.
+func trySample(
+	ctx context.Context, in Evaluator, path string, options Options, r *Result,
+) (missed string, err error) {
 	s, err := sample.Read(path)
 	if err != nil {
-		return err
+		return "", err
 	}
-	p, err := in.Launch(ctx, s.Type, s.VM, s.Host.Host())
+	s.UseHost(options.Host)
+	host, missing := s.Host.Missing()
+	p, err := in.Launch(ctx, s.Type, s.VM, host)
 	if err != nil {
-		return s.Locate(err)
+		return missing(), s.Locate(err)
 	}
 	got := p.Text()
 	switch {
 	case !s.Keeps() || got == s.Text:
-	case update:
+	case options.Update:
 		r.Updated, r.Changes = true, changes(r.File, s, got)
-		return s.Write(got)
+		return "", s.Write(got)
 	case s.TextLine == 0:
 		const text = "the archive has no plan yet; -u adds it"
 		r.Failures = []Failure{{File: r.File, Message: text, Text: r.File + ": " + text}}
@@ -60,7 +70,7 @@ func trySample(ctx context.Context, in Evaluator, path string, update bool, r *R
 		diff := changes(r.File, s, got)
 		r.Failures = []Failure{{File: r.File, Line: s.TextLine, Message: text, Text: r.File + ": " + text, Diff: diff}}
 	}
-	return nil
+	return "", nil
 }
 
 // changes returns how a plan differs from the golden; see Failure.Diff.

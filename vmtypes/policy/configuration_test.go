@@ -8,14 +8,15 @@ import (
 	"vmop/vmtypes/policy"
 )
 
-// What the configuration wants is told apart from what the type does.
+// A message distinguishes what the configuration wants from what the type does.
 func TestWhatTheConfigurationWants(t *testing.T) {
 	t.Parallel()
 	p := read(t, strict)
 	require.NoError(t, p.CheckDirectories("/data", "/run/vm"))
 	require.NoError(t, p.CheckDirectories("/data", ""), "there is no other yet")
 	require.NoError(t, (*policy.Policy)(nil).CheckDirectories("/root/.ssh", "/etc"))
-	require.EqualError(t, p.CheckDirectories("/root/.ssh", "/etc"), `the configuration wants what the policy does not allow:
+	err := p.CheckDirectories("/root/.ssh", "/etc")
+	require.EqualError(t, err, `the configuration wants what the policy does not allow:
   dataDir: /root/.ssh is not in the list directories
       denied by policy.yaml:1
   runtimeDir: /etc is not in the list directories
@@ -23,7 +24,8 @@ func TestWhatTheConfigurationWants(t *testing.T) {
 
 	s := subject()
 	s.Options = map[string]any{"panic": "none", "asset": "x"}
-	require.EqualError(t, p.Check(planOf(t, "None", "network: []\n"), s), `the VM type web does what the policy does not allow:
+	err = p.Check(planOf(t, "None", "network: []\n"), s)
+	require.EqualError(t, err, `the VM type web does what the policy does not allow:
   the configuration: vm.options.asset is not in its list options
       denied by policy.yaml:16, the rule for /opt/web/**`)
 }
