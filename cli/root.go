@@ -1,9 +1,13 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // SetUp gives a program's root command what all programs have alike: a fault of usage is a
@@ -11,7 +15,7 @@ import (
 // there is one.
 func SetUp(root *cobra.Command, version string) {
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return UsageError{Err: err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return UsageError{Err: flagFault(err)} })
 	addMan(root)
 	if version == "" {
 		return
@@ -25,4 +29,28 @@ func SetUp(root *cobra.Command, version string) {
 			return err
 		},
 	})
+}
+
+// flagFault says what is wrong with a flag's value in words of a user: the library has those of Go's parsers.
+func flagFault(err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	flag := invalid.GetFlag()
+	kind := strings.TrimRight(flag.Value.Type(), "0123456789")
+	wrong, want := map[string]string{
+		"int": "not a number", "uint": "not a number", "float": "not a number", "duration": "not a duration",
+		"bool": "neither true nor false",
+	}[kind], map[string]string{
+		"int": "want a whole number such as 2", "uint": "want a whole number such as 2, not below 0",
+		"float": "want a number such as 0.5", "duration": "want one such as 90s or 5m", "bool": "want one of them",
+	}[kind]
+	switch {
+	case wrong == "":
+		wrong, want = errors.Unwrap(invalid).Error(), flag.Usage
+	case errors.Is(err, strconv.ErrRange):
+		wrong = "out of range"
+	}
+	return fmt.Errorf("--%s %s: %s; %s", flag.Name, Printable(invalid.GetValue()), wrong, want)
 }

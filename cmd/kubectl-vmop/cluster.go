@@ -52,12 +52,13 @@ type cluster struct {
 	namespace string
 	vms       *gentype.ClientWithList[*v1.VirtualMachine, *v1.VirtualMachineList]
 	core      *core.CoreV1Client
-	// explicit are the flags that lead another process of this program to the same cluster.
-	explicit []string
 }
 
 // connect makes the clients. It sends nothing yet.
 func (f *flags) connect(cmd *cobra.Command) (*cluster, error) {
+	if err := takeOver(cmd); err != nil {
+		return nil, err
+	}
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(f.rules, &f.overrides)
 	config, err := loader.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
@@ -92,7 +93,6 @@ func (f *flags) connect(cmd *cobra.Command) (*cluster, error) {
 		runtime.NewParameterCodec(scheme), c.namespace,
 		func() *v1.VirtualMachine { return &v1.VirtualMachine{} },
 		func() *v1.VirtualMachineList { return &v1.VirtualMachineList{} })
-	c.explicit = connectionFlags(cmd)
 	return c, nil
 }
 

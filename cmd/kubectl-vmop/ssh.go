@@ -123,10 +123,14 @@ func (s *sshFlags) reach(f *flags, cmd *cobra.Command, user, name string) (optio
 			return nil, "", err
 		}
 	}
-	words := append([]string{program, "port-forward", "--stdio", "--namespace=" + c.namespace}, c.explicit...)
+	if err := handOn(cmd); err != nil {
+		return nil, "", err
+	}
 	via := attach.SSH{
-		Alias: sshPrefix + string(vm.UID), Proxy: append(words, name, fmt.Sprint(s.port)), KnownHosts: file,
-		User: firstOf(user, s.user, login(vm)),
+		Alias: sshPrefix + string(vm.UID), KnownHosts: file, User: firstOf(user, s.user, login(vm)),
+		Proxy: []string{
+			program, "port-forward", "--stdio", "--namespace=" + c.namespace, name, fmt.Sprint(s.port),
+		},
 	}
 	options = via.Options()
 	if s.identity != "" {

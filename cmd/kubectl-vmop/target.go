@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -140,14 +142,51 @@ func (f *flags) completeConnection(root *cobra.Command) {
 	})
 }
 
-// connectionFlags returns the flags of the connection that the user has given.
-func connectionFlags(cmd *cobra.Command) (words []string) {
+// flagsVariable hands the flags of the connection to another process of this program, which ssh starts: the list of
+// processes, which every user can read, would have a --token.
+const flagsVariable = "KUBECTL_VMOP_FLAGS"
+
+// handOn makes the processes that are started from now on connect as the user has said.
+func handOn(cmd *cobra.Command) error {
+	given := map[string][]string{}
 	cmd.Root().PersistentFlags().VisitAll(func(flag *pflag.Flag) {
-		if flag.Changed {
-			words = append(words, fmt.Sprintf("--%s=%s", flag.Name, flag.Value))
+		list, several := flag.Value.(pflag.SliceValue)
+		switch {
+		case flag.Changed && several:
+			given[flag.Name] = list.GetSlice()
+		case flag.Changed:
+			given[flag.Name] = []string{flag.Value.String()}
 		}
 	})
-	return words
+	text, err := json.Marshal(given)
+	if err != nil {
+		return fmt.Errorf("hand the connection on: %w", err)
+	}
+	return os.Setenv(flagsVariable, string(text))
+}
+
+// takeOver sets the flags that were handed on, if there are any. What the call itself says comes first.
+func takeOver(cmd *cobra.Command) error {
+	var given map[string][]string
+	text := os.Getenv(flagsVariable)
+	if text == "" {
+		return nil
+	}
+	if err := json.Unmarshal([]byte(text), &given); err != nil {
+		return fmt.Errorf("read %s: %w", flagsVariable, err)
+	}
+	flags := cmd.Root().PersistentFlags()
+	for name, values := range given {
+		if flags.Changed(name) {
+			continue
+		}
+		for _, value := range values {
+			if err := flags.Set(name, value); err != nil {
+				return fmt.Errorf("read %s: --%s: %w", flagsVariable, name, err)
+			}
+		}
+	}
+	return nil
 }
 
 // waiting are the flags --wait and --timeout.

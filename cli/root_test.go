@@ -1,0 +1,37 @@
+package cli_test
+
+import (
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"vmop/cli"
+)
+
+// A value that a flag can't have is reported in a user's words, with one that it could have.
+func TestWrongValuesOfFlags(t *testing.T) {
+	t.Parallel()
+	for arg, want := range map[string]string{
+		"--cpus=x":                    "--cpus x: not a number; want a whole number such as 2",
+		"-cx":                         "--cpus x: not a number; want a whole number such as 2",
+		"--cpus=99999999999999999999": "--cpus 99999999999999999999: out of range; want a whole number such as 2",
+		"--small=300":                 "--small 300: out of range; want a whole number such as 2",
+		"--port=-1":                   "--port -1: not a number; want a whole number such as 2, not below 0",
+		"--timeout=5":                 "--timeout 5: not a duration; want one such as 90s or 5m",
+		"--wait=\x1b[31mmaybe":        "--wait �[31mmaybe: neither true nor false; want one of them",
+		"--nothing":                   "unknown flag: --nothing",
+	} {
+		cmd := &cobra.Command{Use: "x", RunE: func(*cobra.Command, []string) error { return nil }}
+		cli.SetUp(cmd, "")
+		cmd.Flags().Int64P("cpus", "c", 0, "")
+		cmd.Flags().Int8("small", 0, "")
+		cmd.Flags().Uint16("port", 0, "")
+		cmd.Flags().Duration("timeout", 0, "")
+		cmd.Flags().Bool("wait", false, "")
+		cmd.SetArgs([]string{arg})
+		err := cmd.Execute()
+		require.EqualError(t, err, want, arg)
+		require.ErrorAs(t, err, new(cli.UsageError))
+	}
+}
