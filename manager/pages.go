@@ -97,4 +97,5 @@ func (m pageMetrics) Collect(to chan<- prometheus.Metric) {
 	send(m.pages, prometheus.GaugeValue, f.Open.Pages)
 	send(m.streams, prometheus.GaugeValue, f.Open.Screens, "screen")
 	send(m.streams, prometheus.GaugeValue, f.Open.Consoles, "console")
+	send(m.streams, prometheus.GaugeValue, f.Open.Ports, "port")
 }

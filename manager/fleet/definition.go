@@ -187,26 +187,27 @@ type Definition struct {
 // A Check is what saving a definition would do.
 type Check struct {
 	// Faults keep it from being saved; everything else is empty then.
-	Faults Faults
+	Faults Faults `json:"-"`
 	// Warnings don't.
-	Warnings []string
+	Warnings []string `json:"warnings,omitempty"`
 	// Plan is what QEMU would get at the next start.
-	Plan []Argument
+	Plan []Argument `json:"plan,omitempty"`
 	// Running reports whether the VM is. Now are the changes that it takes over at once,
 	// Later those that await a restart.
-	Running    bool
-	Now, Later []Change
+	Running bool     `json:"running"`
+	Now     []Change `json:"now,omitempty"`
+	Later   []Change `json:"later,omitempty"`
 }
 
 // A Fault is something wrong with a definition.
 type Fault struct {
 	// Path of the field: vm.maximumCpus in a file, spec.vm.maximumCpus in a resource; "" if
 	// it isn't about one.
-	Path string
+	Path string `json:"path,omitempty"`
 	// Line of the definition, from 1; 0 if it isn't known.
-	Line int
+	Line int `json:"line,omitempty"`
 	// Message says in English what is wrong, and what would be right.
-	Message string
+	Message string `json:"message"`
 }
 
 // Faults are all that is wrong with a definition.

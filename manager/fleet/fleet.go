@@ -71,24 +71,26 @@ const (
 // An Argument of QEMU or a helper, or another line of a plan.
 type Argument struct {
 	// Depth is 0 for a heading such as the program, 1 for what belongs to it.
-	Depth int
-	Text  string
+	Depth int    `json:"depth"`
+	Text  string `json:"text"`
 	// Origins are the line of the VM type that made it, and the calls that led there.
-	Origins []string
+	Origins []string `json:"origins,omitempty"`
 }
 
 // A Sample is what a VM has used from its start to a time: counters, whose rates are what
 // they differ by between two times.
 type Sample struct {
-	At time.Time
+	At time.Time `json:"at"`
 	// CPUSeconds is the processor time of QEMU.
-	CPUSeconds float64
+	CPUSeconds float64 `json:"cpuSeconds"`
 	// Memory is what the VM takes of the host's, in bytes.
-	Memory int64
+	Memory int64 `json:"memory"`
 	// Read and Written are bytes of all drives.
-	Read, Written int64
+	Read    int64 `json:"read"`
+	Written int64 `json:"written"`
 	// Received and Sent are the guest's bytes on networks; nil: not known.
-	Received, Sent *int64
+	Received *int64 `json:"received,omitempty"`
+	Sent     *int64 `json:"sent,omitempty"`
 }
 
 // A Fleet is a set of VMs. All methods may be called concurrently. Errors of type Refusal
@@ -130,4 +132,6 @@ type Fleet interface {
 	SPICE(ctx context.Context, user, name, id string, mode Mode) (net.Conn, error)
 	// Console opens the serial console; it begins with what the guest last wrote.
 	Console(ctx context.Context, user, name string, mode Mode) (net.Conn, error)
+	// Forward opens a TCP port of the guest, whatever network it has. Its CloseWrite ends what is sent.
+	Forward(ctx context.Context, user, name string, port int) (net.Conn, error)
 }

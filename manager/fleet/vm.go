@@ -6,77 +6,85 @@ import (
 	"time"
 )
 
-// A VM is what is known of one VM. It is not changed after it was put into a Table.
+// A VM is what is known of one VM. It is not changed after it was put into a Table. Its JSON, and that of what it
+// has, is the JSON interface's (docs/api.md).
 type VM struct {
 	// Name is unique in a fleet.
-	Name string
+	Name string `json:"name"`
+	// UID differs from that of an earlier VM of the same name; empty on this computer.
+	UID string `json:"uid,omitempty"`
 	// Type is the name of the VM type.
-	Type string
+	Type string `json:"type,omitempty"`
 	// State in one word, and why the VM is in it: a word for programs, and a text for
 	// people in English, which may be the guest's, QEMU's or Kubernetes'.
-	State   State
-	Reason  string
-	Message string
+	State   State  `json:"state"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
 	// Since is when the state was entered; zero if that is not known.
-	Since time.Time
+	Since time.Time `json:"since,omitzero"`
 	// Wanted reports whether the VM is to run.
-	Wanted bool
+	Wanted bool `json:"wanted,omitempty"`
 	// Started is when the guest began to run; zero if it isn't running.
-	Started time.Time
+	Started time.Time `json:"started,omitzero"`
 
 	// CPUs of the guest, RAM in bytes.
-	CPUs, RAM Amount
+	CPUs Amount `json:"cpus,omitzero"`
+	RAM  Amount `json:"ram,omitzero"`
 	// Node is where it runs; empty on this computer.
-	Node string
+	Node string `json:"node,omitempty"`
 	// Addresses are where the guest answers, the best first.
-	Addresses []Address
+	Addresses []Address `json:"addresses,omitempty"`
 	// SSH is the command by which a user logs in to the guest; empty when it isn't running.
-	SSH string
+	SSH string `json:"ssh,omitempty"`
 	// OS is the name of the guest's operating system, OSID its short form (os-release's
 	// ID: debian, fedora, windows …).
-	OS, OSID string
+	OS   string `json:"os,omitempty"`
+	OSID string `json:"osId,omitempty"`
 	// User is logged in to the guest's desktop.
-	User string
+	User string `json:"user,omitempty"`
 	// Viewers of screen and console.
-	Viewers []Viewer
+	Viewers []Viewer `json:"viewers,omitempty"`
 	// Drives for removable media.
-	Drives []Drive
+	Drives []Drive `json:"drives,omitempty"`
 	// Screen and Console report whether the running VM has them, SPICE whether native viewers can
 	// show the screen.
-	Screen, SPICE, Console bool
+	Screen  bool `json:"-"`
+	SPICE   bool `json:"-"`
+	Console bool `json:"-"`
 
 	// Pending are the changes that await a restart.
-	Pending []Change
+	Pending []Change `json:"pending,omitempty"`
 	// Problems are what keeps the VM from being as it should be.
-	Problems []Problem
+	Problems []Problem `json:"problems,omitempty"`
 	// Conditions in the form of Kubernetes.
-	Conditions []Condition
+	Conditions []Condition `json:"conditions,omitempty"`
 	// Details are further facts, in the order in which they are shown.
-	Details []Detail
+	Details []Detail `json:"details,omitempty"`
 
 	// Labels by which lists are filtered.
-	Labels map[string]string
+	Labels map[string]string `json:"labels,omitempty"`
 	// File is the file that defines the VM; empty in a cluster.
-	File string
+	File string `json:"file,omitempty"`
 	// Can has what the fleet can do with the VM now; who may is not its matter.
-	Can map[Action]bool
+	Can map[Action]bool `json:"-"`
 }
 
 // An Address is where a guest answers.
 type Address struct {
 	// Address is an IP address, Ports those that lead to the guest; none: all do.
-	Address string
-	Ports   []Port
+	Address string `json:"address"`
+	Ports   []Port `json:"ports,omitempty"`
 	// From says from where: Network, Host, Pod or Unknown.
-	From string
+	From string `json:"from"`
 	// Claimed reports whether only the guest says so.
-	Claimed bool
+	Claimed bool `json:"claimed,omitempty"`
 }
 
 // A Port at an address that leads to one of the guest.
 type Port struct {
-	TCP         bool
-	Port, Guest int
+	TCP   bool `json:"tcp"`
+	Port  int  `json:"port"`
+	Guest int  `json:"guest"`
 }
 
 // String is the address, with the first of its ports unless all lead to the guest.
@@ -120,52 +128,57 @@ func (s State) Changing() bool {
 // An Amount of CPUs or of memory.
 type Amount struct {
 	// Now is what the guest has; 0 if it isn't running.
-	Now int64
+	Now int64 `json:"now"`
 	// Wanted is what is configured for now, Maximum what the machine can have.
-	Wanted, Maximum int64
+	Wanted  int64 `json:"wanted"`
+	Maximum int64 `json:"maximum"`
 }
 
 // A Viewer looks at a VM.
 type Viewer struct {
-	Kind  string // spice, vnc or serial
-	Who   string // a user, an address, or a process
-	Since time.Time
+	Kind  string    `json:"kind"` // spice, vnc or serial
+	Who   string    `json:"who"`  // a user, an address, or a process
+	Since time.Time `json:"since,omitzero"`
 	// Watches reports that another viewer of this kind types.
-	Watches bool
+	Watches bool `json:"watches,omitempty"`
 }
 
 // A Drive is a drive for removable media.
 type Drive struct {
 	// Name by which Insert knows it.
-	Name string
+	Name string `json:"name"`
 	// Medium is the image in it; empty is an empty drive. It has no password of a URL.
-	Medium string
+	Medium string `json:"medium"`
 }
 
 // A Change awaits a restart.
 type Change struct {
 	// Path of the value, such as vm.maximumCpus.
-	Path string
+	Path string `json:"path"`
 	// Now is what the machine has, Then what it will have; empty is none.
-	Now, Then string
+	Now  string `json:"now"`
+	Then string `json:"then"`
 }
 
 // A Problem keeps a VM from being as it should be.
 type Problem struct {
 	// Path of the value that can't be obeyed, or empty.
-	Path    string
-	Message string
+	Path    string `json:"path,omitempty"`
+	Message string `json:"message"`
 }
 
 // A Condition is a fact that is True, False or Unknown.
 type Condition struct {
-	Type, Status, Reason, Message string
-	Since                         time.Time
+	Type    string    `json:"type"`
+	Status  string    `json:"status"`
+	Reason  string    `json:"reason"`
+	Message string    `json:"message,omitempty"`
+	Since   time.Time `json:"since,omitzero"`
 }
 
 // A Detail is a fact without meaning for programs.
 type Detail struct {
 	// Key of the catalogues of texts.
-	Key   string
-	Value string
+	Key   string `json:"key"`
+	Value string `json:"value"`
 }

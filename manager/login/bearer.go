@@ -7,13 +7,17 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/coreos/go-oidc/v3/oidc"
+
 	"vmop/manager/access"
+	"vmop/printable"
 )
 
 // Tokens reviews bearer tokens.
@@ -39,8 +43,9 @@ type reviews struct {
 	underway int
 }
 
+// A review is whose token it is; no user's if it isn't valid.
 type review struct {
-	who   access.Identity
+	who   ticket
 	until time.Time
 }
 
@@ -55,7 +60,7 @@ func (s *Service) byToken(r *http.Request, token string) (*Session, error) {
 	fail := func(err error) (*Session, error) {
 		return nil, s.refuse(r, refusedToken, &TokenError{Err: err}, "method", byToken)
 	}
-	expires, err := s.readable(token)
+	said, err := s.readable(token)
 	if err != nil {
 		return fail(err)
 	}
@@ -69,7 +74,7 @@ func (s *Service) byToken(r *http.Request, token string) (*Session, error) {
 			}
 			return nil, s.refuse(r, refusedBusy, &BusyError{Wait: wait}, "method", byToken)
 		}
-		if who, err = s.review(r.Context(), token); err != nil {
+		if who, err = s.review(r.Context(), said, token); err != nil {
 			s.limits.giveBack(failure)
 			return nil, s.refuse(r, refusedToken, &TokenError{Unavailable: true, Err: err}, "method", byToken)
 		}
@@ -77,14 +82,15 @@ func (s *Service) byToken(r *http.Request, token string) (*Session, error) {
 			s.limits.giveBack(failure)
 		}
 	}
-	if !strings.HasPrefix(who.User, serviceAccount) {
+	switch {
+	case who.User == "" && who.Mark != "":
+		return fail(errors.New(who.Mark))
+	case who.User == "":
 		return fail(errors.New("it is no service account's, or not valid"))
 	}
 	sum := sha256.Sum256([]byte(token))
-	t := ticket{
-		ID: hex.EncodeToString(sum[:]), User: who.User, Method: byToken, Roles: who.Groups,
-		Mark: token, Cluster: who, Until: expires,
-	}
+	t := who
+	t.ID, t.Method, t.Mark, t.Until = hex.EncodeToString(sum[:]), byToken, token, said.expires
 	now := s.opts.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,39 +103,54 @@ func (s *Service) byToken(r *http.Request, token string) (*Session, error) {
 	return session, nil
 }
 
-// readable returns when a token expires, if there is a point in having it reviewed: tokens of
+// contents are what a token says of itself, before it is reviewed.
+type contents struct {
+	// provider whose token it is; without a name it is the cluster's.
+	provider Provider
+	expires  time.Time
+}
+
+// readable returns what a token says, if there is a point in having it reviewed: tokens of
 // other audiences are none of the cluster's business, nor ours.
-func (s *Service) readable(token string) (expires time.Time, err error) {
-	audience := s.config.Load().TokenAudience
-	if s.opts.Tokens == nil || audience == "" {
-		return time.Time{}, errors.New("tokens are not accepted here (tokenAudience in the configuration)")
-	}
+func (s *Service) readable(token string) (contents, error) {
 	parts := strings.Split(token, ".")
 	if len(token) > longestToken || len(parts) != 3 {
-		return time.Time{}, errors.New("it is no JWT")
+		return contents{}, errors.New("it is no JWT")
 	}
 	data, err := base64.RawURLEncoding.DecodeString(parts[1])
 	if err != nil {
-		return time.Time{}, errors.New("it is no JWT")
+		return contents{}, errors.New("it is no JWT")
 	}
 	var claims struct {
-		Audience any   `json:"aud"`
-		Expires  int64 `json:"exp"`
+		Issuer   string `json:"iss"`
+		Audience any    `json:"aud"`
+		Expires  int64  `json:"exp"`
 	}
 	if err := json.Unmarshal(data, &claims); err != nil {
-		return time.Time{}, errors.New("it is no JWT")
+		return contents{}, errors.New("it is no JWT")
 	}
-	if !slices.Contains(texts(claims.Audience), audience) {
-		return time.Time{}, errors.New("it is for another audience (kubectl create token --audience " + audience + ")")
+	c := s.config.Load()
+	what := contents{expires: time.Unix(claims.Expires, 0)}
+	audience, how := c.TokenAudience, "kubectl create token --audience "+c.TokenAudience
+	for _, p := range c.Providers {
+		if claims.Issuer != "" && claims.Issuer == p.issuer() {
+			what.provider, audience, how = p, p.ClientID, "of this provider it must be an ID token for "+p.ClientID
+		}
 	}
-	if expires = time.Unix(claims.Expires, 0); !s.opts.Now().Before(expires) {
-		return time.Time{}, errors.New("it has expired")
+	switch {
+	case what.provider.Name == "" && (s.opts.Tokens == nil || audience == ""):
+		err = errors.New("it is of no provider that is configured, and tokens of service accounts are not accepted here " +
+			"(tokenAudience in the configuration)")
+	case !slices.Contains(texts(claims.Audience), audience):
+		err = errors.New("it is for another audience (" + how + ")")
+	case !s.opts.Now().Before(what.expires):
+		err = errors.New("it has expired")
 	}
-	return expires, nil
+	return what, err
 }
 
 // recall returns an answer that is remembered.
-func (s *Service) recall(token string) (access.Identity, bool) {
+func (s *Service) recall(token string) (ticket, bool) {
 	s.reviews.mu.Lock()
 	defer s.reviews.mu.Unlock()
 	r, known := s.reviews.answers[sha256.Sum256([]byte(token))]
@@ -137,22 +158,22 @@ func (s *Service) recall(token string) (access.Identity, bool) {
 }
 
 // review has a token reviewed, and remembers the answer.
-func (s *Service) review(ctx context.Context, token string) (access.Identity, error) {
+func (s *Service) review(ctx context.Context, of contents, token string) (ticket, error) {
 	s.reviews.mu.Lock()
 	if s.reviews.underway >= mostReviewing {
 		s.reviews.mu.Unlock()
-		return access.Identity{}, errors.New("too many tokens are being reviewed")
+		return ticket{}, errors.New("too many tokens are being reviewed")
 	}
 	s.reviews.underway++
 	s.reviews.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, reviewPatience)
 	defer cancel()
-	who, err := s.opts.Tokens.Review(ctx, token, s.config.Load().TokenAudience)
+	who, err := s.reviewed(ctx, of, token)
 	s.reviews.mu.Lock()
 	defer s.reviews.mu.Unlock()
 	s.reviews.underway--
 	if err != nil {
-		return access.Identity{}, err
+		return ticket{}, err
 	}
 	if len(s.reviews.answers) >= mostReviews {
 		clear(s.reviews.answers)
@@ -161,12 +182,54 @@ func (s *Service) review(ctx context.Context, token string) (access.Identity, er
 	return who, nil
 }
 
+// reviewed asks whose token it is: the cluster, or the keys of the provider. A token that isn't valid has no user, and
+// its Mark may say why.
+func (s *Service) reviewed(ctx context.Context, of contents, token string) (ticket, error) {
+	c := s.config.Load()
+	if of.provider.Name == "" {
+		who, err := s.opts.Tokens.Review(ctx, token, c.TokenAudience)
+		if err != nil || !strings.HasPrefix(who.User, serviceAccount) {
+			return ticket{}, err
+		}
+		return ticket{User: who.User, Roles: who.Groups, Cluster: who}, nil
+	}
+	at, err := s.providers.of(ctx, of.provider)
+	if err != nil {
+		return ticket{}, err
+	}
+	var all claims
+	var t ticket
+	valid, err := at.verifier(&oidc.Config{ClientID: of.provider.ClientID, Now: s.opts.Now}).Verify(
+		oidc.ClientContext(ctx, s.providers.http), token)
+	if err == nil {
+		err = valid.Claims(&all)
+	}
+	if err == nil {
+		t, err = all.ticket(of.provider)
+	}
+	if _, local := c.user(t.User); err == nil && local {
+		err = fmt.Errorf("%q is the name of a local user (userPrefix of the provider)", t.User)
+	}
+	switch {
+	case err != nil && strings.Contains(err.Error(), "fetching keys"): // the library has no error of its own for that
+		return ticket{}, err
+	case err != nil:
+		return ticket{Mark: printable.Clip(printable.Line(err.Error()), longestFault)}, nil
+	}
+	return t, nil
+}
+
+// longestFault bounds what is said of a token that isn't valid, in bytes.
+const longestFault = 300
+
 // checkToken has a session's token reviewed again. While the cluster doesn't answer, it lasts.
 func (s *Service) checkToken(ctx context.Context, session *Session) error {
 	who, known := s.recall(session.ticket.Mark)
 	var err error
 	if !known {
-		who, err = s.review(ctx, session.ticket.Mark)
+		if of, wrong := s.readable(session.ticket.Mark); wrong == nil {
+			who, err = s.review(ctx, of, session.ticket.Mark)
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

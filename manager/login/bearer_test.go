@@ -2,6 +2,8 @@ package login
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -148,12 +150,15 @@ func TestBearerTokensThatAreRefused(t *testing.T) {
 	code, body := a.bearer(person)
 	require.Equal(t, http.StatusUnauthorized, code)
 	require.Contains(t, body, "no service account")
+	code, body = a.bearer(jwt(fmt.Sprintf(`{"aud":"vmop","exp":%d,"iss":"https://stranger.example"}`, later)))
+	require.Equal(t, http.StatusUnauthorized, code)
+	require.Contains(t, body, "no service account", "an issuer that isn't configured is the cluster's business")
 
 	off := newApp(t, Config{}, func(o *Options) { o.Tokens = c })
 	code, body = off.bearer(goodToken())
 	require.Equal(t, http.StatusUnauthorized, code)
 	require.Contains(t, body, "tokenAudience")
-	require.Equal(t, int64(1), c.asked.Load())
+	require.Equal(t, int64(2), c.asked.Load())
 }
 
 // Wrong tokens are reviewed at a rate, few at a time, and remembered up to a bound.
@@ -175,17 +180,17 @@ func TestReviewsAreBounded(t *testing.T) {
 	c.block = make(chan struct{})
 	var all sync.WaitGroup
 	for i := range mostReviewing {
-		all.Go(func() { _, _ = a.review(t.Context(), fmt.Sprint(i)) })
+		all.Go(func() { _, _ = a.review(t.Context(), contents{}, fmt.Sprint(i)) })
 	}
 	require.Eventually(t, func() bool {
 		return c.asked.Load() == int64(byAddress.burst+mostReviewing)
 	}, time.Minute, time.Millisecond)
-	_, err := a.review(t.Context(), "one more")
+	_, err := a.review(t.Context(), contents{}, "one more")
 	require.ErrorContains(t, err, "too many tokens")
 	close(c.block)
 	all.Wait()
 	for i := range mostReviews + 10 {
-		_, err := a.review(t.Context(), fmt.Sprint(i))
+		_, err := a.review(t.Context(), contents{}, fmt.Sprint(i))
 		require.NoError(t, err)
 	}
 	require.LessOrEqual(t, len(a.reviews.answers), mostReviews)
@@ -210,4 +215,91 @@ func TestSubjects(t *testing.T) {
 	require.Equal(t, []string{"guest"}, c.subject(ann).Roles)
 	c.UserPrefix, c.GroupPrefix, c.Roles.ByUser = "", "", map[string][]string{"ann": {"system:masters", "a"}}
 	require.NotContains(t, c.subject(ann).Cluster.Groups, "system:masters")
+}
+
+// A user's own program brings the ID token of a provider, and is that user.
+func TestTokensOfProviders(t *testing.T) {
+	t.Parallel()
+	a, p := withProvider(t, func(c *Config) { c.UserPrefix = "oidc:" })
+	token := p.IDToken()
+	for range 3 {
+		code, body := a.bearer(token)
+		require.Equal(t, http.StatusOK, code, body)
+		require.Equal(t, "/x Ann Example [ops staff] oidc:ann", body, "as in a browser")
+	}
+	session := a.session()
+	require.Equal(t, start.Add(time.Minute), session.Expires().UTC())
+	p.Close()
+	a.clock.advance(reviewLifetime)
+	require.NoError(t, session.Check(t.Context()), "keys are known")
+	a.clock.advance(time.Minute)
+	require.ErrorIs(t, session.Check(t.Context()), ErrExpired)
+	code, body := a.bearer(token)
+	require.Equal(t, http.StatusUnauthorized, code)
+	require.Contains(t, body, "has expired")
+	a.Configure(Config{})
+	code, body = a.bearer(token)
+	require.Equal(t, http.StatusUnauthorized, code)
+	require.Contains(t, body, "no provider that is configured")
+	require.Empty(t, a.log.lines(token))
+	for part := range strings.SplitSeq(token, ".") {
+		require.Empty(t, a.log.lines(part), "not a part of it")
+	}
+}
+
+// A stream by a token ends with its provider.
+func TestTokenOfAProviderThatIsRemoved(t *testing.T) {
+	t.Parallel()
+	a, p := withProvider(t)
+	a.bearer(p.IDToken())
+	session := a.session()
+	a.Configure(Config{})
+	require.ErrorIs(t, session.Err(), ErrWithdrawn)
+}
+
+func TestTokensOfProvidersThatAreRefused(t *testing.T) {
+	t.Parallel()
+	foreign, err := rsa.GenerateKey(rand.Reader, 2048)
+	require.NoError(t, err)
+	set := func(name string, value any) func(map[string]any) {
+		return func(claims map[string]any) { claims[name] = value }
+	}
+	for want, tamper := range map[string]func(map[string]any){
+		"for another audience (of this provider it must be an ID token for": set("aud", "kubernetes"),
+		"has expired":                        set("exp", start.Unix()),
+		"no claim preferred_username":        set("preferred_username", ""),
+		"not the name of a user":             set("preferred_username", "system:admin"),
+		"for another client (azp)":           set("azp", "other"),
+		"the name of a local user":           set("preferred_username", "bob"),
+		"it is of no provider":               set("iss", "https://stranger.example"),
+		"before the nbf (not before) time":   set("nbf", start.Add(time.Hour).Unix()),
+		"failed to verify signature: failed": nil, // with another key
+	} {
+		a, p := withProvider(t, func(c *Config) { c.Users = users(t) })
+		p.Tamper(tamper)
+		if tamper == nil {
+			p.Forge(foreign)
+		}
+		token := p.IDToken()
+		code, body := a.bearer(token)
+		require.Equal(t, http.StatusUnauthorized, code, want)
+		require.Contains(t, body, want)
+		require.NotContains(t, body, token)
+		require.Empty(t, a.log.lines(token))
+		require.Len(t, a.log.lines("log-in refused"), 1)
+	}
+}
+
+// While the provider's keys can't be had, a token is not refused for good.
+func TestProviderOfATokenIsAway(t *testing.T) {
+	t.Parallel()
+	a, p := withProvider(t)
+	a.Configure(configFor(p, func(c *Config) {
+		c.Providers[0].ConfigurationEndpoint, c.Providers[0].Issuer = "", p.URL
+		c.Providers[0].KeysEndpoint = "http://127.0.0.1:1/keys"
+	}))
+	for range 100 {
+		code, _ := a.bearer(p.IDToken())
+		require.Equal(t, http.StatusServiceUnavailable, code)
+	}
 }

@@ -56,9 +56,12 @@ func FromContext(ctx context.Context) *Session {
 }
 
 // Middleware puts the session of a request into its context. A request without one is handed on,
-// too; one with a bearer token that isn't accepted is answered with 401, and, where there
-// are one-time links, one for another host with 421.
-func (s *Service) Middleware(next http.Handler) http.Handler {
+// too; one with a bearer token that isn't accepted is answered by refuse, with a code of HTTP, and,
+// where there are one-time links, one for another host with 421. A token takes the place of a cookie,
+// even if it isn't accepted.
+func (s *Service) Middleware(
+	next http.Handler, refuse func(http.ResponseWriter, *http.Request, int, error),
+) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.opts.Link != "" && !isLoopback(r.Host) { // a name of a foreign site that leads here
 			http.Error(w, "this server is for this computer only", http.StatusMisdirectedRequest)
@@ -69,7 +72,7 @@ func (s *Service) Middleware(next http.Handler) http.Handler {
 			var err error
 			if session, err = s.byToken(r, token); err != nil {
 				w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
-				http.Error(w, err.Error(), status(err))
+				refuse(w, r, status(err), err)
 				return
 			}
 		} else if session = s.resume(r, !stream(r)); session != nil {

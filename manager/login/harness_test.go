@@ -104,6 +104,9 @@ func newApp(t *testing.T, c Config, change ...func(*Options)) *app {
 // serve serves a minimum of pages.
 func (a *app) serve(tls bool) {
 	mux := http.NewServeMux()
+	refuse := func(w http.ResponseWriter, _ *http.Request, code int, err error) {
+		http.Error(w, err.Error(), code)
+	}
 	answer := func(w http.ResponseWriter, err error, code int) {
 		if err != nil {
 			http.Error(w, err.Error(), code)
@@ -139,7 +142,7 @@ func (a *app) serve(tls bool) {
 		s := session.Subject()
 		fmt.Fprintf(w, "%s %s %v %s", r.URL.Path, session.DisplayName(), s.Roles, s.Cluster.User)
 	})
-	a.server = httptest.NewUnstartedServer(a.Middleware(mux))
+	a.server = httptest.NewUnstartedServer(a.Middleware(mux, refuse))
 	if tls {
 		a.server.StartTLS()
 	} else {

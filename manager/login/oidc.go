@@ -1,6 +1,7 @@
 package login
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"errors"
@@ -218,10 +219,8 @@ func discover(ctx context.Context, p Provider) (found, error) {
 		provider := config.NewProvider(ctx)
 		return found{p.Issuer, provider.Endpoint(), provider.Verifier}, nil
 	}
-	base := strings.TrimSuffix(p.ConfigurationEndpoint, WellKnown)
-	issuer := base
-	if p.Issuer != "" && p.Issuer != base {
-		issuer = p.Issuer
+	base, issuer := strings.TrimSuffix(p.ConfigurationEndpoint, WellKnown), p.issuer()
+	if issuer != base {
 		ctx = oidc.InsecureIssuerURLContext(ctx, issuer) // insecure only if what follows didn't name it
 	}
 	provider, err := oidc.NewProvider(ctx, base)
@@ -229,6 +228,11 @@ func discover(ctx context.Context, p Provider) (found, error) {
 		return found{}, fmt.Errorf("read %s: %w", p.ConfigurationEndpoint, err)
 	}
 	return found{issuer, provider.Endpoint(), provider.Verifier}, nil
+}
+
+// issuer returns the issuer that the provider's tokens name.
+func (p Provider) issuer() string {
+	return cmp.Or(p.Issuer, strings.TrimSuffix(p.ConfigurationEndpoint, WellKnown))
 }
 
 // WellKnown is the end of a ConfigurationEndpoint.

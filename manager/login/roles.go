@@ -31,7 +31,7 @@ func (r Roles) of(user string, brought []string) []string {
 // subject returns a user as package access knows it.
 func (c Config) subject(t ticket) access.Subject {
 	s := access.Subject{User: t.User, Roles: c.Roles.of(t.User, t.Roles)}
-	if t.Method == byToken {
+	if t.Cluster.User != "" { // of a service account's token
 		s.Cluster = t.Cluster
 		return s
 	}

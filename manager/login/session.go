@@ -128,7 +128,8 @@ func (s *Service) fault(t ticket, used, now time.Time) error {
 	c := s.config.Load()
 	switch t.Method {
 	case byToken:
-		if c.TokenAudience == "" {
+		_, known := c.provider(t.Provider)
+		if t.Provider == "" && c.TokenAudience == "" || t.Provider != "" && !known {
 			return ErrWithdrawn
 		}
 		if !now.Before(t.Until) {

@@ -69,11 +69,11 @@ func (a *assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.handler.ServeHTTP(w, r)
 }
 
-// compressed compresses pages, but not streams: their bytes must not wait.
+// compressed compresses pages, but not streams: their bytes must not wait. The JSON interface has both.
 func compressed(next http.Handler) http.Handler {
 	pages := gzhttp.GzipHandler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/live" || strings.HasSuffix(r.URL.Path, "/stream") {
+		if r.URL.Path == "/live" || strings.HasSuffix(r.URL.Path, "/stream") || isAPI(r) {
 			next.ServeHTTP(w, r)
 			return
 		}

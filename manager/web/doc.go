@@ -20,5 +20,8 @@
 // messages and whatever else comes from guests, users or Kubernetes is not trusted: it
 // reaches a page through html/template only.
 //
-// See docs/decisions/0066-pages.md and 0070-definitions.md.
+// Programs have the same as JSON (api.go), below /api/v1/: by the same fleet, visitors and decisions, with errors as
+// problem details.
+//
+// See docs/decisions/0066-pages.md, 0070-definitions.md and 0075-api.md.
 package web

@@ -56,13 +56,15 @@ func (g *Guard) Handler(s *Server, pages http.Handler) http.Handler {
 			g.enter(s, w, r, next, err)
 		case login.FromContext(r.Context()) != nil:
 			pages.ServeHTTP(w, r)
-		case fromScript(r) || r.Method != http.MethodGet:
-			http.Error(w, s.tongueOf(r).text("login.needed"), http.StatusUnauthorized)
+		case isAPI(r) || fromScript(r) || r.Method != http.MethodGet:
+			s.fail(w, r, errNoLogIn)
 		default:
 			http.Redirect(w, r, "/login?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther)
 		}
 	})
-	return g.Login.Middleware(mux)
+	return g.Login.Middleware(mux, func(w http.ResponseWriter, r *http.Request, code int, err error) {
+		s.fail(w, r, refused{code, "token", err.Error()})
+	})
 }
 
 // Of implements Visitors.

@@ -141,6 +141,11 @@ func (f *stage) Console(_ context.Context, user, name string, mode fleet.Mode) (
 	return f.stream()
 }
 
+func (f *stage) Forward(_ context.Context, user, name string, port int) (net.Conn, error) {
+	_ = f.record("%s port %d of %s", user, port, name)
+	return f.stream()
+}
+
 // guests are visitors whose name is in a header; "admin" may do everything, others what
 // permissions say.
 type guests struct {

@@ -41,13 +41,8 @@ const (
 // whose content differs from nothing: what is in the page is replaced by the same.
 func (s *Server) getLive(w http.ResponseWriter, r *http.Request) error {
 	view := s.liveView(r)
-	h := w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("X-Accel-Buffering", "no") // nginx collects otherwise
-	out := http.NewResponseController(w)
-	_ = out.SetReadDeadline(time.Time{}) // a stream has none, whatever the server has for pages
-	s.open.pages.Add(1)
-	defer s.open.pages.Add(-1)
+	end, out := s.beginEvents(w)
+	defer end()
 	sent := sentParts{seed: maphash.MakeSeed(), hashes: map[string]uint64{}}
 	ended := s.opts.Visitors.Ended(r)
 	ping := time.NewTicker(livePing)
@@ -57,11 +52,11 @@ func (s *Server) getLive(w http.ResponseWriter, r *http.Request) error {
 		parts, err := view()
 		_ = out.SetWriteDeadline(time.Now().Add(liveSlow)) // or else it fails when it writes
 		if err != nil {
-			fmt.Fprint(w, "event: gone\ndata:\n\n") // the page loads itself, and shows why
+			_ = writeEvent(w, "gone", nil) // the page loads itself, and shows why
 			return out.Flush()
 		}
 		if fresh := sent.fresh(parts); len(fresh) > 0 || first {
-			writeEvent(w, "parts", bytes.Join(fresh, nil))
+			_ = writeEvent(w, "parts", bytes.Join(fresh, nil)) // as Flush finds out
 		}
 		if err := out.Flush(); err != nil {
 			return err
@@ -85,7 +80,7 @@ func (s *Server) waitForChange(r *http.Request, looked time.Time, changed, ended
 			return false
 		case <-ended:
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(liveSlow))
-			fmt.Fprint(w, "event: gone\ndata:\n\n")
+			_ = writeEvent(w, "gone", nil)
 			_ = http.NewResponseController(w).Flush()
 			return false
 		case <-changed:
@@ -105,9 +100,21 @@ func (s *Server) waitForChange(r *http.Request, looked time.Time, changed, ended
 }
 
 // writeEvent writes an event whose data may have several lines.
-func writeEvent(w http.ResponseWriter, name string, data []byte) {
-	fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, strings.ReplaceAll(strings.TrimSpace(string(data)), "\n",
+func writeEvent(w http.ResponseWriter, name string, data []byte) error {
+	_, err := fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, strings.ReplaceAll(strings.TrimSpace(string(data)), "\n",
 		"\ndata: "))
+	return err
+}
+
+// beginEvents begins a stream of server-sent events, which end ends.
+func (s *Server) beginEvents(w http.ResponseWriter) (end func(), out *http.ResponseController) {
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no") // nginx collects otherwise
+	out = http.NewResponseController(w)
+	_ = out.SetReadDeadline(time.Time{}) // a stream has none, whatever the server has for pages
+	s.open.pages.Add(1)
+	return func() { s.open.pages.Add(-1) }, out
 }
 
 // sentParts remembers what a page shows, by hashes.

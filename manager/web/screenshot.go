@@ -74,17 +74,21 @@ func (p *pictures) keep(name string, taken picture) {
 	}
 }
 
+// screenshot returns the screen of a VM as PNG.
+func (s *Server) screenshot(ctx context.Context, name string) ([]byte, error) {
+	return s.pictures.get(ctx, name, s.opts.Now, func(ctx context.Context) ([]byte, error) {
+		b := limitedBuffer{max: pictureSize}
+		err := s.opts.Fleet.Screenshot(ctx, &b, name)
+		return b.Bytes(), err
+	})
+}
+
 func (s *Server) getScreenshot(w http.ResponseWriter, r *http.Request) error {
-	v := s.visit(r)
-	vm, err := v.vm(r, access.AccessConsole)
+	vm, err := s.visit(r).vm(r, access.AccessConsole)
 	if err != nil {
 		return err
 	}
-	png, err := s.pictures.get(r.Context(), vm.Name, s.opts.Now, func(ctx context.Context) ([]byte, error) {
-		b := limitedBuffer{max: pictureSize}
-		err := s.opts.Fleet.Screenshot(ctx, &b, vm.Name)
-		return b.Bytes(), err
-	})
+	png, err := s.screenshot(r.Context(), vm.Name)
 	if err != nil { // while the VM starts, for example: the page takes another soon
 		s.opts.Log.Debug("no screenshot", "vm", vm.Name, "err", err)
 		w.Header().Set("Content-Type", "image/svg+xml")

@@ -164,7 +164,15 @@ func (s *Server) routes() http.Handler {
 	page("POST /do", s.postActions)
 	page("POST /language", s.postLanguage)
 	page("GET /about", s.getAbout)
-	page("GET /", func(http.ResponseWriter, *http.Request) error { return errNoPage })
+	page("/", func(_ http.ResponseWriter, r *http.Request) error {
+		if isAPI(r) {
+			return errNoRoute
+		}
+		return errNoPage
+	})
+	for pattern, serve := range s.apiRoutes() {
+		page(pattern, serve)
+	}
 
 	outer := http.NewServeMux()
 	outer.Handle("GET /static/", s.static)
@@ -214,6 +222,7 @@ var (
 	errNotYourPage = failure{http.StatusForbidden, "error.notyourpage"}
 	errBadForm     = failure{http.StatusBadRequest, "error.badform"}
 	errChanged     = failure{http.StatusConflict, "error.changed"}
+	errNoLogIn     = failure{http.StatusUnauthorized, "login.needed"}
 )
 
 // A forbidden is why a visitor may not do something.
@@ -227,15 +236,24 @@ func (s *Server) explain(r *http.Request, err error) (code int, text string) {
 	var f failure
 	var no forbidden
 	var refusal fleet.Refusal
+	var e refused
 	switch {
 	case errors.As(err, &f):
 		return f.code, lang.text(f.key)
+	case errors.As(err, &e):
+		return e.code, e.text
 	case errors.As(err, &no):
 		return http.StatusForbidden, lang.reason(no.Decision)
 	case errors.Is(err, fleet.ErrNotFound):
 		return errNoVM.code, lang.text(errNoVM.key)
 	case errors.Is(err, fleet.ErrChanged):
 		return errChanged.code, lang.text(errChanged.key)
+	case errors.Is(err, fleet.ErrOccupied):
+		return http.StatusLocked, err.Error()
+	case errors.Is(err, fleet.ErrExists):
+		return http.StatusConflict, err.Error()
+	case errors.As(err, new(fleet.Faults)):
+		return http.StatusUnprocessableEntity, err.Error()
 	case errors.As(err, &refusal):
 		return http.StatusConflict, string(refusal)
 	}
@@ -257,7 +275,11 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if code >= http.StatusInternalServerError {
 		s.opts.Log.Warn("request failed", "path", r.URL.Path, "err", err)
 	}
-	if fromScript(r) {
+	switch {
+	case isAPI(r):
+		failAPI(w, code, text, err)
+		return
+	case fromScript(r):
 		http.Error(w, text, code)
 		return
 	}

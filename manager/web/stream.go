@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -41,9 +42,9 @@ func (s *Server) streamConsole(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, open *atomic.Int64,
 	dial func(ctx context.Context, user, name string, mode fleet.Mode) (net.Conn, error),
 ) error {
-	mode := fleet.Mode(r.URL.Query().Get("mode"))
+	mode := fleet.Mode(cmp.Or(r.URL.Query().Get("mode"), string(fleet.Type)))
 	if mode != fleet.Type && mode != fleet.Watch && mode != fleet.Take {
-		return errBadForm
+		return wrong("mode=%q: want type, watch or take", mode)
 	}
 	verb := access.AccessConsole
 	if mode == fleet.Take {
@@ -54,12 +55,21 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, open *atomic.Int
 	if err != nil {
 		return err
 	}
+	var back net.Conn
+	if isAPI(r) { // programs get an answer; browsers show their scripts none
+		if back, err = dial(r.Context(), v.who.User, vm.Name, mode); err != nil {
+			return err
+		}
+		defer back.Close()
+	}
 	socket, err := websocket.Accept(w, r, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled})
 	if err != nil {
 		return nil // it has answered
 	}
 	defer socket.CloseNow()
-	back, err := dial(r.Context(), v.who.User, vm.Name, mode)
+	if back == nil {
+		back, err = dial(r.Context(), v.who.User, vm.Name, mode)
+	}
 	if err != nil {
 		_, text := s.explain(r, err)
 		code := streamEnded
@@ -78,14 +88,19 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, open *atomic.Int
 	return nil
 }
 
-// splice carries bytes both ways until one end closes, or the visitor may not go on.
+// splice carries bytes both ways until one end closes, or the visitor may not go on. An empty message ends what the
+// client sends, and nothing else.
 func (s *Server) splice(r *http.Request, name string, socket *websocket.Conn, back net.Conn) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context())) // it is hijacked
 	defer cancel()
 	front := websocket.NetConn(ctx, socket, websocket.MessageBinary)
 	ended := make(chan websocket.StatusCode, 2)
 	go func() {
-		_, _ = io.Copy(&touching{Writer: back, touch: func() { s.opts.Visitors.Touch(r) }}, front)
+		receive(ctx, socket, &touching{Writer: back, touch: func() { s.opts.Visitors.Touch(r) }}, func() {
+			if half, ok := back.(interface{ CloseWrite() error }); ok {
+				_ = half.CloseWrite()
+			}
+		})
 		ended <- streamEnded
 		_ = back.Close()
 	}()
@@ -101,6 +116,22 @@ func (s *Server) splice(r *http.Request, name string, socket *websocket.Conn, ba
 	default:
 	}
 	_ = socket.Close(code, "")
+}
+
+// receive writes what a client sends, until it has gone; end is called upon an empty message.
+func receive(ctx context.Context, socket *websocket.Conn, to io.Writer, end func()) {
+	for {
+		_, message, err := socket.Reader(ctx)
+		if err != nil {
+			return
+		}
+		switch n, err := io.Copy(to, message); {
+		case err != nil:
+			return
+		case n == 0:
+			end()
+		}
+	}
 }
 
 // touching is a writer that reports that it is used, at most once in touchStep.

@@ -194,3 +194,13 @@ func (f *Fleet) Console(ctx context.Context, user, name string, mode fleet.Mode)
 	conn, err := runner.Console(ctx, control.Mode(mode))
 	return conn, explain(err)
 }
+
+// Forward implements fleet.Fleet.
+func (f *Fleet) Forward(ctx context.Context, user, name string, port int) (net.Conn, error) {
+	runner, err := f.dial(user, name)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := runner.Forward(ctx, port)
+	return conn, explain(err)
+}

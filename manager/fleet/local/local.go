@@ -230,6 +230,16 @@ func (f *Fleet) Console(ctx context.Context, user, name string, mode fleet.Mode)
 	return conn, explain(err)
 }
 
+// Forward implements fleet.Fleet.
+func (f *Fleet) Forward(ctx context.Context, user, name string, port int) (net.Conn, error) {
+	client, err := f.dial(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := client.Forward(ctx, port)
+	return conn, explain(err)
+}
+
 // dial connects to the runner of a VM.
 func (f *Fleet) dial(ctx context.Context, name string) (*control.Client, error) {
 	vm, err := f.inventory.Find(ctx, name)

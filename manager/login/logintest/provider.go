@@ -170,6 +170,13 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
+// IDToken returns a token of the user, as a program gets one that logs the user in by itself.
+func (p *Provider) IDToken() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.idToken("")
+}
+
 func (p *Provider) idToken(nonce string) string {
 	now := time.Now
 	if p.Now != nil {

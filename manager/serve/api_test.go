@@ -1,0 +1,177 @@
+package serve
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/coder/websocket"
+	"github.com/stretchr/testify/require"
+	authentication "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/access"
+	"vmop/manager/login"
+	"vmop/manager/login/logintest"
+	"vmop/test/cluster/clustertest"
+	"vmop/test/visitor"
+)
+
+// token returns one of the service account robot, which is made if need be.
+func (h *house) token(audience string) string {
+	h.t.Helper()
+	accounts := h.client.CoreV1().ServiceAccounts(h.Name)
+	if _, err := accounts.Get(h.t.Context(), "robot", metav1.GetOptions{}); err != nil {
+		_, err := accounts.Create(h.t.Context(), &corev1.ServiceAccount{
+			ObjectMeta: metav1.ObjectMeta{Name: "robot"},
+		}, metav1.CreateOptions{})
+		require.NoError(h.t, err)
+	}
+	request := &authentication.TokenRequest{Spec: authentication.TokenRequestSpec{Audiences: []string{audience}}}
+	made, err := accounts.CreateToken(h.t.Context(), "robot", request, metav1.CreateOptions{})
+	require.NoError(h.t, err)
+	return made.Status.Token
+}
+
+// program makes a request with a token.
+func program(t *testing.T, address, path, token string, header ...string) (int, string) {
+	t.Helper()
+	return visitor.New(t, nil).Get(address, "/api/v1"+path, append([]string{
+		"Authorization", "Bearer " + token, "Sec-Fetch-Mode", "",
+	}, header...)...)
+}
+
+// dial opens the console of the VM alpha with a token.
+func dial(t *testing.T, address, token string) (*websocket.Conn, error) {
+	t.Helper()
+	socket, _, err := websocket.Dial(t.Context(), "ws://"+address+"/api/v1/vms/alpha/console",
+		&websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + token}}})
+	return socket, err
+}
+
+// A service account uses the JSON interface by a token of our audience, with its permissions, until it is deleted.
+func TestServiceAccounts(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	robot := "system:serviceaccount:" + h.Name + ":robot"
+	h.vm("alpha", v1.Permission{User: robot, May: []v1.Action{"accessConsole"}})
+	h.vm("secret", v1.Permission{User: "ann", May: []v1.Action{"*"}})
+	c := local(t, "ann")
+	c.Login.TokenAudience = "vmop"
+	r := h.replica(c)
+	address, token, foreign := r.address(1), h.token("vmop"), h.token("https://kubernetes.default.svc")
+
+	code, text := program(t, address, "/vms", token)
+	require.Equal(t, http.StatusOK, code, text)
+	require.Contains(t, text, `"alpha"`)
+	require.NotContains(t, text, "secret")
+	code, text = program(t, address, "/vms/secret", token)
+	require.Equal(t, http.StatusNotFound, code)
+	require.Contains(t, text, `"reason":"error.novm"`)
+	socket, err := dial(t, address, token)
+	require.NoError(t, err)
+	require.NoError(t, socket.Write(t.Context(), websocket.MessageBinary, []byte("echo")))
+	_, said, err := socket.Read(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "echo", string(said))
+	r.logs(`msg="stream opened" user=` + robot + ` vm=alpha path=/api/v1/vms/alpha/console mode=type`)
+
+	forged := token[:strings.LastIndexByte(token, '.')+1] + "AAAA"
+	for bad, why := range map[string]string{foreign: "another audience", forged: "not valid", "canary": "no JWT"} {
+		code, text = program(t, address, "/vms", bad)
+		require.Equal(t, http.StatusUnauthorized, code)
+		var problem struct{ Detail, Reason string }
+		require.NoError(t, json.Unmarshal([]byte(text), &problem))
+		require.Equal(t, "token", problem.Reason)
+		require.Contains(t, problem.Detail, why)
+	}
+	code, text = visitor.New(t, nil).Get(address, "/api/v1/vms")
+	require.Equal(t, http.StatusUnauthorized, code)
+	require.Contains(t, text, `"reason":"login.needed"`)
+	for _, secret := range []string{token, foreign, forged} {
+		for part := range strings.SplitSeq(secret, ".") {
+			require.NotContains(t, r.log.String(), part, "no part of a token is logged")
+		}
+	}
+
+	require.NoError(t, h.client.CoreV1().ServiceAccounts(h.Name).Delete(t.Context(), "robot", metav1.DeleteOptions{}))
+	clustertest.Eventually(t, "the token to be refused", func() error {
+		if code, _ := program(t, address, "/vms", token); code != http.StatusUnauthorized {
+			return fmt.Errorf("code %d", code)
+		}
+		return nil
+	})
+}
+
+// A token beside the cookie of a session counts alone, even if it is not accepted. A request with a token needs no
+// further proof that it comes from no foreign site; one with a cookie does.
+func TestTokenAndCookie(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.vm("alpha", v1.Permission{User: "ann", May: []v1.Action{"*"}})
+	c := local(t, "ann")
+	c.Login.TokenAudience = "vmop"
+	r := h.replica(c)
+	address := r.address(1)
+	ann := visitor.New(t, nil).LogIn(address, "ann", "ann")
+	code, text := ann.Get(address, "/api/v1/vms")
+	require.Equal(t, http.StatusOK, code)
+	require.Contains(t, text, "alpha")
+	code, text = ann.Get(address, "/api/v1/vms", "Authorization", "Bearer "+h.token("vmop"))
+	require.Equal(t, http.StatusOK, code)
+	require.NotContains(t, text, "alpha", "it is the robot who asks")
+	code, _ = ann.Get(address, "/api/v1/vms", "Authorization", "Bearer x")
+	require.Equal(t, http.StatusUnauthorized, code)
+}
+
+// A user's own program brings the ID token of a provider, by which RBAC is asked about the user as in a browser.
+func TestTokensOfAProvider(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.vm("alpha")
+	h.vm("secret")
+	provider, err := logintest.New(map[string]any{"preferred_username": "eve", "roles": []string{"operators"}})
+	require.NoError(t, err)
+	t.Cleanup(provider.Close)
+	h.Apply(`
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: alpha}
+rules: [{apiGroups: [vmoperator.jdrupes.org], resources: [vms/console], resourceNames: [alpha], verbs: [create]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: alpha}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: alpha}
+subjects: [{kind: Group, apiGroup: rbac.authorization.k8s.io, name: "oidc:operators"}]`)
+	c := local(t)
+	c.Login.UserPrefix, c.Login.GroupPrefix = "oidc:", "oidc:"
+	c.Login.RedirectURI = "http://127.0.0.1/oauth/callback"
+	c.Login.Providers = []login.Provider{{
+		Name: "corp", ConfigurationEndpoint: provider.URL + login.WellKnown,
+		ClientID: provider.ClientID, Secret: provider.ClientSecret,
+	}}
+	c.Access.Mode = access.ByRBAC
+	r := h.replica(c)
+	address, token := r.address(1), ""
+	clustertest.Eventually(t, "the role to be in force", func() error {
+		token = provider.IDToken()
+		socket, err := dial(t, address, token)
+		if err == nil {
+			return socket.CloseNow()
+		}
+		return err
+	})
+	r.logs(`msg="stream opened" user=eve vm=alpha path=/api/v1/vms/alpha/console mode=type`)
+	code, _ := program(t, address, "/vms/secret", token)
+	require.Equal(t, http.StatusNotFound, code)
+	provider.Tamper(func(claims map[string]any) { claims["aud"] = "kubernetes" })
+	code, text := program(t, address, "/vms", provider.IDToken())
+	require.Equal(t, http.StatusUnauthorized, code)
+	require.Contains(t, text, "another audience")
+	require.NotContains(t, r.log.String(), token)
+}

@@ -1,0 +1,285 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"vmop/manager/access"
+	"vmop/manager/fleet"
+)
+
+// apiRoot begins the addresses of the JSON interface, which docs/api.md describes.
+const apiRoot = "/api/"
+
+// apiRoutes are its requests. They use what pages use: the same fleet, the same decisions, the same records, and for
+// screens and consoles the same handlers.
+func (s *Server) apiRoutes() map[string]pageFunc {
+	return map[string]pageFunc{
+		"GET /api/v1/vms":                     s.apiList,
+		"GET /api/v1/vms/{vm}":                s.apiVM,
+		"GET /api/v1/events":                  s.apiEvents,
+		"POST /api/v1/vms/{vm}/{action}":      s.apiAction,
+		"PATCH /api/v1/vms/{vm}":              s.apiResize,
+		"PUT /api/v1/vms/{vm}/drives/{drive}": s.apiMedium,
+		"DELETE /api/v1/vms/{vm}":             s.forPage(access.PageVMs, s.apiDelete),
+		"GET /api/v1/vms/{vm}/definition":     s.forPage(access.PageVMs, s.apiDefinition),
+		"PUT /api/v1/vms/{vm}/definition":     s.forPage(access.PageVMs, s.apiDefine),
+		"GET /api/v1/vms/{vm}/plan":           s.forPage(access.PageVMs, s.apiPlan),
+		"GET /api/v1/vms/{vm}/source":         s.forPage(access.PageVMs, s.apiSource),
+		"GET /api/v1/vms/{vm}/usage":          s.forPage(access.PageVMs, s.apiUsage),
+		"GET /api/v1/vms/{vm}/screenshot":     s.apiScreenshot,
+		"GET /api/v1/vms/{vm}/screen":         s.streamScreen,
+		"GET /api/v1/vms/{vm}/console":        s.streamConsole,
+		"GET /api/v1/vms/{vm}/spice":          s.streamSPICE,
+		"GET /api/v1/vms/{vm}/port/{port}":    s.streamPort,
+	}
+}
+
+// isAPI reports whether a request is one of the JSON interface.
+func isAPI(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, apiRoot) }
+
+// A refused is an error of the JSON interface that pages don't have.
+type refused struct {
+	code      int
+	key, text string
+}
+
+func (e refused) Error() string { return e.text }
+
+var errNoRoute = refused{http.StatusNotFound, "noRequest", "there is no such request; docs/api.md has all"}
+
+// wrong is the error for a request that makes no sense.
+func wrong(format string, values ...any) error {
+	return refused{http.StatusBadRequest, "wrongRequest", fmt.Sprintf(format, values...)}
+}
+
+// A problem says why a request has failed (RFC 9457). Its type is about:blank, the default: Reason is what programs
+// distinguish.
+type problem struct {
+	Title  string       `json:"title"`
+	Status int          `json:"status"`
+	Detail string       `json:"detail"`
+	Reason string       `json:"reason"`
+	Faults fleet.Faults `json:"faults,omitempty"`
+}
+
+// failAPI answers with an error.
+func failAPI(w http.ResponseWriter, code int, text string, err error) {
+	p := problem{Title: http.StatusText(code), Status: code, Detail: text, Reason: keyOf(err)}
+	_ = errors.As(err, &p.Faults)
+	if code == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	writeJSON(w, code, "application/problem+json", p)
+}
+
+// keyOf returns what kind of error it is, for programs: mostly the key of its text.
+func keyOf(err error) string {
+	var f failure
+	var no forbidden
+	var e refused
+	switch {
+	case errors.As(err, &f):
+		return f.key
+	case errors.As(err, &no):
+		return no.Reason.Key
+	case errors.As(err, &e):
+		return e.key
+	case errors.Is(err, fleet.ErrNotFound):
+		return errNoVM.key
+	case errors.Is(err, fleet.ErrChanged):
+		return errChanged.key
+	case errors.Is(err, fleet.ErrExists):
+		return "exists"
+	case errors.Is(err, fleet.ErrOccupied):
+		return "occupied"
+	case errors.As(err, new(fleet.Faults)):
+		return "faults"
+	case errors.As(err, new(fleet.Refusal)):
+		return "refused"
+	}
+	return "failed"
+}
+
+// answerJSON answers with a value.
+func answerJSON(w http.ResponseWriter, value any) error {
+	writeJSON(w, http.StatusOK, "application/json", value)
+	return nil
+}
+
+func writeJSON(w http.ResponseWriter, code int, kind string, value any) {
+	w.Header().Set("Content-Type", kind)
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(value) // the client has gone, or not
+}
+
+// boolean reads a parameter that is true or false.
+func boolean(r *http.Request, name string) (bool, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return false, nil
+	}
+	value, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, wrong("%s=%q: want true or false", name, text)
+	}
+	return value, nil
+}
+
+// An apiVM is a VM as a visitor may see it: users of the portal get what a card shows.
+type apiVM struct {
+	*fleet.VM
+	// Can is what the visitor may do and can be done now.
+	Can []fleet.Action `json:"can"`
+	// Screen, SPICE and Console can be opened by the visitor now.
+	Screen  bool `json:"screen"`
+	SPICE   bool `json:"spice"`
+	Console bool `json:"console"`
+	// UsedBy is who types, or is logged in to the desktop.
+	UsedBy string `json:"usedBy,omitempty"`
+	// Busy: it is about to become what it is to be.
+	Busy bool `json:"busy"`
+}
+
+// vmFor returns a VM as the visitor may see it.
+func (v visit) vmFor(vm *fleet.VM) apiVM {
+	sees := vm.State.Up() && v.refusal(access.AccessConsole, vm) == ""
+	one := apiVM{
+		VM: v.mayKnow(vm), Can: []fleet.Action{}, UsedBy: usedBy(vm), Busy: busy(vm),
+		Screen: sees && vm.Screen, SPICE: sees && vm.SPICE, Console: sees && vm.Console,
+	}
+	for _, a := range fleet.Actions() {
+		if vm.Can[a] && v.refusal(actions[a].verb, vm) == "" {
+			one.Can = append(one.Can, a)
+		}
+	}
+	return one
+}
+
+// mayKnow returns what the visitor may know of a VM that they may see.
+func (v visit) mayKnow(vm *fleet.VM) *fleet.VM {
+	if v.mayUse(access.PageVMs) == nil {
+		return vm
+	}
+	return &fleet.VM{Name: vm.Name, State: vm.State, Since: vm.Since, OS: vm.OS, OSID: vm.OSID}
+}
+
+// mayUseAny returns an error if the visitor may use neither the table of VMs nor the portal.
+func (v visit) mayUseAny() error {
+	if v.mayUse(access.PageVMs) == nil {
+		return nil
+	}
+	return v.mayUse(access.PagePortal)
+}
+
+// apiList answers with a page of the list.
+func (s *Server) apiList(w http.ResponseWriter, r *http.Request) error {
+	v, q := s.visit(r), parseQuery(r.URL.Query())
+	if err := v.mayUseAny(); err != nil {
+		return err
+	}
+	all, page := v.search(&q)
+	list := struct {
+		Items []apiVM `json:"items"`
+		Page  int     `json:"page"`
+		Pages int     `json:"pages"`
+		Total int     `json:"total"`
+	}{make([]apiVM, len(page)), q.Page, q.pages(len(all)), len(all)}
+	for i, vm := range page {
+		list.Items[i] = v.vmFor(vm)
+	}
+	return answerJSON(w, list)
+}
+
+// search returns the VMs of a query, and those of its page. It looks only at what the visitor may know: what is found
+// would tell the rest.
+func (v visit) search(q *query) (all, page []*fleet.VM) {
+	visible := v.visible()
+	byKnown := make(map[*fleet.VM]*fleet.VM, len(visible))
+	known := make([]*fleet.VM, len(visible))
+	for i, vm := range visible {
+		known[i] = v.mayKnow(vm)
+		byKnown[known[i]] = vm
+	}
+	whole := func(list []*fleet.VM) []*fleet.VM {
+		vms := make([]*fleet.VM, len(list))
+		for i, vm := range list {
+			vms[i] = byKnown[vm]
+		}
+		return vms
+	}
+	all, page = q.choose(known)
+	return whole(all), whole(page)
+}
+
+func (s *Server) apiVM(w http.ResponseWriter, r *http.Request) error {
+	v := s.visit(r)
+	if err := v.mayUseAny(); err != nil {
+		return err
+	}
+	vm, err := v.vm(r, access.View)
+	if err != nil {
+		return err
+	}
+	return answerJSON(w, v.vmFor(vm))
+}
+
+// apiPlan answers with why QEMU is run as it is.
+func (s *Server) apiPlan(w http.ResponseWriter, r *http.Request) error {
+	vm, err := s.visit(r).vm(r, access.Edit)
+	if err != nil {
+		return err
+	}
+	lines, err := s.opts.Fleet.Plan(r.Context(), vm.Name)
+	if err != nil {
+		return err
+	}
+	return answerJSON(w, lines)
+}
+
+func (s *Server) apiSource(w http.ResponseWriter, r *http.Request) error {
+	vm, err := s.visit(r).vm(r, access.Edit)
+	if err != nil {
+		return err
+	}
+	text, err := s.opts.Fleet.Source(r.Context(), vm.Name, r.URL.Query().Get("module"))
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write([]byte(text)) // the client has gone, or not
+	return nil
+}
+
+func (s *Server) apiUsage(w http.ResponseWriter, r *http.Request) error {
+	vm, err := s.visit(r).vm(r, access.View)
+	if err != nil {
+		return err
+	}
+	samples, err := s.opts.Fleet.Usage(r.Context(), vm.Name)
+	if err != nil {
+		return err
+	}
+	if samples == nil {
+		samples = []fleet.Sample{}
+	}
+	return answerJSON(w, samples)
+}
+
+func (s *Server) apiScreenshot(w http.ResponseWriter, r *http.Request) error {
+	vm, err := s.visit(r).vm(r, access.AccessConsole)
+	if err != nil {
+		return err
+	}
+	png, err := s.screenshot(r.Context(), vm.Name)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "image/png")
+	_, _ = w.Write(png) // the client has gone, or not
+	return nil
+}

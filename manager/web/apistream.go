@@ -1,0 +1,115 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"hash/maphash"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"vmop/manager/fleet"
+)
+
+// apiEvents streams VMs that have changed, as server-sent events: first all that there are, and then the event current.
+// Parameters are those of the list.
+func (s *Server) apiEvents(w http.ResponseWriter, r *http.Request) error {
+	if err := s.visit(r).mayUseAny(); err != nil {
+		return err
+	}
+	end, out := s.beginEvents(w)
+	defer end()
+	sent := sentVMs{seed: maphash.MakeSeed(), hashes: map[string]uint64{}}
+	ended := s.opts.Visitors.Ended(r)
+	ping := time.NewTicker(livePing)
+	defer ping.Stop()
+	for first := true; ; first = false {
+		changed, looked := s.opts.Fleet.Changed(), time.Now()
+		v, q := s.visit(r), parseQuery(r.URL.Query()) // whose roles may have changed
+		if v.mayUseAny() != nil {
+			_ = writeEvent(w, "gone", nil)
+			_ = out.Flush()
+			return nil
+		}
+		all, _ := v.search(&q)
+		name := r.URL.Query().Get("vm")
+		now := map[string]bool{}
+		for _, vm := range all {
+			if name != "" && vm.Name != name {
+				continue
+			}
+			now[vm.Name] = true
+			if err := sent.put(w, out, v.vmFor(vm)); err != nil {
+				return nil // the client is gone or too slow
+			}
+		}
+		sent.dropOthers(w, now)
+		if first {
+			_ = writeEvent(w, "current", []byte("{}"))
+		}
+		_ = out.SetWriteDeadline(time.Now().Add(liveSlow))
+		if out.Flush() != nil || !s.waitForChange(r, looked, changed, ended, ping.C, w) {
+			return nil
+		}
+	}
+}
+
+// sentVMs are hashes of what a client knows, by name.
+type sentVMs struct {
+	seed   maphash.Seed
+	hashes map[string]uint64
+}
+
+// put sends a VM that differs from what was sent. A client that does not accept it in time has a failed stream.
+func (sent *sentVMs) put(w http.ResponseWriter, out *http.ResponseController, vm apiVM) error {
+	text, err := json.Marshal(vm)
+	if err != nil {
+		return err
+	}
+	hash := maphash.Bytes(sent.seed, text)
+	if old, known := sent.hashes[vm.Name]; known && old == hash {
+		return nil
+	}
+	sent.hashes[vm.Name] = hash
+	if err := out.SetWriteDeadline(time.Now().Add(liveSlow)); err != nil {
+		return err
+	}
+	return writeEvent(w, "vm", text)
+}
+
+// dropOthers says which VMs are gone, or no longer visible or found.
+func (sent *sentVMs) dropOthers(w http.ResponseWriter, now map[string]bool) {
+	for name := range sent.hashes {
+		if !now[name] {
+			delete(sent.hashes, name)
+			text, _ := json.Marshal(map[string]string{"name": name}) // never fails
+			_ = writeEvent(w, "removed", text)
+		}
+	}
+}
+
+// streamSPICE opens a channel of the screen for a native viewer, all of whose channels have one id.
+func (s *Server) streamSPICE(w http.ResponseWriter, r *http.Request) error {
+	const longest = 64
+	id := r.URL.Query().Get("id")
+	if id == "" || len(id) > longest || r.URL.Query().Get("mode") == string(fleet.Watch) {
+		return wrong("want id, the same for all channels of a viewer, at most %d bytes, and mode type or take", longest)
+	}
+	return s.stream(w, r, &s.open.screens, func(
+		ctx context.Context, user, name string, mode fleet.Mode,
+	) (net.Conn, error) {
+		return s.opts.Fleet.SPICE(ctx, user, name, id, mode)
+	})
+}
+
+// streamPort opens a TCP port of the guest. It needs what the console needs (docs/decisions/0075-api.md).
+func (s *Server) streamPort(w http.ResponseWriter, r *http.Request) error {
+	port, err := strconv.ParseUint(r.PathValue("port"), 10, 16)
+	if err != nil || port == 0 {
+		return wrong("port %q: want a TCP port of the guest, 1 to 65535", r.PathValue("port"))
+	}
+	return s.stream(w, r, &s.open.ports, func(ctx context.Context, user, name string, _ fleet.Mode) (net.Conn, error) {
+		return s.opts.Fleet.Forward(ctx, user, name, int(port))
+	})
+}
