@@ -2,6 +2,7 @@ package machine
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"vmop/process"
 	"vmop/qmp"
 	"vmop/vmstatus"
+	"vmop/vmtypes/plan"
 )
 
 const guestOff = `{"guest": true, "reason": "guest-shutdown"}`
@@ -152,6 +154,44 @@ func TestHelpersAreLost(t *testing.T) {
 	k.returns("set-action", "{}")
 	k.next()
 	require.Equal(t, vmstatus.True, k.known.Condition(vmstatus.ConditionTPMLost).Status)
+	k.does()
+
+	k = newTalk(t, withTPM)
+	k.state.HelperExited("swtpm", "exit status 1", k.now)
+	k.does("query-chardev")
+	k.returns("query-chardev", "error: no") // an answer all the same
+	k.next()
+	require.Equal(t, vmstatus.True, k.known.Condition(vmstatus.ConditionTPMLost).Status)
+}
+
+// What QEMU has not heard is asked again when it is reached again, and nothing before.
+func TestTheTPMEndsWithoutAMonitor(t *testing.T) {
+	t.Parallel()
+	k := newTalk(t, withTPM)
+	k.state.HelperExited("swtpm", "exit status 1", k.now)
+	k.does("query-chardev")
+	k.loses()
+	k.next()
+	require.NotContains(t, k.other, "query-chardev")
+	k.other = nil
+	k.state.Connected(k.now)
+	k.next()
+	require.Contains(t, k.other, "query-chardev")
+
+	k = newTalk(t, withTPM)
+	k.loses()
+	k.state.HelperExited("swtpm", "exit status 1", k.now)
+	k.next()
+	require.NotContains(t, k.other, "query-chardev")
+}
+
+// The socket of a helper is one that it inherits, or else what says that it is ready.
+func TestSocketOfAHelper(t *testing.T) {
+	t.Parallel()
+	p := &plan.Plan{Listeners: []plan.Listener{{Name: "other", Path: "/run/other"}, {Name: "tpm", Path: "/run/tpm"}}}
+	inherits := []plan.Option{{Flag: "--server", Properties: []plan.Property{{Key: "fd", Descriptor: "tpm"}}}}
+	require.Equal(t, "/run/tpm", socketOf(p, plan.Process{Args: inherits, Ready: "/run/ready"}))
+	require.Equal(t, "/run/ready", socketOf(p, plan.Process{Ready: "/run/ready"}))
 }
 
 // From the moment in which the TPM's process ends the machine is not reset, by
@@ -189,6 +229,7 @@ func TestTheTPMIsReplaced(t *testing.T) {
 		}
 		k.returns("query-chardev", lostTPM)
 		k.does("StartHelper swtpm /run/tpm")
+		require.NotContains(t, strings.Join(k.log, ""), "asking for the connection")
 		require.False(t, k.saved.TPMReplaced)
 		k.state.HelperStarted(nil, nil, k.now)
 		k.does(`getfd {"fdname":"vmop-tpm"}`, `add_client {"fdname":"vmop-tpm","protocol":"c"}`)
@@ -224,6 +265,9 @@ func TestTheTPMIsNotReplaced(t *testing.T) {
 		k.state.HelperStarted(nil, err, k.now)
 		return k
 	}
+	nonsense := asked(lose(), "17")
+	nonsense.next()
+	nonsense.logged("asking for the connection with the TPM")
 	elsewhere := lose()
 	for range hangups {
 		asked(elsewhere, "[]")

@@ -92,13 +92,48 @@ func TestSpaceIsLookedAtWhereItCounts(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1e9, 0)
 	for what, d := range map[string]failedDisk{
-		"a full device": {drive: drive{name: "vm.drives[0]"}, full: true},
+		"a full device": {drive: drive{name: "vm.drives[0]"}, full: true, cause: "write failed"},
 		"a broken disk": {drive: drive{name: "vm.drives[0]"}, cause: "read failed", space: Space{true, 0, 100 * mib}},
 	} {
-		resume, wake, _ := new(recovery).next([]failedDisk{d}, now)
+		resume, wake, why := new(recovery).next([]failedDisk{d}, now)
 		require.False(t, resume, what)
 		require.Equal(t, now.Add(firstRetry), wake, what)
+		require.Contains(t, why[0], d.cause+"; the VM is paused; next attempt at", what)
 	}
+}
+
+// The first byte that is enough ends the waiting before its time.
+func TestAFullDiskIsResumedAtOnce(t *testing.T) {
+	t.Parallel()
+	var r recovery
+	now := time.Unix(1e9, 0)
+	disk := failedDisk{drive: drive{name: "vm.drives[0]"}, full: true, space: Space{true, 5 * mib, 100 * mib}}
+	for free, want := range map[int64]bool{5 * mib: false, 6*mib - 1: false, 6 * mib: true} {
+		r = recovery{}
+		r.next([]failedDisk{disk}, now)
+		later := disk
+		later.space.Free = free
+		resume, _, _ := r.next([]failedDisk{later}, now.Add(time.Second))
+		require.Equal(t, want, resume, "%d bytes are free", free)
+	}
+}
+
+// A VM that has been resumed by its user waits anew when its disk fails again; its attempts
+// count for as long as it has not been calm.
+func TestEachStopIsWaitedForAnew(t *testing.T) {
+	t.Parallel()
+	var r recovery
+	now := time.Unix(1e9, 0)
+	broken := []failedDisk{{drive: drive{name: "vm.drives[0]"}, cause: "write failed"}}
+	r.next(broken, now)
+	r.runs()
+	_, wake, _ := r.next(broken, now.Add(time.Hour))
+	require.Equal(t, now.Add(time.Hour+firstRetry), wake)
+
+	r.tries(wake)
+	r.runs()
+	_, again, _ := r.next(broken, wake.Add(calmTime))
+	require.Equal(t, wake.Add(calmTime+2*firstRetry), again)
 }
 
 // All disks must be worth a try.

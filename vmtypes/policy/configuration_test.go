@@ -29,3 +29,13 @@ func TestWhatTheConfigurationWants(t *testing.T) {
   the configuration: vm.options.asset is not in its list options
       denied by policy.yaml:16, the rule for /opt/web/**`)
 }
+
+// More than a hundred violations are not worth reading.
+func TestViolationsAreBounded(t *testing.T) {
+	t.Parallel()
+	made := planOf(t, `part(options = [option("-device", "usb-mtp", {"id": "x%d" % n}) for n in range(150)])`,
+		"network: []\n")
+	var denied *policy.Error
+	require.ErrorAs(t, read(t, strict).Check(made, subject()), &denied)
+	require.Len(t, denied.Violations, 100)
+}

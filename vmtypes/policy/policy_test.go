@@ -328,7 +328,7 @@ func attacks() []attack {
 			"a forward of a private network",
 			`part(taps = [tap("t0", subnet = "10.1.0.0/24", ports = [struct(protocol = "tcp", address = "", host = 22, guest = 22)])], options = [option("-netdev", "tap", {"id": "x", "fd": tap("t0", subnet = "auto")})])`, "listening on *:22 is not",
 		},
-		{"a socket elsewhere", `part(sockets = {"console": "/run/other/x"})`, "writing /run/other/x is not allowed"},
+		{"a socket elsewhere", `part(sockets = {"console": "/run/other/x"})`, "the socket console: writing /run/other/x is not allowed"},
 		{
 			"a listener elsewhere",
 			`part(listeners = [listen("l", "/run/other/x")], options = [option("-chardev", "null", {"id": "x", "fd": listen("l", "/run/other/x")})])`, "the socket l: writing /run/other/x",
@@ -449,8 +449,10 @@ func TestSubjects(t *testing.T) {
 	require.NotContains(t, err.Error(), "watchdog")
 	other = subject()
 	other.Images = []string{"/data/disk.img", "/etc/made.img"}
-	err = p.Check(made, other)
-	require.ErrorContains(t, err, "the image /etc/made.img: writing /etc/made.img is not allowed")
+	err = p.Check(planOf(t, `part(listeners = [listen("l", "/run/vm/x")])`, "network: []\n"), other)
+	require.EqualError(t, err, `the VM type web does what the policy does not allow:
+  the image /etc/made.img: writing /etc/made.img is not allowed
+      denied by policy.yaml:8, the rule for /opt/web/**`)
 	require.NotContains(t, err.Error(), "/data/disk.img")
 	other = subject()
 	secret := planOf(t, "None", "network: []\ndrives: [{file: /etc/shadow}]\n")
