@@ -70,7 +70,12 @@ func Announce(env Env, m Machine) (back func() error, err error) {
 		return func() error { return nil }, nil
 	}
 	folder := filepath.Join(filepath.Dir(usual), ElsewhereDir)
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+	err = os.MkdirAll(folder, 0o700)
+	if base := env.temporary(); err != nil && base != "" { // in a pod nothing else can be written
+		folder = filepath.Join(base, ElsewhereDir)
+		err = os.MkdirAll(folder, 0o700)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("announce the VM: %w", err)
 	}
 	if !mine(folder) {
@@ -92,8 +97,8 @@ func Announce(env Env, m Machine) (back func() error, err error) {
 
 // RuntimeBases returns the directories in which runners make runtime directories:
 // what the rules say in this environment and in a bare one, where systemd would
-// have put a user's, and where the unit vmrunner@.service has them. What anybody
-// could have made, below /tmp, is left out.
+// have put a user's, and where the unit vmrunner@.service has them; and the one below
+// TMPDIR, which has announcements. What anybody could have made, below /tmp, is left out.
 func RuntimeBases(env Env) []string {
 	var all []string
 	add := func(base string) {
@@ -107,6 +112,9 @@ func RuntimeBases(env Env) []string {
 		add(filepath.Dir(c.RuntimeDirectory(env)))
 	}
 	usual(env)
+	if base := env.temporary(); base != "" {
+		add(base)
+	}
 	env.Getenv = func(string) string { return "" }
 	for _, writable := range []bool{true, false} {
 		env.Writable = func(string) bool { return writable }
@@ -115,6 +123,14 @@ func RuntimeBases(env Env) []string {
 	add(filepath.Join("/run/user", strconv.Itoa(os.Geteuid()), programDir))
 	add(filepath.Join("/run", programDir))
 	return all
+}
+
+// temporary returns the user's directory below TMPDIR; "" if that isn't set.
+func (env Env) temporary() string {
+	if dir := env.Getenv("TMPDIR"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, env.UserName, programDir)
+	}
+	return ""
 }
 
 // entries returns what is in a directory, nothing if it can't be read.

@@ -72,3 +72,21 @@ func TestMachinesOfOthers(t *testing.T) {
 	_, err := Announce(env, Machine{"db", run("db")})
 	require.ErrorContains(t, err, "is not a directory of user 0")
 }
+
+// Where only TMPDIR can be written to, as in a pod, VMs are found there.
+func TestMachinesOfAPod(t *testing.T) {
+	t.Parallel()
+	_, run := announced(t)
+	dir := run("run/web")
+	root := filepath.Dir(filepath.Dir(dir))
+	env := host(map[string]string{"XDG_RUNTIME_DIR": filepath.Join(dir, "sock"), "TMPDIR": filepath.Join(root, "run")})
+	env.UserName = "65532"
+	back, err := Announce(env, Machine{"web", dir})
+	require.NoError(t, err)
+	require.Equal(t, []Machine{{"web", dir}}, Machines(env, "sock"))
+	require.NoError(t, back())
+	require.Empty(t, Machines(env, "sock"))
+
+	_, err = Announce(host(map[string]string{"XDG_RUNTIME_DIR": filepath.Join(dir, "sock")}), Machine{"web", dir})
+	require.ErrorContains(t, err, "announce the VM: ")
+}

@@ -32,6 +32,7 @@ func mediumByPassword(t *testing.T, l *lab) {
 		s.LoggingProperties = ".level=ALL"
 	}))
 	v.runs()
+	require.Regexp(t, `(?m)^medium +[A-Z]`, v.runner("ps"))
 	screen := v.console()
 	screen.await(guest.SectorSays)
 	require.Positive(t, server.served("/first.iso"))
@@ -41,7 +42,7 @@ func mediumByPassword(t *testing.T, l *lab) {
 		s.VM.Disks[0].CDROM.Image = server.address(user, second, "/second.iso")
 	})
 	clustertest.Eventually(t, "the other CD", func() error {
-		if blocks := v.runner("qmp", "query-block"); !strings.Contains(blocks, "/second.iso") {
+		if blocks := v.runner("qmp", "medium", "query-block"); !strings.Contains(blocks, "/second.iso") {
 			return fmt.Errorf("QEMU has %s", blocks)
 		}
 		return nil
