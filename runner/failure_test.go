@@ -122,7 +122,7 @@ func TestStartErrors(t *testing.T) {
 		},
 		{
 			"a kernel that is none", "standard", standard("kernel: {image: PATH/config.yaml, initrd: PATH/config.yaml}"),
-			[]string{"\nvm.kernel.image: the file is no Linux kernel for this machine"},
+			[]string{"\nvm.kernel.image: PATH/config.yaml is no Linux kernel for this machine (want one such as "},
 		},
 		{
 			"a folder as a disk", "standard", standard("drives: [{file: PATH}]"),

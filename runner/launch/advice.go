@@ -5,13 +5,14 @@ import (
 	"strconv"
 	"strings"
 
+	"vmop/printable"
 	"vmop/runner/prepare"
 )
 
 // An advice is what to do about something that QEMU says when it gives up.
 type advice struct {
 	said *regexp.Regexp
-	text string // STATE stands for the file with the TPM's state, VNC for the display's port; $1 for the first group
+	text string // in which the words of stands are replaced, and $1 by the first group
 }
 
 // advices are in the order in which they are looked for: the first that fits is given.
@@ -37,15 +38,15 @@ func advices() []advice {
 		{
 			find(`Could not access KVM kernel module: Permission denied`),
 			"vm.accelerator: this user may not use /dev/kvm: add the user to the group kvm (usermod -aG kvm USER, then log in " +
-				"again), or want auto or tcg",
+				"again), or set auto or tcg",
 		},
 		{
 			find(`Could not access KVM kernel module: No such file or directory`),
-			"vm.accelerator: there is no /dev/kvm here: load the kernel's module kvm_intel or kvm_amd, or want auto or tcg",
+			"vm.accelerator: there is no /dev/kvm here: load the kernel's module kvm_intel or kvm_amd, or set auto or tcg",
 		},
 		{
 			find(`to set MSR|kvm_buf_set_msrs`),
-			"vm.accelerator: the KVM of this host can't run such a CPU: want tcg, or another vm.cpuModel",
+			"vm.accelerator: the KVM of this host can't run such a CPU: set tcg, or another vm.cpuModel",
 		},
 		{
 			find(`tpm-emulator: TPM result for CMD_INIT`),
@@ -54,7 +55,7 @@ func advices() []advice {
 		},
 		{
 			find(`linux kernel too old to load a ram disk|invalid kernel header|could not load kernel`),
-			"vm.kernel.image: the file is no Linux kernel for this machine",
+			"vm.kernel.image: KERNEL is no Linux kernel for this machine (want one such as /boot/vmlinuz-VERSION)",
 		},
 	}
 }
@@ -64,16 +65,21 @@ func adviceFor(vm *prepare.VM, said string, list lister) string {
 	for _, a := range advices() {
 		if at := a.said.FindStringSubmatchIndex(said); at != nil {
 			text := string(a.said.ExpandString(nil, a.text, said, at))
-			return strings.NewReplacer("STATE", tpmState(vm.Plan), "VNC", vncPort(vm)).Replace(text)
+			return strings.NewReplacer(stands(vm)...).Replace(text)
 		}
 	}
 	return adviceOnModel(vm, said, list)
 }
 
-// vncPort returns the port of the VNC display; "" if there is none.
-func vncPort(vm *prepare.VM) string {
-	if d := vm.Spec.Display; d != nil && d.VNC != nil {
-		return strconv.Itoa(int(d.VNC.Port))
+// stands are words of advices, and what they stand for: the file with the TPM's state, that
+// with the kernel, the port of VNC.
+func stands(vm *prepare.VM) []string {
+	kernel, port := "the file", ""
+	if vm.Spec.Kernel != nil {
+		kernel = printable.Line(vm.Spec.Kernel.Image)
 	}
-	return ""
+	if d := vm.Spec.Display; d != nil && d.VNC != nil {
+		port = strconv.Itoa(d.VNC.Port)
+	}
+	return []string{"STATE", tpmState(vm.Plan), "KERNEL", kernel, "VNC", port}
 }

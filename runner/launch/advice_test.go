@@ -12,11 +12,11 @@ func TestAdviceOnKVM(t *testing.T) {
 	for said, want := range map[string]string{
 		"Could not access KVM kernel module: Permission denied\nqemu-system-x86_64: failed to initialize kvm: Permission " +
 			"denied": "vm.accelerator: this user may not use /dev/kvm: add the user to the group kvm (usermod -aG kvm USER, " +
-			"then log in again), or want auto or tcg",
+			"then log in again), or set auto or tcg",
 		"Could not access KVM kernel module: No such file or directory": "vm.accelerator: there is no /dev/kvm here: load " +
-			"the kernel's module kvm_intel or kvm_amd, or want auto or tcg",
+			"the kernel's module kvm_intel or kvm_amd, or set auto or tcg",
 		"error: failed to set MSR 0x10a to 0x69\nkvm_buf_set_msrs: Assertion": "vm.accelerator: the KVM of this host can't " +
-			"run such a CPU: want tcg, or another vm.cpuModel",
+			"run such a CPU: set tcg, or another vm.cpuModel",
 		"something else": "",
 	} {
 		require.Equal(t, want, adviceFor(vmWith(""), said, nil))
