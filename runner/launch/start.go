@@ -333,7 +333,7 @@ func startPlanned(vm *prepare.VM, place int, args []string, named map[string]*os
 	p := vm.Plan.Processes()[place]
 	spec := process.Spec{
 		Name: p.Name, Path: p.Executable, Args: append(p.Argv(), args...), Dir: p.Dir, Env: environment(p.Env),
-		Rules: vm.Confinement()[place].Kernel(), CPUs: p.CPUs,
+		Rules: vm.ConfinementOf(place).Kernel(), CPUs: p.CPUs,
 	}
 	for _, name := range p.Descriptors() {
 		spec.Files = append(spec.Files, named[name])

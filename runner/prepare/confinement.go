@@ -14,6 +14,11 @@ func (vm *VM) Confinement() []confinement.Domain {
 	return confinement.Of(vm.Plan, vm.beyondThePlan())
 }
 
+// ConfinementOf is the Confinement of the process with a place in plan.Processes.
+func (vm *VM) ConfinementOf(place int) confinement.Domain {
+	return confinement.OfProcess(vm.Plan, vm.beyondThePlan(), place)
+}
+
 // beyondThePlan is what the plan doesn't show.
 func (vm *VM) beyondThePlan() confinement.Facts {
 	home, err := os.UserHomeDir()
@@ -31,8 +36,7 @@ func (vm *VM) denied(media map[int]string) map[int]string {
 	if vm.Held == nil || vm.Held.Landlock == 0 && !vm.Held.OwnRoot {
 		return nil
 	}
-	domains := vm.Confinement()
-	machine := domains[len(domains)-1]
+	machine := vm.ConfinementOf(len(vm.Plan.Helpers))
 	reasons := map[int]string{}
 	for i, file := range media {
 		if strings.HasPrefix(file, "/") && !machine.MayRead(file) {

@@ -42,10 +42,18 @@ func (f Facts) folderOf(medium string) string {
 // Of returns what the processes of a plan may use, in the order of plan.Processes.
 func Of(p *plan.Plan, facts Facts) []Domain {
 	domains := make([]Domain, 0, len(p.Helpers)+1)
-	for i := range p.Helpers {
-		domains = append(domains, helper(&p.Helpers[i]))
+	for place := range len(p.Helpers) + 1 {
+		domains = append(domains, OfProcess(p, facts, place))
 	}
-	return append(domains, qemu(p, facts))
+	return domains
+}
+
+// OfProcess returns what the process with a place in plan.Processes may use.
+func OfProcess(p *plan.Plan, facts Facts, place int) Domain {
+	if place < len(p.Helpers) {
+		return helper(&p.Helpers[place])
+	}
+	return qemu(p, facts)
 }
 
 // rules are those of one process, in the making.

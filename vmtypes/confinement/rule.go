@@ -126,10 +126,14 @@ func (d Domain) Kernel() *confine.Rules {
 // sorted returns rules in the order of their kinds, each once. The first reason for a
 // rule is kept.
 func sorted(rules []Rule) []Rule {
-	order := func(r Rule) int { return slices.Index(kinds, r.Kind) }
 	slices.SortStableFunc(rules, func(a, b Rule) int {
-		return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(port(a.Name), port(b.Name)),
-			strings.Compare(a.Name, b.Name))
+		if a.Kind != b.Kind {
+			return cmp.Compare(slices.Index(kinds, a.Kind), slices.Index(kinds, b.Kind))
+		}
+		if a.Kind == Listen || a.Kind == Connect {
+			return cmp.Or(cmp.Compare(port(a.Name), port(b.Name)), strings.Compare(a.Name, b.Name))
+		}
+		return strings.Compare(a.Name, b.Name)
 	})
 	return slices.CompactFunc(rules, func(a, b Rule) bool { return a.Kind == b.Kind && a.Name == b.Name })
 }
