@@ -22,7 +22,7 @@ func Image(seed cloudinit.Seed) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return image.data, nil
+	return append(image.data, make([]byte, image.size-len(image.data))...), nil
 }
 
 // Write puts the image of a seed into a file that only its owner can read. The file
@@ -34,10 +34,10 @@ func Write(path string, seed cloudinit.Seed) error {
 		return fmt.Errorf("make cloud-init image %s: %w", path, err)
 	}
 	err = durable.Fill(path, 0o600, durable.Volatile, func(file *os.File) error {
-		if _, err := file.Write(image.data[:image.used]); err != nil {
+		if _, err := file.Write(image.data); err != nil {
 			return err
 		}
-		return file.Truncate(int64(len(image.data)))
+		return file.Truncate(int64(image.size))
 	})
 	if err != nil {
 		return fmt.Errorf("make cloud-init image: %w", err)

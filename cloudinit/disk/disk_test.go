@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -245,7 +246,7 @@ func TestAFileThatCantBeWritten(t *testing.T) {
 
 func TestTheDiskRefusesWhatIsBeyondItsEnd(t *testing.T) {
 	t.Parallel()
-	m := &memory{data: make([]byte, 10)}
+	m := &memory{size: 10}
 	_, err := m.WriteAt([]byte("abc"), 8)
 	require.ErrorContains(t, err, "write 3 bytes at 8 of a disk of 10 bytes")
 	_, err = m.ReadAt(make([]byte, 1), 11)
@@ -253,5 +254,23 @@ func TestTheDiskRefusesWhatIsBeyondItsEnd(t *testing.T) {
 	n, err := m.WriteAt([]byte("abc"), 7)
 	require.NoError(t, err)
 	require.Equal(t, 3, n)
-	require.Equal(t, 10, m.used)
+	require.Len(t, m.data, 10)
+}
+
+func TestWhatWasNotWrittenIsZero(t *testing.T) {
+	t.Parallel()
+	m := &memory{size: 10}
+	for _, at := range []int64{3, 1} { // a gap before it, then within what there is
+		_, err := m.WriteAt([]byte("a"), at)
+		require.NoError(t, err)
+	}
+	require.Equal(t, "\x00a\x00a", string(m.data))
+	got := []byte("???????")
+	n, err := m.ReadAt(got, 2)
+	require.NoError(t, err)
+	require.Equal(t, len(got), n)
+	require.Equal(t, "\x00a\x00\x00\x00\x00\x00", string(got))
+	n, err = m.ReadAt(got, 8)
+	require.ErrorIs(t, err, io.EOF)
+	require.Equal(t, "\x00\x00", string(got[:n]))
 }

@@ -57,7 +57,7 @@ func buildFAT(files []cloudinit.File) (*memory, error) {
 	if clusters(files, sector) > floppyClusters {
 		size, f = fat16Size(files), fat16Format()
 	}
-	m := &memory{data: make([]byte, size)}
+	m := &memory{size: size}
 	if err := f.create(m); err != nil {
 		return nil, fmt.Errorf("format a file system of %d bytes: %w", size, err)
 	}
@@ -90,10 +90,10 @@ func writeFile(v volume, f cloudinit.File) error {
 func fat12Format() format {
 	return format{
 		create: func(m *memory) error {
-			_, err := fat12.Create(m, int64(len(m.data)), 0, sector, volumeLabel, true)
+			_, err := fat12.Create(m, int64(m.size), 0, sector, volumeLabel, true)
 			return err
 		},
-		read: func(m *memory) (volume, error) { return fat12.Read(m, int64(len(m.data)), 0, sector) },
+		read: func(m *memory) (volume, error) { return fat12.Read(m, int64(m.size), 0, sector) },
 		freeCluster: func(table []byte) { // entries of 12 bits: the third is byte 3 and half of byte 4
 			table[3] = 0
 			table[4] &= 0xf0
@@ -104,10 +104,10 @@ func fat12Format() format {
 func fat16Format() format {
 	return format{
 		create: func(m *memory) error {
-			_, err := fat16.Create(m, int64(len(m.data)), 0, sector, volumeLabel, true)
+			_, err := fat16.Create(m, int64(m.size), 0, sector, volumeLabel, true)
 			return err
 		},
-		read:        func(m *memory) (volume, error) { return fat16.Read(m, int64(len(m.data)), 0, sector) },
+		read:        func(m *memory) (volume, error) { return fat16.Read(m, int64(m.size), 0, sector) },
 		freeCluster: func(table []byte) { table[4], table[5] = 0, 0 },
 	}
 }

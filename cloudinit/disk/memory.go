@@ -12,8 +12,8 @@ import (
 
 // memory is a disk of fixed size in memory, as go-diskfs wants its disks. The file systems use ReadAt and WriteAt only.
 type memory struct {
-	data []byte
-	used int // bytes from the beginning up to the end of what was written
+	size int
+	data []byte // the beginning, up to the end of what was written; the rest is zero
 }
 
 var _ interface {
@@ -22,10 +22,11 @@ var _ interface {
 } = (*memory)(nil)
 
 func (m *memory) ReadAt(p []byte, off int64) (int, error) {
-	if off < 0 || off > int64(len(m.data)) {
-		return 0, fmt.Errorf("read at %d of a disk of %d bytes: %w", off, len(m.data), fs.ErrInvalid)
+	if off < 0 || off > int64(m.size) {
+		return 0, fmt.Errorf("read at %d of a disk of %d bytes: %w", off, m.size, fs.ErrInvalid)
 	}
-	n := copy(p, m.data[off:])
+	n := min(len(p), m.size-int(off))
+	clear(p[copy(p[:n], m.data[min(int(off), len(m.data)):]):n])
 	if n < len(p) {
 		return n, io.EOF
 	}
@@ -33,11 +34,13 @@ func (m *memory) ReadAt(p []byte, off int64) (int, error) {
 }
 
 func (m *memory) WriteAt(p []byte, off int64) (int, error) {
-	if off < 0 || off+int64(len(p)) > int64(len(m.data)) {
-		return 0, fmt.Errorf("write %d bytes at %d of a disk of %d bytes: %w", len(p), off, len(m.data),
+	if off < 0 || off+int64(len(p)) > int64(m.size) {
+		return 0, fmt.Errorf("write %d bytes at %d of a disk of %d bytes: %w", len(p), off, m.size,
 			io.ErrShortWrite)
 	}
-	m.used = max(m.used, int(off)+len(p))
+	if more := int(off) + len(p) - len(m.data); more > 0 {
+		m.data = append(m.data, make([]byte, more)...)
+	}
 	return copy(m.data[off:], p), nil
 }
 
