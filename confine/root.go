@@ -77,12 +77,12 @@ func (p place) clone() (int, error) {
 // there by their paths. What is in a folder with the same access is left out, and what
 // doesn't exist.
 func placesOf(paths []Path) ([]place, map[string]string) {
-	found, links := map[string]place{}, map[string]string{}
+	found, links, plain := map[string]place{}, map[string]string{}, map[string]bool{}
 	for _, p := range paths {
 		if p.Name == kernelFiles || strings.HasPrefix(p.Name, kernelFiles+"/") {
 			continue
 		}
-		real, err := follow(p.Name, links)
+		real, err := follow(p.Name, links, plain)
 		if err != nil {
 			continue
 		}
@@ -106,16 +106,21 @@ func placesOf(paths []Path) ([]place, map[string]string) {
 // mostLinks is how many links a path may lead through, as for the kernel.
 const mostLinks = 40
 
-// follow returns where a path leads, and notes the links on its way.
-func follow(name string, links map[string]string) (string, error) {
+// follow returns where a path leads, and notes the links on its way, and what is plain: no
+// link.
+func follow(name string, links map[string]string, plain map[string]bool) (string, error) {
 	at, rest := "/", strings.Split(strings.Trim(name, "/"), "/")
 	for n := 0; len(rest) > 0; {
 		next := path.Join(at, rest[0])
 		rest = rest[1:]
+		if plain[next] {
+			at = next
+			continue
+		}
 		target, err := os.Readlink(next)
 		switch {
-		case errors.Is(err, unix.EINVAL): // it is no link
-			at = next
+		case errors.Is(err, unix.EINVAL):
+			plain[next], at = true, next
 			continue
 		case err != nil:
 			return "", err
@@ -192,23 +197,23 @@ func mount(root, tree int, p place) error {
 // can't be changed, and so has it.
 func taken(err error) bool { return errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EROFS) }
 
-// makePlace makes a folder or an empty file with the folders that lead there.
+// makePlace makes a folder or an empty file, and the folders that lead there if they are
+// missing.
 func makePlace(root int, name string, folder bool) error {
-	for i, c := range name {
-		if c != '/' {
-			continue
-		}
-		if err := unix.Mkdirat(root, name[:i], 0o755); err != nil && !taken(err) {
-			return err
-		}
+	if name == "" || name == "." {
+		return nil
 	}
-	var err error
-	switch {
-	case name == "":
-	case folder:
-		err = unix.Mkdirat(root, name, 0o755)
-	default:
-		err = unix.Mknodat(root, name, unix.S_IFREG|0o644, 0)
+	try := func() error {
+		if folder {
+			return unix.Mkdirat(root, name, 0o755)
+		}
+		return unix.Mknodat(root, name, unix.S_IFREG|0o644, 0)
+	}
+	err := try()
+	if errors.Is(err, unix.ENOENT) {
+		if err = makePlace(root, path.Dir(name), true); err == nil {
+			err = try()
+		}
 	}
 	if taken(err) {
 		return nil
