@@ -9,6 +9,7 @@
 package regular
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -84,11 +85,12 @@ func readAll(open opener, path string, most int64) ([]byte, error) {
 	if info.Size() > most {
 		return nil, &fs.PathError{Op: "read", Path: path, Err: &SizeError{info.Size(), most}}
 	}
-	data, err := io.ReadAll(io.LimitReader(file, most+1))
-	if err == nil && int64(len(data)) > most {
+	data := bytes.NewBuffer(make([]byte, 0, info.Size()+bytes.MinRead))
+	_, err = data.ReadFrom(io.LimitReader(file, most+1))
+	if err == nil && int64(data.Len()) > most {
 		return nil, refused(path, "the file has more than %s", amount(most))
 	}
-	return data, err
+	return data.Bytes(), err
 }
 
 // Open opens a file for reading; what is no regular file is an error.
