@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -43,6 +44,17 @@ type Process struct {
 	misplaced error
 	done      chan struct{} // closed when exit is set
 	exit      Exit
+}
+
+// Prepare does what the first Start would do otherwise, whatever it starts: Go finds out, by
+// a process that ends at once, whether the kernel has handles of processes, and makes the
+// thread that makes threads beside one that is locked.
+func Prepare() {
+	if p, err := os.FindProcess(os.Getpid()); err == nil {
+		_ = p.Release()
+	}
+	runtime.LockOSThread()
+	runtime.UnlockOSThread()
 }
 
 // Start starts a process. Its standard input is /dev/null. Errors say what is wrong

@@ -69,7 +69,10 @@ func Begin(vm *prepare.VM, held *lock.Lock, undo *cleanup.List, log *slog.Logger
 	if err := l.takeRuntimeDir(); err != nil {
 		return nil, err
 	}
-	l.seeding.Go(l.writeSeed)
+	l.seeding.Go(func() error {
+		process.Prepare()
+		return l.writeSeed()
+	})
 	undo.AddMachine("writing of the cloud-init image", func() error {
 		_ = l.seeding.Wait() // its error has been reported, or came too late to matter
 		return nil
