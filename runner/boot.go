@@ -110,15 +110,16 @@ func (m *run) boot(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("QEMU did not answer within %s%s", limit,
 		m.processes.Suspects()))
 	defer cancel()
+	// All that doesn't need QEMU is done while it is coming up.
 	if err := record.WriteType(m.vm); err != nil {
 		return err
-	}
-	if err := m.driver.Settle(ctx); err != nil {
-		return m.processes.Blame(ctx, m.vm, err)
 	}
 	m.memory = process.MemoryGroupOf(m.processes.QEMU.Pid())
 	if err := m.serve(ctx); err != nil {
 		return err
+	}
+	if err := m.driver.Settle(ctx); err != nil {
+		return m.processes.Blame(ctx, m.vm, err)
 	}
 	m.publish(status.Confined{Confinement: m.vm.Held})
 	if err := m.takeConsole(); err != nil {

@@ -112,9 +112,14 @@ func (r *runState) pause(to Request, now time.Time) {
 	r.send(qmp.Command{Execute: "stop"}, now, r.answerTo(to))
 }
 
-// resume lets it run for a user, whatever it has waited for.
+// resume lets it run for a user, whatever it has waited for. A machine that is still being
+// started isn't let run before it is as it is to be: Release does that.
 func (r *runState) resume(to Request, now time.Time) {
 	r.keep.setPaused(false)
+	if !r.on {
+		r.do(Answer{To: to})
+		return
+	}
 	r.cont(now, r.answerTo(to))
 }
 

@@ -129,6 +129,25 @@ func TestAPauseBeforeTheGuestRuns(t *testing.T) {
 	k.does("cont")
 }
 
+// A VM that is resumed before its guest ran isn't let run until it is as it is to be.
+func TestAResumeBeforeTheGuestRuns(t *testing.T) {
+	t.Parallel()
+	k := fresh(t)
+	k.state.Connected(k.now)
+	k.state.Pause(2, k.now)
+	k.state.Resume(3, k.now)
+	k.does("stop", "answer 3")
+	require.False(t, k.saved.Paused)
+	k.isDone()
+	k.does("answer 2")
+	k.state.Greeted("7.2.22")
+	k.does("settled")
+	k.state.Resume(4, k.now)
+	k.does("answer 4")
+	k.state.Release(1, Booting{}, k.now)
+	k.does("cont")
+}
+
 // A runner that takes over a VM whose guest was never let run does that. One that
 // was paused stays so.
 func TestAnAdoptedVMThatNeverRan(t *testing.T) {
