@@ -143,7 +143,7 @@ func Find(flag, backend string) *Option {
 	}
 	for i := range options {
 		o := &options[i]
-		if family, ok := strings.CutSuffix(o.Backend, "*"); ok && o.Flag == flag && strings.HasPrefix(backend, family) {
+		if o.Flag == flag && matches(o.Backend, backend) {
 			return o
 		}
 	}
