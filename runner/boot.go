@@ -114,6 +114,9 @@ func (m *run) boot(ctx context.Context) error {
 	if err := record.WriteType(m.vm); err != nil {
 		return err
 	}
+	if err := m.driver.Save(ctx); err != nil { // from now on each change is saved
+		return err
+	}
 	m.memory = process.MemoryGroupOf(m.processes.QEMU.Pid())
 	if err := m.serve(ctx); err != nil {
 		return err
@@ -133,7 +136,7 @@ func (m *run) boot(ctx context.Context) error {
 	if err := m.processes.Sync(); err != nil {
 		return err
 	}
-	if err := m.remember(ctx); err != nil {
+	if err := m.remember(); err != nil {
 		return err
 	}
 	booting := machine.Booting{Began: m.began, Resource: m.vm.Config.Resource}
@@ -145,11 +148,8 @@ func (m *run) boot(ctx context.Context) error {
 
 // remember writes the record; from now on the machine is carried on by another
 // runner if this one is killed.
-func (m *run) remember(ctx context.Context) error {
+func (m *run) remember() error {
 	m.began = time.Now()
-	if err := m.driver.Save(ctx); err != nil {
-		return err
-	}
 	r := record.Of(m.vm, m.began)
 	r.QEMU = m.processes.QEMU.ID()
 	for _, h := range m.processes.Helpers {
