@@ -103,7 +103,7 @@ func (s samples) toEarlier(quantity, unit string) []result {
 
 // aGoProgram is what a start of vmrunner is compared with in CPU time: less than what
 // it needs is not to be had in Go.
-const aGoProgram = "a Go program that writes one file"
+const aGoProgram = "a Go program that writes one line"
 
 // cpuTime runs a program to its end.
 func cpuTime(cmd *exec.Cmd) (map[string]float64, error) {

@@ -4,9 +4,9 @@
 //	bare [-t SOCKET DIR PROGRAM ARG... --] QEMU ARG...
 //
 // starts QEMU, and swtpm with its listening socket, in the shortest way, prints
-// "cont" when the guest runs, and ends both when its own input ends. Under the
-// name mark it writes the time of its start to the file of its own name with
-// ".time" appended, CLOCK_MONOTONIC in nanoseconds.
+// "cont" when the guest runs, and ends both when its own input ends. Under any other
+// name it is mark, and writes "mark" and the time of its start, CLOCK_MONOTONIC in
+// nanoseconds, as a line to its standard error.
 package main
 
 import (
@@ -18,7 +18,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -26,9 +25,9 @@ import (
 )
 
 func main() {
-	do := bare
-	if filepath.Base(os.Args[0]) == "mark" {
-		do = mark
+	do := mark
+	if filepath.Base(os.Args[0]) == "bare" {
+		do = bare
 	}
 	if err := do(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "bare:", err)
@@ -41,7 +40,8 @@ func mark([]string) error {
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
 		return err
 	}
-	return os.WriteFile(os.Args[0]+".time", []byte(strconv.FormatInt(now.Nano(), 10)), 0o600)
+	_, err := fmt.Fprintln(os.Stderr, "mark", now.Nano())
+	return err
 }
 
 func bare(args []string) error {
