@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Help fits a terminal that is not much wider than usual.
@@ -24,4 +25,17 @@ func TestHelpIsNarrow(t *testing.T) {
 		}
 	}
 	check(newCommand())
+}
+
+// What is made for run alone is what run is among all verbs.
+func TestRunAlone(t *testing.T) {
+	t.Parallel()
+	usage := func(root *cobra.Command) string {
+		run, rest, err := root.Find([]string{"run", "web"})
+		require.NoError(t, err)
+		require.Equal(t, []string{"web"}, rest)
+		return run.Long + run.UsageString()
+	}
+	require.Equal(t, usage(newCommand()), usage(newCommand("run", "web")))
+	require.Less(t, len(newCommand("run", "web").Commands()), 3) // version is another
 }

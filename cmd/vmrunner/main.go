@@ -54,7 +54,7 @@ import (
 func main() {
 	evaluate.Serve(context.Background(), nil) // if this is such a process
 	ctx, stop := untilSignal(context.Background())
-	root := newCommand()
+	root := newCommand(os.Args[1:]...)
 	root.PersistentPreRun = func(*cobra.Command, []string) { harden() }
 	err := root.ExecuteContext(ctx)
 	stop()
