@@ -110,7 +110,8 @@ func (m *run) boot(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("QEMU did not answer within %s%s", limit,
 		m.processes.Suspects()))
 	defer cancel()
-	// All that doesn't need QEMU is done while it is coming up.
+	// All that doesn't need QEMU is done while it is coming up. See
+	// docs/decisions/0081-start-cost.md.
 	if err := record.WriteType(m.vm); err != nil {
 		return err
 	}
