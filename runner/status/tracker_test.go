@@ -68,6 +68,15 @@ func TestChangesAreToldAtOnce(t *testing.T) {
 	})
 }
 
+// An update that changes nothing and can't be is an error all the same.
+func TestALateUpdateIsAnError(t *testing.T) {
+	t.Parallel()
+	tracker := NewTracker(time.Now, Entered{State: vmstatus.StateStarting}, Entered{State: vmstatus.StateBooted}, Ended{})
+	before := tracker.Status()
+	require.Error(t, tracker.Update(Entered{State: vmstatus.StateBooting}))
+	require.Equal(t, before, tracker.Status())
+}
+
 func TestAFloodIsToldOnceASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -180,6 +180,35 @@ func TestCheckFindsWhatQEMUWouldFindLate(t *testing.T) {
 	}
 }
 
+// Names of taps are those of interfaces; each rule of them counts by itself.
+func TestNamesOfTaps(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{
+		"vmtap0": true, "fifteen-bytes-x": true, "sixteen-bytes-xx": false, "": false, "a/b": false, "a b": false,
+		"a\x01b": false,
+	} {
+		p := machine(plan.Option{
+			Flag: "-netdev", Value: "tap", List: true, Properties: []plan.Property{{Key: "fd", Descriptor: name}},
+		})
+		p.Taps = []plan.Tap{{Name: name, Bridge: "br0"}}
+		require.Equal(t, !want, strings.Contains(faults(p), "the name of an interface has 1 to 15 bytes"), "%q", name)
+	}
+}
+
+// Only a path that is a socket is held to the length of one.
+func TestPathsOfSockets(t *testing.T) {
+	t.Parallel()
+	long := "/" + strings.Repeat("x", plan.MaxSocketPath)
+	for text, want := range map[string]bool{
+		"-chardev socket,id=c,path=/run/a": true, "-chardev socket,id=c,path=" + long: false,
+		"-chardev file,id=c,path=" + long: true, "-fsdev local,id=c,path=" + long: true,
+	} {
+		flag, value, _ := strings.Cut(text, " ")
+		require.Equal(t, !want, strings.Contains(faults(machine(plan.Option{Flag: flag, Value: value})), "unix sockets allow"),
+			text)
+	}
+}
+
 // What Shell prints gives a POSIX shell the same words that QEMU gets, beside its helpers.
 func TestShellFormMeansTheSame(t *testing.T) {
 	t.Parallel()

@@ -115,6 +115,11 @@ func attacks() []attack {
 			options(`option("-blockdev", None, {"driver": "file", "node-name": "x", "filename": "/etc/shadow", "read-only": True})`), "reading /etc/shadow is not allowed",
 		},
 		{
+			"a block node whose driver is unknown",
+			options(`option("-blockdev", None, {"driver": "https", "node-name": "x", "url": "https://x/y"})`),
+			"what the block driver https opens is unknown",
+		},
+		{
 			"read-only twice",
 			options(`option("-blockdev", None, {"driver": "file", "node-name": "x", "filename": "/boot/x", "read-only": ["on", "off"]})`), "writing /boot/x is not allowed",
 		},

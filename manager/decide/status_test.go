@@ -1,0 +1,45 @@
+package decide
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+)
+
+// A restart is awaited by changes of the pod, which the manager finds, and by those that
+// the runner reports; what the runner has said of a pod is of no account.
+func TestWhatAwaitsARestart(t *testing.T) {
+	t.Parallel()
+	const disks, node = "spec.vm.disks", "spec.nodeName"
+	changes := func(paths ...string) (all []v1.PendingChange) {
+		for _, path := range paths {
+			all = append(all, v1.PendingChange{Path: path})
+		}
+		return all
+	}
+	for what, tt := range map[string]struct {
+		found, reported []v1.PendingChange
+		want            string // in the message; "": nothing is awaited
+	}{
+		"nothing":               {nil, nil, ""},
+		"the manager's":         {changes(node), nil, node},
+		"the runner's":          {nil, changes(disks), disks},
+		"both":                  {changes(node), changes(disks), node + ", " + disks},
+		"the same":              {changes(disks), changes(disks), disks},
+		"the manager's, before": {nil, changes(node), ""},
+	} {
+		vm := machine("web")
+		vm.Status.PendingChanges = tt.reported
+		verdict := restartRequired(Situation{Snapshot: &Snapshot{VM: vm}}, Findings{Changes: tt.found})
+		if tt.want == "" {
+			require.Equal(t, metav1.ConditionFalse, verdict.Status, what)
+			continue
+		}
+		require.Equal(t, metav1.ConditionTrue, verdict.Status, what)
+		require.Contains(t, verdict.Message, tt.want, what)
+		require.NotContains(t, verdict.Message, disks+", "+disks, what)
+	}
+}
