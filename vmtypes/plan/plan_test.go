@@ -180,6 +180,34 @@ func TestCheckFindsWhatQEMUWouldFindLate(t *testing.T) {
 	}
 }
 
+// The shell's form has the numbers that descriptors would have.
+func TestShellFormNumbersDescriptors(t *testing.T) {
+	t.Parallel()
+	netdev := func(id, tap string) plan.Option {
+		return plan.Option{
+			Flag: "-netdev", Value: "tap", List: true,
+			Properties: []plan.Property{{Key: "id", Value: id}, {Key: "fd", Descriptor: tap}},
+		}
+	}
+	text := machine(netdev("a", "lan"), netdev("b", "wan")).Shell()
+	require.Contains(t, text, "-netdev tap,id=a,fd=3")
+	require.Contains(t, text, "-netdev tap,id=b,fd=4")
+}
+
+// A change is told behind where the option was made; one whose place isn't known is not.
+func TestOriginOfAChange(t *testing.T) {
+	t.Parallel()
+	at := func(line int) plan.Origin { return plan.Origin{{File: "x.star", Line: line, Function: "launch"}} }
+	made := at(1)
+	require.Equal(t, made, made.Change(nil))
+	changed := made.Change(at(2))
+	require.Len(t, changed, 2)
+	require.Equal(t, plan.Changed, changed[1].Step)
+	require.Equal(t, at(1), made, "it stays")
+	require.Equal(t, changed, changed.Change(at(2)), "a loop")
+	require.Len(t, changed.Change(at(3)), 3)
+}
+
 // Names of taps are those of interfaces; each rule of them counts by itself.
 func TestNamesOfTaps(t *testing.T) {
 	t.Parallel()

@@ -252,6 +252,7 @@ func attacks() []attack {
 		},
 		{"SPICE", options(`option("-spice", None, {"port": 5900, "disable-ticketing": True})`), "listening on *:5900"},
 		{"VNC", options(`option("-vnc", "0.0.0.0:1")`), "listening on 0.0.0.0:5901"},
+		{"VNC in one piece", options(`option("-vnc", "127.0.0.1:1,websocket=80")`), "it is a single text"},
 		{
 			"VNC by a web socket", options(`option("-vnc", None, {"vnc": "127.0.0.1:1", "websocket": 80})`),
 			"websocket listens or connects elsewhere",
