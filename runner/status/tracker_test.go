@@ -71,7 +71,7 @@ func TestChangesAreToldAtOnce(t *testing.T) {
 // An update that changes nothing and can't be is an error all the same.
 func TestALateUpdateIsAnError(t *testing.T) {
 	t.Parallel()
-	tracker := NewTracker(time.Now, Entered{State: vmstatus.StateStarting}, Entered{State: vmstatus.StateBooted}, Ended{})
+	tracker := NewTracker(time.Now, Entered{State: vmstatus.StateStarting}, Ended{})
 	before := tracker.Status()
 	require.Error(t, tracker.Update(Entered{State: vmstatus.StateBooting}))
 	require.Equal(t, before, tracker.Status())

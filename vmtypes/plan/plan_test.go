@@ -194,7 +194,7 @@ func TestShellFormNumbersDescriptors(t *testing.T) {
 	require.Contains(t, text, "-netdev tap,id=b,fd=4")
 }
 
-// A change is told behind where the option was made; one whose place isn't known is not.
+// A change follows where the option was made, unless its place is unknown.
 func TestOriginOfAChange(t *testing.T) {
 	t.Parallel()
 	at := func(line int) plan.Origin { return plan.Origin{{File: "x.star", Line: line, Function: "launch"}} }
@@ -232,8 +232,8 @@ func TestPathsOfSockets(t *testing.T) {
 		"-chardev file,id=c,path=" + long: true, "-fsdev local,id=c,path=" + long: true,
 	} {
 		flag, value, _ := strings.Cut(text, " ")
-		require.Equal(t, !want, strings.Contains(faults(machine(plan.Option{Flag: flag, Value: value})), "unix sockets allow"),
-			text)
+		found := faults(machine(plan.Option{Flag: flag, Value: value}))
+		require.Equal(t, !want, strings.Contains(found, "unix sockets allow"), text)
 	}
 }
 
