@@ -143,7 +143,7 @@ func (b *bundle) collect(ctx context.Context, c *cluster, vm *v1.VirtualMachine)
 
 // query asks the runner, and QEMU.
 func (b *bundle) query(ctx context.Context, c *cluster, vm *v1.VirtualMachine) {
-	client := c.runner(vm)
+	client := c.runner(ctx, vm)
 	var group errgroup.Group
 	group.SetLimit(concurrent)
 	ask := func(name string, get func(context.Context, io.Writer) error) {

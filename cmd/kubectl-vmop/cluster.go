@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/gentype"
+	authentication "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorization "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	core "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
@@ -103,6 +105,24 @@ func (c *cluster) reviews() (authorization.SelfSubjectAccessReviewInterface, err
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
 	return client.SelfSubjectAccessReviews(), nil
+}
+
+// patience bounds a question about the user.
+const patience = 5 * time.Second
+
+// user returns the name that the API server has for the user; empty if it doesn't say.
+func (c *cluster) user(ctx context.Context) string {
+	client, err := authentication.NewForConfig(c.config)
+	if err != nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	review, err := client.SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return ""
+	}
+	return review.Status.UserInfo.Username
 }
 
 // vm returns a VM.

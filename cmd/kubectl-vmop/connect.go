@@ -37,9 +37,9 @@ func newConsole(f *flags) *cobra.Command {
 			return err
 		}
 		if log {
-			return printLog(cmd, c.runner(vm))
+			return printLog(cmd, c.runner(cmd.Context(), vm))
 		}
-		return attach.Console(cmd, c.runner(vm), mode,
+		return attach.Console(cmd, c.runner(cmd.Context(), vm), mode,
 			"Successfully connected to "+vm.Name+" console. The escape sequence is ^]")
 	}
 	return cmd
@@ -121,7 +121,7 @@ func newVNC(f *flags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		client := c.runner(vm)
+		client := c.runner(cmd.Context(), vm)
 		open := func(ctx context.Context) (net.Conn, error) {
 			conn, err := client.Screen(ctx, mode)
 			return conn, attach.HintTakeOver(err)
@@ -161,7 +161,7 @@ func newSPICE(f *flags) *cobra.Command {
 			return err
 		}
 		v.Title, v.Address = vm.Name, listen.address()
-		return attach.SPICE(cmd, c.runner(vm), v)
+		return attach.SPICE(cmd, c.runner(cmd.Context(), vm), v)
 	}
 	return cmd
 }
@@ -185,7 +185,7 @@ func newScreenshot(f *flags) *cobra.Command {
 		}
 		ctx, cancel := patient(cmd.Context())
 		defer cancel()
-		return attach.Picture(ctx, cmd, c.runner(vm), file)
+		return attach.Picture(ctx, cmd, c.runner(cmd.Context(), vm), file)
 	}
 	return cmd
 }
@@ -217,9 +217,9 @@ func newPortForward(f *flags) *cobra.Command {
 			return err
 		}
 		if stdio {
-			return attach.Stdio(cmd, c.runner(vm), pairs[0].Guest)
+			return attach.Stdio(cmd, c.runner(cmd.Context(), vm), pairs[0].Guest)
 		}
-		return attach.Ports(cmd, c.runner(vm), address, pairs)
+		return attach.Ports(cmd, c.runner(cmd.Context(), vm), address, pairs)
 	}
 	return cmd
 }

@@ -47,15 +47,16 @@ func podOf(vm *v1.VirtualMachine) (pod, error) {
 	return pod{r.PodName, r.PodUID}, nil
 }
 
-// runner returns a client of a VM's runner, by pods/exec.
-func (c *cluster) runner(vm *v1.VirtualMachine) *control.Client {
+// runner returns a client of a VM's runner, by pods/exec. The runner shows the user's name to others, as one that it
+// can't check.
+func (c *cluster) runner(ctx context.Context, vm *v1.VirtualMachine) *control.Client {
 	return control.NewClient(func(ctx context.Context) (net.Conn, error) {
 		p, err := podOf(vm)
 		if err != nil {
 			return nil, err
 		}
 		return c.dial(ctx, p.Name, vm.Name)
-	}, "")
+	}, c.user(ctx))
 }
 
 // dial connects with the control interface of the runner in a pod.
@@ -162,7 +163,7 @@ func newAction(f *flags, what control.Action, done, short, long string) *cobra.C
 		}
 		ctx, cancel := patient(cmd.Context())
 		defer cancel()
-		if err := c.runner(vm).Act(ctx, what); err != nil {
+		if err := c.runner(cmd.Context(), vm).Act(ctx, what); err != nil {
 			return err
 		}
 		return printDone(cmd, form, vm, vmKind, vm.Name, done)

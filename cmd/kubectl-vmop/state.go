@@ -86,7 +86,7 @@ func (c *cluster) set(ctx context.Context, name string, state v1.State) (*v1.Vir
 
 // kill ends the machine of a VM that is set to Stopped, if there is one.
 func (c *cluster) kill(ctx context.Context, vm *v1.VirtualMachine) error {
-	err := c.runner(vm).Act(ctx, control.Kill)
+	err := c.runner(ctx, vm).Act(ctx, control.Kill)
 	if apierrors.IsNotFound(cause(err)) || errors.Is(err, control.ErrNotRunning) || errors.Is(err, errNoPod) {
 		return nil // it has ended by itself
 	}

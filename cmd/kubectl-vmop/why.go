@@ -39,7 +39,7 @@ func newPlan(f *flags) *cobra.Command {
 		}
 		ctx, cancel := patient(cmd.Context())
 		defer cancel()
-		return c.runner(vm).Plan(ctx, cmd.OutOrStdout(), form)
+		return c.runner(cmd.Context(), vm).Plan(ctx, cmd.OutOrStdout(), form)
 	}
 	return cmd
 }
@@ -63,7 +63,7 @@ func newWhy(f *flags) *cobra.Command {
 			ctx, cancel := patient(cmd.Context())
 			defer cancel()
 			var text bytes.Buffer
-			if err := c.runner(vm).Plan(ctx, &text, "why"); err != nil {
+			if err := c.runner(cmd.Context(), vm).Plan(ctx, &text, "why"); err != nil {
 				return err
 			}
 			return printMatches(cmd.OutOrStdout(), text.String(), words)

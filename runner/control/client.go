@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 
+	"vmop/printable"
 	"vmop/qmp"
 	"vmop/runner/status"
 )
@@ -39,7 +40,7 @@ type Client struct {
 }
 
 // NewClient returns a client of the runner that dial connects to. user is the one for
-// whom it sends requests, or empty; a runner takes it from the manager only.
+// whom it sends requests, or empty; a runner believes only the manager.
 func NewClient(dial func(context.Context) (net.Conn, error), user string) *Client {
 	return &Client{dial, user}
 }
@@ -99,7 +100,7 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, heade
 			req.Header[name] = values
 		}
 		if c.user != "" {
-			req.Header.Set(UserHeader, c.user)
+			req.Header.Set(UserHeader, printable.Line(c.user))
 		}
 		_ = req.Write(conn) // a server with too many clients answers without reading
 		r.Response, err = http.ReadResponse(r.in, req)

@@ -36,9 +36,13 @@ func withManager(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, peerKey{}, peerValue{"manager " + host, conn, true})
 }
 
-// UserHeader has the name of the user for whom the manager sends a request. Of other
-// clients it has no meaning.
+// UserHeader has the name of the user for whom the manager sends a request. Other clients, such as kubectl vmop by
+// pods/exec, may say so, too: the name is shown as unverified then, and never the user's whom the manager knows.
+// Whoever has the socket could end QEMU, so a false name gives no more rights.
 const UserHeader = "Vmop-User"
+
+// unverified follows the name of a user for which only the client vouches.
+const unverified = " (unverified)"
 
 // longestUser bounds the name of a user, in bytes.
 const longestUser = 256
@@ -51,7 +55,7 @@ func peer(ctx context.Context) string {
 
 // A Who identifies a client of a console or screen.
 type Who struct {
-	// Client is the process or the program that is connected.
+	// Client is the process or the program that is connected, or the unverified name of a user.
 	Client string
 	// User is the one for whom the manager is connected; empty: none.
 	User string
@@ -67,9 +71,13 @@ func (w Who) same(other Who) bool { return w.User != "" && w.User == other.User 
 func who(r *http.Request) Who {
 	value, _ := r.Context().Value(peerKey{}).(peerValue)
 	w := Who{Client: value.text}
-	if value.manager {
-		user := printable.Line(r.Header.Get(UserHeader))
-		w.User = strings.ToValidUTF8(user[:min(len(user), longestUser)], "")
+	user := printable.Line(r.Header.Get(UserHeader))
+	user = strings.ToValidUTF8(user[:min(len(user), longestUser)], "")
+	switch {
+	case value.manager:
+		w.User = user
+	case user != "":
+		w.Client = user + unverified
 	}
 	return w
 }

@@ -151,7 +151,8 @@ const vncClientPrefix = "vmop-vnc/"
 // server. It lies in Linux' abstract namespace (unix(7)), is used once, and says
 // who looks at the screen: QEMU's events have it.
 func vncClientName(who string) string {
-	return "@" + vncClientPrefix + rand.Text() + "/" + who
+	name := "@" + vncClientPrefix + rand.Text() + "/" + who
+	return strings.ToValidUTF8(name[:min(len(name), maxSocketPath)], "")
 }
 
 // VNCClient returns the client that is connected through the control interface, from the
