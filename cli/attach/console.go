@@ -39,7 +39,7 @@ func (m *Modes) Mode() (control.Mode, error) {
 
 // Console connects the serial console with the standard streams, until it ends, the user
 // detaches or ctx of cmd is done. connected is said on a terminal first.
-func Console(cmd *cobra.Command, client *control.Client, mode control.Mode, connected string) error {
+func Console(cmd *cobra.Command, client Runner, mode control.Mode, connected string) error {
 	conn, err := client.Console(cmd.Context(), mode)
 	if err != nil {
 		return HintTakeOver(err)

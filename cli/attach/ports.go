@@ -11,8 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
-
-	"vmop/runner/control"
 )
 
 // A PortPair is a port of this host, 0 if any will do, and one of the guest.
@@ -37,7 +35,7 @@ func PortPairs(texts []string) (pairs []PortPair, err error) {
 
 // Ports listens on ports of an address of this host and connects clients with the guest,
 // until the context of cmd is done.
-func Ports(cmd *cobra.Command, client *control.Client, address string, pairs []PortPair) error {
+func Ports(cmd *cobra.Command, client Runner, address string, pairs []PortPair) error {
 	group, ctx := errgroup.WithContext(cmd.Context())
 	var listeners []net.Listener
 	for _, pair := range pairs {
@@ -84,7 +82,7 @@ func acceptAll(ctx context.Context, l net.Listener, whom string, serve func(net.
 }
 
 // forwardOne serves one client.
-func forwardOne(ctx context.Context, conn net.Conn, client *control.Client, port int) error {
+func forwardOne(ctx context.Context, conn net.Conn, client Runner, port int) error {
 	defer conn.Close()
 	guest, err := client.Forward(ctx, port)
 	if err != nil {
@@ -97,7 +95,7 @@ func forwardOne(ctx context.Context, conn net.Conn, client *control.Client, port
 }
 
 // Stdio connects the standard streams with a port of the guest.
-func Stdio(cmd *cobra.Command, client *control.Client, port int) error {
+func Stdio(cmd *cobra.Command, client Runner, port int) error {
 	guest, err := client.Forward(cmd.Context(), port)
 	if err != nil {
 		return err

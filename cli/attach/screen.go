@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"vmop/runner/control"
 )
 
 // Screens listens for VNC viewers, and connects each with what open returns, until the
@@ -56,7 +54,7 @@ func showScreen(ctx context.Context, viewer net.Conn, open func(context.Context)
 }
 
 // Picture saves the VM's screen as PNG in a file; - is the standard output.
-func Picture(ctx context.Context, cmd *cobra.Command, client *control.Client, file string) error {
+func Picture(ctx context.Context, cmd *cobra.Command, client Runner, file string) error {
 	var picture bytes.Buffer // so that no incomplete file is written
 	if err := client.Screenshot(ctx, &picture); err != nil {
 		return err

@@ -28,7 +28,7 @@ type SPICEViewer struct {
 
 // SPICE shows a VM's screen in a native viewer, until that has ended; with a file it connects
 // viewers that are started by it, until the context of cmd is done. No password is needed.
-func SPICE(cmd *cobra.Command, client *control.Client, v SPICEViewer) error {
+func SPICE(cmd *cobra.Command, client Runner, v SPICEViewer) error {
 	id, mode := rand.Text(), control.Type
 	if v.TakeOver {
 		mode = control.Take

@@ -42,6 +42,9 @@ func newResize(f *flags) *cobra.Command {
 		if _, err := resource.ParseQuantity(ram); ram != "" && err != nil {
 			return cli.UsageError{Err: fmt.Errorf("--ram %s: want a size such as 8Gi or 512Mi", ram)}
 		}
+		if m, err := f.viaManager(cmd); m != nil || err != nil {
+			return m.resize(cmd, args, number, ram, form, w, err)
+		}
 		c, vm, err := f.find(cmd, args)
 		if err != nil {
 			return err
@@ -112,12 +115,15 @@ func (f *flags) newMedium(use, short, done string, images int) *cobra.Command {
 	doneFlag(cmd, &form)
 	cmd.Flags().IntVar(&drive, "drive", -1, "`place` of the drive in spec.vm.disks")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		_, rest := split(args)
+		image := strings.Join(rest, "")
+		if m, err := f.viaManager(cmd); m != nil || err != nil {
+			return m.insert(cmd, args, drive, image, form, done, err)
+		}
 		c, vm, err := f.find(cmd, args)
 		if err != nil {
 			return err
 		}
-		_, rest := split(args)
-		image := strings.Join(rest, "")
 		if err := oneDrive(vm, &drive); err != nil {
 			return err
 		}
@@ -135,10 +141,13 @@ func (f *flags) newMedium(use, short, done string, images int) *cobra.Command {
 
 // oneDrive finds the drive that is meant, if the user has not said which.
 func oneDrive(vm *v1.VirtualMachine, drive *int) error {
-	places := act.Drives(vm)
+	return chooseDrive(vm.Name, act.Drives(vm), drive)
+}
+
+func chooseDrive(name string, places []int, drive *int) error {
 	switch {
 	case len(places) == 0:
-		return fmt.Errorf("VM %s has no CD drive; a drive without a medium is cdrom: {image: \"\"} in spec.vm.disks", vm.Name)
+		return fmt.Errorf("VM %s has no CD drive; a drive without a medium is cdrom: {image: \"\"} in spec.vm.disks", name)
 	case *drive < 0 && len(places) == 1:
 		*drive = places[0]
 	case !slices.Contains(places, *drive):

@@ -34,6 +34,7 @@ const fieldManager = "kubectl-vmop"
 type flags struct {
 	rules     *clientcmd.ClientConfigLoadingRules
 	overrides clientcmd.ConfigOverrides
+	manager   managerFlags
 }
 
 func (f *flags) add(root *cobra.Command) {
@@ -46,6 +47,7 @@ func (f *flags) add(root *cobra.Command) {
 	names.ClusterOverrideFlags.APIServer.ShortName = "s"
 	clientcmd.BindOverrideFlags(&f.overrides, p, names)
 	cli.CompleteFile(root, clientcmd.RecommendedConfigPathFlag)
+	f.manager.add(root)
 }
 
 // A cluster is a namespace of VMs, and who speaks with it.
@@ -118,7 +120,8 @@ func (c *cluster) user(ctx context.Context) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	review, err := client.SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	question := &authenticationv1.SelfSubjectReview{}
+	review, err := client.SelfSubjectReviews().Create(ctx, question, metav1.CreateOptions{})
 	if err != nil {
 		return ""
 	}

@@ -34,7 +34,8 @@ func newCommand() *cobra.Command {
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl vmop"},
 		Short:       "Use and manage VirtualMachines of Kubernetes",
 		Long: "kubectl vmop uses and manages the VirtualMachines of a namespace, with the rights of your kubeconfig.\n" +
-			"A VM is NAME or vm/NAME. Its console, screen and ports are reached by pods/exec.\n\n" + exitCodes,
+			"A VM is NAME or vm/NAME. Its console, screen and ports are reached by pods/exec, or with --manager by the\n" +
+			"manager, which needs a token only.\n\n" + exitCodes,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -32,15 +32,15 @@ func newConsole(f *flags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		c, vm, err := f.running(cmd, args)
+		g, err := f.guest(cmd, args, true)
 		if err != nil {
 			return err
 		}
 		if log {
-			return printLog(cmd, c.runner(cmd.Context(), vm))
+			return printLog(cmd, g)
 		}
-		return attach.Console(cmd, c.runner(cmd.Context(), vm), mode,
-			"Successfully connected to "+vm.Name+" console. The escape sequence is ^]")
+		return attach.Console(cmd, g, mode,
+			"Successfully connected to "+g.name+" console. The escape sequence is ^]")
 	}
 	return cmd
 }
@@ -49,7 +49,7 @@ func newConsole(f *flags) *cobra.Command {
 const quiet = time.Second
 
 // printLog prints what the guest has written last.
-func printLog(cmd *cobra.Command, client *control.Client) error {
+func printLog(cmd *cobra.Command, client attach.Runner) error {
 	conn, err := client.Console(cmd.Context(), control.Watch)
 	if err != nil {
 		return err
@@ -117,13 +117,12 @@ func newVNC(f *flags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		c, vm, err := f.running(cmd, args)
+		g, err := f.guest(cmd, args, true)
 		if err != nil {
 			return err
 		}
-		client := c.runner(cmd.Context(), vm)
 		open := func(ctx context.Context) (net.Conn, error) {
-			conn, err := client.Screen(ctx, mode)
+			conn, err := g.Screen(ctx, mode)
 			return conn, attach.HintTakeOver(err)
 		}
 		if proxyOnly || cmd.Flags().Changed("port") {
@@ -134,7 +133,7 @@ func newVNC(f *flags) *cobra.Command {
 			return err
 		}
 		defer screen.Close()
-		return attach.View(cmd.Context(), screen, "kubectl vmop vnc "+vm.Name+" --proxy-only")
+		return attach.View(cmd.Context(), screen, "kubectl vmop vnc "+g.name+" --proxy-only")
 	}
 	return cmd
 }
@@ -156,12 +155,12 @@ func newSPICE(f *flags) *cobra.Command {
 	listen.add(cmd)
 	cli.CompleteFile(cmd, "output-file", "vv")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, vm, err := f.running(cmd, args)
+		g, err := f.guest(cmd, args, true)
 		if err != nil {
 			return err
 		}
-		v.Title, v.Address = vm.Name, listen.address()
-		return attach.SPICE(cmd, c.runner(cmd.Context(), vm), v)
+		v.Title, v.Address = g.name, listen.address()
+		return attach.SPICE(cmd, g, v)
 	}
 	return cmd
 }
@@ -176,16 +175,16 @@ func newScreenshot(f *flags) *cobra.Command {
 	cmd.Flags().StringVarP(&file, "file", "f", "", "`file` to write to; - is standard output")
 	cli.CompleteFile(cmd, "file", "png")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, vm, err := f.find(cmd, args)
+		g, err := f.guest(cmd, args, false)
 		if err != nil {
 			return err
 		}
 		if file == "" {
-			file = vm.Name + ".png"
+			file = g.name + ".png"
 		}
 		ctx, cancel := patient(cmd.Context())
 		defer cancel()
-		return attach.Picture(ctx, cmd, c.runner(cmd.Context(), vm), file)
+		return attach.Picture(ctx, cmd, g, file)
 	}
 	return cmd
 }
@@ -212,14 +211,14 @@ func newPortForward(f *flags) *cobra.Command {
 		if err != nil {
 			return cli.UsageError{Err: err}
 		}
-		c, vm, err := f.running(cmd, args)
+		g, err := f.guest(cmd, args, true)
 		if err != nil {
 			return err
 		}
 		if stdio {
-			return attach.Stdio(cmd, c.runner(cmd.Context(), vm), pairs[0].Guest)
+			return attach.Stdio(cmd, g, pairs[0].Guest)
 		}
-		return attach.Ports(cmd, c.runner(cmd.Context(), vm), address, pairs)
+		return attach.Ports(cmd, g, address, pairs)
 	}
 	return cmd
 }

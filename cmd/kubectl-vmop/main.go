@@ -5,7 +5,8 @@
 //	kubectl vmop plan|why|events|diff NAME     says what is, why, and what would be
 //
 // It changes resources with the rights of the user, and reaches a VM's runner by pods/exec: it
-// needs nothing in the cluster but the manager and a kubeconfig. docs/kubectl.md has all verbs.
+// needs nothing in the cluster but the manager and a kubeconfig. With --manager it does both through the
+// manager's JSON API, with a token and no rights in the cluster. docs/kubectl.md has all verbs.
 //
 // It exits with 0 on success, 1 after a failure, 2 for wrong usage, 3 if there is no such VM, 4
 // if the user may not do that, and 124 when --timeout has passed. diff exits with 1 if there are
@@ -16,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 
@@ -92,9 +94,10 @@ func exitCode(err error) int {
 		return cli.ExitUsage
 	case errors.Is(err, errTimeout):
 		return exitTimeout
-	case apierrors.IsNotFound(reason):
+	case apierrors.IsNotFound(reason), answered(err, http.StatusNotFound):
 		return exitNotFound
-	case apierrors.IsForbidden(reason), apierrors.IsUnauthorized(reason):
+	case apierrors.IsForbidden(reason), apierrors.IsUnauthorized(reason),
+		answered(err, http.StatusForbidden), answered(err, http.StatusUnauthorized):
 		return exitForbidden
 	}
 	return exitFailed

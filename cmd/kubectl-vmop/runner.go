@@ -21,6 +21,8 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/cli"
+	"vmop/cli/attach"
+	"vmop/manager/fleet"
 	"vmop/manager/objects"
 	"vmop/runner/control"
 	"vmop/runner/control/pipe"
@@ -157,6 +159,9 @@ func newAction(f *flags, what control.Action, done, short, long string) *cobra.C
 	f.oneVM(cmd)
 	doneFlag(cmd, &form)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if m, err := f.viaManager(cmd); m != nil || err != nil {
+			return m.act(cmd, args, fleet.Action(what), form, done, waiting{}, err)
+		}
 		c, vm, err := f.find(cmd, args)
 		if err != nil {
 			return err
@@ -186,6 +191,44 @@ func (f *flags) find(cmd *cobra.Command, args []string) (*cluster, *v1.VirtualMa
 	name, _ := split(args)
 	vm, err := c.vm(cmd.Context(), name)
 	return c, vm, err
+}
+
+// A runner is what verbs need of a VM's runner, by whatever way it is reached.
+type runner interface {
+	attach.Runner
+	// Plan writes the plan in a form: text, why, argv, shell or json.
+	Plan(ctx context.Context, w io.Writer, form string) error
+}
+
+var _ runner = (*control.Client)(nil)
+
+// A guest is a VM that is used: by pods/exec with the rights in the cluster, or through the manager.
+type guest struct {
+	runner
+
+	name string
+	// uid of the VM, login is the user whom cloud-init makes; each empty if it isn't known.
+	uid, login string
+}
+
+// guest returns the VM that the arguments begin with. One that is starting is waited for if it is to be up.
+func (f *flags) guest(cmd *cobra.Command, args []string, up bool) (guest, error) {
+	m, err := f.viaManager(cmd)
+	if err != nil {
+		return guest{}, err
+	}
+	if m != nil {
+		return m.guest(cmd, args, up)
+	}
+	find := f.find
+	if up {
+		find = f.running
+	}
+	c, vm, err := find(cmd, args)
+	if err != nil {
+		return guest{}, err
+	}
+	return guest{c.runner(cmd.Context(), vm), vm.Name, string(vm.UID), loginOf(vm)}, nil
 }
 
 // running is find for a VM that runs: one that is starting is waited for.

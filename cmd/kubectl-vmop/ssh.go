@@ -109,7 +109,7 @@ const sshPrefix = "vmop-"
 
 // reach returns the options by which ssh and scp reach the guest of a VM, and what they call it.
 func (s *sshFlags) reach(f *flags, cmd *cobra.Command, user, name string) (options []string, alias string, err error) {
-	c, vm, err := f.running(cmd, []string{name})
+	g, err := f.guest(cmd, []string{name}, true)
 	if err != nil {
 		return nil, "", err
 	}
@@ -127,10 +127,8 @@ func (s *sshFlags) reach(f *flags, cmd *cobra.Command, user, name string) (optio
 		return nil, "", err
 	}
 	via := attach.SSH{
-		Alias: sshPrefix + string(vm.UID), KnownHosts: file, User: firstOf(user, s.user, login(vm)),
-		Proxy: []string{
-			program, "port-forward", "--stdio", "--namespace=" + c.namespace, name, fmt.Sprint(s.port),
-		},
+		Alias: sshPrefix + firstOf(g.uid, name), KnownHosts: file, User: firstOf(user, s.user, g.login),
+		Proxy: []string{program, "port-forward", "--stdio", name, fmt.Sprint(s.port)},
 	}
 	options = via.Options()
 	if s.identity != "" {
@@ -155,8 +153,8 @@ func knownHosts() (string, error) {
 	return filepath.Join(dir, "known_hosts"), nil
 }
 
-// login returns the user whom cloud-init makes in the guest; empty if it names none.
-func login(vm *v1.VirtualMachine) string {
+// loginOf returns the user whom cloud-init makes in the guest; empty if it names none.
+func loginOf(vm *v1.VirtualMachine) string {
 	if vm.Spec.CloudInit == nil || vm.Spec.CloudInit.UserData == nil {
 		return ""
 	}

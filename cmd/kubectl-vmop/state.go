@@ -12,6 +12,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/act"
+	"vmop/manager/fleet"
 	"vmop/runner/control"
 )
 
@@ -44,6 +45,9 @@ func (f *flags) newState(verb, short string, state v1.State, done, long string) 
 	}
 	w.add(cmd, until)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if m, err := f.viaManager(cmd); m != nil || err != nil {
+			return m.act(cmd, args, actionOf(state, force), form, done, w, err)
+		}
 		c, err := f.connect(cmd)
 		if err != nil {
 			return err
@@ -127,6 +131,9 @@ func newRestart(f *flags) *cobra.Command {
 	doneFlag(cmd, &form)
 	w.add(cmd, "the guest is running in the new pod")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if m, err := f.viaManager(cmd); m != nil || err != nil {
+			return m.act(cmd, args, fleet.Restart, form, "restarted", w, err)
+		}
 		c, err := f.connect(cmd)
 		if err != nil {
 			return err

@@ -86,12 +86,15 @@ func (f *flags) completeNames(cmd *cobra.Command, args []string, _ string) ([]st
 
 // names returns the names of the VMs, none if they can't be read.
 func (f *flags) names(cmd *cobra.Command) (names []string) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+	defer cancel()
+	if m, err := f.viaManager(cmd); m != nil || err != nil {
+		return m.names(ctx)
+	}
 	c, err := f.connect(cmd)
 	if err != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
-	defer cancel()
 	list, err := c.vms.List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
 		return nil

@@ -30,7 +30,7 @@ func newPlan(f *flags) *cobra.Command {
 	f.oneVM(cmd)
 	cli.PlanFlags(cmd, &form, &why)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, vm, err := f.find(cmd, args)
+		g, err := f.guest(cmd, args, false)
 		if err != nil {
 			return err
 		}
@@ -39,7 +39,7 @@ func newPlan(f *flags) *cobra.Command {
 		}
 		ctx, cancel := patient(cmd.Context())
 		defer cancel()
-		return c.runner(cmd.Context(), vm).Plan(ctx, cmd.OutOrStdout(), form)
+		return g.Plan(ctx, cmd.OutOrStdout(), form)
 	}
 	return cmd
 }
@@ -55,18 +55,25 @@ func newWhy(f *flags) *cobra.Command {
 	}
 	f.aVMAnd(cmd, 0, -1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, vm, err := f.find(cmd, args)
-		if err != nil {
-			return err
-		}
 		if _, words := split(args); len(words) > 0 {
+			g, err := f.guest(cmd, args, false)
+			if err != nil {
+				return err
+			}
 			ctx, cancel := patient(cmd.Context())
 			defer cancel()
 			var text bytes.Buffer
-			if err := c.runner(cmd.Context(), vm).Plan(ctx, &text, "why"); err != nil {
+			if err := g.Plan(ctx, &text, "why"); err != nil {
 				return err
 			}
 			return printMatches(cmd.OutOrStdout(), text.String(), words)
+		}
+		if m, err := f.viaManager(cmd); m != nil || err != nil {
+			return m.why(cmd, args, err)
+		}
+		c, vm, err := f.find(cmd, args)
+		if err != nil {
+			return err
 		}
 		subjects, err := c.subjects(cmd.Context(), vm)
 		if err != nil {

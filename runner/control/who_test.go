@@ -11,8 +11,8 @@ import (
 	"vmop/runner/control"
 )
 
-// A client that is not the manager may say for whom it is connected. Others see that, and that it is not verified: such
-// a user is never one whom the manager knows.
+// A client that is not the manager may say for whom it is connected. Others see that, and that it is not
+// verified: such a user is never one whom the manager knows.
 func TestUnverifiedUsers(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -27,7 +27,7 @@ func TestUnverifiedUsers(t *testing.T) {
 	defer console.Close()
 	for _, other := range []string{"ann\x1b[31m", "bob", ""} {
 		_, err = as(other).Console(t.Context(), control.Type)
-		require.EqualError(t, err, "the console is in use by ann�[31m (unverified)", "also to a client of the same name")
+		require.EqualError(t, err, "the console is in use by ann�[31m (unverified)", "also for the same name")
 	}
 	require.Contains(t, s.log.String(), `client="ann�[31m (unverified)"`)
 	seen := s.tracker.Status().Consoles
