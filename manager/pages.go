@@ -74,7 +74,7 @@ func newPageMetrics(figures func() serve.Figures) pageMetrics {
 		refused:  desc("vmop_logins_refused_total", "Attempts to log in, and tokens, that were refused.", "cause"),
 		sessions: desc("vmop_sessions", "Sessions in use at this manager."),
 		pages:    desc("vmop_pages_open", "Pages that are open and kept current by this manager."),
-		streams:  desc("vmop_streams_open", "Screens and consoles that are open in browsers.", "kind"),
+		streams:  desc("vmop_streams_open", "Screens, consoles and ports of guests that are connected through this manager.", "kind"),
 	}
 }
 

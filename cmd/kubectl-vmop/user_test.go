@@ -1,0 +1,25 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+)
+
+// The name of the user is the API server's: that of the certificate, or of the user whom one acts as.
+func TestTheAPIServerNamesTheUser(t *testing.T) {
+	t.Parallel()
+	k := shared.Get(t)
+	namespace := k.Namespace(t)
+	for as, want := range map[string]string{"": "admin", "ann": "ann"} {
+		var f flags
+		root := &cobra.Command{}
+		f.add(root)
+		require.NoError(t, root.ParseFlags([]string{"--kubeconfig", k.Kubeconfig, "--as", as}))
+		c, err := f.connect(root)
+		require.NoError(t, err)
+		c.config.Dial = namespace.Config.Dial
+		require.Equal(t, want, c.user(t.Context()))
+	}
+}
