@@ -1,5 +1,5 @@
 // Command sshd is an SSH server for guests of tests: it lets everybody in, as the user that runs
-// it, and runs commands and shells without a terminal.
+// it, and runs commands and shells without a terminal. It serves files to scp and sftp.
 package main
 
 import (
@@ -7,10 +7,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 
+	"github.com/pkg/sftp"
 	"golang.org/x/crypto/ssh"
 )
 
@@ -75,6 +77,14 @@ func session(channel ssh.Channel, requests <-chan *ssh.Request) {
 				return
 			}
 			args = []string{"-c", command.Text}
+		case "subsystem":
+			var subsystem struct{ Name string }
+			known := ssh.Unmarshal(r.Payload, &subsystem) == nil && subsystem.Name == "sftp"
+			_ = r.Reply(known, nil)
+			if known {
+				go files(channel)
+			}
+			continue
 		default:
 			_ = r.Reply(r.Type == "env", nil)
 			continue
@@ -84,6 +94,20 @@ func session(channel ssh.Channel, requests <-chan *ssh.Request) {
 	}
 }
 
+// files serves the files of the guest.
+func files(channel ssh.Channel) {
+	defer channel.Close()
+	server, err := sftp.NewServer(channel)
+	if err == nil {
+		err = server.Serve()
+	}
+	code := uint32(0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		code = 1
+	}
+	exit(channel, code)
+}
+
 // run runs a shell with the streams of a channel.
 func run(channel ssh.Channel, args []string) {
 	defer channel.Close()
@@ -91,11 +115,16 @@ func run(channel ssh.Channel, args []string) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = channel, channel, channel.Stderr()
 	err := cmd.Run()
 	code := uint32(0)
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		code = uint32(exit.ExitCode())
+	var failed *exec.ExitError
+	if errors.As(err, &failed) {
+		code = uint32(failed.ExitCode())
 	} else if err != nil {
 		code = 255
 	}
+	exit(channel, code)
+}
+
+// exit tells a client the exit code of what it has run.
+func exit(channel ssh.Channel, code uint32) {
 	_, _ = channel.SendRequest("exit-status", false, binary.BigEndian.AppendUint32(nil, code))
 }

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"vmop/runner/control"
+	"vmop/test/guest"
+	programs "vmop/test/program"
+)
+
+// bridged is a tiny guest on a bridge, in a network namespace of the test's goroutine, with an SSH
+// server and QEMU's agent.
+type bridged struct {
+	t       *testing.T
+	dir     string
+	env     []string
+	program string // vmrunner
+	console io.Writer
+	said    *bufio.Scanner // on the console
+}
+
+// newBridged starts one with an address, and waits for it.
+func newBridged(t *testing.T, address string) *bridged {
+	t.Helper()
+	runtime.LockOSThread() // and never unlocked: the thread and its namespace end with the goroutine
+	require.NoError(t, unix.Unshare(unix.CLONE_NEWNET), "make a network namespace (this test needs root)")
+	b := &bridged{t: t, program: filepath.Join(build(t), "vmrunner")}
+	for _, words := range []string{
+		"link set lo up", "link add br7 type bridge", "address add 192.168.7.1/24 dev br7", "link set br7 up",
+	} {
+		out, err := exec.CommandContext(t.Context(), "ip", strings.Fields(words)...).CombinedOutput()
+		require.NoError(t, err, "ip %s: %s", words, out)
+	}
+	server := filepath.Join(t.TempDir(), "sshd")
+	require.NoError(t, programs.Build(t.Context(), server, "vmop/test/guest/sshd"))
+	image := guest.Tiny(t).With(t, "/usr/sbin/qemu-ga", server)
+	lines := tiny(t, "tiny.gw=192.168.7.1 tiny.ip="+address)
+	for i, line := range lines {
+		line = strings.ReplaceAll(line, guest.Tiny(t).Initrd, image.Initrd)
+		lines[i] = strings.ReplaceAll(line, "network: []", "network: [{type: tap, bridge: br7}]")
+	}
+	b.dir = folder(t, "standard", lines...)
+	b.env = append(os.Environ(), "XDG_RUNTIME_DIR="+b.dir)
+	p := newProgram(t, b.dir, nil)
+	p.cmd.Env = b.env
+	p.launch()
+	p.await(`booting`)
+	client, err := control.Dial(t.Context(), filepath.Join(b.dir, "run", control.SocketName))
+	require.NoError(t, err)
+	conn, err := client.Console(t.Context(), control.Type)
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(patience)))
+	b.console, b.said = conn, bufio.NewScanner(conn)
+	b.until(" READY")
+	b.does("mkdir -p /etc; " + server + " >/dev/null 2>&1 & until netstat -ltn | grep -q :22; do sleep 0.2; done")
+	b.does("/usr/sbin/qemu-ga -d -m virtio-serial -t /tmp -f /tmp/ga.pid -p " +
+		`$(grep -l guest_agent /sys/class/virtio-ports/*/name | sed 's,/sys/class/virtio-ports\(.*\)/name,/dev\1,')`)
+	return b
+}
+
+// until reads the guest's console until a line has a text.
+func (b *bridged) until(text string) {
+	b.t.Helper()
+	for b.said.Scan() {
+		if strings.Contains(b.said.Text(), text) {
+			return
+		}
+	}
+	require.FailNow(b.t, "not said", "%s: %v", text, b.said.Err())
+}
+
+// does runs a command in the guest.
+func (b *bridged) does(command string) {
+	b.t.Helper()
+	_, err := io.WriteString(b.console, "sh "+command+"\n")
+	require.NoError(b.t, err)
+	b.until("rc=0")
+}
+
+// answersAt waits until the runner says that the guest answers at an address.
+func (b *bridged) answersAt(address string) {
+	b.t.Helper()
+	require.Eventually(b.t, func() bool {
+		said, err := b.types("", "status", "test")
+		return err == nil && strings.Contains(said, address+" (Network, Agent)")
+	}, patience, 100*time.Millisecond)
+}
+
+// types runs vmrunner, and returns what it says. The namespace is that of the goroutine.
+func (b *bridged) types(input string, args ...string) (string, error) {
+	cmd := exec.CommandContext(b.t.Context(), b.program, args...)
+	cmd.Env, cmd.Stdin = b.env, strings.NewReader(input)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// A guest on a bridge is reached at the address that its agent reports: by vmrunner's forwarded
+// ports, by ssh, and by scp both ways.
+func TestAGuestOnABridgeIsReached(t *testing.T) {
+	t.Parallel()
+	b := newBridged(t, "192.168.7.7/24")
+	must := func(input string, args ...string) string {
+		t.Helper()
+		out, err := b.types(input, args...)
+		require.NoError(t, err, "vmrunner %q: %s", args, out)
+		return out
+	}
+	b.answersAt("192.168.7.7")
+	require.Regexp(t, `(?m)^test +Booted .* 192\.168\.7\.7 `, must("", "list"))
+	require.Contains(t, must("GET / HTTP/1.0\r\n\r\n", "port-forward", "test", "80", "--stdio"), "hello from tiny")
+	require.Equal(t, "42\n", lastLine(must("", "ssh", "root@test", "echo $((40+2))")))
+
+	here, there, back := filepath.Join(b.dir, "here"), "root@test:/tmp/there", filepath.Join(b.dir, "back")
+	content := strings.Repeat("0123456789\x00\xff", 20_000) // more than a packet
+	require.NoError(t, os.MkdirAll(filepath.Join(here, "below"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(here, "below", "file"), []byte(content), 0o600))
+	must("", "cp", "-r", here, there)
+	must("", "cp", there+"/below/file", back)
+	copied, err := os.ReadFile(back)
+	require.NoError(t, err)
+	require.Equal(t, content, string(copied))
+	out, err := b.types("", "cp", "root@test:/nowhere", back)
+	require.Error(t, err)
+	require.Contains(t, out, "/nowhere")
+
+	// Whatever else a guest claims is shown, and not believed.
+	b.does("ip address delete 192.168.7.7/24 dev eth0 && ip address add 192.168.7.1/24 dev eth0")
+	b.answersAt("192.168.7.1")
+	listener, err := net.Listen("tcp", "192.168.7.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	out, err = b.types("", "port-forward", "test", port, "--stdio")
+	require.Error(t, err)
+	require.Contains(t, out, "192.168.7.1 is not at the guest's card, though the guest says so")
+}
+
+// lastLine of a program's output; ssh says before that it has not known the guest.
+func lastLine(text string) string {
+	lines := strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")
+	return lines[len(lines)-1] + "\n"
+}
