@@ -23,7 +23,8 @@ func newExpose(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "expose NAME --port PORT", Short: "Make a Service for a port of the guest", GroupID: groupChange,
 		Long: "expose makes a Service that leads to a port of the guest, whether the VM runs or not. It stays when\n" +
-			"the VM is deleted. A user network gets the port; a masquerade network has all of them.",
+			"the VM is deleted. A user network gets the port; a masquerade network has all of them. A guest\n" +
+			"on a bridge has an address of its own, to which no Service leads.",
 		Example: "  kubectl vmop expose web --port 80\n" +
 			"  kubectl vmop expose virtualmachine web --name web-ssh --port 27017 --target-port 22 --type NodePort",
 	}
@@ -65,14 +66,23 @@ func (c *cluster) lead(cmd *cobra.Command, vm *v1.VirtualMachine, e exposure) er
 	port := e.service(vm).Spec.Ports[0]
 	patch, err := act.Port(vm, port.TargetPort.IntVal, port.Protocol)
 	if err != nil {
-		cmd.PrintErrln("warning:", err)
-		return nil
+		return fmt.Errorf("expose VM %s: %w%s", vm.Name, err, claimed(vm))
 	}
 	if patch == nil {
 		return nil
 	}
 	_, err = c.patch(cmd.Context(), vm.Name, types.JSONPatchType, patch)
 	return err
+}
+
+// claimed names the address that a guest says it has on a bridge.
+func claimed(vm *v1.VirtualMachine) string {
+	for _, a := range vm.Status.Addresses {
+		if a.Source == "Agent" {
+			return "; the guest says it is at " + a.Address
+		}
+	}
+	return ""
 }
 
 // exposure is a port of a guest as a Service.

@@ -79,9 +79,14 @@ func Medium(vm *v1.VirtualMachine, disk int, medium string) ([]byte, error) {
 }
 
 // Port returns the patch by which a port of a VM's pod leads to the same port of the guest; nil
-// if it does already. It is a Refusal if no network of the VM has ports of the pod.
+// if it does already. It is a Refusal if no network of the VM has ports of the pod. See decision 0073.
 func Port(vm *v1.VirtualMachine, port int32, protocol corev1.Protocol) ([]byte, error) {
 	networks := vm.Spec.VM.Networks
+	if slices.ContainsFunc(networks, func(n v1.Network) bool { return n.Tap != nil }) {
+		return nil, Refusal("the VM is on a bridge, and its pod has the node's address: a Service that selects the pod " +
+			"would lead to the node; write an EndpointSlice with the guest's address " +
+			"(docs/networking.md#a-service-for-a-guest-on-a-bridge)")
+	}
 	if slices.ContainsFunc(networks, func(n v1.Network) bool { return n.Masquerade != nil }) {
 		return nil, nil // all ports lead to the guest
 	}

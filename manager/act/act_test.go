@@ -62,7 +62,10 @@ func TestPort(t *testing.T) {
 	vm := web()
 	_, err := act.Port(vm, 80, corev1.ProtocolTCP)
 	require.ErrorAs(t, err, new(act.Refusal))
-	vm.Spec.VM.Networks = []v1.Network{{Tap: &v1.Tap{}}, {User: &v1.UserNetwork{}}}
+	vm.Spec.VM.Networks = []v1.Network{{Masquerade: &v1.PrivateNetwork{}}, {Tap: &v1.Tap{}}}
+	_, err = act.Port(vm, 80, corev1.ProtocolTCP)
+	require.ErrorContains(t, err, "write an EndpointSlice")
+	vm.Spec.VM.Networks = []v1.Network{{}, {User: &v1.UserNetwork{}}}
 	patch, err := act.Port(vm, 80, corev1.ProtocolTCP)
 	require.NoError(t, err)
 	require.JSONEq(t, `[{"op": "test", "path": "/metadata/uid", "value": "u-1"}, {"op": "add",
