@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/netip"
+	"slices"
 	"time"
 
 	"vmop/qmp"
@@ -17,8 +19,9 @@ const roundTime = 10 * time.Second
 
 // guestAgent asks QEMU's guest agent what runs in the guest.
 type guestAgent struct {
-	log   *slog.Logger
-	state func() vmstatus.State
+	log     *slog.Logger
+	state   func() vmstatus.State
+	reached bool // the guest has an address
 }
 
 // attend implements attendant.
@@ -44,7 +47,7 @@ func (g *guestAgent) attend(ctx context.Context, a *attendance) error {
 			g.log.Debug("the guest agent does not answer", "err", err)
 		}
 		select {
-		case <-time.After(r.next(answered)):
+		case <-time.After(r.next(answered, g.reached)):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -78,6 +81,7 @@ func (g *guestAgent) query(ctx context.Context, agent *guest.Agent, known bool,
 		return refused(err), err // as it does while its file systems are frozen
 	}
 	a.publish(ctx, interfacesOf(interfaces))
+	g.reached = reached(interfaces)
 	return true, nil
 }
 
@@ -86,6 +90,13 @@ func (g *guestAgent) query(ctx context.Context, agent *guest.Agent, known bool,
 func refused(err error) bool {
 	var refusal *qmp.Error
 	return errors.As(err, &refusal)
+}
+
+// reached reports whether interfaces have an address of more than their link.
+func reached(said []guest.Interface) bool {
+	return slices.ContainsFunc(said, func(i guest.Interface) bool {
+		return slices.ContainsFunc(i.Addresses, func(a netip.Prefix) bool { return a.Addr().IsGlobalUnicast() })
+	})
 }
 
 func interfacesOf(said []guest.Interface) status.Interfaces {
@@ -109,24 +120,28 @@ func (*guestAgent) gone() []status.Update {
 }
 
 // rounds says when the guest is asked again: soon after it has booted, when its
-// network comes up, and then once a minute.
+// network comes up, and then once a minute; for some minutes more often as long as it has no
+// address.
 type rounds struct {
 	answered int
 	missed   int // in a row
 }
 
-// next returns the pause after a round.
-func (r *rounds) next(answered bool) time.Duration {
+// mostEager is how many rounds are soon after each other.
+const mostEager = 20
+
+// next returns the pause after a round. reached says that the guest has an address.
+func (r *rounds) next(answered, reached bool) time.Duration {
 	if !answered {
 		r.missed++
 		return min(firstPause<<min(r.missed-1, 20), longPause)
 	}
 	r.answered++
 	r.missed = 0
-	switch r.answered {
-	case 1:
+	switch {
+	case r.answered == 1:
 		return 5 * time.Second
-	case 2:
+	case r.answered == 2, !reached && r.answered < mostEager:
 		return 15 * time.Second
 	}
 	return time.Minute
