@@ -2,6 +2,7 @@ package describe
 
 import (
 	"fmt"
+	"net/netip"
 
 	"vmop/manager/fleet"
 )
@@ -10,7 +11,8 @@ import (
 // otherwise is for a guest that they can't reach.
 func SSH(addresses []fleet.Address, otherwise string) string {
 	for _, a := range addresses {
-		if a.From != "Network" {
+		// A runner that was taken over may say that an option of ssh were one.
+		if ip, err := netip.ParseAddr(a.Address); err != nil || ip.Zone() != "" || a.From != "Network" {
 			continue
 		}
 		if a.Ports == nil {

@@ -23,6 +23,8 @@ func TestSSH(t *testing.T) {
 		{"ssh 192.0.2.7", []fleet.Address{at("Network")}},
 		{"ssh -p 2222 192.0.2.7", []fleet.Address{at("Network", names, ssh)}},
 		{"vmrunner ssh web", []fleet.Address{at("Network", names, web), at("Host"), at("Unknown")}},
+		{"vmrunner ssh web", []fleet.Address{{Address: "-oProxyCommand=reboot", From: "Network"}}},
+		{"vmrunner ssh web", []fleet.Address{{Address: "fe80::1%;reboot", From: "Network"}}},
 		{"vmrunner ssh web", nil},
 	} {
 		require.Equal(t, c.want, describe.SSH(c.addresses, "vmrunner ssh web"))
