@@ -29,8 +29,9 @@ import (
 // user types commands: kubectl finds the plugin, a viewer and ssh.
 type user struct {
 	*lab
-	t   *testing.T
-	env []string
+	t    *testing.T
+	home string
+	env  []string
 }
 
 // newUser makes a user whose namespace is that of the VMs.
@@ -48,7 +49,7 @@ func newUser(t *testing.T, l *lab) *user {
 	file := filepath.Join(home, "kubeconfig")
 	require.NoError(t, clientcmd.WriteToFile(*config, file))
 	path := strings.Join([]string{home, filepath.Join(l.Programs, "bin"), os.Getenv("PATH")}, ":")
-	return &user{l, t, append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, "config"),
+	return &user{l, t, home, append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, "config"),
 		"PATH="+path, "KUBECONFIG="+file)}
 }
 
@@ -115,6 +116,7 @@ func commandsOfOthers(t *testing.T, l *lab) {
 	linux := vms["linux-vm"]
 	linux.runs()
 	u.startSSH("linux-vm")
+	u.copies("linux-vm")
 	cpus := "1"
 	text, err := os.ReadFile("testdata/commands.txt")
 	require.NoError(t, err)
@@ -154,6 +156,13 @@ func commandsOfOthers(t *testing.T, l *lab) {
 	require.Equal(t, int32(22), service.Spec.Ports[0].TargetPort.IntVal)
 }
 
+// copies copies a file to the guest and back, by what is scp here and there.
+func (u *user) copies(name string) {
+	u.t.Helper()
+	u.types("seq 20000 >~/here && kubectl vmop scp ~/here root@"+name+":/tmp/there && "+
+		"kubectl vmop scp root@"+name+":/tmp/there ~/back && cmp ~/here ~/back", "")
+}
+
 // usesConsole types on a console, reads the answer, and leaves by the key.
 func (u *user) usesConsole(line string) {
 	u.t.Helper()
@@ -176,23 +185,29 @@ func (u *user) asks(line, command string) (answer string) {
 }
 
 // sshServer is the path of the guest's SSH server.
-func (u *user) sshServer() string { return filepath.Join(u.Dir, "guest-sshd") }
+func (u *user) sshServer() string { return filepath.Join(u.home, "guest-sshd") }
 
-// withSSH puts an initial RAM disk with an SSH server into the image repository, and returns its name.
-func (u *user) withSSH() string {
+// withSSH puts an initial RAM disk with an SSH server, and others of this computer's programs, into
+// the image repository, and returns its name.
+func (u *user) withSSH(programs ...string) string {
 	u.t.Helper()
 	require.NoError(u.t, program.Build(u.t.Context(), u.sshServer(), "vmop/test/guest/sshd"))
-	content, err := os.ReadFile(guest.Tiny(u.t).With(u.t, u.sshServer()).Initrd)
+	content, err := os.ReadFile(guest.Tiny(u.t).With(u.t, append(programs, u.sshServer())...).Initrd)
 	require.NoError(u.t, err)
-	require.NoError(u.t, os.WriteFile(filepath.Join(u.Dir, "repository", "initrd-ssh.gz"), content, 0o644))
-	return "initrd-ssh.gz"
+	name := strings.ToLower(filepath.Base(u.t.Name())) + "-initrd.gz"
+	require.NoError(u.t, os.WriteFile(filepath.Join(u.Dir, "repository", name), content, 0o644))
+	return name
+}
+
+// beginSSH is what starts the server in a guest, which then says "begun".
+func (u *user) beginSSH() string {
+	return u.sshServer() + " >/dev/null 2>&1 & until netstat -ltn | grep -q :22; do sleep 0.2; done; echo begun"
 }
 
 // startSSH starts the server in a guest.
 func (u *user) startSSH(name string) {
 	u.t.Helper()
-	server := u.sshServer() + " >/dev/null 2>&1 & until netstat -ltn | grep -q :22; do sleep 0.2; done; echo begun"
-	require.Equal(u.t, "begun", u.asks("kubectl vmop console "+name, server))
+	require.Equal(u.t, "begun", u.asks("kubectl vmop console "+name, u.beginSSH()))
 }
 
 // Whatever kubectl vmop does with the guest and the machine, it does with real ones.

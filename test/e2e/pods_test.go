@@ -105,7 +105,10 @@ func networks(t *testing.T, l *lab) {
 	for _, words := range []string{"link add br0 type bridge", "addr add 10.77.0.1/24 dev br0", "link set br0 up"} {
 		l.node1(t, "ip", strings.Fields(words)...)
 	}
+	u := newUser(t, l)
+	initrd := u.withSSH("/usr/sbin/qemu-ga")
 	bridged := l.create(t, tiny("bridged", onNode1, func(s *v1.VirtualMachineSpec) {
+		s.VM.Kernel.Initrd = initrd
 		s.VM.Networks = []v1.Network{{Tap: &v1.Tap{}}, {Masquerade: &v1.PrivateNetwork{Net: "10.78.0.0/24"}}}
 		s.VM.Kernel.CommandLine += " tiny.ip=10.77.0.2/24 tiny.gw=10.77.0.1"
 	}))
@@ -121,6 +124,7 @@ func networks(t *testing.T, l *lab) {
 	require.Equal(t, "reached", inside.ask("ping -c 1 -W 20 10.77.0.1 >/dev/null && echo reached"))
 	require.Equal(t, "hello from tiny", l.node1(t, "busybox", "wget", "-q", "-O", "-", "http://10.77.0.2/"))
 	require.Contains(t, l.node1(t, "ip", "-oneline", "link"), "master br0")
+	u.reachesBridged(bridged, inside)
 
 	node := bridged.pod().Status.HostIP
 	kubelet := func(by, patience string) string {

@@ -10,8 +10,8 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// A plain Service reaches the guest: at the ports of a user network, low ones too, and at
-// those of a masquerade.
+// A plain Service reaches the guest: at the ports of a user network, low ones too, which can change
+// while it is running, and at those of a masquerade. The status says where.
 func TestAServiceReachesTheGuest(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -33,11 +33,34 @@ func TestAServiceReachesTheGuest(t *testing.T) {
 		l.reaches(t, address)
 	}
 	require.Contains(t, fmt.Sprint(ported.pod().Spec.Containers[0].Ports), "80")
+	pod := ported.pod()
+	require.Equal(t, pod.Status.PodIP+" Network Configuration", address(ported.now(), 0))
+	require.Equal(t, hidden.pod().Status.PodIP+" Network Configuration", address(hidden.now(), 0))
+	require.Empty(t, hidden.now().Status.Addresses[0].Ports, "all of them")
+	require.Equal(t, "10.0.2.2 Pod DHCP", address(hidden.now(), 1))
+
+	other := v1.Port{Port: 8080, Guest: 80, Protocol: corev1.ProtocolTCP}
+	ported.change(func(s *v1.VirtualMachineSpec) { s.VM.Networks[0].User.Ports = []v1.Port{other} })
+	ported.until("another port leads to the guest", func(vm *v1.VirtualMachine) bool {
+		ports := vm.Status.Addresses[0].Ports
+		return len(ports) == 1 && ports[0] == v1.AddressPort{Port: 8080, Guest: 80, Protocol: corev1.ProtocolTCP}
+	})
+	l.reaches(t, pod.Status.PodIP+":8080")
+	require.Equal(t, pod.UID, ported.pod().UID)
+	l.refuses(t, pod.Status.PodIP+":80")
+}
+
+// refuses requires that nothing listens at an address.
+func (l *lab) refuses(t *testing.T, address string) {
+	t.Helper()
+	script := "timeout 9 busybox wget -q -O - http://" + address + "/ 2>&1 | grep -o 'Connection refused'"
+	require.Equal(t, "Connection refused", l.node1(t, "sh", "-c", script))
 }
 
 // reaches waits until the guest answers at an address, from its node.
 func (l *lab) reaches(t *testing.T, address string) {
 	t.Helper()
-	script := "for n in $(seq 60); do busybox wget -q -O - http://" + address + "/ 2>/dev/null && exit; sleep 1; done; exit 1"
+	script := "for n in $(seq 60); do timeout 9 busybox wget -q -O - http://" + address +
+		"/ 2>/dev/null && exit; sleep 1; done; exit 1"
 	require.Equal(t, "hello from tiny", l.node1(t, "sh", "-c", script))
 }
