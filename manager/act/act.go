@@ -79,7 +79,8 @@ func Medium(vm *v1.VirtualMachine, disk int, medium string) ([]byte, error) {
 }
 
 // Port returns the patch by which a port of a VM's pod leads to the same port of the guest; nil
-// if it does already. It is a Refusal if no network of the VM has ports of the pod. See decision 0073.
+// if it does already. It is a Refusal if no network of the VM has ports of the pod, and
+// beside a tap; see docs/decisions/0073-addresses.md.
 func Port(vm *v1.VirtualMachine, port int32, protocol corev1.Protocol) ([]byte, error) {
 	networks := vm.Spec.VM.Networks
 	if slices.ContainsFunc(networks, func(n v1.Network) bool { return n.Tap != nil }) {

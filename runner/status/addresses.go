@@ -96,7 +96,8 @@ func (u Cards) apply(s *Status, _ time.Time) error {
 }
 
 // addressesOf returns where a guest answers, the best address first, each once: those of its
-// cards, and those which it says are its own, where these are reached.
+// cards, and those which it says are its own, where these are reached
+// (docs/decisions/0073-addresses.md).
 func addressesOf(cards Cards, said []Interface) []Address {
 	var all []Address
 	neighbors := false
