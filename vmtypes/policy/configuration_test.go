@@ -39,3 +39,19 @@ func TestViolationsAreBounded(t *testing.T) {
 	require.ErrorAs(t, read(t, strict).Check(made, subject()), &denied)
 	require.Len(t, denied.Violations, 100)
 }
+
+// What a rule does not list is denied, of each kind.
+func TestListsThatAreEmpty(t *testing.T) {
+	t.Parallel()
+	flags := read(t, "directories: [\"/**\"]\nrules: [{types: [\"/**\"], flags: [stock]}]\n")
+	err := flags.Check(planOf(t, "None", "network: [{type: user}]\nuseTpm: true\n"), subject())
+	for _, want := range []string{
+		"the device virtio-rng-pci is not in its list devices",
+		"netdev user is not in its list backends",
+		"the network user is not in its list networks",
+		"chardev socket is not in its list backends",
+		"the program /usr/bin/qemu-system-x86_64 is not in its list programs",
+	} {
+		require.ErrorContains(t, err, want)
+	}
+}
