@@ -82,6 +82,17 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
+// Ports of several cards at one address are put together, wherever it stands in the list.
+func TestPortsOfOneAddress(t *testing.T) {
+	t.Parallel()
+	ssh, web := AddressPort{"tcp", 2222, 22}, AddressPort{"tcp", 80, 8080}
+	at := func(address string, ports ...AddressPort) Address {
+		return Address{Address: address, Source: SourceConfiguration, Ports: ports}
+	}
+	require.Equal(t, []Address{at("192.0.2.9", ssh, web), at("192.0.2.10", ssh, web)},
+		once([]Address{at("192.0.2.9", ssh), at("192.0.2.10", ssh), at("192.0.2.9", web), at("192.0.2.10", web)}))
+}
+
 func TestAddressesAreBounded(t *testing.T) {
 	t.Parallel()
 	i := Interface{Name: "eth0", MAC: "52:54:00:00:00:01"}

@@ -194,6 +194,16 @@ func TestShellFormNumbersDescriptors(t *testing.T) {
 	require.Contains(t, text, "-netdev tap,id=b,fd=4")
 }
 
+// A backend is the first value, or the property that this is.
+func TestBackendOfAnOption(t *testing.T) {
+	t.Parallel()
+	driver := []plan.Property{{Key: "driver", Value: "virtio-rng-pci"}}
+	require.Equal(t, "usb-kbd", plan.Option{Flag: "-device", Value: "usb-kbd", List: true}.Backend())
+	require.Equal(t, "virtio-rng-pci", plan.Option{Flag: "-device", List: true, Properties: driver}.Backend())
+	require.Empty(t, plan.Option{Flag: "-rtc", List: true, Properties: driver}.Backend(), "it has none")
+	require.Empty(t, plan.Option{Flag: "-unknown", List: true, Properties: driver}.Backend())
+}
+
 // A change follows where the option was made, unless its place is unknown.
 func TestOriginOfAChange(t *testing.T) {
 	t.Parallel()

@@ -235,6 +235,10 @@ func attacks() []attack {
 			"what the property helper does",
 		},
 		{"a bridge helper", options(`option("-netdev", "bridge", {"id": "x", "br": "br1"})`), "is unknown"},
+		{
+			"JSON in a text", options(`option("-netdev", "user", {"id": "x", "hostname": "{\"a\": 1}"})`),
+			"hostname is JSON, which can contain any property",
+		},
 		{"TFTP", options(`option("-netdev", "user", {"id": "x", "tftp": "/etc"})`), "reading /etc is not allowed"},
 		{"SMB", options(`option("-netdev", "user", {"id": "x", "smb": "/etc"})`), "what the property smb does"},
 		{
