@@ -76,16 +76,11 @@ func (c *cluster) set(ctx context.Context, name string, state v1.State) (*v1.Vir
 	if err != nil {
 		return nil, err
 	}
-	for _, step := range act.Steps(vm, state) {
-		patch, err := act.State(vm, step)
-		if err != nil {
-			return nil, err
-		}
-		if vm, err = c.patch(ctx, name, types.MergePatchType, patch); err != nil {
-			return nil, err
-		}
+	patch, err := act.State(vm, state)
+	if err != nil {
+		return nil, err
 	}
-	return vm, nil
+	return c.patch(ctx, name, types.MergePatchType, patch)
 }
 
 // kill ends the machine of a VM that is set to Stopped, if there is one.

@@ -26,18 +26,29 @@ type Refusal string
 
 func (r Refusal) Error() string { return string(r) }
 
-// State returns the patch that sets whether a VM is to run.
+// State returns the patch that sets whether a VM is to run. One that is to run already and has
+// failed is tried again at once after any change of its definition: as a running one is reset, by its
+// counter. Should it be running by now, the patch is refused, because the VM has changed.
 func State(vm *v1.VirtualMachine, state v1.State) ([]byte, error) {
-	return Spec(vm, map[string]any{"vm": map[string]any{"state": state}})
+	if state != v1.Running || vm.Spec.VM.State != v1.Running || vm.Status.Phase != v1.PhaseFailed {
+		return Spec(vm, map[string]any{"vm": map[string]any{"state": state}})
+	}
+	return encode(vm, map[string]any{
+		"metadata": map[string]any{"uid": vm.UID, "resourceVersion": vm.ResourceVersion},
+		"spec":     map[string]any{"resetCounter": nextReset(vm)},
+	})
 }
 
-// Steps returns the states that a VM is set to, one after the other, until it is to run or not. One
-// that has failed, and is to run already, is tried again at once after any change of its definition.
-func Steps(vm *v1.VirtualMachine, state v1.State) []v1.State {
-	if state == v1.Running && vm.Spec.VM.State == v1.Running && vm.Status.Phase == v1.PhaseFailed {
-		return []v1.State{v1.Stopped, v1.Running}
+// Reset returns the patch that presses the reset button.
+func Reset(vm *v1.VirtualMachine) ([]byte, error) {
+	return Spec(vm, map[string]any{"resetCounter": nextReset(vm)})
+}
+
+func nextReset(vm *v1.VirtualMachine) int64 {
+	if vm.Spec.ResetCounter == nil {
+		return 1
 	}
-	return []v1.State{state}
+	return *vm.Spec.ResetCounter + 1
 }
 
 // Size returns the patch that gives a guest other CPUs and RAM, a quantity such as 2Gi. Nil and

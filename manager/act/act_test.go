@@ -1,6 +1,7 @@
 package act_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -83,23 +84,32 @@ func TestPort(t *testing.T) {
 	require.Empty(t, patch)
 }
 
-// Only a VM that has failed needs two steps to be started.
-func TestSteps(t *testing.T) {
+// A VM that has failed is tried again by one change, of what nothing else depends on, and only if it
+// is as it was.
+func TestStateOfFailed(t *testing.T) {
 	t.Parallel()
-	vm := &v1.VirtualMachine{}
 	for _, test := range []struct {
 		is    v1.State
 		phase v1.Phase
 		want  v1.State
-		steps []v1.State
+		reset *int64
+		patch string
 	}{
-		{v1.Stopped, v1.PhaseStopped, v1.Running, []v1.State{v1.Running}},
-		{v1.Running, v1.PhaseStarting, v1.Running, []v1.State{v1.Running}},
-		{v1.Running, v1.PhaseFailed, v1.Running, []v1.State{v1.Stopped, v1.Running}},
-		{v1.Running, v1.PhaseFailed, v1.Stopped, []v1.State{v1.Stopped}},
-		{v1.Stopped, v1.PhaseFailed, v1.Running, []v1.State{v1.Running}},
+		{v1.Stopped, v1.PhaseStopped, v1.Running, nil, `{"vm": {"state": "Running"}}`},
+		{v1.Running, v1.PhaseStarting, v1.Running, nil, `{"vm": {"state": "Running"}}`},
+		{v1.Running, v1.PhaseFailed, v1.Stopped, nil, `{"vm": {"state": "Stopped"}}`},
+		{v1.Stopped, v1.PhaseFailed, v1.Running, nil, `{"vm": {"state": "Running"}}`},
+		{v1.Running, v1.PhaseFailed, v1.Running, nil, `{"resetCounter": 1}`},
+		{v1.Running, v1.PhaseFailed, v1.Running, new(int64(7)), `{"resetCounter": 8}`},
 	} {
-		vm.Spec.VM.State, vm.Status.Phase = test.is, test.phase
-		require.Equal(t, test.steps, act.Steps(vm, test.want), test)
+		vm := web()
+		vm.Spec.VM.State, vm.Status.Phase, vm.Spec.ResetCounter, vm.ResourceVersion = test.is, test.phase, test.reset, "3"
+		patch, err := act.State(vm, test.want)
+		require.NoError(t, err)
+		metadata := `{"uid": "u-1"}`
+		if strings.Contains(test.patch, "reset") {
+			metadata = `{"uid": "u-1", "resourceVersion": "3"}`
+		}
+		require.JSONEq(t, `{"metadata": `+metadata+`, "spec": `+test.patch+`}`, string(patch))
 	}
 }

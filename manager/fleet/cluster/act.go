@@ -85,16 +85,11 @@ func (f *Fleet) Do(ctx context.Context, user, name string, a fleet.Action) error
 }
 
 func (f *Fleet) setState(ctx context.Context, vm found, state v1.State) error {
-	for _, step := range act.Steps(vm.VirtualMachine, state) {
-		patch, err := act.State(vm.VirtualMachine, step)
-		if err == nil {
-			err = f.patch(ctx, vm, types.MergePatchType, patch)
-		}
-		if err != nil {
-			return err
-		}
+	patch, err := act.State(vm.VirtualMachine, state)
+	if err != nil {
+		return err
 	}
-	return nil
+	return f.patch(ctx, vm, types.MergePatchType, patch)
 }
 
 // kill ends the machine: the VM is stopped, or it would be started again, and its runner doesn't
@@ -131,11 +126,7 @@ func (f *Fleet) reset(ctx context.Context, user string, vm found) error {
 	if _, unreachable := vm.target(); unreachable == nil {
 		return err
 	}
-	var counter int64
-	if vm.Spec.ResetCounter != nil {
-		counter = *vm.Spec.ResetCounter
-	}
-	patch, err := act.Spec(vm.VirtualMachine, map[string]any{"resetCounter": counter + 1})
+	patch, err := act.Reset(vm.VirtualMachine)
 	if err != nil {
 		return err
 	}
