@@ -176,7 +176,22 @@ func (s *Service) Encrypted(r *http.Request) bool {
 	if proto := r.Header.Get("X-Forwarded-Proto"); proto != "" {
 		return proto == "https"
 	}
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	return s.ByProxy(r.RemoteAddr)
+}
+
+// Scheme returns how the browser of a request has reached the pages, http or https. What the request
+// says of that itself counts if it comes from a trusted proxy.
+func (s *Service) Scheme(r *http.Request) string {
+	proto := r.Header.Get("X-Forwarded-Proto")
+	if r.TLS != nil || s.ByProxy(r.RemoteAddr) && (proto == "" || proto == "https") {
+		return "https"
+	}
+	return "http"
+}
+
+// ByProxy reports whether an address, with a port, is that of a trusted proxy.
+func (s *Service) ByProxy(address string) bool {
+	peer, err := netip.ParseAddrPort(address)
 	return err == nil && trusts(s.config.Load().TrustedProxies, peer.Addr().Unmap())
 }
 

@@ -2,6 +2,7 @@ package login
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -159,6 +160,33 @@ func TestAddresses(t *testing.T) {
 	}
 	require.Equal(t, "2001:db8:0:1::/64", network("2001:db8:0:1:2:3:4:5"))
 	require.Equal(t, "192.0.2.1", network("192.0.2.1"))
+}
+
+// What a request says of its scheme counts only by a trusted proxy.
+func TestScheme(t *testing.T) {
+	t.Parallel()
+	a := newApp(t, Config{TrustedProxies: []string{"10.0.0.0/8"}})
+	for _, tt := range []struct {
+		peer, proto string
+		tls         bool
+		want        string
+	}{
+		{"192.0.2.1:5", "", false, "http"},
+		{"192.0.2.1:5", "https", false, "http"},
+		{"192.0.2.1:5", "http", true, "https"},
+		{"10.1.1.1:5", "https", false, "https"},
+		{"10.1.1.1:5", "http", false, "http"},
+		{"10.1.1.1:5", "", false, "https"},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		require.NoError(t, err)
+		r.RemoteAddr = tt.peer
+		r.Header.Set("X-Forwarded-Proto", tt.proto)
+		if tt.tls {
+			r.TLS = &tls.ConnectionState{}
+		}
+		require.Equal(t, tt.want, a.Scheme(r), tt)
+	}
 }
 
 // Comparing takes the same work whether the user exists, whatever the costs of hashes.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"time"
 )
@@ -61,6 +62,7 @@ func (p *Pages) serveAs(ctx context.Context, c Config) error {
 	if err != nil {
 		return fmt.Errorf("listen for browsers: %w", err)
 	}
+	listener = &bounded{Listener: listener, exempt: p.visitors.ByProxy, open: map[netip.Addr]int{}}
 	server := &http.Server{
 		Handler: p.encrypted(p.pages), TLSConfig: secured,
 		ReadHeaderTimeout: headerPatience, ReadTimeout: patience, WriteTimeout: patience, IdleTimeout: keepAlive,

@@ -61,6 +61,20 @@ func presented(t *testing.T, address string) string {
 	return secured.ConnectionState().PeerCertificates[0].Subject.CommonName
 }
 
+// headerOf returns the header of the page where one logs in.
+func headerOf(t *testing.T, origin string) http.Header {
+	t.Helper()
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	defer client.CloseIdleConnections()
+	r, err := http.NewRequestWithContext(t.Context(), "GET", origin+"/login", nil)
+	require.NoError(t, err)
+	answer, err := client.Do(r)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	require.Equal(t, http.StatusOK, answer.StatusCode)
+	return answer.Header
+}
+
 // A certificate that is replaced is used by the next connection; those that are open stay.
 func TestCertificateIsReplaced(t *testing.T) {
 	t.Parallel()
@@ -78,6 +92,7 @@ func TestCertificateIsReplaced(t *testing.T) {
 	address := r.address(1)
 	require.NoError(t, r.Ready())
 	require.Equal(t, "one", presented(t, address))
+	require.Equal(t, "max-age=31536000", headerOf(t, "https://"+address).Get("Strict-Transport-Security"))
 	ann := visitor.New(t, nil)
 	ann.Scheme = "https://"
 	ann.LogIn(address, "ann", "ann")
@@ -120,6 +135,7 @@ func TestPortChanges(t *testing.T) {
 	require.NoError(t, taken.Close())
 	after := r.address(2)
 	require.Equal(t, "127.0.0.1:"+port, after)
+	require.Empty(t, headerOf(t, "http://"+after).Get("Strict-Transport-Security"), "browsers ignore it by http")
 	code, _ := visitor.New(t, nil).Get(after, "/login")
 	require.Equal(t, http.StatusOK, code)
 }

@@ -100,6 +100,9 @@ func (g *Guard) Check(r *http.Request) {
 	}
 }
 
+// Scheme implements Visitors.
+func (g *Guard) Scheme(r *http.Request) string { return g.Login.Scheme(r) }
+
 // Touch implements Visitors.
 func (g *Guard) Touch(r *http.Request) {
 	if session := login.FromContext(r.Context()); session != nil {

@@ -53,6 +53,8 @@ type Visitors interface {
 	// Check looks again whether the session may last, as that of a token that has been deleted
 	// may not; streams call it every minute.
 	Check(r *http.Request)
+	// Scheme returns how the visitor's browser has reached the pages: http or https.
+	Scheme(r *http.Request) string
 	// Touch notes that the visitor does something without a request, such as typing.
 	Touch(r *http.Request)
 }
@@ -188,6 +190,10 @@ func (s *Server) routes() http.Handler {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; " +
 	"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
+// hsts has browsers use https for a year, whatever a link says (RFC 6797): a first request by http
+// could be answered by anyone on the way, with a page that asks for the password.
+const hsts = "max-age=31536000"
+
 // guarded adds the headers for safety, and refuses changes that other sites request.
 func (s *Server) guarded(next http.Handler) http.Handler {
 	foreign := http.NewCrossOriginProtection()
@@ -203,6 +209,9 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
+		if r.TLS != nil { // it is the matter of a proxy that has the certificate
+			h.Set("Strict-Transport-Security", hsts)
+		}
 		next.ServeHTTP(w, r)
 	})
 }

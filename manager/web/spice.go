@@ -121,18 +121,9 @@ func (s *Server) getViewer(w http.ResponseWriter, r *http.Request) error {
 	h := w.Header()
 	h.Set("Content-Type", "application/x-virt-viewer")
 	h.Set("Content-Disposition", "attachment; filename=\""+vm.Name+".vv\"") // a name of a VM has no quotes
-	_, err = fmt.Fprintf(w, "[virt-viewer]\ntype=spice\nhost=%s\nport=%s\nproxy=%s\ntitle=%s\ndelete-this-file=%d\n",
-		t.name, spicePort, s.origin(r), vm.Name, forget)
+	_, err = fmt.Fprintf(w, "[virt-viewer]\ntype=spice\nhost=%s\nport=%s\nproxy=%s://%s\ntitle=%s\ndelete-this-file=%d\n",
+		t.name, spicePort, s.opts.Visitors.Scheme(r), r.Host, vm.Name, forget)
 	return err
-}
-
-// origin returns the address of this server as the visitor's browser knows it.
-func (s *Server) origin(r *http.Request) string {
-	scheme := "http"
-	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
-		scheme = "https"
-	}
-	return scheme + "://" + r.Host
 }
 
 // connect serves a viewer that takes this server for a proxy (RFC 9110, section 9.3.6).
