@@ -97,7 +97,7 @@ bench: packages-test build ## Run the benchmarks, then compare with other tools,
 	go run ./test/bench -json build/bench.json
 
 bench-web: packages-test ## Measure the pages: a change until a browser shows it, consoles, screens.
-	go test ./manager/web -run '^$$' -bench . -benchtime 20x
+	go test ./manager/web ./manager/fleet/cluster -run '^$$' -bench . -benchtime 20x
 
 pictures: ## Make the pictures of docs/pictures again, after a change of the pages they show.
 	go test ./manager/web -count=1 -run TestPicturesAreCurrent -update

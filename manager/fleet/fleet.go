@@ -98,6 +98,11 @@ type Sample struct {
 type Fleet interface {
 	// List returns the VMs, sorted by their names. The slice must not be changed.
 	List() []*VM
+	// Outline returns the VMs as List does, but doesn't wait for what takes long: then they are Brief.
+	Outline() []*VM
+	// Whole returns VMs of an Outline with all that is known of them. One that has gone is left out. The
+	// slice must not be changed.
+	Whole(vms []*VM) []*VM
 	// Get returns a VM, or ErrNotFound.
 	Get(name string) (*VM, error)
 	// Changed returns a channel that is closed at the next change.

@@ -64,6 +64,12 @@ func (t *Table) List() []*VM {
 	return t.sorted
 }
 
+// Outline is List: nothing takes long.
+func (t *Table) Outline() []*VM { return t.List() }
+
+// Whole returns VMs of List as they are.
+func (t *Table) Whole(vms []*VM) []*VM { return vms }
+
 // Get returns a VM, or ErrNotFound.
 func (t *Table) Get(name string) (*VM, error) {
 	t.mutex.Lock()

@@ -13,6 +13,8 @@ type VM struct {
 	Name string `json:"name"`
 	// UID differs from that of an earlier VM of the same name; empty on this computer.
 	UID string `json:"uid,omitempty"`
+	// Brief: of the rest only State, CPUs.Now and RAM.Now are known yet (Fleet.Outline).
+	Brief bool `json:"-"`
 	// Type is the name of the VM type.
 	Type string `json:"type,omitempty"`
 	// State in one word, and why the VM is in it: a word for programs, and a text for

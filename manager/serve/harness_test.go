@@ -40,6 +40,8 @@ type stage struct {
 }
 
 func (s *stage) List() []*fleet.VM                  { return s.table.List() }
+func (s *stage) Outline() []*fleet.VM               { return s.table.List() }
+func (s *stage) Whole(vms []*fleet.VM) []*fleet.VM  { return vms }
 func (s *stage) Get(name string) (*fleet.VM, error) { return s.table.Get(name) }
 func (s *stage) Changed() <-chan struct{}           { return s.table.Changed() }
 func (s *stage) Used() fleet.Use                    { return fleet.UseOf(s.table.List()) }

@@ -37,6 +37,7 @@ type collection[T client.Object] struct {
 type record struct {
 	packed       string // without the version
 	group, state string
+	permissions  string // shared with others that have the same
 	version      uint64
 	urgency      int8
 	cpus         uint16 // that the guest has
@@ -81,6 +82,9 @@ func (c *collection[T]) pack(object any) (entry, error) {
 	}
 	if c.urgency != nil {
 		n.record.urgency = int8(c.urgency(o))
+	}
+	if c.permissions != nil {
+		n.record.permissions = interned(c.permissions(o))
 	}
 	if c.use != nil {
 		n.record.cpus, n.record.ram = c.use(o)
@@ -292,4 +296,13 @@ func (c *collection[T]) sum() (cpus, ram int64) {
 		cpus, ram = cpus+int64(r.cpus), ram+int64(r.ram)
 	}
 	return cpus, ram
+}
+
+// each calls see with each object's name and record. see must return at once.
+func (c *collection[T]) each(see func(name string, r record)) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for name, r := range c.records {
+		see(name, r)
+	}
 }

@@ -23,6 +23,8 @@ type encoding[T any] struct {
 	urgency func(T) int
 	// use is what an object uses: CPUs, and RAM in MiB. Nil: nothing.
 	use func(T) (cpus uint16, ram uint32)
+	// permissions is who may do what with an object, as JSON. Nil: nothing.
+	permissions func(T) string
 	// irregular reports that the name of an object doesn't follow from its group,
 	// by which it must be found nevertheless. Nil: none is.
 	irregular func(name, group string) bool
@@ -46,6 +48,8 @@ func vmEncoding(namespace string) encoding[*v1.VirtualMachine] {
 		state:     func(vm *v1.VirtualMachine) string { return string(vm.Status.Phase) },
 		urgency:   Urgency,
 		use:       useOf,
+
+		permissions: permissionsOf,
 	}
 }
 
@@ -56,6 +60,15 @@ func useOf(vm *v1.VirtualMachine) (cpus uint16, ram uint32) {
 		ram = uint32(min(max(size.Value()>>20, 0), math.MaxUint32))
 	}
 	return uint16(min(max(vm.Status.CPUs, 0), math.MaxUint16)), ram
+}
+
+// permissionsOf returns the permissions of a VM as JSON; "" if there are none.
+func permissionsOf(vm *v1.VirtualMachine) string {
+	if len(vm.Spec.Permissions) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(vm.Spec.Permissions) // strings, of which all can be encoded
+	return string(text)
 }
 
 // podEncoding is how pods are kept, found by the VM that their label names.

@@ -2,10 +2,12 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -79,6 +81,38 @@ func (s *Store) Names() []string { return s.vms.names() }
 func (s *Store) Used() (cpus, ram int64) {
 	cpus, ram = s.vms.sum()
 	return cpus, ram << 20
+}
+
+// An Outline is what is known of a VM without decoding it.
+type Outline struct {
+	Name  string
+	Phase v1.Phase
+	// CPUs and RAM in bytes are what the guest has.
+	CPUs, RAM int64
+}
+
+// Outlines returns those of all VMs, sorted by their names.
+func (s *Store) Outlines() []Outline {
+	var all []Outline
+	s.vms.each(func(name string, r record) {
+		all = append(all, Outline{name, v1.Phase(r.state), int64(r.cpus), int64(r.ram) << 20})
+	})
+	slices.SortFunc(all, func(a, b Outline) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Permissions returns a VM's, without decoding the VM.
+func (s *Store) Permissions(name string) (list []v1.Permission, err error) {
+	s.vms.mu.RLock()
+	text := s.vms.records[name].permissions
+	s.vms.mu.RUnlock()
+	if text == "" {
+		return nil, nil
+	}
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		return nil, fmt.Errorf("read the permissions of %s from the store: %w", name, err)
+	}
+	return list, nil
 }
 
 // VM returns a VM; nil if there is none of that name.

@@ -80,7 +80,10 @@ func (s *Server) getList(w http.ResponseWriter, r *http.Request) error {
 
 // list returns the list as a query has it.
 func (v visit) list(q query) listView {
-	present := v.s.opts.Fleet.List()
+	present := v.s.opts.Fleet.Outline()
+	if !q.plain() && len(present) > 0 && present[0].Brief {
+		present = v.s.opts.Fleet.List()
+	}
 	visible := v.visibleOf(present)
 	all, page := q.choose(visible)
 	view := listView{
@@ -91,7 +94,7 @@ func (v visit) list(q query) listView {
 		New: v.link("new", "/new", "plus", access.Create, &fleet.VM{}),
 	}
 	view.New.Class = "primary"
-	for _, vm := range page {
+	for _, vm := range v.s.opts.Fleet.Whole(page) {
 		view.Rows = append(view.Rows, v.row(vm))
 	}
 	return view

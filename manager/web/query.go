@@ -37,6 +37,9 @@ func parseQuery(v url.Values) query {
 	return q
 }
 
+// plain reports whether it needs nothing of VMs but their names.
+func (q query) plain() bool { return strings.TrimSpace(q.Words) == "" && q.Sort == "name" }
+
 // encode returns the query as it is in an address, without what is the default.
 func (q query) encode() string {
 	v := url.Values{}

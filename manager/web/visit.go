@@ -136,7 +136,9 @@ func (v visit) vm(r *http.Request, verb access.Verb) (*fleet.VM, error) {
 }
 
 // visible returns the VMs that the visitor may see.
-func (v visit) visible() []*fleet.VM { return v.visibleOf(v.s.opts.Fleet.List()) }
+func (v visit) visible() []*fleet.VM {
+	return v.s.opts.Fleet.Whole(v.visibleOf(v.s.opts.Fleet.Outline()))
+}
 
 // visibleOf returns those VMs of all that the visitor may see.
 func (v visit) visibleOf(all []*fleet.VM) []*fleet.VM {

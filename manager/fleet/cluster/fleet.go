@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -47,6 +48,7 @@ type Fleet struct {
 	rights  map[string]access.VM // of those in the table
 	stale   map[string]struct{}  // names of those that must be decoded again
 	idle    *time.Timer
+	filling bool // all VMs are being decoded
 }
 
 var _ fleet.Fleet = (*Fleet)(nil)
@@ -105,6 +107,88 @@ func (f *Fleet) List() []*fleet.VM {
 	}).List()
 }
 
+// fewStale is how many VMs a page waits for; more are decoded in the background.
+const fewStale = 256
+
+// Outline implements fleet.Fleet. Most often the list is there, or nearly; if not, it is made in the
+// background, because whoever opens a page looks at its first VMs.
+func (f *Fleet) Outline() []*fleet.VM {
+	f.mu.Lock()
+	there := f.table != nil && len(f.stale) <= fewStale
+	fill := !there && !f.filling
+	f.filling = f.filling || fill
+	f.mu.Unlock()
+	if there {
+		return f.List()
+	}
+	all := f.opts.Store.Outlines()
+	if len(all) <= fewStale {
+		f.filled(fill)
+		return f.List()
+	}
+	if fill {
+		go func() { // for the stream of the page, which comes next
+			f.fill()
+			f.filled(true)
+		}()
+	}
+	vms, brief := make([]*fleet.VM, len(all)), make([]fleet.VM, len(all))
+	for i, o := range all {
+		vms[i] = &brief[i]
+		brief[i] = fleet.VM{
+			Name: o.Name, Brief: true, State: cmp.Or(fleet.State(o.Phase), fleet.Pending),
+			CPUs: fleet.Amount{Now: o.CPUs}, RAM: fleet.Amount{Now: o.RAM},
+		}
+	}
+	return vms
+}
+
+// Whole implements fleet.Fleet.
+func (f *Fleet) Whole(vms []*fleet.VM) []*fleet.VM {
+	if len(vms) == 0 || !vms[0].Brief {
+		return vms
+	}
+	table := f.refresh(func() (names []string) {
+		for _, vm := range vms {
+			if _, stale := f.stale[vm.Name]; stale {
+				names = append(names, vm.Name)
+			}
+		}
+		return names
+	})
+	whole := make([]*fleet.VM, 0, len(vms))
+	for _, vm := range vms {
+		if vm, err := table.Get(vm.Name); err == nil {
+			whole = append(whole, vm)
+		}
+	}
+	return whole
+}
+
+// fill decodes all VMs that are stale, a few at a time: pages that need one don't wait for all.
+func (f *Fleet) fill() {
+	for more := true; more; {
+		f.refresh(func() []string {
+			names := make([]string, 0, fewDecoded)
+			for name := range f.stale {
+				if len(names) == fewDecoded {
+					break
+				}
+				names = append(names, name)
+			}
+			more = len(names) > 0
+			return names
+		})
+	}
+}
+
+// filled notes that VMs are no longer being decoded, if it was this caller who has begun.
+func (f *Fleet) filled(begun bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.filling = f.filling && !begun
+}
+
 // Get implements fleet.Fleet.
 func (f *Fleet) Get(name string) (*fleet.VM, error) {
 	return f.refresh(func() []string {
@@ -122,6 +206,13 @@ func (f *Fleet) Rights(vm *fleet.VM) access.VM {
 	f.mu.Unlock()
 	if known {
 		return rights
+	}
+	if vm.Brief { // whether one may see it depends on nothing else
+		permissions, err := f.opts.Store.Permissions(vm.Name)
+		if err != nil {
+			f.opts.Log.Error("the permissions of a VM are not known", "vm", vm.Name, "err", err)
+		}
+		return access.VM{Name: vm.Name, Permissions: permissions}
 	}
 	if made := f.make(vm.Name); made.vm != nil { // it has been kept by a page for longer than here
 		return made.rights
@@ -185,12 +276,14 @@ type made struct {
 	rights access.VM
 }
 
+// fewDecoded is how many VMs one processor decodes at least.
+const fewDecoded = 64
+
 // makeAll decodes VMs: many by all processors.
 func (f *Fleet) makeAll(names []string) []made {
 	all := make([]made, len(names))
-	const few = 64
 	var working sync.WaitGroup
-	each := max(few, (len(names)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
+	each := max(fewDecoded, (len(names)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
 	for part := range slices.Chunk(all, each) {
 		part, of := part, names[:len(part)]
 		names = names[len(part):]
