@@ -9,6 +9,7 @@ import (
 	authentication "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorization "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	core "k8s.io/client-go/kubernetes/typed/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"vmop/manager/fleet/cluster"
@@ -29,8 +30,14 @@ func newPages(opts Options, mgr ctrl.Manager, secrets core.SecretInterface, name
 	if err != nil {
 		return nil, fmt.Errorf("set up the pages: %w", err)
 	}
+	direct, err := client.NewWithWatch(mgr.GetConfig(), client.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("set up the pages: %w", err)
+	}
 	machines := cluster.New(cluster.Options{
-		Namespace: namespace, Store: vms.Store(), Client: mgr.GetClient(), Keys: keys,
+		Namespace: namespace, Store: vms.Store(), Client: direct, Keys: keys,
 		Types: types, Instance: opts.Instance, Log: log,
 	})
 	pages, err := serve.New(serve.Options{

@@ -34,6 +34,11 @@ func (p *place) usedOnPages(m *process) {
 		return code == http.StatusSeeOther
 	})
 	p.eventually("the VM is gone", func() bool { return !p.get("doomed", &v1.VirtualMachine{}) })
+	await, _ := admin.Live(address, "vm=web") // of which more has happened already
+	await("Is started again")
+	code, _ = admin.Post(address, "/vms/web/size", url.Values{"cpus": {"2"}})
+	require.Equal(p.t, http.StatusSeeOther, code)
+	await("CPUs or RAM changed by admin")
 	require.Contains(p.t, m.log.String(), `"msg":"action","user":"admin","vm":"doomed","action":"delete"`)
 	require.Equal(p.t, "1", m.metric("vmop_logins_total"))
 	require.Equal(p.t, "1", m.metric("vmop_sessions"))

@@ -21,6 +21,13 @@ import (
 // LabelInitiator of an event says who caused it.
 const LabelInitiator = v1.GroupName + "/initiator"
 
+// ReportingController of the events that managers write; the admission policy of runners keeps them from
+// naming it.
+const ReportingController = v1.GroupName + "/vm-manager"
+
+// AnnotationUser of an event has the name of the user who has requested something.
+const AnnotationUser = v1.GroupName + "/user"
+
 // event writes an event, if it hasn't been written before. That it could not be written
 // keeps nothing else from being done.
 func (r *Round) event(ctx context.Context, e decide.Event) {
@@ -39,7 +46,7 @@ func NewEvent(vm *v1.VirtualMachine, e decide.Event, now time.Time, instance str
 			Labels: map[string]string{objects.LabelInstance: vm.Name, LabelInitiator: e.Initiator},
 		},
 		EventTime:           metav1.NewMicroTime(now),
-		ReportingController: v1.GroupName + "/vm-manager",
+		ReportingController: ReportingController,
 		ReportingInstance:   cmp.Or(instance, objects.ManagerName),
 		Type:                corev1.EventTypeNormal,
 		Reason:              e.Reason, Action: e.Action,

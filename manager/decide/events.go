@@ -130,9 +130,11 @@ func PodReplaced(s *Snapshot, why string) Event {
 // Requested is that a user of the manager's pages has requested something: what is the action
 // in one word, note says more. Key is unique.
 func Requested(what, user, note, key string) Event {
-	note = Readable(fmt.Sprintf("%s has requested: %s", user, note))
-	return Event{"Requested", what, ByUser, note, key, false}
+	return Event{"Requested", what, ByUser, Readable(RequestedBy(user) + note), key, false}
 }
+
+// RequestedBy is how the note of Requested begins.
+func RequestedBy(user string) string { return user + " has requested: " }
 
 // StatusRefused is that the API server doesn't accept a VM's status.
 func StatusRefused(generation int64, message string) Event {

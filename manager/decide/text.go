@@ -2,6 +2,9 @@ package decide
 
 import (
 	"strings"
+	"time"
+
+	eventsv1 "k8s.io/api/events/v1"
 
 	"vmop/printable"
 )
@@ -23,4 +26,16 @@ func Shorten(text string, limit int) string {
 		limit--
 	}
 	return text[:limit] + "…"
+}
+
+// HappenedAt is when an event happened last, in whichever field its writer's version of
+// the API has that.
+func HappenedAt(e *eventsv1.Event) time.Time {
+	switch {
+	case e.Series != nil:
+		return e.Series.LastObservedTime.Time
+	case !e.DeprecatedLastTimestamp.IsZero():
+		return e.DeprecatedLastTimestamp.Time
+	}
+	return e.EventTime.Time
 }

@@ -126,6 +126,9 @@ type Fleet interface {
 	// Usage returns what a VM has used during the last hour, the oldest first; nothing if it isn't
 	// running.
 	Usage(ctx context.Context, name string) ([]Sample, error)
+	// Events returns a channel with what has happened to a VM (Timeline), at once and whenever there is
+	// more, until ctx is done. What it is read for should be short: each call costs the cluster something.
+	Events(ctx context.Context, name string) (<-chan []Event, error)
 	Definitions
 
 	// Screenshot writes the screen as PNG.

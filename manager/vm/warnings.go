@@ -47,22 +47,10 @@ func (c *reconciler) warning(ctx context.Context, now time.Time, k objects.Kind,
 
 // newestNotes returns the notes of the newest events, by what they are about.
 func newestNotes(events []eventsv1.Event) map[types.UID]string {
-	slices.SortStableFunc(events, func(a, b eventsv1.Event) int { return happenedAt(&a).Compare(happenedAt(&b)) })
+	slices.SortStableFunc(events, func(a, b eventsv1.Event) int { return decide.HappenedAt(&a).Compare(decide.HappenedAt(&b)) })
 	notes := map[types.UID]string{}
 	for i := range events {
 		notes[events[i].Regarding.UID] = strings.TrimRight(decide.Readable(events[i].Note), ".")
 	}
 	return notes
-}
-
-// happenedAt is when an event happened last, in whichever field its writer's version of
-// the API has that.
-func happenedAt(e *eventsv1.Event) time.Time {
-	switch {
-	case e.Series != nil:
-		return e.Series.LastObservedTime.Time
-	case !e.DeprecatedLastTimestamp.IsZero():
-		return e.DeprecatedLastTimestamp.Time
-	}
-	return e.EventTime.Time
 }

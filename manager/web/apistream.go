@@ -49,7 +49,7 @@ func (s *Server) apiEvents(w http.ResponseWriter, r *http.Request) error {
 			_ = writeEvent(w, "current", []byte("{}"))
 		}
 		_ = out.SetWriteDeadline(time.Now().Add(liveSlow))
-		if out.Flush() != nil || !s.waitForChange(r, looked, changed, ended, ping.C, w) {
+		if out.Flush() != nil || !s.waitForChange(r, &watched{}, looked, changed, ended, ping.C, w) {
 			return nil
 		}
 	}

@@ -52,7 +52,7 @@ func BenchmarkList(b *testing.B) {
 func BenchmarkChange(b *testing.B) {
 	f, s := large(b)
 	r := httptest.NewRequest("GET", "/live", nil)
-	view, sent := s.liveView(r), sentParts{seed: maphash.MakeSeed(), hashes: map[string]uint64{}}
+	view, sent := s.liveView(r).parts, sentParts{seed: maphash.MakeSeed(), hashes: map[string]uint64{}}
 	for i := 0; b.Loop(); i++ {
 		f.Put(sample("vm-0007", fleet.States()[i%2]))
 		parts, err := view()

@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ func TestPictures(t *testing.T) {
 		p.server.series.add(then.Add(time.Duration(i)*time.Minute), fleet.UseOf(p.List()[:3+i/10]))
 	}
 	p.server.opts.Now = func() time.Time { return then.Add(time.Hour) }
+	p.told = happened(time.Now())
 	empty := newPlay(t)
 	b := browser.New(t)
 	for _, page := range []struct{ name, address string }{
@@ -40,6 +42,9 @@ func TestPictures(t *testing.T) {
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int64{390, 820, 1280} {
 				b.Open(page.address, scheme, width)
+				if strings.Contains(page.address, "/vms/vm-stopping") {
+					b.Do("the events come with the stream", browser.Holds(`document.querySelector("#vmhistory details")`))
+				}
 				b.Picture(fmt.Sprintf("%s-%s-%d", page.name, scheme, width))
 				if width != 820 {
 					b.Accessible("../..")

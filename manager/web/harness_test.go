@@ -34,7 +34,9 @@ type stage struct {
 	picture []byte                   // of screens
 	began   time.Time                // of what was measured
 	typed   atomic.Bool              // a user types on consoles
-	conns   chan net.Conn            // the other ends of streams
+	news    chan []fleet.Event       // of the VM whose page is open; nil: they are told
+	told    []fleet.Event
+	conns   chan net.Conn // the other ends of streams
 	defined
 }
 
@@ -76,6 +78,15 @@ func (f *stage) Source(_ context.Context, name, module string) (string, error) {
 		return "", fleet.ErrNotFound
 	}
 	return "# <b>\ndef launch(vm, host):\n    return None\n", f.fails
+}
+
+func (f *stage) Events(context.Context, string) (<-chan []fleet.Event, error) {
+	if f.news != nil || f.told == nil {
+		return f.news, f.fails
+	}
+	told := make(chan []fleet.Event, 1)
+	told <- f.told
+	return told, f.fails
 }
 
 // Usage is that of an hour in which a VM becomes busier.
@@ -293,6 +304,25 @@ func sample(name string, state fleet.State) *fleet.VM {
 	}
 	vm.Can[fleet.Stop] = state != fleet.Stopping
 	return vm
+}
+
+// happened is what has happened to a VM up to a time.
+func happened(now time.Time) []fleet.Event {
+	at := func(minutes int) time.Time { return now.Add(-time.Duration(minutes) * time.Minute) }
+	events := []fleet.Event{
+		{At: at(1), Count: 1, User: "alice", Action: "resize", Reason: "Requested", Text: "2 CPUs, 1536Mi of RAM"},
+		{At: at(9), Count: 1, Reason: "ConsoleConnected", Text: "vnc bob"},
+		{At: at(13), Count: 1, Reason: "Started", Text: "the guest is running on node node-1"},
+		{
+			At: at(14), Count: 17, Warning: true, About: "Pod web-0", Reason: "FailedScheduling",
+			Text: "0/3 nodes are available: 3 <b>Insufficient</b> memory. preemption: 0/3 nodes are available",
+		},
+		{At: at(15), Count: 1, User: "alice", Action: "start", Reason: "Requested", Text: "start"},
+	}
+	for i := range 12 {
+		events = append(events, fleet.Event{At: at(60 + i), Count: 1, Reason: "Unheard.of", Text: fmt.Sprint(i)})
+	}
+	return events
 }
 
 // oneOfEach returns a VM in each state.

@@ -179,29 +179,23 @@ func (v visit) pager(q query, n int) pagerView {
 	return p
 }
 
-// liveView returns what makes the parts of the page that a stream belongs to.
-func (s *Server) liveView(r *http.Request) func() ([]part, error) {
+// liveView returns what the page shows that a stream belongs to.
+func (s *Server) liveView(r *http.Request) *watched {
 	name := r.URL.Query().Get("vm")
+	w := &watched{end: func() {}}
 	switch window := r.URL.Query().Get("window"); {
 	case name != "" && window != "":
-		return func() ([]part, error) { return s.visit(r).windowParts(name, window) }
+		w.parts = func() ([]part, error) { return s.visit(r).windowParts(name, window) }
 	case name != "":
-		return func() ([]part, error) { return s.visit(r).vmParts(name) }
+		w.parts = func() ([]part, error) { return s.visit(r).vmParts(name, w.events) }
+		s.visit(r).listen(name, w)
 	case r.URL.Query().Has("portal"):
-		return func() ([]part, error) { return s.visit(r).portalParts() }
+		w.parts = func() ([]part, error) { return s.visit(r).portalParts() }
+	default:
+		q, empty := parseQuery(r.URL.Query()), r.URL.Query().Has(emptyKey)
+		w.parts = func() ([]part, error) { return s.visit(r).listParts(q, empty) } // whose roles may have changed
 	}
-	q, empty := parseQuery(r.URL.Query()), r.URL.Query().Has(emptyKey)
-	return func() ([]part, error) {
-		v := s.visit(r) // whose roles may have changed
-		if err := v.mayUse(access.PageVMs); err != nil {
-			return nil, err
-		}
-		view := v.list(q)
-		if empty != view.Empty {
-			return nil, errOtherPage
-		}
-		return v.listParts(view)
-	}
+	return w
 }
 
 // emptyKey is in the address of the stream of a page without VMs, which has no table.
@@ -210,8 +204,15 @@ const emptyKey = "empty"
 // errOtherPage means that the page must be loaded again, because it has other parts.
 var errOtherPage = errors.New("the page has other parts now")
 
-// listParts returns the parts of the list that change.
-func (v visit) listParts(view listView) ([]part, error) {
+// listParts returns the parts of the list that change; empty is a page without VMs.
+func (v visit) listParts(q query, empty bool) ([]part, error) {
+	if err := v.mayUse(access.PageVMs); err != nil {
+		return nil, err
+	}
+	view := v.list(q)
+	if empty != view.Empty {
+		return nil, errOtherPage
+	}
 	rows := part{id: "rows"}
 	for _, row := range view.Rows {
 		html, err := v.s.execute("row", row)

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"vmop/manager/fleet"
 )
 
 // A part is a piece of a page: an element with an id, as HTML.
@@ -35,6 +37,17 @@ const (
 	liveCheck = time.Minute            // how often permissions are looked at if nothing changes
 )
 
+// A watched is what a stream keeps current.
+type watched struct {
+	// parts makes those of the page.
+	parts func() ([]part, error)
+	// news are the events of the VM that the page is about, events the latest of them; nil if it is about
+	// none. end ends them.
+	news   <-chan []fleet.Event
+	events []fleet.Event
+	end    func()
+}
+
 // getLive streams the parts of a page that change, as server-sent events
 // (https://html.spec.whatwg.org/multipage/server-sent-events.html). Each event "parts" has
 // elements that replace those with the same id. A stream that begins (again) sends all parts
@@ -43,13 +56,14 @@ func (s *Server) getLive(w http.ResponseWriter, r *http.Request) error {
 	view := s.liveView(r)
 	end, out := s.beginEvents(w)
 	defer end()
+	defer view.end()
 	sent := sentParts{seed: maphash.MakeSeed(), hashes: map[string]uint64{}}
 	ended := s.opts.Visitors.Ended(r)
 	ping := time.NewTicker(livePing)
 	defer ping.Stop()
 	for first := true; ; first = false {
 		changed, looked := s.opts.Fleet.Changed(), time.Now()
-		parts, err := view()
+		parts, err := view.parts()
 		_ = out.SetWriteDeadline(time.Now().Add(liveSlow)) // or else it fails when it writes
 		if err != nil {
 			_ = writeEvent(w, "gone", nil) // the page loads itself, and shows why
@@ -61,7 +75,7 @@ func (s *Server) getLive(w http.ResponseWriter, r *http.Request) error {
 		if err := out.Flush(); err != nil {
 			return err
 		}
-		if !s.waitForChange(r, looked, changed, ended, ping.C, w) {
+		if !s.waitForChange(r, view, looked, changed, ended, ping.C, w) {
 			return nil
 		}
 	}
@@ -69,7 +83,7 @@ func (s *Server) getLive(w http.ResponseWriter, r *http.Request) error {
 
 // waitForChange waits until the VMs have changed, or permissions may have. It returns false
 // when the stream has to end. looked is when the VMs were last looked at.
-func (s *Server) waitForChange(r *http.Request, looked time.Time, changed, ended <-chan struct{},
+func (s *Server) waitForChange(r *http.Request, view *watched, looked time.Time, changed, ended <-chan struct{},
 	ping <-chan time.Time, w http.ResponseWriter,
 ) bool {
 	check := time.NewTimer(liveCheck)
@@ -85,6 +99,9 @@ func (s *Server) waitForChange(r *http.Request, looked time.Time, changed, ended
 			return false
 		case <-changed:
 			pause(r.Context(), liveStep-time.Since(looked)) // the first change of some is shown at once
+			return true
+		case view.events = <-view.news:
+			pause(r.Context(), liveStep-time.Since(looked))
 			return true
 		case <-check.C:
 			s.opts.Visitors.Check(r)

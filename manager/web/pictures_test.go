@@ -76,7 +76,7 @@ func makePictures(t *testing.T, p *play) {
 		b.Open(p.http.URL+page.path, page.scheme, 1180)
 		if page.name == "vm" {
 			b.Do("charts", browser.Holds(`document.querySelector("#picture").complete &&
-				document.querySelectorAll("#vmusage svg").length == 4`))
+				document.querySelectorAll("#vmusage svg").length == 4 && document.querySelector("#vmhistory .asked")`))
 		}
 		small := paletted(t, b.Shot())
 		require.NoError(t, os.MkdirAll(picturesDir, 0o755))
@@ -146,6 +146,7 @@ func showcase(t *testing.T) *play {
 		vm("lab", "microvm", "", "", fleet.Starting, 1, 1, 10*time.Second),
 		vm("archive", "standard", "", "", fleet.Stopped, 2, 2, 40*24*time.Hour))
 	p.picture = desktop(t)
+	p.told = happened(now)[:5]
 	p.began = now.Add(-time.Hour)
 	for i := range 60 {
 		use := fleet.Use{CPUs: 10 + int64(i)/9, RAM: (20 + int64(i)/5) << 30}

@@ -89,32 +89,22 @@ type pendingView struct {
 	Buttons []button
 }
 
-type historyView struct {
-	words
-	Conditions []conditionView
-}
-
-type conditionView struct {
-	Class, Text, Reason, Message string
-	Since                        time.Time
-}
-
 func (s *Server) getVM(w http.ResponseWriter, r *http.Request) error {
 	v := s.visit(r)
 	vm, err := v.vm(r, access.View)
 	if err != nil {
 		return err
 	}
-	view := v.vmView(vm)
+	view := v.vmView(vm, nil)
 	view.Live = "/live?vm=" + url.QueryEscape(vm.Name)
 	return s.show(w, http.StatusOK, "vm", view)
 }
 
-func (v visit) vmView(vm *fleet.VM) vmView {
+func (v visit) vmView(vm *fleet.VM, events []fleet.Event) vmView {
 	return vmView{
 		frame: v.frame(vm.Name), Head: v.head(vm), Alerts: v.alerts(vm), Facts: v.facts(vm), Picture: v.picture(vm),
 		Size: v.size(vm), Media: v.media(vm), Pending: v.pending(vm),
-		Usage: v.usage(vm), Links: v.links(vm), History: v.history(vm),
+		Usage: v.usage(vm), Links: v.links(vm), History: v.history(vm, events),
 	}
 }
 
@@ -132,7 +122,7 @@ func (v visit) links(vm *fleet.VM) []linkView {
 }
 
 // vmParts returns the parts of the page that change.
-func (v visit) vmParts(name string) ([]part, error) {
+func (v visit) vmParts(name string, events []fleet.Event) ([]part, error) {
 	vm, err := v.s.opts.Fleet.Get(name)
 	if err != nil {
 		return nil, err
@@ -140,7 +130,7 @@ func (v visit) vmParts(name string) ([]part, error) {
 	if err := cmp.Or(v.check(access.View, vm), v.mayUse(access.PageVMs)); err != nil {
 		return nil, err
 	}
-	view := v.vmView(vm)
+	view := v.vmView(vm, events)
 	return v.parts(map[string]any{
 		"vmhead": view.Head, "vmalerts": view.Alerts, "vmfacts": view.Facts, "vmpicture": view.Picture,
 		"vmsize": view.Size, "vmmedia": view.Media, "vmpending": view.Pending, "vmhistory": view.History,
@@ -206,9 +196,7 @@ func (v visit) facts(vm *fleet.VM) factsView {
 	add("vm.ssh", valueView{Text: vm.SSH, Copy: vm.SSH, Code: true})
 	add("column.node", valueView{Text: vm.Node})
 	add("vm.user", valueView{Text: vm.User})
-	for _, viewer := range vm.Viewers {
-		add("vm.viewer", valueView{Text: v.T("viewer."+viewer.Kind) + ": " + viewer.Who}, valueView{Time: viewer.Since})
-	}
+	add("vm.viewer", v.viewers(vm)...)
 	for _, d := range vm.Details {
 		add("detail."+d.Key, valueView{Text: d.Value})
 	}
@@ -241,6 +229,24 @@ func (v visit) reach(a fleet.Address) string {
 
 // mostPorts of an address are shown.
 const mostPorts = 16
+
+// mostViewers are named on a page.
+const mostViewers = 20
+
+// viewers says who looks at the screen and the console of a VM, and who types.
+func (v visit) viewers(vm *fleet.VM) (values []valueView) {
+	for i, viewer := range vm.Viewers {
+		if i == mostViewers {
+			return append(values, valueView{Text: v.T("viewer.more", len(vm.Viewers)-i)})
+		}
+		does := "viewer.types"
+		if viewer.Watches {
+			does = "viewer.watches"
+		}
+		values = append(values, valueView{Text: v.T(does, v.T("viewer."+viewer.Kind), viewer.Who), Time: viewer.Since})
+	}
+	return values
+}
 
 func (v visit) picture(vm *fleet.VM) pictureView {
 	p := pictureView{words: v.words, Name: vm.Name}
@@ -275,17 +281,4 @@ func (v visit) pending(vm *fleet.VM) pendingView {
 		p.Buttons[0].ID = "pending-restart"
 	}
 	return p
-}
-
-// history lists the conditions, those that changed last first.
-func (v visit) history(vm *fleet.VM) historyView {
-	h := historyView{words: v.words}
-	for _, c := range vm.Conditions {
-		h.Conditions = append(h.Conditions, conditionView{
-			Class: strings.ToLower(c.Status), Text: v.T("condition." + c.Type + "." + c.Status), Reason: c.Reason,
-			Message: c.Message, Since: c.Since,
-		})
-	}
-	slices.SortStableFunc(h.Conditions, func(a, b conditionView) int { return b.Since.Compare(a.Since) })
-	return h
 }

@@ -203,6 +203,12 @@ func (c *Client) Usage(ctx context.Context) (list []Usage, err error) {
 	return list, err
 }
 
+// History returns what has happened to the VM last, as far as this runner has seen it, the oldest first.
+func (c *Client) History(ctx context.Context) (list []status.Happening, err error) {
+	err = c.get(ctx, "/v1/history", &list)
+	return list, err
+}
+
 // Metrics writes the metrics in Prometheus' text format.
 func (c *Client) Metrics(ctx context.Context, w io.Writer) error {
 	return c.copyTo(ctx, w, http.MethodGet, "/v1/metrics", nil)

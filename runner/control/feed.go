@@ -198,6 +198,11 @@ func (r *reader) collect() (text []byte, ended bool, err error) {
 // Event queues a QMP event for all readers of events. It doesn't wait for them.
 func (s *Server) Event(e qmp.Event) { s.feed.put(e) }
 
+// getHistory answers with what has happened last.
+func (s *Server) getHistory(w http.ResponseWriter, _ *http.Request) error {
+	return giveJSON(w, s.opts.Tracker.History())
+}
+
 // getEvents streams events until the VM has stopped or the client disconnects.
 func (s *Server) getEvents(w http.ResponseWriter, req *http.Request) error {
 	want, err := eventTypes(req.URL.Query().Get("types"))

@@ -44,6 +44,7 @@ func (s *Server) handlers() map[string]func(http.ResponseWriter, *http.Request) 
 		"GET /v1/source":     s.getSource,
 		"GET /v1/metrics":    s.getMetrics,
 		"GET /v1/usage":      s.getUsage,
+		"GET /v1/history":    s.getHistory,
 		"GET /v1/screenshot": s.getScreenshot,
 		"GET /v1/console":    s.getConsole,
 		"GET /v1/screen":     s.getScreen,

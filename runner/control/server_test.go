@@ -63,6 +63,11 @@ func TestStatusAndPending(t *testing.T) {
 	got, err := s.client.Status(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, s.tracker.Status(), got)
+	history, err := s.client.History(t.Context())
+	require.NoError(t, err)
+	require.NotEmpty(t, history)
+	require.Equal(t, len(s.tracker.History()), len(history))
+	require.Equal(t, s.tracker.History()[0].Note, history[0].Note)
 }
 
 func TestActions(t *testing.T) {

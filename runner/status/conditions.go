@@ -1,9 +1,12 @@
 package status
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"vmop/printable"
 	"vmop/vmstatus"
 )
 
@@ -140,13 +143,51 @@ func consoleConnected(s Status) Condition {
 	if s.State == vmstatus.StateStopped {
 		return answer(vmstatus.ConditionConsoleConnected, false, s.Reason, "")
 	}
+	reason, screen := vmstatus.ReasonDisconnected, false
 	for _, c := range s.Consoles {
 		if c.Kind != Serial {
-			return answer(vmstatus.ConditionConsoleConnected, true, vmstatus.ReasonConnected, c.Kind+" "+c.Name())
+			reason, screen = vmstatus.ReasonConnected, true
 		}
 	}
-	return answer(vmstatus.ConditionConsoleConnected, false, vmstatus.ReasonDisconnected, "")
+	return answer(vmstatus.ConditionConsoleConnected, screen, reason, viewers(s.Consoles))
 }
+
+// mostNamed is how many viewers a condition names.
+const mostNamed = 8
+
+// viewers names who looks at screen and console: "vnc alice; watching vnc bob; serial carol". Of a
+// screen's viewers the one that types is first, which programs rely on. No name has what separates them.
+func viewers(consoles []Console) string {
+	rank := func(c Console) int {
+		switch {
+		case c.Mode == ModeWatch:
+			return 2
+		case c.Kind == Serial:
+			return 1
+		}
+		return 0
+	}
+	sorted := slices.SortedStableFunc(slices.Values(consoles), func(a, b Console) int { return rank(a) - rank(b) })
+	var names []string
+	for _, c := range sorted[:min(len(sorted), mostNamed)] {
+		name := c.Kind + " " + strings.ReplaceAll(printable.Line(c.Name()), ";", ",")
+		if c.Mode == ModeWatch {
+			name = Watching + name
+		}
+		names = append(names, name)
+	}
+	if more := len(sorted) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, Separator)
+}
+
+// In the message of the condition ConsoleConnected Separator is between viewers, and Watching begins one
+// that doesn't type.
+const (
+	Separator = "; "
+	Watching  = "watching "
+)
 
 func configApplied(s Status) Condition {
 	switch c := s.Configuration; {

@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,7 +20,11 @@ type Tracker struct {
 	current Status
 	version uint64 // counts changes, those of the memory alone left out
 	subs    map[*Subscription]struct{}
+	history []Happening // the latest, oldest first
 }
+
+// mostHistory is how many happenings are kept: a guest can reset itself without end.
+const mostHistory = 100
 
 // NewTracker begins with a status in state Initializing and some updates. The
 // clock is time.Now, or a test's.
@@ -43,6 +48,8 @@ func (t *Tracker) Update(updates ...Update) error {
 	t.current = after
 	if others {
 		t.version++
+		t.history = append(t.history, Happenings(before, after, t.now())...)
+		t.history = slices.Delete(t.history, 0, max(0, len(t.history)-mostHistory))
 	}
 	if after.State == vmstatus.StateStopped && before.State != vmstatus.StateStopped {
 		close(t.stopped)
@@ -61,6 +68,13 @@ func (t *Tracker) Status() Status {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.current
+}
+
+// History returns what has happened last, the oldest first.
+func (t *Tracker) History() []Happening {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return append([]Happening{}, t.history...)
 }
 
 // Subscribe begins a subscription, which must be closed.

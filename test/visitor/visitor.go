@@ -99,10 +99,11 @@ func (v *Visitor) LogIn(address, name, password string) *Visitor {
 	return v
 }
 
-// Live opens the stream of the list, and returns what to wait for its texts and its end with.
-func (v *Visitor) Live(address string) (await func(text string), ended func()) {
+// Live opens the stream of the list, or of the page of what query says, and returns what to wait for its
+// texts and its end with.
+func (v *Visitor) Live(address string, query ...string) (await func(text string), ended func()) {
 	v.t.Helper()
-	answer := v.begin(address, "/live?", nil)
+	answer := v.begin(address, "/live?"+strings.Join(query, "&"), nil)
 	v.t.Cleanup(func() { _ = answer.Body.Close() })
 	require.Equal(v.t, http.StatusOK, answer.StatusCode)
 	lines := bufio.NewReader(answer.Body)

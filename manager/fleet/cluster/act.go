@@ -233,6 +233,7 @@ func (f *Fleet) record(ctx context.Context, user string, vm found, what, note st
 	user = decide.Shorten(printable.Line(user), longestUser)
 	e := decide.Requested(strings.ToUpper(what[:1])+what[1:], user, note, rand.Text())
 	object := apply.NewEvent(vm.VirtualMachine, e, f.opts.Now(), f.opts.Instance)
+	object.Annotations = map[string]string{apply.AnnotationUser: user}
 	if err := f.opts.Client.Create(context.WithoutCancel(ctx), object, owner); err != nil {
 		f.opts.Log.Error("event not written", "vm", vm.Name, "reason", e.Reason, "note", object.Note, "err", err)
 	}

@@ -22,8 +22,9 @@ type Options struct {
 	Namespace string
 	// Store has the VMs and their pods. It must not be followed yet.
 	Store *store.Store
-	// Client writes: it patches and deletes VMs, deletes pods, and creates events.
-	Client client.Writer
+	// Client patches and deletes VMs, deletes pods, and creates, lists and watches events: without a
+	// cache, as they would all be in it.
+	Client client.WithWatch
 	// Keys open connections to runners.
 	Keys *stream.Keys
 	// Types are the VM types.
@@ -40,7 +41,8 @@ type Options struct {
 type Fleet struct {
 	opts Options
 
-	making sync.Mutex // held while VMs are decoded
+	making sync.Mutex    // held while VMs are decoded
+	heard  chan struct{} // a place for each page whose events are watched
 
 	mu      sync.Mutex // of what follows
 	changed chan struct{}
@@ -62,7 +64,7 @@ func New(opts Options) *Fleet {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	f := &Fleet{opts: opts}
+	f := &Fleet{opts: opts, heard: make(chan struct{}, mostHeard)}
 	opts.Store.OnChange(f.hasChanged)
 	return f
 }

@@ -19,6 +19,7 @@ import (
 	"vmop/manager/fleet"
 	"vmop/manager/fleet/describe"
 	"vmop/manager/objects"
+	"vmop/runner/status"
 	"vmop/vmspec"
 	"vmop/vmstatus"
 )
@@ -74,15 +75,18 @@ func view(vm *v1.VirtualMachine, pod *corev1.Pod) *fleet.VM {
 	return v
 }
 
-// rightsOf returns what a decision about a VM depends on. Its screen is used by whoever asked
-// for it last, or has connected to it first.
+// rightsOf returns what a decision about a VM depends on. Its screen is used by whoever types there, not
+// by those who watch.
 func rightsOf(vm *v1.VirtualMachine) access.VM {
 	rights := access.VM{Name: vm.Name, Permissions: vm.Spec.Permissions, LoggedInUser: vm.Status.LoggedInUser}
 	if d := vm.Spec.VM.Display; d != nil {
 		rights.LogInRequested = d.LoggedInUser != ""
 	}
 	for _, viewer := range viewers(vm) {
-		rights.ConsoleUser = viewer.Who
+		if viewer.Kind != status.Serial && !viewer.Watches {
+			rights.ConsoleUser = viewer.Who
+			break
+		}
 	}
 	return rights
 }
@@ -201,21 +205,33 @@ func ssh(vm *v1.VirtualMachine, all []fleet.Address) string {
 	return describe.SSH(own, fmt.Sprintf("kubectl vmop ssh %s -n %s", vm.Name, vm.Namespace))
 }
 
-// viewers returns who looks at the screen: the runner names the first in its condition, by the
-// kind of connection and the name (runner/status, consoleConnected).
-func viewers(vm *v1.VirtualMachine) []fleet.Viewer {
+// viewers returns who looks at the screen and the console: the runner names them in its condition
+// (runner/status, viewers), with the kind of connection. When they came is known if there is only one.
+func viewers(vm *v1.VirtualMachine) (all []fleet.Viewer) {
 	c := condition(vm, v1.ConditionConsoleConnected)
-	if c == nil || c.Status != metav1.ConditionTrue {
+	if c == nil {
 		return nil
 	}
-	kind, who, ok := strings.Cut(c.Message, " ")
-	if !ok {
-		kind, who = "spice", vm.Status.ConsoleClient // VM-Operator's runners say nothing
+	if c.Message == "" && c.Status == metav1.ConditionTrue { // VM-Operator's runners say nothing
+		who := cmp.Or(vm.Status.ConsoleUser, vm.Status.ConsoleClient)
+		return []fleet.Viewer{{Kind: status.SPICE, Who: who, Since: known(c.LastTransitionTime)}}
 	}
-	if kind == "spice" { // QEMU knows no users
-		who = cmp.Or(vm.Status.ConsoleUser, who)
+	for text := range strings.SplitSeq(c.Message, status.Separator) {
+		text, watches := strings.CutPrefix(text, status.Watching)
+		kind, who, _ := strings.Cut(text, " ")
+		switch kind {
+		case status.SPICE:
+			who = cmp.Or(vm.Status.ConsoleUser, who) // QEMU knows no users
+		case status.VNC, status.Serial:
+		default:
+			continue // and more, or said by another program
+		}
+		all = append(all, fleet.Viewer{Kind: kind, Who: who, Watches: watches})
 	}
-	return []fleet.Viewer{{Kind: kind, Who: who, Since: known(c.LastTransitionTime)}}
+	if len(all) == 1 {
+		all[0].Since = known(c.LastTransitionTime)
+	}
+	return all
 }
 
 // problems returns what keeps a VM from being as it should be, besides what its state says.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"vmop/manager/fleet"
+	"vmop/printable"
 	"vmop/qmp"
 	"vmop/runner/control"
 )
@@ -23,6 +24,23 @@ func Usage(ctx context.Context, runner *control.Client) ([]fleet.Sample, error) 
 		samples[i] = fleet.Sample(u)
 	}
 	return samples, err
+}
+
+// Events returns what has happened to a VM, as its runner has seen it; nothing if it is of a version that
+// doesn't tell.
+func Events(ctx context.Context, runner *control.Client) ([]fleet.Event, error) {
+	list, err := runner.History(ctx)
+	var answer *control.AnswerError
+	if errors.As(err, &answer) && answer.Code == http.StatusNotFound {
+		return nil, nil
+	}
+	events := make([]fleet.Event, len(list))
+	for i, h := range list {
+		events[i] = fleet.Event{
+			At: h.At, Count: 1, Warning: h.Warning, Reason: printable.Line(string(h.Reason)), Text: printable.Line(h.Note),
+		}
+	}
+	return fleet.Timeline(events), err
 }
 
 // Refusal makes a fleet.Refusal of what a runner, or its QEMU, refuses, and fleet.ErrOccupied of a

@@ -240,6 +240,35 @@ func (f *Fleet) Forward(ctx context.Context, user, name string, port int) (net.C
 	return conn, explain(err)
 }
 
+// Events implements fleet.Fleet: what the VM's runner has seen; nothing of a VM without one.
+func (f *Fleet) Events(ctx context.Context, name string) (<-chan []fleet.Event, error) {
+	events := make(chan []fleet.Event)
+	go func() { // asks the runner when the VM has changed, until ctx is done
+		for ctx.Err() == nil {
+			changed := f.Changed()
+			if list, err := f.history(ctx, name); err == nil {
+				select {
+				case events <- list:
+				case <-ctx.Done():
+				}
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	return events, nil
+}
+
+func (f *Fleet) history(ctx context.Context, name string) ([]fleet.Event, error) {
+	client, err := f.dial(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return describe.Events(ctx, client)
+}
+
 // dial connects to the runner of a VM.
 func (f *Fleet) dial(ctx context.Context, name string) (*control.Client, error) {
 	vm, err := f.inventory.Find(ctx, name)

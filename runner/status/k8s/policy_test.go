@@ -35,7 +35,7 @@ func event(namespace, kind, name string) *unstructured.Unstructured {
 			"generateName": "x-",
 			"namespace":    namespace,
 		},
-		"eventTime": "2026-01-02T03:04:05.000000Z", "reportingController": "x/y", "reportingInstance": "z",
+		"eventTime": "2026-01-02T03:04:05.000000Z", "reportingController": "vmoperator.jdrupes.org/vm-runner", "reportingInstance": "z",
 		"action": "A", "reason": "R", "type": "Normal",
 		"regarding": map[string]any{"apiVersion": "v1", "kind": kind, "name": name, "namespace": namespace},
 	}}
@@ -88,6 +88,12 @@ func TestATokenIsHeldToItsVM(t *testing.T) {
 		"an event about another VM":     func() error { return told(p.Name, "VirtualMachine", "other") },
 		"an event about something else": func() error { return told(p.Name, "Pod", "web") },
 		"an event elsewhere":            func() error { return told(elsewhere.Name, "VirtualMachine", "web") },
+		"an event that a manager seems to have written": func() error {
+			e := event(p.Name, "VirtualMachine", "web")
+			e.Object["reportingController"] = "vmoperator.jdrupes.org/vm-manager"
+			_, err := client.Resource(events).Namespace(p.Name).Create(ctx, e, metav1.CreateOptions{})
+			return err
+		},
 		"reading the VM": func() error {
 			_, err := client.Resource(vms).Namespace(p.Name).Get(ctx, "web", metav1.GetOptions{})
 			return err

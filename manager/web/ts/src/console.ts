@@ -18,7 +18,7 @@ document.createElement = function (this: Document, tag: string, options?: Elemen
 
 const place = document.querySelector<HTMLElement>("#terminal")!;
 const take = document.querySelector<HTMLButtonElement>("#take")!;
-const terminal = new Terminal({ scrollback: 10_000, fontSize: 14 });
+const terminal = new Terminal({ scrollback: 10_000, fontSize: 14, theme: { background: "#101218" } });
 const fit = new FitAddon(), search = new SearchAddon(), retry = new Retry(), encoder = new TextEncoder();
 terminal.loadAddon(fit);
 terminal.loadAddon(search);

@@ -1,0 +1,81 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"vmop/manager/access"
+	"vmop/manager/fleet"
+)
+
+// historyView is what has happened to a VM, the latest first: since when its conditions are as they are,
+// and events. Only the latest are shown at once.
+type historyView struct {
+	words
+	Latest, Earlier []entryView
+}
+
+// An entryView is a condition or an event. Class is the status of a condition, or what kind of event it is.
+type entryView struct {
+	Class, Text, About, Message string
+	At                          time.Time
+	Count                       string // "" is once
+}
+
+// latestEntries are shown at once.
+const latestEntries = 12
+
+func (v visit) history(vm *fleet.VM, events []fleet.Event) historyView {
+	var all []entryView
+	for _, c := range vm.Conditions {
+		all = append(all, entryView{
+			Class: strings.ToLower(c.Status), Text: v.T("condition." + c.Type + "." + c.Status), Message: c.Message,
+			At: c.Since,
+		})
+	}
+	for _, e := range events {
+		all = append(all, v.event(e))
+	}
+	slices.SortStableFunc(all, func(a, b entryView) int { return b.At.Compare(a.At) })
+	at := min(len(all), latestEntries)
+	return historyView{words: v.words, Latest: all[:at], Earlier: all[at:]}
+}
+
+func (v visit) event(e fleet.Event) entryView {
+	entry := entryView{
+		Class: "event", Text: v.T("event." + strings.ReplaceAll(e.Reason, ".", " ")), About: e.About, Message: e.Text,
+		At: e.At,
+	}
+	switch {
+	case e.User != "":
+		entry.Class, entry.Text = "event asked", v.T("did."+e.Action, e.User)
+		if !v.known("did." + e.Action) {
+			entry.Text = e.User + ": " + e.Action
+		}
+		if e.Text == e.Action { // a word for programs
+			entry.Message = ""
+		}
+	case e.Warning:
+		entry.Class = "event warning"
+	}
+	if e.Count > 1 {
+		entry.Count = v.T("event.count", e.Count)
+	}
+	return entry
+}
+
+// listen has the events of a VM read as long as its page is open, if the visitor may see it.
+func (v visit) listen(name string, w *watched) {
+	vm, err := v.s.opts.Fleet.Get(name)
+	if err != nil || v.check(access.View, vm) != nil || v.mayUse(access.PageVMs) != nil {
+		return // of which the parts tell
+	}
+	ctx, cancel := context.WithCancel(v.ctx)
+	w.end = cancel
+	if w.news, err = v.s.opts.Fleet.Events(ctx, name); err != nil && !errors.Is(err, fleet.ErrNotFound) {
+		v.s.opts.Log.Warn("the events of a VM can't be shown", "vm", name, "err", err)
+	}
+}

@@ -1,0 +1,62 @@
+package web
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/manager/fleet"
+)
+
+// The page of a VM gets its events by its stream, together with the conditions, the latest first; those
+// that users have requested have their names, and nobody's text is markup. The events are read as long as
+// the page is open.
+func TestTimelineOfAVM(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, sample("web", fleet.Running))
+	p.news = make(chan []fleet.Event)
+	_, page := p.call("GET", "/vms/web", "")
+	require.Contains(t, page, "The guest is running", "conditions are there at once")
+	e := p.follow("/live?vm=web", "Accept-Language", "de")
+	_, data := e.next()
+	require.Contains(t, data, `<section id="vmhistory"`)
+	p.news <- happened(then.Add(time.Hour))
+	_, data = e.next()
+	require.NotContains(t, data, "vmfacts", "nothing else has changed")
+	require.Regexp(t, `(?s)CPUs oder RAM geändert von alice.*2 CPUs, 1536Mi.*Findet keinen Knoten.*17-mal.*Pod web-0.*`+
+		`Gestartet von alice</b></div>.*Nicht bereit.*Das Gastsystem läuft`, data)
+	require.Contains(t, data, "3 &lt;b&gt;Insufficient&lt;/b&gt; memory")
+	require.Contains(t, data, "<b>Unheard of</b>", "what has no text has its reason")
+	require.Contains(t, data, `datetime="2026-11-22T10:29:00Z"`, "the browser has its zone")
+
+	p.setFails(fmt.Errorf("no connection"))
+	name, _ := p.follow("/live?vm=web").next()
+	require.Equal(t, "parts", name, "a page without events is one nevertheless")
+}
+
+// Who may not see a VM has none of its events read.
+func TestTimelineIsForThoseWhoSeeTheVM(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, sample("web", fleet.Running))
+	p.told = happened(then)
+	name, data := p.follow("/live?vm=web", "Test-User", "stranger").next()
+	require.Equal(t, "gone", name)
+	require.NotContains(t, data, "alice")
+}
+
+// All viewers are named, with what they do, if there are not too many.
+func TestViewersAreNamed(t *testing.T) {
+	t.Parallel()
+	vm := sample("web", fleet.Running)
+	vm.Viewers = []fleet.Viewer{
+		{Kind: "vnc", Who: "bob", Since: then}, {Kind: "vnc", Who: "<i>eve", Watches: true}, {Kind: "serial", Who: "carol"},
+	}
+	for range mostViewers {
+		vm.Viewers = append(vm.Viewers, fleet.Viewer{Kind: "vnc", Who: "crowd", Watches: true})
+	}
+	p := newPlay(t, vm)
+	_, page := p.call("GET", "/vms/web", "")
+	require.Regexp(t, `(?s)Viewers.*screen: bob.*screen: &lt;i&gt;eve, only watches.*console: carol.*and 3 more`, page)
+}
