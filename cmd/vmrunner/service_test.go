@@ -54,10 +54,10 @@ func (m *manager) life() {
 }
 
 // patience: a guest that doesn't obey gets all of its powerdownTimeout, however
-// short the manager's own is.
+// short the manager's own is. That is long enough for the runner's first word on a busy computer.
 func (m *manager) patience() {
-	m.dropIn("slow", "[Service]\nTimeoutStopSec=10s\n")
-	m.configure("slow", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 20")
+	m.dropIn("slow", "[Service]\nTimeoutStopSec=25s\n")
+	m.configure("slow", "accelerator: tcg", "firmware: bios", "network: []", "powerdownTimeout: 30")
 	m.run("systemctl", "start", "vmrunner@slow")
 	m.run("systemctl", "stop", "vmrunner@slow")
 	require.Equal(m.t, "inactive", m.property("vmrunner@slow", "ActiveState"), "not failed for a time-out")

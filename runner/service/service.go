@@ -83,8 +83,9 @@ func (s *Service) follow(ctx context.Context, tracker *status.Tracker) {
 	sub := tracker.Subscribe(pace)
 	defer sub.Close()
 	var before status.Status
+	again := time.Now() // when to extend the end's time, if it isn't over
 	for {
-		next, cancel := context.WithTimeout(ctx, extendEvery)
+		next, cancel := context.WithDeadline(ctx, again)
 		if !ending(before.State) {
 			cancel()
 			next, cancel = context.WithCancel(ctx)
@@ -94,11 +95,15 @@ func (s *Service) follow(ctx context.Context, tracker *status.Tracker) {
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
 			s.send(notify.ExtendTimeout(extendBy))
+			again = time.Now().Add(extendEvery)
 			continue
 		case err != nil: // the end
 			return
 		}
 		s.send(news(before, after)...)
+		if ending(after.State) && before.State != after.State {
+			again = time.Now().Add(extendEvery)
+		}
 		before = after
 	}
 }

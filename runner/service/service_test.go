@@ -1,11 +1,18 @@
 package service
 
 import (
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/runner/notify"
 	"vmop/runner/status"
 	"vmop/vmstatus"
 )
@@ -62,4 +69,41 @@ func TestNewsForTheServiceManager(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, test.want, news(before, s), "%#v", test.update)
 	}
+}
+
+// As long as an end takes, the manager hears that it does, also while other news come more often.
+func TestALongEndIsExtended(t *testing.T) { // alone: the environment says where the manager is
+	path := filepath.Join(t.TempDir(), "n")
+	t.Setenv("NOTIFY_SOCKET", path)
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = socket.Close() })
+	manager, err := notify.FromEnvironment()
+	require.NoError(t, err)
+	heard := make(chan int)
+	go func() { // the manager, which counts the extensions until the last message
+		n, message := 0, make([]byte, 4096)
+		for {
+			length, err := socket.Read(message)
+			if err != nil || string(message[:length]) == "STATUS=over" {
+				heard <- n
+				return
+			}
+			n += strings.Count(string(message[:length]), "EXTEND_TIMEOUT_USEC=60000000")
+		}
+	}()
+	synctest.Test(t, func(t *testing.T) {
+		tracker := status.NewTracker(time.Now, status.Entered{State: vmstatus.StateStarting},
+			status.Entered{State: vmstatus.StateBooting})
+		wait := New(manager, slog.New(slog.DiscardHandler)).Inform(t.Context(), tracker)
+		require.NoError(t, tracker.Update(status.Entered{State: vmstatus.StateTerminating}))
+		for i := range 30 {
+			time.Sleep(9 * time.Second)
+			require.NoError(t, tracker.Update(status.Pending{{Path: fmt.Sprint(i)}}))
+		}
+		require.NoError(t, tracker.Update(status.Entered{State: vmstatus.StateStopped}))
+		wait()
+	})
+	require.NoError(t, manager.Send(notify.Status("over")))
+	require.Equal(t, 1+270/20+1, <-heard, "at the begin, every 20 seconds, and before what is cleaned up")
 }
