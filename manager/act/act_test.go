@@ -103,7 +103,8 @@ func TestStateOfFailed(t *testing.T) {
 		{v1.Running, v1.PhaseFailed, v1.Running, new(int64(7)), `{"resetCounter": 8}`},
 	} {
 		vm := web()
-		vm.Spec.VM.State, vm.Status.Phase, vm.Spec.ResetCounter, vm.ResourceVersion = test.is, test.phase, test.reset, "3"
+		vm.Spec.VM.State, vm.Status.Phase = test.is, test.phase
+		vm.Spec.ResetCounter, vm.ResourceVersion = test.reset, "3"
 		patch, err := act.State(vm, test.want)
 		require.NoError(t, err)
 		metadata := `{"uid": "u-1"}`

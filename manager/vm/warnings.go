@@ -47,7 +47,9 @@ func (c *reconciler) warning(ctx context.Context, now time.Time, k objects.Kind,
 
 // newestNotes returns the notes of the newest events, by what they are about.
 func newestNotes(events []eventsv1.Event) map[types.UID]string {
-	slices.SortStableFunc(events, func(a, b eventsv1.Event) int { return decide.HappenedAt(&a).Compare(decide.HappenedAt(&b)) })
+	slices.SortStableFunc(events, func(a, b eventsv1.Event) int {
+		return decide.HappenedAt(&a).Compare(decide.HappenedAt(&b))
+	})
 	notes := map[types.UID]string{}
 	for i := range events {
 		notes[events[i].Regarding.UID] = strings.TrimRight(decide.Readable(events[i].Note), ".")

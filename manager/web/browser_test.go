@@ -43,7 +43,8 @@ func TestPictures(t *testing.T) {
 			for _, width := range []int64{390, 820, 1280} {
 				b.Open(page.address, scheme, width)
 				if strings.Contains(page.address, "/vms/vm-stopping") {
-					b.Do("the events come with the stream", browser.Holds(`document.querySelector("#vmhistory details")`))
+					b.Do("events come by the stream",
+						browser.Holds(`document.querySelector("#vmhistory details")`))
 				}
 				b.Picture(fmt.Sprintf("%s-%s-%d", page.name, scheme, width))
 				if width != 820 {

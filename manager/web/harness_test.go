@@ -34,7 +34,7 @@ type stage struct {
 	picture []byte                   // of screens
 	began   time.Time                // of what was measured
 	typed   atomic.Bool              // a user types on consoles
-	news    chan []fleet.Event       // of the VM whose page is open; nil: they are told
+	news    chan []fleet.Event       // of the VM whose page is open; nil: told has them
 	told    []fleet.Event
 	conns   chan net.Conn // the other ends of streams
 	defined

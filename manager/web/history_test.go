@@ -11,7 +11,7 @@ import (
 )
 
 // The page of a VM gets its events by its stream, together with the conditions, the latest first; those
-// that users have requested have their names, and nobody's text is markup. The events are read as long as
+// that users have requested have their names, and no text is markup. The events are read as long as
 // the page is open.
 func TestTimelineOfAVM(t *testing.T) {
 	t.Parallel()
@@ -36,7 +36,7 @@ func TestTimelineOfAVM(t *testing.T) {
 	require.Equal(t, "parts", name, "a page without events is one nevertheless")
 }
 
-// Who may not see a VM has none of its events read.
+// No events are read for a user who may not see the VM.
 func TestTimelineIsForThoseWhoSeeTheVM(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
@@ -51,7 +51,9 @@ func TestViewersAreNamed(t *testing.T) {
 	t.Parallel()
 	vm := sample("web", fleet.Running)
 	vm.Viewers = []fleet.Viewer{
-		{Kind: "vnc", Who: "bob", Since: then}, {Kind: "vnc", Who: "<i>eve", Watches: true}, {Kind: "serial", Who: "carol"},
+		{Kind: "vnc", Who: "bob", Since: then},
+		{Kind: "vnc", Who: "<i>eve", Watches: true},
+		{Kind: "serial", Who: "carol"},
 	}
 	for range mostViewers {
 		vm.Viewers = append(vm.Viewers, fleet.Viewer{Kind: "vnc", Who: "crowd", Watches: true})

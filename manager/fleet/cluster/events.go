@@ -36,6 +36,8 @@ const (
 
 // Events implements fleet.Fleet. It is the events of the VM, and of its pod, in which Kubernetes says why
 // the pod doesn't start. They are read for a page that is open, and forgotten with it.
+//
+// See docs/decisions/0077-timeline.md.
 func (f *Fleet) Events(ctx context.Context, name string) (<-chan []fleet.Event, error) {
 	vm, err := f.find(name)
 	if err != nil {
@@ -53,16 +55,18 @@ func (f *Fleet) Events(ctx context.Context, name string) (<-chan []fleet.Event, 
 		{"regarding.kind": kindOfVM, "regarding.name": name},
 		{"regarding.kind": "Pod", "regarding.name": objects.PodName(name)},
 	} {
-		go f.hear(ctx, about, watched, heard) // each selector needs a watch of its own
+		go f.follow(ctx, about, watched, heard) // each selector needs a watch of its own
 	}
 	go collect(ctx, vm.CreationTimestamp.Time, heard, shown) // puts the two together
 	return shown, nil
 }
 
-// hear passes on the events about an object, until ctx is done.
-func (f *Fleet) hear(ctx context.Context, about client.MatchingFields, watched bool, heard chan<- []eventsv1.Event) {
+// follow passes on the events about an object, until ctx is done.
+func (f *Fleet) follow(ctx context.Context, about client.MatchingFields, watched bool,
+	heard chan<- []eventsv1.Event,
+) {
 	for failing := false; ctx.Err() == nil; {
-		err := f.hearOnce(ctx, about, watched, heard)
+		err := f.followOnce(ctx, about, watched, heard)
 		if err != nil && !failing && ctx.Err() == nil {
 			f.opts.Log.Warn("events can't be shown, trying again", "about", about["regarding.name"], "err", err)
 		}
@@ -78,9 +82,9 @@ func (f *Fleet) hear(ctx context.Context, about client.MatchingFields, watched b
 	}
 }
 
-// hearOnce passes on the events that there are, and those that come as long as the API server lets it
+// followOnce passes on the events that there are, and those that come as long as the API server lets it
 // watch.
-func (f *Fleet) hearOnce(ctx context.Context, about client.MatchingFields, watched bool,
+func (f *Fleet) followOnce(ctx context.Context, about client.MatchingFields, watched bool,
 	heard chan<- []eventsv1.Event,
 ) error {
 	tell := func(events ...eventsv1.Event) {

@@ -86,7 +86,8 @@ func TestEventsOfAVM(t *testing.T) {
 		}
 		require.Equal(t, map[string]fleet.Event{
 			"FailedScheduling ": {
-				Count: 17, Warning: true, About: "Pod " + pod, Reason: "FailedScheduling", Text: "0/3 nodes�[2J are available",
+				Count: 17, Warning: true, About: "Pod " + pod, Reason: "FailedScheduling",
+				Text: "0/3 nodes�[2J are available",
 			},
 			"R ":              {Count: 1, Reason: "R", Text: "boss has requested: reset"},
 			"Requested alice": {Count: 1, User: "alice", Action: "start", Reason: "Requested", Text: "start"},

@@ -114,6 +114,8 @@ const fewStale = 256
 
 // Outline implements fleet.Fleet. Most often the list is there, or nearly; if not, it is made in the
 // background, because whoever opens a page looks at its first VMs.
+//
+// See docs/decisions/0078-first-page.md.
 func (f *Fleet) Outline() []*fleet.VM {
 	f.mu.Lock()
 	there := f.table != nil && len(f.stale) <= fewStale

@@ -37,7 +37,8 @@ func Events(ctx context.Context, runner *control.Client) ([]fleet.Event, error) 
 	events := make([]fleet.Event, len(list))
 	for i, h := range list {
 		events[i] = fleet.Event{
-			At: h.At, Count: 1, Warning: h.Warning, Reason: printable.Line(string(h.Reason)), Text: printable.Line(h.Note),
+			At: h.At, Count: 1, Warning: h.Warning, Reason: printable.Line(string(h.Reason)),
+			Text: printable.Line(h.Note),
 		}
 	}
 	return fleet.Timeline(events), err

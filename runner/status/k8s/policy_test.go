@@ -35,8 +35,9 @@ func event(namespace, kind, name string) *unstructured.Unstructured {
 			"generateName": "x-",
 			"namespace":    namespace,
 		},
-		"eventTime": "2026-01-02T03:04:05.000000Z", "reportingController": "vmoperator.jdrupes.org/vm-runner", "reportingInstance": "z",
-		"action": "A", "reason": "R", "type": "Normal",
+		"eventTime": "2026-01-02T03:04:05.000000Z", "reportingInstance": "z",
+		"reportingController": "vmoperator.jdrupes.org/vm-runner",
+		"action":              "A", "reason": "R", "type": "Normal",
 		"regarding": map[string]any{"apiVersion": "v1", "kind": kind, "name": name, "namespace": namespace},
 	}}
 }
