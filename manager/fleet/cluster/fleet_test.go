@@ -111,7 +111,7 @@ func TestOutline(t *testing.T) {
 	whole := f.Whole(brief[100:150])
 	require.Len(t, whole, 50)
 	require.Equal(t, "vm-0100", whole[0].Name)
-	require.Equal(t, []string{"10.0.2.15"}, whole[0].Addresses)
+	require.Equal(t, "node-1", whole[0].Node)
 	require.Equal(t, f.Rights(brief[4000]).Permissions, f.make("vm-4000").rights.Permissions)
 	list := f.List()
 	for i, vm := range list {
