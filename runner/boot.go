@@ -74,6 +74,12 @@ func (m *run) startHelper(ctx context.Context, name, socket string) (drive.Proce
 	if err != nil {
 		return nil, nil, err
 	}
+	if socket == "" {
+		// Else the next runner would start it again. It isn't worth the network.
+		if err := record.Restarted(m.vm, name, p.ID()); err != nil {
+			m.log.Warn("the record of the machine names a process that has ended", "process", name, "err", err)
+		}
+	}
 	return p, conn, nil
 }
 

@@ -45,7 +45,7 @@ func (c *checker) networks() {
 				ifnames[n.Ifname] = path + ".ifname"
 			}
 		}
-		if n.Net != "" && n.Type != NetworkTap {
+		if n.Net != "" && n.Type != NetworkTap && n.Type != NetworkPasst {
 			c.subnet(path+".net", n.Net)
 		}
 		for j, p := range n.Ports {
@@ -64,9 +64,9 @@ func (c *checker) misplaced(path string, n Network) {
 		types string
 	}{
 		{"bridge", n.Bridge != "" && n.Type != NetworkTap, "tap"},
-		{"ifname", n.Ifname != "" && n.Type == NetworkUser, "tap and masquerade"},
-		{"net", n.Net != "" && n.Type == NetworkTap, "user and masquerade"},
-		{"ports", len(n.Ports) > 0 && n.Type == NetworkTap, "user and masquerade"},
+		{"ifname", n.Ifname != "" && !n.hasTap(), "tap and masquerade"},
+		{"net", n.Net != "" && (n.Type == NetworkTap || n.Type == NetworkPasst), "user and masquerade"},
+		{"ports", len(n.Ports) > 0 && n.Type == NetworkTap, "user, passt and masquerade"},
 		{"allPorts", n.AllPorts != nil && n.Type != NetworkMasquerade, "masquerade"},
 	} {
 		if key.given {
@@ -196,7 +196,7 @@ func (c *checker) listeners() {
 	for i, n := range c.spec.Network {
 		for j, p := range n.Ports {
 			address := p.Address
-			if n.Type == NetworkUser {
+			if !n.hasTap() {
 				address = orLoopback(address)
 			}
 			all = append(all, listener{fmt.Sprintf("vm.network[%d].ports[%d].host", i, j), p.Protocol, address, p.Host})

@@ -138,7 +138,7 @@ func TestNetworkFaults(t *testing.T) {
 		spec Spec
 		want string
 	}{
-		{with(nic("bridge")), `vm.network[0].type: can't be "bridge" (it can be tap, user or masquerade)`},
+		{with(nic("bridge")), `vm.network[0].type: can't be "bridge" (it can be tap, user, passt or masquerade)`},
 		{with(Network{Device: "e1000,x=y"}), `vm.network[0].device: "e1000,x=y" is not the name of a network card (such as virtio-net-pci or e1000e)`},
 		{with(Network{MAC: "52:54:00:12:34"}), `vm.network[0].mac: "52:54:00:12:34" is not a hardware address (six pairs of hexadecimal digits, such as 52:54:00:12:34:56)`},
 		{with(Network{MAC: "53:54:00:12:34:56"}), `vm.network[0].mac: "53:54:00:12:34:56" is a multicast address (the second digit must be even)`},
@@ -156,11 +156,19 @@ func TestNetworkFaults(t *testing.T) {
 		{with(Network{Ifname: "averylongtapname"}), `vm.network[0].ifname: "averylongtapname" has 16 characters (the most is 15)`},
 		{with(Network{Bridge: "br/0"}), `vm.network[0].bridge: "br/0" is not the name of a network interface (letters, digits, - and .)`},
 		{with(Network{Net: "10.0.2.0/24"}), `vm.network[0].net: means nothing for a network of type tap (it is for user and masquerade)`},
-		{with(Network{Ports: []PortForward{{Host: 80}}}), `vm.network[0].ports: means nothing for a network of type tap (it is for user and masquerade)`},
+		{with(Network{Ports: []PortForward{{Host: 80}}}), `vm.network[0].ports: means nothing for a network of type tap (it is for user, passt and masquerade)`},
 		{with(Network{Type: NetworkUser, Bridge: "br0"}), `vm.network[0].bridge: means nothing for a network of type user (it is for tap)`},
 		{
 			with(Network{Type: NetworkUser, Ifname: "tap0"}),
 			`vm.network[0].ifname: means nothing for a network of type user (it is for tap and masquerade)`,
+		},
+		{
+			with(Network{Type: NetworkPasst, Net: "10.0.2.0/24"}),
+			`vm.network[0].net: means nothing for a network of type passt (it is for user and masquerade)`,
+		},
+		{
+			with(Network{Type: NetworkPasst, AllPorts: &AllPorts{}}),
+			`vm.network[0].allPorts: means nothing for a network of type passt (it is for masquerade)`,
 		},
 		{
 			with(Network{Type: NetworkUser, Net: "10.0.2.0"}),

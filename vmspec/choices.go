@@ -13,7 +13,7 @@ func Choices(path string) []string {
 	case "vm.rtcClock":
 		return []string{"host", "rt", "vm"}
 	case "vm.network[].type":
-		return words(NetworkTap, NetworkUser, NetworkMasquerade)
+		return words(NetworkTap, NetworkUser, NetworkPasst, NetworkMasquerade)
 	case "vm.network[].ports[].protocol":
 		return []string{"tcp", "udp"}
 	case "vm.drives[].type":

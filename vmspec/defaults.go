@@ -142,7 +142,7 @@ func networkDefaults() []Default {
 		fixed("vm.network[].ports[].protocol", "tcp", "", eachPort(func(p *PortForward) *string {
 			return &p.Protocol
 		})),
-		noted("vm.network[].ports[].address", "127.0.0.1 with a user network, every address with masquerade"),
+		noted("vm.network[].ports[].address", "127.0.0.1 with user and passt, every address with masquerade"),
 		noted("vm.network[].ports[].host", "required in ports"),
 		derived("vm.network[].ports[].guest", "the same as host", func(s *Spec) {
 			eachPort(func(p *PortForward) *int {

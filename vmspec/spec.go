@@ -104,8 +104,9 @@ type Kernel struct {
 
 // Network is one network interface and what is behind it.
 type Network struct {
-	// Type is "tap" (a host bridge), "user" (QEMU's user-mode network) or
-	// "masquerade" (a private subnet behind the runner's network namespace).
+	// Type is "tap" (a host bridge), "user" (QEMU's user-mode network), "passt" (the
+	// same by a process beside QEMU) or "masquerade" (a private subnet behind the runner's
+	// network namespace).
 	Type NetworkType `yaml:"type"`
 	// Device is the QEMU device of the card, virtio-net-pci by default.
 	Device string `yaml:"device"`
@@ -117,7 +118,7 @@ type Network struct {
 	Ifname string `yaml:"ifname"`
 	// Net is the guest's IPv4 subnet (user, masquerade), as CIDR.
 	Net string `yaml:"net"`
-	// Ports are forwarded from the host to the guest (user, masquerade).
+	// Ports are forwarded from the host to the guest (user, passt, masquerade).
 	Ports []PortForward `yaml:"ports"`
 	// AllPorts hands all ports of the namespace's addresses to the guest (masquerade); nil:
 	// those of Ports only. At most one network has it.
@@ -137,6 +138,7 @@ type NetworkType string
 const (
 	NetworkTap        NetworkType = "tap"
 	NetworkUser       NetworkType = "user"
+	NetworkPasst      NetworkType = "passt"
 	NetworkMasquerade NetworkType = "masquerade"
 )
 
@@ -144,8 +146,8 @@ const (
 type PortForward struct {
 	// Protocol is "tcp" (default) or "udp".
 	Protocol string `yaml:"protocol"`
-	// Address of the host to listen on; empty means 127.0.0.1 with a user
-	// network and every address with masquerade.
+	// Address of the host to listen on; empty means 127.0.0.1 with a user or
+	// passt network and every address with masquerade.
 	Address string `yaml:"address"`
 	// Host is the port on the host, Guest the port in the guest (default: the
 	// same).

@@ -95,6 +95,14 @@ func start(t *testing.T, p *plan.Plan) *qemu {
 		open[l.Name], err = listener.File()
 		require.NoError(t, err)
 		listener.Close()
+		if !slices.ContainsFunc(p.Helpers, func(h plan.Process) bool { return h.Role == plan.RoleNetwork }) {
+			continue
+		}
+		client, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: l.Path, Net: "unix"})
+		require.NoError(t, err)
+		open[plan.Client(l.Name)], err = client.File()
+		require.NoError(t, err)
+		client.Close()
 	}
 	near, far := socketPair(t)
 	defer far.Close()

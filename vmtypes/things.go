@@ -57,6 +57,25 @@ func (*ruleValue) Type() string     { return "hotplug rule" }
 func (t *tapValue) descriptor() (name string, queues int)      { return t.tap.Name, t.tap.Queues }
 func (l *listenerValue) descriptor() (name string, queues int) { return l.listener.Name, 0 }
 
+// AttrNames implements starlark.HasAttrs.
+func (l *listenerValue) AttrNames() []string { return []string{"client"} }
+
+// Attr implements starlark.HasAttrs.
+func (l *listenerValue) Attr(name string) (starlark.Value, error) {
+	if name != "client" {
+		return nil, nil
+	}
+	return &clientValue{value{"client", l.text}, l.listener.Name}, nil
+}
+
+// clientValue is a connection with a listener.
+type clientValue struct {
+	value
+	listener string
+}
+
+func (c *clientValue) descriptor() (name string, queues int) { return plan.Client(c.listener), 0 }
+
 // process is process(name, executable, args, env=, dir=, ready=, role=, access=, confined=, cpus=).
 func process(
 	_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,

@@ -182,6 +182,9 @@ func (a *attempt) prepare(ctx context.Context) error {
 		}
 	}
 	for _, h := range a.plan.Helpers {
+		if h.Role == plan.RoleNetwork {
+			continue // a hub is in the place of the network
+		}
 		if err := a.startHelper(ctx, h); err != nil {
 			return err
 		}

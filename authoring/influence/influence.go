@@ -226,7 +226,7 @@ func alternatives(path string) []string {
 	case path == "vm.accelerator":
 		return []string{"tcg", "kvm", "none"}
 	case key == "type" && strings.HasPrefix(path, "vm.network"):
-		return []string{"user", "tap", "masquerade"}
+		return []string{"user", "tap", "passt", "masquerade"}
 	case key == "type" && strings.HasPrefix(path, "vm.drives"):
 		return []string{"raw", "ide-cd"}
 	case key == "format":

@@ -172,7 +172,8 @@ func processBuiltin() Function {
 			optional("role", "str", `""`,
 				"`tpm` for the process that emulates the TPM: if it ends, the runner reports TPMLost and keeps "+
 					"the guest from being reset, which would crash QEMU. Can be omitted if QEMU's `-tpmdev` and "+
-					"the socket show it"),
+					"the socket show it. `network` for one behind a network card, as passt is: it has a client of a socket "+
+					"on which QEMU listens, installs a seccomp filter when it is ready, and is started again when it ends"),
 			optional("access", "list[Access] | None", "[]",
 				"files that it uses and its arguments don't name, made by `access`"),
 			optional("confined", "bool", "True",
@@ -270,6 +271,9 @@ func Objects() []Object {
 		{
 			Name: "Listener", Word: "listener",
 			Doc: "A socket, made by `listen`; as the value of a property it stands for its file descriptor.",
+			Fields: []Field{
+				{"client", "Listener", "A connection with the socket, for the process at its other end."},
+			},
 		},
 		{Name: "Access", Word: "access", Doc: "Leave to use a file of the host, made by `access`."},
 		{Name: "File", Word: "file", Doc: "A file that is copied once, made by `copy_once`."},

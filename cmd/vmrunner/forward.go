@@ -17,8 +17,9 @@ func newPortForward(f *flags) *cobra.Command {
 		Short: "Connect ports of this host with ports of the guest",
 		Long: "port-forward listens on TCP ports of this host, HOST or one that is free, and connects\n" +
 			"clients with the port GUEST of the guest, until Ctrl-C. The guest is reached through\n" +
-			"its user network, whatever ports its configuration has, by the address that it has in a\n" +
-			"masquerade network, or by one of a tap that its agent reports.",
+			"its user network, whatever ports its configuration has, by those that the configuration\n" +
+			"has for a passt network, by the address that it has in a masquerade network, or by one of\n" +
+			"a tap that its agent reports.",
 		Example: "  vmrunner port-forward web 8080:80 22\n" +
 			"  ssh -o ProxyCommand='vmrunner port-forward web 22 --stdio' joe@web",
 	}

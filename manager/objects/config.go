@@ -153,7 +153,8 @@ func seconds(n *int32) *vmspec.Seconds {
 	return new(vmspec.Seconds(*n))
 }
 
-// networks returns an empty list, not none, for a VM without a network.
+// networks returns an empty list, not none, for a VM without a network. Of a container's
+// networks passt is none: see docs/decisions/0072-no-passt-in-pods.md.
 func networks(of []v1.Network) ([]vmspec.Network, error) {
 	all := make([]vmspec.Network, 0, len(of))
 	// In a node's network, where a tap is, the pod's address is the node's.

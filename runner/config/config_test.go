@@ -271,7 +271,7 @@ func TestConsequencesAreNotReported(t *testing.T) {
 		{"name: test, drives: [{flie: a}]", "vm.drives[0].flie: unknown key (did you mean file?)"},
 		{
 			"name: test, network: [{type: 1, net: 10.0.2.0/24}]",
-			`vm.network[0].type: can't be "1" (it can be tap, user or masquerade)`,
+			`vm.network[0].type: can't be "1" (it can be tap, user, passt or masquerade)`,
 		},
 		{
 			"name: test, network: [{tpye: user, net: 10.0.2.0/24}]",

@@ -17,6 +17,7 @@ import (
 	"vmop/netsetup"
 	"vmop/qmp"
 	"vmop/runner/usernet"
+	"vmop/vmtypes/plan"
 )
 
 // Bounds of reaching a guest's port.
@@ -79,15 +80,19 @@ func (s *Server) getForward(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// dialGuest connects to a port of the guest: through a user network, or else by an address
-// that the guest's agent reports. done must be called when the connection is closed.
+// dialGuest connects to a port of the guest: through a user network, by a port that passt
+// has for it, or else by an address that the guest's agent reports. done must be called when
+// the connection is closed.
 func (s *Server) dialGuest(ctx context.Context, port int) (conn net.Conn, done func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()
 	dialer := net.Dialer{Timeout: guestTime}
 	address, err := s.forward(ctx, port)
 	if errors.Is(err, errNoUserNetwork) {
-		conn, err = s.dialAddress(ctx, dialer, port)
+		conn, err = s.dialPasst(ctx, dialer, port)
+		if conn == nil && err == nil {
+			conn, err = s.dialAddress(ctx, dialer, port)
+		}
 		return conn, func() {}, err
 	}
 	if err != nil {
@@ -100,6 +105,43 @@ func (s *Server) dialGuest(ctx context.Context, port int) (conn net.Conn, done f
 		return nil, nil, Refusal(fmt.Sprintf("connect to port %d of the guest: %v", port, err))
 	}
 	return conn, done, nil
+}
+
+// dialPasst connects by the port of this host that passt has for a port of the guest; no
+// connection and no error mean that the VM has no passt. The guest has the host's own
+// address, so there is no other way.
+func (s *Server) dialPasst(ctx context.Context, dialer net.Dialer, port int) (net.Conn, error) {
+	p, passt := s.opts.Backend.Plan(), false
+	if p == nil {
+		return nil, nil
+	}
+	for i := range p.Helpers {
+		if p.Helpers[i].Role != plan.RoleNetwork {
+			continue
+		}
+		passt = true
+		for _, o := range p.Helpers[i].Args {
+			f, is := plan.PasstForward(o)
+			if !is || f.Protocol != "tcp" || f.Guest != port {
+				continue
+			}
+			address := f.Address
+			if address == "0.0.0.0" {
+				address = "127.0.0.1"
+			}
+			conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(address, strconv.Itoa(f.Host)))
+			if err != nil {
+				err = Refusal(fmt.Sprintf("connect to port %d of the guest: %v", port, err))
+			}
+			return conn, err
+		}
+	}
+	if !passt || len(p.Taps) > 0 {
+		return nil, nil
+	}
+	return nil, Refusal(fmt.Sprintf("port %d of the guest can't be reached: its network is of the type passt, where only "+
+		"ports of the configuration lead to the guest; add {host: …, guest: %[1]d} to vm.network[].ports (in Kubernetes "+
+		"{port: …, guest: %[1]d}), and restart the VM", port))
 }
 
 // dialAddress connects to the first of the guest's addresses that answers. What a guest says

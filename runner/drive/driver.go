@@ -27,7 +27,7 @@ type Config struct {
 	// QEMU and Helpers are the processes.
 	QEMU    Process
 	Helpers []Process
-	// StartHelper starts a helper of the plan again, and connects to its socket.
+	// StartHelper starts a helper of the plan again, and connects to its socket, if any.
 	StartHelper func(ctx context.Context, name, socket string) (Process, *os.File, error)
 	// Agents are those in the guest. The Driver closes them.
 	Agents Agents

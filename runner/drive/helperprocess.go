@@ -44,10 +44,10 @@ func (d *Driver) startHelper(a machine.StartHelper) {
 			d.started = append(d.started, p)
 			d.follow(p)
 		}
-		d.state.HelperStarted(conn, err, now)
+		d.state.HelperStarted(a.Name, conn, err, now)
 	})
 	if !taken && p != nil {
-		_ = conn.Close()
+		_ = conn.Close()              // there may be none
 		_ = p.Signal(syscall.SIGTERM) // an error means that it has ended now
 	}
 }

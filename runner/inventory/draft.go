@@ -30,7 +30,7 @@ type Draft struct {
 	// CD is the absolute path or URL of a medium, EmptyCD for a drive without one; empty means no
 	// drive.
 	CD string
-	// Network is the type of the network: tap, user or masquerade; none; or empty, the
+	// Network is the type of the network: tap, user, passt or masquerade; none; or empty, the
 	// default.
 	Network string
 	// Display is vnc, on a unix socket, or empty: no screen.

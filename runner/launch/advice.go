@@ -9,14 +9,14 @@ import (
 	"vmop/runner/prepare"
 )
 
-// An advice is what to do about something that QEMU says when it gives up.
+// An advice is what to do about something that QEMU, or passt, says when it gives up.
 type advice struct {
 	said *regexp.Regexp
 	text string // in which the words of stands are replaced, and $1 by the first group
 }
 
 // advices are in the order in which they are looked for: the first that fits is given.
-// QEMU's texts are those of its versions 7.2 to 10.
+// QEMU's texts are those of its versions 7.2 to 10, passt's those of 2023 to 2025.
 func advices() []advice {
 	find := regexp.MustCompile
 	return []advice{
@@ -57,16 +57,28 @@ func advices() []advice {
 			find(`linux kernel too old to load a ram disk|invalid kernel header|could not load kernel`),
 			"vm.kernel.image: KERNEL is no Linux kernel for this machine (want one such as /boot/vmlinuz-VERSION)",
 		},
+		{
+			find(`create user namespace: |to sandbox process|to detach isolating namespaces`),
+			"vm.network[].type: passt confines itself by namespaces of its own, which this host or container forbids to this " +
+				"user: use a network of the type user or masquerade",
+		},
+		{
+			find(`No external routable interface|External interface not usable`),
+			"vm.network[].type: passt gives the guest the address of this host's default route, and there is none: add one, or " +
+				"use a network of the type user",
+		},
+		{
+			find(`to bind any port for '-\S+ (?:[^/']*/)?(\d+)`),
+			"vm.network[].ports: another program has the port $1 of the host, or this user may not listen there (below 1024 only " +
+				"root may): choose another; \"ss -ltnup\" shows who listens",
+		},
 	}
 }
 
 // adviceFor returns what to do about what QEMU said; "" if that isn't known.
 func adviceFor(vm *prepare.VM, said string, list lister) string {
-	for _, a := range advices() {
-		if at := a.said.FindStringSubmatchIndex(said); at != nil {
-			text := string(a.said.ExpandString(nil, a.text, said, at))
-			return strings.NewReplacer(stands(vm)...).Replace(text)
-		}
+	if text, known := knownAdvice(said); known {
+		return strings.NewReplacer(stands(vm)...).Replace(text)
 	}
 	return adviceOnModel(vm, said, list)
 }
@@ -82,4 +94,14 @@ func stands(vm *prepare.VM) []string {
 		port = strconv.Itoa(d.VNC.Port)
 	}
 	return []string{"STATE", tpmState(vm.Plan), "KERNEL", kernel, "VNC", port}
+}
+
+// knownAdvice returns the first advice that fits.
+func knownAdvice(said string) (text string, known bool) {
+	for _, a := range advices() {
+		if at := a.said.FindStringSubmatchIndex(said); at != nil {
+			return string(a.said.ExpandString(nil, a.text, said, at)), true
+		}
+	}
+	return "", false
 }

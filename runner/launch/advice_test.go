@@ -6,6 +6,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// What passt says is answered, whatever version says it. (cmd/vmrunner has a real one.)
+func TestAdviceOnPasst(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string]string{
+		"Couldn't create user namespace: Operation not permitted":           "use a network of the type user",
+		"Failed to sandbox process, exiting":                                "use a network of the type user",
+		"Failed to bind any port for '-t 127.0.0.1/2222:22', exiting":       "another program has the port 2222 of the host",
+		"Failed to bind any port for '--tcp-ports 10.0.0.1/80:80', exiting": "another program has the port 80 of the host",
+		"External interface not usable":                                     "the address of this host's default route",
+	} {
+		require.Contains(t, adviceFor(vmWith(""), said, nil), want)
+	}
+}
+
 // What QEMU says where the host has no KVM, or one that this user, or this CPU, can't have.
 func TestAdviceOnKVM(t *testing.T) {
 	t.Parallel()

@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -25,9 +23,6 @@ import (
 	"vmop/vmtypes"
 	"vmop/vmtypes/plan"
 )
-
-// helperTime is until a helper is ready.
-const helperTime = 10 * time.Second
 
 // The runner's own name for QEMU's monitor.
 const (
@@ -176,15 +171,38 @@ func (l *Launch) openDescriptors(ctx context.Context) error {
 		l.undo.Add("listener "+at.Name, func() error { return closeOnce(f) })
 		l.files[at.Name] = f
 	}
+	return l.connectClients()
+}
+
+// connectClients connects with the listening sockets whose clients are processes of the
+// plan; a connection waits there until it is accepted.
+func (l *Launch) connectClients() error {
+	for _, at := range l.vm.Plan.Listeners {
+		name := plan.Client(at.Name)
+		if !slices.ContainsFunc(l.vm.Plan.Helpers, func(h plan.Process) bool {
+			return slices.Contains(h.Descriptors(), name)
+		}) {
+			continue
+		}
+		f, err := dial(at.Path)
+		if err != nil {
+			return fmt.Errorf("connect with socket of %s: %w", at.Name, err)
+		}
+		l.undo.Add("client of "+at.Name, func() error { return closeOnce(f) })
+		l.files[name] = f
+	}
 	return nil
 }
 
-// closeListeners closes the listening sockets, which the processes have
-// inherited: when the process that serves one ends, connections must end, too.
+// closeListeners closes the listening sockets and the connections with them, which the
+// processes have inherited: when the process at one end has ended, the other must see it.
 func (l *Launch) closeListeners() error {
 	var errs []error
 	for _, at := range l.vm.Plan.Listeners {
 		errs = append(errs, closeOnce(l.files[at.Name]))
+		if f := l.files[plan.Client(at.Name)]; f != nil {
+			errs = append(errs, closeOnce(f))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -237,11 +255,11 @@ func (l *Launch) openMonitor(ctx context.Context) (*os.File, error) {
 // startHelpers starts the helpers that QEMU must find ready, and waits until
 // they are; or it starts the others, which QEMU finds at a listening socket: QEMU
 // takes longer to get there than they do to come up.
-func (l *Launch) startHelpers(ctx context.Context, awaited bool) error {
+func (l *Launch) startHelpers(ctx context.Context, first bool) error {
 	var list []plan.Process
-	first := len(l.started.Helpers)
+	before := len(l.started.Helpers)
 	for i, h := range l.vm.Plan.Helpers {
-		if awaited != (h.Ready != "") {
+		if first != awaited(h) {
 			continue
 		}
 		list = append(list, h)
@@ -251,44 +269,15 @@ func (l *Launch) startHelpers(ctx context.Context, awaited bool) error {
 		}
 		l.started.Helpers = append(l.started.Helpers, p)
 	}
-	if !awaited {
+	if !first {
 		return nil
 	}
 	for i, h := range list {
-		if err := waitReady(ctx, l.started.Helpers[first+i], h); err != nil {
+		if err := waitReady(ctx, l.started.Helpers[before+i], h); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// waitReady waits for the path that exists when a helper is ready.
-func waitReady(ctx context.Context, p *process.Process, h plan.Process) error {
-	ctx, cancel := context.WithTimeout(ctx, helperTime)
-	defer cancel()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if _, err := os.Stat(h.Ready); err == nil {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-p.Done():
-			return fmt.Errorf("%s ended before it was ready: %s%s", h.Name, p.Exit(), tail(p))
-		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready after %s: %s does not exist%s", h.Name, helperTime, h.Ready, tail(p))
-		}
-	}
-}
-
-// tail returns, indented, the last that a process had to say, for an error.
-func tail(p *process.Process) string {
-	text := p.Tail()
-	if text == "" {
-		return ""
-	}
-	return "\n  " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ")
 }
 
 // startQEMU starts QEMU, paused, with the monitor on its listening socket.

@@ -82,7 +82,7 @@ type (
 	// ShutDownGuest asks the guest agent that was found to shut the guest down, for
 	// State.AgentAnswered.
 	ShutDownGuest struct{ Timeout time.Duration }
-	// StartHelper starts a helper of the plan again and connects to its socket, for
+	// StartHelper starts a helper of the plan again and connects to its socket, if any, for
 	// State.HelperStarted.
 	StartHelper struct{ Name, Socket string }
 	// Close closes what QEMU has its own of by now.

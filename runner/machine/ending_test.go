@@ -164,6 +164,45 @@ func TestHelpersAreLost(t *testing.T) {
 	require.Equal(t, vmstatus.True, k.known.Condition(vmstatus.ConditionTPMLost).Status)
 }
 
+// A helper of a network is started again, soon, and then with pauses; QEMU's cards announce
+// themselves to it. The loss lasts until then.
+func TestTheHelperOfANetworkIsStartedAgain(t *testing.T) {
+	t.Parallel()
+	withNetwork := func(c *Config) {
+		c.Plan.Helpers = []plan.Process{{Name: "passt-net0", Role: plan.RoleNetwork}}
+		c.Running = []string{"passt-net0"}
+	}
+	announces := `announce-self {"initial":50,"max":550,"rounds":5,"step":100}`
+	k := newTalk(t, withNetwork)
+	k.state.HelperExited("passt-net0", "exit status 3", k.now)
+	k.does()
+	k.passes(withQEMU)
+	k.does("StartHelper passt-net0")
+	require.Equal(t, []string{"passt-net0 has ended: exit status 3; it is started again, until then a network of the VM " +
+		"doesn't work"}, k.faults(vmstatus.ReasonHelperLost))
+	k.state.HelperStarted("passt-net0", nil, nil, k.now)
+	k.does(announces)
+	k.returns("announce-self", "{}")
+	k.next()
+	require.Empty(t, k.known.Problems)
+
+	k.state.HelperExited("passt-net0", "exit status 3", k.now)
+	k.passes(networkPause - time.Millisecond)
+	k.does()
+	k.passes(time.Millisecond)
+	k.does("StartHelper passt-net0")
+	k.state.HelperStarted("passt-net0", nil, errors.New("exit status 1\n  said"), k.now)
+	k.passes(networkPause)
+	k.does("StartHelper passt-net0")
+	require.Equal(t, []string{"passt-net0 has ended: no process in its place: exit status 1 said; it is started again, " +
+		"until then a network of the VM doesn't work"}, k.faults(vmstatus.ReasonHelperLost))
+
+	k = found(t, withNetwork, func(c *Config) { c.Running = nil })
+	k.state.Adopt(Booting{}, k.now)
+	k.next()
+	require.Contains(t, k.other, "StartHelper passt-net0")
+}
+
 // What QEMU has not heard is asked again when it is reached again, and nothing before.
 func TestTheTPMEndsWithoutAMonitor(t *testing.T) {
 	t.Parallel()
@@ -231,7 +270,7 @@ func TestTheTPMIsReplaced(t *testing.T) {
 		k.does("StartHelper swtpm /run/tpm")
 		require.NotContains(t, strings.Join(k.log, ""), "asking for the connection")
 		require.False(t, k.saved.TPMReplaced)
-		k.state.HelperStarted(nil, nil, k.now)
+		k.state.HelperStarted("swtpm", nil, nil, k.now)
 		k.does(`getfd {"fdname":"vmop-tpm"}`, `add_client {"fdname":"vmop-tpm","protocol":"c"}`)
 		k.isDone()
 		k.does("Close <nil>")
@@ -262,7 +301,7 @@ func TestTheTPMIsNotReplaced(t *testing.T) {
 	started := func(err error) *talk {
 		k := asked(lose(), lostTPM)
 		k.does("StartHelper swtpm /run/tpm")
-		k.state.HelperStarted(nil, err, k.now)
+		k.state.HelperStarted("swtpm", nil, err, k.now)
 		return k
 	}
 	nonsense := asked(lose(), "17")

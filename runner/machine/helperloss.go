@@ -3,27 +3,37 @@ package machine
 import (
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
+	"vmop/qmp"
 	"vmop/runner/status"
 	"vmop/vmstatus"
 	"vmop/vmtypes/plan"
 )
 
-// withQEMU is how long before QEMU a helper may end that ends because of it.
-const withQEMU = 2 * time.Second
+const (
+	// withQEMU is how long before QEMU a helper may end that ends because of it.
+	withQEMU = 2 * time.Second
+	// networkPause is between two starts of a helper for a network.
+	networkPause = 10 * time.Second
+)
 
 // helpers follows the processes beside QEMU. QEMU keeps running when one ends: a
-// guest without its TPM is worth more than none.
+// guest without its TPM is worth more than none. One for a network is started again,
+// see docs/decisions/0071-passt.md.
 type helpers struct {
 	*line
-	names   []string // all that the plan has
-	running []string // that ran when the State began
-	tpm     *tpm
+	names    []string             // all that the plan has
+	running  []string             // that ran when the State began
+	networks map[string]time.Time // those for a network, and until when they are not started again
+	tpm      *tpm
 
 	ended []endedHelper // which may end with QEMU
-	lost  []string
+	lost  []lostHelper
 }
+
+type lostHelper struct{ name, text string }
 
 type endedHelper struct {
 	name, exit string
@@ -31,10 +41,13 @@ type endedHelper struct {
 }
 
 func newHelpers(l *line, keep *keeper, p *plan.Plan, running []string) *helpers {
-	h := &helpers{line: l, running: running, tpm: newTPM(l, keep, p)}
+	h := &helpers{line: l, running: running, networks: map[string]time.Time{}, tpm: newTPM(l, keep, p)}
 	h.tpm.answered = h.noticed
 	for _, helper := range p.Helpers {
 		h.names = append(h.names, helper.Name)
+		if helper.Role == plan.RoleNetwork {
+			h.networks[helper.Name] = time.Time{}
+		}
 	}
 	return h
 }
@@ -64,7 +77,36 @@ func (h *helpers) exited(name, exit string, now time.Time) {
 			return // it has been reported
 		}
 	}
-	h.ended = append(h.ended, endedHelper{name, exit, now.Add(withQEMU)})
+	due := now.Add(withQEMU)
+	if pause := h.networks[name]; due.Before(pause) {
+		due = pause
+	}
+	h.ended = append(h.ended, endedHelper{name, exit, due})
+}
+
+// restarted takes in that a helper for a network runs again, or why it doesn't.
+func (h *helpers) restarted(name string, err error, now time.Time) {
+	h.networks[name] = now.Add(networkPause)
+	if err != nil {
+		why := strings.Join(strings.Fields(err.Error()), " ")
+		h.ended = append(h.ended, endedHelper{name, "no process in its place: " + why, now.Add(networkPause)})
+		return
+	}
+	h.log(slog.LevelInfo, "a helper was started again: the network works, connections through it are lost", "process", name)
+	h.announce(now)
+	h.lost = slices.DeleteFunc(slices.Clone(h.lost), func(l lostHelper) bool { return l.name == name })
+	h.publishLost()
+}
+
+// announce has the cards tell their hardware addresses, which a new process for a network
+// learns from what the guest sends, and can't reach it without.
+func (h *helpers) announce(now time.Time) {
+	often := map[string]int{"initial": 50, "max": 550, "rounds": 5, "step": 100} // milliseconds
+	h.send(qmp.Command{Execute: "announce-self", Arguments: often}, now, func(a answer, _ time.Time) {
+		if a.err != nil {
+			h.log(slog.LevelWarn, "the VM is reached again only when its guest has sent something", "err", a.err)
+		}
+	})
 }
 
 // noticed takes in that QEMU has not ended with its TPM.
@@ -94,12 +136,26 @@ func (h *helpers) lose(name, exit string) {
 	h.log(slog.LevelWarn, "a helper ended while the VM runs", "process", name, "exit", exit)
 	ended := name + " has ended: " + exit
 	if name != h.tpm.name {
-		h.lost = append(slices.Clip(h.lost), ended+"; the VM runs without it until it is restarted")
-		h.publish(status.Faults{Reason: vmstatus.ReasonHelperLost, Messages: h.lost})
+		what := "; the VM runs without it until it is restarted"
+		if _, network := h.networks[name]; network {
+			what = "; it is started again, until then a network of the VM doesn't work"
+			h.do(StartHelper{Name: name})
+		}
+		h.lost = append(slices.DeleteFunc(slices.Clone(h.lost), func(l lostHelper) bool { return l.name == name }),
+			lostHelper{name, ended + what})
+		h.publishLost()
 		return
 	}
 	h.publish(status.TPMGone, status.Faults{
 		Reason:   vmstatus.ReasonTPMLost,
 		Messages: []string{ended + "; the guest runs without its TPM and cannot be reset: stop the VM and start it again"},
 	})
+}
+
+func (h *helpers) publishLost() {
+	var messages []string
+	for _, l := range h.lost {
+		messages = append(messages, l.text)
+	}
+	h.publish(status.Faults{Reason: vmstatus.ReasonHelperLost, Messages: messages})
 }

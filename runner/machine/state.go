@@ -290,7 +290,11 @@ func (s *State) HelperExited(name, exit string, now time.Time) { s.helpers.exite
 
 // HelperStarted takes in a connection with the process that StartHelper has started,
 // or why there is none.
-func (s *State) HelperStarted(conn *os.File, err error, now time.Time) {
+func (s *State) HelperStarted(name string, conn *os.File, err error, now time.Time) {
+	if name != s.helpers.tpm.name {
+		s.helpers.restarted(name, err, now)
+		return
+	}
 	s.helpers.tpm.replaced(conn, err, now)
 }
 

@@ -50,7 +50,7 @@ func cardsOf(networks []vmspec.Network, own netip.Addr, lease func(tap string) n
 					Address: guest.String(), From: status.FromHost, Source: status.SourceDHCP,
 				})
 			}
-		case vmspec.NetworkUser:
+		case vmspec.NetworkUser, vmspec.NetworkPasst:
 			c.Addresses = forwarded(n.Ports, "127.0.0.1", own)
 		}
 		cards = append(cards, c)

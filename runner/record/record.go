@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"vmop/durable"
@@ -17,6 +18,7 @@ import (
 	"vmop/runner/machine"
 	"vmop/runner/prepare"
 	"vmop/runner/status"
+	"vmop/vmtypes/plan"
 )
 
 // version changes when an older runner's record can't be used any more.
@@ -24,7 +26,7 @@ const version = 1
 
 // A Machine is what a running machine consists of, and what its plan was
 // computed from: the plan itself is computed again. It is written before the
-// guest runs, and not changed.
+// guest runs, and changed only where a helper was started again.
 type Machine struct {
 	Version int          `json:"version"`
 	QEMU    process.ID   `json:"qemu"`
@@ -75,6 +77,17 @@ func (r Machine) Write(runtimeDir string) error {
 		return err
 	}
 	return Link(r.DataDir, runtimeDir)
+}
+
+// Restarted notes that a helper of a VM that runs is another process now.
+func Restarted(vm *prepare.VM, helper string, id process.ID) error {
+	r, there, err := Read(vm.RuntimeDir)
+	if err != nil || !there {
+		return err
+	}
+	i := slices.IndexFunc(vm.Plan.Helpers, func(h plan.Process) bool { return h.Name == helper })
+	r.Helpers[i] = id
+	return writeJSON(filepath.Join(vm.RuntimeDir, prepare.RecordFile), r, durable.Volatile)
 }
 
 // Read reads the record in a runtime directory, and reports whether there is one.

@@ -1,4 +1,4 @@
-// Package distribution lists the files of QEMU, swtpm and the firmware where Linux
+// Package distribution lists the files of QEMU, swtpm, passt and the firmware where Linux
 // distributions install them, so that a plan can be made for a computer that is only
 // described: by the author of a VM type, or by the manager for a container.
 package distribution
@@ -16,7 +16,7 @@ func Names() []string { return slices.Sorted(maps.Keys(distributions())) }
 func Files(name string) []string { return distributions()[name] }
 
 func distributions() map[string][]string {
-	programs := []string{"/usr/bin/qemu-system-x86_64", "/usr/bin/swtpm"}
+	programs := []string{"/usr/bin/qemu-system-x86_64", "/usr/bin/swtpm", "/usr/bin/passt"}
 	with := func(dir string, names ...string) []string {
 		files := slices.Clone(programs)
 		for _, name := range names {
@@ -47,7 +47,7 @@ func distributions() map[string][]string {
 		"upstream": with("/usr/share/qemu/edk2-", "x86_64-code.fd", "x86_64-secure-code.fd", "i386-vars.fd"),
 		// qemu-system-arm, qemu-efi-aarch64 2022.11
 		"debian-12-arm64": {
-			"/usr/bin/qemu-system-aarch64", "/usr/bin/swtpm", "/usr/share/AAVMF/AAVMF_CODE.fd",
+			"/usr/bin/qemu-system-aarch64", "/usr/bin/swtpm", "/usr/bin/passt", "/usr/share/AAVMF/AAVMF_CODE.fd",
 			"/usr/share/AAVMF/AAVMF_CODE.ms.fd",
 			"/usr/share/AAVMF/AAVMF_VARS.fd", "/usr/share/AAVMF/AAVMF_VARS.ms.fd",
 		},

@@ -170,11 +170,11 @@ func (c *checker) process(p Process) {
 // variableBytes are those that a shell takes in the name of a variable.
 const variableBytes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789"
 
-// roles checks that a role has one helper.
+// roles checks that the role of the TPM has one helper.
 func (c *checker) roles() {
 	users := map[string]string{}
 	for _, h := range c.plan.Helpers {
-		if other := users[h.Role]; other != "" && h.Role != "" {
+		if other := users[h.Role]; other != "" && h.Role == RoleTPM {
 			c.fault(nil, "the helpers %s and %s both have the role %s; a machine has one", other, h.Name, h.Role)
 		}
 		users[h.Role] = h.Name
@@ -219,6 +219,7 @@ func (c *checker) descriptors() {
 	}
 	for _, l := range c.plan.Listeners {
 		add(l.Name, l.Origin)
+		add(Client(l.Name), l.Origin)
 		if unprintable(l.Name) {
 			c.fault(l.Origin, "listener %q: a name has printable characters only", l.Name)
 		}

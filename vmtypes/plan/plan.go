@@ -39,8 +39,8 @@ type Process struct {
 	// Ready is a path that exists once the process can be used; empty means at
 	// once. QEMU starts when all helpers are ready.
 	Ready string `json:"ready,omitempty"`
-	// Role is what a helper is to the machine, RoleTPM; empty means nothing that
-	// the runner treats specially.
+	// Role is what a helper is to the machine, RoleTPM or RoleNetwork; empty means
+	// nothing that the runner treats specially.
 	Role string `json:"role,omitempty"`
 	// CPUs are those of the host that it may run on; none means all.
 	CPUs []int `json:"cpus,omitempty"`
@@ -70,11 +70,16 @@ const (
 // guest cannot be reset.
 const RoleTPM = "tpm"
 
+// RoleNetwork is the role of a helper that is behind a network card. It is connected
+// with a socket on which QEMU listens, again whenever it has ended, and installs a seccomp
+// filter when it is ready.
+const RoleNetwork = "network"
+
 // TPMFolder is the folder of the data directory in which swtpm works.
 const TPMFolder = "tpm"
 
 // Roles returns the roles that a helper can have.
-func Roles() []string { return []string{RoleTPM} }
+func Roles() []string { return []string{RoleTPM, RoleNetwork} }
 
 // A Variable is one entry of an environment.
 type Variable struct {
@@ -146,6 +151,10 @@ type Listener struct {
 	Path   string `json:"path"`
 	Origin Origin `json:"origin,omitempty"`
 }
+
+// Client returns the name of a descriptor that is connected with a listener, for the
+// process that is its client. The runner makes the connection.
+func Client(listener string) string { return listener + "/client" }
 
 // A Socket is a unix socket on which QEMU listens.
 type Socket struct {

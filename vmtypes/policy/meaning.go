@@ -23,8 +23,8 @@ func stockWords(list string) []string {
 		"read": "/usr/share/OVMF/** /usr/share/AAVMF/** /usr/share/edk2/** /usr/share/edk2-ovmf/** " +
 			"/usr/share/qemu/** /usr/local/share/qemu/** /dev/urandom",
 		"programs": "/usr/bin/qemu-system-* /usr/local/bin/qemu-system-* /usr/libexec/qemu-kvm",
-		"helpers":  "/usr/bin/swtpm /usr/local/bin/swtpm",
-		"networks": "masquerade user",
+		"helpers":  "/usr/bin/swtpm /usr/local/bin/swtpm /usr/bin/passt /usr/local/bin/passt",
+		"networks": "masquerade passt user",
 		"listen":   "127.0.0.1:* [::1]:*",
 		"options":  "diskBus localTime networkCard panic pcie secureBoot tpm usb video virtio virtioDrivers watchdog",
 	}[list])

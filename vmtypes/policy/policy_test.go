@@ -297,6 +297,29 @@ func attacks() []attack {
 			`part(helpers = [process("x", "/usr/bin/swtpm", ["socket", "--log", "file=/etc/x"], dir = host.dataDir)])`, "which is not in its list helpers",
 		},
 		{
+			"passt with more",
+			`part(helpers = [process("x", "/usr/bin/passt", ["--no-map-gw", option("--pcap", "/etc/x")], role = "network")])`,
+			"which is not in its list helpers",
+		},
+		{
+			"passt to the host", `part(helpers = [process("x", "/usr/bin/passt", ["--foreground"], role = "network")])`,
+			"which is not in its list helpers",
+		},
+		{
+			"a port of passt",
+			`part(helpers = [process("x", "/usr/bin/passt", ["--no-map-gw", option("--tcp-ports", "0.0.0.0/22:22")], role = "network")])`,
+			"listening on 0.0.0.0:22 is not in its list",
+		},
+		{
+			"all ports of passt",
+			`part(helpers = [process("x", "/usr/bin/passt", ["--no-map-gw", option("--tcp-ports", "all")], role = "network")])`,
+			"which is not in its list helpers",
+		},
+		{
+			"a connection of QEMU", options(`option("-netdev", "stream", {"id": "x", "addr.type": "inet", "addr.host": "a", "addr.port": 1})`),
+			"addr.host",
+		},
+		{
 			"a helper's way out",
 			`part(helpers = [process("x", "/usr/libexec/virtiofsd", ["--shared-dir=/srv/web/../../etc"])])`,
 			"which is not in its list helpers",

@@ -89,7 +89,8 @@ func (c *checker) helper(h plan.Process) {
 	}
 	for _, known := range c.rule.Helpers {
 		if known.Program == Stock {
-			if slices.Contains(stockWords("helpers"), h.Executable) && c.swtpm(h) {
+			asStock := map[string]func(plan.Process) bool{"swtpm": c.swtpm, "passt": c.passt}[path.Base(h.Executable)]
+			if slices.Contains(stockWords("helpers"), h.Executable) && asStock(h) {
 				return
 			}
 			continue
@@ -146,6 +147,51 @@ func (c *checker) swtpm(h plan.Process) bool {
 			return false
 		}
 	}
+	return true
+}
+
+// passt reports whether a process is passt as the stock types start it, and judges the
+// ports that lead to the guest.
+func (c *checker) passt(h plan.Process) bool {
+	if h.Role != plan.RoleNetwork || h.Dir != "" {
+		return false
+	}
+	isolated := false
+	for i := range h.Args {
+		o := &h.Args[i]
+		switch o.Flag {
+		case "--foreground", "--quiet", "--ipv4-only", "--no-map-gw":
+			if o.Value != "" || len(o.Properties) > 0 {
+				return false
+			}
+			isolated = isolated || o.Flag == "--no-map-gw"
+		case "--fd":
+			if len(o.Properties) != 1 || o.Properties[0].Descriptor == "" {
+				return false
+			}
+		case "--tcp-ports", "--udp-ports":
+			if !c.passtPort(o) {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	if isolated {
+		c.allow("networks", "passt", "the network passt")
+	}
+	return isolated
+}
+
+// passtPort judges one port, or "none".
+func (c *checker) passtPort(o *plan.Option) bool {
+	f, is := plan.PasstForward(*o)
+	if !is {
+		return o.Value == "none" && !o.List
+	}
+	c.at = o
+	c.listen(f.Address, strconv.Itoa(f.Host))
+	c.at = nil
 	return true
 }
 

@@ -226,6 +226,10 @@ var options = []Option{
 		{"ipv6-net ipv6-host ipv6-prefix ipv6-dns", Text, Network, ""},
 		{"tftp", ReadsFolder, Network, ""},
 	}},
+	// Of its addresses, only one that is a descriptor.
+	{Flag: "-netdev", Backend: "stream", Known: true, Stock: true, Properties: []Property{
+		{"id server addr.type", Text, Network, ""},
+	}},
 	{Flag: "-netdev", Backend: "vhost-user", Known: true, Properties: []Property{
 		{"id", Text, Network, ""},
 		{"chardev", Text, Network, Chardev},

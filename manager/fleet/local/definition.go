@@ -30,7 +30,7 @@ func (f *Fleet) Offer(context.Context) (*fleet.Offer, error) {
 		return nil, err
 	}
 	networks := []vmspec.NetworkType{
-		vmspec.NetworkUser, vmspec.NetworkTap, vmspec.NetworkMasquerade, fleet.NoNetwork,
+		vmspec.NetworkUser, vmspec.NetworkPasst, vmspec.NetworkTap, vmspec.NetworkMasquerade, fleet.NoNetwork,
 	}
 	offer := &fleet.Offer{Types: types, Type: config.DefaultVMType, Images: true}
 	for _, n := range networks {

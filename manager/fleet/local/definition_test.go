@@ -71,7 +71,7 @@ func TestNewVM(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "standard", offer.Type)
 	require.Contains(t, offer.Types, "windows")
-	require.Equal(t, []string{"user", "tap", "masquerade", "none"}, offer.Networks)
+	require.Equal(t, []string{"user", "passt", "tap", "masquerade", "none"}, offer.Networks)
 	about, err := f.VMType(t.Context(), "windows")
 	require.NoError(t, err)
 	require.NotEmpty(t, about.Options)
