@@ -44,6 +44,7 @@ var mutations = []mutation{
 	{path: "imageRepository", to: "images", what: idle}, // no option is a file
 	{path: "cloudInit", to: map[string]any{"userData": map[string]any{"hostname": "other"}}, what: listed},
 	{path: "guestShutdownStops", to: true, what: idle}, // counts when the guest shuts down
+	{path: "crashStops", to: true, what: idle},         // counts when it crashes
 	{path: "vmType", to: "bare", what: listed},
 	{path: "updateVmType", to: true, what: idle}, // the type is the same
 	{path: "vm.name", to: "other", what: refused},

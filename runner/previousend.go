@@ -9,44 +9,44 @@ import (
 	"vmop/vmstatus"
 )
 
-// noteEnd notes that the guest has shut itself down in a pod. Where that can't be
-// noted, a runner that is killed starts the VM again.
+// noteEnd notes how a guest has ended in a pod that may have to stay off. Where that can't
+// be noted, a runner that is killed starts the VM again.
 func (m *run) noteEnd(o *Outcome) {
 	if !o.awaitsStop(m.opts) || m.opts.Reporter.PodUID() == "" {
 		return
 	}
 	end := record.End{
 		Pod: m.opts.Reporter.PodUID(), Began: m.began, UUID: m.vm.Spec.UUID, VMType: m.vm.Plan.Type,
-		Cause: o.Cause, Reason: o.Reason,
+		Cause: o.Cause, Reason: o.Reason, Exit: o.Exit,
 	}
 	if err := end.Write(m.vm.DataDir); err != nil {
-		m.log.Warn("the shutdown of the guest is not recorded", "err", err)
+		m.log.Warn("the end of the guest is not recorded", "err", err)
 		return
 	}
 	o.noted = record.EndFile(m.vm.DataDir)
 }
 
-// endedBefore returns how the guest has ended that ran in this pod, if it has shut
-// itself down and no manager has decided since whether it is to run again.
+// endedBefore returns how the guest has ended that ran in this pod, if no manager has
+// decided since whether it is to run again.
 func (m *run) endedBefore() (o Outcome, ended bool) {
 	if m.opts.Reporter == nil || m.opts.Reporter.PodUID() == "" {
 		return o, false
 	}
 	end, there, err := record.ReadEnd(m.vm.DataDir)
 	if err != nil {
-		m.log.Warn("it is unknown whether the guest has shut itself down in this pod", "err", err)
+		m.log.Warn("it is unknown whether the guest has ended in this pod", "err", err)
 	}
 	if err != nil || !there || end.Pod != m.opts.Reporter.PodUID() {
 		return o, false
 	}
-	o.Cause, o.Reason, o.noted = end.Cause, end.Reason, record.EndFile(m.vm.DataDir)
+	o.Cause, o.Reason, o.Exit, o.noted = end.Cause, end.Reason, end.Exit, record.EndFile(m.vm.DataDir)
 	m.publish(status.Described{
 		Name: m.vm.Config.VM.Name, UUID: end.UUID, VMType: end.VMType,
 		Runner: m.thisRunner(),
 	},
 		status.Began(end.Began), status.Read{Generation: m.progress.Generation, Resource: m.vm.Config.Resource},
 		o.ending())
-	m.log.Info("the guest has shut itself down in this pod; it is not started again", "outcome", o.String())
+	m.log.Info("the guest has ended in this pod; it is not started again", "outcome", o.String())
 	return o, true
 }
 

@@ -18,7 +18,7 @@ const stopWaitTime = 30 * time.Second
 // AwaitStop waits, where a guest has shut itself down, for a stop request, which is
 // the end of the context. In a pod that runner must not just end: the kubelet would
 // start it again, and the VM with it, before the manager has decided whether the VM
-// is to run.
+// is to run. It waits after a crash as well where crashStops is set.
 //
 // With guestShutdownStops the VM stays off, for as long as it takes; otherwise
 // AwaitStop waits for half a minute, so that the VM can be started in another pod, by
@@ -32,8 +32,7 @@ func AwaitStop(ctx context.Context, opts Options, outcome Outcome) {
 		return
 	}
 	w := stopWait{
-		file: opts.ConfigFile, reporter: opts.Reporter, log: opts.Log,
-		reset: outcome.Cause == vmstatus.CauseReset,
+		file: opts.ConfigFile, reporter: opts.Reporter, log: opts.Log, cause: outcome.Cause,
 	}
 	w.await(ctx)
 	if ctx.Err() == nil && outcome.noted != "" {
@@ -43,10 +42,27 @@ func AwaitStop(ctx context.Context, opts Options, outcome Outcome) {
 	}
 }
 
-// awaitsStop reports whether the guest has shut itself down, and a manager may decide
-// what follows.
+// awaitsStop reports whether a manager may decide what follows this end of the guest, rather
+// than the kubelet.
 func (o Outcome) awaitsStop(opts Options) bool {
-	return opts.Reporter != nil && (o.Cause == vmstatus.CauseGuest || o.Cause == vmstatus.CauseReset)
+	switch {
+	case opts.Reporter == nil:
+		return false
+	case o.Cause.Crash():
+		stays, known := staysOff(config.NewSource(opts.ConfigFile, nil), o.Cause)
+		return known && stays
+	}
+	return o.Cause == vmstatus.CauseGuest || o.Cause == vmstatus.CauseReset
+}
+
+// staysOff returns whether a VM stays off that has ended; a configuration with faults doesn't
+// tell.
+func staysOff(source *config.Source, cause vmstatus.Cause) (stays, known bool) {
+	if _, err := source.Reload(); err != nil || source.Config() == nil {
+		return false, false
+	}
+	c := source.Config()
+	return cause == vmstatus.CauseGuest && c.GuestShutdownStops || cause.Crash() && c.CrashStops, true
 }
 
 // stopWait is a runner that waits for a stop request, because its VM has ended.
@@ -54,14 +70,14 @@ type stopWait struct {
 	file     string
 	reporter *k8s.Reporter
 	log      *slog.Logger
-	reset    bool // the guest wants to start again
-	stays    bool // off
+	cause    vmstatus.Cause // a guest that was reset wants to start again
+	stays    bool           // off
 }
 
 func (w *stopWait) await(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w.log.Info("the guest has shut itself down; waiting for a stop request")
+	w.log.Info("the guest has ended; waiting for a stop request", "cause", w.cause)
 	source, changed := config.NewSource(w.file, nil), config.Watch(ctx, w.log, w.file)
 	over := time.NewTimer(stopWaitTime)
 	defer over.Stop()
@@ -93,11 +109,8 @@ func (w *stopWait) await(ctx context.Context) {
 // read checks whether the VM is to stay off. A configuration with faults changes
 // nothing.
 func (w *stopWait) read(source *config.Source, over *time.Timer) {
-	if _, err := source.Reload(); err != nil || source.Config() == nil {
-		return
-	}
-	stays := source.Config().GuestShutdownStops && !w.reset
-	if stays == w.stays {
+	stays, known := staysOff(source, w.cause)
+	if !known || stays == w.stays {
 		return
 	}
 	if w.stays = stays; !stays {

@@ -22,3 +22,12 @@ const (
 	// CauseUnknown: the machine's pod ended without any report of its runner.
 	CauseUnknown Cause = "unknown"
 )
+
+// Crash reports whether a cause is that of a machine that had been running, and has failed.
+func (c Cause) Crash() bool {
+	switch c {
+	case CauseCrashed, CauseKilled, CausePanic, CauseTPM:
+		return true
+	}
+	return false
+}

@@ -183,6 +183,22 @@ func refused() map[string]refusal {
 		"unknown firmware": {`{spec: {vm: {firmware: efi}}}`, `Unsupported value: "efi"`},
 		"wrong uuid":       {`{spec: {vm: {machineUuid: abc}}}`, "spec.vm.machineUuid"},
 		"negative timeout": {`{spec: {vm: {powerdownTimeout: -1}}}`, "spec.vm.powerdownTimeout"},
+		"run policy unknown": {
+			`{spec: {runPolicy: Always}}`,
+			`spec.runPolicy: Unsupported value: "Always": supported values: "AlwaysOn", "AlwaysOnUnlessStoppedManually"`,
+		},
+		"always on and stopped": {
+			`{spec: {runPolicy: AlwaysOn, vm: {state: Stopped}}}`,
+			"spec.vm.state: Invalid value: Stopped contradicts the runPolicy AlwaysOn: leave vm.state out",
+		},
+		"always off and running": {
+			`{spec: {runPolicy: AlwaysOff, vm: {state: Running}}}`,
+			"spec.vm.state: Invalid value: Running contradicts the runPolicy AlwaysOff: leave vm.state out",
+		},
+		"always on and stopped by the guest": {
+			`{spec: {runPolicy: AlwaysOn, guestShutdownStops: true, vm: {state: Running}}}`,
+			"spec.guestShutdownStops: Invalid value: true contradicts the runPolicy AlwaysOn",
+		},
 		"network of two kinds": {
 			`{spec: {vm: {networks: [{user: {}, tap: {}}]}}}`,
 			"want one of tap, user and masquerade",
@@ -266,6 +282,9 @@ func refused() map[string]refusal {
 // accepted is what must not be refused.
 func accepted() map[string]string {
 	return map[string]string{
+		"always on":           `{spec: {runPolicy: AlwaysOn, guestShutdownStops: null, vm: {state: null}}}`,
+		"always off":          `{spec: {runPolicy: AlwaysOff, vm: {state: null}}}`,
+		"manual":              `{spec: {runPolicy: Manual, guestShutdownStops: true}}`,
 		"topology":            `{spec: {vm: {maximumCpus: null, cpuTopology: {sockets: 2, coresPerDie: 4}, currentCpus: 8}}}`,
 		"plain bytes":         `{spec: {vm: {maximumRam: 1073741824, currentRam: null}}}`,
 		"units differ":        `{spec: {vm: {maximumRam: 1Gi, currentRam: 1073741824}}}`,

@@ -51,6 +51,10 @@ type VirtualMachineList struct {
 }
 
 // VirtualMachineSpec is the definition of a VM.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.runPolicy) || self.runPolicy != 'AlwaysOn' || !has(self.vm.state) || self.vm.state == 'Running'",fieldPath=".vm.state",message="Stopped contradicts the runPolicy AlwaysOn: leave vm.state out, or set runPolicy to AlwaysOnUnlessStoppedManually"
+// +kubebuilder:validation:XValidation:rule="!has(self.runPolicy) || self.runPolicy != 'AlwaysOff' || !has(self.vm.state) || self.vm.state == 'Stopped'",fieldPath=".vm.state",message="Running contradicts the runPolicy AlwaysOff: leave vm.state out, or set runPolicy to Manual"
+// +kubebuilder:validation:XValidation:rule="!has(self.runPolicy) || self.runPolicy != 'AlwaysOn' || !has(self.guestShutdownStops) || !self.guestShutdownStops",fieldPath=".guestShutdownStops",message="true contradicts the runPolicy AlwaysOn: leave it out, or set runPolicy to AlwaysOnUnlessStoppedManually"
 type VirtualMachineSpec struct {
 	// VM is the machine.
 	VM VM `json:"vm"`
@@ -69,8 +73,16 @@ type VirtualMachineSpec struct {
 	//
 	// +optional
 	Image *Image `json:"image,omitempty"`
+	// RunPolicy says when the VM runs. AlwaysOn: always, it can't be stopped.
+	// AlwaysOnUnlessStoppedManually: from its creation on, until it is stopped or the guest
+	// shuts itself down; a crash starts it again. Manual: when it is started; after a
+	// shutdown or a crash it stays off. AlwaysOff: never. Stopped means that vm.state is
+	// Stopped, which defaults to the policy. Default: vm.state and guestShutdownStops say it.
+	//
+	// +optional
+	RunPolicy RunPolicy `json:"runPolicy,omitempty"`
 	// GuestShutdownStops sets vm.state to Stopped when the guest shuts itself down.
-	// Default: false, the VM is started again.
+	// Default: false, the VM is started again. A runPolicy says it in its place.
 	//
 	// +kubebuilder:default=false
 	GuestShutdownStops bool `json:"guestShutdownStops,omitempty"`

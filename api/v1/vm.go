@@ -14,10 +14,10 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.currentCpus) || !has(self.cpuTopology) || self.currentCpus <= (self.cpuTopology.sockets > 0 ? self.cpuTopology.sockets : 1) * (self.cpuTopology.diesPerSocket > 0 ? self.cpuTopology.diesPerSocket : 1) * (self.cpuTopology.coresPerDie > 0 ? self.cpuTopology.coresPerDie : 1) * (self.cpuTopology.threadsPerCore > 0 ? self.cpuTopology.threadsPerCore : 1)",fieldPath=".currentCpus",message="must be at most the number of CPUs of cpuTopology"
 // +kubebuilder:validation:XValidation:rule="!has(self.currentRam) || !isQuantity(string(self.currentRam)) || !isQuantity(string(self.maximumRam)) || quantity(string(self.currentRam)).compareTo(quantity(string(self.maximumRam))) <= 0",fieldPath=".currentRam",message="must be at most maximumRam"
 type VM struct {
-	// State of the VM: Running, or Stopped, the default. Setting it to Stopped asks the
-	// guest to shut down.
+	// State of the VM: Running or Stopped. Setting it to Stopped asks the guest to shut
+	// down. Default: as spec.runPolicy says; without one, Stopped.
 	//
-	// +kubebuilder:default=Stopped
+	// +optional
 	State State `json:"state,omitempty"`
 	// MachineUUID is the machine's uuid. Default: one that is generated at the first
 	// start, and kept.

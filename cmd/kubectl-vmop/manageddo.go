@@ -242,8 +242,10 @@ func (m *manager) create(
 	if err != nil {
 		return err
 	}
-	start := vm.Spec.VM.State == v1.Running
-	vm.Spec.VM.State = v1.Stopped
+	start := vm.Spec.StateIsFree() && vm.Spec.DesiredState() == v1.Running
+	if vm.Spec.StateIsFree() {
+		vm.Spec.VM.State = v1.Stopped
+	}
 	text, err := yaml.Marshal(vm)
 	if err != nil {
 		return fmt.Errorf("encode the definition: %w", err)

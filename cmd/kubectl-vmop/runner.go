@@ -246,7 +246,7 @@ func (f *flags) running(cmd *cobra.Command, args []string) (*cluster, *v1.Virtua
 		switch {
 		case s.Phase == v1.PhaseRunning || s.Phase == v1.PhaseStopping && s.Runner != nil:
 			return true, nil
-		case vm.Spec.VM.State == v1.Stopped && s.ObservedGeneration >= vm.Generation:
+		case vm.Spec.DesiredState() == v1.Stopped && s.ObservedGeneration >= vm.Generation:
 			_, err := podOf(vm)
 			return err == nil, err
 		case s.Phase == v1.PhaseFailed:

@@ -100,8 +100,8 @@ func settled(generation int64, state v1.State) goal {
 			return false, errors.New("the VM has been deleted meanwhile")
 		case vm.Status.ObservedGeneration < generation:
 			return false, nil
-		case vm.Spec.VM.State != state:
-			return false, fmt.Errorf("VM %s has been set to %s meanwhile", vm.Name, vm.Spec.VM.State)
+		case vm.Spec.DesiredState() != state:
+			return false, fmt.Errorf("VM %s has been set to %s meanwhile", vm.Name, vm.Spec.DesiredState())
 		case state == v1.Stopped:
 			return vm.Status.Phase == v1.PhaseStopped, nil
 		case vm.Status.Phase == v1.PhaseFailed:
@@ -151,7 +151,7 @@ func (c *cluster) restart(ctx context.Context, name string, wait bool) (*v1.Virt
 	if err != nil {
 		return nil, err
 	}
-	if vm.Spec.VM.State != v1.Running {
+	if vm.Spec.DesiredState() != v1.Running {
 		return nil, hinted{fmt.Errorf("VM %s is set to Stopped", name), "kubectl vmop start " + name}
 	}
 	if err := act.CanRestart(vm); err != nil {

@@ -116,7 +116,10 @@ func printWhy(w io.Writer, vm *v1.VirtualMachine, events []corev1.Event, now tim
 	s := vm.Status
 	state := fmt.Sprintf("%s is %s: %s: %s", vm.Name, s.Phase, s.Reason, s.Message)
 	fmt.Fprintln(w, cli.Printable(strings.TrimSuffix(state, ": ")))
-	fmt.Fprintf(w, "spec.vm.state is %s\n", vm.Spec.VM.State)
+	fmt.Fprintf(w, "spec.vm.state is %s\n", vm.Spec.DesiredState())
+	if vm.Spec.RunPolicy != "" {
+		fmt.Fprintf(w, "spec.runPolicy is %s\n", vm.Spec.RunPolicy)
+	}
 	var conditions, pending, warnings [][]string
 	for _, c := range s.Conditions {
 		if unexpected(vm, c) {
@@ -169,7 +172,7 @@ func unexpected(vm *v1.VirtualMachine, c metav1.Condition) bool {
 	case v1.ConditionVMTypeAccepted, v1.ConditionReconciled, v1.ConditionConfigApplied:
 		return c.Status == metav1.ConditionFalse
 	case v1.ConditionReady, v1.ConditionRunning, v1.ConditionBooted:
-		return c.Status != metav1.ConditionTrue && vm.Spec.VM.State == v1.Running
+		return c.Status != metav1.ConditionTrue && vm.Spec.DesiredState() == v1.Running
 	}
 	return false
 }

@@ -28,9 +28,15 @@ func (r Refusal) Error() string { return string(r) }
 
 // State returns the patch that sets whether a VM is to run. One that is to run already and has
 // failed is tried again at once after any change of its definition: as a running one is reset, by its
-// counter. Should it be running by now, the patch is refused, because the VM has changed.
+// counter. Should it be running by now, the patch is refused, because the VM has changed. It is a
+// Refusal if the VM's run policy leaves no choice.
 func State(vm *v1.VirtualMachine, state v1.State) ([]byte, error) {
-	if state != v1.Running || vm.Spec.VM.State != v1.Running || vm.Status.Phase != v1.PhaseFailed {
+	again := state == v1.Running && vm.Spec.DesiredState() == v1.Running && vm.Status.Phase == v1.PhaseFailed
+	switch {
+	case !again && !vm.Spec.StateIsFree():
+		return nil, Refusal(fmt.Sprintf("spec.runPolicy is %s: the VM can't be set to %s before it is %s or %s",
+			vm.Spec.RunPolicy, state, v1.AlwaysOnUnlessStoppedManually, v1.Manual))
+	case !again:
 		return Spec(vm, map[string]any{"vm": map[string]any{"state": state}})
 	}
 	return encode(vm, map[string]any{

@@ -114,3 +114,20 @@ func TestStateOfFailed(t *testing.T) {
 		require.JSONEq(t, `{"metadata": `+metadata+`, "spec": `+test.patch+`}`, string(patch))
 	}
 }
+
+// A run policy may leave no choice.
+func TestStateOfAPolicy(t *testing.T) {
+	t.Parallel()
+	for policy, free := range map[v1.RunPolicy]bool{
+		"": true, v1.AlwaysOn: false, v1.AlwaysOff: false, v1.Manual: true, v1.AlwaysOnUnlessStoppedManually: true,
+	} {
+		vm := &v1.VirtualMachine{}
+		vm.Spec.RunPolicy = policy
+		_, err := act.State(vm, v1.Stopped)
+		require.Equal(t, free, err == nil, policy)
+		if !free {
+			require.ErrorAs(t, err, new(act.Refusal))
+			require.ErrorContains(t, err, "spec.runPolicy is "+string(policy))
+		}
+	}
+}

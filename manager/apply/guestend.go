@@ -25,7 +25,7 @@ func (r *Round) GuestEnd(ctx context.Context, d decide.Decision) (did decide.Rep
 	return did
 }
 
-// stopVM sets spec.vm.state to Stopped, as the guest has shut itself down.
+// stopVM sets spec.vm.state to Stopped, as the guest has ended and stays off.
 func (r *Round) stopVM(ctx context.Context) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{
@@ -41,7 +41,7 @@ func (r *Round) stopVM(ctx context.Context) error {
 	vm.Name, vm.Namespace = r.VM.Name, r.VM.Namespace
 	err = r.w.client.Patch(ctx, vm, client.RawPatch(types.MergePatchType, patch), managerOwner)
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) { // then it is reconciled again
-		return fmt.Errorf("stop VM %s, whose guest has shut itself down: %w", r.VM.Name, err)
+		return fmt.Errorf("stop VM %s, whose guest has ended: %w", r.VM.Name, err)
 	}
 	return nil
 }

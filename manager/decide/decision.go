@@ -5,10 +5,11 @@ import (
 	"time"
 
 	v1 "vmop/api/v1"
+	"vmop/vmstatus"
 )
 
-// AnnotationCarriedOut of a VM is the uid of the pod whose guest has shut itself down,
-// and whose VM has been stopped for it. It is written together with spec.vm.state: if the
+// AnnotationCarriedOut of a VM is the uid of the pod whose guest has ended so that the VM
+// stays off, and whose VM has been stopped for it. It is written together with spec.vm.state: if the
 // user sets the VM to Running before that pod is gone, its outcome no longer counts.
 const AnnotationCarriedOut = v1.GroupName + "/stopped-by-guest-in"
 
@@ -16,7 +17,7 @@ const AnnotationCarriedOut = v1.GroupName + "/stopped-by-guest-in"
 type Decision struct {
 	// Replicas of the stateful set: 1 if there is to be a pod.
 	Replicas int32
-	// Stop: the guest has shut itself down, and the VM stops with it.
+	// Stop: the machine has ended in a way after which the VM stays off.
 	Stop bool
 	// Replace says why the pod is to be deleted, so that its stateful set makes
 	// another one; "" if it is not.
@@ -32,7 +33,7 @@ func Decide(s Situation) Decision {
 	switch {
 	case !s.Wanted():
 		return Decision{}
-	case s.stopsWithGuest(outcome) && s.VM.Annotations[AnnotationCarriedOut] != string(s.Pod.UID):
+	case s.staysOff() && s.VM.Annotations[AnnotationCarriedOut] != string(s.Pod.UID):
 		return Decision{Replicas: 1, Stop: true}
 	case gated(s.Pod) && s.Obstacle != nil:
 		return Decision{}
@@ -51,10 +52,21 @@ func Decide(s Situation) Decision {
 	return Decision{Again: at}
 }
 
-// stopsWithGuest reports whether the guest has shut itself down, which means that the VM
-// stops. Its runner waits for the manager then.
-func (s Situation) stopsWithGuest(outcome *v1.Outcome) bool {
-	return outcome != nil && outcome.Cause == causeGuest && s.VM.Spec.GuestShutdownStops && !Terminating(s.Pod)
+// staysOff reports whether the machine has ended in a way after which the VM stays off. Its
+// runner waits for the manager then, if it has seen the end: a container that was killed
+// with its runner may be running again.
+func (s Situation) staysOff() bool {
+	spec, outcome := &s.VM.Spec, OutcomeIn(s.VM, s.Pod)
+	switch {
+	case Terminating(s.Pod):
+		return false
+	case outcome != nil && outcome.Cause == causeGuest:
+		return spec.GuestStops()
+	case outcome != nil && vmstatus.Cause(outcome.Cause).Crash():
+		return spec.CrashStops()
+	}
+	end := lastEnd(s.Pod)
+	return spec.CrashStops() && failed(end) && outcomeOf(end).Cause != causeStart
 }
 
 // failuresForgottenAt returns when the VM's failures are forgotten if it keeps running;

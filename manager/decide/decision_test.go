@@ -2,6 +2,7 @@ package decide
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -98,4 +99,57 @@ func TestUnplaced(t *testing.T) {
 		require.Contains(t, Unplaced(s, said), want)
 	}
 	require.Empty(t, Unplaced(s, "0/1 nodes are available: 1 node(s) were unschedulable."))
+}
+
+// The cells of docs/virtual-machines.md, Run policies, that the end of a machine decides.
+func TestRunPolicies(t *testing.T) {
+	t.Parallel()
+	end := func(cause string, code int32) func(*Situation) {
+		return said(stateStopped, &v1.Outcome{Cause: cause, ExitCode: code})
+	}
+	killed := terminatedWith(137, "")
+	restarted := runningSince(noon.Add(-time.Second)) // by the kubelet, after its runner was killed, too
+	restarted.LastTerminationState.Terminated = killed.State.Terminated
+	stops, again, replace := Decision{Replicas: 1, Stop: true}, Decision{Replicas: 1}, "another pod"
+	stopped := []v1.RunPolicy{v1.AlwaysOnUnlessStoppedManually, v1.Manual}
+	for what, row := range map[string]struct {
+		how    func(*Situation)
+		stop   []v1.RunPolicy // the policies by which the VM stays off
+		others any            // what becomes of it by others: a pod with this decision, or another pod
+	}{
+		"the guest runs":       {func(*Situation) {}, nil, again},
+		"the guest shuts down": {end(causeGuest, 0), stopped, replace},
+		"the guest is reset":   {end("guest reset", 0), nil, replace},
+		"the guest panics":     {end(causePanic, 1), []v1.RunPolicy{v1.Manual}, replace},
+		"QEMU is killed":       {end("killed", 137), []v1.RunPolicy{v1.Manual}, replace},
+		"all are killed":       {with(killed), []v1.RunPolicy{v1.Manual}, replace},
+		"and started again":    {with(restarted), []v1.RunPolicy{v1.Manual}, again},
+		"a start fails":        {with(terminatedWith(1, `{"cause":"start failed"}`)), nil, replace},
+		"the pod is deleted":   {going(noon.Add(time.Minute)), nil, Decision{Replicas: 1}},
+		"the node has failed": {with(corev1.ContainerStatus{State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{
+				ExitCode: 137, Reason: "ContainerStatusUnknown",
+				FinishedAt: metav1.NewTime(noon),
+			},
+		}}), nil, replace},
+	} {
+		for _, policy := range []v1.RunPolicy{v1.AlwaysOn, v1.AlwaysOnUnlessStoppedManually, v1.Manual} {
+			s := is(row.how)
+			s.VM.Spec.RunPolicy = policy
+			d := Decide(s)
+			switch {
+			case slices.Contains(row.stop, policy):
+				require.Equal(t, stops, d, "%s: %s", what, policy)
+				carriedOut(&s)
+				require.False(t, Decide(s).Stop, "%s: %s: once", what, policy)
+			case row.others == replace:
+				require.NotEmpty(t, d.Replace, "%s: %s", what, policy)
+			default:
+				require.Equal(t, row.others, d, "%s: %s", what, policy)
+			}
+		}
+		s := is(row.how)
+		s.VM.Spec.RunPolicy, s.VM.Spec.VM.State = v1.AlwaysOff, ""
+		require.Equal(t, Decision{}, Decide(s), what)
+	}
 }

@@ -71,17 +71,31 @@ func transition(s Situation, p Phase) []Event {
 		return []Event{{"Started", "Start", initiator, note, string(s.Pod.UID), false}}
 	case p.Phase == v1.PhaseStopped && s.VM.Status.Runner != nil:
 		uid := string(s.VM.Status.Runner.PodUID)
-		if uid == s.VM.Annotations[AnnotationCarriedOut] {
-			note := "the guest has shut itself down, and the VM is stopped with it (spec.guestShutdownStops)"
-			return []Event{{"Stopped", "Stop", ByGuest, note, uid, false}}
+		if o := s.endedForGood(); o != nil {
+			return []Event{stoppedFor(s.VM, o, uid)}
 		}
-		note := "the VM has stopped because spec.vm.state is Stopped" + howEnded(s.VM.Status.Runner)
+		note := "the VM has stopped because " + s.notWanted() + howEnded(s.VM.Status.Runner)
 		return []Event{{"Stopped", "Stop", ByUser, note, uid, false}}
 	case p.Reason == ReasonPodDeleted:
 		note := "pod " + s.Pod.Name + " is being deleted; the VM is started again in a new one"
 		return []Event{{"Restarting", "Restart", s.deleter(), note, string(s.Pod.UID), false}}
 	}
 	return nil
+}
+
+// stoppedFor is that a VM was stopped because of how its guest has ended.
+func stoppedFor(vm *v1.VirtualMachine, o *v1.Outcome, uid string) Event {
+	by := "spec.guestShutdownStops"
+	if vm.Spec.RunPolicy != "" {
+		by = fmt.Sprintf("spec.runPolicy %s", vm.Spec.RunPolicy)
+	}
+	if o.Cause == causeGuest {
+		note := fmt.Sprintf("the guest has shut itself down, and the VM is stopped with it (%s)", by)
+		return Event{"Stopped", "Stop", ByGuest, note, uid, false}
+	}
+	_, message := failure(o)
+	note := fmt.Sprintf("the VM has crashed, and stays off (%s): %s", by, message)
+	return Event{"Stopped", "Stop", ByManager, note, uid, true}
 }
 
 // howEnded adds how the machine ended if it did not as requested.

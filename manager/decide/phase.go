@@ -11,6 +11,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/objects"
+	"vmop/vmstatus"
 )
 
 // A Phase is the state of a VM for people.
@@ -67,7 +68,7 @@ func PhaseOf(s Situation) Phase {
 	case s.VM.DeletionTimestamp != nil:
 		return Phase{v1.PhaseTerminating, ReasonDeleted, s.deletion(), false}
 	case s.Pod == nil && !s.Wanted():
-		return Phase{v1.PhaseStopped, ReasonStopped, "spec.vm.state is Stopped", false}
+		return s.stopped()
 	case s.Pod == nil:
 		return s.withoutPod()
 	case Terminating(s.Pod):
@@ -75,10 +76,45 @@ func PhaseOf(s Situation) Phase {
 	case !s.Wanted():
 		return Phase{
 			v1.PhaseStopping, ReasonStopRequested,
-			"spec.vm.state is Stopped; the pod is about to be deleted", true,
+			s.notWanted() + "; the pod is about to be deleted", true,
 		}
 	}
 	return s.withPod()
+}
+
+// notWanted says why a VM is not to run.
+func (s *Snapshot) notWanted() string {
+	spec := s.VM.Spec
+	switch {
+	case !spec.StateIsFree():
+		return fmt.Sprintf("spec.runPolicy is %s", spec.RunPolicy)
+	case spec.VM.State == v1.Stopped:
+		return "spec.vm.state is Stopped"
+	case spec.RunPolicy == "":
+		return "spec.vm.state is not set, which means Stopped"
+	}
+	return fmt.Sprintf("spec.runPolicy is %s, and the VM has not been started", spec.RunPolicy)
+}
+
+// stopped is for a VM that is off, and is to be.
+func (s Situation) stopped() Phase {
+	p := Phase{v1.PhaseStopped, ReasonStopped, s.notWanted(), false}
+	if o := s.endedForGood(); o != nil {
+		if p.Reason, p.Message = failure(o); o.Cause == causeGuest {
+			p.Reason, p.Message = ReasonGuestShutdown, "the guest has shut itself down"
+		}
+	}
+	return p
+}
+
+// endedForGood returns how the guest of a VM has ended last that was stopped for it; nil if
+// it was not.
+func (s *Snapshot) endedForGood() *v1.Outcome {
+	r := s.VM.Status.Runner
+	if r == nil || string(r.PodUID) != s.VM.Annotations[AnnotationCarriedOut] {
+		return nil
+	}
+	return r.Outcome
 }
 
 // deletion says what a VM waits for that is being deleted: as long as it has a finalizer,
@@ -141,7 +177,7 @@ func failure(outcome *v1.Outcome) (reason, message string) {
 		return ReasonStartFailed, "the VM could not be started"
 	}
 	switch reason = ReasonStartFailed; {
-	case crashed(outcome.Cause):
+	case vmstatus.Cause(outcome.Cause).Crash():
 		reason = ReasonCrashed
 	case outcome.Reason == ReasonNodeMissing:
 		reason = ReasonNodeMissing
@@ -213,6 +249,9 @@ func (s Situation) withTerminatingPod() Phase {
 func (s Situation) withPod() Phase {
 	outcome := OutcomeIn(s.VM, s.Pod)
 	switch {
+	case outcome != nil && outcome.Cause != causeGuest && s.staysOff():
+		reason, message := failure(outcome)
+		return Phase{v1.PhaseStopping, reason, message, true}
 	case outcome != nil && outcome.ExitCode != 0 && outcome.Cause != causeAsked:
 		return s.failed(outcome)
 	case outcome != nil && outcome.Cause == causeGuest:

@@ -87,9 +87,18 @@ func unscheduledFor(reason, message string) func(*Situation) {
 func noPodYet(s *Situation)       { s.Pod, s.VM.Status.Runner = nil, nil }
 func noPod(s *Situation)          { s.Pod = nil }
 func notWanted(s *Situation)      { s.VM.Spec.VM.State = v1.Stopped }
+func unset(s *Situation)          { s.VM.Spec.VM.State = "" }
 func deleted(s *Situation)        { s.VM.DeletionTimestamp = &metav1.Time{Time: noon} }
 func stopsWithGuest(s *Situation) { s.VM.Spec.GuestShutdownStops = true }
 func carriedOut(s *Situation)     { s.VM.Annotations = map[string]string{AnnotationCarriedOut: "1"} }
+
+func panicked(s *Situation) {
+	said(stateStopped, &v1.Outcome{Cause: causePanic, ExitCode: 1, Message: "it panicked"})(s)
+}
+
+func policy(p v1.RunPolicy) func(*Situation) {
+	return func(s *Situation) { s.VM.Spec.RunPolicy = p }
+}
 
 func going(until time.Time) func(*Situation) {
 	return func(s *Situation) { s.Pod.DeletionTimestamp = &metav1.Time{Time: until} }
@@ -144,6 +153,25 @@ func TestPhase(t *testing.T) {
 		"stopped": {
 			is(noPod, notWanted), v1.PhaseStopped, ReasonStopped,
 			"spec.vm.state is Stopped",
+		},
+		"never started": {
+			is(noPodYet, unset), v1.PhaseStopped, ReasonStopped,
+			"spec.vm.state is not set, which means Stopped",
+		},
+		"never started by hand": {
+			is(noPodYet, unset, policy(v1.Manual)), v1.PhaseStopped, ReasonStopped,
+			"spec.runPolicy is Manual, and the VM has not been started",
+		},
+		"always off": {is(noPod, policy(v1.AlwaysOff)), v1.PhaseStopped, ReasonStopped, "spec.runPolicy is AlwaysOff"},
+		"stopped by its guest": {
+			is(noPod, notWanted, carriedOut, said(stateStopped, &v1.Outcome{Cause: causeGuest})), v1.PhaseStopped,
+			ReasonGuestShutdown, "the guest has shut itself down",
+		},
+		"stopped by a crash": {
+			is(noPod, notWanted, carriedOut, panicked), v1.PhaseStopped, ReasonCrashed, "it panicked",
+		},
+		"has crashed for good": {
+			is(policy(v1.Manual), panicked), v1.PhaseStopping, ReasonCrashed, "it panicked",
 		},
 		"stopped, and its type is wrong": {
 			is(noPod, notWanted, held(Stalled{"X", "x"})), v1.PhaseStopped,

@@ -197,12 +197,3 @@ const (
 	reasonChangesPending = string(vmstatus.ReasonChangesPending)
 	reasonNothingPending = string(vmstatus.ReasonNothingPending)
 )
-
-// crashed reports whether a cause is that of a machine that had been running.
-func crashed(cause string) bool {
-	switch vmstatus.Cause(cause) {
-	case vmstatus.CauseCrashed, vmstatus.CauseKilled, vmstatus.CausePanic, vmstatus.CauseTPM:
-		return true
-	}
-	return false
-}

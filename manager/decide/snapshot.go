@@ -46,7 +46,7 @@ type Situation struct {
 }
 
 // Wanted reports whether the VM is to run, as its definition says.
-func (s *Snapshot) Wanted() bool { return s.VM.Spec.VM.State == v1.Running }
+func (s *Snapshot) Wanted() bool { return s.VM.Spec.DesiredState() == v1.Running }
 
 // Settled reports whether the VM is as its user wants it, as far as the user can see:
 // then whatever is to be written has time.

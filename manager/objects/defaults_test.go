@@ -17,7 +17,6 @@ import (
 // sameKey are the fields of spec.vm with a default, and the keys of the runner's
 // configuration that they become. Of those with "" the runner sees nothing.
 var sameKey = map[string]string{
-	"state":                            "",
 	"useTpm":                           "vm.useTpm",
 	"firmware":                         "vm.firmware",
 	"bootMenu":                         "vm.bootMenu",

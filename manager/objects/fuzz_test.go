@@ -54,7 +54,7 @@ func FuzzConfig(f *testing.F) {
 		_, err = yamlfile.Decode("config.yaml", written, &file)
 		require.NoError(t, err, "%s", written)
 		require.Equal(t, want, file.Runner.VM, "%s", written)
-		require.Equal(t, vm.Spec.GuestShutdownStops, file.Runner.GuestShutdownStops)
+		require.Equal(t, vm.Spec.GuestStops(), file.Runner.GuestShutdownStops)
 		require.Equal(t, resetCounter(&vm), file.Runner.ResetCounter)
 	})
 }

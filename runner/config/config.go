@@ -44,6 +44,8 @@ type Config struct {
 	// GuestShutdownStops makes a shutdown by the guest final: the VM's desired
 	// state becomes Stopped.
 	GuestShutdownStops bool `yaml:"guestShutdownStops"`
+	// CrashStops does the same for a crash of the guest or of QEMU.
+	CrashStops bool `yaml:"crashStops"`
 	// ResetCounter resets the VM whenever it becomes larger than it was; the
 	// first value that a runner sees does nothing.
 	ResetCounter *int64 `yaml:"resetCounter"`

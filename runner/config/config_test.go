@@ -45,6 +45,7 @@ const everyKey = `
   imageRepository: /images
   namespace: default
   guestShutdownStops: true
+  crashStops: true
   resetCounter: 3
   generation: 5
   vmType: hugepages
@@ -109,7 +110,8 @@ func TestEveryKey(t *testing.T) {
 	c.CloudInit, c.document, c.text = nil, nil, nil
 	require.Equal(t, &Config{
 		DataDir: "/var/local/vm-data", RuntimeDir: "/run/test", ImageRepository: "/images", Namespace: "default",
-		GuestShutdownStops: true, ResetCounter: new(int64(3)), Generation: 5, VMType: "hugepages", UpdateVMType: true,
+		GuestShutdownStops: true, CrashStops: true,
+		ResetCounter: new(int64(3)), Generation: 5, VMType: "hugepages", UpdateVMType: true,
 		VM: vmspec.Spec{
 			Name: "test", UUID: "2d5e8b6c-5a0f-4c4e-9d3a-6f1b0c7a9e21",
 			MachineType: "q35", Accelerator: vmspec.AcceleratorTCG, Firmware: vmspec.FirmwareSecure4M, BootMenu: true,
@@ -308,7 +310,7 @@ func TestFaultsAsErrors(t *testing.T) {
 func TestKeysCannotDisturbATerminal(t *testing.T) {
 	t.Parallel()
 	_, _, err := Parse("f", []byte(`/Runner: {"\e[31m\nred": 1, vm: {name: test, cpuModel: "\a"}}`))
-	require.EqualError(t, err, "f:1:11: \uFFFD[31m red: unknown key (known are cloudInit, dataDir, generation, "+
+	require.EqualError(t, err, "f:1:11: \uFFFD[31m red: unknown key (known are cloudInit, crashStops, dataDir, generation, "+
 		"guestShutdownStops, imageRepository, namespace, resetCounter, resource, runtimeDir, updateVmType, vm, vmType)\n"+
 		`f:1:56: vm.cpuModel: "\a" holds a control character or a line break`)
 }

@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"vmop/durable"
+	"vmop/process"
 	"vmop/runner/prepare"
 	"vmop/vmstatus"
 )
 
-// An End says that the guest has shut itself down that ran in a pod. The runner waits
-// there for a stop request, and may be killed meanwhile, with its container or the
-// whole node: started again in the same pod, it must not start the VM, but wait again.
+// An End says how the guest has ended that ran in a pod, and may have to stay off. The
+// runner waits there for a stop request, and may be killed meanwhile, with its container or
+// the whole node: started again in the same pod, it must not start the VM, but wait again.
 // In another pod the note means nothing.
 type End struct {
 	Pod    string         `json:"pod"` // its uid
@@ -20,6 +21,7 @@ type End struct {
 	VMType string         `json:"vmType"`
 	Cause  vmstatus.Cause `json:"cause"`
 	Reason string         `json:"reason"`
+	Exit   process.Exit   `json:"exit"`
 }
 
 // EndFile is the path of the file that says how a guest has ended.

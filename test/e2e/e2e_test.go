@@ -38,6 +38,7 @@ func TestKubernetes(t *testing.T) {
 			{"StopAndStart", stopAndStart},
 			{"PodDeleted", podDeleted},
 			{"GuestPowersOff", guestPowersOff},
+			{"RunPolicies", runPolicies},
 			{"DeletedWhileStarting", deletedWhileStarting},
 			{"DeletedWhileStopping", deletedWhileStopping},
 			{"OrphanedAndAdopted", orphanedAndAdopted},

@@ -200,6 +200,10 @@ func (f *Fleet) parseNew(name, text string) (*document, error) {
 	if err != nil {
 		return nil, err
 	}
+	if d.Spec["runPolicy"] == string(v1.AlwaysOn) {
+		return nil, fleet.Refusal("spec.runPolicy: AlwaysOn would start the VM at once, which is another right: " +
+			"create it with another run policy, and edit it then")
+	}
 	if machine, ok := d.Spec["vm"].(map[string]any); ok {
 		machine["state"] = string(v1.Stopped) // to start it needs another right
 	}

@@ -31,7 +31,7 @@ const drivePrefix = "drive "
 func view(vm *v1.VirtualMachine, pod *corev1.Pod) *fleet.VM {
 	s := &vm.Status
 	v := &fleet.VM{
-		Name: vm.Name, UID: string(vm.UID), Wanted: vm.Spec.VM.State == v1.Running,
+		Name: vm.Name, UID: string(vm.UID), Wanted: vm.Spec.DesiredState() == v1.Running,
 		Type: cmp.Or(s.VMType, vm.Spec.VMType.Source),
 		Node: s.NodeName, User: s.LoggedInUser, Labels: vm.Labels, Reason: s.Reason, Message: s.Message,
 	}

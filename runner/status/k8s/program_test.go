@@ -294,7 +294,7 @@ func TestARunnerThatWaitsIsKilled(t *testing.T) {
 	<-c.ended
 	p.patch("vm-runner", `{"status": {"runner": {"podName": "", "podUID": "", "state": "Booting", "outcome": null}}}`)
 	c.start("4711")
-	c.said("the guest has shut itself down in this pod; it is not started again")
+	c.said("the guest has ended in this pod; it is not started again")
 	c.said("waiting for a stop request")
 	again := p.eventually("the end", func(s v1.VirtualMachineStatus) bool { return s.Runner.State == "Stopped" })
 	require.Equal(t, s.Runner, again.Runner)
@@ -308,6 +308,32 @@ func TestARunnerThatWaitsIsKilled(t *testing.T) {
 
 	c.start("4712")
 	c.said("state=Booting")
+}
+
+// Where a crash is to stop the VM, the runner waits as after a shutdown, also when it is
+// killed meanwhile, and ends as QEMU did.
+func TestACrashStays(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	c := p.run([]string{"crashStops: true"}, tiny(t)...)
+	c.said("state=Booting")
+	require.NoError(t, syscall.Kill(invariants.Processes(t, c.dir)[invariants.QEMU][0], syscall.SIGKILL))
+	c.said("waiting for a stop request")
+	killed := &v1.Outcome{Cause: "killed", ExitCode: 137, Message: "killed, QEMU: killed by signal 9 (SIGKILL)"}
+	is := func(s v1.VirtualMachineStatus) bool { return s.Runner != nil && s.Runner.Outcome != nil }
+	require.Equal(t, killed, p.eventually("the end", is).Runner.Outcome)
+
+	runner := c.runner()
+	require.NoError(t, errors.Join(c.cmd.Process.Kill(), syscall.Kill(runner, syscall.SIGKILL)))
+	<-c.ended
+	p.patch("vm-runner", `{"status": {"runner": {"podName": "", "podUID": "", "state": "Booting", "outcome": null}}}`)
+	c.start("4711")
+	c.said("the guest has ended in this pod; it is not started again")
+	require.Equal(t, killed, p.eventually("the end", is).Runner.Outcome)
+	require.NoError(t, c.cmd.Process.Signal(syscall.SIGTERM))
+	code, _ := c.exit()
+	require.Equal(t, 137, code)
+	invariants.NothingLeft(t, c.dir)
 }
 
 // A VM that is stopped while it is being started has not failed.

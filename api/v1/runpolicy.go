@@ -1,0 +1,50 @@
+package v1
+
+import "cmp"
+
+// RunPolicy says when a VM runs, and what may start and stop it.
+//
+// +kubebuilder:validation:Enum=AlwaysOn;AlwaysOnUnlessStoppedManually;Manual;AlwaysOff
+type RunPolicy string
+
+// The run policies.
+const (
+	AlwaysOn                      RunPolicy = "AlwaysOn"
+	AlwaysOnUnlessStoppedManually RunPolicy = "AlwaysOnUnlessStoppedManually"
+	Manual                        RunPolicy = "Manual"
+	AlwaysOff                     RunPolicy = "AlwaysOff"
+)
+
+// DesiredState returns whether the VM is to run, by its run policy and vm.state together.
+//
+// See docs/decisions/0082-run-policies.md.
+func (s *VirtualMachineSpec) DesiredState() State {
+	switch s.RunPolicy {
+	case AlwaysOn:
+		return Running
+	case AlwaysOff:
+		return Stopped
+	case AlwaysOnUnlessStoppedManually:
+		return cmp.Or(s.VM.State, Running)
+	}
+	return cmp.Or(s.VM.State, Stopped)
+}
+
+// StateIsFree reports whether vm.state may be set, rather than being what the run policy says.
+func (s *VirtualMachineSpec) StateIsFree() bool {
+	return s.RunPolicy != AlwaysOn && s.RunPolicy != AlwaysOff
+}
+
+// GuestStops reports whether the VM stays off when its guest has shut itself down.
+func (s *VirtualMachineSpec) GuestStops() bool {
+	switch s.RunPolicy {
+	case AlwaysOn:
+		return false
+	case AlwaysOnUnlessStoppedManually, Manual:
+		return true
+	}
+	return s.GuestShutdownStops
+}
+
+// CrashStops reports whether the VM stays off when QEMU or the guest has crashed.
+func (s *VirtualMachineSpec) CrashStops() bool { return s.RunPolicy == Manual }
