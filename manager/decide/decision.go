@@ -37,6 +37,8 @@ func Decide(s Situation) Decision {
 		return Decision{Replicas: 1, Stop: true}
 	case gated(s.Pod) && s.Obstacle != nil:
 		return Decision{}
+	case s.failing() && !s.staysOff():
+		return Decision{Replicas: 1}
 	}
 	at := nextAttempt(s.Failures, s.Now)
 	mayStart := s.Obstacle == nil && len(s.Strays) == 0 && !s.Now.Before(at)
@@ -68,6 +70,15 @@ func (s Situation) staysOff() bool {
 	end := lastEnd(s.Pod)
 	return spec.CrashStops() && failed(end) && outcomeOf(end).Cause != causeStart
 }
+
+// failing reports whether the runner has reported a failure, and its container is about to
+// end. Only then is the failure counted, and not if the pod is being deleted by then.
+func (s Situation) failing() bool {
+	return running(s.Pod) && !Terminating(s.Pod) && isFailure(OutcomeIn(s.VM, s.Pod))
+}
+
+// isFailure reports whether an outcome, which may be nil, is one that is tried again later.
+func isFailure(o *v1.Outcome) bool { return o != nil && o.ExitCode != 0 && o.Cause != causeAsked }
 
 // failuresForgottenAt returns when the VM's failures are forgotten if it keeps running;
 // zero if it isn't running, or has none.

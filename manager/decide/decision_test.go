@@ -120,8 +120,8 @@ func TestRunPolicies(t *testing.T) {
 		"the guest runs":       {func(*Situation) {}, nil, again},
 		"the guest shuts down": {end(causeGuest, 0), stopped, replace},
 		"the guest is reset":   {end("guest reset", 0), nil, replace},
-		"the guest panics":     {end(causePanic, 1), []v1.RunPolicy{v1.Manual}, replace},
-		"QEMU is killed":       {end("killed", 137), []v1.RunPolicy{v1.Manual}, replace},
+		"the guest panics":     {end(causePanic, 1), []v1.RunPolicy{v1.Manual}, again},
+		"QEMU is killed":       {end("killed", 137), []v1.RunPolicy{v1.Manual}, again},
 		"all are killed":       {with(killed), []v1.RunPolicy{v1.Manual}, replace},
 		"and started again":    {with(restarted), []v1.RunPolicy{v1.Manual}, again},
 		"a start fails":        {with(terminatedWith(1, `{"cause":"start failed"}`)), nil, replace},
@@ -141,7 +141,10 @@ func TestRunPolicies(t *testing.T) {
 			case slices.Contains(row.stop, policy):
 				require.Equal(t, stops, d, "%s: %s", what, policy)
 				carriedOut(&s)
-				require.False(t, Decide(s).Stop, "%s: %s: once", what, policy)
+				d = Decide(s)
+				require.False(t, d.Stop, "%s: %s: once", what, policy)
+				require.True(t, d.Replace != "" || running(s.Pod) && OutcomeIn(s.VM, s.Pod) == nil,
+					"%s: %s: it may run again", what, policy)
 			case row.others == replace:
 				require.NotEmpty(t, d.Replace, "%s: %s", what, policy)
 			default:

@@ -252,7 +252,7 @@ func (s Situation) withPod() Phase {
 	case outcome != nil && outcome.Cause != causeGuest && s.staysOff():
 		reason, message := failure(outcome)
 		return Phase{v1.PhaseStopping, reason, message, true}
-	case outcome != nil && outcome.ExitCode != 0 && outcome.Cause != causeAsked:
+	case isFailure(outcome):
 		return s.failed(outcome)
 	case outcome != nil && outcome.Cause == causeGuest:
 		return Phase{v1.PhaseStopping, ReasonGuestShutdown, "the guest has shut itself down", true}

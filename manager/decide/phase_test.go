@@ -418,6 +418,13 @@ func TestDecide(t *testing.T) {
 			is(noPod, failures(1, time.Second)),
 			Decision{Again: noon.Add(9 * time.Second)},
 		},
+		"has reported a failure, which its container is yet to show": {
+			is(said(stateStopped, &v1.Outcome{Cause: "crashed", ExitCode: 1})), Decision{Replicas: 1},
+		},
+		"has reported another one": {
+			is(said(stateStopped, &v1.Outcome{Cause: "crashed", ExitCode: 1}), failures(1, time.Second)),
+			Decision{Replicas: 1},
+		},
 		"is tried again": {is(noPod, failures(1, 10*time.Second)), Decision{Replicas: 1}},
 		"was restarted by the kubelet": {
 			is(failures(2, time.Second)),
