@@ -149,7 +149,7 @@ func TestFault35TheAPIServerFails(t *testing.T) {
 		return vm.Spec.VM.State == v1.Stopped
 	})
 	w.removeWhenTold(pod)
-	w.phase("web", v1.PhaseStopped, decide.ReasonStopped)
+	w.phase("web", v1.PhaseStopped, decide.ReasonGuestShutdown)
 	w.edit("web", running)
 	second := w.boot("web")
 	w.report(second, w.endedWith(1, `{"cause":"crashed","message":"boom"}`))

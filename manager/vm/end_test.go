@@ -29,7 +29,7 @@ func TestGuestShutdownStops(t *testing.T) {
 	})
 	require.Equal(t, string(pod.UID), vm.Annotations[decide.AnnotationCarriedOut])
 	w.removeWhenTold(pod)
-	w.phase("web", v1.PhaseStopped, decide.ReasonStopped)
+	w.phase("web", v1.PhaseStopped, decide.ReasonGuestShutdown)
 	events := w.events("web", "Stopped")
 	require.Len(t, events, 1)
 	require.Equal(t, decide.ByGuest, events[0].Labels[apply.LabelInitiator])
