@@ -42,8 +42,11 @@ func newResize(f *flags) *cobra.Command {
 		if _, err := resource.ParseQuantity(ram); ram != "" && err != nil {
 			return cli.UsageError{Err: fmt.Errorf("--ram %s: want a size such as 8Gi or 512Mi", ram)}
 		}
-		if m, err := f.viaManager(cmd); m != nil || err != nil {
-			return m.resize(cmd, args, number, ram, form, w, err)
+		switch m, err := f.viaManager(cmd); {
+		case err != nil:
+			return err
+		case m != nil:
+			return m.resize(cmd, args, number, ram, form, w)
 		}
 		c, vm, err := f.find(cmd, args)
 		if err != nil {
@@ -117,8 +120,11 @@ func (f *flags) newMedium(use, short, done string, images int) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		_, rest := split(args)
 		image := strings.Join(rest, "")
-		if m, err := f.viaManager(cmd); m != nil || err != nil {
-			return m.insert(cmd, args, drive, image, form, done, err)
+		switch m, err := f.viaManager(cmd); {
+		case err != nil:
+			return err
+		case m != nil:
+			return m.insert(cmd, args, drive, image, form, done)
 		}
 		c, vm, err := f.find(cmd, args)
 		if err != nil {

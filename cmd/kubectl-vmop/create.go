@@ -65,8 +65,11 @@ func newCreate(f *flags) *cobra.Command {
 		if dryRun == "client" {
 			return printDone(cmd, form, vm, vmKind, vm.Name, "created (dry run)")
 		}
-		if m, err := f.viaManager(cmd); m != nil || err != nil {
-			return m.create(cmd, vm, dryRun == "server", form, w, err)
+		switch m, err := f.viaManager(cmd); {
+		case err != nil:
+			return err
+		case m != nil:
+			return m.create(cmd, vm, dryRun == "server", form, w)
 		}
 		c, err := f.connect(cmd)
 		if err != nil {

@@ -28,8 +28,11 @@ func newDelete(f *flags) *cobra.Command {
 	cmd.Flags().BoolVar(&disks, "disks", false, "delete the disks as well; their data are lost")
 	w.add(cmd, "the guest has shut down and the VM is gone")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if m, err := f.viaManager(cmd); m != nil || err != nil {
-			return m.remove(cmd, args, disks, form, w, err)
+		switch m, err := f.viaManager(cmd); {
+		case err != nil:
+			return err
+		case m != nil:
+			return m.remove(cmd, args, disks, form, w)
 		}
 		c, vm, err := f.find(cmd, args)
 		if err != nil {

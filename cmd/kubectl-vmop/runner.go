@@ -159,8 +159,11 @@ func newAction(f *flags, what control.Action, done, short, long string) *cobra.C
 	f.oneVM(cmd)
 	doneFlag(cmd, &form)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if m, err := f.viaManager(cmd); m != nil || err != nil {
-			return m.act(cmd, args, fleet.Action(what), form, done, waiting{}, err)
+		switch m, err := f.viaManager(cmd); {
+		case err != nil:
+			return err
+		case m != nil:
+			return m.act(cmd, args, fleet.Action(what), form, done, waiting{})
 		}
 		c, vm, err := f.find(cmd, args)
 		if err != nil {

@@ -45,8 +45,11 @@ func (f *flags) newState(verb, short string, state v1.State, done, long string) 
 	}
 	w.add(cmd, until)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if m, err := f.viaManager(cmd); m != nil || err != nil {
-			return m.act(cmd, args, actionOf(state, force), form, done, w, err)
+		switch m, err := f.viaManager(cmd); {
+		case err != nil:
+			return err
+		case m != nil:
+			return m.act(cmd, args, actionOf(state, force), form, done, w)
 		}
 		c, err := f.connect(cmd)
 		if err != nil {
@@ -126,8 +129,11 @@ func newRestart(f *flags) *cobra.Command {
 	doneFlag(cmd, &form)
 	w.add(cmd, "the guest is running in the new pod")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if m, err := f.viaManager(cmd); m != nil || err != nil {
-			return m.act(cmd, args, fleet.Restart, form, "restarted", w, err)
+		switch m, err := f.viaManager(cmd); {
+		case err != nil:
+			return err
+		case m != nil:
+			return m.act(cmd, args, fleet.Restart, form, "restarted", w)
 		}
 		c, err := f.connect(cmd)
 		if err != nil {

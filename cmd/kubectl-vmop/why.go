@@ -68,8 +68,11 @@ func newWhy(f *flags) *cobra.Command {
 			}
 			return printMatches(cmd.OutOrStdout(), text.String(), words)
 		}
-		if m, err := f.viaManager(cmd); m != nil || err != nil {
-			return m.why(cmd, args, err)
+		switch m, err := f.viaManager(cmd); {
+		case err != nil:
+			return err
+		case m != nil:
+			return m.why(cmd, args)
 		}
 		c, vm, err := f.find(cmd, args)
 		if err != nil {

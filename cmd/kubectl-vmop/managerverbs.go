@@ -20,7 +20,7 @@ import (
 	"vmop/manager/fleet"
 )
 
-// Verbs through the manager. Those that take an error return it: it is why there is no manager.
+// Verbs through the manager.
 
 // answered reports whether an error is an answer of the manager with a code.
 func answered(err error, code int) bool {
@@ -39,12 +39,7 @@ func actionOf(state v1.State, force bool) fleet.Action {
 }
 
 // act carries out an action, unless the VM is already as it would be, and waits for its effect if that is wanted.
-func (m *manager) act(
-	cmd *cobra.Command, args []string, a fleet.Action, form, done string, w waiting, err error,
-) error {
-	if err != nil {
-		return err
-	}
+func (m *manager) act(cmd *cobra.Command, args []string, a fleet.Action, form, done string, w waiting) error {
 	name, _ := split(args)
 	ctx, cancel := w.context(cmd.Context())
 	defer cancel()
@@ -124,10 +119,7 @@ func (m *manager) guest(cmd *cobra.Command, args []string, up bool) (guest, erro
 }
 
 // why prints what explains the state of a VM.
-func (m *manager) why(cmd *cobra.Command, args []string, err error) error {
-	if err != nil {
-		return err
-	}
+func (m *manager) why(cmd *cobra.Command, args []string) error {
 	name, _ := split(args)
 	vm, err := m.vm(cmd.Context(), name)
 	if err != nil {
@@ -163,12 +155,7 @@ func (m *manager) why(cmd *cobra.Command, args []string, err error) error {
 }
 
 // resize gives the guest other CPUs or RAM.
-func (m *manager) resize(
-	cmd *cobra.Command, args []string, cpus *int64, ram, form string, w waiting, err error,
-) error {
-	if err != nil {
-		return err
-	}
+func (m *manager) resize(cmd *cobra.Command, args []string, cpus *int64, ram, form string, w waiting) error {
 	name, _ := split(args)
 	wanted := map[string]any{}
 	if cpus != nil {
@@ -205,10 +192,7 @@ func (m *manager) resize(
 }
 
 // insert changes the medium in a drive.
-func (m *manager) insert(cmd *cobra.Command, args []string, drive int, image, form, done string, err error) error {
-	if err != nil {
-		return err
-	}
+func (m *manager) insert(cmd *cobra.Command, args []string, drive int, image, form, done string) error {
 	name, _ := split(args)
 	vm, err := m.vm(cmd.Context(), name)
 	if err != nil {
@@ -236,12 +220,7 @@ func (m *manager) insert(cmd *cobra.Command, args []string, drive int, image, fo
 }
 
 // create makes a VM, and starts it if its definition says so.
-func (m *manager) create(
-	cmd *cobra.Command, vm *v1.VirtualMachine, dry bool, form string, w waiting, err error,
-) error {
-	if err != nil {
-		return err
-	}
+func (m *manager) create(cmd *cobra.Command, vm *v1.VirtualMachine, dry bool, form string, w waiting) error {
 	start := vm.Spec.StateIsFree() && vm.Spec.DesiredState() == v1.Running
 	if vm.Spec.StateIsFree() {
 		vm.Spec.VM.State = v1.Stopped
@@ -264,7 +243,7 @@ func (m *manager) create(
 		return err
 	}
 	if start {
-		return m.act(cmd, []string{vm.Name}, fleet.Start, form, "created", w, nil)
+		return m.act(cmd, []string{vm.Name}, fleet.Start, form, "created", w)
 	}
 	made, err := m.vm(ctx, vm.Name)
 	if err != nil {
@@ -274,10 +253,7 @@ func (m *manager) create(
 }
 
 // remove deletes a VM, and says what stays.
-func (m *manager) remove(cmd *cobra.Command, args []string, disks bool, form string, w waiting, err error) error {
-	if err != nil {
-		return err
-	}
+func (m *manager) remove(cmd *cobra.Command, args []string, disks bool, form string, w waiting) error {
 	if disks {
 		return cli.UsageError{Err: errors.New("--disks: the manager leaves them; delete their claims by kubectl")}
 	}
