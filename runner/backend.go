@@ -69,7 +69,7 @@ func (b backend) Plan() *plan.Plan { return b.m.vm.Plan }
 // Dropped implements control.Backend.
 func (b backend) Dropped() uint64 { return b.m.driver.Dropped() }
 
-// serve opens the control interface of a machine that the driver has.
+// serve opens the control interface of a machine whose QEMU answers.
 func (m *run) serve(ctx context.Context) error {
 	server, err := control.Start(ctx, control.Options{
 		Dir: m.vm.RuntimeDir, Backend: backend{m}, Tracker: m.tracker,

@@ -124,12 +124,12 @@ func (m *run) boot(ctx context.Context) error {
 	if err := m.driver.Save(ctx); err != nil { // from now on each change is saved
 		return err
 	}
-	m.memory = process.MemoryGroupOf(m.processes.QEMU.Pid())
-	if err := m.serve(ctx); err != nil {
-		return err
-	}
 	if err := m.driver.Settle(ctx); err != nil {
 		return m.processes.Blame(ctx, m.vm, err)
+	}
+	m.memory = process.MemoryGroupOf(m.processes.QEMU.Pid()) // a program around QEMU may have changed it
+	if err := m.serve(ctx); err != nil {
+		return err
 	}
 	m.publish(status.Confined{Confinement: m.vm.Held})
 	if err := m.takeConsole(); err != nil {

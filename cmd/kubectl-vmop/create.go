@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -49,11 +50,8 @@ func newCreate(f *flags) *cobra.Command {
 	w.add(cmd, "the guest is running; needs --start")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		d.name, _ = split(args)
-		options := metav1.CreateOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict}
 		switch {
-		case dryRun == "server":
-			options.DryRun = []string{metav1.DryRunAll}
-		case dryRun != "none" && dryRun != "client":
+		case dryRun != "none" && dryRun != "client" && dryRun != "server":
 			return cli.UsageError{Err: fmt.Errorf("--dry-run %s: want none, server or client", dryRun)}
 		case w.wait && !d.start:
 			return cli.UsageError{Err: errors.New("--wait needs --start")}
@@ -75,20 +73,28 @@ func newCreate(f *flags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ctx, cancel := w.context(cmd.Context())
-		defer cancel()
-		if vm, err = c.vms.Create(ctx, vm, options); err != nil {
+		if vm, err = c.create(cmd.Context(), vm, dryRun == "server", w); err != nil {
 			return err
-		}
-		if w.wait && dryRun == "none" {
-			if vm, err = c.await(ctx, vm.Name, settled(vm.Generation, v1.Running)); err != nil {
-				return err
-			}
 		}
 		done := strings.TrimSuffix("created ("+dryRun+" dry run)", " (none dry run)")
 		return printDone(cmd, form, typed(vm), vmKind, vm.Name, done)
 	}
 	return cmd
+}
+
+// create makes a VM, unless that is only tried, and waits for its guest if that is wanted.
+func (c *cluster) create(ctx context.Context, vm *v1.VirtualMachine, dry bool, w waiting) (*v1.VirtualMachine, error) {
+	ctx, cancel := w.context(ctx)
+	defer cancel()
+	options := metav1.CreateOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict}
+	if dry {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	vm, err := c.vms.Create(ctx, vm, options)
+	if err != nil || dry || !w.wait {
+		return vm, err
+	}
+	return c.await(ctx, vm.Name, settled(vm.Generation, v1.Running))
 }
 
 func (d *draft) add(cmd *cobra.Command) {

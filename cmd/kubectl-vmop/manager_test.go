@@ -41,6 +41,8 @@ type vms struct {
 }
 
 func (f *vms) List() []*fleet.VM                  { return f.table.List() }
+func (f *vms) Outline() []*fleet.VM               { return f.table.List() }
+func (f *vms) Whole(vms []*fleet.VM) []*fleet.VM  { return vms }
 func (f *vms) Get(name string) (*fleet.VM, error) { return f.table.Get(name) }
 func (f *vms) Changed() <-chan struct{}           { return f.table.Changed() }
 func (f *vms) Used() fleet.Use                    { return fleet.UseOf(f.table.List()) }

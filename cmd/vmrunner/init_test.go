@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/process"
 	"vmop/test/invariants"
 )
 
@@ -85,8 +86,10 @@ func TestInitKnowsHowQEMUEnded(t *testing.T) {
 		return pids
 	}
 	require.Len(t, qemu(), 1)
-	require.NoError(t, syscall.Kill(qemu()[0], syscall.SIGTERM))
-	require.Eventually(t, func() bool { return len(qemu()) == 0 }, patience, 100*time.Millisecond)
+	id, err := process.Identify(qemu()[0])
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(id.PID, syscall.SIGTERM))
+	require.Eventually(t, func() bool { return !id.Runs() }, patience, 100*time.Millisecond)
 	require.NoError(t, syscall.Kill(runner, syscall.SIGKILL))
 	p.await(`QEMU has ended in good order while no runner was there; the VM is not started again.*outcome="guest ` +
 		`shutdown"`)

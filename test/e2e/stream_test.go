@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
 	client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	v1 "vmop/api/v1"
@@ -71,8 +72,10 @@ func managerReachesRunner(t *testing.T, l *lab) {
 		require.NoError(t, err, text)
 		text += string(buffer[:n])
 	}
-	watched := v.condition(v1.ConditionConsoleConnected, "True")
-	require.Equal(t, "vnc alice", watched.Message)
+	v.until("to be watched", func(now *v1.VirtualMachine) bool {
+		c := meta.FindStatusCondition(now.Status.Conditions, v1.ConditionConsoleConnected)
+		return c != nil && c.Message == "watching vnc alice; watching serial alice"
+	})
 
 	lie := target
 	lie.Key = strings.Repeat("0", 64)
