@@ -122,7 +122,7 @@ func (m *run) boot(ctx context.Context) error {
 		return err
 	}
 	if err := m.driver.Save(ctx); err != nil { // from now on each change is saved
-		return err
+		return m.processes.Blame(ctx, m.vm, err)
 	}
 	if err := m.driver.Settle(ctx); err != nil {
 		return m.processes.Blame(ctx, m.vm, err)

@@ -167,7 +167,7 @@ func TestScreenThroughTheRunner(t *testing.T) {
 	me := fmt.Sprintf("vnc uid %d pid %d", os.Getuid(), os.Getpid())
 	s := v.shows(me, me)
 	require.Equal(t, []string{status.ModeType, status.ModeWatch}, []string{s.Consoles[0].Mode, s.Consoles[1].Mode})
-	require.Equal(t, me, s.Condition(vmstatus.ConditionConsoleConnected).Message)
+	require.Equal(t, me+"; watching "+me, s.Condition(vmstatus.ConditionConsoleConnected).Message)
 	v.log.await(t, v.ended, "QMP event", "event", "VNC_INITIALIZED")
 	asked := func() int { return len(v.log.find("QMP reply", "command", "query-vnc-servers")) }
 	require.Eventually(t, func() bool { return asked() >= 1 }, patience, 20*time.Millisecond)
