@@ -137,6 +137,7 @@ func (p *place) grow(vm, claim string) {
 func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, "restricted")
+	p.addComponent("storage-classes")
 	p.Kubectl("create", "secret", "generic", "vm-operator-ca") // an empty one is filled, as an old one is renewed
 	m := p.start(p.withUsers("loadBalancerService: true", "admin"), "--leader-elect")
 	p.machine("web")
@@ -195,7 +196,11 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 
 	used, refused := p.requests("vm-operator")
 	require.Empty(t, refused)
-	require.ElementsMatch(t, p.granted("vm-operator"), append(used, blocksDeletion))
+	var role rbacv1.Role
+	var component rbacv1.ClusterRole
+	require.True(t, p.get("vm-operator", &role))
+	require.NoError(t, p.client.Get(t.Context(), client.ObjectKey{Name: "vm-operator-storage-classes"}, &component))
+	require.ElementsMatch(t, granted(append(role.Rules, component.Rules...)), append(used, blocksDeletion))
 	p.needsToBlockDeletion("web")
 }
 
@@ -240,13 +245,10 @@ func (p *place) gone(pod *corev1.Pod) {
 	p.Kubectl("delete", "pod", pod.Name, "--force", "--ignore-not-found")
 }
 
-// granted are the rights in a role, each as "resource.group verb".
-func (p *place) granted(role string) []string {
-	p.t.Helper()
-	var r rbacv1.Role
-	require.True(p.t, p.get(role, &r))
+// granted are the rights that rules give, each as "resource.group verb".
+func granted(rules []rbacv1.PolicyRule) []string {
 	all := map[string]bool{}
-	for _, rule := range r.Rules {
+	for _, rule := range rules {
 		for _, resource := range rule.Resources {
 			for _, verb := range rule.Verbs {
 				all[resource+"."+rule.APIGroups[0]+" "+verb] = true

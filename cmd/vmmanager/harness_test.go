@@ -101,6 +101,15 @@ func (p *place) deploy(more string) {
 	require.NoError(p.t, p.ApplyDeploy(p.t.Context(), p.Name, p.t.TempDir(), more))
 }
 
+// addComponent adds a component of deploy/ to what the namespace has.
+func (p *place) addComponent(name string) {
+	p.t.Helper()
+	dir := p.t.TempDir()
+	component, err := filepath.Rel(dir, filepath.Join(p.Deploy, name))
+	require.NoError(p.t, err)
+	require.NoError(p.t, p.ApplyDeploy(p.t.Context(), p.Name, dir, "components: ["+component+"]\n"))
+}
+
 // eventually waits until something is the case.
 func (p *place) eventually(what string, is func() bool) {
 	p.t.Helper()

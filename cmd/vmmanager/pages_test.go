@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -20,6 +19,10 @@ func (p *place) usedOnPages(m *process) {
 	p.t.Helper()
 	address, admin := m.served(), p.visitor()
 	admin.LogIn(address, "admin", "admin")
+	p.eventually("the storage class of the disk that has grown is offered", func() bool {
+		_, form := admin.Get(address, "/new")
+		return strings.Contains(form, `<option value="`+p.Name+`">`)
+	})
 	code, to := admin.Post(address, "/new", url.Values{
 		"name": {"doomed"}, "type": {"standard"}, "cpus": {"1"}, "ram": {"64 MiB"}, "do": {"create"},
 	})
@@ -102,10 +105,7 @@ func TestPagesOfTwoManagers(t *testing.T) {
 func TestProgramsByRBAC(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, "restricted")
-	dir := t.TempDir()
-	component, err := filepath.Rel(dir, filepath.Join(p.Deploy, "auth-delegator"))
-	require.NoError(t, err)
-	require.NoError(t, p.ApplyDeploy(t.Context(), p.Name, dir, "components: ["+component+"]\n"))
+	p.addComponent("auth-delegator")
 	for _, name := range []string{"shown", "secret"} {
 		p.Apply("{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachine, metadata: {name: " + name + "}, " +
 			"spec: {vm: {state: Stopped, maximumCpus: 1}}}")

@@ -64,8 +64,16 @@ type Offer struct {
 	Networks []string
 	// Images reports whether a disk can be an image that is there.
 	Images bool
-	// Classes are the storage classes of disks; nil if there is no choice.
-	Classes []string
+	// Classes are the storage classes of disks; nil if disks have none.
+	Classes *Classes
+}
+
+// Classes are the storage classes that disks can have.
+type Classes struct {
+	// Names of all that there are, sorted; nil if they are not known.
+	Names []string
+	// Default is that of a disk without one; "" if there is none.
+	Default string
 }
 
 // NoNetwork is the type of network of a VM without one.

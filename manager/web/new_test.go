@@ -215,3 +215,47 @@ func TestDefinitionsNeedPermissions(t *testing.T) {
 	require.Contains(t, text, "db was made, but not started: ")
 	require.Equal(t, []string{"guest create db"}, p.done)
 }
+
+// A disk has a storage class where there are some: one of a list, which says what the default is, or, if they are not
+// known, one whose name is typed.
+func TestStorageClassesInTheForm(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t)
+	const link = "/new?name=web&disk=1+GiB&disk=2+GiB&class=&class=fast"
+	form := func(path, language string) string {
+		_, page := p.call("GET", path, "", "Accept-Language", language)
+		return page
+	}
+	require.NotContains(t, form(link, "en"), "torage class", "on one computer disks have none")
+
+	p.offer.Classes = &fleet.Classes{Names: []string{"fast", "slow"}, Default: "fast"}
+	page := form(link, "en")
+	require.Contains(t, page, `>Storage class of disk 1</label>
+  <select id="f-class.0" name="class" aria-describedby="f-class.0-faults"><option value="">Default: fast</option>`+
+		`<option value="slow">slow</option></select>`)
+	require.Contains(t, page, `<option value="fast" selected>fast</option><option value="slow">slow</option></select>`)
+	require.Contains(t, page, "disks: [{1073741824  } {2147483648  fast}]")
+	require.Contains(t, form(link, "de"), `<option value="">Vorgabe: fast</option>`)
+	require.Contains(t, form(link+"er", "en"), `<option value="faster" selected>faster</option>`, "it may come yet")
+
+	p.offer.Classes = &fleet.Classes{Names: []string{}}
+	require.Contains(t, form(link, "en"), `<option value="">None: the cluster has no default</option></select>`)
+	require.Contains(t, form(link, "de"), `<option value="">Keine: der Cluster hat keine Vorgabe</option></select>`)
+
+	p.offer.Classes = &fleet.Classes{}
+	page = form(link, "en")
+	require.Contains(t, page, `<input type="text" id="f-class.0" name="class" value="" placeholder="Default"`)
+	require.Contains(t, page, `<input type="text" id="f-class.1" name="class" value="fast" placeholder="Default"`)
+	address := html.UnescapeString(regexp.MustCompile(`href="(/new\?[^"]+)"`).FindStringSubmatch(page)[1])
+	require.Equal(t, page, form(address, "en"), "the link has the class")
+
+	fields := []string{"do", "create", "name", "web", "type", "cloud", "cpus", "1", "ram", "1 GiB", "disk", "1 GiB"}
+	answer, page := p.submit("/new", append(fields, "class", "<b> Fast")...)
+	require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode)
+	require.Contains(t, faultsAt(page, "class.0"), "lower-case letters")
+	require.Contains(t, page, `<a href="#f-class.0">`)
+	require.NotContains(t, page, "<b> Fast")
+	answer, _ = p.submit("/new", append(fields, "class", " rook-ceph.block ")...)
+	require.Equal(t, "/vms/web", answer.Header.Get("Location"))
+	require.Contains(t, p.saved, "disks: [{1073741824  rook-ceph.block}]")
+}

@@ -3,7 +3,6 @@ package web
 import (
 	"encoding/json"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -46,12 +45,16 @@ func (n *newVM) readFields() {
 // readDisks reads the disks; fields without text are none.
 func (n *newVM) readDisks() {
 	n.diskRows = nil
+	className := regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 	for row, text := range n.values["disk"] {
 		text = strings.TrimSpace(text)
 		if text == "" {
 			continue
 		}
 		disk := fleet.Disk{Class: n.class(row)}
+		if disk.Class != "" && !className.MatchString(disk.Class) {
+			n.faults.add(classField(row), n.T("new.badclass"))
+		}
 		size, isSize := parseBytes(text)
 		switch {
 		case isSize && size >= 1<<20:
@@ -70,8 +73,8 @@ func (n *newVM) readDisks() {
 
 // class returns the storage class that is chosen for a disk.
 func (n *newVM) class(row int) string {
-	if chosen := n.values["class"]; row < len(chosen) && slices.Contains(n.offer.Classes, chosen[row]) {
-		return chosen[row]
+	if chosen := n.values["class"]; n.offer.Classes != nil && row < len(chosen) {
+		return strings.TrimSpace(chosen[row])
 	}
 	return ""
 }
@@ -87,7 +90,8 @@ func (n *newVM) field(path string) string {
 	return field
 }
 
-func diskField(i int) string { return fleet.FieldDisk + "." + strconv.Itoa(i) }
+func diskField(i int) string  { return fleet.FieldDisk + "." + strconv.Itoa(i) }
+func classField(i int) string { return "class." + strconv.Itoa(i) }
 
 // readUser reads the user whom cloud-init makes.
 func (n *newVM) readUser() {

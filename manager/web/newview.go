@@ -186,16 +186,36 @@ func (n *newVM) disks() groupView {
 		if n.offer.Classes == nil {
 			continue
 		}
-		class := inputView{
-			ID: "f-class." + strconv.Itoa(i), Name: "class", Kind: choiceInput, Label: n.T("new.field.class", i+1),
-			Choices: []choiceView{{"", n.T("new.default"), false}},
-		}
-		for _, name := range n.offer.Classes {
-			class.Choices = append(class.Choices, choiceView{name, name, name == n.class(i)})
-		}
-		g.Inputs = append(g.Inputs, class)
+		g.Inputs = append(g.Inputs, n.classInput(i))
 	}
 	return g
+}
+
+// classInput returns the field of a disk's storage class: a choice, or text if the classes are not known.
+func (n *newVM) classInput(row int) inputView {
+	in := inputView{
+		ID: "f-" + classField(row), Name: "class", Kind: textInput, Label: n.T("new.field.class", row+1),
+		Value: n.class(row), Faults: n.faults[classField(row)], Placeholder: n.T("new.default"), Autocomplete: "off",
+	}
+	classes := n.offer.Classes
+	if classes.Names == nil {
+		return in
+	}
+	in.Kind = choiceInput
+	usual := n.T("new.noclass")
+	if classes.Default != "" {
+		usual = n.T("new.defaultis", classes.Default)
+	}
+	in.Choices = []choiceView{{"", usual, false}}
+	if in.Value != "" && !slices.Contains(classes.Names, in.Value) {
+		in.Choices = append(in.Choices, choiceView{in.Value, in.Value, true})
+	}
+	for _, name := range classes.Names {
+		if name != classes.Default || name == in.Value {
+			in.Choices = append(in.Choices, choiceView{name, name, name == in.Value})
+		}
+	}
+	return in
 }
 
 // options returns the fields of the options that the VM type declares.

@@ -22,8 +22,8 @@ type Options struct {
 	Namespace string
 	// Store has the VMs and their pods. It must not be followed yet.
 	Store *store.Store
-	// Client patches and deletes VMs, deletes pods, and creates, lists and watches events: without a
-	// cache, as they would all be in it.
+	// Client patches and deletes VMs, deletes pods, creates, lists and watches events, and lists storage
+	// classes: without a cache, as they would all be in it.
 	Client client.WithWatch
 	// Keys open connections to runners.
 	Keys *stream.Keys
@@ -51,6 +51,7 @@ type Fleet struct {
 	stale   map[string]struct{}  // names of those that must be decoded again
 	idle    *time.Timer
 	filling bool // all VMs are being decoded
+	classes keptClasses
 }
 
 var _ fleet.Fleet = (*Fleet)(nil)

@@ -46,6 +46,7 @@ func (f *Fleet) Offer(ctx context.Context) (*fleet.Offer, error) {
 	}
 	return &fleet.Offer{
 		Types: names, Type: defaultType, Networks: []string{"user", "masquerade", "tap", fleet.NoNetwork},
+		Classes: f.storageClasses(ctx),
 	}, nil
 }
 
