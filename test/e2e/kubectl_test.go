@@ -32,6 +32,8 @@ type user struct {
 	t    *testing.T
 	home string
 	env  []string
+	// outside: not in the cluster's network.
+	outside bool
 }
 
 // newUser makes a user whose namespace is that of the VMs.
@@ -49,8 +51,8 @@ func newUser(t *testing.T, l *lab) *user {
 	file := filepath.Join(home, "kubeconfig")
 	require.NoError(t, clientcmd.WriteToFile(*config, file))
 	path := strings.Join([]string{home, filepath.Join(l.Programs, "bin"), os.Getenv("PATH")}, ":")
-	return &user{l, t, home, append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, "config"),
-		"PATH="+path, "KUBECONFIG="+file)}
+	return &user{lab: l, t: t, home: home, env: append(os.Environ(), "HOME="+home,
+		"XDG_CONFIG_HOME="+filepath.Join(home, "config"), "PATH="+path, "KUBECONFIG="+file)}
 }
 
 // spiceViewer is a viewer that saves the screen in ~/screen.ppm.
@@ -70,6 +72,9 @@ print(s.recv(12).decode(), end="")
 // command returns a line as a command.
 func (u *user) command(line string) *exec.Cmd {
 	cmd := u.Inside(u.t.Context(), "sh", "-c", line)
+	if u.outside {
+		cmd = exec.CommandContext(u.t.Context(), "sh", "-c", line)
+	}
 	cmd.Env = u.env
 	return cmd
 }
@@ -217,6 +222,7 @@ func pluginOfKubectl(t *testing.T, l *lab) {
 		s.VM.State, s.VM.MaximumCPUs, s.VM.CurrentCPUs = v1.Stopped, new(int32(2)), new(int32(1))
 		s.VM.Display = &v1.Display{Spice: &v1.Spice{Port: 5900}}
 		s.VM.Disks = []v1.Disk{{CDROM: &v1.CDROM{}}}
+		s.Permissions = []v1.Permission{{User: robot, May: []v1.Action{"start", "stop", "accessConsole", "resize"}}}
 	}))
 	u.types("kubectl vmop start plugged", "")
 	u.usesConsole("kubectl vmop console plugged") // it is waited for
@@ -252,6 +258,7 @@ func pluginOfKubectl(t *testing.T, l *lab) {
 	require.NotContains(t, bundle, "errors.txt")
 	u.types("kubectl vmop stop plugged --force --wait --timeout 5m", "")
 	v.podGone()
+	u.throughManager(v)
 	u.types("kubectl vmop delete plugged --wait --timeout 5m", "")
 }
 

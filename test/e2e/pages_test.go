@@ -3,9 +3,12 @@ package e2e_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/input"
@@ -16,6 +19,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/login"
 	"vmop/test/browser"
+	"vmop/test/cluster/clustertest"
 )
 
 // As docs/web.md has it: a user for the pages, kubectl port-forward, and a browser in which one logs in, starts a
@@ -25,8 +29,8 @@ func pagesInABrowser(t *testing.T, l *lab) {
 	hash, err := login.HashPassword("a password")
 	require.NoError(t, err)
 	l.kubectl(t, "create", "secret", "generic", "vm-operator-users", "--from-literal=users=admin:"+hash)
-	l.awaitPages(t)
 	address := "http://" + l.portForward(t)
+	awaitUsers(t, address)
 
 	b := browser.New(t)
 	b.Open(address+"/vms/paged", "light", 1280)
@@ -53,20 +57,25 @@ func pagesInABrowser(t *testing.T, l *lab) {
 	require.Contains(t, l.managerLog(t.Context()), `"msg":"stream opened","user":"admin","vm":"paged"`)
 }
 
-// awaitPages waits until the manager has the users in their Secret, which its kubelet brings.
-func (l *lab) awaitPages(t *testing.T) {
+// awaitUsers waits until the manager has the users in their Secret, which its kubelet brings.
+func awaitUsers(t *testing.T, address string) {
 	t.Helper()
-	command := l.KubectlCommand(t.Context(), "-n", namespace, "logs", "-f", "deployment/vm-operator")
-	out, err := command.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, command.Start())
-	defer finish(command)
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if regexp.MustCompile(`serving pages`).MatchString(lines.Text()) {
-			return
+	clustertest.Eventually(t, "users log in by a password", func() error {
+		request, err := http.NewRequestWithContext(t.Context(), "GET", address+"/login", http.NoBody)
+		if err != nil {
+			return err
 		}
-	}
-	require.FailNow(t, "the manager's log has ended")
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		page, err := io.ReadAll(answer.Body)
+		if err == nil && !strings.Contains(string(page), `id="password"`) {
+			err = fmt.Errorf("the page has no field for it: %s", page)
+		}
+		return err
+	})
 }
 
 // portForward forwards a port of this computer to the pages, and returns its address.
