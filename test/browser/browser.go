@@ -137,8 +137,7 @@ func (b *Browser) Open(address, scheme string, width int64) {
 	}}
 	_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, features)
 	require.NoError(b.t, err)
-	b.Do(address, chromedp.EmulateViewport(width, 860), chromedp.Navigate(address),
-		Holds(`document.readyState == "complete"`))
+	b.Do(address, chromedp.EmulateViewport(width, 860), chromedp.Navigate(address))
 	require.Empty(b.t, Value[string](b, sticksOut), "%s is wider than %d", address, width)
 }
 
