@@ -33,7 +33,7 @@ func TestPictures(t *testing.T) {
 		{"vm", p.http.URL + "/vms/vm-stopping"},
 		{"failed", p.http.URL + "/vms/vm-failed"},
 		{"plan", p.http.URL + "/vms/vm-running/plan"},
-		{"source", p.http.URL + "/vms/vm-running/source?module=my.star&line=2#L2"},
+		{"source", p.http.URL + "/vms/vm-running/source?module=my.star&line=2"},
 		{"definition", p.http.URL + "/vms/vm-running/definition"},
 		{"empty", empty.http.URL + "/"},
 		{"portal-empty", empty.http.URL + "/portal"},

@@ -22,6 +22,13 @@ func TestPicturesOfForms(t *testing.T) {
 		{Path: "vm.maximumCpus", Line: 3, Message: "want 1 to 710 (such as 4)"}, {Message: "the policy forbids it"},
 	}
 	b := browser.New(t)
+	show := func(address string, check bool, scheme string, width int64) {
+		b.Open(p.http.URL+address, scheme, width)
+		if check {
+			b.Do("check", chromedp.Click(chromedp.CSS("#edit [value=check]")),
+				chromedp.WaitVisible(chromedp.CSS("#effects")))
+		}
+	}
 	for _, page := range []struct {
 		name, address string
 		check         bool
@@ -37,17 +44,17 @@ func TestPicturesOfForms(t *testing.T) {
 	} {
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int64{390, 820, 1280} {
-				b.Open(p.http.URL+page.address, scheme, width)
-				if page.check {
-					b.Do("check", chromedp.Click(chromedp.CSS("#edit [value=check]")),
-						chromedp.WaitVisible(chromedp.CSS("#effects")))
-				}
+				show(page.address, page.check, scheme, width)
 				b.Picture(fmt.Sprintf("%s-%s-%d", page.name, scheme, width))
 				if width != 820 {
 					b.Accessible("../..")
 				}
 			}
 		}
+		b.Speak("de")
+		show(page.address, page.check, "light", 390)
+		b.Picture(page.name + "-de-390")
+		b.Speak("en")
 	}
 }
 
