@@ -38,13 +38,14 @@ func (words) amount(a fleet.Amount) string {
 	return fmt.Sprintf("%d / %d", a.Now, a.Maximum)
 }
 
-// memory is amount for bytes.
+// memory is amount for bytes. Only behind the stroke it may become two lines.
 func (w words) memory(a fleet.Amount) string {
 	switch {
 	case a.Now == 0 || a.Now == a.Maximum:
 		return w.bytes(max(a.Now, a.Wanted))
 	}
-	return w.bytes(a.Now) + " / " + w.bytes(a.Maximum)
+	return strings.ReplaceAll(w.bytes(a.Now)+" /", " ", "\u00a0") + " " +
+		strings.ReplaceAll(w.bytes(a.Maximum), " ", "\u00a0")
 }
 
 // parseBytes reads a size as people type it, in either language: 1.5 GiB, 1,5g, 512M. All units

@@ -183,7 +183,7 @@ func TestCards(t *testing.T) {
 	require.Contains(t, text, `<button id="console-mine" disabled title="not possible in the state “Stopped”"`)
 	require.NotContains(t, text, "aria-busy")
 	p.Put(mine(fleet.Failed))
-	require.Contains(t, card(), "its administrator can see why")
+	require.Contains(t, card(), "Its administrator can see why")
 }
 
 // A guest's operating system has its icon, whatever it calls itself.

@@ -94,7 +94,7 @@ func TestSizes(t *testing.T) {
 	require.Equal(t, "2 / 4", english.amount(fleet.Amount{Now: 2, Wanted: 3, Maximum: 4}))
 	require.Equal(t, "3", english.amount(fleet.Amount{Wanted: 3, Maximum: 4}))
 	require.Equal(t, "4", english.amount(fleet.Amount{Now: 4, Wanted: 4, Maximum: 4}))
-	require.Equal(t, "1 GiB / 2 GiB", english.memory(fleet.Amount{Now: 1 << 30, Maximum: 2 << 30}))
+	require.Equal(t, "1\u00a0GiB\u00a0/ 2\u00a0GiB", english.memory(fleet.Amount{Now: 1 << 30, Maximum: 2 << 30}))
 	for _, n := range []int64{1 << 20, 3 << 29, 700 << 20, 5 << 40} {
 		for _, w := range []words{english, german} {
 			got, ok := parseBytes(w.bytes(n))

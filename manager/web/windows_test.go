@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"regexp"
@@ -33,7 +34,7 @@ func TestWindowsFollowPermissions(t *testing.T) {
 		p.allow("guest", "takeConsole", "edit")
 		text = page(path, "guest")
 		require.Contains(t, text, "debian.iso")
-		require.Contains(t, text, `id="take" hidden>`)
+		require.Contains(t, text, `id="take" hidden title="Take over the keyboard">`)
 	}
 	require.Contains(t, page("/vms/web/screen", "guest"), "In use by bob")
 	require.NotContains(t, page("/vms/web/console", "guest"), "In use by bob", "he uses the screen")
@@ -81,15 +82,7 @@ func TestTakeOverInBrowser(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, sample("web", fleet.Running))
 	p.typed.Store(true)
-	go func() {
-		for far := range p.conns { // a guest that writes a prompt and reads
-			go func() {
-				_, _ = far.Write([]byte("login: "))
-				_, _ = io.Copy(io.Discard, far)
-			}()
-		}
-	}()
-	t.Cleanup(func() { close(p.conns) })
+	prompting(t, p)
 	b := browser.New(t)
 	b.Open(p.http.URL+"/vms/web/console", "light", 1280)
 	b.Do("watching", chromedp.WaitVisible(chromedp.CSS(`#terminal[data-state=watching]`)),
@@ -102,4 +95,53 @@ func TestTakeOverInBrowser(t *testing.T) {
 	require.True(t, p.has("admin take console of web"))
 	b.Do("read aloud", chromedp.Click(chromedp.CSS("#reader")),
 		browser.Holds(`document.querySelector(".xterm-accessibility")?.textContent.includes("login:")`))
+}
+
+// The windows of a VM look as TestPictures wants it; what opens in them is inside of them.
+func TestPicturesOfWindows(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, sample("vm-running", fleet.Running))
+	p.typed.Store(true)
+	prompting(t, p)
+	b := browser.New(t)
+	const inside = `document.documentElement.scrollHeight <= innerHeight &&
+		[...document.querySelectorAll("[open], [open] > div")].every(e => {
+			const r = e.getBoundingClientRect(); return r.left >= 0 && r.right <= innerWidth && r.bottom <= innerHeight })`
+	show := func(name, path, opened, language, scheme string, width int64) {
+		b.Speak(language)
+		b.Open(p.http.URL+"/vms/vm-running/"+path, scheme, width)
+		b.Do(name, browser.Holds(`document.querySelector("#notice").textContent && (!document.querySelector("#terminal") ||
+			document.querySelector("[data-state=watching]"))`))
+		b.Do(name, chromedp.Evaluate[chromedp.Void]("void ("+opened+")"), browser.Holds(inside))
+		b.Picture(fmt.Sprintf("%s-%s-%s-%d", name, language, scheme, width))
+	}
+	for _, page := range []struct{ name, path, opened string }{
+		{"console", "console", "0"},
+		{"console-power", "console", `document.querySelector(".toolbar > :last-child").open = true`},
+		{"screen", "screen", "0"},
+		{"screen-keys", "screen", `document.querySelector(".menu").open = true`},
+		{"screen-media", "screen", `document.querySelector("#windowmedia details").open = true`},
+		{"screen-typing", "screen", `document.querySelector("#typing").showModal()`},
+	} {
+		for _, width := range []int64{390, 820, 1280} {
+			show(page.name, page.path, page.opened, "de", "light", width)
+			show(page.name, page.path, page.opened, "en", "light", width)
+			b.Accessible("../..")
+			show(page.name, page.path, page.opened, "en", "dark", width)
+		}
+	}
+}
+
+// prompting makes each console of a guest that writes a prompt and reads.
+func prompting(t *testing.T, p *play) {
+	t.Helper()
+	go func() { // until the test ends
+		for far := range p.conns {
+			go func() { // until the browser goes
+				_, _ = far.Write([]byte("login: "))
+				_, _ = io.Copy(io.Discard, far)
+			}()
+		}
+	}()
+	t.Cleanup(func() { close(p.conns) })
 }

@@ -24,7 +24,7 @@ terminal.loadAddon(fit);
 terminal.loadAddon(search);
 terminal.open(place);
 fit.fit();
-addEventListener("resize", () => fit.fit());
+new ResizeObserver(() => fit.fit()).observe(place);
 
 let socket: WebSocket | undefined;
 
