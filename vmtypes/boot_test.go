@@ -31,7 +31,9 @@ func TestGuestWithSecureBoot(t *testing.T) {
 		Name: "a,b", UUID: sample.UUID, Accelerator: vmspec.AcceleratorTCG, Firmware: vmspec.FirmwareSecure4M,
 		UseTPM:      true,
 		MaximumCPUs: 4, CurrentCPUs: 2, MaximumRAM: 512 * vmspec.MiB,
-		Kernel:        &vmspec.Kernel{Image: image.Kernel, Initrd: image.Initrd, CommandLine: "console=ttyS0 panic=-1"},
+		Kernel: &vmspec.Kernel{
+			Image: image.Kernel, Initrd: image.Initrd, CommandLine: "console=ttyS0 panic=-1 no_timer_check",
+		},
 		Network:       []vmspec.Network{{Type: vmspec.NetworkUser}},
 		SerialConsole: &vmspec.SerialConsole{Log: log},
 	}

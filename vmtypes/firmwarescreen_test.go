@@ -75,7 +75,9 @@ func TestWindowsFirmwareHasSecureBootAndTPM(t *testing.T) {
 	s := newSandbox(t)
 	log := s.path("images", "console.log")
 	spec := windowsSpec(log)
-	spec.Kernel = &vmspec.Kernel{Image: image.Kernel, Initrd: image.Initrd, CommandLine: "console=ttyS0 quiet panic=-1"}
+	spec.Kernel = &vmspec.Kernel{
+		Image: image.Kernel, Initrd: image.Initrd, CommandLine: "console=ttyS0 quiet panic=-1 no_timer_check",
+	}
 	p := s.launchType("windows", spec, sample.HostFacts{})
 	q, console := boot(t, p, log, "READY")
 	require.Contains(t, console, "firmware efi=1 secureboot=1")

@@ -36,7 +36,7 @@ func tiny(name string, change ...func(*v1.VirtualMachineSpec)) *v1.VirtualMachin
 			PowerdownTimeout: new(int32(120)),
 			Kernel: &v1.Kernel{
 				Image: "vmlinuz", Initrd: "initrd.gz",
-				CommandLine: "console=ttyS0 quiet panic=-1 net.ifnames=0",
+				CommandLine: "console=ttyS0 quiet panic=-1 no_timer_check net.ifnames=0",
 			},
 			Networks: []v1.Network{{User: &v1.UserNetwork{}}},
 		}},

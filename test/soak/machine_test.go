@@ -53,7 +53,7 @@ func newMachine(t *testing.T) *soakVM {
 		image: guest.Tiny(t).With(t, "/usr/sbin/qemu-ga"),
 	}
 	require.NoError(t, program.Build(t.Context(), m.program, "vmop/cmd/vmrunner"))
-	for _, medium := range []string{"a.iso", "b.iso"} {
+	for _, medium := range []string{"a.iso", "b.iso", "c.iso"} {
 		require.NoError(t, os.WriteFile(m.path(medium), make([]byte, 64<<10), 0o600))
 	}
 	t.Cleanup(func() {
@@ -102,9 +102,9 @@ func (m *soakVM) configure(w wish, fault string, how manner) error {
     rtcBase: %s
     powerdownTimeout: %d
     network: []
-    drives: [{type: ide-cd%s}]
+    drives: [{type: ide-cd%s}, {type: ide-cd, file: c.iso}] # so that QEMU may read that folder always
     display: {vnc: {}, loggedInUser: %q}
-    kernel: {image: %q, initrd: %q, commandLine: "console=ttyS0 quiet panic=-1"}
+    kernel: {image: %q, initrd: %q, commandLine: "console=ttyS0 quiet panic=-1 no_timer_check"}
 %s`, w.cpus, w.ram/mib, w.bootMenu, w.rtcBase, w.timeout, medium, w.user, m.image.Kernel, m.image.Initrd, fault)
 	m.edits++
 	err := how(m, "display-password", w.password)
