@@ -130,7 +130,7 @@ func TestCtrlCInsists(t *testing.T) {
 	require.Eventually(t, func() bool {
 		config := filepath.Join(dir, "config.yaml")
 		text, err := exec.CommandContext(t.Context(), "vmrunner", "status", "-c", config).Output()
-		return err == nil && bytes.Contains(text, []byte("RAM"))
+		return err == nil && bytes.Contains(text, []byte("Booting")) // before that, Ctrl-C ends the start
 	}, patience, 100*time.Millisecond)
 	c.press("\x03")
 	p.await(`Ctrl-C asks again; twice within 2 seconds, or vmrunner stop --force, ends the VM at once`)
