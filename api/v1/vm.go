@@ -435,7 +435,8 @@ type Spice struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port,omitempty"`
-	// Server is the host in the connection file of the web GUI, which is not there yet.
+	// Server is VM-Operator's host for viewers. It has no effect: viewers connect through the
+	// manager.
 	//
 	// +optional
 	Server string `json:"server,omitempty"`
@@ -445,7 +446,7 @@ type Spice struct {
 	//
 	// +kubebuilder:default=true
 	GenerateSecret *bool `json:"generateSecret,omitempty"`
-	// ProxyURL is the proxy in the connection file.
+	// ProxyURL is VM-Operator's proxy for viewers. It has no effect: the manager is their proxy.
 	//
 	// +optional
 	ProxyURL string `json:"proxyUrl,omitempty"`

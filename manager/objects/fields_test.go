@@ -22,8 +22,8 @@ import (
 // reads them.
 var notForTheMachine = map[string]string{
 	"state":                  "manager/vm: the number of replicas",
-	"display.spice.server":   "the connection file",
-	"display.spice.proxyUrl": "the connection file",
+	"display.spice.server":   "not used: viewers connect through the manager",
+	"display.spice.proxyUrl": "not used: viewers connect through the manager",
 	"disks[].volumeClaimTemplate.metadata.labels":                "the claim",
 	"disks[].volumeClaimTemplate.metadata.annotations":           "the claim",
 	"disks[].volumeClaimTemplate.spec.accessModes":               "the claim",
@@ -39,8 +39,8 @@ var notForTheMachine = map[string]string{
 // notForThePod are fields that no object is made of.
 var notForThePod = map[string]string{
 	"vm.state":                  "manager/vm: the number of replicas",
-	"vm.display.spice.server":   "the connection file",
-	"vm.display.spice.proxyUrl": "the connection file",
+	"vm.display.spice.server":   "not used: viewers connect through the manager",
+	"vm.display.spice.proxyUrl": "not used: viewers connect through the manager",
 	"permissions":               "the web GUI",
 	"runnerTemplate.source":     "manager/vm: another than VM-Operator's own needs a vmType",
 	"runnerTemplate.update":     "not used",
