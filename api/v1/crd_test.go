@@ -204,7 +204,10 @@ func refused() map[string]refusal {
 			"want one of tap, user and masquerade",
 		},
 		"network of no kind": {`{spec: {vm: {networks: [{}]}}}`, "want one of tap, user and masquerade"},
-		"wrong mac":          {`{spec: {vm: {networks: [{tap: {mac: "1:2:3"}}]}}}`, `spec.vm.networks[0].tap.mac: Invalid value: "1:2:3": want six bytes such as 02:00:00:00:00:01`},
+		"network for one computer": { // docs/decisions/0072
+			`{spec: {vm: {networks: [{passt: {}}]}}}`, "want one of tap, user and masquerade",
+		},
+		"wrong mac": {`{spec: {vm: {networks: [{tap: {mac: "1:2:3"}}]}}}`, `spec.vm.networks[0].tap.mac: Invalid value: "1:2:3": want six bytes such as 02:00:00:00:00:01`},
 		"storage of no size": {
 			`{spec: {vm: {disks: [{volumeClaimTemplate: {spec: {resources: {requests: {storage: viel}}}}}]}}}`,
 			"spec.vm.disks[0].volumeClaimTemplate.spec.resources.requests: Invalid value: want quantities: a size such as 40Gi or 512Mi, or a number of CPUs",
