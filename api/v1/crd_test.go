@@ -79,6 +79,7 @@ func TestDefinitions(t *testing.T) {
 		table := kubectl("get", "vms", "-o", "wide")
 		require.Regexp(t, `AGE +REASON +TYPE +STATE +NEED-RESTART +AGENT +CONSOLE-USER +UUID\n.* NotSeen +standard +Running +True +False +me +u-1\n$`, table)
 	})
+	t.Run("operations", func(t *testing.T) { testOperations(t, k, namespace) })
 	for name, row := range refused() {
 		t.Run("refused: "+name, func(t *testing.T) {
 			t.Parallel()

@@ -24,7 +24,12 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "sed", "-i", "-f", "crd.sed",
 		filepath.Join(dir, "vmoperator.jdrupes.org_vms.yaml")).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	for _, kept := range []string{"zz_generated.deepcopy.go", "../../deploy/crds/vmoperator.jdrupes.org_vms.yaml"} {
+	kept, err := filepath.Glob("../../deploy/crds/*.yaml")
+	require.NoError(t, err)
+	made, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	require.NoError(t, err)
+	require.Len(t, kept, len(made))
+	for _, kept := range append(kept, "zz_generated.deepcopy.go") {
 		want, err := os.ReadFile(filepath.Join(dir, filepath.Base(kept)))
 		require.NoError(t, err)
 		got, err := os.ReadFile(kept)

@@ -16,7 +16,8 @@ func GroupVersion() schema.GroupVersion {
 
 // AddToScheme makes a scheme know the resources.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion(), &VirtualMachine{}, &VirtualMachineList{})
+	s.AddKnownTypes(GroupVersion(), &VirtualMachine{}, &VirtualMachineList{},
+		&VirtualMachineOperation{}, &VirtualMachineOperationList{})
 	metav1.AddToGroupVersion(s, GroupVersion())
 	return nil
 }

@@ -1,0 +1,78 @@
+package v1_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	v1 "vmop/api/v1"
+	"vmop/test/cluster/clustertest"
+)
+
+// testOperations checks the definition of VirtualMachineOperations.
+func testOperations(t *testing.T, k *clustertest.Kubernetes, namespace string) {
+	kubectl := func(args ...string) (string, error) {
+		return k.Kubectl(t.Context(), append([]string{"-n", namespace}, args...)...)
+	}
+	apply := func(name, fields string) (string, error) {
+		file := filepath.Join(t.TempDir(), "operation.yaml")
+		require.NoError(t, os.WriteFile(file, []byte(`
+apiVersion: vmoperator.jdrupes.org/v1
+kind: VirtualMachineOperation
+metadata: {name: `+name+`, annotations: {vmoperator.jdrupes.org/requested-by: alice}}
+spec: {`+fields+`}`), 0o600))
+		return kubectl("apply", "--validate=strict", "-f", file)
+	}
+	for name, fields := range map[string]string{
+		"start": "type: Start", "stop": "type: Stop, force: true", "restart": "type: Restart, force: true",
+		"reset": "type: Reset, force: false", "evict": "type: Evict, force: true", "migrate": "type: Migrate",
+	} {
+		_, err := apply(name, fields+", virtualMachineName: web")
+		require.NoError(t, err, name)
+	}
+	const notForced = "spec.force: Invalid value: only Stop, Restart, Evict and Migrate can be forced: leave it out"
+	for _, row := range []struct{ fields, want string }{
+		{"type: Start, virtualMachineName: web, force: true", notForced},
+		{"type: Reset, virtualMachineName: web, force: true", notForced},
+		{
+			"type: Pause, virtualMachineName: web",
+			`spec.type: Unsupported value: "Pause": supported values: "Start", "Stop", "Restart", "Reset", "Evict", "Migrate"`,
+		},
+		{"virtualMachineName: web", "spec.type: Required value"},
+		{"type: Start", "spec.virtualMachineName: Required value"},
+		{
+			"type: Start, virtualMachineName: other/web",
+			`spec.virtualMachineName: Invalid value: "other/web": want the name of a VM in this namespace`,
+		},
+		{
+			"type: Start, virtualMachineName: " + strings.Repeat("a", 49),
+			"spec.virtualMachineName: Too long: may not be more than 48 bytes",
+		},
+	} {
+		_, err := apply("bad", row.fields)
+		require.ErrorContains(t, err, row.want, row.fields)
+	}
+	for _, fields := range []string{
+		"type: Stop, virtualMachineName: web", "type: Stop, virtualMachineName: db, force: true",
+		"type: Start, virtualMachineName: web",
+	} {
+		_, err := apply("stop", fields)
+		require.ErrorContains(t, err, "spec: Invalid value: an operation can't be changed: delete it", fields)
+	}
+
+	out, err := kubectl("get", "vmop", "reset")
+	require.NoError(t, err)
+	require.Regexp(t, `^NAME +PHASE +TYPE +VIRTUALMACHINE +AGE\nreset +Pending +Reset +web +\d+s\n$`, out)
+	status := []string{"patch", "vmop", "reset", "--subresource=status", "--type=merge", "-p"}
+	_, err = kubectl(append(status,
+		`{"status": {"phase": "`+string(v1.OperationFailed)+`", "reason": "None", "message": "there is no VM"}}`)...)
+	require.NoError(t, err)
+	out, err = kubectl("get", "virtualmachineoperations", "reset", "-o", "wide")
+	require.NoError(t, err)
+	require.Regexp(t, `AGE +REASON +REQUESTED-BY +MESSAGE\nreset +Failed .* None +alice +there is no VM\n$`, out)
+	_, err = kubectl(append(status, `{"status": {"phase": "Done"}}`)...)
+	require.ErrorContains(t, err, `status.phase: Unsupported value: "Done"`)
+}
