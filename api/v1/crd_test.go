@@ -280,29 +280,54 @@ func refused() map[string]refusal {
 			`{metadata: {name: aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeee}}`, "at most 48 characters",
 		},
 		"no machine": {`{spec: {vm: null}}`, "spec.vm: Required value"},
+		"near what": {
+			`{spec: {affinity: {virtualMachineAndPodAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: ""}]}}}}`,
+			`spec.affinity.virtualMachineAndPodAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: Invalid value: want the label of nodes that says what is one place, such as kubernetes.io/hostname`,
+		},
+		"far from what": {
+			`{spec: {affinity: {virtualMachineAndPodAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{labelSelector: {}}]}}}}`,
+			"spec.affinity.virtualMachineAndPodAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: Required value",
+		},
+		"preferred near what": {
+			`{spec: {affinity: {virtualMachineAndPodAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, virtualMachineAndPodAffinityTerm: {topologyKey: ""}}]}}}}`,
+			`preferredDuringSchedulingIgnoredDuringExecution[0].virtualMachineAndPodAffinityTerm.topologyKey: Invalid value: want the label of nodes`,
+		},
+		"no weight": {
+			`{spec: {affinity: {virtualMachineAndPodAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 0, virtualMachineAndPodAffinityTerm: {topologyKey: a}}]}}}}`,
+			"preferredDuringSchedulingIgnoredDuringExecution[0].weight: Invalid value: 0: want 1 to 100",
+		},
+		"too great a weight": {
+			`{spec: {affinity: {virtualMachineAndPodAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 101, virtualMachineAndPodAffinityTerm: {topologyKey: a}}]}}}}`,
+			"preferredDuringSchedulingIgnoredDuringExecution[0].weight: Invalid value: 101: want 1 to 100",
+		},
+		"preference in words of pods": {
+			`{spec: {affinity: {virtualMachineAndPodAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: a}}]}}}}`,
+			"preferredDuringSchedulingIgnoredDuringExecution[0].virtualMachineAndPodAffinityTerm: Required value",
+		},
 	}
 }
 
 // accepted is what must not be refused.
 func accepted() map[string]string {
 	return map[string]string{
-		"always on":           `{spec: {runPolicy: AlwaysOn, guestShutdownStops: null, vm: {state: null}}}`,
-		"always off":          `{spec: {runPolicy: AlwaysOff, vm: {state: null}}}`,
-		"manual":              `{spec: {runPolicy: Manual, guestShutdownStops: true}}`,
-		"topology":            `{spec: {vm: {maximumCpus: null, cpuTopology: {sockets: 2, coresPerDie: 4}, currentCpus: 8}}}`,
-		"plain bytes":         `{spec: {vm: {maximumRam: 1073741824, currentRam: null}}}`,
-		"units differ":        `{spec: {vm: {maximumRam: 1Gi, currentRam: 1073741824}}}`,
-		"little":              `{spec: {vm: {maximumRam: null, currentRam: null, currentCpus: null, disks: null, networks: null, display: null}}}`,
-		"all networks":        `{spec: {vm: {networks: [{tap: {bridge: br1, mac: "52:54:00:12:34:56"}}, {user: {net: 10.0.3.0/24, ports: [{port: 2222, guest: 22}, {port: 53, protocol: UDP}, {port: 53}, {port: 7443, protocol: UDP}]}}, {masquerade: {}}]}}}`,
-		"cloud-init":          `{spec: {cloudInit: {metaData: {instance-id: a}, userData: {users: [{name: me}], write_files: []}, networkConfig: {version: 2}}}}`,
-		"script":              `{spec: {cloudInit: {userData: "#!/bin/sh\necho hello\n", vendorData: "Content-Type: multipart/mixed"}}}`,
-		"data of the vendor":  `{spec: {cloudInit: {vendorData: {users: []}}}}`,
-		"quantities":          `{spec: {resources: {requests: {cpu: 2, memory: 1.5Gi}, limits: {cpu: 500m}}}}`,
-		"removed labels":      `{spec: {loadBalancerService: {labels: {a: b, c: null}, annotations: {d: null}}}}`,
-		"permissions":         `{spec: {permissions: [{user: me, may: ["*"]}, {role: admin, may: [start, stop, reset, accessConsole, takeConsole, resize, edit, create, delete]}, {role: idle}], pools: [a]}}`,
-		"image in parts":      `{spec: {image: {repository: example.test, path: a/b, version: "1", pullPolicy: IfNotPresent}}}`,
-		"options of the type": `{spec: {vmType: {source: gaming, update: false, configMap: types}, vm: {options: {sound: true, deep: {er: [1, 2]}}}}}`,
-		"unnamed disks":       `{spec: {vm: {disks: [{volumeClaimTemplate: {spec: {resources: {requests: {storage: 1Gi}}}}}, {volumeClaimTemplate: {spec: {}}}, {cdrom: {image: a.iso}, bootindex: 0}]}}}`,
-		"scheduling":          `{spec: {nodeName: a, nodeSelector: {b: c}, priorityClassName: high, tolerations: [{operator: Exists}], affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}]}]}}}}}`,
+		"always on":            `{spec: {runPolicy: AlwaysOn, guestShutdownStops: null, vm: {state: null}}}`,
+		"with and without VMs": `{spec: {affinity: {podAffinity: {}, virtualMachineAndPodAffinity: {}, virtualMachineAndPodAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: a, labelSelector: {matchExpressions: [{key: b, operator: Exists}]}, namespaces: [c], namespaceSelector: {}, matchLabelKeys: [d], mismatchLabelKeys: [e]}]}}}}`,
+		"always off":           `{spec: {runPolicy: AlwaysOff, vm: {state: null}}}`,
+		"manual":               `{spec: {runPolicy: Manual, guestShutdownStops: true}}`,
+		"topology":             `{spec: {vm: {maximumCpus: null, cpuTopology: {sockets: 2, coresPerDie: 4}, currentCpus: 8}}}`,
+		"plain bytes":          `{spec: {vm: {maximumRam: 1073741824, currentRam: null}}}`,
+		"units differ":         `{spec: {vm: {maximumRam: 1Gi, currentRam: 1073741824}}}`,
+		"little":               `{spec: {vm: {maximumRam: null, currentRam: null, currentCpus: null, disks: null, networks: null, display: null}}}`,
+		"all networks":         `{spec: {vm: {networks: [{tap: {bridge: br1, mac: "52:54:00:12:34:56"}}, {user: {net: 10.0.3.0/24, ports: [{port: 2222, guest: 22}, {port: 53, protocol: UDP}, {port: 53}, {port: 7443, protocol: UDP}]}}, {masquerade: {}}]}}}`,
+		"cloud-init":           `{spec: {cloudInit: {metaData: {instance-id: a}, userData: {users: [{name: me}], write_files: []}, networkConfig: {version: 2}}}}`,
+		"script":               `{spec: {cloudInit: {userData: "#!/bin/sh\necho hello\n", vendorData: "Content-Type: multipart/mixed"}}}`,
+		"data of the vendor":   `{spec: {cloudInit: {vendorData: {users: []}}}}`,
+		"quantities":           `{spec: {resources: {requests: {cpu: 2, memory: 1.5Gi}, limits: {cpu: 500m}}}}`,
+		"removed labels":       `{spec: {loadBalancerService: {labels: {a: b, c: null}, annotations: {d: null}}}}`,
+		"permissions":          `{spec: {permissions: [{user: me, may: ["*"]}, {role: admin, may: [start, stop, reset, accessConsole, takeConsole, resize, edit, create, delete]}, {role: idle}], pools: [a]}}`,
+		"image in parts":       `{spec: {image: {repository: example.test, path: a/b, version: "1", pullPolicy: IfNotPresent}}}`,
+		"options of the type":  `{spec: {vmType: {source: gaming, update: false, configMap: types}, vm: {options: {sound: true, deep: {er: [1, 2]}}}}}`,
+		"unnamed disks":        `{spec: {vm: {disks: [{volumeClaimTemplate: {spec: {resources: {requests: {storage: 1Gi}}}}}, {volumeClaimTemplate: {spec: {}}}, {cdrom: {image: a.iso}, bootindex: 0}]}}}`,
+		"scheduling":           `{spec: {nodeName: a, nodeSelector: {b: c}, priorityClassName: high, tolerations: [{operator: Exists}], affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}]}]}}}}}`,
 	}
 }

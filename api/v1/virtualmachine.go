@@ -116,10 +116,10 @@ type VirtualMachineSpec struct {
 	//
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
-	// Affinity is that of the pod (kubectl explain pod.spec.affinity).
+	// Affinity says near which nodes, VMs and pods the VM is to run.
 	//
 	// +optional
-	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+	Affinity *Affinity `json:"affinity,omitempty"`
 	// Tolerations are those of the pod (kubectl explain pod.spec.tolerations).
 	//
 	// +optional

@@ -86,15 +86,19 @@ func TestUnplaced(t *testing.T) {
 	t.Parallel()
 	vm := &v1.VirtualMachine{}
 	vm.Spec.NodeSelector = map[string]string{"disk": "ssd", "arch": "new"}
-	vm.Spec.Affinity = &corev1.Affinity{}
+	vm.Spec.Affinity = &v1.Affinity{NodeAffinity: &corev1.NodeAffinity{}}
 	vm.Spec.VM.Accelerator = "tcg"
 	s := &Snapshot{VM: vm, Settings: objects.DefaultSettings()}
 	for said, want := range map[string]string{
 		"0/1 nodes are available: 1 Insufficient memory.": "the pod requests cpu 500m, memory ",
 
-		"0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.":     "spec.nodeSelector requires the labels arch=new, disk=ssd; spec.affinity restricts the nodes",
-		"0/1 nodes are available: 1 node(s) had untolerated taint(s).":                      "spec.tolerations lists",
-		"0/1 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity.": "a volume of the VM is available on certain nodes only",
+		"0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.":        "spec.nodeSelector requires the labels arch=new, disk=ssd; spec.affinity.nodeAffinity restricts the nodes",
+		"0/2 nodes are available: 2 node(s) didn't match pod affinity rules.":                  "spec.affinity.virtualMachineAndPodAffinity or podAffinity requires",
+		"0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules.":             "spec.affinity.virtualMachineAndPodAntiAffinity or podAntiAffinity refuses",
+		"0/2 nodes are available: 2 node(s) didn't satisfy existing pods anti-affinity rules.": "a VM or pod that runs there refuses this one",
+		"0/2 nodes are available: 2 node(s) didn't match pod topology spread constraints.":     "spec.topologySpreadConstraints limits",
+		"0/1 nodes are available: 1 node(s) had untolerated taint(s).":                         "spec.tolerations lists",
+		"0/1 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity.":    "a volume of the VM is available on certain nodes only",
 	} {
 		require.Contains(t, Unplaced(s, said), want)
 	}

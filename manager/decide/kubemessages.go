@@ -39,11 +39,12 @@ func unscheduledReason(c *corev1.PodCondition) string {
 // Unplaced returns the fields of the VM for which no node is suitable, from the
 // scheduler's message; "" if there are none.
 func Unplaced(s *Snapshot, message string) string {
+	contains := func(part string) bool { return strings.Contains(message, part) }
 	var all []string
-	if strings.Contains(message, "Insufficient") {
+	if contains("Insufficient") {
 		all = append(all, objects.Requests(s.VM, s.Settings))
 	}
-	if strings.Contains(message, "node affinity/selector") {
+	if contains("node affinity/selector") {
 		if selector := s.VM.Spec.NodeSelector; len(selector) > 0 {
 			var labels []string
 			for _, key := range slices.Sorted(maps.Keys(selector)) {
@@ -51,14 +52,26 @@ func Unplaced(s *Snapshot, message string) string {
 			}
 			all = append(all, "spec.nodeSelector requires the labels "+strings.Join(labels, ", "))
 		}
-		if s.VM.Spec.Affinity != nil {
-			all = append(all, "spec.affinity restricts the nodes")
+		if a := s.VM.Spec.Affinity; a != nil && a.NodeAffinity != nil {
+			all = append(all, "spec.affinity.nodeAffinity restricts the nodes")
 		}
 	}
-	if strings.Contains(message, "untolerated taint") {
+	if contains("pod affinity rules") {
+		all = append(all, "spec.affinity.virtualMachineAndPodAffinity or podAffinity requires what no such node runs")
+	}
+	if contains("pod anti-affinity rules") {
+		all = append(all, "spec.affinity.virtualMachineAndPodAntiAffinity or podAntiAffinity refuses what such nodes run")
+	}
+	if contains("existing pods anti-affinity rules") {
+		all = append(all, "a VM or pod that runs there refuses this one by its own anti-affinity, for its labels")
+	}
+	if contains("topology spread constraints") {
+		all = append(all, "spec.topologySpreadConstraints limits how unevenly they are spread")
+	}
+	if contains("untolerated taint") {
 		all = append(all, "spec.tolerations lists the taints that the VM tolerates")
 	}
-	if strings.Contains(message, "PersistentVolume's node affinity") {
+	if contains("PersistentVolume's node affinity") {
 		all = append(all, "a volume of the VM is available on certain nodes only (kubectl get pv)")
 	}
 	return strings.Join(all, "; ")

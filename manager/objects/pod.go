@@ -134,43 +134,6 @@ func ownImage(vm *v1.VirtualMachine) string {
 	return image
 }
 
-// place passes on where the VM's pod is to run.
-func place(vm *v1.VirtualMachine, spec *applycorev1.PodSpecApplyConfiguration) error {
-	if name := vm.Spec.NodeName; name != "" {
-		spec.WithNodeName(name)
-	}
-	if class := vm.Spec.PriorityClassName; class != "" {
-		spec.WithPriorityClassName(class)
-	}
-	if len(vm.Spec.NodeSelector) > 0 {
-		spec.WithNodeSelector(vm.Spec.NodeSelector)
-	}
-	if vm.Spec.Affinity != nil {
-		affinity, err := as[applycorev1.AffinityApplyConfiguration]("spec.affinity", vm.Spec.Affinity)
-		if err != nil {
-			return err
-		}
-		spec.WithAffinity(affinity)
-	}
-	for i := range vm.Spec.Tolerations {
-		toleration, err := as[applycorev1.TolerationApplyConfiguration]("spec.tolerations", &vm.Spec.Tolerations[i])
-		if err != nil {
-			return err
-		}
-		spec.WithTolerations(toleration)
-	}
-	for i := range vm.Spec.TopologySpreadConstraints {
-		const path = "spec.topologySpreadConstraints"
-		one := &vm.Spec.TopologySpreadConstraints[i]
-		constraint, err := as[applycorev1.TopologySpreadConstraintApplyConfiguration](path, one)
-		if err != nil {
-			return err
-		}
-		spec.WithTopologySpreadConstraints(constraint)
-	}
-	return nil
-}
-
 // powerdownTimeout is how many seconds the guest has for shutting down.
 func powerdownTimeout(vm *v1.VirtualMachine) int {
 	m := vmspec.Spec{PowerdownTimeout: seconds(vm.Spec.VM.PowerdownTimeout)}.WithDefaults()

@@ -76,7 +76,7 @@ func TestPathsOfPods(t *testing.T) {
 	vm := sample(t, func(vm *v1.VirtualMachine) {
 		s := &vm.Spec
 		s.NodeName, s.PriorityClassName, s.VMType.ConfigMap, s.NodeSelector = "a", "a", "a", map[string]string{"a": "b"}
-		s.Affinity, s.Tolerations = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}},
+		s.Affinity, s.Tolerations = &v1.Affinity{NodeAffinity: &corev1.NodeAffinity{}},
 			[]corev1.Toleration{{Key: "a"}}
 		s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{TopologyKey: "a"}}
 		s.Image, s.Resources = &v1.Image{Source: "a", PullPolicy: corev1.PullAlways},

@@ -28,7 +28,7 @@ func TestRefusedAndStopped(t *testing.T) {
 	w.vm("web")
 	pod := w.boot("web")
 	w.edit("web", func(vm *v1.VirtualMachine) {
-		vm.Spec.Affinity = &corev1.Affinity{
+		vm.Spec.Affinity = &v1.Affinity{
 			NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 				NodeSelectorTerms: []corev1.NodeSelectorTerm{
 					{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: "Sometimes"}}},

@@ -340,7 +340,7 @@ func TestBrokenVMs(t *testing.T) {
 	w.types.panics("wild")
 	w.vm("wild", func(vm *v1.VirtualMachine) { vm.Spec.VMType.Source = "wild" })
 	w.vm("refused", func(vm *v1.VirtualMachine) {
-		vm.Spec.Affinity = &corev1.Affinity{
+		vm.Spec.Affinity = &v1.Affinity{
 			NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 				NodeSelectorTerms: []corev1.NodeSelectorTerm{
 					{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: "Sometimes"}}},

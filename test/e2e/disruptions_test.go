@@ -230,7 +230,7 @@ func (v *clusterVM) moved(from string) {
 // onNode makes a VM prefer a node.
 func onNode(name string) func(*v1.VirtualMachineSpec) {
 	return func(s *v1.VirtualMachineSpec) {
-		s.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		s.Affinity = &v1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
 				Weight: 100, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{
 					Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{name},

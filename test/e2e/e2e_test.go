@@ -51,6 +51,7 @@ func TestKubernetes(t *testing.T) {
 			{"PagesInABrowser", pagesInABrowser},
 			{"CommandsOfOthers", commandsOfOthers},
 			{"PluginOfKubectl", pluginOfKubectl},
+			{"Placement", placement},
 		} {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()

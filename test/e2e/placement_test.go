@@ -1,0 +1,62 @@
+package e2e_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/decide"
+)
+
+// beside are VMs with a label.
+func beside(label string) *v1.VirtualMachineAndPodAffinity {
+	return &v1.VirtualMachineAndPodAffinity{Required: []corev1.PodAffinityTerm{{
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"server": label}},
+		TopologyKey:   corev1.LabelHostname,
+	}}}
+}
+
+// VMs run on the node of others, and on another one, as their definitions say (docs/placement.md).
+func placement(t *testing.T, l *lab) {
+	labelled := func(name, label string, change ...func(*v1.VirtualMachineSpec)) *clusterVM {
+		d := tiny(name, change...)
+		d.Labels = map[string]string{"server": label}
+		return l.create(t, d)
+	}
+	with := func(a v1.Affinity) func(*v1.VirtualMachineSpec) {
+		return func(s *v1.VirtualMachineSpec) { s.Affinity = &a }
+	}
+	node := func(v *clusterVM) string {
+		is := v.until("to have a node", func(now *v1.VirtualMachine) bool { return now.Status.NodeName != "" })
+		return is.Status.NodeName
+	}
+	unplaced := func(v *clusterVM, why string) {
+		is := v.until("to have no node", func(now *v1.VirtualMachine) bool {
+			return now.Status.Phase == v1.PhasePending && now.Status.Reason == decide.ReasonUnschedulable
+		})
+		require.Contains(t, is.Status.Message, why)
+	}
+	near := labelled("near", "near", with(v1.Affinity{VirtualMachineAndPodAffinity: beside("database")}))
+	unplaced(near, "spec.affinity.virtualMachineAndPodAffinity or podAffinity requires what no such node runs")
+	database := labelled("database", "database")
+	require.Equal(t, node(database), node(near), "it has waited for the other")
+	far := labelled("far", "far", with(v1.Affinity{VirtualMachineAndPodAntiAffinity: beside("database")}))
+	require.NotEqual(t, node(database), node(far))
+
+	nowhere := labelled("nowhere", "nowhere", with(v1.Affinity{
+		VirtualMachineAndPodAffinity:     beside("far"),
+		VirtualMachineAndPodAntiAffinity: beside("far"),
+	}))
+	unplaced(nowhere, "spec.affinity.virtualMachineAndPodAntiAffinity or podAntiAffinity refuses what such nodes run")
+	nowhere.change(func(s *v1.VirtualMachineSpec) { s.Affinity.VirtualMachineAndPodAntiAffinity = nil })
+	require.Equal(t, node(far), node(nowhere))
+
+	// A VM that comes later is refused by one that is there, although its own definition has no such rule.
+	second := labelled("second", "database", func(s *v1.VirtualMachineSpec) {
+		s.NodeSelector = map[string]string{corev1.LabelHostname: node(far)}
+	})
+	unplaced(second, "a VM or pod that runs there refuses this one by its own anti-affinity, for its labels")
+}
