@@ -79,6 +79,7 @@ func TestDefinitions(t *testing.T) {
 		table := kubectl("get", "vms", "-o", "wide")
 		require.Regexp(t, `AGE +REASON +TYPE +STATE +NEED-RESTART +AGENT +CONSOLE-USER +UUID\n.* NotSeen +standard +Running +True +False +me +u-1\n$`, table)
 	})
+	t.Run("addresses", func(t *testing.T) { testAddresses(t, k.Namespace(t)) })
 	t.Run("operations", func(t *testing.T) { testOperations(t, k, namespace) })
 	for name, row := range refused() {
 		t.Run("refused: "+name, func(t *testing.T) {
@@ -280,6 +281,18 @@ func refused() map[string]refusal {
 			`{metadata: {name: aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeee}}`, "at most 48 characters",
 		},
 		"no machine": {`{spec: {vm: null}}`, "spec.vm: Required value"},
+		"address without tap": {
+			`{spec: {virtualMachineIPAddressName: my-ip}}`,
+			"spec.virtualMachineIPAddressName: Invalid value: needs a network of kind tap, which has the address: add tap to vm.networks",
+		},
+		"address without network": {
+			`{spec: {virtualMachineIPAddressName: my-ip, vm: {networks: null}}}`,
+			"spec.virtualMachineIPAddressName: Invalid value: needs a network of kind tap",
+		},
+		"address in place of its name": {
+			`{spec: {virtualMachineIPAddressName: 10.66.10.14, vm: {networks: [{tap: {}}]}}}`,
+			"want the name of a VirtualMachineIPAddress in the VM's namespace (kubectl get vmip)",
+		},
 		"near what": {
 			`{spec: {affinity: {virtualMachineAndPodAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: ""}]}}}}`,
 			`spec.affinity.virtualMachineAndPodAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: Invalid value: want the label of nodes that says what is one place, such as kubernetes.io/hostname`,
@@ -319,6 +332,7 @@ func accepted() map[string]string {
 		"units differ":         `{spec: {vm: {maximumRam: 1Gi, currentRam: 1073741824}}}`,
 		"little":               `{spec: {vm: {maximumRam: null, currentRam: null, currentCpus: null, disks: null, networks: null, display: null}}}`,
 		"all networks":         `{spec: {vm: {networks: [{tap: {bridge: br1, mac: "52:54:00:12:34:56"}}, {user: {net: 10.0.3.0/24, ports: [{port: 2222, guest: 22}, {port: 53, protocol: UDP}, {port: 53}, {port: 7443, protocol: UDP}]}}, {masquerade: {}}]}}}`,
+		"address":              `{spec: {virtualMachineIPAddressName: linux-vm-7prpx, vm: {networks: [{user: {}}, {tap: {}}]}}}`,
 		"cloud-init":           `{spec: {cloudInit: {metaData: {instance-id: a}, userData: {users: [{name: me}], write_files: []}, networkConfig: {version: 2}}}}`,
 		"script":               `{spec: {cloudInit: {userData: "#!/bin/sh\necho hello\n", vendorData: "Content-Type: multipart/mixed"}}}`,
 		"data of the vendor":   `{spec: {cloudInit: {vendorData: {users: []}}}}`,

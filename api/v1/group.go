@@ -17,7 +17,9 @@ func GroupVersion() schema.GroupVersion {
 // AddToScheme makes a scheme know the resources.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion(), &VirtualMachine{}, &VirtualMachineList{},
-		&VirtualMachineOperation{}, &VirtualMachineOperationList{})
+		&VirtualMachineOperation{}, &VirtualMachineOperationList{},
+		&VirtualMachineIPAddress{}, &VirtualMachineIPAddressList{},
+		&VirtualMachineIPAddressLease{}, &VirtualMachineIPAddressLeaseList{})
 	metav1.AddToGroupVersion(s, GroupVersion())
 	return nil
 }

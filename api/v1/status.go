@@ -144,6 +144,10 @@ type VirtualMachineStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Addresses []Address `json:"addresses,omitempty"`
+	// VirtualMachineIPAddressName is the VirtualMachineIPAddress that the VM has.
+	//
+	// +optional
+	VirtualMachineIPAddressName string `json:"virtualMachineIPAddressName,omitempty"`
 	// PendingChanges wait for a restart. The runner writes those that need a new machine,
 	// the manager those that need a new pod.
 	//
@@ -301,7 +305,8 @@ type Address struct {
 	// From says from where the guest is reached: Network, whatever reaches the network of the
 	// address; Pod, the VM's pod alone; Unknown, the interface is no card of the VM.
 	From string `json:"from"`
-	// Source says how the address is known: Configuration, DHCP, or Agent, the guest's word.
+	// Source says how the address is known: Lease, Configuration, DHCP, or Agent, the guest's
+	// word.
 	Source string `json:"source"`
 }
 

@@ -55,6 +55,7 @@ type VirtualMachineList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.runPolicy) || self.runPolicy != 'AlwaysOn' || !has(self.vm.state) || self.vm.state == 'Running'",fieldPath=".vm.state",message="Stopped contradicts the runPolicy AlwaysOn: leave vm.state out, or set runPolicy to AlwaysOnUnlessStoppedManually"
 // +kubebuilder:validation:XValidation:rule="!has(self.runPolicy) || self.runPolicy != 'AlwaysOff' || !has(self.vm.state) || self.vm.state == 'Stopped'",fieldPath=".vm.state",message="Running contradicts the runPolicy AlwaysOff: leave vm.state out, or set runPolicy to Manual"
 // +kubebuilder:validation:XValidation:rule="!has(self.runPolicy) || self.runPolicy != 'AlwaysOn' || !has(self.guestShutdownStops) || !self.guestShutdownStops",fieldPath=".guestShutdownStops",message="true contradicts the runPolicy AlwaysOn: leave it out, or set runPolicy to AlwaysOnUnlessStoppedManually"
+// +kubebuilder:validation:XValidation:rule="!has(self.virtualMachineIPAddressName) || has(self.vm.networks) && self.vm.networks.exists(n, has(n.tap))",fieldPath=".virtualMachineIPAddressName",message="needs a network of kind tap, which has the address: add tap to vm.networks, or leave it out; other networks have the pod's address"
 type VirtualMachineSpec struct {
 	// VM is the machine.
 	VM VM `json:"vm"`
@@ -101,6 +102,15 @@ type VirtualMachineSpec struct {
 	//
 	// +optional
 	LoadBalancerService *LoadBalancerService `json:"loadBalancerService,omitempty"`
+
+	// VirtualMachineIPAddressName is the VirtualMachineIPAddress whose address the VM's first
+	// tap has from its next start on. Default: the manager makes one, if virtualMachineCIDRs
+	// of its configuration has ranges.
+	//
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="want the name of a VirtualMachineIPAddress in the VM's namespace (kubectl get vmip)"
+	// +kubebuilder:validation:MaxLength=63
+	VirtualMachineIPAddressName string `json:"virtualMachineIPAddressName,omitempty"`
 
 	// Resources of the pod. Default: requests that are computed from the current CPUs and
 	// RAM, the manager's overcommit, and QEMU's own needs.

@@ -157,11 +157,13 @@ func TestATokenIsHeldToTheRunnersPart(t *testing.T) {
 	}
 	values := map[string]string{
 		"observedGeneration": "7", "phase": `"Failed"`, "reason": `"Because"`, "message": `"a message"`,
-		"nodeName":    `"elsewhere"`,
-		"privileges":  `[{"name": "root", "reason": "spec.x"}]`,
-		"volumes":     `[{"claim": "runner-data-web-0", "uid": "u", "untrusted": ""}]`,
-		"failures":    `{"count": 3, "lastTime": "2026-01-02T03:04:05Z"}`,
-		"consoleUser": `"eve"`, "assignment": `{"pool": "p", "user": "eve", "lastUsed": "2026-01-02T03:04:05Z"}`,
+		"nodeName":                    `"elsewhere"`,
+		"privileges":                  `[{"name": "root", "reason": "spec.x"}]`,
+		"volumes":                     `[{"claim": "runner-data-web-0", "uid": "u", "untrusted": ""}]`,
+		"failures":                    `{"count": 3, "lastTime": "2026-01-02T03:04:05Z"}`,
+		"virtualMachineIPAddressName": `"eves"`,
+		"consoleUser":                 `"eve"`,
+		"assignment":                  `{"pool": "p", "user": "eve", "lastUsed": "2026-01-02T03:04:05Z"}`,
 	}
 	status := reflect.TypeFor[v1.VirtualMachineStatus]()
 	for i := range status.NumField() {

@@ -69,11 +69,17 @@ func (k *Kubernetes) define(ctx context.Context) (err error) {
 	if k.Config, err = Config(k.Cluster); err != nil {
 		return err
 	}
-	if _, err := k.Kubectl(ctx, "apply", "--server-side", "-f", filepath.Join(k.Deploy, "crds"), "-f",
-		filepath.Join(k.Deploy, "admission-policy.yaml")); err != nil {
+	if _, err := k.Kubectl(ctx, "apply", "--server-side", "-f", filepath.Join(k.Deploy, "crds"),
+		"-f", filepath.Join(k.Deploy, "admission-policy.yaml"),
+		"-f", filepath.Join(k.Deploy, "address-policy.yaml")); err != nil {
 		return err
 	}
-	return k.AwaitResource(ctx, "vms."+v1.GroupName)
+	for _, resource := range []string{"vms", "virtualmachineipaddresses", "virtualmachineipaddressleases"} {
+		if err := k.AwaitResource(ctx, resource+"."+v1.GroupName); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Config returns what clients need that may do everything in a cluster, as fast as
