@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"vmop/alive"
 	"vmop/cli"
 	"vmop/manager/fleet"
 	"vmop/printable"
@@ -90,7 +91,10 @@ func (f *flags) viaManager(cmd *cobra.Command) (*manager, error) {
 			return nil, fmt.Errorf("%s has no certificate", f.manager.authority)
 		}
 	}
-	plain := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: secured, ForceAttemptHTTP2: false}
+	plain := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: secured, ForceAttemptHTTP2: false,
+		DialContext: alive.Minute.Dialer().DialContext,
+	}
 	m.http.Transport, err = f.authenticated(plain)
 	return m, err
 }

@@ -5,9 +5,27 @@ import (
 	"net"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/test/deaf"
 )
+
+// A browser that has vanished has no connection after a minute.
+func TestConnectionsOfVanishedBrowsers(t *testing.T) {
+	t.Parallel()
+	listener, err := listen(t.Context(), 0, func(string) bool { return false })
+	require.NoError(t, err)
+	defer listener.Close()
+	browser, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", listener.Addr().String())
+	require.NoError(t, err)
+	defer browser.Close()
+	accepted, err := listener.Accept()
+	require.NoError(t, err)
+	defer accepted.Close()
+	require.Equal(t, time.Minute, deaf.Limit(t, accepted.(*counted).Conn))
+}
 
 // One client can't have so many connections that others have none: those of an address are bounded,
 // and so are all together, also those by a proxy. One that ends makes room.

@@ -11,6 +11,8 @@ import (
 	"net/netip"
 	"strconv"
 	"time"
+
+	"vmop/alive"
 )
 
 const (
@@ -58,11 +60,10 @@ func (p *Pages) serveAs(ctx context.Context, c Config) error {
 		go pair.follow(ctx, p.opts.Log)
 		secured = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: pair.get}
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("", strconv.Itoa(c.Port)))
+	listener, err := listen(ctx, c.Port, p.visitors.ByProxy)
 	if err != nil {
 		return fmt.Errorf("listen for browsers: %w", err)
 	}
-	listener = &bounded{Listener: listener, exempt: p.visitors.ByProxy, open: map[netip.Addr]int{}}
 	server := &http.Server{
 		Handler: p.encrypted(p.pages), TLSConfig: secured,
 		ReadHeaderTimeout: headerPatience, ReadTimeout: patience, WriteTimeout: patience, IdleTimeout: keepAlive,
@@ -96,6 +97,15 @@ func (p *Pages) serveAs(ctx context.Context, c Config) error {
 		return fmt.Errorf("serve pages: %w", err)
 	}
 	return nil
+}
+
+// listen listens for browsers, which may vanish. Those at an exempt address may have any number of connections.
+func listen(ctx context.Context, port int, exempt func(address string) bool) (net.Listener, error) {
+	listener, err := alive.Minute.Listen(ctx, net.JoinHostPort("", strconv.Itoa(port)))
+	if err != nil {
+		return nil, err
+	}
+	return &bounded{Listener: listener, exempt: exempt, open: map[netip.Addr]int{}}, nil
 }
 
 // differs returns a channel that is closed when the configuration has another port or

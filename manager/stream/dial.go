@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"vmop/alive"
 	v1 "vmop/api/v1"
 	"vmop/runner/control"
 	"vmop/runner/control/remote"
@@ -57,7 +58,7 @@ func (k *Keys) Dial(ctx context.Context, to Target) (net.Conn, error) {
 	defer cancel()
 	connect := k.Connect
 	if connect == nil {
-		connect = new(net.Dialer).DialContext
+		connect = alive.Minute.Dialer().DialContext
 	}
 	conn, err := connect(ctx, "tcp", to.Address)
 	if err != nil {

@@ -23,6 +23,7 @@ import (
 	"vmop/runner/control"
 	"vmop/runner/control/remote"
 	"vmop/runner/status"
+	"vmop/test/deaf"
 	"vmop/test/logbook"
 	"vmop/vmstatus"
 	"vmop/vmtypes/plan"
@@ -228,6 +229,24 @@ func TestSilentStrangers(t *testing.T) {
 	_, err = conns[0].Read(make([]byte, 1))
 	require.Error(t, err)
 	require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+}
+
+// A manager or a runner that has vanished, with its node for example, is noticed within a minute.
+func TestVanishedManagersAndRunners(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	listener, err := remote.Listen(t.Context(), remote.Options{Authorities: l.file, Log: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	defer listener.Close()
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(listener.Port()))
+	manager, err := l.keys.Dial(t.Context(), Target{address, listener.Key()})
+	require.NoError(t, err)
+	defer manager.Close()
+	runner, err := listener.Accept()
+	require.NoError(t, err)
+	defer runner.Close()
+	require.Equal(t, time.Minute, deaf.Limit(t, manager))
+	require.Equal(t, time.Minute, deaf.Limit(t, runner))
 }
 
 func TestTargetOf(t *testing.T) {

@@ -33,7 +33,7 @@ const (
 // Keys are the manager's: those of its authorities, and the one of this process. Its methods
 // may be called concurrently.
 type Keys struct {
-	// Connect makes TCP connections; nil is a net.Dialer's.
+	// Connect makes TCP connections; nil is a dialer's of package alive.
 	Connect func(ctx context.Context, network, address string) (net.Conn, error)
 
 	secrets    client.SecretInterface

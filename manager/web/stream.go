@@ -16,11 +16,13 @@ import (
 	"vmop/manager/fleet"
 )
 
-// Times of a stream: how often the browser is asked whether it is still there, and how often the
+// Times of a stream: how often the browser is asked whether it is still there, and how long it may
+// take to answer (together they are a minute, as for other connections, package alive); how often the
 // visitor's permission is looked at if the VM doesn't change.
 const (
 	streamPing  = 30 * time.Second
 	streamCheck = time.Minute
+	streamRest  = 5 * time.Second // for the client to take what has been sent, and the end
 )
 
 // Codes with which a stream ends (RFC 6455, section 7.4.2: for applications). The scripts know them.
@@ -108,6 +110,8 @@ func (s *Server) splice(r *http.Request, name string, socket *websocket.Conn, ba
 		code := s.attend(ctx, r, name, func() bool { return answers(ctx, socket) })
 		ended <- code
 		_ = back.Close()
+		pause(ctx, streamRest)
+		_ = socket.CloseNow() // or else the copy waits for a client that takes nothing any more
 	}()
 	_, _ = io.Copy(front, back)
 	code := streamEnded

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"vmop/alive"
 	"vmop/runner/ratelimit"
 )
 
@@ -58,11 +59,7 @@ func Listen(ctx context.Context, opts Options) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A peer that has gone without a word, with its node for example, is noticed within two minutes.
-	alive := net.ListenConfig{KeepAliveConfig: net.KeepAliveConfig{
-		Enable: true, Idle: time.Minute, Interval: 15 * time.Second, Count: 4,
-	}}
-	tcp, err := alive.Listen(ctx, "tcp", net.JoinHostPort("", strconv.Itoa(opts.Port)))
+	tcp, err := alive.Minute.Listen(ctx, net.JoinHostPort("", strconv.Itoa(opts.Port)))
 	if err != nil {
 		return nil, fmt.Errorf("listen for the manager: %w", err)
 	}

@@ -1,0 +1,56 @@
+// Package deaf makes one end of a TCP connection vanish, as a computer does that loses its
+// network, and looks at what the kernel would do about it at the other end.
+package deaf
+
+import (
+	"net"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// Make makes an end deaf and so, for the other end, silent: a filter at its socket drops all
+// packets before TCP gets them, so that nothing is acknowledged, and no probe answered. What
+// it sends itself still arrives.
+func Make(t testing.TB, conn net.Conn) {
+	t.Helper()
+	drop := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
+	program := unix.SockFprog{Len: uint16(len(drop)), Filter: &drop[0]}
+	control(t, conn, func(fd int) error {
+		return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &program)
+	})
+}
+
+// Limit returns how long the kernel waits until the other end of a connection has acknowledged
+// what was sent to it. It requires that the kernel asks an idle end several times within that time.
+func Limit(t testing.TB, conn net.Conn) time.Duration {
+	t.Helper()
+	option := func(level, name int) (value int) {
+		control(t, conn, func(fd int) (err error) {
+			value, err = unix.GetsockoptInt(fd, level, name)
+			return err
+		})
+		return value
+	}
+	limit := time.Duration(option(unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT)) * time.Millisecond
+	require.NotZero(t, option(unix.SOL_SOCKET, unix.SO_KEEPALIVE), "an idle end is asked")
+	idle := option(unix.IPPROTO_TCP, unix.TCP_KEEPIDLE)
+	again := idle + 2*option(unix.IPPROTO_TCP, unix.TCP_KEEPINTVL)
+	require.LessOrEqual(t, time.Duration(again)*time.Second, limit)
+	return limit
+}
+
+func control(t testing.TB, conn net.Conn, do func(fd int) error) {
+	t.Helper()
+	if secured, is := conn.(interface{ NetConn() net.Conn }); is { // of crypto/tls
+		conn = secured.NetConn()
+	}
+	raw, err := conn.(syscall.Conn).SyscallConn()
+	require.NoError(t, err)
+	var failed error
+	require.NoError(t, raw.Control(func(fd uintptr) { failed = do(int(fd)) }))
+	require.NoError(t, failed)
+}
