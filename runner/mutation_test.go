@@ -72,6 +72,13 @@ var mutations = []mutation{
 	{path: "vm.network[0].mac", to: "52:54:00:00:00:01", what: listed},
 	{path: "vm.network[0].bridge", to: "br1", also: tap, what: listed},
 	{path: "vm.network[0].ifname", to: "tap7", also: tap, what: listed},
+	leased("lease.address", "10.66.10.15/24"),
+	leased("lease.gateway", "10.66.10.1"),
+	leased("lease.nameservers.addresses[0]", "10.66.10.1"),
+	leased("lease.nameservers.search[0]", "example.org"),
+	leased("lease.routes[0].to", "10.8.0.0/16"),
+	leased("lease.routes[0].via", "10.66.10.3"),
+	leased("filter", false),
 	{path: "vm.network[0].net", to: "10.9.0.0/24", what: listed},
 	{
 		path: "vm.network[0].allPorts.keep[0]", to: 80,
@@ -158,6 +165,17 @@ func forwarded(field string, to any, want string) mutation {
 // tap is another network than that of everything, with all that would follow by
 // default.
 var tap = map[string]any{"vm.network[0].type": "tap", "vm.network[0].bridge": "br0", "vm.network[0].ifname": "tap0"}
+
+// leased makes the network a tap with a lease, of which a field has a value.
+func leased(field string, to any) mutation {
+	const network = "vm.network[0]."
+	also := map[string]any{network + "lease.address": "10.66.10.14/24"}
+	maps.Copy(also, tap)
+	if strings.HasPrefix(field, "lease.routes") {
+		also[network+"lease.routes"] = []any{map[string]any{"to": "10.7.0.0/16", "via": "10.66.10.2"}}
+	}
+	return mutation{path: network + field, to: to, also: also, what: listed}
+}
 
 // fieldsOf returns the paths of the fields of a type that have no fields
 // themselves, without indexes. The section cloudInit is one value here: data

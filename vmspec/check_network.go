@@ -21,6 +21,7 @@ func (c *checker) networks() {
 	}
 	macs, ifnames := map[string]string{}, map[string]string{}
 	all := "" // the network that has all ports
+	leased := map[onBridge]string{}
 	for i, n := range c.spec.Network {
 		path := fmt.Sprintf("vm.network[%d]", i)
 		if !isWord(n.Device) {
@@ -37,6 +38,7 @@ func (c *checker) networks() {
 		if n.Type == NetworkTap {
 			c.ifname(path+".bridge", n.Bridge)
 		}
+		c.lease(path, n, leased)
 		if n.hasTap() && n.Ifname != "" {
 			c.ifname(path+".ifname", n.Ifname)
 			if first, taken := ifnames[n.Ifname]; taken {
@@ -68,6 +70,8 @@ func (c *checker) misplaced(path string, n Network) {
 		{"net", n.Net != "" && (n.Type == NetworkTap || n.Type == NetworkPasst), "user and masquerade"},
 		{"ports", len(n.Ports) > 0 && n.Type == NetworkTap, "user, passt and masquerade"},
 		{"allPorts", n.AllPorts != nil && n.Type != NetworkMasquerade, "masquerade"},
+		{"lease", n.Lease != nil && n.Type != NetworkTap, "tap"},
+		{"filter", n.Filter != nil && n.Type != NetworkTap, "tap"},
 	} {
 		if key.given {
 			c.add(path+"."+key.name, "means nothing for a network of type %s", n.Type).hint("it is for %s",

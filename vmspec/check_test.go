@@ -171,6 +171,14 @@ func TestNetworkFaults(t *testing.T) {
 			`vm.network[0].allPorts: means nothing for a network of type passt (it is for masquerade)`,
 		},
 		{
+			with(Network{Type: NetworkUser, Filter: new(true)}),
+			`vm.network[0].filter: means nothing for a network of type user (it is for tap)`,
+		},
+		{
+			with(Network{Type: NetworkMasquerade, Lease: &Lease{}}),
+			`vm.network[0].lease: means nothing for a network of type masquerade (it is for tap)`,
+		},
+		{
 			with(Network{Type: NetworkUser, Net: "10.0.2.0"}),
 			`vm.network[0].net: "10.0.2.0" is not an IPv4 subnet (such as 10.0.2.0/24)`,
 		},

@@ -135,6 +135,22 @@ func networkDefaults() []Default {
 				}
 			}
 		}),
+		noted("vm.network[].lease", "a DHCP server on the bridge gives addresses"),
+		noted("vm.network[].lease.address", "required in lease"),
+		noted("vm.network[].lease.gateway", "none"),
+		noted("vm.network[].lease.nameservers", "none"),
+		noted("vm.network[].lease.nameservers.addresses", "none"),
+		noted("vm.network[].lease.nameservers.search", "none"),
+		noted("vm.network[].lease.routes", "none"),
+		noted("vm.network[].lease.routes[].to", "required in routes"),
+		noted("vm.network[].lease.routes[].via", "required in routes"),
+		derived("vm.network[].filter", "true with a lease", func(s *Spec) {
+			for i := range s.Network {
+				if n := &s.Network[i]; n.Filter == nil && n.Lease != nil && n.Type == NetworkTap {
+					n.Filter = new(true)
+				}
+			}
+		}),
 		noted("vm.network[].net", "masquerade: a subnet that is free; user: QEMU's choice, 10.0.2.0/24"),
 		noted("vm.network[].ports", "none"),
 		noted("vm.network[].allPorts", "only `ports` lead to the guest"),
@@ -304,6 +320,15 @@ func (s Spec) clone() Spec {
 			all.Keep = slices.Clone(all.Keep)
 			s.Network[i].AllPorts = all
 		}
+		if l := clonePointer(s.Network[i].Lease); l != nil {
+			if names := clonePointer(l.Nameservers); names != nil {
+				names.Addresses, names.Search = slices.Clone(names.Addresses), slices.Clone(names.Search)
+				l.Nameservers = names
+			}
+			l.Routes = slices.Clone(l.Routes)
+			s.Network[i].Lease = l
+		}
+		s.Network[i].Filter = clonePointer(s.Network[i].Filter)
 	}
 	s.Drives = slices.Clone(s.Drives)
 	for i := range s.Drives {

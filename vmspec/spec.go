@@ -123,7 +123,41 @@ type Network struct {
 	// AllPorts hands all ports of the namespace's addresses to the guest (masquerade); nil:
 	// those of Ports only. At most one network has it.
 	AllPorts *AllPorts `yaml:"allPorts"`
+	// Lease is the address that the runner gives the guest by DHCP (tap); nil: a server on
+	// the bridge does. The keys are those of cloud-init's network configuration v2.
+	Lease *Lease `yaml:"lease"`
+	// Filter keeps the guest to its card's hardware address and to the address of Lease,
+	// without which there is no filter. With a Lease never nil after WithDefaults.
+	Filter *bool `yaml:"filter"`
 }
+
+// Lease is what a guest learns by DHCP, all of it IPv4.
+type Lease struct {
+	// Address is the guest's, with the length of its subnet: "10.66.10.14/24".
+	Address string `yaml:"address"`
+	// Gateway is the router to everything outside; empty: none.
+	Gateway     string       `yaml:"gateway"`
+	Nameservers *Nameservers `yaml:"nameservers"`
+	// Routes lead to what is behind other routers.
+	Routes []Route `yaml:"routes"`
+}
+
+// Nameservers answer for names.
+type Nameservers struct {
+	Addresses []string `yaml:"addresses"`
+	// Search are the domains for names without a dot.
+	Search []string `yaml:"search"`
+}
+
+// Route leads to a subnet by a router.
+type Route struct {
+	// To is a subnet, as CIDR; Via a router in the guest's subnet.
+	To  string `yaml:"to"`
+	Via string `yaml:"via"`
+}
+
+// Example returns how one is written in a configuration.
+func (Route) Example() string { return "{to: 10.7.0.0/16, via: 10.66.10.2}" }
 
 // AllPorts hands all ports to the guest, but those of other networks and of the display.
 type AllPorts struct {

@@ -255,6 +255,8 @@ func TestEveryKeyIsVisible(t *testing.T) {
 	spec.Kernel, spec.SerialConsole = &vmspec.Kernel{}, &vmspec.SerialConsole{Enabled: &yes}
 	spec.Display = &vmspec.Display{Spice: &vmspec.Spice{}, VNC: &vmspec.VNC{}}
 	spec.Network = []vmspec.Network{{Ports: []vmspec.PortForward{{}}, AllPorts: &vmspec.AllPorts{}}}
+	spec.Network[0].Filter = new(true)
+	spec.Network[0].Lease = &vmspec.Lease{Nameservers: &vmspec.Nameservers{}, Routes: []vmspec.Route{{}}}
 	p, err := vmType.Launch(t.Context(), spec, emptyHost())
 	require.NoError(t, err)
 	require.Contains(t, p.Text(), "-x (80, 443)")

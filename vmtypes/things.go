@@ -154,17 +154,20 @@ func access(
 	return a, nil
 }
 
-// tap is tap(name, bridge=, queues=) or tap(name, subnet=, mac=, hostname=, ports=, all_ports_but=, queues=).
+// tap is tap(name, bridge=, lease=, filter=, mac=, hostname=, queues=) or
+// tap(name, subnet=, mac=, hostname=, ports=, all_ports_but=, queues=).
 func tap(
 	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
 ) (starlark.Value, error) {
 	t := &tapValue{value: value{kind: "tap"}}
 	var bridge, subnet, mac, hostname starlark.Value = starlark.None, starlark.None, starlark.None, starlark.None
+	var lease, filter starlark.Value
 	var ports, kept starlark.Iterable
 	queues := 1
 	err := starlark.UnpackArgs(b.Name(), args, kwargs,
 		"name", &t.tap.Name, "bridge?", &bridge, "subnet?", &subnet, "mac?", &mac, "hostname?", &hostname,
-		"ports??", &ports, "all_ports_but??", &kept, "queues?", &queues)
+		"ports??", &ports, "all_ports_but??", &kept, "queues?", &queues,
+		"lease??", &lease, "filter??", &filter)
 	if err != nil {
 		return nil, err
 	}
@@ -178,6 +181,12 @@ func tap(
 	if (t.tap.Bridge == "") == (t.tap.Subnet == "") {
 		return nil, fmt.Errorf("tap: %s: want either bridge, to join one, or subnet, for a private network of its own",
 			t.tap.Name)
+	}
+	if t.tap.Lease, err = leaseOf(t.tap, lease); err != nil {
+		return nil, err
+	}
+	if t.tap.Filter = filter == starlark.True; t.tap.Filter && t.tap.Lease == nil {
+		return nil, fmt.Errorf("tap: %s: filter without a lease: it keeps the guest to the lease's address", t.tap.Name)
 	}
 	if t.tap.Forwards, err = forwards(ports); err != nil {
 		return nil, err

@@ -229,6 +229,9 @@ func tapBuiltin() Function {
 					"at the start"),
 			optional("queues", "int", "1", "how many queues it has, at most 256. A tap with more than one is the value of `fds`, "+
 				"not of `fd`, and the card, a virtio-net, has `{\"mq\": True, \"vectors\": 2 * queues + 2}`"),
+			optional("lease", "Lease | None", "None", "with a bridge and mac: what the runner gives the guest by DHCP, a value "+
+				"such as `vm.network[0].lease`"),
+			optional("filter", "bool | None", "None", "with a lease: whether the guest is kept to mac and the lease's address"),
 		},
 		Doc: "A network interface that the runner opens, attached to a bridge or with a private subnet behind it. " +
 			"Put it in `taps` of a part, and wherever an option takes its file descriptor; the number is filled in.",

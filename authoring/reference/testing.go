@@ -65,7 +65,7 @@ func TestingObjects() []Object {
 			{"machine", "dict[str, str]", "Properties of `-machine`; `type` is the machine type."},
 			{"helpers", "list[struct]", "Helper processes with `name`, `executable`, `dir`, `argv`, `ready`."},
 			{"files", "list[struct]", "Files with `source`, `to`, `kind`, `same_size`."},
-			{"taps", "list[struct]", "Interfaces with `name`, `bridge`, `subnet`, `mac`, `hostname`, `ports`."},
+			{"taps", "list[struct]", "Interfaces with `name`, `bridge`, `lease`, `filter`, `subnet`, `mac`, `hostname`, `ports`."},
 			{"rules", "list[str]", "What may change while the VM is running, one line each."},
 			{"listeners", "dict[str, str]", "Maps the name of a listener to its path."},
 			{"sockets", "dict[str, str]", "Maps the role of a socket of QEMU to its path."},

@@ -75,8 +75,15 @@ func Below(path string, keys []Key) []Key {
 // defaults: what is nil in it is None to a type.
 func specimen() vmspec.Spec {
 	return vmspec.Spec{
-		Kernel:  &vmspec.Kernel{},
-		Network: []vmspec.Network{{Ports: []vmspec.PortForward{{}}, AllPorts: &vmspec.AllPorts{Keep: []int{0}}}},
+		Kernel: &vmspec.Kernel{},
+		Network: []vmspec.Network{{
+			Ports: []vmspec.PortForward{{}}, AllPorts: &vmspec.AllPorts{Keep: []int{0}},
+			Lease: &vmspec.Lease{
+				Nameservers: &vmspec.Nameservers{Addresses: []string{""}, Search: []string{""}},
+				Routes:      []vmspec.Route{{}},
+			},
+			Filter: new(false),
+		}},
 		Drives:  []vmspec.Drive{{}},
 		Display: &vmspec.Display{Spice: &vmspec.Spice{}, VNC: &vmspec.VNC{}},
 	}.WithDefaults()
@@ -119,7 +126,11 @@ func typeOf(value, absent reflect.Value) string {
 	case reflect.String:
 		return "str"
 	case reflect.Slice:
-		return "tuple[" + t.Elem().Name() + ", ...]"
+		element := t.Elem().Name()
+		if t.Elem().Kind() == reflect.String {
+			element = "str"
+		}
+		return "tuple[" + element + ", ...]"
 	case reflect.Pointer:
 		if t.Elem().Kind() == reflect.Struct {
 			return orNone(t.Elem().Name(), absent.IsNil())

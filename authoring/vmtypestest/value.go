@@ -160,6 +160,20 @@ func tapValue(t plan.Tap) starlark.Value {
 	return record("tap", starlark.StringDict{
 		"name": text(t.Name), "bridge": text(t.Bridge), "subnet": text(t.Subnet), "mac": text(t.MAC),
 		"hostname": text(t.Hostname), "ports": list(t.Forwards, forward), "all_ports_but": keptPorts(t),
+		"lease": lease(t.Lease), "filter": starlark.Bool(t.Filter),
+	})
+}
+
+// lease is None if the runner gives the guest no address.
+func lease(l *plan.Lease) starlark.Value {
+	if l == nil {
+		return starlark.None
+	}
+	route := func(r plan.Route) starlark.Value { return starlark.String(r.To + "-" + r.Via) }
+	word := func(s string) starlark.Value { return starlark.String(s) }
+	return record("lease", starlark.StringDict{
+		"address": text(l.Address), "gateway": text(l.Gateway), "nameservers": list(l.Nameservers, word),
+		"search": list(l.Search, word), "routes": list(l.Routes, route),
 	})
 }
 

@@ -58,11 +58,23 @@ var trials = []trial{
 	{path: "vm.network[0]", do: func(s *vmspec.Spec) { s.Network = slices.Delete(s.Network, 0, 3) }, class: listed},
 	{path: "vm.network[0].type", do: func(s *vmspec.Spec) {
 		s.Network[0].Type, s.Network[0].Bridge = vmspec.NetworkMasquerade, ""
+		s.Network[0].Lease, s.Network[0].Filter = nil, nil
 	}, class: listed},
 	{path: "vm.network[0].device", to: "e1000e", class: listed},
 	{path: "vm.network[0].mac", to: "52:54:00:00:00:01", class: listed},
 	{path: "vm.network[0].bridge", to: "br1", class: listed},
 	{path: "vm.network[0].ifname", to: "tap7", class: listed},
+	{path: "vm.network[0].lease", do: func(s *vmspec.Spec) {
+		s.Network[0].Lease, s.Network[0].Filter = nil, nil
+	}, class: listed},
+	{path: "vm.network[0].lease.address", to: "10.66.10.15/24", class: listed},
+	{path: "vm.network[0].lease.gateway", to: "", class: listed},
+	{path: "vm.network[0].lease.nameservers", to: (*vmspec.Nameservers)(nil), class: listed},
+	{path: "vm.network[0].lease.nameservers.addresses[0]", to: "10.66.10.3", class: listed},
+	{path: "vm.network[0].lease.nameservers.search[0]", to: "example.com", class: listed},
+	{path: "vm.network[0].lease.routes[0].to", to: "10.8.0.0/16", class: listed},
+	{path: "vm.network[0].lease.routes[0].via", to: "10.66.10.3", class: listed},
+	{path: "vm.network[0].filter", to: new(false), class: listed},
 	{path: "vm.network[1].net", to: "10.3.0.0/24", class: listed},
 	{path: "vm.network[1].ports[0].address", to: "", class: listed},
 	{path: "vm.network[1].allPorts", to: (*vmspec.AllPorts)(nil), class: listed},

@@ -26,7 +26,16 @@ func rich() Machine {
 			MaximumRAM: 4 * vmspec.GiB, CurrentRAM: 2 * vmspec.GiB, RTCBase: "utc", RTCClock: "rt",
 			PowerdownTimeout: new(vmspec.Seconds(900)),
 			Network: []vmspec.Network{
-				{Type: vmspec.NetworkTap, Bridge: "br0"},
+				{
+					Type: vmspec.NetworkTap, Bridge: "br0",
+					Lease: &vmspec.Lease{
+						Address: "10.66.10.14/24", Gateway: "10.66.10.1",
+						Nameservers: &vmspec.Nameservers{
+							Addresses: []string{"10.66.10.1"}, Search: []string{"example.org"},
+						},
+						Routes: []vmspec.Route{{To: "10.7.0.0/16", Via: "10.66.10.2"}},
+					},
+				},
 				{
 					Type: vmspec.NetworkMasquerade, Net: "10.1.0.0/24",
 					Ports:    []vmspec.PortForward{{Host: 8080, Guest: 80, Address: "192.0.2.1"}},

@@ -73,11 +73,13 @@ var edits = []struct {
 		vm.coresPerDie add null 2`},
 	{"another kind of network", rich(), func(m *Machine) {
 		n := &m.VM.Network[0]
-		n.Type, n.Bridge, n.Ifname = vmspec.NetworkUser, "", ""
+		n.Type, n.Bridge, n.Ifname, n.Lease, n.Filter = vmspec.NetworkUser, "", "", nil, nil
 	}, `
 		vm.network[0].type replace "tap" "user"
 		vm.network[0].bridge remove "br0" null
-		vm.network[0].ifname remove "vmfb68b969bn0" null`},
+		vm.network[0].ifname remove "vmfb68b969bn0" null
+		vm.network[0].lease remove {"address":"10.66.10.14/24","gateway":"10.66.10.1","nameservers":{"addresses":["10.66.10.1"],"search":["example.org"]},"routes":[{"to":"10.7.0.0/16","via":"10.66.10.2"}]} null
+		vm.network[0].filter remove true null`},
 	{"two that swap what only one can have", rich(), func(m *Machine) {
 		m.VM.Drives[0].Bootindex, m.VM.Drives[2].Bootindex = new(1), new(0)
 	}, `

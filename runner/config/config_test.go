@@ -79,7 +79,15 @@ const everyKey = `
     network:
       - {type: user, device: e1000e, mac: "52:54:00:12:34:56", net: 10.0.3.0/24, ports: [{protocol: udp, address: 127.0.0.1, host: 8053, guest: 53}]}
       - {type: masquerade, mac: "52:54:00:12:34:57", allPorts: {keep: [7443]}}
-      - {type: tap, bridge: br1, ifname: tap7}
+      - type: tap
+        bridge: br1
+        ifname: tap7
+        lease:
+          address: 10.66.10.14/24
+          gateway: 10.66.10.1
+          nameservers: {addresses: [10.66.10.1], search: [example.org]}
+          routes: [{to: 10.7.0.0/16, via: 10.66.10.2}]
+        filter: false
     drives:
       - {type: raw, bootindex: 0, file: /a.qcow2, format: qcow2, readOnly: true}
       - {type: ide-cd, bus: scsi, file: https://example.org/boot.iso}
@@ -129,7 +137,17 @@ func TestEveryKey(t *testing.T) {
 					Type: vmspec.NetworkMasquerade, MAC: "52:54:00:12:34:57",
 					AllPorts: &vmspec.AllPorts{Keep: []int{7443}},
 				},
-				{Type: vmspec.NetworkTap, Bridge: "br1", Ifname: "tap7"},
+				{
+					Type: vmspec.NetworkTap, Bridge: "br1", Ifname: "tap7",
+					Lease: &vmspec.Lease{
+						Address: "10.66.10.14/24", Gateway: "10.66.10.1",
+						Nameservers: &vmspec.Nameservers{
+							Addresses: []string{"10.66.10.1"}, Search: []string{"example.org"},
+						},
+						Routes: []vmspec.Route{{To: "10.7.0.0/16", Via: "10.66.10.2"}},
+					},
+					Filter: new(false),
+				},
 			},
 			Drives: []vmspec.Drive{
 				{Type: vmspec.DriveRaw, Bootindex: new(0), File: "/a.qcow2", Format: "qcow2", ReadOnly: true},

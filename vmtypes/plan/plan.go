@@ -114,6 +114,11 @@ type Tap struct {
 	// Subnet is a CIDR, "10.0.2.0/24", or AutoSubnet: the guest gets an address
 	// by DHCP.
 	Subnet string `json:"subnet,omitempty"`
+	// Lease is what the runner gives the guest by DHCP (with Bridge); nil: a server on the
+	// bridge does.
+	Lease *Lease `json:"lease,omitempty"`
+	// Filter keeps the guest to MAC and the address of Lease.
+	Filter bool `json:"filter,omitempty"`
 	// MAC is the guest's hardware address, for the DHCP server.
 	MAC string `json:"mac,omitempty"`
 	// Hostname is offered to the guest by DHCP.
@@ -123,6 +128,22 @@ type Tap struct {
 	// AllPorts hands all ports to the guest (with Subnet); nil: those of Forwards only.
 	AllPorts *AllPorts `json:"allPorts,omitempty"`
 	Origin   Origin    `json:"origin,omitempty"`
+}
+
+// Lease is the address of a guest on a bridge, and what else it learns with it.
+type Lease struct {
+	// Address is a CIDR, "10.66.10.14/24".
+	Address     string   `json:"address"`
+	Gateway     string   `json:"gateway,omitempty"`
+	Nameservers []string `json:"nameservers,omitempty"`
+	Search      []string `json:"search,omitempty"`
+	Routes      []Route  `json:"routes,omitempty"`
+}
+
+// Route leads to a subnet by a router.
+type Route struct {
+	To  string `json:"to"`
+	Via string `json:"via"`
 }
 
 // AllPorts hands all ports of the namespace's addresses to the guest.

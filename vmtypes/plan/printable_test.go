@@ -32,7 +32,11 @@ func TestFormsOfAPlanArePrintable(t *testing.T) {
 		}},
 		Files: []plan.CopyOnce{{From: hostile, To: hostile, Kind: hostile, Origin: origin}},
 		Taps: []plan.Tap{
-			{Name: hostile, Bridge: hostile}, {Name: hostile, Subnet: hostile, MAC: hostile, Hostname: hostile},
+			{Name: hostile, Bridge: hostile, Lease: &plan.Lease{
+				Address: hostile, Gateway: hostile, Nameservers: []string{hostile}, Search: []string{hostile},
+				Routes: []plan.Route{{To: hostile, Via: hostile}},
+			}},
+			{Name: hostile, Subnet: hostile, MAC: hostile, Hostname: hostile},
 		},
 		Listeners: []plan.Listener{{Name: hostile, Path: hostile}},
 		Sockets:   []plan.Socket{{Role: hostile, Path: hostile, Port: hostile}},

@@ -87,7 +87,7 @@ func (t Tap) String() string {
 		queues = fmt.Sprintf(" queues=%d", t.Queues)
 	}
 	if t.Subnet == "" {
-		return t.Name + " bridge=" + t.Bridge + queues
+		return t.Name + " bridge=" + t.Bridge + queues + t.lease()
 	}
 	s := t.Name + " masquerade=" + t.Subnet + " mac=" + t.MAC + queues
 	if t.Hostname != "" {
@@ -101,6 +101,32 @@ func (t Tap) String() string {
 		for _, port := range t.AllPorts.Keep {
 			s += fmt.Sprintf(" except=%d", port)
 		}
+	}
+	return s
+}
+
+// lease returns the part of the line about what the guest gets.
+func (t Tap) lease() string {
+	l := t.Lease
+	if l == nil {
+		return ""
+	}
+	s := " lease=" + l.Address + " mac=" + t.MAC
+	for _, p := range []struct{ key, value string }{
+		{"hostname", t.Hostname},
+		{"gateway", l.Gateway},
+		{"nameservers", strings.Join(l.Nameservers, ",")},
+		{"search", strings.Join(l.Search, ",")},
+	} {
+		if p.value != "" {
+			s += " " + p.key + "=" + p.value
+		}
+	}
+	for _, r := range l.Routes {
+		s += " route=" + r.To + "-" + r.Via
+	}
+	if t.Filter {
+		s += " filter"
 	}
 	return s
 }
