@@ -188,7 +188,7 @@ func TestAUserIsLoggedIn(t *testing.T) {
 	is("False NotRequested", "", "")
 	want("alice")
 	s := is("True LoggedIn", "alice", "alice")
-	require.Empty(t, s.PendingChanges, "no restart is needed for it")
+	require.Empty(t, s.RestartAwaitingChanges, "no restart is needed for it")
 
 	c.do("rm /tmp/go")
 	c.killLoginAgent()

@@ -125,7 +125,7 @@ func TestADiskIsMadeAndGrows(t *testing.T) {
 	v.configure("wrapped", nil, v.section("drives: [{file: disk.img, size: 16 MiB}]")...)
 	eventually(t, 16<<20, func() int64 { return v.diskSize("disk0") })
 	v.logged("image grown", "size", "16 MiB", "before", "8 MiB")
-	require.Empty(t, v.status().PendingChanges)
+	require.Empty(t, v.status().RestartAwaitingChanges)
 	require.NoError(t, os.Rename(v.path("disk.img"), v.path("kept.img")))
 	v.configure("wrapped", nil, v.section("drives: [{file: disk.img, size: 24 MiB}]")...)
 	v.log.await(t, v.ended, "configuration read")

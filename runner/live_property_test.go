@@ -92,9 +92,9 @@ func (e *everything) pending(m mutation) (paths []string) {
 	require.Eventually(e.t, func() bool {
 		paths = nil
 		known := false
-		for _, c := range e.status().PendingChanges {
+		for _, c := range e.status().RestartAwaitingChanges {
 			if c.Path == mark {
-				known = c.Desired == want
+				known = c.DesiredValue == want
 			} else {
 				paths = append(paths, c.Path)
 			}

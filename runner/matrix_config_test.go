@@ -61,7 +61,8 @@ func TestFault21TheConfigurationBecomesUnusable(t *testing.T) {
 		s := v.becomes("known of as "+tt.what, func(s status.Status) bool {
 			return s.Configuration.Generation == generation
 		})
-		require.Equal(t, status.Configuration{Generation: generation, Applied: 1, Error: text}, s.Configuration,
+		want := status.Configuration{Generation: generation, Applied: 1, Compared: 1, Error: text}
+		require.Equal(t, want, s.Configuration,
 			tt.what)
 		require.Equal(t, "False ConfigInvalid", v.condition(vmstatus.ConditionConfigApplied), tt.what)
 		require.Equal(t, text, s.Condition(vmstatus.ConditionConfigApplied).Message, tt.what)
@@ -211,8 +212,8 @@ func TestFault24WhatCannotChange(t *testing.T) {
 	})
 	require.Equal(t, vmstatus.ReasonChangesPending, s.Condition(vmstatus.ConditionRestartRequired).Reason)
 	paths := map[string]string{}
-	for _, change := range s.PendingChanges {
-		paths[change.Path] = fmt.Sprintf("%v %v", change.Current, change.Desired)
+	for _, change := range s.RestartAwaitingChanges {
+		paths[change.Path] = fmt.Sprintf("%v %v", change.CurrentValue, change.DesiredValue)
 	}
 	require.Contains(t, paths, "vm.maximumRam")
 	require.Contains(t, paths, "vm.useTpm")

@@ -56,7 +56,7 @@ func TestAChangedTypeAwaitsARestart(t *testing.T) {
 	v.runs()
 	pending := func() string {
 		var all []string
-		for _, c := range v.status().PendingChanges {
+		for _, c := range v.status().RestartAwaitingChanges {
 			all = append(all, fmt.Sprintf("%s %s", c.Operation, c.Path))
 		}
 		return strings.Join(all, ", ")

@@ -148,14 +148,21 @@ type VirtualMachineStatus struct {
 	//
 	// +optional
 	VirtualMachineIPAddressName string `json:"virtualMachineIPAddressName,omitempty"`
-	// PendingChanges wait for a restart. The runner writes those that need a new machine,
+	// RestartAwaitingChanges wait for a restart. The runner writes those that need a new machine,
 	// the manager those that need a new pod.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=path
 	// +kubebuilder:validation:MaxItems=1024
-	PendingChanges []PendingChange `json:"pendingChanges,omitempty"`
+	RestartAwaitingChanges []RestartAwaitingChange `json:"restartAwaitingChanges,omitempty"`
+	// RestartAwaitingArguments are QEMU's arguments that a restart takes away, behind "- ", and
+	// those that it adds, behind "+ ".
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	RestartAwaitingArguments []string `json:"restartAwaitingArguments,omitempty"`
 	// Privileges are what the pod may do beyond Pod Security's level restricted, and why.
 	//
 	// +optional
@@ -210,6 +217,11 @@ type RunnerStatus struct {
 	//
 	// +optional
 	Outcome *Outcome `json:"outcome,omitempty"`
+	// ComparedGeneration is the newest generation of the definition of which the runner knows
+	// what awaits a restart.
+	//
+	// +optional
+	ComparedGeneration int64 `json:"comparedGeneration,omitempty"`
 	// Control is where the manager reaches the runner.
 	//
 	// +optional
@@ -320,22 +332,28 @@ type AddressPort struct {
 	Protocol corev1.Protocol `json:"protocol"`
 }
 
-// PendingChange is a difference between the running machine and its definition.
-type PendingChange struct {
-	// Path of the difference in the resource, such as spec.vm.disks[0].
+// RestartAwaitingChange is a difference between the running VM and its definition.
+type RestartAwaitingChange struct {
+	// Path of the difference below spec, such as vm.disks[0]. The last one of too many is
+	// called "...", and its desiredValue says how many more there are.
 	Path string `json:"path"`
 	// Operation: add, remove or replace.
 	//
 	// +kubebuilder:validation:Enum=add;remove;replace
 	Operation string `json:"operation"`
-	// Current is the present value.
+	// CurrentValue is what the VM runs with: a number, a text, an object, as in spec. A long
+	// one is the beginning of its JSON, as a text. Absent: there is none.
 	//
 	// +optional
-	Current string `json:"current,omitempty"`
-	// Desired is the value after a restart.
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
+	CurrentValue *runtime.RawExtension `json:"currentValue,omitempty"`
+	// DesiredValue is what it will run with after a restart.
 	//
 	// +optional
-	Desired string `json:"desired,omitempty"`
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
+	DesiredValue *runtime.RawExtension `json:"desiredValue,omitempty"`
 }
 
 // Volume is a claim with files, as the manager knows it.

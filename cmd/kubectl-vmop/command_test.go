@@ -111,17 +111,17 @@ func TestNames(t *testing.T) {
 func TestDifferencesAreSorted(t *testing.T) {
 	t.Parallel()
 	all := []k8s.Change{
-		{Path: "spec.vm.currentCpus"},
-		{Path: "spec.vm.maximumRam"},
-		{Path: "spec.vm.networks[0].user.net"},
-		{Path: "spec.nodeSelector.disk"},
-		{Path: "spec.image.source"},
-		{Path: "spec.permissions[0].may[0]"},
-		{Path: "spec.vm.powerdownTimeout"},
+		{Path: "vm.currentCpus"},
+		{Path: "vm.maximumRam"},
+		{Path: "vm.networks[0].user.net"},
+		{Path: "nodeSelector.disk"},
+		{Path: "image.source"},
+		{Path: "permissions[0].may[0]"},
+		{Path: "vm.powerdownTimeout"},
 	}
 	d := sortOut(all, forecast{Later: []status.Change{
-		{Path: "vm.maximumRam", Current: 1, Desired: 2, Operation: "replace"},
-		{Path: "vm.network[0].net", Desired: "10.0.3.0/24", Operation: "add"},
+		{Path: "vm.maximumRam", CurrentValue: 1, DesiredValue: 2, Operation: "replace"},
+		{Path: "vm.network[0].net", DesiredValue: "10.0.3.0/24", Operation: "add"},
 	}})
 	paths := func(list []k8s.Change) (paths []string) {
 		for _, c := range list {
@@ -130,9 +130,9 @@ func TestDifferencesAreSorted(t *testing.T) {
 		return paths
 	}
 	now, later := paths(d.Now), paths(d.Later)
-	require.Equal(t, []string{"spec.vm.currentCpus", "spec.permissions[0].may[0]", "spec.vm.powerdownTimeout"}, now)
+	require.Equal(t, []string{"vm.currentCpus", "permissions[0].may[0]", "vm.powerdownTimeout"}, now)
 	require.Equal(t,
-		[]string{"spec.vm.maximumRam", "spec.vm.networks[0]", "spec.nodeSelector.disk", "spec.image.source"}, later)
+		[]string{"vm.maximumRam", "vm.networks[0]", "nodeSelector.disk", "image.source"}, later)
 	require.Empty(t, d.Start)
 }
 
@@ -145,9 +145,9 @@ func TestSpecChanges(t *testing.T) {
 	changes, err := specChanges(before, after)
 	require.NoError(t, err)
 	require.Equal(t, []k8s.Change{
-		{Path: "spec.nodeName", Operation: "add", Desired: "node1"},
-		{Path: "spec.vm.disks[0].cdrom.image", Operation: "replace", Current: "a.iso", Desired: "b.iso"},
-		{Path: "spec.vm.disks[1]", Operation: "add", Desired: `{"cdrom":{"image":""}}`},
+		{Path: "nodeName", Operation: "add", DesiredValue: "node1"},
+		{Path: "vm.disks[0].cdrom.image", Operation: "replace", CurrentValue: "a.iso", DesiredValue: "b.iso"},
+		{Path: "vm.disks[1]", Operation: "add", DesiredValue: map[string]any{"cdrom": map[string]any{"image": ""}}},
 	}, changes)
 	changes, err = specChanges(before, before)
 	require.NoError(t, err)

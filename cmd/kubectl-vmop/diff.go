@@ -176,14 +176,13 @@ func sortOut(all []k8s.Change, by forecast) (d differences) {
 // ofPod reports whether a pod must be made anew for a change.
 func ofPod(change k8s.Change) bool {
 	for _, path := range []string{
-		"spec.image", "spec.resources", "spec.nodeSelector", "spec.affinity", "spec.tolerations",
-		"spec.topologySpreadConstraints",
+		"image", "resources", "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints",
 	} {
 		if change.Path == path || strings.HasPrefix(change.Path, path+".") || strings.HasPrefix(change.Path, path+"[") {
 			return true
 		}
 	}
-	if change.Path == "spec.vm.powerdownTimeout" {
+	if change.Path == "vm.powerdownTimeout" {
 		return false // the running VM takes it over
 	}
 	return objects.OfPod(change.Path)
@@ -202,7 +201,7 @@ func specChanges(before, after *v1.VirtualMachine) ([]k8s.Change, error) {
 		}
 	}
 	var all []k8s.Change
-	collect(&all, "spec", values[0], values[1])
+	collect(&all, "", values[0], values[1])
 	return all, nil
 }
 
@@ -214,7 +213,7 @@ func collect(all *[]k8s.Change, path string, before, after any) {
 		keys := maps.Clone(a)
 		maps.Copy(keys, b)
 		for _, key := range slices.Sorted(maps.Keys(keys)) {
-			collect(all, path+"."+key, a[key], b[key])
+			collect(all, strings.TrimPrefix(path+"."+key, "."), a[key], b[key])
 		}
 		return
 	}
@@ -229,7 +228,7 @@ func collect(all *[]k8s.Change, path string, before, after any) {
 	if reflect.DeepEqual(before, after) {
 		return
 	}
-	change := k8s.Change{Path: path, Operation: "replace", Current: inWords(before), Desired: inWords(after)}
+	change := k8s.Change{Path: path, Operation: "replace", CurrentValue: before, DesiredValue: after}
 	switch {
 	case before == nil:
 		change.Operation = "add"
@@ -246,10 +245,13 @@ func at(list []any, i int) any {
 	return nil
 }
 
+// fromTo is a change's values as people read them.
+func fromTo(current, desired any) string { return inWords(current) + " -> " + inWords(desired) }
+
 func inWords(value any) string {
 	switch v := value.(type) {
 	case nil:
-		return ""
+		return "-"
 	case string:
 		return v
 	}
@@ -274,7 +276,7 @@ func printDifferences(w io.Writer, form string, d differences) error {
 		fmt.Fprintln(w, part.title+":")
 		rows := make([][]string, len(part.list))
 		for i, c := range part.list {
-			rows[i] = []string{"  " + c.Operation, c.Path, firstOf(c.Current, "-") + " -> " + firstOf(c.Desired, "-")}
+			rows[i] = []string{"  " + c.Operation, c.Path, fromTo(c.CurrentValue, c.DesiredValue)}
 		}
 		if err := cli.Table(w, rows); err != nil {
 			return err

@@ -54,7 +54,9 @@ func (f *vms) put(name string, state fleet.State, change ...func(*fleet.VM)) {
 		CPUs:   fleet.Amount{Now: 1, Wanted: 1, Maximum: 4},
 		RAM:    fleet.Amount{Now: 1 << 30, Wanted: 1 << 30, Maximum: 4 << 30},
 		Drives: []fleet.Drive{{Name: "drive 1"}}, Screen: up, SPICE: up, Console: up, Started: time.Now(),
-		Pending: []fleet.Change{{Path: "vm.maximumCpus", Now: "4", Then: "8"}},
+		RestartAwaitingChanges: []fleet.Change{{
+			Path: "vm.maximumCpus", Operation: "replace", CurrentValue: 4, DesiredValue: 8,
+		}},
 		Can: map[fleet.Action]bool{
 			fleet.Start: !up, fleet.Delete: true, fleet.Stop: up, fleet.Kill: up, fleet.Restart: up, fleet.Reset: up,
 			fleet.Pause: state == fleet.Running, fleet.Resume: state == fleet.Paused,

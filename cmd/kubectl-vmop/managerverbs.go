@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	v1 "vmop/api/v1"
@@ -138,9 +139,9 @@ func (m *manager) why(cmd *cobra.Command, args []string) error {
 			LastTransitionTime: metav1.NewTime(c.Since),
 		})
 	}
-	for _, c := range vm.Pending {
-		s.PendingChanges = append(s.PendingChanges, v1.PendingChange{
-			Operation: "replace", Path: c.Path, Current: c.Now, Desired: c.Then,
+	for _, c := range vm.RestartAwaitingChanges {
+		s.RestartAwaitingChanges = append(s.RestartAwaitingChanges, v1.RestartAwaitingChange{
+			Operation: c.Operation, Path: c.Path, CurrentValue: raw(c.CurrentValue), DesiredValue: raw(c.DesiredValue),
 		})
 	}
 	if err := printWhy(cmd.OutOrStdout(), told, nil, time.Now()); err != nil {
@@ -152,6 +153,15 @@ func (m *manager) why(cmd *cobra.Command, args []string) error {
 		}
 	}
 	return nil
+}
+
+// raw returns a value as a resource has it.
+func raw(value any) *runtime.RawExtension {
+	text, err := json.Marshal(value)
+	if value == nil || err != nil {
+		return nil
+	}
+	return &runtime.RawExtension{Raw: text}
 }
 
 // resize gives the guest other CPUs or RAM.

@@ -123,7 +123,7 @@ func newRestart(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "restart NAME", Short: "Shut the guest down and start it again, with all pending changes", GroupID: groupPower,
 		Long: "restart deletes the pod of the VM: the guest is asked to shut down, and starts again in a new pod\n" +
-			"with the present definition. What awaits that, status.pendingChanges lists (kubectl vmop why).",
+			"with the present definition. What awaits that, status.restartAwaitingChanges lists (kubectl vmop why).",
 	}
 	f.oneVM(cmd)
 	doneFlag(cmd, &form)

@@ -123,16 +123,18 @@ func printWhy(w io.Writer, vm *v1.VirtualMachine, events []corev1.Event, now tim
 	if vm.Spec.RunPolicy != "" {
 		fmt.Fprintf(w, "spec.runPolicy is %s\n", vm.Spec.RunPolicy)
 	}
-	var conditions, pending, warnings [][]string
+	var conditions, pending, arguments, warnings [][]string
 	for _, c := range s.Conditions {
 		if unexpected(vm, c) {
 			since := duration.HumanDuration(now.Sub(c.LastTransitionTime.Time))
 			conditions = append(conditions, []string{"  " + c.Type, string(c.Status), c.Reason, since, c.Message})
 		}
 	}
-	for _, c := range s.PendingChanges {
-		change := firstOf(c.Current, "-") + " -> " + firstOf(c.Desired, "-")
-		pending = append(pending, []string{"  " + c.Operation, c.Path, change})
+	for _, c := range s.RestartAwaitingChanges {
+		pending = append(pending, []string{"  " + c.Operation, c.Path, fromTo(c.Values())})
+	}
+	for _, a := range s.RestartAwaitingArguments {
+		arguments = append(arguments, []string{"  " + a})
 	}
 	for _, e := range events {
 		if e.Type == corev1.EventTypeWarning {
@@ -153,6 +155,7 @@ func printWhy(w io.Writer, vm *v1.VirtualMachine, events []corev1.Event, now tim
 	}{
 		{"Conditions", conditions},
 		{"Awaits a restart (kubectl vmop restart " + vm.Name + ")", pending},
+		{"With that, QEMU's arguments", arguments},
 		{"Warnings", warnings[max(0, len(warnings)-mostWarnings):]},
 	} {
 		if len(section.rows) == 0 {

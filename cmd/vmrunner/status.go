@@ -58,7 +58,8 @@ func printStatus(w io.Writer, s status.Status, wide bool, now time.Time) error {
 		show  bool
 	}{
 		{"Problems", problems(s), len(s.Problems) > 0},
-		{"Awaiting a restart", changeRows(s.PendingChanges), len(s.PendingChanges) > 0},
+		{"Awaiting a restart", changeRows(s.RestartAwaitingChanges), len(s.RestartAwaitingChanges) > 0},
+		{"With that, QEMU's arguments", argumentRows(s), wide && len(s.RestartAwaitingArguments) > 0},
 		{"Conditions", conditions(s, now), wide},
 	} {
 		if !section.show {
@@ -159,10 +160,17 @@ func problems(s status.Status) [][]string {
 	return rows
 }
 
+func argumentRows(s status.Status) (rows [][]string) {
+	for _, a := range s.RestartAwaitingArguments {
+		rows = append(rows, []string{"  " + a})
+	}
+	return rows
+}
+
 func changeRows(changes []status.Change) [][]string {
 	rows := make([][]string, len(changes))
 	for i, c := range changes {
-		rows[i] = []string{"  " + c.Operation, c.Path, value(c.Current) + " -> " + value(c.Desired)}
+		rows[i] = []string{"  " + c.Operation, c.Path, value(c.CurrentValue) + " -> " + value(c.DesiredValue)}
 	}
 	return rows
 }

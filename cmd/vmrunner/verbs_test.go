@@ -210,7 +210,12 @@ func (vm *playedVM) tell(what string) error {
 		return vm.tracker.Update(status.Unresponsive(true))
 	case "pending":
 		return vm.tracker.Update(
-			status.Pending{{Path: "vm.firmware", Current: "uefi", Desired: "secure", Operation: "replace"}},
+			status.Pending{
+				Changes: []status.Change{
+					{Path: "vm.firmware", CurrentValue: "uefi", DesiredValue: "secure", Operation: "replace"},
+				},
+				Arguments: []string{"- -drive a", "+ -drive b"},
+			},
 			status.Problems{{Path: "vm.currentCpus", Message: "QEMU has slots for 2"}})
 	case "reset":
 		vm.server.Event(qmp.Event{Name: "RESET", Data: json.RawMessage(`{"guest": true}`), Time: time.Now()})

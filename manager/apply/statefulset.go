@@ -26,7 +26,7 @@ type PodSource struct {
 // NextPod is how the VM's pod compares with the one that its stateful set would make now.
 type NextPod struct {
 	// Changes of the definition need a new pod.
-	Changes []v1.PendingChange
+	Changes []v1.RestartAwaitingChange
 	// Replace says why the pod is to be deleted; "" if it is not.
 	Replace string
 }

@@ -128,7 +128,7 @@ func neglectedFor(age time.Duration) func(*Situation) {
 			Name: "web-0", UID: "1",
 			CreationTimestamp: metav1.NewTime(noon.Add(-age)),
 		}}
-		pod.Annotations = map[string]string{objects.AnnotationDefinition: `{"spec.nodeName":"n1"}`}
+		pod.Annotations = map[string]string{objects.AnnotationDefinition: `{"nodeName":"n1"}`}
 		pod.Spec.NodeName = "n1"
 		s.Pod = WithoutNode(pod, s.Now)
 	}

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +19,7 @@ type Findings struct {
 	// Type is the condition VMTypeAccepted.
 	Type Verdict
 	// Changes need a new pod.
-	Changes []v1.PendingChange
+	Changes []v1.RestartAwaitingChange
 	// Problems are the condition Reconciled.
 	Problems []Problem
 	// Volumes are the VM's claims.
@@ -41,7 +42,7 @@ func Status(s Situation, found Findings, p Phase) v1.VirtualMachineStatus {
 	}
 	if s.VM.DeletionTimestamp != nil { // no step was taken
 		status.Privileges, status.Failures = is.Privileges, is.Failures
-		status.PendingChanges = changesOfPod(is.PendingChanges)
+		status.RestartAwaitingChanges = changesOfPod(is.RestartAwaitingChanges)
 		for _, name := range v1.ManagerConditions() {
 			if have := meta.FindStatusCondition(is.Conditions, name); have != nil {
 				status.Conditions = append(status.Conditions, *have)
@@ -50,7 +51,7 @@ func Status(s Situation, found Findings, p Phase) v1.VirtualMachineStatus {
 		return status
 	}
 	status.Privileges = objects.Privileges(s.VM, s.Settings)
-	status.PendingChanges = found.Changes
+	status.RestartAwaitingChanges = found.Changes
 	status.Conditions = append(managerConditions(s, found), s.firstConditions()...)
 	return status
 }
@@ -98,7 +99,7 @@ func restartRequired(s Situation, found Findings) Verdict {
 	for _, change := range found.Changes {
 		paths = append(paths, change.Path)
 	}
-	for _, change := range s.VM.Status.PendingChanges {
+	for _, change := range s.VM.Status.RestartAwaitingChanges {
 		if !objects.OfPod(change.Path) && !slices.Contains(paths, change.Path) {
 			paths = append(paths, change.Path)
 		}
@@ -132,8 +133,16 @@ func reconciled(problems []Problem) Verdict {
 }
 
 // changesOfPod are the manager's among pending changes.
-func changesOfPod(all []v1.PendingChange) []v1.PendingChange {
-	return slices.DeleteFunc(slices.Clone(all), func(c v1.PendingChange) bool { return !objects.OfPod(c.Path) })
+func changesOfPod(all []v1.RestartAwaitingChange) []v1.RestartAwaitingChange {
+	return slices.DeleteFunc(slices.Clone(all), func(c v1.RestartAwaitingChange) bool { return !objects.OfPod(c.Path) })
+}
+
+// sameChange reports whether two changes are the same, however the JSON of their values is written.
+func sameChange(a, b v1.RestartAwaitingChange) bool {
+	currentA, desiredA := a.Values()
+	currentB, desiredB := b.Values()
+	return a.Path == b.Path && a.Operation == b.Operation && reflect.DeepEqual(currentA, currentB) &&
+		reflect.DeepEqual(desiredA, desiredB)
 }
 
 // SameStatus reports whether the manager's part of a status is there already.
@@ -142,7 +151,7 @@ func SameStatus(want, is v1.VirtualMachineStatus) bool {
 		want.Reason != is.Reason || want.Message != is.Message || want.NodeName != is.NodeName ||
 		!equality.Semantic.DeepEqual(want.Failures, is.Failures) ||
 		!equality.Semantic.DeepEqual(want.Privileges, is.Privileges) ||
-		!equality.Semantic.DeepEqual(want.PendingChanges, changesOfPod(is.PendingChanges)) {
+		!slices.EqualFunc(want.RestartAwaitingChanges, changesOfPod(is.RestartAwaitingChanges), sameChange) {
 		return false
 	}
 	for _, v := range want.Volumes { // those of former disks may stay

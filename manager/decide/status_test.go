@@ -13,15 +13,15 @@ import (
 // the runner reports; what the runner has said of a pod is of no account.
 func TestWhatAwaitsARestart(t *testing.T) {
 	t.Parallel()
-	const disks, node = "spec.vm.disks", "spec.nodeName"
-	changes := func(paths ...string) (all []v1.PendingChange) {
+	const disks, node = "vm.disks", "nodeName"
+	changes := func(paths ...string) (all []v1.RestartAwaitingChange) {
 		for _, path := range paths {
-			all = append(all, v1.PendingChange{Path: path})
+			all = append(all, v1.RestartAwaitingChange{Path: path})
 		}
 		return all
 	}
 	for what, tt := range map[string]struct {
-		found, reported []v1.PendingChange
+		found, reported []v1.RestartAwaitingChange
 		want            string // in the message; "": nothing is awaited
 	}{
 		"nothing":               {nil, nil, ""},
@@ -32,7 +32,7 @@ func TestWhatAwaitsARestart(t *testing.T) {
 		"the manager's, before": {nil, changes(node), ""},
 	} {
 		vm := machine("web")
-		vm.Status.PendingChanges = tt.reported
+		vm.Status.RestartAwaitingChanges = tt.reported
 		verdict := restartRequired(Situation{Snapshot: &Snapshot{VM: vm}}, Findings{Changes: tt.found})
 		if tt.want == "" {
 			require.Equal(t, metav1.ConditionFalse, verdict.Status, what)

@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"encoding/json"
+	"fmt"
 	"net"
 	"strconv"
 	"time"
@@ -54,8 +56,8 @@ type VM struct {
 	SPICE   bool `json:"-"`
 	Console bool `json:"-"`
 
-	// Pending are the changes that await a restart.
-	Pending []Change `json:"pending,omitempty"`
+	// RestartAwaitingChanges are those that await a restart.
+	RestartAwaitingChanges []Change `json:"restartAwaitingChanges,omitempty"`
 	// Problems are what keeps the VM from being as it should be.
 	Problems []Problem `json:"problems,omitempty"`
 	// Conditions in the form of Kubernetes.
@@ -153,13 +155,36 @@ type Drive struct {
 	Medium string `json:"medium"`
 }
 
-// A Change awaits a restart.
+// A Change is one of a VM's definition.
 type Change struct {
 	// Path of the value, such as vm.maximumCpus.
 	Path string `json:"path"`
-	// Now is what the machine has, Then what it will have; empty is none.
-	Now  string `json:"now"`
-	Then string `json:"then"`
+	// Operation is add, remove or replace.
+	Operation string `json:"operation"`
+	// CurrentValue is what the machine has, DesiredValue what it will have, as encoding/json
+	// encodes them; nil is none.
+	CurrentValue any `json:"currentValue,omitempty"`
+	DesiredValue any `json:"desiredValue,omitempty"`
+}
+
+// Now returns CurrentValue for people.
+func (c Change) Now() string { return text(c.CurrentValue) }
+
+// Then returns DesiredValue for people.
+func (c Change) Then() string { return text(c.DesiredValue) }
+
+func text(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	}
+	written, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprint(value)
+	}
+	return string(written)
 }
 
 // A Problem keeps a VM from being as it should be.

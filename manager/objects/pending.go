@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	applyappsv1 "k8s.io/client-go/applyconfigurations/apps/v1"
 
 	v1 "vmop/api/v1"
@@ -17,57 +19,61 @@ import (
 
 // powerdownPath is the path of a change that counts only if the pod would have too
 // little time.
-const powerdownPath = "spec.vm.powerdownTimeout"
+const powerdownPath = "vm.powerdownTimeout"
 
-// longestValue bounds how much of a value is shown, in bytes.
-const longestValue = 120
+// longestValue bounds the JSON of a value, in bytes; longestText is how much is shown of a
+// longer one.
+const (
+	longestValue = 512
+	longestText  = 120
+)
 
 // OfPod reports whether a pending change is one of a pod, by its path: PodChanges returns
 // it, and no runner reports it. The admission policy in deploy has the same list.
 func OfPod(path string) bool {
 	switch path {
-	case "spec.nodeName", "spec.priorityClassName", "spec.nodeSelector", "spec.affinity", "spec.tolerations",
-		"spec.topologySpreadConstraints", "spec.vmType.configMap", "spec.vm.display.secret", powerdownPath:
+	case "nodeName", "priorityClassName", "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints",
+		"vmType.configMap", "vm.display.secret", powerdownPath:
 		return true
 	}
-	return strings.HasPrefix(path, "spec.image.") || strings.HasPrefix(path, "spec.resources.")
+	return strings.HasPrefix(path, "image.") || strings.HasPrefix(path, "resources.")
 }
 
 // definition returns what in a VM its pod must be made anew for, by path, as JSON.
 // What the runner compares itself (disks, networks, displays …) is not there, nor are
 // computed requests: the next pod gets others, the running one needs none. Each path
-// is one OfPod; spec.vm.display.secret, which is no field, stands for the secret that
+// is one OfPod; vm.display.secret, which is no field, stands for the secret that
 // is found by its labels.
 func definition(vm *v1.VirtualMachine, s Settings, secret string) (string, error) {
 	image, policy := imageOf(vm, s)
 	values := map[string]any{
-		"spec.image.source":              image,
-		"spec.image.pullPolicy":          policy,
-		"spec.nodeName":                  vm.Spec.NodeName,
-		"spec.priorityClassName":         vm.Spec.PriorityClassName,
-		"spec.vmType.configMap":          TypesConfigMap(vm, s),
-		"spec.vm.display.secret":         secret,
-		powerdownPath:                    strconv.Itoa(powerdownTimeout(vm)),
-		"spec.nodeSelector":              vm.Spec.NodeSelector,
-		"spec.affinity":                  vm.Spec.Affinity,
-		"spec.tolerations":               vm.Spec.Tolerations,
-		"spec.topologySpreadConstraints": vm.Spec.TopologySpreadConstraints,
+		"image.source":              image,
+		"image.pullPolicy":          policy,
+		"nodeName":                  vm.Spec.NodeName,
+		"priorityClassName":         vm.Spec.PriorityClassName,
+		"vmType.configMap":          TypesConfigMap(vm, s),
+		"vm.display.secret":         secret,
+		powerdownPath:               powerdownTimeout(vm),
+		"nodeSelector":              vm.Spec.NodeSelector,
+		"affinity":                  vm.Spec.Affinity,
+		"tolerations":               vm.Spec.Tolerations,
+		"topologySpreadConstraints": vm.Spec.TopologySpreadConstraints,
 	}
 	if own := vm.Spec.Resources; own != nil {
-		addResources(values, "spec.resources.requests.", own.Requests)
-		addResources(values, "spec.resources.limits.", own.Limits)
+		addResources(values, "resources.requests.", own.Requests)
+		addResources(values, "resources.limits.", own.Limits)
 	}
-	texts := map[string]string{}
+	shown := map[string]json.RawMessage{}
 	for path, value := range values {
-		text, err := shown(value)
+		text, err := bounded(value)
 		if err != nil {
 			return "", fmt.Errorf("write %s: %w", path, err)
 		}
-		if text != "" {
-			texts[path] = text
+		if text != nil {
+			shown[path] = text
 		}
 	}
-	all, err := json.Marshal(texts)
+	all, err := json.Marshal(shown)
 	return string(all), err
 }
 
@@ -77,44 +83,42 @@ func addResources(to map[string]any, prefix string, list corev1.ResourceList) {
 	}
 }
 
-// shown returns a value as people read it; a long one is cut, and told apart from
-// others by its hash.
-func shown(value any) (string, error) {
-	switch v := value.(type) {
-	case string:
-		return v, nil
-	case corev1.PullPolicy:
-		return string(v), nil
-	}
+// bounded returns the JSON of a value, nil of one that is empty. Of a long one it is a text:
+// the beginning, and a hash that tells it apart from others.
+func bounded(value any) (json.RawMessage, error) {
 	text, err := json.Marshal(value)
-	if err != nil || string(text) == "null" || string(text) == "{}" || string(text) == "[]" {
-		return "", err
+	switch string(text) {
+	case "null", "{}", "[]", `""`:
+		return nil, err
 	}
-	if len(text) <= longestValue {
-		return string(text), nil
+	if err != nil || len(text) <= longestValue {
+		return text, err
 	}
 	hash, err := hashOf(value)
-	return string(text[:longestValue]) + "… (" + hash[:8] + ")", err
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(string(text[:longestText]) + "… (" + hash[:8] + ")")
 }
 
 // PodChanges returns what in a VM has changed that its running pod can't follow,
 // sorted by path: pod is the running one, next the StatefulSet as it is to be. A pod
 // that the manager has not made doesn't say what it was made from, and has none.
-func PodChanges(pod *metav1.ObjectMeta, next *applyappsv1.StatefulSetApplyConfiguration) []v1.PendingChange {
-	var is, willBe map[string]string
+func PodChanges(pod *metav1.ObjectMeta, next *applyappsv1.StatefulSetApplyConfiguration) []v1.RestartAwaitingChange {
+	var is, willBe map[string]json.RawMessage
 	if json.Unmarshal([]byte(pod.Annotations[AnnotationDefinition]), &is) != nil ||
 		json.Unmarshal([]byte(next.Spec.Template.Annotations[AnnotationDefinition]), &willBe) != nil {
 		return nil
 	}
 	paths := maps.Clone(is)
 	maps.Copy(paths, willBe)
-	var changes []v1.PendingChange
+	var changes []v1.RestartAwaitingChange
 	for _, path := range slices.Sorted(maps.Keys(paths)) {
 		current, was := is[path]
 		desired, stays := willBe[path]
-		change := v1.PendingChange{Path: path, Operation: "replace", Current: current, Desired: desired}
+		change := v1.RestartAwaitingChange{Path: path, Operation: "replace"}
 		switch {
-		case current == desired:
+		case bytes.Equal(current, desired):
 			continue
 		case path == powerdownPath && !longer(current, desired):
 			continue
@@ -122,6 +126,12 @@ func PodChanges(pod *metav1.ObjectMeta, next *applyappsv1.StatefulSetApplyConfig
 			change.Operation = "add"
 		case !stays:
 			change.Operation = "remove"
+		}
+		if was {
+			change.CurrentValue = &runtime.RawExtension{Raw: current}
+		}
+		if stays {
+			change.DesiredValue = &runtime.RawExtension{Raw: desired}
 		}
 		changes = append(changes, change)
 	}
@@ -131,8 +141,8 @@ func PodChanges(pod *metav1.ObjectMeta, next *applyappsv1.StatefulSetApplyConfig
 // NamesNode reports whether a pod was made for a VM that names its node: no scheduler has
 // seen it then, and the node may not exist.
 func NamesNode(pod *metav1.ObjectMeta) bool {
-	var from map[string]string
-	return json.Unmarshal([]byte(pod.Annotations[AnnotationDefinition]), &from) == nil && from["spec.nodeName"] != ""
+	var from map[string]json.RawMessage
+	return json.Unmarshal([]byte(pod.Annotations[AnnotationDefinition]), &from) == nil && from["nodeName"] != nil
 }
 
 // Outdated reports whether a pod was made from something else than the next one will be,
@@ -142,8 +152,8 @@ func Outdated(pod *metav1.ObjectMeta, next *applyappsv1.StatefulSetApplyConfigur
 	return was != "" && was != next.Spec.Template.Annotations[AnnotationTemplate]
 }
 
-func longer(than, seconds string) bool {
-	a, errA := strconv.Atoi(than)
-	b, errB := strconv.Atoi(seconds)
+func longer(than, seconds json.RawMessage) bool {
+	a, errA := strconv.Atoi(string(than))
+	b, errB := strconv.Atoi(string(seconds))
 	return errA != nil || errB != nil || b > a
 }

@@ -60,7 +60,7 @@ func TestAffinityOfVMsAwaitsARestart(t *testing.T) {
 	changed := sample(t, func(vm *v1.VirtualMachine) {
 		vm.Spec.Affinity = &v1.Affinity{VirtualMachineAndPodAffinity: &v1.VirtualMachineAndPodAffinity{}}
 	})
-	require.Equal(t, []v1.PendingChange{{
-		Path: "spec.affinity", Operation: "add", Desired: `{"virtualMachineAndPodAffinity":{}}`,
+	require.Equal(t, []v1.RestartAwaitingChange{{
+		Path: "affinity", Operation: "add", DesiredValue: raw(`{"virtualMachineAndPodAffinity":{}}`),
 	}}, objects.PodChanges(running, statefulSet(t, changed, settings(), "secret")))
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	v1 "vmop/api/v1"
 	"vmop/manager/objects"
@@ -22,12 +23,14 @@ func pod(t *testing.T, vm *v1.VirtualMachine) *metav1.ObjectMeta {
 	return &metav1.ObjectMeta{Name: vm.Name + "-0", Labels: template.Labels, Annotations: template.Annotations}
 }
 
+func raw(json string) *runtime.RawExtension { return &runtime.RawExtension{Raw: []byte(json)} }
+
 func TestPodChanges(t *testing.T) {
 	t.Parallel()
 	running := pod(t, sample(t, nil))
 	for name, row := range map[string]struct {
 		change func(*v1.VirtualMachine)
-		want   []v1.PendingChange
+		want   []v1.RestartAwaitingChange
 	}{
 		"nothing": {func(*v1.VirtualMachine) {}, nil},
 		"what the runner follows or tells itself": {func(vm *v1.VirtualMachine) {
@@ -39,29 +42,31 @@ func TestPodChanges(t *testing.T) {
 		"image and resources": {func(vm *v1.VirtualMachine) {
 			vm.Spec.Image = &v1.Image{Source: "runner:2", PullPolicy: corev1.PullAlways}
 			vm.Spec.Resources = &v1.Resources{Requests: corev1.ResourceList{"memory": resource.MustParse("4Gi")}}
-		}, []v1.PendingChange{
-			{Path: "spec.image.pullPolicy", Operation: "add", Desired: "Always"},
+		}, []v1.RestartAwaitingChange{
+			{Path: "image.pullPolicy", Operation: "add", DesiredValue: raw(`"Always"`)},
 			{
-				Path: "spec.image.source", Operation: "replace", Current: "example.test/vmop/runner:1.2.3",
-				Desired: "runner:2",
+				Path: "image.source", Operation: "replace", CurrentValue: raw(`"example.test/vmop/runner:1.2.3"`),
+				DesiredValue: raw(`"runner:2"`),
 			},
-			{Path: "spec.resources.requests.memory", Operation: "add", Desired: "4Gi"},
+			{Path: "resources.requests.memory", Operation: "add", DesiredValue: raw(`"4Gi"`)},
 		}},
 		"place": {func(vm *v1.VirtualMachine) {
 			vm.Spec.NodeSelector = map[string]string{"zone": "b"}
-		}, []v1.PendingChange{{Path: "spec.nodeSelector", Operation: "add", Desired: `{"zone":"b"}`}}},
+		}, []v1.RestartAwaitingChange{{Path: "nodeSelector", Operation: "add", DesiredValue: raw(`{"zone":"b"}`)}}},
 		"more time to shut down": {func(vm *v1.VirtualMachine) {
 			vm.Spec.VM.PowerdownTimeout = new(int32(1000))
-		}, []v1.PendingChange{{
-			Path: "spec.vm.powerdownTimeout", Operation: "replace", Current: "900",
-			Desired: "1000",
+		}, []v1.RestartAwaitingChange{{
+			Path: "vm.powerdownTimeout", Operation: "replace", CurrentValue: raw("900"),
+			DesiredValue: raw("1000"),
 		}}},
 		"less time": {func(vm *v1.VirtualMachine) { vm.Spec.VM.PowerdownTimeout = new(int32(99)) }, nil},
 	} {
 		vm := sample(t, row.change)
 		require.Equal(t, row.want, objects.PodChanges(running, statefulSet(t, vm, settings(), "secret")), name)
 	}
-	require.Equal(t, []v1.PendingChange{{Path: "spec.vm.display.secret", Operation: "remove", Current: "secret"}},
+	require.Equal(t, []v1.RestartAwaitingChange{{
+		Path: "vm.display.secret", Operation: "remove", CurrentValue: raw(`"secret"`),
+	}},
 		objects.PodChanges(running, statefulSet(t, sample(t, nil), settings(), "")))
 	require.Empty(t, objects.PodChanges(&metav1.ObjectMeta{}, statefulSet(t, sample(t, nil), settings(), "")),
 		"a pod that the manager has not made")
@@ -82,19 +87,19 @@ func TestPathsOfPods(t *testing.T) {
 		s.Image, s.Resources = &v1.Image{Source: "a", PullPolicy: corev1.PullAlways},
 			&v1.Resources{Limits: corev1.ResourceList{"cpu": resource.MustParse("1")}}
 	})
-	var from map[string]string
+	var from map[string]any
 	require.NoError(t, json.Unmarshal([]byte(pod(t, vm).Annotations[objects.AnnotationDefinition]), &from))
 	require.Len(t, from, 12)
 	for path := range from {
 		require.True(t, objects.OfPod(path), path)
-		for _, prefix := range []string{"spec.image.", "spec.resources."} {
+		for _, prefix := range []string{"image.", "resources."} {
 			if strings.HasPrefix(path, prefix) {
 				path = prefix
 			}
 		}
 		require.Equal(t, 2, strings.Count(string(policy), "'"+path+"'"), "%s, before the change and after it", path)
 	}
-	require.False(t, objects.OfPod("spec.vm.firmware"))
+	require.False(t, objects.OfPod("vm.firmware"))
 }
 
 // What is too long to be shown is still seen to differ.
@@ -102,18 +107,18 @@ func TestPodChangesOfLongValues(t *testing.T) {
 	t.Parallel()
 	tolerating := func(last string) *v1.VirtualMachine {
 		return sample(t, func(vm *v1.VirtualMachine) {
-			for range 5 {
+			for range 12 {
 				vm.Spec.Tolerations = append(vm.Spec.Tolerations, corev1.Toleration{
 					Key:      "example.test/dedicated",
 					Operator: corev1.TolerationOpExists,
 				})
 			}
-			vm.Spec.Tolerations[4].Key = last
+			vm.Spec.Tolerations[11].Key = last
 		})
 	}
 	changes := objects.PodChanges(pod(t, tolerating("one")), statefulSet(t, tolerating("two"), settings(), "secret"))
 	require.Len(t, changes, 1)
-	require.Less(t, len(changes[0].Current), 150)
+	require.Less(t, len(changes[0].CurrentValue.Raw), 160)
 }
 
 func TestPodPatch(t *testing.T) {

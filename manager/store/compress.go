@@ -68,9 +68,9 @@ const typical = `tolerations affinity nodeSelector topologySpreadConstraints cla
 	`app.kubernetes.io/component display-secret app.kubernetes.io/managed-by vm-operator app.kubernetes.i` +
 	`o/instance ` +
 	`app.kubernetes.io/name vm-runner vmrunner.jdrupes.org/cmVersion vmoperator.jdrupes.org/taken ; ` +
-	`vmoperator.jdrupes.org/definition {"spec.image.pullPolicy":"IfNotPresent","spec.image.source":"vmop/` +
+	`vmoperator.jdrupes.org/definition {"image.pullPolicy":"IfNotPresent","image.source":"vmop/` +
 	`runner:1.0.0",` +
-	`"spec.vm.display.secret":"-display-secret","spec.vm.powerdownTimeout":"90"} Pending Running runner U` +
+	`"vm.display.secret":"-display-secret","vm.powerdownTimeout":90} Pending Running runner U` +
 	`nknown Failed Succeeded ` +
 	`{"metadata":{"name":"","uid":"","generation":1,"creationTimestamp":"2026-01-01T00:00:00Z","labels":{` +
 	`"","annotations":{""}},` +
@@ -97,7 +97,7 @@ const typical = `tolerations affinity nodeSelector topologySpreadConstraints cla
 	`"runnerVersion":"1.0.0","cpus":2,"ram":"4Gi","control":{"port":7443,"key":""},` +
 	`"runner":{"podName":"-0","podUID":"-4","state":"Booted"},"vmType":"standard","uuid":"","privileges":` +
 	`[{"privilege":"hostNetwork","field":"","reason":""}],` +
-	`"pendingChanges":[{"path":"spec.vm.","value":""}],"failures":{"count":1,"lastTime":"2026-01-01T00:00` +
+	`"restartAwaitingChanges":[{"path":"vm.","operation":"replace","currentValue":,"desiredValue":}],"failures":{"count":1,"lastTime":"2026-01-01T00:00` +
 	`:00Z","last":{"cause":"","exitCode":1}},"conditions":[` +
 	condition1 + `Running` + condition2 + condition1 + `Booted` + condition2 + condition1 + `Ready` + condition2 +
 	condition1 + `VmopAgentConnected","status":"False` + condition3 +

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	v1 "vmop/api/v1"
 	"vmop/manager/decide"
@@ -99,9 +100,9 @@ func TestCustomTypes(t *testing.T) {
 	w.set(func(s *objects.Settings) { s.VMTypes = "all" })
 	require.Eventually(t, func() bool { return w.types.seen("ours")["ours.star"] == "1" }, patience, tick)
 	vm = eventually(w, "other", &v1.VirtualMachine{}, "its pod can't have them", func(vm *v1.VirtualMachine) bool {
-		return len(vm.Status.PendingChanges) > 0
+		return len(vm.Status.RestartAwaitingChanges) > 0
 	})
-	require.Equal(t, "spec.vmType.configMap", vm.Status.PendingChanges[0].Path)
+	require.Equal(t, "vmType.configMap", vm.Status.RestartAwaitingChanges[0].Path)
 	all, _ := get(w, "all", &corev1.ConfigMap{})
 	all.Data["ours.star"] = "2"
 	require.NoError(t, w.client.Update(t.Context(), all))
@@ -283,7 +284,7 @@ func TestPodMetadata(t *testing.T) {
 	require.NotContains(t, pod.Labels, "tier")
 	require.Equal(t, "web", pod.Labels[objects.LabelInstance])
 	vm, _ := get(w, "web", &v1.VirtualMachine{})
-	require.Empty(t, vm.Status.PendingChanges)
+	require.Empty(t, vm.Status.RestartAwaitingChanges)
 }
 
 // What can't reach a running pod is listed, with what the runner lists.
@@ -292,9 +293,10 @@ func TestRestartRequired(t *testing.T) {
 	w := begin(t)
 	w.vm("web")
 	pod := w.boot("web")
-	w.say("web", pod, stateBooted, nil, v1.PendingChange{
-		Path: "spec.vm.firmware", Operation: "replace",
-		Current: "uefi", Desired: "bios",
+	w.say("web", pod, stateBooted, nil, v1.RestartAwaitingChange{
+		Path: "vm.firmware", Operation: "replace",
+		CurrentValue: &runtime.RawExtension{Raw: []byte(`{"b":1,"a":"<"}`)}, // in another order than a server writes it
+		DesiredValue: &runtime.RawExtension{Raw: []byte(`"bios"`)},
 	})
 	restart := func(want metav1.ConditionStatus, message string) {
 		t.Helper()
@@ -303,17 +305,17 @@ func TestRestartRequired(t *testing.T) {
 			return c.Status == want && c.Message == message
 		})
 	}
-	restart(metav1.ConditionTrue, "waiting for a restart: spec.vm.firmware")
+	restart(metav1.ConditionTrue, "waiting for a restart: vm.firmware")
 	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.PriorityClassName = "system-node-critical" })
-	restart(metav1.ConditionTrue, "waiting for a restart: spec.priorityClassName, spec.vm.firmware")
+	restart(metav1.ConditionTrue, "waiting for a restart: priorityClassName, vm.firmware")
 	vm, _ := get(w, "web", &v1.VirtualMachine{})
-	require.Len(t, vm.Status.PendingChanges, 2)
+	require.Len(t, vm.Status.RestartAwaitingChanges, 2)
 	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.PriorityClassName = "" })
-	restart(metav1.ConditionTrue, "waiting for a restart: spec.vm.firmware")
+	restart(metav1.ConditionTrue, "waiting for a restart: vm.firmware")
 	w.say("web", pod, stateBooted, nil)
 	restart(metav1.ConditionFalse, "")
 	vm, _ = get(w, "web", &v1.VirtualMachine{})
-	require.Empty(t, vm.Status.PendingChanges)
+	require.Empty(t, vm.Status.RestartAwaitingChanges)
 }
 
 // exposed makes a VM whose screen has a service, with a label.

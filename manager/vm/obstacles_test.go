@@ -73,7 +73,7 @@ func TestRepairedBeforeItsStart(t *testing.T) {
 		return vm.Status.ObservedGeneration == vm.Generation && vm.Status.Phase == v1.PhasePending &&
 			len(w.events("web", "Restarting")) == 2
 	})
-	require.Empty(t, vm.Status.PendingChanges)
+	require.Empty(t, vm.Status.RestartAwaitingChanges)
 	require.Equal(t, metav1.ConditionFalse, meta.FindStatusCondition(vm.Status.Conditions,
 		v1.ConditionRestartRequired).Status)
 }

@@ -93,7 +93,9 @@ func waitingFor(reason, message string) corev1.ContainerStatus {
 }
 
 // say is the runner.
-func (w *world) say(vm string, pod *corev1.Pod, state string, outcome *v1.Outcome, changes ...v1.PendingChange) {
+func (w *world) say(vm string, pod *corev1.Pod, state string, outcome *v1.Outcome,
+	changes ...v1.RestartAwaitingChange,
+) {
 	w.t.Helper()
 	alive := metav1.ConditionFalse
 	if state == stateBooting || state == stateBooted {
@@ -105,8 +107,8 @@ func (w *world) say(vm string, pod *corev1.Pod, state string, outcome *v1.Outcom
 			Outcome: outcome,
 		},
 		CPUs: 2, RAM: "1Gi", VMType: "standard", UUID: "8c1b4d6e-0000-4000-8000-000000000001",
-		ConsoleClient:  "10.0.0.1",
-		PendingChanges: changes,
+		ConsoleClient:          "10.0.0.1",
+		RestartAwaitingChanges: changes,
 	}
 	for _, name := range v1.MachineConditions() {
 		status.Conditions = append(status.Conditions, metav1.Condition{

@@ -42,10 +42,10 @@ func TestRewriting(t *testing.T) {
 		for _, vm := range vms.Items {
 			set, _ := get(w, vm.Name, &appsv1.StatefulSet{})
 			next := set.Spec.Template.Spec.Containers[0].Image == "vmrunner:next"
-			told := len(vm.Status.PendingChanges) == 1
+			told := len(vm.Status.RestartAwaitingChanges) == 1
 			require.False(t, told && !next, vm.Name)
 			if told {
-				require.Equal(t, "spec.image.source", vm.Status.PendingChanges[0].Path)
+				require.Equal(t, "image.source", vm.Status.RestartAwaitingChanges[0].Path)
 				require.Equal(t, metav1.ConditionTrue, meta.FindStatusCondition(vm.Status.Conditions,
 					v1.ConditionRestartRequired).Status)
 				require.Equal(t, v1.PhaseRunning, vm.Status.Phase)

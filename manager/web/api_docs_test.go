@@ -30,7 +30,7 @@ func TestTheAPIIsDocumented(t *testing.T) {
 	desk := sample("desk", fleet.Stopped)
 	desk.Since = then
 	p := newPlay(t, sample("web", fleet.Running), desk)
-	p.check.Warnings, p.check.Now[0].Then = nil, "2 GiB"
+	p.check.Warnings, p.check.Now[0].DesiredValue = nil, "2 GiB"
 	p.faulty["maximumCpus: none"] = fleet.Faults{
 		{Path: "vm.maximumCpus", Line: 1, Message: "none is no number; want one from 1 to 4096"},
 	}

@@ -161,7 +161,8 @@ func TestAPIDefinitions(t *testing.T) {
 	tag := answer.Header.Get("ETag")
 	code, text, _ := p.ask("PUT", "/vms/web/definition?dryRun=true", "x: 2", "If-Match", tag)
 	require.Equal(t, http.StatusOK, code)
-	require.Contains(t, text, `"later":[{"path":"vm.maximumCpus","now":"2","then":"4"}]`)
+	require.Contains(t, text,
+		`"later":[{"path":"vm.maximumCpus","operation":"replace","currentValue":2,"desiredValue":4}]`)
 	require.Empty(t, p.done)
 	code, _, _ = p.ask("PUT", "/vms/web/definition", "x: 2\r\n", "If-Match", tag)
 	require.Equal(t, http.StatusNoContent, code)

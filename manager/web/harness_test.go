@@ -292,7 +292,9 @@ func sample(name string, state fleet.State) *fleet.VM {
 	vm.OS, vm.OSID, vm.User = "Debian GNU/Linux 12", "debian", "alice"
 	vm.Viewers = []fleet.Viewer{{Kind: "vnc", Who: "bob", Since: then}}
 	vm.Screen, vm.SPICE, vm.Console = true, true, true
-	vm.Pending = []fleet.Change{{Path: "vm.maximumCpus", Now: "4", Then: "8"}}
+	vm.RestartAwaitingChanges = []fleet.Change{{
+		Path: "vm.maximumCpus", Operation: "replace", CurrentValue: 4, DesiredValue: 8,
+	}}
 	vm.Problems = []fleet.Problem{{Path: "vm.currentRam", Message: "the balloon has no driver"}}
 	vm.Conditions = []fleet.Condition{
 		{Type: "Running", Status: "True", Reason: "VmStarted", Since: then},

@@ -138,8 +138,8 @@ func (v visit) row(vm *fleet.VM) rowView {
 	if vm.State != fleet.Running {
 		row.Why = vm.Message
 	}
-	if len(vm.Pending) > 0 && up {
-		row.Restart = v.T("list.restart.title", len(vm.Pending))
+	if len(vm.RestartAwaitingChanges) > 0 && up {
+		row.Restart = v.T("list.restart.title", len(vm.RestartAwaitingChanges))
 	}
 	return row
 }

@@ -24,7 +24,8 @@ func TestEveryPage(t *testing.T) {
 	hostile.Message, hostile.OS, hostile.User, hostile.SSH = evil, evil, evil, evil
 	hostile.Addresses = []fleet.Address{{Address: evil, From: evil}}
 	hostile.Viewers[0].Who, hostile.Problems[0].Message, hostile.Conditions[0].Message = evil, evil, evil
-	hostile.Pending[0].Then, hostile.Drives[0].Medium, hostile.Conditions[0].Type = evil, evil, evil
+	hostile.RestartAwaitingChanges[0].DesiredValue = evil
+	hostile.Drives[0].Medium, hostile.Conditions[0].Type = evil, evil
 	p := newPlay(t, append(vms, hostile, sample("odd name&?#/..", fleet.Running))...)
 	p.allow("guest", "start", "accessConsole", "edit")
 	addresses := []string{

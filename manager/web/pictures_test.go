@@ -121,7 +121,7 @@ func showcase(t *testing.T) *play {
 	vm := func(name, kind, os, id string, state fleet.State, cpus, gib int64, age time.Duration) *fleet.VM {
 		vm := sample(name, state)
 		vm.Type, vm.OS, vm.OSID, vm.Since, vm.Node, vm.User = kind, os, id, now.Add(-age), "", ""
-		vm.Problems, vm.Message, vm.Labels, vm.Viewers, vm.Pending = nil, "", nil, nil, nil
+		vm.Problems, vm.Message, vm.Labels, vm.Viewers, vm.RestartAwaitingChanges = nil, "", nil, nil, nil
 		vm.Wanted = state != fleet.Stopped
 		vm.CPUs = fleet.Amount{Wanted: cpus, Maximum: 2 * cpus}
 		vm.RAM = fleet.Amount{Wanted: gib << 30, Maximum: gib << 31}
@@ -135,7 +135,9 @@ func showcase(t *testing.T) *play {
 		return vm
 	}
 	web := vm("web", "standard", "Debian GNU/Linux 12", "debian", fleet.Running, 2, 4, 26*time.Hour)
-	web.Pending = []fleet.Change{{Path: "vm.maximumCpus", Now: "4", Then: "8"}}
+	web.RestartAwaitingChanges = []fleet.Change{{
+		Path: "vm.maximumCpus", Operation: "replace", CurrentValue: 4, DesiredValue: 8,
+	}}
 	desk := vm("desk-anna", "windows", "Windows 11 Pro", "mswindows", fleet.Running, 4, 8, 3*time.Hour)
 	desk.Viewers = []fleet.Viewer{{Kind: "vnc", Who: "anna", Since: now.Add(-time.Hour)}}
 	broken := vm("test", "standard", "", "", fleet.Failed, 1, 1, 4*time.Minute)

@@ -24,7 +24,9 @@ func mine(state fleet.State) *fleet.VM {
 	vm.Labels = map[string]string{"may": "start", "team": canary}
 	vm.Type, vm.Node, vm.File, vm.Message, vm.Reason, vm.SSH = canary, canary, canary, canary, canary, canary
 	vm.Addresses, vm.Drives = []fleet.Address{{Address: canary}}, []fleet.Drive{{Name: canary, Medium: canary}}
-	vm.Pending = []fleet.Change{{Path: canary, Now: canary, Then: canary}}
+	vm.RestartAwaitingChanges = []fleet.Change{{
+		Path: canary, Operation: "replace", CurrentValue: canary, DesiredValue: canary,
+	}}
 	vm.Problems = []fleet.Problem{{Path: canary, Message: canary}}
 	vm.Conditions = []fleet.Condition{{Type: canary, Status: "True", Reason: canary, Message: canary}}
 	vm.Details = []fleet.Detail{{Key: canary, Value: canary}}

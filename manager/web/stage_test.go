@@ -34,8 +34,10 @@ func newDefined() defined {
 				{Text: "/usr/bin/qemu-system-x86_64"},
 				{Depth: 1, Text: "-m 512M", Origins: []string{"@vmtypes//lib/memory.star:14 memory"}},
 			},
-			Running: true, Now: []fleet.Change{{Path: "vm.currentRam", Now: "1 GiB", Then: "<b>2 GiB</b>"}},
-			Later: []fleet.Change{{Path: "vm.maximumCpus", Now: "2", Then: "4"}},
+			Running: true, Now: []fleet.Change{{
+				Path: "vm.currentRam", Operation: "replace", CurrentValue: "1 GiB", DesiredValue: "<b>2 GiB</b>",
+			}},
+			Later: []fleet.Change{{Path: "vm.maximumCpus", Operation: "replace", CurrentValue: 2, DesiredValue: 4}},
 		},
 	}
 }

@@ -275,7 +275,7 @@ func (v visit) media(vm *fleet.VM) mediaView {
 }
 
 func (v visit) pending(vm *fleet.VM) pendingView {
-	p := pendingView{words: v.words, Changes: vm.Pending}
+	p := pendingView{words: v.words, Changes: vm.RestartAwaitingChanges}
 	if vm.State.Up() {
 		p.Buttons = v.buttons(vm, fleet.Restart)
 		p.Buttons[0].ID = "pending-restart"

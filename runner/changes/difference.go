@@ -39,12 +39,12 @@ func differences(path string, a, b reflect.Value) []status.Change {
 	case x.Interface() == y.Interface():
 		return nil
 	}
-	change := status.Change{Path: path, Current: value(a), Desired: value(b), Operation: replace}
+	change := status.Change{Path: path, CurrentValue: value(a), DesiredValue: value(b), Operation: replace}
 	switch {
 	case !given(a):
-		change.Operation, change.Current = add, nil
+		change.Operation, change.CurrentValue = add, nil
 	case !given(b):
-		change.Operation, change.Desired = remove, nil
+		change.Operation, change.DesiredValue = remove, nil
 	}
 	return []status.Change{change}
 }
@@ -127,7 +127,7 @@ func join(path, key string) string {
 
 // value returns a value as it would be written in the configuration: texts,
 // numbers and switches, lists of them, and maps without what is absent. Sizes
-// have their unit.
+// have their unit, and web addresses no password.
 func value(v reflect.Value) any {
 	v = concrete(v)
 	if !v.IsValid() {
@@ -152,7 +152,8 @@ func value(v reflect.Value) any {
 		}
 		return list
 	case reflect.String:
-		return v.String()
+		bare, _, _ := vmspec.Credentials(v.String())
+		return bare
 	case reflect.Bool:
 		return v.Bool()
 	case reflect.Int, reflect.Int64:

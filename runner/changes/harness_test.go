@@ -112,7 +112,7 @@ func pending(tb testing.TB, launch Launch, running, wanted Machine) []status.Cha
 	require.NoError(tb, err)
 	changes, err := Pending(tb.Context(), launch, running, wanted, Live(p.Rules, wanted.VM))
 	require.NoError(tb, err)
-	return changes
+	return changes.Changes
 }
 
 func pathsOf(changes []status.Change) []string {

@@ -20,32 +20,35 @@ import (
 // depends on are changed with it, and it is listed if it makes a difference to
 // them. Values that only matter together are listed together. If the changes
 // together change nothing but what is live, none is listed; so the list is
-// empty if and only if a restart changes nothing.
+// empty if and only if a restart changes nothing. The arguments are those of QEMU that
+// differ between the machine with all that is live, and the one after a restart.
 //
 // It is an error if one of the two machines can't be launched. The time is
 // about that of one launch for each difference.
 func Pending(ctx context.Context, launch Launch, running, wanted Machine,
 	live func(path string) bool,
-) ([]status.Change, error) {
+) (none status.Pending, err error) {
 	s := &search{ctx: ctx, launch: launch, running: running, wanted: wanted, live: set{}}
 	s.all = Differences(running, wanted)
 	if len(s.all) == 0 {
-		return nil, nil
+		return none, nil
 	}
 	for _, d := range s.all {
 		if live(d.Path) {
 			s.live[d.Path] = true
 		}
 	}
-	var err error
 	if s.before, err = s.start(running); err != nil {
-		return nil, fmt.Errorf("plan of what is running: %w", err)
+		return none, fmt.Errorf("plan of what is running: %w", err)
 	}
 	if s.after, err = s.start(wanted); err != nil {
-		return nil, fmt.Errorf("plan of what is configured: %w", err)
+		return none, fmt.Errorf("plan of what is configured: %w", err)
 	}
-	if now, _, ok := s.try(s.live); ok && now == s.after {
-		return nil, ctx.Err()
+	now, _, ok := s.try(s.live)
+	if !ok {
+		now = s.before
+	} else if now == s.after {
+		return none, ctx.Err()
 	}
 	listed := set{}
 	for _, d := range s.all {
@@ -55,12 +58,12 @@ func Pending(ctx context.Context, launch Launch, running, wanted Machine,
 	}
 	s.complete(listed)
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return none, err
 	}
-	var pending []status.Change
+	pending := status.Pending{Arguments: argumentChanges(now, s.after)}
 	for _, d := range s.all {
 		if listed[d.Path] {
-			pending = append(pending, d)
+			pending.Changes = append(pending.Changes, d)
 		}
 	}
 	return pending, nil

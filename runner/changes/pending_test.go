@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -187,11 +188,38 @@ func TestPending(t *testing.T) {
 	}
 }
 
+// What a restart changes of QEMU's arguments is shown; what is live changes none.
+func TestArguments(t *testing.T) {
+	t.Parallel()
+	launch, _ := launcher(t)
+	wanted := copied(rich())
+	wanted.VM.Drives[2].File, wanted.VM.RTCBase, wanted.VM.UseTPM = "/other.iso", "localtime", false
+	p, err := launch(t.Context(), rich())
+	require.NoError(t, err)
+	got, err := Pending(t.Context(), launch, rich(), wanted, Live(p.Rules, wanted.VM))
+	require.NoError(t, err)
+	require.Equal(t, []string{"vm.useTpm", "vm.rtcBase"}, pathsOf(got.Changes))
+	require.Equal(t, []string{
+		"- -rtc base=utc,clock=rt,driftfix=slew", "+ -rtc base=localtime,clock=rt,driftfix=slew",
+	}, slices.DeleteFunc(got.Arguments, func(a string) bool { return strings.Contains(a, "tpm") }))
+	require.Len(t, got.Arguments, 5)
+
+	back, err := Pending(t.Context(), launch, rich(), rich(), Live(p.Rules, rich().VM))
+	require.NoError(t, err)
+	require.Empty(t, back.Arguments)
+
+	many := "qemu /q\n" + strings.Repeat("    -device "+strings.Repeat("x", 500)+"\n", 100)
+	all := argumentChanges("qemu /q\n", many+"socket x\n    -not QEMU's\n")
+	require.Len(t, all, mostArguments)
+	require.Equal(t, "... and 37 more", all[mostArguments-1])
+	require.Len(t, []rune(all[0]), len("+ ")+longestArgument)
+}
+
 func textOf(t *testing.T, changes []status.Change) string {
 	t.Helper()
 	var text strings.Builder
 	for _, c := range changes {
-		values, err := json.Marshal([]any{c.Current, c.Desired})
+		values, err := json.Marshal([]any{c.CurrentValue, c.DesiredValue})
 		require.NoError(t, err)
 		var both []json.RawMessage
 		require.NoError(t, json.Unmarshal(values, &both))
@@ -236,7 +264,7 @@ func TestPendingEndsWithItsContext(t *testing.T) {
 			return launch(ctx, m)
 		}, rich(), wanted, never)
 		require.ErrorIs(t, err, context.Canceled, "launch number %d", after)
-		require.Nil(t, changes)
+		require.Zero(t, changes)
 	}
 }
 
@@ -253,8 +281,9 @@ func TestRandomEdits(t *testing.T) {
 		require.NoError(t, err)
 		isLive := Live(p.Rules, wanted.VM)
 		*count = 0
-		got, err := Pending(t.Context(), launch, running, wanted, isLive)
+		awaiting, err := Pending(t.Context(), launch, running, wanted, isLive)
 		require.NoError(t, err, "seed %d", seed)
+		got := awaiting.Changes
 		all := differences("", reflect.ValueOf(running), reflect.ValueOf(wanted))
 		most = max(most, *count-2*len(all))
 		applied := setOf(pathsOf(got)...)

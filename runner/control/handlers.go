@@ -159,7 +159,7 @@ func (s *Server) getStatus(w http.ResponseWriter, _ *http.Request) error {
 }
 
 func (s *Server) getPending(w http.ResponseWriter, _ *http.Request) error {
-	pending := s.opts.Tracker.Status().PendingChanges
+	pending := s.opts.Tracker.Status().RestartAwaitingChanges
 	if pending == nil {
 		pending = []status.Change{}
 	}

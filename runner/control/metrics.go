@@ -50,7 +50,7 @@ func metrics(s status.Status, m sample) []byte {
 		w.value(float64(viewers(s.Consoles, kind)), "kind", kind)
 	}
 	w.family("vmop_vm_pending_changes", "gauge", "Changes of the configuration that await a restart.")
-	w.value(float64(len(s.PendingChanges)))
+	w.value(float64(len(s.RestartAwaitingChanges)))
 	w.family("vmop_vm_problems", "gauge", "Problems of the VM.")
 	w.value(float64(len(s.Problems)))
 	w.family("vmop_qmp_events_dropped_total", "counter", "QMP events that were lost because too many arrived.")

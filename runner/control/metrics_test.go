@@ -18,7 +18,8 @@ func TestMetricsAreWellFormed(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s, err := status.Fold(status.Status{}, began,
 		status.Described{Name: "a \"b\"\\\nc", VMType: "standard"}, status.Entered{State: vmstatus.StateBooted},
-		status.ConsoleOpened{Kind: status.VNC}, status.Problems{{Message: "x"}}, status.Pending{{Path: "vm.firmware"}})
+		status.ConsoleOpened{Kind: status.VNC}, status.Problems{{Message: "x"}},
+		status.Pending{Changes: []status.Change{{Path: "vm.firmware"}}})
 	require.NoError(t, err)
 	text := string(metrics(s, sample{
 		now: began.Add(90 * time.Second), dropped: 3, clients: 2, runner: 12 << 20,

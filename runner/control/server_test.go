@@ -55,8 +55,8 @@ func TestStatusAndPending(t *testing.T) {
 	pending, err := s.client.Pending(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, pending)
-	change := status.Change{Path: "vm.firmware", Current: "uefi", Desired: "secure", Operation: "replace"}
-	require.NoError(t, s.tracker.Update(status.Pending{change}))
+	change := status.Change{Path: "vm.firmware", CurrentValue: "uefi", DesiredValue: "secure", Operation: "replace"}
+	require.NoError(t, s.tracker.Update(status.Pending{Changes: []status.Change{change}}))
 	pending, err = s.client.Pending(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []status.Change{change}, pending)

@@ -370,7 +370,7 @@ func TestManyAskAtOnce(t *testing.T) {
 				require.NoError(t, d.Pause(t.Context()))
 				require.NoError(t, d.Resume(t.Context()))
 				d.Configured(machine.Reading{Err: "no"})
-				d.AwaitRestart(nil, nil)
+				d.AwaitRestart(status.Pending{}, nil)
 				d.q.event("RESUME")
 			}
 		})

@@ -164,7 +164,7 @@ func (d *Driver) Configured(r machine.Reading) { d.Do(func() { d.state.Configure
 
 // AwaitRestart hands over which changes await a restart of the VM, or why that is
 // not known.
-func (d *Driver) AwaitRestart(list []status.Change, err error) {
+func (d *Driver) AwaitRestart(list status.Pending, err error) {
 	d.Do(func() { d.state.AwaitRestart(list, err) })
 }
 

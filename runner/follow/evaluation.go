@@ -34,14 +34,14 @@ func (c *Config) evaluation(ctx context.Context) *evaluation {
 func (e *evaluation) close() { e.group.Close() }
 
 // pendingChanges returns what of the wanted VM awaits a restart.
-func (e *evaluation) pendingChanges(ctx context.Context, wanted *prepare.VM) (list []status.Change, err error) {
+func (e *evaluation) pendingChanges(ctx context.Context, wanted *prepare.VM) (list status.Pending, err error) {
 	running := comparable(e.Running, e.running.Name())
 	types := map[string]*evaluate.Member{running.VMType: e.running}
 	next := comparable(wanted, running.VMType)
 	if e.takesOtherType(wanted) {
 		other, text, err := e.wantedType(wanted)
 		if err != nil {
-			return nil, err
+			return list, err
 		}
 		next.VMType = text
 		if types[text] == nil {

@@ -53,6 +53,6 @@ def launch(vm, host):
 	defer e.close()
 	pending, err := e.pendingChanges(t.Context(), wanted)
 	require.NoError(t, err)
-	require.Len(t, pending, 1)
-	require.Equal(t, "vm.bootMenu", pending[0].Path)
+	require.Len(t, pending.Changes, 1)
+	require.Equal(t, "vm.bootMenu", pending.Changes[0].Path)
 }

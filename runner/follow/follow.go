@@ -37,7 +37,7 @@ type Config struct {
 // Driver drives the machine.
 type Driver interface {
 	Configured(machine.Reading)
-	AwaitRestart([]status.Change, error)
+	AwaitRestart(status.Pending, error)
 }
 
 // Run follows the configuration until ctx is done.

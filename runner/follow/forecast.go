@@ -30,9 +30,11 @@ func Forecast(
 	if err := types.check(ctx, wanted); err != nil {
 		return nil, nil, err
 	}
-	if later, err = types.pendingChanges(ctx, wanted); err != nil {
+	pending, err := types.pendingChanges(ctx, wanted)
+	if err != nil {
 		return nil, nil, err
 	}
+	later = pending.Changes
 	before, err := running.Renewed(record.ReadConfig(running))
 	if err != nil {
 		return nil, nil, err

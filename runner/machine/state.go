@@ -159,6 +159,7 @@ func (s *State) Release(to Request, b Booting, now time.Time) {
 		if a.err == nil {
 			s.start.began(now)
 			s.begin(b, now)
+			s.line.publish(status.Pending{}) // it was just started by that configuration
 		}
 		s.line.do(Answer{To: to, Err: a.err})
 	}
@@ -167,6 +168,7 @@ func (s *State) Release(to Request, b Booting, now time.Time) {
 		begin(answer{err: errors.New("the VM is being stopped")}, now)
 	case s.keep.progress.Paused:
 		s.begin(b, now)
+		s.line.publish(status.Pending{})
 		s.line.do(Answer{To: to})
 	default:
 		s.run.cont(now, begin)
@@ -351,7 +353,7 @@ func (s *State) Configured(r Reading) { s.wanted.read(r) }
 
 // AwaitRestart takes in which changes await a restart of the VM, or why that is
 // not known.
-func (s *State) AwaitRestart(list []status.Change, err error) { s.wanted.awaitRestart(list, err) }
+func (s *State) AwaitRestart(list status.Pending, err error) { s.wanted.awaitRestart(list, err) }
 
 // Run says a command for a user, or for another part of the runner.
 func (s *State) Run(to Request, c qmp.Command, now time.Time) {

@@ -207,16 +207,16 @@ func (w *wanted) nextGeneration(own int64) int64 {
 
 // awaitRestart takes in which changes await a restart of the VM, or why that is
 // not known.
-func (w *wanted) awaitRestart(list []status.Change, err error) {
+func (w *wanted) awaitRestart(list status.Pending, err error) {
 	if err != nil {
 		w.log(slog.LevelWarn, "the changes that await a restart are not known", "err", err)
 		w.typeFault = err.Error()
 		return
 	}
 	w.typeFault = ""
-	w.publish(status.Pending(list))
+	w.publish(list)
 	var paths []string
-	for _, c := range list {
+	for _, c := range list.Changes {
 		paths = append(paths, c.Path)
 	}
 	slices.Sort(paths)

@@ -14,23 +14,32 @@ import (
 func TestConfigurationsAreReadAndApplied(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t, withBalloon)
-	require.Equal(t, status.Configuration{Generation: 1, Applied: 1}, k.known.Configuration)
+	require.Equal(t, status.Configuration{Generation: 1, Applied: 1, Compared: 1}, k.known.Configuration)
 	wish := k.state.wanted.wish
 	wish.Desired.RAM, wish.User = 64*mib, "alice"
 	k.state.Configured(Reading{Wish: wish, Resource: "web"})
 	k.does(`balloon {"value":67108864}`)
-	require.Equal(t, status.Configuration{Generation: 2, Applied: 2, Resource: "web"}, k.known.Configuration)
+	require.Equal(t, status.Configuration{Generation: 2, Applied: 2, Compared: 1, Resource: "web"},
+		k.known.Configuration)
 	require.Equal(t, "alice", k.known.WantedUser)
 	require.Equal(t, int64(2), k.saved.Generation)
 	k.logged("configuration read")
 	k.isDone()
 	k.state.Configured(Reading{Err: "vm: no"})
 	k.next()
-	require.Equal(t, status.Configuration{Generation: 3, Applied: 2, Resource: "web", Error: "vm: no"},
-		k.known.Configuration)
+	require.Equal(t, status.Configuration{
+		Generation: 3, Applied: 2, Compared: 1, Resource: "web", Error: "vm: no",
+	}, k.known.Configuration)
 	require.Equal(t, 64*mib, int(k.state.wanted.wish.Desired.RAM))
+	k.state.AwaitRestart(status.Pending{}, nil)
+	k.next()
+	require.Equal(t, int64(1), k.known.Configuration.Compared, "it is about the one before")
 	k.state.Configured(Reading{Wish: wish, Generation: 17})
 	k.next()
+	require.Equal(t, int64(1), k.known.Configuration.Compared, "it is not compared yet")
+	k.state.AwaitRestart(status.Pending{}, nil)
+	k.next()
+	require.Equal(t, int64(17), k.known.Configuration.Compared)
 	require.Equal(t, int64(17), k.known.Configuration.Applied)
 }
 
@@ -65,18 +74,18 @@ func TestAResetIsRecordedFirst(t *testing.T) {
 func TestWhatAwaitsARestart(t *testing.T) {
 	t.Parallel()
 	k := newTalk(t)
-	k.state.AwaitRestart([]status.Change{{Path: "vm.firmware"}}, nil)
+	k.state.AwaitRestart(status.Pending{Changes: []status.Change{{Path: "vm.firmware"}}}, nil)
 	k.does()
-	require.Len(t, k.known.PendingChanges, 1)
+	require.Len(t, k.known.RestartAwaitingChanges, 1)
 	k.logged("changes await a restart of the VM")
-	k.state.AwaitRestart(nil, errors.New("own.star:1: no"))
+	k.state.AwaitRestart(status.Pending{}, errors.New("own.star:1: no"))
 	k.does()
-	require.Len(t, k.known.PendingChanges, 1, "what was known before")
+	require.Len(t, k.known.RestartAwaitingChanges, 1, "what was known before")
 	require.Equal(t, "vmType", k.known.Problems[0].Path)
 	require.Contains(t, k.known.Problems[0].Message, "own.star:1: no")
-	k.state.AwaitRestart(nil, nil)
+	k.state.AwaitRestart(status.Pending{}, nil)
 	k.does()
-	require.Empty(t, k.known.PendingChanges)
+	require.Empty(t, k.known.RestartAwaitingChanges)
 	require.Empty(t, k.known.Problems)
 	k.logged("no change awaits a restart")
 }

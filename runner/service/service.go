@@ -149,7 +149,7 @@ func inWords(s status.Status) string {
 	if fault, _, _ := strings.Cut(s.Configuration.Error, "\n"); !ending(s.State) {
 		add(fault)
 	}
-	if len(s.PendingChanges) > 0 {
+	if len(s.RestartAwaitingChanges) > 0 {
 		add("changes await a restart")
 	}
 	for _, p := range s.Problems {

@@ -38,7 +38,10 @@ func TestNewsForTheServiceManager(t *testing.T) {
 		{status.RunState("io-error"), []string{"STATUS=a disk has failed; the VM waits; Debian READY=1"}},
 		{status.RunState("running"), []string{"STATUS=Booted; Debian READY=1"}},
 		{status.GuestOS{}, []string{"STATUS=Booted"}},
-		{status.Pending{{Path: "vm.firmware"}}, []string{"STATUS=Booted; changes await a restart"}},
+		{
+			status.Pending{Changes: []status.Change{{Path: "vm.firmware"}}},
+			[]string{"STATUS=Booted; changes await a restart"},
+		},
 		{status.Pending{}, []string{"STATUS=Booted"}},
 		{status.Problems{{Message: "swtpm has ended"}}, []string{"STATUS=Booted; swtpm has ended"}},
 		{
@@ -99,7 +102,7 @@ func TestALongEndIsExtended(t *testing.T) { // alone: the environment says where
 		require.NoError(t, tracker.Update(status.Entered{State: vmstatus.StateTerminating}))
 		for i := range 30 {
 			time.Sleep(9 * time.Second)
-			require.NoError(t, tracker.Update(status.Pending{{Path: fmt.Sprint(i)}}))
+			require.NoError(t, tracker.Update(status.Pending{Changes: []status.Change{{Path: fmt.Sprint(i)}}}))
 		}
 		require.NoError(t, tracker.Update(status.Entered{State: vmstatus.StateStopped}))
 		wait()

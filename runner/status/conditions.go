@@ -210,11 +210,11 @@ func restartRequired(s Status) Condition {
 	switch {
 	case s.State == vmstatus.StateStopped:
 		return answer(vmstatus.ConditionRestartRequired, false, s.Reason, "")
-	case len(s.PendingChanges) == 0:
+	case len(s.RestartAwaitingChanges) == 0:
 		return answer(vmstatus.ConditionRestartRequired, false, vmstatus.ReasonNothingPending, "")
 	}
-	paths := make([]string, len(s.PendingChanges))
-	for i, c := range s.PendingChanges {
+	paths := make([]string, len(s.RestartAwaitingChanges))
+	for i, c := range s.RestartAwaitingChanges {
 		paths[i] = c.Path
 	}
 	return answer(vmstatus.ConditionRestartRequired, true, vmstatus.ReasonChangesPending, strings.Join(paths, ", "))

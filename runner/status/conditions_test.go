@@ -116,11 +116,11 @@ func TestConditions(t *testing.T) {
 		{vmstatus.ConditionRestartRequired, "False NothingPending", in(vmstatus.StateBooting)},
 		{
 			vmstatus.ConditionRestartRequired, "True ChangesPending",
-			in(vmstatus.StateBooting, Pending{{Path: "vm.firmware"}}),
+			in(vmstatus.StateBooting, Pending{Changes: []Change{{Path: "vm.firmware"}}}),
 		},
 		{
 			vmstatus.ConditionRestartRequired, "False NothingPending",
-			in(vmstatus.StateBooting, Pending{{Path: "vm.firmware"}}, Pending(nil)),
+			in(vmstatus.StateBooting, Pending{Changes: []Change{{Path: "vm.firmware"}}}, Pending{}),
 		},
 
 		{vmstatus.ConditionTPMLost, "False NoTPM", in(vmstatus.StateBooting)},
@@ -205,7 +205,8 @@ func TestMessagesNameWhatTheyMean(t *testing.T) {
 	t.Parallel()
 	s := life(t, Entered{State: vmstatus.StateBooted}, Read{Generation: 3}, Applied(2),
 		Read{Generation: 4, Error: "config.yaml:3:7: unknown field"},
-		Pending{{Path: "vm.firmware"}, {Path: "vm.useTpm"}}, ConsoleOpened{Kind: SPICE, Client: "10.0.0.1"},
+		Pending{Changes: []Change{{Path: "vm.firmware"}, {Path: "vm.useTpm"}}},
+		ConsoleOpened{Kind: SPICE, Client: "10.0.0.1"},
 		WantedUser("alice"),
 		VmopAgent(true), RunState("watchdog"))
 	require.Equal(t, "vm.firmware, vm.useTpm", s.Condition(vmstatus.ConditionRestartRequired).Message)

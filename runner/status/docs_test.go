@@ -97,7 +97,7 @@ func TestTheStatusIsDocumented(t *testing.T) {
 		"runner": reflect.TypeFor[Runner](), "qemu": reflect.TypeFor[QEMU](), "guest": reflect.TypeFor[Guest](),
 		"addresses": reflect.TypeFor[Address](),
 		"consoles":  reflect.TypeFor[Console](), "confinement": reflect.TypeFor[Confinement](),
-		"configuration": reflect.TypeFor[Configuration](), "pendingChanges": reflect.TypeFor[Change](),
+		"configuration": reflect.TypeFor[Configuration](), "restartAwaitingChanges": reflect.TypeFor[Change](),
 		"problems": reflect.TypeFor[Problem](), "outcome": reflect.TypeFor[Outcome](),
 	} {
 		for _, field := range reflect.VisibleFields(of) {
@@ -164,7 +164,7 @@ func statuses() (all []Status) {
 		func(s *Status) { s.WantedUser, s.VmopAgent, s.LoginFailure = "alice", true, "no such user" },
 		func(s *Status) { s.Configuration.Error = "x" },
 		func(s *Status) { s.Configuration.Generation++ },
-		func(s *Status) { s.PendingChanges = []Change{{Path: "vm.firmware"}} },
+		func(s *Status) { s.RestartAwaitingChanges = []Change{{Path: "vm.firmware"}} },
 		func(s *Status) { s.TPM = TPMWorks },
 		func(s *Status) { s.TPM = TPMGone },
 		func(s *Status) { s.Confinement = &Confinement{} },

@@ -66,7 +66,8 @@ func TestAStoppedVMHasNothing(t *testing.T) {
 		RAM(1<<30),
 		GuestOS{&OSInfo{ID: "debian"}}, Interfaces{{Name: "eth0"}}, VmopAgent(true), WantedUser("alice"),
 		LoggedIn("alice"),
-		ConsoleOpened{Kind: VNC, Client: "pid 7"}, Pending{{Path: "vm.firmware", Operation: "replace"}},
+		ConsoleOpened{Kind: VNC, Client: "pid 7"},
+		Pending{Changes: []Change{{Path: "vm.firmware", Operation: "replace"}}},
 		Ended{Cause: "guest shutdown", Reason: "guest-shutdown", Message: "the guest has powered off"},
 	)
 	require.Equal(t, vmstatus.StateStopped, s.State)
@@ -78,7 +79,7 @@ func TestAStoppedVMHasNothing(t *testing.T) {
 	require.Nil(t, s.Guest)
 	require.Empty(t, s.LoggedInUser)
 	require.Empty(t, s.Consoles)
-	require.Empty(t, s.PendingChanges)
+	require.Empty(t, s.RestartAwaitingChanges)
 	for _, c := range s.Conditions {
 		require.Equal(t, vmstatus.False, c.Status, c.Type)
 		require.Equal(t, vmstatus.ReasonVMStopped, c.Reason, c.Type)
@@ -173,7 +174,8 @@ func TestJSON(t *testing.T) {
   "displayPasswordSerial": 0,
   "configuration": {
     "generation": 2,
-    "applied": 2
+    "applied": 2,
+    "compared": 0
   },
   "conditions": [
     {

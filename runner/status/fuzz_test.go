@@ -55,7 +55,7 @@ func news(kind, about byte) Update {
 		PasswordSerial(n - 1),
 		Read{Generation: int64(n % 4), Error: text},
 		Applied(n % 4),
-		Pending(make([]Change, n%3)),
+		Pending{Changes: make([]Change, n%3)},
 		Ended{Cause: vmstatus.Cause(text), ExitCode: n},
 		Problems(make([]Problem, n%3)), Began(at(float64(-n))),
 		Faults{
@@ -133,7 +133,7 @@ func requireConditions(t *testing.T, before, after Status, now time.Time) {
 		"ready while %s", after.QEMU.RunState)
 	require.False(t, is(vmstatus.ConditionUserLoggedIn) && (!is(vmstatus.ConditionVmopAgent) ||
 		after.LoggedInUser != after.WantedUser), "who says that the user is logged in?")
-	require.Equal(t, len(after.PendingChanges) > 0, is(vmstatus.ConditionRestartRequired))
+	require.Equal(t, len(after.RestartAwaitingChanges) > 0, is(vmstatus.ConditionRestartRequired))
 	require.False(t, is(vmstatus.ConditionConfigApplied) &&
 		(after.Configuration.Error != "" || after.Configuration.Applied < after.Configuration.Generation))
 	for _, c := range after.Conditions {

@@ -69,8 +69,11 @@ type Status struct {
 
 	// Configuration tells which one was read and which one is in force.
 	Configuration Configuration `json:"configuration"`
-	// PendingChanges are those that await a restart of the VM.
-	PendingChanges []Change `json:"pendingChanges,omitempty"`
+	// RestartAwaitingChanges are those that await a restart of the VM.
+	RestartAwaitingChanges []Change `json:"restartAwaitingChanges,omitempty"`
+	// RestartAwaitingArguments are those of QEMU that the restart takes away, behind "- ", and
+	// those that it adds, behind "+ ".
+	RestartAwaitingArguments []string `json:"restartAwaitingArguments,omitempty"`
 	// Problems are what stands between the VM and how it should be.
 	Problems []Problem `json:"problems,omitempty"`
 	// Conditions sum up the rest, always all of them in the same order.
@@ -205,6 +208,8 @@ type Configuration struct {
 	// force as far as it can be without a restart.
 	Generation int64 `json:"generation"`
 	Applied    int64 `json:"applied"`
+	// Compared is the newest of which it is known what awaits a restart.
+	Compared int64 `json:"compared"`
 	// Resource is the uid of the resource that the newest was made of; empty
 	// means of none.
 	Resource string `json:"resource,omitempty"`
@@ -217,11 +222,11 @@ type Configuration struct {
 type Change struct {
 	// Path of the value in the configuration: "vm.maximumCpus".
 	Path string `json:"path"`
-	// Current is what the VM runs with, Desired what is configured.
-	Current any `json:"current,omitempty"`
-	Desired any `json:"desired,omitempty"`
 	// Operation is add, remove or replace.
 	Operation string `json:"operation"`
+	// CurrentValue is what the VM runs with, DesiredValue what is configured.
+	CurrentValue any `json:"currentValue,omitempty"`
+	DesiredValue any `json:"desiredValue,omitempty"`
 }
 
 // A Problem is something that is not as it should be.

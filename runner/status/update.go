@@ -41,7 +41,7 @@ func Fold(s Status, now time.Time, updates ...Update) (Status, error) {
 func forget(s *Status) {
 	s.CPUs, s.RAM = 0, 0
 	s.Guest, s.cards, s.LoggedInUser, s.LoginFailure, s.VmopAgent = nil, nil, "", "", false
-	s.Consoles, s.PendingChanges = nil, nil
+	s.Consoles, s.RestartAwaitingChanges, s.RestartAwaitingArguments = nil, nil, nil
 	s.QEMU.PID, s.QEMU.RunState, s.QEMU.Unresponsive, s.TPM = 0, "", false, ""
 	s.Confinement = nil
 	s.Problems = only(s.Problems, func(p Problem) bool { return !isFault(p) })
@@ -130,8 +130,12 @@ type Read struct {
 // Applied tells that a configuration is in force.
 type Applied int64
 
-// Pending are the changes that await a restart.
-type Pending []Change
+// Pending is what awaits a restart to take the newest configuration over: the changes of it,
+// and how QEMU's arguments change with them.
+type Pending struct {
+	Changes   []Change
+	Arguments []string
+}
 
 // Problems are all wishes that are not fulfilled now. Faults of the machine are
 // not among them.
@@ -301,8 +305,9 @@ func (u Applied) apply(s *Status, _ time.Time) error {
 }
 
 func (u Pending) apply(s *Status, _ time.Time) error {
-	if len(u) > 0 || len(s.PendingChanges) > 0 {
-		s.PendingChanges = u
+	s.RestartAwaitingChanges, s.RestartAwaitingArguments = u.Changes, u.Arguments
+	if s.Configuration.Error == "" { // else it is about an earlier one
+		s.Configuration.Compared = s.Configuration.Generation
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func customType(t *testing.T, l *lab) {
 
 	l.types(t, "asset-types", "asset.star", strings.ReplaceAll(assetType, "ASSET", "two"))
 	v.condition(v1.ConditionRestartRequired, metav1.ConditionTrue)
-	require.Equal(t, "spec.vmType.source", v.now().Status.PendingChanges[0].Path)
+	require.Equal(t, "vmType.source", v.now().Status.RestartAwaitingChanges[0].Path)
 	l.kubectl(t, "delete", "pod", v.pod0())
 	v.runs()
 	require.Equal(t, "two", v.console().await(`asset=(\S+)`)[1])

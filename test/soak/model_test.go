@@ -136,7 +136,7 @@ func (m *model) differsInConfiguration(s seen, check func(bool, string, ...any))
 	check(s.is(vmstatus.ConditionRestartRequired) == (len(m.pending()) > 0), "RestartRequired is %t",
 		s.is(vmstatus.ConditionRestartRequired))
 	paths := []string{}
-	for _, c := range s.status.PendingChanges {
+	for _, c := range s.status.RestartAwaitingChanges {
 		paths = append(paths, c.Path)
 	}
 	slices.Sort(paths)

@@ -371,9 +371,17 @@ func differences(before, after *document) (now, later []fleet.Change) {
 		if keys != nil || items > 0 {
 			return
 		}
-		change := fleet.Change{Path: path, Now: shown(a), Then: shown(b)}
+		change := fleet.Change{
+			Path: strings.TrimPrefix(path, "spec."), Operation: "replace", CurrentValue: a, DesiredValue: b,
+		}
 		switch {
-		case change.Now == change.Then:
+		case a == nil:
+			change.Operation = "add"
+		case b == nil:
+			change.Operation = "remove"
+		}
+		switch {
+		case change.Now() == change.Then():
 		case isLive(path):
 			now = append(now, change)
 		default:

@@ -152,8 +152,10 @@ func TestDefinitionsAreChanged(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, check.Faults)
 	require.True(t, check.Running)
-	require.Equal(t, []fleet.Change{{Path: "spec.vm.currentCpus", Then: "3"}}, check.Now)
-	require.Equal(t, []fleet.Change{{Path: "spec.vm.maximumCpus", Now: "4", Then: "8"}}, check.Later)
+	require.Equal(t, []fleet.Change{{Path: "vm.currentCpus", Operation: "add", DesiredValue: 3.0}}, check.Now)
+	require.Equal(t, []fleet.Change{{
+		Path: "vm.maximumCpus", Operation: "replace", CurrentValue: 4.0, DesiredValue: 8.0,
+	}}, check.Later)
 	require.EqualValues(t, 4, *p.resource("web").Spec.VM.MaximumCPUs, "it was only checked")
 
 	require.NoError(t, p.Replace(ctx, "alice", "web", d))

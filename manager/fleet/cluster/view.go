@@ -60,8 +60,10 @@ func view(vm *v1.VirtualMachine, pod *corev1.Pod) *fleet.VM {
 	reachable := pod != nil && s.Runner != nil && s.Runner.PodUID == pod.UID && s.Runner.Control != nil
 	v.Screen, v.Console = up && reachable && vm.Spec.VM.Display != nil, up && reachable
 	v.SPICE = v.Screen && vm.Spec.VM.Display.Spice != nil
-	for _, c := range s.PendingChanges {
-		v.Pending = append(v.Pending, fleet.Change{Path: c.Path, Now: c.Current, Then: c.Desired})
+	for _, c := range s.RestartAwaitingChanges {
+		change := fleet.Change{Path: c.Path, Operation: c.Operation}
+		change.CurrentValue, change.DesiredValue = c.Values()
+		v.RestartAwaitingChanges = append(v.RestartAwaitingChanges, change)
 	}
 	for _, c := range s.Conditions {
 		v.Conditions = append(v.Conditions, fleet.Condition{

@@ -139,7 +139,11 @@ func TestFacts(t *testing.T) {
 			},
 			{Address: "192.0.2.7", From: "Network", Source: "Agent"},
 		},
-		PendingChanges: []v1.PendingChange{{Path: "spec.vm.maximumCpus", Current: "4", Desired: "8"}},
+		RestartAwaitingChanges: []v1.RestartAwaitingChange{{
+			Path: "vm.maximumCpus", Operation: "replace",
+			CurrentValue: &runtime.RawExtension{Raw: []byte("4")},
+			DesiredValue: &runtime.RawExtension{Raw: []byte("8")},
+		}},
 		Conditions: conditions(
 			is("Running", "True", "", "", then), is("Ready", "True", "", "", then),
 			is("ConsoleConnected", "True", "Connected", "vnc bob", then),
@@ -160,7 +164,9 @@ func TestFacts(t *testing.T) {
 	require.Equal(t, "kubectl vmop ssh web -n vmop", view(vm, pod).SSH)
 	require.Equal(t, []fleet.Drive{{Name: "drive 1", Medium: "https://x/y.iso"}}, v.Drives)
 	require.Equal(t, []fleet.Viewer{{Kind: "vnc", Who: "bob", Since: then}}, v.Viewers)
-	require.Equal(t, []fleet.Change{{Path: "spec.vm.maximumCpus", Now: "4", Then: "8"}}, v.Pending)
+	require.Equal(t, []fleet.Change{{
+		Path: "vm.maximumCpus", Operation: "replace", CurrentValue: 4.0, DesiredValue: 8.0,
+	}}, v.RestartAwaitingChanges)
 	require.Equal(t, []fleet.Problem{{Message: "the Service is refused"}, {Message: "vm.currentRam: no driver"}},
 		v.Problems)
 	require.True(t, v.Screen && v.Console && v.Wanted)

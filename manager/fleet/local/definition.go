@@ -150,7 +150,7 @@ func (f *Fleet) review(ctx context.Context, name string, d *fleet.Definition) (*
 // changes returns changes for pages.
 func changes(list []status.Change) (all []fleet.Change) {
 	for _, c := range list {
-		all = append(all, fleet.Change{Path: c.Path, Now: text(c.Current), Then: text(c.Desired)})
+		all = append(all, fleet.Change(c))
 	}
 	return all
 }

@@ -115,9 +115,7 @@ func reported(v *fleet.VM, s status.Status) {
 			Kind: c.Kind, Who: c.Name(), Since: c.Since, Watches: c.Mode == status.ModeWatch,
 		})
 	}
-	for _, c := range s.PendingChanges {
-		v.Pending = append(v.Pending, fleet.Change{Path: c.Path, Now: text(c.Current), Then: text(c.Desired)})
-	}
+	v.RestartAwaitingChanges = changes(s.RestartAwaitingChanges)
 	for _, p := range s.Problems {
 		v.Problems = append(v.Problems, fleet.Problem{Path: p.Path, Message: p.Message})
 	}
@@ -166,14 +164,6 @@ func addresses(known []status.Address) []fleet.Address {
 		all = append(all, a)
 	}
 	return all
-}
-
-// text returns a value of a configuration for people.
-func text(value any) string {
-	if value == nil {
-		return ""
-	}
-	return fmt.Sprint(value)
 }
 
 // can returns what can be done with a VM now.

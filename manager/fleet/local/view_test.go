@@ -85,9 +85,11 @@ func TestFacts(t *testing.T) {
 	s := status.Status{
 		State: vmstatus.StateBooted, VMType: "pc", UUID: "u", Since: at, Started: &at, CPUs: 3, RAM: 5 << 20,
 		LoggedInUser: "alice", Consoles: []status.Console{{Kind: status.VNC, Client: "uid 0", Since: at}},
-		PendingChanges: []status.Change{{Path: "vm.maximumCpus", Current: 4, Desired: 8}},
-		Problems:       []status.Problem{{Path: "vm.currentRam", Message: "no driver"}},
-		Configuration:  status.Configuration{Error: "line 3"},
+		RestartAwaitingChanges: []status.Change{{
+			Path: "vm.maximumCpus", Operation: "replace", CurrentValue: 4, DesiredValue: 8,
+		}},
+		Problems:      []status.Problem{{Path: "vm.currentRam", Message: "no driver"}},
+		Configuration: status.Configuration{Error: "line 3"},
 		Conditions: []status.Condition{{
 			Type: vmstatus.ConditionReady, Status: vmstatus.True,
 			LastTransitionTime: at,
@@ -122,7 +124,9 @@ func TestFacts(t *testing.T) {
 	require.Equal(t, "pc", got.Type)
 	require.Equal(t, []fleet.Drive{{Name: "drive 1", Medium: "https://x/y.iso"}}, got.Drives)
 	require.True(t, got.Screen && got.Console)
-	require.Equal(t, []fleet.Change{{Path: "vm.maximumCpus", Now: "4", Then: "8"}}, got.Pending)
+	require.Equal(t, []fleet.Change{{
+		Path: "vm.maximumCpus", Operation: "replace", CurrentValue: 4, DesiredValue: 8,
+	}}, got.RestartAwaitingChanges)
 	require.Equal(t, []fleet.Problem{{Path: "vm.currentRam", Message: "no driver"}, {
 		Path:    "/f.yaml",
 		Message: "line 3",

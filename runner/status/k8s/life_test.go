@@ -94,9 +94,9 @@ func TestHostileWords(t *testing.T) {
 			one.Addresses = append(one.Addresses, fmt.Sprintf("2001:db8:1111:2222:3333:4444:%x:%x/64", i, n))
 		}
 		many = append(many, one)
-		pending = append(pending, status.Change{
-			Path:    fmt.Sprintf("vm.options.%d%s", i, long),
-			Current: map[string]any{"a": long}, Desired: []any{long}, Operation: "replace",
+		pending.Changes = append(pending.Changes, status.Change{
+			Path:         fmt.Sprintf("vm.options.%d%s", i, long),
+			CurrentValue: map[string]any{"a": long}, DesiredValue: []any{long}, Operation: "replace",
 		})
 	}
 	tracker, r, log := p.follow(status.Entered{State: vmstatus.StateBooting})
@@ -109,8 +109,8 @@ func TestHostileWords(t *testing.T) {
 		return is(s, "Booted", metav1.ConditionTrue)
 	})
 	require.Len(t, s.Interfaces, 32)
-	require.Len(t, s.PendingChanges, 64)
-	require.Equal(t, "237 more changes", s.PendingChanges[63].Desired)
+	require.Len(t, s.RestartAwaitingChanges, 64)
+	require.Equal(t, `"237 more changes"`, string(s.RestartAwaitingChanges[63].DesiredValue.Raw))
 	whole := p.Kubectl("get", "vms", "web", "-o", "json")
 	require.Less(t, len(whole), 160<<10)
 	var object any

@@ -2,18 +2,20 @@ package k8s
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"vmop/runner/status"
+	"vmop/vmspec"
 )
 
-// A Change is a PendingChange of the resource.
+// A Change is a RestartAwaitingChange of the resource.
 type Change struct {
-	Path      string `json:"path"`
-	Operation string `json:"operation"`
-	Current   string `json:"current,omitempty"`
-	Desired   string `json:"desired,omitempty"`
+	Path         string `json:"path"`
+	Operation    string `json:"operation"`
+	CurrentValue any    `json:"currentValue,omitempty"`
+	DesiredValue any    `json:"desiredValue,omitempty"`
 }
 
 // renamed says where in the resource is what has another name or place in the
@@ -64,12 +66,16 @@ func placeOf(path string) (at, rest string) {
 	return path, rest
 }
 
-// Pending returns the changes as they are in the resource: one for each path.
+// Pending returns the changes as they are in the resource: one for each path, which is
+// below spec. Of an item whose fields have other names there, a value is an object with
+// those of the configuration.
 func Pending(changes []status.Change) []Change {
 	var all []Change
 	for _, c := range changes {
 		at, rest := placeOf(clean(c.Path, longestValue))
-		next := Change{at, c.Operation, labelled(rest, inWords(c.Current)), labelled(rest, inWords(c.Desired))}
+		at = strings.TrimPrefix(at, "spec.")
+		next := Change{at, c.Operation, bounded(under(rest, sized(at, c.CurrentValue))),
+			bounded(under(rest, sized(at, c.DesiredValue)))}
 		i := slices.IndexFunc(all, func(have Change) bool { return have.Path == at })
 		if i < 0 {
 			all = append(all, next)
@@ -79,26 +85,56 @@ func Pending(changes []status.Change) []Change {
 		if have.Operation != next.Operation {
 			have.Operation = "replace"
 		}
-		have.Current, have.Desired = joined(have.Current, next.Current), joined(have.Desired, next.Desired)
+		have.CurrentValue = joined(have.CurrentValue, next.CurrentValue)
+		have.DesiredValue = joined(have.DesiredValue, next.DesiredValue)
 	}
 	if more := len(all) - mostPending; more > 0 {
 		all = append(all[:mostPending-1],
-			Change{Path: "spec", Operation: "replace", Desired: fmt.Sprintf("%d more changes", more+1)})
+			Change{Path: "...", Operation: "replace", DesiredValue: fmt.Sprintf("%d more changes", more+1)})
 	}
 	return all
 }
 
-// labelled says what a value is of, where the path doesn't.
-func labelled(key, value string) string {
-	if key == "" || value == "" {
-		return value
+// cleanLines returns QEMU's arguments as they are in the resource.
+func cleanLines(arguments []string) []string {
+	var all []string
+	for _, a := range arguments[:min(len(arguments), mostPending)] {
+		all = append(all, clean(a, 2*longestValue))
 	}
-	return key + ": " + value
+	return all
 }
 
-func joined(a, b string) string {
-	if a == "" || b == "" {
-		return a + b
+// sized writes a size of memory as the resource does.
+func sized(at string, value any) any {
+	text, ok := value.(string)
+	if !ok || at != "vm.maximumRam" && at != "vm.currentRam" {
+		return value
 	}
-	return clean(a+", "+b, longestText)
+	if size, err := vmspec.ParseBytes(text); err == nil {
+		return quantity(int64(size))
+	}
+	return value
+}
+
+// under says what a value is of, where the path doesn't.
+func under(key string, value any) any {
+	if key == "" || value == nil {
+		return value
+	}
+	return map[string]any{key: value}
+}
+
+// joined puts two values of the same place together; of one that has no parts, the first stays.
+func joined(a, b any) any {
+	x, isMap := a.(map[string]any)
+	y, both := b.(map[string]any)
+	switch {
+	case a == nil:
+		return b
+	case !isMap || !both:
+		return a
+	}
+	all := maps.Clone(x)
+	maps.Copy(all, y)
+	return bounded(all)
 }

@@ -135,7 +135,7 @@ func TestATokenIsHeldToItsVM(t *testing.T) {
 var runners = []string{
 	"runner", "vmType", "uuid", "runnerVersion", "cpus", "ram", "consoleClient", "loggedInUser",
 	"displayPasswordSerial", "osinfo", "interfaces", "addresses",
-	"pendingChanges", "conditions", // some of which are the manager's
+	"restartAwaitingArguments", "restartAwaitingChanges", "conditions", // some of which are the manager's
 }
 
 // Whatever else the status has or will have is not a runner's to change, be it that it
@@ -183,12 +183,12 @@ func TestATokenIsHeldToTheRunnersPart(t *testing.T) {
 			`", "reason": "R", "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z"}`
 	}
 	change := func(path, desired string) string {
-		return `{"path": "` + path + `", "operation": "replace", "current": "a", "desired": "` + desired + `"}`
+		return `{"path": "` + path + `", "operation": "replace", "currentValue": "a", "desiredValue": "` + desired + `"}`
 	}
 	managers := []string{v1.ConditionVMTypeAccepted, v1.ConditionRestartRequired, v1.ConditionReconciled}
 	paths := []string{
-		"spec.image.source", "spec.resources.limits.memory", "spec.nodeName", "spec.nodeSelector",
-		"spec.vmType.configMap", "spec.vm.display.secret",
+		"image.source", "resources.limits.memory", "nodeName", "nodeSelector",
+		"vmType.configMap", "vm.display.secret",
 	}
 	list := func(key string, entries ...string) string {
 		return `{"apiVersion": "` + v1.GroupVersion().String() + `", "kind": "VirtualMachine", "status": {"` + key +
@@ -198,28 +198,28 @@ func TestATokenIsHeldToTheRunnersPart(t *testing.T) {
 		refused(name, patch(types.ApplyPatchType, list("conditions", condition(name, "False"))))
 	}
 	for _, path := range paths {
-		refused(path, patch(types.ApplyPatchType, list("pendingChanges", change(path, "b"))))
+		refused(path, patch(types.ApplyPatchType, list("restartAwaitingChanges", change(path, "b"))))
 	}
 	p.patch("vm-operator", list("conditions", condition(managers[0], "False"), condition(managers[1], "False"),
 		condition(managers[2], "False")))
-	p.patch("vm-operator", list("pendingChanges", change(paths[0], "b"), change(paths[1], "b")))
+	p.patch("vm-operator", list("restartAwaitingChanges", change(paths[0], "b"), change(paths[1], "b")))
 	for _, name := range managers {
 		refused(name, patch(types.ApplyPatchType, list("conditions", condition(name, "True"))))
 	}
-	refused("a pending change", patch(types.ApplyPatchType, list("pendingChanges", change(paths[0], "c"))))
+	refused("a pending change", patch(types.ApplyPatchType, list("restartAwaitingChanges", change(paths[0], "c"))))
 	refused("conditions taken away", patch(types.MergePatchType, list("conditions", condition("Running", "True"))))
-	refused("pending changes taken away", patch(types.MergePatchType, list("pendingChanges")))
+	refused("pending changes taken away", patch(types.MergePatchType, list("restartAwaitingChanges")))
 
 	require.NoError(t, patch(types.ApplyPatchType, list("conditions", condition("Running", "True"),
 		condition("Ready", "False"))))
 	require.NoError(t, patch(types.ApplyPatchType, list("conditions", condition("Ready", "True"))),
 		"its own, and one of them no more")
-	require.NoError(t, patch(types.ApplyPatchType, list("pendingChanges", change("spec.vm.firmware", "b"),
-		change("spec.vm.disks[0]", "b"))))
-	require.NoError(t, patch(types.ApplyPatchType, list("pendingChanges")))
+	require.NoError(t, patch(types.ApplyPatchType, list("restartAwaitingChanges", change("vm.firmware", "b"),
+		change("vm.disks[0]", "b"))))
+	require.NoError(t, patch(types.ApplyPatchType, list("restartAwaitingChanges")))
 	is := p.vm("web").Status
 	require.Len(t, is.Conditions, 3, "what it leaves out goes, the manager's stay: %v", is.Conditions)
-	require.Len(t, is.PendingChanges, 2)
+	require.Len(t, is.RestartAwaitingChanges, 2)
 }
 
 // force is what an apply needs, and no other patch may have.

@@ -32,20 +32,21 @@ type metadata struct {
 }
 
 type vmStatus struct {
-	Runner                runner             `json:"runner"`
-	VMType                string             `json:"vmType,omitempty"`
-	UUID                  string             `json:"uuid,omitempty"`
-	RunnerVersion         string             `json:"runnerVersion,omitempty"`
-	CPUs                  int                `json:"cpus"`
-	RAM                   string             `json:"ram"`
-	ConsoleClient         string             `json:"consoleClient"`
-	LoggedInUser          string             `json:"loggedInUser,omitempty"`
-	DisplayPasswordSerial int                `json:"displayPasswordSerial"`
-	OSInfo                map[string]any     `json:"osinfo,omitempty"`
-	Interfaces            []guestInterface   `json:"interfaces,omitempty"`
-	Addresses             []address          `json:"addresses,omitempty"`
-	PendingChanges        []Change           `json:"pendingChanges,omitempty"`
-	Conditions            []status.Condition `json:"conditions"`
+	Runner                   runner             `json:"runner"`
+	VMType                   string             `json:"vmType,omitempty"`
+	UUID                     string             `json:"uuid,omitempty"`
+	RunnerVersion            string             `json:"runnerVersion,omitempty"`
+	CPUs                     int                `json:"cpus"`
+	RAM                      string             `json:"ram"`
+	ConsoleClient            string             `json:"consoleClient"`
+	LoggedInUser             string             `json:"loggedInUser,omitempty"`
+	DisplayPasswordSerial    int                `json:"displayPasswordSerial"`
+	OSInfo                   map[string]any     `json:"osinfo,omitempty"`
+	Interfaces               []guestInterface   `json:"interfaces,omitempty"`
+	Addresses                []address          `json:"addresses,omitempty"`
+	RestartAwaitingChanges   []Change           `json:"restartAwaitingChanges,omitempty"`
+	RestartAwaitingArguments []string           `json:"restartAwaitingArguments,omitempty"`
+	Conditions               []status.Condition `json:"conditions"`
 }
 
 type runner struct {
@@ -55,6 +56,9 @@ type runner struct {
 	Reason  string   `json:"reason,omitempty"`
 	Message string   `json:"message,omitempty"`
 	Outcome *outcome `json:"outcome,omitempty"`
+
+	// Compared is the generation of which it is known what awaits a restart.
+	Compared int64 `json:"comparedGeneration,omitempty"`
 
 	Control *status.Control `json:"control,omitempty"`
 }
@@ -95,14 +99,15 @@ func newReport(pod *Pod, s status.Status, since transitions) report {
 		Runner: runner{
 			PodName: pod.Name, PodUID: pod.UID,
 			State: string(s.State), Reason: string(s.Reason), Message: said(s.Message, longestText),
-			Outcome: outcomeOf(s), Control: s.Control,
+			Outcome: outcomeOf(s), Control: s.Control, Compared: s.Configuration.Compared,
 		},
 		VMType: clean(s.VMType, longestValue), UUID: s.UUID, RunnerVersion: s.Runner.Version,
 		CPUs: s.CPUs, RAM: quantity(s.RAM),
 		ConsoleClient: consoleClient(s), LoggedInUser: clean(s.LoggedInUser, longestValue),
-		DisplayPasswordSerial: s.DisplayPasswordSerial,
-		PendingChanges:        Pending(s.PendingChanges),
-		Addresses:             addresses(s.Addresses),
+		DisplayPasswordSerial:    s.DisplayPasswordSerial,
+		RestartAwaitingChanges:   Pending(s.RestartAwaitingChanges),
+		RestartAwaitingArguments: cleanLines(s.RestartAwaitingArguments),
+		Addresses:                addresses(s.Addresses),
 	}
 	if s.Guest != nil {
 		r.Status.OSInfo, r.Status.Interfaces = osInfo(s.Guest.OS), interfaces(s.Guest.Interfaces)
@@ -121,7 +126,8 @@ func newReport(pod *Pod, s status.Status, since transitions) report {
 // configuration. It is for an API server that has refused the whole.
 func (r report) plain() report {
 	s := &r.Status
-	s.OSInfo, s.Interfaces, s.Addresses, s.PendingChanges, s.LoggedInUser, s.ConsoleClient = nil, nil, nil, nil, "", ""
+	s.OSInfo, s.Interfaces, s.Addresses, s.LoggedInUser, s.ConsoleClient = nil, nil, nil, "", ""
+	s.RestartAwaitingChanges, s.RestartAwaitingArguments = nil, nil
 	s.Runner.Message = ""
 	if s.Runner.Outcome != nil {
 		s.Runner.Outcome = &outcome{

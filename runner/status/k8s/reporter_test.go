@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	v1 "vmop/api/v1"
 	"vmop/runner/status"
@@ -62,13 +63,15 @@ func TestStatus(t *testing.T) {
 				Ports: []status.AddressPort{{Protocol: "udp", Port: 53, Guest: 5353}},
 			},
 		}}},
-		status.Pending{
-			{Path: "vm.maximumCpus", Current: 2, Desired: 4, Operation: "replace"},
-			{Path: "vm.network[0].mac", Desired: "52:54:00:00:00:01", Operation: "add"},
-			{Path: "vm.network[0].net", Current: "10.0.2.0/24", Operation: "remove"},
-		})
+		status.Pending{Arguments: []string{"- -smp 2", "+ -smp 4"}, Changes: []status.Change{
+			{Path: "vm.maximumCpus", CurrentValue: 2, DesiredValue: 4, Operation: "replace"},
+			{Path: "vm.network[0].mac", DesiredValue: "52:54:00:00:00:01", Operation: "add"},
+			{Path: "vm.network[0].net", CurrentValue: "10.0.2.0/24", Operation: "remove"},
+		}})
 	s := p.eventually("the guest booted", func(s v1.VirtualMachineStatus) bool { return s.LoggedInUser == "joe" })
-	require.Equal(t, &v1.RunnerStatus{PodName: "web-0", PodUID: "4711", State: "Booted", Reason: "VmBooted"}, s.Runner)
+	require.Equal(t, &v1.RunnerStatus{
+		PodName: "web-0", PodUID: "4711", State: "Booted", Reason: "VmBooted", ComparedGeneration: 3,
+	}, s.Runner)
 	require.Equal(t, "081bc4a9-6816-4be2-9011-9949c1336f71 standard 1.2", s.UUID+" "+s.VMType+" "+s.RunnerVersion)
 	require.EqualValues(t, 2, s.CPUs)
 	require.Equal(t, "384Mi", s.RAM)
@@ -84,13 +87,14 @@ func TestStatus(t *testing.T) {
 		},
 		{Address: "10.77.0.2", Interface: "eth0", MAC: "52:54:00:12:34:56", From: "Pod", Source: "DHCP"},
 	}, s.Addresses)
-	require.Equal(t, []v1.PendingChange{
-		{Path: "spec.vm.maximumCpus", Operation: "replace", Current: "2", Desired: "4"},
+	require.Equal(t, []v1.RestartAwaitingChange{
+		{Path: "vm.maximumCpus", Operation: "replace", CurrentValue: raw("2"), DesiredValue: raw("4")},
 		{
-			Path: "spec.vm.networks[0]", Operation: "replace", Current: "net: 10.0.2.0/24",
-			Desired: "mac: 52:54:00:00:00:01",
+			Path: "vm.networks[0]", Operation: "replace", CurrentValue: raw(`{"net":"10.0.2.0/24"}`),
+			DesiredValue: raw(`{"mac":"52:54:00:00:00:01"}`),
 		},
-	}, s.PendingChanges)
+	}, s.RestartAwaitingChanges)
+	require.Equal(t, []string{"- -smp 2", "+ -smp 4"}, s.RestartAwaitingArguments)
 	conditions := map[string]string{}
 	for _, c := range s.Conditions {
 		if c.Type == "Running" {
@@ -117,10 +121,13 @@ func TestStatus(t *testing.T) {
 	require.Nil(t, s.OSInfo)
 	require.Empty(t, s.Interfaces)
 	require.Empty(t, s.Addresses)
-	require.Empty(t, s.PendingChanges)
+	require.Empty(t, s.RestartAwaitingChanges)
+	require.Empty(t, s.RestartAwaitingArguments)
 	require.Empty(t, s.LoggedInUser)
 	for _, c := range s.Conditions {
 		require.EqualValues(t, "False", c.Status, c.Type)
 	}
 	require.NotContains(t, log.String(), "WARN")
 }
+
+func raw(json string) *runtime.RawExtension { return &runtime.RawExtension{Raw: []byte(json)} }

@@ -12,6 +12,7 @@ import (
 const (
 	longestText    = 1024 // characters of a message
 	longestValue   = 128  // of a name or a value
+	longestJSON    = 512  // bytes of the JSON of a value that has parts
 	mostInterfaces = 32
 	mostAddresses  = 16 // of one interface
 	mostPorts      = 256
@@ -40,6 +41,41 @@ func inWords(v any) string {
 		}
 	}
 	return clean(fmt.Sprint(v), longestValue)
+}
+
+// bounded returns a value of the configuration as it is written into the resource: what is too
+// long is the beginning of its JSON, as a text.
+func bounded(v any) any {
+	v = cleaned(v)
+	text, err := json.Marshal(v)
+	switch {
+	case err != nil: // a number that JSON does not have
+		return clean(fmt.Sprint(v), longestValue)
+	case len(text) > longestJSON:
+		return clean(string(text), longestValue)
+	}
+	return v
+}
+
+// cleaned returns a value all texts of which can be shown.
+func cleaned(v any) any {
+	switch v := v.(type) {
+	case string:
+		return clean(v, longestValue)
+	case []any:
+		all := make([]any, len(v))
+		for i := range v {
+			all[i] = cleaned(v[i])
+		}
+		return all
+	case map[string]any:
+		all := make(map[string]any, len(v))
+		for key, value := range v {
+			all[clean(key, longestValue)] = cleaned(value)
+		}
+		return all
+	}
+	return v
 }
 
 // quantity writes a number of bytes as the API server does (BinarySI of

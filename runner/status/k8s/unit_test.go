@@ -127,18 +127,25 @@ func TestMessagesNameTheResource(t *testing.T) {
 // Changes at one place are one.
 func TestPending(t *testing.T) {
 	t.Parallel()
+	type section = map[string]any
 	require.Equal(t, []Change{
-		{"spec.vm.disks[0]", "replace", "file: /a, format: raw", "file: /b, format: qcow2"},
-		{"spec.vm.networks[1]", "add", "", `{"net":"10.0.0.0/8","type":"user"}`},
-		{"spec.vm.networks[0]", "replace", "mac: 52:54:00:00:00:01", "bridge: br1"},
-		{"spec.vm.useTpm", "replace", "false", "true"},
+		{"vm.disks[0]", "replace", section{"file": "/a", "format": "raw"}, section{"file": "/b", "format": "qcow2"}},
+		{"vm.networks[1]", "add", nil, section{"net": "10.0.0.0/8", "type": "user"}},
+		{"vm.networks[0]", "replace", section{"mac": "52:54:00:00:00:01"}, section{"bridge": "br1"}},
+		{"vm.useTpm", "replace", false, true},
+		{"vm.maximumCpus", "replace", 1, 2},
+		{"vm.maximumRam", "replace", "1536Mi", "2Gi"},
+		{"vm.options.list", "add", nil, `["` + strings.Repeat("x", longestValue-3) + "…"},
 	}, Pending([]status.Change{
-		{Path: "vm.drives[0].file", Current: "/a", Desired: "/b", Operation: "replace"},
-		{Path: "vm.drives[0].format", Current: "raw", Desired: "qcow2", Operation: "replace"},
-		{Path: "vm.network[1]", Desired: map[string]any{"type": "user", "net": "10.0.0.0/8"}, Operation: "add"},
-		{Path: "vm.network[0].mac", Current: "52:54:00:00:00:01", Operation: "remove"},
-		{Path: "vm.network[0].bridge", Desired: "br1", Operation: "add"},
-		{Path: "vm.useTpm", Current: false, Desired: true, Operation: "replace"},
+		{Path: "vm.drives[0].file", CurrentValue: "/a", DesiredValue: "/b", Operation: "replace"},
+		{Path: "vm.drives[0].format", CurrentValue: "raw", DesiredValue: "qcow2", Operation: "replace"},
+		{Path: "vm.network[1]", DesiredValue: map[string]any{"type": "user", "net": "10.0.0.0/8"}, Operation: "add"},
+		{Path: "vm.network[0].mac", CurrentValue: "52:54:00:00:00:01", Operation: "remove"},
+		{Path: "vm.network[0].bridge", DesiredValue: "br1", Operation: "add"},
+		{Path: "vm.useTpm", CurrentValue: false, DesiredValue: true, Operation: "replace"},
+		{Path: "vm.maximumCpus", CurrentValue: 1, DesiredValue: 2, Operation: "replace"},
+		{Path: "vm.maximumRam", CurrentValue: "1536 MiB", DesiredValue: "2 GiB", Operation: "replace"},
+		{Path: "vm.options.list", DesiredValue: slices.Repeat([]any{strings.Repeat("x", 200)}, 9), Operation: "add"},
 	}))
 }
 
