@@ -23,10 +23,10 @@ import (
 
 // A draft is a new VM in a few words.
 type draft struct {
-	name, vmType, ram, class, cd, network, display, user, keyFile, firmware string
-	cpus                                                                    int32
-	disks, options                                                          []string
-	start                                                                   bool
+	name, vmType, ram, class, cd, network, display, user, keyFile, firmware, policy string
+	cpus                                                                            int32
+	disks, options                                                                  []string
+	start                                                                           bool
 }
 
 func newCreate(f *flags) *cobra.Command {
@@ -50,15 +50,15 @@ func newCreate(f *flags) *cobra.Command {
 	w.add(cmd, "the guest is running; needs --start")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		d.name, _ = split(args)
-		switch {
-		case dryRun != "none" && dryRun != "client" && dryRun != "server":
+		if dryRun != "none" && dryRun != "client" && dryRun != "server" {
 			return cli.UsageError{Err: fmt.Errorf("--dry-run %s: want none, server or client", dryRun)}
-		case w.wait && !d.start:
-			return cli.UsageError{Err: errors.New("--wait needs --start")}
 		}
 		vm, err := d.vm()
-		if err != nil {
+		switch {
+		case err != nil:
 			return cli.UsageError{Err: err}
+		case w.wait && vm.Spec.DesiredState() != v1.Running:
+			return cli.UsageError{Err: errors.New("--wait needs --start")}
 		}
 		if dryRun == "client" {
 			return printDone(cmd, form, vm, vmKind, vm.Name, "created (dry run)")
@@ -112,6 +112,8 @@ func (d *draft) add(cmd *cobra.Command) {
 	p.StringVar(&d.user, "user", "", "`user` that cloud-init makes in the guest")
 	p.StringVar(&d.keyFile, "ssh-key", "", "`file` with the public key of that user")
 	p.BoolVar(&d.start, "start", false, "start it")
+	p.StringVar(&d.policy, "run-policy", "", "AlwaysOn, AlwaysOnUnlessStoppedManually, Manual or AlwaysOff: `when` it runs")
+	cli.CompleteFlag(cmd, "run-policy", "AlwaysOn", "AlwaysOnUnlessStoppedManually", "Manual", "AlwaysOff")
 	cli.CompleteFlag(cmd, "type", "standard", "cloud", "windows", "microvm", "pc", "arm64")
 	cli.CompleteFlag(cmd, "network", "user", "masquerade", "none", "tap:br0")
 	cli.CompleteFlag(cmd, "display", "spice", "vnc", "none")
@@ -128,13 +130,18 @@ func (d *draft) vm() (*v1.VirtualMachine, error) {
 	vm := typed(&v1.VirtualMachine{
 		ObjectMeta: metav1.ObjectMeta{Name: d.name},
 		Spec: v1.VirtualMachineSpec{
-			VMType: v1.VMType{Source: d.vmType},
-			VM:     v1.VM{State: v1.Stopped, MaximumCPUs: &d.cpus, MaximumRAM: &ram, Firmware: d.firmware},
+			VMType: v1.VMType{Source: d.vmType}, RunPolicy: v1.RunPolicy(d.policy),
+			VM: v1.VM{MaximumCPUs: &d.cpus, MaximumRAM: &ram, Firmware: d.firmware},
 		},
 	})
 	m := &vm.Spec.VM
-	if d.start {
+	switch {
+	case d.start && vm.Spec.RunPolicy == v1.AlwaysOff:
+		return nil, errors.New("--start contradicts --run-policy AlwaysOff: leave out one of them")
+	case d.start:
 		m.State = v1.Running
+	case d.policy == "":
+		m.State = v1.Stopped
 	}
 	if err := d.addDisks(m); err != nil {
 		return nil, err

@@ -34,10 +34,17 @@ func newExpose(f *flags) *cobra.Command {
 	p.StringVar(&e.name, "name", "", "`name` of the Service; default: NAME-PORT")
 	p.Int32Var(&e.port, "port", 0, "`port` of the Service")
 	p.Int32Var(&e.target, "target-port", 0, "`port` of the guest; default: --port")
+	p.StringVar(&e.portName, "port-name", "", "`name` of the port")
 	p.StringVar(&e.protocol, "protocol", string(corev1.ProtocolTCP), "TCP or UDP")
 	p.StringVar(&e.kind, "type", string(corev1.ServiceTypeClusterIP), "ClusterIP, NodePort or LoadBalancer")
+	p.StringVar(&e.clusterIP, "cluster-ip", "", "`address` of the Service; None: that of the pod; default: any that is free")
+	p.StringVar(&e.externalIP, "external-ip", "", "`address` outside of the cluster that leads to the nodes")
+	p.StringVar(&e.family, "ip-family", "", "IPv4 or IPv6, or both, the first one preferred: IPv4,IPv6")
+	p.StringVar(&e.families, "ip-family-policy", "", "SingleStack, PreferDualStack or RequireDualStack")
 	p.Int32Var(&e.nodePort, "node-port", 0, "`port` of the nodes; default: any that is free")
 	cli.CompleteFlag(cmd, "protocol", "TCP", "UDP")
+	cli.CompleteFlag(cmd, "ip-family", "IPv4", "IPv6", "IPv4,IPv6", "IPv6,IPv4")
+	cli.CompleteFlag(cmd, "ip-family-policy", "SingleStack", "PreferDualStack", "RequireDualStack")
 	cli.CompleteFlag(cmd, "type", "ClusterIP", "NodePort", "LoadBalancer")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if e.port < 1 || e.port > 65535 {
@@ -87,8 +94,9 @@ func claimed(vm *v1.VirtualMachine) string {
 
 // exposure is a port of a guest as a Service.
 type exposure struct {
-	name, protocol, kind   string
-	port, target, nodePort int32
+	name, protocol, kind                              string
+	portName, clusterIP, externalIP, family, families string
+	port, target, nodePort                            int32
 }
 
 func (e exposure) service(vm *v1.VirtualMachine) *corev1.Service {
@@ -98,15 +106,27 @@ func (e exposure) service(vm *v1.VirtualMachine) *corev1.Service {
 	if e.name == "" {
 		e.name = fmt.Sprintf("%s-%d", vm.Name, e.port)
 	}
-	return &corev1.Service{
+	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: e.name, Namespace: vm.Namespace},
 		Spec: corev1.ServiceSpec{
-			Type:     corev1.ServiceType(e.kind),
+			Type: corev1.ServiceType(e.kind), ClusterIP: e.clusterIP,
 			Selector: map[string]string{objects.LabelName: objects.AppName, objects.LabelInstance: vm.Name},
 			Ports: []corev1.ServicePort{{
-				Protocol: corev1.Protocol(strings.ToUpper(e.protocol)), Port: e.port,
+				Name: e.portName, Protocol: corev1.Protocol(strings.ToUpper(e.protocol)), Port: e.port,
 				TargetPort: intstr.FromInt32(e.target), NodePort: e.nodePort,
 			}},
 		},
 	}
+	if e.externalIP != "" {
+		service.Spec.ExternalIPs = []string{e.externalIP}
+	}
+	if e.families != "" {
+		service.Spec.IPFamilyPolicy = new(corev1.IPFamilyPolicy(e.families))
+	}
+	if e.family != "" {
+		for family := range strings.SplitSeq(e.family, ",") {
+			service.Spec.IPFamilies = append(service.Spec.IPFamilies, corev1.IPFamily(family))
+		}
+	}
+	return service
 }

@@ -64,6 +64,8 @@ type Offer struct {
 	Networks []string
 	// Images reports whether a disk can be an image that is there.
 	Images bool
+	// RunPolicies are those that a new VM can have; nil if VMs have none.
+	RunPolicies []string
 	// Classes are the storage classes of disks; nil if disks have none.
 	Classes *Classes
 }
@@ -104,6 +106,7 @@ type Option struct {
 // A Draft is a new VM in a few fields. What is zero is left out of the definition.
 type Draft struct {
 	Name, Type string
+	RunPolicy  string
 	CPUs       int64
 	RAM        int64 // bytes
 	Disks      []Disk
@@ -134,6 +137,7 @@ type Disk struct {
 const (
 	FieldName    = "name"
 	FieldType    = "type"
+	FieldPolicy  = "policy"
 	FieldCPUs    = "cpus"
 	FieldRAM     = "ram"
 	FieldDisk    = "disk"
@@ -152,6 +156,7 @@ func (d *Draft) Field(path string) string {
 		{"metadata.name", FieldName},
 		{"vm.name", FieldName},
 		{"vmType", FieldType},
+		{"runPolicy", FieldPolicy},
 		{"vm.maximumCpus", FieldCPUs},
 		{"vm.currentCpus", FieldCPUs},
 		{"vm.maximumRam", FieldRAM},

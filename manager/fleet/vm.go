@@ -26,8 +26,11 @@ type VM struct {
 	Message string `json:"message,omitempty"`
 	// Since is when the state was entered; zero if that is not known.
 	Since time.Time `json:"since,omitzero"`
-	// Wanted reports whether the VM is to run.
-	Wanted bool `json:"wanted,omitempty"`
+	// Wanted reports whether the VM is to run. RunPolicy is the name of what decides that; empty if
+	// it has none. Fixed reports that it leaves no choice: the VM can't be started or stopped.
+	Wanted    bool   `json:"wanted,omitempty"`
+	RunPolicy string `json:"runPolicy,omitempty"`
+	Fixed     bool   `json:"-"`
 	// Started is when the guest began to run; zero if it isn't running.
 	Started time.Time `json:"started,omitzero"`
 

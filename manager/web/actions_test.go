@@ -126,3 +126,22 @@ func TestScreenshots(t *testing.T) {
 	}
 	require.LessOrEqual(t, len(p.server.pictures.taken), pictureCount)
 }
+
+// What a run policy leaves no choice for says so, on a button and to a program; the policy is on the VM's page.
+func TestRunPoliciesOfButtons(t *testing.T) {
+	t.Parallel()
+	always, never := sample("always", fleet.Running), sample("never", fleet.Stopped)
+	always.RunPolicy, always.Fixed, always.Can[fleet.Stop], always.Can[fleet.Kill] = "AlwaysOn", true, false, false
+	never.RunPolicy, never.Fixed, never.Wanted, never.Can[fleet.Start] = "AlwaysOff", true, false, false
+	p := newPlay(t, always, never)
+	_, page := p.call("GET", "/vms/always", "")
+	require.Contains(t, page, `id="stop-always" class="" disabled title="the run policy is AlwaysOn: to change that, edit the definition"`)
+	require.NotContains(t, page, `id="kill-always"`)
+	require.Contains(t, page, `id="restart-always"`)
+	require.Contains(t, page, `<dt>Run policy</dt><dd><span>AlwaysOn</span></dd>`)
+	_, page = p.call("GET", "/vms/never", "", "Accept-Language", "de")
+	require.Contains(t, page, `id="start-never" class="" disabled title="die Laufregel ist AlwaysOff; sie steht in der Definition"`)
+	p.allow("guest", "accessConsole", "start")
+	_, _, why := p.ask("POST", "/vms/never/start", "")
+	require.Equal(t, "the run policy is AlwaysOff: to change that, edit the definition", why.Detail)
+}

@@ -70,7 +70,7 @@ func (s *Server) apiAction(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !vm.Can[action] {
-		return fleet.Refusal(v.T("refused.state", v.T("state."+string(vm.State))))
+		return fleet.Refusal(v.impossible(vm, action))
 	}
 	return s.carryOut(w, r, vm, string(action), func() error {
 		return s.opts.Fleet.Do(r.Context(), v.who.User, vm.Name, action)

@@ -53,9 +53,17 @@ func (v visit) button(vm *fleet.VM, a fleet.Action) button {
 		b.Class = "danger"
 	}
 	if b.Refused == "" && !vm.Can[a] {
-		b.Refused = v.T("refused.state", v.T("state."+string(vm.State)))
+		b.Refused = v.impossible(vm, a)
 	}
 	return b
+}
+
+// impossible says why an action isn't possible now, whoever wants it.
+func (v visit) impossible(vm *fleet.VM, a fleet.Action) string {
+	if vm.Fixed && (a == fleet.Start && !vm.Wanted || (a == fleet.Stop || a == fleet.Kill) && vm.Wanted) {
+		return v.T("refused.policy", vm.RunPolicy)
+	}
+	return v.T("refused.state", v.T("state."+string(vm.State)))
 }
 
 // A linkView leads to a page, if that is not refused.
@@ -86,7 +94,7 @@ func first(vm *fleet.VM) fleet.Action {
 	switch {
 	case vm.Can[fleet.Resume]:
 		return fleet.Resume
-	case vm.Can[fleet.Start] || !vm.Can[fleet.Stop]:
+	case vm.Can[fleet.Start] || !vm.Can[fleet.Stop] && !(vm.Fixed && vm.Wanted):
 		return fleet.Start
 	}
 	return fleet.Stop

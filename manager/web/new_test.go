@@ -259,3 +259,23 @@ func TestStorageClassesInTheForm(t *testing.T) {
 	require.Equal(t, "/vms/web", answer.Header.Get("Location"))
 	require.Contains(t, p.saved, "disks: [{1073741824  rook-ceph.block}]")
 }
+
+// A VM of a cluster has a run policy, if that is chosen; VMs of one computer have none.
+func TestRunPolicyInTheForm(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t)
+	_, page := p.call("GET", "/new?name=web", "")
+	require.NotContains(t, page, "f-policy")
+	p.offer.RunPolicies = []string{"AlwaysOnUnlessStoppedManually", "Manual", "AlwaysOff"}
+	_, page = p.call("GET", "/new?name=web&policy=Manual", "")
+	require.Contains(t, page, `<option value="Manual" selected>When it is started, after a crash not again (Manual)</option>`)
+	require.Contains(t, page, "policy: Manual\n")
+	address := html.UnescapeString(regexp.MustCompile(`href="(/new\?[^"]+)"`).FindStringSubmatch(page)[1])
+	require.Contains(t, address, "policy=Manual")
+	_, page = p.call("GET", "/new?name=web", "", "Accept-Language", "de")
+	require.Contains(t, page, `<option value="AlwaysOff">Nie (AlwaysOff)</option>`)
+	p.faulty["policy: Always\n"] = fleet.Faults{{Path: "spec.runPolicy", Message: "Unsupported value"}}
+	_, page = p.submit("/new", "do", "create", "name", "web", "type", "cloud", "cpus", "1", "ram", "1 GiB",
+		"policy", "Always")
+	require.Contains(t, faultsAt(page, "policy"), "Unsupported value")
+}

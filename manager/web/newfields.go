@@ -15,7 +15,8 @@ func (n *newVM) readFields() {
 	get := func(name string) string { return strings.TrimSpace(n.values.Get(name)) }
 	d := &fleet.Draft{
 		Name: get("name"), Type: get("type"), Medium: get("cd"), Network: get("network"), User: get("user"),
-		Screen: get("screen") == yes, Password: get("withpassword") == yes, Options: map[string]string{},
+		RunPolicy: get("policy"),
+		Screen:    get("screen") == yes, Password: get("withpassword") == yes, Options: map[string]string{},
 	}
 	n.draft = d
 	d.CD = d.Medium != "" || get("drive") == yes

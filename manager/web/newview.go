@@ -97,6 +97,9 @@ func (n *newVM) view() newView {
 			n.box("withpassword", ""), n.input("key", areaInput)),
 		n.options(),
 	}
+	if n.offer.RunPolicies != nil {
+		view.Groups[0].Inputs = append(view.Groups[0].Inputs, n.policyInput())
+	}
 	for i := range view.Groups {
 		for _, in := range view.Groups[i].Inputs {
 			for _, text := range in.Faults {
@@ -154,6 +157,16 @@ func (n *newVM) typeInput() inputView {
 	}
 	for _, name := range types {
 		in.Choices = append(in.Choices, choiceView{name, name, name == in.Value})
+	}
+	return in
+}
+
+// policyInput returns the choice of a run policy.
+func (n *newVM) policyInput() inputView {
+	in := n.input(fleet.FieldPolicy, choiceInput)
+	in.Choices = []choiceView{{"", n.T("new.policy.none"), in.Value == ""}}
+	for _, name := range n.offer.RunPolicies {
+		in.Choices = append(in.Choices, choiceView{name, n.T("new.policy." + name), name == in.Value})
 	}
 	return in
 }

@@ -182,6 +182,7 @@ func (v visit) facts(vm *fleet.VM) factsView {
 		}
 	}
 	add("column.type", valueView{Text: vm.Type})
+	add("vm.policy", valueView{Text: vm.RunPolicy})
 	add("vm.os", valueView{Text: vm.OS})
 	if vm.State.Up() {
 		add("vm.started", valueView{Time: vm.Started})

@@ -46,7 +46,8 @@ func (f *Fleet) Offer(ctx context.Context) (*fleet.Offer, error) {
 	}
 	return &fleet.Offer{
 		Types: names, Type: defaultType, Networks: []string{"user", "masquerade", "tap", fleet.NoNetwork},
-		Classes: f.storageClasses(ctx),
+		RunPolicies: []string{string(v1.AlwaysOnUnlessStoppedManually), string(v1.Manual), string(v1.AlwaysOff)},
+		Classes:     f.storageClasses(ctx),
 	}, nil
 }
 
@@ -98,6 +99,9 @@ func (f *Fleet) Draft(_ context.Context, d *fleet.Draft) (string, error) {
 		machine["options"] = options
 	}
 	spec := map[string]any{"vm": machine}
+	if d.RunPolicy != "" {
+		spec["runPolicy"] = d.RunPolicy
+	}
 	if d.Type != "" {
 		spec["vmType"] = map[string]any{"source": d.Type}
 	}

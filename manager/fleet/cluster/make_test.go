@@ -55,8 +55,10 @@ func TestNewVM(t *testing.T) {
 	_, err = p.VMType(ctx, "none-such")
 	require.Contains(t, refused(t, err), "none-such")
 
+	require.NotContains(t, offer.RunPolicies, "AlwaysOn", "it would start the VM, which is another right")
 	draft := &fleet.Draft{
-		Name: "web", Type: "standard", CPUs: 2, RAM: 1 << 30, CD: true, Medium: "debian.iso", Network: "user",
+		Name: "web", Type: "standard", RunPolicy: "Manual",
+		CPUs: 2, RAM: 1 << 30, CD: true, Medium: "debian.iso", Network: "user",
 		Disks: []fleet.Disk{{Size: 20 << 30, Class: "fast"}, {Size: 1 << 30}},
 		User:  "ann", Keys: []string{"ssh-ed25519 AAAA"}, Password: true,
 	}
@@ -75,6 +77,7 @@ func TestNewVM(t *testing.T) {
 	require.NoError(t, err)
 	vm := p.resource("web")
 	require.Equal(t, v1.Stopped, vm.Spec.VM.State, "to start it is another right")
+	require.Equal(t, v1.Manual, vm.Spec.RunPolicy)
 	require.Equal(t, "fast", *vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.StorageClassName)
 	require.Equal(t, "disk2", vm.Spec.VM.Disks[1].VolumeClaimTemplate.Metadata.Name)
 	require.Contains(t, string(vm.Spec.CloudInit.UserData.Raw), "canary")

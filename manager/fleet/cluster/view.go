@@ -32,6 +32,7 @@ func view(vm *v1.VirtualMachine, pod *corev1.Pod) *fleet.VM {
 	s := &vm.Status
 	v := &fleet.VM{
 		Name: vm.Name, UID: string(vm.UID), Wanted: vm.Spec.DesiredState() == v1.Running,
+		RunPolicy: string(vm.Spec.RunPolicy), Fixed: !vm.Spec.StateIsFree(),
 		Type: cmp.Or(s.VMType, vm.Spec.VMType.Source),
 		Node: s.NodeName, User: s.LoggedInUser, Labels: vm.Labels, Reason: s.Reason, Message: s.Message,
 	}
@@ -297,9 +298,9 @@ func can(v *fleet.VM, pod, reachable bool) map[fleet.Action]bool {
 	}
 	running := s == fleet.Running || s == fleet.Paused
 	return map[fleet.Action]bool{
-		fleet.Start:   s == fleet.Stopped || s == fleet.Failed,
-		fleet.Stop:    v.Wanted && s != fleet.Stopping,
-		fleet.Kill:    pod && (running || s.Changing()),
+		fleet.Start:   (s == fleet.Stopped || s == fleet.Failed) && (v.Wanted || !v.Fixed),
+		fleet.Stop:    v.Wanted && !v.Fixed && s != fleet.Stopping,
+		fleet.Kill:    pod && (running || s.Changing()) && !(v.Wanted && v.Fixed),
 		fleet.Restart: v.Wanted && pod && running,
 		fleet.Reset:   running,
 		fleet.Pause:   reachable && s == fleet.Running,

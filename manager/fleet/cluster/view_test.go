@@ -115,6 +115,42 @@ func TestStates(t *testing.T) {
 	}
 }
 
+// A run policy that leaves no choice keeps users from what it would undo.
+func TestRunPoliciesOfActions(t *testing.T) {
+	t.Parallel()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "p"}}
+	for _, c := range []struct {
+		policy v1.RunPolicy
+		phase  v1.Phase
+		can    string
+		fixed  bool
+	}{
+		{v1.AlwaysOn, v1.PhaseRunning, "restart reset pause ", true},
+		{v1.AlwaysOn, v1.PhaseFailed, "start delete ", true},
+		{v1.AlwaysOnUnlessStoppedManually, v1.PhaseRunning, "stop kill restart reset pause ", false},
+		{v1.Manual, v1.PhaseStopped, "start delete ", false},
+		{v1.AlwaysOff, v1.PhaseStopped, "delete ", true},
+		{v1.AlwaysOff, v1.PhaseStopping, "kill ", true},
+	} {
+		vm := &v1.VirtualMachine{Status: v1.VirtualMachineStatus{Phase: c.phase, Runner: runnerOf(pod)}}
+		vm.Spec.RunPolicy = c.policy
+		of := pod
+		if c.phase == v1.PhaseStopped {
+			of = nil
+		}
+		v := view(vm, of)
+		require.Equal(t, string(c.policy), v.RunPolicy)
+		require.Equal(t, c.fixed, v.Fixed)
+		can := ""
+		for _, a := range fleet.Actions() {
+			if v.Can[a] {
+				can += string(a) + " "
+			}
+		}
+		require.Equal(t, c.can, can, "%s, %s", c.policy, c.phase)
+	}
+}
+
 // Everything that a page shows comes from the resource and its pod.
 func TestFacts(t *testing.T) {
 	t.Parallel()
