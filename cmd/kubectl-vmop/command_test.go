@@ -65,6 +65,18 @@ func TestThePageHasEveryVerb(t *testing.T) {
 	}
 }
 
+// The commands that take the place of other products' are verbs with their flags.
+func TestCommandsOfComingFrom(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/coming-from.md")
+	require.NoError(t, err)
+	commands := regexp.MustCompile("`kubectl vmop ([^`]*)`").FindAllStringSubmatch(string(page), -1)
+	require.Greater(t, len(commands), 20)
+	for _, command := range commands {
+		checkLine(t, command[1])
+	}
+}
+
 // checkLine wants words to be a call without faults.
 func checkLine(t *testing.T, line string) {
 	t.Helper()
