@@ -11,6 +11,8 @@ TIMEOUT  ?= 40m
 CONFIG   ?= examples/standalone/config.yaml
 PREFIX   ?= /usr/local
 UNITDIR  ?= /etc/systemd/system
+BIN      ?= bin
+MAN      ?= build/man
 
 # Without a terminal, the machine is powered off when the guest has reported.
 UNATTENDED = $(shell test -t 0 || echo "--poweroff-on 'TINY .* READY'")
@@ -37,27 +39,27 @@ export CGO_ENABLED = 0
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## Build the programs into bin/.
-	@mkdir -p bin
-	go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ $(PROGRAMS:%=./cmd/%)
+build: ## Build the programs into BIN=bin.
+	@mkdir -p $(BIN)
+	go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/ $(PROGRAMS:%=./cmd/%)
 
 sbom: build ## List the components of the programs, and of the images if they were built, into build/sbom (CycloneDX).
 	go run ./deploy/sbom -version $(VERSION) $(PROGRAMS:%=bin/%) $(wildcard build/images/*.tar)
 
-man: ## Write man pages into build/man.
-	@mkdir -p build/man
+man: ## Write man pages into MAN=build/man.
+	@mkdir -p $(MAN)
 	@for program in $(PROGRAMS); do \
-		go run -tags man -ldflags '-X main.version=$(VERSION)' ./cmd/$$program man build/man || exit 1; \
+		go run -tags man -ldflags '-X main.version=$(VERSION)' ./cmd/$$program man $(MAN) || exit 1; \
 	done
 
 install: build man ## Install programs, man pages, completion and the systemd unit below PREFIX=/usr/local (DESTDIR=).
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(UNITDIR) \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions
-	install -m 755 $(PROGRAMS:%=bin/%) cmd/kubectl-vmop/kubectl_complete-vmop $(DESTDIR)$(PREFIX)/bin/
-	install -m 644 build/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+	install -m 755 $(PROGRAMS:%=$(BIN)/%) cmd/kubectl-vmop/kubectl_complete-vmop $(DESTDIR)$(PREFIX)/bin/
+	install -m 644 $(MAN)/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
 	install -m 644 cmd/vmrunner/systemd/vmrunner@.service $(DESTDIR)$(UNITDIR)/
 	for program in vmrunner vmmanager kubectl-vmop; do \
-		bin/$$program completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$program; \
+		$(BIN)/$$program completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$program || exit 1; \
 	done
 
 run: packages-run build guest ## Boot a small Linux guest with its console (Ctrl-C powers it off) and a link to its screen.
