@@ -296,3 +296,12 @@ func TestACommandThatIsNotSent(t *testing.T) {
 	k.other = nil
 	k.does("answer 2")
 }
+
+// Before QEMU is there, nothing is connected with it.
+func TestNoConnectionBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	k := fresh(t)
+	k.waits(0)
+	k.state.Connected(k.now)
+	k.does()
+}

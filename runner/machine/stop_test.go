@@ -2,6 +2,7 @@ package machine
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -256,4 +257,23 @@ func TestQuitClosesTheConnection(t *testing.T) {
 	k.waits(brokenTime)
 	k.state.QEMUExited(process.Exit{}, k.now)
 	require.Equal(t, vmstatus.CauseForced, k.ends().Cause)
+}
+
+// Who waits for a guest reads how long that takes, and how it would go sooner; nothing goes sooner than force.
+func TestAStopSaysHowLongItTakes(t *testing.T) {
+	t.Parallel()
+	const sooner = "vmrunner stop --force"
+	k := newTalk(t, lasting(41*time.Second))
+	k.isStopped("enough", false)
+	k.does("LeaveAgents", "system_powerdown")
+	said := strings.Join(k.log, "")
+	require.Contains(t, said, "timeout 41s")
+	k.logged(sooner)
+	k.isDone()
+	k = newTalk(t, lasting(0))
+	k.isStopped("enough", false)
+	k.does("LeaveAgents", "quit")
+	said = strings.Join(k.log, "")
+	require.Contains(t, said, "timeout "+byQuit.forceTime().String())
+	require.NotContains(t, said, sooner)
 }

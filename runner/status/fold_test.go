@@ -211,3 +211,13 @@ func TestProblemsOfEachKindAreTheirOwn(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []Problem{wish}, s.Problems, "the machine is no more")
 }
+
+// A QEMU that does not answer is not ready, until it answers, or another one runs.
+func TestAQEMUThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	s := life(t, Entered{State: vmstatus.StateBooting}, Unresponsive(true))
+	require.Equal(t, vmstatus.ReasonUnresponsive, s.Condition(vmstatus.ConditionReady).Reason)
+	s, err := Fold(s, at(9), Unresponsive(false))
+	require.NoError(t, err)
+	require.Equal(t, vmstatus.True, s.Condition(vmstatus.ConditionReady).Status)
+}

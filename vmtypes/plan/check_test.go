@@ -1,0 +1,175 @@
+package plan_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/vmtypes/plan"
+)
+
+// Whatever a plan has too much of is counted, and nothing is looked at then.
+func TestPlansAreBounded(t *testing.T) {
+	t.Parallel()
+	const most = plan.MaxOptions
+	for what, fill := range map[string]func(p *plan.Plan, n int){
+		"options":   func(p *plan.Plan, n int) { p.QEMU.Args = make([]plan.Option, n) },
+		"variables": func(p *plan.Plan, n int) { p.QEMU.Env = make([]plan.Variable, n) },
+		"access":    func(p *plan.Plan, n int) { p.QEMU.Access = make([]plan.Access, n) },
+		"helpers":   func(p *plan.Plan, n int) { p.Helpers = make([]plan.Process, n) },
+		"files":     func(p *plan.Plan, n int) { p.Files = make([]plan.CopyOnce, n) },
+		"taps":      func(p *plan.Plan, n int) { p.Taps = make([]plan.Tap, n) },
+		"listeners": func(p *plan.Plan, n int) { p.Listeners = make([]plan.Listener, n) },
+		"sockets":   func(p *plan.Plan, n int) { p.Sockets = make([]plan.Socket, n) },
+		"drives":    func(p *plan.Plan, n int) { p.Drives = make([]plan.Drive, n) },
+		"rules": func(p *plan.Plan, n int) {
+			for range n {
+				p.Rules = append(p.Rules, plan.Password{Protocol: "vnc"})
+			}
+		},
+	} {
+		for n, want := range map[int]bool{most: false, most + 1: true} {
+			p := machine()
+			fill(p, n)
+			require.Equal(t, want, strings.Contains(faults(p), "at most 16384 are allowed"), "%d %s", n, what)
+		}
+		both := machine(make([]plan.Option, most/2)...)
+		fill(both, most/2+1)
+		if what != "options" {
+			require.Contains(t, faults(both), "the plan has 16385 options", what)
+		}
+	}
+}
+
+// What Check finds beside QEMU's options.
+func TestCheckFindsWhatTheRunnerCouldNotDo(t *testing.T) {
+	t.Parallel()
+	helper := func(name, role string) plan.Process {
+		return plan.Process{Name: name, Executable: "/bin/" + name, Role: role}
+	}
+	fd := func(name string) plan.Option {
+		return plan.Option{Flag: "-add-fd", List: true, Properties: []plan.Property{{Key: "fd", Descriptor: name}}}
+	}
+	type change = func(p *plan.Plan)
+	args := func(o plan.Option) change { return func(p *plan.Plan) { p.QEMU.Args = []plan.Option{o} } }
+	variable := func(name, value string) change {
+		return func(p *plan.Plan) { p.QEMU.Env = []plan.Variable{{Name: name, Value: value}} }
+	}
+	access := func(path string) change { return func(p *plan.Plan) { p.QEMU.Access = []plan.Access{{Path: path}} } }
+	copied := func(f plan.CopyOnce) change { return func(p *plan.Plan) { p.Files = []plan.CopyOnce{f} } }
+	sockets := func(s plan.Socket) change { return func(p *plan.Plan) { p.Sockets = []plan.Socket{s} } }
+	long := plan.Option{Flag: "-append", Value: strings.Repeat("x", plan.MaxArgv/10)}
+	path := "/" + strings.Repeat("x", plan.MaxSocketPath-1)
+	for name, c := range map[string]struct {
+		make change
+		want string // "": it is right
+	}{
+		"one TPM":          {func(p *plan.Plan) { p.Helpers = []plan.Process{helper("a", plan.RoleTPM)} }, ""},
+		"helpers, no role": {func(p *plan.Plan) { p.Helpers = []plan.Process{helper("a", ""), helper("b", "")} }, ""},
+		"two networks": {func(p *plan.Plan) {
+			p.Helpers = []plan.Process{helper("a", plan.RoleNetwork), helper("b", plan.RoleNetwork)}
+		}, ""},
+		"two TPMs": {func(p *plan.Plan) {
+			p.Helpers = []plan.Process{helper("a", plan.RoleTPM), helper("b", ""), helper("c", plan.RoleTPM)}
+		}, "the helpers a and c both have the role tpm; a machine has one"},
+		"a command that is too long": {func(p *plan.Plan) {
+			for range 11 {
+				p.QEMU.Args = append(p.QEMU.Args, long)
+			}
+		}, "at most 1048576 are allowed"},
+		"a command that is long": {func(p *plan.Plan) {
+			for range 9 {
+				p.QEMU.Args = append(p.QEMU.Args, plan.Option{Flag: "-object", Value: long.Value})
+			}
+		}, ""},
+		"a flag cut in a character":  {args(plan.Option{Flag: "-\xff"}), "is not UTF-8"},
+		"a value cut in a character": {args(plan.Option{Flag: "-x", Value: "\xff"}), "is not UTF-8"},
+		"a key cut in a character":   {args(device("a", "\xff", "b")), "is not UTF-8"},
+		"a property cut in a character": {
+			args(device("a", "b", "\xff")), "is not UTF-8",
+		},
+		"NUL in a flag":  {args(plan.Option{Flag: "-\x00"}), "contains a NUL byte"},
+		"NUL in a value": {args(plan.Option{Flag: "-x", Value: "\x00"}), "contains a NUL byte"},
+		"a listener that is used": {func(p *plan.Plan) {
+			p.Listeners, p.QEMU.Args = []plan.Listener{{Name: "net", Path: "/run/net"}}, []plan.Option{fd("net")}
+		}, ""},
+		"a listener that is not used": {func(p *plan.Plan) {
+			p.Listeners = []plan.Listener{{Name: "net", Path: "/run/net"}}
+		}, `listener "net" is not used by any option`},
+		"two listeners of a name": {func(p *plan.Plan) {
+			p.Listeners = []plan.Listener{{Name: "net", Path: "/run/net"}, {Name: "net", Path: "/run/other"}}
+		}, `descriptor "net" is defined twice`},
+		"a descriptor that is used twice": {func(p *plan.Plan) {
+			p.Helpers = []plan.Process{helper("a", "")}
+			p.Helpers[0].Args = []plan.Option{fd("net")}
+			p.Listeners, p.QEMU.Args = []plan.Listener{{Name: "net", Path: "/run/net"}}, []plan.Option{fd("net")}
+		}, `descriptor "net" is used by a and by qemu`},
+		"a socket for two": {func(p *plan.Plan) {
+			p.Sockets = []plan.Socket{{Role: "console", Path: "/run/a"}, {Role: "vnc", Path: "/run/a"}}
+		}, "socket /run/a is meant for console and for vnc"},
+		"the longest path of a socket": {sockets(plan.Socket{Role: "vnc", Path: path}), ""},
+		"a copy of a relative file":    {copied(plan.CopyOnce{From: "a", To: "/b"}), `"a" is not an absolute`},
+		"a copy to a relative file":    {copied(plan.CopyOnce{From: "/a", To: "b"}), `"b" is not an absolute`},
+		"a kind with a slash": {
+			copied(plan.CopyOnce{From: "/a", To: "/b", Kind: "c/d"}), "must have no slash",
+		},
+		"access by a relative path": {access("a"), "want an absolute path"},
+		"access by a detour":        {access("/a/../b"), "want an absolute path"},
+		"access":                    {access("/a/b"), ""},
+		"a variable":                {variable("A_1", "="), ""},
+		"a variable without a name": {variable("", "x"), "cannot be set"},
+		"a variable with a digit":   {variable("1A", ""), "cannot be set"},
+		"a variable with a dash":    {variable("A-B", ""), "cannot be set"},
+		"NUL in a variable":         {variable("A", "\x00"), "cannot be set"},
+		"too many faults": {func(p *plan.Plan) {
+			for range 102 {
+				p.QEMU.Env = append(p.QEMU.Env, plan.Variable{})
+			}
+		}, "\n2 more faults"},
+		"many faults": {func(p *plan.Plan) { p.QEMU.Env = make([]plan.Variable, 100) }, "cannot be set"},
+	} {
+		p := machine()
+		c.make(p)
+		found := faults(p)
+		if c.want == "" {
+			require.Empty(t, found, name)
+		}
+		require.Contains(t, found, c.want, name)
+		require.Equal(t, name == "too many faults", strings.Contains(found, "more faults"), name)
+	}
+}
+
+// QEMU reports on a drive by the id of its device, or by the name of a node.
+func TestDriveByItsNames(t *testing.T) {
+	t.Parallel()
+	p := machine()
+	p.Drives = []plan.Drive{
+		{Index: 0, Nodes: []string{"root", "root-file"}},
+		{Index: 1, Device: "data", Nodes: []string{"node1"}},
+	}
+	for _, c := range []struct {
+		names []string
+		want  int // -1: none
+	}{
+		{nil, -1},
+		{[]string{""}, -1},
+		{[]string{"other"}, -1},
+		{[]string{"root-file"}, 0},
+		{[]string{"data"}, 1},
+		{[]string{"", "node1"}, 1},
+		{[]string{"other", "data", "root"}, 1},
+	} {
+		drive, found := p.Drive(c.names...)
+		require.Equal(t, c.want >= 0, found, c.names)
+		if found {
+			require.Equal(t, c.want, drive.Index, c.names)
+		}
+	}
+	p.Helpers = []plan.Process{{Name: "a"}, {Name: "b", Role: plan.RoleTPM}}
+	require.Equal(t, "b", p.Helper(plan.RoleTPM))
+	require.Empty(t, p.Helper(plan.RoleNetwork))
+	p.Sockets = []plan.Socket{{Role: "console", Path: "/run/console"}}
+	require.Equal(t, "/run/console", p.Socket("console"))
+	require.Empty(t, p.Socket("vnc"))
+}
