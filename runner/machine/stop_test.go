@@ -259,7 +259,7 @@ func TestQuitClosesTheConnection(t *testing.T) {
 	require.Equal(t, vmstatus.CauseForced, k.ends().Cause)
 }
 
-// Who waits for a guest reads how long that takes, and how it would go sooner; nothing goes sooner than force.
+// The log says how long a guest is waited for, and how it would end sooner; nothing is sooner than force.
 func TestAStopSaysHowLongItTakes(t *testing.T) {
 	t.Parallel()
 	const sooner = "vmrunner stop --force"

@@ -85,6 +85,26 @@ func TestCPUsOfAMachineThatWasFoundArePlaced(t *testing.T) {
 	k.returns(threads(100, 201, 102))
 	k.places(nil, reconcile.Placement{Thread: 201, CPUs: []int{5, 6}})
 	k.silent()
+
+	k.want.CPUs = 1 // the number of a thread that has gone may be that of another one
+	k.says("query-version", "query-kvm")
+	k.returns(qemu72, kvm)
+	k.says(del("cpu-2"), del("cpu-1"))
+	k.isDone()
+	k.passes(time.Second)
+	k.event("DEVICE_DELETED", `{"device": "cpu-2", "path": "/machine/peripheral/cpu-2"}`)
+	k.says(askCPUs)
+	k.returns(slots(4))
+	k.says(askThreads)
+	k.returns(threads(100))
+	k.silent()
+	k.want.CPUs = 2
+	k.says(add(1, "cpu-1"))
+	k.isDone()
+	k.says(askThreads)
+	k.returns(threads(100, 201))
+	k.places(nil, reconcile.Placement{Thread: 201, CPUs: []int{5, 6}})
+	k.silent()
 }
 
 // What the host refuses is a problem, and tried again later: a CPU may come online.

@@ -190,6 +190,20 @@ func TestAGuestThatRefusesSaysSo(t *testing.T) {
 	k.complains("vm.currentCpus: the guest refuses to give up CPU cpu-3 (ACPI status 0x82)")
 }
 
+// QEMU's own event for it counts if it is about a CPU that is to go.
+func TestAGuestThatRefusesByAnEvent(t *testing.T) {
+	t.Parallel()
+	for device, want := range map[string][]string{
+		"cpu-3": {"vm.currentCpus: the guest refuses to give up CPU cpu-3"}, "nic0": nil, "cpu-1": nil,
+	} {
+		k := unplugging(t)
+		k.passes(time.Second)
+		k.event("DEVICE_UNPLUG_GUEST_ERROR", fmt.Sprintf(`{"device": %q, "path": "/machine"}`, device))
+		k.waits(4 * time.Second)
+		k.complains(want...)
+	}
+}
+
 func TestAGuestThatFloodsEventsIsLookedAtFourTimesASecond(t *testing.T) {
 	t.Parallel()
 	k := unplugging(t)
