@@ -53,13 +53,15 @@ func takes(t *testing.T, client dynamic.Interface, namespace, example string) er
 	create := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: "Strict"}
 	vms := client.Resource(v1.GroupVersion().WithResource("vms")).Namespace(namespace)
 	if kind, is := change["kind"].(string); is {
-		object := &unstructured.Unstructured{Object: map[string]any{}}
+		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": v1.GroupVersion().String()}}
 		patch(t, object, example)
-		object.SetGroupVersionKind(v1.GroupVersion().WithKind(kind))
 		resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
-		of := dynamic.ResourceInterface(client.Resource(resource))
-		if !strings.HasSuffix(kind, "Class") && !strings.HasSuffix(kind, "Lease") {
-			of = client.Resource(resource).Namespace(namespace)
+		of := dynamic.ResourceInterface(client.Resource(resource).Namespace(namespace))
+		switch kind {
+		case "VirtualMachine":
+			of = vms
+		case "VirtualMachineClass":
+			of = client.Resource(resource)
 		}
 		_, err := of.Create(t.Context(), object, create)
 		return err
@@ -76,7 +78,7 @@ func takes(t *testing.T, client dynamic.Interface, namespace, example string) er
 	}
 	vm := &unstructured.Unstructured{Object: map[string]any{}}
 	patch(t, vm, "{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachine, metadata: {name: web}, "+
-		"spec: {vm: {maximumCpus: 1, networks: [{user: {}}]}}}")
+		"spec: {vm: {maximumCpus: 1, networks: [{tap: {}}]}}}")
 	patch(t, vm, example)
 	_, err := vms.Create(t.Context(), vm, create)
 	return err

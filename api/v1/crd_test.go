@@ -82,6 +82,7 @@ func TestDefinitions(t *testing.T) {
 	t.Run("addresses", func(t *testing.T) { testAddresses(t, k.Namespace(t)) })
 	t.Run("operations", func(t *testing.T) { testOperations(t, k, namespace) })
 	t.Run("docs/coming-from.md", func(t *testing.T) { testComingFrom(t, client, namespace) })
+	t.Run("Deckhouse's guide", func(t *testing.T) { testDeckhouse(t, client, namespace) })
 	for name, row := range refused() {
 		t.Run("refused: "+name, func(t *testing.T) {
 			t.Parallel()
