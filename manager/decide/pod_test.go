@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/objects"
 )
 
 // A container that left no outcome is described by its reason, unless that says nothing.
@@ -129,7 +130,8 @@ func TestSameStatus(t *testing.T) {
 		return v1.VirtualMachineStatus{
 			ObservedGeneration: 2, Phase: v1.PhaseFailed, Reason: "R", Message: "m", NodeName: "n1",
 			Failures: &v1.Failures{Count: 1}, Privileges: []v1.Privilege{{Reason: "spec"}},
-			Volumes: []v1.Volume{{Claim: "a"}},
+			Volumes:                []v1.Volume{{Claim: "a"}},
+			RestartAwaitingChanges: []v1.RestartAwaitingChange{{Path: "nodeName"}},
 			Conditions: []metav1.Condition{
 				{Type: "A", Status: metav1.ConditionTrue, Reason: "R", Message: "m", LastTransitionTime: at},
 				{Type: "B", Status: metav1.ConditionFalse, Reason: reasonNotStarted, LastTransitionTime: at},
@@ -187,6 +189,20 @@ func TestStatusOfAVMThatIsBeingDeleted(t *testing.T) {
 	require.Equal(t, s.VM.Status.Privileges, status.Privileges)
 	require.Equal(t, s.VM.Status.Failures, status.Failures)
 	require.Equal(t, "n1", status.NodeName)
+}
+
+// A VM that may do more than others is not started with an image that is not trusted.
+func TestTrust(t *testing.T) {
+	t.Parallel()
+	s := &Snapshot{VM: machine("web"), Settings: objects.DefaultSettings()}
+	s.VM.Spec.VM.Accelerator = "kvm"
+	trusted, did := Trust(s, nil)
+	require.True(t, trusted)
+	require.Zero(t, did)
+	trusted, did = Trust(s, []objects.Claim{{Name: "data", Path: "spec.vm.disks[0]", Untrusted: "its maker"}})
+	require.False(t, trusted)
+	require.Contains(t, did.Problems[0].Message, "claim data")
+	require.Equal(t, Stalled{ReasonNotTrusted, did.Problems[0].Message}, did.Obstacle)
 }
 
 // What two steps meet is said once.
