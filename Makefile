@@ -13,6 +13,7 @@ PREFIX   ?= /usr/local
 UNITDIR  ?= /etc/systemd/system
 BIN      ?= bin
 MAN      ?= build/man
+PATHS    ?= -trimpath
 
 # Without a terminal, the machine is powered off when the guest has reported.
 UNATTENDED = $(shell test -t 0 || echo "--poweroff-on 'TINY .* READY'")
@@ -41,7 +42,7 @@ help: ## Show this list.
 
 build: ## Build the programs into BIN=bin.
 	@mkdir -p $(BIN)
-	go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/ $(PROGRAMS:%=./cmd/%)
+	go build $(PATHS) -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/ $(PROGRAMS:%=./cmd/%)
 
 sbom: build ## List the components of the programs, and of the images if they were built, into build/sbom (CycloneDX).
 	go run ./deploy/sbom -version $(VERSION) $(PROGRAMS:%=bin/%) $(wildcard build/images/*.tar)
