@@ -30,14 +30,15 @@ func TestMakeInstall(t *testing.T) {
 		"UNITDIR=/etc/systemd/system", "BIN="+filepath.Join(built, "bin"), "MAN="+filepath.Join(built, "man"), "PATHS=")
 	modes := map[string]fs.FileMode{"usr/bin": 0o755, "usr/share": 0o644, "etc": 0o644}
 	for below, mode := range modes {
-		require.NoError(t, filepath.WalkDir(filepath.Join(host, below), func(path string, e fs.DirEntry, err error) error {
+		look := func(path string, e fs.DirEntry, err error) error {
 			require.NoError(t, err)
 			if info, err := e.Info(); !e.IsDir() {
 				require.NoError(t, err)
 				require.Equal(t, mode, info.Mode(), path)
 			}
 			return nil
-		}))
+		}
+		require.NoError(t, filepath.WalkDir(filepath.Join(host, below), look))
 	}
 	for _, folder := range programs {
 		name := filepath.Base(folder)

@@ -173,3 +173,26 @@ func TestDriveByItsNames(t *testing.T) {
 	require.Equal(t, "/run/console", p.Socket("console"))
 	require.Empty(t, p.Socket("vnc"))
 }
+
+// What takes another one's place keeps where that was made first, or what it had replaced.
+func TestOriginOfAReplacement(t *testing.T) {
+	t.Parallel()
+	at := func(file string) plan.Origin { return plan.Origin{{File: file, Line: 1, Function: "launch"}} }
+	made, changed := at("a"), at("a").Change(at("b"))
+	replaced := at("c").Replace(changed)
+	require.Equal(t, "c:1 launch, in place of the one made at a:1 launch", replaced.String())
+	require.Equal(t, "d:1 launch, in place of the one made at a:1 launch", at("d").Replace(replaced).String())
+	require.Equal(t, "c:1 launch, in place of the one made at a:1 launch", at("c").Replace(made).String())
+	for _, origin := range []plan.Origin{made, changed, replaced} {
+		for _, frame := range origin {
+			text, err := frame.MarshalText()
+			require.NoError(t, err)
+			var back plan.Frame
+			require.NoError(t, back.UnmarshalText(text))
+			require.Equal(t, frame, back)
+		}
+	}
+	p := machine(device("a"), plan.Option{Flag: "-nodefaults"})
+	require.Regexp(t, `(?m)^ *-device a +  # x\.star:3 launch$`, p.Why())
+	require.Regexp(t, `(?m)^ *-nodefaults$`, p.Why())
+}
