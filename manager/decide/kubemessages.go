@@ -56,23 +56,23 @@ func Unplaced(s *Snapshot, message string) string {
 			all = append(all, "spec.affinity.nodeAffinity restricts the nodes")
 		}
 	}
-	if contains("pod affinity rules") {
-		all = append(all, "spec.affinity.virtualMachineAndPodAffinity or podAffinity requires what no such node runs")
-	}
-	if contains("pod anti-affinity rules") {
-		all = append(all, "spec.affinity.virtualMachineAndPodAntiAffinity or podAntiAffinity refuses what such nodes run")
-	}
-	if contains("existing pods anti-affinity rules") {
-		all = append(all, "a VM or pod that runs there refuses this one by its own anti-affinity, for its labels")
-	}
-	if contains("topology spread constraints") {
-		all = append(all, "spec.topologySpreadConstraints limits how unevenly they are spread")
-	}
-	if contains("untolerated taint") {
-		all = append(all, "spec.tolerations lists the taints that the VM tolerates")
-	}
-	if contains("PersistentVolume's node affinity") {
-		all = append(all, "a volume of the VM is available on certain nodes only (kubectl get pv)")
+	for _, known := range []struct{ said, field string }{
+		{"pod affinity rules", "spec.affinity.virtualMachineAndPodAffinity or podAffinity requires what no such node runs"},
+		{
+			"pod anti-affinity rules",
+			"spec.affinity.virtualMachineAndPodAntiAffinity or podAntiAffinity refuses what such nodes run",
+		},
+		{
+			"existing pods anti-affinity rules",
+			"a VM or pod that runs there refuses this one by its own anti-affinity, for its labels",
+		},
+		{"topology spread constraints", "spec.topologySpreadConstraints limits how unevenly they are spread"},
+		{"untolerated taint", "spec.tolerations lists the taints that the VM tolerates"},
+		{"PersistentVolume's node affinity", "a volume of the VM is available on certain nodes only (kubectl get pv)"},
+	} {
+		if contains(known.said) {
+			all = append(all, known.field)
+		}
 	}
 	return strings.Join(all, "; ")
 }
