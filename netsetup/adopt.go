@@ -8,34 +8,50 @@ import (
 	"net/netip"
 
 	"github.com/containernetworking/plugins/pkg/netlinksafe"
+	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 )
 
 // AdoptTap takes over the tap of a machine that runs, after the process that
-// opened it was killed. QEMU has the only descriptors: Files returns none, and Close
-// has nothing to give up. If the tap has been detached from its bridge, because
-// the bridge was made anew for example, it is attached again; else nothing is
-// changed.
+// opened it was killed. QEMU has the only descriptors: Files returns none. DHCP requests are
+// answered again until Close, if there is a lease; its rules are made anew if QEMU has not
+// inherited them. If the tap has been detached from its bridge, because the bridge was made
+// anew for example, it is attached again; else nothing is changed.
 //
 // An interface that is gone, or was not made for the owner, is an *Error.
-func AdoptTap(cfg TapConfig) (*Tap, error) {
+func AdoptTap(cfg TapConfig, logger *slog.Logger) (*Tap, error) {
 	doing := "adopt tap " + cfg.Name
 	link, err := findOwn(doing, cfg.Name, cfg.Owner)
 	if err != nil {
 		return nil, err
 	}
 	tap := &Tap{name: cfg.Name, mtu: link.Attrs().MTU}
-	if link.Attrs().MasterIndex != 0 {
-		return tap, nil
-	}
-	bridge, err := findBridge(doing, cfg.Bridge)
-	if err != nil {
-		return nil, err
-	}
-	if err := netlink.LinkSetMaster(link, bridge); err != nil {
-		return nil, noAdmin(fmt.Sprintf("%s: attach it to bridge %s", doing, cfg.Bridge), err)
+	if err := tap.adopt(doing, link, cfg, logger); err != nil {
+		return nil, errors.Join(err, tap.Close())
 	}
 	return tap, nil
+}
+
+func (t *Tap) adopt(doing string, link netlink.Link, cfg TapConfig, logger *slog.Logger) error {
+	if cfg.Lease != nil {
+		switch err := t.guard(doing, link, *cfg.Lease); {
+		case FaultOf(err) == NameTaken: // QEMU has them
+		case err != nil:
+			return err
+		default:
+			logger.Info("rules of the network made anew", "interface", cfg.Name)
+		}
+	}
+	if link.Attrs().MasterIndex == 0 {
+		bridge, err := findBridge(doing, cfg.Bridge)
+		if err != nil {
+			return err
+		}
+		if err := netlink.LinkSetMaster(link, bridge); err != nil {
+			return noAdmin(fmt.Sprintf("%s: attach it to bridge %s", doing, cfg.Bridge), err)
+		}
+	}
+	return t.serve(doing, link, cfg, logger)
 }
 
 // AdoptMasquerade takes over the network of a machine that runs, after the process
@@ -96,7 +112,7 @@ func (m *Masquerade) adopt(ctx context.Context, doing string, cfg MasqueradeConf
 
 // adoptRules creates the rules unless QEMU has inherited them.
 func (m *Masquerade) adoptRules(doing string, cfg MasqueradeConfig, logger *slog.Logger) error {
-	table, err := openTable(doing, cfg.Name, tableOwned)
+	table, err := openTable(doing, cfg.Name, tableOwned, nftables.TableFamilyINet)
 	if FaultOf(err) == NameTaken {
 		return nil // QEMU has them
 	}
@@ -108,7 +124,7 @@ func (m *Masquerade) adoptRules(doing string, cfg MasqueradeConfig, logger *slog
 	if err := cfg.AllPorts.leaveOut(doing, cfg, logger); err != nil {
 		return err
 	}
-	return table.fill(doing, chains(cfg.Name, m.Guest(), cfg.Forwards, cfg.AllPorts))
+	return table.fill(doing, nftables.TableFamilyINet, "", chains(cfg.Name, m.Guest(), cfg.Forwards, cfg.AllPorts)...)
 }
 
 // findOwn returns the tap that was made for the owner.

@@ -40,7 +40,8 @@ func openElsewhere(t *testing.T) opened {
 	require.NoError(t, err)
 	ours, theirs := os.NewFile(uintptr(pair[0]), "ours"), os.NewFile(uintptr(pair[1]), "theirs")
 	defer ours.Close()
-	child := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestGuestOutlivesItsCaller$")
+	name, _, _ := strings.Cut(t.Name(), "/")
+	child := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+name+"$")
 	child.Env = append(os.Environ(), holdVariable+"=1")
 	child.ExtraFiles = []*os.File{theirs}
 	child.Stderr = t.Output()
@@ -61,11 +62,15 @@ func openElsewhere(t *testing.T) opened {
 	return o
 }
 
-// hold opens the network, hands its descriptors over and waits to be killed.
-func hold(t *testing.T) {
-	m, err := open(t, adopted())
+// held is a network.
+type held interface {
+	Files() []*os.File
+	Inherit() []*os.File
+}
+
+// hold hands the descriptors of a network over and waits to be killed.
+func hold(t *testing.T, m held, err error) {
 	require.NoError(t, err)
-	defer m.Close()
 	var fds []int
 	for _, f := range append(m.Files()[:1:1], m.Inherit()...) {
 		fds = append(fds, int(f.Fd()))
@@ -89,7 +94,8 @@ func (o opened) kill() {
 // between.
 func TestGuestOutlivesItsCaller(t *testing.T) {
 	if os.Getenv(holdVariable) != "" {
-		hold(t)
+		m, err := open(t, adopted())
+		hold(t, m, err)
 	}
 	t.Parallel()
 	for name, inherits := range map[string]bool{"rules inherited": true, "rules gone": false} {
@@ -223,13 +229,13 @@ func TestAdoptedTapStaysOnItsBridge(t *testing.T) {
 	newPlace(t)
 	bridge := newBridge(t, "br0", 9000)
 	cfg := netsetup.TapConfig{Name: "vm0", Bridge: "br0", Owner: "one"}
-	crashed, err := netsetup.OpenTap(cfg)
+	crashed, err := openTap(cfg)
 	require.NoError(t, err)
 	qemus := duplicate(t, crashed.Files()[0])
 	require.NoError(t, crashed.Close())
 	before := everything(t)
 
-	tap, err := netsetup.AdoptTap(cfg)
+	tap, err := adoptTap(cfg)
 	require.NoError(t, err)
 	require.Equal(t, "vm0", tap.Name())
 	require.Equal(t, 9000, tap.MTU())
@@ -242,10 +248,10 @@ func TestAdoptedTapStaysOnItsBridge(t *testing.T) {
 
 	// The bridge is made anew.
 	require.NoError(t, netlink.LinkDel(bridge))
-	_, err = netsetup.AdoptTap(cfg)
+	_, err = adoptTap(cfg)
 	require.Equal(t, netsetup.NoBridge, netsetup.FaultOf(err), "%v", err)
 	bridge = newBridge(t, "br0", 9000)
-	tap, err = netsetup.AdoptTap(cfg)
+	tap, err = adoptTap(cfg)
 	require.NoError(t, err)
 	link, err := netlink.LinkByName("vm0")
 	require.NoError(t, err)
@@ -295,7 +301,7 @@ func TestWhatCannotBeAdopted(t *testing.T) {
 	}{
 		{"nothing", func(*testing.T) {}, netsetup.Gone, "interface vm0 of the running machine is gone"},
 		{"a tap of another machine", func(t *testing.T) {
-			tap, err := netsetup.OpenTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0", Owner: "two"})
+			tap, err := openTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0", Owner: "two"})
 			require.NoError(t, err)
 			t.Cleanup(func() { tap.Close() })
 		}, netsetup.NameTaken, "an interface vm0 exists already and is not this VM's"},
@@ -310,7 +316,7 @@ func TestWhatCannotBeAdopted(t *testing.T) {
 			newBridge(t, "br0", 1500)
 			test.given(t)
 			before := everything(t)
-			_, err := netsetup.AdoptTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0", Owner: "one"})
+			_, err := adoptTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0", Owner: "one"})
 			require.ErrorContains(t, err, "adopt tap vm0: ")
 			require.ErrorContains(t, err, test.text)
 			require.Equal(t, test.fault, netsetup.FaultOf(err))

@@ -32,7 +32,7 @@ func BenchmarkOpenTap(b *testing.B) {
 	benchPlace(b)
 	for range b.N {
 		b.StartTimer()
-		tap, err := netsetup.OpenTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0", Owner: "one"})
+		tap, err := openTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0", Owner: "one"})
 		b.StopTimer()
 		require.NoError(b, err)
 		require.NoError(b, tap.Close())

@@ -21,8 +21,11 @@ type dhcpServer struct {
 	conn   net.PacketConn
 	lease  lease
 	logger *slog.Logger
+	ends   chan struct{} // closed when it is to end
 	done   chan struct{} // closed when the serving goroutine has ended
 	leased bool          // the machine took its address at least once
+	// declined: the machine found another computer with its address at least once.
+	declined bool
 }
 
 // startDHCP serves the lease on the interface until Close.
@@ -31,9 +34,14 @@ func startDHCP(ctx context.Context, device string, l lease, logger *slog.Logger)
 	if err != nil {
 		return nil, err
 	}
-	s := &dhcpServer{conn: conn, lease: l, logger: logger, done: make(chan struct{})}
+	return serveDHCP(conn, l, logger), nil
+}
+
+// serveDHCP answers the requests that come by a connection until Close.
+func serveDHCP(conn net.PacketConn, l lease, logger *slog.Logger) *dhcpServer {
+	s := &dhcpServer{conn: conn, lease: l, logger: logger, ends: make(chan struct{}), done: make(chan struct{})}
 	go s.serve()
-	return s, nil
+	return s
 }
 
 // listenDHCP opens the server's port on one interface only: other servers of
@@ -76,6 +84,7 @@ func noLowPort(doing string, err error) error {
 
 // Close ends the server and waits for it.
 func (s *dhcpServer) Close() error {
+	close(s.ends)
 	err := s.conn.Close()
 	<-s.done
 	if err != nil {
@@ -89,11 +98,12 @@ func (s *dhcpServer) serve() {
 	buffer := make([]byte, maxDatagram)
 	for {
 		n, _, err := s.conn.ReadFrom(buffer)
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
 		if err != nil {
-			s.logger.Warn("DHCP server stopped reading", "err", err)
+			select {
+			case <-s.ends:
+			default:
+				s.logger.Warn("DHCP server stopped reading", "err", err)
+			}
 			return
 		}
 		s.handle(buffer[:n])
@@ -107,6 +117,10 @@ func (s *dhcpServer) handle(datagram []byte) {
 	if err != nil {
 		s.logger.Debug("DHCP request dropped", "err", err)
 		return
+	}
+	if request.MessageType() == dhcpv4.MessageTypeDecline && !s.declined {
+		s.declined = true
+		s.logger.Warn("guest found its address in use by another computer", "address", s.lease.guest.Addr().String())
 	}
 	r, ok, err := s.lease.answer(request)
 	if err != nil {

@@ -4,7 +4,8 @@
 //
 // There are two ways. OpenTap attaches a tap to a bridge that exists already:
 // the machine is a neighbour of everything else on that bridge and gets its
-// address from the DHCP server of that network. OpenMasquerade needs no bridge: the tap
+// address from the DHCP server of that network, or from this process (Lease), and rules
+// that keep it to that address. OpenMasquerade needs no bridge: the tap
 // carries the gateway address of a private subnet, an in-process DHCP server
 // gives the machine one address of it, and rules of nftables hide the machine
 // behind the addresses of the network namespace the caller is in, as a home
@@ -38,7 +39,7 @@
 // # Rights
 //
 // Making taps and rules needs CAP_NET_ADMIN, the DHCP server and forwarded
-// ports below 1024 need CAP_NET_BIND_SERVICE, both in the user namespace that
+// ports below 1024 need CAP_NET_BIND_SERVICE, a lease on a bridge CAP_NET_RAW, all in the user namespace that
 // owns the network namespace. Neither the program nft nor QEMU's bridge helper
 // nor a set-uid program is needed. Every error that a user can do something
 // about is an *Error with a Fault and a remedy.

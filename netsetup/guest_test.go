@@ -156,7 +156,7 @@ func TestGuestOnABridge(t *testing.T) {
 	serve(t, "pod", "192.0.2.20")
 	host.enter()
 
-	tap, err := netsetup.OpenTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0", Owner: "one", Queues: 2})
+	tap, err := openTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0", Owner: "one", Queues: 2})
 	require.NoError(t, err)
 	vm := bootBefore(t, "tap,fds=3:4", "02:00:00:00:00:01,mq=on,vectors=6", tap.Files()...)
 	require.NoError(t, tap.Close(), "QEMU has its own descriptor now")

@@ -21,7 +21,9 @@ const (
 type lease struct {
 	mac      net.HardwareAddr // the only client that gets an answer
 	guest    netip.Prefix     // the client's address in its subnet
-	gateway  netip.Addr       // router and server
+	server   netip.Addr       // how the server is known
+	gateway  netip.Addr       // router; may be invalid
+	routes   []Route          // by other routers, may be empty
 	dns      []netip.Addr     // may be empty
 	search   []string         // domains for names without a dot, may be empty
 	mtu      int              // bytes
@@ -48,7 +50,7 @@ func (l lease) answer(request *dhcpv4.DHCPv4) (r reply, ok bool, err error) {
 	}
 	options := []dhcpv4.Modifier{
 		dhcpv4.WithMessageType(kind),
-		dhcpv4.WithOption(dhcpv4.OptServerIdentifier(l.gateway.AsSlice())),
+		dhcpv4.WithOption(dhcpv4.OptServerIdentifier(l.server.AsSlice())),
 		dhcpv4.WithOptionCopied(request, dhcpv4.OptionClientIdentifier),
 	}
 	if kind != dhcpv4.MessageTypeNak {
@@ -87,7 +89,7 @@ func (l lease) kindOfAnswer(request *dhcpv4.DHCPv4) (dhcpv4.MessageType, bool) {
 	case dhcpv4.MessageTypeInform:
 		return dhcpv4.MessageTypeAck, true
 	case dhcpv4.MessageTypeRequest:
-		if server := request.ServerIdentifier(); server != nil && !server.Equal(l.gateway.AsSlice()) {
+		if server := request.ServerIdentifier(); server != nil && !server.Equal(l.server.AsSlice()) {
 			return 0, false // the client took another server's offer
 		}
 		wanted := request.RequestedIPAddress()
@@ -109,8 +111,23 @@ func (l lease) parameters() []dhcpv4.Modifier {
 	mtu := binary.BigEndian.AppendUint16(nil, uint16(l.mtu))
 	options := []dhcpv4.Modifier{
 		dhcpv4.WithNetmask(mask),
-		dhcpv4.WithRouter(l.gateway.AsSlice()),
 		dhcpv4.WithGeneric(dhcpv4.OptionInterfaceMTU, mtu),
+	}
+	routes := l.routes
+	if l.gateway.IsValid() {
+		options = append(options, dhcpv4.WithRouter(l.gateway.AsSlice()))
+		// A client that knows routes ignores the router (RFC 3442).
+		everything := netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+		routes = append([]Route{{To: everything, Via: l.gateway}}, routes...)
+	}
+	if len(l.routes) > 0 {
+		list := make(dhcpv4.Routes, len(routes))
+		for i, r := range routes {
+			list[i] = &dhcpv4.Route{Dest: toIPNet(r.To), Router: r.Via.AsSlice()}
+		}
+		options = append(options, dhcpv4.WithOption(dhcpv4.Option{
+			Code: dhcpv4.OptionClasslessStaticRoute, Value: list,
+		}))
 	}
 	if len(l.dns) > 0 {
 		servers := make([]net.IP, len(l.dns))

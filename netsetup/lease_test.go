@@ -15,6 +15,7 @@ import (
 func testLease() lease {
 	return lease{
 		mac: net.HardwareAddr{2, 0, 0, 0, 0, 1}, guest: netip.MustParsePrefix("10.0.2.2/24"),
+		server:  netip.MustParseAddr("10.0.2.1"),
 		gateway: netip.MustParseAddr("10.0.2.1"), dns: []netip.Addr{netip.MustParseAddr("192.0.2.53")},
 		search: []string{"ns.svc.cluster.local", "cluster.local"}, mtu: 1450, hostname: "guest",
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"github.com/containernetworking/plugins/pkg/utils/sysctl"
+	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -113,7 +114,7 @@ func check(doing string, cfg MasqueradeConfig) (MasqueradeConfig, error) {
 
 // open makes everything, what can be refused first.
 func (m *Masquerade) open(ctx context.Context, doing string, cfg MasqueradeConfig, logger *slog.Logger) error {
-	table, err := openTable(doing, cfg.Name, tableOwned)
+	table, err := openTable(doing, cfg.Name, tableOwned, nftables.TableFamilyINet)
 	if err != nil {
 		return err
 	}
@@ -133,7 +134,8 @@ func (m *Masquerade) open(ctx context.Context, doing string, cfg MasqueradeConfi
 	if err := cfg.AllPorts.leaveOut(doing, cfg, logger); err != nil {
 		return err
 	}
-	if err := table.fill(doing, chains(cfg.Name, m.Guest(), cfg.Forwards, cfg.AllPorts)); err != nil {
+	all := chains(cfg.Name, m.Guest(), cfg.Forwards, cfg.AllPorts)
+	if err := table.fill(doing, nftables.TableFamilyINet, "", all...); err != nil {
 		return err
 	}
 	allowLoopback(cfg, logger)
@@ -146,7 +148,7 @@ func (m *Masquerade) open(ctx context.Context, doing string, cfg MasqueradeConfi
 // serveAddress starts the DHCP server.
 func (m *Masquerade) serveAddress(ctx context.Context, doing string, cfg MasqueradeConfig, logger *slog.Logger) error {
 	server, err := startDHCP(ctx, cfg.Name, lease{
-		mac: cfg.MAC, guest: m.guest, gateway: m.gateway, mtu: m.tap.mtu,
+		mac: cfg.MAC, guest: m.guest, server: m.gateway, gateway: m.gateway, mtu: m.tap.mtu,
 		dns: cfg.DNS, search: cfg.Search, hostname: cfg.Hostname,
 	}, logger)
 	if err != nil {

@@ -392,7 +392,7 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 
 // holdNetworks opens a network of each kind and waits to be killed.
 func holdNetworks(t *testing.T) {
-	tap, err := netsetup.OpenTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0"})
+	tap, err := openTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0"})
 	require.NoError(t, err)
 	defer tap.Close()
 	m, err := open(t, network("vm1", netsetup.Forward{HostPort: 2222}))

@@ -1,6 +1,7 @@
 package netsetup_test
 
 import (
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -13,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"vmop/netsetup"
 )
 
 // place is a network namespace of a test. It exists only as a descriptor, so
@@ -168,4 +171,12 @@ func exists(t *testing.T, name string) bool {
 		require.ErrorAs(t, err, new(netlink.LinkNotFoundError))
 	}
 	return err == nil
+}
+
+func openTap(cfg netsetup.TapConfig) (*netsetup.Tap, error) {
+	return netsetup.OpenTap(cfg, slog.New(slog.DiscardHandler))
+}
+
+func adoptTap(cfg netsetup.TapConfig) (*netsetup.Tap, error) {
+	return netsetup.AdoptTap(cfg, slog.New(slog.DiscardHandler))
 }

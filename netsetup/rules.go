@@ -184,10 +184,7 @@ func family(ipv4 bool) rule {
 
 // address compares an address in the IPv4 header.
 func address(offset uint32, a netip.Addr, equal bool) rule {
-	return rule{
-		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4},
-		&expr.Cmp{Op: is(equal), Register: 1, Data: a.AsSlice()},
-	}
+	return field(expr.PayloadBaseNetworkHeader, offset, a.AsSlice(), equal)
 }
 
 // within looks for an address of a prefix that ends at a byte.

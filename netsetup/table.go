@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/google/nftables"
 	mdlayher "github.com/mdlayher/netlink"
@@ -23,20 +24,20 @@ const tableOwned = 2
 // See docs/decisions/0021-inherited-rules.md.
 type table struct {
 	conn   *nftables.Conn
-	socket *mdlayher.Conn // the one of conn: the table's owner
-	handle *os.File       // another descriptor of the socket, for others to inherit
-	table  *nftables.Table
+	socket *mdlayher.Conn    // the one of conn: the table's owner
+	handle *os.File          // another descriptor of the socket, for others to inherit
+	tables []*nftables.Table // of one name, one for each family
 }
 
-// openTable makes the empty table for a tap and replaces what a run that could
-// not own its table has left. The flags are tableOwned; where the kernel does
+// openTable makes the empty table for a tap, in each of the families, and replaces what a run
+// that could not own its table has left. The flags are tableOwned; where the kernel does
 // not know them the table has none.
 //
 // The kernel is addressed in its own protocol, not by the program nft (as
 // containernetworking's packages do): that saves a package in the image and the
 // 25 ms of its start, and only a socket that stays open can own a table.
-func openTable(doing, tap string, flags uint32) (*table, error) {
-	t := &table{table: &nftables.Table{Name: "vmop-" + tap, Family: nftables.TableFamilyINet}}
+func openTable(doing, tap string, flags uint32, families ...nftables.TableFamily) (*table, error) {
+	t := &table{}
 	keep := func(socket *mdlayher.Conn) error {
 		t.socket = socket
 		return nil
@@ -46,10 +47,14 @@ func openTable(doing, tap string, flags uint32) (*table, error) {
 		return nil, rulesRefused(doing, err)
 	}
 	t.conn = conn
-	if err := t.replace(doing, tap, flags); err != nil {
-		return nil, errors.Join(err, conn.CloseLasting())
+	for _, family := range families {
+		made := &nftables.Table{Name: "vmop-" + tap, Family: family}
+		if err := t.replace(doing, tap, made, flags); err != nil {
+			return nil, errors.Join(err, t.Close())
+		}
+		t.tables = append(t.tables, made)
 	}
-	if t.handle, err = duplicate(t.socket, t.table.Name); err != nil {
+	if t.handle, err = duplicate(t.socket, "vmop-"+tap); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: duplicate the rules' owner: %w", doing, err), t.Close())
 	}
 	return t, nil
@@ -71,16 +76,16 @@ func duplicate(socket *mdlayher.Conn, name string) (*os.File, error) {
 	return handle, errors.Join(controlErr, err)
 }
 
-func (t *table) replace(doing, tap string, flags uint32) error {
-	tables, err := t.conn.ListTablesOfFamily(t.table.Family)
+func (t *table) replace(doing, tap string, made *nftables.Table, flags uint32) error {
+	tables, err := t.conn.ListTablesOfFamily(made.Family)
 	if err != nil {
 		return rulesRefused(doing, err)
 	}
 	for _, old := range tables {
-		if old.Name != t.table.Name {
+		if old.Name != made.Name {
 			continue
 		}
-		t.conn.DelTable(t.table)
+		t.conn.DelTable(made)
 		err := t.conn.Flush()
 		if errors.Is(err, unix.EPERM) {
 			return &Error{
@@ -93,9 +98,9 @@ func (t *table) replace(doing, tap string, flags uint32) error {
 			return fmt.Errorf("%s: remove the rules of an earlier run: %w", doing, err)
 		}
 	}
-	err = t.create(flags)
+	err = t.create(made, flags)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) {
-		t.conn.AddTable(t.table)
+		t.conn.AddTable(made)
 		err = t.conn.Flush()
 	}
 	if err != nil {
@@ -106,9 +111,9 @@ func (t *table) replace(doing, tap string, flags uint32) error {
 
 // create does by hand what nftables.Conn.AddTable does, because that always
 // sends zero flags.
-func (t *table) create(flags uint32) error {
+func (t *table) create(made *nftables.Table, flags uint32) error {
 	attributes, err := mdlayher.MarshalAttributes([]mdlayher.Attribute{
-		{Type: unix.NFTA_TABLE_NAME, Data: []byte(t.table.Name + "\x00")},
+		{Type: unix.NFTA_TABLE_NAME, Data: []byte(made.Name + "\x00")},
 		{Type: unix.NFTA_TABLE_FLAGS, Data: binary.BigEndian.AppendUint32(nil, flags)},
 	})
 	if err != nil {
@@ -121,7 +126,7 @@ func (t *table) create(flags uint32) error {
 	}
 	_, err = t.socket.SendMessages([]mdlayher.Message{
 		{Header: mdlayher.Header{Type: unix.NFNL_MSG_BATCH_BEGIN, Flags: mdlayher.Request}, Data: subsystem},
-		{Header: create, Data: append([]byte{byte(t.table.Family), unix.NFNETLINK_V0, 0, 0}, attributes...)},
+		{Header: create, Data: append([]byte{byte(made.Family), unix.NFNETLINK_V0, 0, 0}, attributes...)},
 		{Header: mdlayher.Header{Type: unix.NFNL_MSG_BATCH_END, Flags: mdlayher.Request}, Data: subsystem},
 	})
 	if err != nil {
@@ -131,15 +136,18 @@ func (t *table) create(flags uint32) error {
 	return err
 }
 
-// fill adds the chains, all or none.
-func (t *table) fill(doing string, chains []chain) error {
+// fill adds the chains to the table of a family, all or none. device is that of hooks which
+// belong to an interface.
+func (t *table) fill(doing string, family nftables.TableFamily, device string, chains ...chain) error {
+	at := t.tables[slices.IndexFunc(t.tables, func(made *nftables.Table) bool { return made.Family == family })]
 	accept := nftables.ChainPolicyAccept
 	for _, c := range chains {
 		added := t.conn.AddChain(&nftables.Chain{
-			Name: c.name, Table: t.table, Type: c.kind, Hooknum: c.hook, Priority: c.priority, Policy: &accept,
+			Name: c.name, Table: at, Type: c.kind, Hooknum: c.hook, Priority: c.priority, Policy: &accept,
+			Device: device,
 		})
 		for _, r := range c.rules {
-			t.conn.AddRule(&nftables.Rule{Table: t.table, Chain: added, Exprs: r})
+			t.conn.AddRule(&nftables.Rule{Table: at, Chain: added, Exprs: r})
 		}
 	}
 	if err := t.conn.Flush(); err != nil {
@@ -166,21 +174,20 @@ func (t *table) barriers() ([]string, error) {
 	return found, nil
 }
 
-// Close removes the table. Deleting it before the socket is closed serves
+// Close removes the tables. Deleting them before the socket is closed serves
 // kernels that do not know owners.
 func (t *table) Close() error {
-	t.conn.DelTable(t.table)
-	err := t.conn.Flush()
-	if errors.Is(err, unix.ENOENT) { // another program has flushed the rules
-		err = nil
+	var errs []error
+	for _, made := range t.tables {
+		t.conn.DelTable(made)
+		if err := t.conn.Flush(); err != nil && !errors.Is(err, unix.ENOENT) { // another program has flushed the rules
+			errs = append(errs, fmt.Errorf("remove table %s of nftables: %w", made.Name, err))
+		}
 	}
 	if t.handle != nil {
-		err = errors.Join(err, t.handle.Close())
+		errs = append(errs, t.handle.Close())
 	}
-	if err := errors.Join(err, t.conn.CloseLasting()); err != nil {
-		return fmt.Errorf("remove table %s of nftables: %w", t.table.Name, err)
-	}
-	return nil
+	return errors.Join(append(errs, t.conn.CloseLasting())...)
 }
 
 func rulesRefused(doing string, err error) error {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/containernetworking/plugins/pkg/ns"
+	"github.com/google/nftables"
 	"github.com/stretchr/testify/require"
 )
 
@@ -21,20 +22,22 @@ func TestTableOfAnOldKernel(t *testing.T) {
 	require.NoError(t, namespace.Set())
 	const unknown = 1 << 7
 
-	killed, err := openTable("test", "vm0", unknown)
+	killed, err := openTable("test", "vm0", unknown, nftables.TableFamilyINet)
 	require.NoError(t, err)
-	require.NoError(t, killed.fill("test", chains("vm0", netip.MustParseAddr("10.0.2.2"), nil, nil)))
+	require.NoError(t, killed.fill("test", nftables.TableFamilyINet, "",
+		chains("vm0", netip.MustParseAddr("10.0.2.2"), nil, nil)...))
 	require.NotContains(t, ruleset(t), "flags owner")
 	require.NoError(t, killed.conn.CloseLasting())
 	require.Contains(t, ruleset(t), "vmop-vm0", "it outlives a killed process")
 
-	next, err := openTable("test", "vm0", unknown)
+	next, err := openTable("test", "vm0", unknown, nftables.TableFamilyINet)
 	require.NoError(t, err, "the next one replaces it")
-	require.NoError(t, next.fill("test", chains("vm0", netip.MustParseAddr("10.0.2.2"), nil, nil)))
+	require.NoError(t, next.fill("test", nftables.TableFamilyINet, "",
+		chains("vm0", netip.MustParseAddr("10.0.2.2"), nil, nil)...))
 	require.NoError(t, next.Close())
 	require.Empty(t, ruleset(t))
 
-	flushed, err := openTable("test", "vm0", unknown)
+	flushed, err := openTable("test", "vm0", unknown, nftables.TableFamilyINet)
 	require.NoError(t, err)
 	require.NoError(t, exec.CommandContext(t.Context(), "nft", "flush", "ruleset").Run())
 	require.NoError(t, flushed.Close(), "the firewall was reloaded")

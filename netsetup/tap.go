@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"strings"
 	"syscall"
 
+	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -36,6 +38,9 @@ type TapConfig struct {
 	Owner string
 	// Queues is how many queues the tap has, at most 256; 0 and 1 are one.
 	Queues int
+	// Lease is what the guest gets by DHCP from this process, and from no other server; nil: a
+	// server on the bridge may answer.
+	Lease *Lease
 }
 
 // Tap is an interface of the host whose other end is a descriptor for each queue.
@@ -43,6 +48,8 @@ type Tap struct {
 	files []*os.File
 	name  string
 	mtu   int
+	rules *table      // nil without a lease, and if QEMU has them
+	dhcp  *dhcpServer // nil without a lease
 }
 
 // OpenTap makes a tap, gives it the bridge's MTU, attaches it to the bridge
@@ -53,7 +60,10 @@ type Tap struct {
 // The tap's own hardware address begins with fe, so that a bridge without a
 // fixed address, which takes the lowest of its ports', is not given a new one
 // whenever a machine starts.
-func OpenTap(cfg TapConfig) (*Tap, error) {
+//
+// With a lease the rules are there before the tap joins the bridge, and DHCP requests are
+// answered until Close.
+func OpenTap(cfg TapConfig, logger *slog.Logger) (*Tap, error) {
 	doing := "open tap " + cfg.Name
 	bridge, err := findBridge(doing, cfg.Bridge)
 	if err != nil {
@@ -69,23 +79,57 @@ func OpenTap(cfg TapConfig) (*Tap, error) {
 	if err := tap.prepare(doing, link, own); err != nil {
 		return nil, errors.Join(err, tap.Close())
 	}
-	if err := netlink.LinkSetMaster(link, bridge); err != nil {
-		err = noAdmin(fmt.Sprintf("%s: attach it to bridge %s", doing, cfg.Bridge), err)
+	if err := tap.join(doing, link, bridge, cfg, logger); err != nil {
 		return nil, errors.Join(err, tap.Close())
 	}
-	if err := netlink.LinkSetUp(link); err != nil {
-		return nil, errors.Join(noAdmin(doing+": bring it up", err), tap.Close())
-	}
 	return tap, nil
+}
+
+// join attaches the tap to the bridge, with what stands between them.
+func (t *Tap) join(doing string, link, bridge netlink.Link, cfg TapConfig, logger *slog.Logger) error {
+	if cfg.Lease != nil {
+		if err := t.guard(doing, link, *cfg.Lease); err != nil {
+			return err
+		}
+	}
+	if err := netlink.LinkSetMaster(link, bridge); err != nil {
+		return noAdmin(fmt.Sprintf("%s: attach it to bridge %s", doing, cfg.Bridge), err)
+	}
+	if err := netlink.LinkSetUp(link); err != nil {
+		return noAdmin(doing+": bring it up", err)
+	}
+	return t.serve(doing, link, cfg, logger)
+}
+
+// guard sets the rules of a lease.
+func (t *Tap) guard(doing string, link netlink.Link, l Lease) (err error) {
+	t.rules, err = openTable(doing, t.name, tableOwned, nftables.TableFamilyNetdev, nftables.TableFamilyBridge)
+	if err != nil {
+		return err
+	}
+	return guard(doing, t.rules, link, l)
+}
+
+// serve answers the guest's DHCP requests, if it is to have a lease.
+func (t *Tap) serve(doing string, link netlink.Link, cfg TapConfig, logger *slog.Logger) (err error) {
+	if cfg.Lease != nil {
+		t.dhcp, err = serveLease(doing, link, *cfg.Lease, t.mtu, logger)
+	}
+	return err
 }
 
 // Files returns the descriptors for QEMU, one for each queue. They stay the property of
 // the Tap. An adopted one, whose descriptors QEMU has, has none.
 func (t *Tap) Files() []*os.File { return t.files }
 
-// Inherit returns no descriptors: a tap needs none besides Files. It exists for the sake of
-// a common interface with Masquerade.
-func (t *Tap) Inherit() []*os.File { return nil }
+// Inherit returns descriptors that QEMU should inherit besides, as Masquerade.Inherit does:
+// the rules of a lease hang on them. Without a lease there are none.
+func (t *Tap) Inherit() []*os.File {
+	if t.rules == nil {
+		return nil
+	}
+	return []*os.File{t.rules.handle}
+}
 
 // Name returns the interface's name.
 func (t *Tap) Name() string { return t.name }
@@ -94,8 +138,8 @@ func (t *Tap) Name() string { return t.name }
 // machine should use the same (QEMU: host_mtu of virtio-net devices).
 func (t *Tap) MTU() int { return t.mtu }
 
-// Close closes the descriptors. The interface is removed when QEMU has ended too, and
-// immediately if QEMU never had it.
+// Close closes the descriptors, and removes what belongs to a lease. The interface is removed
+// when QEMU has ended too, and immediately if QEMU never had it.
 func (t *Tap) Close() error { return unforked(t.close) }
 
 // unforked runs f while no process is being started. A child has all descriptors of this
@@ -109,6 +153,12 @@ func unforked(f func() error) error {
 
 func (t *Tap) close() error {
 	var errs []error
+	if t.dhcp != nil {
+		errs = append(errs, t.dhcp.Close())
+	}
+	if t.rules != nil {
+		errs = append(errs, t.rules.Close())
+	}
 	for _, file := range t.files {
 		if err := file.Close(); err != nil {
 			errs = append(errs, fmt.Errorf("close tap %s: %w", t.name, err))

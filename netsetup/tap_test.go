@@ -19,7 +19,7 @@ func TestTapIsAttachedToItsBridge(t *testing.T) {
 	before, err := netlink.LinkByName("br0")
 	require.NoError(t, err)
 
-	tap, err := netsetup.OpenTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0", Owner: "one"})
+	tap, err := openTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0", Owner: "one"})
 	require.NoError(t, err)
 	require.Equal(t, "vm0", tap.Name())
 	require.Equal(t, 9000, tap.MTU())
@@ -53,7 +53,7 @@ func TestTapLeavesTheBridgeItsAddress(t *testing.T) {
 		Name: "nic", MasterIndex: bridge.Index, HardwareAddr: []byte{0x52, 0x54, 0, 0, 0, 1},
 	}}
 	require.NoError(t, netlink.LinkAdd(port))
-	tap, err := netsetup.OpenTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0"})
+	tap, err := openTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0"})
 	require.NoError(t, err)
 	defer tap.Close()
 	link, err := netlink.LinkByName("br0")
@@ -65,7 +65,7 @@ func TestTapLivesAsLongAsADescriptor(t *testing.T) {
 	t.Parallel()
 	newPlace(t)
 	newBridge(t, "br0", 1500)
-	tap, err := netsetup.OpenTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0"})
+	tap, err := openTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0"})
 	require.NoError(t, err)
 	qemus := duplicate(t, tap.Files()[0])
 	require.NoError(t, tap.Close())
@@ -79,7 +79,7 @@ func TestTapWithSeveralQueues(t *testing.T) {
 	t.Parallel()
 	newPlace(t)
 	newBridge(t, "br0", 1500)
-	tap, err := netsetup.OpenTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0", Queues: 4})
+	tap, err := openTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0", Queues: 4})
 	require.NoError(t, err)
 	require.Len(t, tap.Files(), 4)
 	link, err := netlink.LinkByName("vm0")
@@ -95,7 +95,7 @@ func TestTapWithSeveralQueues(t *testing.T) {
 	require.NoError(t, qemus.Close())
 	require.False(t, exists(t, "vm0"), "QEMU has ended")
 
-	_, err = netsetup.OpenTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0", Queues: 257})
+	_, err = openTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0", Queues: 257})
 	require.ErrorContains(t, err, "open tap vm0: the kernel allows 256 queues")
 	require.False(t, exists(t, "vm0"))
 }
@@ -113,11 +113,11 @@ func TestTapReplacesItsLeftOver(t *testing.T) {
 	newPlace(t)
 	newBridge(t, "br0", 1500)
 	cfg := netsetup.TapConfig{Name: "vm0", Bridge: "br0", Owner: "one"}
-	crashed, err := netsetup.OpenTap(cfg)
+	crashed, err := openTap(cfg)
 	require.NoError(t, err)
 	defer crashed.Close()
 
-	tap, err := netsetup.OpenTap(cfg)
+	tap, err := openTap(cfg)
 	require.NoError(t, err)
 	_, err = crashed.Files()[0].Write(make([]byte, 64))
 	require.ErrorIs(t, err, unix.EBADFD, "the old descriptor leads nowhere")
@@ -134,7 +134,7 @@ func TestTapRefusesWhatIsNotItsOwn(t *testing.T) {
 		exists func(t *testing.T)
 	}{
 		{"a tap of another machine", "one", func(t *testing.T) {
-			tap, err := netsetup.OpenTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0", Owner: "two"})
+			tap, err := openTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0", Owner: "two"})
 			require.NoError(t, err)
 			t.Cleanup(func() { tap.Close() })
 		}},
@@ -155,7 +155,7 @@ func TestTapRefusesWhatIsNotItsOwn(t *testing.T) {
 			newPlace(t)
 			newBridge(t, "br0", 1500)
 			test.exists(t)
-			_, err := netsetup.OpenTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0", Owner: test.owner})
+			_, err := openTap(netsetup.TapConfig{Name: "vm0", Bridge: "br0", Owner: test.owner})
 			require.Equal(t, netsetup.NameTaken, netsetup.FaultOf(err), "%v", err)
 			require.True(t, exists(t, "vm0"))
 		})
@@ -237,7 +237,7 @@ func TestTapFaults(t *testing.T) {
 			if test.given != nil {
 				test.given(t)
 			}
-			_, err := netsetup.OpenTap(test.cfg)
+			_, err := openTap(test.cfg)
 			require.ErrorContains(t, err, test.text)
 			require.Equal(t, test.fault, netsetup.FaultOf(err))
 			if name := test.cfg.Name; name != "" {

@@ -80,7 +80,9 @@ func (r *rights) tap(reason string, onBridge bool) {
 		return // has all capabilities and devices
 	}
 	r.capability("NET_ADMIN", reason)
-	if !onBridge { // a server for DHCP
+	if onBridge { // DHCP for a guest with a lease
+		r.capability("NET_RAW", reason)
+	} else {
 		r.capability("NET_BIND_SERVICE", reason)
 	}
 	if len(r.devices) == 0 {

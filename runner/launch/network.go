@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -25,7 +26,11 @@ type network interface {
 // which left-overs of a killed runner are recognised.
 func openTap(ctx context.Context, t plan.Tap, owner string, log *slog.Logger) (network, error) {
 	if t.Subnet == "" {
-		return netsetup.OpenTap(netsetup.TapConfig{Name: t.Name, Bridge: t.Bridge, Owner: owner, Queues: t.Queues})
+		cfg, err := bridged(t, owner)
+		if err != nil {
+			return nil, err
+		}
+		return netsetup.OpenTap(cfg, log)
 	}
 	cfg, err := masquerade(t, owner)
 	if err != nil {
@@ -38,13 +43,55 @@ func openTap(ctx context.Context, t plan.Tap, owner string, log *slog.Logger) (n
 // killed.
 func AdoptTap(ctx context.Context, t plan.Tap, owner string, log *slog.Logger) (io.Closer, error) {
 	if t.Subnet == "" {
-		return netsetup.AdoptTap(netsetup.TapConfig{Name: t.Name, Bridge: t.Bridge, Owner: owner})
+		cfg, err := bridged(t, owner)
+		if err != nil {
+			return nil, err
+		}
+		return netsetup.AdoptTap(cfg, log)
 	}
 	cfg, err := masquerade(t, owner)
 	if err != nil {
 		return nil, err
 	}
 	return netsetup.AdoptMasquerade(ctx, cfg, log)
+}
+
+// bridged returns what the plan says about a tap on a bridge.
+func bridged(t plan.Tap, owner string) (netsetup.TapConfig, error) {
+	cfg := netsetup.TapConfig{Name: t.Name, Bridge: t.Bridge, Owner: owner, Queues: t.Queues}
+	if t.Lease == nil {
+		return cfg, nil
+	}
+	l := &netsetup.Lease{Search: t.Lease.Search, Hostname: t.Hostname, Filter: t.Filter}
+	var errs []error
+	note := func(err error) { errs = append(errs, err) }
+	address := func(text string) netip.Addr {
+		a, err := netip.ParseAddr(text)
+		note(err)
+		return a
+	}
+	subnet := func(text string) netip.Prefix {
+		p, err := netip.ParsePrefix(text)
+		note(err)
+		return p
+	}
+	mac, err := net.ParseMAC(t.MAC)
+	note(err)
+	l.MAC, l.Address = mac, subnet(t.Lease.Address)
+	if t.Lease.Gateway != "" {
+		l.Gateway = address(t.Lease.Gateway)
+	}
+	for _, server := range t.Lease.Nameservers {
+		l.DNS = append(l.DNS, address(server))
+	}
+	for _, r := range t.Lease.Routes {
+		l.Routes = append(l.Routes, netsetup.Route{To: subnet(r.To), Via: address(r.Via)})
+	}
+	if err := errors.Join(errs...); err != nil {
+		return cfg, fmt.Errorf("tap %s: lease: %w", t.Name, err)
+	}
+	cfg.Lease = l
+	return cfg, nil
 }
 
 // masquerade returns what the plan says about a tap with a private subnet.

@@ -38,6 +38,13 @@ func cardsOf(networks []vmspec.Network, own netip.Addr, lease func(tap string) n
 		switch n.Type {
 		case vmspec.NetworkTap:
 			c.Neighbor = true
+			if n.Lease != nil {
+				if guest, err := netip.ParsePrefix(n.Lease.Address); err == nil {
+					c.Addresses = append(c.Addresses, status.Address{
+						Address: guest.Addr().String(), From: status.FromNetwork, Source: status.SourceLease,
+					})
+				}
+			}
 		case vmspec.NetworkMasquerade:
 			c.Addresses = forwarded(n.Ports, "", own)
 			if n.AllPorts != nil && own.IsValid() {

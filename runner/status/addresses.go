@@ -71,7 +71,8 @@ type Source string
 // The sources. What an agent says is the guest's word: it may name an address of others.
 const (
 	SourceConfiguration Source = "Configuration"
-	SourceDHCP          Source = "DHCP" // the runner's server gives the guest this address
+	SourceDHCP          Source = "DHCP"  // the runner's server gives the guest this address
+	SourceLease         Source = "Lease" // likewise, on a bridge: the one that is to be its own
 	SourceAgent         Source = "Agent"
 )
 
@@ -142,8 +143,12 @@ func named(all []Address, i Interface) {
 
 func (a Address) same(b Address) bool { return a.Address == b.Address }
 
-// rank is less for what serves more: from farther away, at all ports, by IPv4.
+// rank is less for what serves more: a lease on a bridge, and then from farther away, at all
+// ports, by IPv4.
 func (a Address) rank() int {
+	if a.Source == SourceLease {
+		return -1
+	}
 	rank := 4 * slices.Index([]Reach{FromNetwork, FromHost, FromUnknown}, a.From)
 	if a.Ports != nil {
 		rank += 2

@@ -1,0 +1,117 @@
+package netsetup
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"github.com/insomniacslk/dhcp/dhcpv4"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Offsets into the headers of Ethernet, ARP (RFC 826) and UDP.
+const (
+	hardwareOffset   = 6 // of the sender
+	etherTypeOffset  = 12
+	arpSenderOffset  = 8
+	sourcePortOffset = 0
+	etherLength      = 14
+	protocolOffset   = 9 // in the header of IPv4
+)
+
+// bridgeFilter is NF_BR_PRI_FILTER_BRIDGED of linux/netfilter_bridge.h.
+const bridgeFilter = -200
+
+// fromGuest are the rules for what the guest behind a tap sends. In the syntax of nft, with
+// vm0, 10.66.10.14 and 02:00:00:00:00:01, of which the first is there without a filter, too:
+//
+//	from-guest: type filter hook ingress device "vm0" priority filter
+//	    ether type ip udp dport 67 drop
+//	    ether saddr != 02:00:00:00:00:01 drop
+//	    ether type ip udp sport 67 drop
+//	    ether type ip ip saddr 10.66.10.14 accept
+//	    ether type arp arp htype 1 arp ptype ip arp hlen 6 arp plen 4 \
+//	        arp saddr ether 02:00:00:00:00:01 arp saddr ip 10.66.10.14 accept
+//	    the same with arp saddr ip 0.0.0.0 (a probe, RFC 5227) accept
+//	    drop
+//
+// It is the hook before the bridge: a bridge learns the senders of some frames, those of
+// LLDP for example, without asking its own rules.
+//
+// See docs/decisions/0099-lease-on-a-tap.md.
+func fromGuest(l Lease) chain {
+	drop, accept := rule{&expr.Verdict{Kind: expr.VerdictDrop}}, rule{&expr.Verdict{Kind: expr.VerdictAccept}}
+	rules := []rule{slices.Concat(etherType(unix.ETH_P_IP), toPort(unix.IPPROTO_UDP, dhcpv4.ServerPort), drop)}
+	if l.Filter {
+		// Ethernet, IPv4, and the lengths of their addresses.
+		arp := field(expr.PayloadBaseNetworkHeader, 0, []byte{0, 1, 8, 0, 6, 4}, true)
+		sender := func(ip []byte) rule {
+			return field(expr.PayloadBaseNetworkHeader, arpSenderOffset, slices.Concat(l.MAC, ip), true)
+		}
+		own := l.Address.Addr()
+		rules = append(rules,
+			slices.Concat(field(expr.PayloadBaseLLHeader, hardwareOffset, l.MAC, false), drop),
+			slices.Concat(etherType(unix.ETH_P_IP), protocol(unix.IPPROTO_UDP), field(expr.PayloadBaseTransportHeader,
+				sourcePortOffset, binary.BigEndian.AppendUint16(nil, dhcpv4.ServerPort), true), drop),
+			slices.Concat(etherType(unix.ETH_P_IP), address(sourceOffset, own, true), accept),
+			slices.Concat(etherType(unix.ETH_P_ARP), arp, sender(own.AsSlice()), accept),
+			slices.Concat(etherType(unix.ETH_P_ARP), arp, sender(make([]byte, 4)), accept),
+			drop)
+	}
+	return chain{
+		name: "from-guest", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookIngress,
+		priority: nftables.ChainPriorityFilter, rules: rules,
+	}
+}
+
+// toGuest are the rules for what others send to the guest:
+//
+//	to-guest: type filter hook postrouting priority filter
+//	    oif "vm0" ether type ip udp dport 68 drop
+//	    oif "vm0" ether type ip6 drop
+//
+// The second is part of the filter: a guest that took an address of IPv6 from a router could
+// not use it. The interface is known by its number: where the kernel leaves the rules of a
+// killed process, they are for no other. What the runner itself sends on the tap isn't bridged.
+func toGuest(link netlink.Link, l Lease) chain {
+	drop := rule{&expr.Verdict{Kind: expr.VerdictDrop}}
+	out := rule{
+		&expr.Meta{Key: expr.MetaKeyOIF, Register: 1},
+		&expr.Cmp{
+			Op: expr.CmpOpEq, Register: 1, Data: binary.NativeEndian.AppendUint32(nil, uint32(link.Attrs().Index)),
+		},
+	}
+	rules := []rule{
+		slices.Concat(out, etherType(unix.ETH_P_IP), toPort(unix.IPPROTO_UDP, dhcpv4.ClientPort), drop),
+	}
+	if l.Filter {
+		rules = append(rules, slices.Concat(out, etherType(unix.ETH_P_IPV6), drop))
+	}
+	return chain{
+		name: "to-guest", kind: nftables.ChainTypeFilter, hook: nftables.ChainHookPostrouting,
+		priority: nftables.ChainPriorityRef(bridgeFilter), rules: rules,
+	}
+}
+
+// guard sets the rules of a lease.
+func guard(doing string, t *table, link netlink.Link, l Lease) error {
+	if err := t.fill(doing, nftables.TableFamilyNetdev, link.Attrs().Name, fromGuest(l)); err != nil {
+		return err
+	}
+	return t.fill(doing, nftables.TableFamilyBridge, "", toGuest(link, l))
+}
+
+// etherType looks for what a frame carries. The type of a frame with a VLAN is that of VLANs.
+func etherType(number uint16) rule {
+	return field(expr.PayloadBaseLLHeader, etherTypeOffset, binary.BigEndian.AppendUint16(nil, number), true)
+}
+
+// field compares bytes of a header.
+func field(base expr.PayloadBase, offset uint32, want []byte, equal bool) rule {
+	return rule{
+		&expr.Payload{DestRegister: 1, Base: base, Offset: offset, Len: uint32(len(want))},
+		&expr.Cmp{Op: is(equal), Register: 1, Data: want},
+	}
+}
