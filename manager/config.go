@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -88,6 +89,9 @@ type reconcilerPart struct {
 	TrustedVMTypes   []string `yaml:"trustedVMTypes"`
 	TrustedClaims    []string `yaml:"trustedClaims"`
 	TrustedURLs      []string `yaml:"trustedURLs"`
+
+	OperationsKept    *int            `yaml:"operationsKept"`
+	OperationsKeptFor *vmspec.Seconds `yaml:"operationsKeptFor"`
 }
 
 // Paths of sections.
@@ -184,7 +188,24 @@ func fill(s *objects.Settings, p reconcilerPart, faults *faults) {
 		faults.add(at("kvmResource"), message, "such as devices.kubevirt.io/kvm")
 	}
 	s.Trust = trust(p, faults)
+	if n := p.OperationsKept; n != nil {
+		if s.OperationsKept = *n; *n < 0 || *n > mostOperations {
+			faults.add(at("operationsKept"), fmt.Sprintf("can't be %d", *n), fmt.Sprintf("0 to %d", mostOperations))
+		}
+	}
+	if n := p.OperationsKeptFor; n != nil {
+		if s.OperationsKeptFor = time.Duration(*n) * time.Second; *n < 0 || *n > longestKept {
+			faults.add(at("operationsKeptFor"), fmt.Sprintf("can't be %d", *n),
+				fmt.Sprintf("0 to %d seconds, a year", longestKept))
+		}
+	}
 }
+
+// Bounds of what is kept of the operations of each VM: how many, and for how many seconds.
+const (
+	mostOperations = 1000
+	longestKept    = 365 * 24 * 60 * 60
+)
 
 // trust returns what the administrator trusts.
 func trust(p reconcilerPart, faults *faults) (t objects.Trust) {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -79,6 +80,8 @@ const whole = `
       trustedVMTypes: [ours, "*"]
       trustedClaims: [runner-data-web-0]
       trustedURLs: [https://images.example/]
+      operationsKept: 3
+      operationsKeptFor: 600
 `
 
 func wholeConfig() Config {
@@ -97,6 +100,7 @@ func wholeConfig() Config {
 		VMTypes: []string{"ours", "*"}, Claims: []string{"runner-data-web-0"},
 		URLs: []objects.URLPattern{"https://images.example/"},
 	}
+	s.OperationsKept, s.OperationsKeptFor = 3, 10*time.Minute
 	gui := defaultGUI()
 	gui.ClusterName = "test"
 	return Config{Namespace: "vmop-dev", Settings: s, GUI: gui}

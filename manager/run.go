@@ -85,14 +85,7 @@ func Run(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	if err := knowsVMs(mgr.GetRESTMapper()); err != nil {
-		return err
-	}
-	types := newTypeChecker()
-	vms, err := vm.Add(mgr, vm.Options{
-		Namespace: namespace, Instance: opts.Instance, Settings: live.settings, Changed: live.changed, Types: types,
-	})
-	if err != nil {
+	if err := knowsKinds(mgr.GetRESTMapper()); err != nil {
 		return err
 	}
 	core, err := client.NewForConfig(mgr.GetConfig())
@@ -100,19 +93,25 @@ func Run(ctx context.Context, opts Options) error {
 		return fmt.Errorf("set up the manager: %w", err)
 	}
 	keys := stream.NewKeys(core.Secrets(namespace), core.ConfigMaps(namespace), log)
-	plans := planner{types, vms.Modules}
-	pages, err := newPages(opts, mgr, core.Secrets(namespace), namespace, plans, vms, keys, live, log)
+	types := newTypeChecker()
+	vms, err := vm.Add(mgr, vm.Options{
+		Namespace: namespace, Instance: opts.Instance, Settings: live.settings, Changed: live.changed,
+		Types: types, Kill: keys.Kill,
+	})
 	if err != nil {
 		return err
 	}
-	if err := addProbes(mgr, vms, pages); err != nil {
+	plans := planner{types, vms.Modules}
+	pages, err := newPages(opts, mgr, core.Secrets(namespace), namespace, plans, vms, keys, live, log)
+	if err != nil {
 		return err
 	}
 	leads := func(ctx context.Context) error {
 		log.Info("became the leader", "instance", opts.Instance)
 		return nil
 	}
-	err = errors.Join(mgr.Add(ctrl.RunnableFunc(leads)), mgr.Add(always(live.follow)), mgr.Add(always(keys.Run)),
+	err = errors.Join(addProbes(mgr, vms, pages),
+		mgr.Add(ctrl.RunnableFunc(leads)), mgr.Add(always(live.follow)), mgr.Add(always(keys.Run)),
 		mgr.Add(always(pages.Run)), mgr.Add(newMetrics(opts, mgr, vms, live, api, pages)))
 	if err != nil {
 		return fmt.Errorf("set up the manager: %w", err)
@@ -181,15 +180,17 @@ func newManager(opts Options, namespace string, log *slog.Logger, libraries logr
 	return mgr, nil
 }
 
-// knowsVMs returns an error if the API server lacks the definition of the resource.
-func knowsVMs(mapper meta.RESTMapper) error {
-	kind := schema.GroupKind{Group: v1.GroupName, Kind: "VirtualMachine"}
-	_, err := mapper.RESTMapping(kind, v1.GroupVersion().Version)
-	if meta.IsNoMatchError(err) {
-		return errors.New("the API server has no VirtualMachines: apply their definition in deploy/crds (kubectl apply -k deploy)")
-	}
-	if err != nil {
-		return fmt.Errorf("ask the API server for VirtualMachines: %w", err)
+// knowsKinds returns an error if the API server lacks the definition of a resource.
+func knowsKinds(mapper meta.RESTMapper) error {
+	for _, kind := range []string{"VirtualMachine", "VirtualMachineOperation"} {
+		_, err := mapper.RESTMapping(schema.GroupKind{Group: v1.GroupName, Kind: kind}, v1.GroupVersion().Version)
+		if meta.IsNoMatchError(err) {
+			return fmt.Errorf("the API server has no %ss: "+
+				"apply their definition in deploy/crds (kubectl apply -k deploy)", kind)
+		}
+		if err != nil {
+			return fmt.Errorf("ask the API server for %ss: %w", kind, err)
+		}
 	}
 	return nil
 }

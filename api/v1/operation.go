@@ -47,6 +47,8 @@ type VirtualMachineOperationList struct {
 // AnnotationRequestedBy of an operation is the name of the user who has asked for it. An
 // admission policy lets users write their own name only; the manager writes those of the
 // users of its pages.
+//
+// See docs/decisions/0085-requested-by.md.
 const AnnotationRequestedBy = GroupName + "/requested-by"
 
 // VirtualMachineOperationSpec is what is to be done. It can't be changed.

@@ -22,7 +22,7 @@ func testOperations(t *testing.T, k *clustertest.Kubernetes, namespace string) {
 		require.NoError(t, os.WriteFile(file, []byte(`
 apiVersion: vmoperator.jdrupes.org/v1
 kind: VirtualMachineOperation
-metadata: {name: `+name+`, annotations: {vmoperator.jdrupes.org/requested-by: alice}}
+metadata: {name: `+name+`, annotations: {vmoperator.jdrupes.org/requested-by: admin}}
 spec: {`+fields+`}`), 0o600))
 		return kubectl("apply", "--validate=strict", "-f", file)
 	}
@@ -32,6 +32,17 @@ spec: {`+fields+`}`), 0o600))
 	} {
 		_, err := apply(name, fields+", virtualMachineName: web")
 		require.NoError(t, err, name)
+	}
+	page, err := os.ReadFile("../../docs/operations.md")
+	require.NoError(t, err)
+	examples := strings.Split(string(page), "```yaml\n")[1:]
+	require.Len(t, examples, 3)
+	for _, example := range examples {
+		text, _, _ := strings.Cut(example, "```")
+		file := filepath.Join(t.TempDir(), "example.yaml")
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		_, err := kubectl("apply", "--validate=strict", "-f", file)
+		require.NoError(t, err, text)
 	}
 	const notForced = "spec.force: Invalid value: only Stop, Restart, Evict and Migrate can be forced: leave it out"
 	for _, row := range []struct{ fields, want string }{
@@ -63,6 +74,29 @@ spec: {`+fields+`}`), 0o600))
 		require.ErrorContains(t, err, "spec: Invalid value: an operation can't be changed: delete it", fields)
 	}
 
+	const by = "vmoperator.jdrupes.org/requested-by"
+	_, err = kubectl("annotate", "--overwrite", "vmop", "reset", by+"=boss")
+	require.ErrorContains(t, err, "requested-by of an operation can't be changed")
+	_, err = kubectl("annotate", "vmop", "reset", by+"-")
+	require.ErrorContains(t, err, "requested-by of an operation can't be changed")
+	for as, allowed := range map[string]bool{
+		"boss": false, "admin": true, "system:serviceaccount:" + namespace + ":vm-operator": true,
+		"system:serviceaccount:other:vm-operator": false,
+	} {
+		file := filepath.Join(t.TempDir(), "operation.yaml")
+		require.NoError(t, os.WriteFile(file, []byte(`
+apiVersion: vmoperator.jdrupes.org/v1
+kind: VirtualMachineOperation
+metadata: {generateName: by-, annotations: {vmoperator.jdrupes.org/requested-by: admin}}
+spec: {type: Start, virtualMachineName: web}`), 0o600))
+		_, err := kubectl("create", "-f", file, "--as", as, "--as-group", "system:masters")
+		if allowed {
+			require.NoError(t, err, as)
+			continue
+		}
+		require.ErrorContains(t, err, "requested-by must be your name, "+as+", or be left out")
+	}
+
 	out, err := kubectl("get", "vmop", "reset")
 	require.NoError(t, err)
 	require.Regexp(t, `^NAME +PHASE +TYPE +VIRTUALMACHINE +AGE\nreset +Pending +Reset +web +\d+s\n$`, out)
@@ -72,7 +106,7 @@ spec: {`+fields+`}`), 0o600))
 	require.NoError(t, err)
 	out, err = kubectl("get", "virtualmachineoperations", "reset", "-o", "wide")
 	require.NoError(t, err)
-	require.Regexp(t, `AGE +REASON +REQUESTED-BY +MESSAGE\nreset +Failed .* None +alice +there is no VM\n$`, out)
+	require.Regexp(t, `AGE +REASON +REQUESTED-BY +MESSAGE\nreset +Failed .* None +admin +there is no VM\n$`, out)
 	_, err = kubectl(append(status, `{"status": {"phase": "Done"}}`)...)
 	require.ErrorContains(t, err, `status.phase: Unsupported value: "Done"`)
 }

@@ -139,7 +139,7 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	p := newPlace(t, "restricted")
 	p.addComponent("storage-classes")
 	p.Kubectl("create", "secret", "generic", "vm-operator-ca") // an empty one is filled, as an old one is renewed
-	m := p.start(p.withUsers("loadBalancerService: true", "admin"), "--leader-elect")
+	m := p.start(p.withUsers("loadBalancerService: true, operationsKept: 0", "admin"), "--leader-elect")
 	p.machine("web")
 	pod := p.awaitPod("web", "")
 	p.grow("web", "system-disk-web-0")
@@ -179,6 +179,11 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	p.gone(pod)
 	p.eventually("the VM is stopped", func() bool { return p.vm("web").Status.Phase == v1.PhaseStopped })
 
+	p.Apply(`{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachineOperation, metadata: {name: evict-web},
+  spec: {type: Evict, virtualMachineName: web}}`)
+	p.eventually("what has finished is removed", func() bool {
+		return !p.get("evict-web", &v1.VirtualMachineOperation{})
+	})
 	p.usedOnPages(m)
 
 	// Its pod is refused, and the VM says why.

@@ -30,8 +30,14 @@ const AnnotationUser = v1.GroupName + "/user"
 
 // event writes an event, if it hasn't been written before. That it could not be written
 // keeps nothing else from being done.
-func (r *Round) event(ctx context.Context, e decide.Event) {
+func (r *Round) event(ctx context.Context, e decide.Event) { r.eventOf(ctx, e, "") }
+
+// eventOf is event for something that a user has requested; "" is no one.
+func (r *Round) eventOf(ctx context.Context, e decide.Event, user string) {
 	object := NewEvent(r.VM, e, r.Now, r.w.instance)
+	if user != "" {
+		object.Annotations = map[string]string{AnnotationUser: user}
+	}
 	if err := r.w.client.Create(ctx, object, managerOwner); err != nil && !apierrors.IsAlreadyExists(err) {
 		log.FromContext(ctx).Error(err, "event not written", "reason", e.Reason, "note", object.Note)
 	}

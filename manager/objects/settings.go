@@ -1,6 +1,10 @@
 package objects
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
 
 // Settings are what the manager's configuration says about all VMs.
 type Settings struct {
@@ -34,6 +38,10 @@ type Settings struct {
 	// Trust says what of a VM's definition may be in a pod with more rights than
 	// others.
 	Trust Trust
+	// OperationsKept is how many finished operations of each VM are kept, OperationsKeptFor how
+	// long.
+	OperationsKept    int
+	OperationsKeptFor time.Duration
 }
 
 // ServiceMetadata is what a service has besides what it needs.
@@ -48,5 +56,7 @@ func DefaultSettings() Settings {
 		ImageRepository: "vmop-image-repository",
 		CPUOvercommit:   2,
 		RAMOvercommit:   1.25,
+
+		OperationsKept: 10, OperationsKeptFor: 24 * time.Hour,
 	}
 }

@@ -257,6 +257,13 @@ func (c *collection[T]) irregularNames(group string) []string {
 	return slices.Sorted(slices.Values(c.irregulars[group]))
 }
 
+// groups returns the groups of all irregular objects.
+func (c *collection[T]) groups() []string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.Collect(maps.Keys(c.irregulars))
+}
+
 // groupNames returns the names of all objects in a group. It goes through all records.
 func (c *collection[T]) groupNames(group string) []string {
 	c.mu.RLock()

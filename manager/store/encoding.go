@@ -53,6 +53,22 @@ func vmEncoding(namespace string) encoding[*v1.VirtualMachine] {
 	}
 }
 
+// operationEncoding is how operations are kept: as JSON, found by the VM that they name.
+func operationEncoding(namespace string) encoding[*v1.VirtualMachineOperation] {
+	return encoding[*v1.VirtualMachineOperation]{
+		trim:   trimOperation,
+		encode: func(o *v1.VirtualMachineOperation) ([]byte, error) { return json.Marshal(o) },
+		decode: func(text []byte) (*v1.VirtualMachineOperation, error) {
+			o := &v1.VirtualMachineOperation{}
+			err := json.Unmarshal(text, o)
+			o.Namespace = namespace
+			return o, err
+		},
+		group:     func(o *v1.VirtualMachineOperation) string { return o.Spec.VirtualMachineName },
+		irregular: func(_, vm string) bool { return vm != "" },
+	}
+}
+
 // useOf returns what the guest of a VM has, as its runner reports it.
 func useOf(vm *v1.VirtualMachine) (cpus uint16, ram uint32) {
 	size, err := resource.ParseQuantity(vm.Status.RAM)

@@ -60,7 +60,7 @@ func (s *Store) Start(_ context.Context, to Queue) error {
 	if !ok {
 		return fmt.Errorf("start the store: the controller's queue is a %T, without priorities", to)
 	}
-	s.enqueuer.open(queue, s.vms.names)
+	s.enqueuer.open(queue, s.concerned)
 	return nil
 }
 
@@ -68,4 +68,4 @@ func (s *Store) Start(_ context.Context, to Queue) error {
 func (s *Store) WaitForSync(ctx context.Context) error { return s.Await(ctx) }
 
 // EnqueueAll enqueues all VMs, behind those that change meanwhile.
-func (s *Store) EnqueueAll() { s.enqueuer.addLast(s.vms.names()...) }
+func (s *Store) EnqueueAll() { s.enqueuer.addLast(s.concerned()...) }

@@ -29,6 +29,7 @@ type Store struct {
 	namespace string
 	vms       *collection[*v1.VirtualMachine]
 	pods      *collection[*corev1.Pod]
+	ops       *collection[*v1.VirtualMachineOperation]
 	others    [objects.Kinds]*collection[*objects.Metadata]
 	enqueuer  *enqueuer
 	shown     []func(vm string)
@@ -45,6 +46,10 @@ func New(namespace string, configured func() string) *Store {
 	})
 	s.pods = newCollection(podEncoding(namespace), by, func(_ string, r record) {
 		s.enqueue(r.group)
+		s.show(r.group)
+	})
+	s.ops = newCollection(operationEncoding(namespace), by, func(_ string, r record) {
+		s.enqueuer.add(r.group) // also if there is no VM of that name
 		s.show(r.group)
 	})
 	for k := range objects.Kinds {
@@ -64,8 +69,8 @@ func New(namespace string, configured func() string) *Store {
 	return s
 }
 
-// OnChange makes the store call what shows VMs with the name of each of which the VM or its
-// pod has changed, or is gone. It must return at once, and OnChange be called before Follow.
+// OnChange makes the store call what shows VMs with the name of each of which the VM, its pod
+// or an operation has changed, or is gone. It must return at once, and OnChange be called before Follow.
 func (s *Store) OnChange(show func(vm string)) { s.shown = append(s.shown, show) }
 
 func (s *Store) show(vm string) {
@@ -143,6 +148,34 @@ func (s *Store) Strays(vm string) ([]*corev1.Pod, error) {
 	return strays, nil
 }
 
+// Operations returns the operations that name a VM, which need not exist, sorted by their names.
+func (s *Store) Operations(vm string) (all []*v1.VirtualMachineOperation, err error) {
+	for _, name := range s.ops.irregularNames(vm) {
+		o, err := s.ops.get(name)
+		if err != nil {
+			return nil, err
+		}
+		if o != nil {
+			all = append(all, o)
+		}
+	}
+	return all, nil
+}
+
+// Operation returns an operation; nil if there is none of that name.
+func (s *Store) Operation(name string) (*v1.VirtualMachineOperation, error) { return s.ops.get(name) }
+
+// concerned returns the names of all VMs, and of those that aren't there and have operations.
+func (s *Store) concerned() []string {
+	names := s.vms.names()
+	for _, vm := range s.ops.groups() {
+		if !s.vms.has(vm) {
+			names = append(names, vm)
+		}
+	}
+	return names
+}
+
 // Metadata returns the metadata of an object; nil if there is none.
 func (s *Store) Metadata(k objects.Kind, name string) (*objects.Metadata, error) {
 	return s.others[k].get(name)
@@ -180,6 +213,8 @@ func (s *Store) Put(object client.Object) error {
 		return s.vms.Add(o)
 	case *corev1.Pod:
 		return s.pods.Add(o)
+	case *v1.VirtualMachineOperation:
+		return s.ops.Add(o)
 	case *objects.Metadata:
 		for k, c := range s.others {
 			if objects.Kind(k).String() == o.Kind {
@@ -217,6 +252,8 @@ func (s *Store) Follow(ctx context.Context, from client.WithWatch) {
 		func() client.ObjectList { return &v1.VirtualMachineList{} })
 	follow(ctx, &running, from, s.namespace, s.pods, ours, &corev1.Pod{},
 		func() client.ObjectList { return &corev1.PodList{} })
+	follow(ctx, &running, from, s.namespace, s.ops, nil, &v1.VirtualMachineOperation{},
+		func() client.ObjectList { return &v1.VirtualMachineOperationList{} })
 	for k, c := range s.others {
 		k, selector := objects.Kind(k), labels.Set{}
 		if k == objects.KindSecret {
@@ -254,7 +291,9 @@ func follow[T client.Object](ctx context.Context, running *sync.WaitGroup, from 
 // collections returns channels that are closed when a kind has been listed. Nothing may
 // be done before: what has not been listed would be taken for missing.
 func (s *Store) collections() map[string]<-chan struct{} {
-	all := map[string]<-chan struct{}{"VirtualMachine": s.vms.listed, "Pod": s.pods.listed}
+	all := map[string]<-chan struct{}{
+		"VirtualMachine": s.vms.listed, "Pod": s.pods.listed, "VirtualMachineOperation": s.ops.listed,
+	}
 	for k, c := range s.others {
 		all[objects.Kind(k).String()] = c.listed
 	}

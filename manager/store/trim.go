@@ -56,6 +56,11 @@ func trimPod(pod *corev1.Pod) {
 	*pod = *kept
 }
 
+// trimOperation keeps of an operation what it is, how far, and who has asked for it.
+func trimOperation(o *v1.VirtualMachineOperation) {
+	trimMetadata(&o.TypeMeta, &o.ObjectMeta, nil, []string{v1.AnnotationRequestedBy})
+}
+
 // explains reports whether a condition says why a VM doesn't run.
 func explains(c corev1.PodCondition) bool {
 	switch c.Type {
@@ -74,24 +79,26 @@ func trimOwned(m *objects.Metadata) {
 	if metav1.GetControllerOfNoCopy(m) == nil {
 		labels = []string{objects.LabelInstance, objects.LabelManagedBy}
 	}
-	trimMetadata(m, labels, []string{objects.AnnotationApplied, objects.AnnotationUntrusted})
+	trimMetadata(&m.TypeMeta, &m.ObjectMeta, labels, []string{objects.AnnotationApplied, objects.AnnotationUntrusted})
 }
 
 // trimClaim is for a claim, which has no owner.
 func trimClaim(m *objects.Metadata) {
-	trimMetadata(m, []string{objects.LabelName, objects.LabelInstance}, []string{
+	trimMetadata(&m.TypeMeta, &m.ObjectMeta, []string{objects.LabelName, objects.LabelInstance}, []string{
 		objects.AnnotationApplied, objects.AnnotationStorage, objects.AnnotationKept, objects.AnnotationUntrusted,
 		objects.AnnotationToken,
 	})
 }
 
 // trimSecret is for a display secret, which is found by its label.
-func trimSecret(m *objects.Metadata) { trimMetadata(m, []string{objects.LabelInstance}, nil) }
+func trimSecret(m *objects.Metadata) {
+	trimMetadata(&m.TypeMeta, &m.ObjectMeta, []string{objects.LabelInstance}, nil)
+}
 
 // trimMetadata keeps the name, the owner and the version of an object, the time of its
 // last write, and the labels and annotations with the given keys.
-func trimMetadata(m *objects.Metadata, labels, annotations []string) {
-	m.TypeMeta = metav1.TypeMeta{}
+func trimMetadata(kind *metav1.TypeMeta, m *metav1.ObjectMeta, labels, annotations []string) {
+	*kind = metav1.TypeMeta{}
 	kept := metav1.ObjectMeta{
 		Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation,
 		CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp,
@@ -105,7 +112,7 @@ func trimMetadata(m *objects.Metadata, labels, annotations []string) {
 	if written := lastWrite(m.ManagedFields); written != nil && m.CreationTimestamp.Before(written) {
 		kept.ManagedFields = []metav1.ManagedFieldsEntry{{Time: written}}
 	}
-	m.ObjectMeta = kept
+	*m = kept
 }
 
 // entries returns the entries with the given keys; nil if there are none.

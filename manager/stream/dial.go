@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"vmop/alive"
@@ -83,4 +84,13 @@ func (k *Keys) Dial(ctx context.Context, to Target) (net.Conn, error) {
 // Client returns a client of a runner, for a user whose name other users see; it may be empty.
 func (k *Keys) Client(to Target, user string) *control.Client {
 	return control.NewClient(func(ctx context.Context) (net.Conn, error) { return k.Dial(ctx, to) }, user)
+}
+
+// Kill ends the machine of a VM in its pod without asking the guest, in the name of a user.
+func (k *Keys) Kill(ctx context.Context, vm *v1.VirtualMachine, pod *corev1.Pod, user string) error {
+	target, err := TargetOf(vm, pod.UID, pod.Status.PodIP)
+	if err != nil {
+		return err
+	}
+	return k.Client(target, user).Act(ctx, control.Kill)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -18,8 +19,8 @@ import (
 	"vmop/manager/store"
 )
 
-// Options are what the controller needs besides a manager. Only Instance and Now can be
-// left out.
+// Options are what the controller needs besides a manager. Only Instance, Kill and Now can
+// be left out.
 type Options struct {
 	// Namespace whose VMs are controlled.
 	Namespace string
@@ -32,6 +33,9 @@ type Options struct {
 	Changed <-chan struct{}
 	// Instance is the name of this manager's process in events, such as its pod's.
 	Instance string
+	// Kill makes the runner in the pod of a VM end its machine at once, in the name of a user.
+	// Nil: the pod's deletion has to suffice.
+	Kill func(ctx context.Context, vm *v1.VirtualMachine, pod *corev1.Pod, user string) error
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
 

@@ -127,6 +127,7 @@ type world struct {
 	clock     atomic.Int64  // how much later it is than it is
 	ahead     time.Duration // how fast the clocks are of managers that are started
 	rewriting apply.Rate
+	kill      func(vm *v1.VirtualMachine, pod *corev1.Pod, user string) error // the runner's part of it
 	log       logbook.Logbook
 }
 
@@ -211,10 +212,16 @@ func (w *world) start(config *rest.Config) (vms *Controller, end func()) {
 	})
 	require.NoError(w.t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
-	ahead := w.ahead
+	ahead, kill := w.ahead, w.kill
+	if kill == nil {
+		kill = func(*v1.VirtualMachine, *corev1.Pod, string) error { return nil }
+	}
 	vms, err = Add(mgr, Options{
 		Namespace: w.Name, Settings: func() objects.Settings { return *w.settings.Load() },
 		Types: w.types, Changed: w.changed, Instance: "test", rewriting: w.rewriting,
+		Kill: func(_ context.Context, vm *v1.VirtualMachine, pod *corev1.Pod, user string) error {
+			return kill(vm, pod, user)
+		},
 		Now: func() time.Time { return time.Now().Add(ahead + time.Duration(w.clock.Load())) },
 	})
 	require.NoError(w.t, err)

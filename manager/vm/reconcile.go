@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,6 +30,8 @@ type reconciler struct {
 	modules  modules
 	warnings [objects.Kinds]warnings
 	epoch    atomic.Int64 // counts the changes of the settings
+
+	operations operationMemories
 }
 
 func newReconciler(to apply.Client, live client.Reader, opts Options) *reconciler {
@@ -38,6 +41,8 @@ func newReconciler(to apply.Client, live client.Reader, opts Options) *reconcile
 		live:   live, opts: opts,
 		memories: memories{all: map[types.NamespacedName]*memory{}},
 		modules:  modules{all: map[types.NamespacedName]moduleSet{}},
+
+		operations: operationMemories{all: map[string]*operationMemory{}},
 	}
 }
 
@@ -50,7 +55,8 @@ func (c *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	if s == nil {
 		c.memories.forget(request.NamespacedName)
-		return reconcile.Result{}, nil
+		did := c.operate(ctx, request.Name, nil)
+		return after(did, c.opts.Now()), did.Err
 	}
 	m := c.memories.of(s.VM)
 	if objects.VersionOf(s.VM) < m.writing.StatusVersion() {
@@ -58,16 +64,24 @@ func (c *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	s.MadeClaims = m.writing.MadeClaims(s.VM)
 	round := c.writer.Begin(s, &m.writing, epoch)
+	first := &steps{ctx: ctx, vm: s.VM}
+	first.run(func() decide.Report { return c.operate(ctx, request.Name, s) })
 	did := c.reconcile(ctx, s, m, round)
-	result := reconcile.Result{Priority: new(store.Urgency(s.VM))} // when it comes again
-	if did.Err != nil {
-		return result, did.Err
+	did.Append(first.did)
+	if did.Err == nil {
+		did.RetryAt(round.End())
 	}
-	did.RetryAt(round.End())
-	if !did.Again.IsZero() {
-		result.RequeueAfter = max(did.Again.Sub(s.Now), firstRetry)
+	result := after(did, s.Now)
+	result.Priority = new(store.Urgency(s.VM)) // when it comes again
+	return result, did.Err
+}
+
+// after returns when to reconcile again after what was done at a time.
+func after(did decide.Report, now time.Time) (result reconcile.Result) {
+	if did.Err == nil && !did.Again.IsZero() {
+		result.RequeueAfter = max(did.Again.Sub(now), firstRetry)
 	}
-	return result, nil
+	return result
 }
 
 // reconcile takes the steps.

@@ -3,6 +3,7 @@ package vm
 import (
 	"errors"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ type wire struct {
 	reads  []string // of single objects: what the caches list and watch isn't there
 	cutAt  int      // the write, counted from 1; 0: never
 	after  bool     // it is carried out
+	only   string   // if it isn't "": a regular expression for the writes that are counted
 	isCut  bool
 	cut    chan struct{} // closed then
 }
@@ -61,7 +63,7 @@ func (w *wire) note(r *http.Request) (before, after bool) {
 	switch {
 	case r.Method == http.MethodGet && (strings.Contains(r.URL.Path, "/namespaces/") && named(r.URL.Path)):
 		w.reads = append(w.reads, what)
-	case r.Method != http.MethodGet:
+	case r.Method != http.MethodGet && regexp.MustCompile(w.only).MatchString(what):
 		w.writes = append(w.writes, what)
 		if len(w.writes) == w.cutAt {
 			w.isCut = true

@@ -1,0 +1,130 @@
+package operation
+
+import (
+	"cmp"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/decide"
+)
+
+// Reasons of phases.
+const (
+	ReasonAccepted               = "Accepted"
+	ReasonCompleted              = "OperationCompleted"
+	ReasonSuperseded             = "Superseded"
+	ReasonNotYet                 = "NotYet"
+	ReasonNotFound               = "VirtualMachineNotFound"
+	ReasonDeleted                = "VirtualMachineDeleted"
+	ReasonInProgress             = "OperationInProgress"
+	ReasonNotApplicableForPolicy = "NotApplicableForRunPolicy"
+	ReasonNotApplicableForPhase  = "NotApplicableForPhase"
+	ReasonNotApplicableForType   = "NotApplicableForVMType"
+	ReasonOverruled              = "Overruled"
+)
+
+// A Refusal is why an operation can't be carried out: a word for programs, and what would
+// be right, for people.
+type Refusal struct{ Reason, Message string }
+
+func (r Refusal) Error() string { return r.Message }
+
+// Refuse returns why an operation can't be carried out on a VM, without regard to other
+// operations; nil if it can. The pod is nil if there is none.
+func Refuse(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod *corev1.Pod) *Refusal {
+	if o.Type == v1.OperationEvict || o.Type == v1.OperationMigrate {
+		return &Refusal{ReasonNotYet, "VMs can't move to another node while they are running yet: with Restart the " +
+			"scheduler chooses a node again"}
+	}
+	if vm.DeletionTimestamp != nil && (o.Type != v1.OperationStop || !o.Force || pod == nil) {
+		return phase("the VM is being deleted; Stop with force: true ends its guest at once")
+	}
+	switch o.Type {
+	case v1.OperationStart:
+		return refuseStart(vm)
+	case v1.OperationStop:
+		return refuseStop(o, vm, pod)
+	case v1.OperationRestart:
+		return refuseRestart(o, vm, pod)
+	}
+	if vm.Status.Phase != v1.PhaseRunning || pod == nil || decide.Terminating(pod) {
+		return phase("the VM is %s: only a VM that is Running can be reset", phaseOf(vm))
+	}
+	return nil
+}
+
+func refuseStart(vm *v1.VirtualMachine) *Refusal {
+	switch failed := vm.Status.Phase == v1.PhaseFailed; {
+	case vm.Spec.RunPolicy == v1.AlwaysOff:
+		return policy(vm, "started")
+	case !wanted(vm) || failed:
+		return nil
+	case vm.Spec.RunPolicy == v1.AlwaysOn:
+		return &Refusal{ReasonNotApplicableForPolicy, fmt.Sprintf(
+			"spec.runPolicy is AlwaysOn: the VM, which is %s, is started by itself", phaseOf(vm))}
+	}
+	return phase("the VM is %s: only a VM that is Stopped, Stopping or Failed can be started", phaseOf(vm))
+}
+
+func refuseStop(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod *corev1.Pod) *Refusal {
+	switch {
+	case vm.DeletionTimestamp != nil:
+		return nil
+	case vm.Spec.RunPolicy == v1.AlwaysOn:
+		return policy(vm, "stopped")
+	case wanted(vm):
+		return nil
+	case pod == nil:
+		return phase("the VM is Stopped already")
+	case !o.Force:
+		return phase("the VM is being stopped already; force: true ends its guest at once")
+	}
+	return nil
+}
+
+func refuseRestart(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod *corev1.Pod) *Refusal {
+	accepted := meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionVMTypeAccepted)
+	switch {
+	case vm.Spec.RunPolicy == v1.AlwaysOff:
+		return policy(vm, "restarted")
+	case pod == nil && wanted(vm):
+		return phase("the VM is %s and has no guest; Start tries again at once if it has failed", phaseOf(vm))
+	case !wanted(vm) && (pod == nil || !o.Force):
+		return phase("the VM is %s: start it", phaseOf(vm))
+	case decide.Terminating(pod) && !o.Force:
+		return phase("the guest is being shut down already; force: true doesn't wait for it")
+	case accepted != nil && accepted.Status == metav1.ConditionFalse:
+		return &Refusal{ReasonNotApplicableForType, "the VM could not be started again: " + accepted.Message}
+	}
+	return nil
+}
+
+func phase(format string, args ...any) *Refusal {
+	return &Refusal{ReasonNotApplicableForPhase, fmt.Sprintf(format, args...)}
+}
+
+func policy(vm *v1.VirtualMachine, what string) *Refusal {
+	return &Refusal{ReasonNotApplicableForPolicy, fmt.Sprintf(
+		"spec.runPolicy is %s: the VM can't be %s before it is %s or %s",
+		vm.Spec.RunPolicy, what, v1.AlwaysOnUnlessStoppedManually, v1.Manual)}
+}
+
+func wanted(vm *v1.VirtualMachine) bool { return vm.Spec.DesiredState() == v1.Running }
+
+func phaseOf(vm *v1.VirtualMachine) v1.Phase { return cmp.Or(vm.Status.Phase, v1.PhasePending) }
+
+// supersedes reports whether an operation takes the place of the active one.
+func supersedes(o, active v1.VirtualMachineOperationSpec) bool {
+	ends := o.Type == v1.OperationStop || o.Type == v1.OperationRestart
+	switch active.Type {
+	case v1.OperationStart:
+		return o.Type == v1.OperationStop
+	case v1.OperationReset:
+		return ends
+	}
+	return !active.Force && ends && o.Force
+}

@@ -1,0 +1,190 @@
+package operation
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/decide"
+	"vmop/manager/objects"
+)
+
+// A Situation is what is known of the operations of a VM. It is not changed.
+type Situation struct {
+	// VM and its pod are nil if there are none.
+	VM  *v1.VirtualMachine
+	Pod *corev1.Pod
+	// Operations are all that name the VM.
+	Operations []*v1.VirtualMachineOperation
+	Now        time.Time
+	Retention  Retention
+	// Seen returns since when this process knows that an operation has finished.
+	Seen func(types.UID) time.Time
+}
+
+// A Plan is what is to be done.
+type Plan struct {
+	// Write are operations with the statuses that they are to have, in this order: one that
+	// can't be written ends the round.
+	Write []*v1.VirtualMachineOperation
+	// Send is the operation whose signal is sent after that; nil: none.
+	Send *v1.VirtualMachineOperation
+	// Remove are finished operations that are no longer kept.
+	Remove []*v1.VirtualMachineOperation
+	// Again is when to decide again if nothing changes; zero: never.
+	Again time.Time
+}
+
+// appearTime is how long the watch that brings a VM may be behind the one that has brought an
+// operation of it.
+const appearTime = 3 * time.Second
+
+// Decide returns what is to be done for the operations of a VM.
+func Decide(s Situation) (p Plan) {
+	p.Remove, p.Again = s.remove()
+	active := s.active()
+	if active != nil {
+		end := outcomeOf(active, s.VM, s.Pod)
+		if end.phase != "" && (end.phase != active.Status.Phase || end.message != active.Status.Message) {
+			p.Write = append(p.Write, s.ended(active, end))
+			return p // what waits for it comes next
+		}
+	}
+	for _, o := range s.pending() {
+		if age := s.Now.Sub(o.CreationTimestamp.Time); s.VM == nil && age >= 0 && age < appearTime {
+			p.again(s.Now.Add(appearTime - age))
+			continue
+		}
+		if refusal := s.refuse(o, active); refusal != nil {
+			p.Write = append(p.Write, s.ended(o, refused(refusal)))
+			continue
+		}
+		if active != nil {
+			p.Write = append(p.Write, s.ended(active, supersededBy(o.Name, string(o.Spec.Type))))
+		}
+		p.Send = s.accepted(o)
+		p.Write = append(p.Write, p.Send)
+		return p
+	}
+	if active != nil && !Sent(active) && active.DeletionTimestamp == nil {
+		p.Send = active
+	}
+	return p
+}
+
+func (p *Plan) again(at time.Time) {
+	if p.Again.IsZero() || at.Before(p.Again) {
+		p.Again = at
+	}
+}
+
+// active returns the operation that is in progress; nil if none is.
+func (s Situation) active() *v1.VirtualMachineOperation {
+	for _, o := range s.Operations {
+		if o.Status.Phase == v1.OperationInProgress && o.Status.Target != nil {
+			return o
+		}
+	}
+	return nil
+}
+
+// pending returns the operations that were not looked at yet, in the order in which they were made.
+func (s Situation) pending() (all []*v1.VirtualMachineOperation) {
+	for _, o := range s.Operations {
+		waits := o.Status.Phase == v1.OperationPending || o.Status.Phase == ""
+		if waits && o.DeletionTimestamp == nil {
+			all = append(all, o)
+		}
+	}
+	slices.SortFunc(all, func(a, b *v1.VirtualMachineOperation) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+			cmp.Compare(objects.VersionOf(a), objects.VersionOf(b)), strings.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+// refuse returns why an operation can't be carried out; nil if it can, in place of the active
+// one if there is one.
+func (s Situation) refuse(o, active *v1.VirtualMachineOperation) *Refusal {
+	switch {
+	case s.VM == nil:
+		return &Refusal{ReasonNotFound, "there is no VM " + o.Spec.VirtualMachineName + " in this namespace"}
+	case active != nil && !supersedes(o.Spec, active.Spec):
+		return &Refusal{ReasonInProgress, "the operation " + active.Name + " (" + string(active.Spec.Type) +
+			") is in progress: wait for its end, or delete it"}
+	}
+	return Refuse(o.Spec, s.VM, s.Pod)
+}
+
+// accepted returns an operation that becomes the active one.
+func (s Situation) accepted(o *v1.VirtualMachineOperation) *v1.VirtualMachineOperation {
+	o = o.DeepCopy()
+	now := metav1.NewTime(s.Now)
+	o.Status = v1.VirtualMachineOperationStatus{
+		Phase: v1.OperationInProgress, Reason: ReasonAccepted, Message: awaited(o.Spec), StartTime: &now,
+		Target: targetOf(o.Spec, s.VM, s.Pod),
+	}
+	s.set(o, v1.OperationConditionCompleted, metav1.ConditionFalse, "InProgress", o.Status.Message)
+	s.set(o, v1.OperationConditionSignalSent, metav1.ConditionFalse, "TargetRecorded", "the signal is about to be sent")
+	return o
+}
+
+// awaited says what an operation that was accepted waits for.
+func awaited(o v1.VirtualMachineOperationSpec) string {
+	switch {
+	case o.Type == v1.OperationStart:
+		return "waiting until the guest is running"
+	case o.Type == v1.OperationReset:
+		return "waiting until the runner has reset the machine"
+	case o.Force && o.Type == v1.OperationStop:
+		return "waiting until the machine has ended"
+	case o.Type == v1.OperationStop:
+		return "waiting until the guest has shut down"
+	case o.Force:
+		return "waiting until the guest is running in a new pod"
+	}
+	return "waiting until the guest has shut down and is running in a new pod"
+}
+
+// SentNow returns an operation whose signal was sent; the VM has a generation since.
+func (s Situation) SentNow(o *v1.VirtualMachineOperation, generation int64) *v1.VirtualMachineOperation {
+	o = o.DeepCopy()
+	o.Status.Target.Generation = generation
+	s.set(o, v1.OperationConditionSignalSent, metav1.ConditionTrue, "SignalSent", "")
+	return o
+}
+
+// Sent reports whether the signal of an operation was sent.
+func Sent(o *v1.VirtualMachineOperation) bool {
+	return meta.IsStatusConditionTrue(o.Status.Conditions, v1.OperationConditionSignalSent)
+}
+
+// ended returns an operation that ends so.
+func (s Situation) ended(o *v1.VirtualMachineOperation, end outcome) *v1.VirtualMachineOperation {
+	o = o.DeepCopy()
+	o.Status.Phase, o.Status.Reason, o.Status.Message = end.phase, end.reason, decide.Readable(end.message)
+	condition := metav1.ConditionFalse
+	if end.phase == v1.OperationCompleted {
+		condition = metav1.ConditionTrue
+	}
+	if end.phase.Finished() {
+		now := metav1.NewTime(s.Now)
+		o.Status.CompletionTime = &now
+	}
+	s.set(o, v1.OperationConditionCompleted, condition, end.reason, o.Status.Message)
+	return o
+}
+
+func (s Situation) set(o *v1.VirtualMachineOperation, kind string, to metav1.ConditionStatus, reason, message string) {
+	meta.SetStatusCondition(&o.Status.Conditions, metav1.Condition{
+		Type: kind, Status: to, Reason: reason, Message: message, ObservedGeneration: o.Generation,
+		LastTransitionTime: metav1.NewTime(s.Now),
+	})
+}

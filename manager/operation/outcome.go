@@ -1,0 +1,87 @@
+package operation
+
+import (
+	"cmp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/decide"
+	"vmop/vmstatus"
+)
+
+// An outcome is how an operation has ended; "" means that it hasn't.
+type outcome struct {
+	phase           v1.OperationPhase
+	reason, message string
+}
+
+func failed(reason, message string) outcome { return outcome{v1.OperationFailed, reason, message} }
+
+func completed(message string) outcome {
+	return outcome{v1.OperationCompleted, ReasonCompleted, message}
+}
+func refused(r *Refusal) outcome { return failed(r.Reason, r.Message) }
+func supersededBy(name, what string) outcome {
+	message := "the operation " + name + " (" + what + ") has taken its place"
+	return outcome{v1.OperationSuperseded, ReasonSuperseded, message}
+}
+
+// outcomeOf returns how the active operation has ended.
+func outcomeOf(o *v1.VirtualMachineOperation, vm *v1.VirtualMachine, pod *corev1.Pod) outcome {
+	target := o.Status.Target
+	stop := o.Spec.Type == v1.OperationStop
+	switch {
+	case vm == nil || vm.UID != target.VirtualMachineUID:
+		if stop {
+			return completed("the VM has been deleted")
+		}
+		return failed(ReasonDeleted, "the VM has been deleted meanwhile")
+	case vm.DeletionTimestamp != nil && !stop:
+		return failed(ReasonDeleted, "the VM is being deleted")
+	case !Sent(o) || vm.Status.ObservedGeneration < target.Generation:
+		return outcome{}
+	case o.Spec.Type == v1.OperationReset:
+		return outcomeOfReset(target, vm, pod)
+	case stop && vm.DeletionTimestamp == nil && wanted(vm):
+		return failed(ReasonOverruled, "the VM has been set to Running meanwhile")
+	case stop:
+		if pod == nil && vm.Status.Phase == v1.PhaseStopped {
+			return completed("the VM is off")
+		}
+		return outcome{}
+	case !wanted(vm):
+		message := "the VM has been set to Stopped meanwhile: " + vm.Status.Message
+		return failed(ReasonOverruled, strings.TrimSuffix(message, ": "))
+	}
+	fresh := pod != nil && !decide.Terminating(pod) && (o.Spec.Type == v1.OperationStart || pod.UID != target.PodUID)
+	switch runner := vm.Status.Runner; {
+	case fresh && vm.Status.Phase == v1.PhaseRunning && runner != nil && runner.PodUID == pod.UID:
+		return completed("the guest is running on node " + pod.Spec.NodeName)
+	case vm.Status.Phase == v1.PhaseFailed && (fresh || pod == nil):
+		return failed(cmp.Or(vm.Status.Reason, string(v1.PhaseFailed)), "the VM has failed: "+vm.Status.Message)
+	}
+	return outcome{}
+}
+
+// outcomeOfReset is that of a reset: its runner presses the button when it reads the counter.
+func outcomeOfReset(target *v1.OperationTarget, vm *v1.VirtualMachine, pod *corev1.Pod) outcome {
+	if pod == nil || pod.UID != target.PodUID || decide.Terminating(pod) {
+		return failed(ReasonOverruled, "the guest has ended meanwhile")
+	}
+	runner, read := vm.Status.Runner, meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionConfigApplied)
+	switch {
+	case runner == nil || runner.PodUID != pod.UID || read == nil || read.ObservedGeneration < target.Generation:
+		return outcome{}
+	case strings.Contains(read.Message, "resetCounter"):
+		if meta.IsStatusConditionTrue(vm.Status.Conditions, v1.ConditionReady) { // it doesn't wait for a paused VM
+			return failed(read.Reason, read.Message)
+		}
+		return outcome{v1.OperationInProgress, ReasonAccepted, read.Message}
+	case read.Reason == string(vmstatus.ReasonApplying):
+		return outcome{}
+	}
+	return completed("the machine has been reset")
+}

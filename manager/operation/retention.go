@@ -1,0 +1,69 @@
+package operation
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "vmop/api/v1"
+)
+
+// A Retention says which finished operations are kept.
+type Retention struct {
+	// Most of each VM, the latest.
+	Most int
+	// For how long.
+	For time.Duration
+}
+
+// freshTime is how long every finished operation can be read, if Retention.For isn't less.
+const freshTime = 10 * time.Minute
+
+// expiry returns when an operation that has finished at a time is removed. seen is since
+// when this process knows that it has finished: a clock that was set tells neither that a
+// fresh operation is old, nor that an old one will finish in years.
+func (r Retention) expiry(finished, seen time.Time) time.Time {
+	latest := seen.Add(r.For)
+	at, fresh := finished.Add(r.For), seen.Add(min(r.For, freshTime))
+	switch {
+	case at.Before(fresh):
+		return fresh
+	case at.After(latest):
+		return latest
+	}
+	return at
+}
+
+// remove returns the finished operations that are no longer kept, and when the next one
+// won't be; zero: never.
+func (s Situation) remove() (old []*v1.VirtualMachineOperation, again time.Time) {
+	var finished []*v1.VirtualMachineOperation
+	for _, o := range s.Operations {
+		if o.Status.Phase.Finished() && o.DeletionTimestamp == nil {
+			finished = append(finished, o)
+		}
+	}
+	slices.SortFunc(finished, func(a, b *v1.VirtualMachineOperation) int {
+		return cmp.Or(s.finishedAt(b).Compare(s.finishedAt(a)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
+			strings.Compare(a.Name, b.Name))
+	})
+	for i, o := range finished {
+		at := s.Retention.expiry(s.finishedAt(o), s.Seen(o.UID))
+		if i >= s.Retention.Most || !s.Now.Before(at) {
+			old = append(old, o)
+		} else if again.IsZero() || at.Before(again) {
+			again = at
+		}
+	}
+	return old, again
+}
+
+// finishedAt returns when an operation finished, but no later than it was seen to be.
+func (s Situation) finishedAt(o *v1.VirtualMachineOperation) time.Time {
+	seen := s.Seen(o.UID)
+	if at := o.Status.CompletionTime; at != nil && at.Time.Before(seen) {
+		return at.Time
+	}
+	return seen
+}

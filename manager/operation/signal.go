@@ -1,0 +1,96 @@
+package operation
+
+import (
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "vmop/api/v1"
+)
+
+// A Signal is what is changed so that an operation has its effect, in this order. Each part
+// has no effect if it was sent before.
+type Signal struct {
+	// Patch is for the VM; nil: it stays as it is. It is refused if the VM is another one
+	// of that name by now.
+	Patch     []byte
+	PatchType types.PatchType
+	// DeletePod is the uid of the pod to be deleted; "": none is. AtOnce means without
+	// asking the guest.
+	DeletePod types.UID
+	AtOnce    bool
+}
+
+// SignalOf returns the signal of the active operation, whose status has its target.
+func SignalOf(o *v1.VirtualMachineOperation, vm *v1.VirtualMachine, pod *corev1.Pod) (s Signal, err error) {
+	s.AtOnce = o.Spec.Force
+	target := o.Status.Target
+	var state v1.State
+	switch o.Spec.Type {
+	case v1.OperationStart, v1.OperationReset:
+		state = v1.Running
+		if target.ResetCounter != nil {
+			s.PatchType = types.JSONPatchType
+			s.Patch, err = counted(vm, *target.ResetCounter)
+			return s, err
+		}
+	case v1.OperationStop:
+		state = v1.Stopped
+		if s.AtOnce && pod != nil {
+			s.DeletePod = pod.UID // whichever it is: there is to be none
+		}
+	case v1.OperationRestart:
+		state = v1.Running
+		if pod != nil && pod.UID == target.PodUID {
+			s.DeletePod = pod.UID
+		}
+	}
+	if vm.Spec.DesiredState() == state || vm.DeletionTimestamp != nil {
+		return s, nil
+	}
+	s.PatchType = types.MergePatchType
+	s.Patch, err = encode(vm, map[string]any{
+		"metadata": map[string]any{"uid": vm.UID}, "spec": map[string]any{"vm": map[string]any{"state": state}},
+	})
+	return s, err
+}
+
+// counted returns the patch that gives spec.resetCounter a value, if the definition is the
+// one that the value was computed from; nil if the counter has got there.
+func counted(vm *v1.VirtualMachine, value int64) ([]byte, error) {
+	if vm.Spec.ResetCounter != nil && *vm.Spec.ResetCounter >= value {
+		return nil, nil
+	}
+	return encode(vm, []map[string]any{
+		{"op": "test", "path": "/metadata/uid", "value": vm.UID},
+		{"op": "test", "path": "/metadata/generation", "value": vm.Generation},
+		{"op": "add", "path": "/spec/resetCounter", "value": value},
+	})
+}
+
+// targetOf returns what an operation is going to change. A VM that is to run and has failed is
+// started again at once after any change of its definition: its counter is that, too.
+func targetOf(o v1.VirtualMachineOperationSpec, vm *v1.VirtualMachine, pod *corev1.Pod) *v1.OperationTarget {
+	target := &v1.OperationTarget{VirtualMachineUID: vm.UID}
+	if pod != nil {
+		target.PodUID = pod.UID
+	}
+	if o.Type == v1.OperationReset || o.Type == v1.OperationStart && wanted(vm) {
+		next := int64(1)
+		if vm.Spec.ResetCounter != nil {
+			next = *vm.Spec.ResetCounter + 1
+		}
+		target.ResetCounter = &next
+	}
+	return target
+}
+
+func encode(vm *v1.VirtualMachine, patch any) ([]byte, error) {
+	text, err := json.Marshal(patch)
+	if err != nil {
+		return nil, fmt.Errorf("change VM %s: %w", vm.Name, err)
+	}
+	return text, nil
+}
