@@ -32,13 +32,13 @@ func needs() map[string]need {
 		"get": {"get", v1.GroupName, "vms", ""}, "create": {"create", v1.GroupName, "vms", ""},
 		"delete": {"delete", v1.GroupName, "vms", ""}, "expose": {"create", "", "services", ""},
 		"events": {"list", "", "events", ""}, "diff": {"update", v1.GroupName, "vms", ""},
-		"restart": {"delete", "", "pods", ""},
+		"resize": {"patch", v1.GroupName, "vms", ""}, "cd": {"patch", v1.GroupName, "vms", ""},
 	}
-	for _, verb := range []string{"start", "stop", "resize", "cd"} {
-		all[verb] = need{"patch", v1.GroupName, "vms", ""}
+	for _, verb := range []string{"start", "stop", "restart", "reset"} {
+		all[verb] = need{"create", v1.GroupName, "virtualmachineoperations", ""}
 	}
 	for _, verb := range []string{
-		"reset", "pause", "resume", "console", "vnc", "spice", "screenshot", "ssh", "scp", "port-forward", "plan",
+		"pause", "resume", "console", "vnc", "spice", "screenshot", "ssh", "scp", "port-forward", "plan",
 		"support-bundle",
 	} {
 		all[verb] = need{"create", "", "pods", "exec"}

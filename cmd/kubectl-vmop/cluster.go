@@ -56,6 +56,8 @@ type cluster struct {
 	namespace string
 	vms       *gentype.ClientWithList[*v1.VirtualMachine, *v1.VirtualMachineList]
 	core      *core.CoreV1Client
+
+	operations *gentype.ClientWithList[*v1.VirtualMachineOperation, *v1.VirtualMachineOperationList]
 }
 
 // connect makes the clients. It sends nothing yet.
@@ -97,6 +99,10 @@ func (f *flags) connect(cmd *cobra.Command) (*cluster, error) {
 		runtime.NewParameterCodec(scheme), c.namespace,
 		func() *v1.VirtualMachine { return &v1.VirtualMachine{} },
 		func() *v1.VirtualMachineList { return &v1.VirtualMachineList{} })
+	c.operations = gentype.NewClientWithList[*v1.VirtualMachineOperation, *v1.VirtualMachineOperationList](
+		"virtualmachineoperations", client, runtime.NewParameterCodec(scheme), c.namespace,
+		func() *v1.VirtualMachineOperation { return &v1.VirtualMachineOperation{} },
+		func() *v1.VirtualMachineOperationList { return &v1.VirtualMachineOperationList{} })
 	return c, nil
 }
 

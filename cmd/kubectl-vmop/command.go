@@ -46,9 +46,7 @@ func newCommand() *cobra.Command {
 		&cobra.Group{ID: groupUse, Title: "Use the guest:"},
 		&cobra.Group{ID: groupChange, Title: "Make and change:"},
 		&cobra.Group{ID: groupLook, Title: "See and understand:"})
-	root.AddCommand(newStart(&f), newStop(&f), newRestart(&f),
-		newAction(&f, control.Reset, "reset", "Press the reset button",
-			"reset restarts the machine immediately, without notice to the guest."),
+	root.AddCommand(newStart(&f), newStop(&f), newRestart(&f), newReset(&f),
 		newAction(&f, control.Pause, "paused", "Pause the guest",
 			"pause stops the guest's CPUs, and thereby its clock, until resume."),
 		newAction(&f, control.Resume, "resumed", "Resume a paused guest", "resume lets a paused guest continue."))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,7 +49,7 @@ func (m *manager) act(cmd *cobra.Command, args []string, a fleet.Action, form, d
 	if err != nil {
 		return err
 	}
-	reached := achieved(a, vm.Started)
+	reached := followed(a, vm.Operations, achieved(a, vm.Started))
 	if is, err := reached(vm); !is || err != nil || a == fleet.Restart || a == fleet.Reset {
 		if err := m.do(ctx, http.MethodPost, m.at(name, string(a)), nil, nil); err != nil {
 			return err
@@ -63,6 +64,28 @@ func (m *manager) act(cmd *cobra.Command, args []string, a fleet.Action, form, d
 		return err
 	}
 	return printDone(cmd, form, vm, vmKind, name, done)
+}
+
+// followed is the goal of an action, which can't be reached any more when an operation that is the action, and
+// wasn't there before, has failed.
+func followed(a fleet.Action, before []fleet.Operation, goal func(*seen) (bool, error)) func(*seen) (bool, error) {
+	return func(vm *seen) (bool, error) {
+		if vm == nil {
+			return goal(vm)
+		}
+		for _, o := range vm.Operations {
+			same := func(b fleet.Operation) bool { return b.Name == o.Name }
+			is := strings.EqualFold(o.Type, string(a)) || a == fleet.Kill && o.Type == string(v1.OperationStop)
+			failed := o.Phase == string(v1.OperationFailed) || o.Phase == string(v1.OperationSuperseded)
+			if is && failed && !slices.ContainsFunc(before, same) {
+				return false, hinted{
+					fmt.Errorf("%s %s: %s: %s", o.Type, vm.Name, o.Reason, cli.Printable(o.Message)),
+					"kubectl vmop why " + vm.Name,
+				}
+			}
+		}
+		return goal(vm)
+	}
 }
 
 // achieved is the goal of an action on a VM whose guest began to run at a time.

@@ -28,8 +28,8 @@ func (m withCluster) Run() int { return shared.Run(m.M) }
 // shared is the cluster that the tests of this package share: an API server without nodes.
 var shared clustertest.Shared
 
-// What a user types and sees, with a real API server. No manager is running there: the scripts
-// write what it would.
+// What a user types and sees, with a real API server. Of the manager only the decisions about operations are
+// there: the scripts write the statuses of VMs.
 //
 //	vmop ARGUMENT...          runs kubectl-vmop in a namespace of the script's own; "!" if it must fail
 //	kubectl ARGUMENT...       runs kubectl there
@@ -58,6 +58,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("PATH", filepath.Join(k.Programs, "bin")+string(os.PathListSeparator)+env.Getenv("PATH"))
 			namespace := k.Namespace(t).Name
 			env.Setenv("NAMESPACE", namespace)
+			operates(t, k, namespace)
 			return writeKubeconfig(k.Kubeconfig, file, namespace)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

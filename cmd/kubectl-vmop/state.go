@@ -6,25 +6,22 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/act"
+	"vmop/cli"
 	"vmop/manager/fleet"
-	"vmop/runner/control"
 )
 
 func newStart(f *flags) *cobra.Command {
 	return f.newState("start", "Start a VM", v1.Running, "started",
-		"start sets spec.vm.state to Running. A VM whose starts have failed is tried again at once.")
+		"start is an operation that sets spec.vm.state to Running. A VM whose starts have failed is tried again\n"+
+			"at once.")
 }
 
 func newStop(f *flags) *cobra.Command {
 	cmd := f.newState("stop", "Ask the guest to shut down, and keep the VM stopped", v1.Stopped, "stopped",
-		"stop sets spec.vm.state to Stopped: the guest is asked to shut down, and the VM is ended by force\n"+
-			"when its powerdownTimeout has passed. --force ends it at once, as pulling the plug does.")
+		"stop is an operation that sets spec.vm.state to Stopped: the guest is asked to shut down, and the VM is\n"+
+			"ended by force when its powerdownTimeout has passed. --force ends it at once, as pulling the plug does.")
 	cmd.Example = "  kubectl vmop stop web --wait\n  kubectl vmop stop web --force"
 	return cmd
 }
@@ -55,16 +52,10 @@ func (f *flags) newState(verb, short string, state v1.State, done, long string) 
 		if err != nil {
 			return err
 		}
-		name, _ := split(args)
 		ctx, cancel := w.context(cmd.Context())
 		defer cancel()
-		vm, err := c.set(ctx, name, state)
-		if err == nil && force {
-			err = c.kill(ctx, vm)
-		}
-		if err == nil && w.wait {
-			vm, err = c.await(ctx, name, settled(vm.Generation, state))
-		}
+		name, _ := split(args)
+		vm, err := c.set(ctx, cmd, name, state, force, w.wait)
 		if err != nil {
 			return err
 		}
@@ -73,26 +64,29 @@ func (f *flags) newState(verb, short string, state v1.State, done, long string) 
 	return cmd
 }
 
-// set sets whether a VM is to run.
-func (c *cluster) set(ctx context.Context, name string, state v1.State) (*v1.VirtualMachine, error) {
+// set sets by an operation whether a VM is to run, unless that is so.
+func (c *cluster) set(ctx context.Context, cmd *cobra.Command, name string, state v1.State, force, wait bool) (
+	*v1.VirtualMachine, error,
+) {
 	vm, err := c.vm(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	patch, err := act.State(vm, state)
-	if err != nil {
-		return nil, err
+	phase := vm.Status.Phase
+	set := phase != v1.PhaseFailed
+	if state == v1.Stopped {
+		set = !force || phase == v1.PhaseStopped
 	}
-	return c.patch(ctx, name, types.MergePatchType, patch)
-}
-
-// kill ends the machine of a VM that is set to Stopped, if there is one.
-func (c *cluster) kill(ctx context.Context, vm *v1.VirtualMachine) error {
-	err := c.runner(ctx, vm).Act(ctx, control.Kill)
-	if apierrors.IsNotFound(cause(err)) || errors.Is(err, control.ErrNotRunning) || errors.Is(err, errNoPod) {
-		return nil // it has ended by itself
+	switch {
+	case set && vm.Spec.DesiredState() == state:
+		if !wait {
+			return vm, nil
+		}
+		return c.await(ctx, name, settled(vm.Generation, state))
+	case state == v1.Running:
+		return c.operate(ctx, cmd, vm, v1.OperationStart, false, wait)
 	}
-	return err
+	return c.operate(ctx, cmd, vm, v1.OperationStop, force, wait)
 }
 
 // settled is the goal that a VM is as it was set, which its definition has since a generation.
@@ -118,66 +112,52 @@ func settled(generation int64, state v1.State) goal {
 }
 
 func newRestart(f *flags) *cobra.Command {
+	const until = "the guest is running in the new pod"
+	cmd := f.newOperation("restart", v1.OperationRestart, fleet.Restart, "restarted", until)
+	cmd.Short = "Shut the guest down and start it again, with all pending changes"
+	cmd.Long = "restart asks the guest to shut down, and starts it again in a new pod with the present definition. What\n" +
+		"awaits that, kubectl vmop why lists. --force doesn't ask the guest."
+	return cmd
+}
+
+func newReset(f *flags) *cobra.Command {
+	cmd := f.newOperation("reset", v1.OperationReset, fleet.Reset, "reset", "the machine has been reset")
+	cmd.Short = "Press the reset button"
+	cmd.Long = "reset restarts the machine immediately, without notice to the guest."
+	return cmd
+}
+
+// newOperation returns a verb that is an operation each time.
+func (f *flags) newOperation(verb string, kind v1.OperationType, a fleet.Action, done, until string) *cobra.Command {
 	var form string
+	var force bool
 	var w waiting
-	cmd := &cobra.Command{
-		Use: "restart NAME", Short: "Shut the guest down and start it again, with all pending changes", GroupID: groupPower,
-		Long: "restart deletes the pod of the VM: the guest is asked to shut down, and starts again in a new pod\n" +
-			"with the present definition. What awaits that, status.restartAwaitingChanges lists (kubectl vmop why).",
-	}
+	cmd := &cobra.Command{Use: verb + " NAME", GroupID: groupPower}
 	f.oneVM(cmd)
 	doneFlag(cmd, &form)
-	w.add(cmd, "the guest is running in the new pod")
+	if kind == v1.OperationRestart {
+		cmd.Flags().BoolVar(&force, "force", false, "end the guest without asking it to shut down")
+	}
+	w.add(cmd, until)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch m, err := f.viaManager(cmd); {
 		case err != nil:
 			return err
+		case m != nil && force:
+			return cli.UsageError{Err: errors.New("--force: the manager has no forced restart; stop --force, and start")}
 		case m != nil:
-			return m.act(cmd, args, fleet.Restart, form, "restarted", w)
+			return m.act(cmd, args, a, form, done, w)
 		}
-		c, err := f.connect(cmd)
+		c, vm, err := f.find(cmd, args)
 		if err != nil {
 			return err
 		}
-		name, _ := split(args)
 		ctx, cancel := w.context(cmd.Context())
 		defer cancel()
-		vm, err := c.restart(ctx, name, w.wait)
-		if err != nil {
+		if vm, err = c.operate(ctx, cmd, vm, kind, force, w.wait); err != nil {
 			return err
 		}
-		return printDone(cmd, form, vm, vmKind, name, "restarted")
+		return printDone(cmd, form, vm, vmKind, vm.Name, done)
 	}
 	return cmd
-}
-
-// restart restarts a VM.
-func (c *cluster) restart(ctx context.Context, name string, wait bool) (*v1.VirtualMachine, error) {
-	vm, err := c.vm(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	if vm.Spec.DesiredState() != v1.Running {
-		return nil, hinted{fmt.Errorf("VM %s is set to Stopped", name), "kubectl vmop start " + name}
-	}
-	if err := act.CanRestart(vm); err != nil {
-		return nil, hinted{err, "kubectl vmop why " + name}
-	}
-	before, err := podOf(vm)
-	if err != nil {
-		return nil, err
-	}
-	err = c.core.Pods(c.namespace).Delete(ctx, before.Name, metav1.DeleteOptions{
-		Preconditions: metav1.NewUIDPreconditions(string(before.UID)),
-	})
-	if err != nil && !apierrors.IsNotFound(err) || !wait {
-		return vm, err
-	}
-	arrived := settled(vm.Generation, v1.Running)
-	return c.await(ctx, name, func(vm *v1.VirtualMachine) (bool, error) {
-		if reached, err := arrived(vm); err != nil || !reached {
-			return false, err
-		}
-		return vm.Status.Runner != nil && vm.Status.Runner.PodUID != before.UID, nil
-	})
 }

@@ -1,10 +1,9 @@
-// Package act describes what users want of a VM of a cluster as changes of its resource: what
+// Package act describes what users want of a VM of a cluster as operations and changes of its resource: what
 // a page and a command line do alike. It sends nothing.
 //
-//	patch, err := act.State(vm, v1.Running)    // types.MergePatchType
+//	o := act.NewOperation(namespace, "alice", v1.VirtualMachineOperationSpec{Type: v1.OperationStart, …})
 //	patch, err := act.Size(vm, cpus, ram)      // types.MergePatchType
 //	patch, err := act.Medium(vm, 1, "cd.iso")  // types.JSONPatchType
-//	err := act.CanRestart(vm)                  // then delete the pod, with its uid as a precondition
 //
 // A patch is refused by the API server if the VM is another one of the same name by now.
 package act
@@ -13,10 +12,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
 )
@@ -26,35 +24,16 @@ type Refusal string
 
 func (r Refusal) Error() string { return string(r) }
 
-// State returns the patch that sets whether a VM is to run. One that is to run already and has
-// failed is tried again at once after any change of its definition: as a running one is reset, by its
-// counter. Should it be running by now, the patch is refused, because the VM has changed. It is a
-// Refusal if the VM's run policy leaves no choice.
-func State(vm *v1.VirtualMachine, state v1.State) ([]byte, error) {
-	again := state == v1.Running && vm.Spec.DesiredState() == v1.Running && vm.Status.Phase == v1.PhaseFailed
-	switch {
-	case !again && !vm.Spec.StateIsFree():
-		return nil, Refusal(fmt.Sprintf("spec.runPolicy is %s: the VM can't be set to %s before it is %s or %s",
-			vm.Spec.RunPolicy, state, v1.AlwaysOnUnlessStoppedManually, v1.Manual))
-	case !again:
-		return Spec(vm, map[string]any{"vm": map[string]any{"state": state}})
+// NewOperation returns the operation by which a user asks for something to be done with a VM; "" is a user who
+// is not known. Its name is made by the API server.
+func NewOperation(namespace, user string, spec v1.VirtualMachineOperationSpec) *v1.VirtualMachineOperation {
+	o := &v1.VirtualMachineOperation{Spec: spec}
+	o.Namespace = namespace
+	o.GenerateName = spec.VirtualMachineName + "-" + strings.ToLower(string(spec.Type)) + "-"
+	if user != "" {
+		o.Annotations = map[string]string{v1.AnnotationRequestedBy: user}
 	}
-	return encode(vm, map[string]any{
-		"metadata": map[string]any{"uid": vm.UID, "resourceVersion": vm.ResourceVersion},
-		"spec":     map[string]any{"resetCounter": nextReset(vm)},
-	})
-}
-
-// Reset returns the patch that presses the reset button.
-func Reset(vm *v1.VirtualMachine) ([]byte, error) {
-	return Spec(vm, map[string]any{"resetCounter": nextReset(vm)})
-}
-
-func nextReset(vm *v1.VirtualMachine) int64 {
-	if vm.Spec.ResetCounter == nil {
-		return 1
-	}
-	return *vm.Spec.ResetCounter + 1
+	return o
 }
 
 // Size returns the patch that gives a guest other CPUs and RAM, a quantity such as 2Gi. Nil and
@@ -126,17 +105,6 @@ func Port(vm *v1.VirtualMachine, port int32, protocol corev1.Protocol) ([]byte, 
 		{"op": "test", "path": "/metadata/uid", "value": vm.UID},
 		{"op": "add", "path": path, "value": value},
 	})
-}
-
-// CanRestart returns why a VM can't be restarted, or nil. To restart it, its pod is deleted: the
-// runner asks the guest to shut down, and the StatefulSet makes a pod of the present definition,
-// with all pending changes, whatever becomes of who has deleted it.
-func CanRestart(vm *v1.VirtualMachine) error {
-	c := meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionVMTypeAccepted)
-	if c != nil && c.Status == metav1.ConditionFalse {
-		return Refusal("the VM could not be started again: " + c.Message)
-	}
-	return nil
 }
 
 // Spec returns the patch that changes fields of a VM's definition.

@@ -1,7 +1,6 @@
 package act_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,9 +23,6 @@ func web() *v1.VirtualMachine {
 // Every patch names the VM that it is about, by its uid.
 func TestPatches(t *testing.T) {
 	t.Parallel()
-	state, err := act.State(web(), v1.Running)
-	require.NoError(t, err)
-	require.JSONEq(t, `{"metadata": {"uid": "u-1"}, "spec": {"vm": {"state": "Running"}}}`, string(state))
 	size, err := act.Size(web(), new(int64(2)), "")
 	require.NoError(t, err)
 	require.JSONEq(t, `{"metadata": {"uid": "u-1"}, "spec": {"vm": {"currentCpus": 2}}}`, string(size))
@@ -46,15 +42,15 @@ func TestPatches(t *testing.T) {
 	}
 }
 
-// A VM that could not start again is not stopped for a restart.
-func TestCanRestart(t *testing.T) {
+// An operation has the name of who asks for it, if it is known.
+func TestNewOperation(t *testing.T) {
 	t.Parallel()
-	vm := web()
-	require.NoError(t, act.CanRestart(vm))
-	vm.Status.Conditions = []metav1.Condition{{
-		Type: v1.ConditionVMTypeAccepted, Status: metav1.ConditionFalse, Message: "no such option",
-	}}
-	require.EqualError(t, act.CanRestart(vm), "the VM could not be started again: no such option")
+	spec := v1.VirtualMachineOperationSpec{Type: v1.OperationRestart, VirtualMachineName: "web", Force: true}
+	o := act.NewOperation("ns", "alice", spec)
+	require.Equal(t, spec, o.Spec)
+	require.Equal(t, "web-restart-", o.GenerateName)
+	require.Equal(t, "alice", o.Annotations[v1.AnnotationRequestedBy])
+	require.Empty(t, act.NewOperation("ns", "", spec).Annotations)
 }
 
 // A port of the pod leads to the guest only where its network doesn't hand on all of them.
@@ -82,52 +78,4 @@ func TestPort(t *testing.T) {
 	patch, err = act.Port(vm, 443, corev1.ProtocolTCP)
 	require.NoError(t, err)
 	require.Empty(t, patch)
-}
-
-// A VM that has failed is tried again by one change, of what nothing else depends on, and only if it
-// is as it was.
-func TestStateOfFailed(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		is    v1.State
-		phase v1.Phase
-		want  v1.State
-		reset *int64
-		patch string
-	}{
-		{v1.Stopped, v1.PhaseStopped, v1.Running, nil, `{"vm": {"state": "Running"}}`},
-		{v1.Running, v1.PhaseStarting, v1.Running, nil, `{"vm": {"state": "Running"}}`},
-		{v1.Running, v1.PhaseFailed, v1.Stopped, nil, `{"vm": {"state": "Stopped"}}`},
-		{v1.Stopped, v1.PhaseFailed, v1.Running, nil, `{"vm": {"state": "Running"}}`},
-		{v1.Running, v1.PhaseFailed, v1.Running, nil, `{"resetCounter": 1}`},
-		{v1.Running, v1.PhaseFailed, v1.Running, new(int64(7)), `{"resetCounter": 8}`},
-	} {
-		vm := web()
-		vm.Spec.VM.State, vm.Status.Phase = test.is, test.phase
-		vm.Spec.ResetCounter, vm.ResourceVersion = test.reset, "3"
-		patch, err := act.State(vm, test.want)
-		require.NoError(t, err)
-		metadata := `{"uid": "u-1"}`
-		if strings.Contains(test.patch, "reset") {
-			metadata = `{"uid": "u-1", "resourceVersion": "3"}`
-		}
-		require.JSONEq(t, `{"metadata": `+metadata+`, "spec": `+test.patch+`}`, string(patch))
-	}
-}
-
-// A run policy may leave no choice.
-func TestStateOfAPolicy(t *testing.T) {
-	t.Parallel()
-	for policy, free := range map[v1.RunPolicy]bool{
-		"": true, v1.AlwaysOn: false, v1.AlwaysOff: false, v1.Manual: true, v1.AlwaysOnUnlessStoppedManually: true,
-	} {
-		vm := &v1.VirtualMachine{}
-		vm.Spec.RunPolicy = policy
-		_, err := act.State(vm, v1.Stopped)
-		require.Equal(t, free, err == nil, policy)
-		if !free {
-			require.ErrorAs(t, err, new(act.Refusal))
-			require.ErrorContains(t, err, "spec.runPolicy is "+string(policy))
-		}
-	}
 }

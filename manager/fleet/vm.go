@@ -61,6 +61,8 @@ type VM struct {
 
 	// RestartAwaitingChanges are those that await a restart.
 	RestartAwaitingChanges []Change `json:"restartAwaitingChanges,omitempty"`
+	// Operations are what users have asked for last, the latest first; none on this computer.
+	Operations []Operation `json:"operations,omitempty"`
 	// Problems are what keeps the VM from being as it should be.
 	Problems []Problem `json:"problems,omitempty"`
 	// Conditions in the form of Kubernetes.
@@ -188,6 +190,22 @@ func text(value any) string {
 		return fmt.Sprint(value)
 	}
 	return string(written)
+}
+
+// An Operation is something that a user has asked for, and what has become of it.
+type Operation struct {
+	// Name of the VirtualMachineOperation.
+	Name string `json:"name"`
+	// Type is Start, Stop, Restart, Reset, Evict or Migrate; Force ends the guest without asking it.
+	Type  string `json:"type"`
+	Force bool   `json:"force,omitempty"`
+	// By is the user, empty if that is not known; Since is when it was asked for.
+	By    string    `json:"by,omitempty"`
+	Since time.Time `json:"since"`
+	// Phase is Pending, InProgress, Completed, Failed or Superseded; Reason and Message say why.
+	Phase   string `json:"phase"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
 }
 
 // A Problem keeps a VM from being as it should be.

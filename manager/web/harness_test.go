@@ -295,6 +295,10 @@ func sample(name string, state fleet.State) *fleet.VM {
 	vm.RestartAwaitingChanges = []fleet.Change{{
 		Path: "vm.maximumCpus", Operation: "replace", CurrentValue: 4, DesiredValue: 8,
 	}}
+	vm.Operations = []fleet.Operation{{
+		Name: name + "-restart-x2b7k", Type: "Restart", By: "alice", Since: then, Phase: "Completed",
+		Reason: "OperationCompleted", Message: "the guest is running on node node-1",
+	}}
 	vm.Problems = []fleet.Problem{{Path: "vm.currentRam", Message: "the balloon has no driver"}}
 	vm.Conditions = []fleet.Condition{
 		{Type: "Running", Status: "True", Reason: "VmStarted", Since: then},

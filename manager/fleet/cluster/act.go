@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -22,8 +22,7 @@ import (
 	"vmop/manager/decide"
 	"vmop/manager/fleet"
 	"vmop/manager/objects"
-	"vmop/manager/stream"
-	"vmop/printable"
+	"vmop/manager/operation"
 	"vmop/runner/control"
 	"vmop/vmspec"
 )
@@ -59,17 +58,10 @@ func (f *Fleet) Do(ctx context.Context, user, name string, a fleet.Action) error
 	if state := stateOf(vm.VirtualMachine); !view(vm.VirtualMachine, vm.pod).Can[a] {
 		return fleet.Refusal(fmt.Sprintf("the VM is %s: %s is not possible now", state, a))
 	}
+	if spec, is := operationOf(a, name); is {
+		return f.operate(ctx, user, vm, spec)
+	}
 	switch a {
-	case fleet.Start:
-		err = f.setState(ctx, vm, v1.Running)
-	case fleet.Stop:
-		err = f.setState(ctx, vm, v1.Stopped)
-	case fleet.Kill:
-		err = f.kill(ctx, user, vm)
-	case fleet.Restart:
-		err = f.restart(ctx, vm)
-	case fleet.Reset:
-		err = f.reset(ctx, user, vm)
 	case fleet.Pause, fleet.Resume:
 		err = f.request(ctx, user, vm, control.Action(a))
 	case fleet.Delete:
@@ -84,53 +76,56 @@ func (f *Fleet) Do(ctx context.Context, user, name string, a fleet.Action) error
 	return nil
 }
 
-func (f *Fleet) setState(ctx context.Context, vm found, state v1.State) error {
-	patch, err := act.State(vm.VirtualMachine, state)
-	if err != nil {
-		return err
+// operationOf returns the operation that is an action on a VM.
+func operationOf(a fleet.Action, vm string) (spec v1.VirtualMachineOperationSpec, is bool) {
+	spec.VirtualMachineName = vm
+	switch a {
+	case fleet.Start:
+		spec.Type = v1.OperationStart
+	case fleet.Stop, fleet.Kill:
+		spec.Type, spec.Force = v1.OperationStop, a == fleet.Kill
+	case fleet.Restart:
+		spec.Type = v1.OperationRestart
+	case fleet.Reset:
+		spec.Type = v1.OperationReset
 	}
-	return f.patch(ctx, vm, types.MergePatchType, patch)
+	return spec, spec.Type != ""
 }
 
-// kill ends the machine: the VM is stopped, or it would be started again, and its runner doesn't
-// wait for the guest.
-func (f *Fleet) kill(ctx context.Context, user string, vm found) error {
-	target, err := vm.target()
-	if errors.Is(err, stream.ErrUnreachable) && vm.Status.Runner != nil && vm.Status.Runner.PodUID == vm.pod.UID {
-		return explain(err) // it would only be asked to shut down, which is another action
+// takenTime is how long a user waits for the manager that leads to take an operation up. Later it is carried
+// out, or refused, all the same.
+const takenTime = 5 * time.Second
+
+// operate creates an operation, unless it would be refused, and returns when its signal was sent.
+func (f *Fleet) operate(ctx context.Context, user string, vm found, spec v1.VirtualMachineOperationSpec) error {
+	if r := operation.Refuse(spec, vm.VirtualMachine, vm.pod); r != nil {
+		return fleet.Refusal(r.Message)
 	}
-	if vm.DeletionTimestamp == nil {
-		if err := f.setState(ctx, vm, v1.Stopped); err != nil {
+	o := act.NewOperation(f.opts.Namespace, user, spec)
+	if err := f.opts.Client.Create(ctx, o, owner); err != nil {
+		return explain(err)
+	}
+	late := time.After(takenTime)
+	for {
+		changed := f.Changed()
+		now, err := f.opts.Store.Operation(o.Name)
+		switch {
+		case err != nil:
 			return err
+		case now == nil: // the watch is behind
+		case now.Status.Phase == v1.OperationFailed:
+			return fleet.Refusal(now.Status.Message)
+		case now.Status.Phase.Finished() || operation.Sent(now):
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-late:
+			return nil
+		case <-changed:
 		}
 	}
-	if err != nil { // there is no runner yet, and no guest
-		return nil
-	}
-	return explain(f.opts.Keys.Client(target, user).Act(ctx, control.Kill))
-}
-
-// restart deletes the VM's pod: its runner asks the guest to shut down, and the stateful set makes
-// another one of the present definition, whatever becomes of this manager.
-func (f *Fleet) restart(ctx context.Context, vm found) error {
-	if err := act.CanRestart(vm.VirtualMachine); err != nil {
-		return fleet.Refusal(err.Error())
-	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: vm.pod.Name, Namespace: f.opts.Namespace}}
-	return explain(f.opts.Client.Delete(ctx, pod, client.Preconditions{UID: &vm.pod.UID}))
-}
-
-// reset presses the reset button: at once, or where the runner can't be reached by the definition.
-func (f *Fleet) reset(ctx context.Context, user string, vm found) error {
-	err := f.request(ctx, user, vm, control.Reset)
-	if _, unreachable := vm.target(); unreachable == nil {
-		return err
-	}
-	patch, err := act.Reset(vm.VirtualMachine)
-	if err != nil {
-		return err
-	}
-	return f.patch(ctx, vm, types.MergePatchType, patch)
 }
 
 // Resize implements fleet.Fleet.
@@ -224,13 +219,10 @@ func (f *Fleet) patch(ctx context.Context, vm found, form types.PatchType, patch
 	return explain(f.opts.Client.Patch(ctx, vm.bare(), client.RawPatch(form, patch), owner))
 }
 
-// longestUser bounds the name of a user in an event, in bytes.
-const longestUser = 256
-
 // record writes an event about what a user has requested. That it could not be written keeps
 // nothing from being done.
 func (f *Fleet) record(ctx context.Context, user string, vm found, what, note string) {
-	user = decide.Shorten(printable.Line(user), longestUser)
+	user = apply.User(user)
 	e := decide.Requested(strings.ToUpper(what[:1])+what[1:], user, note, rand.Text())
 	object := apply.NewEvent(vm.VirtualMachine, e, f.opts.Now(), f.opts.Instance)
 	object.Annotations = map[string]string{apply.AnnotationUser: user}

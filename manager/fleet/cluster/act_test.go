@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,18 +35,6 @@ func TestActionsInTheDefinition(t *testing.T) {
 	p.report("web", map[string]any{"phase": "Stopped"})
 	p.await("web", "it is stopped", func(vm *fleet.VM) bool { return vm.State == fleet.Stopped })
 
-	require.NoError(t, p.Do(ctx, "alice", "web", fleet.Start))
-	require.Equal(t, v1.Running, p.resource("web").Spec.VM.State)
-	p.await("web", "it is to run", func(vm *fleet.VM) bool { return vm.Wanted })
-	failures := map[string]any{"count": 1, "lastTime": "2026-01-01T00:00:00Z"}
-	p.report("web", map[string]any{"phase": "Failed", "failures": failures})
-	p.await("web", "it has failed", func(vm *fleet.VM) bool { return vm.State == fleet.Failed })
-	before := p.resource("web").Generation
-	require.NoError(t, p.Do(ctx, "alice", "web", fleet.Start), "it is tried again")
-	after := p.resource("web")
-	require.Equal(t, v1.Running, after.Spec.VM.State)
-	require.Greater(t, after.Generation, before, "failures are forgotten when the definition changes")
-
 	require.NoError(t, p.Resize(ctx, "bob", "web", fleet.Size{CPUs: new(int64(3)), RAM: new(int64(1536 << 20))}))
 	vm := p.resource("web")
 	require.EqualValues(t, 3, *vm.Spec.VM.CurrentCPUs)
@@ -66,17 +53,12 @@ func TestActionsInTheDefinition(t *testing.T) {
 	require.Equal(t, "https://me:canary@x/b.iso", p.resource("web").Spec.VM.Disks[0].CDROM.Image)
 	require.Contains(t, refused(t, p.Insert(ctx, "bob", "web", "drive 1", "x")), "there is no drive 1")
 
-	require.NoError(t, p.Do(ctx, "alice", "web", fleet.Stop))
-	require.Equal(t, v1.Stopped, p.resource("web").Spec.VM.State)
-	p.report("web", map[string]any{"phase": "Stopped"})
-	p.await("web", "it is stopped", func(vm *fleet.VM) bool { return vm.State == fleet.Stopped && !vm.Wanted })
 	require.NoError(t, p.Do(ctx, "carol\n<b>", "web", fleet.Delete))
 	err := p.admin.Get(ctx, client.ObjectKey{Namespace: p.Name, Name: "web"}, &v1.VirtualMachine{})
 	require.True(t, apierrors.IsNotFound(err))
 	require.ElementsMatch(t, []string{
-		"Start: alice has requested: start", "Start: alice has requested: start",
 		"Resize: bob has requested: 3 CPUs, 1536Mi of RAM",
-		"Insert: bob has requested: drive 0: https://x/b.iso", "Stop: alice has requested: stop",
+		"Insert: bob has requested: drive 0: https://x/b.iso",
 		"Delete: carol <b> has requested: delete",
 	}, p.events("web"))
 	require.NotContains(t, p.log.String(), "canary")
@@ -98,10 +80,9 @@ func TestChangedMeanwhile(t *testing.T) {
 		`[{"op": "replace", "path": "/spec/vm/disks/0/cdrom/image", "value": "other.iso"}]`)
 	require.Equal(t, changedMeanwhile, p.insert(ctx, "bob", known, 0, "new.iso"))
 	p.Kubectl("delete", "vm", "web")
-	require.ErrorIs(t, p.setState(ctx, known, v1.Running), fleet.ErrNotFound)
 	require.ErrorIs(t, p.insert(ctx, "bob", known, 0, "new.iso"), fleet.ErrNotFound)
 	p.define("web", small)
-	require.Equal(t, changedMeanwhile, p.setState(ctx, known, v1.Running), "it is another VM")
+	require.Equal(t, changedMeanwhile, p.insert(ctx, "bob", known, 0, "new.iso"), "it is another VM")
 	require.Equal(t, v1.Stopped, p.resource("web").Spec.VM.State)
 	require.ErrorIs(t, p.Do(ctx, "bob", "other", fleet.Start), fleet.ErrNotFound)
 	require.Contains(t, refused(t, p.Do(ctx, "bob", "web", fleet.Restart)), "restart is not possible now")
@@ -115,35 +96,39 @@ func TestActionsOfTheRunner(t *testing.T) {
 	ctx := t.Context()
 	p.define("web", strings.Replace(small, "Stopped", "Running", 1))
 	p.runs("web")
-	require.NoError(t, p.Do(ctx, "alice", "web", fleet.Reset))
-	require.Equal(t, "reset by alice", <-p.runner.asked)
 	require.NoError(t, p.Do(ctx, "alice", "web", fleet.Pause))
 	require.Equal(t, "pause by alice", <-p.runner.asked)
 	p.runner.refuse = control.Refusal("the VM is being stopped")
 	require.Equal(t, "the VM is being stopped", refused(t, p.Do(ctx, "alice", "web", fleet.Pause)))
 	<-p.runner.asked
 	p.runner.refuse = nil
-	require.Len(t, p.events("web"), 2, "what was refused has not happened")
-
-	require.NoError(t, p.Do(ctx, "alice", "web", fleet.Kill))
-	require.Equal(t, "kill by alice", <-p.runner.asked)
-	require.Equal(t, v1.Stopped, p.resource("web").Spec.VM.State, "or it would be started again")
+	require.Len(t, p.events("web"), 1, "what was refused has not happened")
 }
 
-// A restart is the deletion of the pod, so that it needs no manager to go on; a machine of which the
-// runner can't be reached is reset by the definition.
-func TestRestartAndResetByTheCluster(t *testing.T) {
+// To start, stop, restart and reset is an operation with the name of the user, with the rights that the manager
+// has. What would be refused isn't one.
+func TestActionsByOperations(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	ctx := t.Context()
-	p.define("web", strings.Replace(small, "Stopped", "Running", 1))
+	seen := p.operates("")
+	p.define("web", small)
+	p.report("web", map[string]any{"phase": "Stopped"})
+	p.await("web", "it is stopped", func(vm *fleet.VM) bool { return vm.State == fleet.Stopped })
+	require.NoError(t, p.Do(ctx, "alice", "web", fleet.Start))
+	p.Kubectl("patch", "vm", "web", "--type=merge", "-p", `{"spec": {"vm": {"state": "Running"}}}`)
 	p.runs("web")
-	p.report("web", map[string]any{"runner": map[string]any{"control": nil}})
-	p.await("web", "its runner is out of reach", func(vm *fleet.VM) bool { return !vm.Console })
-	require.NoError(t, p.Do(ctx, "alice", "web", fleet.Reset))
-	require.EqualValues(t, 1, *p.resource("web").Spec.ResetCounter)
-	require.Contains(t, refused(t, p.Do(ctx, "alice", "web", fleet.Kill)), "cannot be reached")
-	require.Equal(t, v1.Running, p.resource("web").Spec.VM.State)
+	for _, a := range []fleet.Action{fleet.Reset, fleet.Restart, fleet.Stop, fleet.Kill} {
+		require.NoError(t, p.Do(ctx, "alice", "web", a))
+	}
+	want := []string{
+		"Start web false alice", "Reset web false alice", "Restart web false alice", "Stop web false alice",
+		"Stop web true alice",
+	}
+	require.Equal(t, want, seen())
+	vm := p.await("web", "all are shown", func(vm *fleet.VM) bool { return len(vm.Operations) == len(want) })
+	require.Equal(t, "alice", vm.Operations[0].By)
+	require.Equal(t, "InProgress", vm.Operations[0].Phase)
 
 	refusal := []map[string]any{{
 		"type": v1.ConditionVMTypeAccepted, "status": "False", "reason": "Refused", "message": "no such option",
@@ -152,13 +137,18 @@ func TestRestartAndResetByTheCluster(t *testing.T) {
 	p.report("web", map[string]any{"conditions": refusal})
 	p.await("web", "its type is refused", func(vm *fleet.VM) bool { return len(vm.Conditions) == 1 })
 	require.Contains(t, refused(t, p.Do(ctx, "alice", "web", fleet.Restart)), "not be started again: no such option")
-	refusal[0]["status"] = "True"
-	p.report("web", map[string]any{"conditions": refusal})
-	p.await("web", "its type is accepted", func(vm *fleet.VM) bool { return vm.Conditions[0].Status == "True" })
-	require.NoError(t, p.Do(ctx, "alice", "web", fleet.Restart))
-	err := p.admin.Get(ctx, client.ObjectKey{Namespace: p.Name, Name: "web-0"}, &corev1.Pod{})
-	require.True(t, apierrors.IsNotFound(err), "%v", err)
-	require.Equal(t, v1.Running, p.resource("web").Spec.VM.State)
+	require.Equal(t, want, seen())
+}
+
+// The user reads why the manager that leads refuses an operation.
+func TestAnOperationIsRefused(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.operates("the operation x is in progress")
+	p.define("web", small)
+	p.report("web", map[string]any{"phase": "Stopped"})
+	p.await("web", "it is stopped", func(vm *fleet.VM) bool { return vm.State == fleet.Stopped })
+	require.Equal(t, "the operation x is in progress", refused(t, p.Do(t.Context(), "alice", "web", fleet.Start)))
 }
 
 // Consoles and plans come from the runner; who types is known to others.

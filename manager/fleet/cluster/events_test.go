@@ -72,7 +72,7 @@ func TestEventsOfAVM(t *testing.T) {
 	events, err := p.Events(ctx, "web")
 	require.NoError(t, err)
 	heard(t, events, "both objects' are there", func(list []fleet.Event) bool { return len(list) == 2 })
-	require.NoError(t, p.Do(ctx, "alice", "web", fleet.Start))
+	require.NoError(t, p.Insert(ctx, "alice", "web", "drive 0", "new.iso"))
 	require.NoError(t, p.Resize(ctx, "bob", "web", fleet.Size{CPUs: new(int64(2))}))
 	heard(t, events, "those that have come are there", func(list []fleet.Event) bool {
 		if len(list) != 4 {
@@ -89,9 +89,11 @@ func TestEventsOfAVM(t *testing.T) {
 				Count: 17, Warning: true, About: "Pod " + pod, Reason: "FailedScheduling",
 				Text: "0/3 nodes�[2J are available",
 			},
-			"R ":              {Count: 1, Reason: "R", Text: "boss has requested: reset"},
-			"Requested alice": {Count: 1, User: "alice", Action: "start", Reason: "Requested", Text: "start"},
-			"Requested bob":   {Count: 1, User: "bob", Action: "resize", Reason: "Requested", Text: "2 CPUs"},
+			"R ": {Count: 1, Reason: "R", Text: "boss has requested: reset"},
+			"Requested alice": {
+				Count: 1, User: "alice", Action: "insert", Reason: "Requested", Text: "drive 0: new.iso",
+			},
+			"Requested bob": {Count: 1, User: "bob", Action: "resize", Reason: "Requested", Text: "2 CPUs"},
 		}, found)
 		return true
 	})

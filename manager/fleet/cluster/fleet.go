@@ -5,12 +5,15 @@ import (
 	"log/slog"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	v1 "vmop/api/v1"
 	"vmop/manager/access"
+	"vmop/manager/apply"
 	"vmop/manager/fleet"
 	"vmop/manager/store"
 	"vmop/manager/stream"
@@ -315,5 +318,26 @@ func (f *Fleet) make(name string) made {
 	if err != nil {
 		f.opts.Log.Error("the pod of a VM can't be shown", "vm", name, "err", err)
 	}
-	return made{view(vm, pod), rightsOf(vm)}
+	ops, err := f.opts.Store.Operations(name)
+	if err != nil {
+		f.opts.Log.Error("the operations of a VM can't be shown", "vm", name, "err", err)
+	}
+	shown := view(vm, pod)
+	shown.Operations = operations(ops)
+	return made{shown, rightsOf(vm)}
+}
+
+// operations returns the operations of a VM as they are shown.
+func operations(all []*v1.VirtualMachineOperation) (shown []fleet.Operation) {
+	for _, o := range all {
+		shown = append(shown, fleet.Operation{
+			Name: o.Name, Type: string(o.Spec.Type), Force: o.Spec.Force,
+			By: apply.Requester(o), Since: o.CreationTimestamp.UTC(),
+			Phase: string(o.Status.Phase), Reason: o.Status.Reason, Message: o.Status.Message,
+		})
+	}
+	slices.SortFunc(shown, func(a, b fleet.Operation) int {
+		return cmp.Or(b.Since.Compare(a.Since), strings.Compare(a.Name, b.Name))
+	})
+	return shown
 }

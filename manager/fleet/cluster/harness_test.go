@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
@@ -59,6 +61,43 @@ type place struct {
 	admin  client.Client
 	runner *machine
 	log    logbook.Logbook
+}
+
+// operates plays the manager that leads until the test ends: it takes each operation up, or refuses it with a
+// message, and notes it.
+func (p *place) operates(refusal string) (seen func() []string) {
+	p.t.Helper()
+	c, err := client.NewWithWatch(p.Config, client.Options{Scheme: p.admin.Scheme()})
+	require.NoError(p.t, err)
+	ctx := context.WithoutCancel(p.t.Context())
+	w, err := c.Watch(ctx, &v1.VirtualMachineOperationList{}, client.InNamespace(p.Name))
+	require.NoError(p.t, err)
+	status := map[string]any{"phase": v1.OperationInProgress, "conditions": []metav1.Condition{{
+		Type: v1.OperationConditionSignalSent, Status: metav1.ConditionTrue, Reason: "SignalSent",
+		LastTransitionTime: metav1.Now(),
+	}}}
+	if refusal != "" {
+		status = map[string]any{"phase": v1.OperationFailed, "message": refusal}
+	}
+	text, err := json.Marshal(map[string]any{"status": status})
+	require.NoError(p.t, err)
+	var taken logbook.Logbook
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for e := range w.ResultChan() {
+			if o, is := e.Object.(*v1.VirtualMachineOperation); is && e.Type == watch.Added {
+				by := o.Annotations[v1.AnnotationRequestedBy]
+				fmt.Fprintln(&taken, o.Spec.Type, o.Spec.VirtualMachineName, o.Spec.Force, by)
+				_ = c.Status().Patch(ctx, o, client.RawPatch(types.MergePatchType, text))
+			}
+		}
+	}()
+	p.t.Cleanup(func() {
+		w.Stop()
+		<-done
+	})
+	return func() []string { return strings.Split(strings.TrimSpace(taken.String()), "\n") }
 }
 
 func newPlace(t *testing.T) *place {

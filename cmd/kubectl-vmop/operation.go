@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	v1 "vmop/api/v1"
+	"vmop/cli"
+	"vmop/manager/act"
+)
+
+// takenTime is how long a manager may take to see an operation before the user reads that none has.
+const takenTime = 10 * time.Second
+
+// operate carries out an operation in the user's name, and returns the VM when its signal was sent or, if that is
+// to be waited for, when it has had its effect.
+func (c *cluster) operate(ctx context.Context, cmd *cobra.Command, vm *v1.VirtualMachine, kind v1.OperationType,
+	force, wait bool,
+) (*v1.VirtualMachine, error) {
+	o := act.NewOperation(c.namespace, c.user(ctx), v1.VirtualMachineOperationSpec{
+		Type: kind, VirtualMachineName: vm.Name, Force: force,
+	})
+	o, err := c.operations.Create(ctx, o, metav1.CreateOptions{FieldManager: fieldManager})
+	if err != nil {
+		return nil, err
+	}
+	soon := ctx
+	if !wait {
+		var cancel context.CancelFunc
+		soon, cancel = context.WithTimeoutCause(ctx, takenTime, errNotTaken)
+		defer cancel()
+	}
+	switch o, err := c.awaitOperation(soon, o.Name, wait); {
+	case errors.Is(err, errNotTaken):
+		cmd.PrintErrf("no manager has taken up the operation %s yet, which is carried out when one does: "+
+			"kubectl get vmop %[1]s\n", o.Name)
+	case err != nil:
+		return nil, err
+	case o.Status.Phase == v1.OperationFailed || o.Status.Phase == v1.OperationSuperseded:
+		return nil, hinted{
+			fmt.Errorf("%s %s: %s: %s", kind, vm.Name, o.Status.Reason, cli.Printable(o.Status.Message)),
+			"kubectl vmop why " + vm.Name,
+		}
+	}
+	return c.vm(ctx, vm.Name)
+}
+
+var errNotTaken = errors.New("no manager has taken up the operation yet")
+
+// awaitOperation waits until the signal of an operation was sent or, if wanted, until it has finished.
+func (c *cluster) awaitOperation(ctx context.Context, name string, finished bool) (*v1.VirtualMachineOperation, error) {
+	reached := func(o *v1.VirtualMachineOperation) bool {
+		sent := meta.IsStatusConditionTrue(o.Status.Conditions, v1.OperationConditionSignalSent)
+		return o.Status.Phase.Finished() || sent && !finished
+	}
+	last := &v1.VirtualMachineOperation{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	for {
+		o, err := c.operations.Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return last, fmt.Errorf("the operation %s has been deleted meanwhile", name)
+		case err != nil:
+			return last, because(ctx, err)
+		case reached(o):
+			return o, nil
+		}
+		w, err := c.operations.Watch(ctx, named(name, o.ResourceVersion))
+		if err == nil {
+			for e := range w.ResultChan() {
+				if o, is := e.Object.(*v1.VirtualMachineOperation); is && e.Type != watch.Deleted && reached(o) {
+					w.Stop()
+					return o, nil
+				} else if e.Type == watch.Deleted {
+					break
+				}
+			}
+			w.Stop()
+		}
+		select {
+		case <-ctx.Done():
+			return last, context.Cause(ctx)
+		case <-time.After(retry):
+		}
+	}
+}
