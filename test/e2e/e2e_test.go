@@ -39,6 +39,7 @@ func TestKubernetes(t *testing.T) {
 			{"PodDeleted", podDeleted},
 			{"GuestPowersOff", guestPowersOff},
 			{"RunPolicies", runPolicies},
+			{"Operations", operations},
 			{"DeletedWhileStarting", deletedWhileStarting},
 			{"DeletedWhileStopping", deletedWhileStopping},
 			{"OrphanedAndAdopted", orphanedAndAdopted},

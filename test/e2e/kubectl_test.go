@@ -256,8 +256,10 @@ func pluginOfKubectl(t *testing.T, l *lab) {
 		require.Contains(t, bundle, "plugged-support/"+file+"\n")
 	}
 	require.NotContains(t, bundle, "errors.txt")
+	u.types("kubectl vmop restart plugged --wait --timeout 5m", "")
 	u.types("kubectl vmop stop plugged --force --wait --timeout 5m", "")
 	v.podGone()
+	require.Regexp(t, `plugged-restart-\S+ +Completed .* admin `, u.types("kubectl get vmop -o wide", ""))
 	u.throughManager(v)
 	u.types("kubectl vmop delete plugged --wait --timeout 5m", "")
 }

@@ -54,7 +54,7 @@ func (u *user) throughManager(v *clusterVM) {
 	v.runs()
 	require.Contains(u.t, r.types("kubectl vmop stop "+v.name+" --wait --timeout 5m"+by, ""), "stopped")
 	v.podGone()
-	u.until("kubectl vmop events "+v.name, robot+" has requested: stop")
+	u.until("kubectl vmop events "+v.name, robot+" has requested: Stop")
 }
 
 // ingress serves the manager's pages with a certificate, and returns its address and its authority's file.
