@@ -22,30 +22,42 @@ type Config struct {
 	NetworkConfig yaml.Node `yaml:"networkConfig"`
 	// VendorData follows the rules of UserData; without it, or when it is empty, there is no such file.
 	VendorData yaml.Node `yaml:"vendorData"`
+	// UserDataFile is the path of a file with user-data, under the rules for a text; NetworkConfigFile of one with
+	// the network configuration, which is passed as it is. See Read.
+	UserDataFile      string `yaml:"userDataFile"`
+	NetworkConfigFile string `yaml:"networkConfigFile"`
 }
 
 // Seed renders the configuration into the four files. The VM's name becomes the host name unless the meta-data give
-// one. An error joins a [*KeyError] for each key that can't be used.
+// one. An error joins a [*KeyError] for each key that can't be used. Files that the configuration names have no part
+// in it: Read puts their content in the place of their names.
 func (c *Config) Seed(vmName string) (Seed, error) {
 	meta, metaErr := readMapping("metaData", &c.MetaData)
 	user, userErr := readDocument("userData", &c.UserData)
-	network, networkErr := readMapping("networkConfig", &c.NetworkConfig)
+	network, networkErr := readNetworkConfig(&c.NetworkConfig)
 	vendor, vendorErr := readDocument("vendorData", &c.VendorData)
 	if err := errors.Join(metaErr, userErr, networkErr, vendorErr); err != nil {
 		return Seed{}, err
 	}
-	seed := Seed{UserData: user, VendorData: vendor}
+	seed := Seed{UserData: user, VendorData: vendor, NetworkConfig: network}
 	if user == nil {
 		seed.UserData = []byte(emptyUserData)
 	}
 	var err error
-	if len(network.Content) > 0 {
-		if seed.NetworkConfig, err = encode("networkConfig", network); err != nil {
-			return Seed{}, err
-		}
-	}
 	seed.MetaData, err = renderMetaData(meta, vmName, seed)
 	return seed, err
+}
+
+// readNetworkConfig renders the network configuration; nil: there is none.
+func readNetworkConfig(n *yaml.Node) ([]byte, error) {
+	if n.Tag == verbatim {
+		return []byte(n.Value), nil
+	}
+	mapping, err := readMapping("networkConfig", n)
+	if err != nil || len(mapping.Content) == 0 {
+		return nil, err
+	}
+	return encode("networkConfig", mapping)
 }
 
 // renderMetaData completes the user's meta-data and renders it. The instance-id comes last, for it is derived from the

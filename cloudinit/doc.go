@@ -10,7 +10,8 @@
 //	vendor-data     what the provider adds to user-data; may be absent
 //
 // The way from a configuration to a disk has two steps. A [Config] is the section cloudInit of the runner's
-// configuration, kept as the YAML that the user wrote. [Config.Seed] turns it into a [Seed], the exact bytes of the
+// configuration, kept as the YAML that the user wrote; [Config.Read] reads the files that it names, which is how a
+// Secret of Kubernetes gets here. [Config.Seed] turns it into a [Seed], the exact bytes of the
 // four files. A seed then becomes a FAT image (package cloudinit/disk). Both steps are deterministic: the same
 // configuration makes the same bytes, whatever the clock and the environment say.
 //

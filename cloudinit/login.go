@@ -1,5 +1,11 @@
 package cloudinit
 
+import (
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
 // Login returns the user whom cloud-init makes in the guest: the first of those that the data
 // name; empty if they name none.
 func (c *Config) Login() string {
@@ -10,7 +16,11 @@ func (c *Config) Login() string {
 		User  any   `yaml:"user"`
 		Users []any `yaml:"users"`
 	}
-	if c.UserData.Decode(&data) != nil {
+	decode := c.UserData.Decode
+	if text := c.UserData.Value; c.UserData.Kind == yaml.ScalarNode && !strings.HasPrefix(text, "#!") {
+		decode = func(into any) error { return yaml.Unmarshal([]byte(text), into) }
+	}
+	if decode(&data) != nil {
 		return "" // it is a script, for example
 	}
 	for _, user := range append([]any{data.User}, data.Users...) {

@@ -17,7 +17,12 @@ type KeyError struct {
 	Key          string // as in the configuration, below cloudInit: "metaData"
 	Line, Column int    // in the configuration, from 1; 0 if unknown
 	Problem      string // "got a list, want a mapping"
+
+	cause error // that of a file
 }
+
+// Unwrap returns the error of the file that the key names; nil for what is wrong with the key itself.
+func (e *KeyError) Unwrap() error { return e.cause }
 
 func (e *KeyError) Error() string {
 	if e.Line == 0 {

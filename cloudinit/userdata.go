@@ -17,6 +17,9 @@ const (
 // readDocument renders user-data or vendor-data. Nil means that there is none: the key is missing, null, an empty
 // mapping or blank text.
 func readDocument(key string, n *yaml.Node) ([]byte, error) {
+	if n.Tag == verbatim {
+		return withHeader([]byte(n.Value)), nil
+	}
 	node, err := resolve(key, n)
 	switch {
 	case err != nil:

@@ -83,7 +83,11 @@ func startFailed(err error) status.Entered {
 	if errors.As(err, new(stoppedError)) {
 		return status.Entered{State: vmstatus.StateStopped, Message: err.Error()}
 	}
-	return status.Entered{State: vmstatus.StateStopped, Reason: vmstatus.ReasonStartFailed, Message: err.Error()}
+	reason := vmstatus.ReasonStartFailed
+	if errors.As(err, new(*prepare.DataError)) {
+		reason = vmstatus.ReasonDataMissing
+	}
+	return status.Entered{State: vmstatus.StateStopped, Reason: reason, Message: err.Error()}
 }
 
 // stoppedError is why a start was given up that had not failed.

@@ -22,6 +22,9 @@ const (
 	ReasonRunnerRestarted Reason = "RunnerRestarted"
 	// ReasonStartFailed: the guest was never started.
 	ReasonStartFailed Reason = "StartFailed"
+	// ReasonDataMissing is ReasonStartFailed because a file can't be used from which the
+	// guest was to configure itself.
+	ReasonDataMissing Reason = "GuestDataMissing"
 )
 
 // Reasons of conditions, besides those of the states.

@@ -21,6 +21,9 @@ type Host struct {
 	KVM bool
 	// CloudInitImage is the path of the NoCloud image; empty means none.
 	CloudInitImage string
+	// SysprepImage is the path of the image with answer files of Windows Setup; empty
+	// means none.
+	SysprepImage string
 	// HasDisplayPassword says that a password for the display is configured.
 	HasDisplayPassword bool
 	// Machines maps machine aliases (q35) to the concrete versions that this
@@ -68,7 +71,7 @@ func (hostValue) Hash() (uint32, error) { return 0, errUnhashable }
 func (hostValue) AttrNames() []string {
 	return []string{
 		"arch", "cloudInitImage", "cpus", "dataDir", "exists", "find", "firmware", "hasDisplayPassword", "hugePages",
-		"kvm", "nodes", "runtimeDir",
+		"kvm", "nodes", "runtimeDir", "sysprepImage",
 	}
 }
 
@@ -79,6 +82,8 @@ func (h hostValue) Attr(name string) (starlark.Value, error) {
 		return starlark.String(h.host.Arch), nil
 	case "cloudInitImage":
 		return orNone(h.host.CloudInitImage), nil
+	case "sysprepImage":
+		return orNone(h.host.SysprepImage), nil
 	case "dataDir":
 		return starlark.String(h.host.DataDir), nil
 	case "runtimeDir":

@@ -44,6 +44,9 @@ func (s sandbox) plan(g *sample.Sample) *plan.Plan {
 	if facts.CloudInitImage != "" {
 		facts.CloudInitImage = s.image("cloud-init.img", "raw")
 	}
+	if facts.SysprepImage != "" {
+		facts.SysprepImage = s.image("sysprep.img", "raw")
+	}
 	host := facts.Host()
 	imagined := host.Exists
 	host.Exists = func(path string) bool {

@@ -33,6 +33,11 @@ func HostFields(host vmtypes.Host, files []string) []HostField {
 			h.CloudInitImage = ""
 		}
 	})
+	add("host.sysprepImage", host.SysprepImage, func(h *vmtypes.Host) {
+		if h.SysprepImage = "x"; host.SysprepImage != "" {
+			h.SysprepImage = ""
+		}
+	})
 	add("host.hasDisplayPassword", yesNo(host.HasDisplayPassword),
 		func(h *vmtypes.Host) { h.HasDisplayPassword = !h.HasDisplayPassword })
 	topology := vmtypes.SomeTopology()

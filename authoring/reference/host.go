@@ -12,6 +12,7 @@ func host() Object {
 			{"arch", "str", "The architecture as QEMU spells it, `x86_64`."},
 			{"kvm", "bool", "Whether KVM can be used: `/dev/kvm` opens, and an x86 CPU has `vmx` or `svm`."},
 			{"cloudInitImage", "str | None", "The path of the cloud-init disk, or `None`."},
+			{"sysprepImage", "str | None", "The path of the disk with answer files of Windows Setup, or `None`."},
 			{
 				"hasDisplayPassword", "bool",
 				"Whether a display password is configured; the password itself is never visible to a type.",

@@ -151,7 +151,7 @@ func value(path string, t reflect.Type, must bool, d vmspec.Default) Schema {
 	}
 	s := Schema{}
 	switch {
-	case strings.HasPrefix(path, "cloudInit."): // what cloud-init knows
+	case strings.HasPrefix(path, "cloudInit.") && t.Kind() != reflect.String: // what cloud-init knows
 		s["type"] = []string{"object", "string"}
 	case t == reflect.TypeFor[vmspec.Bytes]():
 		s = Schema{

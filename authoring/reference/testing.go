@@ -18,7 +18,7 @@ func Testing() []Function {
 			Parameters: []Parameter{
 				required("launch", "Callable", "the launch function of a type"),
 				keyword("host", "dict", "{}",
-					"the computer: `files`, `dataDir`, `runtimeDir`, `arch`, `kvm`, `cloudInitImage`, "+
+					"the computer: `files`, `dataDir`, `runtimeDir`, `arch`, `kvm`, `cloudInitImage`, `sysprepImage`, "+
 						"`hasDisplayPassword`, `machines`, `firmware`, `cpus`, `nodes`, `hugePages` (by size: "+
 						"`{\"2097152\": 512}`); the default is a Debian 12 without KVM, with CPUs 0 to 7 in one node"),
 				required("**vm", "Any", "the vm section, read as strictly as the runner does"),

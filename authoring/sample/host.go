@@ -29,6 +29,7 @@ type HostFacts struct {
 	// KVM reports whether the host supports it.
 	KVM                bool                         `json:"kvm"`
 	CloudInitImage     string                       `json:"cloudInitImage"`
+	SysprepImage       string                       `json:"sysprepImage"`
 	HasDisplayPassword bool                         `json:"hasDisplayPassword"`
 	Machines           map[string]string            `json:"machines"`
 	Firmware           []vmtypes.FirmwareDescriptor `json:"firmware"`
@@ -89,7 +90,7 @@ func explainJSON(err error, data []byte) *hostFault {
 	switch quoted, unknown := strings.CutPrefix(message, "unknown field "); {
 	case unknown:
 		fields := []string{
-			"files", "dataDir", "runtimeDir", "arch", "kvm", "cloudInitImage", "hasDisplayPassword",
+			"files", "dataDir", "runtimeDir", "arch", "kvm", "cloudInitImage", "sysprepImage", "hasDisplayPassword",
 			"machines", "firmware", "cpus", "nodes", "hugePages",
 		}
 		if near := spelling.Nearest(strings.Trim(quoted, `"`), fields); near != "" {
@@ -128,7 +129,8 @@ func (h HostFacts) Host() vmtypes.Host {
 		host = h.there(host.DataDir, host.RuntimeDir)
 	}
 	host.Files, host.Machines = vmtypes.Files{Folder: h.folder}, h.Machines
-	host.CloudInitImage, host.HasDisplayPassword = h.CloudInitImage, h.HasDisplayPassword
+	host.CloudInitImage, host.SysprepImage = h.CloudInitImage, h.SysprepImage
+	host.HasDisplayPassword = h.HasDisplayPassword
 	return host
 }
 

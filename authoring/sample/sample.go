@@ -116,6 +116,9 @@ func readConfig(path string, data []byte, settings []string) (*Sample, error) {
 	if cfg.CloudInit != nil {
 		s.Host.CloudInitImage = "/run/vm/cloud-init.img"
 	}
+	if cfg.Sysprep != nil {
+		s.Host.SysprepImage = "/run/vm/sysprep.img"
+	}
 	here, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
 		return nil, fmt.Errorf("folder of %s: %w", path, err)

@@ -1,8 +1,9 @@
-// Package disk makes the disk on which cloud-init finds its data: a FAT image labelled
-// CIDATA with the files of a [cloudinit.Seed] in its root directory.
+// Package disk makes the disks from which guests configure themselves: FAT images with a
+// few files in their root directory. cloud-init finds its data on one labelled CIDATA
+// ([Write]), Windows Setup its answer files on any ([WriteAnswers]).
 //
 // It stands apart from package cloudinit so that what only looks at a configuration
-// doesn't link the code of a file system. Equal seeds make equal images, whatever the
+// doesn't link the code of a file system. Equal files make equal images, whatever the
 // clock and the environment say.
 package disk
 
@@ -18,7 +19,7 @@ import (
 // as long as they need and at least 4 MiB. It is an error if the files are larger than
 // [cloudinit.MaxData] together.
 func Image(seed cloudinit.Seed) ([]byte, error) {
-	image, err := build(seed)
+	image, err := build(cloudInitLabel, seed.Files())
 	if err != nil {
 		return nil, err
 	}
@@ -29,31 +30,48 @@ func Image(seed cloudinit.Seed) ([]byte, error) {
 // appears complete or not at all. The free space after the files is left as a hole.
 // Nothing is synced, as a VM gets a new image at each start.
 func Write(path string, seed cloudinit.Seed) error {
-	image, err := build(seed)
-	if err != nil {
-		return fmt.Errorf("make cloud-init image %s: %w", path, err)
-	}
-	err = durable.Fill(path, 0o600, durable.Volatile, func(file *os.File) error {
-		if _, err := file.Write(image.data); err != nil {
-			return err
-		}
-		return file.Truncate(int64(image.size))
-	})
-	if err != nil {
+	if err := write(path, cloudInitLabel, seed.Files()); err != nil {
 		return fmt.Errorf("make cloud-init image: %w", err)
 	}
 	return nil
 }
 
-func build(seed cloudinit.Seed) (*memory, error) {
-	files := seed.Files()
+// WriteAnswers does the same with the answer files of Windows Setup. See
+// docs/decisions/0095-answer-files.md.
+func WriteAnswers(path string, files []cloudinit.File) error {
+	if err := write(path, answersLabel, files); err != nil {
+		return fmt.Errorf("make the image with the answer files: %w", err)
+	}
+	return nil
+}
+
+// Labels of the file systems, which in FAT are upper case.
+const (
+	cloudInitLabel = "CIDATA"
+	answersLabel   = "UNATTEND"
+)
+
+func write(path, label string, files []cloudinit.File) error {
+	image, err := build(label, files)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return durable.Fill(path, 0o600, durable.Volatile, func(file *os.File) error {
+		if _, err := file.Write(image.data); err != nil {
+			return err
+		}
+		return file.Truncate(int64(image.size))
+	})
+}
+
+func build(label string, files []cloudinit.File) (*memory, error) {
 	total := 0
 	for _, f := range files {
 		total += len(f.Content)
 	}
 	if total > cloudinit.MaxData {
-		const tooMuch = "the cloud-init data are %d bytes long, at most %d (%d MiB) fit"
+		const tooMuch = "the data are %d bytes long, at most %d (%d MiB) fit"
 		return nil, fmt.Errorf(tooMuch, total, cloudinit.MaxData, cloudinit.MaxData>>20)
 	}
-	return buildFAT(files)
+	return buildFAT(label, files)
 }

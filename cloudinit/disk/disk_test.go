@@ -166,7 +166,7 @@ func TestImageSizes(t *testing.T) {
 		require.Equal(t, tc.want, len(image), tc.name)
 	}
 	_, err := Image(cloudinit.Seed{UserData: make([]byte, cloudinit.MaxData-2)})
-	require.EqualError(t, err, "the cloud-init data are 67108865 bytes long, at most 67108864 (64 MiB) fit")
+	require.EqualError(t, err, "the data are 67108865 bytes long, at most 67108864 (64 MiB) fit")
 }
 
 func TestImagesAreDeterministic(t *testing.T) {

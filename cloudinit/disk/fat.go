@@ -26,8 +26,7 @@ import (
 //   - A FAT32 has more faults of that kind. FAT12 and FAT16 are enough here.
 
 const (
-	volumeLabel = "CIDATA"
-	sector      = 512
+	sector = 512
 
 	// A FAT12 has the size and geometry of the 1.44 MB floppy disk: 2880 sectors less the boot sector, two tables of
 	// 9 and a root directory of 14 sectors.
@@ -52,10 +51,10 @@ type format struct {
 	freeCluster func(table []byte)
 }
 
-func buildFAT(files []cloudinit.File) (*memory, error) {
-	size, f := floppySize, fat12Format()
+func buildFAT(label string, files []cloudinit.File) (*memory, error) {
+	size, f := floppySize, fat12Format(label)
 	if clusters(files, sector) > floppyClusters {
-		size, f = fat16Size(files), fat16Format()
+		size, f = fat16Size(files), fat16Format(label)
 	}
 	m := &memory{size: size}
 	if err := f.create(m); err != nil {
@@ -87,10 +86,10 @@ func writeFile(v volume, f cloudinit.File) error {
 	return out.Close()
 }
 
-func fat12Format() format {
+func fat12Format(label string) format {
 	return format{
 		create: func(m *memory) error {
-			_, err := fat12.Create(m, int64(m.size), 0, sector, volumeLabel, true)
+			_, err := fat12.Create(m, int64(m.size), 0, sector, label, true)
 			return err
 		},
 		read: func(m *memory) (volume, error) { return fat12.Read(m, int64(m.size), 0, sector) },
@@ -101,10 +100,10 @@ func fat12Format() format {
 	}
 }
 
-func fat16Format() format {
+func fat16Format(label string) format {
 	return format{
 		create: func(m *memory) error {
-			_, err := fat16.Create(m, int64(m.size), 0, sector, volumeLabel, true)
+			_, err := fat16.Create(m, int64(m.size), 0, sector, label, true)
 			return err
 		},
 		read:        func(m *memory) (volume, error) { return fat16.Read(m, int64(m.size), 0, sector) },

@@ -13,6 +13,7 @@ import (
 	"vmop/cli"
 	"vmop/runner"
 	"vmop/runner/config"
+	"vmop/runner/prepare"
 	"vmop/runner/status/k8s"
 	"vmop/vmstatus"
 	"vmop/yamlfile"
@@ -98,6 +99,8 @@ func (c *container) lastWords(outcome runner.Outcome, err error) []byte {
 		switch {
 		case errors.As(err, new(cli.SignalError)):
 			t.Cause, t.Reason = vmstatus.CauseAsked, ""
+		case errors.As(err, new(*prepare.DataError)):
+			t.Reason = string(vmstatus.ReasonDataMissing)
 		case errors.As(err, new(yamlfile.Faults)):
 			t.Reason = string(vmstatus.ReasonConfigInvalid)
 		}

@@ -17,6 +17,8 @@ type Machine struct {
 	// are the same if and only if the data are. Empty means none. It is shown to
 	// people, so it should be a digest.
 	CloudInit string `yaml:"cloudInit"`
+	// Sysprep stands for the answer files of Windows Setup in the same way.
+	Sysprep string `yaml:"sysprep"`
 	// VMType stands for the VM type: two texts are the same if and only if all
 	// modules are. It is shown to people: "standard", or with a digest if the
 	// type is to be updated.
@@ -40,7 +42,7 @@ type Launch func(ctx context.Context, m Machine) (*plan.Plan, error)
 func effect(p *plan.Plan, m Machine) string {
 	anonymous := *p
 	anonymous.Type = ""
-	text := anonymous.Text() + "cloud-init " + m.CloudInit + "\n" + "data " + m.DataDir + "\n"
+	text := anonymous.Text() + "cloud-init " + m.CloudInit + "\nsysprep " + m.Sysprep + "\ndata " + m.DataDir + "\n"
 	for _, r := range p.Rules {
 		switch r.(type) {
 		case plan.CPUs:

@@ -21,6 +21,7 @@ import (
 // first: without it there is no machine to be carried on.
 var ownFiles = []string{
 	prepare.RecordFile, prepare.ProgressFile, prepare.TypeFile, prepare.ConfigFile, prepare.CloudInitImage,
+	prepare.SysprepImage,
 }
 
 // EmptyRuntimeDir removes what an earlier run has left of itself in the runtime

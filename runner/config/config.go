@@ -41,6 +41,8 @@ type Config struct {
 	Resource string `yaml:"resource"`
 	// CloudInit, if not nil, asks for a cloud-init disk, even if it is empty.
 	CloudInit *cloudinit.Config `yaml:"cloudInit"`
+	// Sysprep, if not nil, asks for a disk with answer files of Windows Setup.
+	Sysprep *Sysprep `yaml:"sysprep"`
 	// GuestShutdownStops makes a shutdown by the guest final: the VM's desired
 	// state becomes Stopped.
 	GuestShutdownStops bool `yaml:"guestShutdownStops"`
@@ -59,6 +61,12 @@ type Config struct {
 
 	document *yamlfile.Document
 	text     []byte
+}
+
+// Sysprep is where the answer files of Windows Setup are.
+type Sysprep struct {
+	// Directory has unattend.xml, autounattend.xml, or both.
+	Directory string `yaml:"directory"`
 }
 
 // Text returns what the configuration was read from, for Parse to read again.
@@ -132,6 +140,9 @@ func interpret(name string, data []byte, settings ...string) (*Config, []yamlfil
 	if r.Section(&s) {
 		r.vmType(&s)
 		r.cloudInit(&s)
+		if s.Sysprep != nil && s.Sysprep.Directory == "" {
+			r.Refuse("sysprep", nil, "directory is missing", "the folder with unattend.xml, autounattend.xml or both")
+		}
 		r.vm(&s)
 	}
 	if err := r.Err(); err != nil {
@@ -182,8 +193,14 @@ func (r *reader) cloudInit(s *section) {
 	if s.CloudInit == nil {
 		return
 	}
+	for file, of := range map[string]string{"userDataFile": "userData", "networkConfigFile": "networkConfig"} {
+		file, of = "cloudInit."+file, "cloudInit."+of
+		if r.Document().Given(file) && r.Document().Given(of) {
+			r.Refuse(file, []string{of}, of+" is given as well", "leave one of them out")
+		}
+	}
 	_, err := s.CloudInit.Seed(s.VM.Name)
-	for _, err := range split(err) {
+	for _, err := range Split(err) {
 		var wrong *cloudinit.KeyError
 		switch {
 		case errors.As(err, &wrong) && wrong.Line > 0:
@@ -194,8 +211,8 @@ func (r *reader) cloudInit(s *section) {
 	}
 }
 
-// split returns the errors that were joined.
-func split(err error) []error {
+// Split returns the errors that were joined.
+func Split(err error) []error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
 	}

@@ -85,6 +85,11 @@ func (c *Config) same(other *Config) bool {
 	a, b := *c, *other
 	a.document, b.document, a.text, b.text = nil, nil, nil, nil
 	a.CloudInit, b.CloudInit = nil, nil // what is YAML to us has places as well
+	if c.CloudInit != nil && other.CloudInit != nil &&
+		(c.CloudInit.UserDataFile != other.CloudInit.UserDataFile ||
+			c.CloudInit.NetworkConfigFile != other.CloudInit.NetworkConfigFile) {
+		return false
+	}
 	return reflect.DeepEqual(a, b) && reflect.DeepEqual(c.seed(), other.seed())
 }
 

@@ -9,10 +9,10 @@ import (
 )
 
 // Watch reports when a configuration file, or one of the files beside it
-// (display-password, password-expiry), may have changed; see filewatch.Files. It ends
-// with ctx.
-func Watch(ctx context.Context, log *slog.Logger, file string) <-chan struct{} {
-	return filewatch.Files(ctx, log.With("config", file), filesOf(file)...)
+// (display-password, password-expiry), or one of more, may have changed; see
+// filewatch.Files. It ends with ctx.
+func Watch(ctx context.Context, log *slog.Logger, file string, more ...string) <-chan struct{} {
+	return filewatch.Files(ctx, log.With("config", file), append(filesOf(file), more...)...)
 }
 
 // filesOf returns the paths of a configuration file and of those beside it.

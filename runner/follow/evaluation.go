@@ -57,6 +57,9 @@ func (e *evaluation) pendingChanges(ctx context.Context, wanted *prepare.VM) (li
 		if x.CloudInit != "" {
 			host.CloudInitImage = filepath.Join(x.RuntimeDir, prepare.CloudInitImage)
 		}
+		if x.Sysprep != "" {
+			host.SysprepImage = filepath.Join(x.RuntimeDir, prepare.SysprepImage)
+		}
 		return types[x.VMType].Launch(ctx, x.VM, host)
 	}
 	return changes.Pending(ctx, launch, running, next, changes.Live(e.Running.Plan.Rules, wanted.Spec))
@@ -98,18 +101,10 @@ func (e *evaluation) loadType(wanted *prepare.VM) (other *evaluate.Member, text 
 
 // comparable returns what of a VM matters for its plan.
 func comparable(vm *prepare.VM, vmType string) changes.Machine {
-	x := changes.Machine{
+	return changes.Machine{
 		DataDir: vm.DataDir, RuntimeDir: vm.RuntimeDir, VMType: vmType,
-		DisplayPassword: vm.Protected, VM: vm.Spec,
+		CloudInit: vm.CloudInit(), Sysprep: vm.Facts.Sysprep, DisplayPassword: vm.Protected, VM: vm.Spec,
 	}
-	if vm.Seed != nil {
-		hash := sha256.New()
-		for _, part := range [][]byte{vm.Seed.MetaData, vm.Seed.UserData, vm.Seed.NetworkConfig, vm.Seed.VendorData} {
-			fmt.Fprintf(hash, "%d\n%s", len(part), part)
-		}
-		x.CloudInit = fmt.Sprintf("%.8x", hash.Sum(nil))
-	}
-	return x
 }
 
 // check wants a new configuration to be one that could be taken: its options are

@@ -92,7 +92,7 @@ func (t task) and(other task) task {
 
 // run follows the configuration until ctx is done.
 func (r *reader) run(ctx context.Context) {
-	changed := config.Watch(ctx, r.Log, r.Running.File)
+	changed := config.Watch(ctx, r.Log, r.Running.File, r.Running.FilesOfData()...)
 	var todo task
 	if r.Adopted {
 		todo = task{reload: true, pending: true} // the file may be another now
@@ -189,7 +189,7 @@ func (r *reader) read(ctx context.Context, types *evaluation) (taken bool) {
 		}
 		return false
 	}
-	if !r.unread && r.fault == "" && samePassword(next.Password, r.wanted.Password) {
+	if !r.unread && r.fault == "" && samePassword(next.Password, r.wanted.Password) && sameData(next, r.wanted) {
 		return false
 	}
 	r.unread, r.fault, r.wanted = false, "", next
@@ -200,6 +200,11 @@ func (r *reader) read(ctx context.Context, types *evaluation) (taken bool) {
 		Wish: Wish(next, r.Running), Generation: r.source.Generation(), Resource: r.source.Config().Resource,
 	})
 	return true
+}
+
+// sameData reports whether a guest would configure itself from the same data.
+func sameData(a, b *prepare.VM) bool {
+	return a.CloudInit() == b.CloudInit() && a.Facts.Sysprep == b.Facts.Sysprep
 }
 
 func samePassword(a, b *reconcile.Password) bool {

@@ -75,8 +75,13 @@ func Begin(vm *prepare.VM, held *lock.Lock, undo *cleanup.List, log *slog.Logger
 	return l, nil
 }
 
-// writeSeed writes the cloud-init image, if there is one.
+// writeSeed writes the images from which the guest configures itself, if there are any.
 func (l *Launch) writeSeed() error {
+	if l.vm.Answers != nil {
+		if err := disk.WriteAnswers(filepath.Join(l.vm.RuntimeDir, prepare.SysprepImage), l.vm.Answers); err != nil {
+			return err
+		}
+	}
 	if l.vm.Seed == nil {
 		return nil
 	}

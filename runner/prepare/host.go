@@ -37,6 +37,10 @@ type HostFacts struct {
 	Firmware []vmtypes.FirmwareDescriptor `json:"firmware"` // nil: not asked for
 	// Topology is nil if it was not asked for.
 	Topology *vmtypes.Topology `json:"topology,omitempty"`
+	// CloudInit and Sysprep are digests of the data from which the guest configures
+	// itself; empty: there are none.
+	CloudInit string `json:"cloudInit,omitempty"`
+	Sysprep   string `json:"sysprep,omitempty"`
 }
 
 // host is what VM types may know: what is not among the facts yet is found out,

@@ -58,5 +58,8 @@ func (vm *VM) Host() vmtypes.Host {
 	if vm.Seed != nil {
 		host.CloudInitImage = filepath.Join(vm.RuntimeDir, CloudInitImage)
 	}
+	if vm.Config.Sysprep != nil {
+		host.SysprepImage = filepath.Join(vm.RuntimeDir, SysprepImage)
+	}
 	return host
 }

@@ -13,6 +13,7 @@ import (
 const (
 	MonitorSocket  = "monitor.sock"
 	CloudInitImage = "cloud-init.img"
+	SysprepImage   = "sysprep.img"
 
 	RecordFile   = "machine.json"
 	ProgressFile = "runner.json"

@@ -52,6 +52,8 @@ type VM struct {
 	Pin *Pin
 	// Seed is for the cloud-init image; nil: no cloud-init.
 	Seed *cloudinit.Seed
+	// Answers are the answer files of Windows Setup, for an image; nil: none.
+	Answers []cloudinit.File
 	// Password is that of the displays; nil: none is configured.
 	Password *reconcile.Password
 	// Protected says that the displays have a password from the start on.
@@ -89,11 +91,14 @@ func Open(file string, settings ...string) (*VM, error) {
 	for _, w := range warnings {
 		vm.Warnings = append(vm.Warnings, w.String())
 	}
+	if err := vm.readData(); err != nil {
+		return nil, err
+	}
 	return vm, nil
 }
 
-// New returns what follows from a configuration alone; its relative paths begin at
-// the folder of its file.
+// New returns what follows from a configuration alone, without what it names; its
+// relative paths begin at the folder of its file.
 func New(cfg *config.Config, file string) (*VM, error) {
 	file, err := filepath.Abs(file)
 	if err != nil {
@@ -101,11 +106,9 @@ func New(cfg *config.Config, file string) (*VM, error) {
 	}
 	vm := &VM{Config: cfg, File: file}
 	if cfg.CloudInit != nil {
-		seed, err := cfg.CloudInit.Seed(cfg.VM.Name)
-		if err != nil {
+		if err := vm.render(cfg.CloudInit); err != nil {
 			return nil, err
 		}
-		vm.Seed = &seed
 	}
 	env := config.HostEnv()
 	if vm.DataDir, err = cfg.DataDirectory(env); err != nil {
@@ -163,6 +166,9 @@ func (vm *VM) Renewed(cfg *config.Config) (*VM, error) {
 		return nil, cfg.Locate([]vmspec.Fault{{Path: "vm.name", Message: text}})
 	}
 	next.Facts.Bridge = vm.Facts.Bridge
+	if err = next.keepData(vm, next.readData()); err != nil {
+		return nil, err
+	}
 	if err = next.resolve(vm.DataDir, false); err != nil {
 		return nil, err
 	}

@@ -144,7 +144,7 @@ func fetchedForPC(cache string) (ingredients, error) {
 	}
 	made.kernel, err = findKernel("", filepath.Join(root, "boot"), "", filepath.Join(root, "lib/modules"))
 	made.drivers = strings.Fields(
-		"ata_piix sd_mod sr_mod e1000 8139cp psmouse uhci_hcd ehci_pci usbhid hid_generic i6300esb")
+		"ata_piix sd_mod sr_mod e1000 8139cp psmouse uhci_hcd ehci_pci xhci_pci usb_storage usbhid hid_generic i6300esb")
 	return made, err
 }
 

@@ -24,6 +24,7 @@ type Change struct {
 var renamed = []struct{ path, at string }{
 	{"vmType", "spec.vmType.source"},
 	{"cloudInit", "spec.cloudInit"},
+	{"sysprep", "spec.provisioning.sysprepRef"},
 	{"display-password", "spec.vm.display.spice.generateSecret"},
 	{"vm.display.withoutPassword", "spec.vm.display.spice.generateSecret"},
 	{"vm.name", "metadata.name"},

@@ -56,7 +56,7 @@ func isPath(word string, ofFault bool) bool {
 	key, inVM := strings.CutPrefix(word, "vm.")
 	if !inVM {
 		first, _, _ := strings.Cut(word, ".")
-		return ofFault && (first == "vmType" || first == "cloudInit")
+		return ofFault && (first == "vmType" || first == "cloudInit" || first == "sysprep")
 	}
 	if end := strings.IndexAny(key, ".["); end >= 0 {
 		key = key[:end]

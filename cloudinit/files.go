@@ -1,0 +1,42 @@
+package cloudinit
+
+import (
+	"errors"
+	"path/filepath"
+
+	"gopkg.in/yaml.v3"
+
+	"vmop/regular"
+)
+
+// Read returns the configuration with the content of the files that it names in place of their names. Relative paths
+// begin in a folder. An error joins a [*KeyError] for each file that can't be read; it wraps the file's error.
+func (c *Config) Read(folder string) (*Config, error) {
+	read := *c
+	userErr := readFile(folder, "userDataFile", &read.UserDataFile, &read.UserData)
+	networkErr := readFile(folder, "networkConfigFile", &read.NetworkConfigFile, &read.NetworkConfig)
+	if err := errors.Join(userErr, networkErr); err != nil {
+		return nil, err
+	}
+	return &read, nil
+}
+
+// readFile puts the content of the file that a key names in the node of another key.
+func readFile(folder, key string, name *string, into *yaml.Node) error {
+	if *name == "" {
+		return nil
+	}
+	path := *name
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(folder, path)
+	}
+	content, err := regular.ReadFile(path, MaxData)
+	if err != nil {
+		return &KeyError{Key: key, Problem: err.Error(), cause: err}
+	}
+	*name, *into = "", yaml.Node{Kind: yaml.ScalarNode, Tag: verbatim, Value: string(content)}
+	return nil
+}
+
+// verbatim is the tag of a node whose value is the content of a file. No YAML has it.
+const verbatim = "\x00file"

@@ -1,0 +1,68 @@
+package runner_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/test/guest"
+)
+
+// A guest configures itself from files: data of cloud-init (300 KiB in the file that this guest doesn't print), and
+// answer files, which a Windows would find on a removable disk. Changed content awaits a restart; no log quotes it.
+func TestDataFromFiles(t *testing.T) {
+	t.Parallel()
+	defer takePlace(t)()
+	const canary = "c4n4ry"
+	v := newVM(t, "standard")
+	require.NoError(t, os.MkdirAll(v.path("answers"), 0o700))
+	v.write("user-data", "#!/bin/sh\n# "+canary+"\n")
+	v.write("network-config", "version: 2\n"+strings.Repeat("# 0123456789abc\n", 300<<10/16))
+	v.write("answers/unattend.xml", "<unattend>"+canary+"</unattend>\n")
+	v.configure("standard", []string{
+		"cloudInit: {userDataFile: user-data, networkConfigFile: network-config}", "sysprep: {directory: answers}",
+	}, append(boots(guest.PC(t), ""), "network: []", "powerdownTimeout: 240")...)
+	c := attach(v)
+	v.runs()
+	for _, image := range []string{"cloud-init.img", "sysprep.img"} {
+		info, err := os.Stat(v.path("run", image))
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode())
+	}
+	c.await(`READY`)
+	c.typeLine("sh mkdir -p /m /c; until [ -b /dev/sda ]; do usleep 100000; done; mount -t vfat -o ro /dev/sda /m; " +
+		"echo removable=$(cat /sys/block/sda/removable) label=$(dd if=/dev/sda bs=1 skip=43 count=8 2>/dev/null); " +
+		"head -n1 /m/Autounattend.xml /m/Unattend.xml; mount -t vfat -o ro /dev/vda /c; wc -c < /c/network-config; echo done")
+	c.await(`^done$`)
+	require.Contains(t, c.text(), "removable=1 label=UNATTEND")
+	require.Equal(t, 2, strings.Count(c.text(), "<unattend>"+canary+"</unattend>"), "under both names")
+	require.Contains(t, c.text(), "307211\n")
+
+	v.write("user-data", "#!/bin/sh\n# other\n")
+	awaitPending(t, v, "cloudInit")
+	v.write("answers/autounattend.xml", "<unattend>"+canary+"2</unattend>\n")
+	awaitPending(t, v, "cloudInit", "sysprep")
+	require.NoError(t, os.RemoveAll(v.path("answers")))
+	v.configure("standard", []string{
+		"cloudInit: {userDataFile: user-data, networkConfigFile: network-config}", "sysprep: {directory: answers}",
+	}, append(boots(guest.PC(t), ""), "network: []", "powerdownTimeout: 239")...)
+	v.log.await(t, v.ended, "configuration read") // though the files are gone
+	require.NotContains(t, v.log.text(), canary)
+	_, err := v.stop()
+	require.NoError(t, err)
+	v.nothingLeft()
+}
+
+func awaitPending(t *testing.T, v *vm, paths ...string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		var have []string
+		for _, c := range v.status().RestartAwaitingChanges {
+			have = append(have, c.Path)
+		}
+		return strings.Join(have, " ") == strings.Join(paths, " ")
+	}, patience, 50*time.Millisecond, "%v", paths)
+}
