@@ -29,7 +29,7 @@ func TestKubernetes(t *testing.T) {
 	t.Parallel()
 	kustomizations, err := filepath.Glob(filepath.Join("*", "kustomization.yaml"))
 	require.NoError(t, err)
-	require.Len(t, kustomizations, 10)
+	require.Len(t, kustomizations, 12)
 	require.NoError(t, errors.Join(program.LookInto("."), program.LookInto("../deploy")))
 	c, err := cluster.Up(t.Context(), cluster.Options{})
 	require.NoError(t, err)

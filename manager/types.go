@@ -82,7 +82,8 @@ func keyOf(m *v1.VirtualMachine, modules map[string]string) (key verdictKey, err
 	machine := m.Spec.VM
 	machine.State = "" // the plan does not depend on it
 	to := json.NewEncoder(hash)
-	if err := to.Encode([]any{m.Name, m.Spec.VMType.Source, m.Spec.CloudInit, machine}); err != nil {
+	parts := []any{m.Name, m.Spec.VMType.Source, m.Spec.CloudInit, m.Spec.Provisioning, machine}
+	if err := to.Encode(parts); err != nil {
 		return key, fmt.Errorf("hash the machine of VM %s: %w", m.Name, err)
 	}
 	if !vmtypes.IsStock(m.Spec.VMType.Source) {
@@ -266,6 +267,9 @@ func hostFor(c *config.Config) vmtypes.Host {
 	}
 	if c.CloudInit != nil {
 		host.CloudInitImage = c.RuntimeDir + "/cloud-init.img"
+	}
+	if c.Sysprep != nil {
+		host.SysprepImage = c.RuntimeDir + "/sysprep.img"
 	}
 	return host
 }

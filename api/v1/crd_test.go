@@ -182,11 +182,52 @@ func refused() map[string]refusal {
 			`{spec: {vm: {currentRam: 2048}}}`,
 			"spec.vm.currentRam: Invalid value: 2048: must be at least 1Mi; a number without a unit counts bytes",
 		},
-		"hardly any RAM":   {`{spec: {vm: {maximumRam: 1k, currentRam: null}}}`, "must be at least 1Mi"},
-		"unknown state":    {`{spec: {vm: {state: Sleeping}}}`, `Unsupported value: "Sleeping"`},
-		"unknown firmware": {`{spec: {vm: {firmware: efi}}}`, `Unsupported value: "efi"`},
-		"wrong uuid":       {`{spec: {vm: {machineUuid: abc}}}`, "spec.vm.machineUuid"},
-		"negative timeout": {`{spec: {vm: {powerdownTimeout: -1}}}`, "spec.vm.powerdownTimeout"},
+		"hardly any RAM":          {`{spec: {vm: {maximumRam: 1k, currentRam: null}}}`, "must be at least 1Mi"},
+		"unknown state":           {`{spec: {vm: {state: Sleeping}}}`, `Unsupported value: "Sleeping"`},
+		"unknown firmware":        {`{spec: {vm: {firmware: efi}}}`, `Unsupported value: "efi"`},
+		"wrong uuid":              {`{spec: {vm: {machineUuid: abc}}}`, "spec.vm.machineUuid"},
+		"negative timeout":        {`{spec: {vm: {powerdownTimeout: -1}}}`, "spec.vm.powerdownTimeout"},
+		"provisioning of no type": {`{spec: {provisioning: {userData: a}}}`, "spec.provisioning.type: Required value"},
+		"provisioning unknown": {
+			`{spec: {provisioning: {type: Ignition}}}`,
+			`spec.provisioning.type: Unsupported value: "Ignition": supported values: "UserData", "UserDataRef", "SysprepRef"`,
+		},
+		"provisioning without its data": {
+			`{spec: {provisioning: {type: UserData}}}`,
+			"spec.provisioning: Invalid value: the type UserData wants userData, and neither userDataRef nor sysprepRef",
+		},
+		"provisioning with a reference for a text": {
+			`{spec: {provisioning: {type: UserDataRef, userData: a}}}`,
+			"spec.provisioning: Invalid value: the type UserDataRef wants userDataRef, and neither userData nor sysprepRef",
+		},
+		"provisioning with more than its data": {
+			`{spec: {provisioning: {type: SysprepRef, userData: a, sysprepRef: {kind: Secret, name: a}}}}`,
+			"spec.provisioning: Invalid value: the type SysprepRef wants sysprepRef, and neither userData nor userDataRef",
+		},
+		"provisioning from a ConfigMap": {
+			`{spec: {provisioning: {type: UserDataRef, userDataRef: {kind: ConfigMap, name: a}}}}`,
+			`spec.provisioning.userDataRef.kind: Unsupported value: "ConfigMap": supported values: "Secret"`,
+		},
+		"provisioning without a name": {
+			`{spec: {provisioning: {type: UserDataRef, userDataRef: {kind: Secret}}}}`,
+			"spec.provisioning.userDataRef.name: Required value",
+		},
+		"provisioning and cloudInit": {
+			`{spec: {cloudInit: {userData: {a: 1}}, provisioning: {type: UserData, userData: a}}}`,
+			"spec.provisioning: Invalid value: cloudInit is given as well: leave one of the two out",
+		},
+		"network data twice": {
+			`{spec: {cloudInit: {networkConfig: {version: 2}, networkDataFrom: {secretKeyRef: {name: a, key: b}}}}}`,
+			"spec.cloudInit.networkDataFrom: Invalid value: networkConfig is given as well: leave one of the two out",
+		},
+		"data of no key": {
+			`{spec: {cloudInit: {userDataFrom: {secretKeyRef: {name: a}}}}}`,
+			"spec.cloudInit.userDataFrom.secretKeyRef.key: Required value",
+		},
+		"data of a key that is none": {
+			`{spec: {cloudInit: {userDataFrom: {secretKeyRef: {name: a, key: a/b}}}}}`,
+			`spec.cloudInit.userDataFrom.secretKeyRef.key: Invalid value: "a/b": want the name of a key of a Secret`,
+		},
 		"run policy unknown": {
 			`{spec: {runPolicy: Always}}`,
 			`spec.runPolicy: Unsupported value: "Always": supported values: "AlwaysOn", "AlwaysOnUnlessStoppedManually"`,
@@ -345,5 +386,7 @@ func accepted() map[string]string {
 		"options of the type":  `{spec: {vmType: {source: gaming, update: false, configMap: types}, vm: {options: {sound: true, deep: {er: [1, 2]}}}}}`,
 		"unnamed disks":        `{spec: {vm: {disks: [{volumeClaimTemplate: {spec: {resources: {requests: {storage: 1Gi}}}}}, {volumeClaimTemplate: {spec: {}}}, {cdrom: {image: a.iso}, bootindex: 0}]}}}`,
 		"scheduling":           `{spec: {nodeName: a, nodeSelector: {b: c}, priorityClassName: high, tolerations: [{operator: Exists}], affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}]}]}}}}}`,
+		"provisioned":          `{spec: {provisioning: {type: UserData, userData: "#cloud-config"}}}`,
+		"data from Secrets":    `{spec: {cloudInit: {userDataFrom: {secretKeyRef: {name: a, key: user.data}}, networkDataFrom: {secretKeyRef: {name: a, key: b}}}}}`,
 	}
 }

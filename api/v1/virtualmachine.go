@@ -56,6 +56,7 @@ type VirtualMachineList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.runPolicy) || self.runPolicy != 'AlwaysOff' || !has(self.vm.state) || self.vm.state == 'Stopped'",fieldPath=".vm.state",message="Running contradicts the runPolicy AlwaysOff: leave vm.state out, or set runPolicy to Manual"
 // +kubebuilder:validation:XValidation:rule="!has(self.runPolicy) || self.runPolicy != 'AlwaysOn' || !has(self.guestShutdownStops) || !self.guestShutdownStops",fieldPath=".guestShutdownStops",message="true contradicts the runPolicy AlwaysOn: leave it out, or set runPolicy to AlwaysOnUnlessStoppedManually"
 // +kubebuilder:validation:XValidation:rule="!has(self.virtualMachineIPAddressName) || has(self.vm.networks) && self.vm.networks.exists(n, has(n.tap))",fieldPath=".virtualMachineIPAddressName",message="needs a network of kind tap, which has the address: add tap to vm.networks, or leave it out; other networks have the pod's address"
+// +kubebuilder:validation:XValidation:rule="!has(self.provisioning) || !has(self.cloudInit)",fieldPath=".provisioning",message="cloudInit is given as well: leave one of the two out"
 type VirtualMachineSpec struct {
 	// VM is the machine.
 	VM VM `json:"vm"`
@@ -97,6 +98,11 @@ type VirtualMachineSpec struct {
 	//
 	// +optional
 	CloudInit *CloudInit `json:"cloudInit,omitempty"`
+	// Provisioning is what the guest configures itself from, as in Deckhouse: user-data for
+	// cloud-init, or answer files of Windows Setup. It excludes cloudInit. Default: none.
+	//
+	// +optional
+	Provisioning *Provisioning `json:"provisioning,omitempty"`
 	// LoadBalancerService changes the labels and annotations of the service by which the
 	// display is reached; an empty one removes the service.
 	//
@@ -226,6 +232,8 @@ type Image struct {
 }
 
 // CloudInit is data for cloud-init.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.networkConfig) || !has(self.networkDataFrom)",fieldPath=".networkDataFrom",message="networkConfig is given as well: leave one of the two out"
 type CloudInit struct {
 	// MetaData: instance-id and local-hostname are added where they are missing.
 	//
@@ -239,6 +247,15 @@ type CloudInit struct {
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
 	UserData *runtime.RawExtension `json:"userData,omitempty"`
+	// UserDataFrom is a Secret with userData as a text. It excludes userData.
+	//
+	// +optional
+	UserDataFrom *DataSource `json:"userDataFrom,omitempty"`
+	// NetworkDataFrom is a Secret with the network configuration as YAML. It excludes
+	// networkConfig.
+	//
+	// +optional
+	NetworkDataFrom *DataSource `json:"networkDataFrom,omitempty"`
 	// VendorData is as userData. What userData says takes precedence.
 	//
 	// +optional

@@ -205,6 +205,9 @@ func withoutSecrets(vm *v1.VirtualMachine) *v1.VirtualMachine {
 			}
 		}
 	}
+	if p := out.Spec.Provisioning; p != nil && p.UserData != nil {
+		p.UserData = new("(removed)")
+	}
 	if o := out.Spec.VM.Options; o != nil {
 		var options map[string]json.RawMessage
 		if json.Unmarshal(o.Raw, &options) != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -155,10 +156,14 @@ func knownHosts() (string, error) {
 
 // loginOf returns the user whom cloud-init makes in the guest; empty if it names none.
 func loginOf(vm *v1.VirtualMachine) string {
-	if vm.Spec.CloudInit == nil || vm.Spec.CloudInit.UserData == nil {
-		return ""
+	var user []byte
+	if c := vm.Spec.CloudInit; c != nil && c.UserData != nil {
+		user = c.UserData.Raw
 	}
-	data, err := cloudinit.FromJSON(nil, vm.Spec.CloudInit.UserData.Raw, nil, nil)
+	if p := vm.Spec.Provisioning; p != nil && p.UserData != nil {
+		user, _ = json.Marshal(*p.UserData) // of a text, which can be encoded
+	}
+	data, err := cloudinit.FromJSON(nil, user, nil, nil)
 	if err != nil {
 		return ""
 	}

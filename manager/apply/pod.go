@@ -47,6 +47,7 @@ func (r *Round) PatchPod(ctx context.Context, secret string, configVersion uint6
 // know: those that have been written since the pod exists.
 func (r *Round) fileVersions(secret string, configVersion uint64) map[string]string {
 	versions := map[string]string{}
+	var last *objects.Metadata
 	r.addFileVersion(versions, objects.AnnotationConfigVersion, r.Snapshot.ConfigMap)
 	if configVersion != 0 {
 		versions[objects.AnnotationConfigVersion] = strconv.FormatUint(configVersion, 10)
@@ -57,6 +58,12 @@ func (r *Round) fileVersions(secret string, configVersion uint64) map[string]str
 			r.addFileVersion(versions, objects.AnnotationPasswordVersion, &r.Secrets[i])
 		}
 	}
+	for _, data := range r.Data { // a VM has one, with few exceptions, and the last one written counts
+		if data != nil && (last == nil || objects.VersionOf(data) > objects.VersionOf(last)) {
+			last = data
+		}
+	}
+	r.addFileVersion(versions, objects.AnnotationDataVersion, last)
 	return versions
 }
 
@@ -74,11 +81,5 @@ func (r *Round) addFileVersion(versions map[string]string, annotation string, of
 // in seconds: what was written within the same one was most likely there before the pod;
 // if not, the kubelet finds it by itself within a minute.
 func writtenAfter(object *objects.Metadata, at metav1.Time) bool {
-	last := object.CreationTimestamp
-	for _, entry := range object.ManagedFields {
-		if entry.Time != nil && last.Before(entry.Time) {
-			last = *entry.Time
-		}
-	}
-	return at.Before(&last)
+	return at.Before(objects.WrittenAt(object))
 }

@@ -48,6 +48,7 @@ const (
 	ReasonNodeMissing      = "NodeMissing"
 	ReasonRestarting       = "Restarting"
 	ReasonNoGuestAgent     = "NoGuestAgent"
+	ReasonSecretKey        = "SecretKeyMissing" // of a Secret from which the guest configures itself
 
 	// Of phases and of the condition Reconciled.
 	ReasonNameTaken  = "NameTaken"
@@ -58,6 +59,8 @@ const (
 	ReasonClaim      = "ClaimNotAsDefined"
 	ReasonLimit      = "LimitTooLow"
 	ReasonLogging    = "LoggingNotAsMeant"
+
+	ReasonSecretMissing = "SecretMissing" // from which the guest configures itself
 
 	ReasonClaimDeleted = "ClaimDeleted"
 )
@@ -197,6 +200,9 @@ const (
 
 func (s Situation) failed(outcome *v1.Outcome) Phase {
 	reason, message := failure(outcome)
+	if outcome != nil && outcome.Reason == string(vmstatus.ReasonDataMissing) {
+		reason, message = ReasonSecretKey, s.dataMissing(message)
+	}
 	killed := strings.Contains(message, sigkill) || strings.Contains(message, oomKilled)
 	if limit := objects.TightLimit(s.VM); limit != nil && killed {
 		message += "; " + limit.String()

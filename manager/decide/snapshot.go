@@ -28,6 +28,9 @@ type Snapshot struct {
 	Types *objects.Metadata
 	// Secrets are the display secrets with the VM's label.
 	Secrets []objects.Metadata
+	// Data are the Secrets from which the guest configures itself, each of its type, in the
+	// order of objects.DataSecrets.
+	Data []*objects.Metadata
 	// Claims are those that exist, by name.
 	Claims map[string]metav1.ObjectMeta
 	// ClaimRecords are the records of the claims that have one, by the claim's name.

@@ -32,6 +32,12 @@ func Config(vm *v1.VirtualMachine) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	var answers *config.Sysprep
+	if p := vm.Spec.Provisioning; p != nil {
+		if seed, answers, err = provisioning(p); err != nil {
+			return nil, err
+		}
+	}
 	c := config.Config{
 		DataDir:            DataDir,
 		RuntimeDir:         path.Join(RuntimeDir, vm.Name),
@@ -39,6 +45,7 @@ func Config(vm *v1.VirtualMachine) ([]byte, error) {
 		Generation:         vm.Generation,
 		Resource:           string(vm.UID),
 		CloudInit:          seed,
+		Sysprep:            answers,
 		GuestShutdownStops: vm.Spec.GuestStops(),
 		CrashStops:         vm.Spec.CrashStops(),
 		ResetCounter:       resetCounter(vm),
@@ -63,7 +70,10 @@ const largestConfig = 1<<20 - 16<<10
 // tooLarge says which part of a VM makes the runner's configuration so large.
 func tooLarge(vm *v1.VirtualMachine, size int) error {
 	field, most := "spec.vm", 0
-	for name, of := range map[string]any{"spec.cloudInit": vm.Spec.CloudInit, "spec.vm.options": vm.Spec.VM.Options} {
+	for name, of := range map[string]any{
+		"spec.cloudInit": vm.Spec.CloudInit, "spec.provisioning": vm.Spec.Provisioning,
+		"spec.vm.options": vm.Spec.VM.Options,
+	} {
 		if text, err := json.Marshal(of); err == nil && len(text) > most && len(text) > size/2 {
 			field, most = name, len(text)
 		}
@@ -309,7 +319,38 @@ func cloudInit(of *v1.CloudInit) (*cloudinit.Config, error) {
 	if of.NetworkConfig != nil {
 		network = of.NetworkConfig.Raw
 	}
-	return cloudinit.FromJSON(meta, user, network, vendor)
+	var userFile, networkFile string
+	if of.UserDataFrom != nil { // with userData as well the VM isn't started, see decide.Data
+		user, userFile = nil, userDataFile
+	}
+	if of.NetworkDataFrom != nil {
+		network, networkFile = nil, networkConfigFile
+	}
+	c, err := cloudinit.FromJSON(meta, user, network, vendor)
+	if err != nil {
+		return nil, err
+	}
+	c.UserDataFile, c.NetworkConfigFile = userFile, networkFile
+	return c, nil
+}
+
+// provisioning returns what the runner is to make of it: data for cloud-init, or answer
+// files. What is in a Secret are files.
+func provisioning(of *v1.Provisioning) (*cloudinit.Config, *config.Sysprep, error) {
+	switch {
+	case of.SysprepRef != nil:
+		return nil, &config.Sysprep{Directory: sysprepDirectory}, nil
+	case of.UserDataRef != nil:
+		return &cloudinit.Config{UserDataFile: userDataFile}, nil, nil
+	case of.UserData == nil:
+		return nil, nil, nil
+	}
+	text, err := json.Marshal(*of.UserData)
+	if err != nil {
+		return nil, nil, fmt.Errorf("write spec.provisioning.userData: %w", err)
+	}
+	c, err := cloudinit.FromJSON(nil, text, nil, nil)
+	return c, nil, err
 }
 
 // document returns a mapping or a text, which no type of a resource's definition means.

@@ -49,6 +49,17 @@ func NewMetadata(k Kind) *Metadata {
 // PodName returns the name of the pod that the stateful set of a VM makes.
 func PodName(vm string) string { return vm + "-0" }
 
+// WrittenAt returns when an object was written last, its status aside.
+func WrittenAt(object *Metadata) *metav1.Time {
+	last := object.CreationTimestamp
+	for _, entry := range object.ManagedFields {
+		if entry.Time != nil && last.Before(entry.Time) {
+			last = *entry.Time
+		}
+	}
+	return &last
+}
+
 // VersionOf returns an object's resourceVersion, a number that grows
 // (https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions);
 // 0 if it has none.

@@ -59,6 +59,8 @@ const (
 	AnnotationConfigVersion   = "vmrunner.jdrupes.org/cmVersion"
 	AnnotationPasswordVersion = "vmrunner.jdrupes.org/dpVersion"
 	AnnotationTypesVersion    = "vmrunner.jdrupes.org/typesVersion"
+	// AnnotationDataVersion is that of the Secrets from which the guest configures itself.
+	AnnotationDataVersion = "vmrunner.jdrupes.org/dataVersion"
 )
 
 // ManagerCA is the name of the Secret with the keys of the authorities that sign the manager's

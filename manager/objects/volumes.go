@@ -41,6 +41,9 @@ func volumesOf(vm *v1.VirtualMachine, s Settings, r *rights, claims []Claim, sec
 		files.WithSources(applycorev1.VolumeProjection().WithSecret(
 			applycorev1.SecretProjection().WithName(secret).WithOptional(true)))
 	}
+	for _, data := range DataSecrets(vm) {
+		files.WithSources(data.projection())
+	}
 	v.mount(applycorev1.Volume().WithName("config").WithProjected(files), ConfigDir, true)
 	v.mount(applycorev1.Volume().WithName("runtime").WithEmptyDir(applycorev1.EmptyDirVolumeSource().
 		WithMedium(corev1.StorageMediumMemory).WithSizeLimit(resource.MustParse(runtimeSize))), RuntimeDir, false)

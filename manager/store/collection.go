@@ -38,6 +38,7 @@ type record struct {
 	packed       string // without the version
 	group, state string
 	permissions  string // shared with others that have the same
+	data         string // likewise
 	version      uint64
 	urgency      int8
 	cpus         uint16 // that the guest has
@@ -85,6 +86,9 @@ func (c *collection[T]) pack(object any) (entry, error) {
 	}
 	if c.permissions != nil {
 		n.record.permissions = interned(c.permissions(o))
+	}
+	if c.data != nil {
+		n.record.data = interned(c.data(o))
 	}
 	if c.use != nil {
 		n.record.cpus, n.record.ram = c.use(o)

@@ -25,6 +25,9 @@ type encoding[T any] struct {
 	use func(T) (cpus uint16, ram uint32)
 	// permissions is who may do what with an object, as JSON. Nil: nothing.
 	permissions func(T) string
+	// data are the names of the Secrets from which a guest configures itself, each with a
+	// line end. Nil: nothing.
+	data func(T) string
 	// irregular reports that the name of an object doesn't follow from its group,
 	// by which it must be found nevertheless. Nil: none is.
 	irregular func(name, group string) bool
@@ -50,6 +53,7 @@ func vmEncoding(namespace string) encoding[*v1.VirtualMachine] {
 		use:       useOf,
 
 		permissions: permissionsOf,
+		data:        dataOf,
 	}
 }
 
@@ -85,6 +89,21 @@ func permissionsOf(vm *v1.VirtualMachine) string {
 	}
 	text, _ := json.Marshal(vm.Spec.Permissions) // strings, of which all can be encoded
 	return string(text)
+}
+
+// dataOf returns the names of the Secrets from which the guest of a VM configures itself.
+func dataOf(vm *v1.VirtualMachine) (names string) {
+	for _, secret := range objects.DataSecrets(vm) {
+		names += secret.Name + "\n"
+	}
+	return names
+}
+
+// dataEncoding is how Secrets are kept from which guests configure themselves.
+func dataEncoding(namespace string) encoding[*objects.Metadata] {
+	e := metadataEncoding(objects.KindSecret, namespace)
+	e.group, e.irregular = nil, nil
+	return e
 }
 
 // podEncoding is how pods are kept, found by the VM that their label names.

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -31,6 +32,7 @@ type Store struct {
 	pods      *collection[*corev1.Pod]
 	ops       *collection[*v1.VirtualMachineOperation]
 	others    [objects.Kinds]*collection[*objects.Metadata]
+	data      map[corev1.SecretType]*collection[*objects.Metadata] // from which guests configure themselves
 	enqueuer  *enqueuer
 	shown     []func(vm string)
 }
@@ -65,6 +67,12 @@ func New(namespace string, configured func() string) *Store {
 			}
 		}
 		s.others[k] = newCollection(metadataEncoding(k, namespace), by, changed)
+	}
+	s.data = map[corev1.SecretType]*collection[*objects.Metadata]{}
+	for _, t := range []corev1.SecretType{v1.SecretTypeCloudInit, v1.SecretTypeSysprep} {
+		s.data[t] = newCollection(dataEncoding(namespace), by, func(name string, _ record) {
+			s.enqueue(s.usersOfData(name)...)
+		})
 	}
 	return s
 }
@@ -197,6 +205,12 @@ func (s *Store) DisplaySecrets(vm string) ([]objects.Metadata, error) {
 	return found, nil
 }
 
+// DataSecret returns the metadata of a Secret of a type from which guests configure
+// themselves; nil if there is none.
+func (s *Store) DataSecret(of corev1.SecretType, name string) (*objects.Metadata, error) {
+	return s.data[of].get(name)
+}
+
 // Phases counts VMs by their phase.
 func (s *Store) Phases() map[v1.Phase]int {
 	counts := map[v1.Phase]int{}
@@ -243,38 +257,58 @@ func (s *Store) usersOfTypes(configMap, configured string) []string {
 	return users
 }
 
+// usersOfData returns the VMs whose guests configure themselves from a Secret.
+func (s *Store) usersOfData(secret string) (users []string) {
+	s.vms.each(func(vm string, r record) {
+		if strings.Contains("\n"+r.data, "\n"+secret+"\n") {
+			users = append(users, vm)
+		}
+	})
+	return users
+}
+
 // Follow keeps the store as the API server is, until ctx is done.
 func (s *Store) Follow(ctx context.Context, from client.WithWatch) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	ours := labels.Set{objects.LabelName: objects.AppName}
-	follow(ctx, &running, from, s.namespace, s.vms, nil, &v1.VirtualMachine{},
+	follow(ctx, &running, from, s.namespace, s.vms, client.ListOptions{}, &v1.VirtualMachine{},
 		func() client.ObjectList { return &v1.VirtualMachineList{} })
-	follow(ctx, &running, from, s.namespace, s.pods, ours, &corev1.Pod{},
+	runners := client.ListOptions{LabelSelector: ours.AsSelector()}
+	follow(ctx, &running, from, s.namespace, s.pods, runners, &corev1.Pod{},
 		func() client.ObjectList { return &corev1.PodList{} })
-	follow(ctx, &running, from, s.namespace, s.ops, nil, &v1.VirtualMachineOperation{},
+	follow(ctx, &running, from, s.namespace, s.ops, client.ListOptions{}, &v1.VirtualMachineOperation{},
 		func() client.ObjectList { return &v1.VirtualMachineOperationList{} })
 	for k, c := range s.others {
-		k, selector := objects.Kind(k), labels.Set{}
+		k, some := objects.Kind(k), client.ListOptions{}
 		if k == objects.KindSecret {
-			selector = labels.Merge(ours, labels.Set{objects.LabelComponent: objects.ComponentDisplaySecret})
+			display := labels.Merge(ours, labels.Set{objects.LabelComponent: objects.ComponentDisplaySecret})
+			some.LabelSelector = display.AsSelector()
 		}
-		follow(ctx, &running, from, s.namespace, c, selector, &objects.Metadata{}, func() client.ObjectList {
-			list := &metav1.PartialObjectMetadataList{}
-			list.SetGroupVersionKind(k.Version())
-			return list
-		})
+		follow(ctx, &running, from, s.namespace, c, some, &objects.Metadata{}, metadataList(k))
+	}
+	for t, c := range s.data {
+		some := client.ListOptions{FieldSelector: fields.OneTermEqualSelector("type", string(t))}
+		follow(ctx, &running, from, s.namespace, c, some, &objects.Metadata{}, metadataList(objects.KindSecret))
+	}
+}
+
+func metadataList(k objects.Kind) func() client.ObjectList {
+	return func() client.ObjectList {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(k.Version())
+		return list
 	}
 }
 
 // follow runs the Reflector of a collection in the background until ctx is done.
 func follow[T client.Object](ctx context.Context, running *sync.WaitGroup, from client.WithWatch, namespace string,
-	c *collection[T], selector labels.Set, example T, list func() client.ObjectList,
+	c *collection[T], some client.ListOptions, example T, list func() client.ObjectList,
 ) {
 	options := func(o metav1.ListOptions) *client.ListOptions {
-		return &client.ListOptions{
-			Namespace: namespace, LabelSelector: selector.AsSelector(), Limit: o.Limit, Continue: o.Continue, Raw: &o,
-		}
+		these := some
+		these.Namespace, these.Limit, these.Continue, these.Raw = namespace, o.Limit, o.Continue, &o
+		return &these
 	}
 	r := cache.NewReflectorWithOptions(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -296,6 +330,9 @@ func (s *Store) collections() map[string]<-chan struct{} {
 	}
 	for k, c := range s.others {
 		all[objects.Kind(k).String()] = c.listed
+	}
+	for t, c := range s.data {
+		all["Secret of type "+string(t)] = c.listed
 	}
 	return all
 }

@@ -97,6 +97,7 @@ func (c *reconciler) reconcile(ctx context.Context, s *decide.Snapshot, m *memor
 	unknown := decide.TypeUnknown("")
 	verdict := step(start, unknown, func() (decide.Verdict, decide.Report) { return c.checkType(ctx, s) })
 	secret := step(start, "", func() (string, decide.Report) { return round.DisplaySecret(ctx) })
+	start.run(func() decide.Report { return decide.Data(s) })
 	claims := step(start, nil, func() ([]objects.Claim, decide.Report) { return decide.Claims(s) })
 	if written, err := round.AnnounceClaims(ctx, claims); written || err != nil {
 		start.did.Append(decide.Report{Err: err})
@@ -112,7 +113,8 @@ func (c *reconciler) reconcile(ctx context.Context, s *decide.Snapshot, m *memor
 	}
 	had := s.VM.Status.Failures
 	situation := decide.Situation{Snapshot: s, Obstacle: start.did.Obstacle}
-	situation.Failures = decide.CountFailures(had, s.Pod, s.VM.Generation != s.VM.Status.ObservedGeneration, s.Now)
+	changed := s.VM.Generation != s.VM.Status.ObservedGeneration || decide.DataChanged(s)
+	situation.Failures = decide.CountFailures(had, s.Pod, changed, s.Now)
 	found := decide.Findings{Type: verdict, Problems: start.did.Problems}
 	if f := situation.Failures; f != nil && (had == nil || f.LastTime != had.LastTime) {
 		start.did.Append(c.publish(ctx, situation, found, claims, m, round)) // before the failure is gone with its pod

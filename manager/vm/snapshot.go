@@ -34,6 +34,13 @@ func (c *reconciler) snapshot(name string) (*decide.Snapshot, error) {
 	if s.Secrets, err = c.store.DisplaySecrets(vm.Name); err != nil {
 		return nil, err
 	}
+	for _, of := range objects.DataSecrets(vm) {
+		data, err := c.store.DataSecret(of.Type, of.Name)
+		if err != nil {
+			return nil, err
+		}
+		s.Data = append(s.Data, data)
+	}
 	if s.Strays, err = c.store.Strays(vm.Name); err != nil {
 		return nil, err
 	}

@@ -117,7 +117,12 @@ func version(vm *v1.VirtualMachine) string { return fmt.Sprintf("%s/%d", vm.UID,
 func (d *document) eachSecret(do func(of map[string]any, key, path string)) {
 	data, _ := d.Spec["cloudInit"].(map[string]any)
 	for _, key := range slices.Sorted(maps.Keys(data)) {
-		do(data, key, "spec.cloudInit."+key)
+		if key != "userDataFrom" && key != "networkDataFrom" {
+			do(data, key, "spec.cloudInit."+key)
+		}
+	}
+	if p, _ := d.Spec["provisioning"].(map[string]any); p["userData"] != nil {
+		do(p, "userData", "spec.provisioning.userData")
 	}
 	annotations, _ := d.Metadata["annotations"].(map[string]any)
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {

@@ -1,0 +1,83 @@
+package v1
+
+import corev1 "k8s.io/api/core/v1"
+
+// A ProvisioningType says what Provisioning consists of.
+type ProvisioningType string
+
+// The types of Provisioning.
+const (
+	ProvisioningUserData    ProvisioningType = "UserData"
+	ProvisioningUserDataRef ProvisioningType = "UserDataRef"
+	ProvisioningSysprepRef  ProvisioningType = "SysprepRef"
+)
+
+// The types of Secrets that a guest may get. Others it may not: who may create a VM need not be allowed
+// to read the Secrets of the namespace.
+const (
+	SecretTypeCloudInit corev1.SecretType = "provisioning.virtualization.deckhouse.io/cloud-init"
+	SecretTypeSysprep   corev1.SecretType = "provisioning.virtualization.deckhouse.io/sysprep"
+)
+
+// Provisioning is what the guest configures itself from at its first boot.
+//
+// +kubebuilder:validation:XValidation:rule="self.type != 'UserData' || has(self.userData) && !has(self.userDataRef) && !has(self.sysprepRef)",message="the type UserData wants userData, and neither userDataRef nor sysprepRef"
+// +kubebuilder:validation:XValidation:rule="self.type != 'UserDataRef' || has(self.userDataRef) && !has(self.userData) && !has(self.sysprepRef)",message="the type UserDataRef wants userDataRef, and neither userData nor sysprepRef"
+// +kubebuilder:validation:XValidation:rule="self.type != 'SysprepRef' || has(self.sysprepRef) && !has(self.userData) && !has(self.userDataRef)",message="the type SysprepRef wants sysprepRef, and neither userData nor userDataRef"
+type Provisioning struct {
+	// Type: UserData has cloud-init's user-data in the VM, UserDataRef in a Secret; SysprepRef
+	// has answer files of Windows Setup in a Secret.
+	//
+	// +kubebuilder:validation:Enum=UserData;UserDataRef;SysprepRef
+	Type ProvisioningType `json:"type"`
+	// UserData is a text, such as a cloud-config or a script (#!/bin/sh). All users who can
+	// read the VM can read it.
+	//
+	// +optional
+	UserData *string `json:"userData,omitempty"`
+	// UserDataRef is a Secret of the type provisioning.virtualization.deckhouse.io/cloud-init
+	// with the key userData.
+	//
+	// +optional
+	UserDataRef *SecretRef `json:"userDataRef,omitempty"`
+	// SysprepRef is a Secret of the type provisioning.virtualization.deckhouse.io/sysprep
+	// with the key unattend.xml, autounattend.xml, or both.
+	//
+	// +optional
+	SysprepRef *SecretRef `json:"sysprepRef,omitempty"`
+}
+
+// SecretRef names a Secret in the namespace of the VM.
+type SecretRef struct {
+	// Kind is Secret.
+	//
+	// +kubebuilder:validation:Enum=Secret
+	Kind string `json:"kind"`
+	// Name of the Secret.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// DataSource is where data come from.
+type DataSource struct {
+	// SecretKeyRef is a key of a Secret of the type
+	// provisioning.virtualization.deckhouse.io/cloud-init.
+	SecretKeyRef SecretKeyRef `json:"secretKeyRef"`
+}
+
+// SecretKeyRef names a key of a Secret in the namespace of the VM.
+type SecretKeyRef struct {
+	// Name of the Secret.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// Key in the Secret.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[-._a-zA-Z0-9]+$')",message="want the name of a key of a Secret: letters, digits, -, _ and ."
+	Key string `json:"key"`
+}
