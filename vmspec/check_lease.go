@@ -3,8 +3,8 @@ package vmspec
 import (
 	"fmt"
 	"net/netip"
-	"regexp"
 	"strings"
+	"unicode"
 )
 
 // Bounds of a lease: together they fit into one packet of every network.
@@ -100,7 +100,18 @@ func (c *checker) neighbor(path, text string, guest netip.Prefix) {
 	}
 }
 
-var domain = regexp.MustCompile(`^([0-9A-Za-z_]([0-9A-Za-z_-]{0,61}[0-9A-Za-z_])?\.)*[0-9A-Za-z_]([0-9A-Za-z_-]{0,61}[0-9A-Za-z_])?\.?$`)
+// isDomain reports whether a text is a name of DNS (RFC 1035), with or without a dot at its end.
+func isDomain(text string) bool {
+	for label := range strings.SplitSeq(strings.TrimSuffix(text, "."), ".") {
+		odd := strings.ContainsFunc(label, func(r rune) bool {
+			return r != '-' && r != '_' && (r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r))
+		})
+		if label == "" || len(label) > 63 || strings.Trim(label, "-") != label || odd {
+			return false
+		}
+	}
+	return true
+}
 
 func (c *checker) nameservers(path string, n *Nameservers) {
 	if n == nil {
@@ -121,7 +132,7 @@ func (c *checker) nameservers(path string, n *Nameservers) {
 			mostSearch, longestSearch)
 	}
 	for i, text := range n.Search {
-		if !domain.MatchString(text) {
+		if !isDomain(text) {
 			c.add(fmt.Sprintf("%s.search[%d]", path, i), "%s is not a domain", quote(text)).hint("such as example.org")
 		}
 	}

@@ -24,8 +24,8 @@ type Default struct {
 // Defaults returns the defaults of all keys in the order of the documentation.
 // WithDefaults applies this very table, in this order.
 func Defaults() []Default {
-	return slices.Concat(machineDefaults(), cpuAndMemoryDefaults(), networkDefaults(), driveDefaults(),
-		displayDefaults())
+	return slices.Concat(machineDefaults(), cpuAndMemoryDefaults(), networkDefaults(), leaseDefaults(),
+		driveDefaults(), displayDefaults())
 }
 
 // WithDefaults returns a copy in which everything that has a default is set.
@@ -135,22 +135,6 @@ func networkDefaults() []Default {
 				}
 			}
 		}),
-		noted("vm.network[].lease", "a DHCP server on the bridge gives addresses"),
-		noted("vm.network[].lease.address", "required in lease"),
-		noted("vm.network[].lease.gateway", "none"),
-		noted("vm.network[].lease.nameservers", "none"),
-		noted("vm.network[].lease.nameservers.addresses", "none"),
-		noted("vm.network[].lease.nameservers.search", "none"),
-		noted("vm.network[].lease.routes", "none"),
-		noted("vm.network[].lease.routes[].to", "required in routes"),
-		noted("vm.network[].lease.routes[].via", "required in routes"),
-		derived("vm.network[].filter", "true with a lease", func(s *Spec) {
-			for i := range s.Network {
-				if n := &s.Network[i]; n.Filter == nil && n.Lease != nil && n.Type == NetworkTap {
-					n.Filter = new(true)
-				}
-			}
-		}),
 		noted("vm.network[].net", "masquerade: a subnet that is free; user: QEMU's choice, 10.0.2.0/24"),
 		noted("vm.network[].ports", "none"),
 		noted("vm.network[].allPorts", "only `ports` lead to the guest"),
@@ -167,6 +151,27 @@ func networkDefaults() []Default {
 				}
 				return nil
 			})(s)
+		}),
+	}
+}
+
+func leaseDefaults() []Default {
+	return []Default{
+		noted("vm.network[].lease", "a DHCP server on the bridge gives addresses"),
+		noted("vm.network[].lease.address", "required in lease"),
+		noted("vm.network[].lease.gateway", "none"),
+		noted("vm.network[].lease.nameservers", "none"),
+		noted("vm.network[].lease.nameservers.addresses", "none"),
+		noted("vm.network[].lease.nameservers.search", "none"),
+		noted("vm.network[].lease.routes", "none"),
+		noted("vm.network[].lease.routes[].to", "required in routes"),
+		noted("vm.network[].lease.routes[].via", "required in routes"),
+		derived("vm.network[].filter", "true with a lease", func(s *Spec) {
+			for i := range s.Network {
+				if n := &s.Network[i]; n.Filter == nil && n.Lease != nil && n.Type == NetworkTap {
+					n.Filter = new(true)
+				}
+			}
 		}),
 	}
 }
