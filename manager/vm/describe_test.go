@@ -8,13 +8,14 @@ import (
 	v1 "vmop/api/v1"
 )
 
-// kubectl describe shows what has happened to a VM, in the form that its users know from pods.
+// kubectl describe shows what has happened to a VM and who has asked for it, in the form that its users
+// know from pods.
 func TestDescribe(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
 	w.vm("web")
 	pod := w.boot("web")
-	w.edit("web", stopped)
+	w.request("stop", "Stop")
 	w.removeWhenTold(pod)
 	w.phase("web", v1.PhaseStopped, "Stopped")
 	require.Eventually(t, func() bool { return len(w.events("web", "Stopped")) == 1 }, patience, tick)
@@ -24,5 +25,6 @@ func TestDescribe(t *testing.T) {
 	require.Regexp(t, `(?m)^Events:\n +Type +Reason +Age +From +Message\n`, text)
 	const from = `[^ ]+ +vmoperator\.jdrupes\.org/vm-manager[^ ]* +`
 	require.Regexp(t, `(?m)^ +Normal +Started +`+from+`the guest is running on node `+node+`$`, text)
+	require.Regexp(t, `(?m)^ +Normal +Requested +`+from+user+` has requested: Stop \(VirtualMachineOperation stop\)$`, text)
 	require.Regexp(t, `(?m)^ +Normal +Stopped +`+from+`the VM has stopped because spec\.vm\.state is Stopped`, text)
 }

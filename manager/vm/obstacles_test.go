@@ -19,6 +19,7 @@ import (
 	"vmop/manager/apply"
 	"vmop/manager/decide"
 	"vmop/manager/objects"
+	"vmop/manager/operation"
 )
 
 // What keeps a pod from its start is reported, in the words of scheduler or kubelet.
@@ -270,6 +271,33 @@ func TestOrphanAndAdoption(t *testing.T) {
 	})
 	require.Equal(t, pod.UID, same.UID)
 	require.Nil(t, same.DeletionTimestamp)
+}
+
+// The record of what was done with a VM outlives it, nothing of it is done again, and a VM of the same name
+// obeys new requests.
+func TestOrphanKeepsItsOperations(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	vm := w.vm("web", stopped)
+	w.phase("web", v1.PhaseStopped, "Stopped")
+	w.request("start", "Start")
+	pod := w.boot("web")
+	done := w.is("start", v1.OperationCompleted, operation.ReasonCompleted)
+	orphan := metav1.DeletePropagationOrphan
+	require.NoError(t, w.client.Delete(t.Context(), vm, &client.DeleteOptions{PropagationPolicy: &orphan}))
+	require.Eventually(t, func() bool { _, is := get(w, "web", &v1.VirtualMachine{}); return !is }, patience, tick)
+	w.request("nothing", "Stop")
+	w.is("nothing", v1.OperationFailed, operation.ReasonNotFound)
+
+	w.vm("web")
+	w.say("web", pod, stateBooted, nil)
+	w.phase("web", v1.PhaseRunning, "")
+	w.request("stop", "Stop")
+	w.removeWhenTold(pod)
+	w.is("stop", v1.OperationCompleted, operation.ReasonCompleted)
+	now, is := get(w, "start", &v1.VirtualMachineOperation{})
+	require.True(t, is)
+	require.Equal(t, done.Status, now.Status)
 }
 
 // A VM is deleted and made again at once: it waits until the first one's pod is
