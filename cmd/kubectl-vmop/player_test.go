@@ -3,14 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"testing"
 	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
 	"vmop/manager/operation"
@@ -21,18 +20,16 @@ import (
 // statuses of VMs are the script's.
 func operates(t *testing.T, k *clustertest.Kubernetes, namespace string) {
 	t.Helper()
-	var f flags
-	root := &cobra.Command{}
-	f.add(root)
-	require.NoError(t, root.ParseFlags([]string{"--kubeconfig", k.Kubeconfig, "-n", namespace}))
-	c, err := f.connect(root)
+	scheme := runtime.NewScheme()
+	require.NoError(t, v1.AddToScheme(scheme))
+	c, err := client.New(k.Config, client.Options{Scheme: scheme})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			_ = c.decideAll(ctx) // it is tried again
+			_ = decideAll(ctx, c, namespace) // it is tried again
 			<-time.After(50 * time.Millisecond)
 		}
 	}()
@@ -42,9 +39,9 @@ func operates(t *testing.T, k *clustertest.Kubernetes, namespace string) {
 	})
 }
 
-func (c *cluster) decideAll(ctx context.Context) error {
-	list, err := c.operations.List(ctx, metav1.ListOptions{})
-	if err != nil {
+func decideAll(ctx context.Context, c client.Client, namespace string) error {
+	var list v1.VirtualMachineOperationList
+	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 		return err
 	}
 	of := map[string][]*v1.VirtualMachineOperation{}
@@ -53,8 +50,8 @@ func (c *cluster) decideAll(ctx context.Context) error {
 		of[o.Spec.VirtualMachineName] = append(of[o.Spec.VirtualMachineName], o)
 	}
 	for name, ops := range of {
-		vm, err := c.vms.Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
+		vm := &v1.VirtualMachine{}
+		if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, vm); err != nil {
 			return err
 		}
 		s := operation.Situation{
@@ -63,7 +60,7 @@ func (c *cluster) decideAll(ctx context.Context) error {
 		}
 		plan := operation.Decide(s)
 		for _, o := range plan.Write {
-			if err := c.writeStatus(ctx, o); err != nil {
+			if err := writeStatus(ctx, c, o); err != nil {
 				return err
 			}
 		}
@@ -75,24 +72,21 @@ func (c *cluster) decideAll(ctx context.Context) error {
 			return err
 		}
 		if signal.Patch != nil {
-			if vm, err = c.patch(ctx, name, signal.PatchType, signal.Patch); err != nil {
+			if err := c.Patch(ctx, vm, client.RawPatch(signal.PatchType, signal.Patch)); err != nil {
 				return err
 			}
 		}
-		if err := c.writeStatus(ctx, s.SentNow(plan.Send, vm.Generation)); err != nil {
+		if err := writeStatus(ctx, c, s.SentNow(plan.Send, vm.Generation)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *cluster) writeStatus(ctx context.Context, o *v1.VirtualMachineOperation) error {
+func writeStatus(ctx context.Context, c client.Client, o *v1.VirtualMachineOperation) error {
 	text, err := json.Marshal(map[string]any{"status": o.Status})
-	if err == nil {
-		_, err = c.operations.Patch(ctx, o.Name, types.MergePatchType, text, metav1.PatchOptions{}, "status")
-	}
 	if err != nil {
-		return fmt.Errorf("write the status of %s: %w", o.Name, err)
+		return err
 	}
-	return nil
+	return c.Status().Patch(ctx, o.DeepCopy(), client.RawPatch(types.MergePatchType, text))
 }
