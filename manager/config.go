@@ -82,16 +82,22 @@ type reconcilerPart struct {
 		Source     string `yaml:"source"`
 		PullPolicy string `yaml:"pullPolicy"`
 	} `yaml:"image"`
-	ImageRepository  *string  `yaml:"imageRepository"`
-	VMTypesConfigMap string   `yaml:"vmTypesConfigMap"`
-	KVMResource      string   `yaml:"kvmResource"`
-	TrustedImages    []string `yaml:"trustedImages"`
-	TrustedVMTypes   []string `yaml:"trustedVMTypes"`
-	TrustedClaims    []string `yaml:"trustedClaims"`
-	TrustedURLs      []string `yaml:"trustedURLs"`
+	ImageRepository  *string      `yaml:"imageRepository"`
+	VMTypesConfigMap string       `yaml:"vmTypesConfigMap"`
+	KVMResource      string       `yaml:"kvmResource"`
+	TrustedImages    []string     `yaml:"trustedImages"`
+	TrustedVMTypes   []string     `yaml:"trustedVMTypes"`
+	TrustedClaims    []string     `yaml:"trustedClaims"`
+	TrustedURLs      []string     `yaml:"trustedURLs"`
+	Restarts         restartsPart `yaml:"automaticRestarts"`
 
 	OperationsKept    *int            `yaml:"operationsKept"`
 	OperationsKeptFor *vmspec.Seconds `yaml:"operationsKeptFor"`
+}
+
+type restartsPart struct {
+	AtOnce int            `yaml:"atOnce" min:"1"`
+	Pause  vmspec.Seconds `yaml:"pause" min:"0"`
 }
 
 // Paths of sections.
@@ -105,6 +111,10 @@ const (
 // once. An empty file means Defaults.
 func Parse(name string, data []byte) (Config, []yamlfile.Warning, error) {
 	var f file
+	restarts := Defaults().Settings.Restarts
+	f.Manager.Controller.Reconciler.Restarts = restartsPart{
+		restarts.AtOnce, vmspec.Seconds(restarts.Pause / time.Second),
+	}
 	document, err := yamlfile.DecodeSections(name, data, &f)
 	if document == nil {
 		return Config{}, nil, err
@@ -187,6 +197,7 @@ func fill(s *objects.Settings, p reconcilerPart, faults *faults) {
 		message := fmt.Sprintf("%q is not an extended resource", s.KVMResource)
 		faults.add(at("kvmResource"), message, "such as devices.kubevirt.io/kvm")
 	}
+	s.Restarts = objects.Restarts{AtOnce: p.Restarts.AtOnce, Pause: time.Duration(p.Restarts.Pause) * time.Second}
 	s.Trust = trust(p, faults)
 	if n := p.OperationsKept; n != nil {
 		if s.OperationsKept = *n; *n < 0 || *n > mostOperations {

@@ -82,6 +82,7 @@ const whole = `
       trustedURLs: [https://images.example/]
       operationsKept: 3
       operationsKeptFor: 600
+      automaticRestarts: {atOnce: 3, pause: 60}
 `
 
 func wholeConfig() Config {
@@ -101,6 +102,7 @@ func wholeConfig() Config {
 		URLs: []objects.URLPattern{"https://images.example/"},
 	}
 	s.OperationsKept, s.OperationsKeptFor = 3, 10*time.Minute
+	s.Restarts = objects.Restarts{AtOnce: 3, Pause: time.Minute}
 	gui := defaultGUI()
 	gui.ClusterName = "test"
 	return Config{Namespace: "vmop-dev", Settings: s, GUI: gui}

@@ -49,4 +49,6 @@ const (
 	ConditionVMTypeAccepted ConditionType = "VMTypeAccepted"
 	// ConditionReconciled: the cluster holds what the definition asks for.
 	ConditionReconciled ConditionType = "Reconciled"
+	// ConditionMigratable: the VM can move to another node while it runs.
+	ConditionMigratable ConditionType = "Migratable"
 )

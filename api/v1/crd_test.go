@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -69,15 +70,21 @@ func TestDefinitions(t *testing.T) {
 		_, err := vms.Patch(t.Context(), "test-vm", types.MergePatchType, []byte(`{"status": {
 			"phase": "Running", "nodeName": "n1", "cpus": 2, "ram": "4Gi", "addresses": [{"address": "10.0.2.15", "from": "Pod", "source": "DHCP"}], "vmType": "standard", "uuid": "u-1", "consoleUser": "me", "conditions": [
 			{"type": "RestartRequired", "status": "True", "reason": "ChangesPending", "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z"},
-			{"type": "VmopAgentConnected", "status": "False", "reason": "VmStarted", "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z"}]}}`),
+			{"type": "Migratable", "status": "False", "reason": "NotYet", "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z"},
+			{"type": "Booted", "status": "True", "reason": "VmBooted", "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z"}]}}`),
 			metav1.PatchOptions{}, "status")
 		require.NoError(t, err)
 		for _, resource := range []string{"vms", "vm", "virtualmachine"} {
 			table := kubectl("get", resource)
-			require.Regexp(t, `^NAME +PHASE +NODE +IP +CPUS +RAM +AGE\ntest-vm +Running +n1 +10\.0\.2\.15 +2 +4Gi +\d+s\n$`, table)
+			require.Regexp(t, `^NAME      PHASE     NODE   IPADDRESS   AGE\ntest-vm +Running +n1 +10\.0\.2\.15 +\d+s\n$`, table)
 		}
 		table := kubectl("get", "vms", "-o", "wide")
-		require.Regexp(t, `AGE +REASON +TYPE +STATE +NEED-RESTART +AGENT +CONSOLE-USER +UUID\n.* NotSeen +standard +Running +True +False +me +u-1\n$`, table)
+		header, row, _ := strings.Cut(table, "\n")
+		require.Equal(t, []string{
+			"NAME", "PHASE", "CORES", "COREFRACTION", "MEMORY", "NEED RESTART", "AGENT", "MIGRATABLE", "NODE",
+			"IPADDRESS", "AGE", "CPUS", "RAM", "REASON", "TYPE", "STATE", "CONSOLE-USER", "UUID",
+		}, regexp.MustCompile(" {2,}").Split(header, -1))
+		require.Regexp(t, `^test-vm +Running +4 +(100%)? +8Gi +True +True +False +n1 +10\.0\.2\.15 +\d+s +2 +4Gi +NotSeen +standard +Running +me +u-1\n$`, row)
 	})
 	t.Run("addresses", func(t *testing.T) { testAddresses(t, k.Namespace(t)) })
 	t.Run("operations", func(t *testing.T) { testOperations(t, k, namespace) })

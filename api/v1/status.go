@@ -37,13 +37,14 @@ const (
 	ConditionReconciled       = string(vmstatus.ConditionReconciled)
 	ConditionConfigApplied    = string(vmstatus.ConditionConfigApplied)
 	ConditionRestartRequired  = string(vmstatus.ConditionRestartRequired)
+	ConditionMigratable       = string(vmstatus.ConditionMigratable)
 	ConditionTPMLost          = string(vmstatus.ConditionTPMLost)
 )
 
 // ManagerConditions returns the types of the conditions that the manager writes; the
 // others are the runner's.
 func ManagerConditions() []string {
-	return []string{ConditionVMTypeAccepted, ConditionRestartRequired, ConditionReconciled}
+	return []string{ConditionVMTypeAccepted, ConditionRestartRequired, ConditionReconciled, ConditionMigratable}
 }
 
 // MachineConditions returns the types of the runner's conditions that are false without
@@ -163,6 +164,10 @@ type VirtualMachineStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	RestartAwaitingArguments []string `json:"restartAwaitingArguments,omitempty"`
+	// AutomaticRestart is the manager's latest restart for changes that may still await one.
+	//
+	// +optional
+	AutomaticRestart *AutomaticRestart `json:"automaticRestart,omitempty"`
 	// Privileges are what the pod may do beyond Pod Security's level restricted, and why.
 	//
 	// +optional

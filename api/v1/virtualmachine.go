@@ -12,16 +12,20 @@ import (
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=vms,singular=vm,shortName=virtualmachine
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Cores",type=integer,JSONPath=`.spec.vm.maximumCpus`,priority=1
+// +kubebuilder:printcolumn:name="CoreFraction",type=string,JSONPath=`.spec.cpu.coreFraction`,priority=1
+// +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.spec.vm.maximumRam`,priority=1
+// +kubebuilder:printcolumn:name="Need restart",type=string,JSONPath=`.status.conditions[?(@.type=="RestartRequired")].status`,priority=1
+// +kubebuilder:printcolumn:name="Agent",type=string,JSONPath=`.status.conditions[?(@.type=="Booted")].status`,priority=1
+// +kubebuilder:printcolumn:name="Migratable",type=string,JSONPath=`.status.conditions[?(@.type=="Migratable")].status`,priority=1
 // +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.status.nodeName`
-// +kubebuilder:printcolumn:name="IP",type=string,JSONPath=`.status.addresses[0].address`
-// +kubebuilder:printcolumn:name="CPUs",type=integer,JSONPath=`.status.cpus`
-// +kubebuilder:printcolumn:name="RAM",type=string,JSONPath=`.status.ram`
+// +kubebuilder:printcolumn:name="IPAddress",type=string,JSONPath=`.status.addresses[0].address`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="CPUs",type=integer,JSONPath=`.status.cpus`,priority=1
+// +kubebuilder:printcolumn:name="RAM",type=string,JSONPath=`.status.ram`,priority=1
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.reason`,priority=1
 // +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.status.vmType`,priority=1
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.spec.vm.state`,priority=1
-// +kubebuilder:printcolumn:name="Need-restart",type=string,JSONPath=`.status.conditions[?(@.type=="RestartRequired")].status`,priority=1
-// +kubebuilder:printcolumn:name="Agent",type=string,JSONPath=`.status.conditions[?(@.type=="VmopAgentConnected")].status`,priority=1
 // +kubebuilder:printcolumn:name="Console-user",type=string,JSONPath=`.status.consoleUser`,priority=1
 // +kubebuilder:printcolumn:name="UUID",type=string,JSONPath=`.status.uuid`,priority=1
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",fieldPath=".metadata",message="metadata.name must be a DNS label (a-z, 0-9 and -): it is the guest's host name"
@@ -83,6 +87,10 @@ type VirtualMachineSpec struct {
 	//
 	// +optional
 	RunPolicy RunPolicy `json:"runPolicy,omitempty"`
+	// Disruptions are how the VM may be interrupted.
+	//
+	// +optional
+	Disruptions *Disruptions `json:"disruptions,omitempty"`
 	// GuestShutdownStops sets vm.state to Stopped when the guest shuts itself down.
 	// Default: false, the VM is started again. A runPolicy says it in its place.
 	//

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -41,6 +42,18 @@ func (r *Round) PatchPod(ctx context.Context, secret string, configVersion uint6
 		r.memory.written.set(what, written{version: objects.VersionOf(pod), at: r.Now})
 	}
 	return did
+}
+
+// RestartPod deletes the VM's pod, and no other, after the event about it: its runner asks the
+// guest to shut down, and the stateful set makes the next one.
+func (r *Round) RestartPod(ctx context.Context) error {
+	r.event(ctx, decide.RestartedFor(r.Snapshot))
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: r.Pod.Name, Namespace: r.Pod.Namespace}}
+	err := r.w.client.Delete(ctx, pod, client.Preconditions{UID: &r.Pod.UID})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("restart VM %s: %w", r.VM.Name, err)
+	}
+	return nil
 }
 
 // fileVersions returns the versions of the mounted files that the pod's kubelet may not

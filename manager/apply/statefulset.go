@@ -27,6 +27,8 @@ type PodSource struct {
 type NextPod struct {
 	// Changes of the definition need a new pod.
 	Changes []v1.RestartAwaitingChange
+	// Applied means that the stateful set is known to make a pod of the present definition.
+	Applied bool
 	// Replace says why the pod is to be deleted; "" if it is not.
 	Replace string
 }
@@ -51,6 +53,7 @@ func (r *Round) StatefulSet(ctx context.Context, from PodSource, d decide.Decisi
 		return next, did // the next reconciliation has a VM that is Stopped
 	}
 	have, hash := r.trustedStatefulSet(d), set.Annotations[objects.AnnotationApplied]
+	next.Applied = have != nil && have.Annotations[objects.AnnotationApplied] == hash
 	version, o, err := r.ensure(ctx, objects.KindStatefulSet, hash, set, have)
 	if version != 0 && (have == nil || version > objects.VersionOf(have)) {
 		r.memory.statefulSet = version

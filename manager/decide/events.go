@@ -141,6 +141,12 @@ func PodReplaced(s *Snapshot, why string) Event {
 	return Event{"Restarting", "Restart", initiator, note, uid, false}
 }
 
+// RestartedFor is that the manager restarts a VM for the changes that await it.
+func RestartedFor(s *Snapshot) Event {
+	note := "the manager restarts the VM for what awaits that (spec.disruptions.restartApprovalMode is Automatic)"
+	return Event{"AutomaticRestart", "Restart", ByManager, note, string(s.Pod.UID), false}
+}
+
 // Requested is that a user of the manager's pages has requested something: what is the action
 // in one word, note says more. Key is unique.
 func Requested(what, user, note, key string) Event {

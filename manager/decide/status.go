@@ -18,8 +18,12 @@ import (
 type Findings struct {
 	// Type is the condition VMTypeAccepted.
 	Type Verdict
-	// Changes need a new pod.
+	// Changes need a new pod. Applied means that the VM's stateful set is known to make one of
+	// the present definition.
 	Changes []v1.RestartAwaitingChange
+	Applied bool
+	// Restart is what becomes of the changes that await one.
+	Restart Restart
 	// Problems are the condition Reconciled.
 	Problems []Problem
 	// Volumes are the VM's claims.
@@ -41,7 +45,7 @@ func Status(s Situation, found Findings, p Phase) v1.VirtualMachineStatus {
 		status.NodeName = s.Pod.Spec.NodeName
 	}
 	if s.VM.DeletionTimestamp != nil { // no step was taken
-		status.Privileges, status.Failures = is.Privileges, is.Failures
+		status.Privileges, status.Failures, status.AutomaticRestart = is.Privileges, is.Failures, is.AutomaticRestart
 		status.RestartAwaitingChanges = changesOfPod(is.RestartAwaitingChanges)
 		for _, name := range v1.ManagerConditions() {
 			if have := meta.FindStatusCondition(is.Conditions, name); have != nil {
@@ -51,7 +55,7 @@ func Status(s Situation, found Findings, p Phase) v1.VirtualMachineStatus {
 		return status
 	}
 	status.Privileges = objects.Privileges(s.VM, s.Settings)
-	status.RestartAwaitingChanges = found.Changes
+	status.RestartAwaitingChanges, status.AutomaticRestart = found.Changes, found.Restart.Record
 	status.Conditions = append(managerConditions(s, found), s.firstConditions()...)
 	return status
 }
@@ -78,8 +82,9 @@ func (s Situation) firstConditions() []metav1.Condition {
 func managerConditions(s Situation, found Findings) []metav1.Condition {
 	all := map[string]Verdict{
 		v1.ConditionVMTypeAccepted:  found.Type,
-		v1.ConditionRestartRequired: restartRequired(s, found),
+		v1.ConditionRestartRequired: found.Restart.Condition,
 		v1.ConditionReconciled:      reconciled(found.Problems),
+		v1.ConditionMigratable:      notMigratable(),
 	}
 	var conditions []metav1.Condition
 	for _, name := range v1.ManagerConditions() {
@@ -92,30 +97,9 @@ func managerConditions(s Situation, found Findings) []metav1.Condition {
 	return conditions
 }
 
-// restartRequired is whether changes wait for a restart, those found by the manager and
-// those reported by the runner.
-func restartRequired(s Situation, found Findings) Verdict {
-	var paths []string
-	for _, change := range found.Changes {
-		paths = append(paths, change.Path)
-	}
-	for _, change := range s.VM.Status.RestartAwaitingChanges {
-		if !objects.OfPod(change.Path) && !slices.Contains(paths, change.Path) {
-			paths = append(paths, change.Path)
-		}
-	}
-	switch {
-	case len(paths) == 0 && found.Type.Status == metav1.ConditionFalse && s.Pod != nil:
-		return Verdict{metav1.ConditionUnknown, found.Type.Reason, "it is not known what a restart would change, " +
-			"and the VM could not be started again: its type is not accepted (VMTypeAccepted)"}
-	case len(paths) == 0:
-		return Verdict{metav1.ConditionFalse, reasonNothingPending, ""}
-	}
-	slices.Sort(paths)
-	return Verdict{
-		metav1.ConditionTrue, reasonChangesPending,
-		Shorten("waiting for a restart: "+strings.Join(paths, ", "), MaxMessage),
-	}
+// notMigratable is what every VM is.
+func notMigratable() Verdict {
+	return Verdict{metav1.ConditionFalse, "NotYet", "live migration is not built yet: to move the VM, restart it"}
 }
 
 // reconciled is whether the cluster holds what the definition asks for.
@@ -150,6 +134,7 @@ func SameStatus(want, is v1.VirtualMachineStatus) bool {
 	if want.ObservedGeneration != is.ObservedGeneration || want.Phase != is.Phase ||
 		want.Reason != is.Reason || want.Message != is.Message || want.NodeName != is.NodeName ||
 		!equality.Semantic.DeepEqual(want.Failures, is.Failures) ||
+		!equality.Semantic.DeepEqual(want.AutomaticRestart, is.AutomaticRestart) ||
 		!equality.Semantic.DeepEqual(want.Privileges, is.Privileges) ||
 		!slices.EqualFunc(want.RestartAwaitingChanges, changesOfPod(is.RestartAwaitingChanges), sameChange) {
 		return false

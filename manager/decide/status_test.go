@@ -33,7 +33,7 @@ func TestWhatAwaitsARestart(t *testing.T) {
 	} {
 		vm := machine("web")
 		vm.Status.RestartAwaitingChanges = tt.reported
-		verdict := restartRequired(Situation{Snapshot: &Snapshot{VM: vm}}, Findings{Changes: tt.found})
+		verdict := RestartOf(Situation{Snapshot: &Snapshot{VM: vm}}, Findings{Changes: tt.found}).Condition
 		if tt.want == "" {
 			require.Equal(t, metav1.ConditionFalse, verdict.Status, what)
 			continue

@@ -38,14 +38,15 @@ var notForTheMachine = map[string]string{
 
 // notForThePod are fields that no object is made of.
 var notForThePod = map[string]string{
-	"vm.state":                    "manager/vm: the number of replicas",
-	"vm.display.spice.server":     "not used: viewers connect through the manager",
-	"vm.display.spice.proxyUrl":   "not used: viewers connect through the manager",
-	"permissions":                 "the web GUI",
-	"virtualMachineIPAddressName": "manager/addresses: the lease, which is the tap's",
-	"runnerTemplate.source":       "manager/vm: another than VM-Operator's own needs a vmType",
-	"runnerTemplate.update":       "not used",
-	"pools":                       "the web GUI",
+	"vm.state":                        "manager/vm: the number of replicas",
+	"vm.display.spice.server":         "not used: viewers connect through the manager",
+	"vm.display.spice.proxyUrl":       "not used: viewers connect through the manager",
+	"permissions":                     "the web GUI",
+	"disruptions.restartApprovalMode": "manager/decide: who restarts the VM",
+	"virtualMachineIPAddressName":     "manager/addresses: the lease, which is the tap's",
+	"runnerTemplate.source":           "manager/vm: another than VM-Operator's own needs a vmType",
+	"runnerTemplate.update":           "not used",
+	"pools":                           "the web GUI",
 }
 
 // Each field of the API reaches what is made of a VM: who adds one has to give it two

@@ -42,6 +42,16 @@ type Settings struct {
 	// long.
 	OperationsKept    int
 	OperationsKeptFor time.Duration
+	// Restarts limits the restarts of VMs by the manager.
+	Restarts Restarts
+}
+
+// Restarts limits how fast VMs are restarted.
+type Restarts struct {
+	// AtOnce is how many VMs are being restarted at most, Pause how long it is at least from
+	// one to the next.
+	AtOnce int
+	Pause  time.Duration
 }
 
 // ServiceMetadata is what a service has besides what it needs.
@@ -58,5 +68,6 @@ func DefaultSettings() Settings {
 		RAMOvercommit:   1.25,
 
 		OperationsKept: 10, OperationsKeptFor: 24 * time.Hour,
+		Restarts: Restarts{AtOnce: 1, Pause: 10 * time.Second},
 	}
 }

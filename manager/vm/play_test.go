@@ -101,10 +101,13 @@ func (w *world) say(vm string, pod *corev1.Pod, state string, outcome *v1.Outcom
 	if state == stateBooting || state == stateBooted {
 		alive = metav1.ConditionTrue
 	}
+	is := &v1.VirtualMachine{} // which it has compared
+	require.NoError(w.t, client.IgnoreNotFound(w.client.Get(w.playing(),
+		client.ObjectKey{Namespace: w.Name, Name: vm}, is)))
 	status := v1.VirtualMachineStatus{
 		Runner: &v1.RunnerStatus{
 			PodName: pod.Name, PodUID: pod.UID, State: state, Reason: "Vm" + state,
-			Outcome: outcome,
+			Outcome: outcome, ComparedGeneration: is.Generation,
 		},
 		CPUs: 2, RAM: "1Gi", VMType: "standard", UUID: "8c1b4d6e-0000-4000-8000-000000000001",
 		ConsoleClient:          "10.0.0.1",

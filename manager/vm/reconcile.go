@@ -28,6 +28,7 @@ type reconciler struct {
 	opts     Options
 	memories memories
 	modules  modules
+	turns    restartTurns
 	warnings [objects.Kinds]warnings
 	epoch    atomic.Int64 // counts the changes of the settings
 
@@ -55,6 +56,7 @@ func (c *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	if s == nil {
 		c.memories.forget(request.NamespacedName)
+		c.turns.set(request.Name, false, c.opts.Now())
 		did := c.operate(ctx, request.Name, nil)
 		return after(did, c.opts.Now()), did.Err
 	}
@@ -116,6 +118,7 @@ func (c *reconciler) reconcile(ctx context.Context, s *decide.Snapshot, m *memor
 	changed := s.VM.Generation != s.VM.Status.ObservedGeneration || decide.DataChanged(s)
 	situation.Failures = decide.CountFailures(had, s.Pod, changed, s.Now)
 	found := decide.Findings{Type: verdict, Problems: start.did.Problems}
+	found.Restart = decide.RestartOf(situation, found)
 	if f := situation.Failures; f != nil && (had == nil || f.LastTime != had.LastTime) {
 		start.did.Append(c.publish(ctx, situation, found, claims, m, round)) // before the failure is gone with its pod
 		return start.did
@@ -137,13 +140,35 @@ func (c *reconciler) reconcile(ctx context.Context, s *decide.Snapshot, m *memor
 	}
 	rest.run(func() decide.Report { return round.Service(ctx) })
 
-	situation.Obstacle, found.Changes = start.did.Obstacle, next.Changes
+	situation.Obstacle, found.Changes, found.Applied = start.did.Obstacle, next.Changes, next.Applied
 	found.Problems = slices.Concat(start.did.Problems, rest.did.Problems)
 	all.Append(start.did)
 	all.Append(rest.did)
 	all.RetryAt(decision.Again)
+	all.Append(c.restart(ctx, situation, &found, round))
 	all.Append(c.publish(ctx, situation, found, claims, m, round))
 	return all
+}
+
+// restart restarts the VM if changes await that, its definition has it so, and it is its turn.
+func (c *reconciler) restart(ctx context.Context, s decide.Situation, found *decide.Findings, round *apply.Round) (
+	did decide.Report,
+) {
+	found.Restart = decide.RestartOf(s, *found)
+	name := s.VM.Name
+	if !found.Restart.Due {
+		c.turns.set(name, found.Restart.Busy, s.Now)
+		return did
+	}
+	mine, again := c.turns.take(name, s.Settings.Restarts, s.Now)
+	if !mine {
+		did.RetryAt(again)
+		return did
+	}
+	if found.Restart.Take(s); found.Restart.Delete {
+		did.Err = round.RestartPod(ctx)
+	}
+	return did
 }
 
 // publish writes the VM's status.

@@ -83,7 +83,9 @@ func TestTheStatusIsDocumented(t *testing.T) {
 	}
 	require.ElementsMatch(t, constants(t, "State"), words("States"))
 	require.ElementsMatch(t, constants(t, "Reason"), words("Reasons"))
-	managers := []string{string(vmstatus.ConditionVMTypeAccepted), string(vmstatus.ConditionReconciled)}
+	managers := []string{
+		string(vmstatus.ConditionVMTypeAccepted), string(vmstatus.ConditionReconciled), string(vmstatus.ConditionMigratable),
+	}
 	require.ElementsMatch(t, constants(t, "ConditionType"), append(words("Conditions"), managers...))
 	var names []string
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Status]()) {

@@ -140,8 +140,14 @@ func commandsOfOthers(t *testing.T, l *lab) {
 		case strings.Contains(line, " patch "):
 			u.types(line, "")
 			linux.condition(v1.ConditionRestartRequired, "True")
+		case strings.Contains(line, "restartAwaitingChanges") && cpus == "1":
+			require.Regexp(t, `\{"currentValue":1,"desiredValue":2,"operation":"replace","path":"vm.maximumCpus"\}`,
+				u.types(line, ""))
+		case strings.Contains(line, "restartAwaitingChanges"):
+			linux.condition(v1.ConditionRestartRequired, "False")
+			require.Empty(t, u.types(line, ""))
 		case strings.Contains(line, "get vm"):
-			require.Regexp(t, `(?s)NEED-RESTART.*linux-vm .* True `, u.types(line, ""))
+			require.Regexp(t, `(?s)NEED RESTART.*linux-vm .* True `, u.types(line, ""))
 		case strings.Contains(line, " restart "):
 			before := linux.pod()
 			u.types(line, "")

@@ -160,6 +160,7 @@ func TestATokenIsHeldToTheRunnersPart(t *testing.T) {
 		"nodeName":                    `"elsewhere"`,
 		"privileges":                  `[{"name": "root", "reason": "spec.x"}]`,
 		"volumes":                     `[{"claim": "runner-data-web-0", "uid": "u", "untrusted": ""}]`,
+		"automaticRestart":            `{"podUID": "u", "time": "2026-01-02T03:04:05Z"}`,
 		"failures":                    `{"count": 3, "lastTime": "2026-01-02T03:04:05Z"}`,
 		"virtualMachineIPAddressName": `"eves"`,
 		"consoleUser":                 `"eve"`,
@@ -185,7 +186,7 @@ func TestATokenIsHeldToTheRunnersPart(t *testing.T) {
 	change := func(path, desired string) string {
 		return `{"path": "` + path + `", "operation": "replace", "currentValue": "a", "desiredValue": "` + desired + `"}`
 	}
-	managers := []string{v1.ConditionVMTypeAccepted, v1.ConditionRestartRequired, v1.ConditionReconciled}
+	managers := v1.ManagerConditions()
 	paths := []string{
 		"image.source", "resources.limits.memory", "nodeName", "nodeSelector",
 		"vmType.configMap", "vm.display.secret",
@@ -200,8 +201,11 @@ func TestATokenIsHeldToTheRunnersPart(t *testing.T) {
 	for _, path := range paths {
 		refused(path, patch(types.ApplyPatchType, list("restartAwaitingChanges", change(path, "b"))))
 	}
-	p.patch("vm-operator", list("conditions", condition(managers[0], "False"), condition(managers[1], "False"),
-		condition(managers[2], "False")))
+	var all []string
+	for _, name := range managers {
+		all = append(all, condition(name, "False"))
+	}
+	p.patch("vm-operator", list("conditions", all...))
 	p.patch("vm-operator", list("restartAwaitingChanges", change(paths[0], "b"), change(paths[1], "b")))
 	for _, name := range managers {
 		refused(name, patch(types.ApplyPatchType, list("conditions", condition(name, "True"))))
@@ -218,7 +222,7 @@ func TestATokenIsHeldToTheRunnersPart(t *testing.T) {
 		change("vm.disks[0]", "b"))))
 	require.NoError(t, patch(types.ApplyPatchType, list("restartAwaitingChanges")))
 	is := p.vm("web").Status
-	require.Len(t, is.Conditions, 3, "what it leaves out goes, the manager's stay: %v", is.Conditions)
+	require.Len(t, is.Conditions, len(managers), "what it leaves out goes, the manager's stay: %v", is.Conditions)
 	require.Len(t, is.RestartAwaitingChanges, 2)
 }
 

@@ -1,0 +1,243 @@
+package vm
+
+import (
+	"fmt"
+	"maps"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apitypes "k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/objects"
+)
+
+func automatic(vm *v1.VirtualMachine) {
+	vm.Spec.Disruptions = &v1.Disruptions{RestartApprovalMode: v1.RestartAutomatic}
+}
+
+// needs waits until a VM says why it needs a restart; "" is that it doesn't.
+func (w *world) needs(name, reason string) *v1.VirtualMachine {
+	w.t.Helper()
+	return eventually(w, name, &v1.VirtualMachine{}, "RestartRequired "+reason, func(vm *v1.VirtualMachine) bool {
+		c := meta.FindStatusCondition(vm.Status.Conditions, v1.ConditionRestartRequired)
+		if reason == "" {
+			return c != nil && c.Status == metav1.ConditionFalse
+		}
+		return c != nil && c.Status == metav1.ConditionTrue && c.Reason == reason
+	})
+}
+
+// otherPod waits until a VM runs in another pod.
+func (w *world) otherPod(name string, than apitypes.UID) {
+	w.t.Helper()
+	eventually(w, objects.PodName(name), &corev1.Pod{}, "another pod", func(p *corev1.Pod) bool {
+		return p.UID != than && p.DeletionTimestamp == nil
+	})
+	w.settled()
+}
+
+// A VM is restarted for what awaits a restart as soon as its definition approves; with another
+// one's approval it is not. What the restart has not helped with is not restarted for again.
+func TestAutomaticRestart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	stop := w.play()
+	w.manage(nil)
+	w.vm("web")
+	w.settled()
+	first := w.uid("web")
+	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.PriorityClassName = "system-node-critical" })
+	w.needs("web", "ChangesPending")
+	require.Equal(t, first, w.uid("web"))
+	w.types.refuse("broken", TypeRefused{"no such type"})
+	w.edit("web", func(vm *v1.VirtualMachine) { automatic(vm); vm.Spec.VMType.Source = "broken" })
+	w.needs("web", "TypeRefused")
+	require.Equal(t, first, w.uid("web"))
+	pod := w.pod("web")
+	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VMType.Source = "standard" })
+	w.needs("web", "NotFresh") // until the runner has compared that
+	require.Equal(t, first, w.uid("web"))
+	w.say("web", pod, stateBooted, nil)
+	w.otherPod("web", first)
+	vm := w.needs("web", "")
+	require.Empty(t, vm.Status.RestartAwaitingChanges)
+	require.Equal(t, "system-node-critical", w.pod("web").Spec.PriorityClassName)
+	require.Len(t, w.events("web", "AutomaticRestart"), 1)
+	eventually(w, "web", &v1.VirtualMachine{}, "it has helped", func(vm *v1.VirtualMachine) bool {
+		return vm.Status.AutomaticRestart == nil
+	})
+
+	// The runner of the next pod says the same again.
+	stop()
+	change := v1.RestartAwaitingChange{Path: "vm.firmware", Operation: "add"}
+	second := w.pod("web")
+	w.say("web", second, stateBooted, nil, change)
+	w.gone("web", second)
+	third := w.pod("web")
+	w.bind(third)
+	w.report(third, runningSince(time.Now()))
+	w.say("web", third, stateBooted, nil, change)
+	w.needs("web", "RestartedAlready")
+	w.look()
+	w.needs("web", "RestartedAlready")
+	require.Equal(t, third.UID, w.uid("web"))
+}
+
+// A manager that is killed at any write of a restart is followed by one that restarts the VM
+// if that has not been done, and never twice.
+func TestAutomaticRestartOfAKilledManager(t *testing.T) {
+	t.Parallel()
+	restart := func(t *testing.T, at int, after bool) (writes int) {
+		w := newWorld(t)
+		w.settings.Load().Restarts.Pause = 0
+		stop, seen := w.pods()
+		w.play()
+		end := w.manage(nil)
+		w.vm("web", automatic)
+		w.settled()
+		end()
+		w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.PriorityClassName = "system-node-critical" })
+		first := cutWire(at, after)
+		end = w.manage(first)
+		w.say("web", w.pod("web"), stateBooted, nil) // the runner has the new definition
+		if at > 0 {
+			select {
+			case <-first.cut:
+			case <-time.After(patience):
+				require.Fail(t, "it was not killed")
+			}
+			end()
+			w.manage(nil)
+			w.say("web", w.pod("web"), stateBooted, nil)
+		}
+		eventually(w, objects.PodName("web"), &corev1.Pod{}, "it was restarted", func(p *corev1.Pod) bool {
+			return p.Spec.PriorityClassName == "system-node-critical"
+		})
+		w.settled()
+		w.needs("web", "")
+		stop()
+		require.Len(t, seen()["web-0"], 2, "pods, cut at write %d", at)
+		return len(first.written())
+	}
+	writes := restart(t, 0, false)
+	require.GreaterOrEqual(t, writes, 3, "the stateful set, the record, the pod")
+	for at := 1; at <= min(writes-1, 7); at++ { // at the last one all is done
+		t.Run(fmt.Sprint("at write ", at), func(t *testing.T) {
+			t.Parallel()
+			restart(t, at, at%2 == 0)
+		})
+	}
+}
+
+// pods returns which pods there have been, by name, and what ends the watch.
+func (w *world) pods() (stop func(), seen func() map[string]map[apitypes.UID]bool) {
+	w.t.Helper()
+	events, err := w.client.Watch(w.playing(), &corev1.PodList{}, client.InNamespace(w.Name))
+	require.NoError(w.t, err)
+	var mu sync.Mutex
+	all := map[string]map[apitypes.UID]bool{}
+	go func() {
+		for event := range events.ResultChan() {
+			if pod, ok := event.Object.(*corev1.Pod); ok && event.Type == watch.Added {
+				mu.Lock()
+				if all[pod.Name] == nil {
+					all[pod.Name] = map[apitypes.UID]bool{}
+				}
+				all[pod.Name][pod.UID] = true
+				mu.Unlock()
+			}
+		}
+	}()
+	w.t.Cleanup(events.Stop)
+	return events.Stop, func() map[string]map[apitypes.UID]bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return maps.Clone(all)
+	}
+}
+
+// Fifty VMs that need a restart at once, because the manager has another image, are restarted a
+// few at a time, each once, although managers are killed meanwhile.
+func TestAutomaticRestartsAreLimited(t *testing.T) {
+	t.Parallel()
+	const count, atOnce = 50, 4
+	w := newWorld(t)
+	w.settings.Load().Restarts = objects.Restarts{AtOnce: atOnce, Pause: 50 * time.Millisecond}
+	w.play()
+	_, seen := w.pods()
+	end := w.manage(nil)
+	for i := range count {
+		w.vm(fmt.Sprint("vm", i), automatic)
+	}
+	w.settled()
+	w.set(func(s *objects.Settings) { s.Image = "vmrunner:next" })
+	most, kills := 0, 0
+	require.Eventually(t, func() bool {
+		var pods corev1.PodList
+		require.NoError(t, w.client.List(t.Context(), &pods, client.InNamespace(w.Name)))
+		down, next := count, 0
+		for i := range pods.Items {
+			p := &pods.Items[i]
+			if p.DeletionTimestamp == nil && len(p.Status.ContainerStatuses) > 0 {
+				down--
+				if p.Spec.Containers[0].Image == "vmrunner:next" {
+					next++
+				}
+			}
+		}
+		most = max(most, down)
+		if next > count*(kills+1)/3 && kills < 2 {
+			kills++
+			end()
+			end = w.manage(nil)
+		}
+		return next == count
+	}, 5*patience, tick)
+	w.settled()
+	require.Positive(t, most)
+	require.LessOrEqual(t, most, atOnce, "VMs that were down at the same time")
+	require.Equal(t, 2, kills)
+	for name, pods := range seen() {
+		require.Len(t, pods, 2, name)
+	}
+	for i := range count {
+		w.needs(fmt.Sprint("vm", i), "")
+	}
+}
+
+// Turns are handed out with a pause, not more than some at once, and after a while also
+// while a VM doesn't come up.
+func TestRestartTurns(t *testing.T) {
+	t.Parallel()
+	limit := objects.Restarts{AtOnce: 2, Pause: 10 * time.Second}
+	now := time.Unix(1000, 0)
+	turns := &restartTurns{}
+	take := func(name string) bool {
+		mine, again := turns.take(name, limit, now)
+		require.Equal(t, mine, again.IsZero())
+		require.True(t, mine || again.After(now))
+		return mine
+	}
+	turns.set("busy", true, now) // what an earlier manager has begun
+	require.False(t, take("a"), "it may not know all of these yet")
+	now = now.Add(limit.Pause)
+	require.True(t, take("a"))
+	require.True(t, take("a"), "it is its turn still")
+	require.False(t, take("b"))
+	now = now.Add(limit.Pause)
+	require.False(t, take("b"), "there are two")
+	turns.set("busy", false, now)
+	require.True(t, take("b"))
+	now = now.Add(limit.Pause)
+	require.False(t, take("c"))
+	now = now.Add(longestRestart)
+	require.True(t, take("c"), "the others have had their time")
+}
