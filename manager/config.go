@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"vmop/manager/access"
+	"vmop/manager/addresses"
 	"vmop/manager/login"
 	"vmop/manager/objects"
 	"vmop/regular"
@@ -90,6 +91,11 @@ type reconcilerPart struct {
 	TrustedClaims    []string     `yaml:"trustedClaims"`
 	TrustedURLs      []string     `yaml:"trustedURLs"`
 	Restarts         restartsPart `yaml:"automaticRestarts"`
+
+	// Ranges and LeaseRetention are Deckhouse's virtualMachineCIDRs, and its
+	// VIRTUAL_MACHINE_IP_LEASES_RETENTION_DURATION.
+	Ranges         []addresses.Range `yaml:"virtualMachineCIDRs"`
+	LeaseRetention *vmspec.Seconds   `yaml:"virtualMachineIPLeaseRetention"`
 
 	OperationsKept    *int            `yaml:"operationsKept"`
 	OperationsKeptFor *vmspec.Seconds `yaml:"operationsKeptFor"`
@@ -209,6 +215,17 @@ func fill(s *objects.Settings, p reconcilerPart, faults *faults) {
 			faults.add(at("operationsKeptFor"), fmt.Sprintf("can't be %d", *n),
 				fmt.Sprintf("0 to %d seconds, a year", longestKept))
 		}
+	}
+	s.Ranges = p.Ranges
+	for _, fault := range s.Ranges.Check(at("virtualMachineCIDRs")) {
+		faults.add(fault.Path, fault.Message, fault.Hint)
+	}
+	if p.LeaseRetention == nil {
+		return
+	}
+	if s.LeaseRetention = time.Duration(*p.LeaseRetention) * time.Second; s.LeaseRetention < 0 {
+		faults.add(at("virtualMachineIPLeaseRetention"), fmt.Sprintf("can't be %d", *p.LeaseRetention),
+			"a number of seconds, such as 600; 0 keeps nothing")
 	}
 }
 

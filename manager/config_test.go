@@ -11,7 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vmop/manager/addresses"
 	"vmop/manager/objects"
+	"vmop/vmspec"
 	"vmop/yamlfile"
 )
 
@@ -83,6 +85,16 @@ const whole = `
       operationsKept: 3
       operationsKeptFor: 600
       automaticRestarts: {atOnce: 3, pause: 60}
+      virtualMachineCIDRs:
+      - 10.66.10.0/24
+      - cidr: 10.66.20.0/24
+        gateway: 10.66.20.1
+        nameservers: {addresses: [10.66.20.2], search: [example.test]}
+        routes: [{to: 10.0.0.0/8, via: 10.66.20.3}]
+        exclude: [10.66.20.2-10.66.20.9]
+        filter: false
+        retired: true
+      virtualMachineIPLeaseRetention: 60
 `
 
 func wholeConfig() Config {
@@ -103,6 +115,17 @@ func wholeConfig() Config {
 	}
 	s.OperationsKept, s.OperationsKeptFor = 3, 10*time.Minute
 	s.Restarts = objects.Restarts{AtOnce: 3, Pause: time.Minute}
+	s.LeaseRetention, s.Ranges = time.Minute, addresses.Ranges{
+		{CIDR: "10.66.10.0/24"},
+		{
+			CIDR: "10.66.20.0/24", Gateway: "10.66.20.1", Exclude: []string{"10.66.20.2-10.66.20.9"},
+			Nameservers: &vmspec.Nameservers{Addresses: []string{"10.66.20.2"}, Search: []string{"example.test"}},
+			Routes:      []vmspec.Route{{To: "10.0.0.0/8", Via: "10.66.20.3"}}, Filter: new(false), Retired: true,
+		},
+	}
+	if faults := s.Ranges.Check(""); len(faults) > 0 { // it reads them, too
+		panic(faults)
+	}
 	gui := defaultGUI()
 	gui.ClusterName = "test"
 	return Config{Namespace: "vmop-dev", Settings: s, GUI: gui}

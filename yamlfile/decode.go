@@ -55,7 +55,11 @@ func (r *Reader) decode(path string, key, n *yaml.Node, to reflect.Value) {
 func (r *Reader) fill(path string, n *yaml.Node, to reflect.Value) {
 	switch to.Kind() {
 	case reflect.Struct:
-		if r.wants(path, n, yaml.MappingNode, "a mapping", example(to)) {
+		fields := fieldsOf(to)
+		short := slices.IndexFunc(fields, func(f field) bool { return f.scalar })
+		if short >= 0 && n.Kind == yaml.ScalarNode {
+			r.decode(join(path, fields[short].key), nil, n, fields[short].value)
+		} else if r.wants(path, n, yaml.MappingNode, "a mapping", example(to)) {
 			r.structure(path, n, to)
 		}
 	case reflect.Slice:
@@ -106,6 +110,7 @@ type field struct {
 	value  reflect.Value
 	least  string // the tag min
 	former bool   // the tag former: known, but not to be used any more
+	scalar bool   // the tag scalar: a scalar in place of the mapping is its value
 }
 
 // fieldsOf lists the fields of a struct, those of an embedded one included.
@@ -118,7 +123,8 @@ func fieldsOf(v reflect.Value) []field {
 			fields = append(fields, fieldsOf(v.Field(i))...)
 		case key != "" && key != "-":
 			_, former := f.Tag.Lookup("former")
-			fields = append(fields, field{key, v.Field(i), f.Tag.Get("min"), former})
+			_, scalar := f.Tag.Lookup("scalar")
+			fields = append(fields, field{key, v.Field(i), f.Tag.Get("min"), former, scalar})
 		}
 	}
 	return fields

@@ -139,7 +139,8 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	p := newPlace(t, "restricted")
 	p.addComponent("storage-classes")
 	p.Kubectl("create", "secret", "generic", "vm-operator-ca") // an empty one is filled, as an old one is renewed
-	m := p.start(p.withUsers("loadBalancerService: true, operationsKept: 0", "admin"), "--leader-elect")
+	m := p.start(p.withUsers(`loadBalancerService: true, operationsKept: 0, virtualMachineCIDRs: [10.66.10.0/24],
+    virtualMachineIPLeaseRetention: 0`, "admin"), "--leader-elect")
 	p.machine("web")
 	pod := p.awaitPod("web", "")
 	p.grow("web", "system-disk-web-0")
@@ -185,6 +186,7 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 		return !p.get("evict-web", &v1.VirtualMachineOperation{})
 	})
 	p.usedOnPages(m)
+	p.usesAddresses()
 
 	// Its pod is refused, and the VM says why.
 	p.Kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"priorityClassName": "none-such", "vm": {"state": "Running"}}}`)
@@ -202,16 +204,53 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	used, refused := p.requests("vm-operator")
 	require.Empty(t, refused)
 	var role rbacv1.Role
-	var component rbacv1.ClusterRole
 	require.True(t, p.get("vm-operator", &role))
-	require.NoError(t, p.client.Get(t.Context(), client.ObjectKey{Name: "vm-operator-storage-classes"}, &component))
-	require.ElementsMatch(t, granted(append(role.Rules, component.Rules...)), append(used, blocksDeletion))
+	for _, name := range []string{"vm-operator-storage-classes", "vm-operator-cluster"} {
+		var more rbacv1.ClusterRole
+		require.NoError(t, p.client.Get(t.Context(), client.ObjectKey{Name: name}, &more))
+		role.Rules = append(role.Rules, more.Rules...)
+	}
+	require.ElementsMatch(t, granted(role.Rules), append(used, blocksDeletion, writesStatus))
 	p.needsToBlockDeletion("web")
 }
 
 // blocksDeletion is the one right that no request shows: admission asks for it when
 // an object is to hold up the deletion of the VM that it belongs to.
 const blocksDeletion = "vms/finalizers.vmoperator.jdrupes.org update"
+
+// writesStatus is the right for a subresource that doesn't exist, for which the policy for
+// addresses asks.
+const writesStatus = "virtualmachineipaddresses/status.vmoperator.jdrupes.org patch"
+
+// usesAddresses has a VM at a tap get an address that was asked for, and give it back.
+func (p *place) usesAddresses() {
+	p.t.Helper()
+	p.Apply(`
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: `+p.Name+`}, roleRef: {apiGroup: rbac.authorization.k8s.io,
+  kind: ClusterRole, name: vm-operator-cluster}, subjects: [{kind: ServiceAccount, name: vm-operator, namespace: `+p.Name+`}]}
+`, `
+{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachineIPAddress, metadata: {name: tapped}, spec: {type: Static, staticIP: 10.66.10.14}}
+`, `
+{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachine, metadata: {name: tapped}, spec: {virtualMachineIPAddressName: tapped,
+  vm: {state: Stopped, maximumCpus: 1, networks: [{tap: {}}]}}}
+`, `
+{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachine, metadata: {name: automatic}, spec: {vm: {state: Stopped, maximumCpus: 1, networks: [{tap: {}}]}}}
+`)
+	for _, vm := range []string{"tapped", "automatic"} {
+		p.eventually(vm+" has an address", func() bool { return p.vm(vm).Status.VirtualMachineIPAddressName != "" })
+	}
+	lease := client.ObjectKey{Name: "ip-10-66-10-14"}
+	require.NoError(p.t, p.client.Get(p.t.Context(), lease, &v1.VirtualMachineIPAddressLease{}))
+	p.Kubectl("delete", "vm", "tapped", "automatic")
+	p.eventually("no VM has the address", func() bool {
+		var a v1.VirtualMachineIPAddress
+		return p.get("tapped", &a) && a.Status.Phase == v1.IPAddressBound
+	})
+	p.Kubectl("delete", "vmip", "tapped")
+	p.eventually("the lease is gone", func() bool {
+		return p.client.Get(p.t.Context(), lease, &v1.VirtualMachineIPAddressLease{}) != nil
+	})
+}
 
 // needsToBlockDeletion shows that without this right no object of a VM can be made.
 func (p *place) needsToBlockDeletion(vm string) {

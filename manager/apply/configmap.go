@@ -3,20 +3,23 @@ package apply
 import (
 	"context"
 
+	"vmop/manager/addresses"
 	"vmop/manager/decide"
 	"vmop/manager/objects"
 )
 
-// ConfigMap writes the runner's configuration, unless the VM's definition is not trusted,
-// and returns the version that was written; 0 if none was.
-func (r *Round) ConfigMap(ctx context.Context, trusted bool) (version uint64, did decide.Report) {
-	if !trusted {
+// ConfigMap writes the runner's configuration, with the lease of its address, unless it is to
+// stay as it is, and returns the version that was written; 0 if none was.
+func (r *Round) ConfigMap(ctx context.Context, stays bool, lease *addresses.Lease) (
+	version uint64, did decide.Report,
+) {
+	if stays {
 		return 0, did
 	}
 	for _, p := range objects.LoggingProblems(r.VM) {
 		did.Problem(decide.ReasonLogging, p.String())
 	}
-	configuration, err := objects.ConfigMap(r.VM, r.Settings)
+	configuration, err := objects.ConfigMap(r.VM, r.Settings, lease)
 	if err != nil {
 		did.Stop(decide.Stalled{Reason: decide.ReasonRefused, Message: decide.Readable(err.Error())}, nil)
 		return 0, did

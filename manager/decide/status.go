@@ -28,6 +28,8 @@ type Findings struct {
 	Problems []Problem
 	// Volumes are the VM's claims.
 	Volumes []v1.Volume
+	// IPAddress is the VirtualMachineIPAddress that the VM has; "": none.
+	IPAddress string
 }
 
 // reasonNotStarted is that of the machine's conditions of a VM that has never run.
@@ -39,7 +41,7 @@ func Status(s Situation, found Findings, p Phase) v1.VirtualMachineStatus {
 	status := v1.VirtualMachineStatus{
 		ObservedGeneration: s.VM.Generation,
 		Phase:              p.Phase, Reason: p.Reason, Message: Shorten(p.Message, MaxMessage),
-		Failures: s.Failures, Volumes: found.Volumes,
+		Failures: s.Failures, Volumes: found.Volumes, VirtualMachineIPAddressName: found.IPAddress,
 	}
 	if s.Pod != nil {
 		status.NodeName = s.Pod.Spec.NodeName
@@ -47,6 +49,7 @@ func Status(s Situation, found Findings, p Phase) v1.VirtualMachineStatus {
 	if s.VM.DeletionTimestamp != nil { // no step was taken
 		status.Privileges, status.Failures, status.AutomaticRestart = is.Privileges, is.Failures, is.AutomaticRestart
 		status.RestartAwaitingChanges = changesOfPod(is.RestartAwaitingChanges)
+		status.VirtualMachineIPAddressName = is.VirtualMachineIPAddressName
 		for _, name := range v1.ManagerConditions() {
 			if have := meta.FindStatusCondition(is.Conditions, name); have != nil {
 				status.Conditions = append(status.Conditions, *have)
@@ -133,6 +136,7 @@ func sameChange(a, b v1.RestartAwaitingChange) bool {
 func SameStatus(want, is v1.VirtualMachineStatus) bool {
 	if want.ObservedGeneration != is.ObservedGeneration || want.Phase != is.Phase ||
 		want.Reason != is.Reason || want.Message != is.Message || want.NodeName != is.NodeName ||
+		want.VirtualMachineIPAddressName != is.VirtualMachineIPAddressName ||
 		!equality.Semantic.DeepEqual(want.Failures, is.Failures) ||
 		!equality.Semantic.DeepEqual(want.AutomaticRestart, is.AutomaticRestart) ||
 		!equality.Semantic.DeepEqual(want.Privileges, is.Privileges) ||

@@ -17,16 +17,21 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/cloudinit"
+	"vmop/manager/addresses"
 	"vmop/runner/config"
 	"vmop/vmspec"
 )
 
-// Config returns the runner's configuration file. An error means a value that the API
-// server should not have accepted, or a file that is too large.
-func Config(vm *v1.VirtualMachine) ([]byte, error) {
+// Config returns the runner's configuration file. lease is what the guest's first tap gets; nil:
+// nothing. An error means a value that the API server should not have accepted, or a file that
+// is too large.
+func Config(vm *v1.VirtualMachine, lease *addresses.Lease) ([]byte, error) {
 	spec, err := machine(vm)
 	if err != nil {
 		return nil, err
+	}
+	if tap := vm.Spec.VM.FirstTap(); lease != nil && tap >= 0 {
+		spec.Network[tap].Lease, spec.Network[tap].Filter = &lease.Lease, &lease.Filter
 	}
 	seed, err := cloudInit(vm.Spec.CloudInit)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/client-go/applyconfigurations/core/v1"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/addresses"
 )
 
 // Keys of the ConfigMap, which are files in ConfigDir.
@@ -14,9 +15,11 @@ const (
 	LoggingKey = "logging.properties"
 )
 
-// ConfigMap returns the files that the runner of a VM reads.
-func ConfigMap(vm *v1.VirtualMachine, s Settings) (*corev1.ConfigMapApplyConfiguration, error) {
-	text, err := Config(vm)
+// ConfigMap returns the files that the runner of a VM reads. lease is that of [Config].
+func ConfigMap(vm *v1.VirtualMachine, s Settings, lease *addresses.Lease) (
+	*corev1.ConfigMapApplyConfiguration, error,
+) {
+	text, err := Config(vm, lease)
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func TestEveryFieldArrives(t *testing.T) {
 	one := definition(t, filepath.Join("testdata", "every-field.yaml"))
 	other := definition(t, filepath.Join("testdata", "every-other-field.yaml"))
 	for _, vm := range []*v1.VirtualMachine{one, other} {
-		text, err := objects.Config(vm)
+		text, err := objects.Config(vm, nil)
 		require.NoError(t, err)
 		_, _, err = config.Parse("config.yaml", text)
 		require.NoError(t, err)
@@ -93,7 +93,7 @@ func made(t *testing.T, vm *v1.VirtualMachine) products {
 	t.Helper()
 	s := settings()
 	s.LoadBalancer = &objects.ServiceMetadata{}
-	text, err := objects.Config(vm)
+	text, err := objects.Config(vm, nil)
 	require.NoError(t, err)
 	everything, err := json.Marshal(all(t, vm, s))
 	require.NoError(t, err)

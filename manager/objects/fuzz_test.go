@@ -44,7 +44,7 @@ func FuzzConfig(f *testing.F) {
 		if err != nil {
 			return
 		}
-		written, err := Config(&vm)
+		written, err := Config(&vm, nil)
 		if err != nil {
 			return
 		}

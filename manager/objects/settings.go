@@ -4,6 +4,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"vmop/manager/addresses"
 )
 
 // Settings are what the manager's configuration says about all VMs.
@@ -35,6 +37,11 @@ type Settings struct {
 	// KVMResource is the name under which a device plugin offers /dev/kvm, such
 	// as devices.kubevirt.io/kvm. Empty: pods that may use KVM are privileged.
 	KVMResource string
+	// Ranges are the subnets whose addresses VMs get. Empty: they get none.
+	Ranges addresses.Ranges
+	// LeaseRetention is how long an address is kept for its namespace that no object has
+	// any more.
+	LeaseRetention time.Duration
 	// Trust says what of a VM's definition may be in a pod with more rights than
 	// others.
 	Trust Trust
@@ -68,6 +75,7 @@ func DefaultSettings() Settings {
 		RAMOvercommit:   1.25,
 
 		OperationsKept: 10, OperationsKeptFor: 24 * time.Hour,
-		Restarts: Restarts{AtOnce: 1, Pause: 10 * time.Second},
+		Restarts:       Restarts{AtOnce: 1, Pause: 10 * time.Second},
+		LeaseRetention: 10 * time.Minute,
 	}
 }

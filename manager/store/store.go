@@ -248,6 +248,9 @@ func (s *Store) enqueue(vms ...string) {
 	}
 }
 
+// Enqueue makes VMs be reconciled, those that there are.
+func (s *Store) Enqueue(vms ...string) { s.enqueue(vms...) }
+
 // usersOfTypes returns the VMs that use the VM types in a ConfigMap.
 func (s *Store) usersOfTypes(configMap, configured string) []string {
 	users := s.vms.irregularNames(configMap)

@@ -2,6 +2,7 @@ package vm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/apply"
+	"vmop/manager/leases"
 	"vmop/manager/objects"
 	"vmop/manager/store"
 )
@@ -101,16 +103,33 @@ func Add(mgr manager.Manager, opts Options) (*Controller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("VM controller: %w", err)
 	}
-	for _, s := range []source.Source{c.store, source.Func(c.watchSettings)} {
+	for _, s := range []source.Source{known{c.store, c.addresses}, source.Func(c.watchSettings)} {
 		if err := ctl.Watch(s); err != nil {
 			return nil, fmt.Errorf("VM controller: %w", err)
 		}
 	}
+	c.store.OnChange(c.addresses.VMChanged)
 	follow := func(ctx context.Context) { c.store.Follow(ctx, watching) }
-	if err := mgr.Add(always(follow)); err != nil {
+	if err := errors.Join(mgr.Add(always(follow)), c.addresses.Add(mgr, watching)); err != nil {
 		return nil, fmt.Errorf("VM controller: %w", err)
 	}
 	return &Controller{c.store, c}, nil
+}
+
+// known is the source of VMs. Before the first is reconciled the addresses are known, too.
+type known struct {
+	*store.Store
+
+	addresses *leases.Controller
+}
+
+// WaitForSync implements source.SyncingSource.
+func (k known) WaitForSync(ctx context.Context) error {
+	err := k.Store.WaitForSync(ctx)
+	if err == nil {
+		k.addresses.Await(ctx)
+	}
+	return err
 }
 
 // always runs whether this manager leads or stands by.
@@ -166,6 +185,7 @@ func (c *reconciler) watchSettings(ctx context.Context, _ store.Queue) error {
 			}
 			c.epoch.Add(1)
 			c.store.EnqueueAll()
+			c.addresses.EnqueueAll()
 		}
 	}()
 	return nil

@@ -3,6 +3,7 @@ package vm
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/manager/apply"
 	"vmop/manager/decide"
+	"vmop/manager/leases"
 	"vmop/manager/objects"
 	"vmop/manager/store"
 )
@@ -32,18 +34,24 @@ type reconciler struct {
 	warnings [objects.Kinds]warnings
 	epoch    atomic.Int64 // counts the changes of the settings
 
+	addresses  *leases.Controller
 	operations operationMemories
 }
 
 func newReconciler(to apply.Client, live client.Reader, opts Options) *reconciler {
+	known := store.New(opts.Namespace, func() string { return opts.Settings().VMTypes })
 	return &reconciler{
-		store:  store.New(opts.Namespace, func() string { return opts.Settings().VMTypes }),
+		store:  known,
 		writer: apply.NewWriter(to, live, opts.Instance, opts.rewriting),
 		live:   live, opts: opts,
 		memories: memories{all: map[types.NamespacedName]*memory{}},
 		modules:  modules{all: map[types.NamespacedName]moduleSet{}},
 
 		operations: operationMemories{all: map[string]*operationMemory{}},
+		addresses: leases.New(leases.Options{
+			Namespace: opts.Namespace, Settings: opts.Settings, VMs: known, Client: to, Live: live,
+			Random: rand.Uint64N, Now: opts.Now,
+		}),
 	}
 }
 
@@ -107,7 +115,7 @@ func (c *reconciler) reconcile(ctx context.Context, s *decide.Snapshot, m *memor
 	}
 	frozen := step(start, true, func() (bool, decide.Report) { return round.Claims(ctx, claims) })
 	trusted := step(start, false, func() (bool, decide.Report) { return decide.Trust(s, claims) })
-	config := step(start, 0, func() (uint64, decide.Report) { return round.ConfigMap(ctx, trusted) })
+	address, config := c.configure(start, s, round, trusted)
 
 	if written, err := round.FinalStatus(ctx); written || err != nil {
 		start.did.Append(decide.Report{Err: err})
@@ -117,7 +125,7 @@ func (c *reconciler) reconcile(ctx context.Context, s *decide.Snapshot, m *memor
 	situation := decide.Situation{Snapshot: s, Obstacle: start.did.Obstacle}
 	changed := s.VM.Generation != s.VM.Status.ObservedGeneration || decide.DataChanged(s)
 	situation.Failures = decide.CountFailures(had, s.Pod, changed, s.Now)
-	found := decide.Findings{Type: verdict, Problems: start.did.Problems}
+	found := decide.Findings{Type: verdict, Problems: start.did.Problems, IPAddress: address.Name}
 	found.Restart = decide.RestartOf(situation, found)
 	if f := situation.Failures; f != nil && (had == nil || f.LastTime != had.LastTime) {
 		start.did.Append(c.publish(ctx, situation, found, claims, m, round)) // before the failure is gone with its pod
@@ -169,6 +177,18 @@ func (c *reconciler) restart(ctx context.Context, s decide.Situation, found *dec
 		did.Err = round.RestartPod(ctx)
 	}
 	return did
+}
+
+// configure gives the VM its address, and writes the runner's configuration.
+func (c *reconciler) configure(start *steps, s *decide.Snapshot, round *apply.Round, trusted bool) (
+	leases.Attached, uint64,
+) {
+	address := step(start, leases.Attached{Unknown: true}, func() (leases.Attached, decide.Report) {
+		return c.addresses.Attach(start.ctx, s.VM)
+	})
+	return address, step(start, 0, func() (uint64, decide.Report) {
+		return round.ConfigMap(start.ctx, !trusted || address.Unknown, address.Lease)
+	})
 }
 
 // publish writes the VM's status.

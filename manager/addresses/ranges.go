@@ -1,0 +1,321 @@
+package addresses
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"vmop/vmspec"
+)
+
+// A Range is a subnet whose addresses VMs get, as the manager's configuration has it.
+type Range struct {
+	// CIDR is the subnet: "10.66.10.0/24". In a configuration it may stand for the range.
+	CIDR string `yaml:"cidr" scalar:"true"`
+	// Gateway is the router to everything outside, in the subnet; empty: none.
+	Gateway string `yaml:"gateway"`
+	// Nameservers are what guests ask for names.
+	Nameservers *vmspec.Nameservers `yaml:"nameservers"`
+	// Routes lead to what is behind other routers.
+	Routes []vmspec.Route `yaml:"routes"`
+	// Exclude are addresses that no VM gets: one, from-to, or a subnet.
+	Exclude []string `yaml:"exclude"`
+	// Filter keeps guests to their addresses. Nil: it does.
+	Filter *bool `yaml:"filter"`
+	// Retired means that no address of the range is leased any more. VMs that have one
+	// keep it.
+	Retired bool `yaml:"retired"`
+
+	// What Check has read.
+	subnet   netip.Prefix
+	gateway  netip.Addr
+	excluded []span
+}
+
+// Example returns how one is written in a configuration.
+func (Range) Example() string {
+	return "10.66.10.0/24, or {cidr: 10.66.10.0/24, gateway: 10.66.10.1}"
+}
+
+// span is from one address to another, both included.
+type span struct{ first, last netip.Addr }
+
+func (s span) contains(a netip.Addr) bool { return !a.Less(s.first) && !s.last.Less(a) }
+
+// Ranges are those of a configuration, as Check has read them.
+type Ranges []Range
+
+// A Problem is a fault of a configuration: where, what is wrong, and what would be right.
+type Problem struct{ Path, Message, Hint string }
+
+// Sizes of subnets. A smaller one has no address but those of network and broadcast.
+const (
+	largestSubnet  = 8
+	smallestSubnet = 30
+)
+
+// Check reads the ranges, and returns all that is wrong with them. The paths begin with at.
+// Ranges with faults are not to be used.
+func (r Ranges) Check(at string) (faults []Problem) {
+	for i := range r {
+		one, path := &r[i], fmt.Sprintf("%s[%d]", at, i)
+		add := func(key, message, hint string) { faults = append(faults, Problem{path + "." + key, message, hint}) }
+		one.read(add)
+		for j := range i {
+			if other := &r[j]; one.subnet.IsValid() && other.subnet.IsValid() && one.subnet.Overlaps(other.subnet) {
+				add("cidr", fmt.Sprintf("%s overlaps %s of %s[%d]", one.CIDR, other.CIDR, at, j),
+					"each address must be in one range")
+			}
+		}
+	}
+	return faults
+}
+
+// read reads one range.
+func (r *Range) read(add func(key, message, hint string)) {
+	const such = "such as 10.66.10.0/24"
+	subnet, err := netip.ParsePrefix(r.CIDR)
+	switch {
+	case r.CIDR == "":
+		add("cidr", "missing", such)
+	case err != nil:
+		add("cidr", fmt.Sprintf("%q is not a subnet", r.CIDR), such)
+	case !subnet.Addr().Is4():
+		add("cidr", fmt.Sprintf("%s is not IPv4", r.CIDR), "ranges are of IPv4, "+such)
+	case subnet.Bits() < largestSubnet || subnet.Bits() > smallestSubnet:
+		add("cidr", fmt.Sprintf("%s can't be /%d", r.CIDR, subnet.Bits()),
+			fmt.Sprintf("/%d to /%d", largestSubnet, smallestSubnet))
+	case subnet != subnet.Masked():
+		add("cidr", r.CIDR+" is the address of a host", "of its subnet it is "+subnet.Masked().String())
+	default:
+		r.subnet = subnet
+	}
+	if r.Gateway != "" {
+		r.gateway = r.router("gateway", r.Gateway, add)
+	}
+	if r.Nameservers != nil {
+		for i, text := range r.Nameservers.Addresses {
+			readHost(fmt.Sprintf("nameservers.addresses[%d]", i), text, add)
+		}
+	}
+	for i, route := range r.Routes {
+		if to, err := netip.ParsePrefix(route.To); err != nil || !to.Addr().Is4() || to != to.Masked() {
+			add(fmt.Sprintf("routes[%d].to", i), fmt.Sprintf("%q is not an IPv4 subnet", route.To),
+				"such as 10.0.0.0/8")
+		}
+		r.router(fmt.Sprintf("routes[%d].via", i), route.Via, add)
+	}
+	r.excluded = nil
+	for i, text := range r.Exclude {
+		s, err := readSpan(text)
+		if err != nil || r.subnet.IsValid() && !(r.subnet.Contains(s.first) && r.subnet.Contains(s.last)) {
+			add(fmt.Sprintf("exclude[%d]", i), fmt.Sprintf("%q is not in %s", text, r.CIDR),
+				"an address, such as 10.66.10.2; from-to, such as 10.66.10.2-10.66.10.9; or a subnet, such as 10.66.10.64/28")
+			continue
+		}
+		r.excluded = append(r.excluded, s)
+	}
+	if r.subnet.IsValid() && !r.Retired {
+		if _, ok := r.free(r.first(), func(netip.Addr) bool { return false }); !ok {
+			add("exclude", "leaves no address of "+r.CIDR, "exclude fewer, or say retired: true")
+		}
+	}
+}
+
+// router reads the address of a router, which must be a host in the subnet.
+func (r *Range) router(key, text string, add func(key, message, hint string)) netip.Addr {
+	a := readHost(key, text, add)
+	if a.IsValid() && r.subnet.IsValid() && !r.isHost(a) {
+		add(key, fmt.Sprintf("%s is no host of %s", text, r.CIDR), "a guest reaches only routers in its subnet")
+	}
+	return a
+}
+
+// readHost reads an IPv4 address.
+func readHost(key, text string, add func(key, message, hint string)) netip.Addr {
+	a, err := netip.ParseAddr(text)
+	if err != nil || !a.Is4() {
+		add(key, fmt.Sprintf("%q is not an IPv4 address", text), "such as 10.66.10.1")
+		return netip.Addr{}
+	}
+	return a
+}
+
+// readSpan reads an address, from-to, or a subnet.
+func readSpan(text string) (span, error) {
+	if subnet, err := netip.ParsePrefix(text); err == nil && subnet.Addr().Is4() {
+		return span{subnet.Masked().Addr(), last(subnet)}, nil
+	}
+	from, to, isSpan := strings.Cut(text, "-")
+	if !isSpan {
+		to = from
+	}
+	a, err := netip.ParseAddr(strings.TrimSpace(from))
+	if err != nil {
+		return span{}, err
+	}
+	b, err := netip.ParseAddr(strings.TrimSpace(to))
+	if err != nil {
+		return span{}, err
+	}
+	if !a.Is4() || !b.Is4() || b.Less(a) {
+		return span{}, fmt.Errorf("%q is not a span of addresses", text)
+	}
+	return span{a, b}, nil
+}
+
+// last returns the broadcast address of a subnet.
+func last(subnet netip.Prefix) netip.Addr {
+	return fromNumber(number(subnet.Masked().Addr()) | (1<<(32-subnet.Bits()) - 1))
+}
+
+func number(a netip.Addr) uint32 {
+	four := a.As4()
+	return binary.BigEndian.Uint32(four[:])
+}
+
+func fromNumber(n uint32) netip.Addr {
+	var four [4]byte
+	binary.BigEndian.PutUint32(four[:], n)
+	return netip.AddrFrom4(four)
+}
+
+func (r *Range) first() netip.Addr { return r.subnet.Addr().Next() }
+
+// isHost reports whether an address is in the subnet, and neither the network's nor for
+// broadcasts.
+func (r *Range) isHost(a netip.Addr) bool {
+	return r.subnet.Contains(a) && a != r.subnet.Addr() && a != last(r.subnet)
+}
+
+// Unusable returns why no VM can get an address; "" if one can. The address is IPv4.
+func (r Ranges) Unusable(a netip.Addr) string {
+	one := r.of(a)
+	switch {
+	case one == nil:
+		return fmt.Sprintf("%s is in none of the ranges of the manager's configuration (%s)", a, r)
+	case a == one.subnet.Addr():
+		return fmt.Sprintf("%s is the address of the network %s itself", a, one.CIDR)
+	case a == last(one.subnet):
+		return fmt.Sprintf("%s is the broadcast address of %s", a, one.CIDR)
+	case a == one.gateway:
+		return fmt.Sprintf("%s is the gateway of %s", a, one.CIDR)
+	case one.excludes(a):
+		return fmt.Sprintf("%s is excluded in the manager's configuration", a)
+	case one.Retired:
+		return fmt.Sprintf("%s is in %s, of which no address is leased any more", a, one.CIDR)
+	}
+	return ""
+}
+
+func (r *Range) excludes(a netip.Addr) bool {
+	return slices.ContainsFunc(r.excluded, func(s span) bool { return s.contains(a) })
+}
+
+// String lists the subnets whose addresses are leased.
+func (r Ranges) String() string {
+	var all []string
+	for _, one := range r {
+		if !one.Retired {
+			all = append(all, one.CIDR)
+		}
+	}
+	if len(all) == 0 {
+		return "there are none"
+	}
+	return strings.Join(all, ", ")
+}
+
+func (r Ranges) of(a netip.Addr) *Range {
+	for i := range r {
+		if r[i].subnet.Contains(a) {
+			return &r[i]
+		}
+	}
+	return nil
+}
+
+// A Lease is what a guest gets with its address.
+type Lease struct {
+	vmspec.Lease
+
+	// Filter holds the guest to its address.
+	Filter bool
+}
+
+// Lease returns what a guest with an address gets; nil if the address is in no range.
+func (r Ranges) Lease(a netip.Addr) *Lease {
+	one := r.of(a)
+	if one == nil {
+		return nil
+	}
+	return &Lease{vmspec.Lease{
+		Address: netip.PrefixFrom(a, one.subnet.Bits()).String(), Gateway: one.Gateway,
+		Nameservers: one.Nameservers, Routes: one.Routes,
+	}, one.Filter == nil || *one.Filter}
+}
+
+// Leasing reports whether addresses are leased, of any range.
+func (r Ranges) Leasing() bool {
+	return slices.ContainsFunc(r, func(one Range) bool { return !one.Retired })
+}
+
+// Free returns an address that can be leased and that taken doesn't report, beginning at a
+// random one. random returns a number from 0 to below n. ok is false if all are taken.
+func (r Ranges) Free(random func(n uint64) uint64, taken func(netip.Addr) bool) (a netip.Addr, ok bool) {
+	var sum uint64
+	for i := range r {
+		sum += r[i].size()
+	}
+	if sum == 0 {
+		return a, false
+	}
+	at, begin := random(sum), 0
+	for ; at >= r[begin].size(); begin++ {
+		at -= r[begin].size()
+	}
+	for i := range r { // the last round ends where the first one began
+		one := &r[(begin+i)%len(r)]
+		if one.size() == 0 {
+			continue
+		}
+		from := one.first()
+		if i == 0 {
+			from = fromNumber(number(from) + uint32(at))
+		}
+		if a, ok := one.free(from, taken); ok {
+			return a, true
+		}
+	}
+	return a, false
+}
+
+// size is how many hosts the subnet has; 0 if none of them is leased.
+func (r *Range) size() uint64 {
+	if r.Retired {
+		return 0
+	}
+	return 1<<(32-r.subnet.Bits()) - 2
+}
+
+// free returns the first free address from one on, and after the last one from the first on.
+func (r *Range) free(from netip.Addr, taken func(netip.Addr) bool) (netip.Addr, bool) {
+	end := last(r.subnet)
+	for a, left := from, r.size(); left > 0; left-- {
+		skip := slices.IndexFunc(r.excluded, func(s span) bool { return s.contains(a) })
+		switch {
+		case skip >= 0: // all of it at once
+			to := min(number(r.excluded[skip].last), number(end)-1)
+			left -= min(uint64(to-number(a)), left-1)
+			a = fromNumber(to)
+		case a != r.gateway && !taken(a):
+			return a, true
+		}
+		if a = a.Next(); a == end {
+			a = r.first()
+		}
+	}
+	return netip.Addr{}, false
+}
