@@ -97,7 +97,8 @@ func TestClaims(t *testing.T) {
 		},
 		{"released here", object("a", ip, ""), lease(name, "ours", "b", v1.LeaseReleased, ""), some, Take, ""},
 		{
-			"released here, in no range", object("a", ip, ""), lease(name, "ours", "b", v1.LeaseReleased, ""), nil, Refused,
+			"released here, in no range", object("a", ip, ""),
+			lease(name, "ours", "b", v1.LeaseReleased, ""), nil, Refused,
 			"10.66.20.77 is in none of the ranges of the manager's configuration (there are none)",
 		},
 		{"released, and had", object("a", ip, ip), lease(name, "ours", "a", v1.LeaseReleased, ""), nil, Take, ""},
@@ -172,7 +173,8 @@ func TestWhatAVMWaitsFor(t *testing.T) {
 			"the VirtualMachineIPAddress my-ip has no address: no manager has seen it yet",
 		},
 		{
-			"released", false, object("my-ip", "", ""), lease("ip-10-66-20-77", "ours", "my-ip", v1.LeaseReleased, ""), ForWait,
+			"released", false, object("my-ip", "", ""),
+			lease("ip-10-66-20-77", "ours", "my-ip", v1.LeaseReleased, ""), ForWait,
 			"the VirtualMachineIPAddress my-ip has no address: no manager has seen it yet",
 		},
 		{"free", false, object("my-ip", "", ""), bound(""), ForAttach, ""},

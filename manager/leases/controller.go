@@ -48,7 +48,8 @@ type Options struct {
 	Now func() time.Time
 }
 
-// A Controller gives addresses. See docs/decisions/0097-address-users.md. Its methods may be called by several goroutines.
+// A Controller gives addresses. See docs/decisions/0097-address-users.md. Its methods may be
+// called by several goroutines.
 type Controller struct {
 	opts    Options
 	book    *store.Addresses

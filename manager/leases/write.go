@@ -138,7 +138,9 @@ func (c *Controller) create(ctx context.Context, vm *v1.VirtualMachine, name str
 }
 
 // publish writes the status of an address object, if it differs.
-func (c *Controller) publish(ctx context.Context, a *v1.VirtualMachineIPAddress, s v1.VirtualMachineIPAddressStatus) error {
+func (c *Controller) publish(ctx context.Context, a *v1.VirtualMachineIPAddress,
+	s v1.VirtualMachineIPAddressStatus,
+) error {
 	if a.Status == s {
 		return nil
 	}

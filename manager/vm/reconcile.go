@@ -101,8 +101,7 @@ func (c *reconciler) reconcile(ctx context.Context, s *decide.Snapshot, m *memor
 	if s.VM.DeletionTimestamp != nil { // the garbage collector does the rest, or leaves it, as the user asked
 		return c.publish(ctx, decide.Situation{Snapshot: s}, decide.Findings{}, nil, m, round)
 	}
-	// What a VM needs before it can start: without it a VM that is running continues, and
-	// one that isn't is not started.
+	// Without what a VM needs to start, one that is running continues, and no other is started.
 	start := &steps{ctx: ctx, vm: s.VM}
 	unknown := decide.TypeUnknown("")
 	verdict := step(start, unknown, func() (decide.Verdict, decide.Report) { return c.checkType(ctx, s) })
@@ -114,8 +113,7 @@ func (c *reconciler) reconcile(ctx context.Context, s *decide.Snapshot, m *memor
 		return start.did // the VM is reconciled again with its new status
 	}
 	frozen := step(start, true, func() (bool, decide.Report) { return round.Claims(ctx, claims) })
-	trusted := step(start, false, func() (bool, decide.Report) { return decide.Trust(s, claims) })
-	address, config := c.configure(start, s, round, trusted)
+	trusted, address, config := c.configure(start, s, claims, round)
 
 	if written, err := round.FinalStatus(ctx); written || err != nil {
 		start.did.Append(decide.Report{Err: err})
@@ -179,16 +177,19 @@ func (c *reconciler) restart(ctx context.Context, s decide.Situation, found *dec
 	return did
 }
 
-// configure gives the VM its address, and writes the runner's configuration.
-func (c *reconciler) configure(start *steps, s *decide.Snapshot, round *apply.Round, trusted bool) (
-	leases.Attached, uint64,
+// configure gives the VM its address, and writes the runner's configuration if its definition is
+// trusted. It returns the version that was written; 0 if none was.
+func (c *reconciler) configure(start *steps, s *decide.Snapshot, claims []objects.Claim, round *apply.Round) (
+	trusted bool, address leases.Attached, version uint64,
 ) {
-	address := step(start, leases.Attached{Unknown: true}, func() (leases.Attached, decide.Report) {
+	trusted = step(start, false, func() (bool, decide.Report) { return decide.Trust(s, claims) })
+	address = step(start, leases.Attached{Unknown: true}, func() (leases.Attached, decide.Report) {
 		return c.addresses.Attach(start.ctx, s.VM)
 	})
-	return address, step(start, 0, func() (uint64, decide.Report) {
+	version = step(start, 0, func() (uint64, decide.Report) {
 		return round.ConfigMap(start.ctx, !trusted || address.Unknown, address.Lease)
 	})
+	return trusted, address, version
 }
 
 // publish writes the VM's status.
