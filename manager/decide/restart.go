@@ -18,7 +18,7 @@ import (
 	"vmop/vmstatus"
 )
 
-// Reasons of RestartRequired: nothing or nobody waits, a user is to restart the VM, or the
+// Reasons of RestartRequired: nothing waits, a user is to restart the VM, or the
 // manager is, and why it doesn't yet.
 const (
 	ReasonRestartedAlready = "RestartedAlready"
@@ -35,7 +35,7 @@ type Restart struct {
 	Condition Verdict
 	// Record is what the status has about the manager's latest restart; nil: nothing.
 	Record *v1.AutomaticRestart
-	// Due means that the manager restarts the VM as soon as it is the VM's turn; see Take.
+	// Due means that the manager restarts the VM as soon as it is the VM's turn; see Advance.
 	Due bool
 	// Busy means that a restart by the manager is under way: the VM is not up again.
 	Busy bool
@@ -81,8 +81,8 @@ func RestartOf(s Situation, found Findings) Restart {
 	return r
 }
 
-// Take takes the next step of a restart that is due, when it is the VM's turn.
-func (r *Restart) Take(s Situation) {
+// Advance takes the next step of a restart that is due, when it is the VM's turn.
+func (r *Restart) Advance(s Situation) {
 	if r.Record != nil && r.Record.PodUID == s.Pod.UID && slices.Equal(r.Record.Changes, r.changes) {
 		r.Delete = true
 	} else {

@@ -154,7 +154,7 @@ func TestTakeARestart(t *testing.T) {
 	t.Parallel()
 	s, found := awaitsRestart()
 	r := RestartOf(s, found)
-	r.Take(s)
+	r.Advance(s)
 	require.False(t, r.Delete)
 	require.Equal(t, ReasonRestarting, r.Condition.Reason)
 	require.Contains(t, r.Condition.Message, "waiting for a restart: vm.maximumCpus; the manager restarts the VM now")
@@ -162,13 +162,13 @@ func TestTakeARestart(t *testing.T) {
 	s.VM.Status.AutomaticRestart = r.Record
 	again := RestartOf(s, found)
 	require.True(t, again.Due)
-	again.Take(s)
+	again.Advance(s)
 	require.True(t, again.Delete)
 	require.Equal(t, r.Record, again.Record)
 
 	found.Changes = []v1.RestartAwaitingChange{{Path: "nodeName"}}
 	more := RestartOf(s, found)
-	more.Take(s)
+	more.Advance(s)
 	require.False(t, more.Delete, "what it is for is recorded first")
 	require.Len(t, more.Record.Changes, 2)
 

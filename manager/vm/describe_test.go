@@ -25,6 +25,7 @@ func TestDescribe(t *testing.T) {
 	require.Regexp(t, `(?m)^Events:\n +Type +Reason +Age +From +Message\n`, text)
 	const from = `[^ ]+ +vmoperator\.jdrupes\.org/vm-manager[^ ]* +`
 	require.Regexp(t, `(?m)^ +Normal +Started +`+from+`the guest is running on node `+node+`$`, text)
-	require.Regexp(t, `(?m)^ +Normal +Requested +`+from+user+` has requested: Stop \(VirtualMachineOperation stop\)$`, text)
+	stop := ` has requested: Stop \(VirtualMachineOperation stop\)$`
+	require.Regexp(t, `(?m)^ +Normal +Requested +`+from+user+stop, text)
 	require.Regexp(t, `(?m)^ +Normal +Stopped +`+from+`the VM has stopped because spec\.vm\.state is Stopped`, text)
 }

@@ -166,12 +166,12 @@ func (c *reconciler) restart(ctx context.Context, s decide.Situation, found *dec
 		c.turns.set(name, found.Restart.Busy, s.Now)
 		return did
 	}
-	mine, again := c.turns.take(name, s.Settings.Restarts, s.Now)
+	mine, again := c.turns.claim(name, s.Settings.Restarts, s.Now)
 	if !mine {
 		did.RetryAt(again)
 		return did
 	}
-	if found.Restart.Take(s); found.Restart.Delete {
+	if found.Restart.Advance(s); found.Restart.Delete {
 		did.Err = round.RestartPod(ctx)
 	}
 	return did

@@ -221,7 +221,7 @@ func TestRestartTurns(t *testing.T) {
 	now := time.Unix(1000, 0)
 	turns := &restartTurns{}
 	take := func(name string) bool {
-		mine, again := turns.take(name, limit, now)
+		mine, again := turns.claim(name, limit, now)
 		require.Equal(t, mine, again.IsZero())
 		require.True(t, mine || again.After(now))
 		return mine

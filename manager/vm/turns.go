@@ -20,8 +20,8 @@ type restartTurns struct {
 	busy map[string]time.Time // since when the VMs are being restarted, by name
 }
 
-// take reports whether it is a VM's turn; if not, it is asked again at a time.
-func (t *restartTurns) take(name string, limit objects.Restarts, now time.Time) (mine bool, again time.Time) {
+// claim reports whether it is a VM's turn, which it has then; if not, it is asked again at a time.
+func (t *restartTurns) claim(name string, limit objects.Restarts, now time.Time) (mine bool, again time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, has := t.busy[name]; has {

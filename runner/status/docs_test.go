@@ -84,7 +84,8 @@ func TestTheStatusIsDocumented(t *testing.T) {
 	require.ElementsMatch(t, constants(t, "State"), words("States"))
 	require.ElementsMatch(t, constants(t, "Reason"), words("Reasons"))
 	managers := []string{
-		string(vmstatus.ConditionVMTypeAccepted), string(vmstatus.ConditionReconciled), string(vmstatus.ConditionMigratable),
+		string(vmstatus.ConditionVMTypeAccepted), string(vmstatus.ConditionReconciled),
+		string(vmstatus.ConditionMigratable),
 	}
 	require.ElementsMatch(t, constants(t, "ConditionType"), append(words("Conditions"), managers...))
 	var names []string
