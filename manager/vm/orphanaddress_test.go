@@ -25,7 +25,9 @@ func TestOrphanKeepsItsAddress(t *testing.T) {
 	orphan := metav1.DeletePropagationOrphan
 	require.NoError(t, w.client.Delete(t.Context(), vm, &client.DeleteOptions{PropagationPolicy: &orphan}))
 	require.Eventually(t, func() bool { _, is := get(w, "web", &v1.VirtualMachine{}); return !is }, patience, tick)
-	left := w.address(name, "has no owner", func(a *v1.VirtualMachineIPAddress) bool { return len(a.OwnerReferences) == 0 })
+	left := w.address(name, "has no owner", func(a *v1.VirtualMachineIPAddress) bool {
+		return len(a.OwnerReferences) == 0
+	})
 
 	w.vm("web", onTap(""))
 	w.say("web", pod, stateBooted, nil)
