@@ -50,13 +50,13 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	var again time.Duration
 	if a != nil && a.DeletionTimestamp == nil {
 		if again, err = c.serve(ctx, a, lease, own); err != nil {
-			return reconcile.Result{}, ignoreStale(err)
+			return afterStale(err)
 		}
 	}
 	for _, lease := range own {
 		after, err := c.follow(ctx, lease, a)
 		if err != nil {
-			return reconcile.Result{}, ignoreStale(err)
+			return afterStale(err)
 		}
 		if again == 0 || after > 0 && after < again {
 			again = after
@@ -65,17 +65,14 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{RequeueAfter: again}, nil
 }
 
-// ignoreStale returns nil for an error that means that the watch is about to bring something
-// else: then it is looked at again.
-func ignoreStale(err error) error {
+// afterStale returns what becomes of an error. One that means that the watch is about to bring
+// something else is none: it is looked at again soon.
+func afterStale(err error) (reconcile.Result, error) {
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
-		return errStale
+		return reconcile.Result{RequeueAfter: conflictRetry}, nil
 	}
-	return err
+	return reconcile.Result{}, err
 }
-
-// errStale makes the queue try again.
-var errStale = errors.New("what was known has changed meanwhile")
 
 // serve gives an address object what it asks for, and says in its status what it has.
 func (c *Controller) serve(ctx context.Context, a *v1.VirtualMachineIPAddress, lease *v1.VirtualMachineIPAddressLease,

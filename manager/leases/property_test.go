@@ -2,7 +2,6 @@ package leases
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -162,7 +161,7 @@ func (p *place) reconcileAddress(name string) {
 	if !p.wire.cut {
 		request := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: p.name, Name: name}}
 		_, err := p.manager.Reconcile(context.Background(), request)
-		if err != nil && !errors.Is(err, errStale) {
+		if err != nil {
 			require.ErrorIs(p.t, err, errKilled)
 		}
 	}
