@@ -33,9 +33,9 @@ var devices = []Device{
 	{"tpm-*", "a TPM", false, false},
 
 	{"virtio-blk-*", "a disk", false, true},
-	{"scsi-hd ide-hd", "a disk", false, true},
+	{"scsi-hd ide-hd usb-storage", "a disk", false, true},
 	{"nvme", "a disk", true, false},
-	{"nvme-ns scsi-block vhost-user-blk-pci usb-storage", "a disk", false, false},
+	{"nvme-ns scsi-block vhost-user-blk-pci", "a disk", false, false},
 	{"ide-cd scsi-cd", "a CD drive", false, true},
 	{"virtio-scsi-*", "a disk controller", false, true},
 	{"lsi53c895a lsi megasas mptsas1068 ahci ich9-ahci pvscsi vhost-scsi-pci", "a disk controller", true, false},
@@ -175,7 +175,7 @@ var deviceProperties = []Property{
 			"vram_size vgamem_mb vram64_size_mb logical_block_size physical_block_size discard_granularity " +
 			"rotation_rate discard p2 p3 max_ports iommu_platform ats packed host_mtu speed duplex queue-size " +
 			"rx_queue_size tx_queue_size deflate-on-oom free-page-reporting device-iotlb intremap eim " +
-			"caching-mode aw-bits tag guest-cid hotplug",
+			"caching-mode aw-bits tag guest-cid hotplug removable",
 		Unknown, HardwareFeature, "",
 	},
 
