@@ -53,6 +53,7 @@ func TestKubernetes(t *testing.T) {
 			{"CommandsOfOthers", commandsOfOthers},
 			{"PluginOfKubectl", pluginOfKubectl},
 			{"Placement", placement},
+			{"Provisioning", provisioning},
 		} {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()
@@ -63,6 +64,7 @@ func TestKubernetes(t *testing.T) {
 	for _, s := range []scenario{
 		{"Twenty", twenty},
 		{"KVMByPlugin", kvmByPlugin},
+		{"Addresses", addresses},
 		{"ServerAway", serverAway},
 		{"ManagerKilled", managerKilled},
 		{"PowerCut", powerCut},

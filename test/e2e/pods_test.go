@@ -156,7 +156,13 @@ func networks(t *testing.T, l *lab) {
 // node1 runs a command in the network of the first node.
 func (l *lab) node1(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	out, err := l.OnNode(t.Context(), 1, name, args...).CombinedOutput()
+	return l.onNode(t, 1, name, args...)
+}
+
+// onNode runs a command in the network of a node.
+func (l *lab) onNode(t *testing.T, number int, name string, args ...string) string {
+	t.Helper()
+	out, err := l.OnNode(t.Context(), number, name, args...).CombinedOutput()
 	require.NoError(t, err, "%s %v: %s", name, args, out)
 	return strings.TrimSpace(string(out))
 }
@@ -173,17 +179,7 @@ func kvm(t *testing.T, l *lab) {
 
 // With a device plugin it has the device without any right.
 func kvmByPlugin(t *testing.T, l *lab) {
-	config := l.kubectl(t, "get", "configmap", "vm-operator", "-o", `jsonpath={.data.config\.yaml}`)
-	configure := func(ctx context.Context, text string) {
-		patch, err := json.Marshal(map[string]any{"data": map[string]string{"config.yaml": text}})
-		require.NoError(t, err)
-		_, err = l.Kubectl(ctx, "-n", namespace, "patch", "configmap", "vm-operator", "--type=merge", "-p",
-			string(patch))
-		require.NoError(t, err)
-	}
-	configure(t.Context(), strings.Replace(config, "cpuOvercommit:", "kvmResource: "+cluster.KVMResource+
-		"\n      cpuOvercommit:", 1))
-	t.Cleanup(func() { configure(context.WithoutCancel(t.Context()), config) })
+	l.configure(t, "kvmResource: "+cluster.KVMResource)
 	v := l.fast(t, "frugal")
 	v.until("to get a device", func(now *v1.VirtualMachine) bool {
 		return len(now.Status.Privileges) == 1 && now.Status.Privileges[0].Name == "device "+cluster.KVMResource
@@ -191,6 +187,21 @@ func kvmByPlugin(t *testing.T, l *lab) {
 	v.set(v1.Running)
 	v.runsByKVM()
 	v.restricted()
+}
+
+// configure adds a setting to the manager's configuration until the test ends.
+func (l *lab) configure(t *testing.T, setting string) {
+	t.Helper()
+	config := l.kubectl(t, "get", "configmap", "vm-operator", "-o", `jsonpath={.data.config\.yaml}`)
+	write := func(ctx context.Context, text string) {
+		patch, err := json.Marshal(map[string]any{"data": map[string]string{"config.yaml": text}})
+		require.NoError(t, err)
+		_, err = l.Kubectl(ctx, "-n", namespace, "patch", "configmap", "vm-operator", "--type=merge", "-p",
+			string(patch))
+		require.NoError(t, err)
+	}
+	write(t.Context(), strings.Replace(config, "cpuOvercommit:", setting+"\n      cpuOvercommit:", 1))
+	t.Cleanup(func() { write(context.WithoutCancel(t.Context()), config) })
 }
 
 // fast makes a VM, which is stopped, for KVM.
