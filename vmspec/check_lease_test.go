@@ -162,6 +162,7 @@ func TestAllFaultsOfALease(t *testing.T) {
 			Address: "10.66.10.14/240", Gateway: "x", Routes: []Route{{Via: "10.66.10.1"}},
 			Nameservers: &Nameservers{Addresses: []string{""}, Search: []string{""}},
 		}},
-		{Lease: lease()}, {Lease: lease()},
+		{Lease: lease()},
+		{Lease: lease()},
 	}}))
 }

@@ -66,14 +66,18 @@ func TestRestartOf(t *testing.T) {
 		want   string // the condition, "due", "busy", and whose record is kept
 	}{
 		"it is to be restarted": {func(*Situation, *Findings) {}, "True WaitingForRateLimit due"},
-		"approved by hand": {func(s *Situation, _ *Findings) { s.VM.Spec.Disruptions = nil },
-			"True ChangesPending"},
+		"approved by hand": {
+			func(s *Situation, _ *Findings) { s.VM.Spec.Disruptions = nil },
+			"True ChangesPending",
+		},
 		"approved by hand by default": {func(s *Situation, _ *Findings) {
 			s.VM.Spec.Disruptions = &v1.Disruptions{}
 		}, "True ChangesPending"},
 		"nothing awaits": {none, "False NothingPending"},
-		"it is to stop": {func(s *Situation, _ *Findings) { s.VM.Spec.VM.State = v1.Stopped },
-			"True ChangesPending"},
+		"it is to stop": {
+			func(s *Situation, _ *Findings) { s.VM.Spec.VM.State = v1.Stopped },
+			"True ChangesPending",
+		},
 		"the pod's change alone": {func(s *Situation, f *Findings) {
 			f.Changes = []v1.RestartAwaitingChange{{Path: "nodeName"}}
 			s.VM.Status.RestartAwaitingChanges = nil

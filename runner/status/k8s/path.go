@@ -75,8 +75,10 @@ func Pending(changes []status.Change) []Change {
 	for _, c := range changes {
 		at, rest := placeOf(clean(c.Path, longestValue))
 		at = strings.TrimPrefix(at, "spec.")
-		next := Change{at, c.Operation, bounded(under(rest, sized(at, c.CurrentValue))),
-			bounded(under(rest, sized(at, c.DesiredValue)))}
+		next := Change{
+			at, c.Operation, bounded(under(rest, sized(at, c.CurrentValue))),
+			bounded(under(rest, sized(at, c.DesiredValue))),
+		}
 		i := slices.IndexFunc(all, func(have Change) bool { return have.Path == at })
 		if i < 0 {
 			all = append(all, next)
