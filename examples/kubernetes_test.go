@@ -134,7 +134,7 @@ func requireVM(t *testing.T, c *cluster.Cluster, namespace string) *v1.VirtualMa
 	var list v1.VirtualMachineList
 	require.NoError(t, json.Unmarshal([]byte(text), &list))
 	require.Len(t, list.Items, 1)
-	file, err := objects.Config(&list.Items[0])
+	file, err := objects.Config(&list.Items[0], nil)
 	require.NoError(t, err)
 	_, warnings, err := config.Parse("config.yaml", file)
 	require.NoError(t, err)
