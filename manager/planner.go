@@ -22,6 +22,8 @@ type planner struct {
 	types *typeChecker
 	// modules returns the custom types that a VM can use.
 	modules func(ctx context.Context, vm *v1.VirtualMachine) (map[string]string, error)
+	// resolve returns a VM with what its class gives it, and why the class refuses it.
+	resolve func(vm *v1.VirtualMachine) (resolved *v1.VirtualMachine, fault string, err error)
 }
 
 var _ cluster.Types = planner{}
@@ -67,6 +69,13 @@ func (p planner) Describe(ctx context.Context, name string) (about vmtypes.Descr
 
 // Plan implements cluster.Types.
 func (p planner) Plan(ctx context.Context, m *v1.VirtualMachine) (*plan.Plan, error) {
+	m, fault, err := p.resolve(m)
+	if err != nil {
+		return nil, err
+	}
+	if fault != "" {
+		return nil, fleet.Faults{{Path: "spec.virtualMachineClassName", Message: fault}}
+	}
 	modules, err := p.modules(ctx, m)
 	if err != nil {
 		return nil, err

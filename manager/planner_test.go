@@ -17,7 +17,7 @@ func TestPlanner(t *testing.T) {
 	t.Parallel()
 	p := planner{newTypeChecker(), func(context.Context, *v1.VirtualMachine) (map[string]string, error) {
 		return map[string]string{"derived.star": derived}, nil
-	}}
+	}, func(m *v1.VirtualMachine) (*v1.VirtualMachine, string, error) { return m, "", nil }}
 	ctx := t.Context()
 	names, err := p.Names(ctx)
 	require.NoError(t, err)

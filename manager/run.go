@@ -101,7 +101,7 @@ func Run(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	plans := planner{types, vms.Modules}
+	plans := planner{types, vms.Modules, vms.Resolve}
 	pages, err := newPages(opts, mgr, core.Secrets(namespace), namespace, plans, vms, keys, live, log)
 	if err != nil {
 		return err

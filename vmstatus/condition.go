@@ -51,4 +51,6 @@ const (
 	ConditionReconciled ConditionType = "Reconciled"
 	// ConditionMigratable: the VM can move to another node while it runs.
 	ConditionMigratable ConditionType = "Migratable"
+	// ConditionSizingMatched: the size of the VM is one that its class allows.
+	ConditionSizingMatched ConditionType = "SizingPolicyMatched"
 )

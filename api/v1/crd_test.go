@@ -54,10 +54,8 @@ func TestDefinitions(t *testing.T) {
 		require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(created.Object, &vm))
 		require.Equal(t, v1.Running, vm.Spec.VM.State)
 		require.Equal(t, "8Gi", vm.Spec.VM.MaximumRAM.String())
-		require.Equal(t, "uefi", vm.Spec.VM.Firmware)
-		require.Equal(t, int32(900), *vm.Spec.VM.PowerdownTimeout)
-		require.Equal(t, "standard", vm.Spec.VMType.Source)
-		require.True(t, *vm.Spec.VMType.Update)
+		require.Empty(t, vm.Spec.VM.Firmware, "the class says it, or the runner")
+		require.Empty(t, vm.Spec.VMType)
 		require.Equal(t, "virtio-net", vm.Spec.VM.Networks[0].User.Device)
 		require.Equal(t, "Block", string(*vm.Spec.VM.Disks[0].VolumeClaimTemplate.Spec.VolumeMode))
 		require.Equal(t, int32(5910), vm.Spec.VM.Display.Spice.Port)
@@ -330,6 +328,20 @@ func refused() map[string]refusal {
 		"too long a name": {
 			`{metadata: {name: aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeee}}`, "at most 48 characters",
 		},
+		"core fraction of no percentage": {
+			`{spec: {cpu: {coreFraction: "20"}}}`,
+			`spec.cpu.coreFraction: Invalid value: "20": want a whole percentage from 1% to 100%, such as 20%`,
+		},
+		"core fraction of nothing":  {`{spec: {cpu: {coreFraction: 0%}}}`, "want a whole percentage from 1% to 100%"},
+		"core fraction of too much": {`{spec: {cpu: {coreFraction: 101%}}}`, "want a whole percentage from 1% to 100%"},
+		"core fraction and resources": {
+			`{spec: {cpu: {coreFraction: 20%}, resources: {requests: {cpu: 1}}}}`,
+			"spec.resources: Invalid value: contradicts cpu.coreFraction, which says what the pod requests",
+		},
+		"class of no name": {
+			`{spec: {virtualMachineClassName: A_b}}`,
+			`spec.virtualMachineClassName: Invalid value: "A_b": want the name of a VirtualMachineClass, such as generic`,
+		},
 		"no machine": {`{spec: {vm: null}}`, "spec.vm: Required value"},
 		"address without tap": {
 			`{spec: {virtualMachineIPAddressName: my-ip}}`,
@@ -391,6 +403,8 @@ func accepted() map[string]string {
 		"permissions":          `{spec: {permissions: [{user: me, may: ["*"]}, {role: admin, may: [start, stop, reset, accessConsole, takeConsole, resize, edit, create, delete]}, {role: idle}], pools: [a]}}`,
 		"image in parts":       `{spec: {image: {repository: example.test, path: a/b, version: "1", pullPolicy: IfNotPresent}}}`,
 		"options of the type":  `{spec: {vmType: {source: gaming, update: false, configMap: types}, vm: {options: {sound: true, deep: {er: [1, 2]}}}}}`,
+		"class":                `{spec: {virtualMachineClassName: generic, cpu: {coreFraction: 5%}, resources: null}}`,
+		"all of the CPUs":      `{spec: {cpu: {coreFraction: 100%}, resources: null}}`,
 		"unnamed disks":        `{spec: {vm: {disks: [{volumeClaimTemplate: {spec: {resources: {requests: {storage: 1Gi}}}}}, {volumeClaimTemplate: {spec: {}}}, {cdrom: {image: a.iso}, bootindex: 0}]}}}`,
 		"scheduling":           `{spec: {nodeName: a, nodeSelector: {b: c}, priorityClassName: high, tolerations: [{operator: Exists}], affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}]}]}}}}}`,
 		"provisioned":          `{spec: {provisioning: {type: UserData, userData: "#cloud-config"}}}`,

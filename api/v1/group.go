@@ -19,7 +19,8 @@ func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion(), &VirtualMachine{}, &VirtualMachineList{},
 		&VirtualMachineOperation{}, &VirtualMachineOperationList{},
 		&VirtualMachineIPAddress{}, &VirtualMachineIPAddressList{},
-		&VirtualMachineIPAddressLease{}, &VirtualMachineIPAddressLeaseList{})
+		&VirtualMachineIPAddressLease{}, &VirtualMachineIPAddressLeaseList{},
+		&VirtualMachineClass{}, &VirtualMachineClassList{})
 	metav1.AddToGroupVersion(s, GroupVersion())
 	return nil
 }

@@ -39,12 +39,16 @@ const (
 	ConditionRestartRequired  = string(vmstatus.ConditionRestartRequired)
 	ConditionMigratable       = string(vmstatus.ConditionMigratable)
 	ConditionTPMLost          = string(vmstatus.ConditionTPMLost)
+	ConditionSizingMatched    = string(vmstatus.ConditionSizingMatched)
 )
 
 // ManagerConditions returns the types of the conditions that the manager writes; the
 // others are the runner's.
 func ManagerConditions() []string {
-	return []string{ConditionVMTypeAccepted, ConditionRestartRequired, ConditionReconciled, ConditionMigratable}
+	return []string{
+		ConditionVMTypeAccepted, ConditionRestartRequired, ConditionReconciled, ConditionMigratable,
+		ConditionSizingMatched,
+	}
 }
 
 // MachineConditions returns the types of the runner's conditions that are false without
@@ -84,6 +88,11 @@ type VirtualMachineStatus struct {
 	//
 	// +optional
 	Runner *RunnerStatus `json:"runner,omitempty"`
+	// VirtualMachineClassName is the class that the VM has taken what it leaves out from, or
+	// takes it from at the next start. Absent: none.
+	//
+	// +optional
+	VirtualMachineClassName string `json:"virtualMachineClassName,omitempty"`
 	// Failures are the latest failed starts in a row. Absent: none.
 	//
 	// +optional

@@ -61,13 +61,26 @@ type VirtualMachineList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.runPolicy) || self.runPolicy != 'AlwaysOn' || !has(self.guestShutdownStops) || !self.guestShutdownStops",fieldPath=".guestShutdownStops",message="true contradicts the runPolicy AlwaysOn: leave it out, or set runPolicy to AlwaysOnUnlessStoppedManually"
 // +kubebuilder:validation:XValidation:rule="!has(self.virtualMachineIPAddressName) || has(self.vm.networks) && self.vm.networks.exists(n, has(n.tap))",fieldPath=".virtualMachineIPAddressName",message="needs a network of kind tap, which has the address: add tap to vm.networks, or leave it out; other networks have the pod's address"
 // +kubebuilder:validation:XValidation:rule="!has(self.provisioning) || !has(self.cloudInit)",fieldPath=".provisioning",message="cloudInit is given as well: leave one of the two out"
+// +kubebuilder:validation:XValidation:rule="!has(self.cpu) || !has(self.cpu.coreFraction) || !has(self.resources)",fieldPath=".resources",message="contradicts cpu.coreFraction, which says what the pod requests: leave out one of both"
 type VirtualMachineSpec struct {
 	// VM is the machine.
 	VM VM `json:"vm"`
-	// VMType is the VM type, which computes QEMU's arguments. Default: standard.
+	// VirtualMachineClassName is the name of a VirtualMachineClass: what the VM leaves out is
+	// as the class says, and its size must be one that the class allows. A change takes
+	// effect at the next start. Default: for a new VM the default class, if there is one.
 	//
 	// +optional
-	// +kubebuilder:default={}
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="want the name of a VirtualMachineClass, such as generic"
+	VirtualMachineClassName string `json:"virtualMachineClassName,omitempty"`
+	// CPU is how much of its CPUs the VM gets.
+	//
+	// +optional
+	CPU *CPU `json:"cpu,omitempty"`
+	// VMType is the VM type, which computes QEMU's arguments. Default: the class's, else
+	// standard.
+	//
+	// +optional
 	VMType VMType `json:"vmType,omitzero"`
 	// RunnerTemplate is VM-Operator's equivalent of vmType. VM-Operator's own template
 	// means the type standard; with another one the VM is not started until vmType names
@@ -177,6 +190,17 @@ type VirtualMachineSpec struct {
 	LoggingProperties string `json:"loggingProperties,omitempty"`
 }
 
+// CPU is how much of its CPUs a VM gets.
+type CPU struct {
+	// CoreFraction is how much of each of vm.maximumCpus the VM is sure to get, from 1% to
+	// 100%, such as 20%; it gets more while no other pod needs it. The pod requests so much,
+	// and is limited to vm.maximumCpus; with 100% its memory is reserved, too. Default: the
+	// class's, else what the manager's overcommit leaves, without a limit.
+	//
+	// +optional
+	CoreFraction CoreFraction `json:"coreFraction,omitempty"`
+}
+
 // RunnerTemplate names a FreeMarker template of VM-Operator.
 type RunnerTemplate struct {
 	// Source is the name of the template.
@@ -191,17 +215,17 @@ type RunnerTemplate struct {
 
 // VMType is a VM type, which computes QEMU's arguments.
 type VMType struct {
-	// Source is the name of the type: standard (the default), cloud, windows, microvm, pc,
-	// arm64, or one of a ConfigMap.
+	// Source is the name of the type: standard, cloud, windows, microvm, pc, arm64, or one of
+	// a ConfigMap. Default: the class's, else standard.
 	//
-	// +kubebuilder:default=standard
+	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-zA-Z0-9][-_.a-zA-Z0-9]*$')",message="want the name of a VM type, such as standard: letters, digits, -, _ and ., no path"
 	// +kubebuilder:validation:MaxLength=63
 	Source string `json:"source,omitempty"`
-	// Update makes the VM use the newest version of the type at each start. Default: true;
-	// with false it keeps the version of its first start.
+	// Update makes the VM use the newest version of the type at each start; with false it
+	// keeps the version of its first start. Default: the class's, else true.
 	//
-	// +kubebuilder:default=true
+	// +optional
 	Update *bool `json:"update,omitempty"`
 	// ConfigMap is the name of a ConfigMap with modules of custom types. Default: the
 	// vmTypesConfigMap of the manager's configuration.

@@ -25,40 +25,42 @@ type VM struct {
 	// +optional
 	// +kubebuilder:validation:Format=uuid
 	MachineUUID string `json:"machineUuid,omitempty"`
-	// UseTPM adds an emulated TPM 2.0. Default: false.
+	// UseTPM adds an emulated TPM 2.0. Default: the class's, else false.
 	//
-	// +kubebuilder:default=false
-	UseTPM bool `json:"useTpm,omitempty"`
-	// Firmware is what the guest boots from: bios, uefi (the default), uefi-4m (UEFI
-	// with the larger flash), secure or secure-4m (the same with secure boot).
+	// +optional
+	UseTPM *bool `json:"useTpm,omitempty"`
+	// Firmware is what the guest boots from: bios, uefi, uefi-4m (UEFI with the larger
+	// flash), secure or secure-4m (the same with secure boot). Default: the class's, else
+	// uefi.
 	//
-	// +kubebuilder:default=uefi
+	// +optional
 	// +kubebuilder:validation:Enum=bios;uefi;uefi-4m;secure;secure-4m
 	Firmware string `json:"firmware,omitempty"`
-	// BootMenu shows the firmware's boot menu. Default: false.
+	// BootMenu shows the firmware's boot menu. Default: the class's, else false.
 	//
-	// +kubebuilder:default=false
-	BootMenu bool `json:"bootMenu,omitempty"`
+	// +optional
+	BootMenu *bool `json:"bootMenu,omitempty"`
 	// PowerdownTimeout is how many seconds the guest has to shut down before it is
-	// stopped by force, 0 to 86400. Default: 900. It can change while the VM is running,
-	// but the grace period of the pod, 35 seconds longer, is set when the pod is created:
-	// a longer timeout takes effect at the next start.
+	// stopped by force, 0 to 86400. Default: the class's, else 900. It can change while the
+	// VM is running, but the grace period of the pod, 35 seconds longer, is set when the pod
+	// is created: a longer timeout takes effect at the next start.
 	//
-	// +kubebuilder:default=900
+	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
 	PowerdownTimeout *int32 `json:"powerdownTimeout,omitempty"`
 	// Accelerator runs the guest's code: kvm needs /dev/kvm on the node, tcg emulates and
-	// is much slower, auto (the default) uses kvm where it works, else tcg. none leaves
-	// the choice to QEMU, which emulates.
+	// is much slower, auto uses kvm where it works, else tcg. none leaves the choice to
+	// QEMU, which emulates. Default: the class's, else auto.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=auto;kvm;tcg;none
 	Accelerator string `json:"accelerator,omitempty"`
-	// CPUModel is one of QEMU's (qemu-system-x86_64 -cpu help). Default: host, that of
-	// the node; with emulation, everything that can be emulated.
+	// CPUModel is one of QEMU's (qemu-system-x86_64 -cpu help). Default: what the class says
+	// about its CPU, else host, that of the node; with emulation, everything that can be
+	// emulated.
 	//
-	// +kubebuilder:default=host
+	// +optional
 	// +kubebuilder:validation:MinLength=1
 	CPUModel string `json:"cpuModel,omitempty"`
 	// MaximumCPUs is how many CPUs the machine can have, 1 to 4096. Either this or
@@ -94,25 +96,25 @@ type VM struct {
 	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self))",message="want a size such as 8Gi or 512Mi"
 	// +kubebuilder:validation:XValidation:rule="!isQuantity(string(self)) || quantity(string(self)).compareTo(quantity('1Mi')) >= 0",message="must be at least 1Mi; a number without a unit counts bytes"
 	CurrentRAM *resource.Quantity `json:"currentRam,omitempty"`
-	// RTCBase is what the machine's clock starts with: utc (the default), localtime, or
-	// a time such as 2026-01-31 or 2026-01-31T12:00:00.
+	// RTCBase is what the machine's clock starts with: utc, localtime, or a time such as
+	// 2026-01-31 or 2026-01-31T12:00:00. Default: the class's, else utc.
 	//
-	// +kubebuilder:default=utc
+	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(utc|localtime|[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2})?)$')",message="want utc, localtime, or a time such as 2026-01-31 or 2026-01-31T12:00:00"
 	// +kubebuilder:validation:MaxLength=64
 	RTCBase string `json:"rtcBase,omitempty"`
-	// RTCClock is what the machine's clock follows: rt (the default), the node's
-	// monotonic clock; host, its clock with all corrections; vm, the time that the guest
-	// has been running.
+	// RTCClock is what the machine's clock follows: rt, the node's monotonic clock; host, its
+	// clock with all corrections; vm, the time that the guest has been running. Default: the
+	// class's, else rt.
 	//
-	// +kubebuilder:default=rt
+	// +optional
 	// +kubebuilder:validation:Enum=host;rt;vm
 	RTCClock string `json:"rtcClock,omitempty"`
 	// Kernel boots a Linux kernel directly, without firmware or boot loader.
 	//
 	// +optional
 	Kernel *Kernel `json:"kernel,omitempty"`
-	// Networks are the machine's network interfaces. Default: none.
+	// Networks are the machine's network interfaces. Default: the class's, else none.
 	//
 	// +optional
 	// +listType=atomic
@@ -126,12 +128,12 @@ type VM struct {
 	// +kubebuilder:validation:XValidation:rule="self.filter(d, has(d.volumeClaimTemplate) && has(d.volumeClaimTemplate.metadata) && has(d.volumeClaimTemplate.metadata.name)).all(d, self.exists_one(e, has(e.volumeClaimTemplate) && has(e.volumeClaimTemplate.metadata) && has(e.volumeClaimTemplate.metadata.name) && e.volumeClaimTemplate.metadata.name == d.volumeClaimTemplate.metadata.name))",message="two disks have the same name"
 	// +kubebuilder:validation:XValidation:rule="self.filter(d, has(d.bootindex)).all(d, self.exists_one(e, has(e.bootindex) && e.bootindex == d.bootindex))",message="two disks have the same bootindex"
 	Disks []Disk `json:"disks,omitempty"`
-	// Display is how the screen is reached. Default: by SPICE on port 5900.
+	// Display is how the screen is reached. Default: the class's, else by SPICE on port 5900.
 	//
-	// +kubebuilder:default={spice: {port: 5900}}
+	// +optional
 	Display *Display `json:"display,omitempty"`
 	// Options are further settings of the VM type, which declares and checks them
-	// (vmrunner vmtype explain lists them).
+	// (vmrunner vmtype explain lists them). Default: the class's, each for itself.
 	//
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields

@@ -141,8 +141,15 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	p.Kubectl("create", "secret", "generic", "vm-operator-ca") // an empty one is filled, as an old one is renewed
 	m := p.start(p.withUsers(`loadBalancerService: true, operationsKept: 0, virtualMachineCIDRs: [10.66.10.0/24],
     virtualMachineIPLeaseRetention: 0`, "admin"), "--leader-elect")
+	p.Kubectl("apply", "-k", filepath.Join(p.Deploy, "classes"))
 	p.machine("web")
+	p.Kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"virtualMachineClassName": "host"}}`)
 	pod := p.awaitPod("web", "")
+	p.eventually("its class is protected", func() bool {
+		var class v1.VirtualMachineClass
+		return p.client.Get(t.Context(), client.ObjectKey{Name: "host"}, &class) == nil &&
+			slices.ContainsFunc(class.Status.UsedBy, func(use v1.ClassUse) bool { return use.Namespace == p.Name })
+	})
 	p.grow("web", "system-disk-web-0")
 	p.kubelet(pod, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
 
@@ -226,9 +233,6 @@ const writesStatus = "virtualmachineipaddresses/status.vmoperator.jdrupes.org pa
 func (p *place) usesAddresses() {
 	p.t.Helper()
 	p.Apply(`
-{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: `+p.Name+`}, roleRef: {apiGroup: rbac.authorization.k8s.io,
-  kind: ClusterRole, name: vm-operator-cluster}, subjects: [{kind: ServiceAccount, name: vm-operator, namespace: `+p.Name+`}]}
-`, `
 {apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachineIPAddress, metadata: {name: tapped}, spec: {type: Static, staticIP: 10.66.10.14}}
 `, `
 {apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachine, metadata: {name: tapped}, spec: {virtualMachineIPAddressName: tapped,

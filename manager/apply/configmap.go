@@ -19,7 +19,12 @@ func (r *Round) ConfigMap(ctx context.Context, stays bool, lease *addresses.Leas
 	for _, p := range objects.LoggingProblems(r.VM) {
 		did.Problem(decide.ReasonLogging, p.String())
 	}
-	configuration, err := objects.ConfigMap(r.VM, r.Settings, lease)
+	record, err := r.Class.Taken.Record()
+	if err != nil {
+		did.Stop(nil, err)
+		return 0, did
+	}
+	configuration, err := objects.ConfigMap(r.VM, r.Settings, lease, record)
 	if err != nil {
 		did.Stop(decide.Stalled{Reason: decide.ReasonRefused, Message: decide.Readable(err.Error())}, nil)
 		return 0, did

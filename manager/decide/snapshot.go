@@ -14,7 +14,9 @@ import (
 // A Snapshot is what is known of a VM when a reconciliation begins. It is not changed
 // afterwards. Objects that don't exist are nil.
 type Snapshot struct {
+	// VM has what its class gives it: package class resolves it.
 	VM       *v1.VirtualMachine
+	Class    ClassOf
 	Now      time.Time
 	Settings objects.Settings
 	// Pod is the one that the VM's stateful set has made, as [WithoutNode] returns it.

@@ -42,6 +42,7 @@ func Status(s Situation, found Findings, p Phase) v1.VirtualMachineStatus {
 		ObservedGeneration: s.VM.Generation,
 		Phase:              p.Phase, Reason: p.Reason, Message: Shorten(p.Message, MaxMessage),
 		Failures: s.Failures, Volumes: found.Volumes, VirtualMachineIPAddressName: found.IPAddress,
+		VirtualMachineClassName: s.Class.inForce(),
 	}
 	if s.Pod != nil {
 		status.NodeName = s.Pod.Spec.NodeName
@@ -88,10 +89,14 @@ func managerConditions(s Situation, found Findings) []metav1.Condition {
 		v1.ConditionRestartRequired: found.Restart.Condition,
 		v1.ConditionReconciled:      reconciled(found.Problems),
 		v1.ConditionMigratable:      notMigratable(),
+		v1.ConditionSizingMatched:   s.Class.verdict(),
 	}
 	var conditions []metav1.Condition
 	for _, name := range v1.ManagerConditions() {
 		verdict, have := all[name], meta.FindStatusCondition(s.VM.Status.Conditions, name)
+		if name == v1.ConditionSizingMatched && s.Class.Name == "" {
+			continue
+		}
 		conditions = append(conditions, withTransition(have, metav1.Condition{
 			Type: name, Status: verdict.Status, Reason: verdict.Reason, Message: verdict.Message,
 			ObservedGeneration: s.VM.Generation,
@@ -137,6 +142,7 @@ func SameStatus(want, is v1.VirtualMachineStatus) bool {
 	if want.ObservedGeneration != is.ObservedGeneration || want.Phase != is.Phase ||
 		want.Reason != is.Reason || want.Message != is.Message || want.NodeName != is.NodeName ||
 		want.VirtualMachineIPAddressName != is.VirtualMachineIPAddressName ||
+		want.VirtualMachineClassName != is.VirtualMachineClassName ||
 		!equality.Semantic.DeepEqual(want.Failures, is.Failures) ||
 		!equality.Semantic.DeepEqual(want.AutomaticRestart, is.AutomaticRestart) ||
 		!equality.Semantic.DeepEqual(want.Privileges, is.Privileges) ||

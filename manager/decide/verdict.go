@@ -41,6 +41,9 @@ func TypeRefused(message string) Verdict {
 // checked. A VM that keeps the type of its first start has it in its data volume, where
 // only its runner can read it.
 func PreviewType(s *Snapshot) *Verdict {
+	if s.Class.waits() {
+		return new(TypeUnknown("it depends on the VM's class, of which nothing is known yet"))
+	}
 	if template := untranslated(s.VM); template != "" {
 		return new(TypeRefused(fmt.Sprintf("spec.runnerTemplate.source: %s is a template of VM-Operator: "+
 			"set spec.vmType.source to the VM type that replaces it (docs/vm-types/from-freemarker.md), "+

@@ -105,7 +105,7 @@ func machine(vm *v1.VirtualMachine) (vmspec.Spec, error) {
 	}
 	s.Name, s.UUID = vm.Name, m.MachineUUID
 	s.Accelerator, s.CPUModel = vmspec.Accelerator(m.Accelerator), m.CPUModel
-	s.Firmware, s.BootMenu, s.UseTPM = vmspec.Firmware(m.Firmware), m.BootMenu, m.UseTPM
+	s.Firmware, s.BootMenu, s.UseTPM = vmspec.Firmware(m.Firmware), isTrue(m.BootMenu), isTrue(m.UseTPM)
 	s.RTCBase, s.RTCClock = m.RTCBase, m.RTCClock
 	s.PowerdownTimeout, s.Display = seconds(m.PowerdownTimeout), display(m.Display)
 	if s.Kernel, err = kernel(m.Kernel); err != nil {
@@ -161,6 +161,8 @@ func number(n *int32) int {
 	}
 	return int(*n)
 }
+
+func isTrue(b *bool) bool { return b != nil && *b }
 
 func seconds(n *int32) *vmspec.Seconds {
 	if n == nil {

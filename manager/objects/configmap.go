@@ -15,8 +15,9 @@ const (
 	LoggingKey = "logging.properties"
 )
 
-// ConfigMap returns the files that the runner of a VM reads. lease is that of [Config].
-func ConfigMap(vm *v1.VirtualMachine, s Settings, lease *addresses.Lease) (
+// ConfigMap returns the files that the runner of a VM reads. lease is that of [Config], and
+// class the record of what the VM has taken of its class: both are written at once.
+func ConfigMap(vm *v1.VirtualMachine, s Settings, lease *addresses.Lease, class string) (
 	*corev1.ConfigMapApplyConfiguration, error,
 ) {
 	text, err := Config(vm, lease)
@@ -27,6 +28,10 @@ func ConfigMap(vm *v1.VirtualMachine, s Settings, lease *addresses.Lease) (
 	if logging := cmp.Or(vm.Spec.LoggingProperties, s.LoggingProperties); logging != "" {
 		data[LoggingKey] = logging
 	}
-	return stamp(corev1.ConfigMap(vm.Name, vm.Namespace).
-		WithLabels(Labels(vm)).WithOwnerReferences(owner(vm)).WithData(data), s)
+	files := corev1.ConfigMap(vm.Name, vm.Namespace).
+		WithLabels(Labels(vm)).WithOwnerReferences(owner(vm)).WithData(data)
+	if class != "" {
+		files.WithAnnotations(map[string]string{AnnotationClass: class})
+	}
+	return stamp(files, s)
 }

@@ -17,30 +17,22 @@ import (
 // sameKey are the fields of spec.vm with a default, and the keys of the runner's
 // configuration that they become. Of those with "" the runner sees nothing.
 var sameKey = map[string]string{
-	"useTpm":                           "vm.useTpm",
-	"firmware":                         "vm.firmware",
-	"bootMenu":                         "vm.bootMenu",
-	"powerdownTimeout":                 "vm.powerdownTimeout",
-	"cpuModel":                         "vm.cpuModel",
-	"cpuTopology.sockets":              "vm.sockets",
-	"cpuTopology.diesPerSocket":        "vm.diesPerSocket",
-	"cpuTopology.coresPerDie":          "vm.coresPerDie",
-	"cpuTopology.threadsPerCore":       "vm.threadsPerCore",
-	"maximumRam":                       "vm.maximumRam",
-	"rtcBase":                          "vm.rtcBase",
-	"rtcClock":                         "vm.rtcClock",
-	"networks[].tap.bridge":            "vm.network[].bridge",
-	"networks[].tap.device":            "vm.network[].device",
-	"networks[].user.device":           "vm.network[].device",
-	"networks[].masquerade.device":     "vm.network[].device",
-	"networks[].user.ports[].protocol": "vm.network[].ports[].protocol",
+	"cpuTopology.sockets":                          "vm.sockets",
+	"cpuTopology.diesPerSocket":                    "vm.diesPerSocket",
+	"cpuTopology.coresPerDie":                      "vm.coresPerDie",
+	"cpuTopology.threadsPerCore":                   "vm.threadsPerCore",
+	"maximumRam":                                   "vm.maximumRam",
+	"networks[].tap.bridge":                        "vm.network[].bridge",
+	"networks[].tap.device":                        "vm.network[].device",
+	"networks[].user.device":                       "vm.network[].device",
+	"networks[].masquerade.device":                 "vm.network[].device",
+	"networks[].user.ports[].protocol":             "vm.network[].ports[].protocol",
 	"disks[].volumeClaimTemplate.spec.accessModes": "",
 	"disks[].volumeClaimTemplate.spec.volumeMode":  "",
-	"display":                      "vm.display",
-	"display.outputs":              "vm.display.outputs",
-	"display.spice.port":           "vm.display.spice.port",
-	"display.spice.generateSecret": "",
-	"display.spice.usbRedirects":   "vm.display.spice.usbRedirects",
+	"display.outputs":                              "vm.display.outputs",
+	"display.spice.port":                           "vm.display.spice.port",
+	"display.spice.generateSecret":                 "",
+	"display.spice.usbRedirects":                   "vm.display.spice.usbRedirects",
 }
 
 // otherDefault are the defaults of the resource that are not the runner's, and why.
@@ -52,7 +44,6 @@ var otherDefault = map[string]string{
 	"networks[].user.device":           "virtio-net: VM-Operator's resource; QEMU's alias of virtio-net-pci",
 	"networks[].masquerade.device":     "virtio-net: as of the other networks",
 	"networks[].user.ports[].protocol": "TCP: as in Kubernetes; the runner's is tcp",
-	"display":                          "by SPICE: VM-Operator's resource; a runner without a cluster has none",
 }
 
 // A field that is left out of a VM is the same as one that is left out of the runner's

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/class"
 )
 
 // definition reads a VM as an API server returns it: with the defaults of the
@@ -23,7 +24,9 @@ func definition(t testing.TB, file string) *v1.VirtualMachine {
 	vm := &v1.VirtualMachine{}
 	require.NoError(t, yaml.UnmarshalStrict(text, vm))
 	vm.UID, vm.Generation = "0d5c6f0e-0000-4000-8000-000000000001", 3
-	return vm
+	resolved, err := class.Resolve(vm, class.Taken{})
+	require.NoError(t, err)
+	return resolved
 }
 
 // withDefaults reads a resource and sets what it leaves out.

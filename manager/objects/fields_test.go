@@ -44,6 +44,7 @@ var notForThePod = map[string]string{
 	"permissions":                     "the web GUI",
 	"disruptions.restartApprovalMode": "manager/decide: who restarts the VM",
 	"virtualMachineIPAddressName":     "manager/addresses: the lease, which is the tap's",
+	"virtualMachineClassName":         "manager/class: what the class gives the VM is in its other fields",
 	"runnerTemplate.source":           "manager/vm: another than VM-Operator's own needs a vmType",
 	"runnerTemplate.update":           "not used",
 	"pools":                           "the web GUI",

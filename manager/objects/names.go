@@ -36,6 +36,9 @@ const (
 	// AnnotationTemplate of a pod is the hash of all that it was made from; see
 	// Outdated.
 	AnnotationTemplate = v1.GroupName + "/template"
+	// AnnotationClass of a ConfigMap is what the VM has taken of its class for the
+	// configuration in it; see class.Taken. It is absent without a class.
+	AnnotationClass = v1.GroupName + "/class"
 	// AnnotationTaken lists which of the pod's labels and annotations are the
 	// VM's; see PodPatch.
 	AnnotationTaken = v1.GroupName + "/taken"

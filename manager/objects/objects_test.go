@@ -47,7 +47,7 @@ func settingsOf(name string) objects.Settings {
 // they are made.
 func all(t *testing.T, vm *v1.VirtualMachine, s objects.Settings) []any {
 	t.Helper()
-	configMap, err := objects.ConfigMap(vm, s, nil)
+	configMap, err := objects.ConfigMap(vm, s, nil, "")
 	require.NoError(t, err)
 	made := []any{configMap}
 	secret, missing := objects.DisplaySecretName(vm, nil)

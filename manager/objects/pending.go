@@ -28,15 +28,17 @@ const (
 	longestText  = 120
 )
 
-// OfPod reports whether a pending change is one of a pod, by its path: PodChanges returns
-// it, and no runner reports it. The admission policy in deploy has the same list.
+// OfPod reports whether a pending change is one of a pod or of a class, by its path:
+// PodChanges or ClassChanges returns it, and no runner reports it. The admission policy in
+// deploy has the same list.
 func OfPod(path string) bool {
 	switch path {
 	case "nodeName", "priorityClassName", "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints",
-		"vmType.configMap", "vm.display.secret", powerdownPath:
+		"vmType.configMap", "vm.display.secret", powerdownPath, "cpu.coreFraction", "virtualMachineClassName":
 		return true
 	}
-	return strings.HasPrefix(path, "image.") || strings.HasPrefix(path, "resources.")
+	return strings.HasPrefix(path, "image.") || strings.HasPrefix(path, "resources.") ||
+		strings.HasPrefix(path, classPath)
 }
 
 // definition returns what in a VM its pod must be made anew for, by path, as JSON.
@@ -58,6 +60,7 @@ func definition(vm *v1.VirtualMachine, s Settings, secret string) (string, error
 		"affinity":                  vm.Spec.Affinity,
 		"tolerations":               vm.Spec.Tolerations,
 		"topologySpreadConstraints": vm.Spec.TopologySpreadConstraints,
+		"cpu.coreFraction":          coreFraction(vm),
 	}
 	if own := vm.Spec.Resources; own != nil {
 		addResources(values, "resources.requests.", own.Requests)
@@ -110,6 +113,14 @@ func PodChanges(pod *metav1.ObjectMeta, next *applyappsv1.StatefulSetApplyConfig
 		json.Unmarshal([]byte(next.Spec.Template.Annotations[AnnotationDefinition]), &willBe) != nil {
 		return nil
 	}
+	if !longer(is[powerdownPath], willBe[powerdownPath]) {
+		willBe[powerdownPath] = is[powerdownPath]
+	}
+	return differences(is, willBe)
+}
+
+// differences returns what of one definition is not in another one, sorted by path.
+func differences(is, willBe map[string]json.RawMessage) []v1.RestartAwaitingChange {
 	paths := maps.Clone(is)
 	maps.Copy(paths, willBe)
 	var changes []v1.RestartAwaitingChange
@@ -119,8 +130,6 @@ func PodChanges(pod *metav1.ObjectMeta, next *applyappsv1.StatefulSetApplyConfig
 		change := v1.RestartAwaitingChange{Path: path, Operation: "replace"}
 		switch {
 		case bytes.Equal(current, desired):
-			continue
-		case path == powerdownPath && !longer(current, desired):
 			continue
 		case !was:
 			change.Operation = "add"

@@ -11,6 +11,7 @@ import (
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/class"
 	"vmop/vmspec"
 )
 
@@ -23,8 +24,8 @@ const (
 )
 
 // resources returns what the pod's container requests: what the VM says, or what
-// follows from its current CPUs and memory. There are no limits unless the VM has
-// some: a limit on memory would kill a guest that gets more.
+// follows from its current CPUs and memory, or from its core fraction. There are no
+// limits unless the VM has some: a limit on memory would kill a guest that gets more.
 func resources(vm *v1.VirtualMachine, s Settings, r *rights) (
 	*applycorev1.ResourceRequirementsApplyConfiguration, error,
 ) {
@@ -37,6 +38,9 @@ func resources(vm *v1.VirtualMachine, s Settings, r *rights) (
 			return nil, err
 		}
 		requests = computed(m.WithDefaults(), s)
+		if percent := class.Percent(coreFraction(vm)); percent > 0 {
+			limits = reserve(requests, m.WithDefaults(), percent)
+		}
 	}
 	if r.kvm {
 		if limits == nil {
@@ -80,6 +84,10 @@ func Requests(vm *v1.VirtualMachine, s Settings) string {
 	}
 	m, _ := size(vm) // without an error above
 	m = m.WithDefaults()
+	if fraction := coreFraction(vm); fraction != "" {
+		return fmt.Sprintf("the pod requests %s (%s of %d CPUs, spec.cpu.coreFraction)",
+			strings.Join(texts, ", "), fraction, m.MaximumCPUs)
+	}
 	ram := resource.NewQuantity(int64(m.CurrentRAM), resource.BinarySI)
 	return fmt.Sprintf("the pod requests %s (computed from the current %d CPUs and %s of RAM in spec.vm; spec.resources overrides it)",
 		strings.Join(texts, ", "), m.CurrentCPUs, ram)
@@ -109,6 +117,30 @@ func computed(m vmspec.Spec, s Settings) corev1.ResourceList {
 		corev1.ResourceCPU:    *resource.NewMilliQuantity(max(1, int64(milliCPUs)), resource.DecimalSI),
 		corev1.ResourceMemory: wholeMebibytes(memory),
 	}
+}
+
+// coreFraction returns how much of its CPUs a VM is sure to get; "" if it doesn't say so.
+func coreFraction(vm *v1.VirtualMachine) v1.CoreFraction {
+	if vm.Spec.CPU == nil || vm.Spec.Resources != nil {
+		return ""
+	}
+	return vm.Spec.CPU.CoreFraction
+}
+
+// reserve makes requests those of a machine that is sure to get a fraction of all CPUs that
+// it can have, and returns its limits. All of them, with all its memory, are the QoS class
+// Guaranteed. The CPUs that the guest has now don't count: their number changes, and the pod
+// doesn't.
+//
+// See docs/decisions/0091-core-fraction.md.
+func reserve(requests corev1.ResourceList, m vmspec.Spec, percent int) (limits corev1.ResourceList) {
+	requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(m.MaximumCPUs*percent*10), resource.DecimalSI)
+	limits = corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(int64(m.MaximumCPUs), resource.DecimalSI)}
+	if percent == 100 {
+		requests[corev1.ResourceMemory] = wholeMebibytes(int64(m.MaximumRAM) + overhead(m))
+		limits[corev1.ResourceMemory] = requests[corev1.ResourceMemory]
+	}
+	return limits
 }
 
 // wholeMebibytes rounds up.

@@ -37,6 +37,7 @@ type collection[T client.Object] struct {
 type record struct {
 	packed       string // without the version
 	group, state string
+	class        string // shared, as the state is
 	permissions  string // shared with others that have the same
 	data         string // likewise
 	version      uint64
@@ -80,6 +81,9 @@ func (c *collection[T]) pack(object any) (entry, error) {
 	}
 	if c.state != nil {
 		n.record.state = interned(c.state(o))
+	}
+	if c.class != nil {
+		n.record.class = interned(c.class(o))
 	}
 	if c.urgency != nil {
 		n.record.urgency = int8(c.urgency(o))

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 
@@ -19,6 +20,8 @@ type encoding[T any] struct {
 	// group is what objects are found by besides their name; state is what they are
 	// counted by. Nil: nothing.
 	group, state func(T) string
+	// class is the VirtualMachineClass that an object uses. Nil: none.
+	class func(T) string
 	// urgency is the priority of an object in the controller's queue. Nil: it has none.
 	urgency func(T) int
 	// use is what an object uses: CPUs, and RAM in MiB. Nil: nothing.
@@ -49,8 +52,11 @@ func vmEncoding(namespace string) encoding[*v1.VirtualMachine] {
 		group:     func(vm *v1.VirtualMachine) string { return vm.Spec.VMType.ConfigMap },
 		irregular: func(_, configMap string) bool { return configMap != "" },
 		state:     func(vm *v1.VirtualMachine) string { return string(vm.Status.Phase) },
-		urgency:   Urgency,
-		use:       useOf,
+		class: func(vm *v1.VirtualMachine) string {
+			return cmp.Or(vm.Spec.VirtualMachineClassName, vm.Status.VirtualMachineClassName)
+		},
+		urgency: Urgency,
+		use:     useOf,
 
 		permissions: permissionsOf,
 		data:        dataOf,

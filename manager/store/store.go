@@ -33,18 +33,26 @@ type Store struct {
 	ops       *collection[*v1.VirtualMachineOperation]
 	others    [objects.Kinds]*collection[*objects.Metadata]
 	data      map[corev1.SecretType]*collection[*objects.Metadata] // from which guests configure themselves
+	classes   *few[*v1.VirtualMachineClass]
+	nodes     *few[*corev1.Node]
 	enqueuer  *enqueuer
 	shown     []func(vm string)
+	uses      chan struct{} // see ClassesChanged
 }
 
 // New returns a store that is empty. configured returns the name of the ConfigMap with
 // the types of VMs that name none.
 func New(namespace string, configured func() string) *Store {
-	s, by := &Store{namespace: namespace}, newCompressor()
+	s, by := &Store{namespace: namespace, uses: make(chan struct{}, 1)}, newCompressor()
+	s.classes = newFew(trimClass, s.classChanged, func() { s.EnqueueAll() })
+	s.nodes = newFew(trimNode, func(_, _ *corev1.Node) { s.signal() }, s.signal)
 	s.enqueuer = &enqueuer{namespace: namespace, urgency: func(vm string) int { return s.vms.urgencyOf(vm) }}
-	s.vms = newCollection(vmEncoding(namespace), by, func(name string, _ record) {
+	s.vms = newCollection(vmEncoding(namespace), by, func(name string, r record) {
 		s.enqueuer.add(name)
 		s.show(name)
+		if r.class != "" {
+			s.signal()
+		}
 	})
 	s.pods = newCollection(podEncoding(namespace), by, func(_ string, r record) {
 		s.enqueue(r.group)
@@ -64,6 +72,7 @@ func New(namespace string, configured func() string) *Store {
 			changed = func(name string, _ record) {
 				s.enqueue(name)
 				s.enqueue(s.usersOfTypes(name, configured())...)
+				s.enqueue(s.usersOfClassTypes(name)...)
 			}
 		}
 		s.others[k] = newCollection(metadataEncoding(k, namespace), by, changed)
@@ -229,6 +238,8 @@ func (s *Store) Put(object client.Object) error {
 		return s.pods.Add(o)
 	case *v1.VirtualMachineOperation:
 		return s.ops.Add(o)
+	case *v1.VirtualMachineClass:
+		return s.classes.Add(o)
 	case *objects.Metadata:
 		for k, c := range s.others {
 			if objects.Kind(k).String() == o.Kind {
@@ -274,6 +285,13 @@ func (s *Store) usersOfData(secret string) (users []string) {
 func (s *Store) Follow(ctx context.Context, from client.WithWatch) {
 	var running sync.WaitGroup
 	defer running.Wait()
+	running.Go(func() {
+		followFew(ctx, from, s.classes, &v1.VirtualMachineClass{},
+			func() client.ObjectList { return &v1.VirtualMachineClassList{} })
+	})
+	running.Go(func() {
+		followFew(ctx, from, s.nodes, &corev1.Node{}, func() client.ObjectList { return &corev1.NodeList{} })
+	})
 	ours := labels.Set{objects.LabelName: objects.AppName}
 	follow(ctx, &running, from, s.namespace, s.vms, client.ListOptions{}, &v1.VirtualMachine{},
 		func() client.ObjectList { return &v1.VirtualMachineList{} })
@@ -330,6 +348,7 @@ func follow[T client.Object](ctx context.Context, running *sync.WaitGroup, from 
 func (s *Store) collections() map[string]<-chan struct{} {
 	all := map[string]<-chan struct{}{
 		"VirtualMachine": s.vms.listed, "Pod": s.pods.listed, "VirtualMachineOperation": s.ops.listed,
+		"VirtualMachineClass": s.classes.tried,
 	}
 	for k, c := range s.others {
 		all[objects.Kind(k).String()] = c.listed

@@ -79,7 +79,8 @@ func trimOwned(m *objects.Metadata) {
 	if metav1.GetControllerOfNoCopy(m) == nil {
 		labels = []string{objects.LabelInstance, objects.LabelManagedBy}
 	}
-	trimMetadata(&m.TypeMeta, &m.ObjectMeta, labels, []string{objects.AnnotationApplied, objects.AnnotationUntrusted})
+	trimMetadata(&m.TypeMeta, &m.ObjectMeta, labels,
+		[]string{objects.AnnotationApplied, objects.AnnotationUntrusted, objects.AnnotationClass})
 }
 
 // trimClaim is for a claim, which has no owner.

@@ -16,6 +16,8 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/apply"
+	"vmop/manager/class"
+	"vmop/manager/decide"
 	"vmop/manager/leases"
 	"vmop/manager/objects"
 	"vmop/manager/store"
@@ -113,6 +115,13 @@ func Add(mgr manager.Manager, opts Options) (*Controller, error) {
 	if err := errors.Join(mgr.Add(always(follow)), c.addresses.Add(mgr, watching)); err != nil {
 		return nil, fmt.Errorf("VM controller: %w", err)
 	}
+	keeper := &classes{
+		store: c.store, writer: apply.ClassWriter{Client: mgr.GetClient(), Namespace: opts.Namespace},
+		types: opts.Types, now: opts.Now, last: map[string]class.Last{},
+	}
+	if err := mgr.Add(keeper); err != nil {
+		return nil, fmt.Errorf("VM controller: %w", err)
+	}
 	return &Controller{c.store, c}, nil
 }
 
@@ -155,6 +164,20 @@ func (c *Controller) Modules(ctx context.Context, vm *v1.VirtualMachine) (map[st
 		return nil, err
 	}
 	return c.reconciler.modules.of(ctx, c.reconciler.live, from)
+}
+
+// Resolve returns a VM with what its class would give it if it were started now, and why it
+// could not be, by the path in the VM; "" if it could.
+func (c *Controller) Resolve(vm *v1.VirtualMachine) (resolved *v1.VirtualMachine, fault string, err error) {
+	config, err := c.store.Metadata(objects.KindConfigMap, vm.Name)
+	if err != nil {
+		return nil, "", err
+	}
+	resolved, of, err := decide.Resolve(vm, nil, config, c.store)
+	if problems := of.Check().Problems; len(problems) > 0 {
+		fault = problems[0].Message
+	}
+	return resolved, fault, err
 }
 
 // Ready returns nil when everything in the namespace that concerns VMs has been listed, so

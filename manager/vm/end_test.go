@@ -126,7 +126,7 @@ func TestFailures(t *testing.T) {
 	require.Len(t, w.events("web", decide.ReasonStartFailed), 1)
 	require.Len(t, w.events("web", decide.ReasonCrashed), 1)
 
-	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.BootMenu = true })
+	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.BootMenu = new(true) })
 	third := w.pod("web")
 	vm = eventually(w, "web", &v1.VirtualMachine{}, "tried at once", func(vm *v1.VirtualMachine) bool {
 		return vm.Status.Failures == nil

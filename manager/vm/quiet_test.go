@@ -193,7 +193,7 @@ func killedAt(t *testing.T, at int, after bool, edit func(*v1.VirtualMachine)) (
 	}
 	w.vm("web", edit)
 	through()
-	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.BootMenu = true })
+	w.edit("web", func(vm *v1.VirtualMachine) { vm.Spec.VM.BootMenu = new(true) })
 	through()
 	w.edit("web", stopped)
 	through()

@@ -103,6 +103,7 @@ func (c *reconciler) reconcile(ctx context.Context, s *decide.Snapshot, m *memor
 	}
 	// Without what a VM needs to start, one that is running continues, and no other is started.
 	start := &steps{ctx: ctx, vm: s.VM}
+	start.run(s.Class.Check)
 	unknown := decide.TypeUnknown("")
 	verdict := step(start, unknown, func() (decide.Verdict, decide.Report) { return c.checkType(ctx, s) })
 	secret := step(start, "", func() (string, decide.Report) { return round.DisplaySecret(ctx) })
@@ -130,7 +131,7 @@ func (c *reconciler) reconcile(ctx context.Context, s *decide.Snapshot, m *memor
 		return start.did
 	}
 	decision := decide.Decide(situation)
-	from := apply.PodSource{Claims: claims, Secret: secret, Frozen: frozen || !trusted}
+	from := apply.PodSource{Claims: claims, Secret: secret, Frozen: frozen || !trusted || s.Class.Frozen()}
 	next := step(start, apply.NextPod{}, func() (apply.NextPod, decide.Report) {
 		return round.StatefulSet(ctx, from, decision)
 	})
@@ -138,22 +139,29 @@ func (c *reconciler) reconcile(ctx context.Context, s *decide.Snapshot, m *memor
 		decision.Replace = next.Replace
 	}
 
-	// What carries out the decision.
+	done := carryOut(ctx, s, round, decision, secret, config)
+	situation.Obstacle, found.Applied = start.did.Obstacle, next.Applied
+	found.Changes = slices.Concat(next.Changes, s.Class.Changes)
+	found.Problems = slices.Concat(start.did.Problems, done.Problems)
+	all.Append(start.did)
+	all.Append(done)
+	all.RetryAt(decision.Again)
+	all.Append(c.restart(ctx, situation, &found, round))
+	all.Append(c.publish(ctx, situation, found, claims, m, round))
+	return all
+}
+
+// carryOut does what was decided about the VM's pod and its guest, and keeps its service.
+func carryOut(ctx context.Context, s *decide.Snapshot, round *apply.Round, decision decide.Decision,
+	secret string, config uint64,
+) decide.Report {
 	rest := &steps{ctx: ctx, vm: s.VM}
 	rest.run(func() decide.Report { return round.GuestEnd(ctx, decision) })
 	if decision.Replace == "" {
 		rest.run(func() decide.Report { return round.PatchPod(ctx, secret, config) })
 	}
 	rest.run(func() decide.Report { return round.Service(ctx) })
-
-	situation.Obstacle, found.Changes, found.Applied = start.did.Obstacle, next.Changes, next.Applied
-	found.Problems = slices.Concat(start.did.Problems, rest.did.Problems)
-	all.Append(start.did)
-	all.Append(rest.did)
-	all.RetryAt(decision.Again)
-	all.Append(c.restart(ctx, situation, &found, round))
-	all.Append(c.publish(ctx, situation, found, claims, m, round))
-	return all
+	return rest.did
 }
 
 // restart restarts the VM if changes await that, its definition has it so, and it is its turn.
@@ -178,7 +186,7 @@ func (c *reconciler) restart(ctx context.Context, s decide.Situation, found *dec
 }
 
 // configure gives the VM its address, and writes the runner's configuration if its definition is
-// trusted. It returns the version that was written; 0 if none was.
+// trusted, and its class lets it be followed. It returns the version that was written; 0 if none was.
 func (c *reconciler) configure(start *steps, s *decide.Snapshot, claims []objects.Claim, round *apply.Round) (
 	trusted bool, address leases.Attached, version uint64,
 ) {
@@ -187,7 +195,7 @@ func (c *reconciler) configure(start *steps, s *decide.Snapshot, claims []object
 		return c.addresses.Attach(start.ctx, s.VM)
 	})
 	version = step(start, 0, func() (uint64, decide.Report) {
-		return round.ConfigMap(start.ctx, !trusted || address.Unknown, address.Lease)
+		return round.ConfigMap(start.ctx, !trusted || address.Unknown || !s.Class.Follows(), address.Lease)
 	})
 	return trusted, address, version
 }

@@ -59,7 +59,7 @@ func TestRewriting(t *testing.T) {
 		return !slices.Contains(rewritten(), name)
 	})
 	edited := fmt.Sprint("vm", last)
-	w.edit(edited, func(vm *v1.VirtualMachine) { vm.Spec.VM.BootMenu = true })
+	w.edit(edited, func(vm *v1.VirtualMachine) { vm.Spec.VM.BootMenu = new(true) })
 	require.Eventually(t, func() bool { return slices.Contains(rewritten(), edited) }, patience, tick, "it was edited")
 	for range 3 {
 		w.look()

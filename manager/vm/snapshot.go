@@ -1,6 +1,8 @@
 package vm
 
 import (
+	"fmt"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"vmop/manager/decide"
@@ -14,13 +16,26 @@ func (c *reconciler) snapshot(name string) (*decide.Snapshot, error) {
 		return nil, err
 	}
 	s := &decide.Snapshot{VM: vm, Settings: c.opts.Settings(), Now: c.opts.Now()}
+	pod, err := c.store.Pod(vm.Name)
+	if err != nil {
+		return nil, err
+	}
+	if pod != nil {
+		s.Pod = decide.WithoutNode(pod, s.Now)
+	}
+	if s.ConfigMap, err = c.store.Metadata(objects.KindConfigMap, vm.Name); err != nil {
+		return nil, err
+	}
+	if s.VM, s.Class, err = decide.Resolve(vm, s.Pod, s.ConfigMap, c.store); err != nil {
+		return nil, fmt.Errorf("resolve VM %s: %w", name, err)
+	}
+	vm = s.VM
 	for _, get := range []struct {
 		kind objects.Kind
 		name string
 		into **objects.Metadata
 	}{
 		{objects.KindStatefulSet, vm.Name, &s.StatefulSet},
-		{objects.KindConfigMap, vm.Name, &s.ConfigMap},
 		{objects.KindService, vm.Name, &s.Service},
 		{objects.KindConfigMap, objects.TypesConfigMap(vm, s.Settings), &s.Types},
 	} {
@@ -43,13 +58,6 @@ func (c *reconciler) snapshot(name string) (*decide.Snapshot, error) {
 	}
 	if s.Strays, err = c.store.Strays(vm.Name); err != nil {
 		return nil, err
-	}
-	pod, err := c.store.Pod(vm.Name)
-	if err != nil {
-		return nil, err
-	}
-	if pod != nil {
-		s.Pod = decide.WithoutNode(pod, s.Now)
 	}
 	return s, nil
 }

@@ -55,7 +55,7 @@ func (f *Fleet) Do(ctx context.Context, user, name string, a fleet.Action) error
 	if err != nil {
 		return err
 	}
-	if state := stateOf(vm.VirtualMachine); !view(vm.VirtualMachine, vm.pod).Can[a] {
+	if state := stateOf(vm.VirtualMachine); !view(f.resolved(vm.VirtualMachine, vm.pod), vm.pod).Can[a] {
 		return fleet.Refusal(fmt.Sprintf("the VM is %s: %s is not possible now", state, a))
 	}
 	if spec, is := operationOf(a, name); is {

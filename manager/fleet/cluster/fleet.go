@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"errors"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -9,12 +10,15 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "vmop/api/v1"
 	"vmop/manager/access"
 	"vmop/manager/apply"
+	"vmop/manager/decide"
 	"vmop/manager/fleet"
+	"vmop/manager/objects"
 	"vmop/manager/store"
 	"vmop/manager/stream"
 )
@@ -322,6 +326,7 @@ func (f *Fleet) make(name string) made {
 	if err != nil {
 		f.opts.Log.Error("the operations of a VM can't be shown", "vm", name, "err", err)
 	}
+	vm = f.resolved(vm, pod)
 	shown := view(vm, pod)
 	shown.Operations = operations(ops)
 	return made{shown, rightsOf(vm)}
@@ -340,4 +345,19 @@ func operations(all []*v1.VirtualMachineOperation) (shown []fleet.Operation) {
 		return cmp.Or(b.Since.Compare(a.Since), strings.Compare(a.Name, b.Name))
 	})
 	return shown
+}
+
+// resolved returns a VM with what its class gives it.
+func (f *Fleet) resolved(vm *v1.VirtualMachine, pod *corev1.Pod) *v1.VirtualMachine {
+	var config *objects.Metadata
+	var err error
+	if vm.Spec.VirtualMachineClassName != "" || vm.Status.VirtualMachineClassName != "" {
+		config, err = f.opts.Store.Metadata(objects.KindConfigMap, vm.Name)
+	}
+	whole, _, resolveErr := decide.Resolve(vm, pod, config, f.opts.Store)
+	if err = errors.Join(err, resolveErr); err != nil {
+		f.opts.Log.Error("what a VM has of its class can't be shown", "vm", vm.Name, "err", err)
+		return vm
+	}
+	return whole
 }

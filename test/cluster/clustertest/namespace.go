@@ -63,10 +63,19 @@ func (k *Kubernetes) ApplyDeploy(ctx context.Context, namespace, dir, more strin
 		return fmt.Errorf("deploy to namespace %s: %w", namespace, err)
 	}
 	text := "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nnamespace: " + namespace +
-		"\nresources: [" + base + "]\n" + more
+		"\nresources: [" + base + "]\n" + ownBinding(namespace) + more
 	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
 		return fmt.Errorf("deploy to namespace %s: %w", namespace, err)
 	}
 	_, err = k.Kubectl(ctx, "apply", "--server-side", "-k", dir)
 	return err
+}
+
+// ownBinding names the binding of what is the whole cluster's after the namespace, as
+// deploy/manager says for clusters with several managers.
+func ownBinding(namespace string) string {
+	return fmt.Sprintf(`patches:
+- target: {kind: ClusterRoleBinding, name: vm-operator-cluster}
+  patch: '[{"op": "replace", "path": "/metadata/name", "value": "vm-operator-cluster-%s"}]'
+`, namespace)
 }

@@ -1,0 +1,209 @@
+package class
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	v1 "vmop/api/v1"
+)
+
+// size is how large a VM can become: what its sizing policy is about.
+type size struct {
+	cores  int64
+	memory resource.Quantity
+}
+
+func sizeOf(vm *v1.VirtualMachine) size {
+	m := &vm.Spec.VM
+	s := size{cores: 1}
+	switch t := m.CPUTopology; {
+	case m.MaximumCPUs != nil:
+		s.cores = int64(*m.MaximumCPUs)
+	case t != nil:
+		for _, level := range []int32{t.Sockets, t.DiesPerSocket, t.CoresPerDie, t.ThreadsPerCore} {
+			s.cores *= int64(max(1, level))
+		}
+	}
+	if m.MaximumRAM != nil {
+		s.memory = *m.MaximumRAM
+	}
+	return s
+}
+
+// policyFor returns the policy whose range has so many cores; nil if there is none.
+func policyFor(all []v1.SizingPolicy, cores int64) *v1.SizingPolicy {
+	for i := range all {
+		if c := all[i].Cores; int64(c.Min) <= cores && cores <= int64(c.Max) {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// defaultFraction returns the core fraction of a VM that says none; "" if the policy says
+// nothing about it.
+func defaultFraction(p *v1.SizingPolicy) v1.CoreFraction {
+	if p.DefaultCoreFraction != "" || len(p.CoreFractions) == 0 {
+		return p.DefaultCoreFraction
+	}
+	return slices.MaxFunc(p.CoreFractions, func(a, b v1.CoreFraction) int {
+		return cmp.Compare(Percent(a), Percent(b))
+	})
+}
+
+// Percent returns a core fraction as a number; 0 for none.
+func Percent(f v1.CoreFraction) int {
+	number, _ := strconv.Atoi(strings.TrimSuffix(string(f), "%"))
+	return number
+}
+
+// Mismatch returns how a VM violates the sizing policies of its class, with what would be
+// right; "" if it doesn't.
+func Mismatch(c *v1.VirtualMachineClass, vm *v1.VirtualMachine) string {
+	if len(c.Spec.SizingPolicies) == 0 {
+		return ""
+	}
+	is := sizeOf(vm)
+	p := policyFor(c.Spec.SizingPolicies, is.cores)
+	if p == nil || !onStep(is.cores, p.Cores) {
+		return fmt.Sprintf("spec.vm.maximumCpus is %d: class %s allows %s; the nearest is %d",
+			is.cores, c.Name, coreRanges(c.Spec.SizingPolicies), nearestCores(c.Spec.SizingPolicies, is.cores))
+	}
+	var wrong []string
+	if p.Memory != nil && !allowsMemory(p.Memory, is) {
+		wrong = append(wrong, fmt.Sprintf("spec.vm.maximumRam is %s: with %d CPUs class %s allows %s",
+			is.memory.String(), is.cores, c.Name, memoryRange(p.Memory, is.cores)))
+	}
+	if fault := fractionFault(c.Name, p, vm, is.cores); fault != "" {
+		wrong = append(wrong, fault)
+	}
+	return strings.Join(wrong, "; ")
+}
+
+func onStep(cores int64, r v1.CoreRange) bool { return (cores-int64(r.Min))%int64(max(1, r.Step)) == 0 }
+
+// nearestCores returns the allowed number of cores that is nearest, and of two the larger.
+func nearestCores(all []v1.SizingPolicy, cores int64) int64 {
+	best := int64(-1)
+	distance := func(n int64) int64 { return max(n-cores, cores-n) }
+	for _, p := range all {
+		low, high, step := int64(p.Cores.Min), int64(p.Cores.Max), int64(max(1, p.Cores.Step))
+		high -= (high - low) % step
+		below := low + (min(max(cores, low), high)-low)/step*step
+		for _, n := range []int64{below, min(below+step, high)} {
+			if best < 0 || distance(n) < distance(best) || distance(n) == distance(best) && n > best {
+				best = n
+			}
+		}
+	}
+	return best
+}
+
+func coreRanges(all []v1.SizingPolicy) string {
+	var texts []string
+	for _, p := range all {
+		c := p.Cores
+		text := fmt.Sprintf("%d to %d", c.Min, c.Max)
+		if c.Min == c.Max {
+			text = strconv.Itoa(int(c.Min))
+		}
+		if c.Step > 1 && c.Min != c.Max {
+			text += fmt.Sprintf(" in steps of %d", c.Step)
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// bounds returns the least and the most memory in bytes of a VM with so many cores; most is 0
+// if there is no bound.
+func bounds(m *v1.MemoryRange, cores int64) (least, most int64) {
+	least, most = bytes(m.Min), bytes(m.Max)
+	if per := m.PerCore; per != nil {
+		least = max(least, bytes(per.Min)*cores)
+		if high := bytes(per.Max) * cores; high > 0 && (most == 0 || high < most) {
+			most = high
+		}
+	}
+	return least, most
+}
+
+func bytes(q *resource.Quantity) int64 {
+	if q == nil {
+		return 0
+	}
+	return q.Value()
+}
+
+func allowsMemory(m *v1.MemoryRange, is size) bool {
+	least, most := bounds(m, is.cores)
+	have := is.memory.Value()
+	if have < least || most > 0 && have > most {
+		return false
+	}
+	step := bytes(m.Step)
+	return step == 0 || (have-bytes(m.Min))%step == 0
+}
+
+func memoryRange(m *v1.MemoryRange, cores int64) string {
+	least, most := bounds(m, cores)
+	text := func(n int64) string { return resource.NewQuantity(n, resource.BinarySI).String() }
+	var s string
+	switch {
+	case most > 0 && least > most:
+		return fmt.Sprintf("none: its bounds contradict each other (at least %s, at most %s)", text(least), text(most))
+	case least > 0 && most > 0:
+		s = text(least) + " to " + text(most)
+	case most > 0:
+		s = "at most " + text(most)
+	case least > 0:
+		s = "at least " + text(least)
+	default:
+		s = "any size"
+	}
+	if step := bytes(m.Step); step > 0 {
+		s += " in steps of " + text(step)
+		if from := bytes(m.Min); from > 0 && from != least {
+			s += " from " + text(from)
+		}
+	}
+	return s
+}
+
+// fractionFault returns what is wrong with the share of the CPUs that a VM asks for.
+func fractionFault(class string, p *v1.SizingPolicy, vm *v1.VirtualMachine, cores int64) string {
+	bounded := len(p.CoreFractions) > 0 || len(p.DedicatedCores) == 1
+	if bounded && vm.Spec.Resources != nil {
+		return fmt.Sprintf("spec.resources: class %s says what VMs with %d CPUs request; leave it out", class, cores)
+	}
+	fraction := defaultFraction(p)
+	if vm.Spec.CPU != nil && vm.Spec.CPU.CoreFraction != "" {
+		fraction = vm.Spec.CPU.CoreFraction
+	}
+	dedicated := fraction == "100%"
+	switch {
+	case len(p.CoreFractions) > 0 && !slices.Contains(p.CoreFractions, fraction):
+		return fmt.Sprintf("spec.cpu.coreFraction is %s: with %d CPUs class %s allows %s",
+			fraction, cores, class, fractions(p.CoreFractions))
+	case len(p.DedicatedCores) == 1 && p.DedicatedCores[0] && !dedicated:
+		return fmt.Sprintf("spec.cpu.coreFraction is %s: with %d CPUs class %s has dedicated cores only, which is 100%%",
+			cmp.Or(string(fraction), "not set"), cores, class)
+	case len(p.DedicatedCores) == 1 && !p.DedicatedCores[0] && dedicated:
+		return fmt.Sprintf("spec.cpu.coreFraction is 100%%: with %d CPUs class %s has no dedicated cores; want at most 99%%",
+			cores, class)
+	}
+	return ""
+}
+
+func fractions(all []v1.CoreFraction) string {
+	texts := make([]string, len(all))
+	for i, f := range all {
+		texts[i] = string(f)
+	}
+	return strings.Join(texts, ", ")
+}
