@@ -155,6 +155,9 @@ func commandsOfOthers(t *testing.T, l *lab) {
 			linux.runs()
 			u.startSSH("linux-vm")
 			cpus = "2"
+		case strings.HasSuffix(line, " start linux-vm"): // one operation at a time
+			u.until("kubectl get vmop", `linux-vm-stop-\S+ +Completed`)
+			u.types(line, "")
 		default:
 			u.types(line, "")
 		}
@@ -253,7 +256,7 @@ func pluginOfKubectl(t *testing.T, l *lab) {
 	change := "kubectl get vm plugged -o yaml | " +
 		"sed 's/currentCpus: 2/currentCpus: 1/; s/maximumRam: .*/maximumRam: 192Mi/'"
 	out := u.types(change+" | kubectl vmop diff - || test $? = 1", "")
-	require.Regexp(t, `(?s)at once:.*spec.vm.currentCpus +2 -> 1.*Awaits a restart:.*spec.vm.maximumRam`, out)
+	require.Regexp(t, `(?s)at once:\n +replace +vm\.currentCpus +2 -> 1\n.*Awaits a restart:\n +replace +vm\.maximumRam `, out)
 
 	bundle := u.types("kubectl vmop support-bundle plugged -f - | tar tz", "")
 	for _, file := range []string{
