@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 )
@@ -33,19 +32,4 @@ func item(list any, i int) any {
 		return all[i]
 	}
 	return nil
-}
-
-// shown returns a single value for people.
-func shown(value any) string {
-	switch value := value.(type) {
-	case nil:
-		return ""
-	case string:
-		return value
-	}
-	text, err := json.Marshal(value)
-	if err != nil {
-		return "" // it was read from JSON
-	}
-	return string(text)
 }
