@@ -23,10 +23,10 @@ import (
 
 // A draft is a new VM in a few words.
 type draft struct {
-	name, vmType, ram, class, cd, network, display, user, keyFile, firmware, policy string
-	cpus                                                                            int32
-	disks, options                                                                  []string
-	start                                                                           bool
+	name, vmType, ram, class, cd, network, display, user, keyFile, firmware, policy, vmClass string
+	cpus                                                                                     int32
+	disks, options                                                                           []string
+	start                                                                                    bool
 }
 
 func newCreate(f *flags) *cobra.Command {
@@ -106,7 +106,8 @@ func (d *draft) add(cmd *cobra.Command) {
 	p.StringArrayVar(&d.disks, "disk", nil, "`size` of a new disk, may be repeated")
 	p.StringVar(&d.class, "storage-class", "", "`class` of the disks' volumes; default: the cluster's default")
 	p.StringVar(&d.cd, "cd", "", "`image` in a CD drive: a file of the image repository or a URL")
-	p.StringVar(&d.network, "network", "user", "user, masquerade, none, or tap:BRIDGE")
+	p.StringVar(&d.vmClass, "class", "", "`name` of the VirtualMachineClass that says what the VM leaves out")
+	p.StringVar(&d.network, "network", "", "user (the default; with --class the class's), masquerade, none, or tap:BRIDGE")
 	p.StringVar(&d.display, "display", "spice", "spice, vnc or none")
 	p.StringVar(&d.firmware, "firmware", "", "uefi (the default), uefi-4m, secure, secure-4m or bios")
 	p.StringVar(&d.user, "user", "", "`user` that cloud-init makes in the guest")
@@ -130,7 +131,7 @@ func (d *draft) vm() (*v1.VirtualMachine, error) {
 	vm := typed(&v1.VirtualMachine{
 		ObjectMeta: metav1.ObjectMeta{Name: d.name},
 		Spec: v1.VirtualMachineSpec{
-			VMType: v1.VMType{Source: d.vmType}, RunPolicy: v1.RunPolicy(d.policy),
+			VMType: v1.VMType{Source: d.vmType}, RunPolicy: v1.RunPolicy(d.policy), VirtualMachineClassName: d.vmClass,
 			VM: v1.VM{MaximumCPUs: &d.cpus, MaximumRAM: &ram, Firmware: d.firmware},
 		},
 	})
@@ -146,6 +147,9 @@ func (d *draft) vm() (*v1.VirtualMachine, error) {
 	if err := d.addDisks(m); err != nil {
 		return nil, err
 	}
+	if d.network == "" && d.vmClass == "" {
+		d.network = "user"
+	}
 	switch kind, bridge, _ := strings.Cut(d.network, ":"); kind {
 	case "user":
 		m.Networks = []v1.Network{{User: &v1.UserNetwork{}}}
@@ -153,7 +157,7 @@ func (d *draft) vm() (*v1.VirtualMachine, error) {
 		m.Networks = []v1.Network{{Masquerade: &v1.PrivateNetwork{}}}
 	case "tap":
 		m.Networks = []v1.Network{{Tap: &v1.Tap{Bridge: bridge}}}
-	case "none":
+	case "", "none":
 	default:
 		return nil, fmt.Errorf("--network %s: want user, masquerade, none or tap:BRIDGE", d.network)
 	}
