@@ -98,7 +98,7 @@ func TestChangedClassWaitsForRestart(t *testing.T) {
 	require.Contains(t, w.configOf("web"), "firmware: bios")
 	terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 	require.Equal(t, "disk", terms[0].MatchExpressions[0].Key)
-	vm = eventually(w, "web", &v1.VirtualMachine{}, "its class is said", func(vm *v1.VirtualMachine) bool {
+	eventually(w, "web", &v1.VirtualMachine{}, "its class is said", func(vm *v1.VirtualMachine) bool {
 		return vm.Status.VirtualMachineClassName == name && sizing(vm).Status == metav1.ConditionTrue
 	})
 
