@@ -9,7 +9,10 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	v1 "vmop/api/v1"
 )
 
 // How often something happens in the measurement of single VMs, and how many times.
@@ -33,6 +36,9 @@ type single struct {
 	// annotation with which the kubelet delivers the new configuration.
 	Edited    float64 `json:"edited"`
 	EditedP99 float64 `json:"editedP99"`
+	// Operated is the time from the creation of an operation, a reset, until the pod has it.
+	Operated    float64 `json:"operated"`
+	OperatedP95 float64 `json:"operatedP95"`
 }
 
 // single creates VMs and changes them, one by one.
@@ -46,7 +52,18 @@ func (w *world) single(ctx context.Context) (single, error) {
 	if err != nil {
 		return s, err
 	}
-	edited, err := w.editPaced(ctx, first)
+	edited, err := w.changePaced(ctx, first, func(name string) error {
+		_, err := w.vms.Patch(ctx, name, types.MergePatchType, []byte(`{"spec":{"vm":{"currentRam":"3Gi"}}}`),
+			metav1.PatchOptions{})
+		return err
+	})
+	if err != nil {
+		return s, err
+	}
+	operated, err := w.changePaced(ctx, first, func(name string) error {
+		_, err := w.operations.Create(ctx, resetOf(name), metav1.CreateOptions{})
+		return err
+	})
 	if err != nil {
 		return s, err
 	}
@@ -60,6 +77,7 @@ func (w *world) single(ctx context.Context) (single, error) {
 	s.Reconciled, s.ReconciledP99 = after.quantile(0.5, before, reconciled), after.quantile(0.99, before, reconciled)
 	s.Booted, s.BootedP99 = quantile(booted, 0.5), quantile(booted, 0.99)
 	s.Edited, s.EditedP99 = quantile(edited, 0.5), quantile(edited, 0.99)
+	s.Operated, s.OperatedP95 = quantile(operated, 0.5), quantile(operated, 0.95)
 	return s, nil
 }
 
@@ -88,16 +106,23 @@ func (w *world) createPaced(ctx context.Context) (took []float64, first int, err
 	return took, first, nil
 }
 
-// editPaced changes VMs and returns how long it took until their pods had them.
-func (w *world) editPaced(ctx context.Context, first int) ([]float64, error) {
+// resetOf returns an operation that resets a VM.
+func resetOf(vm string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1.GroupVersion().String(), "kind": "VirtualMachineOperation",
+		"metadata": map[string]any{"name": "reset-" + vm},
+		"spec":     map[string]any{"type": string(v1.OperationReset), "virtualMachineName": vm},
+	}}
+}
+
+// changePaced changes VMs and returns how long it took until their pods had that.
+func (w *world) changePaced(ctx context.Context, first int, change func(name string) error) ([]float64, error) {
 	w.kubelet.told.begin()
-	edited := map[string]time.Time{}
+	changed := map[string]time.Time{}
 	err := paced(ctx, func(i int) error {
 		name := vmName(first + i)
-		edited[name+"-0"] = time.Now()
-		_, err := w.vms.Patch(ctx, name, types.MergePatchType, []byte(`{"spec":{"vm":{"currentRam":"3Gi"}}}`),
-			metav1.PatchOptions{})
-		return err
+		changed[name+"-0"] = time.Now()
+		return change(name)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("change VMs: %w", err)
@@ -105,10 +130,10 @@ func (w *world) editPaced(ctx context.Context, first int) ([]float64, error) {
 	var took []float64
 	err = w.manager.until(ctx, "the changes to arrive", func() error {
 		told := w.kubelet.told.all()
-		if len(told) < len(edited) {
-			return fmt.Errorf("%d of %d pods have them", len(told), len(edited))
+		if len(told) < len(changed) {
+			return fmt.Errorf("%d of %d pods have them", len(told), len(changed))
 		}
-		for name, at := range edited {
+		for name, at := range changed {
 			took = append(took, told[name].Sub(at).Seconds())
 		}
 		return nil

@@ -91,7 +91,7 @@ func TestTable(t *testing.T) {
 			},
 		},
 		Idle:   quiet{Seconds: 60, Calls: calls{"watch vms": 1, "update leases": 30}, Processor: 0.01},
-		Single: single{VMs: 2100, Reconciled: 0.02, ReconciledP99: 0.08, Edited: 0.03, EditedP99: 0.09},
+		Single: single{VMs: 2100, Reconciled: 0.02, ReconciledP99: 0.08, Edited: 0.03, EditedP99: 0.09, OperatedP95: 0.2},
 	}
 	table := r.table()
 	for _, want := range []string{
@@ -105,6 +105,7 @@ func TestTable(t *testing.T) {
 		`\| Every 200ms, with 2100 VMs +\|`,
 		`\| reconciliation, ms +\| 20 +\| 80 +\| p99 <= 100 \| met \|`,
 		`\| a running VM is changed, until its pod has it, ms +\| 30 +\| 90 +\|`,
+		`\| a reset is asked for, until the pod has it, ms \(p95\) +\| 0 +\| 200 +\| p95 <= 300 +\| met `,
 		`\| restart until synced, s +\| +\| 1\.0 +\| 6\.0 +\| <= 5 +\| missed `,
 		`memory after a restart: 8\.2 KiB per VM, R² 1\.0000`,
 		`idle for 60 s: 0 writes, 0 reads, 10 ms of processor time, and 30 renewals of the lease`,

@@ -44,6 +44,7 @@ func TestFewVMs(t *testing.T) {
 	require.Equal(t, few+steps, single.VMs)
 	require.Positive(t, single.Booted)
 	require.Positive(t, single.Edited)
+	require.Positive(t, single.Operated)
 
 	require.NoError(t, w.manager.stop())
 	w.manager = nil

@@ -30,10 +30,12 @@ type world struct {
 	log     func(string)
 	client  *kubernetes.Clientset
 	vms     dynamic.ResourceInterface
-	audit   audit
-	kubelet *kubelet
-	crowd   *crowd
-	manager *manager
+
+	operations dynamic.ResourceInterface
+	audit      audit
+	kubelet    *kubelet
+	crowd      *crowd
+	manager    *manager
 }
 
 // auditPolicy has the API server note what the manager asks for, without what is
@@ -100,6 +102,7 @@ func (w *world) populate(ctx context.Context) error {
 		return err
 	}
 	w.vms = all.Resource(v1.GroupVersion().WithResource("vms")).Namespace(namespace)
+	w.operations = all.Resource(v1.GroupVersion().WithResource("virtualmachineoperations")).Namespace(namespace)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}
 	if _, err := w.client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
 		return err
