@@ -65,6 +65,7 @@ func TestKubernetes(t *testing.T) {
 		{"Twenty", twenty},
 		{"KVMByPlugin", kvmByPlugin},
 		{"Addresses", addresses},
+		{"Fractions", fractions},
 		{"ServerAway", serverAway},
 		{"ManagerKilled", managerKilled},
 		{"PowerCut", powerCut},
