@@ -172,6 +172,9 @@ func leased(field string, to any) mutation {
 	const network = "vm.network[0]."
 	also := map[string]any{network + "lease.address": "10.66.10.14/24"}
 	maps.Copy(also, tap)
+	if field != "filter" { // it would follow
+		also[network+"filter"] = true
+	}
 	if strings.HasPrefix(field, "lease.routes") {
 		also[network+"lease.routes"] = []any{map[string]any{"to": "10.7.0.0/16", "via": "10.66.10.2"}}
 	}
