@@ -218,7 +218,10 @@ func (s single) table() string {
 		{"reconciliation, ms", ms(s.Reconciled), ms(s.ReconciledP99), "p99 <= 100", reconciled},
 		{"a VM is created, until it has booted, ms", ms(s.Booted), ms(s.BootedP99), "", ""},
 		{"a running VM is changed, until its pod has it, ms", ms(s.Edited), ms(s.EditedP99), "", ""},
-		{"a reset is asked for, until the pod has it, ms (p95)", ms(s.Operated), ms(s.OperatedP95), "p95 <= 300", operated},
+		{
+			"a reset is asked for, until the pod has it, ms (p95)", ms(s.Operated), ms(s.OperatedP95),
+			"p95 <= 300", operated,
+		},
 	})
 	return b.String()
 }

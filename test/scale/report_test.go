@@ -90,8 +90,10 @@ func TestTable(t *testing.T) {
 				IdleP99: 0.12, Restarted: 46 << 20,
 			},
 		},
-		Idle:   quiet{Seconds: 60, Calls: calls{"watch vms": 1, "update leases": 30}, Processor: 0.01},
-		Single: single{VMs: 2100, Reconciled: 0.02, ReconciledP99: 0.08, Edited: 0.03, EditedP99: 0.09, OperatedP95: 0.2},
+		Idle: quiet{Seconds: 60, Calls: calls{"watch vms": 1, "update leases": 30}, Processor: 0.01},
+		Single: single{
+			VMs: 2100, Reconciled: 0.02, ReconciledP99: 0.08, Edited: 0.03, EditedP99: 0.09, OperatedP95: 0.2,
+		},
 	}
 	table := r.table()
 	for _, want := range []string{
