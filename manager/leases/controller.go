@@ -103,8 +103,9 @@ func (c *Controller) VMChanged(vm string) {
 	}
 }
 
-// concurrency is how many address objects are looked at at the same time.
-const concurrency = 4
+// concurrency is how many address objects are looked at at the same time: enough for 200 leases a
+// second with an API server that takes some milliseconds for each of the two writes.
+const concurrency = 16
 
 // Add adds the controller to a manager, with a client that watches.
 func (c *Controller) Add(mgr manager.Manager, watching client.WithWatch) error {

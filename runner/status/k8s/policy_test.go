@@ -163,6 +163,7 @@ func TestATokenIsHeldToTheRunnersPart(t *testing.T) {
 		"automaticRestart":            `{"podUID": "u", "time": "2026-01-02T03:04:05Z"}`,
 		"failures":                    `{"count": 3, "lastTime": "2026-01-02T03:04:05Z"}`,
 		"virtualMachineIPAddressName": `"eves"`,
+		"virtualMachineClassName":     `"eves"`,
 		"consoleUser":                 `"eve"`,
 		"assignment":                  `{"pool": "p", "user": "eve", "lastUsed": "2026-01-02T03:04:05Z"}`,
 	}
