@@ -99,13 +99,16 @@ func TestKeyMissing(t *testing.T) {
 	ref := &v1.SecretRef{Kind: "Secret", Name: "answers"}
 	w.vm("win", provisioned(v1.Provisioning{Type: v1.ProvisioningSysprepRef, SysprepRef: ref}))
 	first := w.pod("win")
-	w.bind(first)
-	w.report(first, corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+	ended := corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 		ExitCode: 1, Reason: "Error", StartedAt: metav1.Now(), FinishedAt: metav1.Now(),
 		Message: fmt.Sprintf(`{"cause": %q, "reason": %q, "exitCode": 1, "message": "neither"}`, vmstatus.CauseStart,
 			vmstatus.ReasonDataMissing),
-	}}})
-	vm := w.phase("win", v1.PhaseFailed, decide.ReasonSecretKey)
+	}}}
+	vm := eventually(w, "win", &v1.VirtualMachine{}, "the runner's words", func(vm *v1.VirtualMachine) bool {
+		w.bind(first)
+		w.report(first, ended) // again, as long as the cluster's own scheduler says that there's no node for the pod
+		return vm.Status.Phase == v1.PhaseFailed && vm.Status.Reason == decide.ReasonSecretKey
+	})
 	require.Contains(t, vm.Status.Message, "want spec.provisioning.sysprepRef: Secret answers of the type "+
 		"provisioning.virtualization.deckhouse.io/sysprep with the key unattend.xml or autounattend.xml; neither")
 	w.remove(first)

@@ -35,14 +35,15 @@ func (w *world) pod(name string) *corev1.Pod {
 	})
 }
 
-// bind is the scheduler. A busy API server may get the request twice, by the client's own repetition.
+// bind is the scheduler. A busy API server may get the request twice, by the client's own repetition, and
+// the pod may be gone, as for report.
 func (w *world) bind(pod *corev1.Pod) {
 	w.t.Helper()
 	err := w.client.SubResource("binding").Create(w.playing(), pod, &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
 	})
-	if !apierrors.IsConflict(err) {
+	if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		require.NoError(w.t, err)
 	}
 }
@@ -64,8 +65,8 @@ func (w *world) report(pod *corev1.Pod, status corev1.ContainerStatus) {
 		},
 	}})
 	require.NoError(w.t, err)
-	require.NoError(w.t, w.client.Status().Patch(w.playing(), pod.DeepCopy(),
-		client.RawPatch(apitypes.MergePatchType, patch)))
+	err = w.client.Status().Patch(w.playing(), pod.DeepCopy(), client.RawPatch(apitypes.MergePatchType, patch))
+	require.NoError(w.t, client.IgnoreNotFound(err))
 }
 
 func runningSince(at time.Time) corev1.ContainerStatus {
