@@ -85,7 +85,7 @@ func TestTheStatusIsDocumented(t *testing.T) {
 	require.ElementsMatch(t, constants(t, "Reason"), words("Reasons"))
 	managers := []string{
 		string(vmstatus.ConditionVMTypeAccepted), string(vmstatus.ConditionReconciled),
-		string(vmstatus.ConditionMigratable),
+		string(vmstatus.ConditionMigratable), string(vmstatus.ConditionSizingMatched),
 	}
 	require.ElementsMatch(t, constants(t, "ConditionType"), append(words("Conditions"), managers...))
 	var names []string
