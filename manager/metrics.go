@@ -16,6 +16,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/serve"
+	"vmop/manager/store"
 	"vmop/manager/vm"
 )
 
@@ -35,7 +36,7 @@ type metrics struct {
 
 func newMetrics(opts Options, mgr ctrl.Manager, vms *vm.Controller, live *live, api *reach,
 	pages *serve.Pages,
-) always {
+) store.Always {
 	m := &metrics{
 		address: opts.MetricsAddress, version: opts.Version,
 		vms: vms, leads: mgr.Elected(), live: live, api: api, pages: newPageMetrics(pages.Figures),

@@ -27,6 +27,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/serve"
+	"vmop/manager/store"
 	"vmop/manager/stream"
 	"vmop/manager/vm"
 	"vmop/yamlfile"
@@ -111,8 +112,8 @@ func Run(ctx context.Context, opts Options) error {
 		return nil
 	}
 	err = errors.Join(addProbes(mgr, vms, pages),
-		mgr.Add(ctrl.RunnableFunc(leads)), mgr.Add(always(live.follow)), mgr.Add(always(keys.Run)),
-		mgr.Add(always(pages.Run)), mgr.Add(newMetrics(opts, mgr, vms, live, api, pages)))
+		mgr.Add(ctrl.RunnableFunc(leads)), mgr.Add(store.Always(live.follow)), mgr.Add(store.Always(keys.Run)),
+		mgr.Add(store.Always(pages.Run)), mgr.Add(newMetrics(opts, mgr, vms, live, api, pages)))
 	if err != nil {
 		return fmt.Errorf("set up the manager: %w", err)
 	}
@@ -125,15 +126,6 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	return err
 }
-
-// always runs whether the manager leads or stands by.
-type always func(ctx context.Context) error
-
-// Start implements manager.Runnable.
-func (run always) Start(ctx context.Context) error { return run(ctx) }
-
-// NeedLeaderElection implements manager.LeaderElectionRunnable.
-func (always) NeedLeaderElection() bool { return false }
 
 // newScheme returns a scheme with the kinds that VMs consist of.
 func newScheme() (*runtime.Scheme, error) {

@@ -43,6 +43,7 @@ type Restart struct {
 	Delete bool
 
 	changes []string // hashes
+	awaits  string   // which changes await a restart, for people
 }
 
 // RestartOf returns what becomes of the changes of a VM that await a restart.
@@ -54,6 +55,7 @@ type Restart struct {
 func RestartOf(s Situation, found Findings) Restart {
 	changes := awaiting(s, found)
 	r := Restart{Condition: restartRequired(s, found, changes), changes: hashesOf(changes)}
+	r.awaits = r.Condition.Message
 	done := s.VM.Status.AutomaticRestart
 	if s.VM.Spec.RestartApproval() != v1.RestartAutomatic || !s.Wanted() {
 		return r // what was tried counts no more
@@ -77,8 +79,13 @@ func RestartOf(s Situation, found Findings) Restart {
 		reason, r.Due = ReasonRestartRate, true
 		message = "the manager restarts the VM when it is its turn (automaticRestarts of the manager's configuration)"
 	}
-	r.Condition.Reason, r.Condition.Message = reason, Shorten(r.Condition.Message+"; "+message, MaxMessage)
+	r.explain(reason, message)
 	return r
+}
+
+// explain makes the condition tell what becomes of the changes.
+func (r *Restart) explain(reason, message string) {
+	r.Condition.Reason, r.Condition.Message = reason, Shorten(r.awaits+"; "+message, MaxMessage)
 }
 
 // Advance takes the next step of a restart that is due, when it is the VM's turn.
@@ -90,9 +97,7 @@ func (r *Restart) Advance(s Situation) {
 			PodUID: s.Pod.UID, Changes: r.changes, Time: metav1.NewTime(s.Now.Truncate(time.Second)),
 		}
 	}
-	r.Condition.Reason = ReasonRestarting
-	r.Condition.Message = strings.Replace(r.Condition.Message, "when it is its turn "+
-		"(automaticRestarts of the manager's configuration)", "now", 1)
+	r.explain(ReasonRestarting, "the manager restarts the VM now")
 }
 
 // awaiting returns the changes that await a restart, those found by the manager and those

@@ -125,20 +125,11 @@ func (c *Controller) Add(mgr manager.Manager, watching client.WithWatch) error {
 	if err := ctl.Watch(source.Func(begin)); err != nil {
 		return fmt.Errorf("address controller: %w", err)
 	}
-	return mgr.Add(following(func(ctx context.Context) { c.Follow(ctx, watching) }))
+	return mgr.Add(store.Always(func(ctx context.Context) error {
+		c.Follow(ctx, watching)
+		return nil
+	}))
 }
-
-// following runs whether this manager leads or stands by.
-type following func(ctx context.Context)
-
-// Start implements manager.Runnable.
-func (run following) Start(ctx context.Context) error {
-	run(ctx)
-	return nil
-}
-
-// NeedLeaderElection implements manager.LeaderElectionRunnable.
-func (following) NeedLeaderElection() bool { return false }
 
 // Follow follows addresses and leases until ctx is done, from when on there are ranges.
 func (c *Controller) Follow(ctx context.Context, from client.WithWatch) {

@@ -69,15 +69,19 @@ func (c *Controller) make(ctx context.Context, address netip.Addr, ref v1.IPAddr
 // namespaceOwner makes leases go with their namespace, whose manager goes with it, too.
 func (c *Controller) namespaceOwner(ctx context.Context) []metav1.OwnerReference {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.namespace == "" {
+	uid := c.namespace
+	c.mu.Unlock()
+	if uid == "" { // asked without the lock, which the watches need
 		is := &corev1.Namespace{}
 		if err := c.opts.Live.Get(ctx, client.ObjectKey{Name: c.opts.Namespace}, is); err != nil {
 			return nil // without the right to read it, leases stay until an administrator deletes them
 		}
-		c.namespace = is.UID
+		uid = is.UID
+		c.mu.Lock()
+		c.namespace = uid
+		c.mu.Unlock()
 	}
-	return []metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: c.opts.Namespace, UID: c.namespace}}
+	return []metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: c.opts.Namespace, UID: uid}}
 }
 
 // bind binds a lease that is released, or attaches its address to a VM, or detaches it ("").

@@ -111,8 +111,11 @@ func Add(mgr manager.Manager, opts Options) (*Controller, error) {
 		}
 	}
 	c.store.OnChange(c.addresses.VMChanged)
-	follow := func(ctx context.Context) { c.store.Follow(ctx, watching) }
-	if err := errors.Join(mgr.Add(always(follow)), c.addresses.Add(mgr, watching)); err != nil {
+	follow := func(ctx context.Context) error {
+		c.store.Follow(ctx, watching)
+		return nil
+	}
+	if err := errors.Join(mgr.Add(store.Always(follow)), c.addresses.Add(mgr, watching)); err != nil {
 		return nil, fmt.Errorf("VM controller: %w", err)
 	}
 	keeper := &classes{
@@ -140,18 +143,6 @@ func (k known) WaitForSync(ctx context.Context) error {
 	}
 	return err
 }
-
-// always runs whether this manager leads or stands by.
-type always func(ctx context.Context)
-
-// Start implements manager.Runnable.
-func (run always) Start(ctx context.Context) error {
-	run(ctx)
-	return nil
-}
-
-// NeedLeaderElection implements manager.LeaderElectionRunnable.
-func (always) NeedLeaderElection() bool { return false }
 
 // Store returns what the manager knows of the namespace.
 func (c *Controller) Store() *store.Store { return c.store }

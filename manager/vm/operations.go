@@ -64,10 +64,13 @@ func (m *operationMemories) of(vm string, all []*v1.VirtualMachineOperation, now
 // such VM.
 func (c *reconciler) operate(ctx context.Context, name string, s *decide.Snapshot) (did decide.Report) {
 	all, err := c.store.Operations(name)
+	if err != nil {
+		did.Err = err
+		return did
+	}
 	now, settings := c.opts.Now(), c.opts.Settings()
 	m := c.operations.of(name, all, now)
-	if m == nil || err != nil {
-		did.Err = err
+	if m == nil {
 		return did
 	}
 	situation := operation.Situation{

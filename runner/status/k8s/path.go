@@ -46,6 +46,8 @@ var renamed = []struct{ path, at string }{
 func placeOf(path string) (at, rest string) {
 	switch item, below, _ := strings.Cut(path, "]."); {
 	case below == "bootindex":
+	case strings.HasPrefix(path, "vm.network[") && (below == "filter" || strings.HasPrefix(below, "lease")):
+		return "spec.virtualMachineIPAddressName", below // by which the manager gives it
 	case strings.HasPrefix(path, "vm.network[") || strings.HasPrefix(path, "vm.drives["):
 		path, rest = item, below
 		if below != "" {

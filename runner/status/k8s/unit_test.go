@@ -77,6 +77,8 @@ func TestPlaces(t *testing.T) {
 		"vm.network":    "spec.vm.networks", "vm.drives": "spec.vm.disks",
 		"vm.network[0]": "spec.vm.networks[0]", "vm.network[12].bridge": "spec.vm.networks[12] bridge",
 		"vm.network[1].ports[3].host": "spec.vm.networks[1] ports[3].host",
+		"vm.network[0].lease.address": "spec.virtualMachineIPAddressName lease.address",
+		"vm.network[0].filter":        "spec.virtualMachineIPAddressName filter",
 		"vm.drives[0].file":           "spec.vm.disks[0] file", "vm.drives[2].bootindex": "spec.vm.disks[2].bootindex",
 		"vm.drives[3]":           "spec.vm.disks[3]",
 		"vm.display.vnc.address": "spec.vm.display.vnc address", "vm.display.spice.port": "spec.vm.display.spice.port",
