@@ -99,6 +99,7 @@ func TestKeyMissing(t *testing.T) {
 	ref := &v1.SecretRef{Kind: "Secret", Name: "answers"}
 	w.vm("win", provisioned(v1.Provisioning{Type: v1.ProvisioningSysprepRef, SysprepRef: ref}))
 	first := w.pod("win")
+	w.nextSecond(first) // a Secret of the second in which the runner ended could be newer than what it read
 	ended := corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 		ExitCode: 1, Reason: "Error", StartedAt: metav1.Now(), FinishedAt: metav1.Now(),
 		Message: fmt.Sprintf(`{"cause": %q, "reason": %q, "exitCode": 1, "message": "neither"}`, vmstatus.CauseStart,
