@@ -56,7 +56,8 @@ func newCommand() *cobra.Command {
 	root.AddCommand(f.newKubectl("get", "List VMs, as kubectl get does"),
 		f.newKubectl("describe", "Show all of VMs, as kubectl describe does"),
 		newWhy(&f), newEvents(&f), newPlan(&f), newDiff(&f), newCanI(&f), newBundle(&f))
-	root.AddCommand(missing()...)
+	root.AddCommand(newMoves(&f)...)
+	root.AddCommand(missing("migrate-cancel"))
 	suggest(root)
 	return root
 }
@@ -90,18 +91,15 @@ func suggest(root *cobra.Command) {
 	}
 }
 
-// missing returns the verbs of virtctl and d8 that this project can't do yet: they say so.
-func missing() (verbs []*cobra.Command) {
-	for _, name := range []string{"migrate", "evict", "migrate-cancel"} {
-		verbs = append(verbs, &cobra.Command{
-			Use: name, Hidden: true, DisableFlagParsing: true, ValidArgsFunction: cobra.NoFileCompletions,
-			RunE: func(*cobra.Command, []string) error {
-				return hinted{
-					cli.UsageError{Err: fmt.Errorf("%s: VMs can't move between nodes while they are running", name)},
-					"kubectl drain moves them by a restart; kubectl vmop restart does if spec.nodeSelector says where",
-				}
-			},
-		})
+// missing returns a verb of virtctl that this project can't do yet: it says so.
+func missing(name string) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Hidden: true, DisableFlagParsing: true, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(*cobra.Command, []string) error {
+			return hinted{
+				cli.UsageError{Err: fmt.Errorf("%s: VMs can't move between nodes while they are running", name)},
+				"kubectl drain moves them by a restart; kubectl vmop restart does if spec.nodeSelector says where",
+			}
+		},
 	}
-	return verbs
 }

@@ -59,7 +59,8 @@ func (f *vms) put(name string, state fleet.State, change ...func(*fleet.VM)) {
 		}},
 		Can: map[fleet.Action]bool{
 			fleet.Start: !up, fleet.Delete: true, fleet.Stop: up, fleet.Kill: up, fleet.Restart: up, fleet.Reset: up,
-			fleet.Pause: state == fleet.Running, fleet.Resume: state == fleet.Paused,
+			fleet.ForceRestart: up,
+			fleet.Pause:        state == fleet.Running, fleet.Resume: state == fleet.Paused,
 		},
 	}
 	for _, c := range change {
@@ -236,6 +237,7 @@ func TestVerbsThroughTheManager(t *testing.T) {
 		{"start web --wait", "", "web started", "ann start web"},
 		{"start web", "", "web started", ""},
 		{"restart web --wait", "", "web restarted", "ann restart web"},
+		{"restart web --force --wait", "", "web restarted", "ann force-restart web"},
 		{"reset web", "", "web reset", "ann reset web"},
 		{"pause web", "", "web paused", "ann pause web"},
 		{"resume web", "", "web resumed", "ann resume web"},
@@ -285,6 +287,7 @@ func TestRefusalsOfTheManager(t *testing.T) {
 		"console web":                   {1, "use --watch to only watch, or --take-over"},
 		"console off":                   {1, "VM off: the VM is not running: it is Stopped"},
 		"resume web":                    {0, ""}, // as it is
+		"evict web":                     {2, "leave --manager out"},
 		"cd insert web a.iso --drive 7": {2, "which drive? --drive 1"},
 		"plan web -o argv":              {2, "want text or json"},
 		"delete web --disks":            {2, "the manager leaves them"},

@@ -50,7 +50,7 @@ func (m *manager) act(cmd *cobra.Command, args []string, a fleet.Action, form, d
 		return err
 	}
 	reached := followed(a, vm.Operations, achieved(a, vm.Started))
-	if is, err := reached(vm); !is || err != nil || a == fleet.Restart || a == fleet.Reset {
+	if is, err := reached(vm); !is || err != nil || repeated(a) {
 		if err := m.do(ctx, http.MethodPost, m.at(name, string(a)), nil, nil); err != nil {
 			return err
 		}
@@ -66,6 +66,26 @@ func (m *manager) act(cmd *cobra.Command, args []string, a fleet.Action, form, d
 	return printDone(cmd, form, vm, vmKind, name, done)
 }
 
+// repeated reports whether an action has an effect on a VM that is running, however often it is done.
+func repeated(a fleet.Action) bool { return restarts(a) || a == fleet.Reset }
+
+func restarts(a fleet.Action) bool { return a == fleet.Restart || a == fleet.ForceRestart }
+
+// operationOf returns the type of the operation that an action is.
+func operationOf(a fleet.Action) v1.OperationType {
+	switch a {
+	case fleet.Start:
+		return v1.OperationStart
+	case fleet.Stop, fleet.Kill:
+		return v1.OperationStop
+	case fleet.Restart, fleet.ForceRestart:
+		return v1.OperationRestart
+	case fleet.Reset:
+		return v1.OperationReset
+	}
+	return ""
+}
+
 // followed is the goal of an action, which can't be reached any more when an operation that is the action, and
 // wasn't there before, has failed.
 func followed(a fleet.Action, before []fleet.Operation, goal func(*seen) (bool, error)) func(*seen) (bool, error) {
@@ -75,9 +95,8 @@ func followed(a fleet.Action, before []fleet.Operation, goal func(*seen) (bool, 
 		}
 		for _, o := range vm.Operations {
 			same := func(b fleet.Operation) bool { return b.Name == o.Name }
-			is := strings.EqualFold(o.Type, string(a)) || a == fleet.Kill && o.Type == string(v1.OperationStop)
 			failed := o.Phase == string(v1.OperationFailed) || o.Phase == string(v1.OperationSuperseded)
-			if is && failed && !slices.ContainsFunc(before, same) {
+			if o.Type == string(operationOf(a)) && failed && !slices.ContainsFunc(before, same) {
 				return false, hinted{
 					fmt.Errorf("%s %s: %s: %s", o.Type, vm.Name, o.Reason, cli.Printable(o.Message)),
 					"kubectl vmop why " + vm.Name,
@@ -103,7 +122,7 @@ func achieved(a fleet.Action, started time.Time) func(*seen) (bool, error) {
 				fmt.Errorf("VM %s has failed: %s: %s", vm.Name, vm.Reason, vm.Message), "kubectl vmop why " + vm.Name,
 			}
 		}
-		return vm.State == fleet.Running && (a != fleet.Restart || vm.Started.After(started)), nil
+		return vm.State == fleet.Running && (!restarts(a) || vm.Started.After(started)), nil
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -120,6 +121,20 @@ func newRestart(f *flags) *cobra.Command {
 	return cmd
 }
 
+// newMoves returns the verbs that would move a running VM to another node. They are not in the help as long as the
+// manager refuses their operations.
+func newMoves(f *flags) (verbs []*cobra.Command) {
+	for _, kind := range []v1.OperationType{v1.OperationEvict, v1.OperationMigrate} {
+		verb := strings.ToLower(string(kind))
+		cmd := f.newOperation(verb, kind, "", "moved", "the guest runs on another node")
+		cmd.Short, cmd.Hidden = "Move a running VM to another node", true
+		cmd.Long = verb + " is an operation that would move the running guest to another node. It fails: the manager can't do\n" +
+			"that yet. kubectl vmop restart lets the scheduler choose a node again."
+		verbs = append(verbs, cmd)
+	}
+	return verbs
+}
+
 func newReset(f *flags) *cobra.Command {
 	cmd := f.newOperation("reset", v1.OperationReset, fleet.Reset, "reset", "the machine has been reset")
 	cmd.Short = "Press the reset button"
@@ -135,16 +150,21 @@ func (f *flags) newOperation(verb string, kind v1.OperationType, a fleet.Action,
 	cmd := &cobra.Command{Use: verb + " NAME", GroupID: groupPower}
 	f.oneVM(cmd)
 	doneFlag(cmd, &form)
-	if kind == v1.OperationRestart {
+	switch kind {
+	case v1.OperationRestart:
 		cmd.Flags().BoolVar(&force, "force", false, "end the guest without asking it to shut down")
+	case v1.OperationEvict, v1.OperationMigrate:
+		cmd.Flags().BoolVar(&force, "force", false, "slow the guest down until it can be moved")
 	}
 	w.add(cmd, until)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch m, err := f.viaManager(cmd); {
 		case err != nil:
 			return err
+		case m != nil && a == "":
+			return cli.UsageError{Err: fmt.Errorf("%s: the manager has no request for it: leave --manager out", verb)}
 		case m != nil && force:
-			return cli.UsageError{Err: errors.New("--force: the manager has no forced restart; stop --force, and start")}
+			return m.act(cmd, args, fleet.ForceRestart, form, done, w)
 		case m != nil:
 			return m.act(cmd, args, a, form, done, w)
 		}

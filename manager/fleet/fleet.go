@@ -29,14 +29,19 @@ const (
 	Stop    Action = "stop"    // asks the guest to shut down
 	Kill    Action = "kill"    // ends the machine
 	Restart Action = "restart" // stops the machine, and starts it with all pending changes
-	Reset   Action = "reset"   // the reset button
-	Pause   Action = "pause"
-	Resume  Action = "resume"
-	Delete  Action = "delete" // its disks stay
+	// ForceRestart ends the machine, and starts it with all pending changes.
+	ForceRestart Action = "force-restart"
+
+	Reset  Action = "reset" // the reset button
+	Pause  Action = "pause"
+	Resume Action = "resume"
+	Delete Action = "delete" // its disks stay
 )
 
 // Actions returns all actions.
-func Actions() []Action { return []Action{Start, Stop, Kill, Restart, Reset, Pause, Resume, Delete} }
+func Actions() []Action {
+	return []Action{Start, Stop, Kill, Restart, ForceRestart, Reset, Pause, Resume, Delete}
+}
 
 // A Size is what a guest is to have; nil leaves a value as it is.
 type Size struct {

@@ -38,6 +38,7 @@ var apiCalls = []struct{ method, path, body, permission, done string }{
 	{"POST", "/vms/web/stop", "", "stop", "guest stop web"},
 	{"POST", "/vms/web/kill", "", "stop", "guest kill web"},
 	{"POST", "/vms/web/restart", "", "stop", "guest restart web"},
+	{"POST", "/vms/web/force-restart", "", "stop", "guest force-restart web"},
 	{"POST", "/vms/web/reset", "", "reset", "guest reset web"},
 	{"POST", "/vms/web/pause", "", "stop", "guest pause web"},
 	{"POST", "/vms/web/resume", "", "start", "guest resume web"},
@@ -239,7 +240,7 @@ func TestAPIOfAnOwner(t *testing.T) {
 	}
 	p.allow("guest", "edit", "start", "stop", "accessConsole")
 	_, text, _ = p.ask("GET", "/vms/web", "")
-	require.Contains(t, text, `"can":["stop","kill","restart","pause"]`)
+	require.Contains(t, text, `"can":["stop","kill","restart","force-restart","pause"]`)
 	code, text, _ = p.ask("GET", "/vms/web/screenshot", "")
 	require.Equal(t, http.StatusOK, code)
 	require.Equal(t, "\x89PNG of web", text)

@@ -29,14 +29,15 @@ var actions = map[fleet.Action]struct {
 	// loses: the guest may lose data.
 	loses bool
 }{
-	fleet.Start:   {access.Start, "play", false, false},
-	fleet.Stop:    {access.Stop, "stop", true, false},
-	fleet.Kill:    {access.Stop, "off", true, true},
-	fleet.Restart: {access.Stop, "restart", true, false},
-	fleet.Reset:   {access.Reset, "reset", true, true},
-	fleet.Pause:   {access.Stop, "pause", false, false},
-	fleet.Resume:  {access.Start, "play", false, false},
-	fleet.Delete:  {access.Delete, "delete", true, true},
+	fleet.Start:        {access.Start, "play", false, false},
+	fleet.Stop:         {access.Stop, "stop", true, false},
+	fleet.Kill:         {access.Stop, "off", true, true},
+	fleet.Restart:      {access.Stop, "restart", true, false},
+	fleet.ForceRestart: {access.Stop, "restart", true, true},
+	fleet.Reset:        {access.Reset, "reset", true, true},
+	fleet.Pause:        {access.Stop, "pause", false, false},
+	fleet.Resume:       {access.Start, "play", false, false},
+	fleet.Delete:       {access.Delete, "delete", true, true},
 }
 
 // button returns the button of an action.

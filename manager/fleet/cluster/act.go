@@ -84,8 +84,8 @@ func operationOf(a fleet.Action, vm string) (spec v1.VirtualMachineOperationSpec
 		spec.Type = v1.OperationStart
 	case fleet.Stop, fleet.Kill:
 		spec.Type, spec.Force = v1.OperationStop, a == fleet.Kill
-	case fleet.Restart:
-		spec.Type = v1.OperationRestart
+	case fleet.Restart, fleet.ForceRestart:
+		spec.Type, spec.Force = v1.OperationRestart, a == fleet.ForceRestart
 	case fleet.Reset:
 		spec.Type = v1.OperationReset
 	}

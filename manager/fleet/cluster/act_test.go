@@ -118,12 +118,12 @@ func TestActionsByOperations(t *testing.T) {
 	require.NoError(t, p.Do(ctx, "alice", "web", fleet.Start))
 	p.Kubectl("patch", "vm", "web", "--type=merge", "-p", `{"spec": {"vm": {"state": "Running"}}}`)
 	p.runs("web")
-	for _, a := range []fleet.Action{fleet.Reset, fleet.Restart, fleet.Stop, fleet.Kill} {
+	for _, a := range []fleet.Action{fleet.Reset, fleet.Restart, fleet.ForceRestart, fleet.Stop, fleet.Kill} {
 		require.NoError(t, p.Do(ctx, "alice", "web", a))
 	}
 	want := []string{
-		"Start web false alice", "Reset web false alice", "Restart web false alice", "Stop web false alice",
-		"Stop web true alice",
+		"Start web false alice", "Reset web false alice", "Restart web false alice",
+		"Restart web true alice", "Stop web false alice", "Stop web true alice",
 	}
 	require.Equal(t, want, seen())
 	vm := p.await("web", "all are shown", func(vm *fleet.VM) bool { return len(vm.Operations) == len(want) })

@@ -298,13 +298,14 @@ func can(v *fleet.VM, pod, reachable bool) map[fleet.Action]bool {
 	}
 	running := s == fleet.Running || s == fleet.Paused
 	return map[fleet.Action]bool{
-		fleet.Start:   (s == fleet.Stopped || s == fleet.Failed) && (v.Wanted || !v.Fixed),
-		fleet.Stop:    v.Wanted && !v.Fixed && s != fleet.Stopping,
-		fleet.Kill:    pod && (running || s.Changing()) && !(v.Wanted && v.Fixed),
-		fleet.Restart: v.Wanted && pod && running,
-		fleet.Reset:   running,
-		fleet.Pause:   reachable && s == fleet.Running,
-		fleet.Resume:  reachable && s == fleet.Paused && v.Reason == string(vmstatus.ReasonPaused),
-		fleet.Delete:  s == fleet.Stopped || s == fleet.Failed || s == fleet.Pending,
+		fleet.Start:        (s == fleet.Stopped || s == fleet.Failed) && (v.Wanted || !v.Fixed),
+		fleet.Stop:         v.Wanted && !v.Fixed && s != fleet.Stopping,
+		fleet.Kill:         pod && (running || s.Changing()) && !(v.Wanted && v.Fixed),
+		fleet.Restart:      v.Wanted && pod && running,
+		fleet.ForceRestart: v.Wanted && pod && (running || s.Changing()),
+		fleet.Reset:        running,
+		fleet.Pause:        reachable && s == fleet.Running,
+		fleet.Resume:       reachable && s == fleet.Paused && v.Reason == string(vmstatus.ReasonPaused),
+		fleet.Delete:       s == fleet.Stopped || s == fleet.Failed || s == fleet.Pending,
 	}
 }

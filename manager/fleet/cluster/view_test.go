@@ -59,27 +59,27 @@ func TestStates(t *testing.T) {
 			v1.Running,
 			v1.VirtualMachineStatus{Phase: v1.PhaseStarting},
 			pod, false, fleet.Starting,
-			then.Add(time.Minute), "stop kill ",
+			then.Add(time.Minute), "stop kill force-restart ",
 		},
 		"running": {
 			v1.Running, v1.VirtualMachineStatus{
 				Phase: v1.PhaseRunning, Runner: runnerOf(pod), Conditions: ready("True", ""),
-			}, pod, false, fleet.Running, then, "stop kill restart reset pause ",
+			}, pod, false, fleet.Running, then, "stop kill restart force-restart reset pause ",
 		},
 		"running, and out of reach": {
 			v1.Running,
 			v1.VirtualMachineStatus{Phase: v1.PhaseRunning, Conditions: ready("True", "")},
-			pod, false, fleet.Running, then, "stop kill restart reset ",
+			pod, false, fleet.Running, then, "stop kill restart force-restart reset ",
 		},
 		"paused": {
 			v1.Running, v1.VirtualMachineStatus{
 				Phase: v1.PhaseRunning, Runner: runnerOf(pod), Conditions: ready("False", vmstatus.ReasonPaused),
-			}, pod, false, fleet.Paused, then.Add(time.Second), "stop kill restart reset resume ",
+			}, pod, false, fleet.Paused, then.Add(time.Second), "stop kill restart force-restart reset resume ",
 		},
 		"held by a disk": {
 			v1.Running, v1.VirtualMachineStatus{
 				Phase: v1.PhaseRunning, Runner: runnerOf(pod), Conditions: ready("False", vmstatus.ReasonIOError),
-			}, pod, false, fleet.Paused, then.Add(time.Second), "stop kill restart reset ",
+			}, pod, false, fleet.Paused, then.Add(time.Second), "stop kill restart force-restart reset ",
 		},
 		"stopping": {
 			v1.Stopped,
@@ -125,9 +125,9 @@ func TestRunPoliciesOfActions(t *testing.T) {
 		can    string
 		fixed  bool
 	}{
-		{v1.AlwaysOn, v1.PhaseRunning, "restart reset pause ", true},
+		{v1.AlwaysOn, v1.PhaseRunning, "restart force-restart reset pause ", true},
 		{v1.AlwaysOn, v1.PhaseFailed, "start delete ", true},
-		{v1.AlwaysOnUnlessStoppedManually, v1.PhaseRunning, "stop kill restart reset pause ", false},
+		{v1.AlwaysOnUnlessStoppedManually, v1.PhaseRunning, "stop kill restart force-restart reset pause ", false},
 		{v1.Manual, v1.PhaseStopped, "start delete ", false},
 		{v1.AlwaysOff, v1.PhaseStopped, "delete ", true},
 		{v1.AlwaysOff, v1.PhaseStopping, "kill ", true},

@@ -85,9 +85,9 @@ func (f *Fleet) Do(ctx context.Context, user, name string, a fleet.Action) error
 	switch a {
 	case fleet.Start:
 		return f.background(ctx, name, "start", func(ctx context.Context) error { return f.inventory.Start(ctx, name) })
-	case fleet.Restart:
+	case fleet.Restart, fleet.ForceRestart:
 		return f.background(ctx, name, "restart", func(ctx context.Context) error {
-			return f.inventory.Restart(ctx, name, false)
+			return f.inventory.Restart(ctx, name, a == fleet.ForceRestart)
 		})
 	case fleet.Stop, fleet.Kill:
 		return explain(f.inventory.Stop(ctx, name, a == fleet.Kill))

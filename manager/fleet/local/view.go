@@ -174,12 +174,13 @@ func can(vm *inventory.VM, s fleet.State) map[fleet.Action]bool {
 	return map[fleet.Action]bool{
 		fleet.Start: configured && vm.Fault == nil && (s == fleet.Stopped || s == fleet.Failed ||
 			vm.State == inventory.StateNoRunner),
-		fleet.Stop:    managed && (up || s == fleet.Starting) || vm.State == inventory.StateActive,
-		fleet.Kill:    managed && (up || s.Changing()),
-		fleet.Restart: configured && managed && up && vm.Fault == nil,
-		fleet.Reset:   managed && up,
-		fleet.Pause:   managed && s == fleet.Running,
-		fleet.Resume:  managed && s == fleet.Paused,
-		fleet.Delete:  configured && !vm.Running(),
+		fleet.Stop:         managed && (up || s == fleet.Starting) || vm.State == inventory.StateActive,
+		fleet.Kill:         managed && (up || s.Changing()),
+		fleet.Restart:      configured && managed && up && vm.Fault == nil,
+		fleet.ForceRestart: configured && managed && (up || s.Changing()) && vm.Fault == nil,
+		fleet.Reset:        managed && up,
+		fleet.Pause:        managed && s == fleet.Running,
+		fleet.Resume:       managed && s == fleet.Paused,
+		fleet.Delete:       configured && !vm.Running(),
 	}
 }

@@ -42,12 +42,12 @@ func TestStates(t *testing.T) {
 		{
 			inventory.VM{State: vmstatus.StateStarting, Place: here, Status: &status.Status{}},
 			fleet.Starting,
-			"stop kill ",
+			"stop kill force-restart ",
 		},
 		{
 			inventory.VM{State: vmstatus.StateBooted, Place: here, Status: &status.Status{}},
 			fleet.Running,
-			"stop kill restart reset pause ",
+			"stop kill restart force-restart reset pause ",
 		},
 		{
 			inventory.VM{State: vmstatus.StateBooting, Status: &status.Status{}},
@@ -58,12 +58,12 @@ func TestStates(t *testing.T) {
 			inventory.VM{
 				State: vmstatus.StateBooted, Place: here,
 				Status: &status.Status{Conditions: []status.Condition{paused}},
-			}, fleet.Paused, "stop kill restart reset resume ",
+			}, fleet.Paused, "stop kill restart force-restart reset resume ",
 		},
 		{
 			inventory.VM{State: vmstatus.StateTerminating, Place: here, Status: &status.Status{}},
 			fleet.Stopping,
-			"kill ",
+			"kill force-restart ",
 		},
 	} {
 		got := view(&c.vm)
