@@ -36,8 +36,8 @@ func (s *Store) Nodes() (all []*corev1.Node, unavailable string) {
 func (s *Store) UsersOfClasses() map[string][]string {
 	users := map[string][]string{}
 	s.vms.each(func(name string, r record) {
-		if r.class != "" {
-			users[r.class] = append(users[r.class], name)
+		if class := r.in().class; class != "" {
+			users[class] = append(users[class], name)
 		}
 	})
 	return users

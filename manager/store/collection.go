@@ -15,9 +15,6 @@ import (
 	"vmop/manager/objects"
 )
 
-// interned returns an equal string that shares its memory with all others like it.
-func interned(s string) string { return unique.Make(s).Value() }
-
 // A collection has the objects of a kind in the manager's namespace, each in as few
 // bytes as possible. It is the store of a Reflector.
 type collection[T client.Object] struct {
@@ -35,15 +32,24 @@ type collection[T client.Object] struct {
 
 // record is an object in a collection.
 type record struct {
-	packed       string // without the version
-	group, state string
-	class        string // shared, as the state is
-	permissions  string // shared with others that have the same
-	data         string // likewise
-	version      uint64
-	urgency      int8
-	cpus         uint16 // that the guest has
-	ram          uint32 // in MiB
+	packed  string // without the version
+	group   string
+	common  unique.Handle[common]
+	version uint64
+	ram     uint32 // that the guest has, in MiB
+	cpus    uint16 // likewise
+	urgency int8
+}
+
+// common is what many records have alike, whose memory they share: see encoding.
+type common struct{ state, class, permissions, data string }
+
+// in returns what a record, which may be zero, has in common with others.
+func (r record) in() common {
+	if r.common == (unique.Handle[common]{}) {
+		return common{}
+	}
+	return r.common.Value()
 }
 
 // entry is a record on its way into a collection.
@@ -79,20 +85,11 @@ func (c *collection[T]) pack(object any) (entry, error) {
 	if c.group != nil {
 		n.record.group = within(n.name, c.group(o))
 	}
-	if c.state != nil {
-		n.record.state = interned(c.state(o))
-	}
-	if c.class != nil {
-		n.record.class = interned(c.class(o))
-	}
+	n.record.common = unique.Make(common{
+		state: of(c.state, o), class: of(c.class, o), permissions: of(c.permissions, o), data: of(c.data, o),
+	})
 	if c.urgency != nil {
 		n.record.urgency = int8(c.urgency(o))
-	}
-	if c.permissions != nil {
-		n.record.permissions = interned(c.permissions(o))
-	}
-	if c.data != nil {
-		n.record.data = interned(c.data(o))
 	}
 	if c.use != nil {
 		n.record.cpus, n.record.ram = c.use(o)
@@ -106,6 +103,14 @@ func (c *collection[T]) pack(object any) (entry, error) {
 		return n, fmt.Errorf("store %s: %w", n.name, err)
 	}
 	return n, nil
+}
+
+// of returns what a function, which may be nil, has of an object.
+func of[T any](what func(T) string, o T) string {
+	if what == nil {
+		return ""
+	}
+	return what(o)
 }
 
 // within returns a part of a text, in the memory of the text if the text contains it.
@@ -298,7 +303,7 @@ func (c *collection[T]) states() map[string]int {
 	defer c.mu.RUnlock()
 	counts := map[string]int{}
 	for _, r := range c.records {
-		counts[r.state]++
+		counts[r.in().state]++
 	}
 	return counts
 }

@@ -72,6 +72,13 @@ const typical = `tolerations affinity nodeSelector topologySpreadConstraints cla
 	`runner:1.0.0",` +
 	`"vm.display.secret":"-display-secret","vm.powerdownTimeout":90} Pending Running runner U` +
 	`nknown Failed Succeeded ` +
+	`vmoperator.jdrupes.org/class {\"class\":\"\",\"cpuModel\":\"\",\"coreFraction\":\"20%\",\"nodeSelector\":{\"matchLabels\":` +
+	`{\"kubernetes.io/arch\":\"amd64\"}},\"defaults\":{\"firmware\":\"uefi\",\"useTpm\":true,\"networks\":[{\"masquerade\":{}}]}} ` +
+	`{"metadata":{"name":"ip-10-","uid":"-4"},"spec":{"virtualMachineIPAddressRef":{"name":"","namespace":""}},` +
+	`"status":{"phase":"Bound","virtualMachine":""}} ` +
+	`{"metadata":{"name":"","uid":"-4","ownerReferences":[{"apiVersion":"vmoperator.jdrupes.org/v1",` +
+	`"kind":"VirtualMachine","name":"","uid":"-4","controller":true,"blockOwnerDeletion":true}]},` +
+	`"spec":{"type":"Auto"},"status":{"phase":"Attached","address":"10.","virtualMachine":""}} ` +
 	`{"metadata":{"name":"","uid":"","generation":1,"creationTimestamp":"2026-01-01T00:00:00Z","labels":{` +
 	`"","annotations":{""}},` +
 	`"spec":{"vm":{"state":"Stopped","useTpm":true,"bootMenu":true,"firmware":"uefi","accelerator":"tcg",` +
@@ -94,6 +101,8 @@ const typical = `tolerations affinity nodeSelector topologySpreadConstraints cla
 	`"osinfo":{"id":"debian","kernel-release":"6.1.0-amd64","name":"Debian GNU/Linux","pretty-name":"Debian GNU/Linux 12 ` +
 	`(bookworm)","version":"12 (bookworm)"},` +
 	`"interfaces":[{"name":"lo","ips":["127.0.0.1","::1"]},{"name":"enp1s0","mac":"52:54:00:","ips":["10.0.2.15","fe80::5054:ff:fe"]}],` +
+	`"virtualMachineClassName":"","virtualMachineIPAddressName":"","addresses":[{"address":"10.","interface":"eth0","mac":"52:54:00:",` +
+	`"from":"Network","source":"Lease"}],` +
 	`"runnerVersion":"1.0.0","cpus":2,"ram":"4Gi","control":{"port":7443,"key":""},` +
 	`"runner":{"podName":"-0","podUID":"-4","state":"Booted"},"vmType":"standard","uuid":"","privileges":` +
 	`[{"privilege":"hostNetwork","field":"","reason":""}],` +
@@ -107,6 +116,7 @@ const typical = `tolerations affinity nodeSelector topologySpreadConstraints cla
 	`VmBooted VmopAgentDisconnected NotRequested Disconnected Applied NoTPM Confined` +
 	condition1 + `VMTypeAccepted` + condition2 + `Accepted","message":""},` +
 	condition1 + `RestartRequired","status":"False` + condition3 + `NothingPending","message":""},` +
+	condition1 + `SizingPolicyMatched` + condition2 + `Matched","message":""},` +
 	condition1 + `Reconciled` + condition2 + `Done","message":""}]}}`
 
 const (

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/class"
 	"vmop/manager/objects"
 )
 
@@ -77,35 +78,69 @@ func metaOf(t testing.TB, name, vm, uid string, number int, annotation string) m
 	return m
 }
 
-// Many VMs fit into little memory: what the store holds of one is bounded.
+// live returns how much memory is in use, in bytes.
+func live() uint64 {
+	runtime.GC()
+	runtime.GC() // what finalizers and weak pointers held, too
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// Many VMs fit into little memory: what the store holds of one is bounded, and what it holds more of one
+// with a class and an address.
 func TestStoreIsSmall(t *testing.T) { // alone: it measures the heap
 	const vms = 2000
-	live := func() uint64 {
-		runtime.GC()
-		runtime.GC() // what finalizers and weak pointers held, too
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	m := New("vms", func() string { return "" })
 	found(t, 0) // what decoders keep
+	plain := sizes(t, vms, false)
+	t.Log(plain)
+	require.Less(t, sum(plain), uint64(4000), plain)
+	classed := sizes(t, vms, true)
+	t.Log(classed)
+	t.Logf("a class and an address: %d bytes of each VM", sum(classed)-sum(plain))
+	require.Less(t, sum(classed)-sum(plain), uint64(1024), "Go lets the heap grow to twice that: %v", classed)
+}
+
+func sum(sizes map[string]uint64) (all uint64) {
+	for _, bytes := range sizes {
+		all += bytes
+	}
+	return all
+}
+
+// sizes returns how many bytes are held of each VM, by what.
+func sizes(t *testing.T, vms int, classed bool) map[string]uint64 {
+	t.Helper()
+	m, book := New("vms", func() string { return "" }), NewAddresses("vms", func(string, string) {}, func(string) {})
+	of := func(number int) (*v1.VirtualMachine, *corev1.Pod, []*objects.Metadata) {
+		vm, pod, others := found(t, number)
+		if classed {
+			others = withClass(t, vm, others)
+		}
+		return vm, pod, others
+	}
 	size := map[string]uint64{}
 	before := live()
-	hold := func(what string, add func(*v1.VirtualMachine, *corev1.Pod, []*objects.Metadata) error) {
+	hold := func(what string, add func(number int) error) {
 		for i := range vms {
-			require.NoError(t, add(found(t, i)))
+			require.NoError(t, add(i))
 		}
 		now := live()
-		size[what] = (now - before) / vms
+		size[what] = (max(now, before) - before) / uint64(vms)
 		before = now
 	}
-	hold("VirtualMachine", func(vm *v1.VirtualMachine, _ *corev1.Pod, _ []*objects.Metadata) error {
+	hold("VirtualMachine", func(i int) error {
+		vm, _, _ := of(i)
 		return m.vms.Add(vm)
 	})
-	hold("Pod", func(_ *v1.VirtualMachine, pod *corev1.Pod, _ []*objects.Metadata) error { return m.pods.Add(pod) })
+	hold("Pod", func(i int) error {
+		_, pod, _ := of(i)
+		return m.pods.Add(pod)
+	})
 	for k, table := range m.others {
-		hold(objects.Kind(k).String(), func(_ *v1.VirtualMachine, _ *corev1.Pod, others []*objects.Metadata) error {
+		hold(objects.Kind(k).String(), func(i int) error {
 			var errs []error
+			_, _, others := of(i)
 			for _, o := range others {
 				if o.Kind == objects.Kind(k).String() {
 					errs = append(errs, table.Add(o))
@@ -114,13 +149,70 @@ func TestStoreIsSmall(t *testing.T) { // alone: it measures the heap
 			return errors.Join(errs...)
 		})
 	}
-	t.Log(size)
-	sum := uint64(0)
-	for _, bytes := range size {
-		sum += bytes
+	if classed {
+		hold("VirtualMachineIPAddress", func(i int) error { return book.addresses.Add(addressOf(t, i)) })
+		hold("VirtualMachineIPAddressLease", func(i int) error { return book.leases.Add(leaseOf(t, i)) })
 	}
-	require.Less(t, sum, uint64(6000), size)
 	runtime.KeepAlive(m)
+	runtime.KeepAlive(book)
+	return size
+}
+
+// withClass makes a VM one of a class, with an address, and writes down what it has taken.
+func withClass(t testing.TB, vm *v1.VirtualMachine, others []*objects.Metadata) []*objects.Metadata {
+	t.Helper()
+	vm.Spec.VirtualMachineClassName, vm.Spec.CPU = "office", &v1.CPU{CoreFraction: "20%"}
+	vm.Spec.VM.Networks = []v1.Network{{Tap: &v1.Tap{}}}
+	vm.Status.VirtualMachineClassName, vm.Status.VirtualMachineIPAddressName = "office", addressName(vm.Name)
+	vm.Status.Addresses = append(vm.Status.Addresses, v1.Address{
+		Address: "10.66.10.20", Interface: "eth0", MAC: "52:54:00:12:34:56", From: "Network", Source: "Lease",
+	})
+	vm.Status.Conditions = append(vm.Status.Conditions, metav1.Condition{
+		Type: v1.ConditionSizingMatched, Status: metav1.ConditionTrue, Reason: "Matched",
+		LastTransitionTime: vm.Status.Conditions[0].LastTransitionTime, ObservedGeneration: 1,
+	})
+	office := &v1.VirtualMachineClass{ObjectMeta: metav1.ObjectMeta{Name: "office"}}
+	office.Spec.CPU = v1.ClassCPU{Type: v1.CPUModel, Model: "Nehalem"}
+	office.Spec.VMType = &v1.VMType{Source: "standard"}
+	office.Spec.NodeSelector = &v1.NodeLabels{MatchLabels: map[string]v1.LabelValue{"kubernetes.io/arch": "amd64"}}
+	office.Spec.Defaults = &v1.ClassDefaults{
+		Firmware: "uefi", UseTPM: new(true), Networks: []v1.Network{{Masquerade: &v1.PrivateNetwork{}}},
+	}
+	record, err := class.Extract(office, vm).Record()
+	require.NoError(t, err)
+	for _, o := range others {
+		if o.Kind == objects.KindConfigMap.String() {
+			o.Annotations[objects.AnnotationClass] = record
+		}
+	}
+	return others
+}
+
+func addressName(vm string) string { return vm + "-x7f2k" }
+
+// addressOf returns the address object of a VM, as it is decoded; leaseOf its lease.
+func addressOf(t testing.TB, number int) *v1.VirtualMachineIPAddress {
+	t.Helper()
+	vm := fmt.Sprintf("vm-%05d", number)
+	a := &v1.VirtualMachineIPAddress{
+		ObjectMeta: metaOf(t, addressName(vm), vm, fmt.Sprintf("0e984725-c51c-4bf4-9960-%012d", number), number, ""),
+	}
+	a.Spec.Type = v1.IPAddressAuto
+	a.Status = v1.VirtualMachineIPAddressStatus{
+		Phase: v1.IPAddressAttached, Address: fmt.Sprintf("10.66.%d.%d", number/250, number%250), VirtualMachine: vm,
+	}
+	return a
+}
+
+func leaseOf(t testing.TB, number int) *v1.VirtualMachineIPAddressLease {
+	t.Helper()
+	vm := fmt.Sprintf("vm-%05d", number)
+	l := &v1.VirtualMachineIPAddressLease{
+		ObjectMeta: metaOf(t, fmt.Sprintf("ip-10-66-%d-%d", number/250, number%250), vm, "namespace", number, ""),
+	}
+	l.Spec.VirtualMachineIPAddressRef = v1.IPAddressRef{Name: addressName(vm), Namespace: "vms"}
+	l.Status = v1.VirtualMachineIPAddressLeaseStatus{Phase: v1.LeaseBound, VirtualMachine: vm}
+	return l
 }
 
 // runningVM is one whose guest has booted, and told of itself; it is given its name, its

@@ -50,7 +50,7 @@ func New(namespace string, configured func() string) *Store {
 	s.vms = newCollection(vmEncoding(namespace), by, func(name string, r record) {
 		s.enqueuer.add(name)
 		s.show(name)
-		if r.class != "" {
+		if r.in().class != "" {
 			s.signal()
 		}
 	})
@@ -117,7 +117,7 @@ type Outline struct {
 func (s *Store) Outlines() []Outline {
 	var all []Outline
 	s.vms.each(func(name string, r record) {
-		all = append(all, Outline{name, v1.Phase(r.state), int64(r.cpus), int64(r.ram) << 20})
+		all = append(all, Outline{name, v1.Phase(r.in().state), int64(r.cpus), int64(r.ram) << 20})
 	})
 	slices.SortFunc(all, func(a, b Outline) int { return strings.Compare(a.Name, b.Name) })
 	return all
@@ -126,7 +126,7 @@ func (s *Store) Outlines() []Outline {
 // Permissions returns a VM's, without decoding the VM.
 func (s *Store) Permissions(name string) (list []v1.Permission, err error) {
 	s.vms.mu.RLock()
-	text := s.vms.records[name].permissions
+	text := s.vms.records[name].in().permissions
 	s.vms.mu.RUnlock()
 	if text == "" {
 		return nil, nil
@@ -274,7 +274,7 @@ func (s *Store) usersOfTypes(configMap, configured string) []string {
 // usersOfData returns the VMs whose guests configure themselves from a Secret.
 func (s *Store) usersOfData(secret string) (users []string) {
 	s.vms.each(func(vm string, r record) {
-		if strings.Contains("\n"+r.data, "\n"+secret+"\n") {
+		if strings.Contains("\n"+r.in().data, "\n"+secret+"\n") {
 			users = append(users, vm)
 		}
 	})
