@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 
@@ -29,6 +30,17 @@ type Spec struct {
 	Files []*os.File     // become the descriptors 3, 4 …; the caller still closes them
 	Rules *confine.Rules // what it may use; nil for all that the caller may
 	CPUs  []int          // of the host, that it may run on; none for all that the caller may
+	// Stdout gets what the process writes to its standard output, which then isn't logged; the
+	// caller still closes it. Without one it is logged.
+	Stdout *os.File
+	// Limits are set as soon as the process is there (setrlimit(2)).
+	Limits []Limit
+}
+
+// A Limit is the most of a resource that a process may use, such as unix.RLIMIT_CPU.
+type Limit struct {
+	Resource int
+	Most     uint64 // in the unit of the resource: seconds, bytes, descriptors
 }
 
 // Process is a process that was started or adopted. Its methods may be called from any
@@ -97,10 +109,14 @@ func (p *Process) start(spec Spec) (err error) {
 		s.r = r
 		ours, theirs = append(ours, r), append(theirs, w)
 	}
+	files := slices.Concat(theirs, spec.Files)
+	if spec.Stdout != nil {
+		files[1] = spec.Stdout
+	}
 	err = p.startProcess(spec, &os.ProcAttr{
 		Dir:   spec.Dir,
 		Env:   spec.Env,
-		Files: append(theirs[:len(theirs):len(theirs)], spec.Files...),
+		Files: files,
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
@@ -108,7 +124,7 @@ func (p *Process) start(spec Spec) (err error) {
 	}
 	// Its number is its own until it is collected, so it cannot be another's identity.
 	if p.id, err = Identify(p.proc.Pid); err == nil {
-		err = p.dumpNothing()
+		err = p.limit(append(spec.Limits[:len(spec.Limits):len(spec.Limits)], Limit{Resource: unix.RLIMIT_CORE}))
 	}
 	if err != nil {
 		return errors.Join(err, p.discard())
@@ -116,14 +132,16 @@ func (p *Process) start(spec Spec) (err error) {
 	return nil
 }
 
-// dumpNothing keeps the process from leaving a core: it would have the guest's memory,
-// and the display's password. Of a set-uid program there is none anyway.
-func (p *Process) dumpNothing() error {
-	err := unix.Prlimit(p.proc.Pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil)
-	if errors.Is(err, unix.EPERM) {
-		return nil
+// limit sets limits, one of which keeps the process from leaving a core: it would have the
+// guest's memory, and the display's password. Of a set-uid program there is none anyway.
+func (p *Process) limit(limits []Limit) error {
+	for _, l := range limits {
+		err := unix.Prlimit(p.proc.Pid, l.Resource, &unix.Rlimit{Cur: l.Most, Max: l.Most}, nil)
+		if err != nil && !errors.Is(err, unix.EPERM) {
+			return os.NewSyscallError("prlimit", err)
+		}
 	}
-	return os.NewSyscallError("prlimit", err)
+	return nil
 }
 
 // discard ends a process that was not handed out yet.

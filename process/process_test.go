@@ -3,6 +3,7 @@ package process_test
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -416,4 +417,36 @@ func BenchmarkStart(b *testing.B) {
 		<-p.Done()
 		b.StartTimer()
 	}
+}
+
+// What a process writes goes to the file instead of the log, and Go's own descriptor of it stays
+// open.
+func TestStandardOutputCanBeAFile(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	spec := sh("echo here; echo there >&2")
+	spec.Stdout = w
+	p, log := start(t, spec)
+	require.NoError(t, w.Close())
+	said, err := io.ReadAll(r)
+	require.NoError(t, err)
+	require.Equal(t, "here\n", string(said))
+	require.Zero(t, ended(t, p))
+	require.Empty(t, log.lines("stdout"))
+	require.Equal(t, []string{"there"}, log.lines("stderr"))
+}
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	spec := sh("read x <&3; ulimit -n; ulimit -t; ulimit -c", r)
+	spec.Limits = []process.Limit{{Resource: unix.RLIMIT_NOFILE, Most: 17}, {Resource: unix.RLIMIT_CPU, Most: 1000}}
+	p, log := start(t, spec)
+	require.NoError(t, w.Close())
+	require.Zero(t, ended(t, p))
+	require.Equal(t, []string{"17", "1000", "0"}, log.lines("stdout"))
 }
