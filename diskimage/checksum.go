@@ -1,0 +1,86 @@
+package diskimage
+
+import (
+	"crypto/md5"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"hash"
+	"strings"
+)
+
+// Checksum is what the bytes that are transferred must hash to. The zero Checksum is none.
+type Checksum struct {
+	algorithm string
+	sum       string // hexadecimal, in lower case
+}
+
+// defaultAlgorithm is that of Result.Checksum if none was given.
+const defaultAlgorithm = "sha256"
+
+// ParseChecksum reads "sha256:HEX", "sha512:HEX", "md5:HEX", or HEX alone, whose length says
+// which it is. An empty text is no checksum.
+func ParseChecksum(text string) (Checksum, error) {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return Checksum{}, nil
+	}
+	algorithm, sum, named := strings.Cut(text, ":")
+	if !named {
+		algorithm, sum = "", text
+	}
+	raw, err := hex.DecodeString(sum)
+	if err != nil {
+		return Checksum{}, Refuse(InvalidSource, "checksum %q: want hexadecimal digits, as in sha256:9f86d0…", text)
+	}
+	for _, known := range []string{"sha256", "sha512", "md5"} {
+		fits := newHash(known).Size() == len(raw)
+		switch {
+		case algorithm == "" && fits, strings.EqualFold(algorithm, known) && fits:
+			return Checksum{known, hex.EncodeToString(raw)}, nil
+		case strings.EqualFold(algorithm, known):
+			return Checksum{}, Refuse(InvalidSource, "checksum %q has %d digits; %s has %d", text, len(sum), known,
+				2*newHash(known).Size())
+		}
+	}
+	if algorithm == "" {
+		return Checksum{}, Refuse(InvalidSource,
+			"checksum %q has %d digits: none of sha256 (64), sha512 (128) and md5 (32)", text, len(sum))
+	}
+	return Checksum{}, Refuse(InvalidSource, "checksum %q: want sha256, sha512 or md5, not %s", text, algorithm)
+}
+
+// String returns ALGORITHM:HEX, "" for none.
+func (c Checksum) String() string {
+	if c.algorithm == "" {
+		return ""
+	}
+	return c.algorithm + ":" + c.sum
+}
+
+// newHash returns the hash of the checksum, or of the default.
+func (c Checksum) newHash() (algorithm string, h hash.Hash) {
+	algorithm = c.algorithm
+	if algorithm == "" {
+		algorithm = defaultAlgorithm
+	}
+	return algorithm, newHash(algorithm)
+}
+
+func newHash(algorithm string) hash.Hash {
+	switch algorithm {
+	case "sha512":
+		return sha512.New()
+	case "md5":
+		return md5.New()
+	}
+	return sha256.New()
+}
+
+// check compares with the checksum of what was transferred.
+func (c Checksum) check(got Checksum) error {
+	if c.algorithm != "" && c != got {
+		return Refuse(ChecksumMismatch, "the image has the checksum %s, and not %s", got, c)
+	}
+	return nil
+}

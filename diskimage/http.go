@@ -1,0 +1,96 @@
+package diskimage
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// HTTP is a source that is a URL of the scheme http or https.
+type HTTP struct {
+	URL string
+	// CABundle has authorities that are trusted beside those of the system, as PEM.
+	CABundle []byte
+	// Username and Password are for basic authentication; they don't follow redirects to
+	// other hosts.
+	Username, Password string
+}
+
+// mostRedirects is how many are followed.
+const mostRedirects = 10
+
+// Open implements Source.
+func (h HTTP) Open(ctx context.Context, n Network) (*Stream, error) {
+	u, err := url.Parse(h.URL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, Refuse(InvalidSource, "want a URL of http or https, as https://example.org/debian.qcow2")
+	}
+	rt, err := n.Transport(h.CABundle)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL, nil)
+	if err != nil {
+		return nil, Refuse(InvalidSource, "request %s: %w", Shown(u), err)
+	}
+	req.Header.Set("Accept-Encoding", "identity")
+	if h.Username != "" || h.Password != "" {
+		req.SetBasicAuth(h.Username, h.Password)
+	}
+	client := &http.Client{Transport: rt, CheckRedirect: checkRedirect}
+	resp, err := client.Do(req)
+	if err != nil {
+		var wrapped *url.Error // it has the URL with all that is secret in it
+		if errors.As(err, &wrapped) {
+			err = wrapped.Err
+		}
+		if !errors.As(err, new(*Error)) && ctx.Err() == nil {
+			err = Refuse(SourceRefused, "%s: %w", Shown(u), err)
+		}
+		return nil, err
+	}
+	if err := StatusError(resp); err != nil {
+		resp.Body.Close()
+		return nil, err
+	}
+	open := resp.Request.URL.Scheme == "http" || u.Scheme == "http"
+	bounded := resp.ContentLength >= 0 || len(resp.TransferEncoding) > 0
+	return &Stream{
+		ReadCloser: resp.Body, Total: max(resp.ContentLength, 0), Open: open, EndUnknown: !bounded,
+	}, nil
+}
+
+func checkRedirect(req *http.Request, via []*http.Request) error {
+	if req.URL.Scheme != "http" && req.URL.Scheme != "https" {
+		return Refuse(RedirectRefused, "%s redirects to %s, which is neither http nor https",
+			Shown(via[len(via)-1].URL), Shown(req.URL))
+	}
+	for _, earlier := range via {
+		if earlier.URL.String() == req.URL.String() {
+			return Refuse(RedirectRefused, "%s redirects in a loop", Shown(req.URL))
+		}
+	}
+	if len(via) > mostRedirects {
+		return Refuse(RedirectRefused, "%s redirects more than %d times, in the end to %s", Shown(via[0].URL),
+			mostRedirects, Shown(req.URL))
+	}
+	return nil
+}
+
+// StatusError returns what the status of a response says, nil if it is a success.
+func StatusError(resp *http.Response) error {
+	what := Shown(resp.Request.URL) + ": the server answers " + strings.TrimSpace(resp.Status)
+	switch s := resp.StatusCode; {
+	case s == http.StatusOK:
+		return nil
+	case s == http.StatusNotFound || s == http.StatusGone:
+		return Refuse(SourceNotFound, "%s", what)
+	case s == http.StatusUnauthorized || s == http.StatusForbidden || s == http.StatusProxyAuthRequired:
+		return Refuse(SourceUnauthorized, "%s; check the credentials", what)
+	case forNow(s):
+		return Refuse(SourceUnreachable, "%s", what).Again()
+	}
+	return Refuse(SourceRefused, "%s", what)
+}

@@ -1,0 +1,201 @@
+package diskimage
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"syscall"
+	"time"
+
+	"vmop/regular"
+)
+
+// A Source is where an image comes from: HTTP, File, Reader, or a container image of package
+// registry.
+type Source interface {
+	// Open begins to transfer the image. It is called again for another attempt, after an
+	// error that says so (Error.Again).
+	Open(ctx context.Context, n Network) (*Stream, error)
+}
+
+// Stream is an image that is being transferred. Reads and their errors end with the context
+// of Open. An error of a read is an *Error unless the context has ended.
+type Stream struct {
+	io.ReadCloser
+	// Total is how many bytes there will be; 0 if it is not known.
+	Total int64
+	// Open says that others could change the bytes on their way; EndUnknown that the end
+	// of the bytes may be where a connection broke. A checksum helps against both.
+	Open, EndUnknown bool
+	// Digest identifies what is transferred, where the source has checked it itself.
+	Digest string
+	// Path is the file that is read, if it is one.
+	Path string
+}
+
+// File is a source that is a file of the host, or a block device. A raw image in a file keeps
+// its holes.
+type File struct{ Path string }
+
+// Open implements Source.
+func (f File) Open(ctx context.Context, _ Network) (*Stream, error) {
+	info, err := regular.Stat(f.Path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, Refuse(SourceNotFound, "%w", err)
+	} else if err != nil {
+		return nil, Refuse(SourceRefused, "%w", err)
+	}
+	if !info.Mode().IsRegular() && !isBlockDevice(info) {
+		return nil, Refuse(InvalidSource, "%s is neither a file nor a block device", f.Path)
+	}
+	file, err := os.OpenFile(f.Path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil, Refuse(SourceRefused, "%w", err)
+	}
+	size, err := file.Seek(0, io.SeekEnd)
+	if err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, errors.Join(Refuse(SourceRefused, "%w", err), file.Close())
+	}
+	s := &Stream{ReadCloser: &fileReader{ctx, file}, Total: size}
+	if info.Mode().IsRegular() {
+		s.Path = f.Path
+	}
+	return s, nil
+}
+
+func isBlockDevice(info os.FileInfo) bool {
+	return info.Mode()&os.ModeDevice != 0 && info.Mode()&os.ModeCharDevice == 0
+}
+
+// fileReader ends with a context.
+type fileReader struct {
+	ctx  context.Context
+	file *os.File
+}
+
+func (r *fileReader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := r.file.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = Refuse(SourceRefused, "%w", err)
+	}
+	return n, err
+}
+
+func (r *fileReader) Close() error { return r.file.Close() }
+
+// Reader is a source that is there once: an upload. It is read to its end, and closed if it is
+// an io.Closer, also when the context ends or nothing comes for Limits.Stall: a read that
+// doesn't end then is left behind.
+type Reader struct {
+	R io.Reader
+	// Size is how many bytes there must be; 0 if it is not known, and what is cut off is
+	// taken for whole unless there is a checksum.
+	Size int64
+}
+
+// Open implements Source.
+func (r Reader) Open(ctx context.Context, n Network) (*Stream, error) {
+	u := &upload{
+		ctx: ctx, source: r, stall: n.Stall, chunks: make(chan []byte, chunks), free: make(chan []byte, chunks),
+	}
+	for range chunks {
+		u.free <- make([]byte, uploadChunk)
+	}
+	go u.read()
+	return &Stream{ReadCloser: u, Total: r.Size, EndUnknown: r.Size == 0}, nil
+}
+
+// upload is a Reader that is being read.
+type upload struct {
+	ctx    context.Context
+	source Reader
+	stall  time.Duration
+	chunks chan []byte // read and not yet taken
+	free   chan []byte
+	err    error  // why there are no more, once chunks is closed
+	chunk  []byte // that is being taken
+	rest   []byte // of chunk
+	at     int64
+}
+
+// What is read from an upload at once, in bytes, and how often before it is taken.
+const (
+	uploadChunk = 256 << 10
+	chunks      = 2
+)
+
+// read reads in a goroutine of its own, which is left behind if the reader hangs.
+func (u *upload) read() {
+	defer close(u.chunks)
+	for {
+		var buf []byte
+		select {
+		case buf = <-u.free:
+		case <-u.ctx.Done():
+			return
+		}
+		n, err := u.source.R.Read(buf[:cap(buf)])
+		if n > 0 {
+			u.chunks <- buf[:n] // never waits: there are as many places as buffers
+		} else {
+			u.free <- buf
+		}
+		if err != nil {
+			u.err = err
+			return
+		}
+	}
+}
+
+func (u *upload) Read(p []byte) (int, error) {
+	for len(u.rest) == 0 {
+		late := time.NewTimer(u.stall)
+		defer late.Stop()
+		select {
+		case chunk, ok := <-u.chunks:
+			if !ok {
+				return 0, u.end()
+			}
+			u.chunk, u.rest = chunk, chunk
+		case <-u.ctx.Done():
+			return 0, u.ctx.Err()
+		case <-late.C:
+			return 0, Refuse(SourceStalled, "nothing came for %s, after %d bytes", u.stall, u.at)
+		}
+	}
+	n := copy(p, u.rest)
+	if u.at += int64(n); u.source.Size > 0 && u.at > u.source.Size {
+		return 0, Refuse(TransferBroken, "more bytes came than the %d that were announced", u.source.Size)
+	}
+	if u.rest = u.rest[n:]; len(u.rest) == 0 {
+		u.free <- u.chunk
+	}
+	return n, nil
+}
+
+// end returns how it has ended.
+func (u *upload) end() error {
+	switch {
+	case u.ctx.Err() != nil:
+		return u.ctx.Err()
+	case !errors.Is(u.err, io.EOF):
+		return Refuse(TransferBroken, "the upload broke after %d bytes: %w", u.at, u.err)
+	case u.at < u.source.Size:
+		return Refuse(TransferBroken, "the upload ended after %d of %d bytes", u.at, u.source.Size)
+	}
+	return io.EOF
+}
+
+func (u *upload) Close() error {
+	if c, ok := u.source.R.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
