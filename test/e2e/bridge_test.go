@@ -9,13 +9,16 @@ import (
 	v1 "vmop/api/v1"
 )
 
+// qemuGA starts the guest agent in a guest.
+const qemuGA = "/usr/sbin/qemu-ga -d -m virtio-serial -t /tmp -f /tmp/ga.pid -p " +
+	`$(grep -l guest_agent /sys/class/virtio-ports/*/name | sed 's,/sys/class/virtio-ports\(.*\)/name,/dev\1,')`
+
 // reachesBridged reaches a guest at 10.77.0.2 on a bridge of the first node: by what its agent
 // says, and by a Service as the documentation has it.
 func (u *user) reachesBridged(v *clusterVM, inside *console) {
 	u.t.Helper()
 	require.Equal(u.t, "begun", inside.ask(u.beginSSH()))
-	inside.ask("mkdir -p /etc; /usr/sbin/qemu-ga -d -m virtio-serial -t /tmp -f /tmp/ga.pid -p " +
-		`$(grep -l guest_agent /sys/class/virtio-ports/*/name | sed 's,/sys/class/virtio-ports\(.*\)/name,/dev\1,')`)
+	inside.ask("mkdir -p /etc; " + qemuGA)
 	vm := v.until("its address is known", func(vm *v1.VirtualMachine) bool { return len(vm.Status.Addresses) > 1 })
 	require.Equal(u.t, "10.77.0.2 Network Agent", address(vm, 0))
 	require.Equal(u.t, "10.78.0.2 Pod DHCP", address(vm, 1))

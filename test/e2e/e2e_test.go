@@ -40,6 +40,7 @@ func TestKubernetes(t *testing.T) {
 			{"GuestPowersOff", guestPowersOff},
 			{"RunPolicies", runPolicies},
 			{"Operations", operations},
+			{"ApprovedRestarts", approvedRestarts},
 			{"DeletedWhileStarting", deletedWhileStarting},
 			{"DeletedWhileStopping", deletedWhileStopping},
 			{"OrphanedAndAdopted", orphanedAndAdopted},

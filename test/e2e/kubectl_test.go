@@ -206,10 +206,17 @@ func (u *user) sshServer() string { return filepath.Join(u.home, "guest-sshd") }
 func (u *user) withSSH(programs ...string) string {
 	u.t.Helper()
 	require.NoError(u.t, program.Build(u.t.Context(), u.sshServer(), "vmop/test/guest/sshd"))
-	content, err := os.ReadFile(guest.Tiny(u.t).With(u.t, append(programs, u.sshServer())...).Initrd)
-	require.NoError(u.t, err)
-	name := strings.ToLower(filepath.Base(u.t.Name())) + "-initrd.gz"
-	require.NoError(u.t, os.WriteFile(filepath.Join(u.Dir, "repository", name), content, 0o644))
+	return u.guestWith(u.t, append(programs, u.sshServer())...)
+}
+
+// guestWith puts an initial RAM disk with programs of this computer into the image repository, and returns its
+// name.
+func (l *lab) guestWith(t *testing.T, programs ...string) string {
+	t.Helper()
+	content, err := os.ReadFile(guest.Tiny(t).With(t, programs...).Initrd)
+	require.NoError(t, err)
+	name := strings.ToLower(filepath.Base(t.Name())) + "-initrd.gz"
+	require.NoError(t, os.WriteFile(filepath.Join(l.Dir, "repository", name), content, 0o644))
 	return name
 }
 
