@@ -29,6 +29,8 @@ type VMs interface {
 	Pod(vm string) (*corev1.Pod, error)
 	// Enqueue makes VMs be reconciled.
 	Enqueue(vms ...string)
+	// WaitForSync waits until all VMs and pods are known.
+	WaitForSync(ctx context.Context) error
 }
 
 // Options are what a Controller needs.
@@ -122,7 +124,7 @@ func (c *Controller) Add(mgr manager.Manager, watching client.WithWatch) error {
 		c.EnqueueAll()
 		return nil
 	}
-	if err := ctl.Watch(source.Func(begin)); err != nil {
+	if err := ctl.Watch(known{begin, c.opts.VMs}); err != nil {
 		return fmt.Errorf("address controller: %w", err)
 	}
 	return mgr.Add(store.Always(func(ctx context.Context) error {
@@ -130,6 +132,17 @@ func (c *Controller) Add(mgr manager.Manager, watching client.WithWatch) error {
 		return nil
 	}))
 }
+
+// known is the source of address objects. Before the first is looked at the VMs are known: a lease whose VM is
+// gone is detached.
+type known struct {
+	source.Func
+
+	vms VMs
+}
+
+// WaitForSync implements source.SyncingSource.
+func (k known) WaitForSync(ctx context.Context) error { return k.vms.WaitForSync(ctx) }
 
 // Follow follows addresses and leases until ctx is done, from when on there are ranges.
 func (c *Controller) Follow(ctx context.Context, from client.WithWatch) {

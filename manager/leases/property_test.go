@@ -114,6 +114,8 @@ func (p *place) Pod(vm string) (*corev1.Pod, error) { return p.pods[vm].DeepCopy
 
 func (p *place) Enqueue(...string) {}
 
+func (p *place) WaitForSync(context.Context) error { return nil }
+
 // deliver brings the first n events of the watch.
 func (p *place) deliver(n int) {
 	for range min(n, len(p.events)) {

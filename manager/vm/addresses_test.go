@@ -21,6 +21,23 @@ import (
 	"vmop/test/cluster/clustertest"
 )
 
+// A manager that begins, and knows addresses and leases before VMs, takes them from none.
+func TestAddressesAreKnownBeforeVMs(t *testing.T) {
+	t.Parallel()
+	w := leasing(t, addresses.Range{CIDR: "10.66.60.0/24"})
+	end := w.manage(nil)
+	w.vm("early", onTap(""), stopped)
+	name := addresses.AutomaticName(w.Name, "early")
+	w.attached("early", name)
+	w.settled()
+	end()
+	via := newWire()
+	via.late, via.only = "/vms", "virtualmachineipaddress"
+	w.manage(via)
+	w.settled()
+	require.Empty(t, via.written())
+}
+
 // leasing is a world with a manager that has ranges. Leases are the whole cluster's, so each
 // test has ranges of its own.
 func leasing(t *testing.T, all ...addresses.Range) *world {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // A wire is what a manager's requests go through. It counts them, and can be cut:
@@ -19,6 +20,7 @@ type wire struct {
 	cutAt  int      // the write, counted from 1; 0: never
 	after  bool     // it is carried out
 	only   string   // if it isn't "": a regular expression for the writes that are counted
+	late   string   // if it isn't "": the end of paths that are read when something was written, or after a while
 	isCut  bool
 	cut    chan struct{} // closed then
 }
@@ -39,6 +41,17 @@ type cable struct {
 }
 
 func (c cable) RoundTrip(r *http.Request) (*http.Response, error) {
+	if c.late != "" && r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, c.late) {
+		for over := time.After(2 * time.Second); len(c.written()) == 0; {
+			select {
+			case <-over:
+				return c.next.RoundTrip(r)
+			case <-r.Context().Done():
+				return nil, r.Context().Err()
+			case <-time.After(tick):
+			}
+		}
+	}
 	before, after := c.note(r)
 	if before {
 		return nil, errCut

@@ -20,6 +20,8 @@ import (
 type crowd struct {
 	vms  dynamic.ResourceInterface
 	stop func()
+	// classed VMs that are created have a class, and an address of the manager's ranges.
+	classed bool
 
 	mu      sync.Mutex
 	up      map[string]time.Time // those that run, since their guests have booted
@@ -123,7 +125,7 @@ func (c *crowd) grow(ctx context.Context, n int) error {
 		go func() {
 			var err error
 			for i := range numbers {
-				if _, err = c.vms.Create(ctx, newVM(i), metav1.CreateOptions{}); err != nil {
+				if _, err = c.vms.Create(ctx, c.newVM(i), metav1.CreateOptions{}); err != nil {
 					cancel()
 					break
 				}
@@ -154,6 +156,17 @@ func vmName(number int) string { return fmt.Sprintf("vm-%05d", number) }
 
 // newVM is a VM as people have them: a disk of its own, a CD, a display, data for
 // cloud-init.
+func (c *crowd) newVM(number int) *unstructured.Unstructured {
+	vm := newVM(number)
+	if c.classed {
+		spec := vm.Object["spec"].(map[string]any)
+		spec["virtualMachineClassName"] = className
+		spec["vm"].(map[string]any)["networks"] = []any{map[string]any{"tap": map[string]any{}}}
+	}
+	return vm
+}
+
+// newVM returns one without class and address.
 func newVM(number int) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": v1.GroupVersion().String(), "kind": "VirtualMachine",

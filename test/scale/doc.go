@@ -1,6 +1,7 @@
 // Command scale measures the manager with many VMs:
 //
-//	go run ./test/scale [-n 500,1000,2500,5000] [-idle 5m] [-settle 150s] [-json FILE] [-vmmanager bin/vmmanager]
+//	go run ./test/scale [-n 500,1000,2500,5000] [-idle 5m] [-settle 150s] [-classes] [-json FILE]
+//		[-vmmanager bin/vmmanager]
 //
 // The API server, etcd and kube-controller-manager are real (test/cluster), and so
 // is the manager, a process of its own with the rights that deploy gives it. What is

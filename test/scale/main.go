@@ -34,6 +34,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags.DurationVar(&p.settle, "settle", 150*time.Second,
 		"how long memory takes to be what it stays: Go collects garbage\nafter 2 minutes at the latest")
 	jsonFile := flags.String("json", "", "also write all figures to this `file`")
+	classes := flags.Bool("classes", false, "VMs have a class, and an address of the manager's ranges")
 	program := flags.String("vmmanager", "bin/vmmanager", "the `program` to measure")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -52,6 +53,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.close(context.WithoutCancel(ctx))) }()
+	w.crowd.classed = *classes
 	if err := w.measure(ctx, &r, p); err != nil {
 		return err
 	}

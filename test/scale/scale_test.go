@@ -35,13 +35,28 @@ func TestFewVMs(t *testing.T) {
 	}
 	require.LessOrEqual(t, r.Calls.writes(), mostWrites*few, r.Calls)
 
+	w.crowd.classed = true
+	classed := round{VMs: 2 * few}
+	require.NoError(t, w.create(t.Context(), &classed))
+	t.Log(classed.Calls)
+	// The namespace owns the leases, and is read once, or by as many at the same time.
+	require.LessOrEqual(t, classed.Calls.reads()-classed.Calls["get namespaces"], own, classed.Calls)
+	for name, times := range map[string]int{ // a class needs none
+		"create virtualmachineipaddresses": 1, "create virtualmachineipaddressleases": 1,
+		"create configmaps": 1, // with the claims of pods that have the node's network
+		"patch configmaps":  1, "patch statefulsets": 1, "create persistentvolumeclaims": 2, "create secrets": 1,
+	} {
+		require.InDelta(t, times*few, classed.Calls[name], own, "%s: %s", name, classed.Calls)
+	}
+	r.VMs = classed.VMs
+
 	require.NoError(t, w.restart(t.Context(), &r))
 	require.Zero(t, r.AfterRestart.writes(), r.AfterRestart)
 	require.NotEmpty(t, r.AfterRestart, "what the manager does is seen; a watch is in the log when it ends")
 
 	single, err := w.single(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, few+steps, single.VMs)
+	require.Equal(t, 2*few+steps, single.VMs)
 	require.Positive(t, single.Booted)
 	require.Positive(t, single.Edited)
 	require.Positive(t, single.Operated)

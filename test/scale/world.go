@@ -88,8 +88,31 @@ func newWorld(ctx context.Context, program string, log func(string)) (w *world, 
 	if err := w.ApplyDeploy(ctx, namespace, w.dir, ""); err != nil {
 		return nil, err
 	}
+	class := filepath.Join(w.dir, "class.yaml")
+	if err := os.WriteFile(class, []byte(classText), 0o600); err != nil {
+		return nil, err
+	}
+	if _, err := w.Kubectl(ctx, "apply", "-f", class); err != nil {
+		return nil, err
+	}
 	return w, w.populate(ctx)
 }
+
+// className is the class of VMs that have one.
+const className = "office"
+
+const classText = `apiVersion: vmoperator.jdrupes.org/v1
+kind: VirtualMachineClass
+metadata: {name: ` + className + `}
+spec:
+  cpu: {type: Model, model: Nehalem}
+  sizingPolicies:
+  - cores: {min: 1, max: 4}
+    memory: {min: 1Gi, max: 16Gi, step: 512Mi}
+    coreFractions: [10%, 20%, 50%]
+    defaultCoreFraction: 20%
+  defaults: {firmware: uefi, useTpm: true}
+`
 
 // populate starts the fake kubelet and whoever looks at the VMs.
 func (w *world) populate(ctx context.Context) error {
@@ -123,7 +146,8 @@ func (w *world) managerConfig(ctx context.Context) (config, kubeconfig string, e
 	if err := w.WriteKubeconfig(kubeconfig, token); err != nil {
 		return "", "", err
 	}
-	text := "\"/Manager\":\n  \"/Controller\":\n    namespace: " + namespace + "\n"
+	text := "\"/Manager\":\n  \"/Controller\":\n    namespace: " + namespace +
+		"\n    \"/Reconciler\":\n      virtualMachineCIDRs: [10.64.0.0/16]\n"
 	return config, kubeconfig, os.WriteFile(config, []byte(text), 0o600)
 }
 
