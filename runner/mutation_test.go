@@ -101,7 +101,11 @@ var mutations = []mutation{
 		"vm.drives[0].file": nil, "vm.drives[0].serial": "a",
 	}, what: listed},
 	{path: "vm.drives[0].format", to: "qcow2", what: listed},
-	{path: "vm.drives[0].size", to: "64 MiB", what: idle}, // the file becomes larger, and so does the disk
+	{path: "vm.drives[0].size", to: "64 MiB", what: idle},      // the file becomes larger, and so does the disk
+	{path: "vm.drives[0].source", to: "debian/12", what: idle}, // the file is there
+	{path: "vm.drives[0].sourceChecksum", to: "sha256:" + strings.Repeat("0", 64), also: map[string]any{
+		"vm.drives[0].source": "debian/12",
+	}, what: idle},
 	{path: "vm.drives[0].readOnly", to: true, what: listed},
 	{path: "vm.drives[0].serial", to: "other", what: listed},
 	{path: "vm.drives[1].bus", to: "scsi", what: listed},

@@ -52,6 +52,10 @@ func (c *checker) compactDisc(path string, d Drive) {
 	if d.Size != 0 {
 		c.add(path+".size", "is not for a CD drive").hint("an image is made for a disk only").also(path + ".type")
 	}
+	if d.Source != "" {
+		c.add(path+".source", "is not for a CD drive").hint("its medium is given by file, which may be a URL").also(
+			path + ".type")
+	}
 }
 
 func (c *checker) disk(path string, d Drive) {
@@ -80,6 +84,7 @@ func (c *checker) disk(path string, d Drive) {
 	if d.Size != 0 {
 		c.image(path, d)
 	}
+	c.source(path, d)
 }
 
 // image judges the size of an image that the runner makes.

@@ -192,7 +192,9 @@ func driveDefaults() []Default {
 				}
 			}
 		}),
-		{Path: "vm.drives[].size", Note: "the image must be there", Unit: "bytes"},
+		{Path: "vm.drives[].size", Note: "the image must be there, or its source", Unit: "bytes"},
+		noted("vm.drives[].source", "none: the image is there, or is made empty, with size"),
+		noted("vm.drives[].sourceChecksum", "not checked; that of its publisher for an image that is given by name"),
 		off("vm.drives[].readOnly"),
 		derived("vm.drives[].serial", "the name of the image or device; `cd0`, `cd1` … for CD drives", nameSerials),
 	}

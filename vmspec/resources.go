@@ -50,7 +50,7 @@ func MissingFiles(s Spec, stat func(path string) (fs.FileMode, error)) []Fault {
 		if d.Type == DriveRaw && d.Format == "raw" {
 			hint = "with size, such as size: 20 GiB, it is made"
 		}
-		if _, err := stat(d.File); d.Size != 0 && errors.Is(err, fs.ErrNotExist) {
+		if _, err := stat(d.File); d.isMade() && errors.Is(err, fs.ErrNotExist) {
 			c.folder(path, d.File, stat)
 		} else {
 			c.present(path, d.File, hint, stat)

@@ -211,8 +211,15 @@ type Drive struct {
 	// Bus of a CD drive: "ide" (default) or "scsi".
 	Bus string `yaml:"bus"`
 	// Size makes the runner make File, a raw image, where there is none, and let it
-	// grow: whole MiB. 0 means that File must be there.
+	// grow: whole MiB. 0 means that File must be there, or a Source.
 	Size Bytes `yaml:"size" min:"1"`
+	// Source is the image of which File, a raw image, is made where there is none: a URL, a
+	// path or a name; see SourceKindOf. It is the runner's matter: VM types don't see it.
+	Source string `yaml:"source" vmtype:"-"`
+	// SourceChecksum is what Source must have as it is transferred: "sha256:", "sha512:" or
+	// "md5:" and hexadecimal digits. Empty means that it is not checked, but for an image that
+	// is given by name: its publisher has one.
+	SourceChecksum string `yaml:"sourceChecksum" vmtype:"-"`
 	// ReadOnly disks can't be written by the guest.
 	ReadOnly bool `yaml:"readOnly"`
 	// Serial is the serial number by which the guest knows the drive, in Linux below

@@ -70,19 +70,24 @@ func (rs *records) shape(t reflect.Type) *shape {
 	if s, ok := rs.shapes.Load(t); ok {
 		return s.(*shape)
 	}
-	s := &shape{names: make([]string, t.NumField()), fields: make([]int, t.NumField())}
+	s := &shape{}
 	fields := make(map[string]int, t.NumField())
-	for i := range s.names {
-		s.names[i] = attrName(t.Field(i))
-		fields[s.names[i]] = i
+	for i := range t.NumField() {
+		if f := t.Field(i); f.Tag.Get("vmtype") != hidden {
+			s.names = append(s.names, attrName(f))
+			fields[attrName(f)] = i
+		}
 	}
 	sort.Strings(s.names)
-	for i, name := range s.names {
-		s.fields[i] = fields[name]
+	for _, name := range s.names {
+		s.fields = append(s.fields, fields[name])
 	}
 	rs.shapes.Store(t, s)
 	return s
 }
+
+// hidden is the tag vmtype of fields that are no attributes: VM types have no use for them.
+const hidden = "-"
 
 // attrName is the yaml tag, or the field's name with a small first letter.
 func attrName(f reflect.StructField) string {

@@ -95,6 +95,9 @@ func keysOf(path string, section, absent reflect.Value, defaults map[string]vmsp
 	var keys []Key
 	for i := range section.NumField() {
 		field := section.Type().Field(i)
+		if field.Tag.Get("vmtype") == "-" {
+			continue
+		}
 		at := path + "." + field.Tag.Get("yaml")
 		d := defaults[at]
 		value := section.Field(i)

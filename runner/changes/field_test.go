@@ -104,7 +104,9 @@ var trials = []trial{
 	{path: "vm.drives[0].format", to: "raw", class: listed},
 	{path: "vm.drives[2].format", to: "qcow2", class: idle}, // a CD has none
 	{path: "vm.drives[2].bus", to: "scsi", class: listed},
-	{path: "vm.drives[4].size", to: vmspec.GiB, class: idle}, // it is the runner's matter
+	{path: "vm.drives[4].size", to: vmspec.GiB, class: idle},    // it is the runner's matter
+	{path: "vm.drives[4].source", to: "debian/12", class: idle}, // so is this
+	{path: "vm.drives[4].sourceChecksum", to: "", class: idle},
 	{path: "vm.drives[0].readOnly", to: true, class: listed},
 	{path: "vm.drives[2].readOnly", to: true, class: idle}, // a CD is that anyway
 	{path: "vm.drives[0].serial", to: "other", class: listed},

@@ -51,7 +51,7 @@ func rich() Machine {
 				{Device: "/dev/vg/data", ReadOnly: true},
 				{Type: vmspec.DriveIDECD, File: "/images/install.iso", Bootindex: new(1)},
 				{Type: vmspec.DriveIDECD, Bus: "scsi"},
-				{File: "/images/made.img"},
+				{File: "/images/made.img", Source: "ours/1", SourceChecksum: "md5:00112233445566778899aabbccddeeff"},
 			},
 			Display: &vmspec.Display{
 				Outputs: 2, LoggedInUser: "test",

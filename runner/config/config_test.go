@@ -95,7 +95,7 @@ const everyKey = `
       - {type: ide-cd, bus: scsi, file: https://example.org/boot.iso}
       - device: /dev/vg/b
       - resource: /c
-      - {file: /d, size: 2 GiB, serial: data}
+      - {file: /d, size: 2 GiB, serial: data, source: https://example.org/d, sourceChecksum: "md5:00112233445566778899aabbccddeeff"}
     display:
       outputs: 2
       loggedInUser: test
@@ -156,7 +156,10 @@ func TestEveryKey(t *testing.T) {
 				{Type: vmspec.DriveIDECD, Bus: "scsi", File: "https://example.org/boot.iso"},
 				{Device: "/dev/vg/b"},
 				{Resource: "/c"},
-				{File: "/d", Size: 2 * vmspec.GiB, Serial: "data"},
+				{
+					File: "/d", Size: 2 * vmspec.GiB, Serial: "data", Source: "https://example.org/d",
+					SourceChecksum: "md5:00112233445566778899aabbccddeeff",
+				},
 			},
 			Display: &vmspec.Display{
 				Outputs: 2, LoggedInUser: "test", WithoutPassword: true,

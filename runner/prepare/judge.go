@@ -24,7 +24,7 @@ func (vm *VM) Judge(p *policy.Policy, vmTypes string, spec vmspec.Spec, made *pl
 		Folder: folder, DataDir: vm.DataDir, RuntimeDir: vm.RuntimeDir, Options: spec.Options, Reserved: vm.reserved(),
 	}
 	for _, d := range spec.Drives {
-		if d.Size > 0 {
+		if d.Size > 0 || d.Source != "" {
 			s.Images = append(s.Images, d.File)
 		}
 	}
