@@ -80,6 +80,23 @@ func (env Env) Folder() string {
 	return filepath.Join(base, programDir)
 }
 
+// CacheDirectory returns the directory for what can be fetched again:
+// $XDG_CACHE_HOME/vmrunner, else /var/cache/vmrunner for root, else
+// ~/.cache/vmrunner.
+func (env Env) CacheDirectory() (string, error) {
+	base := env.Getenv("XDG_CACHE_HOME")
+	switch {
+	case filepath.IsAbs(base):
+	case env.UserName == "root":
+		base = "/var/cache"
+	case filepath.IsAbs(env.HomeDir):
+		base = filepath.Join(env.HomeDir, ".cache")
+	default:
+		return "", errors.New("find a cache directory: neither XDG_CACHE_HOME nor HOME is set")
+	}
+	return filepath.Join(base, programDir), nil
+}
+
 // RuntimeDirectory returns the directory that holds the sockets and images of
 // a run: the configured one, else $XDG_RUNTIME_DIR/vmrunner/NAME, else
 // /run/USER/vmrunner/NAME if /run/USER can be used, else
