@@ -26,6 +26,9 @@ type backend struct{ m *run }
 
 // Act implements control.Backend.
 func (b backend) Act(ctx context.Context, what control.Action, by string) error {
+	if !b.m.there.Load() {
+		return b.m.actEarly(what, fmt.Errorf("%w by %s", errAsked, by))
+	}
 	switch what {
 	case control.Kill, control.Stop:
 		return b.m.end(ctx, fmt.Errorf("%w by %s", errAsked, by), what == control.Kill)
@@ -51,6 +54,9 @@ func (m *run) end(ctx context.Context, cause error, atOnce bool) error {
 
 // Run implements control.Backend.
 func (b backend) Run(ctx context.Context, c qmp.Command) (json.RawMessage, error) {
+	if !b.m.there.Load() {
+		return nil, errNotThere
+	}
 	reply, err := b.m.driver.Command(ctx, c)
 	return reply, refusal(err)
 }
@@ -67,10 +73,42 @@ func refusal(err error) error {
 func (b backend) Plan() *plan.Plan { return b.m.vm.Plan }
 
 // Dropped implements control.Backend.
-func (b backend) Dropped() uint64 { return b.m.driver.Dropped() }
+func (b backend) Dropped() uint64 {
+	if !b.m.there.Load() {
+		return 0
+	}
+	return b.m.driver.Dropped()
+}
+
+// errNotThere refuses requests to a machine that isn't there yet.
+const errNotThere = control.Refusal("the VM has no machine yet: its disks are being made")
+
+// actEarly carries out the requests of users while there is no machine.
+func (m *run) actEarly(what control.Action, cause error) error {
+	if what != control.Stop && what != control.Kill {
+		return errNotThere
+	}
+	m.cancel(cause)
+	return nil
+}
 
 // serve opens the control interface of a machine whose QEMU answers.
 func (m *run) serve(ctx context.Context) error {
+	if m.server == nil {
+		if err := m.listen(ctx); err != nil {
+			return err
+		}
+	}
+	m.there.Store(true)
+	if m.opts.Control != nil {
+		m.serveManager(ctx)
+	}
+	return nil
+}
+
+// listen opens the control interface. As long as there is no machine, it shows the status, and
+// takes a stop request.
+func (m *run) listen(ctx context.Context) error {
 	server, err := control.Start(ctx, control.Options{
 		Dir: m.vm.RuntimeDir, Backend: backend{m}, Tracker: m.tracker,
 		Log: m.log, Archive: func() []byte { return m.vm.Pin.Archive }, SPICE: m.spice,
@@ -81,9 +119,6 @@ func (m *run) serve(ctx context.Context) error {
 	m.server = server
 	m.undo.Add("control interface", func() error { return server.Close(context.WithoutCancel(ctx)) })
 	m.announce()
-	if m.opts.Control != nil {
-		m.serveManager(ctx)
-	}
 	return nil
 }
 

@@ -144,6 +144,9 @@ func (m *run) create(ctx context.Context) error {
 	if err := vm.Complete(ctx, m.opts.Options, true); err != nil {
 		return err
 	}
+	if err := m.makeDisks(ctx); err != nil {
+		return err
+	}
 	if err := vm.Config.Locate(append(disks.MakeImages(vm.Spec.Drives, m.log), vm.MissingFiles()...)); err != nil {
 		return err
 	}

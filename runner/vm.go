@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"vmop/process"
@@ -42,6 +43,7 @@ type run struct {
 	tracker *status.Tracker         // what is known, for others
 	server  *control.Server         // where they ask
 	spice   *control.SPICE          // who looks by it there
+	there   atomic.Bool             // the machine is, and the driver can be asked
 	service *service.Service        // gets the status without asking
 	cancel  context.CancelCauseFunc // ends the VM
 }

@@ -20,6 +20,8 @@ const (
 	ReasonVMReset Reason = "VmReset"
 	// ReasonRunnerRestarted: another runner started the VM, this one continues it.
 	ReasonRunnerRestarted Reason = "RunnerRestarted"
+	// ReasonPreparingDisks: before it is started, disks are made of images.
+	ReasonPreparingDisks Reason = "PreparingDisks"
 	// ReasonStartFailed: the guest was never started.
 	ReasonStartFailed Reason = "StartFailed"
 	// ReasonDataMissing is ReasonStartFailed because a file can't be used from which the

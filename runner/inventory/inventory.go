@@ -40,6 +40,7 @@ const SystemFolder = "/etc/opt/vmrunner"
 func Places(env config.Env) []Place {
 	variables := map[string]string{
 		"XDG_CONFIG_HOME": filepath.Dir(SystemFolder), "XDG_DATA_HOME": "/var/lib", "XDG_RUNTIME_DIR": "/run",
+		"XDG_CACHE_HOME": "/var/cache",
 	}
 	system := Place{Folder: SystemFolder, System: true, Env: env}
 	system.Env.Getenv = func(name string) string {
@@ -48,7 +49,7 @@ func Places(env config.Env) []Place {
 		}
 		return env.Getenv(name)
 	}
-	for _, name := range []string{"XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"} {
+	for _, name := range []string{"XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME"} {
 		system.Environment = append(system.Environment, name+"="+variables[name])
 	}
 	folder := env.Folder()

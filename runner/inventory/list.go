@@ -15,6 +15,7 @@ import (
 
 	"vmop/runner/config"
 	"vmop/runner/control"
+	"vmop/runner/images"
 	"vmop/runner/record"
 	"vmop/spelling"
 	"vmop/vmspec"
@@ -147,7 +148,9 @@ func nameOf(folder string, entry fs.DirEntry) (string, bool) {
 }
 
 // reserved reports whether a file of that path is no VM's.
-func reserved(file string) bool { return file == config.DefaultFile || file == policy.DefaultFile }
+func reserved(file string) bool {
+	return file == config.DefaultFile || file == policy.DefaultFile || filepath.Base(file) == images.ListFile
+}
 
 // files returns the configurations of a name that are there, with their places.
 func (inv *Inventory) files(name string) (files []string, places []*Place) {

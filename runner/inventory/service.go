@@ -196,7 +196,7 @@ var userTemplate string
 func (inv *Inventory) userUnit() []byte {
 	quote := func(text string) string { return strconv.Quote(strings.ReplaceAll(text, "%", "%%")) }
 	environment := ""
-	for _, name := range []string{"XDG_CONFIG_HOME", "XDG_DATA_HOME"} {
+	for _, name := range []string{"XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"} {
 		if value := inv.opts.Env.Getenv(name); filepath.IsAbs(value) {
 			environment += "Environment=" + quote(name+"="+value) + "\n"
 		}

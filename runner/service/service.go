@@ -14,8 +14,8 @@ import (
 	"vmop/vmstatus"
 )
 
-// While the VM is being stopped, the service manager gets a message every
-// extendEvery that it takes extendBy longer. How long that lasts is bounded by
+// While the VM is being stopped, or its disks are being made, the service manager gets a message
+// every extendEvery that it takes extendBy longer. How long a stop lasts is bounded by
 // powerdownTimeout and by what follows it (stop.go).
 const (
 	extendEvery = 20 * time.Second
@@ -86,7 +86,7 @@ func (s *Service) follow(ctx context.Context, tracker *status.Tracker) {
 	again := time.Now() // when to extend the end's time, if it isn't over
 	for {
 		next, cancel := context.WithDeadline(ctx, again)
-		if !ending(before.State) {
+		if !slow(before) {
 			cancel()
 			next, cancel = context.WithCancel(ctx)
 		}
@@ -101,7 +101,7 @@ func (s *Service) follow(ctx context.Context, tracker *status.Tracker) {
 			return
 		}
 		s.send(news(before, after)...)
-		if ending(after.State) && before.State != after.State {
+		if slow(after) && !slow(before) || ending(after.State) && before.State != after.State {
 			again = time.Now().Add(extendEvery)
 		}
 		before = after
@@ -113,6 +113,12 @@ func ending(s vmstatus.State) bool {
 	return s == vmstatus.StateTerminating || s == vmstatus.StateStopped
 }
 
+// slow reports whether what is being done may take longer than the manager waits: the end of a VM,
+// or making its disks of images, which has limits of its own.
+func slow(s status.Status) bool {
+	return ending(s.State) || s.Reason == vmstatus.ReasonPreparingDisks
+}
+
 // news are the messages that tell of a change. The manager takes READY for the
 // end of the start: the guest runs.
 func news(before, after status.Status) []string {
@@ -120,8 +126,11 @@ func news(before, after status.Status) []string {
 	if after.State.Active() && !before.State.Active() {
 		messages = append(messages, notify.Ready)
 	}
-	if ending(after.State) && before.State != after.State {
+	switch {
+	case ending(after.State) && before.State != after.State:
 		messages = append(messages, notify.Stopping, notify.ExtendTimeout(extendBy))
+	case slow(after) && !slow(before):
+		messages = append(messages, notify.ExtendTimeout(extendBy))
 	}
 	if text := inWords(after); text != inWords(before) {
 		messages = append(messages, notify.Status(text))

@@ -1,0 +1,71 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"vmop/runner/config"
+	"vmop/runner/images"
+	"vmop/runner/status"
+	"vmop/vmspec"
+	"vmop/vmstatus"
+)
+
+// progressTime is how often the log says how far the making of a disk has come.
+const progressTime = 10 * time.Second
+
+// makeDisks makes the disks that have a source and aren't there. That may take long: meanwhile
+// the status tells how far it has come, and a stop request ends it. A disk is there as a whole or
+// not at all, however this ends.
+//
+// See docs/decisions/0106-disks-of-images.md.
+func (m *run) makeDisks(ctx context.Context) error {
+	missing := images.Missing(m.vm.Spec.Drives)
+	if missing == nil {
+		return nil
+	}
+	if err := m.vm.Config.Locate(m.vm.MissingFiles()); err != nil {
+		return err // before anything is fetched
+	}
+	cache, err := images.NewCache(config.HostEnv())
+	if err != nil {
+		return err
+	}
+	if err := m.listen(ctx); err != nil {
+		return err
+	}
+	var faults []vmspec.Fault
+	for _, i := range missing {
+		d := m.vm.Spec.Drives[i]
+		begin := time.Now()
+		err := cache.Make(ctx, images.DiskOf(d), m.tellProgress())
+		if err == nil {
+			m.log.Info("disk made", "file", d.File, "source", images.Shown(d.Source),
+				"took", time.Since(begin).Round(time.Millisecond).String())
+			continue
+		}
+		fault, is := images.Fault(i, d, err)
+		if !is {
+			return fmt.Errorf("%s: %w", fault.Path, err)
+		}
+		faults = append(faults, fault)
+	}
+	m.publish(status.Entered{State: vmstatus.StateInitializing})
+	return m.vm.Config.Locate(faults)
+}
+
+// tellProgress returns what puts a progress into the status, and from time to time into the log.
+func (m *run) tellProgress() func(images.Progress) {
+	var logged time.Time
+	var step images.Step
+	return func(p images.Progress) {
+		m.publish(status.Entered{
+			State: vmstatus.StateInitializing, Reason: vmstatus.ReasonPreparingDisks, Message: p.String(),
+		})
+		if now := time.Now(); p.Step != step || now.Sub(logged) > progressTime {
+			step, logged = p.Step, now
+			m.log.Info("preparing a disk", "progress", p.String())
+		}
+	}
+}
