@@ -34,7 +34,7 @@ func (a *attempted) run(ctx context.Context) error {
 	defer stream.Close()
 	a.transfer = newTransfer(a.Import, stream, a.Limits.transferFor(a.out.most), a.report)
 	a.report.begin(Transferring, stream.Total)
-	plain, compression, done, err := decompress(a.transfer)
+	plain, compression, done, err := Decompress(a.transfer)
 	if err != nil {
 		return a.ofContent(compression, err)
 	}
@@ -303,7 +303,7 @@ func (a *attempted) convert(ctx context.Context, path string) (int64, error) {
 	a.report.phase(Converting)
 	c := conversion{
 		program: cmp.Or(a.QEMUImg, "qemu-img"), image: path, format: a.result.Format, out: a.out, size: size,
-		cpu: a.Limits.CPU, percent: a.report.converted, log: a.Log,
+		cpu: a.Limits.CPU, percent: a.report.converted,
 	}
 	return size, c.run(ctx)
 }
@@ -324,8 +324,12 @@ func (a *attempted) sizeOf(path string) (int64, error) {
 	if err == nil && info.Format != a.result.Format {
 		err = Refuse(ImageCorrupt, "the image has changed while it was imported")
 	}
-	if err == nil && info.Format == VHDX {
+	switch {
+	case err != nil:
+	case info.Format == VHDX:
 		info.VirtualSize, err = vhdxSize(file)
+	case info.Format == VDI:
+		err = vdiIsWhole(header[:n], file)
 	}
 	return info.VirtualSize, err
 }

@@ -39,25 +39,49 @@ type conversion struct {
 	size    int64 // of the disk, in bytes
 	cpu     time.Duration
 	percent func(float64)
-	log     *slog.Logger
 }
 
 // run converts. What qemu-img may use is the image, for reading, the output, and programs.
 //
 // See docs/decisions/0104-hostile-images.md.
 func (c *conversion) run(ctx context.Context) error {
+	source, err := c.source()
+	if err != nil {
+		return err
+	}
+	if c.format == QCOW2 { // QEMU reads zeros where an image has been cut off
+		p, err := c.qemuImg(ctx, []string{"check", source})
+		if err != nil {
+			return err
+		}
+		if exit := p.Exit(); exit.Code != 0 && exit.Code != onlyLeaks {
+			return c.verdict(p)
+		}
+	}
+	args := []string{"convert", "-p", "-n", "-W", "-t", "writeback"}
+	if c.out.zeroed {
+		args = append(args, "--target-is-zero")
+	}
+	p, err := c.qemuImg(ctx, append(args, "--target-image-opts", source, c.target()))
+	if err != nil {
+		return err
+	}
+	return c.verdict(p)
+}
+
+// onlyLeaks is the exit status of qemu-img check for an image that is larger than it need be.
+const onlyLeaks = 3
+
+// qemuImg runs a program to its end. What it says about an image may have any length, and isn't
+// logged.
+func (c *conversion) qemuImg(ctx context.Context, args []string) (*process.Process, error) {
 	program, err := exec.LookPath(c.program)
 	if err != nil {
-		return Refuse(Internal, "find qemu-img (Debian: package qemu-utils): %w", err)
+		return nil, Refuse(Internal, "find qemu-img (Debian: package qemu-utils): %w", err)
 	}
 	said, says, err := os.Pipe()
 	if err != nil {
-		return Refuse(Internal, "%w", err)
-	}
-	defer said.Close()
-	args, err := c.args()
-	if err != nil {
-		return errors.Join(err, says.Close())
+		return nil, Refuse(Internal, "%w", err)
 	}
 	p, err := process.Start(process.Spec{
 		Name: "qemu-img", Path: program, Args: args, Dir: "/", Stdout: says,
@@ -65,57 +89,53 @@ func (c *conversion) run(ctx context.Context) error {
 		Env:    []string{"LC_ALL=C", "PATH=/usr/bin:/bin", "MALLOC_ARENA_MAX=2"},
 		Rules:  c.rules(program),
 		Limits: c.limits(),
-	}, c.log)
-	if closing := says.Close(); err == nil {
-		err = closing
+	}, slog.New(slog.DiscardHandler))
+	if err := errors.Join(err, says.Close()); err != nil {
+		return nil, Refuse(Internal, "%w", errors.Join(err, said.Close()))
 	}
-	if err != nil {
-		return Refuse(Internal, "%w", err)
-	}
-	go c.follow(said)
+	followed := make(chan struct{})
+	go func() {
+		defer close(followed)
+		c.follow(said)
+	}()
 	select {
 	case <-p.Done():
-		return c.verdict(p)
 	case <-ctx.Done():
-		if err := p.Terminate(context.WithoutCancel(ctx), 0); err != nil {
-			return Refuse(Internal, "%w", err)
-		}
-		return ctx.Err()
+		err = p.Terminate(context.WithoutCancel(ctx), 0)
 	}
+	_ = said.Close() // ends the reader, too
+	<-followed
+	if ctx.Err() != nil {
+		return nil, errors.Join(ctx.Err(), err)
+	}
+	return p, nil
 }
 
-// args are the arguments of qemu-img. Formats and protocols are named: nothing is found out
+// source is the image, as qemu-img opens it. Formats and protocols are named: nothing is found out
 // from contents or file names.
-func (c *conversion) args() ([]string, error) {
-	image, err := filepath.Abs(c.image)
-	if err != nil {
-		return nil, Refuse(Internal, "%w", err)
-	}
-	part, err := filepath.Abs(c.out.part)
-	if err != nil {
-		return nil, Refuse(Internal, "%w", err)
-	}
+func (c *conversion) source() (string, error) {
 	source := map[string]any{
 		"driver": string(c.format), "read-only": true, "backing": nil,
-		"file": map[string]any{"driver": "file", "filename": image, "locking": "off"},
+		"file": map[string]any{"driver": "file", "filename": absolute(c.image), "locking": "off"},
 	}
 	if c.format == VPC {
 		source["force_size_calc"] = "current_size" // and not that of the disk's geometry
 	}
 	text, err := json.Marshal(source)
 	if err != nil {
-		return nil, Refuse(Internal, "%w", err)
+		return "", Refuse(Internal, "%w", err)
 	}
+	return "json:" + string(text), nil
+}
+
+// target is the output, as qemu-img opens it.
+func (c *conversion) target() string {
 	driver := "file"
 	if c.out.device {
 		driver = "host_device"
 	}
-	target := "driver=raw,file.driver=" + driver + ",file.filename=" + strings.ReplaceAll(part, ",", ",,")
-	args := []string{"convert", "-p", "-n", "-W", "-t", "writeback"}
-	if c.out.zeroed {
-		args = append(args, "--target-is-zero")
-	}
-	return append(args, "--target-image-opts", "json:"+string(text), target), nil
+	name := strings.ReplaceAll(absolute(c.out.part), ",", ",,")
+	return "driver=raw,file.driver=" + driver + ",file.filename=" + name
 }
 
 func (c *conversion) rules(program string) *confine.Rules {

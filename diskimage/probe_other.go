@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 )
@@ -106,7 +107,10 @@ func isExtentAccess(word string) bool { return word == "RW" || word == "RDONLY" 
 const (
 	vdiSignatureAt = 0x40
 	vdiTypeAt      = 0x4c
+	vdiDataAt      = 0x158 // where the blocks begin
 	vdiSizeAt      = 0x170
+	vdiBlockSizeAt = 0x178
+	vdiBlocksAt    = 0x184 // how many are allocated
 	vdiParentAt    = 0x1a8 // two UUIDs: of the link, and of the parent
 	vdiHeader      = 0x1c8
 
@@ -124,6 +128,20 @@ func vdi(h []byte) (Info, error) {
 		return Info{}, Refuse(ImageHasBackingFile, "the image is the difference from another one; want a whole one")
 	}
 	return Info{VDI, int64(le.Uint64(h[vdiSizeAt:]))}, nil
+}
+
+// vdiIsWhole returns an error for an image that was cut off, which QEMU doesn't notice.
+func vdiIsWhole(h []byte, file *os.File) error {
+	info, err := file.Stat()
+	if err != nil {
+		return Refuse(SourceRefused, "%w", err)
+	}
+	le := binary.LittleEndian
+	end := uint64(le.Uint32(h[vdiDataAt:])) + uint64(le.Uint32(h[vdiBlockSizeAt:]))*uint64(le.Uint32(h[vdiBlocksAt:]))
+	if uint64(info.Size()) < end {
+		return Refuse(ImageCorrupt, "the image has %d bytes, and its header says %d: it was cut off", info.Size(), end)
+	}
+	return nil
 }
 
 // What a VHD has at its end, and at its beginning if it isn't fixed; all numbers are

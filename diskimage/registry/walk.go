@@ -1,0 +1,200 @@
+package registry
+
+import (
+	"archive/tar"
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"path"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"vmop/diskimage"
+)
+
+// folder is where a container image has its disk.
+const folder = "/disk"
+
+// What hides files of the layers below (OCI image layer specification).
+const (
+	whiteout = ".wh."
+	opaque   = ".wh..wh..opq"
+)
+
+// Where a tar archive says that it is one.
+const (
+	tarMagic   = "ustar"
+	tarMagicAt = 257
+	tarBlock   = 512
+)
+
+// walk reads the disk of an image, and then the rest of its layers: another disk in them is
+// another answer to the question which one is meant.
+type walk struct {
+	ctx    context.Context
+	source Image
+	layers []v1.Layer // that are to be read, the uppermost first
+	alone  bool       // there was one from the beginning
+
+	layer io.ReadCloser // that is being read, compressed; nil between layers
+	plain *bufio.Reader // the same, decompressed
+	done  func()        // of the decompressor
+	tar   *tar.Reader   // nil if the layer itself is the disk
+
+	found string // the disk's name; "" until then
+	size  int64  // the disk's; 0 if it is not known
+	// hidden are names below /disk that upper layers have or remove, and names those of this
+	// one, which hide what is below it. "" is for all.
+	hidden, names map[string]bool
+}
+
+// Read implements io.Reader.
+func (w *walk) Read(p []byte) (int, error) {
+	from := io.Reader(w.plain)
+	if w.tar != nil {
+		from = w.tar
+	}
+	n, err := from.Read(p)
+	switch {
+	case err == nil:
+		return n, nil
+	case !errors.Is(err, io.EOF):
+		return n, w.source.ofContent(err)
+	case n > 0:
+		return n, nil // the end comes again
+	}
+	return 0, w.next()
+}
+
+// next moves to the disk. After it, it reads the rest: io.EOF is the end.
+func (w *walk) next() error {
+	for {
+		if w.layer != nil && w.tar == nil {
+			if err := w.endLayer(); err != nil {
+				return err
+			}
+		}
+		if w.layer == nil && len(w.layers) == 0 {
+			return w.end()
+		}
+		if w.layer == nil {
+			if err := w.openLayer(); err != nil || w.tar == nil {
+				return err
+			}
+		}
+		header, err := w.tar.Next()
+		if errors.Is(err, io.EOF) {
+			if err := w.endLayer(); err != nil {
+				return err
+			}
+			continue
+		} else if err != nil {
+			return w.source.ofContent(err)
+		}
+		if disk, err := w.isDisk(header); disk || err != nil {
+			return err
+		}
+	}
+}
+
+// end is that of the last layer.
+func (w *walk) end() error {
+	if w.found != "" {
+		return io.EOF
+	}
+	return diskimage.Refuse(diskimage.NoDiskInImage, "container image %s has no file in %s, and is no artifact of one layer",
+		w.source.Reference, folder)
+}
+
+// openLayer begins with the next layer. It is the disk if it is the only one, and no archive.
+func (w *walk) openLayer() error {
+	layer, err := w.layers[0].Compressed()
+	if err != nil {
+		return w.source.explain(err)
+	}
+	w.layer, w.names = layer, map[string]bool{}
+	size, sizeErr := w.layers[0].Size()
+	w.layers = w.layers[1:]
+	plain, compression, done, err := diskimage.Decompress(layer)
+	if err != nil {
+		return w.source.ofContent(err)
+	}
+	w.plain, w.done = bufio.NewReader(plain), done
+	head, err := w.plain.Peek(tarBlock)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return w.source.ofContent(err)
+	}
+	isTar := len(head) == tarBlock && strings.HasPrefix(string(head[tarMagicAt:]), tarMagic)
+	if isTar || !w.alone || len(head) == 0 {
+		w.tar = tar.NewReader(w.plain)
+		return nil
+	}
+	w.found = "its layer"
+	if compression == "" && sizeErr == nil {
+		w.size = size
+	}
+	return nil
+}
+
+// isDisk reports whether a file is the disk.
+func (w *walk) isDisk(header *tar.Header) (bool, error) {
+	name := path.Clean("/" + header.Name)
+	base := path.Base(name)
+	switch {
+	case name == "/"+whiteout+folder[1:], name == folder+"/"+opaque:
+		w.names[""] = true
+		return false, nil
+	case path.Dir(name) != folder:
+		return false, nil
+	case strings.HasPrefix(base, whiteout):
+		w.names[folder+"/"+strings.TrimPrefix(base, whiteout)] = true
+		return false, nil
+	}
+	w.names[name] = true
+	if header.Typeflag == tar.TypeDir || w.hidden[name] || w.hidden[""] {
+		return false, nil
+	}
+	if w.found != "" {
+		return false, diskimage.Refuse(diskimage.AmbiguousImage,
+			"container image %s has several disks: %s and %s; want one file in %s", w.source.Reference, w.found, name, folder)
+	}
+	if header.Typeflag != tar.TypeReg {
+		return false, diskimage.Refuse(diskimage.NoDiskInImage, "container image %s: %s is no regular file",
+			w.source.Reference, name)
+	}
+	w.found, w.size = name, header.Size
+	return true, nil
+}
+
+// endLayer reads the layer to its end, where its digest is compared.
+func (w *walk) endLayer() error {
+	_, err := io.Copy(io.Discard, w.plain)
+	if err == nil {
+		_, err = io.Copy(io.Discard, w.layer)
+	}
+	for name := range w.names {
+		w.hidden[name] = true
+	}
+	if closing := w.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		return w.source.ofContent(err)
+	}
+	return nil
+}
+
+// Close implements io.Closer.
+func (w *walk) Close() error {
+	if w.layer == nil {
+		return nil
+	}
+	if w.done != nil {
+		w.done()
+	}
+	err := w.layer.Close()
+	w.layer, w.done, w.tar = nil, nil, nil
+	return err
+}
