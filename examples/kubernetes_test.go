@@ -136,7 +136,7 @@ func requireVM(t *testing.T, c *cluster.Cluster, namespace string) *v1.VirtualMa
 	var list v1.VirtualMachineList
 	require.NoError(t, json.Unmarshal([]byte(text), &list))
 	require.Len(t, list.Items, 1)
-	file, err := objects.Config(&list.Items[0], nil)
+	file, err := objects.Config(&list.Items[0], objects.Given{})
 	require.NoError(t, err)
 	_, warnings, err := config.Parse("config.yaml", file)
 	require.NoError(t, err)

@@ -117,7 +117,7 @@ func (n *noPlan) Unwrap() error { return n.err }
 
 // plan returns the plan that the type makes. The error is a *noPlan if there is none.
 func (c *typeChecker) plan(ctx context.Context, m *v1.VirtualMachine, modules map[string]string) (*plan.Plan, error) {
-	text, err := objects.Config(m, nil)
+	text, err := objects.Config(m, objects.Given{})
 	if err != nil {
 		return nil, &noPlan{text: err.Error()}
 	}

@@ -287,7 +287,7 @@ func refused() map[string]refusal {
 		},
 		"disk of two kinds": {
 			`{spec: {vm: {disks: [{cdrom: {image: ""}, volumeClaimTemplate: {spec: {}}}]}}}`,
-			"want either volumeClaimTemplate or cdrom",
+			"want one of volumeClaimTemplate, cdrom and virtualDisk",
 		},
 		"disks of one name": {
 			`{spec: {vm: {disks: [{volumeClaimTemplate: {metadata: {name: a}, spec: {}}}, {volumeClaimTemplate: {metadata: {name: a}, spec: {}}}]}}}`, "two disks have the same name",

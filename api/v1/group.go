@@ -20,7 +20,8 @@ func AddToScheme(s *runtime.Scheme) error {
 		&VirtualMachineOperation{}, &VirtualMachineOperationList{},
 		&VirtualMachineIPAddress{}, &VirtualMachineIPAddressList{},
 		&VirtualMachineIPAddressLease{}, &VirtualMachineIPAddressLeaseList{},
-		&VirtualMachineClass{}, &VirtualMachineClassList{})
+		&VirtualMachineClass{}, &VirtualMachineClassList{},
+		&VirtualDisk{}, &VirtualDiskList{})
 	metav1.AddToGroupVersion(s, GroupVersion())
 	return nil
 }

@@ -61,10 +61,20 @@ type VirtualMachineList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.runPolicy) || self.runPolicy != 'AlwaysOn' || !has(self.guestShutdownStops) || !self.guestShutdownStops",fieldPath=".guestShutdownStops",message="true contradicts the runPolicy AlwaysOn: leave it out, or set runPolicy to AlwaysOnUnlessStoppedManually"
 // +kubebuilder:validation:XValidation:rule="!has(self.virtualMachineIPAddressName) || has(self.vm.networks) && self.vm.networks.exists(n, has(n.tap))",fieldPath=".virtualMachineIPAddressName",message="needs a network of kind tap, which has the address: add tap to vm.networks, or leave it out; other networks have the pod's address"
 // +kubebuilder:validation:XValidation:rule="!has(self.provisioning) || !has(self.cloudInit)",fieldPath=".provisioning",message="cloudInit is given as well: leave one of the two out"
+// +kubebuilder:validation:XValidation:rule="!has(self.blockDeviceRefs) || !has(self.vm.disks) || self.vm.disks.all(d, !has(d.virtualDisk) || !self.blockDeviceRefs.exists(r, r.kind == 'VirtualDisk' && r.name == d.virtualDisk.name))",fieldPath=".blockDeviceRefs",message="a VirtualDisk is in vm.disks as well: leave it out at one of both places"
 // +kubebuilder:validation:XValidation:rule="!has(self.cpu) || !has(self.cpu.coreFraction) || !has(self.resources)",fieldPath=".resources",message="contradicts cpu.coreFraction, which says what the pod requests: leave out one of both"
 type VirtualMachineSpec struct {
 	// VM is the machine.
 	VM VM `json:"vm"`
+	// BlockDeviceRefs are further disks of the VM, which outlive it, in the order of booting.
+	// They come after those of vm.disks that have a bootindex. A VM waits until all are ready.
+	//
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:XValidation:rule="self.all(d, self.exists_one(e, e.kind == d.kind && e.name == d.name))",message="two entries name the same block device"
+	// +kubebuilder:validation:XValidation:rule="self.filter(d, has(d.bootOrder)).all(d, self.exists_one(e, has(e.bootOrder) && e.bootOrder == d.bootOrder))",message="two entries have the same bootOrder"
+	BlockDeviceRefs []BlockDeviceRef `json:"blockDeviceRefs,omitempty"`
 	// VirtualMachineClassName is the name of a VirtualMachineClass: what the VM leaves out is
 	// as the class says, and its size must be one that the class allows. A change takes
 	// effect at the next start. Default: for a new VM the default class, if there is one.

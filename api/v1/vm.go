@@ -302,7 +302,7 @@ type PrivateNetwork struct {
 
 // Disk is a disk or a CD drive.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.volumeClaimTemplate) != has(self.cdrom)",message="want either volumeClaimTemplate or cdrom"
+// +kubebuilder:validation:XValidation:rule="[has(self.volumeClaimTemplate), has(self.cdrom), has(self.virtualDisk)].filter(x, x).size() == 1",message="want one of volumeClaimTemplate, cdrom and virtualDisk"
 type Disk struct {
 	// VolumeClaimTemplate describes the claim of a disk, which is created if there is
 	// none, and stays when the VM is deleted.
@@ -313,6 +313,11 @@ type Disk struct {
 	//
 	// +optional
 	CDROM *CDROM `json:"cdrom,omitempty"`
+	// VirtualDisk is a disk that outlives the VM, and that other VMs can have when this one has
+	// no pod.
+	//
+	// +optional
+	VirtualDisk *VirtualDiskRef `json:"virtualDisk,omitempty"`
 	// Bootindex orders the devices to boot from, lowest first, from 0. The firmware tries
 	// devices without one last.
 	//

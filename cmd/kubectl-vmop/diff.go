@@ -135,7 +135,7 @@ type forecast struct{ Now, Later []status.Change }
 
 // forecast asks the runner of a VM what it would do with another definition.
 func (c *cluster) forecast(ctx context.Context, pod string, next *v1.VirtualMachine) (f forecast, err error) {
-	config, err := objects.Config(next, nil)
+	config, err := objects.Config(next, objects.Given{})
 	if err != nil {
 		return f, err
 	}

@@ -194,6 +194,7 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	})
 	p.usedOnPages(m)
 	p.usesAddresses()
+	p.usesDisks()
 
 	// Its pod is refused, and the VM says why.
 	p.Kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"priorityClassName": "none-such", "vm": {"state": "Running"}}}`)
@@ -254,6 +255,31 @@ func (p *place) usesAddresses() {
 	p.eventually("the lease is gone", func() bool {
 		return p.client.Get(p.t.Context(), lease, &v1.VirtualMachineIPAddressLease{}) != nil
 	})
+}
+
+// usesDisks has a VM take a disk, and leave it.
+func (p *place) usesDisks() {
+	p.t.Helper()
+	p.Apply(`
+{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: data}, spec: {persistentVolumeClaim: {storageClassName: `+
+		p.Name+`-late, size: 1Gi}}}
+`, `
+{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: `+p.Name+`-late}, provisioner: example.org/none,
+  volumeBindingMode: WaitForFirstConsumer}
+`, `
+{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachine, metadata: {name: taker}, spec: {blockDeviceRefs: [{kind: VirtualDisk, name: data}],
+  vm: {state: Running, maximumCpus: 1, accelerator: tcg}}}
+`)
+	has := func(vms int) func() bool {
+		return func() bool {
+			var d v1.VirtualDisk
+			return p.get("data", &d) && len(d.Status.AttachedToVirtualMachines) == vms
+		}
+	}
+	p.eventually("the VM has the disk", has(1))
+	p.Kubectl("delete", "vm", "taker")
+	p.eventually("no VM has the disk", has(0))
+	p.Kubectl("delete", "vd", "data")
 }
 
 // needsToBlockDeletion shows that without this right no object of a VM can be made.

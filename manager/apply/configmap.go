@@ -3,14 +3,13 @@ package apply
 import (
 	"context"
 
-	"vmop/manager/addresses"
 	"vmop/manager/decide"
 	"vmop/manager/objects"
 )
 
-// ConfigMap writes the runner's configuration, with the lease of its address, unless it is to
+// ConfigMap writes the runner's configuration, with what the VM is given, unless it is to
 // stay as it is, and returns the version that was written; 0 if none was.
-func (r *Round) ConfigMap(ctx context.Context, stays bool, lease *addresses.Lease) (
+func (r *Round) ConfigMap(ctx context.Context, stays bool, given objects.Given) (
 	version uint64, did decide.Report,
 ) {
 	if stays {
@@ -24,7 +23,7 @@ func (r *Round) ConfigMap(ctx context.Context, stays bool, lease *addresses.Leas
 		did.Stop(nil, err)
 		return 0, did
 	}
-	configuration, err := objects.ConfigMap(r.VM, r.Settings, lease, record)
+	configuration, err := objects.ConfigMap(r.VM, r.Settings, given, record)
 	if err != nil {
 		did.Stop(decide.Stalled{Reason: decide.ReasonRefused, Message: decide.Readable(err.Error())}, nil)
 		return 0, did

@@ -22,14 +22,22 @@ import (
 	"vmop/vmspec"
 )
 
-// Config returns the runner's configuration file. lease is what the guest's first tap gets; nil:
-// nothing. An error means a value that the API server should not have accepted, or a file that
-// is too large.
-func Config(vm *v1.VirtualMachine, lease *addresses.Lease) ([]byte, error) {
-	spec, err := machine(vm)
+// Given is what a VM has that its definition only names.
+type Given struct {
+	// Lease is what the guest's first tap gets; nil: nothing.
+	Lease *addresses.Lease
+	// Devices are the disks, as far as they are known.
+	Devices []Device
+}
+
+// Config returns the runner's configuration file. An error means a value that the API server
+// should not have accepted, or a file that is too large.
+func Config(vm *v1.VirtualMachine, given Given) ([]byte, error) {
+	spec, err := machine(vm, given.Devices)
 	if err != nil {
 		return nil, err
 	}
+	lease := given.Lease
 	if tap := vm.Spec.VM.FirstTap(); lease != nil && tap >= 0 {
 		spec.Network[tap].Lease, spec.Network[tap].Filter = &lease.Lease, &lease.Filter
 	}
@@ -96,8 +104,8 @@ func resetCounter(vm *v1.VirtualMachine) *int64 {
 	return vm.Spec.ResetCounter
 }
 
-// machine translates spec.vm.
-func machine(vm *v1.VirtualMachine) (vmspec.Spec, error) {
+// machine translates spec.vm, and spec.blockDeviceRefs.
+func machine(vm *v1.VirtualMachine, known []Device) (vmspec.Spec, error) {
 	m := &vm.Spec.VM
 	s, err := size(vm)
 	if err != nil {
@@ -114,7 +122,7 @@ func machine(vm *v1.VirtualMachine) (vmspec.Spec, error) {
 	if s.Network, err = networks(m.Networks); err != nil {
 		return s, err
 	}
-	if s.Drives, err = drives(m.Disks); err != nil {
+	if s.Drives, err = drives(m.Disks, devices(vm, known)); err != nil {
 		return s, err
 	}
 	if m.Options != nil && m.Options.Raw != nil {
@@ -211,7 +219,9 @@ func forwards(ports []v1.Port) []vmspec.PortForward {
 	return all
 }
 
-func drives(disks []v1.Disk) ([]vmspec.Drive, error) {
+// drives returns those of vm.disks, to which the first of the devices belong, and then the rest
+// of the devices.
+func drives(disks []v1.Disk, devices []Device) ([]vmspec.Drive, error) {
 	all := make([]vmspec.Drive, 0, len(disks))
 	for i, d := range disks {
 		var drive vmspec.Drive
@@ -222,10 +232,12 @@ func drives(disks []v1.Disk) ([]vmspec.Drive, error) {
 				return nil, err
 			}
 			drive = vmspec.Drive{Type: vmspec.DriveIDECD, File: file}
+		case d.VirtualDisk != nil:
+			drive, devices = devices[0].drive(), devices[1:]
 		case d.VolumeClaimTemplate == nil:
-			return nil, fmt.Errorf("spec.vm.disks[%d]: want either volumeClaimTemplate or cdrom", i)
+			return nil, fmt.Errorf("spec.vm.disks[%d]: want one of volumeClaimTemplate, cdrom and virtualDisk", i)
 		case onFileSystem(d.VolumeClaimTemplate):
-			drive.File = path.Join(DiskDir, diskName(i, d), "disk.img")
+			drive.File = path.Join(DiskDir, diskName(i, d), diskFile)
 			// The runner makes the image, and leaves out what the file system takes
 			// itself. Where the claim asks for nothing, the image must be there.
 			drive.Size = wholeMiB(d.VolumeClaimTemplate.Spec.Resources.Requests[corev1.ResourceStorage])
@@ -236,6 +248,9 @@ func drives(disks []v1.Disk) ([]vmspec.Drive, error) {
 			drive.Bootindex = new(int(*d.Bootindex))
 		}
 		all = append(all, drive)
+	}
+	for _, d := range devices {
+		all = append(all, d.drive())
 	}
 	return all, nil
 }

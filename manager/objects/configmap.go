@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/client-go/applyconfigurations/core/v1"
 
 	v1 "vmop/api/v1"
-	"vmop/manager/addresses"
 )
 
 // Keys of the ConfigMap, which are files in ConfigDir.
@@ -15,12 +14,12 @@ const (
 	LoggingKey = "logging.properties"
 )
 
-// ConfigMap returns the files that the runner of a VM reads. lease is that of [Config], and
+// ConfigMap returns the files that the runner of a VM reads. given is that of [Config], and
 // class the record of what the VM has taken of its class: both are written at once.
-func ConfigMap(vm *v1.VirtualMachine, s Settings, lease *addresses.Lease, class string) (
+func ConfigMap(vm *v1.VirtualMachine, s Settings, given Given, class string) (
 	*corev1.ConfigMapApplyConfiguration, error,
 ) {
-	text, err := Config(vm, lease)
+	text, err := Config(vm, given)
 	if err != nil {
 		return nil, err
 	}

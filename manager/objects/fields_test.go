@@ -48,6 +48,7 @@ var notForThePod = map[string]string{
 	"runnerTemplate.source":           "manager/vm: another than VM-Operator's own needs a vmType",
 	"runnerTemplate.update":           "not used",
 	"pools":                           "the web GUI",
+	"blockDeviceRefs[].kind":          "there is one kind",
 }
 
 // Each field of the API reaches what is made of a VM: who adds one has to give it two
@@ -57,7 +58,7 @@ func TestEveryFieldArrives(t *testing.T) {
 	one := definition(t, filepath.Join("testdata", "every-field.yaml"))
 	other := definition(t, filepath.Join("testdata", "every-other-field.yaml"))
 	for _, vm := range []*v1.VirtualMachine{one, other} {
-		text, err := objects.Config(vm, nil)
+		text, err := objects.Config(vm, objects.Given{})
 		require.NoError(t, err)
 		_, _, err = config.Parse("config.yaml", text)
 		require.NoError(t, err)
@@ -94,7 +95,7 @@ func made(t *testing.T, vm *v1.VirtualMachine) products {
 	t.Helper()
 	s := settings()
 	s.LoadBalancer = &objects.ServiceMetadata{}
-	text, err := objects.Config(vm, nil)
+	text, err := objects.Config(vm, objects.Given{})
 	require.NoError(t, err)
 	everything, err := json.Marshal(all(t, vm, s))
 	require.NoError(t, err)

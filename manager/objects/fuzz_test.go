@@ -40,11 +40,11 @@ func FuzzConfig(f *testing.F) {
 		if json.Unmarshal(text, &vm) != nil {
 			return
 		}
-		want, err := machine(&vm)
+		want, err := machine(&vm, nil)
 		if err != nil {
 			return
 		}
-		written, err := Config(&vm, nil)
+		written, err := Config(&vm, Given{})
 		if err != nil {
 			return
 		}

@@ -47,7 +47,7 @@ func settingsOf(name string) objects.Settings {
 // they are made.
 func all(t *testing.T, vm *v1.VirtualMachine, s objects.Settings) []any {
 	t.Helper()
-	configMap, err := objects.ConfigMap(vm, s, nil, "")
+	configMap, err := objects.ConfigMap(vm, s, objects.Given{}, "")
 	require.NoError(t, err)
 	made := []any{configMap}
 	secret, missing := objects.DisplaySecretName(vm, nil)
@@ -82,7 +82,7 @@ func TestObjects(t *testing.T) {
 			t.Parallel()
 			vm := definition(t, file)
 			s := settingsOf(vm.Name)
-			text, err := objects.Config(vm, nil)
+			text, err := objects.Config(vm, objects.Given{})
 			require.NoError(t, err)
 			_, warnings, err := config.Parse("config.yaml", text)
 			require.NoError(t, err)

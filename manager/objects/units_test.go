@@ -33,7 +33,7 @@ func sample(t *testing.T, change func(*v1.VirtualMachine)) *v1.VirtualMachine {
 
 func parsed(t *testing.T, vm *v1.VirtualMachine) *config.Config {
 	t.Helper()
-	text, err := objects.Config(vm, nil)
+	text, err := objects.Config(vm, objects.Given{})
 	require.NoError(t, err)
 	c, _, err := config.Parse("config.yaml", text)
 	require.NoError(t, err, "%s", text)
@@ -87,7 +87,7 @@ func TestImagesAreInTheRepository(t *testing.T) {
 				vm.Spec.VM.Kernel = &v1.Kernel{Image: "a", Initrd: file}
 			},
 		} {
-			_, err := objects.Config(sample(t, set), nil)
+			_, err := objects.Config(sample(t, set), objects.Given{})
 			require.ErrorContains(t, err, path+" is "+strconv.Quote(file)+": want a file in the image repository")
 		}
 	}
@@ -95,7 +95,8 @@ func TestImagesAreInTheRepository(t *testing.T) {
 		"file:///dev/sda", "file:../x", "file:/etc/passwd",
 		"file:///var/local/vmop-image-repository/%2e%2e/x",
 	} {
-		_, err := objects.Config(sample(t, func(vm *v1.VirtualMachine) { vm.Spec.VM.Disks[1].CDROM.Image = url }), nil)
+		vm := sample(t, func(vm *v1.VirtualMachine) { vm.Spec.VM.Disks[1].CDROM.Image = url })
+		_, err := objects.Config(vm, objects.Given{})
 		require.ErrorContains(t, err, "spec.vm.disks[1].cdrom.image", url)
 	}
 }
@@ -152,7 +153,7 @@ func TestMemoryIsWholeMebibytes(t *testing.T) {
 	}
 	_, err := objects.Config(sample(t, func(vm *v1.VirtualMachine) {
 		vm.Spec.VM.MaximumRAM = new(resource.MustParse("1k"))
-	}), nil)
+	}), objects.Given{})
 	require.EqualError(t, err, "spec.vm.maximumRam is 1k: want at least 1Mi")
 }
 
@@ -445,7 +446,7 @@ func TestCloudInitAsText(t *testing.T) {
 	require.Equal(t, "#!/bin/sh\necho hello\n", string(seed.UserData))
 	require.Equal(t, "#cloud-config\npackages:\n  - a\n", string(seed.VendorData))
 	for _, wrong := range []string{"[]", "1", "true"} {
-		_, err := objects.Config(sample(t, data(wrong, wrong)), nil)
+		_, err := objects.Config(sample(t, data(wrong, wrong)), objects.Given{})
 		require.ErrorContains(t, err, "spec.cloudInit.userData: want a mapping, or a text such as a script", wrong)
 		require.ErrorContains(t, err, "spec.cloudInit.vendorData: want a mapping, or a text", wrong)
 	}
@@ -456,7 +457,7 @@ func TestMediaOfOtherProtocols(t *testing.T) {
 	t.Parallel()
 	_, err := objects.Config(sample(t, func(vm *v1.VirtualMachine) {
 		vm.Spec.VM.Disks[1].CDROM.Image = "nfs://1.2.3.4/x.iso"
-	}), nil)
+	}), objects.Given{})
 	require.EqualError(t, err, `spec.vm.disks[1].cdrom.image is "nfs://1.2.3.4/x.iso": CDs are not read by nfs: `+
 		"want a file in the image repository, such as live.iso, or a URL that begins with http:// or https://")
 }

@@ -28,8 +28,8 @@ type encoding[T any] struct {
 	use func(T) (cpus uint16, ram uint32)
 	// permissions is who may do what with an object, as JSON. Nil: nothing.
 	permissions func(T) string
-	// data are the names of the Secrets from which a guest configures itself, each with a
-	// line end. Nil: nothing.
+	// data are the names of the Secrets from which a guest configures itself, and of its
+	// disks, each with a line end. Nil: nothing.
 	data func(T) string
 	// irregular reports that the name of an object doesn't follow from its group,
 	// by which it must be found nevertheless. Nil: none is.
@@ -97,10 +97,14 @@ func permissionsOf(vm *v1.VirtualMachine) string {
 	return string(text)
 }
 
-// dataOf returns the names of the Secrets from which the guest of a VM configures itself.
+// dataOf returns the names of the Secrets from which the guest of a VM configures itself, and its
+// disks, each with its kind and a /, which no name has.
 func dataOf(vm *v1.VirtualMachine) (names string) {
 	for _, secret := range objects.DataSecrets(vm) {
 		names += secret.Name + "\n"
+	}
+	for _, of := range objects.DeviceRefs(vm) {
+		names += of.String() + "\n"
 	}
 	return names
 }

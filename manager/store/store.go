@@ -262,6 +262,12 @@ func (s *Store) enqueue(vms ...string) {
 // Enqueue makes VMs be reconciled, those that there are.
 func (s *Store) Enqueue(vms ...string) { s.enqueue(vms...) }
 
+// EnqueueAny makes VMs be reconciled, whether they are there or gone.
+func (s *Store) EnqueueAny(vms ...string) { s.enqueuer.add(vms...) }
+
+// UsersOf returns the VMs that name a disk.
+func (s *Store) UsersOf(disk objects.DeviceRef) []string { return s.usersOfData(disk.String()) }
+
 // usersOfTypes returns the VMs that use the VM types in a ConfigMap.
 func (s *Store) usersOfTypes(configMap, configured string) []string {
 	users := s.vms.irregularNames(configMap)
@@ -271,10 +277,10 @@ func (s *Store) usersOfTypes(configMap, configured string) []string {
 	return users
 }
 
-// usersOfData returns the VMs whose guests configure themselves from a Secret.
-func (s *Store) usersOfData(secret string) (users []string) {
+// usersOfData returns the VMs whose guests configure themselves from a Secret, or that have a disk.
+func (s *Store) usersOfData(name string) (users []string) {
 	s.vms.each(func(vm string, r record) {
-		if strings.Contains("\n"+r.in().data, "\n"+secret+"\n") {
+		if strings.Contains("\n"+r.in().data, "\n"+name+"\n") {
 			users = append(users, vm)
 		}
 	})

@@ -20,6 +20,7 @@ import (
 	"vmop/manager/decide"
 	"vmop/manager/leases"
 	"vmop/manager/objects"
+	"vmop/manager/provision"
 	"vmop/manager/store"
 )
 
@@ -105,17 +106,19 @@ func Add(mgr manager.Manager, opts Options) (*Controller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("VM controller: %w", err)
 	}
-	for _, s := range []source.Source{known{c.store, c.addresses}, source.Func(c.watchSettings)} {
+	for _, s := range []source.Source{known{c.store, c.addresses, c.disks}, source.Func(c.watchSettings)} {
 		if err := ctl.Watch(s); err != nil {
 			return nil, fmt.Errorf("VM controller: %w", err)
 		}
 	}
 	c.store.OnChange(c.addresses.VMChanged)
+	c.store.OnChange(c.disks.VMChanged)
 	follow := func(ctx context.Context) error {
 		c.store.Follow(ctx, watching)
 		return nil
 	}
-	if err := errors.Join(mgr.Add(store.Always(follow)), c.addresses.Add(mgr, watching)); err != nil {
+	err = errors.Join(mgr.Add(store.Always(follow)), c.addresses.Add(mgr, watching), c.disks.Add(mgr, watching))
+	if err != nil {
 		return nil, fmt.Errorf("VM controller: %w", err)
 	}
 	keeper := &classes{
@@ -128,11 +131,12 @@ func Add(mgr manager.Manager, opts Options) (*Controller, error) {
 	return &Controller{c.store, c}, nil
 }
 
-// known is the source of VMs. Before the first is reconciled the addresses are known, too.
+// known is the source of VMs. Before the first is reconciled addresses and disks are known, too.
 type known struct {
 	*store.Store
 
 	addresses *leases.Controller
+	disks     *provision.Controller
 }
 
 // WaitForSync implements source.SyncingSource.
@@ -140,6 +144,7 @@ func (k known) WaitForSync(ctx context.Context) error {
 	err := k.Store.WaitForSync(ctx)
 	if err == nil {
 		k.addresses.Await(ctx)
+		k.disks.Await(ctx)
 	}
 	return err
 }

@@ -19,6 +19,7 @@ import (
 	"vmop/manager/decide"
 	"vmop/manager/leases"
 	"vmop/manager/objects"
+	"vmop/manager/provision"
 	"vmop/manager/store"
 )
 
@@ -35,6 +36,7 @@ type reconciler struct {
 	epoch    atomic.Int64 // counts the changes of the settings
 
 	addresses  *leases.Controller
+	disks      *provision.Controller
 	operations operationMemories
 }
 
@@ -52,6 +54,9 @@ func newReconciler(to apply.Client, live client.Reader, opts Options) *reconcile
 			Namespace: opts.Namespace, Settings: opts.Settings, VMs: known, Client: to, Live: live,
 			Random: rand.Uint64N, Now: opts.Now,
 		}),
+		disks: provision.New(provision.Options{
+			Namespace: opts.Namespace, VMs: known, Client: to, Live: live, Now: opts.Now, Instance: opts.Instance,
+		}),
 	}
 }
 
@@ -66,6 +71,7 @@ func (c *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		c.memories.forget(request.NamespacedName)
 		c.turns.set(request.Name, false, c.opts.Now())
 		did := c.operate(ctx, request.Name, nil)
+		did.Append(c.disks.Release(ctx, request.Name, nil))
 		return after(did, c.opts.Now()), did.Err
 	}
 	m := c.memories.of(s.VM)
@@ -114,16 +120,17 @@ func (c *reconciler) reconcile(ctx context.Context, s *decide.Snapshot, m *memor
 		return start.did // the VM is reconciled again with its new status
 	}
 	frozen := step(start, true, func() (bool, decide.Report) { return round.Claims(ctx, claims) })
-	trusted, address, config := c.configure(start, s, claims, round)
+	disks := step(start, provision.Attached{Unknown: true}, func() (provision.Attached, decide.Report) {
+		return c.disks.Attach(start.ctx, s.VM, s.Settings)
+	})
+	mounted := slices.Concat(claims, objects.DeviceClaims(s.VM, disks.Devices))
+	trusted, address, config := c.configure(start, s, mounted, disks, round)
 
 	if written, err := round.FinalStatus(ctx); written || err != nil {
 		start.did.Append(decide.Report{Err: err})
 		return start.did // the VM is reconciled again with its new status
 	}
-	had := s.VM.Status.Failures
-	situation := decide.Situation{Snapshot: s, Obstacle: start.did.Obstacle}
-	changed := s.VM.Generation != s.VM.Status.ObservedGeneration || decide.DataChanged(s)
-	situation.Failures = decide.CountFailures(had, s.Pod, changed, s.Now)
+	had, situation := s.VM.Status.Failures, situationOf(s, start.did.Obstacle)
 	found := decide.Findings{Type: verdict, Problems: start.did.Problems, IPAddress: address.Name}
 	found.Restart = decide.RestartOf(situation, found)
 	if f := situation.Failures; f != nil && (had == nil || f.LastTime != had.LastTime) {
@@ -131,7 +138,10 @@ func (c *reconciler) reconcile(ctx context.Context, s *decide.Snapshot, m *memor
 		return start.did
 	}
 	decision := decide.Decide(situation)
-	from := apply.PodSource{Claims: claims, Secret: secret, Frozen: frozen || !trusted || s.Class.Frozen()}
+	from := apply.PodSource{Secret: secret, Frozen: frozen || !trusted || s.Class.Frozen() || disks.Unknown}
+	if claims != nil {
+		from.Claims = mounted
+	}
 	next := step(start, apply.NextPod{}, func() (apply.NextPod, decide.Report) {
 		return round.StatefulSet(ctx, from, decision)
 	})
@@ -139,7 +149,7 @@ func (c *reconciler) reconcile(ctx context.Context, s *decide.Snapshot, m *memor
 		decision.Replace = next.Replace
 	}
 
-	done := carryOut(ctx, s, round, decision, secret, config)
+	done := c.carryOut(ctx, s, round, decision, secret, config)
 	situation.Obstacle, found.Applied = start.did.Obstacle, next.Applied
 	found.Changes = slices.Concat(next.Changes, s.Class.Changes)
 	found.Problems = slices.Concat(start.did.Problems, done.Problems)
@@ -151,8 +161,16 @@ func (c *reconciler) reconcile(ctx context.Context, s *decide.Snapshot, m *memor
 	return all
 }
 
+// situationOf returns what the future of a VM depends on, with the failure of its present pod.
+func situationOf(s *decide.Snapshot, o decide.Obstacle) decide.Situation {
+	changed := s.VM.Generation != s.VM.Status.ObservedGeneration || decide.DataChanged(s)
+	return decide.Situation{
+		Snapshot: s, Obstacle: o, Failures: decide.CountFailures(s.VM.Status.Failures, s.Pod, changed, s.Now),
+	}
+}
+
 // carryOut does what was decided about the VM's pod and its guest, and keeps its service.
-func carryOut(ctx context.Context, s *decide.Snapshot, round *apply.Round, decision decide.Decision,
+func (c *reconciler) carryOut(ctx context.Context, s *decide.Snapshot, round *apply.Round, decision decide.Decision,
 	secret string, config uint64,
 ) decide.Report {
 	rest := &steps{ctx: ctx, vm: s.VM}
@@ -161,6 +179,7 @@ func carryOut(ctx context.Context, s *decide.Snapshot, round *apply.Round, decis
 		rest.run(func() decide.Report { return round.PatchPod(ctx, secret, config) })
 	}
 	rest.run(func() decide.Report { return round.Service(ctx) })
+	rest.run(func() decide.Report { return c.disks.Release(ctx, s.VM.Name, s.VM) })
 	return rest.did
 }
 
@@ -187,7 +206,9 @@ func (c *reconciler) restart(ctx context.Context, s decide.Situation, found *dec
 
 // configure gives the VM its address, and writes the runner's configuration if its definition is
 // trusted, and its class lets it be followed. It returns the version that was written; 0 if none was.
-func (c *reconciler) configure(start *steps, s *decide.Snapshot, claims []objects.Claim, round *apply.Round) (
+func (c *reconciler) configure(start *steps, s *decide.Snapshot, claims []objects.Claim, disks provision.Attached,
+	round *apply.Round,
+) (
 	trusted bool, address leases.Attached, version uint64,
 ) {
 	trusted = step(start, false, func() (bool, decide.Report) { return decide.Trust(s, claims) })
@@ -195,7 +216,8 @@ func (c *reconciler) configure(start *steps, s *decide.Snapshot, claims []object
 		return c.addresses.Attach(start.ctx, s.VM)
 	})
 	version = step(start, 0, func() (uint64, decide.Report) {
-		return round.ConfigMap(start.ctx, !trusted || address.Unknown || !s.Class.Follows(), address.Lease)
+		stays := !trusted || address.Unknown || disks.Unknown || !s.Class.Follows()
+		return round.ConfigMap(start.ctx, stays, objects.Given{Lease: address.Lease, Devices: disks.Devices})
 	})
 	return trusted, address, version
 }

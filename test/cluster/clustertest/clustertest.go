@@ -71,10 +71,13 @@ func (k *Kubernetes) define(ctx context.Context) (err error) {
 	}
 	if _, err := k.Kubectl(ctx, "apply", "--server-side", "-f", filepath.Join(k.Deploy, "crds"),
 		"-f", filepath.Join(k.Deploy, "admission-policy.yaml"),
-		"-f", filepath.Join(k.Deploy, "address-policy.yaml")); err != nil {
+		"-f", filepath.Join(k.Deploy, "address-policy.yaml"),
+		"-f", filepath.Join(k.Deploy, "disk-policy.yaml")); err != nil {
 		return err
 	}
-	for _, resource := range []string{"vms", "virtualmachineipaddresses", "virtualmachineipaddressleases"} {
+	for _, resource := range []string{
+		"vms", "virtualmachineipaddresses", "virtualmachineipaddressleases", "virtualdisks",
+	} {
 		if err := k.AwaitResource(ctx, resource+"."+v1.GroupName); err != nil {
 			return err
 		}

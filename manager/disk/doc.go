@@ -1,0 +1,15 @@
+// Package disk decides what becomes of disks (VirtualDisk): pure functions of a disk, of its
+// claim and of the cluster's storage classes.
+//
+//	names.go   how claims are called, and what says whose they are
+//	next.go    what is to be done next, and what the status says
+//	lock.go    which VM may have a disk
+//
+// The data is in a claim, which the disk owns. The status says by its uid which claim that is:
+// one of the same name that is made later, by whomever, is another.
+//
+// Which VM may write to the claim is decided in one place, lock.go, and is written into the status
+// of the disk before there is a pod that mounts the claim.
+//
+// Package manager/provision does what is decided here. See docs/decisions/0109-disk-lock.md.
+package disk

@@ -1,0 +1,80 @@
+package disk
+
+import (
+	"fmt"
+	"time"
+
+	v1 "vmop/api/v1"
+)
+
+// An Answer is what a VM gets that wants to have a disk.
+type Answer int
+
+// The answers.
+const (
+	Has    Answer = iota // it has the disk
+	Take                 // it may have it, once the status of the disk says so: see Lock
+	Wait                 // not yet, for a reason that goes away by itself or with another VM
+	Refuse               // not before someone has done something
+)
+
+// Reasons why a VM doesn't get a disk, besides those of the disk.
+const (
+	ReasonMissing  = "DiskMissing"
+	ReasonInUse    = "DiskInUse"
+	ReasonNotReady = "DiskNotReady"
+	ReasonFailed   = "DiskFailed"
+	ReasonDeleted  = "DiskDeleted"
+)
+
+// ForVM decides whether a VM may have a disk, nil if there is none. This is the only place where
+// that is decided: a claim has one VM at a time, whatever its access modes.
+func ForVM(vm, name string, d *v1.VirtualDisk) (what Answer, reason, message string) {
+	if d == nil {
+		return Wait, ReasonMissing, fmt.Sprintf("there is no VirtualDisk %s: the VM starts when it is created", name)
+	}
+	holder := Holder(d)
+	if holder != "" && holder != vm {
+		return Wait, ReasonInUse, fmt.Sprintf("the VirtualDisk %s is attached to the VM %s: "+
+			"this VM starts when the other one has stopped", name, holder)
+	}
+	switch {
+	case d.DeletionTimestamp != nil:
+		return Refuse, ReasonDeleted, fmt.Sprintf("the VirtualDisk %s is being deleted", name)
+	case d.Status.Phase == v1.DiskFailed:
+		return Refuse, ReasonFailed, fmt.Sprintf("the VirtualDisk %s: %s", name, d.Status.Message)
+	case d.Status.Target.UID == "", d.Status.Phase == v1.DiskPending:
+		return Wait, ReasonNotReady, fmt.Sprintf("the VirtualDisk %s: %s", name, d.Status.Message)
+	case holder == vm:
+		return Has, "", ""
+	}
+	return Take, "", ""
+}
+
+// Holder returns the VM that has a disk; "" if none has.
+func Holder(d *v1.VirtualDisk) string {
+	for _, vm := range d.Status.AttachedToVirtualMachines {
+		return vm.Name
+	}
+	return ""
+}
+
+// Lock returns the status with which a VM has a disk. untrusted says why what the VM leaves in
+// the files of a volume is not trusted; "" if it is.
+func Lock(d *v1.VirtualDisk, vm, untrusted string, now time.Time) v1.VirtualDiskStatus {
+	s := *d.Status.DeepCopy()
+	s.AttachedToVirtualMachines = []v1.AttachedVirtualMachine{{Name: vm}}
+	if s.Untrusted == "" && OnFileSystem(d) {
+		s.Untrusted = untrusted
+	}
+	setInUse(&s.Conditions, vm, s.ObservedGeneration, now)
+	return s
+}
+
+// Unlock returns the status with which no VM has a disk.
+func Unlock(d *v1.VirtualDisk, now time.Time) v1.VirtualDiskStatus {
+	s := *d.Status.DeepCopy()
+	s.AttachedToVirtualMachines = nil
+	setInUse(&s.Conditions, "", s.ObservedGeneration, now)
+	return s
+}

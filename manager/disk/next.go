@@ -1,0 +1,252 @@
+package disk
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+)
+
+// Reasons of phases.
+const (
+	ReasonProvisioning = "Provisioning"        // the volume is being made
+	ReasonConsumer     = "NoConsumer"          // the volume is made for the first pod
+	ReasonNoClass      = "StorageClassMissing" // there is none, or not the one that is named
+	ReasonRefused      = "Refused"             // by the API server
+	ReasonQuota        = "QuotaExceeded"
+	ReasonClaimTaken   = "ClaimNameTaken"
+	ReasonClaimDeleted = "ClaimDeleted"
+	ReasonClaimLost    = "ClaimLost"
+	ReasonDeletion     = "Deleted"
+	ReasonGrowing      = "Growing"
+	ReasonNotGrowing   = "GrowthRefused"
+	ReasonReady        = "Ready"
+	ReasonAttached     = "Attached"
+	ReasonFree         = "Free"
+)
+
+// Classes are the storage classes of the cluster.
+type Classes struct {
+	// Known: Class and Default are what the cluster has. Otherwise the manager may not see them.
+	Known bool
+	// Class is the one that the disk's claim has or gets; nil if there is none.
+	Class *storagev1.StorageClass
+}
+
+// A Situation is what the future of a disk depends on.
+type Situation struct {
+	Disk *v1.VirtualDisk
+	// Claim is the one of the disk's name; nil: there is none.
+	Claim *corev1.PersistentVolumeClaim
+	// Gone: the claim that the status names is certainly gone, or being deleted.
+	Gone    bool
+	Classes Classes
+	// Refused is what the API server had against the last attempt to create the claim, or to let
+	// it grow; nil if there is nothing.
+	Refused *Refusal
+	Now     time.Time
+}
+
+// A Refusal is what the API server had against a write.
+type Refusal struct{ Reason, Message string }
+
+// A Step is what is to be done with the claim of a disk.
+type Step int
+
+// The steps.
+const (
+	Nothing Step = iota
+	Create       // the claim
+	Grow         // the claim, to the size of the disk
+	Confirm      // that the claim is gone
+)
+
+// OnFileSystem reports whether a disk is a file in its volume.
+func OnFileSystem(d *v1.VirtualDisk) bool {
+	return d.Spec.PersistentVolumeClaim.VolumeMode == corev1.PersistentVolumeFilesystem
+}
+
+// Next returns what is to be done with the claim of a disk.
+func Next(s Situation) Step {
+	d := s.Disk
+	switch {
+	case d.DeletionTimestamp != nil, s.Gone:
+		return Nothing
+	case s.Claim == nil && d.Status.Target.UID != "":
+		return Confirm // what had data is not made again, empty
+	case s.Claim == nil && (!s.Classes.Known || s.Classes.Class != nil):
+		return Create
+	case s.Claim == nil, !s.ours(), s.Claim.Status.Phase != corev1.ClaimBound:
+		return Nothing
+	}
+	if size := d.Spec.PersistentVolumeClaim.Size; size.Cmp(*s.Claim.Spec.Resources.Requests.Storage()) > 0 {
+		return Grow
+	}
+	return Nothing
+}
+
+// ours reports whether the claim of the disk's name is the disk's.
+func (s Situation) ours() bool {
+	uid := s.Disk.Status.Target.UID
+	return metav1.IsControlledBy(s.Claim, s.Disk) && (uid == "" || uid == s.Claim.UID)
+}
+
+// StatusOf returns the status of a disk.
+func StatusOf(s Situation) v1.VirtualDiskStatus {
+	d := s.Disk
+	is := v1.VirtualDiskStatus{
+		AttachedToVirtualMachines: d.Status.AttachedToVirtualMachines, Untrusted: d.Status.Untrusted,
+		Target: d.Status.Target, Capacity: d.Status.Capacity, ObservedGeneration: d.Generation,
+	}
+	is.Phase, is.Reason, is.Message = s.phase()
+	if s.Claim != nil && s.ours() {
+		is.Target = v1.DiskTarget{PersistentVolumeClaimName: s.Claim.Name, UID: s.Claim.UID}
+		is.Capacity = ""
+		if capacity, has := s.Claim.Status.Capacity[corev1.ResourceStorage]; has {
+			is.Capacity = capacity.String()
+		}
+	}
+	is.Conditions = s.conditions(is)
+	return is
+}
+
+// phase returns the phase of a disk, with its reason and message.
+func (s Situation) phase() (phase v1.DiskPhase, reason, message string) {
+	d, name := s.Disk, ClaimName(s.Disk.Name)
+	switch {
+	case d.DeletionTimestamp != nil:
+		return v1.DiskTerminating, ReasonDeletion, "the disk is being deleted"
+	case s.Gone:
+		return v1.DiskFailed, ReasonClaimLost, fmt.Sprintf("the claim %s is gone, and most likely its data with it: "+
+			"delete the disk, and make another one", name)
+	case s.Claim == nil && s.Refused != nil:
+		return v1.DiskPending, s.Refused.Reason, s.Refused.Message
+	case s.Claim == nil && s.Classes.Known && s.Classes.Class == nil:
+		return v1.DiskPending, ReasonNoClass, s.noClass()
+	case s.Claim == nil:
+		return v1.DiskPending, ReasonProvisioning, fmt.Sprintf("the claim %s is being created", name)
+	case !metav1.IsControlledBy(s.Claim, d):
+		return v1.DiskFailed, ReasonClaimTaken, fmt.Sprintf("there is a claim %s already, which is not this disk's: "+
+			"delete the claim, or give the disk another name", name)
+	case !s.ours():
+		return v1.DiskFailed, ReasonClaimLost, fmt.Sprintf("the claim %s is not the one that was made for this disk: "+
+			"delete the disk, and make another one", name)
+	case s.Claim.DeletionTimestamp != nil:
+		return v1.DiskFailed, ReasonClaimDeleted, fmt.Sprintf("the claim %s is being deleted, which cannot be undone, "+
+			"and the data with it when no pod has it any more: copy the data, or set the reclaim policy of its volume to Retain "+
+			"before (kubectl patch pv)", name)
+	}
+	return s.bound()
+}
+
+// bound is for a disk with a claim.
+func (s Situation) bound() (phase v1.DiskPhase, reason, message string) {
+	switch s.Claim.Status.Phase {
+	case corev1.ClaimLost:
+		return v1.DiskFailed, ReasonClaimLost, fmt.Sprintf("the volume of the claim %s is gone: delete the disk, and make another one",
+			s.Claim.Name)
+	case corev1.ClaimBound:
+		switch {
+		case s.Refused != nil:
+			return v1.DiskReady, s.Refused.Reason, s.Refused.Message
+		case s.smaller():
+			return v1.DiskResizing, ReasonGrowing, s.growth()
+		}
+		return v1.DiskReady, "", ""
+	}
+	if s.waitsForPod() {
+		return v1.DiskWaiting, ReasonConsumer, "the volume is made when a VM starts that has the disk"
+	}
+	return v1.DiskPending, ReasonProvisioning, fmt.Sprintf("the claim %s has no volume yet: if it stays so, the events "+
+		"say why (kubectl describe pvc %[1]s)", s.Claim.Name)
+}
+
+// waitsForPod reports whether there is no volume before there is a pod. Where the manager may not
+// see storage classes, it may be so: the pod then waits for the volume, or the volume for it.
+func (s Situation) waitsForPod() bool {
+	if !s.Classes.Known {
+		return true
+	}
+	c := s.Classes.Class
+	return c != nil && c.VolumeBindingMode != nil && *c.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+}
+
+// smaller reports whether the volume is smaller than the disk is to be.
+func (s Situation) smaller() bool {
+	capacity := s.Claim.Status.Capacity[corev1.ResourceStorage]
+	return capacity.Cmp(s.Disk.Spec.PersistentVolumeClaim.Size) < 0
+}
+
+func (s Situation) growth() string {
+	capacity := s.Claim.Status.Capacity[corev1.ResourceStorage]
+	size := s.Disk.Spec.PersistentVolumeClaim.Size
+	text := fmt.Sprintf("the volume grows from %s to %s", capacity.String(), size.String())
+	for _, c := range s.Claim.Status.Conditions {
+		if c.Type == corev1.PersistentVolumeClaimFileSystemResizePending {
+			text += "; the rest is done when a VM starts that has the disk"
+		}
+	}
+	return text
+}
+
+func (s Situation) noClass() string {
+	if name := s.Disk.Spec.PersistentVolumeClaim.StorageClassName; name != nil {
+		return fmt.Sprintf("there is no storage class %s (spec.persistentVolumeClaim.storageClassName): "+
+			"the disk is made when it is created", *name)
+	}
+	return "the cluster has no default storage class: make another disk that names one " +
+		"(spec.persistentVolumeClaim.storageClassName, kubectl get storageclass), or ask the administrator"
+}
+
+// conditions returns those of a disk whose phase and claim are known.
+func (s Situation) conditions(is v1.VirtualDiskStatus) []metav1.Condition {
+	all := append([]metav1.Condition(nil), s.Disk.Status.Conditions...)
+	set := func(name string, holds bool, reason, message string) {
+		c := metav1.Condition{
+			Type: name, Status: metav1.ConditionFalse, Reason: reason, Message: message,
+			ObservedGeneration: is.ObservedGeneration, LastTransitionTime: metav1.NewTime(s.Now.Truncate(time.Second)),
+		}
+		if holds {
+			c.Status = metav1.ConditionTrue
+		}
+		meta.SetStatusCondition(&all, c)
+	}
+	ready := is.Phase == v1.DiskReady || is.Phase == v1.DiskResizing
+	if ready {
+		set(v1.DiskConditionReady, true, ReasonReady, "")
+	} else {
+		set(v1.DiskConditionReady, false, is.Reason, is.Message)
+	}
+	switch {
+	case !ready:
+		meta.RemoveStatusCondition(&all, v1.DiskConditionResized)
+	case s.smaller():
+		set(v1.DiskConditionResized, false, cmp.Or(is.Reason, ReasonGrowing), is.Message)
+	default:
+		set(v1.DiskConditionResized, true, ReasonReady, "")
+	}
+	setInUse(&all, Holder(s.Disk), is.ObservedGeneration, s.Now)
+	return all
+}
+
+// setInUse sets which VM has a disk.
+func setInUse(all *[]metav1.Condition, vm string, generation int64, now time.Time) {
+	c := metav1.Condition{
+		Type: v1.DiskConditionInUse, Status: metav1.ConditionFalse, Reason: ReasonFree,
+		ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
+	}
+	if vm != "" {
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, ReasonAttached, "attached to the VM "+vm
+	}
+	meta.SetStatusCondition(all, c)
+}
+
+// Size returns how large a disk is to be.
+func Size(d *v1.VirtualDisk) resource.Quantity { return d.Spec.PersistentVolumeClaim.Size }

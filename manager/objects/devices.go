@@ -1,0 +1,157 @@
+package objects
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/disk"
+	"vmop/vmspec"
+)
+
+// A DeviceRef names a disk of a VM that outlives it.
+type DeviceRef struct {
+	Kind v1.BlockDeviceKind
+	Name string
+	// Path of the field that names it.
+	Path string
+
+	bootindex *int
+}
+
+// String returns the kind and the name: "VirtualDisk/data".
+func (r DeviceRef) String() string { return string(r.Kind) + "/" + r.Name }
+
+// volume returns the name of the volume in the pod.
+func (r DeviceRef) volume() string { return disk.VolumeName(r.Name) }
+
+// DeviceRefs returns the disks of a VM that outlive it: those among vm.disks, then the others in
+// the order in which they are written.
+func DeviceRefs(vm *v1.VirtualMachine) []DeviceRef {
+	var all []DeviceRef
+	for i, d := range vm.Spec.VM.Disks {
+		if d.VirtualDisk == nil {
+			continue
+		}
+		ref := DeviceRef{
+			Kind: v1.KindVirtualDisk, Name: d.VirtualDisk.Name, Path: fmt.Sprintf("spec.vm.disks[%d].virtualDisk", i),
+		}
+		if d.Bootindex != nil {
+			ref.bootindex = new(int(*d.Bootindex))
+		}
+		all = append(all, ref)
+	}
+	boot := bootindexes(vm)
+	for i, r := range vm.Spec.BlockDeviceRefs {
+		all = append(all, DeviceRef{
+			Kind: r.Kind, Name: r.Name, Path: fmt.Sprintf("spec.blockDeviceRefs[%d]", i), bootindex: boot[i],
+		})
+	}
+	return all
+}
+
+// bootindexes returns that of each of the blockDeviceRefs. They come after what of vm.disks has
+// one, in the order of the list, or, if there is a bootOrder, only those that have one, by it.
+func bootindexes(vm *v1.VirtualMachine) []*int {
+	refs := vm.Spec.BlockDeviceRefs
+	first := 0
+	for _, d := range vm.Spec.VM.Disks {
+		if d.Bootindex != nil {
+			first = max(first, int(*d.Bootindex)+1)
+		}
+	}
+	var order []int // places in refs
+	for i, r := range refs {
+		if r.BootOrder != nil {
+			order = append(order, i)
+		}
+	}
+	if len(order) == 0 {
+		for i := range refs {
+			order = append(order, i)
+		}
+	} else {
+		slices.SortFunc(order, func(a, b int) int { return cmp.Compare(*refs[a].BootOrder, *refs[b].BootOrder) })
+	}
+	all := make([]*int, len(refs))
+	for n, place := range order {
+		all[place] = new(first + n)
+	}
+	return all
+}
+
+// A Device is a disk that a VM has, as it is.
+type Device struct {
+	DeviceRef
+
+	// OnFileSystem: it is a file in its volume, of Size at the end.
+	OnFileSystem bool
+	Size         resource.Quantity
+	// Untrusted says why the files in the volume are not trusted; "" if they are.
+	Untrusted string
+}
+
+// devices returns the disks that a VM names, with what is known of each of them; those of which
+// nothing is known are block devices, as disks are that don't say otherwise.
+func devices(vm *v1.VirtualMachine, known []Device) []Device {
+	var all []Device
+	for _, ref := range DeviceRefs(vm) {
+		d := Device{DeviceRef: ref}
+		is := func(k Device) bool { return k.Kind == ref.Kind && k.Name == ref.Name }
+		if i := slices.IndexFunc(known, is); i >= 0 {
+			d = known[i]
+			d.DeviceRef = ref
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// DeviceClaims returns the claims of the disks that a VM names, for its pod. They belong to the
+// disks: nothing is written into them for the VM.
+func DeviceClaims(vm *v1.VirtualMachine, known []Device) []Claim {
+	var all []Claim
+	for _, d := range devices(vm, known) {
+		c := Claim{Name: disk.ClaimName(d.Name), Volume: d.volume(), Path: d.Path, Untrusted: d.Untrusted}
+		if d.OnFileSystem {
+			c.mount = path.Join(DiskDir, d.volume())
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// Taint says why what a VM leaves in the volumes of its disks is not trusted; "" if it is.
+func Taint(vm *v1.VirtualMachine, s Settings) string {
+	if rightsOf(vm, s).beyondRestricted() {
+		return "" // it doesn't run if it isn't trusted
+	}
+	return untrusted(vm, s)
+}
+
+// drive returns the drive of a device.
+func (d Device) drive() vmspec.Drive {
+	drive := vmspec.Drive{Bootindex: d.bootindex, Serial: serialOf(d.Name)}
+	if d.OnFileSystem {
+		drive.File, drive.Size = path.Join(DiskDir, d.volume(), diskFile), wholeMiB(d.Size)
+	} else {
+		drive.Resource = "/dev/" + d.volume()
+	}
+	return drive
+}
+
+// diskFile is the image of a disk in a volume with a file system.
+const diskFile = "disk.img"
+
+// serialOf returns the serial number of a disk, by which the guest knows it; "" leaves it to the
+// VM type for a name that is too long for it.
+func serialOf(name string) string {
+	if len(name) > vmspec.LongestSerial {
+		return ""
+	}
+	return name
+}

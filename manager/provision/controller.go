@@ -1,0 +1,181 @@
+package provision
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/disk"
+	"vmop/manager/objects"
+	"vmop/manager/store"
+)
+
+// VMs are what is known of the VMs of the namespace.
+type VMs interface {
+	// VM returns a VM, nil if there is none; Pod the pod that its stateful set has made.
+	VM(name string) (*v1.VirtualMachine, error)
+	Pod(vm string) (*corev1.Pod, error)
+	// Metadata returns the metadata of an object; nil if there is none.
+	Metadata(k objects.Kind, name string) (*objects.Metadata, error)
+	// UsersOf returns the VMs that name a disk.
+	UsersOf(disk objects.DeviceRef) []string
+	// EnqueueAny makes VMs be reconciled, also those that are gone.
+	EnqueueAny(vms ...string)
+}
+
+// Client writes objects, and their status.
+type Client interface {
+	client.Writer
+	client.StatusClient
+}
+
+// Options are what a Controller needs.
+type Options struct {
+	// Namespace whose disks are made.
+	Namespace string
+	// VMs are those of the namespace.
+	VMs VMs
+	// Client writes; Live reads from the API server, only what must not be out of date.
+	Client Client
+	Live   client.Reader
+	// Instance is the name of this manager's process in events.
+	Instance string
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// A Controller makes disks. Its methods may be called by several goroutines.
+type Controller struct {
+	opts Options
+	book *store.Disks
+
+	mu      sync.Mutex
+	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
+	refused map[string]refusal // by the disk's name
+}
+
+// A refusal is what the API server had against a write, which is not tried again for a while.
+type refusal struct {
+	disk.Refusal
+
+	uid        types.UID // of the disk
+	generation int64     // of the disk
+	until      time.Time
+}
+
+// New returns a controller that knows nothing yet.
+func New(opts Options) *Controller {
+	c := &Controller{opts: opts, refused: map[string]refusal{}}
+	c.book = store.NewDisks(opts.Namespace, c.changed, c.EnqueueAll)
+	return c
+}
+
+// changed looks at a disk that has changed, and at the VMs that name it.
+func (c *Controller) changed(name string) {
+	c.enqueue(name)
+	c.opts.VMs.EnqueueAny(c.opts.VMs.UsersOf(objects.DeviceRef{Kind: v1.KindVirtualDisk, Name: name})...)
+}
+
+// enqueue makes disks be looked at. A manager that stands by begins with all when it leads.
+func (c *Controller) enqueue(names ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.queue == nil {
+		return
+	}
+	for _, name := range names {
+		c.queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: c.opts.Namespace, Name: name}})
+	}
+}
+
+// EnqueueAll makes all disks be looked at, after a change of the storage classes.
+func (c *Controller) EnqueueAll() {
+	c.mu.Lock()
+	clear(c.refused)
+	c.mu.Unlock()
+	c.enqueue(c.book.Names()...)
+}
+
+// VMChanged makes a VM be looked at that has disks, though it may be gone.
+func (c *Controller) VMChanged(vm string) {
+	if len(c.book.Of(vm)) > 0 {
+		c.opts.VMs.EnqueueAny(vm)
+	}
+}
+
+// concurrency is how many disks are looked at at the same time.
+const concurrency = 8
+
+// Add adds the controller to a manager, with a client that watches.
+func (c *Controller) Add(mgr manager.Manager, watching client.WithWatch) error {
+	ctl, err := controller.New("disk", mgr, controller.Options{
+		Reconciler: c, MaxConcurrentReconciles: concurrency, RecoverPanic: new(true),
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+	})
+	if err != nil {
+		return fmt.Errorf("disk controller: %w", err)
+	}
+	begin := func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		c.mu.Lock()
+		c.queue = queue
+		c.mu.Unlock()
+		c.EnqueueAll()
+		return nil
+	}
+	if err := ctl.Watch(source.Func(begin)); err != nil {
+		return fmt.Errorf("disk controller: %w", err)
+	}
+	return mgr.Add(store.Always(func(ctx context.Context) error {
+		c.book.Follow(ctx, watching)
+		return nil
+	}))
+}
+
+// Times after which it is looked again at what nothing tells of.
+const (
+	firstRetry    = 100 * time.Millisecond
+	lastRetry     = 2 * time.Minute
+	conflictRetry = 100 * time.Millisecond // for what the watch is about to bring
+	unlistedRetry = 5 * time.Second        // without knowing the disks
+	refusedRetry  = time.Minute            // what the API server has refused: a quota may change
+	podRetry      = time.Second            // a pod that is gone for the watch, and not quite for the stateful set
+	goneRetry     = 5 * time.Second        // a claim that the watch doesn't have, and the API server has
+)
+
+// patience is how long VMs wait at most for the disks to be known, when a manager begins.
+const patience = 10 * time.Second
+
+// Await waits until the disks are known, but not for ever: without them the manager works, and
+// says so.
+func (c *Controller) Await(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	c.book.Await(ctx)
+}
+
+// unavailable returns why disks are not known; "" if they are.
+func (c *Controller) unavailable() string {
+	err := c.book.Listed()
+	switch {
+	case err == nil:
+		return ""
+	case apierrors.IsForbidden(err):
+		return "the manager may not " + err.Error() + ": the administrator applies deploy/manager/account.yaml"
+	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
+		return "the API server doesn't know disks (" + err.Error() + "): the administrator applies deploy/crds"
+	}
+	return "disks are not known: " + err.Error()
+}

@@ -1,0 +1,12 @@
+// Package provision makes the disks of the manager's namespace (VirtualDisk) and gives them to
+// VMs, as package disk decides.
+//
+//	controller.go  what there is to look at, and when
+//	disk.go        a disk: its claim, and its status
+//	vm.go          a VM: [Controller.Attach] and [Controller.Release] are steps of its reconciliation
+//	write.go       the writes, each of which the API server refuses if something changed
+//
+// The status of a disk says which VM has it before there is a pod that could write to it, and
+// until there is none. All that a VM takes and leaves is done where the VM is reconciled, one
+// after another. A manager may be killed after any write.
+package provision

@@ -1,0 +1,492 @@
+package provision
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/disk"
+	"vmop/manager/objects"
+)
+
+const (
+	namespace = "vms"
+	vmCount   = 4
+	diskCount = 3
+)
+
+// A world is a namespace with an API server, the controller of stateful sets, a kubelet and a
+// manager that is killed again and again.
+type world struct {
+	t       testing.TB
+	random  *rand.Rand
+	now     time.Time
+	version int64
+	cuts    float64
+	cut     bool // the manager is dead
+
+	vms    map[string]*v1.VirtualMachine
+	disks  map[string]*v1.VirtualDisk
+	claims map[string]*corev1.PersistentVolumeClaim
+	sets   map[string]*appsv1.StatefulSet
+	read   map[string]*appsv1.StatefulSet // by the controller of stateful sets, which acts later
+	pods   map[string]*corev1.Pod
+	known  map[string]*corev1.Pod // by the manager, whose watch is late
+	events []func()               // of the watch of disks and claims
+
+	manager *Controller
+}
+
+var errKilled = errors.New("killed")
+
+func newWorld(t testing.TB, seed uint64, cuts float64) *world {
+	t.Helper()
+	w := &world{
+		t: t, random: rand.New(rand.NewPCG(seed, 1)), now: time.Unix(1<<30, 0), cuts: cuts,
+		vms: map[string]*v1.VirtualMachine{}, disks: map[string]*v1.VirtualDisk{},
+		claims: map[string]*corev1.PersistentVolumeClaim{}, sets: map[string]*appsv1.StatefulSet{},
+		read: map[string]*appsv1.StatefulSet{}, pods: map[string]*corev1.Pod{},
+	}
+	w.start()
+	return w
+}
+
+// start starts a manager, which lists what there is.
+func (w *world) start() {
+	w.cut, w.events, w.known = false, nil, maps.Clone(w.pods)
+	w.manager = New(Options{
+		Namespace: namespace, VMs: w, Client: w, Live: live{w}, Now: func() time.Time { return w.now },
+	})
+	var disks []*v1.VirtualDisk
+	for _, d := range w.disks {
+		disks = append(disks, d.DeepCopy())
+	}
+	var claims []*corev1.PersistentVolumeClaim
+	for _, c := range w.claims {
+		claims = append(claims, c.DeepCopy())
+	}
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{
+		Name: "fast", Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"},
+	}}
+	require.NoError(w.t, w.manager.book.Listing(disks, claims, []*storagev1.StorageClass{class}))
+}
+
+// What the manager knows of VMs.
+
+func (w *world) VM(name string) (*v1.VirtualMachine, error) { return w.vms[name].DeepCopy(), nil }
+
+func (w *world) Pod(vm string) (*corev1.Pod, error) { return w.known[vm].DeepCopy(), nil }
+
+func (w *world) Metadata(objects.Kind, string) (*objects.Metadata, error) { return nil, nil }
+
+func (w *world) UsersOf(objects.DeviceRef) []string { return nil }
+
+func (w *world) EnqueueAny(...string) {}
+
+// What the API server does.
+
+func (w *world) next(o client.Object) {
+	w.version++
+	o.SetResourceVersion(strconv.FormatInt(w.version, 10))
+}
+
+func (w *world) see(o client.Object, gone bool) {
+	o = o.DeepCopyObject().(client.Object)
+	w.events = append(w.events, func() {
+		if gone {
+			require.NoError(w.t, w.manager.book.Forget(o))
+		} else {
+			require.NoError(w.t, w.manager.book.Learn(o))
+		}
+	})
+}
+
+// write does one write of the manager, before or after which the manager may be killed.
+func (w *world) write(do func() error) error {
+	if w.cut = w.cut || w.random.Float64() < w.cuts/2; w.cut {
+		return errKilled
+	}
+	err := do()
+	if w.cut = w.random.Float64() < w.cuts/2; w.cut {
+		return errKilled
+	}
+	return err
+}
+
+func missing(name string) error { return apierrors.NewNotFound(schema.GroupResource{}, name) }
+
+func (w *world) Create(_ context.Context, o client.Object, _ ...client.CreateOption) error {
+	claim, is := o.(*corev1.PersistentVolumeClaim)
+	if !is {
+		return nil // an event
+	}
+	return w.write(func() error {
+		if w.claims[claim.Name] != nil {
+			return apierrors.NewAlreadyExists(schema.GroupResource{}, claim.Name)
+		}
+		w.next(claim)
+		claim.UID = types.UID("claim-" + claim.ResourceVersion)
+		claim.Status.Phase = corev1.ClaimBound
+		claim.Status.Capacity = claim.Spec.Resources.Requests
+		w.claims[claim.Name] = claim.DeepCopy()
+		w.see(claim, false)
+		return nil
+	})
+}
+
+func (w *world) Status() client.SubResourceWriter { return status{nil, w} }
+
+type status struct {
+	client.SubResourceWriter
+
+	w *world
+}
+
+// Patch is that of a disk's status.
+func (s status) Patch(_ context.Context, o client.Object, p client.Patch, _ ...client.SubResourcePatchOption) error {
+	text, err := p.Data(o)
+	require.NoError(s.w.t, err)
+	var steps []struct{ Value json.RawMessage }
+	require.NoError(s.w.t, json.Unmarshal(text, &steps))
+	return s.w.write(func() error {
+		have := s.w.disks[o.GetName()]
+		switch {
+		case have == nil:
+			return missing(o.GetName())
+		case strings.Trim(string(steps[0].Value), `"`) != have.ResourceVersion:
+			return apierrors.NewConflict(schema.GroupResource{}, o.GetName(), errors.New("it has another version"))
+		}
+		have = have.DeepCopy()
+		have.Status = v1.VirtualDiskStatus{}
+		require.NoError(s.w.t, json.Unmarshal(steps[1].Value, &have.Status))
+		s.w.next(have)
+		s.w.disks[have.Name] = have
+		s.w.see(have, false)
+		have.DeepCopyInto(o.(*v1.VirtualDisk))
+		return nil
+	})
+}
+
+// What the manager doesn't do to disks.
+
+func (w *world) Delete(context.Context, client.Object, ...client.DeleteOption) error {
+	return errors.ErrUnsupported
+}
+
+func (w *world) Update(context.Context, client.Object, ...client.UpdateOption) error {
+	return errors.ErrUnsupported
+}
+
+func (w *world) Patch(context.Context, client.Object, client.Patch, ...client.PatchOption) error {
+	return errors.ErrUnsupported
+}
+
+func (w *world) Apply(context.Context, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+	return errors.ErrUnsupported
+}
+
+func (w *world) DeleteAllOf(context.Context, client.Object, ...client.DeleteAllOfOption) error {
+	return errors.ErrUnsupported
+}
+
+// live reads from the API server.
+type live struct{ *world }
+
+func (l live) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	switch into := into.(type) {
+	case *appsv1.StatefulSet:
+		if have := l.sets[key.Name]; have != nil {
+			have.DeepCopyInto(into)
+			return nil
+		}
+	case *corev1.PersistentVolumeClaim:
+		if have := l.claims[key.Name]; have != nil {
+			have.DeepCopyInto(into)
+			return nil
+		}
+	}
+	return missing(key.Name)
+}
+
+func (l live) List(_ context.Context, into client.ObjectList, opts ...client.ListOption) error {
+	var all client.ListOptions
+	all.ApplyOptions(opts)
+	for vm, pod := range l.pods {
+		selected := map[string]string{objects.LabelName: objects.AppName, objects.LabelInstance: vm}
+		if all.LabelSelector.Matches(labels.Set(selected)) {
+			pods := into.(*corev1.PodList)
+			pods.Items = append(pods.Items, *pod.DeepCopy())
+		}
+	}
+	return nil
+}
+
+// reconcileVM does what the VM controller does about disks.
+func (w *world) reconcileVM(name string) {
+	if w.cut {
+		return
+	}
+	vm := w.vms[name]
+	if vm == nil {
+		w.manager.Release(w.t.Context(), name, nil)
+		return
+	}
+	got, _ := w.manager.Attach(w.t.Context(), vm.DeepCopy(), objects.DefaultSettings())
+	if w.cut {
+		return
+	}
+	replicas, pod := int32(0), w.known[name]
+	gated := pod != nil && len(pod.Spec.SchedulingGates) > 0
+	if vm.Spec.DesiredState() == v1.Running && (!got.Unknown || pod != nil && !gated) {
+		replicas = 1
+	}
+	spec := corev1.PodSpec{}
+	for _, ref := range objects.DeviceRefs(vm) {
+		volume := corev1.Volume{Name: ref.Name}
+		volume.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: disk.ClaimName(ref.Name)}
+		spec.Volumes = append(spec.Volumes, volume)
+	}
+	if got.Unknown {
+		spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: objects.SchedulingGate}}
+	}
+	_ = w.write(func() error {
+		set := w.sets[name].DeepCopy()
+		if set == nil {
+			set = &appsv1.StatefulSet{}
+		}
+		before := set.Spec.DeepCopy()
+		set.Spec.Replicas, set.Spec.Template.Spec = &replicas, spec
+		if !equality.Semantic.DeepEqual(before, &set.Spec) {
+			set.Generation++
+		}
+		w.sets[name] = set
+		return nil
+	})
+	if now := w.pods[name]; gated && !got.Unknown && now == pod {
+		now.DeletionTimestamp = &metav1.Time{Time: w.now}
+	}
+	if !w.cut {
+		w.manager.Release(w.t.Context(), name, vm.DeepCopy())
+	}
+}
+
+// keepSet is the controller of stateful sets, which acts on what it has read a while ago.
+func (w *world) keepSet(name string) {
+	set := w.read[name]
+	delete(w.read, name)
+	if set == nil || w.sets[name] == nil {
+		if w.sets[name] != nil {
+			w.read[name] = w.sets[name].DeepCopy()
+		}
+		return
+	}
+	pod := w.pods[name]
+	switch {
+	case *set.Spec.Replicas > 0 && pod == nil:
+		w.pods[name] = &corev1.Pod{Spec: *set.Spec.Template.Spec.DeepCopy()}
+	case *set.Spec.Replicas == 0 && pod != nil:
+		pod.DeletionTimestamp = &metav1.Time{Time: w.now}
+	}
+	w.sets[name].Status.ObservedGeneration = set.Generation
+}
+
+// act does something at random: a user, a controller, a kubelet, the watch, or the manager.
+func (w *world) act() {
+	name, data := fmt.Sprintf("vm-%d", w.random.IntN(vmCount)), fmt.Sprintf("disk-%d", w.random.IntN(diskCount))
+	switch w.random.IntN(14) {
+	case 0:
+		w.define(name)
+	case 1:
+		if w.random.IntN(4) == 0 { // with all that belongs to it but the pod, which ends later
+			delete(w.vms, name)
+			delete(w.sets, name)
+			delete(w.read, name)
+			if pod := w.pods[name]; pod != nil {
+				pod.DeletionTimestamp = &metav1.Time{Time: w.now}
+			}
+		}
+	case 2:
+		if vm := w.vms[name]; vm != nil {
+			vm.Spec.VM.State = []v1.State{v1.Running, v1.Stopped}[w.random.IntN(2)]
+		}
+	case 3:
+		w.defineDisk(data)
+	case 4:
+		if pod := w.pods[name]; pod != nil && w.random.IntN(3) == 0 { // kubectl delete pod
+			pod.DeletionTimestamp = &metav1.Time{Time: w.now}
+		}
+	case 5:
+		if pod := w.pods[name]; pod != nil && pod.DeletionTimestamp != nil {
+			delete(w.pods, name)
+		}
+	case 6:
+		w.known = maps.Clone(w.pods)
+	case 7:
+		for range min(w.random.IntN(6), len(w.events)) {
+			event := w.events[0]
+			w.events = w.events[1:]
+			event()
+		}
+	case 8, 9:
+		w.keepSet(name)
+	case 10, 11, 12:
+		w.reconcileVM(name)
+	case 13:
+		w.reconcileDisk(data)
+	}
+	if w.cut {
+		w.start()
+	}
+}
+
+// define makes a VM, or changes its disks.
+func (w *world) define(name string) {
+	vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
+	vm.Spec.VM.State = v1.Running
+	for i := range diskCount {
+		if w.random.IntN(2) == 0 {
+			ref := v1.BlockDeviceRef{Kind: v1.KindVirtualDisk, Name: fmt.Sprintf("disk-%d", i)}
+			vm.Spec.BlockDeviceRefs = append(vm.Spec.BlockDeviceRefs, ref)
+		}
+	}
+	w.vms[name] = vm
+}
+
+// defineDisk makes a disk, or deletes one that no VM has, as the policy wants.
+func (w *world) defineDisk(name string) {
+	d := w.disks[name]
+	switch {
+	case d == nil:
+		d = &v1.VirtualDisk{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
+		d.Spec.PersistentVolumeClaim.Size = resource.MustParse("1Gi")
+		w.next(d)
+		d.UID = types.UID("disk-" + d.ResourceVersion)
+		w.disks[name] = d
+		w.see(d, false)
+	case disk.Holder(d) == "" && w.random.IntN(4) == 0:
+		delete(w.disks, name)
+		w.see(d, true)
+		if claim := w.claims[disk.ClaimName(name)]; claim != nil {
+			delete(w.claims, claim.Name)
+			w.see(claim, true)
+		}
+	}
+}
+
+func (w *world) reconcileDisk(name string) {
+	if w.cut {
+		return
+	}
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	if _, err := w.manager.Reconcile(w.t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+		require.ErrorIs(w.t, err, errKilled)
+	}
+}
+
+// check wants each disk to be in one pod at most that can be started, and only in that of the VM
+// that has it.
+func (w *world) check() {
+	w.t.Helper()
+	for vm, pod := range w.pods {
+		if len(pod.Spec.SchedulingGates) > 0 {
+			continue
+		}
+		for _, volume := range pod.Spec.Volumes {
+			d := w.disks[volume.Name]
+			require.NotNil(w.t, d, "%s is in the pod of %s", volume.Name, vm)
+			require.Equal(w.t, vm, disk.Holder(d), "%s is in the pod of %s", volume.Name, vm)
+		}
+	}
+}
+
+// settle lets everybody do what is to be done.
+func (w *world) settle() {
+	w.cuts, w.cut = 0, false
+	w.start()
+	for range 12 {
+		for i := range diskCount {
+			name := fmt.Sprintf("disk-%d", i)
+			if w.disks[name] == nil {
+				w.defineDisk(name)
+			}
+			for _, event := range w.events {
+				event()
+			}
+			w.events = nil
+			w.reconcileDisk(name)
+		}
+		for i := range vmCount {
+			name := fmt.Sprintf("vm-%d", i)
+			for _, event := range w.events {
+				event()
+			}
+			w.events = nil
+			w.reconcileVM(name)
+			w.keepSet(name)
+			w.keepSet(name)
+			if pod := w.pods[name]; pod != nil && pod.DeletionTimestamp != nil {
+				delete(w.pods, name)
+			}
+			w.known = maps.Clone(w.pods)
+			w.check()
+		}
+	}
+}
+
+// Whatever users, controllers, kubelets and the watch do, and at whichever write managers are
+// killed: no two pods have a disk, and in the end a VM has what no other has.
+func TestNoDiskHasTwoVMs(t *testing.T) {
+	t.Parallel()
+	shared := 0
+	for seed := range uint64(60) {
+		w := newWorld(t, seed, 0.2)
+		for range 2000 {
+			w.act()
+			w.check()
+			shared += len(w.pods)
+		}
+		w.settle()
+		for name, vm := range w.vms {
+			if vm.Spec.DesiredState() != v1.Running || w.pods[name] != nil && len(w.pods[name].Spec.SchedulingGates) == 0 {
+				continue
+			}
+			waits := slices.ContainsFunc(vm.Spec.BlockDeviceRefs, func(r v1.BlockDeviceRef) bool {
+				holder := disk.Holder(w.disks[r.Name])
+				return holder != "" && holder != name
+			})
+			got, did := w.manager.Attach(t.Context(), vm, objects.DefaultSettings())
+			require.True(t, waits, "seed %d: %s doesn't run: %+v, %+v, pod %+v", seed, name, got, did, w.pods[name])
+		}
+		for name, d := range w.disks {
+			if vm := disk.Holder(d); vm != "" {
+				require.NotNil(t, w.vms[vm], "seed %d: %s is left of %s", seed, name, vm)
+				require.Equal(t, v1.Running, w.vms[vm].Spec.DesiredState(), "seed %d: %s has %s", seed, vm, name)
+			}
+		}
+	}
+	require.Greater(t, shared, 10000, "pods are made")
+}

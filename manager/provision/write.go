@@ -1,0 +1,127 @@
+package provision
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/decide"
+	"vmop/manager/disk"
+	"vmop/manager/objects"
+)
+
+// owner of the fields that the manager writes.
+const owner = client.FieldOwner("vm-operator")
+
+// create creates the claim of a disk.
+func (c *Controller) create(ctx context.Context, d *v1.VirtualDisk) (*corev1.PersistentVolumeClaim, error) {
+	of := d.Spec.PersistentVolumeClaim
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: disk.ClaimName(d.Name), Namespace: c.opts.Namespace,
+		Labels: map[string]string{
+			objects.LabelName: disk.AppName, objects.LabelInstance: d.Name, objects.LabelManagedBy: objects.ManagerName,
+		},
+		OwnerReferences: []metav1.OwnerReference{
+			*metav1.NewControllerRef(d, v1.GroupVersion().WithKind(string(v1.KindVirtualDisk))),
+		},
+	}}
+	claim.OwnerReferences[0].BlockOwnerDeletion = nil // which would ask for a right to finalizers
+	claim.Spec = corev1.PersistentVolumeClaimSpec{
+		StorageClassName: of.StorageClassName, VolumeMode: &of.VolumeMode,
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		Resources: corev1.VolumeResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceStorage: of.Size},
+		},
+	}
+	err := c.opts.Client.Create(ctx, claim, owner)
+	if err != nil {
+		return nil, fmt.Errorf("create the claim %s: %w", disk.ClaimName(d.Name), err)
+	}
+	return claim, c.book.Learn(claim.DeepCopy())
+}
+
+// grow makes the claim of a disk as large as the disk is to be.
+func (c *Controller) grow(ctx context.Context, d *v1.VirtualDisk, claim *corev1.PersistentVolumeClaim) (
+	*corev1.PersistentVolumeClaim, error,
+) {
+	size := disk.Size(d)
+	text, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": claim.UID},
+		"spec":     map[string]any{"resources": map[string]any{"requests": map[string]any{"storage": size.String()}}},
+	})
+	if err != nil {
+		return claim, err
+	}
+	next := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: claim.Name, Namespace: c.opts.Namespace}}
+	if err := c.opts.Client.Patch(ctx, next, client.RawPatch(types.MergePatchType, text), owner); err != nil {
+		return claim, fmt.Errorf("let the claim %s grow to %s: %w", claim.Name, size.String(), err)
+	}
+	return next, c.book.Learn(next.DeepCopy())
+}
+
+// write writes the status of a disk unless the disk has changed since it was read.
+func (c *Controller) write(ctx context.Context, d *v1.VirtualDisk, is v1.VirtualDiskStatus) (*v1.VirtualDisk, error) {
+	text, err := json.Marshal([]map[string]any{
+		{"op": "replace", "path": "/metadata/resourceVersion", "value": d.ResourceVersion},
+		{"op": "add", "path": "/status", "value": is},
+	})
+	if err != nil {
+		return nil, err
+	}
+	next := &v1.VirtualDisk{ObjectMeta: metav1.ObjectMeta{Name: d.Name, Namespace: c.opts.Namespace}}
+	err = c.opts.Client.Status().Patch(ctx, next, client.RawPatch(types.JSONPatchType, text), owner)
+	if apierrors.IsNotFound(err) {
+		err = errors.Join(err, c.book.Forget(d))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("write the status of the VirtualDisk %s: %w", d.Name, err)
+	}
+	return next, c.book.Learn(next.DeepCopy())
+}
+
+// event writes an event about what a disk has become. That it could not be written keeps nothing
+// else from being done.
+func (c *Controller) event(ctx context.Context, d *v1.VirtualDisk, is v1.VirtualDiskStatus) {
+	e := &eventsv1.Event{
+		ObjectMeta:          metav1.ObjectMeta{Name: eventName(d, is), Namespace: c.opts.Namespace},
+		EventTime:           metav1.NewMicroTime(c.opts.Now()),
+		ReportingController: reportingController, ReportingInstance: cmp.Or(c.opts.Instance, objects.ManagerName),
+		Type: corev1.EventTypeNormal, Reason: cmp.Or(is.Reason, string(is.Phase)), Action: string(is.Phase),
+		Note: decide.Shorten(cmp.Or(is.Message, "the disk is "+string(is.Phase)), longestNote),
+		Regarding: corev1.ObjectReference{
+			APIVersion: v1.GroupVersion().String(), Kind: string(v1.KindVirtualDisk),
+			Namespace: c.opts.Namespace, Name: d.Name, UID: d.UID,
+		},
+	}
+	if is.Phase == v1.DiskFailed {
+		e.Type = corev1.EventTypeWarning
+	}
+	if err := c.opts.Client.Create(ctx, e, owner); err != nil && !apierrors.IsAlreadyExists(err) {
+		log.FromContext(ctx).Error(err, "event not written", "reason", e.Reason, "note", e.Note)
+	}
+}
+
+// eventName is another one for each thing that is said of a disk.
+func eventName(d *v1.VirtualDisk, is v1.VirtualDiskStatus) string {
+	sum := sha256.Sum256([]byte(string(d.UID) + "/" + string(is.Phase) + "/" + is.Reason + "/" + is.Message))
+	return d.Name + "." + hex.EncodeToString(sum[:8])
+}
+
+// reportingController of the events that managers write, and how long their notes are, in bytes.
+const (
+	reportingController = v1.GroupName + "/vm-manager"
+	longestNote         = 1000
+)

@@ -1,0 +1,236 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/disk"
+	"vmop/manager/objects"
+)
+
+// Disks has the disks of one namespace, their claims, and the storage classes of the cluster. It
+// is apart from the Store, as a manager works without it. Its methods may be called by several
+// goroutines.
+type Disks struct {
+	namespace string
+	disks     *collection[*v1.VirtualDisk]
+	claims    *collection[*corev1.PersistentVolumeClaim]
+	classes   *few[*storagev1.StorageClass]
+
+	mu      sync.Mutex
+	failure error // of the last attempt to list disks
+}
+
+// NewDisks returns one that is empty. changed is called for each disk that is new, has changed, or
+// is gone, or whose claim has; all is called when something has changed that may concern all.
+func NewDisks(namespace string, changed func(disk string), all func()) *Disks {
+	by := newCompressor()
+	s := &Disks{namespace: namespace}
+	s.disks = newCollection(diskEncoding(namespace), by, func(name string, _ record) { changed(name) })
+	s.claims = newCollection(claimEncoding(namespace), by, func(_ string, r record) {
+		if r.group != "" {
+			changed(r.group)
+		}
+	})
+	s.classes = newFew(trimStorageClass, func(was, is *storagev1.StorageClass) {
+		if was == nil || is == nil || storageClassDiffers(was, is) {
+			all()
+		}
+	}, all)
+	return s
+}
+
+// diskEncoding is how disks are kept: as JSON, found by the VM that has them.
+func diskEncoding(namespace string) encoding[*v1.VirtualDisk] {
+	return encoding[*v1.VirtualDisk]{
+		trim: func(d *v1.VirtualDisk) {
+			d.TypeMeta, d.ObjectMeta = metav1.TypeMeta{}, metav1.ObjectMeta{
+				Name: d.Name, UID: d.UID, ResourceVersion: d.ResourceVersion, Generation: d.Generation,
+				DeletionTimestamp: d.DeletionTimestamp,
+			}
+		},
+		encode: func(d *v1.VirtualDisk) ([]byte, error) { return json.Marshal(d) },
+		decode: func(text []byte) (*v1.VirtualDisk, error) {
+			d := &v1.VirtualDisk{}
+			err := json.Unmarshal(text, d)
+			d.Namespace = namespace
+			return d, err
+		},
+		group:     disk.Holder,
+		irregular: func(_, vm string) bool { return vm != "" },
+	}
+}
+
+// claimEncoding is how the claims of disks are kept, each found by its disk.
+func claimEncoding(namespace string) encoding[*corev1.PersistentVolumeClaim] {
+	return encoding[*corev1.PersistentVolumeClaim]{
+		trim: func(c *corev1.PersistentVolumeClaim) {
+			kept := corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+				Name: c.Name, UID: c.UID, ResourceVersion: c.ResourceVersion, DeletionTimestamp: c.DeletionTimestamp,
+				OwnerReferences: c.OwnerReferences,
+			}}
+			kept.Spec.Resources, kept.Spec.StorageClassName = c.Spec.Resources, c.Spec.StorageClassName
+			kept.Status.Phase, kept.Status.Capacity = c.Status.Phase, c.Status.Capacity
+			for _, condition := range c.Status.Conditions {
+				if condition.Type == corev1.PersistentVolumeClaimFileSystemResizePending {
+					kept.Status.Conditions = []corev1.PersistentVolumeClaimCondition{
+						{Type: condition.Type, Status: condition.Status},
+					}
+				}
+			}
+			*c = kept
+		},
+		encode: (*corev1.PersistentVolumeClaim).Marshal,
+		decode: func(text []byte) (*corev1.PersistentVolumeClaim, error) {
+			c := &corev1.PersistentVolumeClaim{}
+			err := c.Unmarshal(text)
+			c.Namespace = namespace
+			return c, err
+		},
+		group: func(c *corev1.PersistentVolumeClaim) string { return disk.Owner(c) },
+		quiet: true,
+	}
+}
+
+// annotationDefaultClass marks the storage class of claims that name none.
+const annotationDefaultClass = "storageclass.kubernetes.io/is-default-class"
+
+func trimStorageClass(c *storagev1.StorageClass) {
+	*c = storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: c.Name, CreationTimestamp: c.CreationTimestamp, ResourceVersion: c.ResourceVersion,
+			Annotations: entries(c.Annotations, []string{annotationDefaultClass}),
+		},
+		VolumeBindingMode: c.VolumeBindingMode, AllowVolumeExpansion: c.AllowVolumeExpansion,
+	}
+}
+
+func storageClassDiffers(was, is *storagev1.StorageClass) bool {
+	grows := func(c *storagev1.StorageClass) bool { return c.AllowVolumeExpansion != nil && *c.AllowVolumeExpansion }
+	return was.Annotations[annotationDefaultClass] != is.Annotations[annotationDefaultClass] || grows(was) != grows(is)
+}
+
+// Disk returns a disk; nil if there is none of that name.
+func (s *Disks) Disk(name string) (*v1.VirtualDisk, error) { return s.disks.get(name) }
+
+// Claim returns the claim of a disk's name, as far as it is kept; nil if there is none.
+func (s *Disks) Claim(of string) (*corev1.PersistentVolumeClaim, error) {
+	return s.claims.get(disk.ClaimName(of))
+}
+
+// Of returns the names of the disks that a VM has.
+func (s *Disks) Of(vm string) []string { return s.disks.irregularNames(vm) }
+
+// Names returns the names of all disks.
+func (s *Disks) Names() []string { return s.disks.names() }
+
+// Class returns the storage class that a claim has, or gets; "" is the cluster's default one.
+func (s *Disks) Class(name string) disk.Classes {
+	if s.classes.why() != "" {
+		return disk.Classes{}
+	}
+	if name != "" {
+		return disk.Classes{Known: true, Class: s.classes.get(name)}
+	}
+	var found *storagev1.StorageClass // of several, Kubernetes takes the newest, and of these the first by name
+	for _, c := range s.classes.list() {
+		switch {
+		case c.Annotations[annotationDefaultClass] != "true":
+		case found == nil, found.CreationTimestamp.Before(&c.CreationTimestamp),
+			found.CreationTimestamp.Equal(&c.CreationTimestamp) && c.Name < found.Name:
+			found = c
+		}
+	}
+	return disk.Classes{Known: true, Class: found}
+}
+
+// Learn stores what a write has returned, unless the watch has brought that or later.
+func (s *Disks) Learn(object client.Object) error {
+	switch o := object.(type) {
+	case *v1.VirtualDisk:
+		return learn(s.disks, o)
+	case *corev1.PersistentVolumeClaim:
+		return learn(s.claims, o)
+	}
+	return errors.New("store an object: there is no collection of its kind")
+}
+
+// Forget removes what a write has found to be gone.
+func (s *Disks) Forget(object client.Object) error {
+	switch o := object.(type) {
+	case *v1.VirtualDisk:
+		return s.disks.Delete(o)
+	case *corev1.PersistentVolumeClaim:
+		return s.claims.Delete(o)
+	}
+	return errors.New("remove an object from the store: there is no collection of its kind")
+}
+
+// Listing stores a first list of everything, as a watch does. It is for tests without an API
+// server.
+func (s *Disks) Listing(disks []*v1.VirtualDisk, claims []*corev1.PersistentVolumeClaim,
+	classes []*storagev1.StorageClass,
+) error {
+	list := make([]any, 0, len(classes))
+	for _, c := range classes {
+		list = append(list, c)
+	}
+	return errors.Join(replace(s.disks, disks), replace(s.claims, claims), s.classes.Replace(list, ""))
+}
+
+// Follow keeps the disks as the API server has them, until ctx is done.
+func (s *Disks) Follow(ctx context.Context, from client.WithWatch) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() {
+		followFew(ctx, from, s.classes, &storagev1.StorageClass{},
+			func() client.ObjectList { return &storagev1.StorageClassList{} })
+	})
+	noted := noting{from, func(err error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.failure = err
+	}}
+	follow(ctx, &running, noted, s.namespace, s.disks, client.ListOptions{},
+		&v1.VirtualDisk{}, func() client.ObjectList { return &v1.VirtualDiskList{} })
+	ours := labels.Set{objects.LabelName: disk.AppName}.AsSelector()
+	follow(ctx, &running, from, s.namespace, s.claims, client.ListOptions{LabelSelector: ours},
+		&corev1.PersistentVolumeClaim{}, func() client.ObjectList { return &corev1.PersistentVolumeClaimList{} })
+}
+
+// Listed returns nil if all has been listed, else why not: nothing may be decided before.
+func (s *Disks) Listed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, listed := range []<-chan struct{}{s.disks.listed, s.claims.listed, s.classes.tried} {
+		select {
+		case <-listed:
+		default:
+			return cmp.Or(s.failure, errNotListed)
+		}
+	}
+	return nil
+}
+
+var errNotListed = errors.New("the list of VirtualDisks is not there yet")
+
+// Await waits until all has been listed, or ctx is done.
+func (s *Disks) Await(ctx context.Context) {
+	for _, listed := range []<-chan struct{}{s.disks.listed, s.claims.listed, s.classes.tried} {
+		select {
+		case <-listed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
