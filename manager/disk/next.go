@@ -22,6 +22,7 @@ const (
 	ReasonRefused      = "Refused"             // by the API server
 	ReasonQuota        = "QuotaExceeded"
 	ReasonClaimTaken   = "ClaimNameTaken"
+	ReasonOldClaim     = "WaitingForOldObject"
 	ReasonClaimDeleted = "ClaimDeleted"
 	ReasonClaimLost    = "ClaimLost"
 	ReasonDeletion     = "Deleted"
@@ -132,6 +133,9 @@ func (s Situation) phase() (phase v1.DiskPhase, reason, message string) {
 		return v1.DiskPending, ReasonNoClass, s.noClass()
 	case s.Claim == nil:
 		return v1.DiskPending, ReasonProvisioning, fmt.Sprintf("the claim %s is being created", name)
+	case Owner(s.Claim) == d.Name && !metav1.IsControlledBy(s.Claim, d):
+		return v1.DiskPending, ReasonOldClaim, fmt.Sprintf("the claim %s belongs to a disk of the same name that was "+
+			"deleted: waiting until it is gone", name)
 	case !metav1.IsControlledBy(s.Claim, d):
 		return v1.DiskFailed, ReasonClaimTaken, fmt.Sprintf("there is a claim %s already, which is not this disk's: "+
 			"delete the claim, or give the disk another name", name)

@@ -344,6 +344,7 @@ func (w *world) act() {
 			delete(w.pods, name)
 		}
 	case 6:
+		w.collect()
 		w.known = maps.Clone(w.pods)
 	case 7:
 		for range min(w.random.IntN(6), len(w.events)) {
@@ -390,8 +391,14 @@ func (w *world) defineDisk(name string) {
 	case disk.Holder(d) == "" && w.random.IntN(4) == 0:
 		delete(w.disks, name)
 		w.see(d, true)
-		if claim := w.claims[disk.ClaimName(name)]; claim != nil {
-			delete(w.claims, claim.Name)
+	}
+}
+
+// collect is the garbage collector: what belongs to a disk that is gone goes.
+func (w *world) collect() {
+	for name, claim := range w.claims {
+		if d := w.disks[disk.Owner(claim)]; d == nil || !metav1.IsControlledBy(claim, d) {
+			delete(w.claims, name)
 			w.see(claim, true)
 		}
 	}
@@ -428,6 +435,7 @@ func (w *world) settle() {
 	w.cuts, w.cut = 0, false
 	w.start()
 	for range 12 {
+		w.collect()
 		for i := range diskCount {
 			name := fmt.Sprintf("disk-%d", i)
 			if w.disks[name] == nil {
