@@ -479,7 +479,8 @@ func TestNoDiskHasTwoVMs(t *testing.T) {
 		}
 		w.settle()
 		for name, vm := range w.vms {
-			if vm.Spec.DesiredState() != v1.Running || w.pods[name] != nil && len(w.pods[name].Spec.SchedulingGates) == 0 {
+			pod := w.pods[name]
+			if vm.Spec.DesiredState() != v1.Running || pod != nil && len(pod.Spec.SchedulingGates) == 0 {
 				continue
 			}
 			waits := slices.ContainsFunc(vm.Spec.BlockDeviceRefs, func(r v1.BlockDeviceRef) bool {
