@@ -22,5 +22,6 @@
 // An import is whole, or there is nothing of it: a file gets its name when it is synced, and
 // a device on which an import failed loses its first MiB. A transfer that breaks is resumed, or
 // the import begins again, for a limited number of times
-// (docs/decisions/0105-whole-imports.md). Errors have a Reason, and a text for the user.
+// (docs/decisions/0105-whole-imports.md). Errors have a Reason, and a text for the user. Export copies a
+// disk of the user to an image.
 package diskimage

@@ -28,7 +28,7 @@ import (
 	"vmop/vmtypes/policy"
 )
 
-// TestMain keeps what is announced of tests' VMs, and images, from those of the user. Most
+// TestMain keeps what is announced of tests' VMs from those of the user. Most
 // tests wait more than they compute, so more of them run at a time than there
 // are processors, unless -parallel says otherwise; see takePlace, too.
 func TestMain(m *testing.M) {
@@ -36,8 +36,7 @@ func TestMain(m *testing.M) {
 	evaluate.Serve(context.Background(), nil) // if this is such a process
 	dir, err := os.MkdirTemp("", "r")
 	if err == nil {
-		err = errors.Join(os.Setenv("XDG_RUNTIME_DIR", dir), os.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache")),
-			flag.Set("test.parallel", "8"))
+		err = errors.Join(os.Setenv("XDG_RUNTIME_DIR", dir), flag.Set("test.parallel", "8"))
 	}
 	code := 1
 	if err == nil {
@@ -146,7 +145,8 @@ func (v *vm) options() runner.Options {
 		Options: prepare.Options{
 			ConfigFile: v.path("config.yaml"), VMTypes: v.types, Policy: v.policy, DisplaySecret: v.secret,
 		},
-		Log: v.log.logger(), BootTime: v.bootTime, GracePeriod: v.grace, OnPaused: v.onPaused,
+		ImageCache: v.path("images"),
+		Log:        v.log.logger(), BootTime: v.bootTime, GracePeriod: v.grace, OnPaused: v.onPaused,
 	}
 }
 

@@ -32,6 +32,9 @@ func (m *run) makeDisks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if m.opts.ImageCache != "" {
+		cache.Folder = m.opts.ImageCache
+	}
 	if err := m.listen(ctx); err != nil {
 		return err
 	}

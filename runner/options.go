@@ -21,6 +21,8 @@ type Options struct {
 	Log *slog.Logger
 	// Version of the program, for the status.
 	Version string
+	// ImageCache is the folder where images are kept that disks are made of; empty: the usual one.
+	ImageCache string
 	// BootTime is how long QEMU may take from its start until the guest runs; 0
 	// means a minute.
 	BootTime time.Duration

@@ -18,6 +18,7 @@ import (
 	"vmop/cloudinit"
 	"vmop/regular"
 	"vmop/runner/config"
+	"vmop/runner/images"
 	"vmop/runner/inventory"
 	"vmop/vmspec"
 	"vmop/vmtypes"
@@ -40,7 +41,7 @@ const createText = "create writes ~/.config/vmrunner/NAME.yaml, or /etc/opt/vmru
 	"--from copies a configuration instead; its relative paths keep their meaning."
 
 const createExamples = `  vmrunner create web --cpus 2 --ram 4GiB --disk 20GiB --cd ~/debian-12.iso
-  vmrunner create web --disk ~/debian-12-genericcloud-amd64.qcow2 --user joe
+  vmrunner create web --image debian/12 --disk 20GiB
   vmrunner create win --type windows --disk 64GiB --cd ~/win11.iso --set vm.options.tpm=true
   vmrunner create db --from ~/.config/vmrunner/web.yaml --set vm.maximumCpus=4`
 
@@ -57,10 +58,12 @@ func newCreate(f *flags) *cobra.Command {
 	p.IntVar(&d.CPUs, "cpus", 0, "number of CPUs")
 	p.StringVar(&d.RAM, "ram", "", "`size` of the RAM, such as 4GiB")
 	p.StringArrayVar(&d.Disks, "disk", nil, "`size` of a new disk, or the path of an image; may be repeated")
+	p.StringVar(&d.Image, "image", "", "what the first disk is made of: a name such as debian/12, a `source` as of\n"+
+		"\"vmrunner image list --known\", a URL or a path")
 	p.StringVar(&d.CD, "cd", "", "medium of a CD drive: a `path` or URL")
 	p.StringVar(&d.Network, "network", "", "user, passt, tap, masquerade or none")
 	p.StringVar(&d.Display, "display", "vnc", "vnc (on a unix socket) or none")
-	p.StringVar(&d.User, "user", "", "`name` of a user that cloud-init makes in the guest")
+	p.StringVar(&d.User, "user", "", "`name` of a user that cloud-init makes in the guest (default with\n--image: yours)")
 	p.StringVar(&c.keyFile, "ssh-key", "", "public key of that user, a `file` (default ~/.ssh/id_*.pub)")
 	p.StringArrayVar(&d.Settings, "set", nil, "`path=value` in the configuration, such as vm.bootMenu=true; may be\nrepeated")
 	p.StringVar(&c.from, "from", "", "copy this configuration `file`; - is standard input")
@@ -71,6 +74,9 @@ func newCreate(f *flags) *cobra.Command {
 	cli.CompleteFlag(cmd, "display", "vnc", "none")
 	cli.CompleteFile(cmd, "from", "yaml", "yml")
 	cli.CompleteFile(cmd, "cd", "iso")
+	if err := cmd.RegisterFlagCompletionFunc("image", completeImages); err != nil {
+		panic(err) // there is no such flag
+	}
 	cli.CompleteFile(cmd, "ssh-key", "pub")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		d.Name = args[0]
@@ -102,6 +108,9 @@ func (c *creation) run(cmd *cobra.Command) error {
 	for _, w := range warnings {
 		cmd.PrintErrln("warning:", w)
 	}
+	if c.draft.User != "" && c.draft.SSHKeys == nil {
+		cmd.PrintErrf("note: there is no ~/.ssh/id_*.pub, so %s can't log in yet; --ssh-key names a key\n", c.draft.User)
+	}
 	cmd.PrintErrln("start it by: vmrunner start " + c.draft.Name)
 	return nil
 }
@@ -109,15 +118,23 @@ func (c *creation) run(cmd *cobra.Command) error {
 // text returns the configuration that is asked for.
 func (c *creation) text(cmd *cobra.Command, all *inventory.Inventory) ([]byte, error) {
 	if c.from != "" {
-		for _, flag := range []string{"type", "cpus", "ram", "disk", "cd", "network", "display", "user", "ssh-key"} {
+		for _, flag := range []string{
+			"type", "cpus", "ram", "disk", "image", "cd", "network", "display", "user", "ssh-key",
+		} {
 			if cmd.Flags().Changed(flag) {
 				return nil, cli.UsageError{Err: fmt.Errorf("--from and --%s are mutually exclusive; use --set", flag)}
 			}
 		}
 		return c.copied(cmd)
 	}
-	if !c.yes && onTerminal() {
-		if err := c.complement(cmd, all); err != nil {
+	user := ""
+	if c.draft.Image != "" && !cmd.Flags().Changed("user") { // an image has no password
+		user = ownName()
+	}
+	if c.yes || !onTerminal() {
+		c.draft.User = cmp.Or(c.draft.User, user)
+	} else {
+		if err := c.complement(cmd, all, user); err != nil {
 			return nil, err
 		}
 	}
@@ -142,6 +159,9 @@ func (c *creation) copied(cmd *cobra.Command) (text []byte, err error) {
 // complete makes paths absolute, and reads the key.
 func (c *creation) complete() (err error) {
 	d := &c.draft
+	if err := c.completeImage(); err != nil {
+		return err
+	}
 	for i, disk := range d.Disks {
 		if _, e := vmspec.ParseBytes(disk); e != nil {
 			if d.Disks[i], err = existing(disk); err != nil {
@@ -177,6 +197,40 @@ func (c *creation) complete() (err error) {
 	return nil
 }
 
+// ownName returns the name of this user, for one in the guest that isn't root.
+func ownName() string {
+	if name := config.HostEnv().UserName; name != "root" {
+		return name
+	}
+	return "admin"
+}
+
+// completeImage checks the image before anything is written.
+func (c *creation) completeImage() error {
+	d := &c.draft
+	if d.Image == "" {
+		return nil
+	}
+	source, err := sourceOf(d.Image, "")
+	if err != nil {
+		return fmt.Errorf("--image: %w", err)
+	}
+	if vmspec.SourceKindOf(d.Image) == vmspec.SourceName {
+		list, err := images.Read(images.Lists(config.HostEnv())...)
+		if err != nil {
+			return err
+		}
+		if _, err := list.Find(d.Image); err != nil {
+			return fmt.Errorf("--image: %w", err)
+		}
+	}
+	d.Image = source.Text
+	if len(d.Disks) > 0 && isSize(d.Disks[0]) != nil {
+		return fmt.Errorf("--disk %s: the first disk is made of --image, so want its size", d.Disks[0])
+	}
+	return nil
+}
+
 // longestKey bounds a public key, in bytes.
 const longestKey = 16 << 10
 
@@ -199,8 +253,9 @@ func publicKey() string {
 	return ""
 }
 
-// complement completes the draft by the answers of a person, to all that no flag has said.
-func (c *creation) complement(cmd *cobra.Command, all *inventory.Inventory) error {
+// complement completes the draft by the answers of a person, to all that no flag has said. user is
+// suggested.
+func (c *creation) complement(cmd *cobra.Command, all *inventory.Inventory, user string) error {
 	q, d := newQuestions(cmd), &c.draft
 	var about vmtypes.Description
 	isType := func(answer string) (err error) {
@@ -222,9 +277,10 @@ func (c *creation) complement(cmd *cobra.Command, all *inventory.Inventory) erro
 		{"type", "VM type", config.DefaultVMType, isType, &d.Type},
 		{"cpus", "CPUs", strconv.Itoa(min(2, runtime.NumCPU())), isCount, &cpus},
 		{"ram", "RAM", "2 GiB", isSize, &d.RAM},
+		{"image", "Image of the disk, such as debian/12", "", c.isImage, &d.Image},
 		{"disk", "Disk: size of a new one, or path of an image", "20 GiB", isDisk, &disk},
 		{"cd", "CD: path or URL", "", isMedium, &d.CD},
-		{"user", "User that cloud-init makes, for ssh", "", nil, &d.User},
+		{"user", "User that cloud-init makes, for ssh", user, nil, &d.User},
 	} {
 		if cmd.Flags().Changed(question.flag) {
 			continue
@@ -309,6 +365,14 @@ func (c *creation) askOptions(q *questions, about vmtypes.Description) error {
 
 func isOneOf(text string, values []any) bool {
 	return slices.ContainsFunc(values, func(v any) bool { return fmt.Sprint(v) == text })
+}
+
+func (c *creation) isImage(text string) error {
+	before := c.draft.Image
+	c.draft.Image = text
+	err := c.completeImage()
+	c.draft.Image = before
+	return err
 }
 
 func isSize(text string) error {

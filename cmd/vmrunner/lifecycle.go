@@ -52,12 +52,43 @@ func newStart(f *flags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := all.Start(cmd.Context(), args[0]); err != nil {
+		if err := startShown(cmd, all, args[0]); err != nil {
 			return err
 		}
 		return f.started(cmd, all, args[0], console, wait, limit)
 	}
 	return cmd
+}
+
+// preparingTime is how often a VM that is being started is asked what is being done.
+const preparingTime = 500 * time.Millisecond
+
+// startShown starts a VM, and shows how far its disks have been made.
+func startShown(cmd *cobra.Command, all *inventory.Inventory, name string) error {
+	ctx, cancel := context.WithCancel(cmd.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		shown := newProgress(cmd)
+		defer shown.end()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(preparingTime):
+			}
+			vm, err := all.Find(ctx, name)
+			if err == nil && vm.Status != nil && vm.Status.Reason == vmstatus.ReasonPreparingDisks {
+				if shown.terminal || shown.last == "" { // else one line is enough
+					shown.write(vm.Status.Message)
+				}
+			}
+		}
+	}()
+	err := all.Start(ctx, name)
+	cancel()
+	<-done
+	return err
 }
 
 // started is what is done with a VM that has been started.

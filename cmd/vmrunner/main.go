@@ -11,6 +11,7 @@
 //	vmrunner list                            lists all VMs, whether they run or not
 //	vmrunner create|edit|delete NAME         makes, changes, deletes a configuration
 //	vmrunner start|restart NAME              by a service of systemd, or detached
+//	vmrunner disk|image VERB                 makes disks of images, and manages both
 //	vmrunner autostart NAME on|off           has systemd start it with the computer
 //
 // run exits with 0 if the guest or the user ended the VM; with 2 for wrong usage or a

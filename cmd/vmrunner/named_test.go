@@ -3,9 +3,12 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,6 +51,7 @@ func TestNamedVMs(t *testing.T) {
 			env.Setenv("INITRD", image.Initrd)
 			for name, folder := range map[string]string{
 				"XDG_CONFIG_HOME": "config", "XDG_DATA_HOME": "data", "XDG_RUNTIME_DIR": "r",
+				"XDG_CACHE_HOME": "cache",
 			} {
 				env.Setenv(name, filepath.Join(env.WorkDir, folder))
 			}
@@ -57,12 +61,19 @@ func TestNamedVMs(t *testing.T) {
 			}
 			return errors.Join(err, os.MkdirAll(filepath.Join(env.WorkDir, "r"), 0o700))
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "ready": ready, "fetch": fetch},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "ready": ready, "says": says, "fetch": fetch, "publish": publish,
+		},
 	})
 }
 
 // ready waits until a tiny guest is ready: ready NAME.
-func ready(ts *testscript.TestScript, _ bool, args []string) {
+func ready(ts *testscript.TestScript, neg bool, args []string) {
+	says(ts, neg, []string{args[0], " READY"})
+}
+
+// says waits until a guest has written a text to its console: says NAME TEXT.
+func says(ts *testscript.TestScript, _ bool, args []string) {
 	client, err := control.Dial(context.Background(), ts.MkAbs("r/vmrunner/"+args[0]+"/control.sock"))
 	ts.Check(err)
 	conn, err := client.Console(context.Background(), control.Watch)
@@ -71,11 +82,35 @@ func ready(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(conn.SetReadDeadline(time.Now().Add(patience)))
 	lines := bufio.NewScanner(conn)
 	for lines.Scan() {
-		if strings.Contains(lines.Text(), " READY") {
+		if strings.Contains(lines.Text(), args[1]) {
 			return
 		}
 	}
-	ts.Fatalf("the guest has not become ready: %v", lines.Err())
+	ts.Fatalf("the guest has not written %q: %v", args[1], lines.Err())
+}
+
+// publish serves the image of a disk that a BIOS starts, and lists it for the user: publish NAME.
+func publish(ts *testscript.TestScript, _ bool, args []string) {
+	raw, qcow2 := ts.MkAbs("published"), ts.MkAbs("published.qcow2")
+	ts.Check(os.WriteFile(raw, append(guest.Sector(), make([]byte, 2<<20-512)...), 0o600))
+	ts.Check(ts.Exec("qemu-img", "convert", "-f", "raw", "-O", "qcow2", raw, qcow2))
+	image, err := os.ReadFile(qcow2)
+	ts.Check(err)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/disk.qcow2":
+			_, _ = w.Write(image)
+		case "/SHA256SUMS":
+			fmt.Fprintf(w, "%x  disk.qcow2\n", sha256.Sum256(image))
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	ts.Defer(server.Close)
+	list := fmt.Sprintf("images:\n- {name: %s, url: %[2]s/disk.qcow2, checksums: SHA256SUMS}\n"+
+		"- {name: ours/gone, url: %[2]s/disk.qcow2, checksums: GONE}\n", args[0], server.URL)
+	ts.Check(os.MkdirAll(ts.MkAbs("config/vmrunner"), 0o700))
+	ts.Check(os.WriteFile(ts.MkAbs("config/vmrunner/images.yaml"), []byte(list), 0o600))
 }
 
 // fetch gets the page of a tiny guest by port-forward, twice, and interrupts that: fetch NAME
@@ -127,6 +162,8 @@ func TestCreateAsks(t *testing.T) {
 		{"CPUs [", "3"},
 		{"RAM [2 GiB]: ", "much"},
 		{"RAM [2 GiB]: ", ""},
+		{"Image of the disk, such as debian/12 [none]: ", "debain/12"},
+		{"did you mean debian/12?", ""},
 		{"[20 GiB]: ", "1 GiB"},
 		{"CD: path or URL [none]: ", "/nowhere.iso"},
 		{"CD: path or URL [none]: ", ""},

@@ -6,6 +6,8 @@ import "github.com/spf13/cobra"
 func suggest(root *cobra.Command) {
 	words := map[string][]string{
 		"list":         {"ls", "vms", "all"},
+		"disk":         {"vol", "volume", "storage", "createmedium", "qemu-img"},
+		"image":        {"images", "fetch", "remote"},
 		"create":       {"launch", "define", "new", "add", "install", "createvm", "virt-install"},
 		"start":        {"up", "boot", "startvm", "poweron", "launch"},
 		"stop":         {"shutdown", "halt", "poweroff", "down", "kill", "acpipowerbutton", "destroy"},

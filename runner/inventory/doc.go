@@ -11,6 +11,7 @@
 //	detached.go    a runner that outlives its terminal
 //	service.go     a runner as a service of systemd; autostart
 //	draft.go       the text of a new configuration, from a few fields
+//	disks.go       the disks of a VM: made, imported, resized, exported
 //	create.go      a new configuration; what is deleted
 //	edit.go        checks a configuration before it is saved, and tells what it changes
 //

@@ -27,6 +27,9 @@ type Draft struct {
 	// Disks are sizes of new disks in the data directory, "20 GiB", or absolute paths of
 	// images that are there.
 	Disks []string
+	// Image is what the first disk is made of, as a drive's source (vmspec.SourceKindOf); its size is
+	// the first of Disks, or that of the image. Empty: there is none.
+	Image string
 	// CD is the absolute path or URL of a medium, EmptyCD for a drive without one; empty means no
 	// drive.
 	CD string
@@ -112,7 +115,11 @@ func (d *Draft) settings(dataDir string) (list []string) {
 		text("vm.network[0].type", d.Network)
 	}
 	drives := 0
-	for i, disk := range d.Disks {
+	sizes := d.Disks
+	if d.Image != "" && len(sizes) == 0 {
+		sizes = []string{""}
+	}
+	for i, disk := range sizes {
 		at := fmt.Sprintf("vm.drives[%d]", drives)
 		drives++
 		if filepath.IsAbs(disk) {
@@ -127,7 +134,10 @@ func (d *Draft) settings(dataDir string) (list []string) {
 			name = fmt.Sprintf("disk%d.img", i+1)
 		}
 		text(at+".file", filepath.Join(dataDir, name))
-		text(at+".size", disk)
+		optional(at+".size", disk)
+		if i == 0 {
+			optional(at+".source", d.Image)
+		}
 	}
 	if d.CD != "" {
 		at := fmt.Sprintf("vm.drives[%d]", drives)

@@ -55,6 +55,10 @@ func TestDraft(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, warnings, 1, "images that aren't there")
 
+	text, err = h.Draft(Draft{Name: "web", Image: "debian/12", Network: "none"})
+	require.NoError(t, err)
+	require.Contains(t, string(text), "/vmrunner/web/disk.img\n        source: debian/12\n")
+	require.NotContains(t, string(text), "size:")
 	text, err = h.Draft(Draft{Name: "small", Network: "none"})
 	require.NoError(t, err)
 	require.Equal(t, "/Runner:\n  vmType: standard\n  vm:\n    name: small\n    network: []\n", string(text))

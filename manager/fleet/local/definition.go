@@ -226,7 +226,7 @@ const hiddenUser = "…"
 // redact returns a configuration without what may be secret: cloud-init's data, and the
 // passwords in addresses. The file must be YAML, or it is not known where secrets are.
 func redact(text []byte) (string, error) {
-	section, err := sectionOf(text)
+	section, err := inventory.SectionOf(text)
 	if err != nil {
 		return "", fleet.Refusal(fmt.Sprintf("the file can't be shown without its secrets: %v", err))
 	}
@@ -249,11 +249,11 @@ func restore(edited, before []byte) ([]byte, error) {
 	if !bytes.Contains(edited, []byte(fleet.Kept)) {
 		return edited, lost.orNil()
 	}
-	section, err := sectionOf(edited)
+	section, err := inventory.SectionOf(edited)
 	if err != nil {
 		return edited, nil // the check says what is wrong with it
 	}
-	old, err := sectionOf(before)
+	old, err := inventory.SectionOf(before)
 	if err != nil {
 		return nil, fmt.Errorf("read the file that was edited: %w", err)
 	}

@@ -129,10 +129,10 @@ func (f *Fleet) Resize(ctx context.Context, user, name string, s fleet.Size) err
 	return f.edit(ctx, name, func(text []byte) ([]byte, error) {
 		var err error
 		if s.CPUs != nil {
-			text, err = set(text, strconv.FormatInt(*s.CPUs, 10), "currentCpus")
+			text, err = inventory.SetInVM(text, strconv.FormatInt(*s.CPUs, 10), "currentCpus")
 		}
 		if s.RAM != nil && err == nil {
-			text, err = set(text, strconv.FormatInt(*s.RAM>>20, 10)+" MiB", "currentRam")
+			text, err = inventory.SetInVM(text, strconv.FormatInt(*s.RAM>>20, 10)+" MiB", "currentRam")
 		}
 		return text, err
 	})
@@ -154,27 +154,8 @@ func (f *Fleet) Insert(ctx context.Context, user, name, drive, medium string) er
 	}
 	return f.edit(ctx, name, func(text []byte) ([]byte, error) {
 		place := strings.TrimPrefix(drive, drivePrefix)
-		return set(text, strconv.Quote(medium), "drives", place, "file")
+		return inventory.SetInVM(text, strconv.Quote(medium), "drives", place, "file")
 	})
-}
-
-// set changes a value of the vm section.
-func set(text []byte, value string, path ...string) ([]byte, error) {
-	section, err := sectionOf(text)
-	if err != nil {
-		return nil, err
-	}
-	return yamlfile.Edit(text, value, append([]string{section, "vm"}, path...)...)
-}
-
-// sectionOf returns how a file spells the section of the runner (runner/config accepts both).
-func sectionOf(text []byte) (string, error) {
-	const usual, older = "/Runner", "_Runner"
-	has, err := yamlfile.Has(text, older)
-	if has {
-		return older, err
-	}
-	return usual, err
 }
 
 // edit changes a VM's file, if it can be read and is right afterwards.

@@ -210,7 +210,7 @@ func TestMediaThatStay(t *testing.T) {
 	require.NoError(t, f.Insert(t.Context(), "", "web", "drive 1", "https://x/y.iso"))
 	require.ErrorAs(t, f.Insert(t.Context(), "", "web", "drive 0", "z.iso"), new(fleet.Refusal))
 	require.ErrorIs(t, f.Insert(t.Context(), "", "other", "drive 1", ""), fleet.ErrNotFound)
-	text, err := set([]byte("_Runner:\n  vm:\n    currentCpus: 1\n"), "2", "currentCpus")
+	text, err := inventory.SetInVM([]byte("_Runner:\n  vm:\n    currentCpus: 1\n"), "2", "currentCpus")
 	require.NoError(t, err)
 	require.Equal(t, "_Runner:\n  vm:\n    currentCpus: 2\n", string(text))
 }

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"vmop/cli"
+	"vmop/runner/inventory"
+	"vmop/vmspec"
+)
+
+func newDisk(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "disk", Short: "Manage the disks of VMs", GroupID: groupNamed, Args: cli.NoArguments,
+		Long: "A disk is named by its serial number, by which the guest knows it as well: without one in the\n" +
+			"configuration it is the name of its file. \"vmrunner disk list\" shows it.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newDiskList(f), newDiskCreate(f), newDiskImport(f), newDiskResize(f), newDiskExport(f))
+	return cmd
+}
+
+func newDiskList(f *flags) *cobra.Command {
+	var form string
+	cmd := &cobra.Command{Use: "list [NAME]", Short: "List the disks of all VMs, or of one", Args: oneName}
+	cmd.ValidArgsFunction = f.completeConfigured
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		all, err := f.inventory(cmd, nil)
+		if err != nil {
+			return err
+		}
+		names := args
+		if len(args) == 0 {
+			if names, err = all.Configured(); err != nil {
+				return err
+			}
+		}
+		list := []inventory.Disk{}
+		for _, name := range names {
+			some, e := all.Disks(cmd.Context(), name)
+			list, err = append(list, some...), errors.Join(err, e)
+		}
+		if form != "table" {
+			return errors.Join(cli.PrintValue(cmd.OutOrStdout(), form, list), err)
+		}
+		rows := [][]string{{"VM", "DISK", "SIZE", "STORED", "SOURCE", "FILE"}}
+		for _, d := range list {
+			size := amount(d.Size)
+			if d.Missing {
+				size = "missing"
+			}
+			rows = append(rows, []string{d.VM, d.Name, size, amount(d.Stored), or(d.Source, "-"), d.File})
+		}
+		return errors.Join(cli.Table(cmd.OutOrStdout(), rows), err)
+	}
+	cli.OutputFlag(cmd, &form, "table", "json", "yaml")
+	return cmd
+}
+
+func newDiskCreate(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "create NAME [DISK…]", Short: "Make the disks of a VM that aren't there",
+		Long: "create makes the disks of a VM that have a size or a source, and aren't there, as the VM's first\n" +
+			"start would: of an image, which is fetched, or empty.",
+		Args: cobra.MinimumNArgs(1), ValidArgsFunction: f.completeDisk,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			all, err := f.checking(cmd)
+			if err != nil {
+				return err
+			}
+			shown := newProgress(cmd)
+			var which []string
+			if len(args) > 1 {
+				which = args[1:]
+			}
+			made, err := all.MakeDisks(cmd.Context(), args[0], which, shown.show)
+			shown.end()
+			for _, d := range made {
+				cmd.PrintErrf("%s: %s, %s\n", cli.Printable(d.Name), cli.Printable(d.File), amount(d.Size))
+			}
+			if made == nil && err == nil {
+				cmd.PrintErrln("there is nothing to make")
+			}
+			return err
+		},
+	}
+	return cmd
+}
+
+func newDiskImport(f *flags) *cobra.Command {
+	var checksum string
+	var replace bool
+	cmd := &cobra.Command{
+		Use: "import NAME DISK SOURCE", Short: "Make a disk of another image",
+		Long: "import makes a VM's disk of an image: of a file, whose path begins with / or ./, of a URL or of a\n" +
+			"name. The VM must not be running. The disk has the size of the configuration, if that has one.",
+		Args: cobra.ExactArgs(3), ValidArgsFunction: f.completeDisk,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			source, err := sourceOf(args[2], checksum)
+			if err != nil {
+				return err
+			}
+			all, err := f.checking(cmd)
+			if err != nil {
+				return err
+			}
+			shown := newProgress(cmd)
+			made, err := all.ImportDisk(cmd.Context(), args[0], args[1], source, replace, shown.show)
+			shown.end()
+			if err != nil {
+				return err
+			}
+			cmd.PrintErrf("%s: %s, %s\n", cli.Printable(made.Name), cli.Printable(made.File), amount(made.Size))
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&checksum, "checksum", "", "`checksum` of what is transferred, sha256:…")
+	cmd.Flags().BoolVar(&replace, "replace", false, "replace the disk if it is there, and all that is on it")
+	return cmd
+}
+
+func newDiskResize(f *flags) *cobra.Command {
+	return &cobra.Command{
+		Use: "resize NAME DISK SIZE", Short: "Make a disk larger",
+		Long: "resize sets the size of a disk in the configuration of the VM. While the VM is running, the disk\n" +
+			"grows at once, else when it is started; the guest makes its partitions larger. No disk is made\n" +
+			"smaller.",
+		Args: cobra.ExactArgs(3), ValidArgsFunction: f.completeDisk,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			size, err := vmspec.ParseBytes(args[2])
+			if err != nil {
+				return cli.UsageError{Err: fmt.Errorf("%s is no size: %w", cli.Printable(args[2]), err)}
+			}
+			all, err := f.checking(cmd)
+			if err != nil {
+				return err
+			}
+			review, err := all.ResizeDisk(cmd.Context(), args[0], args[1], size)
+			if err != nil {
+				return err
+			}
+			for _, w := range review.Warnings {
+				cmd.PrintErrln("warning:", w)
+			}
+			if review.Running {
+				cmd.PrintErrln("saved; the disk grows now, as far as there is room")
+			} else {
+				cmd.PrintErrln("saved; the disk grows when the VM starts")
+			}
+			return nil
+		},
+	}
+}
+
+func newDiskExport(f *flags) *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use: "export NAME DISK FILE", Short: "Copy a disk to a file",
+		Long: "export copies a disk of a VM that isn't running to a file, in the format qcow2 or raw.",
+		Args: cobra.ExactArgs(3), ValidArgsFunction: f.completeDisk,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if format != "qcow2" && format != "raw" {
+				return cli.UsageError{Err: fmt.Errorf("--format %s: want qcow2 or raw", cli.Printable(format))}
+			}
+			to, err := filepath.Abs(args[2])
+			if err != nil {
+				return err
+			}
+			all, err := f.inventory(cmd, nil)
+			if err != nil {
+				return err
+			}
+			return all.ExportDisk(cmd.Context(), args[0], args[1], to, format)
+		},
+	}
+	cmd.Flags().StringVar(&format, "format", "qcow2", "`format` of the file: qcow2 or raw")
+	cli.CompleteFlag(cmd, "format", "qcow2", "raw")
+	return cmd
+}
+
+// completeDisk completes NAME DISK, and then files.
+func (f *flags) completeDisk(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return f.completeConfigured(cmd, args, word)
+	}
+	if len(args) > 1 {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	all, err := f.inventory(cmd, nil)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	list, _ := all.Disks(cmd.Context(), args[0]) // the verb itself reports the error
+	for _, d := range list {
+		names = append(names, d.Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"vmop/cli"
+	"vmop/runner/config"
+	"vmop/runner/images"
+	"vmop/vmspec"
+)
+
+func newImage() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "image", Short: "Manage the images that disks are made of", GroupID: groupNamed, Args: cli.NoArguments,
+		Long: "An image that a disk is made of is fetched once, into a cache. Disks are copies of it, so an\n" +
+			"image can be removed at any time. It is given by a name, such as debian/12, or by its URL.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newImageList(), newImagePull(), newImageRemove())
+	return cmd
+}
+
+func newImageList() *cobra.Command {
+	var form string
+	var known bool
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the images in the cache, or those that have names", Args: cli.NoArguments,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cache, err := images.NewCache(config.HostEnv())
+			if err != nil {
+				return err
+			}
+			if known {
+				return listKnown(cmd, cache, form)
+			}
+			list, err := cache.Images()
+			if form != "table" || err != nil {
+				return errors.Join(cli.PrintValue(cmd.OutOrStdout(), form, some(list)), err)
+			}
+			if list == nil {
+				cmd.PrintErrln("the cache has no image; vmrunner image list --known lists those that have names")
+				return nil
+			}
+			rows := [][]string{{"IMAGE", "SIZE", "STORED", "FETCHED", "ID"}}
+			for _, i := range list {
+				fetched := i.Fetched.Local().Format("2006-01-02 15:04")
+				rows = append(rows, []string{i.Source, amount(i.Size), amount(i.Stored), fetched, i.ID})
+			}
+			return cli.Table(cmd.OutOrStdout(), rows)
+		},
+	}
+	cmd.Flags().BoolVar(&known, "known", false, "list the images that have names, and where they come from")
+	cli.OutputFlag(cmd, &form, "table", "json", "yaml")
+	return cmd
+}
+
+// some returns a list that isn't nil, for programs.
+func some[T any](list []T) []T { return append([]T{}, list...) }
+
+func listKnown(cmd *cobra.Command, cache *images.Cache, form string) error {
+	list, err := images.Read(cache.Lists...)
+	if err != nil {
+		return err
+	}
+	if form != "table" {
+		return cli.PrintValue(cmd.OutOrStdout(), form, list)
+	}
+	rows := [][]string{{"IMAGE", "URL"}}
+	for _, k := range list {
+		rows = append(rows, []string{k.Name, images.Shown(k.URL)})
+	}
+	return cli.Table(cmd.OutOrStdout(), rows)
+}
+
+// completeImages completes names of images.
+func completeImages(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	cache, err := images.NewCache(config.HostEnv())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	list, _ := images.Read(cache.Lists...) // the verb itself reports the error
+	names := make([]string, len(list))
+	for i, k := range list {
+		names[i] = k.Name
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// sourceOf returns the source that a user has typed; a path becomes absolute.
+func sourceOf(text, checksum string) (images.Source, error) {
+	if faults := vmspec.CheckSource(text, checksum); faults != nil {
+		f := faults[0]
+		return images.Source{}, cli.UsageError{Err: fmt.Errorf("%s (%s)", f.Message, f.Hint)}
+	}
+	if vmspec.SourceKindOf(text) != vmspec.SourceFile {
+		return images.Source{Text: text, Checksum: checksum}, nil
+	}
+	path, err := filepath.Abs(text)
+	return images.Source{Text: path, Checksum: checksum}, err
+}
+
+func newImagePull() *cobra.Command {
+	var checksum string
+	cmd := &cobra.Command{
+		Use: "pull IMAGE", Short: "Fetch an image into the cache, or a newer one",
+		Long: "pull fetches an image, by its name or URL. One that is in the cache is fetched again, unless its\n" +
+			"publisher's checksum says that there is no other. Disks that were made of it stay as they are.",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: completeImages,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			source, err := sourceOf(args[0], checksum)
+			if err != nil {
+				return err
+			}
+			if vmspec.SourceKindOf(source.Text) == vmspec.SourceFile {
+				return cli.UsageError{Err: fmt.Errorf("%s is a file of this computer; it needs no cache", args[0])}
+			}
+			cache, err := images.NewCache(config.HostEnv())
+			if err != nil {
+				return err
+			}
+			shown := newProgress(cmd)
+			fetched, err := cache.Pull(cmd.Context(), source, true, shown.show)
+			shown.end()
+			if err == nil && !fetched {
+				cmd.PrintErrln("the cache has what the publisher has")
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&checksum, "checksum", "", "`checksum` of what is transferred, sha256:…; one that a configuration\nhas, too, "+
+		"as sourceChecksum: it has an image of its own")
+	return cmd
+}
+
+func newImageRemove() *cobra.Command {
+	var everything bool
+	cmd := &cobra.Command{
+		Use: "remove IMAGE…", Short: "Remove images from the cache", SuggestFor: []string{"rm", "delete", "prune"},
+		Long: "remove removes images from the cache, by name, URL or ID. Disks that were made of them stay.",
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return cachedImages(), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if everything == (len(args) > 0) {
+				return cli.UsageError{Err: errors.New("which image? Specify its name, URL or ID, or --all")}
+			}
+			cache, err := images.NewCache(config.HostEnv())
+			if err != nil {
+				return err
+			}
+			var removed []images.Cached
+			if everything {
+				removed, err = cache.RemoveAll(cmd.Context())
+			}
+			for _, image := range args {
+				some, e := cache.Remove(cmd.Context(), image)
+				removed, err = append(removed, some...), errors.Join(err, e)
+			}
+			for _, image := range removed {
+				cmd.PrintErrln("removed:", cli.Printable(image.Source), amount(image.Stored))
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&everything, "all", false, "remove all images, and what interrupted ones have left")
+	return cmd
+}
+
+// cachedImages returns the images in the cache, for completion.
+func cachedImages() (names []string) {
+	cache, err := images.NewCache(config.HostEnv())
+	if err != nil {
+		return nil
+	}
+	list, _ := cache.Images() // the verb itself reports the error
+	for _, image := range list {
+		names = append(names, image.Source)
+	}
+	return slices.Compact(names)
+}

@@ -1,0 +1,39 @@
+package diskimage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strings"
+
+	"vmop/durable"
+)
+
+// Export copies a disk to a file that isn't there: from is one of the user's own, of a format that
+// isn't looked for in its header, since a guest may have written that. The formats are those of
+// qemu-img. Like an import, a file is whole or not there.
+func Export(ctx context.Context, from string, format Format, to string, as Format) (err error) {
+	if _, err := os.Lstat(to); err == nil {
+		return Refuse(TargetExists, "%s is there already", to)
+	}
+	part := to + partSuffix
+	defer func() {
+		if e := os.Remove(part); !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}()
+	convert := exec.CommandContext(ctx, "qemu-img", "convert", "-f", string(format), "-O", string(as), "--", from, part)
+	if out, err := convert.CombinedOutput(); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return fmt.Errorf("export %s: %w: %s", from, err, strings.TrimSpace(string(out)))
+	}
+	if err := durable.Sync(part); err != nil {
+		return ofTarget("write", part, err)
+	}
+	return ofTarget("write", to, durable.Rename(part, to))
+}

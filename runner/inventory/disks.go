@@ -1,0 +1,312 @@
+package inventory
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"vmop/diskimage"
+	"vmop/runner/disks"
+	"vmop/runner/images"
+	"vmop/runner/lock"
+	"vmop/spelling"
+	"vmop/vmspec"
+	"vmop/yamlfile"
+)
+
+// A Disk is one of a VM's disks, as it is configured and as it is.
+type Disk struct {
+	VM string `json:"vm"`
+	// Name is its serial number, by which the guest knows it; Place that in vm.drives.
+	Name  string `json:"name"`
+	Place int    `json:"place"`
+	// File is the path of the image or device.
+	File   string `json:"file"`
+	Format string `json:"format"`
+	// Source is what it is made of; empty: of nothing, or it was there.
+	Source string `json:"source,omitempty"`
+	// Missing says that it isn't there; it is made when the VM is started, if it has a source or a size.
+	Missing bool `json:"missing,omitempty"`
+	// Size is what the guest sees, Stored what is stored of it on the host, in bytes; 0: not known.
+	Size   int64 `json:"size,omitempty"`
+	Stored int64 `json:"stored,omitempty"`
+	// Wanted is the size that is configured, in bytes; 0: none.
+	Wanted int64 `json:"wantedSize,omitempty"`
+}
+
+// Disks returns the disks of a VM.
+func (inv *Inventory) Disks(ctx context.Context, name string) ([]Disk, error) {
+	vm, err := inv.Find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return vm.disks()
+}
+
+func (vm *VM) disks() (list []Disk, err error) {
+	if vm.Config == nil {
+		return nil, cmp.Or(vm.Fault, fmt.Errorf("the configuration of %s is not known", vm.Name))
+	}
+	for i, d := range vm.Config.VM.WithDefaults().Within(filepath.Dir(vm.File)).Drives {
+		if d.Type == vmspec.DriveRaw {
+			list = append(list, diskOf(vm.Name, i, d))
+		}
+	}
+	return list, nil
+}
+
+func diskOf(vm string, place int, d vmspec.Drive) Disk {
+	source, _, _ := vmspec.Credentials(d.Source)
+	disk := Disk{
+		VM: vm, Name: d.Serial, Place: place, File: cmp.Or(d.File, d.Device, d.Resource), Format: d.Format,
+		Source: source, Wanted: int64(d.Size),
+	}
+	info, err := os.Stat(disk.File)
+	if err != nil {
+		disk.Missing = errors.Is(err, os.ErrNotExist)
+		return disk
+	}
+	file, err := os.OpenFile(disk.File, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return disk // the user may not read it
+	}
+	defer file.Close()
+	if s, ok := info.Sys().(*syscall.Stat_t); ok && info.Mode().IsRegular() {
+		const sector = 512 // st_blocks counts these
+		disk.Stored = s.Blocks * sector
+	}
+	if d.Format != "raw" {
+		header := make([]byte, diskimage.HeaderSize)
+		n, _ := io.ReadFull(file, header) // a short one is no image
+		about, _ := diskimage.Probe(header[:n])
+		disk.Size = about.VirtualSize
+		return disk
+	}
+	disk.Size, _ = file.Seek(0, io.SeekEnd)
+	return disk
+}
+
+// disk returns the disk of a name, and the drive.
+func (vm *VM) disk(drives []vmspec.Drive, name string) (int, vmspec.Drive, error) {
+	var names []string
+	for i, d := range drives {
+		if d.Type != vmspec.DriveRaw {
+			continue
+		}
+		if d.Serial == name {
+			return i, d, nil
+		}
+		names = append(names, d.Serial)
+	}
+	hint := "its disks: " + strings.Join(names, ", ")
+	if near := spelling.Nearest(name, names); near != "" {
+		hint = "did you mean " + near + "?"
+	} else if names == nil {
+		hint = "it has none"
+	}
+	return 0, vmspec.Drive{}, fmt.Errorf("%s has no disk %s (%s)", vm.Name, name, hint)
+}
+
+// cache returns the cache of images that the VM's runner uses.
+func (inv *Inventory) cache(vm *VM) (*images.Cache, error) {
+	if vm.Place == nil {
+		return images.NewCache(inv.opts.Env)
+	}
+	return images.NewCache(vm.Place.Env)
+}
+
+// MakeDisks makes the disks of a VM that aren't there, as its start would, or those of some names. It
+// returns those that were made.
+func (inv *Inventory) MakeDisks(
+	ctx context.Context, name string, which []string, tell func(images.Progress),
+) (made []Disk, err error) {
+	vm, err := inv.Find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	prepared, err := inv.would(ctx, vm)
+	if err != nil {
+		return nil, err
+	}
+	release, err := vm.reserve()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	if err := prepared.Config.Locate(prepared.MissingFiles()); err != nil {
+		return nil, err
+	}
+	cache, err := inv.cache(vm)
+	if err != nil {
+		return nil, err
+	}
+	drives := prepared.Spec.Drives
+	for _, disk := range which {
+		if _, _, err := vm.disk(drives, disk); err != nil {
+			return nil, err
+		}
+	}
+	var faults []vmspec.Fault
+	for i, d := range drives {
+		if _, err := os.Lstat(d.File); d.Source == "" && d.Size == 0 || !errors.Is(err, os.ErrNotExist) ||
+			which != nil && !slices.Contains(which, d.Serial) {
+			continue
+		}
+		if d.Source != "" {
+			if err := cache.Make(ctx, images.DiskOf(d), tell); err != nil {
+				fault, is := images.Fault(i, d, err)
+				if !is {
+					return made, err
+				}
+				faults = append(faults, fault)
+				continue
+			}
+		} else {
+			faults = append(faults, disks.MakeImages([]vmspec.Drive{d}, inv.opts.Log)...)
+		}
+		made = append(made, diskOf(vm.Name, i, d))
+	}
+	return made, prepared.Config.Locate(faults)
+}
+
+// reserve keeps a VM that doesn't run from being started, until it is released. The data directory
+// is there then. One that runs is left alone.
+func (vm *VM) reserve() (release func() error, err error) {
+	if vm.Running() {
+		return func() error { return nil }, nil
+	}
+	held, err := lock.Runner(vm.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	return held.Release, nil
+}
+
+// stopped is reserve, and refuses a VM that runs.
+func (vm *VM) stopped(what string) (release func() error, err error) {
+	if vm.Running() {
+		return nil, fmt.Errorf("%s: %w; stop it by: vmrunner stop %s --wait", what, ErrRunning, vm.Name)
+	}
+	return vm.reserve()
+}
+
+// ImportDisk makes a disk of another source than the one that is configured, or of a file. A disk that
+// is there is replaced only if that is wanted. The VM may not run.
+func (inv *Inventory) ImportDisk(
+	ctx context.Context, name, disk string, from images.Source, replace bool, tell func(images.Progress),
+) (made Disk, err error) {
+	vm, err := inv.Find(ctx, name)
+	if err != nil {
+		return Disk{}, err
+	}
+	prepared, err := inv.would(ctx, vm)
+	if err != nil {
+		return Disk{}, err
+	}
+	i, d, err := vm.disk(prepared.Spec.Drives, disk)
+	if err != nil {
+		return Disk{}, err
+	}
+	if d.File == "" || d.Format != "raw" {
+		return Disk{}, fmt.Errorf("import into the disk %s of %s: it is no raw image; qemu-img writes others", disk, name)
+	}
+	release, err := vm.stopped("import into the disk " + disk + " of " + name)
+	if err != nil {
+		return Disk{}, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	cache, err := inv.cache(vm)
+	if err != nil {
+		return Disk{}, err
+	}
+	err = cache.Make(ctx, images.Disk{File: d.File, Source: from, Size: int64(d.Size), Replace: replace}, tell)
+	return diskOf(vm.Name, i, d), err
+}
+
+// ResizeDisk sets the size of a disk in the configuration, which keeps its comments. A VM that runs has
+// it grow at once, another one when it is started.
+func (inv *Inventory) ResizeDisk(ctx context.Context, name, disk string, size vmspec.Bytes) (*Review, error) {
+	vm, err := inv.Find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if vm.Fault != nil {
+		return nil, vm.Fault
+	}
+	list, err := vm.disks()
+	if err != nil {
+		return nil, err
+	}
+	i, _, err := vm.disk(vm.Config.VM.WithDefaults().Drives, disk)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(list, func(d Disk) bool { return d.Place == i })
+	if have := list[at].Size; int64(size) < have {
+		return nil, fmt.Errorf("resize the disk %s of %s to %s: it has %s, and no disk is made smaller than it is", disk,
+			name, size, vmspec.Bytes(have))
+	}
+	text, err := vm.text()
+	if err != nil {
+		return nil, err
+	}
+	changed, err := SetInVM(text, size.String(), "drives", strconv.Itoa(i), "size")
+	if err != nil {
+		return nil, err
+	}
+	return inv.Edit(ctx, name, text, changed)
+}
+
+// SetInVM returns the text of a configuration with another value in the vm section. All else stays as
+// it is written; see yamlfile.Edit.
+func SetInVM(text []byte, value string, path ...string) ([]byte, error) {
+	section, err := SectionOf(text)
+	if err != nil {
+		return nil, err
+	}
+	return yamlfile.Edit(text, value, append([]string{section, "vm"}, path...)...)
+}
+
+// SectionOf returns how a configuration spells the section of the runner (runner/config accepts both).
+func SectionOf(text []byte) (string, error) {
+	const usual, older = "/Runner", "_Runner"
+	has, err := yamlfile.Has(text, older)
+	if has {
+		return older, err
+	}
+	return usual, err
+}
+
+// ExportDisk copies a disk to a file that isn't there, in the format raw or qcow2. The VM may not run.
+func (inv *Inventory) ExportDisk(ctx context.Context, name, disk, to, format string) (err error) {
+	vm, err := inv.Find(ctx, name)
+	if err != nil {
+		return err
+	}
+	if vm.Config == nil {
+		return vm.Fault
+	}
+	what := "export the disk " + disk + " of " + name
+	_, d, err := vm.disk(vm.Config.VM.WithDefaults().Within(filepath.Dir(vm.File)).Drives, disk)
+	if err != nil {
+		return err
+	}
+	release, err := vm.stopped(what)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	from := cmp.Or(d.File, d.Device, d.Resource)
+	if _, err := os.Stat(from); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return diskimage.Export(ctx, from, diskimage.Format(d.Format), to, diskimage.Format(format))
+}
