@@ -59,7 +59,7 @@ install: build man ## Install programs, man pages, completion and the systemd un
 	install -m 755 $(PROGRAMS:%=$(BIN)/%) cmd/kubectl-vmop/kubectl_complete-vmop $(DESTDIR)$(PREFIX)/bin/
 	install -m 644 $(MAN)/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
 	install -m 644 cmd/vmrunner/systemd/vmrunner@.service $(DESTDIR)$(UNITDIR)/
-	for program in vmrunner vmmanager kubectl-vmop; do \
+	for program in vmrunner vmmanager vmimport kubectl-vmop; do \
 		$(BIN)/$$program completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$program || exit 1; \
 	done
 

@@ -23,7 +23,7 @@ type Import struct {
 	Limits  Limits
 	// QEMUImg is the program; "" is qemu-img.
 	QEMUImg string
-	// Progress is called in the goroutine of Run, or while that waits, a few times per second.
+	// Progress is called a few times per second while Run runs, one call at a time.
 	Progress func(Progress)
 	Log      *slog.Logger // nil for none
 }
@@ -95,6 +95,7 @@ func (i Import) Run(ctx context.Context) (result Result, err error) {
 	for attempt := 1; ; attempt++ {
 		a := &attempted{Import: i, out: out, report: newReporter(i.Progress)}
 		err = explain(ctx, a.run(ctx))
+		a.report.stop()
 		var e *Error
 		if !errors.As(err, &e) || !e.again || attempt > i.Limits.Retries {
 			return a.result, err

@@ -47,19 +47,48 @@ type reporter struct {
 	to   func(Progress)
 	now  Progress
 	last time.Time
+	late *time.Timer // that reports what was not reported yet; nil if all was
 }
 
 func newReporter(to func(Progress)) *reporter { return &reporter{to: to} }
 
-// update changes the progress and reports it, unless the last time is too short ago.
+// update changes the progress and reports it, a little later if the last time is too short ago.
 func (r *reporter) update(always bool, change func(*Progress)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	change(&r.now)
-	if r.to != nil && (always || time.Since(r.last) >= often) {
-		r.last = time.Now()
-		r.to(r.now)
+	switch since := time.Since(r.last); {
+	case r.to == nil:
+	case always || since >= often:
+		r.report()
+	case r.late == nil:
+		r.late = time.AfterFunc(often-since, func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if r.late != nil {
+				r.report()
+			}
+		})
 	}
+}
+
+// report calls the caller. The mutex is held.
+func (r *reporter) report() {
+	if r.late != nil {
+		r.late.Stop()
+	}
+	r.late, r.last = nil, time.Now()
+	r.to(r.now)
+}
+
+// stop says that no more is reported.
+func (r *reporter) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.late != nil {
+		r.late.Stop()
+	}
+	r.late, r.to = nil, nil
 }
 
 func (r *reporter) phase(p Phase) {

@@ -138,6 +138,8 @@ func (b built) complete(t *testing.T) {
 	t.Helper()
 	for want, args := range map[string][]string{
 		"vmrunner v1.2.3":       {"/usr/local/bin/vmrunner", "version"},
+		"vmimport v1.2.3":       {"/usr/local/bin/vmimport", "version"},
+		"qemu-img version":      {"/usr/bin/qemu-img", "--version"},
 		"QEMU emulator version": {"/usr/bin/qemu-system-x86_64", "--version"},
 		"TPM emulator version":  {"/usr/bin/swtpm", "--version"},
 		"qxl-vga":               {"/usr/bin/qemu-system-x86_64", "-device", "help"},
@@ -269,7 +271,9 @@ func TestContainerfiles(t *testing.T) {
 		require.Contains(t, string(text), fmt.Sprintf("\nENTRYPOINT [%q]\nCMD [%q]\n", "/"+r.path(), r.arguments[0]))
 		require.Contains(t, string(text), "\nUSER "+user+"\n")
 		require.Contains(t, string(text), "\nCOPY deploy/images/passwd deploy/images/group /etc/\n")
-		require.Contains(t, string(text), "\nCOPY bin/"+r.program+" /usr/local/bin/"+r.program+"\n")
+		for _, program := range append(r.others, r.program) {
+			require.Contains(t, string(text), "\nCOPY bin/"+program+" /usr/local/bin/"+program+"\n")
+		}
 		require.Contains(t, string(text), "\nCOPY LICENSE NOTICE third_party/NOTICES.txt /usr/share/doc/vmop/\n")
 		require.Equal(t, r.name == "runner", strings.Contains(string(text), "</tmp/packages"))
 		release := strings.Fields(string(sources[bytes.Index(sources, []byte("Suites:")):]))[1]

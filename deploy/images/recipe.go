@@ -39,6 +39,7 @@ type recipe struct {
 	want      func(name string) bool // which of their files
 	linked    bool                   // whether these expect /lib to be a link to /usr/lib
 	program   string                 // cmd/…, the entry point
+	others    []string               // programs beside it, for other pods
 	arguments []string               // if the container has none of its own
 }
 
@@ -47,7 +48,7 @@ func recipes() []recipe {
 		{
 			name: "runner", title: "Runs a virtual machine by QEMU", packages: strings.Fields(packageList),
 			want: needed, linked: true,
-			program: "vmrunner", arguments: []string{"init"},
+			program: "vmrunner", others: []string{"vmimport"}, arguments: []string{"init"},
 		},
 		{
 			name: "manager", title: "Manages virtual machines on Kubernetes", packages: []string{"ca-certificates"},
@@ -73,7 +74,7 @@ func (r recipe) image(ctx context.Context, a apt, c compiler, created time.Time)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	upper := filepath.Join(dir, "layer.tar.gz")
-	if err := r.own(ctx, upper, filepath.Join(dir, r.program), c, created); err != nil {
+	if err := r.own(ctx, upper, dir, c, created); err != nil {
 		return nil, err
 	}
 	return assemble(r, []string{lower, upper}, c.version, created, len(debs))
@@ -141,10 +142,13 @@ func (r recipe) writeSystem(ctx context.Context, a apt, debs []deb, file string)
 	return errors.Join(err, l.close())
 }
 
-// own writes the layer of what is ours.
-func (r recipe) own(ctx context.Context, file, binary string, c compiler, created time.Time) error {
-	if err := c.build(ctx, r.program, binary); err != nil {
-		return err
+// own writes the layer of what is ours. The programs are built into dir.
+func (r recipe) own(ctx context.Context, file, dir string, c compiler, created time.Time) error {
+	programs := append([]string{r.program}, r.others...)
+	for _, program := range programs {
+		if err := c.build(ctx, program, filepath.Join(dir, program)); err != nil {
+			return err
+		}
 	}
 	root, err := moduleRoot(ctx)
 	if err != nil {
@@ -158,11 +162,17 @@ func (r recipe) own(ctx context.Context, file, binary string, c compiler, create
 	for _, notice := range []string{"LICENSE", "NOTICE", "third_party/NOTICES.txt"} {
 		err = errors.Join(err, l.host("usr/share/doc/vmop/"+filepath.Base(notice), filepath.Join(root, notice), 0o644))
 	}
-	return errors.Join(err, l.host(r.path(), binary, 0o755), l.close())
+	for _, program := range programs {
+		err = errors.Join(err, l.host(folder+program, filepath.Join(dir, program), 0o755))
+	}
+	return errors.Join(err, l.close())
 }
 
+// folder is where our programs are in an image.
+const folder = "usr/local/bin/"
+
 // path is where the program is in the image.
-func (r recipe) path() string { return "usr/local/bin/" + r.program }
+func (r recipe) path() string { return folder + r.program }
 
 // moduleRoot returns the folder of the project.
 func moduleRoot(ctx context.Context) (string, error) {

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"vmop/cli"
+	"vmop/diskimage"
+	"vmop/diskimage/registry"
+	"vmop/regular"
+)
+
+// defaultSocket is where an upload is waited for.
+const defaultSocket = "/run/vmimport/upload.sock"
+
+func newCommand() *cobra.Command {
+	var log cli.LogFlags
+	root := &cobra.Command{
+		Use:   "vmimport",
+		Short: "Fill a disk with an image",
+		Long: "vmimport fills a file or a block device with the raw bytes of a disk. Its last\n" +
+			"line is a JSON object, with the reason Imported or that of a failure.",
+		Args: cli.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cli.SetUp(root, version)
+	log.Add(root)
+	root.AddCommand(newImport(&log), newClone(&log), newReceive())
+	return root
+}
+
+// common are the flags of verbs that write a disk.
+type common struct {
+	log         *cli.LogFlags
+	target      diskimage.Target
+	limits      diskimage.Limits
+	scratch     string
+	listen      string
+	termination string
+}
+
+func (c *common) add(p *pflag.FlagSet) {
+	p.Int64Var(&c.target.Size, "size", 0, "`bytes` that the disk is to have; default those of the image")
+	p.StringVar(&c.scratch, "scratch", "", "`folder` for a copy of what must be converted; default that of\nthe target")
+	p.Int64Var(&c.limits.Transfer, "max-transfer", 0, "`bytes` to transfer at most; default what the disk may need")
+	p.DurationVar(&c.limits.Time, "max-time", 6*time.Hour, "how long it may take")
+	p.DurationVar(&c.limits.Stall, "stall", time.Minute, "how long nothing may be received")
+	p.StringVar(&c.listen, "listen", "", "`address` of GET /progress, as :8080; default none")
+	p.StringVar(&c.termination, "termination-log", "", "`file` for the outcome, as in the standard output")
+}
+
+// start returns an import to the target, and the reporter of what becomes of it.
+func (c *common) start(ctx context.Context) (diskimage.Import, *reporter, error) {
+	level, err := c.log.ParseLevel()
+	if err != nil {
+		return diskimage.Import{}, nil, err
+	}
+	handler, err := c.log.Handler(level, os.Stderr)
+	if err != nil {
+		return diskimage.Import{}, nil, err
+	}
+	// A program that was killed after it had finished is started again.
+	c.target.Replace = true
+	r := &reporter{log: slog.New(handler), termination: c.termination}
+	i := diskimage.Import{
+		Target: c.target, Limits: c.limits, Scratch: c.scratch, Progress: r.progress, Log: r.log,
+	}
+	return i, r, r.listen(ctx, c.listen)
+}
+
+// importFlags are those of import.
+type importFlags struct {
+	common
+	url, image, checksum             string
+	upload, insecure                 bool
+	caFile, authFolder, dockerConfig string
+	socket                           string
+}
+
+func newImport(log *cli.LogFlags) *cobra.Command {
+	f := importFlags{common: common{log: log}}
+	cmd := &cobra.Command{
+		Use:   "import",
+		Short: "Import an image from a URL, a container image or an upload",
+		Long: "import fills a disk with an image: raw, iso, qcow2, vmdk, vhdx, vdi or vpc, as it\n" +
+			"is or compressed by gzip, xz or zstd. The credentials are in files.",
+		Args: cli.NoArguments, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	p := cmd.Flags()
+	p.StringVar(&f.url, "url", "", "`URL` of the image, http or https")
+	p.StringVar(&f.image, "image", "", "container image, or artifact, with the image in it: `REGISTRY/NAME:TAG`")
+	p.BoolVar(&f.upload, "upload", false, "wait for vmimport receive")
+	p.StringVar(&f.target.Path, "target", "", "`file` or block device to fill")
+	p.StringVar(&f.checksum, "checksum", "", "checksum of the bytes transferred: `sha256:HEX`, sha512, md5")
+	p.StringVar(&f.caFile, "ca-file", "", "`file` with authorities that are trusted, too (PEM)")
+	p.StringVar(&f.authFolder, "auth-folder", "", "`folder` with the files username and password, for the URL")
+	p.StringVar(&f.dockerConfig, "docker-config", "", "`file` .dockerconfigjson, for the container image")
+	p.BoolVar(&f.insecure, "insecure", false, "permit http for the container image")
+	p.StringVar(&f.socket, "socket", defaultSocket, "`path` of the socket of an upload")
+	f.add(p)
+	return cmd
+}
+
+func (f *importFlags) run(cmd *cobra.Command) error {
+	sources := 0
+	for _, given := range []bool{f.url != "", f.image != "", f.upload} {
+		if given {
+			sources++
+		}
+	}
+	if sources != 1 || f.target.Path == "" {
+		return cli.UsageError{Err: errors.New("want --target, and one of --url, --image and --upload")}
+	}
+	i, r, err := f.start(cmd.Context())
+	if err != nil {
+		return err
+	}
+	i.Checksum, err = diskimage.ParseChecksum(f.checksum)
+	if err == nil && !f.upload {
+		i.Source, err = f.source()
+	}
+	var result diskimage.Result
+	switch {
+	case err != nil:
+	case f.upload:
+		result, err = receiveUpload(cmd.Context(), f.socket, i, r)
+	default:
+		result, err = i.Run(cmd.Context())
+	}
+	return r.end(cmd.OutOrStdout(), result, err)
+}
+
+// The most that files of settings have, in bytes.
+const (
+	mostSecret = 64 << 10
+	mostBundle = 1 << 20
+)
+
+func (f *importFlags) source() (diskimage.Source, error) {
+	bundle, err := setting(f.caFile, mostBundle)
+	if err != nil {
+		return nil, err
+	}
+	if f.image != "" {
+		config, err := setting(f.dockerConfig, mostSecret)
+		return registry.Image{
+			Reference: f.image, DockerConfig: config, CABundle: bundle, Insecure: f.insecure,
+		}, err
+	}
+	h := diskimage.HTTP{URL: f.url, CABundle: bundle}
+	for name, value := range map[string]*string{"username": &h.Username, "password": &h.Password} {
+		if f.authFolder == "" {
+			break
+		}
+		text, err := setting(filepath.Join(f.authFolder, name), mostSecret)
+		if err != nil {
+			return nil, err
+		}
+		*value = strings.TrimRight(string(text), "\r\n")
+	}
+	return h, nil
+}
+
+// setting returns the content of a file; of none if there is no name.
+func setting(name string, most int64) ([]byte, error) {
+	if name == "" {
+		return nil, nil
+	}
+	text, err := regular.ReadFile(name, most)
+	if err != nil {
+		return nil, diskimage.Refuse(diskimage.InvalidSource, "%w", err)
+	}
+	return text, nil
+}
+
+func newClone(log *cli.LogFlags) *cobra.Command {
+	c := common{log: log}
+	cmd := &cobra.Command{
+		Use:   "clone FROM TO",
+		Short: "Copy a disk",
+		Long: "clone copies a disk, a file or a block device, to another one. Holes stay holes.\n" +
+			"No header is looked at: a guest may have written any.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return cli.UsageError{Err: fmt.Errorf("want FROM and TO, got %d arguments", len(args))}
+			}
+			c.target.Path = args[1]
+			i, r, err := c.start(cmd.Context())
+			if err != nil {
+				return err
+			}
+			i.Source, i.Format = diskimage.File{Path: args[0]}, diskimage.Raw
+			result, err := i.Run(cmd.Context())
+			return r.end(cmd.OutOrStdout(), result, err)
+		},
+	}
+	c.add(cmd.Flags())
+	return cmd
+}
+
+func newReceive() *cobra.Command {
+	var socket string
+	var a announcement
+	cmd := &cobra.Command{
+		Use:   "receive",
+		Short: "Send an image to a vmimport that waits for it",
+		Long: "receive sends the image that it reads from its standard input to vmimport import\n" +
+			"--upload, and ends when that has imported it. The end of what it reads may be\n" +
+			"where a connection broke, so it wants to know the size, or the checksum.",
+		Args: cli.NoArguments, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if a.Size <= 0 && a.Checksum == "" {
+				return cli.UsageError{Err: errors.New("want --size or --checksum")}
+			}
+			return send(cmd.Context(), cmp.Or(socket, defaultSocket), a, cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+	p := cmd.Flags()
+	p.Int64Var(&a.Size, "size", 0, "`bytes` of the image")
+	p.StringVar(&a.Checksum, "checksum", "", "checksum of the image: `sha256:HEX`, sha512, md5")
+	p.StringVar(&socket, "socket", defaultSocket, "`path` of the socket")
+	return cmd
+}
