@@ -72,14 +72,14 @@ func (a *attrValue) Hash() (uint32, error) { return 0, errUnhashable }
 // attrModule is the module whose functions declare options.
 func attrModule() *moduleValue {
 	return &moduleValue{"attr", starlark.StringDict{
-		"string": declares(attrString, 0, choiceOption),
-		"file":   declares(attrFile, 0, plainOption),
-		"int":    declares(attrInt, 0, rangeOption),
-		"bool":   declares(attrBool, 0, plainOption),
-		"size":   declares(attrSize, 0, rangeOption),
-		"list":   declares(attrList, 1, listOption),
-		"dict":   declares(attrDict, 1, listOption),
-		"record": declares(attrRecord, 1, recordOption),
+		"string": starlark.NewBuiltin("attr.string", newString),
+		"file":   starlark.NewBuiltin("attr.file", newFile),
+		"int":    starlark.NewBuiltin("attr.int", newInt),
+		"bool":   starlark.NewBuiltin("attr.bool", newBool),
+		"size":   starlark.NewBuiltin("attr.size", newSize),
+		"list":   starlark.NewBuiltin("attr.list", newList),
+		"dict":   starlark.NewBuiltin("attr.dict", newDict),
+		"record": starlark.NewBuiltin("attr.record", newRecord),
 	}}
 }
 
@@ -116,29 +116,112 @@ func (a *attrValue) finish(b *starlark.Builtin, in *limits, err error) (starlark
 	return a, nil
 }
 
-// declares returns the function of the module that declares options of a type. Beside what all
-// have it takes the arguments that extra names, of which the first n may be given by place: what
-// others stand for would not be said.
-func declares(kind string, n int, extra func(*limits) []any) *starlark.Builtin {
-	return starlark.NewBuiltin("attr."+kind, func(
-		thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
-	) (starlark.Value, error) {
-		if len(args) > n {
-			return nil, fmt.Errorf("%s: default, doc and the like must be given by name: %s(default = …, doc = …)",
-				b.Name(), b.Name())
-		}
-		a, in := newAttrValue(thread, kind)
-		pairs := append(extra(in), "default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory)
-		return a.finish(b, in, starlark.UnpackArgs(b.Name(), args, kwargs, pairs...))
-	})
+// keywordsOnly refuses arguments by place beyond the first n: what they stand for
+// would not be said.
+func keywordsOnly(b *starlark.Builtin, args starlark.Tuple, n int) error {
+	if len(args) > n {
+		return fmt.Errorf("%s: default, doc and the like must be given by name: %s(default = …, doc = …)",
+			b.Name(), b.Name())
+	}
+	return nil
 }
 
-func plainOption(*limits) []any     { return nil }
-func choiceOption(in *limits) []any { return []any{"values??", &in.values} }
-func listOption(in *limits) []any   { return []any{"of", &in.of} }
-func recordOption(in *limits) []any { return []any{"fields", &in.fields} }
-func rangeOption(in *limits) []any {
-	return append(choiceOption(in), "minimum??", &in.minimum, "maximum??", &in.maximum)
+func newString(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
+	if err := keywordsOnly(b, args, 0); err != nil {
+		return nil, err
+	}
+	a, in := newAttrValue(thread, attrString)
+	err := starlark.UnpackArgs(b.Name(), args, kwargs,
+		"default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory, "values??", &in.values)
+	return a.finish(b, in, err)
+}
+
+func newFile(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
+	if err := keywordsOnly(b, args, 0); err != nil {
+		return nil, err
+	}
+	a, in := newAttrValue(thread, attrFile)
+	err := starlark.UnpackArgs(b.Name(), args, kwargs,
+		"default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory)
+	return a.finish(b, in, err)
+}
+
+func newInt(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
+	if err := keywordsOnly(b, args, 0); err != nil {
+		return nil, err
+	}
+	a, in := newAttrValue(thread, attrInt)
+	err := starlark.UnpackArgs(b.Name(), args, kwargs,
+		"default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory,
+		"values??", &in.values, "minimum?", &in.minimum, "maximum?", &in.maximum)
+	return a.finish(b, in, err)
+}
+
+func newBool(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
+	if err := keywordsOnly(b, args, 0); err != nil {
+		return nil, err
+	}
+	a, in := newAttrValue(thread, attrBool)
+	err := starlark.UnpackArgs(b.Name(), args, kwargs,
+		"default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory)
+	return a.finish(b, in, err)
+}
+
+func newSize(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
+	if err := keywordsOnly(b, args, 0); err != nil {
+		return nil, err
+	}
+	a, in := newAttrValue(thread, attrSize)
+	err := starlark.UnpackArgs(b.Name(), args, kwargs,
+		"default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory,
+		"values??", &in.values, "minimum?", &in.minimum, "maximum?", &in.maximum)
+	return a.finish(b, in, err)
+}
+
+func newList(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
+	if err := keywordsOnly(b, args, 1); err != nil {
+		return nil, err
+	}
+	a, in := newAttrValue(thread, attrList)
+	err := starlark.UnpackArgs(b.Name(), args, kwargs,
+		"of", &in.of, "default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory)
+	return a.finish(b, in, err)
+}
+
+func newDict(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
+	if err := keywordsOnly(b, args, 1); err != nil {
+		return nil, err
+	}
+	a, in := newAttrValue(thread, attrDict)
+	err := starlark.UnpackArgs(b.Name(), args, kwargs,
+		"of", &in.of, "default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory)
+	return a.finish(b, in, err)
+}
+
+func newRecord(
+	thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
+	if err := keywordsOnly(b, args, 1); err != nil {
+		return nil, err
+	}
+	a, in := newAttrValue(thread, attrRecord)
+	err := starlark.UnpackArgs(b.Name(), args, kwargs,
+		"fields", &in.fields, "default?", &in.standard, "doc?", &a.Doc, "mandatory?", &a.Mandatory)
+	return a.finish(b, in, err)
 }
 
 // complete sets what only some types have.
