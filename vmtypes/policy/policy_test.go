@@ -306,6 +306,16 @@ func attacks() []attack {
 			"which is not in its list helpers",
 		},
 		{
+			"passt with a descriptor of its own", `part(helpers = [process("x", "/usr/bin/passt",
+				["--no-map-gw", option("--fd", "7")], role = "network")])`,
+			"which is not in its list helpers",
+		},
+		{
+			"passt with a number as descriptor", `part(helpers = [process("x", "/usr/bin/passt",
+				["--no-map-gw", option("--fd", None, {"x": "7"})], role = "network")])`,
+			"which is not in its list helpers",
+		},
+		{
 			"a port of passt",
 			`part(helpers = [process("x", "/usr/bin/passt", ["--no-map-gw", option("--tcp-ports", "0.0.0.0/22:22")], role = "network")])`,
 			"listening on 0.0.0.0:22 is not in its list",
@@ -455,6 +465,16 @@ func TestViolationsSayAllThatIsNeeded(t *testing.T) {
   -device usb-mtp,rootdir=/srv: writing /srv is not allowed
       made at web.star:5 launch
       denied by policy.yaml:8, the rule for /opt/web/**`)
+}
+
+// What a process uses besides what its arguments show is told with the line that says so.
+func TestAViolationByAccessNamesItsLine(t *testing.T) {
+	t.Parallel()
+	made := planOf(t, `part(access = [access("/etc/shadow")])`, "network: []\n")
+	require.EqualError(t, read(t, strict).Check(made, subject()), `the VM type web does what the policy does not allow:
+  QEMU: reading /etc/shadow is not allowed
+      made at web.star:5 launch
+      denied by policy.yaml:7, the rule for /opt/web/**`)
 }
 
 func TestSubjects(t *testing.T) {
