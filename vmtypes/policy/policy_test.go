@@ -467,7 +467,7 @@ func TestViolationsSayAllThatIsNeeded(t *testing.T) {
       denied by policy.yaml:8, the rule for /opt/web/**`)
 }
 
-// What a process uses besides what its arguments show is told with the line that says so.
+// A violation by what a process states besides its arguments names the line that states it.
 func TestAViolationByAccessNamesItsLine(t *testing.T) {
 	t.Parallel()
 	made := planOf(t, `part(access = [access("/etc/shadow")])`, "network: []\n")
