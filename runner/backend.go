@@ -8,6 +8,7 @@ import (
 	"net"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"vmop/qmp"
 	"vmop/runner/config"
@@ -61,6 +62,24 @@ func (b backend) Run(ctx context.Context, c qmp.Command) (json.RawMessage, error
 	return reply, refusal(err)
 }
 
+// Freeze implements control.Freezer.
+func (b backend) Freeze(ctx context.Context, limit time.Duration) (status.FreezeAnswer, error) {
+	if !b.m.there.Load() {
+		return status.FreezeAnswer{}, errNotThere
+	}
+	a, err := b.m.driver.Freeze(ctx, limit)
+	return a, refusal(err)
+}
+
+// Thaw implements control.Freezer.
+func (b backend) Thaw(ctx context.Context) (status.FreezeAnswer, error) {
+	if !b.m.there.Load() {
+		return status.FreezeAnswer{}, errNotThere
+	}
+	a, err := b.m.driver.Thaw(ctx)
+	return a, refusal(err)
+}
+
 // refusal returns an error as the control interface knows it.
 func refusal(err error) error {
 	if why := machine.Refusal(""); errors.As(err, &why) {
@@ -110,7 +129,7 @@ func (m *run) serve(ctx context.Context) error {
 // takes a stop request.
 func (m *run) listen(ctx context.Context) error {
 	server, err := control.Start(ctx, control.Options{
-		Dir: m.vm.RuntimeDir, Backend: backend{m}, Tracker: m.tracker,
+		Dir: m.vm.RuntimeDir, Backend: backend{m}, Freezer: backend{m}, Tracker: m.tracker,
 		Log: m.log, Archive: func() []byte { return m.vm.Pin.Archive }, SPICE: m.spice,
 	})
 	if err != nil {

@@ -104,6 +104,7 @@ func facts(s status.Status, now time.Time) [][]string {
 	for _, a := range s.Addresses {
 		add("Address", addressOf(a))
 	}
+	add("File systems", frozenOf(s.Frozen, now))
 	add("User", userOf(&s))
 	for _, c := range s.Consoles {
 		add("Console", consoleOf(c, now))

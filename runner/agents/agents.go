@@ -51,7 +51,8 @@ type Agents struct {
 	leave   context.CancelFunc
 	ports   map[string]*port
 	logIn   *loginAgent
-	found   *guest.Agent // for the guest's shutdown
+	found   *guest.Agent       // for the guest's shutdown
+	freezes context.CancelFunc // ends the freeze that is not answered; nil: there was none
 }
 
 // New returns the agents of a VM. They must be closed.

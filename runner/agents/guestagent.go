@@ -22,6 +22,7 @@ type guestAgent struct {
 	log     *slog.Logger
 	state   func() vmstatus.State
 	reached bool // the guest has an address
+	told    bool // it has said what system it is; not while its file systems were frozen
 }
 
 // attend implements attendant.
@@ -30,6 +31,7 @@ func (g *guestAgent) attend(ctx context.Context, a *attendance) error {
 	if err != nil {
 		return err
 	}
+	a.port.agents.cfg.Do(func() { a.live = agent })
 	defer func() {
 		if errors.Is(context.Cause(ctx), errTaken) {
 			a.agent = agent
@@ -38,6 +40,7 @@ func (g *guestAgent) attend(ctx context.Context, a *attendance) error {
 		_ = agent.Close() // the socket may be closed already
 	}()
 	var r rounds
+	g.told = false
 	for {
 		answered, err := g.query(ctx, agent, r.answered > 0, a)
 		if errors.Is(err, guest.ErrClosed) {
@@ -61,11 +64,15 @@ func (g *guestAgent) query(ctx context.Context, agent *guest.Agent, known bool,
 ) (answered bool, err error) {
 	limited, cancel := context.WithTimeout(ctx, roundTime)
 	defer cancel()
-	if !known {
+	if !known || !g.told {
 		info, err := agent.OSInfo(limited)
-		news := []status.Update{status.Answered{}}
+		var news []status.Update
+		if !known {
+			news = append(news, status.Answered{})
+		}
 		switch {
 		case err == nil:
+			g.told = true
 			news = append(news, status.GuestOS{Info: (*status.OSInfo)(&info)})
 		case !refused(err):
 			return false, err

@@ -44,6 +44,7 @@ type attendance struct {
 	end     context.CancelCauseFunc
 	left    chan struct{} // closed when the attendant has left
 	agent   *guest.Agent  // that it has handed over; read when left is closed
+	live    *guest.Agent  // to whom it is connected; the driver's goroutine has it
 }
 
 // errTaken ends an attendance whose connection is needed for the guest's end.

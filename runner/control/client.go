@@ -164,6 +164,18 @@ func (c *Client) get(ctx context.Context, path string, into any) error {
 	return nil
 }
 
+// post sends a request whose answer is a value.
+func (c *Client) post(ctx context.Context, path string, into any) error {
+	var text bytes.Buffer
+	if err := c.copyTo(ctx, &text, http.MethodPost, path, nil); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text.Bytes(), into); err != nil {
+		return fmt.Errorf("read the runner's answer: %w", err)
+	}
+	return nil
+}
+
 // Status returns the status of the VM.
 func (c *Client) Status(ctx context.Context) (s status.Status, err error) {
 	err = c.get(ctx, "/v1/status", &s)

@@ -55,6 +55,8 @@ func (s *Server) handlers() map[string]func(http.ResponseWriter, *http.Request) 
 		"POST /v1/reset":     s.act(Reset),
 		"POST /v1/pause":     s.act(Pause),
 		"POST /v1/resume":    s.act(Resume),
+		"POST /v1/freeze":    s.postFreeze,
+		"POST /v1/thaw":      s.postThaw,
 		"POST /v1/qmp":       s.postQMP,
 	}
 }
@@ -177,10 +179,10 @@ func (s *Server) postStop(w http.ResponseWriter, r *http.Request) error {
 	return s.act(Stop)(w, r)
 }
 
-// withdrawable returns the context of an action: it ends with actionTime, and when the
+// withdrawable returns the context of an action: it ends with its time, and when the
 // client closes the connection. A client that only says no more is still waiting.
-func withdrawable(request context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(request), actionTime)
+func withdrawable(request context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(request), limit)
 	stop := context.AfterFunc(request, func() {
 		if isGone(request) {
 			cancel()
@@ -206,7 +208,7 @@ func boolean(r *http.Request, name string) (bool, error) {
 
 func (s *Server) act(what Action) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		ctx, cancel := withdrawable(r.Context())
+		ctx, cancel := withdrawable(r.Context(), actionTime)
 		defer cancel()
 		client := who(r).String()
 		s.opts.Log.Info("requested by a user", "command", string(what), "client", client)

@@ -52,6 +52,8 @@ type Options struct {
 	Log     *slog.Logger
 	// Archive returns the VM type that the VM was started with, as vmtypes.Type.Archive does.
 	Archive func() []byte
+	// Freezer freezes the guest's file systems; nil: that is not possible.
+	Freezer Freezer
 	// SPICE gets the clients of the SPICE server; who shows QEMU's clients asks it.
 	SPICE *SPICE
 }

@@ -52,6 +52,21 @@ func (d *Driver) carryOut(ctx context.Context, action machine.Action) {
 		d.again = true
 		err := process.Place(d.cfg.Machine.PID, a.Thread, a.CPUs)
 		d.state.Placed(a.Placement, err, time.Now())
+	case machine.SetPort, machine.LogIn, machine.LeaveAgents, machine.FindAgent, machine.ShutDownGuest,
+		machine.FreezeGuest, machine.EndFreeze, machine.ThawGuest:
+		d.askAgents(action)
+	case machine.StartHelper:
+		go d.startHelper(a)
+	case machine.Close:
+		_ = a.Closer.Close()
+	case machine.End:
+		d.outcome = &a.Outcome
+	}
+}
+
+// askAgents does what the State wants of the agents in the guest.
+func (d *Driver) askAgents(action machine.Action) {
+	switch a := action.(type) {
 	case machine.SetPort:
 		d.cfg.Agents.SetPort(a.Role, a.Open, a.Greeted)
 	case machine.LogIn:
@@ -63,12 +78,12 @@ func (d *Driver) carryOut(ctx context.Context, action machine.Action) {
 		d.cfg.Agents.Find(a.Timeout, func(found bool, err error) { d.state.AgentFound(found, err, time.Now()) })
 	case machine.ShutDownGuest:
 		d.cfg.Agents.ShutDown(a.Timeout, func(err error) { d.state.AgentAnswered(err) })
-	case machine.StartHelper:
-		go d.startHelper(a)
-	case machine.Close:
-		_ = a.Closer.Close()
-	case machine.End:
-		d.outcome = &a.Outcome
+	case machine.FreezeGuest:
+		d.freeze(a)
+	case machine.EndFreeze:
+		d.cfg.Agents.EndFreeze()
+	case machine.ThawGuest:
+		d.cfg.Agents.Thaw(a.Timeout, func(count int, err error) { d.state.GuestThawed(count, err, time.Now()) })
 	}
 }
 

@@ -58,6 +58,9 @@ type Agents interface {
 	Leave()
 	Find(limit time.Duration, then func(found bool, err error))
 	ShutDown(limit time.Duration, then func(error))
+	Freeze(limit time.Duration, then func(count int, sent bool, err error))
+	EndFreeze()
+	Thaw(limit time.Duration, then func(count int, err error))
 	Close()
 }
 

@@ -133,7 +133,12 @@ func (a agents) LogIn(string)                                 {}
 func (a agents) Leave()                                       { close(a.left) }
 func (a agents) Find(_ time.Duration, then func(bool, error)) { then(false, nil) }
 func (a agents) ShutDown(_ time.Duration, then func(error))   { then(nil) }
-func (a agents) Close()                                       { close(a.closed) }
+func (a agents) Freeze(_ time.Duration, then func(int, bool, error)) {
+	go then(2, true, nil)
+}
+func (a agents) EndFreeze()                                  {}
+func (a agents) Thaw(_ time.Duration, then func(int, error)) { go then(2, nil) }
+func (a agents) Close()                                      { close(a.closed) }
 
 // driver is a Driver of a VM whose guest runs.
 type driver struct {

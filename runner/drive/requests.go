@@ -53,7 +53,7 @@ func (d *Driver) await(ctx context.Context, begin func(to machine.Request, now t
 	case <-ctx.Done():
 		d.Do(func() {
 			delete(d.asking, to)
-			d.state.Cancel(to)
+			d.state.Cancel(to, time.Now())
 		})
 		return nil, fmt.Errorf("QEMU has not answered: %w", context.Cause(ctx))
 	case <-d.done:

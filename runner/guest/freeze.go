@@ -2,7 +2,11 @@ package guest
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+
+	"vmop/qmp"
 )
 
 // FreezeState reports whether the guest's file systems are frozen.
@@ -14,17 +18,44 @@ const (
 	Frozen FreezeState = "frozen"
 )
 
+// ErrUnsent is the error of a FreezeFS of which the agent does not know.
+var ErrUnsent = errors.New("the guest agent does not answer")
+
 // FreezeFS flushes the guest's file systems and freezes them until ThawFS, for a snapshot
 // of its disks. It returns how many are frozen; 0 means that the guest has none that can
 // be. Until the thaw the agent refuses most commands, and programs in the guest block on
-// writes: thaw soon, also after an error, which may have occurred after the freeze.
-func (a *Agent) FreezeFS(ctx context.Context) (int, error) {
-	return a.count(ctx, "guest-fsfreeze-freeze")
+// writes: thaw soon, also after an error but ErrUnsent, since it may have occurred after the
+// freeze.
+func (a *Agent) FreezeFS(ctx context.Context) (n int, err error) {
+	const command = "guest-fsfreeze-freeze"
+	var value json.RawMessage
+	sent := false
+	err = a.exclusively(ctx, func() error {
+		sent = true
+		id, err := a.send(qmp.Command{Execute: command})
+		if err != nil {
+			return err
+		}
+		value, err = a.receive(id)
+		return err
+	})
+	switch {
+	case err == nil:
+		return countOf(command, value)
+	case !sent:
+		err = fmt.Errorf("%w: %w", ErrUnsent, err)
+	}
+	return 0, fmt.Errorf("guest agent %s: %w", command, err)
 }
 
 // ThawFS thaws the guest's file systems, and returns how many: 0 if none was frozen.
 func (a *Agent) ThawFS(ctx context.Context) (int, error) {
-	return a.count(ctx, "guest-fsfreeze-thaw")
+	const command = "guest-fsfreeze-thaw"
+	value, err := a.Run(ctx, qmp.Command{Execute: command})
+	if err != nil {
+		return 0, err
+	}
+	return countOf(command, value)
 }
 
 // FSFreezeStatus queries whether the guest's file systems are frozen.
@@ -41,10 +72,10 @@ func (a *Agent) FSFreezeStatus(ctx context.Context) (FreezeState, error) {
 	return state, nil
 }
 
-func (a *Agent) count(ctx context.Context, command string) (int, error) {
-	var n int
-	if err := a.query(ctx, command, &n); err != nil {
-		return 0, err
+// countOf reads how many file systems a command was about.
+func countOf(command string, value json.RawMessage) (n int, err error) {
+	if err := json.Unmarshal(value, &n); err != nil {
+		return 0, fmt.Errorf("guest agent %s: read the reply: %s", command, fit(err.Error()))
 	}
 	if n < 0 {
 		return 0, fmt.Errorf("guest agent %s: %d is not a number of file systems", command, n)

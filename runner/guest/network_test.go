@@ -1,6 +1,7 @@
 package guest_test
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -139,6 +140,21 @@ func TestFreezing(t *testing.T) {
 	_, err = tells(t, `"melting\u001b"`).FSFreezeStatus(ctx)
 	require.EqualError(t, err,
 		"guest agent guest-fsfreeze-status: the state \"melting\ufffd\" is neither thawed nor frozen")
+	limited, cancel := context.WithCancel(ctx)
+	silent := dial(t, agentThat(t, func(n int, q question) string {
+		if n == 0 {
+			return q.sync()
+		}
+		cancel()
+		return ""
+	}))
+	_, err = silent.FreezeFS(limited)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotErrorIs(t, err, guest.ErrUnsent, "it may freeze yet")
+	limited, cancel = context.WithCancel(ctx)
+	defer cancel()
+	_, err = silent.FreezeFS(limited)
+	require.ErrorIs(t, err, guest.ErrUnsent, "it does not even answer guest-sync-delimited")
 	_, err = tells(t, `-1`).FreezeFS(ctx)
 	require.EqualError(t, err, "guest agent guest-fsfreeze-freeze: -1 is not a number of file systems")
 	_, err = tells(t, `"two"`).ThawFS(ctx)

@@ -82,6 +82,16 @@ type (
 	// ShutDownGuest asks the guest agent that was found to shut the guest down, for
 	// State.AgentAnswered.
 	ShutDownGuest struct{ Timeout time.Duration }
+	// FreezeGuest saves the progress, without which nothing is done, and then asks the guest
+	// agent to freeze the guest's file systems, for State.GuestFrozen.
+	FreezeGuest struct {
+		Progress Progress
+		Timeout  time.Duration
+	}
+	// EndFreeze ends a FreezeGuest that has not been answered.
+	EndFreeze struct{}
+	// ThawGuest asks the guest agent to thaw them, for State.GuestThawed.
+	ThawGuest struct{ Timeout time.Duration }
 	// StartHelper starts a helper of the plan again and connects to its socket, if any, for
 	// State.HelperStarted.
 	StartHelper struct{ Name, Socket string }
@@ -111,6 +121,9 @@ func (LogIn) isAction()         {}
 func (LeaveAgents) isAction()   {}
 func (FindAgent) isAction()     {}
 func (ShutDownGuest) isAction() {}
+func (FreezeGuest) isAction()   {}
+func (EndFreeze) isAction()     {}
+func (ThawGuest) isAction()     {}
 func (StartHelper) isAction()   {}
 func (Close) isAction()         {}
 func (End) isAction()           {}

@@ -22,6 +22,7 @@
 //	ports.go       which agents in the guest have opened their port
 //	screens.go     who watches the screen (package viewers)
 //	wanted.go      the configuration in force, by package reconcile
+//	freeze.go      freezes the guest's file systems for a time, and thaws them
 //	stop.go        a stop, from a request to the guest to SIGKILL
 //	ending.go      QEMU's end, and what it means (outcome.go)
 //

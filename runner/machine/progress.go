@@ -18,6 +18,9 @@ type Progress struct {
 	Paused bool `json:"paused,omitempty"`
 	// Stop is the request to stop the VM, if there was one.
 	Stop *StopRequest `json:"stop,omitempty"`
+	// Frozen is when the guest agent was asked to freeze the guest's file systems that may be
+	// frozen.
+	Frozen *time.Time `json:"frozen,omitempty"`
 	// TPMReplaced says that the TPM is lost, and QEMU controls a process that was
 	// started in the place of the first.
 	TPMReplaced bool `json:"tpmReplaced,omitempty"`
@@ -45,6 +48,14 @@ func (k *keeper) setPaused(paused bool) {
 	if k.progress.Paused != paused {
 		k.progress.Paused = paused
 		k.save()
+	}
+}
+
+// setFrozen records since when the guest's file systems may be frozen; zero: they are not.
+func (k *keeper) setFrozen(since time.Time) {
+	k.progress.Frozen = nil
+	if !since.IsZero() {
+		k.progress.Frozen = &since
 	}
 }
 

@@ -209,7 +209,7 @@ func TestTheConnectionBreaks(t *testing.T) {
 	k.state.Run(3, qmp.Command{Execute: "query-uuid"}, k.now)
 	k.state.Run(4, qmp.Command{Execute: "quit"}, k.now)
 	k.waits(brokenTime)
-	k.state.Cancel(4) // the caller has given up
+	k.state.Cancel(4, k.now) // the caller has given up
 	k.passes(brokenTime)
 	k.does("Dial")
 	k.waits(0)
@@ -234,7 +234,7 @@ func TestARequestIsCancelled(t *testing.T) {
 	k := newTalk(t)
 	k.state.Run(2, qmp.Command{Execute: "query-name"}, k.now)
 	k.does("query-name")
-	k.state.Cancel(2)
+	k.state.Cancel(2, k.now)
 	k.does("Withdraw 5")
 	k.returns("query-name", "{}")
 	k.does()

@@ -77,6 +77,7 @@ type State struct {
 	ports      *ports
 	screens    *screens
 	wanted     *wanted
+	freeze     *freeze
 	stop       *stop
 	ending     *ending
 
@@ -96,14 +97,17 @@ func New(cfg Config) *State {
 		limit: ratelimit.Limit{Burst: 20, Every: 10 * time.Second},
 		lists: map[string]*viewers.List{status.SPICE: {}, status.VNC: {}},
 	}
+	s.freeze = &freeze{line: l, keep: keep, ports: s.ports, role: cfg.GuestAgent}
 	s.stop = &stop{
-		line: l, keep: keep, ports: s.ports, agentRole: cfg.GuestAgent, grace: cfg.Grace, timeout: cfg.Wish.Powerdown,
+		line: l, keep: keep, ports: s.ports, freeze: s.freeze, agentRole: cfg.GuestAgent, grace: cfg.Grace,
+		timeout: cfg.Wish.Powerdown,
 	}
 	s.ending = &ending{line: l, helpers: s.helpers, stop: s.stop}
 	s.disks = &disks{line: l, keep: keep, plan: cfg.Plan, causes: map[string]string{}}
 	s.faults = &faults{line: l, disks: s.disks, limit: ratelimit.Limit{Burst: 20, Every: 10 * time.Second}}
 	s.run = &runState{line: l, keep: keep, disks: s.disks, faults: s.faults, helpers: s.helpers, pid: cfg.PID}
 	s.disks.run, s.disks.faults, s.faults.run = s.run, s.faults, s.run
+	s.freeze.run = s.run
 	s.wanted = &wanted{
 		line: l, keep: keep, helpers: s.helpers, stop: s.stop, plan: cfg.Plan.Rules, wish: cfg.Wish,
 		serialBase: cfg.Progress.PasswordSerial, protected: cfg.Protected, cpus: cfg.CPUs, ram: cfg.RAM,
@@ -131,7 +135,7 @@ func (s *State) Next(now time.Time) Step {
 	default:
 		for _, part := range []func(time.Time) time.Time{
 			s.connection.next, s.helpers.next, s.disks.next, s.faults.next, s.run.next, s.wanted.next, s.screens.next,
-			s.stop.next,
+			s.freeze.next, s.stop.next,
 		} {
 			wake = soonest(wake, part(now))
 		}
@@ -192,6 +196,7 @@ func (s *State) begin(b Booting, now time.Time) {
 	)
 	s.wanted.want(s.wanted.wish)
 	s.helpers.begin()
+	s.freeze.begin(now)
 	if s.line.connected {
 		s.attach(now)
 	}
@@ -263,6 +268,7 @@ func (s *State) Observe(e qmp.Event, now time.Time) {
 	s.ports.observe(e)
 	if e.Name == "RESET" {
 		s.line.publish(status.WasReset{})
+		s.freeze.wasReset()
 	}
 	s.screens.observe(e, now)
 	s.faults.observe(e, now)
@@ -369,13 +375,14 @@ func (s *State) Run(to Request, c qmp.Command, now time.Time) {
 	}
 }
 
-// Cancel forgets a command of Run whose answer is not awaited any more. It is not
-// said if it was not yet.
-func (s *State) Cancel(to Request) {
+// Cancel forgets a request whose answer is not awaited any more. A command of Run is not
+// said if it was not yet; a freeze that is not answered yet is thawed.
+func (s *State) Cancel(to Request, now time.Time) {
 	if x := s.asked[to]; x != nil {
 		delete(s.asked, to)
 		s.line.giveUp(x)
 	}
+	s.freeze.cancel(to, now)
 }
 
 // Pause stops the guest for a user.
@@ -386,3 +393,28 @@ func (s *State) Resume(to Request, now time.Time) { s.run.resume(to, now) }
 
 // Reset presses the reset button for a user. The answer may be a Refusal.
 func (s *State) Reset(to Request, now time.Time) { s.run.reset(to, now) }
+
+// Freeze has the guest agent freeze the guest's file systems, and thaw them when the limit is
+// over, if not before. The answer is a status.FreezeAnswer.
+func (s *State) Freeze(to Request, limit time.Duration, now time.Time) {
+	switch {
+	case s.stop.requested:
+		s.line.do(Answer{To: to, Err: Refusal("the VM is being stopped")})
+	case !s.run.on:
+		s.line.do(Answer{To: to, Err: Refusal("the guest does not run yet")})
+	default:
+		s.freeze.begins(to, limit, now)
+	}
+}
+
+// Thaw has them thawed now. The answer is a status.FreezeAnswer.
+func (s *State) Thaw(to Request, now time.Time) { s.freeze.thawFor(to, now) }
+
+// GuestFrozen takes in the answer to FreezeGuest: how many file systems are frozen. sent is
+// false if the agent does not know of it.
+func (s *State) GuestFrozen(count int, sent bool, err error, now time.Time) {
+	s.freeze.frozen(count, sent, err, now)
+}
+
+// GuestThawed takes in the answer to ThawGuest.
+func (s *State) GuestThawed(count int, err error, now time.Time) { s.freeze.thawed(count, err, now) }

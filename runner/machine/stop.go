@@ -58,6 +58,7 @@ type stop struct {
 	*line
 	keep      *keeper
 	ports     *ports
+	freeze    *freeze
 	agentRole string
 	grace     time.Duration // when the runner is killed; 0: never
 	timeout   time.Duration // powerdownTimeout
@@ -67,6 +68,7 @@ type stop struct {
 	forced    bool
 	begin     time.Time // the guest's time counts from here
 
+	thawBy   time.Time // when a frozen guest is waited for no longer; zero: none is
 	search   time.Time // when the search for the guest agent is over; zero: there is none
 	searched time.Time // when it began
 	agent    bool      // one was found
@@ -114,6 +116,10 @@ func (s *stop) start(cause string, now time.Time) {
 			"time", given.String(), "powerdownTimeout", s.timeout.String(), "gracePeriod", s.grace.String())
 	}
 	s.searched = now
+	if s.freeze.end(now) {
+		s.thawBy = now.Add(agentTime) // what is frozen can't be shut down
+		return
+	}
 	s.findAgent(now)
 }
 
@@ -156,6 +162,13 @@ func (s *stop) agentFound(found bool, err error, now time.Time) {
 func (s *stop) next(now time.Time) (wake time.Time) {
 	if !s.began {
 		return time.Time{}
+	}
+	if !s.thawBy.IsZero() {
+		if s.freeze.step != isThawed && now.Before(s.thawBy) && s.guestTime() > 0 {
+			return s.thawBy
+		}
+		s.thawBy = time.Time{}
+		s.findAgent(now)
 	}
 	if !s.search.IsZero() {
 		if now.Before(s.search) {

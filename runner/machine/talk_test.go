@@ -145,6 +145,9 @@ func (k *talk) next() {
 			}
 		case Settled:
 			k.other = append(k.other, strings.TrimSuffix("settled: "+errorText(a.Err), ": "))
+		case FreezeGuest:
+			k.saved = a.Progress
+			k.other = append(k.other, "FreezeGuest "+a.Timeout.String())
 		case LogIn:
 		default:
 			name := strings.TrimPrefix(fmt.Sprintf("%T", a), "machine.")

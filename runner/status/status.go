@@ -57,6 +57,10 @@ type Status struct {
 	// runs, and if an earlier runner that started it has not recorded it.
 	Confinement *Confinement `json:"confinement,omitempty"`
 
+	// Frozen tells that the guest's file systems are frozen, or may be; nil: they are not, as far
+	// as the runner has frozen them.
+	Frozen *Frozen `json:"frozen,omitempty"`
+
 	// TPM reports whether the machine's TPM, a process beside QEMU, lives; empty
 	// when it has none.
 	TPM TPM `json:"tpm,omitempty"`

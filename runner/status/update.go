@@ -43,7 +43,7 @@ func forget(s *Status) {
 	s.Guest, s.cards, s.LoggedInUser, s.LoginFailure, s.VmopAgent = nil, nil, "", "", false
 	s.Consoles, s.RestartAwaitingChanges, s.RestartAwaitingArguments = nil, nil, nil
 	s.QEMU.PID, s.QEMU.RunState, s.QEMU.Unresponsive, s.TPM = 0, "", false, ""
-	s.Confinement = nil
+	s.Confinement, s.Frozen = nil, nil
 	s.Problems = only(s.Problems, func(p Problem) bool { return !isFault(p) })
 }
 

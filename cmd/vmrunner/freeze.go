@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"vmop/cli"
+	"vmop/runner/control"
+	"vmop/runner/status"
+)
+
+func newFreeze(f *flags) *cobra.Command {
+	limit := control.FreezeTime
+	cmd := &cobra.Command{
+		Use:   "freeze [NAME]",
+		Short: "Freeze the guest's file systems for a moment",
+		Long: "freeze has the guest agent write everything to the disks and keep programs from writing,\n" +
+			"until thaw, or until the time is over: the runner thaws them in any case. It exits with 1\n" +
+			"and says why if they are not frozen; then a copy of the disks is crash-consistent, as\n" +
+			"after a power cut.",
+	}
+	vm := aboutVM(f, cmd)
+	cmd.Flags().DurationVar(&limit, "time", limit, "thaw them after this time, at most 1m")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if limit <= 0 || limit > control.MaxFreezeTime {
+			return cli.UsageError{Err: fmt.Errorf("--time %s: want more than 0, at most %s", limit,
+				control.MaxFreezeTime)}
+		}
+		client, err := vm.dial(cmd, args)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), limit+control.AnswerTime)
+		defer cancel()
+		a, err := client.Freeze(ctx, limit)
+		switch {
+		case err != nil:
+			return err
+		case !a.Frozen:
+			return errors.New(a.Message)
+		}
+		cmd.PrintErrf("%d file systems are frozen for at most %s; thaw them: vmrunner thaw\n", a.FileSystems, limit)
+		return nil
+	}
+	return cmd
+}
+
+func newThaw(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "thaw [NAME]",
+		Short: "Thaw the guest's file systems",
+		Long:  "thaw ends freeze, and returns when the guest agent has thawed the file systems.",
+	}
+	vm := aboutVM(f, cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		client, err := vm.dial(cmd, args)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := patient(cmd.Context())
+		defer cancel()
+		a, err := client.Thaw(ctx)
+		if err != nil {
+			return err
+		}
+		cmd.PrintErrf("%d file systems are thawed\n", a.FileSystems)
+		return nil
+	}
+	return cmd
+}
+
+// frozenOf describes file systems that are frozen: "Frozen for 3s, until 12:00:07".
+func frozenOf(f *status.Frozen, now time.Time) string {
+	if f == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%s for %s, until %s", f.State, age(now.Sub(f.Since)), f.Until.Local().Format(time.TimeOnly))
+	if f.Message != "" {
+		text += "; " + f.Message
+	}
+	return text
+}

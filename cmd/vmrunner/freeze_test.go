@@ -1,0 +1,110 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/runner/control"
+	"vmop/runner/machine"
+	"vmop/runner/record"
+	"vmop/runner/status"
+	"vmop/test/guest"
+	"vmop/test/invariants"
+	"vmop/vmstatus"
+)
+
+// agentPort is shell: the device of the guest agent's port.
+const agentPort = "$(grep -l guest_agent /sys/class/virtio-ports/*/name | " +
+	"sed 's,/sys/class/virtio-ports\\(.*\\)/name,/dev\\1,')"
+
+// withDisks are the lines of a vm section of the tiny guest with its agent and with disks.
+func withDisks(t *testing.T, disks ...string) []string {
+	t.Helper()
+	image := guest.Tiny(t).With(t, "/usr/sbin/qemu-ga")
+	lines := []string{
+		"accelerator: tcg", "firmware: bios", "network: []", "maximumRam: 256 MiB", "powerdownTimeout: 600",
+		"kernel: {image: " + image.Kernel + ", initrd: " + image.Initrd +
+			", commandLine: console=ttyS0 quiet panic=-1 no_timer_check}", "drives:",
+	}
+	for _, name := range disks {
+		lines = append(lines, "- {file: PATH/"+name+"}")
+	}
+	return lines
+}
+
+// becomes waits until a status of the VM is as wanted.
+func becomes(t *testing.T, dir string, is func(status.Status) bool) {
+	t.Helper()
+	require.Eventually(t, func() bool { return is(known(t, dir)) }, patience, 20*time.Millisecond)
+}
+
+func thawed(s status.Status) bool { return s.Frozen == nil }
+
+// A guest that is frozen is thawed, whatever happens to its runner, its agent and itself.
+func TestAGuestNeverStaysFrozen(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "standard", withDisks(t, "disk")...)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "disk"), make([]byte, 16<<20), 0o600))
+	first, s := booting(t, dir)
+	do := func(command string) {
+		t.Helper()
+		s.typeLine("sh " + command)
+		s.await(`(?m)^rc=0`)
+	}
+	do("mkdir -p /disk /var/run /sbin && mke2fs /dev/vda >/dev/null && mount -t ext4 /dev/vda /disk; " +
+		`printf '#!/bin/sh\npoweroff -f\n' >/sbin/shutdown; chmod +x /sbin/shutdown`)
+	do("/usr/sbin/qemu-ga -d -m virtio-serial -t /tmp -f /tmp/ga.pid -p " + agentPort)
+	becomes(t, dir, func(s status.Status) bool { return s.State == vmstatus.StateBooted })
+	freeze := func(limit time.Duration) status.FreezeAnswer {
+		t.Helper()
+		client, err := control.Dial(t.Context(), filepath.Join(dir, "run", control.SocketName))
+		require.NoError(t, err)
+		a, err := client.Freeze(t.Context(), limit)
+		require.NoError(t, err)
+		return a
+	}
+
+	require.Equal(t, 1, freeze(control.MaxFreezeTime).FileSystems)
+	require.Equal(t, status.FSFrozen, known(t, dir).Frozen.State)
+	s.typeLine("sh (echo x >/disk/file; echo WRITTEN >/dev/console) &")
+	s.await(`(?m)^rc=0`)
+	first.kill()
+	var left machine.Progress
+	require.NoError(t, record.ReadProgress(filepath.Join(dir, "run"), &left))
+	require.NotNil(t, left.Frozen)
+	second := start(t, dir, nil)
+	second.await(`thawing the guest's file systems, which an earlier runner has frozen`)
+	second.await(`the guest's file systems are thawed`)
+	s = console(t, dir)
+	becomes(t, dir, thawed)
+	do("cat /disk/file; while ! rm /disk/file; do usleep 50000; done")
+
+	require.True(t, freeze(time.Second).Frozen)
+	second.await(`frozen for as long as was requested`)
+	becomes(t, dir, thawed)
+	do("echo x >/disk/file")
+
+	do("kill -STOP $(cat /tmp/ga.pid)")
+	a := freeze(time.Second)
+	require.False(t, a.Frozen)
+	require.Contains(t, a.Message, "not frozen: crash-consistent, because ")
+	do("kill -CONT $(cat /tmp/ga.pid)")
+	becomes(t, dir, thawed)
+	do("echo y >/disk/file")
+
+	said, err := exec.CommandContext(t.Context(), "vmrunner", "freeze", "-c", filepath.Join(dir, "config.yaml"),
+		"--time", "60s").CombinedOutput()
+	require.NoError(t, err, string(said))
+	require.Contains(t, string(said), "1 file systems are frozen for at most 1m0s")
+	second.signal(syscall.SIGTERM)
+	second.await(`the guest's file systems are thawed`)
+	second.await(`stopping.*guest agent`)
+	require.Zero(t, second.exit())
+	invariants.NothingLeft(t, dir)
+}
