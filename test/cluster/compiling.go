@@ -1,7 +1,10 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"time"
@@ -73,4 +76,22 @@ func (c *compiling) during(log func(string), run func() error) error {
 			log(c.progress(time.Since(begin)))
 		}
 	}
+}
+
+// compile runs "go build" in the folder of a module. The name is for what it says.
+func compile(ctx context.Context, log func(string), name, module string, args ...string) error {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-v", "-buildvcs=false"}, args...)...)
+	cmd.Dir = module
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it ends its compilers
+	cmd.WaitDelay = 10 * time.Second
+	out := &compiling{name: name}
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := out.during(log, cmd.Run); err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("build %s: %w", name, context.Cause(ctx))
+		}
+		return fmt.Errorf("build %s: %w\n%s", name, err, out.complaints())
+	}
+	return nil
 }

@@ -19,6 +19,10 @@
 // Where the machine has KVM, nodes offer it by a device plugin, as the resource
 // [KVMResource].
 //
+// [CSIPrograms] builds, when it is asked for, a CSI driver for tests
+// (tools/csi/csidriver) and what Kubernetes runs beside one, from their Go modules
+// (tools/csi).
+//
 // # What it touches
 //
 // A cluster has a number, 0 to 9, the first that is free. It lives in the network
@@ -35,5 +39,5 @@
 // It needs root, and Linux with cgroups of version 1 or 2, of which version 1 has
 // been tried; it needs no CAP_SYS_RESOURCE.
 //
-// See docs/decisions/0032-cluster.md.
+// See docs/decisions/0032-cluster.md and docs/decisions/0112-csi.md.
 package cluster

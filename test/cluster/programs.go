@@ -130,19 +130,9 @@ func build(ctx context.Context, dir string, log func(string)) error {
 	}
 	for _, from := range sources {
 		name := filepath.Base(from.pkg)
-		cmd := exec.CommandContext(ctx, "go", "build", "-v", "-buildvcs=false", "-ldflags", linkerFlags(), "-o",
-			filepath.Join(bin, name), from.pkg)
-		cmd.Dir = filepath.Join(root, from.module)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
-		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it ends its compilers
-		cmd.WaitDelay = 10 * time.Second
-		out := &compiling{name: name}
-		cmd.Stdout, cmd.Stderr = out, out
-		if err := out.during(log, cmd.Run); err != nil {
-			if ctx.Err() != nil {
-				return fmt.Errorf("build %s: %w", name, context.Cause(ctx))
-			}
-			return fmt.Errorf("build %s: %w\n%s", name, err, out.complaints())
+		if err := compile(ctx, log, name, filepath.Join(root, from.module), "-ldflags", linkerFlags(), "-o",
+			filepath.Join(bin, name), from.pkg); err != nil {
+			return err
 		}
 	}
 	for _, name := range programs {
