@@ -320,3 +320,24 @@ func TestWritesPause(t *testing.T) {
 	c.DeletionTimestamp, c.Finalizers = &metav1.Time{Time: now}, nil
 	require.False(t, differences(c.Status, use, class.Last{}).Protect, "the API server allows no new finalizer")
 }
+
+// Sizes puts each sizing policy into words.
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	c := &v1.VirtualMachineClass{}
+	require.Nil(t, class.Sizes(c))
+	require.NoError(t, yaml.UnmarshalStrict([]byte(`
+sizingPolicies:
+- {cores: {min: 1, max: 1}}
+- {cores: {min: 2, max: 4}, memory: {min: 1Gi, max: 16Gi, step: 512Mi}}
+- {cores: {min: 6, max: 16, step: 2}, memory: {perCore: {min: 1Gi, max: 4Gi}}}
+- {cores: {min: 32, max: 32}, memory: {max: 64Gi, perCore: {min: 1Gi}}}
+- {cores: {min: 64, max: 65}, memory: {step: 1Gi}}
+`), &c.Spec))
+	require.Equal(t, []string{
+		"1 CPU", "2 to 4 CPUs with RAM of 1Gi to 16Gi in steps of 512Mi",
+		"6 to 16 CPUs in steps of 2 with RAM of 1Gi to 4Gi for each CPU",
+		"32 CPUs with RAM of at most 64Gi, at least 1Gi for each CPU",
+		"64 to 65 CPUs with RAM of any size in steps of 1Gi",
+	}, class.Sizes(c))
+}

@@ -105,19 +105,22 @@ func nearestCores(all []v1.SizingPolicy, cores int64) int64 {
 }
 
 func coreRanges(all []v1.SizingPolicy) string {
-	var texts []string
-	for _, p := range all {
-		c := p.Cores
-		text := fmt.Sprintf("%d to %d", c.Min, c.Max)
-		if c.Min == c.Max {
-			text = strconv.Itoa(int(c.Min))
-		}
-		if c.Step > 1 && c.Min != c.Max {
-			text += fmt.Sprintf(" in steps of %d", c.Step)
-		}
-		texts = append(texts, text)
+	texts := make([]string, len(all))
+	for i, p := range all {
+		texts[i] = coreRange(p.Cores, "")
 	}
 	return strings.Join(texts, ", ")
+}
+
+func coreRange(c v1.CoreRange, unit string) string {
+	if c.Min == c.Max {
+		return strconv.Itoa(int(c.Min)) + unit
+	}
+	text := fmt.Sprintf("%d to %d%s", c.Min, c.Max, unit)
+	if c.Step > 1 {
+		text += fmt.Sprintf(" in steps of %d", c.Step)
+	}
+	return text
 }
 
 // bounds returns the least and the most memory in bytes of a VM with so many cores; most is 0
@@ -206,4 +209,26 @@ func fractions(all []v1.CoreFraction) string {
 		texts[i] = string(f)
 	}
 	return strings.Join(texts, ", ")
+}
+
+// Sizes returns the sizes that VMs of a class may have, a text for each policy; nil for any size.
+func Sizes(c *v1.VirtualMachineClass) (all []string) {
+	for _, p := range c.Spec.SizingPolicies {
+		text := coreRange(p.Cores, " CPUs")
+		if p.Cores.Max == 1 {
+			text = "1 CPU"
+		}
+		var memory []string
+		if m := p.Memory; m != nil && (m.Min != nil || m.Max != nil || m.Step != nil) {
+			memory = append(memory, memoryRange(&v1.MemoryRange{MemoryBounds: m.MemoryBounds, Step: m.Step}, 1))
+		}
+		if p.Memory != nil && p.Memory.PerCore != nil {
+			memory = append(memory, memoryRange(&v1.MemoryRange{PerCore: p.Memory.PerCore}, 1)+" for each CPU")
+		}
+		if memory != nil {
+			text += " with RAM of " + strings.Join(memory, ", ")
+		}
+		all = append(all, text)
+	}
+	return all
 }

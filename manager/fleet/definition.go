@@ -68,6 +68,21 @@ type Offer struct {
 	RunPolicies []string
 	// Classes are the storage classes of disks; nil if disks have none.
 	Classes *Classes
+	// VMClasses are the classes that a VM can have, sorted; nil if there are none.
+	VMClasses []VMClass
+}
+
+// A VMClass is a kind of VM that says what a definition leaves out.
+type VMClass struct {
+	Name string
+	// Preset reports that new VMs have it that name none.
+	Preset bool
+	// Sizes are those that its VMs may have, in English; nil means any.
+	Sizes []string
+	// Type and Network are those of VMs that name none; "" if the class says nothing of them.
+	Type, Network string
+	// Options are the names of those that the class gives.
+	Options []string
 }
 
 // Classes are the storage classes that disks can have.
@@ -107,6 +122,7 @@ type Option struct {
 type Draft struct {
 	Name, Type string
 	RunPolicy  string
+	Class      string
 	CPUs       int64
 	RAM        int64 // bytes
 	Disks      []Disk
@@ -138,6 +154,7 @@ const (
 	FieldName    = "name"
 	FieldType    = "type"
 	FieldPolicy  = "policy"
+	FieldClass   = "vmclass"
 	FieldCPUs    = "cpus"
 	FieldRAM     = "ram"
 	FieldDisk    = "disk"
@@ -157,6 +174,7 @@ func (d *Draft) Field(path string) string {
 		{"vm.name", FieldName},
 		{"vmType", FieldType},
 		{"runPolicy", FieldPolicy},
+		{"virtualMachineClassName", FieldClass},
 		{"vm.maximumCpus", FieldCPUs},
 		{"vm.currentCpus", FieldCPUs},
 		{"vm.maximumRam", FieldRAM},

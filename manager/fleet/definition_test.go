@@ -12,7 +12,9 @@ func TestFieldOfAPath(t *testing.T) {
 	d := Draft{Disks: make([]Disk, 2)}
 	for path, field := range map[string]string{
 		"vm.name": "name", "metadata.name": "name", "vmType": "type", "spec.vmType.source": "type",
-		"vm.maximumCpus": "cpus", "spec.vm.currentCpus": "cpus", "vm.maximumRam": "ram", "vm.drives[1].size": "disk.1",
+		"spec.virtualMachineClassName": "vmclass",
+		"vm.maximumCpus":               "cpus", "spec.vm.currentCpus": "cpus",
+		"vm.maximumRam": "ram", "vm.drives[1].size": "disk.1",
 		"spec.vm.disks[0].volumeClaimTemplate.spec": "disk.0",
 		"vm.drives[2].file":                         "cd", "spec.vm.disks[2].cdrom": "cd",
 		"vm.network": "network", "spec.vm.networks[0].tap": "network", "vm.network[0].type": "network",

@@ -21,8 +21,8 @@ const yes = "yes"
 // newFields are the fields of the form that an address can have as well; a password can't be in
 // one. Those of the VM type's options begin with optionField.
 var newFields = []string{
-	"name", "type", "policy", "cpus", "ram", "disk", "class", "drive", "cd", "network", "screen", "user", "key",
-	"withpassword", "start",
+	"name", "type", "vmclass", "policy", "cpus", "ram", "disk", "class", "drive", "cd", "network", "screen", "user",
+	"key", "withpassword", "start",
 }
 
 const optionField = fleet.FieldOption + "."
@@ -65,6 +65,9 @@ func (s *Server) getNew(w http.ResponseWriter, r *http.Request) error {
 	n := &newVM{visit: v, offer: offer, values: url.Values{
 		"type": {offer.Type}, "cpus": {"2"}, "ram": {"2 GiB"}, "disk": {"20 GiB"}, "screen": {yes}, "start": {yes},
 	}}
+	if offer.VMClasses != nil {
+		n.values.Del("type") // the class says it
+	}
 	for name, value := range knownFields(r.URL.Query()) {
 		n.values[name] = value
 	}
@@ -166,12 +169,15 @@ func (n *newVM) byHand(text, drafted string) {
 // read makes the draft and the definition, and checks both. The error is of the server.
 func (n *newVM) read(ctx context.Context) error {
 	n.faults = fieldFaults{}
-	about, err := n.s.opts.Fleet.VMType(ctx, n.values.Get("type"))
+	name := n.typeName()
+	about, err := n.s.opts.Fleet.VMType(ctx, name)
 	var refusal fleet.Refusal
 	switch {
 	case errors.As(err, &refusal):
-		n.faults.add(fleet.FieldType, string(refusal))
-		about = &fleet.VMType{Name: n.values.Get("type")}
+		if name == n.values.Get("type") { // that of a class may be known to its VMs only
+			n.faults.add(fleet.FieldType, string(refusal))
+		}
+		about = &fleet.VMType{Name: name}
 	case err != nil:
 		return err
 	}

@@ -279,3 +279,85 @@ func TestRunPolicyInTheForm(t *testing.T) {
 		"policy", "Always")
 	require.Contains(t, faultsAt(page, "policy"), "Unsupported value")
 }
+
+// offerClasses offers two classes, of which VMs that name none have the second.
+func (p *play) offerClasses() {
+	p.offer.VMClasses = []fleet.VMClass{
+		{
+			Name: "office", Type: "cloud", Network: "tap", Options: []string{"image"},
+			Sizes: []string{"1 to 4 CPUs with RAM of 1Gi to 16Gi", "6 to 16 CPUs in steps of 2"},
+		},
+		{Name: "plain", Preset: true},
+	}
+}
+
+// A VM of a cluster has a class, if that is chosen: the form tells which sizes it allows, and leaves to it
+// what it says.
+func TestClassInTheForm(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t)
+	form := func(path, language string) string {
+		_, page := p.call("GET", path, "", "Accept-Language", language)
+		return page
+	}
+	require.NotContains(t, form("/new?name=web", "en"), "f-vmclass", "there is none")
+	p.offerClasses()
+	page := form("/new?name=web", "en")
+	for _, part := range []string{
+		`<option value="" selected>Default: plain</option><option value="office">office</option>`,
+		"Its VMs may have any size.", `<option value="" selected>Default: standard</option>`,
+		`<option value="" selected>Default: User (outgoing only)</option>`, "type: \n", "network: user\n",
+	} {
+		require.Contains(t, page, part)
+	}
+	require.NotContains(t, page, "class: ")
+
+	page = form("/new?name=web&vmclass=office", "en")
+	for _, part := range []string{
+		`<option value="office" selected>office</option>`,
+		"Its VMs may have 1 to 4 CPUs with RAM of 1Gi to 16Gi; 6 to 16 CPUs in steps of 2.",
+		`<option value="" selected>Default: cloud</option>`,
+		`<option value="" selected>Default: Tap (bridge of the host)</option>`,
+		"class: office\n", "type: \n", "network: \n",
+	} {
+		require.Contains(t, page, part)
+	}
+	require.NotContains(t, page, "f-option.tpm", "the type's options are those of the class's type")
+	address := html.UnescapeString(regexp.MustCompile(`href="(/new\?[^"]+)"`).FindStringSubmatch(page)[1])
+	require.Equal(t, page, form(address, "en"), "the link has the class")
+	require.Contains(t, form("/new?name=web&vmclass=office", "de"), "Ihre VMs dürfen haben: 1 to 4 CPUs")
+
+	page = form("/new?name=web&vmclass=office&type=standard&network=none", "en")
+	require.Contains(t, page, "type: standard\n")
+	require.Contains(t, page, "network: none\n")
+	require.Contains(t, form("/new?name=web&vmclass=late", "en"), `<option value="late" selected>late</option>`,
+		"it may be ready yet")
+
+	p.faulty["class: office\n"] = fleet.Faults{{
+		Path: "spec.virtualMachineClassName", Message: "spec.vm.maximumCpus is 5",
+	}}
+	answer, page := p.submit("/new", "do", "create", "name", "web", "vmclass", "office", "cpus", "5", "ram", "1 GiB")
+	require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode)
+	require.Contains(t, faultsAt(page, "vmclass"), "spec.vm.maximumCpus is 5")
+}
+
+// What a class says of its type is not asked for, even if the manager doesn't know the type.
+func TestClassWithATypeOfItsOwn(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t)
+	p.mandatory = true
+	fields := []string{"do", "create", "name", "web", "cpus", "1", "ram", "1 GiB"}
+	p.offer.VMClasses = []fleet.VMClass{{Name: "own", Type: "unknown"}, {Name: "desk", Options: []string{"owner"}}}
+	answer, page := p.submit("/new", append(fields, "vmclass", "")...)
+	require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode)
+	require.Contains(t, faultsAt(page, "option.owner"), "needs a value")
+	answer, page = p.submit("/new", append(fields, "vmclass", "own", "type", "unknown")...)
+	require.Equal(t, http.StatusUnprocessableEntity, answer.StatusCode)
+	require.Contains(t, faultsAt(page, "type"), "there is no VM type unknown")
+	for _, class := range []string{"own", "desk"} {
+		fields[3] = class
+		answer, page = p.submit("/new", append(fields, "vmclass", class)...)
+		require.Equal(t, "/vms/"+class, answer.Header.Get("Location"), page)
+		require.Contains(t, p.saved, "class: "+class)
+	}
+}

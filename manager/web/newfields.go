@@ -1,8 +1,10 @@
 package web
 
 import (
+	"cmp"
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,8 +17,8 @@ func (n *newVM) readFields() {
 	get := func(name string) string { return strings.TrimSpace(n.values.Get(name)) }
 	d := &fleet.Draft{
 		Name: get("name"), Type: get("type"), Medium: get("cd"), Network: get("network"), User: get("user"),
-		RunPolicy: get("policy"),
-		Screen:    get("screen") == yes, Password: get("withpassword") == yes, Options: map[string]string{},
+		RunPolicy: get("policy"), Class: get("vmclass"),
+		Screen: get("screen") == yes, Password: get("withpassword") == yes, Options: map[string]string{},
 	}
 	n.draft = d
 	d.CD = d.Medium != "" || get("drive") == yes
@@ -32,9 +34,11 @@ func (n *newVM) readFields() {
 		n.faults.add(fleet.FieldRAM, n.T("new.nosize"))
 	}
 	d.RAM = d.RAM >> 20 << 20
-	if d.Network == "" && len(n.offer.Networks) > 0 {
+	if d.Network == "" && n.vmClass().Network == "" && len(n.offer.Networks) > 0 {
 		d.Network = n.offer.Networks[0]
-		n.values.Set("network", d.Network)
+		if n.offer.VMClasses == nil {
+			n.values.Set("network", d.Network)
+		}
 	}
 	n.readDisks()
 	n.readUser()
@@ -80,6 +84,27 @@ func (n *newVM) class(row int) string {
 	return ""
 }
 
+// vmClass returns the class that is chosen, or that of VMs that name none; without a name if that is
+// none, or isn't known.
+func (n *newVM) vmClass() fleet.VMClass {
+	name := strings.TrimSpace(n.values.Get("vmclass"))
+	for _, c := range n.offer.VMClasses {
+		if name == c.Name || name == "" && c.Preset {
+			return c
+		}
+	}
+	return fleet.VMClass{}
+}
+
+// typeName returns the VM type that is chosen, or that of the class.
+func (n *newVM) typeName() string {
+	name := n.values.Get("type")
+	if name == "" && n.offer.VMClasses != nil {
+		return cmp.Or(n.vmClass().Type, n.offer.Type)
+	}
+	return name
+}
+
 // field returns the field of the form that has what is at a path of the definition.
 func (n *newVM) field(path string) string {
 	field := n.draft.Field(path)
@@ -119,7 +144,7 @@ func (n *newVM) readOption(o fleet.Option) {
 	field := optionField + o.Name
 	text := strings.TrimSpace(lines(n.values.Get(field)))
 	if text == "" {
-		if o.Mandatory {
+		if o.Mandatory && !slices.Contains(n.vmClass().Options, o.Name) {
 			n.faults.add(field, n.T("new.mandatory"))
 		}
 		return

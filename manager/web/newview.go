@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strconv"
@@ -97,6 +98,9 @@ func (n *newVM) view() newView {
 			n.box("withpassword", ""), n.input("key", areaInput)),
 		n.options(),
 	}
+	if n.offer.VMClasses != nil {
+		view.Groups[0].Inputs = slices.Insert(view.Groups[0].Inputs, 1, n.vmClassInput())
+	}
 	if n.offer.RunPolicies != nil {
 		view.Groups[0].Inputs = append(view.Groups[0].Inputs, n.policyInput())
 	}
@@ -152,7 +156,10 @@ func (n *newVM) typeInput() inputView {
 	in := n.input(fleet.FieldType, choiceInput)
 	in.Hint = n.about.Doc
 	types := n.offer.Types
-	if !slices.Contains(types, in.Value) {
+	if n.offer.VMClasses != nil { // one of them may say the type
+		in.Choices = []choiceView{{"", n.T("new.defaultis", cmp.Or(n.vmClass().Type, n.offer.Type)), in.Value == ""}}
+	}
+	if !slices.Contains(types, in.Value) && (in.Value != "" || in.Choices == nil) {
 		types = append([]string{in.Value}, types...)
 	}
 	for _, name := range types {
@@ -171,8 +178,38 @@ func (n *newVM) policyInput() inputView {
 	return in
 }
 
+// vmClassInput returns the choice of a class, and tells which sizes it allows.
+func (n *newVM) vmClassInput() inputView {
+	in := n.input(fleet.FieldClass, choiceInput)
+	in.Choices = []choiceView{{"", n.T("new.vmclass.none"), in.Value == ""}}
+	there := in.Value == ""
+	for _, c := range n.offer.VMClasses {
+		if c.Preset {
+			in.Choices[0].Text = n.T("new.defaultis", c.Name)
+		}
+		there = there || c.Name == in.Value
+		in.Choices = append(in.Choices, choiceView{c.Name, c.Name, c.Name == in.Value})
+	}
+	if !there {
+		in.Choices = append(in.Choices, choiceView{in.Value, in.Value, true})
+	}
+	switch c := n.vmClass(); {
+	case c.Name == "":
+		in.Hint = n.T("new.vmclass.says")
+	case c.Sizes == nil:
+		in.Hint = n.T("new.vmclass.any")
+	default:
+		in.Hint = n.T("new.vmclass.sizes", strings.Join(c.Sizes, "; "))
+	}
+	return in
+}
+
 func (n *newVM) networkInput() inputView {
 	in := n.input(fleet.FieldNetwork, choiceInput)
+	if n.offer.VMClasses != nil { // one of them may say it
+		preset := cmp.Or(n.vmClass().Network, n.offer.Networks[0])
+		in.Choices = []choiceView{{"", n.T("new.defaultis", n.T("new.network."+preset)), in.Value == ""}}
+	}
 	for _, name := range n.offer.Networks {
 		in.Choices = append(in.Choices, choiceView{name, n.T("new.network." + name), name == in.Value})
 	}

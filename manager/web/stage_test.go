@@ -18,6 +18,7 @@ type defined struct {
 	// version of all definitions, and what was last saved.
 	version, saved string
 	left           []string
+	mandatory      bool // an option of the type standard is
 }
 
 // newDefined has something of everything.
@@ -56,7 +57,7 @@ func (f *stage) VMType(_ context.Context, name string) (*fleet.VMType, error) {
 		t.Options = []fleet.Option{
 			{Name: "tpm", Kind: "bool", Default: "true", Doc: "A <b>TPM</b>."},
 			{Name: "bus", Kind: "string", Default: "ide", Values: []string{"ide", "virtio"}},
-			{Name: "owner", Kind: "string", Doc: "Its owner."},
+			{Name: "owner", Kind: "string", Doc: "Its owner.", Mandatory: f.mandatory},
 			{Name: "queues", Kind: "int", Minimum: &one, Maximum: &many},
 			{Name: "cache", Kind: "size", Minimum: &least},
 			{Name: "heap", Kind: "size", Maximum: &most},
@@ -72,6 +73,9 @@ func (f *stage) Draft(_ context.Context, d *fleet.Draft) (string, error) {
 		d.Name, d.Type, d.CPUs, d.RAM, d.Disks, d.CD, d.Medium, d.Network, d.Screen)
 	if d.RunPolicy != "" {
 		text += "policy: " + d.RunPolicy + "\n"
+	}
+	if d.Class != "" {
+		text += "class: " + d.Class + "\n"
 	}
 	if d.User != "" {
 		text += fmt.Sprintf("user: %s\nkeys: %q\n", d.User, d.Keys)

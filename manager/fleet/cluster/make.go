@@ -48,6 +48,7 @@ func (f *Fleet) Offer(ctx context.Context) (*fleet.Offer, error) {
 		Types: names, Type: defaultType, Networks: []string{"user", "masquerade", "tap", fleet.NoNetwork},
 		RunPolicies: []string{string(v1.AlwaysOnUnlessStoppedManually), string(v1.Manual), string(v1.AlwaysOff)},
 		Classes:     f.storageClasses(ctx),
+		VMClasses:   f.vmClasses(),
 	}, nil
 }
 
@@ -101,6 +102,9 @@ func (f *Fleet) Draft(_ context.Context, d *fleet.Draft) (string, error) {
 	spec := map[string]any{"vm": machine}
 	if d.RunPolicy != "" {
 		spec["runPolicy"] = d.RunPolicy
+	}
+	if d.Class != "" {
+		spec["virtualMachineClassName"] = d.Class
 	}
 	if d.Type != "" {
 		spec["vmType"] = map[string]any{"source": d.Type}

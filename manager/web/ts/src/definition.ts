@@ -70,6 +70,9 @@ function showFaults(fresh: HTMLElement): void {
   else control?.removeAttribute("aria-invalid");
   const hint = field.querySelector(":scope > .hint"), text = fresh.querySelector(":scope > .hint")?.textContent;
   if (hint && text) hint.textContent = text;
+  const choices = field.querySelector("select")?.options, said = fresh.querySelector("select")?.options;
+  for (const [i, choice] of [...said ?? []].entries()) // what is left to a class, it may say otherwise
+    if (choices?.[i]?.value === choice.value && choices[i].text !== choice.text) choices[i].text = choice.text;
 }
 
 /** Shows the definition, unless it is just being changed. */
