@@ -66,6 +66,8 @@ type Cluster struct {
 	Processes map[string]process.ID `json:"processes"`
 	// Arguments are those of the Options.
 	Arguments map[string][]string `json:"arguments,omitempty"`
+	// CSI is the folder of the programs of [Cluster.AddCSI], if it was called.
+	CSI string `json:"csi,omitempty"`
 
 	without     []string
 	auditPolicy string
@@ -250,7 +252,10 @@ func (c *Cluster) Boot(ctx context.Context, number int) error {
 	if err := (node{c, number}).start(ctx); err != nil {
 		return err
 	}
-	return c.awaitNode(ctx, number)
+	if err := c.awaitNode(ctx, number); err != nil || c.CSI == "" {
+		return err
+	}
+	return node{c, number}.startCSI(ctx)
 }
 
 // Load puts an image into all nodes.

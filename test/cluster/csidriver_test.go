@@ -51,10 +51,12 @@ func TestCSIDriver(t *testing.T) {
 			})
 			cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "--pid", "--fork", "--kill-child",
 				"--mount-proc", "sh", "-c", sanity)
-			cmd.Env = append(os.Environ(), "PROGRAMS="+programs, "DIR="+dir, "MODE="+mode)
+			cmd.Env = append(append(os.Environ(), cluster.CSIEnvironment(programs)...), "PROGRAMS="+programs, "DIR="+dir,
+				"MODE="+mode)
 			out, err := cmd.CombinedOutput()
 			require.NoError(t, err, "%s", out)
-			require.Contains(t, string(out), "71 Passed | 0 Failed") // others are about what the driver doesn't offer
+			// Others are about what the driver doesn't offer.
+			require.Contains(t, string(out), "71 Passed | 0 Failed")
 			require.Empty(t, attached(t.Context(), t, dir), "no loop device is left")
 			for _, kind := range []string{"volumes", "snapshots", "nodes/here"} {
 				left, err := os.ReadDir(filepath.Join(dir, "volumes", kind))

@@ -19,9 +19,12 @@
 // Where the machine has KVM, nodes offer it by a device plugin, as the resource
 // [KVMResource].
 //
-// [CSIPrograms] builds, when it is asked for, a CSI driver for tests
-// (tools/csi/csidriver) and what Kubernetes runs beside one, from their Go modules
-// (tools/csi).
+// [Cluster.AddCSI] adds storage whose volumes grow, have snapshots and are cloned, in
+// both modes: a CSI driver for tests (tools/csi/csidriver) on each node, and what
+// Kubernetes runs beside one: external-provisioner, -attacher, -resizer and -snapshotter
+// with the snapshot controller, built from their Go modules ([CSIPrograms]). It costs
+// about 250 MB of memory and two seconds, so that a test asks for it that needs it.
+// Volumes are of the storage class [CSIClass].
 //
 // # What it touches
 //

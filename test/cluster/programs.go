@@ -58,7 +58,7 @@ func Programs(ctx context.Context, log func(string)) (dir string, err error) {
 	if err := build(ctx, dir, log); err != nil {
 		return "", err
 	}
-	if err := unpack(ctx, filepath.Join(dir, "root")); err != nil {
+	if err := unpack(ctx, filepath.Join(dir, "root"), packages); err != nil {
 		return "", err
 	}
 	return dir, systemImages(dir)
@@ -145,7 +145,7 @@ func build(ctx context.Context, dir string, log func(string)) error {
 
 // unpack unpacks the distribution's packages without installing them: none of
 // their services is started.
-func unpack(ctx context.Context, root string) error {
+func unpack(ctx context.Context, root string, packages map[string]string) error {
 	for name, proof := range packages {
 		if _, err := os.Stat(filepath.Join(root, proof)); err == nil {
 			continue

@@ -1,5 +1,5 @@
 // Command csidriver is a CSI driver for tests. Volumes are files with holes in a folder that all nodes can reach; a node
-// has one as a loop device (mode Block), or as an ext4 on that (Filesystem). They grow, also in use, and are copied
+// has one as a loop device (mode Block), or as an xfs on that (Filesystem). They grow, also in use, and are copied
 // as snapshots and clones: at once where the folder's file system can share blocks, else their data, with holes left
 // as they are.
 //

@@ -1,0 +1,128 @@
+package cluster
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"vmop/test/program"
+)
+
+// CSIClass is the storage class, and the snapshot class, of a cluster with CSI.
+const CSIClass = "csi"
+
+//go:embed csi.yaml
+var csiClasses string
+
+// AddCSI gives the cluster storage that can grow, and be copied by snapshots and clones:
+// a CSI driver (tools/csi/csidriver) on each node that is up and for the controller, and
+// what Kubernetes runs beside one. Volumes are in the folder csi of the cluster's.
+func (c *Cluster) AddCSI(ctx context.Context) error {
+	programs, err := CSIPrograms(ctx, c.log)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(c.csiFolder(), 0o700); err != nil {
+		return fmt.Errorf("add CSI: %w", err)
+	}
+	if err := c.defineCSI(ctx); err != nil {
+		return err
+	}
+	c.CSI = programs
+	if err := c.beside(ctx, "csidriver", "-endpoint", c.csiSocket(), "-folder", c.csiFolder()); err != nil {
+		return err
+	}
+	for i := range maxNodes {
+		if n := (node{c, i + 1}); c.Processes[n.name()].Runs() {
+			if err := n.startCSI(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	common := []string{"--kubeconfig", c.Kubeconfig, "--kube-api-qps", "100", "--kube-api-burst", "100"}
+	driver := append(common[:len(common):len(common)], "--csi-address", c.csiSocket(), "--timeout", "60s")
+	return errors.Join(
+		c.beside(ctx, "csi-provisioner", append(driver, "--default-fstype", "xfs")...),
+		c.beside(ctx, "csi-attacher", append(driver, "--default-fstype", "xfs")...),
+		c.beside(ctx, "csi-resizer", driver...),
+		c.beside(ctx, "csi-snapshotter", driver...),
+		c.beside(ctx, "snapshot-controller", common...),
+	)
+}
+
+func (c *Cluster) csiFolder() string { return filepath.Join(c.Dir, "csi") }
+
+func (c *Cluster) csiSocket() string { return filepath.Join(c.Dir, "csi.sock") }
+
+// beside starts a program of CSI beside the control plane.
+func (c *Cluster) beside(ctx context.Context, name string, args ...string) error {
+	cmd := c.Inside(context.WithoutCancel(ctx), filepath.Join(c.CSI, name), args...)
+	cmd.Dir = c.Dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	_, err := c.launch(name, cmd)
+	return err
+}
+
+// startCSI starts the driver on the node, and waits until the kubelet has it.
+func (n node) startCSI(ctx context.Context) error {
+	const kubelet = "/var/lib/kubelet"
+	endpoint := filepath.Join(kubelet, "plugins", "csi.example.test.sock")
+	if err := os.MkdirAll(filepath.Join(n.dir(), "kubelet", "plugins"), 0o750); err != nil {
+		return fmt.Errorf("start the CSI driver of %s: %w", n.name(), err)
+	}
+	registry := filepath.Join(kubelet, "plugins_registry")
+	if err := os.MkdirAll(filepath.Join(n.dir(), "kubelet", "plugins_registry"), 0o750); err != nil {
+		return fmt.Errorf("start the CSI driver of %s: %w", n.name(), err)
+	}
+	first := fmt.Sprint(n.c.Processes[n.name()].PID)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), "nsenter", "--target", first, "--mount", "--pid", "--",
+		filepath.Join(n.c.CSI, "csidriver"), "-endpoint", endpoint, "-folder", n.c.csiFolder(), "-node", n.name(),
+		"-registration", filepath.Join(registry, "csi.example.test-reg.sock"))
+	cmd.Env = append(os.Environ(), CSIEnvironment(n.c.CSI)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if _, err := n.c.launch("csidriver-"+n.name(), cmd); err != nil {
+		return err
+	}
+	return until(ctx, patience, "the CSI driver of "+n.name(), func() error {
+		out, err := n.c.Kubectl(ctx, "get", "csinode", n.name(), "-o", "jsonpath={.spec.drivers[*].name}")
+		if err == nil && out == "" {
+			err = errors.New("the kubelet doesn't have it")
+		}
+		return err
+	})
+}
+
+// defineCSI makes the kinds of snapshots, and the classes.
+func (c *Cluster) defineCSI(ctx context.Context) error {
+	root, err := program.Root(ctx)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}",
+		"github.com/kubernetes-csi/external-snapshotter/client/v8")
+	cmd.Dir = filepath.Join(root, csiModule)
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
+	dir, err := output(cmd)
+	if err != nil {
+		return err
+	}
+	kinds := filepath.Join(strings.TrimSpace(dir), "config/crd")
+	if _, err := c.Kubectl(ctx, "apply", "--server-side", "-k", kinds); err != nil {
+		return err
+	}
+	for _, kind := range []string{"volumesnapshots", "volumesnapshotcontents", "volumesnapshotclasses"} {
+		if err := c.AwaitResource(ctx, kind+".snapshot.storage.k8s.io"); err != nil {
+			return err
+		}
+	}
+	apply := c.KubectlCommand(ctx, "apply", "--server-side", "-f", "-")
+	apply.Stdin = strings.NewReader(csiClasses)
+	_, err = output(apply)
+	return err
+}
