@@ -43,6 +43,7 @@ const (
 	ReasonApplying              Reason = "Applying"
 	ReasonConfigInvalid         Reason = "ConfigInvalid"
 	ReasonNotPossible           Reason = "NotPossible"
+	ReasonNotReset              Reason = "NotReset"
 	ReasonChangesPending        Reason = "ChangesPending"
 	ReasonNothingPending        Reason = "NothingPending"
 	ReasonPaused                Reason = "Paused"

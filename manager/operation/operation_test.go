@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "vmop/api/v1"
+	"vmop/vmstatus"
 )
 
 const (
@@ -268,12 +269,12 @@ func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	another := func(_ *v1.VirtualMachine, pod *corev1.Pod) { pod.UID = "pod-2" }
 	type change = func(*v1.VirtualMachine, *corev1.Pod)
-	reports := func(generation int64, message string, ready metav1.ConditionStatus) change {
+	reports := func(generation int64, reason vmstatus.Reason, ready metav1.ConditionStatus) change {
 		return func(vm *v1.VirtualMachine, _ *corev1.Pod) {
 			vm.Status.Conditions = []metav1.Condition{
 				{
 					Type: v1.ConditionConfigApplied, ObservedGeneration: generation,
-					Message: message, Reason: "NotPossible",
+					Message: "vm.options.resetCounter: why", Reason: string(reason),
 				},
 				{Type: v1.ConditionReady, Status: ready},
 			}
@@ -307,16 +308,21 @@ func TestOutcomes(t *testing.T) {
 		{made(restart), "running", "running", another, ""},
 		{made(restart), "running", "failed", nil, "Failed: Crashed: the VM has failed: boom"},
 		{made(restart), "running", "off", nil, "Failed: Overruled: the VM has been set to Stopped meanwhile"},
-		{made(reset), "running", "running", reports(2, "", metav1.ConditionTrue), ""},
+		{made(reset), "running", "running", reports(2, vmstatus.ReasonApplied, metav1.ConditionTrue), ""},
 		{
-			made(reset), "running", "running", reports(3, "", metav1.ConditionTrue),
+			made(reset), "running", "running", reports(3, vmstatus.ReasonApplied, metav1.ConditionTrue),
 			"Completed: the machine has been reset",
 		},
 		{
-			made(reset), "running", "running", reports(3, "resetCounter: QEMU said no", metav1.ConditionTrue),
-			"Failed: NotPossible: resetCounter: QEMU said no",
+			made(reset), "running", "running", reports(3, vmstatus.ReasonNotReset, metav1.ConditionTrue),
+			"Failed: NotReset: vm.options.resetCounter: why",
 		},
-		{made(reset), "running", "running", reports(3, "resetCounter: is paused", metav1.ConditionFalse), "waits"},
+		{
+			made(reset), "running", "running", reports(3, vmstatus.ReasonNotPossible, metav1.ConditionTrue),
+			"Completed: the machine has been reset",
+		},
+		{made(reset), "running", "running", reports(3, vmstatus.ReasonApplying, metav1.ConditionTrue), ""},
+		{made(reset), "running", "running", reports(3, vmstatus.ReasonNotReset, metav1.ConditionFalse), "waits"},
 		{made(reset), "running", "running", another, "Failed: Overruled: the guest has ended meanwhile"},
 	} {
 		s := situation(row.is, active(row.o, row.before))

@@ -75,7 +75,7 @@ func outcomeOfReset(target *v1.OperationTarget, vm *v1.VirtualMachine, pod *core
 	switch {
 	case runner == nil || runner.PodUID != pod.UID || read == nil || read.ObservedGeneration < target.Generation:
 		return outcome{}
-	case strings.Contains(read.Message, "resetCounter"):
+	case read.Reason == string(vmstatus.ReasonNotReset):
 		if meta.IsStatusConditionTrue(vm.Status.Conditions, v1.ConditionReady) { // it doesn't wait for a paused VM
 			return failed(read.Reason, read.Message)
 		}

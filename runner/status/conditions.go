@@ -189,6 +189,9 @@ const (
 	Watching  = "watching "
 )
 
+// resetCounter is the path of a wish to reset the machine.
+const resetCounter = "resetCounter"
+
 func configApplied(s Status) Condition {
 	switch c := s.Configuration; {
 	case s.State == vmstatus.StateStopped:
@@ -198,10 +201,18 @@ func configApplied(s Status) Condition {
 	case c.Applied < c.Generation || c.Generation == 0:
 		return answer(vmstatus.ConditionConfigApplied, false, vmstatus.ReasonApplying, "")
 	}
-	for _, p := range s.Problems {
-		if p.Path != "" {
-			return answer(vmstatus.ConditionConfigApplied, false, vmstatus.ReasonNotPossible, p.Path+": "+p.Message)
+	because, first := vmstatus.ReasonNotPossible, -1
+	for i, p := range s.Problems {
+		switch {
+		case p.Path == resetCounter: // an operation waits for it
+			because, first = vmstatus.ReasonNotReset, i
+		case p.Path != "" && first < 0:
+			first = i
 		}
+	}
+	if first >= 0 {
+		p := s.Problems[first]
+		return answer(vmstatus.ConditionConfigApplied, false, because, p.Path+": "+p.Message)
 	}
 	return answer(vmstatus.ConditionConfigApplied, true, vmstatus.ReasonApplied, "")
 }

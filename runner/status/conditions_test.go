@@ -110,6 +110,8 @@ func TestConditions(t *testing.T) {
 		},
 		{vmstatus.ConditionConfigApplied, "False NotPossible", in(vmstatus.StateBooting, Read{Generation: 1},
 			Applied(1), Problems{{Path: "vm.currentCpus", Message: "no slot"}})},
+		{vmstatus.ConditionConfigApplied, "False NotReset", in(vmstatus.StateBooting, Read{Generation: 1}, Applied(1),
+			Problems{{Path: "vm.currentCpus"}, {Path: "resetCounter", Message: "the TPM is lost"}, {Path: "vm"}})},
 		{vmstatus.ConditionConfigApplied, "True Applied", in(vmstatus.StateBooting, Read{Generation: 1}, Applied(1),
 			Faults{vmstatus.ReasonHelperLost, fields("passt")})},
 

@@ -158,6 +158,7 @@ func statuses() (all []Status) {
 		func(s *Status) { s.QEMU.RunState = "internal-error" },
 		func(s *Status) { s.Problems = []Problem{{Reason: vmstatus.ReasonGuestPanicked, Message: "x"}} },
 		func(s *Status) { s.Problems = []Problem{{Path: "vm.currentCpus", Message: "x"}} },
+		func(s *Status) { s.Problems = []Problem{{Path: "resetCounter", Message: "x"}} },
 		func(s *Status) { s.Consoles = []Console{{Kind: Serial}} },
 		func(s *Status) { s.Consoles = []Console{{Kind: VNC}} },
 		func(s *Status) { s.VmopAgent = true },
