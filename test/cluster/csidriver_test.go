@@ -51,8 +51,8 @@ func TestCSIDriver(t *testing.T) {
 			})
 			cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "--pid", "--fork", "--kill-child",
 				"--mount-proc", "sh", "-c", sanity)
-			cmd.Env = append(append(os.Environ(), cluster.CSIEnvironment(programs)...), "PROGRAMS="+programs, "DIR="+dir,
-				"MODE="+mode)
+			cmd.Env = append(os.Environ(), cluster.CSIEnvironment(programs)...)
+			cmd.Env = append(cmd.Env, "PROGRAMS="+programs, "DIR="+dir, "MODE="+mode)
 			out, err := cmd.CombinedOutput()
 			require.NoError(t, err, "%s", out)
 			// Others are about what the driver doesn't offer.
