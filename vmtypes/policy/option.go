@@ -207,7 +207,7 @@ func (c *checker) netdev(o *plan.Option) {
 		fields := strings.SplitN(p.Value, ":", 2) // proto:address:port-guest:port
 		from, _, _ := strings.Cut(fields[len(fields)-1], "-")
 		i := strings.LastIndex(from, ":")
-		if len(fields) < 2 || i < 0 || fields[0] != "tcp" && fields[0] != "udp" {
+		if i < 0 || fields[0] != "tcp" && fields[0] != "udp" {
 			c.deny("hostfwd=" + p.Value + " is not of the form protocol:address:port-address:port")
 			continue
 		}

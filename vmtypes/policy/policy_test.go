@@ -251,6 +251,18 @@ func attacks() []attack {
 			"listening on *:22 is not in its list",
 		},
 		{
+			"a forward without addresses", options(`option("-netdev", "user", {"id": "x", "hostfwd": "tcp:22-:22"})`),
+			"hostfwd=tcp:22-:22 is not of the form",
+		},
+		{
+			"a forward of another protocol", options(`option("-netdev", "user", {"id": "x", "hostfwd": "unix::22-:22"})`),
+			"hostfwd=unix::22-:22 is not of the form",
+		},
+		{
+			"a forward of nothing", options(`option("-netdev", "user", {"id": "x", "hostfwd": "tcp"})`),
+			"hostfwd=tcp is not of the form",
+		},
+		{
 			"another type in a netdev", options(`option("-netdev", "user", {"id": "x", "type": "tap"})`),
 			"what the property type does",
 		},
