@@ -49,6 +49,7 @@ func TestNamedVMs(t *testing.T) {
 			image := guest.Tiny(t)
 			env.Setenv("KERNEL", image.Kernel)
 			env.Setenv("INITRD", image.Initrd)
+			env.Setenv("DEBIAN", guest.Debian(t))
 			for name, folder := range map[string]string{
 				"XDG_CONFIG_HOME": "config", "XDG_DATA_HOME": "data", "XDG_RUNTIME_DIR": "r",
 				"XDG_CACHE_HOME": "cache",
@@ -63,6 +64,7 @@ func TestNamedVMs(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "ready": ready, "says": says, "fetch": fetch, "publish": publish,
+			"publish-debian": publishDebian, "log-in": logIn,
 		},
 	})
 }
@@ -94,23 +96,53 @@ func publish(ts *testscript.TestScript, _ bool, args []string) {
 	raw, qcow2 := ts.MkAbs("published"), ts.MkAbs("published.qcow2")
 	ts.Check(os.WriteFile(raw, append(guest.Sector(), make([]byte, 2<<20-512)...), 0o600))
 	ts.Check(ts.Exec("qemu-img", "convert", "-f", "raw", "-O", "qcow2", raw, qcow2))
-	image, err := os.ReadFile(qcow2)
+	publishFile(ts, args[0], qcow2)
+}
+
+// publishFile serves an image, and lists it for the user.
+func publishFile(ts *testscript.TestScript, name, file string) {
+	sum := sha256.New()
+	image, err := os.Open(file)
+	ts.Check(err)
+	defer image.Close()
+	_, err = io.Copy(sum, image)
 	ts.Check(err)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/disk.qcow2":
-			_, _ = w.Write(image)
+			http.ServeFile(w, r, file)
 		case "/SHA256SUMS":
-			fmt.Fprintf(w, "%x  disk.qcow2\n", sha256.Sum256(image))
+			fmt.Fprintf(w, "%x  disk.qcow2\n", sum.Sum(nil))
 		default:
 			http.NotFound(w, r)
 		}
 	}))
 	ts.Defer(server.Close)
 	list := fmt.Sprintf("images:\n- {name: %s, url: %[2]s/disk.qcow2, checksums: SHA256SUMS}\n"+
-		"- {name: ours/gone, url: %[2]s/disk.qcow2, checksums: GONE}\n", args[0], server.URL)
+		"- {name: ours/gone, url: %[2]s/disk.qcow2, checksums: GONE}\n", name, server.URL)
 	ts.Check(os.MkdirAll(ts.MkAbs("config/vmrunner"), 0o700))
 	ts.Check(os.WriteFile(ts.MkAbs("config/vmrunner/images.yaml"), []byte(list), 0o600))
+}
+
+// publishDebian serves a Debian with cloud-init: publish-debian NAME.
+func publishDebian(ts *testscript.TestScript, _ bool, args []string) {
+	publishFile(ts, args[0], ts.Getenv("DEBIAN"))
+}
+
+// logIn waits until vmrunner ssh gets into a guest: log-in NAME ARGUMENTS-OF-SSH….
+func logIn(ts *testscript.TestScript, _ bool, args []string) {
+	args = append(append([]string{"ssh"}, args...), "-o", "ConnectTimeout=10", "true")
+	deadline := time.Now().Add(3 * patience) // 75 seconds on two idle CPUs without KVM
+	for {
+		err := ts.Exec("vmrunner", args...)
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("nobody can log in: %v", err)
+		}
+		time.Sleep(2 * time.Second)
+	}
 }
 
 // fetch gets the page of a tiny guest by port-forward, twice, and interrupts that: fetch NAME
