@@ -139,7 +139,7 @@ func logIn(ts *testscript.TestScript, _ bool, args []string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			ts.Fatalf("nobody can log in: %v", err)
+			ts.Fatalf("no log-in: %v", err)
 		}
 		time.Sleep(2 * time.Second)
 	}

@@ -8,7 +8,7 @@ import (
 
 // Debian returns the path of a cloud image, qcow2, of a Debian with cloud-init, OpenSSH and QEMU's
 // guest agent, which scripts/debian-guest makes. UEFI boots it, and without KVM it takes two
-// minutes of processor time until somebody can log in. It ends the test when there is none. The
+// minutes of processor time until its SSH server answers. It ends the test when there is none. The
 // file belongs to the cache: a test must not change it.
 func Debian(t testing.TB) string {
 	t.Helper()
