@@ -64,7 +64,7 @@ func (inv *Inventory) Create(
 	if err != nil {
 		return "", nil, err
 	}
-	if err := os.MkdirAll(vm.Place.Folder, folderMode(vm.Place)); err != nil {
+	if err := vm.Place.makeFolder(); err != nil {
 		return "", nil, fmt.Errorf("create %s: %w", name, err)
 	}
 	err = durable.Create(vm.File, text, fileMode)
@@ -77,11 +77,22 @@ func (inv *Inventory) Create(
 	return vm.File, review.Warnings, nil
 }
 
-func folderMode(place *Place) fs.FileMode {
-	if place.System {
-		return 0o755 // the names of the computer's VMs are no secret
+// makeFolder makes the folder if it isn't there. Everybody may look into that of the computer, whatever
+// the umask: the names of its VMs are no secret, and the policy in it holds for all users.
+func (p *Place) makeFolder() error {
+	if !p.System {
+		return os.MkdirAll(p.Folder, 0o700)
 	}
-	return 0o700
+	for _, folder := range []string{filepath.Dir(p.Folder), p.Folder} {
+		err := os.Mkdir(folder, 0o755)
+		if err == nil {
+			err = os.Chmod(folder, 0o755)
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // DeleteOptions say what goes with a VM.
