@@ -139,17 +139,10 @@ func (c *conversion) target() string {
 }
 
 func (c *conversion) rules(program string) *confine.Rules {
-	r := &confine.Rules{}
-	for _, name := range []string{
-		"/usr", "/bin", "/lib", "/lib64", "/nix/store", "/gnu/store", "/etc/ld.so.cache", "/proc/meminfo",
-		"/proc/sys/vm/overcommit_memory", "/sys/devices/system", "/dev/urandom", program, c.image,
-	} {
-		r.Paths = append(r.Paths, confine.Path{Name: absolute(name), Access: confine.Read})
-	}
-	for _, name := range []string{"/dev/null", c.out.part} {
-		r.Paths = append(r.Paths, confine.Path{Name: absolute(name), Access: confine.Write})
-	}
-	return r
+	return &confine.Rules{Paths: append(confine.Programs(),
+		confine.Path{Name: absolute(program), Access: confine.Read},
+		confine.Path{Name: absolute(c.image), Access: confine.Read},
+		confine.Path{Name: absolute(c.out.part), Access: confine.Write})}
 }
 
 func absolute(name string) string {

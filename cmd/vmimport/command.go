@@ -27,15 +27,16 @@ func newCommand() *cobra.Command {
 	var log cli.LogFlags
 	root := &cobra.Command{
 		Use:   "vmimport",
-		Short: "Fill a disk with an image",
+		Short: "Fill a disk with an image, or serve it to a VM",
 		Long: "vmimport fills a file or a block device with the raw bytes of a disk. Its last\n" +
-			"line is a JSON object, with the reason Imported or that of a failure.",
+			"line is a JSON object, with the reason Imported or that of a failure. Another\n" +
+			"verb serves a disk to a VM.",
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cli.SetUp(root, version)
 	log.Add(root)
-	root.AddCommand(newImport(&log), newClone(&log), newReceive())
+	root.AddCommand(newImport(&log), newClone(&log), newReceive(), newServe(&log))
 	return root
 }
 
@@ -59,19 +60,28 @@ func (c *common) add(p *pflag.FlagSet) {
 	p.StringVar(&c.termination, "termination-log", "", "`file` for the outcome, as in the standard output")
 }
 
+// loggerOf returns what logs to the standard error output, as the flags say.
+func loggerOf(flags *cli.LogFlags) (*slog.Logger, error) {
+	level, err := flags.ParseLevel()
+	if err != nil {
+		return nil, err
+	}
+	handler, err := flags.Handler(level, os.Stderr)
+	if err != nil {
+		return nil, err
+	}
+	return slog.New(handler), nil
+}
+
 // start returns an import to the target, and the reporter of what becomes of it.
 func (c *common) start(ctx context.Context) (diskimage.Import, *reporter, error) {
-	level, err := c.log.ParseLevel()
-	if err != nil {
-		return diskimage.Import{}, nil, err
-	}
-	handler, err := c.log.Handler(level, os.Stderr)
+	logger, err := loggerOf(c.log)
 	if err != nil {
 		return diskimage.Import{}, nil, err
 	}
 	// A program that was killed after it had finished is started again.
 	c.target.Replace = true
-	r := &reporter{log: slog.New(handler), termination: c.termination}
+	r := &reporter{log: logger, termination: c.termination}
 	i := diskimage.Import{
 		Target: c.target, Limits: c.limits, Scratch: c.scratch, Progress: r.progress, Log: r.log,
 	}

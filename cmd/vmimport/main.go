@@ -1,13 +1,14 @@
 // Command vmimport fills a disk: a file or a block device gets the raw bytes of an image. It is
-// the program of the pods that import on Kubernetes, in the runner's image.
+// the program of the pods that import and serve disks on Kubernetes, in the runner's image.
 //
 //	vmimport import --url URL --target FILE     imports from a URL
 //	vmimport import --image REF --target FILE   imports from a container image
 //	vmimport import --upload --target FILE      waits for vmimport receive, and imports what that sends
 //	vmimport receive --size BYTES <IMAGE        sends an image to a vmimport that waits for it
 //	vmimport clone FROM TO                      copies a disk, whatever is in it
+//	vmimport serve --disk FILE --tls FOLDER     serves a disk by NBD with mutual TLS
 //
-// The last that it says is a JSON object, on standard output and in the file of
+// The last that an import says is a JSON object, on standard output and in the file of
 // --termination-log: the reason is Imported, or one of package diskimage. It exits with 0 if the
 // disk is whole, with 2 for wrong usage, and with 1 if it isn't: then there is no file, and a
 // device has no beginning. docs/import.md tells more.

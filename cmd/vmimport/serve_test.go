@@ -1,0 +1,80 @@
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vmop/nbdexport"
+)
+
+// servable returns the arguments by which an empty disk is served.
+func servable(t *testing.T) []string {
+	t.Helper()
+	dir := t.TempDir()
+	authority, err := nbdexport.NewAuthority("vm", time.Now())
+	require.NoError(t, err)
+	server, err := authority.Server(nil, []net.IP{net.IPv4(127, 0, 0, 1)}, time.Now())
+	require.NoError(t, err)
+	for name, text := range map[string][]byte{
+		nbdexport.CAFile: authority.Certificate, nbdexport.ServerCertificateFile: server.Certificate,
+		nbdexport.ServerKeyFile: server.Key, "disk.img": make([]byte, 1<<20),
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	port := l.Addr().(*net.TCPAddr).Port
+	require.NoError(t, l.Close())
+	return []string{
+		"serve", "--disk", dir + "/disk.img", "--tls", dir, "--address", "127.0.0.1", "--port", strconv.Itoa(port),
+		"--termination-log", dir + "/log",
+	}
+}
+
+func (r *ran) says(t *testing.T, what string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return strings.Contains(r.log.String(), what) }, patience, 10*time.Millisecond,
+		r.log)
+}
+
+// A vmimport that is killed leaves a qemu-nbd that writes: it keeps the lock.
+func TestServeUntilASignal(t *testing.T) {
+	t.Parallel()
+	args := servable(t)
+	first := start(t, nil, args...)
+	first.says(t, "serving the disk")
+	require.NoError(t, first.Process.Kill())
+	<-first.ended
+	pid, err := strconv.Atoi(regexp.MustCompile(`pid\W+(\d+)`).FindStringSubmatch(first.log.String())[1])
+	require.NoError(t, err)
+	second := start(t, nil, args...)
+	second.says(t, "waiting for the end of another export")
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	second.says(t, "serving the disk")
+	require.NoError(t, second.Process.Signal(syscall.SIGTERM))
+	_, code := second.end(t)
+	require.Zero(t, code, second.log)
+}
+
+func TestServeWhatIsNotThere(t *testing.T) {
+	t.Parallel()
+	args := servable(t)
+	require.NoError(t, os.Remove(args[2]))
+	r := start(t, nil, args...)
+	_, code := r.end(t)
+	require.Equal(t, 1, code)
+	text, err := os.ReadFile(args[len(args)-1])
+	require.NoError(t, err)
+	require.Contains(t, string(text), "no such file")
+	_, code = start(t, nil, "serve", "--disk", "x").end(t)
+	require.Equal(t, 2, code)
+}

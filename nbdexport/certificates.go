@@ -1,0 +1,135 @@
+package nbdexport
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"time"
+)
+
+// The files of a folder with certificates, as QEMU names them (tls-creds-x509).
+const (
+	CAFile                = "ca-cert.pem" // the authority of both sides
+	ServerCertificateFile = "server-cert.pem"
+	ServerKeyFile         = "server-key.pem"
+	ClientCertificateFile = "client-cert.pem"
+	ClientKeyFile         = "client-key.pem"
+)
+
+// years is how long certificates are valid. They are not renewed while a VM or an export runs, and
+// QEMU asks no list of revoked ones.
+const years = 20
+
+// clientName is the name of every client. QEMU doesn't look at what a certificate is for: without
+// it, servers of the same authority could use each other's disks.
+const clientName = "client"
+
+// Authority signs the certificates of one VM and of the servers of its disks.
+type Authority struct {
+	// Certificate is public, PEM.
+	Certificate []byte
+	key         crypto.Signer
+	parsed      *x509.Certificate
+}
+
+// Pair is a certificate and its key, PEM.
+type Pair struct{ Certificate, Key []byte }
+
+// NewAuthority makes an authority of a name for people.
+func NewAuthority(name string, now time.Time) (*Authority, error) {
+	t := template(name, now)
+	t.IsCA, t.MaxPathLenZero, t.KeyUsage = true, true, x509.KeyUsageCertSign
+	a := &Authority{parsed: t}
+	pair, err := a.sign(t)
+	if err != nil {
+		return nil, fmt.Errorf("make an authority: %w", err)
+	}
+	return ReadAuthority(pair)
+}
+
+// ReadAuthority returns the authority that has been written by Pair.
+func ReadAuthority(p Pair) (*Authority, error) {
+	certificate, _ := pem.Decode(p.Certificate)
+	key, _ := pem.Decode(p.Key)
+	if certificate == nil || key == nil {
+		return nil, errors.New("read an authority: want a certificate and a key, PEM")
+	}
+	parsed, err := x509.ParseCertificate(certificate.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("read an authority: %w", err)
+	}
+	signer, err := x509.ParsePKCS8PrivateKey(key.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("read an authority: %w", err)
+	}
+	ec, ok := signer.(*ecdsa.PrivateKey)
+	if !ok || !ec.PublicKey.Equal(parsed.PublicKey) || !parsed.IsCA {
+		return nil, errors.New("read an authority: the key is not that of the certificate, or it is of no authority")
+	}
+	return &Authority{Certificate: p.Certificate, key: ec, parsed: parsed}, nil
+}
+
+// Pair returns the authority itself, to be kept.
+func (a *Authority) Pair() (Pair, error) { return encode(a.parsed.Raw, a.key) }
+
+// Server makes the certificate of a server, which clients reach by the names and addresses.
+func (a *Authority) Server(names []string, addresses []net.IP, now time.Time) (Pair, error) {
+	t := template("server", now)
+	t.DNSNames, t.IPAddresses = names, addresses
+	t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	return a.sign(t)
+}
+
+// Client makes the certificate of a client.
+func (a *Authority) Client(now time.Time) (Pair, error) {
+	t := template(clientName, now)
+	t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	return a.sign(t)
+}
+
+func template(name string, now time.Time) *x509.Certificate {
+	return &x509.Certificate{
+		Subject:   pkix.Name{CommonName: name},
+		NotBefore: now.Add(-24 * time.Hour), NotAfter: now.AddDate(years, 0, 0), // clocks differ
+		KeyUsage: x509.KeyUsageDigitalSignature, BasicConstraintsValid: true,
+	}
+}
+
+// sign makes a key, and a certificate of it. The authority's own is signed by its own key.
+func (a *Authority) sign(t *x509.Certificate) (Pair, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return Pair{}, err
+	}
+	if t.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)); err != nil {
+		return Pair{}, err
+	}
+	signer := a.key
+	if t.IsCA {
+		signer = key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, t, a.parsed, key.Public(), signer)
+	if err != nil {
+		return Pair{}, fmt.Errorf("sign the certificate of a %s: %w", t.Subject.CommonName, err)
+	}
+	return encode(der, key)
+}
+
+func encode(certificate []byte, key crypto.Signer) (Pair, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return Pair{}, fmt.Errorf("encode a key: %w", err)
+	}
+	return Pair{
+		Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}),
+		Key:         pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}),
+	}, nil
+}
