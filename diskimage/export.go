@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 
 	"vmop/durable"
@@ -36,4 +37,17 @@ func Export(ctx context.Context, from string, format Format, to string, as Forma
 		return ofTarget("write", part, err)
 	}
 	return ofTarget("write", to, durable.Rename(part, to))
+}
+
+// CreateQCOW2 makes an empty qcow2 image of a size in bytes, at a path where nothing is.
+func CreateQCOW2(ctx context.Context, path string, size int64) error {
+	if _, err := os.Lstat(path); err == nil {
+		return Refuse(TargetExists, "%s is there already", path)
+	}
+	bytes := strconv.FormatInt(size, 10)
+	create := exec.CommandContext(ctx, "qemu-img", "create", "-q", "-f", string(QCOW2), "--", path, bytes)
+	if out, err := create.CombinedOutput(); err != nil {
+		return fmt.Errorf("make the image %s: %w: %s", path, err, strings.TrimSpace(string(out)))
+	}
+	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"vmop/runner/control"
 	"vmop/runner/control/remote"
 	"vmop/runner/machine"
+	"vmop/runner/snapshot"
 	"vmop/runner/status"
 	"vmop/vmtypes/plan"
 )
@@ -80,6 +81,22 @@ func (b backend) Thaw(ctx context.Context) (status.FreezeAnswer, error) {
 	return a, refusal(err)
 }
 
+// Snapshot implements control.Snapshotter.
+func (b backend) Snapshot(
+	ctx context.Context, name string, freeze bool, tell func(control.CopyProgress),
+) (control.SnapshotAnswer, error) {
+	if !b.m.there.Load() {
+		return control.SnapshotAnswer{}, errNotThere
+	}
+	d, err := b.m.snapshots.Create(ctx, name, freeze, func(p snapshot.Progress) { tell(control.CopyProgress(p)) })
+	for _, why := range []error{snapshot.ErrBusy, snapshot.ErrExists, snapshot.ErrName} {
+		if errors.Is(err, why) {
+			err = control.Refusal(err.Error())
+		}
+	}
+	return control.SnapshotAnswer{Name: d.Name, Frozen: d.Frozen, Message: d.Message}, refusal(err)
+}
+
 // refusal returns an error as the control interface knows it.
 func refusal(err error) error {
 	if why := machine.Refusal(""); errors.As(err, &why) {
@@ -129,8 +146,8 @@ func (m *run) serve(ctx context.Context) error {
 // takes a stop request.
 func (m *run) listen(ctx context.Context) error {
 	server, err := control.Start(ctx, control.Options{
-		Dir: m.vm.RuntimeDir, Backend: backend{m}, Freezer: backend{m}, Tracker: m.tracker,
-		Log: m.log, Archive: func() []byte { return m.vm.Pin.Archive }, SPICE: m.spice,
+		Dir: m.vm.RuntimeDir, Backend: backend{m}, Freezer: backend{m}, Snapshotter: backend{m},
+		Tracker: m.tracker, Log: m.log, Archive: func() []byte { return m.vm.Pin.Archive }, SPICE: m.spice,
 	})
 	if err != nil {
 		return err

@@ -23,6 +23,7 @@ import (
 	"vmop/runner/machine"
 	"vmop/runner/prepare"
 	"vmop/runner/record"
+	"vmop/runner/snapshot"
 	"vmop/runner/status"
 	"vmop/vmstatus"
 )
@@ -58,6 +59,7 @@ func (m *run) drive(ctx context.Context, first *qmp.Session) {
 		State: func() vmstatus.State { return m.tracker.Status().State },
 	})
 	m.driver = drive.New(ctx, cfg)
+	m.snapshots = &snapshot.Live{VM: m.vm, Machine: m.driver, Log: m.log}
 	m.outcome = make(chan machine.Outcome, 1)
 	go func() { m.outcome <- m.driver.Run(ctx) }()
 	m.undo.Add("driver", func() error {

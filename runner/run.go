@@ -20,6 +20,7 @@ import (
 	"vmop/runner/prepare"
 	"vmop/runner/record"
 	"vmop/runner/service"
+	"vmop/runner/snapshot"
 	"vmop/runner/status"
 	"vmop/vmstatus"
 )
@@ -134,6 +135,9 @@ func (m *run) find(ctx context.Context) (*adopt.Remains, error) {
 // create starts the machine, up to the point where its guest runs.
 func (m *run) create(ctx context.Context) error {
 	vm := m.vm
+	if err := snapshot.Recover(ctx, vm.DataDir); err != nil {
+		return err
+	}
 	begun, err := launch.Begin(vm, m.lock, m.undo, m.log)
 	if err != nil {
 		return err
@@ -236,6 +240,9 @@ func (m *run) supervise(ctx context.Context) Outcome {
 	others.Go(func() { m.follow(following) })
 	others.Go(func() { watchDirectories(following, m.tracker, m.log, m.vm.DataDir, m.vm.RuntimeDir) })
 	others.Go(func() { agents.AwaitBoot(following, m.tracker, m.vm.Plan.Socket(agents.GuestRole) != "") })
+	if m.adopted {
+		others.Go(func() { m.snapshots.CleanUp(following) })
+	}
 	m.keepPin(following)
 	result := Outcome{Outcome: <-m.outcome}
 	if result.Cause == vmstatus.CauseKilled {

@@ -18,6 +18,7 @@ import (
 	"vmop/runner/machine"
 	"vmop/runner/prepare"
 	"vmop/runner/service"
+	"vmop/runner/snapshot"
 	"vmop/runner/status"
 	"vmop/runner/status/k8s"
 	"vmop/vmstatus"
@@ -32,11 +33,12 @@ type run struct {
 	undo      *cleanup.List
 	lock      *lock.Lock // of the machine; its processes inherit it
 	processes *launch.Processes
-	adopted   bool                 // the machine was found running
-	memory    process.MemoryGroup  // of QEMU
-	began     time.Time            // when the guest was let run
-	progress  machine.Progress     // where the driver begins
-	driver    *drive.Driver        // looks after the running machine
+	adopted   bool                // the machine was found running
+	memory    process.MemoryGroup // of QEMU
+	began     time.Time           // when the guest was let run
+	progress  machine.Progress    // where the driver begins
+	driver    *drive.Driver       // looks after the running machine
+	snapshots *snapshot.Live
 	outcome   chan machine.Outcome // gets how it has ended
 	sizes     *disks.Sizes
 

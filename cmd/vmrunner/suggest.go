@@ -8,6 +8,7 @@ func suggest(root *cobra.Command) {
 		"list":         {"ls", "vms", "all"},
 		"disk":         {"vol", "volume", "storage", "createmedium", "qemu-img"},
 		"image":        {"images", "fetch", "remote"},
+		"snapshot":     {"snapshots", "snapshot-create", "snapshot-create-as", "checkpoint", "snap"},
 		"create":       {"launch", "define", "new", "add", "install", "createvm", "virt-install"},
 		"start":        {"up", "boot", "startvm", "poweron", "launch"},
 		"stop":         {"shutdown", "halt", "poweroff", "down", "kill", "acpipowerbutton", "destroy"},

@@ -25,7 +25,8 @@
 //	config.Watch, filewatch    wait for changed files                       the VM; a channel each
 //	disks.Sizes                looks at the files of disks (NFS may hang)   the VM; requests
 //	agents, in a freeze        freezes file systems, or thaws them          the answers; requests
-//	control.Server, per client answer requests of users                     the server; requests
+//	control.Server, per client answer requests of users, make snapshots     the server; requests
+//	snapshot.Live, adopting    ends what an earlier runner has begun        QEMU's answers; requests
 //	k8s.Reporter               reports the status to the cluster            its Close
 //	service, two               inform the service manager; its watchdog     the status' end; Alive
 //

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"vmop/cli"
+	"vmop/runner/snapshot"
+)
+
+func newSnapshot(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "snapshot", Short: "Keep and restore the state of VMs", GroupID: groupNamed, Args: cli.NoArguments,
+		Long: "A snapshot has all disks of a VM that can be written as they were at one moment, the firmware\n" +
+			"variables, the state of the TPM, the VM type and the configuration. It is in the folder\n" +
+			"snapshots of the VM's data directory, and depends on no other file.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newSnapshotCreate(f), newSnapshotList(f), newSnapshotRestore(f), newSnapshotRemove(f))
+	return cmd
+}
+
+func newSnapshotCreate(f *flags) *cobra.Command {
+	var noFreeze bool
+	cmd := &cobra.Command{
+		Use: "create NAME [SNAPSHOT]", Short: "Make a snapshot of a VM",
+		Long: "create makes a snapshot, whose name is the time if none is given. While the VM is running, its\n" +
+			"guest agent freezes the file systems for the moment of the snapshot; without an agent the\n" +
+			"snapshot is crash-consistent, as after a power cut, and that is said. The guest keeps running\n" +
+			"while its disks are copied. Ctrl-C ends it, and leaves nothing.",
+		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: f.completeConfigured,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			all, err := f.checking(cmd)
+			if err != nil {
+				return err
+			}
+			name := ""
+			if len(args) > 1 {
+				name = args[1]
+			}
+			shown := newProgress(cmd)
+			d, err := all.CreateSnapshot(cmd.Context(), args[0], name, !noFreeze, shown.copying)
+			shown.end()
+			if err != nil {
+				return err
+			}
+			if d.Running && !d.Frozen {
+				cmd.PrintErrln("warning:", cli.Printable(d.Message))
+			}
+			cmd.PrintErrf("%s: %s, %s\n", d.Name, d.Consistency(), amount(d.Bytes))
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&noFreeze, "no-freeze", false, "don't have the guest agent freeze the file systems")
+	return cmd
+}
+
+// copying shows how much was copied, on a terminal.
+func (p *progress) copying(now snapshot.Progress) {
+	if p.terminal && now.Total > 0 {
+		p.write(fmt.Sprintf("copying: %d %% of %s", 100*now.Done/now.Total, amount(now.Total)))
+	}
+}
+
+func newSnapshotList(f *flags) *cobra.Command {
+	var form string
+	cmd := &cobra.Command{
+		Use: "list NAME", Short: "List the snapshots of a VM", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: f.completeConfigured,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			all, err := f.inventory(cmd, nil)
+			if err != nil {
+				return err
+			}
+			list, err := all.Snapshots(cmd.Context(), args[0])
+			if form != "table" {
+				return errors.Join(cli.PrintValue(cmd.OutOrStdout(), form, some(list)), err)
+			}
+			rows := [][]string{{"SNAPSHOT", "CREATED", "CONSISTENCY", "STORED", "DISKS"}}
+			for _, d := range list {
+				disks := ""
+				for _, p := range d.Parts {
+					if p.Kind == snapshot.Disk {
+						disks += fmt.Sprintf(", %s (%s)", p.Name, amount(p.Size))
+					}
+				}
+				rows = append(rows, []string{
+					d.Name, d.Created.Local().Format("2006-01-02 15:04"), d.Consistency(), amount(d.Bytes),
+					or(disks[min(len(disks), 2):], "-"),
+				})
+			}
+			return errors.Join(cli.Table(cmd.OutOrStdout(), rows), err)
+		},
+	}
+	cli.OutputFlag(cmd, &form, "table", "json", "yaml")
+	return cmd
+}
+
+func newSnapshotRestore(f *flags) *cobra.Command {
+	var withConfig bool
+	cmd := &cobra.Command{
+		Use: "restore NAME SNAPSHOT", Short: "Make a VM what it was",
+		SuggestFor: []string{"revert", "apply", "rollback"},
+		Long: "restore replaces all disks of a VM that isn't running, its firmware variables, the state of its\n" +
+			"TPM and its VM type: all together, or nothing if it is interrupted. What was written since the\n" +
+			"snapshot is lost. The snapshot stays.",
+		Args: cobra.ExactArgs(2), ValidArgsFunction: f.completeSnapshot,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			all, err := f.checking(cmd)
+			if err != nil {
+				return err
+			}
+			shown := newProgress(cmd)
+			err = all.RestoreSnapshot(cmd.Context(), args[0], args[1], withConfig, shown.copying)
+			shown.end()
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&withConfig, "config", false, "restore the configuration, too")
+	return cmd
+}
+
+func newSnapshotRemove(f *flags) *cobra.Command {
+	return &cobra.Command{
+		Use: "remove NAME SNAPSHOT…", Short: "Remove snapshots of a VM",
+		SuggestFor: []string{"rm", "delete", "prune"},
+		Args:       cobra.MinimumNArgs(2), ValidArgsFunction: f.completeSnapshot,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			all, err := f.inventory(cmd, nil)
+			if err != nil {
+				return err
+			}
+			for _, called := range args[1:] {
+				err = errors.Join(err, all.RemoveSnapshot(cmd.Context(), args[0], called))
+			}
+			return err
+		},
+	}
+}
+
+// completeSnapshot completes NAME SNAPSHOT.
+func (f *flags) completeSnapshot(
+	cmd *cobra.Command, args []string, word string,
+) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return f.completeConfigured(cmd, args, word)
+	}
+	all, err := f.inventory(cmd, nil)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	list, _ := all.Snapshots(cmd.Context(), args[0]) // the verb itself reports the error
+	for _, d := range list {
+		names = append(names, d.Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

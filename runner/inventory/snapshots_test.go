@@ -1,0 +1,317 @@
+package inventory
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"vmop/qmp"
+	"vmop/runner/control"
+	"vmop/runner/snapshot"
+	"vmop/test/guest"
+	"vmop/test/invariants"
+	"vmop/vmstatus"
+)
+
+func quiet(snapshot.Progress) {}
+
+// terminal is the serial console of a guest.
+type terminal struct {
+	t     *testing.T
+	conn  net.Conn
+	lines <-chan string
+}
+
+// console connects with the console of a VM, once its tiny guest is ready.
+func (h *here) console(name string) *terminal {
+	h.t.Helper()
+	client, err := h.find(name).Dial(h.t.Context())
+	require.NoError(h.t, err)
+	conn, err := client.Console(h.t.Context(), control.Type)
+	require.NoError(h.t, err)
+	lines := make(chan string, 1000)
+	go func() {
+		defer close(lines)
+		for s := bufio.NewScanner(conn); s.Scan(); {
+			lines <- s.Text()
+		}
+	}()
+	h.t.Cleanup(func() { conn.Close() })
+	c := &terminal{h.t, conn, lines}
+	c.await(`TINY \S+ READY`)
+	return c
+}
+
+// await returns what a line has that matches.
+func (c *terminal) await(pattern string) []string {
+	c.t.Helper()
+	wanted, late := regexp.MustCompile(pattern), time.After(patience)
+	var before []string
+	for {
+		select {
+		case line, ok := <-c.lines:
+			before = append(before, line)
+			require.True(c.t, ok, "the console has ended before %s:\n%s", pattern, strings.Join(before, "\n"))
+			if found := wanted.FindStringSubmatch(line); found != nil {
+				return found
+			}
+		case <-late:
+			require.FailNow(c.t, "not said in time", "%s:\n%s", pattern, strings.Join(before, "\n"))
+		}
+	}
+}
+
+// do runs a command of the guest's shell.
+func (c *terminal) do(command string) {
+	c.t.Helper()
+	_, err := io.WriteString(c.conn, "sh "+command+"\n")
+	require.NoError(c.t, err)
+	c.await(`^rc=0`)
+}
+
+// number returns a number that a command prints.
+func (c *terminal) number(command string) int {
+	c.t.Helper()
+	_, err := io.WriteString(c.conn, "sh echo NUMBER $("+command+")\n")
+	require.NoError(c.t, err)
+	n, err := strconv.Atoi(c.await(`^NUMBER (\d+)`)[1])
+	require.NoError(c.t, err)
+	return n
+}
+
+// writes has the guest write records with checksums to two disks, without an end; it has an agent.
+func (c *terminal) writes() {
+	c.t.Helper()
+	c.do("mkdir -p /a /b /var/run; mke2fs /dev/vda >/dev/null; mke2fs /dev/vdb >/dev/null; " +
+		"mount -t ext4 /dev/vda /a && mount -t ext4 /dev/vdb /b")
+	c.do("/usr/sbin/qemu-ga -d -m virtio-serial -t /tmp -f /tmp/ga.pid -p $(grep -l guest_agent " +
+		"/sys/class/virtio-ports/*/name | sed 's,/sys/class/virtio-ports\\(.*\\)/name,/dev\\1,')")
+	c.do(`(i=0; while :; do i=$((i+1)); r="$i $(echo $i | md5sum)"; echo "$r" >>/a/log; echo "$r" >>/b/log; ` +
+		`echo $i >/tmp/last; usleep 20000; done) >/dev/null 2>&1 &`)
+	c.do("while [ ! -s /tmp/last ]; do usleep 10000; done")
+}
+
+// records mounts a disk that writes has written, requires that all its records are whole, and
+// returns how many there are.
+func (c *terminal) records(disk, at string) int {
+	c.t.Helper()
+	c.do("mkdir -p " + at + " && mount -t ext4 /dev/" + disk + " " + at)
+	return c.number(`n=0; while read i s x; do n=$((n+1)); [ $i = $n ] && [ "$s" = "$(echo $i | md5sum | cut -c1-32)" ] ` +
+		`|| n=-1000000; done <` + at + `/log; echo $n`)
+}
+
+// disk makes a disk of random bytes.
+func (h *here) disk(name string, megabytes int64) string {
+	h.t.Helper()
+	path := filepath.Join(h.dir, name)
+	file, err := os.Create(path)
+	require.NoError(h.t, err)
+	_, err = io.CopyN(file, rand.Reader, megabytes<<20)
+	require.NoError(h.t, errors.Join(err, file.Close()))
+	return path
+}
+
+func boots(t *testing.T, disks ...string) string {
+	t.Helper()
+	image := guest.Tiny(t).With(t, "/usr/sbin/qemu-ga")
+	lines := quick + "kernel: {image: " + image.Kernel + ", initrd: " + image.Initrd +
+		", commandLine: console=ttyS0 quiet panic=-1 no_timer_check}\ndrives:\n"
+	for _, d := range disks {
+		lines += "- {type: raw, file: " + d + "}\n"
+	}
+	return strings.Replace(lines, "128 MiB", "256 MiB", 1)
+}
+
+// A snapshot of a guest that writes to two disks has both as they were at one moment, whole; restored,
+// the guest continues from there.
+func TestASnapshotOfAGuestThatWrites(t *testing.T) {
+	t.Parallel()
+	h := newHere(t).withProgram()
+	ctx := t.Context()
+	a, b := h.disk("a", 16), h.disk("b", 16)
+	file, _, err := h.Create(ctx, "web", false, text("web", boots(t, a, b), "useTpm: true"))
+	require.NoError(t, err)
+	require.NoError(t, h.Start(ctx, "web"))
+	c := h.console("web")
+	c.writes()
+	until := time.Now().Add(patience)
+	for h.find("web").State != vmstatus.StateBooted && time.Now().Before(until) {
+		time.Sleep(20 * time.Millisecond)
+	}
+	first := c.number("cat /tmp/last")
+	d, err := h.CreateSnapshot(ctx, "web", "one", true, quiet)
+	require.NoError(t, err)
+	require.True(t, d.Frozen, d.Message)
+	require.Equal(t, "frozen", d.Consistency())
+	last := c.number("cat /tmp/last")
+	require.Nil(t, h.find("web").Status.Frozen)
+	c.do(fmt.Sprintf("while [ $(cat /tmp/last) -le %d ]; do usleep 10000; done", last)) // the guest isn't frozen
+
+	crash, err := h.CreateSnapshot(ctx, "web", "two", false, quiet)
+	require.NoError(t, err)
+	require.Equal(t, "crash-consistent", crash.Consistency())
+	require.Contains(t, crash.Message, "as was requested")
+	for _, p := range crash.Parts {
+		if p.StoredFormat == "qcow2" {
+			image := filepath.Join(h.find("web").DataDir, "snapshots", "two", p.Stored)
+			out, err := exec.CommandContext(ctx, "qemu-img", "check", image).CombinedOutput()
+			require.NoError(t, err, string(out))
+		}
+	}
+	require.ErrorIs(t, h.RestoreSnapshot(ctx, "web", "one", false, quiet), ErrRunning)
+	h.stopped("web")
+
+	tpm := filepath.Join(h.find("web").DataDir, "tpm", "tpm2-00.permall")
+	require.NoError(t, os.WriteFile(tpm, []byte("damaged"), 0o600))
+	require.NoError(t, os.WriteFile(file, text("web", boots(t, a)), 0o600))
+	err = h.RestoreSnapshot(ctx, "web", "one", false, quiet)
+	require.ErrorContains(t, err, "its disk b")
+	require.NoError(t, h.RestoreSnapshot(ctx, "web", "one", true, quiet))
+	require.NoError(t, h.Start(ctx, "web"))
+	c = h.console("web")
+	inA, inB := c.records("vda", "/a"), c.records("vdb", "/b")
+	require.GreaterOrEqual(t, inA, first)
+	require.LessOrEqual(t, inA, last+1)
+	require.InDelta(t, inA, inB, 1, "both disks are of one moment")
+	h.stopped("web")
+
+	third, err := h.CreateSnapshot(ctx, "web", "", true, quiet)
+	require.NoError(t, err)
+	require.Equal(t, "stopped", third.Consistency())
+	list, err := h.Snapshots(ctx, "web")
+	require.NoError(t, err)
+	require.Len(t, list, 3)
+	for _, d := range list {
+		require.NoError(t, h.RemoveSnapshot(ctx, "web", d.Name))
+	}
+	require.ErrorIs(t, h.RemoveSnapshot(ctx, "web", "one"), snapshot.ErrUnknown)
+}
+
+// noneLeft requires that QEMU does nothing for a snapshot, and that none is there.
+func (h *here) noneLeft(name string) {
+	h.t.Helper()
+	vm := h.find(name)
+	require.Eventually(h.t, func() bool {
+		entries, err := os.ReadDir(filepath.Join(vm.DataDir, "snapshots"))
+		return err == nil && len(entries) == 0
+	}, patience, 20*time.Millisecond, "files of an unfinished snapshot")
+	client, err := vm.Dial(h.t.Context())
+	require.NoError(h.t, err)
+	for _, question := range []string{"query-jobs", "query-fdsets", "query-named-block-nodes"} {
+		require.Eventually(h.t, func() bool {
+			reply, err := client.QMP(h.t.Context(), qmp.Command{Execute: question})
+			require.NoError(h.t, err)
+			return !strings.Contains(string(reply), "vmop-snapshot-")
+		}, patience, 20*time.Millisecond, question)
+	}
+}
+
+// whenCopying calls f once, at the first progress.
+func whenCopying(f func()) func(snapshot.Progress) {
+	done := false
+	return func(snapshot.Progress) {
+		if !done {
+			done = true
+			f()
+		}
+	}
+}
+
+// A snapshot that does not come to its end leaves nothing, and doesn't keep the next one.
+func TestAnInterruptedSnapshotLeavesNothing(t *testing.T) {
+	t.Parallel()
+	h := newHere(t).withProgram()
+	ctx := t.Context()
+	_, _, err := h.Create(ctx, "web", false, text("web", boots(t, h.disk("a", 400))))
+	require.NoError(t, err)
+	require.NoError(t, h.Start(ctx, "web"))
+	c := h.console("web")
+
+	gone, cancel := context.WithCancelCause(ctx)
+	enough := errors.New("the test has seen enough")
+	_, err = h.CreateSnapshot(gone, "web", "one", true, whenCopying(func() {
+		_, err := h.CreateSnapshot(ctx, "web", "two", true, quiet)
+		require.ErrorContains(t, err, snapshot.ErrBusy.Error())
+		cancel(enough)
+	}))
+	require.ErrorIs(t, err, enough)
+	h.noneLeft("web")
+
+	_, err = h.CreateSnapshot(ctx, "web", "one", false, whenCopying(func() {
+		require.NoError(t, syscall.Kill(h.find("web").Status.Runner.PID, syscall.SIGKILL))
+	}))
+	require.ErrorContains(t, err, "the runner has ended before the snapshot was whole")
+	qemu := invariants.OneQEMU(t, h.dir)
+	require.Eventually(t, func() bool { return h.find("web").State == StateNoRunner }, patience, 20*time.Millisecond)
+	require.NoError(t, h.Start(ctx, "web"))
+	require.Equal(t, qemu, invariants.OneQEMU(t, h.dir), "it is adopted")
+	h.noneLeft("web")
+
+	client, err := h.find("web").Dial(ctx)
+	require.NoError(t, err)
+	_, err = h.CreateSnapshot(ctx, "web", "one", false, whenCopying(func() {
+		require.NoError(t, client.Act(ctx, control.Kill))
+	}))
+	require.Error(t, err)
+	stopped := func() bool { return h.find("web").State == vmstatus.StateStopped }
+	require.Eventually(t, stopped, patience, 20*time.Millisecond)
+	list, err := h.Snapshots(ctx, "web")
+	require.NoError(t, err)
+	require.Empty(t, list)
+
+	require.NoError(t, h.Start(ctx, "web"))
+	_, err = h.CreateSnapshot(ctx, "web", "one", false, quiet)
+	require.NoError(t, err)
+	_ = c
+}
+
+// A host that has no room for a snapshot costs the guest nothing.
+func TestASnapshotWithoutRoom(t *testing.T) {
+	t.Parallel()
+	h := newHere(t).withProgram()
+	ctx := t.Context()
+	data := filepath.Join(h.dir, "small")
+	require.NoError(t, os.Mkdir(data, 0o700))
+	require.NoError(t, unix.Mount("none", data, "tmpfs", 0, "size=12m"), "mounting needs root")
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(data, unix.MNT_DETACH)) })
+	raw := h.disk("a", 64)
+	packed := filepath.Join(h.dir, "packed") // it has less than it stands for
+	plain := filepath.Join(h.dir, "plain")
+	require.NoError(t, os.WriteFile(plain, []byte(strings.Repeat("all alike ", 4<<20)[:32<<20]), 0o600))
+	convert := exec.CommandContext(ctx, "qemu-img", "convert", "-c", "-O", "qcow2", "-f", "raw", plain, packed)
+	out, err := convert.CombinedOutput()
+	require.NoError(t, err, string(out))
+	for name, drive := range map[string]string{
+		"early": "{type: raw, file: " + raw + "}", "late": "{type: raw, format: qcow2, file: " + packed + "}",
+	} {
+		config := string(text(name, boots(t), "- "+drive))
+		config = strings.Replace(config, "  vm:", "  dataDir: "+data+"/"+name+"\n  vm:", 1)
+		_, _, err := h.Create(ctx, name, false, []byte(config))
+		require.NoError(t, err)
+		require.NoError(t, h.Start(ctx, name))
+		c := h.console(name)
+		_, err = h.CreateSnapshot(ctx, name, "one", false, quiet)
+		why := map[string]string{"early": "no room for a copy of 64 MiB", "late": "No space left"}
+		require.ErrorContains(t, err, why[name])
+		h.noneLeft(name)
+		c.do("dd if=/dev/zero of=/dev/vda bs=1M count=3 conv=fsync 2>/dev/null")
+		require.Equal(t, "running", h.find(name).Status.QEMU.RunState, "the guest notices nothing")
+		h.stopped(name)
+	}
+}

@@ -1,0 +1,107 @@
+package snapshot
+
+import (
+	"fmt"
+	"strings"
+
+	"vmop/qmp"
+)
+
+// own begins all names in QEMU that are this package's: of jobs, block nodes and sets of
+// descriptors.
+const own = "vmop-snapshot-"
+
+func jobName(i int) string  { return fmt.Sprintf("%sjob%d", own, i) }
+func nodeName(i int) string { return fmt.Sprintf("%simage%d", own, i) }
+
+type members = map[string]any
+
+// addTarget makes a node of a qcow2 image whose file QEMU has a descriptor of. What is zero
+// takes no room.
+func addTarget(i int, set int64) qmp.Command {
+	return qmp.Command{Execute: "blockdev-add", Arguments: members{
+		"driver": "qcow2", "node-name": nodeName(i), "detect-zeroes": "on", "discard": "unmap",
+		"file": members{"driver": "file", "filename": fmt.Sprintf("/dev/fdset/%d", set), "discard": "unmap"},
+	}}
+}
+
+// backup begins to copy the images, all at one moment. What the guest writes from then on waits
+// until what it overwrites is copied. If one copy fails, all end.
+func backup(images []Part) qmp.Command {
+	var actions []any
+	for i, p := range images {
+		actions = append(actions, members{"type": "blockdev-backup", "data": members{
+			"job-id": jobName(i), "device": p.node, "target": nodeName(i), "sync": "full",
+			"on-source-error": "report", "on-target-error": "report", "auto-dismiss": false,
+		}})
+	}
+	return qmp.Command{Execute: "transaction", Arguments: members{
+		"actions": actions, "properties": members{"completion-mode": "grouped"},
+	}}
+}
+
+// job is a job of QEMU's; see JobInfo in its QMP reference.
+type job struct {
+	ID      string `json:"id"`
+	Status  string `json:"status"`
+	Current int64  `json:"current-progress"`
+	Total   int64  `json:"total-progress"`
+	Error   string `json:"error"`
+}
+
+func (j job) own() bool { return strings.HasPrefix(j.ID, own) }
+
+// over reports whether the job waits to be dismissed.
+func (j job) over() bool { return j.Status == "concluded" }
+
+// judge says how far the copies have come: over when none is being made any more.
+func judge(jobs []job, count int) (p Progress, over bool, err error) {
+	over = true
+	found := 0
+	for _, j := range jobs {
+		if !j.own() {
+			continue
+		}
+		found++
+		p.Done += j.Current
+		p.Total += j.Total
+		over = over && j.over()
+		// The others of the group are cancelled, and say that only.
+		if j.Error != "" && (err == nil || !strings.Contains(j.Error, "cancel")) {
+			err = fmt.Errorf("QEMU cannot copy the disks: %s", j.Error)
+		}
+	}
+	if over && err == nil && found < count {
+		err = fmt.Errorf("QEMU has ended %d of %d copies without a result", count-found, count)
+	}
+	return p, over, err
+}
+
+// node is a block node; see BlockDeviceInfo.
+type node struct {
+	Name     string `json:"node-name"`
+	ReadOnly bool   `json:"ro"`
+	Image    struct {
+		Size int64 `json:"virtual-size"`
+	} `json:"image"`
+}
+
+// sizesOf returns the images with their sizes, without those that QEMU can't write.
+func sizesOf(nodes []node, images []Part) (list []Part, err error) {
+	known := map[string]node{}
+	for _, n := range nodes {
+		known[n.Name] = n
+	}
+	for _, p := range images {
+		n, ok := known[p.node]
+		if !ok {
+			return nil, fmt.Errorf("%s: QEMU has no block node %s, which the plan has for it", p.Name, p.node)
+		}
+		if n.ReadOnly {
+			continue
+		}
+		p.Size = n.Image.Size
+		list = append(list, p)
+	}
+	return list, nil
+}

@@ -1,0 +1,64 @@
+package snapshot
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The result of all copies is that of the one that failed, and comes when none runs any more.
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		jobs string
+		over bool
+		err  string
+	}{
+		"running":      {`[{"id": "vmop-snapshot-job0", "status": "running", "current-progress": 3, "total-progress": 9}]`, false, ""},
+		"waiting":      {`[{"id": "vmop-snapshot-job0", "status": "waiting", "current-progress": 3, "total-progress": 9}]`, false, ""},
+		"done":         {`[{"id": "vmop-snapshot-job0", "status": "concluded", "current-progress": 3, "total-progress": 9}]`, true, ""},
+		"another's":    {`[{"id": "job0", "status": "running"}]`, true, "1 of 1 copies without a result"},
+		"none":         {`[]`, true, "1 of 1 copies without a result"},
+		"failed":       {`[{"id": "vmop-snapshot-job0", "status": "concluded", "error": "No space left on device"}]`, true, "No space"},
+		"still ending": {`[{"id": "vmop-snapshot-job0", "status": "aborting", "error": "No space left on device"}]`, false, "No space"},
+		"another failed": {`[{"id": "vmop-snapshot-job0", "status": "concluded", "error": "Operation was cancelled"},
+			{"id": "vmop-snapshot-job1", "status": "concluded", "error": "No space left on device"}]`, true, "No space"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var jobs []job
+			require.NoError(t, json.Unmarshal([]byte(c.jobs), &jobs))
+			p, over, err := judge(jobs, 1)
+			require.Equal(t, c.over, over)
+			if c.err != "" {
+				require.ErrorContains(t, err, c.err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, Progress{3, 9}, p)
+		})
+	}
+}
+
+func TestSizesOf(t *testing.T) {
+	t.Parallel()
+	var nodes []node
+	require.NoError(t, json.Unmarshal([]byte(`[{"node-name": "a", "ro": false, "image": {"virtual-size": 5}},
+		{"node-name": "b", "ro": true, "image": {"virtual-size": 6}}]`), &nodes))
+	list, err := sizesOf(nodes, []Part{{Name: "first", node: "a"}, {Name: "second", node: "b"}})
+	require.NoError(t, err)
+	require.Equal(t, []Part{{Name: "first", node: "a", Size: 5}}, list, "what can't be written has nothing to keep")
+	_, err = sizesOf(nodes, []Part{{Name: "third", node: "c"}})
+	require.ErrorContains(t, err, "third: QEMU has no block node c")
+}
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"a", "before-update", "2026-11-24-102300", "v1.2_x"} {
+		require.NoError(t, CheckName(name))
+	}
+	for _, name := range []string{"", ".", "..", ".making-a", "a/b", "-a", "ä", "a b", string(make([]byte, 64))} {
+		require.ErrorIs(t, CheckName(name), ErrName, name)
+	}
+}
