@@ -23,7 +23,8 @@ func TestDataFromFiles(t *testing.T) {
 	v.write("network-config", "version: 2\n"+strings.Repeat("# 0123456789abc\n", 300<<10/16))
 	v.write("answers/unattend.xml", "<unattend>"+canary+"</unattend>\n")
 	v.configure("standard", []string{
-		"cloudInit: {userDataFile: user-data, networkConfigFile: network-config}", "sysprep: {directory: answers}",
+		"cloudInit: {userDataFile: user-data, networkConfigFile: network-config}", "provisioned: true",
+		"sysprep: {directory: answers}",
 	}, append(boots(guest.PC(t), ""), "network: []", "powerdownTimeout: 240")...)
 	c := attach(v)
 	v.runs()
@@ -42,12 +43,13 @@ func TestDataFromFiles(t *testing.T) {
 	require.Contains(t, c.text(), "307211\n")
 
 	v.write("user-data", "#!/bin/sh\n# other\n")
-	awaitPending(t, v, "cloudInit")
+	awaitPending(t, v, "provisioning")
 	v.write("answers/autounattend.xml", "<unattend>"+canary+"2</unattend>\n")
-	awaitPending(t, v, "cloudInit", "sysprep")
+	awaitPending(t, v, "provisioning", "sysprep")
 	require.NoError(t, os.RemoveAll(v.path("answers")))
 	v.configure("standard", []string{
-		"cloudInit: {userDataFile: user-data, networkConfigFile: network-config}", "sysprep: {directory: answers}",
+		"cloudInit: {userDataFile: user-data, networkConfigFile: network-config}", "provisioned: true",
+		"sysprep: {directory: answers}",
 	}, append(boots(guest.PC(t), ""), "network: []", "powerdownTimeout: 239")...)
 	v.log.await(t, v.ended, "configuration read") // though the files are gone
 	require.NotContains(t, v.log.text(), canary)

@@ -88,6 +88,9 @@ func TestDefinitions(t *testing.T) {
 	t.Run("operations", func(t *testing.T) { testOperations(t, k, namespace) })
 	t.Run("docs/coming-from.md", func(t *testing.T) { testComingFrom(t, client, namespace) })
 	t.Run("Deckhouse's guide", func(t *testing.T) { testDeckhouse(t, client, namespace) })
+	for page, count := range map[string]int{"addresses.md": 3, "classes.md": 2} {
+		t.Run("docs/"+page, func(t *testing.T) { testPage(t, client, namespace, page, count) })
+	}
 	for name, row := range refused() {
 		t.Run("refused: "+name, func(t *testing.T) {
 			t.Parallel()

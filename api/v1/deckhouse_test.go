@@ -46,3 +46,21 @@ func testDeckhouse(t *testing.T, client dynamic.Interface, namespace string) {
 		require.NoError(t, err)
 	}
 }
+
+// testPage has the API server take the examples of a page of docs, all of which have a kind or a spec, but for
+// those of the manager's configuration.
+func testPage(t *testing.T, client dynamic.Interface, namespace, page string, count int) {
+	text, err := os.ReadFile(filepath.Join("../../docs", page))
+	require.NoError(t, err)
+	for _, after := range strings.Split(string(text), "```yaml\n")[1:] {
+		example, _, _ := strings.Cut(after, "```")
+		if strings.HasPrefix(example, `"/Manager"`) {
+			continue
+		}
+		require.NoError(t, takes(t, client, namespace, example), example)
+		wrong := strings.Replace(example, "spec:\n", "spec:\n  wrong: 1\n", 1)
+		require.ErrorContains(t, takes(t, client, namespace, wrong), `unknown field "spec.wrong"`, example)
+		count--
+	}
+	require.Zero(t, count)
+}

@@ -3,6 +3,7 @@ package leases
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/addresses"
 	"vmop/manager/objects"
 	"vmop/manager/store"
 )
@@ -80,7 +82,21 @@ func (c *Controller) changed(address, vm string) {
 }
 
 // freed looks at who waits for a lease to be gone, or to be released.
-func (c *Controller) freed(lease string) { c.enqueue(c.waiting.remove(lease)...) }
+func (c *Controller) freed(lease string) {
+	c.enqueue(c.waiting.remove(lease)...)
+	if !c.book.Leased(addresses.AddressOf(lease)) {
+		c.enqueue(c.waiting.removeSome(anyForObject, wokenByOne)...)
+		c.opts.VMs.Enqueue(c.waiting.removeSome(anyForVM, wokenByOne)...)
+	}
+}
+
+// What those wait for who take any address, which is no name of an object; and how many of them look again
+// when one is free: some of them may have been deleted meanwhile, and all of them could be thousands.
+const (
+	anyForObject = "any/object"
+	anyForVM     = "any/vm"
+	wokenByOne   = 8
+)
 
 // enqueue makes address objects be looked at. A manager that stands by begins with all when
 // it leads.
@@ -202,13 +218,22 @@ func (w *waiting) add(what, who string) {
 }
 
 // remove returns who waits, which no longer waits then.
-func (w *waiting) remove(what string) []string {
+func (w *waiting) remove(what string) []string { return w.removeSome(what, math.MaxInt) }
+
+// removeSome is remove for so many at most, whichever they are.
+func (w *waiting) removeSome(what string, most int) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var all []string
+	var some []string
 	for who := range w.all[what] {
-		all = append(all, who)
+		if len(some) == most {
+			break
+		}
+		some = append(some, who)
+		delete(w.all[what], who)
 	}
-	delete(w.all, what)
-	return all
+	if len(w.all[what]) == 0 {
+		delete(w.all, what)
+	}
+	return some
 }

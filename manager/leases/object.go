@@ -81,6 +81,7 @@ func (c *Controller) serve(ctx context.Context, a *v1.VirtualMachineIPAddress, l
 	ranges, address := c.opts.Settings().Ranges, addresses.Target(a, own)
 	if !address.IsValid() {
 		if lease, err = c.allocate(ctx, addresses.RefOf(a), ""); errors.Is(err, errNoneFree) {
+			c.waiting.add(anyForObject, a.Name)
 			return retryFull, c.publish(ctx, a, addresses.PendingStatus(addresses.ReasonNoneFree, err.Error()))
 		}
 		if err != nil {

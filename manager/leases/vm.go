@@ -53,6 +53,9 @@ func (c *Controller) Attach(ctx context.Context, vm *v1.VirtualMachine) (got Att
 		lease, o, err := c.attach(ctx, vm, name, automatic)
 		if err != nil {
 			got.Name = had
+			if errors.Is(err, errNoneFree) {
+				c.waiting.add(anyForVM, vm.Name)
+			}
 			o, err = c.obstacle(err)
 		}
 		did.Stop(o, err)

@@ -58,6 +58,7 @@ func Config(vm *v1.VirtualMachine, given Given) ([]byte, error) {
 		Generation:         vm.Generation,
 		Resource:           string(vm.UID),
 		CloudInit:          seed,
+		Provisioned:        seed != nil && vm.Spec.Provisioning != nil,
 		Sysprep:            answers,
 		GuestShutdownStops: vm.Spec.GuestStops(),
 		CrashStops:         vm.Spec.CrashStops(),

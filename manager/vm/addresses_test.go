@@ -246,6 +246,38 @@ func TestRangesShrink(t *testing.T) {
 	})
 }
 
+// A VM and an address object that wait for any address get the next that is free, before the minute is over after
+// which it would be tried again.
+func TestAnAddressThatGetsFreeIsTaken(t *testing.T) {
+	t.Parallel()
+	w := leasing(t, addresses.Range{CIDR: "10.72.0.0/30"}) // of two addresses
+	w.manage(nil)
+	w.vm("one", onTap(""), stopped)
+	w.vm("two", onTap(""), stopped)
+	w.attached("one", addresses.AutomaticName(w.Name, "one"))
+	w.attached("two", addresses.AutomaticName(w.Name, "two"))
+	w.vm("late", onTap(""))
+	late := w.phase("late", v1.PhasePending, addresses.ReasonNoneFree)
+	require.Contains(t, late.Status.Message, "all of 10.72.0.0/30 are leased")
+	w.Apply("{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachineIPAddress, " +
+		"metadata: {name: reserved}, spec: {}}")
+	w.address("reserved", "refused", func(a *v1.VirtualMachineIPAddress) bool {
+		return a.Status.Reason == addresses.ReasonNoneFree
+	})
+
+	w.Kubectl("delete", "vm", "one", "two", "--cascade=foreground")
+	for _, name := range []string{"ip-10-72-0-1", "ip-10-72-0-2"} {
+		w.leaseIs(name, v1.LeaseReleased)
+	}
+	begin := time.Now()
+	w.advance(11 * time.Minute)
+	w.attached("late", addresses.AutomaticName(w.Name, "late"))
+	w.address("reserved", "bound", func(a *v1.VirtualMachineIPAddress) bool {
+		return a.Status.Phase == v1.IPAddressBound
+	})
+	require.Less(t, time.Since(begin), 30*time.Second)
+}
+
 // Without the right to know the leases the manager works, and says what it can't do.
 func TestWithoutTheRightForLeases(t *testing.T) {
 	t.Parallel()

@@ -91,6 +91,42 @@ func TestSecretsOfGuests(t *testing.T) {
 	require.NotContains(t, w.log.String(), canary)
 }
 
+// A VM that is deleted without what it has leaves its guest running, and the pod keeps the files of the Secret from
+// which the guest configured itself. A VM of the same name takes all of it over, and the Secret stays the user's.
+func TestOrphanKeepsItsSecret(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	w.secret("script", v1.SecretTypeCloudInit, map[string]string{"userData": "#!/bin/sh\n"})
+	ref := &v1.SecretRef{Kind: "Secret", Name: "script"}
+	scripted := provisioned(v1.Provisioning{Type: v1.ProvisioningUserDataRef, UserDataRef: ref})
+	vm := w.vm("web", scripted)
+	pod := w.boot("web")
+	config, _ := get(w, "web", &corev1.ConfigMap{})
+	orphan := metav1.DeletePropagationOrphan
+	require.NoError(t, w.client.Delete(t.Context(), vm, &client.DeleteOptions{PropagationPolicy: &orphan}))
+	require.Eventually(t, func() bool { _, is := get(w, "web", &v1.VirtualMachine{}); return !is }, patience, tick)
+	eventually(w, "web", &appsv1.StatefulSet{}, "it has no owner", func(s *appsv1.StatefulSet) bool {
+		return len(s.OwnerReferences) == 0
+	})
+
+	again := w.vm("web", scripted)
+	w.say("web", pod, stateBooted, nil)
+	w.phase("web", v1.PhaseRunning, "")
+	set := eventually(w, "web", &appsv1.StatefulSet{}, "it is the new one's", func(s *appsv1.StatefulSet) bool {
+		return metav1.GetControllerOf(s) != nil && metav1.GetControllerOf(s).UID == again.UID
+	})
+	require.Equal(t, pod.Spec.Volumes[0].Projected.Sources, set.Spec.Template.Spec.Volumes[0].Projected.Sources)
+	now, _ := get(w, "web", &corev1.ConfigMap{})
+	require.Equal(t, config.UID, now.UID)
+	same, is := get(w, "web-0", &corev1.Pod{})
+	require.True(t, is)
+	require.Equal(t, pod.UID, same.UID)
+	require.Nil(t, same.DeletionTimestamp)
+	secret, is := get(w, "script", &corev1.Secret{})
+	require.True(t, is)
+	require.Empty(t, secret.OwnerReferences)
+}
+
 // A runner that misses a key says so in the words of the resource, and the VM is started as soon as the Secret has it.
 func TestKeyMissing(t *testing.T) {
 	t.Parallel()

@@ -41,6 +41,10 @@ type Config struct {
 	Resource string `yaml:"resource"`
 	// CloudInit, if not nil, asks for a cloud-init disk, even if it is empty.
 	CloudInit *cloudinit.Config `yaml:"cloudInit"`
+	// Provisioned means that CloudInit is what spec.provisioning of the custom resource
+	// says, not its spec.cloudInit: so the paths in faults and changes begin with
+	// "provisioning".
+	Provisioned bool `yaml:"provisioned"`
 	// Sysprep, if not nil, asks for a disk with answer files of Windows Setup.
 	Sysprep *Sysprep `yaml:"sysprep"`
 	// GuestShutdownStops makes a shutdown by the guest final: the VM's desired
@@ -67,6 +71,14 @@ type Config struct {
 type Sysprep struct {
 	// Directory has unattend.xml, autounattend.xml, or both.
 	Directory string `yaml:"directory"`
+}
+
+// DataPath returns the path of CloudInit, as who wrote it knows it.
+func (c *Config) DataPath() string {
+	if c.Provisioned {
+		return "provisioning"
+	}
+	return "cloudInit"
 }
 
 // Text returns what the configuration was read from, for Parse to read again.
@@ -204,9 +216,9 @@ func (r *reader) cloudInit(s *section) {
 		var wrong *cloudinit.KeyError
 		switch {
 		case errors.As(err, &wrong) && wrong.Line > 0:
-			r.RefuseAt(wrong.Line, wrong.Column, "cloudInit."+wrong.Key, wrong.Problem, "")
+			r.RefuseAt(wrong.Line, wrong.Column, s.DataPath()+"."+wrong.Key, wrong.Problem, "")
 		case err != nil:
-			r.Refuse("cloudInit", nil, err.Error(), "")
+			r.Refuse(s.DataPath(), nil, err.Error(), "")
 		}
 	}
 }

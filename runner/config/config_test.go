@@ -49,6 +49,7 @@ const everyKey = `
   sysprep: {directory: answers}
   crashStops: true
   resetCounter: 3
+  provisioned: true
   generation: 5
   vmType: hugepages
   updateVmType: true
@@ -121,7 +122,7 @@ func TestEveryKey(t *testing.T) {
 	require.Equal(t, &Config{
 		DataDir: "/var/local/vm-data", RuntimeDir: "/run/test", ImageRepository: "/images", Namespace: "default",
 		GuestShutdownStops: true, CrashStops: true, Sysprep: &Sysprep{Directory: "answers"},
-		ResetCounter: new(int64(3)), Generation: 5, VMType: "hugepages", UpdateVMType: true,
+		ResetCounter: new(int64(3)), Generation: 5, Provisioned: true, VMType: "hugepages", UpdateVMType: true,
 		VM: vmspec.Spec{
 			Name: "test", UUID: "2d5e8b6c-5a0f-4c4e-9d3a-6f1b0c7a9e21",
 			MachineType: "q35", Accelerator: vmspec.AcceleratorTCG, Firmware: vmspec.FirmwareSecure4M, BootMenu: true,
@@ -335,7 +336,7 @@ func TestKeysCannotDisturbATerminal(t *testing.T) {
 	t.Parallel()
 	_, _, err := Parse("f", []byte(`/Runner: {"\e[31m\nred": 1, vm: {name: test, cpuModel: "\a"}}`))
 	require.EqualError(t, err, "f:1:11: \uFFFD[31m red: unknown key (known are cloudInit, crashStops, dataDir, generation, "+
-		"guestShutdownStops, imageRepository, namespace, resetCounter, resource, runtimeDir, sysprep, updateVmType, vm, "+
+		"guestShutdownStops, imageRepository, namespace, provisioned, resetCounter, resource, runtimeDir, sysprep, updateVmType, vm, "+
 		"vmType)\n"+
 		`f:1:56: vm.cpuModel: "\a" holds a control character or a line break`)
 }
@@ -464,3 +465,11 @@ func BenchmarkParse1000Disks(b *testing.B) {
 }
 
 func must(c *Config, _ []yamlfile.Warning) *Config { return c }
+
+// What is wrong with data that a resource has in spec.provisioning is not said of cloudInit, a key which
+// whoever wrote them never saw.
+func TestFaultsOfProvisioning(t *testing.T) {
+	t.Parallel()
+	_, _, err := Parse("f", []byte("/Runner:\n  provisioned: true\n  cloudInit: {userData: [1]}\n  vm: {name: test}"))
+	require.EqualError(t, err, "f:3:25: provisioning.userData: got a list, want a mapping or a text")
+}

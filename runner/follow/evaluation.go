@@ -62,7 +62,17 @@ func (e *evaluation) pendingChanges(ctx context.Context, wanted *prepare.VM) (li
 		}
 		return types[x.VMType].Launch(ctx, x.VM, host)
 	}
-	return changes.Pending(ctx, launch, running, next, changes.Live(e.Running.Plan.Rules, wanted.Spec))
+	pending, err := changes.Pending(ctx, launch, running, next, changes.Live(e.Running.Plan.Rules, wanted.Spec))
+	of := wanted.Config
+	if of.CloudInit == nil {
+		of = e.Running.Config // the data are left out from now on
+	}
+	for i := range pending.Changes {
+		if c := &pending.Changes[i]; c.Path == "cloudInit" {
+			c.Path = of.DataPath()
+		}
+	}
+	return pending, err
 }
 
 // takesOtherType reports whether a restart may take another type than the VM runs

@@ -34,8 +34,9 @@ func (vm *VM) readData() error {
 		var wrong *cloudinit.KeyError
 		for _, err := range config.Split(err) {
 			if errors.As(err, &wrong) {
-				faults, causes = append(faults, vmspec.Fault{Path: "cloudInit." + wrong.Key, Message: wrong.Problem}),
-					append(causes, err)
+				faults, causes = append(faults, vmspec.Fault{
+					Path: vm.Config.DataPath() + "." + wrong.Key, Message: wrong.Problem,
+				}), append(causes, err)
 			}
 		}
 		if err == nil && (c.UserDataFile != "" || c.NetworkConfigFile != "") {

@@ -23,7 +23,11 @@ type Change struct {
 // has no field for it.
 var renamed = []struct{ path, at string }{
 	{"vmType", "spec.vmType.source"},
+	{"cloudInit.userDataFile", "spec.cloudInit.userDataFrom"},
+	{"cloudInit.networkConfigFile", "spec.cloudInit.networkDataFrom"},
 	{"cloudInit", "spec.cloudInit"},
+	{"provisioning.userDataFile", "spec.provisioning.userDataRef"},
+	{"provisioning", "spec.provisioning"},
 	{"sysprep", "spec.provisioning.sysprepRef"},
 	{"display-password", "spec.vm.display.spice.generateSecret"},
 	{"vm.display.withoutPassword", "spec.vm.display.spice.generateSecret"},

@@ -2,6 +2,7 @@ package k8s
 
 import (
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -56,7 +57,7 @@ func isPath(word string, ofFault bool) bool {
 	key, inVM := strings.CutPrefix(word, "vm.")
 	if !inVM {
 		first, _, _ := strings.Cut(word, ".")
-		return ofFault && (first == "vmType" || first == "cloudInit" || first == "sysprep")
+		return ofFault && slices.Contains([]string{"vmType", "cloudInit", "provisioning", "sysprep"}, first)
 	}
 	if end := strings.IndexAny(key, ".["); end >= 0 {
 		key = key[:end]

@@ -70,7 +70,9 @@ func TestPlacesAreThoseOfTheResource(t *testing.T) {
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{
-		"vmType": "spec.vmType.source", "cloudInit": "spec.cloudInit",
+		"vmType":                 "spec.vmType.source",
+		"cloudInit":              "spec.cloudInit",
+		"cloudInit.userDataFile": "spec.cloudInit.userDataFrom", "provisioning": "spec.provisioning",
 		"display-password": "spec.vm.display.spice.generateSecret",
 		"vm.uuid":          "spec.vm.machineUuid", "vm.sockets": "spec.vm.cpuTopology.sockets",
 		"vm.maximumRam": "spec.vm.maximumRam",
@@ -111,6 +113,11 @@ func TestMessagesNameTheResource(t *testing.T) {
 			"desk.star:3:16: no option spec.vm.options.keybords\n    3 | for n in range(vm.options.keybords):\n      |                ^\n    called from spec.vm.networks",
 		"a.yaml:1:2: ": "a.yaml:1:2: ", "a.yaml:1:2:": "a.yaml:1:2:", "": "", "vm.name": "metadata.name",
 		"/vm.name/vm.uuid": "/vm.name/vm.uuid",
+
+		"config.yaml:9:1: cloudInit.networkConfigFile: x":          "spec.cloudInit.networkDataFrom: x",
+		"config.yaml:9:1: cloudInit.userData: got a list":          "spec.cloudInit.userData: got a list",
+		"config.yaml:9:1: provisioning.userDataFile: no such file": "spec.provisioning.userDataRef: no such file",
+		"config.yaml:9:1: provisioning.userData: got a list":       "spec.provisioning.userData: got a list",
 	} {
 		require.Equal(t, want, InResource(message), message)
 	}
