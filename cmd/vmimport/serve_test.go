@@ -65,6 +65,20 @@ func TestServeUntilASignal(t *testing.T) {
 	require.Zero(t, code, second.log)
 }
 
+// A disk in a file system that no VM has had yet is made.
+func TestServeANewDisk(t *testing.T) {
+	t.Parallel()
+	args := servable(t)
+	require.NoError(t, os.Remove(args[2]))
+	r := start(t, nil, append(args, "--size", "3145728")...)
+	r.says(t, "serving the disk")
+	info, err := os.Stat(args[2])
+	require.NoError(t, err)
+	require.EqualValues(t, 3<<20, info.Size())
+	require.NoError(t, r.Process.Signal(syscall.SIGTERM)) // a qemu-nbd would survive the end of the test
+	r.end(t)
+}
+
 func TestServeWhatIsNotThere(t *testing.T) {
 	t.Parallel()
 	args := servable(t)

@@ -55,6 +55,7 @@ func TestKubernetes(t *testing.T) {
 			{"PluginOfKubectl", pluginOfKubectl},
 			{"Placement", placement},
 			{"Provisioning", provisioning},
+			{"Exports", exports},
 		} {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()

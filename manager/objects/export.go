@@ -1,0 +1,138 @@
+package objects
+
+import (
+	"path"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1 "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	"vmop/nbdexport"
+)
+
+// An Export serves the claim of a disk to a VM that is running: a pod that has the claim, a
+// Service, whose address stays when the pod is another one, and a Secret with the server's
+// certificate. They have nothing that the VM's pod doesn't have, and may be on another node.
+//
+// See docs/decisions/0108-nbd-exports.md.
+type Export struct {
+	// Name of the three objects, a DNS label. As there is one pod of a name at a time, there is one
+	// of an export.
+	Name, Namespace string
+	// VM is the one that uses the disk: the pod is near it if it can be.
+	VM string
+	// Claim is that of the disk. OnFileSystem: the disk is a file in its volume, and is made, of
+	// Size, if there is none.
+	Claim        string
+	OnFileSystem bool
+	Size         resource.Quantity
+	ReadOnly     bool
+	// Owner is what the objects are deleted with.
+	Owner *metav1.OwnerReferenceApplyConfiguration
+}
+
+// ExportAppName is the value of the label app.kubernetes.io/name of exports. It is another one than
+// that of VMs: no Service or StatefulSet of a VM takes the pod for its own.
+const ExportAppName = "vm-disk-export"
+
+const (
+	exportTLSDir   = "/etc/opt/vmimport"
+	exportDevice   = "/dev/disk"
+	exportEndSecs  = 15 // longer than qemu-nbd gets to end
+	nbdPortName    = "nbd"
+	terminationLog = "/dev/termination-log"
+)
+
+func (e Export) labels() map[string]string {
+	return map[string]string{LabelName: ExportAppName, LabelInstance: e.Name, LabelManagedBy: ManagerName}
+}
+
+// ServerNames are the names by which a VM reaches the export. The Service's address is another.
+func (e Export) ServerNames() []string {
+	return []string{e.Name + "." + e.Namespace + ".svc", e.Name + "." + e.Namespace}
+}
+
+// Service returns the Service by which a VM reaches the export.
+func (e Export) Service(s Settings) (*applycorev1.ServiceApplyConfiguration, error) {
+	return stamp(applycorev1.Service(e.Name, e.Namespace).WithLabels(e.labels()).WithOwnerReferences(e.Owner).
+		WithSpec(applycorev1.ServiceSpec().WithType(corev1.ServiceTypeClusterIP).WithSelector(e.labels()).
+			WithPorts(applycorev1.ServicePort().WithName(nbdPortName).WithProtocol(corev1.ProtocolTCP).
+				WithPort(nbdexport.Port).WithTargetPort(intstr.FromString(nbdPortName)))), s)
+}
+
+// Secret returns the Secret with a certificate of the server that the VM's authority has signed.
+func (e Export) Secret(authority []byte, server nbdexport.Pair, s Settings) (
+	*applycorev1.SecretApplyConfiguration, error,
+) {
+	return stamp(applycorev1.Secret(e.Name, e.Namespace).WithLabels(e.labels()).WithOwnerReferences(e.Owner).
+		WithType(corev1.SecretTypeOpaque).WithImmutable(true).WithData(map[string][]byte{
+		nbdexport.CAFile: authority, nbdexport.ServerCertificateFile: server.Certificate,
+		nbdexport.ServerKeyFile: server.Key,
+	}), s)
+}
+
+// Pod returns the pod that serves the disk. It is ready when it does.
+func (e Export) Pod(s Settings) (*applycorev1.PodApplyConfiguration, error) {
+	none := &rights{}
+	args := []string{
+		"serve", "--tls", exportTLSDir, "--address", "$(POD_IP)", "--port", strconv.Itoa(nbdexport.Port),
+		"--log-format", "json", "--termination-log", terminationLog,
+	}
+	c := applycorev1.Container().WithName("export").WithImage(s.Image).WithCommand("/usr/local/bin/vmimport").
+		WithEnv(field("POD_IP", "status.podIP")).
+		WithPorts(applycorev1.ContainerPort().WithName(nbdPortName).WithContainerPort(nbdexport.Port).
+			WithProtocol(corev1.ProtocolTCP)).
+		WithVolumeMounts(applycorev1.VolumeMount().WithName("tls").WithMountPath(exportTLSDir).WithReadOnly(true)).
+		WithResources(applycorev1.ResourceRequirements().
+			WithRequests(quantities("50m", "32Mi")).WithLimits(corev1.ResourceList{
+			corev1.ResourceMemory: resource.MustParse("256Mi"),
+		})).
+		WithReadinessProbe(applycorev1.Probe().WithPeriodSeconds(1).
+			WithTCPSocket(applycorev1.TCPSocketAction().WithPort(intstr.FromString(nbdPortName)))).
+		WithSecurityContext(none.containerSecurity())
+	if s.ImagePullPolicy != "" {
+		c.WithImagePullPolicy(s.ImagePullPolicy)
+	}
+	claim := applycorev1.PersistentVolumeClaimVolumeSource().WithClaimName(e.Claim)
+	if e.OnFileSystem {
+		c.WithVolumeMounts(applycorev1.VolumeMount().WithName("disk").WithMountPath(DiskDir))
+		args = append(args, "--disk", path.Join(DiskDir, diskFile), "--size",
+			strconv.FormatInt(int64(wholeMiB(e.Size)), 10)) // as a VM makes it
+	} else {
+		c.WithVolumeDevices(applycorev1.VolumeDevice().WithName("disk").WithDevicePath(exportDevice))
+		args = append(args, "--disk", exportDevice)
+	}
+	if e.ReadOnly {
+		args = append(args, "--read-only")
+	}
+	spec := applycorev1.PodSpec().WithContainers(c.WithArgs(args...)).WithRestartPolicy(corev1.RestartPolicyAlways).
+		WithAutomountServiceAccountToken(false).WithEnableServiceLinks(false).
+		WithTerminationGracePeriodSeconds(exportEndSecs).WithSecurityContext(none.podSecurity()).
+		WithAffinity(e.affinity()).WithVolumes(
+		applycorev1.Volume().WithName("disk").WithPersistentVolumeClaim(claim),
+		applycorev1.Volume().WithName("tls").WithSecret(
+			applycorev1.SecretVolumeSource().WithSecretName(e.Name).WithDefaultMode(fileMode)))
+	return stamp(applycorev1.Pod(e.Name, e.Namespace).WithLabels(e.labels()).WithOwnerReferences(e.Owner).
+		WithSpec(spec), s)
+}
+
+// affinity prefers the VM's node: what is written there stays off the network. Where the claim can
+// be is left to the scheduler.
+func (e Export) affinity() *applycorev1.AffinityApplyConfiguration {
+	vm := metav1.LabelSelector().WithMatchLabels(map[string]string{
+		LabelName: AppName, LabelInstance: e.VM, LabelComponent: ComponentRunner,
+	})
+	return applycorev1.Affinity().WithPodAffinity(applycorev1.PodAffinity().
+		WithPreferredDuringSchedulingIgnoredDuringExecution(applycorev1.WeightedPodAffinityTerm().WithWeight(100).
+			WithPodAffinityTerm(applycorev1.PodAffinityTerm().
+				WithTopologyKey(corev1.LabelHostname).WithLabelSelector(vm))))
+}
+
+func quantities(cpu, memory string) corev1.ResourceList {
+	return corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
+	}
+}
