@@ -1,0 +1,206 @@
+package attachment
+
+import (
+	"fmt"
+	"slices"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/disk"
+	"vmop/manager/objects"
+)
+
+// Phase is the state of an attachment in one word.
+type Phase string
+
+// The phases.
+const (
+	Pending     Phase = "Pending"     // Reason says what it waits for
+	InProgress  Phase = "InProgress"  // the export is made, or the runner attaches it
+	Attached    Phase = "Attached"    // the guest has the disk
+	Failed      Phase = "Failed"      // Message says what someone has to do
+	Terminating Phase = "Terminating" // the guest lets go of the disk
+)
+
+// Reasons, besides those of package disk why a VM doesn't get it.
+const (
+	ReasonVMMissing  = "VirtualMachineMissing"
+	ReasonVMStopped  = "VirtualMachineNotRunning"
+	ReasonConflict   = "Conflict" // the disk comes into the VM otherwise
+	ReasonExporting  = "ExportStarting"
+	ReasonRequested  = "AttachmentRequestSent"
+	ReasonNotPlugged = "NotAttached" // the runner or the guest can't
+	ReasonDetaching  = "Detaching"
+	ReasonAttached   = "Attached"
+)
+
+// DriveState is what the runner says of a drive.
+type DriveState string
+
+// The states. None: QEMU has no such drive.
+const (
+	DriveNone      DriveState = ""
+	DriveAttaching DriveState = "Attaching"
+	DriveAttached  DriveState = "Attached"
+	DriveDetaching DriveState = "Detaching"
+	DriveFailed    DriveState = "Failed" // it is not in QEMU, for the reason in the message
+)
+
+// A Drive is what is known of an attachment's drive in the VM.
+type Drive struct {
+	// Configured: the configuration that is written for the runner has it. Unseen: the runner has not
+	// reported yet about that configuration, and may follow the one before.
+	Configured, Unseen bool
+	// State is what the runner in the VM's present pod has said last, with a message for people.
+	State   DriveState
+	Message string
+}
+
+// inQEMU reports whether the machine has the disk, or may be about to get it.
+func (d Drive) inQEMU() bool {
+	return d.Configured || d.Unseen || d.State != DriveNone && d.State != DriveFailed
+}
+
+// An Export is what there is of the pod that serves the disk.
+type Export struct {
+	Exists bool
+	Ready  bool // it serves
+	Ending bool // it is being deleted
+}
+
+// A Situation is what the future of an attachment depends on.
+type Situation struct {
+	VMName, DiskName string
+	// Deleted: the disk is to be detached.
+	Deleted bool
+	// Other is an older attachment of the same disk; "" if there is none.
+	Other string
+	// VM is nil if there is none. HasPod: there is a pod of it, also one that ends.
+	VM     *v1.VirtualMachine
+	HasPod bool
+	// Disk is nil if there is none.
+	Disk *v1.VirtualDisk
+	// Mounted: a pod of the VM mounts the claim, or its StatefulSet may make one that does.
+	Mounted bool
+	Export  Export
+	Drive   Drive
+}
+
+// A Plan is what is to be there, and what the status says.
+type Plan struct {
+	// Take: the VM is to get the disk's lock, with the version of the disk that was read.
+	Take bool
+	// Export: it is to exist. It is made only after the lock was taken.
+	Export bool
+	// Drive is to be in the VM's configuration.
+	Drive bool
+	// Done: nothing is left of a deleted attachment.
+	Done bool
+
+	Phase           Phase
+	Reason, Message string
+}
+
+// Decide returns what is to be done for an attachment.
+func Decide(s Situation) Plan {
+	wanted, p := s.wanted()
+	held := s.held()
+	switch {
+	case wanted && !held:
+		p.Take = true
+		p.Phase, p.Reason, p.Message = InProgress, ReasonExporting, "the disk is being reserved for the VM"
+	case wanted:
+		p.Export = true
+		p.Drive = s.Export.Ready && !s.Export.Ending || s.Drive.Configured
+		p.Phase, p.Reason, p.Message = s.progress()
+	}
+	// What QEMU has open must be served until it has let go of it, if there is a QEMU.
+	if s.HasPod && s.Drive.inQEMU() && held && s.Export.Exists {
+		p.Export = true
+	}
+	p.Done = s.Deleted && !s.Export.Exists && !(s.HasPod && s.Drive.inQEMU())
+	return p
+}
+
+// held reports whether the VM has the disk's lock.
+func (s Situation) held() bool { return s.Disk != nil && disk.Holder(s.Disk) == s.VMName }
+
+// wanted reports whether the disk is to be in the VM now, and why it isn't. What is attached stays
+// as long as the VM's pod, also if it wouldn't be attached now: a guest that shuts down needs it.
+func (s Situation) wanted() (bool, Plan) {
+	because := func(phase Phase, reason, format string, args ...any) (bool, Plan) {
+		return false, Plan{Phase: phase, Reason: reason, Message: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case s.Deleted:
+		return because(Terminating, ReasonDetaching, "%s", s.detaching())
+	case s.Mounted: // also by a pod that is made only now
+		return because(Pending, ReasonConflict, "the pod of the VM %s mounts the claim of the VirtualDisk %s",
+			s.VMName, s.DiskName)
+	case s.HasPod && s.Drive.Configured && s.held():
+		return true, Plan{}
+	case s.VM == nil:
+		return because(Pending, ReasonVMMissing, "there is no VM %s: the disk is attached when it runs", s.VMName)
+	case Names(s.VM, s.DiskName):
+		return because(Failed, ReasonConflict, "the VM %s has the VirtualDisk %s by its definition: delete the attachment, "+
+			"or remove the disk from the definition", s.VMName, s.DiskName)
+	case s.Other != "":
+		return because(Failed, ReasonConflict, "the attachment %s is for the VirtualDisk %s, too: delete one of them",
+			s.Other, s.DiskName)
+	case s.VM.DeletionTimestamp != nil, s.VM.Spec.DesiredState() != v1.Running, !s.HasPod:
+		return because(Pending, ReasonVMStopped, "the VM %s is not running: the disk is attached when it is", s.VMName)
+	}
+	switch what, reason, message := disk.ForVM(s.VMName, s.DiskName, s.Disk); what {
+	case disk.Wait:
+		return because(Pending, reason, "%s", message)
+	case disk.Refuse:
+		return because(Failed, reason, "%s", message)
+	}
+	return true, Plan{}
+}
+
+// progress says how far it is to attach the disk.
+func (s Situation) progress() (phase Phase, reason, message string) {
+	switch {
+	case s.Drive.State == DriveFailed:
+		return Failed, ReasonNotPlugged, s.Drive.Message
+	case s.Drive.State == DriveAttached && s.Drive.Configured && s.Export.Ready:
+		return Attached, ReasonAttached, ""
+	case s.Drive.State == DriveAttached && s.Drive.Configured:
+		return InProgress, ReasonExporting, "the disk's export is started again: what the guest asks of the disk waits"
+	case s.Drive.Configured:
+		return InProgress, ReasonRequested, "the runner attaches the disk"
+	}
+	return InProgress, ReasonExporting, "the disk's export is being started"
+}
+
+// detaching says what the end of an attachment waits for.
+func (s Situation) detaching() string {
+	switch {
+	case s.HasPod && s.Drive.State == DriveDetaching:
+		return "waiting until the guest lets go of the disk"
+	case s.HasPod && s.Drive.inQEMU():
+		return "the runner detaches the disk"
+	}
+	return "the disk's export is being ended"
+}
+
+// Names reports whether a VM's definition has the disk: then its pod mounts the claim.
+func Names(vm *v1.VirtualMachine, name string) bool {
+	for _, ref := range objects.DeviceRefs(vm) {
+		if ref.Kind == v1.KindVirtualDisk && ref.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// MayMount reports whether a VM that has the disk's lock may get a pod that mounts the claim: not
+// as long as there is an export of it.
+func MayMount(e Export) bool { return !e.Exists }
+
+// MayRelease reports whether the disk's lock can be taken from its VM, whose definition doesn't
+// have the disk: plans are those of the attachments to that VM.
+func MayRelease(mounted bool, e Export, plans ...Plan) bool {
+	wanted := slices.ContainsFunc(plans, func(p Plan) bool { return p.Take || p.Export })
+	return !mounted && !e.Exists && !wanted
+}

@@ -1,0 +1,126 @@
+package attachment
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/disk"
+)
+
+// attached is the situation of a disk that a guest has.
+func attached() Situation {
+	vm := &v1.VirtualMachine{}
+	vm.Name, vm.Spec.VM.State = "vm", v1.Running
+	d := &v1.VirtualDisk{}
+	d.Name, d.Status.Phase, d.Status.Target.UID = "data", v1.DiskReady, "1"
+	d.Status = disk.Lock(d, "vm", "", time.Time{})
+	return Situation{
+		VMName: "vm", DiskName: "data", VM: vm, HasPod: true, Disk: d, Export: Export{Exists: true, Ready: true},
+		Drive: Drive{Configured: true, State: DriveAttached},
+	}
+}
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*Situation)
+		want   Plan // without the message
+		says   string
+	}{
+		"attached": {func(*Situation) {}, Plan{Export: true, Drive: true, Phase: Attached, Reason: ReasonAttached}, ""},
+		"no VM": {
+			func(s *Situation) { s.VM, s.HasPod = nil, false },
+			Plan{Phase: Pending, Reason: ReasonVMMissing},
+			"there is no VM vm",
+		},
+		"stopped": {
+			func(s *Situation) { s.VM.Spec.VM.State, s.HasPod = v1.Stopped, false },
+			Plan{Phase: Pending, Reason: ReasonVMStopped},
+			"attached when it is",
+		},
+		"a guest that shuts down": {
+			func(s *Situation) { s.VM.Spec.VM.State = v1.Stopped },
+			Plan{Export: true, Drive: true, Phase: Attached, Reason: ReasonAttached},
+			"",
+		},
+		"a disk that someone adds to the definition": {
+			func(s *Situation) {
+				s.VM.Spec.BlockDeviceRefs = []v1.BlockDeviceRef{{Kind: v1.KindVirtualDisk, Name: "data"}}
+			},
+			Plan{Export: true, Drive: true, Phase: Attached, Reason: ReasonAttached},
+			"",
+		},
+		"a disk of the definition": {
+			func(s *Situation) {
+				s.VM.Spec.BlockDeviceRefs = []v1.BlockDeviceRef{{Kind: v1.KindVirtualDisk, Name: "data"}}
+				s.Drive, s.Export = Drive{}, Export{}
+			},
+			Plan{Phase: Failed, Reason: ReasonConflict},
+			"by its definition",
+		},
+		"another VM's": {
+			func(s *Situation) {
+				s.Disk.Status, s.Drive, s.Export = disk.Lock(s.Disk, "other", "", time.Time{}), Drive{}, Export{}
+			},
+			Plan{Phase: Pending, Reason: disk.ReasonInUse},
+			"attached to the VM other",
+		},
+		"free": {
+			func(s *Situation) {
+				s.Disk.Status, s.Drive, s.Export = disk.Unlock(s.Disk, time.Time{}), Drive{}, Export{}
+			},
+			Plan{Take: true, Phase: InProgress, Reason: ReasonExporting},
+			"reserved",
+		},
+		"an export that starts": {
+			func(s *Situation) { s.Drive, s.Export.Ready = Drive{}, false },
+			Plan{Export: true, Phase: InProgress, Reason: ReasonExporting},
+			"being started",
+		},
+		"an export that starts again": {
+			func(s *Situation) { s.Export.Ready = false },
+			Plan{Export: true, Drive: true, Phase: InProgress, Reason: ReasonExporting},
+			"waits",
+		},
+		"a runner that can't": {
+			func(s *Situation) { s.Drive.State, s.Drive.Message = DriveFailed, "no free slot" },
+			Plan{Export: true, Drive: true, Phase: Failed, Reason: ReasonNotPlugged},
+			"no free slot",
+		},
+		"deleted": {
+			func(s *Situation) { s.Deleted = true },
+			Plan{Export: true, Phase: Terminating, Reason: ReasonDetaching},
+			"the runner detaches",
+		},
+		"deleted, and the guest lets go": {
+			func(s *Situation) { s.Deleted, s.Drive = true, Drive{State: DriveDetaching} },
+			Plan{Export: true, Phase: Terminating, Reason: ReasonDetaching},
+			"lets go",
+		},
+		"deleted, and let go of": {
+			func(s *Situation) { s.Deleted, s.Drive = true, Drive{} },
+			Plan{Phase: Terminating, Reason: ReasonDetaching},
+			"being ended",
+		},
+		"deleted, and ended": {
+			func(s *Situation) { s.Deleted, s.Drive, s.Export = true, Drive{}, Export{} },
+			Plan{Done: true, Phase: Terminating, Reason: ReasonDetaching},
+			"",
+		},
+		"deleted, of a VM without a pod": {
+			func(s *Situation) { s.Deleted, s.HasPod = true, false },
+			Plan{Phase: Terminating, Reason: ReasonDetaching},
+			"being ended",
+		},
+	} {
+		s := attached()
+		c.change(&s)
+		got := Decide(s)
+		require.Contains(t, got.Message, c.says, name)
+		got.Message = ""
+		require.Equal(t, c.want, got, name)
+	}
+}

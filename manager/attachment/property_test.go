@@ -1,0 +1,328 @@
+package attachment
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/disk"
+)
+
+// world is a namespace, with what its controllers do at some time or other.
+type world struct {
+	*rand.Rand
+	t       *testing.T
+	vms     map[string]*machine
+	disks   map[string]*v1.VirtualDisk
+	wishes  map[string]*wish // attachments
+	exports map[string]*export
+	count   int  // of attachments ever made
+	quiet   bool // no user changes anything, and no accident happens
+}
+
+// machine is a VM with its stateful set, its pod, and its configuration.
+type machine struct {
+	def      v1.VirtualMachine
+	template []string // disks that the stateful set's pods mount
+	replicas bool
+	version  int             // of the configuration
+	config   map[string]bool // attachments whose drives are in the configuration
+	pod      *pod
+}
+
+type pod struct {
+	mounts []string
+	drives map[string]bool // in QEMU
+	seen   int             // version of the configuration that the runner follows
+	told   struct {        // by the runner, some time ago
+		seen   int
+		drives map[string]bool
+	}
+}
+
+type wish struct {
+	vm, disk string
+	number   int
+	deleted  bool
+	status   Plan
+}
+
+type export struct {
+	vm, disk      string
+	ready, ending bool
+}
+
+func newWorld(t *testing.T, seed uint64) *world {
+	w := &world{
+		Rand: rand.New(rand.NewPCG(seed, 1)), t: t, vms: map[string]*machine{}, disks: map[string]*v1.VirtualDisk{},
+		wishes: map[string]*wish{}, exports: map[string]*export{},
+	}
+	for _, name := range []string{"a", "b"} {
+		m := &machine{config: map[string]bool{}}
+		m.def.Name = name
+		m.def.Spec.VM.State = v1.Running
+		w.vms[name] = m
+	}
+	for _, name := range []string{"x", "y"} {
+		d := &v1.VirtualDisk{}
+		d.Name, d.Status.Phase, d.Status.Target.UID = name, v1.DiskReady, "1"
+		w.disks[name] = d
+	}
+	return w
+}
+
+// pick returns one of the keys of a map.
+func pick[V any](w *world, of map[string]V) string {
+	if len(of) == 0 {
+		return ""
+	}
+	all := slices.Sorted(maps.Keys(of))
+	return all[w.IntN(len(all))]
+}
+
+// user changes what is wanted.
+func (w *world) user() {
+	m := w.vms[pick(w, w.vms)]
+	switch w.IntN(5) {
+	case 0:
+		m.def.Spec.VM.State = v1.Running
+		if w.IntN(2) == 0 {
+			m.def.Spec.VM.State = v1.Stopped
+		}
+	case 1:
+		m.def.Spec.BlockDeviceRefs = nil
+		if w.IntN(3) == 0 {
+			m.def.Spec.BlockDeviceRefs = []v1.BlockDeviceRef{{Kind: v1.KindVirtualDisk, Name: pick(w, w.disks)}}
+		}
+	case 2, 3:
+		w.count++
+		w.wishes[fmt.Sprint("att", w.count)] = &wish{vm: m.def.Name, disk: pick(w, w.disks), number: w.count}
+	case 4:
+		if name := pick(w, w.wishes); name != "" {
+			w.wishes[name].deleted = true
+		}
+	}
+}
+
+// of returns the export of a disk for a VM.
+func (w *world) of(vm, name string) Export {
+	for _, e := range w.exports {
+		if e.vm == vm && e.disk == name {
+			return Export{Exists: true, Ready: e.ready, Ending: e.ending}
+		}
+	}
+	return Export{}
+}
+
+// mounted reports whether a VM has a pod with a disk, or may get one.
+func (m *machine) mounted(name string) bool {
+	return m.replicas && slices.Contains(m.template, name) || m.pod != nil && slices.Contains(m.pod.mounts, name)
+}
+
+// vm reconciles a VM, as manager/vm does.
+func (w *world) vm(name string) {
+	m := w.vms[name]
+	runs := m.def.Spec.DesiredState() == v1.Running
+	var named []string
+	may := true
+	for _, ref := range m.def.Spec.BlockDeviceRefs {
+		named = append(named, ref.Name)
+		what, _, _ := disk.ForVM(name, ref.Name, w.disks[ref.Name])
+		may = may && (what == disk.Has || what == disk.Take) && MayMount(w.of(name, ref.Name))
+	}
+	if runs && may {
+		for _, d := range named {
+			w.disks[d].Status = disk.Lock(w.disks[d], name, "", time.Time{})
+		}
+		m.template = named
+	}
+	m.replicas = runs && (may || m.replicas)
+	for d, is := range w.disks {
+		if disk.Holder(is) != name || runs && slices.Contains(named, d) {
+			continue
+		}
+		var plans []Plan
+		for _, a := range w.wishes {
+			if a.vm == name && a.disk == d {
+				plans = append(plans, a.status)
+			}
+		}
+		if MayRelease(m.mounted(d), w.of(name, d), plans...) {
+			is.Status = disk.Unlock(is, time.Time{})
+		}
+	}
+}
+
+// set does what the controller of stateful sets and the kubelet do.
+func (w *world) set(name string) {
+	m := w.vms[name]
+	switch {
+	case m.pod != nil && (!m.replicas || !w.quiet && w.IntN(20) == 0):
+		m.pod = nil
+	case m.pod == nil && m.replicas:
+		m.pod = &pod{mounts: m.template, drives: map[string]bool{}}
+	}
+}
+
+// runner follows the configuration, and reports.
+func (w *world) runner(name string) {
+	m := w.vms[name]
+	p := m.pod
+	if p == nil {
+		return
+	}
+	switch w.IntN(3) {
+	case 0:
+		p.seen = m.version
+		for a := range m.config {
+			if e := w.exports[a]; e != nil && e.ready && !e.ending {
+				p.drives[a] = true
+			}
+		}
+	case 1:
+		for a := range p.drives {
+			if p.seen == m.version && !m.config[a] {
+				delete(p.drives, a)
+			}
+		}
+	case 2:
+		p.told.seen, p.told.drives = p.seen, maps.Clone(p.drives)
+	}
+}
+
+// attachment reconciles an attachment.
+func (w *world) attachment(name string) {
+	a := w.wishes[name]
+	m := w.vms[a.vm]
+	s := Situation{
+		VMName: a.vm, DiskName: a.disk, Deleted: a.deleted, VM: &m.def, HasPod: m.pod != nil, Disk: w.disks[a.disk],
+		Mounted: m.mounted(a.disk), Drive: Drive{Configured: m.config[name]},
+	}
+	for other, o := range w.wishes {
+		if o.disk == a.disk && o.vm == a.vm && o.number < a.number {
+			s.Other = other
+		}
+	}
+	if e := w.exports[name]; e != nil {
+		s.Export = Export{Exists: true, Ready: e.ready, Ending: e.ending}
+	}
+	if m.pod != nil {
+		s.Drive.Unseen = m.pod.told.seen != m.version
+		if m.pod.told.drives[name] {
+			s.Drive.State = DriveAttached
+		}
+	}
+	p := Decide(s)
+	a.status = p
+	if p.Take {
+		w.disks[a.disk].Status = disk.Lock(w.disks[a.disk], a.vm, "", time.Time{})
+	}
+	if p.Drive != m.config[name] {
+		m.version++
+		delete(m.config, name)
+		if p.Drive {
+			m.config[name] = true
+		}
+	}
+	switch e := w.exports[name]; {
+	case p.Export && e == nil:
+		w.exports[name] = &export{vm: a.vm, disk: a.disk}
+	case !p.Export && e != nil && !e.ending:
+		require.False(w.t, m.pod != nil && m.pod.drives[name], "the guest has the disk whose export is ended")
+		e.ending = true
+	}
+	if p.Done {
+		require.Nil(w.t, w.exports[name])
+		delete(w.wishes, name)
+	}
+}
+
+// kubelet makes exports ready, ends them, and starts one again.
+func (w *world) kubelet() {
+	name := pick(w, w.exports)
+	switch e := w.exports[name]; {
+	case e == nil:
+	case e.ending:
+		delete(w.exports, name)
+	default:
+		e.ready = w.quiet || w.IntN(10) != 0
+	}
+}
+
+// step does something, not always what a user wants.
+func (w *world) step() {
+	switch w.IntN(7) {
+	case 0:
+		if !w.quiet && w.IntN(4) == 0 {
+			w.user()
+		}
+	case 1:
+		w.vm(pick(w, w.vms))
+	case 2:
+		w.set(pick(w, w.vms))
+	case 3:
+		w.kubelet()
+	case 4:
+		w.runner(pick(w, w.vms))
+	default:
+		if name := pick(w, w.wishes); name != "" {
+			w.attachment(name)
+		}
+	}
+	w.check()
+}
+
+// check looks for two that write to a disk.
+func (w *world) check() {
+	for name, d := range w.disks {
+		var writers []string
+		for vm, m := range w.vms {
+			if m.pod != nil && slices.Contains(m.pod.mounts, name) {
+				writers = append(writers, vm)
+			}
+		}
+		for _, e := range w.exports {
+			if e.disk == name {
+				writers = append(writers, e.vm)
+			}
+		}
+		require.LessOrEqual(w.t, len(writers), 1, name)
+		for _, vm := range writers {
+			require.Equal(w.t, disk.Holder(d), vm)
+		}
+	}
+}
+
+// A disk never has two writers, whatever users want, and in whatever order things are done. And
+// what is wanted in the end comes about.
+func TestADiskNeverHasTwoWriters(t *testing.T) {
+	t.Parallel()
+	attached := 0
+	for seed := range uint64(100) {
+		w := newWorld(t, seed)
+		for range 2000 {
+			w.step()
+			for _, a := range w.wishes {
+				if a.status.Phase == Attached {
+					attached++
+				}
+			}
+		}
+		w.quiet = true
+		for range 2000 {
+			w.step()
+		}
+		for name, a := range w.wishes {
+			require.False(t, a.deleted, "seed %d: %s is still there: %+v", seed, name, a.status)
+			require.Contains(t, []Phase{Attached, Pending, Failed}, a.status.Phase,
+				"seed %d: %s: %+v", seed, name, a.status)
+		}
+	}
+	require.Positive(t, attached)
+}
