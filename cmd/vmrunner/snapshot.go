@@ -100,12 +100,14 @@ func newSnapshotList(f *flags) *cobra.Command {
 
 func newSnapshotRestore(f *flags) *cobra.Command {
 	var withConfig bool
+	var to string
 	cmd := &cobra.Command{
 		Use: "restore NAME SNAPSHOT", Short: "Make a VM what it was",
 		SuggestFor: []string{"revert", "apply", "rollback"},
 		Long: "restore replaces all disks of a VM that isn't running, its firmware variables, the state of its\n" +
 			"TPM and its VM type: all together, or nothing if it is interrupted. What was written since the\n" +
-			"snapshot is lost. The snapshot stays.",
+			"snapshot is lost. The snapshot stays. With --to another VM is made of it, with a uuid and\n" +
+			"hardware addresses of its own, and the first one, which may be running, stays as it is.",
 		Args: cobra.ExactArgs(2), ValidArgsFunction: f.completeSnapshot,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all, err := f.checking(cmd)
@@ -113,12 +115,22 @@ func newSnapshotRestore(f *flags) *cobra.Command {
 				return err
 			}
 			shown := newProgress(cmd)
+			if to != "" {
+				file, err := all.CloneSnapshot(cmd.Context(), args[0], args[1], to, shown.copying)
+				shown.end()
+				if err == nil {
+					cmd.PrintErrln("written:", cli.Printable(file))
+				}
+				return err
+			}
 			err = all.RestoreSnapshot(cmd.Context(), args[0], args[1], withConfig, shown.copying)
 			shown.end()
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&withConfig, "config", false, "restore the configuration, too")
+	cmd.Flags().BoolVar(&withConfig, "with-config", false, "restore the configuration, too")
+	cmd.Flags().StringVar(&to, "to", "", "make a new VM of this `name`")
+	cmd.MarkFlagsMutuallyExclusive("with-config", "to")
 	return cmd
 }
 

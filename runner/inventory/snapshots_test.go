@@ -189,6 +189,17 @@ func TestASnapshotOfAGuestThatWrites(t *testing.T) {
 	require.GreaterOrEqual(t, inA, first)
 	require.LessOrEqual(t, inA, last+1)
 	require.InDelta(t, inA, inB, 1, "both disks are of one moment")
+
+	_, err = h.CloneSnapshot(ctx, "web", "one", "web", quiet)
+	require.ErrorIs(t, err, ErrExists)
+	_, err = h.CloneSnapshot(ctx, "web", "one", "copy", quiet)
+	require.NoError(t, err)
+	require.NoError(t, h.Start(ctx, "copy"))
+	require.NotEqual(t, h.find("web").Status.UUID, h.find("copy").Status.UUID)
+	other := h.console("copy")
+	require.Equal(t, inA, other.records("vda", "/a"), "it has the same disks")
+	require.Equal(t, inB, other.records("vdb", "/b"))
+	h.stopped("copy")
 	h.stopped("web")
 
 	third, err := h.CreateSnapshot(ctx, "web", "", true, quiet)
@@ -307,11 +318,35 @@ func TestASnapshotWithoutRoom(t *testing.T) {
 		require.NoError(t, h.Start(ctx, name))
 		c := h.console(name)
 		_, err = h.CreateSnapshot(ctx, name, "one", false, quiet)
-		why := map[string]string{"early": "no room for a copy of 64 MiB", "late": "No space left"}
+		why := map[string]string{"early": "no room for a copy of 64 MiB", "late": "o space left"}
 		require.ErrorContains(t, err, why[name])
 		h.noneLeft(name)
 		c.do("dd if=/dev/zero of=/dev/vda bs=1M count=3 conv=fsync 2>/dev/null")
 		require.Equal(t, "running", h.find(name).Status.QEMU.RunState, "the guest notices nothing")
 		h.stopped(name)
 	}
+}
+
+// What two VMs can't share keeps a snapshot from becoming another VM.
+func TestWhatIsNotCloned(t *testing.T) {
+	t.Parallel()
+	for section, want := range map[string]string{
+		"uuid: 62fd561c-53c2-428f-823e-e83a230bddb0":              "vm.uuid",
+		"network: [{type: user, mac: '52:54:00:c0:ff:ee'}]":       "vm.network[0].mac",
+		"drives: [{type: raw, device: /dev/sdx}]":                 "vm.drives[0] is a device",
+		"drives: [{file: /a/disk.img}, {file: /b/disk.img}]":      "two of its disks are called disk.img",
+		"drives: [{file: disk.img}, {type: ide-cd, file: x.iso}]": "",
+	} {
+		changed, err := cloned("/etc/web.yaml", text("web", section), "copy", "/data/copy")
+		if want != "" {
+			require.ErrorContains(t, err, want)
+			continue
+		}
+		require.NoError(t, err)
+		wanted := text("copy", "drives: [{file: /data/copy/disk.img}, {type: ide-cd, file: /etc/x.iso}]")
+		require.Equal(t, string(wanted), strings.NewReplacer(`"copy"`, "copy", `"/data`, "/data", `img"`, "img",
+			`"/etc`, "/etc", `iso"`, "iso").Replace(string(changed)))
+	}
+	_, err := cloned("/etc/web.yaml", []byte("/Runner:\n  dataDir: /srv\n  vm:\n    name: web\n"), "copy", "/data/copy")
+	require.ErrorContains(t, err, "dataDir")
 }

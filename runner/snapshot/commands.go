@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"strings"
 
+	"vmop/printable"
 	"vmop/qmp"
+	"vmop/vmtypes/plan"
 )
 
 // own begins all names in QEMU that are this package's: of jobs, block nodes and sets of
@@ -84,6 +86,33 @@ type node struct {
 	Image    struct {
 		Size int64 `json:"virtual-size"`
 	} `json:"image"`
+}
+
+// device is a block device; see BlockInfo.
+type device struct {
+	Name     string `json:"device"`
+	QDev     string `json:"qdev"`
+	Inserted *struct {
+		Node     string `json:"node-name"`
+		ReadOnly bool   `json:"ro"`
+		File     string `json:"file"`
+	} `json:"inserted"`
+}
+
+// complete returns an error if the guest can write a disk of which the plan doesn't know: it would
+// be missing in the snapshot.
+func complete(devices []device, p *plan.Plan) error {
+	for _, d := range devices {
+		if d.Inserted == nil || d.Inserted.ReadOnly || d.QDev == "" {
+			continue
+		}
+		id, _, _ := strings.Cut(strings.TrimPrefix(d.QDev, "/machine/peripheral/"), "/")
+		if _, known := p.Drive(d.Name, d.QDev, id, d.Inserted.Node); !known {
+			return fmt.Errorf("the disk %s (%s) was attached while the VM is running, and would be missing in the snapshot; "+
+				"detach it, or restart the VM with it", id, printable.Line(d.Inserted.File))
+		}
+	}
+	return nil
 }
 
 // sizesOf returns the images with their sizes, without those that QEMU can't write.

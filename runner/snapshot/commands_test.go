@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vmop/vmtypes/plan"
 )
 
 // The result of all copies is that of the one that failed, and comes when none runs any more.
@@ -60,5 +62,27 @@ func TestNames(t *testing.T) {
 	}
 	for _, name := range []string{"", ".", "..", ".making-a", "a/b", "-a", "ä", "a b", string(make([]byte, 64))} {
 		require.ErrorIs(t, CheckName(name), ErrName, name)
+	}
+}
+
+// A disk that the plan doesn't have is refused, and not left out.
+func TestComplete(t *testing.T) {
+	t.Parallel()
+	p := &plan.Plan{Drives: []plan.Drive{{Device: "disk0", Nodes: []string{"disk0-format"}}, {Nodes: []string{"fw"}}}}
+	for text, want := range map[string]string{
+		`{"qdev": "/machine/peripheral/disk0/virtio-backend", "inserted": {"node-name": "disk0-format"}}`: "",
+		`{"qdev": "/machine/system.flash1", "inserted": {"node-name": "fw"}}`:                             "",
+		`{"qdev": "cd0", "inserted": {"node-name": "cd", "ro": true}}`:                                    "",
+		`{"qdev": "cd1"}`: "",
+		`{"qdev": "/machine/peripheral/usb7/virtio-backend", "inserted": {"node-name": "n7", "file": "/x"}}`: "the disk usb7 (/x)",
+	} {
+		var devices []device
+		require.NoError(t, json.Unmarshal([]byte("["+text+"]"), &devices))
+		err := complete(devices, p)
+		if want == "" {
+			require.NoError(t, err, text)
+			continue
+		}
+		require.ErrorContains(t, err, want)
 	}
 }

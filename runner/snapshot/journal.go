@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"vmop/diskimage"
 	"vmop/durable"
@@ -178,7 +179,7 @@ func writeDevice(ctx context.Context, from string, s step) error {
 		return err
 	}
 	defer in.Close()
-	out, err := os.OpenFile(s.To, os.O_RDWR, 0)
+	out, err := os.OpenFile(s.To, os.O_RDWR|syscall.O_EXCL, 0)
 	if err != nil {
 		return err
 	}

@@ -67,6 +67,13 @@ func (l *Live) Create(ctx context.Context, name string, freeze bool, tell func(P
 			images = append(images, p)
 		}
 	}
+	var devices []device
+	if err := l.query(ctx, qmp.Command{Execute: "query-block"}, &devices); err != nil {
+		return d, err
+	}
+	if err := complete(devices, l.VM.Plan); err != nil {
+		return d, err
+	}
 	nodes, err := l.nodes(ctx)
 	if err != nil {
 		return d, err

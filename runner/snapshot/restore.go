@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,9 @@ const stagedSuffix = ".restored"
 type Restore struct {
 	DataDir  string
 	Snapshot string
+	// From is the data directory that has the snapshot; "" is DataDir. Into another one no device is
+	// restored.
+	From string
 	// Parts are those of the VM as it is configured (see [Parts]): they say where things go.
 	Parts []Part
 	// Config is the file that gets the configuration in the snapshot; "" for none.
@@ -43,12 +47,16 @@ func (r Restore) Run(ctx context.Context) error {
 	if err := finish(ctx, r.DataDir, r.at); err != nil {
 		return err
 	}
-	d, err := Read(r.DataDir, r.Snapshot)
+	r.From = cmp.Or(r.From, r.DataDir)
+	d, err := Read(r.From, r.Snapshot)
 	if err != nil {
 		return err
 	}
 	j := &journal{Snapshot: r.Snapshot}
-	if j.Steps, err = r.steps(d); err != nil {
+	if j.Steps, err = r.steps(d); err == nil && r.From != r.DataDir && j.writesDevices() {
+		err = errors.New("a disk of the new VM is a device; only files are restored to another VM")
+	}
+	if err != nil {
 		return fmt.Errorf("restore the snapshot %s: %w", r.Snapshot, err)
 	}
 	if err = j.write(r.DataDir); err == nil {
@@ -80,7 +88,7 @@ func (r Restore) steps(d Description) (steps []step, err error) {
 		switch {
 		case found:
 		case have.Kind == Disk:
-			return nil, fmt.Errorf("its disk %s (%s) is none of the VM's any more; restore the configuration, too (--config), or "+
+			return nil, fmt.Errorf("its disk %s (%s) is none of the VM's any more; restore the configuration, too (--with-config), or "+
 				"put the disk into it", have.Name, have.Path)
 		default:
 			continue // the VM has no TPM any more, or other firmware
@@ -92,13 +100,13 @@ func (r Restore) steps(d Description) (steps []step, err error) {
 		}
 		if now.Kind.image() && s.Part.Format != now.Format {
 			return nil, fmt.Errorf("%s has the format %s in the snapshot, and %s in the configuration; restore the configuration, "+
-				"too (--config)", have.Name, have.Format, now.Format)
+				"too (--with-config)", have.Name, have.Format, now.Format)
 		}
 		steps = append(steps, s)
 	}
 	for _, p := range r.Parts {
 		if p.Kind == Disk && !used[p.Path] {
-			return nil, fmt.Errorf("the disk %s (%s) is newer than the snapshot; restore the configuration, too (--config), or "+
+			return nil, fmt.Errorf("the disk %s (%s) is newer than the snapshot; restore the configuration, too (--with-config), or "+
 				"remove the disk from it", p.Name, p.Path)
 		}
 	}
@@ -181,7 +189,7 @@ func (r Restore) stageAll(ctx context.Context, j *journal) error {
 		if s.Part.Kind == Disk {
 			tell = total.part()
 		}
-		if err := s.stage(ctx, folderOf(r.DataDir, j.Snapshot), tell); err != nil {
+		if err := s.stage(ctx, folderOf(r.From, j.Snapshot), tell); err != nil {
 			return fmt.Errorf("%s: %w", s.Part.Name, err)
 		}
 	}

@@ -258,3 +258,39 @@ func TestHalfASnapshotIsNone(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, entries)
 }
+
+// A device is overwritten in its place: a restore that is killed there keeps the VM from being
+// started, until it has been repeated.
+func TestARestoreToADevice(t *testing.T) {
+	t.Parallel()
+	for _, live := range []bool{false, true} {
+		v := newStopped(t)
+		out, err := exec.CommandContext(t.Context(), "losetup", "--find", "--show", v.parts[0].Path).CombinedOutput()
+		require.NoError(t, err, "losetup, as root: %s", out)
+		v.parts[0].Path = strings.TrimSpace(string(out))
+		t.Cleanup(func() { _ = exec.Command("losetup", "--detach", v.parts[0].Path).Run() })
+		v.create(live)
+		require.NoError(t, os.WriteFile(v.parts[1].Path, []byte("disk1 new"), 0o600))
+		content, err := os.ReadFile(v.parts[0].Path)
+		require.NoError(t, err)
+		damaged := append([]byte("disk0 new\x00"), make([]byte, len(content)-10)...)
+		require.NoError(t, os.WriteFile(v.parts[0].Path, damaged, 0o600))
+		err = v.restore(func(point string) error {
+			if strings.HasPrefix(point, "device ") {
+				return stopped(point)
+			}
+			return nil
+		})
+		require.ErrorAs(t, err, new(stopped))
+		require.ErrorContains(t, Recover(t.Context(), v.data), "vmrunner snapshot restore NAME s")
+		require.ErrorContains(t, Remove(v.data, "s"), "it is being restored")
+		require.Equal(t, "both", v.contents())
+		require.NoError(t, v.restore(nil))
+		require.Equal(t, "old", v.contents())
+		restored, err := os.ReadFile(v.parts[0].Path)
+		require.NoError(t, err)
+		require.Equal(t, string(content), string(restored))
+		v.nothingLeft()
+		require.NoError(t, Recover(t.Context(), v.data))
+	}
+}

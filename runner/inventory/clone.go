@@ -1,0 +1,128 @@
+package inventory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"vmop/runner/config"
+	"vmop/runner/lock"
+	"vmop/runner/snapshot"
+	"vmop/vmspec"
+	"vmop/yamlfile"
+)
+
+// CloneSnapshot makes a new VM of a snapshot: with the configuration in it, under another name and with
+// a uuid and hardware addresses of its own. Its disks are in its data directory. It returns the file of
+// the configuration, which is written when everything else is there.
+func (inv *Inventory) CloneSnapshot(
+	ctx context.Context, name, called, to string, tell func(snapshot.Progress),
+) (file string, err error) {
+	vm, err := inv.Find(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	what := fmt.Sprintf("make %s of the snapshot %s of %s", to, called, name)
+	if vm.Place == nil {
+		return "", fmt.Errorf("%s: %[2]s runs by a configuration in none of the folders", what, name)
+	}
+	if err := checkName(to); err != nil {
+		return "", err
+	}
+	dataDir, err := (&config.Config{VM: vmspec.Spec{Name: to}}).DataDirectory(vm.Place.Env)
+	if err != nil {
+		return "", err
+	}
+	text, _, err := snapshot.Config(vm.DataDir, called)
+	if err == nil {
+		text, err = cloned(vm.File, text, to, dataDir)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", what, err)
+	}
+	made, _, err := inv.reviewNew(ctx, to, vm.Place.System, text)
+	if err != nil {
+		return "", err
+	}
+	held, err := lock.Runner(dataDir)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", what, err)
+	}
+	defer func() { err = errors.Join(err, held.Release()) }()
+	if err := snapshot.Recover(ctx, dataDir); err != nil {
+		return "", err
+	}
+	prepared, _, err := inv.prepared(ctx, made, text)
+	if err != nil {
+		return "", err
+	}
+	r := snapshot.Restore{DataDir: dataDir, From: vm.DataDir, Snapshot: called, Progress: tell}
+	if r.Parts, err = snapshot.Parts(prepared); err != nil {
+		return "", err
+	}
+	for _, p := range r.Parts {
+		if _, err := os.Lstat(p.Path); err == nil {
+			return "", fmt.Errorf("%s: %s is there already, of an earlier VM of this name; remove it, or choose another name", what,
+				p.Path)
+		}
+	}
+	if err := r.Run(ctx); err != nil {
+		return "", err
+	}
+	file, _, err = inv.Create(ctx, to, vm.Place.System, text)
+	return file, err
+}
+
+// cloned returns the configuration of another VM, whose disks are in its data directory. file is that
+// of the first VM, to which its paths are relative.
+func cloned(file string, text []byte, name, dataDir string) ([]byte, error) {
+	cfg, _, err := config.Parse(file, text)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.DataDir != "" || cfg.RuntimeDir != "" {
+		return nil, errors.New("its configuration has a dataDir or a runtimeDir, which two VMs can't share")
+	}
+	if cfg.VM.UUID != "" {
+		return nil, errors.New("its configuration has a vm.uuid, which two VMs can't share")
+	}
+	for i, n := range cfg.VM.Network {
+		if n.MAC != "" {
+			return nil, fmt.Errorf("its configuration has a vm.network[%d].mac, which two VMs can't share", i)
+		}
+	}
+	section, err := SectionOf(text)
+	if err != nil {
+		return nil, err
+	}
+	set := func(value string, path ...string) {
+		quoted, e := json.Marshal(value) // is YAML, too
+		if err = errors.Join(err, e); err == nil {
+			text, err = yamlfile.Edit(text, string(quoted), append([]string{section, "vm"}, path...)...)
+		}
+	}
+	set(name, "name")
+	used := map[string]bool{}
+	for i, d := range cfg.VM.WithDefaults().Within(filepath.Dir(file)).Drives {
+		path := d.File
+		switch {
+		case d.Type == vmspec.DriveRaw && !d.ReadOnly && path == "":
+			return nil, fmt.Errorf("its vm.drives[%d] is a device, and that stays one VM's", i)
+		case d.Type == vmspec.DriveRaw && !d.ReadOnly:
+			path = filepath.Join(dataDir, filepath.Base(path))
+		case path == "":
+			continue
+		}
+		if used[path] {
+			return nil, fmt.Errorf("two of its disks are called %s, and both would be in %s", filepath.Base(path),
+				dataDir)
+		}
+		used[path] = true
+		set(path, "drives", strconv.Itoa(i), "file")
+	}
+	return text, err
+}
