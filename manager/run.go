@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,6 +27,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/capture"
 	"vmop/manager/serve"
 	"vmop/manager/store"
 	"vmop/manager/stream"
@@ -97,7 +99,7 @@ func Run(ctx context.Context, opts Options) error {
 	types := newTypeChecker()
 	vms, err := vm.Add(mgr, vm.Options{
 		Namespace: namespace, Instance: opts.Instance, Settings: live.settings, Changed: live.changed,
-		Types: types, Kill: keys.Kill,
+		Types: types, Kill: keys.Kill, Guest: guestOf(keys),
 	})
 	if err != nil {
 		return err
@@ -200,5 +202,16 @@ func addProbes(mgr ctrl.Manager, vms *vm.Controller, pages *serve.Pages) error {
 func logWarnings(log *slog.Logger, warnings []yamlfile.Warning) {
 	for _, w := range warnings {
 		log.Warn("configuration: " + w.String())
+	}
+}
+
+// guestOf returns the guests of VMs, of which snapshots are made.
+func guestOf(keys *stream.Keys) func(*v1.VirtualMachine, *corev1.Pod) (capture.Guest, error) {
+	return func(vm *v1.VirtualMachine, pod *corev1.Pod) (capture.Guest, error) {
+		target, err := stream.TargetOf(vm, pod.UID, pod.Status.PodIP)
+		if err != nil {
+			return nil, err
+		}
+		return keys.Client(target, ""), nil
 	}
 }

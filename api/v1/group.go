@@ -21,7 +21,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&VirtualMachineIPAddress{}, &VirtualMachineIPAddressList{},
 		&VirtualMachineIPAddressLease{}, &VirtualMachineIPAddressLeaseList{},
 		&VirtualMachineClass{}, &VirtualMachineClassList{},
-		&VirtualDisk{}, &VirtualDiskList{})
+		&VirtualDisk{}, &VirtualDiskList{}, &VirtualDiskSnapshot{}, &VirtualDiskSnapshotList{})
 	metav1.AddToGroupVersion(s, GroupVersion())
 	return nil
 }

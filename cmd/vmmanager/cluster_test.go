@@ -195,6 +195,7 @@ func TestRightsGrantedAreRightsUsed(t *testing.T) {
 	p.usedOnPages(m)
 	p.usesAddresses()
 	p.usesDisks()
+	p.usesSnapshots()
 
 	// Its pod is refused, and the VM says why.
 	p.Kubectl("patch", "vms", "web", "--type=merge", "-p", `{"spec": {"priorityClassName": "none-such", "vm": {"state": "Running"}}}`)
@@ -279,6 +280,41 @@ func (p *place) usesDisks() {
 	p.eventually("the VM has the disk", has(1))
 	p.Kubectl("delete", "vm", "taker")
 	p.eventually("no VM has the disk", has(0))
+	p.Kubectl("delete", "vd", "data")
+}
+
+// usesSnapshots has two snapshots made of a disk, one of them by a storage that is too slow for it to be consistent.
+func (p *place) usesSnapshots() {
+	p.t.Helper()
+	p.Apply(`
+{apiVersion: snapshot.storage.k8s.io/v1, kind: VolumeSnapshotClass, metadata: {name: `+p.Name+`}, driver: example.org/none, deletionPolicy: Delete}
+`, `
+{apiVersion: v1, kind: PersistentVolume, metadata: {name: `+p.Name+`-late}, spec: {storageClassName: `+p.Name+`-late, capacity: {storage: 1Gi},
+  volumeMode: Block, accessModes: [ReadWriteOnce], claimRef: {namespace: `+p.Name+`, name: vd-data}, csi: {driver: csi.example.org, volumeHandle: v}}}
+`, `
+{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: data}, spec: {persistentVolumeClaim: {storageClassName: `+
+		p.Name+`-late, size: 1Gi}}}
+`, `
+{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDiskSnapshot, metadata: {name: kept}, spec: {virtualDiskName: data, requiredConsistency: true}}
+`, `
+{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDiskSnapshot, metadata: {name: slow}, spec: {virtualDiskName: data, requiredConsistency: true}}
+`)
+	asked := func(name string) func() bool {
+		return func() bool { return p.Kubectl("get", "volumesnapshot", "--ignore-not-found", "vds-"+name) != "" }
+	}
+	is := func(name string, phase v1.SnapshotPhase) func() bool {
+		return func() bool {
+			var s v1.VirtualDiskSnapshot
+			return p.get(name, &s) && s.Status.Phase == phase
+		}
+	}
+	p.eventually("the storage is asked for the snapshots", func() bool { return asked("kept")() && asked("slow")() })
+	p.Kubectl("patch", "volumesnapshot", "vds-kept", "--subresource=status", "--type=merge", "-p",
+		`{"status": {"creationTime": "2026-01-02T03:04:05Z", "readyToUse": true}}`)
+	p.eventually("one is consistent", is("kept", v1.SnapshotReady))
+	p.eventually("the other one is not", is("slow", v1.SnapshotFailed))
+	p.eventually("which is removed", func() bool { return !asked("slow")() })
+	p.Kubectl("delete", "vdsnapshot", "kept", "slow")
 	p.Kubectl("delete", "vd", "data")
 }
 

@@ -61,6 +61,7 @@ type Options struct {
 type Controller struct {
 	opts Options
 	book *store.Disks
+	also func(disk string) // called for each that has changed; nil for none
 
 	mu      sync.Mutex
 	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -83,9 +84,18 @@ func New(opts Options) *Controller {
 	return c
 }
 
+// OnChange has a function called for each disk that has changed. It is to be called before Add.
+func (c *Controller) OnChange(do func(disk string)) { c.also = do }
+
+// Disk returns a disk; nil if there is none of that name.
+func (c *Controller) Disk(name string) (*v1.VirtualDisk, error) { return c.book.Disk(name) }
+
 // changed looks at a disk that has changed, and at the VMs that name it.
 func (c *Controller) changed(name string) {
 	c.enqueue(name)
+	if c.also != nil {
+		c.also(name)
+	}
 	c.opts.VMs.EnqueueAny(c.opts.VMs.UsersOf(objects.DeviceRef{Kind: v1.KindVirtualDisk, Name: name})...)
 }
 

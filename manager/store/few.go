@@ -147,10 +147,10 @@ const retryTime = 15 * time.Second
 
 // followFew keeps objects as the API server has them, until ctx is done.
 func followFew[T client.Object](ctx context.Context, from client.WithWatch, f *few[T], example T,
-	list func() client.ObjectList,
+	list func() client.ObjectList, in ...client.ListOption,
 ) {
 	for ctx.Err() == nil {
-		err := from.List(ctx, list(), client.Limit(1))
+		err := from.List(ctx, list(), append(in, client.Limit(1))...)
 		why := refusal(err)
 		if err == nil || why == "" { // of a server that is away, the Reflector tries again
 			break
@@ -164,10 +164,11 @@ func followFew[T client.Object](ctx context.Context, from client.WithWatch, f *f
 	cache.NewReflectorWithOptions(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			all := list()
-			return all, from.List(ctx, all, &client.ListOptions{Limit: o.Limit, Continue: o.Continue, Raw: &o})
+			page := &client.ListOptions{Limit: o.Limit, Continue: o.Continue, Raw: &o}
+			return all, from.List(ctx, all, append(in, page)...)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return from.Watch(ctx, list(), &client.ListOptions{Raw: &o})
+			return from.Watch(ctx, list(), append(in, &client.ListOptions{Raw: &o})...)
 		},
 	}, example, f, cache.ReflectorOptions{Name: "manager"}).RunWithContext(ctx)
 }

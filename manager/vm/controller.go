@@ -16,6 +16,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/apply"
+	"vmop/manager/capture"
 	"vmop/manager/class"
 	"vmop/manager/decide"
 	"vmop/manager/leases"
@@ -41,6 +42,8 @@ type Options struct {
 	// Kill makes the runner in the pod of a VM end its machine at once, in the name of a user.
 	// Nil: the pod's deletion has to suffice.
 	Kill func(ctx context.Context, vm *v1.VirtualMachine, pod *corev1.Pod, user string) error
+	// Guest returns the guest that is running in the pod of a VM, to be frozen for a snapshot.
+	Guest func(vm *v1.VirtualMachine, pod *corev1.Pod) (capture.Guest, error)
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
 
@@ -117,7 +120,8 @@ func Add(mgr manager.Manager, opts Options) (*Controller, error) {
 		c.store.Follow(ctx, watching)
 		return nil
 	}
-	err = errors.Join(mgr.Add(store.Always(follow)), c.addresses.Add(mgr, watching), c.disks.Add(mgr, watching))
+	err = errors.Join(mgr.Add(store.Always(follow)), c.addresses.Add(mgr, watching), c.disks.Add(mgr, watching),
+		c.snapshots.Add(mgr, watching))
 	if err != nil {
 		return nil, fmt.Errorf("VM controller: %w", err)
 	}

@@ -128,6 +128,7 @@ type world struct {
 	ahead     time.Duration // how fast the clocks are of managers that are started
 	rewriting apply.Rate
 	kill      func(vm *v1.VirtualMachine, pod *corev1.Pod, user string) error // the runner's part of it
+	guests    *guests                                                         // frozen for snapshots
 	log       logbook.Logbook
 }
 
@@ -213,6 +214,7 @@ func (w *world) start(config *rest.Config) (vms *Controller, end func()) {
 	require.NoError(w.t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	ahead, kill := w.ahead, w.kill
+	guests := w.guests
 	if kill == nil {
 		kill = func(*v1.VirtualMachine, *corev1.Pod, string) error { return nil }
 	}
@@ -222,7 +224,8 @@ func (w *world) start(config *rest.Config) (vms *Controller, end func()) {
 		Kill: func(_ context.Context, vm *v1.VirtualMachine, pod *corev1.Pod, user string) error {
 			return kill(vm, pod, user)
 		},
-		Now: func() time.Time { return time.Now().Add(ahead + time.Duration(w.clock.Load())) },
+		Guest: guests.of,
+		Now:   func() time.Time { return time.Now().Add(ahead + time.Duration(w.clock.Load())) },
 	})
 	require.NoError(w.t, err)
 	done := make(chan error, 1)

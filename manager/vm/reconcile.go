@@ -16,6 +16,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/apply"
+	"vmop/manager/capture"
 	"vmop/manager/decide"
 	"vmop/manager/leases"
 	"vmop/manager/objects"
@@ -37,12 +38,13 @@ type reconciler struct {
 
 	addresses  *leases.Controller
 	disks      *provision.Controller
+	snapshots  *capture.Controller
 	operations operationMemories
 }
 
 func newReconciler(to apply.Client, live client.Reader, opts Options) *reconciler {
 	known := store.New(opts.Namespace, func() string { return opts.Settings().VMTypes })
-	return &reconciler{
+	c := &reconciler{
 		store:  known,
 		writer: apply.NewWriter(to, live, opts.Instance, opts.rewriting),
 		live:   live, opts: opts,
@@ -58,6 +60,12 @@ func newReconciler(to apply.Client, live client.Reader, opts Options) *reconcile
 			Namespace: opts.Namespace, VMs: known, Client: to, Live: live, Now: opts.Now, Instance: opts.Instance,
 		}),
 	}
+	c.snapshots = capture.New(capture.Options{
+		Namespace: opts.Namespace, VMs: known, Disks: c.disks, Client: to, Live: live, Guest: opts.Guest,
+		Instance: opts.Instance, Now: opts.Now,
+	})
+	c.disks.OnChange(c.snapshots.DiskChanged)
+	return c
 }
 
 // Reconcile does what there is to do for a VM.

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -98,22 +99,26 @@ func (n node) startCSI(ctx context.Context) error {
 	})
 }
 
-// defineCSI makes the kinds of snapshots, and the classes.
-func (c *Cluster) defineCSI(ctx context.Context) error {
+// AddSnapshotKinds gives the API server the definitions of VolumeSnapshots, which come with a CSI
+// driver.
+func (c *Cluster) AddSnapshotKinds(ctx context.Context) error {
 	root, err := program.Root(ctx)
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}",
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json",
 		"github.com/kubernetes-csi/external-snapshotter/client/v8")
 	cmd.Dir = filepath.Join(root, csiModule)
 	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
-	dir, err := output(cmd)
+	text, err := output(cmd)
 	if err != nil {
 		return err
 	}
-	kinds := filepath.Join(strings.TrimSpace(dir), "config/crd")
-	if _, err := c.Kubectl(ctx, "apply", "--server-side", "-k", kinds); err != nil {
+	var module struct{ Dir string }
+	if err := json.Unmarshal([]byte(text), &module); err != nil {
+		return fmt.Errorf("find the definitions of VolumeSnapshots: %w", err)
+	}
+	if _, err := c.Kubectl(ctx, "apply", "--server-side", "-k", filepath.Join(module.Dir, "config/crd")); err != nil {
 		return err
 	}
 	for _, kind := range []string{"volumesnapshots", "volumesnapshotcontents", "volumesnapshotclasses"} {
@@ -121,8 +126,16 @@ func (c *Cluster) defineCSI(ctx context.Context) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// defineCSI makes the kinds of snapshots, and the classes.
+func (c *Cluster) defineCSI(ctx context.Context) error {
+	if err := c.AddSnapshotKinds(ctx); err != nil {
+		return err
+	}
 	apply := c.KubectlCommand(ctx, "apply", "--server-side", "-f", "-")
 	apply.Stdin = strings.NewReader(csiClasses)
-	_, err = output(apply)
+	_, err := output(apply)
 	return err
 }

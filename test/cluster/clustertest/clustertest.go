@@ -76,13 +76,13 @@ func (k *Kubernetes) define(ctx context.Context) (err error) {
 		return err
 	}
 	for _, resource := range []string{
-		"vms", "virtualmachineipaddresses", "virtualmachineipaddressleases", "virtualdisks",
+		"vms", "virtualmachineipaddresses", "virtualmachineipaddressleases", "virtualdisks", "virtualdisksnapshots",
 	} {
 		if err := k.AwaitResource(ctx, resource+"."+v1.GroupName); err != nil {
 			return err
 		}
 	}
-	return nil
+	return k.AddSnapshotKinds(ctx)
 }
 
 // Config returns what clients need that may do everything in a cluster, as fast as
