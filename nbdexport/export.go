@@ -3,7 +3,6 @@ package nbdexport
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -59,14 +58,11 @@ func (e Export) Run(ctx context.Context, logger *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("find qemu-nbd (Debian: package qemu-utils): %w", err)
 	}
-	disk, err := e.open()
-	if err != nil {
+	disk, err := e.acquire(ctx, logger)
+	if disk == nil {
 		return err
 	}
 	defer func() { _ = disk.Close() }() // it has written nothing
-	if err := e.lock(ctx, disk, logger); err != nil || ctx.Err() != nil {
-		return err
-	}
 	for {
 		began := time.Now()
 		p, err := process.Start(e.spec(program, disk), logger)
@@ -157,8 +153,8 @@ func (e Export) rules(program string) *confine.Rules {
 	}
 }
 
-// open opens the disk. A block device that another process has opened so, or that is mounted, is
-// refused by the kernel.
+// open opens the disk. Of a block device that another process has opened so, or that is mounted, the
+// kernel says that it is busy (EBUSY), in whichever container.
 func (e Export) open() (*os.File, error) {
 	info, err := os.Stat(e.Disk)
 	if err != nil {
@@ -176,9 +172,7 @@ func (e Export) open() (*os.File, error) {
 		flags |= unix.O_EXCL
 	}
 	f, err := os.OpenFile(e.Disk, flags, 0)
-	if errors.Is(err, unix.EBUSY) {
-		return nil, fmt.Errorf("open the disk: another export of it runs, or it is mounted: %w", err)
-	} else if err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("open the disk: %w", err)
 	}
 	return f, nil

@@ -253,9 +253,28 @@ func TestRequestsWaitForARestart(t *testing.T) {
 	require.Len(t, s.pids(), 2)
 }
 
+// device returns a block device, a loop device, which root can make.
+func device(t *testing.T) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "losetup", "--find", "--show", disk(t)).CombinedOutput()
+	require.NoError(t, err, "losetup, as root: %s", out)
+	name := strings.TrimSpace(string(out))
+	t.Cleanup(func() { _ = exec.Command("losetup", "--detach", name).Run() })
+	return name
+}
+
 func TestTwoExportsNeverWriteAtOnce(t *testing.T) {
 	t.Parallel()
-	certs, image := certificates(t), disk(t)
+	for name, image := range map[string]string{"file": disk(t), "device": device(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			oneWrites(t, image)
+		})
+	}
+}
+
+func oneWrites(t *testing.T, image string) {
+	certs := certificates(t)
 	first := run(t, nbdexport.Export{Disk: image, Name: "data", TLS: certs.server}).ready(t)
 	second := run(t, nbdexport.Export{Disk: image, Name: "data", TLS: certs.server})
 	reader := run(t, nbdexport.Export{Disk: image, Name: "data", TLS: certs.server, ReadOnly: true})

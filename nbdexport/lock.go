@@ -21,30 +21,40 @@ const (
 	lockTick = 100 * time.Millisecond
 )
 
-// lock waits until no other export writes to the disk; of read-only exports, until none writes.
-// The lock belongs to the open file: who inherits it has the lock, too.
-func (e Export) lock(ctx context.Context, disk *os.File, logger *slog.Logger) error {
+// acquire opens the disk, and waits until no other export writes to it; a read-only export waits
+// until none writes. The lock belongs to the open file: a process that inherits it has the lock,
+// too. There is no file if the context has ended.
+func (e Export) acquire(ctx context.Context, logger *slog.Logger) (*os.File, error) {
+	for waits := false; ; waits = true {
+		disk, err := e.open()
+		if err == nil {
+			if err = e.lock(disk); err == nil {
+				return disk, nil
+			}
+			err = errors.Join(err, disk.Close())
+		}
+		if !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.EAGAIN) {
+			return nil, err
+		}
+		if !waits {
+			logger.Warn("waiting for the end of another export of the disk", "disk", e.Disk, "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-time.After(lockTick):
+		}
+	}
+}
+
+// lock locks the disk, or returns at once that another process has the lock (EAGAIN).
+func (e Export) lock(disk *os.File) error {
 	how := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart, Start: lockedByte, Len: 1}
 	if e.ReadOnly {
 		how.Type = unix.F_RDLCK
 	}
-	waits := false
-	for {
-		// The type is overwritten by F_OFD_GETLK only.
-		err := unix.FcntlFlock(disk.Fd(), unix.F_OFD_SETLK, &how)
-		switch {
-		case err == nil:
-			return nil
-		case !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES):
-			return fmt.Errorf("lock %s: %w", e.Disk, os.NewSyscallError("fcntl", err))
-		case !waits:
-			waits = true
-			logger.Warn("waiting for the end of another export of the disk", "disk", e.Disk)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(lockTick):
-		}
+	if err := unix.FcntlFlock(disk.Fd(), unix.F_OFD_SETLK, &how); err != nil {
+		return fmt.Errorf("lock %s: %w", e.Disk, os.NewSyscallError("fcntl", err))
 	}
+	return nil
 }
