@@ -110,11 +110,15 @@ func Decide(s Situation) Plan {
 		p.Phase, p.Reason, p.Message = InProgress, ReasonExporting, "the disk is being reserved for the VM"
 	case wanted:
 		p.Export = true
-		p.Drive = s.Export.Ready && !s.Export.Ending || s.Drive.Configured
+		p.Drive = s.served() || s.Drive.Configured
 		p.Phase, p.Reason, p.Message = s.progress()
 	}
-	// What QEMU has open must be served until it has let go of it, if there is a QEMU.
-	if s.HasPod && s.Drive.inQEMU() && held && s.Export.Exists {
+	// What QEMU has open must be served until it has let go of it, if there is a QEMU. To detach a disk
+	// that isn't served would stop the guest for as long as QEMU waits for the server.
+	if s.HasPod && held && s.Drive.Configured && !s.served() {
+		p.Export, p.Drive = true, true
+		p.Message = "waiting for the disk's export, which is started again"
+	} else if s.HasPod && held && s.Drive.inQEMU() && s.Export.Exists {
 		p.Export = true
 	}
 	p.Done = s.Deleted && !s.Export.Exists && !(s.HasPod && s.Drive.inQEMU())
@@ -123,6 +127,9 @@ func Decide(s Situation) Plan {
 
 // held reports whether the VM has the disk's lock.
 func (s Situation) held() bool { return s.Disk != nil && disk.Holder(s.Disk) == s.VMName }
+
+// served reports whether the export serves the disk, and isn't about to end.
+func (s Situation) served() bool { return s.Export.Ready && !s.Export.Ending }
 
 // wanted reports whether the disk is to be in the VM now, and why it isn't. What is attached stays
 // as long as the VM's pod, also if it wouldn't be attached now: a guest that shuts down needs it.
@@ -166,7 +173,7 @@ func (s Situation) progress() (phase Phase, reason, message string) {
 	case s.Drive.State == DriveAttached && s.Drive.Configured && s.Export.Ready:
 		return Attached, ReasonAttached, ""
 	case s.Drive.State == DriveAttached && s.Drive.Configured:
-		return InProgress, ReasonExporting, "the disk's export is started again: what the guest asks of the disk waits"
+		return InProgress, ReasonExporting, "waiting for the disk's export, which is started again"
 	case s.Drive.Configured:
 		return InProgress, ReasonRequested, "the runner attaches the disk"
 	}

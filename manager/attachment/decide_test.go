@@ -83,7 +83,7 @@ func TestDecide(t *testing.T) {
 		"an export that starts again": {
 			func(s *Situation) { s.Export.Ready = false },
 			Plan{Export: true, Drive: true, Phase: InProgress, Reason: ReasonExporting},
-			"waits",
+			"started again",
 		},
 		"a runner that can't": {
 			func(s *Situation) { s.Drive.State, s.Drive.Message = DriveFailed, "no free slot" },
@@ -94,6 +94,11 @@ func TestDecide(t *testing.T) {
 			func(s *Situation) { s.Deleted = true },
 			Plan{Export: true, Phase: Terminating, Reason: ReasonDetaching},
 			"the runner detaches",
+		},
+		"deleted, without an export": {
+			func(s *Situation) { s.Deleted, s.Export = true, Export{} },
+			Plan{Export: true, Drive: true, Phase: Terminating, Reason: ReasonDetaching},
+			"waiting for the disk's export",
 		},
 		"deleted, and the guest lets go": {
 			func(s *Situation) { s.Deleted, s.Drive = true, Drive{State: DriveDetaching} },

@@ -224,6 +224,7 @@ func (w *world) attachment(name string) {
 		w.disks[a.disk].Status = disk.Lock(w.disks[a.disk], a.vm, "", time.Time{})
 	}
 	if p.Drive != m.config[name] {
+		require.True(w.t, p.Drive || m.pod == nil || s.Export.Ready, "detached without being served")
 		m.version++
 		delete(m.config, name)
 		if p.Drive {
