@@ -51,10 +51,24 @@ func defaultFraction(p *v1.SizingPolicy) v1.CoreFraction {
 	if p.DefaultCoreFraction != "" || len(p.CoreFractions) == 0 {
 		return p.DefaultCoreFraction
 	}
-	return slices.MaxFunc(p.CoreFractions, func(a, b v1.CoreFraction) int {
-		return cmp.Compare(Percent(a), Percent(b))
-	})
+	return slices.MaxFunc(p.CoreFractions, byPercent)
 }
+
+// Fractions returns the core fractions that a policy allows, in ascending order, nil if it allows any; and that of
+// VMs that say none, "" if there is none.
+func Fractions(p *v1.SizingPolicy) (allowed []string, preset string) {
+	if len(p.DedicatedCores) == 1 && p.DedicatedCores[0] {
+		return []string{"100%"}, string(defaultFraction(p))
+	}
+	for _, f := range slices.SortedFunc(slices.Values(p.CoreFractions), byPercent) {
+		if f != "100%" || len(p.DedicatedCores) != 1 {
+			allowed = append(allowed, string(f))
+		}
+	}
+	return allowed, string(defaultFraction(p))
+}
+
+func byPercent(a, b v1.CoreFraction) int { return cmp.Compare(Percent(a), Percent(b)) }
 
 // Percent returns a core fraction as a number; 0 for none.
 func Percent(f v1.CoreFraction) int {

@@ -83,6 +83,17 @@ type VMClass struct {
 	Type, Network string
 	// Options are the names of those that the class gives.
 	Options []string
+	// Fractions are the parts of their CPUs that its VMs can be sure to get, by how many CPUs they have.
+	Fractions []Fractions
+}
+
+// Fractions are the parts of its CPUs, from "1%" to "100%", that a VM can be sure to get that has at least Least
+// and at most Most CPUs.
+type Fractions struct {
+	Least, Most int64
+	// Allowed, in ascending order; nil means any. Preset is that of VMs that say none; "" if they are sure of none.
+	Allowed []string
+	Preset  string
 }
 
 // Classes are the storage classes that disks can have.
@@ -123,9 +134,11 @@ type Draft struct {
 	Name, Type string
 	RunPolicy  string
 	Class      string
-	CPUs       int64
-	RAM        int64 // bytes
-	Disks      []Disk
+	// Fraction is the part of its CPUs that the VM is sure to get; "" leaves it to the class.
+	Fraction string
+	CPUs     int64
+	RAM      int64 // bytes
+	Disks    []Disk
 	// CD reports that there is a drive, with the image Medium (a file or URL) if not "".
 	CD      bool
 	Medium  string
@@ -155,6 +168,7 @@ const (
 	FieldType    = "type"
 	FieldPolicy  = "policy"
 	FieldClass   = "vmclass"
+	FieldShare   = "share"
 	FieldCPUs    = "cpus"
 	FieldRAM     = "ram"
 	FieldDisk    = "disk"
@@ -175,6 +189,7 @@ func (d *Draft) Field(path string) string {
 		{"vmType", FieldType},
 		{"runPolicy", FieldPolicy},
 		{"virtualMachineClassName", FieldClass},
+		{"cpu", FieldShare},
 		{"vm.maximumCpus", FieldCPUs},
 		{"vm.currentCpus", FieldCPUs},
 		{"vm.maximumRam", FieldRAM},

@@ -286,6 +286,10 @@ func (p *play) offerClasses() {
 		{
 			Name: "office", Type: "cloud", Network: "tap", Options: []string{"image"},
 			Sizes: []string{"1 to 4 CPUs with RAM of 1Gi to 16Gi", "6 to 16 CPUs in steps of 2"},
+			Fractions: []fleet.Fractions{
+				{Least: 1, Most: 4, Allowed: []string{"10%", "20%"}, Preset: "20%"},
+				{Least: 6, Most: 16, Preset: "50%"},
+			},
 		},
 		{Name: "plain", Preset: true},
 	}
@@ -301,6 +305,7 @@ func TestClassInTheForm(t *testing.T) {
 		return page
 	}
 	require.NotContains(t, form("/new?name=web", "en"), "f-vmclass", "there is none")
+	require.NotContains(t, form("/new?name=web&share=7", "en"), "share: ", "nor what goes with it")
 	p.offerClasses()
 	page := form("/new?name=web", "en")
 	for _, part := range []string{
@@ -326,6 +331,14 @@ func TestClassInTheForm(t *testing.T) {
 	address := html.UnescapeString(regexp.MustCompile(`href="(/new\?[^"]+)"`).FindStringSubmatch(page)[1])
 	require.Equal(t, page, form(address, "en"), "the link has the class")
 	require.Contains(t, form("/new?name=web&vmclass=office", "de"), "Ihre VMs dürfen haben: 1 to 4 CPUs")
+
+	const share = "What the VM is sure to get of its CPUs"
+	require.Contains(t, page, share+". The class allows 10%, 20%. Default: 20%")
+	require.Contains(t, form("/new?name=web&vmclass=office&cpus=8", "en"), share+", 1% to 100%. Default: 50%")
+	require.Contains(t, form("/new?name=web&vmclass=plain&share=7", "en"), "share: 7%\n")
+	require.Contains(t, faultsAt(form("/new?name=web&share=0%25", "en"), "share"), "Want a whole percentage")
+	p.faulty["share: 30%\n"] = fleet.Faults{{Path: "spec.cpu.coreFraction", Message: "is 30%"}}
+	require.Contains(t, faultsAt(form("/new?name=web&share=30%25", "en"), "share"), "is 30%")
 
 	page = form("/new?name=web&vmclass=office&type=standard&network=none", "en")
 	require.Contains(t, page, "type: standard\n")

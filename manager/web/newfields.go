@@ -40,6 +40,12 @@ func (n *newVM) readFields() {
 			n.values.Set("network", d.Network)
 		}
 	}
+	if text := get("share"); n.offer.VMClasses != nil && text != "" {
+		if !regexp.MustCompile(`^([1-9][0-9]?|100)%?$`).MatchString(text) {
+			n.faults.add(fleet.FieldShare, n.T("new.badshare"))
+		}
+		d.Fraction = strings.TrimSuffix(text, "%") + "%"
+	}
 	n.readDisks()
 	n.readUser()
 	for _, o := range n.about.Options {

@@ -100,6 +100,7 @@ func (n *newVM) view() newView {
 	}
 	if n.offer.VMClasses != nil {
 		view.Groups[0].Inputs = slices.Insert(view.Groups[0].Inputs, 1, n.vmClassInput())
+		view.Groups[1].Inputs = append(view.Groups[1].Inputs, n.shareInput())
 	}
 	if n.offer.RunPolicies != nil {
 		view.Groups[0].Inputs = append(view.Groups[0].Inputs, n.policyInput())
@@ -200,6 +201,24 @@ func (n *newVM) vmClassInput() inputView {
 		in.Hint = n.T("new.vmclass.any")
 	default:
 		in.Hint = n.T("new.vmclass.sizes", strings.Join(c.Sizes, "; "))
+	}
+	return in
+}
+
+// shareInput returns the field of the part of its CPUs that a VM is sure to get, and tells which parts the class
+// allows for so many CPUs.
+func (n *newVM) shareInput() inputView {
+	in := n.input(fleet.FieldShare, textInput)
+	for _, f := range n.vmClass().Fractions {
+		if n.draft.CPUs < f.Least || n.draft.CPUs > f.Most {
+			continue
+		}
+		if f.Allowed != nil {
+			in.Hint = n.T("new.share.allowed", strings.Join(f.Allowed, ", "))
+		}
+		if f.Preset != "" {
+			in.Hint += ". " + n.T("new.defaultis", f.Preset)
+		}
 	}
 	return in
 }

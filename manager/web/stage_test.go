@@ -71,6 +71,9 @@ func (f *stage) VMType(_ context.Context, name string) (*fleet.VMType, error) {
 func (f *stage) Draft(_ context.Context, d *fleet.Draft) (string, error) {
 	text := fmt.Sprintf("name: %s\ntype: %s\ncpus: %d\nram: %d\ndisks: %v\ncd: %v %q\nnetwork: %s\nscreen: %v\n",
 		d.Name, d.Type, d.CPUs, d.RAM, d.Disks, d.CD, d.Medium, d.Network, d.Screen)
+	if d.Fraction != "" {
+		text += "share: " + d.Fraction + "\n"
+	}
 	if d.RunPolicy != "" {
 		text += "policy: " + d.RunPolicy + "\n"
 	}

@@ -106,6 +106,9 @@ func (f *Fleet) Draft(_ context.Context, d *fleet.Draft) (string, error) {
 	if d.Class != "" {
 		spec["virtualMachineClassName"] = d.Class
 	}
+	if d.Fraction != "" {
+		spec["cpu"] = map[string]any{"coreFraction": d.Fraction}
+	}
 	if d.Type != "" {
 		spec["vmType"] = map[string]any{"source": d.Type}
 	}

@@ -27,6 +27,14 @@ func (f *Fleet) vmClasses() (offered []fleet.VMClass) {
 // vmClass returns what a form says of a class.
 func vmClass(c *v1.VirtualMachineClass, preset bool) fleet.VMClass {
 	of := fleet.VMClass{Name: c.Name, Preset: preset, Sizes: class.Sizes(c)}
+	for _, p := range c.Spec.SizingPolicies {
+		allowed, preset := class.Fractions(&p)
+		if allowed != nil || preset != "" {
+			of.Fractions = append(of.Fractions, fleet.Fractions{
+				Least: int64(p.Cores.Min), Most: int64(p.Cores.Max), Allowed: allowed, Preset: preset,
+			})
+		}
+	}
 	if c.Spec.VMType != nil {
 		of.Type = c.Spec.VMType.Source
 	}

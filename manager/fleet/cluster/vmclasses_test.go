@@ -23,7 +23,7 @@ func TestClassesOfVMs(t *testing.T) {
 			"}, spec: "
 	}
 	p.Apply(head("plain")+"{cpu: {type: Host}}}", head("late")+"{cpu: {type: Host}}}", head("desk")+`{
-  cpu: {type: Host}, sizingPolicies: [{cores: {min: 1, max: 2}}], vmType: {source: standard},
+  cpu: {type: Host}, sizingPolicies: [{cores: {min: 1, max: 2}, coreFractions: [50%, 5%]}], vmType: {source: standard},
   defaults: {networks: [{masquerade: {}}, {tap: {}}], options: {b: 1, a: {c: 2}}}}}`)
 	offered := func() (classes []fleet.VMClass) {
 		offer, err := p.Offer(t.Context())
@@ -51,15 +51,18 @@ func TestClassesOfVMs(t *testing.T) {
 	require.Equal(t, []fleet.VMClass{
 		{
 			Name: name("desk"), Sizes: []string{"1 to 2 CPUs"}, Type: "standard", Network: "masquerade",
-			Options: []string{"a", "b"},
+			Options: []string{"a", "b"}, Fractions: []fleet.Fractions{{
+				Least: 1, Most: 2, Allowed: []string{"5%", "50%"}, Preset: "50%",
+			}},
 		},
 		{Name: name("plain")},
 	}, ours)
-	text, err := p.Draft(t.Context(), &fleet.Draft{Name: "web", Class: name("desk"), CPUs: 1})
+	text, err := p.Draft(t.Context(), &fleet.Draft{Name: "web", Class: name("desk"), CPUs: 1, Fraction: "5%"})
 	require.NoError(t, err)
 	require.NoError(t, p.Create(t.Context(), "alice", "web", text))
 	vm := p.resource("web")
 	require.Equal(t, name("desk"), vm.Spec.VirtualMachineClassName)
+	require.EqualValues(t, "5%", vm.Spec.CPU.CoreFraction)
 	require.Empty(t, vm.Spec.VMType.Source, "the class says it")
 	require.Empty(t, vm.Spec.VM.Networks)
 }
