@@ -13,6 +13,31 @@ import (
 	"vmop/test/program"
 )
 
+// The manager of a second namespace leaves the binding of the first one as it is.
+func TestKustomizationOfASecondManager(t *testing.T) {
+	t.Parallel()
+	deploy, err := filepath.Abs("../deploy")
+	require.NoError(t, errors.Join(err, program.LookInto("../deploy")))
+	count := 0
+	for _, b := range blocks(t, "manager.md") {
+		if !strings.Contains(b.text, "kind: Kustomization") {
+			continue
+		}
+		count++
+		dir := t.TempDir()
+		base, err := filepath.Rel(dir, deploy)
+		require.NoError(t, err)
+		text := strings.ReplaceAll(b.text, "../../deploy", base)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600))
+		out, err := exec.CommandContext(t.Context(), "kubectl", "kustomize", dir).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Regexp(t, `(?s)kind: ClusterRoleBinding.*\n  name: vm-operator-cluster-second\n.*kind: ClusterRole\n`+
+			`  name: vm-operator-cluster\n.*- kind: ServiceAccount\n  name: vm-operator\n  namespace: second\n`, string(out))
+		require.NotContains(t, string(out), "kind: CustomResourceDefinition")
+	}
+	require.Equal(t, 1, count)
+}
+
 // The page's kustomization, and its command for the folder itself, name both images.
 func TestKustomizationsInDocuments(t *testing.T) {
 	t.Parallel()

@@ -113,7 +113,7 @@ func Run(ctx context.Context, opts Options) error {
 		log.Info("became the leader", "instance", opts.Instance)
 		return nil
 	}
-	err = errors.Join(addProbes(mgr, vms, pages),
+	err = errors.Join(addProbes(mgr, vms, pages), mgr.Add(newPresets(mgr, namespace, log)),
 		mgr.Add(ctrl.RunnableFunc(leads)), mgr.Add(store.Always(live.follow)), mgr.Add(store.Always(keys.Run)),
 		mgr.Add(store.Always(pages.Run)), mgr.Add(newMetrics(opts, mgr, vms, live, api, pages)))
 	if err != nil {

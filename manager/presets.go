@@ -1,0 +1,107 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/class"
+)
+
+// presets makes the classes of VMs with which a cluster begins, once: what an administrator changes or deletes
+// later stays so. A ConfigMap is the record of that.
+//
+// See docs/decisions/0113-preset-classes.md.
+type presets struct {
+	client    client.Writer
+	live      client.Reader
+	namespace string
+	log       *slog.Logger
+}
+
+func newPresets(mgr manager.Manager, namespace string, log *slog.Logger) *presets {
+	return &presets{mgr.GetClient(), mgr.GetAPIReader(), namespace, log}
+}
+
+// The ConfigMap with the record, and its key: done, or begun by a manager that may have been killed.
+const (
+	presetsRecord = "vm-operator-classes"
+	presetsKey    = "presets"
+	presetsBegun  = "begun"
+	presetsDone   = "done"
+)
+
+const presetsOwner = client.FieldOwner("vm-operator")
+
+// presetsRetry is when it is tried again, such as without the right to make classes.
+const presetsRetry = time.Minute
+
+// Start implements manager.Runnable: it runs while this manager leads.
+func (p *presets) Start(ctx context.Context) error {
+	said := ""
+	for {
+		err := p.make(ctx)
+		if err == nil || ctx.Err() != nil {
+			return nil
+		}
+		if text := err.Error(); text != said {
+			said = text
+			p.log.Warn("the classes to begin with are not there yet", "error", text)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(presetsRetry):
+		}
+	}
+}
+
+// make makes the classes, unless the record says that it was done, or the cluster had classes before.
+func (p *presets) make(ctx context.Context) error {
+	record := &corev1.ConfigMap{}
+	err := p.live.Get(ctx, client.ObjectKey{Namespace: p.namespace, Name: presetsRecord}, record)
+	if apierrors.IsNotFound(err) {
+		record, err = p.begin(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("look for the ConfigMap %s: %w", presetsRecord, err)
+	}
+	if record.Data[presetsKey] == presetsDone {
+		return nil
+	}
+	for _, c := range class.Presets() {
+		if err := p.client.Create(ctx, c, presetsOwner); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create the VirtualMachineClass %s: %w", c.Name, err)
+		}
+	}
+	done := client.RawPatch(types.MergePatchType, []byte(`{"data": {"`+presetsKey+`": "`+presetsDone+`"}}`))
+	if err := p.client.Patch(ctx, record, done, presetsOwner); err != nil {
+		return fmt.Errorf("write the ConfigMap %s: %w", presetsRecord, err)
+	}
+	return nil
+}
+
+// begin makes the record. Where there are classes already, nothing is left to be done.
+func (p *presets) begin(ctx context.Context) (*corev1.ConfigMap, error) {
+	var have v1.VirtualMachineClassList
+	if err := p.live.List(ctx, &have, client.Limit(1)); err != nil {
+		return nil, err
+	}
+	record := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Name: presetsRecord, Namespace: p.namespace,
+		Labels: map[string]string{"app.kubernetes.io/part-of": "vm-operator"},
+	}, Data: map[string]string{presetsKey: presetsBegun}}
+	if len(have.Items) > 0 {
+		record.Data[presetsKey] = presetsDone
+	}
+	return record, p.client.Create(ctx, record, presetsOwner)
+}
