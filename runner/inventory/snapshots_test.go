@@ -317,11 +317,15 @@ func TestASnapshotWithoutRoom(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, h.Start(ctx, name))
 		c := h.console(name)
+		c.do("(while :; do dd if=/dev/urandom of=/dev/vda bs=64k seek=100 count=300 conv=fsync; echo x >>/tmp/rounds; done) " +
+			">/dev/null 2>&1 &")
+		c.do("while [ ! -s /tmp/rounds ]; do usleep 10000; done")
 		_, err = h.CreateSnapshot(ctx, name, "one", false, quiet)
 		why := map[string]string{"early": "no room for a copy of 64 MiB", "late": "o space left"}
 		require.ErrorContains(t, err, why[name])
 		h.noneLeft(name)
-		c.do("dd if=/dev/zero of=/dev/vda bs=1M count=3 conv=fsync 2>/dev/null")
+		rounds := c.number("wc -l </tmp/rounds")
+		c.do(fmt.Sprintf("while [ $(wc -l </tmp/rounds) -le %d ]; do usleep 10000; done", rounds+1))
 		require.Equal(t, "running", h.find(name).Status.QEMU.RunState, "the guest notices nothing")
 		h.stopped(name)
 	}

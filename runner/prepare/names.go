@@ -34,6 +34,10 @@ const (
 	RuntimeLink = "runtime"
 	// EndedFile says that the guest has shut itself down that ran in a pod.
 	EndedFile = "ended.json"
+	// SnapshotsFolder has the VM's snapshots, and RestoreFile says what is replaced by one of them;
+	// see package snapshot.
+	SnapshotsFolder = "snapshots"
+	RestoreFile     = "restore.json"
 	// LogFile is the log of a runner that was started in the background.
 	LogFile = "runner.log"
 )
@@ -73,7 +77,8 @@ func (vm *VM) reserved() (paths []string) {
 	for _, name := range []string{MonitorSocket, control.SocketName, RecordFile, ProgressFile, TypeFile, ConfigFile} {
 		paths = append(paths, filepath.Join(vm.RuntimeDir, name))
 	}
-	for _, name := range append(ownData(), lock.RunnerFile, lock.MachineFile, RuntimeLink, LogFile) {
+	for _, name := range append(ownData(), lock.RunnerFile, lock.MachineFile, RuntimeLink, LogFile,
+		SnapshotsFolder, RestoreFile) {
 		paths = append(paths, filepath.Join(vm.DataDir, name))
 	}
 	return paths

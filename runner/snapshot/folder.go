@@ -18,9 +18,6 @@ import (
 	"vmop/runner/prepare"
 )
 
-// folderName is the folder of the snapshots in the data directory.
-const folderName = "snapshots"
-
 // What snapshots are called that are being made and removed, with their names behind.
 const (
 	making   = ".making-"
@@ -88,12 +85,14 @@ func CheckName(name string) error {
 	return nil
 }
 
-func folderOf(dataDir, name string) string { return filepath.Join(dataDir, folderName, name) }
+func folderOf(dataDir, name string) string {
+	return filepath.Join(dataDir, prepare.SnapshotsFolder, name)
+}
 
 // List returns the snapshots in a data directory, the oldest first. One that can't be read is
 // left out, and is in the error.
 func List(dataDir string) ([]Description, error) {
-	entries, err := os.ReadDir(filepath.Join(dataDir, folderName))
+	entries, err := os.ReadDir(filepath.Join(dataDir, prepare.SnapshotsFolder))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -199,7 +198,7 @@ func Remove(dataDir, name string) error {
 // removeLeftovers removes what is left of snapshots that were being made or removed. It is to be
 // called by the holder of the runner's lock only.
 func removeLeftovers(dataDir string) error {
-	entries, err := os.ReadDir(filepath.Join(dataDir, folderName))
+	entries, err := os.ReadDir(filepath.Join(dataDir, prepare.SnapshotsFolder))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -17,11 +17,9 @@ import (
 	"vmop/runner/prepare"
 )
 
-// journalFile is in the data directory while a restore is under way.
-const journalFile = "restore.json"
-
-// A journal is what a restore replaces. Until it is committed everything is as it was, with new
-// files beside the old ones; from then on it is to be finished.
+// A journal is what a restore replaces; it is in the data directory while one is under way. Until it
+// is committed everything is as it was, with new files beside the old ones; from then on it is to be
+// finished.
 type journal struct {
 	Snapshot  string `json:"snapshot"`
 	Committed bool   `json:"committed"`
@@ -38,7 +36,7 @@ type step struct {
 
 // readJournal returns nil if there is none.
 func readJournal(dataDir string) (*journal, error) {
-	text, err := regular.ReadFile(filepath.Join(dataDir, journalFile), prepare.LargestNote)
+	text, err := regular.ReadFile(filepath.Join(dataDir, prepare.RestoreFile), prepare.LargestNote)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -57,11 +55,11 @@ func (j *journal) write(dataDir string) error {
 	if err != nil {
 		return err
 	}
-	return durable.Write(filepath.Join(dataDir, journalFile), append(text, '\n'), 0o600, durable.Synced)
+	return durable.Write(filepath.Join(dataDir, prepare.RestoreFile), append(text, '\n'), 0o600, durable.Synced)
 }
 
 func removeJournal(dataDir string) error {
-	if err := os.Remove(filepath.Join(dataDir, journalFile)); err != nil {
+	if err := os.Remove(filepath.Join(dataDir, prepare.RestoreFile)); err != nil {
 		return err
 	}
 	return durable.SyncFolder(dataDir)

@@ -139,7 +139,7 @@ func (v *stoppedVM) nothingLeft() {
 	v.t.Helper()
 	var left []string
 	require.NoError(v.t, filepath.WalkDir(v.dir, func(path string, _ os.DirEntry, err error) error {
-		if strings.Contains(path, stagedSuffix) || strings.HasSuffix(path, journalFile) {
+		if strings.Contains(path, stagedSuffix) || strings.HasSuffix(path, prepare.RestoreFile) {
 			left = append(left, path)
 		}
 		return err
@@ -202,7 +202,7 @@ func TestAFailedRestoreChangesNothing(t *testing.T) {
 	v := newStopped(t)
 	v.create(true)
 	v.fill("new")
-	bad := filepath.Join(v.data, folderName, "s", "drive1.qcow2")
+	bad := filepath.Join(v.data, prepare.SnapshotsFolder, "s", "drive1.qcow2")
 	require.NoError(t, os.WriteFile(bad, append([]byte("QFI\xfb\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00\x70"),
 		make([]byte, 1<<10)...), 0o600))
 	err := v.restore(nil)
@@ -254,7 +254,7 @@ func TestHalfASnapshotIsNone(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, list)
 	require.NoError(t, Recover(t.Context(), v.data))
-	entries, err := os.ReadDir(filepath.Join(v.data, folderName))
+	entries, err := os.ReadDir(filepath.Join(v.data, prepare.SnapshotsFolder))
 	require.NoError(t, err)
 	require.Empty(t, entries)
 }
