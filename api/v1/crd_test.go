@@ -85,6 +85,7 @@ func TestDefinitions(t *testing.T) {
 		require.Regexp(t, `^test-vm +Running +4 +(100%)? +8Gi +True +True +False +n1 +10\.0\.2\.15 +\d+s +2 +4Gi +NotSeen +standard +Running +me +u-1\n$`, row)
 	})
 	t.Run("addresses", func(t *testing.T) { testAddresses(t, k.Namespace(t)) })
+	t.Run("disks", func(t *testing.T) { testDisks(t, k.Namespace(t)) })
 	t.Run("operations", func(t *testing.T) { testOperations(t, k, namespace) })
 	t.Run("docs/coming-from.md", func(t *testing.T) { testComingFrom(t, client, namespace) })
 	t.Run("Deckhouse's guide", func(t *testing.T) { testDeckhouse(t, client, namespace) })

@@ -18,6 +18,7 @@ import (
 // +kubebuilder:resource:path=virtualdisks,singular=virtualdisk,shortName=vd
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Capacity",type=string,JSONPath=`.status.capacity`
+// +kubebuilder:printcolumn:name="Progress",type=string,JSONPath=`.status.progress`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="VM",type=string,JSONPath=`.status.attachedToVirtualMachines[0].name`,priority=1
 // +kubebuilder:printcolumn:name="StorageClass",type=string,JSONPath=`.spec.persistentVolumeClaim.storageClassName`,priority=1
@@ -50,7 +51,13 @@ type VirtualDiskList struct {
 }
 
 // VirtualDiskSpec is what is asked for.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.dataSource) == has(oldSelf.dataSource) && (!has(self.dataSource) || self.dataSource == oldSelf.dataSource)",fieldPath=".dataSource",message="where the data of a disk comes from can't be changed: make another disk"
 type VirtualDiskSpec struct {
+	// DataSource is where the data comes from. Default: the disk is blank.
+	//
+	// +optional
+	DataSource *VirtualDiskSource `json:"dataSource,omitempty"`
 	// PersistentVolumeClaim is the claim of the disk.
 	//
 	// +required
@@ -84,17 +91,18 @@ type VirtualDiskClaim struct {
 
 // DiskPhase is the state of a disk in one word.
 //
-// +kubebuilder:validation:Enum=Pending;WaitForFirstConsumer;Ready;Resizing;Failed;Terminating
+// +kubebuilder:validation:Enum=Pending;WaitForFirstConsumer;Provisioning;Ready;Resizing;Failed;Terminating
 type DiskPhase string
 
 // The phases of a disk.
 const (
-	DiskPending     DiskPhase = "Pending"              // Reason says what it waits for
-	DiskWaiting     DiskPhase = "WaitForFirstConsumer" // its volume is made when a VM starts that has it
-	DiskReady       DiskPhase = "Ready"
-	DiskResizing    DiskPhase = "Resizing" // it is ready, and its volume grows
-	DiskFailed      DiskPhase = "Failed"   // Message says what someone has to do
-	DiskTerminating DiskPhase = "Terminating"
+	DiskPending      DiskPhase = "Pending"              // Reason says what it waits for
+	DiskWaiting      DiskPhase = "WaitForFirstConsumer" // its volume is made when a VM starts that has it
+	DiskProvisioning DiskPhase = "Provisioning"         // its data is being imported
+	DiskReady        DiskPhase = "Ready"
+	DiskResizing     DiskPhase = "Resizing" // it is ready, and its volume grows
+	DiskFailed       DiskPhase = "Failed"   // Message says what someone has to do
+	DiskTerminating  DiskPhase = "Terminating"
 )
 
 // VirtualDiskStatus is what there is of a disk.
@@ -116,6 +124,14 @@ type VirtualDiskStatus struct {
 	//
 	// +optional
 	Capacity string `json:"capacity,omitempty"`
+	// Progress of the import of the data, such as 45%.
+	//
+	// +optional
+	Progress string `json:"progress,omitempty"`
+	// Import is how the data gets onto a disk that has a source.
+	//
+	// +optional
+	Import *DiskImport `json:"import,omitempty"`
 	// Target is where the data is.
 	//
 	// +optional

@@ -259,7 +259,7 @@ func (p *place) usesAddresses() {
 	})
 }
 
-// usesDisks has a VM take a disk, and leave it.
+// usesDisks has a VM take a disk, and leave it; and a pod import the data of another one.
 func (p *place) usesDisks() {
 	p.t.Helper()
 	p.Apply(`
@@ -282,6 +282,20 @@ func (p *place) usesDisks() {
 	p.Kubectl("delete", "vm", "taker")
 	p.eventually("no VM has the disk", has(0))
 	p.Kubectl("delete", "vd", "data")
+
+	p.Apply(`
+{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: filled}, spec: {persistentVolumeClaim: {storageClassName: `+
+		p.Name+`-late, size: 1Gi}, dataSource: {type: HTTP, http: {url: "https://example.org/debian.qcow2"}}}}
+`, `
+{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualMachine, metadata: {name: waiter}, spec: {blockDeviceRefs: [{kind: VirtualDisk, name: filled}],
+  vm: {state: Running, maximumCpus: 1, accelerator: tcg}}}
+`)
+	p.eventually("a pod may import", func() bool {
+		var pod corev1.Pod
+		return p.get("vd-filled-import", &pod) && len(pod.Spec.SchedulingGates) == 0
+	})
+	p.Kubectl("delete", "vm", "waiter")
+	p.Kubectl("delete", "vd", "filled")
 }
 
 // usesSnapshots has two snapshots made of a disk, one of them by a storage that is too slow for it to be consistent.

@@ -3,6 +3,8 @@
 //
 //	names.go   how claims are called, and what says whose they are
 //	next.go    what is to be done next, and what the status says
+//	import.go  the same of a disk that has a source, until its data is whole: importphase.go, remedy.go
+//	pod.go     the pod that imports
 //	lock.go    which VM may have a disk
 //
 // The data is in a claim, which the disk owns. The status says by its uid which claim that is:
@@ -11,5 +13,8 @@
 // Which VM may write to the claim is decided in one place, lock.go, and is written into the status
 // of the disk before there is a pod that mounts the claim.
 //
-// Package manager/provision does what is decided here. See docs/decisions/0109-disk-lock.md.
+// The status also says which pod imports the data, before that can start, and when the data was whole.
+//
+// Package manager/provision does what is decided here. See docs/decisions/0109-disk-lock.md, and
+// docs/decisions/0110-disks-of-sources.md.
 package disk

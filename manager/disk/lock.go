@@ -43,7 +43,7 @@ func ForVM(vm, name string, d *v1.VirtualDisk) (what Answer, reason, message str
 		return Refuse, ReasonDeleted, fmt.Sprintf("the VirtualDisk %s is being deleted", name)
 	case d.Status.Phase == v1.DiskFailed:
 		return Refuse, ReasonFailed, fmt.Sprintf("the VirtualDisk %s: %s", name, d.Status.Message)
-	case d.Status.Target.UID == "", d.Status.Phase == v1.DiskPending:
+	case d.Status.Target.UID == "", d.Status.Phase == v1.DiskPending, !Whole(d):
 		return Wait, ReasonNotReady, fmt.Sprintf("the VirtualDisk %s: %s", name, d.Status.Message)
 	case holder == vm:
 		return Has, "", ""

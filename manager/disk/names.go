@@ -11,6 +11,9 @@ const AppName = "vm-disk"
 // ClaimName returns the name of the claim of a disk.
 func ClaimName(disk string) string { return "vd-" + disk }
 
+// FileName is the name of a disk in a volume with a file system.
+const FileName = "disk.img"
+
 // VolumeName returns the name of a disk's volume in a pod. No other one's ends so.
 func VolumeName(disk string) string { return disk + "-vd" }
 

@@ -52,7 +52,15 @@ type Situation struct {
 	// Refused is what the API server had against the last attempt to create the claim, or to let
 	// it grow; nil if there is nothing.
 	Refused *Refusal
-	Now     time.Time
+	// Pod is the one that imports, by its name; nil: there is none. Progress is what it says; nil if
+	// nothing.
+	Pod      *corev1.Pod
+	Progress *Progress
+	// Secret is that of the disk's source.
+	Secret Secret
+	// Wanted: a VM that is to run waits for the disk.
+	Wanted bool
+	Now    time.Time
 }
 
 // A Refusal is what the API server had against a write.
@@ -63,10 +71,13 @@ type Step int
 
 // The steps.
 const (
-	Nothing Step = iota
-	Create       // the claim
-	Grow         // the claim, to the size of the disk
-	Confirm      // that the claim is gone
+	Nothing   Step = iota
+	Create         // the claim
+	Grow           // the claim, to the size of the disk
+	Confirm        // that the claim is gone
+	MakePod        // that imports, and can't start yet
+	StartPod       // which the status has
+	RemovePod      // which the status doesn't have, or not any more
 )
 
 // OnFileSystem reports whether a disk is a file in its volume.
@@ -84,7 +95,13 @@ func Next(s Situation) Step {
 		return Confirm // what had data is not made again, empty
 	case s.Claim == nil && (!s.Classes.Known || s.Classes.Class != nil):
 		return Create
-	case s.Claim == nil, !s.ours(), s.Claim.Status.Phase != corev1.ClaimBound:
+	case s.Claim == nil, !s.ours():
+		return Nothing
+	case !Whole(d):
+		return s.nextOfImport()
+	case s.Pod != nil && metav1.IsControlledBy(s.Pod, d) && s.Pod.DeletionTimestamp == nil:
+		return RemovePod
+	case s.Claim.Status.Phase != corev1.ClaimBound:
 		return Nothing
 	}
 	if size := d.Spec.PersistentVolumeClaim.Size; size.Cmp(*s.Claim.Spec.Resources.Requests.Storage()) > 0 {
@@ -106,7 +123,17 @@ func StatusOf(s Situation) v1.VirtualDiskStatus {
 		AttachedToVirtualMachines: d.Status.AttachedToVirtualMachines, Untrusted: d.Status.Untrusted,
 		Target: d.Status.Target, Capacity: d.Status.Capacity, ObservedGeneration: d.Generation,
 	}
-	is.Phase, is.Reason, is.Message = s.phase()
+	is.Import = s.importOf()
+	is.Phase, is.Reason, is.Message = s.phase(is.Import)
+	switch {
+	case is.Import == nil, is.Phase != v1.DiskProvisioning && is.Import.CompletionTime == nil:
+	case is.Import.CompletionTime != nil:
+		is.Progress = percent(100)
+	case s.Progress != nil:
+		is.Progress = percent(s.Progress.Percent)
+	case is.Import.Pod == s.imported().Pod && is.Import.Pod != "":
+		is.Progress = d.Status.Progress
+	}
 	if s.Claim != nil && s.ours() {
 		is.Target = v1.DiskTarget{PersistentVolumeClaimName: s.Claim.Name, UID: s.Claim.UID}
 		is.Capacity = ""
@@ -119,7 +146,7 @@ func StatusOf(s Situation) v1.VirtualDiskStatus {
 }
 
 // phase returns the phase of a disk, with its reason and message.
-func (s Situation) phase() (phase v1.DiskPhase, reason, message string) {
+func (s Situation) phase(is *v1.DiskImport) (phase v1.DiskPhase, reason, message string) {
 	d, name := s.Disk, ClaimName(s.Disk.Name)
 	switch {
 	case d.DeletionTimestamp != nil:
@@ -146,6 +173,9 @@ func (s Situation) phase() (phase v1.DiskPhase, reason, message string) {
 		return v1.DiskFailed, ReasonClaimDeleted, fmt.Sprintf("the claim %s is being deleted, which cannot be undone, "+
 			"and the data with it when no pod has it any more: copy the data, or set the reclaim policy of its volume to Retain "+
 			"before (kubectl patch pv)", name)
+	}
+	if is != nil && is.CompletionTime == nil {
+		return s.importing(is)
 	}
 	return s.bound()
 }

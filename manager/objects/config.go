@@ -18,6 +18,7 @@ import (
 	v1 "vmop/api/v1"
 	"vmop/cloudinit"
 	"vmop/manager/addresses"
+	"vmop/manager/disk"
 	"vmop/runner/config"
 	"vmop/vmspec"
 )
@@ -238,7 +239,7 @@ func drives(disks []v1.Disk, devices []Device) ([]vmspec.Drive, error) {
 		case d.VolumeClaimTemplate == nil:
 			return nil, fmt.Errorf("spec.vm.disks[%d]: want one of volumeClaimTemplate, cdrom and virtualDisk", i)
 		case onFileSystem(d.VolumeClaimTemplate):
-			drive.File = path.Join(DiskDir, diskName(i, d), diskFile)
+			drive.File = path.Join(DiskDir, diskName(i, d), disk.FileName)
 			// The runner makes the image, and leaves out what the file system takes
 			// itself. Where the claim asks for nothing, the image must be there.
 			drive.Size = wholeMiB(d.VolumeClaimTemplate.Spec.Resources.Requests[corev1.ResourceStorage])

@@ -137,15 +137,12 @@ func Taint(vm *v1.VirtualMachine, s Settings) string {
 func (d Device) drive() vmspec.Drive {
 	drive := vmspec.Drive{Bootindex: d.bootindex, Serial: serialOf(d.Name)}
 	if d.OnFileSystem {
-		drive.File, drive.Size = path.Join(DiskDir, d.volume(), diskFile), wholeMiB(d.Size)
+		drive.File, drive.Size = path.Join(DiskDir, d.volume(), disk.FileName), wholeMiB(d.Size)
 	} else {
 		drive.Resource = "/dev/" + d.volume()
 	}
 	return drive
 }
-
-// diskFile is the image of a disk in a volume with a file system.
-const diskFile = "disk.img"
 
 // serialOf returns the serial number of a disk, by which the guest knows it; "" leaves it to the
 // VM type for a name that is too long for it.

@@ -10,6 +10,7 @@ import (
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 
+	"vmop/manager/disk"
 	"vmop/nbdexport"
 )
 
@@ -99,7 +100,7 @@ func (e Export) Pod(s Settings) (*applycorev1.PodApplyConfiguration, error) {
 	claim := applycorev1.PersistentVolumeClaimVolumeSource().WithClaimName(e.Claim)
 	if e.OnFileSystem {
 		c.WithVolumeMounts(applycorev1.VolumeMount().WithName("disk").WithMountPath(DiskDir))
-		args = append(args, "--disk", path.Join(DiskDir, diskFile), "--size",
+		args = append(args, "--disk", path.Join(DiskDir, disk.FileName), "--size",
 			strconv.FormatInt(int64(wholeMiB(e.Size)), 10)) // as a VM makes it
 	} else {
 		c.WithVolumeDevices(applycorev1.VolumeDevice().WithName("disk").WithDevicePath(exportDevice))

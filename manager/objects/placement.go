@@ -2,11 +2,13 @@ package objects
 
 import (
 	"cmp"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 
 	v1 "vmop/api/v1"
+	"vmop/manager/disk"
 )
 
 // place passes on where the VM's pod is to run.
@@ -79,4 +81,19 @@ func add(terms *v1.VirtualMachineAndPodAffinity,
 			Weight: p.Weight, PodAffinityTerm: p.VirtualMachineAndPodAffinityTerm,
 		})
 	}
+}
+
+// PlaceOf returns where the pod of a VM may run, for a pod that is there before it.
+func PlaceOf(vm *v1.VirtualMachine) disk.Place {
+	p := disk.Place{NodeSelector: maps.Clone(vm.Spec.NodeSelector), Tolerations: vm.Spec.Tolerations}
+	if vm.Spec.Affinity != nil {
+		p.Affinity = affinityOf(vm.Spec.Affinity)
+	}
+	if name := vm.Spec.NodeName; name != "" {
+		if p.NodeSelector == nil {
+			p.NodeSelector = map[string]string{}
+		}
+		p.NodeSelector[corev1.LabelHostname] = name
+	}
+	return p
 }

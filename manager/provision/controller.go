@@ -46,6 +46,8 @@ type Client interface {
 type Options struct {
 	// Namespace whose disks are made.
 	Namespace string
+	// Settings returns what the manager's configuration says.
+	Settings func() objects.Settings
 	// VMs are those of the namespace.
 	VMs VMs
 	// Client writes; Live reads from the API server, only what must not be out of date.
@@ -66,6 +68,8 @@ type Controller struct {
 	mu      sync.Mutex
 	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
 	refused map[string]refusal // by the disk's name
+	wanted  wanted
+	fetched fetched
 }
 
 // A refusal is what the API server had against a write, which is not tried again for a while.
@@ -79,7 +83,11 @@ type refusal struct {
 
 // New returns a controller that knows nothing yet.
 func New(opts Options) *Controller {
-	c := &Controller{opts: opts, refused: map[string]refusal{}}
+	c := &Controller{
+		opts: opts, refused: map[string]refusal{},
+		wanted:  wanted{by: map[string]map[string]disk.Place{}},
+		fetched: fetched{of: map[string]*fetch{}, slots: make(chan struct{}, mostFetches), client: progressClient()},
+	}
 	c.book = store.NewDisks(opts.Namespace, c.changed, c.EnqueueAll)
 	return c
 }

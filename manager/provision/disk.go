@@ -2,6 +2,7 @@ package provision
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -26,6 +27,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	d, err := c.book.Disk(request.Name)
 	if err != nil || d == nil {
 		c.forgive(request.Name)
+		c.fetched.forget(request.Name)
 		return reconcile.Result{}, err
 	}
 	if vm := disk.Holder(d); vm != "" {
@@ -47,6 +49,9 @@ func (c *Controller) serve(ctx context.Context, d *v1.VirtualDisk) (again time.D
 		return 0, err
 	}
 	s.Classes = c.book.Class(className(d, s.Claim))
+	if again, err = c.observe(ctx, &s); err != nil {
+		return 0, err
+	}
 	refused, wait := c.refusal(d)
 	s.Refused = refused
 	switch step := disk.Next(s); {
@@ -62,6 +67,8 @@ func (c *Controller) serve(ctx context.Context, d *v1.VirtualDisk) (again time.D
 		s.Claim, err = c.create(ctx, d)
 	case step == disk.Grow:
 		s.Claim, err = c.grow(ctx, d, s.Claim)
+	default:
+		err = c.attempt(ctx, step, &s)
 	}
 	if err != nil {
 		if s.Refused = refusalOf(err); s.Refused == nil {
@@ -70,7 +77,8 @@ func (c *Controller) serve(ctx context.Context, d *v1.VirtualDisk) (again time.D
 		c.refuse(d, *s.Refused)
 		again = refusedRetry
 	}
-	return again, c.publish(ctx, d, disk.StatusOf(s))
+	is := disk.StatusOf(s)
+	return sooner(again, untilRetry(is, s.Now)), c.publish(ctx, d, is)
 }
 
 // claim returns the claim of a disk's name; of one that is not a disk's only the metadata is known.
@@ -115,6 +123,8 @@ func (c *Controller) isGone(ctx context.Context, d *v1.VirtualDisk) (bool, error
 func refusalOf(err error) *disk.Refusal {
 	o, stalled := decide.Refused(err).(decide.Stalled)
 	switch {
+	case errors.As(err, new(errTaken)):
+		return &disk.Refusal{Reason: disk.ReasonPodTaken, Message: err.Error()}
 	case !stalled:
 		return nil
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):

@@ -55,8 +55,12 @@ type world struct {
 	sets   map[string]*appsv1.StatefulSet
 	read   map[string]*appsv1.StatefulSet // by the controller of stateful sets, which acts later
 	pods   map[string]*corev1.Pod
+	works  map[string]*corev1.Pod // that import, by their names
+	data   map[types.UID]string   // by claims: "" is half of an image, or nothing
 	known  map[string]*corev1.Pod // by the manager, whose watch is late
-	events []func()               // of the watch of disks and claims
+	events []func()               // of the watch of disks, claims and pods that import
+	late   []func() error         // writes of managers that believe that they lead
+	fails  float64                // how many imports fail
 
 	manager *Controller
 }
@@ -66,10 +70,11 @@ var errKilled = errors.New("killed")
 func newWorld(t testing.TB, seed uint64, cuts float64) *world {
 	t.Helper()
 	w := &world{
-		t: t, random: rand.New(rand.NewPCG(seed, 1)), now: time.Unix(1<<30, 0), cuts: cuts,
+		t: t, random: rand.New(rand.NewPCG(seed, 1)), now: time.Unix(1<<30, 0), cuts: cuts, fails: 0.3,
 		vms: map[string]*v1.VirtualMachine{}, disks: map[string]*v1.VirtualDisk{},
 		claims: map[string]*corev1.PersistentVolumeClaim{}, sets: map[string]*appsv1.StatefulSet{},
 		read: map[string]*appsv1.StatefulSet{}, pods: map[string]*corev1.Pod{},
+		works: map[string]*corev1.Pod{}, data: map[types.UID]string{},
 	}
 	w.start()
 	return w
@@ -79,7 +84,8 @@ func newWorld(t testing.TB, seed uint64, cuts float64) *world {
 func (w *world) start() {
 	w.cut, w.events, w.known = false, nil, maps.Clone(w.pods)
 	w.manager = New(Options{
-		Namespace: namespace, VMs: w, Client: w, Live: live{w}, Now: func() time.Time { return w.now },
+		Namespace: namespace, Settings: objects.DefaultSettings, VMs: w, Client: w, Live: live{w},
+		Now: func() time.Time { return w.now },
 	})
 	var disks []*v1.VirtualDisk
 	for _, d := range w.disks {
@@ -89,10 +95,14 @@ func (w *world) start() {
 	for _, c := range w.claims {
 		claims = append(claims, c.DeepCopy())
 	}
+	var works []*corev1.Pod
+	for _, p := range w.works {
+		works = append(works, p.DeepCopy())
+	}
 	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{
 		Name: "fast", Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"},
 	}}
-	require.NoError(w.t, w.manager.book.Listing(disks, claims, []*storagev1.StorageClass{class}))
+	require.NoError(w.t, w.manager.book.Listing(disks, claims, works, []*storagev1.StorageClass{class}))
 }
 
 // What the manager knows of VMs.
@@ -140,6 +150,9 @@ func (w *world) write(do func() error) error {
 func missing(name string) error { return apierrors.NewNotFound(schema.GroupResource{}, name) }
 
 func (w *world) Create(_ context.Context, o client.Object, _ ...client.CreateOption) error {
+	if pod, is := o.(*corev1.Pod); is {
+		return w.writeWork(func() error { return w.createWork(pod) })
+	}
 	claim, is := o.(*corev1.PersistentVolumeClaim)
 	if !is {
 		return nil // an event
@@ -193,15 +206,7 @@ func (s status) Patch(_ context.Context, o client.Object, p client.Patch, _ ...c
 
 // What the manager doesn't do to disks.
 
-func (w *world) Delete(context.Context, client.Object, ...client.DeleteOption) error {
-	return errors.ErrUnsupported
-}
-
 func (w *world) Update(context.Context, client.Object, ...client.UpdateOption) error {
-	return errors.ErrUnsupported
-}
-
-func (w *world) Patch(context.Context, client.Object, client.Patch, ...client.PatchOption) error {
 	return errors.ErrUnsupported
 }
 
@@ -220,6 +225,11 @@ func (l live) Get(_ context.Context, key client.ObjectKey, into client.Object, _
 	switch into := into.(type) {
 	case *appsv1.StatefulSet:
 		if have := l.sets[key.Name]; have != nil {
+			have.DeepCopyInto(into)
+			return nil
+		}
+	case *corev1.Pod:
+		if have := l.works[key.Name]; have != nil {
 			have.DeepCopyInto(into)
 			return nil
 		}
@@ -317,7 +327,7 @@ func (w *world) keepSet(name string) {
 // act does something at random: a user, a controller, a kubelet, the watch, or the manager.
 func (w *world) act() {
 	name, data := fmt.Sprintf("vm-%d", w.random.IntN(vmCount)), fmt.Sprintf("disk-%d", w.random.IntN(diskCount))
-	switch w.random.IntN(14) {
+	switch w.random.IntN(19) {
 	case 0:
 		w.define(name)
 	case 1:
@@ -356,8 +366,16 @@ func (w *world) act() {
 		w.keepSet(name)
 	case 10, 11, 12:
 		w.reconcileVM(name)
-	case 13:
+	case 13, 14, 15:
 		w.reconcileDisk(data)
+	case 16, 17:
+		w.work(disk.PodName(data))
+		w.now = w.now.Add(5 * time.Second)
+	case 18:
+		if len(w.late) > 0 {
+			_ = w.late[0]() // its manager waits no more
+			w.late = w.late[1:]
+		}
 	}
 	if w.cut {
 		w.start()
@@ -384,6 +402,11 @@ func (w *world) defineDisk(name string) {
 	case d == nil:
 		d = &v1.VirtualDisk{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
 		d.Spec.PersistentVolumeClaim.Size = resource.MustParse("1Gi")
+		if w.random.IntN(2) == 0 {
+			d.Spec.DataSource = &v1.VirtualDiskSource{
+				Type: v1.DiskSourceHTTP, HTTP: &v1.HTTPSource{URL: "https://example.org/image"},
+			}
+		}
 		w.next(d)
 		d.UID = types.UID("disk-" + d.ResourceVersion)
 		w.disks[name] = d
@@ -400,6 +423,12 @@ func (w *world) collect() {
 		if d := w.disks[disk.Owner(claim)]; d == nil || !metav1.IsControlledBy(claim, d) {
 			delete(w.claims, name)
 			w.see(claim, true)
+		}
+	}
+	for name, pod := range w.works {
+		if d := w.disks[disk.Owner(pod)]; d == nil || !metav1.IsControlledBy(pod, d) {
+			delete(w.works, name)
+			w.see(pod, true)
 		}
 	}
 }
@@ -426,13 +455,16 @@ func (w *world) check() {
 			d := w.disks[volume.Name]
 			require.NotNil(w.t, d, "%s is in the pod of %s", volume.Name, vm)
 			require.Equal(w.t, vm, disk.Holder(d), "%s is in the pod of %s", volume.Name, vm)
+			if d.Spec.DataSource != nil {
+				require.Equal(w.t, whole, w.data[d.Status.Target.UID], "%s is in the pod of %s", volume.Name, vm)
+			}
 		}
 	}
 }
 
 // settle lets everybody do what is to be done.
 func (w *world) settle() {
-	w.cuts, w.cut = 0, false
+	w.cuts, w.cut, w.late, w.fails = 0, false, nil, 0
 	w.start()
 	for range 12 {
 		w.collect()
@@ -445,8 +477,12 @@ func (w *world) settle() {
 				event()
 			}
 			w.events = nil
-			w.reconcileDisk(name)
+			for range 3 {
+				w.reconcileDisk(name)
+				w.work(disk.PodName(name))
+			}
 		}
+		w.now = w.now.Add(10 * time.Minute)
 		for i := range vmCount {
 			name := fmt.Sprintf("vm-%d", i)
 			for _, event := range w.events {

@@ -31,6 +31,7 @@ func (c *Controller) Attach(ctx context.Context, vm *v1.VirtualMachine, s object
 ) {
 	refs := objects.DeviceRefs(vm)
 	if len(refs) == 0 {
+		c.unwant(vm.Name)
 		return got, did
 	}
 	if why := c.unavailable(); why != "" {
@@ -41,6 +42,7 @@ func (c *Controller) Attach(ctx context.Context, vm *v1.VirtualMachine, s object
 		return got, did
 	}
 	var free []*v1.VirtualDisk
+	c.want(vm, refs)
 	for _, ref := range refs {
 		d, err := c.book.Disk(ref.Name)
 		if err != nil {
@@ -86,6 +88,9 @@ func (c *Controller) obstacle(err error) (decide.Obstacle, error) {
 // Release takes from a VM the disks that it no longer needs, when no pod of it has them. vm is nil
 // if it is gone. It must not be called while Attach is for the same VM.
 func (c *Controller) Release(ctx context.Context, name string, vm *v1.VirtualMachine) (did decide.Report) {
+	if vm == nil {
+		c.unwant(name)
+	}
 	if c.unavailable() != "" {
 		return did // the VM is looked at again when the disks are known
 	}

@@ -26,14 +26,19 @@ import (
 // owner of the fields that the manager writes.
 const owner = client.FieldOwner("vm-operator")
 
+// labelsOf returns the labels of what belongs to a disk.
+func labelsOf(d *v1.VirtualDisk) map[string]string {
+	return map[string]string{
+		objects.LabelName: disk.AppName, objects.LabelInstance: d.Name, objects.LabelManagedBy: objects.ManagerName,
+	}
+}
+
 // create creates the claim of a disk.
 func (c *Controller) create(ctx context.Context, d *v1.VirtualDisk) (*corev1.PersistentVolumeClaim, error) {
 	of := d.Spec.PersistentVolumeClaim
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
 		Name: disk.ClaimName(d.Name), Namespace: c.opts.Namespace,
-		Labels: map[string]string{
-			objects.LabelName: disk.AppName, objects.LabelInstance: d.Name, objects.LabelManagedBy: objects.ManagerName,
-		},
+		Labels: labelsOf(d),
 		OwnerReferences: []metav1.OwnerReference{
 			*metav1.NewControllerRef(d, v1.GroupVersion().WithKind(string(v1.KindVirtualDisk))),
 		},

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,13 +19,15 @@ import (
 	"vmop/manager/objects"
 )
 
-// Disks has the disks of one namespace, their claims, and the storage classes of the cluster. It
-// is apart from the Store, as a manager works without it. Its methods may be called by several
-// goroutines.
+// Disks has the disks of one namespace, their claims, the pods that import, the metadata of Secrets
+// for sources, and the storage classes of the cluster. It is apart from the Store, as a manager
+// works without it. Its methods may be called by several goroutines.
 type Disks struct {
 	namespace string
 	disks     *collection[*v1.VirtualDisk]
 	claims    *collection[*corev1.PersistentVolumeClaim]
+	pods      *collection[*corev1.Pod] // that import
+	secrets   map[corev1.SecretType]*collection[*objects.Metadata]
 	classes   *few[*storagev1.StorageClass]
 
 	mu      sync.Mutex
@@ -42,6 +45,12 @@ func NewDisks(namespace string, changed func(disk string), all func()) *Disks {
 			changed(r.group)
 		}
 	})
+	s.pods = newCollection(importPodEncoding(namespace), by, func(_ string, r record) {
+		if r.group != "" {
+			changed(r.group)
+		}
+	})
+	s.secrets = newSourceSecrets(namespace, by, all)
 	s.classes = newFew(trimStorageClass, func(was, is *storagev1.StorageClass) {
 		if was == nil || is == nil || storageClassDiffers(was, is) {
 			all()
@@ -161,6 +170,8 @@ func (s *Disks) Learn(object client.Object) error {
 		return learn(s.disks, o)
 	case *corev1.PersistentVolumeClaim:
 		return learn(s.claims, o)
+	case *corev1.Pod:
+		return learn(s.pods, o)
 	}
 	return errors.New("store an object: there is no collection of its kind")
 }
@@ -172,6 +183,8 @@ func (s *Disks) Forget(object client.Object) error {
 		return s.disks.Delete(o)
 	case *corev1.PersistentVolumeClaim:
 		return s.claims.Delete(o)
+	case *corev1.Pod:
+		return s.pods.Delete(o)
 	}
 	return errors.New("remove an object from the store: there is no collection of its kind")
 }
@@ -179,13 +192,19 @@ func (s *Disks) Forget(object client.Object) error {
 // Listing stores a first list of everything, as a watch does. It is for tests without an API
 // server.
 func (s *Disks) Listing(disks []*v1.VirtualDisk, claims []*corev1.PersistentVolumeClaim,
-	classes []*storagev1.StorageClass,
+	pods []*corev1.Pod, classes []*storagev1.StorageClass,
 ) error {
 	list := make([]any, 0, len(classes))
 	for _, c := range classes {
 		list = append(list, c)
 	}
-	return errors.Join(replace(s.disks, disks), replace(s.claims, claims), s.classes.Replace(list, ""))
+	errs := []error{
+		replace(s.disks, disks), replace(s.claims, claims), replace(s.pods, pods), s.classes.Replace(list, ""),
+	}
+	for _, c := range s.secrets {
+		errs = append(errs, replace(c, nil))
+	}
+	return errors.Join(errs...)
 }
 
 // Follow keeps the disks as the API server has them, until ctx is done.
@@ -203,16 +222,31 @@ func (s *Disks) Follow(ctx context.Context, from client.WithWatch) {
 	}}
 	follow(ctx, &running, noted, s.namespace, s.disks, client.ListOptions{},
 		&v1.VirtualDisk{}, func() client.ObjectList { return &v1.VirtualDiskList{} })
-	ours := labels.Set{objects.LabelName: disk.AppName}.AsSelector()
-	follow(ctx, &running, from, s.namespace, s.claims, client.ListOptions{LabelSelector: ours},
+	ours := client.ListOptions{LabelSelector: labels.Set{objects.LabelName: disk.AppName}.AsSelector()}
+	follow(ctx, &running, from, s.namespace, s.claims, ours,
 		&corev1.PersistentVolumeClaim{}, func() client.ObjectList { return &corev1.PersistentVolumeClaimList{} })
+	follow(ctx, &running, from, s.namespace, s.pods, ours,
+		&corev1.Pod{}, func() client.ObjectList { return &corev1.PodList{} })
+	for t, c := range s.secrets {
+		some := client.ListOptions{FieldSelector: fields.OneTermEqualSelector("type", string(t))}
+		follow(ctx, &running, from, s.namespace, c, some, &objects.Metadata{}, metadataList(objects.KindSecret))
+	}
+}
+
+// all returns what is closed when each of the lists is there.
+func (s *Disks) all() []<-chan struct{} {
+	all := []<-chan struct{}{s.disks.listed, s.claims.listed, s.pods.listed, s.classes.tried}
+	for _, c := range s.secrets {
+		all = append(all, c.listed)
+	}
+	return all
 }
 
 // Listed returns nil if all has been listed, else why not: nothing may be decided before.
 func (s *Disks) Listed() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, listed := range []<-chan struct{}{s.disks.listed, s.claims.listed, s.classes.tried} {
+	for _, listed := range s.all() {
 		select {
 		case <-listed:
 		default:
@@ -226,7 +260,7 @@ var errNotListed = errors.New("the list of VirtualDisks is not there yet")
 
 // Await waits until all has been listed, or ctx is done.
 func (s *Disks) Await(ctx context.Context) {
-	for _, listed := range []<-chan struct{}{s.disks.listed, s.claims.listed, s.classes.tried} {
+	for _, listed := range s.all() {
 		select {
 		case <-listed:
 		case <-ctx.Done():

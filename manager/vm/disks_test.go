@@ -102,7 +102,7 @@ func TestABlankDisk(t *testing.T) {
 	d := w.diskIs("blank-disk", v1.DiskReady, "")
 	require.Equal(t, "1Gi", d.Status.Capacity)
 	require.Equal(t, "vd-blank-disk", d.Status.Target.PersistentVolumeClaimName)
-	require.Regexp(t, `^NAME +PHASE +CAPACITY +AGE\nblank-disk +Ready +1Gi +\d+s\n$`, w.Kubectl("get", "vd"))
+	require.Regexp(t, `^NAME +PHASE +CAPACITY +PROGRESS +AGE\nblank-disk +Ready +1Gi +\d+s\n$`, w.Kubectl("get", "vd"))
 	require.Empty(t, via.read())
 	var writes []string
 	for _, write := range via.written() {

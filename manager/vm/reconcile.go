@@ -57,7 +57,8 @@ func newReconciler(to apply.Client, live client.Reader, opts Options) *reconcile
 			Random: rand.Uint64N, Now: opts.Now,
 		}),
 		disks: provision.New(provision.Options{
-			Namespace: opts.Namespace, VMs: known, Client: to, Live: live, Now: opts.Now, Instance: opts.Instance,
+			Namespace: opts.Namespace, Settings: opts.Settings, VMs: known, Client: to, Live: live, Now: opts.Now,
+			Instance: opts.Instance,
 		}),
 	}
 	c.snapshots = capture.New(capture.Options{

@@ -56,6 +56,7 @@ func TestKubernetes(t *testing.T) {
 			{"Placement", placement},
 			{"Provisioning", provisioning},
 			{"Exports", exports},
+			{"Imports", imports},
 		} {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()

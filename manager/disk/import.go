@@ -1,0 +1,265 @@
+package disk
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+	"vmop/printable"
+)
+
+// Progress is how far a pod says that its import is.
+type Progress struct {
+	Percent      int   // of all, 0 to 100
+	Bytes, Total int64 // transferred; Total is 0 if it is not known
+	Left         time.Duration
+	Format       string
+}
+
+// A Secret is what is known of the Secret of a disk's source.
+type Secret struct {
+	// Name and type of the Secret that is wanted; "" if none is. Path is the field that names it.
+	Name string
+	Type corev1.SecretType
+	Path string
+	// Version is that of the Secret there is; "" if there is none.
+	Version string
+}
+
+// SecretOf returns the Secret that a disk's source names, without its version.
+func SecretOf(d *v1.VirtualDisk) Secret {
+	source := d.Spec.DataSource
+	switch {
+	case source == nil:
+	case source.HTTP != nil && source.HTTP.SecretRef != nil:
+		return Secret{Name: source.HTTP.SecretRef.Name, Type: v1.SecretTypeHTTP, Path: "spec.dataSource.http.secretRef"}
+	case source.ContainerImage != nil && source.ContainerImage.ImagePullSecret != nil:
+		return Secret{
+			Name: source.ContainerImage.ImagePullSecret.Name, Type: corev1.SecretTypeDockerConfigJson,
+			Path: "spec.dataSource.containerImage.imagePullSecret",
+		}
+	}
+	return Secret{}
+}
+
+// Whole reports whether a disk has all of its data. A blank one has.
+func Whole(d *v1.VirtualDisk) bool {
+	return d.Spec.DataSource == nil || d.Status.Import != nil && d.Status.Import.CompletionTime != nil
+}
+
+// nextOfImport returns what is to be done about the import pod of a disk that isn't whole, and whose
+// claim is there. A pod can start when the status has its uid, not before: of several managers that
+// each believe that it leads, the API server lets one write that.
+func (s Situation) nextOfImport() Step {
+	pod, recorded := s.Pod, s.imported().Pod
+	switch {
+	case s.due() && s.tooSmall():
+		return Grow
+	case pod == nil && recorded == "" && s.due() && !s.awaitsGrowth():
+		return MakePod
+	case pod == nil, !metav1.IsControlledBy(pod, s.Disk), pod.DeletionTimestamp != nil:
+		return Nothing
+	case pod.UID == recorded && gated(pod):
+		return StartPod
+	case pod.UID == recorded, gated(pod) && recorded == "" && s.due():
+		return Nothing // what has become of it is written into the status first
+	}
+	return RemovePod
+}
+
+// imported returns what the status has about the import.
+func (s Situation) imported() v1.DiskImport {
+	if s.Disk.Status.Import == nil {
+		return v1.DiskImport{}
+	}
+	return *s.Disk.Status.Import.DeepCopy()
+}
+
+// due reports whether an attempt may begin that hasn't.
+func (s Situation) due() bool {
+	is := s.imported()
+	switch {
+	case is.Pod != "", is.CompletionTime != nil, s.secretMissing():
+		return false
+	case s.Claim.Status.Phase != corev1.ClaimBound && (!s.waitsForPod() || !s.Wanted):
+		return false
+	case is.Failures == 0, is.Inputs != s.inputs():
+		return true
+	}
+	return is.RetryTime != nil && !s.Now.Before(is.RetryTime.Time)
+}
+
+// tooSmall reports whether the claim must ask for more first.
+func (s Situation) tooSmall() bool {
+	return s.Claim.Status.Phase == corev1.ClaimBound &&
+		s.Disk.Spec.PersistentVolumeClaim.Size.Cmp(*s.Claim.Spec.Resources.Requests.Storage()) > 0
+}
+
+// awaitsGrowth reports whether the volume grows without a pod.
+func (s Situation) awaitsGrowth() bool {
+	if s.Claim.Status.Phase != corev1.ClaimBound || !s.smaller() {
+		return false
+	}
+	for _, c := range s.Claim.Status.Conditions {
+		if c.Type == corev1.PersistentVolumeClaimFileSystemResizePending {
+			return false
+		}
+	}
+	return true
+}
+
+func (s Situation) secretMissing() bool { return s.Secret.Name != "" && s.Secret.Version == "" }
+
+// inputs are the versions of all by which someone can mend an import.
+func (s Situation) inputs() string {
+	if s.Secret.Name == "" {
+		return fmt.Sprint(s.Disk.Generation)
+	}
+	return fmt.Sprintf("%d/%s", s.Disk.Generation, s.Secret.Version)
+}
+
+// importOf returns what the status says about the import; nil of a blank disk.
+func (s Situation) importOf() *v1.DiskImport {
+	if s.Disk.Spec.DataSource == nil {
+		return nil
+	}
+	is := s.imported()
+	ours := s.Pod != nil && metav1.IsControlledBy(s.Pod, s.Disk)
+	switch {
+	case is.CompletionTime != nil, s.Claim == nil, !s.ours():
+	case is.Pod == "" && ours && gated(s.Pod) && s.Pod.DeletionTimestamp == nil && s.due():
+		s.begin(&is)
+	case is.Pod == "":
+	case s.Pod == nil, s.Pod.UID != is.Pod:
+		s.fail(&is, Outcome{Reason: ReasonPodGone, Message: "the import pod was deleted before it had finished"})
+	case finished(s.Pod):
+		s.finish(&is, OutcomeOf(s.Pod))
+	case s.Progress != nil:
+		s.advance(&is)
+	}
+	return &is
+}
+
+// begin makes a pod the one that may write to the disk.
+func (s Situation) begin(is *v1.DiskImport) {
+	failed := *is
+	*is = v1.DiskImport{Pod: s.Pod.UID}
+	if failed.Inputs == s.inputs() {
+		is.Failures, is.Reason, is.Message, is.Inputs = failed.Failures, failed.Reason, failed.Message, failed.Inputs
+	}
+}
+
+// advance notes how far the import is. What changes all the time is written with the next per cent.
+func (s Situation) advance(is *v1.DiskImport) {
+	if percent(s.Progress.Percent) == s.Disk.Status.Progress {
+		return
+	}
+	is.Bytes, is.Total, is.Format = s.Progress.Bytes, s.Progress.Total, s.Progress.Format
+	is.TimeLeft = ""
+	if s.Progress.Left > 0 {
+		is.TimeLeft = s.Progress.Left.Round(time.Second).String()
+	}
+}
+
+func percent(n int) string { return fmt.Sprintf("%d%%", n) }
+
+// finish notes how a pod has ended.
+func (s Situation) finish(is *v1.DiskImport, o Outcome) {
+	if o.Reason != ReasonImported {
+		s.fail(is, o)
+		return
+	}
+	*is = v1.DiskImport{
+		CompletionTime: new(metav1.NewTime(s.Now.Truncate(time.Second))),
+		Bytes:          o.Transferred, Total: o.Transferred,
+		Format: o.Format, VirtualSize: o.VirtualSize, Checksum: o.Checksum,
+	}
+	for _, w := range o.Warnings[:min(len(o.Warnings), mostWarnings)] {
+		is.Warnings = append(is.Warnings, printable.Clip(printable.Line(w), longestWarning))
+	}
+}
+
+// Bounds of what is kept of a pod's words, in characters.
+const (
+	mostWarnings   = 10
+	longestWarning = 300
+	longestMessage = 1000
+)
+
+// fail notes a failure, and when the next attempt begins.
+func (s Situation) fail(is *v1.DiskImport, o Outcome) {
+	n := is.Failures + 1
+	if is.Inputs != s.inputs() {
+		n = 1
+	}
+	*is = v1.DiskImport{Failures: n, Reason: o.Reason, Message: o.Message, Inputs: s.inputs()}
+	if wait, again := backoff(remedyOf(o.Reason), n); again {
+		is.RetryTime = new(metav1.NewTime(s.Now.Add(wait).Truncate(time.Second)))
+	}
+}
+
+// An Outcome is how an import pod has ended: what vmimport says in the end.
+type Outcome struct {
+	Reason      string   `json:"reason"`
+	Message     string   `json:"message"`
+	Format      string   `json:"format"`
+	VirtualSize int64    `json:"virtualSize"` // bytes
+	Transferred int64    `json:"transferred"` // bytes
+	Checksum    string   `json:"checksum"`
+	Warnings    []string `json:"warnings"`
+}
+
+// OutcomeOf returns how a pod has ended that has.
+func OutcomeOf(pod *corev1.Pod) Outcome {
+	o, ended := Outcome{}, containerOf(pod).State.Terminated
+	said := ended != nil && json.Unmarshal([]byte(ended.Message), &o) == nil && o.Reason != ""
+	switch {
+	case said && (o.Reason != ReasonImported) == (pod.Status.Phase == corev1.PodFailed) && pod.Status.Reason == "":
+		o.Reason = printable.Clip(printable.Line(o.Reason), longestReason)
+	case pod.Status.Reason != "": // Evicted, DeadlineExceeded, Preempting, …
+		o.Reason = ReasonPodFailed
+		o.Message = "the import pod was ended: " + pod.Status.Reason + ": " + pod.Status.Message
+	case ended != nil && ended.Reason == "OOMKilled":
+		o.Reason = "LimitExceeded"
+		o.Message = "the import took more memory than its pod may have, which is " + memoryLimit
+	case ended != nil:
+		o.Reason = ReasonPodFailed
+		o.Message = fmt.Sprintf("the import pod ended with the code %d, and said nothing", ended.ExitCode)
+	default:
+		o.Reason, o.Message = ReasonPodFailed, "the import pod ended, and its node has not said how"
+	}
+	o.Message = printable.Clip(printable.Line(o.Message), longestMessage)
+	return o
+}
+
+const longestReason = 60
+
+// finished reports whether a pod has ended.
+func finished(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// gated reports whether a pod is kept from its start.
+func gated(pod *corev1.Pod) bool { return len(pod.Spec.SchedulingGates) > 0 }
+
+// containerOf returns the status of a pod's container; a zero one if there is none yet.
+func containerOf(pod *corev1.Pod) corev1.ContainerStatus {
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.Name == containerName {
+			return c
+		}
+	}
+	return corev1.ContainerStatus{}
+}
+
+// Fetchable returns where a pod says how far it is; "" if it doesn't.
+func (s Situation) Fetchable() string {
+	if s.Pod == nil || s.imported().Pod != s.Pod.UID || s.Pod.Status.Phase != corev1.PodRunning {
+		return ""
+	}
+	return s.Pod.Status.PodIP
+}

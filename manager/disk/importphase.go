@@ -1,0 +1,91 @@
+package disk
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+	"vmop/printable"
+)
+
+// importing is for a disk with a claim, whose data isn't whole.
+func (s Situation) importing(is *v1.DiskImport) (phase v1.DiskPhase, reason, message string) {
+	name := PodName(s.Disk.Name)
+	switch {
+	case s.Claim.Status.Phase == corev1.ClaimLost:
+		return s.bound()
+	case s.secretMissing() && is.Pod == "":
+		return v1.DiskPending, ReasonSecretMissing, fmt.Sprintf("there is no Secret %s of the type %s (%s): "+
+			"the import begins when it is created", s.Secret.Name, s.Secret.Type, s.Secret.Path)
+	case s.Claim.Status.Phase != corev1.ClaimBound && !s.waitsForPod():
+		return s.bound()
+	case s.Refused != nil && is.Pod == "":
+		return v1.DiskPending, s.Refused.Reason, s.Refused.Message
+	case s.Pod != nil && !metav1.IsControlledBy(s.Pod, s.Disk):
+		return v1.DiskFailed, ReasonPodTaken, fmt.Sprintf("there is a pod %s already, which is not this disk's: "+
+			"delete it", name)
+	case is.Pod != "":
+		return s.running(is)
+	case is.Failures > 0 && is.Inputs == s.inputs():
+		return s.failed(is)
+	case s.Claim.Status.Phase != corev1.ClaimBound && !s.Wanted:
+		return v1.DiskWaiting, ReasonConsumer, "the volume is made, and filled, when a VM is to run that has the disk"
+	case s.awaitsGrowth() || s.tooSmall():
+		return v1.DiskPending, ReasonGrowing, s.growth()
+	}
+	return v1.DiskProvisioning, ReasonStarting, fmt.Sprintf("the pod %s is being created, which imports the data", name)
+}
+
+// failed is for an import that has failed, and is not being tried again yet.
+func (s Situation) failed(is *v1.DiskImport) (phase v1.DiskPhase, reason, message string) {
+	again, secret := "", ""
+	if is.RetryTime != nil {
+		again = "; it is tried again at " + is.RetryTime.UTC().Format(time.RFC3339)
+	}
+	if s.Secret.Name != "" {
+		secret = ", or when the Secret " + s.Secret.Name + " changes"
+	}
+	switch remedyOf(is.Reason) {
+	case byTime:
+		return v1.DiskProvisioning, is.Reason, is.Message + again
+	case byServer:
+		return v1.DiskFailed, is.Reason, is.Message + again + secret +
+			": if the source in the definition is wrong, delete the disk, and make another one"
+	case byChange:
+	}
+	return v1.DiskFailed, is.Reason, is.Message + "; it is tried again when the disk is made larger" + secret +
+		": if that is not it, delete the disk, and make another one"
+}
+
+// running is for an import whose pod may run.
+func (s Situation) running(is *v1.DiskImport) (phase v1.DiskPhase, reason, message string) {
+	phase, name, last := v1.DiskProvisioning, PodName(s.Disk.Name), ""
+	if is.Failures > 0 {
+		last = fmt.Sprintf("; %d attempts before have failed, the last one: %s", is.Failures, is.Message)
+	}
+	if s.Pod == nil {
+		return phase, ReasonStarting, "the pod " + name + " is being started" + last
+	}
+	if s.Pod.Status.Phase == corev1.PodRunning {
+		return phase, ReasonImporting, "the data is being imported" + last
+	}
+	for _, c := range s.Pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {
+			return phase, ReasonUnschedulable, "no node takes the pod " + name + ": " + readable(c.Message)
+		}
+	}
+	w := containerOf(s.Pod).State.Waiting
+	if w != nil && (strings.Contains(w.Reason, "Image") || w.Reason == "RegistryUnavailable") {
+		return phase, ReasonImagePull, "the image of the pod " + name + " can't be had: " +
+			readable(w.Reason+": "+w.Message) + "; it is set by image.source of the manager's configuration, or VMOP_RUNNER_IMAGE of its Deployment"
+	}
+	return phase, ReasonStarting, fmt.Sprintf("the pod %s is being started: if it stays so, its events say why "+
+		"(kubectl describe pod %[1]s)%s", name, last)
+}
+
+// readable makes a text of another program a line.
+func readable(text string) string { return printable.Clip(printable.Line(text), longestMessage) }

@@ -1,0 +1,233 @@
+package disk
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+)
+
+// PodName returns the name of the pod that imports the data of a disk. Attempts have the same: there
+// is one at a time.
+func PodName(disk string) string { return ClaimName(disk) + "-import" }
+
+// A Place is where the pods of a VM may run.
+type Place struct {
+	NodeSelector map[string]string
+	Affinity     *corev1.Affinity
+	Tolerations  []corev1.Toleration
+	// Claims of the VM's disks: their volumes are made where one pod can have all of them.
+	Claims []string
+}
+
+// A Worker says how import pods are run, which is the same for all.
+type Worker struct {
+	Image          string
+	PullPolicy     corev1.PullPolicy
+	ServiceAccount string // whose token the pod doesn't get
+	Labels         map[string]string
+	Gate           string // keeps it from its start
+}
+
+const (
+	containerName = "import"
+	// annotationCA of an import pod has authorities that are trusted.
+	annotationCA = v1.GroupName + "/ca-bundle"
+	// ProgressPort is the TCP port at which an import pod answers GET /progress.
+	ProgressPort = 8080
+
+	program       = "/usr/local/bin/vmimport"
+	targetDevice  = "/dev/target"
+	targetFolder  = "/target"
+	scratchFolder = "/scratch"
+	secretFolder  = "/etc/vmimport/secret"
+	caFolder      = "/etc/vmimport/ca"
+
+	user      = 65532 // that of the runner, which has the file later
+	diskGroup = 6     // to which block devices belong
+	// deadline is how many seconds a pod may take: the import itself gives up after 6 hours.
+	deadline = 23400
+	// memoryLimit is for the decompression, and for qemu-img.
+	memoryLimit = "1Gi"
+	// mebibyte in bytes.
+	mebibyte = 1 << 20
+)
+
+// Pod returns the pod that imports the data of a disk, into its claim. It passes Pod Security's
+// "restricted", and can't start before its gate is removed. near is nil where the volume is there.
+func Pod(d *v1.VirtualDisk, w Worker, near *Place) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: PodName(d.Name), Namespace: d.Namespace, Labels: w.Labels,
+		OwnerReferences: []metav1.OwnerReference{
+			*metav1.NewControllerRef(d, v1.GroupVersion().WithKind(string(v1.KindVirtualDisk))),
+		},
+	}}
+	pod.OwnerReferences[0].BlockOwnerDeletion = nil // which would ask for a right to finalizers
+	c := corev1.Container{
+		Name: containerName, Image: w.Image, ImagePullPolicy: w.PullPolicy, Command: []string{program},
+		Args: []string{
+			"import", "--log-format=json", fmt.Sprintf("--listen=:%d", ProgressPort),
+			"--termination-log=" + corev1.TerminationMessagePathDefault, "--scratch=" + scratchFolder,
+		},
+		Resources:              resources(d),
+		TerminationMessagePath: corev1.TerminationMessagePathDefault,
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
+			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		},
+	}
+	pod.Spec = corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever, ActiveDeadlineSeconds: new(int64(deadline)),
+		ServiceAccountName: w.ServiceAccount, AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false),
+		SchedulingGates: []corev1.PodSchedulingGate{{Name: w.Gate}},
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot: new(true), RunAsUser: new(int64(user)), RunAsGroup: new(int64(user)),
+			FSGroup:            new(int64(user)),
+			SupplementalGroups: []int64{diskGroup},
+			SeccompProfile:     &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+	}
+	b := builder{d, pod, &c}
+	b.target()
+	b.source()
+	if near != nil {
+		b.place(near)
+	}
+	pod.Spec.Containers = []corev1.Container{c}
+	return pod
+}
+
+// scratchOf returns how much room there is for a copy of an image that must be converted, in bytes:
+// as much as may be transferred for a disk of that size.
+func scratchOf(d *v1.VirtualDisk) *resource.Quantity {
+	size := d.Spec.PersistentVolumeClaim.Size.Value()
+	return resource.NewQuantity(size+size/10+80*mebibyte, resource.BinarySI)
+}
+
+// resources are small where they are requested: most images need no scratch, or less than the most.
+func resources(d *v1.VirtualDisk) corev1.ResourceRequirements {
+	scratch, requested := scratchOf(d), resource.NewQuantity(1<<30, resource.BinarySI)
+	if scratch.Cmp(*requested) < 0 {
+		requested = scratch
+	}
+	return corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("128Mi"),
+			corev1.ResourceEphemeralStorage: *requested,
+		},
+		Limits: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse(memoryLimit),
+			// and logs
+			corev1.ResourceEphemeralStorage: *resource.NewQuantity(scratch.Value()+64*mebibyte, resource.BinarySI),
+		},
+	}
+}
+
+// builder completes a pod.
+type builder struct {
+	disk *v1.VirtualDisk
+	pod  *corev1.Pod
+	c    *corev1.Container
+}
+
+func (b builder) args(more ...string) { b.c.Args = append(b.c.Args, more...) }
+
+func (b builder) volume(name string, source corev1.VolumeSource) {
+	b.pod.Spec.Volumes = append(b.pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: source})
+}
+
+// mount adds a volume, and mounts it.
+func (b builder) mount(name, at string, source corev1.VolumeSource) {
+	b.volume(name, source)
+	written := name == "target" || name == "scratch"
+	b.c.VolumeMounts = append(b.c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: at, ReadOnly: !written})
+}
+
+func claimSource(name string) corev1.VolumeSource {
+	return corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}
+}
+
+// target adds what is written.
+func (b builder) target() {
+	b.mount("scratch", scratchFolder, corev1.VolumeSource{
+		EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: scratchOf(b.disk)},
+	})
+	claim := claimSource(ClaimName(b.disk.Name))
+	if !OnFileSystem(b.disk) {
+		b.volume("target", claim)
+		b.c.VolumeDevices = []corev1.VolumeDevice{{Name: "target", DevicePath: targetDevice}}
+		b.args("--target=" + targetDevice)
+		return
+	}
+	b.mount("target", targetFolder, claim)
+	size := b.disk.Spec.PersistentVolumeClaim.Size
+	b.args("--target="+targetFolder+"/"+FileName, fmt.Sprintf("--size=%d", size.Value()/mebibyte*mebibyte))
+}
+
+// source adds what is read.
+func (b builder) source() {
+	from, secret := b.disk.Spec.DataSource, SecretOf(b.disk)
+	var bundle []byte
+	keys := []string{"username", "password"}
+	switch {
+	case from.HTTP != nil:
+		b.args("--url=" + from.HTTP.URL)
+		bundle = from.HTTP.CABundle
+		if sum := from.HTTP.Checksum; sum != nil {
+			b.args("--checksum=" + checksum(sum))
+		}
+		if secret.Name != "" {
+			b.args("--auth-folder=" + secretFolder)
+		}
+	case from.ContainerImage != nil:
+		b.args("--image=" + from.ContainerImage.Image)
+		bundle = from.ContainerImage.CABundle
+		keys = []string{corev1.DockerConfigJsonKey}
+		if secret.Name != "" {
+			b.args("--docker-config=" + secretFolder + "/" + corev1.DockerConfigJsonKey)
+		}
+	}
+	if secret.Name != "" {
+		// Without a key the import says so; without the Secret the pod waits, and is taken back.
+		source := &corev1.SecretVolumeSource{SecretName: secret.Name, Optional: new(true)}
+		for _, key := range keys {
+			source.Items = append(source.Items, corev1.KeyToPath{Key: key, Path: key})
+		}
+		b.mount("secret", secretFolder, corev1.VolumeSource{Secret: source})
+	}
+	if len(bundle) > 0 {
+		b.pod.Annotations = map[string]string{annotationCA: string(bundle)}
+		b.mount("ca", caFolder, corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
+			Items: []corev1.DownwardAPIVolumeFile{{
+				Path:     "ca.pem",
+				FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + annotationCA + "']"},
+			}},
+		}})
+		b.args("--ca-file=" + caFolder + "/ca.pem")
+	}
+}
+
+func checksum(sum *v1.Checksum) string {
+	switch {
+	case sum.SHA512 != "":
+		return "sha512:" + sum.SHA512
+	case sum.SHA256 != "":
+		return "sha256:" + sum.SHA256
+	}
+	return "md5:" + sum.MD5
+}
+
+// place has the volume made where the VM can run that has the disk. The claims of its other disks
+// are in no container: the scheduler looks at them, and the kubelet doesn't.
+func (b builder) place(near *Place) {
+	spec := &b.pod.Spec
+	spec.NodeSelector, spec.Affinity, spec.Tolerations = near.NodeSelector, near.Affinity, near.Tolerations
+	for i, claim := range near.Claims {
+		if claim != ClaimName(b.disk.Name) {
+			b.volume(fmt.Sprintf("beside-%d", i), claimSource(claim))
+		}
+	}
+}

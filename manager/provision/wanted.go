@@ -1,0 +1,74 @@
+package provision
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	v1 "vmop/api/v1"
+	"vmop/manager/disk"
+	"vmop/manager/objects"
+)
+
+// wanted are the disks that VMs wait for that are to run, and where these VMs can run. It is
+// remembered here only: a manager that begins looks at all VMs.
+type wanted struct {
+	mu sync.Mutex
+	by map[string]map[string]disk.Place // by disks, and by VMs
+}
+
+// set notes what a VM waits for, and returns the disks that it didn't wait for before.
+func (w *wanted) set(vm string, disks []string, place disk.Place) (more []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for name, vms := range w.by {
+		if !slices.Contains(disks, name) {
+			if delete(vms, vm); len(vms) == 0 {
+				delete(w.by, name)
+			}
+		}
+	}
+	for _, name := range disks {
+		if _, had := w.by[name][vm]; !had {
+			more = append(more, name)
+		}
+		if w.by[name] == nil {
+			w.by[name] = map[string]disk.Place{}
+		}
+		w.by[name][vm] = place
+	}
+	return more
+}
+
+// place returns where the first VM can run that waits for a disk.
+func (w *wanted) place(name string) (p disk.Place, wanted bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, vm := range slices.Sorted(maps.Keys(w.by[name])) {
+		return w.by[name][vm], true
+	}
+	return p, false
+}
+
+// want notes which disks a VM waits for whose data isn't there, and looks at them.
+func (c *Controller) want(vm *v1.VirtualMachine, refs []objects.DeviceRef) {
+	var missing, claims []string
+	for _, ref := range refs {
+		d, err := c.book.Disk(ref.Name)
+		if err != nil || d == nil {
+			continue
+		}
+		if d.Status.Target.UID != "" {
+			claims = append(claims, disk.ClaimName(d.Name))
+		}
+		if !disk.Whole(d) && vm.Spec.DesiredState() == v1.Running {
+			missing = append(missing, d.Name)
+		}
+	}
+	place := objects.PlaceOf(vm)
+	place.Claims = claims
+	c.enqueue(c.wanted.set(vm.Name, missing, place)...)
+}
+
+// unwant notes that a VM waits for no disk.
+func (c *Controller) unwant(vm string) { c.wanted.set(vm, nil, disk.Place{}) }
