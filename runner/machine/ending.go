@@ -22,13 +22,6 @@ const (
 	closeTime = 2 * time.Second
 )
 
-// shutdown is the data of QEMU's SHUTDOWN event; see ShutdownCause in QEMU's
-// QMP reference.
-type shutdown struct {
-	Guest  bool   `json:"guest"`
-	Reason string `json:"reason"`
-}
-
 // ending follows QEMU's end, from the announcement on.
 //
 // It sees to it that QEMU ends when it has said that it will. QEMU 7.2 may wait
@@ -38,10 +31,12 @@ type shutdown struct {
 // (-action shutdown=pause).
 type ending struct {
 	*line
+	keep    *keeper
 	helpers *helpers
 	stop    *stop
 
-	last    *shutdown
+	last    *Shutdown
+	before  bool      // an earlier runner was to stop the VM, and QEMU has announced its end to it
 	nudge   time.Time // when QEMU is asked whether it stays; zero: not
 	asked   *exchange
 	giveUp  time.Time // when its answer is late
@@ -55,10 +50,24 @@ func (e *ending) observe(event qmp.Event, now time.Time) {
 	if event.Name != "SHUTDOWN" {
 		return
 	}
-	var s shutdown
+	var s Shutdown
 	if err := json.Unmarshal(event.Data, &s); err == nil {
 		e.last = &s
+		e.keep.setShutdown(s)
 	}
+	e.announced(now)
+}
+
+// begin takes in what an earlier runner has heard.
+func (e *ending) begin(now time.Time) {
+	if e.last = e.keep.progress.Shutdown; e.last != nil {
+		e.before = e.keep.progress.Stop != nil
+		e.announced(now)
+	}
+}
+
+// announced has QEMU end in time, as it has said.
+func (e *ending) announced(now time.Time) {
 	if e.nudge.IsZero() && e.asked == nil {
 		e.nudge = now.Add(nudgeTime)
 	}
@@ -116,7 +125,7 @@ func (e *ending) finish() {
 		return
 	}
 	e.isEnded = true
-	o := outcome(e.last, e.exit, e.stop.began, e.stop.requested, e.stop.forced)
+	o := outcome(e.last, e.exit, e.stop.began || e.before, e.stop.requested, e.stop.forced)
 	if o.Cause == vmstatus.CauseReset && e.helpers.tpm.lost {
 		o.Cause = vmstatus.CauseTPM
 	}

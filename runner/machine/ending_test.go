@@ -368,3 +368,26 @@ func TestHelpersThatEndedWithoutARunner(t *testing.T) {
 	require.Contains(t, k.other, "answer 2: "+k.state.helpers.tpm.noReset())
 	require.Contains(t, k.state.helpers.tpm.noReset(), "its TPM is lost")
 }
+
+// A runner that comes while QEMU ends has heard nothing of it but by the one before, which was killed.
+func TestAnEndThatTheEarlierRunnerHasHeardOf(t *testing.T) {
+	t.Parallel()
+	k := newTalk(t)
+	k.event("SHUTDOWN", guestOff)
+	k.next()
+	require.Equal(t, &Shutdown{Guest: true, Reason: "guest-shutdown"}, k.saved.Shutdown)
+	for cause, stop := range map[vmstatus.Cause]*StopRequest{
+		vmstatus.CauseGuest: nil, vmstatus.CauseAsked: {Cause: "enough"},
+	} {
+		k := found(t, func(c *Config) { c.Progress.Shutdown, c.Progress.Stop = k.saved.Shutdown, stop })
+		k.state.Adopt(Booting{}, k.now)
+		k.state.QEMUExited(process.Exit{Code: -1}, k.now)
+		k.state.Disconnected(qmp.ErrClosed, k.now)
+		require.Equal(t, cause, k.ends().Cause)
+	}
+	k = found(t, func(c *Config) { c.Progress.Stop = &StopRequest{Cause: "enough"} })
+	k.state.Adopt(Booting{}, k.now)
+	k.state.QEMUExited(process.Exit{Code: -1}, k.now)
+	k.state.Disconnected(qmp.ErrClosed, k.now)
+	require.Equal(t, vmstatus.CauseKilled, k.ends().Cause)
+}

@@ -27,7 +27,7 @@ type Outcome struct {
 // process is unknown, QEMU has to have announced its end. late: a stop was
 // requested, but when QEMU was ending already. A node that shuts down sends a
 // signal to all processes of a container, and one of them is the first to notice.
-func outcome(last *shutdown, exit process.Exit, asked, late, forced bool) Outcome {
+func outcome(last *Shutdown, exit process.Exit, asked, late, forced bool) Outcome {
 	o := Outcome{Exit: exit}
 	if last != nil {
 		o.Reason = last.Reason

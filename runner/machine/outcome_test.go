@@ -14,11 +14,11 @@ import (
 // The cause of a machine's end, and the exit code by which the runner reports it.
 func TestOutcomeTellsWhoEndedTheMachine(t *testing.T) {
 	t.Parallel()
-	guestOff := &shutdown{Guest: true, Reason: "guest-shutdown"}
+	guestOff := &Shutdown{Guest: true, Reason: "guest-shutdown"}
 	killed := process.Exit{Code: -1, Signal: syscall.SIGKILL}
 	tests := []struct {
 		what          string
-		last          *shutdown
+		last          *Shutdown
 		exit          process.Exit
 		asked, forced bool
 		want          vmstatus.Cause
@@ -39,19 +39,19 @@ func TestOutcomeTellsWhoEndedTheMachine(t *testing.T) {
 		},
 		{"asked, and QEMU says nothing", nil, process.Exit{}, true, false, vmstatus.CauseAsked, 0, "asked"},
 		{
-			"guest resets where that ends the machine", &shutdown{true, "guest-reset"},
+			"guest resets where that ends the machine", &Shutdown{true, "guest-reset"},
 			process.Exit{},
 			false, false,
 			vmstatus.CauseReset, 0, "guest reset (guest-reset)",
 		},
 		{
-			"guest panics", &shutdown{true, "guest-panic"},
+			"guest panics", &Shutdown{true, "guest-panic"},
 			process.Exit{},
 			false, false, vmstatus.CausePanic, 1,
 			"guest panic (guest-panic)",
 		},
 		{
-			"told by quit", &shutdown{false, "host-qmp-quit"},
+			"told by quit", &Shutdown{false, "host-qmp-quit"},
 			process.Exit{},
 			true, true, vmstatus.CauseForced, 0,
 			"forced (host-qmp-quit)",
@@ -88,13 +88,13 @@ func TestOutcomeTellsWhoEndedTheMachine(t *testing.T) {
 			"crashed (guest-shutdown), QEMU: exit status 1",
 		},
 		{
-			"another program sends TERM to QEMU", &shutdown{false, "host-signal"},
+			"another program sends TERM to QEMU", &Shutdown{false, "host-signal"},
 			process.Exit{},
 			false, false,
 			vmstatus.CauseKilled, 1, "killed (host-signal)",
 		},
 		{
-			"another client says quit", &shutdown{false, "host-qmp-quit"},
+			"another client says quit", &Shutdown{false, "host-qmp-quit"},
 			process.Exit{},
 			false, false, vmstatus.CauseKilled, 1,
 			"killed (host-qmp-quit)",
@@ -143,10 +143,10 @@ func TestOutcomeOfAMachineThatIsToldWithItsRunner(t *testing.T) {
 		"host-signal":    vmstatus.CauseAsked,
 		"guest-shutdown": vmstatus.CauseGuest, "host-qmp-quit": vmstatus.CauseKilled,
 	} {
-		last := &shutdown{reason == "guest-shutdown", reason}
+		last := &Shutdown{reason == "guest-shutdown", reason}
 		require.Equal(t, want, outcome(last, process.Exit{}, false, true, false).Cause, reason)
 	}
-	require.Equal(t, vmstatus.CauseCrashed, outcome(&shutdown{Reason: "host-signal"}, process.Exit{Code: 1}, false,
+	require.Equal(t, vmstatus.CauseCrashed, outcome(&Shutdown{Reason: "host-signal"}, process.Exit{Code: 1}, false,
 		true, false).Cause)
 }
 

@@ -18,6 +18,8 @@ type Progress struct {
 	Paused bool `json:"paused,omitempty"`
 	// Stop is the request to stop the VM, if there was one.
 	Stop *StopRequest `json:"stop,omitempty"`
+	// Shutdown is QEMU's announcement that it ends, if there was one.
+	Shutdown *Shutdown `json:"shutdown,omitempty"`
 	// Frozen is when the guest agent was asked to freeze the guest's file systems that may be
 	// frozen.
 	Frozen *time.Time `json:"frozen,omitempty"`
@@ -33,6 +35,12 @@ type StopRequest struct {
 	Cause string        `json:"cause"`
 	// AtOnce says that the guest is not to be asked.
 	AtOnce bool `json:"atOnce,omitempty"`
+}
+
+// Shutdown is the data of QEMU's SHUTDOWN event; see ShutdownCause in QEMU's QMP reference.
+type Shutdown struct {
+	Guest  bool   `json:"guest"`
+	Reason string `json:"reason"`
 }
 
 // keeper has the progress, and has every change of it saved.
@@ -57,6 +65,13 @@ func (k *keeper) setFrozen(since time.Time) {
 	if !since.IsZero() {
 		k.progress.Frozen = &since
 	}
+}
+
+// setShutdown records that QEMU has announced its end: a runner that comes while it ends does not
+// get the event.
+func (k *keeper) setShutdown(s Shutdown) {
+	k.progress.Shutdown = &s
+	k.save()
 }
 
 // requestStop records a stop request, and returns it: the first one counts,

@@ -102,7 +102,7 @@ func New(cfg Config) *State {
 		line: l, keep: keep, ports: s.ports, freeze: s.freeze, agentRole: cfg.GuestAgent, grace: cfg.Grace,
 		timeout: cfg.Wish.Powerdown,
 	}
-	s.ending = &ending{line: l, helpers: s.helpers, stop: s.stop}
+	s.ending = &ending{line: l, keep: s.keep, helpers: s.helpers, stop: s.stop}
 	s.disks = &disks{line: l, keep: keep, plan: cfg.Plan, causes: map[string]string{}}
 	s.faults = &faults{line: l, disks: s.disks, limit: ratelimit.Limit{Burst: 20, Every: 10 * time.Second}}
 	s.run = &runState{line: l, keep: keep, disks: s.disks, faults: s.faults, helpers: s.helpers, pid: cfg.PID}
@@ -197,6 +197,7 @@ func (s *State) begin(b Booting, now time.Time) {
 	s.wanted.want(s.wanted.wish)
 	s.helpers.begin()
 	s.freeze.begin(now)
+	s.ending.begin(now)
 	if s.line.connected {
 		s.attach(now)
 	}
