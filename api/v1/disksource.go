@@ -9,13 +9,14 @@ import (
 
 // DiskSourceType says where the data of a disk comes from.
 //
-// +kubebuilder:validation:Enum=HTTP;ContainerImage
+// +kubebuilder:validation:Enum=HTTP;ContainerImage;ObjectRef
 type DiskSourceType string
 
 // The types of sources.
 const (
 	DiskSourceHTTP           DiskSourceType = "HTTP"
 	DiskSourceContainerImage DiskSourceType = "ContainerImage"
+	DiskSourceObjectRef      DiskSourceType = "ObjectRef"
 )
 
 // SecretTypeHTTP is the type of Secrets with the keys username and password for a web server. Others are not
@@ -24,10 +25,12 @@ const SecretTypeHTTP corev1.SecretType = GroupName + "/http-credentials"
 
 // VirtualDiskSource is where the data of a disk comes from.
 //
-// +kubebuilder:validation:XValidation:rule="self.type != 'HTTP' || has(self.http) && !has(self.containerImage)",message="the type HTTP wants http, and no containerImage"
-// +kubebuilder:validation:XValidation:rule="self.type != 'ContainerImage' || has(self.containerImage) && !has(self.http)",message="the type ContainerImage wants containerImage, and no http"
+// +kubebuilder:validation:XValidation:rule="self.type != 'HTTP' || has(self.http) && !has(self.containerImage) && !has(self.objectRef)",message="the type HTTP wants http, and nothing else"
+// +kubebuilder:validation:XValidation:rule="self.type != 'ContainerImage' || has(self.containerImage) && !has(self.http) && !has(self.objectRef)",message="the type ContainerImage wants containerImage, and nothing else"
+// +kubebuilder:validation:XValidation:rule="self.type != 'ObjectRef' || has(self.objectRef) && !has(self.http) && !has(self.containerImage)",message="the type ObjectRef wants objectRef, and nothing else"
 type VirtualDiskSource struct {
-	// Type: HTTP is an image on a web server, ContainerImage one in a container image.
+	// Type: HTTP is an image on a web server, ContainerImage one in a container image, ObjectRef
+	// something in the disk's namespace.
 	Type DiskSourceType `json:"type"`
 	// HTTP is an image on a web server.
 	//
@@ -37,6 +40,23 @@ type VirtualDiskSource struct {
 	//
 	// +optional
 	ContainerImage *ContainerImageSource `json:"containerImage,omitempty"`
+	// ObjectRef is a snapshot of another disk.
+	//
+	// +optional
+	ObjectRef *DiskSourceRef `json:"objectRef,omitempty"`
+}
+
+// DiskSourceRef is a snapshot in the disk's namespace.
+type DiskSourceRef struct {
+	// Kind is VirtualDiskSnapshot.
+	//
+	// +kubebuilder:validation:Enum=VirtualDiskSnapshot
+	Kind string `json:"kind"`
+	// Name of the snapshot.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=59
+	Name string `json:"name"`
 }
 
 // HTTPSource is an image on a web server.

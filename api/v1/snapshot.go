@@ -119,6 +119,11 @@ type VirtualDiskSnapshotStatus struct {
 	//
 	// +optional
 	CreationTime *metav1.Time `json:"creationTime,omitempty"`
+	// Untrusted says why the files in a volume of the mode Filesystem are not trusted, as of the
+	// disk. A disk that is made of the snapshot has it, too.
+	//
+	// +optional
+	Untrusted string `json:"untrusted,omitempty"`
 	// Conditions are Ready and Consistent.
 	//
 	// +optional

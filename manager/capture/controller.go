@@ -101,6 +101,9 @@ func (c *Controller) enqueue(names ...string) {
 
 func (c *Controller) enqueueAll() { c.enqueue(c.book.Names()...) }
 
+// Snapshot returns a snapshot; nil if there is none of that name.
+func (c *Controller) Snapshot(name string) *v1.VirtualDiskSnapshot { return c.book.Snapshot(name) }
+
 // DiskChanged makes the snapshots of a disk be looked at.
 func (c *Controller) DiskChanged(disk string) { c.enqueue(c.book.Of(disk)...) }
 

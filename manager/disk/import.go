@@ -46,9 +46,14 @@ func SecretOf(d *v1.VirtualDisk) Secret {
 	return Secret{}
 }
 
+// imported reports whether a pod fills a disk.
+func imported(d *v1.VirtualDisk) bool {
+	return d.Spec.DataSource != nil && d.Spec.DataSource.ObjectRef == nil
+}
+
 // Whole reports whether a disk has all of its data. A blank one has.
 func Whole(d *v1.VirtualDisk) bool {
-	return d.Spec.DataSource == nil || d.Status.Import != nil && d.Status.Import.CompletionTime != nil
+	return !imported(d) || d.Status.Import != nil && d.Status.Import.CompletionTime != nil
 }
 
 // nextOfImport returns what is to be done about the import pod of a disk that isn't whole, and whose
@@ -124,7 +129,7 @@ func (s Situation) inputs() string {
 
 // importOf returns what the status says about the import; nil of a blank disk.
 func (s Situation) importOf() *v1.DiskImport {
-	if s.Disk.Spec.DataSource == nil {
+	if !imported(s.Disk) {
 		return nil
 	}
 	is := s.imported()

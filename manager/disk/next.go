@@ -58,6 +58,8 @@ type Situation struct {
 	Progress *Progress
 	// Secret is that of the disk's source.
 	Secret Secret
+	// Source is the snapshot of which the claim of a disk is to be made; nil: there is none.
+	Source *v1.VirtualDiskSnapshot
 	// Wanted: a VM that is to run waits for the disk.
 	Wanted bool
 	Now    time.Time
@@ -93,6 +95,8 @@ func Next(s Situation) Step {
 		return Nothing
 	case s.Claim == nil && d.Status.Target.UID != "":
 		return Confirm // what had data is not made again, empty
+	case s.Claim == nil && s.sourceFault() != nil:
+		return Nothing
 	case s.Claim == nil && (!s.Classes.Known || s.Classes.Class != nil):
 		return Create
 	case s.Claim == nil, !s.ours():
@@ -134,6 +138,9 @@ func StatusOf(s Situation) v1.VirtualDiskStatus {
 	case is.Import.Pod == s.imported().Pod && is.Import.Pod != "":
 		is.Progress = d.Status.Progress
 	}
+	if is.Untrusted == "" && d.Status.Target.UID == "" {
+		is.Untrusted = s.inheritsFrom()
+	}
 	if s.Claim != nil && s.ours() {
 		is.Target = v1.DiskTarget{PersistentVolumeClaimName: s.Claim.Name, UID: s.Claim.UID}
 		is.Capacity = ""
@@ -154,6 +161,9 @@ func (s Situation) phase(is *v1.DiskImport) (phase v1.DiskPhase, reason, message
 	case s.Gone:
 		return v1.DiskFailed, ReasonClaimLost, fmt.Sprintf("the claim %s is gone, and most likely its data with it: "+
 			"delete the disk, and make another one", name)
+	case s.Claim == nil && s.sourceFault() != nil:
+		why := s.sourceFault()
+		return v1.DiskPending, why.Reason, why.Message
 	case s.Claim == nil && s.Refused != nil:
 		return v1.DiskPending, s.Refused.Reason, s.Refused.Message
 	case s.Claim == nil && s.Classes.Known && s.Classes.Class == nil:

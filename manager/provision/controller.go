@@ -36,6 +36,12 @@ type VMs interface {
 	EnqueueAny(vms ...string)
 }
 
+// Snapshots are those of the disks of the namespace.
+type Snapshots interface {
+	// Snapshot returns a snapshot; nil if there is none of that name.
+	Snapshot(name string) *v1.VirtualDiskSnapshot
+}
+
 // Client writes objects, and their status.
 type Client interface {
 	client.Writer
@@ -63,7 +69,9 @@ type Options struct {
 type Controller struct {
 	opts Options
 	book *store.Disks
-	also func(disk string) // called for each that has changed; nil for none
+
+	snapshots Snapshots
+	also      func(disk string) // called for each that has changed; nil for none
 
 	mu      sync.Mutex
 	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -91,6 +99,9 @@ func New(opts Options) *Controller {
 	c.book = store.NewDisks(opts.Namespace, c.changed, c.EnqueueAll)
 	return c
 }
+
+// SnapshotsAre says where the snapshots are of which disks are made. It is to be called before Add.
+func (c *Controller) SnapshotsAre(there Snapshots) { c.snapshots = there }
 
 // OnChange has a function called for each disk that has changed. It is to be called before Add.
 func (c *Controller) OnChange(do func(disk string)) { c.also = do }
@@ -168,6 +179,7 @@ const (
 	lastRetry     = 2 * time.Minute
 	conflictRetry = 100 * time.Millisecond // for what the watch is about to bring
 	unlistedRetry = 5 * time.Second        // without knowing the disks
+	sourceRetry   = 2 * time.Second        // a snapshot that isn't ready
 	refusedRetry  = time.Minute            // what the API server has refused: a quota may change
 	podRetry      = time.Second            // a pod that is gone for the watch, and not quite for the stateful set
 	goneRetry     = 5 * time.Second        // a claim that the watch doesn't have, and the API server has

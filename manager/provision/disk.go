@@ -64,7 +64,7 @@ func (c *Controller) serve(ctx context.Context, d *v1.VirtualDisk) (again time.D
 	case refused != nil:
 		again = wait
 	case step == disk.Create:
-		s.Claim, err = c.create(ctx, d)
+		s.Claim, err = c.create(ctx, d, s.Source)
 	case step == disk.Grow:
 		s.Claim, err = c.grow(ctx, d, s.Claim)
 	default:

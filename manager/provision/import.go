@@ -20,8 +20,15 @@ import (
 // observe adds what is known of the import of a disk to its situation, and returns after which time to
 // look again, as nothing tells how far an import is; 0 for never.
 func (c *Controller) observe(ctx context.Context, s *disk.Situation) (again time.Duration, err error) {
-	if s.Disk.Spec.DataSource == nil {
+	switch source := s.Disk.Spec.DataSource; {
+	case source == nil:
 		return 0, nil
+	case source.ObjectRef != nil:
+		if s.Claim == nil || s.Disk.Status.Target.UID == "" {
+			s.Source = c.snapshots.Snapshot(source.ObjectRef.Name)
+			again = sourceRetry
+		}
+		return again, nil
 	}
 	if s.Pod, err = c.book.Pod(s.Disk.Name); err != nil {
 		return 0, err

@@ -34,7 +34,9 @@ func labelsOf(d *v1.VirtualDisk) map[string]string {
 }
 
 // create creates the claim of a disk.
-func (c *Controller) create(ctx context.Context, d *v1.VirtualDisk) (*corev1.PersistentVolumeClaim, error) {
+func (c *Controller) create(ctx context.Context, d *v1.VirtualDisk, from *v1.VirtualDiskSnapshot) (
+	*corev1.PersistentVolumeClaim, error,
+) {
 	of := d.Spec.PersistentVolumeClaim
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
 		Name: disk.ClaimName(d.Name), Namespace: c.opts.Namespace,
@@ -45,7 +47,7 @@ func (c *Controller) create(ctx context.Context, d *v1.VirtualDisk) (*corev1.Per
 	}}
 	claim.OwnerReferences[0].BlockOwnerDeletion = nil // which would ask for a right to finalizers
 	claim.Spec = corev1.PersistentVolumeClaimSpec{
-		StorageClassName: of.StorageClassName, VolumeMode: &of.VolumeMode,
+		StorageClassName: of.StorageClassName, VolumeMode: &of.VolumeMode, DataSource: disk.ClaimSource(d, from),
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 		Resources: corev1.VolumeResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceStorage: of.Size},

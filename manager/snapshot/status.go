@@ -23,6 +23,9 @@ func StatusOf(s Situation) v1.VirtualDiskSnapshotStatus {
 	of := s.Snapshot
 	is := of.Status
 	is.ObservedGeneration = of.Generation
+	if s.Disk != nil && of.Status.Phase != v1.SnapshotReady && is.Untrusted == "" {
+		is.Untrusted = s.Disk.Status.Untrusted
+	}
 	if is.Phase != v1.SnapshotFailed || of.DeletionTimestamp != nil {
 		is.Phase, is.Reason, is.Message = s.phase()
 	}

@@ -16,14 +16,10 @@ import (
 	"vmop/manager/disk"
 )
 
-// Group is that of VolumeSnapshots, whose definitions come with a CSI driver:
-// https://kubernetes-csi.github.io/docs/snapshot-controller.html
-const Group = "snapshot.storage.k8s.io"
-
 // VolumeKind and ClassKind are what is read of the group, as objects without types of their own.
 var (
-	VolumeKind = schema.GroupVersionKind{Group: Group, Version: "v1", Kind: "VolumeSnapshot"}
-	ClassKind  = schema.GroupVersionKind{Group: Group, Version: "v1", Kind: "VolumeSnapshotClass"}
+	VolumeKind = schema.GroupVersionKind{Group: disk.SnapshotGroup, Version: "v1", Kind: "VolumeSnapshot"}
+	ClassKind  = schema.GroupVersionKind{Group: disk.SnapshotGroup, Version: "v1", Kind: "VolumeSnapshotClass"}
 )
 
 // AppName is the value of the label app.kubernetes.io/name of the VolumeSnapshots of disks.
@@ -72,7 +68,7 @@ type Class struct {
 }
 
 // annotationDefault marks the class of VolumeSnapshots that name none.
-const annotationDefault = Group + "/is-default-class"
+const annotationDefault = disk.SnapshotGroup + "/is-default-class"
 
 // ClassOf reads a VolumeSnapshotClass.
 func ClassOf(o *unstructured.Unstructured) Class {

@@ -66,6 +66,7 @@ func newReconciler(to apply.Client, live client.Reader, opts Options) *reconcile
 		Instance: opts.Instance, Now: opts.Now,
 	})
 	c.disks.OnChange(c.snapshots.DiskChanged)
+	c.disks.SnapshotsAre(c.snapshots)
 	return c
 }
 

@@ -18,6 +18,7 @@ import (
 
 	v1 "vmop/api/v1"
 	"vmop/manager/capture"
+	diskof "vmop/manager/disk"
 	"vmop/manager/snapshot"
 	"vmop/runner/control"
 	"vmop/runner/status"
@@ -194,6 +195,26 @@ func TestSnapshotsOfADisk(t *testing.T) {
 	require.Contains(t, s.Status.Message, "no guest agent is connected; it is asked for a consistent one (spec.requiredConsistency)")
 	w.noVolumeSnapshot("crash-required")
 	require.Equal(t, []string{"freeze", "freeze"}, g.did())
+
+	// A disk that is made of a snapshot.
+	restore := func(name, size, of string) {
+		w.Apply(fmt.Sprintf("{apiVersion: vmoperator.jdrupes.org/v1, kind: VirtualDisk, metadata: {name: %s}, spec: "+
+			"{persistentVolumeClaim: {storageClassName: %q, size: %s}, dataSource: {type: ObjectRef, objectRef: "+
+			"{kind: VirtualDiskSnapshot, name: %s}}}}", name, class, size, of))
+	}
+	restore("waits", "1Gi", "nothing")
+	d := w.diskIs("waits", v1.DiskPending, diskof.ReasonSnapshotMissing)
+	require.Contains(t, d.Status.Message, "there is no VirtualDiskSnapshot nothing (spec.dataSource.objectRef)")
+	restore("failed", "1Gi", "crash-required")
+	d = w.diskIs("failed", v1.DiskPending, diskof.ReasonSnapshotNotReady)
+	require.Contains(t, d.Status.Message, "crash-required is Failed: the VM web is running")
+	restore("small", "1Mi", "frozen")
+	d = w.diskIs("small", v1.DiskPending, diskof.ReasonTooSmall)
+	require.Contains(t, d.Status.Message, "spec.persistentVolumeClaim.size: the disk of the VirtualDiskSnapshot frozen has 1Gi")
+	restore("restored", "2Gi", "frozen")
+	w.diskIs("restored", v1.DiskPending, diskof.ReasonProvisioning)
+	claim, _ := get(w, "vd-restored", &corev1.PersistentVolumeClaim{})
+	require.Equal(t, "VolumeSnapshot/vds-frozen", claim.Spec.DataSource.Kind+"/"+claim.Spec.DataSource.Name)
 
 	// What is lost is not made again.
 	require.NoError(t, w.client.Delete(t.Context(), volume))

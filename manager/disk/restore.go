@@ -1,0 +1,71 @@
+package disk
+
+import (
+	"cmp"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	v1 "vmop/api/v1"
+)
+
+// Reasons why a disk of a snapshot isn't made.
+const (
+	ReasonSnapshotMissing  = "SnapshotMissing"
+	ReasonSnapshotNotReady = "SnapshotNotReady"
+	ReasonTooSmall         = "SmallerThanSnapshot"
+)
+
+// sourceFault says why the claim of a disk of a snapshot can't be made; nil if it can.
+func (s Situation) sourceFault() *Refusal {
+	source := s.Disk.Spec.DataSource
+	if source == nil || source.ObjectRef == nil {
+		return nil
+	}
+	name, of := source.ObjectRef.Name, s.Source
+	switch {
+	case of == nil:
+		return &Refusal{ReasonSnapshotMissing, fmt.Sprintf("there is no VirtualDiskSnapshot %s (spec.dataSource.objectRef): "+
+			"the disk is made when it is created", name)}
+	case of.Status.Phase != v1.SnapshotReady:
+		return &Refusal{ReasonSnapshotNotReady, fmt.Sprintf("the VirtualDiskSnapshot %s is %s: %s", name,
+			cmp.Or(string(of.Status.Phase), "new"), cmp.Or(of.Status.Message, "the disk is made when it is Ready"))}
+	}
+	least, err := resource.ParseQuantity(of.Status.RestoreSize)
+	size := Size(s.Disk)
+	if err == nil && size.Cmp(least) < 0 {
+		return &Refusal{ReasonTooSmall, fmt.Sprintf("spec.persistentVolumeClaim.size: the disk of the VirtualDiskSnapshot %s has %s, "+
+			"more than the %s of this one: make it as large", name, least.String(), size.String())}
+	}
+	return nil
+}
+
+// inheritsFrom returns why the files of a new disk are not trusted, as of its snapshot; "" if they are.
+func (s Situation) inheritsFrom() string {
+	source := s.Disk.Spec.DataSource
+	switch {
+	case source == nil || source.ObjectRef == nil || !OnFileSystem(s.Disk):
+		return ""
+	case s.Source == nil && s.Claim != nil:
+		return fmt.Sprintf("the VirtualDiskSnapshot %s of which it was made is gone", source.ObjectRef.Name)
+	case s.Source == nil:
+		return ""
+	}
+	return s.Source.Status.Untrusted
+}
+
+// ClaimSource returns what the volume of a disk is made of; nil for nothing.
+func ClaimSource(d *v1.VirtualDisk, of *v1.VirtualDiskSnapshot) *corev1.TypedLocalObjectReference {
+	source := d.Spec.DataSource
+	if source == nil || source.ObjectRef == nil || of == nil {
+		return nil
+	}
+	return &corev1.TypedLocalObjectReference{
+		APIGroup: new(SnapshotGroup), Kind: "VolumeSnapshot", Name: of.Status.VolumeSnapshotName,
+	}
+}
+
+// SnapshotGroup is that of VolumeSnapshots, whose definitions come with a CSI driver:
+// https://kubernetes-csi.github.io/docs/snapshot-controller.html
+const SnapshotGroup = "snapshot.storage.k8s.io"
