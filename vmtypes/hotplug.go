@@ -1,6 +1,8 @@
 package vmtypes
 
 import (
+	"fmt"
+
 	"go.starlark.net/starlark"
 
 	"vmop/vmtypes/plan"
@@ -16,6 +18,7 @@ func hotplug() *moduleValue {
 		"memory":   starlark.NewBuiltin("hotplug.memory", hotplugMemory),
 		"medium":   starlark.NewBuiltin("hotplug.medium", hotplugMedium),
 		"disk":     starlark.NewBuiltin("hotplug.disk", hotplugDisk),
+		"disks":    starlark.NewBuiltin("hotplug.disks", hotplugDisks),
 		"ports":    starlark.NewBuiltin("hotplug.ports", hotplugPorts),
 		"password": starlark.NewBuiltin("hotplug.password", hotplugPassword),
 	}}
@@ -73,6 +76,25 @@ func hotplugDisk(
 	var r plan.Disk
 	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "drive", &r.Drive, "device", &r.Device); err != nil {
 		return nil, err
+	}
+	return newRule(r), nil
+}
+
+func hotplugDisks(
+	_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+) (starlark.Value, error) {
+	var r plan.Disks
+	var buses *starlark.List
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "driver", &r.Driver, "buses", &buses); err != nil {
+		return nil, err
+	}
+	for i := range buses.Len() {
+		bus, ok := starlark.AsString(buses.Index(i))
+		if !ok {
+			return nil, fmt.Errorf("%s: buses[%d] is %s, want a string: the id of a device", b.Name(), i,
+				article(buses.Index(i)))
+		}
+		r.Buses = append(r.Buses, bus)
 	}
 	return newRule(r), nil
 }

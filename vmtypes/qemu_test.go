@@ -316,6 +316,7 @@ func (q *qemu) followsRules(p *plan.Plan) {
 			}, nil)
 		case plan.Disk:
 			q.growDisk(r)
+		case plan.Disks: // see plugDisk
 		case plan.Memory:
 			q.ask("qom-set", map[string]any{
 				"path": "/machine/peripheral/" + r.Device, "property": "requested-size",

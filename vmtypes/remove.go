@@ -52,9 +52,25 @@ func (p *partValue) removeOption(sel string) string {
 		return isDevice && !isPorts && plan.Device(r) == device || isNetdev && isPorts && plan.Device(r) == netdev
 	})
 	if isDevice {
+		p.rules = withoutBus(p.rules, device)
 		drop(&p.stated, func(s statement) bool { return s.device == device })
 	}
 	return ""
+}
+
+// withoutBus returns rules by which no disk is attached to a device that is gone.
+func withoutBus(rules []plan.Rule, device string) (left []plan.Rule) {
+	for _, r := range rules {
+		if disks, ok := r.(plan.Disks); ok && slices.Contains(disks.Buses, device) {
+			disks.Buses = slices.DeleteFunc(slices.Clone(disks.Buses), func(bus string) bool { return bus == device })
+			if len(disks.Buses) == 0 {
+				continue
+			}
+			r = disks
+		}
+		left = append(left, r)
+	}
+	return left
 }
 
 // removeThing drops what a selector names by the first words of its line in the plan:

@@ -27,6 +27,7 @@ def launch(vm, host):
         ["helper swtpm", "listen swtpm", "-chardev tpm", "-tpmdev tpm0", "-device tpm-tis"],
         ["tap tap7", "-netdev net0", "-device nic0"],
         None,
+        ["-device hotplug3"],
         ["socket console", "file fw-vars.fd", "rule cpus", "rule disk disk0", "env ONE", "access /a"],
     ])
     return whole if vm.bootMenu else less
@@ -42,7 +43,7 @@ def launch(vm, host):
 	spec.Drives = []vmspec.Drive{{Type: vmspec.DriveRaw, File: "/a.img"}}
 	lines := []string{
 		"helper swtpm", "listen swtpm", "    -tpmdev", "tap tap7", "socket console", "file .*fw-vars.fd", "rule cpus",
-		"rule disk", "    env ONE=1", "    access read /a",
+		"rule disk ", "    env ONE=1", "    access read /a",
 	}
 	spec.BootMenu = true
 	whole, err := less.Launch(t.Context(), spec, host)
@@ -57,6 +58,7 @@ def launch(vm, host):
 		require.NotRegexp(t, "(?m)^"+line, p.Text())
 	}
 	require.Regexp(t, "(?m)^rule balloon", p.Text())
+	require.Regexp(t, "(?m)^rule disks .*hotplug2,hotplug4,", p.Text())
 	require.Regexp(t, "(?m)^    env TWO=2\n(.*\n)*    access write /b", p.Text())
 }
 

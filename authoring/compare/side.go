@@ -91,7 +91,7 @@ func (s *side) cover(r plan.Rule) {
 		s.live["-drive "+r.Device+"-medium"] = true // of a drive that is empty
 	case plan.Ports:
 		s.live["-netdev "+r.Netdev+" hostfwd"] = true
-	case plan.Balloon, plan.Disk, plan.Password, plan.Affinity: // change nothing that QEMU is started with
+	case plan.Balloon, plan.Disk, plan.Disks, plan.Password, plan.Affinity: // change nothing that QEMU is started with
 	}
 }
 

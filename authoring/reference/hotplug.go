@@ -51,13 +51,26 @@ func rules() []Function {
 				"the runner informs the guest. A disk never shrinks.",
 			Example: `hotplug.disk(0, "disk0")` + "\n",
 		},
-		affinityRule(), portsRule(),
+		disksRule(), affinityRule(), portsRule(),
 		{
 			Name: "hotplug.password", Result: "Rule",
 			Parameters: []Parameter{protocol, optional("display", "str", `""`, "the id of the VNC display")},
 			Doc:        "A rule: the password of a display can be set. The runner sets it before the guest runs.",
 			Example:    `hotplug.password("spice")` + "\n",
 		},
+	}
+}
+
+func disksRule() Function {
+	return Function{
+		Name: "hotplug.disks", Result: "Rule",
+		Parameters: []Parameter{
+			required("driver", "str", "the driver of their devices, `virtio-blk-pci` for example"),
+			required("buses", "list[str]", "the ids of the ports that they are plugged into, at most 10; each takes one"),
+		},
+		Doc: "A rule: disks that are added to `vm.drives` are attached while the guest runs, and detached when they are " +
+			"removed. Those that the machine was started with stay. What removes a port (`replace`) removes it from the rule.",
+		Example: `hotplug.disks("virtio-blk-pci", buses = ["hotplug0", "hotplug1"])` + "\n",
 	}
 }
 

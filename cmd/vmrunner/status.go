@@ -57,6 +57,7 @@ func printStatus(w io.Writer, s status.Status, wide bool, now time.Time) error {
 		rows  [][]string
 		show  bool
 	}{
+		{"Attached while running", driveRows(s), len(s.Drives) > 0},
 		{"Problems", problems(s), len(s.Problems) > 0},
 		{"Awaiting a restart", changeRows(s.RestartAwaitingChanges), len(s.RestartAwaitingChanges) > 0},
 		{"With that, QEMU's arguments", argumentRows(s), wide && len(s.RestartAwaitingArguments) > 0},
@@ -157,6 +158,17 @@ func problems(s status.Status) [][]string {
 	rows := make([][]string, len(s.Problems))
 	for i, p := range s.Problems {
 		rows[i] = []string{"  " + or(p.Path, or(string(p.Reason), "-")), p.Message}
+	}
+	return rows
+}
+
+func driveRows(s status.Status) (rows [][]string) {
+	for _, d := range s.Drives {
+		size := ""
+		if d.Capacity > 0 {
+			size = vmspec.Bytes(d.Capacity).String()
+		}
+		rows = append(rows, []string{"  " + d.Name, d.State, size, d.Message})
 	}
 	return rows
 }

@@ -11,9 +11,10 @@ import (
 // Live returns what Pending asks whether a change is made while the VM runs: if
 // there is a rule for it in the running plan, and what is wanted is within the
 // rule's bounds. Values that have no effect on a plan, such as
-// vm.powerdownTimeout, need no rule.
-func Live(rules plan.Rules, wanted vmspec.Spec) func(path string) bool {
-	live := set{}
+// vm.powerdownTimeout, need no rule. attached are the paths of the drives that are
+// attached to the machine.
+func Live(rules plan.Rules, wanted vmspec.Spec, attached ...string) func(path string) bool {
+	live := setOf(attached...)
 	var ports []string
 	for _, r := range rules {
 		switch r := r.(type) {
@@ -31,7 +32,7 @@ func Live(rules plan.Rules, wanted vmspec.Spec) func(path string) bool {
 			if n >= 0 && n < len(wanted.Network) && wanted.Network[n].Type == vmspec.NetworkUser {
 				ports = append(ports, fmt.Sprintf("vm.network[%d].ports", r.Network))
 			}
-		case plan.Disk, plan.Password, plan.Affinity: // sizes, texts and threads are not in the vm section
+		case plan.Disk, plan.Disks, plan.Password, plan.Affinity: // sizes, texts and threads are not in the vm section
 		}
 	}
 	return func(path string) bool {

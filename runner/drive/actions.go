@@ -48,6 +48,14 @@ func (d *Driver) carryOut(ctx context.Context, action machine.Action) {
 			err := tryServer(d.closed, a.Address, serverTime)
 			d.call(d.closed, func(now time.Time) { d.state.ServerTried(a.Address, err, now) })
 		}()
+	case machine.OpenDisk:
+		go func() {
+			file, err := openDisk(a.Drive.Drive, d.cfg.Log)
+			asked := d.call(d.closed, func(now time.Time) { d.state.DiskOpened(a.Drive, file, err, now) })
+			if !asked && file != nil {
+				_ = file.Close()
+			}
+		}()
 	case machine.Place:
 		d.again = true
 		err := process.Place(d.cfg.Machine.PID, a.Thread, a.CPUs)

@@ -62,7 +62,8 @@ func (e *evaluation) pendingChanges(ctx context.Context, wanted *prepare.VM) (li
 		}
 		return types[x.VMType].Launch(ctx, x.VM, host)
 	}
-	pending, err := changes.Pending(ctx, launch, running, next, changes.Live(e.Running.Plan.Rules, wanted.Spec))
+	live := changes.Live(e.Running.Plan.Rules, wanted.Spec, wanted.Attached(e.Running)...)
+	pending, err := changes.Pending(ctx, launch, running, next, live)
 	of := wanted.Config
 	if of.CloudInit == nil {
 		of = e.Running.Config // the data are left out from now on

@@ -64,6 +64,8 @@ type (
 	// TryServer asks whether the web server of an address answers, for
 	// State.ServerTried.
 	TryServer struct{ Address string }
+	// OpenDisk opens the file or device of a drive, for State.DiskOpened.
+	OpenDisk struct{ reconcile.Drive }
 	// Place has a thread of QEMU run on some CPUs of the host, for State.Placed.
 	Place struct{ reconcile.Placement }
 	// SetPort says that the guest has opened or closed the port of an agent. A
@@ -115,6 +117,7 @@ func (Answer) isAction()        {}
 func (Settled) isAction()       {}
 func (Measure) isAction()       {}
 func (TryServer) isAction()     {}
+func (OpenDisk) isAction()      {}
 func (Place) isAction()         {}
 func (SetPort) isAction()       {}
 func (LogIn) isAction()         {}

@@ -341,6 +341,14 @@ func (s *State) ServerTried(address string, err error, now time.Time) {
 	s.wanted.rules.Answers(address, err, now)
 }
 
+// DiskOpened takes in the answer to OpenDisk, a file that is the State's now, or why it
+// can't be opened.
+func (s *State) DiskOpened(d reconcile.Drive, file *os.File, err error, now time.Time) {
+	if !s.wanted.rules.Opened(d, file, err, now) && file != nil {
+		s.line.do(Close{file})
+	}
+}
+
 // Placed takes in the answer to Place.
 func (s *State) Placed(p reconcile.Placement, err error, now time.Time) {
 	if s.wanted.rules != nil {

@@ -88,11 +88,19 @@ func (w *wanted) next(now time.Time) (wake time.Time) {
 	for _, address := range step.Servers {
 		w.do(TryServer{address})
 	}
+	for _, d := range step.Opens {
+		w.do(OpenDisk{d})
+	}
 	w.place(step)
 	w.saveFacts() // first: what cannot be recorded as done must not be done twice
 	rules := w.rules
 	for _, r := range step.Requests {
-		w.send(r.Command, now, func(a answer, now time.Time) { rules.Answer(r, a.reply, a.err, now) })
+		w.send(r.Command, now, func(a answer, now time.Time) {
+			if r.Command.File != nil {
+				w.do(Close{r.Command.File})
+			}
+			rules.Answer(r, a.reply, a.err, now)
+		})
 	}
 	w.publishFacts()
 	w.logProblems()
@@ -147,7 +155,9 @@ func (w *wanted) publishFacts() {
 	if w.protected {
 		serial = w.serialBase + facts.PasswordSerial
 	}
-	updates := []status.Update{status.CPUs(cpus), status.RAM(ram), problems, status.PasswordSerial(serial)}
+	updates := []status.Update{
+		status.CPUs(cpus), status.RAM(ram), facts.Drives, problems, status.PasswordSerial(serial),
+	}
 	if !reflect.DeepEqual(updates, w.facts) {
 		w.facts = updates
 		w.publish(updates...)

@@ -51,8 +51,12 @@ func (vm *VM) Desired(running *VM) reconcile.Desired {
 		CPUs: vm.Spec.CurrentCPUs, RAM: int64(vm.Spec.CurrentRAM),
 		Password: vm.Password, ResetCounter: vm.Config.ResetCounter,
 	}
+	if running.Plan.Rules.Has("disks") && vm.Config.Resource == "" {
+		want.Drives = vm.plugged(running)
+	}
 	sameDrive := func(a, b vmspec.Drive) bool { return a.Type == b.Type && a.Bus == b.Bus }
-	if slices.EqualFunc(vm.Spec.Drives, running.Spec.Drives, sameDrive) {
+	if kept := len(vm.Spec.Drives) - len(vm.Attached(running)); slices.EqualFunc(vm.Spec.Drives[:kept],
+		running.Spec.Drives, sameDrive) {
 		want.Media = vm.media()
 		want.Denied = running.denied(want.Media)
 	}
@@ -66,4 +70,34 @@ func (vm *VM) Desired(running *VM) reconcile.Desired {
 func (vm *VM) likeNetworks(other *VM) bool {
 	same := func(a, b vmspec.Network) bool { return a.Type == b.Type }
 	return slices.EqualFunc(vm.Spec.Network, other.Spec.Network, same)
+}
+
+// plugged are the drives that a running machine is to have besides those that it was
+// started with; not nil. They are known by their serial numbers. A disk that is made of an image is made
+// before a start. In a cluster the pod has no volume for more.
+func (vm *VM) plugged(running *VM) []reconcile.Drive {
+	list := []reconcile.Drive{}
+	for i, d := range vm.Spec.Drives {
+		was := slices.ContainsFunc(running.Spec.Drives, func(r vmspec.Drive) bool { return r.Serial == d.Serial })
+		if d.Type == vmspec.DriveRaw && !was && d.Source == "" && d.File+d.Device != "" {
+			list = append(list, reconcile.Drive{Index: i, Drive: d})
+		}
+	}
+	return list
+}
+
+// Attached are the paths of the drives at the end of the list that a running machine gets
+// while it runs.
+func (vm *VM) Attached(running *VM) (paths []string) {
+	if !running.Plan.Rules.Has("disks") || vm.Config.Resource != "" {
+		return nil
+	}
+	plugged := vm.plugged(running)
+	for i := len(vm.Spec.Drives) - 1; i >= len(running.Spec.Drives); i-- {
+		if !slices.ContainsFunc(plugged, func(d reconcile.Drive) bool { return d.Index == i }) {
+			break
+		}
+		paths = append(paths, reconcile.Drive{Index: i}.Path())
+	}
+	return paths
 }

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"vmop/runner/config"
+	"vmop/runner/status"
 	"vmop/runner/usernet"
 )
 
@@ -22,6 +23,9 @@ type Desired struct {
 	// vm.drives. Disks only grow: one that is smaller is a problem. A size must be one that stays: what is beyond
 	// it in a file that grows further is cut off.
 	Sizes map[int]int64
+	// Drives are the disks that are to be attached besides those that the machine was started
+	// with; others that were attached are detached. nil is no wish.
+	Drives []Drive
 	// Ports are to be forwarded by user networks, by their index in vm.network.
 	Ports map[int][]usernet.Forward
 	// Password of the displays; nil means that there is none.
@@ -55,6 +59,9 @@ type Facts struct {
 	// Media are what is in the CD drives, by their index in vm.drives. A drive
 	// whose medium is not known yet is missing.
 	Media map[int]Medium
+	// Drives are those that are attached, or are to be, besides those that the machine was
+	// started with.
+	Drives status.Drives
 	// PasswordSerial counts the passwords that have been set. A changed expiry
 	// doesn't count.
 	PasswordSerial int

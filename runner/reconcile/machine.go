@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"encoding/json"
+	"os"
 	"time"
 
 	"vmop/qmp"
@@ -16,6 +17,7 @@ type Machine struct {
 	inFlight map[uint64]place
 	last     uint64 // number of the newest request
 	servers  *servers
+	opener   *opener
 	affinity *affinity // nil without a rule
 }
 
@@ -72,6 +74,8 @@ type Step struct {
 	// Servers are web addresses: the caller finds out whether the server answers, and
 	// gives that to Answers.
 	Servers []string
+	// Opens are drives: the caller opens the file or device of each, and gives it to Opened.
+	Opens []Drive
 	// Placements are for threads of QEMU: the caller carries them out, and gives what
 	// became of each to Placed.
 	Placements []Placement
@@ -82,7 +86,7 @@ type Step struct {
 
 // New returns what is known of a machine in the beginning.
 func New(rules plan.Rules, start Start) *Machine {
-	m := &Machine{inFlight: map[uint64]place{}, servers: &servers{}}
+	m := &Machine{inFlight: map[uint64]place{}, servers: &servers{}, opener: &opener{}}
 	state, blocks := &runState{running: start.Running, ran: start.Running}, &blockDevices{}
 	secret := &passwords{have: start.Password, sure: start.Password != nil}
 	m.rules = []follower{state}
@@ -102,6 +106,8 @@ func New(rules plan.Rules, start Start) *Machine {
 			m.rules = append(m.rules, newMedium(r, blocks, m.servers, start))
 		case plan.Disk:
 			m.rules = append(m.rules, newDisk(r, state, blocks))
+		case plan.Disks:
+			m.rules = append(m.rules, newDrives(r, m.opener, start))
 		case plan.Ports:
 			m.rules = append(m.rules, newPorts(r, start))
 		case plan.Password:
@@ -126,7 +132,7 @@ func (m *Machine) Next(want Desired, now time.Time) Step {
 	for _, r := range m.rules {
 		r.next(&want, now)
 	}
-	step.Servers = m.servers.drain()
+	step.Servers, step.Opens = m.servers.drain(), m.opener.drain()
 	if m.affinity != nil {
 		step.Placements = m.affinity.drainPlacements()
 	}
@@ -163,6 +169,12 @@ func (m *Machine) Answer(r Request, reply json.RawMessage, err error, now time.T
 // that it does not, and would stop the guest.
 func (m *Machine) Answers(address string, err error, now time.Time) {
 	m.servers.answered(address, err, now)
+}
+
+// Opened takes in the file of one of Step.Opens, or why it can't be opened, and reports
+// whether a request has the file now. It is to be closed when that is answered, or else at once.
+func (m *Machine) Opened(d Drive, file *os.File, err error, now time.Time) bool {
+	return m.opener.opened(d, file, err, now)
 }
 
 // Placed takes in what became of one of Step.Placements.

@@ -106,6 +106,14 @@ func (l *live) step() reconcile.Step {
 		}
 		l.machine.Answer(r, reply, err, time.Now())
 	}
+	for _, d := range step.Opens {
+		file, err := os.OpenFile(d.File, os.O_RDWR, 0)
+		if !l.machine.Opened(d, file, err, time.Now()) && file != nil {
+			file.Close()
+		} else if file != nil {
+			l.t.Cleanup(func() { file.Close() })
+		}
+	}
 	for _, address := range step.Servers {
 		l.machine.Answers(address, nil, time.Now())
 	}
@@ -119,7 +127,7 @@ func (l *live) until(what string, done func(reconcile.Facts) bool) reconcile.Fac
 	late := time.After(patience)
 	for {
 		step := l.step()
-		if len(step.Requests) > 0 || len(step.Servers) > 0 {
+		if len(step.Requests)+len(step.Servers)+len(step.Opens) > 0 {
 			continue
 		}
 		if facts := l.machine.Facts(); done(facts) {

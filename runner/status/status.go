@@ -61,6 +61,10 @@ type Status struct {
 	// as the runner has frozen them.
 	Frozen *Frozen `json:"frozen,omitempty"`
 
+	// Drives are those that were attached while the guest runs, are being attached or
+	// detached, or can't be.
+	Drives []Drive `json:"drives,omitempty"`
+
 	// TPM reports whether the machine's TPM, a process beside QEMU, lives; empty
 	// when it has none.
 	TPM TPM `json:"tpm,omitempty"`

@@ -358,7 +358,7 @@ func (c *checker) rules() {
 		}
 	}
 	seen := map[string]bool{}
-	var memory, affinity Rule
+	var memory, affinity, disks Rule
 	for _, r := range c.plan.Rules {
 		if key := r.String(); seen[key] {
 			c.fault(nil, "hotplug.%s is given twice: %s", r.Kind(), key)
@@ -387,6 +387,15 @@ func (c *checker) rules() {
 			device("medium", r.Device)
 		case Disk:
 			device("disk", r.Device)
+		case Disks:
+			for _, bus := range r.Buses {
+				device("disks", bus)
+			}
+			if r.Driver == "" || len(r.Buses) < 1 || len(r.Buses) > MaxPluggedDisks {
+				c.fault(nil, "hotplug.disks: driver = %q and %d buses; want a driver and 1 to %d buses", r.Driver,
+					len(r.Buses), MaxPluggedDisks)
+			}
+			c.onlyOne(r, &disks, "would both attach the drives")
 		case Affinity:
 			c.affinity(r)
 			c.onlyOne(r, &affinity, "would both place the guest's CPUs")

@@ -95,6 +95,8 @@ func readRule(kind string, text []byte) (Rule, error) {
 		return decodeRule[Medium](text)
 	case Disk{}.Kind():
 		return decodeRule[Disk](text)
+	case Disks{}.Kind():
+		return decodeRule[Disks](text)
 	case Affinity{}.Kind():
 		return decodeRule[Affinity](text)
 	case Ports{}.Kind():

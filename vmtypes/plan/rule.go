@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // A Rule says what may change while the VM runs, and how QEMU knows it. The
@@ -68,6 +69,18 @@ type Disk struct {
 	Device string `json:"device"`
 }
 
+// Disks says that disks can be attached and detached (device_add, device_del).
+type Disks struct {
+	// Driver is that of their devices.
+	Driver string `json:"driver"`
+	// Buses are the ids of the ports that have a place for one device each, at most
+	// MaxPluggedDisks.
+	Buses []string `json:"buses"`
+}
+
+// MaxPluggedDisks is how many disks can be attached while a machine runs, at most.
+const MaxPluggedDisks = 10
+
 // Password says that the password of a display can be set (set_password,
 // expire_password).
 type Password struct {
@@ -109,6 +122,7 @@ func (Balloon) Kind() string  { return "balloon" }
 func (Memory) Kind() string   { return "memory" }
 func (Medium) Kind() string   { return "medium" }
 func (Disk) Kind() string     { return "disk" }
+func (Disks) Kind() string    { return "disks" }
 func (Password) Kind() string { return "password" }
 func (Ports) Kind() string    { return "ports" }
 
@@ -133,6 +147,10 @@ func (r Disk) String() string {
 	return fmt.Sprintf("disk drive=%d device=%s", r.Drive, r.Device)
 }
 
+func (r Disks) String() string {
+	return fmt.Sprintf("disks driver=%s buses=%s", r.Driver, strings.Join(r.Buses, ","))
+}
+
 func (r Password) String() string {
 	if r.Display == "" {
 		return "password protocol=" + r.Protocol
@@ -149,5 +167,6 @@ func (Balloon) rule()  {}
 func (Memory) rule()   {}
 func (Medium) rule()   {}
 func (Disk) rule()     {}
+func (Disks) rule()    {}
 func (Password) rule() {}
 func (Ports) rule()    {}

@@ -1,0 +1,369 @@
+package reconcile
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"vmop/runner/status"
+	"vmop/vmspec"
+	"vmop/vmtypes/plan"
+)
+
+// Drive is a disk that is attached while the machine runs.
+type Drive struct {
+	// Index is its place in vm.drives.
+	Index int
+	vmspec.Drive
+}
+
+// Path is the drive's in the configuration.
+func (d Drive) Path() string { return fmt.Sprintf("vm.drives[%d]", d.Index) }
+
+// mark is short for all that makes it the disk it is.
+func (d Drive) mark() string {
+	sum := fnv.New32a()
+	fmt.Fprintf(sum, "%q %q %q %t", d.File, d.Device, d.Format, d.ReadOnly)
+	return fmt.Sprintf("%07x", sum.Sum32()>>4)
+}
+
+// drives attaches disks, and detaches those that are not wanted any more.
+//
+// QEMU gets a descriptor of each. The name of its block node, which is the id of its
+// device, too, says all that another runner must know: the place, what the disk
+// is, and its serial number. A node without a device is what was left of an attachment, or of a detachment: it
+// is removed, and what is wanted then begins anew.
+//
+// See docs/decisions/0107-attached-disks.md.
+type drives struct {
+	dialogue
+	pace
+	rule   plan.Disks
+	opener *opener
+
+	want    []Drive
+	known   bool
+	asked   bool // something has happened since QEMU was asked
+	opening bool
+	have    []plugged
+	jobs    map[string]*driveJob // by serial number
+	fault   string               // why have is not known
+}
+
+// plugged is a disk that was attached.
+type plugged struct {
+	name, mark, serial string
+	place              int // of the rule's buses
+	present            bool
+	size               int64
+}
+
+// driveJob is what is being done with a disk, and what became of it.
+type driveJob struct {
+	pace
+	attempts int
+	failed   bool // the last attempt, or the guest has refused
+	message  string
+}
+
+func newDrives(r plan.Disks, o *opener, start Start) *drives {
+	return &drives{rule: r, opener: o, known: !start.Running, jobs: map[string]*driveJob{}}
+}
+
+func (d *drives) next(want *Desired, now time.Time) {
+	if want.Drives == nil || d.busy() || d.opening {
+		return
+	}
+	if !reflect.DeepEqual(want.Drives, d.want) {
+		d.want, d.pace, d.jobs = slices.Clone(want.Drives), pace{}, map[string]*driveJob{}
+	}
+	if !d.known {
+		if d.ready(now) {
+			d.query()
+		}
+		return
+	}
+	for _, p := range d.have {
+		if j := d.job(p.serial); !p.present && j.ready(now) {
+			d.removeNode(p, j)
+			return
+		}
+	}
+	for _, p := range d.have {
+		if j := d.job(p.serial); p.present && d.wanted(p.serial) == nil && j.ready(now) {
+			d.detach(p, j)
+			return
+		}
+	}
+	for _, w := range d.want {
+		if j := d.job(w.Serial); d.find(w.Serial) == nil && j.ready(now) {
+			d.open(w, j, now)
+			return
+		}
+	}
+}
+
+func (d *drives) job(serial string) *driveJob {
+	if d.jobs[serial] == nil {
+		d.jobs[serial] = &driveJob{}
+	}
+	return d.jobs[serial]
+}
+
+func (d *drives) wanted(serial string) *Drive {
+	i := slices.IndexFunc(d.want, func(w Drive) bool { return w.Serial == serial })
+	if i < 0 {
+		return nil
+	}
+	return &d.want[i]
+}
+
+func (d *drives) find(serial string) *plugged {
+	i := slices.IndexFunc(d.have, func(p plugged) bool { return p.serial == serial })
+	if i < 0 {
+		return nil
+	}
+	return &d.have[i]
+}
+
+// query asks which disks there are.
+func (d *drives) query() {
+	d.asked = false
+	d.send(func(answers []answer, now time.Time) {
+		var devices []block
+		var nodes []struct {
+			Name string `json:"node-name"`
+		}
+		err := answers[0].decode(&devices)
+		if err == nil {
+			err = answers[1].decode(&nodes)
+		}
+		if err != nil {
+			d.fault = fmt.Sprintf("ask for the disks that are attached: %v", err)
+			d.failed(now)
+			return
+		}
+		d.fault, d.known, d.have = "", !d.asked, nil
+		d.succeeded()
+		d.until(now.Add(leastPause), now) // resets are the guest's affair
+		for _, n := range nodes {
+			if p, is := parsePlugged(n.Name); is {
+				d.have = append(d.have, p.in(devices))
+			}
+		}
+		slices.SortFunc(d.have, func(a, b plugged) int { return cmp.Compare(a.place, b.place) })
+	}, commandOf("query-block", nil), commandOf("query-named-block-nodes", map[string]any{"flat": true}))
+}
+
+// markLength is that of a disk's mark, in hexadecimal digits.
+const markLength = 7
+
+func (p plugged) named() plugged {
+	p.name = fmt.Sprintf("h%d-%s-%s", p.place, p.mark, p.serial)
+	return p
+}
+
+func parsePlugged(name string) (plugged, bool) {
+	head, rest, _ := strings.Cut(name, "-")
+	mark, serial, _ := strings.Cut(rest, "-")
+	digit, isOurs := strings.CutPrefix(head, "h")
+	place, err := strconv.Atoi(digit)
+	if !isOurs || err != nil || place < 0 || len(mark) != markLength || serial == "" {
+		return plugged{}, false
+	}
+	return plugged{name: name, place: place, mark: mark, serial: serial}, true
+}
+
+// in returns the disk with what QEMU's block devices say of it.
+func (p plugged) in(devices []block) plugged {
+	for _, b := range devices {
+		if p.present = b.belongs(p.name); p.present {
+			if b.Inserted != nil {
+				p.size = b.Inserted.Image.Size
+			}
+			break
+		}
+	}
+	return p
+}
+
+// open has the file opened of a disk, and then attaches it.
+func (d *drives) open(w Drive, j *driveJob, now time.Time) {
+	var free []int
+	for place := range d.rule.Buses {
+		if !slices.ContainsFunc(d.have, func(p plugged) bool { return p.place == place }) {
+			free = append(free, place)
+		}
+	}
+	if len(free) == 0 {
+		j.fail(fmt.Sprintf("all %d places for disks that are attached while the guest runs are taken; the disk is there after "+
+			"a restart of the VM", len(d.rule.Buses)), now)
+		return
+	}
+	place := free[j.attempts%len(free)] // a user may have plugged something in
+	d.opening = true
+	d.opener.query(w, func(file *os.File, err error, now time.Time) bool {
+		d.opening = false
+		if err != nil {
+			j.fail("attach the disk: "+err.Error(), now)
+			return false
+		}
+		d.attach(w, place, j, file)
+		return true
+	})
+}
+
+// firstSet is the number of the set of descriptors for the first place: QEMU gives others
+// the smallest that is free.
+const firstSet = 1000
+
+func (d *drives) attach(w Drive, place int, j *driveJob, file *os.File) {
+	set := firstSet + place
+	p := plugged{place: place, mark: w.mark(), serial: w.Serial}.named()
+	add := commandOf("add-fd", map[string]any{"fdset-id": set, "opaque": p.name})
+	add.File = file
+	remove := commandOf("remove-fd", map[string]any{"fdset-id": set}) // QEMU has a copy in the node
+	j.attempts++
+	d.send(func(answers []answer, now time.Time) {
+		d.known = false
+		if err := fault(answers[1:4]); err != nil {
+			j.fail(fmt.Sprintf("attach the disk: %v", err), now)
+			return
+		}
+		*j = driveJob{}
+	}, remove, add, // an earlier attempt may have left one
+		commandOf("blockdev-add", nodeOf(w, p.name, fmt.Sprintf("/dev/fdset/%d", set))),
+		commandOf("device_add", map[string]any{
+			"driver": d.rule.Driver, "id": p.name, "bus": d.rule.Buses[place], "drive": p.name, "serial": w.Serial,
+			"werror": "stop", "rerror": "stop",
+		}), remove)
+}
+
+// nodeOf returns the arguments of blockdev-add for a disk, as the stock types have them.
+func nodeOf(w Drive, name, file string) map[string]any {
+	place := map[string]any{"driver": "file", "filename": file, "read-only": w.ReadOnly, "discard": "unmap"}
+	if w.Device != "" {
+		place["driver"], place["aio"], place["cache"] = "host_device", "native", map[string]any{"direct": true}
+	}
+	node := map[string]any{
+		"node-name": name, "driver": w.Format, "file": place, "read-only": w.ReadOnly, "discard": "unmap",
+	}
+	if w.Format != "raw" {
+		node["backing"] = nil // it has none
+	}
+	return node
+}
+
+// detach asks the guest to release a disk. The request is repeated: a guest that is
+// only starting doesn't see it.
+func (d *drives) detach(p plugged, j *driveJob) {
+	d.send(func(answers []answer, now time.Time) {
+		d.known = false
+		if err := answers[0].err; err != nil && !strings.Contains(err.Error(), "already in the process of unplug") {
+			j.fail(fmt.Sprintf("detach the disk: %v", err), now)
+			return
+		}
+		if !j.failed {
+			j.message = "waiting for the guest to release the disk"
+		}
+		j.pause = min(max(2*j.pause, firstUnplug), lastUnplug)
+		j.until(now.Add(j.pause), now)
+	}, commandOf("device_del", map[string]any{"id": p.name}))
+}
+
+// removeNode closes the file of a disk that the guest doesn't have.
+func (d *drives) removeNode(p plugged, j *driveJob) {
+	d.send(func(answers []answer, now time.Time) {
+		d.known = false
+		if err := answers[0].err; err != nil { // QEMU has not finished with the device
+			const text = "close the disk's file: "
+			if !strings.HasPrefix(j.message, text) {
+				j.pause = 0 // the guest's were longer
+			}
+			j.fail(text+err.Error(), now)
+			return
+		}
+		delete(d.jobs, p.serial)
+	}, commandOf("blockdev-del", map[string]any{"node-name": p.name}))
+}
+
+func (j *driveJob) fail(message string, now time.Time) {
+	j.message, j.failed = message, true
+	j.pace.failed(now)
+}
+
+func (d *drives) observe(e event, now time.Time) {
+	p, is := parsePlugged(e.data.Device)
+	switch {
+	case e.name == "RESET": // QEMU takes what it was asked to take
+	case e.name == "DEVICE_DELETED" && is:
+	case e.name == "DEVICE_UNPLUG_GUEST_ERROR" && is:
+		j := d.job(p.serial)
+		j.message, j.failed = "the guest refuses to release the disk, which stays attached; it is asked again", true
+		j.pause = max(j.pause, firstUnplug)
+		j.until(now.Add(j.pause), now)
+	default:
+		return
+	}
+	d.doubt()
+}
+
+// doubt has QEMU asked, again if it is just being asked.
+func (d *drives) doubt() { d.known, d.asked = false, true }
+
+func (d *drives) wake() time.Time {
+	if !d.known {
+		return d.at
+	}
+	var first time.Time
+	for serial, j := range d.jobs {
+		settled := d.find(serial) != nil && d.find(serial).present && d.wanted(serial) != nil
+		if !settled && !j.at.IsZero() && (first.IsZero() || j.at.Before(first)) {
+			first = j.at
+		}
+	}
+	return first
+}
+
+func (d *drives) report(f *Facts) {
+	f.add("vm.drives", d.fault)
+	for _, w := range d.want {
+		f.Drives = append(f.Drives, d.factOf(w, f))
+	}
+	for _, p := range d.have {
+		if d.wanted(p.serial) != nil {
+			continue
+		}
+		state, j := status.DriveDetaching, d.job(p.serial)
+		if j.failed {
+			state = status.DriveFailed
+			f.add("vm.drives", fmt.Sprintf("disk %s: %s", p.serial, j.message))
+		}
+		f.Drives = append(f.Drives, status.Drive{Name: p.serial, State: state, Message: j.message, Capacity: p.size})
+	}
+}
+
+// factOf returns what is true of a disk that is wanted.
+func (d *drives) factOf(w Drive, f *Facts) status.Drive {
+	j, p := d.job(w.Serial), d.find(w.Serial)
+	fact := status.Drive{Name: w.Serial, State: status.DriveAttaching, Message: j.message}
+	switch {
+	case p != nil && p.present:
+		fact.State, fact.Capacity, fact.Message = status.DriveAttached, p.size, ""
+		if p.mark != w.mark() {
+			fact.Message = "it is attached with another file, format or readOnly; this is changed by a restart of the VM, or by " +
+				"removing the disk from vm.drives and adding it again when it is detached"
+			f.add(w.Path(), fact.Message)
+		}
+	case j.failed:
+		fact.State = status.DriveFailed
+		f.add(w.Path(), j.message)
+	}
+	return fact
+}
