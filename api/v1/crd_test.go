@@ -90,7 +90,7 @@ func TestDefinitions(t *testing.T) {
 	t.Run("docs/coming-from.md", func(t *testing.T) { testComingFrom(t, client, namespace) })
 	t.Run("Deckhouse's guide", func(t *testing.T) { testDeckhouse(t, client, namespace) })
 	for page, count := range map[string]int{"addresses.md": 3, "classes.md": 2} {
-		t.Run("docs/"+page, func(t *testing.T) { testPage(t, client, namespace, page, count) })
+		t.Run("docs/"+page, func(t *testing.T) { testPage(t, client, k.Namespace(t).Name, page, count) })
 	}
 	for name, row := range refused() {
 		t.Run("refused: "+name, func(t *testing.T) {

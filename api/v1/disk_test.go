@@ -31,7 +31,7 @@ func testDisks(t *testing.T, k *clustertest.Namespace) {
 	page, err := os.ReadFile("../../docs/disks.md")
 	require.NoError(t, err)
 	examples := regexp.MustCompile("(?s)```yaml\n(apiVersion.*?)```").FindAllStringSubmatch(string(page), -1)
-	require.Len(t, examples, 2)
+	require.Len(t, examples, 4)
 	for _, e := range examples {
 		require.NoError(t, apply(e[1]), e[1])
 	}
@@ -39,9 +39,12 @@ func testDisks(t *testing.T, k *clustertest.Namespace) {
 	const http, image = ", dataSource: {type: HTTP, http: ", ", dataSource: {type: ContainerImage, containerImage: "
 	for source, want := range map[string]string{
 		", dataSource: {type: Upload}": `spec.dataSource.type: Unsupported value: "Upload": ` +
-			`supported values: "HTTP", "ContainerImage"`,
-		", dataSource: {type: HTTP}":                              "the type HTTP wants http, and no containerImage",
+			`supported values: "HTTP", "ContainerImage", "ObjectRef"`,
+		", dataSource: {type: HTTP}":                              "the type HTTP wants http, and nothing else",
 		", dataSource: {type: ContainerImage, http: {url: 'a:'}}": "the type ContainerImage wants containerImage",
+		", dataSource: {type: ObjectRef}":                         "the type ObjectRef wants objectRef",
+		", dataSource: {type: ObjectRef, objectRef: {kind: VirtualImage, name: a}}": "spec.dataSource.objectRef.kind: " +
+			`Unsupported value: "VirtualImage": supported values: "VirtualDiskSnapshot"`,
 		http + "{}}":                                       "spec.dataSource.http.url: Required value",
 		http + "{url: debian.qcow2}}":                      "such as https://example.org/debian.qcow2",
 		http + "{url: 'ftp://example.org/x'}}":             "want a URL of http or https",

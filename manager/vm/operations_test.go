@@ -101,7 +101,8 @@ func TestOperations(t *testing.T) {
 		w.request(strings.ToLower(name)+"-again", name)
 		w.is(strings.ToLower(name)+"-again", v1.OperationFailed, want)
 	}
-	require.Len(t, w.events("web", "OperationFailed"), 3)
+	require.Eventually(t, func() bool { return len(w.events("web", "OperationFailed")) == 3 }, patience,
+		50*time.Millisecond)
 	w.request("stop", "Stop")
 	w.is("stop", v1.OperationCompleted, operation.ReasonCompleted)
 	w.phase("web", v1.PhaseStopped, "Stopped")
