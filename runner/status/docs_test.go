@@ -102,6 +102,7 @@ func TestTheStatusIsDocumented(t *testing.T) {
 		"consoles":  reflect.TypeFor[Console](), "confinement": reflect.TypeFor[Confinement](),
 		"configuration": reflect.TypeFor[Configuration](), "restartAwaitingChanges": reflect.TypeFor[Change](),
 		"problems": reflect.TypeFor[Problem](), "outcome": reflect.TypeFor[Outcome](),
+		"drives": reflect.TypeFor[Drive](),
 	} {
 		for _, field := range reflect.VisibleFields(of) {
 			require.Contains(t, quoted(members[member][1]), nameOf(field), member)
