@@ -43,6 +43,7 @@ var mutations = []mutation{
 	{path: "namespace", to: "other", what: idle},        // of a custom resource
 	{path: "imageRepository", to: "images", what: idle}, // no option is a file
 	{path: "cloudInit", to: map[string]any{"userData": map[string]any{"hostname": "other"}}, what: listed},
+	{path: "provisioned", to: true, what: idle},            // only names its fields
 	{path: "sysprep.directory", to: "gone", what: refused}, // without a file
 	{path: "guestShutdownStops", to: true, what: idle},     // counts when the guest shuts down
 	{path: "crashStops", to: true, what: idle},             // counts when it crashes
