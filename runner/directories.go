@@ -14,7 +14,22 @@ import (
 type directory struct {
 	path string
 	lost string // what it means that it is gone, and what to do
-	info os.FileInfo
+	// open is what was there first, nil if nothing was: as long as it is open, another directory in its
+	// place has another inode.
+	open *os.File
+}
+
+// inPlace reports whether the directory is still found by its path.
+func (d directory) inPlace() bool {
+	if d.open == nil {
+		return false
+	}
+	was, err := d.open.Stat()
+	if err != nil {
+		return false
+	}
+	now, err := os.Stat(d.path)
+	return err == nil && os.SameFile(now, was)
 }
 
 // watchDirectories has a problem in the status while a directory of the VM isn't in its place
@@ -28,14 +43,16 @@ func watchDirectories(ctx context.Context, tracker *status.Tracker, log *slog.Lo
 	}
 	var paths []string
 	for i := range all {
-		all[i].info, _ = os.Stat(all[i].path) // gone already
+		if all[i].open, _ = os.Open(all[i].path); all[i].open != nil { // or gone already
+			defer all[i].open.Close()
+		}
 		paths = append(paths, all[i].path)
 	}
 	reported := 0
 	for changed := filewatch.Files(ctx, log, paths...); ; {
 		var messages []string
 		for _, d := range all {
-			if now, err := os.Stat(d.path); err != nil || d.info == nil || !os.SameFile(now, d.info) {
+			if !d.inPlace() {
 				messages = append(messages, d.path+" "+d.lost)
 			}
 		}

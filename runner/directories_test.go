@@ -33,8 +33,10 @@ func TestADirectoryThatIsGoneIsAProblem(t *testing.T) {
 	}()
 	becomes := func(want ...string) {
 		t.Helper()
+		ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
+		defer cancel()
 		for {
-			s, err := sub.Next(t.Context())
+			s, err := sub.Next(ctx)
 			require.NoError(t, err)
 			var got []string
 			for _, p := range s.Problems {
