@@ -56,6 +56,9 @@ func runAgainst(ctx context.Context, out io.Writer, args []string, strict bool, 
 		}
 	}
 	if result != nil {
+		if err != nil {
+			result.summary(out)
+		}
 		fmt.Fprintln(out, result.counts)
 	}
 	if err != nil {

@@ -44,6 +44,8 @@ type result struct {
 	// wrecked are packages that failed other than by tests that ended: they do not
 	// compile, a test stopped the program, it ran out of time.
 	wrecked []string
+	// unfinished are tests that had not ended when their program did. One of them may be why.
+	unfinished []name
 
 	outputs map[name]string // of tests and packages that have not ended
 	failing map[string]bool // packages with a failed test
@@ -58,6 +60,16 @@ type name struct{ pkg, test string }
 type failure struct {
 	name
 	output string
+}
+
+// summary prints a line for each test that failed or did not end, since their output may be far above.
+func (r *result) summary(out io.Writer) {
+	for _, f := range r.failures {
+		fmt.Fprintf(out, "FAIL\t%s\t%s\n", f.pkg, f.test)
+	}
+	for _, n := range r.unfinished {
+		fmt.Fprintf(out, "FAIL\t%s\t%s did not end\n", n.pkg, n.test)
+	}
 }
 
 func newResult() *result {
@@ -97,6 +109,14 @@ func (r *result) read(events io.Reader, out io.Writer) error {
 func (r *result) finishTest(out io.Writer, e event, key name) {
 	output := r.outputs[key]
 	switch e.Action {
+	case "run", "cont":
+		r.outputs[key] = output // it has begun
+		return
+	case "pause":
+		if output == "" {
+			delete(r.outputs, key) // it waits for others
+		}
+		return
 	case "pass":
 		r.passed++
 	case "fail":
@@ -140,6 +160,9 @@ func (r *result) finishPackage(out io.Writer, e event) {
 		}
 	}
 	slices.SortFunc(unfinished, func(a, b name) int { return strings.Compare(a.test, b.test) })
+	if e.Action == "fail" {
+		r.unfinished = append(r.unfinished, unfinished...)
+	}
 	for _, key := range append(unfinished, name{pkg: e.Package}) {
 		fmt.Fprint(out, r.outputs[key])
 		delete(r.outputs, key)

@@ -15,6 +15,7 @@ func TestReport(t *testing.T) {
 		want    string
 		counts  counts
 		wrecked []string
+		summary string
 	}{
 		{
 			name: "what passed says nothing but the package's line",
@@ -42,7 +43,8 @@ func TestReport(t *testing.T) {
 				{"Action":"pass","Package":"b"}`,
 			want: "    x_test.go:1: wrong\n--- FAIL: TestX (0.00s)\n    y_test.go:1: no swtpm\n" +
 				"FAIL\nFAIL\ta\t0.1s\nok  \tb\t0.1s\n",
-			counts: counts{failed: 1, skipped: 1},
+			counts:  counts{failed: 1, skipped: 1},
+			summary: "FAIL\ta\tTestX\n",
 		},
 		{
 			name: "a test that stopped the program",
@@ -51,6 +53,23 @@ func TestReport(t *testing.T) {
 				{"Action":"fail","Package":"a"}`,
 			want:    "panic: oh\nFAIL\ta\t0.1s\n",
 			wrecked: []string{"a"},
+			summary: "FAIL\ta\tTestX did not end\n",
+		},
+		{
+			name: "tests that have not ended when the program ran out of time",
+			events: `{"Action":"run","Package":"a","Test":"TestX"}
+				{"Action":"pause","Package":"a","Test":"TestX"}
+				{"Action":"run","Package":"a","Test":"TestY"}
+				{"Action":"output","Package":"a","Test":"TestY","Output":"    y_test.go:1: waits\n"}
+				{"Action":"pause","Package":"a","Test":"TestY"}
+				{"Action":"run","Package":"a","Test":"TestZ"}
+				{"Action":"pause","Package":"a","Test":"TestZ"}
+				{"Action":"cont","Package":"a","Test":"TestX"}
+				{"Action":"output","Package":"a","Output":"FAIL\ta\t2400s\n"}
+				{"Action":"fail","Package":"a"}`,
+			want:    "    y_test.go:1: waits\nFAIL\ta\t2400s\n",
+			wrecked: []string{"a"},
+			summary: "FAIL\ta\tTestX did not end\nFAIL\ta\tTestY did not end\n",
 		},
 		{
 			name: "a package that does not compile, and one without tests",
@@ -73,6 +92,9 @@ func TestReport(t *testing.T) {
 			require.Equal(t, tt.want, out.String())
 			require.Equal(t, tt.counts, r.counts)
 			require.Equal(t, tt.wrecked, r.wrecked)
+			out.Reset()
+			r.summary(&out)
+			require.Equal(t, tt.summary, out.String())
 		})
 	}
 }
