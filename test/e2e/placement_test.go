@@ -59,4 +59,41 @@ func placement(t *testing.T, l *lab) {
 		s.NodeSelector = map[string]string{corev1.LabelHostname: node(far)}
 	})
 	unplaced(second, "a VM or pod that runs there refuses this one by its own anti-affinity, for its labels")
+
+	l.placesOfTheGuide(t, unplaced, database)
+}
+
+// placesOfTheGuide are the examples of Deckhouse's guide that name labels of nodes, and a preference.
+func (l *lab) placesOfTheGuide(t *testing.T, unplaced func(*clusterVM, string), database *clusterVM) {
+	node := database.now().Status.NodeName
+	other := map[string]string{"node1": "node2", "node2": "node1"}[node]
+	require.NotEmpty(t, other)
+	onSSD := l.create(t, tiny("on-ssd", func(s *v1.VirtualMachineSpec) {
+		s.NodeSelector = map[string]string{"disktype": "ssd"}
+	}))
+	byExpression := l.create(t, tiny("by-expression", func(s *v1.VirtualMachineSpec) {
+		s.Affinity = &v1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{
+					Key: "disktype", Operator: corev1.NodeSelectorOpIn, Values: []string{"ssd"},
+				}}}},
+			},
+		}}
+	}))
+	prefers := l.create(t, tiny("prefers", func(s *v1.VirtualMachineSpec) {
+		term := beside("database").Required[0]
+		s.Affinity = &v1.Affinity{VirtualMachineAndPodAffinity: &v1.VirtualMachineAndPodAffinity{
+			Preferred: []v1.VirtualMachineAndPodPreference{
+				{Weight: 100, VirtualMachineAndPodAffinityTerm: term},
+			},
+		}}
+	}))
+	unplaced(onSSD, "spec.nodeSelector requires the labels disktype=ssd")
+	unplaced(byExpression, "spec.affinity.nodeAffinity")
+	l.kubectl(t, "label", "node", other, "disktype=ssd")
+	t.Cleanup(func() { l.kubectl(t, "label", "node", other, "disktype-") })
+	for v, want := range map[*clusterVM]string{onSSD: other, byExpression: other, prefers: node} {
+		is := v.until("to have a node", func(now *v1.VirtualMachine) bool { return now.Status.NodeName != "" })
+		require.Equal(t, want, is.Status.NodeName, is.Name)
+	}
 }

@@ -40,6 +40,12 @@ func provisioning(t *testing.T, l *lab) {
 			Type: v1.ProvisioningUserDataRef, UserDataRef: &v1.SecretRef{Kind: "Secret", Name: "cloud-init-example"},
 		}
 	}))
+	inline := l.create(t, tiny("inline", func(s *v1.VirtualMachineSpec) {
+		s.Provisioning = &v1.Provisioning{
+			Type: v1.ProvisioningUserData, UserData: new("#cloud-config\nssh_pwauth: True\n"),
+		}
+		s.CPU = &v1.CPU{CoreFraction: "10%"}
+	}))
 	because := func(v *clusterVM, phase v1.Phase, reason string) string {
 		is := v.until("to be "+string(phase)+" for "+reason, func(now *v1.VirtualMachine) bool {
 			return now.Status.Phase == phase && now.Status.Reason == reason
@@ -54,6 +60,9 @@ func provisioning(t *testing.T, l *lab) {
 	require.Contains(t, because(v, v1.PhaseFailed, decide.ReasonSecretKey), "with the key userData")
 	l.applyText(t, userData("userData"))
 	v.runs()
+	inline.runs()
+	inline.console().await(`^USERDATA: #cloud-config\r?\nUSERDATA: ssh_pwauth: True\r?$`)
+	require.EqualValues(t, 100, inline.pod().Spec.Containers[0].Resources.Requests.Cpu().MilliValue())
 	inside := v.console()
 	inside.await(`^USERDATA: #cloud-config\r?\nUSERDATA: package_update: true\r?$`)
 
