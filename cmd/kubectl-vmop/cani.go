@@ -34,6 +34,11 @@ func needs() map[string]need {
 		"events": {"list", "", "events", ""}, "diff": {"update", v1.GroupName, "vms", ""},
 		"resize": {"patch", v1.GroupName, "vms", ""}, "cd": {"patch", v1.GroupName, "vms", ""},
 	}
+	for verb, right := range map[string]string{
+		"list": "list", "create": "create", "resize": "patch", "remove": "delete",
+	} {
+		all["disk "+verb] = need{right, v1.GroupName, "virtualdisks", ""}
+	}
 	for _, verb := range []string{"start", "stop", "restart", "reset"} {
 		all[verb] = need{"create", v1.GroupName, "virtualmachineoperations", ""}
 	}
@@ -57,10 +62,13 @@ func newCanI(f *flags) *cobra.Command {
 	}
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		switch {
-		case len(args) > 3:
+		case len(args) > 4:
 			return cli.UsageError{Err: errors.New("want: kubectl vmop can-i [VERB] [NAME]")}
-		case len(args) > 0 && !slices.Contains(canVerbs(), args[0]):
-			return cli.UsageError{Err: fmt.Errorf("can-i %s: want one of %s", args[0], strings.Join(canVerbs(), ", "))}
+		case len(args) == 0:
+			return nil
+		}
+		if verb, _ := canVerb(args); !slices.Contains(canVerbs(), verb) {
+			return cli.UsageError{Err: fmt.Errorf("can-i %s: want one of %s", verb, strings.Join(canVerbs(), ", "))}
 		}
 		return nil
 	}
@@ -72,8 +80,9 @@ func newCanI(f *flags) *cobra.Command {
 		if len(args) == 0 {
 			return c.listRights(cmd)
 		}
-		name, _ := split(args[1:])
-		missing, err := c.missing(cmd, args[0], name)
+		verb, rest := canVerb(args)
+		name, _ := split(rest)
+		missing, err := c.missing(cmd, verb, diskName(name))
 		if err != nil {
 			return err
 		}
@@ -86,6 +95,14 @@ func newCanI(f *flags) *cobra.Command {
 		return cli.WriteLine(cmd.OutOrStdout(), "yes")
 	}
 	return cmd
+}
+
+// canVerb takes the verb off the arguments: VERB, or disk VERB.
+func canVerb(args []string) (verb string, rest []string) {
+	if len(args) > 1 && args[0] == "disk" {
+		return args[0] + " " + args[1], args[2:]
+	}
+	return args[0], args[1:]
 }
 
 func canVerbs() []string {
@@ -123,7 +140,7 @@ func (c *cluster) missing(cmd *cobra.Command, verb, name string) (string, error)
 	switch {
 	case n.resource == "pods" && name != "":
 		name += "-0"
-	case n.resource != "vms" || n.verb == "create":
+	case n.resource != "vms" && n.resource != "virtualdisks" || n.verb == "create":
 		name = ""
 	}
 	var question review.SelfSubjectAccessReview

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/gentype"
 	authentication "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorization "k8s.io/client-go/kubernetes/typed/authorization/v1"
@@ -58,6 +57,7 @@ type cluster struct {
 	core      *core.CoreV1Client
 
 	operations *gentype.ClientWithList[*v1.VirtualMachineOperation, *v1.VirtualMachineOperationList]
+	disks      *gentype.ClientWithList[*v1.VirtualDisk, *v1.VirtualDiskList]
 }
 
 // connect makes the clients. It sends nothing yet.
@@ -95,14 +95,18 @@ func (f *flags) connect(cmd *cobra.Command) (*cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
-	c.vms = gentype.NewClientWithList[*v1.VirtualMachine, *v1.VirtualMachineList]("vms", client,
-		runtime.NewParameterCodec(scheme), c.namespace,
+	codec := runtime.NewParameterCodec(scheme)
+	c.vms = gentype.NewClientWithList[*v1.VirtualMachine, *v1.VirtualMachineList]("vms", client, codec, c.namespace,
 		func() *v1.VirtualMachine { return &v1.VirtualMachine{} },
 		func() *v1.VirtualMachineList { return &v1.VirtualMachineList{} })
 	c.operations = gentype.NewClientWithList[*v1.VirtualMachineOperation, *v1.VirtualMachineOperationList](
-		"virtualmachineoperations", client, runtime.NewParameterCodec(scheme), c.namespace,
+		"virtualmachineoperations", client, codec, c.namespace,
 		func() *v1.VirtualMachineOperation { return &v1.VirtualMachineOperation{} },
 		func() *v1.VirtualMachineOperationList { return &v1.VirtualMachineOperationList{} })
+	c.disks = gentype.NewClientWithList[*v1.VirtualDisk, *v1.VirtualDiskList](
+		"virtualdisks", client, codec, c.namespace,
+		func() *v1.VirtualDisk { return &v1.VirtualDisk{} },
+		func() *v1.VirtualDiskList { return &v1.VirtualDiskList{} })
 	return c, nil
 }
 
@@ -162,13 +166,8 @@ func (c *cluster) patch(
 
 // explain adds to an error about a VM what the user can do.
 func (c *cluster) explain(name string, err error) error {
-	var status apierrors.APIStatus
-	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
-		return err
-	}
-	if details := status.Status().Details; details != nil && slices.ContainsFunc(details.Causes,
-		func(c metav1.StatusCause) bool { return c.Type == metav1.CauseTypeUnexpectedServerResponse }) {
-		return hinted{err, "the cluster has no VirtualMachines yet: docs/kubernetes.md"}
+	if !absent(err) {
+		return unknownKind(err)
 	}
 	return hinted{
 		fmt.Errorf("there is no VM %s in namespace %s: %w", name, c.namespace, err),
@@ -176,73 +175,28 @@ func (c *cluster) explain(name string, err error) error {
 	}
 }
 
-// A goal reports whether a VM is as it was waited for. An error ends the wait. vm is nil when
-// there is none.
-type goal func(vm *v1.VirtualMachine) (reached bool, err error)
-
-// await waits until a VM is as wanted, and returns it.
-func (c *cluster) await(ctx context.Context, name string, wanted goal) (*v1.VirtualMachine, error) {
-	for {
-		list, err := c.vms.List(ctx, named(name, ""))
-		if err != nil {
-			return nil, because(ctx, c.explain(name, err))
-		}
-		var vm *v1.VirtualMachine
-		if len(list.Items) > 0 {
-			vm = typed(&list.Items[0])
-		}
-		if reached, err := wanted(vm); reached || err != nil {
-			return vm, err
-		}
-		if vm, reached, err := c.follow(ctx, name, list.ResourceVersion, wanted); reached || err != nil {
-			return vm, err
-		}
-	}
+// absent reports whether an error says that there is no object of a name, whose kind the cluster has.
+func absent(err error) bool {
+	return apierrors.IsNotFound(err) && !errors.As(unknownKind(err), new(hinted))
 }
 
-// retry is the pause before a watch that has failed is begun again.
-const retry = time.Second
-
-// follow waits for a change after which a VM is as wanted. If the watch ends before, there is no
-// error.
-func (c *cluster) follow(ctx context.Context, name, since string, wanted goal) (*v1.VirtualMachine, bool, error) {
-	w, err := c.vms.Watch(ctx, named(name, since))
-	if err == nil {
-		defer w.Stop()
-		for e := range w.ResultChan() {
-			vm, is := e.Object.(*v1.VirtualMachine)
-			switch {
-			case !is:
-				return nil, false, nil // what was watched is too old, for example
-			case e.Type == watch.Deleted:
-				vm = nil
-			default:
-				typed(vm)
-			}
-			if reached, err := wanted(vm); reached || err != nil {
-				return vm, reached, err
-			}
-		}
+// unknownKind adds to the error of a cluster that doesn't have a kind of this project what the user can do.
+func unknownKind(err error) error {
+	var status apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
+		return err
 	}
-	select {
-	case <-ctx.Done():
-		return nil, false, context.Cause(ctx)
-	case <-time.After(retry):
-		return nil, false, nil
+	if details := status.Status().Details; details != nil && slices.ContainsFunc(details.Causes,
+		func(c metav1.StatusCause) bool { return c.Type == metav1.CauseTypeUnexpectedServerResponse }) {
+		return hinted{err, "the cluster doesn't have VirtualMachines, or not this kind yet: docs/kubernetes.md"}
 	}
+	return err
 }
 
+// named selects one object, from a version on.
 func named(name, since string) metav1.ListOptions {
 	return metav1.ListOptions{
 		FieldSelector:   fields.OneTermEqualSelector("metadata.name", name).String(),
 		ResourceVersion: since,
 	}
-}
-
-// because returns the context's error if it explains err.
-func because(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return err
 }

@@ -7,10 +7,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 
 	v1 "vmop/api/v1"
 	"vmop/cli"
@@ -38,10 +36,11 @@ func (c *cluster) operate(ctx context.Context, cmd *cobra.Command, vm *v1.Virtua
 		soon, cancel = context.WithTimeoutCause(ctx, takenTime, errNotTaken)
 		defer cancel()
 	}
-	switch o, err := c.awaitOperation(soon, o.Name, wait); {
+	name := o.Name
+	switch o, err := c.awaitOperation(soon, name, wait); {
 	case errors.Is(err, errNotTaken):
 		cmd.PrintErrf("no manager has taken up the operation %s yet, which is carried out when one does: "+
-			"kubectl get vmop %[1]s\n", o.Name)
+			"kubectl get vmop %[1]s\n", name)
 	case err != nil:
 		return nil, err
 	case o.Status.Phase == v1.OperationFailed || o.Status.Phase == v1.OperationSuperseded:
@@ -61,33 +60,10 @@ func (c *cluster) awaitOperation(ctx context.Context, name string, finished bool
 		sent := meta.IsStatusConditionTrue(o.Status.Conditions, v1.OperationConditionSignalSent)
 		return o.Status.Phase.Finished() || sent && !finished
 	}
-	last := &v1.VirtualMachineOperation{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	for {
-		o, err := c.operations.Get(ctx, name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			return last, fmt.Errorf("the operation %s has been deleted meanwhile", name)
-		case err != nil:
-			return last, because(ctx, err)
-		case reached(o):
-			return o, nil
+	return awaitObject(ctx, c.operations, name, func(o *v1.VirtualMachineOperation) (bool, error) {
+		if o == nil {
+			return false, fmt.Errorf("the operation %s has been deleted meanwhile", name)
 		}
-		w, err := c.operations.Watch(ctx, named(name, o.ResourceVersion))
-		if err == nil {
-			for e := range w.ResultChan() {
-				if o, is := e.Object.(*v1.VirtualMachineOperation); is && e.Type != watch.Deleted && reached(o) {
-					w.Stop()
-					return o, nil
-				} else if e.Type == watch.Deleted {
-					break
-				}
-			}
-			w.Stop()
-		}
-		select {
-		case <-ctx.Done():
-			return last, context.Cause(ctx)
-		case <-time.After(retry):
-		}
-	}
+		return reached(o), nil
+	})
 }

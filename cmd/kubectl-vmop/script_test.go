@@ -35,6 +35,7 @@ var shared clustertest.Shared
 //	kubectl ARGUMENT...       runs kubectl there
 //	exits CODE ARGUMENT...    runs kubectl-vmop, which must exit with a code
 //	status VM JSON            writes the status of a VM
+//	diskstatus DISK JSON      writes the status of a disk
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	k := shared.Get(t)
@@ -47,6 +48,12 @@ func TestScripts(t *testing.T) {
 			if err := run(ts, program, append(first, args...)); (err != nil) != fails {
 				ts.Fatalf("%s %q: %v", program, args, err)
 			}
+		}
+	}
+	status := func(kind string) func(*testscript.TestScript, bool, []string) {
+		return func(ts *testscript.TestScript, fails bool, args []string) {
+			verb("kubectl", "patch", kind, args[0], "--subresource=status", "--type=merge", "-p")(ts, fails,
+				[]string{`{"status": ` + args[1] + `}`})
 		}
 	}
 	testscript.Run(t, testscript.Params{
@@ -63,10 +70,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"vmop": verb("kubectl-vmop"), "kubectl": verb("kubectl"),
-			"status": func(ts *testscript.TestScript, fails bool, args []string) {
-				verb("kubectl", "patch", "vm", args[0], "--subresource=status", "--type=merge", "-p")(ts, fails,
-					[]string{`{"status": ` + args[1] + `}`})
-			},
+			"status": status("vm"), "diskstatus": status("vd"),
 			"exits": func(ts *testscript.TestScript, _ bool, args []string) {
 				var exit *exec.ExitError
 				code := 0

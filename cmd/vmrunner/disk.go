@@ -71,13 +71,13 @@ func newDiskCreate(f *flags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			shown := newProgress(cmd)
+			shown := cli.NewProgress(cmd)
 			var which []string
 			if len(args) > 1 {
 				which = args[1:]
 			}
-			made, err := all.MakeDisks(cmd.Context(), args[0], which, shown.show)
-			shown.end()
+			made, err := all.MakeDisks(cmd.Context(), args[0], which, showing(shown))
+			shown.End()
 			for _, d := range made {
 				cmd.PrintErrf("%s: %s, %s\n", cli.Printable(d.Name), cli.Printable(d.File), amount(d.Size))
 			}
@@ -107,9 +107,9 @@ func newDiskImport(f *flags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			shown := newProgress(cmd)
-			made, err := all.ImportDisk(cmd.Context(), args[0], args[1], source, replace, shown.show)
-			shown.end()
+			shown := cli.NewProgress(cmd)
+			made, err := all.ImportDisk(cmd.Context(), args[0], args[1], source, replace, showing(shown))
+			shown.End()
 			if err != nil {
 				return err
 			}

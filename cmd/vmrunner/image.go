@@ -124,9 +124,9 @@ func newImagePull() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			shown := newProgress(cmd)
-			fetched, err := cache.Pull(cmd.Context(), source, true, shown.show)
-			shown.end()
+			shown := cli.NewProgress(cmd)
+			fetched, err := cache.Pull(cmd.Context(), source, true, showing(shown))
+			shown.End()
 			if err == nil && !fetched {
 				cmd.PrintErrln("the cache has what the publisher has")
 			}

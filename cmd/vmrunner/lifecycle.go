@@ -69,8 +69,8 @@ func startShown(cmd *cobra.Command, all *inventory.Inventory, name string) error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		shown := newProgress(cmd)
-		defer shown.end()
+		shown := cli.NewProgress(cmd)
+		defer shown.End()
 		for {
 			select {
 			case <-ctx.Done():
@@ -79,9 +79,7 @@ func startShown(cmd *cobra.Command, all *inventory.Inventory, name string) error
 			}
 			vm, err := all.Find(ctx, name)
 			if err == nil && vm.Status != nil && vm.Status.Reason == vmstatus.ReasonPreparingDisks {
-				if shown.terminal || shown.last == "" { // else one line is enough
-					shown.write(vm.Status.Message)
-				}
+				shown.Show("", vm.Status.Message)
 			}
 		}
 	}()

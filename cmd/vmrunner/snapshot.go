@@ -40,9 +40,9 @@ func newSnapshotCreate(f *flags) *cobra.Command {
 			if len(args) > 1 {
 				name = args[1]
 			}
-			shown := newProgress(cmd)
-			d, err := all.CreateSnapshot(cmd.Context(), args[0], name, !noFreeze, shown.copying)
-			shown.end()
+			shown := cli.NewProgress(cmd)
+			d, err := all.CreateSnapshot(cmd.Context(), args[0], name, !noFreeze, copying(shown))
+			shown.End()
 			if err != nil {
 				return err
 			}
@@ -57,10 +57,12 @@ func newSnapshotCreate(f *flags) *cobra.Command {
 	return cmd
 }
 
-// copying shows how much was copied, on a terminal.
-func (p *progress) copying(now snapshot.Progress) {
-	if p.terminal && now.Total > 0 {
-		p.write(fmt.Sprintf("copying: %d %% of %s", 100*now.Done/now.Total, amount(now.Total)))
+// copying returns what shows how much was copied, on a terminal.
+func copying(p *cli.Progress) func(snapshot.Progress) {
+	return func(now snapshot.Progress) {
+		if p.OnTerminal() && now.Total > 0 {
+			p.Show("", fmt.Sprintf("copying: %d %% of %s", 100*now.Done/now.Total, amount(now.Total)))
+		}
 	}
 }
 
@@ -114,17 +116,17 @@ func newSnapshotRestore(f *flags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			shown := newProgress(cmd)
+			shown := cli.NewProgress(cmd)
 			if to != "" {
-				file, err := all.CloneSnapshot(cmd.Context(), args[0], args[1], to, shown.copying)
-				shown.end()
+				file, err := all.CloneSnapshot(cmd.Context(), args[0], args[1], to, copying(shown))
+				shown.End()
 				if err == nil {
 					cmd.PrintErrln("written:", cli.Printable(file))
 				}
 				return err
 			}
-			err = all.RestoreSnapshot(cmd.Context(), args[0], args[1], withConfig, shown.copying)
-			shown.end()
+			err = all.RestoreSnapshot(cmd.Context(), args[0], args[1], withConfig, copying(shown))
+			shown.End()
 			return err
 		},
 	}

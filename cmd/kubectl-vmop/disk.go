@@ -1,0 +1,191 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	v1 "vmop/api/v1"
+	"vmop/cli"
+)
+
+// diskKind is what kubectl calls a disk.
+const diskKind = "virtualdisk." + v1.GroupName
+
+// newDisk returns the verb whose subcommands are about disks that outlive VMs.
+func newDisk(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "disk", Short: "Make, list and change disks that outlive VMs", GroupID: groupChange, Args: cli.NoArguments,
+		Long: "disk is about VirtualDisks, which VMs have by spec.blockDeviceRefs, one after another. A disk is NAME or\n" +
+			"vd/NAME. Disks of spec.vm.disks are the VM's own, and not among them.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return cli.UsageError{Err: errors.New("want: kubectl vmop disk " + strings.Join(subcommands(cmd), "|"))}
+		},
+	}
+	cmd.AddCommand(newDiskList(f), newDiskCreate(f), newDiskResize(f), newDiskRemove(f))
+	return cmd
+}
+
+func subcommands(cmd *cobra.Command) (names []string) {
+	for _, sub := range cmd.Commands() {
+		names = append(names, sub.Name())
+	}
+	return names
+}
+
+// onlyCluster returns the cluster for a verb that the manager has no request for.
+func (f *flags) onlyCluster(cmd *cobra.Command) (*cluster, error) {
+	switch m, err := f.viaManager(cmd); {
+	case err != nil:
+		return nil, err
+	case m != nil:
+		verb := strings.TrimPrefix(cmd.CommandPath(), "kubectl vmop ")
+		return nil, cli.UsageError{Err: fmt.Errorf("%s: the manager has no request for it: leave --manager out", verb)}
+	}
+	return f.connect(cmd)
+}
+
+// diskName returns the name in NAME or vd/NAME.
+func diskName(text string) string {
+	kind, name, two := strings.Cut(text, "/")
+	if two && slices.Contains([]string{"vd", "vds", "virtualdisk", "virtualdisks", diskKind}, strings.ToLower(kind)) {
+		return name
+	}
+	return text
+}
+
+// oneDisk makes a verb take the name of a disk, and complete it, and so many further arguments.
+func (f *flags) oneDisk(cmd *cobra.Command, further int) {
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0 || diskName(args[0]) == "":
+			return cli.UsageError{Err: errors.New("which disk? " + usage(cmd))}
+		case len(args) != 1+further:
+			return cli.UsageError{Err: errors.New("want: " + usage(cmd))}
+		}
+		return nil
+	}
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return f.diskNames(cmd), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// diskNames returns the names of the disks, none if they can't be read.
+func (f *flags) diskNames(cmd *cobra.Command) (names []string) {
+	c, err := f.onlyCluster(cmd)
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+	defer cancel()
+	list, err := c.disks.List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil
+	}
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return names
+}
+
+// explainDisk adds to an error about a disk what the user can do.
+func (c *cluster) explainDisk(name string, err error) error {
+	if !absent(err) {
+		return unknownKind(err)
+	}
+	return hinted{
+		fmt.Errorf("there is no disk %s in namespace %s: %w", name, c.namespace, err),
+		"list the disks by: kubectl vmop disk list",
+	}
+}
+
+func typedDisk(d *v1.VirtualDisk) *v1.VirtualDisk {
+	d.SetGroupVersionKind(v1.GroupVersion().WithKind("VirtualDisk"))
+	return d
+}
+
+func newDiskList(f *flags) *cobra.Command {
+	var form string
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the disks of the namespace", Args: cli.NoArguments,
+		Long: "list shows the disks of the namespace: their phase, how far the import of their data is, the VM that has\n" +
+			"them, and where their data comes from. kubectl get vd shows those of all namespaces (-A), and changes (-w).",
+		Example:           "  kubectl vmop disk list",
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cli.OutputFlag(cmd, &form, "text", "name", "json", "yaml")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := f.onlyCluster(cmd)
+		if err != nil {
+			return err
+		}
+		list, err := c.disks.List(cmd.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		return printDisks(cmd, form, list)
+	}
+	return cmd
+}
+
+func printDisks(cmd *cobra.Command, form string, list *v1.VirtualDiskList) error {
+	out := cmd.OutOrStdout()
+	switch form {
+	case "json", "yaml":
+		list.SetGroupVersionKind(v1.GroupVersion().WithKind("VirtualDiskList"))
+		for i := range list.Items {
+			typedDisk(&list.Items[i])
+		}
+		return cli.PrintValue(out, form, list)
+	case "name":
+		for i := range list.Items {
+			if err := cli.WriteLine(out, diskKind+"/"+list.Items[i].Name); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(list.Items) == 0 {
+		cmd.PrintErrln("there are no disks in the namespace; make one by: kubectl vmop disk create NAME --size SIZE")
+		return nil
+	}
+	rows := [][]string{{"NAME", "PHASE", "SIZE", "PROGRESS", "VM", "SOURCE", "AGE"}}
+	for i := range list.Items {
+		d := &list.Items[i]
+		vm := ""
+		for _, attached := range d.Status.AttachedToVirtualMachines {
+			vm = attached.Name
+		}
+		rows = append(rows, []string{
+			d.Name, string(d.Status.Phase), d.Spec.PersistentVolumeClaim.Size.String(), cmp.Or(d.Status.Progress, "-"),
+			cmp.Or(vm, "-"), sourceOf(d.Spec.DataSource), duration.HumanDuration(time.Since(d.CreationTimestamp.Time)),
+		})
+	}
+	return cli.Table(out, rows)
+}
+
+// sourceOf says where the data of a disk comes from.
+func sourceOf(s *v1.VirtualDiskSource) string {
+	switch {
+	case s == nil:
+		return "blank"
+	case s.HTTP != nil:
+		return s.HTTP.URL
+	case s.ContainerImage != nil:
+		return s.ContainerImage.Image
+	case s.ObjectRef != nil:
+		return s.ObjectRef.Kind + "/" + s.ObjectRef.Name
+	}
+	return string(s.Type)
+}

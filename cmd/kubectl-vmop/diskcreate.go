@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "vmop/api/v1"
+	"vmop/cli"
+	"vmop/diskimage"
+	"vmop/regular"
+)
+
+// A diskDraft is a new disk in a few words.
+type diskDraft struct {
+	name, size, class, mode                                          string
+	url, checksum, containerImage, snapshot, secretName, authorities string
+}
+
+func newDiskCreate(f *flags) *cobra.Command {
+	var form, dryRun string
+	var d diskDraft
+	var w waiting
+	cmd := &cobra.Command{
+		Use: "create NAME --size SIZE", Short: "Make a disk, blank or of an image",
+		Long: "create makes a disk. It is blank unless --url, --container-image or --snapshot says where its data comes\n" +
+			"from. With --wait it shows how far the import is; where the storage makes a volume for the first VM that has\n" +
+			"it, the import begins when that VM is to run, and is not waited for.",
+		Example: "  kubectl vmop disk create web-data --size 10Gi\n" +
+			"  kubectl vmop disk create web-root --size 20Gi --url https://cloud.example.org/debian-12.qcow2 --wait\n" +
+			"  kubectl vmop disk create web-root --size 20Gi --container-image registry.example.org/images/debian:12",
+	}
+	f.oneDisk(cmd, 0)
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
+	doneFlag(cmd, &form)
+	d.add(cmd)
+	cmd.Flags().StringVar(&dryRun, "dry-run", "none", "none; server: the API server only checks it; client: it isn't sent")
+	cli.CompleteFlag(cmd, "dry-run", "none", "server", "client")
+	w.add(cmd, "VMs can have it")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		d.name = diskName(args[0])
+		if dryRun != "none" && dryRun != "client" && dryRun != "server" {
+			return cli.UsageError{Err: fmt.Errorf("--dry-run %s: want none, server or client", dryRun)}
+		}
+		disk, err := d.disk()
+		if err != nil {
+			return cli.UsageError{Err: err}
+		}
+		if dryRun == "client" {
+			return printDone(cmd, form, disk, diskKind, disk.Name, "created (dry run)")
+		}
+		c, err := f.onlyCluster(cmd)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := w.context(cmd.Context())
+		defer cancel()
+		if disk, err = c.createDisk(ctx, cmd, disk, dryRun == "server", w.wait); err != nil {
+			return err
+		}
+		done := strings.TrimSuffix("created ("+dryRun+" dry run)", " (none dry run)")
+		return printDone(cmd, form, typedDisk(disk), diskKind, disk.Name, done)
+	}
+	return cmd
+}
+
+// createDisk makes a disk, unless that is only tried, and waits until VMs can have it if that is wanted.
+func (c *cluster) createDisk(
+	ctx context.Context, cmd *cobra.Command, disk *v1.VirtualDisk, dry, wait bool,
+) (*v1.VirtualDisk, error) {
+	options := metav1.CreateOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict}
+	if dry {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	disk, err := c.disks.Create(ctx, disk, options)
+	if err != nil || dry || !wait {
+		return disk, err
+	}
+	if disk, err = c.awaitDisk(ctx, cmd, disk.Name, usable); err != nil {
+		return nil, err
+	}
+	if disk.Status.Phase == v1.DiskWaiting {
+		cmd.PrintErrf("disk %s: %s\n", disk.Name, cli.Printable(disk.Status.Message))
+	}
+	return disk, nil
+}
+
+func (d *diskDraft) add(cmd *cobra.Command) {
+	p := cmd.Flags()
+	p.StringVar(&d.size, "size", "", "`size` of the disk, such as 20Gi")
+	p.StringVar(&d.class, "storage-class", "", "`class` of the volume; default: the cluster's default")
+	p.StringVar(&d.mode, "volume-mode", "", "Block (the default), or Filesystem: the disk is a file in the volume")
+	p.StringVar(&d.url, "url", "", "`URL` of an image on a web server")
+	p.StringVar(&d.checksum, "checksum", "", "`checksum` of what --url transfers: sha256:HEX, sha512:HEX or md5:HEX")
+	p.StringVar(&d.containerImage, "container-image", "", "container `image` with an image of a disk in its folder /disk")
+	p.StringVar(&d.snapshot, "snapshot", "", "`name` of a VirtualDiskSnapshot")
+	p.StringVar(&d.secretName, "secret", "", "`name` of the Secret with the credentials of the server or registry")
+	p.StringVar(&d.authorities, "ca-file", "", "`file` with authorities (PEM) that the server's or registry's certificate may be of")
+	cli.CompleteFlag(cmd, "volume-mode", string(corev1.PersistentVolumeBlock), string(corev1.PersistentVolumeFilesystem))
+	cli.CompleteFile(cmd, "ca-file", "pem", "crt")
+	for _, name := range []string{"size", "storage-class", "url", "checksum", "container-image", "snapshot", "secret"} {
+		cli.CompleteFlag(cmd, name)
+	}
+	cmd.MarkFlagsMutuallyExclusive("url", "container-image", "snapshot")
+}
+
+// disk returns the disk that the draft describes.
+func (d *diskDraft) disk() (*v1.VirtualDisk, error) {
+	if d.size == "" {
+		return nil, errors.New("what size? give --size, such as 20Gi")
+	}
+	size, err := resource.ParseQuantity(d.size)
+	if err != nil {
+		return nil, fmt.Errorf("--size %s: want a size such as 20Gi", d.size)
+	}
+	disk := typedDisk(&v1.VirtualDisk{ObjectMeta: metav1.ObjectMeta{Name: d.name}})
+	claim := &disk.Spec.PersistentVolumeClaim
+	claim.Size, claim.VolumeMode = size, corev1.PersistentVolumeMode(d.mode)
+	if d.class != "" {
+		claim.StorageClassName = &d.class
+	}
+	disk.Spec.DataSource, err = d.source()
+	return disk, err
+}
+
+// source returns where the data comes from; nil: the disk is blank.
+func (d *diskDraft) source() (*v1.VirtualDiskSource, error) {
+	remote := d.url != "" || d.containerImage != ""
+	switch {
+	case d.checksum != "" && d.url == "":
+		return nil, errors.New("--checksum needs --url; a container image is named by its digest: IMAGE@sha256:…")
+	case d.secretName != "" && !remote, d.authorities != "" && !remote:
+		return nil, errors.New("--secret and --ca-file need --url or --container-image")
+	case d.snapshot != "":
+		return &v1.VirtualDiskSource{Type: v1.DiskSourceObjectRef, ObjectRef: &v1.DiskSourceRef{
+			Kind: "VirtualDiskSnapshot", Name: d.snapshot,
+		}}, nil
+	case !remote:
+		return nil, nil
+	}
+	var secret *v1.LocalSecretRef
+	if d.secretName != "" {
+		secret = &v1.LocalSecretRef{Name: d.secretName}
+	}
+	bundle, err := d.bundle()
+	if err != nil {
+		return nil, err
+	}
+	if d.containerImage != "" {
+		return &v1.VirtualDiskSource{Type: v1.DiskSourceContainerImage, ContainerImage: &v1.ContainerImageSource{
+			Image: d.containerImage, ImagePullSecret: secret, CABundle: bundle,
+		}}, nil
+	}
+	sum, err := checksumOf(d.checksum)
+	return &v1.VirtualDiskSource{Type: v1.DiskSourceHTTP, HTTP: &v1.HTTPSource{
+		URL: d.url, Checksum: sum, SecretRef: secret, CABundle: bundle,
+	}}, err
+}
+
+// longestBundle bounds a file of authorities, in bytes, as the resource does.
+const longestBundle = 96 << 10
+
+func (d *diskDraft) bundle() ([]byte, error) {
+	if d.authorities == "" {
+		return nil, nil
+	}
+	text, err := regular.ReadFile(d.authorities, longestBundle)
+	if err != nil {
+		return nil, fmt.Errorf("read --ca-file: %w", err)
+	}
+	return text, nil
+}
+
+func checksumOf(text string) (*v1.Checksum, error) {
+	sum, err := diskimage.ParseChecksum(text)
+	if err != nil {
+		return nil, fmt.Errorf("--%w", err)
+	}
+	switch algorithm, digits, _ := strings.Cut(sum.String(), ":"); algorithm {
+	case "sha256":
+		return &v1.Checksum{SHA256: digits}, nil
+	case "sha512":
+		return &v1.Checksum{SHA512: digits}, nil
+	case "md5":
+		return &v1.Checksum{MD5: digits}, nil
+	}
+	return nil, nil
+}
