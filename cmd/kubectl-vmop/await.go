@@ -39,7 +39,8 @@ type source[P any] interface {
 // retry is the pause before a watch that has failed is begun again.
 const retry = time.Second
 
-// awaitObject waits until a resource is as wanted, nil if there is none, and returns it. An error of wanted ends the wait.
+// awaitObject waits until a resource is as wanted, nil if there is none, and returns it. An error of wanted ends
+// the wait.
 func awaitObject[T any, P object[T]](
 	ctx context.Context, client source[P], name string, wanted func(P) (bool, error),
 ) (P, error) {

@@ -78,7 +78,8 @@ func grown(generation int64) func(*v1.VirtualDisk) (bool, error) {
 		case d.Status.ObservedGeneration < generation:
 			return false, nil
 		case d.Status.Phase == v1.DiskFailed, d.Status.Phase == v1.DiskReady && d.Status.Reason != "":
-			return false, fmt.Errorf("disk %s doesn't grow: %s: %s", d.Name, d.Status.Reason, cli.Printable(d.Status.Message))
+			return false, fmt.Errorf("disk %s doesn't grow: %s: %s", d.Name, d.Status.Reason,
+				cli.Printable(d.Status.Message))
 		}
 		return meta.IsStatusConditionTrue(d.Status.Conditions, v1.DiskConditionResized) ||
 			d.Status.Phase == v1.DiskWaiting, nil
