@@ -102,7 +102,7 @@ func (d *diskDraft) add(cmd *cobra.Command) {
 	p.StringVar(&d.snapshot, "snapshot", "", "`name` of a VirtualDiskSnapshot")
 	p.StringVar(&d.secretName, "secret", "", "`name` of the Secret with the credentials of the server or registry")
 	p.StringVar(&d.authorities, "ca-file", "", "`file` with authorities (PEM) that are trusted as well")
-	cli.CompleteFlag(cmd, "volume-mode", string(corev1.PersistentVolumeBlock), string(corev1.PersistentVolumeFilesystem))
+	cli.CompleteFlag(cmd, "volume-mode", "Block", "Filesystem")
 	cli.CompleteFile(cmd, "ca-file", "pem", "crt")
 	for _, name := range []string{"size", "storage-class", "url", "checksum", "container-image", "snapshot", "secret"} {
 		cli.CompleteFlag(cmd, name)
